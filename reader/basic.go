@@ -1,0 +1,402 @@
+package reader
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// A basic log is a sequence of 32-byte records. Threads append theirs whenever
+// a buffer of theirs is full, so the records of one thread follow each other in
+// long runs; a log that was sorted by time changes threads at every record.
+//
+// The log is read in chunks. A chunk is split into runs of one thread, which
+// takes a look at two words of each record, and the runs are grouped by thread.
+// What remains, decoding, can then be done for each thread by itself: by the
+// goroutine that the thread belongs to, or, in time order, as its turn comes.
+
+// basicLog is a basic log.
+type basicLog struct {
+	file    *file
+	threads *threadIndex
+}
+
+// chunkRecords is how many records are split at a time: 1 MB.
+const chunkRecords = 32 << 10
+
+// chunk is a piece of the file that is being decoded.
+type chunk struct {
+	data   []byte
+	offset int64 // of data in the file
+	runs   []run
+	users  atomic.Int32 // goroutines that still need data
+}
+
+// run is a run of records of one thread inside a chunk.
+type run struct {
+	thread     Thread
+	index      int // of the thread
+	start, end int // records of the chunk
+}
+
+// read fills c with the records from offset on; none are left at the end. Bytes
+// at the end that are no whole record are counted in losses.
+func (l *basicLog) read(c *chunk, offset int64, losses *Losses) error {
+	c.data = c.data[:cap(c.data)]
+	n, err := readFull(l.file.in, c.data, offset)
+	if err != nil {
+		return &FormatError{l.file.name, offset, err}
+	}
+	if rest := n % basicRecordSize; rest != 0 {
+		n -= rest
+		losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: offset + int64(n), Bytes: int64(rest), Records: 1})
+	}
+	c.data, c.offset = c.data[:n], offset
+	if offset+int64(n) < l.file.in.size-basicRecordSize {
+		c.keepArguments()
+	}
+	return nil
+}
+
+// keepArguments leaves the last function record to the next chunk, where its
+// arguments are if it has any.
+func (c *chunk) keepArguments() {
+	n := len(c.data)
+	for range maxArgs {
+		n -= basicRecordSize
+		if n <= 0 {
+			return
+		}
+		if c.data[n] == 0 && c.data[n+1] == 0 {
+			c.data = c.data[:n]
+			return
+		}
+	}
+}
+
+func newChunk() *chunk { return &chunk{data: make([]byte, chunkRecords*basicRecordSize)} }
+
+// splitter finds the runs of a log, chunk by chunk.
+type splitter struct {
+	log *basicLog
+	// The thread of the run before.
+	key   uint64
+	run   run
+	known bool
+}
+
+// split fills c.runs, in the order of the file. A record that names no thread
+// (an argument, or garbage) belongs to the run before it.
+func (s *splitter) split(c *chunk) {
+	c.runs = c.runs[:0]
+	o := s.log.file.header.ByteOrder
+	little := !isBigEndian(o)
+	mask := ^uint64(0)
+	if s.log.file.header.Version < 3 {
+		mask = 0xffffffff // no process
+	}
+	start := 0
+	n := len(c.data) / basicRecordSize
+	for i := range n {
+		b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
+		var key uint64
+		if little {
+			if b[0] != 0 || b[1] != 0 {
+				continue
+			}
+			key = binary.LittleEndian.Uint64(b[16:]) & mask
+		} else {
+			if o.Uint16(b) != 0 {
+				continue
+			}
+			key = (uint64(o.Uint32(b[20:]))<<32 | uint64(o.Uint32(b[16:]))) & mask
+		}
+		if key == s.key && s.known {
+			continue
+		}
+		if isZero(b) {
+			continue // padding
+		}
+		if i > start && s.known {
+			c.runs = append(c.runs, s.cut(start, i))
+			start = i
+		}
+		s.key, s.known = key, true
+		s.run.thread = Thread{File: s.log.file.number, Process: int32(key >> 32), Thread: int32(key)}
+		s.run.index = s.log.threads.of(s.run.thread)
+	}
+	if n > start && s.known {
+		c.runs = append(c.runs, s.cut(start, n))
+	}
+}
+
+func (s *splitter) cut(start, end int) run {
+	r := s.run
+	r.start, r.end = start, end
+	return r
+}
+
+func isZero(b []byte) bool {
+	for _, c := range b {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// group sorts the runs by thread, and keeps the order of each thread's runs.
+func (c *chunk) group() {
+	slices.SortStableFunc(c.runs, func(a, b run) int { return a.index - b.index })
+}
+
+// basicDecoder decodes runs of records.
+type basicDecoder struct {
+	log    *basicLog
+	out    Block
+	events []Event
+	losses Losses
+}
+
+func (l *basicLog) newDecoder(eventCap int) *basicDecoder {
+	return &basicDecoder{log: l, events: make([]Event, eventCap)}
+}
+
+// runs decodes runs of one thread and passes them on in blocks.
+func (d *basicDecoder) runs(c *chunk, runs []run, fn func(*Block) error) error {
+	n := 0
+	d.begin(&runs[0], c.offset+int64(runs[0].start)*basicRecordSize)
+	for _, r := range runs {
+		for i := r.start; i < r.end; {
+			i, n = d.records(c, i, r.end, n)
+			if n < len(d.events) && i == r.end {
+				break
+			}
+			if err := d.flush(n, fn); err != nil {
+				return err
+			}
+			n = 0
+			d.begin(&r, c.offset+int64(i)*basicRecordSize)
+		}
+	}
+	return d.flush(n, fn)
+}
+
+func (d *basicDecoder) begin(r *run, offset int64) {
+	d.out.Thread = r.thread
+	d.out.Index = r.index
+	d.out.Offset = offset
+	d.out.Args = d.out.Args[:0]
+}
+
+func (d *basicDecoder) flush(n int, fn func(*Block) error) error {
+	if n == 0 {
+		return nil
+	}
+	d.out.Events = d.events[:n]
+	return fn(&d.out)
+}
+
+// records decodes the records of c from i up to end, having n events, and
+// returns where it stopped and how many events there are then: at end, or at
+// the first record past a full block that is no argument of its last event.
+func (d *basicDecoder) records(c *chunk, i, end, n int) (int, int) {
+	little := !isBigEndian(d.log.file.header.ByteOrder)
+	for ; i < end; i++ {
+		b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
+		if n == len(d.events) && (b[0] == 0 && b[1] == 0) {
+			return i, n
+		}
+		if little && b[0] == 0 && b[1] == 0 && b[3] <= byte(EnterArg) {
+			ev := Event{
+				TSC:  binary.LittleEndian.Uint64(b[8:]),
+				Func: FuncID(binary.LittleEndian.Uint32(b[4:])),
+				CPU:  uint16(b[2]),
+				Kind: Kind(b[3]),
+			}
+			if ev.TSC != 0 || !isZero(b) {
+				d.events[n] = ev
+				n++
+			}
+			continue
+		}
+		n = d.unusual(b, c.offset+int64(i)*basicRecordSize, n)
+	}
+	return i, n
+}
+
+// unusual decodes arguments, the other byte order, and what is no record.
+func (d *basicDecoder) unusual(b []byte, offset int64, n int) int {
+	if isZero(b) {
+		return n
+	}
+	var r Record
+	_, err := ParseRecord(b, &d.log.file.header, &r)
+	switch {
+	case err != nil:
+		d.lose(BadRecord, offset, err.Error())
+	case r.Kind == BasicFunction && n < len(d.events):
+		d.events[n] = Event{TSC: r.TSC, Func: r.Func, CPU: r.CPU, Kind: r.FuncKind}
+		return n + 1
+	case !d.argument(&r, n):
+		d.lose(OrphanArgument, offset, "")
+	}
+	return n
+}
+
+func (d *basicDecoder) lose(cause Cause, offset int64, detail string) {
+	d.losses.add(Loss{Cause: cause, File: d.log.file.name, Offset: offset, Bytes: basicRecordSize, Records: 1, Detail: detail})
+}
+
+// argument adds a logged argument to the latest event, if it belongs to it. An
+// argument may follow a plain entry, too.
+func (d *basicDecoder) argument(r *Record, n int) bool {
+	if n == 0 {
+		return false
+	}
+	ev := &d.events[n-1]
+	if !ev.Kind.IsEnter() || ev.Func != r.Func || d.out.Thread.Thread != r.Thread || d.out.Thread.Process != r.Process {
+		return false
+	}
+	args := d.out.Args
+	if len(args) >= maxArgs && args[len(args)-maxArgs].Event == n-1 {
+		return false
+	}
+	ev.Side = true
+	d.out.Args = append(args, Arg{Event: n - 1, Value: r.Value})
+	return true
+}
+
+func (l *basicLog) stream(p *pass, order Order, fn func(*Block) error) error {
+	d := l.newDecoder(blockEvents)
+	defer func() { p.lost(&d.losses) }()
+	return l.chunks(p, newChunk, func(c *chunk) error {
+		for i := range c.runs {
+			if err := d.runs(c, c.runs[i:i+1], fn); err != nil {
+				return err
+			}
+		}
+		p.decoded(int64(len(c.data)))
+		return nil
+	})
+}
+
+// chunks reads and splits the log. get provides the next chunk to fill.
+func (l *basicLog) chunks(p *pass, get func() *chunk, fn func(*chunk) error) error {
+	var losses Losses
+	defer func() { p.lost(&losses) }()
+	s := splitter{log: l}
+	for offset := int64(headerSize); offset < l.file.in.size; {
+		c := get()
+		if c == nil {
+			return nil
+		}
+		if err := l.read(c, offset, &losses); err != nil {
+			return err
+		}
+		if len(c.data) == 0 {
+			return nil
+		}
+		offset += int64(len(c.data))
+		s.split(c)
+		if err := fn(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
+	if n == 1 {
+		d := l.newDecoder(blockEvents)
+		defer func() { p.lost(&d.losses) }()
+		one := newChunk()
+		return l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
+			c.group()
+			p.decoded(int64(len(c.data)))
+			return d.byThread(c, func(int) bool { return true }, func(b *Block) error { return fn(0, b) })
+		})
+	}
+	return l.parallel(p, n, fn)
+}
+
+// byThread decodes the grouped runs of the threads that mine accepts.
+func (d *basicDecoder) byThread(c *chunk, mine func(index int) bool, fn func(*Block) error) error {
+	for i := 0; i < len(c.runs); {
+		j := i + 1
+		for j < len(c.runs) && c.runs[j].index == c.runs[i].index {
+			j++
+		}
+		if mine(c.runs[i].index) {
+			if err := d.runs(c, c.runs[i:j], fn); err != nil {
+				return err
+			}
+		}
+		i = j
+	}
+	return nil
+}
+
+// parallel reads and splits on one goroutine and decodes on n, among which the
+// threads are dealt out.
+func (l *basicLog) parallel(p *pass, n int, fn func(int, *Block) error) error {
+	g, ctx := errgroup.WithContext(context.Background())
+	free := make(chan *chunk, n+2)
+	for range cap(free) {
+		free <- newChunk()
+	}
+	work := make([]chan *chunk, n)
+	for shard := range work {
+		// As many as there are chunks, so that sending never waits.
+		work[shard] = make(chan *chunk, cap(free))
+		g.Go(func() error {
+			d := l.newDecoder(blockEvents)
+			defer func() { p.lost(&d.losses) }()
+			for {
+				var c *chunk
+				select {
+				case c = <-work[shard]:
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+				if c == nil {
+					return nil
+				}
+				err := d.byThread(c, func(index int) bool { return index%n == shard },
+					func(b *Block) error { return fn(shard, b) })
+				if err != nil {
+					return err
+				}
+				if c.users.Add(-1) == 0 {
+					p.decoded(int64(len(c.data)))
+					free <- c
+				}
+			}
+		})
+	}
+	g.Go(func() error {
+		err := l.chunks(p, func() *chunk {
+			select {
+			case c := <-free:
+				return c
+			case <-ctx.Done():
+				return nil
+			}
+		}, func(c *chunk) error {
+			c.group()
+			c.users.Store(int32(n))
+			for _, w := range work {
+				w <- c
+			}
+			return nil
+		})
+		for _, w := range work {
+			close(w)
+		}
+		return err
+	})
+	return g.Wait()
+}

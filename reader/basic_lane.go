@@ -1,0 +1,143 @@
+package reader
+
+// basicLane is where the records of one thread are in a basic log.
+type basicLane struct {
+	log      *basicLog
+	thread   Thread
+	index    int
+	segments []segment
+	size     int64
+}
+
+// segment is a piece of the file that holds records of a lane.
+type segment struct {
+	start, end int64
+	mixed      bool // records of other threads lie between
+}
+
+// maxSegmentRuns is how many runs of a thread a chunk may hold before they are
+// read together with what lies between them. It keeps the index small for logs
+// that change threads at every record.
+const maxSegmentRuns = 8
+
+// lanes reads the whole log once. The lanes can be decoded once.
+func (l *basicLog) lanes(p *pass) ([]lane, error) {
+	byIndex := make(map[int]*basicLane)
+	var all []lane
+	one := newChunk()
+	err := l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
+		c.group()
+		for i := 0; i < len(c.runs); {
+			j := i + 1
+			for j < len(c.runs) && c.runs[j].index == c.runs[i].index {
+				j++
+			}
+			runs := c.runs[i:j]
+			i = j
+			ln := byIndex[runs[0].index]
+			if ln == nil {
+				ln = &basicLane{log: l, thread: runs[0].thread, index: runs[0].index}
+				byIndex[ln.index] = ln
+				all = append(all, ln)
+			}
+			ln.add(c, runs)
+		}
+		return nil
+	})
+	return all, err
+}
+
+func (l *basicLane) add(c *chunk, runs []run) {
+	offset := func(record int) int64 { return c.offset + int64(record)*basicRecordSize }
+	if len(runs) > maxSegmentRuns {
+		l.segments = append(l.segments, segment{offset(runs[0].start), offset(runs[len(runs)-1].end), true})
+	} else {
+		for _, r := range runs {
+			l.segments = append(l.segments, segment{offset(r.start), offset(r.end), false})
+		}
+	}
+	for _, r := range runs {
+		l.size += int64(r.end-r.start) * basicRecordSize
+	}
+}
+
+func (l *basicLane) bytes() int64 { return l.size }
+
+func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
+	return &basicLaneDecoder{
+		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap),
+		// An entry and its arguments must fit, and one record more.
+		c: chunk{data: make([]byte, 0, (eventCap+maxArgs+2)*basicRecordSize)},
+		s: splitter{log: l.log},
+	}
+}
+
+// basicLaneDecoder decodes the records of one thread.
+type basicLaneDecoder struct {
+	pass     *pass
+	lane     *basicLane
+	segments []segment
+	d        *basicDecoder
+	c        chunk
+	s        splitter
+	queue    []run // runs of c that are still to be decoded
+}
+
+func (ld *basicLaneDecoder) close() { ld.pass.lost(&ld.d.losses) }
+
+func (ld *basicLaneDecoder) next() (*Block, error) {
+	for {
+		for len(ld.queue) > 0 {
+			r := &ld.queue[0]
+			ld.d.begin(r, ld.c.offset+int64(r.start)*basicRecordSize)
+			i, n := ld.d.records(&ld.c, r.start, r.end, 0)
+			if r.start = i; r.start == r.end {
+				ld.queue = ld.queue[1:]
+			}
+			if n > 0 {
+				ld.d.out.Events = ld.d.events[:n]
+				return &ld.d.out, nil
+			}
+		}
+		if len(ld.segments) == 0 {
+			return nil, nil
+		}
+		if err := ld.load(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// load reads the next piece of a segment.
+func (ld *basicLaneDecoder) load() error {
+	seg := &ld.segments[0]
+	left := seg.end - seg.start
+	ld.c.data = ld.c.data[:min(int64(cap(ld.c.data)), left)]
+	n, err := readFull(ld.lane.log.file.in, ld.c.data, seg.start)
+	if err != nil {
+		return &FormatError{ld.lane.log.file.name, seg.start, err}
+	}
+	n -= n % basicRecordSize
+	ld.c.data, ld.c.offset = ld.c.data[:n], seg.start
+	if int64(n) < left {
+		ld.c.keepArguments()
+	}
+	seg.start += int64(len(ld.c.data))
+	ld.pass.decoded(int64(len(ld.c.data)))
+	if n == 0 || seg.start >= seg.end {
+		ld.segments = ld.segments[1:]
+	}
+	ld.queue = ld.queue[:0]
+	whole := run{thread: ld.lane.thread, index: ld.lane.index, end: len(ld.c.data) / basicRecordSize}
+	if !seg.mixed {
+		ld.queue = append(ld.queue, whole)
+		return nil
+	}
+	ld.s.split(&ld.c)
+	for _, r := range ld.c.runs {
+		if r.index == ld.lane.index {
+			ld.queue = append(ld.queue, r)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package calls
+
+import "github.com/xray-tools/xray/reader"
+
+// End says how a call ended. Every call that was opened ends exactly once.
+type End uint8
+
+const (
+	Exited     End = iota // the function returned
+	TailExited            // the function left through a tail call
+	// Inferred: no exit of its own was recorded. The exit of a call further out
+	// ended it: a tail call that was not recorded, an exception, a longjmp, or
+	// lost records. It is charged up to that exit.
+	Inferred
+	// Truncated: still open when its thread's records end. It is charged up to
+	// the last record of the thread.
+	Truncated
+)
+
+// String names the end as reports do.
+func (e End) String() string {
+	return [...]string{"exited", "tail-exited", "inferred", "truncated"}[e&3]
+}
+
+// Call is one matched entry and exit. Times are in ticks.
+//
+// Within a thread, time does not run backwards: where a timestamp is smaller
+// than the one before it, the step counts as no time at all, and the starts of
+// the calls that are open at that moment are moved to the new clock.
+type Call struct {
+	Start    uint64 // TSC of the entry
+	Duration uint64 // from entry to exit
+	Self     uint64 // Duration less the durations of the calls made directly
+	Func     reader.FuncID
+	Caller   reader.FuncID // the innermost open call at entry; 0 when there was none
+	Path     PathID        // the call path, in Batch.Paths; 0 unless Options.Paths
+	Depth    uint32        // number of calls that were open at entry
+	End      End
+	Nested   bool // a call of the same function was open at entry; only with Options.Nested
+	Args     bool // Batch.Args has arguments of this call
+}
+
+// Batch is a run of calls of one thread, ordered by their ends. A sink must not
+// retain it or what it refers to, Paths excepted.
+type Batch struct {
+	Thread reader.Thread
+	Index  int // dense number of the thread, as in reader.Block
+	Calls  []Call
+	// Args holds the logged arguments of the calls that have Call.Args set, in
+	// the order of Calls.
+	Args []Arg
+	// Events are the custom and typed events that were recorded since the batch
+	// before, in order of time.
+	Events []Event
+	Paths  *Paths // nil unless Options.Paths
+	// Last is set on the last batch of a thread.
+	Last bool
+}
+
+// Arg is one logged argument of a call.
+type Arg struct {
+	Call  int // index in Batch.Calls
+	Value uint64
+}
+
+// Event is a custom or typed event with its place in the call tree.
+type Event struct {
+	TSC   uint64
+	Kind  reader.Kind // reader.Custom or reader.Typed
+	Type  uint16      // of a typed event
+	CPU   uint16
+	Func  reader.FuncID // the innermost open call; 0 when there was none
+	Path  PathID
+	Depth uint32
+	Data  []byte
+}
+
+// Sink consumes calls. One sink is never called concurrently, and sees all
+// batches of a thread, in order.
+type Sink interface {
+	Calls(*Batch) error
+}
+
+// Analysis is a sink whose results over disjoint sets of threads can be put
+// together. Merge takes over what other holds; other must not be used again.
+// Merging is commutative and associative in what reports show.
+type Analysis[S any] interface {
+	Sink
+	Merge(other S)
+}

@@ -1,0 +1,83 @@
+package calls
+
+import "github.com/xray-tools/xray/reader"
+
+// Filter chooses calls. The zero value keeps all. What is left out is still
+// part of the calls around it: their durations and self times do not change.
+type Filter struct {
+	// From and To bound the entries of calls, in ticks: From <= start < To. To
+	// 0 is no bound.
+	From, To uint64
+	// Thread, when set, says which threads to keep. It is called once for each
+	// thread, concurrently for different shards.
+	Thread func(reader.Thread) bool
+	// Func, when set, says which functions to keep. It is called once for each
+	// function and shard, concurrently.
+	Func func(reader.FuncID) bool
+	// MinDuration leaves out calls that are shorter, in ticks.
+	MinDuration uint64
+	// MaxDepth leaves out calls made from deeper than that: with 1 only
+	// outermost calls are kept. 0 is no bound.
+	MaxDepth uint32
+}
+
+// active reports whether the filter looks at single calls.
+func (f *Filter) active() bool {
+	return f.From > 0 || f.To > 0 || f.Func != nil || f.MinDuration > 0 || f.MaxDepth > 0
+}
+
+// filter applies a Filter to the batches of one shard.
+type filter struct {
+	*Filter
+	funcs map[reader.FuncID]bool
+}
+
+func newFilter(f *Filter) *filter {
+	return &filter{Filter: f, funcs: make(map[reader.FuncID]bool)}
+}
+
+func (f *filter) span(tsc uint64) bool { return tsc >= f.From && (f.To == 0 || tsc < f.To) }
+
+func (f *filter) keep(c *Call) bool {
+	if !f.span(c.Start) || c.Duration < f.MinDuration || f.MaxDepth > 0 && c.Depth >= f.MaxDepth {
+		return false
+	}
+	if f.Func == nil {
+		return true
+	}
+	keep, ok := f.funcs[c.Func]
+	if !ok {
+		keep = f.Func(c.Func)
+		f.funcs[c.Func] = keep
+	}
+	return keep
+}
+
+// apply takes out of b what is not wanted, in place.
+func (f *filter) apply(b *Batch) {
+	args := b.Args
+	b.Args = b.Args[:0]
+	n := 0
+	for i := range b.Calls {
+		keep := f.keep(&b.Calls[i])
+		for len(args) > 0 && args[0].Call == i {
+			if keep {
+				b.Args = append(b.Args, Arg{n, args[0].Value})
+			}
+			args = args[1:]
+		}
+		if keep {
+			b.Calls[n] = b.Calls[i]
+			n++
+		}
+	}
+	b.Calls = b.Calls[:n]
+	n = 0
+	for _, e := range b.Events {
+		if f.span(e.TSC) && (f.MaxDepth == 0 || e.Depth <= f.MaxDepth) {
+			b.Events[n] = e
+			n++
+		}
+	}
+	b.Events = b.Events[:n]
+}

@@ -1,0 +1,156 @@
+package calls
+
+import (
+	"runtime"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Source is what calls are rebuilt from; *[reader.Trace] is one.
+type Source interface {
+	// Each decodes on up to n goroutines. See reader.Trace.Each.
+	Each(n int, fn func(shard int, b *reader.Block) error) error
+}
+
+// InOrder is t on one goroutine, in an order of choice.
+func InOrder(t *reader.Trace, order reader.Order) Source { return inOrder{t, order} }
+
+type inOrder struct {
+	trace *reader.Trace
+	order reader.Order
+}
+
+func (s inOrder) Each(_ int, fn func(int, *reader.Block) error) error {
+	for b, err := range s.trace.Blocks(s.order) {
+		if err == nil {
+			err = fn(0, b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Options of [Run]. The zero value is usable.
+type Options struct {
+	// Shards is how many goroutines share the threads of the trace; as many as
+	// the program may use processors when 0. No result depends on it.
+	Shards int
+	// Paths keeps the tree of call paths and sets Call.Path.
+	Paths bool
+	// Nested sets Call.Nested.
+	Nested bool
+	// Filter leaves out calls before they reach the sinks.
+	Filter Filter
+	// Policy is for unmatched exits.
+	Policy Policy
+	// Unmatched, when set, is called for every exit that matches no open call.
+	// An error ends the run. It is called concurrently unless Shards is 1.
+	Unmatched func(*Unmatched) error
+}
+
+// Policy says what an exit does that is not of the innermost open call.
+type Policy uint8
+
+const (
+	// Deduce searches the open calls from the innermost outwards for the
+	// function that exits. The calls inside it end as Inferred. When there is no
+	// such call the exit is unmatched, and changes nothing.
+	Deduce Policy = iota
+	// Exact takes every exit as unmatched that is not of the innermost open
+	// call. It is what llvm-xray does without -d.
+	Exact
+	// DeduceOrClear is Deduce, but an unmatched exit ends all open calls as
+	// Inferred. It is what `llvm-xray stack` does.
+	DeduceOrClear
+)
+
+// Unmatched is an exit that matches no open call.
+type Unmatched struct {
+	Thread reader.Thread
+	Event  reader.Event
+	Open   []reader.FuncID // the open calls, outermost first
+}
+
+// Stats counts what a run met. Every event is an entry, an exit or another
+// event; every entry became one call.
+type Stats struct {
+	Events    uint64 // records with a time, of all kinds
+	Entries   uint64
+	Exits     uint64 // of which Unmatched matched no open call
+	Custom    uint64 // custom and typed events
+	Args      uint64 // logged arguments
+	Calls     uint64 // that ended, whatever the filter says
+	Inferred  uint64 // of Calls
+	Truncated uint64 // of Calls
+	Unmatched uint64
+	// ClockSteps is how often the clock of a thread went backwards, and
+	// ClockBack by how many ticks in all.
+	ClockSteps uint64
+	ClockBack  uint64
+	MaxDepth   uint32
+	// First and Last are the smallest and largest timestamps; only when Events
+	// is not 0.
+	First, Last uint64
+	Threads     int
+}
+
+// span widens First and Last.
+func (s *Stats) span(tsc uint64) {
+	s.First, s.Last = min(s.First, tsc), max(s.Last, tsc)
+}
+
+func (s *Stats) merge(o *Stats) {
+	if o.Events > 0 {
+		if s.Events == 0 {
+			s.First, s.Last = o.First, o.Last
+		}
+		s.First, s.Last = min(s.First, o.First), max(s.Last, o.Last)
+	}
+	s.Events += o.Events
+	s.Entries += o.Entries
+	s.Exits += o.Exits
+	s.Custom += o.Custom
+	s.Args += o.Args
+	s.Calls += o.Calls
+	s.Inferred += o.Inferred
+	s.Truncated += o.Truncated
+	s.Unmatched += o.Unmatched
+	s.ClockSteps += o.ClockSteps
+	s.ClockBack += o.ClockBack
+	s.MaxDepth = max(s.MaxDepth, o.MaxDepth)
+	s.Threads += o.Threads
+}
+
+// Run rebuilds the calls of src and feeds them to one sink per shard, which
+// newSink makes before the pass begins; newSink is not called concurrently. It
+// returns the sinks merged into the first. With Shards = 1 calls arrive in the
+// order of Source.Each on one goroutine; otherwise only the order within a
+// thread is defined.
+func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, error) {
+	if opts.Shards <= 0 {
+		opts.Shards = runtime.GOMAXPROCS(0)
+	}
+	sinks := make([]S, opts.Shards)
+	shards := make([]*shard, opts.Shards)
+	for i := range shards {
+		sinks[i] = newSink()
+		shards[i] = newShard(&opts, sinks[i])
+	}
+	err := src.Each(opts.Shards, func(i int, b *reader.Block) error { return shards[i].block(b) })
+	if err != nil {
+		return sinks[0], nil, err
+	}
+	stats := &Stats{}
+	for i, sh := range shards {
+		if err := sh.finish(); err != nil {
+			return sinks[0], nil, err
+		}
+		stats.merge(&sh.stats)
+		if i > 0 {
+			sinks[0].Merge(sinks[i])
+		}
+	}
+	return sinks[0], stats, nil
+}

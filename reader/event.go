@@ -1,0 +1,96 @@
+// Package reader turns the bytes of XRay traces into events.
+//
+// It reads basic logs of versions 1 to 3, FDR logs of versions 1 to 5, and
+// trace YAML; plain, or compressed with gzip or zstd. It knows no names, no
+// units of time and no output. docs/format.md describes the formats.
+//
+// Damage is data: what cannot be used is counted as a [Loss] with its offset
+// and cause, and everything else is kept.
+package reader
+
+// FuncID is the number by which a trace names a function: the 1-based position
+// of the function in its object's instrumentation map. In traces of the LLVM 20
+// runtime and later the top 8 bits number the object and the low 24 bits the
+// function, so ids may be negative. 0 is never a function.
+type FuncID int32
+
+// Kind says what happened at an [Event]. The values are those of LLVM's
+// RecordTypes, and the first four are the kinds of function records on disk.
+type Kind uint8
+
+const (
+	Enter    Kind = iota // a function was entered
+	Exit                 // a function returned
+	TailExit             // a function left through a tail call
+	EnterArg             // a function was entered, and its arguments were logged
+	Custom               // __xray_customevent
+	Typed                // __xray_typedevent
+)
+
+// String gives the name that trace YAML uses.
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+var kindNames = [...]string{
+	"function-enter", "function-exit", "function-tail-exit", "function-enter-arg",
+	"custom-event", "typed-event",
+}
+
+// IsEnter reports whether the event opens a call.
+func (k Kind) IsEnter() bool { return k == Enter || k == EnterArg }
+
+// IsExit reports whether the event ends a call.
+func (k Kind) IsExit() bool { return k == Exit || k == TailExit }
+
+// Event is one decoded record. It holds no pointers, so that blocks of events
+// cost the garbage collector nothing; arguments and payloads are in side tables
+// of the [Block].
+type Event struct {
+	TSC  uint64 // timestamp in ticks of Header.CycleFrequency
+	Func FuncID // of a custom or typed event: the function of the record before it
+	CPU  uint16 // 0 where the recorder had only an emulated clock
+	Kind Kind
+	Side bool // the block holds arguments or a payload for this event
+}
+
+// Thread identifies a thread of one of the traces that are read together.
+type Thread struct {
+	File    int32 // position of the trace on the command line, from 0
+	Process int32 // process id; 0 where the format does not record it
+	Thread  int32 // thread id
+}
+
+// Block is a run of one thread's events, in the order in which the thread
+// recorded them. The reader owns all of it: a block is valid only until the
+// function it was passed to returns, or until the next iteration.
+type Block struct {
+	Thread Thread
+	// Index numbers the threads of the trace densely from 0, so that consumers
+	// need no map to find what they keep per thread. It is stable across passes
+	// over one [Trace] but carries no order.
+	Index  int
+	Offset int64 // of the first record in the file, after decompression; -1 for trace YAML
+	Events []Event
+	// Args holds logged arguments in the order of their events; several
+	// arguments of one event follow each other.
+	Args []Arg
+	// Payloads holds what custom and typed events carry, in order.
+	Payloads []Payload
+}
+
+// Arg is one logged argument.
+type Arg struct {
+	Event int // index in Block.Events
+	Value uint64
+}
+
+// Payload is what a custom or typed event carries.
+type Payload struct {
+	Event int    // index in Block.Events
+	Type  uint16 // of a typed event
+	Data  []byte // owned by the block
+}

@@ -1,0 +1,415 @@
+package reader
+
+import (
+	"encoding/binary"
+	"errors"
+	"slices"
+)
+
+// maxPayloadBytes ends a block early whose payloads are large.
+const maxPayloadBytes = 1 << 20
+
+// maxArgs bounds the arguments of one event. LLVM's recorders log one.
+const maxArgs = 64
+
+func (l *fdrLane) bytes() int64 { return l.size }
+
+func (l *fdrLane) decoder(p *pass, eventCap int) laneDecoder {
+	return l.newDecoder(p, eventCap, l.blocks)
+}
+
+func (l *fdrLane) newDecoder(p *pass, eventCap int, blocks []fdrBlock) *fdrDecoder {
+	d := &fdrDecoder{pass: p, file: l.log.file, blocks: blocks}
+	d.out.Thread = l.thread
+	d.out.Index = l.index
+	d.events = make([]Event, eventCap)
+	// Room for the function records of a full block of events.
+	d.buf = make([]byte, max(2*eventCap*functionSize, 4*metadataSize))
+	return d
+}
+
+func (l *fdrLog) lanes(*pass) ([]lane, error) {
+	lanes := make([]lane, len(l.order))
+	for i, lane := range l.order {
+		lanes[i] = lane
+	}
+	return lanes, nil
+}
+
+func (l *fdrLog) each(p *pass, n int, fn func(int, *Block) error) error {
+	lanes, err := l.lanes(p)
+	if err != nil {
+		return err
+	}
+	return eachLane(p, lanes, n, fn)
+}
+
+func (l *fdrLog) stream(p *pass, order Order, fn func(*Block) error) error {
+	if order == ThreadOrder {
+		return l.each(p, 1, func(_ int, b *Block) error { return fn(b) })
+	}
+	type laneBlock struct {
+		lane  *fdrLane
+		block fdrBlock
+	}
+	var all []laneBlock
+	for _, lane := range l.order {
+		for _, b := range lane.blocks {
+			all = append(all, laneBlock{lane, b})
+		}
+	}
+	slices.SortFunc(all, func(a, b laneBlock) int { return int(a.block.start - b.block.start) })
+	for _, lb := range all {
+		d := lb.lane.newDecoder(p, blockEvents, []fdrBlock{lb.block})
+		for {
+			b, err := d.next()
+			if err != nil {
+				return err
+			}
+			if b == nil {
+				break
+			}
+			if err := fn(b); err != nil {
+				return err
+			}
+		}
+		d.close()
+	}
+	return nil
+}
+
+// fdrDecoder decodes the blocks of one thread.
+type fdrDecoder struct {
+	pass   *pass
+	file   *file
+	blocks []fdrBlock // still to be decoded
+	out    Block
+	events []Event // what out.Events is cut from
+	losses Losses
+	// payloads holds the payloads of out. Where it is full a new one takes its
+	// place, so that slices of it stay valid.
+	payloads     []byte
+	payloadBytes int
+
+	// The block that is being decoded: the bytes buf[rpos:wpos] stand at offset
+	// pos of the file; those up to block.end are still to be read.
+	block      fdrBlock
+	inBlock    bool
+	buf        []byte
+	rpos, wpos int
+	pos        int64
+
+	tsc      uint64
+	clock    bool // tsc is known
+	cpu      uint16
+	lastFunc FuncID
+	noClock  Loss // records of this block that came before its clock
+}
+
+func (d *fdrDecoder) close() { d.pass.lost(&d.losses) }
+
+// next decodes up to len(d.events) events.
+func (d *fdrDecoder) next() (*Block, error) {
+	b := &d.out
+	b.Args = b.Args[:0]
+	b.Payloads = b.Payloads[:0]
+	d.payloads = d.payloads[:0]
+	d.payloadBytes = 0
+	n := 0
+	for n < len(d.events) && d.payloadBytes < maxPayloadBytes {
+		if !d.inBlock {
+			if len(d.blocks) == 0 {
+				break
+			}
+			d.begin()
+		}
+		if n == 0 {
+			b.Offset = d.pos
+		}
+		if d.wpos-d.rpos < functionSize {
+			if err := d.fill(functionSize); err != nil {
+				return nil, err
+			}
+		}
+		if d.clock && !isBigEndian(d.file.header.ByteOrder) {
+			n += d.functions(d.events[n:])
+			if n == len(d.events) {
+				break
+			}
+		}
+		var err error
+		if n, err = d.record(n); err != nil {
+			return nil, err
+		}
+	}
+	// What was logged with the last event comes along with it.
+	for n > 0 && d.inBlock && d.events[n-1].Kind.IsEnter() {
+		if err := d.fill(metadataSize); err != nil {
+			return nil, err
+		}
+		if d.wpos == d.rpos || d.buf[d.rpos] != metadataByte(CallArgument, &d.file.header) {
+			break
+		}
+		if _, err := d.record(n); err != nil {
+			return nil, err
+		}
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	b.Events = d.events[:n]
+	return b, nil
+}
+
+func (d *fdrDecoder) begin() {
+	d.block, d.blocks = d.blocks[0], d.blocks[1:]
+	d.inBlock = true
+	d.pos = d.block.start
+	d.rpos, d.wpos = 0, 0
+	d.clock = false
+	d.noClock = Loss{Cause: NoClock, File: d.file.name}
+}
+
+func (d *fdrDecoder) endBlock() {
+	if d.noClock.Records > 0 {
+		d.losses.add(d.noClock)
+	}
+	d.inBlock = false
+	d.pass.decoded(d.block.end - d.block.start)
+}
+
+// functions decodes function records until there is something else, and returns
+// how many there were. This is the hot loop of FDR logs.
+func (d *fdrDecoder) functions(events []Event) int {
+	b := d.buf[d.rpos:d.wpos]
+	// Past the size that the block declares nothing is taken on trust.
+	if left := d.block.declared - d.pos; left >= 0 && left < int64(len(b)) {
+		b = b[:left]
+	}
+	tsc, cpu := d.tsc, d.cpu
+	n := min(len(b)/functionSize, len(events))
+	events = events[:n]
+	i := 0
+	for ; i < n; i++ {
+		w := binary.LittleEndian.Uint64(b[8*i:])
+		// Bit 0 marks metadata, and only kinds up to 3 are valid. Zeros are
+		// padding: function ids start at 1.
+		if w&9 != 0 || w == 0 {
+			break
+		}
+		tsc += w >> 32
+		events[i] = Event{TSC: tsc, Func: FuncID(uint32(w) >> 4), CPU: cpu, Kind: Kind(w >> 1 & 3)}
+	}
+	if i > 0 {
+		d.tsc = tsc
+		d.lastFunc = events[i-1].Func
+		d.advance(i * functionSize)
+	}
+	return i
+}
+
+func (d *fdrDecoder) advance(n int) {
+	d.rpos += n
+	d.pos += int64(n)
+}
+
+// fill sees to it that at least n bytes are there; fewer only where the block
+// ends.
+func (d *fdrDecoder) fill(n int) error {
+	if d.wpos-d.rpos >= n {
+		return nil
+	}
+	left := d.block.end - d.pos - int64(d.wpos-d.rpos)
+	if left == 0 {
+		return nil
+	}
+	d.wpos = copy(d.buf, d.buf[d.rpos:d.wpos])
+	d.rpos = 0
+	if n > len(d.buf) {
+		// A payload larger than the buffer. It lies within the file, which
+		// bounds what is allocated.
+		d.buf = slices.Grow(d.buf[:d.wpos], int(min(int64(n-d.wpos), left)))
+		d.buf = d.buf[:cap(d.buf)]
+	}
+	want := int(min(int64(len(d.buf)-d.wpos), left))
+	got, err := readFull(d.file.in, d.buf[d.wpos:d.wpos+want], d.pos+int64(d.wpos))
+	if err != nil {
+		return &FormatError{d.file.name, d.pos, err}
+	}
+	d.wpos += got
+	if got < want {
+		d.block.end = d.pos + int64(d.wpos) // the file shrank
+	}
+	return nil
+}
+
+// record decodes one record of any kind, having n events, and returns the
+// number of events after it.
+func (d *fdrDecoder) record(n int) (int, error) {
+	h := &d.file.header
+	if d.pos == d.block.declared && d.block.declared < d.block.end {
+		// The block ends cleanly where it says; what follows is no block.
+		d.drop(BadBlock, "")
+		return n, nil
+	}
+	if err := d.fill(metadataSize); err != nil {
+		return n, err
+	}
+	if d.rpos == d.wpos {
+		d.endBlock()
+		return n, nil
+	}
+	var r Record
+	size, err := ParseRecord(d.buf[d.rpos:d.wpos], h, &r)
+	if short := (*ShortRecordError)(nil); errors.As(err, &short) && int64(short.Need) <= d.block.end-d.pos {
+		if err := d.fill(short.Need); err != nil {
+			return n, err
+		}
+		size, err = ParseRecord(d.buf[d.rpos:d.wpos], h, &r)
+	}
+	if err != nil {
+		return n, d.bad(err)
+	}
+	ev := Event{CPU: d.cpu}
+	switch r.Kind {
+	case Function:
+		ev.Func, ev.Kind = r.Func, r.FuncKind
+		if ev.Func == 0 && ev.Kind == Enter && r.Delta == 0 {
+			return n, d.bad(errors.New("zeros"))
+		}
+		d.tsc += uint64(r.Delta)
+		d.lastFunc = r.Func
+		ev.TSC = d.tsc
+	case NewCPUID:
+		d.cpu, d.tsc, d.clock = r.CPU, r.TSC, true
+	case TSCWrap:
+		d.tsc, d.clock = r.TSC, true
+	case CallArgument:
+		d.argument(n, r.Value)
+	case CustomEvent, TypedEvent:
+		ev.Kind, ev.Func, ev.Side = Custom, d.lastFunc, true
+		if r.Kind == TypedEvent {
+			ev.Kind = Typed
+		}
+		if r.Kind == CustomEvent && h.Version < 5 {
+			ev.TSC = r.TSC
+			if h.Version == 4 {
+				ev.CPU = r.CPU
+			}
+		} else {
+			d.tsc += uint64(r.Delta)
+			ev.TSC = d.tsc
+		}
+	case EndOfBuffer:
+		if h.Version >= 2 {
+			return n, d.bad(errors.New("EndOfBuffer record, which only version 1 has"))
+		}
+		// Garbage follows it up to the end of the buffer.
+		d.endBlock()
+		return n, nil
+	case BufferExtents, NewBuffer, WallClock, PID:
+		// Read by the index; here they only have their place before the clock.
+		if d.clock {
+			return n, d.bad(errors.New(r.Kind.String() + " record inside a block"))
+		}
+	}
+	if r.Kind == Function || r.Kind == CustomEvent || r.Kind == TypedEvent {
+		if !d.clock && !(r.Kind == CustomEvent && h.Version < 5) {
+			if d.noClock.Records == 0 {
+				d.noClock.Offset = d.pos
+			}
+			d.noClock.Records++
+			d.noClock.Bytes += int64(size)
+		} else {
+			d.events[n] = ev
+			if ev.Side {
+				d.out.Payloads = append(d.out.Payloads, Payload{Event: n, Type: r.Type, Data: d.keep(r.Data)})
+			}
+			n++
+		}
+	}
+	d.advance(size)
+	return n, nil
+}
+
+// keep copies a payload, as the buffer moves on before the block is handed out.
+func (d *fdrDecoder) keep(data []byte) []byte {
+	d.payloadBytes += len(data)
+	if cap(d.payloads)-len(d.payloads) < len(data) {
+		d.payloads = make([]byte, 0, max(4096, 2*cap(d.payloads), len(data)))
+	}
+	n := len(d.payloads)
+	d.payloads = append(d.payloads, data...)
+	return d.payloads[n:len(d.payloads):len(d.payloads)]
+}
+
+// argument adds a logged argument to the latest event.
+func (d *fdrDecoder) argument(n int, value uint64) {
+	if n == 0 || !d.events[n-1].Kind.IsEnter() || d.sameEventArgs(n-1) >= maxArgs {
+		d.losses.add(Loss{Cause: OrphanArgument, File: d.file.name, Offset: d.pos, Bytes: metadataSize, Records: 1})
+		return
+	}
+	ev := &d.events[n-1]
+	ev.Kind, ev.Side = EnterArg, true
+	d.out.Args = append(d.out.Args, Arg{Event: n - 1, Value: value})
+}
+
+func (d *fdrDecoder) sameEventArgs(event int) int {
+	n := 0
+	for i := len(d.out.Args) - 1; i >= 0 && d.out.Args[i].Event == event; i-- {
+		n++
+	}
+	return n
+}
+
+// bad gives up the rest of the block: records have different lengths, so that
+// there is no telling where the next one starts.
+func (d *fdrDecoder) bad(err error) error {
+	left := d.block.end - d.pos
+	var short *ShortRecordError
+	switch cut := errors.As(err, &short) && int64(short.Need) > left; {
+	case cut && d.block.declared > d.block.end && d.block.end == d.file.in.size:
+		d.endBlock() // the index has counted what is missing at the end of the file
+	case cut && d.block.end == d.file.in.size && d.file.header.Version < 2:
+		d.drop(TruncatedFile, err.Error())
+	case cut:
+		d.drop(ShortBlock, err.Error())
+	default:
+		// Zero padding inside a block is no loss: recorders that fill whole
+		// buffers leave it behind the last record.
+		zero, e := d.restIsZero()
+		if e != nil {
+			return e
+		}
+		if zero {
+			d.endBlock()
+			return nil
+		}
+		d.drop(BadRecord, err.Error())
+	}
+	return nil
+}
+
+func (d *fdrDecoder) drop(cause Cause, detail string) {
+	d.losses.add(Loss{Cause: cause, File: d.file.name, Offset: d.pos, Bytes: d.block.end - d.pos, Records: 1, Detail: detail})
+	d.endBlock()
+}
+
+func (d *fdrDecoder) restIsZero() (bool, error) {
+	for d.pos < d.block.end {
+		if err := d.fill(1); err != nil {
+			return false, err
+		}
+		if d.wpos == d.rpos {
+			break
+		}
+		for i, c := range d.buf[d.rpos:d.wpos] {
+			if c != 0 {
+				d.advance(i)
+				return false, nil
+			}
+		}
+		d.advance(d.wpos - d.rpos)
+	}
+	return true, nil
+}

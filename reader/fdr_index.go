@@ -1,0 +1,354 @@
+package reader
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// An FDR log is a sequence of blocks, each the buffer of one thread:
+//
+//	version 1   NewBuffer WallClock NewCPUId {record} [EndOfBuffer] garbage
+//	version 2   BufferExtents NewBuffer WallClock NewCPUId {record}
+//	version 3+  BufferExtents NewBuffer WallClock PID NewCPUId {record}
+//
+// Blocks of version 1 are as long as the header's buffer size; later ones say
+// how many bytes follow their BufferExtents. The index hops from block to block
+// by these sizes and reads only the records at their starts. Where no block
+// stands at the place that a size points to, it looks for the next place where
+// one plausibly begins, and what lies between belongs to the block before it:
+// its decoder keeps what makes sense. See "FDR log" in docs/format.md.
+
+// fdrLog is an FDR log with its index.
+type fdrLog struct {
+	file    *file
+	threads *threadIndex
+	byIndex map[int]*fdrLane
+	order   []*fdrLane // by first block
+}
+
+// fdrLane is one thread's blocks, ordered by wall clock.
+type fdrLane struct {
+	log    *fdrLog
+	thread Thread
+	index  int
+	blocks []fdrBlock
+	size   int64
+}
+
+// fdrBlock is where a block's records are, NewBuffer the first.
+type fdrBlock struct {
+	start, end int64
+	// declared is where the block ends by its own account. Where that is
+	// contradicted by what stands there, end is where the next block begins.
+	declared int64
+	// wall is the time of the block's beginning, in microseconds of the
+	// recorder's monotonic clock.
+	wall uint64
+}
+
+// blockHead is what the index reads of a block's first records.
+type blockHead struct {
+	thread, process int32
+	wall            uint64
+	hasWall         bool
+}
+
+// maxHead is the length of the records at a block's start that say whose it is:
+// BufferExtents, NewBuffer, WallClock and PID.
+const maxHead = 4 * metadataSize
+
+func (l *fdrLog) index() error {
+	l.byIndex = make(map[int]*fdrLane)
+	w := &window{in: l.file.in}
+	size := l.file.in.size
+	var lastWall uint64
+	pos := int64(headerSize)
+	for pos < size {
+		start, declared, err := l.blockAt(w, pos)
+		if err != nil {
+			return err
+		}
+		if start < 0 { // no block here
+			next, err := l.nextBlock(w, pos)
+			if err != nil {
+				return err
+			}
+			if err := l.gap(w, pos, next); err != nil {
+				return err
+			}
+			pos = next
+			continue
+		}
+		end := declared
+		if end > size || end < start {
+			end, err = l.nextBlock(w, start+1)
+		} else if ok, e := l.endsAt(w, end); e != nil || !ok {
+			end, err = l.nextBlock(w, start+1)
+			err = errors.Join(e, err)
+		}
+		if err != nil {
+			return err
+		}
+		if declared > size && end == size && l.file.header.Version >= 2 {
+			l.file.losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: size, Bytes: declared - size,
+				Detail: fmt.Sprintf("block at %#x declares %d bytes, %d are there", start, declared-start, size-start)})
+		}
+		if start < end {
+			head, err := l.head(w, start, end)
+			if err != nil {
+				return err
+			}
+			if !head.hasWall {
+				head.wall = lastWall
+			}
+			lastWall = head.wall
+			l.addBlock(head, fdrBlock{start: start, end: end, declared: declared, wall: head.wall})
+		}
+		pos = max(end, start)
+	}
+	for _, lane := range l.order {
+		slices.SortStableFunc(lane.blocks, func(a, b fdrBlock) int { return cmp.Compare(a.wall, b.wall) })
+	}
+	return nil
+}
+
+func (l *fdrLog) addBlock(h blockHead, b fdrBlock) {
+	i := l.threads.of(Thread{File: l.file.number, Process: h.process, Thread: h.thread})
+	lane := l.byIndex[i]
+	if lane == nil {
+		lane = &fdrLane{log: l, thread: l.threads.list[i], index: i}
+		l.byIndex[i] = lane
+		l.order = append(l.order, lane)
+	}
+	lane.blocks = append(lane.blocks, b)
+	lane.size += b.end - b.start
+}
+
+// blockAt reads the size of the block at pos: where its records start, and
+// where they end by its own account. start is negative where no block begins.
+func (l *fdrLog) blockAt(w *window, pos int64) (start, declared int64, err error) {
+	b, err := w.at(pos, maxHead)
+	if err != nil {
+		return -1, 0, err
+	}
+	var r Record
+	h := &l.file.header
+	if _, err := ParseRecord(b, h, &r); err != nil {
+		return -1, 0, nil
+	}
+	switch {
+	case r.Kind == BufferExtents && h.Version >= 2:
+		start = pos + metadataSize
+		if r.Value > uint64(1)<<62 {
+			return start, 1 << 62, nil
+		}
+		return start, start + int64(r.Value), nil
+	case r.Kind == NewBuffer && h.Version < 2:
+		if h.BufferSize < metadataSize || h.BufferSize > 1<<62 {
+			return pos, 1 << 62, nil
+		}
+		// A block of version 1 may lack its padding at the end of the file.
+		return pos, min(pos+int64(h.BufferSize), max(l.file.in.size, pos)), nil
+	case r.Kind == NewBuffer && l.plausible(b):
+		return pos, -1, nil // its BufferExtents is lost
+	}
+	return -1, 0, nil
+}
+
+// endsAt reports whether a block can end at pos: at the end of the file, before
+// another block, or before zero padding.
+func (l *fdrLog) endsAt(w *window, pos int64) (bool, error) {
+	if pos == l.file.in.size {
+		return true, nil
+	}
+	b, err := w.at(pos, maxHead)
+	if err != nil {
+		return false, err
+	}
+	if l.file.header.Version < 2 {
+		return l.plausible(b), nil // buffers are never shorter: no padding between
+	}
+	return b[0] == 0 || l.begins(b), nil
+}
+
+// begins reports whether b, which stands where a block should begin, does: with
+// the extents of an empty block, or with NewBuffer. Much less is asked than of
+// a [fdrLog.plausible] block that stands anywhere.
+func (l *fdrLog) begins(b []byte) bool {
+	h := &l.file.header
+	var r Record
+	n, err := ParseRecord(b, h, &r)
+	if err == nil && r.Kind == BufferExtents {
+		if r.Value == 0 {
+			return true
+		}
+		_, err = ParseRecord(b[n:], h, &r)
+	}
+	return err == nil && r.Kind == NewBuffer
+}
+
+// plausible reports whether b looks like the start of a block.
+func (l *fdrLog) plausible(b []byte) bool {
+	h := &l.file.header
+	var r Record
+	if n, err := ParseRecord(b, h, &r); err == nil && r.Kind == BufferExtents && h.Version >= 2 {
+		b = b[n:]
+	}
+	n, err := ParseRecord(b, h, &r)
+	if err != nil || r.Kind != NewBuffer || r.Thread < 0 {
+		return false
+	}
+	if _, err = ParseRecord(b[n:], h, &r); err != nil {
+		return false
+	}
+	// A clock that counts from boot passes 2^40 seconds in 35,000 years.
+	return r.Kind == WallClock && r.Seconds < 1<<40 && r.Micros < 1e6
+}
+
+// nextBlock finds the first place from pos on where a block plausibly begins;
+// the end of the file where there is none.
+func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
+	size := l.file.in.size
+	extents := metadataByte(BufferExtents, &l.file.header)
+	newBuffer := metadataByte(NewBuffer, &l.file.header)
+	for pos < size {
+		b, err := w.at(pos, scanWindow)
+		if err != nil {
+			return size, err
+		}
+		last := int64(len(b)) == size-pos
+		limit := len(b) - maxHead
+		if last {
+			limit = len(b)
+		}
+		i := 0
+		for i < limit {
+			e := bytes.IndexByte(b[i:limit], extents)
+			n := bytes.IndexByte(b[i:limit], newBuffer)
+			if e < 0 && n < 0 {
+				i = limit
+				break
+			}
+			if e < 0 || n >= 0 && n < e {
+				e = n
+			}
+			i += e
+			if l.plausible(b[i:]) {
+				return pos + int64(i), nil
+			}
+			i++
+		}
+		pos += int64(i)
+		if last {
+			return size, nil
+		}
+	}
+	return size, nil
+}
+
+// scanWindow is how much is searched at a time for the next block.
+const scanWindow = 64 << 10
+
+// metadataByte is the first byte of a metadata record.
+func metadataByte(k RecordKind, h *Header) byte {
+	if isBigEndian(h.ByteOrder) {
+		return 0x80 | byte(k)
+	}
+	return byte(k)<<1 | 1
+}
+
+// gap accounts for the bytes between two blocks. Zeros are padding.
+func (l *fdrLog) gap(w *window, from, to int64) error {
+	first, bad := int64(-1), int64(0)
+	for pos := from; pos < to; {
+		b, err := w.at(pos, int(min(to-pos, scanWindow)))
+		if err != nil {
+			return err
+		}
+		b = b[:min(int64(len(b)), to-pos)]
+		for i, c := range b {
+			if c != 0 {
+				if first < 0 {
+					first = pos + int64(i)
+				}
+				bad = pos + int64(i) + 1 - first
+			}
+		}
+		pos += int64(len(b))
+	}
+	if bad > 0 {
+		cause := BadBlock
+		if to == l.file.in.size && bad < metadataSize {
+			cause = TruncatedFile // not even the BufferExtents of the next block is whole
+		}
+		l.file.losses.add(Loss{Cause: cause, File: l.file.name, Offset: first, Bytes: bad})
+	}
+	return nil
+}
+
+// head reads whose block starts at start.
+func (l *fdrLog) head(w *window, start, end int64) (blockHead, error) {
+	b, err := w.at(start, maxHead)
+	if err != nil {
+		return blockHead{}, err
+	}
+	b = b[:min(int64(len(b)), end-start)]
+	var h blockHead
+	var r Record
+	for {
+		n, err := ParseRecord(b, &l.file.header, &r)
+		if err != nil {
+			return h, nil
+		}
+		switch r.Kind {
+		case NewBuffer:
+			h.thread = r.Thread
+			if l.file.header.Version == 2 {
+				// Version 2 has no PID records; LLVM takes the thread for the process.
+				h.process = r.Thread
+			}
+		case WallClock:
+			// The field that LLVM calls nanoseconds holds microseconds.
+			h.wall, h.hasWall = r.Seconds*1e6+uint64(r.Micros), true
+		case PID:
+			h.process = r.Process
+		default:
+			return h, nil
+		}
+		b = b[n:]
+	}
+}
+
+// window reads a file piecewise; what was read stays valid until the next call.
+type window struct {
+	in  *input
+	buf []byte
+	pos int64
+	n   int
+}
+
+// at returns n bytes from pos on; fewer only at the end of the file.
+func (w *window) at(pos int64, n int) ([]byte, error) {
+	n = int(min(int64(n), w.in.size-pos))
+	if pos < w.pos || pos+int64(n) > w.pos+int64(w.n) {
+		// Small blocks lie within one read; big ones do not pay for much more
+		// than their head.
+		want := int(min(int64(max(n, 1024)), w.in.size-pos))
+		if len(w.buf) < want {
+			w.buf = make([]byte, want)
+		}
+		got, err := readFull(w.in, w.buf[:want], pos)
+		if err == nil && got < want {
+			err = fmt.Errorf("%w: the file shrinks while it is read", io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			return nil, err
+		}
+		w.pos, w.n = pos, got
+	}
+	return w.buf[pos-w.pos : pos-w.pos+int64(n)], nil
+}

@@ -1,0 +1,33 @@
+package reader
+
+import "encoding/binary"
+
+// Type is the kind of log that a trace file holds.
+type Type uint16
+
+const (
+	Basic Type = 0 // "naive" mode: 32-byte records
+	FDR   Type = 1 // flight data recorder mode: blocks of 8- and 16-byte records
+)
+
+// String gives the name that users know the mode by.
+func (t Type) String() string {
+	switch t {
+	case Basic:
+		return "basic"
+	case FDR:
+		return "fdr"
+	}
+	return "unknown"
+}
+
+// Header is the first 32 bytes of a trace, or the header of trace YAML.
+type Header struct {
+	Version        uint16
+	Type           Type
+	ConstantTSC    bool
+	NonstopTSC     bool
+	CycleFrequency uint64 // ticks a second; 0 means unknown, and times stay in ticks
+	BufferSize     uint64 // FDR: size of a thread's buffer in bytes
+	ByteOrder      binary.ByteOrder
+}

@@ -1,0 +1,175 @@
+package reader
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// FormatError reports input that cannot be read at all.
+type FormatError struct {
+	File   string
+	Offset int64 // after decompression; a line number in trace YAML
+	Err    error
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("%s: offset %#x: %v", e.File, e.Offset, e.Err)
+}
+
+func (e *FormatError) Unwrap() error { return e.Err }
+
+// ErrNotTrace is wrapped by the error of [Open] for input that is no XRay trace.
+var ErrNotTrace = errors.New("not an XRay trace")
+
+// Cause says why something of a trace was lost.
+type Cause uint8
+
+const (
+	// TruncatedFile: the file ends within a record or a block. The program was
+	// killed or the copy was cut off.
+	TruncatedFile Cause = iota
+	// ShortBlock: the last record of an FDR block crosses the size that the
+	// block declares. compiler-rt forgets the headers of typed events when it
+	// counts a block's bytes.
+	ShortBlock
+	// BadRecord: bytes that are no record, inside a block or a basic log.
+	BadRecord
+	// BadBlock: bytes between FDR blocks that are neither padding nor a block.
+	BadBlock
+	// NoClock: FDR records before the first timestamp of their block.
+	NoClock
+	// OrphanArgument: a logged argument without the entry that it belongs to.
+	// compiler-rt's basic mode writes them for calls deeper than max_stack_depth.
+	OrphanArgument
+	// DuplicateRun: records that the log holds already. A process that forked
+	// wrote the records that its parent had not yet flushed once more.
+	DuplicateRun
+	// NewerVersion: the header's version is newer than any this program knows;
+	// the records are read as those of the newest known version.
+	NewerVersion
+	numCauses
+)
+
+var causes = [numCauses]struct{ name, text, remedy string }{
+	TruncatedFile: {"truncated-file", "the file ends within a record",
+		"let the program finish writing its log, or copy the file again"},
+	ShortBlock: {"short-block", "the last record of a block is cut off",
+		"a defect of the recorder with typed events; nothing else is affected"},
+	BadRecord: {"bad-record", "bytes that are no record",
+		"look at them with fdr-dump; record again if the file was damaged later"},
+	BadBlock: {"bad-block", "bytes between blocks that are no block",
+		"look at them with fdr-dump; record again if the file was damaged later"},
+	NoClock: {"no-clock", "records before the first timestamp of their block",
+		"look at the block with fdr-dump"},
+	OrphanArgument: {"orphan-argument", "logged arguments without their function's entry",
+		"record with a larger max_stack_depth"},
+	DuplicateRun: {"duplicate-run", "records that a forked process wrote a second time",
+		"none needed: the copies are left out"},
+	NewerVersion: {"newer-version", "the version of the file is newer than this program",
+		"check the result, and look for a newer release of this program"},
+}
+
+// String is the cause's name in reports and JSON.
+func (c Cause) String() string { return causes[c].name }
+
+// Text says in a few words what was met.
+func (c Cause) Text() string { return causes[c].text }
+
+// Remedy says what a user can do about it.
+func (c Cause) Remedy() string { return causes[c].remedy }
+
+// Loss is something in a trace that was not used.
+type Loss struct {
+	Cause   Cause
+	File    string
+	Offset  int64 // of the first byte that was lost, after decompression
+	Bytes   int64 // how many bytes of the file were passed over
+	Records int64 // how many records, as far as that can be said; at least
+	Detail  string
+}
+
+func (l Loss) String() string {
+	s := fmt.Sprintf("%s: offset %#x: %s", l.File, l.Offset, l.Cause.Text())
+	if l.Detail != "" {
+		s += ": " + l.Detail
+	}
+	return s
+}
+
+// Losses sums up what was lost, by cause. The zero value is empty.
+type Losses struct {
+	Total [numCauses]LossTotal
+	// samples are the first losses of each cause by offset, so that they do
+	// not depend on the order in which blocks were decoded.
+	samples [numCauses][]Loss
+}
+
+// LossTotal counts the losses of one cause.
+type LossTotal struct{ Losses, Bytes, Records int64 }
+
+// maxSamples bounds how many losses of a cause are kept one by one.
+const maxSamples = 16
+
+func (ls *Losses) add(l Loss) {
+	t := &ls.Total[l.Cause]
+	t.Losses++
+	t.Bytes += l.Bytes
+	t.Records += l.Records
+	ls.keep(l)
+}
+
+func (ls *Losses) keep(l Loss) {
+	s := ls.samples[l.Cause]
+	i, _ := slices.BinarySearchFunc(s, l, compareLosses)
+	if i == maxSamples {
+		return
+	}
+	s = slices.Insert(s, i, l)
+	ls.samples[l.Cause] = s[:min(len(s), maxSamples)]
+}
+
+func compareLosses(a, b Loss) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
+}
+
+func (ls *Losses) merge(other *Losses) {
+	for c := range other.Total {
+		t, o := &ls.Total[c], other.Total[c]
+		t.Losses += o.Losses
+		t.Bytes += o.Bytes
+		t.Records += o.Records
+		for _, l := range other.samples[c] {
+			ls.keep(l)
+		}
+	}
+}
+
+// Count is the number of losses of all causes.
+func (ls *Losses) Count() int64 {
+	var n int64
+	for _, t := range ls.Total {
+		n += t.Losses
+	}
+	return n
+}
+
+// Samples returns the first few losses of every cause, ordered by cause, file
+// and offset.
+func (ls *Losses) Samples() []Loss {
+	var all []Loss
+	for _, s := range ls.samples {
+		all = append(all, s...)
+	}
+	return all
+}
+
+// First returns the loss that comes first in the files.
+func (ls *Losses) First() (Loss, bool) {
+	all := ls.Samples()
+	if len(all) == 0 {
+		return Loss{}, false
+	}
+	return slices.MinFunc(all, compareLosses), true
+}

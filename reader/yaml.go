@@ -1,0 +1,676 @@
+package reader
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Trace YAML is what `llvm-xray convert -f yaml` writes: a header, and the
+// records as a sequence of flow mappings, one a line. It is for people and
+// tests; the events are kept in memory, 16 bytes for about 130 bytes of text.
+//
+// A scanner reads the shape that LLVM writes. Anything else that is YAML goes
+// to a YAML library, as long as it is not large.
+
+// yamlTrace is a trace that was read from YAML.
+type yamlTrace struct {
+	file    *file
+	threads *threadIndex
+	byIndex map[int]*yamlLane
+	order   []*yamlLane
+	runs    []yamlRun
+}
+
+// yamlRun is a run of records of one thread.
+type yamlRun struct {
+	lane       *yamlLane
+	start, end int // in lane.events
+}
+
+type yamlLane struct {
+	thread   Thread
+	index    int
+	events   []Event
+	args     []Arg     // with indices into events
+	payloads []Payload // likewise
+}
+
+const (
+	maxYAMLLine = 16 << 20
+	// maxYAMLTree is how much text the YAML library gets, which makes about
+	// fifty times as much of it.
+	maxYAMLTree = 16 << 20
+)
+
+// yamlRecord is one record of trace YAML.
+type yamlRecord struct {
+	typ             uint16
+	fn              int32
+	cpu             uint16
+	thread, process int32
+	kind            Kind
+	tsc             uint64
+	args            []uint64
+	data            []byte
+}
+
+func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
+	y := &yamlTrace{file: f, threads: threads, byIndex: make(map[int]*yamlLane)}
+	if err := looksLikeText(f.in); err != nil {
+		return nil, &FormatError{f.name, 0, err}
+	}
+	line, err := y.scan()
+	var odd *oddYAML
+	if errors.As(err, &odd) {
+		if f.in.size > maxYAMLTree {
+			return nil, &FormatError{f.name, int64(line), fmt.Errorf("line %d: %w; YAML this large is read only as llvm-xray writes it", line, odd)}
+		}
+		*y = yamlTrace{file: f, threads: threads, byIndex: make(map[int]*yamlLane)}
+		f.header = Header{}
+		if err := y.load(); err != nil {
+			return nil, &FormatError{f.name, 0, fmt.Errorf("%w: as YAML: %w", ErrNotTrace, err)}
+		}
+		return y, nil
+	}
+	if err != nil {
+		return nil, &FormatError{f.name, int64(line), fmt.Errorf("line %d: %w", line, err)}
+	}
+	return y, nil
+}
+
+// looksLikeText refuses binary files early, and with a plain message.
+func looksLikeText(in *input) error {
+	var b [512]byte
+	n, err := readFull(in, b[:], 0)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return fmt.Errorf("%w: the file is empty: did the program reach the end, or flush its log?", ErrNotTrace)
+	}
+	for _, c := range b[:n] {
+		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return fmt.Errorf("%w: it starts with neither a header of version and type nor YAML", ErrNotTrace)
+		}
+	}
+	return nil
+}
+
+// oddYAML reports what the scanner does not understand, but a YAML library may.
+type oddYAML struct{ what string }
+
+func (e *oddYAML) Error() string { return "unexpected " + e.what }
+
+// scan reads the shape that LLVM writes, and returns the line it stopped at.
+func (y *yamlTrace) scan() (int, error) {
+	sc := bufio.NewScanner(io.NewSectionReader(y.file.in, 0, y.file.in.size))
+	sc.Buffer(make([]byte, 0, 64<<10), maxYAMLLine)
+	line := 0
+	inRecords := false
+	head := map[string]string{}
+	p := &flowParser{}
+	for sc.Scan() {
+		line++
+		b := bytes.TrimSpace(sc.Bytes())
+		if len(b) == 0 || b[0] == '#' {
+			continue
+		}
+		switch {
+		case bytes.Equal(b, []byte("---")), bytes.Equal(b, []byte("header:")):
+			if inRecords {
+				return line, &oddYAML{"second document"}
+			}
+		case bytes.Equal(b, []byte("...")):
+			return line, y.setHeader(head)
+		case inRecords:
+			if b[0] != '-' {
+				return line, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
+			}
+			var r yamlRecord
+			if err := p.record(bytes.TrimSpace(b[1:]), &r); err != nil {
+				return line, err
+			}
+			y.add(&r)
+		default:
+			key, value, ok := bytes.Cut(b, []byte(":"))
+			if !ok {
+				return line, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
+			}
+			v := string(bytes.TrimSpace(value))
+			if string(key) == "records" {
+				if v != "" && v != "[]" {
+					return line, &oddYAML{"records"}
+				}
+				inRecords = v == ""
+				continue
+			}
+			if _, twice := head[string(key)]; twice {
+				return line, fmt.Errorf("header: key %q stands twice", key)
+			}
+			head[string(key)] = v
+		}
+	}
+	if err := sc.Err(); err != nil {
+		return line, err
+	}
+	return line, y.setHeader(head)
+}
+
+func (y *yamlTrace) setHeader(head map[string]string) error {
+	h := &y.file.header
+	h.ByteOrder = binary.LittleEndian
+	want := []string{"version", "type", "constant-tsc", "nonstop-tsc", "cycle-frequency"}
+	for _, key := range want {
+		v, ok := head[key]
+		if !ok {
+			return fmt.Errorf("%w: the YAML has no %q in a header", ErrNotTrace, key)
+		}
+		delete(head, key)
+		var err error
+		var n uint64
+		switch key {
+		case "version":
+			n, err = strconv.ParseUint(v, 0, 16)
+			h.Version = uint16(n)
+		case "type":
+			n, err = strconv.ParseUint(v, 0, 16)
+			h.Type = Type(n)
+			if n > uint64(FDR) {
+				err = errors.New("neither 0 (basic) nor 1 (fdr)")
+			}
+		case "constant-tsc":
+			h.ConstantTSC, err = parseYAMLBool(v)
+		case "nonstop-tsc":
+			h.NonstopTSC, err = parseYAMLBool(v)
+		case "cycle-frequency":
+			h.CycleFrequency, err = strconv.ParseUint(v, 0, 64)
+		}
+		if err != nil {
+			return &oddYAML{fmt.Sprintf("header: %s: %v", key, err)}
+		}
+	}
+	for key := range head {
+		return &oddYAML{fmt.Sprintf("header: unknown key %q", key)}
+	}
+	return nil
+}
+
+func parseYAMLBool(v string) (bool, error) {
+	switch v {
+	case "true", "True", "TRUE":
+		return true, nil
+	case "false", "False", "FALSE":
+		return false, nil
+	}
+	return false, fmt.Errorf("%q is neither true nor false", v)
+}
+
+func (y *yamlTrace) add(r *yamlRecord) {
+	i := y.threads.of(Thread{File: y.file.number, Process: r.process, Thread: r.thread})
+	l := y.byIndex[i]
+	if l == nil {
+		l = &yamlLane{thread: y.threads.list[i], index: i}
+		y.byIndex[i] = l
+		y.order = append(y.order, l)
+	}
+	n := len(l.events)
+	l.events = append(l.events, Event{TSC: r.tsc, Func: FuncID(r.fn), CPU: r.cpu, Kind: r.kind})
+	ev := &l.events[n]
+	for _, a := range r.args {
+		ev.Side = true
+		l.args = append(l.args, Arg{Event: n, Value: a})
+	}
+	if r.kind == Custom || r.kind == Typed {
+		ev.Side = true
+		l.payloads = append(l.payloads, Payload{Event: n, Type: r.typ, Data: r.data})
+	}
+	if k := len(y.runs) - 1; k >= 0 && y.runs[k].lane == l {
+		y.runs[k].end++
+	} else {
+		y.runs = append(y.runs, yamlRun{l, n, n + 1})
+	}
+}
+
+// flowParser reads flow mappings such as { a: 1, b: 'x', c: [ 1, 2 ] }.
+type flowParser struct {
+	b    []byte
+	text []byte // of the scalar that was read last
+}
+
+func (p *flowParser) record(b []byte, r *yamlRecord) error {
+	p.b = b
+	if !p.eat('{') {
+		return &oddYAML{"record that is no flow mapping"}
+	}
+	var seen uint
+	for !p.eat('}') {
+		if err := p.scalar(true); err != nil {
+			return err
+		}
+		field := recordField(string(p.text))
+		if field < 0 {
+			return fmt.Errorf("record: unknown key %q", p.text)
+		}
+		if seen&(1<<field) != 0 {
+			return fmt.Errorf("record: key %q stands twice", p.text)
+		}
+		seen |= 1 << field
+		if !p.eat(':') {
+			return &oddYAML{"key without a value"}
+		}
+		if err := p.value(field, r); err != nil {
+			return err
+		}
+		if !p.eat(',') && (len(p.b) == 0 || p.b[0] != '}') {
+			return &oddYAML{"text after a value"}
+		}
+	}
+	if p.skip(); len(p.b) > 0 && p.b[0] != '#' {
+		return &oddYAML{"text after a record"}
+	}
+	const required = 1<<fieldType | 1<<fieldCPU | 1<<fieldKind | 1<<fieldTSC
+	if seen&required != required {
+		return errors.New("record: one of type, cpu, kind and tsc is missing")
+	}
+	return nil
+}
+
+const (
+	fieldType = iota
+	fieldFunc
+	fieldFunction
+	fieldArgs
+	fieldCPU
+	fieldThread
+	fieldProcess
+	fieldKind
+	fieldTSC
+	fieldData
+)
+
+func recordField(key string) int {
+	switch key {
+	case "type":
+		return fieldType
+	case "func-id":
+		return fieldFunc
+	case "function":
+		return fieldFunction
+	case "args":
+		return fieldArgs
+	case "cpu":
+		return fieldCPU
+	case "thread":
+		return fieldThread
+	case "process":
+		return fieldProcess
+	case "kind":
+		return fieldKind
+	case "tsc":
+		return fieldTSC
+	case "data":
+		return fieldData
+	}
+	return -1
+}
+
+func (p *flowParser) value(field int, r *yamlRecord) error {
+	if field == fieldArgs {
+		return p.list(r)
+	}
+	if err := p.scalar(false); err != nil {
+		return err
+	}
+	return r.set(field, p.text)
+}
+
+// set stores a scalar.
+func (r *yamlRecord) set(field int, text []byte) (err error) {
+	var n int64
+	var u uint64
+	switch field {
+	case fieldType:
+		u, err = strconv.ParseUint(string(text), 0, 16)
+		r.typ = uint16(u)
+	case fieldFunc:
+		n, err = strconv.ParseInt(string(text), 0, 32)
+		r.fn = int32(n)
+	case fieldCPU:
+		u, err = strconv.ParseUint(string(text), 0, 16)
+		r.cpu = uint16(u)
+	case fieldThread:
+		n, err = strconv.ParseInt(string(text), 0, 64)
+		r.thread = int32(n)
+	case fieldProcess:
+		n, err = strconv.ParseInt(string(text), 0, 64)
+		r.process = int32(n)
+	case fieldTSC:
+		r.tsc, err = strconv.ParseUint(string(text), 0, 64)
+	case fieldKind:
+		for k, name := range kindNames {
+			if name == string(text) {
+				r.kind = Kind(k)
+				return nil
+			}
+		}
+		return fmt.Errorf("record: unknown kind %q", text)
+	case fieldData:
+		r.data = bytes.Clone(text)
+	}
+	if err != nil {
+		return fmt.Errorf("record: %w", err)
+	}
+	return nil
+}
+
+func (p *flowParser) list(r *yamlRecord) error {
+	if !p.eat('[') {
+		return &oddYAML{"args that are no flow sequence"}
+	}
+	for !p.eat(']') {
+		if err := p.scalar(false); err != nil {
+			return err
+		}
+		if err := r.addArg(p.text); err != nil {
+			return err
+		}
+		if !p.eat(',') && (len(p.b) == 0 || p.b[0] != ']') {
+			return &oddYAML{"text after an argument"}
+		}
+	}
+	return nil
+}
+
+func (r *yamlRecord) addArg(text []byte) error {
+	u, err := strconv.ParseUint(string(text), 0, 64)
+	if err != nil {
+		return fmt.Errorf("record: args: %w", err)
+	}
+	if len(r.args) == maxArgs {
+		return fmt.Errorf("record: more than %d args", maxArgs)
+	}
+	r.args = append(r.args, u)
+	return nil
+}
+
+func (p *flowParser) skip() {
+	for len(p.b) > 0 && (p.b[0] == ' ' || p.b[0] == '\t') {
+		p.b = p.b[1:]
+	}
+}
+
+func (p *flowParser) eat(c byte) bool {
+	p.skip()
+	if len(p.b) == 0 || p.b[0] != c {
+		return false
+	}
+	p.b = p.b[1:]
+	return true
+}
+
+// scalar reads a plain or quoted scalar into p.text.
+func (p *flowParser) scalar(key bool) error {
+	p.skip()
+	if len(p.b) == 0 {
+		return &oddYAML{"end of line inside a record"}
+	}
+	switch p.b[0] {
+	case '\'':
+		return p.single()
+	case '"':
+		return p.double()
+	}
+	i := 0
+	for i < len(p.b) {
+		c := p.b[i]
+		if c == ',' || c == '{' || c == '}' || c == '[' || c == ']' ||
+			c == ':' && (key || i+1 == len(p.b) || p.b[i+1] == ' ') ||
+			c == '#' && i > 0 && p.b[i-1] == ' ' {
+			break
+		}
+		i++
+	}
+	p.text = append(p.text[:0], bytes.TrimRight(p.b[:i], " \t")...)
+	p.b = p.b[i:]
+	if len(p.text) == 0 {
+		return &oddYAML{"empty value"}
+	}
+	return nil
+}
+
+func (p *flowParser) single() error {
+	p.text = p.text[:0]
+	for i := 1; i < len(p.b); i++ {
+		c := p.b[i]
+		if c == '\'' {
+			if i+1 < len(p.b) && p.b[i+1] == '\'' {
+				i++
+			} else {
+				p.b = p.b[i+1:]
+				return nil
+			}
+		}
+		p.text = append(p.text, c)
+	}
+	return &oddYAML{"quoted text that goes on in the next line"}
+}
+
+// double reads a double-quoted scalar. Payloads are bytes: \xNN is the byte NN
+// here, as what writes payloads needs it, not the character U+00NN.
+func (p *flowParser) double() error {
+	p.text = p.text[:0]
+	for i := 1; i < len(p.b); i++ {
+		c := p.b[i]
+		if c == '"' {
+			p.b = p.b[i+1:]
+			return nil
+		}
+		if c != '\\' {
+			p.text = append(p.text, c)
+			continue
+		}
+		i++
+		if i == len(p.b) {
+			break
+		}
+		digits := 0
+		switch e := p.b[i]; e {
+		case '0':
+			p.text = append(p.text, 0)
+		case 'a':
+			p.text = append(p.text, '\a')
+		case 'b':
+			p.text = append(p.text, '\b')
+		case 't', '\t':
+			p.text = append(p.text, '\t')
+		case 'n':
+			p.text = append(p.text, '\n')
+		case 'v':
+			p.text = append(p.text, '\v')
+		case 'f':
+			p.text = append(p.text, '\f')
+		case 'r':
+			p.text = append(p.text, '\r')
+		case 'e':
+			p.text = append(p.text, 0x1b)
+		case 'N':
+			p.text = utf8.AppendRune(p.text, 0x85)
+		case '_':
+			p.text = utf8.AppendRune(p.text, 0xa0)
+		case 'L':
+			p.text = utf8.AppendRune(p.text, 0x2028)
+		case 'P':
+			p.text = utf8.AppendRune(p.text, 0x2029)
+		case ' ', '"', '/', '\\':
+			p.text = append(p.text, e)
+		case 'x':
+			digits = 2
+		case 'u':
+			digits = 4
+		case 'U':
+			digits = 8
+		default:
+			return &oddYAML{fmt.Sprintf("escape \\%c", e)}
+		}
+		if digits == 0 {
+			continue
+		}
+		if i+digits >= len(p.b) {
+			break
+		}
+		n, err := strconv.ParseUint(string(p.b[i+1:i+1+digits]), 16, 32)
+		if err != nil || n > unicode.MaxRune {
+			return &oddYAML{"escape"}
+		}
+		if digits == 2 {
+			p.text = append(p.text, byte(n))
+		} else {
+			p.text = utf8.AppendRune(p.text, rune(n))
+		}
+		i += digits
+	}
+	return &oddYAML{"quoted text that goes on in the next line"}
+}
+
+// load reads any YAML by means of a library.
+func (y *yamlTrace) load() error {
+	text := make([]byte, y.file.in.size)
+	if n, err := readFull(y.file.in, text, 0); err != nil || n < len(text) {
+		return errors.Join(err, io.ErrUnexpectedEOF)
+	}
+	var doc struct {
+		Header  map[string]string      `yaml:"header"`
+		Records []map[string]yaml.Node `yaml:"records"`
+	}
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		return err
+	}
+	if err := y.setHeader(doc.Header); err != nil {
+		return err
+	}
+	for i, m := range doc.Records {
+		var r yamlRecord
+		if err := r.load(m); err != nil {
+			return fmt.Errorf("record %d: %w", i+1, err)
+		}
+		y.add(&r)
+	}
+	return nil
+}
+
+func (r *yamlRecord) load(m map[string]yaml.Node) error {
+	for _, key := range []string{"type", "cpu", "kind", "tsc"} {
+		if _, ok := m[key]; !ok {
+			return fmt.Errorf("%q is missing", key)
+		}
+	}
+	for key, node := range m {
+		field := recordField(key)
+		if field < 0 {
+			return fmt.Errorf("unknown key %q", key)
+		}
+		if field != fieldArgs {
+			if err := r.set(field, []byte(node.Value)); err != nil {
+				return err
+			}
+			continue
+		}
+		for _, a := range node.Content {
+			if err := r.addArg([]byte(a.Value)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (y *yamlTrace) lanes(*pass) ([]lane, error) {
+	lanes := make([]lane, len(y.order))
+	for i, l := range y.order {
+		lanes[i] = l
+	}
+	return lanes, nil
+}
+
+func (y *yamlTrace) each(p *pass, n int, fn func(int, *Block) error) error {
+	lanes, err := y.lanes(p)
+	if err != nil {
+		return err
+	}
+	return eachLane(p, lanes, n, fn)
+}
+
+func (y *yamlTrace) stream(_ *pass, _ Order, fn func(*Block) error) error {
+	places := make(map[*yamlLane]*yamlDecoder)
+	for _, r := range y.runs {
+		d := places[r.lane]
+		if d == nil {
+			d = &yamlDecoder{lane: r.lane}
+			places[r.lane] = d
+		}
+		for d.pos < r.end {
+			if err := fn(d.block(min(r.end, d.pos+blockEvents))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (y *yamlTrace) records(func(Record, error) bool) {}
+
+func (l *yamlLane) bytes() int64 { return int64(len(l.events)) }
+
+func (l *yamlLane) decoder(_ *pass, eventCap int) laneDecoder {
+	return &yamlDecoder{lane: l, eventCap: eventCap}
+}
+
+type yamlDecoder struct {
+	lane     *yamlLane
+	eventCap int
+	pos      int // in lane.events
+	args     int // in lane.args
+	payloads int // in lane.payloads
+	out      Block
+}
+
+func (d *yamlDecoder) close() {}
+
+func (d *yamlDecoder) next() (*Block, error) {
+	if d.pos == len(d.lane.events) {
+		return nil, nil
+	}
+	return d.block(min(len(d.lane.events), d.pos+d.eventCap)), nil
+}
+
+// block takes the events up to end.
+func (d *yamlDecoder) block(end int) *Block {
+	l := d.lane
+	b := &d.out
+	b.Thread, b.Index, b.Offset = l.thread, l.index, -1
+	b.Events = l.events[d.pos:end]
+	b.Args, b.Payloads = b.Args[:0], b.Payloads[:0]
+	for d.args < len(l.args) && l.args[d.args].Event < end {
+		a := l.args[d.args]
+		a.Event -= d.pos
+		b.Args = append(b.Args, a)
+		d.args++
+	}
+	for d.payloads < len(l.payloads) && l.payloads[d.payloads].Event < end {
+		p := l.payloads[d.payloads]
+		p.Event -= d.pos
+		b.Payloads = append(b.Payloads, p)
+		d.payloads++
+	}
+	d.pos = end
+	return b
+}
