@@ -20,8 +20,9 @@ import (
 
 // basicLog is a basic log.
 type basicLog struct {
-	file    *file
-	threads *threadIndex
+	file      *file
+	threads   *threadIndex
+	processes map[int32]bool
 }
 
 // chunkRecords is how many records are split at a time: 1 MB.
@@ -40,20 +41,19 @@ type run struct {
 	thread     Thread
 	index      int // of the thread
 	start, end int // records of the chunk
+	// forked is set where the log holds records of another process, up to the
+	// end of the chunk.
+	forked bool
 }
 
-// read fills c with the records from offset on; none are left at the end. Bytes
-// at the end that are no whole record are counted in losses.
-func (l *basicLog) read(c *chunk, offset int64, losses *Losses) error {
+// read fills c with the whole records from offset on; at the end there are none.
+func (l *basicLog) read(c *chunk, offset int64) error {
 	c.data = c.data[:cap(c.data)]
 	n, err := readFull(l.file.in, c.data, offset)
 	if err != nil {
 		return &FormatError{l.file.name, offset, err}
 	}
-	if rest := n % basicRecordSize; rest != 0 {
-		n -= rest
-		losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: offset + int64(n), Bytes: int64(rest), Records: 1})
-	}
+	n -= n % basicRecordSize
 	c.data, c.offset = c.data[:n], offset
 	if offset+int64(n) < l.file.in.size-basicRecordSize {
 		c.keepArguments()
@@ -87,6 +87,10 @@ type splitter struct {
 	run   run
 	known bool
 }
+
+// forked reports whether the log has records of more than one process so far.
+// They are of one log, so they are of a process and its children.
+func (l *basicLog) forked() bool { return len(l.processes) > 1 }
 
 // split fills c.runs, in the order of the file. A record that names no thread
 // (an argument, or garbage) belongs to the run before it.
@@ -127,9 +131,15 @@ func (s *splitter) split(c *chunk) {
 		s.key, s.known = key, true
 		s.run.thread = Thread{File: s.log.file.number, Process: int32(key >> 32), Thread: int32(key)}
 		s.run.index = s.log.threads.of(s.run.thread)
+		s.log.processes[s.run.thread.Process] = true
 	}
 	if n > start && s.known {
 		c.runs = append(c.runs, s.cut(start, n))
+	}
+	if s.log.forked() {
+		for i := range c.runs {
+			c.runs[i].forked = true
+		}
 	}
 }
 
@@ -159,6 +169,7 @@ type basicDecoder struct {
 	out    Block
 	events []Event
 	losses Losses
+	copies copyFilter
 }
 
 func (l *basicLog) newDecoder(eventCap int) *basicDecoder {
@@ -170,7 +181,7 @@ func (d *basicDecoder) runs(c *chunk, runs []run, fn func(*Block) error) error {
 	n := 0
 	d.begin(&runs[0], c.offset+int64(runs[0].start)*basicRecordSize)
 	for _, r := range runs {
-		for i := r.start; i < r.end; {
+		for i := d.skipCopies(c, &r); i < r.end; {
 			i, n = d.records(c, i, r.end, n)
 			if n < len(d.events) && i == r.end {
 				break
@@ -286,15 +297,15 @@ func (l *basicLog) stream(p *pass, order Order, fn func(*Block) error) error {
 
 // chunks reads and splits the log. get provides the next chunk to fill.
 func (l *basicLog) chunks(p *pass, get func() *chunk, fn func(*chunk) error) error {
-	var losses Losses
-	defer func() { p.lost(&losses) }()
 	s := splitter{log: l}
-	for offset := int64(headerSize); offset < l.file.in.size; {
+	l.processes = make(map[int32]bool)
+	offset := int64(headerSize)
+	for offset+basicRecordSize <= l.file.in.size {
 		c := get()
 		if c == nil {
 			return nil
 		}
-		if err := l.read(c, offset, &losses); err != nil {
+		if err := l.read(c, offset); err != nil {
 			return err
 		}
 		if len(c.data) == 0 {
@@ -305,6 +316,11 @@ func (l *basicLog) chunks(p *pass, get func() *chunk, fn func(*chunk) error) err
 		if err := fn(c); err != nil {
 			return err
 		}
+	}
+	if rest := l.file.in.size - offset; rest > 0 {
+		var losses Losses
+		losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: offset, Bytes: rest, Records: 1})
+		p.lost(&losses)
 	}
 	return nil
 }

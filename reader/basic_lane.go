@@ -13,6 +13,7 @@ type basicLane struct {
 type segment struct {
 	start, end int64
 	mixed      bool // records of other threads lie between
+	forked     bool // as of run
 }
 
 // maxSegmentRuns is how many runs of a thread a chunk may hold before they are
@@ -50,10 +51,10 @@ func (l *basicLog) lanes(p *pass) ([]lane, error) {
 func (l *basicLane) add(c *chunk, runs []run) {
 	offset := func(record int) int64 { return c.offset + int64(record)*basicRecordSize }
 	if len(runs) > maxSegmentRuns {
-		l.segments = append(l.segments, segment{offset(runs[0].start), offset(runs[len(runs)-1].end), true})
+		l.segments = append(l.segments, segment{offset(runs[0].start), offset(runs[len(runs)-1].end), true, runs[0].forked})
 	} else {
 		for _, r := range runs {
-			l.segments = append(l.segments, segment{offset(r.start), offset(r.end), false})
+			l.segments = append(l.segments, segment{offset(r.start), offset(r.end), false, r.forked})
 		}
 	}
 	for _, r := range runs {
@@ -128,16 +129,23 @@ func (ld *basicLaneDecoder) load() error {
 		ld.segments = ld.segments[1:]
 	}
 	ld.queue = ld.queue[:0]
-	whole := run{thread: ld.lane.thread, index: ld.lane.index, end: len(ld.c.data) / basicRecordSize}
+	whole := run{thread: ld.lane.thread, index: ld.lane.index, end: len(ld.c.data) / basicRecordSize, forked: seg.forked}
 	if !seg.mixed {
-		ld.queue = append(ld.queue, whole)
+		ld.enqueue(whole)
 		return nil
 	}
 	ld.s.split(&ld.c)
 	for _, r := range ld.c.runs {
 		if r.index == ld.lane.index {
-			ld.queue = append(ld.queue, r)
+			r.forked = seg.forked
+			ld.enqueue(r)
 		}
 	}
 	return nil
+}
+
+func (ld *basicLaneDecoder) enqueue(r run) {
+	if r.start = ld.d.skipCopies(&ld.c, &r); r.start < r.end {
+		ld.queue = append(ld.queue, r)
+	}
 }

@@ -249,8 +249,7 @@ func (d *fdrDecoder) record(n int) (int, error) {
 	h := &d.file.header
 	if d.pos == d.block.declared && d.block.declared < d.block.end {
 		// The block ends cleanly where it says; what follows is no block.
-		d.drop(BadBlock, "")
-		return n, nil
+		return n, d.dropUnlessZero(Loss{Cause: BadBlock})
 	}
 	if err := d.fill(metadataSize); err != nil {
 		return n, err
@@ -371,30 +370,37 @@ func (d *fdrDecoder) bad(err error) error {
 	case cut && d.block.declared > d.block.end && d.block.end == d.file.in.size:
 		d.endBlock() // the index has counted what is missing at the end of the file
 	case cut && d.block.end == d.file.in.size && d.file.header.Version < 2:
-		d.drop(TruncatedFile, err.Error())
+		d.drop(Loss{Cause: TruncatedFile, Records: 1, Detail: err.Error()})
 	case cut:
-		d.drop(ShortBlock, err.Error())
+		d.drop(Loss{Cause: ShortBlock, Records: 1, Detail: err.Error()})
 	default:
-		// Zero padding inside a block is no loss: recorders that fill whole
-		// buffers leave it behind the last record.
-		zero, e := d.restIsZero()
-		if e != nil {
-			return e
-		}
-		if zero {
-			d.endBlock()
-			return nil
-		}
-		d.drop(BadRecord, err.Error())
+		return d.dropUnlessZero(Loss{Cause: BadRecord, Records: 1, Detail: err.Error()})
 	}
 	return nil
 }
 
-func (d *fdrDecoder) drop(cause Cause, detail string) {
-	d.losses.add(Loss{Cause: cause, File: d.file.name, Offset: d.pos, Bytes: d.block.end - d.pos, Records: 1, Detail: detail})
+func (d *fdrDecoder) drop(l Loss) {
+	l.File, l.Offset, l.Bytes = d.file.name, d.pos, d.block.end-d.pos
+	d.losses.add(l)
 	d.endBlock()
 }
 
+// dropUnlessZero gives up the rest of the block. Zeros are no loss: recorders
+// that write whole buffers leave them behind the last record.
+func (d *fdrDecoder) dropUnlessZero(l Loss) error {
+	zero, err := d.restIsZero()
+	if err != nil {
+		return err
+	}
+	if zero {
+		d.endBlock()
+	} else {
+		d.drop(l)
+	}
+	return nil
+}
+
+// restIsZero moves on to the first byte of the block that is not zero.
 func (d *fdrDecoder) restIsZero() (bool, error) {
 	for d.pos < d.block.end {
 		if err := d.fill(1); err != nil {

@@ -112,8 +112,57 @@ func (l *fdrLog) index() error {
 	}
 	for _, lane := range l.order {
 		slices.SortStableFunc(lane.blocks, func(a, b fdrBlock) int { return cmp.Compare(a.wall, b.wall) })
+		if err := lane.dropCopies(); err != nil {
+			return err
+		}
 	}
 	return nil
+}
+
+// dropCopies leaves out blocks that are in the log twice. compiler-rt does that:
+// when a thread ends while one that began earlier goes on, it puts the buffer
+// that comes back over the earlier one's entry in its table.
+func (l *fdrLane) dropCopies() error {
+	kept := l.blocks[:0]
+	for _, b := range l.blocks {
+		same := false
+		if n := len(kept); n > 0 && kept[n-1].wall == b.wall && kept[n-1].end-kept[n-1].start == b.end-b.start {
+			var err error
+			if same, err = l.log.equal(kept[n-1].start, b.start, b.end-b.start); err != nil {
+				return err
+			}
+		}
+		if !same {
+			kept = append(kept, b)
+			continue
+		}
+		l.size -= b.end - b.start
+		l.log.file.losses.add(Loss{Cause: DuplicateRun, File: l.log.file.name, Offset: b.start, Bytes: b.end - b.start,
+			Detail: "a block that is in the file twice"})
+	}
+	l.blocks = kept
+	return nil
+}
+
+// equal compares n bytes at two places.
+func (l *fdrLog) equal(a, b, n int64) (bool, error) {
+	in := l.file.in
+	ra, rb := io.NewSectionReader(in, a, n), io.NewSectionReader(in, b, n)
+	var ba, bb [4096]byte
+	for n > 0 {
+		k := min(n, int64(len(ba)))
+		if _, err := io.ReadFull(ra, ba[:k]); err != nil {
+			return false, err
+		}
+		if _, err := io.ReadFull(rb, bb[:k]); err != nil {
+			return false, err
+		}
+		if ba != bb {
+			return false, nil
+		}
+		n -= k
+	}
+	return true, nil
 }
 
 func (l *fdrLog) addBlock(h blockHead, b fdrBlock) {
@@ -159,8 +208,12 @@ func (l *fdrLog) blockAt(w *window, pos int64) (start, declared int64, err error
 	return -1, 0, nil
 }
 
-// endsAt reports whether a block can end at pos: at the end of the file, before
-// another block, or before zero padding.
+// maxPadding is how many zeros are looked at behind a block. More of them are
+// padding, whatever follows.
+const maxPadding = 4096
+
+// endsAt reports whether a block can end at pos: at the end of the file, or
+// before another block, with or without zero padding between.
 func (l *fdrLog) endsAt(w *window, pos int64) (bool, error) {
 	if pos == l.file.in.size {
 		return true, nil
@@ -172,22 +225,30 @@ func (l *fdrLog) endsAt(w *window, pos int64) (bool, error) {
 	if l.file.header.Version < 2 {
 		return l.plausible(b), nil // buffers are never shorter: no padding between
 	}
-	return b[0] == 0 || l.begins(b), nil
+	if b[0] != 0 {
+		return l.begins(b), nil
+	}
+	if b, err = w.at(pos, maxPadding+maxHead); err != nil {
+		return false, err
+	}
+	zeros := len(b) - len(bytes.TrimLeft(b, "\x00"))
+	return zeros == len(b) || zeros >= maxPadding || l.begins(b[zeros:]), nil
 }
 
 // begins reports whether b, which stands where a block should begin, does: with
-// the extents of an empty block, or with NewBuffer. Much less is asked than of
-// a [fdrLog.plausible] block that stands anywhere.
+// the extents of an empty block, or with extents and NewBuffer. That is less
+// than is asked of a [fdrLog.plausible] block that stands anywhere.
 func (l *fdrLog) begins(b []byte) bool {
 	h := &l.file.header
 	var r Record
 	n, err := ParseRecord(b, h, &r)
-	if err == nil && r.Kind == BufferExtents {
-		if r.Value == 0 {
-			return true
-		}
-		_, err = ParseRecord(b[n:], h, &r)
+	if err != nil || r.Kind != BufferExtents {
+		return l.plausible(b)
 	}
+	if r.Value == 0 {
+		return true
+	}
+	_, err = ParseRecord(b[n:], h, &r)
 	return err == nil && r.Kind == NewBuffer
 }
 

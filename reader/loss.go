@@ -44,7 +44,8 @@ const (
 	// compiler-rt's basic mode writes them for calls deeper than max_stack_depth.
 	OrphanArgument
 	// DuplicateRun: records that the log holds already. A process that forked
-	// wrote the records that its parent had not yet flushed once more.
+	// wrote the records that its parent had not yet flushed once more, or the
+	// FDR runtime wrote a buffer twice.
 	DuplicateRun
 	// NewerVersion: the header's version is newer than any this program knows;
 	// the records are read as those of the newest known version.
@@ -65,8 +66,8 @@ var causes = [numCauses]struct{ name, text, remedy string }{
 		"look at the block with fdr-dump"},
 	OrphanArgument: {"orphan-argument", "logged arguments without their function's entry",
 		"record with a larger max_stack_depth"},
-	DuplicateRun: {"duplicate-run", "records that a forked process wrote a second time",
-		"none needed: the copies are left out"},
+	DuplicateRun: {"duplicate-run", "records that are in the file a second time",
+		"none needed: the copies are left out; FDR's table of buffers may have lost another block for it"},
 	NewerVersion: {"newer-version", "the version of the file is newer than this program",
 		"check the result, and look for a newer release of this program"},
 }
