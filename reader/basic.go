@@ -77,7 +77,10 @@ func (c *chunk) keepArguments() {
 	}
 }
 
-func newChunk() *chunk { return &chunk{data: make([]byte, chunkRecords*basicRecordSize)} }
+func (l *basicLog) newChunk() *chunk {
+	n := min(chunkRecords, l.file.in.size/basicRecordSize)
+	return &chunk{data: make([]byte, n*basicRecordSize)}
+}
 
 // splitter finds the runs of a log, chunk by chunk.
 type splitter struct {
@@ -284,7 +287,8 @@ func (d *basicDecoder) argument(r *Record, n int) bool {
 func (l *basicLog) stream(p *pass, order Order, fn func(*Block) error) error {
 	d := l.newDecoder(blockEvents)
 	defer func() { p.lost(&d.losses) }()
-	return l.chunks(p, newChunk, func(c *chunk) error {
+	one := l.newChunk()
+	return l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
 		for i := range c.runs {
 			if err := d.runs(c, c.runs[i:i+1], fn); err != nil {
 				return err
@@ -329,7 +333,7 @@ func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
 	if n == 1 {
 		d := l.newDecoder(blockEvents)
 		defer func() { p.lost(&d.losses) }()
-		one := newChunk()
+		one := l.newChunk()
 		return l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
 			c.group()
 			p.decoded(int64(len(c.data)))
@@ -362,7 +366,7 @@ func (l *basicLog) parallel(p *pass, n int, fn func(int, *Block) error) error {
 	g, ctx := errgroup.WithContext(context.Background())
 	free := make(chan *chunk, n+2)
 	for range cap(free) {
-		free <- newChunk()
+		free <- l.newChunk()
 	}
 	work := make([]chan *chunk, n)
 	for shard := range work {

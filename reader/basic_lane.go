@@ -25,7 +25,7 @@ const maxSegmentRuns = 8
 func (l *basicLog) lanes(p *pass) ([]lane, error) {
 	byIndex := make(map[int]*basicLane)
 	var all []lane
-	one := newChunk()
+	one := l.newChunk()
 	err := l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
 		c.group()
 		for i := 0; i < len(c.runs); {

@@ -95,6 +95,7 @@ type fdrDecoder struct {
 	// pos of the file; those up to block.end are still to be read.
 	block      fdrBlock
 	inBlock    bool
+	first      int // of out's events, the first of this block
 	buf        []byte
 	rpos, wpos int
 	pos        int64
@@ -115,6 +116,7 @@ func (d *fdrDecoder) next() (*Block, error) {
 	b.Payloads = b.Payloads[:0]
 	d.payloads = d.payloads[:0]
 	d.payloadBytes = 0
+	d.first = 0
 	n := 0
 	for n < len(d.events) && d.payloadBytes < maxPayloadBytes {
 		if !d.inBlock {
@@ -122,6 +124,7 @@ func (d *fdrDecoder) next() (*Block, error) {
 				break
 			}
 			d.begin()
+			d.first = n
 		}
 		if n == 0 {
 			b.Offset = d.pos
@@ -344,7 +347,7 @@ func (d *fdrDecoder) keep(data []byte) []byte {
 
 // argument adds a logged argument to the latest event.
 func (d *fdrDecoder) argument(n int, value uint64) {
-	if n == 0 || !d.events[n-1].Kind.IsEnter() || d.sameEventArgs(n-1) >= maxArgs {
+	if n == d.first || !d.events[n-1].Kind.IsEnter() || d.sameEventArgs(n-1) >= maxArgs {
 		d.losses.add(Loss{Cause: OrphanArgument, File: d.file.name, Offset: d.pos, Bytes: metadataSize, Records: 1})
 		return
 	}

@@ -49,7 +49,7 @@ func (s *recordScanner) take(n int) {
 }
 
 func newRecordScanner(f *file) *recordScanner {
-	return &recordScanner{file: f, buf: make([]byte, maxDamage), pos: headerSize}
+	return &recordScanner{file: f, buf: make([]byte, min(maxDamage, f.in.size)), pos: headerSize}
 }
 
 func (l *basicLog) records(yield func(Record, error) bool) {

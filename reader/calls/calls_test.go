@@ -1,0 +1,329 @@
+package calls_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// blocks is a Source that deals its threads out round robin.
+type blocks []*reader.Block
+
+func (bs blocks) Each(n int, fn func(int, *reader.Block) error) error {
+	for _, b := range bs {
+		if err := fn(b.Index%n, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// split makes blocks of events, each of at most size, taking turns among threads.
+func split(threads [][]reader.Event, size int) blocks {
+	var bs blocks
+	threads = slices.Clone(threads)
+	for more := true; more; {
+		more = false
+		for i, events := range threads {
+			if len(events) == 0 {
+				continue
+			}
+			n := min(size, len(events))
+			b := &reader.Block{Thread: thread(i), Index: i, Events: events[:n]}
+			for j, e := range b.Events {
+				if e.Side {
+					b.Args = append(b.Args, reader.Arg{Event: j, Value: e.TSC})
+				}
+			}
+			bs = append(bs, b)
+			threads[i] = events[n:]
+			more = true
+		}
+	}
+	return bs
+}
+
+func thread(i int) reader.Thread { return reader.Thread{Process: int32(i / 2), Thread: int32(i)} }
+
+// collected is a call with everything about it spelled out, and so comparable
+// between runs.
+type collected struct {
+	Thread reader.Thread
+	Call   calls.Call
+	Path   string
+	Args   []uint64
+}
+
+type collector struct{ got []collected }
+
+func (c *collector) Calls(b *calls.Batch) error {
+	for i, call := range b.Calls {
+		col := collected{Thread: b.Thread, Call: call}
+		if b.Paths != nil {
+			col.Path = fmt.Sprint(b.Paths.Frames(nil, call.Path))
+		}
+		for _, a := range b.Args {
+			if a.Call == i {
+				col.Args = append(col.Args, a.Value)
+			}
+		}
+		col.Call.Path = 0 // numbers differ between shards
+		c.got = append(c.got, col)
+	}
+	return nil
+}
+
+func (c *collector) Merge(o *collector) { c.got = append(c.got, o.got...) }
+
+// byThread sorts the calls by thread and keeps the order of each thread's.
+func byThread(cs []collected) []collected {
+	slices.SortStableFunc(cs, func(a, b collected) int { return cmp.Compare(a.Thread.Thread, b.Thread.Thread) })
+	return cs
+}
+
+func run(t interface{ Fatal(...any) }, src calls.Source, opts calls.Options) ([]collected, *calls.Stats) {
+	c, stats, err := calls.Run(src, opts, func() *collector { return &collector{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return byThread(c.got), stats
+}
+
+// model rebuilds the calls of one thread in the plainest way there is.
+func model(events []reader.Event, policy calls.Policy) (got []collected, unmatched int) {
+	type open struct {
+		i     int // event
+		begin uint64
+		call  collected
+	}
+	var stack []open
+	// Thread time: the sum of all steps forward.
+	var now, last uint64
+	path := func() string {
+		fns := []reader.FuncID(nil)
+		for _, o := range stack {
+			fns = append(fns, o.call.Call.Func)
+		}
+		return fmt.Sprint(fns)
+	}
+	end := func(tsc uint64, how calls.End) {
+		o := stack[len(stack)-1]
+		o.call.Path = path()
+		stack = stack[:len(stack)-1]
+		c := &o.call.Call
+		c.End = how
+		c.Duration = now - o.begin
+		c.Self += c.Duration
+		// In the clock as it is now, the call began that long ago.
+		c.Start = 0
+		if c.Duration <= tsc {
+			c.Start = tsc - c.Duration
+		}
+		if n := len(stack); n > 0 {
+			stack[n-1].call.Call.Self -= c.Duration
+		}
+		got = append(got, o.call)
+	}
+	for i, e := range events {
+		if i > 0 && e.TSC > last {
+			now += e.TSC - last
+		}
+		last = e.TSC
+		if e.Kind.IsEnter() {
+			o := open{i: i, begin: now}
+			o.call.Call = calls.Call{Func: e.Func, Depth: uint32(len(stack))}
+			for _, s := range stack {
+				o.call.Call.Caller = s.call.Call.Func
+				o.call.Call.Nested = o.call.Call.Nested || s.call.Call.Func == e.Func
+			}
+			if e.Side {
+				o.call.Args, o.call.Call.Args = []uint64{e.TSC}, true
+			}
+			stack = append(stack, o)
+			continue
+		}
+		if !e.Kind.IsExit() {
+			continue
+		}
+		at := len(stack) - 1
+		for policy != calls.Exact && at >= 0 && stack[at].call.Call.Func != e.Func {
+			at--
+		}
+		if at < 0 || stack[at].call.Call.Func != e.Func {
+			unmatched++
+			for policy == calls.DeduceOrClear && len(stack) > 0 {
+				end(e.TSC, calls.Inferred)
+			}
+			continue
+		}
+		for len(stack) > at+1 {
+			end(e.TSC, calls.Inferred)
+		}
+		how := calls.Exited
+		if e.Kind == reader.TailExit {
+			how = calls.TailExited
+		}
+		end(e.TSC, how)
+	}
+	for len(stack) > 0 {
+		end(last, calls.Truncated)
+	}
+	return got, unmatched
+}
+
+// events draws the events of a thread: mostly balanced, with few functions so
+// that recursion and wrong matches are common, and a clock that may step back.
+func drawEvents(t *rapid.T) []reader.Event {
+	var events []reader.Event
+	var open []reader.FuncID
+	tsc := rapid.Uint64Range(0, 50).Draw(t, "start")
+	for range rapid.IntRange(0, 60).Draw(t, "events") {
+		if rapid.IntRange(0, 20).Draw(t, "back") == 0 {
+			tsc -= min(tsc, rapid.Uint64Range(0, 40).Draw(t, "step"))
+		} else {
+			tsc += rapid.Uint64Range(0, 9).Draw(t, "delta")
+		}
+		e := reader.Event{TSC: tsc, Func: reader.FuncID(rapid.SampledFrom([]int{1, 2, 3, 4, 1 << 24, -7}).Draw(t, "func"))}
+		switch op := rapid.IntRange(0, 9).Draw(t, "op"); {
+		case op < 4:
+			e.Kind = reader.Enter
+			if op == 0 {
+				e.Kind, e.Side = reader.EnterArg, true
+			}
+			open = append(open, e.Func)
+		case op < 8 && len(open) > 0: // a proper exit
+			e.Kind = reader.Kind(rapid.IntRange(1, 2).Draw(t, "exit"))
+			e.Func = open[len(open)-1]
+			open = open[:len(open)-1]
+		case op == 8:
+			e.Kind = reader.Custom
+		default:
+			e.Kind = reader.Exit
+		}
+		events = append(events, e)
+	}
+	return events
+}
+
+// The calls are those of the model, however the trace is cut into blocks and
+// dealt out to shards.
+func TestRunMatchesModel(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var threads [][]reader.Event
+		for range rapid.IntRange(1, 4).Draw(t, "threads") {
+			threads = append(threads, drawEvents(t))
+		}
+		policy := calls.Policy(rapid.IntRange(0, 2).Draw(t, "policy"))
+		var want []collected
+		unmatched, entries, events := 0, 0, 0
+		for i, ev := range threads {
+			got, n := model(ev, policy)
+			unmatched += n
+			events += len(ev)
+			for _, c := range got {
+				c.Thread = thread(i)
+				want = append(want, c)
+				entries++
+			}
+		}
+		for _, shards := range []int{1, 2, 3} {
+			for _, size := range []int{1, 7, 1000} {
+				got, stats := run(t, split(threads, size), calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy})
+				if diff := gocmp.Diff(want, got); diff != "" {
+					t.Fatalf("shards %d, blocks of %d (-want +got):\n%s", shards, size, diff)
+				}
+				if int(stats.Unmatched) != unmatched || int(stats.Entries) != entries || int(stats.Events) != events ||
+					stats.Events != stats.Entries+stats.Exits+stats.Custom {
+					t.Fatalf("shards %d, blocks of %d: stats %+v; want %d unmatched, %d entries, %d events",
+						shards, size, *stats, unmatched, entries, events)
+				}
+			}
+		}
+	})
+}
+
+// The self times of a thread's calls add up to the durations of its outermost
+// calls.
+func TestSelfTimesAddUp(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		got, _ := run(t, split([][]reader.Event{drawEvents(t)}, 10), calls.Options{Shards: 1})
+		var self, outermost uint64
+		for _, c := range got {
+			self += c.Call.Self
+			if c.Call.Depth == 0 {
+				outermost += c.Call.Duration
+			}
+		}
+		if self != outermost {
+			t.Fatalf("self times add up to %d, outermost calls to %d", self, outermost)
+		}
+	})
+}
+
+// A filter leaves out calls, and changes none of those it keeps.
+func TestFilter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		threads := [][]reader.Event{drawEvents(t), drawEvents(t)}
+		f := calls.Filter{
+			From:        rapid.Uint64Range(0, 60).Draw(t, "from"),
+			To:          rapid.Uint64Range(0, 200).Draw(t, "to"),
+			MinDuration: rapid.Uint64Range(0, 10).Draw(t, "min"),
+			MaxDepth:    uint32(rapid.IntRange(0, 3).Draw(t, "depth")),
+			Thread:      func(th reader.Thread) bool { return th.Thread == 1 },
+			Func:        func(id reader.FuncID) bool { return id != 2 },
+		}
+		all, _ := run(t, split(threads, 9), calls.Options{Shards: 1})
+		got, _ := run(t, split(threads, 9), calls.Options{Shards: 2, Filter: f})
+		var want []collected
+		for _, c := range all {
+			if c.Thread.Thread == 1 && c.Call.Func != 2 && c.Call.Start >= f.From && (f.To == 0 || c.Call.Start < f.To) &&
+				c.Call.Duration >= f.MinDuration && (f.MaxDepth == 0 || c.Call.Depth < f.MaxDepth) {
+				want = append(want, c)
+			}
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+func TestUnmatchedStopsTheRun(t *testing.T) {
+	threads := [][]reader.Event{{{TSC: 1, Func: 1}, {TSC: 2, Func: 2}, {TSC: 3, Func: 3, Kind: reader.Exit}}}
+	stop := fmt.Errorf("stop")
+	var seen calls.Unmatched
+	_, _, err := calls.Run(split(threads, 10), calls.Options{Unmatched: func(u *calls.Unmatched) error {
+		seen = *u
+		return stop
+	}}, func() *collector { return &collector{} })
+	if err != stop {
+		t.Errorf("error %v, want that of Unmatched", err)
+	}
+	want := calls.Unmatched{Thread: thread(0), Event: threads[0][2], Open: []reader.FuncID{1, 2}}
+	if diff := gocmp.Diff(want, seen); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestPathsRemap(t *testing.T) {
+	a, b := calls.NewPaths(), calls.NewPaths()
+	a.Child(a.Child(0, 5), 6)
+	leaf := b.Child(b.Child(b.Child(0, 5), 6), 7)
+	other := b.Child(0, 6)
+	ids := a.Remap(b)
+	if got := a.Frames(nil, ids[leaf]); !slices.Equal(got, []reader.FuncID{5, 6, 7}) {
+		t.Errorf("path %v, want [5 6 7]", got)
+	}
+	if got := a.Frames(nil, ids[other]); !slices.Equal(got, []reader.FuncID{6}) {
+		t.Errorf("path %v, want [6]", got)
+	}
+	if a.Len() != 5 {
+		t.Errorf("%d nodes, want the root and 4 paths", a.Len())
+	}
+}
