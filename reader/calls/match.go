@@ -102,26 +102,31 @@ func (s *shard) block(b *reader.Block) error {
 	s.stats.span(b.Events[0].TSC)
 	s.turnTo(th)
 	side := sideTables{b.Args, b.Payloads}
+	// The stack and the place in the batch live in registers, and go back to
+	// where they belong before anything else looks at them.
+	stack, n := th.stack, s.n
+	batch := s.calls
 	tsc := th.last
 	for i := range b.Events {
 		e := &b.Events[i]
 		now := e.TSC
 		if now < tsc {
+			th.stack = stack
 			s.step(th, tsc, now)
 		}
 		tsc = now
 		if e.Kind == reader.Enter || e.Kind == reader.EnterArg {
-			n := len(th.stack)
-			if n == cap(th.stack) {
-				th.stack = slices.Grow(th.stack, 1)
+			top := len(stack)
+			if top == cap(stack) {
+				stack = slices.Grow(stack, 1)
 			}
-			th.stack = th.stack[:n+1]
-			f := &th.stack[n]
-			*f = frame{start: now, fn: e.Func}
+			stack = stack[:top+1]
+			f := &stack[top]
+			f.start, f.inside, f.fn, f.path, f.nested, f.args = now, 0, e.Func, 0, false, false
 			if s.paths != nil {
 				var parent PathID
-				if n > 0 {
-					parent = th.stack[n-1].path
+				if top > 0 {
+					parent = stack[top-1].path
 				}
 				f.path = s.paths.Child(parent, e.Func)
 			}
@@ -131,30 +136,65 @@ func (s *shard) block(b *reader.Block) error {
 				*open++
 			}
 			if e.Side {
+				th.stack = stack
 				s.args(th, &side, i)
 			}
 			continue
 		}
-		if top := len(th.stack) - 1; top >= 0 && th.stack[top].fn == e.Func && e.Kind <= reader.TailExit {
+		if top := len(stack) - 1; top >= 0 && stack[top].fn == e.Func && e.Kind <= reader.TailExit && !stack[top].args {
+			f := &stack[top]
+			c := &batch[n]
 			// Exit and TailExit are 1 and 2, Exited and TailExited 0 and 1.
-			s.pop(th, now, End(e.Kind-reader.Exit))
-			if s.n < len(s.calls) {
-				continue
+			c.set(f, now, top, End(e.Kind-reader.Exit))
+			if top > 0 {
+				parent := &stack[top-1]
+				parent.inside += c.Duration
+				c.Caller = parent.fn
 			}
-			if err := s.flush(false); err != nil {
-				return err
+			if s.open != nil {
+				*s.open.of(e.Func)--
+			}
+			stack = stack[:top]
+			if n++; n == len(batch) {
+				th.stack, s.n = stack, n
+				if err := s.flush(false); err != nil {
+					return err
+				}
+				n = 0
 			}
 			continue
 		}
+		th.stack, s.n = stack, n
 		if !e.Kind.IsExit() {
 			s.event(th, e, &side, i)
-		} else if err := s.exitOuter(th, e); err != nil {
+		} else if err := s.exitOther(th, e); err != nil {
 			return err
 		}
+		stack, n = th.stack, s.n
 	}
+	th.stack, s.n = stack, n
 	th.last = tsc
 	s.stats.span(tsc)
 	return s.flush(false)
+}
+
+// set fills in all of a call but its caller and arguments.
+func (c *Call) set(f *frame, now uint64, depth int, end End) {
+	d := now - f.start
+	start := f.start
+	if start > now {
+		start = 0 // a clock that went back to before its own beginning
+	}
+	c.Start = start
+	c.Duration = d
+	c.Self = d - f.inside
+	c.Func = f.fn
+	c.Caller = 0
+	c.Path = f.path
+	c.Depth = uint32(depth)
+	c.End = end
+	c.Nested = f.nested
+	c.Args = f.args
 }
 
 // sideTables are the arguments and payloads of a block that are still to come.
@@ -246,18 +286,14 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 	}
 }
 
-// exitOuter handles an exit that is not of the innermost open call.
-func (s *shard) exitOuter(th *thread, e *reader.Event) error {
-	at := -1
-	if s.opts.Policy != Exact {
-		for i := len(th.stack) - 2; i >= 0; i-- {
-			if th.stack[i].fn == e.Func {
-				at = i
-				break
-			}
-		}
+// exitOther handles an exit in all generality: that of an outer call, of none,
+// or of a call with arguments.
+func (s *shard) exitOther(th *thread, e *reader.Event) error {
+	at := len(th.stack) - 1
+	for s.opts.Policy != Exact && at >= 0 && th.stack[at].fn != e.Func {
+		at--
 	}
-	if at < 0 {
+	if at < 0 || th.stack[at].fn != e.Func {
 		s.stats.Unmatched++
 		if s.opts.Unmatched != nil {
 			u := Unmatched{Thread: th.id, Event: *e}
@@ -302,24 +338,11 @@ func (s *shard) popTo(th *thread, depth int, now uint64, end End) error {
 func (s *shard) pop(th *thread, now uint64, end End) {
 	top := len(th.stack) - 1
 	f := &th.stack[top]
-	d := now - f.start
 	c := &s.calls[s.n]
-	c.Start = f.start
-	c.Duration = d
-	c.Self = d - f.inside
-	c.Func = f.fn
-	c.Caller = 0
-	c.Path = f.path
-	c.Depth = uint32(top)
-	c.End = end
-	c.Nested = f.nested
-	c.Args = f.args
-	if c.Start > now {
-		c.Start = 0 // a clock that went back to before its own beginning
-	}
+	c.set(f, now, top, end)
 	if top > 0 {
 		parent := &th.stack[top-1]
-		parent.inside += d
+		parent.inside += c.Duration
 		c.Caller = parent.fn
 	}
 	if s.open != nil {
