@@ -1,0 +1,109 @@
+// Package xray_test holds tests of the module as a whole.
+package xray_test
+
+import (
+	"encoding/json"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/xray-tools/xray"
+
+// layers says what each package may import of this module. Packages that are
+// not listed (internal ones) may be imported by all, and import what is listed
+// under internal.
+var layers = []struct {
+	pkg  string
+	from []string
+}{
+	{"reader", nil},
+	{"reader/calls", []string{"reader"}},
+	{"symbolize", []string{"reader"}},
+	{"account", []string{"reader", "reader/calls", "symbolize"}},
+	{"graph", []string{"reader", "reader/calls", "symbolize"}},
+	{"stack", []string{"reader", "reader/calls", "symbolize"}},
+	{"convert", []string{"reader", "reader/calls", "symbolize"}},
+	{"internal", []string{"reader", "reader/calls", "symbolize"}},
+	{"cmd/xray", []string{"reader", "reader/calls", "symbolize", "account", "graph", "stack", "convert"}},
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pkgs []goPackage
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := d.Decode(&p); err == io.EOF {
+			return pkgs
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+}
+
+// Imports point one way: from the program over the analyses to the reader.
+func TestImportDirections(t *testing.T) {
+	seen := map[string]bool{}
+	for _, p := range listPackages(t) {
+		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		layer := name
+		if strings.HasPrefix(name, "internal/") {
+			layer = "internal"
+		}
+		var allowed []string
+		known := name == ""
+		for _, l := range layers {
+			if l.pkg == layer {
+				allowed, known = l.from, true
+				seen[l.pkg] = true
+			}
+		}
+		if !known {
+			t.Errorf("package %s is in no layer: give it one", name)
+		}
+		for _, imp := range p.Imports {
+			dep, ours := strings.CutPrefix(imp, module+"/")
+			if !ours || strings.HasPrefix(dep, "internal/") && layer != "reader" {
+				continue
+			}
+			ok := false
+			for _, a := range allowed {
+				ok = ok || a == dep
+			}
+			if !ok {
+				t.Errorf("%s imports %s", name, dep)
+			}
+		}
+	}
+	for _, l := range layers {
+		if !seen[l.pkg] {
+			t.Errorf("no package %s", l.pkg)
+		}
+	}
+}
+
+// Files, streams and exit codes are the program's business.
+func TestAnalysesDoNotTouchTheSystem(t *testing.T) {
+	pure := map[string]bool{"reader/calls": true, "account": true, "graph": true, "stack": true, "convert": true}
+	for _, p := range listPackages(t) {
+		if !pure[strings.TrimPrefix(p.ImportPath, module+"/")] {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if imp == "os" || imp == "os/exec" || imp == "syscall" {
+				t.Errorf("%s imports %s", p.ImportPath, imp)
+			}
+		}
+	}
+}

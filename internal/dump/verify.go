@@ -1,0 +1,97 @@
+package dump
+
+import (
+	"fmt"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Verifier checks that the records of an FDR block follow each other as LLVM
+// demands when it loads a trace. The rules are those of its BlockVerifier and
+// the same for all versions. The zero value expects the first record of a
+// block; make a new one for each block.
+type Verifier struct {
+	last    reader.RecordKind
+	started bool
+}
+
+// sets of record kinds, as bits
+type kinds uint16
+
+func set(ks ...reader.RecordKind) kinds {
+	var s kinds
+	for _, k := range ks {
+		s |= 1 << k
+	}
+	return s
+}
+
+func (s kinds) has(k reader.RecordKind) bool { return k <= reader.Function && s&(1<<k) != 0 }
+
+var (
+	first = set(reader.BufferExtents, reader.NewBuffer)
+	body  = set(reader.NewCPUID, reader.TSCWrap, reader.CustomEvent, reader.TypedEvent, reader.Function, reader.EndOfBuffer)
+
+	allowed = [...]kinds{
+		reader.BufferExtents: set(reader.NewBuffer),
+		reader.NewBuffer:     set(reader.WallClock),
+		reader.WallClock:     set(reader.PID, reader.NewCPUID),
+		reader.PID:           set(reader.NewCPUID),
+		reader.NewCPUID:      body,
+		reader.TSCWrap:       body,
+		reader.CustomEvent:   body,
+		reader.TypedEvent:    body,
+		reader.Function:      body | set(reader.CallArgument),
+		reader.CallArgument:  body | set(reader.CallArgument),
+	}
+
+	terminal = body | set(reader.CallArgument)
+)
+
+// stateNames are LLVM's names of the states, by the kind of the last record.
+var stateNames = [...]string{
+	reader.NewBuffer:     "NewBuffer",
+	reader.EndOfBuffer:   "EndOfBuffer",
+	reader.NewCPUID:      "NewCPUId",
+	reader.TSCWrap:       "TSCWrap",
+	reader.WallClock:     "WallClockTime",
+	reader.CustomEvent:   "CustomEvent",
+	reader.CallArgument:  "CallArg",
+	reader.BufferExtents: "BufferExtents",
+	reader.TypedEvent:    "TypedEvent",
+	reader.PID:           "PIDEntry",
+	reader.Function:      "Function",
+}
+
+// Record takes the next record of the block; kind must be one of FDR logs. An
+// error is in LLVM's words, and the verifier goes on from the record all the
+// same.
+func (v *Verifier) Record(kind reader.RecordKind) error {
+	// What a full buffer holds behind its end is not looked at.
+	if v.started && v.last == reader.EndOfBuffer && kind != reader.NewBuffer {
+		return nil
+	}
+	ok := first.has(kind)
+	from := "Unknown"
+	if v.started && v.last != reader.EndOfBuffer {
+		ok = allowed[v.last].has(kind)
+		from = stateNames[v.last]
+	}
+	v.started, v.last = true, kind
+	if !ok {
+		return fmt.Errorf("BlockVerifier: Invalid transition from %s to %s.", from, stateNames[kind]) // LLVM's words
+	}
+	return nil
+}
+
+// End checks that the block may end after the records so far.
+func (v *Verifier) End() error {
+	state := "Unknown"
+	if v.started {
+		if terminal.has(v.last) {
+			return nil
+		}
+		state = stateNames[v.last]
+	}
+	return fmt.Errorf("BlockVerifier: Invalid terminal condition %s, malformed block.", state) // LLVM's words
+}

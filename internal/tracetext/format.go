@@ -1,0 +1,359 @@
+package tracetext
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Format writes the text of the size bytes of r to w. It streams: what it holds
+// is the text of one block at most, and that up to 1 MiB. The only errors are
+// those of r and w; where r holds no trace, the text consists of bytes.
+func Format(w io.Writer, r io.ReaderAt, size int64) error {
+	f := &formatter{
+		w:  bufio.NewWriterSize(w, 1<<16),
+		in: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<16),
+	}
+	// What is no trace, or cut off in the header, has no records. An error of r
+	// shows again when the bytes are read.
+	if t, err := reader.OpenReaderAt(r, size, "trace"); err == nil {
+		h := t.Header(0)
+		head, err := f.in.Peek(tracewrite.HeaderSize)
+		if err == nil && bytes.Equal(head[:4], tracewrite.AppendHeader(nil, &h)[:4]) { // and not trace YAML
+			f.header = h
+			if err := f.records(t.Records(0)); err != nil {
+				return err
+			}
+		}
+	}
+	if err := f.damage(-1); err != nil {
+		return err
+	}
+	if err := f.release(true); err != nil {
+		return err
+	}
+	return f.w.Flush()
+}
+
+// formatter walks over a file. Whatever the records leave out, it writes as
+// bytes.
+type formatter struct {
+	w      *bufio.Writer
+	in     *bufio.Reader
+	pos    int64 // of in
+	header reader.Header
+	fill   byte
+
+	raw, same, line []byte // scratch
+
+	// An extents line is held back, with the text behind it, until it is known
+	// whether its number is the one that auto stands for.
+	holding bool
+	extents int64  // offset of its end
+	value   uint64 // its number
+	tail    string // what follows the number
+	held    []byte
+	last    int64 // offset of the end of the last record
+}
+
+// maxHeld bounds the text that is held back.
+const maxHeld = 1 << 20
+
+func (f *formatter) records(records iter.Seq2[reader.Record, error]) error {
+	started := false
+	var r reader.Record // declared once, as it escapes
+	for next, err := range records {
+		r = next
+		if r.Size == 0 { // an error of reading ends the records; see Format
+			break
+		}
+		if !started {
+			if err := f.start(&r); err != nil {
+				return err
+			}
+			started = true
+		}
+		if r.Offset < f.pos {
+			continue
+		}
+		if err := f.damage(r.Offset - f.pos); err != nil {
+			return err
+		}
+		if r.Kind == reader.Damage {
+			if err != nil && len(bytes.Trim(r.Data, "\x00")) > 0 { // padding needs no reason
+				f.emit(fmt.Appendf(nil, "# %s\n", oneLine(err)))
+			}
+			err = f.damage(int64(r.Size))
+		} else {
+			err = f.record(&r)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := f.w.Write(nil); err != nil { // an earlier one, which stays
+			return err
+		}
+	}
+	if !started {
+		return f.start(&reader.Record{Kind: reader.Damage})
+	}
+	return nil
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// start writes the header. The garbage in the first record is taken for what
+// most records have.
+func (f *formatter) start(first *reader.Record) error {
+	h := &f.header
+	var head [tracewrite.HeaderSize]byte
+	if _, err := io.ReadFull(f.in, head[:]); err != nil {
+		return err
+	}
+	f.pos = tracewrite.HeaderSize
+	unused := tracewrite.Unused(h, first.Kind)
+	if first.Kind != reader.Damage && first.Offset == f.pos && len(unused) > 0 {
+		n := unused[len(unused)-1].To
+		raw, err := f.in.Peek(n)
+		if err != nil {
+			return err
+		}
+		f.fill = raw[n-1]
+	}
+	order := orderNames[0]
+	if h.ByteOrder == orders[1] {
+		order = orderNames[1]
+	}
+	line := fmt.Appendf(nil, "xray %v version=%d order=%s flags=%#x frequency=%d", h.Type, h.Version, order, h.ByteOrder.Uint32(head[4:]), h.CycleFrequency)
+	free := head[16:]
+	if h.Type == reader.FDR {
+		line = fmt.Appendf(line, " buffer=%d", h.BufferSize)
+		free = head[24:]
+	}
+	line = appendFill(line, " free=", free, 0)
+	line = appendFill(line, " fill=", []byte{f.fill}, 0)
+	f.emit(append(line, '\n'))
+	return nil
+}
+
+// appendFill appends key and the bytes b, unless all of them are def; one byte
+// stands for any number of the same.
+func appendFill(line []byte, key string, b []byte, def byte) []byte {
+	same := b[0]
+	for _, c := range b {
+		if c != b[0] {
+			return hex.AppendEncode(append(line, key...), b)
+		}
+	}
+	if same == def {
+		return line
+	}
+	return hex.AppendEncode(append(line, key...), b[:1])
+}
+
+// emit writes a line, or holds it back.
+func (f *formatter) emit(line []byte) {
+	if f.holding {
+		f.held = append(f.held, line...)
+		return
+	}
+	_, _ = f.w.Write(line) // an error stays in w until Flush
+}
+
+// release writes what is held back. When the end of the block is known, and the
+// number of the extents tells it, the number becomes auto. It returns the first
+// error of writing so far.
+func (f *formatter) release(ended bool) error {
+	if f.holding {
+		f.holding = false
+		number := strconv.FormatUint(f.value, 10)
+		if ended && f.value == uint64(f.last-f.extents) {
+			number = "auto"
+		}
+		_, _ = fmt.Fprintf(f.w, "extents %s%s\n", number, f.tail)
+		_, _ = f.w.Write(f.held)
+	}
+	f.held = f.held[:0]
+	_, err := f.w.Write(nil) // an earlier error, which stays
+	return err
+}
+
+// record writes the line of r, which is at pos.
+func (f *formatter) record(r *reader.Record) error {
+	f.raw = slices.Grow(f.raw[:0], r.Size)[:r.Size]
+	if _, err := io.ReadFull(f.in, f.raw); err != nil {
+		return err
+	}
+	f.pos += int64(r.Size)
+	// What cannot be told in words must still assemble to the same bytes.
+	var unused []byte
+	f.same = tracewrite.AppendRecord(f.same[:0], &f.header, r)
+	for _, s := range tracewrite.Unused(&f.header, r.Kind) {
+		if s.To <= len(f.raw) && s.To <= len(f.same) {
+			unused = append(unused, f.raw[s.From:s.To]...)
+			copy(f.same[s.From:s.To], f.raw[s.From:s.To])
+		}
+	}
+	if !bytes.Equal(f.same, f.raw) {
+		_, err := f.hex(bytes.NewReader(f.raw))
+		return err
+	}
+	var tail []byte
+	if len(unused) > 0 {
+		tail = appendFill(nil, " pad=", unused, f.fill)
+	}
+	if r.Kind == reader.BufferExtents {
+		if err := f.release(true); err != nil {
+			return err
+		}
+		f.holding, f.extents, f.value, f.tail = true, f.pos, r.Value, string(tail)
+	} else {
+		f.line = append(append(appendLine(f.line[:0], &f.header, r), tail...), '\n')
+		f.emit(f.line)
+	}
+	f.last = f.pos
+	if len(f.held) > maxHeld {
+		return f.release(false)
+	}
+	return nil
+}
+
+// appendLine appends the text of a record other than extents, without its pad.
+func appendLine(b []byte, h *reader.Header, r *reader.Record) []byte {
+	switch r.Kind {
+	case reader.BasicFunction:
+		b = fmt.Appendf(b, "%s %d tsc=%d tid=%d", functionWords[r.FuncKind], r.Func, r.TSC, r.Thread)
+		if h.Version >= 3 {
+			b = fmt.Appendf(b, " pid=%d", r.Process)
+		}
+		return fmt.Appendf(b, " cpu=%d", r.CPU)
+	case reader.BasicArgument:
+		b = fmt.Appendf(b, "arg %d %d tid=%d", r.Func, r.Value, r.Thread)
+		if h.Version >= 3 {
+			b = fmt.Appendf(b, " pid=%d", r.Process)
+		}
+		return b
+	case reader.Function:
+		b = append(append(b, functionWords[r.FuncKind]...), ' ')
+		b = strconv.AppendUint(b, uint64(uint32(r.Func)), 10)
+		return strconv.AppendInt(append(b, " +"...), r.Delta, 10)
+	}
+	b = append(b, metadataWords[r.Kind]...)
+	switch r.Kind {
+	case reader.NewBuffer:
+		b = fmt.Appendf(b, " %d", r.Thread)
+	case reader.NewCPUID:
+		b = fmt.Appendf(b, " %d tsc=%d", r.CPU, r.TSC)
+	case reader.TSCWrap:
+		b = fmt.Appendf(b, " %d", r.TSC)
+	case reader.WallClock:
+		if r.Micros < 1_000_000 {
+			return fmt.Appendf(b, " %d.%06d", r.Seconds, r.Micros)
+		}
+		b = fmt.Appendf(b, " %d micros=%d", r.Seconds, r.Micros)
+	case reader.CallArgument:
+		b = fmt.Appendf(b, " %d", r.Value)
+	case reader.PID:
+		b = fmt.Appendf(b, " %d", r.Process)
+	case reader.CustomEvent:
+		b = strconv.AppendQuote(append(b, ' '), string(r.Data))
+		switch {
+		case h.Version >= 5:
+			b = fmt.Appendf(b, " %+d", r.Delta)
+		case h.Version == 4:
+			b = fmt.Appendf(b, " tsc=%d cpu=%d", r.TSC, r.CPU)
+		default:
+			b = fmt.Appendf(b, " tsc=%d", r.TSC)
+		}
+	case reader.TypedEvent:
+		b = fmt.Appendf(b, " %d ", r.Type)
+		b = fmt.Appendf(strconv.AppendQuote(b, string(r.Data)), " %+d", r.Delta)
+	}
+	return b
+}
+
+// damage writes the next n bytes of the file, or all that are left when n is
+// negative.
+func (f *formatter) damage(n int64) error {
+	if n == 0 {
+		return nil
+	}
+	var in io.Reader = f.in
+	if n >= 0 {
+		in = io.LimitReader(f.in, n)
+	}
+	got, err := f.hex(bufio.NewReader(in))
+	f.pos += got
+	return err
+}
+
+// Runs of zeros shorter than minZeros are written as bytes, of which a line
+// holds up to lineBytes.
+const (
+	minZeros  = 16
+	lineBytes = 32
+)
+
+// hex writes bytes and zeros lines for all of r, and returns how many bytes.
+func (f *formatter) hex(r io.ByteReader) (n int64, err error) {
+	line := make([]byte, 0, lineBytes)
+	zeros := 0
+	flushLine := func() {
+		if len(line) > 0 {
+			f.emit(fmt.Appendf(nil, "bytes %x\n", line))
+			line = line[:0]
+		}
+	}
+	// Few zeros are written in line with the bytes around them.
+	flushZeros := func() {
+		if zeros >= minZeros || len(line) == 0 && zeros > 0 {
+			flushLine()
+			f.emit(fmt.Appendf(nil, "zeros %d\n", zeros))
+			zeros = 0
+		}
+		for ; zeros > 0; zeros-- {
+			if len(line) == lineBytes {
+				flushLine()
+			}
+			line = append(line, 0)
+		}
+	}
+	for {
+		b, err := r.ReadByte()
+		if err != nil {
+			flushZeros()
+			flushLine()
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+		n++
+		if b == 0 {
+			if zeros++; zeros == maxZeros {
+				flushZeros()
+			}
+		} else {
+			flushZeros()
+			if len(line) == lineBytes {
+				flushLine()
+			}
+			line = append(line, b)
+		}
+		if len(f.held) > maxHeld {
+			if err := f.release(false); err != nil {
+				return n, err
+			}
+		}
+	}
+}

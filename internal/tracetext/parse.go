@@ -1,0 +1,446 @@
+package tracetext
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Parse assembles the trace that text describes. Errors name the line. The
+// result is never larger than some thousand times the text.
+func Parse(text string) ([]byte, error) {
+	p := parser{block: -1}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		tokens, err := split(line)
+		if err == nil && len(tokens) > 0 {
+			f := &fields{tokens: tokens[1:]}
+			p.line(tokens[0], f)
+			err = f.finish()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	p.endBlock()
+	return p.out, nil
+}
+
+type parser struct {
+	out    []byte
+	begun  bool           // a line was read
+	header *reader.Header // nil without a header line
+	fill   byte
+
+	block int // offset behind an `extents auto` record whose number is not set yet; -1 for none
+	last  int // end of the last record of that block
+}
+
+func (p *parser) line(word string, f *fields) {
+	first := !p.begun
+	p.begun = true
+	switch {
+	case word == "xray":
+		if !first {
+			f.fail("the header must be the first line")
+			return
+		}
+		p.headerLine(f)
+	case word == "bytes":
+		for f.more() {
+			b, err := hex.DecodeString(f.next("bytes"))
+			if err != nil {
+				f.fail("bytes: %v", err)
+				return
+			}
+			p.out = append(p.out, b...)
+		}
+	case word == "zeros":
+		p.zeros(f)
+	case p.header == nil:
+		f.fail("%s: a text without an xray line has only bytes and zeros", word)
+	case word == "thread":
+		p.thread(f)
+	default:
+		p.record(word, f)
+	}
+}
+
+func (p *parser) headerLine(f *fields) {
+	h := &reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
+	free := 8
+	switch t := f.next("type"); t {
+	case "fdr":
+		h.BufferSize = f.unsigned("buffer", 64, tracewrite.DefaultBufferSize)
+	case "basic":
+		h.Version, h.Type, free = 3, reader.Basic, 16
+	default:
+		f.fail("unknown type %q: want fdr or basic", t)
+	}
+	h.Version = uint16(f.unsigned("version", 16, uint64(h.Version)))
+	h.CycleFrequency = f.unsigned("frequency", 64, 1_000_000_000)
+	if name, ok := f.key("order"); ok {
+		i := slices.Index(orderNames[:], name)
+		if i < 0 {
+			f.fail("unknown order %q: want little or big", name)
+			return
+		}
+		h.ByteOrder = orders[i]
+	}
+	p.out = tracewrite.AppendHeader(p.out, h)
+	h.ByteOrder.PutUint32(p.out[4:], uint32(f.unsigned("flags", 32, 3)))
+	f.bytes("free", p.out[tracewrite.HeaderSize-free:], 0)
+	var fill [1]byte
+	f.bytes("fill", fill[:], 0)
+	p.header, p.fill = h, fill[0]
+}
+
+func (p *parser) zeros(f *fields) {
+	number := f.next("number")
+	var n uint64
+	if number != "auto" {
+		n = f.parse("number", number, 64)
+	} else if p.header == nil || p.header.BufferSize == 0 {
+		f.fail("zeros auto needs a buffer size in the header")
+	} else if behind := uint64(len(p.out)-tracewrite.HeaderSize) % p.header.BufferSize; behind > 0 {
+		n = p.header.BufferSize - behind
+	}
+	if n > maxZeros {
+		f.fail("%d zeros are more than %d: use several lines", n, maxZeros)
+		return
+	}
+	p.out = append(p.out, make([]byte, n)...)
+}
+
+// thread writes the records at the start of a block.
+func (p *parser) thread(f *fields) {
+	h := p.header
+	if h.Type != reader.FDR {
+		f.fail("thread: basic logs have no blocks")
+		return
+	}
+	records := []*reader.Record{
+		{Kind: reader.BufferExtents},
+		{Kind: reader.NewBuffer, Thread: f.thread()},
+		{Kind: reader.WallClock},
+		{Kind: reader.PID},
+		{Kind: reader.NewCPUID, CPU: uint16(f.unsigned("cpu", 16, 0)), TSC: f.unsigned("tsc", 64, 0)},
+	}
+	if wall, ok := f.key("wall"); ok {
+		records[2].Seconds, records[2].Micros = f.wall(wall)
+	}
+	if h.Version >= 3 {
+		records[3].Process = int32(f.signed("pid", 32))
+	}
+	p.endBlock()
+	for i, r := range records {
+		if i == 0 && h.Version < 2 || i == 3 && h.Version < 3 {
+			continue
+		}
+		p.append(r, f)
+		if i == 0 {
+			p.block = len(p.out)
+		}
+	}
+}
+
+// record reads the line of one record and writes the record.
+func (p *parser) record(word string, f *fields) {
+	r := &reader.Record{}
+	isFDR := p.header.Type == reader.FDR
+	if k := slices.Index(functionWords[:], word); k >= 0 {
+		r.FuncKind = reader.Kind(k)
+		r.Kind = reader.BasicFunction
+		if isFDR {
+			r.Kind = reader.Function
+		}
+	} else if k := slices.Index(metadataWords[:], word); k >= 0 && isFDR {
+		r.Kind = reader.RecordKind(k)
+	} else if word == metadataWords[reader.CallArgument] {
+		r.Kind = reader.BasicArgument
+	} else {
+		f.fail("unknown record %q", word)
+		return
+	}
+	auto := p.values(r, f)
+	if r.Kind == reader.BufferExtents {
+		p.endBlock()
+	}
+	p.append(r, f)
+	if auto {
+		p.block = len(p.out)
+	}
+}
+
+// values reads the fields of a record. It reports whether the number of extents
+// is to be found later.
+func (p *parser) values(r *reader.Record, f *fields) (auto bool) {
+	version := p.header.Version
+	switch r.Kind {
+	case reader.BasicFunction, reader.BasicArgument:
+		r.Func = reader.FuncID(f.number("function", 32))
+		if r.Kind == reader.BasicArgument {
+			r.Value = f.parse("value", f.next("value"), 64)
+		} else {
+			r.TSC = f.unsigned("tsc", 64, 0)
+			r.CPU = uint16(f.unsigned("cpu", 8, 0))
+		}
+		r.Thread = int32(f.signed("tid", 32))
+		if version >= 3 {
+			r.Process = int32(f.signed("pid", 32))
+		}
+	case reader.Function:
+		r.Func = reader.FuncID(f.parse("function", f.next("function"), 28))
+		r.Delta = f.delta(0, 1<<32-1)
+	case reader.NewBuffer:
+		r.Thread = f.thread()
+	case reader.PID:
+		r.Process = int32(f.number("process", 32))
+	case reader.NewCPUID:
+		r.CPU = uint16(f.parse("cpu", f.next("cpu"), 16))
+		r.TSC = f.unsigned("tsc", 64, 0)
+	case reader.TSCWrap:
+		r.TSC = f.parse("TSC", f.next("TSC"), 64)
+	case reader.WallClock:
+		r.Seconds, r.Micros = f.wall(f.next("time"))
+		r.Micros = uint32(f.unsigned("micros", 32, uint64(r.Micros)))
+	case reader.CallArgument:
+		r.Value = f.parse("value", f.next("value"), 64)
+	case reader.BufferExtents:
+		number := f.next("size")
+		if number == "auto" {
+			return true
+		}
+		r.Value = f.parse("size", number, 64)
+	case reader.TypedEvent:
+		r.Type = uint16(f.parse("type", f.next("type"), 16))
+		r.Data = f.quoted()
+		r.Delta = f.delta(-1<<31, 1<<31-1)
+	case reader.CustomEvent:
+		r.Data = f.quoted()
+		if version >= 5 {
+			r.Delta = f.delta(-1<<31, 1<<31-1)
+			break
+		}
+		r.TSC = f.unsigned("tsc", 64, 0)
+		if version == 4 {
+			r.CPU = uint16(f.unsigned("cpu", 16, 0))
+		}
+	}
+	return false
+}
+
+// append writes a record, with what fills its unused bytes.
+func (p *parser) append(r *reader.Record, f *fields) {
+	n := len(p.out)
+	p.out = tracewrite.AppendRecord(p.out, p.header, r)
+	spans := tracewrite.Unused(p.header, r.Kind)
+	size := 0
+	for _, s := range spans {
+		size += s.To - s.From
+	}
+	if size > 0 {
+		pad := make([]byte, size)
+		f.bytes("pad", pad, p.fill)
+		for _, s := range spans {
+			pad = pad[copy(p.out[n+s.From:n+s.To], pad):]
+		}
+	}
+	p.last = len(p.out)
+}
+
+// endBlock sets the number of `extents auto`.
+func (p *parser) endBlock() {
+	if p.block >= 0 {
+		// The number follows the kind, one byte into the record of 16.
+		p.header.ByteOrder.PutUint64(p.out[p.block-15:], uint64(p.last-p.block))
+		p.block = -1
+	}
+}
+
+// split cuts a line into its tokens. A quoted string is one token.
+func split(line string) ([]string, error) {
+	var tokens []string
+	for {
+		line = strings.TrimLeft(line, " \t\r\n")
+		switch {
+		case line == "" || line[0] == '#':
+			return tokens, nil
+		case line[0] == '"':
+			s, err := strconv.QuotedPrefix(line)
+			if err != nil {
+				return nil, errors.New("the quoted string is not well-formed")
+			}
+			tokens = append(tokens, s)
+			line = line[len(s):]
+		default:
+			end := strings.IndexAny(line, " \t\r\n#")
+			if end < 0 {
+				end = len(line)
+			}
+			tokens = append(tokens, line[:end])
+			line = line[end:]
+		}
+	}
+}
+
+// fields takes the values of a line apart. The first error stays, and whoever
+// reads on gets zeros.
+type fields struct {
+	tokens []string // not taken yet
+	err    error
+}
+
+func (f *fields) fail(format string, args ...any) {
+	if f.err == nil {
+		f.err = fmt.Errorf(format, args...)
+	}
+}
+
+// finish returns the first error; that something is left is one.
+func (f *fields) finish() error {
+	if f.more() {
+		f.fail("unexpected %q", f.tokens[0])
+	}
+	return f.err
+}
+
+func (f *fields) more() bool { return f.err == nil && len(f.tokens) > 0 }
+
+// next takes the next value.
+func (f *fields) next(name string) string {
+	if !f.more() || strings.Contains(f.tokens[0], "=") && f.tokens[0][0] != '"' {
+		f.fail("%s is missing", name)
+		return ""
+	}
+	s := f.tokens[0]
+	f.tokens = f.tokens[1:]
+	return s
+}
+
+// key takes the value of a key=value field.
+func (f *fields) key(key string) (string, bool) {
+	for i, t := range f.tokens {
+		if value, ok := strings.CutPrefix(t, key+"="); ok {
+			f.tokens = slices.Delete(f.tokens, i, i+1)
+			return value, true
+		}
+	}
+	return "", false
+}
+
+func (f *fields) parse(name, s string, bits int) uint64 {
+	v, err := strconv.ParseUint(s, 0, bits)
+	if err != nil {
+		f.failNumber(name, s, err)
+	}
+	return v
+}
+
+func (f *fields) parseSigned(name, s string, bits int) int64 {
+	v, err := strconv.ParseInt(s, 0, bits)
+	if err != nil {
+		f.failNumber(name, s, err)
+	}
+	return v
+}
+
+func (f *fields) failNumber(name, s string, err error) {
+	if e, ok := errors.AsType[*strconv.NumError](err); ok {
+		err = e.Err
+	}
+	f.fail("%s %q: %w", name, s, err)
+}
+
+// number takes a signed number.
+func (f *fields) number(name string, bits int) int64 {
+	return f.parseSigned(name, f.next(name), bits)
+}
+
+func (f *fields) thread() int32 { return int32(f.number("thread", 32)) }
+
+func (f *fields) unsigned(key string, bits int, def uint64) uint64 {
+	s, ok := f.key(key)
+	if !ok {
+		return def
+	}
+	return f.parse(key, s, bits)
+}
+
+func (f *fields) signed(key string, bits int) int64 {
+	s, ok := f.key(key)
+	if !ok {
+		return 0
+	}
+	return f.parseSigned(key, s, bits)
+}
+
+// delta takes a +n or -n, if it comes next.
+func (f *fields) delta(low, high int64) int64 {
+	if !f.more() || f.tokens[0][0] != '+' && f.tokens[0][0] != '-' {
+		return 0
+	}
+	s := f.next("delta")
+	v := f.parseSigned("delta", s, 64)
+	if v < low || v > high {
+		f.fail("delta %s: want %d to %d", s, low, high)
+	}
+	return v
+}
+
+func (f *fields) quoted() []byte {
+	token := f.next("payload")
+	s, err := strconv.Unquote(token)
+	if err != nil || token[0] != '"' {
+		f.fail("payload %s: want a quoted string", token)
+	}
+	return []byte(s)
+}
+
+// wall parses seconds, which may have 6 decimals.
+func (f *fields) wall(s string) (seconds uint64, micros uint32) {
+	whole, fraction, ok := strings.Cut(s, ".")
+	if ok && len(fraction) != 6 {
+		f.fail("wall clock %q: want 6 digits of microseconds", s)
+		return 0, 0
+	}
+	if ok {
+		v, err := strconv.ParseUint(fraction, 10, 32)
+		if err != nil {
+			f.failNumber("microseconds", fraction, err)
+		}
+		micros = uint32(v)
+	}
+	return f.parse("wall clock", whole, 64), micros
+}
+
+// bytes fills dst with the bytes of a key's field; one byte fills all of it, and
+// def does where there is no such field.
+func (f *fields) bytes(key string, dst []byte, def byte) {
+	b := []byte{def}
+	if s, ok := f.key(key); ok {
+		var err error
+		if b, err = hex.DecodeString(s); err != nil {
+			f.fail("%s: %w", key, err)
+			return
+		}
+	}
+	switch len(b) {
+	case len(dst):
+		copy(dst, b)
+	case 1:
+		for i := range dst {
+			dst[i] = b[0]
+		}
+	default:
+		f.fail("%s: want 1 or %d bytes, have %d", key, len(dst), len(b))
+	}
+}

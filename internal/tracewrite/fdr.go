@@ -1,0 +1,228 @@
+package tracewrite
+
+import (
+	"bufio"
+	"encoding/binary"
+	"io"
+	"math"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// DefaultBufferSize is the size of a thread's buffer in bytes, as in
+// compiler-rt.
+const DefaultBufferSize = 16 << 10
+
+// maxDelta is the largest time step that is written as a delta. The field of a
+// function record would hold twice as much; the runtime, too, stops here, where
+// the signed field of an event ends.
+const maxDelta = math.MaxInt32
+
+// Options of the writers. The zero value is usable.
+type Options struct {
+	// BufferSize bounds the bytes of a block, unless one event alone needs
+	// more; DefaultBufferSize when 0 or less.
+	BufferSize int
+}
+
+// FDR writes an FDR log of version 5. It is not safe for concurrent use.
+//
+// Each thread fills a buffer, which becomes one block of the file when the next
+// event does not fit, or in Close. A block begins with BufferExtents, NewBuffer,
+// WallClock, PID and NewCPUId records. The CPU is repeated when it changes, and
+// the clock is set by a TSCWrap record when time goes back or on by more than
+// 2^31-1 ticks; the delta after either is 0.
+//
+// Wall clocks only serve to order the blocks of a thread: the seconds are those
+// of the TSC at the first event, made larger by one than the block's before
+// where they are not, and the microseconds number the blocks. Both thus grow
+// from block to block, as llvm-xray takes blocks for ordered only when both do.
+//
+// Traces that are read together may each have a thread with the same process
+// and thread id. In the log they are one thread, with events in the order in
+// which they were written.
+type FDR struct {
+	// Dropped counts what an FDR log cannot hold: arguments of anything but an
+	// entry, and events with an empty payload, which make llvm-xray refuse the
+	// whole file.
+	Dropped int64
+	// TruncatedIDs counts events whose function id needs more than 28 bits. They
+	// are written with its low 28 bits, as the runtime does.
+	TruncatedIDs int64
+
+	w         *bufio.Writer
+	size      int
+	frequency uint64
+	threads   map[threadKey]*fdrThread
+	order     []*fdrThread // by first event
+}
+
+type threadKey struct{ process, thread int32 }
+
+// fdrThread is the unfinished block of a thread, and the clock and CPU that a
+// reader has at its end.
+type fdrThread struct {
+	threadKey
+	buf     []byte // empty between blocks
+	tsc     uint64
+	cpu     uint16
+	seconds uint64 // wall clock of the last block
+	blocks  uint32
+}
+
+// NewFDR returns a writer of an FDR log to w, which takes its clock from h.
+func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
+	if opts.BufferSize <= 0 {
+		opts.BufferSize = DefaultBufferSize
+	}
+	h.Type, h.Version = reader.FDR, 5
+	h.ByteOrder = binary.LittleEndian
+	h.BufferSize = uint64(opts.BufferSize)
+	f := &FDR{
+		w:         bufio.NewWriterSize(w, bufferedBytes),
+		size:      opts.BufferSize,
+		frequency: h.CycleFrequency,
+		threads:   make(map[threadKey]*fdrThread),
+	}
+	if f.frequency == 0 {
+		f.frequency = 1_000_000_000
+	}
+	// The header fits the empty buffer, so nothing is written yet that could fail.
+	_, _ = f.w.Write(AppendHeader(nil, &h))
+	return f
+}
+
+// Block writes the events of b in their order. The first error of the
+// underlying writer stays.
+func (f *FDR) Block(b *reader.Block) error {
+	if len(b.Events) == 0 {
+		return nil
+	}
+	key := threadKey{b.Thread.Process, b.Thread.Thread}
+	t := f.threads[key]
+	if t == nil {
+		t = &fdrThread{threadKey: key}
+		f.threads[key] = t
+		f.order = append(f.order, t)
+	}
+	args, payloads := b.Args, b.Payloads
+	for i := range b.Events {
+		e := &b.Events[i]
+		if e.Kind > reader.EnterArg {
+			for len(payloads) > 0 && payloads[0].Event < i {
+				payloads = payloads[1:]
+			}
+			if len(payloads) == 0 || payloads[0].Event != i || len(payloads[0].Data) == 0 {
+				f.Dropped++
+				continue
+			}
+			if err := f.event(t, e, &payloads[0]); err != nil {
+				return err
+			}
+			continue
+		}
+		var own []reader.Arg
+		if e.Side {
+			own, args = argsOf(args, i)
+			if !e.Kind.IsEnter() {
+				f.Dropped += int64(len(own))
+				own = nil
+			}
+		}
+		delta, err := f.step(t, e, functionSize+metadataSize*len(own))
+		if err != nil {
+			return err
+		}
+		if uint32(e.Func) > maxFDRFunc {
+			f.TruncatedIDs++
+		}
+		t.buf = binary.LittleEndian.AppendUint32(t.buf, functionWord(binary.LittleEndian, e.Kind, e.Func))
+		t.buf = binary.LittleEndian.AppendUint32(t.buf, delta)
+		for _, a := range own {
+			t.metadata(&reader.Record{Kind: reader.CallArgument, Value: a.Value})
+		}
+	}
+	return nil
+}
+
+// event writes a custom or typed event.
+func (f *FDR) event(t *fdrThread, e *reader.Event, p *reader.Payload) error {
+	delta, err := f.step(t, e, metadataSize+len(p.Data))
+	if err != nil {
+		return err
+	}
+	r := reader.Record{Kind: reader.CustomEvent, Delta: int64(delta), Data: p.Data}
+	if e.Kind == reader.Typed {
+		r.Kind, r.Type = reader.TypedEvent, p.Type
+	}
+	t.metadata(&r)
+	return nil
+}
+
+// step makes room for size bytes that belong to e, and brings CPU and clock of
+// the block to where a delta, which it returns, leads to e's time.
+func (f *FDR) step(t *fdrThread, e *reader.Event, size int) (delta uint32, err error) {
+	// The extents do not count their own record, which leaves room for one that
+	// changes CPU or clock.
+	if n := len(t.buf); n > 0 && n+size > f.size {
+		if err := f.flush(t); err != nil {
+			return 0, err
+		}
+	}
+	last := t.tsc
+	t.tsc = e.TSC
+	switch {
+	case len(t.buf) == 0:
+		f.begin(t, e)
+	case e.CPU != t.cpu:
+		t.metadata(&reader.Record{Kind: reader.NewCPUID, CPU: e.CPU, TSC: e.TSC})
+	case e.TSC < last || e.TSC-last > maxDelta:
+		t.metadata(&reader.Record{Kind: reader.TSCWrap, TSC: e.TSC})
+	default:
+		return uint32(e.TSC - last), nil
+	}
+	t.cpu = e.CPU
+	return 0, nil
+}
+
+// begin opens a block that starts with e.
+func (f *FDR) begin(t *fdrThread, e *reader.Event) {
+	// Readers multiply the seconds: 32 bits of them are enough to order blocks.
+	seconds := e.TSC / f.frequency & math.MaxUint32
+	if t.blocks > 0 {
+		seconds = max(seconds, t.seconds+1)
+	}
+	t.seconds = seconds
+	t.metadata(&reader.Record{Kind: reader.BufferExtents})
+	t.metadata(&reader.Record{Kind: reader.NewBuffer, Thread: t.thread})
+	t.metadata(&reader.Record{Kind: reader.WallClock, Seconds: seconds, Micros: t.blocks})
+	t.metadata(&reader.Record{Kind: reader.PID, Process: t.process})
+	t.metadata(&reader.Record{Kind: reader.NewCPUID, CPU: e.CPU, TSC: e.TSC})
+	t.blocks++
+}
+
+var fdrV5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
+
+func (t *fdrThread) metadata(r *reader.Record) { t.buf = AppendRecord(t.buf, &fdrV5, r) }
+
+// flush writes the block of t.
+func (f *FDR) flush(t *fdrThread) error {
+	binary.LittleEndian.PutUint64(t.buf[1:], uint64(len(t.buf)-metadataSize))
+	_, err := f.w.Write(t.buf)
+	t.buf = t.buf[:0]
+	return err
+}
+
+// Close writes the unfinished blocks, in the order in which their threads came
+// first. It does not close the underlying writer.
+func (f *FDR) Close() error {
+	for _, t := range f.order {
+		if len(t.buf) == 0 {
+			continue
+		}
+		if err := f.flush(t); err != nil {
+			return err
+		}
+	}
+	return f.w.Flush()
+}
