@@ -22,6 +22,7 @@ func (l *fdrLane) newDecoder(p *pass, eventCap int, blocks []fdrBlock) *fdrDecod
 	d := &fdrDecoder{pass: p, file: l.log.file, blocks: blocks}
 	d.out.Thread = l.thread
 	d.out.Index = l.index
+	eventCap = int(min(int64(eventCap), l.size/functionSize+1))
 	d.events = make([]Event, eventCap)
 	// Room for the function records of a full block of events.
 	d.buf = make([]byte, max(2*eventCap*functionSize, 4*metadataSize))

@@ -1,7 +1,5 @@
 package reader
 
-import "container/heap"
-
 // mergeEvents bounds the events that the buffers of a merge hold together.
 const mergeEvents = 1 << 20
 
@@ -19,16 +17,18 @@ func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 	m := &merge{fn: fn}
 	eventCap := min(max(mergeEvents/max(len(lanes), 1), 16), blockEvents)
 	for i, l := range lanes {
-		c := &cursor{decoder: l.decoder(p, eventCap), order: i}
+		c := &cursor{decoder: l.decoder(p, eventCap)}
 		defer c.decoder.close()
 		if ok, err := c.load(); err != nil {
 			return err
 		} else if ok {
-			m.cursors = append(m.cursors, c)
+			m.heap = append(m.heap, entry{c.key, i, c})
 		}
 	}
-	heap.Init(m)
-	for len(m.cursors) > 0 {
+	for i := len(m.heap)/2 - 1; i >= 0; i-- {
+		m.down(i)
+	}
+	for len(m.heap) > 0 {
 		if err := m.step(); err != nil {
 			return err
 		}
@@ -39,7 +39,6 @@ func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 // cursor is a thread's place in a merge.
 type cursor struct {
 	decoder laneDecoder
-	order   int // among threads with equal times
 	block   *Block
 	next    int    // event of block
 	key     uint64 // the latest time of the thread's events up to next
@@ -60,39 +59,60 @@ func (c *cursor) load() (bool, error) {
 	return true, nil
 }
 
-func (c *cursor) before(key uint64, order int) bool {
-	return c.key < key || c.key == key && c.order < order
+// entry is a cursor's place in the heap, with what the heap compares.
+type entry struct {
+	key    uint64
+	order  int // among threads with equal times
+	cursor *cursor
 }
 
-// merge is a heap of threads by the time of their next events.
+func (e *entry) before(o *entry) bool {
+	return e.key < o.key || e.key == o.key && e.order < o.order
+}
+
+// merge is a heap of threads by the time of their next events. Only its top
+// ever changes, so that sifting down is all it does.
 type merge struct {
-	cursors  []*cursor
+	heap     []entry
 	fn       func(*Block) error
 	out      Block
 	args     []Arg
 	payloads []Payload
 }
 
-func (m *merge) Len() int           { return len(m.cursors) }
-func (m *merge) Swap(i, j int)      { m.cursors[i], m.cursors[j] = m.cursors[j], m.cursors[i] }
-func (m *merge) Push(any)           { panic("merge: cursors are only taken out") }
-func (m *merge) Less(i, j int) bool { return m.cursors[i].before(m.cursors[j].key, m.cursors[j].order) }
-
-func (m *merge) Pop() any {
-	c := m.cursors[len(m.cursors)-1]
-	m.cursors = m.cursors[:len(m.cursors)-1]
-	return c
+func (m *merge) down(i int) {
+	h := m.heap
+	if i >= len(h) {
+		return
+	}
+	e := h[i]
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].before(&h[child]) {
+			child++
+		}
+		if !h[child].before(&e) {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = e
 }
 
 // step passes on the events of the first thread up to where the second comes
 // first. Threads run for a while before others do, so this is usually more
 // than one.
 func (m *merge) step() error {
-	c := m.cursors[0]
-	var second *cursor
-	for i := 1; i < min(3, len(m.cursors)); i++ {
-		if second == nil || m.Less(i, 1) {
-			second = m.cursors[i]
+	top := &m.heap[0]
+	c := top.cursor
+	second := entry{key: ^uint64(0), order: int(^uint(0) >> 1)}
+	for i := 1; i < min(3, len(m.heap)); i++ {
+		if m.heap[i].before(&second) {
+			second = m.heap[i]
 		}
 	}
 	start := c.next
@@ -103,7 +123,7 @@ func (m *merge) step() error {
 			break
 		}
 		c.key = max(c.key, events[c.next].TSC)
-		if second != nil && !c.before(second.key, second.order) {
+		if top.key = c.key; !top.before(&second) {
 			break
 		}
 	}
@@ -116,19 +136,26 @@ func (m *merge) step() error {
 		if err != nil {
 			return err
 		}
+		top.key = c.key
 		if !ok {
-			heap.Pop(m)
-			return nil
+			last := len(m.heap) - 1
+			m.heap[0] = m.heap[last]
+			m.heap = m.heap[:last]
 		}
 	}
-	heap.Fix(m, 0)
+	m.down(0)
 	return nil
 }
 
 // cut makes out the events of c from start up to next.
 func (m *merge) cut(c *cursor, start int) {
-	m.out = *c.block
-	m.out.Events = c.block.Events[start:c.next]
+	b := c.block
+	m.out.Thread, m.out.Index, m.out.Offset = b.Thread, b.Index, b.Offset
+	m.out.Events = b.Events[start:c.next]
+	m.out.Args, m.out.Payloads = nil, nil
+	if len(c.args) == 0 && len(c.payloads) == 0 {
+		return
+	}
 	m.args, m.payloads = m.args[:0], m.payloads[:0]
 	for len(c.args) > 0 && c.args[0].Event < c.next {
 		a := c.args[0]

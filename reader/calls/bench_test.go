@@ -1,66 +1,105 @@
 package calls_test
 
 import (
-	"os"
-	"syscall"
+	"bytes"
+	"fmt"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-type sum struct{ n, dur, self uint64 }
+// total sums up what the simplest analysis looks at.
+type total struct{ calls, duration, self uint64 }
 
-func (s *sum) Calls(b *calls.Batch) error {
+func (s *total) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
-		s.n++
-		s.dur += b.Calls[i].Duration
-		s.self += b.Calls[i].Self
+		c := &b.Calls[i]
+		s.calls++
+		s.duration += c.Duration
+		s.self += c.Self
 	}
 	return nil
 }
-func (s *sum) Merge(o *sum) { s.n += o.n; s.dur += o.dur; s.self += o.self }
 
-func BenchmarkX(b *testing.B) {
-	for _, f := range []string{"/tmp/tr/f20.xray", "/tmp/tr/b10.xray"} {
-		if _, err := os.Stat(f); err != nil {
-			continue
-		}
-		t, err := reader.Open(reader.Options{}, f)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for _, o := range []struct {
-			name string
-			o    calls.Options
-		}{{"plain", calls.Options{}}, {"nested", calls.Options{Nested: true}}, {"paths", calls.Options{Paths: true}}} {
-			b.Run(f[8:10]+"/"+o.name, func(b *testing.B) {
-				var ev uint64
-				c0 := cpu()
-				for b.Loop() {
-					o.o.Shards = 1
-					_, st, err := calls.Run(t, o.o, func() *sum { return &sum{} })
+func (s *total) Merge(o *total) {
+	s.calls += o.calls
+	s.duration += o.duration
+	s.self += o.self
+}
+
+// generated opens a generated trace of 2 M records that is held in memory.
+func generated(b *testing.B, format tracegen.Format) *reader.Trace {
+	var buf bytes.Buffer
+	if _, err := tracegen.Generate(&buf, tracegen.Options{Format: format, Records: 2_000_000}); err != nil {
+		b.Fatal(err)
+	}
+	t, err := reader.OpenReaderAt(bytes.NewReader(buf.Bytes()), int64(buf.Len()), "generated")
+	if err != nil {
+		b.Fatal(err)
+	}
+	return t
+}
+
+func perRecord(b *testing.B, records uint64) {
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(records), "ns/record")
+}
+
+// BenchmarkDecode measures the reader alone.
+func BenchmarkDecode(b *testing.B) {
+	for _, format := range []tracegen.Format{tracegen.FDR, tracegen.Basic} {
+		t := generated(b, format)
+		b.Run(fmt.Sprintf("format=%s/order=thread", format), func(b *testing.B) {
+			var records uint64
+			for b.Loop() {
+				if err := t.Each(1, func(_ int, bl *reader.Block) error { records += uint64(len(bl.Events)); return nil }); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perRecord(b, records)
+		})
+		b.Run(fmt.Sprintf("format=%s/order=time", format), func(b *testing.B) {
+			var records uint64
+			for b.Loop() {
+				for bl, err := range t.Blocks(reader.TimeOrder) {
 					if err != nil {
 						b.Fatal(err)
 					}
-					ev += st.Events
+					records += uint64(len(bl.Events))
 				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(ev), "ns/record")
-				b.ReportMetric(float64(cpu()-c0)/float64(ev), "cpu/rec")
-			})
-		}
-		b.Run(f[8:10]+"/decode", func(b *testing.B) {
-			ev := 0
-			for b.Loop() {
-				t.Each(1, func(s int, bl *reader.Block) error { ev += len(bl.Events); return nil })
 			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(ev), "ns/record")
+			perRecord(b, records)
 		})
 	}
 }
 
-func cpu() int64 {
-	var r syscall.Rusage
-	syscall.Getrusage(0, &r)
-	return r.Utime.Nano() + r.Stime.Nano()
+// BenchmarkRun measures decoding and matching, with a sink that only adds up.
+func BenchmarkRun(b *testing.B) {
+	for _, format := range []tracegen.Format{tracegen.FDR, tracegen.Basic} {
+		t := generated(b, format)
+		for _, v := range []struct {
+			name string
+			opts calls.Options
+		}{
+			{"plain", calls.Options{}},
+			{"nested", calls.Options{Nested: true}},
+			{"paths", calls.Options{Paths: true}},
+		} {
+			for _, shards := range []int{1, 2} {
+				b.Run(fmt.Sprintf("format=%s/options=%s/shards=%d", format, v.name, shards), func(b *testing.B) {
+					var records uint64
+					v.opts.Shards = shards
+					for b.Loop() {
+						_, stats, err := calls.Run(t, v.opts, func() *total { return &total{} })
+						if err != nil {
+							b.Fatal(err)
+						}
+						records += stats.Events
+					}
+					perRecord(b, records)
+				})
+			}
+		}
+	}
 }
