@@ -71,7 +71,7 @@ func (c *chunk) keepArguments() {
 		if n <= 0 {
 			return
 		}
-		if c.data[n] == 0 && c.data[n+1] == 0 {
+		if isFunction(c.data[n:]) {
 			c.data = c.data[:n]
 			return
 		}
@@ -110,16 +110,13 @@ func (s *splitter) split(c *chunk) {
 	n := len(c.data) / basicRecordSize
 	for i := range n {
 		b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
+		if !isFunction(b) {
+			continue
+		}
 		var key uint64
 		if little {
-			if b[0] != 0 || b[1] != 0 {
-				continue
-			}
 			key = binary.LittleEndian.Uint64(b[16:]) & mask
 		} else {
-			if o.Uint16(b) != 0 {
-				continue
-			}
 			key = (uint64(o.Uint32(b[20:]))<<32 | uint64(o.Uint32(b[16:]))) & mask
 		}
 		if key == s.key && s.known {
@@ -174,6 +171,9 @@ type basicDecoder struct {
 	events []Event
 	losses Losses
 	copies copyFilter
+	// argEnd is where the last argument that was attached ends in the file.
+	// Behind an orphan there are only orphans, up to the next function record.
+	argEnd int64
 }
 
 func (l *basicLog) newDecoder(eventCap int) *basicDecoder {
@@ -222,10 +222,10 @@ func (d *basicDecoder) records(c *chunk, i, end, n int) (int, int) {
 	little := !isBigEndian(d.log.file.header.ByteOrder)
 	for ; i < end; i++ {
 		b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
-		if n == len(d.events) && (b[0] == 0 && b[1] == 0) {
+		if n == len(d.events) && isFunction(b) {
 			return i, n
 		}
-		if little && b[0] == 0 && b[1] == 0 && b[3] <= byte(EnterArg) {
+		if little && isFunction(b) && b[3] <= byte(EnterArg) {
 			ev := Event{
 				TSC:  binary.LittleEndian.Uint64(b[8:]),
 				Func: FuncID(binary.LittleEndian.Uint32(b[4:])),
@@ -238,13 +238,16 @@ func (d *basicDecoder) records(c *chunk, i, end, n int) (int, int) {
 			}
 			continue
 		}
-		n = d.unusual(b, c.offset+int64(i)*basicRecordSize, n)
+		n = d.unusual(c, i, n)
 	}
 	return i, n
 }
 
-// unusual decodes arguments, the other byte order, and what is no record.
-func (d *basicDecoder) unusual(b []byte, offset int64, n int) int {
+// unusual decodes record i of c where it is an argument, of the other byte
+// order, or no record.
+func (d *basicDecoder) unusual(c *chunk, i, n int) int {
+	b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
+	offset := c.offset + int64(i)*basicRecordSize
 	if isZero(b) {
 		return n
 	}
@@ -256,11 +259,17 @@ func (d *basicDecoder) unusual(b []byte, offset int64, n int) int {
 	case r.Kind == BasicFunction && n < len(d.events):
 		d.events[n] = Event{TSC: r.TSC, Func: r.Func, CPU: r.CPU, Kind: r.FuncKind}
 		return n + 1
-	case !d.argument(&r, n):
+	case (i > 0 && isFunction(c.data[(i-1)*basicRecordSize:]) || d.argEnd == offset) && d.argument(&r, n):
+		d.argEnd = offset + basicRecordSize
+	default:
 		d.lose(OrphanArgument, offset, "")
 	}
 	return n
 }
+
+// isFunction reports whether b starts with a function record, rather than an
+// argument. The type is 0 in either byte order.
+func isFunction(b []byte) bool { return b[0] == 0 && b[1] == 0 }
 
 func (d *basicDecoder) lose(cause Cause, offset int64, detail string) {
 	d.losses.add(Loss{Cause: cause, File: d.log.file.name, Offset: offset, Bytes: basicRecordSize, Records: 1, Detail: detail})

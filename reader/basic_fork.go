@@ -39,9 +39,9 @@ func (d *basicDecoder) skipCopies(c *chunk, r *run) int {
 		for start < r.end {
 			b := record(start)
 			// What is no function record goes with the one before it.
-			if isFunction := b[0] == 0 && b[1] == 0; isFunction || start == r.start {
+			if isFunction(b) || start == r.start {
 				tsc := o.Uint64(b[8:])
-				if !isFunction || tsc > last.tsc || tsc == last.tsc && !bytes.Equal(b[:16], last.key[:]) {
+				if !isFunction(b) || tsc > last.tsc || tsc == last.tsc && !bytes.Equal(b[:16], last.key[:]) {
 					break
 				}
 			}
@@ -55,7 +55,7 @@ func (d *basicDecoder) skipCopies(c *chunk, r *run) int {
 		}
 	}
 	for i := r.end - 1; i >= start; i-- {
-		if b := record(i); b[0] == 0 && b[1] == 0 {
+		if b := record(i); isFunction(b) {
 			last.tsc, last.key = o.Uint64(b[8:]), recordKey(b)
 			break
 		}

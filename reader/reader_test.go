@@ -129,6 +129,20 @@ orphan-argument at 96: 32 bytes, 1 records
 orphan-argument at 128: 32 bytes, 1 records
 orphan-argument at 192: 32 bytes, 1 records
 `},
+		{"basic: behind an orphan there are only orphans", `
+xray basic
+enter-arg 2 tsc=1 tid=1
+arg 2 7 tid=1
+arg 3 6 tid=1
+arg 2 5 tid=1
+exit 2 tsc=2 tid=1
+`, `
+0/1 cpu0 enter-arg #2 @1 arg=7
+0/1 cpu0 exit #2 @2
+`, `
+orphan-argument at 96: 32 bytes, 1 records
+orphan-argument at 128: 32 bytes, 1 records
+`},
 		{"basic: an argument of another process is an orphan since version 3 only", `
 xray basic version=2
 enter 2 tsc=1 tid=1

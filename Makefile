@@ -1,0 +1,47 @@
+# Run make alone for a list of targets.
+
+GO ?= go
+FUZZTIME ?= 10s
+BENCHTIME ?= 1s
+export CGO_ENABLED ?= 0
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race fuzz bench lint cross man clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
+
+build: ## build bin/xray
+	$(GO) build -trimpath -o bin/xray ./cmd/xray
+
+demo: build ## show the main job on a trace that comes with the project; needs only Go
+	@GO=$(GO) script/demo
+
+test: ## run all tests, after installing what they need
+	@script/setup
+	$(GO) test ./...
+
+race: ## run all tests with the race detector, which needs cgo and a C compiler
+	CGO_ENABLED=1 $(GO) test -race ./...
+
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@GO=$(GO) script/fuzz $(FUZZTIME)
+
+bench: build ## run the Go benchmarks, then measure against llvm-xray; BENCH=full adds 50 M records
+	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./...
+	$(GO) run ./internal/bench
+
+lint: ## check formatting and go vet
+	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
+	$(GO) vet ./...
+
+cross: ## check that everything compiles for other systems
+	GOOS=linux GOARCH=arm64 $(GO) build ./...
+	GOOS=darwin GOARCH=arm64 $(GO) build ./...
+	GOOS=windows GOARCH=amd64 $(GO) build ./...
+
+man: build ## write the man pages to man/
+	bin/xray man man
+
+clean: ## remove what was built
+	rm -rf bin demo man

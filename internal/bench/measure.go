@@ -1,0 +1,40 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// cost is what one run of a program took.
+type cost struct {
+	wall, cpu time.Duration
+	peak      int64 // bytes of resident memory; 0 where the system does not tell
+}
+
+func (c cost) wallSeconds() float64 { return c.wall.Seconds() }
+func (c cost) cpuSeconds() float64  { return c.cpu.Seconds() }
+func (c cost) peakMB() float64      { return float64(c.peak) / 1e6 }
+
+// measure runs p once. Its output is discarded by the system, not by us.
+func measure(p program, args []string) (cost, error) {
+	cmd := exec.Command(p.path, args...)
+	if p.procs > 0 {
+		cmd.Env = append(os.Environ(), "GOMAXPROCS="+strconv.Itoa(p.procs))
+	}
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	start := time.Now()
+	err := cmd.Run()
+	wall := time.Since(start)
+	if err != nil {
+		first, _, _ := strings.Cut(strings.TrimSpace(stderr.String()), "\n")
+		return cost{}, fmt.Errorf("%w: %s", err, first)
+	}
+	state := cmd.ProcessState
+	return cost{wall: wall, cpu: state.UserTime() + state.SystemTime(), peak: peakMemory(state)}, nil
+}
