@@ -1,0 +1,255 @@
+package convert
+
+import (
+	"encoding/hex"
+	"io"
+	"sort"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Chrome writes Chrome trace_event JSON, which Perfetto, Chrome's own viewer,
+// speedscope and others load.
+//
+// Each call is one complete event ("X") on its thread, each custom or typed
+// event an instant ("i") with its payload. Times are microseconds since
+// Options.Base with three decimals. The arguments of an event show logged
+// arguments, and how a call ended whose exit was not recorded: calls that are
+// still open at the end of the trace are closed there, as "truncated".
+// Processes and threads are named; a process whose id another trace has taken
+// already, and process 0, which stands for an unknown one, get another id.
+//
+// Where the frequency is unknown, a microsecond stands for a tick, and
+// otherData says so.
+type Chrome struct {
+	out       output
+	opts      Options
+	time      timeline
+	heads     labels
+	threads   []chromeThread // by Batch.Index
+	processes map[chromeProcess]int64
+	taken     map[int64]bool // ids in processes
+	events    bool
+}
+
+// chromeThread is the text at the end of a thread's events.
+type chromeThread struct{ text string }
+
+type chromeProcess struct{ file, process int32 }
+
+// NewChrome starts the JSON of a trace.
+func NewChrome(w io.Writer, opts Options) *Chrome {
+	c := &Chrome{
+		out: newOutput(w), opts: opts, time: opts.timeline(),
+		processes: map[chromeProcess]int64{}, taken: map[int64]bool{},
+	}
+	c.heads = newLabels(func(dst []byte, id reader.FuncID) []byte {
+		dst = appendJSON(append(dst, `{"name":`...), opts.label(id))
+		return append(dst, `,"ph":"X","ts":`...)
+	})
+	h := opts.Header
+	b := append(c.out.buf, `{"displayTimeUnit":"ns","otherData":{"format":"XRay `...)
+	b = append(b, h.Type.String()...)
+	b = append(b, ` log, version `...)
+	b = strconv.AppendUint(b, uint64(h.Version), 10)
+	b = append(b, `","cycle-frequency":"`...)
+	b = strconv.AppendUint(b, h.CycleFrequency, 10)
+	b = append(b, `","tsc-of-time-0":"`...)
+	b = strconv.AppendUint(b, opts.Base, 10)
+	if !c.time.clock.Known() {
+		b = append(b, `","unit-of-time":"ticks: the frequency of the trace's clock is unknown, 1 us stands for 1 tick`...)
+	}
+	c.out.buf = append(b, "\"},\n\"traceEvents\":["...)
+	return c
+}
+
+// Calls implements [calls.Sink].
+func (c *Chrome) Calls(b *calls.Batch) error {
+	thread := c.thread(b)
+	buf := c.out.buf
+	for i := range b.Events {
+		buf = c.appendInstant(buf, &b.Events[i], thread)
+		buf = c.out.spill(buf)
+	}
+	for i := 0; i < len(b.Calls); {
+		// Calls come before their callers. Of complete events that start and
+		// end together viewers take the first for the caller, so such a run is
+		// turned around.
+		end := i + 1
+		for end < len(b.Calls) && b.Calls[end].Start == b.Calls[i].Start && b.Calls[end].Duration == b.Calls[i].Duration {
+			end++
+		}
+		for j := end - 1; j >= i; j-- {
+			buf = c.appendCall(buf, b, j, thread)
+			buf = c.out.spill(buf)
+		}
+		i = end
+	}
+	c.out.buf = buf
+	return c.out.err
+}
+
+func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, thread string) []byte {
+	call := &b.Calls[i]
+	start, duration := c.time.span(call.Start, call.Duration)
+	dst = append(c.next(dst), c.heads.of(call.Func)...)
+	dst = c.time.appendMicros(dst, start)
+	dst = append(dst, `,"dur":`...)
+	dst = c.time.appendMicros(dst, duration)
+	dst = append(dst, thread...)
+	if call.Args || call.End >= calls.Inferred {
+		dst = append(dst, `,"args":{`...)
+		if call.Args {
+			dst = append(dst, `"arguments":[`...)
+			for k, a := range argsOf(b, i) {
+				if k > 0 {
+					dst = append(dst, ',')
+				}
+				dst = appendExactInJavaScript(dst, a.Value)
+			}
+			dst = append(dst, ']')
+		}
+		if call.End >= calls.Inferred {
+			if call.Args {
+				dst = append(dst, ',')
+			}
+			dst = append(dst, `"end":"`...)
+			dst = append(dst, call.End.String()...)
+			dst = append(dst, '"')
+		}
+		dst = append(dst, '}')
+	}
+	return append(dst, '}')
+}
+
+// argsOf returns the arguments of the i-th call of the batch.
+func argsOf(b *calls.Batch, i int) []calls.Arg {
+	from := sort.Search(len(b.Args), func(k int) bool { return b.Args[k].Call >= i })
+	to := from
+	for to < len(b.Args) && b.Args[to].Call == i {
+		to++
+	}
+	return b.Args[from:to]
+}
+
+// appendExactInJavaScript appends a number as a number, unless it is larger
+// than those that viewers, which are written in JavaScript, can tell apart.
+// Such numbers are mostly addresses, and are given in hexadecimal.
+func appendExactInJavaScript(dst []byte, v uint64) []byte {
+	if v <= 1<<53 {
+		return strconv.AppendUint(dst, v, 10)
+	}
+	dst = append(dst, `"0x`...)
+	return append(strconv.AppendUint(dst, v, 16), '"')
+}
+
+func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte {
+	dst = c.next(dst)
+	if e.Kind == reader.Typed {
+		dst = append(dst, `{"name":"typed event `...)
+		dst = strconv.AppendUint(dst, uint64(e.Type), 10)
+	} else {
+		dst = append(dst, `{"name":"custom event`...)
+	}
+	dst = append(dst, `","ph":"i","s":"t","ts":`...)
+	dst = c.time.appendMicros(dst, c.time.at(e.TSC))
+	dst = append(dst, thread...)
+	dst = append(dst, `,"args":{`...)
+	if isText(e.Data) {
+		dst = appendJSON(append(dst, `"text":`...), string(e.Data))
+	} else {
+		dst = append(dst, `"hex":"`...)
+		dst = append(hex.AppendEncode(dst, e.Data), '"')
+	}
+	return append(dst, "}}"...)
+}
+
+// isText reports whether a payload is better read as text than as bytes.
+func isText(data []byte) bool {
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) && r != '\n' && r != '\t' {
+			return false
+		}
+		data = data[size:]
+	}
+	return true
+}
+
+// next starts a new event.
+func (c *Chrome) next(dst []byte) []byte {
+	if c.events {
+		return append(dst, ",\n"...)
+	}
+	c.events = true
+	return append(dst, '\n')
+}
+
+// thread returns the text at the end of the events of the batch's thread. When
+// it meets the thread for the first time, it names it.
+func (c *Chrome) thread(b *calls.Batch) string {
+	for len(c.threads) <= b.Index {
+		c.threads = append(c.threads, chromeThread{})
+	}
+	t := &c.threads[b.Index]
+	if t.text != "" {
+		return t.text
+	}
+	pid, known := c.process(b.Thread)
+	text := append([]byte(nil), `,"pid":`...)
+	text = strconv.AppendInt(text, pid, 10)
+	text = append(text, `,"tid":`...)
+	text = strconv.AppendInt(text, int64(b.Thread.Thread), 10)
+	t.text = string(text)
+	if !known {
+		name := "process"
+		if b.Thread.Process != 0 {
+			name += " " + strconv.Itoa(int(b.Thread.Process))
+		}
+		if file := c.opts.file(b.Thread); file != "" {
+			name += " of " + file
+		}
+		c.nameIt("process_name", t.text, name)
+	}
+	name := "thread " + strconv.Itoa(int(b.Thread.Thread))
+	if b.Thread.Thread == b.Thread.Process {
+		name = "main thread"
+	}
+	c.nameIt("thread_name", t.text, name)
+	return t.text
+}
+
+func (c *Chrome) nameIt(event, thread, name string) {
+	b := append(c.next(c.out.buf), `{"name":"`...)
+	b = append(b, event...)
+	b = append(b, `","ph":"M"`...)
+	b = append(b, thread...)
+	b = append(b, `,"args":{"name":`...)
+	c.out.buf = append(appendJSON(b, name), "}}"...)
+}
+
+// process returns the id under which a process is shown, and whether it was
+// shown before. Processes of different traces stay apart.
+func (c *Chrome) process(t reader.Thread) (pid int64, known bool) {
+	key := chromeProcess{t.File, t.Process}
+	if pid, known = c.processes[key]; known {
+		return pid, true
+	}
+	pid = int64(t.Process)
+	if pid == 0 || c.taken[pid] {
+		// Above what Linux gives to processes.
+		pid = 1<<22 + 1
+		for c.taken[pid] {
+			pid++
+		}
+	}
+	c.processes[key], c.taken[pid] = pid, true
+	return pid, false
+}
+
+// Close ends the JSON.
+func (c *Chrome) Close() error { return c.out.finish("\n]}\n") }

@@ -1,0 +1,252 @@
+package convert
+
+import (
+	"cmp"
+	"encoding/hex"
+	"encoding/json"
+	"math"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+func TestChrome(t *testing.T) {
+	paths := calls.NewPaths()
+	opts := Options{
+		Header: reader.Header{Version: 5, Type: reader.FDR, CycleFrequency: 1_000_000_000},
+		Names:  names{1: "main", 2: `operator"" _q`}, Base: 1_000_000,
+	}
+	got := write(t, NewChrome, opts,
+		&calls.Batch{
+			Thread: reader.Thread{Process: 77, Thread: 77}, Paths: paths,
+			Calls: []calls.Call{
+				{Start: 1_002_003, Duration: 4_567, Func: 2, Args: true},
+				{Start: 1_002_003, Duration: 4_567, Func: 3, End: calls.TailExited},
+				{Start: 999_999, Duration: 1_000_000, Func: 1, End: calls.Truncated, Args: true},
+			},
+			Args: []calls.Arg{{Call: 0, Value: 100}, {Call: 0, Value: math.MaxUint64}, {Call: 2, Value: 7}},
+			Events: []calls.Event{
+				{TSC: 1_002_004, Kind: reader.Custom, Data: []byte("say \"hello\"\n")},
+				{TSC: 1_002_005, Kind: reader.Typed, Type: 513, Data: []byte{0, 0xFF}},
+			},
+		},
+		&calls.Batch{
+			Index: 1, Thread: reader.Thread{Process: 77, Thread: 78},
+			Calls: []calls.Call{{Start: 1_000_000, Duration: 1, Func: 2, End: calls.Inferred}},
+		},
+	)
+	want := `{"displayTimeUnit":"ns","otherData":{"format":"XRay fdr log, version 5","cycle-frequency":"1000000000","tsc-of-time-0":"1000000"},
+"traceEvents":[
+{"name":"process_name","ph":"M","pid":77,"tid":77,"args":{"name":"process 77"}},
+{"name":"thread_name","ph":"M","pid":77,"tid":77,"args":{"name":"main thread"}},
+{"name":"custom event","ph":"i","s":"t","ts":2.004,"pid":77,"tid":77,"args":{"text":"say \"hello\"\n"}},
+{"name":"typed event 513","ph":"i","s":"t","ts":2.005,"pid":77,"tid":77,"args":{"hex":"00ff"}},
+{"name":"#3","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77},
+{"name":"operator\"\" _q","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77,"args":{"arguments":[100,"0xffffffffffffffff"]}},
+{"name":"main","ph":"X","ts":-0.001,"dur":1000.000,"pid":77,"tid":77,"args":{"arguments":[7],"end":"truncated"}},
+{"name":"thread_name","ph":"M","pid":77,"tid":78,"args":{"name":"thread 78"}},
+{"name":"operator\"\" _q","ph":"X","ts":0.000,"dur":0.001,"pid":77,"tid":78,"args":{"end":"inferred"}}
+]}
+`
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
+
+func TestChromeOfUnknownFrequency(t *testing.T) {
+	got := parseChrome(t, write(t, NewChrome, Options{Base: 10}, &calls.Batch{
+		Calls: []calls.Call{{Start: 12, Duration: 1234, Func: 1}},
+	}))
+	call := got.TraceEvents[len(got.TraceEvents)-1]
+	if call.Ts != "2" || *call.Dur != "1234" {
+		t.Errorf("ts %s, dur %s, want 2 and 1234 ticks", call.Ts, *call.Dur)
+	}
+	if !strings.Contains(got.OtherData["unit-of-time"], "ticks") {
+		t.Errorf("otherData does not say that times are ticks: %v", got.OtherData)
+	}
+}
+
+func TestChromeWithoutCalls(t *testing.T) {
+	if got := parseChrome(t, write(t, NewChrome, Options{})); len(got.TraceEvents) != 0 {
+		t.Errorf("events %v", got.TraceEvents)
+	}
+}
+
+// TestChromeKeepsProcessesApart has several traces with the same ids.
+func TestChromeKeepsProcessesApart(t *testing.T) {
+	var batches []*calls.Batch
+	for i, thread := range []reader.Thread{
+		{File: 0, Process: 5, Thread: 6}, {File: 0, Process: 5, Thread: 7}, {File: 1, Process: 5, Thread: 6},
+		{File: 0, Process: 0, Thread: 6}, {File: 1, Process: 0, Thread: 6},
+	} {
+		batches = append(batches, &calls.Batch{Index: i, Thread: thread})
+	}
+	got := parseChrome(t, write(t, NewChrome, Options{Files: []string{"a.xray", "b.xray"}}, batches...))
+	processes := map[int64]string{}
+	for _, e := range got.TraceEvents {
+		if e.Name == "process_name" {
+			processes[e.Pid] = e.Args["name"].(string)
+		}
+	}
+	want := map[int64]string{
+		5: "process 5 of a.xray", 4194305: "process 5 of b.xray", 4194306: "process of a.xray", 4194307: "process of b.xray",
+	}
+	if diff := gocmp.Diff(want, processes); diff != "" {
+		t.Errorf("want (-), got (+):\n%s", diff)
+	}
+}
+
+// chromeTrace is what a viewer reads. Numbers are kept as they are written.
+type chromeTrace struct {
+	DisplayTimeUnit string            `json:"displayTimeUnit"`
+	OtherData       map[string]string `json:"otherData"`
+	TraceEvents     []chromeEvent     `json:"traceEvents"`
+}
+
+type chromeEvent struct {
+	Name, Ph, S string
+	Ts          json.Number
+	Dur         *json.Number
+	Pid, Tid    int64
+	Args        map[string]any
+}
+
+// parseChrome reads a trace as strictly as the format's description does.
+func parseChrome(t rapid.TB, text string) chromeTrace {
+	t.Helper()
+	if !utf8.ValidString(text) {
+		t.Fatalf("not UTF-8: %q", text)
+	}
+	var trace chromeTrace
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	d.UseNumber()
+	if err := d.Decode(&trace); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	named := map[[2]int64]bool{}
+	for _, e := range trace.TraceEvents {
+		id := [2]int64{e.Pid, e.Tid}
+		switch {
+		case e.Ph == "M" && (e.Name == "process_name" || e.Name == "thread_name"):
+			if _, ok := e.Args["name"].(string); !ok {
+				t.Fatalf("%v has no name", e)
+			}
+			if e.Name == "thread_name" && named[id] {
+				t.Fatalf("thread %v is named twice", id)
+			}
+			named[id] = named[id] || e.Name == "thread_name"
+		case e.Ph == "X" && e.Ts != "" && e.Dur != nil && named[id]:
+			if strings.HasPrefix(e.Dur.String(), "-") {
+				t.Fatalf("%v has a negative duration", e)
+			}
+		case e.Ph == "i" && e.Ts != "" && e.S == "t" && named[id]:
+		default:
+			t.Fatalf("invalid event %+v", e)
+		}
+	}
+	return trace
+}
+
+// nanos is a number of microseconds in nanoseconds.
+func nanos(t rapid.TB, micros json.Number) int64 {
+	r, ok := new(big.Rat).SetString(micros.String())
+	if !ok {
+		t.Fatalf("time %s", micros)
+	}
+	if r.Mul(r, big.NewRat(1000, 1)); !r.IsInt() {
+		t.Fatalf("time %s is no whole number of ns", micros)
+	}
+	return r.Num().Int64()
+}
+
+// TestChromeShowsEveryCall checks random calls with hostile names: each is
+// there, with its time to the nanosecond, and lies within its callers.
+func TestChromeShowsEveryCall(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := names{}
+		for id := range reader.FuncID(8) {
+			n[id] = genHostileName.Draw(t, "name")
+		}
+		frequency := rapid.SampledFrom([]uint64{1_000_000_000, 3_000_000_001, 24_000_000, 7}).Draw(t, "frequency")
+		base := rapid.Uint64Range(0, 2_000_000).Draw(t, "base")
+		opts := Options{Header: reader.Header{CycleFrequency: frequency}, Names: n, Base: base}
+		batches := genBatches(t)
+		trace := parseChrome(t, write(t, NewChrome, opts, batches...))
+
+		type slice struct {
+			name       string
+			start, end int64
+		}
+		got := map[int64][]slice{}
+		instants := map[int64][]string{}
+		for _, e := range trace.TraceEvents {
+			switch e.Ph {
+			case "X":
+				start := nanos(t, e.Ts)
+				got[e.Tid] = append(got[e.Tid], slice{e.Name, start, start + nanos(t, *e.Dur)})
+			case "i":
+				data, text := e.Args["text"].(string)
+				if !text {
+					b, err := hex.DecodeString(e.Args["hex"].(string))
+					if err != nil {
+						t.Fatal(err)
+					}
+					data = string(b)
+				}
+				instants[e.Tid] = append(instants[e.Tid], data)
+			}
+		}
+		c := clock.Clock{Frequency: frequency}
+		at := func(tsc uint64) int64 {
+			if tsc < base {
+				return -int64(c.Nanos(base - tsc))
+			}
+			return int64(c.Nanos(tsc - base))
+		}
+		order := func(a, b slice) int {
+			return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(b.end, a.end), cmp.Compare(a.name, b.name))
+		}
+		for _, b := range batches {
+			tid := int64(b.Thread.Thread)
+			var want []slice
+			for _, call := range b.Calls {
+				// Like the writer, this takes every byte that is not UTF-8
+				// for one bad character.
+				name := string([]rune(opts.label(call.Func)))
+				want = append(want, slice{name, at(call.Start), at(call.Start + call.Duration)})
+			}
+			slices.SortFunc(want, order)
+			slices.SortFunc(got[tid], order)
+			if !slices.Equal(got[tid], want) {
+				t.Fatalf("thread %d shows\n%v\nwant\n%v", tid, got[tid], want)
+			}
+			var open []slice
+			for _, s := range got[tid] {
+				for len(open) > 0 && open[len(open)-1].end <= s.start && open[len(open)-1].end < s.end {
+					open = open[:len(open)-1]
+				}
+				if len(open) > 0 && s.end > open[len(open)-1].end {
+					t.Fatalf("%v begins within %v and ends after it", s, open[len(open)-1])
+				}
+				open = append(open, s)
+			}
+			var payloads []string
+			for _, e := range b.Events {
+				payloads = append(payloads, string(e.Data))
+			}
+			if !slices.Equal(instants[tid], payloads) {
+				t.Fatalf("thread %d shows payloads %q, want %q", tid, instants[tid], payloads)
+			}
+		}
+	})
+}

@@ -1,0 +1,267 @@
+package convert
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Pprof makes a profile for pprof: for every call path the number of its calls
+// and their self time, so that pprof's flat values are ours, and its cumulative
+// values the time with callees. Calls whose exit was not recorded count with
+// the time that package calls charges them.
+//
+// It is a [calls.Analysis] and needs calls.Options.Paths. Memory grows with the
+// distinct call paths, and with Options.Threads with those of each thread.
+//
+// The same trace gives the same bytes, however it was sharded.
+type Pprof struct {
+	opts    Options
+	paths   *calls.Paths
+	threads []pprofThread // by Batch.Index with Options.Threads, else only one
+	first   uint64        // TSC of the earliest entry; math.MaxUint64 at first
+	last    uint64        // TSC of the latest exit
+}
+
+// pprofThread is what calls of one thread, or of all, add up to.
+type pprofThread struct {
+	thread reader.Thread
+	pages  []*tallyPage // by PathID / pageLen; nil where there was no call
+}
+
+// tallyPage holds the tallies of neighbouring paths. Threads that share a tree
+// but few of its paths pay for the pages that they use.
+type tallyPage [pageLen]tally
+
+const pageLen = 64
+
+type tally struct{ calls, selfTSC uint64 }
+
+// NewPprof returns an empty profile.
+func NewPprof(opts Options) *Pprof { return &Pprof{opts: opts, first: math.MaxUint64} }
+
+// Calls implements [calls.Sink].
+func (p *Pprof) Calls(b *calls.Batch) error {
+	if len(b.Calls) == 0 {
+		return nil
+	}
+	if b.Paths == nil {
+		return errors.New("a profile needs the paths of calls: set calls.Options.Paths")
+	}
+	p.paths = b.Paths
+	thread := p.thread(b.Index, b.Thread)
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		t := thread.tally(c.Path)
+		t.calls++
+		t.selfTSC += c.Self
+		p.first = min(p.first, c.Start)
+	}
+	// Calls come by their ends.
+	end := &b.Calls[len(b.Calls)-1]
+	p.last = max(p.last, end.Start+end.Duration)
+	return nil
+}
+
+func (p *Pprof) thread(index int, t reader.Thread) *pprofThread {
+	if !p.opts.Threads {
+		index, t = 0, reader.Thread{}
+	}
+	for len(p.threads) <= index {
+		p.threads = append(p.threads, pprofThread{})
+	}
+	p.threads[index].thread = t
+	return &p.threads[index]
+}
+
+func (t *pprofThread) tally(path calls.PathID) *tally {
+	page, slot := path/pageLen, path%pageLen
+	if int(page) >= len(t.pages) || t.pages[page] == nil {
+		t.addPage(int(page))
+	}
+	return &t.pages[page][slot]
+}
+
+func (t *pprofThread) addPage(page int) {
+	if missing := page + 1 - len(t.pages); missing > 0 {
+		t.pages = append(t.pages, make([]*tallyPage, missing)...)
+	}
+	t.pages[page] = new(tallyPage)
+}
+
+// Merge implements [calls.Analysis].
+func (p *Pprof) Merge(other *Pprof) {
+	p.first, p.last = min(p.first, other.first), max(p.last, other.last)
+	if other.paths == nil {
+		return
+	}
+	if p.paths == nil {
+		p.paths, p.threads = other.paths, other.threads
+		return
+	}
+	ids := p.paths.Remap(other.paths)
+	for i := range other.threads {
+		from := &other.threads[i]
+		if from.pages == nil {
+			continue
+		}
+		to := p.thread(i, from.thread)
+		from.each(func(path calls.PathID, t tally) {
+			sum := to.tally(ids[path])
+			sum.calls += t.calls
+			sum.selfTSC += t.selfTSC
+		})
+	}
+}
+
+// each calls fn for all paths of the thread that were called, in order of
+// their ids.
+func (t *pprofThread) each(fn func(calls.PathID, tally)) {
+	for i, page := range t.pages {
+		if page == nil {
+			continue
+		}
+		for slot, sum := range page {
+			if sum.calls != 0 {
+				fn(calls.PathID(i*len(page)+slot), sum)
+			}
+		}
+	}
+}
+
+// Write writes the profile, compressed with gzip. The Pprof is not changed.
+func (p *Pprof) Write(w io.Writer) error {
+	z := gzip.NewWriter(w)
+	e := newPprofEncoder(z, &p.opts)
+	self := valueType{"self", "nanoseconds"}
+	if !e.clock.Known() {
+		self.unit = "ticks"
+		e.comment("The frequency of the trace's clock is unknown: times are in ticks.")
+	} else if p.last > p.first {
+		e.duration(e.clock.Nanos(p.last - p.first))
+	}
+	e.sampleTypes(self, valueType{"calls", "count"}, self)
+	if p.paths != nil {
+		paths, shortened := shorten(p.paths)
+		for _, s := range p.samples(shortened, depthFirst(paths)) {
+			e.sample(paths, &s)
+		}
+	}
+	if err := e.close(); err != nil {
+		return err
+	}
+	return z.Close()
+}
+
+// pprofSample is the tally of one path in one thread.
+type pprofSample struct {
+	path   calls.PathID
+	thread reader.Thread
+	tally
+}
+
+// samples returns the tallies of all paths in the given order of the paths, and
+// then by thread. shortened, unless it is nil, gives each path another id.
+func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample {
+	var all []pprofSample
+	for i := range p.threads {
+		t := &p.threads[i]
+		t.each(func(path calls.PathID, sum tally) {
+			if shortened != nil {
+				path = shortened[path]
+			}
+			all = append(all, pprofSample{path, t.thread, sum})
+		})
+	}
+	slices.SortFunc(all, func(a, b pprofSample) int {
+		return cmp.Or(
+			cmp.Compare(order[a.path], order[b.path]),
+			cmp.Compare(a.thread.File, b.thread.File),
+			cmp.Compare(a.thread.Process, b.thread.Process),
+			cmp.Compare(a.thread.Thread, b.thread.Thread))
+	})
+	// Several paths may have become one.
+	n := 0
+	for _, s := range all {
+		if n > 0 && all[n-1].path == s.path && all[n-1].thread == s.thread {
+			all[n-1].calls += s.calls
+			all[n-1].selfTSC += s.selfTSC
+			continue
+		}
+		all[n] = s
+		n++
+	}
+	return all[:n]
+}
+
+// maxFrames is how many frames of a call path a profile shows. A profile spells
+// out every path, so that one recursion a million calls deep would need memory
+// for 500 thousand million frames.
+const maxFrames = 256
+
+// shorten replaces the paths of more than maxFrames by their outermost frames,
+// a frame of function 0, which stands for what was left out, and the innermost
+// frame. It returns the tree of the short paths, and their ids by those of the
+// long ones; or the tree it was given and nil when there is nothing to shorten.
+func shorten(long *calls.Paths) (*calls.Paths, []calls.PathID) {
+	depth := make([]uint32, long.Len())
+	deepest := uint32(0)
+	for id := calls.PathID(1); int(id) < long.Len(); id++ {
+		depth[id] = depth[long.Parent(id)] + 1
+		deepest = max(deepest, depth[id])
+	}
+	if deepest <= maxFrames {
+		return long, nil
+	}
+	short := calls.NewPaths()
+	ids := make([]calls.PathID, long.Len())
+	gap := make([]calls.PathID, long.Len()) // the frame of function 0, of paths that have one
+	for id := calls.PathID(1); int(id) < long.Len(); id++ {
+		parent := long.Parent(id)
+		above := ids[parent]
+		if depth[id] > maxFrames {
+			if gap[id] = gap[parent]; gap[id] == 0 {
+				gap[id] = short.Child(short.Parent(above), 0)
+			}
+			above = gap[id]
+		}
+		ids[id] = short.Child(above, long.Func(id))
+	}
+	return short, ids
+}
+
+// depthFirst gives every path its place in a depth-first walk that visits
+// callees in the order of their ids. Unlike path ids, it does not depend on
+// what was called first.
+func depthFirst(paths *calls.Paths) []uint32 {
+	children := make([]calls.PathID, paths.Len()-1)
+	for i := range children {
+		children[i] = calls.PathID(i + 1)
+	}
+	// Backwards, as the walk takes what it put on its stack last.
+	slices.SortFunc(children, func(a, b calls.PathID) int {
+		return cmp.Or(cmp.Compare(paths.Parent(a), paths.Parent(b)), cmp.Compare(paths.Func(b), paths.Func(a)))
+	})
+	from := make([]uint32, paths.Len()+1) // children of path p are children[from[p]:from[p+1]]
+	for _, c := range children {
+		from[paths.Parent(c)+1]++
+	}
+	for i := 1; i < len(from); i++ {
+		from[i] += from[i-1]
+	}
+	order := make([]uint32, paths.Len())
+	place := uint32(0)
+	for stack := []calls.PathID{0}; len(stack) > 0; place++ {
+		path := stack[len(stack)-1]
+		order[path] = place
+		stack = append(stack[:len(stack)-1], children[from[path]:from[path+1]]...)
+	}
+	return order
+}

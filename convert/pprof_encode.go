@@ -1,0 +1,288 @@
+package convert
+
+import (
+	"encoding/binary"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// pprofEncoder writes a profile.proto message field by field, as it becomes
+// known. The model of the pprof module holds a whole profile in memory, at about
+// a kilobyte for a sample with labels; this holds its functions and strings.
+//
+// Everything is numbered when it is first used, in the order of the samples.
+type pprofEncoder struct {
+	out       output
+	opts      *Options
+	clock     clock.Clock
+	message   []byte // the message that is being built
+	nested    []byte // a message inside it
+	strings   map[string]uint64
+	table     []string
+	functions map[reader.FuncID]uint64 // numbers of locations, and of their functions
+	order     []reader.FuncID          // function i+1
+	mappings  map[symbolize.Object]uint64
+	objects   []pprofMapping // mapping i+1
+	path      calls.PathID   // of the last sample
+	stack     []byte         // its encoded locations
+	thread    reader.Thread  // of the last sample with labels
+	labels    []byte         // its encoded labels
+}
+
+// pprofMapping is an object, and what is known of its functions.
+type pprofMapping struct {
+	symbolize.Object
+	filenames, lines bool
+}
+
+// valueType is the meaning of a sample's value.
+type valueType struct{ name, unit string }
+
+// Field numbers of profile.proto.
+const (
+	profileSampleType        = 1
+	profileSample            = 2
+	profileMapping           = 3
+	profileLocation          = 4
+	profileFunction          = 5
+	profileStringTable       = 6
+	profileDurationNanos     = 10
+	profileComment           = 13
+	profileDefaultSampleType = 14
+
+	valueTypeType = 1
+	valueTypeUnit = 2
+
+	sampleLocation = 1
+	sampleValue    = 2
+	sampleLabel    = 3
+
+	labelKey    = 1
+	labelString = 2
+	labelNumber = 3
+
+	mappingID           = 1
+	mappingStart        = 2
+	mappingLimit        = 3
+	mappingOffset       = 4
+	mappingFilename     = 5
+	mappingBuildID      = 6
+	mappingHasFunctions = 7
+	mappingHasFilenames = 8
+	mappingHasLines     = 9
+
+	locationID      = 1
+	locationMapping = 2
+	locationAddress = 3
+	locationLine    = 4
+
+	lineFunction = 1
+	lineLine     = 2
+	lineColumn   = 3
+
+	functionID         = 1
+	functionName       = 2
+	functionSystemName = 3
+	functionFilename   = 4
+	functionStartLine  = 5
+)
+
+func newPprofEncoder(w io.Writer, opts *Options) *pprofEncoder {
+	return &pprofEncoder{
+		out: newOutput(w), opts: opts, clock: clock.Clock{Frequency: opts.Header.CycleFrequency},
+		strings: map[string]uint64{"": 0}, table: []string{""},
+		functions: map[reader.FuncID]uint64{}, mappings: map[symbolize.Object]uint64{},
+	}
+}
+
+// appendNumber appends a field of a number, unless it is the default, 0.
+func appendNumber(dst []byte, field int, v uint64) []byte {
+	if v == 0 {
+		return dst
+	}
+	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(field)<<3), v)
+}
+
+// appendBytes appends a field of a string, a message or packed numbers.
+func appendBytes[B string | []byte](dst []byte, field int, b B) []byte {
+	dst = binary.AppendUvarint(dst, uint64(field)<<3|2)
+	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
+}
+
+func appendFlag(dst []byte, field int, v bool) []byte {
+	if !v {
+		return dst
+	}
+	return appendNumber(dst, field, 1)
+}
+
+// field writes a message as a field of the profile.
+func (e *pprofEncoder) field(field int, message []byte) {
+	e.out.buf = e.out.spill(appendBytes(e.out.buf, field, message))
+}
+
+// string returns the number of a string. Protocol buffers allow only UTF-8.
+func (e *pprofEncoder) string(s string) uint64 {
+	n, ok := e.strings[s]
+	if !ok {
+		n = uint64(len(e.table))
+		e.strings[s] = n
+		e.table = append(e.table, strings.ToValidUTF8(s, "\uFFFD"))
+	}
+	return n
+}
+
+func (e *pprofEncoder) comment(s string) {
+	e.out.buf = appendNumber(e.out.buf, profileComment, e.string(s))
+}
+
+func (e *pprofEncoder) duration(ns uint64) {
+	e.out.buf = appendNumber(e.out.buf, profileDurationNanos, min(ns, math.MaxInt64))
+}
+
+func (e *pprofEncoder) sampleTypes(shown valueType, all ...valueType) {
+	for _, t := range all {
+		m := appendNumber(e.message[:0], valueTypeType, e.string(t.name))
+		e.message = appendNumber(m, valueTypeUnit, e.string(t.unit))
+		e.field(profileSampleType, e.message)
+	}
+	e.out.buf = appendNumber(e.out.buf, profileDefaultSampleType, e.string(shown.name))
+}
+
+// sample writes the tally of a path.
+func (e *pprofEncoder) sample(paths *calls.Paths, s *pprofSample) {
+	if s.path != e.path {
+		e.path, e.stack = s.path, e.stack[:0]
+		for p := s.path; p != 0; p = paths.Parent(p) {
+			e.stack = binary.AppendUvarint(e.stack, e.location(paths.Func(p)))
+		}
+	}
+	m := appendBytes(e.message[:0], sampleLocation, e.stack)
+	e.nested = binary.AppendUvarint(e.nested[:0], min(s.calls, math.MaxInt64))
+	e.nested = binary.AppendUvarint(e.nested, min(e.clock.Nanos(s.selfTSC), math.MaxInt64))
+	m = appendBytes(m, sampleValue, e.nested)
+	if e.opts.Threads {
+		if s.thread != e.thread || e.labels == nil {
+			e.thread, e.labels = s.thread, e.appendLabels(e.labels[:0], s.thread)
+		}
+		m = append(m, e.labels...)
+	}
+	e.message = m
+	e.field(profileSample, m)
+}
+
+// appendLabels says which thread a sample is of. The ids are numbers, so that
+// pprof filters them by value: -tagfocus=thread=17, or thread=17:20. It takes a
+// bare number for a range, which labels that are strings never match.
+func (e *pprofEncoder) appendLabels(dst []byte, t reader.Thread) []byte {
+	number := func(key string, v int32) {
+		m := appendNumber(e.nested[:0], labelKey, e.string(key))
+		e.nested = appendNumber(m, labelNumber, uint64(v))
+		dst = appendBytes(dst, sampleLabel, e.nested)
+	}
+	number("process", t.Process)
+	number("thread", t.Thread)
+	if file := e.opts.file(t); file != "" {
+		m := appendNumber(e.nested[:0], labelKey, e.string("trace"))
+		e.nested = appendNumber(m, labelString, e.string(file))
+		dst = appendBytes(dst, sampleLabel, e.nested)
+	}
+	return dst
+}
+
+// location returns the number of a function's location.
+func (e *pprofEncoder) location(id reader.FuncID) uint64 {
+	n, ok := e.functions[id]
+	if !ok {
+		e.order = append(e.order, id)
+		n = uint64(len(e.order))
+		e.functions[id] = n
+	}
+	return n
+}
+
+// close writes what the samples refer to.
+func (e *pprofEncoder) close() error {
+	for i, id := range e.order {
+		e.function(uint64(i+1), id)
+	}
+	for i, o := range e.objects {
+		m := appendNumber(e.message[:0], mappingID, uint64(i+1))
+		m = appendNumber(m, mappingStart, o.Start)
+		m = appendNumber(m, mappingLimit, o.Limit)
+		m = appendNumber(m, mappingOffset, o.Offset)
+		m = appendNumber(m, mappingFilename, e.string(o.Path))
+		m = appendNumber(m, mappingBuildID, e.string(o.BuildID))
+		m = appendFlag(m, mappingHasFunctions, true)
+		m = appendFlag(m, mappingHasFilenames, o.filenames)
+		e.message = appendFlag(m, mappingHasLines, o.lines)
+		e.field(profileMapping, e.message)
+	}
+	for _, s := range e.table {
+		e.out.buf = e.out.spill(appendBytes(e.out.buf, profileStringTable, s))
+	}
+	return e.out.finish("")
+}
+
+// function writes a function and its only location.
+func (e *pprofEncoder) function(n uint64, id reader.FuncID) {
+	name := "(frames left out)"
+	var s symbolize.Symbol
+	mapping := uint64(0)
+	if id != 0 {
+		name = e.opts.label(id)
+		if e.opts.Names != nil {
+			var known bool
+			if s, known = e.opts.Names.Func(id); known {
+				mapping = e.mapping(id, s)
+			}
+		}
+	}
+	m := appendNumber(e.message[:0], functionID, n)
+	m = appendNumber(m, functionName, e.string(name))
+	m = appendNumber(m, functionSystemName, e.string(s.Linkage))
+	m = appendNumber(m, functionFilename, e.string(s.File))
+	e.message = appendNumber(m, functionStartLine, uint64(s.Line))
+	e.field(profileFunction, e.message)
+
+	line := appendNumber(e.nested[:0], lineFunction, n)
+	line = appendNumber(line, lineLine, uint64(s.Line))
+	e.nested = appendNumber(line, lineColumn, uint64(s.Column))
+	m = appendNumber(e.message[:0], locationID, n)
+	m = appendNumber(m, locationMapping, mapping)
+	m = appendNumber(m, locationAddress, s.Address)
+	e.message = appendBytes(m, locationLine, e.nested)
+	e.field(profileLocation, e.message)
+}
+
+// mapping returns the number of the object a function is in; 0 when the object
+// is not known.
+func (e *pprofEncoder) mapping(id reader.FuncID, s symbolize.Symbol) uint64 {
+	var table *symbolize.Table
+	switch names := e.opts.Names.(type) {
+	case *symbolize.Table:
+		table = names
+	case symbolize.Objects:
+		table = names[uint8(uint32(id)>>24)]
+	}
+	if table == nil {
+		return 0
+	}
+	o := table.Object()
+	n := e.mappings[o]
+	if n == 0 {
+		e.objects = append(e.objects, pprofMapping{Object: o})
+		n = uint64(len(e.objects))
+		e.mappings[o] = n
+	}
+	known := &e.objects[n-1]
+	known.filenames = known.filenames || s.File != ""
+	known.lines = known.lines || s.Line != 0
+	return n
+}

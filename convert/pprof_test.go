@@ -1,0 +1,357 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/pprof/profile"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// trace is a trace in memory: a calls.Source.
+type trace []*reader.Block
+
+func (tr trace) Each(n int, fn func(int, *reader.Block) error) error {
+	for _, b := range tr {
+		if err := fn(b.Index%n, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runPprof makes a profile on that many shards.
+func runPprof(t rapid.TB, tr trace, opts Options, shards int) *Pprof {
+	t.Helper()
+	p, _, err := calls.Run(tr, calls.Options{Paths: true, Shards: shards}, func() *Pprof { return NewPprof(opts) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func pprofBytes(t rapid.TB, p *Pprof) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := p.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func parsePprof(t rapid.TB, p *Pprof) *profile.Profile {
+	t.Helper()
+	prof, err := profile.ParseData(pprofBytes(t, p))
+	if err == nil {
+		err = prof.CheckValid()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return prof
+}
+
+// twoThreads is main calling work and leaf on one thread, and work alone on
+// another.
+func twoThreads() trace {
+	return trace{
+		{Thread: reader.Thread{Process: 7, Thread: 8}, Events: []reader.Event{
+			{TSC: 1000, Func: 1}, {TSC: 1100, Func: 2}, {TSC: 1150, Func: 3}, {TSC: 1160, Func: 3, Kind: reader.Exit},
+			{TSC: 1200, Func: 2, Kind: reader.Exit}, {TSC: 1300, Func: 2}, {TSC: 1350, Func: 2, Kind: reader.TailExit},
+			{TSC: 2000, Func: 1, Kind: reader.Exit},
+		}},
+		{Index: 1, Thread: reader.Thread{Process: 7, Thread: 6}, Events: []reader.Event{
+			{TSC: 1000, Func: 2}, {TSC: 5000, Func: 2, Kind: reader.Exit},
+			{TSC: 5000, Func: 1}, {TSC: 6000, Func: 2}, // both left open
+		}},
+	}
+}
+
+// folded is a profile's samples as text.
+func folded(prof *profile.Profile) []string {
+	var lines []string
+	for _, s := range prof.Sample {
+		var line strings.Builder
+		for i := len(s.Location) - 1; i >= 0; i-- {
+			line.WriteString(s.Location[i].Line[0].Function.Name + ";")
+		}
+		for _, label := range []string{"process", "thread"} {
+			for _, v := range s.NumLabel[label] {
+				fmt.Fprintf(&line, " %s=%d", label, v)
+			}
+		}
+		for _, v := range s.Label["trace"] {
+			line.WriteString(" trace=" + v)
+		}
+		lines = append(lines, fmt.Sprint(line.String(), " ", s.Value[0], " ", s.Value[1]))
+	}
+	return lines
+}
+
+func TestPprof(t *testing.T) {
+	oneGHz := Options{Header: oneGHz, Names: names{1: "main", 2: "work", 3: "leaf"}}
+	half := oneGHz
+	half.Header.CycleFrequency = 2_000_000_000
+	unknown := Options{}
+	threads := oneGHz
+	threads.Threads = true
+	files := threads
+	files.Files = []string{"a.xray", "b.xray"}
+	tests := []struct {
+		name     string
+		opts     Options
+		unit     string
+		duration int64
+		want     []string
+	}{
+		{"together", oneGHz, "nanoseconds", 5000, []string{
+			"main; 2 1850", "main;work; 3 140", "main;work;leaf; 1 10", "work; 1 4000",
+		}},
+		{"threads", threads, "nanoseconds", 5000, []string{
+			"main; process=7 thread=6 1 1000", "main; process=7 thread=8 1 850",
+			"main;work; process=7 thread=6 1 0", "main;work; process=7 thread=8 2 140",
+			"main;work;leaf; process=7 thread=8 1 10", "work; process=7 thread=6 1 4000",
+		}},
+		{"files", files, "nanoseconds", 5000, []string{
+			"main; process=7 thread=6 trace=a.xray 1 1000", "main; process=7 thread=8 trace=a.xray 1 850",
+			"main;work; process=7 thread=6 trace=a.xray 1 0", "main;work; process=7 thread=8 trace=a.xray 2 140",
+			"main;work;leaf; process=7 thread=8 trace=a.xray 1 10", "work; process=7 thread=6 trace=a.xray 1 4000",
+		}},
+		{"2 GHz", half, "nanoseconds", 2500, []string{
+			"main; 2 925", "main;work; 3 70", "main;work;leaf; 1 5", "work; 1 2000",
+		}},
+		{"unknown frequency", unknown, "ticks", 0, []string{
+			"#1; 2 1850", "#1;#2; 3 140", "#1;#2;#3; 1 10", "#2; 1 4000",
+		}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			prof := parsePprof(t, runPprof(t, twoThreads(), test.opts, 1))
+			if diff := cmp.Diff(test.want, folded(prof)); diff != "" {
+				t.Errorf("samples: want (-), got (+):\n%s", diff)
+			}
+			if got := *prof.SampleType[1]; got.Type != "self" || got.Unit != test.unit || prof.DefaultSampleType != "self" {
+				t.Errorf("sample type %v, default %s", got, prof.DefaultSampleType)
+			}
+			if prof.DurationNanos != test.duration {
+				t.Errorf("duration %d ns, want %d", prof.DurationNanos, test.duration)
+			}
+			if said := len(prof.Comments) > 0; said != (test.unit == "ticks") {
+				t.Errorf("comments %q", prof.Comments)
+			}
+		})
+	}
+}
+
+// TestPprofIsReproducible shards random traces in different ways: the bytes are
+// the same, and nothing is lost.
+func TestPprofIsReproducible(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		opts := Options{
+			Header: oneGHz, Threads: rapid.Bool().Draw(t, "threads"),
+			Names: names{1: genHostileName.Draw(t, "name"), 2: "f"},
+		}
+		tr := trace(genBlocks(t, true))
+		first := runPprof(t, tr, opts, 1)
+		want := pprofBytes(t, first)
+		for shards := 2; shards <= 4; shards++ {
+			if got := pprofBytes(t, runPprof(t, tr, opts, shards)); !bytes.Equal(got, want) {
+				t.Fatalf("%d shards make another profile than 1", shards)
+			}
+		}
+		// The order in which paths were met must not show either.
+		backwards := trace{}
+		for _, index := range []int{1, 0} {
+			for _, b := range tr {
+				if b.Index == index {
+					backwards = append(backwards, b)
+				}
+			}
+		}
+		if got := pprofBytes(t, runPprof(t, backwards, opts, 1)); !bytes.Equal(got, want) {
+			t.Fatal("the threads in another order make another profile")
+		}
+
+		var sum tally
+		if _, _, err := calls.Run(tr, calls.Options{Shards: 1}, func() summer { return summer{&sum} }); err != nil {
+			t.Fatal(err)
+		}
+		var got tally
+		prof := parsePprof(t, first)
+		for _, fn := range prof.Function {
+			if !utf8.ValidString(fn.Name) {
+				t.Fatalf("protocol buffers do not allow the name %q", fn.Name)
+			}
+		}
+		for _, s := range prof.Sample {
+			got.calls += uint64(s.Value[0])
+			got.selfTSC += uint64(s.Value[1])
+		}
+		if got != sum {
+			t.Fatalf("the profile adds up to %+v, the calls to %+v", got, sum)
+		}
+	})
+}
+
+// summer adds all calls up.
+type summer struct{ *tally }
+
+func (s summer) Calls(b *calls.Batch) error {
+	for _, c := range b.Calls {
+		s.calls++
+		s.selfTSC += c.Self
+	}
+	return nil
+}
+
+func (s summer) Merge(summer) {}
+
+// TestPprofOfDeepRecursion would need 40 GB if all frames were spelt out.
+func TestPprofOfDeepRecursion(t *testing.T) {
+	const depth = 100_000
+	b := &reader.Block{}
+	for i := range depth {
+		b.Events = append(b.Events, reader.Event{TSC: uint64(i), Func: reader.FuncID(1 + i%2)})
+	}
+	b.Events = append(b.Events, reader.Event{TSC: depth, Func: 9}, reader.Event{TSC: depth + 5, Func: 9, Kind: reader.Exit})
+	prof := parsePprof(t, runPprof(t, trace{b}, Options{}, 1))
+	// All whole paths; then one of each function behind the gap.
+	if got, want := len(prof.Sample), maxFrames+3; got != want {
+		t.Fatalf("%d samples, want %d", got, want)
+	}
+	var callCount int64
+	for _, s := range prof.Sample {
+		callCount += s.Value[0]
+		if len(s.Location) == maxFrames+1 && s.Location[1].Line[0].Function.Name != "(frames left out)" {
+			t.Errorf("a long path has %q behind its innermost frame", s.Location[1].Line[0].Function.Name)
+		}
+	}
+	if callCount != depth+1 {
+		t.Errorf("%d calls, want %d", callCount, depth+1)
+	}
+}
+
+func TestShortenKeepsPathsThatFit(t *testing.T) {
+	long := calls.NewPaths()
+	path := calls.PathID(0)
+	for range maxFrames {
+		path = long.Child(path, 1)
+	}
+	longer := long.Child(path, 2)
+	short, ids := shorten(long)
+	if diff := cmp.Diff(long.Frames(nil, path), short.Frames(nil, ids[path])); diff != "" {
+		t.Errorf("a path of %d frames was changed:\n%s", maxFrames, diff)
+	}
+	want := append(long.Frames(nil, path)[:maxFrames-1], 0, 2)
+	if diff := cmp.Diff(want, short.Frames(nil, ids[longer])); diff != "" {
+		t.Errorf("a path of one frame more: want (-), got (+):\n%s", diff)
+	}
+}
+
+func TestPprofNeedsPaths(t *testing.T) {
+	err := NewPprof(Options{}).Calls(&calls.Batch{Calls: make([]calls.Call, 1)})
+	if err == nil || !strings.Contains(err.Error(), "Options.Paths") {
+		t.Errorf("error %v does not say what is missing", err)
+	}
+}
+
+func TestPprofSaturates(t *testing.T) {
+	p := NewPprof(Options{})
+	b := &calls.Batch{Paths: calls.NewPaths(), Calls: []calls.Call{{Func: 1, Self: math.MaxUint64, Duration: math.MaxUint64}}}
+	b.Calls[0].Path = b.Paths.Child(0, 1)
+	if err := p.Calls(b); err != nil {
+		t.Fatal(err)
+	}
+	if got := parsePprof(t, p).Sample[0].Value[1]; got != math.MaxInt64 {
+		t.Errorf("self is %d", got)
+	}
+}
+
+func TestPprofWithoutCalls(t *testing.T) {
+	prof := parsePprof(t, runPprof(t, nil, Options{Header: oneGHz}, 2))
+	if len(prof.Sample) != 0 || prof.DurationNanos != 0 {
+		t.Errorf("samples %v, duration %d", prof.Sample, prof.DurationNanos)
+	}
+}
+
+// TestPprofInGoTool reads a profile of a real program with `go tool pprof`.
+func TestPprofInGoTool(t *testing.T) {
+	testenv.Need(t, "clang-22", "go")
+	dir := t.TempDir()
+	source, program, out := filepath.Join(dir, "work.c"), filepath.Join(dir, "work"), filepath.Join(dir, "work.pprof")
+	const code = `__attribute__((xray_always_instrument)) int leaf(int x) { return x + 1; }
+__attribute__((xray_always_instrument)) int work(int x) { return leaf(x) * 2; }
+__attribute__((xray_always_instrument)) int main(void) { return work(3); }
+`
+	if err := os.WriteFile(source, []byte(code), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	clang := exec.Command("clang-22", "-g", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--build-id=0x0123456789abcdef", "-o", program, source)
+	if text, err := clang.CombinedOutput(); err != nil {
+		t.Fatalf("clang-22: %v\n%s", err, text)
+	}
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	id := map[string]reader.FuncID{}
+	for _, f := range table.Map().Functions {
+		id[symbolize.Label(table, f.ID)] = f.ID
+	}
+	tr := twoThreads()
+	for _, b := range tr {
+		for i := range b.Events {
+			e := &b.Events[i]
+			e.Func = []reader.FuncID{0, id["main"], id["work"], id["leaf"]}[e.Func]
+		}
+	}
+	opts := Options{Header: oneGHz, Names: table, Threads: true}
+	if err := os.WriteFile(out, pprofBytes(t, runPprof(t, tr, opts, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		args []string
+		want []string // fields of lines
+	}{
+		{[]string{"-top"}, []string{
+			"Type: self",
+			"Duration: 5us, Total samples = 6us",
+			"4.14us 69.00% 69.00% 4.15us 69.17% work",
+			"1.85us 30.83% 99.83% 2us 33.33% main",
+		}},
+		{[]string{"-top", "-sample_index=calls"}, []string{"4 57.14% 57.14% 5 71.43% work"}},
+		{[]string{"-top", "-tagfocus=thread=6"}, []string{"4us 66.67% 66.67% 4us 66.67% work"}},
+		{[]string{"-tags"}, []string{"5us (83.33%): 6 1us (16.67%): 8"}},
+		{[]string{"-raw"}, []string{
+			"Samples:", "calls/count self/nanoseconds[dflt]",
+			program + " 0123456789abcdef [FN][FL][LN]",
+			source + ":2:0 s=2",
+		}},
+		{[]string{"-list=work"}, []string{"4.14us 4.15us (flat, cum) 69.17% of Total"}},
+	} {
+		text, err := exec.Command("go", append(append([]string{"tool", "pprof"}, test.args...), out)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("go tool pprof %v: %v\n%s", test.args, err, text)
+		}
+		squeezed := strings.Join(strings.Fields(string(text)), " ")
+		for _, want := range test.want {
+			if !strings.Contains(squeezed, want) {
+				t.Errorf("go tool pprof %v prints no %q:\n%s", test.args, want, text)
+			}
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package convert
+
+import "github.com/xray-tools/xray/reader/calls"
+
+// CallWriter is a writer of calls: [Chrome], [CSV] or [JSONLines].
+type CallWriter interface {
+	calls.Sink
+	Close() error
+}
+
+// WriteCalls rebuilds the calls of src, writes them to w in the order in which
+// they end as the blocks of src come, and closes w. It ignores opts.Shards: the
+// order of the output is that of one goroutine.
+func WriteCalls(src calls.Source, opts calls.Options, w CallWriter) (*calls.Stats, error) {
+	opts.Shards = 1
+	_, stats, err := calls.Run(src, opts, func() stream { return stream{w} })
+	if err != nil {
+		return nil, err
+	}
+	return stats, w.Close()
+}
+
+// stream is the only sink of a run, so that there is nothing to merge.
+type stream struct{ calls.Sink }
+
+func (stream) Merge(stream) {}

@@ -1,0 +1,56 @@
+package convert
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/xray-tools/xray/internal/clock"
+)
+
+// timeline places ticks on a time axis that starts at base. Its unit is the
+// nanosecond, or the tick where the clock's frequency is unknown.
+type timeline struct {
+	clock clock.Clock
+	base  uint64
+}
+
+func (o *Options) timeline() timeline {
+	return timeline{clock.Clock{Frequency: o.Header.CycleFrequency}, o.Base}
+}
+
+// farthest bounds times on both sides of the base, 146 years away from it, so
+// that differences of times do not overflow.
+const farthest = math.MaxInt64 / 2
+
+// at is the time of a TSC. It never decreases with the TSC.
+func (t *timeline) at(tsc uint64) int64 {
+	if tsc < t.base {
+		return -int64(min(t.clock.Nanos(t.base-tsc), farthest))
+	}
+	return int64(min(t.clock.Nanos(tsc-t.base), farthest))
+}
+
+// span is where a call starts, and how long it takes on the axis: the distance
+// of its rounded ends, not its rounded duration. Thus calls that lie within
+// each other still do so after rounding.
+func (t *timeline) span(start, duration uint64) (at, length int64) {
+	at = t.at(start)
+	end := start + min(duration, math.MaxUint64-start)
+	return at, t.at(end) - at
+}
+
+// appendMicros appends a time in microseconds, as trace_event demands: three
+// decimals where its unit is the nanosecond; ticks stay as they are.
+func (t *timeline) appendMicros(dst []byte, time int64) []byte {
+	if !t.clock.Known() {
+		return strconv.AppendInt(dst, time, 10)
+	}
+	v := uint64(time)
+	if time < 0 {
+		dst = append(dst, '-')
+		v = -v
+	}
+	micros, nanos := v/1000, v%1000
+	dst = strconv.AppendUint(dst, micros, 10)
+	return append(dst, '.', byte('0'+nanos/100), byte('0'+nanos/10%10), byte('0'+nanos%10))
+}

@@ -1,0 +1,201 @@
+package convert
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// TraceEvents writes Chrome trace_event JSON in the exact shape of llvm-xray:
+// a begin and an end event for each call, in the order of the records, every
+// value a string, and a table of the call paths. Programs that read that shape
+// keep working; [Chrome] is what viewers show more of.
+//
+// What llvm-xray gets wrong is put right:
+//
+//   - Names are escaped, so that the JSON is valid.
+//   - Timestamps are exact, where those of llvm-xray are doubles. With an unknown
+//     frequency they are ticks, where it prints INF.
+//   - Calls that are open at the end are ended at their thread's last record.
+//   - An exit that matches no open call ends nothing, where llvm-xray ends all.
+//   - Threads are told apart by process and id, and equal call paths of any
+//     number of threads share their number.
+//   - Call paths are listed in the order of their numbers.
+//
+// Memory grows with threads, their depth and distinct call paths.
+type TraceEvents struct {
+	out      output
+	opts     Options
+	clock    clock.Clock
+	decimals int
+	heads    labels
+	paths    *calls.Paths
+	threads  []eventThread // by Block.Index
+	events   bool
+}
+
+// eventThread is the state of one thread.
+type eventThread struct {
+	ids  []byte // the text of tid and pid
+	path calls.PathID
+	last uint64 // TSC of the last record
+	open openCalls
+}
+
+// NewTraceEvents starts the JSON of a trace.
+func NewTraceEvents(w io.Writer, opts Options) *TraceEvents {
+	t := &TraceEvents{
+		out: newOutput(w), opts: opts, paths: calls.NewPaths(),
+		clock: clock.Clock{Frequency: opts.Header.CycleFrequency}, decimals: 4,
+	}
+	if !t.clock.Known() {
+		t.clock.Frequency = 1_000_000 // shows each tick as a microsecond
+	}
+	if opts.Header.Version < 3 {
+		t.decimals = 3
+	}
+	t.heads = newLabels(func(dst []byte, id reader.FuncID) []byte {
+		return appendJSON(append(dst, `    { "name" : `...), opts.labelOrID(id))
+	})
+	t.out.buf = append(t.out.buf, "{\n  \"traceEvents\": ["...)
+	return t
+}
+
+// Block writes the events of a block.
+func (t *TraceEvents) Block(b *reader.Block) error {
+	for len(t.threads) <= b.Index {
+		t.threads = append(t.threads, eventThread{})
+	}
+	thread := &t.threads[b.Index]
+	if thread.ids == nil {
+		thread.ids = t.appendIDs(nil, b.Thread)
+	}
+	for i := range b.Events {
+		e := &b.Events[i]
+		thread.last = e.TSC
+		switch {
+		case e.Kind.IsEnter():
+			thread.path = t.paths.Child(thread.path, e.Func)
+			thread.open.enter(e.Func)
+			t.event(thread, 'B', e.TSC)
+		case e.Kind.IsExit() && thread.open.contains(t.paths, thread.path, e.Func):
+			for ended := false; !ended; {
+				ended = t.paths.Func(thread.path) == e.Func
+				t.end(thread, e.TSC)
+			}
+		}
+	}
+	return t.out.err
+}
+
+// end writes the end of the innermost open call.
+func (t *TraceEvents) end(thread *eventThread, tsc uint64) {
+	t.event(thread, 'E', tsc)
+	thread.open.exit(t.paths.Func(thread.path))
+	thread.path = t.paths.Parent(thread.path)
+}
+
+func (t *TraceEvents) event(thread *eventThread, phase byte, tsc uint64) {
+	b := t.out.buf
+	if t.events {
+		b = append(b, ",\n"...)
+	} else {
+		t.events = true
+		b = append(b, '\n')
+	}
+	b = append(b, t.heads.of(t.paths.Func(thread.path))...)
+	b = append(b, `, "ph" : "`...)
+	b = append(b, phase)
+	b = append(b, thread.ids...)
+	b = t.clock.AppendMicros(b, tsc, t.decimals)
+	b = append(b, `", "sf" : "`...)
+	b = strconv.AppendUint(b, uint64(thread.path)-1, 10)
+	b = append(b, `" }`...)
+	t.out.buf = t.out.spill(b)
+}
+
+func (t *TraceEvents) appendIDs(dst []byte, thread reader.Thread) []byte {
+	dst = append(dst, `", "tid" : "`...)
+	dst = strconv.AppendUint(dst, uint64(uint32(thread.Thread)), 10)
+	dst = append(dst, `", "pid" : "`...)
+	if t.opts.Header.Version < 3 {
+		dst = append(dst, '1') // such traces record none
+	} else {
+		dst = strconv.AppendUint(dst, uint64(uint32(thread.Process)), 10)
+	}
+	return append(dst, `", "ts" : "`...)
+}
+
+// Close ends the calls that are open, thread by thread, and then the JSON.
+func (t *TraceEvents) Close() error {
+	for i := range t.threads {
+		for thread := &t.threads[i]; thread.path != 0; {
+			t.end(thread, thread.last)
+		}
+	}
+	if !t.events {
+		t.out.buf = append(t.out.buf, '\n')
+	}
+	b := append(t.out.buf, "\n  ],\n  \"displayTimeUnit\": \"ns\",\n  \"stackFrames\": {"...)
+	for id := calls.PathID(1); int(id) < t.paths.Len(); id++ {
+		if id > 1 {
+			b = append(b, ',')
+		}
+		b = append(b, "\n    \""...)
+		b = strconv.AppendUint(b, uint64(id)-1, 10)
+		b = append(b, `" : { "name" : `...)
+		b = appendJSON(b, t.opts.labelOrID(t.paths.Func(id)))
+		if parent := t.paths.Parent(id); parent != 0 {
+			b = append(b, `, "parent": "`...)
+			b = strconv.AppendUint(b, uint64(parent)-1, 10)
+			b = append(b, '"')
+		}
+		b = t.out.spill(append(b, " }"...))
+	}
+	t.out.buf = b
+	return t.out.finish("\n  }\n}\n")
+}
+
+// openCalls answers whether a function is on a thread's stack. Stacks are
+// searched frame by frame, for nearly every exit is that of the innermost call;
+// but where a search would go deep it counts the open calls of every function
+// instead, so that no trace, however damaged, costs more than a step an event.
+type openCalls struct {
+	counts map[reader.FuncID]int // nil while searching is cheap
+}
+
+// searchDepth is how many frames are looked at before counting begins.
+const searchDepth = 64
+
+func (o *openCalls) contains(paths *calls.Paths, path calls.PathID, fn reader.FuncID) bool {
+	if o.counts != nil {
+		return o.counts[fn] > 0
+	}
+	p := path
+	for range searchDepth {
+		if p == 0 || paths.Func(p) == fn {
+			return p != 0
+		}
+		p = paths.Parent(p)
+	}
+	o.counts = map[reader.FuncID]int{}
+	for p = path; p != 0; p = paths.Parent(p) {
+		o.counts[paths.Func(p)]++
+	}
+	return o.counts[fn] > 0
+}
+
+func (o *openCalls) enter(fn reader.FuncID) {
+	if o.counts != nil {
+		o.counts[fn]++
+	}
+}
+
+func (o *openCalls) exit(fn reader.FuncID) {
+	if o.counts != nil {
+		o.counts[fn]--
+	}
+}

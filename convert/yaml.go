@@ -1,0 +1,169 @@
+package convert
+
+import (
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// YAML writes trace YAML: a header, and a flow map for each record on a line of
+// its own, in the order of the blocks and their events. The text is that of
+// llvm-xray, but for what it gets wrong: the type of a typed event is that
+// event's alone, where LLVM's is that of later records too, and every payload
+// can be read back. Names that are not UTF-8 are shown with U+FFFD.
+type YAML struct {
+	out     output
+	opts    Options
+	heads   labels
+	threads []yamlThread // by Block.Index
+	tsc     counter
+	records bool
+}
+
+// yamlThread is the text between a record's function and its kind.
+type yamlThread struct {
+	text []byte // nil until the thread appears
+	cpu  uint16
+}
+
+// NewYAML starts the YAML of a trace with the header opts.Header.
+func NewYAML(w io.Writer, opts Options) *YAML {
+	y := &YAML{out: newOutput(w), opts: opts}
+	y.heads = newLabels(y.appendHead)
+	h := opts.Header
+	b := append(y.out.buf, "---\nheader:\n  version:         "...)
+	b = strconv.AppendUint(b, uint64(h.Version), 10)
+	b = append(b, "\n  type:            "...)
+	b = strconv.AppendUint(b, uint64(h.Type), 10)
+	b = append(b, "\n  constant-tsc:    "...)
+	b = strconv.AppendBool(b, h.ConstantTSC)
+	b = append(b, "\n  nonstop-tsc:     "...)
+	b = strconv.AppendBool(b, h.NonstopTSC)
+	b = append(b, "\n  cycle-frequency: "...)
+	b = strconv.AppendUint(b, h.CycleFrequency, 10)
+	y.out.buf = append(b, "\nrecords:"...)
+	return y
+}
+
+// appendHead appends a record up to its function, for records of type 0.
+func (y *YAML) appendHead(dst []byte, id reader.FuncID) []byte {
+	return y.appendTypedHead(dst, 0, id)
+}
+
+func (y *YAML) appendTypedHead(dst []byte, recordType uint16, id reader.FuncID) []byte {
+	dst = append(dst, "  - { type: "...)
+	dst = strconv.AppendUint(dst, uint64(recordType), 10)
+	dst = append(dst, ", func-id: "...)
+	dst = strconv.AppendInt(dst, int64(id), 10)
+	dst = append(dst, ", function: "...)
+	return appendScalar(dst, strings.ToValidUTF8(y.opts.labelOrID(id), "\uFFFD"))
+}
+
+// yamlKinds is the text from a record's kind to its TSC.
+var yamlKinds = func() (texts [reader.Typed + 1]string) {
+	for k := range texts {
+		texts[k] = reader.Kind(k).String() + ", tsc: "
+	}
+	return texts
+}()
+
+// Block writes the events of a block.
+func (y *YAML) Block(b *reader.Block) error {
+	if len(b.Events) == 0 {
+		return y.out.err
+	}
+	buf := y.out.buf
+	if !y.records {
+		y.records = true
+		buf = append(buf, '\n')
+	}
+	for len(y.threads) <= b.Index {
+		y.threads = append(y.threads, yamlThread{})
+	}
+	thread := &y.threads[b.Index]
+	args, payloads := b.Args, b.Payloads
+	for i := range b.Events {
+		e := &b.Events[i]
+		if thread.cpu != e.CPU || thread.text == nil {
+			*thread = yamlThread{appendYAMLThread(thread.text[:0], b.Thread, e.CPU), e.CPU}
+		}
+		if !e.Side {
+			buf = append(buf, y.heads.of(e.Func)...)
+			buf = append(buf, thread.text...)
+			buf = append(buf, yamlKinds[e.Kind]...)
+			buf = y.tsc.append(buf, e.TSC)
+			buf = append(buf, ", data: '' }\n"...)
+			buf = y.out.spill(buf)
+			continue
+		}
+		var eventArgs []reader.Arg
+		eventArgs, args = take(args, i)
+		var payload reader.Payload
+		for len(payloads) > 0 && payloads[0].Event <= i {
+			payload, payloads = payloads[0], payloads[1:]
+		}
+		buf = y.appendSided(buf, e, thread.text, eventArgs, payload)
+		buf = y.out.spill(buf)
+	}
+	y.out.buf = buf
+	return y.out.err
+}
+
+// take splits the arguments of the i-th event off.
+func take(args []reader.Arg, i int) (of, rest []reader.Arg) {
+	n := 0
+	for n < len(args) && args[n].Event <= i {
+		n++
+	}
+	return args[:n], args[n:]
+}
+
+// appendSided appends a record with arguments or a payload.
+func (y *YAML) appendSided(dst []byte, e *reader.Event, thread []byte, args []reader.Arg, p reader.Payload) []byte {
+	if e.Kind == reader.Typed {
+		dst = y.appendTypedHead(dst, p.Type, e.Func)
+	} else {
+		dst = append(dst, y.heads.of(e.Func)...)
+	}
+	for i, a := range args {
+		if i == 0 {
+			dst = append(dst, ", args: [ "...)
+		} else {
+			dst = append(dst, ", "...)
+		}
+		dst = strconv.AppendUint(dst, a.Value, 10)
+	}
+	if len(args) > 0 {
+		dst = append(dst, " ]"...)
+	}
+	dst = append(dst, thread...)
+	dst = append(dst, yamlKinds[e.Kind]...)
+	dst = y.tsc.append(dst, e.TSC)
+	dst = append(dst, ", data: "...)
+	dst = appendScalar(dst, string(p.Data))
+	return append(dst, " }\n"...)
+}
+
+func appendYAMLThread(dst []byte, t reader.Thread, cpu uint16) []byte {
+	dst = append(dst, ", cpu: "...)
+	dst = strconv.AppendUint(dst, uint64(cpu), 10)
+	if t.Thread != 0 {
+		dst = append(dst, ", thread: "...)
+		dst = strconv.AppendUint(dst, uint64(uint32(t.Thread)), 10)
+	}
+	if t.Process != 0 {
+		dst = append(dst, ", process: "...)
+		dst = strconv.AppendUint(dst, uint64(uint32(t.Process)), 10)
+	}
+	return append(dst, ", kind: "...)
+}
+
+// Close ends the YAML.
+func (y *YAML) Close() error {
+	if !y.records {
+		y.out.buf = append(y.out.buf, "         []\n"...)
+	}
+	return y.out.finish("...\n")
+}

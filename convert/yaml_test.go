@@ -1,0 +1,257 @@
+package convert
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+)
+
+func TestYAML(t *testing.T) {
+	blocks := []*reader.Block{
+		{
+			Thread: reader.Thread{Process: 77, Thread: 101},
+			Events: []reader.Event{
+				{TSC: 2000, Func: 1, CPU: 3},
+				{TSC: 2010, Func: 2, CPU: 3, Kind: reader.EnterArg, Side: true},
+				{TSC: 2020, Func: 2, CPU: 65535, Kind: reader.Exit},
+				{TSC: 1795216120777737896, Func: 2, CPU: 4, Kind: reader.Custom, Side: true},
+				{TSC: 1795216120777737897, Func: 2, CPU: 4, Kind: reader.Typed, Side: true},
+				{TSC: 1795216120777737898, Func: 1, CPU: 4, Kind: reader.TailExit},
+			},
+			Args: []reader.Arg{{Event: 1, Value: math.MaxUint64}, {Event: 1, Value: 9}},
+			Payloads: []reader.Payload{
+				{Event: 3, Data: []byte("hello, world")},
+				{Event: 4, Type: 513, Data: []byte{0, 1, 0xFF}},
+			},
+		},
+		{}, // holds nothing, and leaves no trace
+		{Index: 1, Events: []reader.Event{{Func: -16777213}}},
+	}
+	const header = `---
+header:
+  version:         5
+  type:            1
+  constant-tsc:    true
+  nonstop-tsc:     false
+  cycle-frequency: 1000000000
+`
+	opts := Options{Header: reader.Header{Version: 5, Type: reader.FDR, ConstantTSC: true, CycleFrequency: 1_000_000_000}}
+	tests := []struct {
+		name   string
+		names  names
+		blocks []*reader.Block
+		want   string
+	}{
+		{"ids", nil, blocks, header + `records:
+  - { type: 0, func-id: 1, function: '1', cpu: 3, thread: 101, process: 77, kind: function-enter, tsc: 2000, data: '' }
+  - { type: 0, func-id: 2, function: '2', args: [ 18446744073709551615, 9 ], cpu: 3, thread: 101, process: 77, kind: function-enter-arg, tsc: 2010, data: '' }
+  - { type: 0, func-id: 2, function: '2', cpu: 65535, thread: 101, process: 77, kind: function-exit, tsc: 2020, data: '' }
+  - { type: 0, func-id: 2, function: '2', cpu: 4, thread: 101, process: 77, kind: custom-event, tsc: 1795216120777737896, data: 'hello, world' }
+  - { type: 513, func-id: 2, function: '2', cpu: 4, thread: 101, process: 77, kind: typed-event, tsc: 1795216120777737897, data: "\0\x01\xFF" }
+  - { type: 0, func-id: 1, function: '1', cpu: 4, thread: 101, process: 77, kind: function-tail-exit, tsc: 1795216120777737898, data: '' }
+  - { type: 0, func-id: -16777213, function: '-16777213', cpu: 0, kind: function-enter, tsc: 0, data: '' }
+...
+`},
+		{"names", names{1: "main", 7: "not called"}, []*reader.Block{
+			{Events: []reader.Event{{Func: 1}, {Func: 2}, {Func: 1, Kind: reader.Exit}}},
+		}, header + `records:
+  - { type: 0, func-id: 1, function: main, cpu: 0, kind: function-enter, tsc: 0, data: '' }
+  - { type: 0, func-id: 2, function: '#2', cpu: 0, kind: function-enter, tsc: 0, data: '' }
+  - { type: 0, func-id: 1, function: main, cpu: 0, kind: function-exit, tsc: 0, data: '' }
+...
+`},
+		{"name that is not UTF-8", names{1: "a\xff"}, []*reader.Block{{Events: []reader.Event{{Func: 1}}}}, header + `records:
+  - { type: 0, func-id: 1, function: "a` + "\uFFFD" + `", cpu: 0, kind: function-enter, tsc: 0, data: '' }
+...
+`},
+		{"no records", nil, []*reader.Block{{}}, header + "records:         []\n...\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			opts := opts
+			if test.names != nil {
+				opts.Names = test.names
+			}
+			if diff := cmp.Diff(test.want, writeBlocks(t, NewYAML, opts, test.blocks...)); diff != "" {
+				t.Errorf("want (-), got (+):\n%s", diff)
+			}
+		})
+	}
+}
+
+// genBlocks draws blocks of a few threads, with exits that match nothing and
+// calls that stay open.
+func genBlocks(t *rapid.T, processes bool) []*reader.Block {
+	tsc := rapid.Uint64Range(0, 1<<40).Draw(t, "base")
+	var blocks []*reader.Block
+	for range rapid.IntRange(0, 6).Draw(t, "blocks") {
+		index := rapid.IntRange(0, 1).Draw(t, "thread")
+		b := &reader.Block{Index: index, Thread: reader.Thread{Thread: int32(index) * 17}}
+		if processes {
+			b.Thread.Process = 99
+		}
+		for i := range rapid.IntRange(0, 8).Draw(t, "events") {
+			tsc += rapid.Uint64Range(1, 5000).Draw(t, "step")
+			e := reader.Event{
+				TSC:  tsc,
+				Func: reader.FuncID(rapid.IntRange(-3, 3).Draw(t, "func")),
+				CPU:  rapid.Uint16Range(0, 2).Draw(t, "cpu"),
+				Kind: reader.Kind(rapid.IntRange(0, 5).Draw(t, "kind")),
+			}
+			switch e.Kind {
+			case reader.EnterArg:
+				e.Side = true
+				for range rapid.IntRange(1, 3).Draw(t, "args") {
+					b.Args = append(b.Args, reader.Arg{Event: i, Value: rapid.Uint64().Draw(t, "arg")})
+				}
+			case reader.Custom, reader.Typed:
+				e.Side = true
+				p := reader.Payload{Event: i, Data: []byte(rapid.StringMatching("[a-z:\n]{0,5}").Draw(t, "data"))}
+				if e.Kind == reader.Typed {
+					p.Type = rapid.Uint16().Draw(t, "type")
+				}
+				b.Payloads = append(b.Payloads, p)
+			}
+			b.Events = append(b.Events, e)
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks
+}
+
+// TestYAMLIsLLVMs has llvm-xray read what was written and write it again.
+func TestYAMLIsLLVMs(t *testing.T) {
+	testenv.Need(t, "llvm-xray-22")
+	file := filepath.Join(t.TempDir(), "trace.yaml")
+	checkFew(t, func(t *rapid.T) {
+		// The only version that llvm-xray reads back.
+		opts := Options{Header: reader.Header{
+			Version: 1, Type: reader.Type(rapid.IntRange(0, 1).Draw(t, "type")),
+			ConstantTSC: rapid.Bool().Draw(t, "constant"), NonstopTSC: rapid.Bool().Draw(t, "nonstop"),
+			CycleFrequency: rapid.Uint64().Draw(t, "frequency"),
+		}}
+		got := writeBlocks(t, NewYAML, opts, genBlocks(t, true)...)
+		want := llvmConvert(t, file, got, "-f", "yaml", "-sort=false")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("llvm-xray (-) and this package (+) differ:\n%s", diff)
+		}
+	})
+}
+
+// TestYAMLRoundTrip reads what was written, and writes it again. Payloads are
+// any bytes.
+func TestYAMLRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		opts := Options{Header: reader.Header{Version: uint16(rapid.IntRange(1, 5).Draw(t, "version")), CycleFrequency: 7}}
+		blocks := genBlocks(t, true)
+		var payloads [][]byte
+		for _, b := range blocks {
+			for i := range b.Payloads {
+				b.Payloads[i].Data = []byte(genHostileName.Draw(t, "data"))
+				payloads = append(payloads, b.Payloads[i].Data)
+			}
+		}
+		want := writeBlocks(t, NewYAML, opts, blocks...)
+		trace, err := reader.OpenReaderAt(strings.NewReader(want), int64(len(want)), "trace.yaml")
+		if err != nil {
+			t.Fatalf("%v\n%s", err, want)
+		}
+		var read []*reader.Block
+		var payloadsRead [][]byte
+		for b, err := range trace.Blocks(reader.FileOrder) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			copied := &reader.Block{Thread: b.Thread, Index: b.Index, Events: slices.Clone(b.Events), Args: slices.Clone(b.Args)}
+			for _, p := range b.Payloads {
+				p.Data = slices.Clone(p.Data)
+				copied.Payloads = append(copied.Payloads, p)
+				payloadsRead = append(payloadsRead, p.Data)
+			}
+			read = append(read, copied)
+		}
+		if diff := cmp.Diff(want, writeBlocks(t, NewYAML, Options{Header: trace.Header(0)}, read...)); diff != "" {
+			t.Fatalf("written first (-) and after reading (+):\n%s", diff)
+		}
+		if !slices.EqualFunc(payloads, payloadsRead, bytes.Equal) {
+			t.Fatalf("payloads %q are read as %q", payloads, payloadsRead)
+		}
+	})
+}
+
+// TestYAMLOfCorpus compares whole traces with what llvm-xray printed for them.
+func TestYAMLOfCorpus(t *testing.T) {
+	for trace, output := range corpus(t, ".convert-nosort.yaml.txt") {
+		t.Run(filepath.Base(trace), func(t *testing.T) {
+			got := writeTrace(t, NewYAML, trace, reader.FileOrder)
+			want := strings.TrimSuffix(output, "[exit status 0]\n")
+			gotLines, wantLines := strings.SplitAfter(got, "\n"), strings.SplitAfter(want, "\n")
+			if strings.HasPrefix(filepath.Base(trace), "fdr") {
+				// llvm-xray has threads in the order of a hash table.
+				slices.Sort(gotLines)
+				slices.Sort(wantLines)
+			}
+			if diff := cmp.Diff(wantLines, gotLines); diff != "" {
+				t.Errorf("llvm-xray (-) and this package (+) differ:\n%s", diff)
+			}
+		})
+	}
+}
+
+// corpus returns the outputs of llvm-xray whose names end so, by the paths of
+// the traces that they are of.
+func corpus(t *testing.T, suffix string) map[string]string {
+	dir := os.Getenv("XRAY_CORPUS")
+	if dir == "" {
+		t.Skip("XRAY_CORPUS names no folder of traces")
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "samples/outputs/*"+suffix))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no outputs %s in XRAY_CORPUS (%v)", suffix, err)
+	}
+	outputs := map[string]string{}
+	for _, path := range paths {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := strings.TrimSuffix(filepath.Base(path), suffix) + ".xray"
+		outputs[filepath.Join(dir, "samples/traces", trace)] = string(text)
+	}
+	return outputs
+}
+
+// writeTrace runs a trace file through a writer.
+func writeTrace[W blockWriter](t *testing.T, open func(io.Writer, Options) W, path string, order reader.Order) string {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	var out strings.Builder
+	w := open(&out, Options{Header: trace.Header(0)})
+	for b, err := range trace.Blocks(order) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Block(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
