@@ -1,0 +1,33 @@
+package symbolize
+
+import (
+	"strings"
+
+	"github.com/ianlancetaylor/demangle"
+)
+
+// Demangle turns a linkage name of C++ or Rust into the one of the source, in
+// the style of LLVM. Other names stay as they are.
+func Demangle(linkage string) string {
+	if !strings.HasPrefix(linkage, "_R") && !strings.HasPrefix(strings.TrimLeft(linkage, "_"), "Z") || linkage[0] != '_' {
+		return linkage
+	}
+	if name, ok := demangleFast(linkage); ok {
+		return name
+	}
+	return demangleFully(linkage)
+}
+
+func demangleFully(linkage string) string {
+	name := linkage
+	// A name that does not demangle is best shown as it is.
+	_ = guard(func() error {
+		const maxLength = 16 // as a power of 2
+		s, err := demangle.ToString(linkage, demangle.LLVMStyle, demangle.MaxLength(maxLength))
+		if err == nil {
+			name = s
+		}
+		return nil
+	})
+	return name
+}

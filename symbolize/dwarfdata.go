@@ -1,0 +1,225 @@
+package symbolize
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+)
+
+// cursor reads DWARF data. After the first read beyond the end, bad is set and
+// all reads give zero.
+type cursor struct {
+	b     []byte
+	order binary.ByteOrder
+	bad   bool
+}
+
+func (c *cursor) take(n uint64) []byte {
+	if n > uint64(len(c.b)) {
+		c.bad, c.b = true, nil
+		return nil
+	}
+	b := c.b[:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *cursor) uint(size int) uint64 {
+	b := c.take(uint64(size))
+	if b == nil {
+		return 0
+	}
+	return readUint(c.order, b, size)
+}
+
+// offset reads an offset into a section, of 4 or in 64-bit DWARF 8 bytes.
+func (c *cursor) offset(wide bool) uint64 {
+	if wide {
+		return c.uint(8)
+	}
+	return c.uint(4)
+}
+
+// uleb reads an unsigned LEB128 number.
+func (c *cursor) uleb() uint64 {
+	if len(c.b) > 0 && c.b[0] < 0x80 { // nearly all
+		v := uint64(c.b[0])
+		c.b = c.b[1:]
+		return v
+	}
+	var v uint64
+	for shift := uint(0); ; shift += 7 {
+		b := c.take(1)
+		if b == nil {
+			return 0
+		}
+		v |= uint64(b[0]&0x7F) << shift
+		if b[0] < 0x80 {
+			return v
+		}
+	}
+}
+
+// sleb reads a signed LEB128 number.
+func (c *cursor) sleb() int64 {
+	var v int64
+	for shift := uint(0); ; {
+		b := c.take(1)
+		if b == nil {
+			return 0
+		}
+		v |= int64(b[0]&0x7F) << shift
+		shift += 7
+		if b[0] < 0x80 {
+			if b[0]&0x40 != 0 && shift < 64 {
+				v |= -1 << shift
+			}
+			return v
+		}
+	}
+}
+
+// cstring reads up to a zero byte.
+func (c *cursor) cstring() []byte {
+	i := bytes.IndexByte(c.b, 0)
+	if i < 0 {
+		c.bad, c.b = true, nil
+		return nil
+	}
+	b := c.b[:i]
+	c.b = c.b[i+1:]
+	return b
+}
+
+// Forms of attribute values, from the DWARF 5 standard, section 7.5.6, and the
+// extensions that GNU and LLVM write.
+const (
+	formAddr          = 0x01
+	formBlock2        = 0x03
+	formBlock4        = 0x04
+	formData2         = 0x05
+	formData4         = 0x06
+	formData8         = 0x07
+	formString        = 0x08
+	formBlock         = 0x09
+	formBlock1        = 0x0a
+	formData1         = 0x0b
+	formFlag          = 0x0c
+	formSdata         = 0x0d
+	formStrp          = 0x0e
+	formUdata         = 0x0f
+	formRefAddr       = 0x10
+	formRef1          = 0x11
+	formRef2          = 0x12
+	formRef4          = 0x13
+	formRef8          = 0x14
+	formRefUdata      = 0x15
+	formSecOffset     = 0x17
+	formExprloc       = 0x18
+	formFlagPresent   = 0x19
+	formStrx          = 0x1a
+	formAddrx         = 0x1b
+	formStrpSup       = 0x1d
+	formData16        = 0x1e
+	formLineStrp      = 0x1f
+	formRefSig8       = 0x20
+	formImplicitConst = 0x21
+	formLoclistx      = 0x22
+	formRnglistx      = 0x23
+	formStrx1         = 0x25
+	formStrx2         = 0x26
+	formStrx3         = 0x27
+	formStrx4         = 0x28
+	formAddrx1        = 0x29
+	formAddrx2        = 0x2a
+	formAddrx3        = 0x2b
+	formAddrx4        = 0x2c
+	formGNUAddrIndex  = 0x1f01
+	formGNUStrIndex   = 0x1f02
+)
+
+// value is an attribute value. Strings in other sections stay offsets until
+// they are wanted.
+type value struct {
+	form   uint64
+	n      uint64
+	inline []byte
+}
+
+// form reads a value of the given form. A form that is not known makes the rest
+// unreadable.
+func (c *cursor) form(form uint64, wide bool, addressSize int) value {
+	v := value{form: form}
+	switch form {
+	case formFlagPresent, formImplicitConst:
+	case formData1, formFlag, formRef1, formStrx1, formAddrx1:
+		v.n = c.uint(1)
+	case formData2, formRef2, formStrx2, formAddrx2:
+		v.n = c.uint(2)
+	case formStrx3, formAddrx3:
+		c.take(3)
+	case formData4, formRef4, formStrx4, formAddrx4:
+		v.n = c.uint(4)
+	case formData8, formRef8, formRefSig8:
+		v.n = c.uint(8)
+	case formData16:
+		c.take(16)
+	case formAddr:
+		if addressSize != 2 && addressSize != 4 && addressSize != 8 {
+			c.bad = true
+			break
+		}
+		v.n = c.uint(addressSize)
+	case formUdata, formRefUdata, formStrx, formAddrx, formLoclistx, formRnglistx, formGNUAddrIndex, formGNUStrIndex:
+		v.n = c.uleb()
+	case formSdata:
+		v.n = uint64(c.sleb())
+	case formStrp, formLineStrp, formSecOffset, formRefAddr, formStrpSup:
+		v.n = c.offset(wide)
+	case formString:
+		v.inline = c.cstring()
+	case formBlock, formExprloc:
+		c.take(c.uleb())
+	case formBlock1:
+		c.take(c.uint(1))
+	case formBlock2:
+		c.take(c.uint(2))
+	case formBlock4:
+		c.take(c.uint(4))
+	default:
+		c.bad = true
+	}
+	return v
+}
+
+// text resolves a string value. Strings by index belong to split units, and are
+// not resolved.
+func (v value) text(strs lineStrings) string {
+	switch v.form {
+	case formString:
+		return string(v.inline)
+	case formLineStrp:
+		return strs.lineString(v.n)
+	case formStrp:
+		return strs.debugString(v.n)
+	}
+	return ""
+}
+
+// joinPath makes name relative to dir unless it is absolute. It leaves "..",
+// whose meaning depends on symbolic links of the machine that compiled.
+func joinPath(dir, name string) string {
+	name = strings.TrimPrefix(name, "./")
+	if dir == "" || isAbsolute(name) {
+		return name
+	}
+	if name == "" || name == "." {
+		return dir
+	}
+	return strings.TrimSuffix(dir, "/") + "/" + name
+}
+
+// isAbsolute also knows the absolute paths of cross compilers on Windows.
+func isAbsolute(p string) bool {
+	return strings.HasPrefix(p, "/") || strings.HasPrefix(p, `\`) || len(p) > 2 && p[1] == ':' && (p[2] == '\\' || p[2] == '/')
+}

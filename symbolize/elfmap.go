@@ -1,0 +1,126 @@
+package symbolize
+
+import (
+	"debug/elf"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+const mapSection = "xray_instr_map"
+
+// errNoMap is for ELF files that were built without instrumentation.
+var errNoMap = errors.New("no " + mapSection + " section; was it built with -fxray-instrument, or stripped of it?")
+
+// readMap decodes the instrumentation map. Object files have a section for each
+// function, or for each text section; linked files have one.
+func (o *object) readMap() (*Map, error) {
+	m := &Map{Machine: o.f.Machine, Class: o.f.Class, ByteOrder: o.f.ByteOrder}
+	found := false
+	for i, s := range o.f.Sections {
+		if s.Name != mapSection {
+			continue
+		}
+		found = true
+		if err := o.readSleds(m, &section{o: o, s: s, index: i}); err != nil {
+			return nil, err
+		}
+	}
+	if !found {
+		return nil, errNoMap
+	}
+	return m, nil
+}
+
+// readSleds appends the sleds and functions of one section to the map.
+func (o *object) readSleds(m *Map, s *section) error {
+	data, err := s.bytes()
+	if err != nil {
+		return err
+	}
+	size := 4 * o.word
+	if len(data)%size != 0 {
+		return fmt.Errorf("section %s: %d bytes are not a whole number of %d-byte sleds", s.s.Name, len(data), size)
+	}
+	if !o.relocatable() && hasAbsolute(data, size, o.word) {
+		if err := o.relocateDynamic(s); err != nil {
+			return err
+		}
+	}
+	if len(m.Sleds) == 0 {
+		m.Sleds = make([]Sled, 0, len(data)/size)
+	}
+	for at := 0; at < len(data); at += size {
+		e := data[at:][:size]
+		sled := Sled{
+			Kind:             SledKind(e[2*o.word]),
+			AlwaysInstrument: e[2*o.word+1] != 0,
+			Version:          e[2*o.word+2],
+		}
+		if sled.Kind > TypedEvent {
+			return fmt.Errorf("section %s: offset %#x: sled kind %d is not known", s.s.Name, at, sled.Kind)
+		}
+		address, function := o.uint(e, o.word), o.uint(e[o.word:], o.word)
+		if sled.Version >= 2 {
+			here := o.base[s.index] + uint64(at)
+			address += here
+			function += here + uint64(o.word)
+		}
+		if o.word == 4 {
+			address, function = uint64(uint32(address)), uint64(uint32(function))
+		}
+		var ok1, ok2 bool
+		sled.Address, ok1 = o.unplace(address)
+		sled.Function, ok2 = o.unplace(function)
+		if !ok1 || !ok2 {
+			return fmt.Errorf("section %s: offset %#x: the sled points outside of every section", s.s.Name, at)
+		}
+		n := len(m.Functions)
+		if n == 0 || m.Functions[n-1].key != function {
+			if n == math.MaxInt32 {
+				return fmt.Errorf("section %s: more functions than ids", s.s.Name)
+			}
+			n++
+			m.Functions = append(m.Functions, Function{ID: reader.FuncID(n), Address: sled.Function, key: function})
+		}
+		sled.ID = reader.FuncID(n)
+		m.Sleds = append(m.Sleds, sled)
+	}
+	return nil
+}
+
+// hasAbsolute reports whether any sled holds addresses, not distances.
+func hasAbsolute(data []byte, size, word int) bool {
+	for at := 0; at < len(data); at += size {
+		if data[at+2*word+2] < 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// notELF explains the formats that users may take for what this package reads.
+func notELF(head []byte) error {
+	has := func(magic string) bool { return len(head) >= len(magic) && string(head[:len(magic)]) == magic }
+	switch {
+	case has("\xcf\xfa\xed\xfe"), has("\xce\xfa\xed\xfe"), has("\xfe\xed\xfa\xcf"), has("\xfe\xed\xfa\xce"), has("\xca\xfe\xba\xbe"):
+		return errors.New("Mach-O files are not supported; give an ELF file, or the map that `llvm-xray extract` prints for this one")
+	case has("!<arch>\n"):
+		return errors.New("a static library has no ids; give the program that it is linked into")
+	case has("MZ"):
+		return errors.New("a Windows program; XRay supports ELF only")
+	}
+	for _, c := range head {
+		if c == 0 {
+			return errors.New("neither an ELF file nor a YAML instrumentation map; is this the trace itself?")
+		}
+	}
+	return nil
+}
+
+// isELF reports whether the bytes start an ELF file.
+func isELF(head []byte) bool {
+	return len(head) >= len(elf.ELFMAG) && string(head[:len(elf.ELFMAG)]) == elf.ELFMAG
+}

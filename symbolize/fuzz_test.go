@@ -1,0 +1,247 @@
+package symbolize
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"io"
+	"runtime"
+	"testing"
+)
+
+// exercise does with a file all that the package can do.
+func exercise(data []byte) {
+	t := new(Table)
+	if t.read(bytes.NewReader(data), int64(len(data))) != nil {
+		return
+	}
+	t.Locate()
+	WriteYAML(io.Discard, t.Map(), t)
+	WriteCSV(io.Discard, t.Map(), t)
+	for _, f := range t.Map().Functions {
+		Label(t, f.ID)
+		Location(t, f.ID)
+	}
+}
+
+// seeds are small files of all kinds.
+func seeds(t testing.TB) [][]byte {
+	all := [][]byte{
+		absolute(binary.LittleEndian, elf.ELFCLASS64, elf.EM_AARCH64, 0, false),
+		absolute(binary.LittleEndian, elf.ELFCLASS32, elf.EM_ARM, 0, true),
+		absolute(binary.BigEndian, elf.ELFCLASS64, elf.EM_S390, 1, false),
+		[]byte("---\n- { id: 1, address: 0x10, function: 0x10, kind: function-enter, always-instrument: true, function-name: 'f()', version: 2 }\n...\n"),
+	}
+	return append(all, debugObject())
+}
+
+// debugObject makes a linked file with a map, symbols and line tables of
+// versions 4 and 5, without a compiler.
+func debugObject() []byte {
+	order := binary.LittleEndian
+	sled := func(at, f uint64) []byte {
+		return sledBytes(order, 8, f-0x2000-at, f-0x2000-at-8, Entry, 1, 2)
+	}
+	sleds := append(sled(0, 0x1000), sled(32, 0x1040)...)
+	symbol := func(name uint32, address, size uint64) []byte {
+		b := order.AppendUint32(nil, name)
+		b = append(b, byte(elf.STT_FUNC), 0, 1, 0)
+		return append(b, words(order, 8, address, size)...)
+	}
+	symbols := append(append(symbol(0, 0, 0), symbol(1, 0x1000, 0x40)...), symbol(8, 0x1040, 0x40)...)
+	lines := lineTableBytes(4, []byte("inc\x00\x00a.cc\x00\x01\x00\x00\x00"), []row{{address: 0x1000, line: 4}, {address: 0x1040}})
+	lines = append(lines, lineTableBytes(5, []byte("\x01\x01\x1f\x01\x00\x00\x00\x00\x02\x01\x08\x02\x0b\x02a.cc\x00\x00b.cc\x00\x00"),
+		[]row{{address: 0x1040, line: 9}, {address: 0x1080}})...)
+	info := []byte("\x00\x00\x00\x00\x04\x00\x00\x00\x00\x00\x08\x01\x00\x00\x00\x00/src\x00")
+	info[0] = byte(len(info) - 4)
+	return testELF(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
+		testSection{name: ".text", kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, address: 0x1000, data: make([]byte, 0x80)},
+		testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, address: 0x2000, data: sleds},
+		testSection{name: ".symtab", kind: elf.SHT_SYMTAB, link: 4, data: symbols},
+		testSection{name: ".strtab", kind: elf.SHT_STRTAB, data: []byte("\x00_Z1fv\x00\x00g\x00")},
+		testSection{name: ".debug_line", kind: elf.SHT_PROGBITS, data: lines},
+		testSection{name: ".debug_line_str", kind: elf.SHT_PROGBITS, data: []byte("/dir\x00")},
+		testSection{name: ".debug_info", kind: elf.SHT_PROGBITS, data: info},
+		testSection{name: ".debug_abbrev", kind: elf.SHT_PROGBITS, data: []byte("\x01\x11\x00\x10\x17\x1b\x08\x00\x00\x00")},
+		testSection{name: ".note.gnu.build-id", kind: elf.SHT_NOTE, data: []byte("\x04\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00GNU\x00\xab\xcd\x00\x00")},
+	)
+}
+
+// lineTableBytes encodes a line table with its length.
+func lineTableBytes(version uint16, lists []byte, rows []row) []byte {
+	order := binary.LittleEndian
+	var b tableBuilder
+	b.sequence(rows)
+	header := []byte{1, 1, 1, 0xFD, 12, 13, 0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1}
+	header = append(header, lists...)
+	body := order.AppendUint16(nil, version)
+	if version == 5 {
+		body = append(body, 8, 0)
+	}
+	body = order.AppendUint32(body, uint32(len(header)))
+	body = append(append(body, header...), b.program...)
+	return append(order.AppendUint32(nil, uint32(len(body))), body...)
+}
+
+// Where several tables describe an address, the first one counts, whichever
+// worker comes first.
+func TestFirstTableWins(t *testing.T) {
+	var lines []byte
+	for i := range uint64(200) {
+		lines = append(lines, lineTableBytes(4, []byte("\x00/a.cc\x00\x00\x00\x00\x00"), []row{{address: 0x1000, line: 1 + i}, {address: 0x1040}})...)
+	}
+	data := testELF(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
+		testSection{name: ".debug_line", kind: elf.SHT_PROGBITS, data: lines})
+	o, err := newObject(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		got, err := o.findLines([]uint64{0x1000}, []uint64{0x1040})
+		if want := (location{"/a.cc", 1, 0}); err != nil || got[0] != want {
+			t.Fatalf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+// A list of 2^40 files that take no space each ends at once.
+func TestEndlessFileList(t *testing.T) {
+	table := &lineTable{order: binary.LittleEndian, version: 5, lists: []byte("\x00\x00\x01\x01\x19\x80\x80\x80\x80\x80\x20")}
+	if got := table.path(1<<39, new(lineReader)); got != "" {
+		t.Errorf("path %q", got)
+	}
+}
+
+// The seed that the fuzzers start from works.
+func TestDebugObject(t *testing.T) {
+	data := debugObject()
+	table := new(Table)
+	if err := table.read(bytes.NewReader(data), int64(len(data))); err != nil {
+		t.Fatal(err)
+	}
+	if err := table.Locate(); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []Symbol{
+		{Name: "f()", Linkage: "_Z1fv", File: "/src/inc/a.cc", Line: 4, Address: 0x1000},
+		{Name: "g", Linkage: "g", File: "/dir/b.cc", Line: 9, Address: 0x1040},
+	} {
+		if got, _ := table.Func(table.Map().Functions[i].ID); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	if got := table.Object().BuildID; got != "abcd" {
+		t.Errorf("build id %q", got)
+	}
+}
+
+// Every prefix and every changed byte of a file is taken or refused, in memory
+// that the size of the file bounds.
+func TestCorruption(t *testing.T) {
+	for _, seed := range seeds(t) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for n := range seed {
+			exercise(seed[:n])
+		}
+		data := bytes.Clone(seed)
+		tries := len(seed)
+		for i := range data {
+			for _, c := range []byte{0, 1, 0x7F, 0x80, 0xFF, data[i] + 1, data[i] ^ 0x10} {
+				data[i] = c
+				exercise(data)
+				tries++
+			}
+			data[i] = seed[i]
+		}
+		runtime.ReadMemStats(&after)
+		if per := (after.TotalAlloc - before.TotalAlloc) / uint64(tries); per > 4<<20 {
+			t.Errorf("%d bytes allocated for each file of %d bytes", per, len(seed))
+		}
+	}
+}
+
+// A small file that names a million functions by the ends of one long string
+// does not get memory for each.
+func TestSharedStrings(t *testing.T) {
+	const functions, length = 4_000, 100_000
+	order := binary.LittleEndian
+	var sleds, symbols []byte
+	for i := range uint64(functions) {
+		sleds = append(sleds, sledBytes(order, 8, 0x1000+i, 0x1000+i, Entry, 1, 1)...)
+		symbols = order.AppendUint32(symbols, uint32(1+i))
+		symbols = append(symbols, byte(elf.STT_FUNC), 0, 1, 0)
+		symbols = append(symbols, words(order, 8, 0x1000+i, 1)...)
+	}
+	data := testELF(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
+		testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, address: 0x9000, data: sleds},
+		testSection{name: ".symtab", kind: elf.SHT_SYMTAB, link: 3, data: symbols},
+		testSection{name: ".strtab", kind: elf.SHT_STRTAB, data: append(bytes.Repeat([]byte("x"), length), 0)})
+	table := new(Table)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := table.read(bytes.NewReader(data), int64(len(data))); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := len(Label(table, functions)); got != length-functions {
+		t.Errorf("the last name has %d bytes", got)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > 16<<20 {
+		t.Errorf("%d bytes allocated for a file of %d", got, len(data))
+	}
+}
+
+func FuzzLoad(f *testing.F) {
+	for _, s := range seeds(f) {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) { exercise(data) })
+}
+
+func FuzzYAMLMap(f *testing.F) {
+	f.Add([]byte("---\n- { id: 1, address: 0x10, function: 0x10, kind: function-enter, always-instrument: true, function-name: 'f()', version: 2 }\n...\n"))
+	f.Add([]byte("- id: 1\n  address: 16\n  function: 16\n  kind: tail-exit\n  always-instrument: no\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fast := newMapBuilder()
+		if !fast.scan(data) {
+			return
+		}
+		// What the fast path takes, the YAML parser takes in the same way.
+		slow := newMapBuilder()
+		if err := guard(func() error { return slow.parse(data) }); err != nil {
+			t.Fatalf("only the fast path takes %q: %v", data, err)
+		}
+		if a, b := len(fast.m.Sleds), len(slow.m.Sleds); a != b {
+			t.Fatalf("%d sleds and %d in %q", a, b, data)
+		}
+		for i := range fast.m.Sleds {
+			if fast.m.Sleds[i] != slow.m.Sleds[i] {
+				t.Fatalf("%+v and %+v in %q", fast.m.Sleds[i], slow.m.Sleds[i], data)
+			}
+		}
+		for i := range fast.m.Functions {
+			if fast.m.Functions[i] != slow.m.Functions[i] {
+				t.Fatalf("%+v and %+v in %q", fast.m.Functions[i], slow.m.Functions[i], data)
+			}
+		}
+	})
+}
+
+func FuzzLineTable(f *testing.F) {
+	var b tableBuilder
+	b.sequence([]row{{address: 0x1000, line: 4}, {address: 0x1040}})
+	f.Add([]byte("\x05\x00\x08\x00\x20\x00\x00\x00\x01\x01\x01\xfd\x0c\x0d\x00\x01\x01\x01\x01\x00\x00\x00\x01\x00\x00\x01\x01\x01\x1f\x01\x00\x00\x00\x00\x02\x01\x08\x02\x0b\x01a\x00\x00"+string(b.program)), false)
+	f.Fuzz(func(t *testing.T, data []byte, wide bool) {
+		table, err := parseLineTable(data, binary.LittleEndian, wide, 8)
+		if err != nil {
+			return
+		}
+		s := seeker{
+			wanted: wanted{starts: []uint64{1, 0x1000, 0x1008}, ends: []uint64{0x1000, 0x1008, 0x2000}},
+			report: func(_ int, r row) { table.path(r.file, new(lineReader)) },
+		}
+		table.run(&s)
+		table.path(1, new(lineReader))
+	})
+}

@@ -1,0 +1,326 @@
+package symbolize
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Codes of DWARF line tables, from the DWARF 5 standard, sections 6.2 and 7.22.
+const (
+	lnsCopy             = 1
+	lnsAdvancePC        = 2
+	lnsAdvanceLine      = 3
+	lnsSetFile          = 4
+	lnsSetColumn        = 5
+	lnsConstAddPC       = 8
+	lnsFixedAdvancePC   = 9
+	lneEndSequence      = 1
+	lneSetAddress       = 2
+	lnctPath            = 1
+	lnctDirectoryIndex  = 2
+	lastStandardVersion = 5
+)
+
+var errLineHeader = errors.New("damaged header")
+
+// lineTable is the header of one line table.
+type lineTable struct {
+	order       binary.ByteOrder
+	version     uint16
+	wide        bool // 64-bit DWARF
+	addressSize int
+	minInst     uint64
+	lineBase    int64
+	lineRange   uint64
+	opcodeBase  int
+	operands    []byte // number of operands of the standard opcodes
+	lists       []byte // directories and files, in the form of the version
+	program     []byte
+}
+
+// parseLineTable splits a line table. body is all that follows the unit length.
+func parseLineTable(body []byte, order binary.ByteOrder, wide bool, addressSize int) (*lineTable, error) {
+	t := &lineTable{order: order, wide: wide, addressSize: addressSize}
+	c := cursor{b: body, order: order}
+	t.version = uint16(c.uint(2))
+	if c.bad || t.version < 2 || t.version > lastStandardVersion {
+		return nil, fmt.Errorf("version %d is not known", t.version)
+	}
+	if t.version >= 5 {
+		t.addressSize = int(c.uint(1))
+		c.uint(1) // size of segment selectors
+	}
+	length := c.offset(wide)
+	if c.bad || length > uint64(len(c.b)) {
+		return nil, errLineHeader
+	}
+	t.program = c.b[length:]
+	c.b = c.b[:length]
+	t.minInst = c.uint(1)
+	if t.version >= 4 {
+		c.uint(1) // operations per instruction: 1 but for VLIW tables that no compiler writes
+	}
+	c.uint(1) // is_stmt, which does not matter here
+	t.lineBase = int64(int8(c.uint(1)))
+	t.lineRange = c.uint(1)
+	t.opcodeBase = int(c.uint(1))
+	if c.bad || t.opcodeBase == 0 {
+		return nil, errLineHeader
+	}
+	t.operands = c.take(uint64(t.opcodeBase - 1))
+	if c.bad || t.lineRange == 0 && t.opcodeBase < 256 {
+		return nil, errLineHeader
+	}
+	t.lists = c.b
+	return t, nil
+}
+
+// row is one row of a line table.
+type row struct {
+	address uint64
+	file    uint64
+	line    uint64
+	column  uint64
+}
+
+// wanted are the addresses to find rows for: sorted and distinct. The function
+// at starts[i] ends before ends[i].
+type wanted struct {
+	starts, ends []uint64
+	// first is below every address that a linker gives to code that it keeps; it
+	// sets the address of what it drops to 0.
+	first uint64
+}
+
+// seeker watches the rows of a line table go by and reports those that describe
+// a wanted address.
+//
+// An address gets the first row that starts right there, which is the line that
+// opens the function, or else the row that it is in. Rows of line 0, which stand
+// for code that no line of the source made, and are what optimised programs have
+// at their sleds, do not count: if there are no others, the next row of the
+// function counts that has a line.
+type seeker struct {
+	wanted
+	report func(i int, r row)
+
+	next   int // index of the first address not yet passed
+	target uint64
+	prev   row
+	// within is set while rows of one sequence follow each other.
+	within bool
+	atNext row // first row with a line that is exactly at the next address
+}
+
+func (s *seeker) aim(next int) {
+	s.next, s.target, s.atNext = next, math.MaxUint64, row{}
+	if next < len(s.starts) {
+		s.target = s.starts[next]
+	}
+}
+
+// row takes the next row. It is called for every row of the program, and is
+// short so that it is inlined.
+func (s *seeker) row(r row) {
+	if r.address < s.target && s.within && r.address >= s.prev.address {
+		s.prev = r
+		return
+	}
+	s.match(r, false)
+}
+
+func (s *seeker) match(r row, end bool) {
+	if end && !s.within {
+		return
+	}
+	if !s.within {
+		i, _ := slices.BinarySearch(s.starts, r.address)
+		if r.address < s.first {
+			i = len(s.starts)
+		}
+		s.aim(i)
+		s.within = true
+	} else if r.address < s.prev.address {
+		// Addresses must ascend. What does not is damage, or dropped code whose
+		// address was set close to the end of memory; the sequence is over.
+		s.aim(len(s.starts))
+	}
+	for r.address > s.target {
+		switch {
+		case s.atNext.line != 0:
+			s.report(s.next, s.atNext)
+		case s.prev.line != 0:
+			s.report(s.next, s.prev)
+		case end || r.address >= s.ends[s.next]:
+			// The function has no line at all.
+		case r.line != 0:
+			s.report(s.next, r)
+		default:
+			s.prev.line = 0
+			s.prev.address = r.address
+			return
+		}
+		s.aim(s.next + 1)
+	}
+	if r.address == s.target && r.line != 0 && s.atNext.line == 0 && !end {
+		s.atNext = r
+	}
+	s.prev = r
+}
+
+// run executes the program of the table, up to its end or its first fault.
+func (t *lineTable) run(s *seeker) {
+	// What each special opcode adds, precomputed.
+	var addPC [256]uint64
+	var addLine [256]int64
+	for op := t.opcodeBase; op < 256; op++ {
+		n := uint64(op - t.opcodeBase)
+		addPC[op] = n / t.lineRange * t.minInst
+		addLine[op] = t.lineBase + int64(n%t.lineRange)
+	}
+	c := cursor{b: t.program, order: t.order}
+	start := row{file: 1, line: 1}
+	r := start
+	s.within = false
+	for len(c.b) > 0 && !c.bad {
+		op := int(c.b[0])
+		c.b = c.b[1:]
+		if op >= t.opcodeBase {
+			r.address += addPC[op]
+			r.line = uint64(int64(r.line) + addLine[op])
+			s.row(r)
+			continue
+		}
+		switch op {
+		case 0:
+			body := c.take(c.uleb())
+			if len(body) == 0 {
+				continue
+			}
+			switch body[0] {
+			case lneEndSequence:
+				s.match(r, true)
+				s.within = false
+				r = start
+			case lneSetAddress:
+				size := len(body) - 1
+				if size == 1 || size == 2 || size == 4 || size == 8 {
+					r.address = readUint(t.order, body[1:], size)
+				}
+			}
+		case lnsCopy:
+			s.row(r)
+		case lnsAdvancePC:
+			r.address += c.uleb() * t.minInst
+		case lnsAdvanceLine:
+			r.line = uint64(int64(r.line) + c.sleb())
+		case lnsSetFile:
+			r.file = c.uleb()
+		case lnsSetColumn:
+			r.column = c.uleb()
+		case lnsConstAddPC:
+			r.address += addPC[255]
+		case lnsFixedAdvancePC:
+			r.address += c.uint(2)
+		default: // opcodes without an effect on what is kept, or from the future
+			for range t.operands[op-1] {
+				c.uleb()
+			}
+		}
+	}
+}
+
+// lineStrings resolves what line tables say about strings.
+type lineStrings interface {
+	lineString(offset uint64) string // in .debug_line_str
+	debugString(offset uint64) string
+}
+
+// path returns the path of a file as far as the table has it. Before DWARF 5 it
+// may be relative to the directory of compilation, which the table lacks.
+func (t *lineTable) path(file uint64, strs lineStrings) string {
+	if t.version >= 5 {
+		return t.path5(file, strs)
+	}
+	c := cursor{b: t.lists, order: t.order}
+	dirs := c
+	for len(c.cstring()) > 0 {
+	}
+	for i := uint64(1); !c.bad; i++ {
+		name := c.cstring()
+		if len(name) == 0 {
+			break
+		}
+		dir := c.uleb()
+		c.uleb() // time
+		c.uleb() // size
+		if i != file || c.bad {
+			continue
+		}
+		for j := uint64(1); dir > 0 && !dirs.bad; j++ {
+			d := dirs.cstring()
+			if len(d) == 0 {
+				break
+			}
+			if j == dir {
+				return joinPath(string(d), string(name))
+			}
+		}
+		return string(name)
+	}
+	return ""
+}
+
+func (t *lineTable) path5(file uint64, strs lineStrings) string {
+	c := cursor{b: t.lists, order: t.order}
+	dirs := c
+	t.eachName(&c, strs, func(uint64) bool { return false }, nil)
+	path := ""
+	t.eachName(&c, strs, func(i uint64) bool { return i == file }, func(name string, dir uint64) {
+		base := ""
+		t.eachName(&dirs, strs, func(i uint64) bool { return i == 0 || i == dir }, func(name string, _ uint64) {
+			base = joinPath(base, name)
+		})
+		path = joinPath(base, name)
+	})
+	return path
+}
+
+// eachName walks a list of directories or files of DWARF 5, and calls f for the
+// wanted ones.
+func (t *lineTable) eachName(c *cursor, strs lineStrings, want func(uint64) bool, f func(name string, dir uint64)) {
+	type field struct{ content, form uint64 }
+	var fields []field
+	for range c.uint(1) {
+		fields = append(fields, field{c.uleb(), c.uleb()})
+	}
+	n := c.uleb()
+	if n > uint64(len(c.b)) {
+		// Every real entry takes space; without this, a damaged count of entries
+		// that take none would keep us busy forever.
+		c.bad = true
+		return
+	}
+	for i := uint64(0); i < n && !c.bad; i++ {
+		wanted := want(i)
+		name, dir := "", uint64(0)
+		for _, fd := range fields {
+			v := c.form(fd.form, t.wide, t.addressSize)
+			if !wanted {
+				continue
+			}
+			switch fd.content {
+			case lnctPath:
+				name = v.text(strs)
+			case lnctDirectoryIndex:
+				dir = v.n
+			}
+		}
+		if wanted && !c.bad {
+			f(name, dir)
+		}
+	}
+}

@@ -1,0 +1,302 @@
+package symbolize
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+)
+
+// location is where a function is in the source. The zero value is nowhere.
+type location struct {
+	file         string
+	line, column int32
+}
+
+// hit is a row that was found for an address.
+type hit struct {
+	unit int64 // offset of the line table
+	row  row
+	file string
+	rel  bool // file is relative to the unit's directory of compilation
+}
+
+// lineReader runs all line tables of a file.
+type lineReader struct {
+	o     *object
+	want  wanted
+	line  *section // .debug_line_str
+	debug *section // .debug_str
+
+	mu   sync.Mutex
+	hits []hit // by index in want; unit is -1 where nothing was found
+	err  error
+}
+
+func (l *lineReader) lineString(offset uint64) string  { return l.line.cstring(offset) }
+func (l *lineReader) debugString(offset uint64) string { return l.debug.cstring(offset) }
+
+// lineUnit is a line table on its way to a worker.
+type lineUnit struct {
+	offset int64
+	wide   bool
+	body   []byte
+}
+
+// findLines finds the source of the functions that start at the given addresses,
+// which must be sorted and distinct. Where line tables are damaged it returns
+// what the others say, and an error.
+func (o *object) findLines(starts, ends []uint64) ([]location, error) {
+	l := &lineReader{
+		o:     o,
+		want:  wanted{starts: starts, ends: ends},
+		line:  o.section(".debug_line_str"),
+		debug: o.section(".debug_str"),
+		hits:  make([]hit, len(starts)),
+	}
+	if !o.relocatable() {
+		// Linkers set the addresses of dropped functions to 0. Real ones are there
+		// only when the text section is.
+		if text := o.f.Section(".text"); text == nil || text.Addr != 0 {
+			l.want.first = 1
+		}
+	}
+	for i := range l.hits {
+		l.hits[i].unit = -1
+	}
+	s := o.section(".debug_line")
+	if s == nil || len(starts) == 0 {
+		return make([]location, len(starts)), nil
+	}
+	err := l.run(s)
+	dirs, dirErr := l.compilationDirs()
+	result := make([]location, len(starts))
+	for i, h := range l.hits {
+		if h.unit < 0 {
+			continue
+		}
+		if h.rel {
+			h.file = joinPath(dirs[h.unit], h.file)
+		}
+		// Lines and columns beyond 31 bits are damage.
+		if h.row.line>>31 == 0 && h.row.column>>31 == 0 {
+			result[i] = location{h.file, int32(h.row.line), int32(h.row.column)}
+		}
+	}
+	return result, errors.Join(err, l.err, dirErr)
+}
+
+// run hands the line tables of a section to workers.
+func (l *lineReader) run(s *section) error {
+	r, err := s.open()
+	if err != nil {
+		return err
+	}
+	workers := min(runtime.GOMAXPROCS(0), 8)
+	units := make(chan lineUnit, workers)
+	free := make(chan []byte, 3*workers)
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() { l.work(units, free) })
+	}
+	err = l.dispatch(bufio.NewReaderSize(r, 64<<10), s.s.Size, units, free)
+	close(units)
+	wg.Wait()
+	if err != nil {
+		return fmt.Errorf("section .debug_line: %w", err)
+	}
+	return nil
+}
+
+// dispatch cuts the section into line tables.
+func (l *lineReader) dispatch(r io.Reader, size uint64, units chan<- lineUnit, free <-chan []byte) error {
+	for at := uint64(0); at+4 <= size; {
+		u := lineUnit{offset: int64(at)}
+		length, wide, err := readUnitLength(r, l.o)
+		if err != nil {
+			return err
+		}
+		at += 4
+		if wide {
+			at += 8
+		}
+		if at > size || length > size-at {
+			return fmt.Errorf("table at %#x: %d bytes go beyond the section", u.offset, length)
+		}
+		at += length
+		u.wide = wide
+		select {
+		case u.body = <-free:
+		default:
+		}
+		if u.body, err = readN(u.body, r, length); err != nil {
+			return fmt.Errorf("table at %#x: %w", u.offset, noEOF(err))
+		}
+		if length > 0 {
+			units <- u
+		}
+	}
+	return nil
+}
+
+// readUnitLength reads the initial length of a DWARF unit.
+func readUnitLength(r io.Reader, o *object) (length uint64, wide bool, err error) {
+	var b [8]byte
+	if _, err := io.ReadFull(r, b[:4]); err != nil {
+		return 0, false, noEOF(err)
+	}
+	length = o.uint(b[:], 4)
+	if length != 0xFFFFFFFF {
+		return length, false, nil
+	}
+	if _, err := io.ReadFull(r, b[:]); err != nil {
+		return 0, false, noEOF(err)
+	}
+	return o.uint(b[:], 8), true, nil
+}
+
+// work runs line tables until there are no more.
+func (l *lineReader) work(units <-chan lineUnit, free chan<- []byte) {
+	var found []hit
+	var index []int
+	s := seeker{wanted: l.want}
+	for u := range units {
+		found, index = found[:0], index[:0]
+		t, err := parseLineTable(u.body, l.o.f.ByteOrder, u.wide, l.o.word)
+		if err == nil {
+			s.report = func(i int, r row) {
+				found = append(found, hit{unit: u.offset, row: r})
+				index = append(index, i)
+			}
+			t.run(&s)
+			l.resolve(t, found)
+		}
+		l.mu.Lock()
+		if err != nil && l.err == nil {
+			l.err = fmt.Errorf("section .debug_line: table at %#x: %w", u.offset, err)
+		}
+		for j, i := range index {
+			// Several tables describe a function that the linker found to be the
+			// same in several units; the first one wins, whoever ran it.
+			if old := &l.hits[i]; old.unit < 0 || u.offset < old.unit {
+				*old = found[j]
+			}
+		}
+		l.mu.Unlock()
+		select {
+		case free <- u.body:
+		default:
+		}
+	}
+}
+
+// resolve fills in the files of the rows that one table gave.
+func (l *lineReader) resolve(t *lineTable, found []hit) {
+	paths := make(map[uint64]string)
+	for i := range found {
+		h := &found[i]
+		p, ok := paths[h.row.file]
+		if !ok {
+			p = t.path(h.row.file, l)
+			paths[h.row.file] = p
+		}
+		h.file = p
+		h.rel = t.version < 5 && p != "" && !isAbsolute(p)
+	}
+}
+
+// Attributes of compilation units.
+const (
+	atStmtList = 0x10
+	atCompDir  = 0x1b
+)
+
+// compilationDirs returns, by offset of their line tables, the directories that
+// units with relative paths were compiled in.
+func (l *lineReader) compilationDirs() (map[int64]string, error) {
+	need := false
+	for _, h := range l.hits {
+		need = need || h.unit >= 0 && h.rel
+	}
+	info, abbrev := l.o.section(".debug_info"), l.o.section(".debug_abbrev")
+	if !need || info == nil || abbrev == nil {
+		return nil, nil
+	}
+	dirs := make(map[int64]string)
+	var err error
+	for at := uint64(0); at+4 <= info.s.Size; {
+		// The first entry of a unit and what precedes it fit into this.
+		var b []byte
+		if b, err = info.at(at, 512); err != nil {
+			break
+		}
+		c := cursor{b: b, order: l.o.f.ByteOrder}
+		length, wide := c.uint(4), false
+		if length == 0xFFFFFFFF {
+			length, wide = c.uint(8), true
+		}
+		table, dir, ok := l.unitDir(&c, wide, abbrev)
+		if _, seen := dirs[table]; ok && !seen {
+			dirs[table] = dir
+		}
+		head := uint64(4)
+		if wide {
+			head = 12
+		}
+		if length > info.s.Size-at {
+			break
+		}
+		at += head + length
+	}
+	if err != nil {
+		return dirs, fmt.Errorf("section .debug_info: %w", err)
+	}
+	return dirs, nil
+}
+
+// unitDir reads the header and the first entry of a unit.
+func (l *lineReader) unitDir(c *cursor, wide bool, abbrev *section) (table int64, dir string, ok bool) {
+	const skeletonUnit, splitUnit = 4, 5
+	version := c.uint(2)
+	var offset, addressSize uint64
+	if version >= 5 {
+		kind := c.uint(1)
+		addressSize = c.uint(1)
+		offset = c.offset(wide)
+		if kind == skeletonUnit || kind == splitUnit {
+			c.uint(8) // id
+		}
+	} else {
+		offset = c.offset(wide)
+		addressSize = c.uint(1)
+	}
+	decl, err := abbrev.at(offset, 512)
+	if err != nil || c.bad {
+		return 0, "", false
+	}
+	a := cursor{b: decl, order: c.order}
+	if code := c.uleb(); code == 0 || a.uleb() != code {
+		return 0, "", false
+	}
+	a.uleb()  // tag
+	a.uint(1) // has children
+	for !a.bad && !c.bad {
+		name, form := a.uleb(), a.uleb()
+		if form == formImplicitConst {
+			a.sleb()
+		}
+		if name == 0 && form == 0 {
+			break
+		}
+		v := c.form(form, wide, int(addressSize))
+		switch name {
+		case atStmtList:
+			table, ok = int64(v.n), true
+		case atCompDir:
+			dir = v.text(l)
+		}
+	}
+	return table, dir, ok && dir != ""
+}

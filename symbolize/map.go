@@ -1,0 +1,91 @@
+package symbolize
+
+import (
+	"debug/elf"
+	"encoding/binary"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// SledKind says what a sled does when it is patched. The values are those of
+// the instrumentation map.
+type SledKind uint8
+
+const (
+	Entry        SledKind = iota // at the start of a function
+	Exit                         // in place of a return
+	TailExit                     // before a tail call
+	LogArgsEntry                 // as Entry, and logs the first argument
+	CustomEvent                  // __xray_customevent
+	TypedEvent                   // __xray_typedevent
+)
+
+// String gives the name that YAML maps use.
+func (k SledKind) String() string {
+	if int(k) < len(sledKindNames) {
+		return sledKindNames[k]
+	}
+	return "unknown"
+}
+
+var sledKindNames = [...]string{
+	"function-enter", "function-exit", "tail-exit", "log-args-enter", "custom-event", "typed-event",
+}
+
+func parseSledKind(s string) (SledKind, bool) {
+	i := slices.Index(sledKindNames[:], s)
+	return SledKind(max(i, 0)), i >= 0
+}
+
+// Sled is one entry of an instrumentation map. Addresses are those of the
+// link, or in an object file those within the section.
+type Sled struct {
+	Address          uint64
+	Function         uint64 // where its function starts
+	ID               reader.FuncID
+	Kind             SledKind
+	AlwaysInstrument bool
+	Version          uint8
+}
+
+// Function is a function that has sleds.
+type Function struct {
+	ID      reader.FuncID
+	Address uint64
+	// Name is set only by YAML maps, which store names.
+	Name string
+
+	// key is Address where that is unique; in object files, where every section
+	// starts at 0, the address in the layout that the package chose.
+	key uint64
+}
+
+// Map is an instrumentation map. It must not be changed.
+type Map struct {
+	Sleds     []Sled     // in the order of the map
+	Functions []Function // ordered by ID, without duplicates
+	// Machine, Class and ByteOrder are those of the ELF file; zero for YAML.
+	Machine   elf.Machine
+	Class     elf.Class
+	ByteOrder binary.ByteOrder
+}
+
+// Function returns the function with the given id.
+func (m *Map) Function(id reader.FuncID) (Function, bool) {
+	i, ok := m.index(id)
+	if !ok {
+		return Function{}, false
+	}
+	return m.Functions[i], true
+}
+
+func (m *Map) index(id reader.FuncID) (int, bool) {
+	// Ids nearly always count from 1 without a gap.
+	if i := int(id) - 1; i >= 0 && i < len(m.Functions) && m.Functions[i].ID == id {
+		return i, true
+	}
+	return slices.BinarySearchFunc(m.Functions, id, func(f Function, id reader.FuncID) int {
+		return int(f.ID) - int(id)
+	})
+}

@@ -1,0 +1,337 @@
+package symbolize
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+)
+
+// object is an ELF file whose sections have addresses: those of the link, or in
+// an object file those of a layout chosen here. Sections are read piecewise.
+type object struct {
+	f    *elf.File
+	r    io.ReaderAt
+	size int64 // of the file
+	word int   // bytes of an address: 4 or 8
+
+	// base is the address of each section, by section index; 0 for sections that
+	// are not part of the program's memory.
+	base []uint64
+	// placed lists the sections that an object file was laid out with, by address.
+	placed []int
+	// relocations lists, by section index, the relocation sections of an object
+	// file that are about the section.
+	relocations map[int][]*elf.Section
+	// values holds the address of each symbol of an object file.
+	values []uint64
+}
+
+// layoutStart and layoutGap keep addresses of laid-out sections away from 0 and
+// from each other, so that a small slip of an address does not go unnoticed.
+const (
+	layoutStart = 0x10000
+	layoutGap   = 64
+)
+
+// newObject reads the headers of an ELF file.
+func newObject(r io.ReaderAt, size int64) (*object, error) {
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return nil, err
+	}
+	o := &object{f: f, r: r, size: size, word: 8, base: make([]uint64, len(f.Sections))}
+	if f.Class == elf.ELFCLASS32 {
+		o.word = 4
+	}
+	if f.Type != elf.ET_REL {
+		for i, s := range f.Sections {
+			o.base[i] = s.Addr
+		}
+		return o, nil
+	}
+	return o, o.layOut()
+}
+
+func (o *object) relocatable() bool { return o.f.Type == elf.ET_REL }
+
+// layOut gives the sections of an object file addresses, and finds what
+// relocates them.
+func (o *object) layOut() error {
+	next := uint64(layoutStart)
+	o.relocations = make(map[int][]*elf.Section)
+	for i, s := range o.f.Sections {
+		switch {
+		case s.Type == elf.SHT_REL || s.Type == elf.SHT_RELA:
+			o.relocations[int(s.Info)] = append(o.relocations[int(s.Info)], s)
+		case s.Flags&elf.SHF_ALLOC != 0 && s.Type != elf.SHT_NOBITS:
+			if err := o.check(s); err != nil {
+				return err
+			}
+			o.base[i] = next
+			o.placed = append(o.placed, i)
+			next = (next + s.FileSize + layoutGap + 15) &^ 15
+		}
+	}
+	if o.word == 4 && next > 1<<32 {
+		return errors.New("sections of more than 4 GiB in a 32-bit object file")
+	}
+	table := o.f.SectionByType(elf.SHT_SYMTAB)
+	if table == nil {
+		return nil
+	}
+	return o.symbols(table, func(s symbol) {
+		o.values = append(o.values, s.address)
+	})
+}
+
+// unplace turns an address into the one that the file uses: for object files
+// the offset in the section. It reports false for an address that no section of
+// an object file covers.
+func (o *object) unplace(address uint64) (uint64, bool) {
+	if !o.relocatable() {
+		return address, true
+	}
+	i, ok := slices.BinarySearchFunc(o.placed, address, func(i int, a uint64) int {
+		switch {
+		case o.base[i] < a:
+			return -1
+		case o.base[i] > a:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		i--
+	}
+	if i < 0 {
+		return 0, false
+	}
+	offset := address - o.base[o.placed[i]]
+	return offset, offset <= o.f.Sections[o.placed[i]].FileSize
+}
+
+// check reports a section that is not in the file as a whole.
+func (o *object) check(s *elf.Section) error {
+	if s.Type == elf.SHT_NOBITS {
+		return fmt.Errorf("section %s has no contents; is this a separate debug file?", s.Name)
+	}
+	if s.Offset > uint64(o.size) || s.FileSize > uint64(o.size)-s.Offset {
+		return fmt.Errorf("section %s at offset %#x needs %d bytes, but the file ends at %#x; was it copied completely?",
+			s.Name, s.Offset, s.FileSize, o.size)
+	}
+	// What no compressor achieves on real sections is there to exhaust us.
+	if s.Flags&elf.SHF_COMPRESSED != 0 && s.Size/2000 > s.FileSize+1 {
+		return fmt.Errorf("section %s: %d bytes cannot be compressed to %d", s.Name, s.Size, s.FileSize)
+	}
+	return nil
+}
+
+// section finds a section by name; nil when there is none.
+func (o *object) section(name string) *section {
+	for i, s := range o.f.Sections {
+		if s.Name == name {
+			return &section{o: o, s: s, index: i}
+		}
+	}
+	return nil
+}
+
+// section gives access to the contents of one section, decompressed and
+// relocated. Its methods may be called concurrently; a nil section is empty.
+type section struct {
+	o     *object
+	s     *elf.Section
+	index int
+
+	once sync.Once
+	data []byte
+	err  error
+}
+
+// stored reports that the contents are in the file just as they are used.
+func (s *section) stored() bool {
+	return s.s.Flags&elf.SHF_COMPRESSED == 0 && len(s.o.relocations[s.index]) == 0
+}
+
+// bytes returns all of the section.
+func (s *section) bytes() ([]byte, error) {
+	if s == nil {
+		return nil, nil
+	}
+	s.once.Do(func() {
+		if s.err = s.o.check(s.s); s.err != nil {
+			return
+		}
+		if s.s.Flags&elf.SHF_COMPRESSED != 0 {
+			s.data, s.err = readN(nil, s.s.Open(), s.s.Size)
+		} else {
+			s.data = make([]byte, s.s.FileSize)
+			_, s.err = s.o.r.ReadAt(s.data, int64(s.s.Offset))
+		}
+		if s.err != nil {
+			s.err = fmt.Errorf("section %s: %w", s.s.Name, noEOF(s.err))
+			return
+		}
+		if s.o.relocatable() {
+			s.err = s.o.relocate(s)
+		}
+	})
+	return s.data, s.err
+}
+
+// at returns up to n bytes from an offset on; fewer where the section ends.
+func (s *section) at(offset uint64, n int) ([]byte, error) {
+	if s == nil || offset >= s.s.Size {
+		return nil, nil
+	}
+	n = int(min(uint64(n), s.s.Size-offset))
+	if !s.stored() {
+		data, err := s.bytes()
+		if err != nil {
+			return nil, err
+		}
+		return data[offset:][:n], nil
+	}
+	if err := s.o.check(s.s); err != nil {
+		return nil, err
+	}
+	b := make([]byte, n)
+	_, err := s.o.r.ReadAt(b, int64(s.s.Offset+offset))
+	return b, noEOF(err)
+}
+
+// cstring returns the zero-terminated string at an offset; "" when it is not
+// there, or longer than any path or name should be.
+func (s *section) cstring(offset uint64) string {
+	for n := 128; n <= 1<<13; n *= 8 {
+		b, err := s.at(offset, n)
+		if err != nil {
+			return ""
+		}
+		if i := bytes.IndexByte(b, 0); i >= 0 {
+			return string(b[:i])
+		}
+		if len(b) < n {
+			return ""
+		}
+	}
+	return ""
+}
+
+// open returns a reader of the whole section that holds little of it in memory.
+func (s *section) open() (io.Reader, error) {
+	if err := s.o.check(s.s); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(s.o.relocations[s.index]) != 0:
+		data, err := s.bytes()
+		return bytes.NewReader(data), err
+	case s.s.Flags&elf.SHF_COMPRESSED != 0:
+		return s.s.Open(), nil
+	}
+	return io.NewSectionReader(s.o.r, int64(s.s.Offset), int64(s.s.FileSize)), nil
+}
+
+// readN reads n bytes into the memory of buf. It does not trust n: memory grows
+// only as bytes arrive.
+func readN(buf []byte, r io.Reader, n uint64) ([]byte, error) {
+	const step = 1 << 20
+	buf = buf[:0]
+	for uint64(len(buf)) < n {
+		want := int(min(n-uint64(len(buf)), max(step, uint64(len(buf)))))
+		buf = slices.Grow(buf, want)
+		got, err := io.ReadFull(r, buf[len(buf):len(buf)+want])
+		buf = buf[:len(buf)+got]
+		if err != nil {
+			return buf, err
+		}
+	}
+	return buf, nil
+}
+
+// noEOF makes the end of input an error that says that there should be more.
+func noEOF(err error) error {
+	if err == io.EOF {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// describe fills in what the headers say about the file.
+func (o *object) describe(d *Object) {
+	for _, p := range o.f.Progs {
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && d.Limit == 0 {
+			d.Start, d.Limit, d.Offset = p.Vaddr, p.Vaddr+p.Memsz, p.Off
+		}
+		if p.Type == elf.PT_NOTE && d.BuildID == "" {
+			d.BuildID = o.buildID(p.Off, p.Filesz)
+		}
+	}
+	for _, s := range o.f.Sections {
+		if s.Type == elf.SHT_NOTE && d.BuildID == "" {
+			d.BuildID = o.buildID(s.Offset, s.FileSize)
+		}
+	}
+}
+
+// buildID looks for the NT_GNU_BUILD_ID note in a range of the file.
+func (o *object) buildID(offset, size uint64) string {
+	const ntBuildID = 3
+	if offset >= uint64(o.size) {
+		return ""
+	}
+	b := make([]byte, min(size, uint64(o.size)-offset, 1<<16))
+	if _, err := o.r.ReadAt(b, int64(offset)); err != nil {
+		return ""
+	}
+	for len(b) >= 12 {
+		name, desc := uint64(o.f.ByteOrder.Uint32(b)), uint64(o.f.ByteOrder.Uint32(b[4:]))
+		kind := o.f.ByteOrder.Uint32(b[8:])
+		start := 12 + (name+3)&^3
+		end := start + desc
+		if end > uint64(len(b)) {
+			return ""
+		}
+		if kind == ntBuildID && name == 4 && string(b[12:16]) == "GNU\x00" {
+			return hex.EncodeToString(b[start:end])
+		}
+		b = b[min((end+3)&^3, uint64(len(b))):]
+	}
+	return ""
+}
+
+// uint reads an integer of 1, 2, 4 or 8 bytes.
+func (o *object) uint(b []byte, size int) uint64 { return readUint(o.f.ByteOrder, b, size) }
+
+func readUint(order binary.ByteOrder, b []byte, size int) uint64 {
+	switch size {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(order.Uint16(b))
+	case 4:
+		return uint64(order.Uint32(b))
+	}
+	return order.Uint64(b)
+}
+
+// putUint writes the low bytes of v.
+func (o *object) putUint(b []byte, size int, v uint64) {
+	switch size {
+	case 1:
+		b[0] = byte(v)
+	case 2:
+		o.f.ByteOrder.PutUint16(b, uint16(v))
+	case 4:
+		o.f.ByteOrder.PutUint32(b, uint32(v))
+	default:
+		o.f.ByteOrder.PutUint64(b, v)
+	}
+}

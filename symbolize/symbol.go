@@ -1,0 +1,96 @@
+package symbolize
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Symbol is what is known of a function. Fields that are not known are zero.
+type Symbol struct {
+	Name    string // demangled, unless the table keeps names as they are linked
+	Linkage string // as in the symbol table; "" from a YAML map
+	File    string // full path of the source file
+	Line    int    // 1-based
+	Column  int    // 1-based; 0 for none
+	Address uint64 // link-time address; in an object file, within its section
+}
+
+// Names gives the functions of a trace their names. Implementations may be
+// used concurrently. A nil Names knows no function.
+type Names interface {
+	// Func reports false for an id that is not in the instrumentation map. For
+	// an id that is, but has no symbol, Name is empty and Address is set.
+	Func(reader.FuncID) (Symbol, bool)
+}
+
+// namer is implemented by the Names of this package: it is Func without the
+// source location, which costs a walk over the line tables.
+type namer interface {
+	name(reader.FuncID) (Symbol, bool)
+}
+
+// Label is how reports call a function: its name, "@(hexaddress)" when it has
+// none, and "#id" when it is not in the map.
+func Label(n Names, id reader.FuncID) string {
+	var s Symbol
+	ok := false
+	switch n := n.(type) {
+	case nil:
+	case namer:
+		s, ok = n.name(id)
+	default:
+		s, ok = n.Func(id)
+	}
+	switch {
+	case !ok:
+		return "#" + strconv.Itoa(int(id))
+	case s.Name == "":
+		return "@(" + strconv.FormatUint(s.Address, 16) + ")"
+	}
+	return s.Name
+}
+
+// Location is where reports say a function is: "file.cc:12:3" with the base
+// name of the file, "<invalid>:0:0" when the file has no line for it, and
+// "(unknown)" when it is not in the map.
+func Location(n Names, id reader.FuncID) string {
+	if n == nil {
+		return "(unknown)"
+	}
+	s, ok := n.Func(id)
+	if !ok {
+		return "(unknown)"
+	}
+	if s.File == "" {
+		return "<invalid>:0:0"
+	}
+	// Programs that were built on Windows for another system have backslashes.
+	base := path.Base(s.File)
+	if strings.ContainsRune(s.File, '\\') && !strings.HasPrefix(s.File, "/") {
+		base = base[strings.LastIndexByte(base, '\\')+1:]
+	}
+	return base + ":" + strconv.Itoa(s.Line) + ":" + strconv.Itoa(s.Column)
+}
+
+// Objects are the tables of a program and of its shared objects, by the number
+// that the top 8 bits of an id hold. The program itself is number 0. A program
+// that has no shared objects may also be given as its [Table] alone.
+type Objects map[uint8]*Table
+
+// Func looks the low 24 bits of the id up in the table of its object.
+func (o Objects) Func(id reader.FuncID) (Symbol, bool) {
+	t, id := o.split(id)
+	return t.Func(id)
+}
+
+func (o Objects) name(id reader.FuncID) (Symbol, bool) {
+	t, id := o.split(id)
+	return t.name(id)
+}
+
+func (o Objects) split(id reader.FuncID) (*Table, reader.FuncID) {
+	return o[uint8(uint32(id)>>24)], id & 0xFFFFFF
+}

@@ -1,0 +1,227 @@
+package symbolize
+
+import (
+	"bytes"
+	"debug/elf"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// symbol is one entry of a symbol table.
+type symbol struct {
+	name    uint32 // offset in the string table
+	kind    elf.SymType
+	section uint32 // index; 0 when undefined
+	address uint64
+	size    uint64
+}
+
+// symbols calls f for each entry of a symbol table, in order.
+func (o *object) symbols(table *elf.Section, f func(symbol)) error {
+	if err := o.check(table); err != nil {
+		return err
+	}
+	// Indexes of sections beyond 16 bits are in a table of their own.
+	var wide []byte
+	if o.relocatable() {
+		for i, s := range o.f.Sections {
+			if s.Type == elf.SHT_SYMTAB_SHNDX {
+				var err error
+				if wide, err = (&section{o: o, s: s, index: i}).bytes(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	size := elf.Sym64Size
+	if o.word == 4 {
+		size = elf.Sym32Size
+	}
+	order := o.f.ByteOrder
+	return o.eachEntry(table, size, func(i int, b []byte) error {
+		s := symbol{name: order.Uint32(b)}
+		if o.word == 4 {
+			s.address, s.size = uint64(order.Uint32(b[4:])), uint64(order.Uint32(b[8:]))
+			s.kind, s.section = elf.SymType(b[12]&0xF), uint32(order.Uint16(b[14:]))
+		} else {
+			s.kind, s.section = elf.SymType(b[4]&0xF), uint32(order.Uint16(b[6:]))
+			s.address, s.size = order.Uint64(b[8:]), order.Uint64(b[16:])
+		}
+		switch {
+		case s.section == uint32(elf.SHN_XINDEX) && 4*i+4 <= len(wide):
+			s.section = order.Uint32(wide[4*i:])
+		case s.section >= uint32(elf.SHN_LORESERVE):
+			s.section = 0
+		}
+		if o.relocatable() && uint64(s.section) < uint64(len(o.base)) {
+			s.address += o.base[s.section]
+		}
+		f(s)
+		return nil
+	})
+}
+
+// candidate is the best symbol so far for an address.
+type candidate struct {
+	symbol
+	ok bool
+}
+
+// better is the choice among symbols of one address that LLVM's symbolizer
+// makes: the largest, and among those the last in the table. Symbols without a
+// type come after all others, since mapping symbols are among them.
+func (c candidate) better(s symbol) bool {
+	if !c.ok {
+		return true
+	}
+	if (c.kind == elf.STT_NOTYPE) != (s.kind == elf.STT_NOTYPE) {
+		return c.kind == elf.STT_NOTYPE
+	}
+	return s.size >= c.size
+}
+
+// found is what the symbol tables know about an address.
+type found struct {
+	name string
+	end  uint64 // of the function; 0 when not known
+}
+
+// findSymbols looks up addresses, which must be sorted and distinct. An address
+// gets the symbol that starts there, or else the last one before it, if its size
+// reaches that far.
+func (o *object) findSymbols(addresses []uint64) ([]found, error) {
+	result := make([]found, len(addresses))
+	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
+		table := o.f.SectionByType(kind)
+		if table == nil || uint64(table.Link) >= uint64(len(o.f.Sections)) {
+			continue
+		}
+		if err := o.findIn(table, addresses, result); err != nil {
+			return nil, err
+		}
+	}
+	return result, nil
+}
+
+// findIn fills in those results that have no name yet.
+func (o *object) findIn(table *elf.Section, addresses []uint64, result []found) error {
+	// exact[i] is the symbol at addresses[i]; before[i] is the last one that
+	// starts between the address before and this one.
+	exact := make([]candidate, len(addresses))
+	before := make([]candidate, len(addresses))
+	evenCode := o.f.Machine == elf.EM_ARM || o.f.Machine == elf.EM_MIPS
+	err := o.symbols(table, func(s symbol) {
+		if s.section == 0 || uint64(s.section) >= uint64(len(o.base)) ||
+			o.f.Sections[s.section].Flags&elf.SHF_ALLOC == 0 {
+			return
+		}
+		switch s.kind {
+		case elf.STT_FUNC, elf.STT_GNU_IFUNC:
+			if evenCode {
+				s.address &^= 1 // bit 0 tells Thumb and microMIPS code
+			}
+		case elf.STT_NOTYPE, elf.STT_OBJECT:
+		default:
+			return
+		}
+		i, ok := slices.BinarySearch(addresses, s.address)
+		switch {
+		case ok:
+			if exact[i].better(s) {
+				exact[i] = candidate{s, true}
+			}
+		case i < len(addresses) && s.size != 0:
+			c := &before[i]
+			if !c.ok || s.address > c.address || s.address == c.address && c.better(s) {
+				*c = candidate{s, true}
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	chosen := make([]int, 0, len(addresses))
+	var last candidate
+	for i, a := range addresses {
+		if before[i].ok {
+			last = before[i]
+		}
+		c := exact[i]
+		if !c.ok && last.ok && a-last.address < last.size {
+			c = last
+		}
+		if exact[i].ok && exact[i].size != 0 {
+			last = exact[i]
+		}
+		if c.ok && result[i].name == "" {
+			exact[i] = c
+			chosen = append(chosen, i)
+			if c.size != 0 {
+				result[i].end = c.address + c.size
+			}
+		}
+	}
+	slices.SortFunc(chosen, func(a, b int) int {
+		return int(int64(exact[a].name) - int64(exact[b].name))
+	})
+	names := stringTable{o: o, s: o.f.Sections[table.Link]}
+	for _, i := range chosen {
+		name, err := names.at(uint64(exact[i].name))
+		if err != nil {
+			return err
+		}
+		if exact[i].kind == elf.STT_NOTYPE && (strings.HasPrefix(name, "$") || strings.HasPrefix(name, ".L")) {
+			continue // a mark for disassemblers, or a label of the compiler
+		}
+		result[i].name = name
+	}
+	return nil
+}
+
+// stringTable reads strings at ascending offsets through a small window, since
+// string tables hold far more than what is wanted.
+type stringTable struct {
+	o      *object
+	s      *elf.Section
+	window []byte
+	start  uint64 // offset of the window in the section
+
+	last   string // found before, and its offset
+	lastAt uint64
+}
+
+const (
+	stringWindow = 64 << 10
+	stringLimit  = 1 << 20 // of what is read for one name; longer ones are damage
+)
+
+func (t *stringTable) at(offset uint64) (string, error) {
+	// Strings may share their ends. To share the memory too keeps a file with a
+	// million ends of one long string from needing memory for each.
+	if offset >= t.lastAt && offset-t.lastAt < uint64(len(t.last)) {
+		return t.last[offset-t.lastAt:], nil
+	}
+	for size := uint64(stringWindow); ; size *= 4 {
+		if offset >= t.start && offset-t.start < uint64(len(t.window)) {
+			b := t.window[offset-t.start:]
+			if i := bytes.IndexByte(b, 0); i >= 0 {
+				t.last, t.lastAt = string(b[:i]), offset
+				return t.last, nil
+			}
+		}
+		if offset >= t.s.FileSize || size > stringLimit {
+			return "", nil
+		}
+		if err := t.o.check(t.s); err != nil {
+			return "", err
+		}
+		n := int(min(size, t.s.FileSize-offset))
+		t.window = slices.Grow(t.window[:0], n)[:n]
+		t.start = offset
+		if _, err := t.o.r.ReadAt(t.window, int64(t.s.Offset+offset)); err != nil && err != io.EOF {
+			return "", fmt.Errorf("section %s: %w", t.s.Name, err)
+		}
+	}
+}

@@ -1,0 +1,312 @@
+package symbolize
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Options says how a [Table] shows names.
+type Options struct {
+	// NoDemangle leaves Symbol.Name as it is linked.
+	NoDemangle bool
+}
+
+// Object is the file that a table comes from, as profile formats describe it.
+type Object struct {
+	Path    string
+	BuildID string // lower-case hex; "" when the file has none
+	// Start and Limit are the link-time bounds of the first executable segment,
+	// and Offset its place in the file. 0 for object files and YAML maps.
+	Start, Limit, Offset uint64
+}
+
+// Table names the functions of one instrumentation map. It implements [Names],
+// and may be used concurrently. A nil Table knows no function.
+type Table struct {
+	m      *Map
+	object Object
+	opts   Options
+
+	// The slices below are in the order of m.Functions.
+	linkage []string                 // as linked; "" where there is no symbol
+	names   []atomic.Pointer[string] // demangled; nil where not yet asked for
+
+	// What is needed to find source locations, when they are first asked for.
+	file      *os.File // nil for YAML maps
+	elf       *object
+	keys      []uint64 // addresses of the functions, sorted and distinct
+	ends      []uint64 // where the functions end, by index in keys
+	locate    sync.Once
+	locations []location // by index in keys
+	err       error
+}
+
+// Load reads the instrumentation map and the names of an ELF file, or a YAML
+// map, whichever the file is. The file stays open until [Table.Close].
+func Load(path string, opts Options) (*Table, error) {
+	t := &Table{object: Object{Path: path}, opts: opts}
+	if err := t.load(path); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// LoadMap reads the instrumentation map alone.
+func LoadMap(path string) (*Map, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := fileSize(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	m, _, err := parseMap(f, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+func (t *Table) load(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return errors.Unwrap(err)
+	}
+	t.file = f
+	size, err := fileSize(f)
+	if err != nil {
+		return err
+	}
+	if err := t.read(f, size); err != nil || t.elf != nil {
+		return err
+	}
+	return t.Close() // all of a YAML map is in memory
+}
+
+// read does all of load that needs no file system.
+func (t *Table) read(r io.ReaderAt, size int64) (err error) {
+	if t.m, t.elf, err = parseMap(r, size); err != nil {
+		return err
+	}
+	t.linkage = make([]string, len(t.m.Functions))
+	t.names = make([]atomic.Pointer[string], len(t.m.Functions))
+	if t.elf != nil {
+		return guard(func() error {
+			t.elf.describe(&t.object)
+			return t.findNames()
+		})
+	}
+	// A YAML map has the names that it was printed with. Those may be mangled.
+	for i, fn := range t.m.Functions {
+		t.linkage[i] = fn.Name
+	}
+	return nil
+}
+
+// Close closes the file. Locations that were not asked for before are unknown
+// from then on.
+func (t *Table) Close() error {
+	if t.file == nil {
+		return nil
+	}
+	t.locate.Do(func() {}) // wait for a search that is under way, and start no other
+	err := t.file.Close()
+	t.file = nil
+	return err
+}
+
+func fileSize(f *os.File) (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, errors.New("not a regular file, which an instrumentation map must be")
+	}
+	return info.Size(), nil
+}
+
+// parseMap tells the kind of a file by its contents and reads its map. The
+// object is nil for YAML.
+func parseMap(r io.ReaderAt, size int64) (m *Map, o *object, err error) {
+	err = guard(func() error {
+		head := make([]byte, 512)
+		n, err := r.ReadAt(head, 0)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		head = head[:n]
+		if isELF(head) {
+			if o, err = newObject(r, size); err != nil {
+				return err
+			}
+			m, err = o.readMap()
+			return err
+		}
+		if n == 0 {
+			return errors.New("the file is empty")
+		}
+		if err := notELF(head); err != nil {
+			return err
+		}
+		data := make([]byte, size)
+		if _, err := r.ReadAt(data, 0); err != nil && err != io.EOF {
+			return err
+		}
+		m, err = parseYAMLMap(data)
+		return err
+	})
+	return m, o, err
+}
+
+// guard turns panics into errors. The standard library's ELF reader says that
+// it is not hardened against hostile files and may panic; so may the demangler
+// and the YAML parser.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("damaged file: %v", p)
+		}
+	}()
+	return f()
+}
+
+// findNames looks up the symbols of all functions.
+func (t *Table) findNames() error {
+	for _, f := range t.m.Functions {
+		t.keys = append(t.keys, f.key)
+	}
+	slices.Sort(t.keys)
+	t.keys = slices.Compact(t.keys)
+	found, err := t.elf.findSymbols(t.keys)
+	if err != nil {
+		return err
+	}
+	t.ends = make([]uint64, len(t.keys))
+	for i := range t.keys {
+		t.ends[i] = math.MaxUint64
+		if i+1 < len(t.keys) {
+			t.ends[i] = t.keys[i+1]
+		}
+		if e := found[i].end; e > t.keys[i] {
+			t.ends[i] = min(t.ends[i], e)
+		}
+	}
+	for i, f := range t.m.Functions {
+		t.linkage[i] = found[t.keyIndex(f.key)].name
+	}
+	return nil
+}
+
+func (t *Table) keyIndex(key uint64) int {
+	i, _ := slices.BinarySearchFunc(t.keys, key, cmp.Compare[uint64])
+	return i
+}
+
+// Map is the instrumentation map of the file. It must not be changed.
+func (t *Table) Map() *Map { return t.m }
+
+// Object describes the file.
+func (t *Table) Object() Object { return t.object }
+
+// Locate finds the source locations of all functions, unless that was done
+// before. [Table.Func] does it when it is first called; Locate is for those who
+// want to know what went wrong. Damage hides only the locations that it is about.
+func (t *Table) Locate() error {
+	t.locate.Do(func() {
+		if t.elf == nil {
+			return
+		}
+		t.err = guard(func() (err error) {
+			t.locations, err = t.elf.findLines(t.keys, t.ends)
+			return err
+		})
+		if t.err != nil {
+			t.err = fmt.Errorf("%s: %w", t.object.Path, t.err)
+		}
+	})
+	return t.err
+}
+
+// Func implements [Names]. The ids of shared objects, which hold the number of
+// the object in their top bits, are unknown to a table; see [Objects].
+func (t *Table) Func(id reader.FuncID) (Symbol, bool) {
+	s, ok := t.name(id)
+	if !ok || t.elf == nil {
+		return s, ok
+	}
+	_ = t.Locate() // what cannot be located shows as such
+	if t.locations != nil {
+		f, _ := t.m.Function(id)
+		l := t.locations[t.keyIndex(f.key)]
+		s.File, s.Line, s.Column = l.file, int(l.line), int(l.column)
+	}
+	return s, true
+}
+
+func (t *Table) name(id reader.FuncID) (Symbol, bool) {
+	if t == nil {
+		return Symbol{}, false
+	}
+	i, ok := t.m.index(id)
+	if !ok {
+		return Symbol{}, false
+	}
+	s := Symbol{Address: t.m.Functions[i].Address, Name: t.demangled(i)}
+	if t.elf != nil {
+		s.Linkage = t.linkage[i]
+	}
+	return s, true
+}
+
+// demangled returns the name of the function at an index of m.Functions. Two
+// callers at once may both do the work; they come to the same result.
+func (t *Table) demangled(i int) string {
+	if t.opts.NoDemangle || t.linkage[i] == "" {
+		return t.linkage[i]
+	}
+	if p := t.names[i].Load(); p != nil {
+		return *p
+	}
+	name := Demangle(t.linkage[i])
+	// What grows beyond reason was made to grow, and must not fill the memory.
+	const reason = 32
+	if len(name) <= reason*len(t.linkage[i]) {
+		t.names[i].Store(&name)
+	}
+	return name
+}
+
+// demangleAll demangles all names on all cores, for those who will print them.
+func (t *Table) demangleAll() {
+	const chunk = 256
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for {
+				start := int(next.Add(chunk)) - chunk
+				if start >= len(t.linkage) {
+					return
+				}
+				for i := start; i < min(start+chunk, len(t.linkage)); i++ {
+					t.demangled(i)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

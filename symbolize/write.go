@@ -1,0 +1,298 @@
+package symbolize
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// labels gives each sled the label of its function, and works it out once for
+// sleds that follow each other.
+type labels struct {
+	n     Names
+	known bool // the rest is about id
+	id    reader.FuncID
+	sym   Symbol
+	label string
+}
+
+// at returns "" without names.
+func (l *labels) at(id reader.FuncID, location bool) string {
+	if l.n == nil || l.known && id == l.id {
+		return l.label
+	}
+	l.known, l.id = true, id
+	if location {
+		l.sym, _ = l.n.Func(id)
+	}
+	l.label = Label(l.n, id)
+	return l.label
+}
+
+// warm prepares for printing every name.
+func warm(n Names) {
+	if t, ok := n.(*Table); ok && t != nil {
+		t.demangleAll()
+	}
+}
+
+// WriteYAML writes the map as llvm-xray extract does. Without names, function
+// names are empty. Sleds of typed events, which llvm-xray does not know, are
+// written as typed-event.
+func WriteYAML(w io.Writer, m *Map, n Names) error {
+	warm(n)
+	bw := bufio.NewWriterSize(w, 64<<10)
+	if len(m.Sleds) == 0 {
+		bw.WriteString("---\n[]\n...\n")
+		return bw.Flush()
+	}
+	bw.WriteString("---\n")
+	l := labels{n: n}
+	last, name := "", "''"
+	var b []byte
+	for _, s := range m.Sleds {
+		if label := l.at(s.ID, false); label != last {
+			last, name = label, quoteYAML(label)
+		}
+		b = append(b[:0], "- { id: "...)
+		b = strconv.AppendInt(b, int64(s.ID), 10)
+		b = append(b, ", address: 0x"...)
+		b = appendHex(b, s.Address)
+		b = append(b, ", function: 0x"...)
+		b = appendHex(b, s.Function)
+		b = append(b, ", kind: "...)
+		b = append(b, s.Kind.String()...)
+		b = append(b, ", always-instrument: "...)
+		b = strconv.AppendBool(b, s.AlwaysInstrument)
+		b = append(b, ", function-name: "...)
+		b = append(b, name...)
+		if s.Version != 0 {
+			b = append(b, ", version: "...)
+			b = strconv.AppendUint(b, uint64(s.Version), 10)
+		}
+		b = append(b, " }\n"...)
+		bw.Write(b)
+	}
+	bw.WriteString("...\n")
+	return bw.Flush()
+}
+
+// appendHex appends upper-case hex digits without padding.
+func appendHex(b []byte, v uint64) []byte {
+	const digits = "0123456789ABCDEF"
+	shift := 60
+	for shift > 0 && v>>shift == 0 {
+		shift -= 4
+	}
+	for ; shift >= 0; shift -= 4 {
+		b = append(b, digits[v>>shift&0xF])
+	}
+	return b
+}
+
+// quoteYAML writes a scalar in the style that LLVM's YAML writer chooses: plain
+// where that is safe, single quotes where it is not, double quotes with escapes
+// where it holds control characters or more than ASCII. Unlike LLVM it quotes
+// commas, which end a plain scalar in a flow mapping.
+func quoteYAML(s string) string {
+	if s == "" {
+		return "''"
+	}
+	single := strings.ContainsRune(" \t\v\f", rune(s[0])) || strings.ContainsRune(" \t\v\f", rune(s[len(s)-1])) ||
+		strings.ContainsRune("-?:\\,[]{}#&*!|>'\"%@`", rune(s[0])) || hasOtherType(s)
+	for i := range len(s) {
+		switch c := s[i]; {
+		case isWord(c) || c == '^' || c == ' ' || c == '\t':
+		case c < ' ' || c >= 0x7F:
+			return quoteDouble(s)
+		default:
+			single = true
+		}
+	}
+	if single {
+		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	}
+	return s
+}
+
+// hasOtherType reports whether a YAML reader would take a plain scalar for
+// something else than a string.
+func hasOtherType(s string) bool {
+	switch s {
+	case "null", "Null", "NULL", "~", "true", "True", "TRUE", "false", "False", "FALSE",
+		".nan", ".NaN", ".NAN":
+		return true
+	}
+	t := strings.TrimLeft(s, "+-")
+	if len(s)-len(t) > 1 || t == "" {
+		return false
+	}
+	switch t {
+	case ".inf", ".Inf", ".INF":
+		return true
+	}
+	if digits, ok := strings.CutPrefix(s, "0o"); ok {
+		return strings.Trim(digits, "01234567") == ""
+	}
+	if digits, ok := strings.CutPrefix(s, "0x"); ok {
+		return strings.Trim(digits, "0123456789abcdefABCDEF") == ""
+	}
+	if c := t[0]; c != '.' && (c < '0' || c > '9') || strings.Trim(t, "0123456789.eE+-") != "" {
+		return false
+	}
+	_, err := strconv.ParseFloat(t, 64)
+	return err == nil || err.(*strconv.NumError).Err == strconv.ErrRange
+}
+
+func quoteDouble(s string) string {
+	const hex = "0123456789ABCDEF"
+	b := []byte{'"'}
+	for _, r := range s {
+		if i := strings.IndexRune("\\\"\x00\a\b\t\n\v\f\r\x1b\u0085\u00a0\u2028\u2029", r); i >= 0 {
+			b = append(b, '\\')
+			b = append(b, `\"0abtnvfreN_LP`[len([]rune("\\\"\x00\a\b\t\n\v\f\r\x1b\u0085\u00a0\u2028\u2029"[:i]))])
+			continue
+		}
+		if r < ' ' || r == 0x7F {
+			b = append(b, '\\', 'x', hex[r>>4], hex[r&0xF])
+			continue
+		}
+		b = utf8.AppendRune(b, r) // damaged UTF-8 becomes U+FFFD
+	}
+	return string(append(b, '"'))
+}
+
+// sledRecord is a sled in the formats that are not LLVM's. File and Line are
+// left out when they are not known.
+type sledRecord struct {
+	ID               int32  `json:"id"`
+	Address          string `json:"address"`
+	Function         string `json:"function"`
+	Kind             string `json:"kind"`
+	AlwaysInstrument bool   `json:"always_instrument"`
+	Version          uint8  `json:"version"`
+	Name             string `json:"name,omitempty"`
+	Linkage          string `json:"linkage_name,omitempty"`
+	File             string `json:"file,omitempty"`
+	Line             int    `json:"line,omitempty"`
+	Column           int    `json:"column,omitempty"`
+}
+
+// eachRecord calls f for all sleds in order, with names and source locations.
+func eachRecord(m *Map, n Names, f func(*sledRecord) error) error {
+	warm(n)
+	l := labels{n: n}
+	for _, s := range m.Sleds {
+		r := sledRecord{
+			ID:      int32(s.ID),
+			Address: "0x" + strconv.FormatUint(s.Address, 16), Function: "0x" + strconv.FormatUint(s.Function, 16),
+			Kind: s.Kind.String(), AlwaysInstrument: s.AlwaysInstrument, Version: s.Version,
+			Name: l.at(s.ID, true),
+		}
+		r.Linkage, r.File, r.Line, r.Column = l.sym.Linkage, l.sym.File, l.sym.Line, l.sym.Column
+		if err := f(&r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteJSON writes the map as an array of objects, one to a line.
+func WriteJSON(w io.Writer, m *Map, n Names) error {
+	bw := bufio.NewWriterSize(w, 64<<10)
+	bw.WriteString("[")
+	separator := "\n"
+	err := eachRecord(m, n, func(r *sledRecord) error {
+		bw.WriteString(separator)
+		separator = ",\n"
+		// The encoder by itself would escape the < and > of templates.
+		var sb strings.Builder
+		e := json.NewEncoder(&sb)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(r); err != nil {
+			return err
+		}
+		_, err := bw.WriteString(strings.TrimSuffix(sb.String(), "\n"))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	bw.WriteString("\n]\n")
+	return bw.Flush()
+}
+
+var columns = []string{"id", "address", "function", "kind", "always_instrument", "version", "name", "linkage_name", "file", "line", "column"}
+
+// WriteCSV writes the map as CSV with a header line.
+func WriteCSV(w io.Writer, m *Map, n Names) error {
+	cw := csv.NewWriter(w)
+	if err := cw.Write(columns); err != nil {
+		return err
+	}
+	err := eachRecord(m, n, func(r *sledRecord) error {
+		line, column := "", ""
+		if r.Line != 0 {
+			line, column = strconv.Itoa(r.Line), strconv.Itoa(r.Column)
+		}
+		return cw.Write([]string{
+			strconv.Itoa(int(r.ID)), r.Address, r.Function, r.Kind, strconv.FormatBool(r.AlwaysInstrument),
+			strconv.Itoa(int(r.Version)), r.Name, r.Linkage, r.File, line, column,
+		})
+	})
+	if err != nil {
+		return err
+	}
+	cw.Flush()
+	return cw.Error()
+}
+
+// WriteText writes the map as aligned columns for people. The name and the
+// location come last and are not padded.
+func WriteText(w io.Writer, m *Map, n Names) error {
+	idWidth, addressWidth, functionWidth := len("id"), len("address"), len("function")
+	for _, s := range m.Sleds {
+		idWidth = max(idWidth, len(strconv.Itoa(int(s.ID))))
+		addressWidth = max(addressWidth, 2+len(strconv.FormatUint(s.Address, 16)))
+		functionWidth = max(functionWidth, 2+len(strconv.FormatUint(s.Function, 16)))
+	}
+	bw := bufio.NewWriterSize(w, 64<<10)
+	line := func(id, address, function, kind, name string) {
+		bw.WriteString(strings.Repeat(" ", idWidth-len(id)))
+		bw.WriteString(id + "  ")
+		bw.WriteString(strings.Repeat(" ", addressWidth-len(address)))
+		bw.WriteString(address + "  ")
+		bw.WriteString(strings.Repeat(" ", functionWidth-len(function)))
+		bw.WriteString(function + "  " + kind)
+		if name != "" {
+			bw.WriteString(strings.Repeat(" ", max(0, len(LogArgsEntry.String())-len(kind))) + "  " + name)
+		}
+		bw.WriteByte('\n')
+	}
+	heading := ""
+	if n != nil {
+		heading = "name"
+	}
+	line("id", "address", "function", "kind", heading)
+	err := eachRecord(m, n, func(r *sledRecord) error {
+		name := r.Name
+		if r.File != "" {
+			name += "  " + r.File + ":" + strconv.Itoa(r.Line)
+			if r.Column != 0 {
+				name += ":" + strconv.Itoa(r.Column)
+			}
+		}
+		line(strconv.Itoa(int(r.ID)), r.Address, r.Function, r.Kind, name)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return bw.Flush()
+}

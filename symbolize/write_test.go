@@ -1,0 +1,299 @@
+package symbolize
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+func yamlOf(t testing.TB, m *Map, n Names) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := WriteYAML(&b, m, n); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// What extract prints is what llvm-xray prints, byte for byte.
+func TestExtractLikeLLVM(t *testing.T) {
+	for _, v := range variants {
+		if v.name == "object" {
+			continue // llvm-xray reads only the first function
+		}
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			path := compile(t, program, v.args...)
+			table := load(t, path)
+			plain, err := Load(path, Options{NoDemangle: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer plain.Close()
+			m, err := LoadMap(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range []struct {
+				args []string
+				got  string
+			}{
+				{[]string{"extract", path}, yamlOf(t, m, nil)},
+				{[]string{"extract", "-s", path}, yamlOf(t, table.Map(), table)},
+				{[]string{"extract", "-s", "--no-demangle", path}, yamlOf(t, plain.Map(), plain)},
+			} {
+				if diff := cmp.Diff(run(t, "llvm-xray-22", c.args...), c.got); diff != "" {
+					t.Errorf("%v: (-llvm +got)\n%s", c.args, diff)
+				}
+			}
+		})
+	}
+}
+
+// Without symbols there are no names, and only the dynamic ones when those are
+// left.
+func TestStripped(t *testing.T) {
+	source := `[[clang::xray_always_instrument]] void visible() {}
+[[clang::xray_always_instrument]] static void hidden(void (*f)()) { f(); }
+void user() { hidden(visible); }
+int main() {}`
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"-O0", "-s"}, []string{"@", "@"}},
+		{[]string{"-O0", "-s", "-shared", "-fPIC"}, []string{"visible()", "@"}},
+		{[]string{"-O0"}, []string{"visible()", "hidden(void (*)())"}},
+	} {
+		table := load(t, compile(t, source, c.args...))
+		for i, f := range table.Map().Functions {
+			want := c.want[i]
+			if want == "@" {
+				want = fmt.Sprintf("@(%x)", f.Address)
+			}
+			if got := Label(table, f.ID); got != want {
+				t.Errorf("%v: function %d is %q, want %q", c.args, i, got, want)
+			}
+		}
+		if got := Location(table, 1); got != "<invalid>:0:0" {
+			t.Errorf("%v: location %q without debug information", c.args, got)
+		}
+	}
+}
+
+// Typed events, which llvm-xray refuses, are sleds like others.
+func TestTypedEvents(t *testing.T) {
+	table := load(t, compile(t, `[[clang::xray_always_instrument]] void f(const char *p) { __xray_typedevent(1, p, 4); __xray_customevent(p, 4); }`, "-c"))
+	var kinds []string
+	for _, s := range table.Map().Sleds {
+		kinds = append(kinds, s.Kind.String())
+	}
+	if diff := cmp.Diff([]string{"function-enter", "typed-event", "custom-event", "function-exit"}, kinds); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// A table serves many at once.
+func TestConcurrentUse(t *testing.T) {
+	table := load(t, compile(t, program, variants[0].args...))
+	want := load(t, table.Object().Path)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for _, f := range want.Map().Functions {
+				if a, b := Label(table, f.ID)+Location(table, f.ID), Label(want, f.ID)+Location(want, f.ID); a != b {
+					t.Errorf("function %d is %s, not %s", f.ID, a, b)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// After Close, names stay, and locations that were not found yet are unknown.
+func TestClose(t *testing.T) {
+	path := compile(t, program, variants[0].args...)
+	early, late := load(t, path), load(t, path)
+	late.Locate()
+	early.Close()
+	late.Close()
+	if Label(early, 1) != Label(late, 1) || Location(early, 1) != "<invalid>:0:0" || !strings.HasPrefix(Location(late, 1), "main.cc:") {
+		t.Errorf("%s %s, %s %s", Label(early, 1), Location(early, 1), Label(late, 1), Location(late, 1))
+	}
+}
+
+func TestQuoteYAML(t *testing.T) {
+	for _, c := range [][2]string{
+		{"", "''"},
+		{"main", "main"},
+		{"_Z3foov", "_Z3foov"},
+		{"foo()", "'foo()'"},
+		{"a b", "a b"},
+		{" a", "' a'"},
+		{"foo.cold", "foo.cold"},
+		{"@(1234)", "'@(1234)'"},
+		{`operator"" _q(char)`, `'operator"" _q(char)'`},
+		{"f('a')", "'f(''a'')'"},
+		{"a::b", "'a::b'"},
+		{"-x", "'-x'"},
+		{"a,b", "'a,b'"},
+		{"null", "'null'"}, {"true", "'true'"}, {"False", "'False'"}, {"yes", "yes"},
+		{"12", "'12'"}, {"0x1F", "'0x1F'"}, {"0o17", "'0o17'"}, {"1.5e3", "'1.5e3'"}, {"+.inf", "'+.inf'"}, {".nan", "'.nan'"},
+		{"1.2.3", "1.2.3"}, {"e3", "e3"}, {"0x", "'0x'"},
+		{"tab\there", "tab\there"},
+		{"new\nline", `"new\nline"`},
+		{"bell\a\"\\\x01\x7f", `"bell\a\"\\\x01\x7F"`},
+		{"größe", `"größe"`},
+		{"nbsp\u00a0", `"nbsp\_"`},
+		{"bad\xff", "\"bad\uFFFD\""},
+	} {
+		if got := quoteYAML(c[0]); got != c[1] {
+			t.Errorf("quoteYAML(%q) = %s, want %s", c[0], got, c[1])
+		}
+	}
+}
+
+// Whatever the name, YAML readers read it back.
+func TestQuoteYAMLProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := strings.ToValidUTF8(rapid.StringOf(rapid.OneOf(
+			rapid.RuneFrom([]rune("ab01:, '\"\\{}[]#&*!|>%@`-?~.exo+\t\n\r\x00\x1b\x7fé\u0085\u2028日")), rapid.Rune())).Draw(t, "name"), "")
+		var got struct {
+			Name string `yaml:"name"`
+		}
+		text := "{ name: " + quoteYAML(name) + ", other: 1 }"
+		if err := yaml.Load([]byte(text), &got); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if got.Name != name {
+			t.Fatalf("%s: %q, want %q", text, got.Name, name)
+		}
+	})
+}
+
+// fakeMap is a map that needs every feature of the formats.
+func fakeMap() (*Map, Names) {
+	m := &Map{
+		Sleds: []Sled{
+			{ID: 1, Address: 0x245F0, Function: 0x245F0, Kind: Entry, AlwaysInstrument: true, Version: 2},
+			{ID: 1, Address: 0x24682, Function: 0x245F0, Kind: TypedEvent, Version: 2},
+			{ID: 2, Address: 0, Function: 0xFFFFFFFFFFFFFFFF, Kind: TailExit},
+		},
+		Functions: []Function{{ID: 1, Address: 0x245F0}, {ID: 2, Address: 0xFFFFFFFFFFFFFFFF}},
+	}
+	return m, fakeNames{
+		1: {Name: "f(int, A<int>)", Linkage: "_Z1fi1AIiE", File: "/src/a.cc", Line: 3, Column: 7, Address: 0x245F0},
+		2: {Address: 0xFFFFFFFFFFFFFFFF},
+	}
+}
+
+func TestWriteFormats(t *testing.T) {
+	m, names := fakeMap()
+	for _, c := range []struct {
+		name string
+		got  func(*bytes.Buffer) error
+		want string
+	}{
+		{"yaml", func(b *bytes.Buffer) error { return WriteYAML(b, m, names) }, `---
+- { id: 1, address: 0x245F0, function: 0x245F0, kind: function-enter, always-instrument: true, function-name: 'f(int, A<int>)', version: 2 }
+- { id: 1, address: 0x24682, function: 0x245F0, kind: typed-event, always-instrument: false, function-name: 'f(int, A<int>)', version: 2 }
+- { id: 2, address: 0x0, function: 0xFFFFFFFFFFFFFFFF, kind: tail-exit, always-instrument: false, function-name: '@(ffffffffffffffff)' }
+...
+`},
+		{"yaml without names", func(b *bytes.Buffer) error { return WriteYAML(b, &Map{Sleds: m.Sleds[2:]}, nil) }, `---
+- { id: 2, address: 0x0, function: 0xFFFFFFFFFFFFFFFF, kind: tail-exit, always-instrument: false, function-name: '' }
+...
+`},
+		{"empty yaml", func(b *bytes.Buffer) error { return WriteYAML(b, new(Map), nil) }, "---\n[]\n...\n"},
+		{"json", func(b *bytes.Buffer) error { return WriteJSON(b, m, names) }, `[
+{"id":1,"address":"0x245f0","function":"0x245f0","kind":"function-enter","always_instrument":true,"version":2,"name":"f(int, A<int>)","linkage_name":"_Z1fi1AIiE","file":"/src/a.cc","line":3,"column":7},
+{"id":1,"address":"0x24682","function":"0x245f0","kind":"typed-event","always_instrument":false,"version":2,"name":"f(int, A<int>)","linkage_name":"_Z1fi1AIiE","file":"/src/a.cc","line":3,"column":7},
+{"id":2,"address":"0x0","function":"0xffffffffffffffff","kind":"tail-exit","always_instrument":false,"version":0,"name":"@(ffffffffffffffff)"}
+]
+`},
+		{"csv", func(b *bytes.Buffer) error { return WriteCSV(b, m, names) }, `id,address,function,kind,always_instrument,version,name,linkage_name,file,line,column
+1,0x245f0,0x245f0,function-enter,true,2,"f(int, A<int>)",_Z1fi1AIiE,/src/a.cc,3,7
+1,0x24682,0x245f0,typed-event,false,2,"f(int, A<int>)",_Z1fi1AIiE,/src/a.cc,3,7
+2,0x0,0xffffffffffffffff,tail-exit,false,0,@(ffffffffffffffff),,,,
+`},
+		{"text", func(b *bytes.Buffer) error { return WriteText(b, m, names) }, `id  address            function  kind            name
+ 1  0x245f0             0x245f0  function-enter  f(int, A<int>)  /src/a.cc:3:7
+ 1  0x24682             0x245f0  typed-event     f(int, A<int>)  /src/a.cc:3:7
+ 2      0x0  0xffffffffffffffff  tail-exit       @(ffffffffffffffff)
+`},
+		{"text without names", func(b *bytes.Buffer) error { return WriteText(b, &Map{Sleds: m.Sleds[:1]}, nil) }, `id  address  function  kind
+ 1  0x245f0   0x245f0  function-enter
+`},
+		{"empty json", func(b *bytes.Buffer) error { return WriteJSON(b, new(Map), nil) }, "[\n]\n"},
+	} {
+		var b bytes.Buffer
+		if err := c.got(&b); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.want, b.String()); diff != "" {
+			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
+		}
+		var err error
+		switch {
+		case strings.HasSuffix(c.name, "json"):
+			err = json.Unmarshal(b.Bytes(), new([]map[string]any))
+		case c.name == "csv":
+			_, err = csv.NewReader(&b).ReadAll()
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, os.ErrClosed }
+
+func TestWriteErrors(t *testing.T) {
+	m, names := fakeMap()
+	for name, err := range map[string]error{
+		"yaml": WriteYAML(failing{}, m, names), "empty yaml": WriteYAML(failing{}, new(Map), nil),
+		"json": WriteJSON(failing{}, m, names), "csv": WriteCSV(failing{}, m, names), "text": WriteText(failing{}, m, names),
+	} {
+		if err != os.ErrClosed {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
+// A YAML map with names stands in for the program.
+func TestYAMLMapNames(t *testing.T) {
+	m, names := fakeMap()
+	path := filepath.Join(t.TempDir(), "map.yaml")
+	if err := os.WriteFile(path, []byte(yamlOf(t, m, names)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	table := load(t, path)
+	if diff := cmp.Diff(m.Sleds, table.Map().Sleds); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	for id, want := range map[reader.FuncID]string{1: "f(int, A<int>)", 2: "@(ffffffffffffffff)", 3: "#3"} {
+		if got := Label(table, id); got != want {
+			t.Errorf("function %d is %q, want %q", id, got, want)
+		}
+	}
+	if got := Location(table, 1); got != "<invalid>:0:0" {
+		t.Errorf("location %q", got)
+	}
+	if got := table.Object(); got != (Object{Path: path}) {
+		t.Errorf("object %+v", got)
+	}
+}
