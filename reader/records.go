@@ -150,7 +150,8 @@ func (e *parseError) Unwrap() error { return e.error }
 
 // fdrRecord parses the record at s.pos, and does not move on.
 func (s *recordScanner) fdrRecord() (Record, error) {
-	if err := s.fill(metadataSize); err != nil {
+	// That much is looked at where a block should begin.
+	if err := s.fill(maxHead); err != nil {
 		return Record{}, err
 	}
 	if len(s.bytes()) == 0 {

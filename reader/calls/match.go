@@ -14,11 +14,18 @@ const batchCalls = 512
 type frame struct {
 	start  uint64
 	inside uint64 // duration of the calls made directly
+	// seen has a bit for each function open up to this frame, and perhaps those
+	// of others: see funcBit.
+	seen   uint64
 	fn     reader.FuncID
 	path   PathID
 	nested bool
 	args   bool // the thread's args has arguments of this frame
 }
+
+// funcBit is the bit of a function in frame.seen. Where the bit of a function is
+// not set, no call of it is open; otherwise the stack tells.
+func funcBit(fn reader.FuncID) uint64 { return 1 << (uint32(fn) & 63) }
 
 // thread is the shadow stack of one thread.
 type thread struct {
@@ -47,10 +54,6 @@ type shard struct {
 	calls   []Call // what batch.Calls is cut from
 	n       int    // calls in use
 	paths   *Paths
-	// open counts the open calls of each function in the thread current, when
-	// nesting is wanted.
-	open    *counters
-	current *thread
 	stats   Stats
 }
 
@@ -58,9 +61,6 @@ func newShard(opts *Options, sink Sink) *shard {
 	s := &shard{opts: opts, sink: sink, calls: make([]Call, batchCalls)}
 	if opts.Filter.active() {
 		s.filter = newFilter(&opts.Filter)
-	}
-	if opts.Nested {
-		s.open = &counters{}
 	}
 	if opts.Paths {
 		s.paths = NewPaths()
@@ -84,9 +84,7 @@ func (s *shard) thread(b *reader.Block) *thread {
 }
 
 // block matches the entries and exits of b. Calls are handed to the sink at its
-// end at the latest, so that a batch is always of one thread. This is the hot
-// loop of every analysis: what is rare is in functions of its own, and what can
-// be derived is not counted.
+// end at the latest, so that a batch is always of one thread.
 func (s *shard) block(b *reader.Block) error {
 	if len(b.Events) == 0 {
 		return nil
@@ -100,82 +98,133 @@ func (s *shard) block(b *reader.Block) error {
 	}
 	s.stats.Events += uint64(len(b.Events))
 	s.stats.span(b.Events[0].TSC)
-	s.turnTo(th)
+	s.batch.Thread, s.batch.Index = th.id, th.index
 	side := sideTables{b.Args, b.Payloads}
-	// The stack and the place in the batch live in registers, and go back to
-	// where they belong before anything else looks at them.
-	stack, n := th.stack, s.n
+	for i := 0; i < len(b.Events); i++ {
+		if i += s.usual(th, b.Events[i:]); i == len(b.Events) {
+			break
+		}
+		if err := s.event(th, &b.Events[i], &side, i); err != nil {
+			return err
+		}
+	}
+	s.stats.span(th.last)
+	return s.flush(false)
+}
+
+// usual handles events up to the first that is not a plain entry or the exit of
+// the innermost open call, or for which there is no room, and returns how many
+// those are. This is the hot loop of every analysis. It calls nothing, so that
+// all it works with stays in registers.
+func (s *shard) usual(th *thread, events []reader.Event) int {
+	stack := th.stack[:cap(th.stack)]
+	top := len(th.stack) // of the stack that is in use
 	batch := s.calls
+	n := s.n
 	tsc := th.last
-	for i := range b.Events {
-		e := &b.Events[i]
+	i := 0
+	for ; i < len(events); i++ {
+		e := &events[i]
 		now := e.TSC
 		if now < tsc {
-			th.stack = stack
-			s.step(th, tsc, now)
+			break
 		}
-		tsc = now
-		if e.Kind == reader.Enter || e.Kind == reader.EnterArg {
-			top := len(stack)
-			if top == cap(stack) {
-				stack = slices.Grow(stack, 1)
+		if e.Kind == reader.Enter {
+			if top >= len(stack) || e.Side {
+				break
 			}
-			stack = stack[:top+1]
 			f := &stack[top]
-			f.start, f.inside, f.fn, f.path, f.nested, f.args = now, 0, e.Func, 0, false, false
+			f.start = now
+			f.inside = 0
+			f.fn = e.Func
+			f.nested = false
+			f.args = false
+			if s.opts.Nested {
+				bit := funcBit(e.Func)
+				f.seen = bit
+				if top > 0 {
+					seen := stack[top-1].seen
+					f.seen |= seen
+					if seen&bit != 0 {
+						f.nested = isOpen(stack[:top], e.Func)
+					}
+				}
+			}
 			if s.paths != nil {
 				var parent PathID
 				if top > 0 {
 					parent = stack[top-1].path
 				}
-				f.path = s.paths.Child(parent, e.Func)
-			}
-			if s.open != nil {
-				open := s.open.of(e.Func)
-				f.nested = *open > 0
-				*open++
-			}
-			if e.Side {
-				th.stack = stack
-				s.args(th, &side, i)
-			}
-			continue
-		}
-		if top := len(stack) - 1; top >= 0 && stack[top].fn == e.Func && e.Kind <= reader.TailExit && !stack[top].args {
-			f := &stack[top]
-			c := &batch[n]
-			// Exit and TailExit are 1 and 2, Exited and TailExited 0 and 1.
-			c.set(f, now, top, End(e.Kind-reader.Exit))
-			if top > 0 {
-				parent := &stack[top-1]
-				parent.inside += c.Duration
-				c.Caller = parent.fn
-			}
-			if s.open != nil {
-				*s.open.of(e.Func)--
-			}
-			stack = stack[:top]
-			if n++; n == len(batch) {
-				th.stack, s.n = stack, n
-				if err := s.flush(false); err != nil {
-					return err
+				if f.path = s.paths.recent(parent, e.Func); f.path == 0 {
+					break
 				}
-				n = 0
 			}
+			top++
+			tsc = now
 			continue
 		}
-		th.stack, s.n = stack, n
-		if !e.Kind.IsExit() {
-			s.event(th, e, &side, i)
-		} else if err := s.exitOther(th, e); err != nil {
-			return err
+		if e.Kind > reader.TailExit || top == 0 || n >= len(batch) {
+			break
 		}
-		stack, n = th.stack, s.n
+		f := &stack[top-1]
+		if f.fn != e.Func || f.args {
+			break
+		}
+		top--
+		c := &batch[n]
+		n++
+		// Exit and TailExit are 1 and 2, Exited and TailExited 0 and 1.
+		c.set(f, now, top, End(e.Kind-reader.Exit))
+		if top > 0 {
+			parent := &stack[top-1]
+			parent.inside += c.Duration
+			c.Caller = parent.fn
+		}
+		tsc = now
 	}
-	th.stack, s.n = stack, n
-	th.last = tsc
-	s.stats.span(tsc)
-	return s.flush(false)
+	th.stack, th.last, s.n = stack[:top], tsc, n
+	return i
+}
+
+func isOpen(stack []frame, fn reader.FuncID) bool {
+	for i := range stack {
+		if stack[i].fn == fn {
+			return true
+		}
+	}
+	return false
+}
+
+// event handles event i of a block in all generality.
+func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
+	if e.TSC < th.last {
+		s.step(th, th.last, e.TSC)
+	}
+	th.last = e.TSC
+	switch {
+	case e.Kind.IsEnter():
+		s.enter(th, e)
+		s.args(th, side, i)
+		return nil
+	case e.Kind.IsExit():
+		return s.exit(th, e)
+	}
+	s.custom(th, e, side, i)
+	return nil
+}
+
+func (s *shard) enter(th *thread, e *reader.Event) {
+	f := frame{start: e.TSC, fn: e.Func, seen: funcBit(e.Func)}
+	var parent PathID
+	if n := len(th.stack); n > 0 {
+		f.seen |= th.stack[n-1].seen
+		f.nested = s.opts.Nested && isOpen(th.stack, e.Func)
+		parent = th.stack[n-1].path
+	}
+	if s.paths != nil {
+		f.path = s.paths.Child(parent, e.Func)
+	}
+	th.stack = append(th.stack, f)
 }
 
 // set fills in all of a call but its caller and arguments.
@@ -201,60 +250,6 @@ func (c *Call) set(f *frame, now uint64, depth int, end End) {
 type sideTables struct {
 	args     []reader.Arg
 	payloads []reader.Payload
-}
-
-// turnTo makes th the thread whose calls are rebuilt.
-func (s *shard) turnTo(th *thread) {
-	if s.current == th {
-		return
-	}
-	s.batch.Thread, s.batch.Index = th.id, th.index
-	if s.open != nil {
-		// One table for all threads: stacks are short, functions are many.
-		if s.current != nil {
-			for _, f := range s.current.stack {
-				*s.open.of(f.fn)--
-			}
-		}
-		for _, f := range th.stack {
-			*s.open.of(f.fn)++
-		}
-	}
-	s.current = th
-}
-
-// counters holds a number for each function.
-type counters struct {
-	low  []uint32 // by id, for small ids
-	high map[reader.FuncID]*uint32
-}
-
-// lowFuncs is the first id that counters do not keep in a slice. Executables
-// have fewer functions; shared objects have packed ids far above it.
-const lowFuncs = 1 << 17
-
-func (c *counters) of(fn reader.FuncID) *uint32 {
-	if uint32(fn) < uint32(len(c.low)) {
-		return &c.low[fn]
-	}
-	return c.grow(fn)
-}
-
-func (c *counters) grow(fn reader.FuncID) *uint32 {
-	if uint32(fn) < lowFuncs {
-		c.low = slices.Grow(c.low, int(fn)+1-len(c.low))
-		c.low = c.low[:cap(c.low)]
-		return &c.low[fn]
-	}
-	n := c.high[fn]
-	if n == nil {
-		if c.high == nil {
-			c.high = make(map[reader.FuncID]*uint32)
-		}
-		n = new(uint32)
-		c.high[fn] = n
-	}
-	return n
 }
 
 // step handles a clock that went back from last to now. The time in between is
@@ -286,9 +281,8 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 	}
 }
 
-// exitOther handles an exit in all generality: that of an outer call, of none,
-// or of a call with arguments.
-func (s *shard) exitOther(th *thread, e *reader.Event) error {
+// exit ends the call that an exit is of, and those inside it.
+func (s *shard) exit(th *thread, e *reader.Event) error {
 	at := len(th.stack) - 1
 	for s.opts.Policy != Exact && at >= 0 && th.stack[at].fn != e.Func {
 		at--
@@ -318,17 +312,17 @@ func (s *shard) exitOther(th *thread, e *reader.Event) error {
 // popTo ends open calls at now until depth are left.
 func (s *shard) popTo(th *thread, depth int, now uint64, end End) error {
 	for len(th.stack) > depth {
+		if s.n == len(s.calls) {
+			if err := s.flush(false); err != nil {
+				return err
+			}
+		}
 		s.pop(th, now, end)
 		switch end {
 		case Inferred:
 			s.stats.Inferred++
 		case Truncated:
 			s.stats.Truncated++
-		}
-		if s.n == len(s.calls) {
-			if err := s.flush(false); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -344,9 +338,6 @@ func (s *shard) pop(th *thread, now uint64, end End) {
 		parent := &th.stack[top-1]
 		parent.inside += c.Duration
 		c.Caller = parent.fn
-	}
-	if s.open != nil {
-		*s.open.of(f.fn)--
 	}
 	if f.args {
 		s.popArgs(th, top)
@@ -367,8 +358,8 @@ func (s *shard) popArgs(th *thread, top int) {
 	th.args = th.args[:i]
 }
 
-// event notes custom or typed event i of a block.
-func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) {
+// custom notes custom or typed event i of a block.
+func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 	s.stats.Custom++
 	ev := Event{TSC: e.TSC, Kind: e.Kind, CPU: e.CPU, Depth: uint32(len(th.stack))}
 	if n := len(th.stack); n > 0 {
@@ -410,7 +401,7 @@ func (s *shard) finish() error {
 		if th == nil || th.skip {
 			continue
 		}
-		s.turnTo(th)
+		s.batch.Thread, s.batch.Index = th.id, th.index
 		if err := s.popTo(th, 0, th.last, Truncated); err != nil {
 			return err
 		}

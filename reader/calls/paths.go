@@ -53,10 +53,19 @@ func (p *Paths) Frames(dst []reader.FuncID, id PathID) []reader.FuncID {
 
 // Child is the path that calls fn from parent; it is added when it is new.
 func (p *Paths) Child(parent PathID, fn reader.FuncID) PathID {
-	if c := p.nodes[parent].last; c != 0 && p.nodes[c].fn == fn {
+	if c := p.recent(parent, fn); c != 0 {
 		return c
 	}
 	return p.lookup(parent, fn)
+}
+
+// recent is Child if that is the child of parent that was looked up last;
+// otherwise 0.
+func (p *Paths) recent(parent PathID, fn reader.FuncID) PathID {
+	if c := p.nodes[parent].last; p.nodes[c].fn == fn {
+		return c
+	}
+	return 0
 }
 
 func (p *Paths) lookup(parent PathID, fn reader.FuncID) PathID {

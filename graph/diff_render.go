@@ -1,0 +1,219 @@
+package graph
+
+import (
+	"bufio"
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/clock"
+)
+
+// WriteDOT writes the graph for Graphviz: what costs more in B is pink, what
+// costs less is green, what is in one trace only is drawn with dashes. It
+// returns the error of w.
+func (d *Diff) WriteDOT(w io.Writer, v View) error {
+	b := bufio.NewWriter(w)
+	b.WriteString("digraph xraydiff {\n")
+	caption := []string{fmt.Sprintf("%s functions, %s edges; pink: more in B, green: less, dashed: in one trace only",
+		group(uint64(len(d.Functions)-1)), group(uint64(len(d.Edges))))}
+	if left := d.Left.caption(); left != "" {
+		caption = append(caption, left)
+	}
+	if d.ClockA.Known() != d.ClockB.Known() {
+		caption = append(caption, "only one trace states the frequency of its clock: times do not compare")
+	}
+	if wantsQuantiles(&v) && d.approximate() {
+		caption = append(caption, fmt.Sprintf("quantiles may be off by %.1f%%", relativeError))
+	}
+	fmt.Fprintf(b, "\tgraph [label=\"%s\\l\", labelloc=t, labeljust=l, fontname=\"Helvetica\", fontsize=12];\n",
+		strings.Join(caption, `\l`))
+	b.WriteString(dotStyle)
+	most, rooted := 0.0, false
+	for i := range d.Edges {
+		rooted = rooted || d.Edges[i].Caller == 0
+		most = max(most, d.difference(d.Edges[i].A, d.Edges[i].B, Sum))
+	}
+	if rooted {
+		b.WriteString("\tF0 [shape=point, label=\"\", tooltip=\"no caller in the trace\"];\n")
+	}
+	for i := 1; i < len(d.Functions); i++ {
+		f := &d.Functions[i]
+		lines := append([]string{label(cut(f.Name, v.nameLimit()))}, d.lines(f.A, f.B, v.FunctionLabels)...)
+		fmt.Fprintf(b, "\tF%d [label=\"%s\", tooltip=\"%s\"", i, strings.Join(lines, `\n`), label(f.Name))
+		if f.A == nil || f.B == nil {
+			b.WriteString(", style=\"rounded,filled,dashed\"")
+		}
+		if v.FunctionColor != None {
+			fill := d.cost(f.A, f.B, v.FunctionColor)
+			fmt.Fprintf(b, ", fillcolor=\"%s\", fontcolor=\"%s\"", fill, fill.ink())
+		}
+		b.WriteString("];\n")
+	}
+	for i := range d.Edges {
+		e := &d.Edges[i]
+		fmt.Fprintf(b, "\tF%d -> F%d [label=\"%s\", penwidth=%.2f", e.Caller, e.Callee,
+			strings.Join(d.lines(e.A, e.B, v.EdgeLabels), `\n`), penWidth(d.difference(e.A, e.B, Sum), most))
+		if e.A == nil || e.B == nil {
+			b.WriteString(", style=dashed")
+		}
+		if v.EdgeColor != None {
+			fmt.Fprintf(b, ", color=\"%s\"", d.cost(e.A, e.B, v.EdgeColor))
+		}
+		if e.Caller != 0 {
+			fmt.Fprintf(b, ", tooltip=\"%s -> %s\"",
+				label(d.Functions[e.Caller].Name), label(d.Functions[e.Callee].Name))
+		}
+		b.WriteString("];\n")
+	}
+	b.WriteString("}\n")
+	return b.Flush()
+}
+
+// approximate reports whether any quantile is.
+func (d *Diff) approximate() bool {
+	for i := range d.Functions {
+		for _, s := range []*Stats{d.Functions[i].A, d.Functions[i].B} {
+			if s != nil && s.Approximate {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// cost is the colour of a change for someone who wants less.
+func (d *Diff) cost(a, b *Stats, c Column) rgb {
+	switch {
+	case a == nil:
+		return changeColor(-1)
+	case b == nil:
+		return changeColor(1)
+	}
+	r, _ := d.change(a, b, c)
+	return changeColor(-r)
+}
+
+// lines are the numbers of a label, before and after.
+func (d *Diff) lines(a, b *Stats, columns []Column) []string {
+	var lines []string
+	switch {
+	case a == nil:
+		lines = append(lines, "only in B")
+	case b == nil:
+		lines = append(lines, "only in A")
+	}
+	for _, c := range columns {
+		var text string
+		switch {
+		case c == None:
+			continue
+		case a == nil:
+			text = value(b, c, d.ClockB)
+		case b == nil:
+			text = value(a, c, d.ClockA)
+		default:
+			r, _ := d.change(a, b, c)
+			text = value(a, c, d.ClockA) + " -> " + value(b, c, d.ClockB) + percent(r)
+		}
+		if c != Count {
+			text = c.String() + " " + text
+		}
+		lines = append(lines, label(text))
+	}
+	return lines
+}
+
+// percent writes a relative change in parentheses, nothing for none.
+func percent(r float64) string {
+	switch {
+	case r == 0 || math.IsInf(r, 0):
+		return ""
+	case r >= 10:
+		return fmt.Sprintf(" (x%.0f)", 1+r)
+	}
+	return fmt.Sprintf(" (%+.1f%%)", 100*r)
+}
+
+// WriteJSON writes one object: "unit_a" and "unit_b" ("ns" or "ticks"),
+// "left_out", "functions" ("name", "a" and "b") and "edges" ("caller" and
+// "callee", which are names, empty for no caller; "a" and "b"). The numbers of a
+// trace are those of [Report.WriteJSON], or null. It returns the error of w.
+func (d *Diff) WriteJSON(w io.Writer) error {
+	side := func(s *Stats, k clock.Clock) *statsJSON {
+		if s == nil {
+			return nil
+		}
+		v := newStatsJSON(s, k, d.Quantiles)
+		return &v
+	}
+	functions := d.Functions[1:] // the root is no function of the program
+	j := newDocument(w)
+	j.field("unit_a", d.ClockA.Unit())
+	j.field("unit_b", d.ClockB.Unit())
+	j.field("left_out", leftJSON{d.Left.Functions, d.Left.Edges})
+	j.list("functions", len(functions), func(i int) any {
+		f := &functions[i]
+		return struct {
+			Name string     `json:"name"`
+			A    *statsJSON `json:"a"`
+			B    *statsJSON `json:"b"`
+		}{f.Name, side(f.A, d.ClockA), side(f.B, d.ClockB)}
+	})
+	j.list("edges", len(d.Edges), func(i int) any {
+		e := &d.Edges[i]
+		return struct {
+			Caller string     `json:"caller"`
+			Callee string     `json:"callee"`
+			A      *statsJSON `json:"a"`
+			B      *statsJSON `json:"b"`
+		}{d.Functions[e.Caller].Name, d.Functions[e.Callee].Name, side(e.A, d.ClockA), side(e.B, d.ClockB)}
+	})
+	return j.close()
+}
+
+// WriteCSV writes the edges, one a row: the numbers of A, those of B, and the
+// relative changes, B / A − 1. Fields are empty where a trace does not have the
+// edge or there is no finite change. It returns the error of w.
+func (d *Diff) WriteCSV(w io.Writer) error {
+	c := csv.NewWriter(w)
+	columns := csvColumns(d.Quantiles)
+	header := []string{"caller", "callee"}
+	for _, side := range []struct{ name, unit string }{{"a", d.ClockA.Unit()}, {"b", d.ClockB.Unit()}} {
+		for _, name := range csvHeader(columns, side.unit) {
+			header = append(header, side.name+"_"+name)
+		}
+	}
+	for _, column := range columns {
+		header = append(header, "change_"+column.String())
+	}
+	c.Write(header)
+	blank := make([]string, len(columns))
+	for i := range d.Edges {
+		e := &d.Edges[i]
+		row := []string{d.Functions[e.Caller].Name, d.Functions[e.Callee].Name}
+		if e.A != nil {
+			row = csvValues(row, e.A, columns, d.ClockA)
+		} else {
+			row = append(row, blank...)
+		}
+		if e.B != nil {
+			row = csvValues(row, e.B, columns, d.ClockB)
+		} else {
+			row = append(row, blank...)
+		}
+		for _, column := range columns {
+			field := ""
+			if r, ok := d.change(e.A, e.B, column); ok && !math.IsInf(r, 0) {
+				field = strconv.FormatFloat(r, 'f', 6, 64)
+			}
+			row = append(row, field)
+		}
+		c.Write(row)
+	}
+	c.Flush()
+	return c.Error()
+}

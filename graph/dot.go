@@ -1,0 +1,200 @@
+package graph
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// View says what a DOT graph shows. The zero value shows names only, in white.
+type View struct {
+	FunctionLabels, EdgeLabels []Column // one line each
+	FunctionColor, EdgeColor   Column
+	NameLimit                  int // bytes of a name in a label; 0 for 60
+}
+
+// DefaultView is what a user gets who asks for nothing.
+func DefaultView() View {
+	return View{
+		FunctionLabels: []Column{Self, Sum, Count},
+		EdgeLabels:     []Column{Sum, Count},
+		FunctionColor:  Self,
+		EdgeColor:      Sum,
+	}
+}
+
+func (v *View) nameLimit() int {
+	if v.NameLimit <= 0 {
+		return 60
+	}
+	return v.NameLimit
+}
+
+const dotStyle = "\tnode [shape=box, style=\"rounded,filled\", fillcolor=\"#FFFFFF\", fontname=\"Helvetica\", fontsize=11];\n" +
+	"\tedge [fontname=\"Helvetica\", fontsize=9, color=\"#606060\"];\n"
+
+// WriteDOT writes the graph for Graphviz. Tooltips hold full names and source
+// locations. It returns the error of w.
+func (r *Report) WriteDOT(w io.Writer, names symbolize.Names, v View) error {
+	b := bufio.NewWriter(w)
+	var mostFunction, mostEdge, mostSum float64
+	for i := range r.Functions {
+		mostFunction = max(mostFunction, r.amount(&r.Functions[i].Stats, v.FunctionColor))
+	}
+	rooted := false
+	for i := range r.Edges {
+		e := &r.Edges[i]
+		mostEdge = max(mostEdge, r.amount(&e.Stats, v.EdgeColor))
+		mostSum = max(mostSum, float64(e.Sum))
+		rooted = rooted || e.Caller == Root
+	}
+
+	b.WriteString("digraph xray {\n")
+	fmt.Fprintf(b, "\tgraph [label=\"%s\", labelloc=t, labeljust=l, fontname=\"Helvetica\", fontsize=12];\n", r.caption(&v))
+	b.WriteString(dotStyle)
+	if rooted {
+		fmt.Fprintf(b, "\t%s [shape=point, label=\"\", tooltip=\"no caller in the trace\"];\n", node(Root))
+	}
+	for i := range r.Functions {
+		f := &r.Functions[i]
+		if f.ID == Root {
+			continue // an event of function 0 is damage; its node is the root's
+		}
+		name := symbolize.Label(names, f.ID)
+		lines := append([]string{label(cut(name, v.nameLimit()))}, r.lines(&f.Stats, v.FunctionLabels, true)...)
+		fmt.Fprintf(b, "\t%s [label=\"%s\", tooltip=\"%s\\n%s\"", node(f.ID), strings.Join(lines, `\n`),
+			label(name), label(symbolize.Location(names, f.ID)))
+		if v.FunctionColor != None {
+			fill := amountColor(r.amount(&f.Stats, v.FunctionColor), mostFunction)
+			fmt.Fprintf(b, ", fillcolor=\"%s\", fontcolor=\"%s\"", fill, fill.ink())
+		}
+		b.WriteString("];\n")
+	}
+	for i := range r.Edges {
+		e := &r.Edges[i]
+		fmt.Fprintf(b, "\t%s -> %s [label=\"%s\", penwidth=%.2f", node(e.Caller), node(e.Callee),
+			strings.Join(r.lines(&e.Stats, v.EdgeLabels, false), `\n`), penWidth(float64(e.Sum), mostSum))
+		if e.Count == 0 {
+			b.WriteString(", style=dashed") // nothing but open calls
+		}
+		if v.EdgeColor != None {
+			fmt.Fprintf(b, ", color=\"%s\"", edgeInk(r.amount(&e.Stats, v.EdgeColor), mostEdge))
+		}
+		if e.Caller != Root {
+			fmt.Fprintf(b, ", tooltip=\"%s -> %s\"",
+				label(symbolize.Label(names, e.Caller)), label(symbolize.Label(names, e.Callee)))
+		}
+		b.WriteString("];\n")
+	}
+	b.WriteString("}\n")
+	return b.Flush()
+}
+
+// caption tells what the graph is of, and what is not in it.
+func (r *Report) caption(v *View) string {
+	var open, inferred uint64
+	approximate := false
+	for i := range r.Edges {
+		s := &r.Edges[i].Stats
+		open, inferred = open+s.Open, inferred+s.Inferred
+		approximate = approximate || s.Approximate
+	}
+	lines := []string{fmt.Sprintf("%s functions, %s edges, %s self time in all",
+		group(uint64(len(r.Functions))), group(uint64(len(r.Edges))), r.Clock.Format(r.Self))}
+	if left := r.Left.caption(); left != "" {
+		lines = append(lines, left)
+	}
+	if open > 0 {
+		lines = append(lines, group(open)+" calls open at the end, not counted")
+	}
+	if inferred > 0 {
+		lines = append(lines, group(inferred)+" calls without an exit of their own, counted up to the exit that ended them")
+	}
+	if approximate && wantsQuantiles(v) {
+		lines = append(lines, fmt.Sprintf("quantiles may be off by %.1f%%", relativeError))
+	}
+	return strings.Join(lines, `\l`) + `\l`
+}
+
+func (l Left) caption() string {
+	if l.Functions == 0 && l.Edges == 0 {
+		return ""
+	}
+	return fmt.Sprintf("left out as too small: %s functions, %s edges", group(uint64(l.Functions)), group(uint64(l.Edges)))
+}
+
+func wantsQuantiles(v *View) bool {
+	for _, columns := range [][]Column{v.FunctionLabels, v.EdgeLabels, {v.FunctionColor, v.EdgeColor}} {
+		for _, c := range columns {
+			if c.IsQuantile() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// lines are the numbers of a label. Shares are of all self time, and only
+// functions show them.
+func (r *Report) lines(s *Stats, columns []Column, share bool) []string {
+	var lines []string
+	for _, c := range columns {
+		if c == None {
+			continue
+		}
+		line := value(s, c, r.Clock)
+		if c != Count {
+			line = c.String() + " " + line
+		}
+		if share && c == Self && r.Self > 0 {
+			line += fmt.Sprintf(" (%.1f%%)", 100*float64(s.Self)/float64(r.Self))
+		}
+		lines = append(lines, line)
+	}
+	if s.Open > 0 {
+		lines = append(lines, group(s.Open)+" open")
+	}
+	return lines
+}
+
+// value is a number with its unit.
+func value(s *Stats, c Column, k clock.Clock) string {
+	if c != Count {
+		return k.Format(s.Value(c))
+	}
+	if s.Count == 1 {
+		return "1 call"
+	}
+	return group(s.Count) + " calls"
+}
+
+// amount is a number in calls or seconds; in ticks where the frequency is not
+// known.
+func amount(s *Stats, c Column, k clock.Clock) float64 {
+	v := float64(s.Value(c))
+	if c != Count && k.Known() {
+		v /= float64(k.Frequency)
+	}
+	return v
+}
+
+func penWidth(v, most float64) float64 {
+	if most <= 0 {
+		return 1
+	}
+	return 1 + 4*math.Sqrt(v/most)
+}
+
+// edgeInk is the colour of a line. The palest fifth of the scale would not be
+// seen on paper.
+func edgeInk(v, most float64) rgb {
+	if most <= 0 {
+		return orRd[3]
+	}
+	return pick(orRd, 0.3+0.7*math.Sqrt(v/most))
+}

@@ -1,0 +1,55 @@
+package graph
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+)
+
+// cut shortens a name to at most limit bytes and marks that it did. It never
+// cuts a character in two.
+func cut(name string, limit int) string {
+	if limit < 0 || len(name) <= limit {
+		return name
+	}
+	for limit > 0 && !utf8.RuneStart(name[limit]) {
+		limit--
+	}
+	return name[:limit] + "..."
+}
+
+var (
+	// Graphviz takes XML entities in every label, and backslash escapes.
+	labelEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, `\"`, `\`, `\\`)
+	// Labels of records have a structure of their own on top.
+	recordEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, `\"`, `\`, `\\`,
+		"{", `\{`, "}", `\}`, "|", `\|`)
+)
+
+// label escapes a name for a quoted label or tooltip of any shape but record.
+func label(name string) string { return labelEscapes.Replace(texttab.Printable(name)) }
+
+// record escapes a name for a quoted label of a record.
+func record(name string) string { return recordEscapes.Replace(texttab.Printable(name)) }
+
+// node is the DOT identifier of a function. Ids of shared objects may be
+// negative, which needs quotes.
+func node(id reader.FuncID) string {
+	s := "F" + strconv.Itoa(int(id))
+	if id < 0 {
+		return `"` + s + `"`
+	}
+	return s
+}
+
+// group writes a count with a separator between thousands.
+func group(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}

@@ -1,0 +1,159 @@
+package graph
+
+import (
+	"math"
+
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Root stands for the caller of calls that have none in the trace.
+const Root reader.FuncID = 0
+
+// Options says what an [Analysis] keeps.
+type Options struct {
+	// Quantiles keeps what quantiles need. That is most of the memory and half
+	// of the time; without it they are 0 in reports.
+	Quantiles bool
+	// Exact keeps quantiles exact, in memory that grows with the number of
+	// distinct durations.
+	Exact bool
+}
+
+// Analysis collects calls by edge. It needs no option of calls.Run. Its memory
+// grows with the number of distinct edges. It must not be used concurrently.
+type Analysis struct {
+	opts  Options
+	edges []edge
+	// samples are the durations of edges, by the same index; empty unless
+	// Options.Quantiles.
+	samples []*quantile.Sample
+	// index is an open-addressing hash table over (caller, callee) of positions
+	// in edges plus 1, a power of two in length and at most half full.
+	index []uint32
+}
+
+// edge is what is added up per edge. It fills a cache line, key included.
+type edge struct {
+	caller, callee        reader.FuncID
+	count, open, inferred uint64
+	sum, self             uint64 // ticks; they stay at the largest number when they reach it
+	min, max              uint64 // ticks; meaningless while count is 0
+}
+
+var _ calls.Analysis[*Analysis] = (*Analysis)(nil)
+
+// New returns an empty analysis.
+func New(opts Options) *Analysis {
+	return &Analysis{opts: opts, index: make([]uint32, 128)}
+}
+
+// Calls adds a batch. It never fails.
+func (a *Analysis) Calls(b *calls.Batch) error {
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		at := a.edge(c.Caller, c.Func)
+		e := &a.edges[at]
+		if c.End == calls.Truncated {
+			e.open++
+			continue
+		}
+		if e.count == 0 {
+			e.min, e.max = c.Duration, c.Duration
+		}
+		e.count++
+		if c.End == calls.Inferred {
+			e.inferred++
+		}
+		e.sum = addSaturating(e.sum, c.Duration)
+		e.self = addSaturating(e.self, c.Self)
+		e.min, e.max = min(e.min, c.Duration), max(e.max, c.Duration)
+		if a.opts.Quantiles {
+			a.samples[at].Add(c.Duration)
+		}
+	}
+	return nil
+}
+
+// edge is the position of an edge, which is added when it is new.
+func (a *Analysis) edge(caller, callee reader.FuncID) uint32 {
+	mask := uint64(len(a.index) - 1)
+	i := edgeHash(caller, callee) & mask
+	for a.index[i] != 0 {
+		at := a.index[i] - 1
+		if e := &a.edges[at]; e.callee == callee && e.caller == caller {
+			return at
+		}
+		i = (i + 1) & mask
+	}
+	at := uint32(len(a.edges))
+	a.edges = append(a.edges, edge{caller: caller, callee: callee})
+	if a.opts.Quantiles {
+		a.samples = append(a.samples, &quantile.Sample{Exact: a.opts.Exact})
+	}
+	a.index[i] = at + 1
+	if 2*len(a.edges) > len(a.index) {
+		a.grow()
+	}
+	return at
+}
+
+func (a *Analysis) grow() {
+	a.index = make([]uint32, 2*len(a.index))
+	mask := uint64(len(a.index) - 1)
+	for at := range a.edges {
+		i := edgeHash(a.edges[at].caller, a.edges[at].callee) & mask
+		for a.index[i] != 0 {
+			i = (i + 1) & mask
+		}
+		a.index[i] = uint32(at) + 1
+	}
+}
+
+func edgeHash(caller, callee reader.FuncID) uint64 {
+	h := (uint64(uint32(caller))<<32 | uint64(uint32(callee))) * 0x9e3779b97f4a7c15
+	return h ^ h>>32
+}
+
+// Merge takes over the edges of other, which must not be used again.
+func (a *Analysis) Merge(other *Analysis) {
+	for at := range other.edges {
+		e := &other.edges[at]
+		a.absorb(e.caller, e.callee, other, at)
+	}
+}
+
+// absorb adds an edge of other under the given key.
+func (a *Analysis) absorb(caller, callee reader.FuncID, other *Analysis, at int) {
+	to := a.edge(caller, callee)
+	a.edges[to].add(&other.edges[at])
+	if a.opts.Quantiles && other.opts.Quantiles {
+		a.samples[to].Merge(other.samples[at])
+	}
+}
+
+// add takes over the numbers of o, not its key.
+func (e *edge) add(o *edge) {
+	switch {
+	case o.count == 0:
+	case e.count == 0:
+		e.min, e.max = o.min, o.max
+	default:
+		e.min, e.max = min(e.min, o.min), max(e.max, o.max)
+	}
+	e.count += o.count
+	e.open += o.open
+	e.inferred += o.inferred
+	e.sum = addSaturating(e.sum, o.sum)
+	e.self = addSaturating(e.self, o.self)
+}
+
+// addSaturating adds without ever wrapping around. Only damaged timestamps get
+// that far: the largest number is centuries at any clock's rate.
+func addSaturating(a, b uint64) uint64 {
+	if s := a + b; s >= a {
+		return s
+	}
+	return math.MaxUint64
+}

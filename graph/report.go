@@ -1,0 +1,169 @@
+package graph
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Stats are the numbers of an edge or of a function. Times are in ticks.
+type Stats struct {
+	Count    uint64 // calls that ended
+	Open     uint64 // calls still open at the end, counted nowhere else
+	Inferred uint64 // those of Count that another call's exit ended
+	Sum      uint64 // of durations; stays at the largest number when it gets there
+	Self     uint64 // of the callee, on calls by this edge; like Sum
+	Min, Max uint64
+	// Quantiles by llvm-xray's rule, the value at index ⌊q·n⌋ in ascending order;
+	// 0 unless Report.Quantiles.
+	P50, P90, P99, P999 uint64
+	// Approximate is set where quantiles may be off by quantile.RelativeError.
+	Approximate bool
+}
+
+// Function is a function with what all its callers together see.
+type Function struct {
+	ID reader.FuncID
+	Stats
+}
+
+// Edge is a pair of caller and callee. Caller may be [Root].
+type Edge struct {
+	Caller, Callee reader.FuncID
+	Stats
+}
+
+// Report is a call graph. Every end of an edge but Root is in Functions.
+type Report struct {
+	Clock     clock.Clock
+	Quantiles bool       // quantiles are known
+	Functions []Function // ordered by id
+	Edges     []Edge     // ordered by caller, then callee
+	Self      uint64     // self time of all calls of the trace, in ticks
+	Left      Left
+}
+
+// Left says what [Report.Trim] or [Diff.Trim] left out.
+type Left struct {
+	Functions, Edges int
+}
+
+// Report sums the analysis up, which must not be used afterwards.
+func (a *Analysis) Report(c clock.Clock) *Report {
+	order := make([]int, len(a.edges))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		x, y := &a.edges[i], &a.edges[j]
+		return cmp.Or(cmp.Compare(x.caller, y.caller), cmp.Compare(x.callee, y.callee))
+	})
+
+	r := &Report{Clock: c, Quantiles: a.opts.Quantiles, Edges: make([]Edge, 0, len(order))}
+	functions := New(a.opts)
+	for _, i := range order {
+		e := &a.edges[i]
+		r.Self = addSaturating(r.Self, e.self)
+		r.Edges = append(r.Edges, Edge{e.caller, e.callee, a.stats(i)})
+		// A function is an edge from nowhere to itself. Only now may the sample
+		// of the edge be given away.
+		functions.absorb(0, e.callee, a, i)
+		if e.caller != Root {
+			functions.edge(0, e.caller)
+		}
+	}
+	for i := range functions.edges {
+		r.Functions = append(r.Functions, Function{functions.edges[i].callee, functions.stats(i)})
+	}
+	slices.SortFunc(r.Functions, func(x, y Function) int { return cmp.Compare(x.ID, y.ID) })
+	return r
+}
+
+func (a *Analysis) stats(i int) Stats {
+	e := &a.edges[i]
+	s := Stats{
+		Count: e.count, Open: e.open, Inferred: e.inferred,
+		Sum: e.sum, Self: e.self, Min: e.min, Max: e.max,
+	}
+	if a.opts.Quantiles {
+		var q [4]uint64
+		a.samples[i].Quantiles(q[:], 0.5, 0.9, 0.99, 0.999)
+		s.P50, s.P90, s.P99, s.P999 = q[0], q[1], q[2], q[3]
+		s.Approximate = a.samples[i].Approximate()
+	}
+	return s
+}
+
+// Column is one of the numbers of [Stats].
+type Column uint8
+
+const (
+	None Column = iota // no number
+	Count
+	Sum
+	Self
+	Min
+	P50
+	P90
+	P99
+	P999
+	Max
+)
+
+var columnNames = [...]string{"none", "count", "sum", "self", "min", "p50", "p90", "p99", "p999", "max"}
+
+// String gives the name that [ParseColumn] takes.
+func (c Column) String() string { return columnNames[c] }
+
+// ParseColumn reads the name of a column, as String gives it or as llvm-xray
+// calls it.
+func ParseColumn(name string) (Column, error) {
+	switch name {
+	case "med":
+		return P50, nil
+	case "90p":
+		return P90, nil
+	case "99p":
+		return P99, nil
+	}
+	if i := slices.Index(columnNames[:], name); i >= 0 {
+		return Column(i), nil
+	}
+	return None, fmt.Errorf("no column is named %q; there are %s", name, strings.Join(columnNames[:], ", "))
+}
+
+// IsQuantile reports whether the column needs [Options.Quantiles].
+func (c Column) IsQuantile() bool { return c >= P50 && c <= P999 }
+
+// Value is the number of a column: calls or ticks. It is 0 for None.
+func (s *Stats) Value(c Column) uint64 {
+	switch c {
+	case Count:
+		return s.Count
+	case Sum:
+		return s.Sum
+	case Self:
+		return s.Self
+	case Min:
+		return s.Min
+	case P50:
+		return s.P50
+	case P90:
+		return s.P90
+	case P99:
+		return s.P99
+	case P999:
+		return s.P999
+	case Max:
+		return s.Max
+	}
+	return 0
+}
+
+// relativeError is what reports state of approximate quantiles, in percent.
+const relativeError = 100 * quantile.RelativeError

@@ -1,0 +1,187 @@
+package stack
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// LLVMView says what llvm-xray stack shows. The zero value is its default. The
+// fields are its options, which it calls alike.
+type LLVMView struct {
+	PerThreadStacks  bool
+	AggregateThreads bool
+	AllStacks        bool
+	Flame            bool   // --stack-format=flame
+	AggregationType  Metric // of flame
+}
+
+// Errors in the words of llvm-xray stack.
+var (
+	ErrThreadOptions = errors.New("Can't specify options for per thread reporting and reporting that aggregates threads.")
+	ErrNeedsFlame    = errors.New("You must specify a non-human format when reporting with -all-stacks.")
+	ErrNeedsAll      = errors.New("Can't specify a non-human format without -all-stacks.")
+	ErrNoCalls       = errors.New("No instrumented calls were accounted in the input file.")
+)
+
+// Check finds options that exclude each other.
+func (v LLVMView) Check() error {
+	switch {
+	case v.PerThreadStacks && v.AggregateThreads:
+		return ErrThreadOptions
+	case v.AllStacks && !v.Flame:
+		return ErrNeedsFlame
+	case v.Flame && !v.AllStacks:
+		return ErrNeedsAll
+	}
+	return nil
+}
+
+// Options are those of the analysis that the view needs.
+func (v LLVMView) Options() Options { return Options{PerThread: !v.AggregateThreads} }
+
+// llvmTop is how many stacks llvm-xray lists.
+const llvmTop = 10
+
+// WriteLLVM writes what llvm-xray stack does, ordered by thread and function id.
+// Times are ticks. Flame values are those of a path without the paths that go on
+// from it, without a semicolon before them: in llvm-xray they are inclusive, and
+// flame graph tools count them again for every caller. Calls that are open at
+// the end do not count. The error is that of [LLVMView.Check], [ErrNoCalls] or
+// that of w.
+func (r *Report) WriteLLVM(w io.Writer, names symbolize.Names, v LLVMView) error {
+	if err := v.Check(); err != nil {
+		return err
+	}
+	if len(r.order) == 0 {
+		return ErrNoCalls
+	}
+	b := bufio.NewWriter(w)
+	l := newLabels(names, texttab.Printable)
+	if v.Flame {
+		r.llvmFlame(b, newLabels(names, foldable), v.AggregationType)
+		return b.Flush()
+	}
+	var all llvmTops
+	for t := range r.Trees() {
+		if !v.PerThreadStacks {
+			all.add(t)
+			continue
+		}
+		fmt.Fprintf(b, "Thread %d:\n", t.Thread.Thread)
+		var one llvmTops
+		one.add(t)
+		one.write(b, l)
+		b.WriteByte('\n')
+	}
+	if !v.PerThreadStacks {
+		all.write(b, l)
+	}
+	return b.Flush()
+}
+
+func (r *Report) llvmFlame(b *bufio.Writer, l *labels, m Metric) {
+	for t := range r.Trees() {
+		line := newFoldedLine(t)
+		if t.Label != "" {
+			line.text = fmt.Appendf(nil, "thread_%d", t.Thread.Thread)
+			line.ends[0] = len(line.text)
+		}
+		for i := range t.Frames {
+			f := &t.Frames[i]
+			value := f.Self
+			if m == Count {
+				value = f.Count
+			}
+			line.push(f.Depth, l.of(f.Func))
+			b.Write(line.text)
+			fmt.Fprintf(b, " %d\n", value)
+		}
+	}
+}
+
+// llvmTops are the stacks with the most leaf time and with the most leaf calls,
+// the first ones first. A stack has as many leaf calls as calls that made none.
+type llvmTops struct {
+	unique         int
+	byTime, byCall []llvmStack
+}
+
+// llvmStack is a path, outermost function first.
+type llvmStack struct {
+	leafCount, leafTime uint64
+	rows                []llvmRow
+}
+
+type llvmRow struct {
+	fn         reader.FuncID
+	count, sum uint64
+}
+
+func (l *llvmTops) add(t *Tree) {
+	for i := range t.Frames {
+		f := &t.Frames[i]
+		if f.Leaves == 0 {
+			continue
+		}
+		l.unique++
+		l.byTime = keepTop(l.byTime, t, i, func(s *llvmStack) uint64 { return s.leafTime })
+		l.byCall = keepTop(l.byCall, t, i, func(s *llvmStack) uint64 { return s.leafCount })
+	}
+}
+
+// keepTop adds frame i to a list in descending order of by, if it belongs there.
+func keepTop(list []llvmStack, t *Tree, i int, by func(*llvmStack) uint64) []llvmStack {
+	s := llvmStack{leafCount: t.Frames[i].Leaves, leafTime: t.Frames[i].LeafTotal}
+	if len(list) == llvmTop {
+		if by(&list[llvmTop-1]) >= by(&s) {
+			return list
+		}
+		list = list[:llvmTop-1]
+	}
+	for at := i; at >= 0; at = t.Frames[at].Parent {
+		f := &t.Frames[at]
+		row := llvmRow{f.Func, f.Count - f.Leaves, f.Total - f.LeafTotal}
+		if at == i {
+			row.count, row.sum = f.Leaves, f.LeafTotal
+		}
+		s.rows = append(s.rows, row)
+	}
+	slices.Reverse(s.rows)
+	list = append(list, s)
+	slices.SortStableFunc(list, func(x, y llvmStack) int { return cmp.Compare(by(&y), by(&x)) })
+	return list
+}
+
+func (l *llvmTops) write(b *bufio.Writer, names *labels) {
+	fmt.Fprintf(b, "\nUnique Stacks: %d\nTop %d Stacks by leaf sum:\n\n", l.unique, llvmTop)
+	for i := range l.byTime {
+		fmt.Fprintf(b, "Sum: %d\n", l.byTime[i].leafTime)
+		l.byTime[i].write(b, names)
+	}
+	fmt.Fprintf(b, "\nTop %d Stacks by leaf count:\n\n", llvmTop)
+	for i := range l.byCall {
+		fmt.Fprintf(b, "Count: %d\n", l.byCall[i].leafCount)
+		l.byCall[i].write(b, names)
+	}
+	b.WriteByte('\n')
+}
+
+func (s *llvmStack) write(b *bufio.Writer, names *labels) {
+	fmt.Fprintf(b, "%-5s %-60s %12s %16s\n", "lvl", "function", "count", "sum")
+	for depth, row := range s.rows {
+		name := names.of(row.fn)
+		if len(name) > 60 {
+			name = name[:57] + "..."
+		}
+		fmt.Fprintf(b, "#%-4d %-60s %12d %16d\n", depth, name, row.count, row.sum)
+	}
+	b.WriteByte('\n')
+}

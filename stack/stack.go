@@ -1,0 +1,227 @@
+package stack
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Options says what an [Analysis] keeps.
+type Options struct {
+	// PerThread keeps the threads apart, in memory that grows with the number of
+	// distinct pairs of thread and path.
+	PerThread bool
+}
+
+// Analysis adds calls up by path. Its memory grows with the number of distinct
+// paths, not of calls. It must not be used concurrently.
+type Analysis struct {
+	opts    Options
+	paths   *calls.Paths
+	threads []*thread // by Batch.Index; nil for threads of other shards
+	all     *sums     // nil with PerThread
+}
+
+// thread is what is known of one thread.
+type thread struct {
+	id   reader.Thread
+	sums *sums // of the thread, or Analysis.all
+	// depth is that of the call that ended last.
+	depth uint32
+}
+
+// sums holds the totals of paths. Pages come to be as their paths are hit: a
+// thread takes its own ways through the program, and what belongs together is
+// close together in number.
+type sums struct {
+	pages []*page
+	// open are the calls that have not ended; few, by nature.
+	open map[calls.PathID]amounts
+}
+
+const (
+	pageBits = 5
+	pageMask = 1<<pageBits - 1
+)
+
+type page [1 << pageBits]total
+
+// total is what finished calls of a path add up to. Sums of ticks stay at the
+// largest number when they reach it.
+type total struct {
+	amounts
+	leaves    uint64 // calls that made no calls
+	leafTicks uint64 // their durations
+}
+
+type amounts struct{ count, total, self uint64 }
+
+var _ calls.Analysis[*Analysis] = (*Analysis)(nil)
+
+// ErrNoPaths means that calls came without paths: calls.Options.Paths was off.
+var ErrNoPaths = errors.New("stacks need call paths, and the batch has none")
+
+// New returns an empty analysis, which needs calls.Options.Paths.
+func New(opts Options) *Analysis {
+	a := &Analysis{opts: opts}
+	if !opts.PerThread {
+		a.all = &sums{}
+	}
+	return a
+}
+
+// Calls adds a batch. All batches must have the same Paths. The error is
+// [ErrNoPaths] or that they have not.
+func (a *Analysis) Calls(b *calls.Batch) error {
+	switch {
+	case b.Paths == nil:
+		return ErrNoPaths
+	case a.paths == nil:
+		a.paths = b.Paths
+	case a.paths != b.Paths:
+		return errors.New("batches of one analysis differ in their path trees")
+	}
+	if len(b.Calls) == 0 {
+		return nil
+	}
+	th := a.thread(b)
+	depth, s := th.depth, th.sums
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		// Calls arrive as they end, so the children of a call come right before
+		// it: it has any if the call before was deeper.
+		leaf := depth <= c.Depth
+		depth = c.Depth
+		if c.End == calls.Truncated {
+			s.addOpen(c.Path, amounts{1, c.Duration, c.Self})
+			continue
+		}
+		t := s.at(c.Path)
+		t.count++
+		t.total = addSaturating(t.total, c.Duration)
+		t.self = addSaturating(t.self, c.Self)
+		if leaf {
+			t.leaves++
+			t.leafTicks = addSaturating(t.leafTicks, c.Duration)
+		}
+	}
+	th.depth = depth
+	return nil
+}
+
+func (a *Analysis) thread(b *calls.Batch) *thread {
+	if b.Index >= len(a.threads) {
+		a.threads = append(a.threads, make([]*thread, b.Index+1-len(a.threads))...)
+	}
+	th := a.threads[b.Index]
+	if th == nil {
+		th = &thread{id: b.Thread, sums: a.all}
+		if th.sums == nil {
+			th.sums = &sums{}
+		}
+		a.threads[b.Index] = th
+	}
+	return th
+}
+
+// at is the total of a path.
+func (s *sums) at(id calls.PathID) *total {
+	p := int(id >> pageBits)
+	if p >= len(s.pages) || s.pages[p] == nil {
+		s.addPage(p)
+	}
+	return &s.pages[p][id&pageMask]
+}
+
+func (s *sums) addPage(p int) {
+	if p >= len(s.pages) {
+		s.pages = slices.Grow(s.pages, p+1-len(s.pages))[:p+1]
+	}
+	s.pages[p] = new(page)
+}
+
+func (s *sums) addOpen(id calls.PathID, a amounts) {
+	if s.open == nil {
+		s.open = make(map[calls.PathID]amounts)
+	}
+	a.add(s.open[id])
+	s.open[id] = a
+}
+
+func (a *amounts) add(o amounts) {
+	a.count += o.count
+	a.total = addSaturating(a.total, o.total)
+	a.self = addSaturating(a.self, o.self)
+}
+
+// Merge takes over the threads of other, which must not be used again.
+func (a *Analysis) Merge(other *Analysis) {
+	if other.paths == nil {
+		return
+	}
+	var ids []calls.PathID // from paths of other to those here; nil when they are the same
+	if a.paths == nil {
+		a.paths = other.paths
+	} else {
+		ids = a.paths.Remap(other.paths)
+	}
+	if other.all != nil {
+		a.all.merge(other.all, ids)
+	}
+	for i, th := range other.threads {
+		if th == nil {
+			continue
+		}
+		if i >= len(a.threads) {
+			a.threads = append(a.threads, make([]*thread, i+1-len(a.threads))...)
+		}
+		if other.all != nil {
+			th.sums = a.all
+		} else if ids != nil {
+			moved := &sums{}
+			moved.merge(th.sums, ids)
+			th.sums = moved
+		}
+		a.threads[i] = th
+	}
+}
+
+// merge adds the totals of other under the ids that they have here.
+func (s *sums) merge(other *sums, ids []calls.PathID) {
+	here := func(id calls.PathID) calls.PathID {
+		if ids == nil {
+			return id
+		}
+		return ids[id]
+	}
+	for p, page := range other.pages {
+		if page == nil {
+			continue
+		}
+		for i := range page {
+			from := &page[i]
+			if from.count == 0 {
+				continue
+			}
+			to := s.at(here(calls.PathID(p<<pageBits | i)))
+			to.amounts.add(from.amounts)
+			to.leaves += from.leaves
+			to.leafTicks = addSaturating(to.leafTicks, from.leafTicks)
+		}
+	}
+	for id, open := range other.open {
+		s.addOpen(here(id), open)
+	}
+}
+
+// addSaturating adds without ever wrapping around. Only damaged timestamps get
+// that far: the largest number is centuries at any clock's rate.
+func addSaturating(a, b uint64) uint64 {
+	if s := a + b; s >= a {
+		return s
+	}
+	return math.MaxUint64
+}

@@ -1,0 +1,242 @@
+package stack
+
+import (
+	"bufio"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// SVGView says what a flame graph shows.
+type SVGView struct {
+	Metric Metric
+	Title  string // "" for the name of the metric
+}
+
+// The picture is made for a window of svgWidth pixels; a script fits it to
+// another. Frames get a row each, below their callers.
+const (
+	svgWidth  = 1200
+	svgTop    = 62 // where the first row starts
+	svgRow    = 18
+	svgLetter = 7 // pixels of a letter, about
+
+	// Frames narrower than this many pixels are left out.
+	svgLeast = 0.1
+	// svgMaxBoxes and svgMaxRows bound the file, whatever the trace: the
+	// narrowest and the deepest frames beyond them are left out.
+	svgMaxBoxes = 10_000
+	svgMaxRows  = 1_000
+)
+
+//go:embed flame.css
+var flameCSS string
+
+//go:embed flame.js
+var flameJS string
+
+// box is a frame in the picture.
+type box struct {
+	name, location string
+	weight         uint64  // with all that it called
+	x, width       float64 // shares of the whole width
+	row            int
+	group          bool // stands for all, or for a thread
+	frame          Frame
+}
+
+// WriteSVG writes a flame graph as a document of its own: callers above callees,
+// as wide as they weigh. It can be read without scripts and without a network.
+// In a browser it can be searched and zoomed, with mouse or keyboard, and follows
+// the colour scheme of the reader. Frames that are too narrow to be seen are left
+// out, and it says how many. It returns the error of w.
+func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
+	boxes, hidden, total := r.boxes(names, v.Metric)
+	rows := 0
+	for i := range boxes {
+		rows = max(rows, boxes[i].row+1)
+	}
+	title := v.Title
+	if title == "" {
+		title = map[Metric]string{Time: "Time by call path", Count: "Calls by call path"}[v.Metric]
+	}
+	height := svgTop + rows*svgRow + 26
+
+	b := bufio.NewWriter(w)
+	fmt.Fprintf(b, `<?xml version="1.0" encoding="UTF-8"?>
+<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" role="group" aria-labelledby="title">
+<style>
+%s</style>
+<rect class="paper" width="100%%" height="100%%"/>
+<text id="title" class="ink" x="8" y="24">%s</text>
+<text id="about" class="soft" x="8" y="48">%s in all. Click or press Enter to zoom in, Esc to zoom out, arrows to move, / to search.</text>
+<text id="matched" class="ink" x="100%%" dx="-10" y="48" text-anchor="end"></text>
+`, svgWidth, height, flameCSS, xmlText(title), xmlText(v.Metric.format(r.Clock, total)))
+	for i := range boxes {
+		r.writeBox(b, &boxes[i], v.Metric, total)
+	}
+	if hidden > 0 {
+		fmt.Fprintf(b, "<text class=\"soft\" x=\"8\" y=\"%d\">%s too narrow or too deep to show.</text>\n",
+			height-9, plural(uint64(hidden), "frame"))
+	}
+	b.WriteString("<script><![CDATA[\n" + flameJS + "]]></script>\n</svg>\n")
+	return b.Flush()
+}
+
+func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64) {
+	class := "group"
+	if !x.group {
+		class = fmt.Sprintf("c%d", colorClass(x.name))
+	}
+	fmt.Fprintf(b, `<svg class="f %s" data-d="%d" x="%.4f%%" y="%d" width="%.4f%%" height="%d"><title>%s`,
+		class, x.row, 100*x.x, svgTop+x.row*svgRow, 100*x.width, svgRow-1, xmlText(x.name))
+	fmt.Fprintf(b, "\n%s (%.2f%%)", m.format(r.Clock, x.weight), share(x.weight, total))
+	if !x.group {
+		f := &x.frame
+		if m == Time {
+			fmt.Fprintf(b, ", %s self, %s", r.Clock.Format(m.own(f)), plural(f.Count+f.Open, "call"))
+		} else {
+			fmt.Fprintf(b, ", %s of it here", plural(m.own(f), "call"))
+		}
+		if f.Open > 0 {
+			fmt.Fprintf(b, ", %s open at the end", group(f.Open))
+		}
+		if x.location != "" {
+			b.WriteString("\n" + xmlText(x.location))
+		}
+	}
+	b.WriteString(`</title><rect width="100%" height="100%" rx="1"/>`)
+	// A nested svg clips what is too long.
+	if pixels := x.width * svgWidth; pixels >= 3*svgLetter+3 {
+		fmt.Fprintf(b, `<text x="4" y="13">%s</text>`, xmlText(x.name))
+	}
+	b.WriteString("</svg>\n")
+}
+
+// boxes lays the frames out, parents before children. It gives the number of
+// those left out, and the weight of everything.
+func (r *Report) boxes(names symbolize.Names, m Metric) (boxes []box, hidden int, total uint64) {
+	for t := range r.Trees() {
+		for i := range t.Frames {
+			total = addSaturating(total, m.own(&t.Frames[i]))
+		}
+	}
+	boxes = []box{{name: "all", weight: total, width: 1, group: true}}
+	if total == 0 {
+		return boxes, 0, 0
+	}
+	of := func(v uint64) float64 { return float64(v) / float64(total) }
+	least := svgLeast / float64(svgWidth)
+
+	var weights []uint64
+	// place holds, for every frame of a tree, its box; next, for every box, where
+	// its next child starts.
+	var place []int
+	next := []float64{0}
+	add := func(x box, parent int) int {
+		x.x, x.row = next[parent], boxes[parent].row+1
+		next[parent] += x.width
+		next = append(next, x.x)
+		boxes = append(boxes, x)
+		return len(boxes) - 1
+	}
+	for t := range r.Trees() {
+		weights = m.weights(weights, t)
+		place = append(place[:0], make([]int, len(t.Frames))...)
+		base := 0
+		if t.Label != "" {
+			var weight uint64
+			for i := range t.Frames {
+				if t.Frames[i].Parent < 0 {
+					weight = addSaturating(weight, weights[i])
+				}
+			}
+			if of(weight) < least {
+				hidden += len(t.Frames)
+				continue
+			}
+			base = add(box{name: "thread " + t.Label, weight: weight, width: of(weight), group: true}, 0)
+		}
+		for i := range t.Frames {
+			f := &t.Frames[i]
+			parent := base
+			if f.Parent >= 0 {
+				parent = place[f.Parent]
+			}
+			if parent < 0 || of(weights[i]) < least || boxes[parent].row+1 >= svgMaxRows {
+				place[i] = -1
+				hidden++
+				continue
+			}
+			place[i] = add(box{weight: weights[i], width: of(weights[i]), frame: *f}, parent)
+		}
+	}
+	if n := len(boxes) - svgMaxBoxes; n > 0 {
+		boxes = widest(boxes, svgMaxBoxes)
+		hidden += n
+	}
+	nameBoxes(boxes, names)
+	return boxes, hidden, total
+}
+
+// widest keeps the n widest boxes in their order. As no box is wider than its
+// parent, which comes before it, no box is kept without its parent.
+func widest(boxes []box, n int) []box {
+	order := make([]int, len(boxes))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(cmp.Compare(boxes[j].weight, boxes[i].weight), cmp.Compare(i, j))
+	})
+	order = order[:n]
+	slices.Sort(order)
+	for to, from := range order {
+		boxes[to] = boxes[from]
+	}
+	return boxes[:n]
+}
+
+// nameBoxes fills in names and locations, now that it is known which are shown.
+func nameBoxes(boxes []box, names symbolize.Names) {
+	l := newLabels(names, texttab.Printable)
+	locations := make(map[reader.FuncID]string)
+	for i := range boxes {
+		x := &boxes[i]
+		if x.group {
+			continue
+		}
+		id := x.frame.Func
+		x.name = l.of(id)
+		if names == nil {
+			continue
+		}
+		location, ok := locations[id]
+		if !ok {
+			location = texttab.Printable(symbolize.Location(names, id))
+			locations[id] = location
+		}
+		x.location = location
+	}
+}
+
+// colorClass gives a name its colour, the same in every picture.
+func colorClass(name string) uint32 {
+	h := fnv.New32a()
+	io.WriteString(h, name)
+	return h.Sum32() % 10
+}
+
+var xmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
+	"\uFFFE", "\uFFFD", "\uFFFF", "\uFFFD")
+
+// xmlText escapes one line of text. XML has no way to write some characters.
+func xmlText(s string) string { return xmlEscapes.Replace(texttab.Printable(s)) }

@@ -1,0 +1,199 @@
+package stack
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Frame is a call path: its last function, called through the path of its
+// parent. Times are in ticks.
+type Frame struct {
+	Func   reader.FuncID
+	Parent int // position in Tree.Frames; -1 for an outermost function
+	Depth  int // number of functions before it in the path
+	Count  uint64
+	Total  uint64 // durations of Count calls
+	Self   uint64 // Total less the durations of the calls made from there
+	// Leaves are those of Count that made no call, and LeafTotal is their
+	// durations. It does not know of calls that were filtered out.
+	Leaves, LeafTotal uint64
+	// Calls still open at the end, measured up to their thread's last record.
+	Open, OpenTotal, OpenSelf uint64
+}
+
+// Tree is the call paths of one thread, or of all threads together.
+type Tree struct {
+	Thread reader.Thread // zero when Label is empty
+	// Label tells the thread from the others of the trace: its id, after the
+	// process and the file where they are needed. Empty for all threads together.
+	Label string
+	// Frames has parents before their children, and a frame's children after
+	// one another, by function id, each followed by its own children.
+	Frames []Frame
+}
+
+// Report is the result of an analysis.
+type Report struct {
+	Clock clock.Clock
+
+	threads []*thread // in the order of file, process, id; one without id for all together
+	labels  []string
+	order   []calls.PathID // all paths but the root, in the order of Tree.Frames
+	paths   *calls.Paths
+}
+
+// Report sums the analysis up, which must not be changed afterwards.
+func (a *Analysis) Report(c clock.Clock) *Report {
+	r := &Report{Clock: c, paths: a.paths}
+	if a.paths != nil {
+		r.order = preorder(a.paths)
+	}
+	if a.all != nil {
+		r.threads, r.labels = []*thread{{sums: a.all}}, []string{""}
+		return r
+	}
+	for _, th := range a.threads {
+		if th != nil {
+			r.threads = append(r.threads, th)
+		}
+	}
+	slices.SortFunc(r.threads, func(x, y *thread) int {
+		return cmp.Or(cmp.Compare(x.id.File, y.id.File), cmp.Compare(x.id.Process, y.id.Process),
+			cmp.Compare(x.id.Thread, y.id.Thread))
+	})
+	r.labels = threadLabels(r.threads)
+	return r
+}
+
+// preorder lists all paths but the root: parents first, children by function.
+func preorder(p *calls.Paths) []calls.PathID {
+	// A counting sort by parent, and a sort of each family.
+	n := p.Len()
+	ends := make([]int, n) // where the children of a path end in children
+	for id := 1; id < n; id++ {
+		ends[p.Parent(calls.PathID(id))]++
+	}
+	for id := 1; id < n; id++ {
+		ends[id] += ends[id-1]
+	}
+	children := make([]calls.PathID, n-1)
+	starts := slices.Clone(ends)
+	for id := n - 1; id > 0; id-- {
+		parent := p.Parent(calls.PathID(id))
+		starts[parent]--
+		children[starts[parent]] = calls.PathID(id)
+	}
+
+	order := make([]calls.PathID, 0, n-1)
+	// pending are paths to visit, the next one last.
+	pending := []calls.PathID{0}
+	for len(pending) > 0 {
+		id := pending[len(pending)-1]
+		pending = pending[:len(pending)-1]
+		if id != 0 {
+			order = append(order, id)
+		}
+		family := children[starts[id]:ends[id]]
+		slices.SortFunc(family, func(x, y calls.PathID) int { return cmp.Compare(p.Func(y), p.Func(x)) })
+		pending = append(pending, family...)
+	}
+	return order
+}
+
+// threadLabels are the thread ids, or as much more as tells the threads apart.
+func threadLabels(threads []*thread) []string {
+	forms := []func(reader.Thread) string{
+		func(t reader.Thread) string { return strconv.Itoa(int(t.Thread)) },
+		func(t reader.Thread) string { return fmt.Sprintf("%d/%d", t.Process, t.Thread) },
+		func(t reader.Thread) string { return fmt.Sprintf("%d/%d/%d", t.File, t.Process, t.Thread) },
+	}
+	labels := make([]string, len(threads))
+	for _, form := range forms {
+		seen := make(map[string]bool)
+		for i, th := range threads {
+			labels[i] = form(th.id)
+			seen[labels[i]] = true
+		}
+		if len(seen) == len(threads) {
+			break
+		}
+	}
+	return labels
+}
+
+// Trees yields the tree of every thread that made calls, or the one of all
+// threads together. A tree is valid until the next one is yielded.
+func (r *Report) Trees() iter.Seq[*Tree] {
+	return func(yield func(*Tree) bool) {
+		var position []int // of a path in the tree of one thread, plus 1
+		if r.paths != nil {
+			position = make([]int, r.paths.Len())
+		}
+		t := &Tree{}
+		for i, th := range r.threads {
+			t.Thread, t.Label = th.id, r.labels[i]
+			r.frames(t, th.sums, position)
+			if !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+// frames fills the frames of t with the paths that s knows, and those on the way
+// to them.
+func (r *Report) frames(t *Tree, s *sums, position []int) {
+	t.Frames = t.Frames[:0]
+	clear(position)
+	// Callers have smaller ids, so that going down marks whole ways.
+	for id := len(position) - 1; id > 0; id-- {
+		if position[id] != 0 || s.known(calls.PathID(id)) {
+			position[id] = 1
+			position[r.paths.Parent(calls.PathID(id))] = 1
+		}
+	}
+	for _, id := range r.order {
+		if position[id] == 0 {
+			continue
+		}
+		f := Frame{Func: r.paths.Func(id), Parent: -1}
+		if parent := r.paths.Parent(id); parent != 0 {
+			f.Parent = position[parent] - 1
+			f.Depth = t.Frames[f.Parent].Depth + 1
+		}
+		if p := s.page(id); p != nil {
+			sum := &p[id&pageMask]
+			f.Count, f.Total, f.Self = sum.count, sum.total, sum.self
+			f.Leaves, f.LeafTotal = sum.leaves, sum.leafTicks
+		}
+		if open, ok := s.open[id]; ok {
+			f.Open, f.OpenTotal, f.OpenSelf = open.count, open.total, open.self
+		}
+		t.Frames = append(t.Frames, f)
+		position[id] = len(t.Frames)
+	}
+}
+
+// known reports whether any call had the path.
+func (s *sums) known(id calls.PathID) bool {
+	if p := s.page(id); p != nil && p[id&pageMask].count > 0 {
+		return true
+	}
+	_, ok := s.open[id]
+	return ok
+}
+
+// page is the page of a path, nil when there is none.
+func (s *sums) page(id calls.PathID) *page {
+	if p := int(id >> pageBits); p < len(s.pages) {
+		return s.pages[p]
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package stack
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Metric is what stacks are weighed by.
+type Metric uint8
+
+const (
+	Time  Metric = iota // time: nanoseconds, or ticks where the frequency is unknown
+	Count               // number of calls
+)
+
+var metricNames = [...]string{"time", "count"}
+
+// String gives the name that [ParseMetric] takes.
+func (m Metric) String() string { return metricNames[m] }
+
+// ParseMetric reads the name of a metric.
+func ParseMetric(name string) (Metric, error) {
+	for i, s := range metricNames {
+		if s == name {
+			return Metric(i), nil
+		}
+	}
+	return 0, fmt.Errorf("no metric is named %q; there are time and count", name)
+}
+
+// own is what a path weighs without the paths that go on from it: its self time
+// in ticks, or its calls. Open calls count.
+func (m Metric) own(f *Frame) uint64 {
+	if m == Count {
+		return f.Count + f.Open
+	}
+	return addSaturating(f.Self, f.OpenSelf)
+}
+
+// weights are, for every frame of t, what the path weighs together with those
+// that go on from it.
+func (m Metric) weights(dst []uint64, t *Tree) []uint64 {
+	dst = dst[:0]
+	for i := range t.Frames {
+		dst = append(dst, m.own(&t.Frames[i]))
+	}
+	for i := len(dst) - 1; i >= 0; i-- {
+		if p := t.Frames[i].Parent; p >= 0 {
+			dst[p] = addSaturating(dst[p], dst[i])
+		}
+	}
+	return dst
+}
+
+// units turns a weight into what is printed without a unit.
+func (m Metric) units(c clock.Clock, v uint64) uint64 {
+	if m == Count {
+		return v
+	}
+	return c.Nanos(v)
+}
+
+// format writes a weight with its unit.
+func (m Metric) format(c clock.Clock, v uint64) string {
+	if m == Count {
+		return plural(v, "call")
+	}
+	return c.Format(v)
+}
+
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return group(n) + " " + what + "s"
+}
+
+// group writes a count with a separator between thousands.
+func group(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func share(v, of uint64) float64 {
+	if of == 0 {
+		return 0
+	}
+	return 100 * float64(v) / float64(of)
+}
+
+// labels remembers names, which cost more to find than to keep.
+type labels struct {
+	names symbolize.Names
+	text  map[reader.FuncID]string
+	clean func(string) string
+}
+
+func newLabels(names symbolize.Names, clean func(string) string) *labels {
+	return &labels{names, make(map[reader.FuncID]string), clean}
+}
+
+func (l *labels) of(id reader.FuncID) string {
+	s, ok := l.text[id]
+	if !ok {
+		s = l.clean(symbolize.Label(l.names, id))
+		l.text[id] = s
+	}
+	return s
+}
+
+// foldable makes a name fit for a line of frames between semicolons, at whose
+// last space the value starts.
+func foldable(name string) string {
+	return strings.TrimSpace(strings.ReplaceAll(texttab.Printable(name), ";", ":"))
+}
