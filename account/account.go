@@ -1,0 +1,267 @@
+// Package account says how often each function was called and how long its
+// calls took: count, self time, total time and quantiles.
+//
+// The steps are those of every analysis:
+//
+//  1. [New] makes an [Analysis] for each shard; calls.Run feeds and merges them.
+//     It needs calls.Options.Nested.
+//  2. [Analysis.Report] turns it into a [Report]: rows of plain integers, in ticks.
+//  3. [Report.Sort] and [Report.Top] choose what is shown.
+//  4. [Report.Write] renders it, and only then gives functions their names and
+//     ticks their unit.
+//
+// # What counts
+//
+// A call counts once it has ended: by its own exit, by a tail call, or because
+// the exit of a call further out showed that it must have ended (Inferred). Count,
+// minimum, maximum and quantiles are those of such calls, recursive ones included.
+//
+// Calls that are still open when the trace ends are counted apart, as Open. Of
+// them only the time until the end is known, so they are not in the quantiles.
+// But the time was spent, and is part of self and total: else the shares of a
+// program that is traced while it runs would leave its outermost functions out.
+//
+// Self is the time in a function less that in the calls it made; the self times
+// of all functions add up to the time of all outermost calls. Total is the time
+// during which at least one call of the function was open in its thread: a call
+// made within another one of the same function adds nothing to it. Sum, by
+// contrast, is the plain sum of the durations of the calls that count, as
+// llvm-xray gives it.
+package account
+
+import (
+	"math/bits"
+
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Options of an analysis. The zero value is usable.
+type Options struct {
+	// Exact keeps every different duration, so that no quantile is approximate.
+	// It costs 16 to 32 bytes for each duration that a function does not share
+	// with another of its calls.
+	Exact bool
+	// PerThread keeps the calls of different threads apart.
+	PerThread bool
+	// RecursiveOnly counts only calls that are part of a recursion: those within
+	// another call of the same function, and those that had such a call inside.
+	RecursiveOnly bool
+}
+
+// Analysis collects the calls of one shard. It is a calls.Analysis.
+type Analysis struct {
+	opts   Options
+	tables []*table // by the dense number of the thread; one for all unless Options.PerThread
+	// recursive marks functions of which a call within another one has ended in
+	// a thread, while that other one has not.
+	recursive map[mark]struct{}
+}
+
+type mark struct {
+	thread int
+	fn     reader.FuncID
+}
+
+// New returns an empty analysis.
+func New(opts Options) *Analysis {
+	return &Analysis{opts: opts, recursive: make(map[mark]struct{})}
+}
+
+// function is what is known of the calls of one function. It takes one cache
+// line, as there are thousands of them that calls touch in turn.
+type function struct {
+	self      quantile.Sum
+	durations quantile.Sample // of calls that ended
+	special   *special        // nil while there are none
+}
+
+// special counts what only some calls are.
+type special struct {
+	nested     quantile.Sum // the part of durations within another call
+	openTotal  quantile.Sum // durations of calls that are open and not nested
+	open       uint64
+	inferred   uint64
+	tailExited uint64
+}
+
+// Calls adds a batch.
+func (a *Analysis) Calls(b *calls.Batch) error {
+	t, recursiveOnly := a.table(b), a.opts.RecursiveOnly
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		if recursiveOnly && !a.isRecursive(b.Index, c) {
+			continue
+		}
+		f := t.function(c.Func)
+		f.self.Add(c.Self)
+		if c.End != calls.Exited || c.Nested {
+			if f.addSpecial(c); c.End == calls.Truncated {
+				continue
+			}
+		}
+		f.durations.Add(c.Duration)
+	}
+	return nil
+}
+
+// addSpecial counts what only some calls are.
+func (f *function) addSpecial(c *calls.Call) {
+	if f.special == nil {
+		f.special = new(special)
+	}
+	s := f.special
+	switch c.End {
+	case calls.TailExited:
+		s.tailExited++
+	case calls.Inferred:
+		s.inferred++
+	case calls.Truncated:
+		s.open++
+		if !c.Nested {
+			s.openTotal.Add(c.Duration)
+		}
+		return
+	}
+	if c.Nested {
+		s.nested.Add(c.Duration)
+	}
+}
+
+// isRecursive reports whether the call is part of a recursion. Calls come in the
+// order of their ends, so all those inside have been seen.
+func (a *Analysis) isRecursive(thread int, c *calls.Call) bool {
+	m := mark{thread, c.Func}
+	if c.Nested {
+		a.recursive[m] = struct{}{}
+		return true
+	}
+	_, ok := a.recursive[m]
+	delete(a.recursive, m)
+	return ok
+}
+
+// table is that of the thread of the batch.
+func (a *Analysis) table(b *calls.Batch) *table {
+	at := 0
+	if a.opts.PerThread {
+		at = b.Index
+	}
+	for at >= len(a.tables) {
+		a.tables = append(a.tables, nil)
+	}
+	if a.tables[at] == nil {
+		a.tables[at] = newTable(a.opts.Exact)
+		if a.opts.PerThread {
+			a.tables[at].thread = b.Thread
+		}
+	}
+	return a.tables[at]
+}
+
+// Merge adds what other, of the same options and of other threads, has
+// collected. Other must not be used again.
+func (a *Analysis) Merge(other *Analysis) {
+	for at, t := range other.tables {
+		switch {
+		case t == nil:
+		case at >= len(a.tables):
+			a.tables = append(a.tables, make([]*table, at+1-len(a.tables))...)
+			a.tables[at] = t
+		case a.tables[at] == nil:
+			a.tables[at] = t
+		default:
+			for i := range t.functions {
+				f := &t.functions[i]
+				a.tables[at].function(t.ids[i]).merge(f)
+				*f = function{} // the memory of both is not needed at once
+			}
+		}
+	}
+}
+
+func (f *function) merge(o *function) {
+	f.self.AddSum(o.self)
+	f.durations.Merge(&o.durations)
+	switch {
+	case o.special == nil:
+	case f.special == nil:
+		f.special = o.special
+	default:
+		f.special.nested.AddSum(o.special.nested)
+		f.special.openTotal.AddSum(o.special.openTotal)
+		f.special.open += o.special.open
+		f.special.inferred += o.special.inferred
+		f.special.tailExited += o.special.tailExited
+	}
+}
+
+// table holds functions in the order in which they were met, and finds them by
+// an open-addressing table: ids are dense in most traces, but those of shared
+// objects are far apart, and damaged traces can hold any.
+type table struct {
+	thread    reader.Thread
+	exact     bool
+	functions []function
+	ids       []reader.FuncID // of functions
+	slots     []slot          // a power of two in length, at most half full
+	shift     uint8           // 32 - log2(len(slots))
+}
+
+// slot is a function's id and 1 + its index; 0 is a free slot.
+type slot struct {
+	id reader.FuncID
+	at int32
+}
+
+func newTable(exact bool) *table {
+	t := &table{exact: exact}
+	t.resize(16)
+	return t
+}
+
+// function is that of the id. It is valid until the next new function.
+func (t *table) function(id reader.FuncID) *function {
+	mask := uint32(len(t.slots) - 1)
+	// 2^32 divided by the golden ratio: ids in a row meet no slot twice.
+	for h := uint32(id) * 0x9e3779b1 >> (t.shift & 31); ; h++ {
+		s := t.slots[h&mask]
+		if s.at == 0 {
+			return t.add(id)
+		}
+		if s.id == id {
+			return &t.functions[s.at-1]
+		}
+	}
+}
+
+func (t *table) add(id reader.FuncID) *function {
+	t.functions = append(t.functions, function{})
+	t.ids = append(t.ids, id)
+	f := &t.functions[len(t.functions)-1]
+	f.durations.Exact = t.exact
+	if 2*len(t.functions) > len(t.slots) {
+		t.resize(2 * len(t.slots))
+	} else {
+		t.insert(id, int32(len(t.functions)))
+	}
+	return f
+}
+
+func (t *table) insert(id reader.FuncID, at int32) {
+	mask := uint32(len(t.slots) - 1)
+	h := uint32(id) * 0x9e3779b1 >> (t.shift & 31)
+	for t.slots[h&mask].at != 0 {
+		h++
+	}
+	t.slots[h&mask] = slot{id, at}
+}
+
+func (t *table) resize(n int) {
+	t.slots = make([]slot, n)
+	t.shift = uint8(32 - bits.TrailingZeros(uint(n)))
+	for i, id := range t.ids {
+		t.insert(id, int32(i+1))
+	}
+}

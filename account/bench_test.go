@@ -1,0 +1,82 @@
+package account
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// workload draws calls of functions of skewed popularity. Each function has its
+// own typical duration, from about 50 ticks to some 100,000.
+func workload(functions, n int) []drawn {
+	r := rand.New(rand.NewPCG(1, 2))
+	zipf := rand.NewZipf(r, 1.1, 20, uint64(functions-1))
+	list := make([]drawn, n)
+	for i := range list {
+		fn := uint32(zipf.Uint64())
+		typical := 4 + 8*float64(fn*2654435761>>16&0xffff)/0xffff
+		list[i] = drawn{fn, uint32(math.Exp(typical + 0.7*r.NormFloat64()))}
+	}
+	return list
+}
+
+type drawn struct{ fn, duration uint32 }
+
+// feed gives the calls to an analysis in batches that fit the cache, as calls.Run
+// does.
+func feed(b *testing.B, a calls.Sink, list []drawn) {
+	batch := calls.Batch{Calls: make([]calls.Call, 512)}
+	for len(list) >= len(batch.Calls) {
+		for i := range batch.Calls {
+			c, d := &batch.Calls[i], list[i]
+			c.Func, c.Duration, c.Self = reader.FuncID(d.fn+1), uint64(d.duration), uint64(d.duration/2)
+		}
+		list = list[len(batch.Calls):]
+		if err := a.Calls(&batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkAccount says what a call costs; functions=0 is the cost of the
+// benchmark itself.
+func BenchmarkAccount(b *testing.B) {
+	for _, functions := range []int{0, 20, 2000, 30000} {
+		list := workload(max(functions, 2), 8<<20)
+		b.Run(fmt.Sprintf("functions=%d", functions), func(b *testing.B) {
+			var a calls.Sink = New(Options{})
+			if functions == 0 {
+				a = nothing{}
+			}
+			for b.Loop() {
+				feed(b, a, list)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(list)), "ns/call")
+		})
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Calls(*calls.Batch) error { return nil }
+
+// BenchmarkReport makes and renders reports.
+func BenchmarkReport(b *testing.B) {
+	for _, functions := range []int{2000, 30000} {
+		list := workload(functions, 2<<20)
+		b.Run(fmt.Sprintf("functions=%d", functions), func(b *testing.B) {
+			a := New(Options{})
+			feed(b, a, list)
+			for b.Loop() {
+				if err := a.Report(3e9).Write(io.Discard, View{}, nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,53 @@
+package account
+
+import "math"
+
+// bars are an eighth to eight eighths of a character's height.
+const bars = "▁▂▃▄▅▆▇█"
+
+// octaves gives the first and the last octave of durations in any row. Where no
+// row has any, last is smaller than first.
+func (r *Report) octaves() (first, last int) {
+	first, last = math.MaxInt, -1
+	for i := range r.Rows {
+		for o, n := range r.Rows[i].Octaves {
+			if n > 0 {
+				first, last = min(first, o), max(last, o)
+			}
+		}
+	}
+	return first, last
+}
+
+// octaveStart is the shortest duration of an octave.
+func octaveStart(o int) uint64 {
+	if o == 0 {
+		return 0
+	}
+	return 1 << (o - 1)
+}
+
+// octaveEnd is the longest duration of an octave.
+func octaveEnd(o int) uint64 { return 1<<o - 1 }
+
+// histogram draws the counts of the octaves from first to last, a character for
+// each. What is there is seen, however little it is: the lowest bar is for all
+// that is less than an eighth of the highest.
+func (row *Row) histogram(first, last int) string {
+	var highest uint64
+	for _, n := range row.Octaves {
+		highest = max(highest, n)
+	}
+	levels := []rune(bars)
+	var line []rune
+	for o := first; o <= last; o++ {
+		switch {
+		case o >= len(row.Octaves) || row.Octaves[o] == 0:
+			line = append(line, ' ')
+		default:
+			level := int(float64(row.Octaves[o]) / float64(highest) * float64(len(levels)))
+			line = append(line, levels[min(level, len(levels)-1)])
+		}
+	}
+	return string(line)
+}

@@ -1,0 +1,56 @@
+package account
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// llvmStats are the six numbers of a function in the order of llvm-xray. They
+// are in seconds, or in ticks when the frequency is unknown.
+//
+// llvm-xray converts and prints in double precision, and how the last decimal of
+// a half is rounded follows from that; so this does as it does.
+func (r *Report) llvmStats(row *Row) [6]float64 {
+	s := [6]float64{
+		float64(row.Min), float64(row.P50), float64(row.P90), float64(row.P99), float64(row.Max), row.Sum.Float64(),
+	}
+	if r.Clock.Known() {
+		for i := range s {
+			s[i] /= float64(r.Clock.Frequency)
+		}
+	}
+	return s
+}
+
+func (r *Report) writeLLVMText(w io.Writer, names symbolize.Names) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "Functions with latencies: %d\n", r.Functions)
+	fmt.Fprintf(out, "%9s %10s [%9s, %9s, %9s, %9s, %9s] %9s  %-12s\n",
+		"funcid", "count", "min", "med", "90p", "99p", "max", "sum", "function")
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		s := r.llvmStats(row)
+		fmt.Fprintf(out, "%9d %10d [%9.6f, %9.6f, %9.6f, %9.6f, %9.6f] %9.6f  %s: %s\n",
+			row.Func, row.Count, s[0], s[1], s[2], s[3], s[4], s[5],
+			symbolize.Location(names, row.Func), symbolize.Label(names, row.Func))
+	}
+	return out.Flush()
+}
+
+// writeLLVMCSV differs from llvm-xray in that it doubles quotes within strings.
+func (r *Report) writeLLVMCSV(w io.Writer, names symbolize.Names) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintln(out, "funcid,count,min,median,90%ile,99%ile,max,sum,debug,function")
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		s := r.llvmStats(row)
+		fmt.Fprintf(out, "%d,%d,%e,%e,%e,%e,%e,%e,%s,%s\n",
+			row.Func, row.Count, s[0], s[1], s[2], s[3], s[4], s[5],
+			texttab.QuoteCSV(symbolize.Location(names, row.Func)), texttab.QuoteCSV(symbolize.Label(names, row.Func)))
+	}
+	return out.Flush()
+}

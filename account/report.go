@@ -1,0 +1,242 @@
+package account
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Row is a function, or a function in one thread. Times are in ticks.
+type Row struct {
+	Thread reader.Thread // zero unless Report.PerThread
+	Func   reader.FuncID
+
+	Count      uint64 // calls that ended
+	TailExited uint64 // those of them that left through a tail call
+	Inferred   uint64 // those of them whose end was not recorded
+	Open       uint64 // calls that had not ended
+
+	Self  quantile.Sum // time in the function less that in the calls it made
+	Total quantile.Sum // time during which a call of the function was open
+	Sum   quantile.Sum // of the durations of the calls counted
+
+	// Of the durations of the calls counted; 0 when there is none. A quantile q
+	// is the one at index ⌊q·Count⌋ in ascending order.
+	Min, P50, P90, P99, P999, Max uint64
+	// Approximate is set where quantiles may be off by quantile.RelativeError.
+	// Min and Max never are.
+	Approximate bool
+	// Octaves counts durations by their length in bits: those of 2^(i-1) to
+	// 2^i-1 ticks are in Octaves[i]. It is as long as the longest needs.
+	Octaves []uint64
+}
+
+// Report is what an analysis found. It is owned by the caller and holds nothing
+// of the analysis.
+type Report struct {
+	Clock     clock.Clock
+	PerThread bool
+	Rows      []Row
+	// Functions is the number of different functions before [Report.Top].
+	Functions int
+	// Calls is the sum of their counts.
+	Calls uint64
+	// Self is the self time of all of them: that which shares are of.
+	Self quantile.Sum
+}
+
+// Report gives the results so far, ordered by thread and function id. The
+// frequency is that of the trace's clock, in ticks a second, 0 when unknown.
+func (a *Analysis) Report(frequency uint64) *Report {
+	r := &Report{Clock: clock.Clock{Frequency: frequency}, PerThread: a.opts.PerThread}
+	for _, t := range a.tables {
+		if t == nil {
+			continue
+		}
+		for i := range t.functions {
+			row := t.functions[i].row()
+			row.Thread, row.Func = t.thread, t.ids[i]
+			r.Self.AddSum(row.Self)
+			r.Calls += row.Count
+			r.Rows = append(r.Rows, row)
+		}
+	}
+	slices.SortFunc(r.Rows, func(a, b Row) int { return compareIDs(&a, &b) })
+	r.countFunctions()
+	return r
+}
+
+func (f *function) row() Row {
+	d := &f.durations
+	row := Row{
+		Count: d.Count(), Self: f.self, Total: d.Sum(), Sum: d.Sum(),
+		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(),
+	}
+	if s := f.special; s != nil {
+		row.TailExited, row.Inferred, row.Open = s.tailExited, s.inferred, s.open
+		row.Total = row.Total.Minus(s.nested)
+		row.Total.AddSum(s.openTotal)
+	}
+	var q [4]uint64
+	d.Quantiles(q[:], 0.5, 0.9, 0.99, 0.999)
+	row.P50, row.P90, row.P99, row.P999 = q[0], q[1], q[2], q[3]
+	row.Octaves = d.Octaves()
+	return row
+}
+
+func (r *Report) countFunctions() {
+	seen := make(map[reader.FuncID]struct{}, len(r.Rows))
+	for i := range r.Rows {
+		seen[r.Rows[i].Func] = struct{}{}
+	}
+	r.Functions = len(seen)
+}
+
+// compareIDs orders rows by thread and function. No two rows are equal.
+func compareIDs(a, b *Row) int {
+	return cmp.Or(
+		cmp.Compare(a.Thread.File, b.Thread.File),
+		cmp.Compare(a.Thread.Process, b.Thread.Process),
+		cmp.Compare(a.Thread.Thread, b.Thread.Thread),
+		cmp.Compare(a.Func, b.Func),
+	)
+}
+
+// Column is what rows can be sorted by.
+type Column uint8
+
+// The columns, in the order of [Columns].
+const (
+	ByID Column = iota // thread, then function id
+	ByName
+	ByCount
+	BySelf // and so by share
+	ByTotal
+	BySum
+	ByMin
+	ByP50
+	ByP90
+	ByP99
+	ByP999
+	ByMax
+	ByInferred
+	ByTailExited
+	ByOpen
+)
+
+// columnNames has the name of a column first, and then what else it is called,
+// by llvm-xray among others.
+var columnNames = [...][]string{
+	ByID:         {"id", "funcid"},
+	ByName:       {"function", "func", "name"},
+	ByCount:      {"count"},
+	BySelf:       {"self", "share"},
+	ByTotal:      {"total"},
+	BySum:        {"sum"},
+	ByMin:        {"min"},
+	ByP50:        {"p50", "med", "median"},
+	ByP90:        {"p90", "90p"},
+	ByP99:        {"p99", "99p"},
+	ByP999:       {"p99.9", "p999"},
+	ByMax:        {"max"},
+	ByInferred:   {"inferred"},
+	ByTailExited: {"tail-exited"},
+	ByOpen:       {"open"},
+}
+
+// String is the column's name.
+func (c Column) String() string { return columnNames[c][0] }
+
+// Columns gives the names of all columns.
+func Columns() []string {
+	names := make([]string, len(columnNames))
+	for i := range columnNames {
+		names[i] = columnNames[i][0]
+	}
+	return names
+}
+
+// ParseColumn finds a column by any of its names, which include those of
+// llvm-xray.
+func ParseColumn(name string) (Column, error) {
+	for c, names := range columnNames {
+		if slices.Contains(names, name) {
+			return Column(c), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown column %q: use one of %s", name, strings.Join(Columns(), ", "))
+}
+
+// compare orders two rows by a column other than ByName.
+func (c Column) compare(a, b *Row) int {
+	switch c {
+	case ByCount:
+		return cmp.Compare(a.Count, b.Count)
+	case BySelf:
+		return a.Self.Compare(b.Self)
+	case ByTotal:
+		return a.Total.Compare(b.Total)
+	case BySum:
+		return a.Sum.Compare(b.Sum)
+	case ByMin:
+		return cmp.Compare(a.Min, b.Min)
+	case ByP50:
+		return cmp.Compare(a.P50, b.P50)
+	case ByP90:
+		return cmp.Compare(a.P90, b.P90)
+	case ByP99:
+		return cmp.Compare(a.P99, b.P99)
+	case ByP999:
+		return cmp.Compare(a.P999, b.P999)
+	case ByMax:
+		return cmp.Compare(a.Max, b.Max)
+	case ByInferred:
+		return cmp.Compare(a.Inferred, b.Inferred)
+	case ByTailExited:
+		return cmp.Compare(a.TailExited, b.TailExited)
+	case ByOpen:
+		return cmp.Compare(a.Open, b.Open)
+	}
+	return compareIDs(a, b)
+}
+
+// Sort orders the rows by a column, the largest first when descending. Rows
+// that are equal in it stay in ascending order of their ids. Names are only
+// needed for ByName.
+func (r *Report) Sort(by Column, descending bool, names symbolize.Names) {
+	compare := by.compare
+	if by == ByName {
+		labels := make(map[reader.FuncID]string, r.Functions)
+		for i := range r.Rows {
+			labels[r.Rows[i].Func] = symbolize.Label(names, r.Rows[i].Func)
+		}
+		compare = func(a, b *Row) int { return cmp.Compare(labels[a.Func], labels[b.Func]) }
+	}
+	slices.SortFunc(r.Rows, func(a, b Row) int {
+		order := compare(&a, &b)
+		if descending {
+			order = -order
+		}
+		return cmp.Or(order, compareIDs(&a, &b))
+	})
+}
+
+// Top keeps only the first n rows; all when n is not positive.
+func (r *Report) Top(n int) {
+	if n > 0 && n < len(r.Rows) {
+		r.Rows = r.Rows[:n]
+	}
+}
+
+// Ended leaves out functions none of whose calls has ended. llvm-xray does not
+// know these, so call it before anything else to get its shapes.
+func (r *Report) Ended() {
+	r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Count == 0 })
+	r.countFunctions()
+}

@@ -1,0 +1,253 @@
+// Package quantile keeps samples of durations, or of any unsigned integers, and
+// answers what their quantiles are.
+//
+// A [Sample] counts its values in two parts:
+//
+//   - Values below 256 each have a counter of their own: the first bins of a
+//     log-linear histogram (see bins).
+//   - Larger values are counted in a multiset, an open-addressing table of
+//     (value, count), as long as there are at most [MaxDistinct] different ones.
+//     Up to then quantiles are exact. Thereafter they, too, go to the histogram,
+//     and quantiles are off by at most [RelativeError]. Samples with Exact set
+//     keep the multiset, whatever its size.
+//
+// Count, sum, minimum and maximum are always exact.
+//
+// Values of up to 32 bits wait in a buffer until there are enough of them to be
+// worth a visit to these parts. That is what makes recording cheap where
+// thousands of samples are fed in turn: a value costs one write next to the last
+// one, and a visit finds the same cache lines many times. It also keeps a sample
+// of few values small.
+//
+// Whether a sample is approximate depends only on how many different values it
+// saw. So what it answers does not depend on the order of the values, nor on how
+// they were divided among samples that were merged.
+package quantile
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+)
+
+// MaxDistinct is the largest number of different values of 256 and more whose
+// quantiles are always exact.
+const MaxDistinct = 512
+
+// Sample is a multiset of values. The zero value is empty and ready for use. A
+// sample must not be copied after the first Add, nor used concurrently, not even
+// by readers alone.
+type Sample struct {
+	// pending holds values that are counted nowhere else yet.
+	pending []uint32
+
+	// counted holds all others; nil when there are none. It is apart so that
+	// what every Add touches is small.
+	counted *counted
+
+	// Exact keeps every different value, at a cost of 16 to 32 bytes for each.
+	// Set it before the first Add.
+	Exact bool
+}
+
+// counted is the part of a sample that has been counted.
+type counted struct {
+	exact       bool // Sample.Exact
+	approximate bool // all values are in bins
+	count       uint64
+	min, max    uint64 // meaningless while count is 0
+	sum         Sum
+	bins        bins
+	table       table
+}
+
+// maxPending is the length at which the buffer is folded.
+const maxPending = 128
+
+// Add adds one value.
+func (s *Sample) Add(v uint64) {
+	s.pending = append(s.pending, uint32(v))
+	if v>>32 != 0 || len(s.pending) == maxPending {
+		s.settle(v)
+	}
+}
+
+// settle ends the addition of v, whose lower half is pending.
+func (s *Sample) settle(v uint64) {
+	if v>>32 == 0 {
+		s.fold()
+		return
+	}
+	s.pending = s.pending[:len(s.pending)-1]
+	c := s.fold()
+	c.note(v, v, 1, Sum{Lo: v})
+	c.insert(v, 1)
+}
+
+// fold counts what is pending, and returns all that is counted.
+func (s *Sample) fold() *counted {
+	if s.counted == nil {
+		s.counted = &counted{exact: s.Exact}
+	}
+	c := s.counted
+	if len(s.pending) == 0 {
+		return c
+	}
+	lo, hi, sum := s.pending[0], s.pending[0], uint64(0)
+	for _, v := range s.pending {
+		lo, hi, sum = min(lo, v), max(hi, v), sum+uint64(v)
+	}
+	c.note(uint64(lo), uint64(hi), uint64(len(s.pending)), Sum{Lo: sum})
+	switch {
+	case c.approximate || hi < firstShared:
+		c.bins.addAll(s.pending)
+	case lo >= firstShared:
+		c.addShared(s.pending)
+	default:
+		var own [maxPending]uint32
+		shared := split(s.pending, &own)
+		c.bins.addAll(own[:len(s.pending)-len(shared)])
+		c.addShared(shared)
+	}
+	s.pending = s.pending[:0]
+	return c
+}
+
+// note takes n values, from lo to hi, into what does not depend on the others.
+func (c *counted) note(lo, hi, n uint64, sum Sum) {
+	if c.count == 0 {
+		c.min, c.max = lo, hi
+	}
+	c.min, c.max = min(c.min, lo), max(c.max, hi)
+	c.count += n
+	c.sum.AddSum(sum)
+}
+
+// insert counts n > 0 occurrences of v where it belongs.
+func (c *counted) insert(v, n uint64) {
+	if v < firstShared || c.approximate {
+		c.bins.addBin(binOf(v), n)
+		return
+	}
+	if c.table.add(v, n); c.table.len() > MaxDistinct && !c.exact {
+		c.degrade()
+	}
+}
+
+// addShared counts values that have no bin of their own.
+func (c *counted) addShared(values []uint32) {
+	limit := MaxDistinct
+	if c.exact {
+		limit = math.MaxInt
+	}
+	if rest := c.table.addAll(values, limit); c.table.len() > limit {
+		c.degrade()
+		c.bins.addAll(rest)
+	}
+}
+
+// split moves the values that have a bin of their own to the front of own, and
+// the others to the front of values, which it returns. Which values are which is
+// hard to predict for a processor, so it does without branches.
+func split(values []uint32, own *[maxPending]uint32) []uint32 {
+	n := 0
+	for i, v := range values {
+		own[(i-n)%maxPending], values[n] = v, v
+		n += int((firstShared - 1 - int64(v)) >> 63 & 1)
+	}
+	return values[:n]
+}
+
+// degrade moves the multiset to the histogram.
+func (c *counted) degrade() {
+	c.approximate = true
+	c.table.eachUnsorted(func(v, n uint64) { c.bins.addBin(binOf(v), n) })
+	c.table = table{}
+}
+
+// Merge adds all values of other, which must not be used again.
+func (s *Sample) Merge(other *Sample) {
+	for _, v := range other.pending {
+		s.Add(uint64(v))
+	}
+	o := other.counted
+	if o == nil || o.count == 0 {
+		return
+	}
+	c := s.fold()
+	c.note(o.min, o.max, o.count, o.sum)
+	if o.approximate && !c.approximate {
+		c.degrade()
+	}
+	o.bins.each(c.bins.addBin)
+	o.table.eachUnsorted(c.insert)
+}
+
+// Count is the number of values.
+func (s *Sample) Count() uint64 { return s.fold().count }
+
+// Sum is the sum of all values.
+func (s *Sample) Sum() Sum { return s.fold().sum }
+
+// Min is the smallest value, and 0 when there is none.
+func (s *Sample) Min() uint64 { return s.fold().min }
+
+// Max is the largest value, and 0 when there is none.
+func (s *Sample) Max() uint64 { return s.fold().max }
+
+// Approximate reports whether quantiles may be off by [RelativeError].
+func (s *Sample) Approximate() bool { return s.fold().approximate }
+
+// Quantile is the value at index ⌊q·n⌋ of the n values in ascending order, the
+// last one when that is beyond the end, and 0 when there is none. This is the
+// rule of llvm-xray, and interpolates nothing. Where several are wanted,
+// [Sample.Quantiles] sorts only once.
+func (s *Sample) Quantile(q float64) uint64 {
+	var one [1]uint64
+	s.Quantiles(one[:], q)
+	return one[0]
+}
+
+// Quantiles stores the quantiles qs, which must ascend and be as many, in dst.
+func (s *Sample) Quantiles(dst []uint64, qs ...float64) {
+	clear(dst)
+	n := s.Count()
+	i, seen := 0, uint64(0)
+	for v, times := range s.All() {
+		seen += times
+		for ; i < len(qs) && rank(qs[i], n) < seen; i++ {
+			dst[i] = v
+		}
+		if i == len(qs) {
+			return
+		}
+	}
+}
+
+func rank(q float64, n uint64) uint64 {
+	return min(uint64(q*float64(n)), n-1)
+}
+
+// All yields the different values in ascending order, each with its count. When
+// the sample is approximate, one value stands for all those of its bin.
+func (s *Sample) All() iter.Seq2[uint64, uint64] {
+	return func(yield func(v, n uint64) bool) {
+		c := s.fold()
+		more := true
+		c.bins.each(func(bin uint32, n uint64) {
+			// The extremes are known exactly, so no value need lie beyond them.
+			more = more && yield(max(c.min, min(c.max, middle(bin))), n)
+		})
+		c.table.each(func(v, n uint64) bool { more = more && yield(v, n); return more })
+	}
+}
+
+// Octaves counts the values by their length in bits: those of 2^(i-1) to 2^i-1
+// are at index i. The result is as long as the largest value needs.
+func (s *Sample) Octaves() []uint64 {
+	c := s.fold()
+	octaves := make([]uint64, bits.Len64(c.max)+1)
+	c.bins.each(func(bin uint32, n uint64) { octaves[bits.Len64(middle(bin))] += n })
+	c.table.eachUnsorted(func(v, n uint64) { octaves[bits.Len64(v)] += n })
+	return octaves
+}

@@ -1,0 +1,218 @@
+// Package texttab lays out tables as text with aligned columns, as Markdown and
+// as CSV.
+//
+// Cells are plain strings. What would break a layout or a terminal is made
+// visible on the way out, each format by its own means: control characters are
+// escaped in text and Markdown, pipes in Markdown, quotes in CSV.
+package texttab
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Column is a column's title and how its cells are aligned.
+type Column struct {
+	Title string
+	Right bool // aligned to the right, as numbers are
+}
+
+// Table is rows of cells below a header.
+type Table struct {
+	Columns []Column
+	rows    [][]string
+}
+
+// Add appends a row. It has a cell for each column.
+func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+
+// WriteText writes the table with its columns aligned, two spaces apart. Widths
+// are those of a terminal, where a character may take two cells or none. No line
+// ends in a space.
+func (t *Table) WriteText(w io.Writer) error {
+	rows := t.cells(Printable)
+	widths := make([]int, len(t.Columns))
+	for _, row := range rows {
+		for i, c := range row {
+			widths[i] = max(widths[i], Width(c))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		pad := 0
+		for i, c := range row {
+			if i > 0 {
+				pad += 2
+			}
+			gap := widths[i] - Width(c)
+			if t.Columns[i].Right {
+				pad += gap
+			}
+			if c != "" {
+				b.WriteString(strings.Repeat(" ", pad) + c)
+				pad = 0
+			}
+			if !t.Columns[i].Right {
+				pad += gap
+			}
+		}
+		b.WriteByte('\n')
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// WriteMarkdown writes the table in GitHub's dialect of Markdown.
+func (t *Table) WriteMarkdown(w io.Writer) error {
+	var b strings.Builder
+	for i, row := range t.cells(markdownCell) {
+		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		if i > 0 {
+			continue
+		}
+		for _, c := range t.Columns {
+			if c.Right {
+				b.WriteString("| ---: ")
+			} else {
+				b.WriteString("| --- ")
+			}
+		}
+		b.WriteString("|\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// markdownCell escapes what Markdown would take as its own, which names of C++
+// functions are full of.
+func markdownCell(s string) string {
+	return markdownEscapes.Replace(Printable(s))
+}
+
+var markdownEscapes = strings.NewReplacer(
+	`\`, `\\`, "|", `\|`, "*", `\*`, "_", `\_`, "`", "\\`", "~", `\~`,
+	"<", "&lt;", ">", "&gt;", "&", "&amp;", "[", `\[`, "]", `\]`, "#", `\#`,
+)
+
+// WriteCSV writes the table as RFC 4180 describes, but with lines ended by a
+// line feed alone.
+func (t *Table) WriteCSV(w io.Writer) error {
+	var b strings.Builder
+	for _, row := range t.cells(csvCell) {
+		b.WriteString(strings.Join(row, ",") + "\n")
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func csvCell(s string) string {
+	if strings.ContainsAny(s, ",\"\r\n") {
+		return QuoteCSV(s)
+	}
+	return s
+}
+
+// QuoteCSV is s as a quoted CSV cell.
+func QuoteCSV(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+// cells gives the header and the rows, every cell passed through f.
+func (t *Table) cells(f func(string) string) [][]string {
+	all := make([][]string, 0, len(t.rows)+1)
+	header := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		header[i] = f(c.Title)
+	}
+	all = append(all, header)
+	for _, row := range t.rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = f(c)
+		}
+		all = append(all, cells)
+	}
+	return all
+}
+
+// Printable is s with control characters and invalid UTF-8 escaped as in a Go
+// string, so that it takes one line and cannot steer a terminal.
+func Printable(s string) string {
+	if clean(s) {
+		return s
+	}
+	var b strings.Builder
+	for len(s) > 0 {
+		_, n := utf8.DecodeRuneInString(s)
+		if clean(s[:n]) {
+			b.WriteString(s[:n])
+		} else {
+			q := strconv.QuoteToASCII(s[:n])
+			b.WriteString(q[1 : len(q)-1])
+		}
+		s = s[n:]
+	}
+	return b.String()
+}
+
+// clean reports whether s is printed as it is. Marks that combine, or that join
+// characters, are no control characters, but those that turn the direction of
+// writing are: they would reorder the line.
+func clean(s string) bool {
+	for i, r := range s {
+		switch {
+		case r >= 0x20 && r < 0x7f:
+		case r == utf8.RuneError:
+			if _, n := utf8.DecodeRuneInString(s[i:]); n == 1 {
+				return false
+			}
+		case unicode.IsControl(r), r >= 0x202a && r <= 0x202e, r >= 0x2066 && r <= 0x2069,
+			r == 0x2028, r == 0x2029:
+			return false
+		}
+	}
+	return true
+}
+
+// Width is how many cells of a terminal s takes.
+func Width(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case r < 0x300:
+			n++
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		case unicode.Is(wide, r):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// wide holds what terminals draw two cells wide: the blocks of East Asian
+// scripts and of emoji.
+var wide = &unicode.RangeTable{
+	R16: []unicode.Range16{
+		{Lo: 0x1100, Hi: 0x115f, Stride: 1}, // Hangul initial consonants
+		{Lo: 0x2e80, Hi: 0x303e, Stride: 1}, // CJK radicals to punctuation
+		{Lo: 0x3041, Hi: 0x33ff, Stride: 1}, // kana to compatibility forms
+		{Lo: 0x3400, Hi: 0x4dbf, Stride: 1}, // CJK extension A
+		{Lo: 0x4e00, Hi: 0x9fff, Stride: 1}, // CJK ideographs
+		{Lo: 0xa000, Hi: 0xa4cf, Stride: 1}, // Yi
+		{Lo: 0xa960, Hi: 0xa97f, Stride: 1}, // Hangul extension A
+		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, // Hangul syllables
+		{Lo: 0xf900, Hi: 0xfaff, Stride: 1}, // CJK compatibility ideographs
+		{Lo: 0xfe30, Hi: 0xfe6f, Stride: 1}, // CJK compatibility forms
+		{Lo: 0xff00, Hi: 0xff60, Stride: 1}, // full-width forms
+		{Lo: 0xffe0, Hi: 0xffe6, Stride: 1}, // full-width signs
+	},
+	R32: []unicode.Range32{
+		{Lo: 0x1f300, Hi: 0x1f64f, Stride: 1}, // pictographs and faces
+		{Lo: 0x1f680, Hi: 0x1f6ff, Stride: 1}, // transport
+		{Lo: 0x1f900, Hi: 0x1f9ff, Stride: 1}, // more pictographs
+		{Lo: 0x20000, Hi: 0x3fffd, Stride: 1}, // CJK extensions B and beyond
+	},
+}

@@ -1,0 +1,126 @@
+package texttab
+
+import (
+	"encoding/csv"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func sample() *Table {
+	t := &Table{Columns: []Column{{Title: "n", Right: true}, {Title: "name"}, {Title: "of"}, {Title: "share", Right: true}, {Title: "last"}}}
+	t.Add("1", "漢字", "a", "1.0%", "x|y*z")
+	t.Add("1,234", "", "b", "", "two\nlines \x1b[31m")
+	t.Add("", "e\u0301té", "", "12.5%", "")
+	return t
+}
+
+func TestText(t *testing.T) {
+	var b strings.Builder
+	if err := sample().WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"    n  name  of  share  last",
+		"    1  漢字  a    1.0%  x|y*z",
+		"1,234        b          two\\nlines \\x1b[31m",
+		"       e\u0301té       12.5%",
+		"",
+	}, "\n")
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	var b strings.Builder
+	if err := sample().WriteMarkdown(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := strings.Join([]string{
+		"| n | name | of | share | last |",
+		"| ---: | --- | --- | ---: | --- |",
+		`| 1 | 漢字 | a | 1.0% | x\|y\*z |`,
+		`| 1,234 |  | b |  | two\\nlines \\x1b\[31m |`,
+		"|  | e\u0301té |  | 12.5% |  |",
+		"",
+	}, "\n")
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Errorf("markdown (-want +got):\n%s", diff)
+	}
+}
+
+// TestCSV reads back what was written.
+func TestCSV(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		// encoding/csv takes a line of one empty cell for no line, and reads
+		// \r\n as \n; neither is ours to change.
+		cell := rapid.Map(rapid.String(), func(s string) string { return strings.ReplaceAll(s, "\r", " ") })
+		tab := &Table{Columns: []Column{{Title: "a"}, {Title: "b"}}}
+		want := [][]string{{"a", "b"}}
+		for range rapid.IntRange(0, 5).Draw(t, "rows") {
+			row := []string{cell.Draw(t, "a"), cell.Draw(t, "b")}
+			tab.Add(row...)
+			want = append(want, row)
+		}
+		var b strings.Builder
+		if err := tab.WriteCSV(&b); err != nil {
+			t.Fatal(err)
+		}
+		got, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
+		if err != nil {
+			t.Fatalf("%v in %q", err, b.String())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("CSV (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestLayout aligns any cells: every line is as wide as the others up to its
+// last column, and has nothing that steers a terminal.
+func TestLayout(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))
+		tab := &Table{Columns: []Column{{Title: "first"}, {Title: "second", Right: true}, {Title: "|"}}}
+		for range rapid.IntRange(0, 5).Draw(t, "rows") {
+			tab.Add(cell.Draw(t, "left"), cell.Draw(t, "right"), "|")
+		}
+		var b strings.Builder
+		if err := tab.WriteText(&b); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+		for _, line := range lines {
+			if Width(line) != Width(lines[0]) || !utf8.ValidString(line) || strings.ContainsAny(line, "\x00\x1b\r\t\u0085\u202e") {
+				t.Errorf("line %q below %q", line, lines[0])
+			}
+		}
+	})
+}
+
+func TestPrintable(t *testing.T) {
+	for s, want := range map[string]string{
+		"plain ü 漢 \ufffd":   "plain ü 漢 \ufffd",
+		"a\tb\x00":           `a\tb\x00`,
+		"bad\xffutf\xc3":     `bad\xffutf\xc3`,
+		"turn\u202eed":       `turn\u202eed`,
+		"c1\u009b31m":        `c1\u009b31m`,
+		"\u2028next\u2029\"": `\u2028next\u2029"`,
+	} {
+		if got := Printable(s); got != want {
+			t.Errorf("Printable(%q) = %q, want %q", s, got, want)
+		}
+	}
+}
+
+func TestWidth(t *testing.T) {
+	for s, want := range map[string]int{"": 0, "abc": 3, "é": 1, "e\u0301": 1, "漢字": 4, "ｶ": 1, "😀": 2, "한": 2, "a\u200db": 2} {
+		if got := Width(s); got != want {
+			t.Errorf("Width(%q) = %d, want %d", s, got, want)
+		}
+	}
+}
