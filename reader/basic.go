@@ -31,6 +31,7 @@ const chunkRecords = 8 << 10
 
 // chunk is a piece of the file that is being decoded.
 type chunk struct {
+	buf    []byte // where the records are read to, unless they are in memory
 	data   []byte
 	offset int64 // of data in the file
 	runs   []run
@@ -49,14 +50,25 @@ type run struct {
 
 // read fills c with the whole records from offset on; at the end there are none.
 func (l *basicLog) read(c *chunk, offset int64) error {
-	c.data = c.data[:cap(c.data)]
-	n, err := readFull(l.file.in, c.data, offset)
-	if err != nil {
-		return &FormatError{l.file.name, offset, err}
+	return c.read(l.file, offset, chunkRecords*basicRecordSize, l.file.in.size)
+}
+
+// read fills c with size bytes from start on, or less: whole records only, and
+// none behind end.
+func (c *chunk) read(f *file, start, size, end int64) error {
+	c.offset = start
+	size = min(size, end-start)
+	if all := f.in.bytes; all != nil {
+		c.data = all[start : start+size]
+	} else {
+		n, err := readFull(f.in, c.buf[:min(int64(len(c.buf)), size)], start)
+		if err != nil {
+			return &FormatError{f.name, start, err}
+		}
+		c.data = c.buf[:n]
 	}
-	n -= n % basicRecordSize
-	c.data, c.offset = c.data[:n], offset
-	if offset+int64(n) < l.file.in.size-basicRecordSize {
+	c.data = c.data[:len(c.data)-len(c.data)%basicRecordSize]
+	if start+int64(len(c.data)) <= end-basicRecordSize {
 		c.keepArguments()
 	}
 	return nil
@@ -79,8 +91,11 @@ func (c *chunk) keepArguments() {
 }
 
 func (l *basicLog) newChunk() *chunk {
-	n := min(chunkRecords, l.file.in.size/basicRecordSize)
-	return &chunk{data: make([]byte, n*basicRecordSize)}
+	c := &chunk{}
+	if l.file.in.bytes == nil {
+		c.buf = make([]byte, min(chunkRecords, l.file.in.size/basicRecordSize)*basicRecordSize)
+	}
+	return c
 }
 
 // splitter finds the runs of a log, chunk by chunk.
@@ -304,7 +319,7 @@ func (l *basicLog) stream(p *pass, order Order, fn func(*Block) error) error {
 				return err
 			}
 		}
-		p.decoded(int64(len(c.data)))
+		p.decoded(l.file.in, int64(len(c.data)))
 		return nil
 	})
 }
@@ -344,10 +359,12 @@ func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
 		d := l.newDecoder(blockEvents)
 		defer func() { p.lost(&d.losses) }()
 		one := l.newChunk()
-		return l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
-			c.group()
-			p.decoded(int64(len(c.data)))
-			return d.byThread(c, func(int) bool { return true }, func(b *Block) error { return fn(0, b) })
+		return l.file.in.guard(l.file.name, func() error {
+			return l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
+				c.group()
+				p.decoded(l.file.in, int64(len(c.data)))
+				return d.byThread(c, func(int) bool { return true }, func(b *Block) error { return fn(0, b) })
+			})
 		})
 	}
 	return l.parallel(p, n, fn)
@@ -395,33 +412,38 @@ func (l *basicLog) parallel(p *pass, n int, fn func(int, *Block) error) error {
 				if c == nil {
 					return nil
 				}
-				err := d.byThread(c, func(index int) bool { return index%n == shard },
-					func(b *Block) error { return fn(shard, b) })
+				err := l.file.in.guard(l.file.name, func() error {
+					return d.byThread(c, func(index int) bool { return index%n == shard },
+						func(b *Block) error { return fn(shard, b) })
+				})
 				if err != nil {
 					return err
 				}
 				if c.users.Add(-1) == 0 {
-					p.decoded(int64(len(c.data)))
+					p.decoded(l.file.in, int64(len(c.data)))
 					free <- c
 				}
 			}
 		})
 	}
-	g.Go(func() error {
-		err := l.chunks(p, func() *chunk {
-			select {
-			case c := <-free:
-				return c
-			case <-ctx.Done():
-				return nil
-			}
-		}, func(c *chunk) error {
-			c.group()
-			c.users.Store(int32(n))
-			for _, w := range work {
-				w <- c
-			}
+	next := func() *chunk {
+		select {
+		case c := <-free:
+			return c
+		case <-ctx.Done():
 			return nil
+		}
+	}
+	g.Go(func() error {
+		err := l.file.in.guard(l.file.name, func() error {
+			return l.chunks(p, next, func(c *chunk) error {
+				c.group()
+				c.users.Store(int32(n))
+				for _, w := range work {
+					w <- c
+				}
+				return nil
+			})
 		})
 		for _, w := range work {
 			close(w)

@@ -65,12 +65,15 @@ func (l *basicLane) add(c *chunk, runs []run) {
 func (l *basicLane) bytes() int64 { return l.size }
 
 func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
-	return &basicLaneDecoder{
-		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap),
+	ld := &basicLaneDecoder{
+		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap), s: splitter{log: l.log},
 		// An entry and its arguments must fit, and one record more.
-		c: chunk{data: make([]byte, 0, (eventCap+maxArgs+2)*basicRecordSize)},
-		s: splitter{log: l.log},
+		size: int64(eventCap+maxArgs+2) * basicRecordSize,
 	}
+	if l.log.file.in.bytes == nil {
+		ld.c.buf = make([]byte, ld.size)
+	}
+	return ld
 }
 
 // basicLaneDecoder decodes the records of one thread.
@@ -80,6 +83,7 @@ type basicLaneDecoder struct {
 	segments []segment
 	d        *basicDecoder
 	c        chunk
+	size     int64 // how many bytes are loaded at a time
 	s        splitter
 	queue    []run // runs of c that are still to be decoded
 }
@@ -112,19 +116,13 @@ func (ld *basicLaneDecoder) next() (*Block, error) {
 // load reads the next piece of a segment.
 func (ld *basicLaneDecoder) load() error {
 	seg := &ld.segments[0]
-	left := seg.end - seg.start
-	ld.c.data = ld.c.data[:min(int64(cap(ld.c.data)), left)]
-	n, err := readFull(ld.lane.log.file.in, ld.c.data, seg.start)
-	if err != nil {
-		return &FormatError{ld.lane.log.file.name, seg.start, err}
+	in := ld.lane.log.file.in
+	if err := ld.c.read(ld.lane.log.file, seg.start, ld.size, seg.end); err != nil {
+		return err
 	}
-	n -= n % basicRecordSize
-	ld.c.data, ld.c.offset = ld.c.data[:n], seg.start
-	if int64(n) < left {
-		ld.c.keepArguments()
-	}
-	seg.start += int64(len(ld.c.data))
-	ld.pass.decoded(int64(len(ld.c.data)))
+	n := int64(len(ld.c.data))
+	seg.start += n
+	in.use(n)
 	if n == 0 || seg.start >= seg.end {
 		ld.segments = ld.segments[1:]
 	}

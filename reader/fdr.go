@@ -1,6 +1,9 @@
 package reader
 
 import (
+	"cmp"
+	"container/heap"
+	"context"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -24,8 +27,10 @@ func (l *fdrLane) newDecoder(p *pass, eventCap int, blocks []fdrBlock) *fdrDecod
 	d.out.Index = l.index
 	eventCap = int(min(int64(eventCap), l.size/functionSize+1))
 	d.events = make([]Event, eventCap)
-	// Room for the function records of a full block of events.
-	d.buf = make([]byte, max(2*eventCap*functionSize, 4*metadataSize))
+	if l.log.file.in.bytes == nil {
+		// Room for the function records of a full block of events.
+		d.buf = make([]byte, max(2*eventCap*functionSize, 4*metadataSize))
+	}
 	return d
 }
 
@@ -37,17 +42,114 @@ func (l *fdrLog) lanes(*pass) ([]lane, error) {
 	return lanes, nil
 }
 
+// each deals out the threads, and lets every goroutine go through its blocks in
+// the order of the file, which is the order that disks and caches like.
 func (l *fdrLog) each(p *pass, n int, fn func(int, *Block) error) error {
-	lanes, err := l.lanes(p)
-	if err != nil {
-		return err
-	}
-	return eachLane(p, lanes, n, fn)
+	shards := deal(l.order, n)
+	return parallel(len(shards), func(ctx context.Context, shard int) error {
+		return l.file.in.guard(l.file.name, func() error {
+			return drainFDR(ctx, p, shards[shard], func(b *Block) error { return fn(shard, b) })
+		})
+	})
 }
+
+// deal shares out lanes so that the shards have about as many bytes each.
+func deal(lanes []*fdrLane, n int) [][]*fdrLane {
+	n = max(1, min(n, len(lanes)))
+	shards := make([][]*fdrLane, n)
+	if n == 1 {
+		shards[0] = lanes
+		return shards
+	}
+	sorted := slices.Clone(lanes)
+	slices.SortStableFunc(sorted, func(a, b *fdrLane) int { return cmp.Compare(b.size, a.size) })
+	load := make([]int64, n)
+	for _, l := range sorted {
+		least := 0
+		for i := range load {
+			if load[i] < load[least] {
+				least = i
+			}
+		}
+		shards[least] = append(shards[least], l)
+		load[least] += l.size
+	}
+	return shards
+}
+
+// drainFDR decodes all blocks of some lanes. At any time the next block of a
+// lane that stands first in the file is decoded.
+func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) error) error {
+	q := laneQueue{}
+	for _, l := range lanes {
+		if len(l.blocks) > 0 {
+			q = append(q, laneState{lane: l})
+		}
+	}
+	if len(q) == 0 {
+		return nil
+	}
+	heap.Init(&q)
+	d := q[0].lane.newDecoder(p, blockEvents, nil)
+	defer d.close()
+	for len(q) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		s := &q[0]
+		d.out.Thread, d.out.Index, d.lastFunc = s.lane.thread, s.lane.index, s.lastFunc
+		d.blocks = s.lane.blocks[s.next : s.next+1]
+		for {
+			b, err := d.next()
+			if err != nil {
+				return err
+			}
+			if b == nil {
+				break
+			}
+			if err := fn(b); err != nil {
+				return err
+			}
+		}
+		s.lastFunc = d.lastFunc
+		if s.next++; s.next == len(s.lane.blocks) {
+			heap.Pop(&q)
+		} else {
+			heap.Fix(&q, 0)
+		}
+	}
+	return nil
+}
+
+// laneState is how far a lane has been decoded.
+type laneState struct {
+	lane     *fdrLane
+	next     int // of lane.blocks
+	lastFunc FuncID
+}
+
+// laneQueue is a heap of lanes by the offset of their next block.
+type laneQueue []laneState
+
+func (q laneQueue) Len() int           { return len(q) }
+func (q laneQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
+func (q laneQueue) Less(i, j int) bool { return q[i].start() < q[j].start() }
+func (q *laneQueue) Push(x any)        { *q = append(*q, x.(laneState)) }
+func (q *laneQueue) Pop() any {
+	last := (*q)[len(*q)-1]
+	*q = (*q)[:len(*q)-1]
+	return last
+}
+func (s *laneState) start() int64 { return s.lane.blocks[s.next].start }
 
 func (l *fdrLog) stream(p *pass, order Order, fn func(*Block) error) error {
 	if order == ThreadOrder {
-		return l.each(p, 1, func(_ int, b *Block) error { return fn(b) })
+		for _, lane := range l.order {
+			if err := drain(context.Background(), p, lane, fn); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
 	type laneBlock struct {
 		lane  *fdrLane
@@ -170,6 +272,10 @@ func (d *fdrDecoder) begin() {
 	d.inBlock = true
 	d.pos = d.block.start
 	d.rpos, d.wpos = 0, 0
+	if all := d.file.in.bytes; all != nil {
+		d.buf = all[d.block.start:d.block.end]
+		d.wpos = len(d.buf)
+	}
 	d.clock = false
 	d.noClock = Loss{Cause: NoClock, File: d.file.name}
 }
@@ -179,7 +285,7 @@ func (d *fdrDecoder) endBlock() {
 		d.losses.add(d.noClock)
 	}
 	d.inBlock = false
-	d.pass.decoded(d.block.end - d.block.start)
+	d.pass.decoded(d.file.in, d.block.end-d.block.start)
 }
 
 // functions decodes function records until there is something else, and returns

@@ -108,6 +108,7 @@ func (l *fdrLog) index() error {
 			lastWall = head.wall
 			l.addBlock(head, fdrBlock{start: start, end: end, declared: declared, wall: head.wall})
 		}
+		l.file.in.use(max(end, start) - pos)
 		pos = max(end, start)
 	}
 	for _, lane := range l.order {
@@ -395,6 +396,9 @@ type window struct {
 // at returns n bytes from pos on; fewer only at the end of the file.
 func (w *window) at(pos int64, n int) ([]byte, error) {
 	n = int(min(int64(n), w.in.size-pos))
+	if w.in.bytes != nil {
+		return w.in.bytes[pos : pos+int64(n)], nil
+	}
 	if pos < w.pos || pos+int64(n) > w.pos+int64(w.n) {
 		// Small blocks lie within one read; big ones do not pay for much more
 		// than their head.
@@ -404,7 +408,7 @@ func (w *window) at(pos int64, n int) ([]byte, error) {
 		}
 		got, err := readFull(w.in, w.buf[:want], pos)
 		if err == nil && got < want {
-			err = fmt.Errorf("%w: the file shrinks while it is read", io.ErrUnexpectedEOF)
+			err = errShrinks
 		}
 		if err != nil {
 			return nil, err

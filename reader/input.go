@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"runtime/debug"
+	"sync/atomic"
+	"unsafe"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -19,7 +22,49 @@ type input struct {
 	close func() error
 	// damage is why a compressed or piped stream ended before its end.
 	damage error
+	// bytes are all of the input, where they are in memory or mapped into it.
+	bytes  []byte
+	mapped bool
+	used   atomic.Int64 // bytes that were looked at since the last release
 }
+
+// releaseAfter is how much of a mapping stays in the process's memory.
+const releaseAfter = 24 << 20
+
+// use counts bytes of the input that have been decoded.
+func (in *input) use(n int64) {
+	if in.mapped && in.used.Add(n) >= releaseAfter {
+		in.used.Store(0)
+		release(in.bytes)
+	}
+}
+
+// guard runs f, which looks at mapped bytes. A file that shrinks meanwhile takes
+// its pages with it, and looking at them is a memory fault: an error here.
+func (in *input) guard(name string, f func() error) (err error) {
+	if !in.mapped {
+		return f()
+	}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		r := recover()
+		if r == nil {
+			return
+		}
+		fault, ok := r.(interface{ Addr() uintptr })
+		if !ok {
+			panic(r)
+		}
+		start := uintptr(unsafe.Pointer(unsafe.SliceData(in.bytes)))
+		if a := fault.Addr(); a < start || a-start >= uintptr(len(in.bytes)) {
+			panic(r)
+		}
+		err = &FormatError{name, int64(fault.Addr() - start), errShrinks}
+	}()
+	return f()
+}
+
+var errShrinks = fmt.Errorf("%w: the file shrinks while it is read", io.ErrUnexpectedEOF)
 
 // spoolMemory is how much of compressed or piped input is kept in memory before
 // it goes to a temporary file.
@@ -44,8 +89,25 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 	if err != nil || in.ReaderAt != io.ReaderAt(f) {
 		return in, errors.Join(err, f.Close())
 	}
-	in.close = f.Close
+	in.close = func() error { return errors.Join(in.unmap(), f.Close()) }
 	return in, nil
+}
+
+func (in *input) unmap() error {
+	if !in.mapped {
+		return nil
+	}
+	b := in.bytes
+	in.bytes, in.mapped = nil, false
+	return munmap(b)
+}
+
+// newFileInput maps a file where that is possible.
+func newFileInput(f *os.File, size int64) *input {
+	in := &input{ReaderAt: f, size: size, close: func() error { return nil }}
+	in.bytes = mmap(f, size)
+	in.mapped = in.bytes != nil
+	return in
 }
 
 func newInput(name string, r io.Reader) (*input, error) {
@@ -59,7 +121,7 @@ func newInput(name string, r io.Reader) (*input, error) {
 		}
 		var magic [4]byte
 		if n, _ := f.ReadAt(magic[:], 0); st.Mode().IsRegular() && compression(magic[:n]) == nil {
-			return &input{ReaderAt: f, size: st.Size(), close: func() error { return nil }}, nil
+			return newFileInput(f, st.Size()), nil
 		}
 	}
 	br := bufio.NewReaderSize(r, 1<<16)
@@ -109,7 +171,7 @@ func spool(r io.Reader) (*input, error) {
 		}
 		b := head.Bytes()
 		in := &input{
-			ReaderAt: bytes.NewReader(b), size: int64(len(b)),
+			ReaderAt: bytes.NewReader(b), size: int64(len(b)), bytes: b,
 			close: func() error { return nil },
 		}
 		if err != io.EOF {
@@ -140,7 +202,10 @@ func spool(r io.Reader) (*input, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("spooling to %s: %w", os.TempDir(), err), closeSpool())
 	}
-	return &input{ReaderAt: f, size: size + n, close: closeSpool, damage: src.err}, nil
+	in := newFileInput(f, size+n)
+	in.close = func() error { return errors.Join(in.unmap(), closeSpool()) }
+	in.damage = src.err
+	return in, nil
 }
 
 // readErrors keeps errors of r apart and turns them into the end of the stream,

@@ -8,12 +8,24 @@ const mergeEvents = 1 << 20
 func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 	var lanes []lane
 	for _, f := range t.files {
-		l, err := f.format.lanes(p)
+		err := f.in.guard(f.name, func() error {
+			l, err := f.format.lanes(p)
+			lanes = append(lanes, l...)
+			return err
+		})
 		if err != nil {
 			return err
 		}
-		lanes = append(lanes, l...)
 	}
+	run := func() error { return mergeLanes(p, lanes, fn) }
+	for _, f := range t.files {
+		inner := run
+		run = func() error { return f.in.guard(f.name, inner) }
+	}
+	return run()
+}
+
+func mergeLanes(p *pass, lanes []lane, fn func(*Block) error) error {
 	m := &merge{fn: fn}
 	eventCap := min(max(mergeEvents/max(len(lanes), 1), 16), blockEvents)
 	for i, l := range lanes {

@@ -1,10 +1,7 @@
 package reader
 
 import (
-	"cmp"
 	"context"
-	"slices"
-	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 )
@@ -14,8 +11,7 @@ import (
 // n; fn runs concurrently for different shards only. The block is valid until
 // fn returns. The first error ends the pass and is returned.
 //
-// With n = 1 everything happens on the calling goroutine, and the threads of an
-// FDR log follow each other in the order of their first block.
+// With n = 1 everything happens on the calling goroutine.
 func (t *Trace) Each(n int, fn func(shard int, b *Block) error) error {
 	p := t.begin()
 	for _, f := range t.files {
@@ -26,35 +22,15 @@ func (t *Trace) Each(n int, fn func(shard int, b *Block) error) error {
 	return nil
 }
 
-// eachLane shares out lanes, the longest first, so that the shards end at about
-// the same time.
-func eachLane(p *pass, lanes []lane, n int, fn func(shard int, b *Block) error) error {
-	n = min(n, len(lanes))
-	if n <= 1 {
-		for _, l := range lanes {
-			if err := drain(context.Background(), p, l, func(b *Block) error { return fn(0, b) }); err != nil {
-				return err
-			}
-		}
-		return nil
+// parallel runs f for the shards below n, each on a goroutine of its own unless
+// there is only one. The first error ends the context and is returned.
+func parallel(n int, f func(ctx context.Context, shard int) error) error {
+	if n == 1 {
+		return f(context.Background(), 0)
 	}
-	lanes = slices.Clone(lanes)
-	slices.SortStableFunc(lanes, func(a, b lane) int { return cmp.Compare(b.bytes(), a.bytes()) })
-	var next atomic.Int64
 	g, ctx := errgroup.WithContext(context.Background())
 	for shard := range n {
-		g.Go(func() error {
-			for {
-				i := int(next.Add(1)) - 1
-				if i >= len(lanes) {
-					return nil
-				}
-				err := drain(ctx, p, lanes[i], func(b *Block) error { return fn(shard, b) })
-				if err != nil {
-					return err
-				}
-			}
-		})
+		g.Go(func() error { return f(ctx, shard) })
 	}
 	return g.Wait()
 }

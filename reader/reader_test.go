@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -751,6 +752,47 @@ func TestSeveralFiles(t *testing.T) {
 	want := []string{"0 1/1 cpu0 enter #1 @10", "1 1/1 cpu0 enter #2 @20", "0 1/1 cpu0 exit #1 @30"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// A trace that shrinks while it is read is an error, not a crash.
+func TestShrinkingFile(t *testing.T) {
+	for _, text := range []string{
+		"xray basic\n" + strings.Repeat("enter 1 tsc=7 tid=1 pid=1\n", 5000),
+		"xray fdr\nthread 1 pid=1 tsc=5\n" + strings.Repeat("enter 1 +0\nexit 1 +3\n", 5000),
+	} {
+		b, err := tracetext.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "trace")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		tr, err := reader.Open(reader.Options{}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, 100); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 2} {
+			if err := tr.Each(n, func(int, *reader.Block) error { return nil }); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("%d shards: error %v", n, err)
+			}
+		}
+		for _, order := range []reader.Order{reader.FileOrder, reader.ThreadOrder, reader.TimeOrder} {
+			var last error
+			for _, err := range tr.Blocks(order) {
+				last = err
+			}
+			if !errors.Is(last, io.ErrUnexpectedEOF) {
+				t.Errorf("order %d: error %v", order, last)
+			}
+		}
+		if err := tr.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

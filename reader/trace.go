@@ -145,7 +145,7 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 		f.losses.add(Loss{Cause: TruncatedFile, File: name, Offset: in.size, Detail: in.damage.Error()})
 	}
 	if l, ok := f.format.(*fdrLog); ok {
-		if err := l.index(); err != nil {
+		if err := in.guard(name, l.index); err != nil {
 			return nil, err
 		}
 	}
@@ -287,7 +287,7 @@ func (t *Trace) Blocks(order Order) iter.Seq2[*Block, error] {
 			err = t.timeOrder(p, fn)
 		} else {
 			for _, f := range t.files {
-				if err = f.format.stream(p, order, fn); err != nil {
+				if err = f.in.guard(f.name, func() error { return f.format.stream(p, order, fn) }); err != nil {
 					break
 				}
 			}
@@ -325,7 +325,11 @@ func (p *pass) lost(ls *Losses) {
 	p.trace.losses.merge(ls)
 }
 
-func (p *pass) decoded(bytes int64) { p.trace.done.Add(bytes) }
+// decoded counts bytes of a file that are done with.
+func (p *pass) decoded(in *input, bytes int64) {
+	p.trace.done.Add(bytes)
+	in.use(bytes)
+}
 
 // readFull reads up to len(b) bytes; fewer only at the end of the file.
 func readFull(r io.ReaderAt, b []byte, off int64) (int, error) {

@@ -3,6 +3,7 @@ package reader
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -602,11 +603,15 @@ func (y *yamlTrace) lanes(*pass) ([]lane, error) {
 }
 
 func (y *yamlTrace) each(p *pass, n int, fn func(int, *Block) error) error {
-	lanes, err := y.lanes(p)
-	if err != nil {
-		return err
-	}
-	return eachLane(p, lanes, n, fn)
+	n = max(1, min(n, len(y.order)))
+	return parallel(n, func(ctx context.Context, shard int) error {
+		for i := shard; i < len(y.order); i += n {
+			if err := drain(ctx, p, y.order[i], func(b *Block) error { return fn(shard, b) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (y *yamlTrace) stream(_ *pass, _ Order, fn func(*Block) error) error {

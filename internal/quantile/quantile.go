@@ -3,13 +3,12 @@
 //
 // A [Sample] counts its values in two parts:
 //
-//   - Values below 256 each have a counter of their own: the first bins of a
-//     log-linear histogram (see bins).
+//   - Values below [OwnCounter] each have a counter of their own.
 //   - Larger values are counted in a multiset, an open-addressing table of
 //     (value, count), as long as there are at most [MaxDistinct] different ones.
-//     Up to then quantiles are exact. Thereafter they, too, go to the histogram,
-//     and quantiles are off by at most [RelativeError]. Samples with Exact set
-//     keep the multiset, whatever its size.
+//     Up to then quantiles are exact. Thereafter they go to a log-linear
+//     histogram (see bins), and quantiles are off by at most [RelativeError].
+//     Samples with Exact set keep the multiset, whatever its size.
 //
 // Count, sum, minimum and maximum are always exact.
 //
@@ -30,9 +29,15 @@ import (
 	"math/bits"
 )
 
-// MaxDistinct is the largest number of different values of 256 and more whose
-// quantiles are always exact.
-const MaxDistinct = 512
+const (
+	// OwnCounter is the smallest value that has no counter of its own. Most calls
+	// are short, and counting them so is the fastest way.
+	OwnCounter = 2048
+
+	// MaxDistinct is the largest number of different values of OwnCounter and
+	// more whose quantiles are always exact.
+	MaxDistinct = 512
+)
 
 // Sample is a multiset of values. The zero value is empty and ready for use. A
 // sample must not be copied after the first Add, nor used concurrently, not even
@@ -53,12 +58,15 @@ type Sample struct {
 // counted is the part of a sample that has been counted.
 type counted struct {
 	exact       bool // Sample.Exact
-	approximate bool // all values are in bins
-	count       uint64
-	min, max    uint64 // meaningless while count is 0
-	sum         Sum
-	bins        bins
-	table       table
+	approximate bool // all values without counters of their own are in bins
+	own         counters
+
+	// Of the others:
+	count    uint64
+	min, max uint64 // meaningless while count is 0
+	sum      Sum
+	bins     bins
+	table    table
 }
 
 // maxPending is the length at which the buffer is folded.
@@ -93,27 +101,20 @@ func (s *Sample) fold() *counted {
 	if len(s.pending) == 0 {
 		return c
 	}
-	lo, hi, sum := s.pending[0], s.pending[0], uint64(0)
-	for _, v := range s.pending {
-		lo, hi, sum = min(lo, v), max(hi, v), sum+uint64(v)
-	}
-	c.note(uint64(lo), uint64(hi), uint64(len(s.pending)), Sum{Lo: sum})
-	switch {
-	case c.approximate || hi < firstShared:
-		c.bins.addAll(s.pending)
-	case lo >= firstShared:
-		c.addShared(s.pending)
-	default:
-		var own [maxPending]uint32
-		shared := split(s.pending, &own)
-		c.bins.addAll(own[:len(s.pending)-len(shared)])
-		c.addShared(shared)
+	if others := c.own.addAll(s.pending); len(others) > 0 {
+		lo, hi, sum := others[0], others[0], uint64(0)
+		for _, v := range others {
+			lo, hi, sum = min(lo, v), max(hi, v), sum+uint64(v)
+		}
+		c.note(uint64(lo), uint64(hi), uint64(len(others)), Sum{Lo: sum})
+		c.addShared(others)
 	}
 	s.pending = s.pending[:0]
 	return c
 }
 
-// note takes n values, from lo to hi, into what does not depend on the others.
+// note takes n values without counters of their own, from lo to hi, into what
+// is known of all these.
 func (c *counted) note(lo, hi, n uint64, sum Sum) {
 	if c.count == 0 {
 		c.min, c.max = lo, hi
@@ -125,7 +126,7 @@ func (c *counted) note(lo, hi, n uint64, sum Sum) {
 
 // insert counts n > 0 occurrences of v where it belongs.
 func (c *counted) insert(v, n uint64) {
-	if v < firstShared || c.approximate {
+	if c.approximate {
 		c.bins.addBin(binOf(v), n)
 		return
 	}
@@ -134,8 +135,12 @@ func (c *counted) insert(v, n uint64) {
 	}
 }
 
-// addShared counts values that have no bin of their own.
+// addShared counts values that have no counter of their own.
 func (c *counted) addShared(values []uint32) {
+	if c.approximate {
+		c.bins.addAll(values)
+		return
+	}
 	limit := MaxDistinct
 	if c.exact {
 		limit = math.MaxInt
@@ -144,18 +149,6 @@ func (c *counted) addShared(values []uint32) {
 		c.degrade()
 		c.bins.addAll(rest)
 	}
-}
-
-// split moves the values that have a bin of their own to the front of own, and
-// the others to the front of values, which it returns. Which values are which is
-// hard to predict for a processor, so it does without branches.
-func split(values []uint32, own *[maxPending]uint32) []uint32 {
-	n := 0
-	for i, v := range values {
-		own[(i-n)%maxPending], values[n] = v, v
-		n += int((firstShared - 1 - int64(v)) >> 63 & 1)
-	}
-	return values[:n]
 }
 
 // degrade moves the multiset to the histogram.
@@ -171,10 +164,14 @@ func (s *Sample) Merge(other *Sample) {
 		s.Add(uint64(v))
 	}
 	o := other.counted
-	if o == nil || o.count == 0 {
+	if o == nil {
 		return
 	}
 	c := s.fold()
+	c.own.merge(&o.own)
+	if o.count == 0 {
+		return
+	}
 	c.note(o.min, o.max, o.count, o.sum)
 	if o.approximate && !c.approximate {
 		c.degrade()
@@ -184,16 +181,36 @@ func (s *Sample) Merge(other *Sample) {
 }
 
 // Count is the number of values.
-func (s *Sample) Count() uint64 { return s.fold().count }
+func (s *Sample) Count() uint64 {
+	c := s.fold()
+	return c.count + c.own.total().count
+}
 
 // Sum is the sum of all values.
-func (s *Sample) Sum() Sum { return s.fold().sum }
+func (s *Sample) Sum() Sum {
+	c := s.fold()
+	sum := c.sum
+	sum.Add(c.own.total().sum)
+	return sum
+}
 
 // Min is the smallest value, and 0 when there is none.
-func (s *Sample) Min() uint64 { return s.fold().min }
+func (s *Sample) Min() uint64 {
+	c := s.fold()
+	if own := c.own.total(); own.count > 0 {
+		return own.min
+	}
+	return c.min
+}
 
 // Max is the largest value, and 0 when there is none.
-func (s *Sample) Max() uint64 { return s.fold().max }
+func (s *Sample) Max() uint64 {
+	c := s.fold()
+	if c.count > 0 {
+		return c.max
+	}
+	return c.own.total().max
+}
 
 // Approximate reports whether quantiles may be off by [RelativeError].
 func (s *Sample) Approximate() bool { return s.fold().approximate }
@@ -234,6 +251,7 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 	return func(yield func(v, n uint64) bool) {
 		c := s.fold()
 		more := true
+		c.own.each(func(v, n uint64) { more = more && yield(v, n) })
 		c.bins.each(func(bin uint32, n uint64) {
 			// The extremes are known exactly, so no value need lie beyond them.
 			more = more && yield(max(c.min, min(c.max, middle(bin))), n)
@@ -246,7 +264,8 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 // are at index i. The result is as long as the largest value needs.
 func (s *Sample) Octaves() []uint64 {
 	c := s.fold()
-	octaves := make([]uint64, bits.Len64(c.max)+1)
+	octaves := make([]uint64, bits.Len64(s.Max())+1)
+	c.own.each(func(v, n uint64) { octaves[bits.Len64(v)] += n })
 	c.bins.each(func(bin uint32, n uint64) { octaves[bits.Len64(middle(bin))] += n })
 	c.table.eachUnsorted(func(v, n uint64) { octaves[bits.Len64(v)] += n })
 	return octaves

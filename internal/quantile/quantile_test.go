@@ -89,7 +89,7 @@ func drawValues(t *rapid.T) []uint64 {
 func mustApproximate(values []uint64) bool {
 	shared := make(map[uint64]bool)
 	for _, v := range values {
-		if v >= 256 {
+		if v >= OwnCounter {
 			shared[v] = true
 		}
 	}
@@ -170,14 +170,14 @@ func TestLimit(t *testing.T) {
 		}
 		return &s
 	}
-	for name, big := range map[string]uint64{"narrow": 1000, "wide": 1 << 40} {
+	for name, big := range map[string]uint64{"narrow": 10_000, "wide": 1 << 40} {
 		merged := func(n uint64) *Sample {
 			s := run(big, big+300)
 			s.Merge(run(big+200, big+n))
 			return s
 		}
 		for _, s := range []*Sample{run(big, big+MaxDistinct), merged(MaxDistinct)} {
-			s.Merge(run(0, firstShared))
+			s.Merge(run(0, OwnCounter))
 			if s.Approximate() || s.Max() != s.Quantile(1) {
 				t.Errorf("%s: %d different values are approximate", name, MaxDistinct)
 			}
@@ -236,7 +236,7 @@ func TestBinsCoverAllValues(t *testing.T) {
 
 // TestCountsBeyondTheirFields feeds counts that take hours to reach by adding.
 func TestCountsBeyondTheirFields(t *testing.T) {
-	const value = 1000
+	const value = 10_000
 	for _, approximate := range []bool{false, true} {
 		var s Sample
 		if approximate {
@@ -262,9 +262,9 @@ func TestCountsBeyondTheirFields(t *testing.T) {
 	}
 }
 
-// TestBoundary has the last value with a bin of its own and the first without.
+// TestBoundary has the last value with a counter of its own and the first without.
 func TestBoundary(t *testing.T) {
-	values := []uint64{0, firstShared - 1, firstShared, firstShared + 1}
+	values := []uint64{0, firstCounters - 1, firstCounters, OwnCounter - 1, OwnCounter, OwnCounter + 1}
 	if diff := cmp.Diff(sorted(values), ask(addAll(new(Sample), values))); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
@@ -282,6 +282,29 @@ func TestOctaveAfterCarry(t *testing.T) {
 	want := [][2]uint64{{5, 1000}, {200, 1000}}
 	if diff := cmp.Diff(want, ask(&s).Values); diff != "" {
 		t.Errorf("values (-want +got):\n%s", diff)
+	}
+}
+
+// TestOwnCountersCarry has counters wrap around, by adding and by merging.
+func TestOwnCountersCarry(t *testing.T) {
+	fill := func(n int) *Sample {
+		var s Sample
+		for range n {
+			s.Add(5)
+			s.Add(300)
+		}
+		return &s
+	}
+	s := fill(70_000)
+	s.Merge(fill(65_536))
+	s.Merge(fill(200_000))
+	const n = 70_000 + 65_536 + 200_000
+	want := [][2]uint64{{5, n}, {300, n}}
+	if diff := cmp.Diff(want, ask(s).Values); diff != "" {
+		t.Errorf("values (-want +got):\n%s", diff)
+	}
+	if s.Count() != 2*n || s.Sum() != NewSum(305*n) {
+		t.Errorf("count %d, sum %v", s.Count(), s.Sum())
 	}
 }
 
