@@ -75,6 +75,9 @@ type Block struct {
 	Index  int
 	Offset int64 // of the first record in the file, after decompression; -1 for trace YAML
 	Events []Event
+	// Packed holds events instead of Events, in blocks that [Trace.EachPacked]
+	// passes on.
+	Packed Packed
 	// Args holds logged arguments in the order of their events; several
 	// arguments of one event follow each other.
 	Args []Arg
@@ -94,3 +97,16 @@ type Payload struct {
 	Type  uint16 // of a typed event
 	Data  []byte // owned by the block
 }
+
+// Packed is a run of entries, exits and tail exits in the form that they have in
+// little-endian FDR logs: of each 8 bytes, bits 1 to 3 are the kind, bits 4 to 31
+// the function, and bits 32 to 63 the ticks since the record before. It spares
+// consumers that can work on it the way through memory.
+type Packed struct {
+	Records []byte // whole records; may be part of a mapped file
+	TSC     uint64 // of the record before the first
+	CPU     uint16
+}
+
+// Len is the number of events.
+func (p *Packed) Len() int { return len(p.Records) / functionSize }

@@ -217,6 +217,7 @@ func (d *fdrDecoder) next() (*Block, error) {
 	b := &d.out
 	b.Args = b.Args[:0]
 	b.Payloads = b.Payloads[:0]
+	b.Packed = Packed{}
 	d.payloads = d.payloads[:0]
 	d.payloadBytes = 0
 	d.first = 0
@@ -238,6 +239,16 @@ func (d *fdrDecoder) next() (*Block, error) {
 			}
 		}
 		if d.clock && !isBigEndian(d.file.header.ByteOrder) {
+			if d.pass.packed {
+				run, tsc := d.packedRun()
+				if run > 0 && n == 0 {
+					d.pack(run, tsc)
+					return b, nil
+				}
+				if run > 0 {
+					break // what has been decoded goes first
+				}
+			}
 			n += d.functions(d.events[n:])
 			if n == len(d.events) {
 				break
@@ -288,14 +299,80 @@ func (d *fdrDecoder) endBlock() {
 	d.pass.decoded(d.file.in, d.block.end-d.block.start)
 }
 
-// functions decodes function records until there is something else, and returns
-// how many there were. This is the hot loop of FDR logs.
-func (d *fdrDecoder) functions(events []Event) int {
+const (
+	// minPacked is the shortest run of records that is worth a block of its own.
+	minPacked = 16
+	// maxPacked is the longest: 32 KB, which stay in the first-level cache.
+	maxPacked = 4096
+)
+
+// packedRun is the number of records from here on that can be passed on as they
+// are, and the TSC of the last of them; 0 when they are too few. Entries that
+// may have arguments, and the last record before something else, which may be an
+// argument of it, are not among them.
+func (d *fdrDecoder) packedRun() (n int, tsc uint64) {
+	b := d.plain()
+	b = b[:min(len(b), (maxPacked+1)*functionSize)]
+	last := d.tsc
+	for len(b) >= 4*functionSize {
+		w0 := binary.LittleEndian.Uint64(b)
+		w1 := binary.LittleEndian.Uint64(b[8:])
+		w2 := binary.LittleEndian.Uint64(b[16:])
+		w3 := binary.LittleEndian.Uint64(b[24:])
+		// Of all four at once: metadata or an unknown kind, entries with
+		// arguments, and zeros. The last also finds large deltas, which the
+		// careful loop then lets pass.
+		bad := (w0|w1|w2|w3)&9 | (w0&(w0>>1)|w1&(w1>>1)|w2&(w2>>1)|w3&(w3>>1))&2 |
+			((w0-1)|(w1-1)|(w2-1)|(w3-1))>>63
+		if bad != 0 {
+			break
+		}
+		tsc = last + w0>>32 + w1>>32 + w2>>32
+		last = tsc + w3>>32
+		n += 4
+		b = b[4*functionSize:]
+	}
+	for len(b) >= functionSize {
+		w := binary.LittleEndian.Uint64(b)
+		if w&9 != 0 || w&6 == 6 || w == 0 {
+			break
+		}
+		tsc = last
+		last += w >> 32
+		n++
+		b = b[functionSize:]
+	}
+	if n <= minPacked {
+		return 0, 0
+	}
+	return n - 1, tsc
+}
+
+// plain is what may be taken for function records without a second look: what
+// is in the buffer, but past the size that the block declares nothing is taken
+// on trust.
+func (d *fdrDecoder) plain() []byte {
 	b := d.buf[d.rpos:d.wpos]
-	// Past the size that the block declares nothing is taken on trust.
 	if left := d.block.declared - d.pos; left >= 0 && left < int64(len(b)) {
 		b = b[:left]
 	}
+	return b
+}
+
+// pack makes a block of the next n records, the last of which is at tsc.
+func (d *fdrDecoder) pack(n int, tsc uint64) {
+	records := d.buf[d.rpos : d.rpos+n*functionSize]
+	d.out.Events = nil
+	d.out.Packed = Packed{Records: records, TSC: d.tsc, CPU: d.cpu}
+	d.tsc = tsc
+	d.lastFunc = FuncID(binary.LittleEndian.Uint32(records[len(records)-functionSize:]) >> 4)
+	d.advance(len(records))
+}
+
+// functions decodes function records until there is something else, and returns
+// how many there were. This is the hot loop of FDR logs.
+func (d *fdrDecoder) functions(events []Event) int {
+	b := d.plain()
 	tsc, cpu := d.tsc, d.cpu
 	n := min(len(b)/functionSize, len(events))
 	events = events[:n]

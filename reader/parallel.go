@@ -13,7 +13,18 @@ import (
 //
 // With n = 1 everything happens on the calling goroutine.
 func (t *Trace) Each(n int, fn func(shard int, b *Block) error) error {
+	return t.each(t.begin(), n, fn)
+}
+
+// EachPacked is Each, but blocks of FDR logs may have their events in
+// Block.Packed.
+func (t *Trace) EachPacked(n int, fn func(shard int, b *Block) error) error {
 	p := t.begin()
+	p.packed = true
+	return t.each(p, n, fn)
+}
+
+func (t *Trace) each(p *pass, n int, fn func(shard int, b *Block) error) error {
 	for _, f := range t.files {
 		if err := f.format.each(p, max(n, 1), fn); err != nil {
 			return err

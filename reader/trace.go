@@ -309,8 +309,9 @@ func (t *Trace) Records(file int) iter.Seq2[Record, error] {
 
 // pass is one walk over the trace.
 type pass struct {
-	trace *Trace
-	mu    sync.Mutex // guards trace.losses
+	trace  *Trace
+	packed bool       // Block.Packed may be used
+	mu     sync.Mutex // guards trace.losses
 }
 
 func (t *Trace) begin() *pass {

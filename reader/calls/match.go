@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -16,7 +17,7 @@ type frame struct {
 	inside uint64 // duration of the calls made directly
 	// seen has a bit for each function open up to this frame, and perhaps those
 	// of others: see funcBit.
-	seen   uint64
+	seen   uint32
 	fn     reader.FuncID
 	path   PathID
 	nested bool
@@ -25,7 +26,7 @@ type frame struct {
 
 // funcBit is the bit of a function in frame.seen. Where the bit of a function is
 // not set, no call of it is open; otherwise the stack tells.
-func funcBit(fn reader.FuncID) uint64 { return 1 << (uint32(fn) & 63) }
+func funcBit(fn reader.FuncID) uint32 { return 1 << (uint32(fn) & 31) }
 
 // thread is the shadow stack of one thread.
 type thread struct {
@@ -86,19 +87,21 @@ func (s *shard) thread(b *reader.Block) *thread {
 // block matches the entries and exits of b. Calls are handed to the sink at its
 // end at the latest, so that a batch is always of one thread.
 func (s *shard) block(b *reader.Block) error {
-	if len(b.Events) == 0 {
+	if len(b.Events)+b.Packed.Len() == 0 {
 		return nil
 	}
 	th := s.thread(b)
 	if th.skip {
 		return nil
 	}
-	if s.stats.Events == 0 {
-		s.stats.First = b.Events[0].TSC
-	}
-	s.stats.Events += uint64(len(b.Events))
-	s.stats.span(b.Events[0].TSC)
 	s.batch.Thread, s.batch.Index = th.id, th.index
+	if b.Packed.Len() > 0 {
+		if err := s.packed(th, &b.Packed); err != nil {
+			return err
+		}
+		return s.flush(false)
+	}
+	s.begin(len(b.Events), b.Events[0].TSC)
 	side := sideTables{b.Args, b.Payloads}
 	for i := 0; i < len(b.Events); i++ {
 		if i += s.usual(th, b.Events[i:]); i == len(b.Events) {
@@ -110,6 +113,117 @@ func (s *shard) block(b *reader.Block) error {
 	}
 	s.stats.span(th.last)
 	return s.flush(false)
+}
+
+// begin counts events, the first of which is at tsc.
+func (s *shard) begin(events int, tsc uint64) {
+	if s.stats.Events == 0 {
+		s.stats.First = tsc
+	}
+	s.stats.Events += uint64(events)
+	s.stats.span(tsc)
+}
+
+// packed matches packed records.
+func (s *shard) packed(th *thread, p *reader.Packed) error {
+	at, records := p.TSC, p.Records
+	first := true
+	for len(records) > 0 {
+		e := unpack(records, at, p.CPU)
+		if first {
+			s.begin(p.Len(), e.TSC)
+			first = false
+		}
+		if e.TSC >= th.last {
+			if at, records = s.usualPacked(th, records, at); len(records) == 0 {
+				break
+			}
+			e = unpack(records, at, p.CPU)
+		}
+		if err := s.event(th, &e, &sideTables{}, 0); err != nil {
+			return err
+		}
+		at, records = e.TSC, records[8:]
+	}
+	s.stats.span(th.last)
+	return nil
+}
+
+// unpack is the first of packed records, the one before which is at tsc.
+func unpack(records []byte, tsc uint64, cpu uint16) reader.Event {
+	w := binary.LittleEndian.Uint64(records)
+	return reader.Event{
+		TSC: tsc + w>>32, Func: reader.FuncID(uint32(w) >> 4), CPU: cpu, Kind: reader.Kind(w >> 1 & 7),
+	}
+}
+
+// usualPacked is usual for packed records, the one before which is at tsc, no
+// earlier than th.last. It returns the records that are left and the time before
+// them. Of hundreds of millions of records nearly all come this way.
+func (s *shard) usualPacked(th *thread, records []byte, tsc uint64) (uint64, []byte) {
+	stack := th.stack[:cap(th.stack)]
+	top := len(th.stack) // of the stack that is in use
+	batch := (*[batchCalls]Call)(s.calls)
+	n := s.n
+	i := 0
+	for ; i+8 <= len(records); i += 8 {
+		w := binary.LittleEndian.Uint64(records[i : i+8])
+		fn := reader.FuncID(uint32(w) >> 4)
+		now := tsc + w>>32
+		if w&14 == uint64(reader.Enter)<<1 {
+			if top >= len(stack) {
+				break
+			}
+			f := &stack[top]
+			f.start = now
+			f.inside = 0
+			f.fn = fn
+			f.nested = false
+			f.args = false
+			if s.opts.Nested {
+				bit := funcBit(fn)
+				f.seen = bit
+				if top > 0 {
+					seen := stack[top-1].seen
+					f.seen |= seen
+					if seen&bit != 0 {
+						f.nested = isOpen(stack[:top], fn)
+					}
+				}
+			}
+			if s.paths != nil {
+				var parent PathID
+				if top > 0 {
+					parent = stack[top-1].path
+				}
+				if f.path = s.paths.recent(parent, fn); f.path == 0 {
+					break
+				}
+			}
+			top++
+		} else {
+			if top == 0 || n >= len(batch) {
+				break
+			}
+			f := &stack[top-1]
+			if f.fn != fn || f.args {
+				break
+			}
+			top--
+			c := &batch[n]
+			n++
+			// Exit and TailExit are 1 and 2, Exited and TailExited 0 and 1.
+			c.set(f, now, top, End(w>>1&3-1))
+			if top > 0 {
+				parent := &stack[top-1]
+				parent.inside += c.Duration
+				c.Caller = parent.fn
+			}
+		}
+		tsc = now
+	}
+	th.stack, th.last, s.n = stack[:top], tsc, n
+	return tsc, records[i:]
 }
 
 // usual handles events up to the first that is not a plain entry or the exit of

@@ -12,6 +12,12 @@ type Source interface {
 	Each(n int, fn func(shard int, b *reader.Block) error) error
 }
 
+// packedSource is a Source whose blocks may hold packed records, as those of
+// reader.Trace do.
+type packedSource interface {
+	EachPacked(n int, fn func(shard int, b *reader.Block) error) error
+}
+
 // InOrder is t on one goroutine, in an order of choice.
 func InOrder(t *reader.Trace, order reader.Order) Source { return inOrder{t, order} }
 
@@ -138,7 +144,11 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 		sinks[i] = newSink()
 		shards[i] = newShard(&opts, sinks[i])
 	}
-	err := src.Each(opts.Shards, func(i int, b *reader.Block) error { return shards[i].block(b) })
+	each := src.Each
+	if p, ok := src.(packedSource); ok {
+		each = p.EachPacked
+	}
+	err := each(opts.Shards, func(i int, b *reader.Block) error { return shards[i].block(b) })
 	if err != nil {
 		return sinks[0], nil, err
 	}
