@@ -20,6 +20,7 @@ type frame struct {
 	seen   uint32
 	fn     reader.FuncID
 	path   PathID
+	child  PathID // the path of the call made last
 	nested bool
 	args   bool // the thread's args has arguments of this frame
 }
@@ -192,12 +193,17 @@ func (s *shard) usualPacked(th *thread, records []byte, tsc uint64) (uint64, []b
 				}
 			}
 			if s.paths != nil {
-				var parent PathID
+				var parent, sibling PathID
 				if top > 0 {
-					parent = stack[top-1].path
+					parent, sibling = stack[top-1].path, stack[top-1].child
 				}
-				if f.path = s.paths.recent(parent, fn); f.path == 0 {
+				path := s.paths.guess(parent, sibling, fn)
+				if path == 0 {
 					break
+				}
+				f.path, f.child = path, 0
+				if top > 0 {
+					stack[top-1].child = path
 				}
 			}
 			top++
@@ -265,12 +271,17 @@ func (s *shard) usual(th *thread, events []reader.Event) int {
 				}
 			}
 			if s.paths != nil {
-				var parent PathID
+				var parent, sibling PathID
 				if top > 0 {
-					parent = stack[top-1].path
+					parent, sibling = stack[top-1].path, stack[top-1].child
 				}
-				if f.path = s.paths.recent(parent, e.Func); f.path == 0 {
+				path := s.paths.guess(parent, sibling, e.Func)
+				if path == 0 {
 					break
+				}
+				f.path, f.child = path, 0
+				if top > 0 {
+					stack[top-1].child = path
 				}
 			}
 			top++
@@ -329,14 +340,17 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 
 func (s *shard) enter(th *thread, e *reader.Event) {
 	f := frame{start: e.TSC, fn: e.Func, seen: funcBit(e.Func)}
-	var parent PathID
+	var caller frame
 	if n := len(th.stack); n > 0 {
-		f.seen |= th.stack[n-1].seen
+		caller = th.stack[n-1]
+		f.seen |= caller.seen
 		f.nested = s.opts.Nested && isOpen(th.stack, e.Func)
-		parent = th.stack[n-1].path
 	}
 	if s.paths != nil {
-		f.path = s.paths.Child(parent, e.Func)
+		f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
+		if n := len(th.stack); n > 0 {
+			th.stack[n-1].child = f.path
+		}
 	}
 	th.stack = append(th.stack, f)
 }

@@ -20,9 +20,10 @@ type Paths struct {
 type pathNode struct {
 	parent PathID
 	fn     reader.FuncID
-	// last is the child that was looked up last: calls in a row to the same
-	// function are common, and this spares them the hash table.
-	last PathID
+	// A function mostly makes the calls that it made the last time, in the same
+	// order. So the child that followed this node among its siblings, and its
+	// own first child, are remembered; this spares most calls the hash table.
+	next, first PathID
 }
 
 // NewPaths returns a tree that holds only the root.
@@ -52,17 +53,30 @@ func (p *Paths) Frames(dst []reader.FuncID, id PathID) []reader.FuncID {
 }
 
 // Child is the path that calls fn from parent; it is added when it is new.
-func (p *Paths) Child(parent PathID, fn reader.FuncID) PathID {
-	if c := p.recent(parent, fn); c != 0 {
+func (p *Paths) Child(parent PathID, fn reader.FuncID) PathID { return p.childAfter(parent, 0, fn) }
+
+// childAfter is Child; sibling is the child of parent that was wanted before, or 0.
+func (p *Paths) childAfter(parent, sibling PathID, fn reader.FuncID) PathID {
+	if c := p.guess(parent, sibling, fn); c != 0 {
 		return c
 	}
-	return p.lookup(parent, fn)
+	c := p.lookup(parent, fn)
+	if sibling != 0 {
+		p.nodes[sibling].next = c
+	} else {
+		p.nodes[parent].first = c
+	}
+	return c
 }
 
-// recent is Child if that is the child of parent that was looked up last;
-// otherwise 0.
-func (p *Paths) recent(parent PathID, fn reader.FuncID) PathID {
-	if c := p.nodes[parent].last; p.nodes[c].fn == fn {
+// guess is childAfter where that is what followed sibling the last time, and 0
+// otherwise.
+func (p *Paths) guess(parent, sibling PathID, fn reader.FuncID) PathID {
+	c := p.nodes[parent].first
+	if sibling != 0 {
+		c = p.nodes[sibling].next
+	}
+	if p.nodes[c].fn == fn {
 		return c
 	}
 	return 0
@@ -74,14 +88,12 @@ func (p *Paths) lookup(parent PathID, fn reader.FuncID) PathID {
 	for p.table[i] != 0 {
 		c := p.table[i]
 		if n := &p.nodes[c]; n.parent == parent && n.fn == fn {
-			p.nodes[parent].last = c
 			return c
 		}
 		i = (i + 1) & mask
 	}
 	c := PathID(len(p.nodes))
 	p.nodes = append(p.nodes, pathNode{parent: parent, fn: fn})
-	p.nodes[parent].last = c
 	p.table[i] = c
 	if 2*len(p.nodes) > len(p.table) {
 		p.grow()
