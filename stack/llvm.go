@@ -10,6 +10,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -44,8 +45,9 @@ func (v LLVMView) Check() error {
 	return nil
 }
 
-// Options are those of the analysis that the view needs.
-func (v LLVMView) Options() Options { return Options{PerThread: !v.AggregateThreads} }
+// Options are those of the analysis that the view needs. Stacks of all threads
+// together still show the calls around them by thread.
+func (v LLVMView) Options() Options { return Options{PerThread: !v.AggregateThreads || !v.Flame} }
 
 // llvmTop is how many stacks llvm-xray lists.
 const llvmTop = 10
@@ -67,6 +69,11 @@ func (r *Report) WriteLLVM(w io.Writer, names symbolize.Names, v LLVMView) error
 	l := newLabels(names, texttab.Printable)
 	if v.Flame {
 		r.llvmFlame(b, newLabels(names, foldable), v.AggregationType)
+		return b.Flush()
+	}
+	if v.AggregateThreads {
+		all := r.llvmAcrossThreads()
+		all.write(b, l)
 		return b.Flush()
 	}
 	var all llvmTops
@@ -107,8 +114,57 @@ func (r *Report) llvmFlame(b *bufio.Writer, l *labels, m Metric) {
 	}
 }
 
+// llvmAcrossThreads are the tops of all threads together. Of the calls around a
+// stack, which are its rows but the last, those of threads count that have the
+// stack themselves.
+func (r *Report) llvmAcrossThreads() llvmTops {
+	merged := &sums{}
+	for _, th := range r.threads {
+		merged.merge(th.sums, nil)
+	}
+	position := make([]int, r.paths.Len())
+	t := &Tree{}
+	r.frames(t, merged, position)
+	ids := make([]calls.PathID, len(t.Frames))
+	for id, p := range position {
+		if id > 0 && p > 0 {
+			ids[p-1] = calls.PathID(id)
+		}
+	}
+	var tops llvmTops
+	tops.add(t)
+	for _, list := range [][]llvmStack{tops.byTime, tops.byCall} {
+		for i := range list {
+			r.recountCallers(&list[i], ids[list[i].frame])
+		}
+	}
+	return tops
+}
+
+// recountCallers counts the rows of s but the last in the threads that have the
+// path id, which s is.
+func (r *Report) recountCallers(s *llvmStack, id calls.PathID) {
+	for i := range s.rows[:len(s.rows)-1] {
+		s.rows[i].count, s.rows[i].sum = 0, 0
+	}
+	for _, th := range r.threads {
+		if !th.sums.known(id) {
+			continue
+		}
+		caller := id
+		for i := len(s.rows) - 2; i >= 0; i-- {
+			caller = r.paths.Parent(caller)
+			if p := th.sums.page(caller); p != nil {
+				sum := &p[caller&pageMask]
+				s.rows[i].count += sum.count - sum.leaves
+				s.rows[i].sum = addSaturating(s.rows[i].sum, sum.total-sum.leafTicks)
+			}
+		}
+	}
+}
+
 // llvmTops are the stacks with the most leaf time and with the most leaf calls,
-// the first ones first. A stack has as many leaf calls as calls that made none.
+// the heaviest first. A stack has as many leaf calls as calls that made none.
 type llvmTops struct {
 	unique         int
 	byTime, byCall []llvmStack
@@ -116,6 +172,7 @@ type llvmTops struct {
 
 // llvmStack is a path, outermost function first.
 type llvmStack struct {
+	frame               int // position in Tree.Frames
 	leafCount, leafTime uint64
 	rows                []llvmRow
 }
@@ -138,10 +195,11 @@ func (l *llvmTops) add(t *Tree) {
 }
 
 // keepTop adds frame i to a list in descending order of by, if it belongs there.
+// As in llvm-xray, it comes before those that are equal.
 func keepTop(list []llvmStack, t *Tree, i int, by func(*llvmStack) uint64) []llvmStack {
-	s := llvmStack{leafCount: t.Frames[i].Leaves, leafTime: t.Frames[i].LeafTotal}
+	s := llvmStack{frame: i, leafCount: t.Frames[i].Leaves, leafTime: t.Frames[i].LeafTotal}
 	if len(list) == llvmTop {
-		if by(&list[llvmTop-1]) >= by(&s) {
+		if by(&list[llvmTop-1]) > by(&s) {
 			return list
 		}
 		list = list[:llvmTop-1]
@@ -155,9 +213,8 @@ func keepTop(list []llvmStack, t *Tree, i int, by func(*llvmStack) uint64) []llv
 		s.rows = append(s.rows, row)
 	}
 	slices.Reverse(s.rows)
-	list = append(list, s)
-	slices.SortStableFunc(list, func(x, y llvmStack) int { return cmp.Compare(by(&y), by(&x)) })
-	return list
+	at, _ := slices.BinarySearchFunc(list, by(&s), func(x llvmStack, v uint64) int { return cmp.Compare(v, by(&x)) })
+	return slices.Insert(list, at, s)
 }
 
 func (l *llvmTops) write(b *bufio.Writer, names *labels) {

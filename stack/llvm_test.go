@@ -201,3 +201,44 @@ func TestLLVMErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestLLVMAcrossThreads holds that the calls around a stack are those of the
+// threads that have it, and that of stacks of equal weight the later function
+// comes first.
+func TestLLVMAcrossThreads(t *testing.T) {
+	view := LLVMView{AggregateThreads: true}
+	// Both threads call 2 from 1, only the first calls 3 from 1, and 4 is as
+	// heavy as that.
+	r := collect(t, view.Options(), "1 2 +10 . +1 3 +5 . .", "1 2 +20 . +2 . 4 +5 .").Report(clock.Clock{})
+	var b strings.Builder
+	if err := r.WriteLLVM(&b, nil, view); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(b.String()) {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	bySum, _, _ := strings.Cut(strings.Join(got, "\n"), "Top 10 Stacks by leaf count")
+	want := `
+Unique Stacks: 3
+Top 10 Stacks by leaf sum:
+
+Sum: 30
+lvl function count sum
+#0 #1 2 38
+#1 #2 2 30
+
+Sum: 5
+lvl function count sum
+#0 #4 1 5
+
+Sum: 5
+lvl function count sum
+#0 #1 1 16
+#1 #3 1 5
+
+`
+	if diff := cmp.Diff(strings.TrimSpace(want), strings.TrimSpace(bySum)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+func (a *app) accountCommand() *cobra.Command {
+	var (
+		flags  traceFlags
+		match  matchFlags
+		opts   account.Options
+		view   account.View
+		format = "text"
+		sort   = "self"
+		order  string
+		top    int
+		output string
+	)
+	cmd := &cobra.Command{
+		Use:   "account TRACE...",
+		Short: "Say how often each function was called and how long it took",
+		Long: `account shows for every function the number of its calls, the time in it and
+its share of all, the time with what it called, and quantiles of the durations
+of its calls.
+
+Quantiles are exact while a function has few different durations, and are marked
+with ~ where they are not.`,
+		Example: `  xray account -m ./server trace.xray
+  xray account -m ./server --sort p99 --top 20 --hist trace.xray
+  xray account -m ./server --func '^kv::' --from 1s --to 2s trace.xray
+  xray account -m ./server --format csv -o calls.csv trace.xray`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			column, err := account.ParseColumn(sort)
+			if err != nil {
+				return usagef("--sort: %w", err)
+			}
+			descending := order == "dsc" || order == "" && column != account.ByID && column != account.ByName
+			s, err := a.open(cmd, &flags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			sink, stats, err := analyse(s, calls.Options{Nested: true, Policy: match.policy()}, func() *account.Analysis {
+				return account.New(opts)
+			})
+			if err != nil {
+				return err
+			}
+			report := sink.Report(s.clock.Frequency)
+			report.Sort(column, descending, s.names)
+			report.Top(top)
+			if format != "text" {
+				view.Format = account.Format(format)
+			}
+			err = a.writeOutput(output, func(w io.Writer) error { return report.Write(w, view, s.names) })
+			s.summary(stats)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	flags.add(f)
+	match.add(f)
+	f.StringVarP(&sort, "sort", "s", "self", "order by `COLUMN`: "+strings.Join(account.Columns(), ", "))
+	addChoice(f, &order, "order", "r", "ascending or descending; names and ids ascend by default, numbers descend", "asc", "dsc")
+	f.IntVarP(&top, "top", "p", 0, "show only the first `N` functions")
+	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
+	f.BoolVar(&view.Histogram, "hist", false, "show a histogram of the durations of each function")
+	f.BoolVar(&opts.PerThread, "per-thread", false, "a row for each function and thread")
+	f.BoolVar(&opts.Exact, "exact", false, "never approximate quantiles, whatever memory that takes")
+	f.BoolVar(&opts.RecursiveOnly, "recursive-calls-only", false, "count only calls that are part of a recursion")
+	addOutput(f, &output)
+	addKeepGoing(f)
+	spellings(f, map[string]string{"sortorder": "order"})
+	return cmd
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// normalizeArgs lets habits of llvm-xray stand: long options with one dash
+// (-instr_map=FILE), which pflag would take for a group of one-letter options.
+// An argument that could be either is left alone, unless it names a long option
+// of the subcommand in full.
+func normalizeArgs(root *cobra.Command, args []string) []string {
+	cmd, _, err := root.Find(args)
+	if err != nil || cmd == root {
+		return args
+	}
+	out := slices.Clone(args)
+	for i, arg := range out {
+		if arg == "--" {
+			break
+		}
+		if len(arg) < 3 || arg[0] != '-' || arg[1] == '-' {
+			continue
+		}
+		name, _, _ := strings.Cut(arg[1:], "=")
+		if len(name) > 1 && cmd.Flags().Lookup(name) != nil {
+			out[i] = "-" + arg
+		}
+	}
+	return out
+}
+
+// spellings makes long options known by other names too: with underscores for
+// hyphens, and under the names of llvm-xray that alias maps to ours.
+func spellings(flags *pflag.FlagSet, alias map[string]string) {
+	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		name = strings.ReplaceAll(name, "_", "-")
+		if to, ok := alias[name]; ok {
+			name = to
+		}
+		return pflag.NormalizedName(name)
+	})
+}
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	value    *string
+	allowed  []string
+	synonyms map[string]string // what llvm-xray says, and what we say
+}
+
+// addChoice adds a flag that takes one of allowed; *p is its default.
+func addChoice(flags *pflag.FlagSet, p *string, name, short, usage string, allowed ...string) *choice {
+	c := &choice{value: p, allowed: allowed}
+	flags.VarP(c, name, short, usage+": "+strings.Join(allowed, ", "))
+	return c
+}
+
+func (c *choice) String() string { return *c.value }
+
+func (c *choice) Type() string { return "word" }
+
+func (c *choice) Set(s string) error {
+	if to, ok := c.synonyms[s]; ok {
+		s = to
+	}
+	if !slices.Contains(c.allowed, s) {
+		return usagef("choose one of %s", strings.Join(c.allowed, ", "))
+	}
+	*c.value = s
+	return nil
+}
+
+// completeChoices lets shells complete the words that flags take.
+func completeChoices(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if c, ok := f.Value.(*choice); ok {
+			// The only error is that the flag has a completion already.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+}

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/stack"
+)
+
+func (a *app) convertCommand() *cobra.Command {
+	c := conversion{app: a, format: "raw"}
+	cmd := &cobra.Command{
+		Use:   "convert TRACE...",
+		Short: "Write a trace in another format",
+		Long: `convert writes the records of a trace, or its calls, in another format.
+
+Formats of records:
+  raw          a basic log of version 3
+  fdr          a flight data recorder log of version 5
+  yaml         trace YAML, which llvm-xray and xray read
+  trace_event  Chrome JSON in the shape that llvm-xray gives it
+
+Formats of calls:
+  chrome       Chrome JSON for Perfetto, speedscope and chrome://tracing
+  pprof        a profile for go tool pprof, by self time and by calls
+  folded       folded stacks of self time for flame graph tools
+  csv          a row for each call
+  json         a line with a JSON object for each call`,
+		Example: `  xray convert -f chrome -m ./server -o trace.json trace.xray
+  xray convert -f pprof -m ./server -o profile.pb.gz trace.xray
+  xray convert -f yaml trace.xray | less`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := c.check(); err != nil {
+				return err
+			}
+			s, err := a.open(cmd, &c.flags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if !c.symbols {
+				s.names = nil
+			}
+			return c.run(s)
+		},
+	}
+	f := cmd.Flags()
+	c.flags.add(f)
+	addChoice(f, &c.format, "format", "f", "what to write",
+		"raw", "fdr", "yaml", "trace_event", "chrome", "pprof", "folded", "csv", "json")
+	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
+	f.BoolVar(&c.sort, "sort", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
+	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names, when there is a map")
+	c.flags.demangle.add(f)
+	addOutput(f, &c.output)
+	spellings(f, map[string]string{"output-format": "format"})
+	return cmd
+}
+
+// conversion is one run of convert.
+type conversion struct {
+	app       *app
+	flags     traceFlags
+	format    string
+	output    string
+	sort      bool
+	symbols   bool
+	perThread bool
+}
+
+func (c *conversion) ofRecords() bool {
+	switch c.format {
+	case "raw", "fdr", "yaml", "trace_event":
+		return true
+	}
+	return false
+}
+
+// check refuses what makes no sense before any work is done.
+func (c *conversion) check() error {
+	switch c.format {
+	case "raw", "fdr", "pprof":
+		if err := c.app.refuseTerminal(c.output, c.format); err != nil {
+			return err
+		}
+	}
+	f := &c.flags.filter
+	if c.ofRecords() && (f.function != "" || f.from != "" || f.to != "" || f.minDuration != "" || f.maxDepth != 0) {
+		return usagef("-f %s writes records, and cannot choose among calls: only --thread applies", c.format)
+	}
+	return nil
+}
+
+func (c *conversion) run(s *session) error {
+	opts := convert.Options{Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread}
+	if c.ofRecords() {
+		return c.records(s, opts)
+	}
+	switch c.format {
+	case "pprof":
+		sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *convert.Pprof { return convert.NewPprof(opts) })
+		if err != nil {
+			return err
+		}
+		s.summary(stats)
+		return c.app.writeOutput(c.output, sink.Write)
+	case "folded":
+		sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *stack.Analysis {
+			return stack.New(stack.Options{PerThread: c.perThread})
+		})
+		if err != nil {
+			return err
+		}
+		s.summary(stats)
+		return c.app.writeOutput(c.output, func(w io.Writer) error {
+			return sink.Report(s.clock).WriteFolded(w, s.names, stack.FoldedView{})
+		})
+	}
+	var err error
+	if opts.Base, err = s.start(); err != nil {
+		return err
+	}
+	return c.app.writeOutput(c.output, func(w io.Writer) error { return c.calls(s, opts, w) })
+}
+
+// calls writes calls one by one.
+func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error {
+	type writer interface {
+		calls.Sink
+		Close() error
+	}
+	var out writer
+	switch c.format {
+	case "csv":
+		out = convert.NewCSV(w, opts)
+	case "json":
+		out = convert.NewJSONLines(w, opts)
+	default:
+		out = convert.NewChrome(w, opts)
+	}
+	_, stats, err := analyse(s, calls.Options{Shards: 1}, func() streamed { return streamed{out} })
+	if err != nil {
+		return err
+	}
+	s.summary(stats)
+	return out.Close()
+}
+
+// records writes records as they are.
+func (c *conversion) records(s *session, opts convert.Options) error {
+	return c.app.writeOutput(c.output, func(w io.Writer) error {
+		var out blockWriter
+		dropped := func() int64 { return 0 }
+		switch c.format {
+		case "yaml":
+			out = convert.NewYAML(w, opts)
+		case "trace_event":
+			out = convert.NewTraceEvents(w, opts)
+		case "fdr":
+			fdr := tracewrite.NewFDR(w, opts.Header, tracewrite.Options{})
+			out, dropped = fdr, func() int64 { return fdr.Dropped }
+		default:
+			basic := tracewrite.NewBasic(w, opts.Header)
+			out, dropped = basic, func() int64 { return basic.Dropped }
+		}
+		stop := c.app.progress(s.name, s.trace)
+		err := writeBlocks(out, s.blocks(c.order()))
+		stop()
+		if err != nil {
+			return err
+		}
+		if err := s.checkStrict(&firstUnmatched{}); err != nil {
+			return err
+		}
+		s.summary(nil)
+		if n := dropped(); n > 0 {
+			fmt.Fprintf(c.app.stderr, "xray: %s of the trace left out, which the format %s cannot hold\n",
+				plural(n, "event or argument", "events and arguments"), c.format)
+		}
+		return nil
+	})
+}
+
+func (c *conversion) order() reader.Order {
+	// Each thread of an FDR log has its own blocks, so that merging them would
+	// be in vain.
+	if c.sort && c.format != "fdr" {
+		return reader.TimeOrder
+	}
+	return reader.ThreadOrder
+}
+
+// blockWriter is a writer of records.
+type blockWriter interface {
+	Block(*reader.Block) error
+	Close() error
+}
+
+func writeBlocks(w blockWriter, blocks iter.Seq2[*reader.Block, error]) error {
+	for b, err := range blocks {
+		if err == nil {
+			err = w.Block(b)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// blocks yields the blocks of the threads that the command line chose.
+func (s *session) blocks(order reader.Order) iter.Seq2[*reader.Block, error] {
+	all := s.trace.Blocks(order)
+	keep := s.filter.Thread
+	if keep == nil {
+		return all
+	}
+	return func(yield func(*reader.Block, error) bool) {
+		for b, err := range all {
+			if err == nil && !keep(b.Thread) {
+				continue
+			}
+			if !yield(b, err) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// TestDocs runs the commands of the pages in docs, and compares what they print
+// with what the pages say. They are the lines that begin with "$ " in blocks of
+// the kind "console", and run in testdata, in a shell. -update rewrites the pages.
+func TestDocs(t *testing.T) {
+	testenv.Need(t, "sh")
+	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		t.Fatal("no pages", err)
+	}
+	block := regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
+	for _, page := range pages {
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := block.ReplaceAllStringFunc(string(text), func(b string) string {
+				var out strings.Builder
+				out.WriteString("```console\n")
+				for line := range strings.Lines(b) {
+					command, ok := strings.CutPrefix(line, "$ ")
+					if !ok {
+						continue
+					}
+					cmd := exec.Command("sh", "-c", command)
+					cmd.Dir = filepath.Join("..", "..", "testdata")
+					printed, err := cmd.CombinedOutput()
+					if err != nil {
+						t.Errorf("%s%v", line, err)
+					}
+					out.WriteString(line)
+					out.Write(printed)
+				}
+				out.WriteString("```")
+				return out.String()
+			})
+			if *update {
+				if err := os.WriteFile(page, []byte(got), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			} else if diff := cmp.Diff(strings.Split(string(text), "\n"), strings.Split(got, "\n")); diff != "" {
+				t.Errorf("(-page +program):\n%s", diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/internal/dump"
+)
+
+func (a *app) fdrDumpCommand() *cobra.Command {
+	var (
+		flags  traceFlags
+		verify bool
+		output string
+	)
+	cmd := &cobra.Command{
+		Use:     "fdr-dump TRACE",
+		Aliases: []string{"dump"},
+		Short:   "Show the records of a trace with offset, bytes and meaning",
+		Long: `fdr-dump shows a trace record by record, as the file has them, with the thread,
+CPU and time that follow from the records before. Damage is shown where it is.
+Basic logs have fewer kinds of records and can be dumped too.`,
+		Example: `  xray fdr-dump -m ./server trace.xray | less
+  xray fdr-dump --verify trace.xray`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.open(cmd, &flags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			header := s.trace.Header(0)
+			var sum dump.Summary
+			err = a.writeOutput(output, func(w io.Writer) (err error) {
+				sum, err = dump.Annotate(w, &header, s.trace.Records(0), dump.Options{Names: s.names, Verify: verify})
+				return err
+			})
+			if err == nil && verify && (sum.Violations > 0 || sum.Damaged > 0) {
+				err = fmt.Errorf("%s: %s, %s", args[0],
+					plural(sum.Violations, "record out of place", "records out of place"),
+					plural(sum.Damaged, "byte damaged", "bytes damaged"))
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	addMapFlag(f, &flags.maps)
+	f.BoolVar(&verify, "verify", false, "check the order of records, and fail when anything is wrong")
+	addOutput(f, &output)
+	spellings(f, nil)
+	return cmd
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/graph"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// graphFlags are shared by graph and graph-diff.
+type graphFlags struct {
+	edgeLabel, edgeColor     string
+	vertexLabel, vertexColor string
+	nameLimit                int
+	minShare                 string
+	top                      int
+	exact                    bool
+	format                   string
+	output                   string
+}
+
+func (g *graphFlags) add(f *pflag.FlagSet) {
+	g.format = "dot"
+	columns := " (" + strings.Join(columnNames(), ", ") + ")"
+	f.StringVarP(&g.edgeLabel, "edge-label", "e", "", "`COLUMNS` that edges show, with commas between"+columns)
+	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "`COLUMNS` that functions show")
+	f.StringVarP(&g.edgeColor, "edge-color", "c", "", "`COLUMN` that colours edges")
+	f.StringVarP(&g.vertexColor, "vertex-color", "b", "", "`COLUMN` that colours functions")
+	f.IntVarP(&g.nameLimit, "name-limit", "t", 0, "cut names in labels after `N` bytes")
+	f.StringVar(&g.minShare, "min-share", "", "leave out what is below `PERCENT` of the time of the trace")
+	f.IntVar(&g.top, "top", 0, "keep only the top `N` functions by self time, and the ways to them")
+	f.BoolVar(&g.exact, "exact", false, "never approximate quantiles, whatever memory that takes")
+	addChoice(f, &g.format, "format", "f", "what to write", "dot", "json", "csv")
+	addOutput(f, &g.output)
+	addKeepGoing(f)
+}
+
+func columnNames() []string {
+	var names []string
+	for c := graph.None; c <= graph.Max; c++ {
+		names = append(names, c.String())
+	}
+	return names
+}
+
+// view starts from a default, from which a flag takes over when it is set.
+func (g *graphFlags) view() (graph.View, error) {
+	v := graph.DefaultView()
+	v.NameLimit = g.nameLimit
+	for _, list := range []struct {
+		flag string
+		text string
+		to   *[]graph.Column
+	}{{"edge-label", g.edgeLabel, &v.EdgeLabels}, {"vertex-label", g.vertexLabel, &v.FunctionLabels}} {
+		if list.text == "" {
+			continue
+		}
+		*list.to = nil
+		for name := range strings.SplitSeq(list.text, ",") {
+			c, err := graph.ParseColumn(name)
+			if err != nil {
+				return v, usagef("--%s: %w", list.flag, err)
+			}
+			if c != graph.None {
+				*list.to = append(*list.to, c)
+			}
+		}
+	}
+	for _, one := range []struct {
+		flag string
+		text string
+		to   *graph.Column
+	}{{"edge-color", g.edgeColor, &v.EdgeColor}, {"vertex-color", g.vertexColor, &v.FunctionColor}} {
+		if one.text == "" {
+			continue
+		}
+		c, err := graph.ParseColumn(one.text)
+		if err != nil {
+			return v, usagef("--%s: %w", one.flag, err)
+		}
+		*one.to = c
+	}
+	return v, nil
+}
+
+// options keeps quantiles only where they are shown: they cost half the time.
+func (g *graphFlags) options(v *graph.View) graph.Options {
+	quantiles := g.format != "dot" || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
+	for _, list := range [][]graph.Column{v.EdgeLabels, v.FunctionLabels} {
+		for _, c := range list {
+			quantiles = quantiles || c.IsQuantile()
+		}
+	}
+	return graph.Options{Quantiles: quantiles, Exact: g.exact}
+}
+
+// share reads --min-share as a fraction.
+func (g *graphFlags) share() (float64, error) {
+	if g.minShare == "" {
+		return 0, nil
+	}
+	p, err := strconv.ParseFloat(strings.TrimSuffix(g.minShare, "%"), 64)
+	if err != nil || !(p >= 0 && p <= 100) {
+		return 0, usagef("--min-share: %q is no percentage", g.minShare)
+	}
+	return p / 100, nil
+}
+
+func (a *app) graphCommand() *cobra.Command {
+	var (
+		flags traceFlags
+		g     graphFlags
+		match matchFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "graph TRACE...",
+		Short: "Draw which function called which, and what that cost",
+		Long: `graph writes the call graph for Graphviz, or as JSON or CSV.
+
+Functions are coloured by self time and edges by the time of the calls along
+them, unless you say otherwise. --min-share and --top keep big graphs readable.`,
+		Example: `  xray graph -m ./server --min-share 1 trace.xray | dot -Tsvg > graph.svg
+  xray graph -m ./server -v self,p99 -b p99 --top 20 trace.xray`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			view, err := g.view()
+			if err != nil {
+				return err
+			}
+			share, err := g.share()
+			if err != nil {
+				return err
+			}
+			s, err := a.open(cmd, &flags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			sink, stats, err := analyse(s, calls.Options{Policy: match.policy()}, func() *graph.Analysis {
+				return graph.New(g.options(&view))
+			})
+			if err != nil {
+				return err
+			}
+			report := sink.Report(s.clock)
+			if share > 0 || g.top > 0 {
+				report = report.Trim(share, g.top)
+			}
+			err = a.writeOutput(g.output, func(w io.Writer) error {
+				switch g.format {
+				case "json":
+					return report.WriteJSON(w, s.names)
+				case "csv":
+					return report.WriteCSV(w, s.names)
+				}
+				return report.WriteDOT(w, s.names, view)
+			})
+			s.summary(stats)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	flags.add(f)
+	g.add(f)
+	match.add(f)
+	spellings(f, map[string]string{"color-edges": "edge-color", "color-vertices": "vertex-color"})
+	return cmd
+}

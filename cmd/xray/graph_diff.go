@@ -1,0 +1,85 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/graph"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+func (a *app) graphDiffCommand() *cobra.Command {
+	var (
+		flags traceFlags
+		maps  [2][]string // of one trace alone
+		g     graphFlags
+		match matchFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "graph-diff TRACE-A TRACE-B",
+		Short: "Draw what changed between the call graphs of two traces",
+		Long: `graph-diff joins the call graphs of two traces by the names of functions: the
+traces may be of different builds, each with its own map (-m1, -m2). Without a
+map, functions of the same id are taken for the same.`,
+		Example: `  xray graph-diff -m1 ./server.old -m2 ./server old.xray new.xray | dot -Tsvg > diff.svg
+  xray graph-diff -m ./server --top 20 before.xray after.xray`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			view, err := g.view()
+			if err != nil {
+				return err
+			}
+			share, err := g.share()
+			if err != nil {
+				return err
+			}
+			var sides [2]graph.Side
+			for i, path := range args {
+				one := flags
+				if len(maps[i]) > 0 {
+					one.maps = maps[i]
+				}
+				s, err := a.open(cmd, &one, []string{path})
+				if err != nil {
+					return err
+				}
+				defer s.close() // when the report has its names
+				sink, stats, err := analyse(s, calls.Options{Policy: match.policy()}, func() *graph.Analysis {
+					return graph.New(g.options(&view))
+				})
+				if err != nil {
+					return err
+				}
+				s.summary(stats)
+				sides[i] = graph.Side{Analysis: sink, Clock: s.clock, Names: s.names}
+			}
+			diff := graph.Compare(sides[0], sides[1])
+			if share > 0 || g.top > 0 {
+				diff = diff.Trim(share, g.top)
+			}
+			return a.writeOutput(g.output, func(w io.Writer) error {
+				switch g.format {
+				case "json":
+					return diff.WriteJSON(w)
+				case "csv":
+					return diff.WriteCSV(w)
+				}
+				return diff.WriteDOT(w, view)
+			})
+		},
+	}
+	f := cmd.Flags()
+	flags.add(f)
+	f.StringArrayVar(&maps[0], "instr-map-1", nil, "names of the first trace alone, from `FILE` (-m1)")
+	f.StringArrayVar(&maps[1], "instr-map-2", nil, "names of the second trace alone, from `FILE` (-m2)")
+	g.add(f)
+	match.add(f)
+	ignored(f, "keep-going-1", "")
+	ignored(f, "keep-going-2", "")
+	spellings(f, map[string]string{
+		"m1": "instr-map-1", "m2": "instr-map-2", "k1": "keep-going-1", "k2": "keep-going-2",
+		"vertex-label-trun": "name-limit", "color-edges": "edge-color", "color-vertices": "vertex-color",
+	})
+	return cmd
+}

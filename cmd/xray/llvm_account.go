@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/internal/llvmargs"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+func (a *app) llvmAccount() (*llvmargs.Command, func([]string) error) {
+	var (
+		instrMap, output             = "", "-"
+		format, sort, order          = "text", "funcid", "asc"
+		keepGoing, deduce, recursive bool
+		top                          = -1
+	)
+	c := &llvmargs.Command{Name: "account", Short: "Function call accounting", Operands: "<xray log file>", Min: 1, Max: 1}
+	c.Bool(&deduce, "deduce-sibling-calls", llvmDeduceHelp, "d")
+	c.Choice(&format, "format", "output format", []llvmargs.Choice{
+		{Name: "text", Help: "report stats in text"},
+		{Name: "csv", Help: "report stats in csv"},
+	}, "f")
+	c.String(&instrMap, "instr_map", llvmMapValue, llvmMapHelp, "m")
+	c.Bool(&keepGoing, "keep-going", llvmKeepGoingHelp, "k")
+	c.String(&output, "output", "output file", llvmOutputHelp, "o")
+	c.Bool(&recursive, "recursive-calls-only", "Only count the calls that are recursive")
+	c.Choice(&sort, "sort", "sort output by this field", []llvmargs.Choice{
+		{Name: "funcid", Help: "function id"},
+		{Name: "count", Help: "function call counts"},
+		{Name: "min", Help: "minimum function durations"},
+		{Name: "med", Help: "median function durations"},
+		{Name: "90p", Help: "90th percentile durations"},
+		{Name: "99p", Help: "99th percentile durations"},
+		{Name: "max", Help: "maximum function durations"},
+		{Name: "sum", Help: "sum of call durations"},
+		{Name: "func", Help: "function names"},
+	}, "s")
+	c.Choice(&order, "sortorder", "sort ordering", []llvmargs.Choice{
+		{Name: "asc", Help: "ascending"},
+		{Name: "dsc", Help: "descending"},
+	}, "r")
+	c.Int(&top, "top", "N", "only show the top N results", "p")
+	return c, func(args []string) error {
+		column, err := account.ParseColumn(sort)
+		if err != nil {
+			return err
+		}
+		names, closeMap, err := llvmMap(instrMap, symbolize.Options{})
+		if err != nil {
+			return stages(err, "Cannot open instrumentation map '%s'", instrMap)
+		}
+		defer closeMap()
+		return a.llvmOutput(output, func(w io.Writer) error {
+			s, err := a.llvmSession(names, args[0])
+			if err != nil {
+				return stages(err, "Failed loading input file '%s'", args[0])
+			}
+			defer s.close()
+			sink, err := llvmAnalyse(s, calls.Options{Nested: true, Policy: llvmPolicy(deduce)}, s.recordOrder(), keepGoing, func(u *calls.Unmatched) error {
+				fmt.Fprint(a.stderr, badRecord(names, u))
+				return fmt.Errorf("Failed accounting function calls in file '%s'.", args[0])
+			}, func() *account.Analysis { return account.New(account.Options{Exact: true, RecursiveOnly: recursive}) })
+			if err != nil {
+				return err
+			}
+			report := sink.Report(s.clock.Frequency)
+			report.Ended()
+			report.Sort(column, order == "dsc", names)
+			report.Top(top)
+			view := account.View{Format: account.LLVMText}
+			if format == "csv" {
+				view.Format = account.LLVMCSV
+			}
+			return report.Write(w, view, names)
+		})
+	}
+}
+
+// badRecord words what llvm-xray account says of an exit that matches no entry.
+func badRecord(names symbolize.Names, u *calls.Unmatched) string {
+	kind := "exit"
+	if u.Event.Kind == reader.TailExit {
+		kind = "tail-exit"
+	}
+	stack := openStack(names, u, "  ")
+	if len(u.Open) == 0 {
+		stack += "  (empty stack)\n"
+	}
+	return fmt.Sprintf("Error processing record: {type: 0; cpu: %d; record-type: %s; function-id: %d; tsc: %d; thread-id: %d; process-id: %d}}\n%s",
+		u.Event.CPU, kind, u.Event.Func, u.Event.TSC, u.Thread.Thread, u.Thread.Process, stack)
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"io"
+
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/internal/llvmargs"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+func (a *app) llvmConvert() (*llvmargs.Command, func([]string) error) {
+	var (
+		instrMap, output = "", "-"
+		format           = "raw"
+		sort             = true
+		symbols          bool
+		names            llvmDemangle
+	)
+	c := &llvmargs.Command{Name: "convert", Short: "Trace Format Conversion", Operands: "<xray log file>", Min: 1, Max: 1}
+	names.add(c, "determines whether to demangle function name when symbolizing function ids from the input log")
+	c.String(&instrMap, "instr_map", llvmMapValue, llvmMapHelp, "m")
+	c.String(&output, "output", "output file", llvmOutputHelp, "o")
+	c.Choice(&format, "output-format", "output format", []llvmargs.Choice{
+		{Name: "raw", Help: "output in binary"},
+		{Name: "yaml", Help: "output in yaml"},
+		{Name: "trace_event", Help: "Output in chrome's trace event format. May be visualized with the Catapult trace viewer."},
+	}, "f")
+	c.Bool(&sort, "sort", "determines whether to sort input log records by timestamp", "s")
+	c.Bool(&symbols, "symbolize", "symbolize function ids from the input log", "y")
+	return c, func(args []string) error {
+		table, closeMap, err := llvmMap(instrMap, names.options())
+		if err != nil {
+			return stages(err, "Cannot open instrumentation map '%s'", instrMap)
+		}
+		defer closeMap()
+		if !symbols {
+			table = nil
+		} else if table == nil {
+			table = symbolize.Objects{} // knows no function: all are #id
+		}
+		return a.llvmOutput(output, func(w io.Writer) error {
+			s, err := a.llvmSession(table, args[0])
+			if err != nil {
+				return stages(err, "Failed loading input file '%s'.", args[0])
+			}
+			defer s.close()
+			opts := convert.Options{Header: s.trace.Header(0), Names: table, Files: s.trace.Files()}
+			var out blockWriter
+			switch format {
+			case "yaml":
+				out = convert.NewYAML(w, opts)
+			case "trace_event":
+				out = convert.NewTraceEvents(w, opts)
+			default:
+				out = tracewrite.NewRaw(w, opts.Header)
+			}
+			order := s.recordOrder()
+			if sort {
+				order = reader.TimeOrder
+			}
+			stop := a.progress(s.name, s.trace)
+			err = writeBlocks(out, s.blocks(order))
+			stop()
+			s.warn()
+			return err
+		})
+	}
+}
+
+// llvmDemangle are --demangle and --no-demangle, of which the later one counts,
+// whatever value it is given.
+type llvmDemangle struct{ keep bool }
+
+func (d *llvmDemangle) add(c *llvmargs.Command, help string) {
+	c.Func("demangle", "demangle symbols (default)", func(bool) { d.keep = false })
+	c.Func("no-demangle", help, func(bool) { d.keep = true })
+}
+
+func (d *llvmDemangle) options() symbolize.Options { return symbolize.Options{NoDemangle: d.keep} }

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/xray-tools/xray/graph"
+	"github.com/xray-tools/xray/internal/llvmargs"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// llvmColumns are what labels and colours of graphs show; what says which.
+func llvmColumns(what string) []llvmargs.Choice {
+	return []llvmargs.Choice{
+		{Name: "none", Help: "Do not " + what},
+		{Name: "count", Help: "function call counts"},
+		{Name: "min", Help: "minimum function durations"},
+		{Name: "med", Help: "median function durations"},
+		{Name: "90p", Help: "90th percentile durations"},
+		{Name: "99p", Help: "99th percentile durations"},
+		{Name: "max", Help: "maximum function durations"},
+		{Name: "sum", Help: "sum of call durations"},
+	}
+}
+
+// llvmColumn is the column that a choice names: ParseColumn knows all of them.
+func llvmColumn(name string) graph.Column {
+	c, _ := graph.ParseColumn(name)
+	return c
+}
+
+func (a *app) llvmGraph() (*llvmargs.Command, func([]string) error) {
+	var (
+		instrMap, output         = "", "-"
+		edgeLabel, edgeColor     = "none", "none"
+		vertexLabel, vertexColor = "none", "none"
+		keepGoing, deduce        bool
+	)
+	c := &llvmargs.Command{Name: "graph", Short: "Generate function-call graph", Operands: "<xray log file>", Min: 1, Max: 1}
+	c.Choice(&edgeColor, "color-edges", "Output graphs with edge colors determined by this field", llvmColumns("color Edges"), "c")
+	c.Choice(&vertexColor, "color-vertices", "Output graphs with vertex colors determined by this field", llvmColumns("color vertices"), "b")
+	c.Bool(&deduce, "deduce-sibling-calls", llvmDeduceHelp, "d")
+	c.Choice(&edgeLabel, "edge-label", "Output graphs with edges labeled with this field", llvmColumns("label Edges"), "e")
+	c.String(&instrMap, "instr_map", llvmMapValue, llvmMapHelp, "m")
+	c.Bool(&keepGoing, "keep-going", llvmKeepGoingHelp, "k")
+	c.String(&output, "output", "Output file", llvmOutputHelp, "o")
+	c.Choice(&vertexLabel, "vertex-label", "Output graphs with vertices labeled with this field", llvmColumns("label Vertices"), "v")
+	return c, func(args []string) error {
+		// The log is read before the map, and why it cannot be is not said.
+		s, err := a.llvmSession(nil, args[0])
+		if err != nil {
+			return fmt.Errorf("Failed loading input file '%s'", args[0])
+		}
+		defer s.close()
+		names, closeMap, err := llvmMap(instrMap, symbolize.Options{})
+		if err != nil {
+			return stages(err, "Cannot open instrumentation map '%s'", instrMap)
+		}
+		defer closeMap()
+		s.names = names
+		sink, err := s.llvmCallGraph(deduce, keepGoing)
+		if err != nil {
+			return err
+		}
+		return a.llvmOutput(output, func(w io.Writer) error {
+			return sink.Report(s.clock).WriteLLVM(w, names, graph.LLVMView{
+				EdgeLabel: llvmColumn(edgeLabel), EdgeColor: llvmColumn(edgeColor),
+				VertexLabel: llvmColumn(vertexLabel), VertexColor: llvmColumn(vertexColor),
+			})
+		})
+	}
+}
+
+// llvmCallGraph builds the call graph of a trace.
+func (s *session) llvmCallGraph(deduce, keepGoing bool) (*graph.Analysis, error) {
+	return llvmAnalyse(s, calls.Options{Policy: llvmPolicy(deduce)}, reader.TimeOrder, keepGoing, func(u *calls.Unmatched) error {
+		fmt.Fprint(s.app.stderr, openStack(s.names, u, ""))
+		text := "No matching ENTRY record"
+		if deduce {
+			text = "No matching Entry record in stack"
+		}
+		if keepGoing {
+			fmt.Fprint(s.app.stderr, text)
+		}
+		return errors.New("Error encountered generating the call graph.\n" + text)
+	}, func() *graph.Analysis { return graph.New(graph.Options{Quantiles: true, Exact: true}) })
+}
+
+// llvmTrace is what graph-diff is told about one of its traces, or about both.
+type llvmTrace struct {
+	instrMap          string
+	keepGoing, deduce *bool // nil when not given
+}
+
+func (t *llvmTrace) add(c *llvmargs.Command, suffix, alias, ofGraph, inTrace string) {
+	c.Func("deduce-sibling-calls"+suffix, llvmDeduceHelp, func(v bool) { t.deduce = &v }, "d"+alias)
+	c.String(&t.instrMap, "instr-map"+suffix, llvmMapValue+" or yaml", llvmMapHelp+ofGraph, "m"+alias)
+	c.Func("keep-going"+suffix, llvmKeepGoingHelp+inTrace, func(v bool) { t.keepGoing = &v }, "k"+alias)
+}
+
+// or is t, with what was not said of it taken from both.
+func (t llvmTrace) or(both *llvmTrace) llvmTrace {
+	if t.instrMap == "" {
+		t.instrMap = both.instrMap
+	}
+	no := false
+	t.keepGoing = cmp.Or(t.keepGoing, both.keepGoing, &no)
+	t.deduce = cmp.Or(t.deduce, both.deduce, &no)
+	return t
+}
+
+func (a *app) llvmGraphDiff() (*llvmargs.Command, func([]string) error) {
+	var (
+		output                   = "-"
+		edgeLabel, edgeColor     = "none", "none"
+		vertexLabel, vertexColor = "none", "none"
+		nameLimit                = 40
+		both                     llvmTrace
+		each                     [2]llvmTrace
+	)
+	c := &llvmargs.Command{Name: "graph-diff", Short: "Generate diff of function-call graphs",
+		Operands: "<xray log file 1> <xray log file 2>", Min: 2, Max: 2}
+	both.add(c, "", "", " for graph", "")
+	each[0].add(c, "-1", "1", " for graph 1", " in trace 1")
+	each[1].add(c, "-2", "2", " for graph 2", " in trace 2")
+	c.Choice(&edgeColor, "edge-color", "Output graphs with edges colored by this field", llvmColumns("color Edges"), "c")
+	c.Choice(&edgeLabel, "edge-label", "Output graphs with edges labeled with this field", llvmColumns("label Edges"), "e")
+	c.String(&output, "output", "Output file", llvmOutputHelp, "o")
+	c.Choice(&vertexColor, "vertex-color", "Output graphs with vertices colored by this field", llvmColumns("color Vertices"), "b")
+	c.Choice(&vertexLabel, "vertex-label", "Output graphs with vertices labeled with this field", llvmColumns("label Vertices"), "v")
+	c.Int(&nameLimit, "vertex-label-trun", "int", "What length to truncate vertex labels to ", "t")
+	return c, func(args []string) error {
+		var sides [2]graph.Side
+		for i, path := range args {
+			t := each[i].or(&both)
+			names, closeMap, err := llvmMap(t.instrMap, symbolize.Options{})
+			if err != nil {
+				return stages(err, "Cannot open instrumentation map '%s'", t.instrMap)
+			}
+			defer closeMap()
+			s, err := a.llvmSession(names, path)
+			if err != nil {
+				return fmt.Errorf("Failed Loading Input File '%s'", path)
+			}
+			defer s.close()
+			sink, err := s.llvmCallGraph(*t.deduce, *t.keepGoing)
+			if err != nil {
+				return err
+			}
+			sides[i] = graph.Side{Analysis: sink, Clock: s.clock, Names: names}
+		}
+		return a.llvmOutput(output, func(w io.Writer) error {
+			return graph.Compare(sides[0], sides[1]).WriteLLVM(w, graph.LLVMDiffView{
+				EdgeLabel: llvmColumn(edgeLabel), EdgeColor: llvmColumn(edgeColor),
+				VertexLabel: llvmColumn(vertexLabel), VertexColor: llvmColumn(vertexColor),
+				NameLimit: nameLimit,
+			})
+		})
+	}
+}

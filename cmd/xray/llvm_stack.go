@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/llvmargs"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/stack"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+func (a *app) llvmStack() (*llvmargs.Command, func([]string) error) {
+	var (
+		instrMap            string
+		keepGoing           bool
+		view                stack.LLVMView
+		format, aggregation = "human", "time"
+	)
+	c := &llvmargs.Command{Name: "stack", Short: "Call stack accounting", Operands: "<xray trace>", Min: 1}
+	c.Bool(&view.AggregateThreads, "aggregate-threads", "Aggregate stack times across threads")
+	c.Choice(&aggregation, "aggregation-type", "The type of aggregation to do on call stacks.", []llvmargs.Choice{
+		{Name: "time", Help: "Capture the total time spent in an all invocations of a stack."},
+		{Name: "count", Help: "Capture the number of times a stack was invoked. In flamegraph mode, this count also includes invocations of all callees."},
+	})
+	c.Bool(&view.AllStacks, "all-stacks", "Dump sum of timings for all stacks. By default separates stacks per-thread.", "all")
+	c.String(&instrMap, "instr_map", "string",
+		"instrumentation map used to identify function ids. Currently supports elf file instrumentation maps.", "m")
+	c.Bool(&keepGoing, "keep-going", llvmKeepGoingHelp, "k")
+	c.Bool(&view.PerThreadStacks, "per-thread-stacks", "Report top stacks within each thread id")
+	c.Choice(&format, "stack-format", "The format that output stacks should be output in. Only applies with all-stacks.", []llvmargs.Choice{
+		{Name: "human", Help: "Human readable output. Only valid without -all-stacks."},
+		{Name: "flame", Help: "Format consumable by Brendan Gregg's FlameGraph tool. Only valid with -all-stacks."},
+	})
+	return c, func(args []string) error {
+		view.Flame = format == "flame"
+		if aggregation == "count" {
+			view.AggregationType = stack.Count
+		}
+		// The map is loaded between the checks of the options.
+		if err := view.Check(); errors.Is(err, stack.ErrThreadOptions) {
+			return err
+		}
+		names, closeMap, err := llvmMap(instrMap, symbolize.Options{})
+		if err != nil {
+			return stages(err, "Cannot open instrumentation map: %s", instrMap)
+		}
+		defer closeMap()
+		if err := view.Check(); err != nil {
+			return err
+		}
+		s, err := a.llvmStackSession(names, args, keepGoing)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		sink, err := llvmAnalyse(s, calls.Options{Paths: true, Policy: calls.DeduceOrClear}, s.recordOrder(), keepGoing, func(u *calls.Unmatched) error {
+			err := fmt.Errorf("Found record {FuncId: \"%s\", ThreadId: \"%d\", RecordType: \"Fn Exit\"} with no matching function entry\n",
+				symbolize.Label(names, u.Event.Func), u.Thread.Thread)
+			if keepGoing {
+				fmt.Fprint(a.stderr, err)
+			}
+			return err
+		}, func() *stack.Analysis { return stack.New(view.Options()) })
+		if err != nil {
+			return err
+		}
+		return a.llvmOutput("-", func(w io.Writer) error {
+			return sink.Report(s.clock).WriteLLVM(w, names, view)
+		})
+	}
+}
+
+// llvmStackSession opens the traces. With keepGoing, those that cannot be read
+// are passed over.
+func (a *app) llvmStackSession(names symbolize.Names, paths []string, keepGoing bool) (*session, error) {
+	for {
+		s, err := a.llvmSession(names, paths...)
+		if err == nil {
+			return s, nil
+		}
+		bad := unreadable(err, paths[0])
+		if !keepGoing {
+			return nil, stages(err, "Failed loading input file '%s'", bad)
+		}
+		fmt.Fprintf(a.stderr, "%v\n", llvmCause{err})
+		if paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p == bad }); len(paths) == 0 {
+			return nil, stack.ErrNoCalls
+		}
+	}
+}
+
+// unreadable is the trace that err is about; first when it does not say.
+func unreadable(err error, first string) string {
+	var format *reader.FormatError
+	var path *fs.PathError
+	switch {
+	case errors.As(err, &format):
+		return format.File
+	case errors.As(err, &path):
+		return path.Path
+	}
+	return first
+}

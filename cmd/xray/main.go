@@ -1,0 +1,160 @@
+// Xray reads the traces of LLVM's XRay function-call tracing and says where the
+// time went.
+//
+// Every subcommand has a file, which holds its flags and puts the packages that
+// do the work together:
+//
+//	files -> reader.Open -> calls.Run with an analysis -> report -> renderer
+//
+// Called by a name that begins with llvm-xray, the program takes the command
+// lines of LLVM's llvm-xray and prints what that prints; see llvm.go.
+//
+// Exit status: 0 for success, 1 for data that cannot be used, failed input or
+// output, and losses under --strict, 2 for a command line that makes no sense.
+// That the reader of standard output went away is no failure.
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+func main() {
+	// Without this, a closed pipe on standard output kills the program before
+	// it can tell that from a failure.
+	signal.Ignore(syscall.SIGPIPE)
+	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
+}
+
+// Exit statuses.
+const (
+	exitOK     = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// app is what the subcommands share: the outside world, and global flags.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+
+	cpuProfile, memProfile string
+	cpuFile                *os.File
+	// started is set once the command line was understood, so that errors
+	// before are those of usage.
+	started bool
+}
+
+// usageError is an error of the command line that only a subcommand can see.
+type usageError struct{ error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	if strings.HasPrefix(filepath.Base(args[0]), "llvm-xray") {
+		return a.llvm(args)
+	}
+	if len(args) > 1 && args[1] == "llvm-xray" {
+		return a.llvm(args[1:])
+	}
+	root := a.root()
+	root.SetArgs(normalizeArgs(root, args[1:]))
+	err := root.Execute()
+	return a.status(errors.Join(err, a.stopProfiles()))
+}
+
+// status reports err and returns the exit status that it stands for.
+func (a *app) status(err error) int {
+	switch {
+	case err == nil, errors.Is(err, syscall.EPIPE):
+		return exitOK
+	case !a.started || errors.As(err, new(usageError)):
+		fmt.Fprintf(a.stderr, "xray: %v\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(a.stderr, "xray: %v\n", err)
+		return exitFailed
+	}
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "xray",
+		Short: "Analyse the traces of LLVM XRay",
+		Long: `xray reads the traces that programs compiled with clang -fxray-instrument
+write, and says where the time went. Start with "xray info TRACE".
+
+Traces are basic and FDR logs of every version and trace YAML, plain or
+compressed with gzip or zstd; "-" is standard input.`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			a.started = true
+			return a.startProfiles()
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.cpuProfile, "cpuprofile", "", "write a CPU profile of xray itself to `FILE`")
+	flags.StringVar(&a.memProfile, "memprofile", "", "write a heap profile of xray itself to `FILE`")
+	flags.MarkHidden("cpuprofile")
+	flags.MarkHidden("memprofile")
+	root.AddCommand(
+		a.infoCommand(),
+		a.accountCommand(),
+		a.stackCommand(),
+		a.graphCommand(),
+		a.graphDiffCommand(),
+		a.convertCommand(),
+		a.extractCommand(),
+		a.fdrDumpCommand(),
+		a.manCommand(),
+	)
+	for _, cmd := range root.Commands() {
+		completeChoices(cmd)
+	}
+	return root
+}
+
+// startProfiles starts the profiles of the program itself that were asked for.
+func (a *app) startProfiles() error {
+	if a.cpuProfile == "" {
+		return nil
+	}
+	var err error
+	if a.cpuFile, err = os.Create(a.cpuProfile); err != nil {
+		return err
+	}
+	return pprof.StartCPUProfile(a.cpuFile)
+}
+
+func (a *app) stopProfiles() (err error) {
+	if a.cpuFile != nil {
+		pprof.StopCPUProfile()
+		err = a.cpuFile.Close()
+	}
+	if a.memProfile == "" {
+		return err
+	}
+	mem, createErr := os.Create(a.memProfile)
+	if createErr != nil {
+		return errors.Join(err, createErr)
+	}
+	runtime.GC()
+	return errors.Join(err, pprof.WriteHeapProfile(mem), mem.Close())
+}

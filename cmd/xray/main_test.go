@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+)
+
+var update = flag.Bool("update", false, "rewrite what the scripts expect")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"xray":      main,
+		"llvm-xray": main,
+		// For TestLLVMSuite.
+		"FileCheck":   fileCheck,
+		"sorted-json": sortedJSON,
+	})
+}
+
+// TestScripts runs the transcripts in testdata/script. Beside the commands of
+// testscript they have
+//
+//	mktrace FILE [NAME...]
+//
+// which assembles the text traces of FILE (see package tracetext) in place, or
+// as NAME, and
+//
+//	exits STATUS PROGRAM [ARGUMENT...]
+//
+// which is exec for a program that must exit so. $TESTDATA is the folder of
+// recorded traces.
+func TestScripts(t *testing.T) {
+	traces, err := filepath.Abs("../../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("TESTDATA", traces)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"mktrace": makeTrace,
+			"exits":   exits,
+		},
+	})
+}
+
+func makeTrace(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 || len(args) > 2 {
+		ts.Fatalf("usage: mktrace FILE [NAME]")
+	}
+	b, err := tracetext.Parse(ts.ReadFile(args[0]))
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[len(args)-1]), b, 0o666))
+}
+
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits STATUS PROGRAM [ARGUMENT...]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	status := "0"
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		status = strconv.Itoa(exit.ExitCode())
+	}
+	if status != args[0] {
+		ts.Fatalf("exit status %s: %v", status, err)
+	}
+}
+
+// output is what a run of the program leaves behind.
+type output struct {
+	stdout, stderr string
+	status         int
+}
+
+// runHere runs the program within the test.
+func runHere(args ...string) output {
+	var stdout, stderr bytes.Buffer
+	status := run(args, strings.NewReader(""), &stdout, &stderr)
+	return output{stdout.String(), stderr.String(), status}
+}
+
+func (o output) String() string {
+	return fmt.Sprintf("%s--- standard error\n%s--- status %d\n", o.stdout, o.stderr, o.status)
+}

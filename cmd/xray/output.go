@@ -1,0 +1,109 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/term"
+)
+
+// writeOutput has f write to the file path, or to standard output when that is
+// "-" or "". A regular file appears only when f succeeds, so that a run that
+// fails leaves the file that was there before, and never half a file.
+func (a *app) writeOutput(path string, f func(io.Writer) error) error {
+	if path == "" || path == "-" {
+		return flushed(a.stdout, f)
+	}
+	// Through a symbolic link, the file that it points to is replaced.
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return replaceFile(path, 0o666, f)
+	case err != nil:
+		return err
+	case info.Mode().IsRegular():
+		return replaceFile(path, info.Mode().Perm(), f)
+	}
+	// Devices and pipes cannot be replaced.
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return errors.Join(flushed(file, f), file.Close())
+}
+
+func flushed(w io.Writer, f func(io.Writer) error) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	if err := f(b); err != nil {
+		// What was written is of use to the reader of a pipe, and f's error
+		// says more than one of flushing could.
+		b.Flush()
+		return err
+	}
+	return b.Flush()
+}
+
+// replaceFile has f write a file beside path, and renames it when all went well.
+func replaceFile(path string, mode fs.FileMode, f func(io.Writer) error) error {
+	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
+	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		// The name in the error should be that which the user knows.
+		if pathErr := new(fs.PathError); errors.As(err, &pathErr) {
+			err = pathErr.Err
+		}
+		return fmt.Errorf("cannot write %s: %w", path, err)
+	}
+	defer removeOnSignal(temp)()
+	err = errors.Join(flushed(file, f), file.Close())
+	if err == nil {
+		err = os.Rename(temp, path)
+	}
+	if err != nil {
+		os.Remove(temp)
+	}
+	return err
+}
+
+// removeOnSignal sees to it that a program that is interrupted leaves no
+// temporary file behind, until the function that it returns is called.
+func removeOnSignal(path string) (stop func()) {
+	signals := make(chan os.Signal, 1)
+	done := make(chan struct{})
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		select {
+		case <-signals:
+			os.Remove(path)
+			os.Exit(exitFailed)
+		case <-done:
+		}
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// refuseTerminal is for formats that are no text.
+func (a *app) refuseTerminal(path, format string) error {
+	if (path == "" || path == "-") && isTerminal(a.stdout) {
+		return usagef("%s is no text: write it to a file with -o FILE, or to a pipe", format)
+	}
+	return nil
+}
+
+func isTerminal(w any) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// progress shows on a terminal how far the passes over the trace are, until the
+// function that it returns is called. Runs that take less than a moment, and
+// those that nobody watches, show nothing.
+func (a *app) progress(what string, t *reader.Trace) (stop func()) {
+	if !isTerminal(a.stderr) {
+		return func() {}
+	}
+	done, finished := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(finished)
+		tick := time.NewTicker(250 * time.Millisecond)
+		defer tick.Stop()
+		shown := false
+		for {
+			select {
+			case <-tick.C:
+				if n, total := t.Progress(); total > 0 {
+					fmt.Fprintf(a.stderr, "\r%s: %d%% of %s\x1b[K", what, n*100/total, formatBytes(total))
+					shown = true
+				}
+			case <-done:
+				if shown {
+					fmt.Fprint(a.stderr, "\r\x1b[K")
+				}
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-finished
+	}
+}
+
+// formatBytes gives a size with a decimal unit that suits it.
+func formatBytes(n int64) string {
+	units := []string{"kB", "MB", "GB", "TB"}
+	if n < 1000 {
+		return fmt.Sprintf("%d bytes", n)
+	}
+	size, i := float64(n)/1000, 0
+	for size >= 999.95 && i < len(units)-1 {
+		size, i = size/1000, i+1
+	}
+	return fmt.Sprintf("%.1f %s", size, units[i])
+}

@@ -1,0 +1,378 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"math"
+	"math/bits"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// traceFlags are the flags of subcommands that read traces.
+type traceFlags struct {
+	maps     []string
+	demangle demangleFlags
+	strict   bool
+	filter   filterFlags
+}
+
+func (f *traceFlags) add(flags *pflag.FlagSet) {
+	addMapFlag(flags, &f.maps)
+	f.addStrict(flags)
+	f.filter.add(flags)
+}
+
+func (f *traceFlags) addStrict(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.strict, "strict", false, "fail when anything of the trace was lost")
+}
+
+func addMapFlag(flags *pflag.FlagSet, maps *[]string) {
+	flags.StringArrayVarP(maps, "instr-map", "m", nil,
+		"take names from `FILE`: the traced binary, or a map that extract wrote; N=FILE is for shared object N")
+}
+
+// filterFlags are the flags that choose calls.
+type filterFlags struct {
+	threads     []string
+	function    string
+	from, to    string
+	minDuration string
+	maxDepth    uint32
+}
+
+func (f *filterFlags) add(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.threads, "thread", nil, "only calls of this `THREAD`: an id, or PROCESS/THREAD; repeatable")
+	flags.StringVar(&f.function, "func", "", "only calls of functions whose name matches `REGEXP`")
+	flags.StringVar(&f.from, "from", "", "only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
+	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
+	flags.StringVar(&f.minDuration, "min-duration", "", "only calls that take at least `TIME`")
+	flags.Uint32Var(&f.maxDepth, "max-depth", 0, "only calls made at most `N` deep; 1 are the outermost")
+}
+
+// session is one run over a trace: the trace, its names and its clock.
+type session struct {
+	app    *app
+	name   string // of the subcommand
+	trace  *reader.Trace
+	names  symbolize.Names // nil without a map
+	tables symbolize.Objects
+	clock  clock.Clock
+	strict bool
+	filter calls.Filter
+	// first is the smallest TSC, once it is known.
+	first      uint64
+	firstKnown bool
+}
+
+// open opens the traces and maps that a command line names.
+func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *session, err error) {
+	s = &session{app: a, name: cmd.Name(), strict: f.strict}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if s.tables, err = loadMaps(f.maps, f.demangle.options()); err != nil {
+		return s, err
+	}
+	s.names = namesOf(s.tables)
+	if s.trace, err = reader.Open(reader.Options{Stdin: a.stdin}, paths...); err != nil {
+		return s, err
+	}
+	frequency, err := s.trace.CycleFrequency()
+	if err != nil {
+		return s, err
+	}
+	s.clock = clock.Clock{Frequency: frequency}
+	s.filter, err = f.filter.build(s)
+	return s, err
+}
+
+// namesOf makes Names of tables, and nil when there are none.
+func namesOf(tables symbolize.Objects) symbolize.Names {
+	switch main := tables[0]; {
+	case len(tables) == 0:
+		return nil
+	case len(tables) == 1 && main != nil:
+		return main
+	}
+	return tables
+}
+
+// loadMaps loads the maps of a program, and of its shared objects where the
+// argument is N=FILE.
+func loadMaps(args []string, opts symbolize.Options) (symbolize.Objects, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	tables := make(symbolize.Objects)
+	for _, arg := range args {
+		object, path := uint64(0), arg
+		if number, file, ok := strings.Cut(arg, "="); ok {
+			if n, err := strconv.ParseUint(number, 10, 8); err == nil {
+				object, path = n, file
+			}
+		}
+		if tables[uint8(object)] != nil {
+			return tables, usagef("two maps for object %d: say which object each is for, as in -m 1=libcodec.so", object)
+		}
+		table, err := symbolize.Load(path, opts)
+		if err != nil {
+			return tables, err
+		}
+		tables[uint8(object)] = table
+	}
+	return tables, nil
+}
+
+func (s *session) close() error {
+	var err error
+	if s.trace != nil {
+		err = s.trace.Close()
+	}
+	for _, t := range s.tables {
+		err = errors.Join(err, t.Close())
+	}
+	return err
+}
+
+// analyse runs one analysis over the calls of the trace that the command line
+// chose. What opts says of the choice is overwritten.
+func analyse[S calls.Analysis[S]](s *session, opts calls.Options, newSink func() S) (S, *calls.Stats, error) {
+	opts.Filter = s.filter
+	first := &firstUnmatched{}
+	if s.strict && opts.Unmatched == nil {
+		opts.Unmatched = first.see
+	}
+	stop := s.app.progress(s.name, s.trace)
+	sink, stats, err := calls.Run(calls.Source(s.trace), opts, newSink)
+	stop()
+	if err != nil {
+		return sink, stats, err
+	}
+	return sink, stats, s.checkStrict(first)
+}
+
+// checkStrict is the error of a run under --strict that lost something.
+func (s *session) checkStrict(unmatched *firstUnmatched) error {
+	if !s.strict {
+		return nil
+	}
+	losses := s.trace.Losses()
+	if first, ok := losses.First(); ok {
+		return fmt.Errorf("%v (%d in all)", first, losses.Count())
+	}
+	if n := unmatched.count; n > 0 {
+		u := unmatched.first
+		return fmt.Errorf("%s: thread %d/%d: exit of %s at %d ticks has no entry (%d in all)",
+			s.trace.Files()[u.thread.File], u.thread.Process, u.thread.Thread,
+			symbolize.Label(s.names, u.event.Func), u.event.TSC, n)
+	}
+	return nil
+}
+
+// firstUnmatched finds the unmatched exit that is reported, which must not
+// depend on how the trace was shared among goroutines.
+type firstUnmatched struct {
+	mu    sync.Mutex
+	count int
+	first struct {
+		thread reader.Thread
+		event  reader.Event
+	}
+}
+
+func (f *firstUnmatched) see(u *calls.Unmatched) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+	if f.count == 1 || u.Event.TSC < f.first.event.TSC {
+		f.first.thread, f.first.event = u.Thread, u.Event
+	}
+	return nil
+}
+
+// summary tells on standard error, in one line, what the report does not
+// cover. stats is nil when no calls were rebuilt.
+func (s *session) summary(stats *calls.Stats) {
+	var parts []string
+	losses := s.trace.Losses()
+	if n := losses.Count(); n > 0 {
+		var causes []string
+		for c, total := range losses.Total {
+			if total.Losses > 0 {
+				causes = append(causes, fmt.Sprintf("%d %v", total.Losses, reader.Cause(c)))
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s", plural(n, "loss", "losses"), strings.Join(causes, ", ")))
+	}
+	if stats != nil && stats.Unmatched > 0 {
+		parts = append(parts, plural(int64(stats.Unmatched), "exit", "exits")+" without an entry")
+	}
+	if len(parts) > 0 {
+		fmt.Fprintf(s.app.stderr, "xray: %s; `xray info %s` says more\n",
+			strings.Join(parts, "; "), strings.Join(s.trace.Files(), " "))
+	}
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// start is the smallest timestamp of the trace, from a pass of its own.
+func (s *session) start() (uint64, error) {
+	if s.firstKnown {
+		return s.first, nil
+	}
+	stop := s.app.progress(s.name, s.trace)
+	defer stop()
+	var mu sync.Mutex
+	first := uint64(math.MaxUint64)
+	err := s.trace.Each(0, func(_ int, b *reader.Block) error {
+		least := uint64(math.MaxUint64)
+		for i := range b.Events {
+			least = min(least, b.Events[i].TSC)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		first = min(first, least)
+		return nil
+	})
+	if first == math.MaxUint64 {
+		first = 0
+	}
+	s.first, s.firstKnown = first, true
+	return first, err
+}
+
+// build turns flags into a filter, which may take a pass over the trace.
+func (f *filterFlags) build(s *session) (calls.Filter, error) {
+	filter := calls.Filter{MaxDepth: f.maxDepth}
+	var err error
+	if filter.MinDuration, err = parseTicks("min-duration", f.minDuration, s.clock); err != nil {
+		return filter, err
+	}
+	if f.function != "" {
+		re, err := regexp.Compile(f.function)
+		if err != nil {
+			return filter, usagef("--func: %w", err)
+		}
+		filter.Func = func(id reader.FuncID) bool { return re.MatchString(symbolize.Label(s.names, id)) }
+	}
+	if filter.Thread, err = parseThreads(f.threads); err != nil {
+		return filter, err
+	}
+	if f.from == "" && f.to == "" {
+		return filter, nil
+	}
+	from, err := parseTicks("from", f.from, s.clock)
+	if err != nil {
+		return filter, err
+	}
+	to, err := parseTicks("to", f.to, s.clock)
+	if err != nil {
+		return filter, err
+	}
+	start, err := s.start()
+	if err != nil {
+		return filter, err
+	}
+	filter.From = saturatingAdd(start, from)
+	if f.to != "" {
+		filter.To = saturatingAdd(start, to)
+		if filter.To <= filter.From {
+			return filter, usagef("--to must be later than --from")
+		}
+	}
+	return filter, nil
+}
+
+func saturatingAdd(a, b uint64) uint64 {
+	if sum, carry := bits.Add64(a, b, 0); carry == 0 {
+		return sum
+	}
+	return math.MaxUint64
+}
+
+// parseTicks reads a time of the command line: a duration as Go writes it, or a
+// number of ticks.
+func parseTicks(flag, s string, c clock.Clock) (uint64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	if digits, ok := strings.CutSuffix(s, "ticks"); ok {
+		n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 64)
+		if err != nil {
+			return 0, usagef("--%s: %q is no number of ticks", flag, s)
+		}
+		return n, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 0 {
+		return 0, usagef("--%s: %q is no time: write 1.5s, 200ms, 3us or 1000ticks", flag, s)
+	}
+	if !c.Known() {
+		return 0, usagef("--%s: the trace does not say how long a tick is: write %q in ticks, as in 1000ticks", flag, s)
+	}
+	hi, lo := bits.Mul64(uint64(d), c.Frequency)
+	if hi >= uint64(time.Second) {
+		return math.MaxUint64, nil
+	}
+	ticks, _ := bits.Div64(hi, lo, uint64(time.Second))
+	return ticks, nil
+}
+
+// parseThreads makes a filter of --thread flags; nil when there are none.
+func parseThreads(args []string) (func(reader.Thread) bool, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	type wanted struct {
+		process, thread int32
+		anyProcess      bool
+	}
+	var list []wanted
+	for _, arg := range args {
+		process, thread, pair := strings.Cut(arg, "/")
+		if !pair {
+			process, thread = "0", arg
+		}
+		p, err1 := strconv.ParseInt(process, 10, 32)
+		t, err2 := strconv.ParseInt(thread, 10, 32)
+		if err1 != nil || err2 != nil {
+			return nil, usagef("--thread: %q is neither a thread id nor PROCESS/THREAD", arg)
+		}
+		list = append(list, wanted{int32(p), int32(t), !pair})
+	}
+	return func(t reader.Thread) bool {
+		for _, w := range list {
+			if w.thread == t.Thread && (w.anyProcess || w.process == t.Process) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
+
+// streamed makes an analysis of a sink that cannot be merged, for runs with one
+// shard.
+type streamed struct{ calls.Sink }
+
+// Merge is never called: there is nothing to merge with one shard.
+func (streamed) Merge(streamed) {}

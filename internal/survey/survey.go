@@ -1,0 +1,198 @@
+// Package survey finds out what a trace holds and what is odd about it.
+//
+// One pass over the trace counts its records and rebuilds its calls ([Run]).
+// [Report.Findings] then says in words what is worth knowing before any other
+// report is believed, and what can be done about it.
+package survey
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Report is what a trace holds.
+type Report struct {
+	Stats calls.Stats
+	// Kinds counts records with a time, by reader.Kind.
+	Kinds [reader.Typed + 1]uint64
+	// Exited and TailExited are the calls that ended by a record of their own.
+	Exited, TailExited uint64
+	// Shortest is the least duration of those, in ticks; math.MaxUint64 without any.
+	Shortest uint64
+	Threads  []Thread        // ordered by file, process and thread
+	Funcs    []reader.FuncID // all that were entered or left, in ascending order
+	MaxCPU   uint16
+	YAML     map[int32]bool // files that are trace YAML, as far as their records show
+}
+
+// Thread is what a trace holds of one thread.
+type Thread struct {
+	reader.Thread
+	Events    uint64
+	Entries   uint64
+	Exits     uint64
+	Unmatched uint64 // exits without an entry
+	Open      uint64 // calls that are open at the end
+	yaml      bool
+	// First and Last are the smallest and largest timestamps; only when Events
+	// is not 0.
+	First, Last uint64
+}
+
+// Run surveys a trace in one pass, with as many goroutines as calls.Run has by
+// default.
+func Run(t *reader.Trace) (*Report, error) {
+	s := &surveyor{trace: t, unmatched: make(map[reader.Thread]uint64)}
+	sum, stats, err := calls.Run(s, calls.Options{Unmatched: s.sawUnmatched}, s.newShard)
+	if err != nil {
+		return nil, err
+	}
+	return s.report(sum, stats), nil
+}
+
+// surveyor stands between the trace and calls.Run, to see the records too.
+type surveyor struct {
+	trace  *reader.Trace
+	shards []*shard
+
+	mu        sync.Mutex
+	unmatched map[reader.Thread]uint64
+}
+
+// shard holds what one goroutine saw.
+type shard struct {
+	kinds    [reader.Typed + 1]uint64
+	ends     [calls.Truncated + 1]uint64
+	shortest uint64
+	maxCPU   uint16
+	threads  []*Thread // by Block.Index
+	dense    []uint64  // bits of the function ids below denseFuncs
+	sparse   map[reader.FuncID]bool
+}
+
+// denseFuncs bounds the ids that have a bit; shared objects have larger ones.
+const denseFuncs = 1 << 20
+
+func (s *surveyor) newShard() *shard {
+	sh := &shard{shortest: math.MaxUint64, dense: make([]uint64, denseFuncs/64), sparse: make(map[reader.FuncID]bool)}
+	s.shards = append(s.shards, sh)
+	return sh
+}
+
+// Each implements calls.Source.
+func (s *surveyor) Each(n int, fn func(int, *reader.Block) error) error {
+	return s.trace.Each(n, func(i int, b *reader.Block) error {
+		s.shards[i].block(b)
+		return fn(i, b)
+	})
+}
+
+func (s *surveyor) sawUnmatched(u *calls.Unmatched) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unmatched[u.Thread]++
+	return nil
+}
+
+func (sh *shard) thread(index int, t reader.Thread) *Thread {
+	if index >= len(sh.threads) {
+		sh.threads = append(sh.threads, make([]*Thread, index+1-len(sh.threads))...)
+	}
+	if sh.threads[index] == nil {
+		sh.threads[index] = &Thread{Thread: t, First: math.MaxUint64}
+	}
+	return sh.threads[index]
+}
+
+func (sh *shard) block(b *reader.Block) {
+	t := sh.thread(b.Index, b.Thread)
+	t.Events += uint64(len(b.Events))
+	t.yaml = b.Offset < 0
+	for i := range b.Events {
+		e := &b.Events[i]
+		sh.kinds[e.Kind]++
+		sh.maxCPU = max(sh.maxCPU, e.CPU)
+		t.First, t.Last = min(t.First, e.TSC), max(t.Last, e.TSC)
+		switch {
+		case e.Kind.IsEnter():
+			t.Entries++
+		case e.Kind.IsExit():
+			t.Exits++
+		default:
+			continue // the function of an event is that of another record
+		}
+		if id := uint32(e.Func); id < denseFuncs {
+			sh.dense[id/64] |= 1 << (id % 64)
+		} else {
+			sh.sparse[e.Func] = true
+		}
+	}
+}
+
+// Calls implements calls.Sink.
+func (sh *shard) Calls(b *calls.Batch) error {
+	t := sh.thread(b.Index, b.Thread)
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		sh.ends[c.End]++
+		switch c.End {
+		case calls.Truncated:
+			t.Open++
+		case calls.Exited, calls.TailExited:
+			sh.shortest = min(sh.shortest, c.Duration)
+		}
+	}
+	return nil
+}
+
+// Merge implements calls.Analysis.
+func (sh *shard) Merge(o *shard) {
+	for i, n := range o.kinds {
+		sh.kinds[i] += n
+	}
+	for i, n := range o.ends {
+		sh.ends[i] += n
+	}
+	sh.shortest = min(sh.shortest, o.shortest)
+	sh.maxCPU = max(sh.maxCPU, o.maxCPU)
+	sh.threads = append(sh.threads, o.threads...)
+	for i, bits := range o.dense {
+		sh.dense[i] |= bits
+	}
+	maps.Copy(sh.sparse, o.sparse)
+}
+
+func (s *surveyor) report(sh *shard, stats *calls.Stats) *Report {
+	r := &Report{
+		Stats: *stats, Kinds: sh.kinds,
+		Exited: sh.ends[calls.Exited], TailExited: sh.ends[calls.TailExited],
+		Shortest: sh.shortest, MaxCPU: sh.maxCPU, YAML: make(map[int32]bool),
+	}
+	for _, t := range sh.threads {
+		if t != nil {
+			t.Unmatched = s.unmatched[t.Thread]
+			r.Threads = append(r.Threads, *t)
+			r.YAML[t.File] = t.yaml
+		}
+	}
+	slices.SortFunc(r.Threads, func(a, b Thread) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Process, b.Process),
+			cmp.Compare(a.Thread.Thread, b.Thread.Thread))
+	})
+	for i, bits := range sh.dense {
+		for bit := range 64 {
+			if bits>>bit&1 != 0 {
+				r.Funcs = append(r.Funcs, reader.FuncID(i*64+bit))
+			}
+		}
+	}
+	r.Funcs = append(r.Funcs, slices.Collect(maps.Keys(sh.sparse))...)
+	slices.Sort(r.Funcs)
+	return r
+}
