@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/pprof/profile"
+
+	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/graph"
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/stack"
+)
+
+// FuzzAccount takes any bytes the whole way from trace to every output: what can
+// be opened is analysed, two shards give the same as one, outputs are well
+// formed, and traces that we write hold what was read.
+func FuzzAccount(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join(testdata, "*.xray"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		if b, err := os.ReadFile(file); err == nil && len(b) < 20_000 {
+			f.Add(b)
+		}
+	}
+	f.Add([]byte("---\nheader:\n  version: 3\n  type: 0\n  constant-tsc: true\n  nonstop-tsc: true\n  cycle-frequency: 0\nrecords:\n" +
+		"  - { type: 0, func-id: 3, args: [ 100 ], cpu: 0, thread: 7, process: 7, kind: function-enter-arg, tsc: 1000, data: '' }\n" +
+		"  - { type: 9, func-id: 3, cpu: 0, thread: 7, process: 7, kind: typed-event, tsc: 1001, data: \"a\\0\\xff\" }\n...\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tr := open(t, data)
+		if tr == nil {
+			return
+		}
+		one := render(t, tr, 1)
+		for name, two := range render(t, tr, 2) {
+			if !bytes.Equal(one[name], two) {
+				t.Errorf("%s: one shard gives\n%s\ntwo give\n%s", name, one[name], two)
+			}
+		}
+		stream(t, tr)
+		rewrite(t, tr)
+	})
+}
+
+func open(t testing.TB, data []byte) *reader.Trace {
+	tr, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "fuzz")
+	if err != nil {
+		return nil
+	}
+	if tr.Header(0).CycleFrequency > 1<<40 {
+		return nil // no clock is that fast, and decimals get long
+	}
+	return tr
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// render writes what can be sharded.
+func render(t testing.TB, tr *reader.Trace, shards int) map[string][]byte {
+	out := map[string]*bytes.Buffer{"account": {}, "stack": {}, "svg": {}, "graph": {}, "pprof": {}}
+	frequency := tr.Header(0).CycleFrequency
+	c := clock.Clock{Frequency: frequency}
+
+	a, stats, err := calls.Run(tr, calls.Options{Shards: shards, Nested: true},
+		func() *account.Analysis { return account.New(account.Options{}) })
+	must(t, err)
+	if stats.Events != stats.Entries+stats.Exits+stats.Custom || stats.Calls != stats.Entries {
+		t.Errorf("stats do not add up: %+v", *stats)
+	}
+	must(t, a.Report(frequency).Write(out["account"], account.View{Format: account.JSON}, nil))
+	if !json.Valid(out["account"].Bytes()) {
+		t.Errorf("account wrote invalid JSON: %s", out["account"])
+	}
+
+	s, _, err := calls.Run(tr, calls.Options{Shards: shards, Paths: true},
+		func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
+	must(t, err)
+	report := s.Report(c)
+	must(t, report.WriteFolded(out["stack"], nil, stack.FoldedView{}))
+	must(t, report.WriteSVG(out["svg"], nil, stack.SVGView{}))
+
+	g, _, err := calls.Run(tr, calls.Options{Shards: shards},
+		func() *graph.Analysis { return graph.New(graph.Options{Quantiles: true}) })
+	must(t, err)
+	must(t, g.Report(c).WriteDOT(out["graph"], nil, graph.DefaultView()))
+
+	p, _, err := calls.Run(tr, calls.Options{Shards: shards, Paths: true},
+		func() *convert.Pprof { return convert.NewPprof(convert.Options{Header: tr.Header(0), Threads: true}) })
+	must(t, err)
+	must(t, p.Write(out["pprof"]))
+	if _, err := profile.ParseData(out["pprof"].Bytes()); err != nil {
+		t.Errorf("pprof: %v", err)
+	}
+
+	b := make(map[string][]byte)
+	for name, buf := range out {
+		b[name] = buf.Bytes()
+	}
+	return b
+}
+
+// stream writes the formats of calls, which come from one shard.
+func stream(t testing.TB, tr *reader.Trace) {
+	opts := convert.Options{Header: tr.Header(0)}
+	src := calls.InOrder(tr, reader.ThreadOrder)
+	var chrome, rows, lines bytes.Buffer
+	_, err := convert.WriteCalls(src, calls.Options{}, convert.NewChrome(&chrome, opts))
+	must(t, err)
+	if !json.Valid(chrome.Bytes()) {
+		t.Errorf("chrome wrote invalid JSON: %s", chrome.Bytes())
+	}
+	stats, err := convert.WriteCalls(src, calls.Options{}, convert.NewCSV(&rows, opts))
+	must(t, err)
+	all, err := csv.NewReader(&rows).ReadAll()
+	must(t, err)
+	if len(all) != 1+int(stats.Calls) {
+		t.Errorf("%d rows of %d calls", len(all)-1, stats.Calls)
+	}
+	_, err = convert.WriteCalls(src, calls.Options{}, convert.NewJSONLines(&lines, opts))
+	must(t, err)
+	if n := bytes.Count(lines.Bytes(), []byte("\n")); n != int(stats.Calls) {
+		t.Errorf("%d lines of %d calls", n, stats.Calls)
+	}
+}
+
+// blockWriter is a writer of trace formats.
+type blockWriter interface {
+	Block(*reader.Block) error
+	Close() error
+}
+
+// rewrite writes the trace in every trace format, and compares what is read back.
+func rewrite(t testing.TB, tr *reader.Trace) {
+	header := tr.Header(0)
+	type sum struct {
+		events, tsc, funcs uint64
+		args, payload      int
+		zero               bool // function 0, which an FDR log cannot tell from padding
+	}
+	total := func(tr *reader.Trace) (s sum) {
+		for b, err := range tr.Blocks(reader.ThreadOrder) {
+			must(t, err)
+			for _, e := range b.Events {
+				s.events++
+				s.zero = s.zero || e.Func == 0
+				s.tsc += e.TSC
+				s.funcs += uint64(uint32(e.Func))
+			}
+			s.args += len(b.Args)
+			for _, p := range b.Payloads {
+				s.payload += len(p.Data)
+			}
+		}
+		return s
+	}
+	want := total(tr)
+	again := func(name string, w blockWriter, buf *bytes.Buffer, dropped func() bool) {
+		for b, err := range tr.Blocks(reader.ThreadOrder) {
+			must(t, err)
+			must(t, w.Block(b))
+		}
+		must(t, w.Close())
+		if dropped() {
+			return
+		}
+		back, err := reader.OpenReaderAt(bytes.NewReader(buf.Bytes()), int64(buf.Len()), name)
+		must(t, err)
+		if got := total(back); got != want || back.Losses().Count() > 0 {
+			t.Errorf("%s: %+v were written, %+v read back", name, want, got)
+		}
+	}
+	var buf bytes.Buffer
+	again("yaml", convert.NewYAML(&buf, convert.Options{Header: header}), &buf, func() bool { return false })
+	buf.Reset()
+	fdr := tracewrite.NewFDR(&buf, header, tracewrite.Options{})
+	again("fdr", fdr, &buf, func() bool { return fdr.Dropped > 0 || fdr.TruncatedIDs > 0 || want.zero })
+}
