@@ -43,6 +43,8 @@ type run struct {
 	thread     Thread
 	index      int // of the thread
 	start, end int // records of the chunk
+	// plain is set where all are entries, exits and tail exits.
+	plain bool
 	// forked is set where the log holds records of another process, up to the
 	// end of the chunk.
 	forked bool
@@ -122,10 +124,13 @@ func (s *splitter) split(c *chunk) {
 		mask = 0xffffffff // no process
 	}
 	start := 0
+	// A key of 0 does not tell a record from padding.
+	s.run.plain = little && s.key != 0
 	n := len(c.data) / basicRecordSize
 	for i := range n {
 		b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
 		if !isFunction(b) {
+			s.run.plain = false
 			continue
 		}
 		var key uint64
@@ -135,9 +140,11 @@ func (s *splitter) split(c *chunk) {
 			key = (uint64(o.Uint32(b[20:]))<<32 | uint64(o.Uint32(b[16:]))) & mask
 		}
 		if key == s.key && s.known {
+			s.run.plain = s.run.plain && b[3] <= byte(TailExit)
 			continue
 		}
 		if isZero(b) {
+			s.run.plain = false
 			continue // padding
 		}
 		if i > start && s.known {
@@ -145,6 +152,7 @@ func (s *splitter) split(c *chunk) {
 			start = i
 		}
 		s.key, s.known = key, true
+		s.run.plain = little && key != 0 && b[3] <= byte(TailExit)
 		s.run.thread = Thread{File: s.log.file.number, Process: int32(key >> 32), Thread: int32(key)}
 		s.run.index = s.log.threads.of(s.run.thread)
 		s.log.processes[s.run.thread.Process] = true
@@ -189,6 +197,7 @@ type basicDecoder struct {
 	// argEnd is where the last argument that was attached ends in the file.
 	// Behind an orphan there are only orphans, up to the next function record.
 	argEnd int64
+	packed bool // Block.Packed may be used
 }
 
 func (l *basicLog) newDecoder(eventCap int) *basicDecoder {
@@ -200,7 +209,19 @@ func (d *basicDecoder) runs(c *chunk, runs []run, fn func(*Block) error) error {
 	n := 0
 	d.begin(&runs[0], c.offset+int64(runs[0].start)*basicRecordSize)
 	for _, r := range runs {
-		for i := d.skipCopies(c, &r); i < r.end; {
+		first := d.skipCopies(c, &r)
+		if r.plain && d.packed {
+			if err := d.flush(n, fn); err != nil {
+				return err
+			}
+			n = 0
+			if err := d.pack(c, &r, first, fn); err != nil {
+				return err
+			}
+			d.begin(&r, c.offset+int64(r.end)*basicRecordSize)
+			continue
+		}
+		for i := first; i < r.end; {
 			i, n = d.records(c, i, r.end, n)
 			if n < len(d.events) && i == r.end {
 				break
@@ -215,11 +236,26 @@ func (d *basicDecoder) runs(c *chunk, runs []run, fn func(*Block) error) error {
 	return d.flush(n, fn)
 }
 
+// pack passes on the records of a plain run from first on as they are, in pieces
+// that stay in the first-level cache.
+func (d *basicDecoder) pack(c *chunk, r *run, first int, fn func(*Block) error) error {
+	for i := first; i < r.end; i += blockEvents {
+		d.begin(r, c.offset+int64(i)*basicRecordSize)
+		d.out.Events = nil
+		d.out.Packed.Records = c.data[i*basicRecordSize : min(r.end, i+blockEvents)*basicRecordSize]
+		if err := fn(&d.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (d *basicDecoder) begin(r *run, offset int64) {
 	d.out.Thread = r.thread
 	d.out.Index = r.index
 	d.out.Offset = offset
 	d.out.Args = d.out.Args[:0]
+	d.out.Packed = Packed{Basic: true}
 }
 
 func (d *basicDecoder) flush(n int, fn func(*Block) error) error {
@@ -357,6 +393,7 @@ func (l *basicLog) chunks(p *pass, get func() *chunk, fn func(*chunk) error) err
 func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
 	if n == 1 {
 		d := l.newDecoder(blockEvents)
+		d.packed = p.packed
 		defer func() { p.lost(&d.losses) }()
 		one := l.newChunk()
 		return l.file.in.guard(l.file.name, func() error {
@@ -401,6 +438,7 @@ func (l *basicLog) parallel(p *pass, n int, fn func(int, *Block) error) error {
 		work[shard] = make(chan *chunk, cap(free))
 		g.Go(func() error {
 			d := l.newDecoder(blockEvents)
+			d.packed = p.packed
 			defer func() { p.lost(&d.losses) }()
 			for {
 				var c *chunk

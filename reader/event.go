@@ -75,8 +75,8 @@ type Block struct {
 	Index  int
 	Offset int64 // of the first record in the file, after decompression; -1 for trace YAML
 	Events []Event
-	// Packed holds events instead of Events, in blocks that [Trace.EachPacked]
-	// passes on.
+	// Packed holds events instead of Events, in some of the blocks that
+	// [Trace.EachPacked] passes on.
 	Packed Packed
 	// Args holds logged arguments in the order of their events; several
 	// arguments of one event follow each other.
@@ -98,15 +98,25 @@ type Payload struct {
 	Data  []byte // owned by the block
 }
 
-// Packed is a run of entries, exits and tail exits in the form that they have in
-// little-endian FDR logs: of each 8 bytes, bits 1 to 3 are the kind, bits 4 to 31
-// the function, and bits 32 to 63 the ticks since the record before. It spares
-// consumers that can work on it the way through memory.
+// Packed is a run of entries, exits and tail exits, none with arguments, in the
+// form that they have in little-endian logs. It spares consumers that can work on
+// it the way through memory.
+//
+// In FDR logs a record has 8 bytes: bits 1 to 3 are the kind, bits 4 to 31 the
+// function, and bits 32 to 63 the ticks since the record before. In basic logs it
+// has 32, of which byte 3 is the kind, bytes 4 to 7 are the function, and bytes 8
+// to 15 the TSC.
 type Packed struct {
 	Records []byte // whole records; may be part of a mapped file
-	TSC     uint64 // of the record before the first
-	CPU     uint16
+	Basic   bool   // records of a basic log
+	TSC     uint64 // FDR: of the record before the first
+	CPU     uint16 // FDR
 }
 
 // Len is the number of events.
-func (p *Packed) Len() int { return len(p.Records) / functionSize }
+func (p *Packed) Len() int {
+	if p.Basic {
+		return len(p.Records) / basicRecordSize
+	}
+	return len(p.Records) / functionSize
+}

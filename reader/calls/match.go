@@ -104,10 +104,7 @@ func (s *shard) block(b *reader.Block) error {
 	}
 	s.begin(len(b.Events), b.Events[0].TSC)
 	side := sideTables{b.Args, b.Payloads}
-	for i := 0; i < len(b.Events); i++ {
-		if i += s.usual(th, b.Events[i:]); i == len(b.Events) {
-			break
-		}
+	for i := range b.Events {
 		if err := s.event(th, &b.Events[i], &side, i); err != nil {
 			return err
 		}
@@ -127,50 +124,84 @@ func (s *shard) begin(events int, tsc uint64) {
 
 // packed matches packed records.
 func (s *shard) packed(th *thread, p *reader.Packed) error {
-	at, records := p.TSC, p.Records
-	first := true
-	for len(records) > 0 {
-		e := unpack(records, at, p.CPU)
-		if first {
-			s.begin(p.Len(), e.TSC)
-			first = false
+	r := run{Packed: *p}
+	s.begin(p.Len(), r.event().TSC)
+	for {
+		if s.usual(th, &r); len(r.Records) == 0 {
+			break
 		}
-		if e.TSC >= th.last {
-			if at, records = s.usualPacked(th, records, at); len(records) == 0 {
-				break
-			}
-			e = unpack(records, at, p.CPU)
-		}
+		e := r.event()
 		if err := s.event(th, &e, &sideTables{}, 0); err != nil {
 			return err
 		}
-		at, records = e.TSC, records[8:]
+		if r.next(e.TSC); len(r.Records) == 0 {
+			break
+		}
 	}
 	s.stats.span(th.last)
 	return nil
 }
 
-// unpack is the first of packed records, the one before which is at tsc.
-func unpack(records []byte, tsc uint64, cpu uint16) reader.Event {
-	w := binary.LittleEndian.Uint64(records)
+// run is what is left of packed records.
+type run struct{ reader.Packed }
+
+// event is the first record.
+func (r *run) event() reader.Event {
+	w := binary.LittleEndian.Uint64(r.Records)
+	if r.Basic {
+		return reader.Event{
+			TSC: binary.LittleEndian.Uint64(r.Records[8:]), Func: reader.FuncID(w >> 32),
+			CPU: uint16(w >> 16 & 0xff), Kind: reader.Kind(w >> 24 & 0xff),
+		}
+	}
 	return reader.Event{
-		TSC: tsc + w>>32, Func: reader.FuncID(uint32(w) >> 4), CPU: cpu, Kind: reader.Kind(w >> 1 & 7),
+		TSC: r.TSC + w>>32, Func: reader.FuncID(uint32(w) >> 4), CPU: r.CPU, Kind: reader.Kind(w >> 1 & 7),
 	}
 }
 
-// usualPacked is usual for packed records, the one before which is at tsc, no
-// earlier than th.last. It returns the records that are left and the time before
-// them. Of hundreds of millions of records nearly all come this way.
-func (s *shard) usualPacked(th *thread, records []byte, tsc uint64) (uint64, []byte) {
+// next takes off the first record, which is at tsc.
+func (r *run) next(tsc uint64) {
+	r.TSC = tsc
+	if r.Basic {
+		r.Records = r.Records[32:]
+	} else {
+		r.Records = r.Records[8:]
+	}
+}
+
+// usual takes records off r up to the first that is not an entry or the exit of
+// the innermost open call, at which the clock goes back, or for which there is no
+// room. This is the hot loop of every analysis: of hundreds of millions of records
+// nearly all come this way. It calls nothing, so that all it works with can stay
+// in registers.
+func (s *shard) usual(th *thread, r *run) {
 	stack := th.stack[:cap(th.stack)]
 	top := len(th.stack) // of the stack that is in use
 	batch := (*[batchCalls]Call)(s.calls)
 	n := s.n
+	records, basic, nested := r.Records, r.Basic, s.opts.Nested
+	size, before := 8, r.TSC
+	last := th.last
+	if basic {
+		size, before = 32, last
+	}
 	i := 0
-	for ; i+8 <= len(records); i += 8 {
+	for ; i+8 <= len(records); i += size {
 		w := binary.LittleEndian.Uint64(records[i : i+8])
-		fn := reader.FuncID(uint32(w) >> 4)
-		now := tsc + w>>32
+		var now uint64
+		var fn reader.FuncID
+		if basic {
+			// The order of the fields is another; kind is where FDR has it.
+			now = binary.LittleEndian.Uint64(records[i+8 : i+16])
+			fn = reader.FuncID(w >> 32)
+			w = w >> 23 & 14
+		} else {
+			now = before + w>>32
+			fn = reader.FuncID(uint32(w) >> 4)
+		}
+		if now < last {
+			break
+		}
 		if w&14 == uint64(reader.Enter)<<1 {
 			if top >= len(stack) {
 				break
@@ -181,7 +212,7 @@ func (s *shard) usualPacked(th *thread, records []byte, tsc uint64) (uint64, []b
 			f.fn = fn
 			f.nested = false
 			f.args = false
-			if s.opts.Nested {
+			if nested {
 				bit := funcBit(fn)
 				f.seen = bit
 				if top > 0 {
@@ -226,89 +257,10 @@ func (s *shard) usualPacked(th *thread, records []byte, tsc uint64) (uint64, []b
 				c.Caller = parent.fn
 			}
 		}
-		tsc = now
+		before, last = now, now
 	}
-	th.stack, th.last, s.n = stack[:top], tsc, n
-	return tsc, records[i:]
-}
-
-// usual handles events up to the first that is not a plain entry or the exit of
-// the innermost open call, or for which there is no room, and returns how many
-// those are. This is the hot loop of every analysis. It calls nothing, so that
-// all it works with stays in registers.
-func (s *shard) usual(th *thread, events []reader.Event) int {
-	stack := th.stack[:cap(th.stack)]
-	top := len(th.stack) // of the stack that is in use
-	batch := s.calls
-	n := s.n
-	tsc := th.last
-	i := 0
-	for ; i < len(events); i++ {
-		e := &events[i]
-		now := e.TSC
-		if now < tsc {
-			break
-		}
-		if e.Kind == reader.Enter {
-			if top >= len(stack) || e.Side {
-				break
-			}
-			f := &stack[top]
-			f.start = now
-			f.inside = 0
-			f.fn = e.Func
-			f.nested = false
-			f.args = false
-			if s.opts.Nested {
-				bit := funcBit(e.Func)
-				f.seen = bit
-				if top > 0 {
-					seen := stack[top-1].seen
-					f.seen |= seen
-					if seen&bit != 0 {
-						f.nested = isOpen(stack[:top], e.Func)
-					}
-				}
-			}
-			if s.paths != nil {
-				var parent, sibling PathID
-				if top > 0 {
-					parent, sibling = stack[top-1].path, stack[top-1].child
-				}
-				path := s.paths.guess(parent, sibling, e.Func)
-				if path == 0 {
-					break
-				}
-				f.path, f.child = path, 0
-				if top > 0 {
-					stack[top-1].child = path
-				}
-			}
-			top++
-			tsc = now
-			continue
-		}
-		if e.Kind > reader.TailExit || top == 0 || n >= len(batch) {
-			break
-		}
-		f := &stack[top-1]
-		if f.fn != e.Func || f.args {
-			break
-		}
-		top--
-		c := &batch[n]
-		n++
-		// Exit and TailExit are 1 and 2, Exited and TailExited 0 and 1.
-		c.set(f, now, top, End(e.Kind-reader.Exit))
-		if top > 0 {
-			parent := &stack[top-1]
-			parent.inside += c.Duration
-			c.Caller = parent.fn
-		}
-		tsc = now
-	}
-	th.stack, th.last, s.n = stack[:top], tsc, n
-	return i
+	th.stack, th.last, s.n = stack[:top], last, n
+	r.Records, r.TSC = records[i:], before
 }
 
 func isOpen(stack []frame, fn reader.FuncID) bool {
