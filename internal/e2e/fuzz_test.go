@@ -41,12 +41,16 @@ func FuzzAccount(f *testing.F) {
 		if tr == nil {
 			return
 		}
-		one := render(t, tr, 1)
-		for name, two := range render(t, tr, 2) {
-			if !bytes.Equal(one[name], two) {
-				t.Errorf("%s: one shard gives\n%s\ntwo give\n%s", name, one[name], two)
+		one := render(t, tr, tr, 1)
+		same := func(how string, other map[string][]byte) {
+			for name, b := range other {
+				if !bytes.Equal(one[name], b) {
+					t.Errorf("%s: one shard gives\n%s\n%s give\n%s", name, one[name], how, b)
+				}
 			}
 		}
+		same("two shards", render(t, tr, tr, 2))
+		same("decoded events", render(t, tr, decoded{tr}, 1))
 		stream(t, tr)
 		rewrite(t, tr)
 	})
@@ -70,13 +74,18 @@ func must(t testing.TB, err error) {
 	}
 }
 
+// decoded is a trace that passes on no packed records.
+type decoded struct{ tr *reader.Trace }
+
+func (d decoded) Each(n int, fn func(int, *reader.Block) error) error { return d.tr.Each(n, fn) }
+
 // render writes what can be sharded.
-func render(t testing.TB, tr *reader.Trace, shards int) map[string][]byte {
+func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int) map[string][]byte {
 	out := map[string]*bytes.Buffer{"account": {}, "stack": {}, "svg": {}, "graph": {}, "pprof": {}}
 	frequency := tr.Header(0).CycleFrequency
 	c := clock.Clock{Frequency: frequency}
 
-	a, stats, err := calls.Run(tr, calls.Options{Shards: shards, Nested: true},
+	a, stats, err := calls.Run(src, calls.Options{Shards: shards, Nested: true},
 		func() *account.Analysis { return account.New(account.Options{}) })
 	must(t, err)
 	if stats.Events != stats.Entries+stats.Exits+stats.Custom || stats.Calls != stats.Entries {
@@ -87,19 +96,19 @@ func render(t testing.TB, tr *reader.Trace, shards int) map[string][]byte {
 		t.Errorf("account wrote invalid JSON: %s", out["account"])
 	}
 
-	s, _, err := calls.Run(tr, calls.Options{Shards: shards, Paths: true},
+	s, _, err := calls.Run(src, calls.Options{Shards: shards, Paths: true},
 		func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
 	must(t, err)
 	report := s.Report(c)
 	must(t, report.WriteFolded(out["stack"], nil, stack.FoldedView{}))
 	must(t, report.WriteSVG(out["svg"], nil, stack.SVGView{}))
 
-	g, _, err := calls.Run(tr, calls.Options{Shards: shards},
+	g, _, err := calls.Run(src, calls.Options{Shards: shards},
 		func() *graph.Analysis { return graph.New(graph.Options{Quantiles: true}) })
 	must(t, err)
 	must(t, g.Report(c).WriteDOT(out["graph"], nil, graph.DefaultView()))
 
-	p, _, err := calls.Run(tr, calls.Options{Shards: shards, Paths: true},
+	p, _, err := calls.Run(src, calls.Options{Shards: shards, Paths: true},
 		func() *convert.Pprof { return convert.NewPprof(convert.Options{Header: tr.Header(0), Threads: true}) })
 	must(t, err)
 	must(t, p.Write(out["pprof"]))

@@ -2,6 +2,7 @@ package calls_test
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"testing"
@@ -23,6 +24,62 @@ func (bs blocks) Each(n int, fn func(int, *reader.Block) error) error {
 		}
 	}
 	return nil
+}
+
+// packed is a Source that packs what can be packed, as records of a basic log or
+// of an FDR log.
+type packed struct {
+	blocks
+	basic bool
+}
+
+func (p packed) EachPacked(n int, fn func(int, *reader.Block) error) error {
+	for _, b := range p.blocks {
+		for _, piece := range p.pack(b) {
+			if err := fn(b.Index%n, piece); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pack cuts b into packed blocks and, for what cannot be packed, others.
+func (p packed) pack(b *reader.Block) []*reader.Block {
+	var pieces []*reader.Block
+	var last uint64 // time of the latest record in a packed piece
+	for i, e := range b.Events {
+		at := reader.Block{Thread: b.Thread, Index: b.Index}
+		if e.Side || e.Kind > reader.TailExit || !p.basic && (e.Func < 0 || e.Func >= 1<<28) {
+			at.Events = b.Events[i : i+1]
+			for _, a := range b.Args {
+				if a.Event == i {
+					at.Args = append(at.Args, reader.Arg{Value: a.Value})
+				}
+			}
+			pieces = append(pieces, &at)
+			continue
+		}
+		n := len(pieces)
+		if n == 0 || pieces[n-1].Packed.Len() == 0 || !p.basic && e.TSC < last {
+			at.Packed = reader.Packed{Basic: p.basic, TSC: e.TSC}
+			pieces, last = append(pieces, &at), e.TSC
+			n++
+		}
+		r := &pieces[n-1].Packed.Records
+		if p.basic {
+			rec := make([]byte, 32)
+			rec[3] = byte(e.Kind)
+			binary.LittleEndian.PutUint32(rec[4:], uint32(e.Func))
+			binary.LittleEndian.PutUint64(rec[8:], e.TSC)
+			*r = append(*r, rec...)
+		} else {
+			w := uint64(e.Kind)<<1 | uint64(e.Func)<<4 | (e.TSC-last)<<32
+			*r = binary.LittleEndian.AppendUint64(*r, w)
+		}
+		last = e.TSC
+	}
+	return pieces
 }
 
 // split makes blocks of events, each of at most size, taking turns among threads.
@@ -235,14 +292,18 @@ func TestRunMatchesModel(t *testing.T) {
 		}
 		for _, shards := range []int{1, 2, 3} {
 			for _, size := range []int{1, 7, 1000} {
-				got, stats := run(t, split(threads, size), calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy})
-				if diff := gocmp.Diff(want, got); diff != "" {
-					t.Fatalf("shards %d, blocks of %d (-want +got):\n%s", shards, size, diff)
-				}
-				if int(stats.Unmatched) != unmatched || int(stats.Entries) != entries || int(stats.Events) != events ||
-					stats.Events != stats.Entries+stats.Exits+stats.Custom {
-					t.Fatalf("shards %d, blocks of %d: stats %+v; want %d unmatched, %d entries, %d events",
-						shards, size, *stats, unmatched, entries, events)
+				bs := split(threads, size)
+				for _, src := range []calls.Source{bs, packed{bs, false}, packed{bs, true}} {
+					opts := calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy}
+					got, stats := run(t, src, opts)
+					if diff := gocmp.Diff(want, got); diff != "" {
+						t.Fatalf("shards %d, blocks of %d, %T (-want +got):\n%s", shards, size, src, diff)
+					}
+					if int(stats.Unmatched) != unmatched || int(stats.Entries) != entries || int(stats.Events) != events ||
+						stats.Events != stats.Entries+stats.Exits+stats.Custom {
+						t.Fatalf("shards %d, blocks of %d, %T: stats %+v; want %d unmatched, %d entries, %d events",
+							shards, size, src, *stats, unmatched, entries, events)
+					}
 				}
 			}
 		}
