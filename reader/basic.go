@@ -152,7 +152,8 @@ func (s *splitter) split(c *chunk) {
 			start = i
 		}
 		s.key, s.known = key, true
-		s.run.plain = little && key != 0 && b[3] <= byte(TailExit)
+		// What comes before the first function record of the log is in its run.
+		s.run.plain = little && key != 0 && b[3] <= byte(TailExit) && i == start
 		s.run.thread = Thread{File: s.log.file.number, Process: int32(key >> 32), Thread: int32(key)}
 		s.run.index = s.log.threads.of(s.run.thread)
 		s.log.processes[s.run.thread.Process] = true

@@ -162,8 +162,10 @@ func (l *fdrLog) stream(p *pass, order Order, fn func(*Block) error) error {
 		}
 	}
 	slices.SortFunc(all, func(a, b laneBlock) int { return int(a.block.start - b.block.start) })
+	lastFunc := make(map[*fdrLane]FuncID)
 	for _, lb := range all {
 		d := lb.lane.newDecoder(p, blockEvents, []fdrBlock{lb.block})
+		d.lastFunc = lastFunc[lb.lane]
 		for {
 			b, err := d.next()
 			if err != nil {
@@ -176,6 +178,7 @@ func (l *fdrLog) stream(p *pass, order Order, fn func(*Block) error) error {
 				return err
 			}
 		}
+		lastFunc[lb.lane] = d.lastFunc
 		d.close()
 	}
 	return nil

@@ -53,7 +53,7 @@ type cursor struct {
 	decoder laneDecoder
 	block   *Block
 	next    int    // event of block
-	key     uint64 // the latest time of the thread's events up to next
+	key     uint64 // time of that event
 	// Side tables of block that belong to the events from next on.
 	args     []Arg
 	payloads []Payload
@@ -67,7 +67,7 @@ func (c *cursor) load() (bool, error) {
 	}
 	c.block, c.next = b, 0
 	c.args, c.payloads = b.Args, b.Payloads
-	c.key = max(c.key, b.Events[0].TSC)
+	c.key = b.Events[0].TSC
 	return true, nil
 }
 
@@ -134,7 +134,7 @@ func (m *merge) step() error {
 		if c.next == len(events) {
 			break
 		}
-		c.key = max(c.key, events[c.next].TSC)
+		c.key = events[c.next].TSC
 		if top.key = c.key; !top.before(&second) {
 			break
 		}

@@ -3,6 +3,7 @@ package reader_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -144,6 +145,16 @@ exit 2 tsc=2 tid=1
 orphan-argument at 96: 32 bytes, 1 records
 orphan-argument at 128: 32 bytes, 1 records
 `},
+		{"basic: an entry whose argument was not recorded", `
+xray basic
+enter 2 tsc=1 tid=1
+enter-arg 2 tsc=2 tid=1
+exit 2 tsc=3 tid=1
+`, `
+0/1 cpu0 enter #2 @1
+0/1 cpu0 enter-arg #2 @2
+0/1 cpu0 exit #2 @3
+`, ``},
 		{"basic: an argument of another process is an orphan since version 3 only", `
 xray basic version=2
 enter 2 tsc=1 tid=1
@@ -555,6 +566,76 @@ func sameInAllOrders(t *testing.T, tr *reader.Trace) {
 		}
 		check(fmt.Sprintf("%d shards", n), slices.Concat(got...))
 	}
+	var got []string
+	err := tr.EachPacked(1, func(_ int, b *reader.Block) error {
+		b = unpacked(b)
+		for i := range b.Events {
+			got = append(got, line(b, i))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("packed blocks", got)
+}
+
+// unpacked spells out the events of a block as the documentation of Packed says.
+func unpacked(b *reader.Block) *reader.Block {
+	if b.Packed.Len() == 0 {
+		return b
+	}
+	u := *b
+	tsc := b.Packed.TSC
+	for r := b.Packed.Records; len(r) > 0; {
+		if b.Packed.Basic {
+			u.Events = append(u.Events, reader.Event{
+				TSC: binary.LittleEndian.Uint64(r[8:]), Func: reader.FuncID(binary.LittleEndian.Uint32(r[4:])),
+				CPU: uint16(r[2]), Kind: reader.Kind(r[3]),
+			})
+			r = r[32:]
+			continue
+		}
+		w := binary.LittleEndian.Uint64(r)
+		tsc += w >> 32
+		u.Events = append(u.Events, reader.Event{
+			TSC: tsc, Func: reader.FuncID(uint32(w) >> 4), CPU: b.Packed.CPU, Kind: reader.Kind(w >> 1 & 7),
+		})
+		r = r[8:]
+	}
+	for _, e := range u.Events {
+		if e.Kind > reader.TailExit {
+			panic(fmt.Sprintf("%v in packed records", e.Kind))
+		}
+	}
+	return &u
+}
+
+// Runs of every length are packed or not, with anything behind them.
+func TestPackedRuns(t *testing.T) {
+	behind := []string{
+		"", "arg 7\n", "enter-arg 3 +2\narg 8\nexit 3 +1\n", "enter-arg 3 +2\n", "cpu 4 tsc=99\n",
+		"custom \"x\" +1\n", "zeros 8\n", "enter 3 +2147483648\nexit 3 +4294967295\n",
+	}
+	for i, rest := range behind {
+		for n := range 40 {
+			run := strings.Repeat("enter 2 +1\n", n)
+			if n%8 == 3 {
+				run += "enter-arg 2 +1\n" // whose argument was not recorded
+			}
+			tr := open(t, "xray fdr\nthread 1 pid=1 tsc=5\n"+run+rest+"enter 4 +1\n"+run+"exit 4 +1\ntail-exit 9 +1\n")
+			sameInAllOrders(t, tr)
+			if t.Failed() {
+				t.Fatalf("run of %d, case %d", n, i)
+			}
+		}
+	}
+	// A custom event has the function of the record before it, also of one in
+	// another block.
+	tr := open(t, "xray fdr\nthread 1 pid=1 wall=1.000000 tsc=5\n"+strings.Repeat("enter 6 +1\n", 20)+
+		"thread 2 pid=1 wall=1.000000 tsc=5\n"+strings.Repeat("enter 7 +1\n", 20)+
+		"thread 1 pid=1 wall=2.000000 tsc=50\ncustom \"x\" +1\n")
+	sameInAllOrders(t, tr)
 }
 
 func TestTimeOrder(t *testing.T) {
@@ -614,6 +695,9 @@ func TestLongBasicLog(t *testing.T) {
 			tid = 1 + i/1000%3 // runs, as recorders write them
 		}
 		fmt.Fprintf(&text, "enter-arg %d tsc=%d tid=%d pid=1\narg %d %d tid=%d pid=1\n", 1+i%9, 10+i, tid, 1+i%9, i, tid)
+		if i%1001 == 0 { // so that pairs do not always begin at even places
+			fmt.Fprintf(&text, "arg %d 5 tid=%d pid=1\n", 1+i%9, tid)
+		}
 	}
 	tr := open(t, text.String())
 	got := events(t, tr, reader.TimeOrder)
@@ -621,7 +705,11 @@ func TestLongBasicLog(t *testing.T) {
 		t.Fatalf("%d events, want 70000", len(got))
 	}
 	for i, s := range got {
-		if !strings.HasSuffix(s, fmt.Sprintf("#%d @%d arg=%d", 1+i%9, 10+i, i)) {
+		want := fmt.Sprintf("#%d @%d arg=%d", 1+i%9, 10+i, i)
+		if i%1001 == 0 {
+			want += " arg=5"
+		}
+		if !strings.HasSuffix(s, want) {
 			t.Fatalf("event %d is %q", i, s)
 		}
 	}

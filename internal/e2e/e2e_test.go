@@ -325,3 +325,20 @@ func TestRingOverflow(t *testing.T) {
 		t.Errorf("%d exits without a call", stats.Unmatched)
 	}
 }
+
+// Long traces give the same results whether records are packed or decoded.
+func TestPackedAndDecoded(t *testing.T) {
+	for _, opts := range []tracegen.Options{{Records: 300_000, Unwind: true}, {Records: 100_000, Format: tracegen.Basic, Open: true}} {
+		var trace bytes.Buffer
+		if _, err := tracegen.Generate(&trace, opts); err != nil {
+			t.Fatal(err)
+		}
+		tr := open(t, trace.Bytes())
+		want := render(t, tr, decoded{tr}, 1)
+		for name, got := range render(t, tr, tr, 2) {
+			if !bytes.Equal(got, want[name]) {
+				t.Errorf("%s: %s differs between packed and decoded records", opts.Format, name)
+			}
+		}
+	}
+}
