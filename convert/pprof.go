@@ -62,11 +62,9 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 		t := thread.tally(c.Path)
 		t.calls++
 		t.selfTSC += c.Self
-		p.first = min(p.first, c.Start)
+		// Where a clock steps back, calls that end later may have smaller times.
+		p.first, p.last = min(p.first, c.Start), max(p.last, c.Start+c.Duration)
 	}
-	// Calls come by their ends.
-	end := &b.Calls[len(b.Calls)-1]
-	p.last = max(p.last, end.Start+end.Duration)
 	return nil
 }
 
