@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/internal/testenv"
 )
 
-// TestDocs runs the commands of the pages in docs, and compares what they print
+// TestDocs runs the commands of README.md and of the pages in docs, and compares what they print
 // with what the pages say. They are the lines that begin with "$ " in blocks of
 // the kind "console", and run in testdata, in a shell. -update rewrites the pages.
 func TestDocs(t *testing.T) {
@@ -22,6 +22,7 @@ func TestDocs(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatal("no pages", err)
 	}
+	pages = append(pages, filepath.Join("..", "..", "README.md"))
 	block := regexp.MustCompile("(?ms)^```console\n(.*?)^```$")
 	for _, page := range pages {
 		t.Run(filepath.Base(page), func(t *testing.T) {
