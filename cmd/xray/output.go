@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -43,14 +42,13 @@ func (a *app) writeOutput(path string, f func(io.Writer) error) error {
 }
 
 func flushed(w io.Writer, f func(io.Writer) error) error {
-	b := bufio.NewWriterSize(w, 64<<10)
-	if err := f(b); err != nil {
-		// What was written is of use to the reader of a pipe, and f's error
-		// says more than one of flushing could.
-		b.Flush()
-		return err
+	b := newBehind(w)
+	// What was written before f failed is of use to the reader of a pipe.
+	err := f(b)
+	if closeErr := b.Close(); err == nil {
+		err = closeErr
 	}
-	return b.Flush()
+	return err
 }
 
 // replaceFile has f write a file beside path, and renames it when all went well.
