@@ -12,14 +12,18 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Chrome writes Chrome trace_event JSON, which Perfetto, Chrome's own viewer,
-// speedscope and others load.
+// Chrome writes Chrome trace_event JSON, which Perfetto, Chrome's own viewer and
+// others load. (Speedscope, too; but it adds up times in floating point, by which
+// calls that end together get mixed up, and takes calls with other arguments for
+// other functions. It is exact with folded stacks and with pprof profiles.)
 //
 // Each call is one complete event ("X") on its thread, each custom or typed
 // event an instant ("i") with its payload. Times are microseconds since
 // Options.Base with three decimals. The arguments of an event show logged
-// arguments, and how a call ended whose exit was not recorded: calls that are
-// still open at the end of the trace are closed there, as "truncated".
+// arguments, and how a call ended whose exit was not recorded. Calls that are
+// still open where their thread's records end are "truncated" and closed a
+// nanosecond (or tick) later: viewers show what begins just when a call ends as
+// not part of it, but what the last record tells of happened within these calls.
 // Processes and threads are named; a process whose id another trace has taken
 // already, and process 0, which stands for an unknown one, get another id.
 //
@@ -30,14 +34,11 @@ type Chrome struct {
 	opts      Options
 	time      timeline
 	heads     labels
-	threads   []chromeThread // by Batch.Index
+	threads   perThread[string] // end of events; "" until a thread appears
 	processes map[chromeProcess]int64
 	taken     map[int64]bool // ids in processes
 	events    bool
 }
-
-// chromeThread is the text at the end of a thread's events.
-type chromeThread struct{ text string }
 
 type chromeProcess struct{ file, process int32 }
 
@@ -96,6 +97,9 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, thread string) []byte {
 	call := &b.Calls[i]
 	start, duration := c.time.span(call.Start, call.Duration)
+	if call.End == calls.Truncated {
+		duration++
+	}
 	dst = append(c.next(dst), c.heads.of(call.Func)...)
 	dst = c.time.appendMicros(dst, start)
 	dst = append(dst, `,"dur":`...)
@@ -192,19 +196,16 @@ func (c *Chrome) next(dst []byte) []byte {
 // thread returns the text at the end of the events of the batch's thread. When
 // it meets the thread for the first time, it names it.
 func (c *Chrome) thread(b *calls.Batch) string {
-	for len(c.threads) <= b.Index {
-		c.threads = append(c.threads, chromeThread{})
-	}
-	t := &c.threads[b.Index]
-	if t.text != "" {
-		return t.text
+	end := c.threads.at(b.Index)
+	if *end != "" {
+		return *end
 	}
 	pid, known := c.process(b.Thread)
 	text := append([]byte(nil), `,"pid":`...)
 	text = strconv.AppendInt(text, pid, 10)
 	text = append(text, `,"tid":`...)
 	text = strconv.AppendInt(text, int64(b.Thread.Thread), 10)
-	t.text = string(text)
+	*end = string(text)
 	if !known {
 		name := "process"
 		if b.Thread.Process != 0 {
@@ -213,14 +214,14 @@ func (c *Chrome) thread(b *calls.Batch) string {
 		if file := c.opts.file(b.Thread); file != "" {
 			name += " of " + file
 		}
-		c.nameIt("process_name", t.text, name)
+		c.nameIt("process_name", *end, name)
 	}
 	name := "thread " + strconv.Itoa(int(b.Thread.Thread))
 	if b.Thread.Thread == b.Thread.Process {
 		name = "main thread"
 	}
-	c.nameIt("thread_name", t.text, name)
-	return t.text
+	c.nameIt("thread_name", *end, name)
+	return *end
 }
 
 func (c *Chrome) nameIt(event, thread, name string) {

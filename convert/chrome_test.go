@@ -52,7 +52,7 @@ func TestChrome(t *testing.T) {
 {"name":"typed event 513","ph":"i","s":"t","ts":2.005,"pid":77,"tid":77,"args":{"hex":"00ff"}},
 {"name":"#3","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77},
 {"name":"operator\"\" _q","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77,"args":{"arguments":[100,"0xffffffffffffffff"]}},
-{"name":"main","ph":"X","ts":-0.001,"dur":1000.000,"pid":77,"tid":77,"args":{"arguments":[7],"end":"truncated"}},
+{"name":"main","ph":"X","ts":-0.001,"dur":1000.001,"pid":77,"tid":77,"args":{"arguments":[7],"end":"truncated"}},
 {"name":"thread_name","ph":"M","pid":77,"tid":78,"args":{"name":"thread 78"}},
 {"name":"operator\"\" _q","ph":"X","ts":0.000,"dur":0.001,"pid":77,"tid":78,"args":{"end":"inferred"}}
 ]}
@@ -72,6 +72,31 @@ func TestChromeOfUnknownFrequency(t *testing.T) {
 	}
 	if !strings.Contains(got.OtherData["unit-of-time"], "ticks") {
 		t.Errorf("otherData does not say that times are ticks: %v", got.OtherData)
+	}
+}
+
+// TestChromeClosesOpenCallsAfterTheLastRecord has a thread whose last records
+// enter a function and log an event. Viewers take a call for ended at its end,
+// so both would be shown outside their caller if that ended there.
+func TestChromeClosesOpenCallsAfterTheLastRecord(t *testing.T) {
+	for _, frequency := range []uint64{1_000_000_000, 0} {
+		got := parseChrome(t, write(t, NewChrome, Options{Header: reader.Header{CycleFrequency: frequency}}, &calls.Batch{
+			Calls: []calls.Call{
+				{Start: 9, Func: 2, Depth: 1, End: calls.Truncated},
+				{Start: 1, Duration: 8, Func: 1, End: calls.Truncated},
+			},
+			Events: []calls.Event{{TSC: 9, Kind: reader.Custom}},
+		}))
+		caller := got.TraceEvents[len(got.TraceEvents)-1]
+		callerEnd := nanos(t, caller.Ts) + nanos(t, *caller.Dur)
+		if caller.Name != "#1" {
+			t.Fatalf("the last event is %v, not the caller", caller)
+		}
+		for _, e := range got.TraceEvents {
+			if e.Ph != "M" && nanos(t, e.Ts) >= callerEnd {
+				t.Errorf("%s at %s is not before its caller's end", e.Name, e.Ts)
+			}
+		}
 	}
 }
 
@@ -223,7 +248,11 @@ func TestChromeShowsEveryCall(t *testing.T) {
 				// Like the writer, this takes every byte that is not UTF-8
 				// for one bad character.
 				name := string([]rune(opts.label(call.Func)))
-				want = append(want, slice{name, at(call.Start), at(call.Start + call.Duration)})
+				end := at(call.Start + call.Duration)
+				if call.End == calls.Truncated {
+					end++
+				}
+				want = append(want, slice{name, at(call.Start), end})
 			}
 			slices.SortFunc(want, order)
 			slices.SortFunc(got[tid], order)

@@ -50,6 +50,7 @@ func genBatches(t *rapid.T) []*calls.Batch {
 			Index:  index, Paths: calls.NewPaths(),
 		}
 		genCalls(t, b, 0, 1_000_000, rapid.Uint64Range(0, 1_000_000).Draw(t, "span"), 0)
+		leaveOpen(b, uint32(rapid.IntRange(0, 3).Draw(t, "open")))
 		genEvents(t, b)
 		b.Last = true
 		batches = append(batches, b)
@@ -67,7 +68,7 @@ func genCalls(t *rapid.T, b *calls.Batch, path calls.PathID, start, span uint64,
 			Func:   reader.FuncID(rapid.IntRange(1, 9).Draw(t, "func")),
 			Caller: b.Paths.Func(path),
 			Depth:  depth,
-			End:    calls.End(rapid.IntRange(0, 3).Draw(t, "end")),
+			End:    calls.End(rapid.IntRange(0, 2).Draw(t, "end")),
 		}
 		c.Duration = rapid.Uint64Range(0, start+span-c.Start).Draw(t, "duration")
 		c.Path = b.Paths.Child(path, c.Func)
@@ -82,6 +83,19 @@ func genCalls(t *rapid.T, b *calls.Batch, path calls.PathID, start, span uint64,
 		start = c.Start + c.Duration
 	}
 	return total
+}
+
+// leaveOpen makes the calls truncated that are open where the thread's records
+// end, but at most some of them.
+func leaveOpen(b *calls.Batch, most uint32) {
+	for depth := range min(most, uint32(len(b.Calls))) {
+		i := len(b.Calls) - 1 - int(depth)
+		c, outermost := &b.Calls[i], &b.Calls[len(b.Calls)-1]
+		if c.Depth != depth || c.Start+c.Duration != outermost.Start+outermost.Duration {
+			break
+		}
+		c.End = calls.Truncated
+	}
 }
 
 func genEvents(t *rapid.T, b *calls.Batch) {
@@ -103,14 +117,7 @@ func write[W interface {
 	t.Helper()
 	var out strings.Builder
 	w := open(&out, opts)
-	for _, b := range batches {
-		if err := w.Calls(b); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	feed(t, w.Calls, w.Close, batches)
 	return out.String()
 }
 
@@ -119,15 +126,20 @@ func writeBlocks[W blockWriter](t rapid.TB, open func(io.Writer, Options) W, opt
 	t.Helper()
 	var out strings.Builder
 	w := open(&out, opts)
-	for _, b := range blocks {
-		if err := w.Block(b); err != nil {
+	feed(t, w.Block, w.Close, blocks)
+	return out.String()
+}
+
+func feed[T any](t rapid.TB, write func(T) error, closing func() error, all []T) {
+	t.Helper()
+	for _, part := range all {
+		if err := write(part); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := closing(); err != nil {
 		t.Fatal(err)
 	}
-	return out.String()
 }
 
 type blockWriter interface {

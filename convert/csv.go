@@ -31,7 +31,7 @@ type CSV struct {
 	opts    Options
 	time    timeline
 	names   labels
-	threads []string // start of a row by Batch.Index; "" until a thread appears
+	threads perThread[string] // start of a row; "" until a thread appears
 	start   counter
 }
 
@@ -57,10 +57,7 @@ func NewCSV(w io.Writer, opts Options) *CSV {
 
 // Calls implements [calls.Sink].
 func (c *CSV) Calls(b *calls.Batch) error {
-	for len(c.threads) <= b.Index {
-		c.threads = append(c.threads, "")
-	}
-	thread := &c.threads[b.Index]
+	thread := c.threads.at(b.Index)
 	if *thread == "" {
 		*thread = string(c.appendThread(nil, b.Thread))
 	}

@@ -7,6 +7,7 @@ import (
 // appendJSON appends a string as a JSON string. Bytes that are not UTF-8, which
 // JSON cannot hold, become U+FFFD.
 func appendJSON(dst []byte, s string) []byte {
+	const hexDigits = "0123456789ABCDEF"
 	dst = append(dst, '"')
 	clean := 0 // start of what needs no escape
 	for i := 0; i < len(s); {

@@ -19,7 +19,7 @@ type JSONLines struct {
 	time    timeline
 	names   labels
 	callers labels
-	threads []string // start of a line by Batch.Index; "" until a thread appears
+	threads perThread[string] // start of a line; "" until a thread appears
 	start   counter
 	keys    struct{ start, duration, self string }
 }
@@ -45,10 +45,7 @@ func NewJSONLines(w io.Writer, opts Options) *JSONLines {
 
 // Calls implements [calls.Sink].
 func (j *JSONLines) Calls(b *calls.Batch) error {
-	for len(j.threads) <= b.Index {
-		j.threads = append(j.threads, "")
-	}
-	thread := &j.threads[b.Index]
+	thread := j.threads.at(b.Index)
 	if *thread == "" {
 		*thread = string(j.appendThread(nil, b.Thread))
 	}

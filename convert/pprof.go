@@ -25,9 +25,9 @@ import (
 type Pprof struct {
 	opts    Options
 	paths   *calls.Paths
-	threads []pprofThread // by Batch.Index with Options.Threads, else only one
-	first   uint64        // TSC of the earliest entry; math.MaxUint64 at first
-	last    uint64        // TSC of the latest exit
+	threads perThread[pprofThread] // without Options.Threads only one
+	first   uint64                 // TSC of the earliest entry; math.MaxUint64 at first
+	last    uint64                 // TSC of the latest exit
 }
 
 // pprofThread is what calls of one thread, or of all, add up to.
@@ -72,11 +72,9 @@ func (p *Pprof) thread(index int, t reader.Thread) *pprofThread {
 	if !p.opts.Threads {
 		index, t = 0, reader.Thread{}
 	}
-	for len(p.threads) <= index {
-		p.threads = append(p.threads, pprofThread{})
-	}
-	p.threads[index].thread = t
-	return &p.threads[index]
+	own := p.threads.at(index)
+	own.thread = t
+	return own
 }
 
 func (t *pprofThread) tally(path calls.PathID) *tally {

@@ -33,7 +33,7 @@ type TraceEvents struct {
 	decimals int
 	heads    labels
 	paths    *calls.Paths
-	threads  []eventThread // by Block.Index
+	threads  perThread[eventThread]
 	events   bool
 }
 
@@ -66,10 +66,7 @@ func NewTraceEvents(w io.Writer, opts Options) *TraceEvents {
 
 // Block writes the events of a block.
 func (t *TraceEvents) Block(b *reader.Block) error {
-	for len(t.threads) <= b.Index {
-		t.threads = append(t.threads, eventThread{})
-	}
-	thread := &t.threads[b.Index]
+	thread := t.threads.at(b.Index)
 	if thread.ids == nil {
 		thread.ids = t.appendIDs(nil, b.Thread)
 	}

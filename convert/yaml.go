@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/yamlscalar"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -17,7 +18,7 @@ type YAML struct {
 	out     output
 	opts    Options
 	heads   labels
-	threads []yamlThread // by Block.Index
+	threads perThread[yamlThread]
 	tsc     counter
 	records bool
 }
@@ -58,7 +59,7 @@ func (y *YAML) appendTypedHead(dst []byte, recordType uint16, id reader.FuncID) 
 	dst = append(dst, ", func-id: "...)
 	dst = strconv.AppendInt(dst, int64(id), 10)
 	dst = append(dst, ", function: "...)
-	return appendScalar(dst, strings.ToValidUTF8(y.opts.labelOrID(id), "\uFFFD"))
+	return yamlscalar.Append(dst, strings.ToValidUTF8(y.opts.labelOrID(id), "\uFFFD"))
 }
 
 // yamlKinds is the text from a record's kind to its TSC.
@@ -79,10 +80,7 @@ func (y *YAML) Block(b *reader.Block) error {
 		y.records = true
 		buf = append(buf, '\n')
 	}
-	for len(y.threads) <= b.Index {
-		y.threads = append(y.threads, yamlThread{})
-	}
-	thread := &y.threads[b.Index]
+	thread := y.threads.at(b.Index)
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
 		e := &b.Events[i]
@@ -142,7 +140,7 @@ func (y *YAML) appendSided(dst []byte, e *reader.Event, thread []byte, args []re
 	dst = append(dst, yamlKinds[e.Kind]...)
 	dst = y.tsc.append(dst, e.TSC)
 	dst = append(dst, ", data: "...)
-	dst = appendScalar(dst, string(p.Data))
+	dst = yamlscalar.Append(dst, string(p.Data))
 	return append(dst, " }\n"...)
 }
 

@@ -2,11 +2,15 @@ package convert
 
 import (
 	"bytes"
+	"flag"
+	"fmt"
 	"io"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -254,4 +258,64 @@ func writeTrace[W blockWriter](t *testing.T, open func(io.Writer, Options) W, pa
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// TestYAMLPayloadsAreLLVMs has llvm-xray write random payloads and compares the text.
+func TestYAMLPayloadsAreLLVMs(t *testing.T) {
+	testenv.Need(t, "llvm-xray-22")
+	file := filepath.Join(t.TempDir(), "trace.yaml")
+	letters := rapid.SampledFrom([]rune("aAbe019.+-xo_^ \t\n\r\x00\x1b\x7f'\"\\/:#{}[]&*!|>%@`?~=\u0085\u00a0\u00e9\u2028\u200b\U0001F600"))
+	checkFew(t, func(t *rapid.T) {
+		block := &reader.Block{}
+		for i, s := range rapid.SliceOfN(rapid.StringOfN(letters, 0, 6, -1), 50, 50).Draw(t, "payloads") {
+			block.Events = append(block.Events, reader.Event{Kind: reader.Custom, Side: true})
+			block.Payloads = append(block.Payloads, reader.Payload{Event: i, Data: []byte(s)})
+		}
+		got := writeBlocks(t, NewYAML, Options{Header: reader.Header{Version: 1}}, block)
+		// What llvm-xray reads is written here with nothing but escapes, so
+		// that this side of the test does not depend on what is tested.
+		var in strings.Builder
+		header, _, _ := strings.Cut(got, "records:")
+		in.WriteString(header + "records:\n")
+		for _, p := range block.Payloads {
+			in.WriteString("  - { type: 0, cpu: 0, kind: custom-event, tsc: 0, data: \"")
+			for _, r := range string(p.Data) {
+				fmt.Fprintf(&in, "\\U%08X", r)
+			}
+			in.WriteString("\" }\n")
+		}
+		want := llvmConvert(t, file, in.String(), "-f", "yaml")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("llvm-xray (-) and this package (+) differ:\n%s", diff)
+		}
+	})
+}
+
+// checkFew is rapid.Check for properties that start a process each time.
+func checkFew(t *testing.T, prop func(*rapid.T)) {
+	t.Helper()
+	checks := flag.Lookup("rapid.checks").Value
+	all := checks.String()
+	n, err := strconv.Atoi(all)
+	if err == nil {
+		err = checks.Set(strconv.Itoa(max(n/5, 1)))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer checks.Set(all)
+	rapid.Check(t, prop)
+}
+
+// llvmConvert has llvm-xray convert trace YAML, which it puts into file.
+func llvmConvert(t rapid.TB, file, trace string, args ...string) string {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(trace), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("llvm-xray-22", append([]string{"convert", file}, args...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("llvm-xray-22: %v\n%s", err, out)
+	}
+	return string(out)
 }

@@ -27,8 +27,10 @@
     node.setAttribute("role", "button");
     node.setAttribute("aria-label", lines.join(", "));
     node.setAttribute("tabindex", "-1");
+    // Numbers first: names can be longer than the window is wide.
+    const details = [lines[1], lines[0], ...lines.slice(2)].join(" · ");
     for (const event of ["mouseenter", "focus"]) {
-      node.addEventListener(event, () => { about.textContent = lines.join(" · "); });
+      node.addEventListener(event, () => { about.textContent = details; });
     }
     node.addEventListener("mouseleave", () => { about.textContent = hint; });
     node.addEventListener("click", () => { zoom(frame); select(frame); });
@@ -151,7 +153,8 @@
   }
 
   function fit() {
-    root.setAttribute("width", Math.max(400, root.parentNode === document ? window.innerWidth :
+    // The width of a document's root is that of the window without scroll bars.
+    root.setAttribute("width", Math.max(400, root.parentNode === document ? root.clientWidth :
       root.parentNode.clientWidth));
     box.setAttribute("x", root.getBoundingClientRect().width - 270);
     zoom(zoomed);

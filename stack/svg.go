@@ -78,7 +78,7 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 <rect class="paper" width="100%%" height="100%%"/>
 <text id="title" class="ink" x="8" y="24">%s</text>
 <text id="about" class="soft" x="8" y="48">%s in all. Click or press Enter to zoom in, Esc to zoom out, arrows to move, / to search.</text>
-<text id="matched" class="ink" x="100%%" dx="-10" y="48" text-anchor="end"></text>
+<text id="matched" class="ink" x="100%%" dx="-282" y="24" text-anchor="end"></text>
 `, svgWidth, height, flameCSS, xmlText(title), xmlText(v.Metric.format(r.Clock, total)))
 	for i := range boxes {
 		r.writeBox(b, &boxes[i], v.Metric, total)

@@ -2,13 +2,14 @@ package symbolize
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/xray-tools/xray/internal/yamlscalar"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -54,11 +55,14 @@ func WriteYAML(w io.Writer, m *Map, n Names) error {
 	}
 	bw.WriteString("---\n")
 	l := labels{n: n}
-	last, name := "", "''"
+	last, name := "", []byte("''")
 	var b []byte
 	for _, s := range m.Sleds {
 		if label := l.at(s.ID, false); label != last {
-			last, name = label, quoteYAML(label)
+			last = label
+			name = yamlscalar.Append(name[:0], strings.ToValidUTF8(label, "\uFFFD"))
+			// LLVM leaves DEL as it is, but YAML does not allow that.
+			name = bytes.ReplaceAll(name, []byte{0x7F}, []byte(`\x7F`))
 		}
 		b = append(b[:0], "- { id: "...)
 		b = strconv.AppendInt(b, int64(s.ID), 10)
@@ -94,78 +98,6 @@ func appendHex(b []byte, v uint64) []byte {
 		b = append(b, digits[v>>shift&0xF])
 	}
 	return b
-}
-
-// quoteYAML writes a scalar in the style that LLVM's YAML writer chooses: plain
-// where that is safe, single quotes where it is not, double quotes with escapes
-// where it holds control characters or more than ASCII. Unlike LLVM it quotes
-// commas, which end a plain scalar in a flow mapping.
-func quoteYAML(s string) string {
-	if s == "" {
-		return "''"
-	}
-	single := strings.ContainsRune(" \t\v\f", rune(s[0])) || strings.ContainsRune(" \t\v\f", rune(s[len(s)-1])) ||
-		strings.ContainsRune("-?:\\,[]{}#&*!|>'\"%@`", rune(s[0])) || hasOtherType(s)
-	for i := range len(s) {
-		switch c := s[i]; {
-		case isWord(c) || c == '^' || c == ' ' || c == '\t':
-		case c < ' ' || c >= 0x7F:
-			return quoteDouble(s)
-		default:
-			single = true
-		}
-	}
-	if single {
-		return "'" + strings.ReplaceAll(s, "'", "''") + "'"
-	}
-	return s
-}
-
-// hasOtherType reports whether a YAML reader would take a plain scalar for
-// something else than a string.
-func hasOtherType(s string) bool {
-	switch s {
-	case "null", "Null", "NULL", "~", "true", "True", "TRUE", "false", "False", "FALSE",
-		".nan", ".NaN", ".NAN":
-		return true
-	}
-	t := strings.TrimLeft(s, "+-")
-	if len(s)-len(t) > 1 || t == "" {
-		return false
-	}
-	switch t {
-	case ".inf", ".Inf", ".INF":
-		return true
-	}
-	if digits, ok := strings.CutPrefix(s, "0o"); ok {
-		return strings.Trim(digits, "01234567") == ""
-	}
-	if digits, ok := strings.CutPrefix(s, "0x"); ok {
-		return strings.Trim(digits, "0123456789abcdefABCDEF") == ""
-	}
-	if c := t[0]; c != '.' && (c < '0' || c > '9') || strings.Trim(t, "0123456789.eE+-") != "" {
-		return false
-	}
-	_, err := strconv.ParseFloat(t, 64)
-	return err == nil || err.(*strconv.NumError).Err == strconv.ErrRange
-}
-
-func quoteDouble(s string) string {
-	const hex = "0123456789ABCDEF"
-	b := []byte{'"'}
-	for _, r := range s {
-		if i := strings.IndexRune("\\\"\x00\a\b\t\n\v\f\r\x1b\u0085\u00a0\u2028\u2029", r); i >= 0 {
-			b = append(b, '\\')
-			b = append(b, `\"0abtnvfreN_LP`[len([]rune("\\\"\x00\a\b\t\n\v\f\r\x1b\u0085\u00a0\u2028\u2029"[:i]))])
-			continue
-		}
-		if r < ' ' || r == 0x7F {
-			b = append(b, '\\', 'x', hex[r>>4], hex[r&0xF])
-			continue
-		}
-		b = utf8.AppendRune(b, r) // damaged UTF-8 becomes U+FFFD
-	}
-	return string(append(b, '"'))
 }
 
 // sledRecord is a sled in the formats that are not LLVM's. File and Line are

@@ -1,4 +1,8 @@
-package convert
+// Package yamlscalar writes strings as YAML scalars within flow maps, in the
+// style that LLVM's YAML writer chooses: plain where that is safe, in single
+// quotes where it is not, in double quotes with escapes where there are control
+// characters or more than ASCII.
+package yamlscalar
 
 import (
 	"strings"
@@ -6,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// appendScalar appends a string as LLVM's YAML writer does (needsQuotes in
+// Append appends a string as LLVM's YAML writer does (needsQuotes in
 // YAMLTraits.h, yaml::escape), except where that could not be read back:
 //
-//   - LLVM leaves commas unquoted, but the records of a trace are flow maps, in
-//     which a comma ends a plain scalar. It refuses to load what it wrote then.
+//   - LLVM leaves commas unquoted, but records of traces and sleds are flow maps,
+//     in which a comma ends a plain scalar. It refuses to load what it wrote then.
 //   - LLVM cuts a string off at the first byte that is not UTF-8. Here such a
 //     byte is written \xNN, which package reader takes for the byte. To other
 //     programs that is the character U+00NN, but they could not hold the byte.
 //   - So U+0080 and its like, for which LLVM has \x80, are written \u0080.
-func appendScalar(dst []byte, s string) []byte {
-	switch scalarStyle(s) {
+func Append(dst []byte, s string) []byte {
+	switch styleOf(s) {
 	case plain:
 		return append(dst, s...)
 	case double:
@@ -42,12 +46,12 @@ const (
 	double
 )
 
-func scalarStyle(s string) style {
+func styleOf(s string) style {
 	if s == "" {
 		return single
 	}
 	found := plain
-	if isYAMLSpace(s[0]) || isYAMLSpace(s[len(s)-1]) || isYAMLConstant(s) || isYAMLNumber(s) ||
+	if isSpace(s[0]) || isSpace(s[len(s)-1]) || isConstant(s) || isNumber(s) ||
 		strings.IndexByte("-?:\\,[]{}#&*!|>'\"%@`", s[0]) >= 0 {
 		found = single
 	}
@@ -64,11 +68,11 @@ func scalarStyle(s string) style {
 	return found
 }
 
-// isYAMLSpace is true for white space; other kinds than these two need double
+// isSpace is true for white space; other kinds than these two need double
 // quotes anyway.
-func isYAMLSpace(c byte) bool { return c == ' ' || c == '\t' }
+func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
-func isYAMLConstant(s string) bool {
+func isConstant(s string) bool {
 	switch s {
 	case "null", "Null", "NULL", "~", "true", "True", "TRUE", "false", "False", "FALSE":
 		return true
@@ -76,9 +80,9 @@ func isYAMLConstant(s string) bool {
 	return false
 }
 
-// isYAMLNumber reports whether a plain scalar would be taken for a number: by
+// isNumber reports whether a plain scalar would be taken for a number: by
 // YAML 1.2, and by LLVM, which takes "5." and "1.e5" too.
-func isYAMLNumber(s string) bool {
+func isNumber(s string) bool {
 	switch s {
 	case ".nan", ".NaN", ".NAN":
 		return true
@@ -116,8 +120,6 @@ func isYAMLNumber(s string) bool {
 }
 
 func skipDigits(s string) string { return strings.TrimLeft(s, "0123456789") }
-
-const hexDigits = "0123456789ABCDEF"
 
 // appendDoubleQuoted appends a string in double quotes.
 func appendDoubleQuoted(dst []byte, s string) []byte {
@@ -158,6 +160,7 @@ func appendDoubleQuoted(dst []byte, s string) []byte {
 }
 
 func appendHex(dst []byte, r rune, digits int) []byte {
+	const hexDigits = "0123456789ABCDEF"
 	for shift := 4 * (digits - 1); shift >= 0; shift -= 4 {
 		dst = append(dst, hexDigits[r>>shift&15])
 	}

@@ -1,0 +1,15 @@
+package convert
+
+// perThread is what a writer keeps of each thread, by the index that batches and
+// blocks carry.
+type perThread[T any] []T
+
+// at returns the element of a thread, which is zero until it is set. It is valid
+// until the next call.
+func (p *perThread[T]) at(index int) *T {
+	for len(*p) <= index {
+		var zero T
+		*p = append(*p, zero)
+	}
+	return &(*p)[index]
+}
