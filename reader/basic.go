@@ -158,7 +158,12 @@ func (s *splitter) split(c *chunk) {
 		s.run.index = s.log.threads.of(s.run.thread)
 		s.log.processes[s.run.thread.Process] = true
 	}
-	if n > start && s.known {
+	if n > start {
+		// Records before the first that names a thread are counted as lost when
+		// they are decoded, with whatever thread.
+		if !s.known {
+			s.run.index = s.log.threads.of(s.run.thread)
+		}
 		c.runs = append(c.runs, s.cut(start, n))
 	}
 	if s.log.forked() {
@@ -210,7 +215,10 @@ func (d *basicDecoder) runs(c *chunk, runs []run, fn func(*Block) error) error {
 	n := 0
 	d.begin(&runs[0], c.offset+int64(runs[0].start)*basicRecordSize)
 	for _, r := range runs {
-		first := d.skipCopies(c, &r)
+		first, err := d.skipCopies(c, &r)
+		if err != nil {
+			return err
+		}
 		if r.plain && d.packed {
 			if err := d.flush(n, fn); err != nil {
 				return err
@@ -363,7 +371,7 @@ func (l *basicLog) stream(p *pass, order Order, fn func(*Block) error) error {
 
 // chunks reads and splits the log. get provides the next chunk to fill.
 func (l *basicLog) chunks(p *pass, get func() *chunk, fn func(*chunk) error) error {
-	s := splitter{log: l}
+	s := splitter{log: l, run: run{thread: Thread{File: l.file.number}}}
 	l.processes = make(map[int32]bool)
 	offset := int64(headerSize)
 	for offset+basicRecordSize <= l.file.in.size {

@@ -4,61 +4,148 @@ import "bytes"
 
 // A process that forks hands its child the records that it has not yet written,
 // and both write them in the end, under the parent's process and thread id. So
-// in a log with records of more than one process, a run of a thread that starts
-// no later than the run before it ended begins with copies.
+// in a log with records of more than one process, a run of a thread may begin
+// with a copy of what an earlier run of it holds: the same bytes.
 
-// recordKey is what tells the records of one thread apart: all of a record up
-// to the timestamp.
-type recordKey [16]byte
+// maxRuns bounds how many runs of a thread are remembered.
+const maxRuns = 64
 
-// copyFilter knows the last record of each thread, by the thread's index.
+// copyFilter knows where the records of each thread are, by the thread's index
+// less base.
 type copyFilter struct {
-	last []lastRecord
+	base    int
+	threads []threadRuns
 }
 
-type lastRecord struct {
-	tsc uint64
-	key recordKey
+// threadRuns is what has been read of a thread.
+type threadRuns struct {
+	last uint64      // latest timestamp
+	runs []fileRange // the last of them, in order of the file
 }
 
-func (f *copyFilter) of(index int) *lastRecord {
-	if index >= len(f.last) {
-		f.last = append(f.last, make([]lastRecord, index+1-len(f.last))...)
+type fileRange struct{ start, end int64 }
+
+func (f *copyFilter) of(index int) *threadRuns {
+	index -= f.base
+	if index >= len(f.threads) {
+		f.threads = append(f.threads, make([]threadRuns, index+1-len(f.threads))...)
 	}
-	return &f.last[index]
+	return &f.threads[index]
 }
 
-// skipCopies returns the first record of r that is no copy, and remembers the
-// last record of r.
-func (d *basicDecoder) skipCopies(c *chunk, r *run) int {
-	o := d.log.file.header.ByteOrder
+// skipCopies returns the first record of r that is no copy, and remembers what is
+// left of r.
+func (d *basicDecoder) skipCopies(c *chunk, r *run) (int, error) {
+	th := d.copies.of(r.index)
 	record := func(i int) []byte { return c.data[i*basicRecordSize : (i+1)*basicRecordSize] }
-	last := d.copies.of(r.index)
+	offset := func(i int) int64 { return c.offset + int64(i)*basicRecordSize }
+	tsc := func(i int) uint64 { return d.log.file.header.ByteOrder.Uint64(record(i)[8:]) }
 	start := r.start
-	if r.forked && last.tsc > 0 {
-		for start < r.end {
-			b := record(start)
-			// What is no function record goes with the one before it.
-			if isFunction(b) || start == r.start {
-				tsc := o.Uint64(b[8:])
-				if !isFunction(b) || tsc > last.tsc || tsc == last.tsc && !bytes.Equal(b[:16], last.key[:]) {
-					break
-				}
-			}
-			start++
+	if r.forked && isFunction(record(start)) && tsc(start) <= th.last {
+		n, err := d.copied(th, c.data[start*basicRecordSize:r.end*basicRecordSize], tsc(start))
+		if err != nil {
+			return 0, err
 		}
-		if n := start - r.start; n > 0 {
+		if n > 0 {
+			start += n
 			d.losses.add(Loss{
 				Cause: DuplicateRun, File: d.log.file.name, Records: int64(n),
-				Offset: c.offset + int64(r.start)*basicRecordSize, Bytes: int64(n) * basicRecordSize,
+				Offset: offset(r.start), Bytes: int64(n) * basicRecordSize,
 			})
 		}
 	}
 	for i := r.end - 1; i >= start; i-- {
-		if b := record(i); isFunction(b) {
-			last.tsc, last.key = o.Uint64(b[8:]), recordKey(b)
+		if isFunction(record(i)) {
+			th.last = max(th.last, tsc(i))
 			break
 		}
 	}
-	return start
+	if start < r.end {
+		th.note(fileRange{offset(start), offset(r.end)})
+	}
+	return start, nil
+}
+
+func (th *threadRuns) note(r fileRange) {
+	if n := len(th.runs); n > 0 && th.runs[n-1].end == r.start {
+		th.runs[n-1].end = r.end
+		return
+	}
+	if len(th.runs) == maxRuns {
+		th.runs = append(th.runs[:0], th.runs[1:]...)
+	}
+	th.runs = append(th.runs, r)
+}
+
+// copied is how many records at the start of data, the first of which is at tsc,
+// stand one after the other in an earlier run.
+func (d *basicDecoder) copied(th *threadRuns, data []byte, tsc uint64) (int, error) {
+	w := &window{in: d.log.file.in}
+	for i := len(th.runs) - 1; i >= 0; i-- {
+		r := th.runs[i]
+		at, err := d.find(w, r, tsc)
+		if err != nil {
+			return 0, err
+		}
+		n, err := d.compare(w, fileRange{at, r.end}, data, tsc)
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, nil
+}
+
+// maxTies bounds how many records of one time are compared with the first of a run.
+const maxTies = 64
+
+// compare is how many records data begins with that stand one after the other in
+// r, from a record of the time tsc on.
+func (d *basicDecoder) compare(w *window, r fileRange, data []byte, tsc uint64) (n int, err error) {
+	o := d.log.file.header.ByteOrder
+	for ties := 0; n == 0 && r.start < r.end && ties < maxTies; ties++ {
+		at := r.start
+		for ; at < r.end && (n+1)*basicRecordSize <= len(data); n++ {
+			b, err := w.at(at, basicRecordSize)
+			if err != nil {
+				return 0, err
+			}
+			if n == 0 && isFunction(b) && o.Uint64(b[8:]) > tsc {
+				return 0, nil
+			}
+			if !bytes.Equal(b, data[n*basicRecordSize:(n+1)*basicRecordSize]) {
+				break
+			}
+			at += basicRecordSize
+		}
+		r.start += basicRecordSize
+	}
+	return n, nil
+}
+
+// find returns the offset in r of the first record that is no earlier than tsc,
+// by bisection. Where the clock went back inside r it may miss it.
+func (d *basicDecoder) find(w *window, r fileRange, tsc uint64) (int64, error) {
+	lo, hi := int64(0), (r.end-r.start)/basicRecordSize
+	for lo < hi {
+		mid := (lo + hi) / 2
+		// An argument has no time; that of the record before it will do.
+		at := mid
+		var b []byte
+		var err error
+		for {
+			if b, err = w.at(r.start+at*basicRecordSize, basicRecordSize); err != nil {
+				return 0, err
+			}
+			if isFunction(b) || at == lo {
+				break
+			}
+			at--
+		}
+		if d.log.file.header.ByteOrder.Uint64(b[8:]) < tsc {
+			lo = mid + 1
+		} else {
+			hi = at
+		}
+	}
+	return r.start + lo*basicRecordSize, nil
 }

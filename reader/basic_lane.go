@@ -28,6 +28,7 @@ func (l *basicLog) lanes(p *pass) ([]lane, error) {
 	one := l.newChunk()
 	err := l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
 		c.group()
+		l.file.in.use(int64(len(c.data)))
 		for i := 0; i < len(c.runs); {
 			j := i + 1
 			for j < len(c.runs) && c.runs[j].index == c.runs[i].index {
@@ -64,12 +65,15 @@ func (l *basicLane) add(c *chunk, runs []run) {
 
 func (l *basicLane) bytes() int64 { return l.size }
 
+func (l *basicLane) id() Thread { return l.thread }
+
 func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
 	ld := &basicLaneDecoder{
 		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap), s: splitter{log: l.log},
 		// An entry and its arguments must fit, and one record more.
 		size: int64(eventCap+maxArgs+2) * basicRecordSize,
 	}
+	ld.d.copies.base = l.index
 	if l.log.file.in.bytes == nil {
 		ld.c.buf = make([]byte, ld.size)
 	}
@@ -129,21 +133,23 @@ func (ld *basicLaneDecoder) load() error {
 	ld.queue = ld.queue[:0]
 	whole := run{thread: ld.lane.thread, index: ld.lane.index, end: len(ld.c.data) / basicRecordSize, forked: seg.forked}
 	if !seg.mixed {
-		ld.enqueue(whole)
-		return nil
+		return ld.enqueue(whole)
 	}
 	ld.s.split(&ld.c)
 	for _, r := range ld.c.runs {
 		if r.index == ld.lane.index {
 			r.forked = seg.forked
-			ld.enqueue(r)
+			if err := ld.enqueue(r); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
 }
 
-func (ld *basicLaneDecoder) enqueue(r run) {
-	if r.start = ld.d.skipCopies(&ld.c, &r); r.start < r.end {
+func (ld *basicLaneDecoder) enqueue(r run) (err error) {
+	if r.start, err = ld.d.skipCopies(&ld.c, &r); err == nil && r.start < r.end {
 		ld.queue = append(ld.queue, r)
 	}
+	return err
 }

@@ -93,7 +93,8 @@ func (l *fdrLog) index() error {
 		if err != nil {
 			return err
 		}
-		if declared > size && end == size && l.file.header.Version >= 2 {
+		// Of a stream that could not be unpacked to its end, that has been said.
+		if declared > size && end == size && l.file.header.Version >= 2 && l.file.in.damage == nil {
 			l.file.losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: size, Bytes: declared - size,
 				Detail: fmt.Sprintf("block at %#x declares %d bytes, %d are there", start, declared-start, size-start)})
 		}
@@ -305,6 +306,7 @@ func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
 			i++
 		}
 		pos += int64(i)
+		l.file.in.use(int64(i))
 		if last {
 			return size, nil
 		}
@@ -341,6 +343,7 @@ func (l *fdrLog) gap(w *window, from, to int64) error {
 			}
 		}
 		pos += int64(len(b))
+		l.file.in.use(int64(len(b)))
 	}
 	if bad > 0 {
 		cause := BadBlock

@@ -212,6 +212,54 @@ exit 2 tsc=2 tid=5 pid=5
 `, `
 duplicate-run at 128: 64 bytes, 2 records
 `},
+		{"basic: the copy may begin inside a run, and come after others", `
+xray basic
+enter 1 tsc=1 tid=5 pid=5
+enter 2 tsc=2 tid=5 pid=5
+enter-arg 3 tsc=2 tid=5 pid=5
+arg 3 9 tid=5 pid=5
+enter 4 tsc=4 tid=5 pid=5
+enter 9 tsc=3 tid=6 pid=5
+enter 5 tsc=5 tid=5 pid=5
+enter 9 tsc=4 tid=6 pid=5
+enter-arg 3 tsc=2 tid=5 pid=5
+arg 3 9 tid=5 pid=5
+enter 4 tsc=4 tid=5 pid=5
+enter 9 tsc=7 tid=7 pid=7
+`, `
+5/5 cpu0 enter #1 @1
+5/5 cpu0 enter #2 @2
+5/5 cpu0 enter-arg #3 @2 arg=9
+5/5 cpu0 enter #4 @4
+5/6 cpu0 enter #9 @3
+5/5 cpu0 enter #5 @5
+5/6 cpu0 enter #9 @4
+7/7 cpu0 enter #9 @7
+`, `
+duplicate-run at 288: 96 bytes, 3 records
+`},
+		{"basic: records of a forked process whose clock was set back are no copies", `
+xray basic
+enter 1 tsc=100 tid=5 pid=5
+exit 1 tsc=110 tid=5 pid=5
+enter 9 tsc=7 tid=6 pid=6
+enter 1 tsc=10 tid=5 pid=5
+exit 1 tsc=20 tid=5 pid=5
+`, `
+5/5 cpu0 enter #1 @100
+5/5 cpu0 exit #1 @110
+6/6 cpu0 enter #9 @7
+5/5 cpu0 enter #1 @10
+5/5 cpu0 exit #1 @20
+`, ``},
+		{"basic: nothing but bad records", `
+xray basic
+bytes 0700000000000000 0000000000000000 0000000000000000 0000000000000000
+arg 1 1 tid=1
+`, ``, `
+bad-record at 32: 32 bytes, 1 records
+orphan-argument at 64: 32 bytes, 1 records
+`},
 		{"basic: a clock that steps back is no fork", `
 xray basic
 enter 1 tsc=100 tid=5 pid=5
@@ -920,6 +968,9 @@ func TestYAML(t *testing.T) {
 4/5 cpu2 typed-event #3 @13 type=513 "a\x00b\xff\né"
 `},
 		{"no records", head + "records:         []\n...\n", ``},
+		{"cut off", head + "records:\n  - { type: 0, func-id: 3, cpu: 2, kind: function-enter, tsc: 7 }\n  - { type: 0, fun", `
+0/0 cpu2 enter #3 @7
+`},
 		{"comments, other spacing and order", head + `records:
 # a comment
   - {cpu: 1, kind: function-enter, type: 0, tsc: 0x10,   func-id: -3 }   # another
@@ -952,14 +1003,17 @@ func TestYAML(t *testing.T) {
 			if diff := cmp.Diff(strings.TrimSpace(test.want), strings.Join(events(t, tr, reader.FileOrder), "\n")); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
+			if cut := tr.Losses().Total[reader.TruncatedFile]; (cut.Losses > 0) != (test.name == "cut off") {
+				t.Errorf("cut off: %+v", cut)
+			}
 			sameInAllOrders(t, tr)
 		})
 	}
 	for _, test := range []struct{ name, text, want string }{
-		{"unknown key", head + "records:\n  - { type: 0, cpu: 0, kind: function-enter, tsc: 1, color: red }\n", `line 9: record: unknown key "color"`},
-		{"unknown kind", head + "records:\n  - { type: 0, cpu: 0, kind: function-left, tsc: 1 }\n", `line 9: record: unknown kind "function-left"`},
-		{"missing key", head + "records:\n  - { type: 0, cpu: 0, kind: function-enter }\n", "is missing"},
-		{"number", head + "records:\n  - { type: 0, cpu: 0, kind: function-enter, tsc: x1 }\n", "line 9"},
+		{"unknown key", head + "records:\n  - { type: 0, cpu: 0, kind: function-enter, tsc: 1, color: red }\n...\n", `offset 0x8e: line 9: record: unknown key "color"`},
+		{"unknown kind", head + "records:\n  - { type: 0, cpu: 0, kind: function-left, tsc: 1 }\n...\n", `line 9: record: unknown kind "function-left"`},
+		{"missing key", head + "records:\n  - { type: 0, cpu: 0, kind: function-enter }\n...\n", "is missing"},
+		{"number", head + "records:\n  - { type: 0, cpu: 0, kind: function-enter, tsc: x1 }\n...\n", "line 9"},
 		{"no header", "records:\n  - { type: 0, cpu: 0, kind: function-enter, tsc: 1 }\n", `no "version" in a header`},
 	} {
 		t.Run(test.name, func(t *testing.T) {

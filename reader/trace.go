@@ -53,6 +53,7 @@ type format interface {
 
 // lane is one thread of a file.
 type lane interface {
+	id() Thread
 	bytes() int64
 	// decoder starts decoding; eventCap bounds the events of a block.
 	decoder(p *pass, eventCap int) laneDecoder
@@ -135,11 +136,13 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 			f.format = &fdrLog{file: f, threads: &t.threads}
 		}
 	default:
-		y, err := parseYAML(f, &t.threads)
+		err := in.guard(name, func() (err error) {
+			f.format, err = parseYAML(f, &t.threads)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		f.format = y
 	}
 	if in.damage != nil {
 		f.losses.add(Loss{Cause: TruncatedFile, File: name, Offset: in.size, Detail: in.damage.Error()})
@@ -152,6 +155,10 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 	return f, nil
 }
 
+// maxVersion is the largest version that is taken for one. There have been five
+// in ten years.
+const maxVersion = 15
+
 // detect decides the byte order from version and type, which are 16-bit numbers
 // of which only the low byte is used: what is valid in one order is not in the
 // other.
@@ -160,9 +167,9 @@ func detect(head []byte) (order binary.ByteOrder, ok bool) {
 		return nil, false
 	}
 	switch {
-	case head[0] != 0 && head[1] == 0 && head[2] <= 1 && head[3] == 0:
+	case 0 < head[0] && head[0] <= maxVersion && head[1] == 0 && head[2] <= 1 && head[3] == 0:
 		return binary.LittleEndian, true
-	case head[0] == 0 && head[1] != 0 && head[2] == 0 && head[3] <= 1:
+	case head[0] == 0 && 0 < head[1] && head[1] <= maxVersion && head[2] == 0 && head[3] <= 1:
 		return binary.BigEndian, true
 	}
 	return nil, false
@@ -264,9 +271,9 @@ const (
 	ThreadOrder
 	// TimeOrder yields all events merged by TSC; the blocks are short, as each
 	// ends where another thread's event comes first. Events of one thread are
-	// never reordered, and where timestamps are equal the thread that appears
-	// first in the files comes first. Costs about 20 ns an event, and a buffer
-	// for each thread.
+	// never reordered, and where timestamps are equal threads come by file,
+	// process and thread id. Costs about 20 ns an event, and a buffer for each
+	// thread.
 	TimeOrder
 )
 

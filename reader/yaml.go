@@ -69,11 +69,11 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 	if err := looksLikeText(f.in); err != nil {
 		return nil, &FormatError{f.name, 0, err}
 	}
-	line, err := y.scan()
+	place, err := y.scan()
 	var odd *oddYAML
 	if errors.As(err, &odd) {
 		if f.in.size > maxYAMLTree {
-			return nil, &FormatError{f.name, int64(line), fmt.Errorf("line %d: %w; YAML this large is read only as llvm-xray writes it", line, odd)}
+			return nil, place.wrap(f, fmt.Errorf("%w; YAML this large is read only as llvm-xray writes it", odd))
 		}
 		*y = yamlTrace{file: f, threads: threads, byIndex: make(map[int]*yamlLane)}
 		f.header = Header{}
@@ -83,9 +83,19 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 		return y, nil
 	}
 	if err != nil {
-		return nil, &FormatError{f.name, int64(line), fmt.Errorf("line %d: %w", line, err)}
+		return nil, place.wrap(f, err)
 	}
 	return y, nil
+}
+
+// yamlPlace is a line.
+type yamlPlace struct {
+	line   int
+	offset int64 // of its first byte
+}
+
+func (p yamlPlace) wrap(f *file, err error) error {
+	return &FormatError{f.name, p.offset, fmt.Errorf("line %d: %w", p.line, err)}
 }
 
 // looksLikeText refuses binary files early, and with a plain message.
@@ -111,59 +121,93 @@ type oddYAML struct{ what string }
 
 func (e *oddYAML) Error() string { return "unexpected " + e.what }
 
-// scan reads the shape that LLVM writes, and returns the line it stopped at.
-func (y *yamlTrace) scan() (int, error) {
+// scan reads the shape that LLVM writes, and returns the place it stopped at. A
+// last line that is cut off is a loss.
+func (y *yamlTrace) scan() (at yamlPlace, err error) {
 	sc := bufio.NewScanner(io.NewSectionReader(y.file.in, 0, y.file.in.size))
 	sc.Buffer(make([]byte, 0, 64<<10), maxYAMLLine)
-	line := 0
-	inRecords := false
-	head := map[string]string{}
-	p := &flowParser{}
-	for sc.Scan() {
-		line++
-		b := bytes.TrimSpace(sc.Bytes())
-		if len(b) == 0 || b[0] == '#' {
-			continue
+	next := int64(0)
+	sc.Split(func(data []byte, atEOF bool) (int, []byte, error) {
+		n, line, err := bufio.ScanLines(data, atEOF)
+		next += int64(n)
+		return n, line, err
+	})
+	p := &yamlScanner{trace: y, head: make(map[string]string)}
+	for {
+		at.offset = next
+		if !sc.Scan() {
+			break
 		}
-		switch {
-		case bytes.Equal(b, []byte("---")), bytes.Equal(b, []byte("header:")):
-			if inRecords {
-				return line, &oddYAML{"second document"}
-			}
-		case bytes.Equal(b, []byte("...")):
-			return line, y.setHeader(head)
-		case inRecords:
-			if b[0] != '-' {
-				return line, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
-			}
-			var r yamlRecord
-			if err := p.record(bytes.TrimSpace(b[1:]), &r); err != nil {
-				return line, err
-			}
-			y.add(&r)
-		default:
-			key, value, ok := bytes.Cut(b, []byte(":"))
-			if !ok {
-				return line, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
-			}
-			v := string(bytes.TrimSpace(value))
-			if string(key) == "records" {
-				if v != "" && v != "[]" {
-					return line, &oddYAML{"records"}
-				}
-				inRecords = v == ""
-				continue
-			}
-			if _, twice := head[string(key)]; twice {
-				return line, fmt.Errorf("header: key %q stands twice", key)
-			}
-			head[string(key)] = v
+		at.line++
+		done, err := p.line(bytes.TrimSpace(sc.Bytes()))
+		if err != nil && p.inRecords && next == y.file.in.size {
+			y.file.losses.add(Loss{
+				Cause: TruncatedFile, File: y.file.name, Offset: at.offset, Bytes: next - at.offset, Records: 1,
+				Detail: fmt.Sprintf("line %d: %v", at.line, err),
+			})
+			break
+		}
+		if err != nil {
+			return at, err
+		}
+		if done {
+			break
 		}
 	}
 	if err := sc.Err(); err != nil {
-		return line, err
+		return at, fmt.Errorf("%w: %w", ErrNotTrace, err)
 	}
-	return line, y.setHeader(head)
+	return at, y.setHeader(p.head)
+}
+
+// yamlScanner is what has been read of the lines so far.
+type yamlScanner struct {
+	trace     *yamlTrace
+	head      map[string]string
+	inRecords bool
+	flow      flowParser
+}
+
+// line reads a line; done is set at the end of the document.
+func (p *yamlScanner) line(b []byte) (done bool, err error) {
+	switch {
+	case len(b) == 0 || b[0] == '#':
+		return false, nil
+	case bytes.Equal(b, []byte("---")), bytes.Equal(b, []byte("header:")):
+		if p.inRecords {
+			return false, &oddYAML{"second document"}
+		}
+		return false, nil
+	case bytes.Equal(b, []byte("...")):
+		return true, nil
+	case p.inRecords:
+		if b[0] != '-' {
+			return false, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
+		}
+		var r yamlRecord
+		if err := p.flow.record(bytes.TrimSpace(b[1:]), &r); err != nil {
+			return false, err
+		}
+		p.trace.add(&r)
+		return false, nil
+	}
+	key, value, ok := bytes.Cut(b, []byte(":"))
+	if !ok {
+		return false, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
+	}
+	v := string(bytes.TrimSpace(value))
+	if string(key) == "records" {
+		if v != "" && v != "[]" {
+			return false, &oddYAML{"records"}
+		}
+		p.inRecords = v == ""
+		return false, nil
+	}
+	if _, twice := p.head[string(key)]; twice {
+		return false, fmt.Errorf("header: key %q stands twice", key)
+	}
+	p.head[string(key)] = v
+	return false, nil
 }
 
 func (y *yamlTrace) setHeader(head map[string]string) error {
@@ -634,6 +678,8 @@ func (y *yamlTrace) stream(_ *pass, _ Order, fn func(*Block) error) error {
 func (y *yamlTrace) records(func(Record, error) bool) {}
 
 func (l *yamlLane) bytes() int64 { return int64(len(l.events)) }
+
+func (l *yamlLane) id() Thread { return l.thread }
 
 func (l *yamlLane) decoder(_ *pass, eventCap int) laneDecoder {
 	return &yamlDecoder{lane: l, eventCap: eventCap}

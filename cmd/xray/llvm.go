@@ -176,8 +176,9 @@ func (discard) Calls(*calls.Batch) error { return nil }
 func openStack(names symbolize.Names, u *calls.Unmatched, indent string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Thread ID: %d\n", u.Thread.Thread)
-	for i := len(u.Open) - 1; i >= 0; i-- {
-		fmt.Fprintf(&b, "%s#%d\t%s\n", indent, i+1, symbolize.Label(names, u.Open[i]))
+	open := u.Open()
+	for i := len(open) - 1; i >= 0; i-- {
+		fmt.Fprintf(&b, "%s#%d\t%s\n", indent, i+1, symbolize.Label(names, open[i]))
 	}
 	return b.String()
 }

@@ -87,7 +87,7 @@ func badRecord(names symbolize.Names, u *calls.Unmatched) string {
 		kind = "tail-exit"
 	}
 	stack := openStack(names, u, "  ")
-	if len(u.Open) == 0 {
+	if len(u.Open()) == 0 {
 		stack += "  (empty stack)\n"
 	}
 	return fmt.Sprintf("Error processing record: {type: 0; cpu: %d; record-type: %s; function-id: %d; tsc: %d; thread-id: %d; process-id: %d}}\n%s",

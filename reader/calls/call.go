@@ -24,11 +24,12 @@ func (e End) String() string {
 
 // Call is one matched entry and exit. Times are in ticks.
 //
-// Within a thread, time does not run backwards: where a timestamp is smaller
-// than the one before it, the step counts as no time at all, and the starts of
-// the calls that are open at that moment are moved to the new clock.
+// Within a thread, time does not run backwards. Where a timestamp is smaller than
+// the one before it, the step counts as no time at all, and from there on as much
+// is added to the timestamps of the thread as the clock has gone back: calls that
+// were open contain those made later, and durations add up.
 type Call struct {
-	Start    uint64 // TSC of the entry
+	Start    uint64 // TSC of the entry, and what the clock went back by before it
 	Duration uint64 // from entry to exit
 	Self     uint64 // Duration less the durations of the calls made directly
 	Func     reader.FuncID
@@ -65,7 +66,7 @@ type Arg struct {
 
 // Event is a custom or typed event with its place in the call tree.
 type Event struct {
-	TSC   uint64
+	TSC   uint64      // as Call.Start
 	Kind  reader.Kind // reader.Custom or reader.Typed
 	Type  uint16      // of a typed event
 	CPU   uint16

@@ -161,7 +161,7 @@ func model(events []reader.Event, policy calls.Policy) (got []collected, unmatch
 		call  collected
 	}
 	var stack []open
-	// Thread time: the sum of all steps forward.
+	// Thread time: the first timestamp and the sum of all steps forward.
 	var now, last uint64
 	path := func() string {
 		fns := []reader.FuncID(nil)
@@ -170,7 +170,7 @@ func model(events []reader.Event, policy calls.Policy) (got []collected, unmatch
 		}
 		return fmt.Sprint(fns)
 	}
-	end := func(tsc uint64, how calls.End) {
+	end := func(how calls.End) {
 		o := stack[len(stack)-1]
 		o.call.Path = path()
 		stack = stack[:len(stack)-1]
@@ -178,18 +178,16 @@ func model(events []reader.Event, policy calls.Policy) (got []collected, unmatch
 		c.End = how
 		c.Duration = now - o.begin
 		c.Self += c.Duration
-		// In the clock as it is now, the call began that long ago.
-		c.Start = 0
-		if c.Duration <= tsc {
-			c.Start = tsc - c.Duration
-		}
+		c.Start = o.begin
 		if n := len(stack); n > 0 {
 			stack[n-1].call.Call.Self -= c.Duration
 		}
 		got = append(got, o.call)
 	}
 	for i, e := range events {
-		if i > 0 && e.TSC > last {
+		if i == 0 {
+			now = e.TSC
+		} else if e.TSC > last {
 			now += e.TSC - last
 		}
 		last = e.TSC
@@ -216,21 +214,21 @@ func model(events []reader.Event, policy calls.Policy) (got []collected, unmatch
 		if at < 0 || stack[at].call.Call.Func != e.Func {
 			unmatched++
 			for policy == calls.DeduceOrClear && len(stack) > 0 {
-				end(e.TSC, calls.Inferred)
+				end(calls.Inferred)
 			}
 			continue
 		}
 		for len(stack) > at+1 {
-			end(e.TSC, calls.Inferred)
+			end(calls.Inferred)
 		}
 		how := calls.Exited
 		if e.Kind == reader.TailExit {
 			how = calls.TailExited
 		}
-		end(e.TSC, how)
+		end(how)
 	}
 	for len(stack) > 0 {
-		end(last, calls.Truncated)
+		end(calls.Truncated)
 	}
 	return got, unmatched
 }
@@ -359,17 +357,53 @@ func TestUnmatchedStopsTheRun(t *testing.T) {
 	threads := [][]reader.Event{{{TSC: 1, Func: 1}, {TSC: 2, Func: 2}, {TSC: 3, Func: 3, Kind: reader.Exit}}}
 	stop := fmt.Errorf("stop")
 	var seen calls.Unmatched
+	var open []reader.FuncID
 	_, _, err := calls.Run(split(threads, 10), calls.Options{Unmatched: func(u *calls.Unmatched) error {
-		seen = *u
+		seen, open = *u, u.Open()
 		return stop
 	}}, func() *collector { return &collector{} })
 	if err != stop {
 		t.Errorf("error %v, want that of Unmatched", err)
 	}
-	want := calls.Unmatched{Thread: thread(0), Event: threads[0][2], Open: []reader.FuncID{1, 2}}
-	if diff := gocmp.Diff(want, seen); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+	if seen.Thread != thread(0) || seen.Event != threads[0][2] || !slices.Equal(open, []reader.FuncID{1, 2}) {
+		t.Errorf("unmatched exit %+v, open calls %v", seen, open)
 	}
+}
+
+// Stacks deeper than are searched: recursion, functions that occur once, exits of
+// outer calls, and exits that match nothing.
+func TestDeepStacks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var events []reader.Event
+		tsc := uint64(0)
+		add := func(fn int, kind reader.Kind) {
+			tsc++
+			events = append(events, reader.Event{TSC: tsc, Func: reader.FuncID(fn), Kind: kind})
+		}
+		depth := rapid.IntRange(250, 600).Draw(t, "depth")
+		kinds := rapid.SampledFrom([]int{1, 3, 40, 1000}).Draw(t, "functions")
+		for i := range depth {
+			add(1+i%kinds, reader.Enter)
+		}
+		for range 20 {
+			add(rapid.IntRange(1, kinds+2).Draw(t, "function"), reader.Kind(rapid.IntRange(0, 1).Draw(t, "kind")))
+		}
+		for i := depth - 1; i >= 0; i-- {
+			add(1+i%kinds, reader.Exit)
+		}
+		want, _ := model(events, calls.Deduce)
+		for i := range want {
+			want[i].Thread = thread(0)
+			want[i].Path = ""
+		}
+		bs := split([][]reader.Event{events}, 100)
+		for _, src := range []calls.Source{bs, packed{bs, false}} {
+			got, _ := run(t, src, calls.Options{Shards: 1, Nested: true})
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Fatalf("%T (-want +got):\n%s", src, diff)
+			}
+		}
+	})
 }
 
 func TestPathsRemap(t *testing.T) {

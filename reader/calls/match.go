@@ -34,10 +34,25 @@ type thread struct {
 	id    reader.Thread
 	index int
 	stack []frame
-	last  uint64 // latest timestamp
+	last  uint64 // time of the latest record
+	// offset is what the clock has gone back by in all. It is added to every
+	// timestamp, so that time goes on where it was.
+	offset uint64
+	// deep counts the open calls beyond deepStack by function; nil while there
+	// are none.
+	deep map[reader.FuncID]int
 	// args are the arguments of open calls, the outermost first.
 	args []frameArg
 	skip bool // the filter does not want this thread
+}
+
+// deepStack is the depth up to which the stack is searched for a function. What
+// is deeper is counted, so that no trace takes time that is quadratic in depth.
+const deepStack = 256
+
+// isOpen reports whether a call of fn is open.
+func (th *thread) isOpen(fn reader.FuncID) bool {
+	return th.deep[fn] > 0 || isOpen(th.stack[:min(len(th.stack), deepStack)], fn)
 }
 
 // frameArg is an argument of the open call at a depth.
@@ -102,7 +117,7 @@ func (s *shard) block(b *reader.Block) error {
 		}
 		return s.flush(false)
 	}
-	s.begin(len(b.Events), b.Events[0].TSC)
+	s.begin(len(b.Events), b.Events[0].TSC+th.offset)
 	side := sideTables{b.Args, b.Payloads}
 	for i := range b.Events {
 		if err := s.event(th, &b.Events[i], &side, i); err != nil {
@@ -125,7 +140,7 @@ func (s *shard) begin(events int, tsc uint64) {
 // packed matches packed records.
 func (s *shard) packed(th *thread, p *reader.Packed) error {
 	r := run{Packed: *p}
-	s.begin(p.Len(), r.event().TSC)
+	s.begin(p.Len(), r.event().TSC+th.offset)
 	for {
 		if s.usual(th, &r); len(r.Records) == 0 {
 			break
@@ -175,15 +190,18 @@ func (r *run) next(tsc uint64) {
 // nearly all come this way. It calls nothing, so that all it works with can stay
 // in registers.
 func (s *shard) usual(th *thread, r *run) {
-	stack := th.stack[:cap(th.stack)]
+	if len(th.stack) >= deepStack {
+		return
+	}
+	stack := th.stack[:min(cap(th.stack), deepStack)]
 	top := len(th.stack) // of the stack that is in use
 	batch := (*[batchCalls]Call)(s.calls)
 	n := s.n
 	records, basic, nested := r.Records, r.Basic, s.opts.Nested
-	size, before := 8, r.TSC
-	last := th.last
+	offset, last := th.offset, th.last
+	size, before := 8, r.TSC+offset
 	if basic {
-		size, before = 32, last
+		size = 32
 	}
 	i := 0
 	for ; i+8 <= len(records); i += size {
@@ -192,7 +210,7 @@ func (s *shard) usual(th *thread, r *run) {
 		var fn reader.FuncID
 		if basic {
 			// The order of the fields is another; kind is where FDR has it.
-			now = binary.LittleEndian.Uint64(records[i+8 : i+16])
+			now = binary.LittleEndian.Uint64(records[i+8:i+16]) + offset
 			fn = reader.FuncID(w >> 32)
 			w = w >> 23 & 14
 		} else {
@@ -260,7 +278,7 @@ func (s *shard) usual(th *thread, r *run) {
 		before, last = now, now
 	}
 	th.stack, th.last, s.n = stack[:top], last, n
-	r.Records, r.TSC = records[i:], before
+	r.Records, r.TSC = records[i:], before-offset
 }
 
 func isOpen(stack []frame, fn reader.FuncID) bool {
@@ -274,10 +292,15 @@ func isOpen(stack []frame, fn reader.FuncID) bool {
 
 // event handles event i of a block in all generality.
 func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
-	if e.TSC < th.last {
-		s.step(th, th.last, e.TSC)
+	now := e.TSC + th.offset
+	if now < th.last {
+		back := th.last - now
+		th.offset += back
+		s.stats.ClockSteps++
+		s.stats.ClockBack += back
+		now = th.last
 	}
-	th.last = e.TSC
+	th.last = now
 	switch {
 	case e.Kind.IsEnter():
 		s.enter(th, e)
@@ -291,12 +314,18 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 }
 
 func (s *shard) enter(th *thread, e *reader.Event) {
-	f := frame{start: e.TSC, fn: e.Func, seen: funcBit(e.Func)}
+	f := frame{start: th.last, fn: e.Func, seen: funcBit(e.Func)}
 	var caller frame
 	if n := len(th.stack); n > 0 {
 		caller = th.stack[n-1]
+		f.nested = s.opts.Nested && caller.seen&f.seen != 0 && th.isOpen(e.Func)
 		f.seen |= caller.seen
-		f.nested = s.opts.Nested && isOpen(th.stack, e.Func)
+	}
+	if len(th.stack) >= deepStack {
+		if th.deep == nil {
+			th.deep = make(map[reader.FuncID]int)
+		}
+		th.deep[e.Func]++
 	}
 	if s.paths != nil {
 		f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
@@ -310,11 +339,7 @@ func (s *shard) enter(th *thread, e *reader.Event) {
 // set fills in all of a call but its caller and arguments.
 func (c *Call) set(f *frame, now uint64, depth int, end End) {
 	d := now - f.start
-	start := f.start
-	if start > now {
-		start = 0 // a clock that went back to before its own beginning
-	}
-	c.Start = start
+	c.Start = f.start
 	c.Duration = d
 	c.Self = d - f.inside
 	c.Func = f.fn
@@ -330,22 +355,6 @@ func (c *Call) set(f *frame, now uint64, depth int, end End) {
 type sideTables struct {
 	args     []reader.Arg
 	payloads []reader.Payload
-}
-
-// step handles a clock that went back from last to now. The time in between is
-// taken as none: the calls that are open started by the new clock as long ago
-// as they did by the old one.
-func (s *shard) step(th *thread, last, now uint64) {
-	back := last - now
-	for i := range th.stack {
-		// This may wrap around, and comes out right again in the difference
-		// that a duration is.
-		th.stack[i].start -= back
-	}
-	s.stats.span(last)
-	s.stats.span(now)
-	s.stats.ClockSteps++
-	s.stats.ClockBack += back
 }
 
 // args attaches the arguments of event i to the call just opened.
@@ -364,29 +373,28 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 // exit ends the call that an exit is of, and those inside it.
 func (s *shard) exit(th *thread, e *reader.Event) error {
 	at := len(th.stack) - 1
+	if at >= deepStack && th.deep[e.Func] == 0 && s.opts.Policy != Exact {
+		at = deepStack - 1
+	}
 	for s.opts.Policy != Exact && at >= 0 && th.stack[at].fn != e.Func {
 		at--
 	}
 	if at < 0 || th.stack[at].fn != e.Func {
 		s.stats.Unmatched++
 		if s.opts.Unmatched != nil {
-			u := Unmatched{Thread: th.id, Event: *e}
-			for _, f := range th.stack {
-				u.Open = append(u.Open, f.fn)
-			}
-			if err := s.opts.Unmatched(&u); err != nil {
+			if err := s.opts.Unmatched(&Unmatched{Thread: th.id, Event: *e, stack: th.stack}); err != nil {
 				return err
 			}
 		}
 		if s.opts.Policy == DeduceOrClear {
-			return s.popTo(th, 0, e.TSC, Inferred)
+			return s.popTo(th, 0, th.last, Inferred)
 		}
 		return nil
 	}
-	if err := s.popTo(th, at+1, e.TSC, Inferred); err != nil {
+	if err := s.popTo(th, at+1, th.last, Inferred); err != nil {
 		return err
 	}
-	return s.popTo(th, at, e.TSC, End(e.Kind-reader.Exit))
+	return s.popTo(th, at, th.last, End(e.Kind-reader.Exit))
 }
 
 // popTo ends open calls at now until depth are left.
@@ -422,6 +430,11 @@ func (s *shard) pop(th *thread, now uint64, end End) {
 	if f.args {
 		s.popArgs(th, top)
 	}
+	if top >= deepStack {
+		if th.deep[f.fn]--; th.deep[f.fn] == 0 {
+			delete(th.deep, f.fn)
+		}
+	}
 	th.stack = th.stack[:top]
 	s.n++
 }
@@ -441,7 +454,7 @@ func (s *shard) popArgs(th *thread, top int) {
 // custom notes custom or typed event i of a block.
 func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 	s.stats.Custom++
-	ev := Event{TSC: e.TSC, Kind: e.Kind, CPU: e.CPU, Depth: uint32(len(th.stack))}
+	ev := Event{TSC: th.last, Kind: e.Kind, CPU: e.CPU, Depth: uint32(len(th.stack))}
 	if n := len(th.stack); n > 0 {
 		ev.Func, ev.Path = th.stack[n-1].fn, th.stack[n-1].path
 	}

@@ -72,11 +72,21 @@ const (
 	DeduceOrClear
 )
 
-// Unmatched is an exit that matches no open call.
+// Unmatched is an exit that matches no open call. It is valid until the function
+// that it was passed to returns.
 type Unmatched struct {
 	Thread reader.Thread
 	Event  reader.Event
-	Open   []reader.FuncID // the open calls, outermost first
+	stack  []frame
+}
+
+// Open returns the functions of the calls that are open, the outermost first.
+func (u *Unmatched) Open() []reader.FuncID {
+	open := make([]reader.FuncID, len(u.stack))
+	for i := range u.stack {
+		open[i] = u.stack[i].fn
+	}
+	return open
 }
 
 // Stats counts what a run met. Every event is an entry, an exit or another
