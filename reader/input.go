@@ -29,7 +29,7 @@ type input struct {
 }
 
 // releaseAfter is how much of a mapping stays in the process's memory.
-const releaseAfter = 24 << 20
+const releaseAfter = 8 << 20
 
 // use counts bytes of the input that have been decoded.
 func (in *input) use(n int64) {
