@@ -101,17 +101,8 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 		s := &q[0]
 		d.out.Thread, d.out.Index, d.lastFunc = s.lane.thread, s.lane.index, s.lastFunc
 		d.blocks = s.lane.blocks[s.next : s.next+1]
-		for {
-			b, err := d.next()
-			if err != nil {
-				return err
-			}
-			if b == nil {
-				break
-			}
-			if err := fn(b); err != nil {
-				return err
-			}
+		if err := pump(d, fn); err != nil {
+			return err
 		}
 		s.lastFunc = d.lastFunc
 		if s.next++; s.next == len(s.lane.blocks) {
@@ -168,17 +159,8 @@ func (l *fdrLog) stream(p *pass, order Order, fn func(*Block) error) error {
 	for _, lb := range all {
 		d := lb.lane.newDecoder(p, blockEvents, []fdrBlock{lb.block})
 		d.lastFunc = lastFunc[lb.lane]
-		for {
-			b, err := d.next()
-			if err != nil {
-				return err
-			}
-			if b == nil {
-				break
-			}
-			if err := fn(b); err != nil {
-				return err
-			}
+		if err := pump(d, fn); err != nil {
+			return err
 		}
 		lastFunc[lb.lane] = d.lastFunc
 		d.close()

@@ -49,7 +49,17 @@ func parallel(n int, f func(ctx context.Context, shard int) error) error {
 func drain(ctx context.Context, p *pass, l lane, fn func(*Block) error) error {
 	d := l.decoder(p, blockEvents)
 	defer d.close()
-	for ctx.Err() == nil {
+	return pump(d, func(b *Block) error {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		return fn(b)
+	})
+}
+
+// pump passes on all blocks of a decoder.
+func pump(d laneDecoder, fn func(*Block) error) error {
+	for {
 		b, err := d.next()
 		if err != nil || b == nil {
 			return err
@@ -58,7 +68,6 @@ func drain(ctx context.Context, p *pass, l lane, fn func(*Block) error) error {
 			return err
 		}
 	}
-	return ctx.Err()
 }
 
 // threadIndex numbers the threads of a trace.
