@@ -38,7 +38,7 @@ func demangleFast(linkage string) (string, bool) {
 		if !first {
 			d.text(", ")
 		}
-		if d.in[0] == 'v' {
+		if d.failed || d.in[0] == 'v' {
 			return "", false
 		}
 		d.typ()

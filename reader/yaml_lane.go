@@ -1,0 +1,91 @@
+package reader
+
+import "context"
+
+func (y *yamlTrace) lanes(*pass) ([]lane, error) {
+	lanes := make([]lane, len(y.order))
+	for i, l := range y.order {
+		lanes[i] = l
+	}
+	return lanes, nil
+}
+
+func (y *yamlTrace) each(p *pass, n int, fn func(int, *Block) error) error {
+	n = max(1, min(n, len(y.order)))
+	return parallel(n, func(ctx context.Context, shard int) error {
+		for i := shard; i < len(y.order); i += n {
+			if err := drain(ctx, p, y.order[i], func(b *Block) error { return fn(shard, b) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (y *yamlTrace) stream(_ *pass, _ Order, fn func(*Block) error) error {
+	places := make(map[*yamlLane]*yamlDecoder)
+	for _, r := range y.runs {
+		d := places[r.lane]
+		if d == nil {
+			d = &yamlDecoder{lane: r.lane}
+			places[r.lane] = d
+		}
+		for d.pos < r.end {
+			if err := fn(d.block(min(r.end, d.pos+blockEvents))); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (y *yamlTrace) records(func(Record, error) bool) {}
+
+func (l *yamlLane) bytes() int64 { return int64(len(l.events)) }
+
+func (l *yamlLane) id() Thread { return l.thread }
+
+func (l *yamlLane) decoder(_ *pass, eventCap int) laneDecoder {
+	return &yamlDecoder{lane: l, eventCap: eventCap}
+}
+
+type yamlDecoder struct {
+	lane     *yamlLane
+	eventCap int
+	pos      int // in lane.events
+	args     int // in lane.args
+	payloads int // in lane.payloads
+	out      Block
+}
+
+func (d *yamlDecoder) close() {}
+
+func (d *yamlDecoder) next() (*Block, error) {
+	if d.pos == len(d.lane.events) {
+		return nil, nil
+	}
+	return d.block(min(len(d.lane.events), d.pos+d.eventCap)), nil
+}
+
+// block takes the events up to end.
+func (d *yamlDecoder) block(end int) *Block {
+	l := d.lane
+	b := &d.out
+	b.Thread, b.Index, b.Offset = l.thread, l.index, -1
+	b.Events = l.events[d.pos:end]
+	b.Args, b.Payloads = b.Args[:0], b.Payloads[:0]
+	for d.args < len(l.args) && l.args[d.args].Event < end {
+		a := l.args[d.args]
+		a.Event -= d.pos
+		b.Args = append(b.Args, a)
+		d.args++
+	}
+	for d.payloads < len(l.payloads) && l.payloads[d.payloads].Event < end {
+		p := l.payloads[d.payloads]
+		p.Event -= d.pos
+		b.Payloads = append(b.Payloads, p)
+		d.payloads++
+	}
+	d.pos = end
+	return b
+}
