@@ -91,7 +91,7 @@ func (r *Report) jsonRow(row *Row, names symbolize.Names) jsonRow {
 	j := jsonRow{
 		ID:          int32(row.Func),
 		Function:    symbolize.Label(names, row.Func),
-		Location:    symbolize.Location(names, row.Func),
+		Location:    location(names, row.Func),
 		Count:       row.Count,
 		Self:        json.Number(r.number(row.Self)),
 		Share:       share(row.Self, r.Self),

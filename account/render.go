@@ -10,6 +10,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -139,7 +140,8 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 	if v.Histogram {
 		left("histogram")
 	}
-	if names != nil {
+	locations := r.locations(names)
+	if locations != nil {
 		left("location")
 	}
 	left("function")
@@ -172,12 +174,40 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 		if v.Histogram {
 			cells = append(cells, row.histogram(first, last))
 		}
-		if names != nil {
-			cells = append(cells, symbolize.Location(names, row.Func))
+		if locations != nil {
+			cells = append(cells, locations[i])
 		}
 		t.Add(append(cells, symbolize.Label(names, row.Func))...)
 	}
 	return t
+}
+
+// locations says where the function of each row is; nil when that is not known of
+// any.
+func (r *Report) locations(names symbolize.Names) []string {
+	known := false
+	list := make([]string, len(r.Rows))
+	for i := range r.Rows {
+		list[i] = symbolize.Location(names, r.Rows[i].Func)
+		known = known || isPlace(list[i])
+	}
+	if !known {
+		return nil
+	}
+	return list
+}
+
+// isPlace tells a file and line from the phrases that stand in for them.
+func isPlace(location string) bool {
+	return location != "(unknown)" && location != "<invalid>:0:0"
+}
+
+// location is where a function is, for programs: "" when that is not known.
+func location(names symbolize.Names, id reader.FuncID) string {
+	if l := symbolize.Location(names, id); isPlace(l) {
+		return l
+	}
+	return ""
 }
 
 // manyThreads reports whether rows of threads need the file or the process to be
@@ -198,13 +228,12 @@ func (r *Report) manyThreads() (files, processes bool) {
 func (r *Report) notes(v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	var approximate, inferred, open uint64
+	// The mark ~ is explained where it is shown; the others are about all calls.
+	var approximate uint64
 	for i := range r.Rows {
 		if r.Rows[i].Approximate {
 			approximate++
 		}
-		inferred += r.Rows[i].Inferred
-		open += r.Rows[i].Open
 	}
 	if first, last := r.octaves(); v.Histogram && last >= first {
 		add("histogram: durations from %s to %s, twice as long with each character; heights are relative to the highest of the row",
@@ -214,11 +243,11 @@ func (r *Report) notes(v View) []string {
 		add("~: approximate, at most %.1f %% off, in %s %s of many different durations; --exact spends the memory to tell them",
 			100*quantile.RelativeError, grouped(approximate), plural(approximate, "row", "rows"))
 	}
-	if open > 0 {
+	if open := r.Open; open > 0 {
 		add("%s %s still open at the end: %s time is part of self and total, but not of count, min, max and quantiles",
 			grouped(open), plural(open, "call was", "calls were"), plural(open, "its", "their"))
 	}
-	if inferred > 0 {
+	if inferred := r.Inferred; inferred > 0 {
 		add("%s %s no exit of %s own recorded, and %s by that of an outer call",
 			grouped(inferred), plural(inferred, "call has", "calls have"), plural(inferred, "its", "their"),
 			plural(inferred, "was ended", "were ended"))
@@ -248,7 +277,7 @@ func (r *Report) writeCSV(w io.Writer, names symbolize.Names) error {
 			cells = append(cells, strconv.Itoa(int(row.Thread.File)+1),
 				strconv.Itoa(int(row.Thread.Process)), strconv.Itoa(int(row.Thread.Thread)))
 		}
-		cells = append(cells, strconv.Itoa(int(row.Func)), symbolize.Label(names, row.Func), symbolize.Location(names, row.Func),
+		cells = append(cells, strconv.Itoa(int(row.Func)), symbolize.Label(names, row.Func), location(names, row.Func),
 			strconv.FormatUint(row.Count, 10), r.number(row.Self), strconv.FormatFloat(share(row.Self, r.Self), 'f', 6, 64),
 			r.number(row.Total), r.number(row.Sum))
 		for _, d := range []uint64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max} {

@@ -49,6 +49,8 @@ type Report struct {
 	Calls uint64
 	// Self is the self time of all of them: that which shares are of.
 	Self quantile.Sum
+	// Open and Inferred are the sums of those of the rows, before [Report.Top].
+	Open, Inferred uint64
 }
 
 // Report gives the results so far, ordered by thread and function id. The
@@ -64,6 +66,8 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			row.Thread, row.Func = t.thread, t.ids[i]
 			r.Self.AddSum(row.Self)
 			r.Calls += row.Count
+			r.Open += row.Open
+			r.Inferred += row.Inferred
 			r.Rows = append(r.Rows, row)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/internal/yamlscalar"
 	"github.com/xray-tools/xray/reader"
 )
@@ -14,6 +15,9 @@ import (
 // llvm-xray, but for what it gets wrong: the type of a typed event is that
 // event's alone, where LLVM's is that of later records too, and every payload
 // can be read back. Names that are not UTF-8 are shown with U+FFFD.
+//
+// Traces that are read together keep their processes apart, as
+// [tracewrite.Processes] says.
 type YAML struct {
 	out     output
 	opts    Options
@@ -21,6 +25,8 @@ type YAML struct {
 	threads perThread[yamlThread]
 	tsc     counter
 	records bool
+
+	processes tracewrite.Processes
 }
 
 // yamlThread is the text between a record's function and its kind.
@@ -85,7 +91,9 @@ func (y *YAML) Block(b *reader.Block) error {
 	for i := range b.Events {
 		e := &b.Events[i]
 		if thread.cpu != e.CPU || thread.text == nil {
-			*thread = yamlThread{appendYAMLThread(thread.text[:0], b.Thread, e.CPU), e.CPU}
+			t := b.Thread
+			t.Process = y.processes.Of(t)
+			*thread = yamlThread{appendYAMLThread(thread.text[:0], t, e.CPU), e.CPU}
 		}
 		if !e.Side {
 			buf = append(buf, y.heads.of(e.Func)...)

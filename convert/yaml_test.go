@@ -21,6 +21,29 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
+// Threads of the same ids in two traces stay two.
+func TestYAMLKeepsTracesApart(t *testing.T) {
+	var out bytes.Buffer
+	y := NewYAML(&out, Options{})
+	for file := range 2 {
+		err := y.Block(&reader.Block{
+			Thread: reader.Thread{File: int32(file), Process: 7, Thread: 1}, Index: file,
+			Events: []reader.Event{{TSC: 5, Func: 1}, {TSC: 6, Func: 1, CPU: 1, Kind: reader.Exit}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := y.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, process := range []string{"process: 7,", "process: 4194304,"} {
+		if n := strings.Count(out.String(), process); n != 2 {
+			t.Errorf("%d records of %q, want 2:\n%s", n, process, out.String())
+		}
+	}
+}
+
 func TestYAML(t *testing.T) {
 	blocks := []*reader.Block{
 		{

@@ -18,8 +18,8 @@ import (
 func (d *Diff) WriteDOT(w io.Writer, v View) error {
 	b := bufio.NewWriter(w)
 	b.WriteString("digraph xraydiff {\n")
-	caption := []string{fmt.Sprintf("%s functions, %s edges; pink: more in B, green: less, dashed: in one trace only",
-		group(uint64(len(d.Functions)-1)), group(uint64(len(d.Edges))))}
+	caption := []string{fmt.Sprintf("%s, %s; pink: more in B, green: less, dashed: in one trace only",
+		plural(uint64(len(d.Functions)-1), "function"), plural(uint64(len(d.Edges)), "edge"))}
 	if left := d.Left.caption(); left != "" {
 		caption = append(caption, left)
 	}

@@ -17,7 +17,8 @@
 //
 // Calls without an exit of their own count up to the exit that ended them, and
 // [Stats.Inferred] says how many they are. Calls that are still open when the
-// trace ends have no duration: they are in [Stats.Open] and in nothing else. A
-// function's sum is that of its incoming edges, so that a call inside a call of
+// trace ends have no duration: they are in [Stats.Open], and only the time that
+// they spent so far in themselves counts, in [Stats.Self], so that self times add
+// up to the time of the trace. A function's sum is that of its incoming edges, so that a call inside a call of
 // the same function counts in both; self time counts once.
 package graph

@@ -104,16 +104,16 @@ func (r *Report) caption(v *View) string {
 		open, inferred = open+s.Open, inferred+s.Inferred
 		approximate = approximate || s.Approximate
 	}
-	lines := []string{fmt.Sprintf("%s functions, %s edges, %s self time in all",
-		group(uint64(len(r.Functions))), group(uint64(len(r.Edges))), r.Clock.Format(r.Self))}
+	lines := []string{fmt.Sprintf("%s, %s, %s self time in all",
+		plural(uint64(len(r.Functions)), "function"), plural(uint64(len(r.Edges)), "edge"), r.Clock.Format(r.Self))}
 	if left := r.Left.caption(); left != "" {
 		lines = append(lines, left)
 	}
 	if open > 0 {
-		lines = append(lines, group(open)+" calls open at the end, not counted")
+		lines = append(lines, plural(open, "call")+" open at the end, counted in self time only")
 	}
 	if inferred > 0 {
-		lines = append(lines, group(inferred)+" calls without an exit of their own, counted up to the exit that ended them")
+		lines = append(lines, plural(inferred, "call")+" without an exit, counted up to the exit of a caller")
 	}
 	if approximate && wantsQuantiles(v) {
 		lines = append(lines, fmt.Sprintf("quantiles may be off by %.1f%%", relativeError))
@@ -125,7 +125,8 @@ func (l Left) caption() string {
 	if l.Functions == 0 && l.Edges == 0 {
 		return ""
 	}
-	return fmt.Sprintf("left out as too small: %s functions, %s edges", group(uint64(l.Functions)), group(uint64(l.Edges)))
+	return fmt.Sprintf("left out as too small: %s, %s",
+		plural(uint64(l.Functions), "function"), plural(uint64(l.Edges), "edge"))
 }
 
 func wantsQuantiles(v *View) bool {
@@ -167,10 +168,7 @@ func value(s *Stats, c Column, k clock.Clock) string {
 	if c != Count {
 		return k.Format(s.Value(c))
 	}
-	if s.Count == 1 {
-		return "1 call"
-	}
-	return group(s.Count) + " calls"
+	return plural(s.Count, "call")
 }
 
 // amount is a number in calls or seconds; in ticks where the frequency is not

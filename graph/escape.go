@@ -53,3 +53,11 @@ func group(n uint64) string {
 	}
 	return s
 }
+
+// plural is a count with its noun.
+func plural(n uint64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return group(n) + " " + what + "s"
+}

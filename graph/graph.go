@@ -57,6 +57,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		e := &a.edges[at]
 		if c.End == calls.Truncated {
 			e.open++
+			e.self = addSaturating(e.self, c.Self)
 			continue
 		}
 		if e.count == 0 {

@@ -58,16 +58,16 @@ func TestReport(t *testing.T) {
 	three.Inferred = 1
 	want := &Report{
 		Quantiles: true,
-		Self:      105,
+		Self:      1005,
 		Functions: []Function{
 			{1, stats(2, 105, 58, 5, 100, 100)},
 			{2, stats(3, 40, 40, 0, 10, 30)},
 			{3, three},
-			{9, Stats{Open: 1}},
+			{9, Stats{Open: 1, Self: 900}},
 		},
 		Edges: []Edge{
 			{0, 1, stats(1, 100, 53, 100, 100, 100)},
-			{0, 9, Stats{Open: 1}},
+			{0, 9, Stats{Open: 1, Self: 900}},
 			{1, 2, stats(3, 40, 40, 0, 10, 30)},
 			{1, 3, three},
 			{9, 1, stats(1, 5, 5, 5, 5, 5)},

@@ -14,10 +14,10 @@ import (
 // Stats are the numbers of an edge or of a function. Times are in ticks.
 type Stats struct {
 	Count    uint64 // calls that ended
-	Open     uint64 // calls still open at the end, counted nowhere else
+	Open     uint64 // calls still open at the end; but for this, only in Self
 	Inferred uint64 // those of Count that another call's exit ended
 	Sum      uint64 // of durations; stays at the largest number when it gets there
-	Self     uint64 // of the callee, on calls by this edge; like Sum
+	Self     uint64 // of the callee, on calls by this edge, open ones too; like Sum
 	Min, Max uint64
 	// Quantiles by llvm-xray's rule, the value at index ⌊q·n⌋ in ascending order;
 	// 0 unless Report.Quantiles.

@@ -65,8 +65,6 @@ func (l *basicLane) add(c *chunk, runs []run) {
 
 func (l *basicLane) bytes() int64 { return l.size }
 
-func (l *basicLane) id() Thread { return l.thread }
-
 func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
 	ld := &basicLaneDecoder{
 		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap), s: splitter{log: l.log},

@@ -17,8 +17,6 @@ const maxArgs = 64
 
 func (l *fdrLane) bytes() int64 { return l.size }
 
-func (l *fdrLane) id() Thread { return l.thread }
-
 func (l *fdrLane) decoder(p *pass, eventCap int) laneDecoder {
 	return l.newDecoder(p, eventCap, l.blocks)
 }

@@ -1,10 +1,5 @@
 package reader
 
-import (
-	"cmp"
-	"slices"
-)
-
 // mergeEvents bounds the events that the buffers of a merge hold together.
 const mergeEvents = 1 << 20
 
@@ -31,7 +26,6 @@ func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 }
 
 func mergeLanes(p *pass, lanes []lane, fn func(*Block) error) error {
-	slices.SortStableFunc(lanes, func(a, b lane) int { return compareThreads(a.id(), b.id()) })
 	m := &merge{fn: fn}
 	eventCap := min(max(mergeEvents/max(len(lanes), 1), 16), blockEvents)
 	for i, l := range lanes {
@@ -52,10 +46,6 @@ func mergeLanes(p *pass, lanes []lane, fn func(*Block) error) error {
 		}
 	}
 	return nil
-}
-
-func compareThreads(a, b Thread) int {
-	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
 }
 
 // cursor is a thread's place in a merge.

@@ -86,6 +86,7 @@ func (l *fdrLog) records(yield func(Record, error) bool) {
 	w := &window{in: l.file.in}
 	fail := func(err error) { yield(Record{}, err) }
 	blockEnd := int64(headerSize) // by the block's own account
+	ahead := int64(0)             // the first block behind s.pos, where it is known
 	for {
 		r, err := s.fdrRecord()
 		if err == errEnd {
@@ -102,11 +103,14 @@ func (l *fdrLog) records(yield func(Record, error) bool) {
 		if parse != nil {
 			// The damage reaches up to the next block, or, as far as it is
 			// zeros, up to the first byte that is not.
-			next, err := l.nextBlock(w, s.pos+1)
-			if err != nil {
-				fail(err)
-				return
+			// It is searched once: a long run of padding comes in many pieces.
+			if ahead <= s.pos {
+				if ahead, err = l.nextBlock(w, s.pos+1); err != nil {
+					fail(err)
+					return
+				}
 			}
+			next := ahead
 			if err := s.fill(maxDamage); err != nil {
 				fail(err)
 				return

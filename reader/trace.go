@@ -53,7 +53,6 @@ type format interface {
 
 // lane is one thread of a file.
 type lane interface {
-	id() Thread
 	bytes() int64
 	// decoder starts decoding; eventCap bounds the events of a block.
 	decoder(p *pass, eventCap int) laneDecoder
@@ -271,9 +270,9 @@ const (
 	ThreadOrder
 	// TimeOrder yields all events merged by TSC; the blocks are short, as each
 	// ends where another thread's event comes first. Events of one thread are
-	// never reordered, and where timestamps are equal threads come by file,
-	// process and thread id. Costs about 20 ns an event, and a buffer for each
-	// thread.
+	// never reordered, and where timestamps are equal the thread that appears
+	// first in the files comes first. Costs about 40 ns an event, and a buffer
+	// for each thread.
 	TimeOrder
 )
 

@@ -43,8 +43,6 @@ func (y *yamlTrace) records(func(Record, error) bool) {}
 
 func (l *yamlLane) bytes() int64 { return int64(len(l.events)) }
 
-func (l *yamlLane) id() Thread { return l.thread }
-
 func (l *yamlLane) decoder(_ *pass, eventCap int) laneDecoder {
 	return &yamlDecoder{lane: l, eventCap: eventCap}
 }

@@ -30,14 +30,14 @@ func TestWriteText(t *testing.T) {
 the 3 heaviest stacks:
 
 #1  100ns self (42.19%), 1 call, 107ns total, thread 2
-     0  main  a.cc:1:1
+     0  a.cc:1:1  main
 
 #2  59ns self (24.89%), 1 call, 60ns total, 1 open at the end, thread 2
-     0  loop  a.cc:5:1
+     0  a.cc:5:1  loop
 
 #3  50ns self (21.10%), 2 calls, 51ns total, thread 1
-     0  main  a.cc:1:1
-     1  work  a.cc:2:1
+     0  a.cc:1:1  main
+     1  a.cc:2:1  work
 `
 	if diff := cmp.Diff(want, got.String()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -49,6 +49,38 @@ the 3 heaviest stacks:
 	}
 	if want := "#1  2 calls (22.22%), 50ns self, 51ns total, thread 1\n     0  #1\n     1  #2\n"; !strings.HasSuffix(got.String(), want) {
 		t.Errorf("by count:\n%s\nwant an end of\n%s", got.String(), want)
+	}
+}
+
+// Locations of any width align, and so do names of any length.
+func TestTextAligns(t *testing.T) {
+	long := strings.Repeat("n", 200)
+	r := collect(t, Options{}, "1 12345 3 +5 . . .").Report(gigahertz)
+	var got strings.Builder
+	if err := r.WriteText(&got, names{1: long, 12345: "b", 3: "c"}, TextView{Top: 1}); err != nil {
+		t.Fatal(err)
+	}
+	want := "     0  a.cc:1:1      " + long + "\n" +
+		"     1  a.cc:12345:1  b\n" +
+		"     2  a.cc:3:1      c\n"
+	if !strings.HasSuffix(got.String(), want) {
+		t.Errorf("%s\nwant an end of\n%s", got.String(), want)
+	}
+
+	got.Reset()
+	if err := r.WriteText(&got, names{12345: "b"}, TextView{Top: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "     0                #1\n     1  a.cc:12345:1  b\n     2                #3\n"; !strings.HasSuffix(got.String(), want) {
+		t.Errorf("one location:\n%s\nwant an end of\n%s", got.String(), want)
+	}
+
+	got.Reset()
+	if err := r.WriteText(&got, names{}, TextView{Top: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "     0  #1\n     1  #12345\n     2  #3\n"; !strings.HasSuffix(got.String(), want) {
+		t.Errorf("no location:\n%s\nwant an end of\n%s", got.String(), want)
 	}
 }
 

@@ -111,13 +111,19 @@ func (r *Report) textHead(b *bufio.Writer, all *Frame, stacks, shown int) {
 	}
 }
 
-// writeTextFrames writes a stack from the outermost function on, with locations
-// where there are names.
+// writeTextFrames writes a stack from the outermost function on. Locations, where
+// any is known, come before the names: these may be of any length, and would push
+// apart what stands behind them.
 func writeTextFrames(b *bufio.Writer, l *labels, funcs []reader.FuncID) {
+	locations := make([]string, len(funcs))
 	width := 0
 	for i, fn := range funcs {
-		if textShows(i, len(funcs)) {
-			width = max(width, min(texttab.Width(l.of(fn)), 80))
+		if l.names == nil || !textShows(i, len(funcs)) {
+			continue
+		}
+		if s, ok := l.names.Func(fn); ok && s.File != "" {
+			locations[i] = texttab.Printable(symbolize.Location(l.names, fn))
+			width = max(width, texttab.Width(locations[i]))
 		}
 	}
 	for i := len(funcs) - 1; i >= 0; i-- {
@@ -126,13 +132,11 @@ func writeTextFrames(b *bufio.Writer, l *labels, funcs []reader.FuncID) {
 			i = textInner
 			continue
 		}
-		name := l.of(funcs[i])
-		fmt.Fprintf(b, "  %4d  %s", len(funcs)-1-i, name)
-		if l.names != nil {
-			pad := max(0, width-texttab.Width(name))
-			b.WriteString(strings.Repeat(" ", pad) + "  " + texttab.Printable(symbolize.Location(l.names, funcs[i])))
+		fmt.Fprintf(b, "  %4d  ", len(funcs)-1-i)
+		if width > 0 {
+			b.WriteString(locations[i] + strings.Repeat(" ", width-texttab.Width(locations[i])+2))
 		}
-		b.WriteByte('\n')
+		b.WriteString(l.of(funcs[i]) + "\n")
 	}
 }
 

@@ -43,7 +43,7 @@ const (
 func newObject(r io.ReaderAt, size int64) (*object, error) {
 	f, err := elf.NewFile(r)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("the ELF file is cut off or damaged: %w", noEOF(err))
 	}
 	o := &object{f: f, r: r, size: size, word: 8, base: make([]uint64, len(f.Sections))}
 	if f.Class == elf.ELFCLASS32 {

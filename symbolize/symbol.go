@@ -67,12 +67,16 @@ func Location(n Names, id reader.FuncID) string {
 	if s.File == "" {
 		return "<invalid>:0:0"
 	}
+	return shortLocation(s.File, s.Line, s.Column)
+}
+
+func shortLocation(file string, line, column int) string {
 	// Programs that were built on Windows for another system have backslashes.
-	base := path.Base(s.File)
-	if strings.ContainsRune(s.File, '\\') && !strings.HasPrefix(s.File, "/") {
+	base := path.Base(file)
+	if strings.ContainsRune(file, '\\') && !strings.HasPrefix(file, "/") {
 		base = base[strings.LastIndexByte(base, '\\')+1:]
 	}
-	return base + ":" + strconv.Itoa(s.Line) + ":" + strconv.Itoa(s.Column)
+	return base + ":" + strconv.Itoa(line) + ":" + strconv.Itoa(column)
 }
 
 // Objects are the tables of a program and of its shared objects, by the number

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/internal/yamlscalar"
 	"github.com/xray-tools/xray/reader"
 )
@@ -185,46 +186,66 @@ func WriteCSV(w io.Writer, m *Map, n Names) error {
 	return cw.Error()
 }
 
-// WriteText writes the map as aligned columns for people. The name and the
-// location come last and are not padded.
+// WriteText writes the map as aligned columns below a header, for people. There
+// are locations only if one is known, with the base names of files as in
+// [Location]. The name comes last, as it is the widest.
 func WriteText(w io.Writer, m *Map, n Names) error {
-	idWidth, addressWidth, functionWidth := len("id"), len("address"), len("function")
-	for _, s := range m.Sleds {
-		idWidth = max(idWidth, len(strconv.Itoa(int(s.ID))))
-		addressWidth = max(addressWidth, 2+len(strconv.FormatUint(s.Address, 16)))
-		functionWidth = max(functionWidth, 2+len(strconv.FormatUint(s.Function, 16)))
-	}
-	bw := bufio.NewWriterSize(w, 64<<10)
-	line := func(id, address, function, kind, name string) {
-		bw.WriteString(strings.Repeat(" ", idWidth-len(id)))
-		bw.WriteString(id + "  ")
-		bw.WriteString(strings.Repeat(" ", addressWidth-len(address)))
-		bw.WriteString(address + "  ")
-		bw.WriteString(strings.Repeat(" ", functionWidth-len(function)))
-		bw.WriteString(function + "  " + kind)
-		if name != "" {
-			bw.WriteString(strings.Repeat(" ", max(0, len(LogArgsEntry.String())-len(kind))) + "  " + name)
+	header := []string{"id", "address", "function", "kind", "location", "name"}
+	const right = 3 // so many columns, the first ones, are aligned to the right
+	widths := make([]int, len(header))
+	// The map is gone through twice: its text may be far larger than itself.
+	measure := func(cells []string) {
+		for i, c := range cells {
+			widths[i] = max(widths[i], texttab.Width(c))
 		}
-		bw.WriteByte('\n')
 	}
-	heading := ""
-	if n != nil {
-		heading = "name"
-	}
-	line("id", "address", "function", "kind", heading)
+	located := false
 	err := eachRecord(m, n, func(r *sledRecord) error {
-		name := r.Name
-		if r.File != "" {
-			name += "  " + r.File + ":" + strconv.Itoa(r.Line)
-			if r.Column != 0 {
-				name += ":" + strconv.Itoa(r.Column)
-			}
-		}
-		line(strconv.Itoa(int(r.ID)), r.Address, r.Function, r.Kind, name)
+		measure(r.cells())
+		located = located || r.File != ""
 		return nil
 	})
 	if err != nil {
 		return err
 	}
+	measure(header)
+
+	bw := bufio.NewWriterSize(w, 64<<10)
+	line := func(cells []string) error {
+		pad := 0
+		for i, c := range cells {
+			if header[i] == "location" && !located || header[i] == "name" && n == nil {
+				continue
+			}
+			gap := widths[i] - texttab.Width(c)
+			if i < right {
+				pad, gap = pad+gap, 0
+			}
+			if c != "" {
+				bw.WriteString(strings.Repeat(" ", pad) + c)
+				pad = 0
+			}
+			pad += gap + 2
+		}
+		return bw.WriteByte('\n')
+	}
+	if err := line(header); err != nil {
+		return err
+	}
+	if err := eachRecord(m, n, func(r *sledRecord) error { return line(r.cells()) }); err != nil {
+		return err
+	}
 	return bw.Flush()
+}
+
+// cells are those of a line of [WriteText].
+func (r *sledRecord) cells() []string {
+	location := ""
+	if r.File != "" {
+		location = shortLocation(r.File, r.Line, r.Column)
+	}
+	return []string{
+		strconv.Itoa(int(r.ID)), r.Address, r.Function, r.Kind,
+		texttab.Printable(location), texttab.Printable(r.Name),
+	}
 }

@@ -202,10 +202,13 @@ func TestWriteFormats(t *testing.T) {
 1,0x24682,0x245f0,typed-event,false,2,"f(int, A<int>)",_Z1fi1AIiE,/src/a.cc,3,7
 2,0x0,0xffffffffffffffff,tail-exit,false,0,@(ffffffffffffffff),,,,
 `},
-		{"text", func(b *bytes.Buffer) error { return WriteText(b, m, names) }, `id  address            function  kind            name
- 1  0x245f0             0x245f0  function-enter  f(int, A<int>)  /src/a.cc:3:7
- 1  0x24682             0x245f0  typed-event     f(int, A<int>)  /src/a.cc:3:7
- 2      0x0  0xffffffffffffffff  tail-exit       @(ffffffffffffffff)
+		{"text", func(b *bytes.Buffer) error { return WriteText(b, m, names) }, `id  address            function  kind            location  name
+ 1  0x245f0             0x245f0  function-enter  a.cc:3:7  f(int, A<int>)
+ 1  0x24682             0x245f0  typed-event     a.cc:3:7  f(int, A<int>)
+ 2      0x0  0xffffffffffffffff  tail-exit                 @(ffffffffffffffff)
+`},
+		{"text without locations", func(b *bytes.Buffer) error { return WriteText(b, &Map{Sleds: m.Sleds[2:]}, names) }, `id  address            function  kind       name
+ 2      0x0  0xffffffffffffffff  tail-exit  @(ffffffffffffffff)
 `},
 		{"text without names", func(b *bytes.Buffer) error { return WriteText(b, &Map{Sleds: m.Sleds[:1]}, nil) }, `id  address  function  kind
  1  0x245f0   0x245f0  function-enter

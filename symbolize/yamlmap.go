@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -77,7 +78,7 @@ func (b *mapBuilder) add(s Sled, name string) {
 func (b *mapBuilder) parse(data []byte) error {
 	var sleds []yamlSled
 	if err := yaml.Load(data, &sleds, yaml.WithKnownFields()); err != nil {
-		return fmt.Errorf("not a YAML instrumentation map: %w", err)
+		return fmt.Errorf("not a YAML instrumentation map: %s", yamlProblem(data, err))
 	}
 	for i, y := range sleds {
 		for _, f := range []struct {
@@ -101,6 +102,30 @@ func (b *mapBuilder) parse(data []byte) error {
 		}, named(y.Name))
 	}
 	return nil
+}
+
+var (
+	yamlHeader     = regexp.MustCompile(`(?m)^header:`)
+	yamlUnknownKey = regexp.MustCompile(`line (\d+): field (\S+) not found`)
+	yamlOddValue   = regexp.MustCompile("line (\\d+): cannot construct !!(\\w+)( `[^`]*`)?")
+	yamlKinds      = map[string]string{"map": "a mapping", "seq": "a list"}
+)
+
+// yamlProblem says what is wrong with a map without the types of this package,
+// which the parser speaks of.
+func yamlProblem(data []byte, err error) string {
+	text := err.Error()
+	if yamlHeader.Match(data[:min(len(data), 512)]) {
+		return "it is trace YAML"
+	}
+	if m := yamlUnknownKey.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("line %s: a sled has no key %q", m[1], m[2])
+	}
+	if m := yamlOddValue.FindStringSubmatch(text); m != nil {
+		value := cmp.Or(strings.TrimSpace(m[3]), yamlKinds[m[2]], "a "+m[2])
+		return fmt.Sprintf("line %s: %s does not belong there: a map is a list of sleds", m[1], value)
+	}
+	return text
 }
 
 // scan reads lines of the form that llvm-xray writes, and reports false when it

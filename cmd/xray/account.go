@@ -35,7 +35,7 @@ with ~ where they are not.`,
   xray account -m ./server --sort p99 --top 20 --hist trace.xray
   xray account -m ./server --func '^kv::' --from 1s --to 2s trace.xray
   xray account -m ./server --format csv -o calls.csv trace.xray`,
-		Args: cobra.MinimumNArgs(1),
+		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			column, err := account.ParseColumn(sort)
 			if err != nil {
@@ -69,12 +69,13 @@ with ~ where they are not.`,
 	match.add(f)
 	f.StringVarP(&sort, "sort", "s", "self", "order by `COLUMN`: "+strings.Join(account.Columns(), ", "))
 	addChoice(f, &order, "order", "r", "ascending or descending; names and ids ascend by default, numbers descend", "asc", "dsc")
-	f.IntVarP(&top, "top", "p", 0, "show only the first `N` functions")
+	addCount(f, &top, "top", "p", 0, "show only the first `N` functions")
 	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
 	f.BoolVar(&view.Histogram, "hist", false, "show a histogram of the durations of each function")
 	f.BoolVar(&opts.PerThread, "per-thread", false, "a row for each function and thread")
 	f.BoolVar(&opts.Exact, "exact", false, "never approximate quantiles, whatever memory that takes")
 	f.BoolVar(&opts.RecursiveOnly, "recursive-calls-only", false, "count only calls that are part of a recursion")
+	completeColumns(cmd, "sort", account.Columns(), false)
 	addOutput(f, &output)
 	addKeepGoing(f)
 	spellings(f, map[string]string{"sortorder": "order"})

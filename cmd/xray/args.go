@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -72,6 +73,49 @@ func (c *choice) Set(s string) error {
 	}
 	*c.value = s
 	return nil
+}
+
+// count is a flag that takes a whole number, of which those below least make no
+// sense.
+type count struct {
+	value *int
+	least int
+}
+
+// addCount adds a flag that takes a number; *p is its default.
+func addCount(flags *pflag.FlagSet, p *int, name, short string, least int, usage string) {
+	flags.VarP(&count{p, least}, name, short, usage)
+}
+
+func (c *count) String() string { return strconv.Itoa(*c.value) }
+
+func (c *count) Type() string { return "int" }
+
+func (c *count) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < int64(c.least) {
+		return usagef("give a whole number from %d on", c.least)
+	}
+	*c.value = int(n)
+	return nil
+}
+
+// completeColumns lets shells complete a flag that takes a column, or with lists
+// some with commas between.
+func completeColumns(cmd *cobra.Command, flag string, columns []string, lists bool) {
+	complete := func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := ""
+		if i := strings.LastIndexByte(typed, ','); lists {
+			before = typed[:i+1]
+		}
+		var words []cobra.Completion
+		for _, c := range columns {
+			words = append(words, before+c)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	// The only error is that the flag has a completion already.
+	_ = cmd.RegisterFlagCompletionFunc(flag, complete)
 }
 
 // completeChoices lets shells complete the words that flags take.

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +38,7 @@ Formats of calls:
 		Example: `  xray convert -f chrome -m ./server -o trace.json trace.xray
   xray convert -f pprof -m ./server -o profile.pb.gz trace.xray
   xray convert -f yaml trace.xray | less`,
-		Args: cobra.MinimumNArgs(1),
+		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := c.check(); err != nil {
 				return err
@@ -57,7 +59,7 @@ Formats of calls:
 	addChoice(f, &c.format, "format", "f", "what to write",
 		"raw", "fdr", "yaml", "trace_event", "chrome", "pprof", "folded", "csv", "json")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
-	f.BoolVar(&c.sort, "sort", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
+	f.BoolVarP(&c.sort, "sort", "s", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
 	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names, when there is a map")
 	c.flags.demangle.add(f)
 	addOutput(f, &c.output)
@@ -158,7 +160,7 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 func (c *conversion) records(s *session, opts convert.Options) error {
 	return c.app.writeOutput(c.output, func(w io.Writer) error {
 		var out blockWriter
-		dropped := func() int64 { return 0 }
+		missing := func() []string { return nil }
 		switch c.format {
 		case "yaml":
 			out = convert.NewYAML(w, opts)
@@ -166,10 +168,10 @@ func (c *conversion) records(s *session, opts convert.Options) error {
 			out = convert.NewTraceEvents(w, opts)
 		case "fdr":
 			fdr := tracewrite.NewFDR(w, opts.Header, tracewrite.Options{})
-			out, dropped = fdr, func() int64 { return fdr.Dropped }
+			out, missing = fdr, func() []string { return c.missing(fdr.Dropped, fdr.TruncatedIDs) }
 		default:
 			basic := tracewrite.NewBasic(w, opts.Header)
-			out, dropped = basic, func() int64 { return basic.Dropped }
+			out, missing = basic, func() []string { return c.missing(basic.Dropped, 0) }
 		}
 		stop := c.app.progress(s.name, s.trace)
 		err := writeBlocks(out, s.blocks(c.order()))
@@ -180,13 +182,29 @@ func (c *conversion) records(s *session, opts convert.Options) error {
 		if err := s.checkStrict(&firstUnmatched{}); err != nil {
 			return err
 		}
+		if lines := missing(); s.strict && len(lines) > 0 {
+			return errors.New(strings.Join(lines, "; "))
+		}
 		s.summary(nil)
-		if n := dropped(); n > 0 {
-			fmt.Fprintf(c.app.stderr, "xray: %s of the trace left out, which the format %s cannot hold\n",
-				plural(n, "event or argument", "events and arguments"), c.format)
+		for _, line := range missing() {
+			fmt.Fprintf(c.app.stderr, "xray: %s\n", line)
 		}
 		return nil
 	})
+}
+
+// missing says what of the trace the format could not hold.
+func (c *conversion) missing(dropped, truncatedIDs int64) []string {
+	var lines []string
+	if dropped > 0 {
+		lines = append(lines, fmt.Sprintf("%s of the trace left out, which the format %s cannot hold",
+			plural(dropped, "event or argument", "events and arguments"), c.format))
+	}
+	if truncatedIDs > 0 {
+		lines = append(lines, plural(truncatedIDs, "record has an id", "records have ids")+" of more than 28 bits, which FDR logs cut off: "+
+			"functions of shared objects from the 16th on look like those of others; -f raw keeps ids whole")
+	}
+	return lines
 }
 
 func (c *conversion) order() reader.Order {

@@ -24,7 +24,7 @@ and by which id traces call it. As YAML, the map with its names stands in for
 the binary wherever one is asked for (-m).`,
 		Example: `  xray extract -o server.yaml ./server
   xray extract --format text ./server`,
-		Args: cobra.ExactArgs(1),
+		Args: operands("one FILE", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := map[string]func(io.Writer, *symbolize.Map, symbolize.Names) error{
 				"yaml": symbolize.WriteYAML, "json": symbolize.WriteJSON,

@@ -7,7 +7,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/internal/dump"
+	"github.com/xray-tools/xray/reader"
 )
+
+// fromYAML reports whether the trace is trace YAML, whose blocks have no place in
+// the file.
+func (s *session) fromYAML() bool {
+	for b, err := range s.trace.Blocks(reader.FileOrder) {
+		return err == nil && b.Offset < 0
+	}
+	return false
+}
 
 func (a *app) fdrDumpCommand() *cobra.Command {
 	var (
@@ -24,7 +34,7 @@ CPU and time that follow from the records before. Damage is shown where it is.
 Basic logs have fewer kinds of records and can be dumped too.`,
 		Example: `  xray fdr-dump -m ./server trace.xray | less
   xray fdr-dump --verify trace.xray`,
-		Args: cobra.ExactArgs(1),
+		Args: operands("one TRACE", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.open(cmd, &flags, args)
 			if err != nil {
@@ -32,6 +42,9 @@ Basic logs have fewer kinds of records and can be dumped too.`,
 			}
 			defer s.close()
 			header := s.trace.Header(0)
+			if s.fromYAML() {
+				return fmt.Errorf("%s: trace YAML has no records on disk to show: `xray convert` makes a log of it", args[0])
+			}
 			var sum dump.Summary
 			err = a.writeOutput(output, func(w io.Writer) (err error) {
 				sum, err = dump.Annotate(w, &header, s.trace.Records(0), dump.Options{Names: s.names, Verify: verify})

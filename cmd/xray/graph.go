@@ -31,13 +31,28 @@ func (g *graphFlags) add(f *pflag.FlagSet) {
 	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "`COLUMNS` that functions show")
 	f.StringVarP(&g.edgeColor, "edge-color", "c", "", "`COLUMN` that colours edges")
 	f.StringVarP(&g.vertexColor, "vertex-color", "b", "", "`COLUMN` that colours functions")
-	f.IntVarP(&g.nameLimit, "name-limit", "t", 0, "cut names in labels after `N` bytes")
+	addCount(f, &g.nameLimit, "name-limit", "t", 0, "cut names in labels after `N` bytes")
 	f.StringVar(&g.minShare, "min-share", "", "leave out what is below `PERCENT` of the time of the trace")
-	f.IntVar(&g.top, "top", 0, "keep only the top `N` functions by self time, and the ways to them")
+	addCount(f, &g.top, "top", "", 0, "keep only the top `N` functions by self time, and the ways to them")
 	f.BoolVar(&g.exact, "exact", false, "never approximate quantiles, whatever memory that takes")
 	addChoice(f, &g.format, "format", "f", "what to write", "dot", "json", "csv")
 	addOutput(f, &g.output)
 	addKeepGoing(f)
+}
+
+// graphColumn finds a column by its name here, or by that of account.
+func graphColumn(name string) (graph.Column, error) {
+	if name == "p99.9" {
+		return graph.P999, nil
+	}
+	return graph.ParseColumn(name)
+}
+
+// complete lets shells complete the columns of cmd.
+func (g *graphFlags) complete(cmd *cobra.Command) {
+	for flag, lists := range map[string]bool{"edge-label": true, "vertex-label": true, "edge-color": false, "vertex-color": false} {
+		completeColumns(cmd, flag, columnNames(), lists)
+	}
 }
 
 func columnNames() []string {
@@ -62,7 +77,7 @@ func (g *graphFlags) view() (graph.View, error) {
 		}
 		*list.to = nil
 		for name := range strings.SplitSeq(list.text, ",") {
-			c, err := graph.ParseColumn(name)
+			c, err := graphColumn(name)
 			if err != nil {
 				return v, usagef("--%s: %w", list.flag, err)
 			}
@@ -79,7 +94,7 @@ func (g *graphFlags) view() (graph.View, error) {
 		if one.text == "" {
 			continue
 		}
-		c, err := graph.ParseColumn(one.text)
+		c, err := graphColumn(one.text)
 		if err != nil {
 			return v, usagef("--%s: %w", one.flag, err)
 		}
@@ -126,7 +141,7 @@ Functions are coloured by self time and edges by the time of the calls along
 them, unless you say otherwise. --min-share and --top keep big graphs readable.`,
 		Example: `  xray graph -m ./server --min-share 1 trace.xray | dot -Tsvg > graph.svg
   xray graph -m ./server -v self,p99 -b p99 --top 20 trace.xray`,
-		Args: cobra.MinimumNArgs(1),
+		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			view, err := g.view()
 			if err != nil {
@@ -167,6 +182,7 @@ them, unless you say otherwise. --min-share and --top keep big graphs readable.`
 	f := cmd.Flags()
 	flags.add(f)
 	g.add(f)
+	g.complete(cmd)
 	match.add(f)
 	spellings(f, map[string]string{"color-edges": "edge-color", "color-vertices": "vertex-color"})
 	return cmd

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ func (a *app) graphDiffCommand() *cobra.Command {
 		maps  [2][]string // of one trace alone
 		g     graphFlags
 		match matchFlags
+		each  [2]matchFlags // of one trace alone
 	)
 	cmd := &cobra.Command{
 		Use:   "graph-diff TRACE-A TRACE-B",
@@ -24,7 +26,7 @@ traces may be of different builds, each with its own map (-m1, -m2). Without a
 map, functions of the same id are taken for the same.`,
 		Example: `  xray graph-diff -m1 ./server.old -m2 ./server old.xray new.xray | dot -Tsvg > diff.svg
   xray graph-diff -m ./server --top 20 before.xray after.xray`,
-		Args: cobra.ExactArgs(2),
+		Args: operands("two traces", 2, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			view, err := g.view()
 			if err != nil {
@@ -40,12 +42,16 @@ map, functions of the same id are taken for the same.`,
 				if len(maps[i]) > 0 {
 					one.maps = maps[i]
 				}
+				policy := match.policy()
+				if cmd.Flags().Changed(fmt.Sprintf("deduce-sibling-calls-%d", i+1)) {
+					policy = each[i].policy()
+				}
 				s, err := a.open(cmd, &one, []string{path})
 				if err != nil {
 					return err
 				}
 				defer s.close() // when the report has its names
-				sink, stats, err := analyse(s, calls.Options{Policy: match.policy()}, func() *graph.Analysis {
+				sink, stats, err := analyse(s, calls.Options{Policy: policy}, func() *graph.Analysis {
 					return graph.New(g.options(&view))
 				})
 				if err != nil {
@@ -74,11 +80,18 @@ map, functions of the same id are taken for the same.`,
 	f.StringArrayVar(&maps[0], "instr-map-1", nil, "names of the first trace alone, from `FILE` (-m1)")
 	f.StringArrayVar(&maps[1], "instr-map-2", nil, "names of the second trace alone, from `FILE` (-m2)")
 	g.add(f)
+	g.complete(cmd)
 	match.add(f)
+	for i := range each {
+		name := fmt.Sprintf("deduce-sibling-calls-%d", i+1)
+		f.BoolVar(&each[i].deduce, name, true, "")
+		f.MarkHidden(name)
+	}
 	ignored(f, "keep-going-1", "")
 	ignored(f, "keep-going-2", "")
 	spellings(f, map[string]string{
 		"m1": "instr-map-1", "m2": "instr-map-2", "k1": "keep-going-1", "k2": "keep-going-2",
+		"d1": "deduce-sibling-calls-1", "d2": "deduce-sibling-calls-2",
 		"vertex-label-trun": "name-limit", "color-edges": "edge-color", "color-vertices": "vertex-color",
 	})
 	return cmd

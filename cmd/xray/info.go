@@ -27,7 +27,7 @@ func (a *app) infoCommand() *cobra.Command {
 		Long: `info says what format a trace has, what is in it, and what was lost. Of all
 that could mislead you it says what to do about it. Start here.`,
 		Example: "  xray info -m ./server trace.xray",
-		Args:    cobra.MinimumNArgs(1),
+		Args:    operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.open(cmd, &flags, args)
 			if err != nil {
@@ -223,7 +223,7 @@ func (o *infoOutput) threads(w io.Writer) {
 	fmt.Fprintln(tw, head)
 	for i, t := range o.Threads {
 		if i == maxInfoThreads {
-			fmt.Fprintf(tw, "... and %d more threads\n", len(o.Threads)-i)
+			fmt.Fprintf(tw, "... and %s\n", plural(int64(len(o.Threads)-i), "more thread", "more threads"))
 			break
 		}
 		if several {

@@ -69,8 +69,14 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return a.llvm(args[1:])
 	}
 	root := a.root()
+	// Cobra does not look whether help could be written.
+	help := &firstFailure{w: stdout}
+	root.SetOut(help)
 	root.SetArgs(normalizeArgs(root, args[1:]))
 	err := root.Execute()
+	if help.err != nil {
+		a.started, err = true, help.err
+	}
 	return a.status(errors.Join(err, a.stopProfiles()))
 }
 
@@ -106,7 +112,6 @@ compressed with gzip or zstd; "-" is standard input.`,
 		},
 	}
 	root.SetIn(a.stdin)
-	root.SetOut(a.stdout)
 	root.SetErr(a.stderr)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
@@ -128,7 +133,30 @@ compressed with gzip or zstd; "-" is standard input.`,
 	for _, cmd := range root.Commands() {
 		completeChoices(cmd)
 	}
+	root.InitDefaultHelpCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "help" {
+			cmd.Args = func(_ *cobra.Command, args []string) error {
+				_, _, err := root.Find(args)
+				return err
+			}
+		}
+	}
 	return root
+}
+
+// firstFailure remembers the first error of w.
+type firstFailure struct {
+	w   io.Writer
+	err error
+}
+
+func (f *firstFailure) Write(p []byte) (int, error) {
+	n, err := f.w.Write(p)
+	if f.err == nil {
+		f.err = err
+	}
+	return n, err
 }
 
 // startProfiles starts the profiles of the program itself that were asked for.

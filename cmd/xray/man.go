@@ -15,7 +15,7 @@ func (a *app) manCommand() *cobra.Command {
 		Use:    "man DIRECTORY",
 		Short:  "Write the manual pages",
 		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+		Args:   operands("a DIRECTORY", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err

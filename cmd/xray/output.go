@@ -20,10 +20,7 @@ func (a *app) writeOutput(path string, f func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		return flushed(a.stdout, f)
 	}
-	// Through a symbolic link, the file that it points to is replaced.
-	if target, err := filepath.EvalSymlinks(path); err == nil {
-		path = target
-	}
+	path = linkTarget(path)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -39,6 +36,30 @@ func (a *app) writeOutput(path string, f func(io.Writer) error) error {
 		return err
 	}
 	return errors.Join(flushed(file, f), file.Close())
+}
+
+// linkTarget follows symbolic links, so that not they are replaced but the file
+// they point to, which need not be there yet.
+func linkTarget(path string) string {
+	// As many links in a row as the system follows.
+	for range 40 {
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			return target
+		}
+		link, err := os.Readlink(path)
+		if err != nil {
+			return path
+		}
+		if !filepath.IsAbs(link) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				return path
+			}
+			link = filepath.Join(dir, link)
+		}
+		path = link
+	}
+	return path
 }
 
 func flushed(w io.Writer, f func(io.Writer) error) error {

@@ -16,7 +16,7 @@ func (a *app) stackCommand() *cobra.Command {
 		metric    = "time"
 		title     string
 		output    string
-		top       int
+		top       = 10
 		all       bool
 		inclusive bool
 		perThread bool
@@ -32,7 +32,7 @@ open when the trace ends count up to its end.`,
 		Example: `  xray stack -m ./server trace.xray
   xray stack -m ./server --format folded trace.xray | flamegraph.pl > flame.svg
   xray stack -m ./server --format svg -o flame.svg trace.xray`,
-		Args: cobra.MinimumNArgs(1),
+		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if inclusive && format != "folded" {
 				return usagef("--total is for --format folded: the others show both values")
@@ -77,7 +77,7 @@ open when the trace ends count up to its end.`,
 		synonyms = map[string]string{"human": "text", "flame": "folded"}
 	addChoice(f, &metric, "metric", "", "what stacks are weighed by", "time", "count")
 	f.StringVar(&title, "title", "", "title of an SVG flame graph")
-	f.IntVarP(&top, "top", "n", 10, "text: how many stacks to list")
+	addCount(f, &top, "top", "n", 1, "text: how many stacks to list")
 	f.BoolVar(&all, "all-stacks", false, "text: list all stacks")
 	f.BoolVar(&inclusive, "total", false, "folded: inclusive values instead of self values")
 	f.BoolVar(&perThread, "per-thread", false, "keep threads apart")

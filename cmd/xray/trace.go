@@ -1,15 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-
 	"math"
 	"math/bits"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,7 +52,7 @@ type filterFlags struct {
 	function    string
 	from, to    string
 	minDuration string
-	maxDepth    uint32
+	maxDepth    int
 }
 
 func (f *filterFlags) add(flags *pflag.FlagSet) {
@@ -59,7 +61,7 @@ func (f *filterFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.from, "from", "", "only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
 	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
 	flags.StringVar(&f.minDuration, "min-duration", "", "only calls that take at least `TIME`")
-	flags.Uint32Var(&f.maxDepth, "max-depth", 0, "only calls made at most `N` deep; 1 are the outermost")
+	addCount(flags, &f.maxDepth, "max-depth", "", 1, "only calls made at most `N` deep; 1 are the outermost")
 }
 
 // session is one run over a trace: the trace, its names and its clock.
@@ -72,9 +74,11 @@ type session struct {
 	clock  clock.Clock
 	strict bool
 	filter calls.Filter
-	// first is the smallest TSC, once it is known.
-	first      uint64
-	firstKnown bool
+	// notes say, after a run, where a filter chose nothing; "" when it did.
+	notes []func() string
+	// first and last are the smallest and largest TSC, once they are known.
+	first, last uint64
+	spanKnown   bool
 }
 
 // open opens the traces and maps that a command line names.
@@ -90,7 +94,7 @@ func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *sessio
 	}
 	s.names = namesOf(s.tables)
 	if s.trace, err = reader.Open(reader.Options{Stdin: a.stdin}, paths...); err != nil {
-		return s, err
+		return s, explainTrace(err)
 	}
 	frequency, err := s.trace.CycleFrequency()
 	if err != nil {
@@ -125,6 +129,9 @@ func loadMaps(args []string, opts symbolize.Options) (symbolize.Objects, error) 
 			if n, err := strconv.ParseUint(number, 10, 8); err == nil {
 				object, path = n, file
 			}
+		}
+		if path == "" {
+			return tables, usagef("-m: the name of a file is empty")
 		}
 		if tables[uint8(object)] != nil {
 			return tables, usagef("two maps for object %d: say which object each is for, as in -m 1=libcodec.so", object)
@@ -208,6 +215,11 @@ func (f *firstUnmatched) see(u *calls.Unmatched) error {
 // summary tells on standard error, in one line, what the report does not
 // cover. stats is nil when no calls were rebuilt.
 func (s *session) summary(stats *calls.Stats) {
+	for _, note := range s.notes {
+		if text := note(); text != "" {
+			fmt.Fprintf(s.app.stderr, "xray: %s\n", text)
+		}
+	}
 	var parts []string
 	losses := s.trace.Losses()
 	if n := losses.Count(); n > 0 {
@@ -237,33 +249,33 @@ func plural(n int64, one, many string) string {
 
 // start is the smallest timestamp of the trace, from a pass of its own.
 func (s *session) start() (uint64, error) {
-	if s.firstKnown {
+	if s.spanKnown {
 		return s.first, nil
 	}
 	stop := s.app.progress(s.name, s.trace)
 	defer stop()
 	var mu sync.Mutex
-	first := uint64(math.MaxUint64)
+	first, last := uint64(math.MaxUint64), uint64(0)
 	err := s.trace.Each(0, func(_ int, b *reader.Block) error {
-		least := uint64(math.MaxUint64)
+		least, most := uint64(math.MaxUint64), uint64(0)
 		for i := range b.Events {
-			least = min(least, b.Events[i].TSC)
+			least, most = min(least, b.Events[i].TSC), max(most, b.Events[i].TSC)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		first = min(first, least)
+		first, last = min(first, least), max(last, most)
 		return nil
 	})
 	if first == math.MaxUint64 {
 		first = 0
 	}
-	s.first, s.firstKnown = first, true
+	s.first, s.last, s.spanKnown = first, last, true
 	return first, err
 }
 
 // build turns flags into a filter, which may take a pass over the trace.
 func (f *filterFlags) build(s *session) (calls.Filter, error) {
-	filter := calls.Filter{MaxDepth: f.maxDepth}
+	filter := calls.Filter{MaxDepth: uint32(f.maxDepth)}
 	var err error
 	if filter.MinDuration, err = parseTicks("min-duration", f.minDuration, s.clock); err != nil {
 		return filter, err
@@ -273,9 +285,9 @@ func (f *filterFlags) build(s *session) (calls.Filter, error) {
 		if err != nil {
 			return filter, usagef("--func: %w", err)
 		}
-		filter.Func = func(id reader.FuncID) bool { return re.MatchString(symbolize.Label(s.names, id)) }
+		filter.Func = s.chooseFuncs(re)
 	}
-	if filter.Thread, err = parseThreads(f.threads); err != nil {
+	if filter.Thread, err = s.chooseThreads(f.threads); err != nil {
 		return filter, err
 	}
 	if f.from == "" && f.to == "" {
@@ -294,6 +306,12 @@ func (f *filterFlags) build(s *session) (calls.Filter, error) {
 		return filter, err
 	}
 	filter.From = saturatingAdd(start, from)
+	if s.last >= start && filter.From > s.last {
+		s.notes = append(s.notes, func() string {
+			return fmt.Sprintf("nothing is at or after --from %s: the trace lasts %s, and times count from its start",
+				f.from, s.clock.Format(s.last-start))
+		})
+	}
 	if f.to != "" {
 		filter.To = saturatingAdd(start, to)
 		if filter.To <= filter.From {
@@ -338,8 +356,31 @@ func parseTicks(flag, s string, c clock.Clock) (uint64, error) {
 	return ticks, nil
 }
 
-// parseThreads makes a filter of --thread flags; nil when there are none.
-func parseThreads(args []string) (func(reader.Thread) bool, error) {
+// chooseFuncs keeps the functions whose name matches. An expression with a # may
+// also mean the id of a function that has a name.
+func (s *session) chooseFuncs(re *regexp.Regexp) func(reader.FuncID) bool {
+	byID := s.names != nil && strings.Contains(re.String(), "#")
+	var found atomic.Bool
+	s.notes = append(s.notes, func() string {
+		switch {
+		case found.Load():
+			return ""
+		case s.names == nil:
+			return fmt.Sprintf("no function matches --func %q; without a map (-m) functions are called by number, like #18", re)
+		}
+		return fmt.Sprintf("no function that was called matches --func %q", re)
+	})
+	return func(id reader.FuncID) bool {
+		keep := re.MatchString(symbolize.Label(s.names, id)) || byID && re.MatchString(symbolize.Label(nil, id))
+		if keep {
+			found.Store(true)
+		}
+		return keep
+	}
+}
+
+// chooseThreads makes a filter of --thread flags; nil when there are none.
+func (s *session) chooseThreads(args []string) (func(reader.Thread) bool, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
@@ -360,14 +401,41 @@ func parseThreads(args []string) (func(reader.Thread) bool, error) {
 		}
 		list = append(list, wanted{int32(p), int32(t), !pair})
 	}
-	return func(t reader.Thread) bool {
-		for _, w := range list {
-			if w.thread == t.Thread && (w.anyProcess || w.process == t.Process) {
-				return true
+	matches := func(w wanted, t reader.Thread) bool {
+		return w.thread == t.Thread && (w.anyProcess || w.process == t.Process)
+	}
+	var mu sync.Mutex
+	seen := make(map[reader.Thread]bool)
+	for i, w := range list {
+		s.notes = append(s.notes, func() string {
+			var there []reader.Thread
+			for t := range seen {
+				if matches(w, t) {
+					return ""
+				}
+				there = append(there, t)
 			}
-		}
-		return false
+			return fmt.Sprintf("no thread %s; the threads are %s", args[i], threadList(there))
+		})
+	}
+	return func(t reader.Thread) bool {
+		mu.Lock()
+		seen[t] = true
+		mu.Unlock()
+		return slices.ContainsFunc(list, func(w wanted) bool { return matches(w, t) })
 	}, nil
+}
+
+// threadList names the first few threads as --thread takes them.
+func threadList(threads []reader.Thread) string {
+	slices.SortFunc(threads, func(a, b reader.Thread) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
+	})
+	var words []string
+	for _, t := range threads {
+		words = append(words, fmt.Sprintf("%d/%d", t.Process, t.Thread))
+	}
+	return shortList(slices.Compact(words), 20)
 }
 
 // streamed makes an analysis of a sink that cannot be merged, for runs with one

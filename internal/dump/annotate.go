@@ -93,6 +93,7 @@ type stretch struct {
 	head         []byte
 	err          error
 	harmless     bool
+	zeros        bool // nothing but zeros, whatever the causes
 }
 
 const (
@@ -267,13 +268,15 @@ func payloadText(data []byte) string {
 // damage adds to the stretch of bytes that are no record.
 func (a *annotator) damage(r *reader.Record, err error) {
 	l := &a.lost
-	if l.size > 0 && (l.offset+l.size != r.Offset || fmt.Sprint(l.err) != fmt.Sprint(err)) {
+	zeros := isZero(r.Data)
+	if l.size > 0 && (l.offset+l.size != r.Offset || !(l.zeros && zeros) && fmt.Sprint(l.err) != fmt.Sprint(err)) {
 		a.flushDamage(false)
 	}
 	if l.size == 0 {
-		*l = stretch{offset: r.Offset, err: err, harmless: true, head: l.head[:0]}
+		*l = stretch{offset: r.Offset, err: err, harmless: true, zeros: true, head: l.head[:0]}
 	}
-	l.harmless = l.harmless && harmless(r, a.last)
+	l.harmless = l.harmless && (zeros || harmless(r, a.last))
+	l.zeros = l.zeros && zeros
 	l.head = append(l.head, r.Data[:min(len(r.Data), maxPayload-len(l.head))]...)
 	l.size += int64(len(r.Data))
 }
@@ -286,15 +289,16 @@ func (a *annotator) flushDamage(atEnd bool) {
 	}
 	first := l.head[:min(len(l.head), rowBytes)]
 	var text string
-	if l.harmless {
+	switch {
+	case l.zeros: // one line says it all
 		a.sum.Padding += l.size
-		text = fmt.Sprintf("%-14s %d bytes", "padding", l.size)
-		if !isZero(l.head) {
-			text = fmt.Sprintf("%-14s %d bytes: %v", "unused", l.size, l.err)
-		} else {
-			l.head = first // one row of zeros says enough
-		}
-	} else {
+		a.bytes(l.offset, first, nil, fmt.Sprintf("%-14s %d bytes", "padding", l.size))
+		l.size = 0
+		return
+	case l.harmless:
+		a.sum.Padding += l.size
+		text = fmt.Sprintf("%-14s %d bytes: %v", "unused", l.size, l.err)
+	default:
 		a.sum.Damaged += l.size
 		a.verify = false // until the next block
 		text = fmt.Sprintf("!! damage      %d bytes: %v", l.size, l.err)

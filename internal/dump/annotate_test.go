@@ -81,7 +81,6 @@ bytes 120000
 00000050  13 00 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  PID            process 0
 00000060  05 01 00 e8 03 00 00 00 00 00 00 .. .. .. .. ..  NewCPUId       cpu 1, tsc 1000
 00000070  00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  padding        9944 bytes
-00000080  ... 9928 more bytes
 00002748  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff  !! damage      60 bytes: unknown metadata record kind 127
 00002758  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
 00002768  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
@@ -137,8 +136,21 @@ zeros auto
 00000108  05 00 00 00 00 00 00 00 00 00 00 .. .. .. .. ..  NewCPUId       cpu 0, tsc 0
 00000118  03 .. .. .. .. .. .. .. .. .. .. .. .. .. .. ..  EndOfBuffer
 00000128  00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  padding        136 bytes
-00000138  ... 120 more bytes
 records: 9, blocks: 2, bytes of padding: 156, bytes damaged: 0
+`},
+		{"zeros of several causes, up to the end", `xray fdr
+thread 1
+zeros 65536
+zeros 65536
+zeros 3
+`, Options{Verify: true}, `fdr log, version 5, little-endian, 1000000000 ticks per second, buffers of 16384 bytes
+00000020  0f 40 00 00 00 00 00 00 00 .. .. .. .. .. .. ..  BufferExtents  64 bytes, to 0x70
+00000030  01 01 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  NewBuffer      thread 1
+00000040  09 00 00 00 00 00 00 00 00 00 00 00 00 .. .. ..  WallClock      0.000000 s
+00000050  13 00 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  PID            process 0
+00000060  05 00 00 00 00 00 00 00 00 00 00 .. .. .. .. ..  NewCPUId       cpu 0, tsc 0
+00000070  00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00  padding        131075 bytes
+records: 5, blocks: 1, bytes of padding: 131075, bytes damaged: 0, violations: 0
 `},
 		{"one stretch of damage, a short block", `xray fdr
 extents auto
@@ -164,7 +176,7 @@ bytes 12000000000000
 00020061  13 07 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  PID            process 7
 00020071  05 00 00 00 00 00 00 00 00 00 00 .. .. .. .. ..  NewCPUId       cpu 0, tsc 0
 00020081  12 00 00 00 00 00 00                             !! damage      7 bytes: Function record: need 8 bytes, have 7
-                                                           !! the last record of a block is cut off: a defect of the recorder with typed events; nothing else is affected
+                                                           !! the last record of a block is cut off: the recorder miscounts blocks with typed events; in a log without these it is damage; nothing else is affected
 records: 6, blocks: 2, bytes of padding: 0, bytes damaged: 131080
 `},
 	} {

@@ -32,3 +32,18 @@ func BenchmarkDump(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkZeros(b *testing.B) {
+	data := assemble(b, "xray fdr\nthread 1\nzeros 1000000\n")
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")
+	if err != nil {
+		b.Fatal(err)
+	}
+	h := trace.Header(0)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if err := annotate(io.Discard, &h, trace.Records(0)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

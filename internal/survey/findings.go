@@ -31,21 +31,37 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 		if total.Losses > 0 {
 			text := fmt.Sprintf("%s: %s", times(uint64(total.Losses)), cause.Text())
 			if total.Bytes > 0 {
-				text += fmt.Sprintf("; %d bytes lost", total.Bytes)
+				text += fmt.Sprintf("; %d %s lost", total.Bytes, plural(uint64(total.Bytes), "byte", "bytes"))
 			}
-			add(cause.String(), cause.Remedy(), "%s", text)
+			add(cause.String(), r.remedy(cause, t.Header(0)), "%s", text)
 		}
 	}
 	header := t.Header(0)
 	s := &r.Stats
 	if s.Events == 0 {
-		add("no-records", noRecords(header.Type), "the trace has no records")
+		// What was lost may have been all records.
+		if losses.Count() == 0 {
+			add("no-records", noRecords(header.Type), "the trace has no records")
+		}
 		return all
 	}
 	r.clockFindings(header, add)
 	r.callFindings(header, add)
 	r.nameFindings(header, names, add)
 	return all
+}
+
+// remedy says what to do about a loss, as far as the rest of the trace tells.
+func (r *Report) remedy(c reader.Cause, h reader.Header) string {
+	switch {
+	case c == reader.ShortBlock && h.Version < 3:
+		return "the log is damaged there: look at it with fdr-dump"
+	case c == reader.ShortBlock && r.Kinds[reader.Typed] == 0:
+		return "the log is damaged there, or the record was a typed event, with which the recorder miscounts; nothing else is affected"
+	case c == reader.DuplicateRun && h.Type == reader.Basic:
+		return "none needed: a process that forked wrote records of its parent again, and the copies are left out"
+	}
+	return c.Remedy()
 }
 
 type addFinding func(name, remedy, format string, args ...any)
@@ -70,6 +86,9 @@ func (r *Report) clockFindings(h reader.Header, add addFinding) {
 	case h.CycleFrequency == 0:
 		add("unknown-frequency", "times are shown in ticks; nothing else is affected",
 			"the header does not say how many ticks make a second")
+	case h.CycleFrequency < 1e3 || h.CycleFrequency > 1e11:
+		add("odd-frequency", "times are wrong if the header is: compare them with what you know of the program, or go by the ticks",
+			"no clock makes %d ticks a second, as the header says", h.CycleFrequency)
 	case h.CycleFrequency == 1e9 && r.MaxCPU == 0 && s.First > year2001:
 		add("emulated-clock", "reading it costs tens of nanoseconds a record, so do not trust the shortest calls; "+
 			"on a machine whose kernel tells the TSC's frequency the recorder uses that",
@@ -194,6 +213,13 @@ func times(n uint64) string {
 		return "once"
 	}
 	return fmt.Sprintf("%d times", n)
+}
+
+func plural(n uint64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 func are(n uint64, one, many string) string {

@@ -12,6 +12,9 @@ const bufferedBytes = 64 << 10
 
 // Basic writes a basic log of version 3, or what llvm-xray calls raw. It is not
 // safe for concurrent use.
+//
+// Traces that are read together keep their processes apart, as [Processes] says;
+// before version 3, there are no process ids that could.
 type Basic struct {
 	// Dropped counts what a basic log cannot hold: custom and typed events, and
 	// arguments of anything but an entry. Of CPU numbers it holds 8 bits, and
@@ -23,6 +26,8 @@ type Basic struct {
 	raw  bool // as llvm-xray converts: no arguments
 	pids bool // the version has process ids
 	err  error
+
+	processes Processes
 }
 
 // NewBasic returns a writer of a basic version 3 log to w, which takes its clock
@@ -55,9 +60,9 @@ func newBasic(w io.Writer, h reader.Header, raw bool) *Basic {
 // Block writes the events of b in their order. The first error of the
 // underlying writer stays.
 func (w *Basic) Block(b *reader.Block) error {
-	process := uint32(b.Thread.Process)
-	if !w.pids {
-		process = 0
+	process := uint32(0)
+	if w.pids {
+		process = uint32(w.processes.Of(b.Thread))
 	}
 	args := b.Args
 	for i := range b.Events {

@@ -38,13 +38,12 @@ type Options struct {
 // where they are not, and the microseconds number the blocks. Both thus grow
 // from block to block, as llvm-xray takes blocks for ordered only when both do.
 //
-// Traces that are read together may each have a thread with the same process
-// and thread id. In the log they are one thread, with events in the order in
-// which they were written.
+// Traces that are read together keep their processes apart, as [Processes] says.
 type FDR struct {
 	// Dropped counts what an FDR log cannot hold: arguments of anything but an
-	// entry, and events with an empty payload, which make llvm-xray refuse the
-	// whole file.
+	// entry; events with an empty payload, which make llvm-xray refuse the whole
+	// file; and entries of function 0 without arguments, which may come out as
+	// eight zero bytes, the padding of such logs. No function has that id.
 	Dropped int64
 	// TruncatedIDs counts events whose function id needs more than 28 bits. They
 	// are written with its low 28 bits, as the runtime does.
@@ -53,6 +52,7 @@ type FDR struct {
 	w         *bufio.Writer
 	size      int
 	frequency uint64
+	processes Processes
 	threads   map[threadKey]*fdrThread
 	order     []*fdrThread // by first event
 }
@@ -98,7 +98,7 @@ func (f *FDR) Block(b *reader.Block) error {
 	if len(b.Events) == 0 {
 		return nil
 	}
-	key := threadKey{b.Thread.Process, b.Thread.Thread}
+	key := threadKey{f.processes.Of(b.Thread), b.Thread.Thread}
 	t := f.threads[key]
 	if t == nil {
 		t = &fdrThread{threadKey: key}
@@ -128,6 +128,10 @@ func (f *FDR) Block(b *reader.Block) error {
 				f.Dropped += int64(len(own))
 				own = nil
 			}
+		}
+		if e.Kind == reader.Enter && e.Func&maxFDRFunc == 0 {
+			f.Dropped += 1 + int64(len(own))
+			continue
 		}
 		delta, err := f.step(t, e, functionSize+metadataSize*len(own))
 		if err != nil {

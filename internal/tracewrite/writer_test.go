@@ -297,6 +297,7 @@ func TestFDRSetsClockAndCPU(t *testing.T) {
 	step := func(from, to reader.Event) []reader.RecordKind {
 		var out bytes.Buffer
 		w := NewFDR(&out, reader.Header{}, Options{})
+		from.Func, to.Func = 1, 1
 		if err := errors.Join(w.Block(&reader.Block{Events: []reader.Event{from, to}}), w.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -325,6 +326,39 @@ func TestFDRSetsClockAndCPU(t *testing.T) {
 				t.Error(diff)
 			}
 		})
+	}
+}
+
+// Entries of function 0 would look like padding. Nothing else is lost with them.
+func TestFDRDropsEntriesOfFunctionZero(t *testing.T) {
+	b := &reader.Block{
+		Thread: reader.Thread{Process: 1, Thread: 1},
+		Events: []reader.Event{
+			{Kind: reader.Enter, Func: 1, TSC: 5},
+			{Kind: reader.Enter, TSC: 5},
+			{Kind: reader.Enter, Func: 1 << 28, TSC: 5, Side: true},
+			{Kind: reader.EnterArg, TSC: 5, Side: true},
+			{Kind: reader.Exit, TSC: 6},
+			{Kind: reader.Exit, Func: 1, TSC: 7},
+		},
+		Args: []reader.Arg{{Event: 2, Value: 8}, {Event: 3, Value: 9}},
+	}
+	var out bytes.Buffer
+	w := NewFDR(&out, reader.Header{}, Options{})
+	if err := errors.Join(w.Block(b), w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if w.Dropped != 3 || w.TruncatedIDs != 0 {
+		t.Errorf("dropped %d, truncated %d; want two entries and an argument, and no id", w.Dropped, w.TruncatedIDs)
+	}
+	want := []event{
+		{1, 1, reader.Enter, 1, 0, 5, nil, 0, ""},
+		{1, 1, reader.EnterArg, 0, 0, 5, []uint64{9}, 0, ""},
+		{1, 1, reader.Exit, 0, 0, 6, nil, 0, ""},
+		{1, 1, reader.Exit, 1, 0, 7, nil, 0, ""},
+	}
+	if diff := cmp.Diff(want, decodeFDR(t, out.Bytes(), DefaultBufferSize)); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -391,7 +425,7 @@ func (d *fullDisk) Write(p []byte) (int, error) {
 }
 
 func TestWriteErrorsSurface(t *testing.T) {
-	big := &reader.Block{Events: make([]reader.Event, 20_000)}
+	big := &reader.Block{Events: slices.Repeat([]reader.Event{{Func: 1}}, 20_000)}
 	for _, room := range []int{0, 100, 70_000} {
 		for name, w := range map[string]blockWriter{
 			"basic": NewBasic(&fullDisk{room}, reader.Header{}),

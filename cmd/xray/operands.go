@@ -1,0 +1,85 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// operands checks that a command line names as many files as usage says: exactly
+// n, or at least that when more is set.
+func operands(usage string, n int, more bool) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		switch {
+		case len(args) < n:
+			return usagef("give %s", usage)
+		case len(args) > n && !more:
+			return usagef("give only %s: %q is one too many", usage, args[n])
+		case slices.Contains(args, ""):
+			return usagef("the name of a file is empty")
+		}
+		if i := slices.Index(args, "-"); i >= 0 && slices.Contains(args[i+1:], "-") {
+			return usagef("standard input (-) can be read only once")
+		}
+		return nil
+	}
+}
+
+var (
+	mapYAML = regexp.MustCompile(`^(---\s*)?(#.*\s*)*- *\{? *(id|address|function|kind|function-name|always-instrument): `)
+	goTypes = regexp.MustCompile(` into (struct \{|\[\]|map\[|\*?[a-z]+\.)`)
+)
+
+// explainTrace says in the user's terms why a file is no trace. Files that are
+// often taken for one are told by how they begin.
+func explainTrace(err error) error {
+	var format *reader.FormatError
+	if !errors.As(err, &format) {
+		return err
+	}
+	because := func(text string) error { return fmt.Errorf("%s: %s", format.File, text) }
+	switch head := beginning(format.File); {
+	case bytes.HasPrefix(head, []byte("\x7fELF")):
+		return because("this is a program, not a trace: give it with -m")
+	case mapYAML.Match(head):
+		return because("this is an instrumentation map, not a trace: give it with -m")
+	case bytes.HasPrefix(head, []byte("forpyarx")), bytes.HasPrefix(head, []byte("xrayprof")):
+		return because("this is a file of XRay's profiling mode, which no tool of LLVM reads, and xray does not either: " +
+			"record in basic or FDR mode (XRAY_OPTIONS=xray_mode=xray-basic)")
+	case goTypes.MatchString(err.Error()):
+		return because("not an XRay trace: neither a header of version and type nor trace YAML")
+	}
+	return err
+}
+
+// beginning reads the first bytes of a file; none where that cannot be done again,
+// as with standard input and pipes.
+func beginning(path string) []byte {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	n, _ := f.Read(head)
+	return head[:n]
+}
+
+// shortList is for messages: words with commas between, and at most max of them.
+func shortList(words []string, most int) string {
+	if len(words) > most {
+		words = append(slices.Clone(words[:most]), "...")
+	}
+	return strings.Join(words, ", ")
+}
