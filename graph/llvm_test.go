@@ -39,7 +39,7 @@ var llvmColumns = map[Column]string{
 func atLeast(t *testing.T, n int) *int {
 	compared := new(int)
 	t.Cleanup(func() {
-		if *compared < n {
+		if !testing.Short() && *compared < n {
 			t.Errorf("only %d graphs were compared", *compared)
 		}
 	})
