@@ -6,7 +6,6 @@ type basicLane struct {
 	thread   Thread
 	index    int
 	segments []segment
-	size     int64
 }
 
 // segment is a piece of the file that holds records of a lane.
@@ -58,12 +57,7 @@ func (l *basicLane) add(c *chunk, runs []run) {
 			l.segments = append(l.segments, segment{offset(r.start), offset(r.end), false, r.forked})
 		}
 	}
-	for _, r := range runs {
-		l.size += int64(r.end-r.start) * basicRecordSize
-	}
 }
-
-func (l *basicLane) bytes() int64 { return l.size }
 
 func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
 	ld := &basicLaneDecoder{

@@ -15,8 +15,6 @@ const maxPayloadBytes = 1 << 20
 // maxArgs bounds the arguments of one event. LLVM's recorders log one.
 const maxArgs = 64
 
-func (l *fdrLane) bytes() int64 { return l.size }
-
 func (l *fdrLane) decoder(p *pass, eventCap int) laneDecoder {
 	return l.newDecoder(p, eventCap, l.blocks)
 }

@@ -53,7 +53,6 @@ type format interface {
 
 // lane is one thread of a file.
 type lane interface {
-	bytes() int64
 	// decoder starts decoding; eventCap bounds the events of a block.
 	decoder(p *pass, eventCap int) laneDecoder
 }

@@ -41,8 +41,6 @@ func (y *yamlTrace) stream(_ *pass, _ Order, fn func(*Block) error) error {
 
 func (y *yamlTrace) records(func(Record, error) bool) {}
 
-func (l *yamlLane) bytes() int64 { return int64(len(l.events)) }
-
 func (l *yamlLane) decoder(_ *pass, eventCap int) laneDecoder {
 	return &yamlDecoder{lane: l, eventCap: eventCap}
 }
