@@ -6,10 +6,10 @@ BENCHTIME ?= 1s
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race fuzz bench lint cross man clean
+.PHONY: help build demo test soak race fuzz bench bench-recorder lint cross man clean
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
 
 build: ## build bin/xray
 	$(GO) build -trimpath -o bin/xray ./cmd/xray
@@ -21,6 +21,11 @@ test: ## run all tests, after installing what they need
 	@script/setup
 	$(GO) test ./...
 
+soak: ## run the storms of the recorder's tests at full length, and hold its cost against bounds
+	@script/setup
+	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m ./recorder
+	$(GO) run ./internal/benchrecorder -check
+
 race: ## run all tests with the race detector, which needs cgo and a C compiler
 	CGO_ENABLED=1 $(GO) test -race ./...
 
@@ -30,6 +35,9 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 bench: build ## run the Go benchmarks, then measure against llvm-xray; BENCH=full adds 50 M records
 	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./...
 	$(GO) run ./internal/bench
+
+bench-recorder: ## measure the recorder beside compiler-rt's, with programs of three versions of clang
+	$(GO) run ./internal/benchrecorder
 
 lint: ## check formatting and go vet
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }

@@ -30,7 +30,9 @@
 package account
 
 import (
+	"errors"
 	"math/bits"
+	"slices"
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -54,6 +56,8 @@ type Options struct {
 type Analysis struct {
 	opts   Options
 	tables []*table // by the dense number of the thread; one for all unless Options.PerThread
+	at     []int32  // the places of a batch's functions in their table
+	kept   []calls.Call
 	// recursive marks functions of which a call within another one has ended in
 	// a thread, while that other one has not.
 	recursive map[mark]struct{}
@@ -84,17 +88,24 @@ type special struct {
 	open       uint64
 	inferred   uint64
 	tailExited uint64
+	untimed    uint64 // calls that were only counted
 }
 
 // Calls adds a batch.
 func (a *Analysis) Calls(b *calls.Batch) error {
-	t, recursiveOnly := a.table(b), a.opts.RecursiveOnly
-	for i := range b.Calls {
-		c := &b.Calls[i]
-		if recursiveOnly && !a.isRecursive(b.Index, c) {
-			continue
-		}
-		f := t.function(c.Func)
+	t, list := a.table(b), b.Calls
+	if a.opts.RecursiveOnly {
+		list = a.recursions(b)
+	}
+	// All functions are looked up before the first is touched: they are seldom in
+	// the first-level cache, and so many come from the second at once.
+	a.at = slices.Grow(a.at[:0], len(list))[:len(list)]
+	for i := range list {
+		a.at[i] = t.index(list[i].Func)
+	}
+	functions := t.functions
+	for i, at := range a.at {
+		c, f := &list[i], &functions[at]
 		f.self.Add(c.Self)
 		if c.End != calls.Exited || c.Nested {
 			if f.addSpecial(c); c.End == calls.Truncated {
@@ -106,12 +117,55 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
+// Sums adds the calls of a thread that were added up while they were made.
+func (a *Analysis) Sums(s *calls.Sums) error {
+	if a.opts.RecursiveOnly {
+		return errors.New("a profile does not know which calls were part of a recursion: record the calls themselves")
+	}
+	t := a.table(&calls.Batch{Thread: s.Thread, Index: s.Index})
+	for i := range s.Paths {
+		p := &s.Paths[i]
+		if p.Count == 0 && p.Open == 0 {
+			continue
+		}
+		f := t.function(p.Func)
+		f.self.Add(p.Self)
+		f.self.Add(p.OpenSelf)
+		f.durations.AddOctaves(p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
+		if p.Open == 0 && !p.Nested {
+			continue
+		}
+		special := f.specials()
+		special.open += p.Open
+		if p.Nested {
+			special.nested.Add(p.Total)
+		} else {
+			special.openTotal.Add(p.OpenTotal)
+		}
+	}
+	return nil
+}
+
+// Count adds calls of a function, of which nothing is known but their number.
+func (a *Analysis) Count(th reader.Thread, index int, fn reader.FuncID, n uint64) {
+	a.table(&calls.Batch{Thread: th, Index: index}).function(fn).specials().untimed += n
+}
+
+// recursions are the calls of the batch that are part of a recursion. They are
+// valid until the next batch.
+func (a *Analysis) recursions(b *calls.Batch) []calls.Call {
+	a.kept = a.kept[:0]
+	for i := range b.Calls {
+		if c := &b.Calls[i]; a.isRecursive(b.Index, c) {
+			a.kept = append(a.kept, *c)
+		}
+	}
+	return a.kept
+}
+
 // addSpecial counts what only some calls are.
 func (f *function) addSpecial(c *calls.Call) {
-	if f.special == nil {
-		f.special = new(special)
-	}
-	s := f.special
+	s := f.specials()
 	switch c.End {
 	case calls.TailExited:
 		s.tailExited++
@@ -127,6 +181,13 @@ func (f *function) addSpecial(c *calls.Call) {
 	if c.Nested {
 		s.nested.Add(c.Duration)
 	}
+}
+
+func (f *function) specials() *special {
+	if f.special == nil {
+		f.special = new(special)
+	}
+	return f.special
 }
 
 // isRecursive reports whether the call is part of a recursion. Calls come in the
@@ -172,9 +233,10 @@ func (a *Analysis) Merge(other *Analysis) {
 		case a.tables[at] == nil:
 			a.tables[at] = t
 		default:
+			to := a.tables[at]
 			for i := range t.functions {
 				f := &t.functions[i]
-				a.tables[at].function(t.ids[i]).merge(f)
+				to.function(t.ids[i]).merge(f)
 				*f = function{} // the memory of both is not needed at once
 			}
 		}
@@ -194,6 +256,7 @@ func (f *function) merge(o *function) {
 		f.special.open += o.special.open
 		f.special.inferred += o.special.inferred
 		f.special.tailExited += o.special.tailExited
+		f.special.untimed += o.special.untimed
 	}
 }
 
@@ -222,7 +285,10 @@ func newTable(exact bool) *table {
 }
 
 // function is that of the id. It is valid until the next new function.
-func (t *table) function(id reader.FuncID) *function {
+func (t *table) function(id reader.FuncID) *function { return &t.functions[t.index(id)] }
+
+// index is the place of the function with the id, which is added when it is new.
+func (t *table) index(id reader.FuncID) int32 {
 	mask := uint32(len(t.slots) - 1)
 	// 2^32 divided by the golden ratio: ids in a row meet no slot twice.
 	for h := uint32(id) * 0x9e3779b1 >> (t.shift & 31); ; h++ {
@@ -231,22 +297,22 @@ func (t *table) function(id reader.FuncID) *function {
 			return t.add(id)
 		}
 		if s.id == id {
-			return &t.functions[s.at-1]
+			return s.at - 1
 		}
 	}
 }
 
-func (t *table) add(id reader.FuncID) *function {
+func (t *table) add(id reader.FuncID) int32 {
 	t.functions = append(t.functions, function{})
 	t.ids = append(t.ids, id)
-	f := &t.functions[len(t.functions)-1]
-	f.durations.Exact = t.exact
+	t.functions[len(t.functions)-1].durations.Exact = t.exact
+	n := int32(len(t.functions))
 	if 2*len(t.functions) > len(t.slots) {
 		t.resize(2 * len(t.slots))
 	} else {
-		t.insert(id, int32(len(t.functions)))
+		t.insert(id, n)
 	}
-	return f
+	return n - 1
 }
 
 func (t *table) insert(id reader.FuncID, at int32) {

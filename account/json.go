@@ -48,9 +48,10 @@ type jsonRow struct {
 
 // jsonThread is in rows of single threads only.
 type jsonThread struct {
-	File    int32 `json:"file"` // position on the command line, from 1
-	Process int32 `json:"process"`
-	Thread  int32 `json:"thread"`
+	File    int32  `json:"file"` // position on the command line, from 1
+	Process int32  `json:"process"`
+	Thread  int32  `json:"thread"`
+	Name    string `json:"thread_name,omitempty"`
 }
 
 // jsonOctave counts the durations from From to To, both included.
@@ -64,7 +65,7 @@ func (r *Report) writeJSON(w io.Writer, names symbolize.Names) error {
 	out := bufio.NewWriter(w)
 	head, err := json.Marshal(jsonReport{
 		Unit: r.Clock.Unit(), Frequency: r.Clock.Frequency, Functions: r.Functions, Calls: r.Calls,
-		Self: json.Number(r.number(r.Self)), RelativeError: quantile.RelativeError,
+		Self: json.Number(r.number(r.Self)), RelativeError: r.relativeError(),
 	})
 	if err != nil {
 		return err
@@ -87,6 +88,16 @@ func (r *Report) writeJSON(w io.Writer, names symbolize.Names) error {
 	return out.Flush()
 }
 
+// relativeError bounds the error of approximate quantiles.
+func (r *Report) relativeError() float64 {
+	for i := range r.Rows {
+		if r.Rows[i].Coarse {
+			return quantile.OctaveError
+		}
+	}
+	return quantile.RelativeError
+}
+
 func (r *Report) jsonRow(row *Row, names symbolize.Names) jsonRow {
 	j := jsonRow{
 		ID:          int32(row.Func),
@@ -104,9 +115,12 @@ func (r *Report) jsonRow(row *Row, names symbolize.Names) jsonRow {
 		Histogram:   []jsonOctave{},
 	}
 	if r.PerThread {
-		j.jsonThread = &jsonThread{row.Thread.File + 1, row.Thread.Process, row.Thread.Thread}
+		j.jsonThread = &jsonThread{File: row.Thread.File + 1, Process: row.Thread.Process, Thread: row.Thread.Thread}
+		if r.ThreadName != nil {
+			j.Name = r.ThreadName(row.Thread)
+		}
 	}
-	if row.Count > 0 {
+	if row.timed() {
 		for _, d := range []struct {
 			to    **uint64
 			ticks uint64

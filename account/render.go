@@ -99,9 +99,12 @@ func (r *Report) writeMarkdown(w io.Writer, v View, names symbolize.Names) error
 // summary is the line above a table.
 func (r *Report) summary() string {
 	s := grouped(uint64(r.Functions)) + plural(uint64(r.Functions), " function", " functions") + ", " +
-		grouped(r.Calls) + plural(r.Calls, " call", " calls") + ", " + r.duration(r.Self) + " of self time"
-	if !r.Clock.Known() {
-		s += " in ticks"
+		grouped(r.Calls) + plural(r.Calls, " call", " calls")
+	if !r.OnlyCounted() {
+		s += ", " + r.duration(r.Self) + " of self time"
+		if !r.Clock.Known() {
+			s += " in ticks"
+		}
 	}
 	if shown := r.shown(); shown < r.Functions {
 		s += "; " + grouped(uint64(shown)) + plural(uint64(shown), " function", " functions") + " shown"
@@ -136,8 +139,15 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 	if r.PerThread {
 		right("thread")
 	}
-	right("count", "self", "share", "total", "min", "p50", "p90", "p99", "p99.9", "max")
-	if v.Histogram {
+	threadNames := r.threadNames()
+	if threadNames != nil {
+		left("name")
+	}
+	right("count")
+	if !r.OnlyCounted() {
+		right("self", "share", "total", "min", "p50", "p90", "p99", "p99.9", "max")
+	}
+	if v.Histogram && !r.OnlyCounted() {
 		left("histogram")
 	}
 	locations := r.locations(names)
@@ -159,20 +169,15 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 		if r.PerThread {
 			cells = append(cells, strconv.Itoa(int(row.Thread.Thread)))
 		}
-		cells = append(cells, grouped(row.Count), r.duration(row.Self), percent(row.Self, r.Self), r.duration(row.Total))
-		if row.Count == 0 {
-			cells = append(cells, "-", "-", "-", "-", "-", "-")
-		} else {
-			about := ""
-			if row.Approximate {
-				about = "~"
-			}
-			cells = append(cells, r.format(row.Min),
-				about+r.format(row.P50), about+r.format(row.P90), about+r.format(row.P99), about+r.format(row.P999),
-				r.format(row.Max))
+		if threadNames != nil {
+			cells = append(cells, threadNames[i])
 		}
-		if v.Histogram {
-			cells = append(cells, row.histogram(first, last))
+		cells = append(cells, grouped(row.Count))
+		if !r.OnlyCounted() {
+			cells = append(cells, r.times(row)...)
+			if v.Histogram {
+				cells = append(cells, row.histogram(first, last))
+			}
 		}
 		if locations != nil {
 			cells = append(cells, locations[i])
@@ -180,6 +185,21 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 		t.Add(append(cells, symbolize.Label(names, row.Func))...)
 	}
 	return t
+}
+
+// times are the cells of a row that are about durations.
+func (r *Report) times(row *Row) []string {
+	cells := []string{r.duration(row.Self), percent(row.Self, r.Self), r.duration(row.Total)}
+	if !row.timed() {
+		return append(cells, "-", "-", "-", "-", "-", "-")
+	}
+	about := ""
+	if row.Approximate {
+		about = "~"
+	}
+	return append(cells, r.format(row.Min),
+		about+r.format(row.P50), about+r.format(row.P90), about+r.format(row.P99), about+r.format(row.P999),
+		r.format(row.Max))
 }
 
 // locations says where the function of each row is; nil when that is not known of
@@ -224,14 +244,34 @@ func (r *Report) manyThreads() (files, processes bool) {
 	return files, processes
 }
 
+// threadNames are the names of the rows' threads; nil when none has one.
+func (r *Report) threadNames() []string {
+	if !r.PerThread || r.ThreadName == nil {
+		return nil
+	}
+	known := false
+	list := make([]string, len(r.Rows))
+	for i := range r.Rows {
+		list[i] = r.ThreadName(r.Rows[i].Thread)
+		known = known || list[i] != ""
+	}
+	if !known {
+		return nil
+	}
+	return list
+}
+
 // notes are the lines below a table: what its reader must know to trust it.
 func (r *Report) notes(v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	// The mark ~ is explained where it is shown; the others are about all calls.
-	var approximate uint64
+	var approximate, coarse uint64
 	for i := range r.Rows {
-		if r.Rows[i].Approximate {
+		switch {
+		case r.Rows[i].Coarse:
+			coarse++
+		case r.Rows[i].Approximate:
 			approximate++
 		}
 	}
@@ -242,6 +282,18 @@ func (r *Report) notes(v View) []string {
 	if approximate > 0 {
 		add("~: approximate, at most %.1f %% off, in %s %s of many different durations; --exact spends the memory to tell them",
 			100*quantile.RelativeError, grouped(approximate), plural(approximate, "row", "rows"))
+	}
+	if coarse > 0 {
+		add("~: approximate, at most a third off, in %s %s of a profile, which has durations by powers of two",
+			grouped(coarse), plural(coarse, "row", "rows"))
+	}
+	if r.OnlyCounted() {
+		add("the calls were only counted: nothing is known of their times")
+		return notes
+	}
+	if r.Untimed > 0 {
+		add("%s %s only counted: %s part of count alone",
+			grouped(r.Untimed), plural(r.Untimed, "call was", "calls were"), plural(r.Untimed, "it is", "they are"))
 	}
 	if open := r.Open; open > 0 {
 		add("%s %s still open at the end: %s time is part of self and total, but not of count, min, max and quantiles",
@@ -260,11 +312,16 @@ func (r *Report) notes(v View) []string {
 
 func (r *Report) writeCSV(w io.Writer, names symbolize.Names) error {
 	unit := "_" + r.Clock.Unit()
+	threadNames := r.threadNames()
 	titles := []string{"id", "function", "location", "count", "self" + unit, "share", "total" + unit, "sum" + unit,
 		"min" + unit, "p50" + unit, "p90" + unit, "p99" + unit, "p99.9" + unit, "max" + unit,
 		"approximate", "inferred", "tail_exited", "open"}
 	if r.PerThread {
-		titles = append([]string{"file", "process", "thread"}, titles...)
+		own := []string{"file", "process", "thread"}
+		if threadNames != nil {
+			own = append(own, "thread_name")
+		}
+		titles = append(own, titles...)
 	}
 	t := new(texttab.Table)
 	for _, title := range titles {
@@ -277,12 +334,15 @@ func (r *Report) writeCSV(w io.Writer, names symbolize.Names) error {
 			cells = append(cells, strconv.Itoa(int(row.Thread.File)+1),
 				strconv.Itoa(int(row.Thread.Process)), strconv.Itoa(int(row.Thread.Thread)))
 		}
+		if threadNames != nil {
+			cells = append(cells, threadNames[i])
+		}
 		cells = append(cells, strconv.Itoa(int(row.Func)), symbolize.Label(names, row.Func), location(names, row.Func),
 			strconv.FormatUint(row.Count, 10), r.number(row.Self), strconv.FormatFloat(share(row.Self, r.Self), 'f', 6, 64),
 			r.number(row.Total), r.number(row.Sum))
 		for _, d := range []uint64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max} {
 			cell := ""
-			if row.Count > 0 {
+			if row.timed() {
 				cell = strconv.FormatUint(r.Clock.Nanos(d), 10)
 			}
 			cells = append(cells, cell)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/xray-tools/xray/internal/clock"
@@ -29,9 +30,10 @@ type Row struct {
 	// Of the durations of the calls counted; 0 when there is none. A quantile q
 	// is the one at index ⌊q·Count⌋ in ascending order.
 	Min, P50, P90, P99, P999, Max uint64
-	// Approximate is set where quantiles may be off by quantile.RelativeError.
-	// Min and Max never are.
-	Approximate bool
+	// Approximate is set where quantiles may be off by quantile.RelativeError, or
+	// where Coarse is, by quantile.OctaveError. Min and Max never are.
+	Approximate, Coarse bool
+	Untimed             uint64 // those of Count of which nothing but their number is known
 	// Octaves counts durations by their length in bits: those of 2^(i-1) to
 	// 2^i-1 ticks are in Octaves[i]. It is as long as the longest needs.
 	Octaves []uint64
@@ -42,21 +44,32 @@ type Row struct {
 type Report struct {
 	Clock     clock.Clock
 	PerThread bool
-	Rows      []Row
+	// ThreadName gives threads a name where rows are of single threads; "" for none.
+	// May be nil, and may be set before writing.
+	ThreadName func(reader.Thread) string
+	Rows       []Row
 	// Functions is the number of different functions before [Report.Top].
 	Functions int
 	// Calls is the sum of their counts.
 	Calls uint64
 	// Self is the self time of all of them: that which shares are of.
 	Self quantile.Sum
-	// Open and Inferred are the sums of those of the rows, before [Report.Top].
-	Open, Inferred uint64
+	// Open, Inferred and Untimed are the sums of those of the rows, before
+	// [Report.Top].
+	Open, Inferred, Untimed uint64
 }
 
 // Report gives the results so far, ordered by thread and function id. The
 // frequency is that of the trace's clock, in ticks a second, 0 when unknown.
 func (a *Analysis) Report(frequency uint64) *Report {
 	r := &Report{Clock: clock.Clock{Frequency: frequency}, PerThread: a.opts.PerThread}
+	rows := 0
+	for _, t := range a.tables {
+		if t != nil {
+			rows += len(t.functions)
+		}
+	}
+	r.Rows = slices.Grow(r.Rows, rows)
 	for _, t := range a.tables {
 		if t == nil {
 			continue
@@ -68,10 +81,11 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			r.Calls += row.Count
 			r.Open += row.Open
 			r.Inferred += row.Inferred
+			r.Untimed += row.Untimed
 			r.Rows = append(r.Rows, row)
 		}
 	}
-	slices.SortFunc(r.Rows, func(a, b Row) int { return compareIDs(&a, &b) })
+	r.sort(compareIDs)
 	r.countFunctions()
 	return r
 }
@@ -80,12 +94,14 @@ func (f *function) row() Row {
 	d := &f.durations
 	row := Row{
 		Count: d.Count(), Self: f.self, Total: d.Sum(), Sum: d.Sum(),
-		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(),
+		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(), Coarse: d.Coarse(),
 	}
 	if s := f.special; s != nil {
 		row.TailExited, row.Inferred, row.Open = s.tailExited, s.inferred, s.open
 		row.Total = row.Total.Minus(s.nested)
 		row.Total.AddSum(s.openTotal)
+		row.Untimed = s.untimed
+		row.Count += s.untimed
 	}
 	var q [4]uint64
 	d.Quantiles(q[:], 0.5, 0.9, 0.99, 0.999)
@@ -93,6 +109,12 @@ func (f *function) row() Row {
 	row.Octaves = d.Octaves()
 	return row
 }
+
+// OnlyCounted reports whether nothing is known of the calls but their numbers.
+func (r *Report) OnlyCounted() bool { return r.Untimed > 0 && r.Untimed == r.Calls && r.Open == 0 }
+
+// timed reports whether durations of calls that ended are known.
+func (row *Row) timed() bool { return row.Count > row.Untimed }
 
 func (r *Report) countFunctions() {
 	seen := make(map[reader.FuncID]struct{}, len(r.Rows))
@@ -222,13 +244,18 @@ func (r *Report) Sort(by Column, descending bool, names symbolize.Names) {
 		}
 		compare = func(a, b *Row) int { return cmp.Compare(labels[a.Func], labels[b.Func]) }
 	}
-	slices.SortFunc(r.Rows, func(a, b Row) int {
-		order := compare(&a, &b)
+	r.sort(func(a, b *Row) int {
+		order := compare(a, b)
 		if descending {
 			order = -order
 		}
-		return cmp.Or(order, compareIDs(&a, &b))
+		return cmp.Or(order, compareIDs(a, b))
 	})
+}
+
+// sort compares rows where they are: they are too large to be passed around.
+func (r *Report) sort(compare func(a, b *Row) int) {
+	sort.Slice(r.Rows, func(i, j int) bool { return compare(&r.Rows[i], &r.Rows[j]) < 0 })
 }
 
 // Top keeps only the first n rows; all when n is not positive.

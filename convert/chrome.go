@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/hex"
 	"io"
 	"sort"
@@ -61,6 +62,10 @@ func NewChrome(w io.Writer, opts Options) *Chrome {
 	b = strconv.AppendUint(b, h.CycleFrequency, 10)
 	b = append(b, `","tsc-of-time-0":"`...)
 	b = strconv.AppendUint(b, opts.Base, 10)
+	if opts.Epoch != 0 {
+		b = append(b, `","unix-ns-of-time-0":"`...)
+		b = strconv.AppendUint(b, opts.Epoch, 10)
+	}
 	if !c.time.clock.Known() {
 		b = append(b, `","unit-of-time":"ticks: the frequency of the trace's clock is unknown, 1 us stands for 1 tick`...)
 	}
@@ -152,20 +157,33 @@ func appendExactInJavaScript(dst []byte, v uint64) []byte {
 }
 
 func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte {
-	dst = c.next(dst)
-	if e.Kind == reader.Typed {
-		dst = append(dst, `{"name":"typed event `...)
-		dst = strconv.AppendUint(dst, uint64(e.Type), 10)
-	} else {
-		dst = append(dst, `{"name":"custom event`...)
+	dst = append(c.next(dst), `{"name":`...)
+	mark, isMark := reader.Mark{}, false
+	if e.Kind == reader.Custom {
+		mark, isMark = reader.ParseMark(e.Data)
 	}
-	dst = append(dst, `","ph":"i","s":"t","ts":`...)
+	switch {
+	case isMark:
+		dst = appendJSON(dst, mark.String())
+	case e.Kind == reader.Typed:
+		dst = append(dst, `"typed event `...)
+		dst = append(strconv.AppendUint(dst, uint64(e.Type), 10), '"')
+	default:
+		dst = append(dst, `"custom event"`...)
+	}
+	dst = append(dst, `,"ph":"i","s":"t","ts":`...)
 	dst = c.time.appendMicros(dst, c.time.at(e.TSC))
 	dst = append(dst, thread...)
 	dst = append(dst, `,"args":{`...)
-	if isText(e.Data) {
+	switch {
+	case isMark && mark.Request:
+		dst = strconv.AppendUint(append(dst, `"request":"`...), mark.ID, 10)
+		dst = appendJSON(append(dst, `","text":`...), mark.Text)
+	case isMark:
+		dst = appendJSON(append(dst, `"text":`...), mark.Text)
+	case isText(e.Data):
 		dst = appendJSON(append(dst, `"text":`...), string(e.Data))
-	} else {
+	default:
 		dst = append(dst, `"hex":"`...)
 		dst = append(hex.AppendEncode(dst, e.Data), '"')
 	}
@@ -207,7 +225,7 @@ func (c *Chrome) thread(b *calls.Batch) string {
 	text = strconv.AppendInt(text, int64(b.Thread.Thread), 10)
 	*end = string(text)
 	if !known {
-		name := "process"
+		name := cmp.Or(nameOf(c.opts.ProcessName, b.Thread), "process")
 		if b.Thread.Process != 0 {
 			name += " " + strconv.Itoa(int(b.Thread.Process))
 		}
@@ -220,7 +238,7 @@ func (c *Chrome) thread(b *calls.Batch) string {
 	if b.Thread.Thread == b.Thread.Process {
 		name = "main thread"
 	}
-	c.nameIt("thread_name", *end, name)
+	c.nameIt("thread_name", *end, cmp.Or(nameOf(c.opts.ThreadName, b.Thread), name))
 	return *end
 }
 

@@ -17,7 +17,7 @@ import (
 //	depth        how many calls were open around it
 //	caller_id, caller
 //	             the call it was made from; empty when it was the outermost
-//	start_ns     since Options.Base
+//	start_ns     since Options.Base; start_unix_ns since 1970 with Options.Absolute
 //	duration_ns  from entry to exit
 //	self_ns      duration less that of the calls it made
 //	end          exited, tail-exited, inferred or truncated; see calls.End
@@ -27,17 +27,13 @@ import (
 // duration_ticks and self_ticks. Custom and typed events are no calls and are
 // left out. Fields are quoted as RFC 4180 says; lines end in a line feed.
 type CSV struct {
-	out     output
-	opts    Options
-	time    timeline
-	names   labels
-	threads perThread[string] // start of a row; "" until a thread appears
-	start   counter
+	rows
+	names labels
 }
 
 // NewCSV starts the table.
 func NewCSV(w io.Writer, opts Options) *CSV {
-	c := &CSV{out: newOutput(w), opts: opts, time: opts.timeline()}
+	c := &CSV{rows: newRows(w, opts)}
 	c.names = newLabels(func(dst []byte, id reader.FuncID) []byte {
 		dst = append(strconv.AppendInt(dst, int64(id), 10), ',')
 		return append(appendField(dst, opts.label(id)), ',')
@@ -47,63 +43,30 @@ func NewCSV(w io.Writer, opts Options) *CSV {
 		b = append(b, "trace,"...)
 	}
 	b = append(b, "process,thread,function_id,function,depth,caller_id,caller"...)
-	for _, column := range []string{"start_", "duration_", "self_"} {
-		b = append(b, ',')
-		b = append(append(b, column...), c.time.clock.Unit()...)
+	for _, column := range []string{c.columns.start, c.columns.duration, c.columns.self} {
+		b = append(append(b, ','), column...)
 	}
 	c.out.buf = append(b, ",end,args\n"...)
 	return c
 }
 
 // Calls implements [calls.Sink].
-func (c *CSV) Calls(b *calls.Batch) error {
-	thread := c.threads.at(b.Index)
-	if *thread == "" {
-		*thread = string(c.appendThread(nil, b.Thread))
-	}
-	buf, args := c.out.buf, b.Args
-	for i := range b.Calls {
-		call := &b.Calls[i]
-		buf = append(buf, *thread...)
-		buf = append(buf, c.names.of(call.Func)...)
-		buf = strconv.AppendUint(buf, uint64(call.Depth), 10)
-		buf = append(buf, ',')
-		if call.Caller != 0 {
-			buf = append(buf, c.names.of(call.Caller)...)
-		} else {
-			buf = append(buf, ",,"...)
-		}
-		buf = c.start.appendSigned(buf, c.time.at(call.Start))
-		buf = append(buf, ',')
-		buf = strconv.AppendUint(buf, c.time.clock.Nanos(call.Duration), 10)
-		buf = append(buf, ',')
-		buf = strconv.AppendUint(buf, c.time.clock.Nanos(call.Self), 10)
-		buf = append(buf, ',')
-		buf = append(buf, call.End.String()...)
-		buf = append(buf, ',')
-		if call.Args {
-			var of []calls.Arg
-			of, args = takeArgs(args, i)
-			for k, a := range of {
-				if k > 0 {
-					buf = append(buf, ' ')
-				}
-				buf = strconv.AppendUint(buf, a.Value, 10)
-			}
-		}
-		buf = c.out.spill(append(buf, '\n'))
-	}
-	c.out.buf = buf
-	return c.out.err
-}
+func (c *CSV) Calls(b *calls.Batch) error { return c.write(b, c.appendThread, c.appendCall) }
 
-// takeArgs splits the arguments of the i-th call off.
-func takeArgs(args []calls.Arg, i int) (of, rest []calls.Arg) {
-	n := 0
-	for n < len(args) && args[n].Call <= i {
-		n++
+func (c *CSV) appendCall(dst []byte, call *calls.Call, args []calls.Arg) []byte {
+	dst = append(dst, c.names.of(call.Func)...)
+	dst = strconv.AppendUint(dst, uint64(call.Depth), 10)
+	dst = append(dst, ',')
+	if call.Caller != 0 {
+		dst = append(dst, c.names.of(call.Caller)...)
+	} else {
+		dst = append(dst, ",,"...)
 	}
-	return args[:n], args[n:]
+	dst = append(c.start.appendSigned(dst, c.time.at(call.Start)), ',')
+	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Duration), 10), ',')
+	dst = append(strconv.AppendUint(dst, c.time.clock.Nanos(call.Self), 10), ',')
+	dst = append(append(dst, call.End.String()...), ',')
+	return append(appendArgs(dst, args, ' '), '\n')
 }
 
 func (c *CSV) appendThread(dst []byte, t reader.Thread) []byte {
@@ -130,6 +93,3 @@ func appendField(dst []byte, s string) []byte {
 	}
 	return append(dst, '"')
 }
-
-// Close ends the table.
-func (c *CSV) Close() error { return c.out.finish("") }

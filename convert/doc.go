@@ -43,11 +43,28 @@ type Options struct {
 	// Base is the TSC that becomes time 0 in the formats that rebase times:
 	// Chrome, CSV and JSONLines. Earlier times are negative.
 	Base uint64
+	// Epoch is the time at Base in nanoseconds since 1970; 0 when it is not known.
+	// Chrome tells it.
+	Epoch uint64
+	// Absolute makes CSV and JSONLines count times from 1970 on instead of from
+	// Base. It needs an Epoch and a known frequency.
+	Absolute bool
 	// Files are the names of the traces, by reader.Thread.File. They are shown
 	// where there is more than one.
 	Files []string
 	// Threads makes Pprof keep threads apart, by labels.
 	Threads bool
+	// ThreadName and ProcessName give threads and their processes names, in Chrome
+	// and Pprof; "" for none. They may be nil.
+	ThreadName, ProcessName func(reader.Thread) string
+}
+
+// nameOf is what name, one of the two above, calls a thread.
+func nameOf(name func(reader.Thread) string, t reader.Thread) string {
+	if name == nil {
+		return ""
+	}
+	return name(t)
 }
 
 // file names the trace a thread is of; "" unless there are several.

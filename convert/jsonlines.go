@@ -14,19 +14,15 @@ import (
 // arguments were logged. Numbers are JSON integers of up to 64 bits, which some
 // programs round when they read them.
 type JSONLines struct {
-	out     output
-	opts    Options
-	time    timeline
+	rows
 	names   labels
 	callers labels
-	threads perThread[string] // start of a line; "" until a thread appears
-	start   counter
 	keys    struct{ start, duration, self string }
 }
 
 // NewJSONLines returns a writer of lines.
 func NewJSONLines(w io.Writer, opts Options) *JSONLines {
-	j := &JSONLines{out: newOutput(w), opts: opts, time: opts.timeline()}
+	j := &JSONLines{rows: newRows(w, opts)}
 	j.names = newLabels(func(dst []byte, id reader.FuncID) []byte {
 		dst = strconv.AppendInt(append(dst, `,"function_id":`...), int64(id), 10)
 		dst = appendJSON(append(dst, `,"function":`...), opts.label(id))
@@ -36,54 +32,29 @@ func NewJSONLines(w io.Writer, opts Options) *JSONLines {
 		dst = strconv.AppendInt(append(dst, `,"caller_id":`...), int64(id), 10)
 		return appendJSON(append(dst, `,"caller":`...), opts.label(id))
 	})
-	unit := j.time.clock.Unit()
-	j.keys.start = `,"start_` + unit + `":`
-	j.keys.duration = `,"duration_` + unit + `":`
-	j.keys.self = `,"self_` + unit + `":`
+	key := func(column string) string { return `,"` + column + `":` }
+	j.keys.start, j.keys.duration, j.keys.self = key(j.columns.start), key(j.columns.duration), key(j.columns.self)
 	return j
 }
 
 // Calls implements [calls.Sink].
-func (j *JSONLines) Calls(b *calls.Batch) error {
-	thread := j.threads.at(b.Index)
-	if *thread == "" {
-		*thread = string(j.appendThread(nil, b.Thread))
+func (j *JSONLines) Calls(b *calls.Batch) error { return j.write(b, j.appendThread, j.appendCall) }
+
+func (j *JSONLines) appendCall(dst []byte, call *calls.Call, args []calls.Arg) []byte {
+	dst = append(dst, j.names.of(call.Func)...)
+	dst = strconv.AppendUint(dst, uint64(call.Depth), 10)
+	if call.Caller != 0 {
+		dst = append(dst, j.callers.of(call.Caller)...)
 	}
-	buf, args := j.out.buf, b.Args
-	for i := range b.Calls {
-		call := &b.Calls[i]
-		buf = append(buf, *thread...)
-		buf = append(buf, j.names.of(call.Func)...)
-		buf = strconv.AppendUint(buf, uint64(call.Depth), 10)
-		if call.Caller != 0 {
-			buf = append(buf, j.callers.of(call.Caller)...)
-		}
-		buf = append(buf, j.keys.start...)
-		buf = j.start.appendSigned(buf, j.time.at(call.Start))
-		buf = append(buf, j.keys.duration...)
-		buf = strconv.AppendUint(buf, j.time.clock.Nanos(call.Duration), 10)
-		buf = append(buf, j.keys.self...)
-		buf = strconv.AppendUint(buf, j.time.clock.Nanos(call.Self), 10)
-		buf = append(buf, `,"end":"`...)
-		buf = append(buf, call.End.String()...)
-		if call.Args {
-			var of []calls.Arg
-			of, args = takeArgs(args, i)
-			buf = append(buf, `","args":[`...)
-			for k, a := range of {
-				if k > 0 {
-					buf = append(buf, ',')
-				}
-				buf = strconv.AppendUint(buf, a.Value, 10)
-			}
-			buf = append(buf, "]}\n"...)
-		} else {
-			buf = append(buf, "\"}\n"...)
-		}
-		buf = j.out.spill(buf)
+	dst = j.start.appendSigned(append(dst, j.keys.start...), j.time.at(call.Start))
+	dst = strconv.AppendUint(append(dst, j.keys.duration...), j.time.clock.Nanos(call.Duration), 10)
+	dst = strconv.AppendUint(append(dst, j.keys.self...), j.time.clock.Nanos(call.Self), 10)
+	dst = append(append(dst, `,"end":"`...), call.End.String()...)
+	if !call.Args {
+		return append(dst, "\"}\n"...)
 	}
-	j.out.buf = buf
-	return j.out.err
+	dst = appendArgs(append(dst, `","args":[`...), args, ',')
+	return append(dst, "]}\n"...)
 }
 
 func (j *JSONLines) appendThread(dst []byte, t reader.Thread) []byte {
@@ -95,6 +66,3 @@ func (j *JSONLines) appendThread(dst []byte, t reader.Thread) []byte {
 	dst = strconv.AppendInt(append(dst, `"process":`...), int64(t.Process), 10)
 	return strconv.AppendInt(append(dst, `,"thread":`...), int64(t.Thread), 10)
 }
-
-// Close writes what is left.
-func (j *JSONLines) Close() error { return j.out.finish("") }

@@ -68,6 +68,24 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 	return nil
 }
 
+// Sums implements [calls.SumSink].
+func (p *Pprof) Sums(s *calls.Sums) error {
+	if p.paths == nil {
+		p.paths = calls.NewPaths()
+	}
+	thread := p.thread(s.Index, s.Thread)
+	for i, id := range s.PathsIn(p.paths) {
+		path := &s.Paths[i]
+		if n := path.Count + path.Open; n > 0 {
+			t := thread.tally(id)
+			t.calls += n
+			t.selfTSC += path.Self + path.OpenSelf
+		}
+	}
+	p.first, p.last = min(p.first, s.First), max(p.last, s.Last)
+	return nil
+}
+
 func (p *Pprof) thread(index int, t reader.Thread) *pprofThread {
 	if !p.opts.Threads {
 		index, t = 0, reader.Thread{}

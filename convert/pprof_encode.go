@@ -188,11 +188,16 @@ func (e *pprofEncoder) appendLabels(dst []byte, t reader.Thread) []byte {
 	}
 	number("process", t.Process)
 	number("thread", t.Thread)
-	if file := e.opts.file(t); file != "" {
-		m := appendNumber(e.nested[:0], labelKey, e.string("trace"))
-		e.nested = appendNumber(m, labelString, e.string(file))
+	text := func(key, v string) {
+		if v == "" {
+			return
+		}
+		m := appendNumber(e.nested[:0], labelKey, e.string(key))
+		e.nested = appendNumber(m, labelString, e.string(v))
 		dst = appendBytes(dst, sampleLabel, e.nested)
 	}
+	text("thread_name", nameOf(e.opts.ThreadName, t))
+	text("trace", e.opts.file(t))
 	return dst
 }
 
@@ -264,13 +269,7 @@ func (e *pprofEncoder) function(n uint64, id reader.FuncID) {
 // mapping returns the number of the object a function is in; 0 when the object
 // is not known.
 func (e *pprofEncoder) mapping(id reader.FuncID, s symbolize.Symbol) uint64 {
-	var table *symbolize.Table
-	switch names := e.opts.Names.(type) {
-	case *symbolize.Table:
-		table = names
-	case symbolize.Objects:
-		table = names[uint8(uint32(id)>>24)]
-	}
+	table := symbolize.TableOf(e.opts.Names, id)
 	if table == nil {
 		return 0
 	}

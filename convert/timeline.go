@@ -7,15 +7,27 @@ import (
 	"github.com/xray-tools/xray/internal/clock"
 )
 
-// timeline places ticks on a time axis that starts at base. Its unit is the
+// timeline places ticks on a time axis that starts with epoch at base. Its unit is the
 // nanosecond, or the tick where the clock's frequency is unknown.
 type timeline struct {
 	clock clock.Clock
 	base  uint64
+	epoch int64 // time of base
 }
 
 func (o *Options) timeline() timeline {
-	return timeline{clock.Clock{Frequency: o.Header.CycleFrequency}, o.Base}
+	return timeline{clock: clock.Clock{Frequency: o.Header.CycleFrequency}, base: o.Base}
+}
+
+// startTimeline is the timeline for formats that can count from 1970, and the
+// name there of the time at which a call starts.
+func (o *Options) startTimeline() (timeline, string) {
+	t := o.timeline()
+	if !o.Absolute {
+		return t, "start_" + t.clock.Unit()
+	}
+	t.epoch = int64(min(o.Epoch, farthest))
+	return t, "start_unix_ns"
 }
 
 // farthest bounds times on both sides of the base, 146 years away from it, so
@@ -25,9 +37,9 @@ const farthest = math.MaxInt64 / 2
 // at is the time of a TSC. It never decreases with the TSC.
 func (t *timeline) at(tsc uint64) int64 {
 	if tsc < t.base {
-		return -int64(min(t.clock.Nanos(t.base-tsc), farthest))
+		return t.epoch - int64(min(t.clock.Nanos(t.base-tsc), farthest))
 	}
-	return int64(min(t.clock.Nanos(tsc-t.base), farthest))
+	return t.epoch + int64(min(t.clock.Nanos(tsc-t.base), farthest))
 }
 
 // span is where a call starts, and how long it takes on the axis: the distance

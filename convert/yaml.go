@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"io"
 	"strconv"
 	"strings"
@@ -21,12 +22,24 @@ import (
 type YAML struct {
 	out     output
 	opts    Options
+	records *yamlRecords
+	any     bool // there were records
+}
+
+// yamlRecords makes events into the text of records.
+type yamlRecords struct {
+	opts    Options
 	heads   labels
 	threads perThread[yamlThread]
 	tsc     counter
-	records bool
 
 	processes tracewrite.Processes
+}
+
+func newYAMLRecords(opts Options) *yamlRecords {
+	r := &yamlRecords{opts: opts}
+	r.heads = newLabels(r.appendHead)
+	return r
 }
 
 // yamlThread is the text between a record's function and its kind.
@@ -37,8 +50,7 @@ type yamlThread struct {
 
 // NewYAML starts the YAML of a trace with the header opts.Header.
 func NewYAML(w io.Writer, opts Options) *YAML {
-	y := &YAML{out: newOutput(w), opts: opts}
-	y.heads = newLabels(y.appendHead)
+	y := &YAML{out: newOutput(w), opts: opts, records: newYAMLRecords(opts)}
 	h := opts.Header
 	b := append(y.out.buf, "---\nheader:\n  version:         "...)
 	b = strconv.AppendUint(b, uint64(h.Version), 10)
@@ -55,17 +67,17 @@ func NewYAML(w io.Writer, opts Options) *YAML {
 }
 
 // appendHead appends a record up to its function, for records of type 0.
-func (y *YAML) appendHead(dst []byte, id reader.FuncID) []byte {
-	return y.appendTypedHead(dst, 0, id)
+func (r *yamlRecords) appendHead(dst []byte, id reader.FuncID) []byte {
+	return r.appendTypedHead(dst, 0, id)
 }
 
-func (y *YAML) appendTypedHead(dst []byte, recordType uint16, id reader.FuncID) []byte {
+func (r *yamlRecords) appendTypedHead(dst []byte, recordType uint16, id reader.FuncID) []byte {
 	dst = append(dst, "  - { type: "...)
 	dst = strconv.AppendUint(dst, uint64(recordType), 10)
 	dst = append(dst, ", func-id: "...)
 	dst = strconv.AppendInt(dst, int64(id), 10)
 	dst = append(dst, ", function: "...)
-	return yamlscalar.Append(dst, strings.ToValidUTF8(y.opts.labelOrID(id), "\uFFFD"))
+	return yamlscalar.Append(dst, strings.ToValidUTF8(r.opts.labelOrID(id), "\uFFFD"))
 }
 
 // yamlKinds is the text from a record's kind to its TSC.
@@ -81,39 +93,55 @@ func (y *YAML) Block(b *reader.Block) error {
 	if len(b.Events) == 0 {
 		return y.out.err
 	}
-	buf := y.out.buf
-	if !y.records {
-		y.records = true
-		buf = append(buf, '\n')
-	}
-	thread := y.threads.at(b.Index)
+	buf := y.begin(y.out.buf)
+	thread := y.records.threads.at(b.Index)
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
 		e := &b.Events[i]
-		if thread.cpu != e.CPU || thread.text == nil {
-			t := b.Thread
-			t.Process = y.processes.Of(t)
-			*thread = yamlThread{appendYAMLThread(thread.text[:0], t, e.CPU), e.CPU}
-		}
+		text := y.records.thread(thread, b.Thread, e.CPU)
 		if !e.Side {
-			buf = append(buf, y.heads.of(e.Func)...)
-			buf = append(buf, thread.text...)
-			buf = append(buf, yamlKinds[e.Kind]...)
-			buf = y.tsc.append(buf, e.TSC)
-			buf = append(buf, ", data: '' }\n"...)
-			buf = y.out.spill(buf)
-			continue
+			buf = y.records.append(buf, e, text)
+		} else {
+			var eventArgs []reader.Arg
+			eventArgs, args = take(args, i)
+			var payload reader.Payload
+			for len(payloads) > 0 && payloads[0].Event <= i {
+				payload, payloads = payloads[0], payloads[1:]
+			}
+			buf = y.records.appendSided(buf, e, text, eventArgs, payload)
 		}
-		var eventArgs []reader.Arg
-		eventArgs, args = take(args, i)
-		var payload reader.Payload
-		for len(payloads) > 0 && payloads[0].Event <= i {
-			payload, payloads = payloads[0], payloads[1:]
-		}
-		buf = y.appendSided(buf, e, thread.text, eventArgs, payload)
 		buf = y.out.spill(buf)
 	}
 	y.out.buf = buf
+	return y.out.err
+}
+
+// begin ends the header before the first record.
+func (y *YAML) begin(buf []byte) []byte {
+	if y.any {
+		return buf
+	}
+	y.any = true
+	return append(buf, '\n')
+}
+
+// Sorted writes all of a trace in the order of time, with up to n goroutines.
+// edit is as of [reader.Trace.EachByTime].
+func (y *YAML) Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.Block) error {
+	shards := make([]*yamlRecords, n)
+	for i := range shards {
+		shards[i] = newYAMLRecords(y.opts)
+	}
+	err := t.EachByTime(n, edit, func(shard int, w *reader.Window) {
+		shards[shard].window(w)
+	}, func(w *reader.Window) error {
+		if len(w.Out) > 0 {
+			y.out.buf = y.out.flush(y.begin(y.out.buf))
+			y.out.flush(w.Out)
+		}
+		return y.out.err
+	})
+	y.out.err = cmp.Or(y.out.err, err)
 	return y.out.err
 }
 
@@ -126,12 +154,49 @@ func take(args []reader.Arg, i int) (of, rest []reader.Arg) {
 	return args[:n], args[n:]
 }
 
+// window appends the records of a window to its Out.
+func (r *yamlRecords) window(w *reader.Window) {
+	for i := len(r.threads); i < len(w.Threads); i++ {
+		r.thread(r.threads.at(i), w.Threads[i], 0)
+	}
+	out := w.Out
+	for _, i := range w.Order {
+		e := &w.Events[i]
+		owner := w.Owners[i]
+		text := r.thread(&r.threads[owner], w.Threads[owner], e.CPU)
+		if e.Side {
+			out = r.appendSided(out, e, text, w.ArgsOf(i), w.PayloadOf(i))
+		} else {
+			out = r.append(out, e, text)
+		}
+	}
+	w.Out = out
+}
+
+// thread returns the text of a thread on a CPU.
+func (r *yamlRecords) thread(y *yamlThread, t reader.Thread, cpu uint16) []byte {
+	if y.cpu != cpu || y.text == nil {
+		t.Process = r.processes.Of(t)
+		*y = yamlThread{appendYAMLThread(y.text[:0], t, cpu), cpu}
+	}
+	return y.text
+}
+
+// append appends a record that has neither arguments nor a payload.
+func (r *yamlRecords) append(dst []byte, e *reader.Event, thread []byte) []byte {
+	dst = append(dst, r.heads.of(e.Func)...)
+	dst = append(dst, thread...)
+	dst = append(dst, yamlKinds[e.Kind]...)
+	dst = r.tsc.append(dst, e.TSC)
+	return append(dst, ", data: '' }\n"...)
+}
+
 // appendSided appends a record with arguments or a payload.
-func (y *YAML) appendSided(dst []byte, e *reader.Event, thread []byte, args []reader.Arg, p reader.Payload) []byte {
+func (r *yamlRecords) appendSided(dst []byte, e *reader.Event, thread []byte, args []reader.Arg, p reader.Payload) []byte {
 	if e.Kind == reader.Typed {
-		dst = y.appendTypedHead(dst, p.Type, e.Func)
+		dst = r.appendTypedHead(dst, p.Type, e.Func)
 	} else {
-		dst = append(dst, y.heads.of(e.Func)...)
+		dst = append(dst, r.heads.of(e.Func)...)
 	}
 	for i, a := range args {
 		if i == 0 {
@@ -146,7 +211,7 @@ func (y *YAML) appendSided(dst []byte, e *reader.Event, thread []byte, args []re
 	}
 	dst = append(dst, thread...)
 	dst = append(dst, yamlKinds[e.Kind]...)
-	dst = y.tsc.append(dst, e.TSC)
+	dst = r.tsc.append(dst, e.TSC)
 	dst = append(dst, ", data: "...)
 	dst = yamlscalar.Append(dst, string(p.Data))
 	return append(dst, " }\n"...)
@@ -168,7 +233,7 @@ func appendYAMLThread(dst []byte, t reader.Thread, cpu uint16) []byte {
 
 // Close ends the YAML.
 func (y *YAML) Close() error {
-	if !y.records {
+	if !y.any {
 		y.out.buf = append(y.out.buf, "         []\n"...)
 	}
 	return y.out.finish("...\n")

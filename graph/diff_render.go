@@ -26,8 +26,8 @@ func (d *Diff) WriteDOT(w io.Writer, v View) error {
 	if d.ClockA.Known() != d.ClockB.Known() {
 		caption = append(caption, "only one trace states the frequency of its clock: times do not compare")
 	}
-	if wantsQuantiles(&v) && d.approximate() {
-		caption = append(caption, fmt.Sprintf("quantiles may be off by %.1f%%", relativeError))
+	if approximate, coarse := d.approximate(); approximate && wantsQuantiles(&v) {
+		caption = append(caption, relativeError(coarse))
 	}
 	fmt.Fprintf(b, "\tgraph [label=\"%s\\l\", labelloc=t, labeljust=l, fontname=\"Helvetica\", fontsize=12];\n",
 		strings.Join(caption, `\l`))
@@ -73,16 +73,16 @@ func (d *Diff) WriteDOT(w io.Writer, v View) error {
 	return b.Flush()
 }
 
-// approximate reports whether any quantile is.
-func (d *Diff) approximate() bool {
+// approximate reports whether any quantile is, and whether by octaves.
+func (d *Diff) approximate() (approximate, coarse bool) {
 	for i := range d.Functions {
 		for _, s := range []*Stats{d.Functions[i].A, d.Functions[i].B} {
-			if s != nil && s.Approximate {
-				return true
+			if s != nil {
+				approximate, coarse = approximate || s.Approximate, coarse || s.Coarse
 			}
 		}
 	}
-	return false
+	return approximate, coarse
 }
 
 // cost is the colour of a change for someone who wants less.

@@ -98,11 +98,11 @@ func (r *Report) WriteDOT(w io.Writer, names symbolize.Names, v View) error {
 // caption tells what the graph is of, and what is not in it.
 func (r *Report) caption(v *View) string {
 	var open, inferred uint64
-	approximate := false
+	approximate, coarse := false, false
 	for i := range r.Edges {
 		s := &r.Edges[i].Stats
 		open, inferred = open+s.Open, inferred+s.Inferred
-		approximate = approximate || s.Approximate
+		approximate, coarse = approximate || s.Approximate, coarse || s.Coarse
 	}
 	lines := []string{fmt.Sprintf("%s, %s, %s self time in all",
 		plural(uint64(len(r.Functions)), "function"), plural(uint64(len(r.Edges)), "edge"), r.Clock.Format(r.Self))}
@@ -116,7 +116,7 @@ func (r *Report) caption(v *View) string {
 		lines = append(lines, plural(inferred, "call")+" without an exit, counted up to the exit of a caller")
 	}
 	if approximate && wantsQuantiles(v) {
-		lines = append(lines, fmt.Sprintf("quantiles may be off by %.1f%%", relativeError))
+		lines = append(lines, relativeError(coarse))
 	}
 	return strings.Join(lines, `\l`) + `\l`
 }

@@ -77,6 +77,25 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
+// Sums adds the calls of a thread that were added up while they were made. It
+// never fails.
+func (a *Analysis) Sums(s *calls.Sums) error {
+	for i := range s.Paths {
+		p := &s.Paths[i]
+		if p.Count == 0 && p.Open == 0 {
+			continue
+		}
+		at := a.edge(p.Caller, p.Func)
+		a.edges[at].add(&edge{
+			count: p.Count, open: p.Open, sum: p.Total, self: addSaturating(p.Self, p.OpenSelf), min: p.Min, max: p.Max,
+		})
+		if a.opts.Quantiles {
+			a.samples[at].AddOctaves(p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
+		}
+	}
+	return nil
+}
+
 // edge is the position of an edge, which is added when it is new.
 func (a *Analysis) edge(caller, callee reader.FuncID) uint32 {
 	mask := uint64(len(a.index) - 1)

@@ -22,8 +22,9 @@ type Stats struct {
 	// Quantiles by llvm-xray's rule, the value at index ⌊q·n⌋ in ascending order;
 	// 0 unless Report.Quantiles.
 	P50, P90, P99, P999 uint64
-	// Approximate is set where quantiles may be off by quantile.RelativeError.
-	Approximate bool
+	// Approximate is set where quantiles may be off by quantile.RelativeError, or
+	// where Coarse is, by quantile.OctaveError.
+	Approximate, Coarse bool
 }
 
 // Function is a function with what all its callers together see.
@@ -94,7 +95,7 @@ func (a *Analysis) stats(i int) Stats {
 		var q [4]uint64
 		a.samples[i].Quantiles(q[:], 0.5, 0.9, 0.99, 0.999)
 		s.P50, s.P90, s.P99, s.P999 = q[0], q[1], q[2], q[3]
-		s.Approximate = a.samples[i].Approximate()
+		s.Approximate, s.Coarse = a.samples[i].Approximate(), a.samples[i].Coarse()
 	}
 	return s
 }
@@ -165,5 +166,10 @@ func (s *Stats) Value(c Column) uint64 {
 	return 0
 }
 
-// relativeError is what reports state of approximate quantiles, in percent.
-const relativeError = 100 * quantile.RelativeError
+// relativeError is what reports state of approximate quantiles.
+func relativeError(coarse bool) string {
+	if coarse {
+		return fmt.Sprintf("quantiles may be off by %.1f%%", 100*quantile.OctaveError)
+	}
+	return fmt.Sprintf("quantiles may be off by %.1f%%", 100*quantile.RelativeError)
+}

@@ -1,13 +1,6 @@
 package reader
 
-import (
-	"context"
-	"encoding/binary"
-	"slices"
-	"sync/atomic"
-
-	"golang.org/x/sync/errgroup"
-)
+import "encoding/binary"
 
 // A basic log is a sequence of 32-byte records. Threads append theirs whenever
 // a buffer of theirs is full, so the records of one thread follow each other in
@@ -20,9 +13,8 @@ import (
 
 // basicLog is a basic log.
 type basicLog struct {
-	file      *file
-	threads   *threadIndex
-	processes map[int32]bool
+	file    *file
+	threads *threadIndex
 }
 
 // chunkRecords is how many records are split at a time: 256 KB, which stay in the
@@ -35,24 +27,8 @@ type chunk struct {
 	data   []byte
 	offset int64 // of data in the file
 	runs   []run
-	users  atomic.Int32 // goroutines that still need data
-}
-
-// run is a run of records of one thread inside a chunk.
-type run struct {
-	thread     Thread
-	index      int // of the thread
-	start, end int // records of the chunk
-	// plain is set where all are entries, exits and tail exits.
-	plain bool
-	// forked is set where the log holds records of another process, up to the
-	// end of the chunk.
-	forked bool
-}
-
-// read fills c with the whole records from offset on; at the end there are none.
-func (l *basicLog) read(c *chunk, offset int64) error {
-	return c.read(l.file, offset, chunkRecords*basicRecordSize, l.file.in.size)
+	groups []int // the first run of each thread, once they are grouped
+	users  int   // goroutines that still need the chunk
 }
 
 // read fills c with size bytes from start on, or less: whole records only, and
@@ -100,85 +76,6 @@ func (l *basicLog) newChunk() *chunk {
 	return c
 }
 
-// splitter finds the runs of a log, chunk by chunk.
-type splitter struct {
-	log *basicLog
-	// The thread of the run before.
-	key   uint64
-	run   run
-	known bool
-}
-
-// forked reports whether the log has records of more than one process so far.
-// They are of one log, so they are of a process and its children.
-func (l *basicLog) forked() bool { return len(l.processes) > 1 }
-
-// split fills c.runs, in the order of the file. A record that names no thread
-// (an argument, or garbage) belongs to the run before it.
-func (s *splitter) split(c *chunk) {
-	c.runs = c.runs[:0]
-	o := s.log.file.header.ByteOrder
-	little := !isBigEndian(o)
-	mask := ^uint64(0)
-	if s.log.file.header.Version < 3 {
-		mask = 0xffffffff // no process
-	}
-	start := 0
-	// A key of 0 does not tell a record from padding.
-	s.run.plain = little && s.key != 0
-	n := len(c.data) / basicRecordSize
-	for i := range n {
-		b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
-		if !isFunction(b) {
-			s.run.plain = false
-			continue
-		}
-		var key uint64
-		if little {
-			key = binary.LittleEndian.Uint64(b[16:]) & mask
-		} else {
-			key = (uint64(o.Uint32(b[20:]))<<32 | uint64(o.Uint32(b[16:]))) & mask
-		}
-		if key == s.key && s.known {
-			s.run.plain = s.run.plain && b[3] <= byte(TailExit)
-			continue
-		}
-		if isZero(b) {
-			s.run.plain = false
-			continue // padding
-		}
-		if i > start && s.known {
-			c.runs = append(c.runs, s.cut(start, i))
-			start = i
-		}
-		s.key, s.known = key, true
-		// What comes before the first function record of the log is in its run.
-		s.run.plain = little && key != 0 && b[3] <= byte(TailExit) && i == start
-		s.run.thread = Thread{File: s.log.file.number, Process: int32(key >> 32), Thread: int32(key)}
-		s.run.index = s.log.threads.of(s.run.thread)
-		s.log.processes[s.run.thread.Process] = true
-	}
-	if n > start {
-		// Records before the first that names a thread are counted as lost when
-		// they are decoded, with whatever thread.
-		if !s.known {
-			s.run.index = s.log.threads.of(s.run.thread)
-		}
-		c.runs = append(c.runs, s.cut(start, n))
-	}
-	if s.log.forked() {
-		for i := range c.runs {
-			c.runs[i].forked = true
-		}
-	}
-}
-
-func (s *splitter) cut(start, end int) run {
-	r := s.run
-	r.start, r.end = start, end
-	return r
-}
-
 func isZero(b []byte) bool {
 	for _, c := range b {
 		if c != 0 {
@@ -186,11 +83,6 @@ func isZero(b []byte) bool {
 		}
 	}
 	return true
-}
-
-// group sorts the runs by thread, and keeps the order of each thread's runs.
-func (c *chunk) group() {
-	slices.SortStableFunc(c.runs, func(a, b run) int { return a.index - b.index })
 }
 
 // basicDecoder decodes runs of records.
@@ -210,39 +102,40 @@ func (l *basicLog) newDecoder(eventCap int) *basicDecoder {
 	return &basicDecoder{log: l, events: make([]Event, eventCap)}
 }
 
-// runs decodes runs of one thread and passes them on in blocks.
-func (d *basicDecoder) runs(c *chunk, runs []run, fn func(*Block) error) error {
-	n := 0
-	d.begin(&runs[0], c.offset+int64(runs[0].start)*basicRecordSize)
-	for _, r := range runs {
-		first, err := d.skipCopies(c, &r)
+// runs decodes the run at first and those that are grouped with it, and passes
+// them on in blocks.
+func (d *basicDecoder) runs(c *chunk, first int, fn func(*Block) error) error {
+	r := &c.runs[first]
+	d.begin(r, c.offset+int64(r.start)*basicRecordSize)
+	for n := 0; ; r = &c.runs[r.next] {
+		i, err := d.skipCopies(c, r)
 		if err != nil {
 			return err
 		}
-		if r.plain && d.packed {
+		if d.packed && r.plain && r.end-i >= minPacked {
 			if err := d.flush(n, fn); err != nil {
 				return err
 			}
-			n = 0
-			if err := d.pack(c, &r, first, fn); err != nil {
+			if err := d.pack(c, r, i, fn); err != nil {
 				return err
 			}
-			d.begin(&r, c.offset+int64(r.end)*basicRecordSize)
-			continue
+			n, i = 0, r.end
+			d.begin(r, c.offset+int64(i)*basicRecordSize)
 		}
-		for i := first; i < r.end; {
-			i, n = d.records(c, i, r.end, n)
-			if n < len(d.events) && i == r.end {
+		for i < r.end {
+			if i, n = d.records(c, i, r.end, n); n < len(d.events) && i == r.end {
 				break
 			}
 			if err := d.flush(n, fn); err != nil {
 				return err
 			}
 			n = 0
-			d.begin(&r, c.offset+int64(i)*basicRecordSize)
+			d.begin(r, c.offset+int64(i)*basicRecordSize)
+		}
+		if r.next == 0 {
+			return d.flush(n, fn)
 		}
 	}
-	return d.flush(n, fn)
 }
 
 // pack passes on the records of a plain run from first on as they are, in pieces
@@ -260,8 +153,8 @@ func (d *basicDecoder) pack(c *chunk, r *run, first int, fn func(*Block) error) 
 }
 
 func (d *basicDecoder) begin(r *run, offset int64) {
-	d.out.Thread = r.thread
-	d.out.Index = r.index
+	d.out.Thread = r.of.id
+	d.out.Index = r.of.index
 	d.out.Offset = offset
 	d.out.Args = d.out.Args[:0]
 	d.out.Packed = Packed{Basic: true}
@@ -357,145 +250,16 @@ func (d *basicDecoder) argument(r *Record, n int) bool {
 func (l *basicLog) stream(p *pass, order Order, fn func(*Block) error) error {
 	d := l.newDecoder(blockEvents)
 	defer func() { p.lost(&d.losses) }()
-	one := l.newChunk()
-	return l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
+	c, s := l.newChunk(), l.newSplitter(p)
+	for {
+		if ok, err := s.next(c); !ok {
+			return err
+		}
 		for i := range c.runs {
-			if err := d.runs(c, c.runs[i:i+1], fn); err != nil {
+			if err := d.runs(c, i, fn); err != nil {
 				return err
 			}
 		}
 		p.decoded(l.file.in, int64(len(c.data)))
-		return nil
-	})
-}
-
-// chunks reads and splits the log. get provides the next chunk to fill.
-func (l *basicLog) chunks(p *pass, get func() *chunk, fn func(*chunk) error) error {
-	s := splitter{log: l, run: run{thread: Thread{File: l.file.number}}}
-	l.processes = make(map[int32]bool)
-	offset := int64(headerSize)
-	for offset+basicRecordSize <= l.file.in.size {
-		c := get()
-		if c == nil {
-			return nil
-		}
-		if err := l.read(c, offset); err != nil {
-			return err
-		}
-		if len(c.data) == 0 {
-			return nil
-		}
-		offset += int64(len(c.data))
-		s.split(c)
-		if err := fn(c); err != nil {
-			return err
-		}
 	}
-	if rest := l.file.in.size - offset; rest > 0 {
-		var losses Losses
-		losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: offset, Bytes: rest, Records: 1})
-		p.lost(&losses)
-	}
-	return nil
-}
-
-func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
-	if n == 1 {
-		d := l.newDecoder(blockEvents)
-		d.packed = p.packed
-		defer func() { p.lost(&d.losses) }()
-		one := l.newChunk()
-		return l.file.in.guard(l.file.name, func() error {
-			return l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
-				c.group()
-				p.decoded(l.file.in, int64(len(c.data)))
-				return d.byThread(c, func(int) bool { return true }, func(b *Block) error { return fn(0, b) })
-			})
-		})
-	}
-	return l.parallel(p, n, fn)
-}
-
-// byThread decodes the grouped runs of the threads that mine accepts.
-func (d *basicDecoder) byThread(c *chunk, mine func(index int) bool, fn func(*Block) error) error {
-	for i := 0; i < len(c.runs); {
-		j := i + 1
-		for j < len(c.runs) && c.runs[j].index == c.runs[i].index {
-			j++
-		}
-		if mine(c.runs[i].index) {
-			if err := d.runs(c, c.runs[i:j], fn); err != nil {
-				return err
-			}
-		}
-		i = j
-	}
-	return nil
-}
-
-// parallel reads and splits on one goroutine and decodes on n, among which the
-// threads are dealt out.
-func (l *basicLog) parallel(p *pass, n int, fn func(int, *Block) error) error {
-	g, ctx := errgroup.WithContext(context.Background())
-	free := make(chan *chunk, n+2)
-	for range cap(free) {
-		free <- l.newChunk()
-	}
-	work := make([]chan *chunk, n)
-	for shard := range work {
-		// As many as there are chunks, so that sending never waits.
-		work[shard] = make(chan *chunk, cap(free))
-		g.Go(func() error {
-			d := l.newDecoder(blockEvents)
-			d.packed = p.packed
-			defer func() { p.lost(&d.losses) }()
-			for {
-				var c *chunk
-				select {
-				case c = <-work[shard]:
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-				if c == nil {
-					return nil
-				}
-				err := l.file.in.guard(l.file.name, func() error {
-					return d.byThread(c, func(index int) bool { return index%n == shard },
-						func(b *Block) error { return fn(shard, b) })
-				})
-				if err != nil {
-					return err
-				}
-				if c.users.Add(-1) == 0 {
-					p.decoded(l.file.in, int64(len(c.data)))
-					free <- c
-				}
-			}
-		})
-	}
-	next := func() *chunk {
-		select {
-		case c := <-free:
-			return c
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	g.Go(func() error {
-		err := l.file.in.guard(l.file.name, func() error {
-			return l.chunks(p, next, func(c *chunk) error {
-				c.group()
-				c.users.Store(int32(n))
-				for _, w := range work {
-					w <- c
-				}
-				return nil
-			})
-		})
-		for _, w := range work {
-			close(w)
-		}
-		return err
-	})
-	return g.Wait()
 }

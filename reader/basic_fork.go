@@ -20,7 +20,9 @@ type copyFilter struct {
 // threadRuns is what has been read of a thread.
 type threadRuns struct {
 	last uint64      // latest timestamp
-	runs []fileRange // the last of them, in order of the file
+	runs []fileRange // the last of them, around latest
+	// latest is where the latest run is in runs.
+	latest int
 }
 
 type fileRange struct{ start, end int64 }
@@ -36,7 +38,7 @@ func (f *copyFilter) of(index int) *threadRuns {
 // skipCopies returns the first record of r that is no copy, and remembers what is
 // left of r.
 func (d *basicDecoder) skipCopies(c *chunk, r *run) (int, error) {
-	th := d.copies.of(r.index)
+	th := d.copies.of(r.of.index)
 	record := func(i int) []byte { return c.data[i*basicRecordSize : (i+1)*basicRecordSize] }
 	offset := func(i int) int64 { return c.offset + int64(i)*basicRecordSize }
 	tsc := func(i int) uint64 { return d.log.file.header.ByteOrder.Uint64(record(i)[8:]) }
@@ -67,22 +69,26 @@ func (d *basicDecoder) skipCopies(c *chunk, r *run) (int, error) {
 }
 
 func (th *threadRuns) note(r fileRange) {
-	if n := len(th.runs); n > 0 && th.runs[n-1].end == r.start {
-		th.runs[n-1].end = r.end
+	if len(th.runs) > 0 && th.runs[th.latest].end == r.start {
+		th.runs[th.latest].end = r.end
 		return
 	}
-	if len(th.runs) == maxRuns {
-		th.runs = append(th.runs[:0], th.runs[1:]...)
+	if len(th.runs) < maxRuns {
+		th.latest = len(th.runs)
+		th.runs = append(th.runs, r)
+		return
 	}
-	th.runs = append(th.runs, r)
+	th.latest = (th.latest + 1) % maxRuns
+	th.runs[th.latest] = r
 }
 
 // copied is how many records at the start of data, the first of which is at tsc,
 // stand one after the other in an earlier run.
 func (d *basicDecoder) copied(th *threadRuns, data []byte, tsc uint64) (int, error) {
 	w := &window{in: d.log.file.in}
-	for i := len(th.runs) - 1; i >= 0; i-- {
-		r := th.runs[i]
+	for i := range th.runs {
+		// The latest first.
+		r := th.runs[(th.latest+len(th.runs)-i)%len(th.runs)]
 		at, err := d.find(w, r, tsc)
 		if err != nil {
 			return 0, err

@@ -3,8 +3,7 @@ package reader
 // basicLane is where the records of one thread are in a basic log.
 type basicLane struct {
 	log      *basicLog
-	thread   Thread
-	index    int
+	thread   *basicThread
 	segments []segment
 }
 
@@ -24,48 +23,49 @@ const maxSegmentRuns = 8
 func (l *basicLog) lanes(p *pass) ([]lane, error) {
 	byIndex := make(map[int]*basicLane)
 	var all []lane
-	one := l.newChunk()
-	err := l.chunks(p, func() *chunk { return one }, func(c *chunk) error {
-		c.group()
+	c, s := l.newChunk(), l.newSplitter(p)
+	for {
+		if ok, err := s.next(c); !ok {
+			return all, err
+		}
 		l.file.in.use(int64(len(c.data)))
-		for i := 0; i < len(c.runs); {
-			j := i + 1
-			for j < len(c.runs) && c.runs[j].index == c.runs[i].index {
-				j++
-			}
-			runs := c.runs[i:j]
-			i = j
-			ln := byIndex[runs[0].index]
+		c.group()
+		for _, first := range c.groups {
+			th := c.runs[first].of
+			ln := byIndex[th.index]
 			if ln == nil {
-				ln = &basicLane{log: l, thread: runs[0].thread, index: runs[0].index}
-				byIndex[ln.index] = ln
+				ln = &basicLane{log: l, thread: th}
+				byIndex[th.index] = ln
 				all = append(all, ln)
 			}
-			ln.add(c, runs)
+			ln.add(c, first)
 		}
-		return nil
-	})
-	return all, err
+	}
 }
 
-func (l *basicLane) add(c *chunk, runs []run) {
+// add notes where the runs are that are grouped with the one at first.
+func (l *basicLane) add(c *chunk, first int) {
 	offset := func(record int) int64 { return c.offset + int64(record)*basicRecordSize }
-	if len(runs) > maxSegmentRuns {
-		l.segments = append(l.segments, segment{offset(runs[0].start), offset(runs[len(runs)-1].end), true, runs[0].forked})
-	} else {
-		for _, r := range runs {
-			l.segments = append(l.segments, segment{offset(r.start), offset(r.end), false, r.forked})
+	have := len(l.segments)
+	r := &c.runs[first]
+	for ; ; r = &c.runs[r.next] {
+		l.segments = append(l.segments, segment{offset(r.start), offset(r.end), false, r.forked})
+		if r.next == 0 {
+			break
 		}
+	}
+	if len(l.segments)-have > maxSegmentRuns {
+		l.segments = append(l.segments[:have], segment{offset(c.runs[first].start), offset(r.end), true, r.forked})
 	}
 }
 
 func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
 	ld := &basicLaneDecoder{
-		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap), s: splitter{log: l.log},
+		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap), s: l.log.newSplitter(p),
 		// An entry and its arguments must fit, and one record more.
 		size: int64(eventCap+maxArgs+2) * basicRecordSize,
 	}
-	ld.d.copies.base = l.index
+	ld.d.copies.base = l.thread.index
 	if l.log.file.in.bytes == nil {
 		ld.c.buf = make([]byte, ld.size)
 	}
@@ -80,7 +80,7 @@ type basicLaneDecoder struct {
 	d        *basicDecoder
 	c        chunk
 	size     int64 // how many bytes are loaded at a time
-	s        splitter
+	s        *splitter
 	queue    []run // runs of c that are still to be decoded
 }
 
@@ -97,6 +97,7 @@ func (ld *basicLaneDecoder) next() (*Block, error) {
 			}
 			if n > 0 {
 				ld.d.out.Events = ld.d.events[:n]
+				ld.d.out.place = ld.d.out.Offset
 				return &ld.d.out, nil
 			}
 		}
@@ -123,13 +124,13 @@ func (ld *basicLaneDecoder) load() error {
 		ld.segments = ld.segments[1:]
 	}
 	ld.queue = ld.queue[:0]
-	whole := run{thread: ld.lane.thread, index: ld.lane.index, end: len(ld.c.data) / basicRecordSize, forked: seg.forked}
+	whole := run{of: ld.lane.thread, end: len(ld.c.data) / basicRecordSize, forked: seg.forked}
 	if !seg.mixed {
 		return ld.enqueue(whole)
 	}
 	ld.s.split(&ld.c)
 	for _, r := range ld.c.runs {
-		if r.index == ld.lane.index {
+		if r.of.index == ld.lane.thread.index {
 			r.forked = seg.forked
 			if err := ld.enqueue(r); err != nil {
 				return err

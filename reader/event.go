@@ -73,7 +73,7 @@ type Block struct {
 	// need no map to find what they keep per thread. It is stable across passes
 	// over one [Trace] but carries no order.
 	Index  int
-	Offset int64 // of the first record in the file, after decompression; -1 for trace YAML
+	Offset int64 // of the first record in the file, after decompression; -1 for trace YAML and in TimeOrder
 	Events []Event
 	// Packed holds events instead of Events, in some of the blocks that
 	// [Trace.EachPacked] passes on.
@@ -83,6 +83,10 @@ type Block struct {
 	Args []Arg
 	// Payloads holds what custom and typed events carry, in order.
 	Payloads []Payload
+
+	// place is where the block is among those of other threads, in formats that
+	// mix the records of threads.
+	place int64
 }
 
 // Arg is one logged argument.

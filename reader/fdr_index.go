@@ -63,6 +63,9 @@ const maxHead = 4 * metadataSize
 
 func (l *fdrLog) index() error {
 	l.byIndex = make(map[int]*fdrLane)
+	if l.file.header.Recorder {
+		l.file.recording = &Recording{}
+	}
 	w := &window{in: l.file.in}
 	size := l.file.in.size
 	var lastWall uint64
@@ -107,7 +110,9 @@ func (l *fdrLog) index() error {
 				head.wall = lastWall
 			}
 			lastWall = head.wall
-			l.addBlock(head, fdrBlock{start: start, end: end, declared: declared, wall: head.wall})
+			if err := l.addBlock(w, head, fdrBlock{start: start, end: end, declared: declared, wall: head.wall}); err != nil {
+				return err
+			}
 		}
 		l.file.in.use(max(end, start) - pos)
 		pos = max(end, start)
@@ -167,7 +172,18 @@ func (l *fdrLog) equal(a, b, n int64) (bool, error) {
 	return true, nil
 }
 
-func (l *fdrLog) addBlock(h blockHead, b fdrBlock) {
+// addBlock files a block under its thread, or reads it where it is metadata.
+func (l *fdrLog) addBlock(w *window, h blockHead, b fdrBlock) error {
+	if h.process == 0 && l.file.header.Version >= 5 {
+		if is, err := l.isMetadata(w, b); err != nil {
+			return err
+		} else if is {
+			if l.file.recording == nil {
+				l.file.recording = &Recording{}
+			}
+			return l.readMetadata(w, b)
+		}
+	}
 	i := l.threads.of(Thread{File: l.file.number, Process: h.process, Thread: h.thread})
 	lane := l.byIndex[i]
 	if lane == nil {
@@ -177,6 +193,7 @@ func (l *fdrLog) addBlock(h blockHead, b fdrBlock) {
 	}
 	lane.blocks = append(lane.blocks, b)
 	lane.size += b.end - b.start
+	return nil
 }
 
 // blockAt reads the size of the block at pos: where its records start, and

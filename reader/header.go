@@ -30,4 +30,5 @@ type Header struct {
 	CycleFrequency uint64 // ticks a second; 0 means unknown, and times stay in ticks
 	BufferSize     uint64 // FDR: size of a thread's buffer in bytes
 	ByteOrder      binary.ByteOrder
+	Recorder       bool // FDR: the recorder of this project wrote the file; see [Trace.Recording]
 }

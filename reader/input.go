@@ -3,7 +3,6 @@ package reader
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -11,16 +10,16 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"unsafe"
-
-	"github.com/klauspost/compress/zstd"
 )
 
 // input is the uncompressed bytes of a trace. ReadAt may be called concurrently.
 type input struct {
 	io.ReaderAt
-	size  int64
-	close func() error
-	// damage is why a compressed or piped stream ended before its end.
+	size   int64
+	packed string // what it was compressed with; "" for nothing
+	close  func() error
+	// damage is why a compressed or piped stream ended before its end, or what
+	// follows it.
 	damage error
 	// bytes are all of the input, where they are in memory or mapped into it.
 	bytes  []byte
@@ -70,10 +69,6 @@ var errShrinks = fmt.Errorf("%w: the file shrinks while it is read", io.ErrUnexp
 // it goes to a temporary file.
 const spoolMemory = 16 << 20
 
-// maxZstdWindow bounds what a zstd stream can make its decoder allocate. It is
-// the largest window that `zstd --long` chooses by itself.
-const maxZstdWindow = 128 << 20
-
 // openInput opens path, or standard input for "-". Traces are read at random
 // (FDR blocks of a thread lie apart) and more than once, so pipes are spooled;
 // so is what gzip and zstd unpack.
@@ -89,8 +84,20 @@ func openInput(path string, stdin io.Reader) (*input, error) {
 	if err != nil || in.ReaderAt != io.ReaderAt(f) {
 		return in, errors.Join(err, f.Close())
 	}
-	in.close = func() error { return errors.Join(in.unmap(), f.Close()) }
+	in.close = f.Close
 	return in, nil
+}
+
+// lost is the loss that the damage is; false when there is none.
+func (in *input) lost(name string) (Loss, bool) {
+	if in.damage == nil {
+		return Loss{}, false
+	}
+	l := Loss{Cause: TruncatedFile, File: name, Offset: in.size, Detail: in.damage.Error()}
+	if t := (*trailingError)(nil); errors.As(in.damage, &t) {
+		l.Cause, l.Bytes, l.Detail = TrailingGarbage, t.bytes, ""
+	}
+	return l, true
 }
 
 func (in *input) unmap() error {
@@ -102,12 +109,34 @@ func (in *input) unmap() error {
 	return munmap(b)
 }
 
-// newFileInput maps a file where that is possible.
-func newFileInput(f *os.File, size int64) *input {
+// newFileInput maps a file where that is possible. If it is, the file may be
+// closed: a mapping needs none, and a process may open far fewer files than it
+// can map.
+func newFileInput(name string, f *os.File, size int64) *input {
 	in := &input{ReaderAt: f, size: size, close: func() error { return nil }}
-	in.bytes = mmap(f, size)
-	in.mapped = in.bytes != nil
+	if in.bytes = mmap(f, size); in.bytes != nil {
+		in.mapped = true
+		in.ReaderAt, in.close = &mapping{in, name}, in.unmap
+	}
 	return in
+}
+
+// mapping reads the bytes of a mapped input.
+type mapping struct {
+	in   *input
+	name string
+}
+
+func (m *mapping) ReadAt(p []byte, off int64) (n int, err error) {
+	err = m.in.guard(m.name, func() error {
+		n = copy(p, m.in.bytes[min(off, int64(len(m.in.bytes))):])
+		return nil
+	})
+	m.in.use(int64(n))
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
 }
 
 func newInput(name string, r io.Reader) (*input, error) {
@@ -120,49 +149,34 @@ func newInput(name string, r io.Reader) (*input, error) {
 			return nil, fmt.Errorf("%s: is a directory", name)
 		}
 		var magic [4]byte
-		if n, _ := f.ReadAt(magic[:], 0); st.Mode().IsRegular() && compression(magic[:n]) == nil {
-			return newFileInput(f, st.Size()), nil
+		if n, _ := f.ReadAt(magic[:], 0); st.Mode().IsRegular() && packingOf(magic[:n]) == nil {
+			return newFileInput(name, f, st.Size()), nil
 		}
 	}
 	br := bufio.NewReaderSize(r, 1<<16)
 	magic, _ := br.Peek(4)
 	r = br
-	if open := compression(magic); open != nil {
-		d, err := open(br)
+	packed := ""
+	if p := packingOf(magic); p != nil {
+		d, err := p.open(br)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		defer d.Close()
-		r = d
+		r, packed = d, p.name
 	}
-	in, err := spool(r)
+	in, err := spool(name, r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	in.packed = packed
 	return in, nil
-}
-
-// compression picks the decompressor by the first bytes of a file; nil for none.
-func compression(magic []byte) func(io.Reader) (io.ReadCloser, error) {
-	switch {
-	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		return func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }
-	case bytes.HasPrefix(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
-		return func(r io.Reader) (io.ReadCloser, error) {
-			d, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxZstdWindow))
-			if err != nil {
-				return nil, err
-			}
-			return d.IOReadCloser(), nil
-		}
-	}
-	return nil
 }
 
 // spool copies r to memory, and to a temporary file where it is large. A stream
 // that ends early or breaks inside is kept as far as it goes: the records
 // before the damage are worth having, and the cut shows as a truncated file.
-func spool(r io.Reader) (*input, error) {
+func spool(name string, r io.Reader) (*input, error) {
 	var head bytes.Buffer
 	_, err := io.CopyN(&head, r, spoolMemory)
 	if err != nil {
@@ -202,9 +216,15 @@ func spool(r io.Reader) (*input, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("spooling to %s: %w", os.TempDir(), err), closeSpool())
 	}
-	in := newFileInput(f, size+n)
-	in.close = func() error { return errors.Join(in.unmap(), closeSpool()) }
+	in := newFileInput(name, f, size+n)
 	in.damage = src.err
+	if !in.mapped {
+		in.close = closeSpool
+		return in, nil
+	}
+	if err := closeSpool(); err != nil {
+		return nil, errors.Join(err, in.close())
+	}
 	return in, nil
 }
 

@@ -48,8 +48,15 @@ const (
 	// FDR runtime wrote a buffer twice.
 	DuplicateRun
 	// NewerVersion: the header's version is newer than any this program knows;
-	// the records are read as those of the newest known version.
+	// the records are read as those of the newest known version. Or a part of the
+	// recorder's metadata is, which is left out.
 	NewerVersion
+	// BadMetadata: what the recorder says about the trace is damaged, or does not
+	// fit together.
+	BadMetadata
+	// TrailingGarbage: bytes that are neither compressed nor padding follow the
+	// compressed data.
+	TrailingGarbage
 	numCauses
 )
 
@@ -70,6 +77,10 @@ var causes = [numCauses]struct{ name, text, remedy string }{
 		"none needed: the copies are left out; in an FDR log, they may stand in place of another block, which is lost"},
 	NewerVersion: {"newer-version", "the version of the file is newer than this program",
 		"check the result, and look for a newer release of this program"},
+	BadMetadata: {"bad-metadata", "what the recorder says about the trace is damaged",
+		"the records are not affected; give the program with -m where names are missing, and look at the damage with fdr-dump"},
+	TrailingGarbage: {"trailing-garbage", "bytes that are not compressed follow the compressed data",
+		"none needed: the compressed data were whole; something else was appended to the file"},
 }
 
 // String is the cause's name in reports and JSON.

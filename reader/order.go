@@ -1,11 +1,77 @@
 package reader
 
-// mergeEvents bounds the events that the buffers of a merge hold together.
-const mergeEvents = 1 << 20
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
-// timeOrder merges all threads by time. A thread's events keep their order: one
-// that is earlier than the event before it comes right behind that.
+// mergeEvents bounds the events that the buffers of a merge hold together.
+const mergeEvents = 1 << 18
+
+// timeOrder passes on the trace as blocks that each end where another thread's
+// event comes first.
 func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
+	w := newWindow()
+	var c cutter
+	return t.windows(p, nil, func() *Window { return w }, func(w *Window, indices []int) error {
+		w.sort()
+		return c.cut(w, indices, fn)
+	})
+}
+
+// cutter cuts windows into blocks.
+type cutter struct {
+	out      Block
+	events   []Event
+	args     []Arg
+	payloads []Payload
+}
+
+func (c *cutter) cut(w *Window, indices []int, fn func(*Block) error) error {
+	for order := w.Order; len(order) > 0; {
+		owner := w.Owners[order[0]]
+		c.events, c.args, c.payloads = c.events[:0], c.args[:0], c.payloads[:0]
+		for len(order) > 0 && w.Owners[order[0]] == owner && len(c.events) < blockEvents {
+			c.add(w, order[0])
+			order = order[1:]
+		}
+		c.out = Block{
+			Thread: w.Threads[owner], Index: indices[owner], Offset: -1,
+			Events: c.events, Args: c.args, Payloads: c.payloads,
+		}
+		if err := fn(&c.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *cutter) add(w *Window, i uint32) {
+	n := len(c.events)
+	c.events = append(c.events, w.Events[i])
+	if !w.Events[i].Side {
+		return
+	}
+	for _, a := range w.ArgsOf(i) {
+		c.args = append(c.args, Arg{n, a.Value})
+	}
+	if w.Events[i].Kind > EnterArg {
+		p := w.PayloadOf(i)
+		p.Event = n
+		c.payloads = append(c.payloads, p)
+	}
+}
+
+// windows merges all threads by time. get provides the next window to fill, or
+// nil to stop; fn also gets Block.Index of each of its threads. edit, when set,
+// replaces every block that was decoded.
+//
+// A thread's events keep their order: one that is earlier than the event before
+// it comes right behind that. What has been sorted stays as it is when it is
+// written to a basic log or YAML and sorted again, as the place in the file
+// decides between equal times.
+func (t *Trace) windows(p *pass, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {
 	var lanes []lane
 	for _, f := range t.files {
 		err := f.in.guard(f.name, func() error {
@@ -17,7 +83,7 @@ func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 			return err
 		}
 	}
-	run := func() error { return mergeLanes(p, lanes, fn) }
+	run := func() error { return mergeLanes(p, lanes, edit, get, fn) }
 	for _, f := range t.files {
 		inner := run
 		run = func() error { return f.in.guard(f.name, inner) }
@@ -25,23 +91,38 @@ func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 	return run()
 }
 
-func mergeLanes(p *pass, lanes []lane, fn func(*Block) error) error {
-	m := &merge{fn: fn}
+func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {
+	var m merge
 	eventCap := min(max(mergeEvents/max(len(lanes), 1), 16), blockEvents)
 	for i, l := range lanes {
-		c := &cursor{decoder: l.decoder(p, eventCap)}
+		c := &cursor{decoder: l.decoder(p, eventCap), edit: edit, place: place{lane: i}}
 		defer c.decoder.close()
 		if ok, err := c.load(); err != nil {
 			return err
 		} else if ok {
-			m.heap = append(m.heap, entry{c.key, i, c})
+			m.heap = append(m.heap, c)
 		}
+	}
+	slices.SortFunc(m.heap, func(a, b *cursor) int { return cmp.Or(cmp.Compare(a.key(), b.key()), a.place.compare(b.place)) })
+	threads := make([]Thread, len(m.heap))
+	indices := make([]int, len(m.heap))
+	for i, c := range m.heap {
+		c.owner = uint32(i)
+		threads[i], indices[i] = c.block.Thread, c.block.Index
 	}
 	for i := len(m.heap)/2 - 1; i >= 0; i-- {
 		m.down(i)
 	}
 	for len(m.heap) > 0 {
-		if err := m.step(); err != nil {
+		w := get()
+		if w == nil {
+			return nil
+		}
+		w.Threads = threads
+		if err := m.fill(w); err != nil {
+			return err
+		}
+		if err := fn(w, indices); err != nil {
 			return err
 		}
 	}
@@ -51,45 +132,50 @@ func mergeLanes(p *pass, lanes []lane, fn func(*Block) error) error {
 // cursor is a thread's place in a merge.
 type cursor struct {
 	decoder laneDecoder
+	edit    func(*Block) *Block
+	owner   uint32 // as of Window.Owners
 	block   *Block
+	place   place  // of block
 	next    int    // event of block
-	key     uint64 // time of that event
+	floor   uint64 // largest TSC before it
+	last    uint64 // largest TSC up to the end of block
 	// Side tables of block that belong to the events from next on.
 	args     []Arg
 	payloads []Payload
 }
 
+// key is the time of the next event.
+func (c *cursor) key() uint64 { return max(c.floor, c.block.Events[c.next].TSC) }
+
 // load moves on to the next block; false at the end of the thread.
 func (c *cursor) load() (bool, error) {
-	b, err := c.decoder.next()
-	if err != nil || b == nil {
-		return false, err
+	for {
+		b, err := c.decoder.next()
+		if err != nil || b == nil {
+			return false, err
+		}
+		c.place.file, c.place.inFile = b.Thread.File, b.place
+		if c.edit != nil {
+			b = c.edit(b)
+		}
+		if len(b.Events) == 0 {
+			continue
+		}
+		c.block, c.next, c.floor = b, 0, c.last
+		c.args, c.payloads = b.Args, b.Payloads
+		for i := range b.Events {
+			c.last = max(c.last, b.Events[i].TSC)
+		}
+		return true, nil
 	}
-	c.block, c.next = b, 0
-	c.args, c.payloads = b.Args, b.Payloads
-	c.key = b.Events[0].TSC
-	return true, nil
 }
 
-// entry is a cursor's place in the heap, with what the heap compares.
-type entry struct {
-	key    uint64
-	order  int // among threads with equal times
-	cursor *cursor
-}
+// merge is a heap of threads by the ends of what is at hand of them. All events
+// up to the first of these ends can be put in order.
+type merge struct{ heap []*cursor }
 
-func (e *entry) before(o *entry) bool {
-	return e.key < o.key || e.key == o.key && e.order < o.order
-}
-
-// merge is a heap of threads by the time of their next events. Only its top
-// ever changes, so that sifting down is all it does.
-type merge struct {
-	heap     []entry
-	fn       func(*Block) error
-	out      Block
-	args     []Arg
-	payloads []Payload
+func (c *cursor) endsBefore(o *cursor) bool {
+	return c.last < o.last || c.last == o.last && c.place.compare(o.place) < 0
 }
 
 func (m *merge) down(i int) {
@@ -97,87 +183,57 @@ func (m *merge) down(i int) {
 	if i >= len(h) {
 		return
 	}
-	e := h[i]
+	c := h[i]
 	for {
 		child := 2*i + 1
 		if child >= len(h) {
 			break
 		}
-		if child+1 < len(h) && h[child+1].before(&h[child]) {
+		if child+1 < len(h) && h[child+1].endsBefore(h[child]) {
 			child++
 		}
-		if !h[child].before(&e) {
+		if !h[child].endsBefore(c) {
 			break
 		}
 		h[i] = h[child]
 		i = child
 	}
-	h[i] = e
+	h[i] = c
 }
 
-// step passes on the events of the first thread up to where the second comes
-// first. Threads run for a while before others do, so this is usually more
-// than one.
-func (m *merge) step() error {
-	top := &m.heap[0]
-	c := top.cursor
-	second := entry{key: ^uint64(0), order: int(^uint(0) >> 1)}
-	for i := 1; i < min(3, len(m.heap)); i++ {
-		if m.heap[i].before(&second) {
-			second = m.heap[i]
-		}
+// fill takes all that is at hand of one thread after the other, as it ends,
+// until the window is full, and then what comes before that of the others.
+func (m *merge) fill(w *Window) error {
+	base := uint64(math.MaxUint64)
+	for _, c := range m.heap {
+		base = min(base, c.key())
 	}
-	start := c.next
-	events := c.block.Events
-	for {
-		c.next++
-		if c.next == len(events) {
-			break
-		}
-		c.key = events[c.next].TSC
-		if top.key = c.key; !top.before(&second) {
-			break
-		}
-	}
-	m.cut(c, start)
-	if err := m.fn(&m.out); err != nil {
-		return err
-	}
-	if c.next == len(events) {
-		ok, err := c.load()
-		if err != nil {
+	w.reset(base)
+	limit, from := base+min(windowTicks, math.MaxUint64-base), place{file: math.MaxInt32}
+	for len(m.heap) > 0 && m.heap[0].last <= limit {
+		c := m.heap[0]
+		last, at := c.last, c.place
+		w.take(c, last)
+		if ok, err := c.load(); err != nil {
 			return err
+		} else if !ok {
+			end := len(m.heap) - 1
+			m.heap[0] = m.heap[end]
+			m.heap = m.heap[:end]
 		}
-		top.key = c.key
-		if !ok {
-			last := len(m.heap) - 1
-			m.heap[0] = m.heap[last]
-			m.heap = m.heap[:last]
+		m.down(0)
+		if w.full() {
+			limit, from = last, at
+			break
 		}
 	}
-	m.down(0)
+	for _, c := range m.heap {
+		switch {
+		case c.place.compare(from) < 0:
+			w.take(c, limit)
+		case limit > 0:
+			w.take(c, limit-1)
+		}
+	}
 	return nil
-}
-
-// cut makes out the events of c from start up to next.
-func (m *merge) cut(c *cursor, start int) {
-	b := c.block
-	m.out.Thread, m.out.Index, m.out.Offset = b.Thread, b.Index, b.Offset
-	m.out.Events = b.Events[start:c.next]
-	m.out.Args, m.out.Payloads = nil, nil
-	if len(c.args) == 0 && len(c.payloads) == 0 {
-		return
-	}
-	m.args, m.payloads = m.args[:0], m.payloads[:0]
-	for len(c.args) > 0 && c.args[0].Event < c.next {
-		a := c.args[0]
-		a.Event -= start
-		m.args, c.args = append(m.args, a), c.args[1:]
-	}
-	for len(c.payloads) > 0 && c.payloads[0].Event < c.next {
-		p := c.payloads[0]
-		p.Event -= start
-		m.payloads, c.payloads = append(m.payloads, p), c.payloads[1:]
-	}
-	m.out.Args, m.out.Payloads = m.args, m.payloads
 }

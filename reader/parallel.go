@@ -32,6 +32,76 @@ func (t *Trace) each(p *pass, n int, fn func(shard int, b *Block) error) error {
 	return nil
 }
 
+// EachByTime merges the threads of the trace by time and passes on all events in
+// windows. work is called for every window, concurrently on up to n goroutines,
+// each with a shard of its own; then done for one window after the other in the
+// order of time. Both may use the window until they return; done may run
+// concurrently with work for later windows. The first error ends the pass and is
+// returned. Memory grows with the number of threads, but not with their length.
+//
+// edit, when set, is called for every block that was decoded, those of a thread
+// in order and never two at a time, and returns what takes the block's place: the
+// block, which it must not change, or one of its own that stays valid until the
+// next call for the thread. Threads of which nothing stays do not appear.
+//
+// With n = 1 everything happens on the calling goroutine.
+func (t *Trace) EachByTime(n int, edit func(*Block) *Block, work func(shard int, w *Window), done func(*Window) error) error {
+	p := t.begin()
+	if n <= 1 {
+		w := newWindow()
+		return t.windows(p, edit, func() *Window { return w }, func(w *Window, _ []int) error {
+			w.sort()
+			work(0, w)
+			return done(w)
+		})
+	}
+	g, ctx := errgroup.WithContext(context.Background())
+	free := make(chan *Window, 2*n)
+	for range cap(free) {
+		free <- newWindow()
+	}
+	// Both have room for all windows, so that sending never waits.
+	todo, queue := make(chan *Window, cap(free)), make(chan *Window, cap(free))
+	g.Go(func() error {
+		defer close(todo)
+		defer close(queue)
+		get := func() *Window {
+			select {
+			case w := <-free:
+				return w
+			case <-ctx.Done():
+				return nil
+			}
+		}
+		return t.windows(p, edit, get, func(w *Window, _ []int) error {
+			todo <- w
+			queue <- w
+			return nil
+		})
+	})
+	for shard := range n {
+		g.Go(func() error {
+			for w := range todo {
+				w.sort()
+				work(shard, w)
+				w.ready <- struct{}{}
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		for w := range queue {
+			<-w.ready
+			if err := done(w); err != nil {
+				return err
+			}
+			free <- w
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
 // parallel runs f for the shards below n, each on a goroutine of its own unless
 // there is only one. The first error ends the context and is returned.
 func parallel(n int, f func(ctx context.Context, shard int) error) error {

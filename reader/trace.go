@@ -37,6 +37,12 @@ type file struct {
 	// losses found while opening.
 	losses Losses
 	format format
+	// recording is what the recorder says; nil where it says nothing.
+	recording   *Recording
+	threadNames map[[2]int32]string // by process and thread
+	// frequency is that of the header, or a better one; anchored is the time in
+	// nanoseconds that it was measured over, 0 for that of the header.
+	frequency, anchored uint64
 }
 
 // format is what differs between basic logs, FDR logs and trace YAML.
@@ -142,16 +148,40 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 			return nil, err
 		}
 	}
-	if in.damage != nil {
-		f.losses.add(Loss{Cause: TruncatedFile, File: name, Offset: in.size, Detail: in.damage.Error()})
+	if l, ok := in.lost(name); ok {
+		f.losses.add(l)
 	}
 	if l, ok := f.format.(*fdrLog); ok {
 		if err := in.guard(name, l.index); err != nil {
 			return nil, err
 		}
 	}
+	f.calibrate()
+	f.nameThreads()
 	return f, nil
 }
+
+// calibrate chooses the frequency of the file's clock. The recorder writes the
+// header when it has hardly begun to measure; its anchors lie as far apart as
+// the recording is long.
+func (f *file) calibrate() {
+	f.frequency = f.header.CycleFrequency
+	if f.recording == nil {
+		return
+	}
+	measured, span := f.recording.Clock.measured()
+	switch {
+	case measured == 0:
+	case f.frequency == 0 || near(measured, f.frequency, 100):
+		f.frequency, f.anchored = measured, span
+	default:
+		f.losses.add(Loss{Cause: BadMetadata, File: f.name,
+			Detail: fmt.Sprintf("the clock's anchors tell of %d ticks a second, the header of %d, which is taken", measured, f.frequency)})
+	}
+}
+
+// near reports whether two frequencies differ by less than one part in so many.
+func near(a, b, parts uint64) bool { return max(a, b)-min(a, b) < min(a, b)/parts }
 
 // maxVersion is the largest version that is taken for one. There have been five
 // in ten years.
@@ -186,6 +216,7 @@ func parseHeader(b []byte, o binary.ByteOrder) Header {
 	}
 	if h.Type == FDR {
 		h.BufferSize = o.Uint64(b[16:])
+		h.Recorder = string(b[headerSize-len(RecorderMark):headerSize]) == RecorderMark
 	}
 	return h
 }
@@ -222,20 +253,29 @@ func (t *Trace) Header(file int) Header { return t.files[file].header }
 // Size returns the size of a file in bytes, after decompression.
 func (t *Trace) Size(file int) int64 { return t.files[file].in.size }
 
+// Packed names what a file is compressed with: gzip, zstd, or "" for nothing.
+func (t *Trace) Packed(file int) string { return t.files[file].in.packed }
+
 // CycleFrequency returns the ticks per second that all files share, and an
-// error where they differ: their times cannot be put side by side then.
+// error where they differ: their times cannot be put side by side then. Where a
+// recorder measured the frequency it is more exact than that of the header, and
+// of several measurements the longest counts.
 func (t *Trace) CycleFrequency() (uint64, error) {
 	if len(t.files) == 0 {
 		return 0, nil
 	}
-	first := t.files[0]
+	best := t.files[0]
 	for _, f := range t.files[1:] {
-		if f.header.CycleFrequency != first.header.CycleFrequency {
+		measured := f.recording != nil && best.recording != nil && near(f.frequency, best.frequency, 10_000)
+		if f.frequency != best.frequency && !measured {
 			return 0, fmt.Errorf("%s has %d ticks a second and %s %d: analyse them one by one",
-				first.name, first.header.CycleFrequency, f.name, f.header.CycleFrequency)
+				best.name, best.frequency, f.name, f.frequency)
+		}
+		if f.anchored > best.anchored {
+			best = f
 		}
 	}
-	return first.header.CycleFrequency, nil
+	return best.frequency, nil
 }
 
 // Progress returns how many bytes the running pass has decoded, and how many
@@ -269,9 +309,10 @@ const (
 	ThreadOrder
 	// TimeOrder yields all events merged by TSC; the blocks are short, as each
 	// ends where another thread's event comes first. Events of one thread are
-	// never reordered, and where timestamps are equal the thread that appears
-	// first in the files comes first. Costs about 40 ns an event, and a buffer
-	// for each thread.
+	// never reordered. Events of equal times come in the order of the files, in
+	// basic logs and trace YAML by their place; in FDR logs the thread comes first
+	// that has the first block. Costs a buffer for each thread, and
+	// [Trace.EachByTime] costs less.
 	TimeOrder
 )
 

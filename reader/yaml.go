@@ -25,19 +25,20 @@ type yamlTrace struct {
 	threads *threadIndex
 	byIndex map[int]*yamlLane
 	order   []*yamlLane
-	runs    []yamlRun
+	runs    []*yamlLane // whose run comes next
 }
 
 // yamlRun is a run of records of one thread.
 type yamlRun struct {
-	lane       *yamlLane
-	start, end int // in lane.events
+	place int64 // in yamlTrace.runs
+	end   int   // in yamlLane.events
 }
 
 type yamlLane struct {
 	thread   Thread
 	index    int
 	events   []Event
+	runs     []yamlRun
 	args     []Arg     // with indices into events
 	payloads []Payload // likewise
 }
@@ -275,11 +276,12 @@ func (y *yamlTrace) add(r *yamlRecord) {
 		ev.Side = true
 		l.payloads = append(l.payloads, Payload{Event: n, Type: r.typ, Data: r.data})
 	}
-	if k := len(y.runs) - 1; k >= 0 && y.runs[k].lane == l {
-		y.runs[k].end++
-	} else {
-		y.runs = append(y.runs, yamlRun{l, n, n + 1})
+	if k := len(y.runs) - 1; k >= 0 && y.runs[k] == l {
+		l.runs[len(l.runs)-1].end++
+		return
 	}
+	l.runs = append(l.runs, yamlRun{int64(len(y.runs)), n + 1})
+	y.runs = append(y.runs, l)
 }
 
 // load reads any YAML by means of a library.

@@ -1,6 +1,9 @@
 package reader
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
 func (y *yamlTrace) lanes(*pass) ([]lane, error) {
 	lanes := make([]lane, len(y.order))
@@ -10,12 +13,15 @@ func (y *yamlTrace) lanes(*pass) ([]lane, error) {
 	return lanes, nil
 }
 
-func (y *yamlTrace) each(p *pass, n int, fn func(int, *Block) error) error {
+func (y *yamlTrace) each(_ *pass, n int, fn func(int, *Block) error) error {
 	n = max(1, min(n, len(y.order)))
 	return parallel(n, func(ctx context.Context, shard int) error {
 		for i := shard; i < len(y.order); i += n {
-			if err := drain(ctx, p, y.order[i], func(b *Block) error { return fn(shard, b) }); err != nil {
-				return err
+			d := &yamlDecoder{lane: y.order[i]}
+			for end := len(d.lane.events); d.pos < end; {
+				if err := cmp.Or(ctx.Err(), fn(shard, d.block(min(end, d.pos+blockEvents)))); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
@@ -23,18 +29,19 @@ func (y *yamlTrace) each(p *pass, n int, fn func(int, *Block) error) error {
 }
 
 func (y *yamlTrace) stream(_ *pass, _ Order, fn func(*Block) error) error {
-	places := make(map[*yamlLane]*yamlDecoder)
-	for _, r := range y.runs {
-		d := places[r.lane]
+	decoders := make(map[*yamlLane]*yamlDecoder)
+	for _, l := range y.runs {
+		d := decoders[l]
 		if d == nil {
-			d = &yamlDecoder{lane: r.lane}
-			places[r.lane] = d
+			d = &yamlDecoder{lane: l}
+			decoders[l] = d
 		}
-		for d.pos < r.end {
-			if err := fn(d.block(min(r.end, d.pos+blockEvents))); err != nil {
+		for end := l.runs[d.run].end; d.pos < end; {
+			if err := fn(d.block(min(end, d.pos+blockEvents))); err != nil {
 				return err
 			}
 		}
+		d.run++
 	}
 	return nil
 }
@@ -45,9 +52,11 @@ func (l *yamlLane) decoder(_ *pass, eventCap int) laneDecoder {
 	return &yamlDecoder{lane: l, eventCap: eventCap}
 }
 
+// yamlDecoder walks a lane run by run.
 type yamlDecoder struct {
 	lane     *yamlLane
 	eventCap int
+	run      int // in lane.runs
 	pos      int // in lane.events
 	args     int // in lane.args
 	payloads int // in lane.payloads
@@ -60,7 +69,13 @@ func (d *yamlDecoder) next() (*Block, error) {
 	if d.pos == len(d.lane.events) {
 		return nil, nil
 	}
-	return d.block(min(len(d.lane.events), d.pos+d.eventCap)), nil
+	r := d.lane.runs[d.run]
+	b := d.block(min(r.end, d.pos+d.eventCap))
+	b.place = r.place
+	if d.pos == r.end {
+		d.run++
+	}
+	return b, nil
 }
 
 // block takes the events up to end.

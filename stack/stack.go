@@ -14,6 +14,8 @@ type Options struct {
 	// PerThread keeps the threads apart, in memory that grows with the number of
 	// distinct pairs of thread and path.
 	PerThread bool
+	// ThreadName gives threads a name beside their id; "" for none. May be nil.
+	ThreadName func(reader.Thread) string
 }
 
 // Analysis adds calls up by path. Its memory grows with the number of distinct
@@ -109,6 +111,31 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		}
 	}
 	th.depth = depth
+	return nil
+}
+
+// Sums adds the calls of a thread that were added up while they were made. It
+// never fails.
+func (a *Analysis) Sums(s *calls.Sums) error {
+	if a.paths == nil {
+		a.paths = calls.NewPaths()
+	}
+	sums := a.thread(&calls.Batch{Thread: s.Thread, Index: s.Index}).sums
+	for i, id := range s.PathsIn(a.paths) {
+		p := &s.Paths[i]
+		if p.Open > 0 {
+			sums.addOpen(id, amounts{p.Open, p.OpenTotal, p.OpenSelf})
+		}
+		if p.Count == 0 {
+			continue
+		}
+		t := sums.at(id)
+		t.add(amounts{p.Count, p.Total, p.Self})
+		if p.Leaf {
+			t.leaves += p.Count
+			t.leafTicks = addSaturating(t.leafTicks, p.Total)
+		}
+	}
 	return nil
 }
 

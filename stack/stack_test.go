@@ -12,18 +12,13 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// names is a symbolize.Names for tests.
-type names map[reader.FuncID]string
-
-func (n names) Func(id reader.FuncID) (symbolize.Symbol, bool) {
-	name, ok := n[id]
-	return symbolize.Symbol{Name: name, File: "/src/a.cc", Line: int(id), Column: 1}, ok
-}
+type names = testnames.Names
 
 var gigahertz = clock.Clock{Frequency: 1_000_000_000}
 

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
@@ -32,7 +33,8 @@ type Frame struct {
 type Tree struct {
 	Thread reader.Thread // zero when Label is empty
 	// Label tells the thread from the others of the trace: its id, after the
-	// process and the file where they are needed. Empty for all threads together.
+	// process and the file where they are needed, and its name where it has one.
+	// Empty for all threads together.
 	Label string
 	// Frames has parents before their children, and a frame's children after
 	// one another, by function id, each followed by its own children.
@@ -69,6 +71,11 @@ func (a *Analysis) Report(c clock.Clock) *Report {
 			cmp.Compare(x.id.Thread, y.id.Thread))
 	})
 	r.labels = threadLabels(r.threads)
+	if name := a.opts.ThreadName; name != nil {
+		for i, th := range r.threads {
+			r.labels[i] = strings.TrimSuffix(r.labels[i]+" "+name(th.id), " ")
+		}
+	}
 	return r
 }
 

@@ -142,6 +142,11 @@ func compile(t testing.TB, source string, args ...string) string {
 	t.Helper()
 	const compiler = "clang++-22"
 	testenv.Need(t, compiler)
+	for _, arg := range args {
+		if linker, ok := strings.CutPrefix(arg, "-fuse-ld="); ok {
+			testenv.Need(t, "ld."+linker)
+		}
+	}
 	key := source + strings.Join(args, "\x00")
 	built.Lock()
 	build, ok := built.result[key]

@@ -1,6 +1,9 @@
 package symbolize
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // demangleFast demangles C++ names that use only the common part of the Itanium
 // ABI's grammar, ten times as fast as a full demangler, and gives up on others.
@@ -15,9 +18,9 @@ func demangleFast(linkage string) (string, bool) {
 	if !ok || strings.HasPrefix(linkage, "_ZN") && strings.Contains(linkage, "17h") {
 		return "", false // perhaps Rust
 	}
-	var buffer [512]byte
-	var subs [32]span
-	d := fastDemangler{in: rest, out: buffer[:0], subs: subs[:0]}
+	d := fastDemanglers.Get().(*fastDemangler)
+	defer fastDemanglers.Put(d)
+	*d = fastDemangler{in: rest, out: d.out[:0], subs: d.subs[:0], params: d.params[:0]}
 	name, f := d.name(true)
 	if d.failed || len(d.in) == 0 {
 		// Data have no parameters. They have no sleds either, and are left to the
@@ -70,6 +73,9 @@ type function struct {
 	special    bool   // a constructor or destructor, which has none
 	qualifiers string // of a member function
 }
+
+// fastDemanglers keeps the memory of demanglers that are done.
+var fastDemanglers = sync.Pool{New: func() any { return new(fastDemangler) }}
 
 type fastDemangler struct {
 	in     string // what is still to be read
@@ -363,7 +369,9 @@ func (d *fastDemangler) sequence(base int) int {
 func (d *fastDemangler) templateArgs(outer bool) {
 	d.in = d.in[1:] // I
 	d.text("<")
-	var args []span
+	if outer {
+		d.params = d.params[:0]
+	}
 	for first := true; !d.accept("E"); first = false {
 		if d.failed || len(d.in) == 0 {
 			d.fail()
@@ -379,13 +387,10 @@ func (d *fastDemangler) templateArgs(outer bool) {
 			d.typ()
 		}
 		if outer {
-			args = append(args, span{start, len(d.out)})
+			d.params = append(d.params, span{start, len(d.out)})
 		}
 	}
 	d.text(">")
-	if outer {
-		d.params = args
-	}
 }
 
 // literal reads an integer of one of the types that are written by suffix.

@@ -51,6 +51,7 @@ func (o *object) readSleds(m *Map, s *section) error {
 	}
 	if len(m.Sleds) == 0 {
 		m.Sleds = make([]Sled, 0, len(data)/size)
+		m.Functions = make([]Function, 0, len(data)/size/2) // most have an entry and an exit
 	}
 	for at := 0; at < len(data); at += size {
 		e := data[at:][:size]

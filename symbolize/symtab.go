@@ -111,6 +111,7 @@ func (o *object) findIn(table *elf.Section, addresses []uint64, result []found) 
 	// starts between the address before and this one.
 	exact := make([]candidate, len(addresses))
 	before := make([]candidate, len(addresses))
+	index := indexAddresses(addresses)
 	evenCode := o.f.Machine == elf.EM_ARM || o.f.Machine == elf.EM_MIPS
 	err := o.symbols(table, func(s symbol) {
 		if s.section == 0 || uint64(s.section) >= uint64(len(o.base)) ||
@@ -126,7 +127,7 @@ func (o *object) findIn(table *elf.Section, addresses []uint64, result []found) 
 		default:
 			return
 		}
-		i, ok := slices.BinarySearch(addresses, s.address)
+		i, ok := index.search(s.address)
 		switch {
 		case ok:
 			if exact[i].better(s) {
@@ -142,7 +143,7 @@ func (o *object) findIn(table *elf.Section, addresses []uint64, result []found) 
 	if err != nil {
 		return err
 	}
-	chosen := make([]int, 0, len(addresses))
+	chosen := make([]uint64, 0, len(addresses)) // offsets of names, above indexes
 	var last candidate
 	for i, a := range addresses {
 		if before[i].ok {
@@ -157,18 +158,17 @@ func (o *object) findIn(table *elf.Section, addresses []uint64, result []found) 
 		}
 		if c.ok && result[i].name == "" {
 			exact[i] = c
-			chosen = append(chosen, i)
+			chosen = append(chosen, uint64(c.name)<<32|uint64(i))
 			if c.size != 0 {
 				result[i].end = c.address + c.size
 			}
 		}
 	}
-	slices.SortFunc(chosen, func(a, b int) int {
-		return int(int64(exact[a].name) - int64(exact[b].name))
-	})
+	slices.Sort(chosen)
 	names := stringTable{o: o, s: o.f.Sections[table.Link]}
-	for _, i := range chosen {
-		name, err := names.at(uint64(exact[i].name))
+	for _, packed := range chosen {
+		i := uint32(packed)
+		name, err := names.at(packed >> 32)
 		if err != nil {
 			return err
 		}

@@ -19,6 +19,11 @@ import (
 type Options struct {
 	// NoDemangle leaves Symbol.Name as it is linked.
 	NoDemangle bool
+	// DebugDirs are searched for a separate debug file where an ELF file has no
+	// symbol table or no line tables: as .build-id/xx/rest.debug, and under the
+	// file's name, with and without .debug at its end. Only a file with the same
+	// build id is taken.
+	DebugDirs []string
 }
 
 // Object is the file that a table comes from, as profile formats describe it.
@@ -43,7 +48,10 @@ type Table struct {
 
 	// What is needed to find source locations, when they are first asked for.
 	file      *os.File // nil for YAML maps
+	debugFile *os.File // nil without a separate debug file
 	elf       *object
+	symbols   *object  // where names are: elf or the debug file
+	lines     *object  // where line tables are
 	keys      []uint64 // addresses of the functions, sorted and distinct
 	ends      []uint64 // where the functions end, by index in keys
 	locate    sync.Once
@@ -81,39 +89,49 @@ func LoadMap(path string) (*Map, error) {
 }
 
 func (t *Table) load(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return errors.Unwrap(err)
-	}
-	t.file = f
-	size, err := fileSize(f)
+	size, err := t.open(path)
 	if err != nil {
 		return err
 	}
-	if err := t.read(f, size); err != nil || t.elf != nil {
+	if err := t.read(t.file, size); err != nil || t.elf != nil {
 		return err
 	}
 	return t.Close() // all of a YAML map is in memory
 }
 
-// read does all of load that needs no file system.
+func (t *Table) open(path string) (size int64, err error) {
+	if t.file, err = os.Open(path); err != nil {
+		return 0, errors.Unwrap(err)
+	}
+	return fileSize(t.file)
+}
+
+// read does all of load but opening the file.
 func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 	if t.m, t.elf, err = parseMap(r, size); err != nil {
 		return err
 	}
+	if t.elf != nil {
+		return t.readNames()
+	}
 	t.linkage = make([]string, len(t.m.Functions))
 	t.names = make([]atomic.Pointer[string], len(t.m.Functions))
-	if t.elf != nil {
-		return guard(func() error {
-			t.elf.describe(&t.object)
-			return t.findNames()
-		})
-	}
 	// A YAML map has the names that it was printed with. Those may be mangled.
 	for i, fn := range t.m.Functions {
 		t.linkage[i] = fn.Name
 	}
 	return nil
+}
+
+// readNames finds the names of the functions of an ELF file, in the file itself
+// or in its debug file.
+func (t *Table) readNames() error {
+	return guard(func() error {
+		t.elf.describe(&t.object)
+		t.symbols, t.lines = t.elf, t.elf
+		t.openDebug()
+		return t.findNames()
+	})
 }
 
 // Close closes the file. Locations that were not asked for before are unknown
@@ -124,7 +142,10 @@ func (t *Table) Close() error {
 	}
 	t.locate.Do(func() {}) // wait for a search that is under way, and start no other
 	err := t.file.Close()
-	t.file = nil
+	if t.debugFile != nil {
+		err = errors.Join(err, t.debugFile.Close())
+	}
+	t.file, t.debugFile = nil, nil
 	return err
 }
 
@@ -186,12 +207,15 @@ func guard(f func() error) (err error) {
 
 // findNames looks up the symbols of all functions.
 func (t *Table) findNames() error {
-	for _, f := range t.m.Functions {
-		t.keys = append(t.keys, f.key)
+	t.linkage = make([]string, len(t.m.Functions))
+	t.names = make([]atomic.Pointer[string], len(t.m.Functions))
+	t.keys = make([]uint64, len(t.m.Functions))
+	for i, f := range t.m.Functions {
+		t.keys[i] = f.key
 	}
 	slices.Sort(t.keys)
 	t.keys = slices.Compact(t.keys)
-	found, err := t.elf.findSymbols(t.keys)
+	found, err := t.symbols.findSymbols(t.keys)
 	if err != nil {
 		return err
 	}
@@ -205,14 +229,19 @@ func (t *Table) findNames() error {
 			t.ends[i] = min(t.ends[i], e)
 		}
 	}
-	for i, f := range t.m.Functions {
-		t.linkage[i] = found[t.keyIndex(f.key)].name
+	for i := range t.m.Functions {
+		t.linkage[i] = found[t.keyIndex(i)].name
 	}
 	return nil
 }
 
-func (t *Table) keyIndex(key uint64) int {
-	i, _ := slices.BinarySearchFunc(t.keys, key, cmp.Compare[uint64])
+// keyIndex is the index in keys of the i-th function, which mostly is the same.
+func (t *Table) keyIndex(i int) int {
+	key := t.m.Functions[i].key
+	if i < len(t.keys) && t.keys[i] == key {
+		return i
+	}
+	i, _ = slices.BinarySearchFunc(t.keys, key, cmp.Compare[uint64])
 	return i
 }
 
@@ -231,7 +260,7 @@ func (t *Table) Locate() error {
 			return
 		}
 		t.err = guard(func() (err error) {
-			t.locations, err = t.elf.findLines(t.keys, t.ends)
+			t.locations, err = t.lines.findLines(t.keys, t.ends)
 			return err
 		})
 		if t.err != nil {
@@ -250,8 +279,8 @@ func (t *Table) Func(id reader.FuncID) (Symbol, bool) {
 	}
 	_ = t.Locate() // what cannot be located shows as such
 	if t.locations != nil {
-		f, _ := t.m.Function(id)
-		l := t.locations[t.keyIndex(f.key)]
+		i, _ := t.m.index(id)
+		l := t.locations[t.keyIndex(i)]
 		s.File, s.Line, s.Column = l.file, int(l.line), int(l.column)
 	}
 	return s, true

@@ -63,7 +63,9 @@ func WriteYAML(w io.Writer, m *Map, n Names) error {
 			last = label
 			name = yamlscalar.Append(name[:0], strings.ToValidUTF8(label, "\uFFFD"))
 			// LLVM leaves DEL as it is, but YAML does not allow that.
-			name = bytes.ReplaceAll(name, []byte{0x7F}, []byte(`\x7F`))
+			if bytes.IndexByte(name, 0x7F) >= 0 {
+				name = bytes.ReplaceAll(name, []byte{0x7F}, []byte(`\x7F`))
+			}
 		}
 		b = append(b[:0], "- { id: "...)
 		b = strconv.AppendInt(b, int64(s.ID), 10)

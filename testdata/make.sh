@@ -46,6 +46,14 @@ fdr duplicate-block-fdr.xray ./kvserver fdr-flusher-first 40 "$out/duplicate-blo
 map 22 kvserver kvserver.yaml
 cp kvserver "$out/kvserver"
 
+# Under xray's own recorder, from a place that does not depend on this machine.
+mkdir -p /tmp/xray-testdata
+cp kvserver /tmp/xray-testdata/kvserver
+(cd "$out/.." && go build -o "$work/xray" ./cmd/xray)
+(cd /tmp/xray-testdata && "$work/xray" record -o "$out/kvserver-recorded.xray" -- ./kvserver basic 40 "$out/kvserver-recorded.counts")
+chmod 644 "$out/kvserver-recorded.xray"
+rm -r /tmp/xray-testdata
+
 for v in 14 19; do
 	compile $v clang$v kvserver.cc -fxray-instruction-threshold=1 -pthread
 	basic clang$v-basic.xray ./clang$v basic 20 "$out/clang$v-basic.counts"

@@ -7,8 +7,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
+
+// addCounters adds the functions whose calls were only counted, each process as one
+// more thread.
+func (s *session) addCounters(sink *account.Analysis, stats *calls.Stats) {
+	for i := range s.trace.Files() {
+		r := s.trace.Recording(i)
+		if r == nil || len(r.Counters) == 0 {
+			continue
+		}
+		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
+		for _, c := range r.Counters {
+			if s.filter.Func != nil && !s.filter.Func(c.Func) {
+				continue
+			}
+			sink.Count(thread, stats.Threads, c.Func, c.Calls)
+			stats.Calls += c.Calls
+		}
+		stats.Threads++
+	}
+}
 
 func (a *app) accountCommand() *cobra.Command {
 	var (
@@ -53,7 +74,12 @@ with ~ where they are not.`,
 			if err != nil {
 				return err
 			}
+			s.addCounters(sink, stats)
 			report := sink.Report(s.clock.Frequency)
+			report.ThreadName = s.trace.ThreadName
+			if report.OnlyCounted() && !cmd.Flags().Changed("sort") {
+				column = account.ByCount
+			}
 			report.Sort(column, descending, s.names)
 			report.Top(top)
 			if format != "text" {

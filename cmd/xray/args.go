@@ -12,10 +12,11 @@ import (
 // normalizeArgs lets habits of llvm-xray stand: long options with one dash
 // (-instr_map=FILE), which pflag would take for a group of one-letter options.
 // An argument that could be either is left alone, unless it names a long option
-// of the subcommand in full.
+// of the subcommand in full. Command lines that hold another program's are not
+// touched.
 func normalizeArgs(root *cobra.Command, args []string) []string {
 	cmd, _, err := root.Find(args)
-	if err != nil || cmd == root {
+	if err != nil || cmd == root || cmd.Annotations[verbatim] != "" {
 		return args
 	}
 	out := slices.Clone(args)
@@ -33,6 +34,9 @@ func normalizeArgs(root *cobra.Command, args []string) []string {
 	}
 	return out
 }
+
+// verbatim is the annotation of subcommands whose arguments are left as they are.
+const verbatim = "verbatim"
 
 // spellings makes long options known by other names too: with underscores for
 // hyphens, and under the names of llvm-xray that alias maps to ours.

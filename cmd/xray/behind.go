@@ -6,10 +6,12 @@ import (
 )
 
 // behind writes to w on a goroutine of its own: while the system takes the last
-// buffer, the next one is filled.
+// buffer, the next one is filled. Large pieces are not worth copying, and come
+// from writers that have a goroutine for them: these are written at once.
 type behind struct {
 	w       io.Writer
 	buf     []byte
+	busy    bool // a buffer may be on its way
 	full    chan []byte
 	free    chan []byte
 	done    chan struct{}
@@ -17,9 +19,11 @@ type behind struct {
 }
 
 // behindSize is the size of a buffer, and behindBuffers how many there are.
+// Pieces of behindLarge bytes are large.
 const (
 	behindSize    = 256 << 10
 	behindBuffers = 3
+	behindLarge   = behindSize / 2
 )
 
 func newBehind(w io.Writer) *behind {
@@ -36,12 +40,18 @@ func (b *behind) run() {
 	defer close(b.done)
 	for buf := range b.full {
 		if b.err() == nil {
-			if _, err := b.w.Write(buf); err != nil {
-				b.failure.Store(&err)
-			}
+			_, _ = b.write(buf) // the error is kept
 		}
 		b.free <- buf[:0]
 	}
+}
+
+func (b *behind) write(p []byte) (int, error) {
+	n, err := b.w.Write(p)
+	if err != nil {
+		b.failure.Store(&err)
+	}
+	return n, err
 }
 
 func (b *behind) err() error {
@@ -53,12 +63,20 @@ func (b *behind) err() error {
 
 // Write takes p. An error may be that of an earlier write.
 func (b *behind) Write(p []byte) (int, error) {
+	if len(p) >= behindLarge {
+		b.drain()
+		if err := b.err(); err != nil {
+			return 0, err
+		}
+		return b.write(p)
+	}
 	n := len(p)
 	for len(p) > 0 {
 		k := copy(b.buf[len(b.buf):cap(b.buf)], p)
 		b.buf, p = b.buf[:len(b.buf)+k], p[k:]
 		if len(b.buf) == cap(b.buf) {
 			b.full <- b.buf
+			b.busy = true
 			if b.buf = <-b.free; b.buf == nil {
 				b.buf = make([]byte, 0, behindSize)
 			}
@@ -68,6 +86,24 @@ func (b *behind) Write(p []byte) (int, error) {
 		}
 	}
 	return n, nil
+}
+
+// drain waits until everything before has been written.
+func (b *behind) drain() {
+	if len(b.buf) == 0 && !b.busy {
+		return
+	}
+	b.full <- b.buf
+	b.busy = false
+	var all [behindBuffers][]byte
+	for i := range all {
+		all[i] = <-b.free
+	}
+	// The last to come back is one that was in use.
+	b.buf = all[behindBuffers-1]
+	for _, buf := range all[:behindBuffers-1] {
+		b.free <- buf
+	}
 }
 
 // Close writes what is left, and waits until all is written.

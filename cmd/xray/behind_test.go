@@ -33,7 +33,7 @@ func TestBehind(t *testing.T) {
 		w := &limited{left: size}
 		b := newBehind(w)
 		for rest := data; len(rest) > 0; {
-			n := min(len(rest), 1+r.IntN(100_000))
+			n := min(len(rest), 1+r.IntN(2*behindLarge))
 			if k, err := b.Write(rest[:n]); k != n || err != nil {
 				t.Fatalf("write of %d: %d, %v", n, k, err)
 			}

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,6 +59,7 @@ Formats of calls:
 	addChoice(f, &c.format, "format", "f", "what to write",
 		"raw", "fdr", "yaml", "trace_event", "chrome", "pprof", "folded", "csv", "json")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
+	f.BoolVar(&c.absolute, "absolute", false, "csv, json: times since 1970, where the trace tells them")
 	f.BoolVarP(&c.sort, "sort", "s", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
 	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names, when there is a map")
 	c.flags.demangle.add(f)
@@ -76,6 +77,7 @@ type conversion struct {
 	sort      bool
 	symbols   bool
 	perThread bool
+	absolute  bool
 }
 
 func (c *conversion) ofRecords() bool {
@@ -95,14 +97,16 @@ func (c *conversion) check() error {
 		}
 	}
 	f := &c.flags.filter
-	if c.ofRecords() && (f.function != "" || f.from != "" || f.to != "" || f.minDuration != "" || f.maxDepth != 0) {
-		return usagef("-f %s writes records, and cannot choose among calls: only --thread applies", c.format)
+	if c.ofRecords() && f.minDuration != "" {
+		return usagef("-f %s writes the records of a call before it knows how long the call takes: --min-duration does not apply", c.format)
 	}
 	return nil
 }
 
 func (c *conversion) run(s *session) error {
-	opts := convert.Options{Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread}
+	opts := convert.Options{Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread, Absolute: c.absolute,
+		ThreadName: s.trace.ThreadName, ProcessName: s.trace.ProcessName}
+	opts.Header.CycleFrequency = s.clock.Frequency
 	if c.ofRecords() {
 		return c.records(s, opts)
 	}
@@ -116,7 +120,7 @@ func (c *conversion) run(s *session) error {
 		return c.app.writeOutput(c.output, sink.Write)
 	case "folded":
 		sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *stack.Analysis {
-			return stack.New(stack.Options{PerThread: c.perThread})
+			return stack.New(stack.Options{PerThread: c.perThread, ThreadName: s.trace.ThreadName})
 		})
 		if err != nil {
 			return err
@@ -129,6 +133,12 @@ func (c *conversion) run(s *session) error {
 	var err error
 	if opts.Base, err = s.start(); err != nil {
 		return err
+	}
+	if r := s.trace.Recording(0); r != nil {
+		opts.Epoch, _ = r.Clock.Realtime(opts.Base)
+	}
+	if opts.Absolute && opts.Epoch == 0 {
+		return fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
 	}
 	return c.app.writeOutput(c.output, func(w io.Writer) error { return c.calls(s, opts, w) })
 }
@@ -158,23 +168,32 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 
 // records writes records as they are.
 func (c *conversion) records(s *session, opts convert.Options) error {
+	var fdrOpts tracewrite.Options
+	if len(opts.Files) == 1 && c.format == "fdr" {
+		if fdrOpts.Recording = s.trace.Recording(0); fdrOpts.Recording != nil {
+			var err error
+			if fdrOpts.First, err = s.start(); err != nil {
+				return err
+			}
+		}
+	}
 	return c.app.writeOutput(c.output, func(w io.Writer) error {
 		var out blockWriter
-		missing := func() []string { return nil }
+		left := func() []string { return nil }
 		switch c.format {
 		case "yaml":
 			out = convert.NewYAML(w, opts)
 		case "trace_event":
 			out = convert.NewTraceEvents(w, opts)
 		case "fdr":
-			fdr := tracewrite.NewFDR(w, opts.Header, tracewrite.Options{})
-			out, missing = fdr, func() []string { return c.missing(fdr.Dropped, fdr.TruncatedIDs) }
+			fdr := tracewrite.NewFDR(w, opts.Header, fdrOpts)
+			out, left = fdr, func() []string { return missing(c.format, fdr.Dropped, fdr.TruncatedIDs) }
 		default:
 			basic := tracewrite.NewBasic(w, opts.Header)
-			out, missing = basic, func() []string { return c.missing(basic.Dropped, 0) }
+			out, left = basic, func() []string { return missing(c.format, basic.Dropped, 0) }
 		}
 		stop := c.app.progress(s.name, s.trace)
-		err := writeBlocks(out, s.blocks(c.order()))
+		err := s.write(out, c.order())
 		stop()
 		if err != nil {
 			return err
@@ -182,23 +201,23 @@ func (c *conversion) records(s *session, opts convert.Options) error {
 		if err := s.checkStrict(&firstUnmatched{}); err != nil {
 			return err
 		}
-		if lines := missing(); s.strict && len(lines) > 0 {
+		if lines := left(); s.strict && len(lines) > 0 {
 			return errors.New(strings.Join(lines, "; "))
 		}
 		s.summary(nil)
-		for _, line := range missing() {
+		for _, line := range left() {
 			fmt.Fprintf(c.app.stderr, "xray: %s\n", line)
 		}
 		return nil
 	})
 }
 
-// missing says what of the trace the format could not hold.
-func (c *conversion) missing(dropped, truncatedIDs int64) []string {
+// missing says what of the trace a format of records could not hold.
+func missing(format string, dropped, truncatedIDs int64) []string {
 	var lines []string
 	if dropped > 0 {
 		lines = append(lines, fmt.Sprintf("%s of the trace left out, which the format %s cannot hold",
-			plural(dropped, "event or argument", "events and arguments"), c.format))
+			plural(dropped, "event or argument", "events and arguments"), format))
 	}
 	if truncatedIDs > 0 {
 		lines = append(lines, plural(truncatedIDs, "record has an id", "records have ids")+" of more than 28 bits, which FDR logs cut off: "+
@@ -222,9 +241,26 @@ type blockWriter interface {
 	Close() error
 }
 
-func writeBlocks(w blockWriter, blocks iter.Seq2[*reader.Block, error]) error {
-	for b, err := range blocks {
+// sortedWriter is one that can put all of a trace in order by itself.
+type sortedWriter interface {
+	blockWriter
+	Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.Block) error
+}
+
+// write writes the records that the command line chose.
+func (s *session) write(w blockWriter, order reader.Order) error {
+	edit := convert.ChooseRecords(s.filter)
+	if sorted, ok := w.(sortedWriter); ok && order == reader.TimeOrder {
+		if err := sorted.Sorted(s.trace, runtime.GOMAXPROCS(0), edit); err != nil {
+			return err
+		}
+		return w.Close()
+	}
+	for b, err := range s.trace.Blocks(order) {
 		if err == nil {
+			if edit != nil {
+				b = edit(b)
+			}
 			err = w.Block(b)
 		}
 		if err != nil {
@@ -232,23 +268,4 @@ func writeBlocks(w blockWriter, blocks iter.Seq2[*reader.Block, error]) error {
 		}
 	}
 	return w.Close()
-}
-
-// blocks yields the blocks of the threads that the command line chose.
-func (s *session) blocks(order reader.Order) iter.Seq2[*reader.Block, error] {
-	all := s.trace.Blocks(order)
-	keep := s.filter.Thread
-	if keep == nil {
-		return all
-	}
-	return func(yield func(*reader.Block, error) bool) {
-		for b, err := range all {
-			if err == nil && !keep(b.Thread) {
-				continue
-			}
-			if !yield(b, err) {
-				return
-			}
-		}
-	}
 }

@@ -59,7 +59,7 @@ Basic logs have fewer kinds of records and can be dumped too.`,
 		},
 	}
 	f := cmd.Flags()
-	addMapFlag(f, &flags.maps)
+	flags.nameFlags.add(f)
 	f.BoolVar(&verify, "verify", false, "check the order of records, and fail when anything is wrong")
 	addOutput(f, &output)
 	spellings(f, nil)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"maps"
 	"strconv"
 	"strings"
 
@@ -18,6 +19,7 @@ type graphFlags struct {
 	vertexLabel, vertexColor string
 	nameLimit                int
 	minShare                 string
+	share                    float64 // what minShare says, once it was read
 	top                      int
 	exact                    bool
 	format                   string
@@ -63,9 +65,13 @@ func columnNames() []string {
 	return names
 }
 
-// view starts from a default, from which a flag takes over when it is set.
+// view starts from a default, from which a flag takes over when it is set. It
+// checks all flags.
 func (g *graphFlags) view() (graph.View, error) {
 	v := graph.DefaultView()
+	if err := g.parseShare(); err != nil {
+		return v, err
+	}
 	v.NameLimit = g.nameLimit
 	for _, list := range []struct {
 		flag string
@@ -114,16 +120,34 @@ func (g *graphFlags) options(v *graph.View) graph.Options {
 	return graph.Options{Quantiles: quantiles, Exact: g.exact}
 }
 
-// share reads --min-share as a fraction.
-func (g *graphFlags) share() (float64, error) {
+// parseShare reads --min-share as a fraction.
+func (g *graphFlags) parseShare() error {
 	if g.minShare == "" {
-		return 0, nil
+		return nil
 	}
 	p, err := strconv.ParseFloat(strings.TrimSuffix(g.minShare, "%"), 64)
 	if err != nil || !(p >= 0 && p <= 100) {
-		return 0, usagef("--min-share: %q is no percentage", g.minShare)
+		return usagef("--min-share: %q is no percentage", g.minShare)
 	}
-	return p / 100, nil
+	g.share = p / 100
+	return nil
+}
+
+// trims reports whether something is to be left out.
+func (g *graphFlags) trims() bool { return g.share > 0 || g.top > 0 }
+
+// collect builds the call graph of a trace, as far as view shows it.
+func (g *graphFlags) collect(s *session, policy calls.Policy, view *graph.View) (*graph.Analysis, *calls.Stats, error) {
+	return analyse(s, calls.Options{Policy: policy}, func() *graph.Analysis {
+		return graph.New(g.options(view))
+	})
+}
+
+// spellings makes the options known by the names of llvm-xray, and by others.
+func (g *graphFlags) spellings(f *pflag.FlagSet, others map[string]string) {
+	alias := map[string]string{"color-edges": "edge-color", "color-vertices": "vertex-color"}
+	maps.Copy(alias, others)
+	spellings(f, alias)
 }
 
 func (a *app) graphCommand() *cobra.Command {
@@ -147,24 +171,18 @@ them, unless you say otherwise. --min-share and --top keep big graphs readable.`
 			if err != nil {
 				return err
 			}
-			share, err := g.share()
-			if err != nil {
-				return err
-			}
 			s, err := a.open(cmd, &flags, args)
 			if err != nil {
 				return err
 			}
 			defer s.close()
-			sink, stats, err := analyse(s, calls.Options{Policy: match.policy()}, func() *graph.Analysis {
-				return graph.New(g.options(&view))
-			})
+			sink, stats, err := g.collect(s, match.policy(), &view)
 			if err != nil {
 				return err
 			}
 			report := sink.Report(s.clock)
-			if share > 0 || g.top > 0 {
-				report = report.Trim(share, g.top)
+			if g.trims() {
+				report = report.Trim(g.share, g.top)
 			}
 			err = a.writeOutput(g.output, func(w io.Writer) error {
 				switch g.format {
@@ -184,6 +202,6 @@ them, unless you say otherwise. --min-share and --top keep big graphs readable.`
 	g.add(f)
 	g.complete(cmd)
 	match.add(f)
-	spellings(f, map[string]string{"color-edges": "edge-color", "color-vertices": "vertex-color"})
+	g.spellings(f, nil)
 	return cmd
 }

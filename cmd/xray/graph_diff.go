@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/graph"
-	"github.com/xray-tools/xray/reader/calls"
 )
 
 func (a *app) graphDiffCommand() *cobra.Command {
@@ -32,10 +31,6 @@ map, functions of the same id are taken for the same.`,
 			if err != nil {
 				return err
 			}
-			share, err := g.share()
-			if err != nil {
-				return err
-			}
 			var sides [2]graph.Side
 			for i, path := range args {
 				one := flags
@@ -51,9 +46,7 @@ map, functions of the same id are taken for the same.`,
 					return err
 				}
 				defer s.close() // when the report has its names
-				sink, stats, err := analyse(s, calls.Options{Policy: policy}, func() *graph.Analysis {
-					return graph.New(g.options(&view))
-				})
+				sink, stats, err := g.collect(s, policy, &view)
 				if err != nil {
 					return err
 				}
@@ -61,8 +54,8 @@ map, functions of the same id are taken for the same.`,
 				sides[i] = graph.Side{Analysis: sink, Clock: s.clock, Names: s.names}
 			}
 			diff := graph.Compare(sides[0], sides[1])
-			if share > 0 || g.top > 0 {
-				diff = diff.Trim(share, g.top)
+			if g.trims() {
+				diff = diff.Trim(g.share, g.top)
 			}
 			return a.writeOutput(g.output, func(w io.Writer) error {
 				switch g.format {
@@ -89,10 +82,10 @@ map, functions of the same id are taken for the same.`,
 	}
 	ignored(f, "keep-going-1", "")
 	ignored(f, "keep-going-2", "")
-	spellings(f, map[string]string{
+	g.spellings(f, map[string]string{
 		"m1": "instr-map-1", "m2": "instr-map-2", "k1": "keep-going-1", "k2": "keep-going-2",
 		"d1": "deduce-sibling-calls-1", "d2": "deduce-sibling-calls-2",
-		"vertex-label-trun": "name-limit", "color-edges": "edge-color", "color-vertices": "vertex-color",
+		"vertex-label-trun": "name-limit",
 	})
 	return cmd
 }

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -40,7 +40,7 @@ that could mislead you it says what to do about it. Start here.`,
 			if err != nil {
 				return err
 			}
-			out := infoOutput{session: s, Report: report, findings: report.Findings(s.trace, s.names)}
+			out := infoOutput{session: s, Report: report, findings: append(report.Findings(s.trace, s.names), s.missingFindings()...)}
 			write := out.text
 			if format == "json" {
 				write = out.json
@@ -52,7 +52,7 @@ that could mislead you it says what to do about it. Start here.`,
 		},
 	}
 	f := cmd.Flags()
-	addMapFlag(f, &flags.maps)
+	flags.nameFlags.add(f)
 	flags.addStrict(f)
 	addChoice(f, &format, "format", "f", "what to write", "text", "json")
 	addOutput(f, &output)
@@ -74,6 +74,7 @@ func (o *infoOutput) text(w io.Writer) error {
 		if h.Type == reader.FDR && h.BufferSize > 0 {
 			fmt.Fprintf(w, "  buffers    of %s bytes\n", thousands(h.BufferSize))
 		}
+		o.recorder(w, i)
 	}
 	st := &o.Stats
 	if o.clock.Known() {
@@ -83,12 +84,18 @@ func (o *infoOutput) text(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "  records    %s\n", o.kinds())
 	if st.Events > 0 {
-		fmt.Fprintf(w, "  span       %s, from tick %d to %d\n", o.clock.Format(st.Last-st.First), st.First, st.Last)
+		fmt.Fprintf(w, "  span       %s, from tick %d to %d%s\n", o.clock.Format(st.Last-st.First), st.First, st.Last,
+			o.when(o.trace.Recording(0), st.First))
 		fmt.Fprintf(w, "  calls      %s\n", o.ends())
 		fmt.Fprintf(w, "  functions  %s\n", thousands(uint64(len(o.Funcs))))
 		fmt.Fprintf(w, "  depth      %d\n", st.MaxDepth)
+		if o.Marks+o.Requests > 0 {
+			fmt.Fprintf(w, "  marks      %s; %s\n", plural(int64(o.Marks), "mark", "marks"), plural(int64(o.Requests), "request", "requests"))
+		}
 		o.threads(w)
 	}
+	o.counts(w)
+	o.objects(w)
 	if len(o.findings) > 0 {
 		fmt.Fprintf(w, "\nworth knowing:\n")
 	}
@@ -134,29 +141,10 @@ func (o *infoOutput) formatOf(file int) string {
 	} else if h.ByteOrder.String() == "BigEndian" {
 		order = ", big-endian"
 	}
-	if packed := compression(o.trace.Files()[file]); packed != "" {
+	if packed := o.trace.Packed(file); packed != "" {
 		size += " unpacked from " + packed
 	}
 	return fmt.Sprintf("%s, version %d%s, %s", kind, h.Version, order, size)
-}
-
-// compression names what a file is packed with; "" for nothing. Standard input
-// has been read already.
-func compression(path string) string {
-	f, err := os.Open(path)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	var magic [4]byte
-	f.Read(magic[:])
-	switch {
-	case magic[0] == 0x1f && magic[1] == 0x8b:
-		return "gzip"
-	case magic == [4]byte{0x28, 0xb5, 0x2f, 0xfd}:
-		return "zstd"
-	}
-	return ""
 }
 
 var kindNames = [...]struct{ one, many string }{
@@ -216,9 +204,13 @@ func (o *infoOutput) threads(w io.Writer) {
 	fmt.Fprintf(w, "  threads    %d in %s\n\n", len(o.Threads), plural(int64(len(processes)), "process", "processes"))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	several := len(o.trace.Files()) > 1
+	names := slices.ContainsFunc(o.Threads, func(t survey.Thread) bool { return o.trace.ThreadName(t.Thread) != "" })
 	head := "process\tthread\trecords\tcalls\topen\tunmatched\tfrom\tfor\t"
 	if several {
 		head = "trace\t" + head
+	}
+	if names {
+		head += "  name\t"
 	}
 	fmt.Fprintln(tw, head)
 	for i, t := range o.Threads {
@@ -229,9 +221,13 @@ func (o *infoOutput) threads(w io.Writer) {
 		if several {
 			fmt.Fprintf(tw, "%d\t", t.File+1)
 		}
-		fmt.Fprintf(tw, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t\n", t.Process, t.Thread.Thread,
+		fmt.Fprintf(tw, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t", t.Process, t.Thread.Thread,
 			thousands(t.Events), thousands(t.Entries), thousands(t.Open), thousands(t.Unmatched),
 			o.clock.Format(t.First-o.Stats.First), o.clock.Format(t.Last-t.First))
+		if names {
+			fmt.Fprintf(tw, "  %s\t", o.trace.ThreadName(t.Thread))
+		}
+		fmt.Fprintln(tw)
 	}
 	tw.Flush()
 }
@@ -260,6 +256,7 @@ type (
 		Threads   []infoThread     `json:"threads"`
 		Findings  []infoFinding    `json:"findings"`
 		Losses    []infoLoss       `json:"losses"`
+		Recorded  []infoRecording  `json:"recordings,omitempty"`
 	}
 	infoFile struct {
 		Name       string `json:"name"`
@@ -286,6 +283,7 @@ type (
 		Unmatched uint64 `json:"unmatched_exits"`
 		First     uint64 `json:"first_tick"`
 		Last      uint64 `json:"last_tick"`
+		Name      string `json:"name,omitempty"`
 	}
 	infoFinding struct {
 		Name   string `json:"name"`
@@ -318,6 +316,7 @@ func (o *infoOutput) json(w io.Writer) error {
 		Threads:   []infoThread{},
 		Findings:  []infoFinding{},
 		Losses:    []infoLoss{},
+		Recorded:  o.recordings(),
 	}
 	for i, name := range o.trace.Files() {
 		h := o.trace.Header(i)
@@ -328,7 +327,7 @@ func (o *infoOutput) json(w io.Writer) error {
 	}
 	for _, t := range o.Threads {
 		out.Threads = append(out.Threads, infoThread{
-			t.File, t.Process, t.Thread.Thread, t.Events, t.Entries, t.Open, t.Unmatched, t.First, t.Last,
+			t.File, t.Process, t.Thread.Thread, t.Events, t.Entries, t.Open, t.Unmatched, t.First, t.Last, o.trace.ThreadName(t.Thread),
 		})
 	}
 	for _, f := range o.findings {

@@ -63,6 +63,17 @@ const (
 	llvmMapHelp       = "binary with the instrumentation map, or a separate instrumentation map"
 )
 
+// llvmStatistics are what functions can be sorted by, and graphs coloured.
+var llvmStatistics = []llvmargs.Choice{
+	{Name: "count", Help: "function call counts"},
+	{Name: "min", Help: "minimum function durations"},
+	{Name: "med", Help: "median function durations"},
+	{Name: "90p", Help: "90th percentile durations"},
+	{Name: "99p", Help: "99th percentile durations"},
+	{Name: "max", Help: "maximum function durations"},
+	{Name: "sum", Help: "sum of call durations"},
+}
+
 // stages makes an error of what llvm-xray was about and, on a line of its own,
 // of the cause.
 func stages(cause error, format string, args ...any) error {

@@ -28,17 +28,8 @@ func (a *app) llvmAccount() (*llvmargs.Command, func([]string) error) {
 	c.Bool(&keepGoing, "keep-going", llvmKeepGoingHelp, "k")
 	c.String(&output, "output", "output file", llvmOutputHelp, "o")
 	c.Bool(&recursive, "recursive-calls-only", "Only count the calls that are recursive")
-	c.Choice(&sort, "sort", "sort output by this field", []llvmargs.Choice{
-		{Name: "funcid", Help: "function id"},
-		{Name: "count", Help: "function call counts"},
-		{Name: "min", Help: "minimum function durations"},
-		{Name: "med", Help: "median function durations"},
-		{Name: "90p", Help: "90th percentile durations"},
-		{Name: "99p", Help: "99th percentile durations"},
-		{Name: "max", Help: "maximum function durations"},
-		{Name: "sum", Help: "sum of call durations"},
-		{Name: "func", Help: "function names"},
-	}, "s")
+	sorts := append([]llvmargs.Choice{{Name: "funcid", Help: "function id"}}, llvmStatistics...)
+	c.Choice(&sort, "sort", "sort output by this field", append(sorts, llvmargs.Choice{Name: "func", Help: "function names"}), "s")
 	c.Choice(&order, "sortorder", "sort ordering", []llvmargs.Choice{
 		{Name: "asc", Help: "ascending"},
 		{Name: "dsc", Help: "descending"},

@@ -61,7 +61,7 @@ func (a *app) llvmConvert() (*llvmargs.Command, func([]string) error) {
 				order = reader.TimeOrder
 			}
 			stop := a.progress(s.name, s.trace)
-			err = writeBlocks(out, s.blocks(order))
+			err = s.write(out, order)
 			stop()
 			s.warn()
 			return err

@@ -176,7 +176,7 @@ func differentialRuns(t *testing.T) []*sideBySide {
 			runs = append(runs, &sideBySide{args: append(strings.Fields(line), m)})
 		}
 	}
-	for _, line := range oddCommandLines {
+	for _, line := range slices.Concat(oddCommandLines, responseFiles(t, sample)) {
 		args := strings.Fields(line)
 		for i := range args {
 			args[i] = strings.ReplaceAll(args[i], "TRACE", sample)
@@ -221,6 +221,48 @@ var oddCommandLines = []string{
 	"stack -k -aggregate-threads TRACE TRACE",
 	"extract", "extract /does/not/exist", "extract /bin/sh", "extract --symbolize=maybe TRACE", "fdr-dump /does/not/exist", "fdr-dump",
 	"acount TRACE", "", "--help", "--version", "--nope", "account -",
+}
+
+// responseFiles are command lines with arguments in files.
+func responseFiles(t *testing.T, sample string) []string {
+	dir := t.TempDir()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{"@" + dir, "@" + filepath.Join(dir, "missing.rsp"), "@missing.rsp account", "-k @" + sample + "/x"}
+	for name, text := range map[string]string{
+		"whole.rsp":      "account -k TRACE",
+		"rest.rsp":       "-k\r\n -f csv\t-s 'sum' \"TRACE\"\n",
+		"empty.rsp":      " \n",
+		"unquoted.rsp":   `-a'b c'd "-e\"f" -g\ h '-i\'j' -m"" '' \-p -x\\y "-l` + "\nm\" -n\\\no -q\\",
+		"open.rsp":       `-x "-y\`,
+		"zero.rsp":       "-x\x00-y\f-z\v-w",
+		"bom.rsp":        "\xef\xbb\xbf-f csv TRACE",
+		"utf16.rsp":      "\xff\xfe-\x00z\x00\xe9\x00 \x00T\x00",
+		"utf16be.rsp":    "\xfe\xff\x00-\x00z",
+		"utf16odd.rsp":   "\xff\xfe-\x00z",
+		"twice.rsp":      "@" + dir + "/empty.rsp @" + dir + "/empty.rsp @" + dir + "/rest.rsp",
+		"dangling.rsp":   "-k @missing.rsp",
+		"relative.rsp":   "@" + relative + "/rest.rsp",
+		"beside.rsp":     "@rest.rsp",
+		"recursive.rsp":  "@" + dir + "/recursive2.rsp",
+		"recursive2.rsp": "@" + dir + "/recursive.rsp",
+	} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(strings.ReplaceAll(text, "TRACE", sample)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, "@"+path)
+	}
+	for _, line := range slices.Clone(lines) {
+		lines = append(lines, "account "+line, "account -- "+line, "account -m "+line+" TRACE")
+	}
+	return lines
 }
 
 // recordedTraces are the project's own and those of the corpus.

@@ -13,6 +13,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
+// recorderMetadata are records about the trace, which are of process 0.
+var recorderMetadata = regexp.MustCompile(`(?m)^  - \{ type: 0, func-id: 0, function: '0', cpu: 0,( thread: \d+,)? kind: custom-event, tsc: \d+, data: "XRYM.*\n`)
+
 // difference is an entry of docs/llvm-xray.md.
 type difference struct {
 	anchor string
@@ -68,7 +71,11 @@ func (r *sideBySide) equalWithout(list []difference) bool {
 var differences = []difference{
 	{anchor: "help", shown: func(r *sideBySide) bool {
 		top := len(r.args) == 0 || strings.HasPrefix(r.args[0], "--")
-		return top && r.theirs.status == r.ours.status && r.theirs.stderr == r.ours.stderr || r.has("--help", "--help-list") && strings.HasPrefix(r.ours.stdout, "OVERVIEW")
+		asked := top || r.has("--help", "--help-list") || strings.HasPrefix(r.args[0], "@")
+		return asked && r.theirs.status == r.ours.status && r.theirs.stderr == r.ours.stderr && (top || strings.HasPrefix(r.ours.stdout, "OVERVIEW"))
+	}},
+	{anchor: "response-files", shown: func(r *sideBySide) bool {
+		return strings.Contains(strings.Join(r.args, " "), "@") && r.theirs.status < 0 && r.ours.status == exitFailed && r.ours.stdout == ""
 	}},
 	{anchor: "did-you-mean", shown: func(r *sideBySide) bool {
 		hint := regexp.MustCompile("Did you mean '.*'")
@@ -103,6 +110,11 @@ var differences = []difference{
 	}},
 	{anchor: "dump-damage", shown: func(r *sideBySide) bool {
 		return r.command() == "fdr-dump" && (r.theirs.status == 1 || r.ours.status == 1)
+	}},
+	{anchor: "recorder-metadata", removed: func(r *sideBySide, o *output) {
+		if r.command() == "convert" && r.has("yaml", "-f=yaml") {
+			o.stdout = recorderMetadata.ReplaceAllString(o.stdout, "")
+		}
 	}},
 	{anchor: "duplicates", shown: func(r *sideBySide) bool {
 		return strings.Contains(r.ours.stderr, "a second time")

@@ -15,16 +15,7 @@ import (
 
 // llvmColumns are what labels and colours of graphs show; what says which.
 func llvmColumns(what string) []llvmargs.Choice {
-	return []llvmargs.Choice{
-		{Name: "none", Help: "Do not " + what},
-		{Name: "count", Help: "function call counts"},
-		{Name: "min", Help: "minimum function durations"},
-		{Name: "med", Help: "median function durations"},
-		{Name: "90p", Help: "90th percentile durations"},
-		{Name: "99p", Help: "99th percentile durations"},
-		{Name: "max", Help: "maximum function durations"},
-		{Name: "sum", Help: "sum of call durations"},
-	}
+	return append([]llvmargs.Choice{{Name: "none", Help: "Do not " + what}}, llvmStatistics...)
 }
 
 // llvmColumn is the column that a choice names: ParseColumn knows all of them.

@@ -11,6 +11,7 @@
 //
 // Exit status: 0 for success, 1 for data that cannot be used, failed input or
 // output, and losses under --strict, 2 for a command line that makes no sense.
+// xray record exits as the program that it ran.
 // That the reader of standard output went away is no failure.
 package main
 
@@ -58,6 +59,11 @@ type app struct {
 // usageError is an error of the command line that only a subcommand can see.
 type usageError struct{ error }
 
+// exitStatus is the exit status of a program that xray ran, and becomes its own.
+type exitStatus int
+
+func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
+
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
@@ -82,7 +88,10 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 // status reports err and returns the exit status that it stands for.
 func (a *app) status(err error) int {
+	var theirs exitStatus
 	switch {
+	case errors.As(err, &theirs):
+		return int(theirs)
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return exitOK
 	case !a.started || errors.As(err, new(usageError)):
@@ -123,11 +132,19 @@ compressed with gzip or zstd; "-" is standard input.`,
 		a.infoCommand(),
 		a.accountCommand(),
 		a.stackCommand(),
+		a.whyCommand(),
 		a.graphCommand(),
 		a.graphDiffCommand(),
+		a.slowestCommand(),
+		a.shapesCommand(),
+		a.sliceCommand(),
 		a.convertCommand(),
 		a.extractCommand(),
 		a.fdrDumpCommand(),
+		a.recordCommand(),
+		a.ctlCommand(),
+		a.coreCommand(),
+		a.runtimeCommand(),
 		a.manCommand(),
 	)
 	for _, cmd := range root.Commands() {

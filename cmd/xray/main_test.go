@@ -19,15 +19,16 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what the scripts expect")
 
-func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"xray":      main,
-		"llvm-xray": main,
-		// For TestLLVMSuite.
-		"FileCheck":   fileCheck,
-		"sorted-json": sortedJSON,
-	})
+// commands are programs for scripts.
+var commands = map[string]func(){
+	"xray":      main,
+	"llvm-xray": main,
+	// For TestLLVMSuite.
+	"FileCheck":   fileCheck,
+	"sorted-json": sortedJSON,
 }
+
+func TestMain(m *testing.M) { testscript.Main(m, commands) }
 
 // TestScripts runs the transcripts in testdata/script. Beside the commands of
 // testscript they have
@@ -40,25 +41,41 @@ func TestMain(m *testing.M) {
 //	exits STATUS PROGRAM [ARGUMENT...]
 //
 // which is exec for a program that must exit so. $TESTDATA is the folder of
-// recorded traces.
+// recorded traces. The condition [has:PROGRAM] is that there is a program, which
+// with CI=true must be so (see package testenv).
 func TestScripts(t *testing.T) {
 	traces, err := filepath.Abs("../../testdata")
 	if err != nil {
 		t.Fatal(err)
 	}
+	cache := t.TempDir() // for the compiled recorder
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
 		RequireExplicitExec: true,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TESTDATA", traces)
+			e.Setenv("XDG_CACHE_HOME", cache)
 			return nil
 		},
+		Condition: hasProgram,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mktrace": makeTrace,
 			"exits":   exits,
 		},
 	})
+}
+
+func hasProgram(condition string) (bool, error) {
+	program, ok := strings.CutPrefix(condition, "has:")
+	if !ok {
+		return false, fmt.Errorf("unknown condition %q", condition)
+	}
+	_, err := exec.LookPath(program)
+	if err != nil && os.Getenv("CI") == "true" {
+		return false, err
+	}
+	return err == nil, nil
 }
 
 func makeTrace(ts *testscript.TestScript, neg bool, args []string) {

@@ -47,7 +47,7 @@ open when the trace ends count up to its end.`,
 			}
 			defer s.close()
 			sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *stack.Analysis {
-				return stack.New(stack.Options{PerThread: perThread})
+				return stack.New(stack.Options{PerThread: perThread, ThreadName: s.trace.ThreadName})
 			})
 			if err != nil {
 				return err

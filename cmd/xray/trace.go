@@ -25,25 +25,19 @@ import (
 
 // traceFlags are the flags of subcommands that read traces.
 type traceFlags struct {
-	maps     []string
-	demangle demangleFlags
-	strict   bool
-	filter   filterFlags
+	nameFlags
+	strict bool
+	filter filterFlags
 }
 
 func (f *traceFlags) add(flags *pflag.FlagSet) {
-	addMapFlag(flags, &f.maps)
+	f.nameFlags.add(flags)
 	f.addStrict(flags)
 	f.filter.add(flags)
 }
 
 func (f *traceFlags) addStrict(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.strict, "strict", false, "fail when anything of the trace was lost")
-}
-
-func addMapFlag(flags *pflag.FlagSet, maps *[]string) {
-	flags.StringArrayVarP(maps, "instr-map", "m", nil,
-		"take names from `FILE`: the traced binary, or a map that extract wrote; N=FILE is for shared object N")
 }
 
 // filterFlags are the flags that choose calls.
@@ -56,12 +50,17 @@ type filterFlags struct {
 }
 
 func (f *filterFlags) add(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&f.threads, "thread", nil, "only calls of this `THREAD`: an id, or PROCESS/THREAD; repeatable")
+	f.addPlace(flags)
 	flags.StringVar(&f.function, "func", "", "only calls of functions whose name matches `REGEXP`")
-	flags.StringVar(&f.from, "from", "", "only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
-	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
 	flags.StringVar(&f.minDuration, "min-duration", "", "only calls that take at least `TIME`")
 	addCount(flags, &f.maxDepth, "max-depth", "", 1, "only calls made at most `N` deep; 1 are the outermost")
+}
+
+// addPlace adds the flags that choose calls by thread and time.
+func (f *filterFlags) addPlace(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&f.threads, "thread", nil, "only calls of this `THREAD`: an id, or PROCESS/THREAD; repeatable")
+	flags.StringVar(&f.from, "from", "", "only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
+	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
 }
 
 // session is one run over a trace: the trace, its names and its clock.
@@ -70,7 +69,6 @@ type session struct {
 	name   string // of the subcommand
 	trace  *reader.Trace
 	names  symbolize.Names // nil without a map
-	tables symbolize.Objects
 	clock  clock.Clock
 	strict bool
 	filter calls.Filter
@@ -79,6 +77,9 @@ type session struct {
 	// first and last are the smallest and largest TSC, once they are known.
 	first, last uint64
 	spanKnown   bool
+	// missing are the recorded objects that names has no file of.
+	missing    []symbolize.Missing
+	closeNames func() error // nil while there are none
 }
 
 // open opens the traces and maps that a command line names.
@@ -89,12 +90,11 @@ func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *sessio
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if s.tables, err = loadMaps(f.maps, f.demangle.options()); err != nil {
-		return s, err
-	}
-	s.names = namesOf(s.tables)
 	if s.trace, err = reader.Open(reader.Options{Stdin: a.stdin}, paths...); err != nil {
 		return s, explainTrace(err)
+	}
+	if err = s.openNames(&f.nameFlags); err != nil {
+		return s, err
 	}
 	frequency, err := s.trace.CycleFrequency()
 	if err != nil {
@@ -105,53 +105,13 @@ func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *sessio
 	return s, err
 }
 
-// namesOf makes Names of tables, and nil when there are none.
-func namesOf(tables symbolize.Objects) symbolize.Names {
-	switch main := tables[0]; {
-	case len(tables) == 0:
-		return nil
-	case len(tables) == 1 && main != nil:
-		return main
-	}
-	return tables
-}
-
-// loadMaps loads the maps of a program, and of its shared objects where the
-// argument is N=FILE.
-func loadMaps(args []string, opts symbolize.Options) (symbolize.Objects, error) {
-	if len(args) == 0 {
-		return nil, nil
-	}
-	tables := make(symbolize.Objects)
-	for _, arg := range args {
-		object, path := uint64(0), arg
-		if number, file, ok := strings.Cut(arg, "="); ok {
-			if n, err := strconv.ParseUint(number, 10, 8); err == nil {
-				object, path = n, file
-			}
-		}
-		if path == "" {
-			return tables, usagef("-m: the name of a file is empty")
-		}
-		if tables[uint8(object)] != nil {
-			return tables, usagef("two maps for object %d: say which object each is for, as in -m 1=libcodec.so", object)
-		}
-		table, err := symbolize.Load(path, opts)
-		if err != nil {
-			return tables, err
-		}
-		tables[uint8(object)] = table
-	}
-	return tables, nil
-}
-
 func (s *session) close() error {
 	var err error
 	if s.trace != nil {
 		err = s.trace.Close()
 	}
-	for _, t := range s.tables {
-		err = errors.Join(err, t.Close())
+	if s.closeNames != nil {
+		err = errors.Join(err, s.closeNames())
 	}
 	return err
 }
@@ -169,6 +129,11 @@ func analyse[S calls.Analysis[S]](s *session, opts calls.Options, newSink func()
 	stop()
 	if err != nil {
 		return sink, stats, err
+	}
+	if to, ok := any(sink).(calls.SumSink); ok {
+		if err := calls.RunSums(s.trace, opts, to, stats); err != nil {
+			return sink, stats, err
+		}
 	}
 	return sink, stats, s.checkStrict(first)
 }
@@ -231,6 +196,11 @@ func (s *session) summary(stats *calls.Stats) {
 		}
 		parts = append(parts, fmt.Sprintf("%s: %s", plural(n, "loss", "losses"), strings.Join(causes, ", ")))
 	}
+	if stats != nil && stats.Calls == 0 {
+		if sums := s.sums(); sums != "" {
+			parts = append(parts, sums)
+		}
+	}
 	if stats != nil && stats.Unmatched > 0 {
 		parts = append(parts, plural(int64(stats.Unmatched), "exit", "exits")+" without an entry")
 	}
@@ -238,6 +208,21 @@ func (s *session) summary(stats *calls.Stats) {
 		fmt.Fprintf(s.app.stderr, "xray: %s; `xray info %s` says more\n",
 			strings.Join(parts, "; "), strings.Join(s.trace.Files(), " "))
 	}
+}
+
+// sums says what the recorder did with calls instead of recording them; "" when it
+// recorded them.
+func (s *session) sums() string {
+	for i := range s.trace.Files() {
+		switch r := s.trace.Recording(i); {
+		case r == nil:
+		case len(r.Counters) > 0:
+			return "calls were only counted"
+		case len(r.Profiles) > 0:
+			return "calls were only added up, by path"
+		}
+	}
+	return ""
 }
 
 func plural(n int64, one, many string) string {
@@ -285,7 +270,7 @@ func (f *filterFlags) build(s *session) (calls.Filter, error) {
 		if err != nil {
 			return filter, usagef("--func: %w", err)
 		}
-		filter.Func = s.chooseFuncs(re)
+		filter.Func = s.chooseFuncs("func", re)
 	}
 	if filter.Thread, err = s.chooseThreads(f.threads); err != nil {
 		return filter, err
@@ -356,9 +341,9 @@ func parseTicks(flag, s string, c clock.Clock) (uint64, error) {
 	return ticks, nil
 }
 
-// chooseFuncs keeps the functions whose name matches. An expression with a # may
+// chooseFuncs keeps the functions whose name matches what a flag says. An expression with a # may
 // also mean the id of a function that has a name.
-func (s *session) chooseFuncs(re *regexp.Regexp) func(reader.FuncID) bool {
+func (s *session) chooseFuncs(flag string, re *regexp.Regexp) func(reader.FuncID) bool {
 	byID := s.names != nil && strings.Contains(re.String(), "#")
 	var found atomic.Bool
 	s.notes = append(s.notes, func() string {
@@ -366,9 +351,9 @@ func (s *session) chooseFuncs(re *regexp.Regexp) func(reader.FuncID) bool {
 		case found.Load():
 			return ""
 		case s.names == nil:
-			return fmt.Sprintf("no function matches --func %q; without a map (-m) functions are called by number, like #18", re)
+			return fmt.Sprintf("no function matches --%s %q; without a map (-m) functions are called by number, like #18", flag, re)
 		}
-		return fmt.Sprintf("no function that was called matches --func %q", re)
+		return fmt.Sprintf("no function that was called matches --%s %q", flag, re)
 	})
 	return func(id reader.FuncID) bool {
 		keep := re.MatchString(symbolize.Label(s.names, id)) || byID && re.MatchString(symbolize.Label(nil, id))

@@ -126,6 +126,7 @@ func TestRecorded(t *testing.T) {
 	}{
 		{trace: "kvserver-basic", instrMap: "kvserver"},
 		{trace: "kvserver-fdr", instrMap: "kvserver"},
+		{trace: "kvserver-recorded", instrMap: "kvserver"},
 		{trace: "clang14-basic", instrMap: "clang14"},
 		{trace: "clang14-fdr", instrMap: "clang14"},
 		{trace: "clang19-basic", instrMap: "clang19"},

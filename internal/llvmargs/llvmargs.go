@@ -5,7 +5,8 @@
 // next argument. One-letter options without values may be written together, as
 // in -kd. Options and operands may be mixed, "--" ends the options, and of an
 // option that is given twice the last value counts. Problems do not stop
-// reading: all of them are reported.
+// reading: all of them are reported. An argument @file stands for the arguments
+// that a response file holds.
 package llvmargs
 
 import (
@@ -114,6 +115,11 @@ const (
 // the command that it returns with its operands. Help goes to out, complaints
 // to errs.
 func (t *Tool) Parse(args []string, out, errs io.Writer) (*Command, []string, Outcome) {
+	args, err := expand(args)
+	if err != nil {
+		t.complain(errs, "%v", err)
+		return nil, nil, Failed
+	}
 	var cmd *Command
 	unknown := false
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {

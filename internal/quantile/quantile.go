@@ -12,11 +12,14 @@
 //
 // Count, sum, minimum and maximum are always exact.
 //
+// Values that were counted elsewhere, by their length in bits only, can be added
+// too. Quantiles of a sample with such are off by at most [OctaveError].
+//
 // Values of up to 32 bits wait in a buffer until there are enough of them to be
 // worth a visit to these parts. That is what makes recording cheap where
 // thousands of samples are fed in turn: a value costs one write next to the last
-// one, and a visit finds the same cache lines many times. It also keeps a sample
-// of few values small.
+// one, and a visit finds the same cache lines many times. A sample of fewer
+// values has only the buffer, also when it is asked.
 //
 // Whether a sample is approximate depends only on how many different values it
 // saw. So what it answers does not depend on the order of the values, nor on how
@@ -24,9 +27,11 @@
 package quantile
 
 import (
+	"cmp"
 	"iter"
 	"math"
 	"math/bits"
+	"slices"
 )
 
 const (
@@ -37,6 +42,10 @@ const (
 	// MaxDistinct is the largest number of different values of OwnCounter and
 	// more whose quantiles are always exact.
 	MaxDistinct = 512
+
+	// OctaveError bounds the error of a quantile of a sample that is coarse: 4/3
+	// of the least value of an octave stands for all of them.
+	OctaveError = 1.0 / 3
 )
 
 // Sample is a multiset of values. The zero value is empty and ready for use. A
@@ -59,6 +68,7 @@ type Sample struct {
 type counted struct {
 	exact       bool // Sample.Exact
 	approximate bool // all values without counters of their own are in bins
+	coarse      bool // bins also have values by octave, some of them below OwnCounter
 	own         counters
 
 	// Of the others:
@@ -176,18 +186,75 @@ func (s *Sample) Merge(other *Sample) {
 	if o.approximate && !c.approximate {
 		c.degrade()
 	}
+	c.coarse = c.coarse || o.coarse
 	o.bins.each(c.bins.addBin)
 	o.table.eachUnsorted(c.insert)
 }
 
+// AddOctaves adds values of which only the numbers by their length in bits are
+// known, from [Sample.Octaves], and their sum, minimum and maximum. They may be
+// longer than the last octave tells.
+func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
+	var n uint64
+	for _, k := range octaves {
+		n += k
+	}
+	if n == 0 {
+		return
+	}
+	c := s.fold()
+	c.note(lo, hi, n, sum)
+	if !c.approximate {
+		c.degrade()
+	}
+	c.coarse = true
+	for length, k := range octaves {
+		if k > 0 {
+			c.bins.addBin(binOf(min(hi, max(lo, inOctave(length)))), k)
+		}
+	}
+}
+
+// inOctave is the value that stands for all of a length in bits.
+func inOctave(length int) uint64 {
+	if length == 0 {
+		return 0
+	}
+	least := uint64(1) << (length - 1)
+	return least + least/3
+}
+
+// Coarse reports whether quantiles may be off by [OctaveError].
+func (s *Sample) Coarse() bool { return s.counted != nil && s.counted.coarse }
+
+// few is all values in ascending order where none has been counted yet, and else
+// nil and false. Samples of few values so never take the room of counters.
+func (s *Sample) few() ([]uint32, bool) {
+	if s.counted != nil {
+		return nil, false
+	}
+	slices.Sort(s.pending)
+	return s.pending, true
+}
+
 // Count is the number of values.
 func (s *Sample) Count() uint64 {
+	if s.counted == nil {
+		return uint64(len(s.pending))
+	}
 	c := s.fold()
 	return c.count + c.own.total().count
 }
 
 // Sum is the sum of all values.
 func (s *Sample) Sum() Sum {
+	if values, ok := s.few(); ok {
+		var sum Sum
+		for _, v := range values {
+			sum.Add(uint64(v))
+		}
+		return sum
+	}
 	c := s.fold()
 	sum := c.sum
 	sum.Add(c.own.total().sum)
@@ -196,24 +263,46 @@ func (s *Sample) Sum() Sum {
 
 // Min is the smallest value, and 0 when there is none.
 func (s *Sample) Min() uint64 {
+	if values, ok := s.few(); ok {
+		if len(values) == 0 {
+			return 0
+		}
+		return uint64(values[0])
+	}
 	c := s.fold()
-	if own := c.own.total(); own.count > 0 {
+	own := c.own.total()
+	switch {
+	case own.count == 0:
+		return c.min
+	case c.count == 0:
 		return own.min
 	}
-	return c.min
+	return min(own.min, c.min)
 }
 
 // Max is the largest value, and 0 when there is none.
 func (s *Sample) Max() uint64 {
-	c := s.fold()
-	if c.count > 0 {
-		return c.max
+	if values, ok := s.few(); ok {
+		if len(values) == 0 {
+			return 0
+		}
+		return uint64(values[len(values)-1])
 	}
-	return c.own.total().max
+	c := s.fold()
+	own := c.own.total()
+	switch {
+	case own.count == 0:
+		return c.max
+	case c.count == 0:
+		return own.max
+	}
+	return max(own.max, c.max)
 }
 
 // Approximate reports whether quantiles may be off by [RelativeError].
-func (s *Sample) Approximate() bool { return s.fold().approximate }
+func (s *Sample) Approximate() bool {
+	return s.counted != nil && s.fold().approximate
+}
 
 // Quantile is the value at index ⌊q·n⌋ of the n values in ascending order, the
 // last one when that is beyond the end, and 0 when there is none. This is the
@@ -249,7 +338,15 @@ func rank(q float64, n uint64) uint64 {
 // the sample is approximate, one value stands for all those of its bin.
 func (s *Sample) All() iter.Seq2[uint64, uint64] {
 	return func(yield func(v, n uint64) bool) {
+		if values, ok := s.few(); ok {
+			eachRun(values, yield)
+			return
+		}
 		c := s.fold()
+		if c.coarse {
+			c.eachSorted(yield)
+			return
+		}
 		more := true
 		c.own.each(func(v, n uint64) { more = more && yield(v, n) })
 		c.bins.each(func(bin uint32, n uint64) {
@@ -260,13 +357,46 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 	}
 }
 
+// eachSorted yields values of counters and bins in one order: those of a coarse
+// sample overlap.
+func (c *counted) eachSorted(yield func(v, n uint64) bool) {
+	type entry struct{ v, n uint64 }
+	var all []entry
+	add := func(v, n uint64) { all = append(all, entry{v, n}) }
+	c.own.each(add)
+	c.bins.each(func(bin uint32, n uint64) { add(max(c.min, min(c.max, middle(bin))), n) })
+	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.v, b.v) })
+	for i, e := range all {
+		if i+1 < len(all) && all[i+1].v == e.v {
+			all[i+1].n += e.n
+			continue
+		}
+		if !yield(e.v, e.n) {
+			return
+		}
+	}
+}
+
 // Octaves counts the values by their length in bits: those of 2^(i-1) to 2^i-1
 // are at index i. The result is as long as the largest value needs.
 func (s *Sample) Octaves() []uint64 {
-	c := s.fold()
 	octaves := make([]uint64, bits.Len64(s.Max())+1)
-	c.own.each(func(v, n uint64) { octaves[bits.Len64(v)] += n })
-	c.bins.each(func(bin uint32, n uint64) { octaves[bits.Len64(middle(bin))] += n })
-	c.table.eachUnsorted(func(v, n uint64) { octaves[bits.Len64(v)] += n })
+	for v, n := range s.All() {
+		octaves[bits.Len64(v)] += n
+	}
 	return octaves
+}
+
+// eachRun yields the different values of a sorted list with their counts.
+func eachRun(sorted []uint32, yield func(v, n uint64) bool) {
+	for len(sorted) > 0 {
+		n := 1
+		for n < len(sorted) && sorted[n] == sorted[0] {
+			n++
+		}
+		if !yield(uint64(sorted[0]), uint64(n)) {
+			return
+		}
+		sorted = sorted[n:]
+	}
 }

@@ -336,6 +336,23 @@ func TestSumBeyond64Bits(t *testing.T) {
 	})
 }
 
+// TestFewStaySmall asks samples of few values everything: they must not grow, as
+// programs have many functions that are called a few times.
+func TestFewStaySmall(t *testing.T) {
+	var s, other Sample
+	for v := range uint64(5) {
+		s.Add(1000 * v)
+		other.Add(v)
+	}
+	ask(&s)
+	ask(&other)
+	s.Merge(&other)
+	ask(&s)
+	if got := footprint(&s); got > 4*16 {
+		t.Errorf("10 values take %d bytes", got)
+	}
+}
+
 // TestFootprint bounds what samples of the kinds that traces consist of take.
 func TestFootprint(t *testing.T) {
 	fill := func(n int, value func(*rand.Rand) uint64) *Sample {
@@ -363,6 +380,45 @@ func TestFootprint(t *testing.T) {
 		}
 		if n := len(c.s.fold().table.slots); n != 0 && bits.OnesCount(uint(n)) != 1 {
 			t.Errorf("%s: table of %d slots", c.name, n)
+		}
+	}
+}
+
+// A sample that knows only octaves is off by at most a third; with values of its own
+// besides, what is exact stays so.
+func TestOctavesOnly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []uint64
+	var whole, coarse, part Sample
+	for i := range 5000 {
+		v := uint64(1) << rng.IntN(40)
+		v += rng.Uint64N(v)
+		all = append(all, v)
+		whole.Add(v)
+		if i%3 == 0 {
+			coarse.Add(v)
+		} else {
+			part.Add(v)
+		}
+	}
+	coarse.AddOctaves(part.Octaves(), part.Min(), part.Max(), part.Sum())
+	var merged Sample
+	merged.Merge(&coarse)
+	slices.Sort(all)
+	if !merged.Coarse() || !merged.Approximate() || whole.Coarse() {
+		t.Error("the sample does not know what it is")
+	}
+	if merged.Count() != whole.Count() || merged.Sum() != whole.Sum() || merged.Min() != all[0] || merged.Max() != all[len(all)-1] {
+		t.Errorf("%d values, sum %v, from %d to %d; there are %d, %v, %d, %d", merged.Count(), merged.Sum(), merged.Min(), merged.Max(),
+			whole.Count(), whole.Sum(), all[0], all[len(all)-1])
+	}
+	if !slices.Equal(merged.Octaves(), whole.Octaves()) {
+		t.Errorf("octaves %v, and they are %v", merged.Octaves(), whole.Octaves())
+	}
+	for _, q := range []float64{0, 0.001, 0.1, 0.5, 0.9, 0.99, 0.999, 1} {
+		want := float64(all[min(int(q*float64(len(all))), len(all)-1)])
+		if got := float64(merged.Quantile(q)); got < want*(1-OctaveError)-1 || got > want*(1+OctaveError)+1 {
+			t.Errorf("quantile %v is %.0f, and should be %.0f", q, got, want)
 		}
 	}
 }

@@ -36,18 +36,26 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 			add(cause.String(), r.remedy(cause, t.Header(0)), "%s", text)
 		}
 	}
+	recorded, counted := false, false
+	for i := range t.Files() {
+		if recording := t.Recording(i); recording != nil {
+			recorded = true
+			counted = counted || len(recording.Counters)+len(recording.Profiles) > 0
+			recordingFindings(recording, add)
+		}
+	}
 	header := t.Header(0)
 	s := &r.Stats
 	if s.Events == 0 {
 		// What was lost may have been all records.
-		if losses.Count() == 0 {
-			add("no-records", noRecords(header.Type), "the trace has no records")
+		if losses.Count() == 0 && !counted {
+			add("no-records", noRecords(header.Type, recorded), "the trace has no records")
 		}
 		return all
 	}
 	r.clockFindings(header, add)
-	r.callFindings(header, add)
-	r.nameFindings(header, names, add)
+	r.callFindings(header, recorded, add)
+	r.nameFindings(header, recorded, names, add)
 	return all
 }
 
@@ -67,7 +75,11 @@ func (r *Report) remedy(c reader.Cause, h reader.Header) string {
 type addFinding func(name, remedy, format string, args ...any)
 
 // noRecords says how an empty trace comes about.
-func noRecords(t reader.Type) string {
+func noRecords(t reader.Type, recorded bool) string {
+	if recorded {
+		return "the program called no instrumented function while it was recorded: `xray ctl PID status` counts them; " +
+			"build with -fxray-instruction-threshold=1 to instrument short ones too"
+	}
 	if t == reader.FDR {
 		return "flight data recorder mode records nothing by itself: call __xray_log_init_mode(\"xray-fdr\", ...) and __xray_patch, " +
 			"and at the end __xray_log_finalize and __xray_log_flushLog"
@@ -100,11 +112,14 @@ func (r *Report) clockFindings(h reader.Header, add addFinding) {
 	}
 }
 
-func (r *Report) callFindings(h reader.Header, add addFinding) {
+func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 	s := &r.Stats
 	if s.Unmatched > 0 {
 		remedy := "recording began in the middle of calls: the durations of those calls are unknown"
-		if h.Type == reader.FDR {
+		switch {
+		case recorded:
+			remedy += "; a larger ring keeps more of the past (--ring)"
+		case h.Type == reader.FDR:
 			remedy += "; larger or more buffers keep more of the past (xray_fdr_log buffer_size, buffer_max)"
 		}
 		add("unmatched-exits", remedy, "%s no entry", have(s.Unmatched, "exit", "exits"))
@@ -143,11 +158,11 @@ func (r *Report) callFindings(h reader.Header, add addFinding) {
 	}
 }
 
-func (r *Report) nameFindings(h reader.Header, names symbolize.Names, add addFinding) {
+func (r *Report) nameFindings(h reader.Header, recorded bool, names symbolize.Names, add addFinding) {
 	objects := map[uint32]int{}
 	unknown, nameless := unnamed(r.Funcs, names)
 	for _, id := range r.Funcs {
-		if object := uint32(id) >> 24; object != 0 {
+		if object := uint32(id) >> 24; object != 0 && !recorded {
 			objects[object]++
 		}
 	}

@@ -28,7 +28,10 @@ type Report struct {
 	Threads  []Thread        // ordered by file, process and thread
 	Funcs    []reader.FuncID // all that were entered or left, in ascending order
 	MaxCPU   uint16
-	YAML     map[int32]bool // files that are trace YAML, as far as their records show
+	// Marks and Requests are notes among the custom events; of requests, those that
+	// begin count.
+	Marks, Requests uint64
+	YAML            map[int32]bool // files that are trace YAML, as far as their records show
 }
 
 // Thread is what a trace holds of one thread.
@@ -71,6 +74,8 @@ type shard struct {
 	ends     [calls.Truncated + 1]uint64
 	shortest uint64
 	maxCPU   uint16
+	marks    uint64
+	requests uint64
 	threads  []*Thread // by Block.Index
 	dense    []uint64  // bits of the function ids below denseFuncs
 	sparse   map[reader.FuncID]bool
@@ -114,6 +119,7 @@ func (sh *shard) block(b *reader.Block) {
 	t := sh.thread(b.Index, b.Thread)
 	t.Events += uint64(len(b.Events))
 	t.yaml = b.Offset < 0
+	sh.countMarks(b)
 	for i := range b.Events {
 		e := &b.Events[i]
 		sh.kinds[e.Kind]++
@@ -131,6 +137,21 @@ func (sh *shard) block(b *reader.Block) {
 			sh.dense[id/64] |= 1 << (id % 64)
 		} else {
 			sh.sparse[e.Func] = true
+		}
+	}
+}
+
+func (sh *shard) countMarks(b *reader.Block) {
+	for i := range b.Payloads {
+		p := &b.Payloads[i]
+		if b.Events[p.Event].Kind != reader.Custom {
+			continue
+		}
+		switch m, ok := reader.ParseMark(p.Data); {
+		case ok && !m.Request:
+			sh.marks++
+		case ok && m.ID != 0:
+			sh.requests++
 		}
 	}
 }
@@ -161,6 +182,8 @@ func (sh *shard) Merge(o *shard) {
 	}
 	sh.shortest = min(sh.shortest, o.shortest)
 	sh.maxCPU = max(sh.maxCPU, o.maxCPU)
+	sh.marks += o.marks
+	sh.requests += o.requests
 	sh.threads = append(sh.threads, o.threads...)
 	for i, bits := range o.dense {
 		sh.dense[i] |= bits
@@ -172,7 +195,7 @@ func (s *surveyor) report(sh *shard, stats *calls.Stats) *Report {
 	r := &Report{
 		Stats: *stats, Kinds: sh.kinds,
 		Exited: sh.ends[calls.Exited], TailExited: sh.ends[calls.TailExited],
-		Shortest: sh.shortest, MaxCPU: sh.maxCPU, YAML: make(map[int32]bool),
+		Shortest: sh.shortest, MaxCPU: sh.maxCPU, Marks: sh.marks, Requests: sh.requests, YAML: make(map[int32]bool),
 	}
 	for _, t := range sh.threads {
 		if t != nil {

@@ -7,6 +7,7 @@
 package texttab
 
 import (
+	"bufio"
 	"io"
 	"strconv"
 	"strings"
@@ -20,28 +21,56 @@ type Column struct {
 	Right bool // aligned to the right, as numbers are
 }
 
-// Table is rows of cells below a header.
+// Table is rows of cells below a header. There may be hundreds of thousands of
+// them, so the cells of a row are kept as one string.
 type Table struct {
 	Columns []Column
-	rows    [][]string
+	rows    []string
+	ends    []uint32 // of the cells in their row, row by row
 }
 
 // Add appends a row. It has a cell for each column.
-func (t *Table) Add(cells ...string) { t.rows = append(t.rows, cells) }
+func (t *Table) Add(cells ...string) {
+	t.rows = append(t.rows, strings.Join(cells, ""))
+	end := 0
+	for _, c := range cells {
+		end += len(c)
+		t.ends = append(t.ends, uint32(end))
+	}
+}
+
+// each calls f with the header and the rows, in which every cell has passed
+// through edit. A row is valid until f returns.
+func (t *Table) each(edit func(string) string, f func(row []string)) {
+	row := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		row[i] = edit(c.Title)
+	}
+	f(row)
+	ends := t.ends
+	for _, text := range t.rows {
+		start := uint32(0)
+		for i := range row {
+			row[i] = edit(text[start:ends[i]])
+			start = ends[i]
+		}
+		f(row)
+		ends = ends[len(row):]
+	}
+}
 
 // WriteText writes the table with its columns aligned, two spaces apart. Widths
 // are those of a terminal, where a character may take two cells or none. No line
 // ends in a space.
 func (t *Table) WriteText(w io.Writer) error {
-	rows := t.cells(Printable)
 	widths := make([]int, len(t.Columns))
-	for _, row := range rows {
+	t.each(Printable, func(row []string) {
 		for i, c := range row {
 			widths[i] = max(widths[i], Width(c))
 		}
-	}
-	var b strings.Builder
-	for _, row := range rows {
+	})
+	b := bufio.NewWriter(w)
+	t.each(Printable, func(row []string) {
 		pad := 0
 		for i, c := range row {
 			if i > 0 {
@@ -52,27 +81,30 @@ func (t *Table) WriteText(w io.Writer) error {
 				pad += gap
 			}
 			if c != "" {
-				b.WriteString(strings.Repeat(" ", pad) + c)
-				pad = 0
+				for ; pad > 0; pad-- {
+					b.WriteByte(' ')
+				}
+				b.WriteString(c)
 			}
 			if !t.Columns[i].Right {
 				pad += gap
 			}
 		}
 		b.WriteByte('\n')
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	})
+	return b.Flush()
 }
 
 // WriteMarkdown writes the table in GitHub's dialect of Markdown.
 func (t *Table) WriteMarkdown(w io.Writer) error {
-	var b strings.Builder
-	for i, row := range t.cells(markdownCell) {
+	b := bufio.NewWriter(w)
+	header := true
+	t.each(markdownCell, func(row []string) {
 		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
-		if i > 0 {
-			continue
+		if !header {
+			return
 		}
+		header = false
 		for _, c := range t.Columns {
 			if c.Right {
 				b.WriteString("| ---: ")
@@ -81,9 +113,8 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 			}
 		}
 		b.WriteString("|\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	})
+	return b.Flush()
 }
 
 // markdownCell escapes what Markdown would take as its own, which names of C++
@@ -100,12 +131,9 @@ var markdownEscapes = strings.NewReplacer(
 // WriteCSV writes the table as RFC 4180 describes, but with lines ended by a
 // line feed alone.
 func (t *Table) WriteCSV(w io.Writer) error {
-	var b strings.Builder
-	for _, row := range t.cells(csvCell) {
-		b.WriteString(strings.Join(row, ",") + "\n")
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	b := bufio.NewWriter(w)
+	t.each(csvCell, func(row []string) { b.WriteString(strings.Join(row, ",") + "\n") })
+	return b.Flush()
 }
 
 func csvCell(s string) string {
@@ -117,24 +145,6 @@ func csvCell(s string) string {
 
 // QuoteCSV is s as a quoted CSV cell.
 func QuoteCSV(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
-
-// cells gives the header and the rows, every cell passed through f.
-func (t *Table) cells(f func(string) string) [][]string {
-	all := make([][]string, 0, len(t.rows)+1)
-	header := make([]string, len(t.Columns))
-	for i, c := range t.Columns {
-		header[i] = f(c.Title)
-	}
-	all = append(all, header)
-	for _, row := range t.rows {
-		cells := make([]string, len(row))
-		for i, c := range row {
-			cells[i] = f(c)
-		}
-		all = append(all, cells)
-	}
-	return all
-}
 
 // Printable is s with control characters and invalid UTF-8 escaped as in a Go
 // string, so that it takes one line and cannot steer a terminal.

@@ -27,7 +27,8 @@
 //	arg 3 100 tid=1 pid=1                 function, value
 //
 // Records of FDR logs. A delta is +n, or -n for events, which may go back; it
-// may be left out, for +0:
+// may be left out, for +0. metadata is a custom event of version 5 that holds
+// what the recorder of this project says; its body may also be in backquotes:
 //
 //	extents 412
 //	new-buffer 11                         thread id
@@ -41,6 +42,7 @@
 //	custom "payload" +50                  version 5
 //	custom "payload" tsc=1000 cpu=3       up to version 4; cpu only in version 4
 //	typed 513 "payload" +7
+//	metadata 1 `{"pid":7}` +0             kind, body
 //	end-of-buffer
 //
 // What is no record:
@@ -91,6 +93,8 @@ var metadataWords = [...]string{
 	reader.TypedEvent:    "typed",
 	reader.PID:           "pid",
 }
+
+const metadataWord = "metadata"
 
 // functionWords are the words of function records, by kind of event.
 var functionWords = [...]string{

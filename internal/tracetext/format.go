@@ -266,6 +266,11 @@ func appendLine(b []byte, h *reader.Header, r *reader.Record) []byte {
 	case reader.PID:
 		b = fmt.Appendf(b, " %d", r.Process)
 	case reader.CustomEvent:
+		if kind, body, ok := reader.SplitMetadata(r.Data); ok && h.Version >= 5 {
+			b = append(b[:len(b)-len(metadataWords[r.Kind])], metadataWord...)
+			b = append(fmt.Appendf(b, " %d ", kind), quote(string(body))...)
+			return fmt.Appendf(b, " %+d", r.Delta)
+		}
 		b = strconv.AppendQuote(append(b, ' '), string(r.Data))
 		switch {
 		case h.Version >= 5:
@@ -280,6 +285,14 @@ func appendLine(b []byte, h *reader.Header, r *reader.Record) []byte {
 		b = fmt.Appendf(strconv.AppendQuote(b, string(r.Data)), " %+d", r.Delta)
 	}
 	return b
+}
+
+// quote prefers backquotes where there are quotes to escape.
+func quote(s string) string {
+	if strings.Contains(s, `"`) && strconv.CanBackquote(s) {
+		return "`" + s + "`"
+	}
+	return strconv.Quote(s)
 }
 
 // damage writes the next n bytes of the file, or all that are left when n is

@@ -164,6 +164,11 @@ func (p *parser) record(word string, f *fields) {
 		}
 	} else if k := slices.Index(metadataWords[:], word); k >= 0 && isFDR {
 		r.Kind = reader.RecordKind(k)
+	} else if word == metadataWord && isFDR && p.header.Version >= 5 {
+		kind := reader.MetadataKind(f.parse("kind", f.next("kind"), 16))
+		p.append(&reader.Record{Kind: reader.CustomEvent, Data: tracewrite.AppendMetadata(nil, kind, f.quoted()),
+			Delta: f.delta(-1<<31, 1<<31-1)}, f)
+		return
 	} else if word == metadataWords[reader.CallArgument] {
 		r.Kind = reader.BasicArgument
 	} else {
@@ -274,7 +279,7 @@ func split(line string) ([]string, error) {
 		switch {
 		case line == "" || line[0] == '#':
 			return tokens, nil
-		case line[0] == '"':
+		case line[0] == '"' || line[0] == '`':
 			s, err := strconv.QuotedPrefix(line)
 			if err != nil {
 				return nil, errors.New("the quoted string is not well-formed")
@@ -317,7 +322,7 @@ func (f *fields) more() bool { return f.err == nil && len(f.tokens) > 0 }
 
 // next takes the next value.
 func (f *fields) next(name string) string {
-	if !f.more() || strings.Contains(f.tokens[0], "=") && f.tokens[0][0] != '"' {
+	if !f.more() || strings.Contains(f.tokens[0], "=") && f.tokens[0][0] != '"' && f.tokens[0][0] != '`' {
 		f.fail("%s is missing", name)
 		return ""
 	}
@@ -399,7 +404,7 @@ func (f *fields) delta(low, high int64) int64 {
 func (f *fields) quoted() []byte {
 	token := f.next("payload")
 	s, err := strconv.Unquote(token)
-	if err != nil || token[0] != '"' {
+	if err != nil || token[0] != '"' && token[0] != '`' {
 		f.fail("payload %s: want a quoted string", token)
 	}
 	return []byte(s)

@@ -64,6 +64,22 @@ pid 7
 cpu 3 tsc=5
 extents auto
 `,
+	"recorder": strings.ReplaceAll(`xray fdr version=5 order=little flags=0x3 frequency=1000000000 buffer=16384 free=5852594d46445231
+extents auto
+new-buffer 0
+wall-clock 0.000000
+pid 0
+cpu 0 tsc=5
+metadata 1 '{"pid":7,"exe":"/a b #=+"}' +0
+metadata 6 "\x00\x01" +0
+custom "XRYM\x02\x00\x01\x00" +0
+extents auto
+new-buffer 7
+wall-clock 0.000000
+pid 7
+cpu 0 tsc=5
+metadata 16 "a mark" -3
+`, "'", "`"),
 	"fdr5 of clang 22": `xray fdr version=5 order=little flags=0xaaaaaaab frequency=1000000000 buffer=16384 fill=aa
 extents auto
 new-buffer 11

@@ -3,6 +3,7 @@ package tracewrite
 import (
 	"encoding/binary"
 	"io"
+	"slices"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -21,13 +22,10 @@ type Basic struct {
 	// the rest is cut off without being counted.
 	Dropped int64
 
-	w    io.Writer
-	buf  []byte
-	raw  bool // as llvm-xray converts: no arguments
-	pids bool // the version has process ids
-	err  error
-
-	processes Processes
+	w       io.Writer
+	buf     []byte
+	records basicRecords
+	err     error
 }
 
 // NewBasic returns a writer of a basic version 3 log to w, which takes its clock
@@ -52,7 +50,7 @@ func NewRaw(w io.Writer, h reader.Header) *Basic {
 func newBasic(w io.Writer, h reader.Header, raw bool) *Basic {
 	h.ByteOrder = binary.LittleEndian
 	return &Basic{
-		w: w, raw: raw, pids: h.Version >= 3,
+		w: w, records: basicRecords{raw: raw, pids: h.Version >= 3},
 		buf: AppendHeader(make([]byte, 0, bufferedBytes+basicSize), &h),
 	}
 }
@@ -60,56 +58,119 @@ func newBasic(w io.Writer, h reader.Header, raw bool) *Basic {
 // Block writes the events of b in their order. The first error of the
 // underlying writer stays.
 func (w *Basic) Block(b *reader.Block) error {
-	process := uint32(0)
-	if w.pids {
-		process = uint32(w.processes.Of(b.Thread))
-	}
+	ids := w.records.ids(b.Thread)
 	args := b.Args
 	for i := range b.Events {
 		e := &b.Events[i]
-		if e.Kind > reader.EnterArg {
-			w.Dropped++
-			continue
-		}
-		kind := e.Kind
-		if w.raw && kind == reader.EnterArg {
-			kind = reader.Enter
-		}
-		r := w.record()
-		r[2] = byte(e.CPU)
-		r[3] = byte(kind)
-		binary.LittleEndian.PutUint32(r[4:], uint32(e.Func))
-		binary.LittleEndian.PutUint64(r[8:], e.TSC)
-		binary.LittleEndian.PutUint32(r[16:], uint32(b.Thread.Thread))
-		binary.LittleEndian.PutUint32(r[20:], process)
-		if !e.Side {
-			continue
-		}
 		var own []reader.Arg
-		own, args = argsOf(args, i)
-		if w.raw || !e.Kind.IsEnter() {
-			w.Dropped += int64(len(own))
-			continue
+		if e.Side {
+			own, args = argsOf(args, i)
 		}
-		for _, a := range own {
-			r := w.record()
-			r[0] = 1
-			binary.LittleEndian.PutUint32(r[4:], uint32(e.Func))
-			binary.LittleEndian.PutUint32(r[8:], uint32(b.Thread.Thread))
-			binary.LittleEndian.PutUint32(r[12:], process)
-			binary.LittleEndian.PutUint64(r[16:], a.Value)
+		w.buf = w.records.append(w.buf, e, ids, own)
+		if len(w.buf) >= bufferedBytes {
+			w.flush()
 		}
 	}
+	w.Dropped = w.records.dropped
 	return w.err
 }
 
-// record makes room for a record of zeros.
-func (w *Basic) record() []byte {
-	if len(w.buf) >= bufferedBytes {
-		w.flush()
+// Sorted writes all of a trace in the order of time, with up to n goroutines.
+// edit is as of [reader.Trace.EachByTime].
+func (w *Basic) Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.Block) error {
+	if w.flush(); w.err != nil {
+		return w.err
 	}
-	w.buf = append(w.buf, zeros[:basicSize]...)
-	return w.buf[len(w.buf)-basicSize:]
+	shards := make([]basicRecords, n)
+	for i := range shards {
+		shards[i] = w.records.clone()
+	}
+	err := t.EachByTime(n, edit, func(shard int, window *reader.Window) {
+		shards[shard].window(window)
+	}, func(window *reader.Window) error {
+		_, err := w.w.Write(window.Out)
+		return err
+	})
+	for i := range shards {
+		w.Dropped += shards[i].dropped
+	}
+	w.err = err
+	return err
+}
+
+// basicRecords makes events into records of a basic log.
+type basicRecords struct {
+	raw       bool // as llvm-xray converts: no arguments
+	pids      bool // the version has process ids
+	processes Processes
+	threads   []uint64 // what records have of the threads of windows
+	dropped   int64
+}
+
+func (r *basicRecords) clone() basicRecords { return basicRecords{raw: r.raw, pids: r.pids} }
+
+// ids are thread and process as records hold them, side by side.
+func (r *basicRecords) ids(t reader.Thread) uint64 {
+	ids := uint64(uint32(t.Thread))
+	if r.pids {
+		ids |= uint64(uint32(r.processes.Of(t))) << 32
+	}
+	return ids
+}
+
+// window appends the records of a window to its Out.
+func (r *basicRecords) window(w *reader.Window) {
+	for _, t := range w.Threads[len(r.threads):] {
+		r.threads = append(r.threads, r.ids(t))
+	}
+	out := slices.Grow(w.Out, len(w.Order)*basicSize)
+	for _, i := range w.Order {
+		e := &w.Events[i]
+		ids := r.threads[w.Owners[i]]
+		switch {
+		case e.Side:
+			out = r.append(out, e, ids, w.ArgsOf(i))
+		case e.Kind > reader.TailExit:
+			out = r.append(out, e, ids, nil)
+		default:
+			out = appendWords(out, headWord(e, e.Kind), e.TSC, ids)
+		}
+	}
+	w.Out = out
+}
+
+// headWord is the first word of a function record.
+func headWord(e *reader.Event, kind reader.Kind) uint64 {
+	return uint64(byte(e.CPU))<<16 | uint64(kind)<<24 | uint64(uint32(e.Func))<<32
+}
+
+// append appends the records of an event.
+func (r *basicRecords) append(dst []byte, e *reader.Event, ids uint64, args []reader.Arg) []byte {
+	if e.Kind > reader.EnterArg {
+		r.dropped++
+		return dst
+	}
+	kind := e.Kind
+	if r.raw && kind == reader.EnterArg {
+		kind = reader.Enter
+	}
+	dst = appendWords(dst, headWord(e, kind), e.TSC, ids)
+	if r.raw || !e.Kind.IsEnter() {
+		r.dropped += int64(len(args))
+		return dst
+	}
+	for _, a := range args {
+		dst = appendWords(dst, 1|uint64(uint32(e.Func))<<32, ids, a.Value)
+	}
+	return dst
+}
+
+// appendWords appends a record, of which the fourth word is 0.
+func appendWords(dst []byte, a, b, c uint64) []byte {
+	dst = binary.LittleEndian.AppendUint64(dst, a)
+	dst = binary.LittleEndian.AppendUint64(dst, b)
+	dst = binary.LittleEndian.AppendUint64(dst, c)
+	return binary.LittleEndian.AppendUint64(dst, 0)
 }
 
 func (w *Basic) flush() {

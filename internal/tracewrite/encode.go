@@ -52,6 +52,9 @@ func AppendHeader(dst []byte, h *reader.Header) []byte {
 	o.PutUint64(b[8:], h.CycleFrequency)
 	if h.Type == reader.FDR {
 		o.PutUint64(b[16:], h.BufferSize)
+		if h.Recorder {
+			copy(b[HeaderSize-len(reader.RecorderMark):], reader.RecorderMark)
+		}
 	}
 	return dst
 }

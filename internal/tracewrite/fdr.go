@@ -23,6 +23,12 @@ type Options struct {
 	// BufferSize bounds the bytes of a block, unless one event alone needs
 	// more; DefaultBufferSize when 0 or less.
 	BufferSize int
+	// Recording is what the file says about itself, as one of the recorder of this
+	// project does; nil for nothing.
+	Recording *reader.Recording
+	// First is the earliest TSC of the file. llvm-xray may refuse a file with a
+	// Recording that has an earlier one.
+	First uint64
 }
 
 // FDR writes an FDR log of version 5. It is not safe for concurrent use.
@@ -78,6 +84,7 @@ func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 	h.Type, h.Version = reader.FDR, 5
 	h.ByteOrder = binary.LittleEndian
 	h.BufferSize = uint64(opts.BufferSize)
+	h.Recorder = opts.Recording != nil
 	f := &FDR{
 		w:         bufio.NewWriterSize(w, bufferedBytes),
 		size:      opts.BufferSize,
@@ -87,8 +94,11 @@ func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 	if f.frequency == 0 {
 		f.frequency = 1_000_000_000
 	}
-	// The header fits the empty buffer, so nothing is written yet that could fail.
-	_, _ = f.w.Write(AppendHeader(nil, &h))
+	b := AppendHeader(nil, &h)
+	if opts.Recording != nil {
+		b = AppendRecording(b, opts.Recording, opts.First)
+	}
+	_, _ = f.w.Write(b) // an error stays in w
 	return f
 }
 

@@ -391,12 +391,17 @@ func TestDeepStacks(t *testing.T) {
 		for i := depth - 1; i >= 0; i-- {
 			add(1+i%kinds, reader.Exit)
 		}
-		want, _ := model(events, calls.Deduce)
-		for i := range want {
-			want[i].Thread = thread(0)
-			want[i].Path = ""
+		// Two threads take turns, deep in their stacks.
+		var want []collected
+		for th := range 2 {
+			got, _ := model(events, calls.Deduce)
+			for i := range got {
+				got[i].Thread = thread(th)
+				got[i].Path = ""
+			}
+			want = append(want, got...)
 		}
-		bs := split([][]reader.Event{events}, 100)
+		bs := split([][]reader.Event{events, events}, 100)
 		for _, src := range []calls.Source{bs, packed{bs, false}} {
 			got, _ := run(t, src, calls.Options{Shards: 1, Nested: true})
 			if diff := gocmp.Diff(want, got); diff != "" {

@@ -11,48 +11,30 @@ import (
 // stay in the first-level cache until the sink has read them.
 const batchCalls = 512
 
-// frame is an open call.
-type frame struct {
-	start  uint64
-	inside uint64 // duration of the calls made directly
-	// seen has a bit for each function open up to this frame, and perhaps those
-	// of others: see funcBit.
-	seen   uint32
-	fn     reader.FuncID
-	path   PathID
-	child  PathID // the path of the call made last
-	nested bool
-	args   bool // the thread's args has arguments of this frame
-}
-
-// funcBit is the bit of a function in frame.seen. Where the bit of a function is
-// not set, no call of it is open; otherwise the stack tells.
-func funcBit(fn reader.FuncID) uint32 { return 1 << (uint32(fn) & 31) }
-
-// thread is the shadow stack of one thread.
+// thread is what is kept of one thread while another one is matched.
 type thread struct {
-	id    reader.Thread
-	index int
-	stack []frame
-	last  uint64 // time of the latest record
+	id     reader.Thread
+	skip   bool    // the filter does not want this thread
+	frames []frame // of the open calls up to deepStack, the outermost first
+	last   uint64  // time of the latest record
 	// offset is what the clock has gone back by in all. It is added to every
 	// timestamp, so that time goes on where it was.
 	offset uint64
-	// deep counts the open calls beyond deepStack by function; nil while there
-	// are none.
-	deep map[reader.FuncID]int
-	// args are the arguments of open calls, the outermost first.
-	args []frameArg
-	skip bool // the filter does not want this thread
+	rare   *rare
 }
 
-// deepStack is the depth up to which the stack is searched for a function. What
-// is deeper is counted, so that no trace takes time that is quadratic in depth.
-const deepStack = 256
+// rare is what most threads do without.
+type rare struct {
+	deep deep
+	args []frameArg // of open calls, the outermost first
+}
 
-// isOpen reports whether a call of fn is open.
-func (th *thread) isOpen(fn reader.FuncID) bool {
-	return th.deep[fn] > 0 || isOpen(th.stack[:min(len(th.stack), deepStack)], fn)
+// rarely is the rare part, made when it is wanted.
+func (th *thread) rarely() *rare {
+	if th.rare == nil {
+		th.rare = new(rare)
+	}
+	return th.rare
 }
 
 // frameArg is an argument of the open call at a depth.
@@ -65,17 +47,22 @@ type frameArg struct {
 type shard struct {
 	opts    *Options
 	sink    Sink
-	filter  *filter // nil to keep all
-	threads []*thread
+	filter  *filter   // nil to keep all
+	threads []*thread // by number; nil for those of other shards
+	stack   stack     // of the thread of the latest block
 	batch   Batch
-	calls   []Call // what batch.Calls is cut from
-	n       int    // calls in use
+	calls   *[batchCalls]Call // what batch.Calls is cut from
+	n       int               // calls in use
 	paths   *Paths
 	stats   Stats
+	// The hot loop, for this shard's options.
+	usualFDR, usualBasic func(*shard, *thread, *run)
 }
 
 func newShard(opts *Options, sink Sink) *shard {
-	s := &shard{opts: opts, sink: sink, calls: make([]Call, batchCalls)}
+	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
+	s.usualFDR, s.usualBasic = usualFor(opts.Nested, opts.Paths)
+	s.stack.init(opts.Nested)
 	if opts.Filter.active() {
 		s.filter = newFilter(&opts.Filter)
 	}
@@ -92,7 +79,7 @@ func (s *shard) thread(b *reader.Block) *thread {
 	}
 	th := s.threads[b.Index]
 	if th == nil {
-		th = &thread{id: b.Thread, index: b.Index}
+		th = &thread{id: b.Thread}
 		th.skip = s.opts.Filter.Thread != nil && !s.opts.Filter.Thread(b.Thread)
 		s.threads[b.Index] = th
 		s.stats.Threads++
@@ -110,7 +97,8 @@ func (s *shard) block(b *reader.Block) error {
 	if th.skip {
 		return nil
 	}
-	s.batch.Thread, s.batch.Index = th.id, th.index
+	s.batch.Thread, s.batch.Index = th.id, b.Index
+	s.stack.use(th)
 	if b.Packed.Len() > 0 {
 		if err := s.packed(th, &b.Packed); err != nil {
 			return err
@@ -140,18 +128,24 @@ func (s *shard) begin(events int, tsc uint64) {
 // packed matches packed records.
 func (s *shard) packed(th *thread, p *reader.Packed) error {
 	r := run{Packed: *p}
+	usual := s.usualFDR
+	if r.Basic {
+		usual = s.usualBasic
+	}
 	s.begin(p.Len(), r.event().TSC+th.offset)
-	for {
-		if s.usual(th, &r); len(r.Records) == 0 {
-			break
+	for len(r.Records) > 0 {
+		if s.n == len(s.calls) {
+			if err := s.flush(false); err != nil {
+				return err
+			}
+		} else {
+			e := r.event()
+			if err := s.event(th, &e, &sideTables{}, 0); err != nil {
+				return err
+			}
+			r.next(e.TSC)
 		}
-		e := r.event()
-		if err := s.event(th, &e, &sideTables{}, 0); err != nil {
-			return err
-		}
-		if r.next(e.TSC); len(r.Records) == 0 {
-			break
-		}
+		usual(s, th, &r)
 	}
 	s.stats.span(th.last)
 	return nil
@@ -184,112 +178,6 @@ func (r *run) next(tsc uint64) {
 	}
 }
 
-// usual takes records off r up to the first that is not an entry or the exit of
-// the innermost open call, at which the clock goes back, or for which there is no
-// room. This is the hot loop of every analysis: of hundreds of millions of records
-// nearly all come this way. It calls nothing, so that all it works with can stay
-// in registers.
-func (s *shard) usual(th *thread, r *run) {
-	if len(th.stack) >= deepStack {
-		return
-	}
-	stack := th.stack[:min(cap(th.stack), deepStack)]
-	top := len(th.stack) // of the stack that is in use
-	batch := (*[batchCalls]Call)(s.calls)
-	n := s.n
-	records, basic, nested := r.Records, r.Basic, s.opts.Nested
-	offset, last := th.offset, th.last
-	size, before := 8, r.TSC+offset
-	if basic {
-		size = 32
-	}
-	i := 0
-	for ; i+8 <= len(records); i += size {
-		w := binary.LittleEndian.Uint64(records[i : i+8])
-		var now uint64
-		var fn reader.FuncID
-		if basic {
-			// The order of the fields is another; kind is where FDR has it.
-			now = binary.LittleEndian.Uint64(records[i+8:i+16]) + offset
-			fn = reader.FuncID(w >> 32)
-			w = w >> 23 & 14
-		} else {
-			now = before + w>>32
-			fn = reader.FuncID(uint32(w) >> 4)
-		}
-		if now < last {
-			break
-		}
-		if w&14 == uint64(reader.Enter)<<1 {
-			if top >= len(stack) {
-				break
-			}
-			f := &stack[top]
-			f.start = now
-			f.inside = 0
-			f.fn = fn
-			f.nested = false
-			f.args = false
-			if nested {
-				bit := funcBit(fn)
-				f.seen = bit
-				if top > 0 {
-					seen := stack[top-1].seen
-					f.seen |= seen
-					if seen&bit != 0 {
-						f.nested = isOpen(stack[:top], fn)
-					}
-				}
-			}
-			if s.paths != nil {
-				var parent, sibling PathID
-				if top > 0 {
-					parent, sibling = stack[top-1].path, stack[top-1].child
-				}
-				path := s.paths.guess(parent, sibling, fn)
-				if path == 0 {
-					break
-				}
-				f.path, f.child = path, 0
-				if top > 0 {
-					stack[top-1].child = path
-				}
-			}
-			top++
-		} else {
-			if top == 0 || n >= len(batch) {
-				break
-			}
-			f := &stack[top-1]
-			if f.fn != fn || f.args {
-				break
-			}
-			top--
-			c := &batch[n]
-			n++
-			// Exit and TailExit are 1 and 2, Exited and TailExited 0 and 1.
-			c.set(f, now, top, End(w>>1&3-1))
-			if top > 0 {
-				parent := &stack[top-1]
-				parent.inside += c.Duration
-				c.Caller = parent.fn
-			}
-		}
-		before, last = now, now
-	}
-	th.stack, th.last, s.n = stack[:top], last, n
-	r.Records, r.TSC = records[i:], before-offset
-}
-
-func isOpen(stack []frame, fn reader.FuncID) bool {
-	for i := range stack {
-		if stack[i].fn == fn {
-			return true
-		}
-	}
-	return false
-}
-
 // event handles event i of a block in all generality.
 func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
 	now := e.TSC + th.offset
@@ -314,41 +202,28 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 }
 
 func (s *shard) enter(th *thread, e *reader.Event) {
-	f := frame{start: th.last, fn: e.Func, seen: funcBit(e.Func)}
-	var caller frame
-	if n := len(th.stack); n > 0 {
-		caller = th.stack[n-1]
-		f.nested = s.opts.Nested && caller.seen&f.seen != 0 && th.isOpen(e.Func)
-		f.seen |= caller.seen
-	}
-	if len(th.stack) >= deepStack {
-		if th.deep == nil {
-			th.deep = make(map[reader.FuncID]int)
-		}
-		th.deep[e.Func]++
-	}
+	f := frame{start: th.last, key: keyOf(e.Func)}
 	if s.paths != nil {
+		caller := s.stack.top()
 		f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
-		if n := len(th.stack); n > 0 {
-			th.stack[n-1].child = f.path
-		}
+		caller.child = f.path
 	}
-	th.stack = append(th.stack, f)
+	s.stack.push(f)
+	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(s.stack.depth))
 }
 
-// set fills in all of a call but its caller and arguments.
-func (c *Call) set(f *frame, now uint64, depth int, end End) {
+// set fills in all of a call but whether it is nested or has arguments.
+func (c *Call) set(f, caller *frame, now uint64, depth int, end End) {
 	d := now - f.start
 	c.Start = f.start
 	c.Duration = d
 	c.Self = d - f.inside
-	c.Func = f.fn
-	c.Caller = 0
+	c.Func = f.fn()
+	c.Caller = caller.fn()
 	c.Path = f.path
 	c.Depth = uint32(depth)
 	c.End = end
-	c.Nested = f.nested
-	c.Args = f.args
+	caller.inside += d
 }
 
 // sideTables are the arguments and payloads of a block that are still to come.
@@ -359,11 +234,11 @@ type sideTables struct {
 
 // args attaches the arguments of event i to the call just opened.
 func (s *shard) args(th *thread, side *sideTables, i int) {
-	top := len(th.stack) - 1
 	for len(side.args) > 0 && side.args[0].Event <= i {
 		if side.args[0].Event == i {
-			th.stack[top].args = true
-			th.args = append(th.args, frameArg{top, side.args[0].Value})
+			s.stack.top().key |= hasArgs
+			rare := th.rarely()
+			rare.args = append(rare.args, frameArg{s.stack.depth, side.args[0].Value})
 			s.stats.Args++
 		}
 		side.args = side.args[1:]
@@ -372,40 +247,37 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 
 // exit ends the call that an exit is of, and those inside it.
 func (s *shard) exit(th *thread, e *reader.Event) error {
-	at := len(th.stack) - 1
-	if at >= deepStack && th.deep[e.Func] == 0 && s.opts.Policy != Exact {
-		at = deepStack - 1
+	depth := s.stack.depth
+	if s.opts.Policy != Exact {
+		depth = s.stack.find(e.Func)
 	}
-	for s.opts.Policy != Exact && at >= 0 && th.stack[at].fn != e.Func {
-		at--
-	}
-	if at < 0 || th.stack[at].fn != e.Func {
+	if depth == 0 || s.stack.at(depth).fn() != e.Func {
 		s.stats.Unmatched++
 		if s.opts.Unmatched != nil {
-			if err := s.opts.Unmatched(&Unmatched{Thread: th.id, Event: *e, stack: th.stack}); err != nil {
+			if err := s.opts.Unmatched(&Unmatched{Thread: th.id, Event: *e, stack: &s.stack}); err != nil {
 				return err
 			}
 		}
 		if s.opts.Policy == DeduceOrClear {
-			return s.popTo(th, 0, th.last, Inferred)
+			return s.popTo(th, 0, Inferred)
 		}
 		return nil
 	}
-	if err := s.popTo(th, at+1, th.last, Inferred); err != nil {
+	if err := s.popTo(th, depth, Inferred); err != nil {
 		return err
 	}
-	return s.popTo(th, at, th.last, End(e.Kind-reader.Exit))
+	return s.popTo(th, depth-1, End(e.Kind-reader.Exit))
 }
 
-// popTo ends open calls at now until depth are left.
-func (s *shard) popTo(th *thread, depth int, now uint64, end End) error {
-	for len(th.stack) > depth {
+// popTo ends open calls at the time of the latest record until depth are left.
+func (s *shard) popTo(th *thread, depth int, end End) error {
+	for s.stack.depth > depth {
 		if s.n == len(s.calls) {
 			if err := s.flush(false); err != nil {
 				return err
 			}
 		}
-		s.pop(th, now, end)
+		s.pop(th, end)
 		switch end {
 		case Inferred:
 			s.stats.Inferred++
@@ -416,47 +288,38 @@ func (s *shard) popTo(th *thread, depth int, now uint64, end End) error {
 	return nil
 }
 
-// pop ends the innermost open call at now. There is room for it in s.calls.
-func (s *shard) pop(th *thread, now uint64, end End) {
-	top := len(th.stack) - 1
-	f := &th.stack[top]
+// pop ends the innermost open call. There is room for it in s.calls.
+func (s *shard) pop(th *thread, end End) {
+	f := s.stack.top()
 	c := &s.calls[s.n]
-	c.set(f, now, top, end)
-	if top > 0 {
-		parent := &th.stack[top-1]
-		parent.inside += c.Duration
-		c.Caller = parent.fn
+	s.stack.pop()
+	c.set(f, s.stack.top(), th.last, s.stack.depth, end)
+	c.Nested = s.opts.Nested && s.stack.isOpen(c.Func)
+	if c.Args = f.key&hasArgs != 0; c.Args {
+		s.popArgs(th.rare)
 	}
-	if f.args {
-		s.popArgs(th, top)
-	}
-	if top >= deepStack {
-		if th.deep[f.fn]--; th.deep[f.fn] == 0 {
-			delete(th.deep, f.fn)
-		}
-	}
-	th.stack = th.stack[:top]
 	s.n++
 }
 
-// popArgs hands the arguments of the call at depth top to the batch.
-func (s *shard) popArgs(th *thread, top int) {
-	i := len(th.args)
-	for i > 0 && th.args[i-1].depth == top {
+// popArgs hands the arguments of the call that was innermost to the batch.
+func (s *shard) popArgs(r *rare) {
+	i := len(r.args)
+	for i > 0 && r.args[i-1].depth > s.stack.depth {
 		i--
 	}
-	for _, a := range th.args[i:] {
+	for _, a := range r.args[i:] {
 		s.batch.Args = append(s.batch.Args, Arg{s.n, a.value})
 	}
-	th.args = th.args[:i]
+	r.args = r.args[:i]
 }
 
 // custom notes custom or typed event i of a block.
 func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 	s.stats.Custom++
-	ev := Event{TSC: th.last, Kind: e.Kind, CPU: e.CPU, Depth: uint32(len(th.stack))}
-	if n := len(th.stack); n > 0 {
-		ev.Func, ev.Path = th.stack[n-1].fn, th.stack[n-1].path
+	caller := s.stack.top()
+	ev := Event{
+		TSC: th.last, Kind: e.Kind, CPU: e.CPU,
+		Func: caller.fn(), Path: caller.path, Depth: uint32(s.stack.depth),
 	}
 	for len(side.payloads) > 0 && side.payloads[0].Event <= i {
 		if side.payloads[0].Event == i {
@@ -476,9 +339,6 @@ func (s *shard) flush(last bool) error {
 	b.Calls = s.calls[:s.n]
 	b.Last = last
 	s.stats.Calls += uint64(s.n)
-	for i := range b.Calls {
-		s.stats.MaxDepth = max(s.stats.MaxDepth, b.Calls[i].Depth+1)
-	}
 	s.n = 0
 	if s.filter != nil {
 		s.filter.apply(b)
@@ -490,12 +350,13 @@ func (s *shard) flush(last bool) error {
 
 // finish ends the calls that are still open, thread by thread.
 func (s *shard) finish() error {
-	for _, th := range s.threads {
+	for i, th := range s.threads {
 		if th == nil || th.skip {
 			continue
 		}
-		s.batch.Thread, s.batch.Index = th.id, th.index
-		if err := s.popTo(th, 0, th.last, Truncated); err != nil {
+		s.batch.Thread, s.batch.Index = th.id, i
+		s.stack.use(th)
+		if err := s.popTo(th, 0, Truncated); err != nil {
 			return err
 		}
 		if err := s.flush(true); err != nil {

@@ -60,6 +60,37 @@ func (p *Paths) childAfter(parent, sibling PathID, fn reader.FuncID) PathID {
 	if c := p.guess(parent, sibling, fn); c != 0 {
 		return c
 	}
+	return p.search(parent, sibling, fn)
+}
+
+// after is what followed sibling the last time, or came first when it is 0.
+func (p *Paths) after(parent, sibling PathID) PathID {
+	if sibling != 0 {
+		return p.nodes[sibling].next
+	}
+	return p.nodes[parent].first
+}
+
+// guess is childAfter where that is what followed the last time, and 0 otherwise.
+func (p *Paths) guess(parent, sibling PathID, fn reader.FuncID) PathID {
+	c := p.after(parent, sibling)
+	if p.nodes[c].fn == fn {
+		return c
+	}
+	return 0
+}
+
+// search is childAfter where the guess was wrong. Calls in a loop and calls that
+// are left out now and then are no reason to change the guess.
+func (p *Paths) search(parent, sibling PathID, fn reader.FuncID) PathID {
+	if sibling != 0 && p.nodes[sibling].fn == fn {
+		return sibling
+	}
+	if left := p.after(parent, sibling); left != 0 {
+		if c := p.guess(parent, left, fn); c != 0 {
+			return c
+		}
+	}
 	c := p.lookup(parent, fn)
 	if sibling != 0 {
 		p.nodes[sibling].next = c
@@ -67,19 +98,6 @@ func (p *Paths) childAfter(parent, sibling PathID, fn reader.FuncID) PathID {
 		p.nodes[parent].first = c
 	}
 	return c
-}
-
-// guess is childAfter where that is what followed sibling the last time, and 0
-// otherwise.
-func (p *Paths) guess(parent, sibling PathID, fn reader.FuncID) PathID {
-	c := p.nodes[parent].first
-	if sibling != 0 {
-		c = p.nodes[sibling].next
-	}
-	if p.nodes[c].fn == fn {
-		return c
-	}
-	return 0
 }
 
 func (p *Paths) lookup(parent PathID, fn reader.FuncID) PathID {

@@ -77,14 +77,14 @@ const (
 type Unmatched struct {
 	Thread reader.Thread
 	Event  reader.Event
-	stack  []frame
+	stack  *stack
 }
 
 // Open returns the functions of the calls that are open, the outermost first.
 func (u *Unmatched) Open() []reader.FuncID {
-	open := make([]reader.FuncID, len(u.stack))
-	for i := range u.stack {
-		open[i] = u.stack[i].fn
+	open := make([]reader.FuncID, u.stack.depth)
+	for i := range open {
+		open[i] = u.stack.at(i + 1).fn()
 	}
 	return open
 }

@@ -1,0 +1,252 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/browser"
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// The tests of this file hand what is written for other programs to these.
+
+// produce runs the program and returns what it prints.
+func produce(t *testing.T, args ...string) string {
+	t.Helper()
+	o := runHere(append([]string{"xray"}, args...)...)
+	if o.status != exitOK {
+		t.Fatalf("xray %s: %v", strings.Join(args, " "), o)
+	}
+	return o.stdout
+}
+
+// consumedTraces are the options for the recorded traces, by name.
+func consumedTraces(t *testing.T) map[string][]string {
+	t.Helper()
+	dir := filepath.Join("..", "..", "testdata")
+	found, err := filepath.Glob(filepath.Join(dir, "*.xray"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no traces in %s: %v", dir, err)
+	}
+	traces := map[string][]string{}
+	for _, path := range found {
+		name := filepath.Base(path)
+		traces[name] = []string{path}
+		if strings.HasPrefix(name, "kvserver") {
+			traces[name] = []string{"-m", filepath.Join(dir, "kvserver"), path}
+		}
+	}
+	return traces
+}
+
+func TestGraphsInGraphviz(t *testing.T) {
+	testenv.Need(t, "dot")
+	kvserver := filepath.Join("..", "..", "testdata", "kvserver-fdr.xray")
+	for name, args := range consumedTraces(t) {
+		for _, command := range [][]string{
+			{"graph"},
+			{"graph", "-e", "count,p99", "-v", "self,max", "-c", "p99", "-b", "count"},
+			{"graph-diff", kvserver},
+		} {
+			dot := exec.Command("dot", "-Tsvg")
+			dot.Stdin = strings.NewReader(produce(t, append(command, args...)...))
+			var svg, errs bytes.Buffer
+			dot.Stdout, dot.Stderr = &svg, &errs
+			if err := dot.Run(); err != nil || errs.Len() > 0 || !strings.Contains(svg.String(), "<svg") {
+				t.Errorf("%s %v: dot: %v\n%.1000s", name, command, err, errs.String())
+			}
+		}
+	}
+}
+
+func TestProfilesInPprof(t *testing.T) {
+	testenv.Need(t, "go")
+	for name, args := range consumedTraces(t) {
+		file := filepath.Join(t.TempDir(), "profile.pb.gz")
+		produce(t, append([]string{"convert", "-f", "pprof", "-o", file}, args...)...)
+		text, err := exec.Command("go", "tool", "pprof", "-top", file).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), "Type: self") {
+			t.Errorf("%s: go tool pprof: %v\n%.1000s", name, err, text)
+		}
+	}
+}
+
+// svgBox is a frame of a flame graph.
+type svgBox struct {
+	Class string `xml:"class,attr"`
+	Depth int    `xml:"data-d,attr"`
+	X     string `xml:"x,attr"`
+	Width string `xml:"width,attr"`
+	Title string `xml:"title"`
+}
+
+func (b *svgBox) name() string {
+	name, _, _ := strings.Cut(b.Title, "\n")
+	return name
+}
+
+// span is where the box starts and ends, in percent.
+func (b *svgBox) span(t *testing.T) (start, end float64) {
+	start, err := strconv.ParseFloat(strings.TrimSuffix(b.X, "%"), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	width, err := strconv.ParseFloat(strings.TrimSuffix(b.Width, "%"), 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return start, start + width
+}
+
+// A flame graph can be searched and zoomed in a browser.
+func TestFlameGraphInBrowser(t *testing.T) {
+	testenv.Need(t, "chromium")
+	file := filepath.Join(t.TempDir(), "flame.svg")
+	produce(t, append([]string{"stack", "--format", "svg", "-o", file}, consumedTraces(t)["kvserver-fdr.xray"]...)...)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var picture struct {
+		Boxes []svgBox `xml:"svg"`
+	}
+	if err := xml.Unmarshal(text, &picture); err != nil {
+		t.Fatal(err)
+	}
+	boxes := picture.Boxes
+	if len(boxes) < 10 {
+		t.Fatalf("only %d frames", len(boxes))
+	}
+	// Of the frames that have both callers and callees, one in the middle.
+	to := -1
+	for i := range boxes[:len(boxes)-1] {
+		if boxes[i].Depth >= 2 && boxes[i+1].Depth > boxes[i].Depth {
+			to = i
+			break
+		}
+	}
+	if to < 0 {
+		t.Fatal("no frame has callers and callees")
+	}
+	name := boxes[to].name()
+
+	page := browser.Open(t, "file://"+file)
+	type state struct {
+		Hits, Misses, Shown int
+		Widths              []string // of frames that have the whole width
+		Matched             string
+	}
+	look := func(script string) (s state) {
+		t.Helper()
+		page.Eval(fmt.Sprintf(`(() => {
+			const root = document.documentElement;
+			const frames = [...root.querySelectorAll("svg.f")];
+			const input = root.querySelector("input");
+			const type = (text) => { input.value = text; input.dispatchEvent(new Event("input")); };
+			const press = (key) => root.dispatchEvent(new KeyboardEvent("keydown", { key }));
+			%s;
+			const shown = frames.filter((f) => getComputedStyle(f).display !== "none");
+			return {
+				Hits: frames.filter((f) => f.classList.contains("hit")).length,
+				Misses: frames.filter((f) => f.classList.contains("miss")).length,
+				Shown: shown.length,
+				Widths: shown.filter((f) => f.getAttribute("width") === "100%%").map((f) => f.querySelector("title").textContent.split("\n")[0]),
+				Matched: root.querySelector("#matched").textContent,
+			};
+		})()`, script), &s)
+		return s
+	}
+
+	start := look("")
+	if start.Shown != len(boxes) || start.Hits+start.Misses != 0 || start.Matched != "" {
+		t.Errorf("at the start: %+v, want %d frames", start, len(boxes))
+	}
+
+	quoted, _ := json.Marshal(name)
+	hits := 0
+	for i := range boxes {
+		if strings.Contains(strings.ToLower(boxes[i].name()), strings.ToLower(name)) {
+			hits++
+		}
+	}
+	found := look(fmt.Sprintf(`type(%s.replace(/[^\w]/g, "\\$&"))`, quoted))
+	if found.Hits != hits || found.Misses != len(boxes)-hits || !strings.HasPrefix(found.Matched, fmt.Sprintf("%d frames match, ", hits)) {
+		t.Errorf("search for %q: %+v, want %d hits of %d", name, found, hits, len(boxes))
+	}
+	if none := look(`type("(no such function")`); none.Hits != 0 || none.Misses != len(boxes) || none.Matched != "0 frames match, 0.00% of all" {
+		t.Errorf("search for nothing: %+v", none)
+	}
+
+	// What is inside the frame stays, and what is around it, with all the width.
+	from, end := boxes[to].span(t)
+	shown, around := 0, []string{}
+	for i := range boxes {
+		a, b := boxes[i].span(t)
+		const rounding = 0.001
+		switch {
+		case boxes[i].Depth < boxes[to].Depth && a <= from+rounding && b >= end-rounding:
+			shown++
+			around = append(around, boxes[i].name())
+		case boxes[i].Depth >= boxes[to].Depth && a >= from-rounding && b <= end+rounding:
+			shown++
+		}
+	}
+	zoomed := look(fmt.Sprintf(`type(""); frames[%d].dispatchEvent(new MouseEvent("click"))`, to))
+	wide := zoomed.Widths[:min(len(around)+1, len(zoomed.Widths))]
+	if diff := cmp.Diff(append(around, name), wide); diff != "" || zoomed.Shown != shown {
+		t.Errorf("zoomed to %q: %d frames shown, want %d; frames of the whole width (-want +got):\n%s", name, zoomed.Shown, shown, diff)
+	}
+	if again := look(`press("Escape")`); !cmp.Equal(again, start) {
+		t.Errorf("zoomed out: %+v, want %+v", again, start)
+	}
+}
+
+// What reads traces for the Performance panel of Chromium's DevTools finds every
+// call of our Chrome JSON.
+func TestChromeInDevTools(t *testing.T) {
+	page := browser.Open(t, "devtools://devtools/bundled/devtools_app.html")
+	const module = "devtools://devtools/bundled/models/trace/trace.js"
+	var known bool
+	page.Eval(fmt.Sprintf(`import(%q).then((m) => !!m.TraceModel?.Model?.createWithAllHandlers, () => false)`, module), &known)
+	if !known {
+		t.Skip("this Chromium keeps its trace model elsewhere")
+	}
+	for name, args := range consumedTraces(t) {
+		text := produce(t, append([]string{"convert", "-f", "chrome"}, args...)...)
+		var written struct {
+			TraceEvents []struct{ Ph string }
+		}
+		if err := json.Unmarshal([]byte(text), &written); err != nil {
+			t.Fatal(err)
+		}
+		calls := 0
+		for _, e := range written.TraceEvents {
+			if e.Ph == "X" {
+				calls++
+			}
+		}
+		var entries int
+		page.Eval(fmt.Sprintf(`(async () => {
+			const { TraceModel } = await import(%q);
+			const model = TraceModel.Model.createWithAllHandlers();
+			await model.parse((%s).traceEvents, { isFreshRecording: false });
+			let entries = 0;
+			for (const p of model.parsedTrace(0).data.Renderer.processes.values())
+				for (const t of p.threads.values()) entries += t.entries.length;
+			return entries;
+		})()`, module, text), &entries)
+		if entries != calls {
+			t.Errorf("%s: %d calls found, want %d", name, entries, calls)
+		}
+	}
+}

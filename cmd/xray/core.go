@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/recorder"
+)
+
+// coreFlags are the flags of core.
+type coreFlags struct {
+	last   time.Duration
+	exe    string
+	output string
+}
+
+func (a *app) coreCommand() *cobra.Command {
+	var c coreFlags
+	cmd := &cobra.Command{
+		Use:   "core CORE",
+		Short: "Take the last calls of a program out of its core file",
+		Long: `core writes a trace of what the recorder had in memory when a program crashed, or
+when gcore made a core file of it: the last calls of each thread. Cores may be
+compressed with gzip or zstd, as systemd-coredump keeps them.
+
+It also reads the files of rings that xray record --shm leaves behind when a
+program is killed.`,
+		Example: `  xray core core.1234 -o last.xray
+  xray core --last 50ms /var/lib/systemd/coredump/core.server.1234.zst
+  xray core /dev/shm/xray-server.1234.ring`,
+		Args: operands("one CORE", 1, false),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if c.output == "" {
+				c.output = filepath.Base(args[0]) + ".xray"
+				if args[0] == "-" {
+					c.output = "core.xray"
+				}
+			}
+			return a.core(&c, args[0])
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`; default CORE.xray in the working directory")
+	addDuration(f, &c.last, "last", "only the last `TIME`, as 50ms, before the latest record")
+	f.StringVar(&c.exe, "exe", "", "take names from `PROGRAM`, where the program is not at its old place")
+	spellings(f, nil)
+	return cmd
+}
+
+func (a *app) core(flags *coreFlags, path string) (err error) {
+	if err := a.refuseTerminal(flags.output, "a trace"); err != nil {
+		return err
+	}
+	core, err := recorder.OpenCore(path, a.stdin)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, core.Close()) }()
+	if core.Cut() {
+		fmt.Fprintf(a.stderr, "xray: %s: the core file is cut off; what there is of it is used\n", path)
+	}
+	var paths []string
+	for i, rings := range core.Rings() {
+		if flags.exe != "" {
+			exe, err := filepath.Abs(flags.exe)
+			if err != nil {
+				return err
+			}
+			rings.SetProgram(exe)
+		}
+		output := numbered(flags.output, i)
+		if err := a.writeOutput(output, func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
+			return err
+		}
+		paths = append(paths, output)
+	}
+	return a.reportCore(core, paths)
+}
+
+// numbered is the path of trace i of a core, of which there is usually one.
+func numbered(path string, i int) string {
+	if i == 0 || path == "-" {
+		return path
+	}
+	ext := filepath.Ext(path)
+	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), i+1, ext)
+}
+
+// reportCore says what was written.
+func (a *app) reportCore(core *recorder.Core, paths []string) error {
+	if paths[0] == "-" {
+		return nil
+	}
+	report, err := readRecorded(paths)
+	if err != nil {
+		return err
+	}
+	ending := core.Ending()
+	if ending != "" {
+		ending = "ended by " + ending + ": "
+	}
+	fmt.Fprintf(a.stderr, "xray: %s%s\n", ending, report.summary(true))
+	return nil
+}

@@ -1,0 +1,413 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// ctl is one run of xray ctl.
+type ctl struct {
+	*app
+	recordingFlags
+	output string
+	last   time.Duration
+	reset  bool
+	json   bool
+
+	process *recorder.Process
+	args    []string // behind the command
+}
+
+// ctlCommand is one of the commands that a recorder understands.
+type ctlCommand struct {
+	name, args, short string
+	flags             []string // that it takes
+	run               func(*ctl, context.Context) error
+}
+
+var (
+	chooseFlags = []string{"func", "exclude"}
+	modeFlags   = []string{"prune", "count", "profile", "depth"}
+)
+
+var ctlCommands = []ctlCommand{
+	{"status", "", "what the recorder does, and how it is", nil, (*ctl).status},
+	{"start", "", "record, into the rings or with -o into a file", append([]string{"output", "limit"}, modeFlags...), (*ctl).start},
+	{"stop", "", "stop recording, and end the file", nil, (*ctl).stop},
+	{"mode", "MODE", "change what is recorded: record, prune, count, profile or off", []string{"depth", "prune"}, (*ctl).mode},
+	{"threshold", "TIME", "change the time below which prune leaves calls out", nil, (*ctl).threshold},
+	{"filter", "", "record the functions that --func and --exclude choose; without, all", chooseFlags, (*ctl).choose},
+	{"snapshot", "", "write what is in the rings to -o FILE, while the program runs on", []string{"last", "output"}, (*ctl).snapshot},
+	{"rescan", "", "look for shared objects that came and went", nil, (*ctl).rescan},
+	{"counters", "", "show how often functions were called, in count mode", []string{"reset", "output"}, (*ctl).counters},
+}
+
+func (a *app) ctlCommand() *cobra.Command {
+	c := &ctl{app: a}
+	var chosen ctlCommand
+	cmd := &cobra.Command{
+		Use:   "ctl PID COMMAND [flags]",
+		Short: "Control the recorder in a program that runs",
+		Long: `ctl speaks to the recorder in a process: one that xray record started, or that has
+the recorder linked in and listens (XRAY_RECORDER=control=1,start=0). PID is the process, or
+the path of the socket that the recorder was told to listen on. Only the user of
+the process and root may do that. The commands are
+
+` + ctlUsage(),
+		Example: `  xray ctl 1234 status
+  xray ctl 1234 snapshot --last 50ms -o slow.xray
+  xray ctl 1234 start --prune 5us -o server.xray`,
+		Args: func(cmd *cobra.Command, args []string) (err error) {
+			chosen, err = chooseCtl(cmd, args)
+			return err
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return completeCtl(args), cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if c.process, err = recorder.Dial(args[0]); err != nil {
+				return err
+			}
+			c.args = args[2:]
+			return chosen.run(c, cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	c.add(f)
+	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`")
+	addDuration(f, &c.last, "last", "only the last `TIME` before now; default is all that the rings hold")
+	f.BoolVar(&c.reset, "reset", false, "count from 0 again")
+	f.BoolVar(&c.json, "json", false, "print the recorder's answer as it is")
+	spellings(f, map[string]string{"threshold": "prune"})
+	return cmd
+}
+
+func ctlUsage() string {
+	var b strings.Builder
+	for _, c := range ctlCommands {
+		fmt.Fprintf(&b, "  %-15s %s\n", strings.TrimSpace(c.name+" "+c.args), c.short)
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func ctlNames() []string {
+	var names []string
+	for _, c := range ctlCommands {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+func completeCtl(args []string) []cobra.Completion {
+	switch {
+	case len(args) == 1:
+		return ctlNames()
+	case len(args) == 2 && args[1] == "mode":
+		return ctlModes
+	}
+	return nil
+}
+
+var ctlModes = []string{string(recorder.Record), string(recorder.Prune), string(recorder.Count), string(recorder.Profile), string(recorder.Off)}
+
+// chooseCtl finds the command of a command line, and what does not go with it.
+func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
+	if len(args) < 2 {
+		return ctlCommand{}, usagef("give a PID and a command: %s", strings.Join(ctlNames(), ", "))
+	}
+	i := slices.IndexFunc(ctlCommands, func(c ctlCommand) bool { return c.name == args[1] })
+	if i < 0 {
+		return ctlCommand{}, usagef("no command %q; choose one of %s", args[1], strings.Join(ctlNames(), ", "))
+	}
+	c := ctlCommands[i]
+	switch n := len(strings.Fields(c.args)); {
+	case len(args)-2 < n:
+		return c, usagef("%s: give a %s", c.name, c.args)
+	case len(args)-2 > n:
+		return c, usagef("%s: %q is one too many", c.name, args[2+n])
+	}
+	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset"}) {
+		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
+			return c, usagef("--%s does not go with %s", flag, c.name)
+		}
+	}
+	return c, nil
+}
+
+// do runs a command and prints its answer: as it is with --json, or as the text
+// that say makes of it.
+func (c *ctl) do(ctx context.Context, v any, command string, say func(io.Writer) error, files ...*os.File) error {
+	data, err := c.process.Do(ctx, v, command, files...)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		say = func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "%s\n", bytes.TrimSpace(data))
+			return err
+		}
+	}
+	return c.writeOutput("", say)
+}
+
+// say prints text, or with --json the recorder's answer.
+func (c *ctl) say(answer []byte, text string) error {
+	if c.json {
+		text = string(bytes.TrimSpace(answer))
+	}
+	return c.writeOutput("", line("%s", text))
+}
+
+// line is for answers that are one line of text.
+func line(format string, args ...any) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, format+"\n", args...)
+		return err
+	}
+}
+
+func (c *ctl) status(ctx context.Context) error {
+	var s recorder.Status
+	return c.do(ctx, &s, "status", func(w io.Writer) error { return writeStatus(w, &s) })
+}
+
+// nanoseconds shows times that are no ticks.
+var nanoseconds = clock.Clock{Frequency: uint64(time.Second)}
+
+func writeStatus(w io.Writer, s *recorder.Status) error {
+	fmt.Fprintf(w, "process %d, %s\n", s.PID, texttab.Printable(s.Exe))
+	row := func(what, format string, args ...any) {
+		fmt.Fprintf(w, "  %-10s %s\n", what, fmt.Sprintf(format, args...))
+	}
+	row("mode", "%s", describeMode(s))
+	recording := "no"
+	if s.Recording {
+		recording = "into the rings"
+		if st := s.Stream; st != nil {
+			recording = "into a file, " + formatBytes(st.Bytes) + " so far"
+			if st.Limit > 0 {
+				recording += " of at most " + formatBytes(st.Limit)
+			}
+		}
+	}
+	row("recording", "%s", recording)
+	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, formatBytes(s.RingBytes))
+	row("functions", "%s in %s; %s of %s sleds on", thousands(uint64(s.Functions)), plural(s.Objects, "object", "objects"),
+		thousands(uint64(s.Patched)), thousands(uint64(s.Sleds)))
+	row("clock", "%s ticks a second", thousands(uint64(s.Frequency)))
+	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
+	row("lost", "%s", plural(s.Dropped, "record", "records"))
+	for _, r := range s.Refused {
+		row("refused", "%s: %s", texttab.Printable(r.Path), texttab.Printable(r.Why))
+	}
+	for _, warning := range s.Warnings {
+		row("warning", "%s", texttab.Printable(warning))
+	}
+	return nil
+}
+
+func describeMode(s *recorder.Status) string {
+	mode := string(s.Mode)
+	if s.ThresholdNS > 0 {
+		mode += ", calls of " + nanoseconds.Format(uint64(s.ThresholdNS)) + " and more"
+	}
+	if s.Depth > 0 {
+		mode += fmt.Sprintf(", at most %d deep", s.Depth)
+	}
+	return mode
+}
+
+func (c *ctl) start(ctx context.Context) error {
+	what, err := c.recording()
+	if err != nil {
+		return err
+	}
+	if c.output == "" {
+		if c.limit > 0 {
+			return usagef("--limit is for recording into a file (-o)")
+		}
+		return c.do(ctx, nil, what.StartCommand(false), line("recording into the rings; `xray ctl %s snapshot -o FILE` writes what they hold", c.process.Target()))
+	}
+	data, file, err := startStream(ctx, c.process, &c.recordingFlags, c.output)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return c.say(data, fmt.Sprintf("recording into %s; `xray ctl %s stop` ends it", c.output, c.process.Target()))
+}
+
+func (c *ctl) stop(ctx context.Context) error { return c.do(ctx, nil, "stop", line("stopped")) }
+
+func (c *ctl) mode(ctx context.Context) error {
+	if !slices.Contains(ctlModes, c.args[0]) {
+		return usagef("mode: choose one of %s", strings.Join(ctlModes, ", "))
+	}
+	mode := recorder.Mode(c.args[0])
+	if c.prune > 0 && mode != recorder.Prune {
+		return usagef("--prune does not go with mode %s", mode)
+	}
+	if c.depth > 0 && mode != recorder.Prune && mode != recorder.Record {
+		return usagef("--depth does not go with mode %s", mode)
+	}
+	what := recorder.Recording{Mode: mode, Threshold: c.prune, Depth: c.depth}
+	return c.do(ctx, nil, what.ModeCommand(), line("mode %s", mode))
+}
+
+func (c *ctl) threshold(ctx context.Context) error {
+	var d time.Duration
+	if err := (*duration)(&d).Set(c.args[0]); err != nil {
+		return err
+	}
+	return c.do(ctx, nil, fmt.Sprintf("threshold %d", int64(d)), line("threshold %v", d))
+}
+
+func (c *ctl) choose(ctx context.Context) error {
+	filter, err := c.filter()
+	if err != nil {
+		return err
+	}
+	objects, err := c.process.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	data, kept, err := sendFilter(ctx, c.process, filter, objectPaths(objects))
+	if err != nil {
+		return err
+	}
+	text := "all functions are recorded"
+	if !filter.All() {
+		text = plural(int64(kept), "function is", "functions are") + " recorded"
+	}
+	return c.say(data, text)
+}
+
+func (c *ctl) rescan(ctx context.Context) error {
+	var answer struct {
+		Changed int64 `json:"changed"`
+	}
+	return c.do(ctx, &answer, "rescan", func(w io.Writer) error {
+		_, err := fmt.Fprintf(w, "%s changed\n", plural(answer.Changed, "object", "objects"))
+		return err
+	})
+}
+
+// snapshot has the recorder write a trace of its rings. The file gets its name
+// when it is whole.
+func (c *ctl) snapshot(ctx context.Context) error {
+	if c.output == "" || c.output == "-" {
+		return usagef("snapshot: name a file with -o")
+	}
+	var answer struct {
+		Records uint64 `json:"records"`
+		Bytes   int64  `json:"bytes"`
+		Torn    int64  `json:"torn"`
+	}
+	temp := filepath.Join(filepath.Dir(c.output), fmt.Sprintf(".%s.%d", filepath.Base(c.output), os.Getpid()))
+	file, err := recorder.Create(temp)
+	if err != nil {
+		return err
+	}
+	defer removeOnSignal(temp)()
+	command := "snapshot"
+	if c.last > 0 {
+		command = fmt.Sprintf("snapshot last_ns=%d", int64(c.last))
+	}
+	data, err := c.process.Do(ctx, &answer, command, file)
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(temp, c.output)
+	}
+	if err != nil {
+		os.Remove(temp)
+		return err
+	}
+	text := fmt.Sprintf("%s records, %s in %s", thousands(answer.Records), formatBytes(answer.Bytes), c.output)
+	if answer.Torn > 0 {
+		text += fmt.Sprintf("; %s overwritten meanwhile, the oldest: make the rings larger", plural(answer.Torn, "piece was", "pieces were"))
+	}
+	text += "; next: xray account " + c.output
+	return c.say(data, text)
+}
+
+// counters shows the calls of each function.
+func (c *ctl) counters(ctx context.Context) error {
+	command := "counters"
+	if c.reset {
+		command += " reset=1"
+	}
+	answer, body, err := c.process.Data(ctx, command)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.writeOutput(c.output, line("%s", bytes.TrimSpace(answer)))
+	}
+	counters, err := parseCounters(body)
+	if err != nil {
+		return err
+	}
+	objects, err := c.process.Objects(ctx)
+	if err != nil {
+		return err
+	}
+	return c.writeOutput(c.output, func(w io.Writer) error { return writeCounters(w, counters, objects) })
+}
+
+// parseCounters reads what the recorder writes of its counters: how many there
+// are, and of each the function, four bytes of 0 and the calls.
+func parseCounters(b []byte) ([]reader.Counter, error) {
+	if len(b) < 8 || (len(b)-8)%16 != 0 || uint64(len(b)-8)/16 != binary.LittleEndian.Uint64(b) {
+		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, which is no whole number of them", len(b))
+	}
+	var counters []reader.Counter
+	for b = b[8:]; len(b) > 0; b = b[16:] {
+		counters = append(counters, reader.Counter{
+			Func: reader.FuncID(binary.LittleEndian.Uint32(b)), Calls: binary.LittleEndian.Uint64(b[8:]),
+		})
+	}
+	return counters, nil
+}
+
+func writeCounters(w io.Writer, counters []reader.Counter, objects []reader.Object) error {
+	slices.SortFunc(counters, func(a, b reader.Counter) int {
+		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Func, b.Func))
+	})
+	names := make(map[string]*symbolize.Table)
+	for _, o := range objects {
+		if names[o.Path] == nil {
+			// An object whose file is gone shows by number.
+			if t, err := symbolize.Load(o.Path, symbolize.Options{}); err == nil {
+				defer t.Close()
+				names[o.Path] = t
+			}
+		}
+	}
+	table := texttab.Table{Columns: []texttab.Column{{Title: "calls", Right: true}, {Title: "function"}}}
+	for _, k := range counters {
+		name := symbolize.Label(nil, k.Func)
+		if o := objectOf(objects, k.Func); o != nil && names[o.Path] != nil {
+			name = symbolize.Label(names[o.Path], k.Func-o.First+1)
+		}
+		table.Add(thousands(k.Calls), name)
+	}
+	return table.WriteText(w)
+}

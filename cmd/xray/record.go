@@ -1,0 +1,398 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/recorder"
+)
+
+// recordFlags are the flags of record.
+type recordFlags struct {
+	recordingFlags
+	ring     int64
+	output   string
+	noFollow bool
+	shm      string
+	quiet    bool
+	cc       string
+	pid      string
+	duration time.Duration
+}
+
+// defaultTrace is the template of the traces' names.
+const defaultTrace = "xray-%e.%p.xray"
+
+func (a *app) recordCommand() *cobra.Command {
+	var r recordFlags
+	cmd := &cobra.Command{
+		Use:   "record [flags] [--] PROGRAM [ARGUMENT...]",
+		Short: "Run a program and record its calls",
+		Long: `record runs a program that was built with clang -fxray-instrument, and writes a
+trace of its calls, which the other subcommands read without -m. The program need
+not be linked with anything: the recorder is preloaded. It is compiled when it is
+first needed, which takes a C compiler.
+
+With -p, what is recorded is a program that runs already, with the recorder in it:
+one that xray record started, or that has the recorder linked in.
+
+Interrupting (Ctrl-C) ends the program as it would without xray, and the recording
+with it. The exit status is that of the program, and 128 and the signal's number
+when a signal ended it.`,
+		Example: `  xray record -- ./server --port 8080
+  xray record --prune 5us --ring 64M -- ./server
+  xray record --func '^db::' -o db.xray -- ./server
+  xray record -p 1234 --duration 10s`,
+		Annotations: map[string]string{verbatim: "true"},
+		Args: func(_ *cobra.Command, args []string) error {
+			switch {
+			case r.pid != "" && len(args) > 0:
+				return usagef("-p records a program that runs already: %q is one too many", args[0])
+			case r.pid == "" && len(args) == 0:
+				return usagef("give a PROGRAM to run, or with -p the id of a process")
+			case r.pid == "" && args[0] == "":
+				return usagef("the name of the program is empty")
+			}
+			return r.check()
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := recorder.Supported(); err != nil {
+				return err
+			}
+			if r.pid != "" {
+				return a.recordProcess(cmd.Context(), &r)
+			}
+			return a.recordProgram(cmd.Context(), &r, args)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // what is behind the program's name is the program's
+	r.add(f)
+	addSize(f, &r.ring, "ring", "keep only the last `SIZE` bytes of each thread, and write them at the end")
+	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`: %p is the process's id, %e its program's name, %% a percent sign")
+	f.BoolVar(&r.noFollow, "no-follow", false, "do not record the processes that the program starts")
+	f.StringVar(&r.shm, "shm", "", "keep the rings in files in `DIRECTORY`, by default /dev/shm, so that they outlive the process")
+	f.Lookup("shm").NoOptDefVal = "/dev/shm"
+	f.StringVarP(&r.pid, "pid", "p", "", "record the process `PID`, which has the recorder in it")
+	addDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
+	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing but what went wrong")
+	addCompiler(cmd, &r.cc)
+	spellings(f, map[string]string{"threshold": "prune"})
+	return cmd
+}
+
+// check finds flags that do not go together.
+func (r *recordFlags) check() error {
+	if _, err := r.recording(); err != nil {
+		return err
+	}
+	if _, err := r.filter(); err != nil {
+		return err
+	}
+	if err := recorder.CheckTemplate(r.output); err != nil {
+		return usagef("--output: %w", err)
+	}
+	switch {
+	case r.output == "" || r.output == "-":
+		return usagef("--output: name a file: every process writes one of its own")
+	case (r.ring > 0 || r.shm != "") && r.sums():
+		return usagef("--ring and --shm are for calls that are recorded, not for --count and --profile")
+	case r.ring > 0 && r.ring < leastRing:
+		return usagef("--ring: %d bytes are too few: from %dK on", r.ring, leastRing>>10)
+	case r.pid == "" && r.duration > 0:
+		return usagef("--duration is for -p; end a program with timeout(1)")
+	case r.pid != "" && (r.ring > 0 || r.noFollow || r.shm != ""):
+		return usagef("--ring, --no-follow and --shm are settled when a program starts, and cannot go with -p")
+	}
+	return nil
+}
+
+// leastRing is two chunks, one to write to and one that was written.
+const leastRing = 128 << 10
+
+// recordProgram runs a program with the recorder in it.
+func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) error {
+	l, err := a.prepare(ctx, r, args)
+	if l != nil && l.filterFile != "" {
+		defer os.Remove(l.filterFile)
+	}
+	if err != nil {
+		return err
+	}
+	status, err := l.run(ctx)
+	if err != nil {
+		return a.cannotRun(err)
+	}
+	report, err := readRecorded(l.written())
+	if err != nil {
+		return err
+	}
+	if !r.quiet {
+		fmt.Fprintf(a.stderr, "xray: %s\n", report.summary(l.sleds))
+	}
+	if status != 0 {
+		return exitStatus(status)
+	}
+	return nil
+}
+
+// launch is a program that is about to be recorded.
+type launch struct {
+	cmd        *exec.Cmd
+	template   string // of the traces, an absolute path
+	before     map[string]bool
+	filter     *recorder.Filter
+	filterFile string   // "" for none
+	objects    []string // that the filter knows
+	sleds      bool     // whether the program or an object of it is instrumented
+	started    int      // id of the process
+}
+
+// prepare finds out whether and how a program can be recorded.
+func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*launch, error) {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return nil, a.cannotRun(err)
+	}
+	program, err := recorder.Inspect(path)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		program = &recorder.Program{Path: path} // may be run all the same
+	case err != nil:
+		return nil, err
+	}
+	what, err := r.recording()
+	if err != nil {
+		return nil, err
+	}
+	l := &launch{cmd: exec.Command(path, args[1:]...)}
+	l.cmd.Args[0] = args[0]
+	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = a.stdin, a.stdout, a.stderr
+	if l.template, err = absoluteTemplate(r.output); err != nil {
+		return nil, err
+	}
+	if r.shm != "" {
+		if r.shm, err = filepath.Abs(r.shm); err != nil {
+			return nil, err
+		}
+	}
+	options := recorder.Options{
+		Recording: what, Output: l.template, Ring: r.ring,
+		NoFollow: r.noFollow, SharedMemory: r.shm, Quiet: r.quiet,
+	}
+	if l.cmd.Env, err = a.preload(ctx, program, r.cc); err != nil {
+		return nil, err
+	}
+	if err := a.chooseFunctions(ctx, l, r, program); err != nil {
+		return l, err
+	}
+	options.Filter = l.filterFile
+	l.cmd.Env = append(l.cmd.Env, options.Environment())
+	if err := makeWay(l.template); err != nil {
+		return l, err
+	}
+	l.before, err = l.listing()
+	return l, err
+}
+
+// preload returns the environment for a program, with the recorder preloaded if
+// it is not part of it.
+func (a *app) preload(ctx context.Context, program *recorder.Program, cc string) ([]string, error) {
+	env := os.Environ()
+	if program.Linked {
+		return env, nil
+	}
+	if err := program.CheckPreload(); err != nil {
+		return nil, err
+	}
+	library, err := recorder.Build(ctx, cc)
+	if err != nil {
+		return nil, err
+	}
+	entry, err := recorder.PreloadEnvironment(library, os.Getenv("LD_PRELOAD"))
+	return append(env, entry), err
+}
+
+// chooseFunctions looks for sleds in the program and in the objects that it names,
+// and writes the filter for them.
+func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, program *recorder.Program) (err error) {
+	if l.filter, err = r.filter(); err != nil {
+		return err
+	}
+	shared, err := program.Objects(ctx)
+	if err != nil && !l.filter.All() {
+		return err
+	}
+	for _, path := range append([]string{program.Path}, shared...) {
+		l.objects = append(l.objects, recorder.RealPath(path))
+	}
+	l.sleds = slices.ContainsFunc(l.objects, recorder.HasSleds)
+	if l.filter.All() {
+		return nil
+	}
+	var kept int
+	if l.filterFile, kept, err = writeFilter(l.filter, l.objects); err != nil {
+		return err
+	}
+	if kept == 0 && l.sleds {
+		fmt.Fprintf(a.stderr, "xray: no instrumented function of %s is chosen by --func and --exclude; those of objects that are loaded later may be\n", program.Path)
+	}
+	return nil
+}
+
+// cannotRun reports why a program does not run, and returns the exit status that
+// shells have for that.
+func (a *app) cannotRun(err error) error {
+	fmt.Fprintf(a.stderr, "xray: %v\n", err)
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
+		return exitStatus(127)
+	}
+	return exitStatus(126)
+}
+
+// absoluteTemplate makes a template hold wherever the program goes.
+func absoluteTemplate(template string) (string, error) {
+	if filepath.IsAbs(template) {
+		return template, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(recorder.EscapeTemplate(dir), template), nil
+}
+
+// makeWay removes a trace that the user asked to be replaced.
+func makeWay(template string) error {
+	if strings.Contains(strings.ReplaceAll(template, "%%", ""), "%") {
+		return nil // the recorder takes another name when there is a file
+	}
+	path := recorder.ExpandTemplate(template, 0, "")
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file, and is not replaced", path)
+	}
+	return os.Remove(path)
+}
+
+// run runs the program to its end, and returns what its exit status should be.
+func (l *launch) run(ctx context.Context) (status int, err error) {
+	signals := make(chan os.Signal, 16)
+	// Being notified of SIGPIPE, which xray ignores, keeps the program from
+	// inheriting that.
+	signal.Notify(signals, append(heeded(os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP), syscall.SIGPIPE)...)
+	defer signal.Stop(signals)
+	if err := l.cmd.Start(); err != nil {
+		return 0, err
+	}
+	l.started = l.cmd.Process.Pid
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go l.forward(ctx, signals)
+	if !l.filter.All() {
+		go l.follow(ctx)
+	}
+	var exit *exec.ExitError
+	if err := l.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		return 0, err
+	}
+	if ws, ok := l.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+		return 128 + int(ws.Signal()), nil
+	}
+	return l.cmd.ProcessState.ExitCode(), nil
+}
+
+// heeded leaves out the signals that xray was told to ignore, as by nohup: the
+// program is to ignore them too.
+func heeded(signals ...os.Signal) []os.Signal { return slices.DeleteFunc(signals, signal.Ignored) }
+
+// forward passes signals on that only xray got.
+func (l *launch) forward(ctx context.Context, signals <-chan os.Signal) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case s := <-signals:
+			switch s {
+			case syscall.SIGPIPE:
+			case os.Interrupt, syscall.SIGQUIT:
+				// The terminal sends these to the program too.
+				if !inForeground() {
+					_ = l.cmd.Process.Signal(s) // it may have ended meanwhile
+				}
+			default:
+				_ = l.cmd.Process.Signal(s)
+			}
+		}
+	}
+}
+
+// follow keeps the filter up to date, once the program listens.
+func (l *launch) follow(ctx context.Context) {
+	p, err := recorder.Dial(strconv.Itoa(l.started))
+	if err == nil {
+		followObjects(ctx, p, l.filter, l.objects)
+	}
+}
+
+// listing is the set of traces that are in the folder of the template.
+func (l *launch) listing() (map[string]bool, error) {
+	dir := filepath.Dir(l.template)
+	names := make(map[string]bool)
+	if strings.Contains(strings.ReplaceAll(dir, "%%", ""), "%") {
+		return names, nil // written looks where the program itself writes
+	}
+	dir = recorder.ExpandTemplate(dir, 0, "")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	pattern := templatePattern(filepath.Base(l.template))
+	for _, e := range entries {
+		if e.Type().IsRegular() && pattern.MatchString(e.Name()) {
+			names[filepath.Join(dir, e.Name())] = true
+		}
+	}
+	return names, nil
+}
+
+// written lists the traces that were not there before.
+func (l *launch) written() []string {
+	after, err := l.listing()
+	if err != nil {
+		return nil
+	}
+	first := recorder.ExpandTemplate(l.template, l.started, filepath.Base(l.cmd.Path))
+	if _, err := os.Stat(first); err == nil {
+		after[first] = true
+	}
+	var paths []string
+	for path := range after {
+		if !l.before[path] {
+			paths = append(paths, path)
+		}
+	}
+	slices.SortFunc(paths, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	return paths
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+)
+
+// recordProcess records a process that runs already.
+func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
+	// Interrupting ends the recording, and not before it was begun and ended well.
+	ctx, stop := signal.NotifyContext(ctx, heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
+	defer stop()
+	p, err := recorder.Dial(r.pid)
+	if err != nil {
+		return err
+	}
+	var status recorder.Status
+	if _, err := p.Do(ctx, &status, "status"); err != nil {
+		return err
+	}
+	if status.Mode != recorder.Off {
+		return fmt.Errorf("%s is being recorded already: `xray ctl %s status` says how, and `xray ctl %[2]s stop` ends that", p, p.Target())
+	}
+	filter, known, err := r.applyFilter(ctx, p)
+	if err != nil {
+		return err
+	}
+	path := recorder.ExpandTemplate(r.output, status.PID, filepath.Base(status.Exe))
+	_, file, err := startStream(ctx, p, &r.recordingFlags, path)
+	if err != nil {
+		return err
+	}
+	if !filter.All() {
+		go followObjects(ctx, p, filter, known)
+	}
+	if !r.quiet {
+		fmt.Fprintf(a.stderr, "xray: recording process %d into %s; Ctrl-C ends it\n", status.PID, path)
+	}
+	wait(ctx, p, r.duration)
+	// The context may have ended; the recording must end all the same.
+	_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
+	if err = errors.Join(err, file.Close()); err != nil && p.Alive() {
+		return err
+	}
+	report, err := readRecorded([]string{path})
+	if err != nil {
+		return err
+	}
+	if !r.quiet {
+		fmt.Fprintf(a.stderr, "xray: %s\n", report.summary(status.Functions > 0))
+	}
+	return nil
+}
+
+// applyFilter has a process record the functions that the flags choose, of the
+// objects that are in it now.
+func (r *recordingFlags) applyFilter(ctx context.Context, p *recorder.Process) (*recorder.Filter, []string, error) {
+	filter, err := r.filter()
+	if err != nil {
+		return nil, nil, err
+	}
+	objects, err := p.Objects(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	known := objectPaths(objects)
+	_, _, err = sendFilter(ctx, p, filter, known)
+	return filter, known, err
+}
+
+// startStream has a process record into a new file, which it returns behind the
+// recorder's answer. A file that is there is replaced.
+func startStream(ctx context.Context, p *recorder.Process, r *recordingFlags, path string) ([]byte, *os.File, error) {
+	what, err := r.recording()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := makeWay(recorder.EscapeTemplate(path)); err != nil {
+		return nil, nil, err
+	}
+	file, err := recorder.Create(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := p.Do(ctx, nil, what.StartCommand(true), file)
+	if err != nil {
+		file.Close()
+		os.Remove(path)
+		return nil, nil, err
+	}
+	return data, file, nil
+}
+
+// wait waits for the end of ctx, of the duration unless that is 0, or of the
+// process.
+func wait(ctx context.Context, p *recorder.Process, d time.Duration) {
+	var after <-chan time.Time
+	if d > 0 {
+		after = time.After(d)
+	}
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-after:
+			return
+		case <-look.C:
+			if !p.Alive() {
+				return
+			}
+		}
+	}
+}
+
+// objectOf finds the object that an id belongs to.
+func objectOf(objects []reader.Object, id reader.FuncID) *reader.Object {
+	for i := range objects {
+		if objects[i].Holds(id) {
+			return &objects[i]
+		}
+	}
+	return nil
+}

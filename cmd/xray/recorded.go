@@ -1,0 +1,217 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder"
+)
+
+// recorded is what a recording left behind.
+type recorded struct {
+	paths      []string
+	bytes      int64
+	calls      uint64
+	threads    int
+	functions  uint64            // that could have been recorded
+	lost       map[string]uint64 // by cause
+	refusals   []reader.Refusal
+	mode       string
+	incomplete int // traces whose process was killed
+	unreadable error
+}
+
+// readRecorded reads the traces that a recording left.
+func readRecorded(paths []string) (*recorded, error) {
+	r := &recorded{lost: make(map[string]uint64)}
+	for _, path := range paths {
+		recording, err := recordingOf(path)
+		switch {
+		case err != nil:
+			r.unreadable = errors.Join(r.unreadable, explainTrace(err))
+		case recording != nil: // else it is of another recorder
+			r.add(path, recording)
+		}
+	}
+	if len(r.paths) == 0 {
+		return r, nil
+	}
+	return r, r.count()
+}
+
+// recordingOf reads what the recorder says about a trace.
+func recordingOf(path string) (*reader.Recording, error) {
+	t, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		return nil, err
+	}
+	return t.Recording(0), t.Close()
+}
+
+func (r *recorded) add(path string, recording *reader.Recording) {
+	r.paths = append(r.paths, path)
+	r.mode = recording.Process.Mode
+	for _, l := range recording.Losses {
+		r.lost[l.Cause] += l.Count
+	}
+	r.refusals = append(r.refusals, recording.Refusals...)
+	if !recording.Process.Complete {
+		r.incomplete++
+	}
+	for _, o := range recording.Objects {
+		r.functions += uint64(o.Count)
+	}
+	r.functions += uint64(len(recording.Addresses))
+	r.calls += summed(recording)
+}
+
+// summed is the number of calls of which there are only sums.
+func summed(recording *reader.Recording) uint64 {
+	var n uint64
+	for _, c := range recording.Counters {
+		n += c.Calls
+	}
+	for i := range recording.Profiles {
+		for j := range recording.Profiles[i].Paths {
+			p := &recording.Profiles[i].Paths[j]
+			n += p.Count + p.Open
+		}
+	}
+	return n
+}
+
+// count reads the traces through.
+func (r *recorded) count() (err error) {
+	t, err := reader.Open(reader.Options{}, r.paths...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, t.Close()) }()
+	for i := range r.paths {
+		r.bytes += t.Size(i)
+	}
+	_, stats, err := calls.Run(calls.Source(t), calls.Options{}, func() ignoreCalls { return ignoreCalls{} })
+	if err != nil {
+		return err
+	}
+	r.calls += stats.Calls
+	r.threads = stats.Threads
+	if n := t.Losses().Count(); n > 0 {
+		r.lost["damaged"] += uint64(n)
+	}
+	return nil
+}
+
+// ignoreCalls is the analysis of those who want to know no more than how many
+// calls there are.
+type ignoreCalls struct{}
+
+func (ignoreCalls) Calls(*calls.Batch) error { return nil }
+
+func (ignoreCalls) Merge(ignoreCalls) {}
+
+// maxListed bounds how many files a summary names.
+const maxListed = 5
+
+// summary says in a line what there is, and what to do with it. sleds tells
+// whether the program was known to be instrumented.
+func (r *recorded) summary(sleds bool) string {
+	switch {
+	case r.unreadable != nil && len(r.paths) == 0:
+		return r.unreadable.Error()
+	case len(r.paths) == 0 && !sleds:
+		return "nothing was recorded: " + recorder.ErrNotInstrumented.Error()
+	case len(r.paths) == 0:
+		return "nothing was recorded: the program ended before it could write what it held; `xray core` takes that from a core file, and --shm keeps it"
+	}
+	files := strings.Join(nearNames(r.paths), " ")
+	if n := len(r.paths); n > maxListed {
+		files = fmt.Sprintf("%s ... (%d files)", strings.Join(nearNames(r.paths[:maxListed]), " "), n)
+	}
+	parts := []string{fmt.Sprintf("%s, %s in %s", r.what(), formatBytes(r.bytes), files)}
+	parts = append(parts, r.oddities()...)
+	next := "account"
+	if r.calls == 0 {
+		next = "info"
+	}
+	return fmt.Sprintf("%s; next: xray %s %s", strings.Join(parts, "; "), next, files)
+}
+
+// nearNames shortens the paths of files in the working directory.
+func nearNames(paths []string) []string {
+	near := slices.Clone(paths)
+	dir, err := os.Getwd()
+	if err != nil {
+		return near
+	}
+	for i, path := range paths {
+		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {
+			near[i] = rel
+		}
+	}
+	return near
+}
+
+func (r *recorded) what() string {
+	calls := "1 call"
+	if r.calls != 1 {
+		calls = thousands(r.calls) + " calls"
+	}
+	switch recorder.Mode(r.mode) {
+	case recorder.Count:
+		return calls + " counted"
+	case recorder.Profile:
+		return calls + " profiled"
+	}
+	return fmt.Sprintf("%s of %s", calls, plural(int64(r.threads), "thread", "threads"))
+}
+
+func (r *recorded) oddities() []string {
+	var parts []string
+	if r.functions == 0 && r.refusals == nil {
+		parts = append(parts, recorder.ErrNotInstrumented.Error())
+	}
+	if len(r.lost) > 0 {
+		var causes []string
+		for _, cause := range slices.Sorted(maps.Keys(r.lost)) {
+			causes = append(causes, fmt.Sprintf("%s (%s)", thousands(r.lost[cause]), texttab.Printable(cause)))
+		}
+		parts = append(parts, "lost: "+strings.Join(causes, ", "))
+	}
+	if n := len(r.refusals); n > 0 {
+		parts = append(parts, fmt.Sprintf("not recorded: %s (%s)", r.refusals[0].Path, r.refusals[0].Why))
+	}
+	if r.incomplete > 0 {
+		parts = append(parts, "the program was killed, so the last records of each thread are missing")
+	}
+	if r.unreadable != nil {
+		parts = append(parts, r.unreadable.Error())
+	}
+	return parts
+}
+
+// templatePattern matches the base names of traces by a template: the recorder
+// puts numbers behind names that are taken.
+func templatePattern(base string) *regexp.Regexp {
+	var b strings.Builder
+	b.WriteString(`^`)
+	for i := 0; i < len(base); i++ {
+		if base[i] != '%' || i+1 == len(base) {
+			b.WriteString(regexp.QuoteMeta(base[i : i+1]))
+			continue
+		}
+		i++
+		b.WriteString(map[byte]string{'%': "%", 'p': `\d+`, 'e': `.+`}[base[i]])
+	}
+	b.WriteString(`(\.\d+){0,2}$`)
+	return regexp.MustCompile(b.String())
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+)
+
+// recordingFlags say what a recorder is to record.
+type recordingFlags struct {
+	prune          time.Duration
+	count, profile bool
+	depth          int
+	limit          int64
+	function       string
+	exclude        string
+}
+
+func (r *recordingFlags) add(f *pflag.FlagSet) {
+	addDuration(f, &r.prune, "prune", "leave out calls shorter than `TIME`, as 5us, that no longer ones are made from")
+	f.BoolVar(&r.count, "count", false, "only count the calls of each function")
+	f.BoolVar(&r.profile, "profile", false, "only sum up the times of each call path")
+	addCount(f, &r.depth, "depth", "", 1, "record only calls made at most `N` deep; 1 are the outermost")
+	addSize(f, &r.limit, "limit", "stop writing after `SIZE`, as 500M or 2G")
+	r.addFilter(f)
+}
+
+func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
+	f.StringVar(&r.function, "func", "", "record only functions whose name matches `REGEXP`")
+	f.StringVar(&r.exclude, "exclude", "", "do not record functions whose name matches `REGEXP`")
+}
+
+func (r *recordingFlags) recording() (recorder.Recording, error) {
+	what := recorder.Recording{Threshold: r.prune, Depth: r.depth, Limit: r.limit}
+	var chosen []string
+	choose := func(is bool, flag string, mode recorder.Mode) {
+		if is {
+			chosen = append(chosen, flag)
+			what.Mode = mode
+		}
+	}
+	choose(r.prune > 0, "--prune", recorder.Prune)
+	choose(r.count, "--count", recorder.Count)
+	choose(r.profile, "--profile", recorder.Profile)
+	switch {
+	case len(chosen) > 1:
+		return what, usagef("choose one of %s", strings.Join(chosen, " and "))
+	case r.depth > 0 && r.sums():
+		return what, usagef("--depth is for calls that are recorded, and %s records none", chosen[0])
+	}
+	return what, nil
+}
+
+// sums reports whether sums are recorded, and not calls.
+func (r *recordingFlags) sums() bool { return r.count || r.profile }
+
+func (r *recordingFlags) filter() (*recorder.Filter, error) {
+	f := &recorder.Filter{}
+	for _, e := range []struct {
+		flag, text string
+		to         **regexp.Regexp
+	}{{"func", r.function, &f.Func}, {"exclude", r.exclude, &f.Exclude}} {
+		if e.text == "" {
+			continue
+		}
+		re, err := regexp.Compile(e.text)
+		if err != nil {
+			return nil, usagef("--%s: %w", e.flag, err)
+		}
+		*e.to = re
+	}
+	return f, nil
+}
+
+// duration is a flag that takes a time that is not negative.
+type duration time.Duration
+
+func addDuration(f *pflag.FlagSet, p *time.Duration, name, usage string) {
+	f.Var((*duration)(p), name, usage)
+}
+
+func (d *duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *duration) Type() string { return "time" }
+
+func (d *duration) Set(s string) error {
+	t, err := time.ParseDuration(s)
+	if err != nil || t < 0 {
+		return usagef("%q is no time: write 5us, 200ms or 1.5s", s)
+	}
+	*d = duration(t)
+	return nil
+}
+
+// size is a flag that takes a number of bytes, in units of 1024 where there is a
+// letter behind it.
+type size int64
+
+func addSize(f *pflag.FlagSet, p *int64, name, usage string) { f.Var((*size)(p), name, usage) }
+
+func (s *size) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return strconv.FormatInt(int64(*s), 10)
+}
+
+func (s *size) Type() string { return "size" }
+
+func (s *size) Set(text string) error {
+	digits, shift := text, 0
+	if i := strings.IndexByte("KMGT", (strings.ToUpper(text) + " ")[max(len(text)-1, 0)]); i >= 0 {
+		digits, shift = text[:len(text)-1], 10*(i+1)
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n<<shift>>shift != n {
+		return usagef("%q is no size: write a number of bytes, or one with K, M, G or T behind it", text)
+	}
+	*s = size(n << shift)
+	return nil
+}
+
+// objectPaths are the paths of objects, sorted, each once.
+func objectPaths(objects []reader.Object) []string {
+	var paths []string
+	for _, o := range objects {
+		paths = append(paths, o.Path)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
+// sendFilter has a process record the functions of the given objects that the
+// filter keeps, and says how many these are, and what the recorder answered.
+func sendFilter(ctx context.Context, p *recorder.Process, filter *recorder.Filter, objects []string) (data []byte, kept int, err error) {
+	if filter.All() {
+		data, err = p.Do(ctx, nil, "filter")
+		return data, 0, err
+	}
+	path, kept, err := writeFilter(filter, objects)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer os.Remove(path)
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer file.Close()
+	data, err = p.Do(ctx, nil, "filter", file)
+	return data, kept, err
+}
+
+// writeFilter writes a filter to a temporary file.
+func writeFilter(filter *recorder.Filter, objects []string) (path string, kept int, err error) {
+	file, err := os.CreateTemp("", "xray-filter-*")
+	if err != nil {
+		return "", 0, err
+	}
+	kept, err = filter.Write(file, objects)
+	if err = errors.Join(err, file.Close()); err != nil {
+		os.Remove(file.Name())
+	}
+	return file.Name(), kept, err
+}
+
+// followObjects keeps the filter of a process up to date with the objects that it
+// loads, until ctx ends. Of known objects it need not be told.
+func followObjects(ctx context.Context, p *recorder.Process, filter *recorder.Filter, known []string) {
+	// What an object does before it is noticed is recorded by its default.
+	const often = 200 * time.Millisecond
+	seen := int64(-1)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(often):
+		}
+		var status recorder.Status
+		if _, err := p.Do(ctx, &status, "status"); err != nil || status.Objects == seen {
+			continue // not yet started, or it is ending, or nothing is new
+		}
+		objects, err := p.Objects(ctx)
+		if err != nil {
+			continue
+		}
+		paths := objectPaths(objects)
+		if slices.ContainsFunc(paths, func(path string) bool { return !slices.Contains(known, path) }) {
+			if _, _, err := sendFilter(ctx, p, filter, paths); err != nil {
+				continue
+			}
+		}
+		seen, known = int64(len(objects)), paths
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/recorder"
+)
+
+func (a *app) runtimeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "runtime",
+		Short: "Link the recorder into programs",
+		Long: `runtime is for programs that have the recorder linked in. xray record needs
+none of this, unless the program is linked statically: it preloads the recorder.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usagef("there is no `xray runtime %s`; choose install or flags", args[0])
+			}
+			return usagef("choose install or flags")
+		},
+		RunE: func(*cobra.Command, []string) error { return nil },
+	}
+	cmd.AddCommand(a.runtimeInstallCommand(), a.runtimeFlagsCommand())
+	return cmd
+}
+
+func (a *app) runtimeInstallCommand() *cobra.Command {
+	var cc string
+	cmd := &cobra.Command{
+		Use:   "install DIRECTORY",
+		Short: "Write the recorder's libraries, header and pkg-config file",
+		Long: `install compiles the recorder and writes it to a folder:
+
+  lib/libxray-recorder.a             to be linked in, with --whole-archive
+  lib/libxray-recorder.so            to be preloaded
+  include/xray/recorder.h            for programs that decide what to record
+  lib/pkgconfig/xray-recorder.pc     compiler and linker flags`,
+		Example: "  xray runtime install /opt/xray",
+		Args:    operands("one DIRECTORY", 1, false),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := recorder.Build(cmd.Context(), cc)
+			if err != nil {
+				return err
+			}
+			return l.Install(args[0])
+		},
+	}
+	addCompiler(cmd, &cc)
+	return cmd
+}
+
+func (a *app) runtimeFlagsCommand() *cobra.Command {
+	var (
+		cc, prefix            string
+		gcc                   bool
+		onlyCompile, onlyLink bool
+	)
+	cmd := &cobra.Command{
+		Use:   "flags",
+		Short: "Print compiler and linker flags for a program with the recorder in it",
+		Long: `flags prints what the compiler has to be told to instrument a program and to link
+the recorder in. The flags differ between versions of clang, so the compiler that
+--cc names is asked. With --gcc they are for gcc, which instruments otherwise.`,
+		Example: `  clang-19 -O2 -g $(xray runtime flags --cc clang-19) prog.c -o prog
+  xray runtime flags --gcc --compile`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if onlyCompile && onlyLink {
+				return usagef("choose one of --compile and --link; without either, both are printed")
+			}
+			var l recorder.Library
+			var err error
+			if prefix != "" {
+				l, err = recorder.Installed(prefix)
+			} else {
+				// The recorder itself need not be compiled by the same compiler.
+				l, err = recorder.Build(cmd.Context(), "")
+			}
+			if err != nil {
+				return err
+			}
+			flags := recorder.GCCFlags(l)
+			if !gcc {
+				if flags, err = recorder.XRayFlags(cmd.Context(), cc, l); err != nil {
+					return err
+				}
+			}
+			words := append(flags.Compile, flags.Link...)
+			switch {
+			case onlyCompile:
+				words = flags.Compile
+			case onlyLink:
+				words = flags.Link
+			}
+			return a.writeOutput("", func(w io.Writer) error {
+				_, err := fmt.Fprintln(w, strings.Join(words, " "))
+				return err
+			})
+		},
+	}
+	addCompiler(cmd, &cc)
+	f := cmd.Flags()
+	f.BoolVar(&gcc, "gcc", false, "flags for gcc")
+	f.BoolVar(&onlyCompile, "compile", false, "only those for compiling")
+	f.BoolVar(&onlyLink, "link", false, "only those for linking")
+	f.StringVar(&prefix, "prefix", "", "the recorder is installed in `DIRECTORY`")
+	return cmd
+}
+
+func addCompiler(cmd *cobra.Command, cc *string) {
+	cmd.Flags().StringVar(cc, "cc", "", "use the C compiler `COMMAND`; default $CC, or the first that is there")
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/shapes"
+)
+
+func (a *app) shapesCommand() *cobra.Command {
+	var (
+		flags  rootFlags
+		exact  bool
+		rare   = "100%"
+		top    = 20
+		all    bool
+		format = "text"
+		output string
+	)
+	cmd := &cobra.Command{
+		Use:   "shapes TRACE... --root REGEXP",
+		Short: "Sort the calls of a function by the shape of their call trees",
+		Long: `shapes sorts the outermost calls of the functions that --root names by what they
+called, and lists the rare shapes first, with how they differ from the commonest:
+"+ f" calls f in addition, "- f" does not, and "f 8x (1x)" calls it 8 times or more
+instead of once.
+
+Calls have the same shape when they took the same paths, each about as often: the
+numbers of calls count by powers of two, unless --exact-counts is given.`,
+		Example: `  xray shapes -m ./server --root '^handleRequest' trace.xray
+  xray shapes -m ./server --root '^handleRequest' --rare 0.1% --all-shapes trace.xray`,
+		Args: operands("a TRACE", 1, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			view := shapes.View{Top: top}
+			var err error
+			if view.Rare, err = parseShare("rare", rare); err != nil {
+				return err
+			}
+			s, roots, err := flags.open(a, cmd, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if view.Base, err = s.start(); err != nil {
+				return err
+			}
+			sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *shapes.Analysis {
+				return shapes.New(shapes.Options{Root: roots.Root, Thread: roots.Thread, From: roots.From, To: roots.To, ExactCounts: exact})
+			})
+			if err != nil {
+				return err
+			}
+			report := sink.Report(s.clock)
+			view.Files = s.trace.Files()
+			if all {
+				view.Top = 0
+			}
+			err = a.writeOutput(output, func(w io.Writer) error {
+				if format == "json" {
+					return report.WriteJSON(w, s.names, view)
+				}
+				return report.WriteText(w, s.names, view)
+			})
+			s.summary(stats)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	flags.add(f)
+	f.StringVar(&rare, "rare", rare, "only shapes of at most `PERCENT` of the calls, and the commonest")
+	f.BoolVar(&exact, "exact-counts", false, "keep shapes apart that differ in the number of any calls")
+	addCount(f, &top, "top", "n", 1, "how many shapes to show")
+	f.BoolVar(&all, "all-shapes", false, "show all shapes")
+	addChoice(f, &format, "format", "f", "what to write", "text", "json")
+	addOutput(f, &output)
+	spellings(f, map[string]string{"func": "root", "all": "all-shapes"})
+	return cmd
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/why"
+)
+
+// Functions that wait, by their unqualified names, and those of them that wait for
+// a lock.
+const (
+	waitNames = `(mutex_lock|lock|lock_shared|acquire|enter|wait|await\w*|sem_wait|cond_\w*wait|futex|poll|select|epoll_wait|park)$`
+	lockNames = `(lock|lock_shared|acquire|enter)$`
+)
+
+func (a *app) whyCommand() *cobra.Command {
+	w := whyFlags{}
+	var output string
+	format := "text"
+	cmd := &cobra.Command{
+		Use:   "why TRACE...",
+		Short: "Say why the slow calls of a function were slow",
+		Long: `why compares the slow calls of a function with its ordinary ones, and accounts for
+all of the difference: what was called more often, what took longer itself, what
+only slow calls do, and who was waited for. A cause is named only where neither
+chance nor the scheduler explains it; that none is named is an answer, too.
+
+Without --root it takes the function whose slow calls lose most time.`,
+		Example: `  xray why -m ./server trace.xray
+  xray why -m ./server --root '^handleRequest' --slow p99.5 trace.xray
+  xray why -m ./server --root '^handleRequest' --slow '>5ms' --format json trace.xray`,
+		Args: operands("a TRACE", 1, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.open(cmd, &w.flags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			report, stats, err := w.explain(s)
+			if err != nil {
+				s.summary(stats)
+				return err
+			}
+			view := why.View{Markdown: format == "markdown", Exemplars: w.exemplars, All: w.all, Files: w.files(args)}
+			err = a.writeOutput(output, func(out io.Writer) error {
+				if format == "json" {
+					return report.WriteJSON(out, s.names)
+				}
+				return report.WriteText(out, s.names, view)
+			})
+			s.summary(stats)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	w.flags.nameFlags.add(f)
+	w.flags.addStrict(f)
+	w.flags.filter.addPlace(f)
+	f.StringVar(&w.root, "root", "", "explain the outermost calls of functions whose name matches `REGEXP`")
+	f.StringVar(&w.slow, "slow", "p99", "which calls are slow: `RULE` is a quantile (p99), top:100, or >5ms")
+	f.StringVar(&w.ordinary, "ordinary", "p25..p75", "which calls are ordinary: from one quantile to another")
+	f.StringVar(&w.wait, "wait", waitNames, "functions whose name matches `REGEXP` wait")
+	f.Float64Var(&w.minShare, "min-share", 5, "least share of the lost time, in `PERCENT`, for a cause to be named")
+	w.exemplars = 3
+	addCount(f, &w.exemplars, "exemplars", "", 0, "show `N` slow calls beside an ordinary one")
+	f.BoolVar(&w.all, "all", false, "list what every call path contributes")
+	f.Uint64Var(&w.seed, "seed", 1, "for what is drawn by lot")
+	addChoice(f, &format, "format", "f", "what to write", "text", "json", "markdown")
+	addOutput(f, &output)
+	addKeepGoing(f)
+	spellings(f, map[string]string{"baseline": "ordinary", "func": "root"})
+	return cmd
+}
+
+// whyFlags are the flags of why.
+type whyFlags struct {
+	flags                      traceFlags
+	root, slow, ordinary, wait string
+	minShare                   float64
+	exemplars                  int
+	all                        bool
+	seed                       uint64
+}
+
+// files are the operands of commands that look at the same trace.
+func (w *whyFlags) files(args []string) string {
+	var words []string
+	for _, m := range w.flags.maps {
+		words = append(words, "-m "+m)
+	}
+	return strings.Join(append(words, args...), " ")
+}
+
+// explain runs the analysis.
+func (w *whyFlags) explain(s *session) (*why.Report, *calls.Stats, error) {
+	opts, err := w.options(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := &firstUnmatched{}
+	if s.strict {
+		opts.Calls.Unmatched = first.see
+	}
+	stop := s.app.progress(s.name, s.trace)
+	report, stats, err := why.Explain(s.trace, opts)
+	stop()
+	if err == nil {
+		err = s.checkStrict(first)
+	} else if sums := s.sums(); sums != "" {
+		err = usagef("%s: there are no single calls to compare: record the calls themselves", sums)
+	}
+	return report, stats, err
+}
+
+func (w *whyFlags) options(s *session) (why.Options, error) {
+	opts := why.Options{MinShare: w.minShare / 100, Seed: w.seed, Clock: s.clock, From: s.filter.From, To: s.filter.To}
+	if w.minShare <= 0 || w.minShare > 100 {
+		return opts, usagef("--min-share: %g is no percentage from 0 to 100", w.minShare)
+	}
+	opts.Calls.Filter.Thread = s.filter.Thread
+	if w.root != "" {
+		re, err := regexp.Compile(w.root)
+		if err != nil {
+			return opts, usagef("--root: %w", err)
+		}
+		opts.Root, opts.RootLabel = s.chooseFuncs("root", re), w.root
+	}
+	re, err := regexp.Compile(w.wait)
+	if err != nil {
+		return opts, usagef("--wait: %w", err)
+	}
+	opts.Wait = s.waiting(re)
+	if opts.Slow, err = w.rule(s); err != nil {
+		return opts, err
+	}
+	low, high, ok := strings.Cut(strings.ReplaceAll(w.ordinary, "..", "-"), "-")
+	opts.OrdinaryLow, err = parseQuantile(low)
+	if err == nil {
+		opts.OrdinaryHigh, err = parseQuantile(high)
+	}
+	if !ok || err != nil || opts.OrdinaryLow >= opts.OrdinaryHigh {
+		return opts, usagef("--ordinary: %q is no range of quantiles like p25..p75", w.ordinary)
+	}
+	return opts, nil
+}
+
+// rule reads --slow.
+func (w *whyFlags) rule(s *session) (r why.Rule, err error) {
+	r.Text = w.slow
+	if n, ok := strings.CutPrefix(w.slow, "top:"); ok {
+		if r.Top, err = strconv.ParseUint(n, 10, 32); err != nil || r.Top == 0 {
+			err = usagef("--slow: %q is no number of calls", n)
+		}
+		return r, err
+	}
+	if t, ok := strings.CutPrefix(w.slow, ">"); ok {
+		if r.Ticks, err = parseTicks("slow", t, s.clock); err == nil && r.Ticks == 0 {
+			err = usagef("--slow: %q is no time", t)
+		}
+		return r, err
+	}
+	if r.Quantile, err = parseQuantile(w.slow); err != nil {
+		err = usagef("--slow: %q is neither a quantile (p99), nor top:N, nor a time (>5ms)", w.slow)
+	}
+	return r, err
+}
+
+// parseQuantile reads p99.5.
+func parseQuantile(text string) (float64, error) {
+	digits, ok := strings.CutPrefix(text, "p")
+	q, err := strconv.ParseFloat(digits, 64)
+	if !ok || err != nil || !(q >= 0 && q <= 100) {
+		return 0, usagef("%q is no quantile like p99", text)
+	}
+	return q / 100, nil
+}
+
+// waiting says how functions wait, as their names tell.
+func (s *session) waiting(wait *regexp.Regexp) func(reader.FuncID) why.Kind {
+	lock, unlock := regexp.MustCompile(lockNames), regexp.MustCompile(`(?i)unlock(_shared)?$`)
+	var mu sync.Mutex
+	known := make(map[reader.FuncID]why.Kind)
+	return func(fn reader.FuncID) why.Kind {
+		mu.Lock()
+		defer mu.Unlock()
+		k, ok := known[fn]
+		if !ok {
+			name := why.ShortName(symbolize.Label(s.names, fn))
+			switch {
+			case unlock.MatchString(name) || !wait.MatchString(name):
+				k = why.Slower
+			case lock.MatchString(name):
+				k = why.LockWait
+			default:
+				k = why.Wait
+			}
+			known[fn] = k
+		}
+		return k
+	}
+}

@@ -1,0 +1,58 @@
+package convert
+
+import "github.com/xray-tools/xray/reader"
+
+// recordStack is the entries of a thread whose exits are to come, the outermost
+// first.
+type recordStack struct {
+	open   []openRecord
+	counts map[reader.FuncID]int // of open, by function; nil while it is small
+}
+
+// openRecord is an entry whose exit is to come.
+type openRecord struct {
+	fn   reader.FuncID
+	kept bool // is chosen
+	// The rest is of slices only.
+	shown bool // was written, so that its exit must be
+	cut   bool // was open where the slice begins
+	cpu   uint16
+	tsc   uint64 // as it is to be written
+	args  []uint64
+}
+
+func (s *recordStack) push(r openRecord) {
+	s.open = append(s.open, r)
+	if s.counts != nil {
+		s.counts[r.fn]++
+	} else if len(s.open) > searchDepth {
+		s.counts = make(map[reader.FuncID]int)
+		for i := range s.open {
+			s.counts[s.open[i].fn]++
+		}
+	}
+}
+
+// find is the place of the innermost open call of a function, and negative when
+// there is none. Stacks are searched only where that finds something or is cheap,
+// as in openCalls.
+func (s *recordStack) find(fn reader.FuncID) int {
+	if s.counts != nil && s.counts[fn] == 0 {
+		return -1
+	}
+	i := len(s.open) - 1
+	for i >= 0 && s.open[i].fn != fn {
+		i--
+	}
+	return i
+}
+
+// cut ends the calls from place i on.
+func (s *recordStack) cut(i int) {
+	if s.counts != nil {
+		for j := range s.open[i:] {
+			s.counts[s.open[i+j].fn]--
+		}
+	}
+	s.open = s.open[:i]
+}

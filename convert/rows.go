@@ -1,0 +1,73 @@
+package convert
+
+import (
+	"io"
+	"strconv"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// rows is what [CSV] and [JSONLines] share: a line for each call, which begins
+// with what is the same for all calls of the thread.
+type rows struct {
+	out     output
+	opts    Options
+	time    timeline
+	threads perThread[string] // start of a line; "" until a thread appears
+	start   counter
+	// columns are the names of the three times.
+	columns struct{ start, duration, self string }
+}
+
+func newRows(w io.Writer, opts Options) rows {
+	r := rows{out: newOutput(w), opts: opts}
+	r.time, r.columns.start = opts.startTimeline()
+	unit := r.time.clock.Unit()
+	r.columns.duration, r.columns.self = "duration_"+unit, "self_"+unit
+	return r
+}
+
+// write writes a batch. appendThread starts the lines of a thread, and appendCall
+// appends the rest of the line of a call with those arguments.
+func (r *rows) write(b *calls.Batch, appendThread func([]byte, reader.Thread) []byte,
+	appendCall func([]byte, *calls.Call, []calls.Arg) []byte) error {
+	thread := r.threads.at(b.Index)
+	if *thread == "" {
+		*thread = string(appendThread(nil, b.Thread))
+	}
+	buf, args := r.out.buf, b.Args
+	for i := range b.Calls {
+		call := &b.Calls[i]
+		var of []calls.Arg
+		if call.Args {
+			of, args = takeArgs(args, i)
+		}
+		buf = r.out.spill(appendCall(append(buf, *thread...), call, of))
+	}
+	r.out.buf = buf
+	return r.out.err
+}
+
+// takeArgs splits the arguments of the i-th call off.
+func takeArgs(args []calls.Arg, i int) (of, rest []calls.Arg) {
+	n := 0
+	for n < len(args) && args[n].Call <= i {
+		n++
+	}
+	return args[:n], args[n:]
+}
+
+// appendArgs appends arguments with a separator between them.
+func appendArgs(dst []byte, args []calls.Arg, separator byte) []byte {
+	for i, a := range args {
+		if i > 0 {
+			dst = append(dst, separator)
+		}
+		dst = strconv.AppendUint(dst, a.Value, 10)
+	}
+	return dst
+}
+
+// Close writes what is left.
+func (r *rows) Close() error { return r.out.finish("") }

@@ -1,0 +1,305 @@
+package convert
+
+import (
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// CutMark is what the custom events carry that tell where a slice cut calls: one
+// behind the entries of calls that were open where a span begins, and one before
+// the exits of those that were open where it ends. There is one where the slice
+// begins in every thread: llvm-xray takes the first timestamp that it meets for the
+// earliest of the file, and refuses what is earlier.
+const CutMark = "xray:cut"
+
+// Span is a time in ticks: From <= time < To. To 0 is no bound.
+type Span struct{ From, To uint64 }
+
+// SliceOptions say what a slice holds.
+type SliceOptions struct {
+	// Filter chooses threads, functions and depth. Its times are ignored.
+	Filter calls.Filter
+	// Spans are the times of the slice, disjoint and in order; at least one. The
+	// first should not begin before the trace.
+	Spans []Span
+	// Bare leaves out the calls around those that Filter.Func chooses.
+	Bare bool
+	// NoMarks leaves out the events with CutMark.
+	NoMarks bool
+}
+
+// Slicer cuts a trace down to some times and calls, such that what is left is a
+// valid trace in which every entry has an exit: calls that are open where a span
+// begins are entered there, and those that are open at its end, or at the end of
+// their thread, leave there. Calls without an exit of their own get one where
+// package calls ends them. Times are those of package calls, too, but timestamps
+// stay as recorded.
+//
+// Custom and typed events go with the call that they are in. Memory grows with
+// threads and the depth of their stacks. A Slicer is not safe for concurrent use.
+type Slicer struct {
+	// Events counts the records that were met, Kept what is left of them, and
+	// Unmatched the exits within the spans that are left out, as they have no entry.
+	Events, Kept, Unmatched uint64
+
+	opts    SliceOptions
+	funcs   map[reader.FuncID]bool // answers of Filter.Func
+	threads map[int]*slicedThread  // by Block.Index
+	order   []*slicedThread        // by first block
+}
+
+// slicedThread is what a Slicer has of a thread.
+type slicedThread struct {
+	recordStack
+	wanted bool
+	span   int  // the current span, or the next one
+	inside bool // the current one has begun
+	marked bool // has a mark where the slice begins, or gets one behind the next entries
+	last   uint64
+	offset uint64 // what the clock has gone back by
+	cpu    uint16
+	out    reader.Block
+}
+
+// NewSlicer returns a slicer that has seen nothing.
+func NewSlicer(opts SliceOptions) *Slicer {
+	return &Slicer{opts: opts, funcs: make(map[reader.FuncID]bool), threads: make(map[int]*slicedThread)}
+}
+
+// Block returns what is left of a block. The blocks of a thread must come in
+// order. What is returned is valid until the next call for its thread.
+func (s *Slicer) Block(b *reader.Block) *reader.Block {
+	t := s.threads[b.Index]
+	if t == nil {
+		t = &slicedThread{wanted: s.opts.Filter.Thread == nil || s.opts.Filter.Thread(b.Thread)}
+		s.threads[b.Index] = t
+		s.order = append(s.order, t)
+	}
+	t.begin(b)
+	s.Events += uint64(len(b.Events))
+	if !t.wanted {
+		return &t.out
+	}
+	args, payloads := b.Args, b.Payloads
+	for i := range b.Events {
+		e := &b.Events[i]
+		now := t.time(e)
+		s.advance(t, now, e.Kind.IsExit())
+		switch {
+		case e.Kind.IsEnter():
+			var own []uint64
+			for ; len(args) > 0 && args[0].Event <= i; args = args[1:] {
+				if args[0].Event == i {
+					own = append(own, args[0].Value)
+				}
+			}
+			s.enter(t, e, own)
+		case e.Kind.IsExit():
+			s.exit(t, e)
+		default:
+			for len(payloads) > 0 && payloads[0].Event < i {
+				payloads = payloads[1:]
+			}
+			if s.keepsEvent(t) && len(payloads) > 0 && payloads[0].Event == i {
+				s.begin(t, false)
+				t.add(e.Kind, e.Func, e.TSC, e.CPU)
+				t.carry(payloads[0].Type, payloads[0].Data)
+			}
+		}
+	}
+	s.Kept += uint64(len(t.out.Events))
+	return &t.out
+}
+
+// Finish passes on the exits of the calls that are open at the end of their thread.
+func (s *Slicer) Finish(fn func(*reader.Block) error) error {
+	for _, t := range s.order {
+		t.begin(&t.out)
+		if t.inside {
+			s.end(t, t.last)
+		}
+		if err := fn(&t.out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// begin makes room for what is left of a block.
+func (t *slicedThread) begin(b *reader.Block) {
+	out := &t.out
+	*out = reader.Block{
+		Thread: b.Thread, Index: b.Index, Offset: b.Offset,
+		Events: out.Events[:0], Args: out.Args[:0], Payloads: out.Payloads[:0],
+	}
+}
+
+// time is the time of a record as package calls has it.
+func (t *slicedThread) time(e *reader.Event) uint64 {
+	now := e.TSC + t.offset
+	if now < t.last {
+		t.offset += t.last - now
+		now = t.last
+	}
+	t.last, t.cpu = now, e.CPU
+	return now
+}
+
+// advance begins and ends spans up to the time of a record. A call that ends just
+// when a span begins is no part of it.
+func (s *Slicer) advance(t *slicedThread, now uint64, exit bool) {
+	for t.span < len(s.opts.Spans) {
+		span := s.opts.Spans[t.span]
+		if !t.inside {
+			if now < span.From || exit && now == span.From {
+				return
+			}
+			t.inside = true
+			s.start(t, span.From)
+		}
+		if span.To == 0 || now < span.To {
+			return
+		}
+		s.end(t, span.To)
+		t.inside = false
+		t.span++
+	}
+}
+
+// start enters the calls that are open where a span begins. Those that nobody asked
+// for wait for a call in them that somebody did.
+func (s *Slicer) start(t *slicedThread, at uint64) {
+	last := -1
+	for i := range t.open {
+		t.open[i].tsc, t.open[i].cpu, t.open[i].cut = at-t.offset, t.cpu, true
+		if t.open[i].kept {
+			last = i
+		}
+	}
+	s.show(t, 0, last)
+}
+
+// end leaves the calls that are open at the end of a span.
+func (s *Slicer) end(t *slicedThread, at uint64) {
+	marked := false
+	for i := len(t.open) - 1; i >= 0; i-- {
+		call := &t.open[i]
+		if !call.shown {
+			continue
+		}
+		if !marked {
+			s.mark(t, at-t.offset)
+			marked = true
+		}
+		call.shown = false
+		t.add(reader.Exit, call.fn, at-t.offset, t.cpu)
+	}
+}
+
+// begin marks the begin of the slice before the first record of a thread, unless
+// there will be a mark behind that.
+func (s *Slicer) begin(t *slicedThread, marksItself bool) {
+	if !t.marked && !marksItself {
+		s.mark(t, s.opts.Spans[0].From-t.offset)
+	}
+	t.marked = true
+}
+
+func (s *Slicer) enter(t *slicedThread, e *reader.Event, args []uint64) {
+	depth := len(t.open)
+	kept := (s.opts.Filter.MaxDepth == 0 || uint32(depth) < s.opts.Filter.MaxDepth) && s.function(e.Func)
+	t.push(openRecord{fn: e.Func, kept: kept, cpu: e.CPU, tsc: e.TSC, args: args})
+	if !kept || !t.inside {
+		return
+	}
+	first := depth
+	for !s.opts.Bare && first > 0 && !t.open[first-1].shown {
+		first--
+	}
+	s.show(t, first, depth)
+}
+
+// show writes the entries of calls that are open, from the place first to last.
+func (s *Slicer) show(t *slicedThread, first, last int) {
+	for i := first; i <= last; i++ {
+		call := &t.open[i]
+		if call.kept || !s.opts.Bare {
+			s.begin(t, call.cut && t.span == 0)
+			call.shown = true
+			kind := reader.Enter
+			if len(call.args) > 0 {
+				kind = reader.EnterArg
+			}
+			t.add(kind, call.fn, call.tsc, call.cpu)
+			n := len(t.out.Events) - 1
+			for _, a := range call.args {
+				t.out.Events[n].Side = true
+				t.out.Args = append(t.out.Args, reader.Arg{Event: n, Value: a})
+			}
+		}
+		if call.cut && (i == last || !t.open[i+1].cut) {
+			s.mark(t, call.tsc)
+		}
+	}
+}
+
+func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
+	i := t.find(e.Func)
+	if i < 0 {
+		if t.span < len(s.opts.Spans) && t.last >= s.opts.Spans[t.span].From {
+			s.Unmatched++
+		}
+		return
+	}
+	for j := len(t.open) - 1; j >= i; j-- {
+		if !t.open[j].shown {
+			continue
+		}
+		kind := reader.Exit
+		if j == i {
+			kind = e.Kind
+		}
+		t.add(kind, t.open[j].fn, e.TSC, e.CPU)
+	}
+	t.cut(i)
+}
+
+// keepsEvent reports whether an event stays.
+func (s *Slicer) keepsEvent(t *slicedThread) bool {
+	depth := len(t.open)
+	if !t.inside || s.opts.Filter.MaxDepth > 0 && uint32(depth) > s.opts.Filter.MaxDepth {
+		return false
+	}
+	return s.opts.Filter.Func == nil || depth > 0 && t.open[depth-1].kept
+}
+
+// function is the answer of Filter.Func.
+func (s *Slicer) function(id reader.FuncID) bool {
+	if s.opts.Filter.Func == nil {
+		return true
+	}
+	keep, ok := s.funcs[id]
+	if !ok {
+		keep = s.opts.Filter.Func(id)
+		s.funcs[id] = keep
+	}
+	return keep
+}
+
+func (s *Slicer) mark(t *slicedThread, tsc uint64) {
+	if !s.opts.NoMarks {
+		t.add(reader.Custom, 0, tsc, t.cpu)
+		t.carry(0, []byte(CutMark))
+	}
+}
+
+func (t *slicedThread) add(kind reader.Kind, fn reader.FuncID, tsc uint64, cpu uint16) {
+	t.out.Events = append(t.out.Events, reader.Event{TSC: tsc, Func: fn, CPU: cpu, Kind: kind})
+}
+
+// carry gives the event that was added last its payload.
+func (t *slicedThread) carry(typ uint16, data []byte) {
+	n := len(t.out.Events) - 1
+	t.out.Events[n].Side = true
+	t.out.Payloads = append(t.out.Payloads, reader.Payload{Event: n, Type: typ, Data: data})
+}

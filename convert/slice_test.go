@@ -1,0 +1,159 @@
+package convert
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// sliced lists the calls of a trace as they must be in a slice of it.
+type sliced struct {
+	opts SliceOptions
+	need map[int]map[uint32]bool // by thread and depth: a call that is in the slice was made there
+	list []string
+	// times are those at which calls begin and end.
+	times []uint64
+}
+
+func (s *sliced) Calls(b *calls.Batch) error {
+	span := s.opts.Spans[0]
+	need := s.need[b.Index]
+	if need == nil {
+		need = make(map[uint32]bool)
+		s.need[b.Index] = need
+	}
+	for _, c := range b.Calls {
+		end := c.Start + c.Duration
+		s.times = append(s.times, c.Start, end)
+		within := c.Start < span.To && (end > span.From || c.Start == span.From)
+		f := s.opts.Filter
+		wanted := (f.Func == nil || f.Func(c.Func)) && (f.MaxDepth == 0 || c.Depth < f.MaxDepth)
+		if within && (wanted || need[c.Depth] && !s.opts.Bare) {
+			start, end := max(c.Start, span.From), min(end, span.To)
+			s.list = append(s.list, fmt.Sprint(b.Thread.Thread, c.Func, start, end))
+			if c.Depth > 0 {
+				need[c.Depth-1] = true
+			}
+		}
+		delete(need, c.Depth)
+	}
+	return nil
+}
+
+// A slice holds what the trace has in its time, cut off at its ends, and every
+// entry in it has an exit.
+func TestSliceIsPartOfTheTrace(t *testing.T) {
+	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 3, Functions: 100, Open: true})
+	all, stats := callsOf(t, trace, new(sliced))
+	rapid.Check(t, func(t *rapid.T) {
+		// What happens just where the slice begins or ends is hardest.
+		moment := rapid.OneOf(rapid.Uint64Range(stats.First, stats.Last), rapid.SampledFrom(all.times))
+		span := Span{moment.Draw(t, "from"), moment.Draw(t, "to")}
+		if span.From > span.To {
+			span.From, span.To = span.To, span.From
+		}
+		span.To = max(span.To, span.From+1)
+		opts := SliceOptions{Spans: []Span{span}}
+		opts.Filter.MaxDepth = rapid.Uint32Range(0, 6).Draw(t, "depth")
+		if n := reader.FuncID(rapid.Int32Range(0, 10).Draw(t, "modulus")); n > 0 {
+			opts.Filter.Func = func(id reader.FuncID) bool { return id%n == 0 }
+			opts.Bare = rapid.Bool().Draw(t, "bare")
+		}
+		want := &sliced{opts: opts, need: make(map[int]map[uint32]bool)}
+		callsOf(t, trace, want)
+
+		part := cutOut(t, trace, opts)
+		got := &sliced{opts: SliceOptions{Spans: []Span{{0, 1 << 63}}}, need: make(map[int]map[uint32]bool)}
+		_, stats := callsOf(t, part, got)
+		if stats.Unmatched+stats.Inferred+stats.Truncated != 0 {
+			t.Errorf("not balanced: %+v", stats)
+		}
+		slices.Sort(want.list)
+		slices.Sort(got.list)
+		if diff := cmp.Diff(want.list, got.list); diff != "" {
+			t.Errorf("(-trace +slice):\n%s", diff)
+		}
+	})
+}
+
+// What lies between spans is left out.
+func TestSliceOfSeveralSpans(t *testing.T) {
+	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 5_000, Threads: 2, Functions: 100})
+	_, all := callsOf(t, trace, new(sliced))
+	third := (all.Last - all.First) / 3
+	one, two := Span{all.First, all.First + third}, Span{all.First + 2*third, all.Last + 1}
+	var want []string
+	for _, span := range []Span{one, two} {
+		part := &sliced{opts: SliceOptions{Spans: []Span{span}}, need: make(map[int]map[uint32]bool)}
+		callsOf(t, trace, part)
+		want = append(want, part.list...)
+	}
+	got := &sliced{opts: SliceOptions{Spans: []Span{{0, 1 << 63}}}, need: make(map[int]map[uint32]bool)}
+	callsOf(t, cutOut(t, trace, SliceOptions{Spans: []Span{one, two}}), got)
+	slices.Sort(want)
+	slices.Sort(got.list)
+	if diff := cmp.Diff(want, got.list); diff != "" {
+		t.Errorf("(-trace +slice):\n%s", diff)
+	}
+}
+
+func (s *sliced) Merge(*sliced) {}
+
+type failer interface{ Fatal(...any) }
+
+func callsOf(t failer, trace *reader.Trace, sink *sliced) (*sliced, *calls.Stats) {
+	if len(sink.opts.Spans) == 0 {
+		*sink = sliced{opts: SliceOptions{Spans: []Span{{}}}, need: make(map[int]map[uint32]bool)}
+	}
+	sink, stats, err := calls.Run(trace, calls.Options{Shards: 1}, func() *sliced { return sink })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink, stats
+}
+
+func cutOut(t failer, trace *reader.Trace, opts SliceOptions) *reader.Trace {
+	var log bytes.Buffer
+	w := tracewrite.NewFDR(&log, trace.Header(0), tracewrite.Options{})
+	s := NewSlicer(opts)
+	for b, err := range trace.Blocks(reader.ThreadOrder) {
+		if err == nil {
+			err = w.Block(s.Block(b))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Finish(w.Block); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, log.Bytes())
+}
+
+func generated(t failer, opts tracegen.Options) *reader.Trace {
+	var log bytes.Buffer
+	if _, err := tracegen.Generate(&log, opts); err != nil {
+		t.Fatal(err)
+	}
+	return opened(t, log.Bytes())
+}
+
+func opened(t failer, log []byte) *reader.Trace {
+	trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}

@@ -1,0 +1,14 @@
+/* Calls of an empty function: what a call costs more is the recorder's. */
+#include "measure.h"
+
+#define TRACED __attribute__((xray_always_instrument, noinline))
+
+TRACED static void empty() { __asm__ volatile(""); }
+
+PLAIN unsigned long work()
+{
+	const unsigned long n = 20000;
+	for (unsigned long i = 0; i < n; i++)
+		empty();
+	return n;
+}

@@ -1,0 +1,48 @@
+package survey
+
+import (
+	"github.com/xray-tools/xray/reader"
+)
+
+// recorderLosses say in words what the recorder of this project counts as lost.
+var recorderLosses = map[string]struct{ one, many, text, remedy string }{
+	"size-limit": {"record", "records", "did not fit into the limit of the file's size",
+		"record with a larger --limit, with --prune, or with a filter"},
+	"write-error": {"record", "records", "could not be written",
+		"look for a full or slow disk; or record into memory with --ring"},
+	"no-memory": {"record", "records", "found no memory", "record with a smaller --ring, or with --prune or a filter"},
+	"thread-without-memory": {"record", "records", "are of threads that got no memory",
+		"record with a smaller --ring, or give the program more memory"},
+	"interrupted": {"record", "records", "were overtaken by a signal handler that filled the memory behind them",
+		"none needed where it is rare; else leave out what signal handlers call, with a filter"},
+	"damaged-chunk": {"place", "places", "in the recorder's memory were overwritten by the program",
+		"look for stray writes in the program, with a sanitizer"},
+	"torn-chunk": {"chunk", "chunks", "of 64 kB went on to be used while it was copied",
+		"none needed: they are the oldest of their threads; a larger --ring makes room"},
+	"truncated-payload": {"payload", "payloads", "of events are cut off or were not readable", "the recorder keeps 4096 bytes of an event"},
+	"unlisted-thread":   {"thread", "threads", "left no name", "none needed: their records are there"},
+}
+
+// recordingFindings tell what the recorder itself says to be missing.
+func recordingFindings(r *reader.Recording, add addFinding) {
+	if r.Process.Recorder != "" && !r.Process.Complete {
+		add("incomplete", "the last records of each thread are missing, at most a chunk of 64 kB each; what is there is right",
+			"the recording did not end by itself: the program was killed, or still runs")
+	}
+	for _, l := range r.Losses {
+		words, known := recorderLosses[l.Cause]
+		if !known {
+			add("recorder-losses", "look for a newer release of this program, which may know what that is",
+				"the recorder lost something: %s, %s", l.Cause, times(l.Count))
+			continue
+		}
+		add("recorder-losses", words.remedy, "%d %s %s", l.Count, plural(l.Count, words.one, words.many), words.text)
+	}
+	for _, f := range r.Refusals {
+		add("refused-object", "its functions are not in the trace, but those that they call are", "%s was not recorded: %s", f.Path, f.Why)
+	}
+	if len(r.Clock.Anchors) > 0 && !r.Clock.Invariant {
+		add("uneven-clock", "take durations for estimates; or record on a machine whose TSC is invariant",
+			"the processor's clock may change its speed")
+	}
+}

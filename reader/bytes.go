@@ -1,0 +1,29 @@
+package reader
+
+import "io"
+
+// Input is the bytes of a file of any kind, opened as traces are: mapped where
+// that can be done, and unpacked if it is compressed with gzip or zstd. Its
+// methods but Close may be called concurrently.
+type Input struct{ in *input }
+
+// OpenInput opens path, or stdin for "-".
+func OpenInput(path string, stdin io.Reader) (*Input, error) {
+	in, err := openInput(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	return &Input{in}, nil
+}
+
+// ReadAt implements io.ReaderAt. That the file shrinks meanwhile is an error.
+func (i *Input) ReadAt(p []byte, off int64) (int, error) { return i.in.ReadAt(p, off) }
+
+// Size is the number of bytes, unpacked.
+func (i *Input) Size() int64 { return i.in.size }
+
+// Damage is why what was unpacked is not all; nil if it is.
+func (i *Input) Damage() error { return i.in.damage }
+
+// Close gives back what the input takes.
+func (i *Input) Close() error { return i.in.close() }

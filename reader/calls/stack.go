@@ -1,0 +1,162 @@
+package calls
+
+import "github.com/xray-tools/xray/reader"
+
+// frame is an open call.
+type frame struct {
+	start  uint64
+	inside uint64 // duration of the calls made directly
+	key    uint64 // keyOf the function, and perhaps hasArgs
+	path   PathID
+	child  PathID // the path of the call made last
+}
+
+const (
+	// hasArgs marks the key of a frame that has arguments in rare.args.
+	hasArgs = 1 << 32
+	// noCall is the key of the frame below the outermost one, which no exit
+	// matches. Its function is 0.
+	noCall = 1 << 33
+)
+
+// keyOf is the key of a frame without arguments.
+func keyOf(fn reader.FuncID) uint64 { return uint64(uint32(fn)) }
+
+func (f *frame) fn() reader.FuncID { return reader.FuncID(f.key) }
+
+// deepStack is the depth up to which the stack is searched for a function. What
+// is deeper is counted, so that no trace takes time that is quadratic in depth.
+const deepStack = 255
+
+// stack is the shadow stack of the thread at work. Threads take turns at it, as
+// one stack stays in the cache and few calls are open when they change.
+type stack struct {
+	thread *thread
+	depth  int // number of open calls
+	// frames are the open calls up to deepStack, by depth; frame 0 stands below
+	// the outermost. They are as many as a byte can tell apart, which spares the
+	// hot loop the checks of an index.
+	frames [deepStack + 1]frame
+	// counts says how many of frames are of functions with a hash; only when
+	// counting.
+	counts   counts
+	counting bool
+}
+
+// deep holds the open calls beyond deepStack.
+type deep struct {
+	frames []frame
+	counts map[reader.FuncID]int // by function; without zeros
+}
+
+// counts counts open calls by a hash of their function: where it has 0, no call
+// of the function is open.
+type counts [1 << countBits]uint8
+
+const countBits = 12
+
+// of is the count that a function has a part in. The factor is 2^32 divided by
+// the golden ratio.
+func (c *counts) of(key uint64) *uint8 {
+	return &c[uint32(key)*0x9e3779b1>>(32-countBits)&(1<<countBits-1)]
+}
+
+func (s *stack) init(counting bool) {
+	s.frames[0].key = noCall
+	s.counting = counting
+}
+
+// use has th take its turn.
+func (s *stack) use(th *thread) {
+	if s.thread == th {
+		return
+	}
+	shallow := s.frames[1 : 1+min(s.depth, deepStack)]
+	if s.thread != nil {
+		s.thread.frames = append(s.thread.frames[:0], shallow...)
+	}
+	if s.counting {
+		for i := range shallow {
+			*s.counts.of(shallow[i].key)--
+		}
+		for i := range th.frames {
+			*s.counts.of(th.frames[i].key)++
+		}
+	}
+	s.thread = th
+	s.depth = copy(s.frames[1:], th.frames)
+	if th.rare != nil {
+		s.depth += len(th.rare.deep.frames)
+	}
+}
+
+// at is the open call with depth - 1 others around it; frame 0 is below all.
+func (s *stack) at(depth int) *frame {
+	if depth > deepStack {
+		return &s.thread.rare.deep.frames[depth-deepStack-1]
+	}
+	return &s.frames[depth]
+}
+
+// top is the innermost open call.
+func (s *stack) top() *frame { return s.at(s.depth) }
+
+func (s *stack) push(f frame) {
+	s.depth++
+	if s.depth > deepStack {
+		d := &s.thread.rarely().deep
+		if d.counts == nil {
+			d.counts = make(map[reader.FuncID]int)
+		}
+		d.counts[f.fn()]++
+		d.frames = append(d.frames, f)
+		return
+	}
+	s.frames[s.depth] = f
+	if s.counting {
+		*s.counts.of(f.key)++
+	}
+}
+
+// pop takes off the innermost open call. What top returned is valid until the
+// next push.
+func (s *stack) pop() {
+	f := s.top()
+	s.depth--
+	if s.depth >= deepStack {
+		d := &s.thread.rare.deep
+		if d.counts[f.fn()]--; d.counts[f.fn()] == 0 {
+			delete(d.counts, f.fn())
+		}
+		d.frames = d.frames[:len(d.frames)-1]
+		return
+	}
+	if s.counting {
+		*s.counts.of(f.key)--
+	}
+}
+
+// isOpen reports whether a call of fn is open. The stack must be counting.
+func (s *stack) isOpen(fn reader.FuncID) bool {
+	if s.depth > deepStack && s.thread.rare.deep.counts[fn] > 0 {
+		return true
+	}
+	return *s.counts.of(keyOf(fn)) > 0 && find(s.frames[:1+min(s.depth, deepStack)], fn) > 0
+}
+
+// find is the depth of the innermost open call of fn, and 0 where there is none.
+func (s *stack) find(fn reader.FuncID) int {
+	if s.depth > deepStack && s.thread.rare.deep.counts[fn] > 0 {
+		return deepStack + 1 + find(s.thread.rare.deep.frames, fn)
+	}
+	return find(s.frames[:1+min(s.depth, deepStack)], fn)
+}
+
+// find is the index of the last frame of fn but the first, or 0.
+func find(frames []frame, fn reader.FuncID) int {
+	i := len(frames) - 1
+	for i > 0 && frames[i].fn() != fn {
+		i--
+	}
+	return i
+}

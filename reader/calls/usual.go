@@ -1,0 +1,117 @@
+package calls
+
+import (
+	"encoding/binary"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// on and off are type arguments that say what usual is compiled for. Their
+// lengths are constants in each of its versions, where a variable would take a
+// register and a test for every record.
+type (
+	on  [1]struct{}
+	off [0]struct{}
+)
+
+type onOff interface{ on | off }
+
+func isOn[T onOff]() bool {
+	var t T
+	return len(t) == 1
+}
+
+// usualFor gives the versions of usual for FDR and basic records.
+func usualFor(nested, paths bool) (fdr, basic func(*shard, *thread, *run)) {
+	switch {
+	case nested && paths:
+		return usual[off, on, on], usual[on, on, on]
+	case nested:
+		return usual[off, on, off], usual[on, on, off]
+	case paths:
+		return usual[off, off, on], usual[on, off, on]
+	}
+	return usual[off, off, off], usual[on, off, off]
+}
+
+// usual takes records off r up to the first that is not an entry or the exit of
+// the innermost open call, at which the clock goes back, or for which there is no
+// room. This is the hot loop of every analysis: of hundreds of millions of records
+// nearly all come this way.
+func usual[basic, nested, paths onOff](s *shard, th *thread, r *run) {
+	if s.stack.depth >= deepStack {
+		return
+	}
+	frames, counts, batch := &s.stack.frames, &s.stack.counts, s.calls
+	top := uint8(s.stack.depth)
+	deepest := top
+	n := uint(s.n)
+	records := r.Records
+	offset, last := th.offset, th.last
+	size := 8
+	if isOn[basic]() {
+		size = 32
+	}
+	i := 0
+	for ; i <= len(records)-8; i += size {
+		w := binary.LittleEndian.Uint64(records[i : i+8])
+		var now, key uint64
+		if isOn[basic]() {
+			// The order of the fields is another; kind is where FDR has it.
+			now = binary.LittleEndian.Uint64(records[i+8:i+16]) + offset
+			key = w >> 32
+			w = w >> 23 & 14
+		} else {
+			now = last + w>>32
+			key = uint64(uint32(w) >> 4)
+		}
+		if now < last {
+			break
+		}
+		if w&14 == uint64(reader.Enter)<<1 {
+			if top == deepStack {
+				break
+			}
+			f := &frames[top+1]
+			if isOn[paths]() {
+				caller := &frames[top]
+				path := s.paths.guess(caller.path, caller.child, reader.FuncID(key))
+				if path == 0 {
+					path = s.paths.search(caller.path, caller.child, reader.FuncID(key))
+				}
+				f.path, f.child = path, 0
+				caller.child = path
+			}
+			f.start = now
+			f.inside = 0
+			f.key = key
+			if isOn[nested]() {
+				*counts.of(key)++
+			}
+			top++
+			deepest = max(deepest, top)
+		} else {
+			f := &frames[top]
+			if f.key != key || n >= uint(len(batch)) {
+				break
+			}
+			top--
+			c := &batch[n]
+			n++
+			// Exit and TailExit are 1 and 2, Exited and TailExited 0 and 1.
+			c.set(f, &frames[top], now, int(top), End(w>>1&3-1))
+			c.Nested = false
+			c.Args = false
+			if isOn[nested]() {
+				count := counts.of(key)
+				if *count--; *count > 0 {
+					c.Nested = find(frames[:int(top)+1], reader.FuncID(key)) > 0
+				}
+			}
+		}
+		last = now
+	}
+	s.stack.depth, th.last, s.n = int(top), last, int(n)
+	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(deepest))
+	r.Records, r.TSC = records[i:], last-offset
+}

@@ -1,0 +1,328 @@
+package reader_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// sample has something of every kind.
+func sample() *reader.Recording {
+	return &reader.Recording{
+		Process: reader.Process{PID: 700, PPID: 1, UID: 1000, Exe: "/usr/bin/server", Argv: []string{"server", "--port", "80 80"},
+			BuildID: "00ff", Host: "box", PageSize: 4096, Mode: "record", ThresholdNS: 5000, Depth: 3, Recorder: "1", Complete: true},
+		Objects: []reader.Object{
+			{First: 1, Count: 10, Path: "/usr/bin/server", BuildID: "00ff", Bias: 0x5500_0000_0000, Text: [2]reader.Address{0x5500_0000_1000, 0x5500_0000_2000}, Loaded: 900, State: "ready"},
+			{First: 11, Count: 5, Path: "/usr/lib/libplugin.so", Loaded: 1000, Unloaded: 2000, State: "gone", Why: "closed"},
+		},
+		Threads: []reader.ThreadInfo{{PID: 700, TID: 700, Name: "server", First: 1000, Last: 1500}, {PID: 700, TID: 701, Name: "worker 1", Dropped: 7, Truncated: 2}},
+		Clock: reader.RecordedClock{Frequency: 2_000_000_000, Invariant: true, Anchors: []reader.Anchor{
+			{TSC: 1000, Raw: 5_000_000_000, Real: 1_700_000_000_000_000_000, Width: 30},
+			{TSC: 20_000_001_000, Raw: 15_000_000_100, Real: 1_700_000_010_000_000_050, Width: 31},
+		}},
+		Losses:    []reader.RecordedLoss{{Cause: "limit", Count: 12}},
+		Refusals:  []reader.Refusal{{Path: "/usr/lib/libx.so", Why: "its sleds are patched already"}},
+		Addresses: []uint64{0x5500_0000_1010, 0x7f00_0000_0000},
+		Counters:  []reader.Counter{{Func: 3, Calls: 1 << 40}, {Func: 4, Calls: 2}},
+		Changes:   []reader.Change{{TSC: 1200, What: "mode count"}},
+		Profiles: []reader.Profile{{Process: 7, Thread: 8, First: 1000, Last: 5000, Lost: 2, Paths: []reader.ProfilePath{
+			{Func: 1, Parent: -1, Open: 1, OpenTotal: 4000, Octaves: []uint64{}},
+			{Func: 2, Parent: 0, Count: 3, Total: 17, Min: 1, Max: 9, Octaves: []uint64{0, 1, 0, 1, 1}},
+		}}},
+	}
+}
+
+// write makes a trace of one call in thread 701, with a mark inside.
+func write(r *reader.Recording) []byte {
+	var out bytes.Buffer
+	w := tracewrite.NewFDR(&out, reader.Header{CycleFrequency: 2_000_000_000}, tracewrite.Options{Recording: r, First: 1000})
+	err := w.Block(&reader.Block{
+		Thread: reader.Thread{Process: 700, Thread: 701},
+		Events: []reader.Event{
+			{TSC: 1000, Func: 3, Kind: reader.Enter},
+			{TSC: 1010, Func: 3, Kind: reader.Custom, Side: true},
+			{TSC: 1500, Func: 3, Kind: reader.Exit},
+		},
+		Payloads: []reader.Payload{{Event: 1, Data: tracewrite.AppendMark(nil, reader.Mark{Request: true, ID: 9, Text: "GET /"})}},
+	})
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		panic(err)
+	}
+	return out.Bytes()
+}
+
+func TestRecordingRoundTrip(t *testing.T) {
+	want := sample()
+	b := write(want)
+	for _, mark := range []bool{true, false} {
+		if !mark {
+			clear(b[24:32]) // known by its content, too
+		}
+		tr := openBytes(t, b)
+		if tr.Header(0).Recorder != mark {
+			t.Errorf("header says recorder=%v, want %v", tr.Header(0).Recorder, mark)
+		}
+		if diff := cmp.Diff(want, tr.Recording(0)); diff != "" {
+			t.Errorf("(-written +read)\n%s", diff)
+		}
+		threads := map[reader.Thread]int{}
+		var note reader.Mark
+		for block, err := range tr.Blocks(reader.ThreadOrder) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			threads[block.Thread] += len(block.Events)
+			note, _ = reader.ParseMark(block.Payloads[0].Data)
+		}
+		if want := map[reader.Thread]int{{Process: 700, Thread: 701}: 3}; !cmp.Equal(threads, want) {
+			t.Errorf("threads are %v, want %v", threads, want)
+		}
+		if got := note.String(); got != "request 9: GET /" {
+			t.Errorf("mark is %q", got)
+		}
+		if got := tr.ThreadName(reader.Thread{Process: 700, Thread: 701}); got != "worker 1" {
+			t.Errorf("thread is called %q", got)
+		}
+		if n := tr.Losses().Count(); n != 0 {
+			t.Errorf("%d losses: %v", n, tr.Losses().Samples())
+		}
+	}
+}
+
+// Without metadata nobody is told that there is any; and threads that a person
+// wrote as 0 of process 0 are threads.
+func TestNoRecording(t *testing.T) {
+	b, err := tracetext.Parse("xray fdr\nthread 0 pid=0 tsc=100\ncustom \"note\" +1\nenter 1 +1\nexit 1 +1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := openBytes(t, b)
+	if r := tr.Recording(0); r != nil {
+		t.Errorf("recording %+v", r)
+	}
+	n := 0
+	for block := range tr.Blocks(reader.FileOrder) {
+		n += len(block.Events)
+	}
+	if n != 3 {
+		t.Errorf("%d events, want 3", n)
+	}
+}
+
+// text assembles a file of the recorder with one metadata block that holds the
+// lines, and then a thread with a call.
+func text(t *testing.T, lines ...string) []byte {
+	t.Helper()
+	b, err := tracetext.Parse("xray fdr free=5852594d46445231 frequency=2000000000\nthread 0 tsc=100\n" + strings.Join(lines, "\n") +
+		"\nthread 8 pid=7 tsc=100\nenter 1 +1\nexit 1 +1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func metadata(kind reader.MetadataKind, body string) string {
+	return fmt.Sprintf("custom %q", tracewrite.AppendMetadata(nil, kind, []byte(body)))
+}
+
+func TestMetadataDamage(t *testing.T) {
+	table := func(n uint64, size int) string {
+		return string(append(binary.LittleEndian.AppendUint64(nil, n), make([]byte, size)...))
+	}
+	process := metadata(reader.MetadataProcess, `{"pid":7,"mode":"record"}`)
+	for _, c := range []struct {
+		name   string
+		lines  []string
+		cause  reader.Cause
+		detail string
+	}{
+		{"no JSON", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid"`)}, reader.BadMetadata, "kind 3: unexpected end of JSON"},
+		{"wrong type", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid":"seven"}]}`)}, reader.BadMetadata, "field Threads.pid: a string"},
+		{"number too large", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid":99999999999}]}`)}, reader.BadMetadata, "field Threads.pid: a number 99999999999"},
+		{"too many items", []string{metadata(reader.MetadataThreads, `{"threads":[`+strings.Repeat(`{},`, 1<<18)+`{}]}`)}, reader.BadMetadata, "262146 objects of JSON"},
+		{"address", []string{metadata(reader.MetadataObjects, `{"objects":[{"first":1,"count":1,"bias":"zero"}]}`)}, reader.BadMetadata, `address "zero"`},
+		{"ids shared", []string{metadata(reader.MetadataObjects, `{"objects":[{"first":1,"count":5,"path":"a"},{"first":5,"count":5,"path":"b"}]}`)}, reader.BadMetadata, "objects a and b share id 5"},
+		{"ids too large", []string{metadata(reader.MetadataObjects, `{"objects":[{"first":268435455,"count":2,"path":"a"}]}`)}, reader.BadMetadata, "object a: 2 functions from id 268435455 on"},
+		{"ids negative", []string{metadata(reader.MetadataObjects, `{"objects":[{"first":-5,"count":2,"path":"a"}]}`)}, reader.BadMetadata, "from id -5 on"},
+		{"table cut off", []string{metadata(reader.MetadataAddresses, table(3, 16))}, reader.BadMetadata, "a table of 3 entries has 2"},
+		{"table of a wild length", []string{metadata(reader.MetadataCounters, table(1<<60, 16))}, reader.BadMetadata, "has 1"},
+		{"table without a length", []string{metadata(reader.MetadataCounters, "1")}, reader.BadMetadata, "no number of entries"},
+		{"clock that stands", []string{metadata(reader.MetadataClock, `{"anchors":[{"tsc":5,"raw":5},{"tsc":5,"raw":6}]}`)}, reader.BadMetadata, "clock anchor 1"},
+		{"clocks that disagree", []string{metadata(reader.MetadataClock, `{"anchors":[{"tsc":1,"raw":1},{"tsc":1000000001,"raw":1000000001}]}`)}, reader.BadMetadata, "1000000000 ticks a second, the header of 2000000000"},
+		{"kind of the future", []string{metadata(15, "x")}, reader.NewerVersion, "kind 15"},
+		{"schema of the future", []string{`custom "XRYM\x02\x00\x01\x00{}"`}, reader.NewerVersion, "schema 2"},
+		{"not metadata", []string{`custom "hello"`}, reader.BadMetadata, "CustomEvent record among metadata"},
+		{"function", []string{"enter 3 +4"}, reader.BadMetadata, "Function record among metadata"},
+		{"bytes behind the block", []string{"bytes ff00000000000000"}, reader.BadBlock, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			tr := openBytes(t, text(t, append([]string{process}, c.lines...)...))
+			got := tr.Losses().Samples()
+			if len(got) != 1 || got[0].Cause != c.cause || !strings.Contains(got[0].Detail, c.detail) {
+				t.Errorf("losses %v, want one of %v with %q", got, c.cause, c.detail)
+			}
+			if r := tr.Recording(0); r == nil || r.Process.Mode != "record" {
+				t.Errorf("what is whole is lost: %+v", r)
+			}
+		})
+	}
+}
+
+// Of each kind the last event of the file counts, wherever it is, unless it is
+// damaged; and an object that was closed and opened again is one.
+func TestMetadataLastCounts(t *testing.T) {
+	b := text(t, metadata(reader.MetadataProcess, `{"pid":7,"complete":false}`),
+		metadata(reader.MetadataObjects, `{"objects":[]}`))
+	more, err := tracetext.Parse("xray fdr\nthread 0 tsc=100\n" + metadata(reader.MetadataProcess, `{"pid":7,"complete":true}`) + "\n" +
+		metadata(reader.MetadataObjects, `{"objects":[{"path":"refused"},{"first":3,"count":2,"path":"b"},{"first":1,"count":2,"path":"a"},{"first":3,"count":2,"path":"b","unloaded":9}]}`) + "\n" +
+		metadata(reader.MetadataProcess, `{"pid":`) + "\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tr := openBytes(t, append(b, more[32:]...))
+	r := tr.Recording(0)
+	if !r.Process.Complete {
+		t.Error("the first block counts")
+	}
+	var paths []string
+	for _, o := range r.Objects {
+		paths = append(paths, o.Path)
+	}
+	if strings.Join(paths, " ") != "a b refused" {
+		t.Errorf("objects %v, want a b refused", paths)
+	}
+	if n := tr.Losses().Count(); n != 1 {
+		t.Errorf("%d losses, want 1", n)
+	}
+}
+
+// A file that ends within its metadata has lost no more than that.
+func TestMetadataCutOff(t *testing.T) {
+	b := write(sample())
+	for n := 32; n < len(b); n += 7 {
+		tr := openBytes(t, b[:n])
+		for range tr.Blocks(reader.ThreadOrder) {
+		}
+		if got := tr.Losses().Count(); n > 32 && got > 1 {
+			t.Errorf("cut off at %d: %d losses: %v", n, got, tr.Losses().Samples())
+		}
+	}
+}
+
+func TestMeasuredFrequency(t *testing.T) {
+	// 20,000,000,000 ticks in 10.0000001 s.
+	const want = 1_999_999_980
+	tr := openBytes(t, write(sample()))
+	if f, err := tr.CycleFrequency(); err != nil || f != want {
+		t.Errorf("%d ticks a second, %v; want %d", f, err, want)
+	}
+	if f := tr.Header(0).CycleFrequency; f != 2_000_000_000 {
+		t.Errorf("the header is changed to %d", f)
+	}
+	short := sample()
+	short.Clock.Anchors[1] = reader.Anchor{TSC: 2000, Raw: 5_000_000_500, Real: 1_700_000_000_000_000_500}
+	if f, _ := openBytes(t, write(short)).CycleFrequency(); f != 2_000_000_000 {
+		t.Errorf("half a microsecond of ticks gives %d ticks a second", f)
+	}
+}
+
+func TestRealtime(t *testing.T) {
+	c := reader.RecordedClock{Frequency: 2_000_000_000}
+	if ns, ok := c.Realtime(5); ok {
+		t.Errorf("%d ns without an anchor", ns)
+	}
+	c.Anchors = []reader.Anchor{{TSC: 1000, Raw: 500, Real: 1_000_000}}
+	check := func(tsc, want uint64) {
+		t.Helper()
+		if ns, ok := c.Realtime(tsc); !ok || ns != want {
+			t.Errorf("at %d: %d, %v; want %d", tsc, ns, ok, want)
+		}
+	}
+	check(1000, 1_000_000)
+	check(3000, 1_001_000)
+	check(0, 999_500)
+	// The second stretch runs at 1 GHz, the third at 3; the wall clock is set
+	// back before the third.
+	c.Anchors = append(c.Anchors, reader.Anchor{TSC: 2000, Raw: 1500, Real: 1_001_000}, reader.Anchor{TSC: 5000, Raw: 2500, Real: 900_000})
+	check(1500, 1_000_500)
+	check(3500, 1_001_500)
+	check(5003, 900_001)
+	check(0, 999_000)
+	if ns, ok := c.Realtime(1<<63 + 1<<62); !ok || ns < 1<<61 {
+		t.Errorf("far away: %d, %v", ns, ok)
+	}
+}
+
+// FuzzMetadata puts any payload into a block of metadata. What comes out must be
+// in order, and come out again when it is written.
+func FuzzMetadata(f *testing.F) {
+	for block, err := range openBytes(f, write(sample())).Records(0) {
+		if err == nil && block.Kind == reader.CustomEvent {
+			f.Add(bytes.Clone(block.Data))
+		}
+	}
+	f.Add([]byte(reader.MetadataHead + "\x02\x00" + `{"objects":[{"first":1,"count":4294967295}]}`))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		h := reader.Header{Type: reader.FDR, Version: 5, Recorder: true, CycleFrequency: 1_000_000}
+		b := tracewrite.AppendHeader(nil, &h)
+		for _, r := range []reader.Record{
+			{Kind: reader.BufferExtents, Value: uint64(5*16 + len(payload))},
+			{Kind: reader.NewBuffer}, {Kind: reader.WallClock}, {Kind: reader.PID}, {Kind: reader.NewCPUID, TSC: 1},
+			{Kind: reader.CustomEvent, Data: payload},
+		} {
+			b = tracewrite.AppendRecord(b, &h, &r)
+		}
+		tr := openBytes(t, b)
+		r := tr.Recording(0)
+		next := reader.FuncID(1)
+		for _, o := range r.Objects {
+			if o.Count == 0 && o.First == 0 {
+				continue
+			}
+			if o.First < next || o.Count == 0 {
+				t.Fatalf("objects %+v", r.Objects)
+			}
+			next = o.First + reader.FuncID(o.Count)
+		}
+		frequency, err := tr.CycleFrequency()
+		if err != nil || frequency == 0 {
+			t.Fatalf("frequency %d, %v", frequency, err)
+		}
+		last := uint64(0)
+		for _, a := range r.Clock.Anchors {
+			if a.TSC < last {
+				t.Fatalf("anchors %+v", r.Clock.Anchors)
+			}
+			last = a.TSC
+			r.Clock.Realtime(a.TSC + 3)
+		}
+		reader.ParseMark(payload)
+		again := openBytes(t, write(r)).Recording(0)
+		one, err1 := json.Marshal(r)
+		two, err2 := json.Marshal(again)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		if !equalJSON(one, two) {
+			t.Errorf("written\n%s\nread\n%s", one, two)
+		}
+	})
+}
+
+// equalJSON takes null and nothing for the same.
+func equalJSON(a, b []byte) bool {
+	plain := func(b []byte) string { return strings.ReplaceAll(string(b), "[]", "null") }
+	return plain(a) == plain(b)
+}

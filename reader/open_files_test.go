@@ -1,0 +1,59 @@
+//go:build unix
+
+package reader_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/reader"
+)
+
+// More traces may be open than the process may have files.
+func TestManyFiles(t *testing.T) {
+	b, err := tracetext.Parse("xray basic\nenter 1 tsc=7 tid=1 pid=1\nexit 1 tsc=9 tid=1 pid=1\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &old); err != nil {
+			t.Error(err)
+		}
+	}()
+	few := old
+	few.Cur = 64
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few); err != nil {
+		t.Fatal(err)
+	}
+	const files = 1000
+	tr, err := reader.Open(reader.Options{}, slices.Repeat([]string{path}, files)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	events := 0
+	for block, err := range tr.Blocks(reader.FileOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		events += len(block.Events)
+	}
+	if events != 2*files {
+		t.Errorf("%d events, want %d", events, 2*files)
+	}
+	if err := tr.Close(); err != nil {
+		t.Error(err)
+	}
+}

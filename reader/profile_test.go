@@ -1,0 +1,59 @@
+package reader
+
+import (
+	"encoding/binary"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func sampleProfiles() []Profile {
+	return []Profile{
+		{Process: 7, Thread: 8, First: 1000, Last: 5000, Lost: 2, Paths: []ProfilePath{
+			{Func: 1, Parent: -1, Open: 1, OpenTotal: 4000, Octaves: []uint64{}},
+			{Func: 2, Parent: 0, Count: 3, Total: 17, Min: 1, Max: 9, Octaves: []uint64{0, 1, 0, 1, 1}},
+		}},
+		{Process: 7, Paths: []ProfilePath{}},
+	}
+}
+
+func TestProfilesComeBack(t *testing.T) {
+	got, err := parseProfiles(AppendProfiles(nil, sampleProfiles()))
+	if diff := cmp.Diff(sampleProfiles(), got); diff != "" || err != nil {
+		t.Errorf("%v, - written, + read:\n%s", err, diff)
+	}
+}
+
+func TestDamagedProfiles(t *testing.T) {
+	whole := AppendProfiles(nil, sampleProfiles())
+	const firstPath = 8 + profileHeadSize
+	put := func(offset int, v uint32) []byte {
+		b := slices.Clone(whole)
+		binary.LittleEndian.PutUint32(b[offset:], v)
+		return b
+	}
+	for _, test := range []struct {
+		name, want string
+		body       []byte
+		threads    int // that are kept
+	}{
+		{"empty", "without the number", nil, 0},
+		{"more threads", "before its last thread", put(0, 3), 2},
+		{"cut in a head", "before its last thread", whole[:20], 0},
+		{"cut behind the first", "before its last thread", whole[:len(whole)-1], 1},
+		{"cut in a path", "ends before", put(8+32, 2)[:firstPath+2*profilePathSize+8], 0},
+		{"huge", "a profile of 4026531841 paths", put(8+32, 0xf0000001), 0},
+		{"function 0", "of function 0", put(firstPath, 0), 0},
+		{"function too large", "of function 268435456", put(firstPath, 1<<28), 0},
+		{"parent later", "path 0 of a profile is called by path 0", put(firstPath+4, 1), 0},
+		{"octaves", "64 octaves", put(firstPath+52, 1<<31), 0},
+		{"behind", "3 bytes behind", append(slices.Clone(whole), 1, 2, 3), 2},
+	} {
+		got, err := parseProfiles(test.body)
+		if err == nil || !strings.Contains(err.Error(), test.want) || len(got) != test.threads {
+			t.Errorf("%s: %d threads, error %v; want %d, %q", test.name, len(got), err, test.threads, test.want)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Kinds of the runtime's records but those of functions.
+const (
+	recordStamp  = 1
+	recordArg    = 2
+	recordCustom = 3
+	recordTyped  = 4
+)
+
+// maxPayload is the longest payload of an event that the runtime keeps.
+const maxPayload = 4096
+
+var fdr5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
+
+// block is what a chunk became: an FDR block, the same as the runtime's writer
+// makes of the chunk.
+type block struct {
+	bytes              []byte
+	records            uint64
+	unwritten, damaged uint64 // records
+	last               uint64 // TSC of the last record
+}
+
+// blockWriter makes chunks into blocks.
+type blockWriter struct {
+	first uint64 // earliest TSC of the trace
+	since uint64 // records before are left out
+
+	block
+	place      *chunkPlace
+	thread     *ringThread
+	started    bool
+	epoch, tsc uint64 // upper half of the time of coming records; time of the last one
+	cpu        uint16
+}
+
+// extentsSize is that of a BufferExtents record, which does not count itself.
+const extentsSize = 16
+
+func (w *blockWriter) put(r reader.Record) { w.bytes = tracewrite.AppendRecord(w.bytes, &fdr5, &r) }
+
+// chunk makes a block of the records in data, which begin behind the header. The
+// block's bytes are valid until the next call.
+func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
+	w.block = block{bytes: w.bytes[:0], last: c.first}
+	w.thread, w.place, w.started = t, c, false
+	w.setClock(c.first, 0)
+	written := 0 // up to where there are no mere zeros
+	for at := chunkHeader; at < len(data); {
+		word := binary.LittleEndian.Uint64(data[at:])
+		if word&1 == 0 {
+			w.function(word)
+			at += 8
+		} else {
+			size := recordSize(data[at:])
+			if size == 0 {
+				w.damaged = uint64(len(data)-at) / 8
+				break
+			}
+			w.other(data, at, size)
+			at += size
+		}
+		if word != 0 {
+			written = at
+		}
+	}
+	// The end of a chunk that a long event did not fit into is no loss.
+	if w.damaged == 0 {
+		w.unwritten -= min(w.unwritten, uint64(len(data)-max(written, chunkHeader))/8)
+	}
+	if w.started {
+		binary.LittleEndian.PutUint64(w.bytes[1:], uint64(len(w.bytes)-extentsSize))
+	}
+	return &w.block
+}
+
+func (w *blockWriter) setClock(tsc uint64, cpu uint16) {
+	w.epoch, w.tsc, w.cpu = tsc&^math.MaxUint32, tsc, cpu
+}
+
+// begins reports whether a record of this time is part of the block, which the
+// first of them opens.
+func (w *blockWriter) begins(tsc uint64) bool {
+	if w.started {
+		return true
+	}
+	if tsc < w.since {
+		return false
+	}
+	w.started = true
+	w.setClock(tsc, w.cpu)
+	// llvm-xray takes two blocks of a thread for ordered when both the seconds and
+	// the microseconds grow, of which the latter stay below a million.
+	w.put(reader.Record{Kind: reader.BufferExtents})
+	w.put(reader.Record{Kind: reader.NewBuffer, Thread: w.thread.TID})
+	w.put(reader.Record{Kind: reader.WallClock, Seconds: (tsc - w.first) >> 15, Micros: uint32(min(w.place.number, 999999))})
+	w.put(reader.Record{Kind: reader.PID, Process: w.thread.PID})
+	w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: tsc})
+	return true
+}
+
+func (w *blockWriter) function(word uint64) {
+	if uint32(word) == 0 {
+		w.lost()
+		return
+	}
+	tsc := w.epoch | word>>32
+	if !w.begins(tsc) {
+		return
+	}
+	delta := tsc - w.tsc
+	if delta > math.MaxUint32 {
+		w.put(reader.Record{Kind: reader.TSCWrap, TSC: tsc})
+		delta = 0
+	}
+	w.bytes = binary.LittleEndian.AppendUint64(w.bytes, word&math.MaxUint32|delta<<32)
+	w.tsc, w.last = tsc, tsc
+	w.records++
+}
+
+func (w *blockWriter) lost() {
+	if w.started {
+		w.unwritten++
+	}
+}
+
+// recordSize is the size of the record that data begins with, which is none of a
+// function; 0 when there is none that ends within data.
+func recordSize(data []byte) int {
+	size := 0
+	switch data[0] >> 1 {
+	case recordStamp, recordArg:
+		size = 16
+	case recordCustom, recordTyped:
+		if n := binary.LittleEndian.Uint32(data[4:]); n <= maxPayload {
+			size = 24 + int(n+7)&^7
+		}
+	}
+	if size > len(data) {
+		return 0
+	}
+	return size
+}
+
+// other takes the record of this size at data[at:], which is none of a function.
+func (w *blockWriter) other(data []byte, at, size int) {
+	r := data[at : at+size]
+	head, second := binary.LittleEndian.Uint64(r), binary.LittleEndian.Uint64(r[8:])
+	value := second >> 1
+	kind := r[0] >> 1
+	switch {
+	case second&1 == 0 || r[size-8]&1 == 0:
+		w.lost() // not all of it was written
+	case kind == recordStamp:
+		w.setClock(value, uint16(head>>16))
+		if w.started {
+			w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: value})
+		}
+	case kind == recordArg:
+		w.argument(binary.LittleEndian.Uint64(data[at-8:]), value|head>>8&1<<63)
+	case w.begins(value):
+		w.event(r, head, value)
+	}
+}
+
+// argument takes an argument. FDR allows it only behind its function record, which
+// a signal may have kept from being written.
+func (w *blockWriter) argument(before, value uint64) {
+	switch {
+	case !w.started:
+	case uint32(before) != 0 && before&1 == 0:
+		w.put(reader.Record{Kind: reader.CallArgument, Value: value})
+	default:
+		w.unwritten++
+	}
+}
+
+func (w *blockWriter) event(r []byte, head, tsc uint64) {
+	delta := tsc - w.tsc
+	if delta > math.MaxInt32 {
+		w.put(reader.Record{Kind: reader.TSCWrap, TSC: tsc})
+		delta = 0
+	}
+	// llvm-xray refuses a file with an empty payload; a byte of 0 stands for it.
+	payload := []byte{0}
+	if n := head >> 32; n > 0 {
+		payload = r[16 : 16+n]
+	}
+	e := reader.Record{Kind: reader.CustomEvent, Delta: int64(delta), Data: payload}
+	if r[0]>>1 == recordTyped {
+		e.Kind, e.Type = reader.TypedEvent, uint16(head>>16)
+	}
+	w.put(e)
+	w.setClock(tsc, w.cpu)
+	w.last = tsc
+	w.records++
+}

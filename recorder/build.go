@@ -1,0 +1,275 @@
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+)
+
+//go:embed runtime
+var embedded embed.FS
+
+// sources are the runtime's C and assembly files and headers.
+func sources() fs.FS {
+	sub, err := fs.Sub(embedded, "runtime")
+	if err != nil {
+		panic(err) // only an invalid name can fail
+	}
+	return sub
+}
+
+// Supported is an error that says why, where the recorder does not work on this
+// system.
+func Supported() error {
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		return fmt.Errorf("the recorder works on Linux on amd64, and this is %s on %s", runtime.GOOS, runtime.GOARCH)
+	}
+	return nil
+}
+
+// Library is the compiled runtime: a folder laid out as for installation.
+type Library struct{ dir string }
+
+// Preload is the path of the shared object for LD_PRELOAD.
+func (l Library) Preload() string { return filepath.Join(l.dir, "lib", preloadName) }
+
+// Archive is the path of the archive, to be linked with --whole-archive.
+func (l Library) Archive() string { return filepath.Join(l.dir, "lib", archiveName) }
+
+// Include is the folder that holds xray/recorder.h.
+func (l Library) Include() string { return filepath.Join(l.dir, "include") }
+
+const (
+	preloadName = "libxray-recorder.so"
+	archiveName = "libxray-recorder.a"
+)
+
+// compileFlags suit all files of the runtime. Some of them run in the middle of
+// any function of the program, whose vector registers nobody has saved.
+var compileFlags = []string{
+	"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror=implicit",
+	"-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
+	"-mgeneral-regs-only", "-fno-builtin", "-fno-stack-protector",
+}
+
+// gccFlags are those that only gcc knows, or needs.
+var gccFlags = []string{"-fno-tree-loop-distribute-patterns"}
+
+// linkFlags make the shared object. It must not be unloaded: sleds jump into it.
+var linkFlags = []string{
+	"-shared", "-Wl,-soname," + preloadName, "-Wl,-z,nodelete,-z,now,-z,noexecstack", "-pthread", "-ldl",
+}
+
+// Build compiles the runtime with the C compiler cc, unless that was done before,
+// and returns where it is, in the user's cache. With cc empty, the compiler is
+// $CC, or the first of cc, gcc and clang that is there. Several processes may
+// build at once. The result stays in the cache.
+func Build(ctx context.Context, cc string) (Library, error) {
+	if err := Supported(); err != nil {
+		return Library{}, err
+	}
+	c, err := findCompiler(ctx, cc)
+	if err != nil {
+		return Library{}, err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Library{}, fmt.Errorf("no folder to keep the compiled recorder in: %w; set XDG_CACHE_HOME", err)
+	}
+	parent := filepath.Join(cache, "xray")
+	dir := filepath.Join(parent, "recorder-"+c.key())
+	if _, err := os.Stat(dir); err == nil {
+		return Library{dir}, nil
+	}
+	if err := os.MkdirAll(parent, 0o700); err != nil {
+		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a folder that can be written", err)
+	}
+	temp, err := os.MkdirTemp(parent, "build-*")
+	if err != nil {
+		return Library{}, fmt.Errorf("%w; set XDG_CACHE_HOME to a folder that can be written", err)
+	}
+	defer os.RemoveAll(temp)
+	if err := c.build(ctx, temp); err != nil {
+		return Library{}, err
+	}
+	// A folder that is renamed replaces only an empty one, so a build that was
+	// first stays.
+	if err := os.Rename(temp, dir); err != nil {
+		if _, statErr := os.Stat(dir); statErr != nil {
+			return Library{}, err
+		}
+	}
+	return Library{dir}, nil
+}
+
+// compiler is a C compiler: its command, and how it introduces itself.
+type compiler struct {
+	command []string
+	version string
+}
+
+func (c *compiler) gcc() bool { return !strings.Contains(c.version, "clang") }
+
+func (c *compiler) String() string { return strings.Join(c.command, " ") }
+
+// findCompiler finds the compiler that cc or the environment names.
+func findCompiler(ctx context.Context, cc string) (*compiler, error) {
+	if cc == "" {
+		cc = os.Getenv("CC")
+	}
+	if command := strings.Fields(cc); len(command) > 0 {
+		return newCompiler(ctx, command)
+	}
+	for _, name := range []string{"cc", "gcc", "clang"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return newCompiler(ctx, []string{name})
+		}
+	}
+	return nil, errors.New("no C compiler, which the recorder has to be compiled with once: " +
+		"there is neither cc nor gcc nor clang; install one (on Debian and Ubuntu: apt install gcc), or name one in CC")
+}
+
+func newCompiler(ctx context.Context, command []string) (*compiler, error) {
+	path, err := exec.LookPath(command[0])
+	if err == nil {
+		path, err = filepath.Abs(path) // it is run in other folders
+	}
+	if err != nil {
+		return nil, fmt.Errorf("C compiler: %w", err)
+	}
+	command = slices.Concat([]string{path}, command[1:])
+	out, err := run(ctx, "", command, "--version")
+	if err != nil {
+		return nil, fmt.Errorf("C compiler: %w", err)
+	}
+	return &compiler{command, string(out)}, nil
+}
+
+func (c *compiler) flags() []string {
+	if c.gcc() {
+		return slices.Concat(compileFlags, gccFlags)
+	}
+	return compileFlags
+}
+
+// key stands for all that the result of a build depends on.
+func (c *compiler) key() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %q\n", c.command, c.version, c.flags(), linkFlags)
+	// Embedded files can always be read.
+	_ = fs.WalkDir(sources(), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(sources(), path)
+		fmt.Fprintf(h, "%s %d\n%s", path, len(data), data)
+		return err
+	})
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// build compiles into dir, with more flags than usual.
+func (c *compiler) build(ctx context.Context, dir string, more ...string) error {
+	src, lib := filepath.Join(dir, "src"), filepath.Join(dir, "lib")
+	if err := os.CopyFS(src, sources()); err != nil {
+		return err
+	}
+	if err := errors.Join(os.Mkdir(lib, 0o777), copyHeader(dir)); err != nil {
+		return err
+	}
+	objects, err := c.compile(ctx, src, more)
+	if err != nil {
+		return err
+	}
+	link := slices.Concat([]string{"-o", filepath.Join("..", "lib", preloadName)}, objects, linkFlags)
+	if _, err := run(ctx, src, c.command, link...); err != nil {
+		return fmt.Errorf("the recorder does not link: %w", err)
+	}
+	archive := slices.Concat([]string{"rcs", filepath.Join("..", "lib", archiveName)}, objects)
+	if _, err := run(ctx, src, archiver(), archive...); err != nil {
+		return fmt.Errorf("the recorder's archive: %w", err)
+	}
+	return os.RemoveAll(src)
+}
+
+// compile makes an object file of each source file in src, beside it.
+func (c *compiler) compile(ctx context.Context, src string, more []string) ([]string, error) {
+	var files, objects []string
+	for _, pattern := range []string{"*.c", "*.S"} {
+		found, err := fs.Glob(sources(), pattern)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for _, f := range files {
+		o := strings.TrimSuffix(f, filepath.Ext(f)) + ".o"
+		objects = append(objects, o)
+		g.Go(func() error {
+			args := slices.Concat(c.flags(), more, []string{"-c", "-o", o, f})
+			if _, err := run(ctx, src, c.command, args...); err != nil {
+				return fmt.Errorf("the recorder does not compile: %w", err)
+			}
+			return nil
+		})
+	}
+	return objects, g.Wait()
+}
+
+// copyHeader writes the public header to the include folder of dir.
+func copyHeader(dir string) error {
+	headers, err := fs.Sub(sources(), "xray")
+	if err != nil {
+		return err
+	}
+	return os.CopyFS(filepath.Join(dir, "include", "xray"), headers)
+}
+
+// archiver is the command that makes archives.
+func archiver() []string {
+	if ar := strings.Fields(os.Getenv("AR")); len(ar) > 0 {
+		return ar
+	}
+	for _, name := range []string{"ar", "gcc-ar", "llvm-ar"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return []string{name}
+		}
+	}
+	return []string{"ar"} // whose absence is the error then
+}
+
+// maxDiagnostics bounds how much of what a tool said becomes part of an error.
+const maxDiagnostics = 4096
+
+// run runs a tool in dir and returns what it printed. When it fails, what it
+// said of that is in the error.
+func run(ctx context.Context, dir string, command []string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, command[0], slices.Concat(command[1:], args)...)
+	cmd.Dir = dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		return out, nil
+	}
+	if said := bytes.TrimSpace(stderr.Bytes()); len(said) > 0 {
+		said = said[:min(len(said), maxDiagnostics)]
+		return out, fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, said)
+	}
+	return out, fmt.Errorf("%s: %w", strings.Join(command, " "), err)
+}

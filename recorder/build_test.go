@@ -1,0 +1,190 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"context"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// emptyCache makes the user's cache an empty folder.
+func emptyCache(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", dir)
+	return dir
+}
+
+func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
+	testenv.Need(t, "cc", "ar")
+	cache := emptyCache(t)
+	var libraries [3]Library
+	var wg sync.WaitGroup
+	for i := range libraries {
+		wg.Go(func() {
+			var err error
+			if libraries[i], err = Build(context.Background(), ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	l := libraries[0]
+	if libraries[1] != l || libraries[2] != l {
+		t.Errorf("libraries are %v", libraries)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(cache, "xray")); len(entries) != 1 {
+		t.Errorf("the cache holds %v", entries)
+	}
+	for _, path := range []string{l.Preload(), l.Archive(), filepath.Join(l.Include(), "xray", "recorder.h")} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	before, err := os.Stat(l.Preload())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Build(context.Background(), ""); again != l || err != nil {
+		t.Errorf("again: %v, %v", again, err)
+	}
+	if after, err := os.Stat(l.Preload()); err != nil || !os.SameFile(before, after) {
+		t.Error("what was built is built again")
+	}
+}
+
+// The runtime must not raise a warning in any compiler, nor export more than
+// programs may link with.
+func TestBuildWithEveryCompiler(t *testing.T) {
+	for _, cc := range []string{"gcc", "clang-14", "clang-19", "clang-22"} {
+		t.Run(cc, func(t *testing.T) {
+			testenv.Need(t, cc)
+			c, err := findCompiler(context.Background(), cc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := Library{t.TempDir()}
+			if err := c.build(context.Background(), l.dir, "-Werror"); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range exports(t, l.Preload()) {
+				if !slices.ContainsFunc(exported, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+					t.Errorf("%s is exported", name)
+				}
+			}
+		})
+	}
+}
+
+// exported are the beginnings of the names that the shared object may export.
+var exported = []string{"xray_", "__xray_", "_ZN6__xray", "__cyg_profile_func_", "__fentry__", "__return__"}
+
+func exports(t *testing.T, path string) (names []string) {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range symbols {
+		if s.Section != elf.SHN_UNDEF {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+func TestBuildWithoutCompiler(t *testing.T) {
+	cache := emptyCache(t)
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("CC", "")
+	if _, err := Build(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "install one") {
+		t.Errorf("without a compiler: %v", err)
+	}
+	if _, err := Build(context.Background(), "nocc -O1"); err == nil || !strings.Contains(err.Error(), "nocc") {
+		t.Errorf("with a compiler that is not there: %v", err)
+	}
+	if entries, _ := os.ReadDir(cache); len(entries) != 0 {
+		t.Errorf("the cache holds %v", entries)
+	}
+}
+
+func TestBuildSaysWhatTheCompilerSaid(t *testing.T) {
+	testenv.Need(t, "sh")
+	cache := emptyCache(t)
+	cc := filepath.Join(t.TempDir(), "cc")
+	script := "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\necho 'no such target' >&2\nexit 1\n"
+	if err := os.WriteFile(cc, []byte(script), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CC", cc)
+	if _, err := Build(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "no such target") {
+		t.Errorf("error is %v", err)
+	}
+	if entries, _ := os.ReadDir(filepath.Join(cache, "xray")); len(entries) != 0 {
+		t.Errorf("the cache holds %v", entries)
+	}
+}
+
+func TestXRayFlagsSuitTheCompiler(t *testing.T) {
+	ctx := context.Background()
+	for cc, want := range map[string]string{
+		"clang-14": "-fnoxray-link-deps", "clang-19": "-fno-xray-link-deps", "clang-22": "-fno-xray-link-deps",
+	} {
+		testenv.Need(t, cc)
+		flags, err := XRayFlags(ctx, cc, Library{"/x"})
+		if err != nil || !slices.Contains(flags.Link, want) {
+			t.Errorf("%s: %v, %v", cc, flags, err)
+		}
+	}
+	testenv.Need(t, "gcc")
+	if _, err := XRayFlags(ctx, "gcc", Library{"/x"}); err == nil || !strings.Contains(err.Error(), "--gcc") {
+		t.Errorf("gcc: %v", err)
+	}
+}
+
+func TestInstall(t *testing.T) {
+	testenv.Need(t, "cc", "ar")
+	l, err := Build(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if _, err := Installed(dir); err == nil {
+		t.Error("an empty folder is taken")
+	}
+	for range 2 { // the second time over the first
+		if err := l.Install(dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	installed, err := Installed(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{installed.Preload(), installed.Archive(), filepath.Join(installed.Include(), "xray", "recorder.h")} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+	testenv.Need(t, "pkg-config")
+	cmd := exec.Command("pkg-config", "--cflags", "--libs", "xray-recorder")
+	cmd.Env = append(os.Environ(), "PKG_CONFIG_PATH="+filepath.Join(dir, "lib", "pkgconfig"))
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), archiveName) {
+		t.Errorf("%s: %v", out, err)
+	}
+}

@@ -1,0 +1,111 @@
+package recorder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// ErrNoRecorder is why a process cannot be reached that has no runtime in it, or
+// whose runtime was not asked to listen.
+var ErrNoRecorder = errors.New("no recorder listens in it")
+
+// Status is how a runtime is doing.
+type Status struct {
+	PID         int    `json:"pid"`
+	Exe         string `json:"exe"`
+	Mode        Mode   `json:"mode"`
+	ThresholdNS int64  `json:"threshold_ns"`
+	Depth       int    `json:"depth"`
+	Recording   bool   `json:"recording"`
+	// Stream is what is being written all along; nil when nothing is.
+	Stream *struct {
+		Bytes int64 `json:"bytes"`
+		Limit int64 `json:"limit"` // 0 is none
+	} `json:"stream"`
+	RingBytes int64 `json:"ring_bytes"` // of all threads
+	Threads   struct {
+		Live int64 `json:"live"`
+		Dead int64 `json:"dead"`
+	} `json:"threads"`
+	Functions int64 `json:"functions"`
+	Sleds     int64 `json:"sleds"`
+	Patched   int64 `json:"patched"` // sleds that are switched on
+	Objects   int64 `json:"objects"`
+	// Refused are objects that are not recorded, and why.
+	Refused []struct {
+		Path string `json:"path"`
+		Why  string `json:"why"`
+	} `json:"refused"`
+	Dropped   int64    `json:"dropped"` // records lost
+	Warnings  []string `json:"warnings"`
+	Frequency int64    `json:"frequency"` // of the clock, Hz
+	UptimeNS  int64    `json:"uptime_ns"`
+}
+
+// answer decodes the runtime's answer to a command into v. What the runtime says
+// of a failure becomes the error.
+func answer(data []byte, v any) error {
+	var head struct {
+		OK    bool   `json:"ok"`
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return fmt.Errorf("the recorder's answer makes no sense: %w", err)
+	}
+	if !head.OK {
+		if head.Error == "" {
+			head.Error = "the recorder refused, and does not say why"
+		}
+		return errors.New(head.Error)
+	}
+	if v == nil {
+		return nil
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("the recorder's answer makes no sense: %w", err)
+	}
+	return nil
+}
+
+// Data has the runtime run a command that writes data, and returns its answer and
+// the data.
+func (p *Process) Data(ctx context.Context, command string) (answer, data []byte, err error) {
+	file, err := os.CreateTemp("", "xray-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	defer os.Remove(file.Name())
+	if answer, err = p.Do(ctx, nil, command, file); err != nil {
+		return answer, nil, err
+	}
+	data, err = os.ReadFile(file.Name())
+	return answer, data, err
+}
+
+// Objects are the instrumented objects that are or were in the process, as its
+// traces list them.
+func (p *Process) Objects(ctx context.Context) ([]reader.Object, error) {
+	_, data, err := p.Data(ctx, "objects")
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Objects []reader.Object `json:"objects"`
+	}
+	if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("%s: its list of objects makes no sense: %w", p, err)
+	}
+	return list.Objects, nil
+}
+
+// Create creates a file that only its user may read, as the traces of a runtime
+// are. A file or a symbolic link that is there is an error.
+func Create(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
+}

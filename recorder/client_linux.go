@@ -1,0 +1,239 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Process is a process that has the runtime in it. Every command is a connection
+// of its own, so several may be under way at once.
+type Process struct {
+	PID    int // 0 when it was named by the path of its socket
+	socket string
+	owner  uint32 // effective user
+}
+
+// Dial finds the runtime of a process: target is its id, or the path of the
+// socket that the runtime was told to listen on.
+func Dial(target string) (*Process, error) {
+	if strings.Contains(target, "/") {
+		info, err := os.Stat(target)
+		if err != nil {
+			return nil, err
+		}
+		return &Process{socket: target, owner: info.Sys().(*syscall.Stat_t).Uid}, nil
+	}
+	pid, err := strconv.Atoi(target)
+	if err != nil || pid <= 0 {
+		return nil, fmt.Errorf("%q is neither the id of a process nor the path of a socket", target)
+	}
+	uid, name, err := processStatus(pid)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return nil, fmt.Errorf("process %d: there is none", pid)
+	} else if err != nil {
+		return nil, fmt.Errorf("process %d: %w", pid, err)
+	}
+	if me := os.Geteuid(); me != 0 && uint32(me) != uid {
+		return nil, fmt.Errorf("process %d is another user's (%d); only that user and root may control it", pid, uid)
+	}
+	return &Process{PID: pid, socket: "@xray-recorder-" + strconv.Itoa(name), owner: uid}, nil
+}
+
+// processStatus reads the effective user of a process, and the id by which it
+// knows itself, which is another one in a container.
+func processStatus(pid int) (uid uint32, name int, err error) {
+	fields, err := statusFields(pid)
+	if err != nil {
+		return 0, 0, err
+	}
+	name = pid
+	if ids := fields["NSpid"]; len(ids) > 0 {
+		if name, err = strconv.Atoi(ids[len(ids)-1]); err != nil {
+			return 0, 0, err
+		}
+	}
+	users := fields["Uid"] // real, effective, saved, file system
+	if len(users) != 4 {
+		return 0, 0, errors.New("/proc does not say whose it is")
+	}
+	n, err := strconv.ParseUint(users[1], 10, 32)
+	return uint32(n), name, err
+}
+
+// statusFields reads /proc/PID/status.
+func statusFields(pid int) (map[string][]string, error) {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return nil, err
+	}
+	fields := make(map[string][]string)
+	for line := range strings.Lines(string(text)) {
+		key, values, _ := strings.Cut(line, ":")
+		fields[key] = strings.Fields(values)
+	}
+	return fields, nil
+}
+
+// Alive reports whether the process has not ended.
+func (p *Process) Alive() bool {
+	if p.PID == 0 {
+		conn, err := p.connect(context.Background())
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	}
+	fields, err := statusFields(p.PID)
+	state := fields["State"]
+	return err == nil && len(state) > 0 && state[0] != "Z" && state[0] != "X"
+}
+
+// maxAnswer bounds an answer, which is one packet.
+const maxAnswer = 256 << 10
+
+// timeout is for a command as a whole, of which the longest is a snapshot of all
+// rings to a slow disk.
+const timeout = 2 * time.Minute
+
+// Do has the runtime run a command, with files that it may use meanwhile, and
+// decodes its answer into v unless that is nil. It returns the answer as it came.
+func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.File) ([]byte, error) {
+	data, err := p.exchange(ctx, command, files)
+	if err == nil {
+		err = answer(data, v)
+	}
+	if err != nil {
+		return data, fmt.Errorf("%s: %w", p, err)
+	}
+	return data, nil
+}
+
+// String names the process in messages.
+func (p *Process) String() string {
+	if p.PID == 0 {
+		return p.socket
+	}
+	return "process " + strconv.Itoa(p.PID)
+}
+
+// Target is what to give to [Dial] to reach the process again.
+func (p *Process) Target() string {
+	if p.PID == 0 {
+		return p.socket
+	}
+	return strconv.Itoa(p.PID)
+}
+
+func (p *Process) exchange(ctx context.Context, command string, files []*os.File) ([]byte, error) {
+	conn, err := p.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, err
+	}
+	var rights []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	if _, _, err := conn.WriteMsgUnix([]byte(command), rights, nil); err != nil {
+		return nil, gone(err)
+	}
+	buf := make([]byte, maxAnswer)
+	n, _, flags, _, err := conn.ReadMsgUnix(buf, nil)
+	switch {
+	case err != nil:
+		return nil, gone(err)
+	case flags&unix.MSG_TRUNC != 0:
+		return nil, fmt.Errorf("the recorder's answer is longer than %d bytes", maxAnswer)
+	}
+	return buf[:n], nil
+}
+
+// gone says what errors of a connection mean.
+func gone(err error) error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Errorf("the recorder did not answer within %v; is the program stopped?", timeout)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
+		return errors.New("the recorder went away without an answer; did the program end?")
+	}
+	return err
+}
+
+// connect opens a connection, and makes sure that who listens is the process:
+// anyone may take a name before it does.
+func (p *Process) connect(ctx context.Context) (*net.UnixConn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unixpacket", p.socket)
+	if err != nil {
+		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ENOENT) {
+			return nil, p.explainAbsence()
+		}
+		return nil, err
+	}
+	conn := c.(*net.UnixConn)
+	if err := p.checkPeer(conn); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (p *Process) checkPeer(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	if controlErr := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); controlErr != nil {
+		return controlErr
+	}
+	switch {
+	case err != nil:
+		return err
+	case peer.Uid != p.owner:
+		return fmt.Errorf("user %d listens in its place, not its owner, user %d: not spoken to", peer.Uid, p.owner)
+	case p.PID != 0 && int(peer.Pid) != p.PID:
+		return fmt.Errorf("%w: process %d listens in its place", ErrNoRecorder, peer.Pid)
+	}
+	return nil
+}
+
+// explainAbsence says what may be the reason that nobody listens.
+func (p *Process) explainAbsence() error {
+	remedy := "start it with `xray record`, or link the recorder in (`xray runtime flags`) and start it with " + EnvVar + "=control=1,start=0"
+	if p.PID != 0 {
+		network := func(pid string) string {
+			link, err := os.Readlink("/proc/" + pid + "/ns/net")
+			if err != nil {
+				return ""
+			}
+			return link
+		}
+		if theirs := network(strconv.Itoa(p.PID)); theirs != "" && theirs != network("self") {
+			remedy = "it is in another network namespace, where xray has to run too: nsenter -n -t " + strconv.Itoa(p.PID) + " xray ..."
+		}
+	}
+	return fmt.Errorf("%w: %s", ErrNoRecorder, remedy)
+}

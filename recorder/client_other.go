@@ -1,0 +1,28 @@
+//go:build !linux
+
+package recorder
+
+import (
+	"context"
+	"os"
+)
+
+// Process is a process that has the runtime in it.
+type Process struct{ PID int }
+
+// Dial finds the runtime of a process; there is none on this system.
+func Dial(string) (*Process, error) { return nil, Supported() }
+
+// Do has the runtime run a command; there is none on this system.
+func (p *Process) Do(context.Context, any, string, ...*os.File) ([]byte, error) {
+	return nil, Supported()
+}
+
+// Alive reports whether the process has not ended.
+func (p *Process) Alive() bool { return false }
+
+// Target is what to give to [Dial] to reach the process again.
+func (p *Process) Target() string { return "" }
+
+// String names the process in messages.
+func (p *Process) String() string { return "" }

@@ -1,0 +1,245 @@
+//go:build linux
+
+package recorder
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// serve listens at an address in place of a runtime, and answers each command by
+// what answer makes of it.
+func serve(t *testing.T, address string, answer func(command string, files []*os.File) string) {
+	t.Helper()
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: address, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.AcceptUnix()
+			if err != nil {
+				return
+			}
+			command, rights := make([]byte, 64<<10), make([]byte, 256)
+			n, nr, _, _, err := conn.ReadMsgUnix(command, rights)
+			if err == nil {
+				if a := answer(string(command[:n]), received(rights[:nr])); a != "" {
+					conn.Write([]byte(a))
+				}
+			}
+			conn.Close()
+		}
+	}()
+}
+
+func received(rights []byte) (files []*os.File) {
+	messages, err := unix.ParseSocketControlMessage(rights)
+	if err != nil {
+		return nil
+	}
+	for i := range messages {
+		fds, _ := unix.ParseUnixRights(&messages[i])
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "received"))
+		}
+	}
+	return files
+}
+
+// own is the address at which a runtime in this process would listen.
+func own() string { return "@xray-recorder-" + strconv.Itoa(os.Getpid()) }
+
+func dialOwn(t *testing.T) *Process {
+	t.Helper()
+	p, err := Dial(strconv.Itoa(os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestClientAsksAndPassesFiles(t *testing.T) {
+	serve(t, own(), func(command string, files []*os.File) string {
+		for _, f := range files {
+			f.WriteString(command)
+			f.Close()
+		}
+		return `{"ok":true,"pid":7,"mode":"prune","stream":{"bytes":5,"limit":6},"refused":[{"path":"p","why":"w"}]}` + "\n"
+	})
+	path := filepath.Join(t.TempDir(), "out")
+	file, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var s Status
+	data, err := dialOwn(t).Do(context.Background(), &s, "snapshot last_ns=5", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.PID != 7 || s.Mode != Prune || s.Stream == nil || s.Stream.Limit != 6 || len(s.Refused) != 1 {
+		t.Errorf("status is %+v", s)
+	}
+	if !json.Valid(data) {
+		t.Errorf("raw answer is %q", data)
+	}
+	if got, _ := os.ReadFile(path); string(got) != "snapshot last_ns=5" {
+		t.Errorf("the file holds %q", got)
+	}
+	if info, _ := os.Stat(path); info.Mode() != 0o600 {
+		t.Errorf("the file has mode %v", info.Mode())
+	}
+}
+
+func TestClientErrors(t *testing.T) {
+	answers := map[string]string{
+		"refuse": `{"ok":false,"error":"already recording"}`,
+		"mute":   `{"ok":false}`,
+		"babble": `hello`,
+		"vanish": "",
+	}
+	serve(t, own(), func(command string, _ []*os.File) string { return answers[command] })
+	for command, want := range map[string]string{
+		"refuse": "already recording", "mute": "does not say why",
+		"babble": "makes no sense", "vanish": "without an answer",
+	} {
+		_, err := dialOwn(t).Do(context.Background(), nil, command)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", command, err, want)
+		}
+	}
+}
+
+func TestClientGivesUpWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	release := make(chan struct{})
+	defer close(release)
+	serve(t, own(), func(string, []*os.File) string {
+		cancel()
+		<-release
+		return ""
+	})
+	if _, err := dialOwn(t).Do(ctx, nil, "status"); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestClientWithoutRecorder(t *testing.T) {
+	if _, err := dialOwn(t).Do(context.Background(), nil, "status"); !errors.Is(err, ErrNoRecorder) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	for target, want := range map[string]string{
+		"0": "neither", "-5": "neither", "x": "neither", "2000000000": "there is none", "/nowhere/socket": "no such file",
+	} {
+		if _, err := Dial(target); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Dial(%q): %v, want %q", target, err, want)
+		}
+	}
+}
+
+// A process may listen under the name of another, before that does.
+func TestClientTrustsOnlyTheProcessItself(t *testing.T) {
+	sleeper := exec.Command("sleep", "100")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer sleeper.Wait()
+	defer sleeper.Process.Kill()
+	pid := sleeper.Process.Pid
+	asked := false
+	serve(t, "@xray-recorder-"+strconv.Itoa(pid), func(string, []*os.File) string {
+		asked = true
+		return `{"ok":true}`
+	})
+	p, err := Dial(strconv.Itoa(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Do(context.Background(), nil, "status"); !errors.Is(err, ErrNoRecorder) {
+		t.Errorf("error is %v", err)
+	}
+	if asked {
+		t.Error("the impostor got the command")
+	}
+}
+
+func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file away")
+	}
+	path := filepath.Join(t.TempDir(), "s")
+	serve(t, path, func(string, []*os.File) string { return `{"ok":true}` })
+	dial := func() error {
+		p, err := Dial(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = p.Do(context.Background(), nil, "status")
+		return err
+	}
+	if err := dial(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Chown(path, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	if err := dial(); err == nil || !strings.Contains(err.Error(), "not spoken to") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestAlive(t *testing.T) {
+	cmd := exec.Command("sleep", "100")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Dial(strconv.Itoa(cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.Alive() {
+		t.Error("a sleeping process is not alive")
+	}
+	cmd.Process.Kill()
+	// Dead, but not yet waited for.
+	var info unix.Siginfo
+	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
+	if p.Alive() {
+		t.Error("a zombie is alive")
+	}
+	cmd.Wait()
+	if p.Alive() {
+		t.Error("a process that is gone is alive")
+	}
+}
+
+func TestCreateFollowsNothing(t *testing.T) {
+	dir := t.TempDir()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "target"), link); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := Create(link); !errors.Is(err, syscall.EEXIST) {
+		f.Close()
+		t.Errorf("error is %v", err)
+	}
+	if entries, _ := os.ReadDir(dir); !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "link" }) || len(entries) != 1 {
+		t.Errorf("the folder holds %v", entries)
+	}
+}

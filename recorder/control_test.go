@@ -1,0 +1,441 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// startControlled runs testdata/controlled.c with the recorder preloaded, and with
+// these options besides control. At the end of the test the program must have come
+// through unharmed.
+func startControlled(t *testing.T, options string) (pid int) {
+	t.Helper()
+	testenv.Need(t, "clang-14")
+	library, err := Build(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("testdata/controlled.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := compileTo(t, "clang-14", string(source), "-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps")
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+library.Preload(), EnvVar+"="+options)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stdin.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the program did not end well: %v", err)
+		}
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the program says %q, %v", line, err)
+	}
+	return cmd.Process.Pid
+}
+
+func dial(pid int) (*net.UnixConn, error) {
+	name := fmt.Sprintf("@xray-recorder-%d", pid)
+	return net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: name, Net: "unixpacket"})
+}
+
+// receive takes the answer, which must come.
+func receive(t *testing.T, c *net.UnixConn) map[string]any {
+	t.Helper()
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 256<<10)
+	n, err := c.Read(buf)
+	if err != nil {
+		t.Fatalf("no answer: %v", err)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(buf[:n], &answer); err != nil {
+		t.Fatalf("%v in %q", err, buf[:n])
+	}
+	return answer
+}
+
+// ask sends one request and returns the answer.
+func ask(t *testing.T, pid int, line string, files ...*os.File) map[string]any {
+	t.Helper()
+	c, err := dial(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var rights []byte
+	if len(files) > 0 {
+		var fds []int
+		for _, f := range files {
+			fds = append(fds, int(f.Fd()))
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	if _, _, err := c.WriteMsgUnix([]byte(line), rights, nil); err != nil {
+		t.Fatal(err)
+	}
+	return receive(t, c)
+}
+
+func mustAsk(t *testing.T, pid int, line string, files ...*os.File) map[string]any {
+	t.Helper()
+	answer := ask(t, pid, line, files...)
+	if answer["ok"] != true {
+		t.Fatalf("%s: %v", line, answer)
+	}
+	return answer
+}
+
+func createFile(t *testing.T) (*os.File, string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "a.xray")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f, path
+}
+
+// checkControlled expects calls of branch, each with two of leaf.
+func checkControlled(t *testing.T, path string) found {
+	t.Helper()
+	verify(t, path)
+	got := readTrace(t, path)
+	// Both threads may be inside calls at either edge.
+	if got.calls[1]+8 < 2*got.calls[2] || 2*got.calls[2]+8 < got.calls[1] || got.records == 0 {
+		t.Errorf("%d calls of leaf and %d of branch", got.calls[1], got.calls[2])
+	}
+	if got.unmatched > 4 || got.orphan > 4 || got.backwards != 0 {
+		t.Errorf("%d exits without entry, %d calls without exit, %d steps back", got.unmatched, got.orphan, got.backwards)
+	}
+	if !got.recording.Process.Complete {
+		t.Error("the trace is not complete")
+	}
+	return got
+}
+
+func TestControl(t *testing.T) {
+	pid := startControlled(t, "control=1,start=0")
+	settle := func() { time.Sleep(50 * time.Millisecond) } // for some calls to be recorded
+
+	status := mustAsk(t, pid, "status")
+	if status["recording"] != false || status["mode"] != "off" || status["pid"] != float64(pid) || status["stream"] != nil {
+		t.Errorf("status %v", status)
+	}
+
+	stream, path := createFile(t)
+	started := mustAsk(t, pid, "start mode=record stream=1", stream)
+	if started["functions"] != 2.0 || started["patched"] == 0.0 {
+		t.Errorf("start: %v", started)
+	}
+	if again := ask(t, pid, "start mode=record"); again["ok"] != false {
+		t.Errorf("a second start: %v", again)
+	}
+	settle()
+	if s := mustAsk(t, pid, "status"); s["recording"] != true || s["mode"] != "record" || s["stream"] == nil {
+		t.Errorf("status while recording: %v", s)
+	}
+
+	snapshot, snapshotPath := createFile(t)
+	written := mustAsk(t, pid, "snapshot last_ns=20000000", snapshot)
+	if got := checkControlled(t, snapshotPath); float64(got.records) != written["records"] {
+		t.Errorf("%d records, and the answer says %v", got.records, written)
+	}
+
+	mustAsk(t, pid, "stop")
+	got := checkControlled(t, path)
+	if got.unmatched > 0 {
+		t.Errorf("%d exits without entry in a stream from the start", got.unmatched)
+	}
+	if p := got.recording.Process; p.PID != int32(pid) || len(p.Argv) != 1 || p.Mode != "record" || p.BuildID != got.recording.Objects[0].BuildID {
+		t.Errorf("process %+v", p)
+	}
+	if n := len(got.recording.Threads); n != 2 {
+		t.Errorf("%d threads", n)
+	}
+	if s := mustAsk(t, pid, "status"); s["recording"] != false || s["patched"] != 0.0 {
+		t.Errorf("status after stop: %v", s)
+	}
+
+	// Pruned of what takes less than a second, nothing is left.
+	mustAsk(t, pid, "start mode=prune threshold=1000000000")
+	if m := mustAsk(t, pid, "threshold 2000000000"); m["threshold_ns"] != 2e9 && m["threshold_ns"] != 2e9-1 {
+		t.Errorf("threshold: %v", m)
+	}
+	if m := mustAsk(t, pid, "mode record"); m["mode"] != "record" {
+		t.Errorf("mode: %v", m)
+	}
+	filter := filepath.Join(t.TempDir(), "filter")
+	if err := os.WriteFile(filter, []byte("default off\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if a := mustAsk(t, pid, "filter", f); a["patched"] != 0.0 {
+		t.Errorf("a filter of nothing: %v", a)
+	}
+	if a := mustAsk(t, pid, "filter"); a["patched"] == 0.0 {
+		t.Errorf("no filter: %v", a)
+	}
+	if a := mustAsk(t, pid, "rescan"); a["changed"] != 0.0 {
+		t.Errorf("rescan: %v", a)
+	}
+	if a := mustAsk(t, pid, "objects"); len(a["objects"].([]any)) == 0 {
+		t.Errorf("objects: %v", a)
+	}
+	mustAsk(t, pid, "mode count")
+	settle()
+	if a := mustAsk(t, pid, "counters reset=1"); a["functions"] != 2.0 || a["calls"] == 0.0 {
+		t.Errorf("counters: %v", a)
+	}
+	mustAsk(t, pid, "stop")
+}
+
+// What is not right is refused in words, and nothing changes.
+func TestControlRefuses(t *testing.T) {
+	pid := startControlled(t, "control=1,start=0")
+	readOnly, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer readOnly.Close()
+	file, path := createFile(t)
+	forReading, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer forReading.Close()
+	pipeOut, pipe, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	defer pipeOut.Close()
+
+	for _, c := range []struct {
+		line string
+		file *os.File
+		want string
+	}{
+		{"nonsense", nil, "no such command"},
+		{" \n", nil, "no such command"},
+		{"\x00\xff\x01", nil, "no such command"},
+		{"start mode=fast", nil, "mode is one of"},
+		{"start mode=off", nil, "needs a mode"},
+		{"start threshold=5us", nil, "not a number"},
+		{"start threshold=99999999999999999999", nil, "not a number"},
+		{"start limit=%zz", nil, "hexadecimal"},
+		{"start stream=1", nil, "needs a file"},
+		{"start stream=1", pipe, "not a regular file"},
+		{"start stream=1", forReading, "not open for writing"},
+		{"start speed=1", nil, "does not know"},
+		{"mode", nil, "needs the name"},
+		{"mode record", nil, "not recording"},
+		{"mode depth", nil, "depth"},
+		{"threshold soon", nil, "number of nanoseconds"},
+		{"filter", pipe, "not a regular file"},
+		{"filter", file, ""},
+		{"snapshot", nil, "needs a file"},
+		{"snapshot", pipe, "not a regular file"},
+		{"snapshot", readOnly, "not a regular file"},
+		{"snapshot", forReading, "not open for writing"},
+		{"snapshot since=-1", file, "not a number"},
+		{"status a a a a a a a a a a a a a a a a a", nil, "too many words"},
+		{strings.Repeat("status ", 64<<10/7+1), nil, "too long"},
+	} {
+		var files []*os.File
+		if c.file != nil {
+			files = append(files, c.file)
+		}
+		answer := ask(t, pid, c.line, files...)
+		text, _ := answer["error"].(string)
+		if (answer["ok"] == true) != (c.want == "") || !strings.Contains(text, c.want) {
+			t.Errorf("%.40q: %v, want %q", c.line, answer, c.want)
+		}
+	}
+	if s := mustAsk(t, pid, "status"); s["recording"] != false || s["mode"] != "off" {
+		t.Errorf("status %v", s)
+	}
+}
+
+// Clients that connect and do nothing, go away in the middle, or come in crowds do not
+// keep others from being served.
+func TestControlHostileClients(t *testing.T) {
+	pid := startControlled(t, "control=1,stream=0")
+	fds := openFiles(t, pid)
+
+	var silent []*net.UnixConn
+	for range 40 {
+		c, err := dial(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, c)
+	}
+	mustAsk(t, pid, "status")
+
+	// Half a request, and the other half: two packets are two requests, and only the
+	// first is answered.
+	c, err := dial(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"sta", "tus"} {
+		if _, err := c.Write([]byte(part)); err != nil && part == "sta" {
+			t.Fatal(err)
+		}
+	}
+	if answer := receive(t, c); answer["ok"] != false {
+		t.Errorf("half a request: %v", answer)
+	}
+	c.Close()
+
+	// Gone before the snapshot is written.
+	for range 20 {
+		file, _ := createFile(t)
+		c, err := dial(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.WriteMsgUnix([]byte("snapshot"), unix.UnixRights(int(file.Fd())), nil); err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+
+	// More descriptors than a request can have.
+	many := make([]int, 100)
+	for i := range many {
+		many[i] = int(os.Stderr.Fd())
+	}
+	if c, err = dial(pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.WriteMsgUnix([]byte("status"), unix.UnixRights(many...), nil); err != nil {
+		t.Fatal(err)
+	}
+	if answer := receive(t, c); answer["ok"] != true {
+		t.Errorf("with 100 descriptors: %v", answer)
+	}
+	c.Close()
+
+	var wg sync.WaitGroup
+	served := make(chan bool, 100)
+	for range 100 {
+		wg.Go(func() {
+			// A crowd may push one another out; then they come again.
+			for range 50 {
+				if c, err := dial(pid); err == nil {
+					_ = c.SetDeadline(time.Now().Add(time.Minute))
+					_, _ = c.Write([]byte("status"))
+					buf := make([]byte, 256<<10)
+					n, _ := c.Read(buf)
+					c.Close()
+					if n > 0 && json.Valid(buf[:n]) {
+						served <- true
+						return
+					}
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			served <- false
+		})
+	}
+	wg.Wait()
+	for range 100 {
+		if !<-served {
+			t.Error("a client was never served")
+		}
+	}
+
+	for _, c := range silent {
+		c.Close()
+	}
+	s := mustAsk(t, pid, "status")
+	if s["recording"] != true || s["mode"] != "record" {
+		t.Errorf("status %v", s)
+	}
+	mustAsk(t, pid, "status") // the one before is closed by then
+	if now := openFiles(t, pid); now > fds+2 {
+		t.Errorf("%d files are open, and %d were before", now, fds)
+	}
+}
+
+func openFiles(t *testing.T, pid int) int {
+	t.Helper()
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// Another user is told that he may not, and nothing is done.
+func TestControlOfAnotherUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	pid := startControlled(t, "control=1,stream=0")
+	answers := make(chan string)
+	go func() {
+		// The thread is nobody's from here on, and ends with the goroutine.
+		runtime.LockOSThread()
+		const nobody = 65534
+		if _, _, err := syscall.RawSyscall(syscall.SYS_SETRESUID, nobody, nobody, nobody); err != 0 {
+			answers <- err.Error()
+			return
+		}
+		c, err := dial(pid)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		defer c.Close()
+		_, _ = c.Write([]byte("stop"))
+		buf := make([]byte, 4096)
+		n, _ := c.Read(buf)
+		answers <- string(buf[:n])
+	}()
+	if answer := <-answers; !strings.Contains(answer, "only the user of the process") {
+		t.Errorf("answer %q", answer)
+	}
+	if s := mustAsk(t, pid, "status"); s["recording"] != true {
+		t.Errorf("status %v", s)
+	}
+}

@@ -1,0 +1,446 @@
+package recorder
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Core is the core file of a process that had the runtime in it, or a file of
+// rings, which the runtime keeps when it is told to and which has the form of a
+// core file. It is not safe for concurrent use.
+type Core struct {
+	image *image
+	input *reader.Input
+	rings []*CoreRings
+}
+
+var errNoRoot = errors.New("no recorder was in this process, or its data are not in the core file " +
+	"(/proc/PID/coredump_filter has to have bit 0 set)")
+
+// maxRoots bounds how many runtimes are looked for: one that is linked in and one
+// that is preloaded, and copies of them in other memory.
+const maxRoots = 64
+
+// OpenCore opens a core file, "-" for stdin; it may be compressed with gzip or
+// zstd.
+func OpenCore(path string, stdin io.Reader) (*Core, error) {
+	in, err := reader.OpenInput(path, stdin)
+	if err != nil {
+		return nil, err
+	}
+	c, err := readCore(path, in, in.Size())
+	if err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	c.input = in
+	if in.Damage() != nil {
+		c.image.cut = true
+	}
+	return c, nil
+}
+
+func readCore(name string, in io.ReaderAt, size int64) (*Core, error) {
+	m, err := openImage(name, in, size)
+	if err != nil {
+		return nil, err
+	}
+	c := &Core{image: m}
+	for _, address := range m.search(rootMagic, maxRoots) {
+		var rings *CoreRings
+		root, rootErr := m.parseRoot(address)
+		if rootErr == nil && root.nthreads > 0 {
+			rings, rootErr = c.collect(root)
+		}
+		if rings != nil {
+			c.rings = append(c.rings, rings)
+		}
+		err = cmp.Or(err, rootErr)
+	}
+	switch {
+	case len(c.rings) > 0:
+		return c, nil
+	case err != nil:
+		return nil, err
+	case len(m.search(rootMagic, 1)) > 0:
+		return nil, m.errorf("the recorder was in this process, but had recorded nothing")
+	case m.cut:
+		return nil, m.errorf("%w; the core file is cut off", errNoRoot)
+	}
+	return nil, m.errorf("%w", errNoRoot)
+}
+
+// Close gives back what the core takes.
+func (c *Core) Close() error { return c.input.Close() }
+
+// Rings are the rings of each runtime that had recorded something: more than one
+// where it was both linked in and preloaded.
+func (c *Core) Rings() []*CoreRings { return c.rings }
+
+// Cut reports whether the core file ends before its end.
+func (c *Core) Cut() bool { return c.image.cut }
+
+// Ending says how the process ended, as "SIGSEGV in thread 12"; "" when the core
+// does not tell, or was taken of a process that went on.
+func (c *Core) Ending() string {
+	b := c.image.note(elf.NT_PRSTATUS, 36)
+	if b == nil {
+		return ""
+	}
+	f := fields(b)
+	signal := binary.LittleEndian.Uint16(b[12:])
+	if signal == 0 {
+		return ""
+	}
+	name := signals[signal]
+	if name == "" {
+		name = fmt.Sprint("signal ", signal)
+	}
+	return fmt.Sprintf("%s in thread %d", name, f.u32(32))
+}
+
+// signals are those that the kernel makes core files at, on amd64.
+var signals = map[uint16]string{
+	3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
+	11: "SIGSEGV", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
+}
+
+// CoreRings are what one runtime had in memory.
+type CoreRings struct {
+	image   *image
+	root    *runtimeRoot
+	objects []reader.Object
+	hooked  []uint64 // addresses of functions without sleds, by id
+	threads []*ringThread
+	first   uint64 // earliest TSC
+	lost    map[string]uint64
+	missing error // why something is not there; nil when all is
+}
+
+// collect reads the tables of a runtime and finds its chunks.
+func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
+	r := &CoreRings{image: c.image, root: root, lost: make(map[string]uint64)}
+	var err error
+	if r.objects, err = c.image.parseObjects(root); err != nil {
+		return nil, err
+	}
+	if r.hooked, err = c.image.parseHooked(root); err != nil {
+		r.lose(1, "addresses-not-in-core", err)
+	}
+	seen := make(map[uint64]bool)
+	for i := range root.nthreads {
+		pointer, err := c.image.read("the table of threads", root.threads+8*i, 8)
+		if err != nil {
+			return nil, err
+		}
+		address := binary.LittleEndian.Uint64(pointer)
+		if seen[address] {
+			continue
+		}
+		seen[address] = true
+		t, err := c.image.parseThread(address)
+		if err != nil {
+			r.lose(1, "thread-not-in-core", err)
+			continue
+		}
+		r.threads = append(r.threads, t)
+	}
+	chunks := 0
+	claimed := make(map[uint64]bool)
+	for _, t := range r.threads {
+		r.findChunks(t, claimed)
+		chunks += len(t.chunks)
+	}
+	if chunks == 0 && root.mode == modeProfile {
+		return nil, c.image.errorf("the recorder only summed up times (profile mode), and those sums are not read from core files")
+	}
+	if chunks == 0 && root.mode != modeCount {
+		if r.missing != nil {
+			return nil, c.image.errorf("the rings of %d threads are not in the core file (%w): the recorder was told to leave them out (dontdump=1), "+
+				"or they are in a file of rings (shm=), which is read like a core file", len(r.threads), r.missing)
+		}
+		return nil, nil
+	}
+	r.measureClock()
+	return r, nil
+}
+
+// userSpace is the end of the addresses that a process has.
+const userSpace = 1 << 47
+
+func (r *CoreRings) lose(n uint64, cause string, why error) {
+	r.lost[cause] += n
+	r.missing = cmp.Or(r.missing, why)
+}
+
+// findChunks lists the chunks of a thread that are in the core file. Memory of one
+// ring that is claimed by another is damage.
+func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
+	n := min(t.size, t.taken)
+	if n == 0 || t.free {
+		return
+	}
+	if t.ring%chunkSize != 0 || t.ring > userSpace || t.size > userSpace/chunkSize {
+		r.lost["damaged-thread"]++
+		return
+	}
+	absent := n
+	for place := range r.image.places(t.ring, t.ring+n*chunkSize) {
+		if claimed[place] {
+			r.lost["damaged-chunk"]++
+			break
+		}
+		claimed[place] = true
+		absent--
+		// Of all chunks that were at this place, the latest.
+		index := (place - t.ring) / chunkSize
+		number := t.taken - (t.taken-1-index%t.size)%t.size
+		c, torn, err := r.image.parseChunk(t, number)
+		switch {
+		case err != nil:
+			r.lose(1, "chunk-not-in-core", err)
+		case torn:
+			r.lost["torn-chunk"]++
+		default:
+			if _, err := r.image.find(place + chunkSize - 1); err != nil {
+				r.lose(1, "chunk-not-in-core", err)
+			}
+			t.chunks = append(t.chunks, c)
+			if r.first == 0 || c.first < r.first {
+				r.first = c.first
+			}
+		}
+	}
+	if absent > 0 {
+		_, err := r.image.find(t.ring)
+		r.lose(absent, "chunk-not-in-core", cmp.Or(err, errCut))
+	}
+	slices.SortFunc(t.chunks, func(a, b chunkPlace) int { return cmp.Compare(a.number, b.number) })
+}
+
+// measureClock finds the frequency where the runtime had not yet done so: chunks
+// note both clocks when they begin.
+func (r *CoreRings) measureClock() {
+	if r.root.frequency != 0 {
+		return
+	}
+	first := reader.Anchor{TSC: r.root.start.TSC, Real: r.root.start.Real}
+	last := first
+	for _, t := range r.threads {
+		for _, c := range t.chunks {
+			if c.first > last.TSC {
+				last.TSC, last.Real = c.first, c.wall
+			}
+		}
+	}
+	// What the two readings are apart by is some 100 ns.
+	if ns := last.Real - first.Real; last.Real > first.Real && ns >= uint64(time.Millisecond) {
+		r.root.frequency = scale(last.TSC-first.TSC, 1e9, ns)
+	}
+}
+
+// Program is the path of the program.
+func (r *CoreRings) Program() string {
+	if len(r.objects) == 0 {
+		return ""
+	}
+	return r.objects[0].Path
+}
+
+// SetProgram makes path that of the program in the trace, where the file is
+// somewhere else than it was. Who reads the trace compares the build ids.
+func (r *CoreRings) SetProgram(path string) {
+	if len(r.objects) > 0 {
+		r.objects[0].Path = path
+	}
+}
+
+// WriteTrace writes a trace of what the rings hold, or with last of the last so
+// long before the latest record.
+func (r *CoreRings) WriteTrace(w io.Writer, last time.Duration) error {
+	since, err := r.since(last)
+	if err != nil {
+		return err
+	}
+	return r.writeTrace(w, since)
+}
+
+// since is the TSC that was so long before the latest record.
+func (r *CoreRings) since(last time.Duration) (uint64, error) {
+	if last == 0 {
+		return 0, nil
+	}
+	if r.root.frequency == 0 {
+		return 0, r.image.errorf("the recorder had not measured its clock, so that the last %v cannot be told", last)
+	}
+	latest := uint64(0)
+	w := blockWriter{}
+	data := make([]byte, chunkSize)
+	for _, t := range r.threads {
+		if n := len(t.chunks); n > 0 {
+			b := r.encode(&w, t, &t.chunks[n-1], data)
+			latest = max(latest, b.last)
+		}
+	}
+	return latest - min(latest, scale(uint64(last), r.root.frequency, 1e9)), nil
+}
+
+// encode makes a chunk into a block. data is room for the chunk.
+func (r *CoreRings) encode(w *blockWriter, t *ringThread, c *chunkPlace, data []byte) *block {
+	data = data[:t.end(c)]
+	n, _ := r.image.readSome(data, c.address)
+	clear(data[n:])
+	return w.chunk(t, c, data)
+}
+
+// eachBlock encodes all chunks with records since then.
+func (r *CoreRings) eachBlock(first, since uint64, f func(*block) error) error {
+	w := blockWriter{first: first, since: since}
+	data := make([]byte, chunkSize)
+	for _, t := range r.threads {
+		for i := range t.chunks {
+			c := &t.chunks[i]
+			if c.last != 0 && c.last < since {
+				continue
+			}
+			if err := f(r.encode(&w, t, c, data)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
+	first := max(r.first, since)
+	recording := r.recording()
+	lost := map[string]uint64{}
+	// What is missing has to be known before the first block.
+	err := r.eachBlock(first, since, func(b *block) error {
+		lost["interrupted"] += b.unwritten
+		lost["damaged-chunk"] += b.damaged
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for cause, n := range r.lost {
+		lost[cause] += n
+	}
+	recording.Losses = losses(lost)
+	header := fdr5
+	header.CycleFrequency, header.BufferSize, header.Recorder = r.root.frequency, chunkSize, true
+	header.ConstantTSC, header.NonstopTSC = r.root.invariant, r.root.invariant
+	out := tracewrite.AppendHeader(nil, &header)
+	out = tracewrite.AppendRecording(out, recording, first)
+	if _, err := w.Write(out); err != nil {
+		return err
+	}
+	return r.eachBlock(first, since, func(b *block) error {
+		if b.records == 0 {
+			return nil
+		}
+		_, err := w.Write(b.bytes)
+		return err
+	})
+}
+
+func losses(lost map[string]uint64) []reader.RecordedLoss {
+	var list []reader.RecordedLoss
+	for cause, n := range lost {
+		if n > 0 {
+			list = append(list, reader.RecordedLoss{Cause: cause, Count: n})
+		}
+	}
+	slices.SortFunc(list, func(a, b reader.RecordedLoss) int { return cmp.Compare(a.Cause, b.Cause) })
+	return list
+}
+
+// recording is what the trace says of the process.
+func (r *CoreRings) recording() *reader.Recording {
+	root := r.root
+	recording := &reader.Recording{
+		Process: reader.Process{
+			PID: int32(root.pid), Exe: r.Program(), PageSize: 4096,
+			Mode: modeNames[root.mode], ThresholdNS: root.nanos(root.threshold), Depth: root.depth,
+			Recorder: "1", Complete: true,
+		},
+		Objects: r.objects, Addresses: r.hooked,
+		Clock: reader.RecordedClock{Frequency: root.frequency, Invariant: root.invariant},
+	}
+	if root.start.TSC != 0 {
+		recording.Clock.Anchors = []reader.Anchor{root.start}
+	}
+	if len(r.objects) > 0 {
+		recording.Process.BuildID = r.objects[0].BuildID
+	}
+	r.addProcess(&recording.Process)
+	for _, o := range r.objects {
+		if o.State == "refused" {
+			recording.Refusals = append(recording.Refusals, reader.Refusal{Path: o.Path, Why: o.Why})
+		}
+	}
+	for _, t := range r.threads {
+		if len(t.chunks) > 0 && len(recording.Threads) < maxRows {
+			recording.Threads = append(recording.Threads, t.ThreadInfo)
+		}
+	}
+	if root.mode == modeCount {
+		recording.Counters = r.counters()
+	}
+	return recording
+}
+
+// addProcess takes what the kernel notes about a process: of the command line, up
+// to 80 bytes.
+func (r *CoreRings) addProcess(p *reader.Process) {
+	b := r.image.note(elf.NT_PRPSINFO, 136)
+	if b == nil {
+		return
+	}
+	f := fields(b)
+	p.UID, p.PPID = f.u32(16), int32(f.u32(28))
+	p.Argv = strings.Fields(string(bytes.ToValidUTF8([]byte(f.text(56, 80)), []byte("?"))))
+}
+
+// counters are the calls of each function, summed up over the threads.
+func (r *CoreRings) counters() []reader.Counter {
+	sums := make(map[reader.FuncID]uint64)
+	seen := make(map[uint64]bool)
+	buf := make([]byte, 8<<10)
+	for _, t := range r.threads {
+		n := min(t.ncounter, r.root.maxFunction+1)
+		if t.counters == 0 || seen[t.counters] {
+			continue
+		}
+		seen[t.counters] = true
+		for from := uint64(0); from < n; from += uint64(len(buf) / 8) {
+			part := buf[:8*min(uint64(len(buf)/8), n-from)]
+			if _, err := r.image.readSome(part, t.counters+8*from); err != nil {
+				r.lose(1, "counters-not-in-core", err)
+				break
+			}
+			for i := 0; i < len(part); i += 8 {
+				if calls := binary.LittleEndian.Uint64(part[i:]); calls > 0 {
+					sums[reader.FuncID(from+uint64(i/8))] += calls
+				}
+			}
+		}
+	}
+	var list []reader.Counter
+	for id, calls := range sums {
+		list = append(list, reader.Counter{Func: id, Calls: calls})
+	}
+	slices.SortFunc(list, func(a, b reader.Counter) int { return cmp.Compare(a.Func, b.Func) })
+	return list
+}

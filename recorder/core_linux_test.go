@@ -1,0 +1,530 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// crash runs a program that ends with a core file, and returns that and what it
+// said.
+func crash(t *testing.T, env []string, program string, args ...string) (core, said string) {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command("sh", append([]string{"-c", `ulimit -c unlimited; exec "$0" "$@"`, program}, args...)...)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), env...)
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGABRT {
+		t.Fatalf("%v: %v", cmd, err)
+	}
+	cores, _ := filepath.Glob(filepath.Join(dir, "core*"))
+	if len(cores) == 0 {
+		pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("no core file; core_pattern is %q, and has to be core with CI=true", pattern)
+		}
+		t.Skipf("the system writes no core files into the working directory: core_pattern is %q", pattern)
+	}
+	return cores[0], string(out)
+}
+
+// recordBlocks returns the header of a trace, and its blocks but those of metadata.
+func recordBlocks(t *testing.T, trace []byte) (header, blocks []byte) {
+	t.Helper()
+	for rest := trace[32:]; len(rest) > 0; {
+		size := 16 + binary.LittleEndian.Uint64(rest[1:])
+		if rest[0] != 0x0f || rest[48] != 0x13 || size > uint64(len(rest)) {
+			t.Fatalf("no block at offset %d", len(trace)-len(rest))
+		}
+		if binary.LittleEndian.Uint32(rest[49:]) != 0 {
+			blocks = append(blocks, rest[:size]...)
+		}
+		rest = rest[size:]
+	}
+	return trace[:32], blocks
+}
+
+// The runtime's writer and that of cores make the same of the same rings, to the byte.
+func TestCoreIsWhatASnapshotIs(t *testing.T) {
+	rings := buildRings(t)
+	for _, test := range []struct {
+		name string
+		args []string // seed, threads, calls, chunks, and since
+	}{
+		{"one thread", []string{"1", "1", "20000", "64"}},
+		{"threads", []string{"2", "7", "20000", "64"}},
+		{"wrapped", []string{"3", "3", "60000", "3"}},
+		{"since", []string{"4", "3", "20000", "64", "60"}},
+		{"since, wrapped", []string{"5", "5", "40000", "4", "30"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			snapshot := filepath.Join(t.TempDir(), "snapshot.xray")
+			path, said := crash(t, nil, rings, append([]string{"core", snapshot}, test.args...)...)
+			c, err := OpenCore(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			var since uint64
+			for line := range strings.Lines(said) {
+				if text, ok := strings.CutPrefix(line, "since "); ok {
+					since, _ = strconv.ParseUint(strings.TrimSpace(text), 10, 64)
+				}
+			}
+			var got bytes.Buffer
+			if err := c.Rings()[0].writeTrace(&got, since); err != nil {
+				t.Fatal(err)
+			}
+			want, err := os.ReadFile(snapshot)
+			if err != nil {
+				t.Fatal(err)
+			}
+			wantHeader, wantBlocks := recordBlocks(t, want)
+			gotHeader, gotBlocks := recordBlocks(t, got.Bytes())
+			// Whether the clock is invariant the stand-in for the runtime does not note, and
+			// the frequency is that of the last measurement, after the header.
+			if !bytes.Equal(wantHeader[:4], gotHeader[:4]) || !bytes.Equal(wantHeader[16:], gotHeader[16:]) {
+				t.Errorf("header\n%x, want\n%x", gotHeader, wantHeader)
+			}
+			if i := firstDifference(wantBlocks, gotBlocks); i >= 0 {
+				t.Errorf("%d bytes of blocks, want %d; they differ at %#x", len(gotBlocks), len(wantBlocks), i)
+			}
+			if len(gotBlocks) < 10000 {
+				t.Errorf("only %d bytes of blocks", len(gotBlocks))
+			}
+		})
+	}
+}
+
+func firstDifference(a, b []byte) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	if len(a) != len(b) {
+		return min(len(a), len(b))
+	}
+	return -1
+}
+
+// crashProgram compiles testdata/crash.c, and returns the environment to run it with
+// the recorder preloaded, which keeps rings.
+func crashProgram(t *testing.T, options string, flags ...string) (program string, env []string) {
+	t.Helper()
+	testenv.Need(t, "clang-14")
+	library, err := Build(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("testdata/crash.c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program = compileTo(t, "clang-14", string(source), append([]string{
+		"-O1", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-fnoxray-link-deps",
+	}, flags...)...)
+	output := EscapeTemplate(filepath.Join(t.TempDir(), "x.xray"))
+	return program, []string{"LD_PRELOAD=" + library.Preload(), EnvVar + "=quiet=1,stream=0," + options + ",output=" + escapeOption(output)}
+}
+
+// The functions of testdata/crash.c.
+const (
+	idLeaf   = 1
+	idBranch = 2
+)
+
+// checkCrash expects all calls of crash.c, with so many in its thread, in a trace.
+func checkCrash(t *testing.T, path string, calls uint64) found {
+	t.Helper()
+	verify(t, path)
+	got := readTrace(t, path)
+	if got.calls[idLeaf] != 2*(calls+100) || got.calls[idBranch] != calls+100 || got.unmatched+got.orphan+got.backwards != 0 {
+		t.Errorf("calls %v, want %d of branch; %d exits without entry, %d calls without exit, %d steps back",
+			got.calls, calls+100, got.unmatched, got.orphan, got.backwards)
+	}
+	var names []string
+	for _, th := range got.recording.Threads {
+		names = append(names, th.Name)
+	}
+	slices.Sort(names)
+	if !slices.Equal(names, []string{"out", "worker"}) || len(got.recording.Losses) > 0 {
+		t.Errorf("threads %q, losses %v", names, got.recording.Losses)
+	}
+	if p := got.recording.Process; p.PID == 0 || p.PPID == 0 || filepath.Base(p.Exe) != "out" || len(p.Argv) == 0 {
+		t.Errorf("process %+v", p)
+	}
+	// The clock of a machine runs at some GHz.
+	if f := got.recording.Clock.Frequency; f < 100e6 || f > 10e9 {
+		t.Errorf("%d Hz", f)
+	}
+	return got
+}
+
+func openCore(t *testing.T, path string) *Core {
+	t.Helper()
+	c, err := OpenCore(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func TestCoreOfAStrippedProgram(t *testing.T) {
+	program, env := crashProgram(t, "ring=4194304", "-s")
+	path, _ := crash(t, env, program, "a", "30000")
+	c := openCore(t, path)
+	if got := c.Ending(); !strings.HasPrefix(got, "SIGABRT in thread ") {
+		t.Errorf("it ended by %q", got)
+	}
+	checkCrash(t, traceOf(t, c, 0), 30000)
+
+	// The crash itself is in the last records.
+	last := readTrace(t, traceOf(t, c, time.Microsecond))
+	if n := last.calls[idBranch]; n == 0 || n > 100 {
+		t.Errorf("%d calls in the last microsecond", n)
+	}
+	for _, tool := range []string{"gzip", "zstd"} {
+		t.Run(tool, func(t *testing.T) {
+			testenv.Need(t, tool)
+			packed := filepath.Join(t.TempDir(), "core.packed")
+			out, err := os.Create(packed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command(tool, "-c", path)
+			cmd.Stdout = out
+			if err := errors.Join(cmd.Run(), out.Close()); err != nil {
+				t.Fatal(err)
+			}
+			checkCrash(t, traceOf(t, openCore(t, packed), 0), 30000)
+		})
+	}
+}
+
+func TestCoreOfALinkedProgram(t *testing.T) {
+	library, err := Build(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{nil, {"-static"}} {
+		t.Run(fmt.Sprint(flags), func(t *testing.T) {
+			flags := append(slices.Clone(flags), "-Wl,--whole-archive", library.Archive(), "-Wl,--no-whole-archive", "-ldl")
+			program, env := crashProgram(t, "ring=1048576", flags...)
+			path, _ := crash(t, env[1:], program, "a", "5000")
+			checkCrash(t, traceOf(t, openCore(t, path), 0), 5000)
+		})
+	}
+}
+
+func TestCoreWithoutRings(t *testing.T) {
+	program, env := crashProgram(t, "dontdump=1")
+	path, _ := crash(t, env, program, "a", "100")
+	if _, err := OpenCore(path, nil); err == nil || !strings.Contains(err.Error(), "dontdump=1") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCoreOfCounts(t *testing.T) {
+	program, env := crashProgram(t, "mode=count")
+	path, _ := crash(t, env, program, "a", "700")
+	r := readTrace(t, traceOf(t, openCore(t, path), 0)).recording
+	calls := map[uint32]uint64{}
+	for _, c := range r.Counters {
+		calls[uint32(c.Func)] = c.Calls
+	}
+	if calls[idLeaf] != 1600 || calls[idBranch] != 800 {
+		t.Errorf("counters %v", calls)
+	}
+}
+
+// Functions without sleds are known by their addresses, which a core has, and a file of
+// rings.
+func TestCoreOfHookedFunctions(t *testing.T) {
+	dir := shmFolder(t)
+	_, env := crashProgram(t, "ring=1048576")
+	program := buildHooked(t, "crash.c", hooks["functions"])
+	core, _ := crash(t, env, program, "a", "5000")
+	env[1] += ",shm=" + dir
+	runToEnd(t, env, program, "k", "5000")
+	for _, path := range []string{core, ringFiles(t, dir)[0]} {
+		path := traceOf(t, openCore(t, path), 0)
+		verify(t, path)
+		got := readTrace(t, path)
+		// Their ids are in the order of the first calls.
+		const branch, leaf = 1, 2
+		if got.calls[branch] != 5100 || got.calls[leaf] != 10200 || got.unmatched+got.orphan != 0 {
+			t.Errorf("calls %v, %d and %d without their other half", got.calls, got.unmatched, got.orphan)
+		}
+		a := got.recording.Addresses
+		if len(a) != 2 || a[0] <= a[1] || a[0]-a[1] > 1000 {
+			t.Errorf("addresses %#x of branch and leaf", a)
+		}
+	}
+}
+
+// waiting runs crash.c until it has made its calls.
+func waiting(t *testing.T, env []string, program, calls string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(program, "w", calls)
+	cmd.Env = append(os.Environ(), env...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+		t.Fatalf("the program says %q, %v", line, err)
+	}
+	return cmd
+}
+
+func TestCoreOfARunningProgram(t *testing.T) {
+	testenv.Need(t, "gcore", "gdb")
+	program, env := crashProgram(t, "ring=1048576")
+	cmd := waiting(t, env, program, "5000")
+	prefix := filepath.Join(t.TempDir(), "core")
+	if out, err := exec.Command("gcore", "-o", prefix, strconv.Itoa(cmd.Process.Pid)).CombinedOutput(); err != nil {
+		t.Fatalf("gcore: %v\n%s", err, out)
+	}
+	checkCrash(t, traceOf(t, openCore(t, fmt.Sprint(prefix, ".", cmd.Process.Pid)), 0), 5000)
+}
+
+// shmFolder is a folder in shared memory where there is that.
+func shmFolder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "xray-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+func ringFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// runToEnd runs crash.c, which may be killed.
+func runToEnd(t *testing.T, env []string, program string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(program, args...)
+	cmd.Env = append(os.Environ(), env...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	err := cmd.Run()
+	killed := cmd.ProcessState != nil && cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+	if err != nil && !killed {
+		t.Fatalf("%v: %v\n%s", cmd, err, &stderr)
+	}
+	return stderr.String()
+}
+
+func TestRingsOutliveAKill(t *testing.T) {
+	dir := shmFolder(t)
+	program, env := crashProgram(t, "ring=1048576,shm="+dir)
+	runToEnd(t, env, program, "k", "5000")
+	files := ringFiles(t, dir)
+	if len(files) != 1 {
+		t.Fatalf("files %q", files)
+	}
+	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	checkCrash(t, traceOf(t, openCore(t, files[0]), 0), 5000)
+}
+
+// While the program runs, its rings can be read too.
+func TestRingsOfARunningProgram(t *testing.T) {
+	dir := shmFolder(t)
+	program, env := crashProgram(t, "ring=1048576,shm="+dir)
+	waiting(t, env, program, "5000")
+	checkCrash(t, traceOf(t, openCore(t, ringFiles(t, dir)[0]), 0), 5000)
+}
+
+// Rings that went round keep the latest chunks.
+func TestRingsThatWentRound(t *testing.T) {
+	dir := shmFolder(t)
+	program, env := crashProgram(t, "ring=262144,shm="+dir)
+	runToEnd(t, env, program, "k", "50000")
+	path := traceOf(t, openCore(t, ringFiles(t, dir)[0]), 0)
+	verify(t, path)
+	got := readTrace(t, path)
+	// Three chunks at least of the thread, and all of the other one.
+	if n := got.calls[idLeaf]; n < 8000 || n > 12000 || got.unmatched > 2 || got.orphan > 0 || got.backwards > 0 {
+		t.Errorf("calls %v; %d exits without entry, %d calls without exit, %d steps back", got.calls, got.unmatched, got.orphan, got.backwards)
+	}
+}
+
+// A child has rings of its own, in a file of its own, and leaves its parent's alone.
+func TestRingsOfAForkedChild(t *testing.T) {
+	dir := shmFolder(t)
+	program, env := crashProgram(t, "ring=1048576,shm="+dir)
+	runToEnd(t, env, program, "f", "5000")
+	files := ringFiles(t, dir)
+	if len(files) != 2 {
+		t.Fatalf("files %q", files)
+	}
+	var branches []uint64
+	for _, f := range files {
+		path := traceOf(t, openCore(t, f), 0)
+		verify(t, path)
+		got := readTrace(t, path)
+		branches = append(branches, got.calls[idBranch])
+		if pid := got.recording.Process.PID; !strings.Contains(f, fmt.Sprint(".", pid, ".ring")) || got.unmatched+got.orphan != 0 {
+			t.Errorf("%s: process %d, %d and %d without their other half", f, pid, got.unmatched, got.orphan)
+		}
+	}
+	slices.Sort(branches)
+	if !slices.Equal(branches, []uint64{1, 5100}) {
+		t.Errorf("calls of branch %d, want 1 and 5100", branches)
+	}
+}
+
+// Of threads that come and go the rings of the last ones are there, and the file does
+// not grow without bound.
+func TestRingsOfManyThreads(t *testing.T) {
+	const ring, budget = 128 << 10, 1 << 20
+	dir := shmFolder(t)
+	program, env := crashProgram(t, fmt.Sprintf("ring=%d,budget=%d,shm=%s", ring, budget, dir))
+	runToEnd(t, env, program, "t", "300")
+	file := ringFiles(t, dir)[0]
+	path := traceOf(t, openCore(t, file), 0)
+	verify(t, path)
+	got := readTrace(t, path)
+	threads := uint64(len(got.recording.Threads))
+	if threads < budget/chunkSize || got.calls[idBranch] != 10*threads || got.unmatched+got.orphan != 0 || len(got.recording.Losses) > 0 {
+		t.Errorf("%d threads, calls %v, %d and %d without their other half, losses %v",
+			threads, got.calls, got.unmatched, got.orphan, got.recording.Losses)
+	}
+	if size := fileSize(t, file); size > 100*(ring+4096)+2<<20 {
+		t.Errorf("%d bytes", size)
+	}
+}
+
+// A child that cannot have a file leaves its parent's alone all the same.
+func TestRingsOfAForkedChildWithoutRoom(t *testing.T) {
+	dir := shmFolder(t)
+	program, env := crashProgram(t, "ring=1048576,shm="+dir)
+	runToEnd(t, env, program, "g", "5000")
+	files := ringFiles(t, dir)
+	if len(files) != 1 {
+		t.Fatalf("files %q", files)
+	}
+	got := readTrace(t, traceOf(t, openCore(t, files[0]), 0))
+	if got.calls[idBranch] != 1 || got.records != 6 || len(got.recording.Losses) > 0 {
+		t.Errorf("%d records, calls %v, losses %v", got.records, got.calls, got.recording.Losses)
+	}
+}
+
+// A full file system is no reason to die of: there, a write to a mapped page that has
+// no memory would be.
+func TestRingsInAFullFolder(t *testing.T) {
+	testenv.Need(t, "unshare", "mount")
+	dir := t.TempDir()
+	inside := func(script string, args ...string) *exec.Cmd {
+		script = `mount -t tmpfs -o size=1500k none "$0" && ` + script
+		return exec.Command("unshare", append([]string{"-rm", "sh", "-c", script, dir}, args...)...)
+	}
+	if out, err := inside("true").CombinedOutput(); err != nil {
+		t.Skipf("no file system of one's own: %v %s", err, out)
+	}
+	program, env := crashProgram(t, "ring=1048576,shm="+dir)
+	env[1] = strings.Replace(env[1], "quiet=1", "quiet=0", 1)
+	var stderr bytes.Buffer
+	cmd := inside(`exec env "$@"`, append(env, program, "x", "5000")...)
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	if !strings.Contains(stderr.String(), "further rings cannot be kept in a file") {
+		t.Errorf("the program says %q", &stderr)
+	}
+	traces, _ := filepath.Glob(filepath.Join(filepath.Dir(outputOf(env)), "*"))
+	if len(traces) != 1 {
+		t.Fatalf("traces %q", traces)
+	}
+	if got := readTrace(t, traces[0]); got.calls[idBranch] != 5100 {
+		t.Errorf("calls %v", got.calls)
+	}
+}
+
+// A program that ends by itself writes its trace, and needs no rings any more.
+func TestRingsGoWithTheProgram(t *testing.T) {
+	dir := shmFolder(t)
+	program, env := crashProgram(t, "ring=1048576,shm="+dir)
+	runToEnd(t, env, program, "x", "5000")
+	if files := ringFiles(t, dir); len(files) > 0 {
+		t.Errorf("left behind: %q", files)
+	}
+	traces, _ := filepath.Glob(filepath.Join(filepath.Dir(outputOf(env)), "*"))
+	if len(traces) != 1 {
+		t.Fatalf("traces %q", traces)
+	}
+	if got := readTrace(t, traces[0]); got.calls[idBranch] != 5100 {
+		t.Errorf("calls %v", got.calls)
+	}
+}
+
+func outputOf(env []string) string {
+	_, output, _ := strings.Cut(env[1], ",output=")
+	return output
+}
+
+// Where there is no room for rings, they are kept in memory as without a file.
+func TestRingsWithoutRoom(t *testing.T) {
+	testenv.Need(t, "prlimit")
+	for _, test := range []struct{ name, dir, limit string }{
+		{"limit of file sizes", shmFolder(t), "--fsize=1200000"}, // enough for the trace, and the tables
+		{"no folder", "/nowhere", "--fsize=unlimited"},
+		{"relative path", "nowhere", "--fsize=unlimited"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			program, env := crashProgram(t, "ring=1048576,shm="+test.dir)
+			env[1] = strings.Replace(env[1], "quiet=1", "quiet=0", 1)
+			said := runToEnd(t, env, "prlimit", test.limit, program, "x", "5000")
+			if !strings.Contains(said, "xray recorder: ") || !strings.Contains(said, "rings") {
+				t.Errorf("the program says %q", said)
+			}
+			traces, _ := filepath.Glob(filepath.Join(filepath.Dir(outputOf(env)), "*"))
+			if len(traces) != 1 {
+				t.Fatalf("traces %q", traces)
+			}
+			if got := readTrace(t, traces[0]); got.calls[idBranch] != 5100 {
+				t.Errorf("calls %v", got.calls)
+			}
+			if files := ringFiles(t, test.dir); len(files) > 0 {
+				t.Errorf("left behind: %q", files)
+			}
+		})
+	}
+}

@@ -1,0 +1,103 @@
+package recorder
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Filter chooses functions by their names, as [symbolize.Label] shows them.
+type Filter struct {
+	Func    *regexp.Regexp // only functions that match; nil is all
+	Exclude *regexp.Regexp // but not those that match; nil is none
+}
+
+// All reports whether the filter lets every function through.
+func (f *Filter) All() bool { return f.Func == nil && f.Exclude == nil }
+
+func (f *Filter) keeps(name string) bool {
+	return (f.Func == nil || f.Func.MatchString(name)) && (f.Exclude == nil || !f.Exclude.MatchString(name))
+}
+
+// Write writes which functions of the objects are to be recorded, in the form
+// that the runtime reads: for each object a line "object PATH", and below it lines
+// with the numbers of functions, counted from 1 within the object, or with ranges
+// of them, "5-9". It returns how many functions were kept. Objects without sleds
+// are left out.
+//
+// In objects that are not named, everything is off if the filter wants certain
+// functions, and on if it only excludes some.
+func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
+	b := bufio.NewWriter(w)
+	if f.Func != nil {
+		fmt.Fprintln(b, "default off")
+	}
+	done := make(map[string]bool)
+	for _, path := range objects {
+		path = RealPath(path)
+		if done[path] || !HasSleds(path) {
+			continue
+		}
+		if strings.Contains(path, "\n") {
+			return kept, fmt.Errorf("%q: a filter cannot name a path of several lines", path)
+		}
+		done[path] = true
+		ids, err := f.choose(path)
+		if err != nil {
+			return kept, err
+		}
+		kept += len(ids)
+		fmt.Fprintf(b, "object %s\n", path)
+		writeRanges(b, ids)
+	}
+	return kept, b.Flush()
+}
+
+// RealPath is how the runtime knows a file: by its own name, not by that of a link
+// to it.
+func RealPath(path string) string {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	if abs, err := filepath.Abs(path); err == nil {
+		path = abs
+	}
+	return path
+}
+
+// choose returns the functions of an object that the filter keeps, ascending.
+func (f *Filter) choose(path string) ([]reader.FuncID, error) {
+	table, err := symbolize.Load(path, symbolize.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer table.Close()
+	var ids []reader.FuncID
+	for _, fn := range table.Map().Functions {
+		if f.keeps(symbolize.Label(table, fn.ID)) {
+			ids = append(ids, fn.ID)
+		}
+	}
+	return ids, nil
+}
+
+func writeRanges(w io.Writer, ids []reader.FuncID) {
+	for len(ids) > 0 {
+		n := 1
+		for n < len(ids) && ids[n] == ids[0]+reader.FuncID(n) {
+			n++
+		}
+		if n == 1 {
+			fmt.Fprintf(w, "%d\n", ids[0])
+		} else {
+			fmt.Fprintf(w, "%d-%d\n", ids[0], ids[n-1])
+		}
+		ids = ids[n:]
+	}
+}

@@ -1,0 +1,176 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// hooks are the flags by which gcc instruments. Calls that become loops or are inlined
+// have no __fentry__.
+var hooks = map[string][]string{
+	"functions": {"-finstrument-functions"},
+	"fentry":    {"-pg", "-mfentry", "-minstrument-return=call", "-fno-inline", "-fno-optimize-sibling-calls"},
+}
+
+// buildHooked compiles a program of testdata with gcc. What instruments is not for
+// the linker, which would add gprof's start files.
+func buildHooked(t *testing.T, source string, compile []string, link ...string) string {
+	t.Helper()
+	testenv.Need(t, "gcc")
+	dir := t.TempDir()
+	program, object := filepath.Join(dir, "program"), filepath.Join(dir, "program.o")
+	args := slices.Concat([]string{"-g", "-Iruntime", "-Dxray_always_instrument=noinline", "-Dxray_log_args(n)=noinline",
+		"-Dxray_never_instrument=no_instrument_function", "-c", "-o", object, filepath.Join("testdata", source)}, compile)
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	args = slices.Concat([]string{object, "-o", program}, link, []string{"-pthread", "-ldl", "-lm"})
+	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	return program
+}
+
+// named gives numbers by id the names of a recording's functions.
+func named(t *testing.T, r *reader.Recording, byID map[reader.FuncID]uint64) map[string]int64 {
+	t.Helper()
+	names, missing, err := symbolize.LoadRecorded(r.Objects, r.Addresses, nil, symbolize.Search{})
+	if err != nil || len(missing) > 0 {
+		t.Fatal(err, missing)
+	}
+	defer names.Close()
+	m := map[string]int64{}
+	for id, n := range byID {
+		if n > 0 {
+			m[symbolize.Label(names, id)] += int64(n)
+		}
+	}
+	return m
+}
+
+// sums are the calls of a recording that were counted or profiled.
+func sums(r *reader.Recording) map[reader.FuncID]uint64 {
+	n := map[reader.FuncID]uint64{}
+	for _, c := range r.Counters {
+		n[c.Func] += c.Calls
+	}
+	for _, p := range r.Profiles {
+		for _, path := range p.Paths {
+			n[path.Func] += path.Count + path.Open
+		}
+	}
+	return n
+}
+
+// Every mode has exactly the calls that a program counted, which gcc instrumented in
+// either way; and the program computes the same.
+func TestHooks(t *testing.T) {
+	l := library(t)
+	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
+	for way, flags := range hooks {
+		for _, o := range [][]string{{"-O0"}, {"-O2", "-mavx"}, {"-O2", "-fno-pie", "-no-pie"}, {"-O2", "-fcf-protection"}} {
+			t.Run(way+strings.Join(o, ""), func(t *testing.T) {
+				preload, link := &l, slices.Clone(o)
+				if way == "fentry" {
+					preload, link = nil, append(link, archive...) // nobody else has __return__
+				}
+				program := buildHooked(t, "program.c", slices.Concat(flags, o), link...)
+				plain, err := exec.Command(program).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := counted(t, string(plain))
+				for _, options := range []string{"mode=record", "mode=record,stream=0,ring=4194304", "mode=count", "mode=profile"} {
+					out, stderr, traces := recordProgram(t, preload, options, program)
+					if out != string(plain) || stderr != "" || len(traces) != 1 {
+						t.Fatalf("%s: the program says\n%s%s\nwithout the recorder\n%s%v", options, out, stderr, plain, traces)
+					}
+					f := readTrace(t, traces[0])
+					calls := f.calls
+					if len(calls) == 0 {
+						calls = sums(f.recording)
+					}
+					if got := named(t, f.recording, calls); !maps.Equal(got, want) {
+						t.Errorf("%s: the trace has %v, the program counted %v", options, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Ids are dense: of functions with sleds first, of the others as they are met.
+func TestHooksAndSledsTogether(t *testing.T) {
+	l := library(t)
+	testenv.Need(t, "clang-22")
+	dir := t.TempDir()
+	lib := filepath.Join(dir, "libhooked.so")
+	if out, err := exec.Command("gcc", "-O1", "-g", "-fPIC", "-shared", "-finstrument-functions", "-o", lib,
+		"testdata/hooked.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
+	}
+	program := buildProgram(t, "clang-22", "hooking.c", "-O1", "-g", lib, "-Wl,-rpath,"+dir)
+	_, stderr, traces := recordProgram(t, &l, "mode=record", program)
+	if stderr != "" || len(traces) != 1 {
+		t.Fatal(stderr, traces)
+	}
+	f := readTrace(t, traces[0])
+	want := map[string]int64{"call_hooked": 100, "main": 1, "hooked": 100, "inner": 200, "hooked_callback": 100, "called_back": 100}
+	if got := named(t, f.recording, f.calls); !maps.Equal(got, want) {
+		t.Errorf("the trace has %v, and the calls were %v", got, want)
+	}
+	if n := len(f.recording.Addresses); n != len(want) {
+		t.Errorf("%d addresses of %d functions", n, len(want))
+	}
+	if f.unmatched+f.orphan != 0 {
+		t.Errorf("%d exits and %d entries without their other half", f.unmatched, f.orphan)
+	}
+}
+
+// An exit behind a longjmp is of the function that returns, not of those that were left;
+// and one of a tail call comes before it.
+func TestHooksFindTheFunctionThatReturns(t *testing.T) {
+	l := library(t)
+	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
+	program := buildHooked(t, "program.c", slices.Concat(hooks["fentry"], []string{"-O2", "-foptimize-sibling-calls"}), archive...)
+	_, _, traces := recordProgram(t, nil, "mode=record", program)
+	trace, err := reader.Open(reader.Options{}, traces[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	enters, exits := map[reader.FuncID]uint64{}, map[reader.FuncID]uint64{}
+	for b, err := range trace.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Events {
+			if e.Kind.IsEnter() {
+				enters[e.Func]++
+			} else {
+				exits[e.Func]++
+			}
+		}
+	}
+	r := trace.Recording(0)
+	in, out := named(t, r, enters), named(t, r, exits)
+	for name, n := range in {
+		left := int64(0)
+		if name == "jump" || name == "jumped" {
+			left = 667
+		}
+		if out[name] != n-left {
+			t.Errorf("%s was entered %d times and left %d times, of which %d by longjmp", name, n, out[name], left)
+		}
+	}
+}

@@ -1,0 +1,317 @@
+package recorder
+
+import (
+	"bytes"
+	"cmp"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+)
+
+// image is the memory of a process, as far as an ELF core file holds it. All
+// sizes and addresses in it may be wrong: nothing is allocated or read by them
+// before they were held against the file.
+type image struct {
+	name     string
+	in       io.ReaderAt
+	size     int64
+	segments []segment // disjoint, in order of addresses
+	cut      bool      // the file ends before a segment does
+	notes    []byte    // beginning of the notes
+}
+
+// segment is a range of memory.
+type segment struct {
+	address, memory uint64 // where, and how long
+	offset, bytes   uint64 // in the file, as far as they are there
+	writable, cut   bool
+}
+
+func (s *segment) end() uint64 { return s.address + s.memory }
+
+const (
+	elfHeaderSize = 64
+	segmentSize   = 56
+	sectionSize   = 64
+	// maxNotes is how much of the notes is read: those of the process and of the
+	// thread that made it end come first.
+	maxNotes = 64 << 10
+	// manySegments in the header stands for a number that has its place in the
+	// first section's header, since it has more than 16 bits.
+	manySegments = 0xffff
+)
+
+// archives are compressions that are often seen and not read here.
+var archives = []struct{ magic, name string }{
+	{"\x04\x22\x4d\x18", "lz4"}, {"\xfd7zXZ\x00", "xz"}, {"BZh", "bzip2"},
+}
+
+func (m *image) errorf(format string, args ...any) error {
+	return fmt.Errorf("%s: %w", m.name, fmt.Errorf(format, args...))
+}
+
+// openImage reads the headers of a core file.
+func openImage(name string, in io.ReaderAt, size int64) (*image, error) {
+	m := &image{name: name, in: in, size: size}
+	header := make([]byte, elfHeaderSize)
+	n, err := in.ReadAt(header, 0)
+	if err != nil && err != io.EOF {
+		return nil, m.errorf("%w", err)
+	}
+	header = header[:n]
+	for _, a := range archives {
+		if strings.HasPrefix(string(header), a.magic) {
+			return nil, m.errorf("compressed with %s, which is not read here: unpack it first", a.name)
+		}
+	}
+	if !bytes.HasPrefix(header, []byte(elf.ELFMAG)) {
+		return nil, m.errorf("neither a core file nor a file of rings: it does not begin as ELF does")
+	}
+	if n < elfHeaderSize {
+		return nil, m.errorf("the core file ends within its header, after %d bytes", n)
+	}
+	machine := elf.Machine(binary.LittleEndian.Uint16(header[18:]))
+	if elf.Class(header[4]) != elf.ELFCLASS64 || elf.Data(header[5]) != elf.ELFDATA2LSB || machine != elf.EM_X86_64 {
+		return nil, m.errorf("of another machine than x86-64, the only one that the recorder is for")
+	}
+	if t := elf.Type(binary.LittleEndian.Uint16(header[16:])); t != elf.ET_CORE {
+		return nil, m.errorf("a program or library, not a core file")
+	}
+	table, err := m.segmentTable(header)
+	if err != nil {
+		return nil, err
+	}
+	for entry := range slices.Chunk(table, segmentSize) {
+		m.addSegment(entry)
+	}
+	return m, m.order()
+}
+
+// segmentTable reads the program headers.
+func (m *image) segmentTable(header []byte) ([]byte, error) {
+	le := binary.LittleEndian
+	count := uint64(le.Uint16(header[56:]))
+	if count == manySegments {
+		section := make([]byte, sectionSize)
+		if err := m.readFile(section, le.Uint64(header[40:])); err != nil {
+			return nil, m.errorf("section header at offset %#x, which has the number of segments: %w", le.Uint64(header[40:]), err)
+		}
+		count = uint64(le.Uint32(section[44:]))
+	}
+	offset, size := le.Uint64(header[32:]), uint64(le.Uint16(header[54:]))
+	if size != segmentSize {
+		return nil, m.errorf("program headers of %d bytes, want %d", size, segmentSize)
+	}
+	if count*segmentSize > uint64(m.size) {
+		return nil, m.errorf("the core file ends within its %d program headers", count)
+	}
+	table := make([]byte, count*segmentSize)
+	if err := m.readFile(table, offset); err != nil {
+		return nil, m.errorf("%d program headers at offset %#x: %w", count, offset, err)
+	}
+	return table, nil
+}
+
+// readFile fills p from an offset of the file.
+func (m *image) readFile(p []byte, offset uint64) error {
+	if offset > uint64(m.size) || uint64(len(p)) > uint64(m.size)-offset {
+		return fmt.Errorf("the file ends at %#x: %w", m.size, io.ErrUnexpectedEOF)
+	}
+	n, err := m.in.ReadAt(p, int64(offset))
+	if n == len(p) {
+		return nil
+	}
+	return cmp.Or(err, io.ErrUnexpectedEOF)
+}
+
+// addSegment takes over a program header.
+func (m *image) addSegment(entry []byte) {
+	le := binary.LittleEndian
+	s := segment{
+		address: le.Uint64(entry[16:]), memory: le.Uint64(entry[40:]),
+		offset: le.Uint64(entry[8:]), bytes: le.Uint64(entry[32:]),
+		writable: elf.ProgFlag(le.Uint32(entry[4:]))&elf.PF_W != 0,
+	}
+	there := uint64(m.size) - min(s.offset, uint64(m.size))
+	if s.bytes > there {
+		s.bytes, s.cut = there, true
+	}
+	switch elf.ProgType(le.Uint32(entry)) {
+	case elf.PT_NOTE:
+		if m.notes == nil {
+			m.notes = make([]byte, min(s.bytes, maxNotes))
+			if m.readFile(m.notes, s.offset) != nil {
+				m.notes = nil
+			}
+		}
+	case elf.PT_LOAD:
+		s.memory = max(s.memory, s.bytes)
+		m.cut = m.cut || s.cut
+		if s.end() >= s.address {
+			m.segments = append(m.segments, s)
+		}
+	}
+}
+
+func (m *image) order() error {
+	slices.SortStableFunc(m.segments, func(a, b segment) int { return cmp.Compare(a.address, b.address) })
+	for i := 1; i < len(m.segments); i++ {
+		if a, b := &m.segments[i-1], &m.segments[i]; a.end() > b.address {
+			return m.errorf("segments overlap at address %#x: the core file is damaged", b.address)
+		}
+	}
+	return nil
+}
+
+// Why memory is not to be had.
+var (
+	errCut      = errors.New("the core file is cut off before it")
+	errExcluded = errors.New("the core file leaves it out")
+	errUnmapped = errors.New("there was no such memory")
+)
+
+// find returns the segment that an address is in, or nil with the reason.
+func (m *image) find(address uint64) (*segment, error) {
+	i, _ := slices.BinarySearchFunc(m.segments, address, func(s segment, address uint64) int {
+		if s.end() > address {
+			return 1
+		}
+		return -1
+	})
+	if i == len(m.segments) || m.segments[i].address > address {
+		return nil, errUnmapped
+	}
+	s := &m.segments[i]
+	switch {
+	case address-s.address < s.bytes:
+		return s, nil
+	case s.cut:
+		return nil, errCut
+	}
+	return nil, errExcluded
+}
+
+// readSome reads what there is of the memory from address on, until p is full, and
+// says why it ends before.
+func (m *image) readSome(p []byte, address uint64) (int, error) {
+	done := 0
+	for done < len(p) {
+		s, err := m.find(address)
+		if err != nil {
+			return done, err
+		}
+		from := address - s.address
+		n := min(uint64(len(p)-done), s.bytes-from)
+		if err := m.readFile(p[done:done+int(n)], s.offset+from); err != nil {
+			return done, err
+		}
+		done += int(n)
+		address += n
+	}
+	return done, nil
+}
+
+// read reads memory of which all has to be there. what is for the error.
+func (m *image) read(what string, address uint64, size int) ([]byte, error) {
+	p := make([]byte, size)
+	if _, err := m.readSome(p, address); err != nil {
+		return nil, m.errorf("%s at address %#x: %w", what, address, err)
+	}
+	return p, nil
+}
+
+// largeSegment is the size from which memory is rather the heap than the data of a
+// program.
+const largeSegment = 64 << 20
+
+// search returns the addresses of a text of data: first of all in the segments
+// that may be the data of a program, and in the others only when it is not there.
+func (m *image) search(text string, most int) []uint64 {
+	found := m.searchSegments(text, most, func(s *segment) bool { return s.bytes <= largeSegment })
+	if found == nil {
+		found = m.searchSegments(text, most, func(s *segment) bool { return s.bytes > largeSegment })
+	}
+	return found
+}
+
+func (m *image) searchSegments(text string, most int, wanted func(*segment) bool) (found []uint64) {
+	window := make([]byte, 1<<20)
+	for i := range m.segments {
+		s := &m.segments[i]
+		if !s.writable || !wanted(s) {
+			continue
+		}
+		for from := uint64(0); from < s.bytes; {
+			p := window[:min(uint64(len(window)), s.bytes-from)]
+			if m.readFile(p, s.offset+from) != nil {
+				break
+			}
+			for at := 0; ; at++ {
+				n := bytes.Index(p[at:], []byte(text))
+				if n < 0 {
+					break
+				}
+				at += n
+				if found = append(found, s.address+from+uint64(at)); len(found) == most {
+					return found
+				}
+			}
+			if from+uint64(len(p)) == s.bytes {
+				break
+			}
+			from += uint64(len(p) - len(text) + 1)
+		}
+	}
+	return found
+}
+
+// note returns the body of the first note of the kernel's of a type; nil when there
+// is none, or not of that size at least.
+func (m *image) note(kind elf.NType, size int) []byte {
+	le := binary.LittleEndian
+	for p := m.notes; len(p) >= 12; {
+		name, body, t := uint64(le.Uint32(p)), uint64(le.Uint32(p[4:])), elf.NType(le.Uint32(p[8:]))
+		bodyAt := 12 + (name+3)&^3
+		next := bodyAt + (body+3)&^3
+		if bodyAt+body > uint64(len(p)) {
+			return nil
+		}
+		if t == kind && name == 5 && string(p[12:16]) == "CORE" && body >= uint64(size) {
+			return p[bodyAt : bodyAt+body]
+		}
+		p = p[min(next, uint64(len(p))):]
+	}
+	return nil
+}
+
+// places returns the addresses of the chunks in [from, to) of which the file has
+// the beginning, in ascending order. from is that of a chunk.
+func (m *image) places(from, to uint64) iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for at := from; at < to; {
+			if _, err := m.find(at); err == nil {
+				if !yield(at) {
+					return
+				}
+				at += chunkSize
+				continue
+			}
+			// On to the first chunk that begins in a later segment.
+			i, _ := slices.BinarySearchFunc(m.segments, at, func(s segment, address uint64) int {
+				if s.address > address {
+					return 1
+				}
+				return -1
+			})
+			if i == len(m.segments) || m.segments[i].address >= to {
+				return
+			}
+			at = (m.segments[i].address + chunkSize - 1) &^ (chunkSize - 1)
+		}
+	}
+}

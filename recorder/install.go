@@ -1,0 +1,149 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Flags are what compilers have to be told so that a program can be recorded.
+type Flags struct{ Compile, Link []string }
+
+// noStockRuntime are the spellings by which versions of clang are told not to
+// link compiler-rt's XRay runtime: the second since 15 or so, the first before.
+var noStockRuntime = []string{"-fnoxray-link-deps", "-fno-xray-link-deps"}
+
+// XRayFlags are the flags for the compiler cc, which is asked what it knows. With
+// cc empty, it is $CC, or the first of cc and clang that can instrument.
+func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
+	c, err := findInstrumenting(ctx, cc)
+	if err != nil {
+		return Flags{}, err
+	}
+	for _, flag := range noStockRuntime {
+		if c.knows(ctx, flag) {
+			return l.flags([]string{"-fxray-instrument"}, []string{"-fxray-instrument", flag}), nil
+		}
+	}
+	return Flags{}, fmt.Errorf("%s instruments (-fxray-instrument), but links compiler-rt's runtime always: it knows none of %s",
+		c, strings.Join(noStockRuntime, ", "))
+}
+
+// GCCFlags are the flags for gcc, and for other compilers without XRay. Objects that
+// are loaded later have to find the program's hooks: libc has some that do nothing.
+func GCCFlags(l Library) Flags {
+	return l.flags([]string{"-finstrument-functions"},
+		[]string{"-Wl,--export-dynamic-symbol=__cyg_profile_func_enter", "-Wl,--export-dynamic-symbol=__cyg_profile_func_exit"})
+}
+
+func (l Library) flags(compile, link []string) Flags {
+	return Flags{
+		Compile: append(compile, "-I"+l.Include()),
+		Link:    append(link, "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive", "-pthread", "-ldl"),
+	}
+}
+
+// knows reports whether the compiler takes a flag.
+func (c *compiler) knows(ctx context.Context, flag string) bool {
+	_, err := run(ctx, "", c.command, "-###", flag, "-x", "c", os.DevNull, "-o", os.DevNull)
+	return err == nil
+}
+
+func findInstrumenting(ctx context.Context, cc string) (*compiler, error) {
+	if cc = strings.TrimSpace(cc); cc == "" {
+		cc = strings.TrimSpace(os.Getenv("CC"))
+	}
+	candidates := []string{"cc", "clang"}
+	if cc != "" {
+		candidates = []string{cc}
+	}
+	for _, candidate := range candidates {
+		c, err := newCompiler(ctx, strings.Fields(candidate))
+		switch {
+		case err == nil && c.knows(ctx, "-fxray-instrument"):
+			return c, nil
+		case err != nil && !errors.Is(err, exec.ErrNotFound):
+			return nil, err
+		case err != nil && cc != "":
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("%s does not know -fxray-instrument: name a clang with --cc, as in --cc clang-19, or ask for --gcc",
+		strings.Join(candidates, ", nor "))
+}
+
+// Install copies the library to dir: lib, include and lib/pkgconfig. Files that
+// are there already are replaced, one by one.
+func (l Library) Install(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	header := filepath.Join("include", "xray", "recorder.h")
+	for name, mode := range map[string]os.FileMode{
+		filepath.Join("lib", preloadName): 0o755,
+		filepath.Join("lib", archiveName): 0o644,
+		header:                            0o644,
+	} {
+		data, err := os.ReadFile(filepath.Join(l.dir, name))
+		if err != nil {
+			return err
+		}
+		if err := replace(filepath.Join(dir, name), data, mode); err != nil {
+			return err
+		}
+	}
+	return replace(filepath.Join(dir, "lib", "pkgconfig", "xray-recorder.pc"), []byte(pkgConfig), 0o644)
+}
+
+// Installed is the library that [Library.Install] put into dir.
+func Installed(dir string) (Library, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Library{}, err
+	}
+	l := Library{dir}
+	if _, err := os.Stat(l.Archive()); err != nil {
+		return Library{}, fmt.Errorf("%w; install it there with `xray runtime install`", err)
+	}
+	return l, nil
+}
+
+// replace writes a file anew, so that programs that have the old one mapped keep
+// it.
+func replace(path string, data []byte, mode os.FileMode) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), ".xray-*")
+	if err != nil {
+		return err
+	}
+	_, err = temp.Write(data)
+	err = errors.Join(err, temp.Chmod(mode), temp.Close())
+	if err == nil {
+		err = os.Rename(temp.Name(), path)
+	}
+	if err != nil {
+		os.Remove(temp.Name())
+	}
+	return err
+}
+
+// pkgConfig describes the archive: the shared object is for preloading. What
+// instruments is left to the program's own flags, since versions of clang differ.
+const pkgConfig = `prefix=${pcfiledir}/../..
+libdir=${prefix}/lib
+includedir=${prefix}/include
+
+Name: xray-recorder
+Description: records function calls of programs built with clang -fxray-instrument
+URL: https://github.com/xray-tools/xray
+Version: 1
+Cflags: -I${includedir}
+Libs: -Wl,--whole-archive ${libdir}/` + archiveName + ` -Wl,--no-whole-archive -pthread -ldl
+`

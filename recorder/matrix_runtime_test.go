@@ -1,0 +1,155 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// soak says that tests take the time to try everything.
+func soak() bool { return os.Getenv("XRAY_SOAK") == "1" }
+
+// choice is one way to do something, and the flags for it.
+type choice struct {
+	name  string
+	flags []string
+}
+
+// withoutJumps is a filter of the functions of testdata/program.c that return:
+// llvm-xray account refuses traces with others.
+func withoutJumps(t *testing.T, program string) string {
+	t.Helper()
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	var text strings.Builder
+	fmt.Fprintf(&text, "object %s\n", program)
+	for _, f := range table.Map().Functions {
+		if name := symbolize.Label(table, f.ID); !strings.HasPrefix(name, "jump") {
+			fmt.Fprintln(&text, f.ID)
+		}
+	}
+	path := filepath.Join(t.TempDir(), "filter")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// checkStockCounts expects llvm-xray to count the calls that our reader counts.
+func checkStockCounts(t *testing.T, trace string) {
+	t.Helper()
+	want := readTrace(t, trace).calls
+	for _, version := range []string{"14", "19", "22"} {
+		tool := "llvm-xray-" + version
+		testenv.Need(t, tool)
+		out, err := exec.Command(tool, "account", "--format=csv", trace).Output()
+		if err != nil {
+			t.Errorf("%s account: %v", tool, err)
+			continue
+		}
+		if diff := cmp.Diff(want, csvCounts(t, out)); diff != "" {
+			t.Errorf("%s account, - recorded, + counted:\n%s", tool, diff)
+		}
+	}
+}
+
+// A program computes the same and is recorded exactly, whichever compiler, linker and
+// level of optimisation it is built with, and however it gets the recorder. Without
+// XRAY_SOAK=1, linkers and levels take turns.
+func TestMatrix(t *testing.T) {
+	l := library(t)
+	testenv.Need(t, "ld.bfd", "ld.lld-22")
+	linked := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
+	ways := []choice{
+		{"preload", nil},
+		{"dynamic", linked},
+		{"static", slices.Concat([]string{"-static"}, linked)},
+		{"static-pie", slices.Concat([]string{"-static-pie", "-fPIE"}, linked)},
+	}
+	linkers := []choice{{"bfd", []string{"-fuse-ld=bfd"}}, {"lld", []string{"--ld-path=ld.lld-22"}}}
+	levels := []choice{{"O0", []string{"-O0"}}, {"O2", []string{"-O2"}}, {"LTO", []string{"-O2", "-flto"}}}
+	for c, clang := range slices.Sorted(maps.Keys(clangs)) {
+		for w, way := range ways {
+			for n, linker := range linkers {
+				for v, level := range levels {
+					if level.name == "LTO" && linker.name == "bfd" {
+						continue // needs a plugin of each clang's version
+					}
+					if !soak() && (c+w+v)%3 != 0 || !soak() && level.name != "LTO" && (c+w)%2 != n {
+						continue
+					}
+					t.Run(strings.Join([]string{clang, way.name, linker.name, level.name}, "/"), func(t *testing.T) {
+						flags := slices.Concat(level.flags, way.flags, linker.flags)
+						preload := &l
+						if way.name != "preload" {
+							preload = nil
+						}
+						checkBuild(t, preload, buildProgram(t, clang, "program.c", flags...))
+					})
+				}
+			}
+		}
+	}
+}
+
+// checkBuild runs a build of testdata/program.c with and without the recorder.
+func checkBuild(t *testing.T, preload *Library, program string) {
+	t.Helper()
+	plain, err := exec.Command(program).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, stderr, traces := recordProgram(t, preload, "filter="+withoutJumps(t, program), program)
+	if out != string(plain) || stderr != "" || len(traces) != 1 {
+		t.Fatalf("%d traces; the program says\n%s%s\nwithout the recorder\n%s", len(traces), out, stderr, plain)
+	}
+	want := counted(t, out)
+	maps.DeleteFunc(want, func(name string, _ int64) bool { return strings.HasPrefix(name, "jump") })
+	if got := entries(t, program, traces); !maps.Equal(got, want) {
+		t.Errorf("the trace has %v, the program counted %v", got, want)
+	}
+	checkStockCounts(t, traces[0])
+}
+
+// Of a program that is killed, a file lacks at most the chunk that a thread was in.
+func TestKilledWhileStreaming(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "killed.c", "-O1")
+	trace := filepath.Join(t.TempDir(), "killed.xray")
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(), EnvVar+"=output="+escapeOption(trace))
+	out, err := cmd.Output()
+	if err == nil || cmd.ProcessState.String() != "signal: killed" {
+		t.Fatalf("the program was not killed: %v", err)
+	}
+	calls, err := strconv.ParseUint(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify(t, trace)
+	got := readTrace(t, trace)
+	const chunk = 65536 / 16 // calls
+	if n := got.calls[reader.FuncID(1)]; n > calls || n+chunk < calls {
+		t.Errorf("%d of %d calls are there", n, calls)
+	}
+	if got.unmatched != 0 || got.backwards != 0 || got.recording == nil || got.recording.Process.Complete {
+		t.Errorf("%d exits without entry, %d steps back, %+v", got.unmatched, got.backwards, got.recording)
+	}
+}

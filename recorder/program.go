@@ -1,0 +1,177 @@
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Program is what the file of a program tells about whether it can be recorded.
+type Program struct {
+	Path string
+	// ELF is false for scripts, whose interpreter is the program then.
+	ELF bool
+	// Interpreter is the dynamic loader; "" when the program is static.
+	Interpreter string
+	// Linked says that the recorder is part of the program, or of an object that
+	// it names.
+	Linked bool
+	// Instrumented says that the file itself has sleds.
+	Instrumented bool
+}
+
+// sledSection is where the compiler puts the table of sleds.
+const sledSection = "xray_instr_map"
+
+// rootMagic begins the runtime's root structure.
+const rootMagic = "XRAY-RECORDER-1\x00"
+
+// Inspect looks at the file of a program.
+func Inspect(path string) (*Program, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	p := &Program{Path: path}
+	magic := make([]byte, len(elf.ELFMAG))
+	if _, err := io.ReadFull(file, magic); err != nil || string(magic) != elf.ELFMAG {
+		return p, nil // what it is, the kernel will say
+	}
+	f, err := elf.NewFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	p.ELF = true
+	if f.Machine != elf.EM_X86_64 || f.Class != elf.ELFCLASS64 {
+		return nil, fmt.Errorf("%s: a program for %v; the recorder is for amd64", path, f.Machine)
+	}
+	p.Instrumented = f.Section(sledSection) != nil
+	for _, prog := range f.Progs {
+		if prog.Type == elf.PT_INTERP && prog.Filesz <= 4096 {
+			b := make([]byte, prog.Filesz)
+			if _, err := io.ReadFull(prog.Open(), b); err != nil {
+				return nil, fmt.Errorf("%s: its interpreter's name is cut off", path)
+			}
+			p.Interpreter = string(bytes.TrimRight(b, "\x00"))
+		}
+	}
+	needed, err := f.ImportedLibraries()
+	if err != nil && p.Interpreter != "" {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	p.Linked = slices.Contains(needed, preloadName) || hasRoot(f)
+	return p, nil
+}
+
+// hasRoot reports whether the runtime's root structure is in the file. It is
+// initialised data.
+func hasRoot(f *elf.File) bool {
+	s := f.Section(".data")
+	if s == nil || s.Type == elf.SHT_NOBITS {
+		return false
+	}
+	found, err := contains(s.Open(), []byte(rootMagic))
+	return err == nil && found
+}
+
+// contains searches a stream, piecewise.
+func contains(r io.Reader, what []byte) (bool, error) {
+	buf := make([]byte, 64<<10)
+	kept := 0
+	for {
+		n, err := r.Read(buf[kept:])
+		if bytes.Contains(buf[:kept+n], what) {
+			return true, nil
+		}
+		if err == io.EOF {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		// The end may hold the beginning of what is searched for.
+		tail := min(kept+n, len(what)-1)
+		copy(buf, buf[kept+n-tail:kept+n])
+		kept = tail
+	}
+}
+
+// CheckPreload is an error that says why the runtime cannot be preloaded into
+// the program.
+func (p *Program) CheckPreload() error {
+	if !p.ELF {
+		return nil
+	}
+	if p.Interpreter == "" {
+		return fmt.Errorf("%s is linked statically, so nothing can be preloaded: link the recorder in; `xray runtime flags` says how", p.Path)
+	}
+	if why := privileged(p.Path); why != "" {
+		return fmt.Errorf("%s %s, so the loader ignores what is to be preloaded: record a copy without that, or link the recorder in; `xray runtime flags` says how", p.Path, why)
+	}
+	return nil
+}
+
+// PreloadEnvironment returns the entry of the environment that preloads the
+// library beside what is preloaded already.
+func PreloadEnvironment(l Library, already string) (string, error) {
+	path := l.Preload()
+	if strings.ContainsAny(path, " :") {
+		return "", fmt.Errorf("%s: the loader cannot preload a path with a space or a colon in it; set XDG_CACHE_HOME to another folder", path)
+	}
+	if already != "" {
+		// Others, such as sanitizers, insist on coming first.
+		path = already + ":" + path
+	}
+	return "LD_PRELOAD=" + path, nil
+}
+
+// Objects lists the shared objects that the loader would load with the program,
+// in the environment that the program will have. The program itself does not run.
+func (p *Program) Objects(ctx context.Context) ([]string, error) {
+	if p.Interpreter == "" {
+		return nil, nil
+	}
+	path, err := filepath.Abs(p.Path)
+	if err != nil {
+		return nil, err
+	}
+	out, err := run(ctx, "", []string{p.Interpreter}, "--list", path)
+	if err != nil {
+		return nil, fmt.Errorf("the shared objects of %s cannot be found: %w", p.Path, err)
+	}
+	var objects []string
+	for line := range strings.Lines(string(out)) {
+		// "name => path (address)", or "path (address)".
+		if _, after, ok := strings.Cut(line, "=>"); ok {
+			line = after
+		}
+		line, _, _ = strings.Cut(strings.TrimSpace(line), " (0x")
+		if strings.Contains(line, "/") {
+			objects = append(objects, line)
+		}
+	}
+	return objects, nil
+}
+
+// HasSleds reports whether a shared object or a program is instrumented. What
+// cannot be read is not.
+func HasSleds(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return f.Section(sledSection) != nil
+}
+
+// ErrNotInstrumented is why there is nothing to record.
+var ErrNotInstrumented = errors.New("no function is instrumented: compile and link with clang and -fxray-instrument " +
+	"(-fxray-instruction-threshold=1 for short functions too); `xray runtime flags` says more")

@@ -1,0 +1,142 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// compileTo compiles a C program or, by its flags, something else.
+func compileTo(t *testing.T, cc, source string, flags ...string) string {
+	t.Helper()
+	testenv.Need(t, cc)
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "in.c"), filepath.Join(dir, "out")
+	if err := os.WriteFile(in, []byte(source), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(cc, append([]string{"-o", out, in}, flags...)...)
+	if said, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, said)
+	}
+	return out
+}
+
+const emptyMain = "int main(void) { return 0; }\n"
+
+func inspect(t *testing.T, path string) *Program {
+	t.Helper()
+	p, err := Inspect(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestInspect(t *testing.T) {
+	plain := inspect(t, compileTo(t, "cc", emptyMain))
+	if !plain.ELF || plain.Interpreter == "" || plain.Linked || plain.Instrumented || plain.CheckPreload() != nil {
+		t.Errorf("a plain program is %+v", plain)
+	}
+	static := inspect(t, compileTo(t, "cc", emptyMain, "-static"))
+	if static.Interpreter != "" {
+		t.Errorf("a static program is %+v", static)
+	}
+	if err := static.CheckPreload(); err == nil || !strings.Contains(err.Error(), "linked statically") {
+		t.Errorf("a static program: %v", err)
+	}
+	linked := inspect(t, compileTo(t, "cc", `char root[4096] = "XRAY-RECORDER-1";`+emptyMain))
+	if !linked.Linked {
+		t.Errorf("a program with the recorder is %+v", linked)
+	}
+	if p := inspect(t, instrumented); !p.Instrumented {
+		t.Errorf("an instrumented program is %+v", p)
+	}
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if p := inspect(t, script); p.ELF || p.CheckPreload() != nil {
+		t.Errorf("a script is %+v", p)
+	}
+}
+
+func TestInspectRefusesOtherMachines(t *testing.T) {
+	data, err := os.ReadFile(instrumented)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[18] = 183 // e_machine of arm64
+	path := filepath.Join(t.TempDir(), "arm")
+	if err := os.WriteFile(path, data, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Inspect(path); err == nil || !strings.Contains(err.Error(), "EM_AARCH64") {
+		t.Errorf("error is %v", err)
+	}
+	if err := os.WriteFile(path, data[:100], 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Inspect(path); err == nil {
+		t.Error("a program that is cut off is taken")
+	}
+}
+
+func TestSetUserIDCannotBePreloaded(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can make a program another user's")
+	}
+	path := compileTo(t, "cc", emptyMain)
+	if err := os.Chown(path, 12345, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, os.ModeSetuid|0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := inspect(t, path).CheckPreload(); err == nil || !strings.Contains(err.Error(), "set-user-id") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestObjectsAreThoseOfTheLoader(t *testing.T) {
+	lib := compileTo(t, "cc", "int f(void) { return 1; }\n", "-shared", "-fPIC")
+	path := compileTo(t, "cc", "int f(void); int main(void) { return f(); }\n", lib)
+	objects, err := inspect(t, path).Objects(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Join(objects, "\n")
+	if !strings.Contains(all, lib) || !strings.Contains(all, "libc.so") || strings.Contains(all, "vdso") {
+		t.Errorf("objects are %q", objects)
+	}
+}
+
+func TestContainsAcrossReads(t *testing.T) {
+	for _, before := range []int{0, 1, 64<<10 - 8, 64 << 10, 128<<10 - 3} {
+		data := append(bytes.Repeat([]byte{'X'}, before), rootMagic...)
+		if ok, err := contains(bytes.NewReader(data), []byte(rootMagic)); !ok || err != nil {
+			t.Errorf("%d bytes before: %v, %v", before, ok, err)
+		}
+		if ok, _ := contains(bytes.NewReader(data[:len(data)-1]), []byte(rootMagic)); ok {
+			t.Errorf("%d bytes before: found what is cut off", before)
+		}
+	}
+}
+
+func TestPreloadEnvironment(t *testing.T) {
+	entry, err := PreloadEnvironment(Library{"/c"}, "/a.so")
+	if want := "LD_PRELOAD=/a.so:/c/lib/libxray-recorder.so"; entry != want || err != nil {
+		t.Errorf("%q, %v", entry, err)
+	}
+	if _, err := PreloadEnvironment(Library{"/my cache"}, ""); err == nil {
+		t.Error("a path with a space is taken")
+	}
+}

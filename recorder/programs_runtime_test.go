@@ -1,0 +1,347 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// library is the compiled runtime.
+func library(t *testing.T) Library {
+	t.Helper()
+	testenv.Need(t, "gcc", "ar")
+	l, err := Build(context.Background(), "gcc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// buildProgram compiles a program of testdata for the preloaded recorder, or with
+// link flags of another way to get it.
+func buildProgram(t *testing.T, clang, source string, flags ...string) string {
+	t.Helper()
+	testenv.Need(t, clang)
+	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
+	args := slices.Concat([]string{"-Iruntime", "-fxray-instrument", clangs[clang], filepath.Join("testdata", source)},
+		flags, []string{"-pthread", "-ldl", "-lm", "-o", program})
+	if out, err := exec.Command(clang, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", clang, flags, err, out)
+	}
+	return program
+}
+
+// recordProgram runs a program with the recorder's options, and preloaded unless the
+// library is nil. It returns what the program printed and the traces it left.
+func recordProgram(t *testing.T, l *Library, options, program string, args ...string) (stdout, stderr string, traces []string) {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command(program, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(dir)+"/%25p,"+options)
+	if l != nil {
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+l.Preload())
+	}
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %v: %v\n%s%s", program, args, err, &out, &errs)
+	}
+	traces, err := filepath.Glob(dir + "/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), traces
+}
+
+// entries are the entries of all traces by the functions' names.
+func entries(t *testing.T, program string, traces []string) map[string]int64 {
+	t.Helper()
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	n := map[string]int64{}
+	for _, path := range traces {
+		f := readTrace(t, path)
+		if f.backwards != 0 {
+			t.Errorf("%s: time runs backwards %d times", path, f.backwards)
+		}
+		for id, calls := range f.calls {
+			n[symbolize.Label(table, id)] += int64(calls)
+		}
+	}
+	return n
+}
+
+// counted parses lines of a name and a number; sum is not a count.
+func counted(t *testing.T, output string) map[string]int64 {
+	t.Helper()
+	m := map[string]int64{}
+	for line := range strings.Lines(output) {
+		name, number, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "sum" {
+			continue
+		}
+		n, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			t.Fatalf("the program says %q", line)
+		}
+		m[name] += n
+	}
+	return m
+}
+
+// A program compiled in any way computes the same with and without the recorder, and
+// the trace has exactly the calls that the program counted.
+func TestKnownAnswers(t *testing.T) {
+	l := library(t)
+	linked := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
+	ways := map[string]struct {
+		flags  []string
+		linked bool
+	}{
+		"O0":         {[]string{"-O0"}, false},
+		"O2":         {[]string{"-O2", "-mavx"}, false},
+		"NoPIE":      {[]string{"-O2", "-no-pie", "-fno-pic"}, false},
+		"Nops7":      {[]string{"-O2", "-mtune=silvermont"}, false},
+		"Gold":       {[]string{"-O2", "-fuse-ld=gold"}, false},
+		"Sections":   {[]string{"-O2", "-ffunction-sections", "-Wl,--gc-sections"}, false},
+		"Linked":     {slices.Concat([]string{"-O2", "-mavx"}, linked), true},
+		"LinkedGold": {slices.Concat([]string{"-O2", "-fuse-ld=gold", "-Wl,--gc-sections"}, linked), true},
+		"Static":     {slices.Concat([]string{"-O2", "-static"}, linked), true},
+		"StaticPIE":  {slices.Concat([]string{"-O2", "-static-pie", "-fPIE"}, linked), true},
+	}
+	for clang := range clangs {
+		for way, w := range ways {
+			t.Run(clang+"/"+way, func(t *testing.T) {
+				if slices.Contains(w.flags, "-fuse-ld=gold") {
+					testenv.Need(t, "ld.gold")
+				}
+				program := buildProgram(t, clang, "program.c", w.flags...)
+				plain, err := exec.Command(program).Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				preload := &l
+				if w.linked {
+					preload = nil
+				}
+				for _, options := range []string{"mode=record", "mode=depth,depth=200"} {
+					out, stderr, traces := recordProgram(t, preload, options, program)
+					if out != string(plain) || stderr != "" {
+						t.Errorf("%s: the program says\n%s%s\nwithout the recorder\n%s", options, out, stderr, plain)
+					}
+					if want, got := counted(t, out), entries(t, program, traces); !maps.Equal(got, want) {
+						t.Errorf("%s: the trace has %v, the program counted %v", options, got, want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What the modes and the filter leave away.
+func TestModesOfAProgram(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "program.c", "-O2")
+	record := func(options string) map[string]int64 {
+		_, stderr, traces := recordProgram(t, &l, options, program)
+		if stderr != "" {
+			t.Error(stderr)
+		}
+		return entries(t, program, traces)
+	}
+	if got := record("mode=depth,depth=1"); got["fib"] != 1 || got["jumped"] != 2000 || got["jump"] != 0 {
+		t.Errorf("depth 1: %v", got)
+	}
+	if got := record("mode=prune,threshold=1000000000"); len(got) != 2 || got["jumped"] == 0 || got["jump"] == 0 {
+		t.Errorf("prune: only calls that longjmp left stay: %v", got)
+	}
+	if got := record("mode=off"); len(got) != 0 {
+		t.Errorf("off: %v", got)
+	}
+	if got := record("mode=count"); len(got) != 0 {
+		t.Errorf("count: %v", got)
+	}
+	filter := filepath.Join(t.TempDir(), "filter")
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	text := "default off\nobject " + program + "\n"
+	for _, f := range table.Map().Functions {
+		if name := symbolize.Label(table, f.ID); name == "tail" || name == "fib" {
+			text += strconv.Itoa(int(f.ID)) + "\n"
+		}
+	}
+	if err := os.WriteFile(filter, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := record("filter=" + filter); len(got) != 2 || got["tail"] != 2000 || got["fib"] != 8361 {
+		t.Errorf("filter: %v", got)
+	}
+}
+
+// Processes and threads that come and go.
+func TestLives(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "life.c", "-O1")
+	for _, life := range []struct {
+		what    string
+		options string
+		traces  int
+		more    int64 // calls that the process does not count: of children
+	}{
+		{"leaf", "", 1, 0},
+		{"fork", "", 2, 70},
+		{"fork", "follow=0", 1, 0},
+		{"vfork", "", 1, 0},
+		{"exec", "", 2, 0},
+		{"churn", "", 1, 0},
+		{"churn", "ring=131072,budget=1000000", 1, 0},
+		{"fiber", "", 1, 0},
+		{"mdwe", "", 2, 0},
+		{"seccomp", "", 2, 0},
+	} {
+		t.Run(strings.ReplaceAll(life.what+" "+life.options, ",", " "), func(t *testing.T) {
+			out, stderr, traces := recordProgram(t, &l, life.options, program, life.what)
+			if stderr != "" || len(traces) != life.traces {
+				t.Errorf("%d traces; %s", len(traces), stderr)
+			}
+			want := counted(t, out)["leaf"] + life.more
+			if got := entries(t, program, traces)["leaf"]; got != want {
+				t.Errorf("%d calls of leaf in %v, want %d", got, traces, want)
+			}
+		})
+	}
+	t.Run("NoFollowOfExec", func(t *testing.T) {
+		_, _, traces := recordProgram(t, &l, "follow=0", program, "exec")
+		if len(traces) != 1 {
+			t.Errorf("traces: %v", traces)
+		}
+	})
+}
+
+// Where nothing can be recorded, the program runs on, and it is said why.
+func TestRefusals(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "life.c", "-O1")
+	out, stderr, _ := recordProgram(t, &l, "start=0", program, "denied")
+	if c := counted(t, out); c["refused"] != 1 || c["leaf"] != 100 || strings.Count(stderr, "\n") != 1 ||
+		!strings.Contains(stderr, "its code cannot be made writable: permission denied") {
+		t.Errorf("denied: %s%s", out, stderr)
+	}
+	if _, stderr, _ = recordProgram(t, &l, "start=0,quiet=1", program, "denied"); stderr != "" {
+		t.Errorf("quiet: %s", stderr)
+	}
+	out, _, traces := recordProgram(t, &l, "ring=8000000000", program, "memory")
+	if c := counted(t, out); c["leaf"] != 1000 {
+		t.Errorf("memory: %v", c)
+	}
+	if got := entries(t, program, traces); got["leaf"] != 0 {
+		t.Errorf("memory: %v was recorded", got)
+	}
+}
+
+// A program that has compiler-rt's runtime and uses it keeps its own sleds.
+func TestSledsOfTheStockRuntime(t *testing.T) {
+	l := library(t)
+	testenv.Need(t, "clang-22")
+	program := filepath.Join(t.TempDir(), "stock")
+	if out, err := exec.Command("clang-22", "-O1", "-fxray-instrument", "-o", program, "testdata/stock.c").CombinedOutput(); err != nil {
+		t.Skipf("no compiler-rt: %s", out)
+	}
+	out, stderr, _ := recordProgram(t, &l, "start=0", program)
+	if out != "handled 200\n" || stderr != "" {
+		t.Errorf("not started: %s%s", out, stderr)
+	}
+	out, stderr, _ = recordProgram(t, &l, "start=1", program)
+	if out != "handled 200\n" || !strings.Contains(stderr, "somebody else has changed its sleds") {
+		t.Errorf("started: %s%s", out, stderr)
+	}
+}
+
+// Objects that are opened and closed, at the same places too, keep their ids.
+func TestPlugins(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "life.c", "-O1")
+	var plugins []string
+	for i, p := range []struct{ clang, flag string }{
+		{"clang-14", clangs["clang-14"]}, {"clang-19", clangs["clang-19"]}, {"clang-22", clangs["clang-22"]}, {"clang-22", "-fxray-shared"},
+	} {
+		testenv.Need(t, p.clang)
+		path := filepath.Join(t.TempDir(), "plugin.so")
+		out, err := exec.Command(p.clang, "-O1", "-fPIC", "-shared", "-Wl,--build-id", "-fxray-instrument", p.flag, "-DCOPY="+strconv.Itoa(i), "-o", path, "testdata/plugin.c").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		plugins = append(plugins, path)
+	}
+	out, stderr, traces := recordProgram(t, &l, "", program, append([]string{"plugins"}, plugins...)...)
+	want := counted(t, out)
+	if stderr != "" || len(traces) != 1 {
+		t.Fatalf("%d traces; %s", len(traces), stderr)
+	}
+	f := readTrace(t, traces[0])
+	objects := f.recording.Objects
+	if len(objects) != 1+len(plugins) {
+		t.Errorf("objects: %v", objects)
+	}
+	calls := map[int]uint64{} // by object
+	for id, n := range f.calls {
+		for i, o := range objects {
+			if id >= o.First && id < o.First+reader.FuncID(o.Count) {
+				calls[i] += n
+			}
+		}
+	}
+	if calls[0] != uint64(want["leaf"]) {
+		t.Errorf("%d calls of leaf, want %d", calls[0], want["leaf"])
+	}
+	for i := 1; i < len(objects); i++ {
+		if calls[i] != uint64(want["plug"])*2/uint64(len(plugins)) {
+			t.Errorf("%d calls in %s, want the plugin's share of %d", calls[i], objects[i].Path, want["plug"]*2)
+		}
+	}
+}
+
+// The runtime runs in the middle of any function, whose vector registers are its own.
+func TestNoVectorRegisters(t *testing.T) {
+	testenv.Need(t, "objdump")
+	l := library(t)
+	out, err := exec.Command("objdump", "-d", "--no-show-raw-insn", "-j", ".text", l.Preload()).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "%xmm") || strings.Contains(line, "%ymm") || strings.Contains(line, "%st") || strings.Contains(line, "%mm") {
+			t.Errorf("%s", line)
+		}
+	}
+	out, err = exec.Command("nm", "-D", "--undefined-only", l.Preload()).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		for _, name := range []string{" memcpy", " memset", " memmove", " strlen"} {
+			if strings.Contains(line, name) {
+				t.Errorf("libc's%s may be called on the slow path", name)
+			}
+		}
+	}
+}

@@ -1,0 +1,217 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/bits"
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// The layout of the runtime's memory is that of runtime/internal.h, version 1.
+// Structs may have grown at their ends; these are the sizes of what is used here.
+const (
+	layoutVersion = 1
+	rootSize      = 224
+	threadSize    = 144
+	objectSize    = 696
+	chunkSize     = 64 << 10
+	chunkHeader   = 64
+	chunkMagic    = 0x4b4e484359415258
+)
+
+// Bounds on what is believed of tables.
+const (
+	maxStruct  = 64 << 10
+	maxObjects = 1 << 14
+	maxThreads = 1 << 20
+	maxHooked  = 1 << 20
+	maxRows    = 100_000 // threads that the trace names
+)
+
+// fields reads the fields of a struct.
+type fields []byte
+
+func (f fields) u32(at int) uint32 { return binary.LittleEndian.Uint32(f[at:]) }
+func (f fields) u64(at int) uint64 { return binary.LittleEndian.Uint64(f[at:]) }
+
+// text is a string that ends with a zero, or with its room.
+func (f fields) text(at, room int) string {
+	s, _, _ := strings.Cut(string(f[at:at+room]), "\x00")
+	return s
+}
+
+// runtimeRoot is struct xr_root.
+type runtimeRoot struct {
+	threadSize, objectSize int
+	pid, mode, depth       uint32
+	threshold              uint64
+	threads, nthreads      uint64
+	objects, nobjects      uint64
+	maxFunction            uint64
+	frequency              uint64
+	start                  reader.Anchor
+	dropped                uint64
+	invariant              bool
+	hooked, nhooked        uint64 // functions without sleds
+}
+
+// modeNames are the modes by their numbers.
+var modeNames = []string{"off", "record", "prune", "count", "profile", "depth"}
+
+const (
+	modeCount   = 3
+	modeProfile = 4
+)
+
+// parseRoot reads the struct at an address where its magic was found. It may be a
+// text that looks like it.
+func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
+	b, err := m.read("the recorder's root", address, rootSize)
+	if err != nil {
+		return nil, err
+	}
+	f := fields(b)
+	if v := f.u32(16); v != layoutVersion {
+		return nil, m.errorf("the recorder's root at address %#x is of version %d; this program knows version %d: use the xray that recorded it", address, v, layoutVersion)
+	}
+	r := &runtimeRoot{
+		threadSize: int(f.u32(32)), objectSize: int(f.u32(36)),
+		pid: f.u32(40), mode: f.u32(44), depth: f.u32(168),
+		threshold: f.u64(48),
+		threads:   f.u64(64), nthreads: f.u64(72),
+		objects: f.u64(88), nobjects: f.u64(96),
+		maxFunction: f.u64(104), frequency: f.u64(112),
+		start:     reader.Anchor{TSC: f.u64(120), Raw: f.u64(128), Real: f.u64(136), Width: f.u64(144)},
+		dropped:   f.u64(160),
+		invariant: f.u32(180) != 0,
+		hooked:    f.u64(208), nhooked: f.u64(216),
+	}
+	if r.nhooked > maxHooked || f.u32(20) < rootSize || f.u32(24) != chunkSize || f.u32(28) != chunkHeader ||
+		r.threadSize < threadSize || r.threadSize > maxStruct || r.objectSize < objectSize || r.objectSize > maxStruct ||
+		int(r.mode) >= len(modeNames) || r.nthreads > maxThreads || r.nobjects > maxObjects {
+		return nil, m.errorf("the recorder's root at address %#x is damaged", address)
+	}
+	return r, nil
+}
+
+// parseObjects reads the table of objects.
+func (m *image) parseObjects(r *runtimeRoot) ([]reader.Object, error) {
+	states := []string{"ready", "ready", "refused", "gone"}
+	var objects []reader.Object
+	for i := range r.nobjects {
+		b, err := m.read("the table of objects", r.objects+i*uint64(r.objectSize), objectSize)
+		if err != nil {
+			return objects, err
+		}
+		f := fields(b)
+		state := f.u32(64)
+		if int(state) >= len(states) {
+			return objects, m.errorf("object %d of the recorder is damaged: its state is %d", i, state)
+		}
+		id := b[72:]
+		objects = append(objects, reader.Object{
+			First: reader.FuncID(f.u32(40)), Count: f.u32(44),
+			Path: f.text(184, 512), BuildID: hex.EncodeToString(id[:min(f.u32(68), 32)]),
+			Bias: reader.Address(f.u64(0)), Text: [2]reader.Address{reader.Address(f.u64(8)), reader.Address(f.u64(16))},
+			Loaded: f.u64(48), Unloaded: f.u64(56), State: states[state], Why: f.text(120, 64),
+		})
+	}
+	return objects, nil
+}
+
+// parseHooked reads the addresses of functions without sleds, by their ids from 1 on.
+func (m *image) parseHooked(r *runtimeRoot) ([]uint64, error) {
+	const size = 16
+	b, err := m.read("the table of functions", r.hooked, int(r.nhooked)*size)
+	if err != nil {
+		return nil, err
+	}
+	var addresses []uint64
+	for f := fields(b); len(f) > 0; f = f[size:] {
+		// Functions with sleds, of which there may be others in the process, have ids too.
+		id := f.u64(8)
+		if id == 0 || id > 4*maxHooked {
+			return addresses, m.errorf("the table of functions is damaged: there is an id of %d", id)
+		}
+		for uint64(len(addresses)) < id {
+			addresses = append(addresses, 0)
+		}
+		addresses[id-1] = f.u64(0)
+	}
+	return addresses, nil
+}
+
+// ringThread is struct xr_thread, and the chunks of its ring.
+type ringThread struct {
+	reader.ThreadInfo
+	address            uint64
+	cursor             uint64
+	free               bool
+	ring, size, taken  uint64 // size in chunks
+	counters, ncounter uint64
+	chunks             []chunkPlace // oldest first
+}
+
+// chunkPlace is where a chunk is, and what it says of itself.
+type chunkPlace struct {
+	address, number uint64
+	first, last     uint64 // TSC; last is 0 in the current one
+	wall            uint64 // CLOCK_REALTIME at first
+}
+
+func (m *image) parseThread(address uint64) (*ringThread, error) {
+	b, err := m.read("a thread", address, threadSize)
+	if err != nil {
+		return nil, err
+	}
+	f := fields(b)
+	return &ringThread{
+		ThreadInfo: reader.ThreadInfo{
+			TID: int32(f.u32(32)), PID: int32(f.u32(36)), Name: f.text(112, 16),
+			First: f.u64(72), Last: f.u64(80), Dropped: f.u64(88), Truncated: f.u64(96),
+		},
+		address: address, cursor: f.u64(0), free: f.u32(40) == 0,
+		ring: f.u64(48), size: f.u64(56), taken: f.u64(64),
+		counters: f.u64(16), ncounter: f.u64(128),
+	}, nil
+}
+
+// end is where the records of a chunk end, as far as the thread's cursor says.
+func (t *ringThread) end(c *chunkPlace) int {
+	if at := t.cursor - c.address; at >= chunkHeader && at <= chunkSize {
+		return int(at)
+	}
+	return chunkSize
+}
+
+// parseChunk reads the header of the chunk with a number of a thread, as far as it
+// is that: it may be in the making.
+func (m *image) parseChunk(t *ringThread, number uint64) (c chunkPlace, torn bool, err error) {
+	address := t.ring + (number-1)%t.size*chunkSize
+	header := make([]byte, chunkHeader)
+	if n, err := m.readSome(header, address); n < chunkHeader {
+		return c, false, err
+	}
+	f := fields(header)
+	c = chunkPlace{address: address, number: number, first: f.u64(8), last: f.u64(16), wall: f.u64(56)}
+	// Each chunk has one thread, so that no damage makes records count twice.
+	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || f.u64(32) != t.address {
+		return c, true, nil
+	}
+	return c, false, nil
+}
+
+// nanos are ticks in nanoseconds; 0 when the frequency is not known.
+func (r *runtimeRoot) nanos(ticks uint64) uint64 { return scale(ticks, 1e9, r.frequency) }
+
+// scale is a*b/c, and 0 where that is no number, or too large a one.
+func scale(a, b, c uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	if high >= c {
+		return 0
+	}
+	q, _ := bits.Div64(high, low, c)
+	return q
+}

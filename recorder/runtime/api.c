@@ -1,0 +1,193 @@
+/* The functions that xray/recorder.h calls. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+
+#include "internal.h"
+#include "syscall.h"
+#include "trace.h"
+
+#include "xray/recorder.h"
+
+/* Why the thread's latest call failed. */
+static __thread char last_error[128] __attribute__((tls_model("initial-exec")));
+
+static int fail(const char *what, const char *why)
+{
+	struct xr_text t = xr_text_in(last_error, sizeof last_error - 1);
+	xr_put_text(&t, what);
+	xr_put_text(&t, why);
+	last_error[t.n] = 0;
+	return XRAY_FAILED;
+}
+
+static const char *error(void) { return last_error; }
+
+/* The same with the reason that the answer to a command gives. */
+static int fail_as_answered(const char *what, char *answer)
+{
+	static const char before[] = "{\"ok\":false,\"error\":\"";
+	uint64_t skip = sizeof before - 1, n = xr_strlen(answer);
+	if (n < skip + 2 || xr_memcmp(answer, before, skip))
+		return fail(what, answer);
+	answer[n - 2] = 0; /* "} */
+	return fail(what, answer + skip);
+}
+
+static int command(const char *line, char *answer, size_t size)
+{
+	if (!line || !answer || size < 128)
+		return fail("an answer needs at least 128 bytes", "");
+	xr_init();
+	if (xr_command(line, NULL, 0, answer, size))
+		return fail("the answer says why: ", answer);
+	return 0;
+}
+
+/* Runs a command with options behind it; of the answer only the failure counts. */
+static int run(const char *command, const char *what, const char *options)
+{
+	struct xr_text line = {0};
+	char *answer = xr_map(XR_MAX_ANSWER);
+	int result = fail("out of memory", "");
+	xr_put_text(&line, command);
+	xr_put_text(&line, " ");
+	xr_put_text(&line, options ? options : "");
+	xr_put(&line, "", 1);
+	if (!line.cut && answer) {
+		xr_init();
+		result = 0;
+		if (xr_command((const char *)line.p, NULL, 0, answer, XR_MAX_ANSWER))
+			result = fail_as_answered(what, answer);
+	}
+	xr_text_free(&line);
+	if (answer)
+		xr_unmap(answer, XR_MAX_ANSWER);
+	return result;
+}
+
+static int start(const char *options) { return run("start", "start: ", options); }
+static int stop(void) { return run("stop", "stop: ", NULL); }
+static int rescan(void) { return run("rescan", "rescan: ", NULL); }
+
+static uint64_t ticks(uint64_t ns)
+{
+	xr_init();
+	xr_calibrated();
+	return xr_ticks(ns);
+}
+
+/* Writes a snapshot beside path and puts it there when it is complete.
+ * xr_control_lock is held. */
+static int write_snapshot(const char *path, uint64_t since)
+{
+	char room[4096];
+	struct xr_text part = xr_text_in(room, sizeof room - 1);
+	xr_put_text(&part, path);
+	xr_put_text(&part, ".part");
+	if (part.cut)
+		return fail(path, ": the name is too long");
+	room[part.n] = 0;
+
+	xr_sys1(SYS_unlink, (intptr_t)room); /* of a process that ended meanwhile */
+	int fd = xr_open(room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int64_t err = fd;
+	if (fd >= 0) {
+		err = xr_snapshot(fd, since, NULL);
+		xr_close(fd);
+		if (err >= 0)
+			err = xr_sys2(SYS_rename, (intptr_t)room, (intptr_t)path);
+		if (err < 0)
+			xr_sys1(SYS_unlink, (intptr_t)room);
+	}
+	return err < 0 ? fail("snapshot: ", xr_errno_text(err)) : 0;
+}
+
+static int snapshot(const char *path, uint64_t since)
+{
+	if (!path)
+		return fail("a snapshot needs the name of a file", "");
+	xr_init();
+	uint64_t signals = xr_block_signals();
+	xr_lock(&xr_control_lock);
+	int result = write_snapshot(path, since);
+	xr_unlock(&xr_control_lock);
+	xr_restore_signals(signals);
+	return result;
+}
+
+static int keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t took)
+{
+	if (!path)
+		return fail("a snapshot needs the name of a file", "");
+	int result = 0;
+	uint64_t signals = xr_block_signals();
+	xr_lock(&xr_control_lock);
+	/* Another thread may have ended a longer one meanwhile. */
+	if (root.mode != XR_OFF && took > __atomic_load_n(longest, __ATOMIC_RELAXED)) {
+		result = write_snapshot(path, begin);
+		if (!result) {
+			__atomic_store_n(longest, took, __ATOMIC_RELAXED);
+			result = 1;
+		}
+	}
+	xr_unlock(&xr_control_lock);
+	xr_restore_signals(signals);
+	return result;
+}
+
+static void event(const void *data, size_t size)
+{
+	if (root.mode != XR_OFF)
+		xr_custom_event(data, size);
+}
+
+/* Records metadata as an event of the thread: head, which may be empty, and text. */
+static void put_note(uint16_t kind, const void *head, uint64_t n, const char *text)
+{
+	char room[1024];
+	const uint16_t schema = 1;
+	struct xr_text t = xr_text_in(room, sizeof room);
+	if (root.mode == XR_OFF)
+		return;
+	xr_put(&t, "XRYM", 4);
+	xr_put(&t, &schema, sizeof schema);
+	xr_put(&t, &kind, sizeof kind);
+	xr_put(&t, head, n);
+	if (text)
+		xr_put(&t, text, xr_strnlen(text, sizeof room - t.n));
+	xr_custom_event(room, t.n);
+}
+
+static void mark(const char *text) { put_note(XR_META_MARK, NULL, 0, text); }
+static void request(uint64_t id, const char *text) { put_note(XR_META_REQUEST, &id, sizeof id, text); }
+
+static void name(const char *text)
+{
+	if (!text)
+		return;
+	xr_sys6(SYS_prctl, PR_SET_NAME, (intptr_t)text, 0, 0, 0, 0);
+	struct xr_thread *t = xr_tls;
+	if (t) {
+		char room[sizeof t->name] = "";
+		xr_copy(room, text, xr_strnlen(text, sizeof room - 1));
+		xr_copy(t->name, room, sizeof room);
+	}
+}
+
+__attribute__((visibility("default"))) const struct xray_recorder xray_recorder_api = {
+	.size = sizeof(struct xray_recorder),
+	.start = start,
+	.stop = stop,
+	.snapshot = snapshot,
+	.keep = keep,
+	.rescan = rescan,
+	.command = command,
+	.error = error,
+	.ticks = ticks,
+	.event = event,
+	.mark = mark,
+	.request = request,
+	.name = name,
+};

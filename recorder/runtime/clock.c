@@ -1,0 +1,115 @@
+/* The time stamp counter: how fast it is, and how it relates to the kernel's
+ * clocks. Nothing is believed but measurements: files, CPUID leaves and perf's
+ * page that could tell the frequency are absent in virtual machines. */
+#include <cpuid.h>
+#include <fcntl.h>
+#include <time.h>
+
+#include "internal.h"
+#include "syscall.h"
+
+/* a * b / c, rounded; the result must fit. */
+static uint64_t muldiv(uint64_t a, uint64_t b, uint64_t c)
+{
+	uint64_t high, low, half = c / 2;
+	__asm__("mulq %3\n\t"
+		"addq %4, %%rax\n\t"
+		"adcq $0, %%rdx\n\t"
+		"divq %5"
+		: "=&a"(low), "=&d"(high)
+		: "0"(a), "r"(b), "r"(half), "r"(c)
+		: "cc");
+	return low;
+}
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec t;
+	if (clock_gettime(clock, &t))
+		return 0;
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* A bracket is a reading of a clock between two of the TSC; the narrowest of
+ * some is one that nothing interrupted. */
+void xr_anchor(struct xr_anchor *a)
+{
+	*a = (struct xr_anchor){.width = UINT64_MAX};
+	for (int i = 0; i < 12; i++) {
+		uint64_t before = xr_rdtsc();
+		uint64_t raw = clock_ns(CLOCK_MONOTONIC_RAW);
+		uint64_t after = xr_rdtsc();
+		if (after - before >= a->width)
+			continue;
+		a->width = after - before;
+		a->tsc = before + a->width / 2;
+		a->raw = raw;
+	}
+	/* REALTIME only dates the trace; reading RAW around it takes out the time
+	 * since the bracket. */
+	uint64_t real = clock_ns(CLOCK_REALTIME);
+	a->real = real - (clock_ns(CLOCK_MONOTONIC_RAW) - a->raw);
+}
+
+void xr_calibrate(const struct xr_anchor *a)
+{
+	uint64_t ticks = a->tsc - root.start.tsc, ns = a->raw - root.start.raw;
+	if (a->tsc <= root.start.tsc || a->raw <= root.start.raw)
+		return;
+	/* More than 18 GHz is no clock but a bad reading. */
+	if (ticks / ns >= 18)
+		return;
+	root.frequency = muldiv(ticks, 1000000000, ns);
+}
+
+void xr_calibrated(void)
+{
+	if (root.frequency)
+		return;
+	enum { enough = 2000000 }; /* ns: errs by less than a millionth */
+	struct xr_anchor a;
+	xr_anchor(&a);
+	uint64_t passed = a.raw - root.start.raw;
+	if (passed < enough) {
+		struct timespec rest = {.tv_nsec = enough - passed};
+		xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);
+		xr_anchor(&a);
+	}
+	xr_calibrate(&a);
+}
+
+uint64_t xr_ticks(uint64_t ns)
+{
+	const uint64_t f = root.frequency;
+	if (ns / 1000000000 >= UINT32_MAX)
+		return UINT64_MAX;
+	return muldiv(ns, f, 1000000000);
+}
+
+uint64_t xr_ns(uint64_t ticks)
+{
+	const uint64_t f = root.frequency;
+	if (!f || ticks / f >= UINT32_MAX)
+		return 0;
+	return muldiv(ticks, 1000000000, f);
+}
+
+/* Whether the kernel trusts the TSC enough to tell the time by it. */
+static int kernel_uses_tsc(void)
+{
+	char name[16] = "";
+	int fd = xr_open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	xr_read(fd, name, sizeof name - 1);
+	xr_close(fd);
+	return xr_strncmp(name, "tsc", 3) == 0 || xr_strncmp(name, "kvm-clock", 9) == 0;
+}
+
+int xr_invariant_tsc(void)
+{
+	unsigned a, b, c, d;
+	if (!__get_cpuid(0x80000007, &a, &b, &c, &d) || !(d & 1 << 8))
+		return 0;
+	return kernel_uses_tsc();
+}

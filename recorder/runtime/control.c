@@ -1,0 +1,864 @@
+/* Commands, and the thread that takes them from outside.
+ *
+ * A request is one packet, and so is its answer; then the connection is closed. The
+ * thread sleeps in poll and never waits for a client: those that connect and say
+ * nothing are closed after two seconds, or when others need their places. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+
+#include "internal.h"
+#include "syscall.h"
+#include "trace.h"
+
+#define MAX_REQUEST (64 << 10)
+#define MAX_FILTER (64 << 20)
+#define PATIENCE 2000000000ull /* ns a client has */
+#define DEFAULT_THRESHOLD 5000 /* ns */
+
+/* One command with its words and descriptors. The answer is an object whose first
+ * field is "ok"; more are added to out. */
+struct request {
+	char *words[16]; /* behind the command: key=value, or one bare word */
+	int nwords;
+	const int *fds;
+	int nfds;
+	struct xr_text *out;
+};
+
+const char *xr_errno_text(int64_t err)
+{
+	switch (-err) {
+	case ENOTSUP: return "not a regular file";
+	case EBADF: return "not open for writing";
+	case EBUSY: return "a stream is being written already";
+	case ENOSPC: return "no space on the device";
+	case EDQUOT: return "disk quota exceeded";
+	case EFBIG: return "the file would be too large";
+	case ENOMEM: return "out of memory";
+	case EACCES: case EPERM: return "permission denied";
+	case ENOENT: return "no such file or directory";
+	case ENOTDIR: return "not a directory";
+	case EEXIST: return "the file exists";
+	case ELOOP: return "a symbolic link is not followed";
+	}
+	return "input/output error";
+}
+
+/* Words. */
+
+/* Splits line, which is changed, at blanks and commas. Returns null, or what is wrong. */
+static const char *split(struct request *r, char *line)
+{
+	r->nwords = 0;
+	for (;;) {
+		while (*line == ' ' || *line == ',' || *line == '\n')
+			line++;
+		if (!*line)
+			return NULL;
+		if (r->nwords == sizeof r->words / sizeof *r->words)
+			return "too many words";
+		char *word = r->words[r->nwords++] = line;
+		while (*line && *line != ' ' && *line != ',' && *line != '\n')
+			line++;
+		int last = !*line;
+		*line = 0;
+		if (!xr_decode(word))
+			return "% without two hexadecimal digits";
+		if (last)
+			return NULL;
+		line++;
+	}
+}
+
+/* The value of key in the request; null if it is not there. */
+static const char *value_of(const struct request *r, const char *key)
+{
+	uint64_t n = xr_strlen(key);
+	for (int i = 0; i < r->nwords; i++) {
+		if (xr_strncmp(r->words[i], key, n) == 0 && r->words[i][n] == '=')
+			return r->words[i] + n + 1;
+	}
+	return NULL;
+}
+
+/* The first word without a =. */
+static const char *bare_word(const struct request *r)
+{
+	for (int i = 0; i < r->nwords; i++) {
+		const char *p = r->words[i];
+		while (*p && *p != '=')
+			p++;
+		if (!*p)
+			return r->words[i];
+	}
+	return NULL;
+}
+
+/* Whether all words are in allowed, a list that ends with null; "" stands for one bare word. */
+static const char *unknown_word(const struct request *r, const char *const *allowed)
+{
+	for (int i = 0; i < r->nwords; i++) {
+		const char *const *a;
+		for (a = allowed; *a; a++) {
+			uint64_t n = xr_strlen(*a);
+			if (n ? xr_strncmp(r->words[i], *a, n) == 0 && r->words[i][n] == '='
+			      : r->words[i] == bare_word(r))
+				break;
+		}
+		if (!*a)
+			return r->words[i];
+	}
+	return NULL;
+}
+
+/* Reads the number of key if it is there. */
+static const char *number_of(const struct request *r, const char *key, uint64_t *v)
+{
+	const char *s = value_of(r, key);
+	return !s || xr_parse_number(s, v) ? NULL : "a value is not a number";
+}
+
+/* What start and mode have in common: how to record. Fields that are not given stay
+ * as they are. */
+struct manner {
+	enum xr_mode mode;
+	uint64_t threshold_ns, depth;
+};
+
+static const char *parse_manner(const struct request *r, const char *mode, struct manner *m)
+{
+	m->mode = root.mode == XR_OFF ? XR_RECORD : root.mode;
+	if (mode && !xr_parse_mode(mode, &m->mode))
+		return "mode is one of record, prune, count, profile, depth and off";
+	m->threshold_ns = xr_ns(root.threshold);
+	m->depth = root.depth;
+	const char *why = number_of(r, "threshold", &m->threshold_ns);
+	if (!why)
+		why = number_of(r, "depth", &m->depth);
+	if (why)
+		return why;
+	if (m->mode == XR_PRUNE && !m->threshold_ns)
+		m->threshold_ns = DEFAULT_THRESHOLD;
+	if (m->mode == XR_DEPTH && !m->depth)
+		return "mode depth needs depth=N";
+	if (m->depth > UINT32_MAX)
+		return "depth is too large";
+	return NULL;
+}
+
+static void note_change(const char *what, const struct manner *m)
+{
+	char room[56];
+	struct xr_text t = xr_text_in(room, sizeof room - 1);
+	xr_put_text(&t, what);
+	if (m) {
+		xr_put_text(&t, " ");
+		xr_put_text(&t, xr_mode_name(m->mode));
+		if (m->threshold_ns) {
+			xr_put_text(&t, ", threshold ");
+			xr_put_number(&t, m->threshold_ns);
+			xr_put_text(&t, " ns");
+		}
+	}
+	room[t.n] = 0;
+	xr_change(room);
+}
+
+/* Commands: each returns null, or why it was not done. xr_control_lock is held. */
+
+static uint64_t patched(void)
+{
+	uint64_t sum = 0;
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		sum += root.objects[i].patched;
+	return sum;
+}
+
+static void put_objects_sums(struct xr_text *t)
+{
+	uint64_t functions = 0, sleds = 0;
+	for (uint64_t i = 0; i < root.nobjects; i++) {
+		const struct xr_object *o = &root.objects[i];
+		if (o->state == XR_OBJECT_GONE)
+			continue;
+		functions += o->nfunctions;
+		sleds += o->nsleds;
+	}
+	xr_put_field(t, "functions", functions);
+	xr_put_field(t, "sleds", sleds);
+	xr_put_field(t, "patched", patched());
+	xr_put_field(t, "objects", root.nobjects);
+	xr_put_key(t, "refused");
+	xr_put_refusals(t);
+}
+
+static const char *status(struct request *r)
+{
+	struct xr_text *t = r->out;
+	uint64_t live = 0, dead = 0, dropped = root.dropped, ring = 0;
+	for (uint64_t i = 0; i < root.nthreads; i++) {
+		const struct xr_thread *th = root.threads[i];
+		live += th->state == XR_THREAD_LIVE;
+		dead += th->state == XR_THREAD_DEAD;
+		dropped += th->dropped;
+		if (th->ring)
+			ring += th->nchunks * XR_CHUNK_SIZE;
+	}
+	xr_put_field(t, "version", root.version);
+	xr_put_field(t, "pid", xr_sys0(SYS_getpid));
+	xr_put_exe(t);
+	xr_put_mode(t);
+	xr_put_field_bool(t, "recording", root.mode != XR_OFF);
+	xr_put_key(t, "stream");
+	if (root.stream) {
+		xr_put_text(t, "{");
+		xr_put_field(t, "bytes", root.streamed);
+		xr_put_field(t, "limit", root.stream_limit);
+		xr_put_text(t, "}");
+	} else {
+		xr_put_text(t, "null");
+	}
+	xr_put_field(t, "ring_bytes", ring);
+	xr_put_key(t, "threads");
+	xr_put_text(t, "{");
+	xr_put_field(t, "live", live);
+	xr_put_field(t, "dead", dead);
+	xr_put_text(t, "}");
+	put_objects_sums(t);
+	xr_put_field(t, "dropped", dropped);
+	xr_put_key(t, "warnings");
+	xr_put_text(t, "[");
+	for (const char **warning = xr_warnings; *warning; warning++) {
+		xr_put_comma(t);
+		xr_put_string(t, *warning, xr_strlen(*warning));
+	}
+	xr_put_text(t, "]");
+	xr_calibrated();
+	xr_put_field(t, "frequency", root.frequency);
+	xr_put_field(t, "uptime_ns", xr_ns(xr_rdtsc() - root.start.tsc));
+	return NULL;
+}
+
+/* The file to stream to, if there is to be one: that of the request, or a new one. */
+static const char *open_stream(const struct request *r, uint64_t stream, int64_t *fd)
+{
+	const char *output = value_of(r, "output");
+	if (!stream && !output)
+		return NULL;
+	if (root.stream)
+		return xr_errno_text(-EBUSY);
+	if (output) {
+		*fd = xr_open_output(output);
+	} else if (!r->nfds) {
+		return "stream=1 needs a file";
+	} else {
+		*fd = xr_file_refusal(r->fds[0]);
+		if (!*fd)
+			*fd = xr_sys3(SYS_fcntl, r->fds[0], F_DUPFD_CLOEXEC, 3);
+	}
+	return *fd < 0 ? xr_errno_text(*fd) : NULL;
+}
+
+static const char *start(struct request *r)
+{
+	struct manner m;
+	uint64_t limit = 0, stream = 0;
+	const char *why = parse_manner(r, value_of(r, "mode"), &m);
+	if (!why)
+		why = number_of(r, "limit", &limit);
+	if (!why)
+		why = number_of(r, "stream", &stream);
+	if (why)
+		return why;
+	if (m.mode == XR_OFF)
+		return "start needs a mode that records";
+	int64_t fd = -1;
+	why = open_stream(r, stream, &fd);
+	if (why)
+		return why;
+	note_change("start", &m);
+	why = xr_start(m.mode, m.threshold_ns, m.depth, fd, limit);
+	if (why) {
+		if (fd >= 0 && root.stream_fd != fd)
+			xr_close(fd);
+		return why;
+	}
+	put_objects_sums(r->out);
+	return NULL;
+}
+
+static const char *stop(struct request *r)
+{
+	uint64_t dropped = root.dropped;
+	note_change("stop", NULL);
+	xr_stop();
+	for (uint64_t i = 0; i < root.nthreads; i++)
+		dropped += root.threads[i]->dropped;
+	xr_put_field(r->out, "bytes", root.streamed);
+	xr_put_field(r->out, "dropped", dropped);
+	return NULL;
+}
+
+static const char *switch_to(struct request *r, const struct manner *m)
+{
+	const char *why = xr_switch(m->mode, m->threshold_ns, m->depth);
+	if (why)
+		return why;
+	note_change("mode", m);
+	xr_put_mode(r->out);
+	return NULL;
+}
+
+static const char *mode(struct request *r)
+{
+	struct manner m;
+	const char *name = bare_word(r);
+	if (!name)
+		return "mode needs the name of one";
+	const char *why = parse_manner(r, name, &m);
+	return why ? why : switch_to(r, &m);
+}
+
+static const char *threshold(struct request *r)
+{
+	struct manner m;
+	const char *why = parse_manner(r, xr_mode_name(root.mode), &m);
+	if (why)
+		return why;
+	if (!bare_word(r) || !xr_parse_number(bare_word(r), &m.threshold_ns))
+		return "threshold needs a number of nanoseconds";
+	return switch_to(r, &m);
+}
+
+/* Reads all of a regular file. Returns its size or -errno. */
+static int64_t read_file(int fd, char **text, uint64_t *mapped)
+{
+	struct stat st;
+	if (xr_sys2(SYS_fstat, fd, (intptr_t)&st) < 0 || !S_ISREG(st.st_mode))
+		return -ENOTSUP;
+	if (st.st_size > MAX_FILTER)
+		return -EFBIG;
+	*mapped = st.st_size + 1;
+	*text = xr_map(*mapped);
+	if (!*text)
+		return -ENOMEM;
+	int64_t n = 0;
+	while (n < st.st_size) {
+		int64_t k = xr_sys4(SYS_pread64, fd, (intptr_t)*text + n, st.st_size - n, n);
+		if (k < 0 && k != -EINTR) {
+			xr_unmap(*text, *mapped);
+			return k;
+		}
+		if (!k)
+			break;
+		if (k > 0)
+			n += k;
+	}
+	return n;
+}
+
+static const char *filter(struct request *r)
+{
+	char *text = NULL;
+	uint64_t mapped = 0;
+	int64_t n = 0;
+	if (r->nfds) {
+		n = read_file(r->fds[0], &text, &mapped);
+		if (n < 0)
+			return xr_errno_text(n);
+	}
+	int wrong = xr_set_filter(text, n);
+	if (text)
+		xr_unmap(text, mapped);
+	if (wrong < 0)
+		return xr_errno_text(-ENOMEM);
+	if (wrong) {
+		static char why[48];
+		struct xr_text t = xr_text_in(why, sizeof why - 1);
+		xr_put_text(&t, "the filter is wrong in line ");
+		xr_put_number(&t, wrong);
+		why[t.n] = 0;
+		return why;
+	}
+	note_change(r->nfds ? "filter" : "filter all", NULL);
+	if (root.mode != XR_OFF)
+		xr_patch(1);
+	put_objects_sums(r->out);
+	return NULL;
+}
+
+static const char *snapshot(struct request *r)
+{
+	uint64_t since = 0, last_ns = 0;
+	const char *why = number_of(r, "since", &since);
+	if (!why)
+		why = number_of(r, "last_ns", &last_ns);
+	if (why)
+		return why;
+	if (!r->nfds)
+		return "snapshot needs a file";
+	if (last_ns) {
+		xr_calibrated();
+		uint64_t now = xr_rdtsc(), ago = xr_ticks(last_ns);
+		since = ago < now ? now - ago : 0;
+	}
+	struct xr_written w;
+	int64_t n = xr_snapshot(r->fds[0], since, &w);
+	if (n < 0)
+		return xr_errno_text(n);
+	xr_put_field(r->out, "records", w.records);
+	xr_put_field(r->out, "bytes", w.bytes);
+	xr_put_field(r->out, "torn", w.torn);
+	return NULL;
+}
+
+static const char *rescan(struct request *r)
+{
+	int changed = xr_rescan();
+	if (changed)
+		xr_stream_metadata();
+	xr_put_field(r->out, "changed", changed);
+	put_objects_sums(r->out);
+	return NULL;
+}
+
+/* Writes data to the request's file, and its size into the answer. */
+static const char *give_data(struct request *r, const struct xr_text *data)
+{
+	if (data->cut)
+		return xr_errno_text(-ENOMEM);
+	int err = xr_file_refusal(r->fds[0]);
+	if (err)
+		return xr_errno_text(err);
+	for (uint64_t n = 0; n < data->n;) {
+		int64_t k = xr_write(r->fds[0], data->p + n, data->n - n);
+		if (k <= 0 && k != -EINTR)
+			return xr_errno_text(k);
+		if (k > 0)
+			n += k;
+	}
+	xr_put_field(r->out, "bytes", data->n);
+	return NULL;
+}
+
+static const char *objects(struct request *r)
+{
+	struct xr_text data = {0};
+	const char *why = NULL;
+	xr_put_objects(&data);
+	if (r->nfds) {
+		why = give_data(r, &data);
+	} else if (data.cut || data.n + 64 > r->out->cap) {
+		why = "too many objects for an answer: give a file";
+	} else {
+		xr_put_comma(r->out);
+		xr_put(r->out, data.p + 1, data.n - 2); /* fields without the braces */
+	}
+	xr_text_free(&data);
+	return why;
+}
+
+static void collect(void *to, const void *p, uint64_t n) { xr_put(to, p, n); }
+
+static const char *counters(struct request *r)
+{
+	struct xr_text data = {0};
+	uint64_t reset = 0, functions = 0, calls = 0;
+	const char *why = number_of(r, "reset", &reset);
+	if (why)
+		return why;
+	xr_counters_dump(collect, &data);
+	if (data.n >= 8)
+		__builtin_memcpy(&functions, data.p, 8);
+	for (uint64_t at = 16; at + 8 <= data.n; at += 16) {
+		uint64_t n;
+		__builtin_memcpy(&n, data.p + at, 8);
+		calls += n;
+	}
+	xr_put_field(r->out, "functions", functions);
+	xr_put_field(r->out, "calls", calls);
+	if (r->nfds)
+		why = give_data(r, &data);
+	xr_text_free(&data);
+	for (uint64_t i = 0; !why && reset && i < root.nthreads; i++) {
+		uint64_t *c = __atomic_load_n(&root.threads[i]->counters, __ATOMIC_ACQUIRE);
+		for (uint64_t id = 0; c && id < root.threads[i]->ncounters; id++) {
+			if (c[id]) /* pages that were never written stay without memory */
+				c[id] = 0;
+		}
+	}
+	return why;
+}
+
+static const struct command {
+	const char *name;
+	const char *(*run)(struct request *);
+	const char *words[8];
+} commands[] = {
+	{"status", status, {0}},
+	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output"}},
+	{"stop", stop, {0}},
+	{"mode", mode, {"", "threshold", "depth"}},
+	{"threshold", threshold, {""}},
+	{"filter", filter, {0}},
+	{"snapshot", snapshot, {"since", "last_ns"}},
+	{"rescan", rescan, {0}},
+	{"objects", objects, {0}},
+	{"counters", counters, {"reset"}},
+};
+
+static const struct command *find_command(const char *name)
+{
+	for (uint64_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+		if (xr_equal(name, commands[i].name))
+			return &commands[i];
+	}
+	return NULL;
+}
+
+static const char *run(struct request *r, char *line)
+{
+	const char *why = split(r, line);
+	if (why)
+		return why;
+	const struct command *c = r->nwords ? find_command(r->words[0]) : NULL;
+	if (!c)
+		return "no such command: there are status, start, stop, mode, threshold, filter, snapshot, rescan, objects and counters";
+	for (int i = 1; i < r->nwords; i++)
+		r->words[i - 1] = r->words[i];
+	r->nwords--;
+	if (unknown_word(r, c->words))
+		return "a word that this command does not know";
+	/* A handler that records may need the lock, too. */
+	uint64_t signals = xr_block_signals();
+	xr_lock(&xr_control_lock);
+	why = c->run(r);
+	xr_unlock(&xr_control_lock);
+	xr_restore_signals(signals);
+	return why;
+}
+
+int xr_command(const char *line, const int *fds, int nfds, char *out, size_t size)
+{
+	struct xr_text t = xr_text_in(out, size - 1);
+	struct request r = {.fds = fds, .nfds = nfds, .out = &t};
+	uint64_t n = xr_strnlen(line, MAX_REQUEST + 1);
+	char *copy = xr_map(n + 1);
+	const char *why = xr_errno_text(-ENOMEM);
+
+	xr_put_text(&t, "{\"ok\":true");
+	if (n > MAX_REQUEST) {
+		why = "the request is too long";
+	} else if (copy) {
+		xr_copy(copy, line, n);
+		why = run(&r, copy);
+	}
+	if (copy)
+		xr_unmap(copy, n + 1);
+	if (!why && t.cut)
+		why = "the answer is too long";
+	if (why) {
+		t.n = 0;
+		t.cut = 0;
+		xr_put_text(&t, "{\"ok\":false");
+		xr_put_field_text(&t, "error", why);
+	}
+	xr_put_text(&t, "}");
+	out[t.n] = 0;
+	return why ? -1 : 0;
+}
+
+/* The server. */
+
+struct client {
+	int fd;            /* -1: place is free */
+	uint64_t deadline; /* ns of the monotonic clock */
+};
+
+static struct server {
+	int fd;
+	struct client clients[16];
+	char *request, *answer;
+} server = {.fd = -1};
+
+enum { CLIENTS = sizeof server.clients / sizeof *server.clients };
+
+static uint64_t now_ns(void)
+{
+	struct { int64_t s, ns; } t = {0, 0};
+	xr_sys2(SYS_clock_gettime, 1 /* CLOCK_MONOTONIC */, (intptr_t)&t);
+	return t.s * 1000000000ull + t.ns;
+}
+
+/* Closes a connection so that the answer arrives: with something unread left, the client
+ * would get an error instead. */
+static void close_connection(int fd)
+{
+	char any;
+	xr_sys2(SYS_shutdown, fd, SHUT_RD);
+	while (xr_sys6(SYS_recvfrom, fd, (intptr_t)&any, 1, MSG_DONTWAIT, 0, 0) > 0)
+		;
+	xr_close(fd);
+}
+
+static void hang_up(struct client *c)
+{
+	close_connection(c->fd);
+	c->fd = -1;
+}
+
+/* Only the user of the process, and root, may say anything. */
+static int welcome(int fd)
+{
+	struct ucred peer = {.uid = -1};
+	socklen_t size = sizeof peer;
+	if (xr_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (intptr_t)&peer, (intptr_t)&size, 0) < 0)
+		return 0;
+	return peer.uid == 0 || peer.uid == (uid_t)xr_sys0(SYS_geteuid);
+}
+
+/* A free place, or that of the client that has waited longest. */
+static struct client *place(void)
+{
+	struct client *oldest = &server.clients[0];
+	for (struct client *c = server.clients; c < server.clients + CLIENTS; c++) {
+		if (c->fd < 0)
+			return c;
+		if (c->deadline < oldest->deadline)
+			oldest = c;
+	}
+	hang_up(oldest);
+	return oldest;
+}
+
+/* Takes in one client. Returns 0 when none could be. */
+static int take_client(void)
+{
+	int fd = xr_sys4(SYS_accept4, server.fd, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (fd < 0)
+		return 0;
+	if (!welcome(fd)) {
+		static const char no[] = "{\"ok\":false,\"error\":\"only the user of the process and root may control it\"}";
+		xr_sys6(SYS_sendto, fd, (intptr_t)no, sizeof no - 1, MSG_NOSIGNAL, 0, 0);
+		close_connection(fd);
+		return 1;
+	}
+	*place() = (struct client){.fd = fd, .deadline = now_ns() + PATIENCE};
+	return 1;
+}
+
+/* Takes a packet with the descriptors that come with it. Returns its size or -errno. */
+static int64_t receive(int fd, int *flags, int *fds, int *nfds)
+{
+	enum { MAX_FDS = 4 };
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(MAX_FDS * sizeof(int))];
+	} control;
+	struct iovec part = {server.request, MAX_REQUEST};
+	struct msghdr m = {
+		.msg_iov = &part, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof control,
+	};
+	int64_t n = xr_sys3(SYS_recvmsg, fd, (intptr_t)&m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	*flags = m.msg_flags;
+	*nfds = 0;
+	if (n < 0)
+		return n;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		*nfds = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		xr_copy(fds, CMSG_DATA(c), *nfds * sizeof(int));
+	}
+	return n;
+}
+
+/* Answers a client that has something to say, and hangs up. */
+static void serve(struct client *c)
+{
+	static const char too_long[] = "{\"ok\":false,\"error\":\"the request is too long\"}";
+	int fds[4], nfds, flags;
+	int64_t n = receive(c->fd, &flags, fds, &nfds);
+	if (n == -EAGAIN || n == -EINTR)
+		return;
+	const char *answer = server.answer;
+	if (n > 0 && flags & MSG_TRUNC) {
+		answer = too_long;
+	} else if (n > 0) {
+		server.request[n] = 0;
+		xr_command(server.request, fds, nfds, server.answer, XR_MAX_ANSWER);
+	}
+	for (int i = 0; i < nfds; i++)
+		xr_close(fds[i]);
+	/* The packet is the connection's first, so there is room for it. */
+	if (n > 0)
+		xr_sys6(SYS_sendto, c->fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
+	hang_up(c);
+}
+
+/* What is done from time to time while something is recorded. */
+static void look_after(void)
+{
+	xr_lock(&xr_control_lock);
+	if (root.mode != XR_OFF) {
+		if (xr_rescan() > 0)
+			xr_stream_metadata();
+		xr_reap();
+	}
+	xr_unlock(&xr_control_lock);
+}
+
+/* Waits for clients, for at most 100 ms while recording: objects come and go. */
+static void wait_and_serve(int listening)
+{
+	struct pollfd polled[CLIENTS + 1];
+	for (int i = 0; i < CLIENTS; i++)
+		polled[i] = (struct pollfd){.fd = server.clients[i].fd, .events = POLLIN};
+	polled[CLIENTS] = (struct pollfd){.fd = listening ? server.fd : -1, .events = POLLIN};
+	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, root.mode != XR_OFF ? 100 : 1000);
+
+	uint64_t now = now_ns();
+	for (int i = 0; i < CLIENTS; i++) {
+		struct client *c = &server.clients[i];
+		if (c->fd < 0)
+			continue;
+		if (polled[i].revents)
+			serve(c);
+		else if (now > c->deadline)
+			hang_up(c);
+	}
+}
+
+static void *serve_all(void *none)
+{
+	(void)none;
+	uint64_t looked = 0;
+	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
+	/* When a client could not be taken in, for want of descriptors perhaps, others
+	 * have to be served first. */
+	for (int listening = 1;;) {
+		wait_and_serve(listening);
+		listening = 1;
+		for (int i = 0; i < CLIENTS && listening; i++) {
+			struct pollfd more = {.fd = server.fd, .events = POLLIN};
+			if (xr_sys3(SYS_poll, (intptr_t)&more, 1, 0) <= 0)
+				break;
+			listening = take_client();
+		}
+		uint64_t now = now_ns();
+		if (now - looked > 100000000) {
+			look_after();
+			looked = now;
+		}
+	}
+	return NULL;
+}
+
+/* Puts the address where clients look for process pid. */
+static socklen_t abstract_address(struct sockaddr_un *a)
+{
+	struct xr_text t = xr_text_in(a->sun_path + 1, sizeof a->sun_path - 1);
+	a->sun_path[0] = 0;
+	xr_put_text(&t, "xray-recorder-");
+	xr_put_number(&t, xr_sys0(SYS_getpid));
+	return offsetof(struct sockaddr_un, sun_path) + 1 + t.n;
+}
+
+/* Makes way for a socket at path: one that nobody listens to any more goes. */
+static void remove_stale(const struct sockaddr_un *a, socklen_t size)
+{
+	struct stat st;
+	if (xr_sys4(SYS_newfstatat, AT_FDCWD, (intptr_t)a->sun_path, (intptr_t)&st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !S_ISSOCK(st.st_mode))
+		return;
+	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	if (xr_sys3(SYS_connect, fd, (intptr_t)a, size) == -ECONNREFUSED)
+		xr_sys1(SYS_unlink, (intptr_t)a->sun_path);
+	xr_close(fd);
+}
+
+static int listen_at(const char *where)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	socklen_t size;
+	if (xr_equal(where, "1")) {
+		size = abstract_address(&a);
+	} else {
+		uint64_t n = xr_strlen(where);
+		if (n >= sizeof a.sun_path)
+			return -ENAMETOOLONG;
+		xr_copy(a.sun_path, where, n + 1);
+		size = sizeof a;
+		remove_stale(&a, size);
+	}
+	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return fd;
+	int64_t err = xr_sys3(SYS_bind, fd, (intptr_t)&a, size);
+	if (err >= 0)
+		err = xr_sys2(SYS_listen, fd, 64);
+	if (err < 0) {
+		xr_close(fd);
+		return err;
+	}
+	return fd;
+}
+
+/* Starts the thread with all signals blocked: they are the program's. */
+static int start_thread(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	if (pthread_attr_init(&attr))
+		return -ENOMEM;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 128 << 10);
+	uint64_t signals = xr_block_signals();
+	int err = pthread_create(&thread, &attr, serve_all, NULL);
+	xr_restore_signals(signals);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+int xr_control_start(const char *where)
+{
+	if (server.fd >= 0)
+		return 0;
+	server.request = xr_map(MAX_REQUEST + 1);
+	server.answer = xr_map(XR_MAX_ANSWER);
+	if (!server.request || !server.answer)
+		return -ENOMEM;
+	for (int i = 0; i < CLIENTS; i++)
+		server.clients[i].fd = -1;
+	server.fd = listen_at(where);
+	if (server.fd < 0)
+		return server.fd;
+	int err = start_thread();
+	if (err) {
+		xr_close(server.fd);
+		server.fd = -1;
+	}
+	return err;
+}
+
+void xr_control_forked(void)
+{
+	if (server.fd < 0)
+		return;
+	xr_close(server.fd);
+	server.fd = -1;
+	for (int i = 0; i < CLIENTS; i++) {
+		if (server.clients[i].fd >= 0)
+			xr_close(server.clients[i].fd);
+		server.clients[i].fd = -1;
+	}
+}

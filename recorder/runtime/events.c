@@ -1,0 +1,57 @@
+/* Custom and typed events: payloads of the program in the rings. */
+#define _GNU_SOURCE
+#include <sys/uio.h>
+
+#include "internal.h"
+#include "syscall.h"
+
+/* Copies n bytes of whatever p is: compilers pass wrong pointers to typed events.
+ * Returns how many could be read. */
+static uint64_t copy_payload(void *to, const void *p, uint64_t n)
+{
+	struct iovec local = {to, n}, remote = {(void *)p, n};
+	int64_t k = xr_sys6(SYS_process_vm_readv, xr_tls->tid, (intptr_t)&local, 1, (intptr_t)&remote, 1, 0);
+	return k < 0 ? 0 : k;
+}
+
+/* Writes an event record. What is recorded at once in one piece, header, payload and
+ * trailer, becomes part of the ring in the end. */
+static void record(uint64_t head, const void *p, uint64_t n)
+{
+	uint64_t size = n < XR_MAX_PAYLOAD ? n : XR_MAX_PAYLOAD, tsc;
+	uint64_t padded = (size + 7) & ~7ull;
+	uint64_t signals = xr_block_signals();
+	uint64_t *q = (uint64_t *)xr_reserve(24 + padded, &tsc);
+	if (q) {
+		uint64_t copied = size ? copy_payload(q + 2, p, size) : 0;
+		if (copied < n)
+			xr_tls->truncated++;
+		/* A chunk is zeros behind the cursor, and stays so. */
+		uint64_t end = (copied + 7) & ~7ull;
+		xr_zero((uint8_t *)(q + 2) + copied, padded - copied);
+		q[0] = head | copied << 32;
+		q[1] = tsc << 1 | 1;
+		q[2 + end / 8] = XR_TRAILER | copied << 1 | 1;
+		xr_commit(24 + end);
+	}
+	xr_restore_signals(signals);
+}
+
+/* Events are kept where calls are. */
+static int wanted(void)
+{
+	uint32_t mode = __atomic_load_n(&root.mode, __ATOMIC_RELAXED);
+	return mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH;
+}
+
+void xr_custom_event(const void *p, uint64_t n)
+{
+	if (wanted())
+		record(XR_REC_CUSTOM << 1 | 1, p, n);
+}
+
+void xr_typed_event(uint64_t type, const void *p, uint64_t n)
+{
+	if (wanted())
+		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n);
+}

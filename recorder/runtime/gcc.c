@@ -1,0 +1,250 @@
+/* Functions that call hooks instead of having sleds, as gcc compiles them:
+ *
+ *   -finstrument-functions                    __cyg_profile_func_enter and _exit, with
+ *                                             the function's address
+ *   -pg -mfentry -minstrument-return=call     __fentry__ and __return__, with nothing
+ *
+ * An address gets an id when it is first met, from the same row as those of sleds. With
+ * it, the hooks go on to the trampolines of sleds, so that all that is behind these is
+ * as it is there. The trace has the table of addresses.
+ *
+ * An exit by __return__ does not say of which function: a thread's open calls are kept,
+ * by where their return addresses are. Nothing here calls libc or uses vector registers,
+ * and a signal handler may come in between. */
+#include "gcc.h"
+#include "objects.h"
+#include "ring.h"
+#include "syscall.h"
+
+/* Most functions, and open calls of a thread whose exits get an id. */
+enum { MAX_FUNCTIONS = XR_MAX_HOOKED, SLOTS = 2 * MAX_FUNCTIONS, MAX_OPEN = 1 << 14 };
+
+struct function {
+	uint64_t key;    /* what hooks are called with; 0 in a free slot */
+	uint64_t id;
+};
+
+/* The table is where a function's slot depends on its key; known has all of them in the
+ * order in which they were met, with their addresses in place of the keys. */
+static struct {
+	uint32_t lock;
+	uint64_t n;
+	struct function *table, *known;
+} functions;
+
+struct xr_open {
+	uint64_t frame;  /* where the return address is */
+	uint64_t id;
+};
+
+/* What the hooks jump to: these do nothing but return, or find the id; and where those
+ * go on with it. */
+void (*xr_gcc_hooks[XR_GCC_HOOKS])(void) = {xr_nothing, xr_nothing, xr_nothing, xr_nothing};
+void (*xr_gcc_next[XR_GCC_HOOKS])(void);
+
+/* Functions that are neighbours in memory are so in the table. */
+static inline uint64_t slot_of(uint64_t key) { return ((key >> 4) + (key >> 21) * 0x9e37) % SLOTS; }
+
+static inline struct function *search(struct function *table, uint64_t key)
+{
+	uint64_t i = slot_of(key);
+	for (;; i = (i + 1) % SLOTS) {
+		uint64_t k = __atomic_load_n(&table[i].key, __ATOMIC_ACQUIRE);
+		if (k == key || !k)
+			return &table[i];
+	}
+}
+
+/* The function that calls __fentry__ begins with that, or with an endbr64 before it. */
+static uint64_t start_of(uint64_t behind_call)
+{
+	static const uint8_t endbr[4] = {0xf3, 0x0f, 0x1e, 0xfa};
+	const uint8_t *p = (const uint8_t *)behind_call;
+	if (p[-5] == 0xe8)
+		p -= 5;
+	else if (p[-6] == 0xff && p[-5] == 0x15)
+		p -= 6;
+	else
+		return behind_call;
+	return (uint64_t)(xr_memcmp(p - 4, endbr, 4) ? p : p - 4);
+}
+
+/* Signals are blocked, and the lock is held. */
+static uint64_t add(uint64_t key, int behind_call)
+{
+	if (!functions.known) {
+		functions.known = xr_map(MAX_FUNCTIONS * sizeof *functions.known);
+		struct function *table = functions.known ? xr_map(SLOTS * sizeof *table) : NULL;
+		__atomic_store_n(&functions.table, table, __ATOMIC_RELEASE);
+	}
+	if (!functions.table || functions.n == MAX_FUNCTIONS)
+		return 0;
+	struct function *f = search(functions.table, key);
+	if (f->key)
+		return f->id;
+	uint64_t id = xr_take_ids(1);
+	if (!id)
+		return 0;
+	functions.known[functions.n] = (struct function){behind_call ? start_of(key) : key, id};
+	__atomic_store_n(&functions.n, functions.n + 1, __ATOMIC_RELEASE);
+	root.hooked = functions.known;
+	__atomic_store_n(&root.nhooked, functions.n, __ATOMIC_RELEASE);
+	xr_share_hooked();
+	f->id = id;
+	__atomic_store_n(&f->key, key, __ATOMIC_RELEASE);
+	return id;
+}
+
+static uint64_t meet(uint64_t key, int behind_call)
+{
+	uint64_t signals = xr_block_signals();
+	xr_lock(&functions.lock);
+	uint64_t id = add(key, behind_call);
+	xr_unlock(&functions.lock);
+	xr_restore_signals(signals);
+	if (!id) {
+		xr_warn("more functions than can be told apart", NULL);
+		__atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED);
+	}
+	return id;
+}
+
+static inline uint64_t id_of(uint64_t key, int behind_call)
+{
+	struct function *table = __atomic_load_n(&functions.table, __ATOMIC_ACQUIRE);
+	struct function *f = table ? search(table, key) : NULL;
+	return f && f->key ? f->id : meet(key, behind_call);
+}
+
+uint64_t xr_gcc_id(uint64_t function) { return id_of(function, 0); }
+
+/* The thread's open calls, or null. */
+static struct xr_open *open_calls(void)
+{
+	struct xr_thread *t = xr_tls;
+	if (!t) {
+		enum xr_mode mode = root.mode;
+		if (!xr_slow(mode == XR_COUNT ? XR_COUNTERS : mode == XR_PROFILE ? XR_PATHS : 8))
+			return NULL;
+		t = xr_tls;
+	}
+	if (t->open)
+		return t->open;
+	uint64_t signals = xr_block_signals();
+	if (!t->open)
+		t->open = xr_map(MAX_OPEN * sizeof *t->open);
+	xr_restore_signals(signals);
+	return t->open;
+}
+
+/* Calls whose frames are below have been left. */
+static inline uint64_t leave_below(const struct xr_open *open, uint64_t n, uint64_t frame)
+{
+	while (n && frame - open[n - 1].frame - 1 < XR_SAME_STACK)
+		n--;
+	return n;
+}
+
+uint64_t xr_gcc_enter(uint64_t behind_call, uint64_t frame)
+{
+	uint64_t id = id_of(behind_call, 1);
+	volatile struct xr_open *open = id ? open_calls() : NULL;
+	if (!open)
+		return 0;
+	volatile uint64_t *nopen = &xr_tls->nopen;
+	uint64_t n = leave_below((struct xr_open *)open, *nopen, frame + 1);
+	if (n == MAX_OPEN) {
+		xr_tls->dropped++;
+		return 0;
+	}
+	/* A handler between the first store and the last leaves its own call there. */
+	do {
+		open[n].id = id;
+		open[n].frame = frame;
+		*nopen = n + 1;
+	} while (open[n].frame != frame || open[n].id != id);
+	return id;
+}
+
+uint64_t xr_gcc_leave(uint64_t frame)
+{
+	struct xr_thread *t = xr_tls;
+	if (!t || !t->open)
+		return 0;
+	uint64_t n = leave_below(t->open, t->nopen, frame);
+	if (!n || t->open[n - 1].frame != frame)
+		return 0; /* entered before the recording began */
+	uint64_t id = t->open[n - 1].id;
+	*(volatile uint64_t *)&t->nopen = n - 1;
+	return id;
+}
+
+/* Modes. */
+
+void xr_gcc_set_mode(enum xr_mode mode, void (*enter)(void), void (*leave)(void))
+{
+	int profile = mode == XR_PROFILE;
+	xr_gcc_next[XR_CYG_ENTER] = profile ? xr_gcc_profile_inlined : enter;
+	xr_gcc_next[XR_CYG_EXIT] = profile ? xr_gcc_profile_inlined : leave;
+	xr_gcc_next[XR_FENTRY] = profile ? xr_gcc_profile : enter;
+	xr_gcc_next[XR_RETURN] = profile ? xr_gcc_profile : leave;
+}
+
+void xr_gcc_switch(int on)
+{
+	static void (*const hooks[XR_GCC_HOOKS])(void) = {xr_on_cyg_enter, xr_on_cyg_exit, xr_on_fentry, xr_on_return};
+	/* Depth mode goes by frames, which functions that are inlined share. */
+	on = on && root.mode != XR_OFF && root.mode != XR_DEPTH;
+	for (int i = 0; i < XR_GCC_HOOKS; i++)
+		__atomic_store_n(&xr_gcc_hooks[i], on ? hooks[i] : xr_nothing, __ATOMIC_RELEASE);
+}
+
+/* What was met. */
+
+uint64_t xr_gcc_functions(void) { return __atomic_load_n(&functions.n, __ATOMIC_ACQUIRE); }
+
+int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end)
+{
+	for (uint64_t i = but, n = xr_gcc_functions(); i < n; i++)
+		if (functions.known[i].key >= first && functions.known[i].key < end)
+			return 1;
+	return 0;
+}
+
+/* Functions with sleds are in the table too: a reader takes it for that of all. */
+static void put_sleds(uint64_t *addresses, uint64_t max)
+{
+	for (uint64_t i = 0; i < root.nobjects; i++) {
+		const struct xr_object *o = &root.objects[i];
+		const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+		uint64_t id = o->first_id;
+		if (o->state != XR_OBJECT_READY)
+			continue;
+		for (uint64_t k = 0; k < o->nsleds; k++) {
+			if (k && xr_sled_function(&s[k]) != xr_sled_function(&s[k - 1]))
+				id++;
+			if (id <= max && !addresses[id - 1])
+				addresses[id - 1] = xr_sled_address(&s[k]);
+		}
+	}
+}
+
+void xr_gcc_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
+{
+	uint64_t max = root.max_function, n = xr_gcc_functions();
+	uint64_t *addresses = xr_map(max * sizeof *addresses);
+	if (!addresses)
+		max = 0;
+	else
+		put_sleds(addresses, max);
+	for (uint64_t i = 0; i < n && max; i++)
+		if (functions.known[i].id <= max)
+			addresses[functions.known[i].id - 1] = functions.known[i].key;
+	put(to, &max, sizeof max);
+	if (!addresses)
+		return;
+	put(to, addresses, max * sizeof *addresses);
+	xr_unmap(addresses, max * sizeof *addresses);
+}
+
+void xr_gcc_forked(void) { functions.lock = 0; }

@@ -1,0 +1,342 @@
+/* What the files of the recorder share: the layout of what is in memory, which
+ * cores and other processes read too, and what each file offers the others.
+ *
+ * Layout rules: little-endian, fixed widths, no bit-fields. Whoever reads this
+ * memory from outside starts at xray_recorder_root, which says how large its
+ * tables' entries are, so that entries can grow at their ends. */
+#ifndef XRAY_RECORDER_INTERNAL_H
+#define XRAY_RECORDER_INTERNAL_H
+
+/* Offsets that the assembly uses. Checked against the structs below. */
+#define XR_THREAD_CURSOR 0
+#define XR_THREAD_EPOCH 8
+#define XR_THREAD_CPU 12
+#define XR_THREAD_COUNTERS 16
+#define XR_THREAD_PROFILE 24
+#define XR_THREAD_NCOUNTERS 128
+#define XR_ROOT_THRESHOLD 48
+
+#define XR_CHUNK_SIZE 65536 /* also the alignment of chunks */
+#define XR_CHUNK_HEADER 64
+
+/* Records. A function record is 8 bytes: a word, id<<4 | kind<<1, which is also
+ * the word of FDR, and the low half of the time stamp. A word of 0 is a slot not
+ * yet written. Where bit 0 of the first byte is set, other records begin, each in
+ * units of 8 bytes, of which none but function records may have bit 0 of their
+ * last 8 bytes clear: prune mode looks back at those.
+ *
+ *   stamp     16 B  byte 0 = XR_REC_STAMP<<1|1, bytes 2-3 cpu; second qword = TSC<<1|1
+ *   argument  16 B  byte 0 = XR_REC_ARG<<1|1, byte 1 = top bit of the value; second
+ *                   qword = value<<1|1. Directly behind its entry (kind 3). Of a
+ *                   running thread, it may be seen before its entry, and with a
+ *                   second qword of 0: not yet written either.
+ *   event     24 B + payload padded to 8 (16 B in front of it, the trailer behind):
+ *                   byte 0 = XR_REC_CUSTOM or XR_REC_TYPED <<1|1, bytes 2-3 type of
+ *                   a typed event, bytes 4-7 length of the payload in bytes;
+ *                   second qword = TSC<<1|1; payload; trailer = XR_TRAILER | length<<1|1.
+ *                   The cursor passes an event only when it is complete. */
+#define XR_ENTER 0
+#define XR_EXIT 1
+#define XR_TAIL 2
+#define XR_ENTER_ARG 3
+#define XR_REC_STAMP 1
+#define XR_REC_ARG 2
+#define XR_REC_CUSTOM 3
+#define XR_REC_TYPED 4
+#define XR_TRAILER (1ull << 63) /* tells a trailer from the value of an argument */
+
+/* Longest payload that is recorded; the rest is cut off and counted. */
+#define XR_MAX_PAYLOAD 4096
+
+/* Function ids have 28 bits in FDR; 0 is not used. */
+#define XR_MAX_FUNCTION ((1u << 28) - 1)
+
+/* What xr_slow gets besides room for records, which is a multiple of 8. */
+#define XR_COUNTERS 0
+#define XR_PATHS 1
+
+#ifndef __ASSEMBLER__
+
+#include <stddef.h>
+#include <stdint.h>
+
+#pragma GCC visibility push(hidden)
+
+enum xr_mode {
+	XR_OFF,     /* sleds are off, or their trampolines only return */
+	XR_RECORD,  /* every entry and exit */
+	XR_PRUNE,   /* calls shorter than the threshold without kept calls inside are taken back */
+	XR_COUNT,   /* entries are counted per thread and function */
+	XR_PROFILE, /* call paths with counts, sums and histograms */
+	XR_DEPTH,   /* as XR_RECORD or XR_PRUNE (threshold != 0), outermost calls only */
+};
+
+/* One chunk of a ring, XR_CHUNK_SIZE bytes at a multiple of that. Written by its
+ * thread alone. A reader copies it, newest first, and drops the copy if seq
+ * changed meanwhile. */
+struct xr_chunk {
+	uint64_t seq;       /* 2 * (number of the chunk in its thread, from 1); odd while being taken */
+	uint64_t first;     /* TSC at the start */
+	uint64_t last;      /* TSC at hand-over; 0 while current */
+	uint32_t tid, pid;
+	struct xr_thread *thread;
+	uint64_t magic;     /* XR_CHUNK_MAGIC */
+	uint32_t streamed;  /* bytes of the chunk, header included, that are in the stream's file */
+	uint32_t reserved;
+	uint64_t wall;      /* CLOCK_REALTIME at the start, ns */
+	/* records up to the cursor, then zeros */
+};
+#define XR_CHUNK_MAGIC 0x4b4e484359415258ull /* "XRAYCHNK" */
+
+/* A thread's struct has a page of its own, and its ring begins behind that page. */
+#define XR_THREAD_PAGE 4096
+#define XR_MAX_DEPTH 256
+
+enum { XR_THREAD_FREE, XR_THREAD_LIVE, XR_THREAD_DEAD };
+
+/* What a thread records with. Lives outside thread-local storage, so that it
+ * outlives its thread; only the pointer to it is thread-local. Fields above tid
+ * are written by the thread in assembly. */
+struct xr_thread {
+	uint64_t cursor;     /* where the next record goes; low 16 bits 0: take the slow path */
+	uint32_t epoch;      /* high half of the TSC of the latest stamp record */
+	uint32_t cpu;        /* of the latest stamp record */
+	uint64_t *counters;  /* count mode: calls by function id, ncounters of them; or null */
+	struct xr_profile *profile; /* profile mode; or null */
+	uint32_t tid, pid;
+	uint32_t state;      /* XR_THREAD_...; changed with the tables' lock held, or by the thread from FREE to LIVE */
+	uint32_t lock;       /* held to stream or to recycle the ring: xr_lock */
+	uint8_t *ring;       /* nchunks chunks */
+	uint64_t nchunks;
+	uint64_t taken;      /* chunks taken so far; the current one is ring[(taken-1) % nchunks] */
+	uint64_t first, last; /* TSC of the first record and of the latest hand-over */
+	uint64_t dropped;    /* records lost: no memory, no file, limit */
+	uint64_t truncated;  /* payloads cut off, or not readable */
+	uint64_t streamed;   /* bytes written to the stream's file */
+	char name[16];       /* as of the latest hand-over */
+	uint64_t ncounters;  /* room in counters */
+	uint64_t depth;      /* XR_DEPTH: open calls in frames, outermost first */
+	uint64_t frames[XR_MAX_DEPTH]; /* where their return addresses are */
+	uint64_t nopen;      /* gcc's -mfentry: calls in open */
+	struct xr_open *open;
+	uint64_t shared;     /* where in the file of rings this one is; 0 when nowhere */
+};
+
+/* One instrumented object: the program or a shared object. */
+struct xr_object {
+	uint64_t bias;                 /* address minus virtual address in the file */
+	uint64_t text_first, text_end; /* addresses from the first to behind the last sled */
+	uint64_t sleds;                /* address of the sled table */
+	uint64_t nsleds;
+	uint32_t first_id, nfunctions;
+	uint64_t loaded, unloaded;     /* TSC; unloaded 0 while mapped */
+	uint32_t state;                /* XR_OBJECT_... */
+	uint32_t build_id_size;
+	uint8_t build_id[32];
+	uint64_t thunks;               /* address of the two pages of near thunks; 0 when none */
+	uint64_t patched;              /* sleds that are on */
+	char why[64];                  /* when refused: the reason, for people */
+	char path[512];
+};
+enum { XR_OBJECT_NEW, XR_OBJECT_READY, XR_OBJECT_REFUSED, XR_OBJECT_GONE };
+
+/* TSC and the kernel's clocks at one moment. */
+struct xr_anchor {
+	uint64_t tsc;       /* middle of the bracket */
+	uint64_t raw, real; /* CLOCK_MONOTONIC_RAW and CLOCK_REALTIME, ns */
+	uint64_t width;     /* of the bracket, ticks */
+};
+
+/* Rings of new threads and rings of dead ones, when nobody says otherwise. */
+#define XR_NCHUNKS 16
+#define XR_RING_BUDGET (32 << 20)
+
+#define XR_MAX_OBJECTS 1024
+#define XR_MAX_HOOKED (1 << 20)
+#define XR_ROOT_MAGIC "XRAY-RECORDER-1" /* 16 bytes with the 0 */
+
+/* The way in. Symbol xray_recorder_root, in .data; found in stripped cores by
+ * its magic. */
+struct xr_root {
+	char magic[16];
+	uint32_t version;     /* of this layout: 1 */
+	uint32_t size;        /* of this struct */
+	uint32_t chunk_size, chunk_header, thread_size, object_size;
+	uint32_t pid, mode;   /* enum xr_mode */
+	uint64_t threshold;   /* ticks */
+	uint64_t nchunks;     /* of the rings of new threads */
+	struct xr_thread **threads; /* table of nthreads pointers, room for cap; grows by copying */
+	uint64_t nthreads, cap_threads;
+	struct xr_object *objects;  /* nobjects, room for XR_MAX_OBJECTS; entries never move */
+	uint64_t nobjects;
+	uint64_t max_function;
+	uint64_t frequency;   /* of the TSC, Hz; 0 until measured */
+	struct xr_anchor start;
+	uint64_t min_tsc;     /* no record is older */
+	uint64_t dropped;     /* records of threads that could not get a block */
+	uint32_t depth;       /* XR_DEPTH: deepest call that is recorded, from 1 */
+	uint32_t stream;      /* 1 while full chunks go to stream_fd */
+	int32_t stream_fd;
+	uint32_t invariant;   /* 1 when the TSC always runs at one speed */
+	uint64_t stream_limit, streamed; /* bytes; limit 0 is none */
+	uint64_t ring_budget; /* bytes of rings of dead threads that are kept */
+	const void *hooked;   /* functions without sleds: {u64 address, u64 id}, nhooked of at most XR_MAX_HOOKED */
+	uint64_t nhooked;
+};
+extern struct xr_root xray_recorder_root;
+#define root xray_recorder_root
+
+/* trampoline_amd64.S */
+extern __thread struct xr_thread *xr_tls __attribute__((tls_model("initial-exec")));
+
+/* ring.c: no libc, general registers only, callable with signals on or off.
+ * xr_slow is called by the trampolines: gets the thread a chunk with room for n
+ * bytes behind a stamp that holds now, or what n of XR_COUNTERS or XR_PATHS says. Returns 0
+ * when that cannot be had, and the event is lost. */
+int xr_slow(uint64_t n);
+/* Where n bytes (a multiple of 8) of records can be written behind a stamp that
+ * holds now, and in *tsc that now. Null when that cannot be had, which is counted.
+ * They become part of the ring with xr_commit. Signals are blocked by the caller
+ * until then. */
+uint8_t *xr_reserve(uint32_t n, uint64_t *tsc);
+void xr_commit(uint32_t n);
+void xr_lock(uint32_t *lock);
+void xr_unlock(uint32_t *lock);
+/* Marks threads that are gone as dead; keeps their rings within ring_budget. */
+void xr_reap(void);
+/* 1 in a forked child before its first call of xr_forked; not in one of vfork. */
+int xr_is_forked(void);
+/* Forgets all threads, in a forked child. */
+void xr_ring_forked(void);
+
+/* objects.c and patch.c: the caller holds xr_control_lock, which is taken before
+ * the loader's lock and any other. */
+extern uint32_t xr_control_lock;
+/* Finds objects that came and went. Returns how many changed. */
+int xr_rescan(void);
+/* Switches on the sleds that mode (of the last xr_set_mode) and filter want, and
+ * all others off; or all off. Objects that xr_rescan finds later are switched
+ * likewise. Returns 0, or -1 when an object was refused, with the reason in its
+ * why. */
+int xr_patch(int on);
+/* Directs the near thunks of all objects to the trampolines of mode, with
+ * root.threshold and root.depth, which were set before. Returns -1 for a mode
+ * that is not there. */
+int xr_set_mode(enum xr_mode mode);
+/* Which functions are recorded: a text of lines "object PATH", behind each of
+ * which are lines "3" or "5-9" of functions counted from 1 within that object; with
+ * a line "default off", all those of objects that are not named are off. The text
+ * is copied; null is all functions. Takes effect with the next xr_patch. Returns
+ * the number of the first line that is wrong, or 0, or -1 for no memory. */
+int xr_set_filter(const char *text, size_t size);
+
+/* init.c: what is called with xr_control_lock held. */
+/* Starts recording, to the stream's file fd when that is not -1 (it is taken over).
+ * Returns null, or what prevents it. Some objects may have been refused. */
+const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit);
+/* Switches sleds off and ends the stream. */
+void xr_stop(void);
+/* Changes what is recorded, while that is going on. */
+const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth);
+/* Opens FILE for a trace, as it is in template; a new one, by the user only.
+ * Returns the descriptor or -errno. */
+int xr_open_output(const char *template);
+/* Sets up everything that is not set up yet; called by the constructor and by the
+ * public functions, which constructors of others may call earlier. */
+void xr_init(void);
+/* What is said once for each kind of problem on stderr, behind "xray recorder: ".
+ * The kinds are kept, null behind the last, for status. */
+void xr_warn(const char *what, const char *detail);
+#define XR_MAX_WARNINGS 16
+extern const char *xr_warnings[XR_MAX_WARNINGS + 1];
+
+/* clock.c */
+void xr_anchor(struct xr_anchor *a);
+/* Sets root.frequency from root.start and a. */
+void xr_calibrate(const struct xr_anchor *a);
+/* Does so with an anchor of now unless the frequency is known, after a wait of at most
+ * 2 ms if root.start is too close. */
+void xr_calibrated(void);
+/* Conversions by root.frequency; xr_ns is 0 while that is unknown. */
+uint64_t xr_ticks(uint64_t ns);
+uint64_t xr_ns(uint64_t ticks);
+int xr_invariant_tsc(void);
+
+/* writer.c: no libc, general registers only: xr_stream is called on the slow path. */
+/* Writes the chunk's records that are not yet in the stream's file to it as one FDR
+ * block. The thread's lock is held. */
+void xr_stream(struct xr_thread *t, struct xr_chunk *c);
+/* What a snapshot wrote; torn are chunks overwritten while they were copied. */
+struct xr_written {
+	uint64_t records, bytes, torn;
+};
+/* Writes a whole trace of the rings to fd without stopping anybody: records at or
+ * after since (TSC). w may be null. Returns records written, or -errno. The caller
+ * holds xr_control_lock, here and for the streams. */
+int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w);
+/* Starts and ends streaming to fd, which is an open regular file: header and first
+ * metadata block; what is left in the chunks, then the last metadata block. A begin
+ * that returns 0 takes fd over; else it returns -errno. Streaming nothing, an end is 0. */
+int xr_stream_begin(int fd);
+int xr_stream_end(void);
+/* Appends a metadata block to the stream, if there is one: after a change of the objects. */
+int xr_stream_metadata(void);
+/* Takes back a SIGXFSZ that a write at the limit of file sizes has left pending: signals are
+ * blocked, and it would end the program later. */
+void xr_forget_file_size_signal(void);
+/* 0 if a trace can be written to fd, else -errno. */
+int xr_file_refusal(int fd);
+/* Notes a thread for the stream's last metadata, before its struct is used again. Its
+ * lock is held. Callable on the slow path. */
+void xr_thread_gone(struct xr_thread *t);
+/* Forgets the parent's stream, in a forked child. */
+void xr_writer_forked(void);
+/* Notes a change of what is recorded for the metadata: a few words, which are copied. */
+void xr_change(const char *what);
+const char *xr_mode_name(enum xr_mode mode);
+/* The mode of that name; 0 if there is none. */
+int xr_parse_mode(const char *s, enum xr_mode *mode);
+
+/* events.c */
+void xr_custom_event(const void *p, uint64_t n);
+void xr_typed_event(uint64_t type, const void *p, uint64_t n);
+
+/* profile.c: general registers only. */
+/* Gives a thread its profile; 0 when there is no memory. */
+int xr_profile_make(struct xr_thread *t);
+/* Adds an event of a sled to the profile; sp is the stack pointer in its trampoline. */
+void xr_profile_event(uint32_t word, uint64_t sp);
+/* The same for an event from the middle of a function: the functions inlined into it
+ * have the same sp. */
+void xr_profile_inlined(uint32_t word, uint64_t sp);
+/* Calls that no profile has, because they were too deep or there were too many paths. */
+uint64_t xr_profile_lost(void);
+/* Durations whose ticks have i bits are counted in octave i; longer ones in the last. */
+#define XR_PROFILE_OCTAVES 39
+/* Frames that are further apart are on different stacks. */
+#define XR_SAME_STACK (1 << 20)
+/* Appends the counters or the profile as the body of a metadata event to what put
+ * collects. */
+void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
+void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
+
+/* control.c */
+/* What an answer may need. */
+#define XR_MAX_ANSWER (128 << 10)
+/* Runs one command, taking xr_control_lock; the answer, JSON, goes to out, of at least 128 bytes. Returns 0,
+ * or -1 for an error. Descriptors stay the caller's. */
+int xr_command(const char *line, const int *fds, int nfds, char *out, size_t size);
+/* Starts the thread that serves the socket at where: a path, or "1" for the abstract
+ * name. Returns 0 or -errno. */
+int xr_control_start(const char *where);
+/* Closes the parent's sockets, in a forked child. */
+void xr_control_forked(void);
+/* -errno in words. */
+const char *xr_errno_text(int64_t err);
+
+/* syscall.h has raw system calls for the files without libc. */
+
+#pragma GCC visibility pop
+
+#endif
+#endif

@@ -1,0 +1,397 @@
+/* What a trace says about the process that it is of: custom events whose payloads
+ * begin with "XRYM", in blocks of process 0 and thread 0. No libc: the last block may
+ * have to be written anywhere. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/utsname.h>
+
+#include "gcc.h"
+#include "internal.h"
+#include "syscall.h"
+#include "trace.h"
+
+/* llvm-xray takes the first record it meets for the oldest, and meets threads by the
+ * hash of their ids. These two, of process 0, hash to the first bucket: that of LLVM
+ * 19 and 22, and that of older ones. */
+enum { METADATA_THREAD = 0, MARKER_THREAD = 908620 };
+
+/* A custom event is open from begin to end: its size is filled in by the latter. */
+static uint64_t begin_event(struct xr_text *t, uint16_t kind)
+{
+	static const uint8_t custom_event[16] = {0x0b};
+	const uint16_t schema = 1;
+	uint64_t at = t->n;
+	xr_put(t, custom_event, sizeof custom_event);
+	xr_put(t, "XRYM", 4);
+	xr_put(t, &schema, sizeof schema);
+	xr_put(t, &kind, sizeof kind);
+	return at;
+}
+
+static void end_event(struct xr_text *t, uint64_t at)
+{
+	if (t->cut)
+		return;
+	uint32_t size = t->n - at - 16;
+	__builtin_memcpy(t->p + at + 1, &size, sizeof size);
+}
+
+/* The same for a block. The first record's CPU stamp is in its head. */
+static uint64_t begin_block(struct xr_text *t)
+{
+	static const uint8_t head[XR_BLOCK_HEAD + XR_CPU_RECORD];
+	uint64_t at = t->n;
+	xr_put(t, head, sizeof head);
+	return at;
+}
+
+static void end_block(struct xr_text *t, uint64_t at, uint32_t tid, const struct xr_trace *trace)
+{
+	if (t->cut)
+		return;
+	struct xr_order order = {.major = trace->blocks, .minor = trace->blocks < 999999 ? trace->blocks : 999999};
+	uint8_t *out = xr_block_head(t->p + at, t->n - at - 16, 0, tid, order);
+	xr_cpu_record(out, 0, trace->since);
+}
+
+/* Puts what is in a small file, at most max bytes of it, between strings: zeros end
+ * them. */
+static void put_strings_of(struct xr_text *t, const char *path, uint64_t max)
+{
+	char *p = xr_map(max);
+	if (!p)
+		return;
+	int fd = xr_open(path, O_RDONLY | O_CLOEXEC, 0);
+	uint64_t n = 0;
+	while (fd >= 0 && n < max) {
+		int64_t k = xr_read(fd, p + n, max - n);
+		if (k <= 0)
+			break;
+		n += k;
+	}
+	if (fd >= 0)
+		xr_close(fd);
+	for (uint64_t i = 0; i < n;) {
+		uint64_t end = i;
+		while (end < n && p[end])
+			end++;
+		xr_put_comma(t);
+		xr_put_string(t, p + i, end - i);
+		i = end + 1;
+	}
+	xr_unmap(p, max);
+}
+
+void xr_put_exe(struct xr_text *t)
+{
+	enum { MAX_PATH = 4096 }; /* more than a small stack has */
+	char *path = xr_map(MAX_PATH);
+	int64_t n = path ? xr_sys3(SYS_readlink, (intptr_t)"/proc/self/exe", (intptr_t)path, MAX_PATH) : 0;
+	xr_put_key(t, "exe");
+	xr_put_string(t, path, n > 0 ? n : 0);
+	if (path)
+		xr_unmap(path, MAX_PATH);
+}
+
+static const char *const modes[] = {
+	[XR_OFF] = "off", [XR_RECORD] = "record", [XR_PRUNE] = "prune",
+	[XR_COUNT] = "count", [XR_PROFILE] = "profile", [XR_DEPTH] = "depth",
+};
+
+const char *xr_mode_name(enum xr_mode mode) { return modes[mode]; }
+
+int xr_parse_mode(const char *s, enum xr_mode *mode)
+{
+	for (enum xr_mode m = XR_OFF; m <= XR_DEPTH; m++) {
+		if (xr_equal(s, modes[m])) {
+			*mode = m;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+void xr_put_mode(struct xr_text *t)
+{
+	xr_put_field_text(t, "mode", xr_mode_name(root.mode));
+	xr_put_field(t, "threshold_ns", xr_ns(root.threshold));
+	xr_put_field(t, "depth", root.depth);
+}
+
+static void put_process(struct xr_text *t, int complete)
+{
+	struct utsname host;
+	host.nodename[0] = 0;
+	xr_sys1(SYS_uname, (intptr_t)&host);
+	xr_put_text(t, "{");
+	xr_put_field(t, "pid", xr_sys0(SYS_getpid));
+	xr_put_field(t, "ppid", xr_sys0(SYS_getppid));
+	xr_put_field(t, "uid", xr_sys0(SYS_getuid));
+	xr_put_exe(t);
+	xr_put_key(t, "argv");
+	xr_put_text(t, "[");
+	put_strings_of(t, "/proc/self/cmdline", 64 << 10);
+	xr_put_text(t, "]");
+	xr_put_key(t, "build_id");
+	xr_put_text(t, "\"");
+	if (root.nobjects)
+		xr_put_hex(t, root.objects[0].build_id, root.objects[0].build_id_size);
+	xr_put_text(t, "\"");
+	xr_put_field_text(t, "host", host.nodename);
+	xr_put_field(t, "page_size", 4096);
+	xr_put_mode(t);
+	xr_put_field_text(t, "recorder", "1");
+	xr_put_field_bool(t, "complete", complete);
+	xr_put_text(t, "}");
+}
+
+static void put_object(struct xr_text *t, const struct xr_object *o)
+{
+	static const char *const states[] = {
+		[XR_OBJECT_NEW] = "ready", [XR_OBJECT_READY] = "ready",
+		[XR_OBJECT_REFUSED] = "refused", [XR_OBJECT_GONE] = "gone",
+	};
+	xr_put_comma(t);
+	xr_put_text(t, "{");
+	xr_put_field(t, "first", o->first_id);
+	xr_put_field(t, "count", o->nfunctions);
+	xr_put_field_text(t, "path", o->path);
+	xr_put_key(t, "build_id");
+	xr_put_text(t, "\"");
+	xr_put_hex(t, o->build_id, o->build_id_size);
+	xr_put_text(t, "\"");
+	xr_put_field_address(t, "bias", o->bias);
+	xr_put_key(t, "text");
+	xr_put_text(t, "[");
+	xr_put_address(t, o->text_first);
+	xr_put_text(t, ",");
+	xr_put_address(t, o->text_end);
+	xr_put_text(t, "]");
+	xr_put_field(t, "loaded", o->loaded);
+	xr_put_field(t, "unloaded", o->unloaded);
+	xr_put_field_text(t, "state", states[o->state]);
+	xr_put_field_text(t, "why", o->why);
+	xr_put_text(t, "}");
+}
+
+void xr_put_objects(struct xr_text *t)
+{
+	xr_put_text(t, "{\"objects\":[");
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		put_object(t, &root.objects[i]);
+	xr_put_text(t, "]}");
+}
+
+void xr_put_refusals(struct xr_text *t)
+{
+	xr_put_text(t, "[");
+	for (uint64_t i = 0; i < root.nobjects; i++) {
+		const struct xr_object *o = &root.objects[i];
+		if (o->state != XR_OBJECT_REFUSED)
+			continue;
+		xr_put_comma(t);
+		xr_put_text(t, "{");
+		xr_put_field_text(t, "path", o->path);
+		xr_put_field_text(t, "why", o->why);
+		xr_put_text(t, "}");
+	}
+	xr_put_text(t, "]");
+}
+
+/* The name that a running thread has now goes before the one it had when its latest
+ * chunk was handed over. */
+static void put_thread_name(struct xr_text *t, const struct xr_thread *thread)
+{
+	char room[64], name[17];
+	struct xr_text path = xr_text_in(room, sizeof room - 1);
+	int64_t n = -1;
+	if (thread->state == XR_THREAD_LIVE) {
+		xr_put_text(&path, "/proc/self/task/");
+		xr_put_number(&path, thread->tid);
+		xr_put_text(&path, "/comm");
+		room[path.n] = 0;
+		int fd = xr_open(room, O_RDONLY | O_CLOEXEC, 0);
+		if (fd >= 0) {
+			n = xr_read(fd, name, sizeof name);
+			xr_close(fd);
+		}
+	}
+	xr_put_key(t, "name");
+	if (n > 0)
+		xr_put_string(t, name, name[n - 1] == '\n' ? n - 1 : n);
+	else
+		xr_put_string(t, thread->name, xr_strnlen(thread->name, sizeof thread->name));
+}
+
+/* A row is an object of a JSON array. */
+void xr_put_thread(struct xr_text *t, const struct xr_thread *thread)
+{
+	if (t->n)
+		xr_put_comma(t);
+	xr_put_text(t, "{");
+	xr_put_field(t, "pid", thread->pid);
+	xr_put_field(t, "tid", thread->tid);
+	put_thread_name(t, thread);
+	xr_put_field(t, "first", thread->first);
+	xr_put_field(t, "last", thread->last);
+	xr_put_field(t, "dropped", thread->dropped);
+	xr_put_field(t, "truncated", thread->truncated);
+	xr_put_text(t, "}");
+}
+
+static void put_threads(struct xr_text *t, const struct xr_trace *trace)
+{
+	xr_put_text(t, "{\"threads\":[");
+	xr_put(t, trace->gone.p, trace->gone.n);
+	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	for (uint64_t i = 0; i < n; i++) {
+		if (threads[i]->state != XR_THREAD_FREE && (threads[i]->taken || threads[i]->profile))
+			xr_put_thread(t, threads[i]);
+	}
+	xr_put_text(t, "]}");
+}
+
+/* Clock readings so far: the first is that of the start. When the table is full, every
+ * other one goes. */
+static struct xr_anchor anchors[64];
+static uint32_t nanchors;
+
+static void keep_anchor(void)
+{
+	const uint32_t max = sizeof anchors / sizeof *anchors;
+	if (!nanchors)
+		anchors[nanchors++] = root.start;
+	if (nanchors == max) {
+		for (uint32_t i = 1; i < max / 2; i++)
+			anchors[i] = anchors[2 * i];
+		nanchors = max / 2;
+	}
+	struct xr_anchor *a = &anchors[nanchors++];
+	xr_anchor(a);
+	xr_calibrate(a);
+}
+
+static void put_clock(struct xr_text *t)
+{
+	xr_put_text(t, "{");
+	xr_put_field(t, "frequency", root.frequency);
+	xr_put_field_bool(t, "invariant", xr_invariant_tsc());
+	xr_put_key(t, "anchors");
+	xr_put_text(t, "[");
+	for (uint32_t i = 0; i < nanchors; i++) {
+		const struct xr_anchor *a = &anchors[i];
+		xr_put_comma(t);
+		xr_put_text(t, "{");
+		xr_put_field(t, "tsc", a->tsc);
+		xr_put_field(t, "raw", a->raw);
+		xr_put_field(t, "real", a->real);
+		xr_put_field(t, "width", a->width);
+		xr_put_text(t, "}");
+	}
+	xr_put_text(t, "]}");
+}
+
+static void put_loss(struct xr_text *t, const char *cause, uint64_t count)
+{
+	if (!count)
+		return;
+	xr_put_comma(t);
+	xr_put_text(t, "{");
+	xr_put_field_text(t, "cause", cause);
+	xr_put_field(t, "count", count);
+	xr_put_text(t, "}");
+}
+
+static uint64_t truncated(void)
+{
+	uint64_t sum = 0;
+	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	for (uint64_t i = 0; i < n; i++)
+		sum += threads[i]->truncated;
+	return sum;
+}
+
+static void put_losses(struct xr_text *t, const struct xr_trace *trace)
+{
+	static const char *const causes[XR_LOSSES] = {
+		[XR_LOST_WRITE] = "write-error", [XR_LOST_LIMIT] = "size-limit",
+		[XR_LOST_UNWRITTEN] = "interrupted", [XR_LOST_DAMAGED] = "damaged-chunk",
+		[XR_LOST_MEMORY] = "no-memory",
+	};
+	xr_put_text(t, "{\"losses\":[");
+	for (int i = 0; i < XR_LOSSES; i++)
+		put_loss(t, causes[i], trace->lost[i]);
+	put_loss(t, "thread-without-memory", root.dropped);
+	put_loss(t, "torn-chunk", trace->torn);
+	put_loss(t, "truncated-payload", truncated());
+	put_loss(t, "unlisted-thread", trace->unlisted);
+	put_loss(t, "no-path", root.mode == XR_PROFILE ? xr_profile_lost() : 0);
+	xr_put_text(t, "]");
+	xr_put_key(t, "refusals");
+	xr_put_refusals(t);
+	xr_put_text(t, "}");
+}
+
+/* Changes of what is recorded, for the reader of a trace that shows them. */
+static struct change {
+	uint64_t tsc;
+	char what[56];
+} changes[128];
+static uint32_t nchanges;
+
+void xr_change(const char *what)
+{
+	const uint32_t max = sizeof changes / sizeof *changes;
+	struct change *c = &changes[nchanges < max ? nchanges++ : max - 1];
+	uint64_t n = xr_strnlen(what, sizeof c->what - 1);
+	c->tsc = xr_rdtsc();
+	xr_copy(c->what, what, n);
+	c->what[n] = 0;
+}
+
+static void put_changes(struct xr_text *t)
+{
+	xr_put_text(t, "{\"changes\":[");
+	for (uint32_t i = 0; i < nchanges; i++) {
+		xr_put_comma(t);
+		xr_put_text(t, "{");
+		xr_put_field(t, "tsc", changes[i].tsc);
+		xr_put_field_text(t, "what", changes[i].what);
+		xr_put_text(t, "}");
+	}
+	xr_put_text(t, "]}");
+}
+
+static void collect(void *to, const void *p, uint64_t n) { xr_put(to, p, n); }
+
+void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
+{
+	keep_anchor();
+	uint64_t block = begin_block(t), event;
+
+#define EVENT(kind, put) (event = begin_event(t, kind), put, end_event(t, event))
+	EVENT(XR_META_PROCESS, put_process(t, complete));
+	EVENT(XR_META_OBJECTS, xr_put_objects(t));
+	EVENT(XR_META_THREADS, put_threads(t, trace));
+	EVENT(XR_META_CLOCK, put_clock(t));
+	EVENT(XR_META_LOSSES, put_losses(t, trace));
+	if (nchanges)
+		EVENT(XR_META_CHANGES, put_changes(t));
+	if (xr_gcc_functions())
+		EVENT(XR_META_ADDRESSES, xr_gcc_dump(collect, t));
+	if (complete && root.mode == XR_COUNT)
+		EVENT(XR_META_COUNTERS, xr_counters_dump(collect, t));
+	if (complete && root.mode == XR_PROFILE)
+		EVENT(XR_META_PROFILE, xr_profile_dump(collect, t));
+	end_block(t, block, METADATA_THREAD, trace);
+	if (!trace->blocks) {
+		/* A thread without a record would not count. */
+		block = begin_block(t);
+		EVENT(XR_META_PROCESS, put_process(t, complete));
+		end_block(t, block, MARKER_THREAD, trace);
+	}
+	trace->blocks++;
+#undef EVENT
+}

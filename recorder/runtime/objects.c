@@ -1,0 +1,485 @@
+/* Which objects of the program have sleds, where, and under which ids. One way for
+ * all: the loader says what is mapped, and the section headers of the mapped file say
+ * where its sled table is. */
+#define _GNU_SOURCE
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+
+#include "gcc.h"
+#include "objects.h"
+#include "syscall.h"
+#include "text.h"
+
+static struct xr_object objects[XR_MAX_OBJECTS];
+struct xr_place xr_places[XR_MAX_OBJECTS];
+
+struct xr_root xray_recorder_root = {
+	.magic = XR_ROOT_MAGIC,
+	.version = 1,
+	.size = sizeof(struct xr_root),
+	.chunk_size = XR_CHUNK_SIZE,
+	.chunk_header = XR_CHUNK_HEADER,
+	.thread_size = sizeof(struct xr_thread),
+	.object_size = sizeof(struct xr_object),
+	.objects = objects,
+	.stream_fd = -1,
+};
+
+uint32_t xr_control_lock;
+uint32_t xr_loader_lock;
+
+/* Objects that are known to have no sleds, by the hashes of their keys. */
+static uint64_t plain[1024];
+
+/* Bounds for what a file may claim. */
+enum { MAX_SECTIONS = 1 << 16, MAX_NAMES = 1 << 24, MAX_NOTES = 1 << 16, MAX_HEADERS = 1 << 16 };
+
+/* What is found out about an object. */
+struct finding {
+	const struct dl_phdr_info *info;
+	const char *name;      /* to open it by */
+	const uint8_t *build_id;
+	uint32_t build_id_size;
+	uint64_t key;
+	int fd;
+	uint64_t table, size;  /* the sled table: address, bytes */
+	const char *why;       /* it is refused */
+	int64_t error;
+};
+
+static uint64_t hash(uint64_t h, const void *p, uint64_t n)
+{
+	const uint8_t *b = p;
+	for (uint64_t i = 0; i < n; i++)
+		h = (h ^ b[i]) * 0x100000001b3ull;
+	return h;
+}
+
+static int refuse(struct finding *f, const char *why, int64_t error)
+{
+	f->why = why;
+	f->error = error;
+	return -1;
+}
+
+/* The segment of the given kind that holds an address, or null. */
+static const ElfW(Phdr) *segment_at(const struct dl_phdr_info *info, uint32_t flags, uint64_t address, uint64_t size)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uint64_t first = info->dlpi_addr + p->p_vaddr;
+		if (p->p_type == PT_LOAD && (p->p_flags & flags) == flags && address >= first &&
+		    size <= p->p_memsz && address - first <= p->p_memsz - size)
+			return p;
+	}
+	return NULL;
+}
+
+static void find_build_id(struct finding *f)
+{
+	for (int i = 0; i < f->info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &f->info->dlpi_phdr[i];
+		uint64_t at = f->info->dlpi_addr + p->p_vaddr, left = p->p_memsz;
+		if (p->p_type != PT_NOTE || left > MAX_NOTES || !segment_at(f->info, PF_R, at, left))
+			continue;
+		while (left >= sizeof(ElfW(Nhdr))) {
+			const ElfW(Nhdr) *n = (const ElfW(Nhdr) *)at;
+			uint64_t desc = sizeof *n + ((n->n_namesz + 3ull) & ~3ull);
+			uint64_t size = desc + ((n->n_descsz + 3ull) & ~3ull);
+			if (size > left)
+				break;
+			if (n->n_type == NT_GNU_BUILD_ID && n->n_namesz == 4 && !xr_memcmp(n + 1, "GNU", 4)) {
+				f->build_id = (const uint8_t *)at + desc;
+				f->build_id_size = n->n_descsz < 32 ? n->n_descsz : 32;
+				return;
+			}
+			at += size;
+			left -= size;
+		}
+	}
+}
+
+static int read_at(struct finding *f, void *to, uint64_t n, uint64_t offset)
+{
+	for (uint64_t done = 0; done < n;) {
+		int64_t k = xr_sys4(SYS_pread64, f->fd, (intptr_t)to + done, n - done, offset + done);
+		if (k == -EINTR)
+			continue;
+		if (k <= 0)
+			return refuse(f, "its file cannot be read", k);
+		done += k;
+	}
+	return 0;
+}
+
+/* Whether n bytes of the file are those that are mapped at p: 0 if so. */
+static int same_bytes(struct finding *f, const void *p, uint64_t n, uint64_t offset)
+{
+	if (!n)
+		return 0;
+	void *copy = xr_map(n);
+	if (!copy)
+		return refuse(f, "no memory to read its file", 0);
+	int err = read_at(f, copy, n, offset);
+	if (!err && xr_memcmp(copy, p, n))
+		err = refuse(f, "its file is not the one that is mapped", 0);
+	xr_unmap(copy, n);
+	return err;
+}
+
+/* The file may have been replaced since it was mapped. */
+static int check_identity(struct finding *f, const ElfW(Ehdr) *e)
+{
+	const struct dl_phdr_info *info = f->info;
+	if (xr_memcmp(e->e_ident, ELFMAG, SELFMAG) || e->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    e->e_machine != EM_X86_64 || e->e_phnum != info->dlpi_phnum || e->e_phentsize != sizeof(ElfW(Phdr)))
+		return refuse(f, "its file is not the one that is mapped", 0);
+	if (same_bytes(f, info->dlpi_phdr, info->dlpi_phnum * sizeof(ElfW(Phdr)), e->e_phoff))
+		return -1;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		const uint8_t *notes = (const uint8_t *)info->dlpi_addr + p->p_vaddr;
+		if (f->build_id && p->p_type == PT_NOTE && f->build_id >= notes && f->build_id < notes + p->p_filesz)
+			return same_bytes(f, notes, p->p_filesz, p->p_offset);
+	}
+	return 0;
+}
+
+/* Finds the sled table among the sections. */
+static int search_sections(struct finding *f, const ElfW(Ehdr) *e, const ElfW(Shdr) *sections)
+{
+	const ElfW(Shdr) *names = &sections[e->e_shstrndx];
+	if (names->sh_size == 0 || names->sh_size > MAX_NAMES)
+		return 0;
+	char *text = xr_map(names->sh_size + 1);
+	if (!text)
+		return refuse(f, "no memory to read its file", 0);
+	int err = read_at(f, text, names->sh_size, names->sh_offset);
+	for (int i = 0; !err && i < e->e_shnum; i++) {
+		const ElfW(Shdr) *s = &sections[i];
+		if (s->sh_name < names->sh_size && !xr_strncmp(text + s->sh_name, "xray_instr_map", 15) && s->sh_flags & SHF_ALLOC) {
+			f->table = f->info->dlpi_addr + s->sh_addr;
+			f->size = s->sh_size;
+			break;
+		}
+	}
+	xr_unmap(text, names->sh_size + 1);
+	return err;
+}
+
+static int read_sections(struct finding *f, const ElfW(Ehdr) *e)
+{
+	uint64_t size = e->e_shnum * sizeof(ElfW(Shdr));
+	if (!e->e_shoff || !size || e->e_shentsize != sizeof(ElfW(Shdr)) || e->e_shstrndx >= e->e_shnum)
+		return 0;
+	ElfW(Shdr) *sections = xr_map(size);
+	if (!sections)
+		return refuse(f, "no memory to read its file", 0);
+	int err = read_at(f, sections, size, e->e_shoff);
+	if (!err)
+		err = search_sections(f, e, sections);
+	xr_unmap(sections, size);
+	return err;
+}
+
+/* Finds the table of an object, or why it cannot be had. Objects that have none
+ * leave with a table of 0. */
+static int find_table(struct finding *f)
+{
+	ElfW(Ehdr) e;
+	int err = read_at(f, &e, sizeof e, 0);
+	if (!err)
+		err = check_identity(f, &e);
+	return err ? err : read_sections(f, &e);
+}
+
+static const uint8_t sled_sizes[XR_SLED_KINDS] = {11, 11, 11, 11, 17, 22};
+
+/* Checks the sled table and describes what it covers. */
+static int read_sleds(struct finding *f, struct xr_object *o, struct xr_place *place)
+{
+	if (f->size % sizeof(struct xr_sled) || !segment_at(f->info, PF_R, f->table, f->size))
+		return refuse(f, "its sled table is damaged", 0);
+	const struct xr_sled *sleds = (const struct xr_sled *)f->table;
+	uint64_t n = f->size / sizeof *sleds, first = UINT64_MAX, end = 0, function = 0, functions = 0;
+	const ElfW(Phdr) *text = segment_at(f->info, PF_X, xr_sled_address(sleds), 1);
+	if (!text)
+		return refuse(f, "its sled table is damaged", 0);
+	uint64_t seg_first = f->info->dlpi_addr + text->p_vaddr, seg_end = seg_first + text->p_memsz;
+	for (uint64_t i = 0; i < n; i++) {
+		const struct xr_sled *s = &sleds[i];
+		uint64_t at = xr_sled_address(s);
+		if (s->version < 2)
+			return refuse(f, "its sled table is of a version before 2", 0);
+		if (s->kind >= XR_SLED_KINDS)
+			return refuse(f, "it has sleds of an unknown kind", 0);
+		uint64_t behind = at + sled_sizes[s->kind];
+		if (at < seg_first || behind > seg_end)
+			return refuse(f, "its sleds are in several segments", 0);
+		if (at & 1)
+			return refuse(f, "it has sleds at odd addresses", 0);
+		if (xr_sled_function(s) != function || !i) {
+			function = xr_sled_function(s);
+			functions++;
+		}
+		first = at < first ? at : first;
+		end = behind > end ? behind : end;
+	}
+	o->sleds = f->table;
+	o->nsleds = n;
+	o->nfunctions = functions;
+	o->text_first = first;
+	o->text_end = end;
+	place->seg_first = seg_first & -4096ull;
+	place->seg_end = (seg_end + 4095) & -4096ull;
+	place->prot = PROT_READ | PROT_EXEC | (text->p_flags & PF_W ? PROT_WRITE : 0);
+	return 0;
+}
+
+void xr_refuse(struct xr_object *o, const char *why, int64_t error)
+{
+	struct xr_text t = xr_text_in(o->why, sizeof o->why - 1);
+	xr_zero(o->why, sizeof o->why);
+	xr_put_text(&t, why);
+	if (error < 0) {
+		xr_put_text(&t, ": ");
+		xr_put_text(&t, xr_errno_text(error));
+	}
+	o->state = XR_OBJECT_REFUSED;
+
+	char room[sizeof o->path + sizeof o->why + 4];
+	t = xr_text_in(room, sizeof room - 1);
+	xr_put_text(&t, o->path);
+	xr_put_text(&t, ": ");
+	xr_put_text(&t, o->why);
+	room[t.n] = 0;
+	xr_warn("an object is not recorded", room);
+}
+
+/* The path of the file that is open, and the name it was opened by if that cannot
+ * be told. */
+static void name_object(struct xr_object *o, const struct finding *f)
+{
+	char link[32] = "/proc/self/fd/";
+	struct xr_text t = xr_text_in(link + 14, sizeof link - 15);
+	int64_t n = -1;
+	if (f->fd >= 0) {
+		xr_put_number(&t, f->fd);
+		n = xr_sys3(SYS_readlink, (intptr_t)link, (intptr_t)o->path, sizeof o->path - 1);
+	}
+	if (n <= 0) {
+		n = xr_strnlen(f->name, sizeof o->path - 1);
+		xr_copy(o->path, f->name, n);
+	}
+	o->path[n] = 0;
+}
+
+uint32_t xr_take_ids(uint32_t n)
+{
+	uint64_t max = __atomic_load_n(&root.max_function, __ATOMIC_RELAXED);
+	do {
+		if (n > XR_MAX_FUNCTION - max)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&root.max_function, &max, max + n, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return max + 1;
+}
+
+/* An object that was there before keeps its place in the table and its ids. */
+static struct xr_object *returned(const struct xr_object *o)
+{
+	for (uint64_t i = 0; i < root.nobjects; i++) {
+		struct xr_object *old = &objects[i];
+		if (old->state == XR_OBJECT_GONE && old->nfunctions == o->nfunctions && old->nsleds == o->nsleds &&
+		    old->build_id_size == o->build_id_size && !xr_memcmp(old->build_id, o->build_id, o->build_id_size) &&
+		    !xr_strncmp(old->path, o->path, sizeof o->path))
+			return old;
+	}
+	return NULL;
+}
+
+/* Puts o into the table: *o may be used no more. Returns null when it is full. */
+static struct xr_object *enter(struct xr_object *o)
+{
+	struct xr_object *old = returned(o), *to = old ? old : &objects[root.nobjects];
+	if (!old && root.nobjects == XR_MAX_OBJECTS)
+		return NULL;
+	if (old) {
+		o->first_id = old->first_id;
+		o->thunks = old->thunks;
+	} else if (o->nfunctions && !(o->first_id = xr_take_ids(o->nfunctions))) {
+		o->nfunctions = 0;
+		xr_refuse(o, "there are more functions than ids", 0);
+	}
+	xr_copy(to, o, sizeof *o);
+	if (!old)
+		__atomic_store_n(&root.nobjects, root.nobjects + 1, __ATOMIC_RELEASE);
+	return to;
+}
+
+/* Functions that were met by their hooks; those before the first were looked at by
+ * the last discovery. */
+static uint64_t first_hooked;
+
+/* Finds the code of an object without sleds that has such functions. */
+static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		if (p->p_type != PT_LOAD || !(p->p_flags & PF_X))
+			continue;
+		o->text_first = info->dlpi_addr + p->p_vaddr;
+		o->text_end = o->text_first + p->p_memsz;
+		if (xr_gcc_any_in(first_hooked, o->text_first, o->text_end))
+			return 1;
+	}
+	return 0;
+}
+
+/* Too large for the stack of whoever calls. */
+static struct xr_object candidate;
+
+static int add(struct finding *f, int is_program)
+{
+	struct xr_object *o = &candidate;
+	struct xr_place place = {.key = f->key, .seen = 1};
+	xr_zero(o, sizeof *o);
+	f->fd = xr_open(is_program ? "/proc/self/exe" : f->name, O_RDONLY | O_CLOEXEC, 0);
+	if (f->fd < 0)
+		refuse(f, "its file cannot be opened", f->fd);
+	else if (!find_table(f) && f->size)
+		read_sleds(f, o, &place);
+	if (!f->size && !f->why && !find_hooked(f->info, o)) {
+		xr_close(f->fd);
+		plain[f->key % 1024] = f->key;
+		return 0;
+	}
+	name_object(o, f);
+	if (f->fd >= 0)
+		xr_close(f->fd);
+	o->bias = f->info->dlpi_addr;
+	o->loaded = xr_rdtsc();
+	o->build_id_size = f->build_id_size;
+	xr_copy(o->build_id, f->build_id, f->build_id_size);
+	if (f->why)
+		xr_refuse(o, f->why, f->error);
+	o = enter(o);
+	if (!o) {
+		xr_warn("more objects with sleds than can be recorded", f->name);
+		return 0;
+	}
+	xr_places[o - objects] = place;
+	if (o->state == XR_OBJECT_NEW) {
+		xr_filter_object(o);
+		int err = o->nsleds ? xr_make_thunks(o) : 0;
+		if (err)
+			xr_refuse(o, "no memory near it", err);
+		else
+			o->state = XR_OBJECT_READY;
+	}
+	return 1;
+}
+
+static struct xr_object *known(uint64_t key)
+{
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		if (xr_places[i].key == key && objects[i].state != XR_OBJECT_GONE)
+			return &objects[i];
+	return NULL;
+}
+
+static int is_path(const char *name)
+{
+	while (name && *name && *name != '/')
+		name++;
+	return name && *name;
+}
+
+struct discovery {
+	int changed;
+	int first;
+};
+
+static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct discovery *d = arg;
+	int is_program = d->first;
+	d->first = 0;
+	struct finding f = {.info = info, .name = info->dlpi_name, .fd = -1};
+	(void)size;
+	if (is_program)
+		f.name = "/proc/self/exe";
+	if (!is_path(f.name))
+		return 0; /* the kernel's, without a file */
+	find_build_id(&f);
+	f.key = hash(0xcbf29ce484222325ull, &info->dlpi_addr, sizeof info->dlpi_addr);
+	f.key = hash(f.key, f.name, xr_strlen(f.name));
+	f.key = hash(f.key, info->dlpi_phdr, info->dlpi_phnum * sizeof *info->dlpi_phdr);
+	f.key = hash(f.key, f.build_id, f.build_id_size);
+	struct xr_object *o = known(f.key);
+	if (o)
+		xr_places[o - objects].seen = 1;
+	else if (plain[f.key % 1024] != f.key || find_hooked(info, &candidate))
+		d->changed += add(&f, is_program);
+	return 0;
+}
+
+static int read_changes(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	*(uint64_t *)arg = info->dlpi_adds + info->dlpi_subs;
+	return 1;
+}
+
+uint64_t xr_loader_changes(void)
+{
+	uint64_t changes = 0;
+	dl_iterate_phdr(read_changes, &changes);
+	return changes;
+}
+
+int xr_discover(void)
+{
+	struct discovery d = {.first = 1};
+	uint64_t hooked = xr_gcc_functions();
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		xr_places[i].seen = 0;
+	dl_iterate_phdr(discover_one, &d);
+	d.changed += hooked != first_hooked;
+	first_hooked = hooked;
+	for (uint64_t i = 0; i < root.nobjects; i++) {
+		struct xr_object *o = &objects[i];
+		if (xr_places[i].seen || o->state == XR_OBJECT_GONE)
+			continue;
+		o->state = XR_OBJECT_GONE;
+		o->unloaded = xr_rdtsc();
+		o->patched = 0;
+		d.changed++;
+	}
+	return d.changed;
+}
+
+struct locked {
+	void (*what)(void *arg);
+	void *arg;
+};
+
+static int call_locked(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	struct locked *l = arg;
+	(void)info;
+	(void)size;
+	l->what(l->arg);
+	return 1;
+}
+
+void xr_with_loader(void (*what)(void *arg), void *arg)
+{
+	struct locked l = {what, arg};
+	uint64_t signals = xr_block_signals();
+	xr_lock(&xr_loader_lock);
+	dl_iterate_phdr(call_locked, &l);
+	xr_unlock(&xr_loader_lock);
+	xr_restore_signals(signals);
+}

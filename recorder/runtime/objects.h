@@ -1,0 +1,67 @@
+/* Between objects.c, which finds the program's sleds, and patch.c, which switches
+ * them. xr_control_lock is held everywhere. */
+#ifndef XRAY_RECORDER_OBJECTS_H
+#define XRAY_RECORDER_OBJECTS_H
+
+#include "internal.h"
+
+#pragma GCC visibility push(hidden)
+
+/* An entry of the sled table, which is not aligned. Offsets are relative to their own
+ * addresses. */
+struct xr_sled {
+	int64_t sled, function;
+	uint8_t kind, always, version, padding[13];
+} __attribute__((packed));
+enum { XR_SLED_ENTRY, XR_SLED_EXIT, XR_SLED_TAIL, XR_SLED_ARG, XR_SLED_CUSTOM, XR_SLED_TYPED, XR_SLED_KINDS };
+
+static inline uint64_t xr_sled_address(const struct xr_sled *s) { return (uintptr_t)&s->sled + s->sled; }
+static inline uint64_t xr_sled_function(const struct xr_sled *s) { return (uintptr_t)&s->function + s->function; }
+
+/* What is known of an object besides what others may see; same index. */
+struct xr_place {
+	uint64_t key;      /* of what is mapped: hash of place, path and build id */
+	uint64_t seg_first, seg_end; /* pages of the segment with the sleds */
+	int prot;          /* of that segment */
+	int seen;          /* by the discovery that is going on */
+};
+extern struct xr_place xr_places[XR_MAX_OBJECTS];
+
+/* Calls what with arg while no object can come or go. */
+void xr_with_loader(void (*what)(void *arg), void *arg);
+/* Held there, and by whoever forks: a child must not find the loader locked by a
+ * thread that it does not have. */
+extern uint32_t xr_loader_lock;
+/* Finds objects that came and went since the last time; under xr_with_loader.
+ * Returns how many. */
+int xr_discover(void);
+/* How many objects came and went so far. */
+uint64_t xr_loader_changes(void);
+/* Refuses an object, with a warning: its sleds stay as they are. */
+void xr_refuse(struct xr_object *o, const char *why, int64_t error);
+
+/* patch.c: makes the two pages of near thunks of an object. Returns -errno. */
+int xr_make_thunks(struct xr_object *o);
+/* Whether the filter wants the function with this id. */
+int xr_filter_wants(uint32_t id);
+/* Applies the filter to an object's ids. */
+void xr_filter_object(const struct xr_object *o);
+
+/* Takes n ids in a row that are nobody's yet, and returns the first; 0 if there are not
+ * so many. Needs no lock. */
+uint32_t xr_take_ids(uint32_t n);
+
+/* Once, before the first xr_patch. */
+void xr_patch_init(void);
+
+/* Whether the thunk's page is near enough to all sleds for 32-bit displacements. */
+static inline int xr_is_near(const struct xr_object *o, uint64_t thunks)
+{
+	uint64_t reach = 0x7fff0000, first = o->text_first, end = o->text_end;
+	return (thunks < end ? end - thunks : thunks - end) < reach &&
+	       (thunks < first ? first - thunks : thunks - first) < reach;
+}
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,608 @@
+/* Switching sleds on and off while threads run through them.
+ *
+ * A sled is a head of 2 bytes, which is flipped, and a tail, which is written once:
+ * the id of its function and a call of one of the object's near thunks. A thread may
+ * have been interrupted anywhere in a tail, so a tail that was ever live stays as it
+ * is; what is recorded is changed by where the thunks lead to.
+ *
+ * The tail also says what was done to a sled: it is either as the compiler left it,
+ * or ours, or somebody else's. So nothing has to be remembered, and an object that
+ * was closed and opened again at the same place, with fresh bytes, is no special case. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <sys/stat.h>
+
+#include "gcc.h"
+#include "objects.h"
+#include "ring.h"
+#include "syscall.h"
+
+/* Near thunks: a page of jumps, and behind it a page of where they lead to. */
+enum { ENTER, EXIT, ARG, CUSTOM, TYPED, THUNKS };
+enum { PAGE = 4096, THUNK_SIZE = 16 };
+
+/* trampoline_amd64.S */
+void xr_record(void), xr_record_nocpu(void), xr_record_arg(void), xr_record_arg_nocpu(void),
+	xr_prune(void), xr_prune_nocpu(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
+	xr_depth_exit(void), xr_depth_arg(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
+
+typedef void (*trampoline)(void);
+
+/* Where the thunks of all objects lead to. */
+static trampoline targets[THUNKS] = {xr_nothing, xr_nothing, xr_nothing, xr_nothing, xr_nothing};
+
+/* Where depth mode goes with what it wants: entries, exits, entries with argument. */
+trampoline xr_depth_next[3];
+
+static int patched_on;
+static uint64_t seen_changes;
+
+/* Near thunks. */
+
+static void write_slots(const struct xr_object *o)
+{
+	trampoline *slots = (trampoline *)(o->thunks + PAGE);
+	for (int i = 0; i < THUNKS; i++)
+		__atomic_store_n(&slots[i], targets[i], __ATOMIC_RELEASE);
+}
+
+/* A file with the code of the first page. Memory that was writable can be denied to
+ * become executable; a file can be mapped so from the start. */
+static int code_file(void)
+{
+	uint8_t code[THUNKS * THUNK_SIZE];
+	for (int i = 0; i < THUNKS; i++) {
+		static const uint8_t thunk[THUNK_SIZE] = {
+			0xf3, 0x0f, 0x1e, 0xfa,             /* endbr64 */
+			0xff, 0x25, 0, 0, 0, 0,             /* jmp *slot(%rip) */
+			0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc,
+		};
+		uint8_t *to = code + i * THUNK_SIZE;
+		int32_t displacement = PAGE + i * 8 - (i * THUNK_SIZE + 10);
+		xr_copy(to, thunk, THUNK_SIZE);
+		xr_copy(to + 6, &displacement, 4);
+	}
+	enum { CLOEXEC = 1, EXEC = 16 };
+	int64_t fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC | EXEC);
+	if (fd == -EINVAL)
+		fd = xr_sys2(SYS_memfd_create, (intptr_t)"xray-thunks", CLOEXEC);
+	if (fd >= 0 && xr_write(fd, code, sizeof code) != sizeof code) {
+		xr_close(fd);
+		return -ENOSPC;
+	}
+	return fd;
+}
+
+static int64_t map_at(uint64_t address, uint64_t size, int prot, int flags, int fd)
+{
+	return xr_sys6(SYS_mmap, address, size, prot, MAP_PRIVATE | flags, fd, 0);
+}
+
+/* Reserves two pages at address; 0, or -errno. */
+static int64_t reserve_at(uint64_t address)
+{
+	int64_t p = map_at(address, 2 * PAGE, PROT_NONE, MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1);
+	if (p < 0 && p > -4096)
+		return p;
+	if ((uint64_t)p == address)
+		return 0;
+	xr_sys2(SYS_munmap, p, 2 * PAGE); /* a kernel that does not know the flag */
+	return -EEXIST;
+}
+
+/* Finds a place: below the object first, and above it only from a distance, because
+ * the heap grows directly above a program. */
+static uint64_t reserve_near(const struct xr_place *place, const struct xr_object *o)
+{
+	uint64_t first = place->seg_first, end = place->seg_end;
+	for (uint64_t down = 2 * PAGE; down < first; down += PAGE + (down / 8 & -(uint64_t)PAGE)) {
+		if (!xr_is_near(o, first - down))
+			break;
+		if (!reserve_at(first - down))
+			return first - down;
+	}
+	for (uint64_t up = 1 << 30; xr_is_near(o, end + up); up += 1 << 24)
+		if (!reserve_at(end + up))
+			return end + up;
+	return 0;
+}
+
+int xr_make_thunks(struct xr_object *o)
+{
+	if (o->thunks && xr_is_near(o, o->thunks)) {
+		write_slots(o);
+		return 0;
+	}
+	if (o->thunks)
+		xr_unmap((void *)o->thunks, 2 * PAGE);
+	o->thunks = 0;
+	uint64_t at = reserve_near(&xr_places[o - root.objects], o);
+	if (!at)
+		return -ENOMEM;
+	int fd = code_file();
+	int64_t err = fd < 0 ? fd : map_at(at, PAGE, PROT_READ | PROT_EXEC, MAP_FIXED, fd);
+	if (fd >= 0)
+		xr_close(fd);
+	if (err >= 0 || err < -4095)
+		err = map_at(at + PAGE, PAGE, PROT_READ | PROT_WRITE, MAP_FIXED | MAP_ANONYMOUS, -1);
+	if (err < 0 && err > -4096) {
+		xr_unmap((void *)at, 2 * PAGE);
+		return err;
+	}
+	o->thunks = at;
+	write_slots(o);
+	return 0;
+}
+
+int xr_set_mode(enum xr_mode mode)
+{
+	int cpu = xr_has_rdpid();
+	trampoline record = cpu ? xr_record : xr_record_nocpu;
+	trampoline arg = cpu ? xr_record_arg : xr_record_arg_nocpu;
+	trampoline prune = cpu ? xr_prune : xr_prune_nocpu;
+	trampoline to[THUNKS] = {xr_nothing, xr_nothing, xr_nothing, xr_nothing, xr_nothing};
+	switch (mode) {
+	case XR_OFF:
+		break;
+	case XR_RECORD:
+	case XR_PRUNE:
+		to[ENTER] = record;
+		to[EXIT] = mode == XR_PRUNE ? prune : record;
+		to[ARG] = arg;
+		break;
+	case XR_DEPTH:
+		xr_depth_next[0] = record;
+		xr_depth_next[1] = root.threshold ? prune : record;
+		xr_depth_next[2] = arg;
+		to[ENTER] = xr_depth_enter;
+		to[EXIT] = xr_depth_exit;
+		to[ARG] = xr_depth_arg;
+		break;
+	case XR_COUNT:
+		to[ENTER] = to[ARG] = xr_count;
+		break;
+	case XR_PROFILE:
+		to[ENTER] = to[EXIT] = to[ARG] = xr_profile;
+		break;
+	default:
+		return -1;
+	}
+	if (mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH) {
+		to[CUSTOM] = __xray_CustomEvent;
+		to[TYPED] = __xray_TypedEvent;
+	}
+	__atomic_store_n(&root.mode, mode, __ATOMIC_RELEASE);
+	xr_copy(targets, to, sizeof to);
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		if (root.objects[i].thunks && root.objects[i].state != XR_OBJECT_GONE)
+			write_slots(&root.objects[i]);
+	xr_gcc_set_mode(mode, to[ENTER], to[EXIT]);
+	xr_gcc_switch(patched_on);
+	return 0;
+}
+
+/* Filter. */
+
+static struct {
+	char *text;     /* null: everything is wanted */
+	uint64_t size;
+	uint8_t *bits;  /* by id */
+} filter;
+
+enum { FILTER_BITS = (XR_MAX_FUNCTION + 1) / 8 };
+
+int xr_filter_wants(uint32_t id)
+{
+	return !filter.text || (filter.bits[id / 8] >> id % 8 & 1);
+}
+
+static void set_bits(const struct xr_object *o, uint64_t first, uint64_t last, int on)
+{
+	for (uint64_t i = first; i <= last && i <= o->nfunctions; i++) {
+		uint64_t id = o->first_id + i - 1;
+		if (on)
+			filter.bits[id / 8] |= 1 << id % 8;
+		else
+			filter.bits[id / 8] &= ~(1 << id % 8);
+	}
+}
+
+/* Reads a number that ends at end or before another character; 0 if there is none. */
+static uint64_t number(const char **p, const char *end)
+{
+	uint64_t v = 0;
+	for (; *p < end && **p >= '0' && **p <= '9' && v <= XR_MAX_FUNCTION; (*p)++)
+		v = v * 10 + (**p - '0');
+	return v;
+}
+
+static int starts(const char *p, const char *end, const char *with)
+{
+	uint64_t n = xr_strlen(with);
+	return (uint64_t)(end - p) >= n && !xr_strncmp(p, with, n);
+}
+
+/* Applies the filter's lines to o, or only checks them when o is null. Returns the
+ * number of the first line that is wrong. */
+static int read_filter(const char *text, uint64_t size, const struct xr_object *o)
+{
+	int line = 1, applies = 0, named = 0;
+	for (const char *p = text, *end; p < text + size; p = end + 1, line++) {
+		for (end = p; end < text + size && *end != '\n'; end++)
+			;
+		if (p == end)
+			continue;
+		if (starts(p, end, "object ")) {
+			const char *path = p + 7;
+			uint64_t n = end - path;
+			named = 1;
+			applies = o && n < sizeof o->path && !xr_strncmp(o->path, path, n) && !o->path[n];
+			if (applies)
+				set_bits(o, 1, o->nfunctions, 0);
+		} else if (end - p == 11 && starts(p, end, "default off")) {
+			if (o && !applies)
+				set_bits(o, 1, o->nfunctions, 0);
+		} else {
+			uint64_t first = number(&p, end), last = first;
+			if (p < end && *p == '-') {
+				p++;
+				last = number(&p, end);
+			}
+			if (!named || !first || last < first || p != end)
+				return line;
+			if (applies)
+				set_bits(o, first, last, 1);
+		}
+	}
+	return 0;
+}
+
+void xr_filter_object(const struct xr_object *o)
+{
+	if (!filter.text)
+		return;
+	set_bits(o, 1, o->nfunctions, 1);
+	read_filter(filter.text, filter.size, o);
+}
+
+int xr_set_filter(const char *text, size_t size)
+{
+	int wrong = text ? read_filter(text, size, NULL) : 0;
+	if (wrong)
+		return wrong;
+	char *copy = text ? xr_map(size + 1) : NULL;
+	if (text && !filter.bits)
+		filter.bits = xr_map(FILTER_BITS);
+	if (text && (!copy || !filter.bits)) {
+		if (copy)
+			xr_unmap(copy, size + 1);
+		return -1;
+	}
+	if (filter.text)
+		xr_unmap(filter.text, filter.size + 1);
+	if (copy)
+		xr_copy(copy, text, size);
+	filter.text = copy;
+	filter.size = size;
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		xr_filter_object(&root.objects[i]);
+	return 0;
+}
+
+/* Sleds. */
+
+static const struct shape {
+	uint16_t off, on;   /* heads, little-endian */
+	uint8_t tail;       /* where the tail begins: the id, or an event's displacement */
+	uint8_t call;       /* where its call or jump is */
+	uint8_t opcode;     /* of that */
+	uint8_t thunk;
+	uint8_t record;     /* kind */
+} shapes[XR_SLED_KINDS] = {
+	[XR_SLED_ENTRY] = {0x09eb, 0xba41, 2, 6, 0xe8, ENTER, XR_ENTER},
+	[XR_SLED_EXIT] = {0x00c3, 0xba41, 2, 6, 0xe9, EXIT, XR_EXIT},
+	[XR_SLED_TAIL] = {0x09eb, 0xba41, 2, 6, 0xe8, EXIT, XR_TAIL},
+	[XR_SLED_ARG] = {0x09eb, 0xba41, 2, 6, 0xe8, ARG, XR_ENTER_ARG},
+	[XR_SLED_CUSTOM] = {0x0feb, 0x9066, 11, 10, 0xe8, CUSTOM, 0},
+	[XR_SLED_TYPED] = {0x14eb, 0x9066, 15, 14, 0xe8, TYPED, 0},
+};
+
+static int is_event(int kind) { return kind == XR_SLED_CUSTOM || kind == XR_SLED_TYPED; }
+
+/* What compilers put into the tails of entries and exits: a nop of 9 bytes or the end
+ * of one of 10, and the same for processors that are slow with nops so long. */
+static const uint8_t nops[][9] = {
+	{0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00},
+	{0x0f, 0x1f, 0x80, 0x00, 0x02, 0x00, 0x00, 0x66, 0x90},
+	{0x1f, 0x80, 0x00, 0x02, 0x00, 0x00, 0x0f, 0x1f, 0x00},
+};
+
+/* A sled and what it should be. */
+struct target {
+	uint8_t *p;
+	const struct shape *shape;
+	uint8_t tail[9];
+	uint8_t size;     /* of the tail */
+	uint8_t want;     /* on */
+};
+
+enum condition { FRESH, OURS, FOREIGN };
+
+/* Tails have 9 bytes, or 4. Copies of a fixed size are single loads, which matters where
+ * there are tens of thousands of sleds. */
+static int has_tail(const struct target *t)
+{
+	const uint8_t *p = t->p + t->shape->tail;
+	uint64_t a = 0, b = 0;
+	if (t->size == 4) {
+		__builtin_memcpy(&a, p, 4);
+		__builtin_memcpy(&b, t->tail, 4);
+		return a == b;
+	}
+	__builtin_memcpy(&a, p, 8);
+	__builtin_memcpy(&b, t->tail, 8);
+	return a == b && p[8] == t->tail[8];
+}
+
+static int head_is_on(const struct target *t)
+{
+	return __atomic_load_n((uint16_t *)t->p, __ATOMIC_RELAXED) == t->shape->on;
+}
+
+static int head_is_off(const struct target *t)
+{
+	uint16_t head = __atomic_load_n((uint16_t *)t->p, __ATOMIC_RELAXED);
+	return t->shape->off >> 8 ? head == t->shape->off : (head & 0xff) == t->shape->off;
+}
+
+static enum condition condition(const struct target *t)
+{
+	int on = head_is_on(t);
+	if (!on && !head_is_off(t))
+		return FOREIGN;
+	if (t->p[t->shape->call] == t->shape->opcode && has_tail(t))
+		return OURS;
+	if (on)
+		return FOREIGN;
+	if (t->size == 4) /* an event's call, of whatever the linker found */
+		return t->p[t->shape->call] == t->shape->opcode ? FRESH : FOREIGN;
+	for (unsigned i = 0; i < sizeof nops / sizeof *nops; i++)
+		if (!xr_memcmp(t->p + 2, nops[i], sizeof *nops))
+			return FRESH;
+	return FOREIGN;
+}
+
+/* Whether the mode has a use for sleds of this kind. */
+static int mode_wants(int kind)
+{
+	if (root.mode == XR_COUNT)
+		return kind == XR_SLED_ENTRY || kind == XR_SLED_ARG;
+	return !is_event(kind) || root.mode != XR_PROFILE;
+}
+
+/* The sleds of an object, one after the other. */
+struct walk {
+	const struct xr_object *o;
+	uint64_t i, function;
+	uint32_t id;
+};
+
+static int next(struct walk *w, struct target *t)
+{
+	if (w->i == w->o->nsleds)
+		return 0;
+	const struct xr_sled *s = (const struct xr_sled *)w->o->sleds + w->i;
+	uint64_t function = xr_sled_function(s);
+	if (!w->i)
+		w->id = w->o->first_id;
+	else if (function != w->function)
+		w->id++;
+	w->function = function;
+	w->i++;
+
+	const struct shape *shape = &shapes[s->kind];
+	t->p = (uint8_t *)xr_sled_address(s);
+	t->shape = shape;
+	t->want = patched_on && mode_wants(s->kind) && xr_filter_wants(w->id);
+	uint64_t thunk = w->o->thunks + shape->thunk * THUNK_SIZE;
+	int32_t displacement = thunk - ((uintptr_t)t->p + shape->call + 5);
+	t->size = 4;
+	if (!is_event(s->kind)) {
+		uint32_t word = w->id << 4 | shape->record << 1;
+		__builtin_memcpy(t->tail, &word, 4);
+		t->tail[4] = shape->opcode;
+		t->size = 9;
+	}
+	__builtin_memcpy(t->tail + t->size - 4, &displacement, 4);
+	return 1;
+}
+
+/* How text is written to: directly, or through a file of the process's memory where
+ * it may not be made writable. */
+struct pen {
+	int fd;        /* -1: directly */
+	uint64_t first, size;
+	int prot;
+};
+
+/* Whether no other thread can be in the text. Only then may it be written through a
+ * file: that copy need not be atomic. */
+static int is_alone(void)
+{
+	struct stat st;
+	return !xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) && st.st_nlink == 3;
+}
+
+static int64_t take_pen(struct pen *pen, const struct xr_object *o)
+{
+	const struct xr_place *place = &xr_places[o - root.objects];
+	pen->fd = -1;
+	pen->prot = place->prot;
+	pen->first = o->text_first & -(uint64_t)PAGE;
+	pen->size = ((o->text_end + PAGE - 1) & -(uint64_t)PAGE) - pen->first;
+	int64_t err = xr_sys3(SYS_mprotect, pen->first, pen->size, pen->prot | PROT_WRITE);
+	if (!err || !is_alone())
+		return err;
+	pen->fd = xr_open("/proc/self/mem", O_RDWR | O_CLOEXEC, 0);
+	return pen->fd < 0 ? err : 0;
+}
+
+static void drop_pen(const struct pen *pen)
+{
+	if (pen->fd >= 0)
+		xr_close(pen->fd);
+	else
+		xr_sys3(SYS_mprotect, pen->first, pen->size, pen->prot);
+}
+
+static void write_tail(const struct pen *pen, const struct target *t)
+{
+	uint8_t *to = t->p + t->shape->tail;
+	if (pen->fd >= 0)
+		xr_sys4(SYS_pwrite64, pen->fd, (intptr_t)t->tail, t->size, (intptr_t)to);
+	else
+		xr_copy(to, t->tail, t->size);
+}
+
+static void write_head(const struct pen *pen, const struct target *t)
+{
+	uint16_t head = t->want ? t->shape->on : t->shape->off;
+	int one_byte = !(head >> 8); /* ret */
+	if (pen->fd >= 0)
+		xr_sys4(SYS_pwrite64, pen->fd, (intptr_t)&head, one_byte ? 1 : 2, (intptr_t)t->p);
+	else if (one_byte)
+		__atomic_store_n(t->p, (uint8_t)head, __ATOMIC_RELEASE);
+	else
+		__atomic_store_n((uint16_t *)t->p, head, __ATOMIC_RELEASE);
+}
+
+/* Makes all cores see what was written before they run what is written next. */
+static void barrier(void)
+{
+	if (xr_sys3(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) < 0)
+		xr_sys3(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
+/* What there is to do in an object. */
+struct work {
+	int todo;      /* heads differ from what they should be */
+	int fresh;     /* so do tails */
+	struct pen pen;
+};
+static struct work works[XR_MAX_OBJECTS];
+
+/* Looks at all sleds of an object, and makes it writable if there is something to
+ * write. */
+static void examine(struct xr_object *o, struct work *work)
+{
+	struct walk w = {.o = o};
+	struct target t;
+	work->todo = work->fresh = 0;
+	while (next(&w, &t)) {
+		enum condition c = condition(&t);
+		if (c == FOREIGN) {
+			xr_refuse(o, "somebody else has changed its sleds", 0);
+			return;
+		}
+		work->todo |= head_is_on(&t) != t.want;
+		work->fresh |= c == FRESH && t.want;
+	}
+	if (!work->todo)
+		return;
+	int64_t err = take_pen(&work->pen, o);
+	if (!err)
+		return;
+	work->todo = 0;
+	if (patched_on && !o->patched)
+		xr_refuse(o, "its code cannot be made writable", err);
+	else
+		xr_warn("sleds of an object stay as they are: its code cannot be made writable", o->path);
+}
+
+static void write_tails(struct xr_object *o, const struct work *work)
+{
+	struct walk w = {.o = o};
+	struct target t;
+	while (next(&w, &t))
+		if (t.want && condition(&t) == FRESH)
+			write_tail(&work->pen, &t);
+}
+
+static void flip_heads(struct xr_object *o, const struct work *work)
+{
+	struct walk w = {.o = o};
+	struct target t;
+	o->patched = 0;
+	while (next(&w, &t)) {
+		if (head_is_on(&t) != t.want)
+			write_head(&work->pen, &t);
+		o->patched += t.want;
+	}
+	drop_pen(&work->pen);
+}
+
+static void patch_all(void)
+{
+	int any = 0;
+	for (uint64_t i = 0; i < root.nobjects; i++) {
+		works[i].todo = 0;
+		if (root.objects[i].state == XR_OBJECT_READY)
+			examine(&root.objects[i], &works[i]);
+		any |= works[i].todo;
+	}
+	if (!any)
+		return;
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		if (works[i].todo && works[i].fresh)
+			write_tails(&root.objects[i], &works[i]);
+	barrier();
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		if (works[i].todo)
+			flip_heads(&root.objects[i], &works[i]);
+	barrier();
+}
+
+struct update {
+	int patch;    /* whatever is found */
+	int changed;
+};
+
+static void update(void *arg)
+{
+	struct update *u = arg;
+	uint64_t changes = xr_loader_changes() + xr_gcc_functions();
+	if (changes == seen_changes && !u->patch)
+		return;
+	seen_changes = changes;
+	u->changed = xr_discover();
+	if (u->patch || patched_on)
+		patch_all();
+}
+
+int xr_rescan(void)
+{
+	struct update u = {0, 0};
+	xr_with_loader(update, &u);
+	if (u.changed)
+		xr_share_objects();
+	return u.changed;
+}
+
+int xr_patch(int on)
+{
+	struct update u = {1, 0};
+	int refused = 0;
+	patched_on = on;
+	xr_gcc_switch(on);
+	xr_with_loader(update, &u);
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		refused |= root.objects[i].state == XR_OBJECT_REFUSED;
+	return refused ? -1 : 0;
+}
+
+void xr_patch_init(void)
+{
+	xr_sys3(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
+}

@@ -1,0 +1,485 @@
+/* Threads, their rings, and the slow path of the trampolines.
+ *
+ * Nothing here calls libc or uses vector registers, and all of it runs with signals
+ * blocked: it may interrupt any function of the program, and it cannot itself be
+ * interrupted by one that records. */
+#include <cpuid.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include "internal.h"
+#include "ring.h"
+#include "syscall.h"
+
+_Static_assert(offsetof(struct xr_thread, cursor) == XR_THREAD_CURSOR, "");
+_Static_assert(offsetof(struct xr_thread, epoch) == XR_THREAD_EPOCH, "");
+_Static_assert(offsetof(struct xr_thread, cpu) == XR_THREAD_CPU, "");
+_Static_assert(offsetof(struct xr_thread, counters) == XR_THREAD_COUNTERS, "");
+_Static_assert(offsetof(struct xr_thread, profile) == XR_THREAD_PROFILE, "");
+_Static_assert(offsetof(struct xr_thread, ncounters) == XR_THREAD_NCOUNTERS, "");
+_Static_assert(offsetof(struct xr_root, threshold) == XR_ROOT_THRESHOLD, "");
+_Static_assert(sizeof(struct xr_chunk) == XR_CHUNK_HEADER, "");
+_Static_assert(sizeof(struct xr_thread) <= XR_THREAD_PAGE, "");
+
+#define STAMP_SIZE 16
+
+/* When there was no memory for a thread, it is asked for again so many ticks later. */
+#define PAUSE (1u << 25)
+
+/* Rings without an owner that are kept as they are; of further ones the memory is
+ * given back. */
+#define WARM_RINGS 8
+
+/* A page that is zero in a forked child, like the threads' structs and rings. */
+static struct {
+	uint32_t here;  /* 1 in the process that it was made in */
+	uint32_t lock;  /* of root.threads and what it points to */
+} *process;
+
+static struct {
+	uint64_t next_try; /* TSC */
+	uint64_t reap_at;  /* living threads at which to look for dead ones */
+	uint64_t living;
+	int rdpid;
+	int dont_dump;
+} state;
+
+void xr_lock(uint32_t *lock)
+{
+	uint32_t was = 0;
+	if (__atomic_compare_exchange_n(lock, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return;
+	while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE))
+		xr_sys4(SYS_futex, (intptr_t)lock, FUTEX_WAIT_PRIVATE, 2, 0);
+}
+
+void xr_unlock(uint32_t *lock)
+{
+	if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2)
+		xr_sys3(SYS_futex, (intptr_t)lock, FUTEX_WAKE_PRIVATE, 1);
+}
+
+/* Memory that a forked child sees as zeros. */
+static void *map_wiped(uint64_t size)
+{
+	void *p = xr_map(size);
+	if (p)
+		xr_sys3(SYS_madvise, (intptr_t)p, size, MADV_WIPEONFORK);
+	return p;
+}
+
+int xr_has_rdpid(void) { return state.rdpid; }
+
+int xr_ring_init(int dont_dump)
+{
+	unsigned a, b, c = 0, d;
+	__get_cpuid_count(7, 0, &a, &b, &c, &d);
+	state.rdpid = c >> 22 & 1;
+	state.dont_dump = dont_dump;
+	root.min_tsc = xr_rdtsc();
+	process = map_wiped(XR_THREAD_PAGE);
+	if (!process)
+		return -1;
+	process->here = 1;
+	return 0;
+}
+
+int xr_is_forked(void) { return process && !__atomic_load_n(&process->here, __ATOMIC_ACQUIRE); }
+
+static uint32_t current_cpu(void)
+{
+	uint64_t cpu = 0;
+	if (state.rdpid)
+		__asm__ volatile("rdpid %0" : "=r"(cpu));
+	else
+		xr_sys3(SYS_getcpu, (intptr_t)&cpu, 0, 0);
+	return cpu;
+}
+
+static uint64_t wall_clock(void)
+{
+	struct timespec t = {0, 0};
+	xr_sys2(SYS_clock_gettime, CLOCK_REALTIME, (intptr_t)&t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static struct xr_chunk *chunk_at(struct xr_thread *t, uint64_t number)
+{
+	return (struct xr_chunk *)(t->ring + (number - 1) % t->nchunks * XR_CHUNK_SIZE);
+}
+
+/* Threads. */
+
+/* Gives a struct its ring; both may have been wiped. */
+static void equip(struct xr_thread *t)
+{
+	t->ring = (uint8_t *)t + XR_THREAD_PAGE;
+	t->nchunks = root.nchunks;
+}
+
+static int grow_table(void)
+{
+	if (root.nthreads < root.cap_threads)
+		return 0;
+	uint64_t cap = root.cap_threads ? 2 * root.cap_threads : XR_THREAD_PAGE / sizeof *root.threads;
+	struct xr_thread **table = xr_map(cap * sizeof *table);
+	if (!table)
+		return -1;
+	xr_copy(table, root.threads, root.nthreads * sizeof *table);
+	/* The old table stays: others may be reading it. All of them together are as
+	 * large as the last. */
+	__atomic_store_n(&root.threads, table, __ATOMIC_RELEASE);
+	root.cap_threads = cap;
+	return 0;
+}
+
+static struct xr_thread *new_thread(void)
+{
+	if (grow_table())
+		return NULL;
+	uint64_t size = root.nchunks * XR_CHUNK_SIZE;
+	uint64_t room = size + 2 * XR_CHUNK_SIZE;
+	uint8_t *p = map_wiped(room);
+	if (!p)
+		return NULL;
+	uint64_t ring = ((uintptr_t)p + XR_THREAD_PAGE + XR_CHUNK_SIZE - 1) & -(uint64_t)XR_CHUNK_SIZE;
+	uint8_t *first = (uint8_t *)ring - XR_THREAD_PAGE, *end = (uint8_t *)ring + size;
+	if (first > p)
+		xr_unmap(p, first - p);
+	if (end < p + room)
+		xr_unmap(end, p + room - end);
+	if (state.dont_dump)
+		xr_sys3(SYS_madvise, ring, size, MADV_DONTDUMP);
+	struct xr_thread *t = (struct xr_thread *)first;
+	equip(t);
+	root.threads[root.nthreads] = t;
+	__atomic_store_n(&root.nthreads, root.nthreads + 1, __ATOMIC_RELEASE);
+	return t;
+}
+
+static struct xr_thread *free_thread(void)
+{
+	for (uint64_t i = 0; i < root.nthreads; i++)
+		if (root.threads[i]->state == XR_THREAD_FREE)
+			return root.threads[i];
+	return NULL;
+}
+
+static uint64_t ring_bytes(const struct xr_thread *t)
+{
+	return (t->taken < t->nchunks ? t->taken : t->nchunks) * XR_CHUNK_SIZE;
+}
+
+/* Marks a thread that is gone. What it left goes to the stream. */
+static void bury(struct xr_thread *t)
+{
+	xr_lock(&t->lock);
+	if (t->taken) {
+		struct xr_chunk *c = chunk_at(t, t->taken);
+		c->last = t->last = xr_rdtsc();
+		if (root.stream)
+			xr_stream(t, c);
+	}
+	t->state = XR_THREAD_DEAD;
+	xr_unlock(&t->lock);
+}
+
+/* Makes a dead thread's ring free for others. */
+static void retire(struct xr_thread *t, int keep_memory)
+{
+	xr_lock(&t->lock);
+	xr_thread_gone(t);
+	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++)
+		__atomic_store_n(&chunk_at(t, i + 1)->seq, 0, __ATOMIC_RELEASE);
+	if (!keep_memory && !t->shared)
+		xr_sys3(SYS_madvise, (intptr_t)t->ring, t->nchunks * XR_CHUNK_SIZE, MADV_DONTNEED);
+	t->taken = 0;
+	t->state = XR_THREAD_FREE;
+	xr_share_thread(t);
+	xr_unlock(&t->lock);
+}
+
+static int is_gone(const struct xr_thread *t)
+{
+	return xr_sys3(SYS_tgkill, root.pid, t->tid, 0) == -ESRCH;
+}
+
+/* The lock is held. */
+static void reap(void)
+{
+	uint64_t bytes = 0, spare = 0;
+	state.living = 0;
+	for (uint64_t i = 0; i < root.nthreads; i++) {
+		struct xr_thread *t = root.threads[i];
+		if (t->state == XR_THREAD_LIVE) {
+			if (is_gone(t))
+				bury(t);
+			else
+				state.living++;
+		}
+		if (t->state == XR_THREAD_DEAD && !t->taken)
+			retire(t, 1); /* what it added up stays */
+		if (t->state == XR_THREAD_DEAD)
+			bytes += ring_bytes(t);
+		else if (t->state == XR_THREAD_FREE)
+			spare++;
+	}
+	state.reap_at = 2 * state.living + WARM_RINGS;
+	while (bytes > root.ring_budget) {
+		struct xr_thread *oldest = NULL;
+		for (uint64_t i = 0; i < root.nthreads; i++) {
+			struct xr_thread *t = root.threads[i];
+			if (t->state == XR_THREAD_DEAD && (!oldest || t->last < oldest->last))
+				oldest = t;
+		}
+		bytes -= ring_bytes(oldest);
+		retire(oldest, spare++ < WARM_RINGS);
+	}
+}
+
+void xr_reap(void)
+{
+	if (!process)
+		return;
+	uint64_t signals = xr_block_signals();
+	xr_lock(&process->lock);
+	reap();
+	xr_unlock(&process->lock);
+	xr_restore_signals(signals);
+}
+
+/* A living thread has this id, so any other that had it is gone. */
+static void bury_namesake(uint32_t tid)
+{
+	for (uint64_t i = 0; i < root.nthreads; i++) {
+		struct xr_thread *t = root.threads[i];
+		if (t->state == XR_THREAD_LIVE && t->tid == tid) {
+			bury(t);
+			state.living--;
+		}
+	}
+}
+
+/* Gives the calling thread a struct. A child of vfork is no thread of this process:
+ * it uses the struct of the thread that waits for it, but gets none. */
+static struct xr_thread *attach(void)
+{
+	uint32_t pid = xr_sys0(SYS_getpid), tid = xr_sys0(SYS_gettid);
+	if (!process || pid != root.pid)
+		return NULL;
+	xr_lock(&process->lock);
+	bury_namesake(tid);
+	if (state.living >= state.reap_at)
+		reap();
+	struct xr_thread *t = free_thread();
+	if (!t)
+		t = new_thread();
+	if (t) {
+		t->tid = tid;
+		t->pid = pid;
+		t->cursor = t->first = t->last = t->depth = t->nopen = 0;
+		t->dropped = t->truncated = t->streamed = 0;
+		t->state = XR_THREAD_LIVE;
+		state.living++;
+		xr_tls = t;
+	} else {
+		__atomic_store_n(&state.next_try, xr_rdtsc() + PAUSE, __ATOMIC_RELAXED);
+	}
+	xr_unlock(&process->lock);
+	return t;
+}
+
+/* Puts memory of its own where a forked child has its parent's ring. */
+static void leave_ring(struct xr_thread *t)
+{
+	uint64_t size = t->nchunks * XR_CHUNK_SIZE;
+	xr_sys6(SYS_mmap, (intptr_t)t->ring, size, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	xr_sys3(SYS_madvise, (intptr_t)t->ring, size, MADV_WIPEONFORK);
+	if (state.dont_dump)
+		xr_sys3(SYS_madvise, (intptr_t)t->ring, size, MADV_DONTDUMP);
+}
+
+void xr_ring_forked(void)
+{
+	int shared = xr_share_forked();
+	for (uint64_t i = 0; i < root.nthreads; i++) {
+		equip(root.threads[i]);
+		if (shared)
+			leave_ring(root.threads[i]);
+	}
+	state.living = state.reap_at = state.next_try = 0;
+	root.dropped = 0;
+	root.pid = xr_sys0(SYS_getpid);
+	root.min_tsc = xr_rdtsc();
+	xr_tls = NULL;
+	process->lock = 0;
+	__atomic_store_n(&process->here, 1, __ATOMIC_RELEASE);
+}
+
+/* Chunks. */
+
+static uint64_t room(const struct xr_thread *t)
+{
+	uint64_t used = t->cursor & (XR_CHUNK_SIZE - 1);
+	return used ? XR_CHUNK_SIZE - used : 0;
+}
+
+/* Writes a stamp record at p and lets the cursor follow. */
+static void put_stamp(struct xr_thread *t, uint8_t *p, uint64_t tsc, uint32_t cpu)
+{
+	uint64_t *q = (uint64_t *)p;
+	q[0] = XR_REC_STAMP << 1 | 1 | (uint64_t)(cpu & 0xfff) << 16;
+	q[1] = tsc << 1 | 1;
+	t->epoch = tsc >> 32;
+	t->cpu = cpu;
+	__atomic_store_n(&t->cursor, (uintptr_t)p + STAMP_SIZE, __ATOMIC_RELEASE);
+}
+
+static void take_chunk(struct xr_thread *t)
+{
+	xr_lock(&t->lock);
+	uint64_t now = xr_rdtsc();
+	if (t->taken) {
+		struct xr_chunk *old = chunk_at(t, t->taken);
+		old->last = t->last = now;
+		if (root.stream)
+			xr_stream(t, old);
+	} else {
+		t->first = t->last = now;
+		xr_share_ring(t);
+	}
+	uint64_t number = t->taken + 1;
+	struct xr_chunk *c = chunk_at(t, number);
+	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
+	xr_zero(&c->first, XR_CHUNK_SIZE - offsetof(struct xr_chunk, first));
+	c->tid = t->tid;
+	c->pid = t->pid;
+	c->thread = t;
+	c->magic = XR_CHUNK_MAGIC;
+	c->streamed = XR_CHUNK_HEADER;
+	c->wall = wall_clock();
+	xr_sys2(SYS_prctl, PR_GET_NAME, (intptr_t)t->name);
+	c->first = now = xr_rdtsc();
+	__atomic_store_n(&c->seq, 2 * number, __ATOMIC_RELEASE);
+	put_stamp(t, (uint8_t *)c + XR_CHUNK_HEADER, now, current_cpu());
+	t->taken = number;
+	xr_share_thread(t);
+	xr_unlock(&t->lock);
+}
+
+static int make_counters(struct xr_thread *t)
+{
+	if (t->ncounters > root.max_function)
+		return 1;
+	uint64_t n = 1 << 16;
+	while (n <= root.max_function)
+		n *= 2;
+	uint64_t *counters = xr_map(n * sizeof *counters);
+	if (!counters)
+		return 0;
+	/* The old ones stay mapped for those who read them from outside. */
+	for (uint64_t i = 0; i < t->ncounters; i++)
+		if (t->counters[i])
+			counters[i] = t->counters[i];
+	__atomic_store_n(&t->counters, counters, __ATOMIC_RELEASE);
+	__atomic_store_n(&t->ncounters, n, __ATOMIC_RELEASE);
+	return 1;
+}
+
+/* What xr_slow does. Signals are blocked. */
+static struct xr_thread *prepare(uint64_t n)
+{
+	if (xr_is_forked())
+		xr_forked();
+	struct xr_thread *t = xr_tls;
+	if (!t) {
+		xr_open_pending();
+		t = attach();
+	}
+	if (!t)
+		return NULL;
+	/* The caller knows its mode; root.mode may be another by now. */
+	if (n == XR_COUNTERS)
+		return make_counters(t) ? t : NULL;
+	if (n == XR_PATHS)
+		return xr_profile_make(t) ? t : NULL;
+	if (room(t) < n + STAMP_SIZE) {
+		take_chunk(t);
+		return t;
+	}
+	uint64_t now = xr_rdtsc();
+	uint32_t cpu = current_cpu();
+	if (t->epoch != now >> 32 || t->cpu != cpu)
+		put_stamp(t, (uint8_t *)t->cursor, now, cpu);
+	return t;
+}
+
+static void drop(void) { __atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED); }
+
+int xr_slow(uint64_t n)
+{
+	if (!xr_tls && xr_rdtsc() < __atomic_load_n(&state.next_try, __ATOMIC_RELAXED)) {
+		drop();
+		return 0;
+	}
+	uint64_t signals = xr_block_signals();
+	struct xr_thread *t = prepare(n);
+	xr_restore_signals(signals);
+	if (!t)
+		drop();
+	return t != NULL;
+}
+
+uint8_t *xr_reserve(uint32_t n, uint64_t *tsc)
+{
+	struct xr_thread *t = prepare(n);
+	if (!t) {
+		drop();
+		return NULL;
+	}
+	*tsc = xr_rdtsc();
+	return (uint8_t *)t->cursor;
+}
+
+void xr_commit(uint32_t n)
+{
+	__atomic_store_n(&xr_tls->cursor, xr_tls->cursor + n, __ATOMIC_RELEASE);
+}
+
+/* Depth mode. An open call is known by where its return address is: the stack grows
+ * downwards, so frames below that of an event have been left, by longjmp if not by a
+ * return. Only calls that are recorded are kept, so there are at most root.depth. */
+int xr_depth_wants(uint32_t word, uint64_t sp)
+{
+	struct xr_thread *t = xr_tls;
+	if (!t) {
+		if (!xr_slow(8))
+			return 0;
+		t = xr_tls;
+	}
+	uint32_t kind = word >> 1 & 7;
+	uint64_t frame = kind == XR_EXIT ? sp : sp + 8; /* exits jump, the others call */
+	volatile uint64_t *frames = t->frames, *depth = &t->depth;
+	uint64_t n = *depth;
+	if (kind == XR_EXIT || kind == XR_TAIL) {
+		while (n && frames[n - 1] < frame)
+			n--;
+		int open = n && frames[n - 1] == frame;
+		*depth = n - open;
+		return open;
+	}
+	while (n && frames[n - 1] <= frame)
+		n--;
+	*depth = n;
+	if (n >= root.depth)
+		return 0;
+	/* A signal handler between the two stores leaves its own frame there. */
+	do {
+		frames[n] = frame;
+		*depth = n + 1;
+	} while (frames[n] != frame);
+	return 1;
+}

@@ -1,0 +1,119 @@
+/* What libc would offer, for code that runs in the middle of any function of the
+ * program: raw system calls, which return -errno, and some loops over bytes. No
+ * vector register is touched, and errno stays as it is. */
+#ifndef XRAY_RECORDER_SYSCALL_H
+#define XRAY_RECORDER_SYSCALL_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+static inline int64_t xr_sys6(int64_t nr, int64_t a, int64_t b, int64_t c, int64_t d, int64_t e, int64_t f)
+{
+	register int64_t r10 __asm__("r10") = d;
+	register int64_t r8 __asm__("r8") = e;
+	register int64_t r9 __asm__("r9") = f;
+	int64_t result;
+	__asm__ volatile("syscall"
+		: "=a"(result)
+		: "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+		: "rcx", "r11", "memory");
+	return result;
+}
+
+static inline int64_t xr_sys4(int64_t nr, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+	register int64_t r10 __asm__("r10") = d;
+	int64_t result;
+	__asm__ volatile("syscall"
+		: "=a"(result)
+		: "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10)
+		: "rcx", "r11", "memory");
+	return result;
+}
+
+static inline int64_t xr_sys3(int64_t nr, int64_t a, int64_t b, int64_t c) { return xr_sys4(nr, a, b, c, 0); }
+static inline int64_t xr_sys2(int64_t nr, int64_t a, int64_t b) { return xr_sys4(nr, a, b, 0, 0); }
+static inline int64_t xr_sys1(int64_t nr, int64_t a) { return xr_sys4(nr, a, 0, 0, 0); }
+static inline int64_t xr_sys0(int64_t nr) { return xr_sys4(nr, 0, 0, 0, 0); }
+
+static inline int xr_open(const char *path, int flags, int mode)
+{
+	return xr_sys4(SYS_openat, -100 /* AT_FDCWD */, (intptr_t)path, flags, mode);
+}
+
+static inline int64_t xr_read(int fd, void *p, uint64_t n) { return xr_sys3(SYS_read, fd, (intptr_t)p, n); }
+static inline int64_t xr_write(int fd, const void *p, uint64_t n) { return xr_sys3(SYS_write, fd, (intptr_t)p, n); }
+static inline void xr_close(int fd) { xr_sys1(SYS_close, fd); }
+
+/* Memory of zeros that takes no room before it is used, or null. */
+static inline void *xr_map(uint64_t size)
+{
+	int64_t p = xr_sys6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	return p < 0 && p > -4096 ? NULL : (void *)p;
+}
+
+static inline void xr_unmap(void *p, uint64_t size) { xr_sys2(SYS_munmap, (intptr_t)p, size); }
+
+/* Blocks all signals and returns which were blocked. */
+static inline uint64_t xr_block_signals(void)
+{
+	uint64_t all = ~0ull, old = 0;
+	xr_sys4(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, (intptr_t)&all, (intptr_t)&old, sizeof all);
+	return old;
+}
+
+static inline void xr_restore_signals(uint64_t old)
+{
+	xr_sys4(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, (intptr_t)&old, 0, sizeof old);
+}
+
+static inline uint64_t xr_rdtsc(void)
+{
+	uint32_t low, high;
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return (uint64_t)high << 32 | low;
+}
+
+static inline void xr_copy(void *to, const void *from, uint64_t n)
+{
+	__asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n) : : "memory");
+}
+
+static inline void xr_zero(void *p, uint64_t n)
+{
+	__asm__ volatile("rep stosb" : "+D"(p), "+c"(n) : "a"(0) : "memory");
+}
+
+static inline uint64_t xr_strnlen(const char *s, uint64_t max)
+{
+	uint64_t n = 0;
+	while (n < max && s[n])
+		n++;
+	return n;
+}
+
+static inline uint64_t xr_strlen(const char *s) { return xr_strnlen(s, UINT64_MAX); }
+
+static inline int xr_strncmp(const char *a, const char *b, uint64_t n)
+{
+	for (uint64_t i = 0; i < n; i++) {
+		if (a[i] != b[i])
+			return (unsigned char)a[i] < (unsigned char)b[i] ? -1 : 1;
+		if (!a[i])
+			return 0;
+	}
+	return 0;
+}
+
+static inline int xr_memcmp(const void *a, const void *b, uint64_t n)
+{
+	const uint8_t *p = a, *q = b;
+	for (uint64_t i = 0; i < n; i++)
+		if (p[i] != q[i])
+			return p[i] < q[i] ? -1 : 1;
+	return 0;
+}
+
+#endif

@@ -1,0 +1,314 @@
+/* What sleds call. A sled has put the word of its record into r10d; entries call,
+ * exits jump, and both get back by ret, so that a trampoline serves all kinds.
+ *
+ * Of the registers only r10 and r11 are free, and none but general ones are used:
+ * al counts the vector registers of a variadic call, and arguments and results are
+ * anywhere. The flags need not survive. Every push has its CFI, so that debuggers
+ * and profilers find the caller from each instruction. */
+#include "internal.h"
+#include "trampoline_amd64.h"
+
+	.macro LEAVE3
+	.cfi_remember_state
+	UNSAVE	rcx
+	UNSAVE	rdx
+	UNSAVE	rax
+	ret
+	.cfi_restore_state
+	.endm
+
+	/* r11 becomes the thread's struct; 0 in a new thread. */
+	.macro THREAD
+	movq	xr_tls@gottpoff(%rip), %r11
+	movq	%fs:(%r11), %r11
+	testq	%r11, %r11
+	.endm
+
+	/* rcx becomes the cursor and eax the stamp, or control goes to label 4: without
+	 * a chunk, with a full one, on another cpu and in another epoch. The cursor is
+	 * loaded before the stamp is taken: a signal handler that records in between
+	 * moves the cursor, which RESERVE notices, so that time never runs backwards. */
+	.macro STAMP cpu
+	movq	XR_THREAD_CURSOR(%r11), %rcx
+	testw	%cx, %cx
+	jz	4f
+	.if \cpu
+	rdpid	%rdx
+	cmpl	%edx, XR_THREAD_CPU(%r11)
+	jne	4f
+	.endif
+	rdtsc
+	cmpl	%edx, XR_THREAD_EPOCH(%r11)
+	jne	4f
+	.endm
+
+	/* From rcx and eax as of STAMP: rax becomes the place of n bytes of records,
+	 * which are the thread's own before any is written, and rdx the record. If a
+	 * signal handler recorded since STAMP, control goes to label 2 instead. */
+	.macro RESERVE n
+	shlq	$32, %rax
+	orq	%r10, %rax
+	movq	%rax, %rdx
+	movq	%rcx, %rax
+	addq	$\n, %rcx
+	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
+	jne	2b
+	.endm
+
+	/* Goes to label 1 when n bytes can be had, else leaves. */
+	.macro SLOW n
+	movl	$\n, %eax
+	call	slow
+	testl	%eax, %eax
+	jnz	1b
+	LEAVE3
+	.endm
+
+	.text
+
+	/* int xr_slow(eax), with all registers but rax and r11 preserved. */
+	.type	slow, @function
+	.p2align 4
+slow:
+	.cfi_startproc
+	SAVE	rcx
+	SAVE	rdx
+	SAVE	rsi
+	SAVE	rdi
+	SAVE	r8
+	SAVE	r9
+	SAVE	r10
+	SAVE	rbp
+	movq	%rsp, %rbp
+	.cfi_def_cfa_register rbp
+	andq	$-16, %rsp
+	movl	%eax, %edi
+	call	xr_slow
+	movq	%rbp, %rsp
+	.cfi_def_cfa_register rsp
+	UNSAVE	rbp
+	UNSAVE	r10
+	UNSAVE	r9
+	UNSAVE	r8
+	UNSAVE	rdi
+	UNSAVE	rsi
+	UNSAVE	rdx
+	UNSAVE	rcx
+	ret
+	END	slow
+
+	/* Sleds that are on while nothing is recorded. */
+	BEGIN	xr_nothing
+	ret
+	END	xr_nothing
+
+	/* Records an entry or an exit. */
+	.macro RECORD name, cpu
+	BEGIN	\name
+	SAVE3
+1:	THREAD
+	jz	4f
+2:	STAMP	\cpu
+	RESERVE	8
+	movq	%rdx, (%rax)
+	LEAVE3
+4:	SLOW	8
+	END	\name
+	.endm
+
+	RECORD	xr_record, 1
+	RECORD	xr_record_nocpu, 0
+
+	/* Records an entry and the function's first argument. */
+	.macro RECORD_ARG name, cpu
+	BEGIN	\name
+	SAVE3
+1:	THREAD
+	jz	4f
+2:	STAMP	\cpu
+	cmpw	$(XR_CHUNK_SIZE - 24), %cx
+	ja	4f
+	RESERVE	24
+	movq	%rdi, %rcx
+	shrq	$63, %rcx
+	shlq	$8, %rcx
+	orq	$(XR_REC_ARG << 1 | 1), %rcx
+	movq	%rcx, 8(%rax)
+	leaq	1(%rdi, %rdi), %rcx
+	movq	%rcx, 16(%rax)
+	movq	%rdx, (%rax)
+	LEAVE3
+4:	SLOW	24
+	END	\name
+	.endm
+
+	RECORD_ARG xr_record_arg, 1
+	RECORD_ARG xr_record_arg_nocpu, 0
+
+	/* Records an exit, or takes the entry back when that is the record before and not
+	 * as old as the threshold. The entry's slot is zeroed before the cursor passes it
+	 * backwards, so that what is not written always reads as 0; if a signal handler
+	 * recorded in between, it is put back. */
+	.macro PRUNE name, cpu
+	BEGIN	\name
+	SAVE3
+1:	THREAD
+	jz	4f
+2:	STAMP	\cpu
+	movl	%r10d, %edx
+	andl	$-16, %edx
+	cmpl	%edx, -8(%rcx)
+	jne	5f
+	movl	%eax, %edx
+	subl	-4(%rcx), %edx
+	cmpq	xray_recorder_root + XR_ROOT_THRESHOLD(%rip), %rdx
+	jae	3f
+	movq	-8(%rcx), %rdx
+	movq	$0, -8(%rcx)
+	movq	%rcx, %rax
+	subq	$8, %rcx
+	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
+	jne	6f
+	LEAVE3
+6:	movq	%rdx, (%rcx)
+	jmp	2b
+3:	RESERVE	8
+	movq	%rdx, (%rax)
+	LEAVE3
+4:	SLOW	8
+
+	/* An argument may lie between entry and exit. The last 8 bytes are a stamp's
+	 * or an argument's if they are odd and not a trailer's, of which only the low
+	 * half and the top bit vary. (An argument that looks like that is not pruned.) */
+5:	testb	$1, -8(%rcx)
+	jz	3b
+	cmpl	$0x80000000, -4(%rcx)
+	je	3b
+	cmpb	$(XR_REC_ARG << 1 | 1), -16(%rcx)
+	jne	3b
+	orl	$(XR_ENTER_ARG << 1), %edx
+	cmpl	%edx, -24(%rcx)
+	jne	3b
+	movl	%eax, %edx
+	subl	-20(%rcx), %edx
+	cmpq	xray_recorder_root + XR_ROOT_THRESHOLD(%rip), %rdx
+	jae	3b
+	SAVE	rsi
+	SAVE	rdi
+	movq	-24(%rcx), %rdx
+	movq	-16(%rcx), %rsi
+	movq	-8(%rcx), %rdi
+	movq	$0, -24(%rcx)
+	movq	$0, -16(%rcx)
+	movq	$0, -8(%rcx)
+	movq	%rcx, %rax
+	subq	$24, %rcx
+	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
+	je	7f
+	movq	%rsi, 8(%rcx)
+	movq	%rdi, 16(%rcx)
+	movq	%rdx, (%rcx)
+7:	movq	(%rsp), %rdi
+	movq	8(%rsp), %rsi
+	leaq	16(%rsp), %rsp
+	.cfi_adjust_cfa_offset -16
+	.cfi_restore rdi
+	.cfi_restore rsi
+	jne	2b
+	LEAVE3
+	END	\name
+	.endm
+
+	PRUNE	xr_prune, 1
+	PRUNE	xr_prune_nocpu, 0
+
+	/* Counts an entry. One instruction does it, so that signals do not matter. */
+	BEGIN	xr_count
+	shrl	$4, %r10d
+	THREAD
+	jz	4f
+2:	cmpq	%r10, XR_THREAD_NCOUNTERS(%r11)
+	jbe	4f
+	movq	XR_THREAD_COUNTERS(%r11), %r11
+	incq	(%r11, %r10, 8)
+	ret
+4:	SAVE3
+	movl	$XR_COUNTERS, %eax
+	call	slow
+	testl	%eax, %eax
+	UNSAVE	rcx
+	UNSAVE	rdx
+	UNSAVE	rax
+	jz	5f
+	THREAD
+	jnz	2b
+5:	ret
+	END	xr_count
+
+	/* Profile mode: a C function has all to do. */
+	BEGIN	xr_profile
+	SAVE3
+	SAVE	rsi
+	SAVE	rdi
+	SAVE	r8
+	SAVE	r9
+	leaq	56(%rsp), %rsi
+	CALL_C	xr_profile_event, movl %r10d, %edi
+	UNSAVE	r9
+	UNSAVE	r8
+	UNSAVE	rdi
+	UNSAVE	rsi
+	UNSAVE	rcx
+	UNSAVE	rdx
+	UNSAVE	rax
+	ret
+	END	xr_profile
+
+	/* Depth mode: a C function says whether the call is recorded, and the trampoline
+	 * for that is of the same kind of sled. */
+	.macro DEPTH name, next
+	BEGIN	\name
+	SAVE_ALL
+	leaq	72(%rsp), %rsi
+	CALL_C	xr_depth_wants, movl %r10d, %edi
+	testl	%eax, %eax
+	UNSAVE_ALL
+	jz	1f
+	jmp	*xr_depth_next + \next(%rip)
+1:	ret
+	END	\name
+	.endm
+
+	DEPTH	xr_depth_enter, 0
+	DEPTH	xr_depth_exit, 8
+	DEPTH	xr_depth_arg, 16
+
+	/* Events. Their sleds bring the payload in argument registers, in the middle of
+	 * a function, with the stack aligned as it happens to be. These are the symbols
+	 * that instrumented code refers to. */
+	.macro EVENT name, function
+	.globl	\name
+	.type	\name, @function
+	.p2align 4
+\name:
+	.cfi_startproc
+	endbr64
+	SAVE_ALL
+	CALL_C	\function
+	UNSAVE_ALL
+	ret
+	END	\name
+	.endm
+
+	EVENT	__xray_CustomEvent, xr_custom_event
+	EVENT	__xray_TypedEvent, xr_typed_event
+
+	.section .tbss, "awT", @nobits
+	.globl	xr_tls
+	.hidden	xr_tls
+	.type	xr_tls, @object
+	.size	xr_tls, 8
+	.p2align 3
+xr_tls:	.zero	8
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,732 @@
+/* Chunks to the blocks of an FDR log of version 5.
+ *
+ * A trace is a header, a block of metadata, blocks of threads, and a last block of
+ * metadata. It is either streamed, a chunk at a time by the thread that filled it, or
+ * a snapshot of all rings. What goes out is what came in with two changes: time
+ * stamps become differences, and each 8- or 16-byte record its counterpart of equal
+ * size. So one pass over a chunk does it.
+ *
+ * Nothing here calls libc or uses vector registers: a thread streams in the middle
+ * of any of its functions. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include "internal.h"
+#include "syscall.h"
+#include "trace.h"
+
+/* First bytes of FDR's metadata records. */
+enum {
+	NEW_BUFFER = 0x01, NEW_CPU = 0x05, TSC_WRAP = 0x07, WALL_CLOCK = 0x09, CUSTOM_EVENT = 0x0b,
+	CALL_ARGUMENT = 0x0d, BUFFER_EXTENTS = 0x0f, TYPED_EVENT = 0x11, PID = 0x13,
+};
+
+static inline uint32_t load32(const uint8_t *p)
+{
+	uint32_t v;
+	__builtin_memcpy(&v, p, sizeof v);
+	return v;
+}
+
+static inline uint64_t load64(const uint8_t *p)
+{
+	uint64_t v;
+	__builtin_memcpy(&v, p, sizeof v);
+	return v;
+}
+
+static inline void store32(uint8_t *p, uint32_t v) { __builtin_memcpy(p, &v, sizeof v); }
+static inline void store64(uint8_t *p, uint64_t v) { __builtin_memcpy(p, &v, sizeof v); }
+
+/* A 16-byte record of its first byte and a 64-bit value behind it. */
+static inline uint8_t *put_record(uint8_t *out, uint8_t first, uint64_t value)
+{
+	store64(out, first | value << 8);
+	store64(out + 8, value >> 56);
+	return out + 16;
+}
+
+uint8_t *xr_cpu_record(uint8_t *out, uint16_t cpu, uint64_t tsc)
+{
+	store64(out, NEW_CPU | (uint64_t)cpu << 8 | tsc << 24);
+	store64(out + 8, tsc >> 40);
+	return out + 16;
+}
+
+uint8_t *xr_block_head(uint8_t *out, uint64_t extent, uint32_t pid, uint32_t tid, struct xr_order order)
+{
+	out = put_record(out, BUFFER_EXTENTS, extent);
+	out = put_record(out, NEW_BUFFER, tid);
+	put_record(out, WALL_CLOCK, order.major);
+	store32(out + 9, order.minor);
+	out += 16;
+	return put_record(out, PID, pid);
+}
+
+/* The wall clocks of blocks serve to order those of a thread, and llvm-xray takes
+ * two for ordered only if both seconds and microseconds grow. So the seconds are
+ * the block's time in units of 2^15 ticks, and the microseconds, which have to stay
+ * below a million, the number of the chunk in its thread. When it was, the metadata
+ * says. */
+static struct xr_order block_order(const struct xr_trace *trace, const struct xr_chunk *c, uint64_t tsc)
+{
+	uint64_t number = c->seq / 2;
+	return (struct xr_order){
+		.major = (tsc - trace->since) >> 15,
+		.minor = number < 999999 ? number : 999999,
+	};
+}
+
+/* A position in a chunk, with the state that the stamps before it set. */
+struct cursor {
+	const uint8_t *p, *end;
+	uint64_t tsc;
+	uint16_t cpu;
+};
+
+static inline int is_function(uint32_t word) { return !(word & 1); }
+
+/* Size of the record at p that is not a function record; 0 if there is none that
+ * ends by end. */
+static uint64_t record_size(const uint8_t *p, const uint8_t *end)
+{
+	uint64_t left = end - p, size;
+	switch (*p >> 1) {
+	case XR_REC_STAMP:
+	case XR_REC_ARG:
+		size = 16;
+		break;
+	case XR_REC_CUSTOM:
+	case XR_REC_TYPED:
+		if (left < 24 || load32(p + 4) > XR_MAX_PAYLOAD)
+			return 0;
+		size = 24 + (((uint64_t)load32(p + 4) + 7) & ~7ull);
+		break;
+	default:
+		return 0;
+	}
+	return size <= left ? size : 0;
+}
+
+/* Whether the record at p, which is of this size, is there in full. Its first and
+ * last words are odd once they are written. */
+static int written(const uint8_t *p, uint64_t size)
+{
+	return p[8] & p[size - 8] & 1;
+}
+
+static inline uint64_t function_tsc(uint64_t base, uint64_t record)
+{
+	return (base & ~(uint64_t)UINT32_MAX) | record >> 32;
+}
+
+/* Moves c to the first function record or event at or after since and behind from.
+ * Stamps on the way are taken in. Returns 0 if there is none. */
+static int skip(struct cursor *c, const uint8_t *from, uint64_t since)
+{
+	while (c->p < c->end) {
+		uint64_t record = load64(c->p), tsc, size = 8;
+		if (is_function(record)) {
+			tsc = function_tsc(c->tsc, record);
+			if ((uint32_t)record && c->p >= from && tsc >= since) {
+				c->tsc = tsc;
+				return 1;
+			}
+		} else {
+			size = record_size(c->p, c->end);
+			if (!size)
+				return 0;
+			tsc = load64(c->p + 8) >> 1;
+			switch (*c->p >> 1) {
+			case XR_REC_STAMP:
+				if (written(c->p, size)) {
+					c->tsc = tsc;
+					c->cpu = record >> 16;
+				}
+				break;
+			case XR_REC_CUSTOM:
+			case XR_REC_TYPED:
+				if (written(c->p, size) && c->p >= from && tsc >= since) {
+					c->tsc = tsc;
+					return 1;
+				}
+			}
+		}
+		c->p += size;
+	}
+	return 0;
+}
+
+/* What a chunk became. */
+struct block {
+	uint8_t *end;
+	uint64_t records;
+	uint64_t unwritten, damaged;
+};
+
+static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t *last)
+{
+	uint64_t delta = tsc - *last;
+	if (delta > INT32_MAX) {
+		out = put_record(out, TSC_WRAP, tsc);
+		delta = 0;
+	}
+	*last = tsc;
+	int typed = *p >> 1 == XR_REC_TYPED;
+	uint32_t n = load32(p + 4);
+	/* llvm-xray refuses a file with an empty payload; a byte of 0 stands for it. */
+	uint32_t size = n ? n : 1;
+	store64(out, (typed ? TYPED_EVENT : CUSTOM_EVENT) | (uint64_t)size << 8 | delta << 40);
+	store64(out + 8, delta >> 24);
+	if (typed)
+		store32(out + 9, load32(p) >> 16);
+	out += 16;
+	out[0] = 0;
+	for (uint32_t i = 0; i < n; i += 8) /* records of chunks are padded, and so may be read beyond n */
+		store64(out + i, load64(p + 16 + i));
+	return out + size;
+}
+
+/* Writes the records from c on to out, whose room suits encoded_size. A reader's
+ * clock is at c->tsc. */
+static struct block encode(struct cursor c, uint8_t *out)
+{
+	struct block b = {0};
+	const uint8_t *p = c.p, *end = c.end;
+	uint64_t epoch = c.tsc & ~(uint64_t)UINT32_MAX, last = c.tsc;
+
+	while (p < end) {
+		uint64_t record = load64(p);
+		if (__builtin_expect(is_function(record), 1)) {
+			p += 8;
+			if (!(uint32_t)record) {
+				b.unwritten++;
+				continue;
+			}
+			uint64_t tsc = epoch | record >> 32, delta = tsc - last;
+			if (__builtin_expect(delta > UINT32_MAX, 0)) {
+				out = put_record(out, TSC_WRAP, tsc);
+				delta = 0;
+			}
+			store64(out, (uint32_t)record | delta << 32);
+			out += 8;
+			last = tsc;
+			b.records++;
+			continue;
+		}
+		uint64_t size = record_size(p, end);
+		if (!size) {
+			b.damaged = (end - p) / 8;
+			break;
+		}
+		uint64_t value = load64(p + 8) >> 1;
+		if (!written(p, size)) {
+			b.unwritten++;
+		} else if (*p >> 1 == XR_REC_STAMP) {
+			out = xr_cpu_record(out, record >> 16, value);
+			last = value;
+			epoch = value & ~(uint64_t)UINT32_MAX;
+		} else if (*p >> 1 == XR_REC_ARG) {
+			/* FDR allows it only behind its function record, which a signal
+			 * may have kept from being written. */
+			uint32_t entry = p > c.p ? load32(p - 8) : 0;
+			if (entry && is_function(entry))
+				out = put_record(out, CALL_ARGUMENT, value | (record >> 8 & 1) << 63);
+			else
+				b.unwritten++;
+		} else {
+			out = put_event(out, p, value, &last);
+			b.records++;
+		}
+		p += size;
+	}
+	/* The end of a chunk that a long event did not fit into is no loss. */
+	for (const uint8_t *q = end; b.unwritten && !b.damaged && q > c.p && !load64(q - 8); q -= 8)
+		b.unwritten--;
+	b.end = out;
+	return b;
+}
+
+/* Bytes that a chunk may become: 8 more than tripled when time went backwards at each record. */
+#define SCRATCH (256 << 10)
+_Static_assert(SCRATCH >= XR_BLOCK_HEAD + XR_CPU_RECORD + 3 * XR_CHUNK_SIZE, "a block fits");
+
+/* Writes the block of the chunk's records in [from, end), offsets, to out. chunk may be
+ * a copy. A block without records has no bytes. */
+static struct block encode_chunk(const struct xr_trace *trace, const struct xr_chunk *chunk,
+				 uint64_t from, uint64_t end, uint8_t *out)
+{
+	const uint8_t *base = (const uint8_t *)chunk;
+	struct cursor c = {.p = base + XR_CHUNK_HEADER, .end = base + end, .tsc = chunk->first};
+	struct block b = {.end = out};
+
+	if (!skip(&c, base + from, trace->since))
+		return b;
+	uint8_t *body = xr_cpu_record(out + XR_BLOCK_HEAD, c.cpu, c.tsc);
+	b = encode(c, body);
+	xr_block_head(out, b.end - out - 16, chunk->pid, chunk->tid, block_order(trace, chunk, c.tsc));
+	return b;
+}
+
+/* Memory to encode in. Threads that stream at the same time each need one; a few that
+ * stay warm serve many threads. */
+static struct scratch {
+	uint32_t taken;
+	uint8_t *p;
+} scratches[16];
+
+static uint8_t *take_scratch(struct scratch **from)
+{
+	for (struct scratch *s = scratches; s < scratches + sizeof scratches / sizeof *scratches; s++) {
+		if (__atomic_exchange_n(&s->taken, 1, __ATOMIC_ACQUIRE))
+			continue;
+		if (!s->p)
+			s->p = xr_map(SCRATCH);
+		if (s->p) {
+			*from = s;
+			return s->p;
+		}
+		__atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
+		break;
+	}
+	*from = NULL;
+	return xr_map(SCRATCH);
+}
+
+static void give_scratch(struct scratch *s, uint8_t *p)
+{
+	if (s)
+		__atomic_store_n(&s->taken, 0, __ATOMIC_RELEASE);
+	else
+		xr_unmap(p, SCRATCH);
+}
+
+void xr_forget_file_size_signal(void)
+{
+	uint64_t set = 1ull << (SIGXFSZ - 1);
+	struct { int64_t s, ns; } now = {0, 0};
+	xr_sys4(SYS_rt_sigtimedwait, (long)&set, 0, (long)&now, sizeof set);
+}
+
+/* Appends n bytes, all or none of them. Signals are blocked. Returns 0 or -errno. */
+static int append(struct xr_trace *trace, const uint8_t *p, uint64_t n)
+{
+	uint64_t done = 0;
+	while (done < n) {
+		int64_t k = xr_write(trace->fd, p + done, n - done);
+		if (k == -EINTR)
+			continue;
+		if (k <= 0) {
+			if (k == -EFBIG)
+				xr_forget_file_size_signal();
+			int64_t end = xr_sys3(SYS_lseek, trace->fd, 0, SEEK_CUR);
+			if (done && end >= (int64_t)done) {
+				xr_sys2(SYS_ftruncate, trace->fd, end - done);
+				xr_sys3(SYS_lseek, trace->fd, end - done, SEEK_SET);
+			}
+			return k ? k : -EIO;
+		}
+		done += k;
+	}
+	trace->bytes += n;
+	return 0;
+}
+
+/* The file header. Its last 8 bytes, which llvm-xray does not look at, say that our
+ * metadata is in the file. */
+static void put_header(uint8_t h[32])
+{
+	store64(h, 5 | 1 << 16 | (xr_invariant_tsc() ? 3ull << 32 : 0));
+	store64(h + 8, root.frequency);
+	store64(h + 16, XR_CHUNK_SIZE);
+	xr_copy(h + 24, "XRYMFDR1", 8);
+}
+
+static int append_metadata(struct xr_trace *trace, int complete)
+{
+	struct xr_text t = {0};
+	xr_put_metadata(&t, trace, complete);
+	int err = t.cut ? -ENOMEM : append(trace, t.p, t.n);
+	xr_text_free(&t);
+	return err;
+}
+
+static int append_first(struct xr_trace *trace)
+{
+	struct xr_text t = {0};
+	uint8_t h[32] = {0};
+	xr_put(&t, h, sizeof h);
+	xr_put_metadata(&t, trace, 0);
+	if (!t.cut)
+		put_header(t.p); /* by the metadata's clock reading the frequency is better known */
+	int err = t.cut ? -ENOMEM : append(trace, t.p, t.n);
+	xr_text_free(&t);
+	return err;
+}
+
+int xr_file_refusal(int fd)
+{
+	struct stat st;
+	if (xr_sys2(SYS_fstat, fd, (long)&st) < 0)
+		return -EBADF;
+	/* Whatever is not a file could keep its writer waiting for ever. */
+	if (!S_ISREG(st.st_mode))
+		return -ENOTSUP;
+	int64_t flags = xr_sys3(SYS_fcntl, fd, F_GETFL, 0);
+	if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY || flags & (O_PATH | O_DIRECT))
+		return -EBADF;
+	return 0;
+}
+
+/* Where the records of a chunk of t end, from its start. */
+static uint64_t chunk_end(const struct xr_thread *t, const struct xr_chunk *c)
+{
+	uint64_t at = __atomic_load_n(&t->cursor, __ATOMIC_RELAXED) - (uint64_t)(uintptr_t)c;
+	return at >= XR_CHUNK_HEADER && at <= XR_CHUNK_SIZE ? at : XR_CHUNK_SIZE;
+}
+
+/* The chunk with this number of t, counted from 1. */
+static struct xr_chunk *chunk_of(const struct xr_thread *t, uint64_t number)
+{
+	return (struct xr_chunk *)(t->ring + (number - 1) % t->nchunks * XR_CHUNK_SIZE);
+}
+
+static uint64_t nthreads(void) { return __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE); }
+static struct xr_thread *thread_at(uint64_t i) { return __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE)[i]; }
+
+/* Streaming. */
+
+/* The trace that is streamed, and the lock that its appends need: an append that fails
+ * half-way is taken back, which must not meet another. */
+static struct xr_trace stream = {.fd = -1};
+static uint32_t stream_lock;
+
+/* Appends the n bytes of a block, or counts its records as lost. */
+static void stream_block(struct xr_thread *t, const uint8_t *p, const struct block *b)
+{
+	uint64_t n = b->end - p;
+	xr_lock(&stream_lock);
+	stream.lost[XR_LOST_UNWRITTEN] += b->unwritten;
+	stream.lost[XR_LOST_DAMAGED] += b->damaged;
+	if (b->records && stream.fd >= 0) {
+		enum xr_loss cause = XR_LOSSES;
+		if (root.stream_limit && stream.bytes + n > root.stream_limit)
+			cause = XR_LOST_LIMIT;
+		else if (append(&stream, p, n))
+			cause = XR_LOST_WRITE;
+		if (cause == XR_LOSSES) {
+			t->streamed += n;
+		} else {
+			stream.lost[cause] += b->records;
+			t->dropped += b->records;
+		}
+	}
+	t->dropped += b->unwritten + b->damaged;
+	root.streamed = stream.bytes;
+	xr_unlock(&stream_lock);
+}
+
+/* Streams the records of a chunk, or of a copy of it, in [from, end). */
+static void stream_records(struct xr_thread *t, const struct xr_chunk *c, uint64_t from, uint64_t end)
+{
+	struct scratch *owner;
+	uint8_t *p = take_scratch(&owner);
+	if (!p) {
+		uint64_t n = (end - from) / 8;
+		t->dropped += n;
+		__atomic_fetch_add(&stream.lost[XR_LOST_MEMORY], n, __ATOMIC_RELAXED);
+		return;
+	}
+	struct block b = encode_chunk(&stream, c, from, end, p);
+	stream_block(t, p, &b);
+	give_scratch(owner, p);
+}
+
+static uint64_t streamed_end(const struct xr_chunk *c)
+{
+	return c->streamed > XR_CHUNK_HEADER ? c->streamed : XR_CHUNK_HEADER;
+}
+
+void xr_stream(struct xr_thread *t, struct xr_chunk *c)
+{
+	uint64_t from = streamed_end(c), end = chunk_end(t, c);
+	if (!root.stream || from >= end)
+		return;
+	stream_records(t, c, from, end);
+	c->streamed = end;
+}
+
+/* Copies the first end bytes of a chunk that its thread may be writing to. Reading it
+ * twice shows where it changed meanwhile: what is before that was there as it is in
+ * the copy, all at one moment. Returns the end of that. */
+static uint64_t copy_chunk(struct xr_chunk *to, const struct xr_chunk *from, uint64_t end)
+{
+	const volatile uint64_t *src = (const volatile uint64_t *)from;
+	uint64_t *dst = (uint64_t *)to;
+	uint64_t n = end / 8, same = XR_CHUNK_HEADER / 8;
+	for (uint64_t i = 0; i < n; i++)
+		dst[i] = src[i];
+	while (same < n && dst[same] == src[same])
+		same++;
+	return same * 8;
+}
+
+/* Streams what is left in the current chunk of a thread that may be running. */
+static void flush(struct xr_thread *t, struct xr_chunk *copy)
+{
+	xr_lock(&t->lock);
+	if (t->ring && t->taken && t->state != XR_THREAD_FREE) {
+		struct xr_chunk *c = chunk_of(t, t->taken);
+		uint64_t from = streamed_end(c), end = copy_chunk(copy, c, chunk_end(t, c));
+		if (from < end && copy->magic == XR_CHUNK_MAGIC) {
+			stream_records(t, copy, from, end);
+			c->streamed = end;
+		}
+	}
+	xr_unlock(&t->lock);
+}
+
+int xr_stream_begin(int fd)
+{
+	int err = xr_file_refusal(fd);
+	if (err)
+		return err;
+	if (root.stream)
+		return -EBUSY;
+	int64_t flags = xr_sys3(SYS_fcntl, fd, F_GETFL, 0);
+	xr_sys3(SYS_fcntl, fd, F_SETFL, flags | O_APPEND);
+	xr_calibrated();
+
+	uint64_t signals = xr_block_signals();
+	xr_lock(&stream_lock);
+	stream = (struct xr_trace){.fd = fd, .since = xr_rdtsc()};
+	root.stream_fd = fd;
+	err = append_first(&stream);
+	root.streamed = stream.bytes;
+	if (err) {
+		stream.fd = root.stream_fd = -1;
+	} else {
+		__atomic_store_n(&root.stream, 1, __ATOMIC_RELEASE);
+	}
+	xr_unlock(&stream_lock);
+	xr_restore_signals(signals);
+	return err;
+}
+
+int xr_stream_metadata(void)
+{
+	uint64_t signals = xr_block_signals();
+	xr_lock(&stream_lock);
+	int err = stream.fd >= 0 ? append_metadata(&stream, 0) : 0;
+	xr_unlock(&stream_lock);
+	xr_restore_signals(signals);
+	return err;
+}
+
+/* Writes the frequency that is known by now into the header. Appending files have no
+ * other place to write to. */
+static void correct_header(int fd)
+{
+	uint8_t h[32];
+	int64_t flags = xr_sys3(SYS_fcntl, fd, F_GETFL, 0);
+	put_header(h);
+	if (flags < 0 || xr_sys3(SYS_fcntl, fd, F_SETFL, flags & ~O_APPEND) < 0)
+		return;
+	xr_sys4(SYS_pwrite64, fd, (long)h, sizeof h, 0);
+	xr_sys3(SYS_fcntl, fd, F_SETFL, flags);
+}
+
+int xr_stream_end(void)
+{
+	if (!root.stream)
+		return 0;
+	uint64_t signals = xr_block_signals();
+	struct xr_chunk *copy = xr_map(XR_CHUNK_SIZE);
+	for (uint64_t i = 0, n = nthreads(); copy && i < n; i++)
+		flush(thread_at(i), copy);
+	if (copy)
+		xr_unmap(copy, XR_CHUNK_SIZE);
+
+	xr_lock(&stream_lock);
+	__atomic_store_n(&root.stream, 0, __ATOMIC_RELEASE);
+	int err = copy ? append_metadata(&stream, 1) : -ENOMEM;
+	correct_header(stream.fd);
+	xr_close(stream.fd);
+	xr_text_free(&stream.gone);
+	stream.fd = root.stream_fd = -1;
+	xr_unlock(&stream_lock);
+	xr_restore_signals(signals);
+	return err;
+}
+
+/* Bytes of the table of threads that are gone: some 30,000. */
+enum { MAX_GONE = 4 << 20 };
+
+void xr_thread_gone(struct xr_thread *t)
+{
+	xr_lock(&stream_lock);
+	if (stream.fd >= 0 && t->taken) {
+		if (stream.gone.n < MAX_GONE)
+			xr_put_thread(&stream.gone, t);
+		else
+			stream.unlisted++;
+	}
+	xr_unlock(&stream_lock);
+}
+
+void xr_writer_forked(void)
+{
+	stream_lock = 0;
+	root.stream = 0;
+	if (stream.fd >= 0)
+		xr_close(stream.fd);
+	stream = (struct xr_trace){.fd = -1};
+	root.stream_fd = -1;
+	root.streamed = 0;
+}
+
+/* Snapshots. */
+
+/* Chunks of one thread, newest first, and where their records end. */
+struct copies {
+	uint8_t *chunks;
+	uint64_t n, cap;
+};
+
+static struct xr_chunk *copy_at(const struct copies *s, uint64_t i)
+{
+	return (struct xr_chunk *)(s->chunks + i * XR_CHUNK_SIZE);
+}
+
+/* Copies the chunk with this number, if it still is that and has records since then.
+ * The end of its records replaces streamed in the copy. Returns 1, 0 when it and those
+ * before it are not wanted, or -1 when it is gone. */
+static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number, uint64_t since, struct xr_chunk *to)
+{
+	int result = -1;
+	xr_lock(&t->lock);
+	if (t->ring == ring && t->taken >= number && t->state != XR_THREAD_FREE) {
+		const struct xr_chunk *c = chunk_of(t, number);
+		uint64_t seq = __atomic_load_n(&c->seq, __ATOMIC_ACQUIRE);
+		uint64_t last = __atomic_load_n(&c->last, __ATOMIC_RELAXED);
+		if (seq == 2 * number && last && last < since) {
+			result = 0;
+		} else if (seq == 2 * number && c->magic == XR_CHUNK_MAGIC) {
+			uint64_t end = copy_chunk(to, c, chunk_end(t, c));
+			__atomic_thread_fence(__ATOMIC_ACQUIRE);
+			if (__atomic_load_n(&c->seq, __ATOMIC_RELAXED) == seq) {
+				to->streamed = end;
+				result = 1;
+			}
+		}
+	}
+	xr_unlock(&t->lock);
+	return result;
+}
+
+/* Copies the thread's chunks that are wanted, newest first, so that the oldest are those
+ * that are lost to its going on. */
+static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, uint64_t *torn)
+{
+	uint64_t taken = __atomic_load_n(&t->taken, __ATOMIC_ACQUIRE);
+	uint64_t nchunks = t->nchunks;
+	const uint8_t *ring = t->ring;
+
+	s->n = 0;
+	if (!ring || !taken)
+		return 0;
+	if (nchunks > s->cap) {
+		if (s->chunks)
+			xr_unmap(s->chunks, s->cap * XR_CHUNK_SIZE);
+		s->cap = 0;
+		s->chunks = xr_map(nchunks * XR_CHUNK_SIZE);
+		if (!s->chunks)
+			return -ENOMEM;
+		s->cap = nchunks;
+	}
+	for (uint64_t number = taken; number && number + nchunks > taken; number--) {
+		int got = copy_number(t, ring, number, since, copy_at(s, s->n));
+		if (got < 0)
+			*torn += 1;
+		if (got <= 0)
+			break;
+		s->n++;
+	}
+	return 0;
+}
+
+/* Nothing in the rings that is wanted is older. */
+static uint64_t oldest(uint64_t since)
+{
+	uint64_t min = UINT64_MAX;
+	for (uint64_t i = 0, n = nthreads(); i < n; i++) {
+		struct xr_thread *t = thread_at(i);
+		xr_lock(&t->lock);
+		uint64_t taken = t->taken;
+		for (uint64_t k = 0; t->ring && t->state != XR_THREAD_FREE && k < t->nchunks && k < taken; k++) {
+			const struct xr_chunk *c = chunk_of(t, taken - k);
+			if (c->magic == XR_CHUNK_MAGIC && c->first < min)
+				min = c->first;
+		}
+		xr_unlock(&t->lock);
+	}
+	if (min == UINT64_MAX)
+		min = xr_rdtsc();
+	return min > since ? min : since;
+}
+
+static int append_thread(struct xr_trace *trace, const struct copies *s, uint8_t *scratch, uint64_t *records)
+{
+	for (uint64_t i = s->n; i-- > 0;) {
+		const struct xr_chunk *c = copy_at(s, i);
+		struct block b = encode_chunk(trace, c, XR_CHUNK_HEADER, c->streamed, scratch);
+		trace->lost[XR_LOST_DAMAGED] += b.damaged;
+		int err = b.records ? append(trace, scratch, b.end - scratch) : 0;
+		if (err)
+			return err;
+		*records += b.records;
+	}
+	return 0;
+}
+
+static int append_threads(struct xr_trace *trace, uint64_t *records)
+{
+	struct copies copies = {0};
+	struct scratch *owner;
+	uint8_t *scratch = take_scratch(&owner);
+	if (!scratch)
+		return -ENOMEM;
+	int err = 0;
+	for (uint64_t i = 0, n = nthreads(); !err && i < n; i++) {
+		err = copy_thread(thread_at(i), trace->since, &copies, &trace->torn);
+		if (!err)
+			err = append_thread(trace, &copies, scratch, records);
+	}
+	give_scratch(owner, scratch);
+	if (copies.chunks)
+		xr_unmap(copies.chunks, copies.cap * XR_CHUNK_SIZE);
+	return err;
+}
+
+int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w)
+{
+	int err = xr_file_refusal(fd);
+	if (err)
+		return err;
+	xr_calibrated();
+	uint64_t signals = xr_block_signals();
+	struct xr_trace trace = {.fd = fd, .since = oldest(since)};
+	uint64_t records = 0;
+	err = append_first(&trace);
+	if (!err)
+		err = append_threads(&trace, &records);
+	if (!err)
+		err = append_metadata(&trace, 1);
+	xr_restore_signals(signals);
+	if (w)
+		*w = (struct xr_written){.records = records, .bytes = trace.bytes, .torn = trace.torn};
+	return err ? err : (int64_t)records;
+}

@@ -1,0 +1,223 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// clangs are the compilers whose programs are recorded, and how each is told to
+// leave compiler-rt out.
+var clangs = map[string]string{
+	"clang-14": "-fnoxray-link-deps",
+	"clang-19": "-fno-xray-link-deps",
+	"clang-22": "-fno-xray-link-deps",
+}
+
+// edit replaces text in a file of the runtime; the text must be there once.
+type edit struct{ file, old, new string }
+
+// buildArchive compiles the runtime with edits of its sources into an archive.
+func buildArchive(t *testing.T, edits ...edit) string {
+	t.Helper()
+	testenv.Need(t, "gcc", "ar")
+	c, err := findCompiler(context.Background(), "gcc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := t.TempDir()
+	if err := os.CopyFS(src, sources()); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range edits {
+		path := filepath.Join(src, e.file)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(data), e.old); n != 1 {
+			t.Fatalf("%s has %d times\n%s", e.file, n, e.old)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(data), e.old, e.new, 1)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	objects, err := c.compile(context.Background(), src, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := filepath.Join(src, archiveName)
+	if _, err := run(context.Background(), src, []string{"ar"}, slices.Concat([]string{"rcs", archive}, objects)...); err != nil {
+		t.Fatal(err)
+	}
+	return archive
+}
+
+// buildLinked compiles a program of testdata that has the archive linked in and looks
+// into its memory.
+func buildLinked(t *testing.T, clang, archive, source string, flags ...string) string {
+	t.Helper()
+	testenv.Need(t, clang)
+	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
+	args := slices.Concat([]string{"-O2", "-Wall", "-Werror", "-Wno-unused-function", "-Iruntime", "-Itestdata", "-fxray-instrument", clangs[clang]},
+		flags, []string{
+			"-o", program, filepath.Join("testdata", source),
+			"-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-pthread", "-ldl",
+		})
+	if out, err := exec.Command(clang, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", clang, err, out)
+	}
+	return program
+}
+
+// numbers runs a program that prints lines of a name and a number.
+func numbers(t *testing.T, program string, args ...string) map[string]int64 {
+	t.Helper()
+	out, err := exec.Command(program, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %v: %v\n%s", filepath.Base(program), args, err, out)
+	}
+	m := map[string]int64{}
+	for line := range strings.Lines(string(out)) {
+		var name string
+		var n int64
+		if _, err := fmt.Sscan(line, &name, &n); err != nil {
+			t.Fatalf("%s %v says %q", filepath.Base(program), args, line)
+		}
+		m[name] = n
+	}
+	return m
+}
+
+// steps are the ways in which testdata/steps.c is run.
+var steps = [][]string{
+	{"record"}, {"record", "arg"}, {"record", "toggle"}, {"prune"}, {"prune", "arg"}, {"prune", "toggle"}, {"depth"},
+}
+
+// checkSteps runs the program in all ways. Each has some 45 instructions to be
+// interrupted after at least: two sleds of 2, two thunks of 2, two trampolines of 20.
+func checkSteps(t *testing.T, program string) {
+	for _, args := range steps {
+		n := numbers(t, program, args...)
+		if n["interruptions"] < 45 || n["faults"] != 0 || n["missing"] != 0 {
+			t.Errorf("%v: %v", args, n)
+		}
+		if n["unwound"] < 40 || n["lost"] != 0 {
+			t.Errorf("%v: an unwinder does not find the caller: %v", args, n)
+		}
+	}
+}
+
+// A recorded call that is interrupted after any of its instructions, by a signal
+// handler that is recorded or by sleds that are switched, leaves rings in which
+// nothing is missing, unmatched or out of order.
+func TestSignalAfterEveryInstruction(t *testing.T) {
+	archive := buildArchive(t)
+	for clang := range clangs {
+		t.Run(clang, func(t *testing.T) {
+			program := buildLinked(t, clang, archive, "steps.c")
+			checkSteps(t, program)
+		})
+	}
+}
+
+// Without rdpid, the trampolines are others.
+func TestSignalAfterEveryInstructionWithoutRdpid(t *testing.T) {
+	archive := buildArchive(t, edit{"ring.c", "state.rdpid = c >> 22 & 1;", "state.rdpid = 0;"})
+	program := buildLinked(t, "clang-22", archive, "steps.c")
+	checkSteps(t, program)
+}
+
+// The test before finds what goes wrong when the steps of the trampolines are in
+// another order, and when tails are written again.
+func TestSignalsFindWrongOrders(t *testing.T) {
+	const load = "	movq	XR_THREAD_CURSOR(%r11), %rcx\n	testw	%cx, %cx\n	jz	4f\n"
+	mutations := map[string]struct {
+		args  []string
+		edits []edit
+	}{
+		"StoreThenCommit": {[]string{"record"}, []edit{{
+			"trampoline_amd64.S",
+			"	movq	%rcx, %rax\n	addq	$\\n, %rcx\n	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)\n	jne	2b\n	.endm\n",
+			"	movq	%rdx, (%rcx)\n	movq	%rcx, %rax\n	addq	$\\n, %rcx\n	movq	%rcx, XR_THREAD_CURSOR(%r11)\n	.endm\n",
+		}}},
+		"StampThenLoad": {[]string{"record"}, []edit{
+			{"trampoline_amd64.S", "	.macro STAMP cpu\n" + load, "	.macro STAMP cpu\n"},
+			{"trampoline_amd64.S", "	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n	.endm\n",
+				"	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n" + load + "	.endm\n"},
+		}},
+		"PruneWithoutPuttingBack": {[]string{"prune"}, []edit{
+			{"trampoline_amd64.S", "6:	movq	%rdx, (%rcx)\n", "6:\n"},
+		}},
+		"PruneOfArgumentsWithoutPuttingBack": {[]string{"prune", "arg"}, []edit{
+			{"trampoline_amd64.S", "	movq	%rsi, 8(%rcx)\n	movq	%rdi, 16(%rcx)\n	movq	%rdx, (%rcx)\n", ""},
+		}},
+		"PushesWithoutCFI": {[]string{"record"}, []edit{
+			{"trampoline_amd64.h", "	.cfi_adjust_cfa_offset 8\n	.cfi_rel_offset \\reg, 0\n", ""},
+			{"trampoline_amd64.h", "	.cfi_adjust_cfa_offset -8\n	.cfi_restore \\reg\n", ""},
+		}},
+		"TailsWrittenAgain": {[]string{"record", "toggle"}, []edit{
+			{"patch.c", "uint32_t word = w->id << 4", "static uint32_t again; uint32_t word = (w->id + again++ % 7) << 4"},
+			{"patch.c", "		if (c == FOREIGN) {", "		if (c == FOREIGN && 0) {"},
+			{"patch.c", "if (t.want && condition(&t) == FRESH)", "if (t.want)"},
+		}},
+	}
+	for name, m := range mutations {
+		t.Run(name, func(t *testing.T) {
+			program := buildLinked(t, "clang-22", buildArchive(t, m.edits...), "steps.c")
+			if err := exec.Command(program, m.args...).Run(); err != nil {
+				return // a crash is found too
+			}
+			n := numbers(t, program, m.args...)
+			if n["faults"]+n["missing"]+n["lost"] == 0 {
+				t.Errorf("nothing was found: %v", n)
+			}
+		})
+	}
+}
+
+// Sleds are switched while threads run through them. XRAY_SOAK=1 does it as often as
+// it takes to trust it.
+func TestToggleStorm(t *testing.T) {
+	toggles := "2000"
+	if soak() {
+		toggles = "100000"
+	}
+	archive := buildArchive(t)
+	for clang := range clangs {
+		t.Run(clang, func(t *testing.T) {
+			program := buildLinked(t, clang, archive, "storm.c")
+			// Short ones first: they are about the first events of threads.
+			for _, times := range append(slices.Repeat([]string{"100"}, 10), toggles) {
+				n := numbers(t, program, times)
+				if times == toggles && (n["handled"] == 0 || n["rounds"] == 0 || n["snapshots"] == 0) {
+					t.Errorf("nothing happened: %v", n)
+				}
+			}
+		})
+	}
+}
+
+// All registers but r10 and r11 come through the sleds as they were, on the fast and
+// on the slow path.
+func TestRegisters(t *testing.T) {
+	program := buildLinked(t, "clang-22", buildArchive(t), "registers.c")
+	for _, mode := range []string{"record", "prune", "depth", "count", "profile"} {
+		n := numbers(t, program, mode)
+		if n["differences"] != 0 {
+			t.Errorf("%s: %v", mode, n)
+		}
+		if mode == "record" && n["slow"] < 10 {
+			t.Errorf("%s: the slow path was not taken: %v", mode, n)
+		}
+	}
+}

@@ -1,0 +1,301 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+)
+
+// many is short, or with XRAY_SOAK=1 long.
+func many(short, long int) string {
+	if soak() {
+		return strconv.Itoa(long)
+	}
+	return strconv.Itoa(short)
+}
+
+// buildPlugins compiles objects that differ in nothing but a number, so that they are
+// loaded at the same addresses.
+func buildPlugins(t *testing.T, n int) []string {
+	t.Helper()
+	testenv.Need(t, "clang-22")
+	var plugins []string
+	for i := range n {
+		path := filepath.Join(t.TempDir(), "plugin.so")
+		args := []string{"-O1", "-fPIC", "-shared", "-Wl,--build-id", "-fxray-instrument", clangs["clang-22"], fmt.Sprint("-DCOPY=", i), "-o", path, "testdata/plugin.c"}
+		if out, err := exec.Command("clang-22", args...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		plugins = append(plugins, path)
+	}
+	return plugins
+}
+
+// Signals interrupt threads that are recorded with handlers that are recorded too: no
+// call is missing, none is mismatched, and time never runs backwards.
+func TestSignalStorm(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	out, stderr, traces := recordProgram(t, &l, "", program, "signals", many(1000, 20000))
+	if stderr != "" || len(traces) != 1 {
+		t.Fatalf("%d traces; %s", len(traces), stderr)
+	}
+	want, got := counted(t, out), entries(t, program, traces)
+	if want["handler"] == 0 || got["handler"] != want["handler"] || got["leaf"] != want["leaf"] {
+		t.Errorf("the trace has %v, the program counted %v", got, want)
+	}
+	if f := readTrace(t, traces[0]); f.unmatched != 0 || f.orphan != 0 || f.backwards != 0 {
+		t.Errorf("%d exits without entry, %d calls without exit, %d steps back", f.unmatched, f.orphan, f.backwards)
+	}
+	verify(t, traces[0])
+}
+
+// Snapshots of rings that are overwritten all the time lack what was being overwritten,
+// and nothing else: only the edges cut calls.
+func TestSnapshotStorm(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	dir := t.TempDir()
+	n := many(30, 1000)
+	if _, stderr, _ := recordProgram(t, &l, "start=0,ring=131072", program, "snapshots", n, dir); stderr != "" {
+		t.Error(stderr)
+	}
+	paths, err := filepath.Glob(dir + "/*")
+	if err != nil || strconv.Itoa(len(paths)) != n {
+		t.Fatalf("%d snapshots: %v", len(paths), err)
+	}
+	const deepest = 12
+	var records uint64
+	for _, path := range paths {
+		verify(t, path)
+		f := readTrace(t, path)
+		if f.unmatched > 2*deepest || f.orphan > 2*deepest || f.backwards != 0 {
+			t.Errorf("%s: %d exits without entry, %d calls without exit, %d steps back", path, f.unmatched, f.orphan, f.backwards)
+		}
+		records += f.records
+	}
+	if records < uint64(len(paths))*1000 {
+		t.Errorf("%d records in %d snapshots", records, len(paths))
+	}
+}
+
+// The slow path, which writes to the file too, needs little stack.
+func TestSmallStack(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	for _, options := range []string{"mode=record", "mode=record,stream=0", "mode=count", "mode=profile", "mode=depth,depth=3"} {
+		out, stderr, traces := recordProgram(t, &l, options, program, "stack")
+		if stderr != "" {
+			t.Errorf("%s: %s", options, stderr)
+		}
+		if got := entries(t, program, traces); options == "mode=record" && got["leaf"] != counted(t, out)["leaf"] {
+			t.Errorf("%s: the trace has %v, the program counted %s", options, got, out)
+		}
+	}
+}
+
+// Threads that come and go use the rings of others.
+func TestThreadsDoNotAddUp(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	for _, options := range []string{"", ",stream=0"} {
+		out, stderr, traces := recordProgram(t, &l, "ring=131072,budget=1000000"+options, program, "churn", many(3000, 100000))
+		want, got := counted(t, out), entries(t, program, traces)
+		// 3,000 threads that touched a chunk each would be 200 MB.
+		if stderr != "" || want["peak"] > 32<<10 {
+			t.Errorf("%q: the program needed %d kB; %s", options, want["peak"], stderr)
+		}
+		if options == "" && got["leaf"] != want["leaf"] {
+			t.Errorf("the trace has %d calls of leaf, want %d", got["leaf"], want["leaf"])
+		}
+	}
+}
+
+// Objects are opened and closed, at the same places too, while sleds are switched.
+func TestPluginStorm(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	args := append([]string{"plugins", many(500, 30000)}, buildPlugins(t, 3)...)
+	out, stderr, _ := recordProgram(t, &l, "start=0,control=1", program, args...)
+	n := counted(t, out)
+	if stderr != "" || n["toggles"] < 10 || n["again"] == 0 {
+		t.Errorf("%v; %s", n, stderr)
+	}
+}
+
+// An object whose file is another by now is left alone.
+func TestReplacedFile(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	out, stderr, _ := recordProgram(t, &l, "start=0", program, append([]string{"replaced", "0"}, buildPlugins(t, 2)...)...)
+	if counted(t, out)["refused"] != 1 || !strings.Contains(stderr, "its file is not the one that is mapped") {
+		t.Errorf("%s%s", out, stderr)
+	}
+}
+
+// A program that may be run but not read cannot be recorded, and runs on.
+func TestUnreadableProgram(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can be somebody else")
+	}
+	l := library(t)
+	dir := t.TempDir()
+	// All of the test's folders are in one that is root's alone.
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), l.Install(dir)); err != nil {
+		t.Fatal(err)
+	}
+	installed, err := Installed(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	if err := os.Chmod(program, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "leaf", "100")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+installed.Preload(), EnvVar+"=output=/dev/null/none")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "leaf 100\n") || !strings.Contains(string(out), "its file cannot be opened: permission denied") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// Each process has its own trace, and a parent's is not touched by its children.
+func TestSpawnedProcesses(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	out, stderr, traces := recordProgram(t, &l, "", program, "spawn")
+	if stderr != "" || len(traces) != 2 {
+		t.Fatalf("%d traces; %s", len(traces), stderr)
+	}
+	if got, want := entries(t, program, traces)["leaf"], counted(t, out)["leaf"]; got != want {
+		t.Errorf("%d calls of leaf, want %d", got, want)
+	}
+	checkProcesses(t, traces)
+
+	// The process that becomes a daemon leaves its parent, which ends by _exit.
+	out, stderr, traces = recordProgram(t, &l, "", program, "daemon")
+	if stderr != "" || len(traces) != 2 {
+		t.Fatalf("%d traces; %s", len(traces), stderr)
+	}
+	if got, want := entries(t, program, traces)["leaf"], counted(t, out)["leaf"]; got != want {
+		t.Errorf("the daemon called leaf %d times, and %d are there", want, got)
+	}
+	checkProcesses(t, traces)
+}
+
+// checkProcesses expects traces with names that are the ids of the processes in them.
+func checkProcesses(t *testing.T, traces []string) {
+	t.Helper()
+	for _, path := range traces {
+		f := readTrace(t, path)
+		if name := filepath.Base(path); f.recording == nil || strconv.Itoa(int(f.recording.Process.PID)) != name {
+			t.Errorf("%s is of %+v", name, f.recording)
+		}
+	}
+}
+
+// Calls that exceptions leave have no exits; all else is there.
+func TestExceptions(t *testing.T) {
+	l := library(t)
+	for clang, flag := range clangs {
+		t.Run(clang, func(t *testing.T) {
+			testenv.Need(t, clang)
+			program := filepath.Join(t.TempDir(), "thrown")
+			cxx := strings.Replace(clang, "clang", "clang++", 1)
+			if out, err := exec.Command(cxx, "-O1", "-fxray-instrument", flag, "-o", program, "testdata/thrown.cc").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, options := range []string{"mode=record", "mode=depth,depth=100"} {
+				out, stderr, traces := recordProgram(t, &l, options, program)
+				want, got := counted(t, out), entries(t, program, traces)
+				for name, n := range want {
+					if got[name] != n {
+						t.Errorf("%s: %d calls of %s, want %d", options, got[name], name, n)
+					}
+				}
+				if f := readTrace(t, traces[0]); f.backwards != 0 || stderr != "" {
+					t.Errorf("%s: %d steps back; %s", options, f.backwards, stderr)
+				}
+			}
+		})
+	}
+}
+
+// Pruning keeps each call that is as long as the threshold, and those around it; what
+// else is kept has something long inside.
+func TestPruneKeepsWhatIsLong(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	snapshot := filepath.Join(t.TempDir(), "pruned.xray")
+	t.Setenv("SNAPSHOT", snapshot)
+	out, stderr, _ := recordProgram(t, &l, "start=0", program, "prune", many(2000, 30000))
+	if stderr != "" {
+		t.Fatal(stderr)
+	}
+	want, got := counted(t, out), entries(t, program, []string{snapshot})
+	if got["some_time"] < want["longer"] || got["some_time"] > want["longer"]+want["longer"]/2 || got["around"] < got["some_time"] {
+		t.Errorf("%v was kept, and %d calls were long", got, want["longer"])
+	}
+	short := 0
+	leaves := leafDurations(t, snapshot)
+	for _, ticks := range leaves {
+		if ticks < uint64(want["threshold"]) {
+			short++
+		}
+	}
+	// Pruning does not look behind a stamp, which each chunk begins with.
+	if len(leaves) == 0 || short > len(leaves)/1000+2 {
+		t.Errorf("%d of %d calls without others inside are too short", short, len(leaves))
+	}
+}
+
+// leafDurations are the lengths of all calls that made none, in ticks.
+func leafDurations(t *testing.T, path string) []uint64 {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	var durations []uint64
+	last := map[reader.Thread]reader.Event{}
+	for b, err := range trace.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range b.Events {
+			if before, ok := last[b.Thread]; ok && e.Kind.IsExit() && before.Kind.IsEnter() && before.Func == e.Func {
+				durations = append(durations, e.TSC-before.TSC)
+			}
+			last[b.Thread] = e
+		}
+	}
+	return durations
+}
+
+// What reads rings while they are written to stays within them.
+func TestSnapshotsWithSanitizers(t *testing.T) {
+	rings := buildRings(t, "-g", "-fsanitize=address,undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=all")
+	for _, check := range []struct {
+		name string
+		run  func(*testing.T, string)
+	}{
+		{"Snapshot", checkSnapshotIsWhatTheRingsHold}, {"Wrapped", checkSnapshotOfAWrappedRing},
+		{"Stream", checkStreamLosesNothing}, {"Running", checkSnapshotsOfRunningThreads},
+	} {
+		t.Run(check.name, func(t *testing.T) { check.run(t, rings) })
+	}
+}

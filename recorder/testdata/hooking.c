@@ -1,0 +1,17 @@
+/* A program with sleds that calls a library without, in both directions. */
+#define F __attribute__((noinline, xray_always_instrument))
+
+int hooked(int x);
+int hooked_callback(int (*f)(int), int x);
+
+F static int called_back(int x) { return x - 1; }
+
+F static int call_hooked(int x) { return hooked(x) + hooked_callback(called_back, x); }
+
+F int main(void)
+{
+	int sum = 0;
+	for (int i = 0; i < 100; i++)
+		sum += call_hooked(i);
+	return sum != 19900;
+}

@@ -1,0 +1,66 @@
+/* Fills all registers, goes through the sleds of a function that does nothing else, and
+ * compares: registers MODE. Only r10, r11 and the flags may differ. */
+#include "walk.h"
+
+/* As compilers write it: an entry, or one with its argument, and an exit. */
+#define SLEDS(name, kind) \
+	__asm__(".text\n.p2align 4\n.type " name ", @function\n" name ":\n" \
+		"1:	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n" \
+		"	.byte 0x90\n" \
+		"2:	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n" \
+		".size " name ", . - " name "\n" \
+		".section xray_instr_map, \"ao\", @progbits, .text\n" \
+		"	.quad 1b - .\n	.quad " name " - .\n	.byte " kind ", 1, 2\n	.zero 13\n" \
+		"	.quad 2b - .\n	.quad " name " - .\n	.byte 1, 1, 2\n	.zero 13\n" \
+		".text\n")
+SLEDS("with_entry", "0");
+SLEDS("with_argument", "3");
+void with_entry(void), with_argument(void);
+
+enum { GENERAL = 13, VECTORS = 16 };
+struct registers {
+	uint64_t general[GENERAL];
+	uint8_t vectors[VECTORS][16];
+	void (*function)(void);
+};
+
+/* Loads what p has, calls p->function, and stores what is there then into q. */
+void through(const struct registers *p, struct registers *q);
+__asm__(".text\n.globl through\nthrough:\n"
+	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n	push %r14\n	push %r15\n	push %rsi\n"
+	"	mov %rdi, %r11\n"
+	"	.set i, 0\n"
+	"	.irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n	movdqu 104+16*\\r(%r11), %xmm\\r\n	.endr\n"
+	"	.irp r, rax,rbx,rcx,rdx,rsi,rdi,rbp,r8,r9,r12,r13,r14,r15\n	mov i(%r11), %\\r\n	.set i, i+8\n	.endr\n"
+	"	call *360(%r11)\n"
+	"	pop %r11\n"
+	"	.set i, 0\n"
+	"	.irp r, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n	movdqu %xmm\\r, 104+16*\\r(%r11)\n	.endr\n"
+	"	.irp r, rax,rbx,rcx,rdx,rsi,rdi,rbp,r8,r9,r12,r13,r14,r15\n	mov %\\r, i(%r11)\n	.set i, i+8\n	.endr\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	pop %rbx\n	ret\n");
+
+PLAIN int main(int argc, char **argv)
+{
+	struct registers before, after;
+	enum xr_mode mode;
+	long differences = 0, through_slow = 0;
+	uint64_t x = 88172645463325252ull;
+	if (argc < 2 || !xr_parse_mode(argv[1], &mode) ||
+	    xr_start(mode, mode == XR_PRUNE ? 1000 : 0, mode == XR_DEPTH ? 3 : 0, -1, 0))
+		return 2;
+	for (int i = 0; i < 200000; i++) {
+		uint64_t *words = (uint64_t *)&before;
+		for (unsigned k = 0; k < sizeof before / 8; k++) {
+			x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+			words[k] = x;
+		}
+		before.function = i & 1 ? with_entry : with_argument;
+		uint64_t taken = xr_tls ? xr_tls->taken : 0;
+		through(&before, &after);
+		after.function = before.function;
+		differences += memcmp(&before, &after, sizeof before) != 0;
+		through_slow += xr_tls && xr_tls->taken != taken;
+	}
+	printf("differences %ld\nslow %ld\n", differences, through_slow);
+	return 0;
+}

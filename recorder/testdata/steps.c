@@ -1,0 +1,123 @@
+/* Interrupts a recorded call after each of its instructions, one after the other, by a
+ * signal handler that is recorded too, and looks at what is in the rings then. What a
+ * storm of signals finds now and then, this finds always.
+ *
+ * Usage: steps record|prune|depth [arg|toggle] */
+#define _GNU_SOURCE
+#include <execinfo.h>
+#include <sched.h>
+#include <ucontext.h>
+
+#include "walk.h"
+
+void xr_nothing(void), __xray_TypedEvent(void);
+int main(int, char **);
+
+static volatile long sink;
+static long unwound, lost;
+
+PLAIN static void spin(uint64_t ticks)
+{
+	for (uint64_t end = __builtin_ia32_rdtsc() + ticks; __builtin_ia32_rdtsc() < end;)
+		;
+}
+
+TRACED static void quick(void) { sink++; }
+TRACED static void lengthy(void) { spin(root.threshold + root.threshold / 4); sink++; }
+TRACED static long plain(long x) { sink++; return x + 1; }
+TRACED __attribute__((xray_log_args(1))) static long logged(long x) { sink++; return x + 1; }
+
+static volatile long step, at;
+static volatile int stepping, happened, toggles;
+
+PLAIN static void interrupted(void)
+{
+	happened = 1;
+	if (toggles) {
+		xr_patch(0);
+		xr_patch(1);
+	} else if (at % 2) {
+		quick();
+	} else {
+		lengthy();
+	}
+}
+
+/* From within a trampoline, an unwinder must find the way to main. */
+PLAIN static void unwind(void)
+{
+	void *frames[32];
+	int n = backtrace(frames, 32), found = 0;
+	for (int i = 0; i < n; i++)
+		found |= (uintptr_t)frames[i] - (uintptr_t)main < 4096;
+	unwound++;
+	lost += !found;
+}
+
+/* Single steps arrive here with the instruction not yet executed. The slow path blocks
+ * signals, which stepping does not survive; it is left alone. */
+PLAIN static void on_step(int signal, siginfo_t *info, void *context)
+{
+	ucontext_t *u = context;
+	uintptr_t ip = u->uc_mcontext.gregs[REG_RIP];
+	(void)signal, (void)info;
+	if (!stepping || ip == (uintptr_t)xr_slow) {
+		u->uc_mcontext.gregs[REG_EFL] &= ~0x100;
+		return;
+	}
+	if (at == 0 && ip >= (uintptr_t)xr_nothing && ip < (uintptr_t)__xray_TypedEvent)
+		unwind();
+	if (step++ == at)
+		interrupted();
+}
+
+/* A call with the trap flag set. */
+#define STEPPED(call) do { \
+		stepping = 1; \
+		__asm__ volatile("pushfq; orq $0x100, (%%rsp); popfq" ::: "memory", "cc"); \
+		call; \
+		stepping = 0; \
+		__asm__ volatile("pushfq; andq $~0x100, (%%rsp); popfq" ::: "memory", "cc"); \
+	} while (0)
+
+PLAIN int main(int argc, char **argv)
+{
+	struct sigaction action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	cpu_set_t cpus;
+	int with_arg = argc > 2 && !strcmp(argv[2], "arg");
+	long (*volatile called)(long) = with_arg ? logged : plain;
+	enum xr_mode mode;
+	uint64_t threshold_ns = !strcmp(argv[1], "prune") ? 10000000 : 0; /* stepping takes time */
+
+	toggles = argc > 2 && !strcmp(argv[2], "toggle");
+	sched_getaffinity(0, sizeof cpus, &cpus);
+	for (int i = 0, n = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &cpus) && n++)
+			CPU_CLR(i, &cpus);
+	sched_setaffinity(0, sizeof cpus, &cpus);
+	if (!xr_parse_mode(argv[1], &mode) || xr_start(mode, threshold_ns, mode == XR_DEPTH ? 100 : 0, -1, 0))
+		return 2;
+	sigaction(SIGTRAP, &action, NULL);
+
+	long interruptions = 0, faults = 0, missing = 0;
+	for (at = 0, happened = 1; happened; at++) {
+		forget();
+		quick(); /* a chunk, so that what follows need not take the slow path */
+		happened = 0;
+		step = 0;
+		long result;
+		STEPPED(result = called(41));
+		struct faults f = walk();
+		interruptions += happened;
+		faults += f.mismatched + f.backwards + f.odd + f.open + (result != 42);
+		/* Without a threshold, everything is there: a call more, its interruption, and
+		 * the one before. */
+		if (!threshold_ns && f.records != 4 + 2 * (happened && !toggles))
+			missing++;
+		if (threshold_ns && f.shortest >= 0 && f.shortest < (long)root.threshold)
+			faults++;
+	}
+	xr_stop();
+	printf("interruptions %ld\nfaults %ld\nmissing %ld\nunwound %ld\nlost %ld\n", interruptions, faults, missing, unwound, lost);
+	return 0;
+}

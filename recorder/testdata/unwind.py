@@ -1,0 +1,46 @@
+# Run by gdb in testdata/unwind.c: steps from caller back to main through every
+# instruction, and prints where the stack could not be unwound to both, and how many
+# instructions of which function there were. Functions in C are entered and left at
+# once: what is said about their frames is the compiler's.
+import gdb
+
+IN_C = {
+    "xr_slow", "xr_profile_event", "xr_profile_inlined", "xr_depth_wants", "xr_custom_event", "xr_typed_event",
+    "xr_gcc_id", "xr_gcc_enter", "xr_gcc_leave",
+}
+
+
+def names():
+    found = []
+    frame = gdb.newest_frame()
+    while frame is not None:
+        found.append(frame.name() or "?")
+        frame = frame.older()
+    return found
+
+
+def steps():
+    seen = {}
+    while True:
+        gdb.execute("stepi", to_string=True)
+        frame = gdb.newest_frame()
+        name = frame.name() or "?"
+        if name == "main":
+            return seen
+        stack = names()
+        if "caller" not in stack or stack[-1] != "main":
+            print("lost at", hex(frame.pc()), " < ".join(stack))
+        seen.setdefault(name, set()).add(frame.pc())
+        if name in IN_C:
+            gdb.execute("finish", to_string=True)
+
+
+gdb.execute("set debuginfod enabled off")
+gdb.execute("set backtrace past-main off")
+gdb.execute("break caller")
+gdb.execute("run", to_string=True)
+if gdb.newest_frame().name() != "caller":
+    raise gdb.GdbError("caller was not reached")
+for name, places in steps().items():
+    print("stepped", name, len(places))
+gdb.execute("kill")

@@ -1,0 +1,118 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// unwound is what a debugger found that stepped through recorded calls.
+type unwound struct {
+	lost    []string       // where the caller was not found
+	stepped map[string]int // instructions, by function; "?" are the thunks
+}
+
+// unwind steps through the calls of testdata/unwind.c.
+func unwind(t *testing.T, program, mode string) unwound {
+	t.Helper()
+	testenv.Need(t, "gdb")
+	out, err := exec.Command("gdb", "-nx", "-batch", "-x", "testdata/unwind.py", "--args", program, mode).CombinedOutput()
+	if strings.Contains(string(out), "ptrace: Operation not permitted") {
+		t.Skip("debugging is not permitted here")
+	}
+	if err != nil {
+		t.Fatalf("gdb: %v\n%s", err, out)
+	}
+	u := unwound{stepped: map[string]int{}}
+	for line := range strings.Lines(string(out)) {
+		var name string
+		var n int
+		if strings.HasPrefix(line, "lost at ") {
+			u.lost = append(u.lost, strings.TrimSpace(line))
+		} else if _, err := fmt.Sscanf(line, "stepped %s %d", &name, &n); err == nil {
+			u.stepped[name] = n
+		}
+	}
+	if len(u.stepped) == 0 {
+		t.Fatalf("gdb says\n%s", out)
+	}
+	return u
+}
+
+// A debugger finds the caller from each instruction of thunks and trampolines, on the
+// fast path and on the slow one.
+func TestUnwindFromEveryInstruction(t *testing.T) {
+	program := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", "-g")
+	for mode, trampolines := range map[string][]string{
+		"record":    {"xr_record", "slow"},
+		"prune":     {"xr_record", "xr_prune", "slow"},
+		"arg":       {"xr_record_arg", "xr_record", "slow"},
+		"prune-arg": {"xr_record_arg", "xr_prune", "slow"},
+		"count":     {"xr_count", "slow"},
+		"depth":     {"xr_depth_enter", "xr_depth_exit", "xr_record"},
+		"profile":   {"xr_profile"},
+		"events":    {"__xray_CustomEvent", "__xray_TypedEvent", "xr_record", "slow"},
+	} {
+		t.Run(mode, func(t *testing.T) { checkUnwind(t, program, mode, append(trampolines, "?")...) })
+	}
+}
+
+// checkUnwind expects the caller to be found everywhere, and functions to have been
+// stepped through.
+func checkUnwind(t *testing.T, program, mode string, functions ...string) {
+	t.Helper()
+	u := unwind(t, program, mode)
+	for _, l := range u.lost {
+		t.Error(l)
+	}
+	for _, name := range functions {
+		if u.stepped[name] == 0 {
+			t.Errorf("%s was not stepped through: %v", name, u.stepped)
+		}
+	}
+}
+
+// The same from the hooks that functions call which gcc has instrumented.
+func TestUnwindFromHooksOfGCC(t *testing.T) {
+	archive := library(t).Archive()
+	for name, way := range map[string]struct {
+		flags, hooks []string
+		profile      string
+	}{
+		"functions": {[]string{"-finstrument-functions"}, []string{"xr_on_cyg_enter", "xr_on_cyg_exit"}, "xr_gcc_profile_inlined"},
+		"fentry":    {[]string{"-pg", "-mfentry", "-minstrument-return=call"}, []string{"xr_on_fentry", "xr_on_return"}, "xr_gcc_profile"},
+	} {
+		program := filepath.Join(t.TempDir(), "unwind")
+		args := slices.Concat([]string{"-O2", "-g", "-Wno-attributes", "-Iruntime"}, way.flags, []string{
+			"-o", program, "testdata/unwind.c", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive", "-pthread", "-ldl",
+		})
+		if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
+			t.Fatalf("gcc: %v\n%s", err, out)
+		}
+		for mode, trampoline := range map[string]string{
+			"record": "xr_record", "prune": "xr_prune", "count": "xr_count", "profile": way.profile,
+		} {
+			t.Run(name+"/"+mode, func(t *testing.T) {
+				checkUnwind(t, program, mode, append(way.hooks, trampoline)...)
+			})
+		}
+	}
+}
+
+// The test before finds what the assembly does not say about its frames.
+func TestUnwindFindsMissingFrameInformation(t *testing.T) {
+	archive := buildArchive(t, edit{
+		"trampoline_amd64.h",
+		"	pushq	%\\reg\n	.cfi_adjust_cfa_offset 8\n", "	pushq	%\\reg\n",
+	})
+	if u := unwind(t, buildLinked(t, "clang-22", archive, "unwind.c"), "record"); len(u.lost) == 0 {
+		t.Errorf("nothing was lost: %v", u.stepped)
+	}
+}

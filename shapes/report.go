@@ -1,0 +1,112 @@
+package shapes
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Report is the shapes of a trace. Times are in ticks.
+type Report struct {
+	Clock       clock.Clock
+	Invocations uint64 // of all shapes
+	Threads     int
+	Others      uint64 // of Invocations, of shapes that were not kept apart
+	// Shapes begin with the commonest. Behind it they are ordered by how rare they
+	// are, the rarest first, and equally rare ones by their median, the longest first.
+	Shapes []Shape
+}
+
+// Shape is all invocations of one shape.
+type Shape struct {
+	ID          uint64 // the same in all traces of a program
+	Count       uint64
+	Median, P99 uint64
+	Approximate bool // Median and P99 are
+	// The earliest invocation.
+	Thread          reader.Thread
+	Start, Duration uint64
+	// Differences are those from the commonest shape, outer paths first.
+	Differences []Difference
+}
+
+// Difference is that a shape calls a path more or less often than the commonest.
+// Those below a path that only one of them has are left out, and so are those that
+// change with their caller.
+type Difference struct {
+	Path []reader.FuncID // from the root on
+	// Calls and Usual are how often it is called here and in the commonest shape,
+	// 0 for not at all: at least that often, and less than twice, unless
+	// Options.ExactCounts.
+	Calls, Usual uint64
+}
+
+// Report puts together what was found.
+func (a *Analysis) Report(c clock.Clock) *Report {
+	r := &Report{Clock: c, Threads: len(a.threads), Others: a.others, Invocations: a.others}
+	hashes := a.byTime()
+	if len(hashes) == 0 {
+		return r
+	}
+	count := func(hash uint64) uint64 { return a.shapes[hash].durations.Count() }
+	// Of equally common ones, MaxFunc takes the earliest.
+	usual := slices.MaxFunc(hashes, func(x, y uint64) int { return cmp.Compare(count(x), count(y)) })
+	for _, hash := range hashes {
+		s := a.shapes[hash]
+		r.Invocations += count(hash)
+		r.Shapes = append(r.Shapes, Shape{
+			ID: hash, Count: count(hash), Median: s.durations.Quantile(0.5), P99: s.durations.Quantile(0.99),
+			Approximate: s.durations.Approximate(),
+			Thread:      s.example.Thread, Start: s.example.Start, Duration: s.example.Duration,
+			Differences: a.differences(s, a.shapes[usual]),
+		})
+	}
+	slices.SortStableFunc(r.Shapes, func(x, y Shape) int {
+		switch usual {
+		case x.ID:
+			return -1
+		case y.ID:
+			return 1
+		}
+		return cmp.Or(cmp.Compare(x.Count, y.Count), cmp.Compare(y.Median, x.Median))
+	})
+	return r
+}
+
+// differences compares two shapes.
+func (a *Analysis) differences(s, usual *shape) []Difference {
+	type pair struct{ here, there uint64 }
+	counts := make(map[calls.PathID]pair)
+	for _, st := range s.steps {
+		counts[st.path] = pair{here: st.count}
+	}
+	for _, st := range usual.steps {
+		counts[st.path] = pair{counts[st.path].here, st.count}
+	}
+	var list []Difference
+	for path, n := range counts {
+		caller, below := counts[a.Tree.Parent(path)]
+		oneSided := below && (caller.here == 0 || caller.there == 0)
+		// Counts are lengths in bits, so that equal steps are equal factors.
+		withCaller := below && n.here != 0 && n.there != 0 && n.here-n.there == caller.here-caller.there
+		if n.here == n.there || oneSided || withCaller && !a.opts.ExactCounts {
+			continue
+		}
+		list = append(list, Difference{a.Tree.Frames(nil, path), a.calls(n.here), a.calls(n.there)})
+	}
+	slices.SortFunc(list, func(x, y Difference) int {
+		return cmp.Or(cmp.Compare(len(x.Path), len(y.Path)), slices.Compare(x.Path, y.Path))
+	})
+	return list
+}
+
+// calls is the least number of calls that a count stands for.
+func (a *Analysis) calls(count uint64) uint64 {
+	if a.opts.ExactCounts || count == 0 {
+		return count
+	}
+	return 1 << (count - 1)
+}

@@ -1,0 +1,75 @@
+package slowest
+
+import (
+	"math"
+
+	"github.com/xray-tools/xray/internal/invocation"
+)
+
+// censusBuckets is how finely a Census divides time.
+const censusBuckets = 1 << 16
+
+// Census counts invocations by the time at which they start, to find the one that
+// has a given number in bounded memory: every Census tells a 65,536th of the time
+// of the one before that the invocation is in. It is an analysis, as Search is.
+type Census struct {
+	*invocation.Tracker
+	from, to, width uint64
+	counts          []uint64
+}
+
+// NewCensus returns a census of the time from From up to To of opts, the last
+// part of which goes on for ever when To is 0. Of the other options only the roots
+// matter.
+func NewCensus(opts Options, last uint64) *Census {
+	c := &Census{from: opts.From, to: opts.To, counts: make([]uint64, censusBuckets)}
+	end := opts.To
+	if end == 0 {
+		end = max(last, c.from)
+	}
+	c.width = (end-c.from)/censusBuckets + 1
+	c.Tracker = opts.tracker(false, func(v *invocation.Invocation, chosen bool) {
+		if chosen {
+			c.counts[min((v.Start-c.from)/c.width, censusBuckets-1)]++
+		}
+	})
+	return c
+}
+
+// Merge implements calls.Analysis.
+func (c *Census) Merge(o *Census) {
+	for i, n := range o.counts {
+		c.counts[i] += n
+	}
+}
+
+// Count is the number of invocations.
+func (c *Census) Count() (n uint64) {
+	for _, m := range c.counts {
+		n += m
+	}
+	return n
+}
+
+// Part is a part of the time that a Census counted.
+type Part struct {
+	From, To uint64 // To 0 is no bound
+	Before   uint64 // invocations before it, in the census
+	Count    uint64 // invocations in it
+}
+
+// Part is where invocation number n of the census is, from 1 on, which there must be.
+func (c *Census) Part(n uint64) Part {
+	var p Part
+	i := 0
+	for ; p.Before+c.counts[i] < n; i++ {
+		p.Before += c.counts[i]
+	}
+	p.Count = c.counts[i]
+	p.From = c.from + uint64(i)*c.width
+	p.To = c.to
+	if i < censusBuckets-1 && p.From <= math.MaxUint64-c.width && (c.to == 0 || p.From+c.width < c.to) {
+		p.To = p.From + c.width
+	}
+	return p
+}

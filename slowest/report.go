@@ -1,0 +1,136 @@
+package slowest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Report is the slowest invocations. Times are in ticks.
+type Report struct {
+	Clock       clock.Clock
+	Invocations uint64 // that were chosen
+	Threads     int    // of these
+	// Median and P99 are off by at most a part of quantile.RelativeError when
+	// Approximate.
+	Median, P99, Longest uint64
+	Approximate          bool
+	Ordinary             Ordinary
+	// Slowest are ordered by duration, the longest first, and with
+	// Options.PerThread by thread before that.
+	Slowest []Slow
+}
+
+// Slow is one of the slowest invocations.
+type Slow struct {
+	// Number is its place among all invocations of the roots in the trace by their
+	// start, from 1 on.
+	Number   uint64
+	Thread   reader.Thread
+	Root     reader.FuncID
+	Start    uint64 // TSC
+	Duration uint64
+	// Rows are the paths that it took, callees behind their caller, in the order in
+	// which they were first called. The first is the root.
+	Rows []Row
+}
+
+// Row is all calls of a path in an invocation. Total is Self and that of the rows
+// below.
+type Row struct {
+	Func               reader.FuncID
+	Depth              int // below the root
+	Calls, Total, Self uint64
+	// UsualCalls, UsualTotal and UsualSelf are the same of an ordinary invocation,
+	// on average; 0 where none takes the path.
+	UsualCalls, UsualTotal, UsualSelf float64
+}
+
+// Ratio is the total time compared to that of an ordinary invocation; 0 where
+// that has none.
+func (r *Row) Ratio() float64 {
+	if r.UsualTotal == 0 {
+		return 0
+	}
+	return float64(r.Total) / r.UsualTotal
+}
+
+// Report puts together what both passes found. The Trees must not be used again.
+func (t *Trees) Report(c clock.Clock) *Report {
+	d := t.found.durations
+	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Ordinary: t.ordinary}
+	if r.Invocations > 0 {
+		r.Median, r.P99, r.Longest, r.Approximate = d.Quantile(0.5), d.Quantile(0.99), d.Max(), d.Approximate()
+	}
+	t.grow()
+	totals := t.usualTotals()
+	number := uint64(1)
+	for i, v := range t.trees {
+		number += t.before[i]
+		if v == nil {
+			continue // the trace was changed between the passes
+		}
+		r.Slowest = append(r.Slowest, Slow{
+			Number: number, Thread: v.Thread, Root: v.Root, Start: v.Start, Duration: v.Duration, Rows: t.rows(v, totals),
+		})
+		number++
+	}
+	slices.SortStableFunc(r.Slowest, func(a, b Slow) int {
+		if t.found.opts.PerThread && a.Thread != b.Thread {
+			return cmp.Or(cmp.Compare(a.Thread.File, b.Thread.File), cmp.Compare(a.Thread.Process, b.Thread.Process),
+				cmp.Compare(a.Thread.Thread, b.Thread.Thread))
+		}
+		return cmp.Compare(b.Duration, a.Duration)
+	})
+	return r
+}
+
+// usualTotals is the time with callees of all ordinary invocations, by path.
+func (t *Trees) usualTotals() []uint64 {
+	totals := make([]uint64, len(t.usual))
+	for id := len(totals) - 1; id > 0; id-- {
+		totals[id] += t.usual[id].self
+		totals[t.Tree.Parent(calls.PathID(id))] += totals[id]
+	}
+	return totals
+}
+
+// rows lays out the tree of an invocation.
+func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
+	children := make(map[calls.PathID][]invocation.Path)
+	for _, p := range v.Paths {
+		parent := t.Tree.Parent(p.ID)
+		children[parent] = append(children[parent], p)
+	}
+	var rows []Row
+	var add func(parent calls.PathID, depth int) uint64
+	add = func(parent calls.PathID, depth int) (sum uint64) {
+		list := children[parent]
+		slices.SortFunc(list, func(a, b invocation.Path) int {
+			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(t.Tree.Func(a.ID), t.Tree.Func(b.ID)))
+		})
+		for _, p := range list {
+			i := len(rows)
+			rows = append(rows, t.row(p, depth, usualTotals[p.ID]))
+			rows[i].Total = p.Self + add(p.ID, depth+1)
+			sum += rows[i].Total
+		}
+		return sum
+	}
+	add(0, 0)
+	return rows
+}
+
+func (t *Trees) row(p invocation.Path, depth int, usualTotal uint64) Row {
+	row := Row{Func: t.Tree.Func(p.ID), Depth: depth, Calls: p.Calls, Self: p.Self}
+	if n := float64(t.ordinary.Count); n > 0 {
+		row.UsualCalls = float64(t.usual[p.ID].calls) / n
+		row.UsualSelf = float64(t.usual[p.ID].self) / n
+		row.UsualTotal = float64(usualTotal) / n
+	}
+	return row
+}

@@ -1,0 +1,240 @@
+// Package slowest finds the slowest invocations of root functions and shows what
+// each of them called, beside what an ordinary one does.
+//
+// It takes two passes over the calls of a trace:
+//
+//  1. Search keeps the slowest invocations, and the durations of all.
+//  2. Trees, made of what was Found, keeps what the slowest called, numbers them,
+//     and averages over the ordinary ones: those from the first to the third
+//     quartile of duration.
+//
+// Both are analyses of package calls, and need calls.Options.Paths and no filter.
+// Memory grows with distinct paths and with the number of invocations wanted, not
+// with the length of the trace. Package internal/invocation says what an invocation is.
+package slowest
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Options say which invocations are looked at.
+type Options struct {
+	// Root says which functions are roots. It is called concurrently.
+	Root func(reader.FuncID) bool
+	// Thread, and From and To if it is not 0, choose invocations by thread and by
+	// start, in ticks. Thread is called concurrently; nil chooses all.
+	Thread   func(reader.Thread) bool
+	From, To uint64
+	// Top is how many invocations are wanted, at least 1; with PerThread of each
+	// thread.
+	Top       int
+	PerThread bool
+}
+
+func (o *Options) tracker(paths bool, visit func(*invocation.Invocation, bool)) *invocation.Tracker {
+	return invocation.NewTracker(invocation.Options{
+		Root: o.Root, Thread: o.Thread, From: o.From, To: o.To, Paths: paths,
+	}, visit)
+}
+
+// Search is the first pass.
+type Search struct {
+	*invocation.Tracker
+	opts      Options
+	heaps     map[int]*slowHeap // by thread; all in one unless Options.PerThread
+	durations quantile.Sample
+	threads   map[int]bool
+}
+
+// NewSearch returns a search that has seen nothing.
+func NewSearch(opts Options) *Search {
+	s := &Search{opts: opts, heaps: make(map[int]*slowHeap), threads: make(map[int]bool)}
+	s.Tracker = opts.tracker(false, func(v *invocation.Invocation, chosen bool) {
+		if chosen {
+			s.durations.Add(v.Duration)
+			s.threads[v.Index] = true
+			s.keep(v)
+		}
+	})
+	return s
+}
+
+// keep takes an invocation in if it is one of the slowest so far.
+func (s *Search) keep(v *invocation.Invocation) {
+	group := 0
+	if s.opts.PerThread {
+		group = v.Index
+	}
+	h := s.heaps[group]
+	if h == nil {
+		h = new(slowHeap)
+		s.heaps[group] = h
+	}
+	switch {
+	case h.Len() < s.opts.Top:
+		heap.Push(h, v.Clone())
+	case slower(v, (*h)[0]) < 0:
+		(*h)[0] = v.Clone()
+		heap.Fix(h, 0)
+	}
+}
+
+// Merge implements calls.Analysis.
+func (s *Search) Merge(o *Search) {
+	s.durations.Merge(&o.durations)
+	for index := range o.threads {
+		s.threads[index] = true
+	}
+	for _, h := range o.heaps {
+		for _, v := range *h {
+			s.keep(v)
+		}
+	}
+}
+
+// Found ends the search.
+func (s *Search) Found() *Found {
+	f := &Found{opts: s.opts, threads: len(s.threads), durations: &s.durations}
+	for _, h := range s.heaps {
+		f.Slowest = append(f.Slowest, *h...)
+	}
+	slices.SortFunc(f.Slowest, slower)
+	return f
+}
+
+// Found is the result of a search.
+type Found struct {
+	// Slowest are the invocations that were wanted, the slowest first, and the
+	// earlier of two that are equally slow. They have no paths.
+	Slowest []*invocation.Invocation
+
+	opts      Options
+	threads   int
+	durations *quantile.Sample
+}
+
+// ByTime is the invocation that started as the n-th of Slowest, from 1 on, or the
+// last one.
+func (f *Found) ByTime(n uint64) *invocation.Invocation {
+	list := byTime(f.Slowest)
+	return list[min(n, uint64(len(list)))-1]
+}
+
+// byTime is a copy of list in the order of time.
+func byTime(list []*invocation.Invocation) []*invocation.Invocation {
+	list = slices.Clone(list)
+	slices.SortFunc(list, func(a, b *invocation.Invocation) int { return a.Compare(b.Key) })
+	return list
+}
+
+// slower orders the slowest first.
+func slower(a, b *invocation.Invocation) int {
+	return cmp.Or(cmp.Compare(b.Duration, a.Duration), a.Compare(b.Key))
+}
+
+// slowHeap has the least slow invocation on top.
+type slowHeap []*invocation.Invocation
+
+func (h slowHeap) Len() int           { return len(h) }
+func (h slowHeap) Less(i, j int) bool { return slower(h[i], h[j]) > 0 }
+func (h slowHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *slowHeap) Push(x any)        { *h = append(*h, x.(*invocation.Invocation)) }
+
+func (h *slowHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// Trees is the second pass.
+type Trees struct {
+	*invocation.Tracker
+	found    *Found
+	byTime   []*invocation.Invocation // those of found, by time
+	before   []uint64                 // by place in byTime: invocations since the one before it
+	trees    []*invocation.Invocation // those of byTime with their paths; nil until they are met
+	low, top uint64                   // durations of the ordinary invocations
+	ordinary Ordinary
+	usual    []pathSum // of the ordinary invocations, by path
+}
+
+// pathSum is the calls of a path in many invocations.
+type pathSum struct{ calls, self uint64 }
+
+// Ordinary is what is known of all ordinary invocations together.
+type Ordinary struct {
+	Count, Duration uint64
+}
+
+// NewTrees returns a second pass that has seen nothing. A Found may serve any
+// number of them.
+func NewTrees(f *Found) *Trees {
+	t := &Trees{
+		found: f, byTime: byTime(f.Slowest), before: make([]uint64, len(f.Slowest)),
+		trees: make([]*invocation.Invocation, len(f.Slowest)),
+	}
+	if f.durations.Count() > 0 {
+		t.low, t.top = f.durations.Quantile(0.25), f.durations.Quantile(0.75)
+	}
+	t.Tracker = f.opts.tracker(true, t.see)
+	return t
+}
+
+func (t *Trees) see(v *invocation.Invocation, chosen bool) {
+	place, found := slices.BinarySearchFunc(t.byTime, v.Key, func(a *invocation.Invocation, k invocation.Key) int {
+		return a.Compare(k)
+	})
+	switch {
+	case found:
+		t.trees[place] = v.Clone()
+	case place < len(t.before):
+		t.before[place]++
+	}
+	if !chosen || v.Duration < t.low || v.Duration > t.top {
+		return
+	}
+	t.ordinary.Count++
+	t.ordinary.Duration += v.Duration
+	t.grow()
+	for _, p := range v.Paths {
+		t.usual[p.ID].calls += p.Calls
+		t.usual[p.ID].self += p.Self
+	}
+}
+
+func (t *Trees) grow() {
+	t.usual = append(t.usual, make([]pathSum, t.Tree.Len()-len(t.usual))...)
+}
+
+// Merge implements calls.Analysis.
+func (t *Trees) Merge(o *Trees) {
+	ids := t.Tree.Remap(o.Tree)
+	t.grow()
+	for id, sum := range o.usual {
+		t.usual[ids[id]].calls += sum.calls
+		t.usual[ids[id]].self += sum.self
+	}
+	t.ordinary.Count += o.ordinary.Count
+	t.ordinary.Duration += o.ordinary.Duration
+	for i := range o.before {
+		t.before[i] += o.before[i]
+		if v := o.trees[i]; v != nil {
+			for j := range v.Paths {
+				v.Paths[j].ID = ids[v.Paths[j].ID]
+			}
+			t.trees[i] = v
+		}
+	}
+}
+
+var (
+	_ calls.Analysis[*Search] = (*Search)(nil)
+	_ calls.Analysis[*Trees]  = (*Trees)(nil)
+)

@@ -1,0 +1,156 @@
+package slowest_test
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/slowest"
+)
+
+func generated(t *testing.T) *reader.Trace {
+	t.Helper()
+	var log bytes.Buffer
+	opts := tracegen.Options{Format: tracegen.FDR, Records: 60_000, Threads: 5, Functions: 100, Open: true}
+	if _, err := tracegen.Generate(&log, opts); err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.OpenReaderAt(bytes.NewReader(log.Bytes()), int64(log.Len()), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+// outermost lists the calls of the functions fn divides, of which none is made in
+// another, by brute force.
+type outermost struct {
+	fn   reader.FuncID
+	list []slowest.Slow
+}
+
+func (o *outermost) Calls(b *calls.Batch) error {
+	for _, c := range b.Calls {
+		inside := false
+		for _, fn := range b.Paths.Frames(nil, b.Paths.Parent(c.Path)) {
+			inside = inside || fn%o.fn == 0
+		}
+		if c.Func%o.fn == 0 && !inside && c.End != calls.Truncated {
+			o.list = append(o.list, slowest.Slow{Thread: b.Thread, Root: c.Func, Start: c.Start, Duration: c.Duration})
+		}
+	}
+	return nil
+}
+
+func (o *outermost) Merge(*outermost) {}
+
+func run[S calls.Analysis[S]](t *testing.T, trace *reader.Trace, shards int, newSink func() S) S {
+	t.Helper()
+	sink, _, err := calls.Run(trace, calls.Options{Shards: shards, Paths: true}, newSink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink
+}
+
+func report(t *testing.T, trace *reader.Trace, shards int, opts slowest.Options) *slowest.Report {
+	found := run(t, trace, shards, func() *slowest.Search { return slowest.NewSearch(opts) }).Found()
+	return run(t, trace, shards, func() *slowest.Trees { return slowest.NewTrees(found) }).Report(clock.Clock{Frequency: tracegen.Frequency})
+}
+
+// The slowest are those that brute force finds, with their numbers, and their trees
+// hold all of their time.
+func TestSlowest(t *testing.T) {
+	trace := generated(t)
+	all := run(t, trace, 1, func() *outermost { return &outermost{fn: 3} }).list
+	slices.SortFunc(all, func(a, b slowest.Slow) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Thread.Thread, b.Thread.Thread))
+	})
+	for i := range all {
+		all[i].Number = uint64(i + 1)
+	}
+	opts := slowest.Options{Root: func(id reader.FuncID) bool { return id%3 == 0 }, Top: 20}
+	got := report(t, trace, 2, opts)
+	if got.Invocations != uint64(len(all)) {
+		t.Errorf("%d invocations, want %d", got.Invocations, len(all))
+	}
+	want := slices.Clone(all)
+	slices.SortStableFunc(want, func(a, b slowest.Slow) int { return cmp.Compare(b.Duration, a.Duration) })
+	for i, s := range got.Slowest {
+		sum := uint64(0)
+		for _, row := range s.Rows {
+			sum += row.Self
+		}
+		if sum != s.Duration || s.Rows[0].Total != s.Duration || len(s.Rows) < 2 {
+			t.Errorf("%d: %d rows with %d of %d ticks, the root with %d", i, len(s.Rows), sum, s.Duration, s.Rows[0].Total)
+		}
+		s.Rows = nil
+		if diff := gocmp.Diff(want[i], s); diff != "" {
+			t.Errorf("%d (-want +got):\n%s", i, diff)
+		}
+	}
+	if len(got.Slowest) != opts.Top {
+		t.Errorf("%d slowest", len(got.Slowest))
+	}
+}
+
+// The usual values are means over the ordinary invocations: those of the roots add up
+// to the mean duration.
+func TestUsualTimesAddUp(t *testing.T) {
+	trace := generated(t)
+	r := report(t, trace, 1, slowest.Options{Root: aRoot(t, trace), Top: 1})
+	row := r.Slowest[0].Rows[0]
+	mean := float64(r.Ordinary.Duration) / float64(r.Ordinary.Count)
+	if row.UsualCalls != 1 || row.UsualTotal != mean || row.UsualSelf > row.UsualTotal || r.Ordinary.Count < r.Invocations/2 {
+		t.Errorf("root %+v, mean %g, %d of %d ordinary", row, mean, r.Ordinary.Count, r.Invocations)
+	}
+}
+
+// aRoot chooses a function that is called by none.
+func aRoot(t *testing.T, trace *reader.Trace) func(reader.FuncID) bool {
+	list := run(t, trace, 1, func() *outermost { return &outermost{fn: 1} }).list
+	return func(id reader.FuncID) bool { return id == list[0].Root }
+}
+
+func TestShardingChangesNothing(t *testing.T) {
+	trace := generated(t)
+	for _, perThread := range []bool{false, true} {
+		opts := slowest.Options{Root: aRoot(t, trace), Top: 2, PerThread: perThread}
+		one := report(t, trace, 1, opts)
+		if diff := gocmp.Diff(one, report(t, trace, 4, opts)); diff != "" {
+			t.Errorf("(-1 shard +4):\n%s", diff)
+		}
+		if want := 2; !perThread && len(one.Slowest) != want || perThread && len(one.Slowest) != want*one.Threads {
+			t.Errorf("%d calls of %d threads", len(one.Slowest), one.Threads)
+		}
+	}
+}
+
+// A census finds the time of an invocation by its number.
+func TestCensusFindsNumbers(t *testing.T) {
+	trace := generated(t)
+	opts := slowest.Options{Root: func(id reader.FuncID) bool { return id%3 == 0 }, Top: 10}
+	for _, s := range report(t, trace, 1, opts).Slowest {
+		part := slowest.Part{To: 0}
+		n, passes := s.Number, 0
+		for ; part.To != part.From+1 && passes < 5; passes++ {
+			census := slowest.Options{Root: opts.Root, From: part.From, To: part.To}
+			c := run(t, trace, 2, func() *slowest.Census { return slowest.NewCensus(census, 1<<62) })
+			part = c.Part(n)
+			n -= part.Before
+			if part.Count == 0 || n == 0 || n > part.Count || s.Start < part.From || part.To != 0 && s.Start >= part.To {
+				t.Fatalf("number %d at %d is not number %d of %+v", s.Number, s.Start, n, part)
+			}
+		}
+		if part.From != s.Start {
+			t.Errorf("number %d starts at %d, and is found at %d after %d passes", s.Number, s.Start, part.From, passes)
+		}
+	}
+}

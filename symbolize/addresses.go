@@ -1,0 +1,48 @@
+package symbolize
+
+import "slices"
+
+// addressIndex finds addresses in a sorted list of distinct ones. Code lies
+// rather evenly, so that the range of addresses, cut into as many pieces as there
+// are addresses or more, has few in each; a search is one of a piece.
+type addressIndex struct {
+	sorted []uint64
+	shift  uint    // a piece is 1<<shift addresses long
+	before []int32 // by piece: how many addresses come before it
+}
+
+func indexAddresses(sorted []uint64) *addressIndex {
+	x := &addressIndex{sorted: sorted}
+	if len(sorted) == 0 {
+		return x
+	}
+	first := sorted[0]
+	reach := sorted[len(sorted)-1] - first
+	for reach>>x.shift >= 2*uint64(len(sorted)) {
+		x.shift++
+	}
+	x.before = make([]int32, reach>>x.shift+2)
+	n := 0
+	for piece := range x.before {
+		for n < len(sorted) && (sorted[n]-first)>>x.shift < uint64(piece) {
+			n++
+		}
+		x.before[piece] = int32(n)
+	}
+	return x
+}
+
+// search returns where the address is in the list, or if it is not there, where
+// it would come in.
+func (x *addressIndex) search(address uint64) (int, bool) {
+	if len(x.sorted) == 0 || address < x.sorted[0] {
+		return 0, false
+	}
+	piece := (address - x.sorted[0]) >> x.shift
+	if piece >= uint64(len(x.before)-1) {
+		return len(x.sorted), false
+	}
+	from := int(x.before[piece])
+	i, ok := slices.BinarySearch(x.sorted[from:x.before[piece+1]], address)
+	return from + i, ok
+}

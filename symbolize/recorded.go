@@ -1,0 +1,246 @@
+package symbolize
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sort"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Search says where the objects of a recorded process are looked for.
+type Search struct {
+	Options
+	// Sysroot is put in front of the paths that were recorded.
+	Sysroot string
+	// Dirs are looked into first: for .build-id/xx/rest, for the recorded path, and
+	// for a file of the object's name.
+	Dirs []string
+	// IgnoreBuildID takes files that are not what was recorded.
+	IgnoreBuildID bool
+}
+
+// Recorded are the tables of the objects of a recorded process, whose ids are
+// those of one object after the other. It implements [Names] and may be used
+// concurrently.
+type Recorded struct {
+	objects []reader.Object
+	tables  []*Table // of objects; nil where there is none
+	// owners are the objects of functions without a map, by id less 1; -1 for
+	// none. Their ids are the same in the tables.
+	owners []int
+}
+
+// Missing is an object whose functions have no names.
+type Missing struct {
+	Number int // of the object, from 0
+	Object reader.Object
+	// Changed tells that Path is a file of another build; otherwise there is no
+	// file that could be used.
+	Changed bool
+	Path    string
+	Err     error
+}
+
+// LoadRecorded finds and reads the files of the objects of a process. Where
+// addresses are given, these are the functions, and no instrumentation map is
+// needed. Files that are given, by the number of the object, are taken for it,
+// whatever they are; it is an error if they cannot be. Objects that are not found,
+// or were built anew since they were recorded, are missing, each with the reason.
+func LoadRecorded(objects []reader.Object, addresses []uint64, given map[int]string, s Search) (*Recorded, []Missing, error) {
+	r := &Recorded{objects: objects, tables: make([]*Table, len(objects))}
+	functions := r.own(addresses)
+	var missing []Missing
+	for i := range objects {
+		if r.owners == nil && objects[i].Count == 0 || r.owners != nil && len(functions[i]) == 0 {
+			continue
+		}
+		read := func(path string) (*Table, error) {
+			if r.owners != nil {
+				return loadFunctions(path, s.Options, functions[i])
+			}
+			return Load(path, s.Options)
+		}
+		if path, ok := given[i]; ok {
+			var err error
+			if r.tables[i], err = read(path); err != nil {
+				return nil, nil, errors.Join(err, r.Close())
+			}
+			continue
+		}
+		table, m := s.load(&objects[i], read)
+		r.tables[i] = table
+		if m != nil {
+			m.Number, m.Object = i, objects[i]
+			missing = append(missing, *m)
+		}
+	}
+	return r, missing, nil
+}
+
+// own shares functions that are known by their addresses out to the objects that
+// they are in. Without such functions there are no owners.
+func (r *Recorded) own(addresses []uint64) [][]Function {
+	if len(addresses) == 0 {
+		return nil
+	}
+	order := make([]int, len(r.objects)) // by address
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.objects[a].Text[0], r.objects[b].Text[0]) })
+	functions := make([][]Function, len(r.objects))
+	r.owners = make([]int, len(addresses))
+	for i, a := range addresses {
+		r.owners[i] = -1
+		next := sort.Search(len(order), func(k int) bool { return uint64(r.objects[order[k]].Text[0]) > a })
+		if next == 0 {
+			continue
+		}
+		n := order[next-1]
+		if o := &r.objects[n]; a < uint64(o.Text[1]) {
+			r.owners[i] = n
+			a -= uint64(o.Bias)
+			functions[n] = append(functions[n], Function{ID: reader.FuncID(i + 1), Address: a, key: a})
+		}
+	}
+	return functions
+}
+
+// load reads the first file that is the object. Of those that are not, the first
+// that might be tells what is wrong.
+func (s *Search) load(o *reader.Object, read func(path string) (*Table, error)) (*Table, *Missing) {
+	var missing *Missing
+	for _, path := range s.paths(o) {
+		table, err := read(path)
+		if err == nil {
+			why := differs(table, o)
+			if why == nil || s.IgnoreBuildID {
+				return table, nil
+			}
+			err = errors.Join(why, table.Close())
+			missing = &Missing{Changed: true, Path: path, Err: err}
+			continue
+		}
+		if missing == nil || errors.Is(missing.Err, fs.ErrNotExist) {
+			missing = &Missing{Path: path, Err: err}
+		}
+	}
+	return nil, missing
+}
+
+// paths are the places where an object is looked for.
+func (s *Search) paths(o *reader.Object) []string {
+	var paths []string
+	for _, dir := range s.Dirs {
+		if p := buildIDPath(dir, o.BuildID); p != "" {
+			paths = append(paths, p)
+		}
+		paths = append(paths, filepath.Join(dir, o.Path), filepath.Join(dir, filepath.Base(o.Path)))
+	}
+	return append(paths, filepath.Join(s.Sysroot, o.Path))
+}
+
+// differs says how a file is not what was recorded; nil when it is. Objects
+// without a build id are told by the number of their functions.
+func differs(t *Table, o *reader.Object) error {
+	switch n := uint32(len(t.m.Functions)); {
+	case t.object.BuildID != o.BuildID:
+		return fmt.Errorf("its build id is %s, that of the recorded one %s", orNone(t.object.BuildID), orNone(o.BuildID))
+	case o.BuildID == "" && len(t.m.Sleds) > 0 && n != o.Count:
+		return fmt.Errorf("it has %d functions, the recorded one %d", n, o.Count)
+	}
+	return nil
+}
+
+func orNone(id string) string {
+	if id == "" {
+		return "none"
+	}
+	return id
+}
+
+// loadFunctions reads the names of some functions of an ELF file, which needs no
+// instrumentation map.
+func loadFunctions(path string, opts Options, functions []Function) (*Table, error) {
+	t := &Table{object: Object{Path: path}, opts: opts, m: &Map{Functions: functions}}
+	err := guard(func() error {
+		size, err := t.open(path)
+		if err == nil {
+			t.elf, err = newObject(t.file, size)
+		}
+		return err
+	})
+	if err == nil {
+		err = t.readNames()
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), t.Close())
+	}
+	return t, nil
+}
+
+// Func implements [Names].
+func (r *Recorded) Func(id reader.FuncID) (Symbol, bool) {
+	t, id := r.find(id)
+	return t.Func(id)
+}
+
+func (r *Recorded) name(id reader.FuncID) (Symbol, bool) {
+	t, id := r.find(id)
+	return t.name(id)
+}
+
+// find returns the table of a function, and its id there.
+func (r *Recorded) find(id reader.FuncID) (*Table, reader.FuncID) {
+	i, ok := r.object(id)
+	switch {
+	case !ok:
+		return nil, id
+	case r.owners != nil:
+		return r.tables[i], id
+	}
+	return r.tables[i], id - r.objects[i].First + 1
+}
+
+// object is the number of the object that a function is of.
+func (r *Recorded) object(id reader.FuncID) (number int, ok bool) {
+	if r.owners != nil {
+		i := int(id) - 1
+		if i < 0 || i >= len(r.owners) {
+			return 0, false
+		}
+		return r.owners[i], r.owners[i] >= 0
+	}
+	i := sort.Search(len(r.objects), func(i int) bool { return r.objects[i].Count == 0 || r.objects[i].First > id }) - 1
+	return i, i >= 0 && r.objects[i].Holds(id)
+}
+
+// Close closes the files.
+func (r *Recorded) Close() error {
+	var err error
+	for _, t := range r.tables {
+		if t != nil {
+			err = errors.Join(err, t.Close())
+		}
+	}
+	return err
+}
+
+// TableOf returns the table that n looks a function up in; nil when there is none.
+func TableOf(n Names, id reader.FuncID) *Table {
+	var t *Table
+	switch n := n.(type) {
+	case *Table:
+		t = n
+	case Objects:
+		t, _ = n.split(id)
+	case *Recorded:
+		t, _ = n.find(id)
+	}
+	return t
+}

@@ -1,0 +1,219 @@
+package symbolize
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+)
+
+const kvserver = "../testdata/kvserver"
+
+// copyFile copies a file into a folder that it makes.
+func copyFile(t testing.TB, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(to), 0o777)
+	}
+	if err == nil {
+		err = os.WriteFile(to, data, 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// recorded are two objects that both are kvserver.
+func recorded(table *Table) []reader.Object {
+	n := uint32(len(table.Map().Functions))
+	id := table.Object().BuildID
+	return []reader.Object{
+		{First: 1, Count: n, Path: "/usr/bin/server", BuildID: id},
+		{First: reader.FuncID(n) + 1, Count: n, Path: "/usr/lib/libplugin.so", BuildID: id},
+	}
+}
+
+func loadRecorded(t testing.TB, objects []reader.Object, addresses []uint64, given map[int]string, s Search) (*Recorded, []Missing) {
+	t.Helper()
+	r, missing, err := LoadRecorded(objects, addresses, given, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r, missing
+}
+
+func TestRecordedIDs(t *testing.T) {
+	table := load(t, kvserver)
+	root := t.TempDir()
+	copyFile(t, kvserver, filepath.Join(root, "usr/bin/server"))
+	copyFile(t, kvserver, filepath.Join(root, "usr/lib/libplugin.so"))
+	objects := recorded(table)
+	r, missing := loadRecorded(t, objects, nil, nil, Search{Sysroot: root})
+	if len(missing) != 0 {
+		t.Fatalf("missing: %+v", missing)
+	}
+	n := reader.FuncID(objects[0].Count)
+	for id := reader.FuncID(1); id <= n; id++ {
+		want, _ := table.Func(id)
+		if got, ok := r.Func(id); !ok || got != want {
+			t.Fatalf("function %d is %+v, want %+v", id, got, want)
+		}
+		if got, ok := r.Func(n + id); !ok || got != want {
+			t.Fatalf("function %d is %+v, want %+v", n+id, got, want)
+		}
+	}
+	for _, id := range []reader.FuncID{-1, 0, 2*n + 1} {
+		if s, ok := r.Func(id); ok {
+			t.Errorf("function %d is %+v", id, s)
+		}
+	}
+	if got := TableOf(r, n+1).Object().Path; got != filepath.Join(root, "usr/lib/libplugin.so") {
+		t.Errorf("function %d is of %s", n+1, got)
+	}
+}
+
+func TestRecordedSearch(t *testing.T) {
+	table := load(t, kvserver)
+	id := table.Object().BuildID
+	for _, c := range []struct {
+		name string
+		at   string // of kvserver
+		find Search // with the test's folder in front
+	}{
+		{"by path below the sysroot", "usr/bin/server", Search{Sysroot: "."}},
+		{"by path in a folder", "usr/bin/server", Search{Dirs: []string{"."}}},
+		{"by name in a folder", "server", Search{Dirs: []string{"."}}},
+		{"by build id", ".build-id/" + id[:2] + "/" + id[2:], Search{Dirs: []string{"."}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			copyFile(t, kvserver, filepath.Join(dir, c.at))
+			if c.find.Sysroot != "" {
+				c.find.Sysroot = dir
+			} else {
+				c.find.Sysroot, c.find.Dirs = filepath.Join(dir, "empty"), []string{dir}
+			}
+			r, missing := loadRecorded(t, recorded(table)[:1], nil, nil, c.find)
+			if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
+				t.Errorf("function 1 is %s, want %s; missing %+v", Label(r, 1), Label(table, 1), missing)
+			}
+		})
+	}
+}
+
+func TestRecordedMissing(t *testing.T) {
+	table := load(t, kvserver)
+	root := t.TempDir()
+	objects := recorded(table)
+	s := Search{Sysroot: root}
+	check := func(changed bool, text string) {
+		t.Helper()
+		r, missing := loadRecorded(t, objects[:1], nil, nil, s)
+		if len(missing) != 1 || missing[0].Changed != changed || !strings.Contains(missing[0].Err.Error(), text) {
+			t.Errorf("missing %+v, want changed=%v and %q", missing, changed, text)
+		}
+		if got := Label(r, 1); got != "#1" {
+			t.Errorf("function 1 is %s", got)
+		}
+	}
+	check(false, "no such file")
+	path := filepath.Join(root, "usr/bin/server")
+	copyFile(t, "recorded_test.go", path)
+	check(false, "instrumentation map")
+	copyFile(t, kvserver, path)
+	objects[0].BuildID = "0123"
+	check(true, "that of the recorded one 0123")
+
+	s.IgnoreBuildID = true
+	r, missing := loadRecorded(t, objects[:1], nil, nil, s)
+	if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
+		t.Errorf("function 1 is %s; missing %+v", Label(r, 1), missing)
+	}
+	s.IgnoreBuildID = false
+
+	// What is given is taken, whatever it is.
+	r, missing = loadRecorded(t, objects[:1], nil, map[int]string{0: kvserver}, s)
+	if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
+		t.Errorf("given: function 1 is %s; missing %+v", Label(r, 1), missing)
+	}
+	if _, _, err := LoadRecorded(objects[:1], nil, map[int]string{0: "nowhere"}, s); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("given a file that is not there: %v", err)
+	}
+}
+
+// Functions without a map are known by their addresses in memory.
+func TestRecordedAddresses(t *testing.T) {
+	table := load(t, kvserver)
+	root := t.TempDir()
+	copyFile(t, kvserver, filepath.Join(root, "usr/bin/server"))
+	const bias = 0x5555_0000_0000
+	objects := recorded(table)[:1]
+	objects[0].Bias = bias
+	objects[0].Text = [2]reader.Address{bias + 0x1000, bias + 0x10_0000}
+	addresses := []uint64{1}
+	want := []string{"#1"}
+	for id := reader.FuncID(20); id > 0; id-- {
+		s, _ := table.Func(id)
+		addresses = append(addresses, bias+s.Address+5) // behind what the function begins with
+		want = append(want, s.Name)
+	}
+	r, missing := loadRecorded(t, objects, addresses, nil, Search{Sysroot: root})
+	if len(missing) != 0 {
+		t.Fatalf("missing: %+v", missing)
+	}
+	for i, name := range want {
+		if got := Label(r, reader.FuncID(i+1)); got != name {
+			t.Errorf("function %d at %#x is %s, want %s", i+1, addresses[i], got, name)
+		}
+	}
+	if s, _ := r.Func(2); s.Line == 0 {
+		t.Error("a function has no line")
+	}
+}
+
+// Names and lines of a stripped file come from its debug file.
+func TestDebugFile(t *testing.T) {
+	testenv.Need(t, "objcopy", "strip")
+	dir := t.TempDir()
+	table := load(t, kvserver)
+	id := table.Object().BuildID
+	stripped, debug := filepath.Join(dir, "bin", "kvserver"), filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug")
+	copyFile(t, kvserver, stripped)
+	copyFile(t, kvserver, debug)
+	run(t, "strip", "-s", stripped)
+	run(t, "objcopy", "--only-keep-debug", debug)
+
+	bare := load(t, stripped)
+	if s, _ := bare.Func(1); s.Name != "" {
+		t.Errorf("without its debug file the stripped file names function 1 %s", s.Name)
+	}
+	full, err := Load(stripped, Options{DebugDirs: []string{"/nowhere", dir}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	for _, f := range table.Map().Functions {
+		want, _ := table.Func(f.ID)
+		if got, _ := full.Func(f.ID); got != want {
+			t.Fatalf("function %d is %+v, want %+v", f.ID, got, want)
+		}
+	}
+	// That of another build is not taken.
+	other := t.TempDir()
+	copyFile(t, compile(t, "int main() { return 0; }\n", "-O1"), filepath.Join(other, "kvserver.debug"))
+	wrong, err := Load(stripped, Options{DebugDirs: []string{other}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wrong.Close()
+	if s, _ := wrong.Func(1); s.Name != "" {
+		t.Errorf("the debug file of another build names function 1 %s", s.Name)
+	}
+}

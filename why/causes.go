@@ -1,0 +1,290 @@
+package why
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+const (
+	maxGroups  = 64    // that causes are looked for among
+	minGroup   = 0.005 // least share of the excess of such a group
+	dominance  = 0.3   // of a call's excess, by a cause that dominates it
+	minLow     = 0.02  // least lower bound of the share of a named cause
+	minCalls   = 3     // that a cause has to dominate
+	maxChance  = 1e-4  // that the scheduler did it
+	minDensity = 4     // times the density of what is not named
+)
+
+// lead is a group with those that go along with it.
+type lead struct {
+	group
+	along     []group
+	nodes     []node
+	x         []float64 // by slow call
+	own       []float64 // x of the group alone
+	share     float64   // of the excess
+	low, high float64
+	dominated []int // slow calls
+	chance    float64
+	// likely is the probability that a thread that is stopped at a random moment
+	// loses the time here.
+	likely float64
+	named  bool
+}
+
+// evidence is what the slow calls lost, and on what.
+type evidence struct {
+	*model
+	slow   []invocation
+	excess []float64 // by slow call
+	total  float64   // of excess
+	// amounts are sums over the slow calls, by kind and node.
+	amounts [parts][]float64
+	leads   []*lead
+	// pruned says that the recorder left out short calls. Then a thread that is
+	// stopped in one makes it appear.
+	pruned bool
+}
+
+func newEvidence(m *model, slow []invocation) *evidence {
+	e := &evidence{model: m, slow: slow}
+	for k := range e.amounts {
+		e.amounts[k] = make([]float64, len(m.n))
+	}
+	d := newDecomposer(m)
+	for i := range slow {
+		e.excess = append(e.excess, float64(slow[i].duration)-m.mean)
+		d.split(&slow[i], func(k Kind, n node, x float64) { e.amounts[k][n] += x })
+	}
+	e.total = sum(e.excess)
+	e.group(d)
+	e.merge()
+	e.dominate()
+	return e
+}
+
+// group finds the groups with most of the excess, and their amounts by slow call.
+func (e *evidence) group(d *decomposer) {
+	totals := make(map[group]*lead)
+	for k := range Kind(parts) {
+		for n, x := range e.amounts[k] {
+			if x == 0 {
+				continue
+			}
+			g := e.model.group(k, node(n))
+			l := totals[g]
+			if l == nil {
+				l = &lead{group: g}
+				totals[g] = l
+			}
+			l.share += x / e.total
+			l.nodes = append(l.nodes, node(n))
+		}
+	}
+	for _, l := range totals {
+		if l.share >= minGroup {
+			e.leads = append(e.leads, l)
+		}
+	}
+	slices.SortFunc(e.leads, func(a, b *lead) int {
+		return cmp.Or(cmp.Compare(b.share, a.share), a.group.compare(b.group))
+	})
+	e.leads = e.leads[:min(len(e.leads), maxGroups)]
+	chosen := make(map[group]*lead)
+	for _, l := range e.leads {
+		k := l.kind
+		slices.SortFunc(l.nodes, func(a, b node) int {
+			return cmp.Or(cmp.Compare(e.amounts[k][b], e.amounts[k][a]), cmp.Compare(a, b))
+		})
+		l.x = make([]float64, len(e.slow))
+		chosen[l.group] = l
+	}
+	for i := range e.slow {
+		d.split(&e.slow[i], func(k Kind, n node, x float64) {
+			if x == 0 {
+				return
+			}
+			if l := chosen[e.model.group(k, n)]; l != nil {
+				l.x[i] += x
+			}
+		})
+	}
+	for _, l := range e.leads {
+		l.own = slices.Clone(l.x)
+	}
+}
+
+func (g group) compare(h group) int {
+	return cmp.Or(cmp.Compare(g.fn, h.fn), cmp.Compare(g.kind, h.kind), cmp.Compare(g.lock, h.lock))
+}
+
+// merge puts groups that rise and fall with a larger one under it.
+func (e *evidence) merge() {
+	var leads []*lead
+	for _, g := range e.leads {
+		at := slices.IndexFunc(leads, func(l *lead) bool { return e.companions(l, g) })
+		if at < 0 {
+			leads = append(leads, g)
+			continue
+		}
+		l := leads[at]
+		l.along = append(l.along, g.group)
+		for i := range l.x {
+			l.x[i] += g.own[i]
+		}
+	}
+	for _, l := range leads {
+		l.share = sum(l.x) / e.total
+	}
+	slices.SortStableFunc(leads, func(a, b *lead) int { return cmp.Compare(b.share, a.share) })
+	e.leads = leads
+}
+
+func (e *evidence) companions(l, g *lead) bool {
+	if g.kind == Slower && l.kind == MoreCalls && g.fn == l.fn {
+		return true
+	}
+	r, cosine := correlation(l.own, g.own)
+	return r > 0.8 || cosine > 0.85 && e.related(l, g)
+}
+
+// related reports whether a path of one is parent, child or sibling of one of the
+// other.
+func (e *evidence) related(l, g *lead) bool {
+	few := func(n []node) []node { return n[:min(len(n), 8)] }
+	for _, a := range few(l.nodes) {
+		for _, b := range few(g.nodes) {
+			p, q := e.tree.steps[a].parent, e.tree.steps[b].parent
+			if a == b || a == q || b == p || p == q {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// dominate finds the lead that each slow call is mostly due to.
+func (e *evidence) dominate() {
+	for i := range e.slow {
+		var best *lead
+		for _, l := range e.leads {
+			if best == nil || l.x[i] > best.x[i] {
+				best = l
+			}
+		}
+		if best != nil && best.x[i] > dominance*e.excess[i] {
+			best.dominated = append(best.dominated, i)
+		}
+	}
+}
+
+// name decides which leads are causes.
+func (e *evidence) name(minShare float64, seed uint64) {
+	var selfAll, callsAll float64
+	for i := range e.n {
+		selfAll += e.s[i]
+		callsAll += e.n[i]
+	}
+	dominating := 0
+	for _, l := range e.leads {
+		if len(l.dominated) >= minCalls {
+			dominating++
+		}
+	}
+	for _, l := range e.leads {
+		if l.share < minShare {
+			continue
+		}
+		l.low, l.high = interval(l.x, e.excess, seed)
+		if e.byChance(l) {
+			l.likely = e.likely(l, selfAll, callsAll)
+			l.chance = min(1, binomialTail(len(e.slow), len(l.dominated), l.likely)*float64(dominating))
+		}
+	}
+	for again := true; again; {
+		again = false
+		for _, l := range e.leads {
+			if !l.named && l.share >= minShare && l.low >= minLow && len(l.dominated) >= minCalls && e.stands(l) {
+				l.named, again = true, true
+			}
+		}
+	}
+}
+
+// byChance reports whether a thread that is stopped can look like a lead. That makes
+// no calls, unless they were there all the time and were left out.
+func (e *evidence) byChance(l *lead) bool { return l.kind == Slower || e.pruned }
+
+// likely is the larger of the shares of a lead's functions in ordinary time and in
+// ordinary records: what the recorder itself loses follows records. The time of
+// calls that were left out is their callers'.
+func (e *evidence) likely(l *lead, selfAll, callsAll float64) float64 {
+	var self, calls float64
+	groups := append([]group{l.group}, l.along...)
+	var callers []node
+	if l.kind != Slower {
+		for _, n := range l.nodes {
+			callers = append(callers, e.tree.steps[n].parent)
+		}
+	}
+	for i := range e.n {
+		if slices.ContainsFunc(groups, func(g group) bool {
+			return g.fn == e.tree.steps[i].fn && g.lock == e.tree.steps[i].lock
+		}) || slices.Contains(callers, node(i)) {
+			self += e.s[i]
+			calls += e.n[i]
+		}
+	}
+	return max(self/selfAll, calls/callsAll)
+}
+
+// stands reports whether a lead is more than what the scheduler does, which loses
+// time in proportion to where time is spent.
+func (e *evidence) stands(l *lead) bool {
+	if !e.byChance(l) {
+		return true
+	}
+	if l.chance > maxChance {
+		return false
+	}
+	others := 0.0
+	for _, o := range e.leads {
+		if o != l && !o.named && e.byChance(o) {
+			others += max(0, o.share)
+		}
+	}
+	if l.likely >= 1 {
+		return false
+	}
+	if l.likely == 0 {
+		return true
+	}
+	return l.share/l.likely >= minDensity*math.Max(0.01, others)/(1-l.likely)
+}
+
+// most descends from a new path while one child has most of the time.
+func (e *evidence) most(n node, inv []int) node {
+	self := make([]float64, len(e.n))
+	for _, i := range inv {
+		for _, v := range e.slow[i].visits {
+			self[v.node] += float64(v.self)
+		}
+	}
+	for i := len(self) - 1; i > 0; i-- {
+		self[e.tree.steps[i].parent] += self[i]
+	}
+	whole := self[n]
+	for {
+		next := node(-1)
+		for _, c := range e.children[n] {
+			if self[c] >= 0.7*whole && self[c] > 0 {
+				next = c
+			}
+		}
+		if next < 0 {
+			return n
+		}
+		n, whole = next, self[next]
+	}
+}

@@ -1,0 +1,414 @@
+package why
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// plan says which calls of the root are in which cohort.
+type plan struct {
+	root     func(reader.FuncID) bool
+	rootFunc reader.FuncID // 0 when there are several
+	locks    map[reader.FuncID]bool
+	span     span
+	slow     uint64 // least duration of slow calls
+	low      uint64 // bounds of the durations of ordinary calls
+	high     uint64
+	median   uint64
+	// keep is the share of the slow calls that are kept, of 2^64; all when it is
+	// the largest number.
+	keep uint64
+}
+
+// hole is the longest stretch between two events in which a function itself was at
+// work, or was not.
+type hole struct {
+	start, end    uint64
+	before, after reader.FuncID // calls that it lies between; 0 for none
+}
+
+func (h hole) ticks() uint64 { return h.end - h.start }
+
+// visit is what one call of the root did on one path.
+type visit struct {
+	node  node
+	calls uint32
+	self  uint64
+	hole  hole
+}
+
+// argument is a logged argument, or a custom event, whose value is a hash.
+type argument struct {
+	fn    reader.FuncID // 0 for custom events
+	value uint64
+	text  string // of a custom event
+}
+
+// maxText is the length of the custom events that are looked at: longer ones are
+// data, and none is like another.
+const maxText = 64
+
+// maxArguments is how many arguments of an invocation are kept.
+const maxArguments = 32
+
+// invocation is one call of the root.
+type invocation struct {
+	thread   int // Batch.Index
+	id       reader.Thread
+	index    int // among the invocations of its thread, from 0
+	start    uint64
+	duration uint64
+	visits   []visit
+	args     []argument
+}
+
+func (v *invocation) clone() invocation {
+	c := *v
+	c.visits, c.args = slices.Clone(v.visits), slices.Clone(v.args)
+	return c
+}
+
+// earlier orders invocations by thread and time.
+func earlier(a, b *invocation) int {
+	return cmp.Or(cmp.Compare(a.id.File, b.id.File), cmp.Compare(a.id.Process, b.id.Process),
+		cmp.Compare(a.id.Thread, b.id.Thread), cmp.Compare(a.index, b.index))
+}
+
+// pathSum is a path over all ordinary invocations.
+type pathSum struct{ have, calls, self uint64 }
+
+// counted is the number of buckets that arguments of ordinary invocations are
+// counted in. Different ones may share a bucket, which makes them look more
+// frequent, and a difference smaller than it is.
+const counted = 1 << 14
+
+// cohorts is the pass that looks at paths.
+type cohorts struct {
+	plan    *plan
+	folder  *folder
+	threads []*opened // by Batch.Index
+	current *opened
+	slot    []int32 // by node, where current has its visit, from 1
+
+	ordinary struct {
+		count, ticks uint64
+		paths        []pathSum
+		args         []uint32 // by bucket
+	}
+	slowCount uint64
+	slowTicks uint64
+	slow      []invocation
+	middle    invocation // the ordinary one nearest to the median
+}
+
+// opened is what a thread has done since its latest invocation ended.
+type opened struct {
+	invocation
+	total    int // invocations so far
+	siblings []siblings
+}
+
+// siblings is what is known of the calls made from an open call.
+type siblings struct {
+	any         bool
+	firstStart  uint64
+	first, last reader.FuncID
+	lastEnd     uint64
+	longest     hole
+}
+
+// maxHoleDepth is the depth up to which holes are looked for.
+const maxHoleDepth = 1024
+
+func newCohorts(p *plan) *cohorts {
+	c := &cohorts{plan: p, folder: newFolder(p.root, p.rootFunc, p.locks)}
+	c.ordinary.args = make([]uint32, counted)
+	return c
+}
+
+func (c *cohorts) Calls(b *calls.Batch) error {
+	t := c.use(b)
+	args, events := b.Args, b.Events
+	for i := range b.Calls {
+		call := &b.Calls[i]
+		for len(events) > 0 && events[0].TSC <= call.Start+call.Duration {
+			c.event(t, b, &events[0])
+			events = events[1:]
+		}
+		own := args
+		for len(args) > 0 && args[0].Call == i {
+			args = args[1:]
+		}
+		own = own[:len(own)-len(args)]
+		p := c.folder.of(b.Paths, call.Path)
+		switch p.kind {
+		case below, top:
+			c.add(t, call, p, own)
+		}
+	}
+	for i := range events {
+		c.event(t, b, &events[i])
+	}
+	return nil
+}
+
+// use makes t, the thread of b, that which slot is about.
+func (c *cohorts) use(b *calls.Batch) *opened {
+	c.threads = grow(c.threads, b.Index+1)
+	t := c.threads[b.Index]
+	if t == nil {
+		t = &opened{invocation: invocation{thread: b.Index, id: b.Thread}}
+		c.threads[b.Index] = t
+	}
+	if t != c.current {
+		if c.current != nil {
+			for i := range c.current.visits {
+				c.slot[c.current.visits[i].node] = 0
+			}
+		}
+		c.current = t
+		for i := range t.visits {
+			c.slot[t.visits[i].node] = int32(i + 1)
+		}
+	}
+	return t
+}
+
+func (c *cohorts) event(t *opened, b *calls.Batch, e *calls.Event) {
+	if k := c.folder.of(b.Paths, e.Path).kind; k != top && k != below || len(e.Data) > maxText {
+		return
+	}
+	h := fnv.New64a()
+	h.Write(e.Data)
+	t.argument(argument{0, h.Sum64(), string(e.Data)})
+}
+
+func (t *opened) argument(a argument) {
+	if len(t.args) < maxArguments && !slices.Contains(t.args, a) {
+		t.args = append(t.args, a)
+	}
+}
+
+// add takes a call of the root or below it.
+func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg) {
+	node, self := p.node, call.Self
+	isLock := false
+	if len(c.plan.locks) > 0 && p.kind == below && node > 0 {
+		var own bool
+		if own, isLock = c.plan.locks[call.Func]; isLock {
+			self = call.Duration
+			if own && len(args) > 0 {
+				s := c.folder.tree.steps[node]
+				node = c.folder.tree.child(s.parent, s.fn, args[0].Value)
+			}
+		}
+	}
+	if !isLock {
+		for _, a := range args {
+			t.argument(argument{fn: call.Func, value: a.Value})
+		}
+	}
+	v := c.visit(t, node)
+	if node > 0 {
+		v.calls++
+	}
+	v.self += self
+	if h := t.hole(call, isLock); h.ticks() > v.hole.ticks() {
+		v.hole = h
+	}
+	if p.kind == top {
+		v.calls = 1
+		c.end(t, call)
+	}
+}
+
+func (c *cohorts) visit(t *opened, n node) *visit {
+	if int(n) >= len(c.slot) {
+		c.slot = grow(c.slot, len(c.folder.tree.steps)+int(n)/2)
+	}
+	if c.slot[n] == 0 {
+		t.visits = append(t.visits, visit{node: n})
+		c.slot[n] = int32(len(t.visits))
+	}
+	return &t.visits[c.slot[n]-1]
+}
+
+// hole is the longest stretch of a call without calls, and tells its caller's
+// siblings of it. Calls come as they end, so those that it made came before.
+func (t *opened) hole(call *calls.Call, leaf bool) hole {
+	end := call.Start + call.Duration
+	longest := hole{start: call.Start, end: end}
+	depth := int(call.Depth)
+	if depth >= maxHoleDepth {
+		return longest
+	}
+	t.siblings = grow(t.siblings, depth+2)
+	inside := &t.siblings[depth+1]
+	if inside.any && !leaf {
+		longest = inside.longest
+		if h := (hole{call.Start, inside.firstStart, 0, inside.first}); h.ticks() > longest.ticks() {
+			longest = h
+		}
+		if h := (hole{inside.lastEnd, end, inside.last, 0}); h.ticks() > longest.ticks() {
+			longest = h
+		}
+	}
+	*inside = siblings{}
+	s := &t.siblings[depth]
+	if !s.any {
+		*s = siblings{any: true, firstStart: call.Start, first: call.Func}
+	} else if h := (hole{s.lastEnd, call.Start, s.last, call.Func}); h.ticks() > s.longest.ticks() {
+		s.longest = h
+	}
+	s.last, s.lastEnd = call.Func, end
+	return longest
+}
+
+// end takes the invocation of t, which ends with call.
+func (c *cohorts) end(t *opened, call *calls.Call) {
+	if call.Depth < maxHoleDepth {
+		t.siblings[call.Depth] = siblings{}
+	}
+	if call.End != calls.Truncated && c.plan.span.has(call.Start) {
+		t.start, t.duration, t.index = call.Start, call.Duration, t.total
+		t.total++
+		c.sort(&t.invocation)
+	}
+	for i := range t.visits {
+		c.slot[t.visits[i].node] = 0
+	}
+	t.visits, t.args = t.visits[:0], t.args[:0]
+}
+
+// sort puts an invocation into its cohort.
+func (c *cohorts) sort(v *invocation) {
+	switch {
+	case v.duration >= c.plan.slow:
+		c.slowCount++
+		c.slowTicks += v.duration
+		if v.hash() <= c.plan.keep {
+			c.slow = append(c.slow, v.clone())
+		}
+	case v.duration >= c.plan.low && v.duration <= c.plan.high:
+		o := &c.ordinary
+		o.count++
+		o.ticks += v.duration
+		o.paths = grow(o.paths, len(c.folder.tree.steps))
+		for i := range v.visits {
+			w := &v.visits[i]
+			p := &o.paths[w.node]
+			p.have++
+			p.calls += uint64(w.calls)
+			p.self += w.self
+		}
+		for _, a := range v.args {
+			o.args[a.bucket()]++
+		}
+		if c.nearer(v, &c.middle) {
+			c.middle = v.clone()
+		}
+	}
+}
+
+// nearer reports whether a is nearer to the median than b.
+func (c *cohorts) nearer(a, b *invocation) bool {
+	distance := func(v *invocation) uint64 {
+		if len(v.visits) == 0 {
+			return math.MaxUint64
+		}
+		return max(v.duration, c.plan.median) - min(v.duration, c.plan.median)
+	}
+	return cmp.Or(cmp.Compare(distance(a), distance(b)), earlier(a, b)) < 0
+}
+
+// hash draws lots for the sample of slow calls.
+func (v *invocation) hash() uint64 {
+	return mix(mix(v.start) ^ uint64(uint32(v.id.Thread))<<32 ^ uint64(uint32(v.id.Process)))
+}
+
+func (a argument) bucket() uint64 {
+	return mix(a.value^uint64(uint32(a.fn))*0x9e3779b97f4a7c15) % counted
+}
+
+// mix is the last step of splitmix64.
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// Merge takes over the invocations of other.
+func (c *cohorts) Merge(other *cohorts) {
+	to := c.folder.tree.remap(other.folder.tree)
+	for i := range other.slow {
+		c.slow = append(c.slow, other.slow[i])
+		other.slow[i].renumber(to)
+	}
+	other.middle.renumber(to)
+	if c.nearer(&other.middle, &c.middle) {
+		c.middle = other.middle
+	}
+	o, p := &c.ordinary, &other.ordinary
+	o.count += p.count
+	o.ticks += p.ticks
+	o.paths = grow(o.paths, len(c.folder.tree.steps))
+	for n, s := range p.paths {
+		m := &o.paths[to[n]]
+		m.have += s.have
+		m.calls += s.calls
+		m.self += s.self
+	}
+	for i, n := range p.args {
+		o.args[i] += n
+	}
+	c.slowCount += other.slowCount
+	c.slowTicks += other.slowTicks
+	for i, t := range other.threads {
+		if t != nil {
+			c.threads = grow(c.threads, i+1)
+			c.threads[i] = t
+		}
+	}
+}
+
+func (v *invocation) renumber(to []node) {
+	for i := range v.visits {
+		v.visits[i].node = to[v.visits[i].node]
+	}
+}
+
+// settle brings everything into an order that does not depend on shards.
+func (c *cohorts) settle() {
+	old := c.folder.tree
+	c.folder.tree = old.sorted()
+	to := c.folder.tree.remap(old)
+	paths := make([]pathSum, len(old.steps))
+	for n, s := range c.ordinary.paths {
+		paths[to[n]] = s
+	}
+	c.ordinary.paths = paths
+	slices.SortFunc(c.slow, func(a, b invocation) int { return earlier(&a, &b) })
+	for i := range c.slow {
+		c.slow[i].renumber(to)
+	}
+	c.middle.renumber(to)
+}
+
+// cut leaves the n longest of the slow calls.
+func (c *cohorts) cut(n int) {
+	if n >= len(c.slow) {
+		return
+	}
+	slices.SortStableFunc(c.slow, func(a, b invocation) int { return cmp.Compare(b.duration, a.duration) })
+	c.slow = c.slow[:n]
+	c.slowCount, c.slowTicks = uint64(n), 0
+	for i := range c.slow {
+		c.slowTicks += c.slow[i].duration
+	}
+	slices.SortFunc(c.slow, func(a, b invocation) int { return earlier(&a, &b) })
+}

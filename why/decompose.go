@@ -1,0 +1,127 @@
+package why
+
+import "github.com/xray-tools/xray/reader"
+
+// Kind is how slow calls differ from ordinary ones.
+type Kind uint8
+
+const (
+	Slower    Kind = iota // a function itself takes longer
+	MoreCalls             // a function is called more often by its caller
+	NewPath               // what ordinary calls hardly ever do
+	Wait                  // a function waits, as its name or other threads tell
+	LockWait              // a function waits for a lock
+)
+
+// String names the kind as JSON does.
+func (k Kind) String() string {
+	return [...]string{"slower", "more-calls", "new-path", "wait", "lock-wait"}[k]
+}
+
+// parts are the kinds that the decomposition itself tells apart.
+const parts = 3
+
+// model is what ordinary invocations are like, by node.
+type model struct {
+	tree     *tree
+	children [][]node
+	n, s     []float64 // calls and self time per invocation
+	u, r, v  []float64 // see the package's documentation
+	rare     []node    // topmost rare path that a path is part of; 0 for none
+	mean     float64   // duration of an invocation
+}
+
+func newModel(c *cohorts) *model {
+	size := len(c.folder.tree.steps)
+	m := &model{tree: c.folder.tree, children: c.folder.tree.children(), rare: make([]node, size)}
+	for _, f := range []*[]float64{&m.n, &m.s, &m.u, &m.r, &m.v} {
+		*f = make([]float64, size)
+	}
+	count := float64(c.ordinary.count)
+	m.mean = float64(c.ordinary.ticks) / count
+	fewest := max(min(5, count), count/200)
+	for i := range size {
+		p := c.ordinary.paths[i]
+		m.n[i], m.s[i] = float64(p.calls)/count, float64(p.self)/count
+		if i == 0 {
+			m.u[i] = m.s[i]
+			continue
+		}
+		if p.calls > 0 {
+			m.u[i] = m.s[i] / m.n[i]
+		}
+		parent := m.tree.steps[i].parent
+		if m.n[parent] > 0 {
+			m.r[i] = m.n[i] / m.n[parent]
+		}
+		if m.rare[i] = m.rare[parent]; m.rare[i] == 0 && float64(p.have) < fewest {
+			m.rare[i] = node(i)
+		}
+	}
+	for i := size - 1; i >= 0; i-- {
+		m.v[i] += m.u[i]
+		if i > 0 {
+			m.v[m.tree.steps[i].parent] += m.r[i] * m.v[i]
+		}
+	}
+	return m
+}
+
+// decomposer splits what invocations take beyond the mean of ordinary ones.
+type decomposer struct {
+	*model
+	calls, self []float64 // of the invocation at work, by node
+	inRare      []float64 // self time in the subtree of a topmost rare path
+}
+
+func newDecomposer(m *model) *decomposer {
+	d := &decomposer{model: m}
+	d.calls, d.self = make([]float64, len(m.n)), make([]float64, len(m.n))
+	d.inRare = make([]float64, len(m.n))
+	return d
+}
+
+// split passes the amounts of an invocation to add, which add up to its duration
+// less the mean of the ordinary ones, in ticks.
+func (d *decomposer) split(v *invocation, add func(Kind, node, float64)) {
+	for i := range v.visits {
+		w := &v.visits[i]
+		d.calls[w.node], d.self[w.node] = float64(w.calls), float64(w.self)
+		if r := d.rare[w.node]; r > 0 {
+			d.inRare[r] += float64(w.self)
+		}
+	}
+	for i := range v.visits {
+		p := v.visits[i].node
+		if d.rare[p] > 0 {
+			continue
+		}
+		add(Slower, p, d.self[p]-d.calls[p]*d.u[p])
+		for _, c := range d.children[p] {
+			expected := d.calls[p] * d.r[c]
+			if d.rare[c] > 0 {
+				add(NewPath, c, d.inRare[c]-expected*d.v[c])
+			} else {
+				add(MoreCalls, c, (d.calls[c]-expected)*d.v[c])
+			}
+		}
+	}
+	for i := range v.visits {
+		n := v.visits[i].node
+		d.calls[n], d.self[n], d.inRare[n] = 0, 0, 0
+		if r := d.rare[n]; r > 0 {
+			d.inRare[r] = 0
+		}
+	}
+}
+
+// group is what causes are made of: one kind of amount of one function.
+type group struct {
+	kind Kind
+	fn   reader.FuncID
+	lock uint64
+}
+
+func (m *model) group(k Kind, n node) group {
+	return group{k, m.tree.steps[n].fn, m.tree.steps[n].lock}
+}

@@ -1,0 +1,314 @@
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Report says why the slow calls of a function were slow. Times are in ticks.
+type Report struct {
+	Clock     clock.Clock
+	Root      reader.FuncID // 0 when there are several
+	RootLabel string        // of several
+	// Candidates are the functions that were considered when no root was given, the
+	// chosen one first.
+	Candidates  []Candidate
+	Invocations uint64
+	Threads     int
+	Start       uint64 // TSC from which times in the trace count
+	// Of the durations of all invocations; quantiles may be off by one part in 128.
+	Median, P99, Longest uint64
+	Slow, Ordinary       Cohort
+	Kept                 int     // slow calls that were looked at
+	Excess               float64 // what the slow ones took beyond the mean of the ordinary ones, mean
+	Causes               []Cause // in order of their shares
+	Rest                 float64 // share of the excess that no cause explains
+	Decomposition        []Part
+	Exemplars            []Exemplar // typical slow calls, of the first causes
+	Warnings             []string
+}
+
+// Candidate is a function that may be a root.
+type Candidate struct {
+	Func        reader.FuncID
+	Calls       uint64
+	Median, P99 uint64
+	Total       float64 // of all calls
+	Lost        float64 // by calls from the 99th percentile up, beyond the median
+}
+
+// Cohort is a set of invocations.
+type Cohort struct {
+	Rule  string
+	Count uint64
+	Mean  float64
+}
+
+// Cause is a named reason.
+type Cause struct {
+	Kind         Kind
+	Func         reader.FuncID
+	Lock         uint64  // address; 0 when not known
+	Share        float64 // of the excess
+	Low, High    float64 // 95 % interval of Share
+	Dominates    int     // slow calls that are mostly due to it
+	Chance       float64 // that the scheduler did it; 0 for kinds that it cannot do
+	Most         reader.FuncID
+	Between      [2]reader.FuncID // calls that the time is lost between; 0 for none
+	Paths        []CausePath
+	Holder       *Holder // nil when nobody was found
+	Associations []Association
+	Along        []Companion
+	Exemplars    []Exemplar
+}
+
+// CausePath is a call path that a cause is about.
+type CausePath struct {
+	Path  []reader.FuncID // from the root
+	Share float64         // of the excess
+	// Ordinary is per invocation; Affected is per invocation that the cause
+	// dominates. The time of a new path is with all that it calls.
+	Ordinary, Affected Amount
+}
+
+// Amount is calls and their time in an invocation.
+type Amount struct{ Calls, Ticks float64 }
+
+// Companion goes along with a cause.
+type Companion struct {
+	Kind Kind
+	Func reader.FuncID
+}
+
+// Part is what one path contributes to the mean excess, in ticks.
+type Part struct {
+	Path              []reader.FuncID
+	Lock              uint64
+	Slower, More, New float64
+}
+
+// Exemplar is a slow call to look at.
+type Exemplar struct {
+	Thread   reader.Thread
+	Index    int    // among the thread's invocations, from 0
+	Start    uint64 // TSC
+	Duration uint64
+	Tree     []Row // nil where it was not asked for
+}
+
+// Row is a path of an exemplar beside the median call. Times are with callees.
+type Row struct {
+	Func           reader.FuncID
+	Depth          int
+	Slow, Ordinary Amount
+	Differs        bool // has a tenth of the difference
+}
+
+// fewSlow is the number of slow calls below which a report warns.
+const fewSlow = 20
+
+// report is what is known without looking at paths.
+func (e *explainer) report(d *durations, c *cohorts) *Report {
+	o := &e.opts
+	var q [2]uint64
+	d.sample.Quantiles(q[:], 0.5, 0.99)
+	r := &Report{
+		Clock: o.Clock, Root: c.plan.rootFunc, RootLabel: o.RootLabel, Candidates: e.candidates,
+		Invocations: d.sample.Count(), Start: e.start, Median: q[0], P99: q[1], Longest: d.sample.Max(),
+		Slow:     Cohort{Rule: o.Slow.Text, Count: c.slowCount},
+		Ordinary: Cohort{Rule: fmt.Sprintf("p%g..p%g", 100*o.OrdinaryLow, 100*o.OrdinaryHigh), Count: c.ordinary.count},
+		Kept:     len(c.slow),
+		Rest:     1,
+	}
+	for _, t := range c.threads {
+		if t != nil && t.total > 0 {
+			r.Threads++
+		}
+	}
+	if c.slowCount > 0 {
+		r.Slow.Mean = float64(c.slowTicks) / float64(c.slowCount)
+	}
+	if c.ordinary.count > 0 {
+		r.Ordinary.Mean = float64(c.ordinary.ticks) / float64(c.ordinary.count)
+	}
+	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
+	switch {
+	case c.ordinary.count == 0 || len(c.slow) == 0:
+		warn("the durations do not differ enough for a slow and an ordinary cohort")
+	case c.slowCount < fewSlow:
+		warn("only %d slow calls: what is rare among them will not be named", c.slowCount)
+	}
+	if uint64(len(c.slow)) < c.slowCount {
+		warn("a sample of %d of the %d slow calls was looked at", len(c.slow), c.slowCount)
+	}
+	if p := d.pruned(e.microsecond()); p > 0 {
+		warn("hardly any call is shorter than %s: where the recorder left out short calls, "+
+			"how many there were is not known, and their time is their callers'", o.Clock.Format(p))
+	}
+	if d.truncated > 0 {
+		warn("%d calls of the root had not ended when the trace did", d.truncated)
+	}
+	if d.inferred > 0 {
+		warn("the ends of %d calls of the root were inferred: they may be too long", d.inferred)
+	}
+	return r
+}
+
+// fill adds what paths tell.
+func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, holders map[*lead]*Holder) {
+	kept := float64(len(ev.slow))
+	r.Excess = ev.total / kept
+	for n := range ev.n {
+		p := Part{Path: ev.tree.functions(node(n)), Lock: ev.tree.steps[n].lock}
+		p.Slower, p.More, p.New = ev.amounts[Slower][n]/kept, ev.amounts[MoreCalls][n]/kept, ev.amounts[NewPath][n]/kept
+		if p.Slower != 0 || p.More != 0 || p.New != 0 {
+			r.Decomposition = append(r.Decomposition, p)
+		}
+	}
+	for _, l := range ev.leads {
+		if l.named {
+			r.Rest -= l.share
+			r.Causes = append(r.Causes, e.cause(l, c, ev, holders[l]))
+		}
+	}
+	for i := range r.Causes {
+		r.Exemplars = append(r.Exemplars, r.Causes[i].Exemplars[0])
+	}
+	if len(r.Exemplars) == 0 {
+		all := make([]int, len(ev.slow))
+		for i := range all {
+			all[i] = i
+		}
+		r.Exemplars = ev.exemplars(all, ev.excess, &c.middle)[:1]
+	}
+}
+
+func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
+	k := Cause{
+		Kind: l.kind, Func: l.fn, Lock: l.lock, Share: l.share, Low: l.low, High: l.high,
+		Dominates: len(l.dominated), Chance: l.chance, Holder: h,
+		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
+	}
+	if l.kind == Slower {
+		if w := e.opts.Wait(l.fn); w == Wait || w == LockWait {
+			k.Kind = w
+		} else if h != nil {
+			k.Kind = Wait
+		}
+		k.Between = ev.between(l)
+	}
+	if l.kind == NewPath {
+		if most := ev.tree.steps[ev.most(l.nodes[0], l.dominated)].fn; most != l.fn {
+			k.Most = most
+		}
+	}
+	for _, a := range l.along {
+		k.Along = append(k.Along, Companion{a.kind, a.fn})
+	}
+	for _, n := range l.nodes[:min(len(l.nodes), maxPaths)] {
+		k.Paths = append(k.Paths, ev.path(l, n))
+	}
+	return k
+}
+
+// maxPaths is how many paths of a cause are reported.
+const maxPaths = 5
+
+// path sums up a path of a lead.
+func (e *evidence) path(l *lead, n node) CausePath {
+	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / e.total}
+	p.Ordinary = Amount{e.n[n], e.s[n]}
+	if l.kind == NewPath {
+		p.Ordinary.Ticks = e.n[n] * e.v[n]
+	}
+	for _, i := range l.dominated {
+		for _, v := range e.slow[i].visits {
+			switch {
+			case v.node == n:
+				p.Affected.Calls += float64(v.calls)
+				p.Affected.Ticks += float64(v.self)
+			case l.kind == NewPath && e.rare[v.node] == n:
+				p.Affected.Ticks += float64(v.self)
+			}
+		}
+	}
+	count := float64(max(1, len(l.dominated)))
+	p.Affected.Calls /= count
+	p.Affected.Ticks /= count
+	return p
+}
+
+// between is where most of the calls that a lead dominates have their longest hole.
+func (e *evidence) between(l *lead) [2]reader.FuncID {
+	count := make(map[[2]reader.FuncID]int)
+	for _, i := range l.dominated {
+		if h, ok := e.holeOf(l, i); ok {
+			count[[2]reader.FuncID{h.before, h.after}]++
+		}
+	}
+	for b, k := range count {
+		if 2*k > len(l.dominated) {
+			return b
+		}
+	}
+	return [2]reader.FuncID{}
+}
+
+// exemplars are the calls with the median and the quartiles of x, the median first.
+func (e *evidence) exemplars(calls []int, x []float64, middle *invocation) []Exemplar {
+	order := slices.Clone(calls)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
+	var list []Exemplar
+	last := -1
+	for _, at := range []int{len(order) / 2, len(order) / 4, 3 * len(order) / 4} {
+		i := order[at]
+		if i == last {
+			continue
+		}
+		last = i
+		v := &e.slow[i]
+		list = append(list, Exemplar{
+			Thread: v.id, Index: v.index, Start: v.start, Duration: v.duration, Tree: e.sideBySide(v, middle),
+		})
+	}
+	return list
+}
+
+// sideBySide puts a slow call beside an ordinary one. Subtrees that hardly differ
+// are one row.
+func (e *evidence) sideBySide(slow, ordinary *invocation) []Row {
+	a, b := e.inclusive(slow), e.inclusive(ordinary)
+	whole := a[0].Ticks - b[0].Ticks
+	var rows []Row
+	var visit func(n node, depth int)
+	visit = func(n node, depth int) {
+		d := max(a[n].Ticks, b[n].Ticks) - min(a[n].Ticks, b[n].Ticks)
+		rows = append(rows, Row{e.tree.steps[n].fn, depth, a[n], b[n], d >= whole/10})
+		if d < whole/100 {
+			return
+		}
+		for _, c := range e.children[n] {
+			if a[c].Calls > 0 || b[c].Calls > 0 {
+				visit(c, depth+1)
+			}
+		}
+	}
+	visit(0, 0)
+	return rows
+}
+
+// inclusive gives calls and time with callees, by node.
+func (e *evidence) inclusive(v *invocation) []Amount {
+	a := make([]Amount, len(e.n))
+	for _, w := range v.visits {
+		a[w.node] = Amount{float64(w.calls), float64(w.self)}
+	}
+	for i := len(a) - 1; i > 0; i-- {
+		a[e.tree.steps[i].parent].Ticks += a[i].Ticks
+	}
+	return a
+}

@@ -1,0 +1,78 @@
+package why
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// binomialTail is the probability that at least k of n independent trials succeed.
+func binomialTail(n, k int, p float64) float64 {
+	switch {
+	case k <= 0:
+		return 1
+	case p <= 0:
+		return 0
+	case p >= 1:
+		return 1
+	}
+	lgamma := func(x int) float64 { l, _ := math.Lgamma(float64(x) + 1); return l }
+	sum := 0.0
+	for i := k; i <= n; i++ {
+		sum += math.Exp(lgamma(n) - lgamma(i) - lgamma(n-i) +
+			float64(i)*math.Log(p) + float64(n-i)*math.Log1p(-p))
+	}
+	return min(sum, 1)
+}
+
+// resamples is how often the slow calls are drawn anew for an interval.
+const resamples = 400
+
+// interval is the 95 % interval of sum x / sum of excess, from slow calls drawn with
+// replacement.
+func interval(x, excess []float64, seed uint64) (low, high float64) {
+	rng := rand.New(rand.NewPCG(seed, uint64(len(x))))
+	shares := make([]float64, resamples)
+	for i := range shares {
+		var sum, all float64
+		for range x {
+			j := rng.IntN(len(x))
+			sum += x[j]
+			all += excess[j]
+		}
+		if all > 0 {
+			shares[i] = sum / all
+		}
+	}
+	slices.Sort(shares)
+	return shares[resamples/40], shares[resamples-1-resamples/40]
+}
+
+// correlation of two samples of the same length, and the cosine of the angle between
+// them.
+func correlation(x, y []float64) (r, cosine float64) {
+	var sx, sy, xx, yy, xy float64
+	for i := range x {
+		sx += x[i]
+		sy += y[i]
+		xx += x[i] * x[i]
+		yy += y[i] * y[i]
+		xy += x[i] * y[i]
+	}
+	n := float64(len(x))
+	if d := math.Sqrt((xx - sx*sx/n) * (yy - sy*sy/n)); d > 0 {
+		r = (xy - sx*sy/n) / d
+	}
+	if d := math.Sqrt(xx * yy); d > 0 {
+		cosine = xy / d
+	}
+	return r, cosine
+}
+
+func sum(x []float64) float64 {
+	s := 0.0
+	for _, v := range x {
+		s += v
+	}
+	return s
+}

@@ -1,0 +1,229 @@
+package why
+
+import (
+	"math"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// pair is a function that left through a tail call, and the one entered next.
+type pair struct{ caller, callee reader.FuncID }
+
+// prompt counts how often a pair was seen, and how often there was no time between
+// the two for anything else.
+type prompt struct{ seen, prompt uint64 }
+
+// pairCounter counts the pairs of one goroutine.
+type pairCounter struct {
+	within uint64
+	first  uint64         // least TSC
+	left   []reader.Event // by thread: the tail exit that was its latest event, or Kind Enter
+	pairs  map[pair]*prompt
+}
+
+func (p *pairCounter) block(b *reader.Block) {
+	p.left = grow(p.left, b.Index+1)
+	last := p.left[b.Index]
+	for i := range b.Events {
+		e := &b.Events[i]
+		p.first = min(p.first, e.TSC)
+		if last.Kind == reader.TailExit && e.Kind.IsEnter() && e.TSC >= last.TSC {
+			k := pair{last.Func, e.Func}
+			n := p.pairs[k]
+			if n == nil {
+				n = new(prompt)
+				p.pairs[k] = n
+			}
+			n.seen++
+			if e.TSC-last.TSC <= p.within {
+				n.prompt++
+			}
+		}
+		last = *e
+	}
+	p.left[b.Index] = last
+}
+
+// findTailCalls tells tail calls of functions that have sleds from others: the
+// callee is entered at once, nearly always. To decide that for each pair instead of
+// each event keeps paths the same when a thread is interrupted between the two. It also
+// finds the least timestamp.
+func findTailCalls(src calls.Source, shards int, within uint64) (found map[pair]bool, first uint64, err error) {
+	counters := make([]pairCounter, shards)
+	for i := range counters {
+		counters[i] = pairCounter{within: within, first: math.MaxUint64, pairs: make(map[pair]*prompt)}
+	}
+	err = src.Each(shards, func(i int, b *reader.Block) error {
+		counters[i].block(b)
+		return nil
+	})
+	first = math.MaxUint64
+	total := make(map[pair]prompt)
+	for i := range counters {
+		first = min(first, counters[i].first)
+		for k, n := range counters[i].pairs {
+			t := total[k]
+			total[k] = prompt{t.seen + n.seen, t.prompt + n.prompt}
+		}
+	}
+	found = make(map[pair]bool)
+	for k, n := range total {
+		if 10*n.prompt >= 9*n.seen {
+			found[k] = true
+		}
+	}
+	return found, first, err
+}
+
+// nesting is a source in which tail calls are inside the calls that made them: a
+// caller leaves when its callee does.
+type nesting struct {
+	calls.Source
+	pairs map[pair]bool
+}
+
+// Each rewrites the blocks of the source.
+func (s nesting) Each(n int, fn func(shard int, b *reader.Block) error) error {
+	shards := make([]nester, n)
+	for i := range shards {
+		shards[i].pairs = s.pairs
+	}
+	err := s.Source.Each(n, func(i int, b *reader.Block) error { return fn(i, shards[i].block(b)) })
+	for i := range shards {
+		for index, t := range shards[i].threads {
+			if err == nil && t != nil && t.waits {
+				last := reader.Block{Thread: t.id, Index: index, Offset: -1, Events: []reader.Event{t.left}}
+				err = fn(i, &last)
+			}
+		}
+	}
+	return err
+}
+
+// nester rewrites the blocks of one goroutine.
+type nester struct {
+	pairs   map[pair]bool
+	threads []*nestedThread // by Block.Index
+	out     reader.Block    // reused
+}
+
+// nestedThread is what is known of a thread.
+type nestedThread struct {
+	id    reader.Thread
+	left  reader.Event // the tail exit that was the latest event, when waits
+	waits bool
+	// open are calls from the outermost that waits for its tail call; none when
+	// none waits.
+	open []openCall
+}
+
+type openCall struct {
+	fn   reader.FuncID
+	left bool // ends with the call that it made last
+}
+
+// searched is how many calls an exit is looked for in, so that damaged traces take
+// no quadratic time.
+const searched = 255
+
+func (n *nester) block(b *reader.Block) *reader.Block {
+	n.threads = grow(n.threads, b.Index+1)
+	t := n.threads[b.Index]
+	if t == nil {
+		t = &nestedThread{id: b.Thread}
+		n.threads[b.Index] = t
+	}
+	if !t.waits && len(t.open) == 0 && !hasTailExit(b) {
+		return b
+	}
+	out := &n.out
+	out.Thread, out.Index, out.Offset = b.Thread, b.Index, b.Offset
+	out.Events, out.Args, out.Payloads = out.Events[:0], out.Args[:0], out.Payloads[:0]
+	args, payloads := b.Args, b.Payloads
+	for i := range b.Events {
+		e := &b.Events[i]
+		if t.waits {
+			t.waits = false
+			if e.Kind.IsEnter() && n.pairs[pair{t.left.Func, e.Func}] {
+				t.hold(t.left.Func)
+			} else {
+				out.Events = t.leave(out.Events, t.left)
+			}
+		}
+		for ; len(args) > 0 && args[0].Event <= i; args = args[1:] {
+			out.Args = append(out.Args, reader.Arg{Event: len(out.Events), Value: args[0].Value})
+		}
+		for ; len(payloads) > 0 && payloads[0].Event <= i; payloads = payloads[1:] {
+			p := payloads[0]
+			p.Event = len(out.Events)
+			out.Payloads = append(out.Payloads, p)
+		}
+		switch {
+		case e.Kind == reader.TailExit:
+			t.left, t.waits = *e, true
+		case e.Kind == reader.Exit:
+			out.Events = t.leave(out.Events, *e)
+		default:
+			if e.Kind.IsEnter() && len(t.open) > 0 {
+				t.open = append(t.open, openCall{fn: e.Func})
+			}
+			out.Events = append(out.Events, *e)
+		}
+	}
+	return out
+}
+
+func hasTailExit(b *reader.Block) bool {
+	for i := range b.Events {
+		if b.Events[i].Kind == reader.TailExit {
+			return true
+		}
+	}
+	return false
+}
+
+// find is the place of the innermost open call of a function; -1 for none.
+func (t *nestedThread) find(fn reader.FuncID) int {
+	for i := len(t.open) - 1; i >= max(0, len(t.open)-searched); i-- {
+		if t.open[i].fn == fn && !t.open[i].left {
+			return i
+		}
+	}
+	return -1
+}
+
+// hold keeps a call open until the one that is entered next ends.
+func (t *nestedThread) hold(fn reader.FuncID) {
+	if i := t.find(fn); i >= 0 {
+		t.open = t.open[:i]
+	} else {
+		t.open = t.open[:0]
+	}
+	t.open = append(t.open, openCall{fn, true})
+}
+
+// leave appends an exit, and those of the calls that end with it.
+func (t *nestedThread) leave(out []reader.Event, exit reader.Event) []reader.Event {
+	out = append(out, exit)
+	i := t.find(exit.Func)
+	if i < 0 {
+		// An exception, or lost records: who exits is further out than all here.
+		t.open = t.open[:0]
+		return out
+	}
+	for i > 0 && t.open[i-1].left {
+		i--
+		out = append(out, reader.Event{TSC: exit.TSC, Func: t.open[i].fn, CPU: exit.CPU, Kind: reader.TailExit})
+	}
+	t.open = t.open[:i]
+	return out
+}
+
+// grow lengthens s to at least n elements.
+func grow[T any](s []T, n int) []T {
+	if n <= len(s) {
+		return s
+	}
+	return append(s, make([]T, n-len(s))...)
+}

@@ -1,0 +1,229 @@
+package why
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Rule says which calls are slow: those from a quantile up, the longest Top, or
+// those of at least Ticks, whichever is not 0.
+type Rule struct {
+	Quantile float64
+	Top      uint64
+	Ticks    uint64
+	Text     string // as reports show it
+}
+
+// Options of [Explain].
+type Options struct {
+	// Root says which functions' outermost calls are explained. Nil takes the
+	// function whose slow calls lose most time.
+	Root func(reader.FuncID) bool
+	// RootLabel is what reports call the root when Root matches several functions.
+	RootLabel string
+	Slow      Rule // from the 99th percentile up when zero
+	// OrdinaryLow and OrdinaryHigh are the quantiles between which calls are
+	// ordinary; a quarter and three quarters when both are 0.
+	OrdinaryLow, OrdinaryHigh float64
+	MinShare                  float64 // of a named cause; 0.05 when 0
+	// Wait says what kind of waiting a function does: Wait, LockWait, or any other
+	// kind for none. May be nil.
+	Wait func(reader.FuncID) Kind
+	// From and To bound when calls begin, in ticks; To 0 is no bound.
+	From, To uint64
+	// Seed is for what is drawn by lot. Equal seeds give equal reports.
+	Seed  uint64
+	Clock clock.Clock
+	// Calls are for the passes; Paths and Nested are set as needed. Unmatched
+	// exits are reported in one pass only.
+	Calls calls.Options
+}
+
+// ErrNoInvocations means that no call of the root ended in the trace.
+var ErrNoInvocations = errors.New("no call of the root ended in the trace")
+
+// maxSlow bounds the slow calls that are kept; of more a sample is drawn.
+const maxSlow = 10_000
+
+// Explain compares the slow calls of a function with its ordinary ones. src is read
+// several times. Memory grows with threads times depth, distinct paths, and the
+// paths of at most 10,000 slow calls. The error is of src, or [ErrNoInvocations].
+func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
+	opts = opts.withDefaults()
+	e := &explainer{opts: opts, src: src}
+	if err := e.findTailCalls(); err != nil {
+		return nil, nil, err
+	}
+	if err := e.chooseRoot(); err != nil {
+		return nil, nil, err
+	}
+	d, stats, err := e.measure()
+	if err != nil {
+		return nil, stats, err
+	}
+	r, err := e.explain(d)
+	return r, stats, err
+}
+
+func (o Options) withDefaults() Options {
+	if o.Slow == (Rule{}) {
+		o.Slow = Rule{Quantile: 0.99, Text: "p99"}
+	}
+	if o.OrdinaryLow == 0 && o.OrdinaryHigh == 0 {
+		o.OrdinaryLow, o.OrdinaryHigh = 0.25, 0.75
+	}
+	if o.MinShare == 0 {
+		o.MinShare = 0.05
+	}
+	if o.Wait == nil {
+		o.Wait = func(reader.FuncID) Kind { return Slower }
+	}
+	if o.Calls.Shards <= 0 {
+		o.Calls.Shards = runtime.GOMAXPROCS(0)
+	}
+	o.Calls.Nested, o.Calls.Paths = false, false
+	return o
+}
+
+// explainer is a run of Explain.
+type explainer struct {
+	opts       Options
+	src        calls.Source
+	start      uint64 // TSC of the trace's first event
+	candidates []Candidate
+}
+
+// run is a pass over the calls. Exits that match nothing are told only once.
+func run[S calls.Analysis[S]](e *explainer, nested bool, newSink func() S) (S, *calls.Stats, error) {
+	o := e.opts.Calls
+	o.Nested, o.Paths = nested, !nested
+	sink, stats, err := calls.Run(e.src, o, newSink)
+	e.opts.Calls.Unmatched = nil
+	return sink, stats, err
+}
+
+// microsecond is one in ticks; a thousand where the clock does not say what a tick
+// is.
+func (e *explainer) microsecond() uint64 {
+	if !e.opts.Clock.Known() {
+		return 1000
+	}
+	return max(1, e.opts.Clock.Frequency/1_000_000)
+}
+
+// findTailCalls has calls that functions end with counted as theirs.
+func (e *explainer) findTailCalls() error {
+	pairs, first, err := findTailCalls(e.src, e.opts.Calls.Shards, e.microsecond())
+	e.start = first
+	if len(pairs) > 0 {
+		e.src = nesting{e.src, pairs}
+	}
+	return err
+}
+
+func (e *explainer) span() span { return span{e.opts.From, e.opts.To} }
+
+// chooseRoot finds a root where none was given.
+func (e *explainer) chooseRoot() error {
+	if e.opts.Root != nil {
+		return nil
+	}
+	finder, _, err := run(e, true, func() *rootFinder {
+		return &rootFinder{span: e.span(), funcs: make(map[reader.FuncID]*quantile.Sample)}
+	})
+	if err != nil {
+		return err
+	}
+	e.candidates = finder.propose()
+	if len(e.candidates) == 0 {
+		return fmt.Errorf("%w: no function was called %d times: say which calls to explain", ErrNoInvocations, minRootCalls)
+	}
+	best := e.candidates[0].Func
+	e.opts.Root = func(fn reader.FuncID) bool { return fn == best }
+	return nil
+}
+
+// measure finds the durations of the root.
+func (e *explainer) measure() (*durations, *calls.Stats, error) {
+	isLock := func(fn reader.FuncID) bool { k := e.opts.Wait(fn); return k == Wait || k == LockWait }
+	d, stats, err := run(e, false, func() *durations { return newDurations(e.opts.Root, isLock, e.span()) })
+	if err == nil && d.sample.Count() == 0 {
+		err = ErrNoInvocations
+	}
+	return d, stats, err
+}
+
+// plan sets the bounds of the cohorts.
+func (e *explainer) plan(d *durations) *plan {
+	o := &e.opts
+	p := &plan{root: o.Root, locks: d.locks(), span: e.span(), keep: math.MaxUint64}
+	if len(d.roots) == 1 {
+		for fn := range d.roots {
+			p.rootFunc = fn
+		}
+	}
+	var q [3]uint64
+	d.sample.Quantiles(q[:], o.OrdinaryLow, 0.5, o.OrdinaryHigh)
+	p.low, p.median, p.high = q[0], q[1], q[2]
+	count := d.sample.Count()
+	switch {
+	case o.Slow.Top > 0:
+		rest := count
+		for v, n := range d.sample.All() {
+			p.slow = v
+			if rest -= n; rest < o.Slow.Top {
+				break
+			}
+		}
+		// Values may be approximate; what is too many is cut off later.
+		p.slow -= p.slow / 64
+	case o.Slow.Ticks > 0:
+		p.slow = o.Slow.Ticks
+	default:
+		p.slow = d.sample.Quantile(o.Slow.Quantile)
+	}
+	p.slow = max(p.slow, p.high+1)
+	slow := uint64(0)
+	for v, n := range d.sample.All() {
+		if v >= p.slow {
+			slow += n
+		}
+	}
+	if slow > maxSlow {
+		p.keep = uint64(float64(maxSlow) / float64(slow) * math.MaxUint64)
+	}
+	return p
+}
+
+// explain compares the cohorts.
+func (e *explainer) explain(d *durations) (*Report, error) {
+	p := e.plan(d)
+	c, _, err := run(e, false, func() *cohorts { return newCohorts(p) })
+	if err != nil {
+		return nil, err
+	}
+	c.settle()
+	if top := e.opts.Slow.Top; top > 0 {
+		c.cut(int(min(top, maxSlow)))
+	}
+	r := e.report(d, c)
+	if c.ordinary.count == 0 || len(c.slow) == 0 {
+		return r, nil
+	}
+	ev := newEvidence(newModel(c), c.slow)
+	ev.pruned = d.pruned(e.microsecond()) > 0
+	ev.name(e.opts.MinShare, e.opts.Seed)
+	meanwhile, err := e.meanwhile(d, ev)
+	if err != nil {
+		return nil, err
+	}
+	e.fill(r, c, ev, meanwhile)
+	return r, nil
+}

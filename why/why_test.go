@@ -1,0 +1,558 @@
+package why_test
+
+import (
+	"bytes"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/why"
+)
+
+// Functions of the programs below.
+const (
+	main reader.FuncID = iota + 1
+	handle
+	parse
+	query
+	row
+	rebuild
+	sort
+	lock
+	unlock
+	flush
+	work
+)
+
+var names = testnames.Names{main: "main", handle: "handle(int)", parse: "parse()", query: "query()", row: "row()",
+	rebuild: "rebuild()", sort: "sort()", lock: "Mutex::lock()", unlock: "Mutex::unlock()", flush: "flush()", work: "work()"}
+
+// program is a trace in the making: a source with the events of threads.
+type program struct{ threads []*thread }
+
+type thread struct {
+	now    uint64
+	events []reader.Event
+	args   []reader.Arg
+	rng    *rand.Rand
+}
+
+func newProgram(threads int) *program {
+	p := &program{}
+	for i := range threads {
+		p.threads = append(p.threads, &thread{now: 1000, rng: rand.New(rand.NewPCG(1, uint64(i)))})
+	}
+	return p
+}
+
+// Each implements calls.Source.
+func (p *program) Each(n int, fn func(int, *reader.Block) error) error {
+	for i, t := range p.threads {
+		args := t.args
+		for from := 0; from < len(t.events); from += 100 {
+			b := reader.Block{Thread: reader.Thread{Process: 7, Thread: int32(100 + i)}, Index: i}
+			b.Events = t.events[from:min(from+100, len(t.events))]
+			for len(args) > 0 && args[0].Event < from+100 {
+				b.Args = append(b.Args, reader.Arg{Event: args[0].Event - from, Value: args[0].Value})
+				args = args[1:]
+			}
+			if err := fn(i%n, &b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (t *thread) event(k reader.Kind, fn reader.FuncID) {
+	t.events = append(t.events, reader.Event{TSC: t.now, Func: fn, Kind: k})
+}
+
+// self lets about so many ticks pass.
+func (t *thread) self(ticks uint64) { t.now += ticks + t.rng.Uint64N(ticks/4+1) }
+
+// call makes a call that takes ticks itself, and does body in the middle.
+func (t *thread) call(fn reader.FuncID, ticks uint64, body ...func()) {
+	t.event(reader.Enter, fn)
+	t.finish(fn, ticks, body)
+}
+
+func (t *thread) callArg(fn reader.FuncID, arg, ticks uint64, body ...func()) {
+	t.event(reader.EnterArg, fn)
+	t.events[len(t.events)-1].Side = true
+	t.args = append(t.args, reader.Arg{Event: len(t.events) - 1, Value: arg})
+	t.finish(fn, ticks, body)
+}
+
+func (t *thread) finish(fn reader.FuncID, ticks uint64, body []func()) {
+	t.self(ticks / 2)
+	for _, f := range body {
+		f()
+	}
+	t.self(ticks / 2)
+	t.event(reader.Exit, fn)
+}
+
+// requests makes n requests on every thread; what is inside them, inner says.
+func (p *program) requests(n int, inner func(t *thread, i int)) {
+	for _, t := range p.threads {
+		for i := range n {
+			t.callArg(handle, uint64(i), 2000, func() {
+				t.call(parse, 500)
+				inner(t, i)
+			})
+			t.self(5000)
+		}
+	}
+}
+
+func options() why.Options {
+	return why.Options{
+		Root:  func(fn reader.FuncID) bool { return fn == handle },
+		Clock: clock.Clock{Frequency: 1_000_000_000},
+		Wait: func(fn reader.FuncID) why.Kind {
+			if fn == lock {
+				return why.LockWait
+			}
+			return why.Slower
+		},
+	}
+}
+
+func explain(t testing.TB, p calls.Source, o why.Options) *why.Report {
+	t.Helper()
+	r, _, err := why.Explain(p, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// only is the one cause of a report.
+func only(t *testing.T, r *why.Report) why.Cause {
+	t.Helper()
+	if len(r.Causes) != 1 {
+		t.Fatalf("%d causes: %+v", len(r.Causes), r.Causes)
+	}
+	return r.Causes[0]
+}
+
+func slowAt(i int) bool { return i%90 == 60 }
+
+func TestMoreCalls(t *testing.T) {
+	p := newProgram(2)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 300, func() {
+			n := 2
+			if slowAt(i) {
+				n = 200
+			}
+			for range n {
+				t.call(row, 100, func() { t.call(work, 50) })
+			}
+		})
+	})
+	c := only(t, explain(t, p, options()))
+	if c.Kind != why.MoreCalls || c.Func != row || c.Share < 0.9 {
+		t.Errorf("%+v", c)
+	}
+	if a := c.Paths[0].Affected.Calls; a != 200 {
+		t.Errorf("%v calls in slow ones", a)
+	}
+}
+
+func TestNewPath(t *testing.T) {
+	p := newProgram(2)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 300, func() {
+			if slowAt(i) {
+				t.call(rebuild, 100, func() { t.call(sort, 90_000) })
+			}
+		})
+	})
+	c := only(t, explain(t, p, options()))
+	if c.Kind != why.NewPath || c.Func != rebuild || c.Most != sort || c.Share < 0.95 {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestSlowerBetweenCalls(t *testing.T) {
+	p := newProgram(2)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 300, func() {
+			t.call(row, 100)
+			if slowAt(i) {
+				t.self(80_000)
+			}
+			t.call(work, 100)
+		})
+	})
+	c := only(t, explain(t, p, options()))
+	if c.Kind != why.Slower || c.Func != query || c.Between != [2]reader.FuncID{row, work} {
+		t.Errorf("%+v", c)
+	}
+	if c.Low > c.Share || c.High < c.Share || c.Chance > 1e-4 {
+		t.Errorf("share %v from %v to %v, by chance %v", c.Share, c.Low, c.High, c.Chance)
+	}
+}
+
+// A thread that is stopped now and then, at any moment, is no cause.
+func TestNoiseIsNotNamed(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(t *thread, i int) {
+		stop := func(ticks uint64) func() {
+			return func() {
+				if t.rng.Uint64N(200_000) < ticks {
+					t.self(100_000)
+				}
+			}
+		}
+		t.call(query, 1000, stop(1000))
+		t.call(row, 2000, stop(2000))
+		t.call(work, 700, stop(700))
+		stop(2500)()
+	})
+	if r := explain(t, p, options()); len(r.Causes) != 0 || r.Rest != 1 {
+		t.Errorf("%+v", r.Causes)
+	}
+}
+
+// The lock's address tells which lock it is, and what another thread does while it
+// is waited for, who has it.
+func TestLockWait(t *testing.T) {
+	p := newProgram(3)
+	flusher := &thread{now: 1000, rng: rand.New(rand.NewPCG(2, 2))}
+	const every, takes = 400_000, 100_000
+	p.requests(3000, func(t *thread, i int) {
+		t.callArg(lock, 0xaa, 60)
+		t.call(row, 100)
+		t.call(unlock, 50)
+		wait := uint64(60)
+		if at := t.now % every; at < takes {
+			wait = takes - at
+		}
+		t.event(reader.EnterArg, lock)
+		t.events[len(t.events)-1].Side = true
+		t.args = append(t.args, reader.Arg{Event: len(t.events) - 1, Value: 0xbb})
+		t.now += wait
+		t.event(reader.Exit, lock)
+		t.call(unlock, 50)
+	})
+	for k := uint64(1); k*every < p.threads[0].now; k++ {
+		flusher.now = k * every
+		flusher.event(reader.Enter, flush)
+		flusher.event(reader.Enter, sort)
+		flusher.now += takes
+		flusher.event(reader.Exit, sort)
+		flusher.event(reader.Exit, flush)
+	}
+	p.threads = append(p.threads, flusher)
+	c := only(t, explain(t, p, options()))
+	if c.Kind != why.LockWait || c.Func != lock || c.Lock != 0xbb {
+		t.Fatalf("%+v", c)
+	}
+	if h := c.Holder; h == nil || h.Self != sort || h.Scope != flush || h.Covered < 0.9 || !h.Ends {
+		t.Errorf("holder %+v", h)
+	}
+}
+
+func TestAssociations(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(th *thread, i int) {
+		if th == p.threads[2] && i%20 == 7 {
+			th.callArg(work, 42, 50_000)
+		} else {
+			th.callArg(work, uint64(i%7), 500)
+		}
+	})
+	c := only(t, explain(t, p, options()))
+	kinds := make(map[string]why.Association)
+	for _, a := range c.Associations {
+		kinds[a.Kind] = a
+	}
+	if a, ok := kinds["thread"]; !ok || a.Thread.Thread != 102 || a.Count != a.Of {
+		t.Errorf("thread: %+v", c.Associations)
+	}
+	if a, ok := kinds["argument"]; !ok || a.Func != work || a.Value != 42 {
+		t.Errorf("argument: %+v", c.Associations)
+	}
+}
+
+// A callee that is entered right after a tail exit belongs to who left.
+func TestTailCallsAreInside(t *testing.T) {
+	p := newProgram(2)
+	for _, th := range p.threads {
+		for i := range 3000 {
+			th.event(reader.Enter, handle)
+			th.self(1000)
+			th.event(reader.Enter, query)
+			th.self(200)
+			th.event(reader.TailExit, query)
+			th.event(reader.TailExit, handle) // query's tail call has no sled
+			th.now += 50
+			th.event(reader.Enter, work)
+			th.self(500)
+			if slowAt(i) {
+				th.self(90_000)
+			}
+			th.event(reader.Exit, work)
+			th.self(4000)
+		}
+	}
+	r := explain(t, p, options())
+	c := only(t, r)
+	if c.Func != work || c.Kind != why.Slower || r.Longest < 90_000 {
+		t.Errorf("longest %d: %+v", r.Longest, c)
+	}
+	if diff := cmp.Diff([]reader.FuncID{handle, work}, c.Paths[0].Path); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A root inside a root belongs to it, and recursion is one path.
+func TestRecursionIsFolded(t *testing.T) {
+	p := newProgram(1)
+	p.requests(1000, func(t *thread, i int) {
+		depth := 2
+		if slowAt(i) {
+			depth = 60
+		}
+		var again func()
+		again = func() {
+			if depth--; depth > 0 {
+				t.call(query, 300, func() {
+					t.call(row, 100, func() {
+						if depth%2 == 0 {
+							t.call(handle, 200, again)
+						} else {
+							again()
+						}
+					})
+				})
+			}
+		}
+		again()
+	})
+	r := explain(t, p, options())
+	if r.Invocations != 1000 {
+		t.Errorf("%d invocations", r.Invocations)
+	}
+	if c := only(t, r); c.Kind != why.MoreCalls || c.Func != query {
+		t.Errorf("%+v", c)
+	}
+	var paths [][]reader.FuncID
+	for _, d := range r.Decomposition {
+		paths = append(paths, d.Path)
+	}
+	want := [][]reader.FuncID{{handle}, {handle, parse}, {handle, query}, {handle, query, row}}
+	if diff := cmp.Diff(want, paths); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRootIsProposed(t *testing.T) {
+	p := newProgram(2)
+	for _, th := range p.threads {
+		th.event(reader.Enter, main)
+	}
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 300, func() {
+			if slowAt(i) {
+				t.call(rebuild, 90_000)
+			}
+		})
+	})
+	for _, th := range p.threads {
+		th.event(reader.Exit, main)
+	}
+	o := options()
+	o.Root = nil
+	r := explain(t, p, o)
+	if r.Root != handle || len(r.Candidates) == 0 || r.Candidates[0].Func != handle {
+		t.Errorf("root %d of %+v", r.Root, r.Candidates)
+	}
+}
+
+func TestNoInvocations(t *testing.T) {
+	o := options()
+	o.Root = func(reader.FuncID) bool { return false }
+	p := newProgram(1)
+	p.requests(3, func(*thread, int) {})
+	if _, _, err := why.Explain(p, o); !errors.Is(err, why.ErrNoInvocations) {
+		t.Error(err)
+	}
+	o.Root = nil
+	if _, _, err := why.Explain(p, o); !errors.Is(err, why.ErrNoInvocations) {
+		t.Error(err)
+	}
+}
+
+func TestTopIsExact(t *testing.T) {
+	p := newProgram(2)
+	p.requests(2000, func(t *thread, i int) { t.call(work, uint64(3000+i)) })
+	o := options()
+	for _, top := range []uint64{1, 2, 29, 30, 31, 37, 500} {
+		o.Slow = why.Rule{Top: top, Text: "top"}
+		if r := explain(t, p, o); r.Slow.Count != top || r.Kept != int(top) {
+			t.Errorf("%d slow calls of %d, %d kept", r.Slow.Count, top, r.Kept)
+		}
+	}
+}
+
+// Times count from the start of the trace, whatever threads are looked at.
+func TestStartIsThatOfTheTrace(t *testing.T) {
+	p := newProgram(2)
+	p.threads[1].now = 1_000_000
+	p.requests(500, func(t *thread, i int) { t.call(work, uint64(300+i)) })
+	o := options()
+	o.Calls.Filter.Thread = func(t reader.Thread) bool { return t.Thread == 101 }
+	if r := explain(t, p, o); r.Start != 1000 || r.Threads != 1 || r.Invocations != 500 {
+		t.Errorf("%d invocations on %d threads, from %d", r.Invocations, r.Threads, r.Start)
+	}
+}
+
+// Calls that last alike have no slow ones among them.
+func TestNothingToExplain(t *testing.T) {
+	p := newProgram(1)
+	for range 500 {
+		p.threads[0].event(reader.Enter, handle)
+		p.threads[0].now += 100
+		p.threads[0].event(reader.Exit, handle)
+	}
+	r := explain(t, p, options())
+	if r.Slow.Count != 0 || len(r.Causes) != 0 || len(r.Warnings) != 1 {
+		t.Errorf("%+v", r)
+	}
+	for _, write := range []func(*bytes.Buffer) error{
+		func(b *bytes.Buffer) error { return r.WriteText(b, names, why.View{Exemplars: 3, All: true}) },
+		func(b *bytes.Buffer) error { return r.WriteJSON(b, names) },
+	} {
+		if err := write(new(bytes.Buffer)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// drawProgram draws threads that do anything, with exits that are missing and
+// events that match nothing.
+func drawProgram(rt *rapid.T) *program {
+	p := newProgram(rapid.IntRange(1, 5).Draw(rt, "threads"))
+	seed := rapid.Uint64().Draw(rt, "seed")
+	damage := rapid.IntRange(0, 2).Draw(rt, "damage")
+	for i, th := range p.threads {
+		rng := rand.New(rand.NewPCG(seed, uint64(i)))
+		var open []reader.FuncID
+		for range rapid.IntRange(0, 3000).Draw(rt, "events") {
+			th.now += rng.Uint64N(300)
+			if rng.IntN(100) == 0 {
+				th.now += rng.Uint64N(100_000)
+			}
+			fn := main + reader.FuncID(rng.IntN(int(work)))
+			switch k := rng.IntN(20); {
+			case k < 9 && len(open) < 12:
+				if fn == lock {
+					th.event(reader.EnterArg, fn)
+					th.events[len(th.events)-1].Side = true
+					th.args = append(th.args, reader.Arg{Event: len(th.events) - 1, Value: rng.Uint64N(3)})
+				} else {
+					th.event(reader.Enter, fn)
+				}
+				open = append(open, fn)
+			case k == 19 && damage > 0:
+				th.event(reader.Exit, fn)
+			case len(open) > 0:
+				kind := reader.Exit
+				if k%5 == 0 {
+					kind = reader.TailExit
+				}
+				th.event(kind, open[len(open)-1])
+				open = open[:len(open)-1]
+				if damage > 1 && len(open) > 0 && k == 7 {
+					open = open[:len(open)-1]
+				}
+			}
+		}
+	}
+	return p
+}
+
+// What paths contribute adds up to the excess, to the last nanosecond.
+func TestPartsSumToTheExcess(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p, o := drawProgram(rt), options()
+		o.Slow = why.Rule{Quantile: rapid.SampledFrom([]float64{0.8, 0.95, 0.99}).Draw(rt, "slow")}
+		r, _, err := why.Explain(p, o)
+		if errors.Is(err, why.ErrNoInvocations) {
+			return
+		} else if err != nil {
+			rt.Fatal(err)
+		}
+		if r.Ordinary.Count == 0 || r.Kept == 0 {
+			return
+		}
+		all := 0.0
+		for _, d := range r.Decomposition {
+			all += d.Slower + d.More + d.New
+		}
+		want := r.Slow.Mean - r.Ordinary.Mean
+		if math.Abs(all-want) > 1e-6 || math.Abs(r.Excess-want) > 1e-6 {
+			rt.Fatalf("parts add up to %v, the excess is %v, the means differ by %v", all, r.Excess, want)
+		}
+	})
+}
+
+func TestShardingChangesNothing(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := drawProgram(rt)
+		report := func(shards int) string {
+			o := options()
+			o.Calls.Shards = shards
+			r, _, err := why.Explain(p, o)
+			if err != nil {
+				return err.Error()
+			}
+			return text(rt, r)
+		}
+		one := report(1)
+		for _, shards := range []int{2, 3, 5} {
+			if diff := cmp.Diff(one, report(shards)); diff != "" {
+				rt.Fatalf("with %d shards:\n%s", shards, diff)
+			}
+		}
+	})
+}
+
+func text(t interface{ Fatal(...any) }, r *why.Report) string {
+	var b bytes.Buffer
+	if err := r.WriteText(&b, names, why.View{Exemplars: 2, All: true, Files: "trace"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteJSON(&b, names); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestShortName(t *testing.T) {
+	for name, want := range map[string]string{
+		"handle(int)":                           "handle",
+		"kv::Map<int (*)(char)>::at(int) const": "kv::Map<int (*)(char)>::at",
+		"main":                                  "main",
+		"A::operator()(int)":                    "A::operator()",
+		"A::operator()":                         "A::operator()",
+		"(anonymous namespace)::f(void (*)())":  "(anonymous namespace)::f",
+		"#12":                                   "#12",
+	} {
+		if got := why.ShortName(name); got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
