@@ -108,7 +108,7 @@ var steps = [][]string{
 func checkSteps(t *testing.T, program string) {
 	for _, args := range steps {
 		n := numbers(t, program, args...)
-		if n["interruptions"] < 45 || n["faults"] != 0 || n["missing"] != 0 {
+		if n["interruptions"] < 90 || n["faults"] != 0 || n["missing"] != 0 {
 			t.Errorf("%v: %v", args, n)
 		}
 		if n["unwound"] < 40 || n["lost"] != 0 {

@@ -28,7 +28,7 @@ TRACED static long plain(long x) { sink++; return x + 1; }
 TRACED __attribute__((xray_log_args(1))) static long logged(long x) { sink++; return x + 1; }
 
 static volatile long step, at;
-static volatile int stepping, happened, toggles;
+static volatile int stepping, happened, toggles, with_lengthy;
 
 PLAIN static void interrupted(void)
 {
@@ -36,10 +36,10 @@ PLAIN static void interrupted(void)
 	if (toggles) {
 		xr_patch(0);
 		xr_patch(1);
-	} else if (at % 2) {
-		quick();
-	} else {
+	} else if (with_lengthy) {
 		lengthy();
+	} else {
+		quick();
 	}
 }
 
@@ -65,7 +65,7 @@ PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 		u->uc_mcontext.gregs[REG_EFL] &= ~0x100;
 		return;
 	}
-	if (at == 0 && ip >= (uintptr_t)xr_nothing && ip < (uintptr_t)__xray_TypedEvent)
+	if (at == 0 && !with_lengthy && ip >= (uintptr_t)xr_nothing && ip < (uintptr_t)__xray_TypedEvent)
 		unwind();
 	if (step++ == at)
 		interrupted();
@@ -100,7 +100,8 @@ PLAIN int main(int argc, char **argv)
 	sigaction(SIGTRAP, &action, NULL);
 
 	long interruptions = 0, faults = 0, missing = 0;
-	for (at = 0, happened = 1; happened; at++) {
+	/* At each step, a call that a threshold drops, and one that it keeps. */
+	for (at = 0, happened = 1; happened; with_lengthy = !with_lengthy, at += !with_lengthy) {
 		forget();
 		quick(); /* a chunk, so that what follows need not take the slow path */
 		happened = 0;
