@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"cmp"
 	"encoding/hex"
 	"io"
 	"sort"
@@ -31,24 +30,19 @@ import (
 // Where the frequency is unknown, a microsecond stands for a tick, and
 // otherData says so.
 type Chrome struct {
-	out       output
-	opts      Options
-	time      timeline
-	heads     labels
-	threads   perThread[string] // end of events; "" until a thread appears
-	processes map[chromeProcess]int64
-	taken     map[int64]bool // ids in processes
-	events    bool
+	out     output
+	opts    Options
+	time    timeline
+	tracks  tracks
+	heads   labels
+	threads perThread[string] // end of events; "" until a thread appears
+	events  bool
 }
-
-type chromeProcess struct{ file, process int32 }
 
 // NewChrome starts the JSON of a trace.
 func NewChrome(w io.Writer, opts Options) *Chrome {
-	c := &Chrome{
-		out: newOutput(w), opts: opts, time: opts.timeline(),
-		processes: map[chromeProcess]int64{}, taken: map[int64]bool{},
-	}
+	c := &Chrome{out: newOutput(w), opts: opts, time: opts.timeline()}
+	c.tracks = newTracks(&c.opts)
 	c.heads = newLabels(func(dst []byte, id reader.FuncID) []byte {
 		dst = appendJSON(append(dst, `{"name":`...), opts.label(id))
 		return append(dst, `,"ph":"X","ts":`...)
@@ -157,20 +151,8 @@ func appendExactInJavaScript(dst []byte, v uint64) []byte {
 }
 
 func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte {
-	dst = append(c.next(dst), `{"name":`...)
-	mark, isMark := reader.Mark{}, false
-	if e.Kind == reader.Custom {
-		mark, isMark = reader.ParseMark(e.Data)
-	}
-	switch {
-	case isMark:
-		dst = appendJSON(dst, mark.String())
-	case e.Kind == reader.Typed:
-		dst = append(dst, `"typed event `...)
-		dst = append(strconv.AppendUint(dst, uint64(e.Type), 10), '"')
-	default:
-		dst = append(dst, `"custom event"`...)
-	}
+	name, mark, isMark := instantName(e)
+	dst = appendJSON(append(c.next(dst), `{"name":`...), name)
 	dst = append(dst, `,"ph":"i","s":"t","ts":`...)
 	dst = c.time.appendMicros(dst, c.time.at(e.TSC))
 	dst = append(dst, thread...)
@@ -188,6 +170,17 @@ func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte
 		dst = append(hex.AppendEncode(dst, e.Data), '"')
 	}
 	return append(dst, "}}"...)
+}
+
+// instantName is what a custom or typed event is called. Some are marks.
+func instantName(e *calls.Event) (name string, mark reader.Mark, isMark bool) {
+	if e.Kind == reader.Typed {
+		return "typed event " + strconv.FormatUint(uint64(e.Type), 10), mark, false
+	}
+	if mark, isMark = reader.ParseMark(e.Data); isMark {
+		return mark.String(), mark, true
+	}
+	return "custom event", mark, false
 }
 
 // isText reports whether a payload is better read as text than as bytes.
@@ -218,27 +211,16 @@ func (c *Chrome) thread(b *calls.Batch) string {
 	if *end != "" {
 		return *end
 	}
-	pid, known := c.process(b.Thread)
+	pid, known := c.tracks.process(b.Thread)
 	text := append([]byte(nil), `,"pid":`...)
 	text = strconv.AppendInt(text, pid, 10)
 	text = append(text, `,"tid":`...)
 	text = strconv.AppendInt(text, int64(b.Thread.Thread), 10)
 	*end = string(text)
 	if !known {
-		name := cmp.Or(nameOf(c.opts.ProcessName, b.Thread), "process")
-		if b.Thread.Process != 0 {
-			name += " " + strconv.Itoa(int(b.Thread.Process))
-		}
-		if file := c.opts.file(b.Thread); file != "" {
-			name += " of " + file
-		}
-		c.nameIt("process_name", *end, name)
+		c.nameIt("process_name", *end, c.tracks.processName(b.Thread))
 	}
-	name := "thread " + strconv.Itoa(int(b.Thread.Thread))
-	if b.Thread.Thread == b.Thread.Process {
-		name = "main thread"
-	}
-	c.nameIt("thread_name", *end, cmp.Or(nameOf(c.opts.ThreadName, b.Thread), name))
+	c.nameIt("thread_name", *end, c.tracks.threadName(b.Thread))
 	return *end
 }
 
@@ -249,25 +231,6 @@ func (c *Chrome) nameIt(event, thread, name string) {
 	b = append(b, thread...)
 	b = append(b, `,"args":{"name":`...)
 	c.out.buf = append(appendJSON(b, name), "}}"...)
-}
-
-// process returns the id under which a process is shown, and whether it was
-// shown before. Processes of different traces stay apart.
-func (c *Chrome) process(t reader.Thread) (pid int64, known bool) {
-	key := chromeProcess{t.File, t.Process}
-	if pid, known = c.processes[key]; known {
-		return pid, true
-	}
-	pid = int64(t.Process)
-	if pid == 0 || c.taken[pid] {
-		// Above what Linux gives to processes.
-		pid = 1<<22 + 1
-		for c.taken[pid] {
-			pid++
-		}
-	}
-	c.processes[key], c.taken[pid] = pid, true
-	return pid, false
 }
 
 // Close ends the JSON.

@@ -4,7 +4,8 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
@@ -101,21 +102,7 @@ func newPprofEncoder(w io.Writer, opts *Options) *pprofEncoder {
 	}
 }
 
-// appendNumber appends a field of a number, unless it is the default, 0.
-func appendNumber(dst []byte, field int, v uint64) []byte {
-	if v == 0 {
-		return dst
-	}
-	return binary.AppendUvarint(binary.AppendUvarint(dst, uint64(field)<<3), v)
-}
-
-// appendBytes appends a field of a string, a message or packed numbers.
-func appendBytes[B string | []byte](dst []byte, field int, b B) []byte {
-	dst = binary.AppendUvarint(dst, uint64(field)<<3|2)
-	return append(binary.AppendUvarint(dst, uint64(len(b))), b...)
-}
-
-func appendFlag(dst []byte, field int, v bool) []byte {
+func appendFlag(dst []byte, field protowire.Number, v bool) []byte {
 	if !v {
 		return dst
 	}
@@ -123,17 +110,17 @@ func appendFlag(dst []byte, field int, v bool) []byte {
 }
 
 // field writes a message as a field of the profile.
-func (e *pprofEncoder) field(field int, message []byte) {
+func (e *pprofEncoder) field(field protowire.Number, message []byte) {
 	e.out.buf = e.out.spill(appendBytes(e.out.buf, field, message))
 }
 
-// string returns the number of a string. Protocol buffers allow only UTF-8.
+// string returns the number of a string.
 func (e *pprofEncoder) string(s string) uint64 {
 	n, ok := e.strings[s]
 	if !ok {
 		n = uint64(len(e.table))
 		e.strings[s] = n
-		e.table = append(e.table, strings.ToValidUTF8(s, "\uFFFD"))
+		e.table = append(e.table, validText(s))
 	}
 	return n
 }

@@ -167,6 +167,15 @@ func (ls *Losses) Count() int64 {
 	return n
 }
 
+// Records is the number of records that were lost, as far as that can be said.
+func (ls *Losses) Records() int64 {
+	var n int64
+	for _, t := range ls.Total {
+		n += t.Records
+	}
+	return n
+}
+
 // Samples returns the first few losses of every cause, ordered by cause, file
 // and offset.
 func (ls *Losses) Samples() []Loss {

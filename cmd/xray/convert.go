@@ -30,6 +30,7 @@ Formats of records:
   trace_event  Chrome JSON in the shape that llvm-xray gives it
 
 Formats of calls:
+  perfetto     a protobuf trace for Perfetto
   chrome       Chrome JSON for Perfetto, speedscope and chrome://tracing
   pprof        a profile for go tool pprof, by self time and by calls
   folded       folded stacks of self time for flame graph tools
@@ -57,7 +58,7 @@ Formats of calls:
 	f := cmd.Flags()
 	c.flags.add(f)
 	addChoice(f, &c.format, "format", "f", "what to write",
-		"raw", "fdr", "yaml", "trace_event", "chrome", "pprof", "folded", "csv", "json")
+		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "pprof", "folded", "csv", "json")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
 	f.BoolVar(&c.absolute, "absolute", false, "csv, json: times since 1970, where the trace tells them")
 	f.BoolVarP(&c.sort, "sort", "s", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
@@ -91,7 +92,7 @@ func (c *conversion) ofRecords() bool {
 // check refuses what makes no sense before any work is done.
 func (c *conversion) check() error {
 	switch c.format {
-	case "raw", "fdr", "pprof":
+	case "raw", "fdr", "perfetto", "pprof":
 		if err := c.app.refuseTerminal(c.output, c.format); err != nil {
 			return err
 		}
@@ -150,7 +151,14 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 		Close() error
 	}
 	var out writer
+	callOpts := calls.Options{Shards: 1}
 	switch c.format {
+	case "perfetto":
+		// Entries are written before it is known how long a call takes.
+		callOpts.Opens = true
+		shortest := s.filter.MinDuration
+		s.filter.MinDuration = 0
+		out = convert.NewPerfetto(w, opts, shortest, func() int64 { return s.trace.Losses().Records() })
 	case "csv":
 		out = convert.NewCSV(w, opts)
 	case "json":
@@ -158,7 +166,7 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 	default:
 		out = convert.NewChrome(w, opts)
 	}
-	_, stats, err := analyse(s, calls.Options{Shards: 1}, func() streamed { return streamed{out} })
+	_, stats, err := analyse(s, callOpts, func() streamed { return streamed{out} })
 	if err != nil {
 		return err
 	}

@@ -53,9 +53,25 @@ type Batch struct {
 	// Events are the custom and typed events that were recorded since the batch
 	// before, in order of time.
 	Events []Event
-	Paths  *Paths // nil unless Options.Paths
+	// Opens are the calls that were opened since the batch before, in order of
+	// time; only with Options.Opens.
+	Opens []Open
+	Paths *Paths // nil unless Options.Paths
 	// Last is set on the last batch of a thread.
 	Last bool
+}
+
+// Open is the entry of a call, for sinks that write entries before what happens
+// inside. The call itself comes with this batch or a later one.
+type Open struct {
+	// Call is how many of Batch.Calls ended before the entry.
+	Call  int
+	Start uint64 // as Call.Start
+	Func  reader.FuncID
+	Depth uint32
+	// Arg is the first logged argument, when Args.
+	Arg  uint64
+	Args bool
 }
 
 // Arg is one logged argument of a call.

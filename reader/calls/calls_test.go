@@ -353,6 +353,60 @@ func TestFilter(t *testing.T) {
 	})
 }
 
+// replay follows entries and ends as a sink that writes both does.
+type replay struct {
+	t    *rapid.T
+	open map[int][]calls.Open
+}
+
+func (r *replay) Calls(b *calls.Batch) error {
+	opens := b.Opens
+	push := func(upTo int) {
+		for ; len(opens) > 0 && opens[0].Call <= upTo; opens = opens[1:] {
+			r.open[b.Index] = append(r.open[b.Index], opens[0])
+		}
+	}
+	for i := range b.Calls {
+		push(i)
+		stack := r.open[b.Index]
+		if len(stack) == 0 {
+			r.t.Fatalf("%+v ends without having begun", b.Calls[i])
+		}
+		o, c := stack[len(stack)-1], &b.Calls[i]
+		if o.Start != c.Start || o.Func != c.Func || o.Depth != c.Depth {
+			r.t.Fatalf("%+v ends, the innermost is %+v", *c, o)
+		}
+		r.open[b.Index] = stack[:len(stack)-1]
+	}
+	push(len(b.Calls))
+	if b.Last && len(r.open[b.Index]) > 0 {
+		r.t.Fatalf("%+v never ended", r.open[b.Index])
+	}
+	return nil
+}
+
+func (r *replay) Merge(*replay) {}
+
+// Entries come in their places between the ends, also of what a filter keeps.
+func TestOpens(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		bs := split([][]reader.Event{drawEvents(t), drawEvents(t)}, rapid.IntRange(1, 30).Draw(t, "size"))
+		opts := calls.Options{Shards: 1, Opens: true, Policy: calls.Policy(rapid.IntRange(0, 2).Draw(t, "policy"))}
+		if rapid.Bool().Draw(t, "filter") {
+			opts.Filter = calls.Filter{
+				From: rapid.Uint64Range(0, 60).Draw(t, "from"), MaxDepth: uint32(rapid.IntRange(0, 3).Draw(t, "depth")),
+				Func: func(id reader.FuncID) bool { return id != 2 },
+			}
+		}
+		for _, src := range []calls.Source{bs, packed{bs, false}, packed{bs, true}} {
+			newReplay := func() *replay { return &replay{t: t, open: map[int][]calls.Open{}} }
+			if _, _, err := calls.Run(src, opts, newReplay); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 func TestUnmatchedStopsTheRun(t *testing.T) {
 	threads := [][]reader.Event{{{TSC: 1, Func: 1}, {TSC: 2, Func: 2}, {TSC: 3, Func: 3, Kind: reader.Exit}}}
 	stop := fmt.Errorf("stop")

@@ -39,26 +39,41 @@ func newFilter(f *Filter) *filter {
 func (f *filter) span(tsc uint64) bool { return tsc >= f.From && (f.To == 0 || tsc < f.To) }
 
 func (f *filter) keep(c *Call) bool {
-	if !f.span(c.Start) || c.Duration < f.MinDuration || f.MaxDepth > 0 && c.Depth >= f.MaxDepth {
+	return c.Duration >= f.MinDuration && f.keepEntry(c.Start, c.Func, c.Depth)
+}
+
+func (f *filter) keepEntry(start uint64, fn reader.FuncID, depth uint32) bool {
+	if !f.span(start) || f.MaxDepth > 0 && depth >= f.MaxDepth {
 		return false
 	}
 	if f.Func == nil {
 		return true
 	}
-	keep, ok := f.funcs[c.Func]
+	keep, ok := f.funcs[fn]
 	if !ok {
-		keep = f.Func(c.Func)
-		f.funcs[c.Func] = keep
+		keep = f.Func(fn)
+		f.funcs[fn] = keep
 	}
 	return keep
 }
 
 // apply takes out of b what is not wanted, in place.
 func (f *filter) apply(b *Batch) {
-	args := b.Args
-	b.Args = b.Args[:0]
+	args, opens := b.Args, b.Opens
+	b.Args, b.Opens = b.Args[:0], b.Opens[:0]
 	n := 0
+	// openUpTo keeps the entries before the end of call i.
+	openUpTo := func(i int) {
+		for len(opens) > 0 && opens[0].Call <= i {
+			o := opens[0]
+			if o.Call = n; f.keepEntry(o.Start, o.Func, o.Depth) {
+				b.Opens = append(b.Opens, o)
+			}
+			opens = opens[1:]
+		}
+	}
 	for i := range b.Calls {
+		openUpTo(i)
 		keep := f.keep(&b.Calls[i])
 		for len(args) > 0 && args[0].Call == i {
 			if keep {
@@ -71,6 +86,7 @@ func (f *filter) apply(b *Batch) {
 			n++
 		}
 	}
+	openUpTo(len(b.Calls))
 	b.Calls = b.Calls[:n]
 	n = 0
 	for _, e := range b.Events {

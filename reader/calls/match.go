@@ -61,7 +61,9 @@ type shard struct {
 
 func newShard(opts *Options, sink Sink) *shard {
 	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
-	s.usualFDR, s.usualBasic = usualFor(opts.Nested, opts.Paths)
+	if s.usualFDR, s.usualBasic = usualFor(opts.Nested, opts.Paths); opts.Opens {
+		s.usualFDR, s.usualBasic = none, none
+	}
 	s.stack.init(opts.Nested)
 	if opts.Filter.active() {
 		s.filter = newFilter(&opts.Filter)
@@ -208,6 +210,9 @@ func (s *shard) enter(th *thread, e *reader.Event) {
 		f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
 		caller.child = f.path
 	}
+	if s.opts.Opens {
+		s.batch.Opens = append(s.batch.Opens, Open{Call: s.n, Start: f.start, Func: e.Func, Depth: uint32(s.stack.depth)})
+	}
 	s.stack.push(f)
 	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(s.stack.depth))
 }
@@ -240,6 +245,11 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 			rare := th.rarely()
 			rare.args = append(rare.args, frameArg{s.stack.depth, side.args[0].Value})
 			s.stats.Args++
+			if s.opts.Opens {
+				if o := &s.batch.Opens[len(s.batch.Opens)-1]; !o.Args {
+					o.Arg, o.Args = side.args[0].Value, true
+				}
+			}
 		}
 		side.args = side.args[1:]
 	}
@@ -333,7 +343,7 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 // flush hands the calls so far to the sink.
 func (s *shard) flush(last bool) error {
 	b := &s.batch
-	if s.n == 0 && len(b.Events) == 0 && !last {
+	if s.n == 0 && len(b.Events) == 0 && len(b.Opens) == 0 && !last {
 		return nil
 	}
 	b.Calls = s.calls[:s.n]
@@ -344,7 +354,7 @@ func (s *shard) flush(last bool) error {
 		s.filter.apply(b)
 	}
 	err := s.sink.Calls(b)
-	b.Args, b.Events = b.Args[:0], b.Events[:0]
+	b.Args, b.Events, b.Opens = b.Args[:0], b.Events[:0], b.Opens[:0]
 	return err
 }
 

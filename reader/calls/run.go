@@ -47,6 +47,9 @@ type Options struct {
 	Paths bool
 	// Nested sets Call.Nested.
 	Nested bool
+	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then: an entry does not
+	// tell how long the call will take.
+	Opens bool
 	// Filter leaves out calls before they reach the sinks.
 	Filter Filter
 	// Policy is for unmatched exits.

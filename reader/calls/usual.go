@@ -34,6 +34,9 @@ func usualFor(nested, paths bool) (fdr, basic func(*shard, *thread, *run)) {
 	return usual[off, off, off], usual[on, off, off]
 }
 
+// none takes the place of usual where every record is to go the general way.
+func none(*shard, *thread, *run) {}
+
 // usual takes records off r up to the first that is not an entry or the exit of
 // the innermost open call, at which the clock goes back, or for which there is no
 // room. This is the hot loop of every analysis: of hundreds of millions of records

@@ -1,0 +1,412 @@
+package convert
+
+import (
+	"encoding/hex"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Perfetto writes the protobuf trace of Perfetto, which its UI and its trace
+// processor read: a fifth of the size of Chrome's JSON, with whole nanoseconds.
+//
+// Each thread is a sequence of packets with a clock of differences and its own
+// interned names and source locations. A call is a slice, whose annotations show
+// logged arguments, and how it ended where its exit was not recorded. Custom and
+// typed events are instants; those that name a request have the flow of that
+// request, so that viewers draw arrows from thread to thread. Two counters tell how
+// many calls are open on a thread, sampled, and how many records the trace lost.
+//
+// Where the frequency is unknown, a nanosecond stands for a tick. Times before
+// Options.Base are moved there.
+//
+// It is a sink for calls.Options with Opens, and without a MinDuration; it has one
+// of its own. Memory grows with threads, with the functions of each, and with the
+// depth of their stacks.
+type Perfetto struct {
+	out     output
+	opts    Options
+	time    timeline
+	tracks  tracks
+	threads perThread[*perfettoThread]
+	min     uint64 // ticks
+	last    int64  // time of the latest packet of all
+	lost    func() int64
+}
+
+// perfettoThread is what is kept of a sequence of packets.
+type perfettoThread struct {
+	thread  reader.Thread
+	head    []byte // what packets begin with: the sequence and its flags
+	counter uint64 // track of the calls that are open
+	last    int64  // time of the latest packet
+	sampled int    // packets since the counter was written
+	names   map[string]uint64
+	begins  map[reader.FuncID][]byte // the track event that begins a call
+	open    []perfettoOpen
+	// pending are the instants in open calls of which some may be left out.
+	pending []pendingInstant
+	// written is how many of open are in the file. The others are not known to
+	// take long enough.
+	written int
+	// fresh are interned data that the next packet has to bring.
+	fresh []byte
+}
+
+type perfettoOpen struct {
+	fn    reader.FuncID
+	start uint64
+}
+
+// pendingInstant is an instant that comes when the calls around it are written,
+// which were more than depth of all that are open, or are known to be left out.
+type pendingInstant struct {
+	tsc   uint64
+	event []byte // the fields of the track event
+}
+
+// The numbers of fields and the constants are those of Perfetto's
+// protos/perfetto/trace.
+const (
+	tracePacket = 1
+
+	packetClockSnapshot  = 6
+	packetTimestamp      = 8
+	packetSequence       = 10
+	packetTrackEvent     = 11
+	packetInternedData   = 12
+	packetSequenceFlags  = 13
+	packetTimestampClock = 58
+	packetDefaults       = 59
+	packetTrack          = 60
+
+	stateCleared, needsState = 1, 2
+
+	trackUUID, trackName, trackParent, trackProcessField, trackThreadField, trackCounter = 1, 2, 5, 3, 4, 8
+
+	eventAnnotation, eventType, eventName, eventTrack, eventNameText, eventCount, eventSource, eventFlow = 4, 9, 10, 11, 23, 30, 34, 47
+
+	sliceBegin, sliceEnd, instantEvent, counterEvent = 1, 2, 3, 4
+
+	internedNames, internedSources = 2, 4
+
+	annotationUint, annotationText, annotationPointer, annotationName = 3, 6, 7, 10
+
+	clockRealtime, clockBoottime, clockOfSequence = 1, 6, 64
+)
+
+// The numbers of tracks: threads are counted from 1.
+const (
+	processTrack  = 1 << 40
+	counterTracks = 1 << 41
+	lostTrack     = 1 << 42
+	// The sequence of what belongs to no thread.
+	commonSequence = math.MaxUint32
+)
+
+// NewPerfetto starts the trace. Calls of less than minDuration ticks are left out.
+// lost, which may be nil, is asked at the end how many records of the trace could
+// not be read.
+func NewPerfetto(w io.Writer, opts Options, minDuration uint64, lost func() int64) *Perfetto {
+	p := &Perfetto{out: newOutput(w), opts: opts, time: opts.timeline(), min: minDuration, lost: lost}
+	p.tracks = newTracks(&p.opts)
+	if opts.Epoch != 0 {
+		var snapshot []byte
+		snapshot = appendClock(snapshot, clockBoottime, 0, false)
+		snapshot = appendClock(snapshot, clockRealtime, opts.Epoch, false)
+		var packet []byte
+		packet = appendPresent(packet, packetSequence, commonSequence)
+		packet = appendBytes(packet, packetClockSnapshot, snapshot)
+		p.out.buf = appendBytes(p.out.buf, tracePacket, packet)
+	}
+	return p
+}
+
+// Calls implements [calls.Sink].
+func (p *Perfetto) Calls(b *calls.Batch) error {
+	t := p.thread(b)
+	opens, events, args := b.Opens, b.Events, b.Args
+	// enter opens what is entered before the end of call i, and instants shows
+	// what happened up to a time.
+	instants := func(tsc uint64) {
+		for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
+			p.settle(t, events[0].TSC)
+			p.instant(t, &events[0])
+		}
+	}
+	enter := func(i int) {
+		for ; len(opens) > 0 && opens[0].Call <= i; opens = opens[1:] {
+			o := &opens[0]
+			instants(o.Start)
+			t.open = append(t.open, perfettoOpen{o.Func, o.Start})
+		}
+	}
+	for i := range b.Calls {
+		enter(i)
+		c := &b.Calls[i]
+		var of []calls.Arg
+		if c.Args {
+			of, args = takeArgs(args, i)
+		}
+		instants(c.Start + c.Duration)
+		p.leave(t, c, of)
+	}
+	enter(len(b.Calls))
+	instants(math.MaxUint64)
+	return p.out.err
+}
+
+// settle writes the open calls that have taken long enough at a time.
+func (p *Perfetto) settle(t *perfettoThread, now uint64) {
+	for t.written < len(t.open) {
+		o := &t.open[t.written]
+		if now-o.start < p.min {
+			return
+		}
+		p.instantsBefore(t, o.start)
+		p.begin(t, o)
+	}
+	p.instantsBefore(t, math.MaxUint64)
+}
+
+// instantsBefore writes the pending instants up to a time.
+func (p *Perfetto) instantsBefore(t *perfettoThread, tsc uint64) {
+	n := 0
+	for n < len(t.pending) && t.pending[n].tsc <= tsc {
+		p.packet(t, t.pending[n].tsc, t.pending[n].event)
+		n++
+	}
+	t.pending = slices.Delete(t.pending, 0, n)
+}
+
+// leave ends the innermost call.
+func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
+	p.settle(t, c.Start+c.Duration)
+	n := len(t.open) - 1
+	t.open = t.open[:n]
+	if t.written <= n { // it was too short
+		if t.written == n {
+			p.instantsBefore(t, math.MaxUint64)
+		}
+		return
+	}
+	t.written = n
+	var buf [64]byte
+	event := appendPresent(buf[:0], eventType, sliceEnd)
+	for i := range args {
+		name := "argument"
+		if len(args) > 1 {
+			name += " " + strconv.Itoa(i+1)
+		}
+		event = annotateNumber(event, name, args[i].Value)
+	}
+	if c.End >= calls.Inferred {
+		event = annotateText(event, "end", c.End.String())
+	}
+	p.packet(t, c.Start+c.Duration, event)
+}
+
+// begin writes the start of the outermost open call that is not written.
+func (p *Perfetto) begin(t *perfettoThread, o *perfettoOpen) {
+	event := t.begins[o.fn]
+	if event == nil {
+		event = p.intern(t, o.fn)
+	}
+	t.written++
+	p.packet(t, o.start, event)
+}
+
+// instant shows a custom or typed event.
+func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
+	event := appendPresent(nil, eventType, instantEvent)
+	name, mark, isMark := instantName(e)
+	event = appendText(event, eventNameText, name)
+	switch {
+	case isMark && mark.Request:
+		event = annotateText(event, "request", strconv.FormatUint(mark.ID, 10))
+		if mark.Text != "" {
+			event = annotateText(event, "text", mark.Text)
+		}
+		if mark.ID != 0 {
+			event = protowire.AppendTag(event, eventFlow, protowire.Fixed64Type)
+			event = protowire.AppendFixed64(event, mark.ID^uint64(t.thread.File)<<56)
+		}
+	case isMark:
+	case isText(e.Data):
+		event = annotateText(event, "text", string(e.Data))
+	default:
+		event = annotateText(event, "hex", hex.EncodeToString(e.Data))
+	}
+	if t.written < len(t.open) {
+		t.pending = append(t.pending, pendingInstant{e.TSC, event})
+		return
+	}
+	p.packet(t, e.TSC, event)
+}
+
+// quiet is how long nothing happens before the counter of open calls is brought up
+// to date, in nanoseconds, and often after how many packets it is at the latest.
+const quiet, often = 1e6, 64
+
+// packet writes a track event of a thread.
+func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte) {
+	at := max(0, p.time.at(tsc))
+	if t.sampled++; t.sampled >= often || at-t.last >= quiet {
+		var buf [32]byte
+		sample := appendPresent(buf[:0], eventType, counterEvent)
+		sample = appendPresent(sample, eventTrack, t.counter)
+		sample = appendPresent(sample, eventCount, uint64(t.written))
+		t.sampled = 0
+		p.write(t, t.last, sample)
+	}
+	p.write(t, at, event)
+}
+
+func (p *Perfetto) write(t *perfettoThread, at int64, event []byte) {
+	buf := p.out.buf
+	body := len(t.head) + numberSize(packetTimestamp, uint64(at-t.last)) + bytesSize(packetTrackEvent, len(event))
+	if len(t.fresh) > 0 {
+		body += bytesSize(packetInternedData, len(t.fresh))
+	}
+	buf = protowire.AppendTag(buf, tracePacket, protowire.BytesType)
+	buf = protowire.AppendVarint(buf, uint64(body))
+	buf = append(buf, t.head...)
+	buf = appendPresent(buf, packetTimestamp, uint64(at-t.last))
+	if len(t.fresh) > 0 {
+		buf = appendBytes(buf, packetInternedData, t.fresh)
+		t.fresh = t.fresh[:0]
+	}
+	buf = appendBytes(buf, packetTrackEvent, event)
+	t.last, p.last = at, max(p.last, at)
+	p.out.buf = p.out.spill(buf)
+}
+
+// intern gives the name and the place of a function ids, which come with the next
+// packet, and returns what begins a call of it.
+func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
+	label := p.opts.label(id)
+	name := t.names[label]
+	if name == 0 {
+		name = uint64(len(t.names) + 1)
+		t.names[label] = name
+		t.fresh = appendBytes(t.fresh, internedNames, appendText(appendPresent(nil, 1, name), 2, label))
+	}
+	begin := appendPresent(nil, eventType, sliceBegin)
+	begin = appendPresent(begin, eventName, name)
+	if p.opts.Names != nil {
+		if s, ok := p.opts.Names.Func(id); ok && s.File != "" {
+			source := uint64(len(t.begins) + 1)
+			entry := appendText(appendPresent(nil, 1, source), 2, s.File)
+			entry = appendText(entry, 3, label)
+			t.fresh = appendBytes(t.fresh, internedSources, appendNumber(entry, 4, uint64(max(s.Line, 0))))
+			begin = appendPresent(begin, eventSource, source)
+		}
+	}
+	t.begins[id] = begin
+	return begin
+}
+
+// thread returns the batch's thread, which begins when it is met for the first time.
+func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
+	at := p.threads.at(b.Index)
+	if *at != nil {
+		return *at
+	}
+	number := uint64(b.Index + 1)
+	t := &perfettoThread{
+		thread: b.Thread, counter: counterTracks | number,
+		names: map[string]uint64{}, begins: map[reader.FuncID][]byte{},
+	}
+	*at = t
+	pid, known := p.tracks.process(b.Thread)
+	process := processTrack | uint64(pid)
+	if !known {
+		about := appendPresent(nil, 1, uint64(pid))
+		about = appendText(about, 6, p.tracks.processName(b.Thread))
+		p.track(process, 0, trackProcessField, about, "")
+	}
+	about := appendPresent(nil, 1, uint64(pid))
+	about = appendPresent(about, 2, uint64(b.Thread.Thread))
+	about = appendText(about, 5, p.tracks.threadName(b.Thread))
+	p.track(number, process, trackThreadField, about, "")
+	p.track(t.counter, number, trackCounter, nil, "open calls")
+
+	snapshot := appendClock(nil, clockBoottime, 0, false)
+	snapshot = appendClock(snapshot, clockOfSequence, 0, true)
+	defaults := appendPresent(nil, packetTimestampClock, clockOfSequence)
+	defaults = appendBytes(defaults, packetTrackEvent, appendPresent(nil, eventTrack, number))
+	first := appendPresent(nil, packetSequence, number)
+	first = appendPresent(first, packetSequenceFlags, stateCleared)
+	first = appendBytes(first, packetDefaults, defaults)
+	first = appendBytes(first, packetClockSnapshot, snapshot)
+	p.out.buf = appendBytes(p.out.buf, tracePacket, first)
+	t.head = appendPresent(nil, packetSequence, number)
+	t.head = appendPresent(t.head, packetSequenceFlags, needsState)
+	return t
+}
+
+// track describes a track, of the kind that the field is for.
+func (p *Perfetto) track(uuid, parent uint64, field protowire.Number, about []byte, name string) {
+	track := appendPresent(nil, trackUUID, uuid)
+	if name != "" {
+		track = appendText(track, trackName, name)
+	}
+	track = appendBytes(track, field, about)
+	if parent != 0 {
+		track = appendPresent(track, trackParent, parent)
+	}
+	packet := appendPresent(nil, packetSequence, commonSequence)
+	p.out.buf = appendBytes(p.out.buf, tracePacket, appendBytes(packet, packetTrack, track))
+}
+
+// Close writes what is left.
+func (p *Perfetto) Close() error {
+	if p.lost != nil {
+		if n := p.lost(); n > 0 {
+			p.track(lostTrack, 0, trackCounter, nil, "records lost")
+			event := appendPresent(nil, eventType, counterEvent)
+			event = appendPresent(event, eventTrack, lostTrack)
+			event = appendPresent(event, eventCount, uint64(n))
+			packet := appendPresent(nil, packetSequence, commonSequence)
+			packet = appendPresent(packet, packetTimestamp, uint64(p.last))
+			p.out.buf = appendBytes(p.out.buf, tracePacket, appendBytes(packet, packetTrackEvent, event))
+		}
+	}
+	return p.out.finish("")
+}
+
+func appendClock(dst []byte, id, time uint64, incremental bool) []byte {
+	clock := appendPresent(nil, 1, id)
+	clock = appendPresent(clock, 2, time)
+	if incremental {
+		clock = appendPresent(clock, 3, 1)
+	}
+	return appendBytes(dst, 1, clock)
+}
+
+// annotateNumber annotates an event with a number. Large ones are mostly addresses.
+func annotateNumber(dst []byte, name string, v uint64) []byte {
+	kind := protowire.Number(annotationUint)
+	if v > 1<<53 {
+		kind = annotationPointer
+	}
+	return appendBytes(dst, eventAnnotation, appendPresent(appendText(nil, annotationName, name), kind, v))
+}
+
+func annotateText(dst []byte, name, text string) []byte {
+	return appendBytes(dst, eventAnnotation, appendText(appendText(nil, annotationName, name), annotationText, text))
+}
+
+func numberSize(field protowire.Number, v uint64) int {
+	return protowire.SizeTag(field) + protowire.SizeVarint(v)
+}
+
+func bytesSize(field protowire.Number, n int) int {
+	return protowire.SizeTag(field) + protowire.SizeBytes(n)
+}
