@@ -48,8 +48,11 @@ type Options struct {
 	// PerThread keeps the calls of different threads apart.
 	PerThread bool
 	// RecursiveOnly counts only calls that are part of a recursion: those within
-	// another call of the same function, and those that had such a call inside.
+	// another call of the same function, and those that had such a call inside. It
+	// does not go with Compensation.
 	RecursiveOnly bool
+	// Compensation, where it is set, takes the cost of recording out of times.
+	Compensation *Compensation
 }
 
 // Analysis collects the calls of one shard. It is a calls.Analysis.
@@ -58,6 +61,7 @@ type Analysis struct {
 	tables []*table // by the dense number of the thread; one for all unless Options.PerThread
 	at     []int32  // the places of a batch's functions in their table
 	kept   []calls.Call
+	prober *prober // nil unless Options.Compensation
 	// recursive marks functions of which a call within another one has ended in
 	// a thread, while that other one has not.
 	recursive map[mark]struct{}
@@ -70,7 +74,11 @@ type mark struct {
 
 // New returns an empty analysis.
 func New(opts Options) *Analysis {
-	return &Analysis{opts: opts, recursive: make(map[mark]struct{})}
+	a := &Analysis{opts: opts, recursive: make(map[mark]struct{})}
+	if opts.Compensation != nil {
+		a.prober = newProber(opts.Compensation)
+	}
+	return a
 }
 
 // function is what is known of the calls of one function. It takes one cache
@@ -89,12 +97,16 @@ type special struct {
 	inferred   uint64
 	tailExited uint64
 	untimed    uint64 // calls that were only counted
+	probes     probes // with Options.Compensation
 }
 
 // Calls adds a batch.
 func (a *Analysis) Calls(b *calls.Batch) error {
 	t, list := a.table(b), b.Calls
-	if a.opts.RecursiveOnly {
+	switch {
+	case a.prober != nil:
+		list = a.prober.count(b, t)
+	case a.opts.RecursiveOnly:
 		list = a.recursions(b)
 	}
 	// All functions are looked up before the first is touched: they are seldom in
@@ -121,6 +133,9 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 func (a *Analysis) Sums(s *calls.Sums) error {
 	if a.opts.RecursiveOnly {
 		return errors.New("a profile does not know which calls were part of a recursion: record the calls themselves")
+	}
+	if a.prober != nil {
+		return errors.New("the cost of recording can be taken out of recorded calls, not out of a profile")
 	}
 	t := a.table(&calls.Batch{Thread: s.Thread, Index: s.Index})
 	for i := range s.Paths {
@@ -257,6 +272,7 @@ func (f *function) merge(o *function) {
 		f.special.inferred += o.special.inferred
 		f.special.tailExited += o.special.tailExited
 		f.special.untimed += o.special.untimed
+		f.special.probes.add(&o.special.probes)
 	}
 }
 

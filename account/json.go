@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 
+	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -19,6 +20,13 @@ type jsonReport struct {
 	// Self is the time that shares are of.
 	Self          json.Number `json:"self"`
 	RelativeError float64     `json:"relative_error"` // of approximate quantiles, at most
+	ProbeCost     *jsonCost   `json:"probe_cost,omitempty"`
+}
+
+// jsonCost is what was taken out of times for each call.
+type jsonCost struct {
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
 }
 
 // jsonRow is one element of "rows". Min, Max and the quantiles are null when no
@@ -44,6 +52,17 @@ type jsonRow struct {
 	TailExited  uint64       `json:"tail_exited"`
 	Open        uint64       `json:"open"`
 	Histogram   []jsonOctave `json:"histogram"`
+	*jsonCompensated
+}
+
+// jsonCompensated is in rows whose self and total are without the cost of recording.
+type jsonCompensated struct {
+	SelfLow       json.Number `json:"self_low"`
+	SelfHigh      json.Number `json:"self_high"`
+	TotalLow      json.Number `json:"total_low"`
+	TotalHigh     json.Number `json:"total_high"`
+	RecordedSelf  json.Number `json:"recorded_self"`
+	RecordedTotal json.Number `json:"recorded_total"`
 }
 
 // jsonThread is in rows of single threads only.
@@ -63,10 +82,14 @@ type jsonOctave struct {
 
 func (r *Report) writeJSON(w io.Writer, names symbolize.Names) error {
 	out := bufio.NewWriter(w)
-	head, err := json.Marshal(jsonReport{
+	top := jsonReport{
 		Unit: r.Clock.Unit(), Frequency: r.Clock.Frequency, Functions: r.Functions, Calls: r.Calls,
 		Self: json.Number(r.number(r.Self)), RelativeError: r.relativeError(),
-	})
+	}
+	if r.Cost != nil {
+		top.ProbeCost = &jsonCost{probecost.PerCall(r.Cost.Low, r.Clock), probecost.PerCall(r.Cost.High, r.Clock)}
+	}
+	head, err := json.Marshal(top)
 	if err != nil {
 		return err
 	}
@@ -118,6 +141,12 @@ func (r *Report) jsonRow(row *Row, names symbolize.Names) jsonRow {
 		j.jsonThread = &jsonThread{File: row.Thread.File + 1, Process: row.Thread.Process, Thread: row.Thread.Thread}
 		if r.ThreadName != nil {
 			j.Name = r.ThreadName(row.Thread)
+		}
+	}
+	if c := row.Compensated; c != nil {
+		number := func(s quantile.Sum) json.Number { return json.Number(r.number(s)) }
+		j.jsonCompensated = &jsonCompensated{
+			number(c.SelfLow), number(c.SelfHigh), number(c.TotalLow), number(c.TotalHigh), number(c.RecordedSelf), number(c.RecordedTotal),
 		}
 	}
 	if row.timed() {

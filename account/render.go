@@ -18,6 +18,7 @@ import (
 type View struct {
 	Format    Format
 	Histogram bool // adds a small histogram of durations to the rows of Text and Markdown
+	Objects   bool // adds the file that each function is in; not in JSON
 }
 
 // Format is what [Report.Write] writes.
@@ -47,7 +48,7 @@ func (r *Report) Write(w io.Writer, v View, names symbolize.Names) error {
 	case Markdown:
 		return r.writeMarkdown(w, v, names)
 	case CSV:
-		return r.writeCSV(w, names)
+		return r.writeCSV(w, v, names)
 	case JSON:
 		return r.writeJSON(w, names)
 	case LLVMText:
@@ -102,6 +103,9 @@ func (r *Report) summary() string {
 		grouped(r.Calls) + plural(r.Calls, " call", " calls")
 	if !r.OnlyCounted() {
 		s += ", " + r.duration(r.Self) + " of self time"
+		if r.Cost != nil {
+			s += " without the cost of recording"
+		}
 		if !r.Clock.Known() {
 			s += " in ticks"
 		}
@@ -144,7 +148,11 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 		left("name")
 	}
 	right("count")
-	if !r.OnlyCounted() {
+	switch {
+	case r.OnlyCounted():
+	case r.Cost != nil:
+		right(compensatedTitles...)
+	default:
 		right("self", "share", "total", "min", "p50", "p90", "p99", "p99.9", "max")
 	}
 	if v.Histogram && !r.OnlyCounted() {
@@ -153,6 +161,9 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 	locations := r.locations(names)
 	if locations != nil {
 		left("location")
+	}
+	if v.Objects {
+		left("object")
 	}
 	left("function")
 
@@ -182,6 +193,9 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 		if locations != nil {
 			cells = append(cells, locations[i])
 		}
+		if v.Objects {
+			cells = append(cells, symbolize.ObjectName(names, row.Func))
+		}
 		t.Add(append(cells, symbolize.Label(names, row.Func))...)
 	}
 	return t
@@ -189,6 +203,9 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 
 // times are the cells of a row that are about durations.
 func (r *Report) times(row *Row) []string {
+	if row.Compensated != nil {
+		return r.compensatedTimes(row)
+	}
 	cells := []string{r.duration(row.Self), percent(row.Self, r.Self), r.duration(row.Total)}
 	if !row.timed() {
 		return append(cells, "-", "-", "-", "-", "-", "-")
@@ -269,6 +286,7 @@ func (r *Report) notes(v View) []string {
 	var approximate, coarse uint64
 	for i := range r.Rows {
 		switch {
+		case r.Cost != nil: // there are no quantiles
 		case r.Rows[i].Coarse:
 			coarse++
 		case r.Rows[i].Approximate:
@@ -291,6 +309,7 @@ func (r *Report) notes(v View) []string {
 		add("the calls were only counted: nothing is known of their times")
 		return notes
 	}
+	notes = append(notes, r.costNotes()...)
 	if r.Untimed > 0 {
 		add("%s %s only counted: %s part of count alone",
 			grouped(r.Untimed), plural(r.Untimed, "call was", "calls were"), plural(r.Untimed, "it is", "they are"))
@@ -310,12 +329,17 @@ func (r *Report) notes(v View) []string {
 	return notes
 }
 
-func (r *Report) writeCSV(w io.Writer, names symbolize.Names) error {
+func (r *Report) writeCSV(w io.Writer, v View, names symbolize.Names) error {
 	unit := "_" + r.Clock.Unit()
 	threadNames := r.threadNames()
 	titles := []string{"id", "function", "location", "count", "self" + unit, "share", "total" + unit, "sum" + unit,
 		"min" + unit, "p50" + unit, "p90" + unit, "p99" + unit, "p99.9" + unit, "max" + unit,
 		"approximate", "inferred", "tail_exited", "open"}
+	if r.Cost != nil {
+		for _, title := range []string{"self_low", "self_high", "total_low", "total_high", "recorded_self", "recorded_total"} {
+			titles = append(titles, title+unit)
+		}
+	}
 	if r.PerThread {
 		own := []string{"file", "process", "thread"}
 		if threadNames != nil {
@@ -324,6 +348,9 @@ func (r *Report) writeCSV(w io.Writer, names symbolize.Names) error {
 		titles = append(own, titles...)
 	}
 	t := new(texttab.Table)
+	if v.Objects {
+		titles = append(titles, "object")
+	}
 	for _, title := range titles {
 		t.Columns = append(t.Columns, texttab.Column{Title: title})
 	}
@@ -347,8 +374,16 @@ func (r *Report) writeCSV(w io.Writer, names symbolize.Names) error {
 			}
 			cells = append(cells, cell)
 		}
-		t.Add(append(cells, strconv.FormatBool(row.Approximate), strconv.FormatUint(row.Inferred, 10),
-			strconv.FormatUint(row.TailExited, 10), strconv.FormatUint(row.Open, 10))...)
+		cells = append(cells, strconv.FormatBool(row.Approximate), strconv.FormatUint(row.Inferred, 10),
+			strconv.FormatUint(row.TailExited, 10), strconv.FormatUint(row.Open, 10))
+		if c := row.Compensated; c != nil {
+			cells = append(cells, r.number(c.SelfLow), r.number(c.SelfHigh), r.number(c.TotalLow), r.number(c.TotalHigh),
+				r.number(c.RecordedSelf), r.number(c.RecordedTotal))
+		}
+		if v.Objects {
+			cells = append(cells, symbolize.ObjectName(names, row.Func))
+		}
+		t.Add(cells...)
 	}
 	return t.WriteCSV(w)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -37,6 +38,10 @@ type Row struct {
 	// Octaves counts durations by their length in bits: those of 2^(i-1) to
 	// 2^i-1 ticks are in Octaves[i]. It is as long as the longest needs.
 	Octaves []uint64
+
+	// Compensated is set where the cost of recording is taken out of Self and Total,
+	// and of nothing else.
+	Compensated *Compensated
 }
 
 // Report is what an analysis found. It is owned by the caller and holds nothing
@@ -57,6 +62,10 @@ type Report struct {
 	// Open, Inferred and Untimed are the sums of those of the rows, before
 	// [Report.Top].
 	Open, Inferred, Untimed uint64
+	// Cost is what was taken out of times; nil for nothing. CostSource says where it is
+	// from, and may be set before writing.
+	Cost       *probecost.Cost
+	CostSource string
 }
 
 // Report gives the results so far, ordered by thread and function id. The
@@ -70,6 +79,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 		}
 	}
 	r.Rows = slices.Grow(r.Rows, rows)
+	var of []probes // of the rows, where they are counted
 	for _, t := range a.tables {
 		if t == nil {
 			continue
@@ -77,13 +87,22 @@ func (a *Analysis) Report(frequency uint64) *Report {
 		for i := range t.functions {
 			row := t.functions[i].row()
 			row.Thread, row.Func = t.thread, t.ids[i]
-			r.Self.AddSum(row.Self)
 			r.Calls += row.Count
 			r.Open += row.Open
 			r.Inferred += row.Inferred
 			r.Untimed += row.Untimed
 			r.Rows = append(r.Rows, row)
+			if a.prober != nil {
+				of = append(of, t.functions[i].specials().probes)
+			}
 		}
+	}
+	if a.prober != nil {
+		r.Cost = &a.opts.Compensation.Cost
+		r.compensate(*r.Cost, of)
+	}
+	for i := range r.Rows {
+		r.Self.AddSum(r.Rows[i].Self)
 	}
 	r.sort(compareIDs)
 	r.countFunctions()

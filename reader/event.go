@@ -1,11 +1,3 @@
-// Package reader turns the bytes of XRay traces into events.
-//
-// It reads basic logs of versions 1 to 3, FDR logs of versions 1 to 5, and
-// trace YAML; plain, or compressed with gzip or zstd. It knows no names, no
-// units of time and no output. docs/format.md describes the formats.
-//
-// Damage is data: what cannot be used is counted as a [Loss] with its offset
-// and cause, and everything else is kept.
 package reader
 
 // FuncID is the number by which a trace names a function: the 1-based position

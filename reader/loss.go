@@ -14,10 +14,12 @@ type FormatError struct {
 	Err    error
 }
 
+// Error names the file and the offset.
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("%s: offset %#x: %v", e.File, e.Offset, e.Err)
 }
 
+// Unwrap returns Err.
 func (e *FormatError) Unwrap() error { return e.Err }
 
 // ErrNotTrace is wrapped by the error of [Open] for input that is no XRay trace.
@@ -102,6 +104,7 @@ type Loss struct {
 	Detail  string
 }
 
+// String names the file, the offset and what was met there.
 func (l Loss) String() string {
 	s := fmt.Sprintf("%s: offset %#x: %s", l.File, l.Offset, l.Cause.Text())
 	if l.Detail != "" {

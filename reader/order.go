@@ -134,6 +134,8 @@ type cursor struct {
 	decoder laneDecoder
 	edit    func(*Block) *Block
 	owner   uint32 // as of Window.Owners
+	latest  *Block // of decoder
+	ended   bool   // decoder has no more
 	block   *Block
 	place   place  // of block
 	next    int    // event of block
@@ -149,14 +151,25 @@ func (c *cursor) key() uint64 { return max(c.floor, c.block.Events[c.next].TSC) 
 
 // load moves on to the next block; false at the end of the thread.
 func (c *cursor) load() (bool, error) {
-	for {
+	for !c.ended {
 		b, err := c.decoder.next()
-		if err != nil || b == nil {
+		switch {
+		case err != nil:
 			return false, err
-		}
-		c.place.file, c.place.inFile = b.Thread.File, b.place
-		if c.edit != nil {
-			b = c.edit(b)
+		case b == nil:
+			c.ended = true
+			if c.edit == nil || c.latest == nil {
+				return false, nil
+			}
+			b = c.edit(&Block{Thread: c.latest.Thread, Index: c.latest.Index, Offset: -1})
+		case len(b.Events) == 0:
+			continue
+		default:
+			c.latest = b
+			c.place.file, c.place.inFile = b.Thread.File, b.place
+			if c.edit != nil {
+				b = c.edit(b)
+			}
 		}
 		if len(b.Events) == 0 {
 			continue
@@ -168,6 +181,7 @@ func (c *cursor) load() (bool, error) {
 		}
 		return true, nil
 	}
+	return false, nil
 }
 
 // merge is a heap of threads by the ends of what is at hand of them. All events

@@ -42,7 +42,9 @@ func (t *Trace) each(p *pass, n int, fn func(shard int, b *Block) error) error {
 // edit, when set, is called for every block that was decoded, those of a thread
 // in order and never two at a time, and returns what takes the block's place: the
 // block, which it must not change, or one of its own that stays valid until the
-// next call for the thread. Threads of which nothing stays do not appear.
+// next call for the thread. At the end of a thread it is called with a block
+// without events, and what it returns comes last. Threads of which nothing stays
+// do not appear.
 //
 // With n = 1 everything happens on the calling goroutine.
 func (t *Trace) EachByTime(n int, edit func(*Block) *Block, work func(shard int, w *Window), done func(*Window) error) error {

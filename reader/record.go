@@ -9,6 +9,8 @@ import (
 // have the numbers that they have there.
 type RecordKind uint8
 
+// The kinds that [ParseRecord] and [Trace.Records] tell apart. docs/format.md has the
+// layout of each.
 const (
 	NewBuffer RecordKind = iota
 	EndOfBuffer
@@ -97,6 +99,7 @@ type ShortRecordError struct {
 	Have int
 }
 
+// Error names the kind and the sizes.
 func (e *ShortRecordError) Error() string {
 	return fmt.Sprintf("%v record: need %d bytes, have %d", e.Kind, e.Need, e.Have)
 }

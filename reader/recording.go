@@ -46,6 +46,9 @@ type Process struct {
 	ThresholdNS uint64 `json:"threshold_ns"`
 	Depth       uint32 `json:"depth"`
 	Recorder    string `json:"recorder"` // version
+	// Session tells the run of `xray record` that the process was part of from
+	// others; 0 for none.
+	Session uint64 `json:"session"`
 	// Complete tells that the recording ended as it should. A process that was
 	// killed leaves false, and lacks the last records of each thread.
 	Complete bool `json:"complete"`

@@ -278,6 +278,13 @@ func (t *Trace) CycleFrequency() (uint64, error) {
 	return best.frequency, nil
 }
 
+// Clock returns the clock of all files. The error is that of
+// [Trace.CycleFrequency].
+func (t *Trace) Clock() (Clock, error) {
+	frequency, err := t.CycleFrequency()
+	return Clock{frequency}, err
+}
+
 // Progress returns how many bytes the running pass has decoded, and how many
 // there are. It may be called concurrently with a pass.
 func (t *Trace) Progress() (done, total int64) {

@@ -262,9 +262,6 @@ func (d *fastDemangler) unqualified() span {
 		d.in = d.in[2:]
 		d.text("operator")
 		d.text(op)
-		if strings.HasSuffix(op, "<") && d.peek(0) == 'I' {
-			return d.fail()
-		}
 	} else {
 		id := d.identifier()
 		if strings.HasPrefix(id, "_GLOBAL__N") {
@@ -381,9 +378,15 @@ func (d *fastDemangler) templateArgs(outer bool) {
 			d.text(", ")
 		}
 		start := len(d.out)
-		if d.peek(0) == 'L' {
+		switch {
+		case d.peek(0) == 'L':
 			d.literal()
-		} else {
+		case d.accept("X"):
+			d.expression()
+			if !d.accept("E") {
+				d.fail()
+			}
+		default:
 			d.typ()
 		}
 		if outer {
@@ -393,10 +396,97 @@ func (d *fastDemangler) templateArgs(outer bool) {
 	d.text(">")
 }
 
-// literal reads an integer of one of the types that are written by suffix.
+// Precedences of expressions, from the tightest on.
+const (
+	primary = iota
+	unary
+	conjunction
+	disjunction
+)
+
+// expression reads <expression> of the conditions that templates are enabled by:
+// members of templates, and what makes conditions of these. It returns the
+// precedence.
+func (d *fastDemangler) expression() int {
+	if d.depth++; d.depth > fastMaxDepth {
+		d.fail()
+	}
+	defer func() { d.depth-- }()
+	switch {
+	case d.accept("nt"):
+		d.text("!")
+		d.operand(unary)
+		return unary
+	case d.accept("aa"):
+		d.operand(conjunction)
+		d.text(" && ")
+		d.operand(conjunction - 1)
+		return conjunction
+	case d.accept("oo"):
+		d.operand(disjunction)
+		d.text(" || ")
+		d.operand(disjunction - 1)
+		return disjunction
+	case d.peek(0) == 'L':
+		d.literal()
+	case d.accept("sr") && isDigit(d.peek(0)):
+		// What clang mangles so are no candidates for substitutions.
+		for !d.failed && !d.accept("E") {
+			d.simpleID()
+			d.text("::")
+		}
+		d.simpleID()
+	default:
+		d.fail()
+	}
+	return primary
+}
+
+// operand reads an expression, and puts parentheses around what binds less tightly
+// than most.
+func (d *fastDemangler) operand(most int) {
+	start := len(d.out)
+	if d.expression() <= most || d.failed {
+		return
+	}
+	d.text("()")
+	if !d.failed {
+		copy(d.out[start+1:], d.out[start:len(d.out)-2])
+		d.out[start], d.out[len(d.out)-1] = '(', ')'
+		for i := range d.subs { // what was read inside has moved
+			if s := &d.subs[i]; s.start >= start {
+				s.start, s.end = s.start+1, s.end+1
+			}
+		}
+	}
+}
+
+// simpleID reads <simple-id>.
+func (d *fastDemangler) simpleID() {
+	if !isDigit(d.peek(0)) {
+		d.fail()
+		return
+	}
+	d.text(d.identifier())
+	if d.peek(0) == 'I' {
+		d.templateArgs(false)
+	}
+}
+
+// literal reads an integer: of a type that is written by suffix, or of another, as
+// an enumeration, which is written as a cast.
 func (d *fastDemangler) literal() {
+	if d.accept("Lb0E") {
+		d.text("false")
+		return
+	}
+	if d.accept("Lb1E") {
+		d.text("true")
+		return
+	}
 	suffix := ""
-	switch d.peek(1) {
+	c := d.peek(1)
+	switch c {
 	case 'i':
 	case 'j':
 		suffix = "u"
@@ -408,21 +498,21 @@ func (d *fastDemangler) literal() {
 		suffix = "ll"
 	case 'y':
 		suffix = "ull"
-	case 'b':
-		switch {
-		case d.accept("Lb0E"):
-			d.text("false")
-		case d.accept("Lb1E"):
-			d.text("true")
-		default:
-			d.fail()
-		}
-		return
+	case 'a', 'c', 'h', 's', 't', 'w', 'N', 'S':
 	default:
-		d.fail()
-		return
+		if !isDigit(c) {
+			d.fail()
+			return
+		}
 	}
-	d.in = d.in[2:]
+	d.in = d.in[1:]
+	if suffix != "" || c == 'i' {
+		d.in = d.in[1:]
+	} else {
+		d.text("(")
+		d.typ()
+		d.text(")")
+	}
 	if d.accept("n") {
 		d.text("-")
 	}

@@ -1,6 +1,9 @@
 // Package symbolize says which function an id of a trace stands for: its name
 // and where its source is.
 //
+// [Open] finds the names of a trace's functions, [Load] those of a file; [Label] and
+// [Location] are how reports show them. Until then, functions are known by their ids.
+//
 // [Load] works in three steps, each of which reads only what it needs, so that
 // memory grows with the number of instrumented functions and not with the size
 // of the file:

@@ -24,6 +24,14 @@ func (c *cursor) take(n uint64) []byte {
 	return b
 }
 
+func (c *cursor) uint8() byte {
+	b := c.take(1)
+	if b == nil {
+		return 0
+	}
+	return b[0]
+}
+
 func (c *cursor) uint(size int) uint64 {
 	b := c.take(uint64(size))
 	if b == nil {
@@ -114,11 +122,13 @@ const (
 	formRef4          = 0x13
 	formRef8          = 0x14
 	formRefUdata      = 0x15
+	formIndirect      = 0x16
 	formSecOffset     = 0x17
 	formExprloc       = 0x18
 	formFlagPresent   = 0x19
 	formStrx          = 0x1a
 	formAddrx         = 0x1b
+	formRefSup4       = 0x1c
 	formStrpSup       = 0x1d
 	formData16        = 0x1e
 	formLineStrp      = 0x1f
@@ -126,6 +136,7 @@ const (
 	formImplicitConst = 0x21
 	formLoclistx      = 0x22
 	formRnglistx      = 0x23
+	formRefSup8       = 0x24
 	formStrx1         = 0x25
 	formStrx2         = 0x26
 	formStrx3         = 0x27
@@ -136,6 +147,8 @@ const (
 	formAddrx4        = 0x2c
 	formGNUAddrIndex  = 0x1f01
 	formGNUStrIndex   = 0x1f02
+	formGNURefAlt     = 0x1f20
+	formGNUStrpAlt    = 0x1f21
 )
 
 // value is an attribute value. Strings in other sections stay offsets until
@@ -157,10 +170,14 @@ func (c *cursor) form(form uint64, wide bool, addressSize int) value {
 	case formData2, formRef2, formStrx2, formAddrx2:
 		v.n = c.uint(2)
 	case formStrx3, formAddrx3:
-		c.take(3)
-	case formData4, formRef4, formStrx4, formAddrx4:
+		if b := c.take(3); b != nil && c.order == binary.BigEndian {
+			v.n = uint64(b[0])<<16 | uint64(b[1])<<8 | uint64(b[2])
+		} else if b != nil {
+			v.n = uint64(b[2])<<16 | uint64(b[1])<<8 | uint64(b[0])
+		}
+	case formData4, formRef4, formStrx4, formAddrx4, formRefSup4:
 		v.n = c.uint(4)
-	case formData8, formRef8, formRefSig8:
+	case formData8, formRef8, formRefSig8, formRefSup8:
 		v.n = c.uint(8)
 	case formData16:
 		c.take(16)
@@ -174,7 +191,7 @@ func (c *cursor) form(form uint64, wide bool, addressSize int) value {
 		v.n = c.uleb()
 	case formSdata:
 		v.n = uint64(c.sleb())
-	case formStrp, formLineStrp, formSecOffset, formRefAddr, formStrpSup:
+	case formStrp, formLineStrp, formSecOffset, formRefAddr, formStrpSup, formGNURefAlt, formGNUStrpAlt:
 		v.n = c.offset(wide)
 	case formString:
 		v.inline = c.cstring()
@@ -186,6 +203,11 @@ func (c *cursor) form(form uint64, wide bool, addressSize int) value {
 		c.take(c.uint(2))
 	case formBlock4:
 		c.take(c.uint(4))
+	case formIndirect:
+		if form := c.uleb(); form != formIndirect && form != formImplicitConst {
+			return c.form(form, wide, addressSize)
+		}
+		c.bad = true
 	default:
 		c.bad = true
 	}

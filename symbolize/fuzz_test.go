@@ -5,8 +5,12 @@ import (
 	"debug/elf"
 	"encoding/binary"
 	"io"
+	"math/rand/v2"
 	"runtime"
+	"strings"
 	"testing"
+
+	"github.com/ulikunitz/xz"
 )
 
 // exercise does with a file all that the package can do.
@@ -21,6 +25,8 @@ func exercise(data []byte) {
 	for _, f := range t.Map().Functions {
 		Label(t, f.ID)
 		Location(t, f.ID)
+		t.Inlined(f.ID)
+		t.Frames(f.ID)
 	}
 }
 
@@ -97,7 +103,7 @@ func TestFirstTableWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		got, err := o.findLines([]uint64{0x1000}, []uint64{0x1040})
+		got, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
 		if want := (location{"/a.cc", 1, 0}); err != nil || got[0] != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}
@@ -107,7 +113,7 @@ func TestFirstTableWins(t *testing.T) {
 // A list of 2^40 files that take no space each ends at once.
 func TestEndlessFileList(t *testing.T) {
 	table := &lineTable{order: binary.LittleEndian, version: 5, lists: []byte("\x00\x00\x01\x01\x19\x80\x80\x80\x80\x80\x20")}
-	if got := table.path(1<<39, new(lineReader)); got != "" {
+	if got := table.path(1<<39, new(debugData)); got != "" {
 		t.Errorf("path %q", got)
 	}
 }
@@ -199,6 +205,154 @@ func FuzzLoad(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { exercise(data) })
 }
 
+// debugSections are the parts of debug information that describe inlined calls.
+type debugSections struct{ info, abbrev, ranges, rnglists, addr, index []byte }
+
+// exerciseSections looks for inlined calls in debug information without a program.
+func exerciseSections(t testing.TB, s debugSections, split bool) {
+	suffix := ""
+	if split {
+		suffix = ".dwo"
+	}
+	part := func(name string, data []byte) testSection {
+		return testSection{name: ".debug_" + name, kind: elf.SHT_PROGBITS, data: data}
+	}
+	data := testELF(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
+		part("info"+suffix, s.info), part("abbrev"+suffix, s.abbrev), part("ranges", s.ranges),
+		part("rnglists"+suffix, s.rnglists), part("addr", s.addr), part("cu_index", s.index))
+	o, err := newObject(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := &Table{elf: o, lines: o}
+	table.info = func() *debugInfo { return newDebugInfo(table) }
+	i := table.debugInfo()
+	i.prepare()
+	for id := range uint64(4) {
+		if u := i.main.packed(id); u != nil {
+			u.index()
+		}
+	}
+	table.info = func() *debugInfo { return i }
+	for n, p := range i.pieces[:min(len(i.pieces), 20)] {
+		if u := i.unitAt(p.low); u != nil && u.index() == nil && n < 10 {
+			for _, f := range u.subprograms[:min(len(u.subprograms), 20)] {
+				table.eachInlined(f.low, func(_ int, u *unit, e *die) bool {
+					u.function(*e)
+					u.pieces(e)
+					return true
+				})
+			}
+		}
+	}
+}
+
+// realSections are those of a program in testdata, as far as its first unit needs them.
+func realSections(t testing.TB) debugSections {
+	f, err := elf.Open(kvserver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	part := func(name string, most int) []byte {
+		s := f.Section(".debug_" + name)
+		if s == nil {
+			return nil
+		}
+		b, err := s.Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b[:min(len(b), most)]
+	}
+	return debugSections{info: part("info", 1<<20), abbrev: part("abbrev", 1<<14), rnglists: part("rnglists", 1<<12), addr: part("addr", 1<<12)}
+}
+
+// Every changed byte of real debug information is read or refused.
+func TestDamagedSections(t *testing.T) {
+	s := realSections(t)
+	exerciseSections(t, s, false)
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		damaged := s
+		for _, part := range []*[]byte{&damaged.info, &damaged.abbrev, &damaged.rnglists, &damaged.addr} {
+			if len(*part) == 0 {
+				continue
+			}
+			*part = bytes.Clone(*part)
+			for range 1 + random.IntN(4) {
+				// The first bytes of a section matter most.
+				(*part)[random.IntN(1+random.IntN(len(*part)))] = byte(random.Uint32())
+			}
+		}
+		exerciseSections(t, damaged, false)
+	}
+}
+
+func FuzzDebugInfo(f *testing.F) {
+	s := realSections(f)
+	f.Add(s.info[:min(len(s.info), 1<<12)], s.abbrev, []byte{}, s.rnglists, s.addr, []byte{}, false)
+	f.Add([]byte{}, []byte{}, []byte{}, []byte{}, []byte{}, []byte("\x05\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"), true)
+	f.Fuzz(func(t *testing.T, info, abbrev, ranges, rnglists, addr, index []byte, split bool) {
+		exerciseSections(t, debugSections{info, abbrev, ranges, rnglists, addr, index}, split)
+	})
+}
+
+func FuzzXZ(f *testing.F) {
+	var b bytes.Buffer
+	w, err := xz.NewWriter(&b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	w.Write(bytes.Repeat([]byte("symbols "), 100))
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = unpackXZ(data)
+	})
+}
+
+// What another compressor packed is unpacked; what was damaged or asks for much memory
+// is refused.
+func TestUnpackXZ(t *testing.T) {
+	plain := bytes.Repeat([]byte("a symbol and another one; "), 10_000)
+	for _, check := range []byte{xz.CRC32, xz.CRC64, xz.SHA256} {
+		var b bytes.Buffer
+		w, err := xz.WriterConfig{CheckSum: check, BlockSize: 60_000}.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(plain)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		data := b.Bytes()
+		if got, err := unpackXZ(data); err != nil || !bytes.Equal(got, plain) {
+			t.Fatalf("check %d: %d bytes, %v; want %d", check, len(got), err, len(plain))
+		}
+		for n := range data {
+			if _, err := unpackXZ(data[:n]); err == nil {
+				t.Fatalf("check %d: the first %d bytes of %d were taken", check, n, len(data))
+			}
+		}
+		if check == xz.CRC32 {
+			data[len(data)/2] ^= 0x40
+			if got, err := unpackXZ(data); err == nil {
+				t.Errorf("damage was not seen: %v", bytes.Equal(got, plain))
+			}
+		}
+		large := bytes.Clone(data)
+		if i := bytes.Index(large[:64], []byte{0x21, 1}); i > 0 {
+			large[i+2] = 40 // a dictionary of 4 GiB
+			if _, err := unpackXZ(large); err == nil || !strings.Contains(err.Error(), "dictionary") {
+				t.Errorf("a dictionary of 4 GiB: %v", err)
+			}
+		}
+	}
+}
+
 func FuzzYAMLMap(f *testing.F) {
 	f.Add([]byte("---\n- { id: 1, address: 0x10, function: 0x10, kind: function-enter, always-instrument: true, function-name: 'f()', version: 2 }\n...\n"))
 	f.Add([]byte("- id: 1\n  address: 16\n  function: 16\n  kind: tail-exit\n  always-instrument: no\n"))
@@ -239,9 +393,9 @@ func FuzzLineTable(f *testing.F) {
 		}
 		s := seeker{
 			wanted: wanted{starts: []uint64{1, 0x1000, 0x1008}, ends: []uint64{0x1000, 0x1008, 0x2000}},
-			report: func(_ int, r row) { table.path(r.file, new(lineReader)) },
+			report: func(_ int, r row) { table.path(r.file, new(debugData)) },
 		}
 		table.run(&s)
-		table.path(1, new(lineReader))
+		table.path(1, new(debugData))
 	})
 }

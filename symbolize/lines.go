@@ -27,16 +27,12 @@ type hit struct {
 type lineReader struct {
 	o     *object
 	want  wanted
-	line  *section // .debug_line_str
-	debug *section // .debug_str
+	names lineStrings
 
 	mu   sync.Mutex
 	hits []hit // by index in want; unit is -1 where nothing was found
 	err  error
 }
-
-func (l *lineReader) lineString(offset uint64) string  { return l.line.cstring(offset) }
-func (l *lineReader) debugString(offset uint64) string { return l.debug.cstring(offset) }
 
 // lineUnit is a line table on its way to a worker.
 type lineUnit struct {
@@ -48,12 +44,12 @@ type lineUnit struct {
 // findLines finds the source of the functions that start at the given addresses,
 // which must be sorted and distinct. Where line tables are damaged it returns
 // what the others say, and an error.
-func (o *object) findLines(starts, ends []uint64) ([]location, error) {
+func (d *debugData) findLines(starts, ends []uint64) ([]location, error) {
+	o := d.o
 	l := &lineReader{
 		o:     o,
 		want:  wanted{starts: starts, ends: ends},
-		line:  o.section(".debug_line_str"),
-		debug: o.section(".debug_str"),
+		names: d,
 		hits:  make([]hit, len(starts)),
 	}
 	if !o.relocatable() {
@@ -66,12 +62,11 @@ func (o *object) findLines(starts, ends []uint64) ([]location, error) {
 	for i := range l.hits {
 		l.hits[i].unit = -1
 	}
-	s := o.section(".debug_line")
-	if s == nil || len(starts) == 0 {
+	if d.line == nil || len(starts) == 0 {
 		return make([]location, len(starts)), nil
 	}
-	err := l.run(s)
-	dirs, dirErr := l.compilationDirs()
+	err := l.run(d.line)
+	dirs, dirErr := l.compilationDirs(d)
 	result := make([]location, len(starts))
 	for i, h := range l.hits {
 		if h.unit < 0 {
@@ -199,7 +194,7 @@ func (l *lineReader) resolve(t *lineTable, found []hit) {
 		h := &found[i]
 		p, ok := paths[h.row.file]
 		if !ok {
-			p = t.path(h.row.file, l)
+			p = t.path(h.row.file, l.names)
 			paths[h.row.file] = p
 		}
 		h.file = p
@@ -207,96 +202,25 @@ func (l *lineReader) resolve(t *lineTable, found []hit) {
 	}
 }
 
-// Attributes of compilation units.
-const (
-	atStmtList = 0x10
-	atCompDir  = 0x1b
-)
-
 // compilationDirs returns, by offset of their line tables, the directories that
 // units with relative paths were compiled in.
-func (l *lineReader) compilationDirs() (map[int64]string, error) {
+func (l *lineReader) compilationDirs(d *debugData) (map[int64]string, error) {
 	need := false
 	for _, h := range l.hits {
 		need = need || h.unit >= 0 && h.rel
 	}
-	info, abbrev := l.o.section(".debug_info"), l.o.section(".debug_abbrev")
-	if !need || info == nil || abbrev == nil {
+	if !need {
 		return nil, nil
 	}
 	dirs := make(map[int64]string)
-	var err error
-	for at := uint64(0); at+4 <= info.s.Size; {
-		// The first entry of a unit and what precedes it fit into this.
-		var b []byte
-		if b, err = info.at(at, 512); err != nil {
-			break
+	units, err := d.units()
+	for _, u := range units {
+		if !u.readRoot() || u.table < 0 || u.dir == "" {
+			continue
 		}
-		c := cursor{b: b, order: l.o.f.ByteOrder}
-		length, wide := c.uint(4), false
-		if length == 0xFFFFFFFF {
-			length, wide = c.uint(8), true
-		}
-		table, dir, ok := l.unitDir(&c, wide, abbrev)
-		if _, seen := dirs[table]; ok && !seen {
-			dirs[table] = dir
-		}
-		head := uint64(4)
-		if wide {
-			head = 12
-		}
-		if length > info.s.Size-at {
-			break
-		}
-		at += head + length
-	}
-	if err != nil {
-		return dirs, fmt.Errorf("section .debug_info: %w", err)
-	}
-	return dirs, nil
-}
-
-// unitDir reads the header and the first entry of a unit.
-func (l *lineReader) unitDir(c *cursor, wide bool, abbrev *section) (table int64, dir string, ok bool) {
-	const skeletonUnit, splitUnit = 4, 5
-	version := c.uint(2)
-	var offset, addressSize uint64
-	if version >= 5 {
-		kind := c.uint(1)
-		addressSize = c.uint(1)
-		offset = c.offset(wide)
-		if kind == skeletonUnit || kind == splitUnit {
-			c.uint(8) // id
-		}
-	} else {
-		offset = c.offset(wide)
-		addressSize = c.uint(1)
-	}
-	decl, err := abbrev.at(offset, 512)
-	if err != nil || c.bad {
-		return 0, "", false
-	}
-	a := cursor{b: decl, order: c.order}
-	if code := c.uleb(); code == 0 || a.uleb() != code {
-		return 0, "", false
-	}
-	a.uleb()  // tag
-	a.uint(1) // has children
-	for !a.bad && !c.bad {
-		name, form := a.uleb(), a.uleb()
-		if form == formImplicitConst {
-			a.sleb()
-		}
-		if name == 0 && form == 0 {
-			break
-		}
-		v := c.form(form, wide, int(addressSize))
-		switch name {
-		case atStmtList:
-			table, ok = int64(v.n), true
-		case atCompDir:
-			dir = v.text(l)
+		if _, seen := dirs[u.table]; !seen {
+			dirs[u.table] = u.dir
 		}
 	}
-	return table, dir, ok && dir != ""
+	return dirs, err
 }

@@ -17,8 +17,9 @@ import (
 type object struct {
 	f    *elf.File
 	r    io.ReaderAt
-	size int64 // of the file
-	word int   // bytes of an address: 4 or 8
+	path string // "" for what is not a file
+	size int64  // of the file
+	word int    // bytes of an address: 4 or 8
 
 	// base is the address of each section, by section index; 0 for sections that
 	// are not part of the program's memory.

@@ -130,6 +130,22 @@ func (s *Search) load(o *reader.Object, read func(path string) (*Table, error)) 
 			missing = &Missing{Path: path, Err: err}
 		}
 	}
+	if s.Fetch != nil && o.BuildID != "" {
+		path, err := s.Fetch(o.BuildID, Executable)
+		switch {
+		case err != nil:
+			missing = &Missing{Path: o.Path, Err: errors.Join(missing.Err, err)}
+		case path != "":
+			table, err := read(path)
+			if err == nil {
+				if err = differs(table, o); err == nil {
+					return table, nil
+				}
+				err = errors.Join(err, table.Close())
+			}
+			missing = &Missing{Path: path, Err: err}
+		}
+	}
 	return nil, missing
 }
 
@@ -164,6 +180,17 @@ func orNone(id string) string {
 	return id
 }
 
+// LoadAddresses reads what an ELF file says about addresses of its link, in whatever
+// order, which need not be starts of functions. The ids of the table count them from
+// 1. No instrumentation map is needed. The file stays open until [Table.Close].
+func LoadAddresses(path string, opts Options, addresses []uint64) (*Table, error) {
+	functions := make([]Function, len(addresses))
+	for i, a := range addresses {
+		functions[i] = Function{ID: reader.FuncID(i + 1), Address: a, key: a}
+	}
+	return loadFunctions(path, opts, functions)
+}
+
 // loadFunctions reads the names of some functions of an ELF file, which needs no
 // instrumentation map.
 func loadFunctions(path string, opts Options, functions []Function) (*Table, error) {
@@ -176,6 +203,7 @@ func loadFunctions(path string, opts Options, functions []Function) (*Table, err
 		return err
 	})
 	if err == nil {
+		t.elf.path = path
 		err = t.readNames()
 	}
 	if err != nil {
@@ -193,6 +221,16 @@ func (r *Recorded) Func(id reader.FuncID) (Symbol, bool) {
 func (r *Recorded) name(id reader.FuncID) (Symbol, bool) {
 	t, id := r.find(id)
 	return t.name(id)
+}
+
+// Tables are those of the objects, by their numbers; nil where there is none. The
+// list must not be changed.
+func (r *Recorded) Tables() []*Table { return r.tables }
+
+// Own is the id of a function in the table of its object.
+func (r *Recorded) Own(id reader.FuncID) reader.FuncID {
+	_, own := r.find(id)
+	return own
 }
 
 // find returns the table of a function, and its id there.
@@ -238,6 +276,8 @@ func TableOf(n Names, id reader.FuncID) *Table {
 	case *Table:
 		t = n
 	case Objects:
+		t, _ = n.split(id)
+	case *Packed:
 		t, _ = n.split(id)
 	case *Recorded:
 		t, _ = n.find(id)

@@ -78,23 +78,3 @@ func shortLocation(file string, line, column int) string {
 	}
 	return base + ":" + strconv.Itoa(line) + ":" + strconv.Itoa(column)
 }
-
-// Objects are the tables of a program and of its shared objects, by the number
-// that the top 8 bits of an id hold. The program itself is number 0. A program
-// that has no shared objects may also be given as its [Table] alone.
-type Objects map[uint8]*Table
-
-// Func looks the low 24 bits of the id up in the table of its object.
-func (o Objects) Func(id reader.FuncID) (Symbol, bool) {
-	t, id := o.split(id)
-	return t.Func(id)
-}
-
-func (o Objects) name(id reader.FuncID) (Symbol, bool) {
-	t, id := o.split(id)
-	return t.name(id)
-}
-
-func (o Objects) split(id reader.FuncID) (*Table, reader.FuncID) {
-	return o[uint8(uint32(id)>>24)], id & 0xFFFFFF
-}

@@ -90,19 +90,18 @@ type found struct {
 
 // findSymbols looks up addresses, which must be sorted and distinct. An address
 // gets the symbol that starts there, or else the last one before it, if its size
-// reaches that far.
-func (o *object) findSymbols(addresses []uint64) ([]found, error) {
-	result := make([]found, len(addresses))
+// reaches that far. What result has already, from another file, stays.
+func (o *object) findSymbols(addresses []uint64, result []found) error {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		table := o.f.SectionByType(kind)
 		if table == nil || uint64(table.Link) >= uint64(len(o.f.Sections)) {
 			continue
 		}
 		if err := o.findIn(table, addresses, result); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return result, nil
+	return nil
 }
 
 // findIn fills in those results that have no name yet.

@@ -17,14 +17,38 @@ import (
 
 // Options says how a [Table] shows names.
 type Options struct {
-	// NoDemangle leaves Symbol.Name as it is linked.
-	NoDemangle bool
-	// DebugDirs are searched for a separate debug file where an ELF file has no
-	// symbol table or no line tables: as .build-id/xx/rest.debug, and under the
-	// file's name, with and without .debug at its end. Only a file with the same
-	// build id is taken.
+	// Style says what Symbol.Name is.
+	Style Style
+	// DebugDirs are searched for separate debug files where an ELF file has no
+	// symbol table or no line tables: as .build-id/xx/rest.debug, under the name
+	// that its .gnu_debuglink says, and under the file's name, with and without
+	// .debug at its end. Only a file with the same build id is taken, or where there
+	// is none, with the checksum of .gnu_debuglink. They are searched for split
+	// debug information, too.
 	DebugDirs []string
+	// Fetch, where it is set, gets a file of a build from elsewhere, as package
+	// debuginfod does. It returns the path of a local file, "" when it is not to be
+	// had, and may be called concurrently.
+	Fetch func(buildID string, kind FileKind) (path string, err error)
 }
+
+// Style is a way to show names.
+type Style string
+
+const (
+	Full    Style = "full"    // as in the source, with parameters; also ""
+	Short   Style = "short"   // without parameters, template arguments and result
+	Mangled Style = "mangled" // as they are linked
+)
+
+// FileKind says which file of a build is wanted.
+type FileKind string
+
+// The words are those that debuginfod servers use.
+const (
+	DebugInfo  FileKind = "debuginfo"
+	Executable FileKind = "executable"
+)
 
 // Object is the file that a table comes from, as profile formats describe it.
 type Object struct {
@@ -47,13 +71,16 @@ type Table struct {
 	names   []atomic.Pointer[string] // demangled; nil where not yet asked for
 
 	// What is needed to find source locations, when they are first asked for.
-	file      *os.File // nil for YAML maps
-	debugFile *os.File // nil without a separate debug file
+	file      *os.File   // nil for YAML maps
+	others    []*os.File // debug files
+	refusing  sync.Mutex
+	refused   []error // why others were not taken
 	elf       *object
-	symbols   *object  // where names are: elf or the debug file
-	lines     *object  // where line tables are
-	keys      []uint64 // addresses of the functions, sorted and distinct
-	ends      []uint64 // where the functions end, by index in keys
+	symbols   []*object // where names are: elf, and before it a debug file
+	lines     *object   // where line tables are
+	keys      []uint64  // addresses of the functions, sorted and distinct
+	ends      []uint64  // where the functions end, by index in keys
+	info      func() *debugInfo
 	locate    sync.Once
 	locations []location // by index in keys
 	err       error
@@ -112,6 +139,7 @@ func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 		return err
 	}
 	if t.elf != nil {
+		t.elf.path = t.object.Path
 		return t.readNames()
 	}
 	t.linkage = make([]string, len(t.m.Functions))
@@ -128,8 +156,9 @@ func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 func (t *Table) readNames() error {
 	return guard(func() error {
 		t.elf.describe(&t.object)
-		t.symbols, t.lines = t.elf, t.elf
+		t.symbols, t.lines = []*object{t.elf}, t.elf
 		t.openDebug()
+		t.info = sync.OnceValue(func() *debugInfo { return newDebugInfo(t) })
 		return t.findNames()
 	})
 }
@@ -142,10 +171,10 @@ func (t *Table) Close() error {
 	}
 	t.locate.Do(func() {}) // wait for a search that is under way, and start no other
 	err := t.file.Close()
-	if t.debugFile != nil {
-		err = errors.Join(err, t.debugFile.Close())
+	for _, f := range t.others {
+		err = errors.Join(err, f.Close())
 	}
-	t.file, t.debugFile = nil, nil
+	t.file, t.others = nil, nil
 	return err
 }
 
@@ -215,9 +244,11 @@ func (t *Table) findNames() error {
 	}
 	slices.Sort(t.keys)
 	t.keys = slices.Compact(t.keys)
-	found, err := t.symbols.findSymbols(t.keys)
-	if err != nil {
-		return err
+	found := make([]found, len(t.keys))
+	for _, o := range t.symbols {
+		if err := o.findSymbols(t.keys, found); err != nil {
+			return err
+		}
 	}
 	t.ends = make([]uint64, len(t.keys))
 	for i := range t.keys {
@@ -231,9 +262,15 @@ func (t *Table) findNames() error {
 	}
 	for i := range t.m.Functions {
 		t.linkage[i] = found[t.keyIndex(i)].name
+		if t.linkage[i] == "" {
+			t.linkage[i] = t.nameFromDebug(t.m.Functions[i].key)
+		}
 	}
 	return nil
 }
+
+// debugInfo is the debug information of the table's file, once it was looked for.
+func (t *Table) debugInfo() *debugInfo { return t.info() }
 
 // keyIndex is the index in keys of the i-th function, which mostly is the same.
 func (t *Table) keyIndex(i int) int {
@@ -251,6 +288,24 @@ func (t *Table) Map() *Map { return t.m }
 // Object describes the file.
 func (t *Table) Object() Object { return t.object }
 
+// Refused says which debug files were at hand and could not be taken, where names
+// or lines are lacking because of that. More may be found out when locations are
+// first asked for.
+func (t *Table) Refused() []error {
+	if t == nil {
+		return nil
+	}
+	t.refusing.Lock()
+	defer t.refusing.Unlock()
+	return slices.Clone(t.refused)
+}
+
+func (t *Table) refuse(err error) {
+	t.refusing.Lock()
+	t.refused = append(t.refused, err)
+	t.refusing.Unlock()
+}
+
 // Locate finds the source locations of all functions, unless that was done
 // before. [Table.Func] does it when it is first called; Locate is for those who
 // want to know what went wrong. Damage hides only the locations that it is about.
@@ -260,7 +315,10 @@ func (t *Table) Locate() error {
 			return
 		}
 		t.err = guard(func() (err error) {
-			t.locations, err = t.lines.findLines(t.keys, t.ends)
+			i := t.debugInfo()
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			t.locations, err = i.main.findLines(t.keys, t.ends)
 			return err
 		})
 		if t.err != nil {
@@ -304,13 +362,13 @@ func (t *Table) name(id reader.FuncID) (Symbol, bool) {
 // demangled returns the name of the function at an index of m.Functions. Two
 // callers at once may both do the work; they come to the same result.
 func (t *Table) demangled(i int) string {
-	if t.opts.NoDemangle || t.linkage[i] == "" {
+	if t.opts.Style == Mangled || t.linkage[i] == "" {
 		return t.linkage[i]
 	}
 	if p := t.names[i].Load(); p != nil {
 		return *p
 	}
-	name := Demangle(t.linkage[i])
+	name := t.shown(t.linkage[i])
 	// What grows beyond reason was made to grow, and must not fill the memory.
 	const reason = 32
 	if len(name) <= reason*len(t.linkage[i]) {

@@ -35,7 +35,7 @@ func TestExtractLikeLLVM(t *testing.T) {
 			t.Parallel()
 			path := compile(t, program, v.args...)
 			table := load(t, path)
-			plain, err := Load(path, Options{NoDemangle: true})
+			plain, err := Load(path, Options{Style: Mangled})
 			if err != nil {
 				t.Fatal(err)
 			}

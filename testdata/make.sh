@@ -61,6 +61,14 @@ for v in 14 19; do
 	map $v clang$v clang$v.yaml
 done
 
+compile 22 locks locks.cc -pthread
+basic locks-basic.xray ./locks
+map 22 locks locks.yaml
+
+compile 22 pipeline pipeline.cc -pthread
+fdr pipeline-fdr.xray ./pipeline
+map 22 pipeline pipeline.yaml
+
 compile 22 recursion recursion.cc
 basic orphan-arguments-basic.xray ./recursion
 map 22 recursion recursion.yaml

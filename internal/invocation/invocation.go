@@ -68,13 +68,10 @@ type Options struct {
 // be part of a sink that runs with calls.Options.Paths and without a filter.
 // Memory grows with distinct paths, and with what the open invocations called.
 type Tracker struct {
-	// Tree holds the paths below roots; outermost are the roots.
-	Tree *calls.Paths
+	*Folder
 
 	opts    Options
 	visit   func(v *Invocation, chosen bool)
-	roots   map[reader.FuncID]bool // answers of Options.Root
-	folded  []calls.PathID         // by path; 0 outside of roots
 	threads map[int]*thread
 	current *thread
 	places  []uint32 // by path in Tree: one more than its place in current.paths; 0 for none
@@ -91,26 +88,24 @@ type thread struct {
 // and whether it is one of those that opts choose. The invocation is valid until
 // visit returns.
 func NewTracker(opts Options, visit func(v *Invocation, chosen bool)) *Tracker {
-	return &Tracker{
-		Tree: calls.NewPaths(), opts: opts, visit: visit,
-		roots: make(map[reader.FuncID]bool), folded: make([]calls.PathID, 1), threads: make(map[int]*thread),
-	}
+	return &Tracker{Folder: NewFolder(opts.Root), opts: opts, visit: visit, threads: make(map[int]*thread)}
 }
 
 // Calls takes the next calls of a thread.
 func (t *Tracker) Calls(b *calls.Batch) error {
-	t.fold(b.Paths)
+	t.Fold(b.Paths)
+	t.places = append(t.places, make([]uint32, t.Tree.Len()-len(t.places))...)
 	th := t.use(b)
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		path := t.folded[c.Path]
+		path := t.Of(c.Path)
 		if path == 0 {
 			continue
 		}
 		if t.opts.Paths {
 			t.add(th, path, c)
 		}
-		if t.folded[b.Paths.Parent(c.Path)] != 0 {
+		if t.Of(b.Paths.Parent(c.Path)) != 0 {
 			continue
 		}
 		if c.End != calls.Truncated {
@@ -122,36 +117,6 @@ func (t *Tracker) Calls(b *calls.Batch) error {
 		t.forget(th)
 	}
 	return nil
-}
-
-// fold finds the folded paths of those that are new.
-func (t *Tracker) fold(paths *calls.Paths) {
-	for id := calls.PathID(len(t.folded)); int(id) < paths.Len(); id++ {
-		fn := paths.Func(id)
-		parent := t.folded[paths.Parent(id)]
-		if parent == 0 && !t.isRoot(fn) {
-			t.folded = append(t.folded, 0)
-			continue
-		}
-		path := parent
-		for path != 0 && t.Tree.Func(path) != fn {
-			path = t.Tree.Parent(path)
-		}
-		if path == 0 {
-			path = t.Tree.Child(parent, fn)
-		}
-		t.folded = append(t.folded, path)
-	}
-	t.places = append(t.places, make([]uint32, t.Tree.Len()-len(t.places))...)
-}
-
-func (t *Tracker) isRoot(fn reader.FuncID) bool {
-	is, ok := t.roots[fn]
-	if !ok {
-		is = t.opts.Root(fn)
-		t.roots[fn] = is
-	}
-	return is
 }
 
 // use has the thread of b take its turn at places.

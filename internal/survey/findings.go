@@ -173,7 +173,7 @@ func (r *Report) nameFindings(h reader.Header, recorded bool, names symbolize.Na
 				list = append(list, fmt.Sprintf("object %d (%d)", object, n))
 			}
 		}
-		remedy := "give the map of each object with -m N=FILE; objects are numbered in the order in which they were loaded, from 1"
+		remedy := "give the file of each object with --object N=FILE, or the program and --object auto; they are numbered in the order in which they were loaded, from 1"
 		if h.Type == reader.FDR {
 			remedy += "; this format keeps only 4 bits of the number, so that object 16 looks like the program itself"
 		}

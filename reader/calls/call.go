@@ -1,6 +1,10 @@
 package calls
 
-import "github.com/xray-tools/xray/reader"
+import (
+	"math"
+
+	"github.com/xray-tools/xray/reader"
+)
 
 // End says how a call ended. Every call that was opened ends exactly once.
 type End uint8
@@ -74,22 +78,40 @@ type Open struct {
 	Args bool
 }
 
+// Replay goes through the batch in order: it calls enter for each of Opens, leave for
+// each of Calls with its arguments, and event for each of Events. An event that has
+// the time of an entry or an end comes before it.
+func (b *Batch) Replay(enter func(*Open), leave func(*Call, []Arg), event func(*Event)) {
+	opens, events, args := b.Opens, b.Events, b.Args
+	eventsUpTo := func(tsc uint64) {
+		for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
+			event(&events[0])
+		}
+	}
+	for i := 0; ; i++ {
+		for ; len(opens) > 0 && opens[0].Call <= i; opens = opens[1:] {
+			eventsUpTo(opens[0].Start)
+			enter(&opens[0])
+		}
+		if i == len(b.Calls) {
+			break
+		}
+		c := &b.Calls[i]
+		n := 0
+		for n < len(args) && args[n].Call <= i {
+			n++
+		}
+		eventsUpTo(c.Start + c.Duration)
+		leave(c, args[:n])
+		args = args[n:]
+	}
+	eventsUpTo(math.MaxUint64)
+}
+
 // Arg is one logged argument of a call.
 type Arg struct {
 	Call  int // index in Batch.Calls
 	Value uint64
-}
-
-// Event is a custom or typed event with its place in the call tree.
-type Event struct {
-	TSC   uint64      // as Call.Start
-	Kind  reader.Kind // reader.Custom or reader.Typed
-	Type  uint16      // of a typed event
-	CPU   uint16
-	Func  reader.FuncID // the innermost open call; 0 when there was none
-	Path  PathID
-	Depth uint32
-	Data  []byte
 }
 
 // Sink consumes calls. One sink is never called concurrently, and sees all

@@ -360,25 +360,18 @@ type replay struct {
 }
 
 func (r *replay) Calls(b *calls.Batch) error {
-	opens := b.Opens
-	push := func(upTo int) {
-		for ; len(opens) > 0 && opens[0].Call <= upTo; opens = opens[1:] {
-			r.open[b.Index] = append(r.open[b.Index], opens[0])
-		}
-	}
-	for i := range b.Calls {
-		push(i)
+	b.Replay(func(o *calls.Open) {
+		r.open[b.Index] = append(r.open[b.Index], *o)
+	}, func(c *calls.Call, _ []calls.Arg) {
 		stack := r.open[b.Index]
 		if len(stack) == 0 {
-			r.t.Fatalf("%+v ends without having begun", b.Calls[i])
+			r.t.Fatalf("%+v ends without having begun", *c)
 		}
-		o, c := stack[len(stack)-1], &b.Calls[i]
-		if o.Start != c.Start || o.Func != c.Func || o.Depth != c.Depth {
+		if o := stack[len(stack)-1]; o.Start != c.Start || o.Func != c.Func || o.Depth != c.Depth {
 			r.t.Fatalf("%+v ends, the innermost is %+v", *c, o)
 		}
 		r.open[b.Index] = stack[:len(stack)-1]
-	}
-	push(len(b.Calls))
+	}, func(*calls.Event) {})
 	if b.Last && len(r.open[b.Index]) > 0 {
 		r.t.Fatalf("%+v never ended", r.open[b.Index])
 	}

@@ -9,6 +9,9 @@
 //     merged, so that every goroutine has its own and none waits.
 //  4. The merged analysis makes a report; names join when it is printed.
 //
+// docs/analysers.md writes such a program. Times are ticks of the trace's clock, which
+// [reader.Clock] turns into time.
+//
 // # Matching
 //
 // There is one policy for all analyses. Per thread, an entry opens a call. An

@@ -26,6 +26,10 @@ func (f *Filter) active() bool {
 	return f.From > 0 || f.To > 0 || f.Func != nil || f.MinDuration > 0 || f.MaxDepth > 0
 }
 
+// Keeper returns a function that reports whether f keeps a call, threads apart. It is
+// for sinks that need to see all calls, and must not be called concurrently.
+func (f Filter) Keeper() func(*Call) bool { return newFilter(&f).keep }
+
 // filter applies a Filter to the batches of one shard.
 type filter struct {
 	*Filter

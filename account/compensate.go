@@ -1,0 +1,202 @@
+package account
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/xray-tools/xray/internal/probecost"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Compensation takes the cost of recording out of self and total times. The
+// quantiles and sums of durations stay as recorded.
+type Compensation struct {
+	Cost probecost.Cost
+	// Keep makes, for each shard, a function that chooses calls. It takes the place
+	// of calls.Options.Filter, which may choose threads only: recording a call costs
+	// time whether it is chosen or not. May be nil.
+	Keep func() func(*calls.Call) bool
+}
+
+// probes counts, of the calls of a function, the probes that ran while they were
+// open.
+type probes struct {
+	calls  uint64
+	direct uint64 // calls that they made
+	// outer are those not within another call of the function, and inside what was
+	// called from these, directly or not.
+	outer, inside uint64
+}
+
+func (p *probes) add(o *probes) {
+	p.calls += o.calls
+	p.direct += o.direct
+	p.outer += o.outer
+	p.inside += o.inside
+}
+
+// prober counts the probes of a shard.
+type prober struct {
+	keep    func(*calls.Call) bool
+	threads map[int][]made
+	kept    []calls.Call
+}
+
+// made is what was called so far by the open call of a thread at some depth.
+type made struct{ direct, all uint64 }
+
+func newProber(c *Compensation) *prober {
+	p := &prober{threads: make(map[int][]made)}
+	if c.Keep != nil {
+		p.keep = c.Keep()
+	}
+	return p
+}
+
+// count counts the probes of a batch in the table, and returns the calls that are
+// kept. They are valid until the next batch.
+func (p *prober) count(b *calls.Batch, t *table) []calls.Call {
+	open := p.threads[b.Index]
+	p.kept = p.kept[:0]
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		callees := int(c.Depth) + 1
+		for len(open) <= callees {
+			open = append(open, made{})
+		}
+		m := open[callees]
+		open[callees] = made{}
+		open[c.Depth].direct++
+		open[c.Depth].all += m.all + 1
+		if p.keep != nil && !p.keep(c) {
+			continue
+		}
+		p.kept = append(p.kept, *c)
+		s := t.function(c.Func).specials()
+		s.probes.calls++
+		s.probes.direct += m.direct
+		if !c.Nested {
+			s.probes.outer++
+			s.probes.inside += m.all
+		}
+	}
+	p.threads[b.Index] = open
+	return p.kept
+}
+
+// Compensated is the times of a row with the cost of recording taken out. Where the
+// cost is more than there was, they are 0.
+type Compensated struct {
+	RecordedSelf, RecordedTotal quantile.Sum
+	// The true times lie between these, if the cost does.
+	SelfLow, SelfHigh, TotalLow, TotalHigh quantile.Sum
+	// Exceeds tells that more had to be taken out than there was.
+	Exceeds bool
+}
+
+// compensate takes the cost out of the rows. of holds the probes of each row.
+func (r *Report) compensate(cost probecost.Cost, of []probes) {
+	most := r.shortest(of)
+	best, extremes := cost.Half(most), cost.Extremes(most)
+	for i := range r.Rows {
+		row, p := &r.Rows[i], &of[i]
+		c := &Compensated{RecordedSelf: row.Self, RecordedTotal: row.Total}
+		row.Self, c.Exceeds = less(c.RecordedSelf, p.selfCost(best))
+		var exceeds bool
+		row.Total, exceeds = less(c.RecordedTotal, p.totalCost(best))
+		c.Exceeds = c.Exceeds || exceeds
+		c.SelfLow, c.SelfHigh, c.TotalLow, c.TotalHigh = row.Self, row.Self, row.Total, row.Total
+		for _, s := range extremes {
+			widen(&c.SelfLow, &c.SelfHigh, c.RecordedSelf, p.selfCost(s))
+			widen(&c.TotalLow, &c.TotalHigh, c.RecordedTotal, p.totalCost(s))
+		}
+		row.Compensated = c
+	}
+}
+
+// enoughCalls are as many as make a mean duration that can be relied on, where single
+// ones are as coarse as the clock.
+const enoughCalls = 100
+
+// shortest is the least mean duration of functions that call nothing, in thousandths
+// of ticks: the part of the cost that is inside a call cannot be more.
+func (r *Report) shortest(of []probes) uint64 {
+	most := uint64(math.MaxUint64)
+	for i := range of {
+		if p := &of[i]; p.calls >= enoughCalls && p.direct == 0 {
+			most = min(most, uint64(1000*r.Rows[i].Self.Float64()/float64(p.calls)))
+		}
+	}
+	return most
+}
+
+func (p *probes) selfCost(s probecost.Split) quantile.Sum {
+	sum := probecost.Ticks(p.calls, s.Inside)
+	sum.AddSum(probecost.Ticks(p.direct, s.Outside))
+	return sum
+}
+
+func (p *probes) totalCost(s probecost.Split) quantile.Sum {
+	sum := probecost.Ticks(p.outer, s.Inside)
+	sum.AddSum(probecost.Ticks(p.inside, s.Call()))
+	return sum
+}
+
+// less is time without cost, and whether there was less of it.
+func less(time, cost quantile.Sum) (quantile.Sum, bool) {
+	if time.Compare(cost) < 0 {
+		return quantile.Sum{}, true
+	}
+	return time.Minus(cost), false
+}
+
+func widen(low, high *quantile.Sum, time, cost quantile.Sum) {
+	t, _ := less(time, cost)
+	if t.Compare(*low) < 0 {
+		*low = t
+	}
+	if t.Compare(*high) > 0 {
+		*high = t
+	}
+}
+
+var compensatedTitles = []string{
+	"self", "at least", "at most", "share", "total", "at least", "at most", "recorded self", "recorded total",
+}
+
+func (r *Report) compensatedTimes(row *Row) []string {
+	c := row.Compensated
+	cells := []string{
+		r.duration(row.Self), r.duration(c.SelfLow), r.duration(c.SelfHigh), percent(row.Self, r.Self),
+		r.duration(row.Total), r.duration(c.TotalLow), r.duration(c.TotalHigh),
+	}
+	return append(cells, r.duration(c.RecordedSelf), r.duration(c.RecordedTotal))
+}
+
+// costNotes are the notes about the cost of recording.
+func (r *Report) costNotes() []string {
+	if r.Cost == nil {
+		return nil
+	}
+	text := "taken out: " + probecost.Format(r.Cost.Low, r.Clock)
+	if r.Cost.High > r.Cost.Low {
+		text += " to " + probecost.Format(r.Cost.High, r.Clock)
+	}
+	text += " " + r.Clock.Unit() + " for each call"
+	if r.CostSource != "" {
+		text += " (" + r.CostSource + ")"
+	}
+	notes := []string{text + ", a third to two thirds of it inside the call, and the rest in its caller"}
+	exceeds := uint64(0)
+	for i := range r.Rows {
+		if r.Rows[i].Compensated.Exceeds {
+			exceeds++
+		}
+	}
+	if exceeds > 0 {
+		notes = append(notes, fmt.Sprintf("in %s %s the cost is more than all of the time: it is less than was said, or varies",
+			grouped(exceeds), plural(exceeds, "row", "rows")))
+	}
+	return notes
+}

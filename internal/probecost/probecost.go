@@ -1,0 +1,80 @@
+// Package probecost says what it costs to record a call, and how that shows in the
+// trace.
+//
+// A call is recorded by two probes, at its entry and at its exit, each of which reads
+// the clock somewhere in its middle. What they take between the two readings is part
+// of the call's own duration, the rest is part of its caller's. So a call that made d
+// calls, and from which k were made in all, has a duration that is too long by
+// inside + k*call, and a self time that is too long by inside + d*outside.
+package probecost
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/quantile"
+)
+
+// Cost is what recording a call takes, in thousandths of ticks: it lies between Low
+// and High.
+type Cost struct{ Low, High uint64 }
+
+// Mean is what is taken where one number is wanted.
+func (c Cost) Mean() uint64 { return c.Low/2 + c.High/2 + c.Low&c.High&1 }
+
+// Split is the cost of a call by where it shows.
+type Split struct {
+	Inside  uint64 // in the duration of the call, thousandths of ticks
+	Outside uint64 // in that of its caller
+}
+
+// Call is all of it.
+func (s Split) Call() uint64 { return s.Inside + s.Outside }
+
+// Half takes half of the mean for inside, as is measured with recorders whose probes
+// are alike, but no more than most.
+func (c Cost) Half(most uint64) Split {
+	mean := c.Mean()
+	inside := min(mean/2, most)
+	return Split{inside, mean - inside}
+}
+
+// Extremes are the splits at the ends of what is possible: a call costs Low or High,
+// and from a third to two thirds of that are inside, but no more than most. What is
+// linear in both parts is least and greatest at one of these.
+func (c Cost) Extremes(most uint64) [4]Split {
+	var list [4]Split
+	for i, call := range [2]uint64{c.Low, c.High} {
+		for j, inside := range [2]uint64{call / 3, call - call/3} {
+			inside = min(inside, most)
+			list[2*i+j] = Split{inside, call - inside}
+		}
+	}
+	return list
+}
+
+// Ticks is the time of n costs of the given thousandths, in whole ticks, rounded to
+// the nearest.
+func Ticks(n, thousandths uint64) quantile.Sum {
+	hi, lo := bits.Mul64(n, thousandths)
+	lo, carry := bits.Add64(lo, 500, 0)
+	hi += carry
+	q, r := hi/1000, hi%1000
+	lo, _ = bits.Div64(r, lo, 1000)
+	return quantile.Sum{Hi: q, Lo: lo}
+}
+
+// PerCall is thousandths of ticks in the unit of the clock.
+func PerCall(thousandths uint64, c clock.Clock) float64 {
+	if !c.Known() {
+		return float64(thousandths) / 1000
+	}
+	return float64(thousandths) * 1e6 / float64(c.Frequency)
+}
+
+// Format is thousandths of ticks in the unit of the clock, to a tenth.
+func Format(thousandths uint64, c clock.Clock) string {
+	return strconv.FormatFloat(math.Round(10*PerCall(thousandths, c))/10, 'f', -1, 64)
+}

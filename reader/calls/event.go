@@ -1,0 +1,64 @@
+package calls
+
+import (
+	"encoding/hex"
+	"strconv"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Event is a custom or typed event with its place in the call tree.
+type Event struct {
+	TSC   uint64      // as Call.Start
+	Kind  reader.Kind // reader.Custom or reader.Typed
+	Type  uint16      // of a typed event
+	CPU   uint16
+	Func  reader.FuncID // the innermost open call; 0 when there was none
+	Path  PathID
+	Depth uint32
+	Data  []byte
+}
+
+// Mark is the mark that the event is, and false when it is none.
+func (e *Event) Mark() (reader.Mark, bool) {
+	if e.Kind != reader.Custom {
+		return reader.Mark{}, false
+	}
+	return reader.ParseMark(e.Data)
+}
+
+// Name is what kind of event it is, and what a mark says.
+func (e *Event) Name() string {
+	if e.Kind == reader.Typed {
+		return "typed event " + strconv.FormatUint(uint64(e.Type), 10)
+	}
+	if mark, ok := e.Mark(); ok {
+		return mark.String()
+	}
+	return "custom event"
+}
+
+// IsText reports whether Data is better read as text than as bytes.
+func (e *Event) IsText() bool {
+	for data := e.Data; len(data) > 0; {
+		r, size := utf8.DecodeRune(data)
+		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) && r != '\n' && r != '\t' {
+			return false
+		}
+		data = data[size:]
+	}
+	return true
+}
+
+// String is the name, and what the event carries: text, or bytes in hexadecimal.
+func (e *Event) String() string {
+	if _, ok := e.Mark(); ok {
+		return e.Name()
+	}
+	if e.IsText() {
+		return e.Name() + ": " + string(e.Data)
+	}
+	return e.Name() + ": " + hex.EncodeToString(e.Data)
+}

@@ -1,0 +1,164 @@
+package reader
+
+import (
+	"math"
+	"math/bits"
+	"strconv"
+)
+
+// Clock turns ticks of a trace's clock into time.
+//
+// A trace counts ticks and states how many make a second. Analyses add and compare
+// ticks, and only what is printed is converted: exactly, in 128-bit integers,
+// rounded once to the nearest printed digit (a tie goes to the even digit).
+// Rounding never reverses the order of two times, so a call that lies inside
+// another one still does so after both were converted.
+//
+// A frequency of 0, as in the zero value, means that the trace does not say what a
+// tick is. Then every conversion leaves the ticks as they are, and [Clock.Unit] and
+// [Clock.Format] say so. All methods are pure.
+type Clock struct {
+	Frequency uint64 // ticks a second; 0 when unknown
+}
+
+// Known reports whether ticks can be converted to time.
+func (c Clock) Known() bool { return c.Frequency != 0 }
+
+// Unit is what [Clock.Nanos] counts in: "ns", or "ticks" when the frequency is
+// unknown.
+func (c Clock) Unit() string {
+	if c.Known() {
+		return "ns"
+	}
+	return "ticks"
+}
+
+// Nanos converts ticks to nanoseconds, rounded to the nearest. Beyond the 584
+// years that fit it returns the largest number. Ticks of unknown frequency are
+// returned unchanged.
+func (c Clock) Nanos(ticks uint64) uint64 {
+	if c.Frequency == nanosPerSecond || c.Frequency == 0 {
+		return ticks
+	}
+	hi, lo := bits.Mul64(ticks, nanosPerSecond)
+	if hi >= c.Frequency {
+		return math.MaxUint64
+	}
+	q, r := bits.Div64(hi, lo, c.Frequency)
+	if roundsUp(q, r, c.Frequency) && q != math.MaxUint64 {
+		q++
+	}
+	return q
+}
+
+// AppendSeconds appends ticks as seconds with the given number of decimals, 0
+// to 9. The value is never saturated. Ticks of unknown frequency are appended
+// as an integer.
+func (c Clock) AppendSeconds(dst []byte, ticks uint64, decimals int) []byte {
+	return c.appendScaled(dst, ticks, 0, decimals)
+}
+
+// AppendMicros appends ticks as microseconds with the given number of decimals,
+// 0 to 9; 3 show whole nanoseconds. The value is never saturated. Ticks of
+// unknown frequency are appended as an integer.
+func (c Clock) AppendMicros(dst []byte, ticks uint64, decimals int) []byte {
+	return c.appendScaled(dst, ticks, 6, decimals)
+}
+
+// Format gives ticks with the unit that suits their size and at most four
+// significant digits: "87ns", "1.234us", "56.78ms", "901.2s", "12345s"; or
+// "1234 ticks" when the frequency is unknown.
+func (c Clock) Format(ticks uint64) string {
+	var buf [32]byte
+	return string(c.AppendFormat(buf[:0], ticks))
+}
+
+// AppendFormat appends what [Clock.Format] returns.
+func (c Clock) AppendFormat(dst []byte, ticks uint64) []byte {
+	if !c.Known() {
+		return append(strconv.AppendUint(dst, ticks, 10), " ticks"...)
+	}
+	// Each step ends where four digits would round up to the next unit, so that
+	// 999.96us reads 1.000ms.
+	ns := c.Nanos(ticks)
+	switch {
+	case ns < 1_000:
+		return append(strconv.AppendUint(dst, ns, 10), "ns"...)
+	case ns < 999_950:
+		return append(c.appendFourDigits(dst, ticks, ns, 1_000, 6), "us"...)
+	case ns < 999_950_000:
+		return append(c.appendFourDigits(dst, ticks, ns, 1_000_000, 3), "ms"...)
+	}
+	return append(c.appendFourDigits(dst, ticks, ns, nanosPerSecond, 0), 's')
+}
+
+// appendFourDigits appends ticks, which are ns nanoseconds, in a unit of so
+// many nanoseconds, 10^-exp seconds.
+func (c Clock) appendFourDigits(dst []byte, ticks, ns, unit uint64, exp int) []byte {
+	thousandth := unit / 1_000
+	decimals := 0
+	switch {
+	case ns < (19_999*thousandth+1)/2: // 9.9995 units, rounded up to a whole ns
+		decimals = 3
+	case ns < 99_995*thousandth:
+		decimals = 2
+	case ns < 999_950*thousandth:
+		decimals = 1
+	}
+	return c.appendScaled(dst, ticks, exp, decimals)
+}
+
+// appendScaled appends ticks in units of 10^-exp seconds. Whole seconds are
+// split off first, so that no product needs more than 128 bits and no quotient
+// more than 64; in the decimal number they are the digits before the last exp.
+func (c Clock) appendScaled(dst []byte, ticks uint64, exp, decimals int) []byte {
+	if !c.Known() {
+		return strconv.AppendUint(dst, ticks, 10)
+	}
+	seconds, rest := ticks/c.Frequency, ticks%c.Frequency
+	scale := pow10[exp+decimals]
+	hi, lo := bits.Mul64(rest, scale)
+	part, r := bits.Div64(hi, lo, c.Frequency) // part <= scale, for rest < Frequency
+	// seconds has no decimals: when scale is 1, its parity decides a tie.
+	odd := part
+	if scale == 1 {
+		odd = seconds
+	}
+	if roundsUp(odd, r, c.Frequency) {
+		part++
+		if part == scale {
+			seconds, part = seconds+1, 0
+		}
+	}
+	whole, fraction := part/pow10[decimals], part%pow10[decimals]
+	if seconds != 0 {
+		dst = strconv.AppendUint(dst, seconds, 10)
+		dst = appendPadded(dst, whole, exp)
+	} else {
+		dst = strconv.AppendUint(dst, whole, 10)
+	}
+	if decimals > 0 {
+		dst = appendPadded(append(dst, '.'), fraction, decimals)
+	}
+	return dst
+}
+
+// roundsUp reports whether a quotient with this remainder is nearer to the next
+// one, or as near while being odd.
+func roundsUp(quotient, remainder, divisor uint64) bool {
+	rest := divisor - remainder
+	return remainder > rest || remainder == rest && quotient&1 == 1
+}
+
+// appendPadded appends v with leading zeros to width digits; none for width 0.
+func appendPadded(dst []byte, v uint64, width int) []byte {
+	for ; width > 0; width-- {
+		dst = append(dst, byte('0'+v/pow10[width-1]%10))
+	}
+	return dst
+}
+
+var pow10 = [...]uint64{
+	1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, nanosPerSecond,
+	1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+}

@@ -1,0 +1,143 @@
+package debuginfod
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/symbolize"
+)
+
+const id = "00112233445566778899aabbccddeeff00112233"
+
+// serve starts a server, and returns a client of it and how often it was asked.
+func serve(t *testing.T, handle http.HandlerFunc) (*Client, *atomic.Int64) {
+	t.Helper()
+	var asked atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		handle(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return &Client{Servers: []string{s.URL + "/"}, Cache: t.TempDir(), Timeout: time.Minute, Miss: time.Hour}, &asked
+}
+
+func TestFetch(t *testing.T) {
+	content := bytes.Repeat([]byte("debug "), 100_000)
+	c, asked := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/buildid/"+id+"/debuginfo" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+		w.Write(content)
+	})
+	var last [2]int64
+	c.Progress = func(_ string, done, total int64) { last = [2]int64{done, total} }
+	for range 2 { // the second time from the cache
+		path, err := c.Fetch(id, symbolize.DebugInfo)
+		if want := filepath.Join(c.Cache, id, "debuginfo"); err != nil || path != want {
+			t.Fatalf("got %q, %v, want %q", path, err, want)
+		}
+		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
+			t.Fatalf("%d bytes, %v, want %d", len(got), err, len(content))
+		}
+	}
+	if n := int64(len(content)); last != [2]int64{n, n} {
+		t.Errorf("progress ended at %v of %d", last, n)
+	}
+	for range 2 { // the second time a miss is known
+		if path, err := c.Fetch(id, symbolize.Executable); path != "" || err != nil {
+			t.Errorf("got %q, %v for what the server does not have", path, err)
+		}
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the server was asked %d times, want 2", n)
+	}
+	c.Miss = 0
+	if _, err := c.Fetch(id, symbolize.Executable); err != nil || asked.Load() != 3 {
+		t.Errorf("an old miss: %v after %d questions, want 3", err, asked.Load())
+	}
+	entries, err := os.ReadDir(filepath.Join(c.Cache, id))
+	if err != nil || len(entries) != 2 {
+		t.Errorf("the cache holds %v, %v: temporary files stayed", entries, err)
+	}
+}
+
+func TestFetchFails(t *testing.T) {
+	never := make(chan struct{})
+	t.Cleanup(func() { close(never) })
+	for _, c := range []struct {
+		name   string
+		handle http.HandlerFunc
+		want   string
+	}{
+		{"error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }, "502 Bad Gateway"},
+		{"empty", func(http.ResponseWriter, *http.Request) {}, "empty file"},
+		{"cut", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			w.Write([]byte("some"))
+		}, "unexpected EOF"},
+		{"silent", func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-never:
+			case <-r.Context().Done():
+			}
+		}, "DEBUGINFOD_TIMEOUT"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, _ := serve(t, c.handle)
+			if c.name == "silent" {
+				client.Timeout = 10 * time.Millisecond
+			}
+			path, err := client.Fetch(id, symbolize.DebugInfo)
+			if path != "" || err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %q, %v, want an error about %q", path, err, c.want)
+			}
+			if entries, _ := os.ReadDir(filepath.Join(client.Cache, id)); len(entries) != 0 {
+				t.Errorf("%v stayed in the cache", entries)
+			}
+		})
+	}
+	client, asked := serve(t, func(http.ResponseWriter, *http.Request) {})
+	if _, err := client.Fetch("../../etc/passwd", symbolize.DebugInfo); err == nil || asked.Load() != 0 {
+		t.Errorf("a build id that is a path: %v, %d questions", err, asked.Load())
+	}
+}
+
+func TestFromEnvironment(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CACHE_HOME", "")
+	t.Setenv("DEBUGINFOD_CACHE_PATH", "")
+	t.Setenv("DEBUGINFOD_TIMEOUT", "")
+	t.Setenv("DEBUGINFOD_URLS", " ")
+	if c := FromEnvironment(); c != nil {
+		t.Errorf("a client without servers: %+v", c)
+	}
+	t.Setenv("DEBUGINFOD_URLS", "http://a https://b/")
+	check := func(cache string, timeout time.Duration) {
+		t.Helper()
+		c := FromEnvironment()
+		if len(c.Servers) != 2 || c.Cache != cache || c.Timeout != timeout {
+			t.Errorf("got %+v, want cache %s, timeout %v", c, cache, timeout)
+		}
+	}
+	check(filepath.Join(home, ".cache/debuginfod_client"), defaultTimeout)
+	t.Setenv("XDG_CACHE_HOME", "/xdg")
+	t.Setenv("DEBUGINFOD_TIMEOUT", "7")
+	check("/xdg/debuginfod_client", 7*time.Second)
+	if err := os.Mkdir(filepath.Join(home, ".debuginfod_client_cache"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	check(filepath.Join(home, ".debuginfod_client_cache"), 7*time.Second)
+	t.Setenv("DEBUGINFOD_CACHE_PATH", "/elsewhere")
+	check("/elsewhere", 7*time.Second)
+}

@@ -1,0 +1,356 @@
+package symbolize
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Tags and attributes, from the DWARF 5 standard, sections 7.5.3 and 7.5.4, and
+// GNU's extensions for DWARF 4.
+const (
+	tagCompileUnit = 0x11
+	tagInlined     = 0x1d
+	tagSubprogram  = 0x2e
+
+	atSibling        = 0x01
+	atName           = 0x03
+	atStmtList       = 0x10
+	atLowPC          = 0x11
+	atHighPC         = 0x12
+	atCompDir        = 0x1b
+	atAbstractOrigin = 0x31
+	atDeclaration    = 0x3c
+	atSpecification  = 0x47
+	atRanges         = 0x55
+	atCallColumn     = 0x57
+	atCallFile       = 0x58
+	atCallLine       = 0x59
+	atLinkageName    = 0x6e
+	atStrBase        = 0x72
+	atAddrBase       = 0x73
+	atRnglistsBase   = 0x74
+	atDwoName        = 0x76
+	atMIPSLinkage    = 0x2007
+	atGNUDwoName     = 0x2130
+	atGNUDwoID       = 0x2131
+	atGNURangesBase  = 0x2132
+	atGNUAddrBase    = 0x2133
+)
+
+// die is a debugging information entry, with the attributes that matter here; the
+// form of those that it does not have is 0.
+type die struct {
+	at, next uint64 // offset in .debug_info of the entry, and behind it
+	tag      uint64 // 0 ends a list of children
+	children bool
+
+	name, linkage, origin, specification value
+	low, high, ranges                    value
+	callFile, callLine, callColumn       value
+	compDir, stmtList, dwoName, dwoID    value
+	strBase, addrBase, rnglistsBase      value
+	rangesBase                           value
+}
+
+// abbrev says what an entry looks like.
+type abbrev struct {
+	tag      uint64
+	children bool
+	fields   []abbrevField
+}
+
+type abbrevField struct {
+	name, form uint64
+	implicit   int64
+}
+
+// abbrevTable holds abbreviations by code. Codes nearly always count from 1.
+type abbrevTable struct {
+	dense []*abbrev // from code 1 on
+	rest  map[uint64]*abbrev
+}
+
+func (t *abbrevTable) add(code uint64, a *abbrev) {
+	switch {
+	case code == uint64(len(t.dense)+1):
+		t.dense = append(t.dense, a)
+	case t.rest == nil:
+		t.rest = map[uint64]*abbrev{code: a}
+	default:
+		t.rest[code] = a
+	}
+}
+
+// at is nil for a code that the table does not have.
+func (t *abbrevTable) at(code uint64) *abbrev {
+	if code-1 < uint64(len(t.dense)) {
+		return t.dense[code-1]
+	}
+	return t.rest[code]
+}
+
+// abbrevLimit bounds a table of abbreviations; the largest of linked programs have
+// some thousands of entries. Tables hardly overlap, so that together they are read a
+// few times at most.
+const abbrevLimit = 1 << 22
+
+// abbreviations returns the table of a unit.
+func (d *debugData) abbreviations(offset uint64) *abbrevTable {
+	if t, ok := d.abbrevs[offset]; ok {
+		return t
+	}
+	t := new(abbrevTable)
+	for size := 16 << 10; size <= abbrevLimit && d.abbrevBytes <= abbrevLimit+4*d.abbrev.s.Size; size *= 8 {
+		b, err := d.abbrev.at(offset, size)
+		if err != nil {
+			break
+		}
+		d.abbrevBytes += uint64(len(b))
+		done := false
+		t = new(abbrevTable)
+		done = parseAbbreviations(cursor{b: b, order: d.o.f.ByteOrder}, func(code uint64, a *abbrev) bool {
+			t.add(code, a)
+			return true
+		})
+		if done || len(b) < size {
+			break
+		}
+	}
+	d.abbrevs[offset] = t
+	return t
+}
+
+// abbreviation finds one abbreviation of a table that is not wanted as a whole: that
+// of a unit's first entry, which nearly always is the first.
+func (d *debugData) abbreviation(offset, code uint64) *abbrev {
+	if t, ok := d.abbrevs[offset]; ok {
+		return t.at(code)
+	}
+	b, err := d.abbrev.at(offset, 512)
+	if err != nil {
+		return nil
+	}
+	var found *abbrev
+	parseAbbreviations(cursor{b: b, order: d.o.f.ByteOrder}, func(c uint64, a *abbrev) bool {
+		if c == code {
+			found = a
+		}
+		return found == nil
+	})
+	if found == nil {
+		found = d.abbreviations(offset).at(code)
+	}
+	return found
+}
+
+// parseAbbreviations calls f for the abbreviations of a table, until it says no. It
+// reports false where the input ended before the table did.
+func parseAbbreviations(c cursor, f func(code uint64, a *abbrev) bool) bool {
+	for {
+		code := c.uleb()
+		if c.bad {
+			return false
+		}
+		if code == 0 {
+			return true
+		}
+		a := &abbrev{tag: c.uleb()}
+		a.children = c.uint8() != 0
+		for {
+			f := abbrevField{name: c.uleb(), form: c.uleb()}
+			if f.form == formImplicitConst {
+				f.implicit = c.sleb()
+			}
+			if c.bad {
+				return false
+			}
+			if f.name == 0 && f.form == 0 {
+				break
+			}
+			a.fields = append(a.fields, f)
+		}
+		if !f(code, a) {
+			return true
+		}
+	}
+}
+
+// entry reads the entry that is next; at is its offset in .debug_info. It reports
+// false when the data end before the entry does.
+func (u *unit) entry(c *cursor, at uint64, e *die) bool {
+	before := len(c.b)
+	code := c.uleb()
+	if code == 0 {
+		*e = die{at: at, next: at + uint64(before-len(c.b))}
+		return !c.bad
+	}
+	if u.abbrevs == nil {
+		u.abbrevs = u.d.abbreviations(u.abbrevAt)
+	}
+	return u.fields(c, at, before, u.abbrevs.at(code), e)
+}
+
+// fields reads the attributes of an entry; before is how much there was in front
+// of it.
+func (u *unit) fields(c *cursor, at uint64, before int, a *abbrev, e *die) bool {
+	if a == nil {
+		return false
+	}
+	*e = die{at: at, tag: a.tag, children: a.children}
+	for i := range a.fields {
+		f := &a.fields[i]
+		v := c.form(f.form, u.wide, u.addressSize)
+		if f.form == formImplicitConst {
+			v.n = uint64(f.implicit)
+		}
+		if p := e.attribute(f.name); p != nil {
+			*p = v
+		}
+	}
+	e.next = at + uint64(before-len(c.b))
+	return !c.bad
+}
+
+// attribute is where an attribute is kept; nil when it does not matter.
+func (e *die) attribute(name uint64) *value {
+	switch name {
+	case atName:
+		return &e.name
+	case atLinkageName, atMIPSLinkage:
+		return &e.linkage
+	case atAbstractOrigin:
+		return &e.origin
+	case atSpecification:
+		return &e.specification
+	case atLowPC:
+		return &e.low
+	case atHighPC:
+		return &e.high
+	case atRanges:
+		return &e.ranges
+	case atCallFile:
+		return &e.callFile
+	case atCallLine:
+		return &e.callLine
+	case atCallColumn:
+		return &e.callColumn
+	case atCompDir:
+		return &e.compDir
+	case atStmtList:
+		return &e.stmtList
+	case atDwoName, atGNUDwoName:
+		return &e.dwoName
+	case atGNUDwoID:
+		return &e.dwoID
+	case atStrBase:
+		return &e.strBase
+	case atAddrBase, atGNUAddrBase:
+		return &e.addrBase
+	case atRnglistsBase:
+		return &e.rnglistsBase
+	case atGNURangesBase:
+		return &e.rangesBase
+	}
+	return nil
+}
+
+// refer finds the entry that a reference leads to.
+func (u *unit) refer(v value) (*unit, die, bool) {
+	to, at := u, v.n
+	switch v.form {
+	case formRef1, formRef2, formRef4, formRef8, formRefUdata:
+		at += u.at
+	case formRefAddr:
+		to = u.d.unitAt(at)
+	case formGNURefAlt, formRefSup4, formRefSup8:
+		if to = nil; u.d.alt != nil {
+			to = u.d.alt.unitAt(at)
+		}
+	default:
+		return nil, die{}, false
+	}
+	if to == nil || at < to.first || at >= to.end || to.load() != nil {
+		return nil, die{}, false
+	}
+	c := cursor{b: to.data[at-to.first:], order: to.d.o.f.ByteOrder}
+	var e die
+	ok := to.entry(&c, at, &e)
+	return to, e, ok && e.tag != 0
+}
+
+// function names the function that an entry is about, as it is linked if that is
+// known, or else as in the source without its scope.
+func (u *unit) function(e die) string {
+	name := ""
+	for range 8 { // from an inlined call to its function to its declaration
+		if s := u.text(e.linkage); s != "" {
+			return s
+		}
+		if name == "" {
+			name = u.text(e.name)
+		}
+		v := e.origin
+		if v.form == 0 {
+			v = e.specification
+		}
+		to, next, ok := u.refer(v)
+		if !ok {
+			break
+		}
+		u, e = to, next
+	}
+	return name
+}
+
+// subprogram is a piece of a function.
+type subprogram struct {
+	addressRange
+	at uint64 // of its entry
+}
+
+// index lists the functions of a unit by address.
+func (u *unit) index() error {
+	if u.indexed {
+		return nil
+	}
+	u.indexed = true
+	if err := u.load(); err != nil {
+		return err
+	}
+	c := cursor{b: u.data, order: u.d.o.f.ByteOrder}
+	var e die
+	for at := u.first; len(c.b) > 0; {
+		if !u.entry(&c, at, &e) {
+			break // damage, or the padding at the end
+		}
+		at = e.next
+		if e.tag == tagSubprogram {
+			for _, r := range u.pieces(&e) {
+				u.subprograms = append(u.subprograms, subprogram{r, e.at})
+			}
+		}
+	}
+	slices.SortStableFunc(u.subprograms, func(a, b subprogram) int { return cmp.Compare(a.low, b.low) })
+	return nil
+}
+
+// subprogramAt finds the function that an address is in.
+func (u *unit) subprogramAt(address uint64) (die, bool) {
+	if u.index() != nil || u.load() != nil {
+		return die{}, false
+	}
+	i, _ := slices.BinarySearchFunc(u.subprograms, address, func(s subprogram, a uint64) int {
+		if s.low <= a {
+			return -1
+		}
+		return 1
+	})
+	if i == 0 || address >= u.subprograms[i-1].high {
+		return die{}, false
+	}
+	at := u.subprograms[i-1].at
+	c := cursor{b: u.data[at-u.first:], order: u.d.o.f.ByteOrder}
+	var e die
+	ok := u.entry(&c, at, &e)
+	return e, ok
+}

@@ -1,0 +1,206 @@
+package symbolize
+
+import (
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Inlined is a call that the compiler replaced by the code of the function called.
+type Inlined struct {
+	Depth   int    // 1 for calls in the function itself, 2 for those in one inlined into it
+	Name    string // demangled, unless the table keeps names as they are linked
+	Linkage string // as it would be linked; in C, and where that is not known, its name
+	// File, Line and Column are where it is called.
+	File         string
+	Line, Column int
+}
+
+// Inlined returns the calls that were inlined into a function, in the order of the
+// debug information, callees right behind their callers. Without debug information
+// there are none.
+func (t *Table) Inlined(id reader.FuncID) []Inlined {
+	if t == nil || t.elf == nil {
+		return nil
+	}
+	i, ok := t.m.index(id)
+	if !ok {
+		return nil
+	}
+	var list []Inlined
+	_ = guard(func() error {
+		t.eachInlined(t.m.Functions[i].key, func(depth int, u *unit, e *die) bool {
+			list = append(list, t.inlined(depth, u, e))
+			return true
+		})
+		return nil
+	})
+	return list
+}
+
+// eachInlined calls f for the calls inlined into the function at an address; where f
+// says no, those in them are left out.
+func (t *Table) eachInlined(address uint64, f func(depth int, u *unit, e *die) bool) {
+	i := t.debugInfo()
+	if i == nil {
+		return
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	u := i.unitAt(address)
+	if u == nil {
+		return
+	}
+	root, ok := u.subprogramAt(address)
+	if !ok || !root.children {
+		return
+	}
+	// depth is that of inlined calls, whose entries may be in those of blocks, by
+	// level of nesting; -1 below what is left out.
+	depth := []int{0}
+	c := cursor{b: u.data[root.next-u.first:], order: u.d.o.f.ByteOrder}
+	var e die
+	for at := root.next; len(depth) > 0 && len(depth) < maxNesting; {
+		if !u.entry(&c, at, &e) {
+			return
+		}
+		at = e.next
+		inside := depth[len(depth)-1]
+		switch {
+		case e.tag == 0:
+			depth = depth[:len(depth)-1]
+			continue
+		case inside < 0 || e.tag == tagSubprogram:
+			inside = -1
+		case e.tag == tagInlined:
+			if inside++; !f(inside, u, &e) {
+				inside = -1
+			}
+		}
+		if e.children {
+			depth = append(depth, inside)
+		}
+	}
+}
+
+// maxNesting bounds how deep entries are in each other.
+const maxNesting = 1000
+
+func (t *Table) inlined(depth int, u *unit, e *die) Inlined {
+	call := Inlined{Depth: depth, Linkage: u.function(*e), Line: int(e.callLine.n), Column: int(e.callColumn.n)}
+	call.Name = t.shown(call.Linkage)
+	if e.callFile.form != 0 {
+		call.File = u.file(e.callFile.n)
+	}
+	return call
+}
+
+// shown is a linkage name as the table shows names.
+func (t *Table) shown(linkage string) string {
+	switch t.opts.Style {
+	case Mangled:
+		return linkage
+	case Short:
+		return Shorten(Demangle(linkage))
+	}
+	return Demangle(linkage)
+}
+
+// file is the path of a file of the unit's line table.
+func (u *unit) file(n uint64) string {
+	if u.table < 0 {
+		return ""
+	}
+	t := u.lines.tableAt(u.table)
+	if t == nil {
+		return ""
+	}
+	path := t.path(n, u.lines)
+	if t.version < 5 && path != "" {
+		path = joinPath(u.dir, path)
+	}
+	return path
+}
+
+// tableAt reads the header of the line table at an offset.
+func (d *debugData) tableAt(offset int64) *lineTable {
+	if d.table != nil && d.tableOffset == offset {
+		return d.table
+	}
+	b, err := d.line.at(uint64(offset), 12)
+	if err != nil || len(b) < 12 {
+		return nil
+	}
+	c := cursor{b: b, order: d.o.f.ByteOrder}
+	length, wide := c.uint(4), false
+	if length == 0xFFFFFFFF {
+		length, wide = c.uint(8), true
+	}
+	start := uint64(offset) + uint64(len(b)-len(c.b))
+	if length > d.line.s.Size-start {
+		return nil
+	}
+	body, err := d.line.at(start, int(length))
+	if err != nil {
+		return nil
+	}
+	t, err := parseLineTable(body, d.o.f.ByteOrder, wide, d.o.word)
+	if err != nil {
+		return nil
+	}
+	d.table, d.tableOffset = t, offset
+	return t
+}
+
+// nameFromDebug names the function at an address that has no symbol, as the debug
+// information has it.
+func (t *Table) nameFromDebug(address uint64) string {
+	i := t.debugInfo()
+	if i == nil {
+		return ""
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	u := i.unitAt(address)
+	if u == nil {
+		return ""
+	}
+	e, ok := u.subprogramAt(address)
+	if !ok {
+		return ""
+	}
+	return u.function(e)
+}
+
+// Frames returns what a function's address stands for in the source: the function
+// of the code that is there, then the one that it was inlined into, and so on up to
+// the function itself. Locations are those of the code, and of the calls. It is
+// empty for an id that is not in the map.
+func (t *Table) Frames(id reader.FuncID) []Symbol {
+	s, ok := t.Func(id)
+	if !ok {
+		return nil
+	}
+	if t.elf == nil {
+		return []Symbol{s}
+	}
+	i, _ := t.m.index(id)
+	var calls []Inlined // from the outermost one
+	_ = guard(func() error {
+		key := t.m.Functions[i].key
+		t.eachInlined(key, func(depth int, u *unit, e *die) bool {
+			inside := slices.ContainsFunc(u.pieces(e), func(r addressRange) bool { return r.low <= key && key < r.high })
+			if inside && depth == len(calls)+1 {
+				calls = append(calls, t.inlined(depth, u, e))
+			}
+			return inside
+		})
+		return nil
+	})
+	frames := make([]Symbol, 0, len(calls)+1)
+	for _, c := range slices.Backward(calls) {
+		frames = append(frames, Symbol{Name: c.Name, Linkage: c.Linkage, File: s.File, Line: s.Line, Column: s.Column, Address: s.Address})
+		s.File, s.Line, s.Column = c.File, c.Line, c.Column
+	}
+	return append(frames, s)
+}

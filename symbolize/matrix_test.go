@@ -1,0 +1,454 @@
+package symbolize
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// matrixSource is the source of an executable or shared object, whose functions have
+// names with %s in it. A comment names the function that begins on its line.
+const matrixSource = `#define INSTRUMENT __attribute__((xray_always_instrument, noinline))
+#define INLINE static inline __attribute__((always_inline))
+namespace %[1]s {
+struct box { volatile int n; };
+INLINE int inner(box &b) {
+  return b.n += 3;
+}
+INLINE int outer(box &b) {
+  b.n *= 2;
+  return inner(b) + 1;
+}
+INSTRUMENT int work(box &b) { // %[1]s::work(%[1]s::box&)
+  int x = b.n;
+  x += outer(b);
+  return x;
+}
+template <class T> INSTRUMENT T get(T a, box *b) { // int %[1]s::get<int>(int, %[1]s::box*)
+  return a + b->n;
+}
+namespace {
+INSTRUMENT int hidden(int n) { // %[1]s::(anonymous namespace)::hidden(int)
+  box b{n};
+  return work(b) + get<int>(n, &b);
+}
+}
+INSTRUMENT int run(int n) { // %[1]s::run(int)
+  return hidden(n) + hidden(n + 1);
+}
+}
+extern "C" INSTRUMENT int plain_%[1]s(int n) { // plain_%[1]s
+  return %[1]s::run(n) + 1;
+}
+`
+
+// matrixObject is one executable or shared object of the matrix.
+type matrixObject struct {
+	dir, path string // where everything is; the file
+	name      string
+	lines     map[string]int // of the functions, by name
+	id        string         // build id
+	clang     string
+}
+
+// check holds what a table says against the source. Where lines says no, only names
+// are there.
+func (m *matrixObject) check(t *testing.T, what, path string, lines, inlines bool, opts Options) {
+	t.Helper()
+	table, err := Load(path, opts)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	defer table.Close()
+	seen := make(map[string]bool)
+	for _, f := range table.Map().Functions {
+		s, _ := table.Func(f.ID)
+		line, ok := m.lines[s.Name]
+		seen[s.Name] = true
+		switch {
+		case !ok:
+			t.Errorf("%s: function %d is %q", what, f.ID, s.Name)
+		case lines && (s.Line != line || s.File != filepath.Join(m.dir, m.name+".cc")):
+			t.Errorf("%s: %s is at %s:%d, want line %d", what, s.Name, s.File, s.Line, line)
+		}
+		if inlines && strings.Contains(s.Name, "::work(") {
+			want := fmt.Sprintf("[{1 _ZN%[1]d%[2]sL5outerERNS_3boxE main.cc:%[3]d} {2 _ZN%[1]d%[2]sL5innerERNS_3boxE main.cc:%[4]d}]",
+				len(m.name), m.name, line+2, line-2)
+			var got []string
+			for _, c := range table.Inlined(f.ID) {
+				if filepath.Base(c.File) == m.name+".cc" {
+					got = append(got, fmt.Sprintf("{%d %s main.cc:%d}", c.Depth, c.Linkage, c.Line))
+				}
+			}
+			if fmt.Sprint(got) != want {
+				t.Errorf("%s: inlined into %s: %v, want %s", what, s.Name, got, want)
+			}
+		}
+	}
+	if len(seen) != len(m.lines) {
+		t.Errorf("%s: %d functions of %d", what, len(seen), len(m.lines))
+	}
+	for _, err := range table.Refused() {
+		t.Errorf("%s: refused: %v", what, err)
+	}
+}
+
+// build compiles the object in the folder of a variant.
+func (m *matrixObject) build(t *testing.T, variant string, args ...string) string {
+	t.Helper()
+	path := filepath.Join(m.dir, variant, filepath.Base(m.path))
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	noDeps := "-fno-xray-link-deps"
+	if m.clang == "14" {
+		noDeps = "-fnoxray-link-deps"
+	}
+	args = append([]string{"-O1", "-fxray-instrument", noDeps, "-Wl,--build-id", m.name + ".cc", "-o", path}, args...)
+	if strings.HasSuffix(path, ".so") {
+		args = append(args, "-shared", "-fPIC")
+	}
+	cmd := exec.Command("clang++-"+m.clang, args...)
+	cmd.Dir = m.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v\n%s", cmd.Args, err, out)
+	}
+	return path
+}
+
+// copy copies the object into the folder of a variant.
+func (m *matrixObject) copy(t *testing.T, variant string) string {
+	t.Helper()
+	path := filepath.Join(m.dir, variant, filepath.Base(m.path))
+	copyFile(t, m.path, path)
+	return path
+}
+
+// Every function has its name and line, whichever clang made it, and wherever the
+// debug information went.
+func TestMatrix(t *testing.T) {
+	testenv.Need(t, "objcopy", "strip", "xz", "nm", "llvm-objcopy-22", "llvm-dwp-22", "ld.lld-22", "llvm-symbolizer-22")
+	for _, clang := range []string{"14", "19", "22"} {
+		for _, dwarf := range []string{"4", "5"} {
+			t.Run("clang="+clang+"/dwarf="+dwarf, func(t *testing.T) {
+				testenv.Need(t, "clang++-"+clang)
+				t.Parallel()
+				for _, object := range []string{"server", "codec", "audio"} {
+					m := newMatrixObject(t, clang, object)
+					m.path = m.build(t, "plain", "-gdwarf-"+dwarf)
+					m.likeLLVM(t)
+					m.check(t, "plain", m.path, true, true, Options{})
+					m.separate(t)
+					m.compressed(t)
+					m.split(t, dwarf)
+					lto := m.build(t, "lto", "-gdwarf-"+dwarf, "-flto", "-fuse-ld=lld", "--ld-path=ld.lld-22")
+					m.check(t, "LTO", lto, true, true, Options{})
+				}
+			})
+		}
+	}
+}
+
+func newMatrixObject(t *testing.T, clang, name string) *matrixObject {
+	t.Helper()
+	m := &matrixObject{dir: t.TempDir(), name: name, clang: clang, lines: make(map[string]int)}
+	m.path = name
+	if name == "server" {
+		m.path = name
+	} else {
+		m.path = "lib" + name + ".so"
+	}
+	source := fmt.Sprintf(matrixSource, name)
+	if m.path == name {
+		source += "int main(int argc, char **) { return plain_server(argc); }\n"
+	}
+	for i, line := range strings.Split(source, "\n") {
+		if _, function, ok := strings.Cut(line, "{ // "); ok {
+			m.lines[function] = i + 1
+		}
+	}
+	if err := os.WriteFile(filepath.Join(m.dir, name+".cc"), []byte(source), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// likeLLVM holds names, lines and inlined frames in the middle of functions against
+// those of LLVM's symbolizer.
+func (m *matrixObject) likeLLVM(t *testing.T) {
+	t.Helper()
+	table := load(t, m.path)
+	m.id = table.Object().BuildID
+	var addresses []uint64
+	args := []string{"--functions=linkage", "--no-demangle", "-e", m.path}
+	for _, s := range table.Map().Sleds {
+		if s.Kind == Exit {
+			addresses = append(addresses, s.Address-1)
+			args = append(args, "0x"+hexAddress(s.Address-1))
+		}
+	}
+	at, err := LoadAddresses(m.path, Options{}, addresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer at.Close()
+	var got strings.Builder
+	for _, f := range at.Map().Functions {
+		for _, s := range at.Frames(f.ID) {
+			fmt.Fprintf(&got, "%s\n%s:%d:%d\n", s.Linkage, s.File, s.Line, s.Column)
+		}
+		got.WriteByte('\n')
+	}
+	if want := run(t, "llvm-symbolizer-22", args...); got.String() != want {
+		t.Errorf("frames are\n%swant\n%s", got.String(), want)
+	}
+}
+
+// separate moves the debug information out of the file.
+func (m *matrixObject) separate(t *testing.T) {
+	t.Helper()
+	linked := m.copy(t, "linked")
+	run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
+	debug := linked + ".dbg"
+	run(t, "objcopy", "--only-keep-debug", linked, debug)
+	run(t, "strip", "-s", linked)
+	run(t, "objcopy", "--add-gnu-debuglink="+debug, linked)
+	m.check(t, "debug link", linked, true, true, Options{})
+	hidden := filepath.Join(filepath.Dir(debug), ".debug", filepath.Base(debug))
+	move(t, debug, hidden)
+	m.check(t, ".debug", linked, true, true, Options{})
+	mirror := filepath.Join(m.dir, "mirror", "usr", "lib", "debug")
+	move(t, hidden, filepath.Join(mirror, debug))
+	m.check(t, "debug directory", linked, true, true, Options{DebugDirs: []string{mirror}})
+	move(t, filepath.Join(mirror, debug), filepath.Join(m.dir, "flat", filepath.Base(debug)))
+	m.check(t, "name in a debug directory", linked, true, true, Options{DebugDirs: []string{filepath.Join(m.dir, "flat")}})
+
+	stripped := m.copy(t, "stripped")
+	byID := filepath.Join(m.dir, "store", ".build-id", m.id[:2], m.id[2:]+".debug")
+	copyFile(t, m.path, byID)
+	run(t, "objcopy", "--only-keep-debug", byID)
+	run(t, "strip", "-s", stripped)
+	m.check(t, "build id", stripped, true, true, Options{DebugDirs: []string{filepath.Join(m.dir, "store")}})
+	m.check(t, "fetched", stripped, true, true, Options{Fetch: func(id string, kind FileKind) (string, error) {
+		if id != m.id || kind != DebugInfo {
+			return "", fmt.Errorf("asked for %s %s", id, kind)
+		}
+		return byID, nil
+	}})
+
+	mini := m.copy(t, "mini")
+	debug = mini + ".mini"
+	run(t, "objcopy", "-S", "--wildcard", "--keep-symbol=_Z*", "--keep-symbol=plain_*", mini, debug)
+	run(t, "xz", debug)
+	run(t, "strip", "-s", mini)
+	run(t, "objcopy", "--add-section", ".gnu_debugdata="+debug+".xz", mini)
+	m.check(t, "minidebuginfo", mini, false, false, Options{})
+}
+
+// compressed compresses the debug sections.
+func (m *matrixObject) compressed(t *testing.T) {
+	t.Helper()
+	for _, how := range []string{"zlib", "zstd"} {
+		path := m.copy(t, how)
+		run(t, "llvm-objcopy-22", "--compress-debug-sections="+how, path)
+		m.check(t, how, path, true, true, Options{})
+	}
+}
+
+// split leaves the debug information in .dwo files, and packs these.
+func (m *matrixObject) split(t *testing.T, dwarf string) {
+	t.Helper()
+	// The order of options differs between versions; the last one counts.
+	path := m.build(t, "split", "-gsplit-dwarf", "-gdwarf-"+dwarf)
+	m.check(t, "dwo", path, true, true, Options{})
+	bare := path + ".bare"
+	run(t, "llvm-objcopy-22", "--remove-section=.symtab", "--remove-section=.strtab", path, bare)
+	m.check(t, "names from a dwo", bare, true, true, Options{})
+	dwos, err := filepath.Glob(filepath.Join(m.dir, "*.dwo"))
+	more, _ := filepath.Glob(filepath.Join(m.dir, "split", "*.dwo"))
+	if dwos = append(dwos, more...); err != nil || len(dwos) == 0 {
+		t.Fatalf("no .dwo file in %s: %v", m.dir, err)
+	}
+	// A package of two units, of which the first is another's.
+	other := filepath.Join(m.dir, "other.cc")
+	if err := os.WriteFile(other, []byte("int other() { return 1; }\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	run(t, "clang++-"+m.clang, "-c", "-gsplit-dwarf", "-gdwarf-"+dwarf, other, "-o", filepath.Join(m.dir, "other.o"))
+	dwps := append([]string{filepath.Join(m.dir, "other.dwo")}, dwos...)
+	run(t, "llvm-dwp-22", append(dwps, "-o", path+".dwp")...)
+	copyFile(t, path+".dwp", bare+".dwp")
+	for _, p := range dwps {
+		if err := os.Remove(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.check(t, "dwp", path, true, true, Options{})
+	m.check(t, "names from a dwp", bare, true, true, Options{})
+}
+
+func move(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(to), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(from, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dwz moves what files have in common to another one.
+func TestDwz(t *testing.T) {
+	testenv.Need(t, "dwz", "clang++-22")
+	m := newMatrixObject(t, "22", "server")
+	m.path = m.build(t, "one", "-gdwarf-4") // dwz does not take what clang makes of DWARF 5
+	second := m.copy(t, "two")
+	common := filepath.Join(m.dir, "common.debug")
+	run(t, "dwz", "-m", common, "-M", common, m.path, second)
+	m.check(t, "dwz", m.path, true, true, Options{})
+	move(t, common, filepath.Join(m.dir, "dir", ".dwz", "common.debug"))
+	m.check(t, "in a debug directory", second, true, true, Options{DebugDirs: []string{filepath.Join(m.dir, "dir")}})
+}
+
+// Programs of gcc have no map; their functions are known by address.
+func TestGCC(t *testing.T) {
+	testenv.Need(t, "g++-12", "dwz", "objcopy", "llvm-symbolizer-22", "nm")
+	for _, c := range []struct {
+		name string
+		args []string
+		dwz  bool
+	}{
+		{"dwarf=4", []string{"-gdwarf-4"}, false},
+		{"dwarf=5", []string{"-gdwarf-5"}, false},
+		{"dwarf=4/dwz", []string{"-gdwarf-4"}, true},
+		{"dwarf=5/dwz", []string{"-gdwarf-5"}, true},
+		{"dwarf=4/split", []string{"-gdwarf-4", "-gsplit-dwarf"}, false},
+		{"dwarf=5/split", []string{"-gdwarf-5", "-gsplit-dwarf"}, false},
+		{"dwarf=5/zlib", []string{"-gdwarf-5", "-gz=zlib"}, false},
+		{"dwarf=5/LTO", []string{"-gdwarf-5", "-flto"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := newMatrixObject(t, "", "server")
+			path := filepath.Join(m.dir, "server")
+			cmd := exec.Command("g++-12", append([]string{"-O1", "server.cc", "-o", path}, c.args...)...)
+			cmd.Dir = m.dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			var addresses []uint64
+			args := []string{"--functions=linkage", "--no-demangle", "-e", path}
+			for line := range strings.Lines(run(t, "nm", "-S", path)) {
+				var at, size uint64
+				if strings.Contains(line, "_ZN6server") {
+					fmt.Sscanf(line, "%x %x", &at, &size)
+					for n := range size {
+						addresses = append(addresses, at+n)
+						args = append(args, "0x"+hexAddress(at+n))
+					}
+				}
+			}
+			want := run(t, "llvm-symbolizer-22", args...)
+			if c.dwz {
+				copyFile(t, path, path+"2")
+				run(t, "dwz", "-m", path+".common", path, path+"2")
+			}
+			table, err := LoadAddresses(path, Options{}, addresses)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer table.Close()
+			// Where rows begin at one address, LLVM takes the last, we the first: lines
+			// are compared in TestMatrix.
+			lines := regexp.MustCompile(`:[0-9]+:[0-9]+\n`)
+			var got strings.Builder
+			for _, f := range table.Map().Functions {
+				for _, s := range table.Frames(f.ID) {
+					fmt.Fprintf(&got, "%s\n%s:0:0\n", s.Linkage, s.File)
+				}
+				got.WriteByte('\n')
+			}
+			if want = lines.ReplaceAllString(want, ":0:0\n"); got.String() != want {
+				t.Errorf("(-llvm-symbolizer +frames)\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")))
+			}
+			if !strings.Contains(want, "inner") {
+				t.Error("nothing was inlined")
+			}
+		})
+	}
+}
+
+// Files of another build are refused, and it is said which and why.
+func TestRefused(t *testing.T) {
+	testenv.Need(t, "objcopy", "strip", "clang++-22")
+	m := newMatrixObject(t, "22", "server")
+	m.path = m.build(t, "plain", "-g")
+	other := newMatrixObject(t, "22", "codec")
+	other.path = other.build(t, "plain", "-g")
+	id := load(t, m.path).Object().BuildID
+	refused := func(path string, opts Options, want string) {
+		t.Helper()
+		table, err := Load(path, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer table.Close()
+		if s, _ := table.Func(1); s.Name != "" || s.File != "" {
+			t.Errorf("function 1 is %+v", s)
+		}
+		if got := fmt.Sprint(table.Refused()); !strings.Contains(got, want) {
+			t.Errorf("refused: %s; want %q", got, want)
+		}
+	}
+	stripped := m.copy(t, "stripped")
+	run(t, "strip", "-s", stripped)
+	dir := t.TempDir()
+	copyFile(t, other.path, filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"))
+	refused(stripped, Options{DebugDirs: []string{dir}}, "its build id is "+load(t, other.path).Object().BuildID+", that of the file "+id)
+	refused(stripped, Options{Fetch: func(string, FileKind) (string, error) { return other.path, nil }}, "the server gave the file of build id")
+
+	// Without build ids the checksum of the link tells.
+	linked := m.copy(t, "linked")
+	run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
+	debug := linked + ".debug"
+	run(t, "objcopy", "--only-keep-debug", linked, debug)
+	run(t, "strip", "-s", linked)
+	run(t, "objcopy", "--add-gnu-debuglink="+debug, linked)
+	f, err := os.OpenFile(debug, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte{1})
+	f.Close()
+	refused(linked, Options{}, "its checksum is ")
+
+	// A .dwo file of another build.
+	split := m.build(t, "split", "-g", "-gsplit-dwarf")
+	dwos, _ := filepath.Glob(filepath.Join(m.dir, "split", "*.dwo"))
+	source := filepath.Join(m.dir, "server.cc")
+	text, _ := os.ReadFile(source)
+	os.WriteFile(source, append(text, "int more; int *f() { return &more; }\n"...), 0o666)
+	old := dwos[0] + ".old"
+	os.Rename(dwos[0], old)
+	m.build(t, "split", "-g", "-gsplit-dwarf", "-DX", "-o", filepath.Join(m.dir, "split", "server"))
+	table := load(t, split)
+	if len(table.Inlined(1)) == 0 {
+		t.Error("the build that is there has no inlined functions")
+	}
+	os.Rename(old, dwos[0])
+	table = load(t, split)
+	if got := table.Inlined(1); len(got) != 0 {
+		t.Errorf("inlined calls from a .dwo file of another build: %v", got)
+	}
+	if got := fmt.Sprint(table.Refused()); !strings.Contains(got, "is it of another build?") {
+		t.Errorf("refused: %s", got)
+	}
+}

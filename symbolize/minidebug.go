@@ -1,0 +1,135 @@
+package symbolize
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"hash/crc64"
+
+	"github.com/ulikunitz/xz/lzma"
+)
+
+// miniDebug opens the ELF file that distributions put, compressed by xz, into what
+// they strip: a symbol table of the functions that .dynsym lacks. nil without one.
+func (o *object) miniDebug() (*object, error) {
+	data, err := o.section(".gnu_debugdata").bytes()
+	if data == nil || err != nil {
+		return nil, err
+	}
+	var mini *object
+	err = guard(func() error {
+		plain, err := unpackXZ(data)
+		if err != nil {
+			return err
+		}
+		mini, err = newObject(bytes.NewReader(plain), int64(len(plain)))
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("section .gnu_debugdata: %w", err)
+	}
+	return mini, nil
+}
+
+const (
+	xzLimit     = 256 << 20 // of the unpacked data, whose symbol tables are some megabytes
+	xzDictLimit = 64 << 20  // what xz -9 uses
+	xzRatio     = 10_000    // that no compression by xz achieves
+	xzEdge      = 12        // bytes of a stream's header, and of its footer
+)
+
+var errXZ = errors.New("damaged xz data")
+
+// unpackXZ unpacks one xz stream, as the format's description of version 1.2.1 has
+// it. The container is read here and not by package xz, which takes memory for as
+// large a dictionary as the data ask for.
+func unpackXZ(data []byte) ([]byte, error) {
+	if len(data) < 2*xzEdge || !bytes.HasPrefix(data, []byte("\xfd7zXZ\x00")) || string(data[len(data)-2:]) != "YZ" {
+		return nil, errXZ
+	}
+	footer := data[len(data)-xzEdge:]
+	indexSize := (uint64(binary.LittleEndian.Uint32(footer[4:])) + 1) * 4
+	if indexSize > uint64(len(data)-2*xzEdge) {
+		return nil, errXZ
+	}
+	blocks := data[xzEdge : uint64(len(data)-xzEdge)-indexSize]
+	index := cursor{b: data[uint64(len(data)-xzEdge)-indexSize:][:indexSize]}
+	index.take(1) // marks an index
+	var out []byte
+	for n := index.uleb(); n > 0 && !index.bad; n-- {
+		// The length is told without the padding before the check.
+		length, size := index.uleb(), index.uleb()
+		if index.bad || length == 0 || length > uint64(len(blocks)) || len(blocks)%4 != 0 {
+			return nil, errXZ
+		}
+		length = (length + 3) &^ 3
+		if size > xzLimit-uint64(len(out)) || size/xzRatio > length {
+			return nil, fmt.Errorf("too many bytes in %d: %d", length, size)
+		}
+		var err error
+		if out, err = unpackXZBlock(out, blocks[:length], size, footer[9]); err != nil {
+			return nil, err
+		}
+		blocks = blocks[length:]
+	}
+	if index.bad {
+		return nil, errXZ
+	}
+	return out, nil
+}
+
+// unpackXZBlock appends what a block holds.
+func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
+	const lzma2 = 0x21
+	header := (int(block[0]) + 1) * 4
+	if header > len(block) {
+		return nil, errXZ
+	}
+	c := cursor{b: block[1:header]}
+	flags := c.uint8()
+	for bit := byte(0x40); bit != 0; bit <<= 1 { // the sizes are in the index as well
+		if flags&bit != 0 {
+			c.uleb()
+		}
+	}
+	if flags&3 != 0 || c.uleb() != lzma2 || c.uleb() != 1 {
+		return nil, errors.New("xz data with a filter other than LZMA2")
+	}
+	dict, err := lzma.DecodeDictCap(c.uint8())
+	if c.bad || err != nil {
+		return nil, errXZ
+	}
+	if dict > xzDictLimit {
+		return nil, fmt.Errorf("xz data with a dictionary of %d bytes", dict)
+	}
+	// Nothing refers to what is before the block.
+	dict = min(dict, int64(size))
+	r, err := lzma.Reader2Config{DictCap: max(int(dict), lzma.MinDictCap)}.NewReader2(bytes.NewReader(block[header:]))
+	if err != nil {
+		return nil, err
+	}
+	plain, err := readN(nil, r, size)
+	if err != nil {
+		return nil, noEOF(err)
+	}
+	var sum hash.Hash
+	switch check {
+	case 1:
+		sum = crc32.NewIEEE()
+	case 4:
+		sum = crc64.New(crc64.MakeTable(crc64.ECMA))
+	default: // none, or one of 32 bytes that nobody uses here
+		return append(out, plain...), nil
+	}
+	sum.Write(plain)
+	want := sum.Sum(nil)
+	for i, b := range want { // stored the other way round
+		if at := len(block) - 1 - i; at < header || block[at] != b {
+			return nil, errors.New("xz data with a wrong checksum")
+		}
+	}
+	return append(out, plain...), nil
+}

@@ -1,0 +1,154 @@
+package symbolize
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+)
+
+const linkedLibrary = `extern "C" [[clang::xray_always_instrument, gnu::noinline]] int NAME(int n) { return n + 1; }
+`
+
+// linkedProgram prints which object has which number, as the runtime knows it.
+const linkedProgram = `#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+extern "C" int fa(int), fb(int), fc(int);
+extern "C" uintptr_t __xray_function_address_in_object(int32_t, int32_t);
+[[clang::xray_always_instrument]] int main() {
+  int n = fa(1) + fb(2) + fc(3);
+  for (int object = 1; object < 4; object++) {
+    Dl_info info;
+    if (dladdr((void *)__xray_function_address_in_object(1, object), &info))
+      printf("%s ", strrchr(info.dli_fname, '/') + 1);
+  }
+  return n != 9;
+}
+`
+
+// Objects are numbered as the runtime does it, whatever depends on what.
+func TestLinkedObjects(t *testing.T) {
+	testenv.Need(t, "clang++-22")
+	for _, c := range []struct {
+		name    string
+		a, b, c string // what the libraries need
+		certain bool
+	}{
+		{"independent", "", "", "", false},
+		{"diamond", "", "a", "a", false},
+		{"chain", "b", "c", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write := func(name, text string) {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write("lib.cc", linkedLibrary)
+			write("main.cc", linkedProgram)
+			clang := func(args ...string) {
+				cmd := exec.Command("clang++-22", append([]string{"-O1", "-fxray-instrument", "-fxray-shared", "-fPIC", "-L.",
+					"-Wl,-rpath,$ORIGIN/lib", "-Wl,-rpath,$ORIGIN", "-Wl,--no-as-needed"}, args...)...)
+				cmd.Dir = dir
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%q: %v\n%s", cmd.Args, err, out)
+				}
+			}
+			needs := map[string]string{"a": c.a, "b": c.b, "c": c.c}
+			made := make(map[string]bool)
+			var build func(name string)
+			build = func(name string) {
+				if made[name] {
+					return
+				}
+				made[name] = true
+				args := []string{"-shared", "-DNAME=f" + name, "lib.cc", "-o", "libx" + name + ".so"}
+				if need := needs[name]; need != "" {
+					build(need)
+					args = append(args, "-l:libx"+need+".so")
+				}
+				clang(args...)
+			}
+			for name := range needs {
+				build(name)
+			}
+			clang("main.cc", "-o", "prog", "-l:libxa.so", "-l:libxb.so", "-l:libxc.so")
+			if c.name == "chain" { // found by the first folder of the run path
+				move(t, filepath.Join(dir, "libxb.so"), filepath.Join(dir, "lib", "libxb.so"))
+				os.Symlink(filepath.Join("..", "libxc.so"), filepath.Join(dir, "lib", "libxc.so"))
+			}
+			prog := filepath.Join(dir, "prog")
+			want := strings.Fields(run(t, prog))
+			paths, certain, err := LinkedObjects(prog, Search{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range paths {
+				got = append(got, filepath.Base(p))
+			}
+			if len(want) != 3 || !slices.Equal(got, want) || certain != c.certain {
+				t.Errorf("got %v, certain: %v; the runtime says %v, want certain: %v", got, certain, want, c.certain)
+			}
+			if IsSharedObject(prog) || !IsSharedObject(paths[0]) {
+				t.Errorf("shared objects: program %v, library %v", IsSharedObject(prog), IsSharedObject(paths[0]))
+			}
+			for _, name := range []string{"libxc.so", filepath.Join("lib", "libxb.so")} {
+				os.Remove(filepath.Join(dir, name))
+			}
+			if _, _, err := LinkedObjects(prog, Search{}); err == nil || !strings.Contains(err.Error(), "libxc.so") && !strings.Contains(err.Error(), "libxb.so") {
+				t.Errorf("without a library: %v", err)
+			}
+		})
+	}
+}
+
+// Objects whose numbers look alike in a trace have a name where only one of them can
+// be meant.
+func TestPackedCut(t *testing.T) {
+	table := func(name string, functions int) *Table {
+		var text strings.Builder
+		for i := range functions {
+			fmt.Fprintf(&text, "- { id: %d, address: 0x%x, function: 0x%[2]x, kind: function-enter, always-instrument: true, function-name: %s%[1]d, version: 2 }\n",
+				i+1, 0x1000+i, name)
+		}
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return load(t, path)
+	}
+	objects := Objects{0: table("main", 2), 16: table("sixteen", 3), 1: table("one", 1)}
+	for _, c := range []struct {
+		id         uint32
+		whole, cut string
+	}{
+		{2, "main2", "#2"},                     // or function 2 of object 16
+		{3, "#3", "sixteen3"},                  // the program has no function 3
+		{4, "#4", "#4"},                        // nobody has
+		{1<<24 | 1, "one1", "one1"},            //
+		{16<<24 | 1, "sixteen1", "#268435457"}, // not in FDR logs
+	} {
+		whole, cut := NewPacked(objects, false), NewPacked(objects, true)
+		if got := Label(whole, reader.FuncID(c.id)); got != c.whole {
+			t.Errorf("%#x is %s, want %s", c.id, got, c.whole)
+		}
+		if got := Label(cut, reader.FuncID(c.id)); got != c.cut {
+			t.Errorf("cut to 4 bits %#x is %s, want %s", c.id, got, c.cut)
+		}
+		object, function := Unpack(reader.FuncID(c.id))
+		if got := whole.Largest(object); got != function {
+			t.Errorf("%#x: the largest function asked for is %d", c.id, got)
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package symbolize
+
+import (
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Objects are the tables of a program and of its shared objects, by the number
+// that the top 8 bits of an id hold. The program itself is number 0. A program
+// that has no shared objects may also be given as its [Table] alone.
+type Objects map[uint8]*Table
+
+// Func looks the low 24 bits of the id up in the table of its object.
+func (o Objects) Func(id reader.FuncID) (Symbol, bool) {
+	t, id := o.split(id)
+	return t.Func(id)
+}
+
+func (o Objects) name(id reader.FuncID) (Symbol, bool) {
+	t, id := o.split(id)
+	return t.name(id)
+}
+
+func (o Objects) split(id reader.FuncID) (*Table, reader.FuncID) {
+	object, function := Unpack(id)
+	return o[object], function
+}
+
+// Unpack returns the number of the object of an id, 0 for the program, and the id in
+// the map of the object.
+func Unpack(id reader.FuncID) (object uint8, function reader.FuncID) {
+	return uint8(uint32(id) >> 24), id & 0xFFFFFF
+}
+
+// Packed are objects that remember which functions were asked for, so that one can
+// tell afterwards what was missing. It may be used concurrently.
+type Packed struct {
+	objects Objects
+	cut     bool
+	largest [256]atomic.Uint32 // id that was asked for, by object
+}
+
+// NewPacked makes Names of objects. cut is for traces that keep only 4 bits of an
+// object's number, as FDR logs do: objects whose numbers differ by 16 look alike
+// there. An id that may be of several of them has no name.
+func NewPacked(objects Objects, cut bool) *Packed { return &Packed{objects: objects, cut: cut} }
+
+// Largest is the largest id in its object that was asked for; 0 when none was.
+func (p *Packed) Largest(object uint8) reader.FuncID {
+	return reader.FuncID(p.largest[object].Load())
+}
+
+// Func implements [Names].
+func (p *Packed) Func(id reader.FuncID) (Symbol, bool) {
+	t, id := p.split(id)
+	return t.Func(id)
+}
+
+func (p *Packed) name(id reader.FuncID) (Symbol, bool) {
+	t, id := p.split(id)
+	return t.name(id)
+}
+
+func (p *Packed) split(id reader.FuncID) (*Table, reader.FuncID) {
+	object, function := Unpack(id)
+	for seen := &p.largest[object]; ; {
+		old := seen.Load()
+		if uint32(function) <= old || seen.CompareAndSwap(old, uint32(function)) {
+			break
+		}
+	}
+	if !p.cut {
+		return p.objects[object], function
+	}
+	var found *Table
+	for n := int(object & 15); n < 256; n += 16 {
+		t := p.objects[uint8(n)]
+		if _, ok := t.name(function); !ok {
+			continue
+		}
+		if found != nil {
+			return nil, function
+		}
+		found = t
+	}
+	return found, function
+}
+
+// ObjectName says which file a function is in: the base name of the file, or the
+// number of the object where that is all that is known.
+func ObjectName(n Names, id reader.FuncID) string {
+	if t := TableOf(n, id); t != nil {
+		return filepath.Base(t.object.Path)
+	}
+	if r, ok := n.(*Recorded); ok {
+		if i, ok := r.object(id); ok {
+			return filepath.Base(r.objects[i].Path)
+		}
+		return ""
+	}
+	if object, _ := Unpack(id); object != 0 {
+		return "object " + strconv.Itoa(int(object))
+	}
+	return ""
+}

@@ -1,0 +1,40 @@
+package symbolize
+
+import "testing"
+
+func TestShorten(t *testing.T) {
+	for name, want := range map[string]string{
+		"main":            "main",
+		"kv::reject(int)": "kv::reject",
+		"void app::f<int, std::vector<int>>(int (*)(char), T const&) const &":                 "app::f",
+		"std::vector<int, std::allocator<int>> app::f(std::string)":                           "app::f",
+		"app::Store<unsigned char, (unsigned char)99>::put(std::__cxx11::basic_string<char>)": "app::Store::put",
+		"app::(anonymous namespace)::hidden(std::string const&)":                              "app::(anonymous namespace)::hidden",
+		"std::string[abi:cxx11] f[abi:cxx11](int)":                                            "f",
+		"bool app::operator< <int>(app::A<int> const&, app::A<int> const&)":                   "app::operator<",
+		"std::ostream& std::operator<<<char>(std::ostream&, char)":                            "std::operator<<",
+		"app::A::operator()(int) const":                                                       "app::A::operator()",
+		"app::A::operator->() const":                                                          "app::A::operator->",
+		"app::A::operator unsigned int() const":                                               "app::A::operator unsigned int",
+		"operator new[](unsigned long)":                                                       "operator new[]",
+		`app::operator"" _p(unsigned long long)`:                                              `app::operator"" _p`,
+		"main::'lambda'(long, auto)::operator()(long, auto) const":                            "main::'lambda'::operator()",
+		"auto f(int)::'lambda'(auto)::operator()<int>(int) const":                             "f::'lambda'::operator()",
+		"unsigned long app::g<3ul>(char const volatile* const*)":                              "app::g",
+		"decltype(fp(1)) app::decl(int (*)(int, ...), char const volatile* const*)":           "app::decl",
+		"void (*app::pick(int))(char)":                                                        "void (*app::pick(int))(char)",
+		"app::f(int) (.cold)":                                                                 "app::f (.cold)",
+		"non-virtual thunk to app::A<int>::f(int)":                                            "non-virtual thunk to app::A::f",
+		"app::A<(1 < 2)>::f()":                                                                "app::A::f",
+		"std::function<void (int)>::operator()(int) const":                                    "std::function::operator()",
+		"<alloc::vec::Vec<u8> as core::ops::drop::Drop>::drop":                                "<alloc::vec::Vec<u8> as core::ops::drop::Drop>::drop",
+		"core::ptr::drop_in_place::<alloc::string::String>":                                   "core::ptr::drop_in_place",
+		"foo::bar::{closure#0}":                                                               "foo::bar::{closure#0}",
+		"f(":                                                                                  "f(",
+		"":                                                                                    "",
+	} {
+		if got := Shorten(name); got != want {
+			t.Errorf("%s\nbecomes %s\nnot     %s", name, got, want)
+		}
+	}
+}

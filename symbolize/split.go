@@ -1,0 +1,330 @@
+package symbolize
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// debugInfo is the debug information of a table's file, wherever it is: in the file
+// or its debug file, in .dwo files or a .dwp package, and in what dwz moved.
+type debugInfo struct {
+	mu   sync.Mutex
+	t    *Table
+	main *debugData
+
+	ready    bool
+	pieces   []unitPiece  // by address
+	packages []*debugData // .dwp files
+	splits   map[*unit]*unit
+	resident []*unit // whose entries are in memory
+	bytes    int
+	err      error
+}
+
+// unitPiece is a range of addresses of a unit.
+type unitPiece struct {
+	addressRange
+	unit *unit
+}
+
+// residentLimit bounds the entries that are kept in memory, apart from those of one
+// unit.
+const residentLimit = 64 << 20
+
+// newDebugInfo needs the file where line tables are: debug information is there, too.
+func newDebugInfo(t *Table) *debugInfo {
+	i := &debugInfo{t: t, main: newDebugData(t.lines), splits: make(map[*unit]*unit)}
+	if alt := t.openAlt(t.lines); alt != nil {
+		i.main.alt = newDebugData(alt)
+	}
+	return i
+}
+
+// unitAt finds the unit that an address is in; nil when there is none. A unit that
+// was split off stands for what is left of it.
+func (i *debugInfo) unitAt(address uint64) *unit {
+	i.prepare()
+	n, _ := slices.BinarySearchFunc(i.pieces, address, func(p unitPiece, a uint64) int {
+		if p.low <= a {
+			return -1
+		}
+		return 1
+	})
+	if n == 0 || address >= i.pieces[n-1].high {
+		return nil
+	}
+	u := i.pieces[n-1].unit
+	if u.kind == unitSkeleton || u.dwo != "" {
+		split, ok := i.splits[u]
+		if !ok {
+			split = i.split(u)
+			i.splits[u] = split
+		}
+		if split == nil {
+			return nil
+		}
+		u = split
+	}
+	i.keep(u)
+	return u
+}
+
+// keep has the entries of a unit in memory, and forgets others where these are many.
+func (i *debugInfo) keep(u *unit) {
+	if u.data != nil || u.load() != nil {
+		return
+	}
+	if i.bytes > residentLimit {
+		for _, old := range i.resident {
+			old.data = nil
+		}
+		i.resident, i.bytes = i.resident[:0], 0
+	}
+	i.resident = append(i.resident, u)
+	i.bytes += len(u.data)
+}
+
+// prepare finds out which addresses are of which unit.
+func (i *debugInfo) prepare() {
+	if i.ready {
+		return
+	}
+	i.ready = true
+	units, err := i.main.units()
+	i.err = err
+	for _, u := range units {
+		if !u.readRoot() {
+			continue
+		}
+		for _, r := range u.pieces(&u.root) {
+			i.pieces = append(i.pieces, unitPiece{r, u})
+		}
+	}
+	slices.SortStableFunc(i.pieces, func(a, b unitPiece) int { return cmp.Compare(a.low, b.low) })
+	for _, path := range i.t.packagePaths() {
+		o, err := i.t.openOther(path)
+		if err == nil && o != nil {
+			if d := newDebugData(o); d.index != nil {
+				i.packages = append(i.packages, d)
+			}
+		}
+	}
+}
+
+// packagePaths are the places of .dwp files: beside the file, beside its debug file,
+// and in the debug directories.
+func (t *Table) packagePaths() []string {
+	paths := []string{t.object.Path + ".dwp"}
+	for _, f := range t.others {
+		paths = append(paths, f.Name()+".dwp")
+		if base, ok := strings.CutSuffix(f.Name(), ".debug"); ok {
+			paths = append(paths, base+".dwp")
+		}
+	}
+	for _, dir := range t.opts.DebugDirs {
+		paths = append(paths, filepath.Join(dir, filepath.Base(t.object.Path)+".dwp"))
+		if byID := buildIDPath(dir, t.object.BuildID); byID != "" {
+			paths = append(paths, byID+".dwp", byID+".debug.dwp")
+		}
+	}
+	return paths
+}
+
+// split finds what was split off a unit; nil when it is nowhere.
+func (i *debugInfo) split(u *unit) *unit {
+	for _, p := range i.packages {
+		if s := p.packed(u.id); s != nil {
+			return s.inherit(u)
+		}
+	}
+	for _, path := range i.t.dwoPaths(u) {
+		d, err := readDwo(path)
+		if err != nil {
+			continue
+		}
+		units, _ := d.units()
+		for _, s := range units {
+			if s.readRoot() && s.id == u.id {
+				d.alt = i.main.alt
+				return s.inherit(u)
+			}
+		}
+		if len(units) > 0 {
+			i.t.refuse(fmt.Errorf("%s: not the file of id %016x that %s was linked with; is it of another build?", path, u.id, i.t.object.Path))
+		}
+	}
+	return nil
+}
+
+// dwoPaths are the places of a .dwo file.
+func (t *Table) dwoPaths(u *unit) []string {
+	if u.dwo == "" {
+		return nil
+	}
+	base := filepath.Base(u.dwo)
+	paths := []string{joinPath(u.dir, u.dwo), filepath.Join(filepath.Dir(t.object.Path), base)}
+	for _, dir := range t.opts.DebugDirs {
+		paths = append(paths, filepath.Join(dir, u.dwo), filepath.Join(dir, base))
+	}
+	return paths
+}
+
+// readDwo reads a .dwo file into memory: there may be more of them than files may be
+// open at a time.
+func readDwo(path string) (*debugData, error) {
+	f := openRegular(path)
+	if f == nil {
+		return nil, fs.ErrNotExist
+	}
+	defer f.Close()
+	size, err := fileSize(f)
+	if err != nil {
+		return nil, err
+	}
+	var d *debugData
+	err = guard(func() error {
+		data, err := readN(nil, f, uint64(size))
+		if err != nil {
+			return err
+		}
+		o, err := newObject(bytes.NewReader(data), size)
+		if err == nil {
+			d = newDebugData(o)
+		}
+		return err
+	})
+	return d, err
+}
+
+// inherit gives a split unit what its skeleton says.
+func (u *unit) inherit(skeleton *unit) *unit {
+	if u.version >= 5 && u.strBase == 0 {
+		u.strBase = indexHeader(u.wide, 8)
+	}
+	if u.version >= 5 && u.rnglistsBase == 0 {
+		u.rnglistsBase = indexHeader(u.wide, rangeListsHeader)
+	}
+	u.addresses, u.lines = skeleton.addresses, skeleton.lines
+	u.addrBase, u.rangesBase, u.low = skeleton.addrBase, skeleton.rangesBase, skeleton.low
+	u.dir, u.table = skeleton.dir, skeleton.table
+	return u
+}
+
+// indexHeader is the size of what precedes the first offset of a section.
+func indexHeader(wide bool, size uint64) uint64 {
+	if wide {
+		return size + 8
+	}
+	return size
+}
+
+// Columns of the index of a package, from the DWARF 5 standard, section 7.3.5.3.
+const (
+	columnInfo       = 1
+	columnAbbrev     = 3
+	columnStrOffsets = 6
+	columnRnglists   = 8 // in version 5; in version 2, .debug_macro
+)
+
+// maxProbes bounds the search in the hash table of an index, a third of which is empty.
+const maxProbes = 1000
+
+// packed finds the unit with an id in a package, whose index says where in each
+// section its part begins.
+func (d *debugData) packed(id uint64) *unit {
+	b, err := d.index.bytes()
+	if err != nil || len(b) < 16 {
+		return nil
+	}
+	c := cursor{b: b, order: d.o.f.ByteOrder}
+	version := c.uint(4)
+	if d.o.f.ByteOrder == binary.BigEndian && version>>16 == 5 {
+		version = 5 // 2 bytes of version and 2 of padding
+	}
+	columns, units, slots := c.uint(4), c.uint(4), c.uint(4)
+	hashes, rows := c.take(slots*8), c.take(slots*4)
+	row := uint64(0)
+	// A hash table with open addressing, of 2^n slots.
+	for slot, try := id&(slots-1), uint64(0); !c.bad && try < min(slots, maxProbes); try++ {
+		row = d.o.uint(rows[slot*4:], 4)
+		if row == 0 || d.o.uint(hashes[slot*8:], 8) == id {
+			break
+		}
+		row = 0
+		slot = (slot + (id>>32&(slots-1) | 1)) & (slots - 1)
+	}
+	if c.bad || row == 0 || row > units || columns > 16 {
+		return nil
+	}
+	kinds := cursor{b: c.take(columns * 4), order: c.order}
+	c.take((row - 1) * columns * 4)
+	base := make(map[uint64]uint64)
+	for range columns {
+		base[kinds.uint(4)] = c.uint(4)
+	}
+	if c.bad {
+		return nil
+	}
+	list, _ := d.units()
+	n, ok := slices.BinarySearchFunc(list, base[columnInfo], func(u *unit, at uint64) int { return cmp.Compare(u.at, at) })
+	if !ok {
+		return nil
+	}
+	u := list[n]
+	if u.root.tag != 0 {
+		return u
+	}
+	u.abbrevAt += base[columnAbbrev]
+	u.strBase = base[columnStrOffsets]
+	if version >= 5 {
+		u.strBase += indexHeader(u.wide, 8)
+		u.rnglistsBase = base[columnRnglists] + indexHeader(u.wide, rangeListsHeader)
+	}
+	if !u.readRoot() {
+		return nil
+	}
+	return u
+}
+
+// openAlt opens the file that dwz moved common parts to, which .gnu_debugaltlink
+// names, with its build id; nil when there is none.
+func (t *Table) openAlt(o *object) *object {
+	b, err := o.section(".gnu_debugaltlink").at(0, 1<<12)
+	end := bytes.IndexByte(b, 0)
+	if err != nil || end <= 0 {
+		return nil
+	}
+	name, id := string(b[:end]), fmt.Sprintf("%x", b[end+1:])
+	paths := []string{joinPath(filepath.Dir(o.path), name)}
+	for _, dir := range t.opts.DebugDirs {
+		if byID := buildIDPath(dir, id); byID != "" {
+			paths = append(paths, byID+".debug")
+		}
+		paths = append(paths, filepath.Join(dir, ".dwz", filepath.Base(name)), filepath.Join(dir, filepath.Base(name)))
+	}
+	for _, path := range paths {
+		other, err := t.openOther(path)
+		if other == nil || err != nil {
+			continue
+		}
+		var d Object
+		other.describe(&d)
+		if d.BuildID == id {
+			return other
+		}
+		t.refuse(fmt.Errorf("%s: its build id is %s, that of the one wanted %s", path, orNone(d.BuildID), id))
+	}
+	if t.opts.Fetch != nil {
+		if other, err := t.fetchDebug(id); err == nil {
+			return other
+		}
+	}
+	return nil
+}

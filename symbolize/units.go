@@ -1,0 +1,384 @@
+package symbolize
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// debugData are the sections with the debug information of one file: of a program,
+// of a .dwo or .dwp file, or of the file that dwz moved the common parts of others to.
+type debugData struct {
+	o                                      *object
+	info, abbrev, str, lineStr, strOffsets *section
+	addr, ranges, rnglists, line, index    *section
+	alt                                    *debugData // what dwz moved; nil without it
+	abbrevBytes                            uint64     // that were read as tables
+	abbrevs                                map[uint64]*abbrevTable
+	once                                   sync.Once
+	list                                   []*unit // by place
+	err                                    error
+
+	table       *lineTable // that was read last
+	tableOffset int64
+}
+
+func newDebugData(o *object) *debugData {
+	d := &debugData{o: o, abbrevs: make(map[uint64]*abbrevTable)}
+	for name, p := range map[string]**section{
+		"info": &d.info, "abbrev": &d.abbrev, "str": &d.str, "line_str": &d.lineStr, "str_offsets": &d.strOffsets,
+		"addr": &d.addr, "ranges": &d.ranges, "rnglists": &d.rnglists, "line": &d.line,
+	} {
+		if *p = o.section(".debug_" + name); *p == nil {
+			*p = o.section(".debug_" + name + ".dwo")
+		}
+	}
+	d.index = o.section(".debug_cu_index")
+	return d
+}
+
+func (d *debugData) lineString(offset uint64) string  { return d.lineStr.cstring(offset) }
+func (d *debugData) debugString(offset uint64) string { return d.str.cstring(offset) }
+
+// Kinds of units, from the DWARF 5 standard, section 7.5.1.
+const (
+	unitType      = 2
+	unitSkeleton  = 4
+	unitSplit     = 5
+	unitSplitType = 6
+)
+
+// unit is a compilation unit. Its strings, addresses and ranges may be given by
+// index, from bases that the unit says.
+type unit struct {
+	d                     *debugData
+	at, first, end        uint64 // in .debug_info: the unit, its first entry, what follows it
+	version               uint64
+	wide                  bool
+	addressSize           int
+	kind                  uint64
+	abbrevAt              uint64
+	abbrevs               *abbrevTable // nil while not wanted
+	id                    uint64       // of split units and what is left of them; 0 for none
+	data                  []byte       // of the unit; nil while it is not wanted
+	strBase, rnglistsBase uint64
+	addrBase, rangesBase  uint64
+	addresses             *debugData // that has .debug_addr and .debug_ranges
+	low                   uint64     // the address that ranges are relative to
+	dir, dwo              string     // of compilation; of the split unit's file
+	table                 int64      // offset of the line table; -1 for none
+	lines                 *debugData // that has the line table
+	root                  die
+
+	listed      int          // ranges that came from lists
+	subprograms []subprogram // by address; nil while not wanted
+	indexed     bool
+}
+
+// units lists the units, whose first entries are read.
+func (d *debugData) units() ([]*unit, error) {
+	d.once.Do(func() {
+		if d.info == nil || d.abbrev == nil {
+			return
+		}
+		for at := uint64(0); at+4 <= d.info.s.Size; {
+			// What precedes the first entry fits into this.
+			b, err := d.info.at(at, 64)
+			if err != nil {
+				d.err = fmt.Errorf("section %s: %w", d.info.s.Name, err)
+				return
+			}
+			u := &unit{d: d, at: at, addresses: d, lines: d, table: -1}
+			c := cursor{b: b, order: d.o.f.ByteOrder}
+			length := c.uint(4)
+			if length == 0xFFFFFFFF {
+				length, u.wide = c.uint(8), true
+			}
+			head := at + uint64(len(b)-len(c.b))
+			if c.bad || length > d.info.s.Size-min(head, d.info.s.Size) {
+				d.err = fmt.Errorf("section %s: unit at %#x: %d bytes go beyond the section", d.info.s.Name, at, length)
+				return
+			}
+			u.end = head + length
+			if u.header(&c) {
+				u.first = at + uint64(len(b)-len(c.b))
+				d.list = append(d.list, u)
+			}
+			at = u.end
+		}
+	})
+	return d.list, d.err
+}
+
+// header reads what precedes the first entry of a unit.
+func (u *unit) header(c *cursor) bool {
+	u.version = c.uint(2)
+	switch {
+	case u.version >= 5:
+		u.kind = c.uint(1)
+		u.addressSize = int(c.uint(1))
+		u.abbrevAt = c.offset(u.wide)
+		switch u.kind {
+		case unitSkeleton, unitSplit:
+			u.id = c.uint(8)
+		case unitType, unitSplitType:
+			return false // has no code
+		}
+	default:
+		u.abbrevAt = c.offset(u.wide)
+		u.addressSize = int(c.uint(1))
+	}
+	return !c.bad && u.version >= 2 && u.version <= lastStandardVersion &&
+		(u.addressSize == 4 || u.addressSize == 8)
+}
+
+// offsetSize is the size of offsets into sections.
+func (u *unit) offsetSize() uint64 {
+	if u.wide {
+		return 8
+	}
+	return 4
+}
+
+// readRoot reads the first entry, which says where the others find their data.
+func (u *unit) readRoot() bool {
+	if u.root.tag != 0 {
+		return true
+	}
+	for size := 512; ; size *= 16 {
+		n := int(min(uint64(size), u.end-u.first))
+		b, err := u.d.info.at(u.first, n)
+		if err != nil {
+			return false
+		}
+		c := cursor{b: b, order: u.d.o.f.ByteOrder}
+		code := c.uleb()
+		var e die
+		if u.fields(&c, u.first, n, u.d.abbreviation(u.abbrevAt, code), &e) {
+			u.setRoot(&e)
+			return true
+		}
+		if uint64(n) == u.end-u.first || size > 1<<20 {
+			return false
+		}
+	}
+}
+
+func (u *unit) setRoot(e *die) {
+	u.root = *e
+	if e.strBase.form != 0 {
+		u.strBase = e.strBase.n
+	}
+	if e.rnglistsBase.form != 0 {
+		u.rnglistsBase = e.rnglistsBase.n
+	}
+	if e.addrBase.form != 0 {
+		u.addrBase = e.addrBase.n
+	}
+	if e.rangesBase.form != 0 {
+		u.rangesBase = e.rangesBase.n
+	}
+	if e.dwoID.form != 0 {
+		u.id = e.dwoID.n
+	}
+	if e.stmtList.form != 0 {
+		u.table = int64(e.stmtList.n)
+	}
+	u.dir, u.dwo = u.text(e.compDir), u.text(e.dwoName)
+	u.low, _ = u.address(e.low)
+}
+
+// load reads the entries of the unit.
+func (u *unit) load() error {
+	if u.data != nil {
+		return nil
+	}
+	b, err := u.d.info.at(u.first, int(u.end-u.first))
+	u.data = b
+	return err
+}
+
+// unitAt finds the unit that an offset is in.
+func (d *debugData) unitAt(offset uint64) *unit {
+	list, _ := d.units()
+	i, ok := slices.BinarySearchFunc(list, offset, func(u *unit, at uint64) int { return cmp.Compare(u.at, at) })
+	if !ok {
+		i--
+	}
+	if i < 0 || offset >= list[i].end || offset < list[i].first || !list[i].readRoot() {
+		return nil
+	}
+	return list[i]
+}
+
+// text resolves a string.
+func (u *unit) text(v value) string {
+	switch v.form {
+	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
+		size := u.offsetSize()
+		b, err := u.d.strOffsets.at(u.strBase+v.n*size, int(size))
+		if err != nil || uint64(len(b)) < size {
+			return ""
+		}
+		return u.d.str.cstring(u.d.o.uint(b, int(size)))
+	case formGNUStrpAlt, formStrpSup:
+		if u.d.alt == nil {
+			return ""
+		}
+		return u.d.alt.str.cstring(v.n)
+	}
+	return v.text(u.d)
+}
+
+// address resolves an address.
+func (u *unit) address(v value) (uint64, bool) {
+	switch v.form {
+	case formAddr:
+		return v.n, true
+	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4, formGNUAddrIndex:
+		b, err := u.addresses.addr.at(u.addrBase+v.n*uint64(u.addressSize), u.addressSize)
+		if err != nil || len(b) < u.addressSize {
+			return 0, false
+		}
+		return u.d.o.uint(b, u.addressSize), true
+	}
+	return 0, false
+}
+
+// addressRange is from its first address up to before its end.
+type addressRange struct{ low, high uint64 }
+
+// pieces are the ranges of addresses that an entry is about.
+func (u *unit) pieces(e *die) (list []addressRange) {
+	if e.ranges.form != 0 {
+		if u.listed > maxPieces {
+			return nil
+		}
+		if u.version >= 5 {
+			list = u.rangeList(e.ranges)
+		} else if e.tag == tagCompileUnit {
+			list = u.oldRanges(e.ranges.n)
+		} else {
+			list = u.oldRanges(u.rangesBase + e.ranges.n)
+		}
+		u.listed += len(list)
+		return list
+	}
+	low, ok := u.address(e.low)
+	if !ok || e.high.form == 0 {
+		return nil
+	}
+	high, absolute := u.address(e.high)
+	if !absolute {
+		high = low + e.high.n
+	}
+	if high <= low {
+		return nil
+	}
+	return []addressRange{{low, high}}
+}
+
+// maxPieces bounds the ranges in lists of a unit, which damage can let share their ends.
+const maxPieces = 1 << 20
+
+// oldRanges reads a list of .debug_ranges.
+func (u *unit) oldRanges(offset uint64) []addressRange {
+	var list []addressRange
+	base := u.low
+	highest := ^uint64(0) >> (64 - 8*u.addressSize)
+	for len(list) < maxPieces {
+		b, err := u.addresses.ranges.at(offset, 2*u.addressSize)
+		if err != nil || len(b) < 2*u.addressSize {
+			break
+		}
+		offset += uint64(len(b))
+		low, high := u.d.o.uint(b, u.addressSize), u.d.o.uint(b[u.addressSize:], u.addressSize)
+		switch {
+		case low == 0 && high == 0:
+			return list
+		case low == highest:
+			base = high
+		case low < high:
+			list = append(list, addressRange{base + low, base + high})
+		}
+	}
+	return list
+}
+
+// Entries of range lists, from the DWARF 5 standard, section 7.25.
+const (
+	rleEnd           = 0
+	rleBaseAddressx  = 1
+	rleStartxEndx    = 2
+	rleStartxLength  = 3
+	rleOffsetPair    = 4
+	rleBaseAddress   = 5
+	rleStartEnd      = 6
+	rleStartLength   = 7
+	rangeListWindow  = 4 << 10
+	rangeListsHeader = 12 // bytes of .debug_rnglists before its first offset; 20 in 64-bit DWARF
+)
+
+// rangeList reads a list of .debug_rnglists.
+func (u *unit) rangeList(v value) []addressRange {
+	offset := v.n
+	if v.form == formRnglistx {
+		size := u.offsetSize()
+		b, err := u.d.rnglists.at(u.rnglistsBase+v.n*size, int(size))
+		if err != nil || uint64(len(b)) < size {
+			return nil
+		}
+		offset = u.rnglistsBase + u.d.o.uint(b, int(size))
+	}
+	var list []addressRange
+	base := u.low
+	indexed := func(n uint64) uint64 {
+		a, _ := u.address(value{form: formAddrx, n: n})
+		return a
+	}
+	for window := rangeListWindow; ; window *= 16 {
+		b, err := u.d.rnglists.at(offset, window)
+		if err != nil {
+			return nil
+		}
+		c := cursor{b: b, order: u.d.o.f.ByteOrder}
+		list, base = list[:0], u.low
+		for !c.bad && len(list) < maxPieces {
+			var r addressRange
+			switch c.uint8() {
+			case rleEnd:
+				if !c.bad {
+					return list
+				}
+			case rleBaseAddressx:
+				base = indexed(c.uleb())
+			case rleStartxEndx:
+				r.low = indexed(c.uleb())
+				r.high = indexed(c.uleb())
+			case rleStartxLength:
+				r.low = indexed(c.uleb())
+				r.high = r.low + c.uleb()
+			case rleOffsetPair:
+				r.low = base + c.uleb()
+				r.high = base + c.uleb()
+			case rleBaseAddress:
+				base = c.uint(u.addressSize)
+			case rleStartEnd:
+				r.low = c.uint(u.addressSize)
+				r.high = c.uint(u.addressSize)
+			case rleStartLength:
+				r.low = c.uint(u.addressSize)
+				r.high = r.low + c.uleb()
+			default:
+				return list
+			}
+			if r.low < r.high && !c.bad {
+				list = append(list, r)
+			}
+		}
+		if len(b) < window || len(list) >= maxPieces {
+			return list
+		}
+	}
+}
