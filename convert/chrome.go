@@ -5,8 +5,6 @@ import (
 	"io"
 	"sort"
 	"strconv"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -151,8 +149,8 @@ func appendExactInJavaScript(dst []byte, v uint64) []byte {
 }
 
 func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte {
-	name, mark, isMark := instantName(e)
-	dst = appendJSON(append(c.next(dst), `{"name":`...), name)
+	mark, isMark := e.Mark()
+	dst = appendJSON(append(c.next(dst), `{"name":`...), e.Name())
 	dst = append(dst, `,"ph":"i","s":"t","ts":`...)
 	dst = c.time.appendMicros(dst, c.time.at(e.TSC))
 	dst = append(dst, thread...)
@@ -163,36 +161,13 @@ func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte
 		dst = appendJSON(append(dst, `","text":`...), mark.Text)
 	case isMark:
 		dst = appendJSON(append(dst, `"text":`...), mark.Text)
-	case isText(e.Data):
+	case e.IsText():
 		dst = appendJSON(append(dst, `"text":`...), string(e.Data))
 	default:
 		dst = append(dst, `"hex":"`...)
 		dst = append(hex.AppendEncode(dst, e.Data), '"')
 	}
 	return append(dst, "}}"...)
-}
-
-// instantName is what a custom or typed event is called. Some are marks.
-func instantName(e *calls.Event) (name string, mark reader.Mark, isMark bool) {
-	if e.Kind == reader.Typed {
-		return "typed event " + strconv.FormatUint(uint64(e.Type), 10), mark, false
-	}
-	if mark, isMark = reader.ParseMark(e.Data); isMark {
-		return mark.String(), mark, true
-	}
-	return "custom event", mark, false
-}
-
-// isText reports whether a payload is better read as text than as bytes.
-func isText(data []byte) bool {
-	for len(data) > 0 {
-		r, size := utf8.DecodeRune(data)
-		if r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) && r != '\n' && r != '\t' {
-			return false
-		}
-		data = data[size:]
-	}
-	return true
 }
 
 // next starts a new event.

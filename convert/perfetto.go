@@ -131,34 +131,13 @@ func NewPerfetto(w io.Writer, opts Options, minDuration uint64, lost func() int6
 // Calls implements [calls.Sink].
 func (p *Perfetto) Calls(b *calls.Batch) error {
 	t := p.thread(b)
-	opens, events, args := b.Opens, b.Events, b.Args
-	// enter opens what is entered before the end of call i, and instants shows
-	// what happened up to a time.
-	instants := func(tsc uint64) {
-		for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
-			p.settle(t, events[0].TSC)
-			p.instant(t, &events[0])
-		}
-	}
-	enter := func(i int) {
-		for ; len(opens) > 0 && opens[0].Call <= i; opens = opens[1:] {
-			o := &opens[0]
-			instants(o.Start)
-			t.open = append(t.open, perfettoOpen{o.Func, o.Start})
-		}
-	}
-	for i := range b.Calls {
-		enter(i)
-		c := &b.Calls[i]
-		var of []calls.Arg
-		if c.Args {
-			of, args = takeArgs(args, i)
-		}
-		instants(c.Start + c.Duration)
-		p.leave(t, c, of)
-	}
-	enter(len(b.Calls))
-	instants(math.MaxUint64)
+	b.Replay(
+		func(o *calls.Open) { t.open = append(t.open, perfettoOpen{o.Func, o.Start}) },
+		func(c *calls.Call, args []calls.Arg) { p.leave(t, c, args) },
+		func(e *calls.Event) {
+			p.settle(t, e.TSC)
+			p.instant(t, e)
+		})
 	return p.out.err
 }
 
@@ -225,8 +204,8 @@ func (p *Perfetto) begin(t *perfettoThread, o *perfettoOpen) {
 // instant shows a custom or typed event.
 func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
 	event := appendPresent(nil, eventType, instantEvent)
-	name, mark, isMark := instantName(e)
-	event = appendText(event, eventNameText, name)
+	mark, isMark := e.Mark()
+	event = appendText(event, eventNameText, e.Name())
 	switch {
 	case isMark && mark.Request:
 		event = annotateText(event, "request", strconv.FormatUint(mark.ID, 10))
@@ -238,7 +217,7 @@ func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
 			event = protowire.AppendFixed64(event, mark.ID^uint64(t.thread.File)<<56)
 		}
 	case isMark:
-	case isText(e.Data):
+	case e.IsText():
 		event = annotateText(event, "text", string(e.Data))
 	default:
 		event = annotateText(event, "hex", hex.EncodeToString(e.Data))

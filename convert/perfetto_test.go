@@ -212,8 +212,8 @@ func TestPerfettoShowsAll(t *testing.T) {
 				want = append(want, s)
 			}
 			for _, e := range b.Events {
-				name, mark, _ := instantName(&e)
-				want = append(want, slice{Track: uint64(b.Index + 1), Name: validText(name), Start: at(e.TSC), Duration: -1, Flow: mark.ID})
+				mark, _ := e.Mark()
+				want = append(want, slice{Track: uint64(b.Index + 1), Name: validText(e.Name()), Start: at(e.TSC), Duration: -1, Flow: mark.ID})
 			}
 		}
 		got := decodePerfetto(t, write(t, func(w io.Writer, opts Options) *Perfetto { return NewPerfetto(w, opts, shortest, nil) }, opts, batches...))

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"math"
+
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -52,9 +54,10 @@ type Slicer struct {
 type slicedThread struct {
 	recordStack
 	wanted bool
-	span   int  // the current span, or the next one
-	inside bool // the current one has begun
-	marked bool // has a mark where the slice begins, or gets one behind the next entries
+	span   int    // the current span, or the next one
+	inside bool   // the current one has begun
+	change uint64 // when it begins or ends
+	marked bool   // has a mark where the slice begins, or gets one behind the next entries
 	last   uint64
 	offset uint64 // what the clock has gone back by
 	cpu    uint16
@@ -71,26 +74,67 @@ func NewSlicer(opts SliceOptions) *Slicer {
 func (s *Slicer) Block(b *reader.Block) *reader.Block {
 	t := s.threads[b.Index]
 	if t == nil {
-		t = &slicedThread{wanted: s.opts.Filter.Thread == nil || s.opts.Filter.Thread(b.Thread)}
+		t = &slicedThread{
+			wanted: s.opts.Filter.Thread == nil || s.opts.Filter.Thread(b.Thread), change: s.opts.Spans[0].From,
+		}
 		s.threads[b.Index] = t
 		s.order = append(s.order, t)
 	}
 	t.begin(b)
 	s.Events += uint64(len(b.Events))
-	if !t.wanted {
-		return &t.out
+	if t.wanted && t.span < len(s.opts.Spans) {
+		s.records(t, b)
+		s.Kept += uint64(len(t.out.Events))
 	}
+	return &t.out
+}
+
+// Edit is Block for [reader.Trace.EachByTime], where Finish is not needed: a block
+// without events ends its thread.
+func (s *Slicer) Edit(b *reader.Block) *reader.Block {
+	if len(b.Events) == 0 {
+		return s.finish(s.threads[b.Index])
+	}
+	return s.Block(b)
+}
+
+// Finish passes on the exits of the calls that are open at the end of their thread.
+func (s *Slicer) Finish(fn func(*reader.Block) error) error {
+	for _, t := range s.order {
+		if err := fn(s.finish(t)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Slicer) finish(t *slicedThread) *reader.Block {
+	t.begin(&t.out)
+	if t.inside {
+		s.end(t, t.last)
+		t.inside = false
+		s.Kept += uint64(len(t.out.Events))
+	}
+	t.span = len(s.opts.Spans)
+	return &t.out
+}
+
+// records passes the records of a block one by one.
+func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
 		e := &b.Events[i]
-		now := t.time(e)
-		s.advance(t, now, e.Kind.IsExit())
+		if now := t.time(e); now >= t.change {
+			s.advance(t, now, e.Kind.IsExit())
+		}
 		switch {
 		case e.Kind.IsEnter():
 			var own []uint64
-			for ; len(args) > 0 && args[0].Event <= i; args = args[1:] {
-				if args[0].Event == i {
-					own = append(own, args[0].Value)
+			if e.Side {
+				for ; len(args) > 0 && args[0].Event <= i; args = args[1:] {
+					if args[0].Event == i {
+						own = append(own, args[0].Value)
+					}
 				}
 			}
 			s.enter(t, e, own)
@@ -107,22 +151,6 @@ func (s *Slicer) Block(b *reader.Block) *reader.Block {
 			}
 		}
 	}
-	s.Kept += uint64(len(t.out.Events))
-	return &t.out
-}
-
-// Finish passes on the exits of the calls that are open at the end of their thread.
-func (s *Slicer) Finish(fn func(*reader.Block) error) error {
-	for _, t := range s.order {
-		t.begin(&t.out)
-		if t.inside {
-			s.end(t, t.last)
-		}
-		if err := fn(&t.out); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // begin makes room for what is left of a block.
@@ -156,13 +184,18 @@ func (s *Slicer) advance(t *slicedThread, now uint64, exit bool) {
 			}
 			t.inside = true
 			s.start(t, span.From)
+			if t.change = span.To; span.To == 0 {
+				t.change = math.MaxUint64
+			}
 		}
 		if span.To == 0 || now < span.To {
 			return
 		}
 		s.end(t, span.To)
 		t.inside = false
-		t.span++
+		if t.span++; t.span < len(s.opts.Spans) {
+			t.change = s.opts.Spans[t.span].From
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
@@ -83,6 +84,140 @@ func TestSliceIsPartOfTheTrace(t *testing.T) {
 			t.Errorf("(-trace +slice):\n%s", diff)
 		}
 	})
+}
+
+// accounted adds up the calls that begin behind from and end before to.
+type accounted struct {
+	*account.Analysis
+	from, to uint64
+}
+
+func (a accounted) Calls(b *calls.Batch) error {
+	b.Calls = slices.DeleteFunc(b.Calls, func(c calls.Call) bool {
+		return c.Start <= a.from || c.Start+c.Duration >= a.to
+	})
+	return a.Analysis.Calls(b)
+}
+
+func (a accounted) Merge(accounted) {}
+
+// account says of a slice what it says of that time of the trace: of all calls
+// between moments at which none is open, and of those that are not cut between any.
+func TestAccountOfSlice(t *testing.T) {
+	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 1, Functions: 100})
+	all, stats := callsOf(t, trace, new(sliced))
+	outermost := &outermostCalls{}
+	if _, _, err := calls.Run(trace, calls.Options{Shards: 1}, func() *outermostCalls { return outermost }); err != nil {
+		t.Fatal(err)
+	}
+	if len(outermost.starts) < 10 {
+		t.Fatalf("only %d outermost calls", len(outermost.starts))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		quiet := rapid.Bool().Draw(t, "quiet")
+		var span Span
+		if quiet {
+			span.From, span.To = rapid.SampledFrom(outermost.ends).Draw(t, "from"), rapid.SampledFrom(outermost.starts).Draw(t, "to")
+		} else {
+			moment := rapid.OneOf(rapid.Uint64Range(stats.First, stats.Last), rapid.SampledFrom(all.times))
+			span.From, span.To = moment.Draw(t, "from"), moment.Draw(t, "to")
+		}
+		if span.From >= span.To {
+			t.Skip("nothing between")
+		}
+		report := func(trace *reader.Trace, filter calls.Filter) *account.Report {
+			a := accounted{account.New(account.Options{}), span.From, span.To}
+			if quiet {
+				a.from, a.to = 0, 1<<63
+			}
+			_, _, err := calls.Run(trace, calls.Options{Shards: 1, Nested: true, Filter: filter}, func() accounted { return a })
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := a.Report(tracegen.Frequency)
+			r.Sort(account.ByID, false, nil)
+			return r
+		}
+		want := report(trace, calls.Filter{From: span.From, To: span.To})
+		got := report(cutOut(t, trace, SliceOptions{Spans: []Span{span}}), calls.Filter{})
+		if diff := cmp.Diff(want.Rows, got.Rows); diff != "" {
+			t.Errorf("quiet %v (-trace +slice):\n%s", quiet, diff)
+		}
+	})
+}
+
+// outermostCalls lists when they begin and end.
+type outermostCalls struct{ starts, ends []uint64 }
+
+func (o *outermostCalls) Calls(b *calls.Batch) error {
+	for _, c := range b.Calls {
+		if c.Depth == 0 {
+			o.starts, o.ends = append(o.starts, c.Start), append(o.ends, c.Start+c.Duration)
+		}
+	}
+	return nil
+}
+
+func (o *outermostCalls) Merge(*outermostCalls) {}
+
+// In the order of time a slice has the same calls as thread by thread.
+func TestSliceInOrderOfTime(t *testing.T) {
+	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 4, Functions: 100, Open: true})
+	all, _ := callsOf(t, trace, new(sliced))
+	rapid.Check(t, func(t *rapid.T) {
+		opts := SliceOptions{NoMarks: true}
+		times := rapid.SliceOfNDistinct(rapid.SampledFrom(all.times), 2, 6, rapid.ID).Draw(t, "times")
+		slices.Sort(times)
+		for ; len(times) > 1; times = times[2:] {
+			opts.Spans = append(opts.Spans, Span{times[0], times[1]})
+		}
+		if rapid.Bool().Draw(t, "open end") {
+			opts.Spans[len(opts.Spans)-1].To = 0
+		}
+		one, two := cutInOrder(t, trace, 1, opts), cutInOrder(t, trace, 2, opts)
+		if !bytes.Equal(one, two) {
+			t.Error("two goroutines write other bytes than one")
+		}
+		var lists [2][]string
+		for i, part := range []*reader.Trace{cutOut(t, trace, opts), opened(t, one)} {
+			got, stats := callsOf(t, part, new(sliced))
+			if stats.Unmatched+stats.Inferred+stats.Truncated != 0 {
+				t.Errorf("%d: not balanced: %+v", i, stats)
+			}
+			lists[i] = got.list
+			slices.Sort(lists[i])
+		}
+		if diff := cmp.Diff(lists[0], lists[1]); diff != "" {
+			t.Errorf("(-by thread +by time):\n%s", diff)
+		}
+	})
+}
+
+// cutInOrder writes a slice as a basic log, whose records it expects in the order
+// of time.
+func cutInOrder(t failer, trace *reader.Trace, goroutines int, opts SliceOptions) []byte {
+	var log bytes.Buffer
+	w := tracewrite.NewBasic(&log, trace.Header(0))
+	s := NewSlicer(opts)
+	if err := w.Sorted(trace, goroutines, s.Edit); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	last := uint64(0)
+	for r, err := range opened(t, log.Bytes()).Records(0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Kind == reader.BasicFunction {
+			if r.TSC < last {
+				t.Fatal("a record at", r.TSC, "stands behind one at", last)
+			}
+			last = r.TSC
+		}
+	}
+	return log.Bytes()
 }
 
 // What lies between spans is left out.

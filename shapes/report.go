@@ -14,7 +14,9 @@ type Report struct {
 	Clock       clock.Clock
 	Invocations uint64 // of all shapes
 	Threads     int
-	Others      uint64 // of Invocations, of shapes that were not kept apart
+	// Full tells that there were more shapes than Shapes has, the limit. The
+	// commonest are all among them: those with more than Invocations/limit.
+	Full bool
 	// Shapes begin with the commonest. Behind it they are ordered by how rare they
 	// are, the rarest first, and equally rare ones by their median, the longest first.
 	Shapes []Shape
@@ -22,10 +24,12 @@ type Report struct {
 
 // Shape is all invocations of one shape.
 type Shape struct {
-	ID          uint64 // the same in all traces of a program
-	Count       uint64
-	Median, P99 uint64
-	Approximate bool // Median and P99 are
+	ID uint64 // the same in all traces of a program
+	// Count is how many invocations have the shape, or up to Error more. Median and
+	// P99 are of Count less Error of them, and so is the earliest one.
+	Count, Error uint64
+	Median, P99  uint64
+	Approximate  bool // Median and P99 are
 	// The earliest invocation.
 	Thread          reader.Thread
 	Start, Duration uint64
@@ -46,19 +50,19 @@ type Difference struct {
 
 // Report puts together what was found.
 func (a *Analysis) Report(c clock.Clock) *Report {
-	r := &Report{Clock: c, Threads: len(a.threads), Others: a.others, Invocations: a.others}
+	r := &Report{Clock: c, Threads: len(a.threads), Full: a.full}
 	hashes := a.byTime()
 	if len(hashes) == 0 {
 		return r
 	}
-	count := func(hash uint64) uint64 { return a.shapes[hash].durations.Count() }
+	count := func(hash uint64) uint64 { return a.shapes[hash].count() }
 	// Of equally common ones, MaxFunc takes the earliest.
 	usual := slices.MaxFunc(hashes, func(x, y uint64) int { return cmp.Compare(count(x), count(y)) })
 	for _, hash := range hashes {
 		s := a.shapes[hash]
 		r.Invocations += count(hash)
 		r.Shapes = append(r.Shapes, Shape{
-			ID: hash, Count: count(hash), Median: s.durations.Quantile(0.5), P99: s.durations.Quantile(0.99),
+			ID: hash, Count: count(hash), Error: s.before, Median: s.durations.Quantile(0.5), P99: s.durations.Quantile(0.99),
 			Approximate: s.durations.Approximate(),
 			Thread:      s.example.Thread, Start: s.example.Start, Duration: s.example.Duration,
 			Differences: a.differences(s, a.shapes[usual]),

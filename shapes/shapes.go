@@ -9,6 +9,7 @@ package shapes
 
 import (
 	"cmp"
+	"container/heap"
 	"maps"
 	"math/bits"
 	"slices"
@@ -32,9 +33,13 @@ type Options struct {
 	From, To uint64
 	// ExactCounts keeps apart what differs in the number of any calls.
 	ExactCounts bool
-	// Limit bounds the shapes that are kept apart; DefaultLimit when 0. Invocations
-	// of others are only counted. Which those are may depend on the number of shards.
+	// Limit bounds the shapes that are kept apart; DefaultLimit when 0. With more the
+	// analysis is Full.
 	Limit int
+	// Replace has a new shape take the place of the rarest when there is no room for
+	// it, as the Space-Saving algorithm does: see Shape.Error. What becomes of that
+	// depends on the order of the invocations, so it needs a run with one shard.
+	Replace bool
 }
 
 // Analysis counts shapes. It is a calls.Analysis, and needs calls.Options.Paths and
@@ -44,16 +49,23 @@ type Analysis struct {
 	opts    Options
 	hashes  []uint64 // of paths in Tree
 	shapes  map[uint64]*shape
-	others  uint64 // invocations of shapes beyond the limit
+	rarest  rarest // all shapes; only with Options.Replace
+	full    bool
 	threads map[int]bool
 }
 
-// shape is all invocations of one shape.
+// shape is all invocations of one shape, since it took the place of another.
 type shape struct {
+	hash      uint64
+	before    uint64 // invocations of those whose place it took
 	durations quantile.Sample
 	steps     []step
 	example   invocation.Invocation // the earliest
+	place     int                   // in Analysis.rarest
 }
+
+// count is how many invocations there are, or more, by no more than before.
+func (s *shape) count() uint64 { return s.before + s.durations.Count() }
 
 // step is that a path was called so often, or so often that its number has count
 // bits.
@@ -86,20 +98,59 @@ func (a *Analysis) see(v *invocation.Invocation, chosen bool) {
 	}
 	s := a.shapes[hash]
 	if s == nil {
-		if len(a.shapes) >= a.opts.Limit {
-			a.others++
+		if s = a.room(hash); s == nil {
 			return
 		}
-		s = &shape{example: *v, steps: make([]step, len(v.Paths))}
+		s.example, s.steps = *v, make([]step, len(v.Paths))
 		s.example.Paths = nil
 		for i, p := range v.Paths {
 			s.steps[i] = step{p.ID, a.count(p.Calls)}
 		}
-		a.shapes[hash] = s
 	}
 	s.durations.Add(v.Duration)
 	s.meet(v)
+	if a.opts.Replace {
+		heap.Fix(&a.rarest, s.place)
+	}
 }
+
+// room makes a place for a new shape; nil when there is none.
+func (a *Analysis) room(hash uint64) *shape {
+	s := &shape{hash: hash}
+	if len(a.shapes) >= a.opts.Limit {
+		a.full = true
+		if !a.opts.Replace {
+			return nil
+		}
+		old := a.rarest[0]
+		delete(a.shapes, old.hash)
+		s.before, s.place, a.rarest[0] = old.count(), 0, s
+	} else if a.opts.Replace {
+		s.place = len(a.rarest)
+		a.rarest = append(a.rarest, s)
+	}
+	a.shapes[hash] = s
+	return s
+}
+
+// Full reports whether there were more shapes than the limit. Without
+// Options.Replace the analysis then knows nothing of the others, and should be done
+// again with it.
+func (a *Analysis) Full() bool { return a.full }
+
+// rarest has the shape with the fewest invocations on top.
+type rarest []*shape
+
+func (r rarest) Len() int           { return len(r) }
+func (r rarest) Less(i, j int) bool { return r[i].count() < r[j].count() }
+func (r rarest) Swap(i, j int) {
+	r[i], r[j] = r[j], r[i]
+	r[i].place, r[j].place = i, j
+}
+
+// Push and Pop are not used: places are taken over.
+func (r *rarest) Push(any) { panic("not used") }
+func (r *rarest) Pop() any { panic("not used") }
 
 // count is the part of a number of calls that tells shapes apart.
 func (a *Analysis) count(n uint64) uint64 {
@@ -138,7 +189,7 @@ func (a *Analysis) Merge(o *Analysis) {
 	for index := range o.threads {
 		a.threads[index] = true
 	}
-	a.others += o.others
+	a.full = a.full || o.full
 	for _, hash := range o.byTime() {
 		theirs := o.shapes[hash]
 		s := a.shapes[hash]
@@ -147,7 +198,7 @@ func (a *Analysis) Merge(o *Analysis) {
 			s.durations.Merge(&theirs.durations)
 			s.meet(&theirs.example)
 		case len(a.shapes) >= a.opts.Limit:
-			a.others += theirs.durations.Count()
+			a.full = true
 		default:
 			for i := range theirs.steps {
 				theirs.steps[i].path = ids[theirs.steps[i].path]

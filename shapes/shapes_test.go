@@ -8,6 +8,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/shapes"
@@ -57,22 +58,89 @@ func TestShapesAreApart(t *testing.T) {
 			t.Errorf("shape %d differs in %v", i, s.Differences)
 		}
 	}
-	if sum != r.Invocations || r.Others != 0 {
-		t.Errorf("%d invocations in shapes, %d in others, %d in all", sum, r.Others, r.Invocations)
+	if sum != r.Invocations || r.Full {
+		t.Errorf("%d invocations in shapes, %d in all; full %v", sum, r.Invocations, r.Full)
 	}
 }
 
-// What is not kept apart is counted.
-func TestLimit(t *testing.T) {
+// More shapes than the limit are noticed, however the threads are shared out.
+func TestFull(t *testing.T) {
 	all := report(t, 1, shapes.Options{})
-	for _, shards := range []int{1, 3} {
-		r := report(t, shards, shapes.Options{Limit: 5})
-		sum := r.Others
-		for _, s := range r.Shapes {
-			sum += s.Count
+	for _, shards := range []int{1, 2, 5} {
+		for _, c := range []struct {
+			limit int
+			full  bool
+		}{{len(all.Shapes) - 1, true}, {len(all.Shapes), false}} {
+			r := report(t, shards, shapes.Options{Limit: c.limit})
+			if r.Full != c.full || !r.Full && !cmp.Equal(all, r) {
+				t.Errorf("%d shards, limit %d of %d: full %v", shards, c.limit, len(all.Shapes), r.Full)
+			}
 		}
-		if len(r.Shapes) != 5 || r.Others == 0 || sum != all.Invocations || r.Invocations != all.Invocations {
-			t.Errorf("%d shards: %d shapes, %d others, %d of %d invocations", shards, len(r.Shapes), r.Others, sum, all.Invocations)
+	}
+}
+
+// A shard that is full may know no more shapes than the others.
+func TestFullInOneShard(t *testing.T) {
+	const x, y = "enter 1 +1\nexit 1 +1\n", "enter 1 +1\nenter 2 +1\nexit 2 +1\nexit 1 +1\n"
+	log, err := tracetext.Parse("xray fdr\nthread 1 pid=1 tsc=1000\n" + x + "thread 2 pid=1 tsc=1000\n" + x + y)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shards [2]*shapes.Analysis
+	for i := range shards {
+		run := calls.Options{Shards: 1, Paths: true}
+		run.Filter.Thread = func(th reader.Thread) bool { return th.Thread == int32(i+1) }
+		opts := shapes.Options{Root: func(id reader.FuncID) bool { return id == 1 }, Limit: 1}
+		if shards[i], _, err = calls.Run(trace, run, func() *shapes.Analysis { return shapes.New(opts) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if shards[0].Full() || !shards[1].Full() {
+		t.Errorf("full: %v and %v", shards[0].Full(), shards[1].Full())
+	}
+	if shards[0].Merge(shards[1]); !shards[0].Full() {
+		t.Error("not full when merged")
+	}
+}
+
+// Where new shapes take the places of the rarest, counts are off by no more than is
+// said, and the common ones are all there.
+func TestReplace(t *testing.T) {
+	for _, exact := range []bool{false, true} {
+		all := report(t, 1, shapes.Options{ExactCounts: exact})
+		counts := make(map[uint64]uint64)
+		for _, s := range all.Shapes {
+			counts[s.ID] = s.Count
+		}
+		for limit := 1; limit < len(all.Shapes); limit += 1 + limit/4 {
+			r := report(t, 1, shapes.Options{ExactCounts: exact, Limit: limit, Replace: true})
+			if !r.Full || r.Invocations != all.Invocations || len(r.Shapes) != limit {
+				t.Fatalf("limit %d: full %v, %d invocations of %d, %d shapes", limit, r.Full, r.Invocations, all.Invocations, len(r.Shapes))
+			}
+			kept := make(map[uint64]bool)
+			for _, s := range r.Shapes {
+				kept[s.ID] = true
+				if real := counts[s.ID]; real > s.Count || real < s.Count-s.Error {
+					t.Errorf("limit %d: %d invocations are said to be %d..%d", limit, real, s.Count-s.Error, s.Count)
+				}
+				if s.Error > r.Invocations/uint64(limit) {
+					t.Errorf("limit %d: %d..%d of %d invocations took the place of a common shape", limit, s.Count-s.Error, s.Count, r.Invocations)
+				}
+			}
+			for id, n := range counts {
+				if n > r.Invocations/uint64(limit) && !kept[id] {
+					t.Errorf("limit %d: the shape of %d of %d invocations is missing", limit, n, r.Invocations)
+				}
+			}
+		}
+		// With room for all, nothing is replaced.
+		r := report(t, 1, shapes.Options{ExactCounts: exact, Limit: len(all.Shapes), Replace: true})
+		if diff := cmp.Diff(all, r); diff != "" {
+			t.Errorf("(-without +with replacement):\n%s", diff)
 		}
 	}
 }

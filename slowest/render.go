@@ -20,13 +20,16 @@ type View struct {
 	// MinShare leaves out paths with less than this part of the invocation's time,
 	// 0 to 1, from text.
 	MinShare float64
+	// Markdown puts the trees into blocks of Markdown.
+	Markdown bool
 	// ThreadName names threads; it may be nil.
 	ThreadName func(reader.Thread) string
 	// Files are the names of the traces, shown where there are several.
 	Files []string
 }
 
-// WriteText writes a tree for each invocation. It returns the error of w.
+// WriteText writes a tree for each invocation, as a block of Markdown if the view
+// says so. It returns the error of w.
 func (r *Report) WriteText(w io.Writer, names symbolize.Names, v View) error {
 	b := bufio.NewWriter(w)
 	about := ""
@@ -40,13 +43,18 @@ func (r *Report) WriteText(w io.Writer, names symbolize.Names, v View) error {
 		fmt.Fprintf(b, "usual: the mean of the %d from p25 to p75, %s", r.Ordinary.Count, r.time(r.usualDuration()))
 	}
 	b.WriteByte('\n')
+	fence := ""
+	if v.Markdown {
+		fence = "```\n"
+	}
 	for i := range r.Slowest {
 		s := &r.Slowest[i]
-		fmt.Fprintf(b, "\n%d. %s at %s on %s: %s#%d\n", i+1, r.Clock.Format(s.Duration), r.Clock.Format(s.Start-v.Base), v.thread(s.Thread),
-			texttab.Printable(symbolize.Label(names, s.Root)), s.Number)
+		fmt.Fprintf(b, "\n%s%d. %s at %s on %s: %s#%d\n", fence, i+1, r.Clock.Format(s.Duration), r.Clock.Format(s.Start-v.Base),
+			v.thread(s.Thread), texttab.Printable(symbolize.Label(names, s.Root)), s.Number)
 		if err := r.table(s, names, v).WriteText(b); err != nil {
 			return err
 		}
+		b.WriteString(fence)
 	}
 	return b.Flush()
 }
@@ -76,12 +84,27 @@ func (r *Report) table(s *Slow, names symbolize.Names, v View) *texttab.Table {
 			ratio = strconv.FormatFloat(row.Ratio(), 'f', 1, 64)
 		}
 		t.Add(strconv.FormatUint(row.Calls, 10), r.Clock.Format(row.Total), r.Clock.Format(row.Self), usualCalls, usualTotal, ratio,
-			strings.Repeat("  ", row.Depth+1)+symbolize.Label(names, row.Func))
+			strings.Repeat("  ", row.Depth+1)+symbolize.Label(names, row.Func)+row.held(names))
 	}
 	if small > 0 {
 		t.Add("", "", "", "", "", "", fmt.Sprintf("  (and %s of less than %g %%)", plural(small, "path"), 100*v.MinShare))
 	}
 	return t
+}
+
+// held says who had the lock that a row waited for.
+func (r *Row) held(names symbolize.Names) string {
+	text := ""
+	for i, h := range r.Holders {
+		if i == 3 || 20*h.Ticks < r.Waited {
+			break
+		}
+		text += fmt.Sprintf(", %s for %.0f %%", symbolize.Label(names, h.Func), 100*float64(h.Ticks)/float64(r.Waited))
+	}
+	if text == "" {
+		return ""
+	}
+	return "  (held by " + text[2:] + " of the wait)"
 }
 
 // time formats a mean, to the nearest tick.
@@ -139,7 +162,16 @@ type jsonRow struct {
 	Self     uint64      `json:"self"`
 	Ordinary jsonRowMean `json:"ordinary"`
 	Ratio    *float64    `json:"ratio"` // of total; null where ordinary invocations have none
-	Children []jsonRow   `json:"children"`
+	// Waited is how long the calls waited for locks, and HeldBy who had these.
+	Waited   uint64       `json:"waited,omitempty"`
+	HeldBy   []jsonHolder `json:"held_by,omitempty"`
+	Children []jsonRow    `json:"children"`
+}
+
+type jsonHolder struct {
+	ID       int32  `json:"id"`
+	Function string `json:"function"`
+	Waited   uint64 `json:"waited"`
 }
 
 type jsonRowMean struct {
@@ -182,6 +214,10 @@ func (r *Report) jsonTree(rows []Row, names symbolize.Names) (jsonRow, []Row) {
 	}
 	if ratio := row.Ratio(); ratio > 0 {
 		out.Ratio = &ratio
+	}
+	out.Waited = r.Clock.Nanos(row.Waited)
+	for _, h := range row.Holders {
+		out.HeldBy = append(out.HeldBy, jsonHolder{int32(h.Func), symbolize.Label(names, h.Func), r.Clock.Nanos(h.Ticks)})
 	}
 	rest := rows[1:]
 	for len(rest) > 0 && rest[0].Depth > row.Depth {

@@ -48,6 +48,16 @@ type Row struct {
 	// UsualCalls, UsualTotal and UsualSelf are the same of an ordinary invocation,
 	// on average; 0 where none takes the path.
 	UsualCalls, UsualTotal, UsualSelf float64
+	// Waited is how long the calls waited for locks, as far as AddWait was told, and
+	// Holders who had them meanwhile, the longest first.
+	Waited  uint64
+	Holders []Holder
+}
+
+// Holder is a function that had a lock while an invocation waited for it.
+type Holder struct {
+	Func  reader.FuncID
+	Ticks uint64 // of the waiting
 }
 
 // Ratio is the total time compared to that of an ordinary invocation; 0 where
@@ -68,24 +78,22 @@ func (t *Trees) Report(c clock.Clock) *Report {
 	}
 	t.grow()
 	totals := t.usualTotals()
-	number := uint64(1)
-	for i, v := range t.trees {
-		number += t.before[i]
+	for _, found := range t.found.Slowest {
+		v := t.trees[found.Key]
 		if v == nil {
 			continue // the trace was changed between the passes
 		}
+		number, _ := t.numbering.Number(v.Key)
 		r.Slowest = append(r.Slowest, Slow{
 			Number: number, Thread: v.Thread, Root: v.Root, Start: v.Start, Duration: v.Duration, Rows: t.rows(v, totals),
 		})
-		number++
 	}
-	slices.SortStableFunc(r.Slowest, func(a, b Slow) int {
-		if t.found.opts.PerThread && a.Thread != b.Thread {
+	if t.found.opts.PerThread {
+		slices.SortStableFunc(r.Slowest, func(a, b Slow) int {
 			return cmp.Or(cmp.Compare(a.Thread.File, b.Thread.File), cmp.Compare(a.Thread.Process, b.Thread.Process),
 				cmp.Compare(a.Thread.Thread, b.Thread.Thread))
-		}
-		return cmp.Compare(b.Duration, a.Duration)
-	})
+		})
+	}
 	return r
 }
 

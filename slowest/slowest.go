@@ -8,6 +8,9 @@
 //     and averages over the ordinary ones: those from the first to the third
 //     quartile of duration.
 //
+// Who held the locks that they waited for is found by others, and added to the
+// report with Report.AddWait.
+//
 // Both are analyses of package calls, and need calls.Options.Paths and no filter.
 // Memory grows with distinct paths and with the number of invocations wanted, not
 // with the length of the trace. Package internal/invocation says what an invocation is.
@@ -123,15 +126,8 @@ type Found struct {
 // ByTime is the invocation that started as the n-th of Slowest, from 1 on, or the
 // last one.
 func (f *Found) ByTime(n uint64) *invocation.Invocation {
-	list := byTime(f.Slowest)
+	list := slices.SortedFunc(slices.Values(f.Slowest), func(a, b *invocation.Invocation) int { return a.Compare(b.Key) })
 	return list[min(n, uint64(len(list)))-1]
-}
-
-// byTime is a copy of list in the order of time.
-func byTime(list []*invocation.Invocation) []*invocation.Invocation {
-	list = slices.Clone(list)
-	slices.SortFunc(list, func(a, b *invocation.Invocation) int { return a.Compare(b.Key) })
-	return list
 }
 
 // slower orders the slowest first.
@@ -156,13 +152,12 @@ func (h *slowHeap) Pop() any {
 // Trees is the second pass.
 type Trees struct {
 	*invocation.Tracker
-	found    *Found
-	byTime   []*invocation.Invocation // those of found, by time
-	before   []uint64                 // by place in byTime: invocations since the one before it
-	trees    []*invocation.Invocation // those of byTime with their paths; nil until they are met
-	low, top uint64                   // durations of the ordinary invocations
-	ordinary Ordinary
-	usual    []pathSum // of the ordinary invocations, by path
+	found     *Found
+	numbering *invocation.Numbering                     // of those of found
+	trees     map[invocation.Key]*invocation.Invocation // those of found, with their paths
+	low, top  uint64                                    // durations of the ordinary invocations
+	ordinary  Ordinary
+	usual     []pathSum // of the ordinary invocations, by path
 }
 
 // pathSum is the calls of a path in many invocations.
@@ -176,9 +171,12 @@ type Ordinary struct {
 // NewTrees returns a second pass that has seen nothing. A Found may serve any
 // number of them.
 func NewTrees(f *Found) *Trees {
+	keys := make([]invocation.Key, len(f.Slowest))
+	for i, v := range f.Slowest {
+		keys[i] = v.Key
+	}
 	t := &Trees{
-		found: f, byTime: byTime(f.Slowest), before: make([]uint64, len(f.Slowest)),
-		trees: make([]*invocation.Invocation, len(f.Slowest)),
+		found: f, numbering: invocation.NewNumbering(keys), trees: make(map[invocation.Key]*invocation.Invocation),
 	}
 	if f.durations.Count() > 0 {
 		t.low, t.top = f.durations.Quantile(0.25), f.durations.Quantile(0.75)
@@ -188,14 +186,8 @@ func NewTrees(f *Found) *Trees {
 }
 
 func (t *Trees) see(v *invocation.Invocation, chosen bool) {
-	place, found := slices.BinarySearchFunc(t.byTime, v.Key, func(a *invocation.Invocation, k invocation.Key) int {
-		return a.Compare(k)
-	})
-	switch {
-	case found:
-		t.trees[place] = v.Clone()
-	case place < len(t.before):
-		t.before[place]++
+	if t.numbering.See(v.Key) {
+		t.trees[v.Key] = v.Clone()
 	}
 	if !chosen || v.Duration < t.low || v.Duration > t.top {
 		return
@@ -223,14 +215,12 @@ func (t *Trees) Merge(o *Trees) {
 	}
 	t.ordinary.Count += o.ordinary.Count
 	t.ordinary.Duration += o.ordinary.Duration
-	for i := range o.before {
-		t.before[i] += o.before[i]
-		if v := o.trees[i]; v != nil {
-			for j := range v.Paths {
-				v.Paths[j].ID = ids[v.Paths[j].ID]
-			}
-			t.trees[i] = v
+	t.numbering.Merge(o.numbering)
+	for key, v := range o.trees {
+		for i := range v.Paths {
+			v.Paths[i].ID = ids[v.Paths[i].ID]
 		}
+		t.trees[key] = v
 	}
 }
 

@@ -13,7 +13,10 @@ const (
 	minLow     = 0.02  // least lower bound of the share of a named cause
 	minCalls   = 3     // that a cause has to dominate
 	maxChance  = 1e-4  // that the scheduler did it
+	maxBeside  = 1e-8  // the same, by the calls alone that named causes do not dominate
 	minDensity = 4     // times the density of what is not named
+	minApart   = 20    // the same by number of calls, where these are as slow as the others
+	weighty    = 0.99  // of the excess, of the slow calls that count as evidence
 )
 
 // lead is a group with those that go along with it.
@@ -31,12 +34,13 @@ type lead struct {
 	// loses the time here.
 	likely float64
 	named  bool
+	waits  Kind // Wait or LockWait where the name says so
 }
 
 // evidence is what the slow calls lost, and on what.
 type evidence struct {
 	*model
-	slow   []invocation
+	slow   []rootCall
 	excess []float64 // by slow call
 	total  float64   // of excess
 	// amounts are sums over the slow calls, by kind and node.
@@ -45,9 +49,11 @@ type evidence struct {
 	// pruned says that the recorder left out short calls. Then a thread that is
 	// stopped in one makes it appear.
 	pruned bool
+	// Self time and calls of all paths, per ordinary invocation.
+	selfAll, callsAll float64
 }
 
-func newEvidence(m *model, slow []invocation) *evidence {
+func newEvidence(m *model, slow []rootCall) *evidence {
 	e := &evidence{model: m, slow: slow}
 	for k := range e.amounts {
 		e.amounts[k] = make([]float64, len(m.n))
@@ -179,27 +185,15 @@ func (e *evidence) dominate() {
 	}
 }
 
-// name decides which leads are causes.
+// name decides which leads are causes, the largest first.
 func (e *evidence) name(minShare float64, seed uint64) {
-	var selfAll, callsAll float64
 	for i := range e.n {
-		selfAll += e.s[i]
-		callsAll += e.n[i]
-	}
-	dominating := 0
-	for _, l := range e.leads {
-		if len(l.dominated) >= minCalls {
-			dominating++
-		}
+		e.selfAll += e.s[i]
+		e.callsAll += e.n[i]
 	}
 	for _, l := range e.leads {
-		if l.share < minShare {
-			continue
-		}
-		l.low, l.high = interval(l.x, e.excess, seed)
-		if e.byChance(l) {
-			l.likely = e.likely(l, selfAll, callsAll)
-			l.chance = min(1, binomialTail(len(e.slow), len(l.dominated), l.likely)*float64(dominating))
+		if l.share >= minShare {
+			l.low, l.high = interval(l.x, e.excess, seed)
 		}
 	}
 	for again := true; again; {
@@ -212,6 +206,70 @@ func (e *evidence) name(minShare float64, seed uint64) {
 	}
 }
 
+// judge finds the chance that the scheduler made a lead of kind Slower, or of any
+// kind where calls were left out: that threads which are stopped at random moments
+// are stopped there so often. Calls that named causes dominate may hide that, but
+// without them a few that were stopped for long weigh much.
+func (e *evidence) judge(l *lead) {
+	l.likely = e.likely(l)
+	l.chance = e.chance(l, make([]bool, len(e.slow)))
+	if beside := e.chance(l, e.explained()); l.chance > maxChance && beside <= maxBeside {
+		l.chance = beside
+	}
+}
+
+// chance is that of judge, by the slow calls that are not explained.
+func (e *evidence) chance(l *lead, explained []bool) float64 {
+	dominating := 0
+	for _, o := range e.leads {
+		if len(o.dominated) >= minCalls {
+			dominating++
+		}
+	}
+	counts, all := e.weighty(explained)
+	its := 0
+	for _, i := range l.dominated {
+		if counts[i] {
+			its++
+		}
+	}
+	return min(1, binomialTail(all, its, l.likely)*float64(dominating))
+}
+
+// explained are the slow calls that named causes dominate.
+func (e *evidence) explained() []bool {
+	explained := make([]bool, len(e.slow))
+	for _, l := range e.leads {
+		if l.named {
+			for _, i := range l.dominated {
+				explained[i] = true
+			}
+		}
+	}
+	return explained
+}
+
+// weighty are the fewest of the slow calls without an explanation that have nearly
+// all of their excess, and their number. Those that are hardly slow would only hide
+// what the others have in common.
+func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
+	var order []int
+	total := 0.0
+	for i := range e.slow {
+		if !explained[i] {
+			order = append(order, i)
+			total += e.excess[i]
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(e.excess[b], e.excess[a]) })
+	counts = make([]bool, len(e.slow))
+	for got := 0.0; number < len(order) && got < weighty*total; number++ {
+		got += e.excess[order[number]]
+		counts[order[number]] = true
+	}
+	return counts, number
+}
+
 // byChance reports whether a thread that is stopped can look like a lead. That makes
 // no calls, unless they were there all the time and were left out.
 func (e *evidence) byChance(l *lead) bool { return l.kind == Slower || e.pruned }
@@ -219,7 +277,7 @@ func (e *evidence) byChance(l *lead) bool { return l.kind == Slower || e.pruned 
 // likely is the larger of the shares of a lead's functions in ordinary time and in
 // ordinary records: what the recorder itself loses follows records. The time of
 // calls that were left out is their callers'.
-func (e *evidence) likely(l *lead, selfAll, callsAll float64) float64 {
+func (e *evidence) likely(l *lead) float64 {
 	var self, calls float64
 	groups := append([]group{l.group}, l.along...)
 	var callers []node
@@ -236,22 +294,24 @@ func (e *evidence) likely(l *lead, selfAll, callsAll float64) float64 {
 			calls += e.n[i]
 		}
 	}
-	return max(self/selfAll, calls/callsAll)
+	return max(self/e.selfAll, calls/e.callsAll)
 }
 
 // stands reports whether a lead is more than what the scheduler does, which loses
-// time in proportion to where time is spent.
+// time in proportion to where time is spent, but for threads that are interrupted
+// at a fixed time after they woke up, and so in the same function again and again.
+// But then they lose no more and no less in it than elsewhere.
 func (e *evidence) stands(l *lead) bool {
 	if !e.byChance(l) {
 		return true
 	}
-	if l.chance > maxChance {
+	if e.judge(l); l.chance > maxChance {
 		return false
 	}
-	others := 0.0
+	unnamed := 0.0
 	for _, o := range e.leads {
 		if o != l && !o.named && e.byChance(o) {
-			others += max(0, o.share)
+			unnamed += max(0, o.share)
 		}
 	}
 	if l.likely >= 1 {
@@ -260,7 +320,48 @@ func (e *evidence) stands(l *lead) bool {
 	if l.likely == 0 {
 		return true
 	}
-	return l.share/l.likely >= minDensity*math.Max(0.01, others)/(1-l.likely)
+	odds := (1 - l.likely) / l.likely
+	if l.share*odds < minDensity*math.Max(0.01, unnamed) {
+		return false
+	}
+	its, others, alike := e.likeTheRest(l)
+	return !alike || float64(its)*odds >= minApart*float64(others)
+}
+
+// enough is how many slow calls it takes to compare their durations with others.
+const enough = 8
+
+// likeTheRest reports whether the calls that a lead dominates cannot be told by their
+// durations from the others that no named lead dominates, and how many there are of
+// both.
+func (e *evidence) likeTheRest(l *lead) (its, others int, alike bool) {
+	explained := e.explained()
+	var x, y []float64
+	for _, i := range l.dominated {
+		explained[i] = true
+		x = append(x, e.excess[i])
+	}
+	for i, excess := range e.excess {
+		if !explained[i] {
+			y = append(y, excess)
+		}
+	}
+	return len(x), len(y), len(x) >= enough && len(y) >= enough && sameDistribution(x, y) > 0.01
+}
+
+// undecided is the lead that has most of the excess, but of functions that have most
+// of the ordinary time or calls, too, so that there are too few slow calls to tell;
+// with the number of them that it takes. It is nil when there is none.
+func (e *evidence) undecided() (l *lead, needed int) {
+	if len(e.leads) == 0 || e.leads[0].named || !e.byChance(e.leads[0]) || e.leads[0].share < 0.5 {
+		return nil, 0
+	}
+	l = e.leads[0]
+	e.judge(l)
+	if l.chance <= maxChance || l.likely < dominance || l.likely >= 1 || 10*len(l.dominated) < 9*len(e.slow) {
+		return nil, 0
+	}
+	return l, int(math.Log(maxChance)/math.Log(l.likely)) + 1
 }
 
 // most descends from a new path while one child has most of the time.

@@ -15,7 +15,11 @@ type plan struct {
 	root     func(reader.FuncID) bool
 	rootFunc reader.FuncID // 0 when there are several
 	locks    map[reader.FuncID]bool
+	depth    int                    // of paths; 0 is no bound
+	charged  map[reader.FuncID]bool // whose calls, if they make none, are time of their callers
+	args     func(reader.FuncID) bool
 	span     span
+	torn     torn
 	slow     uint64 // least duration of slow calls
 	low      uint64 // bounds of the durations of ordinary calls
 	high     uint64
@@ -30,6 +34,7 @@ type plan struct {
 type hole struct {
 	start, end    uint64
 	before, after reader.FuncID // calls that it lies between; 0 for none
+	lock          uint64        // address that was waited for; 0 when not known
 }
 
 func (h hole) ticks() uint64 { return h.end - h.start }
@@ -56,8 +61,8 @@ const maxText = 64
 // maxArguments is how many arguments of an invocation are kept.
 const maxArguments = 32
 
-// invocation is one call of the root.
-type invocation struct {
+// rootCall is one invocation, an outermost call of the root.
+type rootCall struct {
 	thread   int // Batch.Index
 	id       reader.Thread
 	index    int // among the invocations of its thread, from 0
@@ -67,14 +72,14 @@ type invocation struct {
 	args     []argument
 }
 
-func (v *invocation) clone() invocation {
+func (v *rootCall) clone() rootCall {
 	c := *v
 	c.visits, c.args = slices.Clone(v.visits), slices.Clone(v.args)
 	return c
 }
 
 // earlier orders invocations by thread and time.
-func earlier(a, b *invocation) int {
+func earlier(a, b *rootCall) int {
 	return cmp.Or(cmp.Compare(a.id.File, b.id.File), cmp.Compare(a.id.Process, b.id.Process),
 		cmp.Compare(a.id.Thread, b.id.Thread), cmp.Compare(a.index, b.index))
 }
@@ -90,7 +95,7 @@ const counted = 1 << 14
 // cohorts is the pass that looks at paths.
 type cohorts struct {
 	plan    *plan
-	folder  *folder
+	places  *places
 	threads []*opened // by Batch.Index
 	current *opened
 	slot    []int32 // by node, where current has its visit, from 1
@@ -102,13 +107,13 @@ type cohorts struct {
 	}
 	slowCount uint64
 	slowTicks uint64
-	slow      []invocation
-	middle    invocation // the ordinary one nearest to the median
+	slow      []rootCall
+	middle    rootCall // the ordinary one nearest to the median
 }
 
 // opened is what a thread has done since its latest invocation ended.
 type opened struct {
-	invocation
+	rootCall
 	total    int // invocations so far
 	siblings []siblings
 }
@@ -126,12 +131,13 @@ type siblings struct {
 const maxHoleDepth = 1024
 
 func newCohorts(p *plan) *cohorts {
-	c := &cohorts{plan: p, folder: newFolder(p.root, p.rootFunc, p.locks)}
+	c := &cohorts{plan: p, places: newPlaces(p)}
 	c.ordinary.args = make([]uint32, counted)
 	return c
 }
 
 func (c *cohorts) Calls(b *calls.Batch) error {
+	c.places.find(b.Paths)
 	t := c.use(b)
 	args, events := b.Args, b.Events
 	for i := range b.Calls {
@@ -145,9 +151,7 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 			args = args[1:]
 		}
 		own = own[:len(own)-len(args)]
-		p := c.folder.of(b.Paths, call.Path)
-		switch p.kind {
-		case below, top:
+		if p := c.places.list[call.Path]; p.kind == top || p.kind == below || p.kind == deep {
 			c.add(t, call, p, own)
 		}
 	}
@@ -162,7 +166,7 @@ func (c *cohorts) use(b *calls.Batch) *opened {
 	c.threads = grow(c.threads, b.Index+1)
 	t := c.threads[b.Index]
 	if t == nil {
-		t = &opened{invocation: invocation{thread: b.Index, id: b.Thread}}
+		t = &opened{rootCall: rootCall{thread: b.Index, id: b.Thread}}
 		c.threads[b.Index] = t
 	}
 	if t != c.current {
@@ -180,7 +184,7 @@ func (c *cohorts) use(b *calls.Batch) *opened {
 }
 
 func (c *cohorts) event(t *opened, b *calls.Batch, e *calls.Event) {
-	if k := c.folder.of(b.Paths, e.Path).kind; k != top && k != below || len(e.Data) > maxText {
+	if c.places.list[e.Path].kind == outside || len(e.Data) > maxText {
 		return
 	}
 	h := fnv.New64a()
@@ -196,30 +200,39 @@ func (t *opened) argument(a argument) {
 
 // add takes a call of the root or below it.
 func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg) {
-	node, self := p.node, call.Self
-	isLock := false
-	if len(c.plan.locks) > 0 && p.kind == below && node > 0 {
+	node, self, counts := p.node, call.Self, p.kind == below && p.node > 0
+	isLock, address := false, uint64(0)
+	if len(c.plan.locks) > 0 && counts {
 		var own bool
 		if own, isLock = c.plan.locks[call.Func]; isLock {
 			self = call.Duration
-			if own && len(args) > 0 {
-				s := c.folder.tree.steps[node]
-				node = c.folder.tree.child(s.parent, s.fn, args[0].Value)
+			if len(args) > 0 {
+				address = args[0].Value
+			}
+			if own && address != 0 {
+				s := c.places.tree.steps[node]
+				node = c.places.tree.child(s.parent, s.fn, address)
 			}
 		}
 	}
 	if !isLock {
 		for _, a := range args {
-			t.argument(argument{fn: call.Func, value: a.Value})
+			if c.plan.args == nil || c.plan.args(call.Func) {
+				t.argument(argument{fn: call.Func, value: a.Value})
+			}
+		}
+		if counts && c.plan.charged[call.Func] && t.leaf(call) {
+			node, counts = c.places.tree.steps[node].parent, false
 		}
 	}
 	v := c.visit(t, node)
-	if node > 0 {
+	if counts {
 		v.calls++
 	}
 	v.self += self
 	if h := t.hole(call, isLock); h.ticks() > v.hole.ticks() {
 		v.hole = h
+		v.hole.lock = address
 	}
 	if p.kind == top {
 		v.calls = 1
@@ -227,9 +240,15 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg) {
 	}
 }
 
+// leaf reports whether a call made none.
+func (t *opened) leaf(call *calls.Call) bool {
+	inside := int(call.Depth) + 1
+	return inside >= len(t.siblings) || !t.siblings[inside].any
+}
+
 func (c *cohorts) visit(t *opened, n node) *visit {
 	if int(n) >= len(c.slot) {
-		c.slot = grow(c.slot, len(c.folder.tree.steps)+int(n)/2)
+		c.slot = grow(c.slot, len(c.places.tree.steps)+int(n)/2)
 	}
 	if c.slot[n] == 0 {
 		t.visits = append(t.visits, visit{node: n})
@@ -251,10 +270,10 @@ func (t *opened) hole(call *calls.Call, leaf bool) hole {
 	inside := &t.siblings[depth+1]
 	if inside.any && !leaf {
 		longest = inside.longest
-		if h := (hole{call.Start, inside.firstStart, 0, inside.first}); h.ticks() > longest.ticks() {
+		if h := (hole{start: call.Start, end: inside.firstStart, after: inside.first}); h.ticks() > longest.ticks() {
 			longest = h
 		}
-		if h := (hole{inside.lastEnd, end, inside.last, 0}); h.ticks() > longest.ticks() {
+		if h := (hole{start: inside.lastEnd, end: end, before: inside.last}); h.ticks() > longest.ticks() {
 			longest = h
 		}
 	}
@@ -262,7 +281,7 @@ func (t *opened) hole(call *calls.Call, leaf bool) hole {
 	s := &t.siblings[depth]
 	if !s.any {
 		*s = siblings{any: true, firstStart: call.Start, first: call.Func}
-	} else if h := (hole{s.lastEnd, call.Start, s.last, call.Func}); h.ticks() > s.longest.ticks() {
+	} else if h := (hole{s.lastEnd, call.Start, s.last, call.Func, 0}); h.ticks() > s.longest.ticks() {
 		s.longest = h
 	}
 	s.last, s.lastEnd = call.Func, end
@@ -274,10 +293,10 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	if call.Depth < maxHoleDepth {
 		t.siblings[call.Depth] = siblings{}
 	}
-	if call.End != calls.Truncated && c.plan.span.has(call.Start) {
+	if call.End != calls.Truncated && c.plan.span.has(call.Start) && !c.plan.torn.within(t.thread, call) {
 		t.start, t.duration, t.index = call.Start, call.Duration, t.total
 		t.total++
-		c.sort(&t.invocation)
+		c.sort(&t.rootCall)
 	}
 	for i := range t.visits {
 		c.slot[t.visits[i].node] = 0
@@ -286,7 +305,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 }
 
 // sort puts an invocation into its cohort.
-func (c *cohorts) sort(v *invocation) {
+func (c *cohorts) sort(v *rootCall) {
 	switch {
 	case v.duration >= c.plan.slow:
 		c.slowCount++
@@ -298,7 +317,7 @@ func (c *cohorts) sort(v *invocation) {
 		o := &c.ordinary
 		o.count++
 		o.ticks += v.duration
-		o.paths = grow(o.paths, len(c.folder.tree.steps))
+		o.paths = grow(o.paths, len(c.places.tree.steps))
 		for i := range v.visits {
 			w := &v.visits[i]
 			p := &o.paths[w.node]
@@ -316,8 +335,8 @@ func (c *cohorts) sort(v *invocation) {
 }
 
 // nearer reports whether a is nearer to the median than b.
-func (c *cohorts) nearer(a, b *invocation) bool {
-	distance := func(v *invocation) uint64 {
+func (c *cohorts) nearer(a, b *rootCall) bool {
+	distance := func(v *rootCall) uint64 {
 		if len(v.visits) == 0 {
 			return math.MaxUint64
 		}
@@ -327,7 +346,7 @@ func (c *cohorts) nearer(a, b *invocation) bool {
 }
 
 // hash draws lots for the sample of slow calls.
-func (v *invocation) hash() uint64 {
+func (v *rootCall) hash() uint64 {
 	return mix(mix(v.start) ^ uint64(uint32(v.id.Thread))<<32 ^ uint64(uint32(v.id.Process)))
 }
 
@@ -344,7 +363,7 @@ func mix(x uint64) uint64 {
 
 // Merge takes over the invocations of other.
 func (c *cohorts) Merge(other *cohorts) {
-	to := c.folder.tree.remap(other.folder.tree)
+	to := c.places.tree.remap(other.places.tree)
 	for i := range other.slow {
 		c.slow = append(c.slow, other.slow[i])
 		other.slow[i].renumber(to)
@@ -356,7 +375,7 @@ func (c *cohorts) Merge(other *cohorts) {
 	o, p := &c.ordinary, &other.ordinary
 	o.count += p.count
 	o.ticks += p.ticks
-	o.paths = grow(o.paths, len(c.folder.tree.steps))
+	o.paths = grow(o.paths, len(c.places.tree.steps))
 	for n, s := range p.paths {
 		m := &o.paths[to[n]]
 		m.have += s.have
@@ -376,7 +395,7 @@ func (c *cohorts) Merge(other *cohorts) {
 	}
 }
 
-func (v *invocation) renumber(to []node) {
+func (v *rootCall) renumber(to []node) {
 	for i := range v.visits {
 		v.visits[i].node = to[v.visits[i].node]
 	}
@@ -384,15 +403,15 @@ func (v *invocation) renumber(to []node) {
 
 // settle brings everything into an order that does not depend on shards.
 func (c *cohorts) settle() {
-	old := c.folder.tree
-	c.folder.tree = old.sorted()
-	to := c.folder.tree.remap(old)
+	old := c.places.tree
+	c.places.tree = old.sorted()
+	to := c.places.tree.remap(old)
 	paths := make([]pathSum, len(old.steps))
 	for n, s := range c.ordinary.paths {
 		paths[to[n]] = s
 	}
 	c.ordinary.paths = paths
-	slices.SortFunc(c.slow, func(a, b invocation) int { return earlier(&a, &b) })
+	slices.SortFunc(c.slow, func(a, b rootCall) int { return earlier(&a, &b) })
 	for i := range c.slow {
 		c.slow[i].renumber(to)
 	}
@@ -404,11 +423,11 @@ func (c *cohorts) cut(n int) {
 	if n >= len(c.slow) {
 		return
 	}
-	slices.SortStableFunc(c.slow, func(a, b invocation) int { return cmp.Compare(b.duration, a.duration) })
+	slices.SortStableFunc(c.slow, func(a, b rootCall) int { return cmp.Compare(b.duration, a.duration) })
 	c.slow = c.slow[:n]
 	c.slowCount, c.slowTicks = uint64(n), 0
 	for i := range c.slow {
 		c.slowTicks += c.slow[i].duration
 	}
-	slices.SortFunc(c.slow, func(a, b invocation) int { return earlier(&a, &b) })
+	slices.SortFunc(c.slow, func(a, b rootCall) int { return earlier(&a, &b) })
 }

@@ -18,6 +18,28 @@ func (k Kind) String() string {
 	return [...]string{"slower", "more-calls", "new-path", "wait", "lock-wait"}[k]
 }
 
+// Role is what a function does to other threads.
+type Role uint8
+
+const (
+	Runs          Role = iota // nothing
+	Waits                     // waits for something
+	Locks                     // waits for a lock, and has it when it returns
+	Unlocks                   // gives a lock back
+	WaitsUnlocked             // waits, and gives a lock back meanwhile, as condition variables do
+)
+
+// kind is that of a wait of a function.
+func (r Role) kind() Kind {
+	switch r {
+	case Locks:
+		return LockWait
+	case Waits, WaitsUnlocked:
+		return Wait
+	}
+	return Slower
+}
+
 // parts are the kinds that the decomposition itself tells apart.
 const parts = 3
 
@@ -32,8 +54,8 @@ type model struct {
 }
 
 func newModel(c *cohorts) *model {
-	size := len(c.folder.tree.steps)
-	m := &model{tree: c.folder.tree, children: c.folder.tree.children(), rare: make([]node, size)}
+	size := len(c.places.tree.steps)
+	m := &model{tree: c.places.tree, children: c.places.tree.children(), rare: make([]node, size)}
 	for _, f := range []*[]float64{&m.n, &m.s, &m.u, &m.r, &m.v} {
 		*f = make([]float64, size)
 	}
@@ -83,7 +105,7 @@ func newDecomposer(m *model) *decomposer {
 
 // split passes the amounts of an invocation to add, which add up to its duration
 // less the mean of the ordinary ones, in ticks.
-func (d *decomposer) split(v *invocation, add func(Kind, node, float64)) {
+func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	for i := range v.visits {
 		w := &v.visits[i]
 		d.calls[w.node], d.self[w.node] = float64(w.calls), float64(w.self)

@@ -3,13 +3,15 @@
 //
 // [Explain] makes several passes over a trace:
 //
-//  1. Tail calls are looked for, so that what a function ends with is inside it.
+//  1. Tail calls are looked for, so that what a function ends with is inside it, and
+//     places where records are missing.
 //  2. The durations of the calls of a function, the root, give two cohorts: the
 //     slow calls and the ordinary ones.
 //  3. For every call path below the root, calls and self time are added up over
 //     the ordinary cohort and kept for every slow call.
-//  4. Where time was lost between two events, what other threads did meanwhile is
-//     compared with what they do at other times.
+//  4. Where time was lost between two events: who had the lock that was waited for,
+//     or else what other threads did then and hardly ever at other times.
+//  5. The calls that the report shows get the numbers that they have in the trace.
 //
 // # Decomposition
 //

@@ -2,6 +2,7 @@ package why
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 
 	"github.com/xray-tools/xray/internal/quantile"
@@ -87,31 +88,44 @@ func (r *rootFinder) propose() []Candidate {
 // durations collects the durations of the calls of the root, and what else has to
 // be known before paths are.
 type durations struct {
-	folder *folder
+	places *places
 	span   span
-	isLock func(reader.FuncID) bool
+	torn   torn
+	role   func(reader.FuncID) Role
 
 	sample    quantile.Sample
 	roots     map[reader.FuncID]bool
 	leaves    quantile.Sample // durations of calls below the root that made none
-	depths    []uint32        // by thread, of the call that ended last
+	lengths   map[reader.FuncID]*lengths
+	pathSizes []*lengths // by PathID
+	depths    []uint32   // by thread, of the call that ended last
 	truncated uint64
 	inferred  uint64
+	spoilt    uint64 // calls of the root within which records are missing
 	first     uint64 // TSC
 	last      uint64
-	// addresses are those that lock functions logged, up to maxLocks each.
+	// addresses are those that functions that wait logged, up to maxLocks each.
 	addresses map[reader.FuncID]map[uint64]bool
+	unlocks   bool // locks are given back by functions that have sleds
 }
+
+// lengths counts a function's calls that made none, by the length of their duration
+// in bits.
+type lengths [65]uint64
 
 // maxLocks is how many locks a function may have for each to have paths of its own.
 const maxLocks = 256
 
-func newDurations(root, isLock func(reader.FuncID) bool, s span) *durations {
-	return &durations{folder: newFolder(root, 0, nil), span: s, isLock: isLock, first: ^uint64(0),
-		roots: make(map[reader.FuncID]bool), addresses: make(map[reader.FuncID]map[uint64]bool)}
+func newDurations(e *explainer) *durations {
+	return &durations{
+		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), torn: e.torn, role: e.opts.Role, first: ^uint64(0),
+		roots: make(map[reader.FuncID]bool), lengths: make(map[reader.FuncID]*lengths),
+		addresses: make(map[reader.FuncID]map[uint64]bool),
+	}
 }
 
 func (d *durations) Calls(b *calls.Batch) error {
+	d.find(b.Paths)
 	d.depths = grow(d.depths, b.Index+1)
 	for i := range b.Calls {
 		c := &b.Calls[i]
@@ -119,25 +133,20 @@ func (d *durations) Calls(b *calls.Batch) error {
 		leaf := d.depths[b.Index] <= c.Depth
 		d.depths[b.Index] = c.Depth
 		d.first, d.last = min(d.first, c.Start), max(d.last, c.Start+c.Duration)
-		kind := d.folder.of(b.Paths, c.Path).kind
-		if kind == below && leaf {
-			d.leaves.Add(c.Duration)
+		switch d.places.list[c.Path].kind {
+		case below:
+			if leaf {
+				d.leaves.Add(c.Duration)
+				d.pathSizes[c.Path][bits.Len64(c.Duration)]++
+			}
+		case top:
+			if d.span.has(c.Start) {
+				d.root(c, b.Index)
+			}
 		}
-		if kind != top || !d.span.has(c.Start) {
-			continue
-		}
-		d.roots[c.Func] = true
-		switch c.End {
-		case calls.Truncated:
-			d.truncated++
-			continue
-		case calls.Inferred:
-			d.inferred++
-		}
-		d.sample.Add(c.Duration)
 	}
 	for _, a := range b.Args {
-		if fn := b.Calls[a.Call].Func; d.isLock(fn) {
+		if fn := b.Calls[a.Call].Func; d.role(fn).kind() != Slower {
 			seen := d.addresses[fn]
 			if seen == nil {
 				seen = make(map[uint64]bool)
@@ -151,14 +160,54 @@ func (d *durations) Calls(b *calls.Batch) error {
 	return nil
 }
 
+// find takes those of the paths that are new.
+func (d *durations) find(paths *calls.Paths) {
+	d.places.find(paths)
+	for id := len(d.pathSizes); id < paths.Len(); id++ {
+		fn := paths.Func(calls.PathID(id))
+		if d.lengths[fn] == nil {
+			d.lengths[fn] = new(lengths)
+		}
+		d.pathSizes = append(d.pathSizes, d.lengths[fn])
+		d.unlocks = d.unlocks || d.role(fn) == Unlocks
+	}
+}
+
+// root takes an outermost call of the root.
+func (d *durations) root(c *calls.Call, thread int) {
+	d.roots[c.Func] = true
+	switch {
+	case c.End == calls.Truncated:
+		d.truncated++
+		return
+	case d.torn.within(thread, c):
+		d.spoilt++
+		return
+	case c.End == calls.Inferred:
+		d.inferred++
+	}
+	d.sample.Add(c.Duration)
+}
+
 func (d *durations) Merge(other *durations) {
 	d.sample.Merge(&other.sample)
 	d.leaves.Merge(&other.leaves)
 	d.truncated += other.truncated
 	d.inferred += other.inferred
+	d.spoilt += other.spoilt
 	d.first, d.last = min(d.first, other.first), max(d.last, other.last)
+	d.unlocks = d.unlocks || other.unlocks
 	for fn := range other.roots {
 		d.roots[fn] = true
+	}
+	for fn, l := range other.lengths {
+		if d.lengths[fn] == nil {
+			d.lengths[fn] = l
+			continue
+		}
+		for i, n := range l {
+			d.lengths[fn][i] += n
+		}
 	}
 	for fn, seen := range other.addresses {
 		if d.addresses[fn] == nil {
@@ -171,16 +220,40 @@ func (d *durations) Merge(other *durations) {
 	}
 }
 
-// pruned is the length below which there are hardly any calls, when it is so long
-// that the recorder seems to have left out shorter ones; 0 when not.
-func (d *durations) pruned(microsecond uint64) uint64 {
-	if d.leaves.Count() == 0 {
-		return 0
+// pruned is the length below which the recorder left out calls, as it says itself,
+// or as it seems because there are hardly any; 0 when it left out none.
+func (d *durations) pruned(e *explainer) uint64 {
+	if e.opts.Pruned > 0 || d.leaves.Count() == 0 {
+		return e.opts.Pruned
 	}
-	if shortest := d.leaves.Quantile(0.005); shortest >= microsecond {
+	if shortest := d.leaves.Quantile(0.005); shortest >= e.microsecond() {
 		return shortest
 	}
 	return 0
+}
+
+// charged are the functions whose calls are mostly so short that the recorder left
+// them out. How many of them there were is not known, so those that it kept are no
+// calls but time of their callers. Functions that the recorder kept whole are
+// not among them: none of their calls is as short as what it left out.
+func (d *durations) charged(pruned uint64) map[reader.FuncID]bool {
+	list := make(map[reader.FuncID]bool)
+	if pruned == 0 {
+		return list
+	}
+	for fn, l := range d.lengths {
+		var all, short uint64
+		for length, n := range l {
+			all += n
+			if length < bits.Len64(2*pruned) {
+				short += n
+			}
+		}
+		if all > 0 && 10*short >= all {
+			list[fn] = true
+		}
+	}
+	return list
 }
 
 // locks are the lock functions with addresses; the value says whether each lock is

@@ -35,7 +35,8 @@ type (
 		Mean  float64 `json:"mean"`
 	}
 	restJSON struct {
-		Share float64 `json:"share"`
+		Share      float64     `json:"share"`
+		Coincident *holderJSON `json:"coincides_with"`
 	}
 	causeJSON struct {
 		Rank         int               `json:"rank"`
@@ -62,16 +63,19 @@ type (
 		Slow     amountJSON `json:"slow"`
 	}
 	amountJSON struct {
-		Calls float64 `json:"calls"`
-		Time  float64 `json:"time"`
+		Calls float64  `json:"calls"`
+		Self  *float64 `json:"self,omitempty"`
+		Total *float64 `json:"total,omitempty"` // of new paths
 	}
 	holderJSON struct {
-		Scope    string  `json:"scope"`
-		Self     string  `json:"self"`
-		Covered  float64 `json:"covered"`
-		Expected float64 `json:"expected"`
-		Ends     bool    `json:"ends_with"`
-		Evidence string  `json:"evidence"`
+		Scope     string  `json:"scope"`
+		Self      string  `json:"self"`
+		Covered   float64 `json:"covered"`
+		SelfShare float64 `json:"self_share,omitempty"`
+		Expected  float64 `json:"expected,omitempty"`
+		Ends      bool    `json:"ends_with,omitempty"`
+		Cause     int     `json:"cause,omitempty"`
+		Evidence  string  `json:"evidence"`
 	}
 	associationJSON struct {
 		Kind     string `json:"kind"`
@@ -99,33 +103,34 @@ type (
 		Process  int32  `json:"process"`
 		Start    uint64 `json:"start"`
 		Duration uint64 `json:"duration"`
-		Index    int    `json:"index"`
+		Index    uint64 `json:"index"`
 	}
 )
 
 // WriteJSON writes one object. Its "decomposition" lists what every path
 // contributes, and adds up to "excess". Starts count from that of the trace, and
-// indexes are among the invocations of a thread. It returns the error of w.
+// indexes are those of Exemplar.Number. It returns the error of w.
 func (r *Report) WriteJSON(w io.Writer, names symbolize.Names) error {
-	j := jsonWriter{r, names}
+	j := jsonWriter{phrases{r, names}}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false) // C++ names are full of < and >
 	return e.Encode(j.report())
 }
 
-type jsonWriter struct {
-	*Report
-	names symbolize.Names
-}
+type jsonWriter struct{ phrases }
 
 func (j jsonWriter) report() reportJSON {
 	out := reportJSON{
-		Unit: j.Clock.Unit(), Root: j.rootLabel(j.names), Invocations: j.Invocations, Threads: j.Threads,
+		Unit: j.Clock.Unit(), Root: j.rootLabel(), Invocations: j.Invocations, Threads: j.Threads,
 		Median: j.Clock.Nanos(j.Median), P99: j.Clock.Nanos(j.P99), Longest: j.Clock.Nanos(j.Longest),
 		Slow:     cohortJSON{j.Slow.Rule, j.Slow.Count, j.time(j.Slow.Mean)},
 		Ordinary: cohortJSON{j.Ordinary.Rule, j.Ordinary.Count, j.time(j.Ordinary.Mean)},
-		Excess:   j.time(j.Excess), Rest: restJSON{j.Rest}, Warnings: append([]string{}, j.Warnings...),
-		Causes: []causeJSON{}, Decomposition: []partJSON{}, Exemplars: j.exemplars(j.Exemplars),
+		Excess:   j.time(j.Excess), Rest: restJSON{j.Rest, j.holder(j.Meanwhile)}, Warnings: append([]string{}, j.notes()...),
+		Causes: []causeJSON{}, Decomposition: []partJSON{}, Exemplars: []exemplarJSON{},
+	}
+	shown, _ := j.Shown(exemplarsOfCause)
+	for _, e := range shown {
+		out.Exemplars = append(out.Exemplars, j.exemplar(e))
 	}
 	for i := range j.Causes {
 		out.Causes = append(out.Causes, j.cause(i))
@@ -145,14 +150,12 @@ func (j jsonWriter) time(ticks float64) float64 {
 	return ticks * 1e9 / float64(j.Clock.Frequency)
 }
 
-func (j jsonWriter) label(fn reader.FuncID) string { return label(j.names, fn) }
-
 func (j jsonWriter) path(fns []reader.FuncID) []string {
 	names := make([]string, len(fns))
 	for i, fn := range fns {
 		names[i] = j.label(fn)
 	}
-	names[0] = j.rootLabel(j.names)
+	names[0] = j.rootLabel()
 	return names
 }
 
@@ -183,11 +186,9 @@ func (j jsonWriter) cause(i int) causeJSON {
 	}
 	for _, p := range c.Paths {
 		out.Paths = append(out.Paths, pathJSON{j.path(p.Path), p.Share,
-			amountJSON{p.Ordinary.Calls, j.time(p.Ordinary.Ticks)}, amountJSON{p.Affected.Calls, j.time(p.Affected.Ticks)}})
+			j.amount(&p, p.Ordinary), j.amount(&p, p.Affected)})
 	}
-	if h := c.Holder; h != nil {
-		out.WaitsOn = &holderJSON{j.label(h.Scope), j.label(h.Self), h.Covered, h.Expected, h.Ends, "coincidence"}
-	}
+	out.WaitsOn = j.holder(c.Holder)
 	for _, a := range c.Associations {
 		out.Associations = append(out.Associations, j.association(a))
 	}
@@ -195,6 +196,25 @@ func (j jsonWriter) cause(i int) causeJSON {
 		out.Along = append(out.Along, companionJSON{a.Kind.String(), j.label(a.Func)})
 	}
 	return out
+}
+
+func (j jsonWriter) amount(p *CausePath, a Amount) amountJSON {
+	out, ticks := amountJSON{Calls: a.Calls}, j.time(a.Ticks)
+	if p.Callees {
+		out.Total = &ticks
+	} else {
+		out.Self = &ticks
+	}
+	return out
+}
+
+func (j jsonWriter) holder(h *Holder) *holderJSON {
+	if h == nil {
+		return nil
+	}
+	return &holderJSON{
+		j.label(h.Scope), j.label(h.Self), h.Covered, h.SelfShare, h.Expected, h.Ends, h.Cause, h.Evidence.String(),
+	}
 }
 
 func (j jsonWriter) association(a Association) associationJSON {
@@ -210,9 +230,13 @@ func (j jsonWriter) association(a Association) associationJSON {
 
 func (j jsonWriter) exemplars(list []Exemplar) []exemplarJSON {
 	out := []exemplarJSON{}
-	for _, e := range list {
-		out = append(out, exemplarJSON{e.Thread.Thread, e.Thread.Process,
-			j.Clock.Nanos(e.Start - j.Start), j.Clock.Nanos(e.Duration), e.Index})
+	for i := range list {
+		out = append(out, j.exemplar(&list[i]))
 	}
 	return out
+}
+
+func (j jsonWriter) exemplar(e *Exemplar) exemplarJSON {
+	start, duration := j.Clock.Nanos(e.Start-j.Start), j.Clock.Nanos(e.Duration)
+	return exemplarJSON{e.Thread.Thread, e.Thread.Process, start, duration, e.Number}
 }

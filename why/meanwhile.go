@@ -2,34 +2,43 @@ package why
 
 import (
 	"cmp"
-	"math/rand/v2"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-const (
-	maxGaps  = 100 // of a cause that are looked at
-	copies   = 20  // of the gaps, elsewhere in the trace
-	gapCells = 1 << 14
-)
+// gapCells is how many parts the time of the trace has in which gaps are looked up.
+const gapCells = 1 << 14
 
-// gap is a stretch of time that slow calls lost, or a copy of it at another time.
-type gap struct {
-	start, end uint64
-	thread     int // that lost it
-	cause      int // position in the list of named leads
-	copy       int // 0 for the gap itself
+// Holder is what other threads did while time was lost.
+type Holder struct {
+	Evidence Evidence
+	// Scope is the innermost function that was open as long as the lock was held, and
+	// Self the one inside in which most of the time was spent. By coincidence, Self is
+	// the innermost function that fits, and Scope the one that fits next around it, or
+	// Self when there is none.
+	Self, Scope reader.FuncID
+	Covered     float64 // share of the lost time in which Scope held, or Self was open
+	SelfShare   float64 // of Covered, in Self itself; 0 by coincidence
+	Expected    float64 // by coincidence: Covered at other times
+	Ends        bool    // by coincidence: the wait ends when Self ends
+	// Cause is the number of the cause that the holder is slow for, from 1; 0 for none.
+	Cause int
 }
 
-// Holder is what other threads did while a cause lost time.
-type Holder struct {
-	Self     reader.FuncID // the innermost function that fits
-	Scope    reader.FuncID // the one that fits next around it; Self when there is none
-	Covered  float64       // share of the lost time in which Self was open elsewhere
-	Expected float64       // the same at other times
-	Ends     bool          // the wait ends when Self ends
+// Evidence is how a holder was found.
+type Evidence uint8
+
+const (
+	ByAddress     Evidence = iota // it had the lock with the address that was waited for
+	ByFunction                    // it had a lock of the same function, which is taken for the only one
+	ByCoincidence                 // it was at work when time was lost, and hardly ever else
+)
+
+// String names the evidence as JSON does.
+func (e Evidence) String() string {
+	return [...]string{"address", "assumed one lock per function", "coincidence"}[e]
 }
 
 // meanwhile is the pass that looks at what other threads do during gaps.
@@ -49,103 +58,106 @@ type seenKey struct {
 
 type seen struct {
 	ticks, depth uint64
-	ends         bool
+	ends         bool // within a tenth of the gap's end
+	sharply      bool // within a hundredth
 }
 
-// gapsOf are the longest holes of the calls that a lead dominates.
-func (e *evidence) gapsOf(l *lead, cause int) []gap {
-	var gaps []gap
-	for _, i := range l.dominated {
-		if h, ok := e.holeOf(l, i); ok {
-			gaps = append(gaps, gap{start: h.start, end: h.end, thread: e.slow[i].thread, cause: cause})
-		}
-	}
-	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.end-b.start, a.end-a.start) })
-	if len(gaps) <= maxGaps {
-		return gaps
-	}
-	// Some of every length: the longest may be those with a cause of their own.
-	for i := range maxGaps {
-		gaps[i] = gaps[i*len(gaps)/maxGaps]
-	}
-	return gaps[:maxGaps]
+// others is the pass that looks at other threads.
+type others struct {
+	holds     *holds
+	meanwhile *meanwhile
 }
 
-// holeOf is the longest hole of a slow call in the function of a lead.
-func (e *evidence) holeOf(l *lead, i int) (longest hole, ok bool) {
-	for _, v := range e.slow[i].visits {
-		if slices.Contains(l.nodes, v.node) && v.hole.ticks() > longest.ticks() {
-			longest, ok = v.hole, true
-		}
+func (o others) Calls(b *calls.Batch) error {
+	if err := o.holds.Calls(b); err != nil {
+		return err
 	}
-	return longest, ok
+	return o.meanwhile.Calls(b)
 }
 
-// meanwhile looks at other threads during what the named causes lost, and gives the
-// holder of each, or nil.
-func (x *explainer) meanwhile(d *durations, e *evidence) (map[*lead]*Holder, error) {
+func (o others) Merge(other others) {
+	o.holds.Merge(other.holds)
+	o.meanwhile.Merge(other.meanwhile)
+}
+
+// found is what other threads did.
+type found struct {
+	holders map[*lead]*Holder
+	rest    *Holder // while time was lost that no cause explains
+}
+
+// fewGaps is the number of gaps below which nothing is said about the rest.
+const fewGaps = 5
+
+// meanwhile looks at other threads while slow calls lost time.
+func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
+	f := found{holders: make(map[*lead]*Holder)}
 	var leads []*lead
 	var gaps []gap
 	var victims []map[int][]span
+	waiting := make(map[int][]span) // threads that wait by name
 	for _, l := range e.leads {
-		if l.named && l.kind == Slower {
-			gaps = append(gaps, e.gapsOf(l, len(leads))...)
-			leads = append(leads, l)
-			victims = append(victims, e.victims(l))
+		if !l.named {
+			continue
 		}
-	}
-	if len(gaps) == 0 || d.last <= d.first {
-		return nil, nil
-	}
-	gaps = shifted(gaps, d.first, d.last, x.opts.Seed)
-	proto := newMeanwhile(gaps, victims, d.first, d.last)
-	m, _, err := run(x, true, func() *meanwhile {
-		c := *proto
-		c.seen = make(map[seenKey]*seen)
-		return &c
-	})
-	if err != nil {
-		return nil, err
-	}
-	holders := make(map[*lead]*Holder)
-	for i, l := range leads {
-		if h := m.holder(i, l.fn); h != nil {
-			holders[l] = h
+		fn := e.waiter(l)
+		role := x.opts.Role(fn)
+		l.waits = role.kind()
+		if l.kind != Slower && (l.kind != NewPath || l.waits == Slower) {
+			continue
 		}
-	}
-	return holders, nil
-}
-
-// victims are the stretches in which threads lost time to a cause, so that those who
-// wait too are not taken for those who are waited for.
-func (e *evidence) victims(l *lead) map[int][]span {
-	v := make(map[int][]span)
-	for i := range e.slow {
-		if l.x[i] > dominance*e.excess[i] {
-			if h, ok := e.holeOf(l, i); ok {
-				t := e.slow[i].thread
-				v[t] = append(v[t], span{h.start, h.end})
+		gaps = append(gaps, e.gapsOf(l, len(leads), fn, role)...)
+		leads = append(leads, l)
+		victims = append(victims, e.victims(l))
+		if l.waits != Slower {
+			for thread, lost := range victims[len(victims)-1] {
+				waiting[thread] = append(waiting[thread], lost...)
 			}
 		}
 	}
-	return v
-}
-
-// shifted adds the copies of gaps, which wrap around at the end of the trace.
-func shifted(gaps []gap, first, last, seed uint64) []gap {
-	rng := rand.New(rand.NewPCG(seed, copies))
-	n := len(gaps)
-	for c := 1; c <= copies; c++ {
-		offset := rng.Uint64N(last - first)
-		for _, g := range gaps[:n] {
-			length := min(g.end-g.start, last-first)
-			g.start = first + (g.start-first+offset)%(last-first)
-			g.start = min(g.start, last-length)
-			g.end, g.copy = g.start+length, c
-			gaps = append(gaps, g)
+	for _, lost := range victims {
+		for thread, more := range waiting {
+			lost[thread] = joined(append(lost[thread], more...))
 		}
 	}
-	return gaps
+	rest := e.restGaps(len(leads))
+	if len(rest) >= fewGaps {
+		gaps = append(gaps, rest...)
+	}
+	victims = append(victims, nil)
+	if len(gaps) == 0 || d.last <= d.first {
+		return f, nil
+	}
+	byLock := waitsByLock(gaps)
+	gaps = shifted(gaps, d.first, d.last, x.opts.Seed)
+	proto := newMeanwhile(gaps, victims, d.first, d.last)
+	o, _, err := run(x, calls.Options{Nested: true, Paths: true}, func() others {
+		m := *proto
+		m.seen = make(map[seenKey]*seen)
+		return others{newHolds(byLock, x.opts.Role, d.unlocks), &m}
+	})
+	if err != nil {
+		return f, err
+	}
+	for i, l := range leads {
+		h := o.holds.holder(i, gaps)
+		if h == nil {
+			h = o.meanwhile.holder(i, func(fn reader.FuncID) bool { return fn == l.fn || x.opts.Role(fn).kind() != Slower }, 0.3)
+		}
+		if h != nil {
+			f.holders[l] = h
+		}
+	}
+	if len(rest) < fewGaps {
+		return f, nil
+	}
+	// Other threads that do the same are at work because a processor is free.
+	same := make(map[reader.FuncID]bool)
+	for _, s := range e.tree.steps {
+		same[s.fn] = true
+	}
+	f.rest = o.meanwhile.holder(len(leads), func(fn reader.FuncID) bool { return same[fn] || x.opts.Root(fn) }, 0.5)
+	return f, nil
 }
 
 func newMeanwhile(gaps []gap, victims []map[int][]span, first, last uint64) *meanwhile {
@@ -203,8 +215,9 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to u
 	}
 	s.ticks += stop - start
 	s.depth += (stop - start) * uint64(c.Depth)
-	near := (g.end - g.start) / 10
-	s.ends = s.ends || end+near >= g.end && end <= g.end+near
+	off := max(end, g.end) - min(end, g.end)
+	s.ends = s.ends || off <= (g.end-g.start)/10
+	s.sharply = s.sharply || off <= (g.end-g.start)/100
 }
 
 // suffers reports whether a thread loses more than half of a stretch to the cause
@@ -235,6 +248,7 @@ func (m *meanwhile) Merge(other *meanwhile) {
 			mine.ticks += s.ticks
 			mine.depth += s.depth
 			mine.ends = mine.ends || s.ends
+			mine.sharply = mine.sharply || s.sharply
 		} else {
 			m.seen[k] = s
 		}
@@ -245,11 +259,13 @@ func (m *meanwhile) Merge(other *meanwhile) {
 type cover struct {
 	ticks [copies + 1]uint64 // by copy
 	depth float64            // times ticks, in the gaps themselves
-	ends  int
+	ends  int                // gaps that end with a call of it
+	sharp [copies + 1]int    // the same, sharply
 }
 
-// holder is who was at work when a cause lost time, and hardly ever else.
-func (m *meanwhile) holder(cause int, fn reader.FuncID) *Holder {
+// holder is who was at work for at least a share of the time that a cause lost, and
+// hardly ever else.
+func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, share float64) *Holder {
 	var total uint64
 	count := 0
 	for i := range m.gaps {
@@ -261,7 +277,7 @@ func (m *meanwhile) holder(cause int, fn reader.FuncID) *Holder {
 	covers := make(map[reader.FuncID]*cover)
 	for k, s := range m.seen {
 		g := &m.gaps[k.gap]
-		if g.cause != cause || k.fn == fn {
+		if g.cause != cause || not(k.fn) {
 			continue
 		}
 		c := covers[k.fn]
@@ -270,6 +286,9 @@ func (m *meanwhile) holder(cause int, fn reader.FuncID) *Holder {
 			covers[k.fn] = c
 		}
 		c.ticks[g.copy] += min(s.ticks, g.end-g.start)
+		if s.sharply {
+			c.sharp[g.copy]++
+		}
 		if g.copy == 0 {
 			c.depth += float64(s.depth)
 			if s.ends {
@@ -277,17 +296,17 @@ func (m *meanwhile) holder(cause int, fn reader.FuncID) *Holder {
 			}
 		}
 	}
-	best := uint64(0)
+	var best *cover
 	for fn, c := range covers {
-		if !c.stands(total) {
+		if !c.stands(total, share, count) {
 			delete(covers, fn)
-		} else {
-			best = max(best, c.ticks[0])
+		} else if best == nil || c.ticks[0] > best.ticks[0] {
+			best = c
 		}
 	}
 	var fit []reader.FuncID
 	for fn, c := range covers {
-		if 10*c.ticks[0] >= 9*best {
+		if c.nearly(best) {
 			fit = append(fit, fn)
 		}
 	}
@@ -301,11 +320,18 @@ func (m *meanwhile) holder(cause int, fn reader.FuncID) *Holder {
 	self := fit[len(fit)-1]
 	c := covers[self]
 	return &Holder{
-		Self: self, Scope: fit[max(0, len(fit)-2)],
+		Evidence: ByCoincidence, Self: self, Scope: fit[max(0, len(fit)-2)],
 		Covered:  float64(c.ticks[0]) / float64(total),
 		Expected: c.expected() / float64(total),
 		Ends:     2*c.ends >= count,
 	}
+}
+
+// nearly reports whether a function fits nearly as well as the one that covers most,
+// which may be one that is open whenever anything happens.
+func (c *cover) nearly(best *cover) bool {
+	covered, most := float64(c.ticks[0]), float64(best.ticks[0])
+	return covered >= 0.9*most || covered >= 0.75*most && covered*best.expected() >= 1.5*most*c.expected()
 }
 
 func (c *cover) expected() float64 {
@@ -317,8 +343,16 @@ func (c *cover) expected() float64 {
 }
 
 // stands reports whether a function was open in the gaps more than chance would
-// have it.
-func (c *cover) stands(total uint64) bool {
-	return float64(c.ticks[0]) > 0.3*float64(total) && float64(c.ticks[0]) > 3*c.expected() &&
-		c.ticks[0] > slices.Max(c.ticks[1:])
+// have it. One that is open most of the time has to end with them, too.
+func (c *cover) stands(total uint64, share float64, count int) bool {
+	covered := float64(c.ticks[0])
+	if covered <= share*float64(total) || c.ticks[0] <= slices.Max(c.ticks[1:]) {
+		return false
+	}
+	elsewhere := 0
+	for _, n := range c.sharp[1:] {
+		elsewhere += n
+	}
+	return covered > 3*c.expected() ||
+		covered >= 0.9*float64(total) && 2*c.sharp[0] >= count && 3*elsewhere < copies*count
 }

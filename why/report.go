@@ -23,12 +23,14 @@ type Report struct {
 	// Of the durations of all invocations; quantiles may be off by one part in 128.
 	Median, P99, Longest uint64
 	Slow, Ordinary       Cohort
-	Kept                 int     // slow calls that were looked at
-	Excess               float64 // what the slow ones took beyond the mean of the ordinary ones, mean
-	Causes               []Cause // in order of their shares
-	Rest                 float64 // share of the excess that no cause explains
+	Kept                 int        // slow calls that were looked at
+	Excess               float64    // what the slow ones took beyond the mean of the ordinary ones, mean
+	Causes               []Cause    // in order of their shares
+	Rest                 float64    // share of the excess that no cause explains
+	Meanwhile            *Holder    // what other threads did then; nil when that was nothing special
+	Undecided            *Undecided // nil when there is none
 	Decomposition        []Part
-	Exemplars            []Exemplar // typical slow calls, of the first causes
+	Exemplars            []Exemplar // typical slow calls, where no cause is named
 	Warnings             []string
 }
 
@@ -39,6 +41,15 @@ type Candidate struct {
 	Median, P99 uint64
 	Total       float64 // of all calls
 	Lost        float64 // by calls from the 99th percentile up, beyond the median
+}
+
+// Undecided is a function that has most of the excess, but most of the ordinary time
+// or calls, too, so that more slow calls are needed to tell it from chance.
+type Undecided struct {
+	Func   reader.FuncID
+	Share  float64 // of the excess
+	Likely float64 // of ordinary time or of ordinary calls
+	Needed int     // slow calls
 }
 
 // Cohort is a set of invocations.
@@ -56,7 +67,8 @@ type Cause struct {
 	Share        float64 // of the excess
 	Low, High    float64 // 95 % interval of Share
 	Dominates    int     // slow calls that are mostly due to it
-	Chance       float64 // that the scheduler did it; 0 for kinds that it cannot do
+	ByChance     bool    // a scheduler can make this kind of cause
+	Chance       float64 // that it did
 	Most         reader.FuncID
 	Between      [2]reader.FuncID // calls that the time is lost between; 0 for none
 	Paths        []CausePath
@@ -71,8 +83,9 @@ type CausePath struct {
 	Path  []reader.FuncID // from the root
 	Share float64         // of the excess
 	// Ordinary is per invocation; Affected is per invocation that the cause
-	// dominates. The time of a new path is with all that it calls.
+	// dominates. Their time is with that of all callees if Callees, as on new paths.
 	Ordinary, Affected Amount
+	Callees            bool
 }
 
 // Amount is calls and their time in an invocation.
@@ -93,11 +106,14 @@ type Part struct {
 
 // Exemplar is a slow call to look at.
 type Exemplar struct {
-	Thread   reader.Thread
-	Index    int    // among the thread's invocations, from 0
+	Thread reader.Thread
+	// Number is its place among all calls of the root in the trace by time, from 1 on,
+	// as slice and slowest count; 0 where they see no such call.
+	Number   uint64
 	Start    uint64 // TSC
 	Duration uint64
-	Tree     []Row // nil where it was not asked for
+	Tree     []Row
+	index    int // of the thread, as in reader.Block
 }
 
 // Row is a path of an exemplar beside the median call. Times are with callees.
@@ -145,9 +161,19 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	if uint64(len(c.slow)) < c.slowCount {
 		warn("a sample of %d of the %d slow calls was looked at", len(c.slow), c.slowCount)
 	}
-	if p := d.pruned(e.microsecond()); p > 0 {
+	if p := d.pruned(e); p > 0 && o.Pruned > 0 {
+		warn("the recorder left out calls shorter than %s: how many there were is not known, and their time is "+
+			"their callers'", o.Clock.Format(p))
+	} else if p > 0 {
 		warn("hardly any call is shorter than %s: where the recorder left out short calls, "+
 			"how many there were is not known, and their time is their callers'", o.Clock.Format(p))
+	}
+	if p := d.pruned(e); p > 0 && d.sample.Count() > 0 && d.sample.Quantile(0.005) < 2*p {
+		warn("calls of the root that are shorter than %s are missing, so the ordinary ones are not those that they seem: "+
+			"record with a bound below the root's ordinary duration", o.Clock.Format(p))
+	}
+	if d.spoilt > 0 {
+		warn("%d calls of the root were left out: records are missing within them", d.spoilt)
 	}
 	if d.truncated > 0 {
 		warn("%d calls of the root had not ended when the trace did", d.truncated)
@@ -159,7 +185,7 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 }
 
 // fill adds what paths tell.
-func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, holders map[*lead]*Holder) {
+func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	kept := float64(len(ev.slow))
 	r.Excess = ev.total / kept
 	for n := range ev.n {
@@ -169,37 +195,104 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, holders map[*lead]
 			r.Decomposition = append(r.Decomposition, p)
 		}
 	}
+	if l, needed := ev.undecided(); l != nil {
+		r.Undecided = &Undecided{Func: l.fn, Share: l.share, Likely: l.likely, Needed: needed}
+	}
 	for _, l := range ev.leads {
 		if l.named {
 			r.Rest -= l.share
-			r.Causes = append(r.Causes, e.cause(l, c, ev, holders[l]))
+			r.Causes = append(r.Causes, e.cause(l, c, ev, f.holders[l]))
 		}
 	}
+	r.Meanwhile = f.rest
+	r.link()
+	if len(r.Causes) > 0 {
+		return
+	}
+	all := make([]int, len(ev.slow))
+	for i := range all {
+		all[i] = i
+	}
+	r.Exemplars = ev.exemplars(all, ev.excess, &c.middle)
+}
+
+// link finds the causes that hold what others wait for.
+func (r *Report) link() {
 	for i := range r.Causes {
-		r.Exemplars = append(r.Exemplars, r.Causes[i].Exemplars[0])
-	}
-	if len(r.Exemplars) == 0 {
-		all := make([]int, len(ev.slow))
-		for i := range all {
-			all[i] = i
+		h := r.Causes[i].Holder
+		if h == nil {
+			continue
 		}
-		r.Exemplars = ev.exemplars(all, ev.excess, &c.middle)[:1]
+		for j := range r.Causes {
+			if c := &r.Causes[j]; j != i && h.Cause == 0 && c.runs(h) {
+				h.Cause = j + 1
+			}
+		}
 	}
 }
+
+// runs reports whether a cause is what a holder does, or part of it.
+func (c *Cause) runs(h *Holder) bool {
+	if c.Func == h.Self || c.Func == h.Scope {
+		return true
+	}
+	for _, p := range c.Paths {
+		if slices.Contains(p.Path[1:], h.Scope) {
+			return true
+		}
+	}
+	return false
+}
+
+// exemplars are all of the report.
+func (r *Report) exemplars() []*Exemplar {
+	var list []*Exemplar
+	for i := range r.Exemplars {
+		list = append(list, &r.Exemplars[i])
+	}
+	for i := range r.Causes {
+		for j := range r.Causes[i].Exemplars {
+			list = append(list, &r.Causes[i].Exemplars[j])
+		}
+	}
+	return list
+}
+
+// Shown is a choice of n exemplars: of every cause in turn the most typical ones.
+// Where no cause is named they are typical slow calls. The numbers are those of the
+// causes, from 1, or 0.
+func (r *Report) Shown(n int) (list []*Exemplar, causes []int) {
+	for i := range r.Exemplars {
+		list, causes = append(list, &r.Exemplars[i]), append(causes, 0)
+	}
+	for turn := range exemplarsOfCause {
+		for i := range r.Causes {
+			if of := r.Causes[i].Exemplars; turn < len(of) {
+				list, causes = append(list, &of[turn]), append(causes, i+1)
+			}
+		}
+	}
+	n = min(n, len(list))
+	return list[:n], causes[:n]
+}
+
+// exemplarsOfCause is how many exemplars a cause has at most.
+const exemplarsOfCause = 3
 
 func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
 	k := Cause{
 		Kind: l.kind, Func: l.fn, Lock: l.lock, Share: l.share, Low: l.low, High: l.high,
-		Dominates: len(l.dominated), Chance: l.chance, Holder: h,
+		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
 	}
 	if l.kind == Slower {
-		if w := e.opts.Wait(l.fn); w == Wait || w == LockWait {
-			k.Kind = w
-		} else if h != nil {
-			k.Kind = Wait
-		}
 		k.Between = ev.between(l)
+	}
+	switch {
+	case l.waits != Slower && l.kind != MoreCalls:
+		k.Kind = l.waits
+	case h != nil:
+		k.Kind = Wait
 	}
 	if l.kind == NewPath {
 		if most := ev.tree.steps[ev.most(l.nodes[0], l.dominated)].fn; most != l.fn {
@@ -222,7 +315,7 @@ const maxPaths = 5
 func (e *evidence) path(l *lead, n node) CausePath {
 	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / e.total}
 	p.Ordinary = Amount{e.n[n], e.s[n]}
-	if l.kind == NewPath {
+	if p.Callees = l.kind == NewPath; p.Callees {
 		p.Ordinary.Ticks = e.n[n] * e.v[n]
 	}
 	for _, i := range l.dominated {
@@ -259,7 +352,7 @@ func (e *evidence) between(l *lead) [2]reader.FuncID {
 }
 
 // exemplars are the calls with the median and the quartiles of x, the median first.
-func (e *evidence) exemplars(calls []int, x []float64, middle *invocation) []Exemplar {
+func (e *evidence) exemplars(calls []int, x []float64, middle *rootCall) []Exemplar {
 	order := slices.Clone(calls)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
 	var list []Exemplar
@@ -272,7 +365,7 @@ func (e *evidence) exemplars(calls []int, x []float64, middle *invocation) []Exe
 		last = i
 		v := &e.slow[i]
 		list = append(list, Exemplar{
-			Thread: v.id, Index: v.index, Start: v.start, Duration: v.duration, Tree: e.sideBySide(v, middle),
+			Thread: v.id, Start: v.start, Duration: v.duration, Tree: e.sideBySide(v, middle), index: v.thread,
 		})
 	}
 	return list
@@ -280,7 +373,7 @@ func (e *evidence) exemplars(calls []int, x []float64, middle *invocation) []Exe
 
 // sideBySide puts a slow call beside an ordinary one. Subtrees that hardly differ
 // are one row.
-func (e *evidence) sideBySide(slow, ordinary *invocation) []Row {
+func (e *evidence) sideBySide(slow, ordinary *rootCall) []Row {
 	a, b := e.inclusive(slow), e.inclusive(ordinary)
 	whole := a[0].Ticks - b[0].Ticks
 	var rows []Row
@@ -302,7 +395,7 @@ func (e *evidence) sideBySide(slow, ordinary *invocation) []Row {
 }
 
 // inclusive gives calls and time with callees, by node.
-func (e *evidence) inclusive(v *invocation) []Amount {
+func (e *evidence) inclusive(v *rootCall) []Amount {
 	a := make([]Amount, len(e.n))
 	for _, w := range v.visits {
 		a[w.node] = Amount{float64(w.calls), float64(w.self)}

@@ -25,6 +25,35 @@ func binomialTail(n, k int, p float64) float64 {
 	return min(sum, 1)
 }
 
+// sameDistribution is the probability that two samples of one distribution differ as
+// much as these, by Kolmogorov and Smirnov's test. It sorts them.
+func sameDistribution(x, y []float64) float64 {
+	slices.Sort(x)
+	slices.Sort(y)
+	n, m := float64(len(x)), float64(len(y))
+	farthest := 0.0
+	for i, j := 0, 0; i < len(x) && j < len(y); {
+		at := min(x[i], y[j])
+		for i < len(x) && x[i] == at {
+			i++
+		}
+		for j < len(y) && y[j] == at {
+			j++
+		}
+		farthest = max(farthest, math.Abs(float64(i)/n-float64(j)/m))
+	}
+	size := math.Sqrt(n * m / (n + m))
+	lambda := (size + 0.12 + 0.11/size) * farthest
+	p := 0.0
+	for k := 1.0; k <= 100; k++ {
+		p += 2 * math.Pow(-1, k-1) * math.Exp(-2*k*k*lambda*lambda)
+	}
+	if lambda < 0.2 {
+		return 1 // where the series does not converge
+	}
+	return min(1, max(0, p))
+}
+
 // resamples is how often the slow calls are drawn anew for an interval.
 const resamples = 400
 

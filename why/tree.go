@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -98,67 +99,70 @@ type place struct {
 type placeKind uint8
 
 const (
-	unknown    placeKind = iota // not looked at yet
-	outside                     // not below the root
+	outside    placeKind = iota // not below the root
 	top                         // an outermost call of the root
 	below                       // below the root
+	deep                        // below a path as long as paths may be, whose time its time is
 	insideLock                  // below a lock function whose calls are its own time
 )
 
-// folder finds the places of the call paths of a shard.
-type folder struct {
-	tree   *tree
-	isRoot map[reader.FuncID]bool
-	locks  map[reader.FuncID]bool // lock functions with addresses
-	root   func(reader.FuncID) bool
-	places []place // by PathID
+// places finds the places of the call paths of a shard.
+type places struct {
+	*invocation.Folder
+	tree  *tree
+	locks map[reader.FuncID]bool // lock functions with addresses
+	depth int                    // of the paths below the root; 0 is no bound
+	nodes []node                 // by folded path; 0 where not known yet
+	level []int                  // by node
+	list  []place                // by PathID
 }
 
-func newFolder(root func(reader.FuncID) bool, rootFunc reader.FuncID, locks map[reader.FuncID]bool) *folder {
-	return &folder{tree: newTree(rootFunc), isRoot: make(map[reader.FuncID]bool), locks: locks, root: root,
-		places: []place{{-1, outside}}}
+func newPlaces(p *plan) *places {
+	return &places{
+		Folder: invocation.NewFolder(p.root), tree: newTree(p.rootFunc), locks: p.locks, depth: p.depth,
+		level: []int{0}, list: []place{{}},
+	}
 }
 
-// of is the place of a path.
-func (f *folder) of(paths *calls.Paths, id calls.PathID) place {
-	if int(id) >= len(f.places) {
-		f.places = grow(f.places, paths.Len())
+// find takes those of the paths that are new.
+func (f *places) find(paths *calls.Paths) {
+	f.Fold(paths)
+	f.nodes = grow(f.nodes, f.Tree.Len())
+	for id := calls.PathID(len(f.list)); int(id) < paths.Len(); id++ {
+		f.list = append(f.list, f.place(paths, id))
 	}
-	if p := f.places[id]; p.kind != unknown {
-		return p
-	}
-	// Parents have smaller ids, so nothing here goes deeper than the path.
-	missing := []calls.PathID{id}
-	for p := paths.Parent(id); f.places[p].kind == unknown; p = paths.Parent(p) {
-		missing = append(missing, p)
-	}
-	for _, m := range slices.Backward(missing) {
-		f.places[m] = f.below(f.places[paths.Parent(m)], paths.Func(m))
-	}
-	return f.places[id]
 }
 
-// below is the place of a call of fn from a place.
-func (f *folder) below(parent place, fn reader.FuncID) place {
-	isRoot, known := f.isRoot[fn]
-	if !known {
-		isRoot = f.root(fn)
-		f.isRoot[fn] = isRoot
-	}
+func (f *places) place(paths *calls.Paths, id calls.PathID) place {
+	folded, caller := f.Of(id), paths.Parent(id)
+	parent := f.list[caller]
 	switch {
-	case parent.kind == outside && isRoot:
-		return place{0, top}
+	case folded == 0:
+		return place{}
 	case parent.kind == outside:
-		return parent
-	case parent.kind == insideLock || f.locks[f.tree.steps[parent.node].fn] && parent.kind == below:
+		return place{0, top}
+	case parent.kind == insideLock, parent.kind == below && f.locks[paths.Func(caller)]:
 		return place{parent.node, insideLock}
-	case isRoot:
+	}
+	return f.below(folded)
+}
+
+// below is the place of a folded path below the root.
+func (f *places) below(path calls.PathID) place {
+	over := f.Tree.Parent(path)
+	if over == 0 {
 		return place{0, below}
 	}
-	for n := parent.node; n > 0; n = f.tree.steps[n].parent {
-		if f.tree.steps[n].fn == fn {
-			return place{n, below}
-		}
+	if n := f.nodes[path]; n != 0 {
+		return place{n, below}
 	}
-	return place{f.tree.child(parent.node, fn, 0), below}
+	parent := f.below(over)
+	if parent.kind == deep || f.depth > 0 && f.level[parent.node] == f.depth {
+		return place{parent.node, deep}
+	}
+	n := f.tree.child(parent.node, f.Tree.Func(path), 0)
+	f.nodes[path] = n
+	f.level = grow(f.level, int(n)+1)
+	f.level[n] = f.level[parent.node] + 1
+	return place{n, below}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 
 	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -33,9 +34,18 @@ type Options struct {
 	// ordinary; a quarter and three quarters when both are 0.
 	OrdinaryLow, OrdinaryHigh float64
 	MinShare                  float64 // of a named cause; 0.05 when 0
-	// Wait says what kind of waiting a function does: Wait, LockWait, or any other
-	// kind for none. May be nil.
-	Wait func(reader.FuncID) Kind
+	// Role says what functions do to other threads. It is called concurrently; nil
+	// stands for Runs.
+	Role func(reader.FuncID) Role
+	// Argument says whose logged arguments may be what slow calls have in common. It
+	// is called concurrently; nil chooses all.
+	Argument func(reader.FuncID) bool
+	// PathDepth bounds how far below the root paths go: what is deeper is time of
+	// the last function on the path. 0 is no bound.
+	PathDepth int
+	// Pruned is the duration in ticks below which the recorder left out calls; where
+	// it is 0 that is found out from the calls.
+	Pruned uint64
 	// From and To bound when calls begin, in ticks; To 0 is no bound.
 	From, To uint64
 	// Seed is for what is drawn by lot. Equal seeds give equal reports.
@@ -57,8 +67,8 @@ const maxSlow = 10_000
 // paths of at most 10,000 slow calls. The error is of src, or [ErrNoInvocations].
 func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
 	opts = opts.withDefaults()
-	e := &explainer{opts: opts, src: src}
-	if err := e.findTailCalls(); err != nil {
+	e := &explainer{opts: opts, plain: src, src: src}
+	if err := e.prepare(); err != nil {
 		return nil, nil, err
 	}
 	if err := e.chooseRoot(); err != nil {
@@ -82,8 +92,8 @@ func (o Options) withDefaults() Options {
 	if o.MinShare == 0 {
 		o.MinShare = 0.05
 	}
-	if o.Wait == nil {
-		o.Wait = func(reader.FuncID) Kind { return Slower }
+	if o.Role == nil {
+		o.Role = func(reader.FuncID) Role { return Runs }
 	}
 	if o.Calls.Shards <= 0 {
 		o.Calls.Shards = runtime.GOMAXPROCS(0)
@@ -95,15 +105,17 @@ func (o Options) withDefaults() Options {
 // explainer is a run of Explain.
 type explainer struct {
 	opts       Options
-	src        calls.Source
-	start      uint64 // TSC of the trace's first event
+	plain      calls.Source // the trace as it is
+	src        calls.Source // with tail calls inside of who makes them
+	start      uint64       // TSC of the trace's first event
+	torn       torn
 	candidates []Candidate
 }
 
 // run is a pass over the calls. Exits that match nothing are told only once.
-func run[S calls.Analysis[S]](e *explainer, nested bool, newSink func() S) (S, *calls.Stats, error) {
+func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S) (S, *calls.Stats, error) {
 	o := e.opts.Calls
-	o.Nested, o.Paths = nested, !nested
+	o.Nested, o.Paths = want.Nested, want.Paths
 	sink, stats, err := calls.Run(e.src, o, newSink)
 	e.opts.Calls.Unmatched = nil
 	return sink, stats, err
@@ -118,14 +130,24 @@ func (e *explainer) microsecond() uint64 {
 	return max(1, e.opts.Clock.Frequency/1_000_000)
 }
 
-// findTailCalls has calls that functions end with counted as theirs.
-func (e *explainer) findTailCalls() error {
+// prepare makes of the trace what calls are rebuilt from: calls that functions end
+// with are theirs, and where records are missing all calls end.
+func (e *explainer) prepare() error {
 	pairs, first, err := findTailCalls(e.src, e.opts.Calls.Shards, e.microsecond())
+	if err != nil {
+		return err
+	}
 	e.start = first
+	if e.torn, err = findTorn(e.src); err != nil {
+		return err
+	}
+	if len(e.torn) > 0 {
+		e.src = mended{e.src, e.torn}
+	}
 	if len(pairs) > 0 {
 		e.src = nesting{e.src, pairs}
 	}
-	return err
+	return nil
 }
 
 func (e *explainer) span() span { return span{e.opts.From, e.opts.To} }
@@ -135,7 +157,7 @@ func (e *explainer) chooseRoot() error {
 	if e.opts.Root != nil {
 		return nil
 	}
-	finder, _, err := run(e, true, func() *rootFinder {
+	finder, _, err := run(e, calls.Options{Nested: true}, func() *rootFinder {
 		return &rootFinder{span: e.span(), funcs: make(map[reader.FuncID]*quantile.Sample)}
 	})
 	if err != nil {
@@ -152,8 +174,7 @@ func (e *explainer) chooseRoot() error {
 
 // measure finds the durations of the root.
 func (e *explainer) measure() (*durations, *calls.Stats, error) {
-	isLock := func(fn reader.FuncID) bool { k := e.opts.Wait(fn); return k == Wait || k == LockWait }
-	d, stats, err := run(e, false, func() *durations { return newDurations(e.opts.Root, isLock, e.span()) })
+	d, stats, err := run(e, calls.Options{Paths: true}, func() *durations { return newDurations(e) })
 	if err == nil && d.sample.Count() == 0 {
 		err = ErrNoInvocations
 	}
@@ -163,7 +184,10 @@ func (e *explainer) measure() (*durations, *calls.Stats, error) {
 // plan sets the bounds of the cohorts.
 func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
-	p := &plan{root: o.Root, locks: d.locks(), span: e.span(), keep: math.MaxUint64}
+	p := &plan{
+		root: o.Root, locks: d.locks(), depth: o.PathDepth, charged: d.charged(d.pruned(e)), args: o.Argument,
+		span: e.span(), torn: e.torn, keep: math.MaxUint64,
+	}
 	if len(d.roots) == 1 {
 		for fn := range d.roots {
 			p.rootFunc = fn
@@ -188,6 +212,10 @@ func (e *explainer) plan(d *durations) *plan {
 		p.slow = o.Slow.Ticks
 	default:
 		p.slow = d.sample.Quantile(o.Slow.Quantile)
+		if d.sample.Approximate() {
+			// Durations that are alike share a value, which may be above all of them.
+			p.slow -= p.slow / 128
+		}
 	}
 	p.slow = max(p.slow, p.high+1)
 	slow := uint64(0)
@@ -205,7 +233,7 @@ func (e *explainer) plan(d *durations) *plan {
 // explain compares the cohorts.
 func (e *explainer) explain(d *durations) (*Report, error) {
 	p := e.plan(d)
-	c, _, err := run(e, false, func() *cohorts { return newCohorts(p) })
+	c, _, err := run(e, calls.Options{Paths: true}, func() *cohorts { return newCohorts(p) })
 	if err != nil {
 		return nil, err
 	}
@@ -218,12 +246,30 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		return r, nil
 	}
 	ev := newEvidence(newModel(c), c.slow)
-	ev.pruned = d.pruned(e.microsecond()) > 0
+	ev.pruned = d.pruned(e) > 0
 	ev.name(e.opts.MinShare, e.opts.Seed)
 	meanwhile, err := e.meanwhile(d, ev)
 	if err != nil {
 		return nil, err
 	}
 	e.fill(r, c, ev, meanwhile)
-	return r, nil
+	return r, e.number(r.exemplars())
+}
+
+// number finds the numbers of exemplars, which are those of the trace as it is: what
+// other subcommands take knows no tail calls.
+func (e *explainer) number(list []*Exemplar) error {
+	keys := make([]invocation.Key, len(list))
+	for i, x := range list {
+		keys[i] = invocation.Key{Start: x.Start, Index: x.index}
+	}
+	src, opts := e.plain, calls.Options{Shards: e.opts.Calls.Shards, Paths: true}
+	numbers, _, err := calls.Run(src, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, keys) })
+	if err != nil {
+		return err
+	}
+	for i, x := range list {
+		x.Number, _ = numbers.Number(keys[i])
+	}
+	return nil
 }

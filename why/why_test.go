@@ -118,11 +118,8 @@ func options() why.Options {
 	return why.Options{
 		Root:  func(fn reader.FuncID) bool { return fn == handle },
 		Clock: clock.Clock{Frequency: 1_000_000_000},
-		Wait: func(fn reader.FuncID) why.Kind {
-			if fn == lock {
-				return why.LockWait
-			}
-			return why.Slower
+		Role: func(fn reader.FuncID) why.Role {
+			return map[reader.FuncID]why.Role{lock: why.Locks, unlock: why.Unlocks}[fn]
 		},
 	}
 }

@@ -1,19 +1,24 @@
 // A thread stops the others now and then to compact; they stand at a gate whose name says
-// nothing, and log no address. Expected: enterRegion waits, and compact is what for.
+// nothing, and log no address.
 #include "server.h"
-#include <atomic>
 
-std::mutex region;
-std::atomic<bool> done;
+pthread_mutex_t region = PTHREAD_MUTEX_INITIALIZER;
 
-TRACED void enterRegion() { region.lock(); asm volatile(""); }
-TRACED void leaveRegion() { region.unlock(); asm volatile(""); }
-TRACED void compact() { for (int i = 0; i < 40; i++) spin(100000); }
+TRACED void enterRegion() { pthread_mutex_lock(&region); asm volatile(""); }
+TRACED void leaveRegion() { pthread_mutex_unlock(&region); asm volatile(""); }
+TRACED void compact() { rest(30000); }
 TRACED void collect() {
   enterRegion();
   compact();
   leaveRegion();
   asm volatile("");
+}
+UNTRACED void *collector(void *) {
+  while (running()) {
+    rest(150000);
+    collect();
+  }
+  return nullptr;
 }
 void handleRequest(uint64_t id) {
   parse(id);
@@ -22,14 +27,7 @@ void handleRequest(uint64_t id) {
   leaveRegion();
   reply(id);
 }
-int main() {
-  std::thread collector([]() UNTRACED {
-    while (!done) {
-      rest(8000);
-      collect();
-    }
-  });
-  serve(3, 3000);
-  done = true;
-  collector.join();
+UNTRACED int main() {
+  serve(3, 1500, 1000, collector);
+  puts("wait function=enterRegion holder=compact|collect evidence=coincidence");
 }

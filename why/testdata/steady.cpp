@@ -1,4 +1,4 @@
-// Nothing is planted. Expected: no function is named.
+// Nothing is planted.
 #include "server.h"
 
 TRACED void price(uint64_t id) { spin(5000 + noise(id * 3) % 4000); }
@@ -11,4 +11,4 @@ void handleRequest(uint64_t id) {
   lookUp(id);
   reply(id);
 }
-int main() { serve(3, 1500); }
+UNTRACED int main() { serve(3, 1500); }

@@ -1,0 +1,189 @@
+package convert
+
+import (
+	"cmp"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Callgrind makes a profile in Valgrind's callgrind format, for KCachegrind and
+// callgrind_annotate: the self time of every function, and how often and for how long
+// it called others. The time of recursive calls is counted in each of them, as
+// callgrind counts it, but for those that a function makes of itself.
+//
+// It is a [calls.Analysis]. Memory grows with functions and with pairs of caller and
+// callee. The same trace gives the same bytes, however it was sharded.
+type Callgrind struct {
+	opts  Options
+	self  map[reader.FuncID]*uint64 // ticks
+	edges map[callEdge]*callTotal
+}
+
+type callEdge struct{ caller, callee reader.FuncID }
+
+type callTotal struct{ calls, ticks uint64 }
+
+// NewCallgrind returns an empty profile.
+func NewCallgrind(opts Options) *Callgrind {
+	return &Callgrind{opts: opts, self: map[reader.FuncID]*uint64{}, edges: map[callEdge]*callTotal{}}
+}
+
+// Calls implements [calls.Sink].
+func (p *Callgrind) Calls(b *calls.Batch) error {
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		p.add(c.Func, c.Caller, c.Self, callTotal{1, c.Duration})
+	}
+	return nil
+}
+
+// Sums implements [calls.SumSink].
+func (p *Callgrind) Sums(s *calls.Sums) error {
+	for i := range s.Paths {
+		path := &s.Paths[i]
+		if n := path.Count + path.Open; n > 0 {
+			p.add(path.Func, path.Caller, path.Self+path.OpenSelf, callTotal{n, path.Total + path.OpenTotal})
+		}
+	}
+	return nil
+}
+
+func (p *Callgrind) add(fn, caller reader.FuncID, self uint64, t callTotal) {
+	own := p.self[fn]
+	if own == nil {
+		own = new(uint64)
+		p.self[fn] = own
+	}
+	*own += self
+	if caller == 0 {
+		return
+	}
+	if caller == fn {
+		t.ticks = 0
+	}
+	edge := p.edges[callEdge{caller, fn}]
+	if edge == nil {
+		edge = new(callTotal)
+		p.edges[callEdge{caller, fn}] = edge
+	}
+	edge.calls += t.calls
+	edge.ticks += t.ticks
+}
+
+// Merge implements [calls.Analysis].
+func (p *Callgrind) Merge(other *Callgrind) {
+	for fn, ticks := range other.self {
+		p.add(fn, 0, *ticks, callTotal{})
+	}
+	for e, t := range other.edges {
+		edge := p.edges[e]
+		if edge == nil {
+			p.edges[e] = t
+			continue
+		}
+		edge.calls += t.calls
+		edge.ticks += t.ticks
+	}
+}
+
+// Write writes the profile. The Callgrind is not changed.
+func (p *Callgrind) Write(w io.Writer) error {
+	out := &callgrindWriter{out: newOutput(w), opts: &p.opts, names: map[string]int{}}
+	axis := p.opts.timeline()
+	unit := axis.clock.Unit()
+	out.line("# callgrind format")
+	out.line("version: 1")
+	out.line("creator: xray")
+	out.line("positions: line")
+	out.line("event: " + unit + " : time in " + map[bool]string{true: "nanoseconds", false: "ticks of the trace's clock"}[axis.clock.Known()])
+	out.line("events: " + unit)
+
+	var total uint64
+	functions := make([]reader.FuncID, 0, len(p.self))
+	for fn, ticks := range p.self {
+		functions = append(functions, fn)
+		total += *ticks
+	}
+	slices.Sort(functions)
+	edges := make([]callEdge, 0, len(p.edges))
+	for e := range p.edges {
+		edges = append(edges, e)
+	}
+	slices.SortFunc(edges, func(a, b callEdge) int {
+		return cmp.Or(cmp.Compare(a.caller, b.caller), cmp.Compare(a.callee, b.callee))
+	})
+	for _, fn := range functions {
+		at := out.place("", fn)
+		out.cost(at, axis.clock.Nanos(*p.self[fn]))
+		for len(edges) > 0 && edges[0].caller <= fn {
+			e := edges[0]
+			if edges = edges[1:]; e.caller != fn {
+				continue // a caller that a filter left out
+			}
+			t := p.edges[e]
+			to := out.place("c", e.callee)
+			out.line("calls=" + strconv.FormatUint(t.calls, 10) + " " + strconv.Itoa(to))
+			out.cost(at, axis.clock.Nanos(t.ticks))
+		}
+	}
+	out.line("totals: " + strconv.FormatUint(axis.clock.Nanos(total), 10))
+	return out.out.finish("")
+}
+
+type callgrindWriter struct {
+	out   output
+	opts  *Options
+	names map[string]int // numbers of names, by kind and name
+}
+
+func (w *callgrindWriter) line(text string) {
+	w.out.buf = w.out.spill(append(append(w.out.buf, text...), '\n'))
+}
+
+func (w *callgrindWriter) cost(line int, v uint64) {
+	buf := strconv.AppendInt(w.out.buf, int64(line), 10)
+	buf = strconv.AppendUint(append(buf, ' '), v, 10)
+	w.out.buf = w.out.spill(append(buf, '\n'))
+}
+
+// place says which function what follows is of, with prefix c of a function that is
+// called, and returns its line.
+func (w *callgrindWriter) place(prefix string, fn reader.FuncID) (line int) {
+	var s symbolize.Symbol
+	if w.opts.Names != nil {
+		s, _ = w.opts.Names.Func(fn)
+	}
+	object := ""
+	if table := symbolize.TableOf(w.opts.Names, fn); table != nil {
+		object = table.Object().Path
+	}
+	w.name(prefix+"ob", "ob", cmp.Or(object, "???"))
+	file := "fl"
+	if prefix != "" {
+		file = "cfi"
+	}
+	w.name(file, "fl", cmp.Or(s.File, "???"))
+	w.name(prefix+"fn", "fn", w.opts.label(fn))
+	return max(s.Line, 0)
+}
+
+// name writes a name with a number, and later the number alone.
+func (w *callgrindWriter) name(key, kind, name string) {
+	name = strings.NewReplacer("\n", " ", "\r", " ").Replace(validText(name))
+	n, known := w.names[kind+"="+name]
+	if !known {
+		n = len(w.names) + 1
+		w.names[kind+"="+name] = n
+	}
+	text := key + "=(" + strconv.Itoa(n) + ")"
+	if !known {
+		text += " " + name
+	}
+	w.line(text)
+}

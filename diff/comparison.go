@@ -1,0 +1,292 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Side is one of the two sides of a comparison.
+type Side int
+
+const (
+	A Side = iota
+	B
+)
+
+// String is "A" or "B".
+func (s Side) String() string { return [...]string{"A", "B"}[s] }
+
+// Comparison gathers runs of both sides.
+type Comparison struct {
+	rooted    bool
+	rootLabel string
+	gates     []Gate
+	quantiles []float64 // of roots or functions, in ascending order
+	nodes     []node
+	index     map[node]int
+	rootNames map[string]bool
+	sides     [2]side
+	first     *Run // of which all others must have the unit
+}
+
+// Run is what is known of a run beside its calls.
+type Run struct {
+	Name  string // as errors call it
+	Clock clock.Clock
+	Names symbolize.Names // nil for functions by number
+}
+
+// node is a call path by names. Node 0 is the root, or the run.
+type node struct {
+	parent int
+	name   string
+}
+
+type side struct {
+	runs  []*run
+	units []*unit // in an order that does not depend on that of the runs
+	key   uint64  // depends on what is in units only
+}
+
+// run is what has no parts.
+type run struct {
+	quantiles [][]float64 // by node; nil where there are none
+	pooled    []float64   // by gate: the quantile over all functions that match; NaN without calls
+	block     float64     // length of blocks, in ns
+}
+
+// unit is what is drawn anew: a run or a block of one.
+type unit struct {
+	run         int
+	invocations float64
+	weight      float64 // sums count for so many invocations, or runs
+	nodes       []amounts
+	durations   []tally // of invocations, in a block; they ascend
+}
+
+// tally is a duration and how often there is it.
+type tally struct{ duration, times float64 }
+
+// amounts are of a node in a unit, or their mean over units. Times are in ns, or
+// in ticks of clocks that do not say what these are.
+type amounts struct {
+	calls, self float64
+	subtree     float64 // self time with that of all below
+	total       float64 // as reports show it: time during which a call was open
+}
+
+// NewComparison returns a comparison without runs. Where rooted, all analyses must
+// have roots, which are called rootLabel if they have several names. Gates are
+// judged by the report.
+func NewComparison(rooted bool, rootLabel string, gates []Gate) *Comparison {
+	c := &Comparison{
+		rooted: rooted, rootLabel: rootLabel, gates: gates, nodes: []node{{parent: -1}}, index: make(map[node]int),
+		rootNames: make(map[string]bool), quantiles: []float64{0.5, 0.99},
+	}
+	if rooted {
+		c.quantiles = []float64{0.5, 0.9, 0.99, 0.999}
+		for _, g := range gates {
+			if g.isQuantile() {
+				c.quantiles = append(c.quantiles, g.quantile)
+			}
+		}
+		slices.Sort(c.quantiles)
+		c.quantiles = slices.Compact(c.quantiles)
+	}
+	return c
+}
+
+// Add takes the sums of a run, whose analysis must not be used again. It is an error
+// when the run has no invocation of a root, or when its clock does not compare with
+// that of the first.
+func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
+	if c.first == nil {
+		c.first = &Run{Name: r.Name, Clock: r.Clock}
+	}
+	if f := c.first; f.Clock.Known() != r.Clock.Known() {
+		with, without := f.Name, r.Name
+		if r.Clock.Known() {
+			with, without = without, with
+		}
+		return fmt.Errorf("%s does not say how long a tick of its clock is, and %s does: their times do not compare; "+
+			"record both with the same recorder", without, with)
+	}
+	if c.rooted && a.durations[0].Count() == 0 {
+		return fmt.Errorf("%s: no call of the root ended in the trace", r.Name)
+	}
+	s := &c.sides[to]
+	ids := c.join(a, r.Names)
+	for i := range a.blocks {
+		s.units = append(s.units, c.unit(&a.blocks[i], ids, len(s.runs), r.Clock))
+	}
+	known := &run{pooled: make([]float64, len(c.gates)), block: nanos(quantile.NewSum(a.opts.Blocks.Width), r.Clock)}
+	known.quantiles = make([][]float64, len(c.nodes))
+	if c.rooted {
+		known.quantiles[0] = c.quantilesOf(&a.durations[0], r.Clock)
+	} else {
+		c.functionQuantiles(known, a.durations, ids, r.Clock)
+	}
+	s.runs = append(s.runs, known)
+	return nil
+}
+
+// join finds the nodes of the paths of a run, by path.
+func (c *Comparison) join(a *Analysis, names symbolize.Names) []int {
+	labels := make(map[reader.FuncID]string)
+	ids := make([]int, a.tree.Len())
+	for path := calls.PathID(1); int(path) < len(ids); path++ {
+		fn := a.tree.Func(path)
+		label, ok := labels[fn]
+		if !ok {
+			label = symbolize.Label(names, fn)
+			labels[fn] = label
+		}
+		parent := a.tree.Parent(path)
+		if c.rooted && parent == 0 {
+			c.rootNames[label] = true
+			continue
+		}
+		n := node{ids[parent], label}
+		id, ok := c.index[n]
+		if !ok {
+			id = len(c.nodes)
+			c.nodes = append(c.nodes, n)
+			c.index[n] = id
+		}
+		ids[path] = id
+	}
+	return ids
+}
+
+func (c *Comparison) unit(b *block, ids []int, run int, k clock.Clock) *unit {
+	u := &unit{run: run, invocations: float64(b.invocations), nodes: make([]amounts, len(c.nodes))}
+	type ticks struct{ self, total quantile.Sum }
+	sums := make([]ticks, len(c.nodes))
+	for path := 1; path < len(b.sums); path++ {
+		from, n := &b.sums[path], ids[path]
+		u.nodes[n].calls += float64(from.calls)
+		sums[n].self.AddSum(from.self)
+		sums[n].total.AddSum(from.total)
+	}
+	for n := range sums {
+		u.nodes[n].self, u.nodes[n].total = nanos(sums[n].self, k), nanos(sums[n].total, k)
+	}
+	for v, times := range b.durations.All() {
+		u.durations = append(u.durations, tally{float64(k.Nanos(v)), float64(times)})
+	}
+	return u
+}
+
+// nanos converts a sum of ticks, of which it keeps 52 bits.
+func nanos(ticks quantile.Sum, k clock.Clock) float64 {
+	if !k.Known() {
+		return ticks.Float64()
+	}
+	return ticks.Float64() * 1e9 / float64(k.Frequency)
+}
+
+func (c *Comparison) quantilesOf(s *quantile.Sample, k clock.Clock) []float64 {
+	if s.Count() == 0 {
+		return nil
+	}
+	ticks := make([]uint64, len(c.quantiles))
+	s.Quantiles(ticks, c.quantiles...)
+	q := make([]float64, len(ticks))
+	for i, t := range ticks {
+		q[i] = float64(k.Nanos(t))
+	}
+	return q
+}
+
+// functionQuantiles sets those of functions, and of what gates match.
+func (c *Comparison) functionQuantiles(r *run, durations []quantile.Sample, ids []int, k clock.Clock) {
+	samples := make([]*quantile.Sample, len(c.nodes))
+	for path := 1; path < len(durations); path++ {
+		if n := ids[path]; samples[n] == nil {
+			samples[n] = &durations[path]
+		} else {
+			samples[n].Merge(&durations[path])
+		}
+	}
+	for n, s := range samples {
+		if s != nil {
+			r.quantiles[n] = c.quantilesOf(s, k)
+		}
+	}
+	for i, g := range c.gates {
+		r.pooled[i] = math.NaN()
+		if !g.isQuantile() {
+			continue
+		}
+		var matching []*quantile.Sample
+		for n, s := range samples {
+			if s != nil && g.functions.MatchString(c.nodes[n].name) {
+				matching = append(matching, s)
+			}
+		}
+		if v, ok := pooledQuantile(matching, g.quantile); ok {
+			r.pooled[i] = float64(k.Nanos(v))
+		}
+	}
+}
+
+// pooledQuantile is that of several samples together; false where they are empty.
+func pooledQuantile(samples []*quantile.Sample, q float64) (uint64, bool) {
+	type value struct{ v, n uint64 }
+	var all []value
+	count := uint64(0)
+	for _, s := range samples {
+		for v, n := range s.All() {
+			all = append(all, value{v, n})
+			count += n
+		}
+	}
+	slices.SortFunc(all, func(a, b value) int { return cmp.Compare(a.v, b.v) })
+	rank := min(uint64(q*float64(count)), max(count, 1)-1)
+	for _, e := range all {
+		if rank < e.n {
+			return e.v, true
+		}
+		rank -= e.n
+	}
+	return 0, false
+}
+
+// path is the names of a node, from the root on; without a root, only the function.
+func (c *Comparison) path(n int) []string {
+	var names []string
+	for ; n > 0; n = c.nodes[n].parent {
+		names = append(names, c.nodes[n].name)
+	}
+	if c.rooted {
+		names = append(names, c.rootName())
+	}
+	slices.Reverse(names)
+	return names
+}
+
+// rootName is what the root is called.
+func (c *Comparison) rootName() string {
+	if len(c.rootNames) == 1 {
+		for name := range c.rootNames {
+			return name
+		}
+	}
+	return c.rootLabel
+}
+
+// function is the last name of a path.
+func (c *Comparison) function(n int) string {
+	if n == 0 {
+		return c.rootName()
+	}
+	return c.nodes[n].name
+}

@@ -1,0 +1,365 @@
+package diff
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/xray-tools/xray/internal/clock"
+)
+
+// Kind is how B differs from A.
+type Kind uint8
+
+const (
+	Slower    Kind = iota // a function itself takes longer, or less
+	MoreCalls             // a function is called more often by its caller, or less
+	New                   // only B takes a path
+	Gone                  // only A takes a path
+)
+
+// String names the kind as JSON does.
+func (k Kind) String() string { return [...]string{"slower", "more-calls", "new", "gone"}[k] }
+
+// Report is what differs between two sides. Times are in nanoseconds, or in ticks
+// where Clock is not known.
+type Report struct {
+	Clock     clock.Clock
+	Root      string // "" without a root
+	Runs      [2]int
+	Calls     [2]float64 // of roots, in all runs; without a root of all functions
+	Resampled string     // "runs", "blocks", or "" where there are too few of both
+	Block     float64    // length of the longest blocks
+	Units     [2]int     // that were resampled
+	Folds     int
+	Seed      uint64
+	// Whole is the difference that Changes and Rest add up to: of the time of a call
+	// of the root, or of all self time of a run.
+	Whole Metric
+	// Metrics are quantiles of the root; none without a root.
+	Metrics []Metric
+	// Changes are ordered by size. Those of less than the least share of the time
+	// on both sides are in Rest.
+	Changes []Change
+	Rest    float64
+	// Rows are paths or functions with at least the least share of the time, ordered
+	// by the difference of self times.
+	Rows []Row
+	// Parts are what every path contributes to Whole, callers first.
+	Parts []Part
+	Gates []GateResult
+	Notes []string
+}
+
+// Metric is a mean on both sides, and its difference, B less A.
+type Metric struct {
+	Name     string
+	A, B     float64
+	Missing  bool // in some run of one side, so that there is no difference
+	Interval      // of the difference
+}
+
+// Difference is B less A.
+func (m *Metric) Difference() float64 { return m.B - m.A }
+
+// Change is what one function contributes to the whole difference in one way.
+type Change struct {
+	Kind     Kind
+	Function string
+	Path     []string // the one with most of Amount
+	Paths    int
+	Amount   float64
+	Interval // of Amount
+}
+
+// Row is a call path, or a function.
+type Row struct {
+	Path []string
+	In   string // "both", "new" in B, or "gone" from it
+	// Metrics are calls, self and total; without a root also quantiles. Those of
+	// paths are for a call of the root, those of functions for a run.
+	Metrics []Metric
+}
+
+// Part is what a path contributes; New stands for all below too.
+type Part struct {
+	Path              []string
+	Slower, More, New float64
+}
+
+// ReportOptions say what is in a report.
+type ReportOptions struct {
+	Seed  uint64 // of what is drawn by lot: equal seeds make equal reports
+	Folds int    // how often it is drawn; 10,000 when 0
+	// MinShare leaves out paths with less of the time on both sides, 0 to 1. What is
+	// looked at does not depend on how it differs, so that chance stays what it is.
+	MinShare float64
+}
+
+// ErrOneSided means that a side has no runs.
+var ErrOneSided = errors.New("there are no runs of one side")
+
+// builder makes a report.
+type builder struct {
+	c       *Comparison
+	r       *Report
+	opts    ReportOptions
+	sampler *resampler // nil when there is nothing to resample
+	means   [2][]amounts
+	scale   float64 // time of the larger side, below a billionth of which all is rounding
+}
+
+// Report compares the sides. The Comparison must not be used again. The error is
+// [ErrOneSided], or of a gate about which there is nothing.
+func (c *Comparison) Report(opts ReportOptions) (*Report, error) {
+	if len(c.sides[A].runs) == 0 || len(c.sides[B].runs) == 0 {
+		return nil, ErrOneSided
+	}
+	b := &builder{c: c, opts: opts, r: &Report{Folds: opts.Folds, Seed: opts.Seed}}
+	if b.r.Folds == 0 {
+		b.r.Folds = 10_000
+	}
+	if c.first.Clock.Known() {
+		b.r.Clock = clock.Clock{Frequency: 1e9}
+	}
+	if c.rooted {
+		b.r.Root = c.rootName()
+	}
+	b.resample()
+	for s := range c.sides {
+		b.means[s] = b.meansOf(Side(s))
+	}
+	b.scale = max(b.means[A][0].subtree, b.means[B][0].subtree)
+	b.r.Whole = b.metric("total", 0, func(a *amounts) float64 { return a.subtree })
+	if c.rooted {
+		b.r.Metrics = b.quantiles(0)
+		holm(intervals(b.r.Metrics, func(m *Metric) *Interval { return &m.Interval }))
+	}
+	b.changes()
+	b.rows()
+	for i := range c.gates {
+		g, err := b.gate(i)
+		if err != nil {
+			return nil, err
+		}
+		b.r.Gates = append(b.r.Gates, g)
+	}
+	return b.r, nil
+}
+
+// resample chooses what to draw.
+func (b *builder) resample() {
+	r, sides := b.r, &b.c.sides
+	blocks := FewRuns(len(sides[A].runs), len(sides[B].runs))
+	b.c.settle(blocks)
+	fewest := 1 << 30
+	for s := range sides {
+		r.Runs[s], r.Units[s] = len(sides[s].runs), len(sides[s].units)
+		fewest = min(fewest, r.Units[s])
+		for _, u := range sides[s].units {
+			r.Calls[s] += u.invocations
+			for n := 1; n < len(u.nodes) && !b.c.rooted; n++ {
+				r.Calls[s] += u.nodes[n].calls
+			}
+		}
+		for _, run := range sides[s].runs {
+			r.Block = max(r.Block, run.block)
+		}
+	}
+	switch {
+	case !blocks:
+		r.Resampled = "runs"
+	case fewest >= minBlocks:
+		r.Resampled = "blocks"
+		b.note("fewer than %d runs a side: blocks of %s are resampled instead, "+
+			"which says nothing about how much whole runs differ", minRuns, r.Clock.Format(uint64(r.Block)))
+	default:
+		b.note("fewer than %d runs a side, and not %d seconds of each: nothing says how sure this is; give more runs",
+			minRuns, minBlocks)
+	}
+	if r.Resampled != "" {
+		b.sampler = newResampler(sides, r.Folds, r.Seed)
+	}
+	if !b.c.joined() {
+		b.note("the sides have no function but the root in common: give both their names (-m1, -m2)")
+	}
+	if !r.Clock.Known() {
+		b.note("the traces do not say how long a tick of their clock is: times are in ticks")
+	}
+}
+
+// FewRuns reports whether there are too few runs to draw from, so that blocks are
+// drawn instead.
+func FewRuns(a, b int) bool { return min(a, b) < minRuns }
+
+func (b *builder) note(format string, args ...any) {
+	b.r.Notes = append(b.r.Notes, fmt.Sprintf(format, args...))
+}
+
+// joined reports whether the sides have any node in common where both have some.
+func (c *Comparison) joined() bool {
+	var any [2]bool
+	for n := 1; n < len(c.nodes); n++ {
+		var in [2]bool
+		for s := range c.sides {
+			in[s] = slices.ContainsFunc(c.sides[s].units, func(u *unit) bool { return u.nodes[n].calls > 0 })
+			any[s] = any[s] || in[s]
+		}
+		if in[A] && in[B] {
+			return true
+		}
+	}
+	return !any[A] || !any[B]
+}
+
+// series is a value of a node by unit.
+func (b *builder) series(s Side, n int, of func(*amounts) float64) []float64 {
+	values := make([]float64, len(b.c.sides[s].units))
+	for i, u := range b.c.sides[s].units {
+		values[i] = of(&u.nodes[n])
+	}
+	return values
+}
+
+// mean of values by unit.
+func (b *builder) mean(s Side, values []float64) float64 {
+	sum, weight := 0.0, 0.0
+	for i, u := range b.c.sides[s].units {
+		sum += values[i]
+		weight += u.weight
+	}
+	return ratio(sum, weight)
+}
+
+func (b *builder) meansOf(s Side) []amounts {
+	out := make([]amounts, len(b.c.nodes))
+	for n := range out {
+		for _, f := range []func(*amounts) *float64{callsOf, selfOf, subtreeOf, totalOf} {
+			*f(&out[n]) = b.mean(s, b.series(s, n, func(a *amounts) float64 { return *f(a) }))
+		}
+	}
+	return out
+}
+
+func callsOf(a *amounts) *float64   { return &a.calls }
+func selfOf(a *amounts) *float64    { return &a.self }
+func subtreeOf(a *amounts) *float64 { return &a.subtree }
+func totalOf(a *amounts) *float64   { return &a.total }
+
+// metric compares a value of a node.
+func (b *builder) metric(name string, n int, of func(*amounts) float64) Metric {
+	return b.compare(name, b.series(A, n, of), b.series(B, n, of))
+}
+
+// compare compares values by unit.
+func (b *builder) compare(name string, valuesA, valuesB []float64) Metric {
+	m := Metric{Name: name, A: b.mean(A, valuesA), B: b.mean(B, valuesB)}
+	if b.sampler != nil {
+		folded := b.sampler.means(B, valuesB)
+		for f, a := range b.sampler.means(A, valuesA) {
+			folded[f] -= a
+		}
+		m.Interval = b.sampler.judge(m.Difference(), max(m.A, m.B), significance, folded)
+	}
+	return m
+}
+
+// quantile is the place of a quantile.
+func (b *builder) quantile(q float64) int { return slices.Index(b.c.quantiles, q) }
+
+// quantiles compares those of a node, which are means over runs.
+func (b *builder) quantiles(n int) []Metric {
+	list := make([]Metric, len(b.c.quantiles))
+	for i, q := range b.c.quantiles {
+		m := &list[i]
+		m.Name = "p" + strconv.FormatFloat(math.Round(q*1e6)/1e4, 'f', -1, 64)
+		var values [2][]float64
+		var means [2]float64
+		for s := range b.c.sides {
+			for _, run := range b.c.sides[s].runs {
+				if run.quantiles[n] == nil {
+					m.Missing = true
+					continue
+				}
+				values[s] = append(values[s], run.quantiles[n][i])
+				means[s] += run.quantiles[n][i] // whole numbers, so that no order matters
+			}
+		}
+		if m.Missing {
+			continue
+		}
+		m.A, m.B = means[A]/float64(b.r.Runs[A]), means[B]/float64(b.r.Runs[B])
+		if b.r.Resampled == "runs" {
+			*m = b.compare(m.Name, b.byUnit(A, values[A]), b.byUnit(B, values[B]))
+		}
+	}
+	if b.r.Resampled == "blocks" && b.c.rooted {
+		b.blockQuantiles(list)
+	}
+	return list
+}
+
+// byUnit orders values of runs by the unit that the run is.
+func (b *builder) byUnit(s Side, values []float64) []float64 {
+	out := make([]float64, len(values))
+	for i, u := range b.c.sides[s].units {
+		out[i] = values[u.run]
+	}
+	return out
+}
+
+// blockQuantiles compares the quantiles of the durations in all blocks together.
+func (b *builder) blockQuantiles(list []Metric) {
+	var means [2][]float64
+	var folded [2][][]float64
+	for s := range b.c.sides {
+		means[s], folded[s] = b.sampler.quantiles(Side(s), b.c.sides[s].units, b.c.quantiles)
+	}
+	for i := range list {
+		m := &list[i]
+		m.A, m.B = means[A][i], means[B][i]
+		for f, a := range folded[A][i] {
+			folded[B][i][f] -= a
+		}
+		m.Interval = b.sampler.judge(m.Difference(), max(m.A, m.B), significance, folded[B][i])
+	}
+}
+
+// rows compares paths or functions.
+func (b *builder) rows() {
+	for n := range b.c.nodes {
+		x, y := b.means[A][n], b.means[B][n]
+		size := max(x.self, y.self)
+		if b.c.rooted {
+			size = max(x.subtree, y.subtree)
+		}
+		if n == 0 && !b.c.rooted || size == 0 || size < b.opts.MinShare*b.scale {
+			continue
+		}
+		row := Row{Path: b.c.path(n), In: "both"}
+		switch {
+		case x.calls == 0:
+			row.In = "new"
+		case y.calls == 0:
+			row.In = "gone"
+		}
+		row.Metrics = []Metric{
+			b.metric("calls", n, func(a *amounts) float64 { return a.calls }),
+			b.metric("self", n, func(a *amounts) float64 { return a.self }),
+			b.metric("total", n, func(a *amounts) float64 { return a.total }),
+		}
+		if !b.c.rooted {
+			row.Metrics = append(row.Metrics, b.quantiles(n)...)
+		}
+		b.r.Rows = append(b.r.Rows, row)
+	}
+	for i := 0; len(b.r.Rows) > 0 && i < len(b.r.Rows[0].Metrics); i++ {
+		holm(intervals(b.r.Rows, func(r *Row) *Interval { return &r.Metrics[i].Interval }))
+	}
+	slices.SortStableFunc(b.r.Rows, func(x, y Row) int {
+		return cmp.Compare(math.Abs(y.Metrics[1].Difference()), math.Abs(x.Metrics[1].Difference()))
+	})
+}

@@ -1,0 +1,163 @@
+package diff
+
+import (
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// maxBlocks bounds the blocks of a run.
+const maxBlocks = 60
+
+// Blocks divides the time of a run, in ticks. The zero value is one block.
+type Blocks struct {
+	From, Width uint64
+	Count       int
+}
+
+// Cut divides a run from its first to its last tick into seconds, or into longer
+// blocks where there would be too many. What is left over is part of the last one.
+func Cut(first, last uint64, c clock.Clock) Blocks {
+	if !c.Known() || last <= first {
+		return Blocks{}
+	}
+	width := max(c.Frequency, (last-first)/maxBlocks+1)
+	return Blocks{From: first, Width: width, Count: max(1, int((last-first)/width))}
+}
+
+func (b *Blocks) of(tsc uint64) int {
+	if b.Count <= 1 || tsc < b.From {
+		return 0
+	}
+	return int(min((tsc-b.From)/b.Width, uint64(b.Count-1)))
+}
+
+// Options say what of a run is added up.
+type Options struct {
+	// Root says which functions are roots; nil compares all functions by
+	// themselves. It is called concurrently.
+	Root func(reader.FuncID) bool
+	// Thread, and From and To if it is not 0, choose invocations of roots by thread
+	// and by start, in ticks. Without roots calls.Options.Filter does that. Thread
+	// is called concurrently; nil chooses all.
+	Thread   func(reader.Thread) bool
+	From, To uint64
+	// Blocks are what is kept apart.
+	Blocks Blocks
+}
+
+// Analysis adds up one run. It is a calls.Analysis. With roots it needs
+// calls.Options.Paths and no filter, without it needs calls.Options.Nested.
+type Analysis struct {
+	opts    Options
+	tracker *invocation.Tracker // nil without roots
+	// tree holds the paths from roots on, or functions as paths of length 1.
+	tree   *calls.Paths
+	blocks []block
+	// durations are those of invocations at 0, or of functions by path.
+	durations []quantile.Sample
+}
+
+// block is what a run did in a block of time.
+type block struct {
+	invocations uint64
+	sums        []sum           // by path; may be shorter than the tree
+	durations   quantile.Sample // of invocations; only where there are several blocks
+}
+
+type sum struct {
+	calls       uint64
+	self, total quantile.Sum // total only without roots
+}
+
+// NewAnalysis returns an analysis that has seen nothing.
+func NewAnalysis(opts Options) *Analysis {
+	a := &Analysis{opts: opts, blocks: make([]block, max(1, opts.Blocks.Count)), durations: make([]quantile.Sample, 1)}
+	if opts.Root == nil {
+		a.tree = calls.NewPaths()
+		return a
+	}
+	a.tracker = invocation.NewTracker(invocation.Options{
+		Root: opts.Root, Thread: opts.Thread, From: opts.From, To: opts.To, Paths: true,
+	}, a.see)
+	a.tree = a.tracker.Tree
+	return a
+}
+
+// Calls adds a batch.
+func (a *Analysis) Calls(b *calls.Batch) error {
+	if a.tracker != nil {
+		return a.tracker.Calls(b)
+	}
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		path := a.tree.Child(0, c.Func)
+		s := a.blocks[a.opts.Blocks.of(c.Start)].at(path, a.tree)
+		s.calls++
+		s.self.Add(c.Self)
+		if !c.Nested {
+			s.total.Add(c.Duration)
+		}
+		if c.End != calls.Truncated {
+			a.durations = grow(a.durations, a.tree.Len())
+			a.durations[path].Add(c.Duration)
+		}
+	}
+	return nil
+}
+
+// see adds an invocation.
+func (a *Analysis) see(v *invocation.Invocation, chosen bool) {
+	if !chosen {
+		return
+	}
+	b := &a.blocks[a.opts.Blocks.of(v.Start)]
+	b.invocations++
+	for i := range v.Paths {
+		s := b.at(v.Paths[i].ID, a.tree)
+		s.calls += v.Paths[i].Calls
+		s.self.Add(v.Paths[i].Self)
+	}
+	a.durations[0].Add(v.Duration)
+	if len(a.blocks) > 1 {
+		b.durations.Add(v.Duration)
+	}
+}
+
+// at is the sum of a path. It is valid until the tree grows.
+func (b *block) at(path calls.PathID, tree *calls.Paths) *sum {
+	b.sums = grow(b.sums, tree.Len())
+	return &b.sums[path]
+}
+
+// Merge implements calls.Analysis.
+func (a *Analysis) Merge(o *Analysis) {
+	ids := a.tree.Remap(o.tree)
+	for i := range o.blocks {
+		b := &a.blocks[i]
+		b.invocations += o.blocks[i].invocations
+		b.durations.Merge(&o.blocks[i].durations)
+		for path := range o.blocks[i].sums {
+			from, to := &o.blocks[i].sums[path], b.at(ids[path], a.tree)
+			to.calls += from.calls
+			to.self.AddSum(from.self)
+			to.total.AddSum(from.total)
+		}
+	}
+	a.durations = grow(a.durations, a.tree.Len())
+	for path := range o.durations {
+		a.durations[ids[path]].Merge(&o.durations[path])
+	}
+}
+
+// grow lengthens s to at least n elements.
+func grow[T any](s []T, n int) []T {
+	if n <= len(s) {
+		return s
+	}
+	return append(s, make([]T, n-len(s))...)
+}
+
+var _ calls.Analysis[*Analysis] = (*Analysis)(nil)

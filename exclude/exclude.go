@@ -1,0 +1,269 @@
+// Package exclude chooses functions that a recorder should leave out, so that
+// recording costs no more than a budget allows, and predicts what that changes.
+//
+// An [Analysis] counts calls, from which [Analysis.Plan] chooses:
+//
+//   - Recording f costs calls(f) times the cost of a call. The overhead is the cost of
+//     all calls in relation to the time that the threads would have taken without.
+//   - f is worth its self time without the cost of recording, which is what its row
+//     in a report tells; what is not recorded becomes self time of the callers.
+//   - The function that costs most for what it is worth goes first, but a function
+//     only after all those that it calls: leaving out a leaf loses nothing but its own
+//     row. Where only functions are left that call what stays, it is those.
+package exclude
+
+import (
+	"math"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/probecost"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Analysis counts the calls of a shard. It is a calls.Analysis. Memory grows with
+// threads, functions, and pairs of functions that call each other.
+type Analysis struct {
+	functions map[reader.FuncID]*counted
+	edges     map[edge]uint64 // calls
+	threads   map[int]*span
+	events    uint64 // custom and typed events
+	payload   uint64 // bytes of these
+}
+
+// edge is a function and one that called it.
+type edge struct{ caller, callee reader.FuncID }
+
+// counted is what is known of the calls of a function.
+type counted struct {
+	calls, args uint64
+	self        quantile.Sum
+}
+
+// span is the time from a thread's first call to the end of its last.
+type span struct{ from, to uint64 }
+
+// New returns an empty analysis.
+func New() *Analysis {
+	return &Analysis{
+		functions: make(map[reader.FuncID]*counted), edges: make(map[edge]uint64), threads: make(map[int]*span),
+	}
+}
+
+// Calls adds a batch.
+func (a *Analysis) Calls(b *calls.Batch) error {
+	time := span{math.MaxUint64, 0}
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		f := a.function(c.Func)
+		f.calls++
+		f.self.Add(c.Self)
+		time = span{min(time.from, c.Start), max(time.to, c.Start+c.Duration)}
+		if c.Caller != 0 {
+			a.edges[edge{c.Caller, c.Func}]++
+		}
+	}
+	if len(b.Calls) > 0 {
+		a.extend(b.Index, time)
+	}
+	for _, arg := range b.Args {
+		a.function(b.Calls[arg.Call].Func).args++
+	}
+	for i := range b.Events {
+		a.events++
+		a.payload += uint64(len(b.Events[i].Data))
+	}
+	return nil
+}
+
+func (a *Analysis) function(id reader.FuncID) *counted {
+	f := a.functions[id]
+	if f == nil {
+		f = new(counted)
+		a.functions[id] = f
+	}
+	return f
+}
+
+func (a *Analysis) extend(thread int, s span) {
+	if t := a.threads[thread]; t != nil {
+		s = span{min(s.from, t.from), max(s.to, t.to)}
+	}
+	a.threads[thread] = &s
+}
+
+// Merge implements calls.Analysis.
+func (a *Analysis) Merge(o *Analysis) {
+	for id, of := range o.functions {
+		f := a.function(id)
+		f.calls += of.calls
+		f.args += of.args
+		f.self.AddSum(of.self)
+	}
+	for e, n := range o.edges {
+		a.edges[e] += n
+	}
+	for i, s := range o.threads {
+		a.extend(i, *s)
+	}
+	a.events += o.events
+	a.payload += o.payload
+}
+
+// Sizes are what records take in a trace, in bytes.
+type Sizes struct {
+	Call  uint64 // entry and exit
+	Arg   uint64
+	Event uint64 // without its payload
+}
+
+// Options of a plan.
+type Options struct {
+	Budget float64 // greatest overhead, 0.03 for 3 %
+	Cost   probecost.Cost
+	// Keep says which functions are never left out. May be nil.
+	Keep  func(reader.FuncID) bool
+	Sizes Sizes
+	Clock clock.Clock
+}
+
+// Plan is what is to be left out. It is owned by the caller.
+type Plan struct {
+	Options
+	Before, After Recording
+	Threads       int
+	Time          uint64 // of all threads, from their first call to the end of their last, in ticks
+	// Functions are those to be left out, in the order in which they were chosen.
+	Functions []Function
+	// Remaining are those that are still recorded, in ascending order.
+	Remaining []reader.FuncID
+	// Kept is how many of these Options.Keep keeps.
+	Kept int
+}
+
+// Recording is what recording costs, and what it tells.
+type Recording struct {
+	Functions int
+	Calls     uint64
+	Bytes     uint64 // of records
+	// Time is that which all threads take without recording, in ticks, and Cost what
+	// recording adds.
+	Time, Cost uint64
+	// Covered is the part of the self time, without the cost of recording, of the
+	// functions that are recorded, 0 to 1; 0 where there is none.
+	Covered float64
+}
+
+// Overhead is the cost in relation to the time without recording; infinite where
+// there is no such time.
+func (r *Recording) Overhead() float64 {
+	if r.Cost == 0 {
+		return 0
+	}
+	return float64(r.Cost) / float64(r.Time)
+}
+
+// Function is one that is to be left out.
+type Function struct {
+	ID    reader.FuncID
+	Calls uint64
+	Cost  uint64 // of recording them, in ticks
+	Self  uint64 // without the cost of recording, in ticks
+	// Caller is the function that called it most often, to whose time its own goes; 0
+	// for none. Callers is how many there are.
+	Caller  reader.FuncID
+	Callers int
+	// Leaf tells that it calls nothing that is still recorded.
+	Leaf bool
+}
+
+// Plan chooses functions. The analysis may be used again.
+func (a *Analysis) Plan(opts Options) *Plan {
+	p := &Plan{Options: opts, Threads: len(a.threads)}
+	for _, s := range a.threads {
+		p.Time += s.to - s.from
+	}
+	g := newGreedy(a, &opts)
+	p.Before = a.before(p, g)
+	p.After = p.Before
+	var chosen []*node
+	for p.After.Overhead() > opts.Budget {
+		f := g.next()
+		if f == nil {
+			break
+		}
+		chosen = append(chosen, f)
+		p.After = p.without(f)
+	}
+	// Some that went early turn out not to have been needed. A function comes back only
+	// if all that call it are there.
+	for _, f := range slices.Backward(chosen) {
+		if back := p.with(f); back.Overhead() <= opts.Budget && !slices.ContainsFunc(f.callers, (*node).isGone) {
+			f.gone = false
+			p.After = back
+		}
+	}
+	for _, f := range chosen {
+		if f.gone {
+			p.Functions = append(p.Functions, f.Function)
+		}
+	}
+	covered := uint64(0)
+	for _, f := range g.nodes {
+		if f.gone {
+			continue
+		}
+		p.Remaining = append(p.Remaining, f.ID)
+		covered += f.Self
+		if f.keep {
+			p.Kept++
+		}
+	}
+	if g.self > 0 {
+		p.After.Covered = float64(covered) / float64(g.self)
+	}
+	return p
+}
+
+// without is After less a function.
+func (p *Plan) without(f *node) Recording {
+	return p.changed(p.After.Functions-1, p.After.Calls-f.Calls, p.After.Bytes-f.bytes)
+}
+
+// with is After and a function more.
+func (p *Plan) with(f *node) Recording {
+	return p.changed(p.After.Functions+1, p.After.Calls+f.Calls, p.After.Bytes+f.bytes)
+}
+
+func (p *Plan) changed(functions int, calls, bytes uint64) Recording {
+	return Recording{Functions: functions, Calls: calls, Bytes: bytes, Time: p.After.Time, Cost: ticks(calls, p.Cost.Mean())}
+}
+
+func (a *Analysis) before(p *Plan, g *greedy) Recording {
+	r := Recording{Functions: len(g.nodes)}
+	r.Bytes = a.events*p.Sizes.Event + a.payload
+	for _, f := range g.nodes {
+		r.Calls += f.Calls
+		r.Bytes += f.bytes
+	}
+	if g.self > 0 {
+		r.Covered = 1
+	}
+	r.Cost = ticks(r.Calls, p.Cost.Mean())
+	r.Time = p.Time - min(p.Time, r.Cost)
+	return r
+}
+
+// ticks is the cost of n calls, as far as it has 64 bits.
+func ticks(n, cost uint64) uint64 { return saturate(probecost.Ticks(n, cost)) }
+
+func saturate(s quantile.Sum) uint64 {
+	if s.Hi > 0 {
+		return math.MaxUint64
+	}
+	return s.Lo
+}
+
+var _ calls.Analysis[*Analysis] = (*Analysis)(nil)

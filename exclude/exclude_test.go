@@ -1,0 +1,242 @@
+package exclude_test
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/exclude"
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/probecost"
+	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+func count(t testing.TB, log []byte, shards int) *exclude.Analysis {
+	t.Helper()
+	trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _, err := calls.Run(calls.Source(trace), calls.Options{Shards: shards}, exclude.New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// Function 1 runs for 1000 ns, of which 2 takes 500 in one call, and 3, which 2 calls,
+// 100 in 10 calls. 4 is a leaf that takes 200 in 2 calls.
+const program = `xray fdr
+thread 8 pid=7 tsc=1000
+enter 1 +0
+enter 2 +100
+` + inner + inner + inner + inner + inner + inner + inner + inner + inner + inner + `exit 2 +300
+enter 4 +0
+exit 4 +100
+enter 4 +0
+exit 4 +100
+custom "12345" +0
+exit 1 +200
+`
+
+const inner = "enter 3 +10\nexit 3 +10\n"
+
+func assemble(t testing.TB, text string) []byte {
+	t.Helper()
+	log, err := tracetext.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+func ids(p *exclude.Plan) (list []reader.FuncID) {
+	for i := range p.Functions {
+		list = append(list, p.Functions[i].ID)
+	}
+	return list
+}
+
+func options(budget float64) exclude.Options {
+	// 2 ns a call, of which 1 is inside.
+	return exclude.Options{
+		Budget: budget, Cost: probecost.Cost{Low: 2000, High: 2000}, Sizes: exclude.Sizes{Call: 16, Event: 24},
+		Clock: clock.Clock{Frequency: 1e9},
+	}
+}
+
+func TestPlan(t *testing.T) {
+	a := count(t, assemble(t, program), 1)
+
+	// 14 calls cost 28 of 1000 ns, and without the 10 of function 3 it is 8.
+	p := a.Plan(options(0.01))
+	want := exclude.Recording{Functions: 4, Calls: 14, Bytes: 14*16 + 24 + 5, Time: 972, Cost: 28, Covered: 1}
+	if p.Before != want {
+		t.Errorf("before: %+v, want %+v", p.Before, want)
+	}
+	// Self times without the cost are 296, 389, 90 and 198 of 973.
+	want = exclude.Recording{Functions: 3, Calls: 4, Bytes: 4*16 + 24 + 5, Time: 972, Cost: 8, Covered: 883.0 / 973}
+	if p.After != want {
+		t.Errorf("after: %+v, want %+v", p.After, want)
+	}
+	wantFunctions := []exclude.Function{{ID: 3, Calls: 10, Cost: 20, Self: 90, Caller: 2, Callers: 1, Leaf: true}}
+	if diff := gocmp.Diff(wantFunctions, p.Functions); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !slices.Equal(p.Remaining, []reader.FuncID{1, 2, 4}) {
+		t.Errorf("%v remain", p.Remaining)
+	}
+
+	for _, c := range []struct {
+		name   string
+		budget float64
+		keep   reader.FuncID
+		want   []reader.FuncID
+	}{
+		{"all within", 0.03, 0, nil},
+		{"callees before callers", 0, 0, []reader.FuncID{3, 4, 2, 1}},
+		{"a leaf is kept", 0.025, 3, []reader.FuncID{4}},
+		{"only callers are left", 0.001, 3, []reader.FuncID{4, 1, 2}},
+		// 4 goes first when 3 may not, and 3 would have been enough.
+		{"one is enough", 0.022, 0, []reader.FuncID{3}},
+	} {
+		opts := options(c.budget)
+		opts.Keep = func(id reader.FuncID) bool { return id == c.keep }
+		if got := ids(a.Plan(opts)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
+// A cost that takes all of the time is an overhead beyond all budgets, and no panic.
+func TestCostBeyondTime(t *testing.T) {
+	opts := options(1)
+	opts.Cost = probecost.Cost{Low: 1e6, High: 1e6}
+	p := count(t, assemble(t, program), 1).Plan(opts)
+	if !math.IsInf(p.Before.Overhead(), 1) || len(p.Remaining) > 0 || p.After.Overhead() != 0 {
+		t.Errorf("%+v", p)
+	}
+	var out strings.Builder
+	if err := p.WriteJSON(&out, nil, exclude.View{}); err != nil || !strings.Contains(out.String(), `"overhead": null`) {
+		t.Errorf("%v: %s", err, out.String())
+	}
+}
+
+// Put back are functions that went before it was known that others suffice.
+func TestPutBack(t *testing.T) {
+	// 5 costs most for what it is worth, but 6 is what costs.
+	text := "xray fdr\nthread 8 pid=7 tsc=1000\nenter 1 +0\nenter 5 +0\nexit 5 +0\n" +
+		strings.Repeat("enter 6 +5\nexit 6 +5\n", 50) + "exit 1 +500\n"
+	p := count(t, assemble(t, text), 1).Plan(options(0.05))
+	if !slices.Equal(ids(p), []reader.FuncID{6}) {
+		t.Errorf("%v", ids(p))
+	}
+}
+
+// Whatever is chosen, what stays adds up, nothing that is kept goes, nothing goes
+// without need, and no number of shards makes a difference.
+func TestPlanProperties(t *testing.T) {
+	var log bytes.Buffer
+	opts := tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 5, Functions: 100, Open: true}
+	if _, err := tracegen.Generate(&log, opts); err != nil {
+		t.Fatal(err)
+	}
+	one, three := count(t, log.Bytes(), 1), count(t, log.Bytes(), 3)
+	rapid.Check(t, func(t *rapid.T) {
+		opts := exclude.Options{
+			Budget: rapid.Float64Range(0, 0.2).Draw(t, "budget"), Clock: clock.Clock{Frequency: tracegen.Frequency},
+			Cost: probecost.Cost{Low: 10_000, High: rapid.Uint64Range(10_000, 200_000).Draw(t, "cost")},
+		}
+		divisor := reader.FuncID(rapid.IntRange(1, 20).Draw(t, "keep"))
+		opts.Keep = func(id reader.FuncID) bool { return divisor > 1 && id%divisor == 0 }
+		p := one.Plan(opts)
+		var texts [2]strings.Builder
+		if err := p.WriteJSON(&texts[0], nil, exclude.View{Ring: 1 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		if err := three.Plan(opts).WriteJSON(&texts[1], nil, exclude.View{Ring: 1 << 20}); err != nil {
+			t.Fatal(err)
+		}
+		if texts[0].String() != texts[1].String() {
+			t.Fatal(gocmp.Diff(texts[0].String(), texts[1].String()))
+		}
+		calls, gone := p.After.Calls, make(map[reader.FuncID]bool)
+		for _, f := range p.Functions {
+			calls += f.Calls
+			gone[f.ID] = true
+			if opts.Keep(f.ID) {
+				t.Fatalf("%d is kept, and goes", f.ID)
+			}
+		}
+		if calls != p.Before.Calls || len(p.Functions)+len(p.Remaining) != p.Before.Functions || p.After.Functions != len(p.Remaining) {
+			t.Fatalf("%+v", p)
+		}
+		over := p.After.Overhead() > p.Budget
+		for _, id := range p.Remaining {
+			if gone[id] || over && !opts.Keep(id) {
+				t.Fatalf("%d stays", id)
+			}
+		}
+	})
+}
+
+// names has functions 1, 2, ... of a table.
+type names []symbolize.Symbol
+
+func (n names) Func(id reader.FuncID) (symbolize.Symbol, bool) {
+	if id < 1 || int(id) > len(n) {
+		return symbolize.Symbol{}, false
+	}
+	return n[id-1], true
+}
+
+func TestLists(t *testing.T) {
+	table := names{
+		{Name: "main", Linkage: "main"},
+		{Name: "kv::put(int, char)", Linkage: "_ZN2kv3putEic"},
+		{Name: "kv::putAll(int)", Linkage: "_ZN2kv6putAllEi"},
+		{Name: "int kv::get<int>(int)", Linkage: "_ZN2kv3getIiEET_S1_"},
+		{Name: "main::$_0::operator()() const", Linkage: "_ZZ4mainENK3$_0clEv"},
+		{Name: "same", Linkage: "same"},
+		{Name: "same", Linkage: "same"},
+		{Name: "kv::only(int)"},
+	}
+	plan := &exclude.Plan{
+		Functions: []exclude.Function{{ID: 2, Leaf: true}, {ID: 4}, {ID: 5, Leaf: true}, {ID: 6, Leaf: true}, {ID: 8, Leaf: true}, {ID: 9, Leaf: true}},
+		Remaining: []reader.FuncID{1, 3, 7},
+	}
+	for _, c := range []struct {
+		form    exclude.Form
+		want    string
+		skipped []reader.FuncID
+	}{
+		{exclude.AttrList, "[never]\nfun:_ZN2kv3getIiEET_S1_\nfun:_ZN2kv3putEic\nfun:_ZZ4mainENK3\\$_0clEv\n", []reader.FuncID{6, 8, 9}},
+		{exclude.IgnoreList, "fun:_ZN2kv3getIiEET_S1_\nfun:_ZN2kv3putEic\nfun:_ZZ4mainENK3\\$_0clEv\n", []reader.FuncID{6, 8, 9}},
+		// put is part of putAll, and stays.
+		{exclude.GCC, "-finstrument-functions-exclude-function-list=kv::only\n", []reader.FuncID{2, 4, 5, 6, 9}},
+		{exclude.Uftrace, "-N _ZN2kv3putEic\n", []reader.FuncID{4, 5, 6, 8, 9}}, // 4 calls what stays
+		{exclude.Regexp, `^(#9|int kv::get<int>\(int\)|kv::only\(int\)|kv::put\(int, char\)|main::\$_0::operator\(\)\(\) const)$` + "\n", []reader.FuncID{6}},
+	} {
+		var out strings.Builder
+		skipped, err := plan.WriteList(&out, c.form, table)
+		if err != nil || out.String() != c.want {
+			t.Errorf("%s: %v\n%s\nwant\n%s", c.form, err, out.String(), c.want)
+		}
+		var got []reader.FuncID
+		for _, s := range skipped {
+			got = append(got, s.ID)
+		}
+		if !slices.Equal(got, c.skipped) {
+			t.Errorf("%s: %v are skipped, want %v", c.form, skipped, c.skipped)
+		}
+	}
+}

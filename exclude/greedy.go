@@ -1,0 +1,145 @@
+package exclude
+
+import (
+	"cmp"
+	"container/heap"
+	"math"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/probecost"
+	"github.com/xray-tools/xray/reader"
+)
+
+// node is a function with what it takes to choose it.
+type node struct {
+	Function
+	bytes   uint64
+	keep    bool
+	gone    bool
+	callees int // that are still recorded, itself not counted
+	callers []*node
+	place   int // in the heap, if it is there
+}
+
+func (n *node) isGone() bool { return n.gone }
+
+// worse orders the functions that cost most for what they are worth first.
+func worse(a, b *node) bool {
+	// Cost / self, where self may be 0, compared crosswise.
+	x, y := float64(a.Cost)*float64(b.Self), float64(b.Cost)*float64(a.Self)
+	if a.Self == 0 && b.Self == 0 {
+		x, y = float64(a.Cost), float64(b.Cost)
+	}
+	if c := cmp.Compare(x, y); c != 0 {
+		return c > 0
+	}
+	return a.ID < b.ID
+}
+
+// greedy gives functions in the order in which they are left out.
+type greedy struct {
+	nodes  []*node
+	leaves nodeHeap // those that may go
+	others nodeHeap // those that call something that is still recorded
+	self   uint64   // of all
+}
+
+func newGreedy(a *Analysis, opts *Options) *greedy {
+	g := &greedy{}
+	byID := make(map[reader.FuncID]*node, len(a.functions))
+	for id, f := range a.functions {
+		n := &node{Function: Function{ID: id, Calls: f.calls, Cost: ticks(f.calls, opts.Cost.Mean())}}
+		n.bytes = f.calls*opts.Sizes.Call + f.args*opts.Sizes.Arg
+		n.keep = opts.Keep != nil && opts.Keep(id)
+		byID[id] = n
+		g.nodes = append(g.nodes, n)
+	}
+	direct := make(map[reader.FuncID]uint64)
+	most := make(map[reader.FuncID]uint64)
+	for e, calls := range a.edges {
+		direct[e.caller] += calls
+		callee, caller := byID[e.callee], byID[e.caller]
+		if e.caller == e.callee || caller == nil {
+			continue // a caller may have been filtered out
+		}
+		callee.Callers++
+		callee.callers = append(callee.callers, caller)
+		caller.callees++
+		if m := most[e.callee]; calls > m || calls == m && e.caller < callee.Caller {
+			most[e.callee], callee.Caller = calls, e.caller
+		}
+	}
+	split := opts.Cost.Half(math.MaxUint64)
+	for _, n := range g.nodes {
+		f := a.functions[n.ID]
+		cost := probecost.Ticks(f.calls, split.Inside)
+		cost.AddSum(probecost.Ticks(direct[n.ID], split.Outside))
+		if cost.Compare(f.self) < 0 {
+			n.Self = saturate(f.self.Minus(cost))
+		}
+		g.self += n.Self
+		if n.keep {
+			continue
+		}
+		if n.callees == 0 {
+			g.leaves = append(g.leaves, n)
+		} else {
+			g.others = append(g.others, n)
+		}
+	}
+	slices.SortFunc(g.nodes, func(x, y *node) int { return cmp.Compare(x.ID, y.ID) })
+	g.leaves.init()
+	g.others.init()
+	return g
+}
+
+// next takes a function out; nil when none may go.
+func (g *greedy) next() *node {
+	from := &g.leaves
+	if from.Len() == 0 {
+		from = &g.others
+	}
+	if from.Len() == 0 {
+		return nil
+	}
+	n := heap.Pop(from).(*node)
+	n.gone = true
+	n.Leaf = n.callees == 0
+	for _, caller := range n.callers {
+		if caller.callees--; caller.callees == 0 && !caller.keep && !caller.gone {
+			heap.Remove(&g.others, caller.place)
+			heap.Push(&g.leaves, caller)
+		}
+	}
+	return n
+}
+
+// nodeHeap has the worst function on top.
+type nodeHeap []*node
+
+func (h nodeHeap) Len() int           { return len(h) }
+func (h nodeHeap) Less(i, j int) bool { return worse(h[i], h[j]) }
+
+func (h nodeHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *nodeHeap) Push(x any) {
+	n := x.(*node)
+	n.place = len(*h)
+	*h = append(*h, n)
+}
+
+func (h *nodeHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+func (h nodeHeap) init() {
+	for i, n := range h {
+		n.place = i
+	}
+	heap.Init(&h)
+}

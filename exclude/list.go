@@ -1,0 +1,193 @@
+package exclude
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Form is who reads a list of functions that are to be left out.
+type Form string
+
+const (
+	AttrList   Form = "attr-list"       // clang -fxray-attr-list=FILE
+	IgnoreList Form = "xray-ignorelist" // clang -fxray-never-instrument=FILE
+	GCC        Form = "gcc"             // gcc @FILE, for -finstrument-functions
+	Uftrace    Form = "uftrace"         // uftrace record --opt-file=FILE
+	Regexp     Form = "regexp"          // xray record --exclude
+)
+
+// Forms are all of them.
+func Forms() []string {
+	return []string{string(AttrList), string(IgnoreList), string(GCC), string(Uftrace), string(Regexp)}
+}
+
+// namer says how functions are known to those who read lists.
+type namer struct{ symbolize.Names }
+
+// Skipped is a function that a list does not name, and why.
+type Skipped struct {
+	ID  reader.FuncID
+	Why string
+}
+
+// WriteList writes the functions that are to be left out in a form. It returns those
+// that cannot be named in it without leaving out others, or the error of w. Names
+// must be full.
+func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipped, error) {
+	n := namer{names}
+	b := bufio.NewWriter(w)
+	var skipped []Skipped
+	switch form {
+	case AttrList, IgnoreList:
+		var names []string
+		names, skipped = p.choose(n.linkage, equal)
+		if form == AttrList {
+			b.WriteString("[never]\n")
+		}
+		for _, name := range names {
+			// A $ is the end of a line in the expressions of old clangs.
+			fmt.Fprintf(b, "fun:%s\n", strings.ReplaceAll(name, "$", `\$`))
+		}
+	case GCC:
+		var names []string
+		names, skipped = p.choose(n.gcc, strings.Contains)
+		if len(names) > 0 {
+			for i := range names {
+				names[i] = strings.ReplaceAll(names[i], ",", `\,`)
+			}
+			list := "-finstrument-functions-exclude-function-list=" + strings.Join(names, ",")
+			b.WriteString(gccFile.Replace(list) + "\n")
+		}
+	case Uftrace:
+		skipped = p.writeUftrace(b, n)
+	case Regexp:
+		var names []string
+		names, skipped = p.choose(n.label, equal)
+		for i := range names {
+			names[i] = regexp.QuoteMeta(names[i])
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(b, "^(%s)$\n", strings.Join(names, "|"))
+		}
+	default:
+		return nil, fmt.Errorf("unknown form %q", form)
+	}
+	return skipped, b.Flush()
+}
+
+// gccFile quotes what has a meaning in files of options.
+var gccFile = strings.NewReplacer(`\`, `\\`, " ", `\ `, "'", `\'`, `"`, `\"`)
+
+func equal(name, excluded string) bool { return name == excluded }
+
+// choose gives the names of the functions that are to be left out, each once and in
+// order, but for those that would hit a function that stays. name is what a function is
+// known by, and why it cannot be on the list; "" if it can.
+func (p *Plan) choose(name func(reader.FuncID) (text, why string), hits func(name, excluded string) bool) ([]string, []Skipped) {
+	var stay []string
+	for _, id := range p.Remaining {
+		if text, _ := name(id); text != "" {
+			stay = append(stay, text)
+		}
+	}
+	var names []string
+	var skipped []Skipped
+	for i := range p.Functions {
+		id := p.Functions[i].ID
+		text, why := name(id)
+		if why == "" {
+			if at := slices.IndexFunc(stay, func(s string) bool { return hits(s, text) }); at >= 0 {
+				why = "its name would leave out " + stay[at] + " too"
+			}
+		}
+		if why != "" {
+			skipped = append(skipped, Skipped{id, why})
+			continue
+		}
+		names = append(names, text)
+	}
+	slices.Sort(names)
+	return slices.Compact(names), skipped
+}
+
+// label is a function as reports call it.
+func (n namer) label(id reader.FuncID) (text, why string) {
+	return symbolize.Label(n.Names, id), ""
+}
+
+// linkage is a function as linkers call it. Maps without symbols only have names of the
+// source, which are the same in C.
+func (n namer) linkage(id reader.FuncID) (text, why string) {
+	var s symbolize.Symbol
+	if n.Names != nil {
+		s, _ = n.Names.Func(id)
+	}
+	switch {
+	case s.Linkage != "":
+		return s.Linkage, ""
+	case s.Name == "":
+		return "", "its name is not known"
+	case strings.ContainsAny(s.Name, "(:<~ "):
+		return "", "its name as linked is not known: give the binary with -m"
+	}
+	return s.Name, ""
+}
+
+// gcc is a function as gcc prints it: without parameters.
+func (n namer) gcc(id reader.FuncID) (text, why string) {
+	if n.Names == nil {
+		return "", "its name is not known"
+	}
+	s, _ := n.Names.Func(id)
+	switch {
+	case s.Name == "":
+		return "", "its name is not known"
+	case strings.ContainsAny(s.Name, "<$'"):
+		return symbolize.Shorten(s.Name), "gcc has its own names for templates and lambdas"
+	}
+	return symbolize.Shorten(s.Name), ""
+}
+
+// writeUftrace writes options. uftrace takes mangled names, but compares them without
+// parameters and without the arguments of templates.
+func (p *Plan) writeUftrace(w io.Writer, n namer) []Skipped {
+	linkages := make(map[string][]string) // by what uftrace compares
+	leaves := make(map[reader.FuncID]bool)
+	for i := range p.Functions {
+		leaves[p.Functions[i].ID] = p.Functions[i].Leaf
+	}
+	simple := func(id reader.FuncID) (text, why string) {
+		text = symbolize.Shorten(symbolize.Label(n.Names, id))
+		linkage, why := n.linkage(id)
+		leaf, goes := leaves[id]
+		switch {
+		case why != "":
+		case strings.ContainsAny(linkage, ".$"):
+			why = "uftrace takes its name for an expression"
+		case goes && !leaf:
+			why = "uftrace would leave out what it calls too"
+		case goes:
+			linkages[text] = append(linkages[text], linkage)
+		}
+		return text, why
+	}
+	names, skipped := p.choose(simple, equal)
+	var lines []string
+	for _, name := range names {
+		for _, linkage := range linkages[name] {
+			lines = append(lines, "-N "+linkage+"\n")
+		}
+	}
+	slices.Sort(lines)
+	for _, line := range lines {
+		io.WriteString(w, line)
+	}
+	return skipped
+}

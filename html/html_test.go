@@ -1,0 +1,204 @@
+package html
+
+import (
+	"bytes"
+	"compress/flate"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// shown is a call of a page.
+type shown struct {
+	Func            reader.FuncID
+	Start, Duration uint64
+	Depth           uint64
+}
+
+// decode reads a page as its script does. Functions without names have their ids.
+func decode(t rapid.TB, page []byte) (meta, []shown) {
+	t.Helper()
+	part := func(id string) []byte {
+		m := regexp.MustCompile(`<script type="application/[a-z-]+" id="` + id + `">([^<]*)</script>`).FindSubmatch(page)
+		if m == nil {
+			t.Fatalf("no %s", id)
+		}
+		return m[1]
+	}
+	var m meta
+	if err := json.Unmarshal(part("meta"), &m); err != nil {
+		t.Fatal(err)
+	}
+	columns := map[string]*bytes.Reader{}
+	for _, id := range []string{"funcs", "starts", "durations", "depths"} {
+		data, err := io.ReadAll(flate.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(part(id)))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		columns[id] = bytes.NewReader(data)
+	}
+	next := func(id string) uint64 {
+		v, err := binary.ReadUvarint(columns[id])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	var all []shown
+	for _, thread := range m.Threads {
+		now := uint64(0)
+		for range thread.Calls {
+			now += next("starts")
+			var id int
+			if err := json.Unmarshal([]byte(m.Functions[next("funcs")].Name[1:]), &id); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, shown{reader.FuncID(id), now, next("durations"), next("depths")})
+		}
+	}
+	for id, c := range columns {
+		if c.Len() > 0 {
+			t.Fatalf("%d bytes too many of %s", c.Len(), id)
+		}
+	}
+	return m, all
+}
+
+// source is a thread for calls.Run.
+type source []reader.Event
+
+func (s source) Each(_ int, fn func(int, *reader.Block) error) error {
+	return fn(0, &reader.Block{Thread: reader.Thread{Process: 1, Thread: 2}, Events: s})
+}
+
+type collector struct {
+	shortest uint64
+	all      []calls.Call
+}
+
+func (c *collector) Calls(b *calls.Batch) error {
+	for _, call := range b.Calls {
+		if call.Duration >= c.shortest {
+			c.all = append(c.all, call)
+		}
+	}
+	return nil
+}
+
+func (c *collector) Merge(*collector) {}
+
+// A page has the calls that are long enough, in the order of their entries.
+func TestPageHoldsTheCalls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var events source
+		tsc := uint64(1000)
+		for range rapid.IntRange(0, 60).Draw(t, "events") {
+			tsc += rapid.Uint64Range(0, 50).Draw(t, "delta")
+			events = append(events, reader.Event{
+				TSC: tsc, Func: reader.FuncID(rapid.IntRange(1, 4).Draw(t, "func")),
+				Kind: rapid.SampledFrom([]reader.Kind{reader.Enter, reader.Enter, reader.Exit}).Draw(t, "kind"),
+			})
+		}
+		shortest := rapid.SampledFrom([]uint64{0, 1, 40, 200}).Draw(t, "shortest")
+		opts := &Options{Frequency: 1e9, Base: 1000, MinDuration: shortest}
+		got, _, err := calls.Run(events, calls.Options{Shards: 1, Opens: true}, func() *Recording { return New(opts) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, err := calls.Run(events, calls.Options{Shards: 1}, func() *collector { return &collector{shortest: shortest} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var page bytes.Buffer
+		if err := got.Write(&page, nil); err != nil {
+			t.Fatal(err)
+		}
+		_, inPage := decode(t, page.Bytes())
+		var all []shown
+		for _, c := range want.all {
+			all = append(all, shown{c.Func, c.Start - 1000, c.Duration, uint64(c.Depth)})
+		}
+		// Of calls that start together, the outer comes first.
+		slices.SortStableFunc(all, func(a, b shown) int { return int(a.Start) - int(b.Start) })
+		slices.SortStableFunc(inPage, func(a, b shown) int { return int(a.Start) - int(b.Start) })
+		key := func(s shown) [4]uint64 { return [4]uint64{s.Start, s.Duration, s.Depth, uint64(s.Func)} }
+		for _, list := range [][]shown{all, inPage} {
+			slices.SortFunc(list, func(a, b shown) int { x, y := key(a), key(b); return slices.Compare(x[:], y[:]) })
+		}
+		if diff := gocmp.Diff(all, inPage); diff != "" {
+			t.Fatalf("-want +got:\n%s", diff)
+		}
+	})
+}
+
+// The longest that a page has room for are at most as many, and all of one duration
+// stay or go together.
+func TestLongest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		durations := rapid.SliceOf(rapid.OneOf(rapid.Uint64Range(0, 100), rapid.Uint64Range(0, math.MaxUint64-1<<60))).Draw(t, "durations")
+		most := rapid.Uint64Range(0, 20).Draw(t, "most")
+		d := &Durations{}
+		b := &calls.Batch{}
+		for _, v := range durations {
+			b.Calls = append(b.Calls, calls.Call{Duration: v})
+		}
+		if err := d.Calls(b); err != nil {
+			t.Fatal(err)
+		}
+		shortest, left := d.Longest(most)
+		var kept, gone uint64
+		for _, v := range durations {
+			if v >= shortest {
+				kept++
+			} else {
+				gone++
+			}
+		}
+		full := uint64(len(durations)) > most
+		if gone != left || full != (left > 0) || kept > most {
+			t.Fatalf("from %d on: %d kept, %d left out; %d said", shortest, kept, gone, left)
+		}
+	})
+}
+
+func TestEventsAndSource(t *testing.T) {
+	data, err := tracetext.Parse("xray fdr version=5\nthread 2 pid=1 wall=1.000020 cpu=0 tsc=1000\nenter 1 +5\ncustom \"hello\" +5\nexit 1 +5\nend-of-buffer\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _, err := calls.Run(trace, calls.Options{Shards: 1, Opens: true}, func() *Recording { return New(&Options{Base: 1005}) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page bytes.Buffer
+	if err := r.Write(&page, nil); err != nil {
+		t.Fatal(err)
+	}
+	m, _ := decode(t, page.Bytes())
+	if want := []metaEvent{{At: 5, Thread: 0, Text: "custom event: hello"}}; m.Unit != "ticks" || !slices.Equal(m.Events, want) {
+		t.Errorf("%+v", m)
+	}
+	s := newSources(func(string) ([]byte, error) { return []byte("#include\n\nint f()\n{\n\treturn 1;\r\n}\nint g;\n"), nil })
+	if got, want := s.at("f.c", 3), "    1  #include\n    2  \n    3  int f()\n    4  {\n    5  \treturn 1;\n    6  }\n"; got != want {
+		t.Errorf("%q", got)
+	}
+	if got := s.at("f.c", 99); got != "" {
+		t.Errorf("line 99: %q", got)
+	}
+}

@@ -1,0 +1,248 @@
+package html
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+
+	"github.com/klauspost/compress/flate"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// scripts are the parts of the page's script in their order.
+var scripts = []string{"data.js", "state.js", "timeline.js", "table.js", "tree.js", "function.js", "main.js"}
+
+func asset(name string) string {
+	data, err := assets.ReadFile("assets/" + name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(data)
+}
+
+// page is what page.html shows. Nothing in it is escaped by the template.
+type page struct {
+	Title, Style, Script, Meta string
+	StyleHash, ScriptHash      string // for the page's policy
+	Data                       []column
+}
+
+type column struct{ ID, Text string }
+
+// meta is what the script needs besides the columns.
+type meta struct {
+	Unit      string         `json:"unit"`
+	Epoch     string         `json:"epoch,omitempty"`
+	Notes     []string       `json:"notes"`
+	Functions []metaFunction `json:"functions"`
+	Threads   []metaThread   `json:"threads"`
+	Events    []metaEvent    `json:"events"`
+}
+
+type metaFunction struct {
+	Name   string `json:"name"`
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Source string `json:"source,omitempty"`
+}
+
+type metaThread struct {
+	Name  string `json:"name"`
+	Calls int    `json:"calls"`
+}
+
+type metaEvent struct {
+	At     int64  `json:"at"`
+	Thread int    `json:"thread"`
+	Text   string `json:"text"`
+}
+
+// Write writes the page. The recording is not changed but for the order of its events.
+func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
+	m := meta{Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...), Events: []metaEvent{}}
+	if r.opts.Epoch != 0 {
+		m.Epoch = strconv.FormatUint(r.opts.Epoch, 10)
+	}
+	numbers := map[reader.FuncID]uint64{}
+	source := newSources(r.opts.Source)
+	position := make([]int, len(r.threads))
+	columns := map[string]*packer{}
+	for _, id := range []string{"funcs", "starts", "durations", "depths"} {
+		columns[id] = newPacker()
+	}
+	for _, i := range r.order() {
+		t := r.threads[i]
+		position[i] = len(m.Threads)
+		m.Threads = append(m.Threads, metaThread{r.threadName(t.id), len(t.funcs)})
+		last := int64(0)
+		for k, fn := range t.funcs {
+			n, ok := numbers[fn]
+			if !ok {
+				n = uint64(len(m.Functions))
+				numbers[fn] = n
+				m.Functions = append(m.Functions, describe(names, fn, source))
+			}
+			columns["funcs"].add(n)
+			columns["starts"].add(uint64(t.starts[k] - last))
+			columns["durations"].add(t.durations[k])
+			columns["depths"].add(uint64(t.depths[k]))
+			last = t.starts[k]
+		}
+		if n := len(t.truncated); n > 0 {
+			m.Notes = append(m.Notes, fmt.Sprintf("%d open at the end of %s", n, r.threadName(t.id)))
+		}
+	}
+	events, dropped := r.sorted()
+	for _, e := range events {
+		m.Events = append(m.Events, metaEvent{e.at, position[e.index], e.text})
+	}
+	if dropped > 0 {
+		m.Notes = append(m.Notes, fmt.Sprintf("%d events left out", dropped))
+	}
+	return r.render(w, m, columns)
+}
+
+func (r *Recording) render(w io.Writer, m meta, columns map[string]*packer) error {
+	var script strings.Builder
+	for _, name := range scripts {
+		script.WriteString(asset(name))
+	}
+	p := page{Title: escapeHTML(r.opts.Title), Style: asset("style.css"), Script: script.String()}
+	p.StyleHash, p.ScriptHash = hash(p.Style), hash(p.Script)
+	text, err := json.Marshal(m) // which escapes <, > and &
+	if err != nil {
+		return err
+	}
+	p.Meta = string(text)
+	for _, id := range []string{"funcs", "starts", "durations", "depths"} {
+		text, err := columns[id].finish()
+		if err != nil {
+			return err
+		}
+		p.Data = append(p.Data, column{id, text})
+	}
+	t, err := template.New("page").Parse(asset("page.html"))
+	if err != nil {
+		return err
+	}
+	return t.Execute(w, p)
+}
+
+// order are the threads by file, process and thread.
+func (r *Recording) order() []int {
+	var order []int
+	for i, t := range r.threads {
+		if t != nil {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		x, y := r.threads[a].id, r.threads[b].id
+		return cmp.Or(cmp.Compare(x.File, y.File), cmp.Compare(x.Process, y.Process), cmp.Compare(x.Thread, y.Thread))
+	})
+	return order
+}
+
+func (r *Recording) threadName(t reader.Thread) string {
+	name := strconv.Itoa(int(t.Thread))
+	if own := nameOf(r.opts.ThreadName, t); own != "" {
+		name = own + " " + name
+	}
+	several := slices.ContainsFunc(r.threads, func(o *thread) bool {
+		return o != nil && (o.id.File != t.File || o.id.Process != t.Process)
+	})
+	if !several {
+		return name
+	}
+	if t.Process != 0 {
+		name = strings.TrimSpace(nameOf(r.opts.ProcessName, t)+" "+strconv.Itoa(int(t.Process))) + ": " + name
+	}
+	if t.File > 0 {
+		name += fmt.Sprintf(" of file %d", t.File+1)
+	}
+	return name
+}
+
+// nameOf is what one of the functions of the options calls a thread.
+func nameOf(name func(reader.Thread) string, t reader.Thread) string {
+	if name == nil {
+		return ""
+	}
+	return strings.ToValidUTF8(name(t), "\uFFFD")
+}
+
+func describe(names symbolize.Names, fn reader.FuncID, source *sources) metaFunction {
+	f := metaFunction{Name: strings.ToValidUTF8(symbolize.Label(names, fn), "\uFFFD")}
+	if names != nil {
+		if s, ok := names.Func(fn); ok {
+			f.File, f.Line = strings.ToValidUTF8(s.File, "\uFFFD"), s.Line
+			f.Source = source.at(s.File, s.Line)
+		}
+	}
+	return f
+}
+
+// hash is how a page's policy names a script or a style.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func escapeHTML(text string) string {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;").Replace(strings.ToValidUTF8(text, "\uFFFD"))
+}
+
+// packer deflates numbers of 7 bits a byte.
+type packer struct {
+	text    strings.Builder
+	encoder io.WriteCloser
+	deflate *flate.Writer
+	buf     []byte
+	err     error
+}
+
+func newPacker() *packer {
+	p := &packer{}
+	p.encoder = base64.NewEncoder(base64.StdEncoding, &p.text)
+	p.deflate, p.err = flate.NewWriter(p.encoder, flate.DefaultCompression)
+	return p
+}
+
+func (p *packer) add(v uint64) {
+	if p.buf = binary.AppendUvarint(p.buf, v); len(p.buf) >= 1<<16 {
+		p.flush()
+	}
+}
+
+func (p *packer) flush() {
+	if p.err == nil {
+		_, p.err = p.deflate.Write(p.buf)
+	}
+	p.buf = p.buf[:0]
+}
+
+// finish returns all in base64.
+func (p *packer) finish() (string, error) {
+	p.flush()
+	if p.err == nil {
+		p.err = p.deflate.Close()
+	}
+	if p.err == nil {
+		p.err = p.encoder.Close()
+	}
+	return p.text.String(), p.err
+}

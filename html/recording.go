@@ -1,0 +1,151 @@
+package html
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Options of a page. The zero value is usable.
+type Options struct {
+	Title string
+	// Frequency is that of the trace's clock; 0 when it is unknown, and times are ticks.
+	Frequency uint64
+	// Base is the TSC of time 0, and Epoch what time that was, in nanoseconds since
+	// 1970; 0 when it is not known.
+	Base, Epoch uint64
+	// MinDuration leaves out shorter calls, in ticks.
+	MinDuration uint64
+	// Notes say what was left out.
+	Notes []string
+	// ThreadName and ProcessName name threads and their processes; "" for none.
+	ThreadName, ProcessName func(reader.Thread) string
+	// Source, which may be nil, returns the text of a file of source code.
+	Source func(path string) ([]byte, error)
+}
+
+// maxEvents is how many custom and typed events a page shows, and maxThreadEvents how
+// many of each thread.
+const maxEvents, maxThreadEvents = 100_000, 10_000
+
+// Recording keeps the calls of a trace for a page: 20 bytes for each. It is a
+// [calls.Analysis] for calls.Options with Opens, and a filter without MinDuration.
+type Recording struct {
+	opts    *Options
+	threads []*thread // by Batch.Index; nil for those without calls
+	events  []event
+	dropped int // events beyond maxThreadEvents
+}
+
+// thread holds the calls of a thread in the order of their entries.
+type thread struct {
+	id        reader.Thread
+	starts    []int64 // in units of the page's clock
+	durations []uint64
+	funcs     []reader.FuncID
+	depths    []uint32 // number of calls around it that are kept too
+	truncated []int    // calls that were open at the end
+	open      []int
+	events    int
+}
+
+type event struct {
+	index int // of the thread
+	at    int64
+	text  string
+}
+
+// New returns an empty recording.
+func New(opts *Options) *Recording { return &Recording{opts: opts} }
+
+// at is a time on the page's clock, which starts at the base. What is before is moved
+// there.
+func (o *Options) at(tsc uint64) int64 {
+	if tsc < o.Base {
+		return 0
+	}
+	c := reader.Clock{Frequency: o.Frequency}
+	// JavaScript's numbers are exact up to 2^53.
+	return int64(min(c.Nanos(tsc-o.Base), 1<<53))
+}
+
+// Calls implements [calls.Sink].
+func (r *Recording) Calls(b *calls.Batch) error {
+	for len(r.threads) <= b.Index {
+		r.threads = append(r.threads, nil)
+	}
+	t := r.threads[b.Index]
+	if t == nil {
+		t = &thread{id: b.Thread}
+		r.threads[b.Index] = t
+	}
+	b.Replay(
+		func(o *calls.Open) {
+			t.open = append(t.open, len(t.funcs))
+			t.starts = append(t.starts, r.opts.at(o.Start))
+			t.durations = append(t.durations, 0)
+			t.funcs = append(t.funcs, o.Func)
+			t.depths = append(t.depths, uint32(len(t.open)-1))
+		},
+		func(c *calls.Call, _ []calls.Arg) { t.leave(c, r.opts) },
+		func(e *calls.Event) {
+			if t.events++; t.events > maxThreadEvents {
+				r.dropped++
+				return
+			}
+			r.events = append(r.events, event{b.Index, r.opts.at(e.TSC), e.String()})
+		})
+	return nil
+}
+
+// leave ends the innermost call.
+func (t *thread) leave(c *calls.Call, opts *Options) {
+	i := t.open[len(t.open)-1]
+	t.open = t.open[:len(t.open)-1]
+	if c.Duration < opts.MinDuration {
+		// What was called inside was shorter still, and is gone.
+		t.starts, t.durations, t.funcs, t.depths = t.starts[:i], t.durations[:i], t.funcs[:i], t.depths[:i]
+		return
+	}
+	t.durations[i] = uint64(opts.at(c.Start+c.Duration) - t.starts[i])
+	if c.End == calls.Truncated {
+		t.truncated = append(t.truncated, i)
+	}
+}
+
+// Merge implements [calls.Analysis].
+func (r *Recording) Merge(other *Recording) {
+	for i, t := range other.threads {
+		if t == nil {
+			continue
+		}
+		for len(r.threads) <= i {
+			r.threads = append(r.threads, nil)
+		}
+		r.threads[i] = t
+	}
+	r.events = append(r.events, other.events...)
+	r.dropped += other.dropped
+}
+
+// Len is the number of calls.
+func (r *Recording) Len() int {
+	n := 0
+	for _, t := range r.threads {
+		if t != nil {
+			n += len(t.funcs)
+		}
+	}
+	return n
+}
+
+// sorted are the events by time, and how many there are more.
+func (r *Recording) sorted() ([]event, int) {
+	slices.SortFunc(r.events, func(a, b event) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index), cmp.Compare(a.text, b.text))
+	})
+	n := min(len(r.events), maxEvents)
+	return r.events[:n], r.dropped + len(r.events) - n
+}

@@ -1,0 +1,141 @@
+package locks
+
+import (
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+func (s *sweep) newHold(th *thread, l *lock, o *op) *hold {
+	f := s.function(o.fn)
+	return &hold{
+		lock: l, thread: th, path: o.path, start: o.time, class: f.Class, depth: o.depth, shared: f.Shared, chosen: s.chosen(th, o.time),
+	}
+}
+
+// spend adds self times to those of a hold.
+func (h *hold) spend(selves []selfTime) {
+	if h.self == nil && len(selves) > 0 {
+		h.self = make(map[reader.FuncID]uint64)
+	}
+	for _, self := range selves {
+		h.self[self.fn] += self.ticks
+	}
+}
+
+// hold begins a hold after a wait.
+func (s *sweep) hold(th *thread, w *wait, o *op) {
+	h := s.newHold(th, w.lock, o)
+	mine := slices.IndexFunc(th.holds, func(o *hold) bool {
+		return o.lock == h.lock && !o.recursive && !o.suspended && (h.logged || h.depth > 0 && o.path == h.path)
+	})
+	switch {
+	case mine < 0:
+	case th.holds[mine].overtaken > 0:
+		s.gaps++
+		th.holds[mine].self = nil // it goes on after the hold
+		s.drop(th.holds[mine], th.holds[mine].overtaken)
+	case h.depth > 0:
+		// A loop that gives the lock back in each of its rounds.
+		s.gaps++
+		s.drop(th.holds[mine], w.start)
+	default:
+		h.recursive = true
+	}
+	if len(th.holds) == maxHolds {
+		s.gaps++
+		s.forget(th.holds[0], o.time)
+	}
+	if !h.recursive {
+		s.order(th, h)
+		s.overtake(h, o.time)
+		h.holders = append(h.holders, h)
+	}
+	th.holds = append(th.holds, h)
+}
+
+// overtake notes that others cannot have a lock any more that h is a hold of: either
+// they are about to return from giving it back, or that is not recorded.
+func (s *sweep) overtake(h *hold, now uint64) {
+	if !h.logged {
+		return // what looks like one lock may be several
+	}
+	h.lock.holders = slices.DeleteFunc(h.lock.holders, func(o *hold) bool {
+		if o.shared && h.shared || o.thread == h.thread {
+			return false
+		}
+		o.overtaken = now
+		return true
+	})
+}
+
+// release ends the hold that an unlock is of.
+func (s *sweep) release(th *thread, o *op) {
+	class := s.function(o.fn).Class
+	fits := func(addr uint64, logged bool, c string) bool {
+		if o.logged && logged {
+			return o.addr == addr
+		}
+		return c == class
+	}
+	for i := len(th.holds) - 1; i >= 0; i-- {
+		if h := th.holds[i]; h.depth == 0 && fits(h.addr, h.logged, h.class) {
+			s.drop(h, o.time)
+			return
+		}
+	}
+	for i := len(th.tries) - 1; i >= 0; i-- {
+		if t := th.tries[i]; fits(t.addr, t.logged, s.function(t.fn).Class) {
+			th.tries = slices.Delete(th.tries, i, i+1)
+			h := s.newHold(th, s.lockOf(&t), &t)
+			if h.chosen {
+				h.tries++
+			}
+			s.endHold(h, o.time)
+			return
+		}
+	}
+	if o.logged {
+		if l := s.locks[key{addr: o.addr, logged: true}]; l != nil && len(l.holders) > 0 {
+			s.handed++
+			s.drop(l.holders[0], o.time)
+			return
+		}
+	}
+	s.orphan++
+}
+
+// drop ends a hold and takes it off its thread.
+func (s *sweep) drop(h *hold, now uint64) {
+	if !h.recursive && !h.suspended {
+		s.endHold(h, now)
+	}
+	h.thread.holds = slices.DeleteFunc(h.thread.holds, func(o *hold) bool { return o == h })
+}
+
+// forget takes a hold off its thread without counting it.
+func (s *sweep) forget(h *hold, now uint64) {
+	h.chosen = false
+	s.drop(h, now)
+}
+
+// endHold counts a hold.
+func (s *sweep) endHold(h *hold, now uint64) {
+	l := h.lock
+	s.charge(l, now)
+	l.holders = slices.DeleteFunc(l.holders, func(o *hold) bool { return o == h })
+	if !h.chosen {
+		return
+	}
+	l.used = true
+	ticks := now - min(now, h.start)
+	l.holds.Add(ticks)
+	p := sumOf(l.holdPaths, h.path)
+	p.add(ticks)
+	for fn, t := range h.self {
+		p.self[fn] += t
+	}
+	if !l.longestSet || ticks > l.longest.Ticks {
+		l.longest, l.longestSet = Stay{Thread: h.thread.id, Start: h.start, Ticks: ticks, path: h.path}, true
+	}
+}

@@ -1,0 +1,201 @@
+// Package locks finds out from the calls of lock functions who waited for which
+// lock, who held it meanwhile, and in which order locks are taken.
+//
+// [Analyze] makes two passes over a trace: the first finds the functions, the
+// second goes through the calls of all threads in the order of time.
+//
+// # Words
+//
+// A lock is an address that lock functions log as their first argument. Where they
+// log none, all calls of a lock function are taken to be about one lock.
+//
+// A wait is a call of a lock function. Where lock functions call lock functions,
+// the innermost that logs its argument counts, or if none does, the outermost. A
+// lock function that leaves by a tail call waits up to the next event of its thread.
+//
+// A hold is from the end of a wait to the end of the call that gives the lock back.
+// Where no unlock function of the same class is ever called, it is to the end of the
+// function that called the lock function; constructors are passed over. While a
+// thread waits for a condition, it does not hold the lock that it took last.
+//
+// A convoy is a time in which at least two threads wait for a lock.
+package locks
+
+import (
+	"math"
+	"runtime"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Role is what a function does to locks.
+type Role uint8
+
+const (
+	None      Role = iota
+	Lock           // waits for a lock, and has it when it returns
+	TryLock        // may have a lock when it returns
+	Unlock         // gives a lock back
+	Condition      // gives a lock back while it waits, and has it again when it returns
+)
+
+// Function is what is known of a function.
+type Function struct {
+	Role   Role
+	Shared bool // Lock and TryLock: others may have the lock, too, if they share it
+	// Class goes with the functions that deal with the same locks, as that of
+	// methods does.
+	Class string
+	// Constructor says that a hold goes on when the function has returned.
+	Constructor bool
+}
+
+// Options of [Analyze].
+type Options struct {
+	// Function describes functions. It is called once for each.
+	Function func(reader.FuncID) Function
+	// Thread, and From and To if it is not 0, choose waits, holds and convoys by
+	// thread and by start, in ticks. What others do is still taken into account.
+	// Thread is called once for each thread; nil chooses all.
+	Thread   func(reader.Thread) bool
+	From, To uint64
+	Clock    clock.Clock
+	// Shards is how many goroutines decode; as many as the program may use
+	// processors when 0. No result depends on it.
+	Shards int
+	// Limit bounds the locks that are kept apart; DefaultLimit when 0. All others
+	// of a function are one lock.
+	Limit int
+	// Unmatched is as in calls.Options.
+	Unmatched func(*calls.Unmatched) error
+	// Waited, when set, is called for each of the chosen waits as it ends.
+	Waited func(*Wait)
+}
+
+// DefaultLimit is how many locks are kept apart.
+const DefaultLimit = 10_000
+
+// Analyze looks at the locks of a trace. Memory grows with locks, call paths to
+// them, and open calls, not with the trace's length. The error is that of reading.
+func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
+	if opts.Shards <= 0 {
+		opts.Shards = runtime.GOMAXPROCS(0)
+	}
+	if opts.Limit <= 0 {
+		opts.Limit = DefaultLimit
+	}
+	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Paths: true, Unmatched: opts.Unmatched}, newFinder)
+	if err != nil {
+		return nil, nil, err
+	}
+	s := newSweep(&opts, found)
+	if s.first, s.last = stats.First, stats.Last; !s.any(Lock, TryLock) {
+		return s.report(), stats, nil
+	}
+	r := &recognizer{sweep: s}
+	src := byTime{trace: t, shards: opts.Shards, after: r.sweepWindow}
+	if _, _, err = calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true}, func() *recognizer { return r }); err != nil {
+		return nil, nil, err
+	}
+	r.finish()
+	s.end()
+	return s.report(), stats, nil
+}
+
+// finder finds the functions that are called.
+type finder struct {
+	known int // paths that were looked at
+	funcs map[reader.FuncID]bool
+}
+
+func newFinder() *finder { return &finder{known: 1, funcs: make(map[reader.FuncID]bool)} }
+
+// Calls implements calls.Sink.
+func (f *finder) Calls(b *calls.Batch) error {
+	for ; f.known < b.Paths.Len(); f.known++ {
+		f.funcs[b.Paths.Func(calls.PathID(f.known))] = true
+	}
+	return nil
+}
+
+// Merge implements calls.Analysis.
+func (f *finder) Merge(o *finder) {
+	for fn := range o.funcs {
+		f.funcs[fn] = true
+	}
+}
+
+// byTime is a source that gives a trace window by window, and the events of a
+// window thread by thread. After a window, all that happens later is in later ones.
+type byTime struct {
+	trace  *reader.Trace
+	shards int
+	after  func()
+}
+
+// Each implements calls.Source, on one goroutine.
+func (s byTime) Each(_ int, fn func(int, *reader.Block) error) error {
+	var steady steady
+	done := func(w *reader.Window) error {
+		args := w.Args
+		for from := 0; from < len(w.Events); {
+			owner, to := w.Owners[from], from
+			for to < len(w.Events) && w.Owners[to] == owner {
+				to++
+			}
+			b := reader.Block{Thread: w.Threads[owner], Index: int(owner), Offset: -1, Events: w.Events[from:to]}
+			n := 0
+			for ; n < len(args) && args[n].Event < to; n++ {
+				args[n].Event -= from
+			}
+			b.Args, args = args[:n], args[n:]
+			if err := fn(0, &b); err != nil {
+				return err
+			}
+			from = to
+		}
+		s.after()
+		return nil
+	}
+	return s.trace.EachByTime(s.shards, steady.edit, func(int, *reader.Window) {}, done)
+}
+
+// steady makes the time of threads go on where their clocks step back, as package
+// calls does, so that windows and calls agree about when something happened.
+type steady struct{ threads []*steadyThread }
+
+type steadyThread struct {
+	offset, last uint64
+	block        reader.Block
+}
+
+func (s *steady) edit(b *reader.Block) *reader.Block {
+	for len(s.threads) <= b.Index {
+		s.threads = append(s.threads, new(steadyThread))
+	}
+	t := s.threads[b.Index]
+	straight := t.offset == 0
+	last := t.last
+	for i := 0; i < len(b.Events) && straight; i++ {
+		straight = b.Events[i].TSC >= last
+		last = b.Events[i].TSC
+	}
+	if straight {
+		t.last = last
+		return b
+	}
+	events := append(t.block.Events[:0], b.Events...)
+	t.block = *b
+	t.block.Events = events
+	for i := range events {
+		now := events[i].TSC + min(t.offset, math.MaxUint64-events[i].TSC)
+		if now < t.last {
+			t.offset += t.last - now
+			now = t.last
+		}
+		events[i].TSC, t.last = now, now
+	}
+	return &t.block
+}

@@ -1,0 +1,187 @@
+package locks
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Edge is that a lock was taken while another was held.
+type Edge struct {
+	Held, Taken int // places in Report.Locks
+	Count       uint64
+	// The first time: when Taken was got, and who had wanted either.
+	Thread              reader.Thread
+	Start               uint64
+	HeldPath, TakenPath []reader.FuncID
+
+	held, taken         *lock
+	heldPath, takenPath calls.PathID
+	several             bool // threads did it
+}
+
+// Cycle is a round of locks, each taken while the one before was held. Edges[i]
+// leads from lock i to the next one, the last to the first.
+type Cycle struct{ Edges []Edge }
+
+type edgeKey struct{ held, taken int }
+
+// order notes what a thread holds when it gets a lock.
+func (s *sweep) order(th *thread, h *hold) {
+	if !h.chosen {
+		return
+	}
+	for _, other := range th.holds {
+		if other.recursive || other.suspended || other.lock == h.lock {
+			continue
+		}
+		k := edgeKey{other.number, h.number}
+		e := s.edges[k]
+		if e == nil {
+			if len(s.edges) >= maxEdges {
+				s.dropped = true
+				return
+			}
+			e = &Edge{held: other.lock, taken: h.lock, Thread: th.id, Start: h.start, heldPath: other.path, takenPath: h.path}
+			s.edges[k] = e
+			e.held.used, e.taken.used = true, true
+		}
+		e.Count++
+		e.several = e.several || e.Thread != th.id
+	}
+}
+
+func (s *sweep) edgeList() []Edge {
+	var list []Edge
+	for _, e := range s.edges {
+		e.Held, e.Taken = e.held.number, e.taken.number
+		e.HeldPath, e.TakenPath = s.frames(e.heldPath), s.frames(e.takenPath)
+		list = append(list, *e)
+	}
+	slices.SortFunc(list, func(a, b Edge) int {
+		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Held, b.Held), cmp.Compare(a.Taken, b.Taken))
+	})
+	return list
+}
+
+// cycles finds a shortest cycle through every edge that is in one and in none of
+// those found before. What only one thread ever did cannot deadlock.
+func cycles(edges []Edge, locks int) []Cycle {
+	out := make([][]int, locks) // edges by the lock that is held
+	for i := range edges {
+		out[edges[i].Held] = append(out[edges[i].Held], i)
+	}
+	components := components(edges, out)
+	var list []Cycle
+	covered := make([]bool, len(edges))
+	for i := range edges {
+		e := &edges[i]
+		if covered[i] || components[e.Held] != components[e.Taken] {
+			continue
+		}
+		round := append([]int{i}, shortest(edges, out, components, e.Taken, e.Held)...)
+		var c Cycle
+		for _, j := range round {
+			covered[j] = true
+			c.Edges = append(c.Edges, edges[j])
+		}
+		if !c.ofOneThread() {
+			list = append(list, c)
+		}
+		if len(list) == maxCycles {
+			break
+		}
+	}
+	return list
+}
+
+// maxCycles bounds the cycles that are listed.
+const maxCycles = 20
+
+func (c *Cycle) ofOneThread() bool {
+	for _, e := range c.Edges {
+		if e.several || e.Thread != c.Edges[0].Thread {
+			return false
+		}
+	}
+	return true
+}
+
+// shortest are the edges of a shortest way in a component.
+func shortest(edges []Edge, out [][]int, component []int, from, to int) []int {
+	by := map[int]int{from: -1} // the edge that reached a lock
+	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
+		for _, i := range out[queue[0]] {
+			next := edges[i].Taken
+			if _, seen := by[next]; seen || component[next] != component[from] {
+				continue
+			}
+			by[next] = i
+			queue = append(queue, next)
+		}
+		if _, there := by[to]; there {
+			break
+		}
+	}
+	var way []int
+	for at := to; at != from; at = edges[by[at]].Held {
+		way = append(way, by[at])
+	}
+	slices.Reverse(way)
+	return way
+}
+
+// components numbers the strongly connected components that locks are in, by
+// Tarjan's algorithm, without recursion for chains may be long.
+func components(edges []Edge, out [][]int) []int {
+	n := len(out)
+	component, index, low := make([]int, n), make([]int, n), make([]int, n)
+	next := make([]int, n) // edge of a lock to look at
+	var stack, work []int
+	count, visited := 0, 0
+	for root := range n {
+		if index[root] != 0 {
+			continue
+		}
+		work = append(work, root)
+		for len(work) > 0 {
+			v := work[len(work)-1]
+			if index[v] == 0 {
+				visited++
+				index[v], low[v] = visited, visited
+				stack = append(stack, v)
+			}
+			if next[v] < len(out[v]) {
+				w := edges[out[v][next[v]]].Taken
+				next[v]++
+				switch {
+				case index[w] == 0:
+					work = append(work, w)
+				case component[w] == 0:
+					low[v] = min(low[v], index[w])
+				}
+				continue
+			}
+			work = work[:len(work)-1]
+			if len(work) > 0 {
+				parent := work[len(work)-1]
+				low[parent] = min(low[parent], low[v])
+			}
+			if low[v] != index[v] {
+				continue
+			}
+			count++
+			for {
+				w := stack[len(stack)-1]
+				stack = stack[:len(stack)-1]
+				component[w] = count
+				if w == v {
+					break
+				}
+			}
+		}
+	}
+	return component
+}

@@ -1,0 +1,305 @@
+package locks
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// opKind is what happened to a lock.
+type opKind uint8
+
+const (
+	opWait     opKind = iota // a thread begins to wait
+	opGiveUp                 // the wait was none
+	opStuck                  // the trace ends during the wait
+	opAcquire                // the wait is over
+	opTry                    // a TryLock function returned
+	opRelease                // an Unlock function returned
+	opScopeEnd               // the function ended that a hold lasts for
+	opSuspend                // a wait for a condition begins
+	opResume                 // and ends
+)
+
+// op is what a thread did at a time. Which fields count depends on the kind.
+type op struct {
+	time   uint64
+	kind   opKind
+	thread int
+	fn     reader.FuncID
+	addr   uint64
+	logged bool         // addr is known
+	path   calls.PathID // of the function that wants the lock
+	depth  uint32       // of the function that a hold lasts for, from 1 on; 0 where unlocks end holds
+	noHold bool         // nothing tells how long the lock is held
+	selves []selfTime   // spent since the thread's op before, ordered by function
+}
+
+// selfTime is time in a function itself.
+type selfTime struct {
+	fn    reader.FuncID
+	ticks uint64
+}
+
+// recognizer tells from the calls of threads what they do to locks. It is the
+// analysis of the second pass, with one shard.
+type recognizer struct {
+	*sweep
+	ops     []op
+	threads []*reading
+	// What is known of call paths.
+	inLock, inUnlock []bool         // a function on the path, but the last one, is such
+	scopes           []calls.PathID // who wants the lock that the last function takes
+	depths           []uint32       // of the last function
+}
+
+// reading is what the recognizer knows of a thread.
+type reading struct {
+	open    []lockCall // open calls of Lock functions
+	waiting int        // one more than the place in open of the one that waits; 0 for none
+	// tail is the acquisition that waits for the thread's next event; nil for none.
+	tail     *op
+	given    bool   // the open Unlock functions have given back a lock already,
+	released uint64 // in a call that began then
+	conds    int    // open calls of Condition functions
+	scopes   []scope
+	// held is at least the number of locks held, as far as is known. Self times are
+	// added up while it is not 0, of calls that began since.
+	held  int
+	since uint64
+	self  map[reader.FuncID]uint64
+}
+
+// lockCall is an open call of a Lock function.
+type lockCall struct {
+	addr   uint64
+	logged bool
+}
+
+// scope is a function that holds last for.
+type scope struct {
+	depth uint32
+	holds int
+}
+
+// Merge is never called: there is one shard.
+func (r *recognizer) Merge(*recognizer) {}
+
+// Calls implements calls.Sink.
+func (r *recognizer) Calls(b *calls.Batch) error {
+	r.learn(b.Paths)
+	for len(r.threads) <= b.Index {
+		r.threads = append(r.threads, &reading{self: make(map[reader.FuncID]uint64)})
+	}
+	r.meet(b)
+	th := r.threads[b.Index]
+	opens, args := b.Opens, b.Args
+	openUpTo := func(n int) {
+		for ; len(opens) > 0 && opens[0].Call <= n; opens = opens[1:] {
+			r.opened(b, th, &opens[0])
+		}
+	}
+	for i := range b.Calls {
+		openUpTo(i)
+		n := 0
+		for n < len(args) && args[n].Call == i {
+			n++
+		}
+		r.ended(b, th, &b.Calls[i], args[:n])
+		args = args[n:]
+	}
+	openUpTo(len(b.Calls))
+	return nil
+}
+
+// learn looks at paths that are new.
+func (r *recognizer) learn(paths *calls.Paths) {
+	if len(r.scopes) == 0 {
+		r.inLock, r.inUnlock = []bool{false}, []bool{false}
+		r.scopes, r.depths = []calls.PathID{0}, []uint32{0}
+	}
+	for id := calls.PathID(len(r.scopes)); int(id) < paths.Len(); id++ {
+		parent := paths.Parent(id)
+		role := r.function(paths.Func(parent)).Role
+		r.inLock = append(r.inLock, r.inLock[parent] || parent != 0 && role == Lock)
+		r.inUnlock = append(r.inUnlock, r.inUnlock[parent] || parent != 0 && role == Unlock)
+		r.depths = append(r.depths, r.depths[parent]+1)
+		who := parent
+		if f := r.function(paths.Func(parent)); parent != 0 && (f.Role == Lock || f.Role == TryLock || f.Constructor) {
+			who = r.scopes[parent]
+		}
+		r.scopes = append(r.scopes, who)
+	}
+}
+
+// emit appends an op of a thread.
+func (r *recognizer) emit(th *reading, o op) {
+	if len(th.self) > 0 {
+		for fn, ticks := range th.self {
+			o.selves = append(o.selves, selfTime{fn, ticks})
+		}
+		slices.SortFunc(o.selves, func(a, b selfTime) int { return cmp.Compare(a.fn, b.fn) })
+		clear(th.self)
+	}
+	r.ops = append(r.ops, o)
+}
+
+// passTail ends a wait that went on behind a tail call.
+func (r *recognizer) passTail(th *reading, now uint64) {
+	if th.tail == nil {
+		return
+	}
+	o := *th.tail
+	th.tail = nil
+	o.time = now
+	r.acquire(th, o)
+}
+
+func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
+	r.passTail(th, o.Start)
+	next := op{time: o.Start, thread: b.Index, fn: o.Func, addr: o.Arg, logged: o.Args}
+	switch r.function(o.Func).Role {
+	case Lock:
+		th.open = append(th.open, lockCall{o.Arg, o.Args})
+		if !o.Args && len(th.open) > 1 {
+			return
+		}
+		if th.waiting > 0 {
+			r.emit(th, op{time: o.Start, kind: opGiveUp, thread: b.Index})
+		}
+		th.waiting = len(th.open)
+		r.emit(th, next)
+	case Condition:
+		if th.conds++; th.conds == 1 {
+			next.kind = opSuspend
+			r.emit(th, next)
+		}
+	}
+}
+
+func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []calls.Arg) {
+	end := c.Start + c.Duration
+	r.passTail(th, end)
+	if th.held > 0 && c.Start >= th.since {
+		th.self[c.Func] += c.Self
+	}
+	next := op{time: end, thread: b.Index, fn: c.Func, path: r.scopes[c.Path]}
+	if len(args) > 0 {
+		next.addr, next.logged = args[0].Value, true
+	}
+	role := r.function(c.Func).Role
+	if c.End == calls.Truncated && role != Lock {
+		return
+	}
+	switch role {
+	case Lock:
+		r.lockEnded(th, c, next)
+	case TryLock:
+		// Whether it has got the lock is seen when that is given back. One inside
+		// a Lock function is of that.
+		if !r.inLock[c.Path] && (c.End == calls.Exited || c.End == calls.TailExited) {
+			next.kind = opTry
+			r.emit(th, next)
+		}
+	case Unlock:
+		r.unlockEnded(th, c, next)
+	case Condition:
+		if th.conds--; th.conds == 0 {
+			next.kind = opResume
+			r.emit(th, next)
+		}
+	}
+	for n := len(th.scopes); n > 0 && c.Depth < th.scopes[n-1].depth; n-- {
+		last := th.scopes[n-1]
+		r.emit(th, op{time: end, kind: opScopeEnd, thread: b.Index, depth: last.depth})
+		th.scopes = th.scopes[:n-1]
+		th.held = max(0, th.held-last.holds)
+	}
+}
+
+// lockEnded handles the end of a Lock function's call.
+func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
+	place := len(th.open)
+	call := th.open[place-1]
+	th.open = th.open[:place-1]
+	if th.waiting != place {
+		return
+	}
+	th.waiting = 0
+	next.addr, next.logged = call.addr, call.logged
+	switch c.End {
+	case calls.Exited:
+		r.acquire(th, next)
+	case calls.TailExited:
+		th.tail = &next
+	case calls.Inferred:
+		// When it returned is not known, nor whether it did.
+		next.kind = opGiveUp
+		r.emit(th, next)
+	case calls.Truncated:
+		next.kind = opStuck
+		r.emit(th, next)
+	}
+}
+
+// unlockEnded handles the end of an Unlock function's call. Of those inside each
+// other, the innermost counts that logs its argument, or else the outermost.
+func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op) {
+	inner := r.inUnlock[c.Path]
+	given := th.given && th.released >= c.Start
+	th.given = inner && (th.given || next.logged)
+	if given || inner && !next.logged {
+		return
+	}
+	th.released = c.Start
+	next.kind = opRelease
+	r.emit(th, next)
+	th.held = max(0, th.held-1)
+}
+
+// acquire emits the end of a wait.
+func (r *recognizer) acquire(th *reading, o op) {
+	o.kind = opAcquire
+	if !r.unlocks[r.function(o.fn).Class] {
+		o.depth = r.depths[o.path]
+		o.noHold = o.depth == 0
+		switch n := len(th.scopes); {
+		case o.noHold:
+		case n > 0 && th.scopes[n-1].depth == o.depth:
+			th.scopes[n-1].holds++
+		default:
+			th.scopes = append(th.scopes, scope{o.depth, 1})
+		}
+	}
+	r.emit(th, o)
+	if o.noHold {
+		return
+	}
+	if th.held == 0 {
+		th.since = o.time
+	}
+	th.held++
+}
+
+// finish ends the waits whose end would have been the next event.
+func (r *recognizer) finish() {
+	for _, th := range r.threads {
+		if th.tail != nil {
+			th.tail.kind = opStuck
+			r.emit(th, *th.tail)
+		}
+	}
+	r.sweepWindow()
+}
+
+// sweepWindow hands all ops so far to the sweep, in the order of time.
+func (r *recognizer) sweepWindow() {
+	slices.SortStableFunc(r.ops, func(a, b op) int { return cmp.Compare(a.time, b.time) })
+	for i := range r.ops {
+		r.do(&r.ops[i])
+	}
+	clear(r.ops)
+	r.ops = r.ops[:0]
+}

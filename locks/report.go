@@ -1,0 +1,234 @@
+package locks
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Report is what is known of the locks of a trace. Times are in ticks.
+type Report struct {
+	Clock clock.Clock
+	First uint64 // TSC from which times count
+	// Locks are ordered by the time that was spent waiting for them, the longest first.
+	Locks []LockReport
+	// Edges are ordered by how often they were seen, the commonest first.
+	Edges []Edge
+	// Cycles are locks that were taken in an order that can be a deadlock.
+	Cycles []Cycle
+	// Stuck are the threads that wait when the trace ends, by time.
+	Stuck []Open
+
+	NoFunctions bool   // no lock function is called
+	Dropped     bool   // there are more locks than are kept apart
+	Gaps        uint64 // holds whose end was not seen: they end when the lock is taken again, or are not counted
+	Orphans     uint64 // calls of unlock functions for locks that nobody was seen to hold
+	Handed      uint64 // locks that another thread gave back than had taken them
+}
+
+// LockReport is one lock.
+type LockReport struct {
+	Address uint64        // 0 unless Logged
+	Logged  bool          // the lock is told by its address
+	Func    reader.FuncID // the lock function that took it first
+	Waits   Times         // one for each acquisition by a lock function
+	Tries   uint64        // acquisitions by TryLock functions, as far as their unlocks were seen
+	Holds   Times
+	// Contended are the waits of more than a microsecond and 5 times the median of
+	// those that met nobody.
+	Contended uint64
+	// WaitPaths and HoldPaths are who wanted the lock, the longest sums first.
+	WaitPaths, HoldPaths []PathReport
+	// Longest is the longest hold; only if Holds.Count is not 0.
+	Longest Stay
+	// Convoys are the longest ones of at least a microsecond. Queued is how many
+	// there are, and how long they last together.
+	Convoys []Convoy
+	Queued  struct{ Count, Ticks uint64 }
+	// Blame says who waited while whom held the lock, the longest first.
+	Blame []Blame
+}
+
+// Free is how long threads waited while nobody was seen to hold the lock.
+func (l *LockReport) Free() quantile.Sum {
+	free := l.Waits.Sum
+	for _, b := range l.Blame {
+		free = free.Minus(quantile.NewSum(b.Ticks))
+	}
+	return free
+}
+
+// Times are durations.
+type Times struct {
+	Count         uint64
+	Sum           quantile.Sum
+	P50, P99, Max uint64
+	Approximate   bool // P50 and P99 are off by at most quantile.RelativeError
+}
+
+// PathReport is the waits or holds of one call path.
+type PathReport struct {
+	Path                  []reader.FuncID // from the outermost call on; empty outside of all
+	Count, Ticks, Longest uint64
+	// Self is where the time of holds went, the longest first: functions that were
+	// called during the hold. What is missing was spent in the last of Path.
+	Self []SelfReport
+}
+
+// SelfReport is time in a function itself.
+type SelfReport struct {
+	Func  reader.FuncID
+	Ticks uint64
+}
+
+// Stay is a hold.
+type Stay struct {
+	Thread       reader.Thread
+	Start, Ticks uint64
+	Path         []reader.FuncID
+
+	path calls.PathID
+}
+
+// Convoy is a time in which at least two threads wait.
+type Convoy struct {
+	Start, Ticks uint64
+	Waits        int // that were part of it
+	Most         int // at a time
+	// First is the thread that was waiting when it began, and Holder the one that it
+	// waited for, if Held.
+	First, Holder reader.Thread
+	Held          bool
+	Path          []reader.FuncID // of the hold
+
+	holder calls.PathID
+}
+
+// Blame is how long waits of a path met holds of another.
+type Blame struct {
+	Waiter, Holder []reader.FuncID
+	Ticks          uint64
+}
+
+// Open is a wait that lasts until the trace ends.
+type Open struct {
+	Thread reader.Thread
+	Start  uint64
+	Lock   int // place in Report.Locks
+	Path   []reader.FuncID
+	// Holder has the lock when the thread's records end, if Held.
+	Holder     reader.Thread
+	Held       bool
+	HolderPath []reader.FuncID
+
+	lock         *lock
+	path, holder calls.PathID
+}
+
+// microsecond is one in ticks; a thousand where the clock does not say what a tick
+// is.
+func (o *Options) microsecond() uint64 {
+	if !o.Clock.Known() {
+		return 1000
+	}
+	return max(1, o.Clock.Frequency/1_000_000)
+}
+
+// report puts together what was found.
+func (s *sweep) report() *Report {
+	r := &Report{
+		Clock: s.opts.Clock, First: s.first, Dropped: s.dropped, Gaps: s.gaps, Orphans: s.orphan, Handed: s.handed,
+		NoFunctions: !s.any(Lock, TryLock),
+	}
+	list := slices.DeleteFunc(s.list, func(l *lock) bool { return !l.used })
+	sums := make(map[*lock]quantile.Sum)
+	for _, l := range list {
+		sums[l] = l.waits.Sum()
+	}
+	slices.SortStableFunc(list, func(a, b *lock) int {
+		return cmp.Or(sums[b].Compare(sums[a]), cmp.Compare(b.waits.Count(), a.waits.Count()), cmp.Compare(a.addr, b.addr), cmp.Compare(a.fn, b.fn))
+	})
+	for i, l := range list {
+		l.number = i
+		r.Locks = append(r.Locks, s.lockReport(l))
+	}
+	for i := range s.stuck {
+		o := &s.stuck[i]
+		o.Lock, o.Path, o.HolderPath = o.lock.number, s.frames(o.path), s.frames(o.holder)
+	}
+	r.Stuck = s.stuck
+	slices.SortStableFunc(r.Stuck, func(a, b Open) int { return cmp.Compare(a.Start, b.Start) })
+	r.Edges = s.edgeList()
+	r.Cycles = cycles(r.Edges, len(r.Locks))
+	return r
+}
+
+func (s *sweep) lockReport(l *lock) LockReport {
+	out := LockReport{
+		Address: l.addr, Logged: l.logged, Func: l.fn, Tries: l.tries, Waits: times(&l.waits), Holds: times(&l.holds),
+		Contended: s.contended(l), WaitPaths: s.pathReports(l.waitPaths), HoldPaths: s.pathReports(l.holdPaths),
+		Longest: l.longest, Convoys: l.convoys,
+	}
+	out.Queued.Count, out.Queued.Ticks = l.queued.count, l.queued.ticks
+	out.Longest.Path = s.frames(l.longest.path)
+	for i := range out.Convoys {
+		out.Convoys[i].Path = s.frames(out.Convoys[i].holder)
+	}
+	for p, ticks := range l.blame {
+		out.Blame = append(out.Blame, Blame{s.frames(p.waiter), s.frames(p.holder), ticks})
+	}
+	slices.SortFunc(out.Blame, func(a, b Blame) int {
+		return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), slices.Compare(a.Waiter, b.Waiter), slices.Compare(a.Holder, b.Holder))
+	})
+	return out
+}
+
+// contended counts the waits that were longer than what the lock costs.
+func (s *sweep) contended(l *lock) (n uint64) {
+	least := s.opts.microsecond()
+	if free := s.free[l.fn]; free != nil {
+		least = max(least, 5*free.Quantile(0.5))
+	}
+	for v, count := range l.waits.All() {
+		if v > least {
+			n += count
+		}
+	}
+	return n
+}
+
+func times(sample *quantile.Sample) Times {
+	t := Times{Count: sample.Count(), Sum: sample.Sum()}
+	if t.Count > 0 {
+		t.P50, t.P99, t.Max, t.Approximate = sample.Quantile(0.5), sample.Quantile(0.99), sample.Max(), sample.Approximate()
+	}
+	return t
+}
+
+func (s *sweep) frames(path calls.PathID) []reader.FuncID {
+	if path == 0 {
+		return nil
+	}
+	return s.paths.Frames(nil, path)
+}
+
+func (s *sweep) pathReports(sums map[calls.PathID]*pathSum) []PathReport {
+	var list []PathReport
+	for path, sum := range sums {
+		p := PathReport{Path: s.frames(path), Count: sum.count, Ticks: sum.ticks, Longest: sum.longest}
+		for _, fn := range slices.Sorted(maps.Keys(sum.self)) {
+			p.Self = append(p.Self, SelfReport{fn, sum.self[fn]})
+		}
+		slices.SortStableFunc(p.Self, func(a, b SelfReport) int { return cmp.Compare(b.Ticks, a.Ticks) })
+		list = append(list, p)
+	}
+	slices.SortFunc(list, func(a, b PathReport) int {
+		return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), cmp.Compare(b.Count, a.Count), slices.Compare(a.Path, b.Path))
+	})
+	return list
+}

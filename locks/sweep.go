@@ -1,0 +1,389 @@
+package locks
+
+import (
+	"slices"
+
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// key tells locks apart: by address, or by function where there is none.
+type key struct {
+	addr   uint64
+	logged bool
+	fn     reader.FuncID // 0 if logged
+}
+
+// sweep goes through what threads do to locks, in the order of time.
+type sweep struct {
+	opts        *Options
+	functions   map[reader.FuncID]Function
+	unlocks     map[string]bool // classes of which Unlock functions are called
+	first, last uint64          // of the trace
+	locks       map[key]*lock
+	list        []*lock // by their first operation
+	dropped     bool    // more locks than the limit were met
+	threads     []*thread
+	// free are the waits that met nobody, by function. They tell what a wait costs
+	// that is none.
+	free   map[reader.FuncID]*quantile.Sample
+	edges  map[edgeKey]*Edge
+	paths  *calls.Paths
+	stuck  []Open
+	gaps   uint64 // holds whose end was not recorded
+	orphan uint64 // locks given back that nobody was seen to hold
+	handed uint64 // locks given back by another thread
+}
+
+// lock is what is known of a lock.
+type lock struct {
+	key
+	number     int
+	fn         reader.FuncID // that took it first
+	used       bool          // reports show it
+	tries      uint64        // acquisitions by TryLock functions
+	waits      quantile.Sample
+	holds      quantile.Sample
+	waitPaths  map[calls.PathID]*pathSum
+	holdPaths  map[calls.PathID]*pathSum
+	blame      map[pair]uint64
+	longest    Stay // hold
+	longestSet bool
+
+	waiters []*wait
+	holders []*hold // that keep others waiting, the earliest first
+	now     uint64  // up to which waiters were charged
+	convoy  Convoy  // while there are two waiters or more
+	convoys []Convoy
+	queued  struct{ count, ticks uint64 } // of all convoys
+}
+
+// pair is a waiter and a holder, by what they wanted the lock for.
+type pair struct{ waiter, holder calls.PathID }
+
+// pathSum adds up waits or holds of a path.
+type pathSum struct {
+	count, ticks, longest uint64
+	self                  map[reader.FuncID]uint64 // of holds
+}
+
+// thread is what a thread has to do with locks.
+type thread struct {
+	id     reader.Thread
+	chosen bool
+	wait   *wait
+	holds  []*hold // the earliest first
+	tries  []op    // the latest ones
+}
+
+// wait is a thread waiting for a lock.
+type wait struct {
+	*lock
+	thread *thread
+	start  uint64
+	met    bool // others were there already
+	shared bool
+	chosen bool
+	blame  map[calls.PathID]uint64 // by holder
+}
+
+// hold is a thread having a lock.
+type hold struct {
+	*lock
+	thread *thread
+	path   calls.PathID
+	start  uint64
+	class  string
+	depth  uint32 // as of op
+	shared bool
+	chosen bool
+	// recursive: the thread had the lock already; suspended: it waits for a condition.
+	recursive, suspended bool
+	// overtaken is when another thread was seen to have got the lock; 0 for not.
+	overtaken uint64
+	self      map[reader.FuncID]uint64
+}
+
+// The most that is kept of what could be without bounds.
+const (
+	maxTries   = 8       // of a thread
+	maxHolds   = 32      // of a thread
+	maxConvoys = 5       // of a lock, the longest
+	maxEdges   = 100_000 // of the order
+)
+
+func newSweep(opts *Options, f *finder) *sweep {
+	s := &sweep{
+		opts: opts, functions: make(map[reader.FuncID]Function), unlocks: make(map[string]bool), locks: make(map[key]*lock),
+		free: make(map[reader.FuncID]*quantile.Sample), edges: make(map[edgeKey]*Edge),
+	}
+	for fn := range f.funcs {
+		if described := opts.Function(fn); described != (Function{}) {
+			s.functions[fn] = described
+			s.unlocks[described.Class] = s.unlocks[described.Class] || described.Role == Unlock
+		}
+	}
+	return s
+}
+
+func (s *sweep) function(fn reader.FuncID) Function { return s.functions[fn] }
+
+// any reports whether functions of the roles are called.
+func (s *sweep) any(roles ...Role) bool {
+	for _, f := range s.functions {
+		if slices.Contains(roles, f.Role) {
+			return true
+		}
+	}
+	return false
+}
+
+// meet makes the thread of a batch known.
+func (s *sweep) meet(b *calls.Batch) {
+	s.paths = b.Paths
+	for len(s.threads) <= b.Index {
+		s.threads = append(s.threads, nil)
+	}
+	if s.threads[b.Index] == nil {
+		chosen := s.opts.Thread == nil || s.opts.Thread(b.Thread)
+		s.threads[b.Index] = &thread{id: b.Thread, chosen: chosen}
+	}
+}
+
+func (s *sweep) chosen(th *thread, start uint64) bool { return th.chosen && s.inTime(start) }
+
+func (s *sweep) inTime(start uint64) bool {
+	return start >= s.opts.From && (s.opts.To == 0 || start < s.opts.To)
+}
+
+// lockOf is the lock that an op is about.
+func (s *sweep) lockOf(o *op) *lock {
+	k := key{addr: o.addr, logged: o.logged}
+	if !o.logged {
+		k = key{fn: o.fn}
+	}
+	l := s.locks[k]
+	if l == nil && o.logged && len(s.list) >= s.opts.Limit {
+		s.dropped = true
+		k = key{fn: o.fn}
+		l = s.locks[k]
+	}
+	if l == nil {
+		l = &lock{
+			key: k, number: len(s.list), fn: o.fn,
+			waitPaths: make(map[calls.PathID]*pathSum), holdPaths: make(map[calls.PathID]*pathSum), blame: make(map[pair]uint64),
+		}
+		s.locks[k] = l
+		s.list = append(s.list, l)
+	}
+	return l
+}
+
+// do takes the next op.
+func (s *sweep) do(o *op) {
+	th := s.threads[o.thread]
+	for _, h := range th.holds {
+		if !h.suspended && !h.recursive {
+			h.spend(o.selves)
+		}
+	}
+	switch o.kind {
+	case opWait:
+		s.wait(th, s.lockOf(o), o)
+	case opGiveUp:
+		s.unwait(th, o.time)
+	case opStuck:
+		s.stand(th, o)
+	case opAcquire:
+		s.acquire(th, o)
+	case opTry:
+		if th.tries = append(th.tries, *o); len(th.tries) > maxTries {
+			th.tries = slices.Delete(th.tries, 0, 1)
+		}
+	case opRelease:
+		s.release(th, o)
+	case opScopeEnd:
+		for _, h := range slices.Clone(th.holds) {
+			if h.depth >= o.depth {
+				s.drop(h, o.time)
+			}
+		}
+	case opSuspend:
+		if h := th.innermost(); h != nil {
+			s.endHold(h, o.time)
+			h.suspended = true
+		}
+	case opResume:
+		if i := slices.IndexFunc(th.holds, func(h *hold) bool { return h.suspended }); i >= 0 {
+			s.resume(th.holds[i], o.time)
+		}
+	}
+}
+
+// resume begins a hold again after a wait for a condition.
+func (s *sweep) resume(h *hold, now uint64) {
+	s.charge(h.lock, now)
+	h.suspended, h.overtaken, h.self = false, 0, nil
+	h.start, h.chosen = now, s.chosen(h.thread, now)
+	s.overtake(h, now)
+	h.holders = append(h.holders, h)
+}
+
+// innermost is the hold that began last; nil for none.
+func (th *thread) innermost() *hold {
+	for i := len(th.holds) - 1; i >= 0; i-- {
+		if !th.holds[i].recursive {
+			return th.holds[i]
+		}
+	}
+	return nil
+}
+
+func (s *sweep) wait(th *thread, l *lock, o *op) {
+	now := o.time
+	s.charge(l, now)
+	w := &wait{lock: l, thread: th, start: now, shared: s.function(o.fn).Shared, chosen: s.chosen(th, now)}
+	w.met = len(l.waiters) > 0 || l.holderFor(w) != nil
+	th.wait = w
+	l.waiters = append(l.waiters, w)
+	if len(l.waiters) == 2 {
+		l.convoy = Convoy{Start: now, First: l.waiters[0].thread.id, Waits: 1}
+		if h := l.holderFor(l.waiters[0]); h != nil {
+			l.convoy.Holder, l.convoy.holder, l.convoy.Held = h.thread.id, h.path, true
+		}
+	}
+	if n := len(l.waiters); n >= 2 {
+		l.convoy.Waits++
+		l.convoy.Most = max(l.convoy.Most, n)
+	}
+}
+
+// unwait ends the wait of a thread, if there is one.
+func (s *sweep) unwait(th *thread, now uint64) *wait {
+	w := th.wait
+	if w == nil {
+		return nil
+	}
+	s.charge(w.lock, now)
+	th.wait = nil
+	w.waiters = slices.DeleteFunc(w.waiters, func(o *wait) bool { return o == w })
+	if len(w.waiters) == 1 {
+		s.endConvoy(w.lock, now)
+	}
+	return w
+}
+
+func (s *sweep) endConvoy(l *lock, now uint64) {
+	c := l.convoy
+	if c.Ticks = now - c.Start; c.Ticks < s.opts.microsecond() || !s.inTime(c.Start) {
+		return
+	}
+	l.used = true
+	l.queued.count++
+	l.queued.ticks += c.Ticks
+	at := len(l.convoys)
+	for at > 0 && l.convoys[at-1].Ticks < c.Ticks {
+		at--
+	}
+	if l.convoys = slices.Insert(l.convoys, at, c); len(l.convoys) > maxConvoys {
+		l.convoys = l.convoys[:maxConvoys]
+	}
+}
+
+// charge blames the holder of a lock for the waiting up to now.
+func (s *sweep) charge(l *lock, now uint64) {
+	ticks := now - min(now, l.now)
+	l.now = max(l.now, now)
+	if ticks == 0 {
+		return
+	}
+	for _, w := range l.waiters {
+		if h := l.holderFor(w); h != nil && w.chosen {
+			if w.blame == nil {
+				w.blame = make(map[calls.PathID]uint64)
+			}
+			w.blame[h.path] += ticks
+		}
+	}
+}
+
+// holderFor is who keeps a thread waiting: of several, who has had the lock longest.
+func (l *lock) holderFor(w *wait) *hold {
+	for _, h := range l.holders {
+		if h.thread != w.thread && !(h.shared && w.shared) {
+			return h
+		}
+	}
+	return nil
+}
+
+// acquire ends a wait and begins a hold.
+func (s *sweep) acquire(th *thread, o *op) {
+	w := s.unwait(th, o.time)
+	if w == nil {
+		return
+	}
+	l := w.lock
+	ticks := o.time - w.start
+	if w.chosen {
+		l.used = true
+		l.waits.Add(ticks)
+		sumOf(l.waitPaths, o.path).add(ticks)
+		for holder, t := range w.blame {
+			l.blame[pair{o.path, holder}] += t
+		}
+		if s.opts.Waited != nil {
+			s.opts.Waited(s.waited(w, o.path, o.fn, ticks))
+		}
+	}
+	if !w.met {
+		free := s.free[o.fn]
+		if free == nil {
+			free = new(quantile.Sample)
+			s.free[o.fn] = free
+		}
+		free.Add(ticks)
+	}
+	if !o.noHold {
+		s.hold(th, w, o)
+	}
+}
+
+// stand notes that a thread waits when the trace ends.
+func (s *sweep) stand(th *thread, o *op) {
+	w := th.wait
+	if w == nil || !w.chosen {
+		return
+	}
+	w.used = true
+	stuck := Open{Thread: th.id, Start: w.start, lock: w.lock, path: o.path}
+	if h := w.holderFor(w); h != nil {
+		stuck.Holder, stuck.holder, stuck.Held = h.thread.id, h.path, true
+	}
+	s.stuck = append(s.stuck, stuck)
+}
+
+// end ends the convoys that last until the end of the trace.
+func (s *sweep) end() {
+	for _, l := range s.list {
+		if len(l.waiters) >= 2 {
+			s.endConvoy(l, max(s.last, l.convoy.Start))
+		}
+	}
+}
+
+func sumOf(sums map[calls.PathID]*pathSum, path calls.PathID) *pathSum {
+	p := sums[path]
+	if p == nil {
+		p = &pathSum{self: make(map[reader.FuncID]uint64)}
+		sums[path] = p
+	}
+	return p
+}
+
+func (p *pathSum) add(ticks uint64) {
+	p.count++
+	p.ticks += ticks
+	p.longest = max(p.longest, ticks)
+}

@@ -1,0 +1,269 @@
+package requests
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/quantile"
+)
+
+// Rule says which requests are slow: those from a quantile up, the longest Top, or
+// those of at least Ticks, whichever is not 0.
+type Rule struct {
+	Quantile float64
+	Top      uint64
+	Ticks    uint64
+	Text     string // as reports show it
+}
+
+// Report sums requests up. Times are in ticks.
+type Report struct {
+	Clock clock.Clock
+	*Set
+	Durations Quantiles
+	Time      quantile.Sum // of all requests
+	Classes   []Class      // the commonest first; none where requests have no class
+	Steps     []StepRow    // those first that take most time
+	Slow      Comparison
+	// Shown are the requests that are shown one by one, the slowest first.
+	Shown []*Request
+}
+
+// Quantiles are those of a number of durations. They are off by at most a part of
+// quantile.RelativeError when Approximate.
+type Quantiles struct {
+	Count                    uint64
+	P50, P90, P99, Max, Mean uint64
+	Approximate              bool
+}
+
+func quantilesOf(s *quantile.Sample) Quantiles {
+	q := Quantiles{Count: s.Count()}
+	if q.Count > 0 {
+		q.P50, q.P90, q.P99, q.Max, q.Approximate = s.Quantile(0.5), s.Quantile(0.9), s.Quantile(0.99), s.Max(), s.Approximate()
+		q.Mean = uint64(s.Sum().Float64()/float64(q.Count) + 0.5)
+	}
+	return q
+}
+
+// Class is the requests of a class.
+type Class struct {
+	Name string
+	Quantiles
+	Slow int // of them
+}
+
+// StepRow is a step of requests.
+type StepRow struct {
+	Step
+	// Of the time in a request that takes the step, on its critical path.
+	Quantiles
+	Time quantile.Sum
+}
+
+// Comparison is of slow and ordinary requests. What the steps take longer adds up to
+// what the requests take longer.
+type Comparison struct {
+	Rule                   string
+	Slow, Ordinary         int
+	SlowMean, OrdinaryMean float64 // durations
+	Steps                  []StepDifference
+}
+
+// StepDifference is how a step differs in slow requests, on average.
+type StepDifference struct {
+	Step
+	SlowMean, OrdinaryMean float64
+	// Dominates is in how many slow requests it is most of what they take longer.
+	Dominates int
+}
+
+// Report sums up.
+func (s *Set) Report(c clock.Clock, rule Rule) *Report {
+	r := &Report{Clock: c, Set: s}
+	var all quantile.Sample
+	for i := range s.Requests {
+		all.Add(s.Requests[i].Duration())
+	}
+	r.Durations, r.Time = quantilesOf(&all), all.Sum()
+	if len(s.Requests) == 0 {
+		return r
+	}
+	bounds := s.bounds(&all, rule)
+	r.sumSteps()
+	r.compare(rule, bounds)
+	r.sumClasses(bounds)
+	return r
+}
+
+// bounds are the durations of slow and ordinary requests.
+type bounds struct{ low, high, slow uint64 }
+
+func (b *bounds) isSlow(r *Request) bool { return r.Duration() >= b.slow }
+
+func (b *bounds) isOrdinary(r *Request) bool {
+	d := r.Duration()
+	return d >= b.low && d <= b.high && d < b.slow
+}
+
+func (s *Set) bounds(all *quantile.Sample, rule Rule) *bounds {
+	b := &bounds{low: all.Quantile(0.25), high: all.Quantile(0.75)}
+	switch {
+	case rule.Top > 0:
+		durations := make([]uint64, len(s.Requests))
+		for i := range s.Requests {
+			durations[i] = s.Requests[i].Duration()
+		}
+		slices.Sort(durations)
+		b.slow = durations[len(durations)-int(min(rule.Top, uint64(len(durations))))]
+	case rule.Ticks > 0:
+		b.slow = rule.Ticks
+	default:
+		b.slow = all.Quantile(rule.Quantile)
+	}
+	return b
+}
+
+// times is what each step takes in a request.
+func (r *Request) times() map[Step]uint64 {
+	m := make(map[Step]uint64)
+	for _, p := range r.Path() {
+		m[p.Step] += p.End - p.Start
+	}
+	return m
+}
+
+func (r *Report) sumSteps() {
+	samples := make(map[Step]*quantile.Sample)
+	for i := range r.Requests {
+		for step, t := range r.Requests[i].times() {
+			if samples[step] == nil {
+				samples[step] = new(quantile.Sample)
+			}
+			samples[step].Add(t)
+		}
+	}
+	for step, s := range samples {
+		r.Steps = append(r.Steps, StepRow{step, quantilesOf(s), s.Sum()})
+	}
+	slices.SortFunc(r.Steps, func(a, b StepRow) int { return cmp.Or(b.Time.Compare(a.Time), a.Step.compare(b.Step)) })
+}
+
+func (s Step) compare(o Step) int {
+	return cmp.Or(cmp.Compare(s.Kind, o.Kind), cmp.Compare(s.From, o.From), cmp.Compare(s.To, o.To))
+}
+
+// compare compares slow requests with ordinary ones.
+func (r *Report) compare(rule Rule, b *bounds) {
+	c := &r.Slow
+	c.Rule = rule.Text
+	slow, ordinary := make(map[Step]quantile.Sum), make(map[Step]quantile.Sum)
+	var slowTime, ordinaryTime quantile.Sum
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		sums, time := slow, &slowTime
+		switch {
+		case b.isSlow(q):
+			c.Slow++
+		case b.isOrdinary(q):
+			c.Ordinary++
+			sums, time = ordinary, &ordinaryTime
+		default:
+			continue
+		}
+		time.Add(q.Duration())
+		for step, t := range q.times() {
+			sum := sums[step]
+			sum.Add(t)
+			sums[step] = sum
+		}
+	}
+	if c.Slow == 0 || c.Ordinary == 0 {
+		return
+	}
+	mean := func(s quantile.Sum, n int) float64 { return s.Float64() / float64(n) }
+	c.SlowMean, c.OrdinaryMean = mean(slowTime, c.Slow), mean(ordinaryTime, c.Ordinary)
+	usual := make(map[Step]float64)
+	for step, s := range ordinary {
+		usual[step] = mean(s, c.Ordinary)
+		if _, ok := slow[step]; !ok {
+			slow[step] = quantile.Sum{}
+		}
+	}
+	dominates := make(map[Step]int)
+	for i := range r.Requests {
+		if q := &r.Requests[i]; b.isSlow(q) {
+			if step, ok := q.dominant(usual, c.OrdinaryMean); ok {
+				dominates[step]++
+			}
+		}
+	}
+	for step, s := range slow {
+		c.Steps = append(c.Steps, StepDifference{step, mean(s, c.Slow), usual[step], dominates[step]})
+	}
+	slices.SortFunc(c.Steps, func(x, y StepDifference) int {
+		return cmp.Or(cmp.Compare(y.SlowMean-y.OrdinaryMean, x.SlowMean-x.OrdinaryMean), x.Step.compare(y.Step))
+	})
+}
+
+// leastDominant is the least part of what a request takes longer that a step must have
+// to dominate it.
+const leastDominant = 0.3
+
+// dominant is the step that makes most of what a request takes longer.
+func (r *Request) dominant(usual map[Step]float64, mean float64) (best Step, ok bool) {
+	times := r.times()
+	most := leastDominant * (float64(r.Duration()) - mean)
+	for _, step := range slices.SortedFunc(maps.Keys(times), Step.compare) {
+		if more := float64(times[step]) - usual[step]; more > most {
+			best, most, ok = step, more, true
+		}
+	}
+	return best, ok
+}
+
+func (r *Report) sumClasses(b *bounds) {
+	type sums struct {
+		durations quantile.Sample
+		slow      int
+	}
+	classes := make(map[string]*sums)
+	for i := range r.Requests {
+		q := &r.Requests[i]
+		c := classes[q.Class]
+		if c == nil {
+			c = new(sums)
+			classes[q.Class] = c
+		}
+		c.durations.Add(q.Duration())
+		if b.isSlow(q) {
+			c.slow++
+		}
+	}
+	if len(classes) == 1 && classes[""] != nil {
+		return
+	}
+	for name, c := range classes {
+		r.Classes = append(r.Classes, Class{name, quantilesOf(&c.durations), c.slow})
+	}
+	slices.SortFunc(r.Classes, func(a, b Class) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
+}
+
+// mostShown bounds the requests of a key that are shown.
+const mostShown = 100
+
+// Show chooses requests to be shown: the slowest of a key, or if that is "" of all.
+func (r *Report) Show(key string, top int) {
+	for i := range r.Requests {
+		if q := &r.Requests[i]; key == "" || q.Key == key {
+			r.Shown = append(r.Shown, q)
+		}
+	}
+	slices.SortStableFunc(r.Shown, func(a, b *Request) int { return cmp.Compare(b.Duration(), a.Duration()) })
+	if key != "" {
+		top = mostShown
+	}
+	r.Shown = r.Shown[:min(top, len(r.Shown))]
+}

@@ -1,0 +1,357 @@
+// Package requests follows requests across threads: which calls worked on each, in
+// what order, and what it waited for in between.
+//
+// A request is known by a key. A stretch of time in which a thread works on a request
+// is a segment; where keys come from is said by [Options]. The steps are:
+//
+//  1. [Collector], an analysis, gathers segments. Of more than it may hold it keeps
+//     those of a part of the keys, which depends on nothing but the keys.
+//  2. [Collector.Requests] puts the segments of a key together. A key that comes back
+//     after a long pause is another request.
+//  3. Each request is divided along its critical path, see [Request.Path], into runs,
+//     queues and handoffs, which add up to its duration.
+//  4. [Set.Report] sums up; [Trees], a second pass, finds what was called in the
+//     segments of a few requests.
+package requests
+
+import (
+	"cmp"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// MaxSegments is how many segments a Collector holds. They take some 130 bytes each.
+const MaxSegments = 1 << 18
+
+// Options say where keys come from. One of IDFunc, IDEvent and Marks is needed.
+type Options struct {
+	// IDFunc says which functions have the key as their first logged argument. Their
+	// calls are segments. It is called once for each function and shard, concurrently.
+	IDFunc func(reader.FuncID) bool
+	// IDEvent captures the key in custom events: what the first group matches, or all.
+	// The call in which the event was recorded is a segment; where several keys are
+	// recorded in it, each lasts until the next.
+	IDEvent *regexp.Regexp
+	// Marks takes the requests that a program told the recorder of this project. A
+	// segment lasts until the thread begins or ends another.
+	Marks bool
+
+	// ClassEvent captures the class of a request in custom events inside its segments.
+	ClassEvent *regexp.Regexp
+	// ClassArg takes the class from a logged argument of IDFunc, from 1 on; 0 for none.
+	ClassArg int
+
+	// Always is a key that is kept whatever happens to others; "" for none.
+	Always string
+	// Most is how many segments are held; MaxSegments when 0.
+	Most int
+}
+
+// Segment is a stretch of time in which a thread worked on a request.
+type Segment struct {
+	Key        string
+	Class      string // "" where it has none of its own
+	Thread     reader.Thread
+	Index      int // of the thread, as in reader.Block
+	Func       reader.FuncID
+	Start, End uint64 // TSC
+	// Busy is when the thread ended the segment before, if that is of another request;
+	// 0 if there is none.
+	Busy uint64
+	// Cut tells that the trace ended first.
+	Cut bool
+}
+
+// compare orders by start, and what is around something else before that.
+func (s *Segment) compare(o *Segment) int {
+	return cmp.Or(cmp.Compare(s.Start, o.Start), cmp.Compare(s.Index, o.Index), cmp.Compare(o.End, s.End))
+}
+
+// Collector gathers the segments of a shard. It needs no calls.Options, and no filter.
+type Collector struct {
+	opts     Options
+	segments []Segment
+	// keep is the greatest hash of a key that is kept: one in 2^lowered is.
+	keep    uint64
+	lowered int
+	ids     map[reader.FuncID]bool // answers of Options.IDFunc
+	threads map[int]*thread
+	classes map[string]string // each name once
+
+	// Outside counts events with a key that no call was open for.
+	Outside uint64
+}
+
+// NewCollector returns a collector that has seen nothing.
+func NewCollector(opts Options) *Collector {
+	if opts.Most == 0 {
+		opts.Most = MaxSegments
+	}
+	return &Collector{
+		opts: opts, keep: math.MaxUint64, ids: make(map[reader.FuncID]bool), threads: make(map[int]*thread),
+		classes: make(map[string]string),
+	}
+}
+
+// thread is what is open in a thread.
+type thread struct {
+	id    reader.Thread
+	index int
+	ended segmentEnd
+	last  uint64 // time of the latest call's end or event
+	// frames are what is known of open calls from what happened inside them, by depth.
+	frames []frame
+	mark   span
+}
+
+// segmentEnd is the latest segment of a thread.
+type segmentEnd struct {
+	key string
+	at  uint64
+}
+
+// frame is what events said about the open call at a depth.
+type frame struct {
+	key, class string
+	since      uint64 // of the key
+	several    bool   // keys
+}
+
+// span is an open request of the recorder's marks.
+type span struct {
+	key, class string
+	since      uint64
+	depth      uint32
+	around     reader.FuncID
+	fn         reader.FuncID // the longest call so far that was made directly in it
+	longest    uint64
+}
+
+// Calls takes the next calls and events of a thread.
+func (c *Collector) Calls(b *calls.Batch) error {
+	t := c.threads[b.Index]
+	if t == nil {
+		t = &thread{id: b.Thread, index: b.Index}
+		c.threads[b.Index] = t
+	}
+	args, events := b.Args, b.Events
+	for i := range b.Calls {
+		call := &b.Calls[i]
+		end := call.Start + call.Duration
+		for len(events) > 0 && events[0].TSC <= end && !(call.Depth >= events[0].Depth && call.Start < events[0].TSC) {
+			c.event(t, &events[0])
+			events = events[1:]
+		}
+		n := 0
+		for n < len(args) && args[n].Call == i {
+			n++
+		}
+		c.call(t, call, args[:n])
+		args = args[n:]
+	}
+	for i := range events {
+		c.event(t, &events[i])
+	}
+	if b.Last {
+		c.endMark(t, t.last, true)
+	}
+	return nil
+}
+
+// event takes what an event says about the call that it was recorded in.
+func (c *Collector) event(t *thread, e *calls.Event) {
+	t.last = max(t.last, e.TSC)
+	if e.Kind != reader.Custom {
+		return
+	}
+	if m, ok := reader.ParseMark(e.Data); ok && m.Request {
+		if c.opts.Marks {
+			c.endMark(t, e.TSC, false)
+			if m.ID != 0 {
+				t.mark = span{
+					key: strconv.FormatUint(m.ID, 10), class: c.class(m.Text),
+					since: e.TSC, depth: e.Depth, around: e.Func,
+				}
+			}
+		}
+		return
+	}
+	if re := c.opts.ClassEvent; re != nil {
+		if class, ok := capture(re, e.Data); ok {
+			if f := t.frame(e.Depth); f.class == "" {
+				f.class = c.class(string(class))
+			}
+			if t.mark.key != "" {
+				t.mark.class = c.class(string(class))
+			}
+		}
+	}
+	if re := c.opts.IDEvent; re != nil {
+		key, ok := capture(re, e.Data)
+		switch {
+		case !ok:
+			return
+		case e.Depth == 0:
+			c.Outside++
+			return
+		}
+		f := t.frame(e.Depth)
+		if f.key != "" && f.key != string(key) {
+			c.add(t, Segment{Key: f.key, Class: f.class, Func: e.Func, Start: f.since, End: e.TSC})
+			f.several, f.class = true, ""
+		}
+		if f.key != string(key) {
+			f.key, f.since = string(key), e.TSC
+		}
+	}
+}
+
+// capture is what the first group of an expression matches, or all if it has none.
+func capture(re *regexp.Regexp, data []byte) ([]byte, bool) {
+	m := re.FindSubmatch(data)
+	if m == nil {
+		return nil, false
+	}
+	text := m[min(1, len(m)-1)]
+	return text, len(text) > 0
+}
+
+// frame is that of the innermost of so many open calls; what is said outside of calls
+// goes nowhere.
+func (t *thread) frame(depth uint32) *frame {
+	for int(depth) >= len(t.frames) {
+		t.frames = append(t.frames, frame{})
+	}
+	return &t.frames[depth]
+}
+
+// call ends a call.
+func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg) {
+	end := call.Start + call.Duration
+	t.last = max(t.last, end)
+	var f frame
+	if int(call.Depth)+1 < len(t.frames) {
+		f = t.frames[call.Depth+1]
+		t.frames[call.Depth+1] = frame{}
+	}
+	s := Segment{Key: f.key, Class: f.class, Func: call.Func, Start: call.Start, End: end, Cut: call.End == calls.Truncated}
+	if f.several {
+		s.Start = f.since
+	}
+	if len(args) > 0 && c.isID(call.Func) {
+		s.Key = strconv.FormatUint(args[0].Value, 10)
+		if n := c.opts.ClassArg; n > 0 && n <= len(args) {
+			s.Class = c.class(strconv.FormatUint(args[n-1].Value, 10))
+		}
+	}
+	switch {
+	case s.Key != "":
+		c.add(t, s)
+	case f.class != "" && call.Depth > 0:
+		// The class may be that of a call around this one.
+		if outer := t.frame(call.Depth); outer.class == "" {
+			outer.class = f.class
+		}
+	}
+	if m := &t.mark; m.key != "" && call.Start >= m.since && call.Depth <= m.depth && call.Duration >= m.longest {
+		m.fn, m.longest = call.Func, call.Duration
+	}
+}
+
+func (c *Collector) isID(fn reader.FuncID) bool {
+	if c.opts.IDFunc == nil {
+		return false
+	}
+	is, ok := c.ids[fn]
+	if !ok {
+		is = c.opts.IDFunc(fn)
+		c.ids[fn] = is
+	}
+	return is
+}
+
+// endMark ends the request that the thread works on.
+func (c *Collector) endMark(t *thread, at uint64, cut bool) {
+	m := t.mark
+	t.mark = span{}
+	if m.key == "" {
+		return
+	}
+	fn := m.fn
+	if fn == 0 {
+		fn = m.around
+	}
+	c.add(t, Segment{Key: m.key, Class: m.class, Func: fn, Start: m.since, End: at, Cut: cut})
+}
+
+// add keeps a segment, if it is of a key that is kept.
+func (c *Collector) add(t *thread, s Segment) {
+	s.Thread, s.Index = t.id, t.index
+	if t.ended.key != "" && t.ended.key != s.Key && t.ended.at <= s.Start {
+		s.Busy = t.ended.at
+	}
+	t.ended = segmentEnd{s.Key, s.End}
+	if !c.wants(s.Key) {
+		return
+	}
+	c.segments = append(c.segments, s)
+	c.shrink()
+}
+
+// class is a name that is kept once; there are few, as a rule.
+func (c *Collector) class(name string) string {
+	if s, ok := c.classes[name]; ok {
+		return s
+	}
+	if len(c.classes) >= 1<<16 {
+		clear(c.classes)
+	}
+	c.classes[name] = name
+	return name
+}
+
+func (c *Collector) wants(key string) bool {
+	return key == c.opts.Always || hash(key) <= c.keep
+}
+
+// shrink keeps half of the keys as long as there are too many segments. A shard never
+// drops what all shards together could keep, so that it makes no difference how many
+// there are.
+func (c *Collector) shrink() {
+	for len(c.segments) > c.opts.Most && c.keep > 0 {
+		c.keep >>= 1
+		c.lowered++
+		c.segments = slices.DeleteFunc(c.segments, func(s Segment) bool { return !c.wants(s.Key) })
+	}
+}
+
+// hash is FNV-1a with the bits mixed, as the upper ones count.
+func hash(key string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * 1099511628211
+	}
+	h ^= h >> 32
+	h *= 0x9e3779b97f4a7c15
+	return h ^ h>>29
+}
+
+// Merge implements calls.Analysis.
+func (c *Collector) Merge(o *Collector) {
+	c.Outside += o.Outside
+	if o.lowered > c.lowered {
+		c.keep, c.lowered = o.keep, o.lowered
+	}
+	for _, list := range []*[]Segment{&c.segments, &o.segments} {
+		*list = slices.DeleteFunc(*list, func(s Segment) bool { return !c.wants(s.Key) })
+	}
+	c.segments = append(c.segments, o.segments...)
+	c.shrink()
+}
+
+var _ calls.Analysis[*Collector] = (*Collector)(nil)

@@ -1,0 +1,137 @@
+package requests
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Trees is the second pass: what was called in the segments of some requests. It is an
+// analysis, and needs calls.Options.Paths and no filter. Memory grows with the
+// segments, and the distinct paths in each.
+type Trees struct {
+	threads map[int][]*tree
+	trees   map[place]*tree
+}
+
+// place tells a segment from all others.
+type place struct {
+	index      int
+	start, end uint64
+}
+
+// tree is what was called in a segment.
+type tree struct {
+	place
+	paths *calls.Paths
+	sums  map[calls.PathID]*Call
+}
+
+// Call is the calls of one path in a segment.
+type Call struct {
+	Func               reader.FuncID
+	Depth              int // in the segment
+	First              uint64
+	Calls, Total, Self uint64
+}
+
+// NewTrees returns a pass over the segments of requests that has seen nothing.
+func NewTrees(shown []*Request) *Trees {
+	t := &Trees{threads: make(map[int][]*tree), trees: make(map[place]*tree)}
+	for _, r := range shown {
+		for i := range r.Segments {
+			s := &r.Segments[i]
+			p := place{s.Index, s.Start, s.End}
+			if t.trees[p] == nil {
+				t.trees[p] = &tree{place: p, sums: make(map[calls.PathID]*Call)}
+				t.threads[s.Index] = append(t.threads[s.Index], t.trees[p])
+			}
+		}
+	}
+	return t
+}
+
+// Calls takes the next calls of a thread.
+func (t *Trees) Calls(b *calls.Batch) error {
+	list := t.threads[b.Index]
+	if len(list) == 0 || len(b.Calls) == 0 {
+		return nil
+	}
+	// Calls come in the order of their ends.
+	from := b.Calls[0].Start + b.Calls[0].Duration
+	for _, tr := range list {
+		if tr.end < from {
+			continue
+		}
+		for i := range b.Calls {
+			c := &b.Calls[i]
+			if end := c.Start + c.Duration; end > tr.end {
+				break
+			}
+			if c.Start >= tr.start {
+				tr.paths = b.Paths
+				tr.add(c)
+			}
+		}
+	}
+	return nil
+}
+
+func (t *tree) add(c *calls.Call) {
+	s := t.sums[c.Path]
+	if s == nil {
+		s = &Call{Func: c.Func, First: c.Start}
+		t.sums[c.Path] = s
+	}
+	s.Calls++
+	s.Total += c.Duration
+	s.Self += c.Self
+	s.First = min(s.First, c.Start)
+}
+
+// Merge implements calls.Analysis.
+func (t *Trees) Merge(o *Trees) {
+	for p, tr := range o.trees {
+		if tr.paths != nil {
+			t.trees[p] = tr // a thread is seen by one shard
+		}
+	}
+}
+
+// Of lays out what was called in a segment, callees behind their callers, in the order
+// in which they were first called.
+func (t *Trees) Of(s *Segment) []Call {
+	tr := t.trees[place{s.Index, s.Start, s.End}]
+	if tr == nil || tr.paths == nil {
+		return nil
+	}
+	children := make(map[calls.PathID][]calls.PathID)
+	for id := range tr.sums {
+		parent := tr.paths.Parent(id)
+		if tr.sums[parent] == nil {
+			parent = 0
+		}
+		children[parent] = append(children[parent], id)
+	}
+	var rows []Call
+	var add func(parent calls.PathID, depth int)
+	add = func(parent calls.PathID, depth int) {
+		list := children[parent]
+		slices.SortFunc(list, func(a, b calls.PathID) int {
+			x, y := tr.sums[a], tr.sums[b]
+			return cmp.Or(cmp.Compare(x.First, y.First), cmp.Compare(x.Func, y.Func))
+		})
+		for _, id := range list {
+			row := *tr.sums[id]
+			row.Depth = depth
+			rows = append(rows, row)
+			add(id, depth+1)
+		}
+	}
+	add(0, 0)
+	return rows
+}
+
+var _ calls.Analysis[*Trees] = (*Trees)(nil)

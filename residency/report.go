@@ -1,0 +1,230 @@
+package residency
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Report says what threads did. Times are in ticks.
+type Report struct {
+	Clock    clock.Clock
+	From, To uint64
+	Cell     uint64 // length of a cell
+	Gap      uint64 // as of Options
+	// Threads are ordered by file, process and id.
+	Threads []Thread
+	// Funcs adds up the functions of all threads, the longest sums first.
+	Funcs []Func
+	// Gaps are the longest stretches without a call or a record, the longest first.
+	Gaps []Gap
+	// Silences are the functions in which nothing was recorded for longer than the
+	// gap, the longest sums first.
+	Silences []Silence
+	// Stalls are the longest ones, the longest first; Stalled is all of them.
+	Stalls  []Stall
+	Stalled Sum
+	// FineCell is what the times of stalls are rounded to.
+	FineCell uint64
+}
+
+// Thread is one thread.
+type Thread struct {
+	Thread      reader.Thread
+	First, Last uint64         // records, within the time that is looked at
+	Ticks       [states]uint64 // by State
+	Funcs       []Func         // that are looked at, the longest sums first
+	Runs        []Run          // all of From to To, in order
+}
+
+// Func is the calls of a function that is looked at.
+type Func struct {
+	Func            reader.FuncID
+	Sum             // of its calls
+	Waiting, Silent uint64
+}
+
+// Run is cells in which a thread did the same most of the time.
+type Run struct {
+	State        State
+	Func         reader.FuncID // when Busy, Silent or Waiting in one that is looked at, or else 0
+	Start, Ticks uint64
+	Cells        int
+}
+
+// Gap is a stretch without records, or without a call.
+type Gap struct {
+	Thread       reader.Thread
+	State        State // Silent or Absent
+	Start, Ticks uint64
+	Func         reader.FuncID // Silent: the innermost open call; Absent: the call before
+	Next         reader.FuncID // Absent: the call behind
+}
+
+// Silence is the silent times in a function.
+type Silence struct {
+	Func reader.FuncID
+	Sum
+}
+
+// Stall is a time in which many threads are silent.
+type Stall struct {
+	Start, Ticks  uint64
+	Silent, Alive int // threads, where most were silent
+}
+
+// Report puts together what was found.
+func (a *Analysis) Report(c clock.Clock) *Report {
+	r := &Report{Clock: c, From: a.opts.From, To: a.opts.To, Cell: a.width, Gap: a.opts.Gap, Gaps: a.gaps, FineCell: a.fine}
+	all := make(map[reader.FuncID]*Func)
+	for _, th := range a.threads {
+		if th.last < a.opts.From || th.first >= a.opts.To && th.first > a.opts.From {
+			continue
+		}
+		t := a.threadReport(th)
+		for _, f := range t.Funcs {
+			if sum := all[f.Func]; sum != nil {
+				sum.merge(&f.Sum)
+				sum.Waiting += f.Waiting
+				sum.Silent += f.Silent
+			} else {
+				all[f.Func] = &f
+			}
+		}
+		r.Threads = append(r.Threads, t)
+	}
+	slices.SortFunc(r.Threads, func(a, b Thread) int { return compareThreads(a.Thread, b.Thread) })
+	for _, f := range all {
+		r.Funcs = append(r.Funcs, *f)
+	}
+	sortFuncs(r.Funcs)
+	for fn, sum := range a.silent {
+		r.Silences = append(r.Silences, Silence{fn, *sum})
+	}
+	slices.SortFunc(r.Silences, func(a, b Silence) int {
+		return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), cmp.Compare(a.Func, b.Func))
+	})
+	a.stalls(r)
+	return r
+}
+
+func sortFuncs(list []Func) {
+	slices.SortFunc(list, func(a, b Func) int {
+		return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Func, b.Func))
+	})
+}
+
+func (a *Analysis) threadReport(th *thread) Thread {
+	t := Thread{Thread: th.id, Ticks: th.ticks}
+	t.First, t.Last = a.clip(th.first, th.last)
+	open := th.ticks[Other]
+	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Waiting])
+	t.Ticks[Absent] = t.Last - t.First - min(t.Last-t.First, open)
+	for _, fn := range slices.Sorted(maps.Keys(th.funcs)) {
+		if sum := th.funcs[fn]; sum.Count > 0 {
+			t.Funcs = append(t.Funcs, Func{fn, sum.Sum, sum.waiting, sum.silent})
+		}
+	}
+	sortFuncs(t.Funcs)
+	start := a.opts.From
+	for i := range th.cells {
+		end := start + min(a.width, a.opts.To-start)
+		if start == end && i > 0 {
+			break
+		}
+		t.add(th.cells[i].run(start, end, t.First, t.Last))
+		start = end
+	}
+	return t
+}
+
+// add appends a run, or lengthens the last.
+func (t *Thread) add(r Run) {
+	if n := len(t.Runs); n > 0 {
+		if last := &t.Runs[n-1]; last.State == r.State && last.Func == r.Func {
+			last.Ticks += r.Ticks
+			last.Cells++
+			return
+		}
+	}
+	t.Runs = append(t.Runs, r)
+}
+
+// run says what a cell from start to end mostly is, of a thread that lives from first
+// to last.
+func (c *cell) run(start, end, first, last uint64) Run {
+	r := Run{Start: start, Ticks: end - start, Cells: 1}
+	from, to := max(start, first), min(end, last)
+	if from > to || from == to && c.open == 0 && first != last {
+		return r
+	}
+	var ticks [states]uint64
+	ticks[Waiting], ticks[Silent] = c.waiting, c.silent
+	ticks[Busy] = c.looked - min(c.looked, c.idle)
+	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent)
+	ticks[Absent] = to - from - min(to-from, c.open)
+	// Of equal ones, the state counts that says more.
+	for s := Absent; s < states; s++ {
+		if r.State == None || ticks[s] >= ticks[r.State] && ticks[s] > 0 {
+			r.State = s
+		}
+	}
+	if r.State >= Busy && c.looked > 0 {
+		r.Func = c.fn
+	}
+	return r
+}
+
+// stalls finds the times in which half of the threads are silent.
+func (a *Analysis) stalls(r *Report) {
+	if a.quiet == nil {
+		return
+	}
+	alive := make([]int32, len(a.quiet))
+	for i := range r.Threads {
+		t := &r.Threads[i]
+		alive[(t.First-a.opts.From)/a.fine]++
+		alive[a.fineUp(t.Last)]--
+	}
+	var silent, living int32
+	var stall Stall
+	end := func(at uint64) {
+		if stall.Silent > 0 {
+			if stall.Ticks = at - stall.Start; stall.Ticks > a.opts.Gap {
+				r.Stalls = append(r.Stalls, stall)
+				r.Stalled.add(stall.Start, stall.Ticks)
+			}
+		}
+		stall = Stall{}
+	}
+	for i := range a.quiet {
+		silent, living = silent+a.quiet[i], living+alive[i]
+		at := a.opts.To
+		if uint64(i) <= (a.opts.To-a.opts.From)/a.fine {
+			at = a.opts.From + uint64(i)*a.fine
+		}
+		if silent < 2 || 2*silent < living {
+			end(at)
+			continue
+		}
+		if stall.Silent == 0 {
+			stall.Start = at
+		}
+		if int(silent) > stall.Silent {
+			stall.Silent, stall.Alive = int(silent), int(living)
+		}
+		if len(r.Stalls) > 2*a.opts.Top {
+			r.keepLongest(a.opts.Top)
+		}
+	}
+	r.keepLongest(a.opts.Top)
+}
+
+// keepLongest keeps the longest stalls.
+func (r *Report) keepLongest(n int) {
+	slices.SortFunc(r.Stalls, func(a, b Stall) int { return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), cmp.Compare(a.Start, b.Start)) })
+	r.Stalls = r.Stalls[:min(len(r.Stalls), n)]
+}

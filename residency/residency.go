@@ -1,0 +1,399 @@
+// Package residency says which threads ran what at which time, and when they
+// waited, were silent, or had no call open.
+//
+// The time of a thread, from its first record to its last, is divided among
+//
+//   - [Waiting]: a call is open of a function that waits, as its name tells;
+//   - [Silent]: a call is open, but for longer than a given gap nothing was
+//     recorded: a function computes without calling anything, or the thread is
+//     stopped;
+//   - [Busy]: one of the functions that are looked at is open, and neither holds;
+//   - [Other]: only calls of functions that are not looked at are open;
+//   - [Absent]: no call is open.
+//
+// These sums are exact. For pictures the time of the trace is cut into cells, and
+// each cell of a thread shows what it did most of the time. Runs of equal cells are
+// put together.
+//
+// Where at least two threads, and half of those that live, are silent at once for
+// longer than the gap, the machine may have stalled.
+package residency
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// State is what a thread does.
+type State uint8
+
+const (
+	None    State = iota // the thread has not begun, or has ended
+	Absent               // no call is open
+	Other                // no call is open that is looked at
+	Busy                 // in a function that is looked at
+	Silent               // a call is open, but nothing was recorded for long
+	Waiting              // in a function that waits
+	states  = iota
+)
+
+// String names the state as reports do.
+func (s State) String() string {
+	return [states]string{"none", "absent", "other", "busy", "silent", "waiting"}[s]
+}
+
+// Options say what is looked at. Times are in ticks.
+type Options struct {
+	// From and To bound the time; what crosses a bound is cut. To is not less than
+	// From.
+	From, To uint64
+	// Func says which functions are looked at: of those inside each other, the
+	// outermost. Nil takes all. It is called once for each function and shard,
+	// concurrently; so is Wait, which says which functions wait, and may be nil.
+	Func, Wait func(reader.FuncID) bool
+	Gap        uint64 // how long nothing is recorded when a thread is silent
+	Cells      int    // that the time is cut into, at least 1
+	Top        int    // how many gaps and stalls are kept, the longest ones
+}
+
+// fineCells is how finely the time is divided at most to find stalls.
+const fineCells = 1 << 20
+
+// Analysis is a calls.Analysis. It needs calls.Options.Paths, and a filter may choose
+// threads only. Memory grows with paths, and with threads times cells, of which each
+// takes 64 bytes.
+type Analysis struct {
+	opts    Options
+	width   uint64 // ticks of a cell
+	fine    uint64 // ticks of a fine cell
+	threads map[int]*thread
+	inside  []pathInfo // by path
+	gaps    []Gap      // the longest first
+	silent  map[reader.FuncID]*Sum
+	quiet   []int32 // by fine cell: how many more threads are silent than in the one before; nil for none
+}
+
+// pathInfo is what is known of a call path.
+type pathInfo struct {
+	looked, top bool // a function that is looked at is on it; the last one, and only that
+	waits, rest bool // likewise of functions that wait
+}
+
+// Sum adds up stretches of time.
+type Sum struct {
+	Count, Ticks, Longest uint64
+	At                    uint64 // when the longest began
+}
+
+func (s *Sum) add(start, ticks uint64) {
+	s.merge(&Sum{1, ticks, ticks, start})
+}
+
+// merge adds another sum. Of equally long stretches the earliest is kept.
+func (s *Sum) merge(o *Sum) {
+	if o.Longest > s.Longest || s.Count == 0 || o.Longest == s.Longest && o.At < s.At {
+		s.Longest, s.At = o.Longest, o.At
+	}
+	s.Count += o.Count
+	s.Ticks += o.Ticks
+}
+
+// thread is what is known of a thread.
+type thread struct {
+	id          reader.Thread
+	first, last uint64 // records
+	levels      []level
+	before      reader.FuncID // the outermost call that ended last
+	ticks       [states]uint64
+	funcs       map[reader.FuncID]*funcSum
+	waited      uint64 // in functions that are looked at, since the latest that ended
+	silent      uint64 // likewise
+	cells       []cell
+	now         int // cell that now is of
+	nowFuncs    map[reader.FuncID]uint64
+}
+
+// level is the calls that were made at a depth, from within the same call.
+type level struct {
+	any        bool
+	first, end uint64 // start of the first, end of the last
+}
+
+type funcSum struct {
+	Sum
+	waiting, silent uint64
+}
+
+// cell is what a thread did in a part of the time, in ticks.
+type cell struct {
+	open, looked, waiting, silent uint64
+	idle                          uint64 // of looked, waiting or silent
+	fn                            reader.FuncID
+	most                          uint64 // in fn
+}
+
+// New returns an analysis that has seen nothing.
+func New(opts Options) *Analysis {
+	span := max(opts.To-opts.From, 1)
+	opts.Cells = max(opts.Cells, 1)
+	return &Analysis{
+		opts: opts, width: (span-1)/uint64(opts.Cells) + 1, fine: (span-1)/fineCells + 1, threads: make(map[int]*thread),
+		inside: make([]pathInfo, 1), silent: make(map[reader.FuncID]*Sum),
+	}
+}
+
+// learn looks at paths that are new.
+func (a *Analysis) learn(paths *calls.Paths) {
+	for id := calls.PathID(len(a.inside)); int(id) < paths.Len(); id++ {
+		fn, caller := paths.Func(id), a.inside[paths.Parent(id)]
+		looked := !caller.waits && (a.opts.Func == nil || a.opts.Func(fn))
+		waits := a.opts.Wait != nil && a.opts.Wait(fn)
+		a.inside = append(a.inside, pathInfo{
+			looked: caller.looked || looked, top: looked && !caller.looked,
+			waits: caller.waits || waits, rest: waits && !caller.waits,
+		})
+	}
+}
+
+func (a *Analysis) thread(b *calls.Batch) *thread {
+	th := a.threads[b.Index]
+	if th == nil {
+		th = &thread{
+			id: b.Thread, first: ^uint64(0), funcs: make(map[reader.FuncID]*funcSum), cells: make([]cell, a.opts.Cells), now: -1,
+			nowFuncs: make(map[reader.FuncID]uint64),
+		}
+		a.threads[b.Index] = th
+	}
+	return th
+}
+
+// Calls implements calls.Sink.
+func (a *Analysis) Calls(b *calls.Batch) error {
+	a.learn(b.Paths)
+	th := a.thread(b)
+	for i := range b.Calls {
+		a.call(b, th, &b.Calls[i])
+	}
+	if b.Last {
+		th.settle()
+	}
+	return nil
+}
+
+// call takes a call that ended. Those that it made came before.
+func (a *Analysis) call(b *calls.Batch, th *thread, c *calls.Call) {
+	end := c.Start + c.Duration
+	th.first, th.last = min(th.first, c.Start), max(th.last, end)
+	depth := int(c.Depth)
+	for len(th.levels) < depth+2 {
+		th.levels = append(th.levels, level{})
+	}
+	if inner := &th.levels[depth+1]; inner.any {
+		a.pause(th, c.Start, inner.first, c.Path, c.Func)
+		a.pause(th, inner.end, end, c.Path, c.Func)
+		inner.any = false
+	} else {
+		a.pause(th, c.Start, end, c.Path, c.Func)
+	}
+	own := &th.levels[depth]
+	switch {
+	case !own.any:
+		own.any, own.first = true, c.Start
+	case depth > 0:
+		a.pause(th, own.end, c.Start, b.Paths.Parent(c.Path), c.Caller)
+	default:
+		a.absence(th, own.end, c)
+	}
+	own.end = end
+
+	in := a.inside[c.Path]
+	if in.rest {
+		a.spend(th, c.Start, end, Waiting, in.looked)
+	}
+	if in.top {
+		a.stay(th, c)
+	}
+	if depth == 0 {
+		th.before = c.Func
+		a.each(c.Start, end, func(i int, ticks uint64) { th.cells[i].open += ticks })
+		from, to := a.clip(c.Start, end)
+		th.ticks[Other] += to - from // and what is more than that
+	}
+}
+
+// clip bounds a stretch by the time that is looked at.
+func (a *Analysis) clip(from, to uint64) (uint64, uint64) {
+	from = min(max(from, a.opts.From), a.opts.To)
+	return from, max(from, min(to, a.opts.To))
+}
+
+// each calls f with the cells of a stretch and its ticks in each.
+func (a *Analysis) each(from, to uint64, f func(i int, ticks uint64)) {
+	from, to = a.clip(from, to)
+	for from < to {
+		since := from - a.opts.From
+		ticks := min(to-from, a.width-since%a.width)
+		f(int(since/a.width), ticks)
+		from += ticks
+	}
+}
+
+// spend adds waiting or silence.
+func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
+	start, end := a.clip(from, to)
+	th.ticks[s] += end - start
+	if looked {
+		if s == Waiting {
+			th.waited += end - start
+		} else {
+			th.silent += end - start
+		}
+	}
+	a.each(from, to, func(i int, ticks uint64) {
+		c := &th.cells[i]
+		if s == Waiting {
+			c.waiting += ticks
+		} else {
+			c.silent += ticks
+		}
+		if looked {
+			c.idle += ticks
+		}
+	})
+}
+
+// pause takes a stretch without records during a call, however short.
+func (a *Analysis) pause(th *thread, from, to uint64, path calls.PathID, fn reader.FuncID) {
+	if to-from <= a.opts.Gap || a.inside[path].waits {
+		return
+	}
+	from, to = a.clip(from, to)
+	if to-from <= a.opts.Gap {
+		return
+	}
+	a.spend(th, from, to, Silent, a.inside[path].looked)
+	sum := a.silent[fn]
+	if sum == nil {
+		sum = new(Sum)
+		a.silent[fn] = sum
+	}
+	sum.add(from, to-from)
+	a.gap(Gap{Thread: th.id, State: Silent, Start: from, Ticks: to - from, Func: fn})
+	first, end := a.fineUp(from), (to-a.opts.From)/a.fine
+	if first < end {
+		a.makeQuiet()
+		a.quiet[first]++
+		a.quiet[end]--
+	}
+}
+
+// makeQuiet sees to it that there is quiet.
+func (a *Analysis) makeQuiet() {
+	if a.quiet == nil {
+		a.quiet = make([]int32, (a.opts.To-a.opts.From)/a.fine+2)
+	}
+}
+
+// fineUp is the first fine cell that does not begin before a time.
+func (a *Analysis) fineUp(tsc uint64) uint64 {
+	since := tsc - a.opts.From
+	if since%a.fine > 0 {
+		return since/a.fine + 1
+	}
+	return since / a.fine
+}
+
+// absence takes the time between two outermost calls.
+func (a *Analysis) absence(th *thread, from uint64, c *calls.Call) {
+	from, to := a.clip(from, c.Start)
+	if to-from > a.opts.Gap {
+		a.gap(Gap{Thread: th.id, State: Absent, Start: from, Ticks: to - from, Func: th.before, Next: c.Func})
+	}
+}
+
+// stay takes a call of a function that is looked at.
+func (a *Analysis) stay(th *thread, c *calls.Call) {
+	sum := th.funcs[c.Func]
+	if sum == nil {
+		sum = new(funcSum)
+		th.funcs[c.Func] = sum
+	}
+	end := c.Start + c.Duration
+	from, to := a.clip(c.Start, end)
+	if from < to || c.Duration == 0 && c.Start >= a.opts.From && c.Start <= a.opts.To {
+		sum.add(from, to-from)
+	}
+	sum.waiting += th.waited
+	sum.silent += th.silent
+	th.ticks[Busy] += to - from - min(to-from, th.waited+th.silent)
+	th.waited, th.silent = 0, 0
+	a.each(c.Start, end, func(i int, ticks uint64) {
+		if i != th.now {
+			th.settle()
+			th.now = i
+		}
+		th.cells[i].looked += ticks
+		th.nowFuncs[c.Func] += ticks
+	})
+}
+
+// settle finds out what most of a cell went to.
+func (th *thread) settle() {
+	if th.now < 0 {
+		return
+	}
+	c := &th.cells[th.now]
+	for fn, ticks := range th.nowFuncs {
+		if ticks > c.most || ticks == c.most && fn < c.fn {
+			c.fn, c.most = fn, ticks
+		}
+	}
+	clear(th.nowFuncs)
+}
+
+// gap keeps a gap if it is one of the longest.
+func (a *Analysis) gap(g Gap) {
+	at, _ := slices.BinarySearchFunc(a.gaps, g, compareGaps)
+	if at >= a.opts.Top {
+		return
+	}
+	a.gaps = slices.Insert(a.gaps, at, g)
+	a.gaps = a.gaps[:min(len(a.gaps), a.opts.Top)]
+}
+
+// compareGaps orders the longest first.
+func compareGaps(a, b Gap) int {
+	return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), cmp.Compare(a.Start, b.Start), compareThreads(a.Thread, b.Thread), cmp.Compare(a.Func, b.Func))
+}
+
+func compareThreads(a, b reader.Thread) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
+}
+
+// Merge implements calls.Analysis.
+func (a *Analysis) Merge(o *Analysis) {
+	for index, th := range o.threads {
+		a.threads[index] = th
+	}
+	for _, g := range o.gaps {
+		a.gap(g)
+	}
+	for fn, sum := range o.silent {
+		if mine := a.silent[fn]; mine != nil {
+			mine.merge(sum)
+		} else {
+			a.silent[fn] = sum
+		}
+	}
+	if o.quiet != nil {
+		a.makeQuiet()
+	}
+	for i, n := range o.quiet {
+		a.quiet[i] += n
+	}
+}
+
+var _ calls.Analysis[*Analysis] = (*Analysis)(nil)

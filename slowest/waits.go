@@ -1,0 +1,77 @@
+package slowest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// AddWait tells of a wait for a lock, and who held it. It belongs to the row of the
+// lock function if it began in one of the slowest invocations, and to none otherwise.
+// path is that of the function that wanted the lock, from the outermost call on.
+func (r *Report) AddWait(thread reader.Thread, start, ticks uint64, path []reader.FuncID, lock reader.FuncID, holders []Holder) {
+	for i := range r.Slowest {
+		s := &r.Slowest[i]
+		if s.Thread != thread || start < s.Start || start-s.Start > s.Duration {
+			continue
+		}
+		if row := s.lockRow(path, lock); row != nil {
+			row.wait(ticks, holders)
+		}
+	}
+}
+
+// lockRow finds the row of a lock function that the function at the end of a path
+// called, through others perhaps.
+func (s *Slow) lockRow(path []reader.FuncID, lock reader.FuncID) *Row {
+	begin := slices.Index(path, s.Root)
+	if begin < 0 {
+		return nil
+	}
+	place, folded := 0, path[begin:begin+1:begin+1]
+	for _, fn := range path[begin+1:] {
+		if at := slices.Index(folded, fn); at >= 0 {
+			for folded = folded[:at+1]; s.Rows[place].Depth > at; {
+				place--
+			}
+			continue
+		}
+		if place = s.below(place, fn, len(folded)); place < 0 {
+			return nil
+		}
+		folded = append(folded, fn)
+	}
+	at := s.below(place, lock, len(folded))
+	if at < 0 {
+		at = s.below(place, lock, 0)
+	}
+	if at < 0 {
+		return nil
+	}
+	return &s.Rows[at]
+}
+
+// below is the place of the first row of a function below another, at a depth
+// unless that is 0; -1 for none.
+func (s *Slow) below(place int, fn reader.FuncID, depth int) int {
+	for i := place + 1; i < len(s.Rows) && s.Rows[i].Depth > s.Rows[place].Depth; i++ {
+		if s.Rows[i].Func == fn && (depth == 0 || s.Rows[i].Depth == depth) {
+			return i
+		}
+	}
+	return -1
+}
+
+func (r *Row) wait(ticks uint64, holders []Holder) {
+	r.Waited += ticks
+	for _, h := range holders {
+		i := slices.IndexFunc(r.Holders, func(o Holder) bool { return o.Func == h.Func })
+		if i < 0 {
+			i = len(r.Holders)
+			r.Holders = append(r.Holders, Holder{Func: h.Func})
+		}
+		r.Holders[i].Ticks += h.Ticks
+	}
+	slices.SortFunc(r.Holders, func(a, b Holder) int { return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), cmp.Compare(a.Func, b.Func)) })
+}

@@ -1,0 +1,147 @@
+package why
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+const (
+	maxGaps = 100 // of a cause that are looked at
+	copies  = 20  // of the gaps, elsewhere in the trace
+)
+
+// gap is a stretch of time that slow calls lost, or a copy of it at another time.
+type gap struct {
+	start, end uint64
+	thread     int     // that lost it
+	cause      int     // position in the list of named leads; their number is the rest
+	copy       int     // 0 for the gap itself
+	lock       lockKey // that was waited for; zero where none was
+}
+
+// waiter is the function of a lead that waits, if one does: of a new path, that in
+// which most of the time is spent.
+func (e *evidence) waiter(l *lead) reader.FuncID {
+	if l.kind == NewPath {
+		return e.tree.steps[e.most(l.nodes[0], l.dominated)].fn
+	}
+	return l.fn
+}
+
+// gapsOf are the longest holes of the calls that a lead dominates. In them fn waits,
+// if its role says so.
+func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role) []gap {
+	var gaps []gap
+	for _, i := range l.dominated {
+		if h, ok := e.holeOf(l, i); ok {
+			g := gap{start: h.start, end: h.end, thread: e.slow[i].thread, cause: cause}
+			if role == Locks {
+				g.lock = key(fn, max(h.lock, l.lock))
+			}
+			gaps = append(gaps, g)
+		}
+	}
+	return someOf(gaps)
+}
+
+// restGaps are the longest holes of the slow calls that no named lead dominates.
+func (e *evidence) restGaps(cause int) []gap {
+	named := make(map[int]bool)
+	for _, l := range e.leads {
+		if l.named {
+			for _, i := range l.dominated {
+				named[i] = true
+			}
+		}
+	}
+	var gaps []gap
+	for i := range e.slow {
+		var longest hole
+		for _, v := range e.slow[i].visits {
+			if v.hole.ticks() > longest.ticks() {
+				longest = v.hole
+			}
+		}
+		if !named[i] && float64(longest.ticks()) > dominance*e.excess[i] {
+			gaps = append(gaps, gap{start: longest.start, end: longest.end, thread: e.slow[i].thread, cause: cause})
+		}
+	}
+	return someOf(gaps)
+}
+
+// someOf are at most maxGaps of the gaps, the longest first.
+func someOf(gaps []gap) []gap {
+	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.end-b.start, a.end-a.start) })
+	if len(gaps) <= maxGaps {
+		return gaps
+	}
+	// Some of every length: the longest may be those with a cause of their own.
+	for i := range maxGaps {
+		gaps[i] = gaps[i*len(gaps)/maxGaps]
+	}
+	return gaps[:maxGaps]
+}
+
+// holeOf is the longest hole of a slow call in the function of a lead, or on a new
+// path.
+func (e *evidence) holeOf(l *lead, i int) (longest hole, ok bool) {
+	for _, v := range e.slow[i].visits {
+		at := v.node
+		if l.kind == NewPath {
+			at = e.rare[at]
+		}
+		if slices.Contains(l.nodes, at) && v.hole.ticks() > longest.ticks() {
+			longest, ok = v.hole, true
+		}
+	}
+	return longest, ok
+}
+
+// joined puts spans in order, and makes one of those that overlap.
+func joined(spans []span) []span {
+	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	out := spans[:1]
+	for _, s := range spans[1:] {
+		if last := &out[len(out)-1]; s.from <= last.to {
+			last.to = max(last.to, s.to)
+		} else {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// victims are the stretches in which threads lost time to a cause, so that those who
+// wait too are not taken for those who are waited for.
+func (e *evidence) victims(l *lead) map[int][]span {
+	v := make(map[int][]span)
+	for i := range e.slow {
+		if l.x[i] > dominance*e.excess[i] {
+			if h, ok := e.holeOf(l, i); ok {
+				t := e.slow[i].thread
+				v[t] = append(v[t], span{h.start, h.end})
+			}
+		}
+	}
+	return v
+}
+
+// shifted adds the copies of gaps, which wrap around at the end of the trace.
+func shifted(gaps []gap, first, last, seed uint64) []gap {
+	rng := rand.New(rand.NewPCG(seed, copies))
+	n := len(gaps)
+	for c := 1; c <= copies; c++ {
+		offset := rng.Uint64N(last - first)
+		for _, g := range gaps[:n] {
+			length := min(g.end-g.start, last-first)
+			g.start = first + (g.start-first+offset)%(last-first)
+			g.start = min(g.start, last-length)
+			g.end, g.copy = g.start+length, c
+			gaps = append(gaps, g)
+		}
+	}
+	return gaps
+}

@@ -1,0 +1,297 @@
+package why
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// lockKey tells locks apart: by address, or where none is logged by the function
+// that takes them. One of the two is 0.
+type lockKey struct {
+	fn      reader.FuncID
+	address uint64
+}
+
+// key is that of a lock that a function takes.
+func key(fn reader.FuncID, address uint64) lockKey {
+	if address != 0 {
+		return lockKey{address: address}
+	}
+	return lockKey{fn: fn}
+}
+
+// waits are the gaps in which threads waited for one lock, by start.
+type waits struct {
+	gaps   []gap
+	latest []uint64 // end of any gap up to here
+}
+
+func waitsByLock(gaps []gap) map[lockKey]*waits {
+	byLock := make(map[lockKey]*waits)
+	for _, g := range gaps {
+		if g.lock == (lockKey{}) || g.copy > 0 {
+			continue
+		}
+		w := byLock[g.lock]
+		if w == nil {
+			w = new(waits)
+			byLock[g.lock] = w
+		}
+		w.gaps = append(w.gaps, g)
+	}
+	for _, w := range byLock {
+		slices.SortStableFunc(w.gaps, func(a, b gap) int { return cmp.Compare(a.start, b.start) })
+		latest := uint64(0)
+		for _, g := range w.gaps {
+			latest = max(latest, g.end)
+			w.latest = append(w.latest, latest)
+		}
+	}
+	return byLock
+}
+
+// during passes on how long threads other than one waited from one time to another.
+func (w *waits) during(thread int, from, to uint64, add func(cause int, ticks uint64)) {
+	first := sort.Search(len(w.gaps), func(i int) bool { return w.latest[i] > from })
+	for _, g := range w.gaps[first:] {
+		if g.start >= to {
+			return
+		}
+		if start, end := max(g.start, from), min(g.end, to); g.thread != thread && start < end {
+			add(g.cause, end-start)
+		}
+	}
+}
+
+// hold is a lock that a thread has, from the exit of the call that took it.
+type hold struct {
+	lockKey
+	waits *waits // for it; nil when there are none
+	start uint64
+	path  calls.PathID // of the call that took it
+	depth uint32       // of that call
+	least uint32       // depth of the outermost call that has ended since
+	// While others waited, by cause:
+	ticks map[int]uint64
+	spent map[blamed]int64 // of it in a function itself, without the scope's own
+}
+
+// blamed is a function that a cause may be due to.
+type blamed struct {
+	cause int
+	fn    reader.FuncID
+}
+
+// blamedInside is a function that the one with the lock called.
+type blamedInside struct {
+	scope blamed
+	fn    reader.FuncID
+}
+
+// holds looks for those who have the locks that others wait for. It needs paths.
+type holds struct {
+	waits   map[lockKey]*waits
+	role    func(reader.FuncID) Role
+	unlocks bool // locks are given back by functions that have sleds
+	roles   []Role
+	threads [][]hold // by Batch.Index, in the order in which the locks were taken
+	covered map[blamed]uint64
+	spent   map[blamedInside]int64
+}
+
+func newHolds(byLock map[lockKey]*waits, role func(reader.FuncID) Role, unlocks bool) *holds {
+	return &holds{waits: byLock, role: role, unlocks: unlocks,
+		covered: make(map[blamed]uint64), spent: make(map[blamedInside]int64)}
+}
+
+// Calls takes the next calls of a thread.
+func (h *holds) Calls(b *calls.Batch) error {
+	for id := len(h.roles); id < b.Paths.Len(); id++ {
+		h.roles = append(h.roles, h.role(b.Paths.Func(calls.PathID(id))))
+	}
+	h.threads = grow(h.threads, b.Index+1)
+	open, args := h.threads[b.Index], b.Args
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		address := uint64(0)
+		for first := true; len(args) > 0 && args[0].Call <= i; args = args[1:] {
+			if first {
+				address, first = args[0].Value, false
+			}
+		}
+		role := h.roles[c.Path]
+		if len(open) > 0 {
+			open = h.pass(b, open, c, role)
+		}
+		switch {
+		case c.End == calls.Truncated:
+		case role == Locks:
+			open = h.take(b, open, c, address)
+		case role == Unlocks:
+			open = h.give(b, open, c, address)
+		}
+	}
+	h.threads[b.Index] = open
+	return nil
+}
+
+// pass has a call end while a thread has locks.
+func (h *holds) pass(b *calls.Batch, open []hold, c *calls.Call, role Role) []hold {
+	end := c.Start + c.Duration
+	kept := open[:0]
+	for i := range open {
+		w := &open[i]
+		if c.End == calls.Truncated || !h.unlocks && c.Depth < w.depth {
+			h.end(b, w, end)
+			continue
+		}
+		w.least = min(w.least, c.Depth)
+		switch {
+		case role == WaitsUnlocked && i == len(open)-1:
+			w.cover(b.Index, c.Start)
+			w.start = end
+		default:
+			w.spend(b.Index, c)
+		}
+		kept = append(kept, *w)
+	}
+	return kept
+}
+
+// spend charges the time of a call to it instead of its caller.
+func (w *hold) spend(thread int, c *calls.Call) {
+	if w.waits == nil {
+		return
+	}
+	w.waits.during(thread, max(c.Start, w.start), c.Start+c.Duration, func(cause int, ticks uint64) {
+		if w.spent == nil {
+			w.spent = make(map[blamed]int64)
+		}
+		w.spent[blamed{cause, c.Func}] += int64(ticks)
+		w.spent[blamed{cause, c.Caller}] -= int64(ticks)
+	})
+}
+
+// cover adds the time since start.
+func (w *hold) cover(thread int, end uint64) {
+	if w.waits == nil {
+		return
+	}
+	w.waits.during(thread, w.start, end, func(cause int, ticks uint64) {
+		if w.ticks == nil {
+			w.ticks = make(map[int]uint64)
+		}
+		w.ticks[cause] += ticks
+	})
+}
+
+// end ends a hold. Its scope is the innermost function that was open all the time.
+func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
+	w.cover(b.Index, end)
+	if len(w.ticks) == 0 {
+		return
+	}
+	path := w.path
+	for depth := w.depth; depth > 0 && depth >= min(w.depth, w.least); depth-- {
+		path = b.Paths.Parent(path)
+	}
+	scope := b.Paths.Func(path)
+	for cause, ticks := range w.ticks {
+		h.covered[blamed{cause, scope}] += ticks
+		h.spent[blamedInside{blamed{cause, scope}, scope}] += int64(ticks)
+	}
+	for k, ticks := range w.spent {
+		h.spent[blamedInside{blamed{k.cause, scope}, k.fn}] += ticks
+	}
+}
+
+// take opens a hold. A lock that the thread has already is taken anew: its unlock
+// was not recorded.
+func (h *holds) take(b *calls.Batch, open []hold, c *calls.Call, address uint64) []hold {
+	k := key(c.Func, address)
+	if i := slices.IndexFunc(open, func(w hold) bool { return w.lockKey == k }); i >= 0 {
+		h.end(b, &open[i], c.Start)
+		open = slices.Delete(open, i, i+1)
+	}
+	if len(open) == maxHolds {
+		open = slices.Delete(open, 0, 1)
+	}
+	return append(open, hold{
+		lockKey: k, waits: h.waits[k], start: c.Start + c.Duration, path: c.Path, depth: c.Depth, least: c.Depth,
+	})
+}
+
+// maxHolds is how many locks of a thread are followed at a time: more are such as
+// are given back in other ways.
+const maxHolds = 64
+
+// give ends the hold of an address, or else the latest without one; where unlocks
+// have no addresses, the latest.
+func (h *holds) give(b *calls.Batch, open []hold, c *calls.Call, address uint64) []hold {
+	found := -1
+	for i := range open {
+		if address == 0 || open[i].address == address || open[i].address == 0 && (found < 0 || open[found].address == 0) {
+			found = i
+		}
+	}
+	if found < 0 {
+		return open
+	}
+	h.end(b, &open[found], c.Start+c.Duration)
+	return slices.Delete(open, found, found+1)
+}
+
+// Merge adds what other found.
+func (h *holds) Merge(other *holds) {
+	for k, ticks := range other.covered {
+		h.covered[k] += ticks
+	}
+	for k, ticks := range other.spent {
+		h.spent[k] += ticks
+	}
+}
+
+// holder is who had the lock of a cause most of the time that was waited for it, if
+// locks were had for long enough.
+func (h *holds) holder(cause int, gaps []gap) *Holder {
+	var waited, held, most uint64
+	evidence := ByAddress
+	for _, g := range gaps {
+		if g.cause == cause && g.copy == 0 {
+			waited += g.end - g.start
+			if g.lock.address == 0 {
+				evidence = ByFunction
+			}
+		}
+	}
+	var scope reader.FuncID
+	for k, ticks := range h.covered {
+		if k.cause != cause {
+			continue
+		}
+		held += ticks
+		if ticks > most || ticks == most && k.fn < scope {
+			scope, most = k.fn, ticks
+		}
+	}
+	if held == 0 || 10*held < 3*waited {
+		return nil
+	}
+	self, longest := scope, int64(0)
+	for k, ticks := range h.spent {
+		if k.scope != (blamed{cause, scope}) {
+			continue
+		}
+		if ticks > longest || ticks == longest && k.fn < self {
+			self, longest = k.fn, ticks
+		}
+	}
+	return &Holder{
+		Self: self, Scope: scope, Evidence: evidence,
+		Covered: float64(most) / float64(waited), SelfShare: min(1, float64(longest)/float64(most)),
+	}
+}

@@ -1,0 +1,156 @@
+//go:build linux && amd64
+
+package why_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/why"
+)
+
+// recording is a way to record a program.
+type recording int
+
+const (
+	ours        recording = iota // our recorder
+	oursPruned                   // the same, without short calls
+	basic                        // LLVM's basic mode
+	basicPruned                  // the same, without short calls
+	fdr                          // LLVM's FDR mode
+)
+
+func (how recording) String() string {
+	return [...]string{"ours", "ours-pruned", "basic", "basic-pruned", "fdr"}[how]
+}
+
+// planted is a program that was recorded.
+type planted struct {
+	said  string // by the program
+	trace *reader.Trace
+	names symbolize.Names
+}
+
+// compileRequests compiles a program of testdata that handles requests.
+func compileRequests(t *testing.T, name string) string {
+	return compilePlanted(t, t.TempDir(), name, "-I"+library(t).Include(), filepath.Join("testdata", name+".cpp"))
+}
+
+// run records a program.
+func (how recording) run(t *testing.T, program string) planted {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command(program)
+	var said, failed bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &failed
+	cmd.Env = append(os.Environ(), how.environment(t, dir)...)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &failed)
+	}
+	return openPlanted(t, dir, program, said.String())
+}
+
+// library is our recorder, compiled.
+func library(t *testing.T) recorder.Library {
+	t.Helper()
+	testenv.Need(t, "cc", "ar")
+	l, err := recorder.Build(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// compilePlanted compiles a program in dir.
+func compilePlanted(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	testenv.Need(t, "clang++-22")
+	program := filepath.Join(dir, name)
+	args = append(args, "-std=c++17", "-O2", "-pthread", "-fxray-instrument", "-fxray-instruction-threshold=1", "-o", program)
+	if said, err := exec.Command("clang++-22", args...).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return program
+}
+
+// openPlanted opens the trace log.* that a program left in dir.
+func openPlanted(t *testing.T, dir, program, said string) planted {
+	t.Helper()
+	logs, _ := filepath.Glob(filepath.Join(dir, "log.*"))
+	trace, err := reader.Open(reader.Options{}, logs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { trace.Close() })
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { table.Close() })
+	return planted{said: said, trace: trace, names: table}
+}
+
+// environment has a program recorded to a file log.* in dir. With our recorder other
+// libraries can be preloaded, too.
+func (how recording) environment(t *testing.T, dir string, preload ...string) []string {
+	t.Helper()
+	stock := "XRAY_OPTIONS=verbosity=0 xray_logfile_base=" + dir + "/log."
+	switch how {
+	case basic:
+		return []string{stock + " patch_premain=true xray_mode=xray-basic", "XRAY_BASIC_OPTIONS=func_duration_threshold_us=0"}
+	case basicPruned:
+		return []string{stock + " patch_premain=true xray_mode=xray-basic", "XRAY_BASIC_OPTIONS=func_duration_threshold_us=5"}
+	case fdr:
+		return []string{stock, "PLANTED_FDR=1"}
+	}
+	options := recorder.Options{Output: recorder.EscapeTemplate(dir) + "/log.%p"}
+	if how == oursPruned {
+		options.Mode, options.Threshold = recorder.Prune, 5000
+	}
+	entry, err := recorder.PreloadEnvironment(library(t), strings.Join(preload, ":"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{entry, options.Environment()}
+}
+
+// explain explains the requests.
+func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
+	t.Helper()
+	frequency, err := p.trace.CycleFrequency()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks := func(ns uint64) uint64 { return ns * frequency / 1_000_000_000 }
+	slow.Ticks = ticks(slow.Ticks)
+	opts := why.Options{Slow: slow, Clock: clock.Clock{Frequency: frequency}, Role: p.role}
+	opts.Root = func(fn reader.FuncID) bool { return strings.HasSuffix(short(p.names, fn), "handleRequest") }
+	if r := p.trace.Recording(0); r != nil {
+		opts.Pruned = ticks(r.Process.ThresholdNS)
+	}
+	return explain(t, p.trace, opts)
+}
+
+// role says what functions do to other threads.
+func (p *planted) role(fn reader.FuncID) why.Role {
+	name := short(p.names, fn)
+	switch name[strings.LastIndex(name, ":")+1:] {
+	case "lock":
+		return why.Locks
+	case "unlock":
+		return why.Unlocks
+	case "wait", "poll":
+		return why.Waits
+	}
+	return why.Runs
+}

@@ -1,0 +1,385 @@
+package why_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/invocation"
+	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/why"
+)
+
+// Whatever shards there are, a report with all that there is in one has the same
+// bytes.
+func TestShardingChangesNoReport(t *testing.T) {
+	p := contended(mutexes{addresses: true})
+	report := func(shards int) string {
+		o := options()
+		o.Calls.Shards = shards
+		r := explain(t, p, o)
+		if only(t, r).Holder == nil {
+			t.Fatal("no holder")
+		}
+		return text(t, r)
+	}
+	one := report(1)
+	for _, shards := range []int{2, 3, 4, 5, 8} {
+		if diff := cmp.Diff(one, report(shards)); diff != "" {
+			t.Fatalf("with %d shards:\n%s", shards, diff)
+		}
+	}
+}
+
+// Exemplars have the numbers that other subcommands give them, which know no tail
+// calls and count the calls of all threads.
+func TestNumbers(t *testing.T) {
+	p := newProgram(3)
+	for k, th := range p.threads {
+		th.now += uint64(k) * 777
+		for i := range 1000 {
+			th.event(reader.Enter, handle)
+			th.self(300)
+			th.event(reader.TailExit, handle)
+			if i%3 == 0 { // its tail call; handle inside that is no invocation of its own for why
+				th.now += 20
+				th.event(reader.Enter, work)
+				th.call(handle, 100)
+				th.event(reader.Exit, work)
+			}
+			th.self(3000)
+			if slowAt(i) {
+				th.call(handle, 100, func() { th.call(query, 50_000) })
+			}
+		}
+	}
+	var all []invocation.Key
+	_, _, err := calls.Run(p, calls.Options{Shards: 1, Paths: true}, func() *starts { return newStarts(&all) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options()
+	r := explain(t, p, o)
+	list, _ := r.Shown(100)
+	if len(list) != 3 {
+		t.Fatalf("%d exemplars", len(list))
+	}
+	for _, e := range list {
+		before := 0
+		for _, k := range all {
+			if k.Compare(invocation.Key{Start: e.Start, Index: int(e.Thread.Thread) - 100}) <= 0 {
+				before++
+			}
+		}
+		if e.Number != uint64(before) {
+			t.Errorf("number %d of the call at %d, of which there are %d up to then", e.Number, e.Start, before)
+		}
+	}
+	// Other threads count, too, where only one is looked at.
+	o.Calls.Filter.Thread = func(t reader.Thread) bool { return t.Thread == 102 }
+	list, _ = explain(t, p, o).Shown(100)
+	for _, e := range list {
+		if e.Number < 20 || e.Thread.Thread != 102 {
+			t.Errorf("number %d on thread %d", e.Number, e.Thread.Thread)
+		}
+	}
+}
+
+// starts collects the invocations of handle.
+type starts struct{ *invocation.Tracker }
+
+func (starts) Merge(*starts) {}
+
+func newStarts(all *[]invocation.Key) *starts {
+	return &starts{invocation.NewTracker(invocation.Options{Root: options().Root}, func(v *invocation.Invocation, _ bool) {
+		*all = append(*all, v.Key)
+	})}
+}
+
+// What is deeper than paths go is time of the last function on the path.
+func TestPathDepth(t *testing.T) {
+	p := newProgram(2)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 300, func() {
+			t.call(row, 100, func() {
+				n := uint64(100)
+				if slowAt(i) {
+					n = 80_000
+				}
+				t.call(work, n)
+			})
+		})
+	})
+	for depth, want := range []reader.FuncID{work, query, row, work} {
+		o := options()
+		o.PathDepth = depth
+		r := explain(t, p, o)
+		if c := only(t, r); c.Kind != why.Slower || c.Func != want || c.Paths[0].Ordinary.Calls != 1 {
+			t.Errorf("depth %d: %+v", depth, c)
+		}
+		for _, d := range r.Decomposition {
+			if depth > 0 && len(d.Path) > depth+1 {
+				t.Errorf("depth %d: path %v", depth, d.Path)
+			}
+		}
+	}
+}
+
+// Only the arguments that were asked for are told.
+func TestArgument(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(th *thread, i int) {
+		value, ticks := uint64(i%7), uint64(500)
+		if i%60 == 7 {
+			value, ticks = 42, 50_000
+		}
+		th.callArg(row, value, 100)
+		th.callArg(work, value, ticks)
+	})
+	for _, fn := range []reader.FuncID{row, work, parse} {
+		o := options()
+		o.Argument = func(f reader.FuncID) bool { return f == fn }
+		found := false
+		for _, a := range only(t, explain(t, p, o)).Associations {
+			if a.Kind == "argument" {
+				found = true
+				if a.Func != fn || a.Value != 42 {
+					t.Errorf("%+v", a)
+				}
+			}
+		}
+		if found != (fn != parse) {
+			t.Errorf("of %s: found %v", names[fn], found)
+		}
+	}
+}
+
+// pruned is a program of which calls of less than 5000 ticks were left out. In some
+// requests so many short calls of row were made that query is slower for it, and now
+// and then one of them took longer.
+func pruned() *program {
+	p := newProgram(4)
+	for i, th := range p.threads {
+		th.now += uint64(i) * 1_000_000
+	}
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 8000, func() {
+			t.call(sort, 7000)
+			if slowAt(i) {
+				t.self(60_000)
+				for range 3 {
+					t.call(row, 5500)
+				}
+			} else if i%40 == 0 {
+				t.call(row, 5500)
+			}
+		})
+	})
+	for _, th := range p.threads {
+		var kept []reader.Event
+		for i, e := range th.events {
+			if e.Func != parse {
+				kept = append(kept, th.events[i])
+			}
+		}
+		th.events, th.args = kept, nil
+		for i := range kept {
+			kept[i].Side = false
+			if kept[i].Kind == reader.EnterArg {
+				kept[i].Kind = reader.Enter
+			}
+		}
+	}
+	return p
+}
+
+// The time of calls that the recorder mostly left out is their callers'.
+func TestPrunedLeaves(t *testing.T) {
+	for _, known := range []uint64{0, 5000} {
+		o := options()
+		o.Pruned = known
+		r := explain(t, pruned(), o)
+		c := only(t, r)
+		if c.Kind != why.Slower || c.Func != query || len(c.Along) > 0 {
+			t.Errorf("%+v", c)
+		}
+		for _, d := range r.Decomposition {
+			if d.Path[len(d.Path)-1] == row {
+				t.Errorf("row has a part of its own: %+v", d)
+			}
+		}
+		want := "the recorder left out calls shorter than 5.000us"
+		if known == 0 {
+			want = "hardly any call is shorter than 5."
+		}
+		if len(r.Warnings) == 0 || !strings.HasPrefix(r.Warnings[0], want) {
+			t.Errorf("warnings %q", r.Warnings)
+		}
+	}
+}
+
+// Where the root itself was pruned its ordinary calls are missing.
+func TestPrunedRoot(t *testing.T) {
+	o := options()
+	o.Pruned = 10_000
+	r := explain(t, pruned(), o)
+	if !strings.Contains(strings.Join(r.Warnings, "\n"), "calls of the root that are shorter than 10.00us are missing") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+}
+
+// torn is an FDR log of a thread with 300 requests in three blocks, the second of
+// which is damaged in a request whose exit is missing.
+func torn(t *testing.T) *reader.Trace {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("xray fdr\n")
+	now := 1000
+	for block := range 3 {
+		fmt.Fprintf(&text, "thread 1 pid=1 tsc=%d\n", now)
+		for i := range 100 {
+			took := 1000 + 7*i
+			if i%20 == 19 {
+				took = 90_000
+			}
+			fmt.Fprintf(&text, "enter 2 +10\nenter 4 +10\nexit 4 +%d\n", took)
+			now += took + 20
+			if block == 1 && i == 79 {
+				text.WriteString("bytes ff0f0f0f0f0f0f0f\n")
+			}
+			text.WriteString("exit 2 +10\n")
+			now += 10
+		}
+	}
+	data, err := tracetext.Parse(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "torn.xray")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return trace
+}
+
+// A request within which records are missing is no request, and those that follow
+// are not inside of it.
+func TestTorn(t *testing.T) {
+	o := options()
+	o.Slow = why.Rule{Ticks: 50_000, Text: ">50us"}
+	r := explain(t, torn(t), o)
+	// 100 and 79 before the damage, 100 behind it; one in twenty of these is slow.
+	if r.Invocations != 279 || r.Slow.Count != 13 {
+		t.Errorf("%d invocations, %d slow ones", r.Invocations, r.Slow.Count)
+	}
+	if want := "1 calls of the root were left out: records are missing within them"; len(r.Warnings) == 0 ||
+		!strings.Contains(strings.Join(r.Warnings, "\n"), want) {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	if r.Longest > 100_000 {
+		t.Errorf("the longest takes %d", r.Longest)
+	}
+}
+
+// A page says what the text says, needs nothing from elsewhere, and takes no names
+// for markup.
+func TestHTML(t *testing.T) {
+	evil := testnames.Names{
+		handle: `handle<"a" & 'b'>`, query: `</style><script src="https://example.org/x.js">`,
+		flush: "flush\x1b[1m\nme", sort: "<img src=x>", lock: "lock", row: "{{.}}",
+	}
+	r := explain(t, contended(mutexes{addresses: true}), options())
+	var page, plain bytes.Buffer
+	view := why.View{Exemplars: 2, All: true, Files: "'a b<c'.xray"}
+	if err := r.WriteHTML(&page, evil, view); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteText(&plain, evil, view); err != nil {
+		t.Fatal(err)
+	}
+	got := page.String()
+	for _, bad := range []string{"<script", "<img", "\x1b", "@import", "url(", "<link", "ZgotmplZ"} {
+		if strings.Contains(got, bad) {
+			t.Errorf("the page contains %q", bad)
+		}
+	}
+	unescape := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&amp;", "&", "&#43;", "+")
+	got = unescape.Replace(got)
+	c := r.Causes[0]
+	for _, line := range strings.Split(plain.String(), "\n") {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(line, "look at it: "), "-. "))
+		switch {
+		case line == "", strings.HasPrefix(line, "1. "), strings.HasSuffix(line, " %"), strings.Contains(line, "  "):
+			continue // tables
+		}
+		if !strings.Contains(got, line) {
+			t.Errorf("the page lacks %q", line)
+		}
+	}
+	share, bar := fmt.Sprintf("%.0f %%", 100*c.Share), fmt.Sprintf("width: %.1f%%", 100*c.Share)
+	for _, want := range []string{share, bar, "prefers-color-scheme: dark"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+}
+
+// Threads that are stopped in one function more often than in others, but as long as
+// there, were stopped some time after they woke up. That is no cause.
+func TestPhaseIsNotNamed(t *testing.T) {
+	program := func(inRow uint64) *program {
+		p := newProgram(4)
+		p.requests(3000, func(t *thread, i int) {
+			at := -1
+			if slowAt(i) {
+				at = 0
+				if t.rng.IntN(10) >= 6 {
+					at = 1 + t.rng.IntN(3)
+				}
+			}
+			for k, fn := range []reader.FuncID{row, query, work, sort} {
+				t.call(fn, 1000, func() {
+					switch {
+					case k == at && at == 0:
+						t.now += inRow + t.rng.Uint64N(inRow)
+					case k == at:
+						t.now += 50_000 + t.rng.Uint64N(50_000)
+					}
+				})
+			}
+		})
+		return p
+	}
+	if r := explain(t, program(50_000), options()); len(r.Causes) != 0 {
+		t.Errorf("%+v", r.Causes)
+	}
+	// The same number of times, but longer: that has a reason.
+	if c := only(t, explain(t, program(200_000), options())); c.Func != row {
+		t.Errorf("%+v", c)
+	}
+}
+
+// What a larger cause makes slow does not hide a smaller one.
+func TestSecondCause(t *testing.T) {
+	p := newProgram(2)
+	p.requests(3000, func(t *thread, i int) {
+		n := uint64(500)
+		if i%250 == 100 {
+			n = 30_000
+		}
+		t.call(work, n)
+		if i%166 == 60 {
+			t.call(rebuild, 60_000)
+		}
+	})
+	r := explain(t, p, options())
+	if len(r.Causes) != 2 || r.Causes[0].Func != rebuild || r.Causes[1].Func != work || r.Causes[1].Kind != why.Slower {
+		t.Errorf("%+v", r.Causes)
+	}
+}
