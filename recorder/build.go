@@ -207,7 +207,7 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 
 // compile makes an object file of each source file in src, beside it.
 func (c *compiler) compile(ctx context.Context, src string, more []string) ([]string, error) {
-	var files, objects []string
+	var files []string
 	for _, pattern := range []string{"*.c", "*.S"} {
 		found, err := fs.Glob(sources(), pattern)
 		if err != nil {
@@ -215,6 +215,11 @@ func (c *compiler) compile(ctx context.Context, src string, more []string) ([]st
 		}
 		files = append(files, found...)
 	}
+	return c.compileFiles(ctx, src, files, more)
+}
+
+func (c *compiler) compileFiles(ctx context.Context, src string, files, more []string) ([]string, error) {
+	var objects []string
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, f := range files {

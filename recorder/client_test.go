@@ -177,11 +177,32 @@ func TestClientTrustsOnlyTheProcessItself(t *testing.T) {
 	}
 }
 
-func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can give a file away")
+// needOtherUsers skips the test unless files and processes may become those of another
+// user: by root alone, and not by that of a container that has no other.
+func needOtherUsers(t *testing.T) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "given away")
+	if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chown(path, nobody, nobody)); err != nil {
+		t.Skipf("no other user: %v", err)
 	}
-	path := filepath.Join(t.TempDir(), "s")
+	cmd := exec.Command("true")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if err := cmd.Run(); err != nil {
+		t.Skipf("no other user: %v", err)
+	}
+}
+
+// nobody is another user than that of the tests.
+const nobody = 65534
+
+func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
+	needOtherUsers(t)
+	dir, err := os.MkdirTemp("", "s") // a socket's path has to be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "s")
 	serve(t, path, func(string, []*os.File) string { return `{"ok":true}` })
 	dial := func() error {
 		p, err := Dial(path)
@@ -194,7 +215,7 @@ func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
 	if err := dial(); err != nil {
 		t.Error(err)
 	}
-	if err := os.Chown(path, 12345, -1); err != nil {
+	if err := os.Chown(path, nobody, -1); err != nil {
 		t.Fatal(err)
 	}
 	if err := dial(); err == nil || !strings.Contains(err.Error(), "not spoken to") {

@@ -228,6 +228,10 @@ func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 	slices.SortFunc(t.chunks, func(a, b chunkPlace) int { return cmp.Compare(a.number, b.number) })
 }
 
+// Process is the id of the process, and Session that of the run of `xray record` which
+// it was part of, or 0.
+func (r *CoreRings) Process() (pid int, session uint64) { return int(r.root.pid), r.root.session }
+
 // measureClock finds the frequency where the runtime had not yet done so: chunks
 // note both clocks when they begin.
 func (r *CoreRings) measureClock() {
@@ -373,7 +377,7 @@ func (r *CoreRings) recording() *reader.Recording {
 		Process: reader.Process{
 			PID: int32(root.pid), Exe: r.Program(), PageSize: 4096,
 			Mode: modeNames[root.mode], ThresholdNS: root.nanos(root.threshold), Depth: root.depth,
-			Recorder: "1", Complete: true,
+			Recorder: "1", Session: root.session, Complete: true,
 		},
 		Objects: r.objects, Addresses: r.hooked,
 		Clock: reader.RecordedClock{Frequency: root.frequency, Invariant: root.invariant},

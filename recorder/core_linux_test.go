@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/xray-tools/xray/internal/testenv"
 )
 
@@ -199,8 +201,8 @@ func TestCoreOfAStrippedProgram(t *testing.T) {
 
 	// The crash itself is in the last records.
 	last := readTrace(t, traceOf(t, c, time.Microsecond))
-	if n := last.calls[idBranch]; n == 0 || n > 100 {
-		t.Errorf("%d calls in the last microsecond", n)
+	if n := last.calls[idBranch]; last.records == 0 || n > 100 {
+		t.Errorf("%d records and %d calls in the last microsecond", last.records, n)
 	}
 	for _, tool := range []string{"gzip", "zstd"} {
 		t.Run(tool, func(t *testing.T) {
@@ -308,15 +310,24 @@ func TestCoreOfARunningProgram(t *testing.T) {
 	program, env := crashProgram(t, "ring=1048576")
 	cmd := waiting(t, env, program, "5000")
 	prefix := filepath.Join(t.TempDir(), "core")
-	if out, err := exec.Command("gcore", "-o", prefix, strconv.Itoa(cmd.Process.Pid)).CombinedOutput(); err != nil {
+	out, err := exec.Command("gcore", "-o", prefix, strconv.Itoa(cmd.Process.Pid)).CombinedOutput()
+	if strings.Contains(string(out), "ptrace: Operation not permitted") {
+		t.Skipf("debugging is not permitted here: %s", out)
+	}
+	if err != nil {
 		t.Fatalf("gcore: %v\n%s", err, out)
 	}
 	checkCrash(t, traceOf(t, openCore(t, fmt.Sprint(prefix, ".", cmd.Process.Pid)), 0), 5000)
 }
 
-// shmFolder is a folder in shared memory where there is that.
+// shmFolder is a folder in shared memory where there is enough of that.
 func shmFolder(t *testing.T) string {
 	t.Helper()
+	const enough = 64 << 20
+	var fs unix.Statfs_t
+	if err := unix.Statfs("/dev/shm", &fs); err != nil || int64(fs.Bavail)*fs.Bsize < enough {
+		return t.TempDir()
+	}
 	dir, err := os.MkdirTemp("/dev/shm", "xray-test-")
 	if err != nil {
 		return t.TempDir()

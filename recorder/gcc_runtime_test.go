@@ -174,3 +174,46 @@ func TestHooksFindTheFunctionThatReturns(t *testing.T) {
 		}
 	}
 }
+
+// Exceptions end calls: with -finstrument-functions by an exit like any other, with
+// __return__ by none, which those of their callers do not suffer from.
+func TestExceptionsThroughHooks(t *testing.T) {
+	l := library(t)
+	testenv.Need(t, "g++")
+	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
+	for way, flags := range hooks {
+		t.Run(way, func(t *testing.T) {
+			dir := t.TempDir()
+			program, object := filepath.Join(dir, "program"), filepath.Join(dir, "program.o")
+			compile := slices.Concat([]string{"-O1", "-Dxray_always_instrument=noinline", "-Dxray_never_instrument=no_instrument_function",
+				"-c", "-o", object, "testdata/thrown.cc"}, flags)
+			if out, err := exec.Command("g++", compile...).CombinedOutput(); err != nil {
+				t.Fatalf("g++: %v\n%s", err, out)
+			}
+			link := slices.Concat([]string{"-o", program, object}, archive, []string{"-pthread", "-ldl"})
+			if out, err := exec.Command("g++", link...).CombinedOutput(); err != nil {
+				t.Fatalf("g++: %v\n%s", err, out)
+			}
+			for _, options := range []string{"mode=record", "mode=count", "mode=profile"} {
+				out, stderr, traces := recordProgram(t, nil, options, program)
+				if stderr != "" || len(traces) != 1 {
+					t.Fatalf("%s: %d traces; %s", options, len(traces), stderr)
+				}
+				f := readTrace(t, traces[0])
+				calls := f.calls
+				if len(calls) == 0 {
+					calls = sums(f.recording)
+				}
+				got := named(t, f.recording, calls)
+				for name, n := range counted(t, out) {
+					if got[name] != n {
+						t.Errorf("%s: %d calls of %s, want %d", options, got[name], name, n)
+					}
+				}
+				if way == "functions" && f.unmatched+f.orphan > 0 || f.backwards > 0 {
+					t.Errorf("%s: %d exits without entry, %d calls without exit, %d steps back", options, f.unmatched, f.orphan, f.backwards)
+				}
+			}
+		})
+	}
+}

@@ -90,6 +90,9 @@ type Options struct {
 	// SharedMemory is a folder for files of the rings, which outlive the process, an
 	// absolute path; "" keeps them in private memory.
 	SharedMemory string
+	// Session is noted in the traces and rings of all processes, which tells them from
+	// those of other programs that are recorded at the same time.
+	Session uint64
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
 }
@@ -117,6 +120,9 @@ func (o *Options) Environment() string {
 	add("follow", follow)
 	if o.SharedMemory != "" {
 		add("shm", o.SharedMemory)
+	}
+	if o.Session != 0 {
+		add("session", strconv.FormatUint(o.Session, 10))
 	}
 	if o.Quiet {
 		add("quiet", "1")

@@ -172,6 +172,18 @@ func HasSleds(path string) bool {
 	return f.Section(sledSection) != nil
 }
 
+// HasHooks reports whether a shared object or a program calls the hooks of gcc's
+// -finstrument-functions in another object. What cannot be read does not.
+func HasHooks(path string) bool {
+	f, err := elf.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	symbols, err := f.ImportedSymbols()
+	return err == nil && slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == "__cyg_profile_func_enter" })
+}
+
 // ErrNotInstrumented is why there is nothing to record.
 var ErrNotInstrumented = errors.New("no function is instrumented: compile and link with clang and -fxray-instrument " +
 	"(-fxray-instruction-threshold=1 for short functions too); `xray runtime flags` says more")

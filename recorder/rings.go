@@ -13,7 +13,7 @@ import (
 // Structs may have grown at their ends; these are the sizes of what is used here.
 const (
 	layoutVersion = 1
-	rootSize      = 224
+	rootSize      = 232
 	threadSize    = 144
 	objectSize    = 696
 	chunkSize     = 64 << 10
@@ -55,6 +55,7 @@ type runtimeRoot struct {
 	dropped                uint64
 	invariant              bool
 	hooked, nhooked        uint64 // functions without sleds
+	session                uint64
 }
 
 // modeNames are the modes by their numbers.
@@ -86,7 +87,7 @@ func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 		start:     reader.Anchor{TSC: f.u64(120), Raw: f.u64(128), Real: f.u64(136), Width: f.u64(144)},
 		dropped:   f.u64(160),
 		invariant: f.u32(180) != 0,
-		hooked:    f.u64(208), nhooked: f.u64(216),
+		hooked:    f.u64(208), nhooked: f.u64(216), session: f.u64(224),
 	}
 	if r.nhooked > maxHooked || f.u32(20) < rootSize || f.u32(24) != chunkSize || f.u32(28) != chunkHeader ||
 		r.threadSize < threadSize || r.threadSize > maxStruct || r.objectSize < objectSize || r.objectSize > maxStruct ||

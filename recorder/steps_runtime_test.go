@@ -4,6 +4,7 @@ package recorder
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,10 +27,13 @@ var clangs = map[string]string{
 // edit replaces text in a file of the runtime; the text must be there once.
 type edit struct{ file, old, new string }
 
-// buildArchive compiles the runtime with edits of its sources into an archive.
+// buildArchive is the archive of the runtime, or one of it with edits of its sources.
 func buildArchive(t *testing.T, edits ...edit) string {
 	t.Helper()
-	testenv.Need(t, "gcc", "ar")
+	l := library(t)
+	if len(edits) == 0 {
+		return l.Archive()
+	}
 	c, err := findCompiler(context.Background(), "gcc")
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +42,24 @@ func buildArchive(t *testing.T, edits ...edit) string {
 	if err := os.CopyFS(src, sources()); err != nil {
 		t.Fatal(err)
 	}
+	archive := filepath.Join(src, archiveName)
+	data, err := os.ReadFile(l.Archive())
+	if err := errors.Join(err, os.WriteFile(archive, data, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	objects, err := c.compileFiles(context.Background(), src, applyEdits(t, src, edits), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := run(context.Background(), src, []string{"ar"}, slices.Concat([]string{"rs", archive}, objects)...); err != nil {
+		t.Fatal(err)
+	}
+	return archive
+}
+
+// applyEdits changes sources, and returns those that have to be compiled anew.
+func applyEdits(t *testing.T, src string, edits []edit) (files []string) {
+	t.Helper()
 	for _, e := range edits {
 		path := filepath.Join(src, e.file)
 		data, err := os.ReadFile(path)
@@ -50,16 +72,14 @@ func buildArchive(t *testing.T, edits ...edit) string {
 		if err := os.WriteFile(path, []byte(strings.Replace(string(data), e.old, e.new, 1)), 0o666); err != nil {
 			t.Fatal(err)
 		}
+		if e.file == "trampoline_amd64.h" {
+			files = append(files, "trampoline_amd64.S", "gcc_amd64.S")
+		} else {
+			files = append(files, e.file)
+		}
 	}
-	objects, err := c.compile(context.Background(), src, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	archive := filepath.Join(src, archiveName)
-	if _, err := run(context.Background(), src, []string{"ar"}, slices.Concat([]string{"rcs", archive}, objects)...); err != nil {
-		t.Fatal(err)
-	}
-	return archive
+	slices.Sort(files)
+	return slices.Compact(files)
 }
 
 // buildLinked compiles a program of testdata that has the archive linked in and looks
@@ -82,20 +102,29 @@ func buildLinked(t *testing.T, clang, archive, source string, flags ...string) s
 // numbers runs a program that prints lines of a name and a number.
 func numbers(t *testing.T, program string, args ...string) map[string]int64 {
 	t.Helper()
+	m, err := runNumbers(program, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// runNumbers is numbers of a program that may fail.
+func runNumbers(program string, args ...string) (map[string]int64, error) {
 	out, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%s %v: %v\n%s", filepath.Base(program), args, err, out)
+		return nil, fmt.Errorf("%s %v: %w\n%s", filepath.Base(program), args, err, out)
 	}
 	m := map[string]int64{}
 	for line := range strings.Lines(string(out)) {
 		var name string
 		var n int64
 		if _, err := fmt.Sscan(line, &name, &n); err != nil {
-			t.Fatalf("%s %v says %q", filepath.Base(program), args, line)
+			return nil, fmt.Errorf("%s %v says %q", filepath.Base(program), args, line)
 		}
 		m[name] = n
 	}
-	return m
+	return m, nil
 }
 
 // steps are the ways in which testdata/steps.c is run.
@@ -167,20 +196,21 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 		}},
 		"TailsWrittenAgain": {[]string{"record", "toggle"}, []edit{
 			{"patch.c", "uint32_t word = w->id << 4", "static uint32_t again; uint32_t word = (w->id + again++ % 7) << 4"},
-			{"patch.c", "		if (c == FOREIGN) {", "		if (c == FOREIGN && 0) {"},
-			{"patch.c", "if (t.want && condition(&t) == FRESH)", "if (t.want)"},
+			{"patch.c", "enum condition c = condition(&t);", "enum condition c = t.want ? FRESH : OURS;"},
+			{"patch.c", "!work->fresh && has_foreign(o)", "0"},
 		}},
 	}
 	for name, m := range mutations {
 		t.Run(name, func(t *testing.T) {
 			program := buildLinked(t, "clang-22", buildArchive(t, m.edits...), "steps.c")
-			if err := exec.Command(program, m.args...).Run(); err != nil {
-				return // a crash is found too
+			// A machine that is busy enough to make short calls long may hide it.
+			for range 10 {
+				n, err := runNumbers(program, m.args...)
+				if err != nil || n["faults"]+n["missing"]+n["lost"] > 0 {
+					return // a crash is found too
+				}
 			}
-			n := numbers(t, program, m.args...)
-			if n["faults"]+n["missing"]+n["lost"] == 0 {
-				t.Errorf("nothing was found: %v", n)
-			}
+			t.Error("nothing was found")
 		})
 	}
 }
@@ -219,5 +249,15 @@ func TestRegisters(t *testing.T) {
 		if mode == "record" && n["slow"] < 10 {
 			t.Errorf("%s: the slow path was not taken: %v", mode, n)
 		}
+	}
+}
+
+// Where somebody else changes one sled of an object, the others are switched off again.
+func TestForeignSledEndsRecordingOfItsObject(t *testing.T) {
+	program := buildLinked(t, "clang-22", buildArchive(t), "foreign.c")
+	t.Setenv(EnvVar, "start=0,quiet=1")
+	n := numbers(t, program)
+	if n["before"] < 4 || n["after"] != 1 || n["refused"] != 1 || n["calls"] != 2 {
+		t.Errorf("%v", n)
 	}
 }

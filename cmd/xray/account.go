@@ -42,6 +42,7 @@ func (a *app) accountCommand() *cobra.Command {
 		order  string
 		top    int
 		output string
+		cost   costFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "account TRACE...",
@@ -68,6 +69,10 @@ with ~ where they are not.`,
 				return err
 			}
 			defer s.close()
+			var costSource string
+			if opts.Compensation, costSource, err = cost.compensation(s, opts.RecursiveOnly); err != nil {
+				return err
+			}
 			sink, stats, err := analyse(s, calls.Options{Nested: true, Policy: match.policy()}, func() *account.Analysis {
 				return account.New(opts)
 			})
@@ -76,7 +81,7 @@ with ~ where they are not.`,
 			}
 			s.addCounters(sink, stats)
 			report := sink.Report(s.clock.Frequency)
-			report.ThreadName = s.trace.ThreadName
+			report.ThreadName, report.CostSource = s.trace.ThreadName, costSource
 			if report.OnlyCounted() && !cmd.Flags().Changed("sort") {
 				column = account.ByCount
 			}
@@ -98,9 +103,12 @@ with ~ where they are not.`,
 	addCount(f, &top, "top", "p", 0, "show only the first `N` functions")
 	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
 	f.BoolVar(&view.Histogram, "hist", false, "show a histogram of the durations of each function")
+	f.BoolVar(&view.Objects, "objects", false, "show which file each function is in")
 	f.BoolVar(&opts.PerThread, "per-thread", false, "a row for each function and thread")
 	f.BoolVar(&opts.Exact, "exact", false, "never approximate quantiles, whatever memory that takes")
 	f.BoolVar(&opts.RecursiveOnly, "recursive-calls-only", false, "count only calls that are part of a recursion")
+	f.BoolVar(&cost.compensate, "compensate", false, "take the cost of recording out of self and total")
+	cost.add(f)
 	completeColumns(cmd, "sort", account.Columns(), false)
 	addOutput(f, &output)
 	addKeepGoing(f)

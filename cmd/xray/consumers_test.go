@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -373,6 +374,47 @@ end-of-buffer
 	} {
 		if diff := cmp.Diff(want, p.Query(query)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+// callgrind_annotate finds the self times that we do.
+func TestProfilesInCallgrindAnnotate(t *testing.T) {
+	testenv.Need(t, "callgrind_annotate")
+	file := filepath.Join(t.TempDir(), "callgrind.out")
+	args := consumedTraces(t)["kvserver-fdr.xray"]
+	produce(t, append([]string{"convert", "-f", "callgrind", "-o", file}, args...)...)
+	for _, inclusive := range []string{"no", "yes"} {
+		text, err := exec.Command("callgrind_annotate", "--threshold=100", "--auto=no", "--inclusive="+inclusive, file).CombinedOutput()
+		if err != nil {
+			t.Fatalf("callgrind_annotate: %v\n%s", err, text)
+		}
+		got := map[string]int64{}
+		for _, m := range regexp.MustCompile(`(?m)^ *([\d,]+) \([ \d.]+%\)  \S+?:(.*) \[.*\]$`).FindAllStringSubmatch(string(text), -1) {
+			ns, err := strconv.ParseInt(strings.ReplaceAll(m[1], ",", ""), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got[m[2]] = ns
+		}
+		var report struct {
+			Rows []struct {
+				Function    string
+				Self, Total int64
+			}
+		}
+		account := produce(t, append([]string{"account", "--format", "json"}, args...)...)
+		if err := json.Unmarshal([]byte(account), &report); err != nil || len(report.Rows) == 0 {
+			t.Fatalf("%v in %.300s", err, account)
+		}
+		for _, row := range report.Rows {
+			want := row.Self
+			if inclusive == "yes" {
+				want = row.Total
+			}
+			if row.Function != "kv::sumNested(char const*&, int)" && got[row.Function] != want {
+				t.Errorf("inclusive=%s: %s: %d, we have %d", inclusive, row.Function, got[row.Function], want)
+			}
 		}
 	}
 }

@@ -32,7 +32,9 @@ Formats of records:
 Formats of calls:
   perfetto     a protobuf trace for Perfetto
   chrome       Chrome JSON for Perfetto, speedscope and chrome://tracing
+  speedscope   a profile of each thread for speedscope, calls in their order
   pprof        a profile for go tool pprof, by self time and by calls
+  callgrind    a profile for KCachegrind and callgrind_annotate
   folded       folded stacks of self time for flame graph tools
   csv          a row for each call
   json         a line with a JSON object for each call`,
@@ -58,12 +60,12 @@ Formats of calls:
 	f := cmd.Flags()
 	c.flags.add(f)
 	addChoice(f, &c.format, "format", "f", "what to write",
-		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "pprof", "folded", "csv", "json")
+		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "speedscope", "pprof", "callgrind", "folded", "csv", "json")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
 	f.BoolVar(&c.absolute, "absolute", false, "csv, json: times since 1970, where the trace tells them")
 	f.BoolVarP(&c.sort, "sort", "s", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
 	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names, when there is a map")
-	c.flags.demangle.add(f)
+	c.flags.addDemangle(f)
 	addOutput(f, &c.output)
 	spellings(f, map[string]string{"output-format": "format"})
 	return cmd
@@ -105,15 +107,23 @@ func (c *conversion) check() error {
 }
 
 func (c *conversion) run(s *session) error {
-	opts := convert.Options{Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread, Absolute: c.absolute,
-		ThreadName: s.trace.ThreadName, ProcessName: s.trace.ProcessName}
-	opts.Header.CycleFrequency = s.clock.Frequency
+	opts, err := c.options(s)
+	if err != nil {
+		return err
+	}
 	if c.ofRecords() {
 		return c.records(s, opts)
 	}
 	switch c.format {
 	case "pprof":
 		sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *convert.Pprof { return convert.NewPprof(opts) })
+		if err != nil {
+			return err
+		}
+		s.summary(stats)
+		return c.app.writeOutput(c.output, sink.Write)
+	case "callgrind":
+		sink, stats, err := analyse(s, calls.Options{}, func() *convert.Callgrind { return convert.NewCallgrind(opts) })
 		if err != nil {
 			return err
 		}
@@ -131,17 +141,30 @@ func (c *conversion) run(s *session) error {
 			return sink.Report(s.clock).WriteFolded(w, s.names, stack.FoldedView{})
 		})
 	}
-	var err error
-	if opts.Base, err = s.start(); err != nil {
-		return err
-	}
-	if r := s.trace.Recording(0); r != nil {
-		opts.Epoch, _ = r.Clock.Realtime(opts.Base)
-	}
-	if opts.Absolute && opts.Epoch == 0 {
-		return fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
-	}
 	return c.app.writeOutput(c.output, func(w io.Writer) error { return c.calls(s, opts, w) })
+}
+
+// options are those of the trace.
+func (c *conversion) options(s *session) (convert.Options, error) {
+	opts := convert.Options{
+		Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread, Absolute: c.absolute,
+		ThreadName: s.trace.ThreadName, ProcessName: s.trace.ProcessName,
+	}
+	opts.Header.CycleFrequency = s.clock.Frequency
+	var err error
+	switch c.format {
+	case "perfetto", "chrome", "speedscope", "csv", "json":
+		if opts.Base, err = s.start(); err != nil {
+			return opts, err
+		}
+		if r := s.trace.Recording(0); r != nil {
+			opts.Epoch, _ = r.Clock.Realtime(opts.Base)
+		}
+		if opts.Absolute && opts.Epoch == 0 {
+			err = fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
+		}
+	}
+	return opts, err
 }
 
 // calls writes calls one by one.
@@ -153,11 +176,15 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 	var out writer
 	callOpts := calls.Options{Shards: 1}
 	switch c.format {
-	case "perfetto":
+	case "perfetto", "speedscope":
 		// Entries are written before it is known how long a call takes.
 		callOpts.Opens = true
 		shortest := s.filter.MinDuration
 		s.filter.MinDuration = 0
+		if c.format == "speedscope" {
+			out = convert.NewSpeedscope(w, opts, shortest)
+			break
+		}
 		out = convert.NewPerfetto(w, opts, shortest, func() int64 { return s.trace.Losses().Records() })
 	case "csv":
 		out = convert.NewCSV(w, opts)

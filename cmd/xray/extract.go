@@ -4,7 +4,6 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -12,7 +11,8 @@ import (
 func (a *app) extractCommand() *cobra.Command {
 	var (
 		symbols = true
-		names   demangleFlags
+		names   styleFlags
+		debug   debugFlags
 		format  = "yaml"
 		output  string
 	)
@@ -37,29 +37,24 @@ the binary wherever one is asked for (-m).`,
 				}
 				return a.writeOutput(output, func(w io.Writer) error { return write(w, m, nil) })
 			}
-			table, err := symbolize.Load(args[0], names.options())
+			opts := debug.options(a)
+			opts.Style = symbolize.Style(names.style)
+			table, err := symbolize.Load(args[0], opts)
 			if err != nil {
 				return err
 			}
 			defer table.Close()
+			a.warnOfRefused(table)
 			return a.writeOutput(output, func(w io.Writer) error { return write(w, table.Map(), table) })
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&symbols, "symbolize", "s", true, "show names")
 	names.add(f)
+	names.addDemangle(f)
+	debug.add(f)
 	addChoice(f, &format, "format", "f", "what to write", "yaml", "json", "csv", "text")
 	addOutput(f, &output)
 	spellings(f, nil)
 	return cmd
 }
-
-// demangleFlags are --demangle and --no-demangle, of which the latter one counts.
-type demangleFlags struct{ keep bool }
-
-func (d *demangleFlags) add(f *pflag.FlagSet) {
-	f.BoolFunc("no-demangle", "show names as they are linked", func(string) error { d.keep = true; return nil })
-	f.BoolFunc("demangle", "show names as in the source (default)", func(string) error { d.keep = false; return nil })
-}
-
-func (d *demangleFlags) options() symbolize.Options { return symbolize.Options{NoDemangle: d.keep} }

@@ -78,4 +78,9 @@ func (d *llvmDemangle) add(c *llvmargs.Command, help string) {
 	c.Func("no-demangle", help, func(bool) { d.keep = true })
 }
 
-func (d *llvmDemangle) options() symbolize.Options { return symbolize.Options{NoDemangle: d.keep} }
+func (d *llvmDemangle) options() symbolize.Options {
+	if d.keep {
+		return symbolize.Options{Style: symbolize.Mangled}
+	}
+	return symbolize.Options{}
+}

@@ -11,7 +11,8 @@
 //
 // Exit status: 0 for success, 1 for data that cannot be used, failed input or
 // output, and losses under --strict, 2 for a command line that makes no sense.
-// xray record exits as the program that it ran.
+// xray record exits as the program that it ran, and xray diff --gate with 3 when a
+// gate fails and 4 when there are too few runs to decide.
 // That the reader of standard output went away is no failure.
 package main
 
@@ -133,13 +134,21 @@ compressed with gzip or zstd; "-" is standard input.`,
 		a.accountCommand(),
 		a.stackCommand(),
 		a.whyCommand(),
+		a.htmlCommand(),
+		a.viewCommand(),
 		a.graphCommand(),
 		a.graphDiffCommand(),
+		a.diffCommand(),
 		a.slowestCommand(),
+		a.excludeCommand(),
+		a.requestsCommand(),
 		a.shapesCommand(),
+		a.locksCommand(),
+		a.residencyCommand(),
 		a.sliceCommand(),
 		a.convertCommand(),
 		a.extractCommand(),
+		a.symbolizeCommand(),
 		a.fdrDumpCommand(),
 		a.recordCommand(),
 		a.ctlCommand(),

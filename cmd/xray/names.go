@@ -3,90 +3,187 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/debuginfod"
 )
 
 // nameFlags say where the names of functions come from.
 type nameFlags struct {
+	debugFlags
+	styleFlags
 	maps          []string
-	sysroot       string
-	symbols       []string
+	objects       []string
 	ignoreBuildID bool
-	demangle      demangleFlags
 }
 
 func (f *nameFlags) add(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.maps, "instr-map", "m", nil,
 		"take names from `FILE`: the traced binary, or a map that extract wrote; N=FILE is for shared object N")
-	flags.StringArrayVar(&f.symbols, "symbols", nil,
-		"look in `DIR` for binaries and debug files, by build id (.build-id/xx/...), path and name; repeatable")
-	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for what the trace says it was recorded from")
+	flags.StringArrayVar(&f.objects, "object", nil,
+		"take names of shared object N from `N=FILE`, repeatable; auto numbers what the program is linked with")
+	f.debugFlags.add(flags)
 	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "take names from files of another build, too; they may be wrong")
+	f.styleFlags.add(flags)
 }
 
-func (f *nameFlags) search() symbolize.Search {
-	opts := f.demangle.options()
-	opts.DebugDirs = append(f.symbols[:len(f.symbols):len(f.symbols)], filepath.Join("/", f.sysroot, "usr/lib/debug"))
+// styleFlags say how functions are called.
+type styleFlags struct{ style string }
+
+func (f *styleFlags) add(flags *pflag.FlagSet) {
+	f.style = "full"
+	addChoice(flags, &f.style, "names", "", "how functions are called", "full", "short", "mangled")
+}
+
+// addDemangle adds llvm-xray's flags, of which the latter one counts.
+func (f *styleFlags) addDemangle(flags *pflag.FlagSet) {
+	flags.BoolFunc("no-demangle", "show names as they are linked, as --names mangled does", func(string) error {
+		f.style = "mangled"
+		return nil
+	})
+	flags.BoolFunc("demangle", "show names as in the source (default)", func(string) error { f.style = "full"; return nil })
+}
+
+// debugFlags say where binaries and debug files are looked for.
+type debugFlags struct {
+	sysroot string
+	symbols []string
+}
+
+func (f *debugFlags) add(flags *pflag.FlagSet) {
+	more := func(dir string) error { f.symbols = append(f.symbols, dir); return nil }
+	flags.Func("symbols", "look in `DIR` for binaries and debug files, by build id (.build-id/xx/...), path and name; repeatable", more)
+	flags.Func("debug-dir", "another name of --symbols: look in `DIR`", more)
+	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for what the trace says it was recorded from")
+}
+
+// options are those of a table of names.
+func (f *debugFlags) options(a *app) symbolize.Options {
+	opts := symbolize.Options{DebugDirs: append(slices.Clone(f.symbols), filepath.Join("/", f.sysroot, "usr/lib/debug"))}
+	if client := debuginfod.FromEnvironment(); client != nil {
+		client.Progress = a.downloads()
+		opts.Fetch = client.Fetch
+	}
+	return opts
+}
+
+// downloads shows on a terminal how far a download is; nil where nobody watches.
+func (a *app) downloads() func(url string, done, total int64) {
+	if !isTerminal(a.stderr) {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(url string, done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case done == total:
+			fmt.Fprint(a.stderr, "\r\x1b[K")
+		case total > 0:
+			fmt.Fprintf(a.stderr, "\r%s: %d%% of %s\x1b[K", url, done*100/total, formatBytes(total))
+		default:
+			fmt.Fprintf(a.stderr, "\r%s: %s\x1b[K", url, formatBytes(done))
+		}
+	}
+}
+
+func (f *nameFlags) search(a *app) symbolize.Search {
+	opts := f.options(a)
+	opts.Style = symbolize.Style(f.style)
 	return symbolize.Search{Options: opts, Sysroot: f.sysroot, Dirs: f.symbols, IgnoreBuildID: f.ignoreBuildID}
 }
 
-// given are the files that -m names, by the number of the object.
-func (f *nameFlags) given() (map[int]string, error) {
-	files := make(map[int]string)
-	for _, arg := range f.maps {
+// given are the files that -m and --object name, by the number of the object. auto
+// tells that the rest shall be found.
+func (f *nameFlags) given() (files map[int]string, auto bool, err error) {
+	files = make(map[int]string)
+	add := func(flag, arg string, plain bool) error {
 		object, path := 0, arg
-		if number, file, ok := strings.Cut(arg, "="); ok {
-			if n, err := strconv.ParseUint(number, 10, 8); err == nil {
-				object, path = int(n), file
-			}
+		number, file, pair := strings.Cut(arg, "=")
+		n, err := strconv.ParseUint(number, 10, 8)
+		if pair && err == nil {
+			object, path = int(n), file
+		} else if !plain {
+			return usagef("%s %s: say N=FILE, where N is the number of the object, from 0 to 255, or auto", flag, arg)
 		}
 		if path == "" {
-			return nil, usagef("-m: the name of a file is empty")
+			return usagef("%s: the name of a file is empty", flag)
 		}
 		if files[object] != "" {
-			return nil, usagef("two maps for object %d: say which object each is for, as in -m 1=libcodec.so", object)
+			return usagef("two maps for object %d: say which object each is for, as in --object 1=libcodec.so", object)
 		}
 		files[object] = path
+		return nil
 	}
-	return files, nil
+	for _, arg := range f.maps {
+		if err := add("-m", arg, true); err != nil {
+			return nil, false, err
+		}
+	}
+	for _, arg := range f.objects {
+		if arg == "auto" {
+			auto = true
+		} else if err := add("--object", arg, false); err != nil {
+			return nil, false, err
+		}
+	}
+	return files, auto, nil
 }
 
-// openNames finds the names of the trace's functions: in the files that -m names,
-// and in the objects that the recorder of the trace named.
+// openNames finds the names of the trace's functions: in the files that -m and
+// --object name, and in the objects that the recorder of the trace named.
 func (s *session) openNames(f *nameFlags) error {
-	given, err := f.given()
+	given, auto, err := f.given()
 	if err != nil {
 		return err
 	}
-	objects, addresses, err := s.trace.Objects()
-	if err != nil {
-		return err
+	var objects []reader.Object
+	var addresses []uint64
+	if s.trace != nil {
+		if objects, addresses, err = s.trace.Objects(); err != nil {
+			return err
+		}
 	}
 	if len(objects) == 0 {
-		return s.openMaps(given, f.search().Options)
+		return s.openMaps(given, auto, f.search(s.app))
 	}
 	for n := range given {
 		if n >= len(objects) {
 			return usagef("-m: there is no object %d: `xray info` lists the objects that were recorded, from 0 to %d", n, len(objects)-1)
 		}
 	}
-	names, missing, err := symbolize.LoadRecorded(objects, addresses, given, f.search())
+	names, missing, err := symbolize.LoadRecorded(objects, addresses, given, f.search(s.app))
 	if err != nil {
 		return err
 	}
 	s.names, s.closeNames, s.missing = names, names.Close, missing
+	s.tables = func(object int) *symbolize.Table {
+		if object >= len(objects) {
+			return nil
+		}
+		return names.Tables()[object]
+	}
 	s.warnOfMissing()
+	s.app.warnOfRefused(names.Tables()...)
 	return nil
 }
 
 // openMaps loads the maps of a program and of its shared objects.
-func (s *session) openMaps(files map[int]string, opts symbolize.Options) error {
+func (s *session) openMaps(files map[int]string, auto bool, search symbolize.Search) error {
+	if auto {
+		if err := s.numberObjects(files, search); err != nil {
+			return err
+		}
+	}
 	if len(files) == 0 {
 		return nil
 	}
@@ -97,18 +194,148 @@ func (s *session) openMaps(files map[int]string, opts symbolize.Options) error {
 		}
 		return err
 	}
-	for object, path := range files {
-		table, err := symbolize.Load(path, opts)
+	for _, object := range slices.Sorted(maps.Keys(files)) {
+		path := files[object]
+		if object == 0 && symbolize.IsSharedObject(path) {
+			return usagef("-m %s: a shared object, and functions without a number of an object are those of the program: "+
+				"give it as --object N=%s, or the program with --object auto", path, path)
+		}
+		table, err := symbolize.Load(path, search.Options)
 		if err != nil {
 			return err
 		}
 		tables[uint8(object)] = table
+		s.app.warnOfRefused(table)
 	}
-	s.names = tables
-	if main := tables[0]; main != nil && len(tables) == 1 {
-		s.names = main
+	cut := false
+	if s.trace != nil {
+		for i := range s.trace.Files() {
+			cut = cut || s.trace.Header(i).Type == reader.FDR
+		}
+		if auto {
+			if err := s.checkObjects(tables, cut); err != nil {
+				return err
+			}
+		}
+	}
+	names := symbolize.NewPacked(tables, cut)
+	s.names = names
+	s.tables = func(object int) *symbolize.Table { return tables[uint8(object)] }
+	s.notes = append(s.notes, func() string { return objectNote(names, tables, cut) })
+	return nil
+}
+
+// numberObjects numbers the shared objects that the program is linked with, where
+// no file was given for the number, and tells what it did.
+func (s *session) numberObjects(files map[int]string, search symbolize.Search) error {
+	program := files[0]
+	if program == "" {
+		return usagef("--object auto needs the program: give it with -m")
+	}
+	paths, certain, err := symbolize.LinkedObjects(program, search)
+	if err != nil {
+		return fmt.Errorf("--object auto: %w", err)
+	}
+	var list []string
+	for i, path := range paths {
+		if n := i + 1; n < 256 && files[n] == "" {
+			files[n] = path
+			list = append(list, fmt.Sprintf("%d is %s", n, filepath.Base(path)))
+		}
+	}
+	switch {
+	case len(list) == 0:
+		fmt.Fprintf(s.app.stderr, "xray: %s is linked with no instrumented shared object\n", program)
+	case certain:
+		fmt.Fprintf(s.app.stderr, "xray: by the order of their constructors, object %s\n", strings.Join(list, ", "))
+	default:
+		fmt.Fprintf(s.app.stderr, "xray: by the order in which glibc 2.35 and later run their constructors, object %s\n", strings.Join(list, ", "))
 	}
 	return nil
+}
+
+// checkObjects holds the files that were guessed against the ids in the trace.
+func (s *session) checkObjects(tables symbolize.Objects, cut bool) error {
+	var mu sync.Mutex
+	var largest [256]reader.FuncID
+	err := s.trace.Each(0, func(_ int, b *reader.Block) error {
+		var seen [256]reader.FuncID
+		for i := range b.Events {
+			object, function := symbolize.Unpack(b.Events[i].Func)
+			seen[object] = max(seen[object], function)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range largest {
+			largest[i] = max(largest[i], seen[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for object, function := range largest {
+		fits, there := false, false
+		for n := object; n < 256; n += 16 {
+			if t := tables[uint8(n)]; t != nil {
+				there = true
+				fits = fits || int(function) <= len(t.Map().Functions)
+			}
+			if !cut {
+				break
+			}
+		}
+		switch {
+		case function == 0:
+		case !there:
+			return fmt.Errorf("--object auto: the trace has functions of object %d, and the program is not linked with as many: "+
+				"it was loaded by dlopen, or this is not the program; give the files with --object N=FILE", object)
+		case !fits:
+			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %d functions; "+
+				"give the right files with --object N=FILE", object, tables[uint8(object)].Object().Path, function, len(tables[uint8(object)].Map().Functions))
+		}
+	}
+	return nil
+}
+
+// objectNote says after a report which objects lacked a file, or had one that does
+// not fit.
+func objectNote(names *symbolize.Packed, tables symbolize.Objects, cut bool) string {
+	var unknown, notes []string
+	all := cut
+	for object := range 256 {
+		function := names.Largest(uint8(object))
+		if object > 0 && object < 16 {
+			all = all && function > 0
+		}
+		t := tables[uint8(object)]
+		switch {
+		case function == 0:
+		case t == nil:
+			unknown = append(unknown, strconv.Itoa(object))
+		case int(function) > len(t.Map().Functions) && object > 0:
+			notes = append(notes, fmt.Sprintf("function %d of object %d was called, and %s has %d: it is not the file that was traced, and its names are wrong",
+				function, object, t.Object().Path, len(t.Map().Functions)))
+		}
+	}
+	if len(unknown) > 0 && unknown[0] != "0" {
+		notes = append(notes, fmt.Sprintf("functions of shared objects are shown by number, those of object %s: "+
+			"give the files with --object N=FILE, or try --object auto", strings.Join(unknown, ", ")))
+	}
+	if all {
+		notes = append(notes, "FDR logs keep 4 bits of the number of an object, and there were 15 or more: "+
+			"what is shown as the program's may be of object 16, what is shown as object 1's of object 17, and so on")
+	}
+	return strings.Join(notes, "\nxray: ")
+}
+
+// warnOfRefused tells which debug files were at hand and could not be used.
+func (a *app) warnOfRefused(tables ...*symbolize.Table) {
+	for _, t := range tables {
+		for _, err := range t.Refused() {
+			fmt.Fprintf(a.stderr, "xray: warning: %v\n", err)
+		}
+	}
 }
 
 // warnOfMissing tells which objects have no names: those of another build one by

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -141,8 +142,12 @@ func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) 
 	if err != nil {
 		return err
 	}
-	if !r.quiet {
+	rings := l.leftRings()
+	if !r.quiet && (len(report.paths) > 0 || len(rings) == 0) {
 		fmt.Fprintf(a.stderr, "xray: %s\n", report.summary(l.sleds))
+	}
+	if len(rings) > 0 {
+		fmt.Fprintf(a.stderr, "xray: %s\n", describeRings(rings))
 	}
 	if status != 0 {
 		return exitStatus(status)
@@ -154,6 +159,8 @@ func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) 
 type launch struct {
 	cmd        *exec.Cmd
 	template   string // of the traces, an absolute path
+	session    uint64 // that the traces are marked with
+	shm        string // folder of files of rings, "" for none
 	before     map[string]bool
 	filter     *recorder.Filter
 	filterFile string   // "" for none
@@ -190,9 +197,10 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 			return nil, err
 		}
 	}
+	l.session, l.shm = 1+rand.Uint64N(1<<53-1), r.shm // JSON's numbers end there
 	options := recorder.Options{
 		Recording: what, Output: l.template, Ring: r.ring,
-		NoFollow: r.noFollow, SharedMemory: r.shm, Quiet: r.quiet,
+		NoFollow: r.noFollow, SharedMemory: r.shm, Session: l.session, Quiet: r.quiet,
 	}
 	if l.cmd.Env, err = a.preload(ctx, program, r.cc); err != nil {
 		return nil, err
@@ -219,7 +227,7 @@ func (a *app) preload(ctx context.Context, program *recorder.Program, cc string)
 	if err := program.CheckPreload(); err != nil {
 		return nil, err
 	}
-	library, err := recorder.Build(ctx, cc)
+	library, err := a.buildRecorder(ctx, cc)
 	if err != nil {
 		return nil, err
 	}
@@ -241,6 +249,9 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 		l.objects = append(l.objects, recorder.RealPath(path))
 	}
 	l.sleds = slices.ContainsFunc(l.objects, recorder.HasSleds)
+	if slices.ContainsFunc(l.objects, recorder.HasHooks) || program.Linked && !l.sleds {
+		a.warnOfHooks(l, r, program)
+	}
 	if l.filter.All() {
 		return nil
 	}
@@ -252,6 +263,17 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 		fmt.Fprintf(a.stderr, "xray: no instrumented function of %s is chosen by --func and --exclude; those of objects that are loaded later may be\n", program.Path)
 	}
 	return nil
+}
+
+// warnOfHooks says which flags do not hold for functions without sleds.
+func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) {
+	const functions = "xray: %s: the functions that gcc instrumented are %s\n"
+	if !l.filter.All() && r.depth == 0 {
+		fmt.Fprintf(a.stderr, functions, program.Path, "all recorded: --func and --exclude choose among those of clang")
+	}
+	if r.depth > 0 {
+		fmt.Fprintf(a.stderr, functions, program.Path, "left out: --depth is for those of clang")
+	}
 }
 
 // cannotRun reports why a program does not run, and returns the exit status that
@@ -325,6 +347,16 @@ func (l *launch) run(ctx context.Context) (status int, err error) {
 // program is to ignore them too.
 func heeded(signals ...os.Signal) []os.Signal { return slices.DeleteFunc(signals, signal.Ignored) }
 
+// untilInterrupted returns a context that ends when xray is told to end. Without a signal
+// to wait for, NotifyContext would wait for any.
+func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
+	signals := heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	if len(signals) == 0 {
+		return context.WithCancel(ctx)
+	}
+	return signal.NotifyContext(ctx, signals...)
+}
+
 // forward passes signals on that only xray got.
 func (l *launch) forward(ctx context.Context, signals <-chan os.Signal) {
 	for {
@@ -387,12 +419,25 @@ func (l *launch) written() []string {
 	}
 	var paths []string
 	for path := range after {
-		if !l.before[path] {
+		if l.before[path] {
+			continue
+		}
+		recording, err := recordingOf(path)
+		if err != nil && path == first || recording != nil && l.isOwn(recording.Process.Session) {
 			paths = append(paths, path)
 		}
 	}
+	sortPaths(paths)
+	return paths
+}
+
+// isOwn tells whether a process was part of this run, and not of another at the same
+// time. Recorders that are linked into a program may be older than sessions.
+func (l *launch) isOwn(session uint64) bool { return session == 0 || session == l.session }
+
+// sortPaths orders paths by length first, so that numbers in them are in order.
+func sortPaths(paths []string) {
 	slices.SortFunc(paths, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
 	})
-	return paths
 }

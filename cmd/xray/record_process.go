@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/xray-tools/xray/reader"
@@ -17,7 +15,7 @@ import (
 // recordProcess records a process that runs already.
 func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	// Interrupting ends the recording, and not before it was begun and ended well.
-	ctx, stop := signal.NotifyContext(ctx, heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)...)
+	ctx, stop := untilInterrupted(ctx)
 	defer stop()
 	p, err := recorder.Dial(r.pid)
 	if err != nil {

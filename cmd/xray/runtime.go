@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,7 +45,7 @@ func (a *app) runtimeInstallCommand() *cobra.Command {
 		Example: "  xray runtime install /opt/xray",
 		Args:    operands("one DIRECTORY", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			l, err := recorder.Build(cmd.Context(), cc)
+			l, err := a.buildRecorder(cmd.Context(), cc)
 			if err != nil {
 				return err
 			}
@@ -78,7 +81,7 @@ the recorder in. The flags differ between versions of clang, so the compiler tha
 				l, err = recorder.Installed(prefix)
 			} else {
 				// The recorder itself need not be compiled by the same compiler.
-				l, err = recorder.Build(cmd.Context(), "")
+				l, err = a.buildRecorder(cmd.Context(), "")
 			}
 			if err != nil {
 				return err
@@ -109,6 +112,24 @@ the recorder in. The flags differ between versions of clang, so the compiler tha
 	f.BoolVar(&onlyLink, "link", false, "only those for linking")
 	f.StringVar(&prefix, "prefix", "", "the recorder is installed in `DIRECTORY`")
 	return cmd
+}
+
+// buildRecorder compiles the recorder unless that was done before. Who watches is told
+// why it takes a moment; who interrupts it finds nothing left behind.
+func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, error) {
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	if isTerminal(a.stderr) {
+		message := time.AfterFunc(300*time.Millisecond, func() {
+			fmt.Fprintln(a.stderr, "xray: compiling the recorder, which is done once")
+		})
+		defer message.Stop()
+	}
+	l, err := recorder.Build(ctx, cc)
+	if err != nil && ctx.Err() != nil {
+		return l, errors.New("interrupted while the recorder was compiled")
+	}
+	return l, err
 }
 
 func addCompiler(cmd *cobra.Command, cc *string) {

@@ -13,6 +13,7 @@ func (a *app) shapesCommand() *cobra.Command {
 	var (
 		flags  rootFlags
 		exact  bool
+		limit  = shapes.DefaultLimit
 		rare   = "100%"
 		top    = 20
 		all    bool
@@ -46,20 +47,27 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 			if view.Base, err = s.start(); err != nil {
 				return err
 			}
-			sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *shapes.Analysis {
-				return shapes.New(shapes.Options{Root: roots.Root, Thread: roots.Thread, From: roots.From, To: roots.To, ExactCounts: exact})
-			})
+			opts := shapes.Options{Root: roots.Root, Thread: roots.Thread, From: roots.From, To: roots.To, ExactCounts: exact, Limit: limit}
+			run := calls.Options{Paths: true}
+			sink, stats, err := analyse(s, run, func() *shapes.Analysis { return shapes.New(opts) })
+			if err == nil && sink.Full() {
+				run.Shards, opts.Replace = 1, true
+				sink, stats, err = analyse(s, run, func() *shapes.Analysis { return shapes.New(opts) })
+			}
 			if err != nil {
 				return err
 			}
 			report := sink.Report(s.clock)
-			view.Files = s.trace.Files()
+			view.Files, view.Markdown = s.trace.Files(), format == "markdown"
 			if all {
 				view.Top = 0
 			}
 			err = a.writeOutput(output, func(w io.Writer) error {
-				if format == "json" {
+				switch format {
+				case "json":
 					return report.WriteJSON(w, s.names, view)
+				case "csv":
+					return report.WriteCSV(w, s.names, view)
 				}
 				return report.WriteText(w, s.names, view)
 			})
@@ -71,9 +79,10 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 	flags.add(f)
 	f.StringVar(&rare, "rare", rare, "only shapes of at most `PERCENT` of the calls, and the commonest")
 	f.BoolVar(&exact, "exact-counts", false, "keep shapes apart that differ in the number of any calls")
+	addCount(f, &limit, "limit", "", 1, "keep at most `N` shapes apart")
 	addCount(f, &top, "top", "n", 1, "how many shapes to show")
 	f.BoolVar(&all, "all-shapes", false, "show all shapes")
-	addChoice(f, &format, "format", "f", "what to write", "text", "json")
+	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
 	addOutput(f, &output)
 	spellings(f, map[string]string{"func": "root", "all": "all-shapes"})
 	return cmd

@@ -1,14 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"regexp"
-	"slices"
-	"strconv"
+	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -17,7 +13,6 @@ import (
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/slowest"
 )
 
 func (a *app) sliceCommand() *cobra.Command {
@@ -35,6 +30,7 @@ are open where it ends leave there, and a custom event "xray:cut" says so.
   --around 'handleRequest#4711'       the 4711th outermost call, as xray slowest names it
   --around 'handleRequest#slowest:3'  the three slowest`,
 		Example: `  xray slice --from 1s --to 1.5s -o part.xray trace.xray
+  xray slice --last 50ms -o end.xray trace.xray
   xray slice -m ./server --around 'handleRequest#slowest:1' --margin 1ms -o slow.xray trace.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -58,14 +54,15 @@ are open where it ends leave there, and a custom event "xray:cut" says so.
 		"func":      "only calls of functions whose name matches `REGEXP`, and the calls around them",
 		"from":      "cut off what is before `TIME` since the trace's start: 1.5s, 200ms, 1000ticks",
 		"to":        "cut off what is at `TIME` or later",
+		"last":      "only the last `TIME` of the trace",
+		"around":    "only the time of these calls: `ROOT#N`, or ROOT#slowest:N; ROOT is a regular expression",
 		"max-depth": "only calls made at most `N` deep; 1 are the outermost",
 	} {
 		f.Lookup(name).Usage = usage
 	}
 	f.MarkHidden("min-duration")
+	c.flags.filter.apart = true
 	f.BoolVar(&c.bare, "bare", false, "with --func: without the calls around those")
-	f.StringVar(&c.around, "around", "", "only the time of these calls: `ROOT#N`, or ROOT#slowest:N; ROOT is a regular expression")
-	f.StringVar(&c.margin, "margin", "", "with --around: and `TIME` before and after")
 	addChoice(f, &c.format, "format", "f", "what to write", "fdr", "basic").synonyms = map[string]string{"raw": "basic"}
 	addOutput(f, &c.output)
 	spellings(f, nil)
@@ -76,7 +73,6 @@ are open where it ends leave there, and a custom event "xray:cut" says so.
 type slicing struct {
 	app            *app
 	flags          traceFlags
-	around, margin string
 	bare           bool
 	format, output string
 }
@@ -87,10 +83,6 @@ func (c *slicing) check() error {
 	switch {
 	case f.minDuration != "":
 		return usagef("--min-duration does not apply: the entry of a call is written before it is known how long the call takes")
-	case c.around != "" && f.from+f.to != "":
-		return usagef("--around says which time to keep: leave out --from and --to")
-	case c.around == "" && c.margin != "":
-		return usagef("--margin goes with --around")
 	case c.bare && f.function == "":
 		return usagef("--bare goes with --func")
 	}
@@ -99,14 +91,7 @@ func (c *slicing) check() error {
 
 func (c *slicing) run(s *session) error {
 	opts := convert.SliceOptions{
-		Filter: s.filter, Spans: []convert.Span{{From: s.filter.From, To: s.filter.To}}, Bare: c.bare, NoMarks: c.format == "basic",
-	}
-	if c.around != "" {
-		s.filter = calls.Filter{}
-		var err error
-		if opts.Spans, err = c.spans(s); err != nil {
-			return err
-		}
+		Filter: s.filter, Spans: s.spans, Bare: c.bare, NoMarks: c.format == "basic",
 	}
 	start, err := s.start()
 	if err != nil {
@@ -120,11 +105,19 @@ func (c *slicing) run(s *session) error {
 	err = c.app.writeOutput(c.output, func(w io.Writer) error {
 		if c.format == "basic" {
 			out := tracewrite.NewBasic(w, header)
-			err := c.write(s, slicer, out)
+			err := c.write(s, slicer, out, func() error {
+				return out.Sorted(s.trace, runtime.GOMAXPROCS(0), slicer.Edit)
+			})
 			return errors.Join(err, c.missing(s, out.Dropped, 0))
 		}
 		out := tracewrite.NewFDR(w, header, fdrOpts)
-		err := c.write(s, slicer, out)
+		err := c.write(s, slicer, out, func() error {
+			err := s.trace.Each(1, func(_ int, b *reader.Block) error { return out.Block(slicer.Block(b)) })
+			if err != nil {
+				return err
+			}
+			return slicer.Finish(out.Block)
+		})
 		return errors.Join(err, c.missing(s, out.Dropped, out.TruncatedIDs))
 	})
 	if err != nil {
@@ -147,13 +140,12 @@ func (c *slicing) recording(s *session) *reader.Recording {
 	return &part
 }
 
-func (c *slicing) write(s *session, slicer *convert.Slicer, out blockWriter) error {
+// write has pass write all of the slice to out, and closes that.
+func (c *slicing) write(s *session, slicer *convert.Slicer, out blockWriter, pass func() error) error {
 	stop := c.app.progress(s.name, s.trace)
-	defer stop()
-	if err := s.trace.Each(1, func(_ int, b *reader.Block) error { return out.Block(slicer.Block(b)) }); err != nil {
-		return err
-	}
-	if err := slicer.Finish(out.Block); err != nil {
+	err := pass()
+	stop()
+	if err != nil {
 		return err
 	}
 	if slicer.Kept == 0 {
@@ -180,70 +172,4 @@ func (c *slicing) missing(s *session, dropped, truncatedIDs int64) error {
 		fmt.Fprintf(c.app.stderr, "xray: %s\n", line)
 	}
 	return nil
-}
-
-// spans are the times that --around asks for.
-func (c *slicing) spans(s *session) ([]convert.Span, error) {
-	margin, err := parseTicks("margin", c.margin, s.clock)
-	if err != nil {
-		return nil, err
-	}
-	place := strings.LastIndexByte(c.around, '#')
-	if place <= 0 {
-		return nil, usagef("--around: %q names no call: write ROOT#N or ROOT#slowest:N", c.around)
-	}
-	re, err := regexp.Compile(c.around[:place])
-	if err != nil {
-		return nil, usagef("--around: %w", err)
-	}
-	which, slow := strings.CutPrefix(c.around[place+1:], "slowest:")
-	n, err := strconv.ParseUint(which, 10, 31)
-	if err != nil || n == 0 {
-		return nil, usagef("--around: %q is no number of a call: write ROOT#N or ROOT#slowest:N, with N from 1 on", c.around[place+1:])
-	}
-	root := s.chooseFuncs("around", re)
-	if !slow {
-		start, duration, err := s.numbered(root, n)
-		if err != nil {
-			return nil, fmt.Errorf("--around %s: %w", c.around, err)
-		}
-		return []convert.Span{around(start, duration, margin)}, nil
-	}
-	found, _, err := s.searchSlowest(slowest.Options{Root: root, Top: int(n)})
-	if err != nil {
-		return nil, err
-	}
-	if len(found.Slowest) == 0 {
-		return nil, fmt.Errorf("--around %s: there is no such call in the trace", c.around)
-	}
-	var spans []convert.Span
-	for _, v := range found.Slowest {
-		spans = append(spans, around(v.Start, v.Duration, margin))
-	}
-	return joined(spans), nil
-}
-
-// around is the time of a call with a margin. The exit belongs to it.
-func around(start, duration, margin uint64) convert.Span {
-	to := saturatingAdd(saturatingAdd(start, duration), saturatingAdd(margin, 1))
-	if to == math.MaxUint64 {
-		to = 0
-	}
-	return convert.Span{From: start - min(start, margin), To: to}
-}
-
-// joined puts spans in order and joins those that overlap.
-func joined(spans []convert.Span) []convert.Span {
-	slices.SortFunc(spans, func(a, b convert.Span) int { return cmp.Compare(a.From, b.From) })
-	out := spans[:1]
-	for _, span := range spans[1:] {
-		last := &out[len(out)-1]
-		switch {
-		case last.To != 0 && span.From > last.To:
-			out = append(out, span)
-		case last.To != 0 && (span.To == 0 || span.To > last.To):
-			last.To = span.To
-		}
-	}
-	return out
 }

@@ -2,11 +2,15 @@ package main
 
 import (
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/locks"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/slowest"
 )
@@ -14,6 +18,7 @@ import (
 func (a *app) slowestCommand() *cobra.Command {
 	var (
 		flags     rootFlags
+		which     lockFlags
 		top       = 5
 		perThread bool
 		minShare  = "1%"
@@ -27,6 +32,9 @@ func (a *app) slowestCommand() *cobra.Command {
 each with its thread, the time since the trace's start and the tree of what it
 called, beside what an ordinary call does on average: ordinary are those from the
 first to the third quartile. Calls that the trace's end cut off are left out.
+
+Where a call waited for a lock, the tree says who had it meanwhile. Lock functions
+are known by name, as xray locks knows them.
 
 Each is named by its place among all by time, as in handleRequest#4711, which is
 what xray slice --around takes.`,
@@ -57,7 +65,10 @@ what xray slice --around takes.`,
 				return err
 			}
 			report := trees.Report(s.clock)
-			view.ThreadName, view.Files = s.trace.ThreadName, s.trace.Files()
+			if err := s.findHolders(report, &which); err != nil {
+				return err
+			}
+			view.ThreadName, view.Files, view.Markdown = s.trace.ThreadName, s.trace.Files(), format == "markdown"
 			err = a.writeOutput(output, func(w io.Writer) error {
 				if format == "json" {
 					return report.WriteJSON(w, s.names, view)
@@ -70,13 +81,50 @@ what xray slice --around takes.`,
 	}
 	f := cmd.Flags()
 	flags.add(f)
+	which.add(f)
 	addCount(f, &top, "top", "n", 1, "how many calls to show")
 	f.BoolVar(&perThread, "per-thread", false, "show as many of each thread")
 	f.StringVar(&minShare, "min-share", minShare, "text: leave out paths with less than `PERCENT` of the call's time")
-	addChoice(f, &format, "format", "f", "what to write", "text", "json")
+	addChoice(f, &format, "format", "f", "what to write", "text", "json", "markdown")
 	addOutput(f, &output)
-	spellings(f, map[string]string{"func": "root"})
+	spellings(f, map[string]string{"func": "root", "min-depth-time": "min-share"})
 	return cmd
+}
+
+// findHolders adds who held the locks that the slowest calls waited for, if they did.
+func (s *session) findHolders(report *slowest.Report, which *lockFlags) error {
+	functions, err := which.functions(s)
+	if err != nil {
+		return err
+	}
+	threads := make(map[reader.Thread]bool)
+	opts := locks.Options{
+		Function: functions, Clock: s.clock, From: math.MaxUint64,
+		Thread: func(t reader.Thread) bool { return threads[t] },
+		Waited: func(w *locks.Wait) {
+			var holders []slowest.Holder
+			for _, h := range w.Holders {
+				if n := len(h.Path); n > 0 {
+					holders = append(holders, slowest.Holder{Func: h.Path[n-1], Ticks: h.Ticks})
+				}
+			}
+			report.AddWait(w.Thread, w.Start, w.Ticks, w.Path, w.Func, holders)
+		},
+	}
+	for i := range report.Slowest {
+		slow := &report.Slowest[i]
+		if slices.ContainsFunc(slow.Rows, func(r slowest.Row) bool { return functions(r.Func).Role == locks.Lock }) {
+			threads[slow.Thread] = true
+			opts.From, opts.To = min(opts.From, slow.Start), max(opts.To, slow.Start+slow.Duration+1)
+		}
+	}
+	if len(threads) == 0 {
+		return nil
+	}
+	stop := s.app.progress(s.name, s.trace)
+	defer stop()
+	_, _, err = locks.Analyze(s.trace, opts)
+	return err
 }
 
 // parseShare reads a percentage, as a number from 0 to 1.

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -42,9 +43,9 @@ func (f *traceFlags) addStrict(flags *pflag.FlagSet) {
 
 // filterFlags are the flags that choose calls.
 type filterFlags struct {
-	threads     []string
-	function    string
-	from, to    string
+	threads  []string
+	function string
+	timeFlags
 	minDuration string
 	maxDepth    int
 }
@@ -59,8 +60,7 @@ func (f *filterFlags) add(flags *pflag.FlagSet) {
 // addPlace adds the flags that choose calls by thread and time.
 func (f *filterFlags) addPlace(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.threads, "thread", nil, "only calls of this `THREAD`: an id, or PROCESS/THREAD; repeatable")
-	flags.StringVar(&f.from, "from", "", "only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
-	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
+	f.timeFlags.add(flags)
 }
 
 // session is one run over a trace: the trace, its names and its clock.
@@ -68,10 +68,12 @@ type session struct {
 	app    *app
 	name   string // of the subcommand
 	trace  *reader.Trace
-	names  symbolize.Names // nil without a map
+	names  symbolize.Names                   // nil without a map
+	tables func(object int) *symbolize.Table // of names, by object; nil without a map
 	clock  clock.Clock
 	strict bool
 	filter calls.Filter
+	spans  []convert.Span // the times that the filter is about; at least one
 	// notes say, after a run, where a filter chose nothing; "" when it did.
 	notes []func() string
 	// first and last are the smallest and largest TSC, once they are known.
@@ -84,6 +86,9 @@ type session struct {
 
 // open opens the traces and maps that a command line names.
 func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *session, err error) {
+	if err := f.filter.check(); err != nil {
+		return nil, err
+	}
 	s = &session{app: a, name: cmd.Name(), strict: f.strict}
 	defer func() {
 		if err != nil {
@@ -275,34 +280,10 @@ func (f *filterFlags) build(s *session) (calls.Filter, error) {
 	if filter.Thread, err = s.chooseThreads(f.threads); err != nil {
 		return filter, err
 	}
-	if f.from == "" && f.to == "" {
-		return filter, nil
-	}
-	from, err := parseTicks("from", f.from, s.clock)
-	if err != nil {
+	if s.spans, err = f.timeFlags.spans(s); err != nil {
 		return filter, err
 	}
-	to, err := parseTicks("to", f.to, s.clock)
-	if err != nil {
-		return filter, err
-	}
-	start, err := s.start()
-	if err != nil {
-		return filter, err
-	}
-	filter.From = saturatingAdd(start, from)
-	if s.last >= start && filter.From > s.last {
-		s.notes = append(s.notes, func() string {
-			return fmt.Sprintf("nothing is at or after --from %s: the trace lasts %s, and times count from its start",
-				f.from, s.clock.Format(s.last-start))
-		})
-	}
-	if f.to != "" {
-		filter.To = saturatingAdd(start, to)
-		if filter.To <= filter.From {
-			return filter, usagef("--to must be later than --from")
-		}
-	}
+	filter.From, filter.To = s.spans[0].From, s.spans[len(s.spans)-1].To
 	return filter, nil
 }
 

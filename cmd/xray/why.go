@@ -2,24 +2,16 @@ package main
 
 import (
 	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/why"
-)
-
-// Functions that wait, by their unqualified names, and those of them that wait for
-// a lock.
-const (
-	waitNames = `(mutex_lock|lock|lock_shared|acquire|enter|wait|await\w*|sem_wait|cond_\w*wait|futex|poll|select|epoll_wait|park)$`
-	lockNames = `(lock|lock_shared|acquire|enter)$`
 )
 
 func (a *app) whyCommand() *cobra.Command {
@@ -52,8 +44,11 @@ Without --root it takes the function whose slow calls lose most time.`,
 			}
 			view := why.View{Markdown: format == "markdown", Exemplars: w.exemplars, All: w.all, Files: w.files(args)}
 			err = a.writeOutput(output, func(out io.Writer) error {
-				if format == "json" {
+				switch format {
+				case "json":
 					return report.WriteJSON(out, s.names)
+				case "html":
+					return report.WriteHTML(out, s.names, view)
 				}
 				return report.WriteText(out, s.names, view)
 			})
@@ -68,13 +63,15 @@ Without --root it takes the function whose slow calls lose most time.`,
 	f.StringVar(&w.root, "root", "", "explain the outermost calls of functions whose name matches `REGEXP`")
 	f.StringVar(&w.slow, "slow", "p99", "which calls are slow: `RULE` is a quantile (p99), top:100, or >5ms")
 	f.StringVar(&w.ordinary, "ordinary", "p25..p75", "which calls are ordinary: from one quantile to another")
-	f.StringVar(&w.wait, "wait", waitNames, "functions whose name matches `REGEXP` wait")
+	w.waits.add(f)
+	f.StringVar(&w.arg, "arg", "", "slow calls may have arguments in common only of functions whose name matches `REGEXP`")
+	addCount(f, &w.depth, "path-depth", "", 1, "look at call paths at most `N` deep below the root")
 	f.Float64Var(&w.minShare, "min-share", 5, "least share of the lost time, in `PERCENT`, for a cause to be named")
 	w.exemplars = 3
 	addCount(f, &w.exemplars, "exemplars", "", 0, "show `N` slow calls beside an ordinary one")
 	f.BoolVar(&w.all, "all", false, "list what every call path contributes")
 	f.Uint64Var(&w.seed, "seed", 1, "for what is drawn by lot")
-	addChoice(f, &format, "format", "f", "what to write", "text", "json", "markdown")
+	addChoice(f, &format, "format", "f", "what to write", "text", "json", "markdown", "html")
 	addOutput(f, &output)
 	addKeepGoing(f)
 	spellings(f, map[string]string{"baseline": "ordinary", "func": "root"})
@@ -83,21 +80,38 @@ Without --root it takes the function whose slow calls lose most time.`,
 
 // whyFlags are the flags of why.
 type whyFlags struct {
-	flags                      traceFlags
-	root, slow, ordinary, wait string
-	minShare                   float64
-	exemplars                  int
-	all                        bool
-	seed                       uint64
+	flags                traceFlags
+	waits                waitFlags
+	root, slow, ordinary string
+	arg                  string
+	depth                int
+	minShare             float64
+	exemplars            int
+	all                  bool
+	seed                 uint64
 }
 
-// files are the operands of commands that look at the same trace.
+// files are the traces and the options of names for commands that look at the same
+// trace.
 func (w *whyFlags) files(args []string) string {
 	var words []string
-	for _, m := range w.flags.maps {
-		words = append(words, "-m "+m)
+	option := func(name string, values ...string) {
+		for _, v := range values {
+			words = append(words, name, why.ShellQuote(v))
+		}
 	}
-	return strings.Join(append(words, args...), " ")
+	option("-m", w.flags.maps...)
+	option("--symbols", w.flags.symbols...)
+	if w.flags.sysroot != "" {
+		option("--sysroot", w.flags.sysroot)
+	}
+	for _, file := range args {
+		if file == "-" {
+			file = "TRACE"
+		}
+		words = append(words, why.ShellQuote(file))
+	}
+	return strings.Join(words, " ")
 }
 
 // explain runs the analysis.
@@ -122,7 +136,10 @@ func (w *whyFlags) explain(s *session) (*why.Report, *calls.Stats, error) {
 }
 
 func (w *whyFlags) options(s *session) (why.Options, error) {
-	opts := why.Options{MinShare: w.minShare / 100, Seed: w.seed, Clock: s.clock, From: s.filter.From, To: s.filter.To}
+	opts := why.Options{
+		MinShare: w.minShare / 100, Seed: w.seed, Clock: s.clock, From: s.filter.From, To: s.filter.To,
+		PathDepth: w.depth,
+	}
 	if w.minShare <= 0 || w.minShare > 100 {
 		return opts, usagef("--min-share: %g is no percentage from 0 to 100", w.minShare)
 	}
@@ -134,11 +151,20 @@ func (w *whyFlags) options(s *session) (why.Options, error) {
 		}
 		opts.Root, opts.RootLabel = s.chooseFuncs("root", re), w.root
 	}
-	re, err := regexp.Compile(w.wait)
-	if err != nil {
-		return opts, usagef("--wait: %w", err)
+	if w.arg != "" {
+		re, err := regexp.Compile(w.arg)
+		if err != nil {
+			return opts, usagef("--arg: %w", err)
+		}
+		opts.Argument = s.chooseFuncs("arg", re)
 	}
-	opts.Wait = s.waiting(re)
+	var err error
+	if opts.Pruned, err = s.pruned(); err != nil {
+		return opts, err
+	}
+	if opts.Role, err = w.waits.roles(s); err != nil {
+		return opts, err
+	}
 	if opts.Slow, err = w.rule(s); err != nil {
 		return opts, err
 	}
@@ -184,27 +210,17 @@ func parseQuantile(text string) (float64, error) {
 	return q / 100, nil
 }
 
-// waiting says how functions wait, as their names tell.
-func (s *session) waiting(wait *regexp.Regexp) func(reader.FuncID) why.Kind {
-	lock, unlock := regexp.MustCompile(lockNames), regexp.MustCompile(`(?i)unlock(_shared)?$`)
-	var mu sync.Mutex
-	known := make(map[reader.FuncID]why.Kind)
-	return func(fn reader.FuncID) why.Kind {
-		mu.Lock()
-		defer mu.Unlock()
-		k, ok := known[fn]
-		if !ok {
-			name := why.ShortName(symbolize.Label(s.names, fn))
-			switch {
-			case unlock.MatchString(name) || !wait.MatchString(name):
-				k = why.Slower
-			case lock.MatchString(name):
-				k = why.LockWait
-			default:
-				k = why.Wait
-			}
-			known[fn] = k
+// pruned is the duration in ticks below which the recorder says that it left out
+// calls; 0 when it says nothing.
+func (s *session) pruned() (uint64, error) {
+	ns := uint64(0)
+	for i := range s.trace.Files() {
+		if r := s.trace.Recording(i); r != nil {
+			ns = max(ns, r.Process.ThresholdNS)
 		}
-		return k
 	}
+	if ns == 0 {
+		return 0, nil
+	}
+	return parseTicks("pruned", time.Duration(min(ns, math.MaxInt64)).String(), s.clock)
 }

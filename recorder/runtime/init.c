@@ -28,7 +28,7 @@ static struct {
 	uint32_t ready;
 	int asked;         /* the environment has options */
 	enum xr_mode mode;
-	uint64_t threshold_ns, depth, ring, limit, budget, pid;
+	uint64_t threshold_ns, depth, ring, limit, budget, pid, session;
 	int stream, follow, dontdump, quiet, start;
 	char *output, *control, *filter, *shm;
 } options = {
@@ -108,6 +108,8 @@ static int read_option(const char *key, char *value)
 		return read_number(value, &options.budget);
 	if (xr_equal(key, "pid"))
 		return read_number(value, &options.pid);
+	if (xr_equal(key, "session"))
+		return read_number(value, &options.session);
 	if (xr_equal(key, "stream"))
 		return read_switch(value, &options.stream);
 	if (xr_equal(key, "follow"))
@@ -372,6 +374,8 @@ void xr_init(void)
 		options.asked = 0;
 	else if (options.asked && !options.follow && !options.pid)
 		keep_to_itself(text);
+	if (options.asked)
+		root.session = options.session;
 	if (options.output && options.asked)
 		make_template();
 	if (options.shm && options.asked)

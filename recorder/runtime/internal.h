@@ -182,6 +182,7 @@ struct xr_root {
 	uint64_t ring_budget; /* bytes of rings of dead threads that are kept */
 	const void *hooked;   /* functions without sleds: {u64 address, u64 id}, nhooked of at most XR_MAX_HOOKED */
 	uint64_t nhooked;
+	uint64_t session;     /* which run of xray record this is of; 0 for none */
 };
 extern struct xr_root xray_recorder_root;
 #define root xray_recorder_root

@@ -141,6 +141,7 @@ static void put_process(struct xr_text *t, int complete)
 	xr_put_field(t, "page_size", 4096);
 	xr_put_mode(t);
 	xr_put_field_text(t, "recorder", "1");
+	xr_put_field(t, "session", root.session);
 	xr_put_field_bool(t, "complete", complete);
 	xr_put_text(t, "}");
 }

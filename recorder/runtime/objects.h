@@ -37,7 +37,7 @@ extern uint32_t xr_loader_lock;
 int xr_discover(void);
 /* How many objects came and went so far. */
 uint64_t xr_loader_changes(void);
-/* Refuses an object, with a warning: its sleds stay as they are. */
+/* Refuses an object, with a warning: from here on its sleds stay as they are. */
 void xr_refuse(struct xr_object *o, const char *why, int64_t error);
 
 /* patch.c: makes the two pages of near thunks of an object. Returns -errno. */

@@ -330,8 +330,9 @@ struct target {
 
 enum condition { FRESH, OURS, FOREIGN };
 
-/* Tails have 9 bytes, or 4. Copies of a fixed size are single loads, which matters where
- * there are tens of thousands of sleds. */
+/* Tails have 9 bytes, or 4. Copies of a fixed size are single loads and stores, of the same
+ * size here and where a tail is put together: that matters where there are tens of
+ * thousands of sleds. */
 static int has_tail(const struct target *t)
 {
 	const uint8_t *p = t->p + t->shape->tail;
@@ -407,15 +408,15 @@ static int next(struct walk *w, struct target *t)
 	t->shape = shape;
 	t->want = patched_on && mode_wants(s->kind) && xr_filter_wants(w->id);
 	uint64_t thunk = w->o->thunks + shape->thunk * THUNK_SIZE;
-	int32_t displacement = thunk - ((uintptr_t)t->p + shape->call + 5);
+	uint64_t displacement = (uint32_t)(thunk - ((uintptr_t)t->p + shape->call + 5)), tail = displacement;
 	t->size = 4;
 	if (!is_event(s->kind)) {
 		uint32_t word = w->id << 4 | shape->record << 1;
-		__builtin_memcpy(t->tail, &word, 4);
-		t->tail[4] = shape->opcode;
+		tail = word | (uint64_t)shape->opcode << 32 | displacement << 40;
+		t->tail[8] = displacement >> 24;
 		t->size = 9;
 	}
-	__builtin_memcpy(t->tail + t->size - 4, &displacement, 4);
+	__builtin_memcpy(t->tail, &tail, 8);
 	return 1;
 }
 
@@ -485,83 +486,112 @@ static void barrier(void)
 		xr_sys3(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-/* What there is to do in an object. */
+/* What is done to an object. */
 struct work {
-	int todo;      /* heads differ from what they should be */
-	int fresh;     /* so do tails */
+	int writing;   /* pen is taken */
+	int fresh;     /* tails were written, whose heads wait for a barrier */
 	struct pen pen;
 };
 static struct work works[XR_MAX_OBJECTS];
 
-/* Looks at all sleds of an object, and makes it writable if there is something to
- * write. */
-static void examine(struct xr_object *o, struct work *work)
+/* Makes an object writable; 0 when that cannot be had, with what follows from it. */
+static int begin_writing(struct xr_object *o, struct work *work)
 {
-	struct walk w = {.o = o};
-	struct target t;
-	work->todo = work->fresh = 0;
-	while (next(&w, &t)) {
-		enum condition c = condition(&t);
-		if (c == FOREIGN) {
-			xr_refuse(o, "somebody else has changed its sleds", 0);
-			return;
-		}
-		work->todo |= head_is_on(&t) != t.want;
-		work->fresh |= c == FRESH && t.want;
-	}
-	if (!work->todo)
-		return;
 	int64_t err = take_pen(&work->pen, o);
-	if (!err)
-		return;
-	work->todo = 0;
-	if (patched_on && !o->patched)
+	work->writing = !err;
+	if (err && patched_on && !o->patched)
 		xr_refuse(o, "its code cannot be made writable", err);
-	else
+	else if (err)
 		xr_warn("sleds of an object stay as they are: its code cannot be made writable", o->path);
+	return !err;
 }
 
-static void write_tails(struct xr_object *o, const struct work *work)
+static int has_foreign(const struct xr_object *o)
 {
 	struct walk w = {.o = o};
 	struct target t;
 	while (next(&w, &t))
-		if (t.want && condition(&t) == FRESH)
+		if (condition(&t) == FOREIGN)
+			return 1;
+	return 0;
+}
+
+/* Gives up an object with sleds that somebody else has changed. */
+static void give_up(struct xr_object *o, struct work *work)
+{
+	struct walk w = {.o = o};
+	struct target t;
+	while (next(&w, &t)) {
+		if (condition(&t) != OURS || !head_is_on(&t))
+			continue;
+		if (!work->writing && !begin_writing(o, work))
+			break;
+		t.want = 0;
+		write_head(&work->pen, &t);
+	}
+	o->patched = work->fresh = 0;
+	xr_refuse(o, "somebody else has changed its sleds", 0);
+}
+
+/* Goes through the sleds of an object once, since memory is what takes the time: looks
+ * at each and flips its head, or, where there is no tail yet, writes that. Before the
+ * first tail is written, all sleds are looked at. */
+static void work_on(struct xr_object *o, struct work *work)
+{
+	struct walk w = {.o = o};
+	struct target t;
+	uint64_t patched = 0;
+	work->writing = work->fresh = 0;
+	while (next(&w, &t)) {
+		enum condition c = condition(&t);
+		patched += t.want;
+		if (c != FOREIGN && head_is_on(&t) == t.want)
+			continue;
+		if (c == FOREIGN || (c == FRESH && !work->fresh && has_foreign(o))) {
+			give_up(o, work);
+			return;
+		}
+		if (!work->writing && !begin_writing(o, work))
+			return;
+		if (c == FRESH) {
 			write_tail(&work->pen, &t);
+			work->fresh = 1;
+		} else {
+			write_head(&work->pen, &t);
+		}
+	}
+	o->patched = patched;
 }
 
 static void flip_heads(struct xr_object *o, const struct work *work)
 {
 	struct walk w = {.o = o};
 	struct target t;
-	o->patched = 0;
-	while (next(&w, &t)) {
+	while (next(&w, &t))
 		if (head_is_on(&t) != t.want)
 			write_head(&work->pen, &t);
-		o->patched += t.want;
-	}
-	drop_pen(&work->pen);
 }
 
 static void patch_all(void)
 {
-	int any = 0;
+	int writing = 0, fresh = 0;
 	for (uint64_t i = 0; i < root.nobjects; i++) {
-		works[i].todo = 0;
+		works[i].writing = works[i].fresh = 0;
 		if (root.objects[i].state == XR_OBJECT_READY)
-			examine(&root.objects[i], &works[i]);
-		any |= works[i].todo;
+			work_on(&root.objects[i], &works[i]);
+		writing |= works[i].writing;
+		fresh |= works[i].fresh;
 	}
-	if (!any)
-		return;
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		if (works[i].todo && works[i].fresh)
-			write_tails(&root.objects[i], &works[i]);
-	barrier();
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		if (works[i].todo)
+	if (fresh)
+		barrier();
+	for (uint64_t i = 0; i < root.nobjects; i++) {
+		if (works[i].fresh)
 			flip_heads(&root.objects[i], &works[i]);
-	barrier();
+		if (works[i].writing)
+			drop_pen(&works[i].pen);
+	}
+	if (writing)
+		barrier();
 }
 
 struct update {

@@ -105,6 +105,21 @@ static uint64_t wall_clock(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
+/* Notes both clocks of the moment at which the chunk begins: by them, the reader of a core
+ * measures the TSC where nobody else did. Returns the TSC. */
+static uint64_t start_clocks(struct xr_chunk *c)
+{
+	enum { interrupted = 1 << 14, tries = 4 };
+	for (int i = 0; i < tries; i++) {
+		uint64_t before = xr_rdtsc();
+		c->wall = wall_clock();
+		c->first = xr_rdtsc();
+		if (c->first - before < interrupted)
+			break;
+	}
+	return c->first;
+}
+
 static struct xr_chunk *chunk_at(struct xr_thread *t, uint64_t number)
 {
 	return (struct xr_chunk *)(t->ring + (number - 1) % t->nchunks * XR_CHUNK_SIZE);
@@ -360,9 +375,8 @@ static void take_chunk(struct xr_thread *t)
 	c->thread = t;
 	c->magic = XR_CHUNK_MAGIC;
 	c->streamed = XR_CHUNK_HEADER;
-	c->wall = wall_clock();
 	xr_sys2(SYS_prctl, PR_GET_NAME, (intptr_t)t->name);
-	c->first = now = xr_rdtsc();
+	now = start_clocks(c);
 	__atomic_store_n(&c->seq, 2 * number, __ATOMIC_RELEASE);
 	put_stamp(t, (uint8_t *)c + XR_CHUNK_HEADER, now, current_cpu());
 	t->taken = number;

@@ -35,6 +35,12 @@ PLAIN static void must(int ok, const char *what)
 	}
 }
 
+PLAIN static void doze(long ns)
+{
+	struct timespec pause = {.tv_nsec = ns};
+	nanosleep(&pause, NULL);
+}
+
 PLAIN static void call(long n)
 {
 	for (long i = 0; i < n; i++)
@@ -72,9 +78,8 @@ PLAIN static void signals(long n)
 	for (int i = 0; i < 2; i++)
 		must(!pthread_create(&threads[i], NULL, busy, NULL), "thread");
 	for (long i = 0; i < n; i++) {
-		struct timespec pause = {.tv_nsec = 50000};
 		pthread_kill(threads[i % 2], SIGUSR1);
-		nanosleep(&pause, NULL);
+		doze(50000);
 	}
 	done = 1;
 	for (int i = 0; i < 2; i++)
@@ -89,9 +94,10 @@ PLAIN static void snapshots(long n, const char *directory)
 	must(!xray_start(NULL), xray_last_error());
 	for (int i = 0; i < 2; i++)
 		must(!pthread_create(&threads[i], NULL, busy, NULL), "thread");
+	while (leaves < 10000) /* a ring is full then */
+		doze(1000000);
 	for (long i = 0; i < n; i++) {
-		struct timespec pause = {.tv_nsec = 3000000};
-		nanosleep(&pause, NULL);
+		doze(3000000);
 		snprintf(path, sizeof path, "%s/%ld", directory, i);
 		must(!xray_snapshot(path, 0), xray_last_error());
 	}
@@ -153,7 +159,7 @@ PLAIN static long peak(void)
 
 PLAIN static void *toggle(void *none)
 {
-	long *toggles = none;
+	_Atomic long *toggles = none;
 	while (!done) {
 		must(!xray_start(*toggles % 2 ? "mode=prune threshold=1000" : NULL), xray_last_error());
 		must(!xray_stop(), xray_last_error());
@@ -165,10 +171,11 @@ PLAIN static void *toggle(void *none)
 PLAIN static void plugins(long n, char **paths, int npaths)
 {
 	pthread_t t, caller;
-	long toggles = 0, again = 0;
+	_Atomic long toggles = 0;
+	long again = 0;
 	void *at[8] = {0};
 	must(!pthread_create(&t, NULL, toggle, &toggles) && !pthread_create(&caller, NULL, busy, NULL), "thread");
-	for (long i = 0; i < n; i++) {
+	for (long i = 0; i < n || toggles < 10; i++) {
 		void *o = dlopen(paths[i % npaths], RTLD_NOW);
 		must(o != NULL, "dlopen");
 		long (*plug)(long) = (long (*)(long))dlsym(o, "plug");
@@ -182,7 +189,7 @@ PLAIN static void plugins(long n, char **paths, int npaths)
 	done = 1;
 	pthread_join(t, NULL);
 	pthread_join(caller, NULL);
-	printf("again %ld\ntoggles %ld\n", again, toggles);
+	printf("again %ld\ntoggles %ld\n", again, (long)toggles);
 }
 
 /* An object's file becomes another while the object is open. */

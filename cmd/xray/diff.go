@@ -1,0 +1,188 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/diff"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/why"
+)
+
+// Exit statuses of diff --gate.
+const (
+	exitGate      = exitStatus(3)
+	exitUndecided = exitStatus(4)
+)
+
+func (a *app) diffCommand() *cobra.Command {
+	d := diffFlags{seed: 1, minShare: "1%", top: 10}
+	format, output := "text", ""
+	cmd := &cobra.Command{
+		Use:   "diff A... -- B...",
+		Short: "Say what got slower from some runs to others, and how sure that is",
+		Long: `diff compares the runs of two sides: every trace before -- is a run of side A, every
+one behind it a run of side B. It says what takes longer in B and why, as parts that
+add up to the whole difference, each with an interval that tells what chance could do.
+Runs of different builds are joined by the names of functions and call paths.
+
+With --root it compares the outermost calls of these functions, without it all
+functions by themselves.
+
+--gate fails when a metric of B is above that of A by more than a limit, beyond
+what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails, else
+4 when there are too few runs to decide on one.`,
+		Example: `  xray diff -m1 ./server.old -m2 ./server old.*.xray -- new.*.xray
+  xray diff --root '^handleRequest' old.*.xray -- new.*.xray
+  xray diff --root '^handleRequest' --gate p99:+5% --gate 'self:parse.*:+3%' old.*.xray -- new.*.xray`,
+		Args: operands("traces of both sides, with -- between them", 2, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			at := cmd.ArgsLenAtDash()
+			if at < 1 || at == len(args) {
+				return usagef("give traces of both sides, with -- between them: A... -- B...")
+			}
+			options, err := d.parse()
+			if err != nil {
+				return err
+			}
+			comparison := diff.NewComparison(d.root != nil, d.rootText, d.gates)
+			blocks := diff.FewRuns(at, len(args)-at)
+			for i, path := range args {
+				side := diff.A
+				if i >= at {
+					side = diff.B
+				}
+				if err := d.add(a, cmd, comparison, side, path, blocks); err != nil {
+					return err
+				}
+			}
+			report, err := comparison.Report(options)
+			if err != nil {
+				return err
+			}
+			err = a.writeOutput(output, func(w io.Writer) error {
+				switch format {
+				case "json":
+					return report.WriteJSON(w)
+				case "csv":
+					return report.WriteCSV(w)
+				}
+				return report.WriteText(w, diff.View{Markdown: format == "markdown", Top: d.top, Short: why.ShortName})
+			})
+			if err != nil {
+				return err
+			}
+			return a.gateStatus(report)
+		},
+	}
+	f := cmd.Flags()
+	d.flags.nameFlags.add(f)
+	f.StringArrayVar(&d.maps[diff.A], "instr-map-1", nil, "names of side A alone, from `FILE` (-m1)")
+	f.StringArrayVar(&d.maps[diff.B], "instr-map-2", nil, "names of side B alone, from `FILE` (-m2)")
+	d.flags.addStrict(f)
+	d.flags.filter.addPlace(f)
+	f.StringVar(&d.rootText, "root", "", "compare the outermost calls of functions whose name matches `REGEXP`")
+	f.StringArrayVar(&d.gateTexts, "gate", nil,
+		"fail when this grows by more than a limit: `METRIC[:REGEXP]:+LIMIT%`; repeatable")
+	f.StringVar(&d.minShare, "min-share", d.minShare, "leave out what has less than `PERCENT` of the time on both sides")
+	addCount(f, &d.top, "top", "n", 0, "text: how many rows of a table to show; 0 shows all")
+	f.Uint64Var(&d.seed, "seed", d.seed, "for what is drawn by lot")
+	addChoice(f, &format, "format", "f", "what to write", "text", "json", "csv", "markdown")
+	addOutput(f, &output)
+	addKeepGoing(f)
+	spellings(f, map[string]string{"m1": "instr-map-1", "m2": "instr-map-2", "func": "root"})
+	return cmd
+}
+
+// diffFlags are the flags of diff.
+type diffFlags struct {
+	flags     traceFlags
+	maps      [2][]string // of one side alone
+	rootText  string
+	root      *regexp.Regexp // nil without --root
+	gateTexts []string
+	gates     []diff.Gate
+	minShare  string
+	top       int
+	seed      uint64
+}
+
+// parse reads what flags say, but for the times, which need a clock.
+func (d *diffFlags) parse() (diff.ReportOptions, error) {
+	options := diff.ReportOptions{Seed: d.seed}
+	var err error
+	if options.MinShare, err = parseShare("min-share", d.minShare); err != nil {
+		return options, err
+	}
+	if d.rootText != "" {
+		if d.root, err = regexp.Compile(d.rootText); err != nil {
+			return options, usagef("--root: %w", err)
+		}
+	}
+	for _, text := range d.gateTexts {
+		g, err := diff.ParseGate(text, d.root != nil)
+		if err != nil {
+			return options, usagef("--gate: %w", err)
+		}
+		d.gates = append(d.gates, g)
+	}
+	return options, nil
+}
+
+// add reads a run.
+func (d *diffFlags) add(a *app, cmd *cobra.Command, to *diff.Comparison, side diff.Side, path string,
+	blocks bool) error {
+	flags := d.flags
+	if len(d.maps[side]) > 0 {
+		flags.maps = d.maps[side]
+	}
+	s, err := a.open(cmd, &flags, []string{path})
+	if err != nil {
+		return err
+	}
+	defer s.close()
+	options := diff.Options{}
+	if blocks {
+		first, err := s.start()
+		if err != nil {
+			return err
+		}
+		options.Blocks = diff.Cut(max(first, s.filter.From), s.last, s.clock)
+	}
+	if d.root != nil {
+		options.Root, options.Thread = s.chooseFuncs("root", d.root), s.filter.Thread
+		options.From, options.To = s.filter.From, s.filter.To
+		s.filter = calls.Filter{}
+	}
+	sink, stats, err := analyse(s, calls.Options{Paths: d.root != nil, Nested: d.root == nil},
+		func() *diff.Analysis { return diff.NewAnalysis(options) })
+	if err != nil {
+		return err
+	}
+	if sums := s.sums(); stats.Calls == 0 && sums != "" {
+		return fmt.Errorf("%s: %s: there are no single calls to compare: record the calls themselves", path, sums)
+	}
+	s.summary(stats)
+	return to.Add(side, sink, diff.Run{Name: path, Clock: s.clock, Names: s.names})
+}
+
+// gateStatus tells which gates did not pass, and what they make of the exit status.
+func (a *app) gateStatus(r *diff.Report) error {
+	var status error
+	for _, g := range r.Gates {
+		switch g.Verdict {
+		case diff.Fail:
+			fmt.Fprintf(a.stderr, "xray: the gate %s fails\n", g.Gate)
+			status = exitGate
+		case diff.Undecided:
+			fmt.Fprintf(a.stderr, "xray: too few runs to decide on the gate %s\n", g.Gate)
+			if status == nil {
+				status = exitUndecided
+			}
+		}
+	}
+	return status
+}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/exclude"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/why"
+)
+
+// excludeFlags are the flags of exclude.
+type excludeFlags struct {
+	traceFlags
+	waitFlags
+	costFlags
+	budget, keep string
+}
+
+func (a *app) excludeCommand() *cobra.Command {
+	var (
+		flags  = excludeFlags{budget: "3%"}
+		view   = exclude.View{Ring: 1 << 20}
+		ring   = int64(view.Ring)
+		write  string
+		format = "text"
+		output string
+	)
+	view.Top = 20
+	cmd := &cobra.Command{
+		Use:   "exclude TRACE...",
+		Short: "Choose functions that are not worth what recording them costs",
+		Long: `exclude chooses functions to leave out of the next recording, so that it costs no
+more than a budget: those first that cost most for the time that they tell of, and a
+function only after those that it calls. It predicts what the recording will cost
+then, how large it will be, and how much of the time it will still tell of.
+
+Functions that wait for other threads, those that give back locks, and those that
+--keep names stay.
+
+--write prints the choice as a list for a compiler or a recorder instead.`,
+		Example: `  xray exclude -m ./server --budget 3% trace.xray
+  xray exclude -m ./server --write attr-list -o exclude.txt trace.xray
+  clang++ -fxray-instrument -fxray-attr-list=exclude.txt server.cc -o server
+  xray record --exclude "$(xray exclude --write regexp trace.xray)" ./server`,
+		Args: operands("a TRACE", 1, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if write != "" && flags.style != "full" {
+				return usagef("--names is for reports: a list has the names that its reader knows")
+			}
+			s, err := a.open(cmd, &flags.traceFlags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			opts, source, err := flags.options(s)
+			if err != nil {
+				return err
+			}
+			view.Ring, view.CostSource = uint64(ring), source
+			sink, stats, err := analyse(s, calls.Options{}, exclude.New)
+			if err != nil {
+				return err
+			}
+			plan := sink.Plan(opts)
+			err = a.writeOutput(output, func(w io.Writer) error {
+				switch {
+				case write != "":
+					return s.writeExclusions(w, plan, write)
+				case format == "json":
+					return plan.WriteJSON(w, s.names, view)
+				case format == "csv":
+					return plan.WriteCSV(w, s.names)
+				case format == "markdown":
+					return plan.WriteMarkdown(w, s.names, view)
+				}
+				return plan.WriteText(w, s.names, view)
+			})
+			s.summary(stats)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	flags.nameFlags.add(f)
+	flags.addStrict(f)
+	flags.filter.addPlace(f)
+	f.StringVar(&flags.budget, "budget", flags.budget, "recording may cost `PERCENT` of the time")
+	flags.costFlags.add(f)
+	f.StringVar(&flags.keep, "keep", "", "never leave out functions whose name matches `REGEXP`")
+	flags.waitFlags.add(f)
+	addSize(f, &ring, "ring", "how much each thread's ring holds is told for rings of `SIZE`")
+	addCount(f, &view.Top, "top", "p", 0, "show only the first `N` functions; 0 for all")
+	addChoice(f, &write, "write", "w", "print only the list, for", append(exclude.Forms(), filterForm)...)
+	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
+	addOutput(f, &output)
+	addKeepGoing(f)
+	spellings(f, map[string]string{"cost": "probe-cost"})
+	return cmd
+}
+
+func (f *excludeFlags) options(s *session) (exclude.Options, string, error) {
+	opts := exclude.Options{Clock: s.clock, Sizes: recordSizes(s.trace)}
+	var err error
+	if opts.Budget, err = parseShare("budget", f.budget); err != nil {
+		return opts, "", err
+	}
+	var keep *regexp.Regexp
+	if f.keep != "" {
+		if keep, err = regexp.Compile(f.keep); err != nil {
+			return opts, "", usagef("--keep: %w", err)
+		}
+	}
+	role, err := f.roles(s)
+	if err != nil {
+		return opts, "", err
+	}
+	opts.Keep = func(id reader.FuncID) bool {
+		return role(id) != why.Runs || keep != nil && keep.MatchString(symbolize.Label(s.names, id))
+	}
+	var source string
+	opts.Cost, source, err = f.of(s)
+	s.notes = append(s.notes, s.unrecorded)
+	return opts, source, err
+}
+
+// recordSizes are the sizes of records in traces like this one; that of an event is
+// without what carries it over to a multiple of 8 bytes.
+func recordSizes(t *reader.Trace) exclude.Sizes {
+	if t.Header(0).Type == reader.Basic {
+		return exclude.Sizes{Call: 64, Arg: 32}
+	}
+	return exclude.Sizes{Call: 16, Arg: 16, Event: 16}
+}
+
+// filterForm is the list that the recorder itself reads.
+const filterForm = "filter"
+
+// writeExclusions writes a list, and tells what it does not name.
+func (s *session) writeExclusions(w io.Writer, plan *exclude.Plan, form string) error {
+	var skipped []exclude.Skipped
+	var err error
+	if form == filterForm {
+		skipped, err = s.writeExcludingFilter(w, plan)
+	} else {
+		skipped, err = plan.WriteList(w, exclude.Form(form), s.names)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.app.stderr, "xray: %s\n", plan.Summary())
+	const most = 5
+	for i, f := range skipped {
+		if i == most {
+			fmt.Fprintf(s.app.stderr, "xray: %s not in the list either\n", plural(int64(len(skipped)-i), "more function is", "more functions are"))
+			break
+		}
+		fmt.Fprintf(s.app.stderr, "xray: %s is not in the list: %s\n", symbolize.Label(s.names, f.ID), f.Why)
+	}
+	return nil
+}
+
+// writeExcludingFilter writes the filter that xray record --exclude would write.
+func (s *session) writeExcludingFilter(w io.Writer, plan *exclude.Plan) ([]exclude.Skipped, error) {
+	objects, _, err := s.trace.Objects()
+	if err != nil {
+		return nil, err
+	}
+	paths := objectPaths(objects)
+	if len(paths) == 0 {
+		if table := symbolize.TableOf(s.names, 1); table != nil {
+			paths = append(paths, table.Object().Path)
+		}
+	}
+	var expression strings.Builder
+	skipped, err := plan.WriteList(&expression, exclude.Regexp, s.names)
+	if err != nil {
+		return nil, err
+	}
+	filter := &recorder.Filter{}
+	if text := strings.TrimSpace(expression.String()); text != "" {
+		if filter.Exclude, err = regexp.Compile(text); err != nil {
+			return nil, err
+		}
+	}
+	_, err = filter.Write(w, paths)
+	return skipped, err
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/locks"
+	"github.com/xray-tools/xray/reader"
+)
+
+// What functions do to locks, their names tell.
+func TestLockFunctions(t *testing.T) {
+	for name, want := range map[string]locks.Function{
+		"app::Mutex::lock()":                   {Role: locks.Lock, Class: "app::Mutex"},
+		"app::Mutex::unlock()":                 {Role: locks.Unlock, Class: "app::Mutex"},
+		"std::unique_lock<std::mutex>::lock()": {Role: locks.Lock, Class: "std::unique_lock<std::mutex>"},
+		"std::shared_mutex::lock_shared()":     {Role: locks.Lock, Class: "std::shared_mutex", Shared: true},
+		"std::mutex::try_lock()":               {Role: locks.TryLock, Class: "std::mutex"},
+		"pthread_mutex_lock":                   {Role: locks.Lock, Class: "pthread_mutex"},
+		"pthread_mutex_trylock":                {Role: locks.TryLock, Class: "pthread_mutex"},
+		"pthread_rwlock_rdlock":                {Role: locks.Lock, Class: "pthread_rwlock", Shared: true},
+		"thread_lock":                          {Role: locks.Lock, Class: "thread"},
+		"entry_lock":                           {Role: locks.Lock, Class: "entry"},
+		"pthread_cond_wait":                    {Role: locks.Condition, Class: "pthread_cond"},
+		"std::lock_guard<std::mutex>::lock_guard(std::mutex&)": {Class: "", Constructor: true},
+		"block()":       {},
+		"Clock::tick()": {},
+	} {
+		s := &session{names: testnames.Names{1: name}}
+		functions, err := (&lockFlags{lockNames, unlockNames, condNames}).functions(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := functions(reader.FuncID(1)); got != want {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+}

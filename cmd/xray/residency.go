@@ -1,0 +1,141 @@
+package main
+
+import (
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/residency"
+	"github.com/xray-tools/xray/why"
+)
+
+func (a *app) residencyCommand() *cobra.Command {
+	var (
+		flags    traceFlags
+		waits    waitFlags
+		function string
+		gap      string
+		opts     residency.Options
+		view     residency.View
+		format   = "text"
+		output   string
+	)
+	opts.Top, view.Top = 10, 10
+	cmd := &cobra.Command{
+		Use:   "residency TRACE...",
+		Short: "Show which threads ran what when, and where they waited or were absent",
+		Long: `residency draws a strip for every thread that shows which outermost function it was
+in, or with --func which of the functions that match, and how much of its time it
+was busy, waiting, silent or absent. It lists the functions with their shares and
+longest calls, the longest gaps, and times in which half of the threads were
+silent at once.
+
+A thread is silent when a call is open, but nothing was recorded for longer than
+--gap: it computes without calling anything, or is stopped.`,
+		Example: `  xray residency -m ./server trace.xray
+  xray residency -m ./server --func '^handleRequest' --from 1s --to 1.2s trace.xray
+  xray residency -m ./server --format csv -o runs.csv trace.xray`,
+		Args: operands("a TRACE", 1, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.filter.function = function
+			s, err := a.open(cmd, &flags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if view.Base, err = s.start(); err != nil {
+				return err
+			}
+			opts.Func, opts.From, opts.To = s.filter.Func, max(s.filter.From, s.first), s.last
+			if s.filter.To > 0 {
+				opts.To = min(s.last, s.filter.To)
+			}
+			opts.To = max(opts.From, opts.To)
+			s.filter = calls.Filter{Thread: s.filter.Thread}
+			roles, err := waits.roles(s)
+			if err != nil {
+				return err
+			}
+			opts.Wait = func(fn reader.FuncID) bool {
+				r := roles(fn)
+				return r == why.Waits || r == why.Locks || r == why.WaitsUnlocked
+			}
+			if opts.Gap, err = s.gap(gap); err != nil {
+				return err
+			}
+			if opts.Cells == 0 {
+				opts.Cells = a.cells(format, output)
+			}
+			sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *residency.Analysis { return residency.New(opts) })
+			if err != nil {
+				return err
+			}
+			report := sink.Report(s.clock)
+			view.Threads, view.Markdown = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}, format == "markdown"
+			err = a.writeOutput(output, func(w io.Writer) error {
+				switch names := s.shortNames(); format {
+				case "json":
+					return report.WriteJSON(w, names, view)
+				case "csv":
+					return report.WriteCSV(w, names, view)
+				default:
+					return report.WriteText(w, names, view)
+				}
+			})
+			s.summary(stats)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	flags.nameFlags.add(f)
+	flags.addStrict(f)
+	f.StringArrayVar(&flags.filter.threads, "thread", nil, "only this `THREAD`: an id, or PROCESS/THREAD; repeatable")
+	f.StringVar(&flags.filter.from, "from", "", "only what is after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
+	f.StringVar(&flags.filter.to, "to", "", "only what is before `TIME`")
+	f.StringVar(&function, "func", "", "show functions whose name matches `REGEXP` instead of the outermost")
+	f.StringVar(&waits.wait, "wait", waitNames, "functions whose name matches `REGEXP` wait")
+	f.Lookup("wait").DefValue = "" // too long for the help, and documented
+	waits.unlock = unlockNames
+	f.StringVar(&gap, "gap", "", "a thread is silent after `TIME` without a record (default 100us)")
+	f.Var(&count{&opts.Cells, 1}, "cells", "cut the time into `N` parts (default as the terminal is wide; csv, json: 1000)")
+	f.Lookup("cells").DefValue = ""
+	addCount(f, &view.Top, "top", "n", 1, "show `N` functions")
+	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
+	addOutput(f, &output)
+	addKeepGoing(f)
+	spellings(f, nil)
+	return cmd
+}
+
+// gap reads --gap.
+func (s *session) gap(text string) (uint64, error) {
+	switch {
+	case text != "":
+		return parseTicks("gap", text, s.clock)
+	case !s.clock.Known():
+		return 100_000, nil
+	}
+	return s.clock.Frequency / 10_000, nil
+}
+
+// cells is how many parts of time there are when none are asked for.
+func (a *app) cells(format, output string) int {
+	if format == "csv" || format == "json" {
+		return 1000
+	}
+	file, ok := a.stdout.(*os.File)
+	if !ok || output != "" && output != "-" {
+		return 80
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 80
+	}
+	// What stands before the strips takes some 55 columns.
+	return min(max(width-55, 40), 400)
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+func (a *app) symbolizeCommand() *cobra.Command {
+	var (
+		flags   nameFlags
+		trace   string
+		inlines bool
+		format  = "text"
+		output  string
+	)
+	cmd := &cobra.Command{
+		Use:   "symbolize [ID | 0xADDRESS]...",
+		Short: "Say which functions ids and addresses stand for",
+		Long: `symbolize names functions, and says where they are in the source: a line for
+each id or address among the arguments, or without any, for each line of
+standard input, in the same order. All of these are read before the first answer.
+
+A decimal number is an id, as traces have it: of the map that -m names, of a
+shared object with its number in the top 8 bits, or with --trace of what the
+trace was recorded from. A hexadecimal number after 0x is an address of the link.
+In front of either may be the number of an object, as in 2:17 or 2:0x4010.`,
+		Example: `  xray symbolize -m ./server 17 18 0x4a10
+  xray symbolize -m ./server --inlines --format json < ids.txt`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			queries, err := readQueries(args, a.stdin)
+			if err != nil {
+				return err
+			}
+			s := &session{app: a, name: cmd.Name()}
+			defer s.close()
+			if trace != "" {
+				if s.trace, err = reader.Open(reader.Options{Stdin: a.stdin}, trace); err != nil {
+					return explainTrace(err)
+				}
+			}
+			if err := s.openNames(&flags); err != nil {
+				return err
+			}
+			if s.names == nil {
+				return usagef("symbolize needs a map (-m), or a trace of xray's recorder (--trace)")
+			}
+			if err := s.answer(queries, flags.search(a).Options, inlines); err != nil {
+				return err
+			}
+			return a.writeOutput(output, func(w io.Writer) error { return writeAnswers(w, queries, format) })
+		},
+	}
+	f := cmd.Flags()
+	flags.add(f)
+	f.StringVar(&trace, "trace", "", "ids are those of `TRACE`, which says what it was recorded from")
+	f.BoolVar(&inlines, "inlines", false, "show the functions that were inlined, too")
+	addChoice(f, &format, "format", "f", "what to write", "text", "json")
+	addOutput(f, &output)
+	spellings(f, nil)
+	return cmd
+}
+
+// query is an id or an address, and what was found out about it.
+type query struct {
+	text    string
+	object  int
+	number  uint64
+	address bool
+	answer  answer
+}
+
+// answer is a line of JSON.
+type answer struct {
+	Input    string   `json:"input"`
+	ID       *int32   `json:"id,omitempty"`
+	Address  string   `json:"address,omitempty"`
+	Object   string   `json:"object,omitempty"`
+	Function string   `json:"function,omitempty"`
+	Linkage  string   `json:"linkage_name,omitempty"`
+	File     string   `json:"file,omitempty"`
+	Line     int      `json:"line,omitempty"`
+	Column   int      `json:"column,omitempty"`
+	Into     []place  `json:"inlined_into,omitempty"`
+	Inlined  []inline `json:"inlined,omitempty"`
+}
+
+// place is a function that the code at an address was inlined into, and where.
+type place struct {
+	Function string `json:"function"`
+	Linkage  string `json:"linkage_name,omitempty"`
+	File     string `json:"file,omitempty"`
+	Line     int    `json:"line,omitempty"`
+	Column   int    `json:"column,omitempty"`
+}
+
+// inline is a function that was inlined into another, and where.
+type inline struct {
+	Depth int `json:"depth"`
+	place
+}
+
+// readQueries reads the arguments, or without any the lines of standard input.
+func readQueries(args []string, stdin io.Reader) ([]query, error) {
+	var list []query
+	add := func(text string) error {
+		q, err := parseQuery(text)
+		list = append(list, q)
+		return err
+	}
+	for _, arg := range args {
+		if err := add(arg); err != nil {
+			return nil, err
+		}
+	}
+	if len(args) > 0 {
+		return list, nil
+	}
+	lines := bufio.NewScanner(stdin)
+	for lines.Scan() {
+		if text := strings.TrimSpace(lines.Text()); text != "" {
+			if err := add(text); err != nil {
+				return nil, fmt.Errorf("standard input: line %d: %w", len(list), err)
+			}
+		}
+	}
+	return list, lines.Err()
+}
+
+func parseQuery(text string) (query, error) {
+	q := query{text: text}
+	rest := strings.TrimPrefix(text, "#")
+	if object, number, ok := strings.Cut(rest, ":"); ok {
+		n, err := strconv.ParseUint(object, 10, 8)
+		if err != nil {
+			return q, usagef("%q: the number of an object is from 0 to 255", text)
+		}
+		q.object, rest = int(n), number
+	}
+	var err error
+	if digits, ok := strings.CutPrefix(rest, "0x"); ok {
+		q.address = true
+		q.number, err = strconv.ParseUint(digits, 16, 64)
+	} else {
+		var id int64 // ids of objects from 128 on are negative where they are signed
+		id, err = strconv.ParseInt(rest, 10, 33)
+		q.number = uint64(uint32(id))
+	}
+	if err != nil {
+		return q, usagef("%q is neither an id like 17 nor an address like 0x4a10", text)
+	}
+	return q, nil
+}
+
+// answer finds out what the queries ask for.
+func (s *session) answer(queries []query, opts symbolize.Options, inlines bool) error {
+	addresses := make(map[int][]int) // queries by object
+	for i := range queries {
+		if q := &queries[i]; q.address {
+			addresses[q.object] = append(addresses[q.object], i)
+		} else {
+			s.answerID(q, inlines)
+		}
+	}
+	for object, list := range addresses {
+		var wanted []uint64
+		for _, i := range list {
+			wanted = append(wanted, queries[i].number)
+		}
+		file := s.tables(object)
+		if file == nil {
+			return usagef("%s: there is no file of object %d", queries[list[0]].text, object)
+		}
+		table, err := symbolize.LoadAddresses(file.Object().Path, opts, wanted)
+		if err != nil {
+			return err
+		}
+		for n, i := range list {
+			answerAddress(&queries[i], table, reader.FuncID(n+1), inlines)
+		}
+		if err := table.Close(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *session) answerID(q *query, inlines bool) {
+	id := reader.FuncID(int32(uint32(q.number) | uint32(q.object)<<24))
+	number := int32(id)
+	q.answer = answer{Input: q.text, ID: &number}
+	if sym, ok := s.names.Func(id); ok {
+		q.answer.fill(sym, symbolize.Label(s.names, id))
+	}
+	t, own := symbolize.TableOf(s.names, id), id
+	if r, ok := s.names.(*symbolize.Recorded); ok {
+		own = r.Own(id)
+	} else {
+		_, own = symbolize.Unpack(id)
+	}
+	if t == nil {
+		return
+	}
+	q.answer.Object = t.Object().Path
+	if inlines {
+		for _, c := range t.Inlined(own) {
+			q.answer.Inlined = append(q.answer.Inlined, inline{c.Depth, place{c.Name, c.Linkage, c.File, c.Line, c.Column}})
+		}
+	}
+}
+
+func answerAddress(q *query, t *symbolize.Table, id reader.FuncID, inlines bool) {
+	q.answer = answer{Input: q.text, Object: t.Object().Path}
+	var frames []symbolize.Symbol
+	if inlines {
+		frames = t.Frames(id)
+	} else {
+		// The function that the address is in, and where in the source that code is.
+		whole, _ := t.Func(id)
+		frames = []symbolize.Symbol{whole}
+	}
+	q.answer.fill(frames[0], frames[0].Name)
+	for _, f := range frames[1:] {
+		q.answer.Into = append(q.answer.Into, place{f.Name, f.Linkage, f.File, f.Line, f.Column})
+	}
+}
+
+func (a *answer) fill(sym symbolize.Symbol, label string) {
+	a.Address = fmt.Sprintf("%#x", sym.Address)
+	a.Function, a.Linkage = label, sym.Linkage
+	a.File, a.Line, a.Column = sym.File, sym.Line, sym.Column
+}
+
+func writeAnswers(w io.Writer, queries []query, format string) error {
+	b := bufio.NewWriter(w)
+	if format == "json" {
+		e := json.NewEncoder(b)
+		e.SetEscapeHTML(false)
+		for i := range queries {
+			if err := e.Encode(&queries[i].answer); err != nil {
+				return err
+			}
+		}
+		return b.Flush()
+	}
+	line := func(indent int, what string, p place) {
+		name, location := p.Function, ""
+		if name == "" {
+			name = "??"
+		}
+		if p.File != "" {
+			location = fmt.Sprintf(" at %s:%d:%d", p.File, p.Line, p.Column)
+		}
+		fmt.Fprintf(b, "%*s%s%s%s\n", indent, "", what, texttab.Printable(name), texttab.Printable(location))
+	}
+	for i := range queries {
+		a := &queries[i].answer
+		line(0, "", place{Function: a.Function, File: a.File, Line: a.Line, Column: a.Column})
+		for _, p := range a.Into {
+			line(2, "inlined into ", p)
+		}
+		for _, c := range a.Inlined {
+			line(2*c.Depth, "inlines ", c.place)
+		}
+	}
+	return b.Flush()
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/slowest"
+)
+
+// timeFlags are the flags that choose calls by when they begin.
+type timeFlags struct {
+	from, to, last string
+	around, margin string
+	apart          bool // the command takes several times that lie apart
+}
+
+func (f *timeFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.from, "from", "", "only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
+	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
+	flags.StringVar(&f.last, "last", "", "only calls that begin in the last `TIME` of the trace")
+	flags.StringVar(&f.around, "around", "",
+		"only calls that begin during this one: `ROOT#N`, or ROOT#slowest:1; ROOT is a regular expression")
+	flags.StringVar(&f.margin, "margin", "", "with --around: and `TIME` before and after")
+}
+
+// check refuses flags that contradict each other.
+func (f *timeFlags) check() error {
+	switch {
+	case f.around != "" && f.from+f.to+f.last != "":
+		return usagef("--around says which time to keep: leave out --from, --to and --last")
+	case f.last != "" && f.from+f.to != "":
+		return usagef("--last says which time to keep: leave out --from and --to")
+	case f.around == "" && f.margin != "":
+		return usagef("--margin goes with --around")
+	}
+	return nil
+}
+
+// spans are the times that the flags choose, in order and disjoint; at least one. It may
+// take passes over the trace.
+func (f *timeFlags) spans(s *session) ([]convert.Span, error) {
+	switch {
+	case f.around != "":
+		return f.spansAround(s)
+	case f.last != "":
+		return f.spanAtEnd(s)
+	case f.from == "" && f.to == "":
+		return []convert.Span{{}}, nil
+	}
+	from, err := parseTicks("from", f.from, s.clock)
+	if err != nil {
+		return nil, err
+	}
+	to, err := parseTicks("to", f.to, s.clock)
+	if err != nil {
+		return nil, err
+	}
+	start, err := s.start()
+	if err != nil {
+		return nil, err
+	}
+	span := convert.Span{From: saturatingAdd(start, from)}
+	if s.last >= start && span.From > s.last {
+		s.notes = append(s.notes, func() string {
+			return fmt.Sprintf("nothing is at or after --from %s: the trace lasts %s, and times count from its start",
+				f.from, s.clock.Format(s.last-start))
+		})
+	}
+	if f.to != "" {
+		span.To = saturatingAdd(start, to)
+		if span.To <= span.From {
+			return nil, usagef("--to must be later than --from")
+		}
+	}
+	return []convert.Span{span}, nil
+}
+
+// spanAtEnd is the time that --last asks for.
+func (f *timeFlags) spanAtEnd(s *session) ([]convert.Span, error) {
+	last, err := parseTicks("last", f.last, s.clock)
+	if err != nil {
+		return nil, err
+	}
+	if last == 0 {
+		return nil, usagef("--last: %q is no time to keep", f.last)
+	}
+	if _, err := s.start(); err != nil {
+		return nil, err
+	}
+	return []convert.Span{{From: s.last - min(s.last, last)}}, nil
+}
+
+// spansAround are the times that --around asks for.
+func (f *timeFlags) spansAround(s *session) ([]convert.Span, error) {
+	margin, err := parseTicks("margin", f.margin, s.clock)
+	if err != nil {
+		return nil, err
+	}
+	place := strings.LastIndexByte(f.around, '#')
+	if place <= 0 {
+		return nil, usagef("--around: %q names no call: write ROOT#N or ROOT#slowest:N", f.around)
+	}
+	re, err := regexp.Compile(f.around[:place])
+	if err != nil {
+		return nil, usagef("--around: %w", err)
+	}
+	which, slow := strings.CutPrefix(f.around[place+1:], "slowest:")
+	n, err := strconv.ParseUint(which, 10, 31)
+	if err != nil || n == 0 {
+		return nil, usagef("--around: %q is no number of a call: write ROOT#N or ROOT#slowest:N, with N from 1 on", f.around[place+1:])
+	}
+	root := s.chooseFuncs("around", re)
+	if !slow {
+		start, duration, err := s.numbered(root, n)
+		if err != nil {
+			return nil, fmt.Errorf("--around %s: %w", f.around, err)
+		}
+		return []convert.Span{around(start, duration, margin)}, nil
+	}
+	found, _, err := s.searchSlowest(slowest.Options{Root: root, Top: int(n)})
+	if err != nil {
+		return nil, err
+	}
+	if len(found.Slowest) == 0 {
+		return nil, fmt.Errorf("--around %s: there is no such call in the trace", f.around)
+	}
+	var spans []convert.Span
+	for _, v := range found.Slowest {
+		spans = append(spans, around(v.Start, v.Duration, margin))
+	}
+	if spans = joined(spans); len(spans) > 1 && !f.apart {
+		return nil, usagef("--around %s: these calls lie apart in time, at %d places, and %s looks at one: "+
+			"give it what `xray slice` makes of them, or choose a call by its number, which `xray slowest` tells",
+			f.around, len(spans), s.name)
+	}
+	return spans, nil
+}
+
+// around is the time of a call with a margin. The exit belongs to it.
+func around(start, duration, margin uint64) convert.Span {
+	to := saturatingAdd(saturatingAdd(start, duration), saturatingAdd(margin, 1))
+	if to == math.MaxUint64 {
+		to = 0
+	}
+	return convert.Span{From: start - min(start, margin), To: to}
+}
+
+// joined puts spans in order and joins those that overlap.
+func joined(spans []convert.Span) []convert.Span {
+	slices.SortFunc(spans, func(a, b convert.Span) int { return cmp.Compare(a.From, b.From) })
+	out := spans[:1]
+	for _, span := range spans[1:] {
+		last := &out[len(out)-1]
+		switch {
+		case last.To != 0 && span.From > last.To:
+			out = append(out, span)
+		case last.To != 0 && (span.To == 0 || span.To > last.To):
+			last.To = span.To
+		}
+	}
+	return out
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) viewCommand() *cobra.Command {
+	p := htmlFlags{most: 3_000_000}
+	perfetto := false
+	cmd := &cobra.Command{
+		Use:   "view TRACE...",
+		Short: "Show a trace in the browser",
+		Long: `view opens what html writes in the browser, until it is interrupted. It serves the
+page to this machine only, under an address that cannot be guessed.
+
+With --perfetto it hands the trace to the Perfetto UI, https://ui.perfetto.dev, which
+the browser loads from there; the trace stays on this machine. $BROWSER chooses the
+browser.`,
+		Example: `  xray view -m ./server trace.xray
+  xray view --perfetto trace.xray`,
+		Args: operands("a TRACE", 1, true),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.open(cmd, &p.flags, args)
+			if err != nil {
+				return err
+			}
+			defer s.close()
+			if perfetto {
+				return a.showInPerfetto(cmd.Context(), s, args)
+			}
+			page, stats, err := p.record(s, args)
+			if err != nil {
+				return err
+			}
+			s.summary(stats)
+			var data bytes.Buffer
+			z := gzip.NewWriter(&data)
+			if err := errors.Join(page.Write(z, s.names), z.Close()); err != nil {
+				return err
+			}
+			return a.showPage(cmd.Context(), data.Bytes())
+		},
+	}
+	p.add(cmd)
+	cmd.Flags().BoolVar(&perfetto, "perfetto", false, "use the Perfetto UI")
+	return cmd
+}
+
+// showPage serves a page that is packed with gzip until the user ends it.
+func (a *app) showPage(ctx context.Context, data []byte) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	path := "/" + rand.Text() + "/"
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+path+"{$}", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(data)
+	})
+	address := "http://" + listener.Addr().String() + path
+	fmt.Fprintf(a.stderr, "xray: showing %s until interrupted\n", address)
+	return a.serve(ctx, listener, mux, address)
+}
+
+// perfettoAddress is the only one from which the Perfetto UI takes traces.
+const perfettoAddress, perfettoUI = "127.0.0.1:9001", "https://ui.perfetto.dev"
+
+// showInPerfetto serves the trace to the Perfetto UI, once.
+func (a *app) showInPerfetto(ctx context.Context, s *session, args []string) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
+	var data bytes.Buffer
+	c := conversion{app: a, format: "perfetto"}
+	opts, err := c.options(s)
+	if err != nil {
+		return err
+	}
+	z := gzip.NewWriter(&data)
+	if err := errors.Join(c.calls(s, opts, z), z.Close()); err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", perfettoAddress)
+	if err != nil {
+		return fmt.Errorf("the Perfetto UI takes traces from %s only: %w", perfettoAddress, err)
+	}
+	ctx, fetched := context.WithCancel(ctx)
+	defer fetched()
+	path := "/" + rand.Text() + "/" + url.PathEscape(filepath.Base(args[0])) + ".pftrace.gz"
+	address := perfettoUI + "/#!/?url=" + url.QueryEscape("http://"+perfettoAddress+path)
+	fmt.Fprintf(a.stderr, "xray: handing the trace to %s\n", address)
+	return a.serve(ctx, listener, handOver(path, data.Bytes(), fetched), address)
+}
+
+// handOver serves a trace under a path to the Perfetto UI, and calls fetched then.
+func handOver(path string, data []byte, fetched func()) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.EscapedPath() != path {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Access-Control-Allow-Origin", perfettoUI)
+		w.Header().Set("Content-Type", "application/octet-stream")
+		if _, err := w.Write(data); err == nil && r.Method == http.MethodGet {
+			fetched()
+		}
+	})
+}
+
+// serve opens an address in the browser, and serves until the context ends.
+func (a *app) serve(ctx context.Context, listener net.Listener, handler http.Handler, address string) error {
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	if err := openBrowser(address, a.stderr); err != nil {
+		fmt.Fprintf(a.stderr, "xray: no browser opened: %v: open the address yourself\n", err)
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	return server.Shutdown(last)
+}
+
+// openBrowser has the desktop open an address.
+func openBrowser(address string, stderr io.Writer) error {
+	command := []string{"xdg-open"}
+	switch runtime.GOOS {
+	case "darwin":
+		command = []string{"open"}
+	case "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	// The variable may list several.
+	if first, _, _ := strings.Cut(os.Getenv("BROWSER"), string(os.PathListSeparator)); first != "" {
+		command = strings.Fields(first)
+	}
+	cmd := exec.Command(command[0], append(command[1:], address)...)
+	cmd.Stderr = stderr
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	go func() { _ = cmd.Wait() }()
+	return nil
+}
