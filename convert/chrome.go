@@ -35,6 +35,7 @@ type Chrome struct {
 	heads   labels
 	threads perThread[string] // end of events; "" until a thread appears
 	events  bool
+	sources *sources // of functions, for vizviewer; else nil
 }
 
 // NewChrome starts the JSON of a trace.
@@ -42,7 +43,9 @@ func NewChrome(w io.Writer, opts Options) *Chrome {
 	c := &Chrome{out: newOutput(w), opts: opts, time: opts.timeline()}
 	c.tracks = newTracks(&c.opts)
 	c.heads = newLabels(func(dst []byte, id reader.FuncID) []byte {
-		dst = appendJSON(append(dst, `{"name":`...), opts.label(id))
+		label := opts.label(id)
+		c.sources.add(label, id)
+		dst = appendJSON(append(dst, `{"name":`...), label)
 		return append(dst, `,"ph":"X","ts":`...)
 	})
 	h := opts.Header
@@ -57,6 +60,10 @@ func NewChrome(w io.Writer, opts Options) *Chrome {
 	if opts.Epoch != 0 {
 		b = append(b, `","unix-ns-of-time-0":"`...)
 		b = strconv.AppendUint(b, opts.Epoch, 10)
+	}
+	if opts.LeftOut != "" {
+		b = appendJSON(append(b, `","left-out":`...), opts.LeftOut)
+		b = b[:len(b)-1]
 	}
 	if !c.time.clock.Known() {
 		b = append(b, `","unit-of-time":"ticks: the frequency of the trace's clock is unknown, 1 us stands for 1 tick`...)
@@ -209,4 +216,8 @@ func (c *Chrome) nameIt(event, thread, name string) {
 }
 
 // Close ends the JSON.
-func (c *Chrome) Close() error { return c.out.finish("\n]}\n") }
+func (c *Chrome) Close() error {
+	c.out.buf = append(c.out.buf, "\n]"...)
+	c.sources.write(&c.out)
+	return c.out.finish("}\n")
+}

@@ -9,14 +9,17 @@
 // The others are sinks of reader/calls, and show calls with their durations, in
 // the order in which the calls end:
 //
-//	Chrome       Chrome trace_event JSON for Perfetto and its like
+//	Perfetto     a protobuf trace for Perfetto
+//	Chrome       Chrome trace_event JSON for Perfetto and its like, and for vizviewer
+//	Speedscope   a profile of each thread for speedscope
 //	Pprof        a profile for pprof: self time and calls of every call path
+//	Callgrind    a profile for KCachegrind: self time and calls of every function
 //	CSV          a row for each call
 //	JSONLines    a JSON object for each call
 //
-// All but Pprof stream: they hold one buffer, what they keep per thread, and
-// the rendered names of a bounded number of functions. Every writer but Pprof
-// must be closed, which ends the output and flushes it, and leaves the
+// All but Pprof, Callgrind and Speedscope stream: they hold one buffer, what they
+// keep per thread, and the rendered names of a bounded number of functions. Every
+// writer but Pprof and Callgrind must be closed, which ends the output and flushes it, and leaves the
 // [io.Writer] open. Errors of the io.Writer are returned by the call that meets
 // them and by every one after it. Writers are not safe for concurrent use.
 //
@@ -49,6 +52,9 @@ type Options struct {
 	// Absolute makes CSV and JSONLines count times from 1970 on instead of from
 	// Base. It needs an Epoch and a known frequency.
 	Absolute bool
+	// LeftOut says which calls were left out, for Perfetto, Chrome and Speedscope to
+	// show; "" for none.
+	LeftOut string
 	// Files are the names of the traces, by reader.Thread.File. They are shown
 	// where there is more than one.
 	Files []string

@@ -106,6 +106,7 @@ const (
 	processTrack  = 1 << 40
 	counterTracks = 1 << 41
 	lostTrack     = 1 << 42
+	leftOutTrack  = 1 << 43
 	// The sequence of what belongs to no thread.
 	commonSequence = math.MaxUint32
 )
@@ -346,18 +347,29 @@ func (p *Perfetto) track(uuid, parent uint64, field protowire.Number, about []by
 
 // Close writes what is left.
 func (p *Perfetto) Close() error {
+	if p.opts.LeftOut != "" {
+		p.track(leftOutTrack, 0, trackName, []byte(validText(p.opts.LeftOut)), "")
+		event := appendPresent(nil, eventType, instantEvent)
+		event = appendPresent(event, eventTrack, leftOutTrack)
+		p.common(0, appendText(event, eventNameText, p.opts.LeftOut))
+	}
 	if p.lost != nil {
 		if n := p.lost(); n > 0 {
 			p.track(lostTrack, 0, trackCounter, nil, "records lost")
 			event := appendPresent(nil, eventType, counterEvent)
 			event = appendPresent(event, eventTrack, lostTrack)
 			event = appendPresent(event, eventCount, uint64(n))
-			packet := appendPresent(nil, packetSequence, commonSequence)
-			packet = appendPresent(packet, packetTimestamp, uint64(p.last))
-			p.out.buf = appendBytes(p.out.buf, tracePacket, appendBytes(packet, packetTrackEvent, event))
+			p.common(p.last, event)
 		}
 	}
 	return p.out.finish("")
+}
+
+// common writes a track event that belongs to no thread.
+func (p *Perfetto) common(at int64, event []byte) {
+	packet := appendPresent(nil, packetSequence, commonSequence)
+	packet = appendPresent(packet, packetTimestamp, uint64(at))
+	p.out.buf = appendBytes(p.out.buf, tracePacket, appendBytes(packet, packetTrackEvent, event))
 }
 
 func appendClock(dst []byte, id, time uint64, incremental bool) []byte {

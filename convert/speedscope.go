@@ -3,6 +3,7 @@ package convert
 import (
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -72,7 +73,12 @@ func (s *Speedscope) Calls(b *calls.Batch) error {
 
 // Close writes all.
 func (s *Speedscope) Close() error {
-	s.out.buf = append(s.out.buf, `{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"xray","profiles":[`...)
+	s.out.buf = append(s.out.buf, `{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"xray",`...)
+	if s.opts.LeftOut != "" {
+		name := strings.Join(s.opts.Files, ", ") + ": " + s.opts.LeftOut
+		s.out.buf = append(appendJSON(append(s.out.buf, `"name":`...), name), ',')
+	}
+	s.out.buf = append(s.out.buf, `"profiles":[`...)
 	profiles := 0
 	for _, t := range s.threads {
 		if t == nil || len(t.events) == 0 {

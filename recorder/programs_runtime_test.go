@@ -159,12 +159,8 @@ func TestKnownAnswers(t *testing.T) {
 
 // Programs of another libc are recorded as well, when the runtime is compiled for it.
 func TestMusl(t *testing.T) {
-	testenv.Need(t, "clang-19")
+	testenv.Need(t, "clang-19", "musl-gcc")
 	const include = "/usr/include/x86_64-linux-musl"
-	_, missing := os.Stat(include)
-	if _, err := exec.LookPath("musl-gcc"); errors.Join(err, missing) != nil {
-		t.Skip("no musl")
-	}
 	// The kernel's headers do not come with it.
 	command := []string{"musl-gcc", "-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu"}
 	c, err := newCompiler(context.Background(), command)

@@ -137,7 +137,7 @@ func TestPackedCut(t *testing.T) {
 		{3, "#3", "sixteen3"},                  // the program has no function 3
 		{4, "#4", "#4"},                        // nobody has
 		{1<<24 | 1, "one1", "one1"},            //
-		{16<<24 | 1, "sixteen1", "#268435457"}, // not in FDR logs
+		{16<<24 | 1, "sixteen1", "#268435457"}, // no FDR log has it
 	} {
 		whole, cut := NewPacked(objects, false), NewPacked(objects, true)
 		if got := Label(whole, reader.FuncID(c.id)); got != c.whole {

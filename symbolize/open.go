@@ -63,7 +63,11 @@ func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
 	case len(tables) == 1 && main != nil:
 		o.Names = main
 	case len(tables) > 0:
-		o.Names = tables
+		fdr := false
+		for i := range t.Files() {
+			fdr = fdr || t.Header(i).Type == reader.FDR
+		}
+		o.Names = NewPacked(tables, fdr)
 	}
 	return o, nil
 }

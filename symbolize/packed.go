@@ -38,15 +38,23 @@ func Unpack(id reader.FuncID) (object uint8, function reader.FuncID) {
 // Packed are objects that remember which functions were asked for, so that one can
 // tell afterwards what was missing. It may be used concurrently.
 type Packed struct {
-	objects Objects
-	cut     bool
+	tables  [256][]*Table      // that may be meant, by number as the trace has it
 	largest [256]atomic.Uint32 // id that was asked for, by object
 }
 
 // NewPacked makes Names of objects. cut is for traces that keep only 4 bits of an
 // object's number, as FDR logs do: objects whose numbers differ by 16 look alike
 // there. An id that may be of several of them has no name.
-func NewPacked(objects Objects, cut bool) *Packed { return &Packed{objects: objects, cut: cut} }
+func NewPacked(objects Objects, cut bool) *Packed {
+	p := new(Packed)
+	for object, t := range objects {
+		if cut {
+			object &= 15
+		}
+		p.tables[object] = append(p.tables[object], t)
+	}
+	return p
+}
 
 // Largest is the largest id in its object that was asked for; 0 when none was.
 func (p *Packed) Largest(object uint8) reader.FuncID {
@@ -72,19 +80,18 @@ func (p *Packed) split(id reader.FuncID) (*Table, reader.FuncID) {
 			break
 		}
 	}
-	if !p.cut {
-		return p.objects[object], function
+	list := p.tables[object]
+	if len(list) == 1 {
+		return list[0], function
 	}
 	var found *Table
-	for n := int(object & 15); n < 256; n += 16 {
-		t := p.objects[uint8(n)]
-		if _, ok := t.name(function); !ok {
-			continue
+	for _, t := range list {
+		if _, ok := t.m.index(function); ok {
+			if found != nil {
+				return nil, function
+			}
+			found = t
 		}
-		if found != nil {
-			return nil, function
-		}
-		found = t
 	}
 	return found, function
 }

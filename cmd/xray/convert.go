@@ -32,6 +32,7 @@ Formats of records:
 Formats of calls:
   perfetto     a protobuf trace for Perfetto
   chrome       Chrome JSON for Perfetto, speedscope and chrome://tracing
+  viztracer    Chrome JSON with the place of each function, for vizviewer
   speedscope   a profile of each thread for speedscope, calls in their order
   pprof        a profile for go tool pprof, by self time and by calls
   callgrind    a profile for KCachegrind and callgrind_annotate
@@ -60,7 +61,9 @@ Formats of calls:
 	f := cmd.Flags()
 	c.flags.add(f)
 	addChoice(f, &c.format, "format", "f", "what to write",
-		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "speedscope", "pprof", "callgrind", "folded", "csv", "json")
+		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "viztracer", "speedscope", "pprof", "callgrind", "folded", "csv", "json")
+	addCount(f, &c.most, "max-calls", "", 1, "perfetto, chrome, viztracer, speedscope: keep the `N` longest calls at most")
+	f.BoolVar(&c.source, "source", false, "viztracer: with the source code of functions, where its files are on this machine")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
 	f.BoolVar(&c.absolute, "absolute", false, "csv, json: times since 1970, where the trace tells them")
 	f.BoolVarP(&c.sort, "sort", "s", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
@@ -81,11 +84,22 @@ type conversion struct {
 	symbols   bool
 	perThread bool
 	absolute  bool
+	source    bool
+	most      int // 0 for all calls
 }
 
 func (c *conversion) ofRecords() bool {
 	switch c.format {
 	case "raw", "fdr", "yaml", "trace_event":
+		return true
+	}
+	return false
+}
+
+// ofTimeline reports whether the format shows each call at its time.
+func (c *conversion) ofTimeline() bool {
+	switch c.format {
+	case "perfetto", "chrome", "viztracer", "speedscope":
 		return true
 	}
 	return false
@@ -100,6 +114,12 @@ func (c *conversion) check() error {
 		}
 	}
 	f := &c.flags.filter
+	if c.most > 0 && !c.ofTimeline() {
+		return usagef("--max-calls is for the timelines: -f perfetto, chrome, viztracer and speedscope")
+	}
+	if c.source && c.format != "viztracer" {
+		return usagef("--source is for -f viztracer")
+	}
 	if c.ofRecords() && f.minDuration != "" {
 		return usagef("-f %s writes the records of a call before it knows how long the call takes: --min-duration does not apply", c.format)
 	}
@@ -113,6 +133,11 @@ func (c *conversion) run(s *session) error {
 	}
 	if c.ofRecords() {
 		return c.records(s, opts)
+	}
+	if c.most > 0 {
+		if opts.LeftOut, err = s.keepLongest(c.most); err != nil {
+			return err
+		}
 	}
 	switch c.format {
 	case "pprof":
@@ -153,7 +178,7 @@ func (c *conversion) options(s *session) (convert.Options, error) {
 	opts.Header.CycleFrequency = s.clock.Frequency
 	var err error
 	switch c.format {
-	case "perfetto", "chrome", "speedscope", "csv", "json":
+	case "perfetto", "chrome", "viztracer", "speedscope", "csv", "json":
 		if opts.Base, err = s.start(); err != nil {
 			return opts, err
 		}
@@ -186,6 +211,12 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 			break
 		}
 		out = convert.NewPerfetto(w, opts, shortest, func() int64 { return s.trace.Losses().Records() })
+	case "viztracer":
+		var read func(string) ([]byte, error)
+		if c.source {
+			read = readSource
+		}
+		out = convert.NewVizTracer(w, opts, read)
 	case "csv":
 		out = convert.NewCSV(w, opts)
 	case "json":

@@ -70,10 +70,12 @@ Functions that wait for other threads, those that give back locks, and those tha
 				return err
 			}
 			plan := sink.Plan(opts)
+			var skipped []exclude.Skipped
 			err = a.writeOutput(output, func(w io.Writer) error {
 				switch {
 				case write != "":
-					return s.writeExclusions(w, plan, write)
+					skipped, err = s.writeExclusions(w, plan, write)
+					return err
 				case format == "json":
 					return plan.WriteJSON(w, s.names, view)
 				case format == "csv":
@@ -83,6 +85,9 @@ Functions that wait for other threads, those that give back locks, and those tha
 				}
 				return plan.WriteText(w, s.names, view)
 			})
+			if write != "" && err == nil {
+				s.tellExclusions(plan, skipped)
+			}
 			s.summary(stats)
 			return err
 		},
@@ -142,28 +147,25 @@ func recordSizes(t *reader.Trace) exclude.Sizes {
 // filterForm is the list that the recorder itself reads.
 const filterForm = "filter"
 
-// writeExclusions writes a list, and tells what it does not name.
-func (s *session) writeExclusions(w io.Writer, plan *exclude.Plan, form string) error {
-	var skipped []exclude.Skipped
-	var err error
+// writeExclusions writes a list, and returns the functions that are not on it.
+func (s *session) writeExclusions(w io.Writer, plan *exclude.Plan, form string) ([]exclude.Skipped, error) {
 	if form == filterForm {
-		skipped, err = s.writeExcludingFilter(w, plan)
-	} else {
-		skipped, err = plan.WriteList(w, exclude.Form(form), s.names)
+		return s.writeExcludingFilter(w, plan)
 	}
-	if err != nil {
-		return err
-	}
+	return plan.WriteList(w, exclude.Form(form), s.names)
+}
+
+// tellExclusions tells on standard error what a list is worth.
+func (s *session) tellExclusions(plan *exclude.Plan, skipped []exclude.Skipped) {
 	fmt.Fprintf(s.app.stderr, "xray: %s\n", plan.Summary())
 	const most = 5
 	for i, f := range skipped {
 		if i == most {
-			fmt.Fprintf(s.app.stderr, "xray: %s not in the list either\n", plural(int64(len(skipped)-i), "more function is", "more functions are"))
+			fmt.Fprintf(s.app.stderr, "xray: %s not on the list either\n", plural(int64(len(skipped)-i), "more function is", "more functions are"))
 			break
 		}
-		fmt.Fprintf(s.app.stderr, "xray: %s is not in the list: %s\n", symbolize.Label(s.names, f.ID), f.Why)
+		fmt.Fprintf(s.app.stderr, "xray: %s is not on the list: %s\n", symbolize.Label(s.names, f.ID), f.Why)
 	}
-	return nil
 }
 
 // writeExcludingFilter writes the filter that xray record --exclude would write.

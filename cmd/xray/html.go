@@ -1,9 +1,7 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -83,7 +81,7 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 		opts.Title = strings.Join(names, ", ")
 	}
 	if p.source {
-		opts.Source = os.ReadFile
+		opts.Source = readSource
 	}
 	var err error
 	if opts.Base, err = s.start(); err != nil {
@@ -92,21 +90,17 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 	if r := s.trace.Recording(0); r != nil {
 		opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 	}
-	durations, _, err := analyse(s, calls.Options{}, func() *html.Durations { return &html.Durations{} })
+	note, err := s.keepLongest(p.most)
 	if err != nil {
 		return nil, nil, err
 	}
-	opts.MinDuration = s.filter.MinDuration
-	if shortest, left := durations.Longest(uint64(p.most)); left > 0 {
-		opts.MinDuration = max(opts.MinDuration, shortest)
-		note := fmt.Sprintf("%s shorter than %s left out", plural(int64(left), "call", "calls"), s.clock.Format(shortest))
+	if note != "" {
 		opts.Notes = append(opts.Notes, note)
-		fmt.Fprintf(s.app.stderr, "xray: %s: choose a part of the trace, or a larger --max-calls, to see them\n", note)
 	}
 	if lost := s.trace.Losses().Records(); lost > 0 {
 		opts.Notes = append(opts.Notes, plural(lost, "record", "records")+" lost")
 	}
 	// Entries are kept before it is known how long a call takes.
-	s.filter.MinDuration = 0
+	opts.MinDuration, s.filter.MinDuration = s.filter.MinDuration, 0
 	return analyse(s, calls.Options{Opens: true}, func() *html.Recording { return html.New(opts) })
 }

@@ -18,7 +18,7 @@ const (
 	lockNames = `(^|[^A-Za-z])((mutex|spin|rw|rd|wr)?lock(_shared)?|acquire|enter|Lock|Acquire|Enter)$` +
 		`|[a-z](Lock|Acquire|Enter)$`
 	waitNames = lockNames +
-		`|(^|[^A-Za-z])((timed)?wait(_for|_until)?|await\w*|futex|poll|select|park|Wait|Await\w*|Park)$` +
+		`|(^|[^A-Za-z])((timed)?wait(_for|_until)?|await\w*|futex|poll|select|park|Wait(For|Until)?|Await\w*|Park)$` +
 		`|[a-z](Wait|WaitFor|WaitUntil|Park)$`
 	unlockNames = `(?i)(^|[^A-Za-z])(release|leave)$|unlock(_shared)?$|[a-z](Release|Leave)$`
 	condNames   = `(?i)(cond|(^|[^a-z])cv)\w*(::|_)?\w*wait`

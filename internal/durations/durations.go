@@ -1,4 +1,6 @@
-package html
+// Package durations finds out which calls of a trace are the longest that a timeline has
+// room for.
+package durations
 
 import (
 	"math"
@@ -7,9 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Durations counts calls by how long they take, to find out which are the longest that
-// a page has room for. It is a [calls.Analysis].
-type Durations struct{ counts [maxBin + 1]uint64 }
+// Counts counts calls by how long they take. It is a [calls.Analysis].
+type Counts struct{ counts [maxBin + 1]uint64 }
 
 // Bins are eighths of an octave.
 const (
@@ -39,7 +40,7 @@ func lowOf(bin int) uint64 {
 }
 
 // Calls implements [calls.Sink].
-func (d *Durations) Calls(b *calls.Batch) error {
+func (d *Counts) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		d.counts[binOf(b.Calls[i].Duration)]++
 	}
@@ -47,7 +48,7 @@ func (d *Durations) Calls(b *calls.Batch) error {
 }
 
 // Merge implements [calls.Analysis].
-func (d *Durations) Merge(other *Durations) {
+func (d *Counts) Merge(other *Counts) {
 	for i, n := range other.counts {
 		d.counts[i] += n
 	}
@@ -55,7 +56,7 @@ func (d *Durations) Merge(other *Durations) {
 
 // Longest is the duration in ticks from which on there are at most that many calls,
 // and how many calls are shorter.
-func (d *Durations) Longest(most uint64) (shortest, left uint64) {
+func (d *Counts) Longest(most uint64) (shortest, left uint64) {
 	var kept uint64
 	bin := maxBin
 	for ; bin >= 0 && kept+d.counts[bin] <= most; bin-- {

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/why"
+)
+
+// Names say what functions do to other threads, and blocks and clocks are no locks.
+func TestRoles(t *testing.T) {
+	want := map[string]why.Role{
+		"app::Mutex::lock()": why.Locks, "pthread_mutex_lock": why.Locks, "mutex_lock(int)": why.Locks, "spinlock": why.Locks,
+		"std::shared_mutex::lock_shared()": why.Locks, "pthread_rwlock_rdlock": why.Locks, "Region::enter(long)": why.Locks,
+		"Semaphore::acquire()": why.Locks, "takeLock(Table&)": why.Locks, "SpinLock::Acquire()": why.Locks,
+		"app::Mutex::unlock()": why.Unlocks, "pthread_rwlock_unlock": why.Unlocks, "Semaphore::release()": why.Unlocks,
+		"Region::leave()": why.Unlocks, "releaseUnlock": why.Unlocks, "mutex::unlock_shared()": why.Unlocks,
+		"std::condition_variable::wait(std::unique_lock<std::mutex>&)": why.WaitsUnlocked,
+		"pthread_cond_timedwait": why.WaitsUnlocked, "cv_wait": why.WaitsUnlocked,
+		"Pool::wait() const": why.Waits, "sem_wait": why.Waits, "epoll_wait": why.Waits, "poll": why.Waits,
+		"future::await_result": why.Waits, "Event::WaitFor(int)": why.Waits, "futex": why.Waits,
+		"readBlock(long)": why.Runs, "read_block": why.Runs, "clock": why.Runs, "wall_clock()": why.Runs, "Block": why.Runs,
+		"release_notes()": why.Runs, "waiter()": why.Runs, "handleRequest(int)": why.Runs, "center": why.Runs,
+	}
+	names, ids := testnames.Names{}, map[string]reader.FuncID{}
+	for name := range want {
+		ids[name] = reader.FuncID(len(ids) + 1)
+		names[ids[name]] = name
+	}
+	roles, err := (&waitFlags{waitNames, unlockNames}).roles(&session{names: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, role := range want {
+		if got := roles(ids[name]); got != role {
+			t.Errorf("%s: role %d, want %d", name, got, role)
+		}
+	}
+	// Who says how locks are given back means whatever waits by the rule given with it.
+	names = testnames.Names{1: "takeTurn(int)", 2: "endTurn()"}
+	roles, err = (&waitFlags{"^takeTurn$", "^endTurn$"}).roles(&session{names: names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if roles(1) != why.Locks || roles(2) != why.Unlocks {
+		t.Errorf("roles %d and %d", roles(1), roles(2))
+	}
+}

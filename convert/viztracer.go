@@ -1,0 +1,92 @@
+package convert
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// NewVizTracer starts the JSON of a trace for VizTracer's vizviewer: that of [NewChrome],
+// with the file and line of the functions that are called.
+//
+// read, which may be nil, returns the text of a file of source code, which the viewer
+// shows then; files that cannot be read stay empty, and so do further ones once there
+// are 32 MB. Memory also grows with the functions that have a file.
+func NewVizTracer(w io.Writer, opts Options, read func(path string) ([]byte, error)) *Chrome {
+	c := NewChrome(w, opts)
+	c.sources = &sources{names: opts.Names, read: read, places: map[string]symbolize.Symbol{}, left: 32 << 20}
+	return c
+}
+
+// sources are the places of functions, and the files that they are in.
+type sources struct {
+	names  symbolize.Names
+	read   func(path string) ([]byte, error)
+	places map[string]symbolize.Symbol // by the label of the function
+	left   int                         // bytes that may still be read
+}
+
+// add notes where a function is, the first time that one of its label is met.
+func (s *sources) add(label string, id reader.FuncID) {
+	if s == nil || s.names == nil {
+		return
+	}
+	if _, known := s.places[label]; known {
+		return
+	}
+	if symbol, ok := s.names.Func(id); ok && symbol.File != "" && symbol.Line > 0 {
+		s.places[label] = symbol
+	}
+}
+
+// write appends what vizviewer calls file_info.
+func (s *sources) write(out *output) {
+	if s == nil {
+		return
+	}
+	files := map[string]bool{}
+	for _, place := range s.places {
+		files[place.File] = true
+	}
+	buf := append(out.buf, ",\n"+`"file_info":{"files":{`...)
+	for i, path := range slices.Sorted(maps.Keys(files)) {
+		text := s.text(path)
+		buf = appendJSON(appendMember(buf, i, path), text)
+		buf = strconv.AppendInt(append(buf, ','), int64(strings.Count(text, "\n")), 10)
+		buf = out.spill(append(buf, ']'))
+	}
+	buf = append(buf, "},\n"+`"functions":{`...)
+	for i, label := range slices.Sorted(maps.Keys(s.places)) {
+		place := s.places[label]
+		buf = appendJSON(appendMember(buf, i, label), place.File)
+		buf = strconv.AppendInt(append(buf, ','), int64(place.Line), 10)
+		buf = out.spill(append(buf, ']'))
+	}
+	out.buf = append(buf, "}}"...)
+}
+
+// text is that of a file; "" where it is not to be had.
+func (s *sources) text(path string) string {
+	if s.read == nil {
+		return ""
+	}
+	text, err := s.read(path)
+	if err != nil || len(text) > s.left {
+		return ""
+	}
+	s.left -= len(text)
+	return string(text)
+}
+
+// appendMember begins the i-th member of an object, which is an array.
+func appendMember(dst []byte, i int, key string) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	return append(appendJSON(append(dst, '\n'), key), ":["...)
+}
