@@ -5,7 +5,6 @@ package recorder
 import (
 	"bytes"
 	"context"
-	"errors"
 	"maps"
 	"os"
 	"os/exec"
