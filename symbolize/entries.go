@@ -12,14 +12,12 @@ const (
 	tagInlined     = 0x1d
 	tagSubprogram  = 0x2e
 
-	atSibling        = 0x01
 	atName           = 0x03
 	atStmtList       = 0x10
 	atLowPC          = 0x11
 	atHighPC         = 0x12
 	atCompDir        = 0x1b
 	atAbstractOrigin = 0x31
-	atDeclaration    = 0x3c
 	atSpecification  = 0x47
 	atRanges         = 0x55
 	atCallColumn     = 0x57
@@ -143,6 +141,9 @@ func (d *debugData) abbreviation(offset, code uint64) *abbrev {
 	return found
 }
 
+// maxFields bounds the attributes of an entry, which may take no space in .debug_info.
+const maxFields = 256
+
 // parseAbbreviations calls f for the abbreviations of a table, until it says no. It
 // reports false where the input ended before the table did.
 func parseAbbreviations(c cursor, f func(code uint64, a *abbrev) bool) bool {
@@ -161,7 +162,7 @@ func parseAbbreviations(c cursor, f func(code uint64, a *abbrev) bool) bool {
 			if f.form == formImplicitConst {
 				f.implicit = c.sleb()
 			}
-			if c.bad {
+			if c.bad || len(a.fields) > maxFields {
 				return false
 			}
 			if f.name == 0 && f.form == 0 {

@@ -48,6 +48,9 @@ type Packed struct {
 func NewPacked(objects Objects, cut bool) *Packed {
 	p := new(Packed)
 	for object, t := range objects {
+		if t == nil {
+			continue
+		}
 		if cut {
 			object &= 15
 		}

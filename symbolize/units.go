@@ -71,7 +71,7 @@ type unit struct {
 	lines                 *debugData // that has the line table
 	root                  die
 
-	listed      int          // ranges that came from lists
+	listed      int          // entries of lists of ranges that were read
 	subprograms []subprogram // by address; nil while not wanted
 	indexed     bool
 }
@@ -101,8 +101,8 @@ func (d *debugData) units() ([]*unit, error) {
 				return
 			}
 			u.end = head + length
-			if u.header(&c) {
-				u.first = at + uint64(len(b)-len(c.b))
+			ok := u.header(&c)
+			if u.first = at + uint64(len(b)-len(c.b)); ok && u.first < u.end {
 				d.list = append(d.list, u)
 			}
 			at = u.end
@@ -252,9 +252,6 @@ type addressRange struct{ low, high uint64 }
 // pieces are the ranges of addresses that an entry is about.
 func (u *unit) pieces(e *die) (list []addressRange) {
 	if e.ranges.form != 0 {
-		if u.listed > maxPieces {
-			return nil
-		}
 		if u.version >= 5 {
 			list = u.rangeList(e.ranges)
 		} else if e.tag == tagCompileUnit {
@@ -262,7 +259,6 @@ func (u *unit) pieces(e *die) (list []addressRange) {
 		} else {
 			list = u.oldRanges(u.rangesBase + e.ranges.n)
 		}
-		u.listed += len(list)
 		return list
 	}
 	low, ok := u.address(e.low)
@@ -280,19 +276,20 @@ func (u *unit) pieces(e *die) (list []addressRange) {
 }
 
 // maxPieces bounds the ranges in lists of a unit, which damage can let share their ends.
-const maxPieces = 1 << 20
+const maxPieces = 1 << 23
 
 // oldRanges reads a list of .debug_ranges.
 func (u *unit) oldRanges(offset uint64) []addressRange {
 	var list []addressRange
 	base := u.low
 	highest := ^uint64(0) >> (64 - 8*u.addressSize)
-	for len(list) < maxPieces {
+	for u.listed < maxPieces {
 		b, err := u.addresses.ranges.at(offset, 2*u.addressSize)
 		if err != nil || len(b) < 2*u.addressSize {
 			break
 		}
 		offset += uint64(len(b))
+		u.listed++
 		low, high := u.d.o.uint(b, u.addressSize), u.d.o.uint(b[u.addressSize:], u.addressSize)
 		switch {
 		case low == 0 && high == 0:
@@ -344,7 +341,8 @@ func (u *unit) rangeList(v value) []addressRange {
 		}
 		c := cursor{b: b, order: u.d.o.f.ByteOrder}
 		list, base = list[:0], u.low
-		for !c.bad && len(list) < maxPieces {
+		for !c.bad && u.listed < maxPieces {
+			u.listed++
 			var r addressRange
 			switch c.uint8() {
 			case rleEnd:
@@ -377,7 +375,7 @@ func (u *unit) rangeList(v value) []addressRange {
 				list = append(list, r)
 			}
 		}
-		if len(b) < window || len(list) >= maxPieces {
+		if len(b) < window || u.listed >= maxPieces {
 			return list
 		}
 	}

@@ -275,11 +275,10 @@ func (s *session) checkObjects(tables symbolize.Objects, cut bool) error {
 		return err
 	}
 	for object, function := range largest {
-		fits, there := false, false
+		var file *symbolize.Table // that has the most functions of those that may be meant
 		for n := object; n < 256; n += 16 {
-			if t := tables[uint8(n)]; t != nil {
-				there = true
-				fits = fits || int(function) <= len(t.Map().Functions)
+			if t := tables[uint8(n)]; t != nil && (file == nil || len(t.Map().Functions) > len(file.Map().Functions)) {
+				file = t
 			}
 			if !cut {
 				break
@@ -287,12 +286,13 @@ func (s *session) checkObjects(tables symbolize.Objects, cut bool) error {
 		}
 		switch {
 		case function == 0:
-		case !there:
+		case file == nil:
 			return fmt.Errorf("--object auto: the trace has functions of object %d, and the program is not linked with as many: "+
 				"it was loaded by dlopen, or this is not the program; give the files with --object N=FILE", object)
-		case !fits:
-			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %d functions; "+
-				"give the right files with --object N=FILE", object, tables[uint8(object)].Object().Path, function, len(tables[uint8(object)].Map().Functions))
+		case int(function) > len(file.Map().Functions):
+			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %s; "+
+				"give the right files with --object N=FILE", object, file.Object().Path, function,
+				plural(int64(len(file.Map().Functions)), "function", "functions"))
 		}
 	}
 	return nil

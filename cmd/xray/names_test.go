@@ -66,3 +66,54 @@ func TestDebuginfod(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// --object auto numbers what the program is linked with, and refuses files that are
+// too small for what the trace has.
+func TestObjectAuto(t *testing.T) {
+	testenv.Need(t, "clang++-22")
+	dir := t.TempDir()
+	shell := func(command string) {
+		t.Helper()
+		cmd := exec.Command("sh", "-ec", command)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
+	}
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const attributes = "[[clang::xray_always_instrument, gnu::noinline]] "
+	write("two.cc", attributes+"int one(int n) { return n + 1; }\n"+attributes+"int two(int n) { return n + 2; }\n")
+	write("one.cc", attributes+"int one(int n) { return n + 1; }\nint two(int n) { return n + 2; }\n")
+	write("main.cc", "int one(int), two(int);\n"+attributes+"int main() { return one(1) + two(2) - 6; }\n")
+	const clang = "clang++-22 -O1 -fxray-instrument -fxray-shared -fPIC "
+	shell(clang + "-shared two.cc -o libtwo.so")
+	shell(clang + "main.cc -o prog -L. -l:libtwo.so '-Wl,-rpath,$ORIGIN'")
+	shell("XRAY_OPTIONS='patch_premain=true xray_mode=xray-basic xray_logfile_base=trace.' " +
+		"XRAY_BASIC_OPTIONS=func_duration_threshold_us=0 ./prog")
+	traces, err := filepath.Glob(filepath.Join(dir, "trace.*"))
+	if err != nil || len(traces) != 1 {
+		t.Fatalf("traces: %v, %v", traces, err)
+	}
+	account := func(program, want, wantErr string, status int) {
+		t.Helper()
+		var stdout, stderr bytes.Buffer
+		args := []string{"xray", "account", "--format", "csv", "-m", filepath.Join(dir, program), "--object", "auto", traces[0]}
+		if got := run(args, strings.NewReader(""), &stdout, &stderr); got != status {
+			t.Errorf("status %d, want %d", got, status)
+		}
+		if !strings.Contains(stdout.String(), want) || !strings.Contains(stderr.String(), wantErr) {
+			t.Errorf("%s%s; want %q and %q", stdout.String(), stderr.String(), want, wantErr)
+		}
+	}
+	account("prog", ",two(int),", "by the order of their constructors, object 1 is libtwo.so\n", exitOK)
+	account("libtwo.so", "", "a shared object, and functions without a number of an object are those of the program", exitUsage)
+	shell(clang + "-shared one.cc -o libtwo.so")
+	account("prog", "", "the trace has its function 2, and the file has 1 function;", exitFailed)
+	shell(clang + "main.cc two.cc -o prog")
+	account("prog", "", "the trace has functions of object 1, and the program is not linked with as many", exitFailed)
+}

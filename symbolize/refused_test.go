@@ -1,0 +1,78 @@
+package symbolize
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// Files of another build are refused, and it is said which and why.
+func TestRefused(t *testing.T) {
+	testenv.Need(t, "objcopy", "strip", "clang++-22")
+	m := newMatrixObject(t, "22", "server")
+	m.path = m.build(t, "plain", "-g")
+	other := newMatrixObject(t, "22", "codec")
+	other.path = other.build(t, "plain", "-g")
+	id := load(t, m.path).Object().BuildID
+	refused := func(path string, opts Options, want string) {
+		t.Helper()
+		table, err := Load(path, opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer table.Close()
+		if s, _ := table.Func(1); s.Name != "" || s.File != "" {
+			t.Errorf("function 1 is %+v", s)
+		}
+		if got := fmt.Sprint(table.Refused()); !strings.Contains(got, want) {
+			t.Errorf("refused: %s; want %q", got, want)
+		}
+	}
+	stripped := m.copy(t, "stripped")
+	run(t, "strip", "-s", stripped)
+	dir := t.TempDir()
+	copyFile(t, other.path, filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"))
+	refused(stripped, Options{DebugDirs: []string{dir}}, "its build id is "+load(t, other.path).Object().BuildID+", that of the file "+id)
+	refused(stripped, Options{Fetch: func(string, FileKind) (string, error) { return other.path, nil }}, "the server gave the file of build id")
+
+	// Without build ids the checksum of the link tells.
+	linked := m.copy(t, "linked")
+	run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
+	debug := linked + ".debug"
+	run(t, "objcopy", "--only-keep-debug", linked, debug)
+	run(t, "strip", "-s", linked)
+	run(t, "objcopy", "--add-gnu-debuglink="+debug, linked)
+	f, err := os.OpenFile(debug, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Write([]byte{1})
+	f.Close()
+	refused(linked, Options{}, "its checksum is ")
+
+	// A .dwo file of another build.
+	split := m.build(t, "split", "-g", "-gsplit-dwarf")
+	dwos, _ := filepath.Glob(filepath.Join(m.dir, "split", "*.dwo"))
+	source := filepath.Join(m.dir, "server.cc")
+	text, _ := os.ReadFile(source)
+	os.WriteFile(source, append(text, "int more; int *f() { return &more; }\n"...), 0o666)
+	old := dwos[0] + ".old"
+	os.Rename(dwos[0], old)
+	m.build(t, "split", "-g", "-gsplit-dwarf", "-DX", "-o", filepath.Join(m.dir, "split", "server"))
+	table := load(t, split)
+	if len(table.Inlined(1)) == 0 {
+		t.Error("the build that is there has no inlined functions")
+	}
+	os.Rename(old, dwos[0])
+	table = load(t, split)
+	if got := table.Inlined(1); len(got) != 0 {
+		t.Errorf("inlined calls from a .dwo file of another build: %v", got)
+	}
+	if got := fmt.Sprint(table.Refused()); !strings.Contains(got, "is it of another build?") {
+		t.Errorf("refused: %s", got)
+	}
+}
