@@ -19,6 +19,10 @@ import (
 type SVGView struct {
 	Metric Metric
 	Title  string // "" for the name of the metric
+	// Base, which may be nil, is what the report is compared with: frames have the
+	// colour of the difference. BaseNames are its names.
+	Base      *Report
+	BaseNames symbolize.Names
 }
 
 // The picture is made for a window of svgWidth pixels; a script fits it to
@@ -51,6 +55,7 @@ type box struct {
 	row            int
 	group          bool // stands for all, or for a thread
 	frame          Frame
+	path           uint64 // its key, when there are changes to be shown
 }
 
 // WriteSVG writes a flame graph as a document of its own: callers above callees,
@@ -58,8 +63,19 @@ type box struct {
 // In a browser it can be searched and zoomed, with mouse or keyboard, and follows
 // the colour scheme of the reader. Frames that are too narrow to be seen are left
 // out, and it says how many. It returns the error of w.
+//
+// Compared with a base, frames are red that have a larger share of everything than
+// there, and blue that have a smaller one. Paths are the same whose functions have the
+// same names; neither report may keep threads apart.
 func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
-	boxes, hidden, total := r.boxes(names, v.Metric)
+	var changes *changes
+	css, legend := flameCSS, ""
+	if v.Base != nil {
+		changes = r.changes(names, v)
+		css += diffCSS
+		legend = " Red: a larger share than in the base, blue: a smaller one."
+	}
+	boxes, hidden, total := r.boxes(names, v.Metric, changes)
 	rows := 0
 	for i := range boxes {
 		rows = max(rows, boxes[i].row+1)
@@ -77,11 +93,11 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 %s</style>
 <rect class="paper" width="100%%" height="100%%"/>
 <text id="title" class="ink" x="8" y="24">%s</text>
-<text id="about" class="soft" x="8" y="48">%s in all. Click or press Enter to zoom in, Esc to zoom out, arrows to move, / to search.</text>
+<text id="about" class="soft" x="8" y="48">%s in all.%s Click or press Enter to zoom in, Esc to zoom out, arrows to move, / to search.</text>
 <text id="matched" class="ink" x="100%%" dx="-282" y="24" text-anchor="end"></text>
-`, svgWidth, height, flameCSS, xmlText(title), xmlText(v.Metric.format(r.Clock, total)))
+`, svgWidth, height, css, xmlText(title), xmlText(v.Metric.format(r.Clock, total)), legend)
 	for i := range boxes {
-		r.writeBox(b, &boxes[i], v.Metric, total)
+		r.writeBox(b, &boxes[i], v.Metric, total, changes)
 	}
 	if hidden > 0 {
 		fmt.Fprintf(b, "<text class=\"soft\" x=\"8\" y=\"%d\">%s too narrow or too deep to show.</text>\n",
@@ -91,9 +107,13 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 	return b.Flush()
 }
 
-func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64) {
+func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64, changes *changes) {
 	class := "group"
-	if !x.group {
+	switch {
+	case x.group:
+	case changes != nil:
+		class = changes.class(x.path)
+	default:
 		class = fmt.Sprintf("c%d", colorClass(x.name))
 	}
 	fmt.Fprintf(b, `<svg class="f %s" data-d="%d" x="%.4f%%" y="%d" width="%.4f%%" height="%d"><title>%s`,
@@ -112,6 +132,9 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64) {
 		if x.location != "" {
 			b.WriteString("\n" + xmlText(x.location))
 		}
+		if changes != nil {
+			b.WriteString("\n" + xmlText(changes.text(x.path)))
+		}
 	}
 	b.WriteString(`</title><rect width="100%" height="100%" rx="1"/>`)
 	// A nested svg clips what is too long.
@@ -123,7 +146,7 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64) {
 
 // boxes lays the frames out, parents before children. It gives the number of
 // those left out, and the weight of everything.
-func (r *Report) boxes(names symbolize.Names, m Metric) (boxes []box, hidden int, total uint64) {
+func (r *Report) boxes(names symbolize.Names, m Metric, changes *changes) (boxes []box, hidden int, total uint64) {
 	for t := range r.Trees() {
 		for i := range t.Frames {
 			total = addSaturating(total, m.own(&t.Frames[i]))
@@ -136,7 +159,7 @@ func (r *Report) boxes(names symbolize.Names, m Metric) (boxes []box, hidden int
 	of := func(v uint64) float64 { return float64(v) / float64(total) }
 	least := svgLeast / float64(svgWidth)
 
-	var weights []uint64
+	var weights, paths []uint64
 	// place holds, for every frame of a tree, its box; next, for every box, where
 	// its next child starts.
 	var place []int
@@ -150,6 +173,9 @@ func (r *Report) boxes(names symbolize.Names, m Metric) (boxes []box, hidden int
 	}
 	for t := range r.Trees() {
 		weights = m.weights(weights, t)
+		if paths = append(paths[:0], make([]uint64, len(t.Frames))...); changes != nil {
+			paths = changes.now.keys(paths, t)
+		}
 		place = append(place[:0], make([]int, len(t.Frames))...)
 		base := 0
 		if t.Label != "" {
@@ -176,7 +202,7 @@ func (r *Report) boxes(names symbolize.Names, m Metric) (boxes []box, hidden int
 				hidden++
 				continue
 			}
-			place[i] = add(box{weight: weights[i], width: of(weights[i]), frame: *f}, parent)
+			place[i] = add(box{weight: weights[i], width: of(weights[i]), frame: *f, path: paths[i]}, parent)
 		}
 	}
 	if n := len(boxes) - svgMaxBoxes; n > 0 {

@@ -84,6 +84,19 @@ func TestProfilesInPprof(t *testing.T) {
 			t.Errorf("%s: go tool pprof: %v\n%.1000s", name, err, text)
 		}
 	}
+	// Profiles of one program can be subtracted: nothing is left of a profile less itself.
+	var files []string
+	for _, name := range []string{"kvserver-fdr.xray", "kvserver-basic.xray"} {
+		file := filepath.Join(t.TempDir(), "profile.pb.gz")
+		produce(t, append([]string{"convert", "-f", "pprof", "-o", file}, consumedTraces(t)[name]...)...)
+		files = append(files, file)
+	}
+	for i, want := range []string{"0, 0% of", "kv::"} {
+		text, err := exec.Command("go", "tool", "pprof", "-top", "-diff_base", files[0], files[i]).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "kv::") != (i == 1) {
+			t.Errorf("go tool pprof -diff_base: %v, no %q in\n%.1000s", err, want, text)
+		}
+	}
 }
 
 // svgBox is a frame of a flame graph.
@@ -319,6 +332,40 @@ func TestPerfettoInTraceProcessor(t *testing.T) {
 				t.Error("no slice has a source location")
 			}
 		})
+	}
+}
+
+// The JSON for VizTracer's viewer is a trace to Perfetto, which that viewer is made of, and
+// has a place for each slice of a function with debug information, by its name.
+func TestVizTracerInTraceProcessor(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "trace.json")
+	produce(t, append([]string{"convert", "-f", "viztracer", "--source", "-o", file}, consumedTraces(t)["kvserver-fdr.xray"]...)...)
+	trace, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var written struct {
+		FileInfo struct {
+			Files, Functions map[string][2]any
+		} `json:"file_info"`
+	}
+	if err := json.Unmarshal(trace, &written); err != nil {
+		t.Fatal(err)
+	}
+	placed := 0
+	for _, row := range traceprocessor.Open(t, trace).Query(`select name, count(*) from slice where dur > 0 group by 1`) {
+		place, ok := written.FileInfo.Functions[row[0].(string)]
+		if !ok {
+			t.Errorf("%s has no place", row[0])
+			continue
+		}
+		if _, ok := written.FileInfo.Files[place[0].(string)]; !ok {
+			t.Errorf("%s is in %s, which is no file", row[0], place[0])
+		}
+		placed++
+	}
+	if placed < 20 {
+		t.Errorf("only %d functions have a place", placed)
 	}
 }
 

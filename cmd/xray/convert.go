@@ -134,11 +134,6 @@ func (c *conversion) run(s *session) error {
 	if c.ofRecords() {
 		return c.records(s, opts)
 	}
-	if c.most > 0 {
-		if opts.LeftOut, err = s.keepLongest(c.most); err != nil {
-			return err
-		}
-	}
 	switch c.format {
 	case "pprof":
 		sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *convert.Pprof { return convert.NewPprof(opts) })
@@ -155,21 +150,19 @@ func (c *conversion) run(s *session) error {
 		s.summary(stats)
 		return c.app.writeOutput(c.output, sink.Write)
 	case "folded":
-		sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *stack.Analysis {
-			return stack.New(stack.Options{PerThread: c.perThread, ThreadName: s.trace.ThreadName})
-		})
+		report, stats, err := s.stacks(c.perThread)
 		if err != nil {
 			return err
 		}
 		s.summary(stats)
 		return c.app.writeOutput(c.output, func(w io.Writer) error {
-			return sink.Report(s.clock).WriteFolded(w, s.names, stack.FoldedView{})
+			return report.WriteFolded(w, s.names, stack.FoldedView{})
 		})
 	}
 	return c.app.writeOutput(c.output, func(w io.Writer) error { return c.calls(s, opts, w) })
 }
 
-// options are those of the trace.
+// options are those of the trace. They take passes over it.
 func (c *conversion) options(s *session) (convert.Options, error) {
 	opts := convert.Options{
 		Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread, Absolute: c.absolute,
@@ -186,8 +179,11 @@ func (c *conversion) options(s *session) (convert.Options, error) {
 			opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 		}
 		if opts.Absolute && opts.Epoch == 0 {
-			err = fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
+			return opts, fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
 		}
+	}
+	if c.most > 0 {
+		opts.LeftOut, err = s.keepLongest(c.most)
 	}
 	return opts, err
 }

@@ -20,6 +20,7 @@ func (a *app) stackCommand() *cobra.Command {
 		all       bool
 		inclusive bool
 		perThread bool
+		diffBase  []string
 	)
 	cmd := &cobra.Command{
 		Use:   "stack TRACE...",
@@ -31,11 +32,15 @@ Folded stacks hold self values, which is what flame graph tools add up. With
 open when the trace ends count up to its end.`,
 		Example: `  xray stack -m ./server trace.xray
   xray stack -m ./server --format folded trace.xray | flamegraph.pl > flame.svg
-  xray stack -m ./server --format svg -o flame.svg trace.xray`,
+  xray stack -m ./server --format svg -o flame.svg trace.xray
+  xray stack -m ./server --format svg --diff-base before.xray -o diff.svg after.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if inclusive && format != "folded" {
 				return usagef("--total is for --format folded: the others show both values")
+			}
+			if len(diffBase) > 0 && (format != "svg" || perThread) {
+				return usagef("--diff-base is for --format svg, without --per-thread")
 			}
 			m, err := stack.ParseMetric(metric)
 			if err != nil {
@@ -46,13 +51,24 @@ open when the trace ends count up to its end.`,
 				return err
 			}
 			defer s.close()
-			sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *stack.Analysis {
-				return stack.New(stack.Options{PerThread: perThread, ThreadName: s.trace.ThreadName})
-			})
+			report, stats, err := s.stacks(perThread)
 			if err != nil {
 				return err
 			}
-			report := sink.Report(s.clock)
+			view := stack.SVGView{Metric: m, Title: title}
+			if len(diffBase) > 0 {
+				base, err := a.open(cmd, &flags, diffBase)
+				if err != nil {
+					return err
+				}
+				defer base.close()
+				var baseStats *calls.Stats
+				if view.Base, baseStats, err = base.stacks(false); err != nil {
+					return err
+				}
+				view.BaseNames = base.names
+				defer base.summary(baseStats)
+			}
 			if all {
 				top = -1
 			}
@@ -61,7 +77,7 @@ open when the trace ends count up to its end.`,
 				case "folded":
 					return report.WriteFolded(w, s.names, stack.FoldedView{Metric: m, Inclusive: inclusive})
 				case "svg":
-					return report.WriteSVG(w, s.names, stack.SVGView{Metric: m, Title: title})
+					return report.WriteSVG(w, s.names, view)
 				case "json":
 					return report.WriteJSON(w, s.names)
 				}
@@ -76,6 +92,8 @@ open when the trace ends count up to its end.`,
 	addChoice(f, &format, "format", "f", "what to write", "text", "folded", "svg", "json").
 		synonyms = map[string]string{"human": "text", "flame": "folded"}
 	addChoice(f, &metric, "metric", "", "what stacks are weighed by", "time", "count")
+	f.StringArrayVar(&diffBase, "diff-base", nil,
+		"svg: colour frames by how much more or less they are than in `TRACE`; repeatable")
 	f.StringVar(&title, "title", "", "title of an SVG flame graph")
 	addCount(f, &top, "top", "n", 1, "text: how many stacks to list")
 	f.BoolVar(&all, "all-stacks", false, "text: list all stacks")
@@ -88,4 +106,15 @@ open when the trace ends count up to its end.`,
 		"stack-format": "format", "aggregation-type": "metric", "per-thread-stacks": "per-thread", "all": "all-stacks",
 	})
 	return cmd
+}
+
+// stacks adds the chosen calls up by path.
+func (s *session) stacks(perThread bool) (*stack.Report, *calls.Stats, error) {
+	sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *stack.Analysis {
+		return stack.New(stack.Options{PerThread: perThread, ThreadName: s.trace.ThreadName})
+	})
+	if err != nil {
+		return nil, stats, err
+	}
+	return sink.Report(s.clock), stats, nil
 }

@@ -23,7 +23,8 @@ type timeFlags struct {
 }
 
 func (f *timeFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.from, "from", "", "only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
+	flags.StringVar(&f.from, "from", "",
+		"only calls that begin at or after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
 	flags.StringVar(&f.to, "to", "", "only calls that begin before `TIME`")
 	flags.StringVar(&f.last, "last", "", "only calls that begin in the last `TIME` of the trace")
 	flags.StringVar(&f.around, "around", "",
@@ -115,7 +116,8 @@ func (f *timeFlags) spansAround(s *session) ([]convert.Span, error) {
 	which, slow := strings.CutPrefix(f.around[place+1:], "slowest:")
 	n, err := strconv.ParseUint(which, 10, 31)
 	if err != nil || n == 0 {
-		return nil, usagef("--around: %q is no number of a call: write ROOT#N or ROOT#slowest:N, with N from 1 on", f.around[place+1:])
+		return nil, usagef("--around: %q is no number of a call: write ROOT#N or ROOT#slowest:N, with N from 1 on",
+			f.around[place+1:])
 	}
 	root := s.chooseFuncs("around", re)
 	if !slow {

@@ -44,7 +44,7 @@ browser.`,
 			}
 			defer s.close()
 			if perfetto {
-				return a.showInPerfetto(cmd.Context(), s, args)
+				return a.showInPerfetto(cmd.Context(), s, args, p.most)
 			}
 			page, stats, err := p.record(s, args)
 			if err != nil {
@@ -87,12 +87,12 @@ func (a *app) showPage(ctx context.Context, data []byte) error {
 // perfettoAddress is the only one from which the Perfetto UI takes traces.
 const perfettoAddress, perfettoUI = "127.0.0.1:9001", "https://ui.perfetto.dev"
 
-// showInPerfetto serves the trace to the Perfetto UI, once.
-func (a *app) showInPerfetto(ctx context.Context, s *session, args []string) error {
+// showInPerfetto serves the longest calls of the trace to the Perfetto UI, once.
+func (a *app) showInPerfetto(ctx context.Context, s *session, args []string, most int) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	var data bytes.Buffer
-	c := conversion{app: a, format: "perfetto"}
+	c := conversion{app: a, format: "perfetto", most: most}
 	opts, err := c.options(s)
 	if err != nil {
 		return err
