@@ -74,7 +74,7 @@ function drawRow(g, row, y, width, perPixel, dark, functions) {
 			edge = left + w;
 			if (w > 30) {
 				g.fillStyle = dark ? "#f1f3f7" : "#16181d";
-				const room = Math.floor((w - 6) / 5.6), name = nameOf(i);
+				const room = Math.floor((w - 6) / 6.2), name = nameOf(i);
 				g.fillText(name.length > room ? name.slice(0, room) : name, left + 3, y + rowHeight / 2);
 			}
 		}

@@ -145,7 +145,7 @@ function drawFlame(canvas, root, top) {
 		g.fillRect(x, y, Math.max(w - 1, 0.5), rowHeight - 1);
 		if (w > 30) {
 			g.fillStyle = dark ? "#f1f3f7" : "#16181d";
-			g.fillText((node.func < 0 ? "all" : functionName(node.func)).slice(0, Math.floor((w - 6) / 5.6)), x + 3, y + rowHeight / 2);
+			g.fillText((node.func < 0 ? "all" : functionName(node.func)).slice(0, Math.floor((w - 6) / 6.2)), x + 3, y + rowHeight / 2);
 		}
 	}
 }
