@@ -35,8 +35,9 @@ type Perfetto struct {
 	time    timeline
 	tracks  tracks
 	threads perThread[*perfettoThread]
-	min     uint64 // ticks
-	last    int64  // time of the latest packet of all
+	min     uint64              // ticks
+	last    int64               // time of the latest packet of all
+	recent  [4096]perfettoBegin // spares most look-ups
 	lost    func() int64
 }
 
@@ -57,6 +58,13 @@ type perfettoThread struct {
 	written int
 	// fresh are interned data that the next packet has to bring.
 	fresh []byte
+}
+
+// perfettoBegin is one of perfettoThread.begins.
+type perfettoBegin struct {
+	thread *perfettoThread
+	fn     reader.FuncID
+	event  []byte
 }
 
 type perfettoOpen struct {
@@ -157,6 +165,9 @@ func (p *Perfetto) settle(t *perfettoThread, now uint64) {
 
 // instantsBefore writes the pending instants up to a time.
 func (p *Perfetto) instantsBefore(t *perfettoThread, tsc uint64) {
+	if len(t.pending) == 0 {
+		return
+	}
 	n := 0
 	for n < len(t.pending) && t.pending[n].tsc <= tsc {
 		p.packet(t, t.pending[n].tsc, t.pending[n].event)
@@ -177,8 +188,11 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 		return
 	}
 	t.written = n
-	var buf [64]byte
-	event := appendPresent(buf[:0], eventType, sliceEnd)
+	if len(args) == 0 && c.End < calls.Inferred {
+		p.packet(t, c.Start+c.Duration, plainEnd)
+		return
+	}
+	event := slices.Clone(plainEnd)
 	for i := range args {
 		name := "argument"
 		if len(args) > 1 {
@@ -192,14 +206,21 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 	p.packet(t, c.Start+c.Duration, event)
 }
 
+// plainEnd ends a call of which there is nothing else to say.
+var plainEnd = appendPresent(nil, eventType, sliceEnd)
+
 // begin writes the start of the outermost open call that is not written.
 func (p *Perfetto) begin(t *perfettoThread, o *perfettoOpen) {
-	event := t.begins[o.fn]
-	if event == nil {
-		event = p.intern(t, o.fn)
+	recent := &p.recent[uint32(o.fn)%uint32(len(p.recent))]
+	if recent.thread != t || recent.fn != o.fn {
+		event := t.begins[o.fn]
+		if event == nil {
+			event = p.intern(t, o.fn)
+		}
+		*recent = perfettoBegin{t, o.fn, event}
 	}
 	t.written++
-	p.packet(t, o.start, event)
+	p.packet(t, o.start, recent.event)
 }
 
 // instant shows a custom or typed event.

@@ -17,7 +17,7 @@ import (
 //
 // Those about the whole trace are in blocks of process 0, of which there is one at
 // the start of the file, and perhaps others later. Of each kind
-// the last one in the file counts. Marks are in the blocks of the thread that set
+// the last one in the file counts, but what `xray pack` adds may be shared out to several. Marks are in the blocks of the thread that set
 // them. See "The recorder's metadata" in docs/format.md.
 
 // MetadataKind says what the body of a metadata event is.
@@ -33,6 +33,8 @@ const (
 	MetadataCounters  MetadataKind = 7  // number of counters; id, 4 bytes of zeros, calls
 	MetadataChanges   MetadataKind = 8  // JSON: "changes", of [Change]
 	MetadataProfile   MetadataKind = 9  // [Recording.Profiles]; see parseProfiles
+	MetadataFunctions MetadataKind = 10 // JSON: "functions", of [NamedFunction]; all events count
+	MetadataSources   MetadataKind = 11 // JSON: "sources", of [SourceText]; all events count
 	MetadataMark      MetadataKind = 16 // text
 	MetadataRequest   MetadataKind = 17 // id, 8 bytes; text
 )
@@ -253,6 +255,16 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 		}
 	case MetadataProfile:
 		r.Profiles, err = parseProfiles(body)
+	case MetadataFunctions:
+		var list struct{ Functions []NamedFunction }
+		if err = decodeJSON(body, &list); err == nil {
+			err = r.addFunctions(list.Functions)
+		}
+	case MetadataSources:
+		var list struct{ Sources []SourceText }
+		if err = decodeJSON(body, &list); err == nil {
+			err = r.addSources(list.Sources)
+		}
 	default:
 		return false, nil
 	}

@@ -28,6 +28,10 @@ type Recording struct {
 	Counters  []Counter // ordered as in the file
 	Changes   []Change
 	Profiles  []Profile // of profile mode, by thread
+	// Functions and Sources are what `xray pack` put in: functions by id, without
+	// duplicates, and passages of source code by file and line.
+	Functions []NamedFunction
+	Sources   []SourceText
 }
 
 // Process is the process that was recorded.

@@ -157,6 +157,11 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 		}
 	}
 	f.calibrate()
+	if f.recording != nil {
+		if err := f.recording.settle(); err != nil {
+			f.losses.add(Loss{Cause: BadMetadata, File: f.name, Records: 1, Detail: err.Error()})
+		}
+	}
 	f.nameThreads()
 	return f, nil
 }

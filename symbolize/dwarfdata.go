@@ -180,7 +180,7 @@ func (c *cursor) form(form uint64, wide bool, addressSize int) value {
 	case formData8, formRef8, formRefSig8, formRefSup8:
 		v.n = c.uint(8)
 	case formData16:
-		c.take(16)
+		v.inline = c.take(16)
 	case formAddr:
 		if addressSize != 2 && addressSize != 4 && addressSize != 8 {
 			c.bad = true

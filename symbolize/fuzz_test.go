@@ -103,7 +103,7 @@ func TestFirstTableWins(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		got, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
+		got, _, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
 		if want := (location{"/a.cc", 1, 0}); err != nil || got[0] != want {
 			t.Fatalf("%+v, %v, want %+v", got, err, want)
 		}

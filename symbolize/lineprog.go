@@ -21,6 +21,7 @@ const (
 	lneSetAddress       = 2
 	lnctPath            = 1
 	lnctDirectoryIndex  = 2
+	lnctMD5             = 5
 	lastStandardVersion = 5
 )
 
@@ -279,9 +280,9 @@ func (t *lineTable) path5(file uint64, strs lineStrings) string {
 	dirs := c
 	t.eachName(&c, strs, func(uint64) bool { return false }, nil)
 	path := ""
-	t.eachName(&c, strs, func(i uint64) bool { return i == file }, func(name string, dir uint64) {
+	t.eachName(&c, strs, func(i uint64) bool { return i == file }, func(name string, dir uint64, _ []byte) {
 		base := ""
-		t.eachName(&dirs, strs, func(i uint64) bool { return i == 0 || i == dir }, func(name string, _ uint64) {
+		t.eachName(&dirs, strs, func(i uint64) bool { return i == 0 || i == dir }, func(name string, _ uint64, _ []byte) {
 			base = joinPath(base, name)
 		})
 		path = joinPath(base, name)
@@ -291,7 +292,7 @@ func (t *lineTable) path5(file uint64, strs lineStrings) string {
 
 // eachName walks a list of directories or files of DWARF 5, and calls f for the
 // wanted ones.
-func (t *lineTable) eachName(c *cursor, strs lineStrings, want func(uint64) bool, f func(name string, dir uint64)) {
+func (t *lineTable) eachName(c *cursor, strs lineStrings, want func(uint64) bool, f func(name string, dir uint64, md5 []byte)) {
 	type field struct{ content, form uint64 }
 	var fields []field
 	for range c.uint(1) {
@@ -306,7 +307,7 @@ func (t *lineTable) eachName(c *cursor, strs lineStrings, want func(uint64) bool
 	}
 	for i := uint64(0); i < n && !c.bad; i++ {
 		wanted := want(i)
-		name, dir := "", uint64(0)
+		name, dir, md5 := "", uint64(0), []byte(nil)
 		for _, fd := range fields {
 			v := c.form(fd.form, t.wide, t.addressSize)
 			if !wanted {
@@ -317,10 +318,27 @@ func (t *lineTable) eachName(c *cursor, strs lineStrings, want func(uint64) bool
 				name = v.text(strs)
 			case lnctDirectoryIndex:
 				dir = v.n
+			case lnctMD5:
+				md5 = v.inline
 			}
 		}
 		if wanted && !c.bad {
-			f(name, dir)
+			f(name, dir, md5)
 		}
 	}
+}
+
+// md5 returns the checksum of a file, which only DWARF 5 has; nil when there is none.
+func (t *lineTable) md5(file uint64, strs lineStrings) []byte {
+	if t.version < 5 {
+		return nil
+	}
+	var sum []byte
+	c := cursor{b: t.lists, order: t.order}
+	t.eachName(&c, strs, func(uint64) bool { return false }, nil)
+	t.eachName(&c, strs, func(i uint64) bool { return i == file }, func(_ string, _ uint64, md5 []byte) { sum = md5 })
+	if len(sum) != 16 {
+		return nil
+	}
+	return sum
 }

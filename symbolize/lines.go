@@ -30,7 +30,8 @@ type lineReader struct {
 	names lineStrings
 
 	mu   sync.Mutex
-	hits []hit // by index in want; unit is -1 where nothing was found
+	md5  map[string][16]byte // of files of source code, by path
+	hits []hit               // by index in want; unit is -1 where nothing was found
 	err  error
 }
 
@@ -43,14 +44,16 @@ type lineUnit struct {
 
 // findLines finds the source of the functions that start at the given addresses,
 // which must be sorted and distinct. Where line tables are damaged it returns
-// what the others say, and an error.
-func (d *debugData) findLines(starts, ends []uint64) ([]location, error) {
+// what the others say, and an error. Where tables are of DWARF 5, it returns the MD5 of files,
+// by path.
+func (d *debugData) findLines(starts, ends []uint64) ([]location, map[string][16]byte, error) {
 	o := d.o
 	l := &lineReader{
 		o:     o,
 		want:  wanted{starts: starts, ends: ends},
 		names: d,
 		hits:  make([]hit, len(starts)),
+		md5:   make(map[string][16]byte),
 	}
 	if !o.relocatable() {
 		// Linkers set the addresses of dropped functions to 0. Real ones are there
@@ -63,7 +66,7 @@ func (d *debugData) findLines(starts, ends []uint64) ([]location, error) {
 		l.hits[i].unit = -1
 	}
 	if d.line == nil || len(starts) == 0 {
-		return make([]location, len(starts)), nil
+		return make([]location, len(starts)), nil, nil
 	}
 	err := l.run(d.line)
 	dirs, dirErr := l.compilationDirs(d)
@@ -80,7 +83,7 @@ func (d *debugData) findLines(starts, ends []uint64) ([]location, error) {
 			result[i] = location{h.file, int32(h.row.line), int32(h.row.column)}
 		}
 	}
-	return result, errors.Join(err, l.err, dirErr)
+	return result, l.md5, errors.Join(err, l.err, dirErr)
 }
 
 // run hands the line tables of a section to workers.
@@ -196,6 +199,11 @@ func (l *lineReader) resolve(t *lineTable, found []hit) {
 		if !ok {
 			p = t.path(h.row.file, l.names)
 			paths[h.row.file] = p
+			if sum := t.md5(h.row.file, l.names); sum != nil {
+				l.mu.Lock()
+				l.md5[p] = [16]byte(sum)
+				l.mu.Unlock()
+			}
 		}
 		h.file = p
 		h.rel = t.version < 5 && p != "" && !isAbsolute(p)

@@ -203,7 +203,7 @@ func loadFunctions(path string, opts Options, functions []Function) (*Table, err
 		return err
 	})
 	if err == nil {
-		t.elf.path = path
+		t.elf.path, t.linked = path, true
 		err = t.readNames()
 	}
 	if err != nil {
@@ -281,6 +281,8 @@ func TableOf(n Names, id reader.FuncID) *Table {
 		t, _ = n.split(id)
 	case *Recorded:
 		t, _ = n.find(id)
+	case *Stored:
+		t = n.find(id)
 	}
 	return t
 }

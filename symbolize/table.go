@@ -68,6 +68,7 @@ type Table struct {
 
 	// The slices below are in the order of m.Functions.
 	linkage []string                 // as linked; "" where there is no symbol
+	linked  bool                     // linkage is known to be that, and no name that a map was printed with
 	names   []atomic.Pointer[string] // demangled; nil where not yet asked for
 
 	// What is needed to find source locations, when they are first asked for.
@@ -83,6 +84,7 @@ type Table struct {
 	info      func() *debugInfo
 	locate    sync.Once
 	locations []location // by index in keys
+	md5       map[string][16]byte
 	err       error
 }
 
@@ -139,7 +141,7 @@ func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 		return err
 	}
 	if t.elf != nil {
-		t.elf.path = t.object.Path
+		t.elf.path, t.linked = t.object.Path, true
 		return t.readNames()
 	}
 	t.linkage = make([]string, len(t.m.Functions))
@@ -318,7 +320,7 @@ func (t *Table) Locate() error {
 			i := t.debugInfo()
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			t.locations, err = i.main.findLines(t.keys, t.ends)
+			t.locations, t.md5, err = i.main.findLines(t.keys, t.ends)
 			return err
 		})
 		if t.err != nil {
@@ -328,12 +330,23 @@ func (t *Table) Locate() error {
 	return t.err
 }
 
+// SourceMD5 is the MD5 of a file of source code when it was compiled, by its path as in
+// [Symbol]. It reports false where the line tables do not say: only those of DWARF 5 do.
+func (t *Table) SourceMD5(path string) ([16]byte, bool) {
+	if t == nil {
+		return [16]byte{}, false
+	}
+	_ = t.Locate()
+	sum, ok := t.md5[path]
+	return sum, ok
+}
+
 // Func implements [Names]. The ids of shared objects, which hold the number of
 // the object in their top bits, are unknown to a table; see [Objects].
 func (t *Table) Func(id reader.FuncID) (Symbol, bool) {
 	s, ok := t.name(id)
-	if !ok || t.elf == nil {
-		return s, ok
+	if !ok {
+		return s, false
 	}
 	_ = t.Locate() // what cannot be located shows as such
 	if t.locations != nil {
@@ -353,7 +366,7 @@ func (t *Table) name(id reader.FuncID) (Symbol, bool) {
 		return Symbol{}, false
 	}
 	s := Symbol{Address: t.m.Functions[i].Address, Name: t.demangled(i)}
-	if t.elf != nil {
+	if t.linked {
 		s.Linkage = t.linkage[i]
 	}
 	return s, true

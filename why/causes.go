@@ -127,6 +127,7 @@ func (g group) compare(h group) int {
 
 // merge puts groups that rise and fall with a larger one under it.
 func (e *evidence) merge() {
+	e.moreFirst()
 	var leads []*lead
 	for _, g := range e.leads {
 		at := slices.IndexFunc(leads, func(l *lead) bool { return e.companions(l, g) })
@@ -145,6 +146,42 @@ func (e *evidence) merge() {
 	}
 	slices.SortStableFunc(leads, func(a, b *lead) int { return cmp.Compare(b.share, a.share) })
 	e.leads = leads
+}
+
+// moreFirst puts groups of more calls before those of the same function being slower,
+// even where these are larger, if there are as many times more calls as each takes
+// longer: in so many calls a thread is stopped more often, too.
+func (e *evidence) moreFirst() {
+	for at, more := range e.leads {
+		to := slices.IndexFunc(e.leads[:at], func(l *lead) bool { return e.multiplied(more, l) })
+		if to >= 0 {
+			e.leads = slices.Insert(slices.Delete(e.leads, at, at+1), to, more)
+		}
+	}
+}
+
+// minMore is the least share of more calls that go before the time of each.
+const minMore = 0.05
+
+// multiplied reports whether a function being slower is mostly seen where it is called
+// more often by a larger factor than that by which it is slower.
+func (e *evidence) multiplied(more, slower *lead) bool {
+	if more.kind != MoreCalls || slower.kind != Slower || more.fn != slower.fn || more.share < minMore {
+		return false
+	}
+	usual := 0.0
+	for _, n := range more.nodes {
+		usual += e.n[n] * e.v[n]
+	}
+	number, lost := 0, 0.0
+	for i, x := range more.own {
+		y := max(0, slower.own[i])
+		if x > dominance*(e.excess[i]-y) && x*(usual+x) > y*usual {
+			number++
+			lost += y
+		}
+	}
+	return number >= minCalls && 2*lost > sum(slower.own)
 }
 
 func (e *evidence) companions(l, g *lead) bool {
@@ -271,8 +308,40 @@ func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
 }
 
 // byChance reports whether a thread that is stopped can look like a lead. That makes
-// no calls, unless they were there all the time and were left out.
-func (e *evidence) byChance(l *lead) bool { return l.kind == Slower || e.pruned }
+// no calls, unless they were there all the time and were left out; and then it has
+// to be stopped in each.
+func (e *evidence) byChance(l *lead) bool {
+	return l.kind == Slower || e.pruned && e.callsOf(l) < manyStops*len(l.dominated)
+}
+
+// clearShare is a share of the excess that is more than what varies anyway.
+const clearShare = 0.2
+
+// varies reports whether a lead may be that ordinary calls, too, make now more calls
+// of a function and now fewer: the longer ones of them make more.
+func (e *evidence) varies(l *lead) bool {
+	usual := 0.0
+	for _, n := range l.nodes {
+		usual += e.n[n]
+	}
+	return l.share < clearShare && float64(e.callsOf(l)) < 2*usual*float64(len(l.dominated))
+}
+
+// manyStops is how often no thread is stopped within one call of the root.
+const manyStops = 30
+
+// callsOf is how many calls the slow calls that a lead dominates make of its function.
+func (e *evidence) callsOf(l *lead) int {
+	n := 0
+	for _, i := range l.dominated {
+		for _, v := range e.slow[i].visits {
+			if slices.Contains(l.nodes, v.node) {
+				n += int(v.calls)
+			}
+		}
+	}
+	return n
+}
 
 // likely is the larger of the shares of a lead's functions in ordinary time and in
 // ordinary records: what the recorder itself loses follows records. The time of
@@ -303,7 +372,7 @@ func (e *evidence) likely(l *lead) float64 {
 // But then they lose no more and no less in it than elsewhere.
 func (e *evidence) stands(l *lead) bool {
 	if !e.byChance(l) {
-		return true
+		return l.kind != MoreCalls || !e.varies(l)
 	}
 	if e.judge(l); l.chance > maxChance {
 		return false

@@ -220,11 +220,27 @@ func (d *durations) Merge(other *durations) {
 	}
 }
 
-// pruned is the length below which the recorder left out calls, as it says itself,
-// or as it seems because there are hardly any; 0 when it left out none.
+// pruned is the length below which the recorder left out calls: as the recording
+// says, or as it seems where that does not say; 0 when it left out none. Recorders are
+// told whole microseconds, so that the shortest call is hardly longer than that. Of
+// one microsecond that is no sign: some recorders need as long for a call.
 func (d *durations) pruned(e *explainer) uint64 {
-	if e.opts.Pruned > 0 || d.leaves.Count() == 0 {
+	if e.opts.PrunedKnown || e.opts.Pruned > 0 || d.leaves.Count() == 0 {
 		return e.opts.Pruned
+	}
+	shortest := d.leaves.Min()
+	bound := shortest - shortest%e.microsecond()
+	if bound >= 2*e.microsecond() && 20*(shortest-bound) <= bound {
+		return bound
+	}
+	return 0
+}
+
+// shortest is what hardly any call is shorter than, if that is so long that short calls
+// may have been left out; 0 when they were not.
+func (d *durations) shortest(e *explainer) uint64 {
+	if p := d.pruned(e); p > 0 || e.opts.PrunedKnown || d.leaves.Count() == 0 {
+		return p
 	}
 	if shortest := d.leaves.Quantile(0.005); shortest >= e.microsecond() {
 		return shortest

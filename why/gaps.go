@@ -31,6 +31,20 @@ func (e *evidence) waiter(l *lead) reader.FuncID {
 	return l.fn
 }
 
+// pathOf are the functions around a lead, itself included, and those below a new path.
+func (e *evidence) pathOf(l *lead) map[reader.FuncID]bool {
+	path := make(map[reader.FuncID]bool)
+	for _, n := range l.nodes {
+		if l.kind == NewPath {
+			n = e.most(n, l.dominated)
+		}
+		for ; n > 0; n = e.tree.steps[n].parent {
+			path[e.tree.steps[n].fn] = true
+		}
+	}
+	return path
+}
+
 // gapsOf are the longest holes of the calls that a lead dominates. In them fn waits,
 // if its role says so.
 func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role) []gap {

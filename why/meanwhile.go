@@ -2,6 +2,7 @@ package why
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -52,8 +53,9 @@ type meanwhile struct {
 }
 
 type seenKey struct {
-	gap int32
-	fn  reader.FuncID
+	gap    int32
+	suffer int32 // the cause that the thread lost the time to itself, from 1; 0 for none
+	fn     reader.FuncID
 }
 
 type seen struct {
@@ -140,14 +142,31 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		return f, err
 	}
 	for i, l := range leads {
-		h := o.holds.holder(i, gaps)
-		if h == nil {
-			h = o.meanwhile.holder(i, func(fn reader.FuncID) bool { return fn == l.fn || x.opts.Role(fn).kind() != Slower }, 0.3)
-		}
-		if h != nil {
+		if h := o.holds.holder(i, gaps); h != nil {
 			f.holders[l] = h
 		}
 	}
+	coinciding := func(waits func(int) bool) map[*lead]*Holder {
+		list := make(map[*lead]*Holder)
+		for i, l := range leads {
+			if f.holders[l] != nil {
+				continue
+			}
+			path := e.pathOf(l)
+			not := func(fn reader.FuncID) bool {
+				return path[fn] || x.opts.Root(fn) || x.opts.Role(fn).kind() != Slower
+			}
+			if h := o.meanwhile.holder(i, not, waits, 0.3); h != nil {
+				list[l] = h
+			}
+		}
+		return list
+	}
+	// Who waits is known only then; others were waited for rather than these.
+	first := coinciding(func(int) bool { return false })
+	again := coinciding(func(cause int) bool { l := leads[cause]; return f.holders[l] != nil || first[l] != nil })
+	maps.Copy(first, again)
+	maps.Copy(f.holders, first)
 	if len(rest) < fewGaps {
 		return f, nil
 	}
@@ -156,7 +175,8 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	for _, s := range e.tree.steps {
 		same[s.fn] = true
 	}
-	f.rest = o.meanwhile.holder(len(leads), func(fn reader.FuncID) bool { return same[fn] || x.opts.Root(fn) }, 0.5)
+	f.rest = o.meanwhile.holder(len(leads), func(fn reader.FuncID) bool { return same[fn] || x.opts.Root(fn) },
+		func(int) bool { return false }, 0.5)
 	return f, nil
 }
 
@@ -207,17 +227,27 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to u
 	if start >= stop || g.thread == b.Index || m.suffers(g.cause, b.Index, start, stop) {
 		return
 	}
-	k := seenKey{number, c.Func}
+	k := seenKey{gap: number, fn: c.Func}
+	for cause := range m.victims {
+		if cause != g.cause && m.suffers(cause, b.Index, start, stop) {
+			k.suffer = int32(cause + 1)
+			break
+		}
+	}
 	s := m.seen[k]
 	if s == nil {
 		s = new(seen)
 		m.seen[k] = s
 	}
-	s.ticks += stop - start
-	s.depth += (stop - start) * uint64(c.Depth)
 	off := max(end, g.end) - min(end, g.end)
-	s.ends = s.ends || off <= (g.end-g.start)/10
-	s.sharply = s.sharply || off <= (g.end-g.start)/100
+	s.add(&seen{stop - start, (stop - start) * uint64(c.Depth), off <= (g.end-g.start)/10, off <= (g.end-g.start)/100})
+}
+
+func (s *seen) add(other *seen) {
+	s.ticks += other.ticks
+	s.depth += other.depth
+	s.ends = s.ends || other.ends
+	s.sharply = s.sharply || other.sharply
 }
 
 // suffers reports whether a thread loses more than half of a stretch to the cause
@@ -245,10 +275,7 @@ func (m *meanwhile) suffers(cause, thread int, start, stop uint64) bool {
 func (m *meanwhile) Merge(other *meanwhile) {
 	for k, s := range other.seen {
 		if mine := m.seen[k]; mine != nil {
-			mine.ticks += s.ticks
-			mine.depth += s.depth
-			mine.ends = mine.ends || s.ends
-			mine.sharply = mine.sharply || s.sharply
+			mine.add(s)
 		} else {
 			m.seen[k] = s
 		}
@@ -259,13 +286,13 @@ func (m *meanwhile) Merge(other *meanwhile) {
 type cover struct {
 	ticks [copies + 1]uint64 // by copy
 	depth float64            // times ticks, in the gaps themselves
-	ends  int                // gaps that end with a call of it
+	ends  [copies + 1]int    // gaps that end with a call of it
 	sharp [copies + 1]int    // the same, sharply
 }
 
 // holder is who was at work for at least a share of the time that a cause lost, and
-// hardly ever else.
-func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, share float64) *Holder {
+// hardly ever else, on threads that were not waiting for a cause themselves.
+func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(cause int) bool, share float64) *Holder {
 	var total uint64
 	count := 0
 	for i := range m.gaps {
@@ -274,12 +301,20 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, share float6
 			count++
 		}
 	}
-	covers := make(map[reader.FuncID]*cover)
+	open := make(map[seenKey]*seen)
 	for k, s := range m.seen {
-		g := &m.gaps[k.gap]
-		if g.cause != cause || not(k.fn) {
+		if m.gaps[k.gap].cause != cause || not(k.fn) || k.suffer > 0 && waits(int(k.suffer-1)) {
 			continue
 		}
+		k.suffer = 0
+		if open[k] == nil {
+			open[k] = new(seen)
+		}
+		open[k].add(s)
+	}
+	covers := make(map[reader.FuncID]*cover)
+	for k, s := range open {
+		g := &m.gaps[k.gap]
 		c := covers[k.fn]
 		if c == nil {
 			c = new(cover)
@@ -291,9 +326,9 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, share float6
 		}
 		if g.copy == 0 {
 			c.depth += float64(s.depth)
-			if s.ends {
-				c.ends++
-			}
+		}
+		if s.ends {
+			c.ends[g.copy]++
 		}
 	}
 	var best *cover
@@ -323,7 +358,7 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, share float6
 		Evidence: ByCoincidence, Self: self, Scope: fit[max(0, len(fit)-2)],
 		Covered:  float64(c.ticks[0]) / float64(total),
 		Expected: c.expected() / float64(total),
-		Ends:     2*c.ends >= count,
+		Ends:     2*c.ends[0] >= count && 2*elsewhere(c.ends) < copies*c.ends[0],
 	}
 }
 
@@ -342,6 +377,15 @@ func (c *cover) expected() float64 {
 	return float64(all) / copies
 }
 
+// elsewhere is how many of the gaps' copies have something.
+func elsewhere(number [copies + 1]int) int {
+	all := 0
+	for _, n := range number[1:] {
+		all += n
+	}
+	return all
+}
+
 // stands reports whether a function was open in the gaps more than chance would
 // have it. One that is open most of the time has to end with them, too.
 func (c *cover) stands(total uint64, share float64, count int) bool {
@@ -349,10 +393,6 @@ func (c *cover) stands(total uint64, share float64, count int) bool {
 	if covered <= share*float64(total) || c.ticks[0] <= slices.Max(c.ticks[1:]) {
 		return false
 	}
-	elsewhere := 0
-	for _, n := range c.sharp[1:] {
-		elsewhere += n
-	}
 	return covered > 3*c.expected() ||
-		covered >= 0.9*float64(total) && 2*c.sharp[0] >= count && 3*elsewhere < copies*count
+		covered >= 0.9*float64(total) && 2*c.sharp[0] >= count && 3*elsewhere(c.sharp) < copies*count
 }

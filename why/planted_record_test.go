@@ -136,7 +136,7 @@ func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
 	opts := why.Options{Slow: slow, Clock: clock.Clock{Frequency: frequency}, Role: p.role}
 	opts.Root = func(fn reader.FuncID) bool { return strings.HasSuffix(short(p.names, fn), "handleRequest") }
 	if r := p.trace.Recording(0); r != nil {
-		opts.Pruned = ticks(r.Process.ThresholdNS)
+		opts.Pruned, opts.PrunedKnown = ticks(r.Process.ThresholdNS), true
 	}
 	return explain(t, p.trace, opts)
 }

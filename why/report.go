@@ -165,8 +165,11 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 		warn("the recorder left out calls shorter than %s: how many there were is not known, and their time is "+
 			"their callers'", o.Clock.Format(p))
 	} else if p > 0 {
-		warn("hardly any call is shorter than %s: where the recorder left out short calls, "+
-			"how many there were is not known, and their time is their callers'", o.Clock.Format(p))
+		warn("no call is shorter than %s, so the recorder seems to have left out short ones: how many there were "+
+			"is not known, and their time is their callers'", o.Clock.Format(p))
+	} else if p := d.shortest(e); p > 0 {
+		warn("hardly any call is shorter than %s: if the recorder left out short ones, how many there were is not "+
+			"known, and some may be named for their callers", o.Clock.Format(p))
 	}
 	if p := d.pruned(e); p > 0 && d.sample.Count() > 0 && d.sample.Quantile(0.005) < 2*p {
 		warn("calls of the root that are shorter than %s are missing, so the ordinary ones are not those that they seem: "+

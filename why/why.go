@@ -43,9 +43,11 @@ type Options struct {
 	// PathDepth bounds how far below the root paths go: what is deeper is time of
 	// the last function on the path. 0 is no bound.
 	PathDepth int
-	// Pruned is the duration in ticks below which the recorder left out calls; where
-	// it is 0 that is found out from the calls.
-	Pruned uint64
+	// Pruned is the duration in ticks below which the recorder left out calls. Where
+	// it is 0 that is guessed from the calls, unless PrunedKnown: then the recorder
+	// left out none.
+	Pruned      uint64
+	PrunedKnown bool
 	// From and To bound when calls begin, in ticks; To 0 is no bound.
 	From, To uint64
 	// Seed is for what is drawn by lot. Equal seeds give equal reports.
@@ -196,6 +198,11 @@ func (e *explainer) plan(d *durations) *plan {
 	var q [3]uint64
 	d.sample.Quantiles(q[:], o.OrdinaryLow, 0.5, o.OrdinaryHigh)
 	p.low, p.median, p.high = q[0], q[1], q[2]
+	if d.sample.Approximate() && p.high-p.low <= p.high/128 {
+		// Durations that are alike share a value, which may be none of theirs.
+		p.low -= p.low / 128
+		p.high += p.high / 128
+	}
 	count := d.sample.Count()
 	switch {
 	case o.Slow.Top > 0:
@@ -246,7 +253,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		return r, nil
 	}
 	ev := newEvidence(newModel(c), c.slow)
-	ev.pruned = d.pruned(e) > 0
+	ev.pruned = d.shortest(e) > 0
 	ev.name(e.opts.MinShare, e.opts.Seed)
 	meanwhile, err := e.meanwhile(d, ev)
 	if err != nil {

@@ -159,7 +159,7 @@ func (w *whyFlags) options(s *session) (why.Options, error) {
 		opts.Argument = s.chooseFuncs("arg", re)
 	}
 	var err error
-	if opts.Pruned, err = s.pruned(); err != nil {
+	if opts.Pruned, opts.PrunedKnown, err = s.pruned(); err != nil {
 		return opts, err
 	}
 	if opts.Role, err = w.waits.roles(s); err != nil {
@@ -210,17 +210,25 @@ func parseQuantile(text string) (float64, error) {
 	return q / 100, nil
 }
 
-// pruned is the duration in ticks below which the recorder says that it left out
-// calls; 0 when it says nothing.
-func (s *session) pruned() (uint64, error) {
+// pruned is the duration in ticks below which the recorder left out calls; known says
+// that all of the trace's files say whether it did, and for all of their time.
+func (s *session) pruned() (ticks uint64, known bool, err error) {
 	ns := uint64(0)
+	known = true
 	for i := range s.trace.Files() {
-		if r := s.trace.Recording(i); r != nil {
-			ns = max(ns, r.Process.ThresholdNS)
+		r := s.trace.Recording(i)
+		if r == nil {
+			known = false
+			continue
+		}
+		ns = max(ns, r.Process.ThresholdNS)
+		for _, c := range r.Changes {
+			known = known && !strings.Contains(c.What, "threshold") // for some of the time
 		}
 	}
 	if ns == 0 {
-		return 0, nil
+		return 0, known, nil
 	}
-	return parseTicks("pruned", time.Duration(min(ns, math.MaxInt64)).String(), s.clock)
+	ticks, err = parseTicks("pruned", time.Duration(min(ns, math.MaxInt64)).String(), s.clock)
+	return ticks, known, err
 }

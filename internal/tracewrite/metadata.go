@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"iter"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -60,6 +61,13 @@ func recordingEvents(r *reader.Recording) []byte {
 	add := func(kind reader.MetadataKind, body []byte) {
 		all = AppendRecord(all, &fdrV5, &reader.Record{Kind: reader.CustomEvent, Data: AppendMetadata(nil, kind, body)})
 	}
+	addJSON := func(kind reader.MetadataKind, v any) {
+		var body bytes.Buffer
+		e := json.NewEncoder(&body)
+		e.SetEscapeHTML(false)
+		_ = e.Encode(v) // nothing in it can fail
+		add(kind, bytes.TrimSuffix(body.Bytes(), []byte("\n")))
+	}
 	for _, part := range []struct {
 		kind reader.MetadataKind
 		body any
@@ -75,11 +83,7 @@ func recordingEvents(r *reader.Recording) []byte {
 		if !part.have {
 			continue
 		}
-		var body bytes.Buffer
-		e := json.NewEncoder(&body)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(part.body) // nothing in it can fail
-		add(part.kind, bytes.TrimSuffix(body.Bytes(), []byte("\n")))
+		addJSON(part.kind, part.body)
 	}
 	if len(r.Addresses) > 0 {
 		b := binary.LittleEndian.AppendUint64(nil, uint64(len(r.Addresses)))
@@ -99,5 +103,29 @@ func recordingEvents(r *reader.Recording) []byte {
 	if len(r.Profiles) > 0 {
 		add(reader.MetadataProfile, reader.AppendProfiles(nil, r.Profiles))
 	}
+	for functions := range chunks(r.Functions, func(f *reader.NamedFunction) int { return len(f.Name) + len(f.File) }) {
+		addJSON(reader.MetadataFunctions, map[string]any{"functions": functions})
+	}
+	for sources := range chunks(r.Sources, func(s *reader.SourceText) int { return len(s.Text) + len(s.File) }) {
+		addJSON(reader.MetadataSources, map[string]any{"sources": sources})
+	}
 	return all
+}
+
+// chunks cuts a list into parts that fit into one event each.
+func chunks[T any](list []T, size func(*T) int) iter.Seq[[]T] {
+	const maxItems, maxBytes = 4096, 1 << 20
+	return func(yield func([]T) bool) {
+		for start := 0; start < len(list); {
+			end, bytes := start+1, size(&list[start])
+			for end < len(list) && end-start < maxItems && bytes < maxBytes {
+				bytes += size(&list[end])
+				end++
+			}
+			if !yield(list[start:end]) {
+				return
+			}
+			start = end
+		}
+	}
 }
