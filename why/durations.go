@@ -223,14 +223,15 @@ func (d *durations) Merge(other *durations) {
 // pruned is the length below which the recorder left out calls: as the recording
 // says, or as it seems where that does not say; 0 when it left out none. Recorders are
 // told whole microseconds, so that the shortest call is hardly longer than that. Of
-// one microsecond that is no sign: some recorders need as long for a call.
+// one microsecond that is no sign, since some recorders need as long for a call, nor
+// of more than five, the most usual bound, since whole ones are near to anything then.
 func (d *durations) pruned(e *explainer) uint64 {
 	if e.opts.PrunedKnown || e.opts.Pruned > 0 || d.leaves.Count() == 0 {
 		return e.opts.Pruned
 	}
 	shortest := d.leaves.Min()
 	bound := shortest - shortest%e.microsecond()
-	if bound >= 2*e.microsecond() && 20*(shortest-bound) <= bound {
+	if us := bound / e.microsecond(); us >= 2 && us <= 5 && 20*(shortest-bound) <= bound {
 		return bound
 	}
 	return 0

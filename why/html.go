@@ -45,8 +45,9 @@ type (
 		Details          []string
 	}
 	exemplarHTML struct {
-		Title, Command string
-		Rows           []exemplarRow
+		Title    string
+		Commands []string
+		Rows     []exemplarRow
 	}
 	partHTML struct{ Slower, More, New, Path string }
 )
@@ -76,7 +77,8 @@ func (r *Report) WriteHTML(w io.Writer, names symbolize.Names, view View) error 
 	for i, e := range list {
 		x := exemplarHTML{Title: t.exemplar(e, causes[i]), Rows: t.rows(e)}
 		if e.Number > 0 {
-			x.Command = t.command(e, view.Files)
+			commands := t.commands(e, view.Files)
+			x.Commands = commands[:]
 		}
 		p.Exemplars = append(p.Exemplars, x)
 	}

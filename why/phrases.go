@@ -339,8 +339,9 @@ func (t *phrases) rows(e *Exemplar) []exemplarRow {
 	return rows
 }
 
-// command cuts an exemplar with what surrounds it out of the trace.
-func (t *phrases) command(e *Exemplar, files string) string {
+// commands cut an exemplar with what surrounds it out of the trace, and show it in a
+// browser.
+func (t *phrases) commands(e *Exemplar, files string) [2]string {
 	root := t.RootLabel
 	if root == "" {
 		root = "^" + regexp.QuoteMeta(symbolize.Label(t.names, t.Root)) + "$"
@@ -349,8 +350,8 @@ func (t *phrases) command(e *Exemplar, files string) string {
 	if t.Clock.Known() {
 		margin = fmt.Sprintf("%dns", t.Clock.Nanos(e.Duration/4)+1)
 	}
-	return fmt.Sprintf("xray slice --around %s --margin %s -o slow-%d.xray %s",
-		ShellQuote(fmt.Sprintf("%s#%d", root, e.Number)), margin, e.Number, files)
+	which := fmt.Sprintf("--around %s --margin %s -o slow-%d", ShellQuote(fmt.Sprintf("%s#%d", root, e.Number)), margin, e.Number)
+	return [2]string{"xray slice " + which + ".xray " + files, "xray html " + which + ".html " + files}
 }
 
 // ShellQuote makes one word for a shell of a text.

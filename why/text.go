@@ -114,7 +114,8 @@ func (t *writer) exemplars() {
 		table.WriteText(t.w)
 		t.close()
 		if e.Number > 0 {
-			t.printf("\nlook at it: %s\n", t.command(e, t.view.Files))
+			commands := t.commands(e, t.view.Files)
+			t.printf("\nlook at it: %s\nin a browser: %s\n", commands[0], commands[1])
 		}
 	}
 }

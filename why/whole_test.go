@@ -3,6 +3,7 @@ package why_test
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -313,7 +314,7 @@ func TestHTML(t *testing.T) {
 	got = unescape.Replace(got)
 	c := r.Causes[0]
 	for _, line := range strings.Split(plain.String(), "\n") {
-		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimPrefix(line, "look at it: "), "-. "))
+		line = strings.TrimSpace(regexp.MustCompile(`^(look at it: |in a browser: |-\. )`).ReplaceAllString(line, ""))
 		switch {
 		case line == "", strings.HasPrefix(line, "1. "), strings.HasSuffix(line, " %"), strings.Contains(line, "  "):
 			continue // tables
