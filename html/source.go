@@ -1,11 +1,9 @@
 package html
 
-import "strings"
+import (
+	"strings"
 
-// Lines of source that are shown of a function, and bytes of all of them.
-const (
-	linesBefore, linesAfter = 3, 60
-	maxSource               = 8 << 20
+	"github.com/xray-tools/xray/internal/sourcetext"
 )
 
 // sources takes passages out of files of source code.
@@ -16,7 +14,7 @@ type sources struct {
 }
 
 func newSources(read func(string) ([]byte, error)) *sources {
-	return &sources{read: read, files: map[string][]string{}, left: maxSource}
+	return &sources{read: read, files: map[string][]string{}, left: sourcetext.MaxBytes}
 }
 
 // at returns the lines around the first line of a function, each with its number; ""
@@ -28,20 +26,14 @@ func (s *sources) at(path string, line int) string {
 	lines, ok := s.files[path]
 	if !ok {
 		if text, err := s.read(path); err == nil {
-			lines = strings.Split(strings.ToValidUTF8(string(text), "\uFFFD"), "\n")
+			lines = sourcetext.Lines(text)
 		}
 		s.files[path] = lines
 	}
-	if line > len(lines) {
-		return ""
-	}
 	var b strings.Builder
-	for n := max(1, line-linesBefore); n <= min(len(lines), line+linesAfter); n++ {
-		writeLine(&b, n, strings.TrimSuffix(lines[n-1], "\r"))
-		// A closing brace in the first column ends most functions.
-		if n > line && strings.HasPrefix(lines[n-1], "}") {
-			break
-		}
+	first, last := sourcetext.Passage(lines, line)
+	for n := first; n <= last; n++ {
+		writeLine(&b, n, lines[n-1])
 	}
 	s.left -= b.Len()
 	return b.String()

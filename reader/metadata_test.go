@@ -38,6 +38,14 @@ func sample() *reader.Recording {
 			{Func: 1, Parent: -1, Open: 1, OpenTotal: 4000, Octaves: []uint64{}},
 			{Func: 2, Parent: 0, Count: 3, Total: 17, Min: 1, Max: 9, Octaves: []uint64{0, 1, 0, 1, 1}},
 		}}},
+		Functions: []reader.NamedFunction{
+			{ID: 3, Name: "_Z5servev", File: "/src/<server>.cc", Line: 12, Column: 3, Address: 0x1010, Object: "/usr/bin/server", BuildID: "00ff"},
+			{ID: 11, Address: 0x2000, Object: "/usr/lib/libplugin.so"},
+		},
+		Sources: []reader.SourceText{
+			{File: "/src/<server>.cc", First: 10, Text: "// serve serves.\n\nvoid serve() {\n}", MD5: "d41d8cd98f00b204e9800998ecf8427e"},
+			{File: "/src/<server>.cc", First: 20, Text: "\xc3\xa9"},
+		},
 	}
 }
 
@@ -161,6 +169,11 @@ func TestMetadataDamage(t *testing.T) {
 		{"table without a length", []string{metadata(reader.MetadataCounters, "1")}, reader.BadMetadata, "no number of entries"},
 		{"clock that stands", []string{metadata(reader.MetadataClock, `{"anchors":[{"tsc":5,"raw":5},{"tsc":5,"raw":6}]}`)}, reader.BadMetadata, "clock anchor 1"},
 		{"clocks that disagree", []string{metadata(reader.MetadataClock, `{"anchors":[{"tsc":1,"raw":1},{"tsc":1000000001,"raw":1000000001}]}`)}, reader.BadMetadata, "1000000000 ticks a second, the header of 2000000000"},
+		{"function out of range", []string{metadata(reader.MetadataFunctions, `{"functions":[{"id":0,"name":"f"}]}`)}, reader.BadMetadata, "function 0 at 0:0"},
+		{"line out of range", []string{metadata(reader.MetadataFunctions, `{"functions":[{"id":1,"line":-1}]}`)}, reader.BadMetadata, "function 1 at -1:0"},
+		{"no functions", []string{metadata(reader.MetadataFunctions, `{"functions":7}`)}, reader.BadMetadata, "a number does not fit"},
+		{"source far down", []string{metadata(reader.MetadataSources, `{"sources":[{"file":"a.c","first":2147483647,"text":"}"}]}`)}, reader.BadMetadata, "source of a.c from line 2147483647 on"},
+		{"source before the first line", []string{metadata(reader.MetadataSources, `{"sources":[{"file":"a.c","text":"}"}]}`)}, reader.BadMetadata, "source of a.c from line 0 on"},
 		{"kind of the future", []string{metadata(15, "x")}, reader.NewerVersion, "kind 15"},
 		{"schema of the future", []string{`custom "XRYM\x02\x00\x01\x00{}"`}, reader.NewerVersion, "schema 2"},
 		{"not metadata", []string{`custom "hello"`}, reader.BadMetadata, "CustomEvent record among metadata"},

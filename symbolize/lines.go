@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -201,7 +202,11 @@ func (l *lineReader) resolve(t *lineTable, found []hit) {
 			paths[h.row.file] = p
 			if sum := t.md5(h.row.file, l.names); sum != nil {
 				l.mu.Lock()
-				l.md5[p] = [16]byte(sum)
+				// A file that changed between two compilations has several; whoever
+				// ran their tables, it is the same that counts.
+				if old, ok := l.md5[p]; !ok || bytes.Compare(sum, old[:]) < 0 {
+					l.md5[p] = [16]byte(sum)
+				}
 				l.mu.Unlock()
 			}
 		}

@@ -22,11 +22,18 @@ type Opened struct {
 
 // Open finds the names of the functions of a trace where they are. A trace of this
 // project's recorder says which program and shared objects it is of, and those are
-// searched for as s says. For other traces, and for objects that are somewhere else,
+// searched for as s says, unless names were packed into the trace. For other traces, and for objects that are somewhere else,
 // files are given by the number of the object, of which the program is 0: binaries,
 // or the maps that `xray extract` writes. It is an error if one of these cannot be
 // used. The files stay open until [Opened.Close].
 func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
+	functions, err := t.Functions()
+	if err != nil {
+		return nil, err
+	}
+	if len(functions) > 0 && len(files) == 0 {
+		return &Opened{Names: NewStored(functions, s.Style)}, nil
+	}
 	objects, addresses, err := t.Objects()
 	if err != nil {
 		return nil, err

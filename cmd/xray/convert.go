@@ -210,7 +210,7 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 	case "viztracer":
 		var read func(string) ([]byte, error)
 		if c.source {
-			read = readSource
+			read = s.readSource
 		}
 		out = convert.NewVizTracer(w, opts, read)
 	case "csv":

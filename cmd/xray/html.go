@@ -81,7 +81,7 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 		opts.Title = strings.Join(names, ", ")
 	}
 	if p.source {
-		opts.Source = readSource
+		opts.Source = s.readSource
 	}
 	var err error
 	if opts.Base, err = s.start(); err != nil {

@@ -22,6 +22,10 @@ func (o *infoOutput) recorder(w io.Writer, file int) {
 	if r == nil {
 		return
 	}
+	defer o.packed(w, r)
+	if r.Foreign() {
+		return
+	}
 	p := &r.Process
 	on := ""
 	if p.Host != "" {
@@ -38,6 +42,22 @@ func (o *infoOutput) recorder(w io.Writer, file int) {
 	for _, c := range r.Changes {
 		fmt.Fprintf(w, "  changed    %s%s\n", c.What, o.when(r, c.TSC))
 	}
+}
+
+// packed says what `xray pack` put into a file.
+func (o *infoOutput) packed(w io.Writer, r *reader.Recording) {
+	if len(r.Functions) == 0 {
+		return
+	}
+	text := plural(int64(len(r.Functions)), "function", "functions")
+	if len(r.Sources) > 0 {
+		files := make(map[string]bool)
+		for i := range r.Sources {
+			files[r.Sources[i].File] = true
+		}
+		text += ", source of " + plural(int64(len(files)), "file", "files")
+	}
+	fmt.Fprintf(w, "  packed     names of %s\n", text)
 }
 
 // commandLine quotes arguments so that they can be told apart.

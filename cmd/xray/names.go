@@ -140,7 +140,8 @@ func (f *nameFlags) given() (files map[int]string, auto bool, err error) {
 }
 
 // openNames finds the names of the trace's functions: in the files that -m and
-// --object name, and in the objects that the recorder of the trace named.
+// --object name, or else in the trace, if it was packed, or else in the objects that
+// the recorder of the trace named.
 func (s *session) openNames(f *nameFlags) error {
 	given, auto, err := f.given()
 	if err != nil {
@@ -149,6 +150,15 @@ func (s *session) openNames(f *nameFlags) error {
 	var objects []reader.Object
 	var addresses []uint64
 	if s.trace != nil {
+		functions, err := s.trace.Functions()
+		if err != nil {
+			return err
+		}
+		if len(functions) > 0 && len(given) == 0 && !auto {
+			s.names = symbolize.NewStored(functions, symbolize.Style(f.style))
+			s.tables = func(int) *symbolize.Table { return nil }
+			return nil
+		}
 		if objects, addresses, err = s.trace.Objects(); err != nil {
 			return err
 		}

@@ -44,7 +44,7 @@ func (f *costFlags) of(s *session) (probecost.Cost, string, error) {
 		return probecost.Cost{}, "", usagef("give --probe-cost in ticks: the trace does not say how long a tick is")
 	}
 	usual := &usualCosts[0]
-	if s.trace.Recording(0) == nil {
+	if r := s.trace.Recording(0); r == nil || r.Foreign() {
 		usual = &usualCosts[1]
 		if s.trace.Header(0).Type == reader.Basic {
 			usual = &usualCosts[2]

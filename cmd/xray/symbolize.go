@@ -202,9 +202,11 @@ func (s *session) answerID(q *query, inlines bool) {
 		q.answer.fill(sym, symbolize.Label(s.names, id))
 	}
 	t, own := symbolize.TableOf(s.names, id), id
-	if r, ok := s.names.(*symbolize.Recorded); ok {
-		own = r.Own(id)
-	} else {
+	switch names := s.names.(type) {
+	case *symbolize.Recorded:
+		own = names.Own(id)
+	case *symbolize.Stored: // ids are those of the trace
+	default:
 		_, own = symbolize.Unpack(id)
 	}
 	if t == nil {

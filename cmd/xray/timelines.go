@@ -8,6 +8,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // keepLongest makes the session's filter leave out the shortest calls, so that at most
@@ -29,6 +30,19 @@ func (s *session) keepLongest(most int) (note string, err error) {
 
 // maxSourceFile is more than any file of source code has.
 const maxSourceFile = 16 << 20
+
+// readSource returns a file of source code: from the trace, if source code was packed
+// into it and names are from there. What was left out then may have changed since.
+func (s *session) readSource(path string) ([]byte, error) {
+	text, packed := s.trace.Source(path)
+	if _, stored := s.names.(*symbolize.Stored); !stored || !packed {
+		return readSource(path)
+	}
+	if text == nil {
+		return nil, errors.New("no source of " + path + " was packed")
+	}
+	return text, nil
+}
 
 // readSource returns a file of source code. Its path is what a trace's debug information
 // says, which may be anything.

@@ -38,7 +38,7 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	}
 	recorded, counted := false, false
 	for i := range t.Files() {
-		if recording := t.Recording(i); recording != nil {
+		if recording := t.Recording(i); recording != nil && !recording.Foreign() {
 			recorded = true
 			counted = counted || len(recording.Counters)+len(recording.Profiles) > 0
 			recordingFindings(recording, add)

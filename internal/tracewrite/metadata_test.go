@@ -71,6 +71,8 @@ func TestLLVMReadsRecordings(t *testing.T) {
 			{Func: 1, Parent: -1, Open: 1, OpenTotal: 4000, Octaves: []uint64{}},
 			{Func: 2, Parent: 0, Count: 3, Total: 17, Min: 1, Max: 9, Octaves: []uint64{0, 1, 0, 1, 1}},
 		}}},
+		Functions: []reader.NamedFunction{{ID: 3, Name: "_Z5servev", File: "server.cc", Line: 12, Address: 0x1010, Object: "server"}},
+		Sources:   []reader.SourceText{{File: "server.cc", First: 10, Text: "void serve() {\n}"}},
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for round := range 20 {

@@ -1,0 +1,171 @@
+// Package pack collects what makes a trace explain itself: the names and places of the
+// functions that occur in it, and their source code.
+package pack
+
+import (
+	"crypto/md5"
+	"encoding/hex"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/sourcetext"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// maxFunc is the largest id that an FDR log holds.
+const maxFunc = 1<<28 - 1
+
+// Occurring returns the ids of the functions that occur in a trace, in its records or in
+// what its recorder counted or added up, in ascending order. It decodes the trace on
+// several goroutines.
+func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
+	seen := make([]map[reader.FuncID]struct{}, max(shards, 1))
+	for i := range seen {
+		seen[i] = make(map[reader.FuncID]struct{})
+	}
+	err := t.Each(len(seen), func(shard int, b *reader.Block) error {
+		ids := seen[shard]
+		for i := range b.Events {
+			if b.Events[i].Kind <= reader.EnterArg {
+				ids[b.Events[i].Func] = struct{}{}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := seen[0]
+	for i := range t.Files() {
+		r := t.Recording(i)
+		if r == nil {
+			continue
+		}
+		for _, c := range r.Counters {
+			all[c.Func] = struct{}{}
+		}
+		for _, p := range r.Profiles {
+			for _, path := range p.Paths {
+				all[path.Func] = struct{}{}
+			}
+		}
+	}
+	for _, ids := range seen[1:] {
+		for id := range ids {
+			all[id] = struct{}{}
+		}
+	}
+	list := make([]reader.FuncID, 0, len(all))
+	for id := range all {
+		list = append(list, id)
+	}
+	slices.Sort(list)
+	return list, nil
+}
+
+// Functions looks up the names of functions, whose style should be mangled. Those that
+// are not known, and ids that an FDR log cannot hold, are left out.
+func Functions(names symbolize.Names, ids []reader.FuncID) []reader.NamedFunction {
+	var list []reader.NamedFunction
+	for _, id := range ids {
+		s, ok := names.Func(id)
+		if !ok || id < 1 || id > maxFunc {
+			continue
+		}
+		f := reader.NamedFunction{ID: id, Name: s.Name, File: s.File, Address: reader.Address(s.Address)}
+		if s.Line <= math.MaxInt32 && s.Column <= math.MaxInt32 {
+			f.Line, f.Column = int32(s.Line), int32(s.Column)
+		}
+		if t := symbolize.TableOf(names, id); t != nil {
+			f.Object, f.BuildID = t.Object().Path, t.Object().BuildID
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// Sources are the passages of source code of functions.
+type Sources struct {
+	// Texts are ordered by file and line, and do not overlap.
+	Texts []reader.SourceText
+	// Changed are files that are not what was compiled: their MD5 is another than the
+	// line table's. Unread are those that could not be read, and Large those that did
+	// not fit any more. All are in the order of paths.
+	Changed, Unread, Large []string
+}
+
+// NewSources takes the passages out of the files, which read returns.
+func NewSources(names symbolize.Names, functions []reader.NamedFunction, read func(path string) ([]byte, error)) *Sources {
+	byFile := make(map[string][]reader.NamedFunction)
+	var files []string
+	for _, f := range functions {
+		if f.File == "" || f.Line <= 0 {
+			continue
+		}
+		if byFile[f.File] == nil {
+			files = append(files, f.File)
+		}
+		byFile[f.File] = append(byFile[f.File], f)
+	}
+	slices.Sort(files)
+	s := &Sources{}
+	left := sourcetext.MaxBytes
+	for _, file := range files {
+		text, err := read(file)
+		if err != nil {
+			s.Unread = append(s.Unread, file)
+			continue
+		}
+		sum := ""
+		if want, ok := symbolize.TableOf(names, byFile[file][0].ID).SourceMD5(file); ok {
+			if got := md5.Sum(text); got != want {
+				s.Changed = append(s.Changed, file)
+				continue
+			}
+			sum = hex.EncodeToString(want[:])
+		}
+		lines := sourcetext.Lines(text)
+		if len(lines) > reader.MaxSourceLines {
+			s.Large = append(s.Large, file)
+			continue
+		}
+		texts := passages(lines, byFile[file])
+		size := 0
+		for i := range texts {
+			texts[i].File, texts[i].MD5 = file, sum
+			size += len(texts[i].Text)
+		}
+		if size > left {
+			s.Large = append(s.Large, file)
+			continue
+		}
+		left -= size
+		s.Texts = append(s.Texts, texts...)
+	}
+	return s
+}
+
+// passages are those of the functions of one file; those that touch become one.
+func passages(lines []string, functions []reader.NamedFunction) []reader.SourceText {
+	wanted := make([]bool, len(lines)+2)
+	for _, f := range functions {
+		first, last := sourcetext.Passage(lines, int(f.Line))
+		for n := first; n <= last; n++ {
+			wanted[n] = true
+		}
+	}
+	var texts []reader.SourceText
+	for n := 1; n <= len(lines); n++ {
+		if !wanted[n] {
+			continue
+		}
+		first := n
+		for wanted[n] {
+			n++
+		}
+		texts = append(texts, reader.SourceText{First: int32(first), Text: strings.Join(lines[first-1:n-1], "\n")})
+	}
+	return texts
+}

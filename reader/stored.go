@@ -1,0 +1,187 @@
+package reader
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// NamedFunction is what a trace that was packed says about a function. What is not
+// known is zero.
+type NamedFunction struct {
+	ID      FuncID  `json:"id"`             // as in the records of the trace
+	Name    string  `json:"name,omitempty"` // as it is linked
+	File    string  `json:"file,omitempty"` // of the source
+	Line    int32   `json:"line,omitempty"` // 1-based
+	Column  int32   `json:"column,omitempty"`
+	Address Address `json:"address"`            // of the link
+	Object  string  `json:"object,omitempty"`   // path of the program or shared object
+	BuildID string  `json:"build_id,omitempty"` // of the object; lower-case hex
+}
+
+// SourceText is a passage of a file of source code, as it was when the trace was packed.
+type SourceText struct {
+	File  string `json:"file"`
+	First int32  `json:"first"` // the line that the text begins with, from 1 on
+	Text  string `json:"text"`  // whole lines
+	// MD5 is that of the whole file, in hex, where the debug information has the same;
+	// "" where it has none.
+	MD5 string `json:"md5,omitempty"`
+}
+
+// last is the number of the last line of the passage.
+func (s *SourceText) last() int { return int(s.First) + strings.Count(s.Text, "\n") }
+
+// MaxSourceLines is the highest number of a line that a [SourceText] has.
+const MaxSourceLines = 1 << 20
+
+// Bounds of what a trace can make its reader allocate. Lines count from the first of a
+// file, as there are as many in what Source returns.
+const (
+	maxNamedFunctions = 1 << 20
+	maxAllLines       = 16 << 20
+)
+
+// addFunctions adds functions to those that were read before.
+func (r *Recording) addFunctions(functions []NamedFunction) error {
+	if len(r.Functions)+len(functions) > maxNamedFunctions {
+		return fmt.Errorf("more than %d functions with names", maxNamedFunctions)
+	}
+	var err error
+	for _, f := range functions {
+		if f.ID < 1 || f.ID > maxRecordedFunc || f.Line < 0 || f.Column < 0 {
+			err = fmt.Errorf("function %d at %d:%d: id, line or column is out of range", f.ID, f.Line, f.Column)
+			continue
+		}
+		r.Functions = append(r.Functions, f)
+	}
+	return err
+}
+
+// addSources adds passages of source code to those that were read before.
+func (r *Recording) addSources(sources []SourceText) error {
+	var err error
+	for _, s := range sources {
+		if s.First < 1 || s.last() > MaxSourceLines {
+			err = fmt.Errorf("source of %s from line %d on: lines are from 1 to %d", s.File, s.First, MaxSourceLines)
+			continue
+		}
+		r.Sources = append(r.Sources, s)
+	}
+	return err
+}
+
+// settle puts in order what came in several events; of the same, the last one counts.
+// Files of source code beyond what may be kept are left out, with an error.
+func (r *Recording) settle() error {
+	r.Functions = lastOfEach(r.Functions, func(a, b NamedFunction) int { return cmp.Compare(a.ID, b.ID) })
+	r.Sources = lastOfEach(r.Sources, func(a, b SourceText) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.First, b.First))
+	})
+	lines, kept := 0, 0
+	for i := range r.Sources {
+		if i+1 == len(r.Sources) || r.Sources[i+1].File != r.Sources[i].File {
+			if lines += r.Sources[i].last(); lines > maxAllLines {
+				break
+			}
+			kept = i + 1
+		}
+	}
+	left := r.Sources[kept:]
+	r.Sources = r.Sources[:kept]
+	// The same paths are repeated with every function.
+	paths := make(map[string]string)
+	one := func(s *string) {
+		if _, ok := paths[*s]; !ok {
+			paths[*s] = *s
+		}
+		*s = paths[*s]
+	}
+	for i := range r.Functions {
+		f := &r.Functions[i]
+		one(&f.File)
+		one(&f.Object)
+		one(&f.BuildID)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("source of %s and others: more than %d lines in all", left[0].File, maxAllLines)
+	}
+	return nil
+}
+
+func lastOfEach[T any](list []T, compare func(a, b T) int) []T {
+	slices.SortStableFunc(list, compare)
+	kept := list[:0]
+	for i := range list {
+		if i+1 < len(list) && compare(list[i], list[i+1]) == 0 {
+			continue
+		}
+		kept = append(kept, list[i])
+	}
+	return kept
+}
+
+// Foreign reports whether the trace is one of another recorder, and r no more than what
+// `xray pack` added.
+func (r *Recording) Foreign() bool {
+	return r.Process.PID == 0 && r.Process.Exe == "" && len(r.Functions) > 0
+}
+
+// Functions returns what the files that were packed say about the functions of the
+// trace, by id. It is an error when an id means different functions in different files.
+// Files that were not packed count as files of the same program.
+func (t *Trace) Functions() ([]NamedFunction, error) {
+	var all []NamedFunction
+	from := make(map[FuncID]string) // files, by the functions that they named first
+	named := make(map[FuncID]NamedFunction)
+	packed := 0
+	for _, f := range t.files {
+		if f.recording == nil || len(f.recording.Functions) == 0 {
+			continue
+		}
+		packed++
+		all = append(all, f.recording.Functions...)
+		if len(t.files) == 1 {
+			continue
+		}
+		for _, fn := range f.recording.Functions {
+			if known, ok := named[fn.ID]; !ok {
+				named[fn.ID], from[fn.ID] = fn, f.name
+			} else if known.Name != fn.Name || known.BuildID != fn.BuildID || known.Address != fn.Address {
+				return nil, fmt.Errorf("ids of %s and %s are of different functions (%w): analyse them one by one",
+					from[fn.ID], f.name, errors.New("they were packed with names that differ"))
+			}
+		}
+	}
+	if packed > 1 {
+		all = lastOfEach(all, func(a, b NamedFunction) int { return cmp.Compare(a.ID, b.ID) })
+	}
+	return all, nil
+}
+
+// Source returns what the files that were packed have of a file of source code: each
+// line at its place, and empty lines where nothing was packed; nil when there is nothing
+// of it. It reports false when no source code was packed at all.
+func (t *Trace) Source(path string) (text []byte, packed bool) {
+	for _, f := range t.files {
+		if f.recording == nil || text != nil {
+			continue
+		}
+		packed = packed || len(f.recording.Sources) > 0
+		line := 1 // that comes next
+		for _, s := range f.recording.Sources {
+			if s.File != path || int(s.First) < line {
+				continue
+			}
+			for ; line < int(s.First); line++ {
+				text = append(text, '\n')
+			}
+			text = append(text, s.Text...)
+			text = append(text, '\n')
+			line = s.last() + 1
+		}
+	}
+	return text, packed
+}
