@@ -3,7 +3,6 @@ package convert
 import (
 	"encoding/hex"
 	"io"
-	"sort"
 	"strconv"
 
 	"github.com/xray-tools/xray/reader"
@@ -113,7 +112,7 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, thread string) []
 		dst = append(dst, `,"args":{`...)
 		if call.Args {
 			dst = append(dst, `"arguments":[`...)
-			for k, a := range argsOf(b, i) {
+			for k, a := range b.ArgsOf(i) {
 				if k > 0 {
 					dst = append(dst, ',')
 				}
@@ -132,16 +131,6 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, thread string) []
 		dst = append(dst, '}')
 	}
 	return append(dst, '}')
-}
-
-// argsOf returns the arguments of the i-th call of the batch.
-func argsOf(b *calls.Batch, i int) []calls.Arg {
-	from := sort.Search(len(b.Args), func(k int) bool { return b.Args[k].Call >= i })
-	to := from
-	for to < len(b.Args) && b.Args[to].Call == i {
-		to++
-	}
-	return b.Args[from:to]
 }
 
 // appendExactInJavaScript appends a number as a number, unless it is larger

@@ -36,26 +36,12 @@ func (r *rows) write(b *calls.Batch, appendThread func([]byte, reader.Thread) []
 	if *thread == "" {
 		*thread = string(appendThread(nil, b.Thread))
 	}
-	buf, args := r.out.buf, b.Args
+	buf := r.out.buf
 	for i := range b.Calls {
-		call := &b.Calls[i]
-		var of []calls.Arg
-		if call.Args {
-			of, args = takeArgs(args, i)
-		}
-		buf = r.out.spill(appendCall(append(buf, *thread...), call, of))
+		buf = r.out.spill(appendCall(append(buf, *thread...), &b.Calls[i], b.ArgsOf(i)))
 	}
 	r.out.buf = buf
 	return r.out.err
-}
-
-// takeArgs splits the arguments of the i-th call off.
-func takeArgs(args []calls.Arg, i int) (of, rest []calls.Arg) {
-	n := 0
-	for n < len(args) && args[n].Call <= i {
-		n++
-	}
-	return args[:n], args[n:]
 }
 
 // appendArgs appends arguments with a separator between them.

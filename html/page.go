@@ -102,7 +102,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 			columns["depths"].add(uint64(t.depths[k]))
 			last = t.starts[k]
 		}
-		if n := len(t.truncated); n > 0 {
+		if n := t.truncated; n > 0 {
 			m.Notes = append(m.Notes, fmt.Sprintf("%d open at the end of %s", n, r.threadName(t.id)))
 		}
 	}

@@ -46,7 +46,7 @@ type thread struct {
 	durations []uint64
 	funcs     []reader.FuncID
 	depths    []uint32 // number of calls around it that are kept too
-	truncated []int    // calls that were open at the end
+	truncated int      // calls that were open at the end
 	open      []int
 	events    int
 }
@@ -111,7 +111,7 @@ func (t *thread) leave(c *calls.Call, opts *Options) {
 	}
 	t.durations[i] = uint64(opts.at(c.Start+c.Duration) - t.starts[i])
 	if c.End == calls.Truncated {
-		t.truncated = append(t.truncated, i)
+		t.truncated++
 	}
 }
 
@@ -128,17 +128,6 @@ func (r *Recording) Merge(other *Recording) {
 	}
 	r.events = append(r.events, other.events...)
 	r.dropped += other.dropped
-}
-
-// Len is the number of calls.
-func (r *Recording) Len() int {
-	n := 0
-	for _, t := range r.threads {
-		if t != nil {
-			n += len(t.funcs)
-		}
-	}
-	return n
 }
 
 // sorted are the events by time, and how many there are more.
