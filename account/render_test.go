@@ -15,7 +15,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -163,7 +162,7 @@ func TestNumber(t *testing.T) {
 			Lo: rapid.Uint64().Draw(t, "Lo"),
 		}
 		f := rapid.Uint64Range(1, 1<<40).Draw(t, "frequency")
-		r := Report{Clock: clock.Clock{Frequency: f}}
+		r := Report{Clock: reader.Clock{Frequency: f}}
 		got, ok := new(big.Int).SetString(r.number(s), 10)
 		if !ok {
 			t.Fatalf("number = %q", r.number(s))
@@ -182,7 +181,7 @@ func TestHugeSums(t *testing.T) {
 	if got := r.duration(r.Rows[0].Total); got != "36,893,488,147s" {
 		t.Errorf("total = %s", got)
 	}
-	r.Clock = clock.Clock{}
+	r.Clock = reader.Clock{}
 	if got := r.duration(r.Rows[0].Total); got != "36,893,488,147,419,103,230" {
 		t.Errorf("total = %s", got)
 	}

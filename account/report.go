@@ -7,7 +7,6 @@ import (
 	"sort"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -47,7 +46,7 @@ type Row struct {
 // Report is what an analysis found. It is owned by the caller and holds nothing
 // of the analysis.
 type Report struct {
-	Clock     clock.Clock
+	Clock     reader.Clock
 	PerThread bool
 	// ThreadName gives threads a name where rows are of single threads; "" for none.
 	// May be nil, and may be set before writing.
@@ -71,7 +70,7 @@ type Report struct {
 // Report gives the results so far, ordered by thread and function id. The
 // frequency is that of the trace's clock, in ticks a second, 0 when unknown.
 func (a *Analysis) Report(frequency uint64) *Report {
-	r := &Report{Clock: clock.Clock{Frequency: frequency}, PerThread: a.opts.PerThread}
+	r := &Report{Clock: reader.Clock{Frequency: frequency}, PerThread: a.opts.PerThread}
 	rows := 0
 	for _, t := range a.tables {
 		if t != nil {

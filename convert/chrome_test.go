@@ -14,7 +14,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -231,7 +230,7 @@ func TestChromeShowsEveryCall(t *testing.T) {
 				instants[e.Tid] = append(instants[e.Tid], data)
 			}
 		}
-		c := clock.Clock{Frequency: frequency}
+		c := reader.Clock{Frequency: frequency}
 		at := func(tsc uint64) int64 {
 			if tsc < base {
 				return -int64(c.Nanos(base - tsc))

@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -21,7 +20,7 @@ import (
 type pprofEncoder struct {
 	out       output
 	opts      *Options
-	clock     clock.Clock
+	clock     reader.Clock
 	message   []byte // the message that is being built
 	nested    []byte // a message inside it
 	strings   map[string]uint64
@@ -96,7 +95,7 @@ const (
 
 func newPprofEncoder(w io.Writer, opts *Options) *pprofEncoder {
 	return &pprofEncoder{
-		out: newOutput(w), opts: opts, clock: clock.Clock{Frequency: opts.Header.CycleFrequency},
+		out: newOutput(w), opts: opts, clock: reader.Clock{Frequency: opts.Header.CycleFrequency},
 		strings: map[string]uint64{"": 0}, table: []string{""},
 		functions: map[reader.FuncID]uint64{}, mappings: map[symbolize.Object]uint64{},
 	}

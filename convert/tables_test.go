@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -107,7 +106,7 @@ func TestTables(t *testing.T) {
 		}
 		frequency := rapid.SampledFrom([]uint64{1_000_000_000, 3_000_000_001, 24_000_000}).Draw(t, "frequency")
 		opts := Options{Header: reader.Header{CycleFrequency: frequency}, Names: n, Base: 1_000_000}
-		c := clock.Clock{Frequency: frequency}
+		c := reader.Clock{Frequency: frequency}
 		batches := genBatches(t)
 		var want []row
 		for _, b := range batches {

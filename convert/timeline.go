@@ -4,19 +4,19 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
 )
 
 // timeline places ticks on a time axis that starts with epoch at base. Its unit is the
 // nanosecond, or the tick where the clock's frequency is unknown.
 type timeline struct {
-	clock clock.Clock
+	clock reader.Clock
 	base  uint64
 	epoch int64 // time of base
 }
 
 func (o *Options) timeline() timeline {
-	return timeline{clock: clock.Clock{Frequency: o.Header.CycleFrequency}, base: o.Base}
+	return timeline{clock: reader.Clock{Frequency: o.Header.CycleFrequency}, base: o.Base}
 }
 
 // startTimeline is the timeline for formats that can count from 1970, and the

@@ -4,7 +4,6 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -29,7 +28,7 @@ import (
 type TraceEvents struct {
 	out      output
 	opts     Options
-	clock    clock.Clock
+	clock    reader.Clock
 	decimals int
 	heads    labels
 	paths    *calls.Paths
@@ -49,7 +48,7 @@ type eventThread struct {
 func NewTraceEvents(w io.Writer, opts Options) *TraceEvents {
 	t := &TraceEvents{
 		out: newOutput(w), opts: opts, paths: calls.NewPaths(),
-		clock: clock.Clock{Frequency: opts.Header.CycleFrequency}, decimals: 4,
+		clock: reader.Clock{Frequency: opts.Header.CycleFrequency}, decimals: 4,
 	}
 	if !t.clock.Known() {
 		t.clock.Frequency = 1_000_000 // shows each tick as a microsecond

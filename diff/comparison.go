@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -40,7 +39,7 @@ type Comparison struct {
 // Run is what is known of a run beside its calls.
 type Run struct {
 	Name  string // as errors call it
-	Clock clock.Clock
+	Clock reader.Clock
 	Names symbolize.Names // nil for functions by number
 }
 
@@ -166,7 +165,7 @@ func (c *Comparison) join(a *Analysis, names symbolize.Names) []int {
 	return ids
 }
 
-func (c *Comparison) unit(b *block, ids []int, run int, k clock.Clock) *unit {
+func (c *Comparison) unit(b *block, ids []int, run int, k reader.Clock) *unit {
 	u := &unit{run: run, invocations: float64(b.invocations), nodes: make([]amounts, len(c.nodes))}
 	type ticks struct{ self, total quantile.Sum }
 	sums := make([]ticks, len(c.nodes))
@@ -186,14 +185,14 @@ func (c *Comparison) unit(b *block, ids []int, run int, k clock.Clock) *unit {
 }
 
 // nanos converts a sum of ticks, of which it keeps 52 bits.
-func nanos(ticks quantile.Sum, k clock.Clock) float64 {
+func nanos(ticks quantile.Sum, k reader.Clock) float64 {
 	if !k.Known() {
 		return ticks.Float64()
 	}
 	return ticks.Float64() * 1e9 / float64(k.Frequency)
 }
 
-func (c *Comparison) quantilesOf(s *quantile.Sample, k clock.Clock) []float64 {
+func (c *Comparison) quantilesOf(s *quantile.Sample, k reader.Clock) []float64 {
 	if s.Count() == 0 {
 		return nil
 	}
@@ -207,7 +206,7 @@ func (c *Comparison) quantilesOf(s *quantile.Sample, k clock.Clock) []float64 {
 }
 
 // functionQuantiles sets those of functions, and of what gates match.
-func (c *Comparison) functionQuantiles(r *run, durations []quantile.Sample, ids []int, k clock.Clock) {
+func (c *Comparison) functionQuantiles(r *run, durations []quantile.Sample, ids []int, k reader.Clock) {
 	samples := make([]*quantile.Sample, len(c.nodes))
 	for path := 1; path < len(durations); path++ {
 		if n := ids[path]; samples[n] == nil {

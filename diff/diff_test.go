@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/diff"
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -106,7 +105,7 @@ func (c comparison) compare(t rapid.TB, a, b []*trace) *diff.Report {
 	all := diff.NewComparison(c.root != nil, "root", gates)
 	for side, traces := range [][]*trace{a, b} {
 		for _, tr := range traces {
-			k := clock.Clock{Frequency: tr.frequency}
+			k := reader.Clock{Frequency: tr.frequency}
 			opts := diff.Options{Root: c.root}
 			if diff.FewRuns(len(a), len(b)) {
 				_, stats, err := calls.Run(tr, calls.Options{Shards: 1}, func() nothing { return nothing{} })
@@ -359,7 +358,7 @@ func TestClocksOfDifferentFrequency(t *testing.T) {
 func TestClocksThatDoNotCompare(t *testing.T) {
 	all := diff.NewComparison(false, "", nil)
 	add := func(side diff.Side, name string, frequency uint64) error {
-		return all.Add(side, diff.NewAnalysis(diff.Options{}), diff.Run{Name: name, Clock: clock.Clock{Frequency: frequency}})
+		return all.Add(side, diff.NewAnalysis(diff.Options{}), diff.Run{Name: name, Clock: reader.Clock{Frequency: frequency}})
 	}
 	if err := add(diff.A, "old.xray", 1000); err != nil {
 		t.Error(err)

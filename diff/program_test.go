@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/diff"
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -66,7 +65,7 @@ func addTrace(t *testing.T, all *diff.Comparison, side diff.Side, path string, r
 	if err != nil {
 		t.Fatal(err)
 	}
-	run := diff.Run{Name: path, Clock: clock.Clock{Frequency: frequency}, Names: names}
+	run := diff.Run{Name: path, Clock: reader.Clock{Frequency: frequency}, Names: names}
 	if err := all.Add(side, sink, run); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
 )
 
 // Kind is how B differs from A.
@@ -27,7 +27,7 @@ func (k Kind) String() string { return [...]string{"slower", "more-calls", "new"
 // Report is what differs between two sides. Times are in nanoseconds, or in ticks
 // where Clock is not known.
 type Report struct {
-	Clock     clock.Clock
+	Clock     reader.Clock
 	Root      string // "" without a root
 	Runs      [2]int
 	Calls     [2]float64 // of roots, in all runs; without a root of all functions
@@ -123,7 +123,7 @@ func (c *Comparison) Report(opts ReportOptions) (*Report, error) {
 		b.r.Folds = 10_000
 	}
 	if c.first.Clock.Known() {
-		b.r.Clock = clock.Clock{Frequency: 1e9}
+		b.r.Clock = reader.Clock{Frequency: 1e9}
 	}
 	if c.rooted {
 		b.r.Root = c.rootName()

@@ -1,7 +1,6 @@
 package diff
 
 import (
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -19,7 +18,7 @@ type Blocks struct {
 
 // Cut divides a run from its first to its last tick into seconds, or into longer
 // blocks where there would be too many. What is left over is part of the last one.
-func Cut(first, last uint64, c clock.Clock) Blocks {
+func Cut(first, last uint64, c reader.Clock) Blocks {
 	if !c.Known() || last <= first {
 		return Blocks{}
 	}

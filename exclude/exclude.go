@@ -16,7 +16,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -126,7 +125,7 @@ type Options struct {
 	// Keep says which functions are never left out. May be nil.
 	Keep  func(reader.FuncID) bool
 	Sizes Sizes
-	Clock clock.Clock
+	Clock reader.Clock
 }
 
 // Plan is what is to be left out. It is owned by the caller.

@@ -11,7 +11,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/exclude"
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/internal/tracetext"
@@ -70,7 +69,7 @@ func options(budget float64) exclude.Options {
 	// 2 ns a call, of which 1 is inside.
 	return exclude.Options{
 		Budget: budget, Cost: probecost.Cost{Low: 2000, High: 2000}, Sizes: exclude.Sizes{Call: 16, Event: 24},
-		Clock: clock.Clock{Frequency: 1e9},
+		Clock: reader.Clock{Frequency: 1e9},
 	}
 }
 
@@ -153,7 +152,7 @@ func TestPlanProperties(t *testing.T) {
 	one, three := count(t, log.Bytes(), 1), count(t, log.Bytes(), 3)
 	rapid.Check(t, func(t *rapid.T) {
 		opts := exclude.Options{
-			Budget: rapid.Float64Range(0, 0.2).Draw(t, "budget"), Clock: clock.Clock{Frequency: tracegen.Frequency},
+			Budget: rapid.Float64Range(0, 0.2).Draw(t, "budget"), Clock: reader.Clock{Frequency: tracegen.Frequency},
 			Cost: probecost.Cost{Low: 10_000, High: rapid.Uint64Range(10_000, 200_000).Draw(t, "cost")},
 		}
 		divisor := reader.FuncID(rapid.IntRange(1, 20).Draw(t, "keep"))

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -13,7 +12,7 @@ import (
 // Side is one of the two traces of a comparison.
 type Side struct {
 	Analysis *Analysis // must not be used after the comparison
-	Clock    clock.Clock
+	Clock    reader.Clock
 	Names    symbolize.Names
 }
 
@@ -21,7 +20,7 @@ type Side struct {
 // as their ids differ from build to build; functions of the same name in one
 // trace count as one.
 type Diff struct {
-	ClockA, ClockB clock.Clock
+	ClockA, ClockB reader.Clock
 	Quantiles      bool // known for both sides
 	// Functions is ordered by name. The first is the root, the caller of calls
 	// that have none, whose name is empty.

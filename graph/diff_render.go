@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
 )
 
 // WriteDOT writes the graph for Graphviz: what costs more in B is pink, what
@@ -143,7 +143,7 @@ func percent(r float64) string {
 // "callee", which are names, empty for no caller; "a" and "b"). The numbers of a
 // trace are those of [Report.WriteJSON], or null. It returns the error of w.
 func (d *Diff) WriteJSON(w io.Writer) error {
-	side := func(s *Stats, k clock.Clock) *statsJSON {
+	side := func(s *Stats, k reader.Clock) *statsJSON {
 		if s == nil {
 			return nil
 		}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -164,7 +164,7 @@ func (r *Report) lines(s *Stats, columns []Column, share bool) []string {
 }
 
 // value is a number with its unit.
-func value(s *Stats, c Column, k clock.Clock) string {
+func value(s *Stats, c Column, k reader.Clock) string {
 	if c != Count {
 		return k.Format(s.Value(c))
 	}
@@ -173,7 +173,7 @@ func value(s *Stats, c Column, k clock.Clock) string {
 
 // amount is a number in calls or seconds; in ticks where the frequency is not
 // known.
-func amount(s *Stats, c Column, k clock.Clock) float64 {
+func amount(s *Stats, c Column, k reader.Clock) float64 {
 	v := float64(s.Value(c))
 	if c != Count && k.Known() {
 		v /= float64(k.Frequency)

@@ -13,13 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
 var (
-	zeroClock = clock.Clock{}
-	gigahertz = clock.Clock{Frequency: 1_000_000_000}
+	zeroClock = reader.Clock{}
+	gigahertz = reader.Clock{Frequency: 1_000_000_000}
 )
 
 func TestWriteDOT(t *testing.T) {
@@ -125,7 +125,7 @@ func checkDOT(s string) string {
 func TestWriteJSONAndCSV(t *testing.T) {
 	n := names{1: "main", 2: `a<"b">, c`}
 	for _, opts := range []Options{{}, quantiles} {
-		r := collect(t, opts, call(0, 1, 4000, 3000), call(1, 2, 1000, 1000)).Report(clock.Clock{Frequency: 2_000_000_000})
+		r := collect(t, opts, call(0, 1, 4000, 3000), call(1, 2, 1000, 1000)).Report(reader.Clock{Frequency: 2_000_000_000})
 		var b bytes.Buffer
 		if err := r.WriteJSON(&b, n); err != nil {
 			t.Fatal(err)
@@ -209,8 +209,8 @@ func TestCompareByName(t *testing.T) {
 	a := collect(t, quantiles, call(0, 1, 100, 60), call(1, 2, 10, 10), call(1, 3, 30, 30), call(1, 4, 7, 7))
 	b := collect(t, quantiles, call(0, 8, 400, 200), call(8, 9, 200, 200))
 	d := Compare(
-		Side{a, clock.Clock{Frequency: 1000}, names{1: "main", 2: "f", 3: "f", 4: "gone"}},
-		Side{b, clock.Clock{Frequency: 2000}, names{8: "main", 9: "f"}})
+		Side{a, reader.Clock{Frequency: 1000}, names{1: "main", 2: "f", 3: "f", 4: "gone"}},
+		Side{b, reader.Clock{Frequency: 2000}, names{8: "main", 9: "f"}})
 	var got []string
 	for _, e := range d.Edges {
 		s := d.Functions[e.Caller].Name + ">" + d.Functions[e.Callee].Name
@@ -303,7 +303,7 @@ func ExampleReport_WriteLLVM() {
 		{Caller: 1, Func: 2, Duration: 20, Self: 20},
 		{Caller: 0, Func: 1, Duration: 100, Self: 80},
 	}})
-	a.Report(clock.Clock{}).WriteLLVM(os.Stdout, nil, LLVMView{EdgeLabel: Count, VertexColor: Sum})
+	a.Report(reader.Clock{}).WriteLLVM(os.Stdout, nil, LLVMView{EdgeLabel: Count, VertexColor: Sum})
 	// Output:
 	// digraph xray {
 	// F0 -> F1 [label="1"];

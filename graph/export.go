@@ -8,7 +8,6 @@ import (
 	"io"
 	"strconv"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -30,7 +29,7 @@ type statsJSON struct {
 	Approximate bool    `json:"approximate,omitempty"`
 }
 
-func newStatsJSON(s *Stats, k clock.Clock, quantiles bool) statsJSON {
+func newStatsJSON(s *Stats, k reader.Clock, quantiles bool) statsJSON {
 	j := statsJSON{
 		Count: s.Count, Open: s.Open, Inferred: s.Inferred,
 		Sum: k.Nanos(s.Sum), Self: k.Nanos(s.Self), Min: k.Nanos(s.Min), Max: k.Nanos(s.Max),
@@ -155,7 +154,7 @@ func csvHeader(columns []Column, unit string) []string {
 	return header
 }
 
-func csvValues(row []string, s *Stats, columns []Column, k clock.Clock) []string {
+func csvValues(row []string, s *Stats, columns []Column, k reader.Clock) []string {
 	for _, c := range columns {
 		v := s.Value(c)
 		if c != Count {

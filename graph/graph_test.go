@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -44,7 +43,7 @@ func TestReport(t *testing.T) {
 	inner := call(9, 1, 5, 5)
 	r := collect(t, quantiles,
 		call(1, 2, 0, 0), call(1, 2, 30, 30), call(1, 2, 10, 10), inferred, call(0, 1, 100, 53), inner, open,
-	).Report(clock.Clock{})
+	).Report(reader.Clock{})
 	stats := func(count, sum, self, lo, p50, hi uint64) Stats {
 		return Stats{Count: count, Sum: sum, Self: self, Min: lo, P50: p50, P90: hi, P99: hi, P999: hi, Max: hi}
 	}
@@ -73,7 +72,7 @@ func TestReport(t *testing.T) {
 }
 
 func TestSumsStayAtTheLargest(t *testing.T) {
-	r := collect(t, Options{}, call(0, 1, math.MaxUint64-1, 4), call(0, 1, 3, 3)).Report(clock.Clock{})
+	r := collect(t, Options{}, call(0, 1, math.MaxUint64-1, 4), call(0, 1, 3, 3)).Report(reader.Clock{})
 	if got := r.Edges[0].Sum; got != math.MaxUint64 {
 		t.Errorf("sum = %d, want the largest number", got)
 	}
@@ -105,7 +104,7 @@ func TestSharding(t *testing.T) {
 		for _, s := range shards[1:] {
 			shards[0].Merge(s)
 		}
-		want, got := whole.Report(clock.Clock{}), shards[0].Report(clock.Clock{})
+		want, got := whole.Report(reader.Clock{}), shards[0].Report(reader.Clock{})
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("report of %d shards (-one +merged):\n%s", len(shards), diff)
 		}
@@ -123,7 +122,7 @@ func TestManyEdges(t *testing.T) {
 			}
 		}
 	}
-	r := a.Report(clock.Clock{})
+	r := a.Report(reader.Clock{})
 	if len(r.Edges) != n*n {
 		t.Fatalf("%d edges, want %d", len(r.Edges), n*n)
 	}
@@ -142,7 +141,7 @@ func TestTrim(t *testing.T) {
 			call(0, 1, 1000, 0), call(1, 2, 900, 10), call(2, 3, 890, 890), // the way to 3
 			call(1, 4, 60, 60), call(2, 4, 1, 1), // 4 is called from two places
 			call(1, 5, 3, 3), open, call(8, 3, 36, 36),
-		).Report(clock.Clock{})
+		).Report(reader.Clock{})
 	}
 	shape := func(r *Report) string {
 		var s []string
@@ -265,7 +264,7 @@ func writeYAML(t testing.TB, frequency uint64, events []event) string {
 }
 
 // run analyses a trace file.
-func run(t testing.TB, path string, opts Options) (*Analysis, clock.Clock) {
+func run(t testing.TB, path string, opts Options) (*Analysis, reader.Clock) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
@@ -276,7 +275,7 @@ func run(t testing.TB, path string, opts Options) (*Analysis, clock.Clock) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a, clock.Clock{Frequency: trace.Header(0).CycleFrequency}
+	return a, reader.Clock{Frequency: trace.Header(0).CycleFrequency}
 }
 
 // randomTrace draws the events of a few threads, in the order of time. Every

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 )
@@ -41,7 +40,7 @@ type Edge struct {
 
 // Report is a call graph. Every end of an edge but Root is in Functions.
 type Report struct {
-	Clock     clock.Clock
+	Clock     reader.Clock
 	Quantiles bool       // quantiles are known
 	Functions []Function // ordered by id
 	Edges     []Edge     // ordered by caller, then callee
@@ -55,7 +54,7 @@ type Left struct {
 }
 
 // Report sums the analysis up, which must not be used afterwards.
-func (a *Analysis) Report(c clock.Clock) *Report {
+func (a *Analysis) Report(c reader.Clock) *Report {
 	order := make([]int, len(a.edges))
 	for i := range order {
 		order[i] = i

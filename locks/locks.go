@@ -25,7 +25,6 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -61,7 +60,7 @@ type Options struct {
 	// Thread is called once for each thread; nil chooses all.
 	Thread   func(reader.Thread) bool
 	From, To uint64
-	Clock    clock.Clock
+	Clock    reader.Clock
 	// Shards is how many goroutines decode; as many as the program may use
 	// processors when 0. No result depends on it.
 	Shards int

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/locks"
@@ -51,7 +50,7 @@ func open(t *testing.T, trace []byte) *reader.Trace {
 
 func analyze(t *testing.T, tr *reader.Trace, opts locks.Options) *locks.Report {
 	t.Helper()
-	opts.Function, opts.Clock = describe, clock.Clock{Frequency: 1_000_000_000}
+	opts.Function, opts.Clock = describe, reader.Clock{Frequency: 1_000_000_000}
 	r, _, err := locks.Analyze(tr, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testenv"
 	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
@@ -54,7 +53,7 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, _, err := locks.Analyze(trace, locks.Options{Clock: clock.Clock{Frequency: frequency}, Function: func(fn reader.FuncID) locks.Function {
+	r, _, err := locks.Analyze(trace, locks.Options{Clock: reader.Clock{Frequency: frequency}, Function: func(fn reader.FuncID) locks.Function {
 		switch symbolize.Label(table, fn) {
 		case "Mutex::lock()":
 			return locks.Function{Role: locks.Lock, Class: "Mutex"}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
@@ -144,7 +143,7 @@ func written(t *rapid.T, trace []byte, shards int) (*locks.Report, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, _, err := locks.Analyze(tr, locks.Options{Function: describe, Clock: clock.Clock{Frequency: 1_000_000}, Shards: shards})
+	r, _, err := locks.Analyze(tr, locks.Options{Function: describe, Clock: reader.Clock{Frequency: 1_000_000}, Shards: shards})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -13,7 +12,7 @@ import (
 
 // Report is what is known of the locks of a trace. Times are in ticks.
 type Report struct {
-	Clock clock.Clock
+	Clock reader.Clock
 	First uint64 // TSC from which times count
 	// Locks are ordered by the time that was spent waiting for them, the longest first.
 	Locks []LockReport

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -343,4 +343,4 @@ func (r *Report) WriteCSV(w io.Writer, v View) error {
 	return t.WriteCSV(w)
 }
 
-func nanos(c clock.Clock, ticks uint64) string { return strconv.FormatUint(c.Nanos(ticks), 10) }
+func nanos(c reader.Clock, ticks uint64) string { return strconv.FormatUint(c.Nanos(ticks), 10) }

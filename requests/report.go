@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
 )
 
 // Rule says which requests are slow: those from a quantile up, the longest Top, or
@@ -20,7 +20,7 @@ type Rule struct {
 
 // Report sums requests up. Times are in ticks.
 type Report struct {
-	Clock clock.Clock
+	Clock reader.Clock
 	*Set
 	Durations Quantiles
 	Time      quantile.Sum // of all requests
@@ -81,7 +81,7 @@ type StepDifference struct {
 }
 
 // Report sums up.
-func (s *Set) Report(c clock.Clock, rule Rule) *Report {
+func (s *Set) Report(c reader.Clock, rule Rule) *Report {
 	r := &Report{Clock: c, Set: s}
 	var all quantile.Sample
 	for i := range s.Requests {

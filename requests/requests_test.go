@@ -12,7 +12,6 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -321,7 +320,7 @@ func TestProperties(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := c.Requests(choice).Report(clock.Clock{}, requests.Rule{Quantile: 0.9, Text: "p90"})
+			report := c.Requests(choice).Report(reader.Clock{}, requests.Rule{Quantile: 0.9, Text: "p90"})
 			report.Show("", 3)
 			o.Paths = true
 			trees, _, err := calls.Run(calls.Source(trace), o, func() *requests.Trees { return requests.NewTrees(report.Shown) })

@@ -5,13 +5,12 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 )
 
 // Report says what threads did. Times are in ticks.
 type Report struct {
-	Clock    clock.Clock
+	Clock    reader.Clock
 	From, To uint64
 	Cell     uint64 // length of a cell
 	Gap      uint64 // as of Options
@@ -77,7 +76,7 @@ type Stall struct {
 }
 
 // Report puts together what was found.
-func (a *Analysis) Report(c clock.Clock) *Report {
+func (a *Analysis) Report(c reader.Clock) *Report {
 	r := &Report{Clock: c, From: a.opts.From, To: a.opts.To, Cell: a.width, Gap: a.opts.Gap, Gaps: a.gaps, FineCell: a.fine}
 	all := make(map[reader.FuncID]*Func)
 	for _, th := range a.threads {

@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -109,7 +108,7 @@ func report(t testing.TB, src calls.Source, shards int, opts residency.Options) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sink.Report(clock.Clock{Frequency: 1_000_000_000})
+	return sink.Report(reader.Clock{Frequency: 1_000_000_000})
 }
 
 // Every tick of a thread has the state that looking finds, the cells are all of the

@@ -4,14 +4,13 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
 // Report is the shapes of a trace. Times are in ticks.
 type Report struct {
-	Clock       clock.Clock
+	Clock       reader.Clock
 	Invocations uint64 // of all shapes
 	Threads     int
 	// Full tells that there were more shapes than Shapes has, the limit. The
@@ -49,7 +48,7 @@ type Difference struct {
 }
 
 // Report puts together what was found.
-func (a *Analysis) Report(c clock.Clock) *Report {
+func (a *Analysis) Report(c reader.Clock) *Report {
 	r := &Report{Clock: c, Threads: len(a.threads), Full: a.full}
 	hashes := a.byTime()
 	if len(hashes) == 0 {

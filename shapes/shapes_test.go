@@ -6,7 +6,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
@@ -29,7 +28,7 @@ func report(t *testing.T, shards int, opts shapes.Options) *shapes.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sink.Report(clock.Clock{Frequency: tracegen.Frequency})
+	return sink.Report(reader.Clock{Frequency: tracegen.Frequency})
 }
 
 func TestShardingChangesNothing(t *testing.T) {

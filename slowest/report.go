@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -12,7 +11,7 @@ import (
 
 // Report is the slowest invocations. Times are in ticks.
 type Report struct {
-	Clock       clock.Clock
+	Clock       reader.Clock
 	Invocations uint64 // that were chosen
 	Threads     int    // of these
 	// Median and P99 are off by at most a part of quantile.RelativeError when
@@ -70,7 +69,7 @@ func (r *Row) Ratio() float64 {
 }
 
 // Report puts together what both passes found. The Trees must not be used again.
-func (t *Trees) Report(c clock.Clock) *Report {
+func (t *Trees) Report(c reader.Clock) *Report {
 	d := t.found.durations
 	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Ordinary: t.ordinary}
 	if r.Invocations > 0 {

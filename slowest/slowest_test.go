@@ -8,7 +8,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -62,7 +61,7 @@ func run[S calls.Analysis[S]](t *testing.T, trace *reader.Trace, shards int, new
 
 func report(t *testing.T, trace *reader.Trace, shards int, opts slowest.Options) *slowest.Report {
 	found := run(t, trace, shards, func() *slowest.Search { return slowest.NewSearch(opts) }).Found()
-	return run(t, trace, shards, func() *slowest.Trees { return slowest.NewTrees(found) }).Report(clock.Clock{Frequency: tracegen.Frequency})
+	return run(t, trace, shards, func() *slowest.Trees { return slowest.NewTrees(found) }).Report(reader.Clock{Frequency: tracegen.Frequency})
 }
 
 // The slowest are those that brute force finds, with their numbers, and their trees

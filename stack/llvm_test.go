@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
 )
 
 const llvmXRay = "llvm-xray-22"
@@ -158,7 +158,7 @@ func TestWriteLLVM(t *testing.T) {
 	long := strings.Repeat("n", 61)
 	var got bytes.Buffer
 	v := LLVMView{PerThreadStacks: true}
-	r := collect(t, v.Options(), "1 +10 2 +5 . .", "3 +1 !").Report(clock.Clock{})
+	r := collect(t, v.Options(), "1 +10 2 +5 . .", "3 +1 !").Report(reader.Clock{})
 	if err := r.WriteLLVM(&got, names{1: "main", 2: long}, v); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestWriteLLVM(t *testing.T) {
 
 	got.Reset()
 	v = LLVMView{AllStacks: true, Flame: true}
-	r = collect(t, v.Options(), "1 +10 2 +5 . .", "3 +1 !").Report(clock.Clock{})
+	r = collect(t, v.Options(), "1 +10 2 +5 . .", "3 +1 !").Report(reader.Clock{})
 	if err := r.WriteLLVM(&got, names{1: "main", 2: "a;b"}, v); err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestWriteLLVM(t *testing.T) {
 }
 
 func TestLLVMErrors(t *testing.T) {
-	r := New(Options{}).Report(clock.Clock{})
+	r := New(Options{}).Report(reader.Clock{})
 	for _, test := range []struct {
 		view LLVMView
 		want error
@@ -209,7 +209,7 @@ func TestLLVMAcrossThreads(t *testing.T) {
 	view := LLVMView{AggregateThreads: true}
 	// Both threads call 2 from 1, only the first calls 3 from 1, and 4 is as
 	// heavy as that.
-	r := collect(t, view.Options(), "1 2 +10 . +1 3 +5 . .", "1 2 +20 . +2 . 4 +5 .").Report(clock.Clock{})
+	r := collect(t, view.Options(), "1 2 +10 . +1 3 +5 . .", "1 2 +20 . +2 . 4 +5 .").Report(reader.Clock{})
 	var b strings.Builder
 	if err := r.WriteLLVM(&b, nil, view); err != nil {
 		t.Fatal(err)

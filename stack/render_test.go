@@ -14,7 +14,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -93,7 +92,7 @@ func TestTextTop(t *testing.T) {
 		for fn := range n {
 			fmt.Fprintf(&script, "%d +%d . ", fn+1, rapid.IntRange(1, 50).Draw(rt, "ticks"))
 		}
-		r := collect(t, Options{}, script.String()).Report(clock.Clock{})
+		r := collect(t, Options{}, script.String()).Report(reader.Clock{})
 		lists := map[int][]string{}
 		for _, top := range []int{top, -1} {
 			var b strings.Builder
@@ -121,7 +120,7 @@ func TestTextElides(t *testing.T) {
 	}
 	script.WriteString("+5 " + strings.Repeat(". ", 150))
 	var b strings.Builder
-	if err := collect(t, Options{}, script.String()).Report(clock.Clock{}).WriteText(&b, nil, TextView{}); err != nil {
+	if err := collect(t, Options{}, script.String()).Report(reader.Clock{}).WriteText(&b, nil, TextView{}); err != nil {
 		t.Fatal(err)
 	}
 	if want := "    19  #20\n        ... 50 frames ...\n    70  #71\n"; !strings.Contains(b.String(), want) {
@@ -133,7 +132,7 @@ func TestTextElides(t *testing.T) {
 }
 
 func TestWriteJSON(t *testing.T) {
-	r := collect(t, Options{PerThread: true}, first, second+" +9 !").Report(clock.Clock{Frequency: 500_000_000})
+	r := collect(t, Options{PerThread: true}, first, second+" +9 !").Report(reader.Clock{Frequency: 500_000_000})
 	var b bytes.Buffer
 	if err := r.WriteJSON(&b, names{1: `<"main">`, 2: "work"}); err != nil {
 		t.Fatal(err)
@@ -257,7 +256,7 @@ func TestSVGLayout(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := names{1: nasty.Draw(rt, "one"), 2: nasty.Draw(rt, "two") + "]]>"}
 		opts := Options{PerThread: rapid.Bool().Draw(rt, "per thread")}
-		r := collect(t, opts, randomScript(rt), randomScript(rt)).Report(clock.Clock{})
+		r := collect(t, opts, randomScript(rt), randomScript(rt)).Report(reader.Clock{})
 		m := rapid.SampledFrom([]Metric{Time, Count}).Draw(rt, "metric")
 		frames, _ := parseSVG(t, writeSVG(t, r, n, SVGView{Metric: m}))
 		const slack = 0.001 // positions are rounded
@@ -299,8 +298,8 @@ func TestSVGBounded(t *testing.T) {
 	}
 	deep := strings.Repeat("1 +1 ", 5000) + strings.Repeat(". ", 5000)
 	for name, r := range map[string]*Report{
-		"wide": wide.Report(clock.Clock{}),
-		"deep": collect(t, Options{}, deep).Report(clock.Clock{}),
+		"wide": wide.Report(reader.Clock{}),
+		"deep": collect(t, Options{}, deep).Report(reader.Clock{}),
 	} {
 		svg := writeSVG(t, r, nil, SVGView{})
 		frames, texts := parseSVG(t, svg)
@@ -331,7 +330,7 @@ func TestWidest(t *testing.T) {
 
 func TestEmpty(t *testing.T) {
 	for _, opts := range []Options{{}, {PerThread: true}} {
-		r := New(opts).Report(clock.Clock{})
+		r := New(opts).Report(reader.Clock{})
 		var b bytes.Buffer
 		if err := r.WriteJSON(&b, nil); err != nil || !json.Valid(b.Bytes()) {
 			t.Errorf("%v\n%s", err, b.String())
@@ -366,7 +365,7 @@ func ExampleReport_WriteFolded() {
 		{Path: inner, Func: 2, Caller: 1, Depth: 1, Duration: 30, Self: 30},
 		{Path: outer, Func: 1, Duration: 100, Self: 70},
 	}})
-	a.Report(clock.Clock{}).WriteFolded(os.Stdout, nil, FoldedView{})
+	a.Report(reader.Clock{}).WriteFolded(os.Stdout, nil, FoldedView{})
 	// Output:
 	// #1 70
 	// #1;#2 30

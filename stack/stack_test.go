@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -20,7 +19,7 @@ import (
 
 type names = testnames.Names
 
-var gigahertz = clock.Clock{Frequency: 1_000_000_000}
+var gigahertz = reader.Clock{Frequency: 1_000_000_000}
 
 // program is a thread that runs for tests: its calls, as they end.
 type program struct {
@@ -167,7 +166,7 @@ thread_2;#5;std::sort<a:b>\n(int) 1
 
 // What weighs nothing has no line.
 func TestFoldedLeavesZeroOut(t *testing.T) {
-	r := collect(t, Options{}, "1 2 +5 . 3 . .").Report(clock.Clock{})
+	r := collect(t, Options{}, "1 2 +5 . 3 . .").Report(reader.Clock{})
 	if got, want := folded(t, r, nil, FoldedView{}), "#1;#2 5\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -179,7 +178,7 @@ func TestFoldedDeep(t *testing.T) {
 	script := strings.Repeat("1 +1 ", depth) + strings.Repeat(". ", depth-maxFrames) + " 2 +3 . " +
 		strings.Repeat(". ", maxFrames) + strings.Repeat("4 ", maxFrames+1) + "+8 " + strings.Repeat(". ", maxFrames+1)
 	for _, inclusive := range []bool{false, true} {
-		r := collect(t, Options{}, script).Report(clock.Clock{})
+		r := collect(t, Options{}, script).Report(reader.Clock{})
 		var got []string
 		for line := range strings.Lines(folded(t, r, nil, FoldedView{Inclusive: inclusive})) {
 			if n := strings.Count(line, ";"); n > maxFrames {
@@ -231,7 +230,7 @@ func TestBatchErrors(t *testing.T) {
 func TestSumsStayAtTheLargest(t *testing.T) {
 	script := fmt.Sprintf("1 +%d . 1 +%d .", uint64(math.MaxUint64), uint64(5))
 	a := collect(t, Options{}, script)
-	for tree := range a.Report(clock.Clock{}).Trees() {
+	for tree := range a.Report(reader.Clock{}).Trees() {
 		if f := tree.Frames[0]; f.Total != math.MaxUint64 || f.Self != math.MaxUint64 || f.LeafTotal != math.MaxUint64 {
 			t.Errorf("%+v", f)
 		}
@@ -347,7 +346,7 @@ func run(t testing.TB, path string, opts Options) *Report {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a.Report(clock.Clock{Frequency: trace.Header(0).CycleFrequency})
+	return a.Report(reader.Clock{Frequency: trace.Header(0).CycleFrequency})
 }
 
 func BenchmarkCalls(b *testing.B) {

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -43,7 +42,7 @@ type Tree struct {
 
 // Report is the result of an analysis.
 type Report struct {
-	Clock clock.Clock
+	Clock reader.Clock
 
 	threads []*thread // in the order of file, process, id; one without id for all together
 	labels  []string
@@ -52,7 +51,7 @@ type Report struct {
 }
 
 // Report sums the analysis up, which must not be changed afterwards.
-func (a *Analysis) Report(c clock.Clock) *Report {
+func (a *Analysis) Report(c reader.Clock) *Report {
 	r := &Report{Clock: c, paths: a.paths}
 	if a.paths != nil {
 		r.order = preorder(a.paths)

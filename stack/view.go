@@ -5,7 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -59,7 +58,7 @@ func (m Metric) weights(dst []uint64, t *Tree) []uint64 {
 }
 
 // units turns a weight into what is printed without a unit.
-func (m Metric) units(c clock.Clock, v uint64) uint64 {
+func (m Metric) units(c reader.Clock, v uint64) uint64 {
 	if m == Count {
 		return v
 	}
@@ -67,7 +66,7 @@ func (m Metric) units(c clock.Clock, v uint64) uint64 {
 }
 
 // format writes a weight with its unit.
-func (m Metric) format(c clock.Clock, v uint64) string {
+func (m Metric) format(c reader.Clock, v uint64) string {
 	if m == Count {
 		return plural(v, "call")
 	}

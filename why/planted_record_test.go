@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
@@ -133,7 +132,7 @@ func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
 	}
 	ticks := func(ns uint64) uint64 { return ns * frequency / 1_000_000_000 }
 	slow.Ticks = ticks(slow.Ticks)
-	opts := why.Options{Slow: slow, Clock: clock.Clock{Frequency: frequency}, Role: p.role}
+	opts := why.Options{Slow: slow, Clock: reader.Clock{Frequency: frequency}, Role: p.role}
 	opts.Root = func(fn reader.FuncID) bool { return strings.HasSuffix(short(p.names, fn), "handleRequest") }
 	if r := p.trace.Recording(0); r != nil {
 		opts.Pruned, opts.PrunedKnown = ticks(r.Process.ThresholdNS), true

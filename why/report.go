@@ -5,13 +5,12 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 )
 
 // Report says why the slow calls of a function were slow. Times are in ticks.
 type Report struct {
-	Clock     clock.Clock
+	Clock     reader.Clock
 	Root      reader.FuncID // 0 when there are several
 	RootLabel string        // of several
 	// Candidates are the functions that were considered when no root was given, the

@@ -6,7 +6,6 @@ import (
 	"math"
 	"runtime"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -52,7 +51,7 @@ type Options struct {
 	From, To uint64
 	// Seed is for what is drawn by lot. Equal seeds give equal reports.
 	Seed  uint64
-	Clock clock.Clock
+	Clock reader.Clock
 	// Calls are for the passes; Paths and Nested are set as needed. Unmatched
 	// exits are reported in one pass only.
 	Calls calls.Options

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -117,7 +116,7 @@ func (p *program) requests(n int, inner func(t *thread, i int)) {
 func options() why.Options {
 	return why.Options{
 		Root:  func(fn reader.FuncID) bool { return fn == handle },
-		Clock: clock.Clock{Frequency: 1_000_000_000},
+		Clock: reader.Clock{Frequency: 1_000_000_000},
 		Role: func(fn reader.FuncID) why.Role {
 			return map[reader.FuncID]why.Role{lock: why.Locks, unlock: why.Unlocks}[fn]
 		},

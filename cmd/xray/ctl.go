@@ -16,7 +16,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
@@ -190,7 +189,7 @@ func (c *ctl) status(ctx context.Context) error {
 }
 
 // nanoseconds shows times that are no ticks.
-var nanoseconds = clock.Clock{Frequency: uint64(time.Second)}
+var nanoseconds = reader.Clock{Frequency: uint64(time.Second)}
 
 func writeStatus(w io.Writer, s *recorder.Status) error {
 	fmt.Fprintf(w, "process %d, %s\n", s.PID, texttab.Printable(s.Exe))

@@ -10,7 +10,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -75,7 +74,7 @@ func commandLine(argv []string) string {
 func modeOf(p *reader.Process) string {
 	text := cmp.Or(p.Mode, "unknown")
 	if p.ThresholdNS > 0 {
-		text += ", calls of at least " + clock.Clock{Frequency: 1e9}.Format(p.ThresholdNS)
+		text += ", calls of at least " + reader.Clock{Frequency: 1e9}.Format(p.ThresholdNS)
 	}
 	if p.Depth > 0 {
 		text += fmt.Sprintf(", %d deep at most", p.Depth)

@@ -10,7 +10,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/llvmargs"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -130,7 +129,7 @@ func (a *app) llvmSession(names symbolize.Names, paths ...string) (*session, err
 	if s.trace, err = reader.Open(reader.Options{Stdin: a.stdin}, paths...); err != nil {
 		return nil, err
 	}
-	s.clock = clock.Clock{Frequency: s.trace.Header(0).CycleFrequency}
+	s.clock = reader.Clock{Frequency: s.trace.Header(0).CycleFrequency}
 	return s, nil
 }
 

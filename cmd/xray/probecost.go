@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/account"
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -55,7 +54,7 @@ func (f *costFlags) of(s *session) (probecost.Cost, string, error) {
 }
 
 // parseCost reads a time or a range of times, in thousandths of ticks.
-func parseCost(text string, c clock.Clock) (probecost.Cost, error) {
+func parseCost(text string, c reader.Clock) (probecost.Cost, error) {
 	low, high, ok := strings.Cut(text, "..")
 	if !ok {
 		high = low
@@ -74,12 +73,12 @@ func parseCost(text string, c clock.Clock) (probecost.Cost, error) {
 // mostCost bounds what a call may cost, in thousandths of ticks: some minutes.
 const mostCost = 1 << 50
 
-func parseThousandths(text string, c clock.Clock) (uint64, error) {
+func parseThousandths(text string, c reader.Clock) (uint64, error) {
 	digits, ticks := strings.CutSuffix(text, "ticks")
 	if ticks {
 		text = digits + "000ticks"
 	}
-	n, err := parseTicks("probe-cost", text, clock.Clock{Frequency: 1000 * c.Frequency})
+	n, err := parseTicks("probe-cost", text, reader.Clock{Frequency: 1000 * c.Frequency})
 	if err == nil && n > mostCost {
 		err = usagef("--probe-cost: %q is more than a call can cost", text)
 	}

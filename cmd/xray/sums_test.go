@@ -12,7 +12,6 @@ import (
 
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/graph"
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -148,7 +147,7 @@ func TestProfilesAgreeWithCalls(t *testing.T) {
 			t.Fatalf("seed %d: account, - of calls, + of the profile:\n%s", seed, diff)
 		}
 		edges := func(trace *reader.Trace) []graph.Edge {
-			return analysed(t, trace, func() *graph.Analysis { return graph.New(graph.Options{}) }).Report(clock.Clock{}).Edges
+			return analysed(t, trace, func() *graph.Analysis { return graph.New(graph.Options{}) }).Report(reader.Clock{}).Edges
 		}
 		if diff := cmp.Diff(edges(full), edges(sums)); diff != "" {
 			t.Fatalf("seed %d: graph, - of calls, + of the profile:\n%s", seed, diff)
@@ -156,7 +155,7 @@ func TestProfilesAgreeWithCalls(t *testing.T) {
 		folded := func(trace *reader.Trace) string {
 			a := analysed(t, trace, func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
 			var out bytes.Buffer
-			if err := a.Report(clock.Clock{}).WriteFolded(&out, nil, stack.FoldedView{}); err != nil {
+			if err := a.Report(reader.Clock{}).WriteFolded(&out, nil, stack.FoldedView{}); err != nil {
 				t.Fatal(err)
 			}
 			return out.String()

@@ -18,7 +18,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/convert"
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -70,7 +69,7 @@ type session struct {
 	trace  *reader.Trace
 	names  symbolize.Names                   // nil without a map
 	tables func(object int) *symbolize.Table // of names, by object; nil without a map
-	clock  clock.Clock
+	clock  reader.Clock
 	strict bool
 	filter calls.Filter
 	spans  []convert.Span // the times that the filter is about; at least one
@@ -105,7 +104,7 @@ func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *sessio
 	if err != nil {
 		return s, err
 	}
-	s.clock = clock.Clock{Frequency: frequency}
+	s.clock = reader.Clock{Frequency: frequency}
 	s.filter, err = f.filter.build(s)
 	return s, err
 }
@@ -296,7 +295,7 @@ func saturatingAdd(a, b uint64) uint64 {
 
 // parseTicks reads a time of the command line: a duration as Go writes it, or a
 // number of ticks.
-func parseTicks(flag, s string, c clock.Clock) (uint64, error) {
+func parseTicks(flag, s string, c reader.Clock) (uint64, error) {
 	if s == "" {
 		return 0, nil
 	}

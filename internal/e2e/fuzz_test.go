@@ -13,7 +13,6 @@ import (
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/graph"
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -83,7 +82,7 @@ func (d decoded) Each(n int, fn func(int, *reader.Block) error) error { return d
 func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int) map[string][]byte {
 	out := map[string]*bytes.Buffer{"account": {}, "stack": {}, "svg": {}, "graph": {}, "pprof": {}}
 	frequency := tr.Header(0).CycleFrequency
-	c := clock.Clock{Frequency: frequency}
+	c := reader.Clock{Frequency: frequency}
 
 	a, stats, err := calls.Run(src, calls.Options{Shards: shards, Nested: true},
 		func() *account.Analysis { return account.New(account.Options{}) })

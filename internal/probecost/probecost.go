@@ -13,8 +13,8 @@ import (
 	"math/bits"
 	"strconv"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
 )
 
 // Cost is what recording a call takes, in thousandths of ticks: it lies between Low
@@ -67,7 +67,7 @@ func Ticks(n, thousandths uint64) quantile.Sum {
 }
 
 // PerCall is thousandths of ticks in the unit of the clock.
-func PerCall(thousandths uint64, c clock.Clock) float64 {
+func PerCall(thousandths uint64, c reader.Clock) float64 {
 	if !c.Known() {
 		return float64(thousandths) / 1000
 	}
@@ -75,6 +75,6 @@ func PerCall(thousandths uint64, c clock.Clock) float64 {
 }
 
 // Format is thousandths of ticks in the unit of the clock, to a tenth.
-func Format(thousandths uint64, c clock.Clock) string {
+func Format(thousandths uint64, c reader.Clock) string {
 	return strconv.FormatFloat(math.Round(10*PerCall(thousandths, c))/10, 'f', -1, 64)
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/clock"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -108,7 +107,7 @@ func (r *Report) clockFindings(h reader.Header, add addFinding) {
 	}
 	if s.ClockSteps > 0 {
 		add("clock-steps", "steps count as no time at all; durations around them are too short or too long by as much",
-			"the clock went backwards %s, by %s in all", times(s.ClockSteps), clock.Clock{Frequency: h.CycleFrequency}.Format(s.ClockBack))
+			"the clock went backwards %s, by %s in all", times(s.ClockSteps), reader.Clock{Frequency: h.CycleFrequency}.Format(s.ClockBack))
 	}
 }
 
