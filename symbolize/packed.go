@@ -15,16 +15,11 @@ type Objects map[uint8]*Table
 
 // Func looks the low 24 bits of the id up in the table of its object.
 func (o Objects) Func(id reader.FuncID) (Symbol, bool) {
-	t, id := o.split(id)
+	t, id := o.find(id)
 	return t.Func(id)
 }
 
-func (o Objects) name(id reader.FuncID) (Symbol, bool) {
-	t, id := o.split(id)
-	return t.name(id)
-}
-
-func (o Objects) split(id reader.FuncID) (*Table, reader.FuncID) {
+func (o Objects) find(id reader.FuncID) (*Table, reader.FuncID) {
 	object, function := Unpack(id)
 	return o[object], function
 }
@@ -66,16 +61,11 @@ func (p *Packed) Largest(object uint8) reader.FuncID {
 
 // Func implements [Names].
 func (p *Packed) Func(id reader.FuncID) (Symbol, bool) {
-	t, id := p.split(id)
+	t, id := p.find(id)
 	return t.Func(id)
 }
 
-func (p *Packed) name(id reader.FuncID) (Symbol, bool) {
-	t, id := p.split(id)
-	return t.name(id)
-}
-
-func (p *Packed) split(id reader.FuncID) (*Table, reader.FuncID) {
+func (p *Packed) find(id reader.FuncID) (*Table, reader.FuncID) {
 	object, function := Unpack(id)
 	for seen := &p.largest[object]; ; {
 		old := seen.Load()
@@ -104,6 +94,9 @@ func (p *Packed) split(id reader.FuncID) (*Table, reader.FuncID) {
 func ObjectName(n Names, id reader.FuncID) string {
 	if t := TableOf(n, id); t != nil {
 		return filepath.Base(t.object.Path)
+	}
+	if t, ok := n.(*Templates); ok {
+		n = t.Names
 	}
 	if r, ok := n.(*Recorded); ok {
 		if i, ok := r.object(id); ok {

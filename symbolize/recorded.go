@@ -218,11 +218,6 @@ func (r *Recorded) Func(id reader.FuncID) (Symbol, bool) {
 	return t.Func(id)
 }
 
-func (r *Recorded) name(id reader.FuncID) (Symbol, bool) {
-	t, id := r.find(id)
-	return t.name(id)
-}
-
 // Tables are those of the objects, by their numbers; nil where there is none. The
 // list must not be changed.
 func (r *Recorded) Tables() []*Table { return r.tables }
@@ -271,18 +266,9 @@ func (r *Recorded) Close() error {
 
 // TableOf returns the table that n looks a function up in; nil when there is none.
 func TableOf(n Names, id reader.FuncID) *Table {
-	var t *Table
-	switch n := n.(type) {
-	case *Table:
-		t = n
-	case Objects:
-		t, _ = n.split(id)
-	case *Packed:
-		t, _ = n.split(id)
-	case *Recorded:
-		t, _ = n.find(id)
-	case *Stored:
-		t = n.find(id)
+	if n, ok := n.(finder); ok {
+		t, _ := n.find(id)
+		return t
 	}
-	return t
+	return nil
 }

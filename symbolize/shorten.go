@@ -18,17 +18,20 @@ var (
 // Shorten leaves of a demangled name the scopes and the name itself: parameters,
 // template arguments, the result and qualifiers go. Names that differ in these alone
 // become the same. What is not understood stays as it is.
-func Shorten(name string) string {
+func Shorten(name string) string { return simplify(name, "") }
+
+// simplify is Shorten with something in the place of template arguments.
+func simplify(name, arguments string) string {
 	part := suffixPart.FindString(name)
 	thunk := thunkTo.FindString(name)
 	body := abiTag.ReplaceAllString(name[len(thunk):len(name)-len(part)], "")
-	if short, ok := shortened(body); ok {
+	if short, ok := shortened(body, arguments); ok {
 		return thunk + short + part
 	}
 	return name
 }
 
-func shortened(name string) (string, bool) {
+func shortened(name, arguments string) (string, bool) {
 	var out []byte
 	for name != "" {
 		if len(out) == 0 || strings.HasSuffix(string(out), "::") {
@@ -62,7 +65,9 @@ func shortened(name string) (string, bool) {
 				if len(out) == 0 {
 					out = append(out, name[:n]...) // <Type as Trait>::function of Rust
 				} else if strings.HasSuffix(string(out), "::") {
-					out = out[:len(out)-2] // function::<Type> of Rust
+					out = append(out[:len(out)-2], arguments...) // function::<Type> of Rust
+				} else {
+					out = append(out, arguments...)
 				}
 				name = name[n:]
 				continue

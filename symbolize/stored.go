@@ -39,9 +39,7 @@ func NewStored(functions []reader.NamedFunction, style Style) *Stored {
 	return s
 }
 
-func (s *Stored) find(id reader.FuncID) *Table { return s.of[id] }
+func (s *Stored) find(id reader.FuncID) (*Table, reader.FuncID) { return s.of[id], id }
 
 // Func implements [Names].
-func (s *Stored) Func(id reader.FuncID) (Symbol, bool) { return s.find(id).Func(id) }
-
-func (s *Stored) name(id reader.FuncID) (Symbol, bool) { return s.find(id).name(id) }
+func (s *Stored) Func(id reader.FuncID) (Symbol, bool) { return s.of[id].Func(id) }

@@ -26,10 +26,11 @@ type Names interface {
 	Func(reader.FuncID) (Symbol, bool)
 }
 
-// namer is implemented by the Names of this package: it is Func without the
-// source location, which costs a walk over the line tables.
-type namer interface {
-	name(reader.FuncID) (Symbol, bool)
+// finder is implemented by the Names of this package, which are made of tables.
+type finder interface {
+	// find returns the table that a function is looked up in, which is nil when there
+	// is none, and the id of the function there.
+	find(reader.FuncID) (*Table, reader.FuncID)
 }
 
 // Label is how reports call a function: its name, "@(hexaddress)" when it has
@@ -39,8 +40,11 @@ func Label(n Names, id reader.FuncID) string {
 	ok := false
 	switch n := n.(type) {
 	case nil:
-	case namer:
+	case *Templates:
 		s, ok = n.name(id)
+	case finder:
+		t, own := n.find(id)
+		s, ok = t.name(own)
 	default:
 		s, ok = n.Func(id)
 	}

@@ -357,6 +357,9 @@ func (t *Table) Func(id reader.FuncID) (Symbol, bool) {
 	return s, true
 }
 
+func (t *Table) find(id reader.FuncID) (*Table, reader.FuncID) { return t, id }
+
+// name is Func without the source location, which costs a walk over the line tables.
 func (t *Table) name(id reader.FuncID) (Symbol, bool) {
 	if t == nil {
 		return Symbol{}, false

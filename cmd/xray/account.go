@@ -21,6 +21,9 @@ func (s *session) addCounters(sink *account.Analysis, stats *calls.Stats) {
 		}
 		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
 		for _, c := range r.Counters {
+			if s.alias != nil {
+				c.Func = s.alias(c.Func)
+			}
 			if s.filter.Func != nil && !s.filter.Func(c.Func) {
 				continue
 			}

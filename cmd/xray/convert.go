@@ -120,6 +120,9 @@ func (c *conversion) check() error {
 	if c.source && c.format != "viztracer" {
 		return usagef("--source is for -f viztracer")
 	}
+	if c.ofRecords() && c.flags.group {
+		return usagef("-f %s writes records as they are: --group-templates does not apply", c.format)
+	}
 	if c.ofRecords() && f.minDuration != "" {
 		return usagef("-f %s writes the records of a call before it knows how long the call takes: --min-duration does not apply", c.format)
 	}

@@ -82,6 +82,7 @@ what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails
 	d.flags.nameFlags.add(f)
 	f.StringArrayVar(&d.maps[diff.A], "instr-map-1", nil, "names of side A alone, from `FILE` (-m1)")
 	f.StringArrayVar(&d.maps[diff.B], "instr-map-2", nil, "names of side B alone, from `FILE` (-m2)")
+	d.flags.addGroup(f)
 	d.flags.addStrict(f)
 	d.flags.filter.addPlace(f)
 	f.StringVar(&d.rootText, "root", "", "compare the outermost calls of functions whose name matches `REGEXP`")

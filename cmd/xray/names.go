@@ -157,6 +157,7 @@ func (s *session) openNames(f *nameFlags) error {
 		if len(functions) > 0 && len(given) == 0 && !auto {
 			s.names = symbolize.NewStored(functions, symbolize.Style(f.style))
 			s.tables = func(int) *symbolize.Table { return nil }
+			s.packed = true
 			return nil
 		}
 		if objects, addresses, err = s.trace.Objects(); err != nil {

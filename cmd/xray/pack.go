@@ -116,8 +116,7 @@ func (p *packing) recording(s *session) (*reader.Recording, error) {
 	if n := len(ids) - len(r.Functions); n > 0 {
 		fmt.Fprintf(p.app.stderr, "xray: %s of %d without a name\n", plural(int64(n), "function", "functions"), len(ids))
 	}
-	_, again := s.names.(*symbolize.Stored)
-	if !again {
+	if !s.packed {
 		r.Sources = nil // they may be those of other names
 	}
 	if p.source && len(r.Sources) == 0 {

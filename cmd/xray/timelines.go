@@ -8,7 +8,6 @@ import (
 
 	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/symbolize"
 )
 
 // keepLongest makes the session's filter leave out the shortest calls, so that at most
@@ -35,7 +34,7 @@ const maxSourceFile = 16 << 20
 // into it and names are from there. What was left out then may have changed since.
 func (s *session) readSource(path string) ([]byte, error) {
 	text, packed := s.trace.Source(path)
-	if _, stored := s.names.(*symbolize.Stored); !stored || !packed {
+	if !s.packed || !packed {
 		return readSource(path)
 	}
 	if text == nil {

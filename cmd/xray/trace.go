@@ -26,14 +26,20 @@ import (
 // traceFlags are the flags of subcommands that read traces.
 type traceFlags struct {
 	nameFlags
+	group  bool
 	strict bool
 	filter filterFlags
 }
 
 func (f *traceFlags) add(flags *pflag.FlagSet) {
 	f.nameFlags.add(flags)
+	f.addGroup(flags)
 	f.addStrict(flags)
 	f.filter.add(flags)
+}
+
+func (f *traceFlags) addGroup(flags *pflag.FlagSet) {
+	flags.BoolVar(&f.group, "group-templates", false, "take all instances of a template for one function")
 }
 
 func (f *traceFlags) addStrict(flags *pflag.FlagSet) {
@@ -68,8 +74,11 @@ type session struct {
 	name   string // of the subcommand
 	trace  *reader.Trace
 	names  symbolize.Names                   // nil without a map
+	packed bool                              // names are from the trace itself
 	tables func(object int) *symbolize.Table // of names, by object; nil without a map
 	clock  reader.Clock
+	// alias says which function each one is taken for; nil where each is itself.
+	alias  func(reader.FuncID) reader.FuncID
 	strict bool
 	filter calls.Filter
 	spans  []convert.Span // the times that the filter is about; at least one
@@ -100,6 +109,13 @@ func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *sessio
 	if err = s.openNames(&f.nameFlags); err != nil {
 		return s, err
 	}
+	if f.group {
+		if s.names == nil {
+			return s, usagef("--group-templates: the functions have no names: give the traced program with -m")
+		}
+		templates := symbolize.GroupTemplates(s.names)
+		s.names, s.alias = templates, templates.Alias
+	}
 	frequency, err := s.trace.CycleFrequency()
 	if err != nil {
 		return s, err
@@ -121,9 +137,9 @@ func (s *session) close() error {
 }
 
 // analyse runs one analysis over the calls of the trace that the command line
-// chose. What opts says of the choice is overwritten.
+// chose. What opts says of the choice and of aliases is overwritten.
 func analyse[S calls.Analysis[S]](s *session, opts calls.Options, newSink func() S) (S, *calls.Stats, error) {
-	opts.Filter = s.filter
+	opts.Filter, opts.Alias = s.filter, s.alias
 	first := &firstUnmatched{}
 	if s.strict && opts.Unmatched == nil {
 		opts.Unmatched = first.see

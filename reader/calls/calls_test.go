@@ -474,3 +474,34 @@ func TestPathsRemap(t *testing.T) {
 		t.Errorf("%d nodes, want the root and 4 paths", a.Len())
 	}
 }
+
+// A run with aliases is that of a trace in which functions have their aliases' ids.
+func TestAlias(t *testing.T) {
+	alias := func(id reader.FuncID) reader.FuncID {
+		if id == 4 || id == -7 {
+			return 2
+		}
+		return id
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		events := drawEvents(t)
+		var renamed []reader.Event
+		for _, e := range events {
+			e.Func = alias(e.Func)
+			renamed = append(renamed, e)
+		}
+		plain, as := split([][]reader.Event{renamed}, 10), split([][]reader.Event{events}, 10)
+		for _, srcs := range [][2]calls.Source{{plain, as}, {packed{plain, false}, packed{as, false}}, {packed{plain, true}, packed{as, true}}} {
+			opts := calls.Options{Shards: 1, Paths: true, Nested: true}
+			want, wantStats := run(t, srcs[0], opts)
+			opts.Alias = alias
+			got, stats := run(t, srcs[1], opts)
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Fatalf("%T (-want +got):\n%s", srcs[1], diff)
+			}
+			if diff := gocmp.Diff(wantStats, stats); diff != "" {
+				t.Fatalf("%T: statistics (-want +got):\n%s", srcs[1], diff)
+			}
+		}
+	})
+}

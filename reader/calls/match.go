@@ -61,7 +61,7 @@ type shard struct {
 
 func newShard(opts *Options, sink Sink) *shard {
 	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
-	if s.usualFDR, s.usualBasic = usualFor(opts.Nested, opts.Paths); opts.Opens {
+	if s.usualFDR, s.usualBasic = usualFor(opts.Nested, opts.Paths); opts.Opens || opts.Alias != nil {
 		s.usualFDR, s.usualBasic = none, none
 	}
 	s.stack.init(opts.Nested)
@@ -110,7 +110,8 @@ func (s *shard) block(b *reader.Block) error {
 	s.begin(len(b.Events), b.Events[0].TSC+th.offset)
 	side := sideTables{b.Args, b.Payloads}
 	for i := range b.Events {
-		if err := s.event(th, &b.Events[i], &side, i); err != nil {
+		e := b.Events[i]
+		if err := s.event(th, &e, &side, i); err != nil {
 			return err
 		}
 	}
@@ -180,7 +181,7 @@ func (r *run) next(tsc uint64) {
 	}
 }
 
-// event handles event i of a block in all generality.
+// event handles event i of a block in all generality. It may change e.
 func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
 	now := e.TSC + th.offset
 	if now < th.last {
@@ -191,6 +192,9 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 		now = th.last
 	}
 	th.last = now
+	if s.opts.Alias != nil {
+		e.Func = s.opts.Alias(e.Func)
+	}
 	switch {
 	case e.Kind.IsEnter():
 		s.enter(th, e)

@@ -50,6 +50,10 @@ type Options struct {
 	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then: an entry does not
 	// tell how long the call will take.
 	Opens bool
+	// Alias, when set, says which function each one is taken for, before entries and
+	// exits are matched: all that is known of calls is of those functions. It is called
+	// concurrently unless Shards is 1.
+	Alias func(reader.FuncID) reader.FuncID
 	// Filter leaves out calls before they reach the sinks.
 	Filter Filter
 	// Policy is for unmatched exits.

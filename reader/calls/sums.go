@@ -62,7 +62,7 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 			if f.Thread != nil && !f.Thread(thread) {
 				continue
 			}
-			s := sumsOf(p, f)
+			s := sumsOf(p, f, opts.Alias)
 			s.Thread, s.Index = thread, stats.Threads
 			stats.addSums(s)
 			if err := sink.Sums(s); err != nil {
@@ -73,7 +73,7 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 	return nil
 }
 
-func sumsOf(p *reader.Profile, f *filter) *Sums {
+func sumsOf(p *reader.Profile, f *filter, alias func(reader.FuncID) reader.FuncID) *Sums {
 	s := &Sums{First: p.First, Last: p.Last, Paths: make([]Sum, len(p.Paths))}
 	for i := range p.Paths {
 		from, to := &p.Paths[i], &s.Paths[i]
@@ -82,6 +82,9 @@ func sumsOf(p *reader.Profile, f *filter) *Sums {
 			Min: from.Min, Max: from.Max, Octaves: from.Octaves,
 			Open: from.Open, OpenTotal: from.OpenTotal, OpenSelf: from.OpenTotal,
 		}
+		if alias != nil {
+			to.Func = alias(from.Func)
+		}
 		if from.Parent < 0 {
 			continue
 		}
@@ -89,7 +92,7 @@ func sumsOf(p *reader.Profile, f *filter) *Sums {
 		parent.Leaf = false
 		to.Caller, to.Depth = parent.Func, parent.Depth+1
 		for a := from.Parent; a >= 0 && !to.Nested; a = p.Paths[a].Parent {
-			to.Nested = p.Paths[a].Func == from.Func
+			to.Nested = s.Paths[a].Func == to.Func
 		}
 		parent.take(addSaturating(from.Total, from.OpenTotal))
 	}

@@ -1,0 +1,129 @@
+package symbolize
+
+import (
+	"strings"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// arguments stand in the name of a template for those of its instances.
+const arguments = "<...>"
+
+// Templates are Names that take the instances of a template for one function, whose
+// name has <...> for the template arguments and no parameters. It may be used
+// concurrently.
+type Templates struct {
+	Names
+	first map[reader.FuncID]reader.FuncID // of the instances; the first one has itself
+	names map[reader.FuncID]string        // of the templates, by their first instance
+}
+
+// GroupTemplates finds the instances of templates among all functions that n has. Those
+// are of one template whose names differ in nothing but template arguments,
+// parameters and results, and that are declared at the same place. Where places are not
+// known, overloads of a template cannot be told apart, and are one. n must be of this
+// package.
+func GroupTemplates(n Names) *Templates {
+	type template struct {
+		name string
+		file string
+		line int32
+	}
+	t := &Templates{Names: n, first: make(map[reader.FuncID]reader.FuncID), names: make(map[reader.FuncID]string)}
+	found := make(map[template]reader.FuncID)
+	eachFunction(n, func(id reader.FuncID, table *Table, i int) {
+		full := Demangle(table.linkage[i])
+		key := template{name: simplify(full, arguments)}
+		if !strings.Contains(key.name, arguments) {
+			return
+		}
+		_ = table.Locate() // what has no place has none
+		if table.locations != nil {
+			l := table.locations[table.keyIndex(i)]
+			key.file, key.line = l.file, l.line
+		}
+		first, ok := found[key]
+		if !ok {
+			first = id
+			found[key] = id
+			t.names[id] = key.name
+			if table.opts.Style == Short {
+				t.names[id] = Shorten(full)
+			}
+		}
+		t.first[id] = first
+	})
+	return t
+}
+
+// Alias is the function that stands for all instances of a template: the one with the
+// smallest id in the first of the objects; for other functions, the function itself.
+func (t *Templates) Alias(id reader.FuncID) reader.FuncID {
+	if first, ok := t.first[id]; ok {
+		return first
+	}
+	return id
+}
+
+// Func implements [Names]. What is more than a name is that of the function that stands
+// for the template.
+func (t *Templates) Func(id reader.FuncID) (Symbol, bool) {
+	id = t.Alias(id)
+	s, ok := t.Names.Func(id)
+	return t.rename(s, id), ok
+}
+
+func (t *Templates) name(id reader.FuncID) (Symbol, bool) {
+	table, own := t.find(id)
+	s, ok := table.name(own)
+	return t.rename(s, t.Alias(id)), ok
+}
+
+func (t *Templates) rename(s Symbol, first reader.FuncID) Symbol {
+	if name, ok := t.names[first]; ok {
+		s.Name = name
+	}
+	return s
+}
+
+func (t *Templates) find(id reader.FuncID) (*Table, reader.FuncID) {
+	if n, ok := t.Names.(finder); ok {
+		return n.find(t.Alias(id))
+	}
+	return nil, id
+}
+
+// eachFunction visits the functions of names by their ids and their places in
+// m.Functions of their table, in an order that is always the same.
+func eachFunction(n Names, visit func(id reader.FuncID, t *Table, i int)) {
+	all := func(t *Table, more reader.FuncID) {
+		if t == nil {
+			return
+		}
+		for i := range t.m.Functions {
+			visit(t.m.Functions[i].ID+more, t, i)
+		}
+	}
+	switch n := n.(type) {
+	case *Table:
+		all(n, 0)
+	case *Stored:
+		for _, t := range n.tables {
+			all(t, 0)
+		}
+	case *Packed:
+		for object, tables := range n.tables {
+			if len(tables) == 1 { // of objects that look alike, no function has a name
+				all(tables[0], reader.FuncID(object<<24))
+			}
+		}
+	case *Recorded:
+		for i, t := range n.tables {
+			if n.owners != nil {
+				all(t, 0)
+			} else {
+				all(t, n.objects[i].First-1)
+			}
+		}
+	}
+}
