@@ -66,12 +66,19 @@ func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 }
 
 // Functions looks up the names of functions, whose style should be mangled. Those that
-// are not known, and ids that an FDR log cannot hold, are left out.
+// are not known, and ids that an FDR log cannot hold, are left out, as are those that
+// such ids look like when they are cut off.
 func Functions(names symbolize.Names, ids []reader.FuncID) []reader.NamedFunction {
+	cut := make(map[reader.FuncID]bool)
+	for _, id := range ids {
+		if id < 0 || id > maxFunc {
+			cut[id&maxFunc] = true
+		}
+	}
 	var list []reader.NamedFunction
 	for _, id := range ids {
 		s, ok := names.Func(id)
-		if !ok || id < 1 || id > maxFunc {
+		if !ok || id < 1 || id > maxFunc || cut[id] {
 			continue
 		}
 		f := reader.NamedFunction{ID: id, Name: s.Name, File: s.File, Address: reader.Address(s.Address)}

@@ -1,13 +1,17 @@
 package pack_test
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/pack"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -39,7 +43,7 @@ func build(t *testing.T, dwarf string) (string, symbolize.Names, []reader.NamedF
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("clang++-22", dwarf, "-fxray-instrument", "-fxray-instruction-threshold=1",
-		"-o", binary, source).CombinedOutput(); err != nil {
+		"-Wl,--build-id", "-o", binary, source).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	table, err := symbolize.Load(binary, symbolize.Options{Style: symbolize.Mangled})
@@ -51,12 +55,83 @@ func build(t *testing.T, dwarf string) (string, symbolize.Names, []reader.NamedF
 }
 
 func TestFunctions(t *testing.T) {
-	source, _, functions := build(t, "-gdwarf-5")
+	source, names, functions := build(t, "-gdwarf-5")
 	if len(functions) != 3 {
 		t.Fatalf("%d functions, want 3: %+v", len(functions), functions)
 	}
-	if f := functions[1]; f.ID != 2 || f.Name != "_Z5outeri" || f.File != source || f.Line != 8 || filepath.Base(f.Object) != "prog" {
-		t.Errorf("outer is %+v", f)
+	object := symbolize.TableOf(names, 2).Object()
+	s, _ := names.Func(2)
+	want := reader.NamedFunction{ID: 2, Name: "_Z5outeri", File: source, Line: 8, Column: int32(s.Column),
+		Address: reader.Address(s.Address), Object: object.Path, BuildID: object.BuildID}
+	if functions[1] != want || want.Address == 0 || len(want.BuildID) != 40 {
+		t.Errorf("outer is %+v, want %+v", functions[1], want)
+	}
+	// Once it is cut off, the id of object 16 is that of the program's function.
+	if got := pack.Functions(names, []reader.FuncID{1, 2, 3, 1<<28 | 2}); len(got) != 2 || got[0].ID != 1 || got[1].ID != 3 {
+		t.Errorf("with an id of object 16: %+v", got)
+	}
+}
+
+// Functions occur in records of all kinds, and in what was counted and added up.
+func TestOccurring(t *testing.T) {
+	r := &reader.Recording{
+		Counters: []reader.Counter{{Func: 70, Calls: 3}},
+		Profiles: []reader.Profile{{Process: 7, Thread: 8, Paths: []reader.ProfilePath{{Func: 60, Parent: -1, Count: 1}}}},
+	}
+	path := filepath.Join(t.TempDir(), "trace")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := tracewrite.NewFDR(f, reader.Header{CycleFrequency: 1_000_000_000}, tracewrite.Options{Recording: r, First: 100})
+	for i, kind := range []reader.Kind{reader.Enter, reader.Exit, reader.TailExit, reader.EnterArg} {
+		if err := w.Block(&reader.Block{
+			Thread: reader.Thread{Process: 7, Thread: int32(i + 1)},
+			Events: []reader.Event{{TSC: 100, Func: reader.FuncID(10 + i), Kind: kind}, {TSC: 101, Func: 5, Kind: reader.Enter}},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(w.Close(), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	tr, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	for shards := range 5 {
+		got, err := pack.Occurring(tr, shards)
+		if want := []reader.FuncID{5, 10, 11, 12, 13, 60, 70}; err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d shards: %v, %v; want %v", shards, got, err, want)
+		}
+	}
+}
+
+// Source code beyond what may be packed is left out, file by file.
+func TestSourcesLarge(t *testing.T) {
+	line := strings.Repeat("x", 100_000) + "\n"
+	files := map[string]string{
+		"a.c": strings.Repeat(line, 60),
+		"b.c": strings.Repeat(line, 60), // too much beside the first
+		"c.c": strings.Repeat(line, 10),
+		"d.c": strings.Repeat("\n", reader.MaxSourceLines+1),
+	}
+	var functions []reader.NamedFunction
+	for _, name := range []string{"d.c", "c.c", "b.c", "a.c", "e.c", ""} {
+		functions = append(functions, reader.NamedFunction{ID: reader.FuncID(len(functions) + 1), File: name, Line: 1})
+	}
+	s := pack.NewSources(symbolize.NewStored(functions, symbolize.Mangled), functions, func(path string) ([]byte, error) {
+		if text, ok := files[path]; ok {
+			return []byte(text), nil
+		}
+		return nil, fs.ErrNotExist
+	})
+	if len(s.Texts) != 2 || s.Texts[0].File != "a.c" || s.Texts[1].File != "c.c" {
+		t.Errorf("%d passages", len(s.Texts))
+	}
+	if !slices.Equal(s.Large, []string{"b.c", "d.c"}) || !slices.Equal(s.Unread, []string{"e.c"}) || s.Changed != nil {
+		t.Errorf("too large: %v, unread: %v, changed: %v", s.Large, s.Unread, s.Changed)
 	}
 }
 
@@ -71,9 +146,12 @@ func TestSources(t *testing.T) {
 			if len(s.Texts) != 2 || len(s.Changed)+len(s.Unread)+len(s.Large) != 0 {
 				t.Fatalf("%+v", s)
 			}
-			for i, want := range []string{strings.Join(lines[:10], "\n"), strings.Join(lines[14:20], "\n")} {
-				got := s.Texts[i]
-				if got.File != file || got.Text != want || (got.MD5 != "") != (dwarf == "-gdwarf-5") {
+			for i, first := range []int32{1, 15} {
+				got, want := s.Texts[i], strings.Join(lines[:10], "\n")
+				if first > 1 {
+					want = strings.Join(lines[14:20], "\n")
+				}
+				if got.File != file || got.First != first || got.Text != want || (got.MD5 != "") != (dwarf == "-gdwarf-5") {
 					t.Errorf("passage %d is %+v, want\n%s", i, got, want)
 				}
 			}

@@ -52,9 +52,11 @@ const (
 	// maxMetadata bounds what one event holds: addresses of 8 million functions.
 	maxMetadata = 64 << 20
 	// maxMetadataJSON and maxMetadataItems bound what a JSON body can make its
-	// decoder allocate.
+	// decoder allocate. Items with many fields take more; of functions and sources,
+	// of which all events count, the writer puts 4096 into one.
 	maxMetadataJSON  = 16 << 20
 	maxMetadataItems = 1 << 18
+	maxLargeItems    = 1 << 14
 )
 
 // SplitMetadata takes the payload of a custom event apart. It reports false for
@@ -206,22 +208,22 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 	switch kind {
 	case MetadataProcess:
 		var p Process
-		if err = decodeJSON(body, &p); err == nil {
+		if err = decodeJSON(body, &p, maxMetadataItems); err == nil {
 			r.Process = p
 		}
 	case MetadataObjects:
 		var list struct{ Objects []Object }
-		if err = decodeJSON(body, &list); err == nil {
+		if err = decodeJSON(body, &list, maxLargeItems); err == nil {
 			r.Objects, err = disjoint(list.Objects)
 		}
 	case MetadataThreads:
 		var list struct{ Threads []ThreadInfo }
-		if err = decodeJSON(body, &list); err == nil {
+		if err = decodeJSON(body, &list, maxMetadataItems); err == nil {
 			r.Threads = list.Threads
 		}
 	case MetadataClock:
 		var c RecordedClock
-		if err = decodeJSON(body, &c); err == nil {
+		if err = decodeJSON(body, &c, maxMetadataItems); err == nil {
 			c.Anchors, err = ascending(c.Anchors)
 			r.Clock = c
 		}
@@ -230,7 +232,7 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 			Losses   []RecordedLoss
 			Refusals []Refusal
 		}
-		if err = decodeJSON(body, &list); err == nil {
+		if err = decodeJSON(body, &list, maxMetadataItems); err == nil {
 			r.Losses, r.Refusals = list.Losses, list.Refusals
 		}
 	case MetadataAddresses:
@@ -250,19 +252,19 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 		}
 	case MetadataChanges:
 		var list struct{ Changes []Change }
-		if err = decodeJSON(body, &list); err == nil {
+		if err = decodeJSON(body, &list, maxMetadataItems); err == nil {
 			r.Changes = list.Changes
 		}
 	case MetadataProfile:
 		r.Profiles, err = parseProfiles(body)
 	case MetadataFunctions:
 		var list struct{ Functions []NamedFunction }
-		if err = decodeJSON(body, &list); err == nil {
+		if err = decodeJSON(body, &list, maxLargeItems); err == nil {
 			err = r.addFunctions(list.Functions)
 		}
 	case MetadataSources:
 		var list struct{ Sources []SourceText }
-		if err = decodeJSON(body, &list); err == nil {
+		if err = decodeJSON(body, &list, maxLargeItems); err == nil {
 			err = r.addSources(list.Sources)
 		}
 	default:
@@ -273,12 +275,12 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 
 // decodeJSON decodes a body into v. Every item of a list is an object, so that
 // braces bound the items.
-func decodeJSON(body []byte, v any) error {
+func decodeJSON(body []byte, v any, most int) error {
 	if len(body) > maxMetadataJSON {
 		return fmt.Errorf("%d bytes of JSON, more than %d", len(body), maxMetadataJSON)
 	}
-	if n := bytes.Count(body, []byte("{")); n > maxMetadataItems {
-		return fmt.Errorf("%d objects of JSON, more than %d", n, maxMetadataItems)
+	if n := bytes.Count(body, []byte("{")); n > most {
+		return fmt.Errorf("%d objects of JSON, more than %d", n, most)
 	}
 	err := json.Unmarshal(body, v)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -288,16 +289,7 @@ func FuzzMetadata(f *testing.F) {
 	}
 	f.Add([]byte(reader.MetadataHead + "\x02\x00" + `{"objects":[{"first":1,"count":4294967295}]}`))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		h := reader.Header{Type: reader.FDR, Version: 5, Recorder: true, CycleFrequency: 1_000_000}
-		b := tracewrite.AppendHeader(nil, &h)
-		for _, r := range []reader.Record{
-			{Kind: reader.BufferExtents, Value: uint64(5*16 + len(payload))},
-			{Kind: reader.NewBuffer}, {Kind: reader.WallClock}, {Kind: reader.PID}, {Kind: reader.NewCPUID, TSC: 1},
-			{Kind: reader.CustomEvent, Data: payload},
-		} {
-			b = tracewrite.AppendRecord(b, &h, &r)
-		}
-		tr := openBytes(t, b)
+		tr := openBytes(t, withMetadata(payload))
 		r := tr.Recording(0)
 		next := reader.FuncID(1)
 		for _, o := range r.Objects {
@@ -332,6 +324,68 @@ func FuzzMetadata(f *testing.F) {
 			t.Errorf("written\n%s\nread\n%s", one, two)
 		}
 	})
+}
+
+// withMetadata is a trace of one block, of metadata.
+func withMetadata(payloads ...[]byte) []byte {
+	h := reader.Header{Type: reader.FDR, Version: 5, Recorder: true, CycleFrequency: 1_000_000}
+	b := tracewrite.AppendHeader(nil, &h)
+	extents := 4 * 16
+	for _, p := range payloads {
+		extents += 16 + len(p)
+	}
+	records := []reader.Record{
+		{Kind: reader.BufferExtents, Value: uint64(extents)},
+		{Kind: reader.NewBuffer}, {Kind: reader.WallClock}, {Kind: reader.PID}, {Kind: reader.NewCPUID, TSC: 1},
+	}
+	for _, p := range payloads {
+		records = append(records, reader.Record{Kind: reader.CustomEvent, Data: p})
+	}
+	for _, r := range records {
+		b = tracewrite.AppendRecord(b, &h, &r)
+	}
+	return b
+}
+
+// A small file must not make its reader allocate without bound, whatever it says.
+func TestMetadataMemory(t *testing.T) {
+	event := func(kind reader.MetadataKind, body string) []byte {
+		return append(binary.LittleEndian.AppendUint16([]byte(reader.MetadataHead), uint16(kind)), body...)
+	}
+	list := func(kind reader.MetadataKind, name, item string, n int) []byte {
+		return event(kind, `{"`+name+`":[`+strings.Repeat(item+",", n-1)+item+"]}")
+	}
+	many := string(binary.LittleEndian.AppendUint64(nil, 1<<60))
+	const most, large = 1<<18 - 1, 1<<14 - 1 // with the brace around the list
+	for name, payloads := range map[string][][]byte{
+		"objects":   {list(reader.MetadataObjects, "objects", `{}`, large)},
+		"threads":   {list(reader.MetadataThreads, "threads", `{}`, most)},
+		"anchors":   {list(reader.MetadataClock, "anchors", `{}`, most)},
+		"losses":    {list(reader.MetadataLosses, "losses", `{}`, most)},
+		"changes":   {list(reader.MetadataChanges, "changes", `{}`, most)},
+		"too many":  {list(reader.MetadataObjects, "objects", `{}`, most), list(reader.MetadataFunctions, "functions", `{}`, most)},
+		"functions": {list(reader.MetadataFunctions, "functions", `{}`, large)},
+		"sources":   {list(reader.MetadataSources, "sources", `{}`, large)},
+		"argv":      {list(reader.MetadataProcess, "argv", `0`, most), list(reader.MetadataProcess, "argv", `""`, most)},
+		"nested":    {event(reader.MetadataProcess, `{"argv":`+strings.Repeat("[", 1<<20))},
+		"counters":  {event(reader.MetadataCounters, many)},
+		"addresses": {event(reader.MetadataAddresses, many)},
+		"profiles":  {event(reader.MetadataProfile, many+strings.Repeat("\x00", 1<<20))},
+		"paths":     {event(reader.MetadataProfile, "\x01\x00\x00\x00\x00\x00\x00\x00"+strings.Repeat("\x00", 32)+many)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := withMetadata(payloads...)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			tr := openBytes(t, b)
+			tr.Functions()
+			tr.Objects()
+			runtime.ReadMemStats(&after)
+			if got := after.TotalAlloc - before.TotalAlloc; got > 192<<20 {
+				t.Errorf("%d MB for a file of %d kB", got>>20, len(b)>>10)
+			}
+		})
+	}
 }
 
 // equalJSON takes null and nothing for the same.

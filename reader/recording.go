@@ -186,7 +186,7 @@ func (t *Trace) Objects() ([]Object, []uint64, error) {
 	var addresses []uint64
 	var first *file
 	for _, f := range t.files {
-		if f.recording == nil {
+		if f.recording == nil || f.recording.Foreign() {
 			continue
 		}
 		if first == nil {

@@ -74,7 +74,8 @@ func (r *Recording) addSources(sources []SourceText) error {
 }
 
 // settle puts in order what came in several events; of the same, the last one counts.
-// Files of source code beyond what may be kept are left out, with an error.
+// Files of source code beyond what may be kept, and functions from when there are too
+// many objects on, are left out, with an error.
 func (r *Recording) settle() error {
 	r.Functions = lastOfEach(r.Functions, func(a, b NamedFunction) int { return cmp.Compare(a.ID, b.ID) })
 	r.Sources = lastOfEach(r.Sources, func(a, b SourceText) int {
@@ -99,11 +100,20 @@ func (r *Recording) settle() error {
 		}
 		*s = paths[*s]
 	}
+	objects := make(map[[2]string]bool)
+	functions := len(r.Functions)
+	r.Functions = slices.DeleteFunc(r.Functions, func(f NamedFunction) bool {
+		objects[[2]string{f.Object, f.BuildID}] = true
+		return len(objects) > maxLargeItems
+	})
 	for i := range r.Functions {
 		f := &r.Functions[i]
 		one(&f.File)
 		one(&f.Object)
 		one(&f.BuildID)
+	}
+	if n := functions - len(r.Functions); n > 0 {
+		return fmt.Errorf("%d functions are of more than %d objects", n, maxLargeItems)
 	}
 	if len(left) > 0 {
 		return fmt.Errorf("source of %s and others: more than %d lines in all", left[0].File, maxAllLines)
@@ -131,7 +141,8 @@ func (r *Recording) Foreign() bool {
 
 // Functions returns what the files that were packed say about the functions of the
 // trace, by id. It is an error when an id means different functions in different files.
-// Files that were not packed count as files of the same program.
+// Files that were not packed count as files of the same program, unless their recorder
+// says what their ids are of.
 func (t *Trace) Functions() ([]NamedFunction, error) {
 	var all []NamedFunction
 	from := make(map[FuncID]string) // files, by the functions that they named first
@@ -155,10 +166,48 @@ func (t *Trace) Functions() ([]NamedFunction, error) {
 			}
 		}
 	}
+	if packed > 0 && packed < len(t.files) {
+		if err := t.checkUnpacked(); err != nil {
+			return nil, err
+		}
+	}
 	if packed > 1 {
 		all = lastOfEach(all, func(a, b NamedFunction) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return all, nil
+}
+
+// checkUnpacked finds files whose recorder says that their ids are not those of files
+// that were packed.
+func (t *Trace) checkUnpacked() error {
+	if _, _, err := t.Objects(); err != nil {
+		return err
+	}
+	for _, packed := range t.files {
+		if packed.recording == nil || !packed.recording.Foreign() {
+			continue
+		}
+		for _, f := range t.files {
+			if f.recording == nil || len(f.recording.Functions) > 0 {
+				continue
+			}
+			for _, fn := range packed.recording.Functions {
+				if !f.recording.has(fn) {
+					return fmt.Errorf("%s was packed with names that are not those of what %s was recorded from: analyse them one by one",
+						packed.name, f.name)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// has reports whether a function that was packed is, by its id, of the objects that were
+// recorded.
+func (r *Recording) has(fn NamedFunction) bool {
+	return slices.ContainsFunc(r.Objects, func(o Object) bool {
+		return o.Holds(fn.ID) && o.BuildID != "" && o.BuildID == fn.BuildID
+	})
 }
 
 // Source returns what the files that were packed have of a file of source code: each

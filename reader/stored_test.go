@@ -2,6 +2,7 @@ package reader_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,8 +75,92 @@ func TestFunctionsOfSeveral(t *testing.T) {
 	if err != nil || len(got) != 3 {
 		t.Errorf("%d functions, %v; want 3", len(got), err)
 	}
-	more.Functions[0].Name = "other"
-	if _, err := several(t, one, more).Functions(); err == nil || !strings.Contains(err.Error(), "analyse them one by one") {
-		t.Errorf("ids that mean two functions: %v", err)
+	for _, change := range []func(*reader.NamedFunction){
+		func(f *reader.NamedFunction) { f.Name = "other" },
+		func(f *reader.NamedFunction) { f.BuildID = "00fe" },
+		func(f *reader.NamedFunction) { f.Address++ },
+	} {
+		other := *more
+		other.Functions = slices.Clone(more.Functions)
+		change(&other.Functions[0])
+		if _, err := several(t, one, &other).Functions(); err == nil || !strings.Contains(err.Error(), "analyse them one by one") {
+			t.Errorf("%+v in one and %+v in the other: %v", one.Functions[1], other.Functions[0], err)
+		}
+	}
+}
+
+// What is out of range is left out, and the rest kept.
+func TestStoredRanges(t *testing.T) {
+	b := text(t, metadata(reader.MetadataFunctions, `{"functions":[{"id":0},{"id":-1},{"id":268435456},{"id":1,"line":-1},{"id":2,"column":-1},{"id":3},{"id":268435455}]}`),
+		metadata(reader.MetadataSources, fmt.Sprintf(`{"sources":[{"file":"a","first":0},{"file":"b","first":%d,"text":"x\ny"},{"file":"c","first":%[1]d,"text":"x"}]}`, reader.MaxSourceLines)))
+	tr := openBytes(t, b)
+	var ids []reader.FuncID
+	for _, f := range tr.Recording(0).Functions {
+		ids = append(ids, f.ID)
+	}
+	if !slices.Equal(ids, []reader.FuncID{3, 268435455}) {
+		t.Errorf("functions %v", ids)
+	}
+	if s := tr.Recording(0).Sources; len(s) != 1 || s[0].File != "c" {
+		t.Errorf("sources %+v", s)
+	}
+	if n := tr.Losses().Count(); n != 2 {
+		t.Errorf("%d losses, want 2", n)
+	}
+}
+
+// Passages that overlap are shown by the first of them.
+func TestSourceOverlaps(t *testing.T) {
+	r := sample()
+	r.Sources = []reader.SourceText{{File: "a.c", First: 2, Text: "two\nthree"}, {File: "a.c", First: 3, Text: "3\n4"}, {File: "a.c", First: 5, Text: "five"}}
+	if got, _ := openBytes(t, write(r)).Source("a.c"); string(got) != "\ntwo\nthree\n\nfive\n" {
+		t.Errorf("source %q", got)
+	}
+}
+
+// Each object has a table of its own, however few functions it has.
+func TestStoredObjectsAreBounded(t *testing.T) {
+	r := sample()
+	r.Functions = nil
+	for i := range 1<<14 + 3 {
+		r.Functions = append(r.Functions, reader.NamedFunction{ID: reader.FuncID(i + 1), Object: fmt.Sprint(i)})
+	}
+	tr := openBytes(t, write(r))
+	if n := len(tr.Recording(0).Functions); n != 1<<14 {
+		t.Errorf("%d functions are kept, want %d", n, 1<<14)
+	}
+	if got := tr.Losses().Samples(); len(got) != 1 || !strings.Contains(got[0].Detail, "3 functions are of more than 16384 objects") {
+		t.Errorf("losses %v", got)
+	}
+}
+
+// Names that were packed are not given to a trace whose recorder says that it is of
+// something else.
+func TestFunctionsOfUnpacked(t *testing.T) {
+	foreign, recorded := &reader.Recording{Functions: sample().Functions[:1]}, sample()
+	recorded.Functions = nil
+	check := func(text string) {
+		t.Helper()
+		got, err := several(t, foreign, recorded).Functions()
+		if text == "" && (err != nil || len(got) != 1) {
+			t.Errorf("%d functions, %v", len(got), err)
+		}
+		if text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
+			t.Errorf("%d functions, %v; want %q", len(got), err, text)
+		}
+	}
+	check("")
+	recorded.Objects[0].BuildID = "00fe"
+	check("packed with names that are not those of what")
+	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "", ""
+	check("packed with names that are not those of what") // who knows
+	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "00ff", "00ff"
+	recorded.Objects[0].Count = 2
+	check("packed with names that are not those of what")
+
+	packed := sample()
+	recorded.Objects[0].Path = "/usr/bin/other"
+	if _, err := several(t, packed, recorded).Functions(); err == nil || !strings.Contains(err.Error(), "share id") {
+		t.Errorf("recorded from different programs: %v", err)
 	}
 }

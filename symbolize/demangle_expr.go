@@ -1,134 +1,406 @@
 package symbolize
 
-// Precedences of expressions, from the tightest on.
+// precedence tells which expressions need parentheses, from the tightest on.
+type precedence int
+
 const (
-	primary = iota
+	primary precedence = iota
+	postfix
 	unary
+	cast
+	memberAccess
+	multiplicative
+	additive
+	shift
+	spaceship
+	relational
+	equality
+	bitAnd
+	bitXor
+	bitOr
 	conjunction
 	disjunction
+	conditional
+	assignment
+	comma
+	loosest
 )
 
-// expression reads <expression> of the conditions that templates are enabled by:
-// members of templates, and what makes conditions of these. It returns the
-// precedence.
-func (d *fastDemangler) expression() int {
-	if d.depth++; d.depth > fastMaxDepth {
+// operator is one that is written as a sign.
+type operator struct {
+	text    string
+	binary  precedence // 0 if it is none
+	prefix  bool
+	postfix bool
+	member  bool // only in expressions
+}
+
+// operators are the operators that are not conversions or literals.
+var operators = map[string]operator{
+	"nw": {text: "new"}, "na": {text: "new[]"}, "dl": {text: "delete"}, "da": {text: "delete[]"},
+	"ps": {text: "+", prefix: true}, "ng": {text: "-", prefix: true}, "ad": {text: "&", prefix: true},
+	"de": {text: "*", prefix: true}, "co": {text: "~", prefix: true}, "nt": {text: "!", prefix: true},
+	"pp": {text: "++", postfix: true}, "mm": {text: "--", postfix: true},
+	"cl": {text: "()"}, "ix": {text: "[]"},
+	"ml": {text: "*", binary: multiplicative}, "dv": {text: "/", binary: multiplicative}, "rm": {text: "%", binary: multiplicative},
+	"pl": {text: "+", binary: additive}, "mi": {text: "-", binary: additive},
+	"ls": {text: "<<", binary: shift}, "rs": {text: ">>", binary: shift},
+	"ss": {text: "<=>", binary: spaceship},
+	"lt": {text: "<", binary: relational}, "gt": {text: ">", binary: relational},
+	"le": {text: "<=", binary: relational}, "ge": {text: ">=", binary: relational},
+	"eq": {text: "==", binary: equality}, "ne": {text: "!=", binary: equality},
+	"an": {text: "&", binary: bitAnd}, "eo": {text: "^", binary: bitXor}, "or": {text: "|", binary: bitOr},
+	"aa": {text: "&&", binary: conjunction}, "oo": {text: "||", binary: disjunction},
+	"aS": {text: "=", binary: assignment}, "pL": {text: "+=", binary: assignment}, "mI": {text: "-=", binary: assignment},
+	"mL": {text: "*=", binary: assignment}, "dV": {text: "/=", binary: assignment}, "rM": {text: "%=", binary: assignment},
+	"aN": {text: "&=", binary: assignment}, "oR": {text: "|=", binary: assignment}, "eO": {text: "^=", binary: assignment},
+	"lS": {text: "<<=", binary: assignment}, "rS": {text: ">>=", binary: assignment},
+	"cm": {text: ",", binary: comma},
+	"pm": {text: "->*", binary: memberAccess}, "pt": {text: "->", binary: postfix},
+	"dt": {text: ".", binary: postfix, member: true}, "ds": {text: ".*", binary: memberAccess, member: true},
+}
+
+// enclosing are operators that are written with parentheses around what follows, a
+// type or an expression.
+var enclosing = map[string]struct {
+	text       string
+	isType     bool
+	precedence precedence
+}{
+	"st": {"sizeof ", true, unary}, "sz": {"sizeof ", false, unary}, "at": {"alignof ", true, unary}, "az": {"alignof ", false, unary},
+	"nx": {"noexcept ", false, unary}, "ti": {"typeid ", true, postfix}, "te": {"typeid ", false, postfix},
+}
+
+var casts = map[string]string{
+	"sc": "static_cast<", "dc": "dynamic_cast<", "rc": "reinterpret_cast<", "cc": "const_cast<",
+}
+
+// parenthesized writes parentheses around what read reads.
+func (d *demangler) parenthesized(read func()) {
+	d.text("(")
+	d.plainGreater++
+	read()
+	d.plainGreater--
+	d.text(")")
+}
+
+// expression reads <expression>, and puts parentheses around it if it binds less
+// tightly than most. It returns the precedence of what it read.
+func (d *demangler) expression(most precedence) precedence {
+	d.enter()
+	defer d.leave()
+	start := len(d.out)
+	p := d.bareExpression(most)
+	if p <= most {
+		return p
+	}
+	d.insert(start, "(")
+	d.text(")")
+	return primary
+}
+
+func (d *demangler) bareExpression(most precedence) precedence {
+	if len(d.in) < 2 {
 		d.fail()
 	}
-	defer func() { d.depth-- }()
-	switch {
-	case d.accept("nt"):
-		d.text("!")
-		d.operand(unary)
-		return unary
-	case d.accept("aa"):
-		d.operand(conjunction)
-		d.text(" && ")
-		d.operand(conjunction - 1)
-		return conjunction
-	case d.accept("oo"):
-		d.operand(disjunction)
-		d.text(" || ")
-		d.operand(disjunction - 1)
-		return disjunction
-	case d.peek(0) == 'L':
-		d.literal()
-	case d.accept("sr") && isDigit(d.peek(0)):
-		// What clang mangles so are no candidates for substitutions.
-		for !d.failed && !d.accept("E") {
-			d.simpleID()
-			d.text("::")
+	code := d.in[:2]
+	if op, ok := operators[code]; ok && (op.binary != 0 || op.prefix || op.postfix) {
+		d.in = d.in[2:]
+		return d.operation(op, most)
+	}
+	if e, ok := enclosing[code]; ok {
+		d.in = d.in[2:]
+		d.text(e.text)
+		d.parenthesized(func() {
+			if e.isType {
+				d.typ()
+			} else {
+				d.expression(loosest)
+			}
+		})
+		return e.precedence
+	}
+	if name, ok := casts[code]; ok {
+		d.in = d.in[2:]
+		d.text(name)
+		greater := d.plainGreater
+		d.plainGreater = 0
+		d.typ()
+		d.plainGreater = greater
+		d.text(">")
+		d.parenthesized(func() { d.expression(loosest) })
+		return postfix
+	}
+	switch code {
+	case "cl":
+		d.in = d.in[2:]
+		d.expression(loosest)
+		d.parenthesized(d.expressions)
+		return postfix
+	case "ix":
+		d.in = d.in[2:]
+		d.expression(primary)
+		d.text("[")
+		d.expression(loosest)
+		d.text("]")
+		return postfix
+	case "qu":
+		d.in = d.in[2:]
+		d.expression(conditional - 1)
+		d.text(" ? ")
+		d.expression(loosest)
+		d.text(" : ")
+		d.expression(assignment)
+		return conditional
+	case "cv":
+		d.in = d.in[2:]
+		d.bare = true
+		d.parenthesized(func() { d.typ() })
+		d.parenthesized(func() {
+			if d.accept("_") {
+				d.expressions()
+			} else {
+				d.expression(loosest)
+			}
+		})
+		return cast
+	case "tl", "il":
+		d.in = d.in[2:]
+		if code == "tl" {
+			d.typ()
 		}
-		d.simpleID()
+		d.text("{")
+		d.expressions()
+		d.text("}")
+		return primary
+	case "nw", "na":
+		d.in = d.in[2:]
+		d.text("new")
+		if code == "na" {
+			d.text("[]")
+		}
+		if !d.accept("_") {
+			d.parenthesized(func() { d.listTo("_", func() { d.expression(loosest) }) })
+		}
+		d.text(" ")
+		d.typ()
+		if d.accept("pi") {
+			d.parenthesized(d.expressions)
+		} else {
+			d.expect("E")
+		}
+		return primary
+	case "tw":
+		d.in = d.in[2:]
+		d.text("throw ")
+		d.expression(loosest)
+		return primary
+	case "tr":
+		d.in = d.in[2:]
+		d.text("throw")
+		return primary
+	case "gs":
+		d.in = d.in[2:]
+		d.text("::")
+		return d.bareExpression(loosest)
+	case "sZ":
+		d.in = d.in[2:]
+		d.text("sizeof...")
+		d.parenthesized(func() { d.expand(func() { d.packOperand() }) })
+		return primary
+	case "sp":
+		d.in = d.in[2:]
+		d.expand(func() { d.expression(loosest) })
+		return primary
+	case "fl", "fr", "fL", "fR":
+		if code == "fL" && isDigit(d.peek(2)) {
+			d.functionParam()
+			return primary
+		}
+		d.in = d.in[2:]
+		d.fold(code)
+		return primary
+	case "fp":
+		d.functionParam()
+		return primary
+	case "rq", "rQ":
+		d.in = d.in[2:]
+		d.requires(code == "rQ")
+		return primary
+	}
+	switch c := d.in[0]; {
+	case c == 'L':
+		d.literal()
+	case c == 'T':
+		_, p := d.templateParam()
+		return p
+	case c == 'u': // what the compiler has built in
+		d.in = d.in[1:]
+		d.text(d.identifier())
+		d.parenthesized(func() { d.list(func() { d.templateArg() }) })
 	default:
-		d.fail()
+		d.unresolvedName()
 	}
 	return primary
 }
 
-// operand reads an expression, and puts parentheses around what binds less tightly
-// than most.
-func (d *fastDemangler) operand(most int) {
-	start := len(d.out)
-	if d.expression() <= most || d.failed {
-		return
-	}
-	d.text("()")
-	if !d.failed {
-		copy(d.out[start+1:], d.out[start:len(d.out)-2])
-		d.out[start], d.out[len(d.out)-1] = '(', ')'
-		for i := range d.subs { // what was read inside has moved
-			if s := &d.subs[i]; s.start >= start {
-				s.start, s.end = s.start+1, s.end+1
-			}
+// operation reads the operands of an operator.
+func (d *demangler) operation(op operator, most precedence) precedence {
+	p := op.binary
+	switch {
+	case op.prefix:
+		d.text(op.text)
+		d.expression(unary - 1)
+		return unary
+	case op.postfix:
+		if d.accept("_") { // in front of its operand
+			d.text(op.text)
+			d.expression(unary - 1)
+			return unary
 		}
+		d.expression(postfix)
+		d.text(op.text)
+		return postfix
+	case p == postfix || p == memberAccess:
+		d.expression(p)
+		d.text(op.text)
+		d.expression(p - 1)
+		return p
 	}
-}
-
-// simpleID reads <simple-id>.
-func (d *fastDemangler) simpleID() {
-	if !isDigit(d.peek(0)) {
-		d.fail()
-		return
+	if p > most { // in parentheses
+		d.plainGreater++
+		defer func() { d.plainGreater-- }()
 	}
-	d.text(d.identifier())
-	if d.peek(0) == 'I' {
-		d.templateArgs(false)
-	}
-}
-
-// literal reads an integer: of a type that is written by suffix, or of another, as
-// an enumeration, which is written as a cast.
-func (d *fastDemangler) literal() {
-	if d.accept("Lb0E") {
-		d.text("false")
-		return
-	}
-	if d.accept("Lb1E") {
-		d.text("true")
-		return
-	}
-	suffix := ""
-	c := d.peek(1)
-	switch c {
-	case 'i':
-	case 'j':
-		suffix = "u"
-	case 'l':
-		suffix = "l"
-	case 'm':
-		suffix = "ul"
-	case 'x':
-		suffix = "ll"
-	case 'y':
-		suffix = "ull"
-	case 'a', 'c', 'h', 's', 't', 'w', 'N', 'S':
-	default:
-		if !isDigit(c) {
-			d.fail()
-			return
-		}
-	}
-	d.in = d.in[1:]
-	if suffix != "" || c == 'i' {
-		d.in = d.in[1:]
-	} else {
+	apart := d.plainGreater == 0 && (op.text == ">" || op.text == ">>")
+	if apart {
 		d.text("(")
-		d.typ()
+		d.plainGreater++
+	}
+	left, right := p, p-1
+	if p == assignment {
+		left, right = disjunction-1, p
+	}
+	d.expression(left)
+	if p != comma {
+		d.text(" ")
+	}
+	d.text(op.text)
+	d.text(" ")
+	d.expression(right)
+	if apart {
+		d.plainGreater--
 		d.text(")")
 	}
-	if d.accept("n") {
-		d.text("-")
+	return p
+}
+
+// expressions reads expressions up to E.
+func (d *demangler) expressions() { d.list(func() { d.expression(loosest) }) }
+
+// packOperand reads what may be counted by sizeof....
+func (d *demangler) packOperand() {
+	if d.peek(0) == 'f' {
+		d.functionParam()
+	} else {
+		d.templateParam()
 	}
-	n := 0
-	for isDigit(d.peek(n)) {
-		n++
-	}
-	if n == 0 || d.peek(n) != 'E' {
+}
+
+// fold reads what follows fl and so on: an operator, a pack and perhaps another operand.
+func (d *demangler) fold(code string) {
+	op, ok := operators[d.in[:min(2, len(d.in))]]
+	if !ok || op.binary == 0 {
 		d.fail()
+	}
+	d.in = d.in[2:]
+	pack := func() { d.parenthesized(func() { d.expand(func() { d.expression(loosest) }) }) }
+	sign := " " + op.text + " "
+	d.parenthesized(func() {
+		switch code {
+		case "fl":
+			d.text("..." + sign)
+			pack()
+		case "fr":
+			pack()
+			d.text(sign + "...")
+		case "fL":
+			d.expression(cast)
+			d.text(sign + "..." + sign)
+			pack()
+		case "fR":
+			pack()
+			d.text(sign + "..." + sign)
+			d.expression(cast)
+		}
+	})
+}
+
+// functionParam reads the parameter of a function: fp, or fL and how many functions
+// further out.
+func (d *demangler) functionParam() {
+	if d.accept("fpT") {
+		d.text("this")
 		return
 	}
-	d.text(d.in[:n])
-	d.in = d.in[n+1:]
-	d.text(suffix)
+	if d.accept("fL") {
+		d.number()
+		d.expect("p")
+	} else {
+		d.expect("fp")
+	}
+	for d.accept("r") || d.accept("V") || d.accept("K") {
+	}
+	d.text("fp")
+	if isDigit(d.peek(0)) {
+		d.text(d.number())
+	}
+	d.expect("_")
+}
+
+// requires reads what follows rq or rQ.
+func (d *demangler) requires(params bool) {
+	d.text("requires")
+	if params {
+		d.text(" ")
+		d.parenthesized(func() {
+			d.listTo("_", func() { d.typ() })
+		})
+	}
+	d.text(" {")
+	for !d.accept("E") {
+		switch {
+		case d.accept("X"):
+			d.requirement()
+		case d.accept("T"):
+			d.text(" typename ")
+			d.typ()
+		case d.accept("Q"):
+			d.text(" requires ")
+			d.expression(loosest)
+		default:
+			d.fail()
+		}
+		d.text(";")
+	}
+	d.text(" }")
+}
+
+// requirement reads an expression that must be valid, and what it must be.
+func (d *demangler) requirement() {
+	d.text(" ")
+	start := len(d.out)
+	d.expression(loosest)
+	noexcept, constraint := d.accept("N"), d.accept("R")
+	if !noexcept && !constraint {
+		return
+	}
+	d.insert(start, "{")
+	d.text("}")
+	if noexcept {
+		d.text(" noexcept")
+	}
+	if constraint {
+		d.text(" -> ")
+		d.name(false)
+	}
 }

@@ -159,40 +159,60 @@ type value struct {
 	inline []byte
 }
 
-// form reads a value of the given form. A form that is not known makes the rest
-// unreadable.
-func (c *cursor) form(form uint64, wide bool, addressSize int) value {
-	v := value{form: form}
+// formSize is how many bytes values of a form take in units of a kind, -1 where it is
+// not always the same.
+func formSize(form uint64, k unitKind) int {
 	switch form {
 	case formFlagPresent, formImplicitConst:
+		return 0
 	case formData1, formFlag, formRef1, formStrx1, formAddrx1:
-		v.n = c.uint(1)
+		return 1
 	case formData2, formRef2, formStrx2, formAddrx2:
-		v.n = c.uint(2)
+		return 2
 	case formStrx3, formAddrx3:
+		return 3
+	case formData4, formRef4, formStrx4, formAddrx4, formRefSup4:
+		return 4
+	case formData8, formRef8, formRefSig8, formRefSup8:
+		return 8
+	case formData16:
+		return 16
+	case formStrp, formLineStrp, formSecOffset, formRefAddr, formStrpSup, formGNURefAlt, formGNUStrpAlt:
+		return int(k.offsetSize())
+	case formAddr:
+		if k.addressSize == 2 || k.addressSize == 4 || k.addressSize == 8 {
+			return k.addressSize
+		}
+	}
+	return -1
+}
+
+// form reads a value of the given form. A form that is not known makes the rest
+// unreadable.
+func (c *cursor) form(form uint64, k unitKind) value {
+	v := value{form: form}
+	switch size := formSize(form, k); size {
+	case 0:
+		return v
+	case 1, 2, 4, 8:
+		v.n = c.uint(size)
+		return v
+	case 3:
 		if b := c.take(3); b != nil && c.order == binary.BigEndian {
 			v.n = uint64(b[0])<<16 | uint64(b[1])<<8 | uint64(b[2])
 		} else if b != nil {
 			v.n = uint64(b[2])<<16 | uint64(b[1])<<8 | uint64(b[0])
 		}
-	case formData4, formRef4, formStrx4, formAddrx4, formRefSup4:
-		v.n = c.uint(4)
-	case formData8, formRef8, formRefSig8, formRefSup8:
-		v.n = c.uint(8)
-	case formData16:
+		return v
+	case 16:
 		v.inline = c.take(16)
-	case formAddr:
-		if addressSize != 2 && addressSize != 4 && addressSize != 8 {
-			c.bad = true
-			break
-		}
-		v.n = c.uint(addressSize)
+		return v
+	}
+	switch form {
 	case formUdata, formRefUdata, formStrx, formAddrx, formLoclistx, formRnglistx, formGNUAddrIndex, formGNUStrIndex:
 		v.n = c.uleb()
 	case formSdata:
 		v.n = uint64(c.sleb())
-	case formStrp, formLineStrp, formSecOffset, formRefAddr, formStrpSup, formGNURefAlt, formGNUStrpAlt:
-		v.n = c.offset(wide)
 	case formString:
 		v.inline = c.cstring()
 	case formBlock, formExprloc:
@@ -205,7 +225,7 @@ func (c *cursor) form(form uint64, wide bool, addressSize int) value {
 		c.take(c.uint(4))
 	case formIndirect:
 		if form := c.uleb(); form != formIndirect && form != formImplicitConst {
-			return c.form(form, wide, addressSize)
+			return c.form(form, k)
 		}
 		c.bad = true
 	default:

@@ -8,9 +8,13 @@ import (
 // Tags and attributes, from the DWARF 5 standard, sections 7.5.3 and 7.5.4, and
 // GNU's extensions for DWARF 4.
 const (
-	tagCompileUnit = 0x11
-	tagInlined     = 0x1d
-	tagSubprogram  = 0x2e
+	tagCompileUnit  = 0x11
+	tagInlined      = 0x1d
+	tagSubprogram   = 0x2e
+	tagPartialUnit  = 0x3c
+	tagCallSite     = 0x48
+	tagSkeletonUnit = 0x4a
+	tagGNUCallSite  = 0x4109
 
 	atName           = 0x03
 	atStmtList       = 0x10
@@ -23,6 +27,8 @@ const (
 	atCallColumn     = 0x57
 	atCallFile       = 0x58
 	atCallLine       = 0x59
+	atCallReturnPC   = 0x7d
+	atCallOrigin     = 0x7f
 	atLinkageName    = 0x6e
 	atStrBase        = 0x72
 	atAddrBase       = 0x73
@@ -55,11 +61,49 @@ type abbrev struct {
 	tag      uint64
 	children bool
 	fields   []abbrevField
+	role     role
+	size     int // of the attributes, -1 where that is not always the same
 }
+
+// role says what an entry is read for. Most are of variables and types, for nothing.
+type role uint8
+
+const (
+	roleUnit role = 1 << iota
+	roleFunction
+	roleInlined
+	roleCall
+	anyRole = roleUnit | roleFunction | roleInlined | roleCall
+)
 
 type abbrevField struct {
 	name, form uint64
 	implicit   int64
+	size       int // in bytes, -1 where it is not always the same
+}
+
+// prepare says what is known of all entries in units of a kind.
+func (a *abbrev) prepare(k unitKind) {
+	switch a.tag {
+	case tagCompileUnit, tagPartialUnit, tagSkeletonUnit:
+		a.role = roleUnit
+	case tagSubprogram:
+		a.role = roleFunction
+	case tagInlined:
+		a.role = roleInlined
+	case tagCallSite, tagGNUCallSite:
+		a.role = roleCall
+	}
+	variable := false
+	for i := range a.fields {
+		f := &a.fields[i]
+		f.size = formSize(f.form, k)
+		a.size += f.size
+		variable = variable || f.size < 0
+	}
+	if variable {
+		a.size = -1
+	}
 }
 
 // abbrevTable holds abbreviations by code. Codes nearly always count from 1.
@@ -92,14 +136,20 @@ func (t *abbrevTable) at(code uint64) *abbrev {
 // few times at most.
 const abbrevLimit = 1 << 22
 
-// abbreviations returns the table of a unit.
-func (d *debugData) abbreviations(offset uint64) *abbrevTable {
-	if t, ok := d.abbrevs[offset]; ok {
+// abbrevKey is where a table of abbreviations is, and for which kind of units.
+type abbrevKey struct {
+	offset uint64
+	kind   unitKind
+}
+
+// abbreviations returns a table for units of a kind.
+func (d *debugData) abbreviations(key abbrevKey) *abbrevTable {
+	if t, ok := d.abbrevs[key]; ok {
 		return t
 	}
 	t := new(abbrevTable)
 	for size := 16 << 10; size <= abbrevLimit && d.abbrevBytes <= abbrevLimit+4*d.abbrev.s.Size; size *= 8 {
-		b, err := d.abbrev.at(offset, size)
+		b, err := d.abbrev.at(key.offset, size)
 		if err != nil {
 			break
 		}
@@ -107,6 +157,7 @@ func (d *debugData) abbreviations(offset uint64) *abbrevTable {
 		done := false
 		t = new(abbrevTable)
 		done = parseAbbreviations(cursor{b: b, order: d.o.f.ByteOrder}, func(code uint64, a *abbrev) bool {
+			a.prepare(key.kind)
 			t.add(code, a)
 			return true
 		})
@@ -114,29 +165,30 @@ func (d *debugData) abbreviations(offset uint64) *abbrevTable {
 			break
 		}
 	}
-	d.abbrevs[offset] = t
+	d.abbrevs[key] = t
 	return t
 }
 
 // abbreviation finds one abbreviation of a table that is not wanted as a whole: that
 // of a unit's first entry, which nearly always is the first.
-func (d *debugData) abbreviation(offset, code uint64) *abbrev {
-	if t, ok := d.abbrevs[offset]; ok {
+func (d *debugData) abbreviation(key abbrevKey, code uint64) *abbrev {
+	if t, ok := d.abbrevs[key]; ok {
 		return t.at(code)
 	}
-	b, err := d.abbrev.at(offset, 512)
+	b, err := d.abbrev.at(key.offset, 512)
 	if err != nil {
 		return nil
 	}
 	var found *abbrev
 	parseAbbreviations(cursor{b: b, order: d.o.f.ByteOrder}, func(c uint64, a *abbrev) bool {
 		if c == code {
+			a.prepare(key.kind)
 			found = a
 		}
 		return found == nil
 	})
 	if found == nil {
-		found = d.abbreviations(offset).at(code)
+		found = d.abbreviations(key).at(code)
 	}
 	return found
 }
@@ -178,17 +230,44 @@ func parseAbbreviations(c cursor, f func(code uint64, a *abbrev) bool) bool {
 
 // entry reads the entry that is next; at is its offset in .debug_info. It reports
 // false when the data end before the entry does.
-func (u *unit) entry(c *cursor, at uint64, e *die) bool {
+func (u *unit) entry(c *cursor, at uint64, e *die) bool { return u.entryFor(anyRole, c, at, e) }
+
+// entryFor is entry that does not look at the attributes of entries with other roles;
+// what e has of these is left from before.
+func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 	before := len(c.b)
 	code := c.uleb()
 	if code == 0 {
-		*e = die{at: at, next: at + uint64(before-len(c.b))}
+		e.at, e.next, e.tag, e.children = at, at+uint64(before-len(c.b)), 0, false
 		return !c.bad
 	}
 	if u.abbrevs == nil {
-		u.abbrevs = u.d.abbreviations(u.abbrevAt)
+		u.abbrevs = u.d.abbreviations(u.abbrevKey())
 	}
-	return u.fields(c, at, before, u.abbrevs.at(code), e)
+	a := u.abbrevs.at(code)
+	if a == nil || a.role&r != 0 {
+		return u.fields(c, at, before, a, e)
+	}
+	if a.size >= 0 {
+		c.take(uint64(a.size))
+	} else {
+		for i := range a.fields {
+			c.skip(&a.fields[i], u.unitKind)
+		}
+	}
+	e.at, e.next, e.tag, e.children = at, at+uint64(before-len(c.b)), a.tag, a.children
+	return !c.bad
+}
+
+func (u *unit) abbrevKey() abbrevKey { return abbrevKey{u.abbrevAt, u.unitKind} }
+
+// skip passes over an attribute.
+func (c *cursor) skip(f *abbrevField, k unitKind) {
+	if f.size >= 0 {
+		c.take(uint64(f.size))
+	} else {
+		c.form(f.form, k)
+	}
 }
 
 // fields reads the attributes of an entry; before is how much there was in front
@@ -200,12 +279,14 @@ func (u *unit) fields(c *cursor, at uint64, before int, a *abbrev, e *die) bool 
 	*e = die{at: at, tag: a.tag, children: a.children}
 	for i := range a.fields {
 		f := &a.fields[i]
-		v := c.form(f.form, u.wide, u.addressSize)
-		if f.form == formImplicitConst {
-			v.n = uint64(f.implicit)
+		p := e.attribute(f.name)
+		if p == nil {
+			c.skip(f, u.unitKind)
+			continue
 		}
-		if p := e.attribute(f.name); p != nil {
-			*p = v
+		*p = c.form(f.form, u.unitKind)
+		if f.form == formImplicitConst {
+			p.n = uint64(f.implicit)
 		}
 	}
 	e.next = at + uint64(before-len(c.b))
@@ -219,11 +300,11 @@ func (e *die) attribute(name uint64) *value {
 		return &e.name
 	case atLinkageName, atMIPSLinkage:
 		return &e.linkage
-	case atAbstractOrigin:
+	case atAbstractOrigin, atCallOrigin: // which GNU's calls have instead
 		return &e.origin
 	case atSpecification:
 		return &e.specification
-	case atLowPC:
+	case atLowPC, atCallReturnPC: // likewise
 		return &e.low
 	case atHighPC:
 		return &e.high
@@ -321,7 +402,7 @@ func (u *unit) index() error {
 	c := cursor{b: u.data, order: u.d.o.f.ByteOrder}
 	var e die
 	for at := u.first; len(c.b) > 0; {
-		if !u.entry(&c, at, &e) {
+		if !u.entryFor(roleFunction, &c, at, &e) {
 			break // damage, or the padding at the end
 		}
 		at = e.next

@@ -27,6 +27,7 @@ func exercise(data []byte) {
 		Location(t, f.ID)
 		t.Inlined(f.ID)
 		t.Frames(f.ID)
+		CallFrames(t, []Call{{f.ID, 1}, {f.ID, f.ID}})
 	}
 }
 
@@ -244,6 +245,11 @@ func exerciseSections(t testing.TB, s debugSections, split bool) (inlined int) {
 					inlined++
 					return true
 				})
+				var calls []uint64
+				for _, addresses := range table.callSites(f.low) {
+					calls = append(calls, addresses...)
+				}
+				table.inside(f.low, calls)
 			}
 		}
 	}

@@ -41,6 +41,13 @@ func (t *Table) Inlined(id reader.FuncID) []Inlined {
 // eachInlined calls f for the calls inlined into the function at an address; where f
 // says no, those in them are left out.
 func (t *Table) eachInlined(address uint64, f func(depth int, u *unit, e *die) bool) {
+	t.eachCall(address, roleInlined, f)
+}
+
+// eachCall calls f for the calls of the function at an address that have one of the
+// roles: for those inlined into it, where f may say that what is in them is to be left
+// out, and for the others that the debug information tells of.
+func (t *Table) eachCall(address uint64, roles role, f func(depth int, u *unit, e *die) bool) {
 	i := t.debugInfo()
 	if i == nil {
 		return
@@ -61,11 +68,15 @@ func (t *Table) eachInlined(address uint64, f func(depth int, u *unit, e *die) b
 	c := cursor{b: u.data[root.next-u.first:], order: u.d.o.f.ByteOrder}
 	var e die
 	for at := root.next; len(depth) > 0 && len(depth) < maxNesting; {
-		if !u.entry(&c, at, &e) {
+		inside := depth[len(depth)-1]
+		wanted := roles
+		if inside < 0 {
+			wanted = 0
+		}
+		if !u.entryFor(wanted, &c, at, &e) {
 			return
 		}
 		at = e.next
-		inside := depth[len(depth)-1]
 		switch {
 		case e.tag == 0:
 			depth = depth[:len(depth)-1]
@@ -76,6 +87,8 @@ func (t *Table) eachInlined(address uint64, f func(depth int, u *unit, e *die) b
 			if inside++; !f(inside, u, &e) {
 				inside = -1
 			}
+		case roles&roleCall != 0 && (e.tag == tagCallSite || e.tag == tagGNUCallSite):
+			f(inside+1, u, &e)
 		}
 		if e.children {
 			depth = append(depth, inside)
@@ -197,6 +210,13 @@ func (t *Table) Frames(id reader.FuncID) []Symbol {
 		})
 		return nil
 	})
+	return unwind(s, calls)
+}
+
+// unwind is what a place of a function stands for that is inside of inlined calls, of
+// which the outermost is the first. The location of s is that of the code; those of the
+// frames are of the code, and of the calls.
+func unwind(s Symbol, calls []Inlined) []Symbol {
 	frames := make([]Symbol, 0, len(calls)+1)
 	for _, c := range slices.Backward(calls) {
 		frames = append(frames, Symbol{Name: c.Name, Linkage: c.Linkage, File: s.File, Line: s.Line, Column: s.Column, Address: s.Address})

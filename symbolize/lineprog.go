@@ -309,7 +309,7 @@ func (t *lineTable) eachName(c *cursor, strs lineStrings, want func(uint64) bool
 		wanted := want(i)
 		name, dir, md5 := "", uint64(0), []byte(nil)
 		for _, fd := range fields {
-			v := c.form(fd.form, t.wide, t.addressSize)
+			v := c.form(fd.form, unitKind{t.wide, t.addressSize})
 			if !wanted {
 				continue
 			}

@@ -37,7 +37,6 @@ func (o *object) miniDebug() (*object, error) {
 const (
 	xzLimit     = 256 << 20 // of the unpacked data, whose symbol tables are some megabytes
 	xzDictLimit = 64 << 20  // what xz -9 uses
-	xzRatio     = 10_000    // that no compression by xz achieves
 	xzEdge      = 12        // bytes of a stream's header, and of its footer
 )
 
@@ -66,7 +65,7 @@ func unpackXZ(data []byte) ([]byte, error) {
 			return nil, errXZ
 		}
 		length = (length + 3) &^ 3
-		if size > xzLimit-uint64(len(out)) || size/xzRatio > length {
+		if size > xzLimit-uint64(len(out)) || isBomb(uint64(len(out))+size, uint64(len(data))) {
 			return nil, fmt.Errorf("too many bytes in %d: %d", length, size)
 		}
 		var err error

@@ -192,18 +192,33 @@ func (l *linked) dependsOn(other *linked, seen map[*linked]bool) bool {
 // IsSharedObject reports whether the file is a shared object with a number of its
 // own, whose ids are not those of a program.
 func IsSharedObject(path string) bool {
+	return hasKind(path, func(f *elf.File) bool { return !isProgram(f) && f.Type == elf.ET_DYN && imports(f, registers) })
+}
+
+// IsProgram reports whether the file is a program, whose ids have no number of a shared
+// object.
+func IsProgram(path string) bool { return hasKind(path, isProgram) }
+
+func isProgram(f *elf.File) bool {
+	if f.Type == elf.ET_EXEC || slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return true
+	}
+	flags, err := f.DynValue(elf.DT_FLAGS_1)
+	return err == nil && len(flags) > 0 && elf.DynFlag1(flags[0])&elf.DF_1_PIE != 0
+}
+
+// hasKind asks about an ELF file; false for what is none.
+func hasKind(path string, is func(*elf.File) bool) bool {
 	file, err := os.Open(path)
 	if err != nil {
 		return false
 	}
 	defer file.Close()
-	shared := false
+	yes := false
 	_ = guard(func() error {
 		f, err := elf.NewFile(file)
-		if err == nil && f.Type == elf.ET_DYN && !slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-			shared = imports(f, registers)
-		}
+		yes = err == nil && is(f)
 		return err
 	})
-	return shared
+	return yes
 }

@@ -103,6 +103,9 @@ func TestLinkedObjects(t *testing.T) {
 			if IsSharedObject(prog) || !IsSharedObject(paths[0]) {
 				t.Errorf("shared objects: program %v, library %v", IsSharedObject(prog), IsSharedObject(paths[0]))
 			}
+			if !IsProgram(prog) || IsProgram(paths[0]) || IsProgram("needed_test.go") {
+				t.Errorf("programs: program %v, library %v, text %v", IsProgram(prog), IsProgram(paths[0]), IsProgram("needed_test.go"))
+			}
 			for _, name := range []string{"libxc.so", filepath.Join("lib", "libxb.so")} {
 				os.Remove(filepath.Join(dir, name))
 			}
@@ -149,6 +152,45 @@ func TestPackedCut(t *testing.T) {
 		object, function := Unpack(reader.FuncID(c.id))
 		if got := whole.Largest(object); got != function {
 			t.Errorf("%#x: the largest function asked for is %d", c.id, got)
+		}
+	}
+}
+
+// Events that need a sled which the function has not are of another file.
+func TestPackedContradicts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "map.yaml")
+	var text strings.Builder
+	for id, kinds := range []string{"function-enter function-exit", "function-enter tail-exit", "log-args-enter function-exit", "function-enter"} {
+		for i, kind := range strings.Fields(kinds) {
+			fmt.Fprintf(&text, "- { id: %d, address: 0x%x, function: 0x%x, kind: %s, always-instrument: true, function-name: f, version: 2 }\n",
+				id+1, 0x1000*(id+1)+0x10*i, 0x1000*(id+1), kind)
+		}
+	}
+	if err := os.WriteFile(path, []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p := NewPacked(Objects{1: load(t, path)}, false)
+	for _, c := range []struct {
+		function uint32
+		kind     reader.Kind
+		want     bool
+	}{
+		{1<<24 | 1, reader.TailExit, true},
+		{1<<24 | 1, reader.EnterArg, true},
+		{1<<24 | 1, reader.Exit, false},
+		{1<<24 | 2, reader.TailExit, false},
+		{1<<24 | 2, reader.Exit, false}, // some recorders write tail exits so
+		{1<<24 | 2, reader.EnterArg, true},
+		{1<<24 | 3, reader.EnterArg, false},
+		{1<<24 | 3, reader.Enter, false}, // the program had no handler of arguments
+		{1<<24 | 4, reader.TailExit, false},
+		{1<<24 | 4, reader.EnterArg, false},
+		{1<<24 | 5, reader.TailExit, false},
+		{1, reader.TailExit, false},
+	} {
+		events := []reader.Event{{Func: 1<<24 | 1, Kind: reader.Enter}, {Func: reader.FuncID(c.function), Kind: c.kind}}
+		if e, got := p.Contradicts(events); got != c.want || got && e != events[1] {
+			t.Errorf("%v of function %#x: %v, %+v; want %v", c.kind, c.function, got, e, c.want)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"bytes"
+	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
 	"encoding/hex"
@@ -9,7 +10,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // object is an ELF file whose sections have addresses: those of the link, or in
@@ -126,38 +129,83 @@ func (o *object) check(s *elf.Section) error {
 		return fmt.Errorf("section %s at offset %#x needs %d bytes, but the file ends at %#x; was it copied completely?",
 			s.Name, s.Offset, s.FileSize, o.size)
 	}
-	// What no compressor achieves on real sections is there to exhaust us.
-	if s.Flags&elf.SHF_COMPRESSED != 0 && s.Size/2000 > s.FileSize+1 {
+	if isBomb(s.Size, s.FileSize) {
 		return fmt.Errorf("section %s: %d bytes cannot be compressed to %d", s.Name, s.Size, s.FileSize)
 	}
 	return nil
 }
 
+// isBomb reports whether data grow so much when they are unpacked that they are there to
+// exhaust us: debug information grows to some 20 times its size, gaps of zeros more.
+func isBomb(size, compressed uint64) bool { return size > 1<<20 && size/300 > compressed }
+
 // section finds a section by name; nil when there is none.
 func (o *object) section(name string) *section {
+	debug, ok := strings.CutPrefix(name, ".debug_")
 	for i, s := range o.f.Sections {
 		if s.Name == name {
 			return &section{o: o, s: s, index: i}
+		}
+		if ok && s.Name == ".zdebug_"+debug {
+			return o.zdebug(s, i)
 		}
 	}
 	return nil
 }
 
+// zdebug is a section as compilers compressed them before ELF had a flag for it: a
+// magic number, the size, and what zlib makes.
+func (o *object) zdebug(s *elf.Section, index int) *section {
+	var header [zdebugHeader]byte
+	if s.Type == elf.SHT_NOBITS || s.FileSize < zdebugHeader {
+		return nil
+	}
+	if _, err := o.r.ReadAt(header[:], int64(s.Offset)); err != nil || string(header[:4]) != "ZLIB" {
+		return nil
+	}
+	unpacked := *s
+	unpacked.Size = binary.BigEndian.Uint64(header[4:])
+	return &section{o: o, s: &unpacked, index: index, zdebug: true}
+}
+
+const zdebugHeader = 12
+
 // section gives access to the contents of one section, decompressed and
 // relocated. Its methods may be called concurrently; a nil section is empty.
 type section struct {
-	o     *object
-	s     *elf.Section
-	index int
+	o      *object
+	s      *elf.Section
+	index  int
+	zdebug bool
 
 	once sync.Once
 	data []byte
 	err  error
+
+	around atomic.Pointer[window]
 }
+
+// window is a piece of a section.
+type window struct {
+	start uint64
+	data  []byte
+}
+
+const windowSize = 32 << 10
 
 // stored reports that the contents are in the file just as they are used.
 func (s *section) stored() bool {
-	return s.s.Flags&elf.SHF_COMPRESSED == 0 && len(s.o.relocations[s.index]) == 0
+	return !s.compressed() && len(s.o.relocations[s.index]) == 0
+}
+
+func (s *section) compressed() bool { return s.zdebug || s.s.Flags&elf.SHF_COMPRESSED != 0 }
+
+// unpack returns a reader of what a compressed section holds.
+func (s *section) unpack() (io.Reader, error) {
+	if !s.zdebug {
+		return s.s.Open(), nil
+	}
+	return zlib.NewReader(io.NewSectionReader(s.o.r, int64(s.s.Offset+zdebugHeader), int64(s.s.FileSize-zdebugHeader)))
 }
 
 // bytes returns all of the section.
@@ -169,8 +217,11 @@ func (s *section) bytes() ([]byte, error) {
 		if s.err = s.o.check(s.s); s.err != nil {
 			return
 		}
-		if s.s.Flags&elf.SHF_COMPRESSED != 0 {
-			s.data, s.err = readN(nil, s.s.Open(), s.s.Size)
+		if s.compressed() {
+			var r io.Reader
+			if r, s.err = s.unpack(); s.err == nil {
+				s.data, s.err = readN(nil, r, s.s.Size)
+			}
 		} else {
 			s.data = make([]byte, s.s.FileSize)
 			_, s.err = s.o.r.ReadAt(s.data, int64(s.s.Offset))
@@ -207,6 +258,25 @@ func (s *section) at(offset uint64, n int) ([]byte, error) {
 	return b, noEOF(err)
 }
 
+// near is at for small pieces that lie close together: it keeps what is around the last.
+func (s *section) near(offset uint64, n int) ([]byte, error) {
+	if s == nil || offset >= s.s.Size || n > windowSize || !s.stored() {
+		return s.at(offset, n)
+	}
+	n = int(min(uint64(n), s.s.Size-offset))
+	w := s.around.Load()
+	if w == nil || offset < w.start || offset+uint64(n) > w.start+uint64(len(w.data)) {
+		start := offset - offset%windowSize
+		data, err := s.at(start, 2*windowSize)
+		if err != nil || uint64(len(data)) < offset-start+uint64(n) {
+			return nil, err
+		}
+		w = &window{start, data}
+		s.around.Store(w)
+	}
+	return w.data[offset-w.start:][:n], nil
+}
+
 // cstring returns the zero-terminated string at an offset; "" when it is not
 // there, or longer than any path or name should be.
 func (s *section) cstring(offset uint64) string {
@@ -234,8 +304,8 @@ func (s *section) open() (io.Reader, error) {
 	case len(s.o.relocations[s.index]) != 0:
 		data, err := s.bytes()
 		return bytes.NewReader(data), err
-	case s.s.Flags&elf.SHF_COMPRESSED != 0:
-		return s.s.Open(), nil
+	case s.compressed():
+		return s.unpack()
 	}
 	return io.NewSectionReader(s.o.r, int64(s.s.Offset), int64(s.s.FileSize)), nil
 }

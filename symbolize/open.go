@@ -14,7 +14,8 @@ type Opened struct {
 	// Names are nil where neither the trace nor a file says which functions there
 	// are. They may be used concurrently until Close.
 	Names Names
-	// Missing are the recorded objects that no file was found for.
+	// Missing are the recorded objects that no file was found for, or that were given
+	// one of another build.
 	Missing []Missing
 
 	close []func() error

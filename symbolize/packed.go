@@ -3,6 +3,7 @@ package symbolize
 import (
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
@@ -33,8 +34,9 @@ func Unpack(id reader.FuncID) (object uint8, function reader.FuncID) {
 // Packed are objects that remember which functions were asked for, so that one can
 // tell afterwards what was missing. It may be used concurrently.
 type Packed struct {
-	tables  [256][]*Table      // that may be meant, by number as the trace has it
-	largest [256]atomic.Uint32 // id that was asked for, by object
+	tables  [256][]*Table              // that may be meant, by number as the trace has it
+	largest [256]atomic.Uint32         // id that was asked for, by object
+	sleds   func() map[*Table][]uint32 // kinds that functions have, as bits, by index of the map
 }
 
 // NewPacked makes Names of objects. cut is for traces that keep only 4 bits of an
@@ -51,7 +53,55 @@ func NewPacked(objects Objects, cut bool) *Packed {
 		}
 		p.tables[object] = append(p.tables[object], t)
 	}
+	p.sleds = sync.OnceValue(func() map[*Table][]uint32 {
+		all := make(map[*Table][]uint32)
+		for _, t := range objects {
+			if t != nil {
+				all[t] = t.m.kinds()
+			}
+		}
+		return all
+	})
 	return p
+}
+
+// kinds are the kinds of sleds that each function has, as bits.
+func (m *Map) kinds() []uint32 {
+	kinds := make([]uint32, len(m.Functions))
+	for _, s := range m.Sleds {
+		if i, ok := m.index(s.ID); ok {
+			kinds[i] |= 1 << s.Kind
+		}
+	}
+	return kinds
+}
+
+// Contradicts finds an event that no sled of its function can have caused, so that the
+// file is not the one that was traced: tail exits and arguments that are logged have
+// sleds of their own. Functions without a sled at an exit tell nothing: maps that
+// people write have none.
+func (p *Packed) Contradicts(events []reader.Event) (reader.Event, bool) {
+	for i := range events {
+		var needed uint32
+		switch events[i].Kind {
+		case reader.TailExit:
+			needed = 1 << TailExit
+		case reader.EnterArg:
+			needed = 1 << LogArgsEntry
+		default:
+			continue
+		}
+		t, own := p.find(events[i].Func)
+		if t == nil {
+			continue
+		}
+		if k, ok := t.m.index(own); ok {
+			if sleds := p.sleds()[t][k]; sleds&needed == 0 && sleds&(1<<Exit|1<<TailExit) != 0 {
+				return events[i], true
+			}
+		}
+	}
+	return reader.Event{}, false
 }
 
 // Largest is the largest id in its object that was asked for; 0 when none was.

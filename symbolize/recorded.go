@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"cmp"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -35,22 +36,24 @@ type Recorded struct {
 	owners []int
 }
 
-// Missing is an object whose functions have no names.
+// Missing is an object whose functions have no names, or perhaps wrong ones.
 type Missing struct {
 	Number int // of the object, from 0
 	Object reader.Object
 	// Changed tells that Path is a file of another build; otherwise there is no
-	// file that could be used.
-	Changed bool
-	Path    string
-	Err     error
+	// file that could be used. Given tells that the file was named for the object, and
+	// is used nevertheless.
+	Changed, Given bool
+	Path           string
+	Err            error
 }
 
 // LoadRecorded finds and reads the files of the objects of a process. Where
 // addresses are given, these are the functions, and no instrumentation map is
 // needed. Files that are given, by the number of the object, are taken for it,
 // whatever they are; it is an error if they cannot be. Objects that are not found,
-// or were built anew since they were recorded, are missing, each with the reason.
+// or were built anew since they were recorded, are missing, each with the reason, as
+// are those whose given files are of another build.
 func LoadRecorded(objects []reader.Object, addresses []uint64, given map[int]string, s Search) (*Recorded, []Missing, error) {
 	r := &Recorded{objects: objects, tables: make([]*Table, len(objects))}
 	functions := r.own(addresses)
@@ -69,6 +72,9 @@ func LoadRecorded(objects []reader.Object, addresses []uint64, given map[int]str
 			var err error
 			if r.tables[i], err = read(path); err != nil {
 				return nil, nil, errors.Join(err, r.Close())
+			}
+			if why := differs(r.tables[i], &objects[i]); why != nil && !s.IgnoreBuildID {
+				missing = append(missing, Missing{Number: i, Object: objects[i], Changed: true, Given: true, Path: path, Err: why})
 			}
 			continue
 		}
@@ -161,16 +167,59 @@ func (s *Search) paths(o *reader.Object) []string {
 	return append(paths, filepath.Join(s.Sysroot, o.Path))
 }
 
-// differs says how a file is not what was recorded; nil when it is. Objects
-// without a build id are told by the number of their functions.
+// differs says how a file is not what was recorded; nil when it is. What has no build
+// id, as maps, is told by the number of its functions, and by where its code begins
+// and ends.
 func differs(t *Table, o *reader.Object) error {
-	switch n := uint32(len(t.m.Functions)); {
-	case t.object.BuildID != o.BuildID:
-		return fmt.Errorf("its build id is %s, that of the recorded one %s", orNone(t.object.BuildID), orNone(o.BuildID))
-	case o.BuildID == "" && len(t.m.Sleds) > 0 && n != o.Count:
-		return fmt.Errorf("it has %d functions, the recorded one %d", n, o.Count)
+	if own := t.object.BuildID; t.elf != nil && (own != "" || o.BuildID != "") {
+		if own != o.BuildID {
+			return fmt.Errorf("its build id is %s, that of the recorded one %s", orNone(own), orNone(o.BuildID))
+		}
+		return nil
+	}
+	if n := uint32(len(t.m.Functions)); len(t.m.Sleds) > 0 && n != o.Count {
+		return fmt.Errorf("the number of its functions is %d, that of the recorded one %d", n, o.Count)
+	}
+	text := [2]uint64{uint64(o.Text[0] - o.Bias), uint64(o.Text[1] - o.Bias)}
+	if o.Text[1] != 0 && !t.hasText(text[0], text[1]) {
+		return fmt.Errorf("its code is not at 0x%x to 0x%x, as that of the recorded one", text[0], text[1])
 	}
 	return nil
+}
+
+// maxSled is more than the length of any sled.
+const maxSled = 64
+
+// hasText reports whether the code that the recorder described is that of the table:
+// from the first sled to the end of the last one, or without a map a segment.
+func (t *Table) hasText(first, end uint64) bool {
+	if len(t.m.Sleds) == 0 {
+		return t.elf == nil || slices.ContainsFunc(t.elf.f.Progs, func(p *elf.Prog) bool {
+			return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr == first && p.Vaddr+p.Memsz == end
+		})
+	}
+	byAddress := func(a, b Sled) int { return cmp.Compare(a.Address, b.Address) }
+	last := slices.MaxFunc(t.m.Sleds, byAddress).Address
+	return slices.MinFunc(t.m.Sleds, byAddress).Address == first && last < end && end-last <= maxSled
+}
+
+// Disagrees finds a function that was packed with another address than it has in n, and
+// so is of another build. Functions without an address tell nothing.
+func Disagrees(n Names, packed []reader.NamedFunction) (reader.NamedFunction, bool) {
+	names, ok := n.(finder)
+	if !ok {
+		return reader.NamedFunction{}, false
+	}
+	for _, f := range packed {
+		t, own := names.find(f.ID)
+		if t == nil || f.Address == 0 {
+			continue
+		}
+		if there, ok := t.m.Function(own); !ok || there.Address != uint64(f.Address) {
+			return f, true
+		}
+	}
+	return reader.NamedFunction{}, false
 }
 
 func orNone(id string) string {

@@ -1,10 +1,13 @@
 package symbolize
 
 import (
+	"debug/elf"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -138,13 +141,116 @@ func TestRecordedMissing(t *testing.T) {
 	}
 	s.IgnoreBuildID = false
 
-	// What is given is taken, whatever it is.
+	// What is given is taken, whatever it is, and another build told.
 	r, missing = loadRecorded(t, objects[:1], nil, map[int]string{0: kvserver}, s)
-	if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
+	if len(missing) != 1 || !missing[0].Given || !missing[0].Changed || Label(r, 1) != Label(table, 1) {
 		t.Errorf("given: function 1 is %s; missing %+v", Label(r, 1), missing)
 	}
 	if _, _, err := LoadRecorded(objects[:1], nil, map[int]string{0: "nowhere"}, s); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("given a file that is not there: %v", err)
+	}
+}
+
+// Files without a build id are told by their functions and where their code is, whether
+// they have a map or not.
+func TestRecordedWithoutBuildID(t *testing.T) {
+	testenv.Need(t, "objcopy")
+	root := t.TempDir()
+	path := filepath.Join(root, "srv", "prog")
+	copyFile(t, kvserver, path)
+	run(t, "objcopy", "--remove-section=.note.gnu.build-id", path)
+	table := load(t, path)
+	if table.Object().BuildID != "" {
+		t.Fatalf("the build id is %s", table.Object().BuildID)
+	}
+	var first, last uint64 = math.MaxUint64, 0
+	for _, s := range table.Map().Sleds {
+		first, last = min(first, s.Address), max(last, s.Address)
+	}
+	n := uint32(len(table.Map().Functions))
+	segment := executable(t, path)
+	const bias = 0x7f00_0000_0000
+	for _, c := range []struct {
+		name   string
+		first  uint64
+		end    uint64
+		count  uint32
+		hooked bool
+		want   string
+	}{
+		{"the same", first, last + 11, n, false, ""},
+		{"no text", 0, 0, n, false, ""},
+		{"moved", first + 16, last + 27, n, false, "its code is not at"},
+		{"shorter", first, last - 11, n, false, "its code is not at"},
+		{"longer", first, last + 0x1000, n, false, "its code is not at"},
+		{"more functions", first, last + 11, n + 1, false, "the number of its functions is 55, that of the recorded one 56"},
+		{"the same segment", segment.Vaddr, segment.Vaddr + segment.Memsz, 0, true, ""},
+		{"another segment", segment.Vaddr, segment.Vaddr + segment.Memsz + 16, 0, true, "its code is not at"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := reader.Object{First: 1, Count: c.count, Path: "/srv/prog", Bias: bias}
+			if c.end != 0 {
+				o.Text = [2]reader.Address{reader.Address(bias + c.first), reader.Address(bias + c.end)}
+			}
+			var addresses []uint64
+			if c.hooked {
+				addresses = []uint64{bias + table.Map().Functions[0].Address}
+			}
+			for _, given := range []map[int]string{nil, {0: path}} {
+				r, missing := loadRecorded(t, []reader.Object{o}, addresses, given, Search{Sysroot: root})
+				if c.want == "" {
+					if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
+						t.Errorf("function 1 is %s; missing %+v", Label(r, 1), missing)
+					}
+					continue
+				}
+				if len(missing) != 1 || !missing[0].Changed || missing[0].Given != (given != nil) || !strings.Contains(missing[0].Err.Error(), c.want) {
+					t.Errorf("missing %+v, want %q", missing, c.want)
+				}
+				if got := Label(r, 1); (got == "#1") != (given == nil) {
+					t.Errorf("function 1 is %s", got)
+				}
+			}
+		})
+	}
+}
+
+// executable is the segment of an ELF file that holds its code.
+func executable(t *testing.T, path string) *elf.Prog {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	i := slices.IndexFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 })
+	return f.Progs[i]
+}
+
+// What was packed must be at the same addresses.
+func TestDisagrees(t *testing.T) {
+	table := load(t, kvserver)
+	s, _ := table.Func(2)
+	same := reader.NamedFunction{ID: 2, Name: "f", Address: reader.Address(s.Address)}
+	moved, unknown, beyond := same, same, same
+	moved.Address++
+	unknown.Address = 0
+	beyond.ID = 900
+	for _, c := range []struct {
+		names  Names
+		packed []reader.NamedFunction
+		want   bool
+	}{
+		{table, []reader.NamedFunction{same, unknown}, false},
+		{table, []reader.NamedFunction{same, moved}, true},
+		{table, []reader.NamedFunction{same, beyond}, true},
+		{Objects{1: table}, []reader.NamedFunction{moved}, false}, // nobody knows the program
+		{Objects{0: table}, []reader.NamedFunction{moved}, true},
+		{nil, []reader.NamedFunction{moved}, false},
+	} {
+		if f, got := Disagrees(c.names, c.packed); got != c.want || got && f != c.packed[len(c.packed)-1] {
+			t.Errorf("%T, %+v: %v, %+v; want %v", c.names, c.packed, got, f, c.want)
+		}
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 // Files of another build are refused, and it is said which and why.
 func TestRefused(t *testing.T) {
 	testenv.Need(t, "objcopy", "strip", "clang++-22")
-	m := newMatrixObject(t, "22", "server")
+	m := newMatrixObject(t, "clang++-22", "server")
 	m.path = m.build(t, "plain", "-g")
-	other := newMatrixObject(t, "22", "codec")
+	other := newMatrixObject(t, "clang++-22", "codec")
 	other.path = other.build(t, "plain", "-g")
 	id := load(t, m.path).Object().BuildID
 	refused := func(path string, opts Options, want string) {

@@ -15,7 +15,7 @@ type debugData struct {
 	addr, ranges, rnglists, line, index    *section
 	alt                                    *debugData // what dwz moved; nil without it
 	abbrevBytes                            uint64     // that were read as tables
-	abbrevs                                map[uint64]*abbrevTable
+	abbrevs                                map[abbrevKey]*abbrevTable
 	once                                   sync.Once
 	list                                   []*unit // by place
 	err                                    error
@@ -25,7 +25,7 @@ type debugData struct {
 }
 
 func newDebugData(o *object) *debugData {
-	d := &debugData{o: o, abbrevs: make(map[uint64]*abbrevTable)}
+	d := &debugData{o: o, abbrevs: make(map[abbrevKey]*abbrevTable)}
 	for name, p := range map[string]**section{
 		"info": &d.info, "abbrev": &d.abbrev, "str": &d.str, "line_str": &d.lineStr, "str_offsets": &d.strOffsets,
 		"addr": &d.addr, "ranges": &d.ranges, "rnglists": &d.rnglists, "line": &d.line,
@@ -49,14 +49,20 @@ const (
 	unitSplitType = 6
 )
 
+// unitKind is what forms depend on: whether offsets are of 8 bytes and not 4, and the
+// size of addresses.
+type unitKind struct {
+	wide        bool
+	addressSize int
+}
+
 // unit is a compilation unit. Its strings, addresses and ranges may be given by
 // index, from bases that the unit says.
 type unit struct {
-	d                     *debugData
-	at, first, end        uint64 // in .debug_info: the unit, its first entry, what follows it
-	version               uint64
-	wide                  bool
-	addressSize           int
+	d              *debugData
+	at, first, end uint64 // in .debug_info: the unit, its first entry, what follows it
+	version        uint64
+	unitKind
 	kind                  uint64
 	abbrevAt              uint64
 	abbrevs               *abbrevTable // nil while not wanted
@@ -134,8 +140,8 @@ func (u *unit) header(c *cursor) bool {
 }
 
 // offsetSize is the size of offsets into sections.
-func (u *unit) offsetSize() uint64 {
-	if u.wide {
+func (k unitKind) offsetSize() uint64 {
+	if k.wide {
 		return 8
 	}
 	return 4
@@ -155,7 +161,7 @@ func (u *unit) readRoot() bool {
 		c := cursor{b: b, order: u.d.o.f.ByteOrder}
 		code := c.uleb()
 		var e die
-		if u.fields(&c, u.first, n, u.d.abbreviation(u.abbrevAt, code), &e) {
+		if u.fields(&c, u.first, n, u.d.abbreviation(u.abbrevKey(), code), &e) {
 			u.setRoot(&e)
 			return true
 		}
@@ -217,7 +223,7 @@ func (u *unit) text(v value) string {
 	switch v.form {
 	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
 		size := u.offsetSize()
-		b, err := u.d.strOffsets.at(u.strBase+v.n*size, int(size))
+		b, err := u.d.strOffsets.near(u.strBase+v.n*size, int(size))
 		if err != nil || uint64(len(b)) < size {
 			return ""
 		}
@@ -237,7 +243,7 @@ func (u *unit) address(v value) (uint64, bool) {
 	case formAddr:
 		return v.n, true
 	case formAddrx, formAddrx1, formAddrx2, formAddrx3, formAddrx4, formGNUAddrIndex:
-		b, err := u.addresses.addr.at(u.addrBase+v.n*uint64(u.addressSize), u.addressSize)
+		b, err := u.addresses.addr.near(u.addrBase+v.n*uint64(u.addressSize), u.addressSize)
 		if err != nil || len(b) < u.addressSize {
 			return 0, false
 		}
@@ -284,7 +290,7 @@ func (u *unit) oldRanges(offset uint64) []addressRange {
 	base := u.low
 	highest := ^uint64(0) >> (64 - 8*u.addressSize)
 	for u.listed < maxPieces {
-		b, err := u.addresses.ranges.at(offset, 2*u.addressSize)
+		b, err := u.addresses.ranges.near(offset, 2*u.addressSize)
 		if err != nil || len(b) < 2*u.addressSize {
 			break
 		}
@@ -322,7 +328,7 @@ func (u *unit) rangeList(v value) []addressRange {
 	offset := v.n
 	if v.form == formRnglistx {
 		size := u.offsetSize()
-		b, err := u.d.rnglists.at(u.rnglistsBase+v.n*size, int(size))
+		b, err := u.d.rnglists.near(u.rnglistsBase+v.n*size, int(size))
 		if err != nil || uint64(len(b)) < size {
 			return nil
 		}
@@ -335,7 +341,7 @@ func (u *unit) rangeList(v value) []addressRange {
 		return a
 	}
 	for window := rangeListWindow; ; window *= 16 {
-		b, err := u.d.rnglists.at(offset, window)
+		b, err := u.d.rnglists.near(offset, window)
 		if err != nil {
 			return nil
 		}

@@ -106,7 +106,7 @@ func (o *infoOutput) objects(w io.Writer) {
 	fmt.Fprintln(tw, "  object\tfunctions\tfirst id\tbuild id\tnames\tfile")
 	for i, object := range objects {
 		names := "yes"
-		if slices.ContainsFunc(o.missing, func(m symbolize.Missing) bool { return m.Number == i }) {
+		if slices.ContainsFunc(o.missing, func(m symbolize.Missing) bool { return m.Number == i && !m.Given }) {
 			names = "no"
 		}
 		path := object.Path
@@ -173,7 +173,7 @@ func (o *infoOutput) counters() []reader.Counter {
 	return all
 }
 
-// missingFindings say which objects have no names, and why.
+// missingFindings say which objects have no names, or perhaps wrong ones, and why.
 func (s *session) missingFindings() []survey.Finding {
 	var all []survey.Finding
 	for _, m := range s.missing {
@@ -185,6 +185,9 @@ func (s *session) missingFindings() []survey.Finding {
 		if m.Changed {
 			f.Name = "changed-object"
 			f.Text = fmt.Sprintf("no names for object %d: %s is not what was recorded: %v", m.Number, m.Path, m.Err)
+		}
+		if m.Given {
+			f.Text = fmt.Sprintf("names of object %d may be wrong: %s is not what was recorded: %v", m.Number, m.Path, m.Err)
 		}
 		all = append(all, f)
 	}

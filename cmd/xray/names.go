@@ -147,11 +147,11 @@ func (s *session) openNames(f *nameFlags) error {
 	if err != nil {
 		return err
 	}
+	var functions []reader.NamedFunction
 	var objects []reader.Object
 	var addresses []uint64
 	if s.trace != nil {
-		functions, err := s.trace.Functions()
-		if err != nil {
+		if functions, err = s.trace.Functions(); err != nil {
 			return err
 		}
 		if len(functions) > 0 && len(given) == 0 && !auto {
@@ -163,6 +163,9 @@ func (s *session) openNames(f *nameFlags) error {
 		if objects, addresses, err = s.trace.Objects(); err != nil {
 			return err
 		}
+	}
+	if !f.ignoreBuildID {
+		defer func() { s.warnOfPacked(functions) }()
 	}
 	if len(objects) == 0 {
 		return s.openMaps(given, auto, f.search(s.app))
@@ -211,6 +214,9 @@ func (s *session) openMaps(files map[int]string, auto bool, search symbolize.Sea
 			return usagef("-m %s: a shared object, and functions without a number of an object are those of the program: "+
 				"give it as --object N=%s, or the program with --object auto", path, path)
 		}
+		if object > 0 && symbolize.IsProgram(path) {
+			return usagef("--object %d=%s: a program, and object %d is a shared object: give the program with -m", object, path, object)
+		}
 		table, err := symbolize.Load(path, search.Options)
 		if err != nil {
 			return err
@@ -218,6 +224,7 @@ func (s *session) openMaps(files map[int]string, auto bool, search symbolize.Sea
 		tables[uint8(object)] = table
 		s.app.warnOfRefused(table)
 	}
+	s.warnOfOrder(tables, search)
 	cut := false
 	if s.trace != nil {
 		for i := range s.trace.Files() {
@@ -232,8 +239,14 @@ func (s *session) openMaps(files map[int]string, auto bool, search symbolize.Sea
 	names := symbolize.NewPacked(tables, cut)
 	s.names = names
 	s.tables = func(object int) *symbolize.Table { return tables[uint8(object)] }
-	s.notes = append(s.notes, func() string { return objectNote(names, tables, cut) })
-	return nil
+	if s.trace == nil {
+		return nil
+	}
+	s.noteObjects(names, tables, cut)
+	if search.IgnoreBuildID {
+		return nil
+	}
+	return s.warnOfSleds(names)
 }
 
 // numberObjects numbers the shared objects that the program is linked with, where
@@ -286,58 +299,19 @@ func (s *session) checkObjects(tables symbolize.Objects, cut bool) error {
 		return err
 	}
 	for object, function := range largest {
-		var file *symbolize.Table // that has the most functions of those that may be meant
-		for n := object; n < 256; n += 16 {
-			if t := tables[uint8(n)]; t != nil && (file == nil || len(t.Map().Functions) > len(file.Map().Functions)) {
-				file = t
-			}
-			if !cut {
-				break
-			}
-		}
+		file := largestFile(tables, object, cut)
 		switch {
 		case function == 0:
 		case file == nil:
 			return fmt.Errorf("--object auto: the trace has functions of object %d, and the program is not linked with as many: "+
 				"it was loaded by dlopen, or this is not the program; give the files with --object N=FILE", object)
-		case int(function) > len(file.Map().Functions):
+		case function > lastID(file):
 			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %s; "+
 				"give the right files with --object N=FILE", object, file.Object().Path, function,
 				plural(int64(len(file.Map().Functions)), "function", "functions"))
 		}
 	}
 	return nil
-}
-
-// objectNote says after a report which objects lacked a file, or had one that does
-// not fit.
-func objectNote(names *symbolize.Packed, tables symbolize.Objects, cut bool) string {
-	var unknown, notes []string
-	all := cut
-	for object := range 256 {
-		function := names.Largest(uint8(object))
-		if object > 0 && object < 16 {
-			all = all && function > 0
-		}
-		t := tables[uint8(object)]
-		switch {
-		case function == 0:
-		case t == nil:
-			unknown = append(unknown, strconv.Itoa(object))
-		case int(function) > len(t.Map().Functions) && object > 0:
-			notes = append(notes, fmt.Sprintf("function %d of object %d was called, and %s has %d: it is not the file that was traced, and its names are wrong",
-				function, object, t.Object().Path, len(t.Map().Functions)))
-		}
-	}
-	if len(unknown) > 0 && unknown[0] != "0" {
-		notes = append(notes, fmt.Sprintf("functions of shared objects are shown by number, those of object %s: "+
-			"give the files with --object N=FILE, or try --object auto", strings.Join(unknown, ", ")))
-	}
-	if all {
-		notes = append(notes, "FDR logs keep 4 bits of the number of an object, and there were 15 or more: "+
-			"what is shown as the program's may be of object 16, what is shown as object 1's of object 17, and so on")
-	}
-	return strings.Join(notes, "\nxray: ")
 }
 
 // warnOfRefused tells which debug files were at hand and could not be used.
@@ -349,6 +323,16 @@ func (a *app) warnOfRefused(tables ...*symbolize.Table) {
 	}
 }
 
+// warnOfPacked tells of a given file that is of another build than what was packed.
+func (s *session) warnOfPacked(functions []reader.NamedFunction) {
+	f, ok := symbolize.Disagrees(s.names, functions)
+	if !ok {
+		return
+	}
+	fmt.Fprintf(s.app.stderr, "xray: warning: function %d was packed as %s at 0x%x, and is elsewhere in %s: "+
+		"that is another build, and names may be wrong\n", f.ID, f.Name, uint64(f.Address), symbolize.TableOf(s.names, f.ID).Object().Path)
+}
+
 // warnOfMissing tells which objects have no names: those of another build one by
 // one, as their names would be at hand and wrong, the others in a line.
 func (s *session) warnOfMissing() {
@@ -358,8 +342,12 @@ func (s *session) warnOfMissing() {
 			gone = append(gone, m.Object.Path)
 			continue
 		}
-		fmt.Fprintf(s.app.stderr, "xray: warning: %s is not what was recorded: %v; its functions are shown by number: "+
-			"give the right file with -m %d=FILE or --symbols DIR, or insist with --ignore-build-id\n", m.Path, m.Err, m.Number)
+		what := "its functions are shown by number"
+		if m.Given {
+			what = "names from it may be wrong"
+		}
+		fmt.Fprintf(s.app.stderr, "xray: warning: %s is not what was recorded: %v; %s: "+
+			"give the right file with -m %d=FILE or --symbols DIR, or insist with --ignore-build-id\n", m.Path, m.Err, what, m.Number)
 	}
 	if len(gone) > 0 {
 		fmt.Fprintf(s.app.stderr, "xray: no names for %s; -m N=FILE, --sysroot or --symbols say where to look, and `xray info` what is wrong\n",

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -172,6 +174,8 @@ func (s *session) answer(queries []query, opts symbolize.Options, inlines bool) 
 		}
 	}
 	for object, list := range addresses {
+		// In order of address, so that what is near is at hand.
+		slices.SortFunc(list, func(a, b int) int { return cmp.Compare(queries[a].number, queries[b].number) })
 		var wanted []uint64
 		for _, i := range list {
 			wanted = append(wanted, queries[i].number)

@@ -30,9 +30,9 @@ func WriteMap(w io.Writer, functions int) error {
 	fmt.Fprintln(out, "---")
 	for id := 1; id <= functions; id++ {
 		start := 0x201000 + id*0x80
-		for i, k := range [...]string{"function-enter", "function-exit"} {
+		for i, k := range [...]string{"function-enter", "function-exit", "tail-exit"} {
 			fmt.Fprintf(out, "- { id: %d, address: 0x%X, function: 0x%X, kind: %s, always-instrument: false, function-name: '%s', version: 2 }\n",
-				id, start+i*0x60, start, k, Name(id))
+				id, start+i*0x30, start, k, Name(id))
 		}
 	}
 	fmt.Fprintln(out, "...")
