@@ -1,13 +1,11 @@
 package graph
 
 import (
-	"bufio"
 	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
-	"strings"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -16,61 +14,23 @@ import (
 // costs less is green, what is in one trace only is drawn with dashes. It
 // returns the error of w.
 func (d *Diff) WriteDOT(w io.Writer, v View) error {
-	b := bufio.NewWriter(w)
-	b.WriteString("digraph xraydiff {\n")
-	caption := []string{fmt.Sprintf("%s, %s; pink: more in B, green: less, dashed: in one trace only",
+	return d.draw(&v).writeDOT(w)
+}
+
+// caption tells what the graph is of, and what is not in it.
+func (d *Diff) caption(v *View) []string {
+	lines := []string{fmt.Sprintf("%s, %s; pink: more in B, green: less, dashed: in one trace only",
 		plural(uint64(len(d.Functions)-1), "function"), plural(uint64(len(d.Edges)), "edge"))}
 	if left := d.Left.caption(); left != "" {
-		caption = append(caption, left)
+		lines = append(lines, left)
 	}
 	if d.ClockA.Known() != d.ClockB.Known() {
-		caption = append(caption, "only one trace states the frequency of its clock: times do not compare")
+		lines = append(lines, "only one trace states the frequency of its clock: times do not compare")
 	}
-	if approximate, coarse := d.approximate(); approximate && wantsQuantiles(&v) {
-		caption = append(caption, relativeError(coarse))
+	if approximate, coarse := d.approximate(); approximate && wantsQuantiles(v) {
+		lines = append(lines, relativeError(coarse))
 	}
-	fmt.Fprintf(b, "\tgraph [label=\"%s\\l\", labelloc=t, labeljust=l, fontname=\"Helvetica\", fontsize=12];\n",
-		strings.Join(caption, `\l`))
-	b.WriteString(dotStyle)
-	most, rooted := 0.0, false
-	for i := range d.Edges {
-		rooted = rooted || d.Edges[i].Caller == 0
-		most = max(most, d.difference(d.Edges[i].A, d.Edges[i].B, Sum))
-	}
-	if rooted {
-		b.WriteString("\tF0 [shape=point, label=\"\", tooltip=\"no caller in the trace\"];\n")
-	}
-	for i := 1; i < len(d.Functions); i++ {
-		f := &d.Functions[i]
-		lines := append([]string{label(cut(f.Name, v.nameLimit()))}, d.lines(f.A, f.B, v.FunctionLabels)...)
-		fmt.Fprintf(b, "\tF%d [label=\"%s\", tooltip=\"%s\"", i, strings.Join(lines, `\n`), label(f.Name))
-		if f.A == nil || f.B == nil {
-			b.WriteString(", style=\"rounded,filled,dashed\"")
-		}
-		if v.FunctionColor != None {
-			fill := d.cost(f.A, f.B, v.FunctionColor)
-			fmt.Fprintf(b, ", fillcolor=\"%s\", fontcolor=\"%s\"", fill, fill.ink())
-		}
-		b.WriteString("];\n")
-	}
-	for i := range d.Edges {
-		e := &d.Edges[i]
-		fmt.Fprintf(b, "\tF%d -> F%d [label=\"%s\", penwidth=%.2f", e.Caller, e.Callee,
-			strings.Join(d.lines(e.A, e.B, v.EdgeLabels), `\n`), penWidth(d.difference(e.A, e.B, Sum), most))
-		if e.A == nil || e.B == nil {
-			b.WriteString(", style=dashed")
-		}
-		if v.EdgeColor != None {
-			fmt.Fprintf(b, ", color=\"%s\"", d.cost(e.A, e.B, v.EdgeColor))
-		}
-		if e.Caller != 0 {
-			fmt.Fprintf(b, ", tooltip=\"%s -> %s\"",
-				label(d.Functions[e.Caller].Name), label(d.Functions[e.Callee].Name))
-		}
-		b.WriteString("];\n")
-	}
-	b.WriteString("}\n")
-	return b.Flush()
+	return lines
 }
 
 // approximate reports whether any quantile is, and whether by octaves.
@@ -122,7 +82,7 @@ func (d *Diff) lines(a, b *Stats, columns []Column) []string {
 		if c != Count {
 			text = c.String() + " " + text
 		}
-		lines = append(lines, label(text))
+		lines = append(lines, text)
 	}
 	return lines
 }

@@ -7,7 +7,7 @@
 //     caller to callee. Shards are merged.
 //  2. [Analysis.Report] sums the edges up to functions and sorts all by id.
 //  3. [Report.Trim] leaves out what is too small to be worth drawing.
-//  4. A renderer writes the report: [Report.WriteDOT], [Report.WriteJSON],
+//  4. A renderer writes the report: [Report.WriteSVG], [Report.WriteDOT], [Report.WriteJSON],
 //     [Report.WriteCSV], or [Report.WriteLLVM] in the shape of llvm-xray graph.
 //
 // For two traces, [Compare] joins two analyses by the names of functions to a

@@ -1,11 +1,9 @@
 package graph
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
-	"strings"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -35,68 +33,14 @@ func (v *View) nameLimit() int {
 	return v.NameLimit
 }
 
-const dotStyle = "\tnode [shape=box, style=\"rounded,filled\", fillcolor=\"#FFFFFF\", fontname=\"Helvetica\", fontsize=11];\n" +
-	"\tedge [fontname=\"Helvetica\", fontsize=9, color=\"#606060\"];\n"
-
 // WriteDOT writes the graph for Graphviz. Tooltips hold full names and source
 // locations. It returns the error of w.
 func (r *Report) WriteDOT(w io.Writer, names symbolize.Names, v View) error {
-	b := bufio.NewWriter(w)
-	var mostFunction, mostEdge, mostSum float64
-	for i := range r.Functions {
-		mostFunction = max(mostFunction, r.amount(&r.Functions[i].Stats, v.FunctionColor))
-	}
-	rooted := false
-	for i := range r.Edges {
-		e := &r.Edges[i]
-		mostEdge = max(mostEdge, r.amount(&e.Stats, v.EdgeColor))
-		mostSum = max(mostSum, float64(e.Sum))
-		rooted = rooted || e.Caller == Root
-	}
-
-	b.WriteString("digraph xray {\n")
-	fmt.Fprintf(b, "\tgraph [label=\"%s\", labelloc=t, labeljust=l, fontname=\"Helvetica\", fontsize=12];\n", r.caption(&v))
-	b.WriteString(dotStyle)
-	if rooted {
-		fmt.Fprintf(b, "\t%s [shape=point, label=\"\", tooltip=\"no caller in the trace\"];\n", node(Root))
-	}
-	for i := range r.Functions {
-		f := &r.Functions[i]
-		if f.ID == Root {
-			continue // an event of function 0 is damage; its node is the root's
-		}
-		name := symbolize.Label(names, f.ID)
-		lines := append([]string{label(cut(name, v.nameLimit()))}, r.lines(&f.Stats, v.FunctionLabels, true)...)
-		fmt.Fprintf(b, "\t%s [label=\"%s\", tooltip=\"%s\\n%s\"", node(f.ID), strings.Join(lines, `\n`),
-			label(name), label(symbolize.Location(names, f.ID)))
-		if v.FunctionColor != None {
-			fill := amountColor(r.amount(&f.Stats, v.FunctionColor), mostFunction)
-			fmt.Fprintf(b, ", fillcolor=\"%s\", fontcolor=\"%s\"", fill, fill.ink())
-		}
-		b.WriteString("];\n")
-	}
-	for i := range r.Edges {
-		e := &r.Edges[i]
-		fmt.Fprintf(b, "\t%s -> %s [label=\"%s\", penwidth=%.2f", node(e.Caller), node(e.Callee),
-			strings.Join(r.lines(&e.Stats, v.EdgeLabels, false), `\n`), penWidth(float64(e.Sum), mostSum))
-		if e.Count == 0 {
-			b.WriteString(", style=dashed") // nothing but open calls
-		}
-		if v.EdgeColor != None {
-			fmt.Fprintf(b, ", color=\"%s\"", edgeInk(r.amount(&e.Stats, v.EdgeColor), mostEdge))
-		}
-		if e.Caller != Root {
-			fmt.Fprintf(b, ", tooltip=\"%s -> %s\"",
-				label(symbolize.Label(names, e.Caller)), label(symbolize.Label(names, e.Callee)))
-		}
-		b.WriteString("];\n")
-	}
-	b.WriteString("}\n")
-	return b.Flush()
+	return r.draw(names, &v).writeDOT(w)
 }
 
 // caption tells what the graph is of, and what is not in it.
-func (r *Report) caption(v *View) string {
+func (r *Report) caption(v *View) []string {
 	var open, inferred uint64
 	approximate, coarse := false, false
 	for i := range r.Edges {
@@ -118,7 +62,7 @@ func (r *Report) caption(v *View) string {
 	if approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))
 	}
-	return strings.Join(lines, `\l`) + `\l`
+	return lines
 }
 
 func (l Left) caption() string {

@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
@@ -95,7 +94,7 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 <text id="title" class="ink" x="8" y="24">%s</text>
 <text id="about" class="soft" x="8" y="48">%s in all.%s Click or press Enter to zoom in, Esc to zoom out, arrows to move, / to search.</text>
 <text id="matched" class="ink" x="100%%" dx="-282" y="24" text-anchor="end"></text>
-`, svgWidth, height, css, xmlText(title), xmlText(v.Metric.format(r.Clock, total)), legend)
+`, svgWidth, height, css, texttab.XML(title), texttab.XML(v.Metric.format(r.Clock, total)), legend)
 	for i := range boxes {
 		r.writeBox(b, &boxes[i], v.Metric, total, changes)
 	}
@@ -117,7 +116,7 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64, chang
 		class = fmt.Sprintf("c%d", colorClass(x.name))
 	}
 	fmt.Fprintf(b, `<svg class="f %s" data-d="%d" x="%.4f%%" y="%d" width="%.4f%%" height="%d"><title>%s`,
-		class, x.row, 100*x.x, svgTop+x.row*svgRow, 100*x.width, svgRow-1, xmlText(x.name))
+		class, x.row, 100*x.x, svgTop+x.row*svgRow, 100*x.width, svgRow-1, texttab.XML(x.name))
 	fmt.Fprintf(b, "\n%s (%.2f%%)", m.format(r.Clock, x.weight), share(x.weight, total))
 	if !x.group {
 		f := &x.frame
@@ -130,16 +129,16 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64, chang
 			fmt.Fprintf(b, ", %s open at the end", group(f.Open))
 		}
 		if x.location != "" {
-			b.WriteString("\n" + xmlText(x.location))
+			b.WriteString("\n" + texttab.XML(x.location))
 		}
 		if changes != nil {
-			b.WriteString("\n" + xmlText(changes.text(x.path)))
+			b.WriteString("\n" + texttab.XML(changes.text(x.path)))
 		}
 	}
 	b.WriteString(`</title><rect width="100%" height="100%" rx="1"/>`)
 	// A nested svg clips what is too long.
 	if pixels := x.width * svgWidth; pixels >= 3*svgLetter+3 {
-		fmt.Fprintf(b, `<text x="4" y="13">%s</text>`, xmlText(x.name))
+		fmt.Fprintf(b, `<text x="4" y="13">%s</text>`, texttab.XML(x.name))
 	}
 	b.WriteString("</svg>\n")
 }
@@ -260,9 +259,3 @@ func colorClass(name string) uint32 {
 	io.WriteString(h, name)
 	return h.Sum32() % 10
 }
-
-var xmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
-	"\uFFFE", "\uFFFD", "\uFFFF", "\uFFFD")
-
-// xmlText escapes one line of text. XML has no way to write some characters.
-func xmlText(s string) string { return xmlEscapes.Replace(texttab.Printable(s)) }

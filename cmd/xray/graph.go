@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"strconv"
@@ -37,7 +38,7 @@ func (g *graphFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&g.minShare, "min-share", "", "leave out what is below `PERCENT` of the time of the trace")
 	addCount(f, &g.top, "top", "", 0, "keep only the top `N` functions by self time, and the ways to them")
 	f.BoolVar(&g.exact, "exact", false, "never approximate quantiles, whatever memory that takes")
-	addChoice(f, &g.format, "format", "f", "what to write", "dot", "json", "csv")
+	addChoice(f, &g.format, "format", "f", "what to write", "dot", "svg", "json", "csv")
 	addOutput(f, &g.output)
 	addKeepGoing(f)
 }
@@ -111,7 +112,7 @@ func (g *graphFlags) view() (graph.View, error) {
 
 // options keeps quantiles only where they are shown: they cost half the time.
 func (g *graphFlags) options(v *graph.View) graph.Options {
-	quantiles := g.format != "dot" || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
+	quantiles := g.format != "dot" && g.format != "svg" || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
 	for _, list := range [][]graph.Column{v.EdgeLabels, v.FunctionLabels} {
 		for _, c := range list {
 			quantiles = quantiles || c.IsQuantile()
@@ -143,6 +144,14 @@ func (g *graphFlags) collect(s *session, policy calls.Policy, view *graph.View) 
 	})
 }
 
+// tellLeft says how many edges a picture does not show.
+func (a *app) tellLeft(edges int) {
+	if edges > 0 {
+		fmt.Fprintf(a.stderr, "xray: too large to draw all: %d edges left out of the picture; "+
+			"--top and --min-share choose what is drawn, and --format dot has all\n", edges)
+	}
+}
+
 // spellings makes the options known by the names of llvm-xray, and by others.
 func (g *graphFlags) spellings(f *pflag.FlagSet, others map[string]string) {
 	alias := map[string]string{"color-edges": "edge-color", "color-vertices": "vertex-color"}
@@ -159,11 +168,12 @@ func (a *app) graphCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "graph TRACE...",
 		Short: "Draw which function called which, and what that cost",
-		Long: `graph writes the call graph for Graphviz, or as JSON or CSV.
+		Long: `graph writes the call graph as a picture, for Graphviz, or as JSON or CSV.
 
 Functions are coloured by self time and edges by the time of the calls along
 them, unless you say otherwise. --min-share and --top keep big graphs readable.`,
-		Example: `  xray graph -m ./server --min-share 1 trace.xray | dot -Tsvg > graph.svg
+		Example: `  xray graph -m ./server --min-share 1 --format svg -o graph.svg trace.xray
+  xray graph -m ./server --min-share 1 trace.xray | dot -Tpng > graph.png
   xray graph -m ./server -v self,p99 -b p99 --top 20 trace.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -186,6 +196,10 @@ them, unless you say otherwise. --min-share and --top keep big graphs readable.`
 			}
 			err = a.writeOutput(g.output, func(w io.Writer) error {
 				switch g.format {
+				case "svg":
+					left, err := report.WriteSVG(w, s.names, view)
+					a.tellLeft(left)
+					return err
 				case "json":
 					return report.WriteJSON(w, s.names)
 				case "csv":

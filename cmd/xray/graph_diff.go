@@ -23,7 +23,7 @@ func (a *app) graphDiffCommand() *cobra.Command {
 		Long: `graph-diff joins the call graphs of two traces by the names of functions: the
 traces may be of different builds, each with its own map (-m1, -m2). Without a
 map, functions of the same id are taken for the same.`,
-		Example: `  xray graph-diff -m1 ./server.old -m2 ./server old.xray new.xray | dot -Tsvg > diff.svg
+		Example: `  xray graph-diff -m1 ./server.old -m2 ./server --format svg -o diff.svg old.xray new.xray
   xray graph-diff -m ./server --top 20 before.xray after.xray`,
 		Args: operands("two traces", 2, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,6 +59,10 @@ map, functions of the same id are taken for the same.`,
 			}
 			return a.writeOutput(g.output, func(w io.Writer) error {
 				switch g.format {
+				case "svg":
+					left, err := diff.WriteSVG(w, view)
+					a.tellLeft(left)
+					return err
 				case "json":
 					return diff.WriteJSON(w)
 				case "csv":

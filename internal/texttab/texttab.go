@@ -166,6 +166,14 @@ func Printable(s string) string {
 	return b.String()
 }
 
+var xmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
+	"\uFFFE", "\uFFFD", "\uFFFF", "\uFFFD")
+
+// XML escapes one line of text, for XML and HTML: for elements and for quoted
+// attributes. Control characters are shown as by [Printable]; XML has no way to
+// write some others.
+func XML(s string) string { return xmlEscapes.Replace(Printable(s)) }
+
 // clean reports whether s is printed as it is. Marks that combine, or that join
 // characters, are no control characters, but those that turn the direction of
 // writing are: they would reorder the line.

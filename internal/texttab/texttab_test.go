@@ -117,6 +117,14 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
+func TestXML(t *testing.T) {
+	const text = "a<b>&\"c\"\n\x00\uFFFE\uFFFFé"
+	const want = `a&lt;b&gt;&amp;&quot;c&quot;\n\x00` + "\uFFFD\uFFFDé"
+	if got := XML(text); got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestWidth(t *testing.T) {
 	for s, want := range map[string]int{"": 0, "abc": 3, "é": 1, "e\u0301": 1, "漢字": 4, "ｶ": 1, "😀": 2, "한": 2, "a\u200db": 2} {
 		if got := Width(s); got != want {

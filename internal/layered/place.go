@@ -1,0 +1,152 @@
+package layered
+
+import "math"
+
+const (
+	// Links between bends are kept straighter than those at nodes, by these weights.
+	bendPull, endPull = 6.0, 1.0
+	// placeSweeps is how often places in ranks are improved, less often in large
+	// drawings: about placeWork items are looked at.
+	placeSweeps = 60
+	placeWork   = 2_000_000
+)
+
+// place gives items their place in the rank, close to what they are linked with,
+// and tells the width of all.
+func (l *layout) place() float64 {
+	p := placer{layout: l}
+	for i, rank := range l.ranks {
+		x := 0.0
+		for _, n := range rank {
+			x += l.items[n].left
+			l.items[n].x = x
+			x += l.items[n].right + besides
+		}
+		p.shift(i, -x/2)
+	}
+	rounds := min(placeSweeps, max(4, placeWork/(1+len(l.items))))
+	for round := range rounds {
+		// First from the top and from the bottom in turns, then to between both.
+		up, down := round%2 == 0, round%2 == 1
+		for i := range l.ranks {
+			if down {
+				i = len(l.ranks) - 1 - i
+			}
+			p.pull(i, up || round >= rounds/3, down || round >= rounds/3)
+		}
+	}
+	left, right := math.Inf(1), math.Inf(-1)
+	for i := range l.items {
+		x := &l.items[i]
+		left, right = min(left, x.x-x.left), max(right, x.x+x.right)
+	}
+	if len(l.items) == 0 {
+		return 0
+	}
+	for i := range l.ranks {
+		p.shift(i, -left)
+	}
+	return right - left
+}
+
+func (l *layout) shift(rank int, by float64) {
+	for _, n := range l.ranks[rank] {
+		l.items[n].x += by
+	}
+}
+
+// placer has the working memory of place.
+type placer struct {
+	*layout
+	wish, weight, room []float64
+	blocks             []block
+}
+
+// block is a run of neighbours that stand as close as they may.
+type block struct {
+	end    int     // behind the last
+	at     float64 // where the first would like to be, all in all
+	weight float64
+}
+
+// pull places the items of a rank, in their order and without overlap, where the
+// sum of squares of their distances from where their neighbours above, below, or
+// both, want them is least. That is isotonic regression, by pooling neighbours that
+// would come too close.
+func (p *placer) pull(rank int, up, down bool) {
+	items := p.ranks[rank]
+	p.wish, p.weight, p.room = p.wish[:0], p.weight[:0], p.room[:0]
+	taken := 0.0
+	for i, n := range items {
+		x := &p.items[n]
+		if i > 0 {
+			taken += p.items[items[i-1]].right + besides + x.left
+		}
+		sum, weight := 0.0, 0.0
+		if up {
+			sum, weight = p.wants(n, x.up, sum, weight)
+		}
+		if down {
+			sum, weight = p.wants(n, x.down, sum, weight)
+		}
+		if weight == 0 {
+			sum, weight = x.x*0.01, 0.01 // it would rather stay
+		}
+		p.wish = append(p.wish, sum/weight-taken)
+		p.weight = append(p.weight, weight)
+		p.room = append(p.room, taken)
+	}
+	p.blocks = p.blocks[:0]
+	for i := range items {
+		b := block{i + 1, p.wish[i], p.weight[i]}
+		for len(p.blocks) > 0 && p.blocks[len(p.blocks)-1].at > b.at {
+			last := p.blocks[len(p.blocks)-1]
+			p.blocks = p.blocks[:len(p.blocks)-1]
+			b.at = (last.at*last.weight + b.at*b.weight) / (last.weight + b.weight)
+			b.weight += last.weight
+		}
+		p.blocks = append(p.blocks, b)
+	}
+	i := 0
+	for _, b := range p.blocks {
+		for ; i < b.end; i++ {
+			p.items[items[i]].x = b.at + p.room[i]
+		}
+	}
+}
+
+// wants adds up where the neighbours of an item want it.
+func (p *placer) wants(n int32, neighbours []int32, sum, weight float64) (float64, float64) {
+	for _, other := range neighbours {
+		pull := endPull
+		if int(n) >= len(p.g.Nodes) && int(other) >= len(p.g.Nodes) {
+			pull = bendPull
+		}
+		sum += pull * p.items[other].x
+		weight += pull
+	}
+	return sum, weight
+}
+
+// placeRanks places ranks below one another, and tells the height of all.
+func (l *layout) placeRanks() float64 {
+	l.tall = make([]float64, len(l.ranks))
+	l.tops = make([]float64, len(l.ranks))
+	bottom := 0.0
+	for i, rank := range l.ranks {
+		l.tops[i] = bottom
+		aside := 0.0
+		for _, n := range rank {
+			x := &l.items[n]
+			l.tall[i] = max(l.tall[i], x.height)
+			for _, other := range x.up {
+				aside = max(aside, math.Abs(l.items[other].x-x.x))
+			}
+		}
+		if i > 0 {
+			l.tops[i] += min(max(leastBelow, slant*aside), mostBelow)
+		}
+		bottom = l.tops[i] + l.tall[i]
+	}
+	return bottom
+}
