@@ -24,6 +24,7 @@ type shown struct {
 	Func            reader.FuncID
 	Start, Duration uint64
 	Depth           uint64
+	End             calls.End
 }
 
 // decode reads a page as its script does. Functions without names have their ids.
@@ -41,7 +42,7 @@ func decode(t rapid.TB, page []byte) (meta, []shown) {
 		t.Fatal(err)
 	}
 	columns := map[string]*bytes.Reader{}
-	for _, id := range []string{"funcs", "starts", "durations", "depths"} {
+	for _, id := range columnIDs {
 		data, err := io.ReadAll(flate.NewReader(base64.NewDecoder(base64.StdEncoding, bytes.NewReader(part(id)))))
 		if err != nil {
 			t.Fatal(err)
@@ -64,7 +65,7 @@ func decode(t rapid.TB, page []byte) (meta, []shown) {
 			if err := json.Unmarshal([]byte(m.Functions[next("funcs")].Name[1:]), &id); err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, shown{reader.FuncID(id), now, next("durations"), next("depths")})
+			all = append(all, shown{reader.FuncID(id), now, next("durations"), next("depths"), calls.End(next("ends"))})
 		}
 	}
 	for id, c := range columns {
@@ -127,12 +128,12 @@ func TestPageHoldsTheCalls(t *testing.T) {
 		_, inPage := decode(t, page.Bytes())
 		var all []shown
 		for _, c := range want.all {
-			all = append(all, shown{c.Func, c.Start - 1000, c.Duration, uint64(c.Depth)})
+			all = append(all, shown{c.Func, c.Start - 1000, c.Duration, uint64(c.Depth), c.End})
 		}
 		// Of calls that start together, the outer comes first.
 		slices.SortStableFunc(all, func(a, b shown) int { return int(a.Start) - int(b.Start) })
 		slices.SortStableFunc(inPage, func(a, b shown) int { return int(a.Start) - int(b.Start) })
-		key := func(s shown) [4]uint64 { return [4]uint64{s.Start, s.Duration, s.Depth, uint64(s.Func)} }
+		key := func(s shown) [5]uint64 { return [5]uint64{s.Start, s.Duration, s.Depth, uint64(s.Func), uint64(s.End)} }
 		for _, list := range [][]shown{all, inPage} {
 			slices.SortFunc(list, func(a, b shown) int { x, y := key(a), key(b); return slices.Compare(x[:], y[:]) })
 		}

@@ -24,7 +24,12 @@ import (
 var assets embed.FS
 
 // scripts are the parts of the page's script in their order.
-var scripts = []string{"data.js", "state.js", "timeline.js", "table.js", "tree.js", "function.js", "main.js"}
+var scripts = []string{
+	"data.js", "show.js", "state.js", "table.js", "timeline.js", "lanes.js", "overview.js", "tree.js", "flame.js", "function.js", "main.js",
+}
+
+// columnIDs are the columns of numbers, each of one number for each call.
+var columnIDs = []string{"funcs", "starts", "durations", "depths", "ends"}
 
 func asset(name string) string {
 	data, err := assets.ReadFile("assets/" + name)
@@ -55,6 +60,7 @@ type meta struct {
 
 type metaFunction struct {
 	Name   string `json:"name"`
+	Short  string `json:"short,omitempty"` // where it is another
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Source string `json:"source,omitempty"`
@@ -73,7 +79,10 @@ type metaEvent struct {
 
 // Write writes the page. The recording is not changed but for the order of its events.
 func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
-	m := meta{Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...), Events: []metaEvent{}}
+	m := meta{
+		Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...),
+		Functions: []metaFunction{}, Threads: []metaThread{}, Events: []metaEvent{},
+	}
 	if r.opts.Epoch != 0 {
 		m.Epoch = strconv.FormatUint(r.opts.Epoch, 10)
 	}
@@ -81,7 +90,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	source := newSources(r.opts.Source)
 	position := make([]int, len(r.threads))
 	columns := map[string]*packer{}
-	for _, id := range []string{"funcs", "starts", "durations", "depths"} {
+	for _, id := range columnIDs {
 		columns[id] = newPacker()
 	}
 	for _, i := range r.order() {
@@ -100,6 +109,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 			columns["starts"].add(uint64(t.starts[k] - last))
 			columns["durations"].add(t.durations[k])
 			columns["depths"].add(uint64(t.depths[k]))
+			columns["ends"].add(uint64(t.ends[k]))
 			last = t.starts[k]
 		}
 		if n := t.truncated; n > 0 {
@@ -128,7 +138,7 @@ func (r *Recording) render(w io.Writer, m meta, columns map[string]*packer) erro
 		return err
 	}
 	p.Meta = string(text)
-	for _, id := range []string{"funcs", "starts", "durations", "depths"} {
+	for _, id := range columnIDs {
 		text, err := columns[id].finish()
 		if err != nil {
 			return err
@@ -158,10 +168,7 @@ func (r *Recording) order() []int {
 }
 
 func (r *Recording) threadName(t reader.Thread) string {
-	name := strconv.Itoa(int(t.Thread))
-	if own := nameOf(r.opts.ThreadName, t); own != "" {
-		name = own + " " + name
-	}
+	name := cmp.Or(nameOf(r.opts.ThreadName, t), "thread") + " " + strconv.Itoa(int(t.Thread))
 	several := slices.ContainsFunc(r.threads, func(o *thread) bool {
 		return o != nil && (o.id.File != t.File || o.id.Process != t.Process)
 	})
@@ -187,6 +194,9 @@ func nameOf(name func(reader.Thread) string, t reader.Thread) string {
 
 func describe(names symbolize.Names, fn reader.FuncID, source *sources) metaFunction {
 	f := metaFunction{Name: strings.ToValidUTF8(symbolize.Label(names, fn), "\uFFFD")}
+	if short := symbolize.Shorten(f.Name); short != f.Name {
+		f.Short = short
+	}
 	if names != nil {
 		if s, ok := names.Func(fn); ok {
 			f.File, f.Line = strings.ToValidUTF8(s.File, "\uFFFD"), s.Line

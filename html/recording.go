@@ -30,7 +30,7 @@ type Options struct {
 // many of each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
 
-// Recording keeps the calls of a trace for a page: 20 bytes for each. It is a
+// Recording keeps the calls of a trace for a page: 25 bytes for each. It is a
 // [calls.Analysis] for calls.Options with Opens, and a filter without MinDuration.
 type Recording struct {
 	opts    *Options
@@ -46,7 +46,8 @@ type thread struct {
 	durations []uint64
 	funcs     []reader.FuncID
 	depths    []uint32 // number of calls around it that are kept too
-	truncated int      // calls that were open at the end
+	ends      []calls.End
+	truncated int // calls that were open at the end
 	open      []int
 	events    int
 }
@@ -88,6 +89,7 @@ func (r *Recording) Calls(b *calls.Batch) error {
 			t.durations = append(t.durations, 0)
 			t.funcs = append(t.funcs, o.Func)
 			t.depths = append(t.depths, uint32(len(t.open)-1))
+			t.ends = append(t.ends, calls.Truncated)
 		},
 		func(c *calls.Call, _ []calls.Arg) { t.leave(c, r.opts) },
 		func(e *calls.Event) {
@@ -106,9 +108,10 @@ func (t *thread) leave(c *calls.Call, opts *Options) {
 	t.open = t.open[:len(t.open)-1]
 	if c.Duration < opts.MinDuration {
 		// What was called inside was shorter still, and is gone.
-		t.starts, t.durations, t.funcs, t.depths = t.starts[:i], t.durations[:i], t.funcs[:i], t.depths[:i]
+		t.starts, t.durations, t.funcs, t.depths, t.ends = t.starts[:i], t.durations[:i], t.funcs[:i], t.depths[:i], t.ends[:i]
 		return
 	}
+	t.ends[i] = c.End
 	t.durations[i] = uint64(opts.at(c.Start+c.Duration) - t.starts[i])
 	if c.End == calls.Truncated {
 		t.truncated++

@@ -4,6 +4,9 @@
 const meta = JSON.parse(document.getElementById("meta").textContent);
 const calls = {n: 0};
 
+// How calls end.
+const tailExit = 1, inferred = 2, truncated = 3;
+
 async function unpackBytes(id) {
 	const element = document.getElementById(id);
 	const text = atob(element.textContent);
@@ -31,14 +34,15 @@ async function unpack(id, into) {
 async function loadCalls() {
 	let n = 0;
 	for (const t of meta.threads) n += t.calls;
-	const [func, start, duration, depth] = await Promise.all([
-		unpack("funcs", new Uint32Array(n)), unpack("starts", new Float64Array(n)),
-		unpack("durations", new Float64Array(n)), unpack("depths", new Uint32Array(n)),
+	const [func, start, duration, depth, ends] = await Promise.all([
+		unpack("funcs", new Uint32Array(n)), unpack("starts", new Float64Array(n)), unpack("durations", new Float64Array(n)),
+		unpack("depths", new Uint32Array(n)), unpack("ends", new Uint8Array(n)),
 	]);
 	const self = Float64Array.from(duration), parent = new Int32Array(n).fill(-1), thread = new Uint32Array(n);
-	let first = 0, deepest = 0, end = 0;
+	let first = 0, end = 0;
 	const open = [];
 	meta.threads.forEach((t, index) => {
+		t.index = index;
 		t.first = first;
 		t.end = first += t.calls;
 		t.depth = 0;
@@ -55,77 +59,59 @@ async function loadCalls() {
 			if (d >= t.depth) t.depth = d + 1;
 			if (start[i] + duration[i] > end) end = start[i] + duration[i];
 		}
-		deepest = Math.max(deepest, t.depth);
 	});
-	Object.assign(calls, {n, func, start, duration, self, depth, parent, thread, end: Math.max(end, 1), deepest});
+	for (const e of meta.events) end = Math.max(end, e.at);
+	Object.assign(calls, {n, func, start, duration, self, depth, ends, parent, thread, end: Math.max(end, 1)});
+	nameFunctions();
 }
 
-// rowsOf gives the calls of a thread by depth, which the timeline searches.
-function rowsOf(t) {
-	if (t.rows) return t.rows;
-	const counts = new Uint32Array(t.depth);
-	for (let i = t.first; i < t.end; i++) counts[calls.depth[i]]++;
-	t.rows = Array.from(counts, c => new Uint32Array(c));
-	counts.fill(0);
-	for (let i = t.first; i < t.end; i++) {
-		const d = calls.depth[i];
-		t.rows[d][counts[d]++] = i;
+// nameFunctions finds out which functions share a short name with others.
+function nameFunctions() {
+	const shared = new Map();
+	for (const f of meta.functions) {
+		f.short ||= f.name;
+		shared.set(f.short, shared.has(f.short));
 	}
-	return t.rows;
+	for (const f of meta.functions) f.shared = shared.get(f.short) && f.short !== f.name;
 }
 
-const functionName = f => meta.functions[f].name;
-const nameOf = i => functionName(calls.func[i]);
+const fullName = f => meta.functions[f].name;
+const shortName = f => meta.functions[f].short;
+const nameOf = i => shortName(calls.func[i]);
+const threadOf = i => meta.threads[calls.thread[i]];
 const endOf = i => calls.start[i] + calls.duration[i];
+
+// byDepth puts calls of a thread, of which list(k) is the kth of n, into one row for each
+// depth.
+function byDepth(t, n, list) {
+	const from = new Uint32Array(t.depth + 1), order = new Uint32Array(n), {depth} = calls;
+	for (let k = 0; k < n; k++) from[depth[list(k)] + 1]++;
+	for (let d = 0; d < t.depth; d++) from[d + 1] += from[d];
+	const next = from.slice();
+	for (let k = 0; k < n; k++) order[next[depth[list(k)]]++] = list(k);
+	return d => d < t.depth ? order.subarray(from[d], from[d + 1]) : order.subarray(0, 0);
+}
+
+// rowOf gives the calls of a thread at a depth, in order.
+function rowOf(t, depth) {
+	t.row ||= byDepth(t, t.calls, k => t.first + k);
+	return t.row(depth);
+}
 
 // lastOf is one more than the last call inside call i.
 function lastOf(i) {
-	const end = meta.threads[calls.thread[i]].end, depth = calls.depth[i];
+	const {end} = threadOf(i), depth = calls.depth[i];
 	let j = i + 1;
 	while (j < end && calls.depth[j] > depth) j++;
 	return j;
 }
 
-// bound finds in indices the first call for which less does not hold.
-function bound(indices, less) {
-	let low = 0, high = indices.length;
+// bound finds the first of the places low to high - 1 for which less does not hold.
+function bound(low, high, less) {
 	while (low < high) {
 		const middle = (low + high) >> 1;
-		if (less(indices[middle])) low = middle + 1;
+		if (less(middle)) low = middle + 1;
 		else high = middle;
 	}
 	return low;
 }
-
-const units = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
-
-function showTime(v) {
-	if (meta.unit !== "ns") return Math.round(v).toLocaleString("en") + " ticks";
-	for (const [unit, size] of units) {
-		if (Math.abs(v) >= size) return (v / size).toPrecision(4) + " " + unit;
-	}
-	return Math.round(v) + " ns";
-}
-
-// parseTime reads what a user types, as 5us; NaN for what is no time.
-function parseTime(text) {
-	const m = /^\s*([0-9.]+)\s*(s|ms|us|µs|ns|ticks|)\s*$/.exec(text);
-	if (!m) return NaN;
-	const scale = {s: 1e9, ms: 1e6, us: 1e3, "µs": 1e3}[m[2]] || 1;
-	return Number(m[1]) * scale;
-}
-
-const showCount = n => n.toLocaleString("en");
-
-// element makes an element with properties and children; text is never markup.
-function element(tag, properties, ...children) {
-	const e = document.createElement(tag);
-	for (const [name, value] of Object.entries(properties || {})) {
-		if (name.startsWith("on")) e.addEventListener(name.slice(2), value);
-		else if (name === "class") e.className = value;
-		else e.setAttribute(name, value);
-	}
-	e.append(...children);
-	return e;
-}
-const $ = id => document.getElementById(id);

@@ -1,65 +1,75 @@
 // One function: how long its calls take, the slowest with their trees, and its source.
 function startFunctions() {
 	const sorts = {name: "function", calls: "calls", total: "total", self: "self", max: "longest"};
-	let by = "self", rows = [], from = null, query = null;
-	const titles = Object.entries(sorts).map(([name, title]) => element("button", {
-		type: "button", role: "columnheader", class: name === "name" ? "name" : "number",
-		onclick: () => { by = name; from = null; change({}); },
-	}, title));
-	const table = virtualTable($("functions"), titles, () => rows.length, (row, k) => {
-		const f = rows[k], s = summed().functions[f];
-		row.setAttribute("aria-selected", f === state.func);
-		row.replaceChildren(cell(functionName(f), "name"), cell(showCount(s.calls), "number"), cell(showTime(s.total), "number"),
-			cell(showTime(s.self), "number"), cell(showTime(s.max), "number"));
-	}, k => pickFunction(rows[k]), "functions");
+	const by = {name: "self", down: true};
+	const titles = Object.entries(sorts).map(([name, title]) => heading(title, name === "name" ? "name" : "number", () => {
+		Object.assign(by, by.name === name ? {down: !by.down} : {name, down: name !== "name"});
+		change({});
+	}));
+	titles.splice(4, 0, heading("share", "number narrow"));
+	const rows = remembered(() => JSON.stringify([state.thread, state.selection, state.query, by]), () => {
+		const {functions} = summed(), wanted = matching(), rank = ranks();
+		const all = functions.map((_, f) => f).filter(f => functions[f].calls > 0 && (!wanted || wanted[f]));
+		all.sort((a, b) => (by.name === "name" ? 0 : functions[a][by.name] - functions[b][by.name]) || rank[a] - rank[b]);
+		return by.down ? all.reverse() : all;
+	});
+	const table = virtualTable($("functions"), {
+		titles, label: "functions", count: () => rows().length,
+		show: (row, k) => {
+			const f = rows()[k], s = summed().functions[f], {root} = summed();
+			row.setAttribute("aria-selected", f === state.func);
+			const share = cell(percent(s.self, root.total), "number narrow share");
+			share.style.setProperty("--share", 100 * s.self / root.total + "%");
+			row.replaceChildren(functionCell(f), cell(showCount(s.calls), "number"), cell(showTime(s.total), "number"),
+				cell(showTime(s.self), "number"), share, cell(showTime(s.max), "number"));
+		},
+		press: k => change({func: rows()[k]}),
+		key: (e, k) => {
+			if (e.key === "Enter") pickFunction(rows()[k]);
+		},
+	});
+	$("functions").addEventListener("dblclick", e => {
+		if (e.target.closest(".space")) pickFunction(state.func);
+	});
 	views.push(() => {
 		if (state.tab !== "functions") return;
-		const {functions} = summed(), wanted = matching();
-		if (from !== functions || query !== state.query) {
-			from = functions;
-			query = state.query;
-			rows = functions.map((_, f) => f).filter(f => functions[f].calls > 0 && (!wanted || wanted[f]));
-			rows.sort((a, b) => (by === "name" ? 0 : functions[b][by] - functions[a][by]) || ranks()[a] - ranks()[b]);
-		}
-		titles.forEach((b, k) => b.setAttribute("aria-sort", Object.keys(sorts)[k] === by ? "descending" : "none"));
+		titles.filter((_, k) => k !== 4).forEach((h, k) => markSorted(h, Object.keys(sorts)[k] === by.name, by.down));
 		table.draw();
 	});
 }
 
 // chosenCalls are the calls of a function in the chosen stretch and threads.
 function chosenCalls(f) {
-	const [a, b] = state.selection || [-Infinity, Infinity], indices = [];
-	meta.threads.forEach((t, index) => {
-		if (state.thread !== "" && index !== Number(state.thread)) return;
+	const [a, b] = state.selection || always, indices = [], {func, start, duration} = calls;
+	for (const t of threads()) {
 		for (let i = t.first; i < t.end; i++) {
-			if (calls.func[i] === f && calls.start[i] <= b && endOf(i) >= a) indices.push(i);
+			if (func[i] === f && start[i] <= b && start[i] + duration[i] >= a) indices.push(i);
 		}
-	});
-	return indices;
+	}
+	return Uint32Array.from(indices);
 }
 
 // histogramOf counts durations in steps of a quarter of an octave, or coarser.
 function histogramOf(indices) {
 	const bin = d => Math.floor(Math.log2(Math.max(d, 1)) * 4), counts = new Map();
 	for (const i of indices) counts.set(bin(calls.duration[i]), (counts.get(bin(calls.duration[i])) || 0) + 1);
-	const bins = Array.from(counts.keys()).sort((a, b) => a - b);
-	const step = Math.max(1, Math.ceil((bins[bins.length - 1] - bins[0] + 1) / 24)), rows = [];
-	for (let low = bins[0]; low <= bins[bins.length - 1]; low += step) {
+	const lowest = Math.min(...counts.keys()), highest = Math.max(...counts.keys());
+	const step = Math.max(1, Math.ceil((highest - lowest + 1) / 24)), rows = [];
+	for (let low = lowest; low <= highest; low += step) {
 		let n = 0;
 		for (let k = low; k < low + step; k++) n += counts.get(k) || 0;
-		rows.push({from: Math.pow(2, low / 4), to: Math.pow(2, (low + step) / 4), n});
+		const from = Math.ceil(Math.pow(2, low / 4)), to = Math.ceil(Math.pow(2, (low + step) / 4)) - 1;
+		if (to >= from || n) rows.push({from: low === 0 ? 0 : from, to: Math.max(to, from), n});
 	}
 	return rows;
 }
 
-// callTree is the list of a call and what is called inside.
-function callTree(i, depth = 0) {
-	const rows = [];
-	const end = lastOf(i), top = calls.depth[i];
+// callTree lists a call and what is called inside, but for what is short or deep.
+function callTree(i) {
+	const rows = [], end = lastOf(i), top = calls.depth[i];
 	for (let j = i; j < end && rows.length < 200; j++) {
 		const d = calls.depth[j] - top;
-		if (d > 8 || calls.duration[j] < calls.duration[i] / 200) continue;
-		rows.push({call: j, depth: d + depth});
+		if (d <= 8 && calls.duration[j] >= calls.duration[i] / 200) rows.push({call: j, depth: d});
 	}
 	return rows;
 }
@@ -70,69 +80,106 @@ function startFunction() {
 	let shown = null;
 	views.push(() => {
 		if (state.tab !== "function") return;
-		const key = JSON.stringify([state.func, state.thread, state.selection]);
+		const key = JSON.stringify([state.func, state.thread, state.selection, state.call, isDark()]);
 		if (shown === key) return;
 		shown = key;
 		showFunction($("function"), state.func);
 	});
 }
 
+// plainTable makes a table of texts. A number in the first column stands for a function.
+function plainTable(titles, rows) {
+	const name = v => typeof v === "number" ? element("button", {type: "button", class: "link", title: fullName(v), onclick: () => pickFunction(v)}, element("bdi", {}, shortName(v))) : v;
+	const head = titles.map((title, k) => element("th", {scope: "col", class: k ? "" : "name"}, title));
+	const body = rows.map(([first, ...rest]) => element("tr", {}, element("td", {class: "name"}, name(first)), ...rest.map(text => element("td", {}, text))));
+	return element("div", {class: "wide", tabindex: "0"}, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body)));
+}
+
 function showFunction(parent, f) {
 	if (f < 0) {
-		parent.replaceChildren(element("p", {}, "Choose a function: in one of the other views, or by its calls."));
+		parent.replaceChildren(element("p", {class: "empty"}, "Choose a call or a function in one of the other views."));
 		return;
 	}
-	const about = meta.functions[f], indices = chosenCalls(f);
-	const ascending = sorted(Uint32Array.from(indices), i => calls.duration[i]);
-	const n = ascending.length, total = indices.reduce((sum, i) => sum + calls.duration[i], 0);
-	const self = indices.reduce((sum, i) => sum + calls.self[i], 0);
-	const left = element("div", {}, element("h2", {}, about.name));
-	if (about.file) left.append(element("p", {}, `${about.file}:${about.line}`));
-	left.append(element("p", {}, n ? `${showCount(n)} calls in ${where()}: ${showTime(total)}, itself ${showTime(self)}; median ${showTime(quantile(ascending, 0.5))}, ` +
-		`p90 ${showTime(quantile(ascending, 0.9))}, p99 ${showTime(quantile(ascending, 0.99))}, longest ${showTime(quantile(ascending, 1))}` : `no calls in ${where()}`));
-	left.append(element("button", {type: "button", onclick: () => callsOf(f)}, "list the calls"));
-	if (n) left.append(histogram(f, ascending));
-	if (about.source) left.append(element("h2", {}, "source"), element("pre", {}, about.source));
-	const right = element("div", {}, element("h2", {}, "slowest calls"));
-	for (let k = n - 1; k >= Math.max(0, n - 10); k--) right.append(slowCall(ascending[k], k === n - 1));
+	const about = meta.functions[f], indices = chosenCalls(f), whole = sorted(indices.filter(i => calls.ends[i] !== truncated), columns.duration);
+	const total = summed().functions[f], n = whole.length;
+	const left = element("div", {}, element("h2", {}, about.short.slice(0, 500)));
+	if (about.short !== about.name) left.append(element("p", {class: "full"}, about.name));
+	if (about.file) left.append(element("p", {class: "faint"}, `${about.file}:${about.line}`));
+	left.append(element("p", {}, indices.length ? `${plural(indices.length, "call")} in ${where()}` : `no calls in ${where()}`),
+		button("list the calls", "in the table, the longest first", () => callsOf(f)));
+	if (indices.length) {
+		const {root} = summed();
+		left.append(plainTable(["total", "self", "share of all", "shortest", "median", "p90", "p99", "p99.9", "longest"], [[
+			showTime(total.total), showTime(total.self), percent(total.self, root.total), ...(n ? [0, 0.5, 0.9, 0.99, 0.999, 1].map(q => showTime(quantile(whole, q))) : [])]]));
+		if (n < indices.length) left.append(element("p", {class: "faint"}, `${showCount(indices.length - n)} still open at the end: left out of quantiles and histogram`));
+	}
+	if (n) left.append(element("h3", {}, "durations"), histogram(f, whole));
+	const around = neighbours(indices);
+	if (around.callers.length) left.append(element("h3", {}, "called from"), plainTable(["function", "calls", "total"], around.callers));
+	if (around.callees.length) left.append(element("h3", {}, "calls"), plainTable(["function", "calls", "total"], around.callees));
+	if (about.source) left.append(element("h3", {}, "source"), element("pre", {tabindex: "0", "aria-label": "source"}, about.source));
+	const right = element("div", {});
+	if (state.call >= 0 && calls.func[state.call] === f) right.append(element("h3", {}, "chosen call"), slowCall(state.call, true));
+	if (indices.length) right.append(element("h3", {}, "slowest calls"));
+	const slowest = sorted(indices, columns.duration);
+	for (let k = slowest.length - 1; k >= Math.max(0, slowest.length - 10); k--) right.append(slowCall(slowest[k], k === slowest.length - 1));
 	parent.replaceChildren(element("div", {class: "columns"}, left, right));
 }
 
+// neighbours are what called some calls, and what they called, by time.
+function neighbours(indices) {
+	const callers = new Map(), callees = new Map(), {parent, func, depth, duration} = calls;
+	const add = (map, f, time) => {
+		const sum = map.get(f) || [0, 0];
+		map.set(f, [sum[0] + 1, sum[1] + time]);
+	};
+	for (const i of indices) {
+		add(callers, parent[i] < 0 ? -1 : func[parent[i]], duration[i]);
+		const {end} = threadOf(i);
+		for (let j = i + 1; j < end && depth[j] > depth[i]; j++) {
+			if (depth[j] === depth[i] + 1) add(callees, func[j], duration[j]);
+		}
+	}
+	const rows = map => Array.from(map).sort((a, b) => b[1][1] - a[1][1]).slice(0, 12)
+		.map(([f, [n, time]]) => [f < 0 ? "(outermost)" : f, showCount(n), showTime(time)]);
+	return {callers: rows(callers), callees: rows(callees)};
+}
+
+// histogram draws durations as bars; pressing a row lists its calls.
 function histogram(f, ascending) {
 	const rows = histogramOf(ascending), most = Math.max(...rows.map(r => r.n));
-	const grid = element("div", {class: "histogram", role: "list", "aria-label": "durations"});
-	for (const r of rows) {
-		const range = `${showTime(r.from)} to ${showTime(r.to)}`;
-		grid.append(
-			element("button", {type: "button", title: "list these calls", onclick: () => {
-				$("min").value = Math.ceil(r.from) + meta.unit;
-				$("max").value = Math.floor(r.to) + meta.unit;
-				change({min: $("min").value, max: $("max").value});
-				callsOf(f);
-			}}, range),
-			element("span", {}, showCount(r.n)),
-			element("meter", {min: 0, max: most, value: r.n, "aria-label": range}));
+	const list = element("div", {class: "histogram", role: "group", "aria-label": "durations"});
+	for (const {from, to, n} of rows) {
+		const bar = element("span", {class: "fill"});
+		bar.style.width = n ? Math.max(100 * n / most, 0.5) + "%" : "0";
+		list.append(element("button", {type: "button", title: "list these calls", onclick: () => callsOf(f, {min: exactTime(from), max: exactTime(to)})},
+			element("span", {class: "range"}, `${showTime(from)} to ${showTime(to)}`), element("span", {class: "count"}, showCount(n)),
+			element("span", {class: "track", "aria-hidden": "true"}, bar)));
 	}
-	return grid;
+	return list;
 }
 
 // slowCall shows a call with the calls inside, beside each its share.
 function slowCall(i, open) {
 	const details = element("details", open ? {open: ""} : {},
-		element("summary", {}, `${showTime(calls.duration[i])} at ${showTime(calls.start[i])} on ${meta.threads[calls.thread[i]].title} `,
-			element("a", {role: "button", tabindex: "0", onclick: e => {
-				e.preventDefault();
-				reveal(i);
-				choose(i, true);
-			}}, "show")));
-	const body = element("tbody");
-	for (const {call, depth} of callTree(i)) {
-		const name = element("td", {class: "name"}, nameOf(call));
-		name.style.paddingLeft = 8 + depth * 14 + "px";
-		body.append(element("tr", {}, name, element("td", {}, showTime(calls.duration[call])), element("td", {}, showTime(calls.self[call])),
-			element("td", {}, percent(calls.duration[call], calls.duration[i]))));
-	}
-	const titles = ["function", "total", "self", "share"].map((t, k) => element("th", {scope: "col", class: k ? "" : "name"}, t));
-	details.append(element("table", {}, element("thead", {}, element("tr", {}, ...titles)), body));
+		element("summary", {}, `${showDuration(i)} at ${showMoment(calls.start[i])} on `, element("bdi", {}, threadOf(i).name)));
+	const fill = () => {
+		if (details.childElementCount > 1) return;
+		const body = element("tbody");
+		for (const {call, depth} of callTree(i)) {
+			const name = element("td", {class: "name", title: fullName(calls.func[call])}, element("bdi", {}, nameOf(call)));
+			name.style.paddingLeft = 8 + depth * 14 + "px";
+			const share = element("td", {class: "share"}, percent(calls.duration[call], calls.duration[i]));
+			share.style.setProperty("--share", 100 * calls.duration[call] / calls.duration[i] + "%");
+			body.append(element("tr", {}, name, element("td", {}, showDuration(call)), element("td", {}, showTime(calls.self[call])), share));
+		}
+		const titles = ["function", "total", "self", "share"].map((t, k) => element("th", {scope: "col", class: k ? "" : "name"}, t));
+		details.append(button("show in the timeline", "", () => {
+			reveal(i);
+			choose(i, true);
+		}), element("div", {class: "wide", tabindex: "0"}, element("table", {}, element("thead", {}, element("tr", {}, ...titles)), body)));
+	};
+	details.addEventListener("toggle", fill);
+	if (open) fill();
 	return details;
 }

@@ -1,5 +1,5 @@
 // What the reader of the page has chosen. It is kept in the fragment of the address, so
-// that an address shows others the same.
+// that an address shows others the same, and the browser's history goes back.
 const state = {
 	tab: "calls", query: "", min: "", max: "", thread: "",
 	from: 0, to: 1, // what the timeline shows
@@ -12,26 +12,41 @@ const views = []; // functions that show what has changed
 function readFragment() {
 	const p = new URLSearchParams(location.hash.slice(1));
 	const number = (name, otherwise) => p.has(name) && isFinite(p.get(name)) ? Number(p.get(name)) : otherwise;
-	for (const name of ["query", "min", "max"]) state[name] = p.get(name) || "";
-	state.tab = $("tab-" + p.get("tab")) ? p.get("tab") : "calls";
+	for (const name of ["query", "min", "max", "thread"]) state[name] = p.get(name) || "";
+	state.tab = tabs.includes(p.get("tab")) ? p.get("tab") : "calls";
 	state.theme = ["light", "dark"].includes(p.get("theme")) ? p.get("theme") : "";
-	state.thread = p.get("thread") in meta.threads ? p.get("thread") : "";
-	state.from = number("from", 0);
-	state.to = Math.max(number("to", calls.end), state.from + 1);
+	show(number("from", 0), number("to", calls.end));
 	const a = number("a", NaN), b = number("b", NaN);
 	state.selection = a < b ? [a, b] : null;
 	const call = number("call", -1), func = number("func", -1);
-	state.call = call < calls.n ? call | 0 : -1;
-	state.func = func < meta.functions.length ? func | 0 : -1;
-	state.sort = p.get("sort") in columns ? p.get("sort") : "start";
+	state.call = call >= 0 && call < calls.n ? call | 0 : -1;
+	state.func = func >= 0 && func < meta.functions.length ? func | 0 : -1;
+	state.sort = Object.hasOwn(columns, p.get("sort")) ? p.get("sort") : "start";
 	state.down = p.get("down") === "1";
 }
 
+// show bounds what the timeline shows: at least 10 ns, at most three times the trace.
+function show(from, to) {
+	const span = Math.min(Math.max(to - from, 10), Math.max(calls.end * 3, 100)), middle = (from + to) / 2;
+	const at = Math.min(Math.max(middle, 0), calls.end);
+	state.from = at - span / 2;
+	state.to = at + span / 2;
+}
+
+// goBack shows what was shown before, but does not leave the page.
+function goBack() {
+	if (history.state?.steps) history.back();
+}
+
+let pending = 0, saving = 0; // timers
+let place = null; // of the history; null where it is not known
+
 function writeFragment() {
+	saving = 0;
 	const p = new URLSearchParams();
 	for (const name of ["query", "min", "max", "thread", "theme"]) if (state[name]) p.set(name, state[name]);
 	if (state.tab !== "calls") p.set("tab", state.tab);
-	if (state.from !== 0 || state.to !== calls.end) {
+	if (Math.abs(state.from) > 0.5 || Math.abs(state.to - calls.end) > 0.5) {
 		p.set("from", Math.round(state.from));
 		p.set("to", Math.round(state.to));
 	}
@@ -43,14 +58,23 @@ function writeFragment() {
 	if (state.func >= 0) p.set("func", state.func);
 	if (state.sort !== "start") p.set("sort", state.sort);
 	if (state.down) p.set("down", "1");
-	history.replaceState(null, "", "#" + p);
+	// Who moves on can go back; what is typed is not worth a step of the history.
+	const now = ["tab", "from", "to", "a", "b", "call", "func"].map(name => p.get(name)).join();
+	const text = String(p);
+	if (text === location.hash.slice(1)) {
+		place = now;
+		return;
+	}
+	const steps = history.state?.steps || 0;
+	if (now === place || place === null) history.replaceState({steps}, "", "#" + text);
+	else history.pushState({steps: steps + 1}, "", "#" + text);
+	place = now;
 }
-
-let pending = 0, saving = 0;
 
 // change sets parts of the state; all views show it in the next frame.
 function change(what) {
 	Object.assign(state, what);
+	if (what.from !== undefined) show(what.from, what.to);
 	if (!pending) {
 		pending = requestAnimationFrame(() => {
 			pending = 0;
@@ -61,48 +85,94 @@ function change(what) {
 	saving = setTimeout(writeFragment, 200);
 }
 
-let matcher = {query: null};
+// expression compiles what a user typed. Small letters stand for capital ones, too.
+function expression(text) {
+	return new RegExp(text, /[A-Z]/.test(text.replace(/\\./g, "")) ? "" : "i");
+}
+
+// remembered keeps the last result of make, which is of the key.
+function remembered(key, make) {
+	let last = null, value;
+	return () => {
+		const now = key();
+		if (now !== last) {
+			last = now;
+			value = make();
+		}
+		return value;
+	};
+}
 
 // matching says of each function whether its name is searched for; null for all.
-function matching() {
-	if (matcher.query === state.query) return matcher.functions;
-	matcher = {query: state.query, functions: null};
-	let bad = false;
-	if (state.query) {
-		try {
-			const re = new RegExp(state.query, "i");
-			matcher.functions = Uint8Array.from(meta.functions, f => re.test(f.name) ? 1 : 0);
-		} catch {
-			bad = true;
+// Parameters and template arguments are looked at where the expression has some.
+const matching = remembered(() => state.query, () => {
+	if (!state.query) return null;
+	try {
+		const re = expression(state.query), whole = /\\[([]|[< ]/.test(state.query);
+		return Uint8Array.from(meta.functions, f => re.test(f.short) || whole && re.test(f.name) ? 1 : 0);
+	} catch {
+		return null;
+	}
+});
+
+// threads are those that are chosen.
+const threads = remembered(() => state.thread, () => {
+	const all = meta.threads.filter(t => t.calls > 0);
+	try {
+		const re = expression(state.thread);
+		return all.filter(t => re.test(t.name));
+	} catch {
+		return all;
+	}
+});
+
+const bounds = () => [parseTime(state.min) || 0, state.max && !isNaN(parseTime(state.max)) ? parseTime(state.max) : Infinity];
+
+// selected are the calls of the chosen threads that pass the filter and overlap a
+// stretch of time, in order of thread and start.
+function selected([a, b]) {
+	const functions = matching(), [min, max] = bounds();
+	let n = 0;
+	for (const t of threads()) n += t.calls;
+	const all = new Uint32Array(n), {func, start, duration} = calls;
+	n = 0;
+	for (const t of threads()) {
+		for (let i = t.first; i < t.end; i++) {
+			const d = duration[i], s = start[i];
+			if (d >= min && d <= max && s <= b && s + d >= a && (!functions || functions[func[i]])) all[n++] = i;
 		}
 	}
-	$("query").classList.toggle("bad", bad);
-	$("query").setAttribute("aria-invalid", bad);
-	return matcher.functions;
+	return all.subarray(0, n);
 }
 
-let found = {key: null};
+const always = [-Infinity, Infinity];
+const filterKey = () => JSON.stringify([state.query, state.min, state.max, state.thread]);
 
-// filtered are the calls that are chosen, in order of thread and start.
-function filtered() {
-	const key = JSON.stringify([state.query, state.min, state.max, state.thread, state.selection]);
-	if (found.key === key) return found.indices;
-	const functions = matching();
-	const min = parseTime(state.min) || 0, max = parseTime(state.max) || Infinity;
-	const [a, b] = state.selection || [-Infinity, Infinity];
-	const t = state.thread === "" ? {first: 0, end: calls.n} : meta.threads[state.thread];
-	const all = new Uint32Array(t.end - t.first);
-	const {func, start, duration} = calls;
-	let n = 0;
-	for (let i = t.first; i < t.end; i++) {
-		const d = duration[i], s = start[i];
-		if (d >= min && d <= max && s <= b && s + d >= a && (!functions || functions[func[i]])) all[n++] = i;
+// filtered are the calls that are chosen; found are those at any time.
+const found = remembered(filterKey, () => selected(always));
+const filtered = remembered(() => filterKey() + state.selection, () => state.selection ? selected(state.selection) : found());
+
+// highlighted gives the rows of the calls of a thread that are searched for; null when
+// nothing is.
+const highlighted = remembered(filterKey, () => {
+	if (!state.query && !state.min && !state.max) return null;
+	const all = found(), rows = [];
+	for (let k = 0; k < all.length;) {
+		const first = k, t = threadOf(all[k]);
+		k = bound(k, all.length, j => all[j] < t.end);
+		rows[t.index] = byDepth(t, k - first, j => all[first + j]);
 	}
-	found = {key, indices: all.subarray(0, n)};
-	return found.indices;
-}
+	return rows;
+});
 
-const isFiltered = () => !!(state.query || state.min || state.max || state.thread !== "" || state.selection);
+const isFiltered = () => !!(state.query || state.min || state.max || state.thread || state.selection);
+
+// where says of which threads and time a view is.
+function where() {
+	const n = threads().length;
+	const t = n === 1 ? threads()[0].name : state.thread ? `${showCount(n)} threads` : "all threads";
+	return state.selection ? `${t}, ${showMoment(state.selection[0])} to ${showMoment(state.selection[1])}` : t;
+}
 
 // choose shows a call in all views.
 function choose(i, fit) {
@@ -120,4 +190,16 @@ function choose(i, fit) {
 		}
 	}
 	change(what);
+}
+
+function pickFunction(f) {
+	change({func: f, tab: "function"});
+}
+
+const escaped = text => text.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&");
+
+// callsOf lists the calls of a function, longest first.
+function callsOf(f, what) {
+	change({query: "^" + escaped(fullName(f)) + "$", tab: "calls", sort: "duration", down: true, func: f, ...what});
+	fillInputs();
 }

@@ -1,151 +1,229 @@
 // The table of calls: rows exist only where they are seen.
+// The keys of a column are whole numbers from 0 up; wide ones have a second word.
 const columns = {
-	function: {title: "function", class: "name", show: nameOf, key: i => ranks()[calls.func[i]]},
-	thread: {title: "thread", show: i => meta.threads[calls.thread[i]].title, key: i => calls.thread[i]},
-	start: {title: "start", class: "number", show: i => showTime(calls.start[i]), key: i => calls.start[i]},
-	duration: {title: "duration", class: "number", show: i => showTime(calls.duration[i]), key: i => calls.duration[i]},
-	self: {title: "self", class: "number", show: i => showTime(calls.self[i]), key: i => calls.self[i]},
-	depth: {title: "depth", class: "number narrow", show: i => String(calls.depth[i]), key: i => calls.depth[i]},
-	parent: {title: "called from", class: "name", show: i => calls.parent[i] < 0 ? "" : nameOf(calls.parent[i]), key: i => calls.parent[i] < 0 ? -1 : ranks()[calls.func[calls.parent[i]]]},
+	function: {title: "function", class: "name", keys: order => gather(order, calls.func, ranks())},
+	thread: {title: "thread", class: "thread", keys: order => gather(order, calls.thread)},
+	start: {title: "start", class: "number start", keys: (order, word) => words(order, calls.start, word), wide: true},
+	duration: {title: "duration", class: "number", keys: (order, word) => words(order, calls.duration, word), wide: true},
+	self: {title: "self", class: "number", keys: (order, word) => words(order, calls.self, word), wide: true},
+	depth: {title: "depth", class: "number narrow", keys: order => gather(order, calls.depth)},
+	parent: {title: "called from", class: "name", keys: order => gatherParents(order, ranks())},
 };
 
-let rankOf = null;
-
-// ranks are the places of functions in the order of their names.
-function ranks() {
-	if (!rankOf) {
-		const order = meta.functions.map((_, f) => f).sort((a, b) => functionName(a) < functionName(b) ? -1 : functionName(a) > functionName(b) ? 1 : a - b);
-		rankOf = new Uint32Array(order.length);
-		order.forEach((f, place) => { rankOf[f] = place; });
-	}
-	return rankOf;
+function gather(order, values, map) {
+	const n = order.length, keys = new Uint32Array(n);
+	if (map) for (let k = 0; k < n; k++) keys[k] = map[values[order[k]]];
+	else for (let k = 0; k < n; k++) keys[k] = values[order[k]];
+	return keys;
 }
 
-// sorted sorts indices by whole numbers from -1 up: a stable radix sort by 16 bits.
-function sorted(indices, key) {
-	const n = indices.length;
-	const low = new Uint32Array(n), high = new Uint32Array(n);
-	let top = 0;
+function gatherParents(order, rank) {
+	const n = order.length, keys = new Uint32Array(n), {parent, func} = calls;
 	for (let k = 0; k < n; k++) {
-		const v = key(indices[k]) + 1;
-		low[k] = v % 4294967296;
-		high[k] = v / 4294967296;
-		if (v > top) top = v;
+		const p = parent[order[k]];
+		keys[k] = p < 0 ? 0 : 1 + rank[func[p]];
 	}
-	let order = new Uint32Array(n);
-	for (let k = 0; k < n; k++) order[k] = k;
-	let spare = new Uint32Array(n);
-	const counts = new Uint32Array(65536);
-	for (let pass = 0; pass === 0 || top >= Math.pow(65536, pass); pass++) {
-		const digits = pass < 2 ? low : high, shift = pass % 2 * 16;
-		counts.fill(0);
-		for (let k = 0; k < n; k++) counts[digits[k] >>> shift & 65535]++;
-		for (let d = 0, sum = 0; d < 65536; d++) {
-			const c = counts[d];
-			counts[d] = sum;
-			sum += c;
-		}
-		for (let k = 0; k < n; k++) {
-			const o = order[k];
-			spare[counts[digits[o] >>> shift & 65535]++] = o;
-		}
-		[order, spare] = [spare, order];
-	}
-	for (let k = 0; k < n; k++) order[k] = indices[order[k]];
+	return keys;
+}
+
+function words(order, times, word) {
+	const n = order.length, keys = new Uint32Array(n);
+	if (word) for (let k = 0; k < n; k++) keys[k] = times[order[k]] / 4294967296;
+	else for (let k = 0; k < n; k++) keys[k] = times[order[k]] >>> 0;
+	return keys;
+}
+
+// ranks are the places of functions in the order of their names.
+const ranks = remembered(() => "", () => {
+	const order = meta.functions.map((_, f) => f), compare = (a, b) => a < b ? -1 : a > b ? 1 : 0;
+	order.sort((a, b) => compare(shortName(a), shortName(b)) || compare(fullName(a), fullName(b)) || a - b);
+	const rank = new Uint32Array(order.length);
+	order.forEach((f, place) => { rank[f] = place; });
+	return rank;
+});
+
+// sorted sorts calls by a column: a stable radix sort, a word of the keys at a time.
+function sorted(indices, column) {
+	let order = indices.slice();
+	for (let word = 0; word < (column.wide && calls.end >= 4294967296 ? 2 : 1); word++) order = radix(order, column.keys(order, word));
 	return order;
 }
 
-let listing = {key: null};
+// radix sorts values by keys of 32 bits, 11 at a time, and leaves out what all share.
+function radix(values, keys) {
+	const n = values.length, counts = [new Uint32Array(2048), new Uint32Array(2048), new Uint32Array(2048)];
+	const [c0, c1, c2] = counts;
+	for (let k = 0; k < n; k++) {
+		const v = keys[k];
+		c0[v & 2047]++;
+		c1[v >>> 11 & 2047]++;
+		c2[v >>> 22]++;
+	}
+	let spareValues = null, spareKeys = null;
+	counts.forEach((count, pass) => {
+		if (count.includes(n)) return;
+		spareValues ||= new Uint32Array(n);
+		spareKeys ||= new Uint32Array(n);
+		let sum = 0;
+		for (let d = 0; d < 2048; d++) {
+			const c = count[d];
+			count[d] = sum;
+			sum += c;
+		}
+		scatter(values, keys, spareValues, spareKeys, count, 11 * pass);
+		[values, spareValues, keys, spareKeys] = [spareValues, values, spareKeys, keys];
+	});
+	return values;
+}
+
+function scatter(values, keys, toValues, toKeys, next, shift) {
+	for (let k = 0; k < keys.length; k++) {
+		const v = keys[k], at = next[v >>> shift & 2047]++;
+		toValues[at] = values[k];
+		toKeys[at] = v;
+	}
+}
+
+let listing = {};
 
 // listed are the calls of the table in its order.
 function listed() {
 	const indices = filtered();
-	if (listing.of !== indices || listing.sort !== state.sort || listing.down !== state.down) {
-		const rows = sorted(indices, columns[state.sort].key);
-		if (state.down) rows.reverse();
-		listing = {of: indices, sort: state.sort, down: state.down, rows};
+	if (listing.of !== indices || listing.sort !== state.sort) {
+		listing = {of: indices, sort: state.sort, down: false, rows: sorted(indices, columns[state.sort])};
+	}
+	if (listing.down !== state.down) {
+		listing.rows.reverse();
+		listing.down = state.down;
 	}
 	return listing.rows;
 }
 
 // virtualTable makes a table of which only the rows in view exist. show(row, k) fills a
-// row with the k-th line; press(k) is what choosing a line does.
-function virtualTable(parent, titles, count, show, press, label) {
-	const height = 20, most = 1.5e7; // browsers draw nothing further down
-	const head = element("div", {class: "row head", role: "row"}, ...titles);
-	const space = element("div", {class: "space"});
-	const body = element("div", {class: "rows", tabindex: "0", role: "rowgroup"}, space);
-	const table = element("div", {class: "table", role: "grid", "aria-label": label}, head, body);
-	parent.replaceChildren(table);
+// row with line k; press(k) is what choosing a line does, key(e, k) what other keys do.
+function virtualTable(parent, {titles, count, show, press, key, label, role = "grid"}) {
+	const height = 22, most = 1.5e7; // browsers draw nothing further down
+	const head = element("div", {class: "row head", role: "row", "aria-rowindex": 1}, ...titles);
+	const space = element("div", {class: "space", role: "rowgroup"}), empty = element("p", {class: "empty"}, "none");
+	const table = element("div", {class: "table", role, "aria-label": label, tabindex: "0"},
+		element("div", {class: "top", role: "rowgroup"}, head), space);
+	parent.append(table, empty);
 	const pool = [];
 	let chosen = -1;
 	const scale = () => Math.max(1, count() * height / most);
-	const firstLine = () => Math.floor(body.scrollTop * scale() / height);
+	const room = () => Math.max(height, table.clientHeight - head.offsetHeight);
 	function draw() {
-		const n = count(), lines = Math.min(n, Math.ceil(body.clientHeight / height) + 2);
-		table.setAttribute("aria-rowcount", n);
+		const n = count(), lines = Math.min(n, Math.ceil(room() / height) + 1);
+		empty.hidden = n > 0;
+		table.hidden = n === 0;
+		table.setAttribute("aria-rowcount", n + 1);
 		space.style.height = Math.min(n * height, most) + "px";
-		const first = Math.max(0, Math.min(firstLine(), n - lines + 2));
+		const line = table.scrollTop * scale() / height;
+		const first = Math.max(0, Math.min(Math.floor(line), n - lines + 1));
 		while (pool.length < lines) {
-			const row = element("div", {class: "row", role: "row"});
-			row.addEventListener("click", () => { chosen = row.line; press(row.line); });
+			const row = element("div", {class: "row", role: "row", id: label.replace(/ /g, "-") + "-row-" + pool.length});
+			row.addEventListener("click", () => {
+				chosen = row.line;
+				press(row.line);
+			});
 			pool.push(row);
 			space.append(row);
 		}
+		table.removeAttribute("aria-activedescendant");
 		pool.forEach((row, j) => {
 			row.hidden = j >= lines || first + j >= n;
-			row.style.display = row.hidden ? "none" : "";
 			if (row.hidden) return;
 			row.line = first + j;
-			row.style.top = (scale() === 1 ? row.line * height : body.scrollTop + j * height) + "px";
-			row.setAttribute("aria-rowindex", row.line + 1);
+			row.style.top = (scale() === 1 ? row.line * height : table.scrollTop + (row.line - line) * height) + "px";
+			row.setAttribute("aria-rowindex", row.line + 2);
+			row.classList.toggle("odd", row.line % 2 === 1);
+			if (row.line === chosen) table.setAttribute("aria-activedescendant", row.id);
 			show(row, row.line);
 		});
 	}
-	body.addEventListener("scroll", draw);
-	body.addEventListener("keydown", e => {
-		const by = {ArrowDown: 1, ArrowUp: -1, PageDown: 20, PageUp: -20}[e.key];
-		if (!by || !count()) return;
+	table.addEventListener("scroll", draw);
+	table.addEventListener("keydown", e => {
+		const n = count(), page = Math.max(1, Math.floor(room() / height) - 1);
+		if (!n || e.target !== table || e.ctrlKey || e.metaKey || e.altKey) return;
+		const to = {
+			ArrowDown: chosen + 1, ArrowUp: chosen - 1, PageDown: chosen + page, PageUp: chosen - page, Home: 0, End: n - 1,
+		}[e.key];
+		if (to === undefined) {
+			if (key && chosen >= 0 && chosen < n) key(e, chosen);
+			return;
+		}
 		e.preventDefault();
-		to(Math.max(0, Math.min(count() - 1, chosen + by)));
+		reach(Math.max(0, Math.min(n - 1, to)));
 		press(chosen);
 	});
-	function to(line) {
+	function reach(line) {
 		chosen = line;
-		const top = line * height / scale();
-		if (top < body.scrollTop || top > body.scrollTop + body.clientHeight - 2 * height) body.scrollTop = top - body.clientHeight / 2;
+		const top = line * height / scale(), bottom = top + height / scale();
+		if (top < table.scrollTop) table.scrollTop = top;
+		else if (bottom > table.scrollTop + room()) table.scrollTop = Math.ceil(bottom - room());
 	}
-	new ResizeObserver(draw).observe(body);
-	return {draw, to};
+	new ResizeObserver(draw).observe(table);
+	return {draw, reach};
 }
 
 const cell = (text, name) => element("span", {class: name || "", role: "gridcell", title: text}, text);
 
+// functionCell shows the short name, and the full one where others have the same.
+function functionCell(f, ...before) {
+	const about = meta.functions[f], swatch = element("span", {class: "swatch"});
+	swatch.style.background = functionColour(f);
+	const full = about.name.slice(0, 2000);
+	const text = about.shared ? [about.short.slice(0, 500), element("span", {class: "faint"}, " " + full)] : [about.short.slice(0, 2000)];
+	return element("span", {class: "name", role: "gridcell", title: full}, ...before, swatch, element("bdi", {}, ...text));
+}
+
+// heading is the title of a column, which sorts when it is pressed.
+function heading(title, name, press) {
+	const children = press ? [element("button", {type: "button", onclick: press}, title)] : [title];
+	return element("div", {class: name, role: "columnheader"}, ...children);
+}
+
+function markSorted(heading, sort, down) {
+	if (sort) heading.setAttribute("aria-sort", down ? "descending" : "ascending");
+	else heading.removeAttribute("aria-sort");
+}
+
 function startCalls() {
 	const titles = Object.entries(columns).map(([name, c]) => {
-		const b = element("button", {type: "button", class: c.class || "", role: "columnheader", onclick: () => {
-			change(state.sort === name ? {down: !state.down} : {sort: name, down: ["duration", "self"].includes(name)});
-		}});
-		b.dataset.name = name;
-		return b;
+		const h = heading(c.title, c.class, () => {
+			change(state.sort === name ? {down: !state.down} : {sort: name, down: ["duration", "self", "depth"].includes(name)});
+		});
+		h.dataset.name = name;
+		return h;
 	});
-	const table = virtualTable($("calls"), titles, () => listed().length, (row, k) => {
-		const i = listed()[k];
-		row.setAttribute("aria-selected", i === state.call);
-		row.replaceChildren(...Object.values(columns).map(c => cell(c.show(i), c.class)));
-	}, k => choose(listed()[k], false), "calls");
+	const table = virtualTable($("calls"), {
+		titles, label: "calls", count: () => listed().length,
+		show: (row, k) => {
+			const i = listed()[k], parent = calls.parent[i];
+			row.setAttribute("aria-selected", i === state.call);
+			row.replaceChildren(functionCell(calls.func[i]), cell(threadOf(i).name, "thread"), cell(showMoment(calls.start[i]), "number start"),
+				cell(showDuration(i), "number"), cell(showTime(calls.self[i]), "number"), cell(String(calls.depth[i]), "number narrow"),
+				parent < 0 ? cell("", "name") : functionCell(calls.func[parent]));
+		},
+		press: k => choose(listed()[k], false),
+		key: (e, k) => {
+			if (e.key === "Enter") choose(listed()[k], true);
+		},
+	});
+	let shown = -1;
 	views.push(() => {
 		if (state.tab !== "calls") return;
-		for (const b of titles) {
-			const sort = b.dataset.name === state.sort;
-			b.textContent = columns[b.dataset.name].title + (sort ? (state.down ? " ▼" : " ▲") : "");
-			b.setAttribute("aria-sort", !sort ? "none" : state.down ? "descending" : "ascending");
+		for (const h of titles) markSorted(h, h.dataset.name === state.sort, state.down);
+		if (state.call !== shown) {
+			shown = state.call;
+			const line = shown < 0 ? -1 : listed().indexOf(shown);
+			if (line >= 0) table.reach(line);
 		}
 		table.draw();
 	});
 }
 
-// step chooses the next call that is found, by time, from the chosen one on.
+// step chooses the call before or after the chosen one in the table.
 function step(by) {
 	const rows = listed();
 	if (!rows.length) return;
@@ -156,13 +234,24 @@ function step(by) {
 }
 
 function startEvents() {
-	const titles = ["time", "thread", "event"].map((t, k) => element("span", {class: ["number", "", "name"][k], role: "columnheader"}, t));
-	const table = virtualTable($("events"), titles, () => meta.events.length, (row, k) => {
-		const e = meta.events[k];
-		row.replaceChildren(cell(showTime(e.at), "number"), cell(meta.threads[e.thread].title), cell(e.text, "name"));
-	}, k => {
-		const span = state.to - state.from, at = meta.events[k].at;
-		change({from: at - span / 2, to: at + span / 2});
-	}, "events");
+	const titles = [["number start", "time"], ["thread", "thread"], ["name", "event"]].map(([name, title]) => heading(title, name));
+	const chosen = remembered(() => state.thread + state.selection, () => {
+		const [a, b] = state.selection || always, of = new Set(threads().map(t => t.index));
+		return meta.events.filter(e => (of.has(e.thread) || !state.thread) && e.at >= a && e.at <= b);
+	});
+	let last = -1;
+	const table = virtualTable($("events"), {
+		titles, label: "events", count: () => chosen().length,
+		show: (row, k) => {
+			const e = chosen()[k];
+			row.setAttribute("aria-selected", k === last);
+			row.replaceChildren(cell(showMoment(e.at), "number start"), cell(meta.threads[e.thread].name, "thread"), cell(e.text, "name"));
+		},
+		press: k => {
+			last = k;
+			const span = state.to - state.from, at = chosen()[k].at;
+			change({from: at - span / 2, to: at + span / 2});
+		},
+	});
 	views.push(() => { if (state.tab === "events") table.draw(); });
 }

@@ -1,287 +1,223 @@
 // The timeline: threads as lanes, a row for each depth. What is narrower than a pixel
 // is skipped by binary search, so that drawing takes time by pixels, not by calls.
-const rowHeight = 16, laneHead = 18, axisHeight = 20;
-const timeline = {scroll: 0, lanes: [], height: 0};
+const rowHeight = 17, axisHeight = 22;
+// The gutter has the names of threads; where there is none, they are above the calls.
+const timeline = {lanes: [], height: 0, gutter: 150, laneTop: 9, drag: null, dragged: false};
 
-function hue(f) {
-	// Neighbouring numbers get colours far apart.
-	return (f * 137.508) % 360;
-}
-
-function layOut() {
+const layOut = remembered(() => state.thread + timeline.gutter, () => {
 	let y = 0;
-	timeline.lanes = meta.threads.map((t, index) => {
-		const lane = {index, t, y, height: laneHead + t.depth * rowHeight + 4};
+	timeline.laneTop = timeline.gutter ? 9 : 20;
+	timeline.lanes = threads().map(t => {
+		const lane = {t, y, height: Math.max(t.depth, 2) * rowHeight + timeline.laneTop + 1};
 		y += lane.height;
 		return lane;
-	}).filter(l => l.t.calls > 0);
+	});
+	timeline.byThread = new Map(timeline.lanes.map(l => [l.t, l]));
 	timeline.height = y;
+	$("tall").style.height = Math.min(y, 1.5e7) + "px";
+});
+
+// scrolled is how far the lanes are scrolled. What is too high for a browser's scroll
+// bar is scrolled faster.
+function scrolled() {
+	const pane = $("lanes"), room = pane.scrollHeight - pane.clientHeight;
+	return room > 0 ? pane.scrollTop / room * Math.max(0, timeline.height + axisHeight - pane.clientHeight) : 0;
+}
+
+function scrollTo(y) {
+	const pane = $("lanes"), all = timeline.height + axisHeight - pane.clientHeight;
+	if (all > 0) pane.scrollTop = y / all * (pane.scrollHeight - pane.clientHeight);
+}
+
+// viewOf is what the canvas shows: times at its pixels.
+function viewOf(width) {
+	const left = timeline.gutter, perPixel = (state.to - state.from) / Math.max(1, width - left);
+	// On a grid of whole pixels the same calls are drawn wherever the view is.
+	const from = Math.round(state.from / perPixel) * perPixel;
+	return {left, width, perPixel, from, to: from + (width - left) * perPixel, x: v => left + (v - from) / perPixel};
 }
 
 function drawTimeline() {
-	const canvas = $("canvas"), scale = devicePixelRatio || 1;
-	const width = canvas.clientWidth, height = canvas.clientHeight;
-	if (canvas.width !== width * scale || canvas.height !== height * scale) {
-		canvas.width = width * scale;
-		canvas.height = height * scale;
+	timeline.gutter = $("canvas").clientWidth < 600 ? 0 : 150;
+	layOut();
+	const {g, width, height} = sizeCanvas($("canvas")), view = viewOf(width), scroll = scrolled();
+	const colours = {};
+	for (const name of ["back", "panel", "text", "faint", "line", "accent", "dim", "onColour"]) colours[name] = colour("--" + name);
+	const ticks = ticksOf(view);
+	g.fillStyle = colours.line;
+	g.globalAlpha = 0.5;
+	for (const {x} of ticks.all) g.fillRect(Math.round(x), axisHeight, 1, height);
+	g.globalAlpha = 1;
+	const rows = highlighted();
+	const first = bound(0, timeline.lanes.length, k => axisHeight + timeline.lanes[k].y + timeline.lanes[k].height < scroll);
+	for (let k = first; k < timeline.lanes.length; k++) {
+		const lane = timeline.lanes[k], top = axisHeight + lane.y - scroll;
+		if (top > height) break;
+		g.save();
+		g.beginPath();
+		g.rect(view.left, axisHeight, width - view.left, height - axisHeight);
+		g.clip();
+		const from = Math.max(0, Math.floor((axisHeight - top) / rowHeight) - 1);
+		for (let d = from; d < lane.t.depth && top + d * rowHeight < height; d++) {
+			const y = top + timeline.laneTop + d * rowHeight;
+			drawRow(g, rowOf(lane.t, d), y, view, colours, rows ? colours.dim : "");
+			if (rows?.[lane.t.index]) drawRow(g, rows[lane.t.index](d), y, view, colours, "");
+		}
+		drawEvents(g, lane.t, top, view, colours);
+		g.restore();
+		drawLaneName(g, lane, top, height, view, colours);
 	}
-	const g = canvas.getContext("2d");
-	g.setTransform(scale, 0, 0, scale, 0, 0);
-	const style = getComputedStyle(document.documentElement);
-	const colour = name => resolved(style, name);
-	g.fillStyle = colour("--back");
-	g.fillRect(0, 0, width, height);
-	timeline.scroll = Math.max(0, Math.min(timeline.scroll, timeline.height - height + axisHeight));
-	const dark = isDark(), functions = matching();
-	const perPixel = (state.to - state.from) / width;
-	g.font = "11px system-ui, sans-serif";
-	g.textBaseline = "middle";
-	g.save();
-	g.beginPath();
-	g.rect(0, axisHeight, width, height - axisHeight);
-	g.clip();
-	for (const lane of timeline.lanes) {
-		const top = axisHeight + lane.y - timeline.scroll;
-		if (top > height || top + lane.height < axisHeight) continue;
-		g.fillStyle = colour("--faint");
-		g.fillText(lane.t.title, 4, top + laneHead / 2);
-		g.fillStyle = colour("--line");
-		g.fillRect(0, top, width, 1);
-		rowsOf(lane.t).forEach((row, depth) => {
-			const y = top + laneHead + depth * rowHeight;
-			if (y < height && y + rowHeight > axisHeight) drawRow(g, row, y, width, perPixel, dark, functions);
-		});
-	}
-	drawEvents(g, width, perPixel, colour("--accent"));
-	drawChosen(g, width, perPixel, colour);
-	g.restore();
-	drawAxis(g, width, perPixel, colour);
+	drawChosen(g, scroll, height, view, colours);
+	drawAxis(g, ticks, view, colours);
 }
 
-function drawRow(g, row, y, width, perPixel, dark, functions) {
-	const {start, duration, func} = calls;
-	let k = bound(row, i => start[i] + duration[i] < state.from);
-	let edge = -1;
-	while (k < row.length) {
-		const i = row[k], x = (start[i] - state.from) / perPixel;
-		if (x > width) break;
-		const right = (start[i] + duration[i] - state.from) / perPixel;
-		const left = Math.max(x, 0), w = Math.max(Math.min(right, width) - left, 1);
-		const dim = functions && !functions[func[i]];
-		if (left + w > edge) {
-			g.fillStyle = dim ? (dark ? "#333842" : "#dfe3e8") : `hsl(${hue(func[i])} ${dark ? "45% 38%" : "65% 72%"})`;
-			g.fillRect(left, y, w > 3 ? w - 1 : w, rowHeight - 1);
-			edge = left + w;
-			if (w > 30) {
-				g.fillStyle = dark ? "#f1f3f7" : "#16181d";
-				const room = Math.floor((w - 6) / 6.2), name = nameOf(i);
-				g.fillText(name.length > room ? name.slice(0, room) : name, left + 3, y + rowHeight / 2);
+// drawRow draws the calls of one depth; those narrower than a pixel by one of them.
+function drawRow(g, row, y, {left, width, perPixel, from, to}, colours, dim) {
+	const {start, duration, func} = calls, n = row.length;
+	let k = bound(0, n, j => start[row[j]] + duration[row[j]] < from), edge = -1;
+	while (k < n) {
+		const i = row[k], s = start[i];
+		if (s > to) break;
+		const x = (s - from) / perPixel, right = (s + duration[i] - from) / perPixel;
+		const at = Math.max(x, -1), w = Math.max(Math.min(right, width) - at, 1);
+		if (at + w > edge) {
+			g.fillStyle = dim || functionColour(func[i]);
+			g.fillRect(left + at, y, w > 3 ? w - 1 : w, rowHeight - 1);
+			edge = at + w;
+			if (w > 24 && !dim) {
+				g.fillStyle = colours.onColour;
+				// The name stays in view while its call is.
+				const visible = Math.max(at, 0);
+				g.fillText(fitted(g, nameOf(i), at + w - visible - 7), left + visible + 3, y + rowHeight / 2);
 			}
 		}
 		if (right - x >= 1) {
 			k++;
-		} else {
-			// On to the first call that ends on the next pixel.
-			const next = state.from + (Math.floor(x) + 1) * perPixel;
-			let step = 1;
-			while (k + step < row.length && start[row[k + step]] + duration[row[k + step]] < next) step *= 2;
-			let low = k + (step >> 1), high = Math.min(k + step, row.length);
-			low = Math.max(low, k + 1);
-			while (low < high) {
-				const middle = (low + high) >> 1;
-				if (start[row[middle]] + duration[row[middle]] < next) low = middle + 1;
-				else high = middle;
-			}
-			k = low;
+			continue;
 		}
+		// On to the first call that ends on the next pixel.
+		const next = from + (Math.floor(x) + 1) * perPixel, before = j => start[row[j]] + duration[row[j]] < next;
+		let step = 1;
+		while (k + step < n && before(k + step)) step *= 2;
+		k = bound(Math.max(k + (step >> 1), k + 1), Math.min(k + step, n), before);
 	}
 }
 
-function drawEvents(g, width, perPixel, colour) {
-	g.fillStyle = colour;
-	const last = new Map();
-	for (const e of meta.events) {
-		const x = Math.round((e.at - state.from) / perPixel);
-		const lane = timeline.lanes.find(l => l.index === e.thread);
-		if (x < 0 || x > width || !lane || last.get(lane) === x) continue;
-		last.set(lane, x);
-		const y = axisHeight + lane.y - timeline.scroll + laneHead - 5;
+// eventsOf are the events of a thread by time.
+function eventsOf(t) {
+	if (!t.events) {
+		for (const other of meta.threads) other.events = [];
+		for (const e of meta.events) meta.threads[e.thread].events.push(e);
+	}
+	return t.events;
+}
+
+function drawEvents(g, t, top, {left, width, perPixel, from, to}, {accent, back}) {
+	const events = eventsOf(t);
+	g.fillStyle = accent;
+	g.strokeStyle = back;
+	g.lineWidth = 1;
+	for (let k = bound(0, events.length, j => events[j].at < from - 5 * perPixel); k < events.length && events[k].at <= to;) {
+		const x = left + (events[k].at - from) / perPixel, y = top + 1;
 		g.beginPath();
-		g.moveTo(x, y + 5);
-		g.lineTo(x - 4, y - 3);
-		g.lineTo(x + 4, y - 3);
+		g.moveTo(x, y + 7);
+		g.lineTo(x - 3.5, y);
+		g.lineTo(x + 3.5, y);
+		g.closePath();
 		g.fill();
+		g.stroke();
+		const next = events[k].at + 3 * perPixel;
+		k = bound(k + 1, events.length, j => events[j].at < next);
 	}
 }
 
-function drawChosen(g, width, perPixel, colour) {
-	if (state.selection) {
-		const [a, b] = state.selection.map(v => (v - state.from) / perPixel);
-		g.globalAlpha = 0.25;
-		g.fillStyle = colour("--accent");
-		g.fillRect(a, axisHeight, b - a, 1e4);
-		g.globalAlpha = 1;
-		g.fillStyle = colour("--text");
-		g.fillText(showTime(state.selection[1] - state.selection[0]), Math.max(a, 0) + 4, axisHeight + 9);
-	}
-	if (state.call >= 0) {
-		const lane = timeline.lanes.find(l => l.index === calls.thread[state.call]);
-		const y = axisHeight + lane.y - timeline.scroll + laneHead + calls.depth[state.call] * rowHeight;
-		const x = (calls.start[state.call] - state.from) / perPixel;
-		const left = Math.max(x, -2), right = Math.min(x + Math.max(calls.duration[state.call] / perPixel, 3), width + 2);
-		g.strokeStyle = colour("--text");
-		g.lineWidth = 2;
-		g.strokeRect(left, y - 1, right - left, rowHeight + 1);
-	}
-}
-
-function drawAxis(g, width, perPixel, colour) {
-	g.fillStyle = colour("--panel");
-	g.fillRect(0, 0, width, axisHeight);
-	g.fillStyle = colour("--faint");
-	let step = Math.pow(10, Math.ceil(Math.log10(perPixel * 90)));
-	if (step / 5 > perPixel * 90) step /= 5;
-	else if (step / 2 > perPixel * 90) step /= 2;
-	for (let v = Math.ceil(state.from / step) * step; v <= state.to; v += step) {
-		const x = (v - state.from) / perPixel;
-		g.fillRect(x, 0, 1, axisHeight);
-		g.fillText(showTime(v), x + 3, axisHeight / 2);
-	}
-}
-
-// callAt is the call at a place of the canvas, or -1.
-function callAt(x, y) {
-	const perPixel = (state.to - state.from) / $("canvas").clientWidth;
-	const lane = laneAt(y);
-	if (!lane || y < axisHeight) return -1;
-	const depth = Math.floor((y - axisHeight + timeline.scroll - lane.y - laneHead) / rowHeight);
-	const row = rowsOf(lane.t)[depth];
-	if (!row) return -1;
-	const {start, duration} = calls, from = state.from + (x - 1) * perPixel, to = state.from + (x + 1) * perPixel;
-	const k = bound(row, i => start[i] + duration[i] < from);
-	return k < row.length && start[row[k]] <= to ? row[k] : -1;
-}
-
-const laneAt = y => timeline.lanes.find(l => {
-	const at = y - axisHeight + timeline.scroll - l.y;
-	return at >= 0 && at < l.height;
-});
-
-function eventAt(x, y) {
-	const lane = laneAt(y), perPixel = (state.to - state.from) / $("canvas").clientWidth;
-	if (!lane || y - axisHeight + timeline.scroll - lane.y > laneHead) return null;
-	return meta.events.find(e => e.thread === lane.index && Math.abs((e.at - state.from) / perPixel - x) <= 4);
-}
-
-function zoom(factor, x = 0.5) {
-	const span = state.to - state.from, at = state.from + span * x;
-	const next = Math.min(Math.max(span * factor, 10), calls.end * 2);
-	change({from: at - next * x, to: at + next * (1 - x)});
-}
-
-function move(share) {
-	const by = (state.to - state.from) * share;
-	change({from: state.from + by, to: state.to + by});
-}
-
-function fit() {
-	if (state.call >= 0) choose(state.call, true);
-	else if (state.selection) change({from: state.selection[0], to: state.selection[1]});
-	else change({from: 0, to: calls.end});
-}
-
-// neighbour is the call beside, around or inside another one.
-function neighbour(i, key) {
-	const t = meta.threads[calls.thread[i]], depth = calls.depth[i];
-	switch (key) {
-	case "ArrowUp":
-		return calls.parent[i];
-	case "ArrowDown":
-		return i + 1 < t.end && calls.depth[i + 1] > depth ? i + 1 : -1;
-	}
-	const row = rowsOf(t)[depth];
-	const k = bound(row, j => j < i) + (key === "ArrowRight" ? 1 : -1);
-	return k >= 0 && k < row.length ? row[k] : -1;
-}
-
-function showTip(x, y) {
-	const tip = $("tip"), event = eventAt(x, y), i = event ? -1 : callAt(x, y);
-	tip.hidden = !event && i < 0;
-	if (tip.hidden) return;
-	if (event) {
-		tip.textContent = `${event.text}\nat ${showTime(event.at)}`;
+function drawLaneName(g, {t, height}, top, bottom, {left, width}, {back, text, faint, line}) {
+	if (left) {
+		g.fillStyle = back;
+		g.fillRect(0, Math.max(top, axisHeight), left - 1, height);
+		// Of a high lane the name stays in view.
+		const y = Math.max(top, Math.min(axisHeight, top + height - 2 * rowHeight - timeline.laneTop)) + 5 + rowHeight / 2;
+		g.fillStyle = text;
+		g.fillText(fitted(g, t.name, left - 16), 8, y);
+		g.fillStyle = faint;
+		g.fillText(fitted(g, plural(t.calls, "call"), left - 16), 8, y + 15);
 	} else {
-		tip.textContent = `${nameOf(i)}\n${showTime(calls.duration[i])}, itself ${showTime(calls.self[i])}, at ${showTime(calls.start[i])}`;
+		g.fillStyle = text;
+		g.strokeStyle = back;
+		g.lineWidth = 3;
+		g.strokeText(t.name, 4, top + 11);
+		g.fillText(t.name, 4, top + 11);
 	}
-	tip.style.left = Math.min(x + 12, $("timeline").clientWidth - tip.offsetWidth - 4) + "px";
-	tip.style.top = Math.min(y + 14, $("timeline").clientHeight - tip.offsetHeight - 2) + "px";
+	g.fillStyle = line;
+	g.fillRect(0, top + height - 1, width, 1);
+	g.fillRect(left - 1, Math.max(top, axisHeight), 1, height);
 }
 
-function startTimeline() {
-	layOut();
-	const canvas = $("canvas");
-	let drag = null;
-	const timeAt = x => state.from + (state.to - state.from) * x / canvas.clientWidth;
-	canvas.addEventListener("pointerdown", e => {
-		drag = {x: e.offsetX, time: timeAt(e.offsetX), moved: false};
-		canvas.setPointerCapture(e.pointerId);
-	});
-	canvas.addEventListener("pointermove", e => {
-		if (drag && (drag.moved || Math.abs(e.offsetX - drag.x) > 3)) {
-			drag.moved = true;
-			const now = timeAt(e.offsetX);
-			change({selection: [Math.min(drag.time, now), Math.max(drag.time, now)]});
-		}
-		showTip(e.offsetX, e.offsetY);
-	});
-	canvas.addEventListener("pointerup", e => {
-		if (drag && !drag.moved) choose(callAt(e.offsetX, e.offsetY), false);
-		drag = null;
-	});
-	canvas.addEventListener("pointerleave", () => { $("tip").hidden = true; });
-	canvas.addEventListener("dblclick", e => {
-		const i = callAt(e.offsetX, e.offsetY);
-		if (i >= 0) choose(i, true);
-	});
-	canvas.addEventListener("wheel", e => {
-		e.preventDefault();
-		if (e.shiftKey || Math.abs(e.deltaX) > Math.abs(e.deltaY)) move((e.deltaX || e.deltaY) / 1000);
-		else if (e.ctrlKey || e.metaKey) zoom(Math.pow(1.002, e.deltaY), e.offsetX / canvas.clientWidth);
-		else {
-			timeline.scroll += e.deltaY;
-			change({});
-		}
-	}, {passive: false});
-	canvas.addEventListener("keydown", e => {
-		if (!e.key.startsWith("Arrow")) return;
-		e.preventDefault();
-		if (state.call < 0) {
-			if (e.key === "ArrowDown" || e.key === "ArrowUp") timeline.scroll += e.key === "ArrowDown" ? 40 : -40;
-			else move(e.key === "ArrowRight" ? 0.2 : -0.2);
-			change({});
-			return;
-		}
-		const next = neighbour(state.call, e.key);
-		if (next >= 0) {
-			reveal(next);
-			choose(next, false);
-		}
-	});
-	new ResizeObserver(() => change({})).observe(canvas);
-	views.push(drawTimeline);
+function drawChosen(g, scroll, height, view, {accent, text, back}) {
+	const {left, width, x} = view;
+	g.save();
+	g.beginPath();
+	g.rect(left, 0, width - left, height);
+	g.clip();
+	const range = timeline.drag?.range || state.selection;
+	if (range) {
+		const [a, b] = range.map(x);
+		g.globalAlpha = 0.16;
+		g.fillStyle = accent;
+		g.fillRect(a, axisHeight, b - a, height);
+		g.globalAlpha = 1;
+		g.fillRect(a - 1, axisHeight, 1, height);
+		g.fillRect(b, axisHeight, 1, height);
+		const label = showTime(range[1] - range[0]), w = g.measureText(label).width + 12;
+		const at = Math.max(left, Math.min(width - w, (a + b - w) / 2));
+		g.fillRect(at, height - 24, w, 18);
+		g.fillStyle = back;
+		g.fillText(label, at + 6, height - 15);
+	}
+	const lane = state.call >= 0 && timeline.byThread.get(threadOf(state.call));
+	if (lane) {
+		const i = state.call, y = axisHeight + lane.y - scroll + timeline.laneTop + calls.depth[i] * rowHeight;
+		const from = Math.max(x(calls.start[i]), left - 3), to = Math.min(Math.max(x(endOf(i)), x(calls.start[i]) + 3), width + 3);
+		g.strokeStyle = text;
+		g.lineWidth = 2;
+		if (y > axisHeight - rowHeight) g.strokeRect(from, y - 0.5, to - from, rowHeight);
+	}
+	g.restore();
 }
 
-// reveal scrolls the lane of a call into view.
-function reveal(i) {
-	const lane = timeline.lanes.find(l => l.index === calls.thread[i]);
-	const y = lane.y + laneHead + calls.depth[i] * rowHeight, room = $("canvas").clientHeight - axisHeight;
-	if (y < timeline.scroll || y + rowHeight > timeline.scroll + room) timeline.scroll = y - room / 2;
+// ticksOf places the marks of the axis. Far from the start of a long trace they count
+// from an anchor.
+function ticksOf({left, width, perPixel, from, to, x}) {
+	let step = Math.pow(10, Math.ceil(Math.log10(perPixel * 90)));
+	if (step / 5 >= perPixel * 90) step /= 5;
+	else if (step / 2 >= perPixel * 90) step /= 2;
+	step = Math.max(step, 1);
+	const anchor = to / step > 2000 ? Math.floor(from / step / 10) * step * 10 : 0, all = [];
+	const largest = Math.max(Math.abs(from - anchor), Math.abs(to - anchor));
+	const [unit, size] = inTicks ? ["", 1] : units.find(([, size]) => largest >= size) || units[3];
+	const digits = Math.max(0, Math.ceil(Math.log10(size / step) - 1e-9));
+	for (let k = Math.ceil(from / step); k * step <= to; k++) {
+		const v = k * step - anchor;
+		all.push({x: x(k * step), label: (anchor ? "+" : "") + (v === 0 ? "0" : Number((v / size).toFixed(digits)).toLocaleString("en") + " " + unit)});
+	}
+	return {anchor, all};
 }
 
-const isDark = () => state.theme ? state.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-
-// resolved is a colour of the style sheet as canvases take it.
-function resolved(style, name) {
-	const m = /light-dark\(([^,]+),\s*([^)]+)\)/.exec(style.getPropertyValue(name));
-	return m ? m[isDark() ? 2 : 1].trim() : style.getPropertyValue(name).trim();
+function drawAxis(g, {anchor, all}, {left, width}, {panel, faint, line, text}) {
+	g.fillStyle = panel;
+	g.fillRect(0, 0, width, axisHeight);
+	for (const {x, label} of all) {
+		g.fillStyle = line;
+		g.fillRect(Math.round(x), 0, 1, axisHeight);
+		g.fillStyle = faint;
+		g.fillText(label, x + 4, axisHeight / 2 + 1);
+	}
+	if (left) {
+		g.fillStyle = panel;
+		g.fillRect(0, 0, left, axisHeight);
+		g.fillStyle = text;
+		if (anchor) g.fillText(fitted(g, showMoment(anchor), left - 16), 8, axisHeight / 2 + 1);
+	}
+	g.fillStyle = line;
+	g.fillRect(0, axisHeight - 1, width, 1);
 }
