@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/hex"
 	"io"
+	"math"
 	"strconv"
 
 	"github.com/xray-tools/xray/reader"
@@ -24,6 +25,10 @@ import (
 // Processes and threads are named; a process whose id another trace has taken
 // already, and process 0, which stands for an unknown one, get another id.
 //
+// What Options.LeftOut is about is shown as events, which tell how many calls they stand
+// for and how long these took, and as a counter for each thread. It is a sink without a
+// MinDuration; that is Options.Shortest.
+//
 // Where the frequency is unknown, a microsecond stands for a tick, and
 // otherData says so.
 type Chrome struct {
@@ -32,9 +37,18 @@ type Chrome struct {
 	time    timeline
 	tracks  tracks
 	heads   labels
-	threads perThread[string] // end of events; "" until a thread appears
+	threads perThread[chromeThread]
 	events  bool
 	sources *sources // of functions, for vizviewer; else nil
+}
+
+// chromeThread is what is kept of a thread.
+type chromeThread struct {
+	end   string // of its events; "" until it appears
+	short *shortCalls
+	// pending are the instants in open calls, where these may be left out.
+	pending []chromeInstant
+	last    chromeEnd
 }
 
 // NewChrome starts the JSON of a trace.
@@ -73,11 +87,11 @@ func NewChrome(w io.Writer, opts Options) *Chrome {
 
 // Calls implements [calls.Sink].
 func (c *Chrome) Calls(b *calls.Batch) error {
-	thread := c.thread(b)
+	t := c.thread(b)
+	events := b.Events
 	buf := c.out.buf
-	for i := range b.Events {
-		buf = c.appendInstant(buf, &b.Events[i], thread)
-		buf = c.out.spill(buf)
+	for ; len(events) > 0 && t.short == nil; events = events[1:] {
+		buf = c.out.spill(c.appendInstant(c.next(buf), &events[0], t.end))
 	}
 	for i := 0; i < len(b.Calls); {
 		// Calls come before their callers. Of complete events that start and
@@ -87,17 +101,27 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 		for end < len(b.Calls) && b.Calls[end].Start == b.Calls[i].Start && b.Calls[end].Duration == b.Calls[i].Duration {
 			end++
 		}
-		for j := end - 1; j >= i; j-- {
-			buf = c.appendCall(buf, b, j, thread)
+		shown := b.Calls[i].Duration >= c.opts.Shortest
+		for j := end - 1; j >= i && shown; j-- {
+			buf = c.appendCall(buf, b, j, t)
 			buf = c.out.spill(buf)
 		}
-		i = end
+		c.out.buf = buf
+		for ; i < end && t.short != nil; i++ {
+			events = c.instants(t, events, b.Calls[i].Start+b.Calls[i].Duration)
+			c.leaveOut(t, &b.Calls[i], shown)
+		}
+		buf, i = c.out.buf, end
 	}
 	c.out.buf = buf
+	c.instants(t, events, math.MaxUint64)
+	if b.Last {
+		t.short.finish()
+	}
 	return c.out.err
 }
 
-func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, thread string) []byte {
+func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) []byte {
 	call := &b.Calls[i]
 	start, duration := c.time.span(call.Start, call.Duration)
 	if call.End == calls.Truncated {
@@ -106,8 +130,8 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, thread string) []
 	dst = append(c.next(dst), c.heads.of(call.Func)...)
 	dst = c.time.appendMicros(dst, start)
 	dst = append(dst, `,"dur":`...)
-	dst = c.time.appendMicros(dst, duration)
-	dst = append(dst, thread...)
+	dst = t.last.appendDuration(dst, &c.time, start, duration)
+	dst = append(dst, t.end...)
 	if call.Args || call.End >= calls.Inferred {
 		dst = append(dst, `,"args":{`...)
 		if call.Args {
@@ -146,7 +170,7 @@ func appendExactInJavaScript(dst []byte, v uint64) []byte {
 
 func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte {
 	mark, isMark := e.Mark()
-	dst = appendJSON(append(c.next(dst), `{"name":`...), e.Name())
+	dst = appendJSON(append(dst, `{"name":`...), e.Name())
 	dst = append(dst, `,"ph":"i","s":"t","ts":`...)
 	dst = c.time.appendMicros(dst, c.time.at(e.TSC))
 	dst = append(dst, thread...)
@@ -175,24 +199,27 @@ func (c *Chrome) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// thread returns the text at the end of the events of the batch's thread. When
-// it meets the thread for the first time, it names it.
-func (c *Chrome) thread(b *calls.Batch) string {
-	end := c.threads.at(b.Index)
-	if *end != "" {
-		return *end
+// thread returns what is kept of the batch's thread. When it meets the thread for the
+// first time, it names it.
+func (c *Chrome) thread(b *calls.Batch) *chromeThread {
+	t := c.threads.at(b.Index)
+	if t.end != "" {
+		return t
 	}
 	pid, known := c.tracks.process(b.Thread)
 	text := append([]byte(nil), `,"pid":`...)
 	text = strconv.AppendInt(text, pid, 10)
 	text = append(text, `,"tid":`...)
 	text = strconv.AppendInt(text, int64(b.Thread.Thread), 10)
-	*end = string(text)
+	end := string(text)
 	if !known {
-		c.nameIt("process_name", *end, c.tracks.processName(b.Thread))
+		c.nameIt("process_name", end, c.tracks.processBeside(b.Thread, pid))
 	}
-	c.nameIt("thread_name", *end, c.tracks.threadName(b.Thread))
-	return *end
+	name := c.tracks.threadName(b.Thread)
+	c.nameIt("thread_name", end, c.tracks.threadBeside(b.Thread))
+	t.end, t.last.start = end, math.MinInt64
+	t.short = c.opts.shortCalls(func(r *shortRun) { c.run(end, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
+	return t
 }
 
 func (c *Chrome) nameIt(event, thread, name string) {

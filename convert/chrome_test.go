@@ -45,14 +45,14 @@ func TestChrome(t *testing.T) {
 	)
 	want := `{"displayTimeUnit":"ns","otherData":{"format":"XRay fdr log, version 5","cycle-frequency":"1000000000","tsc-of-time-0":"1000000"},
 "traceEvents":[
-{"name":"process_name","ph":"M","pid":77,"tid":77,"args":{"name":"process 77"}},
+{"name":"process_name","ph":"M","pid":77,"tid":77,"args":{"name":"process"}},
 {"name":"thread_name","ph":"M","pid":77,"tid":77,"args":{"name":"main thread"}},
 {"name":"custom event","ph":"i","s":"t","ts":2.004,"pid":77,"tid":77,"args":{"text":"say \"hello\"\n"}},
 {"name":"typed event 513","ph":"i","s":"t","ts":2.005,"pid":77,"tid":77,"args":{"hex":"00ff"}},
 {"name":"#3","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77},
 {"name":"operator\"\" _q","ph":"X","ts":2.003,"dur":4.567,"pid":77,"tid":77,"args":{"arguments":[100,"0xffffffffffffffff"]}},
 {"name":"main","ph":"X","ts":-0.001,"dur":1000.001,"pid":77,"tid":77,"args":{"arguments":[7],"end":"truncated"}},
-{"name":"thread_name","ph":"M","pid":77,"tid":78,"args":{"name":"thread 78"}},
+{"name":"thread_name","ph":"M","pid":77,"tid":78,"args":{"name":"thread"}},
 {"name":"operator\"\" _q","ph":"X","ts":0.000,"dur":0.001,"pid":77,"tid":78,"args":{"end":"inferred"}}
 ]}
 `
@@ -122,7 +122,7 @@ func TestChromeKeepsProcessesApart(t *testing.T) {
 		}
 	}
 	want := map[int64]string{
-		5: "process 5 of a.xray", 4194305: "process 5 of b.xray", 4194306: "process of a.xray", 4194307: "process of b.xray",
+		5: "process of a.xray", 4194305: "process 5 of b.xray", 4194306: "process of a.xray", 4194307: "process of b.xray",
 	}
 	if diff := gocmp.Diff(want, processes); diff != "" {
 		t.Errorf("want (-), got (+):\n%s", diff)
@@ -173,6 +173,7 @@ func parseChrome(t rapid.TB, text string) chromeTrace {
 			if strings.HasPrefix(e.Dur.String(), "-") {
 				t.Fatalf("%v has a negative duration", e)
 			}
+		case e.Ph == "C" && e.Ts != "" && named[id]:
 		case e.Ph == "i" && e.Ts != "" && e.S == "t" && named[id]:
 		default:
 			t.Fatalf("invalid event %+v", e)
@@ -181,16 +182,18 @@ func parseChrome(t rapid.TB, text string) chromeTrace {
 	return trace
 }
 
-// nanos is a number of microseconds in nanoseconds.
+// nanos is a number of microseconds in nanoseconds. It may be more by next to nothing.
 func nanos(t rapid.TB, micros json.Number) int64 {
 	r, ok := new(big.Rat).SetString(micros.String())
 	if !ok {
 		t.Fatalf("time %s", micros)
 	}
-	if r.Mul(r, big.NewRat(1000, 1)); !r.IsInt() {
+	r.Mul(r, big.NewRat(1000, 1))
+	whole := new(big.Int).Div(r.Num(), r.Denom())
+	if r.Sub(r, new(big.Rat).SetInt(whole)).Cmp(big.NewRat(1, 10)) > 0 {
 		t.Fatalf("time %s is no whole number of ns", micros)
 	}
-	return r.Num().Int64()
+	return whole.Int64()
 }
 
 // TestChromeShowsEveryCall checks random calls with hostile names: each is
@@ -205,6 +208,10 @@ func TestChromeShowsEveryCall(t *testing.T) {
 		base := rapid.Uint64Range(0, 2_000_000).Draw(t, "base")
 		opts := Options{Header: reader.Header{CycleFrequency: frequency}, Names: n, Base: base}
 		batches := genBatches(t)
+		genShortest(t, &opts, batches)
+		for _, b := range batches {
+			placeEvents(b)
+		}
 		trace := parseChrome(t, write(t, NewChrome, opts, batches...))
 
 		type slice struct {
@@ -213,11 +220,18 @@ func TestChromeShowsEveryCall(t *testing.T) {
 		}
 		got := map[int64][]slice{}
 		instants := map[int64][]string{}
+		leftOut := map[int64]uint64{}
 		for _, e := range trace.TraceEvents {
 			switch e.Ph {
 			case "X":
 				start := nanos(t, e.Ts)
 				got[e.Tid] = append(got[e.Tid], slice{e.Name, start, start + nanos(t, *e.Dur)})
+			case "C":
+				n, err := e.Args["calls"].(json.Number).Int64()
+				if err != nil {
+					t.Fatal(err)
+				}
+				leftOut[e.Tid] += uint64(n)
 			case "i":
 				data, text := e.Args["text"].(string)
 				if !text {
@@ -243,7 +257,16 @@ func TestChromeShowsEveryCall(t *testing.T) {
 		for _, b := range batches {
 			tid := int64(b.Thread.Thread)
 			var want []slice
+			for _, r := range runsOf(b, opts) {
+				want = append(want, slice{leftOutName, at(r.start), max(at(r.start), at(r.end)-1)})
+			}
+			if want := leftOutOf(b, opts); leftOut[tid] != want {
+				t.Fatalf("thread %d counts %d calls left out, want %d", tid, leftOut[tid], want)
+			}
 			for _, call := range b.Calls {
+				if call.Duration < opts.Shortest {
+					continue
+				}
 				// Like the writer, this takes every byte that is not UTF-8
 				// for one bad character.
 				name := string([]rune(opts.label(call.Func)))
@@ -269,8 +292,14 @@ func TestChromeShowsEveryCall(t *testing.T) {
 				open = append(open, s)
 			}
 			var payloads []string
-			for _, e := range b.Events {
-				payloads = append(payloads, string(e.Data))
+			for i := range b.Events {
+				if e := &b.Events[i]; shows(b, e, opts) {
+					payloads = append(payloads, string(e.Data))
+				}
+			}
+			if opts.LeftOut != "" { // they come when it is known whether their call is shown
+				slices.Sort(payloads)
+				slices.Sort(instants[tid])
 			}
 			if !slices.Equal(instants[tid], payloads) {
 				t.Fatalf("thread %d shows payloads %q, want %q", tid, instants[tid], payloads)

@@ -62,7 +62,7 @@ func genBatches(t *rapid.T) []*calls.Batch {
 // the sum of their durations.
 func genCalls(t *rapid.T, b *calls.Batch, path calls.PathID, start, span uint64, depth uint32) uint64 {
 	total := uint64(0)
-	for range rapid.IntRange(0, 3-int(depth)).Draw(t, "calls") {
+	for range rapid.IntRange(0, max(0, 5-2*int(depth))).Draw(t, "calls") {
 		c := calls.Call{
 			Start:  start + rapid.Uint64Range(0, span).Draw(t, "gap"),
 			Func:   reader.FuncID(rapid.IntRange(1, 9).Draw(t, "func")),

@@ -12,12 +12,13 @@
 //	Perfetto     a protobuf trace for Perfetto
 //	Chrome       Chrome trace_event JSON for Perfetto and its like, and for vizviewer
 //	Speedscope   a profile of each thread for speedscope
+//	Firefox      a profile for the Firefox Profiler
 //	Pprof        a profile for pprof: self time and calls of every call path
 //	Callgrind    a profile for KCachegrind: self time and calls of every function
 //	CSV          a row for each call
 //	JSONLines    a JSON object for each call
 //
-// All but Pprof, Callgrind and Speedscope stream: they hold one buffer, what they
+// All but Pprof, Callgrind, Speedscope and Firefox stream: they hold one buffer, what they
 // keep per thread, and the rendered names of a bounded number of functions. Every
 // writer but Pprof and Callgrind must be closed, which ends the output and flushes it, and leaves the
 // [io.Writer] open. Errors of the io.Writer are returned by the call that meets
@@ -52,14 +53,22 @@ type Options struct {
 	// Absolute makes CSV and JSONLines count times from 1970 on instead of from
 	// Base. It needs an Epoch and a known frequency.
 	Absolute bool
-	// LeftOut says which calls were left out, for Perfetto, Chrome and Speedscope to
-	// show; "" for none.
+	// Shortest makes Perfetto, Chrome, Speedscope and Firefox leave out calls of fewer ticks.
+	Shortest uint64
+	// LeftOut says which calls these are, for the same formats to show; they then also
+	// show where runs of such calls are, and leave out the events in them. "" for neither.
 	LeftOut string
+	// LeftOutEvery is how long the spans are, in ticks, for each of which Perfetto and
+	// Chrome show how many calls of a thread were left out; 0 for none. Only with LeftOut.
+	LeftOutEvery uint64
 	// Files are the names of the traces, by reader.Thread.File. They are shown
 	// where there is more than one.
 	Files []string
 	// Threads makes Pprof keep threads apart, by labels.
 	Threads bool
+	// Inlines makes Pprof show the inlined functions that calls were made from, where
+	// symbolize.CallFrames knows them, and the lines of calls.
+	Inlines bool
 	// ThreadName and ProcessName give threads and their processes names, in Chrome
 	// and Pprof; "" for none. They may be nil.
 	ThreadName, ProcessName func(reader.Thread) string

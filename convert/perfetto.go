@@ -22,12 +22,14 @@ import (
 // typed events are instants; those that name a request have the flow of that
 // request, so that viewers draw arrows from thread to thread. Two counters tell how
 // many calls are open on a thread, sampled, and how many records the trace lost.
+// What Options.LeftOut is about is shown as slices, which tell how many calls they stand
+// for and how long these took, and as a counter for each thread.
 //
 // Where the frequency is unknown, a nanosecond stands for a tick. Times before
 // Options.Base are moved there.
 //
-// It is a sink for calls.Options with Opens, and without a MinDuration; it has one
-// of its own. Memory grows with threads, with the functions of each, and with the
+// It is a sink for calls.Options with Opens, and without a MinDuration; that is
+// Options.Shortest. Memory grows with threads, with the functions of each, and with the
 // depth of their stacks.
 type Perfetto struct {
 	out     output
@@ -35,7 +37,6 @@ type Perfetto struct {
 	time    timeline
 	tracks  tracks
 	threads perThread[*perfettoThread]
-	min     uint64              // ticks
 	last    int64               // time of the latest packet of all
 	recent  [4096]perfettoBegin // spares most look-ups
 	lost    func() int64
@@ -50,12 +51,11 @@ type perfettoThread struct {
 	sampled int    // packets since the counter was written
 	names   map[string]uint64
 	begins  map[reader.FuncID][]byte // the track event that begins a call
-	open    []perfettoOpen
+	calls   longCalls
 	// pending are the instants in open calls of which some may be left out.
 	pending []pendingInstant
-	// written is how many of open are in the file. The others are not known to
-	// take long enough.
-	written int
+	leftOut []byte // the track event that begins a run of calls left out
+	absent  bool   // the counter of calls left out is not yet described
 	// fresh are interned data that the next packet has to bring.
 	fresh []byte
 }
@@ -67,15 +67,11 @@ type perfettoBegin struct {
 	event  []byte
 }
 
-type perfettoOpen struct {
-	fn    reader.FuncID
-	start uint64
-}
-
-// pendingInstant is an instant that comes when the calls around it are written,
-// which were more than depth of all that are open, or are known to be left out.
+// pendingInstant is an instant that comes when the calls around it are written, or are
+// known to be left out. With Options.LeftOut, it is left out with the innermost.
 type pendingInstant struct {
 	tsc   uint64
+	open  int    // calls around it
 	event []byte // the fields of the track event
 }
 
@@ -115,15 +111,15 @@ const (
 	counterTracks = 1 << 41
 	lostTrack     = 1 << 42
 	leftOutTrack  = 1 << 43
+	leftOutTracks = 1 << 44
 	// The sequence of what belongs to no thread.
 	commonSequence = math.MaxUint32
 )
 
-// NewPerfetto starts the trace. Calls of less than minDuration ticks are left out.
-// lost, which may be nil, is asked at the end how many records of the trace could
-// not be read.
-func NewPerfetto(w io.Writer, opts Options, minDuration uint64, lost func() int64) *Perfetto {
-	p := &Perfetto{out: newOutput(w), opts: opts, time: opts.timeline(), min: minDuration, lost: lost}
+// NewPerfetto starts the trace. lost, which may be nil, is asked at the end how many
+// records of the trace could not be read.
+func NewPerfetto(w io.Writer, opts Options, lost func() int64) *Perfetto {
+	p := &Perfetto{out: newOutput(w), opts: opts, time: opts.timeline(), lost: lost}
 	p.tracks = newTracks(&p.opts)
 	if opts.Epoch != 0 {
 		var snapshot []byte
@@ -141,26 +137,18 @@ func NewPerfetto(w io.Writer, opts Options, minDuration uint64, lost func() int6
 func (p *Perfetto) Calls(b *calls.Batch) error {
 	t := p.thread(b)
 	b.Replay(
-		func(o *calls.Open) { t.open = append(t.open, perfettoOpen{o.Func, o.Start}) },
+		t.calls.enter,
 		func(c *calls.Call, args []calls.Arg) { p.leave(t, c, args) },
 		func(e *calls.Event) {
-			p.settle(t, e.TSC)
+			if t.calls.settle(e.TSC) {
+				p.instantsBefore(t, math.MaxUint64)
+			}
 			p.instant(t, e)
 		})
-	return p.out.err
-}
-
-// settle writes the open calls that have taken long enough at a time.
-func (p *Perfetto) settle(t *perfettoThread, now uint64) {
-	for t.written < len(t.open) {
-		o := &t.open[t.written]
-		if now-o.start < p.min {
-			return
-		}
-		p.instantsBefore(t, o.start)
-		p.begin(t, o)
+	if b.Last {
+		t.calls.short.finish()
 	}
-	p.instantsBefore(t, math.MaxUint64)
+	return p.out.err
 }
 
 // instantsBefore writes the pending instants up to a time.
@@ -178,16 +166,16 @@ func (p *Perfetto) instantsBefore(t *perfettoThread, tsc uint64) {
 
 // leave ends the innermost call.
 func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
-	p.settle(t, c.Start+c.Duration)
-	n := len(t.open) - 1
-	t.open = t.open[:n]
-	if t.written <= n { // it was too short
-		if t.written == n {
-			p.instantsBefore(t, math.MaxUint64)
-		}
+	shown := t.calls.leave(c)
+	if !shown && t.calls.short != nil {
+		t.dropInstants(len(t.calls.open))
+	}
+	if t.calls.shown == len(t.calls.open) {
+		p.instantsBefore(t, math.MaxUint64)
+	}
+	if !shown {
 		return
 	}
-	t.written = n
 	if len(args) == 0 && c.End < calls.Inferred {
 		p.packet(t, c.Start+c.Duration, plainEnd)
 		return
@@ -209,8 +197,9 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 // plainEnd ends a call of which there is nothing else to say.
 var plainEnd = appendPresent(nil, eventType, sliceEnd)
 
-// begin writes the start of the outermost open call that is not written.
-func (p *Perfetto) begin(t *perfettoThread, o *perfettoOpen) {
+// begin writes the start of a call.
+func (p *Perfetto) begin(t *perfettoThread, o *openCall) {
+	p.instantsBefore(t, o.start)
 	recent := &p.recent[uint32(o.fn)%uint32(len(p.recent))]
 	if recent.thread != t || recent.fn != o.fn {
 		event := t.begins[o.fn]
@@ -219,7 +208,6 @@ func (p *Perfetto) begin(t *perfettoThread, o *perfettoOpen) {
 		}
 		*recent = perfettoBegin{t, o.fn, event}
 	}
-	t.written++
 	p.packet(t, o.start, recent.event)
 }
 
@@ -244,8 +232,8 @@ func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
 	default:
 		event = annotateText(event, "hex", hex.EncodeToString(e.Data))
 	}
-	if t.written < len(t.open) {
-		t.pending = append(t.pending, pendingInstant{e.TSC, event})
+	if t.calls.shown < len(t.calls.open) {
+		t.pending = append(t.pending, pendingInstant{e.TSC, len(t.calls.open), event})
 		return
 	}
 	p.packet(t, e.TSC, event)
@@ -262,44 +250,39 @@ func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte) {
 		var buf [32]byte
 		sample := appendPresent(buf[:0], eventType, counterEvent)
 		sample = appendPresent(sample, eventTrack, t.counter)
-		sample = appendPresent(sample, eventCount, uint64(t.written))
+		sample = appendPresent(sample, eventCount, uint64(t.calls.shown))
 		t.sampled = 0
-		p.write(t, t.last, sample)
+		p.write(t, t.head, 0, sample)
 	}
-	p.write(t, at, event)
+	p.write(t, t.head, at-t.last, event)
+	t.last, p.last = at, max(p.last, at)
 }
 
-func (p *Perfetto) write(t *perfettoThread, at int64, event []byte) {
+// write writes a packet of a thread: head, the time by the clock that head says, and the
+// track event.
+func (p *Perfetto) write(t *perfettoThread, head []byte, time int64, event []byte) {
 	buf := p.out.buf
-	body := len(t.head) + numberSize(packetTimestamp, uint64(at-t.last)) + bytesSize(packetTrackEvent, len(event))
+	body := len(head) + numberSize(packetTimestamp, uint64(time)) + bytesSize(packetTrackEvent, len(event))
 	if len(t.fresh) > 0 {
 		body += bytesSize(packetInternedData, len(t.fresh))
 	}
 	buf = protowire.AppendTag(buf, tracePacket, protowire.BytesType)
 	buf = protowire.AppendVarint(buf, uint64(body))
-	buf = append(buf, t.head...)
-	buf = appendPresent(buf, packetTimestamp, uint64(at-t.last))
+	buf = append(buf, head...)
+	buf = appendPresent(buf, packetTimestamp, uint64(time))
 	if len(t.fresh) > 0 {
 		buf = appendBytes(buf, packetInternedData, t.fresh)
 		t.fresh = t.fresh[:0]
 	}
-	buf = appendBytes(buf, packetTrackEvent, event)
-	t.last, p.last = at, max(p.last, at)
-	p.out.buf = p.out.spill(buf)
+	p.out.buf = p.out.spill(appendBytes(buf, packetTrackEvent, event))
 }
 
 // intern gives the name and the place of a function ids, which come with the next
 // packet, and returns what begins a call of it.
 func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
 	label := p.opts.label(id)
-	name := t.names[label]
-	if name == 0 {
-		name = uint64(len(t.names) + 1)
-		t.names[label] = name
-		t.fresh = appendBytes(t.fresh, internedNames, appendText(appendPresent(nil, 1, name), 2, label))
-	}
 	begin := appendPresent(nil, eventType, sliceBegin)
-	begin = appendPresent(begin, eventName, name)
+	begin = appendPresent(begin, eventName, t.name(label))
 	if p.opts.Names != nil {
 		if s, ok := p.opts.Names.Func(id); ok && s.File != "" {
 			source := uint64(len(t.begins) + 1)
@@ -313,6 +296,17 @@ func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
 	return begin
 }
 
+// name gives a name an id, which comes with the next packet.
+func (t *perfettoThread) name(label string) uint64 {
+	name := t.names[label]
+	if name == 0 {
+		name = uint64(len(t.names) + 1)
+		t.names[label] = name
+		t.fresh = appendBytes(t.fresh, internedNames, appendText(appendPresent(nil, 1, name), 2, label))
+	}
+	return name
+}
+
 // thread returns the batch's thread, which begins when it is met for the first time.
 func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	at := p.threads.at(b.Index)
@@ -322,19 +316,23 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	number := uint64(b.Index + 1)
 	t := &perfettoThread{
 		thread: b.Thread, counter: counterTracks | number,
-		names: map[string]uint64{}, begins: map[reader.FuncID][]byte{},
+		names: map[string]uint64{}, begins: map[reader.FuncID][]byte{}, absent: true,
+	}
+	t.calls = longCalls{
+		min: p.opts.Shortest, begin: func(o *openCall) { p.begin(t, o) },
+		short: p.opts.shortCalls(func(r *shortRun) { p.run(t, r) }, func(tsc, n uint64) { p.leftOutFrom(t, number, tsc, n) }),
 	}
 	*at = t
 	pid, known := p.tracks.process(b.Thread)
 	process := processTrack | uint64(pid)
 	if !known {
 		about := appendPresent(nil, 1, uint64(pid))
-		about = appendText(about, 6, p.tracks.processName(b.Thread))
+		about = appendText(about, 6, p.tracks.processBeside(b.Thread, pid))
 		p.track(process, 0, trackProcessField, about, "")
 	}
 	about := appendPresent(nil, 1, uint64(pid))
 	about = appendPresent(about, 2, uint64(b.Thread.Thread))
-	about = appendText(about, 5, p.tracks.threadName(b.Thread))
+	about = appendText(about, 5, p.tracks.threadBeside(b.Thread))
 	p.track(number, process, trackThreadField, about, "")
 	p.track(t.counter, number, trackCounter, nil, "open calls")
 

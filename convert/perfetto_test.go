@@ -27,7 +27,7 @@ func setOpens(b *calls.Batch) {
 	slices.SortStableFunc(b.Opens, func(x, y calls.Open) int {
 		return cmp.Or(cmp.Compare(x.Call, y.Call), cmp.Compare(x.Depth, y.Depth))
 	})
-	slices.SortStableFunc(b.Events, func(x, y calls.Event) int { return cmp.Compare(x.TSC, y.TSC) })
+	placeEvents(b)
 }
 
 // slice is a call as Perfetto shows it, or with a duration of -1 an instant.
@@ -37,26 +37,32 @@ type slice struct {
 	Start, Duration int64
 	Line            uint64
 	Flow            uint64
+	Calls           uint64 // left out
 }
 
-// decodePerfetto reads a trace as Perfetto does.
-func decodePerfetto(t rapid.TB, data string) []slice {
+// decodePerfetto reads a trace as Perfetto does: packets in the order of time, and those
+// of one time in that of the file. It also adds up the counters of calls left out.
+func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 	t.Helper()
 	type sequence struct {
 		track   uint64
 		now     int64
 		names   map[uint64]string
 		lines   map[uint64]uint64
-		open    []slice
 		cleared bool
 	}
+	type trackEvent struct {
+		slice
+		kind uint64
+	}
+	var events []trackEvent
+	leftOut := map[uint64]uint64{}
 	sequences := map[uint64]*sequence{}
-	var all []slice
 	each(t, []byte(data), func(field protowire.Number, _ uint64, packet []byte) {
 		if field != tracePacket {
 			t.Fatalf("field %d of the trace", field)
 		}
-		var id, flags, delta uint64
+		var id, flags, time, clock uint64
 		var event, interned, defaults []byte
 		each(t, packet, func(field protowire.Number, v uint64, data []byte) {
 			switch field {
@@ -65,7 +71,9 @@ func decodePerfetto(t rapid.TB, data string) []slice {
 			case packetSequenceFlags:
 				flags = v
 			case packetTimestamp:
-				delta = v
+				time = v
+			case packetTimestampClock:
+				clock = v
 			case packetTrackEvent:
 				event = data
 			case packetInternedData:
@@ -112,13 +120,34 @@ func decodePerfetto(t rapid.TB, data string) []slice {
 		if !s.cleared || flags&needsState == 0 {
 			t.Fatalf("an event of sequence %d before its state", id)
 		}
-		s.now += int64(delta)
-		now := slice{Track: s.track, Start: s.now, Duration: -1}
-		var kind uint64
+		now := trackEvent{slice: slice{Track: s.track, Start: int64(time), Duration: -1}}
+		if clock == 0 {
+			s.now += int64(time)
+			now.Start = s.now
+		}
+		var count uint64
 		each(t, event, func(field protowire.Number, v uint64, data []byte) {
 			switch field {
 			case eventType:
-				kind = v
+				now.kind = v
+			case eventTrack:
+				now.Track = v
+			case eventCount:
+				count = v
+			case eventAnnotation:
+				var name string
+				var number uint64
+				each(t, data, func(field protowire.Number, v uint64, data []byte) {
+					switch field {
+					case annotationName:
+						name = string(data)
+					case annotationUint:
+						number = v
+					}
+				})
+				if name == "calls" {
+					now.Calls = number
+				}
 			case eventName:
 				now.Name = s.names[v]
 			case eventNameText:
@@ -129,27 +158,37 @@ func decodePerfetto(t rapid.TB, data string) []slice {
 				now.Flow = v
 			}
 		})
-		switch kind {
+		if now.kind == counterEvent && now.Track >= leftOutTracks {
+			leftOut[now.Track] += count
+		}
+		events = append(events, now)
+	})
+	slices.SortStableFunc(events, func(a, b trackEvent) int { return cmp.Compare(a.Start, b.Start) })
+	var all []slice
+	open := map[uint64][]slice{}
+	for _, e := range events {
+		stack := open[e.Track]
+		switch e.kind {
 		case sliceBegin:
-			s.open = append(s.open, now)
+			open[e.Track] = append(stack, e.slice)
 		case sliceEnd:
-			if len(s.open) == 0 {
-				t.Fatalf("sequence %d ends what it has not begun", id)
+			if len(stack) == 0 {
+				t.Fatalf("track %d ends what it has not begun", e.Track)
 			}
-			last := s.open[len(s.open)-1]
-			s.open = s.open[:len(s.open)-1]
-			last.Duration = s.now - last.Start
+			last := stack[len(stack)-1]
+			open[e.Track] = stack[:len(stack)-1]
+			last.Duration = e.Start - last.Start
 			all = append(all, last)
 		case instantEvent:
-			all = append(all, now)
-		}
-	})
-	for id, s := range sequences {
-		if len(s.open) > 0 {
-			t.Fatalf("sequence %d leaves %v open", id, s.open)
+			all = append(all, e.slice)
 		}
 	}
-	return sortSlices(all)
+	for track, stack := range open {
+		if len(stack) > 0 {
+			t.Fatalf("track %d leaves %v open", track, stack)
+		}
+	}
+	return sortSlices(all), leftOut
 }
 
 func sortSlices(all []slice) []slice {
@@ -191,18 +230,19 @@ func each(t rapid.TB, data []byte, fn func(field protowire.Number, v uint64, dat
 func TestPerfettoShowsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batches := genBatches(t)
-		shortest := rapid.SampledFrom([]uint64{0, 1, 1000, 200_000}).Draw(t, "shortest")
 		opts := Options{
 			Header: reader.Header{CycleFrequency: rapid.SampledFrom([]uint64{1_000_000_000, 3_000_000_001, 0}).Draw(t, "frequency")},
 			Names:  hostile, Base: rapid.Uint64Range(0, 2_000_000).Draw(t, "base"),
 		}
+		genShortest(t, &opts, batches)
 		axis := opts.timeline()
 		at := func(tsc uint64) int64 { return max(0, axis.at(tsc)) }
 		var want []slice
+		counted := map[uint64]uint64{}
 		for _, b := range batches {
 			setOpens(b)
 			for _, c := range b.Calls {
-				if c.Duration < shortest {
+				if c.Duration < opts.Shortest {
 					continue
 				}
 				s := slice{Track: uint64(b.Index + 1), Name: validText(opts.label(c.Func)), Start: at(c.Start)}
@@ -211,14 +251,28 @@ func TestPerfettoShowsAll(t *testing.T) {
 				}
 				want = append(want, s)
 			}
-			for _, e := range b.Events {
+			for _, r := range runsOf(b, opts) {
+				start := at(r.start)
+				want = append(want, slice{Track: uint64(b.Index + 1), Name: leftOutName, Start: start, Duration: at(r.end) - start, Calls: r.calls})
+			}
+			if n := leftOutOf(b, opts); n > 0 {
+				counted[leftOutTracks|uint64(b.Index+1)] = n
+			}
+			for i := range b.Events {
+				e := &b.Events[i]
+				if !shows(b, e, opts) {
+					continue
+				}
 				mark, _ := e.Mark()
 				want = append(want, slice{Track: uint64(b.Index + 1), Name: validText(e.Name()), Start: at(e.TSC), Duration: -1, Flow: mark.ID})
 			}
 		}
-		got := decodePerfetto(t, write(t, func(w io.Writer, opts Options) *Perfetto { return NewPerfetto(w, opts, shortest, nil) }, opts, batches...))
+		got, leftOut := decodePerfetto(t, write(t, func(w io.Writer, opts Options) *Perfetto { return NewPerfetto(w, opts, nil) }, opts, batches...))
 		if diff := gocmp.Diff(sortSlices(want), got); diff != "" {
 			t.Fatalf("-want +got:\n%s", diff)
+		}
+		if diff := gocmp.Diff(counted, leftOut); diff != "" {
+			t.Fatalf("calls left out: -want +got:\n%s", diff)
 		}
 	})
 }

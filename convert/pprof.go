@@ -164,6 +164,9 @@ func (p *Pprof) Write(w io.Writer) error {
 	e.sampleTypes(self, valueType{"calls", "count"}, self)
 	if p.paths != nil {
 		paths, shortened := shorten(p.paths)
+		if p.opts.Inlines {
+			e.findFrames(paths)
+		}
 		for _, s := range p.samples(shortened, depthFirst(paths)) {
 			e.sample(paths, &s)
 		}
@@ -184,7 +187,11 @@ type pprofSample struct {
 // samples returns the tallies of all paths in the given order of the paths, and
 // then by thread. shortened, unless it is nil, gives each path another id.
 func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample {
-	var all []pprofSample
+	n := 0
+	for i := range p.threads {
+		p.threads[i].each(func(calls.PathID, tally) { n++ })
+	}
+	all := make([]pprofSample, 0, n)
 	for i := range p.threads {
 		t := &p.threads[i]
 		t.each(func(path calls.PathID, sum tally) {
@@ -202,7 +209,7 @@ func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample 
 			cmp.Compare(a.thread.Thread, b.thread.Thread))
 	})
 	// Several paths may have become one.
-	n := 0
+	n = 0
 	for _, s := range all {
 		if n > 0 && all[n-1].path == s.path && all[n-1].thread == s.thread {
 			all[n-1].calls += s.calls

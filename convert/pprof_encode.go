@@ -25,8 +25,10 @@ type pprofEncoder struct {
 	nested    []byte // a message inside it
 	strings   map[string]uint64
 	table     []string
-	functions map[reader.FuncID]uint64 // numbers of locations, and of their functions
-	order     []reader.FuncID          // function i+1
+	frames    map[symbolize.Call][]symbolize.Symbol // of calls whose places are known
+	locations map[symbolize.Call]uint64             // their numbers; Callee is 0 where frames are not known
+	order     []symbolize.Call                      // location i+1
+	functions map[pprofFunction]uint64              // their numbers
 	mappings  map[symbolize.Object]uint64
 	objects   []pprofMapping // mapping i+1
 	path      calls.PathID   // of the last sample
@@ -38,7 +40,7 @@ type pprofEncoder struct {
 // pprofMapping is an object, and what is known of its functions.
 type pprofMapping struct {
 	symbolize.Object
-	filenames, lines bool
+	filenames, lines, inlines bool
 }
 
 // valueType is the meaning of a sample's value.
@@ -76,6 +78,7 @@ const (
 	mappingHasFunctions = 7
 	mappingHasFilenames = 8
 	mappingHasLines     = 9
+	mappingHasInlines   = 10
 
 	locationID      = 1
 	locationMapping = 2
@@ -97,7 +100,7 @@ func newPprofEncoder(w io.Writer, opts *Options) *pprofEncoder {
 	return &pprofEncoder{
 		out: newOutput(w), opts: opts, clock: reader.Clock{Frequency: opts.Header.CycleFrequency},
 		strings: map[string]uint64{"": 0}, table: []string{""},
-		functions: map[reader.FuncID]uint64{}, mappings: map[symbolize.Object]uint64{},
+		locations: map[symbolize.Call]uint64{}, functions: map[pprofFunction]uint64{}, mappings: map[symbolize.Object]uint64{},
 	}
 }
 
@@ -145,8 +148,11 @@ func (e *pprofEncoder) sampleTypes(shown valueType, all ...valueType) {
 func (e *pprofEncoder) sample(paths *calls.Paths, s *pprofSample) {
 	if s.path != e.path {
 		e.path, e.stack = s.path, e.stack[:0]
+		callee := reader.FuncID(0)
 		for p := s.path; p != 0; p = paths.Parent(p) {
-			e.stack = binary.AppendUvarint(e.stack, e.location(paths.Func(p)))
+			at := symbolize.Call{Caller: paths.Func(p), Callee: callee}
+			e.stack = binary.AppendUvarint(e.stack, e.location(at))
+			callee = at.Caller
 		}
 	}
 	m := appendBytes(e.message[:0], sampleLocation, e.stack)
@@ -187,21 +193,10 @@ func (e *pprofEncoder) appendLabels(dst []byte, t reader.Thread) []byte {
 	return dst
 }
 
-// location returns the number of a function's location.
-func (e *pprofEncoder) location(id reader.FuncID) uint64 {
-	n, ok := e.functions[id]
-	if !ok {
-		e.order = append(e.order, id)
-		n = uint64(len(e.order))
-		e.functions[id] = n
-	}
-	return n
-}
-
 // close writes what the samples refer to.
 func (e *pprofEncoder) close() error {
-	for i, id := range e.order {
-		e.function(uint64(i+1), id)
+	for i, c := range e.order {
+		e.writeLocation(uint64(i+1), c)
 	}
 	for i, o := range e.objects {
 		m := appendNumber(e.message[:0], mappingID, uint64(i+1))
@@ -212,62 +207,12 @@ func (e *pprofEncoder) close() error {
 		m = appendNumber(m, mappingBuildID, e.string(o.BuildID))
 		m = appendFlag(m, mappingHasFunctions, true)
 		m = appendFlag(m, mappingHasFilenames, o.filenames)
-		e.message = appendFlag(m, mappingHasLines, o.lines)
+		m = appendFlag(m, mappingHasLines, o.lines)
+		e.message = appendFlag(m, mappingHasInlines, o.inlines)
 		e.field(profileMapping, e.message)
 	}
 	for _, s := range e.table {
 		e.out.buf = e.out.spill(appendBytes(e.out.buf, profileStringTable, s))
 	}
 	return e.out.finish("")
-}
-
-// function writes a function and its only location.
-func (e *pprofEncoder) function(n uint64, id reader.FuncID) {
-	name := "(frames left out)"
-	var s symbolize.Symbol
-	mapping := uint64(0)
-	if id != 0 {
-		name = e.opts.label(id)
-		if e.opts.Names != nil {
-			var known bool
-			if s, known = e.opts.Names.Func(id); known {
-				mapping = e.mapping(id, s)
-			}
-		}
-	}
-	m := appendNumber(e.message[:0], functionID, n)
-	m = appendNumber(m, functionName, e.string(name))
-	m = appendNumber(m, functionSystemName, e.string(s.Linkage))
-	m = appendNumber(m, functionFilename, e.string(s.File))
-	e.message = appendNumber(m, functionStartLine, uint64(s.Line))
-	e.field(profileFunction, e.message)
-
-	line := appendNumber(e.nested[:0], lineFunction, n)
-	line = appendNumber(line, lineLine, uint64(s.Line))
-	e.nested = appendNumber(line, lineColumn, uint64(s.Column))
-	m = appendNumber(e.message[:0], locationID, n)
-	m = appendNumber(m, locationMapping, mapping)
-	m = appendNumber(m, locationAddress, s.Address)
-	e.message = appendBytes(m, locationLine, e.nested)
-	e.field(profileLocation, e.message)
-}
-
-// mapping returns the number of the object a function is in; 0 when the object
-// is not known.
-func (e *pprofEncoder) mapping(id reader.FuncID, s symbolize.Symbol) uint64 {
-	table := symbolize.TableOf(e.opts.Names, id)
-	if table == nil {
-		return 0
-	}
-	o := table.Object()
-	n := e.mappings[o]
-	if n == 0 {
-		e.objects = append(e.objects, pprofMapping{Object: o})
-		n = uint64(len(e.objects))
-		e.mappings[o] = n
-	}
-	known := &e.objects[n-1]
-	known.filenames = known.filenames || s.File != ""
-	known.lines = known.lines || s.Line != 0
-	return n
 }

@@ -287,19 +287,18 @@ func TestPprofWithoutCalls(t *testing.T) {
 	}
 }
 
-// TestPprofInGoTool reads a profile of a real program with `go tool pprof`.
-func TestPprofInGoTool(t *testing.T) {
-	testenv.Need(t, "clang-22", "go")
+// traced builds a program of main, work and leaf, which stand at the beginnings of lines
+// of the code, and gives its names and the trace of twoThreads with its ids.
+func traced(t *testing.T, code string, flags ...string) (*symbolize.Table, trace) {
+	t.Helper()
+	testenv.Need(t, "clang-22")
 	dir := t.TempDir()
-	source, program, out := filepath.Join(dir, "work.c"), filepath.Join(dir, "work"), filepath.Join(dir, "work.pprof")
-	const code = `__attribute__((xray_always_instrument)) int leaf(int x) { return x + 1; }
-__attribute__((xray_always_instrument)) int work(int x) { return leaf(x) * 2; }
-__attribute__((xray_always_instrument)) int main(void) { return work(3); }
-`
-	if err := os.WriteFile(source, []byte(code), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "work.c"), []byte(code), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	clang := exec.Command("clang-22", "-g", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--build-id=0x0123456789abcdef", "-o", program, source)
+	program := filepath.Join(dir, "work")
+	clang := exec.Command("clang-22", append(flags, "-g", "-fxray-instrument", "-fno-xray-link-deps",
+		"-Wl,--build-id=0x0123456789abcdef", "-o", program, filepath.Join(dir, "work.c"))...)
 	if text, err := clang.CombinedOutput(); err != nil {
 		t.Fatalf("clang-22: %v\n%s", err, text)
 	}
@@ -307,7 +306,7 @@ __attribute__((xray_always_instrument)) int main(void) { return work(3); }
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer table.Close()
+	t.Cleanup(func() { table.Close() })
 	id := map[string]reader.FuncID{}
 	for _, f := range table.Map().Functions {
 		id[symbolize.Label(table, f.ID)] = f.ID
@@ -319,6 +318,63 @@ __attribute__((xray_always_instrument)) int main(void) { return work(3); }
 			e.Func = []reader.FuncID{0, id["main"], id["work"], id["leaf"]}[e.Func]
 		}
 	}
+	return table, tr
+}
+
+// TestPprofInlines puts inlined functions between their callers and what they call,
+// with the lines of calls, and leaves all values as they are.
+func TestPprofInlines(t *testing.T) {
+	table, tr := traced(t, `#define TRACED __attribute__((xray_always_instrument, noinline))
+#define INLINE static inline __attribute__((always_inline, xray_never_instrument))
+TRACED int leaf(int x) { __asm__ volatile(""); return x + 1; }
+INLINE int deep(int x) {
+	return leaf(x) * 2;
+}
+TRACED int work(int x) {
+	return deep(x) + 1;
+}
+TRACED int main(int argc, char **argv) {
+	int x = work(argc);
+	return work(x) + 1;
+}
+`, "-O2")
+	opts := Options{Header: oneGHz, Names: table, Inlines: true}
+	prof := parsePprof(t, runPprof(t, tr, opts, 1))
+	var got []string
+	for _, s := range prof.Sample {
+		var frames []string
+		for _, l := range s.Location {
+			for _, line := range l.Line {
+				if filepath.Base(line.Function.Filename) != "work.c" {
+					t.Errorf("%s is in %q", line.Function.Name, line.Function.Filename)
+				}
+				frames = append(frames, fmt.Sprintf("%s:%d", line.Function.Name, line.Line))
+			}
+		}
+		got = append(got, fmt.Sprint(strings.Join(frames, " "), s.Value))
+	}
+	// Self time stays with the function that is traced; main calls work in two lines.
+	want := []string{"work:7[1 4000]", "main:10[2 1850]", "work:7 main:10[3 140]", "leaf:3 deep:5 work:8 main:10[1 10]"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !prof.Mapping[0].HasInlineFrames {
+		t.Error("the mapping does not say that there are inlined frames")
+	}
+	opts.Inlines = false
+	if prof := parsePprof(t, runPprof(t, tr, opts, 1)); prof.Mapping[0].HasInlineFrames || len(prof.Location) != 3 {
+		t.Errorf("unasked: %v", prof)
+	}
+}
+
+// TestPprofInGoTool reads a profile of a real program with `go tool pprof`.
+func TestPprofInGoTool(t *testing.T) {
+	testenv.Need(t, "go")
+	table, tr := traced(t, `__attribute__((xray_always_instrument)) int leaf(int x) { return x + 1; }
+__attribute__((xray_always_instrument)) int work(int x) { return leaf(x) * 2; }
+__attribute__((xray_always_instrument)) int main(void) { return work(3); }
+`)
+	program, out := table.Object().Path, filepath.Join(t.TempDir(), "work.pprof")
 	opts := Options{Header: oneGHz, Names: table, Threads: true}
 	if err := os.WriteFile(out, pprofBytes(t, runPprof(t, tr, opts, 1)), 0o644); err != nil {
 		t.Fatal(err)
@@ -339,7 +395,7 @@ __attribute__((xray_always_instrument)) int main(void) { return work(3); }
 		{[]string{"-raw"}, []string{
 			"Samples:", "calls/count self/nanoseconds[dflt]",
 			program + " 0123456789abcdef [FN][FL][LN]",
-			source + ":2:0 s=2",
+			program + ".c:2:0 s=2",
 		}},
 		{[]string{"-list=work"}, []string{"4.14us 4.15us (flat, cum) 69.17% of Total"}},
 	} {

@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"cmp"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,36 +14,43 @@ import (
 // Speedscope writes the JSON of speedscope, exact in its times: a profile for each
 // thread, in which calls open and close.
 //
-// It is a sink for calls.Options with Opens, and without a MinDuration; it has one of
-// its own. A profile has to be written in one piece, so that all calls are kept: 32
+// It is a sink for calls.Options with Opens, and without a MinDuration; that is
+// Options.Shortest. A profile has to be written in one piece, so that all calls are kept: 32
 // bytes for each. Speedscope holds more.
 type Speedscope struct {
 	out     output
 	opts    Options
 	time    timeline
 	tracks  tracks
-	min     uint64 // ticks
 	threads perThread[*speedscopeThread]
-	frames  map[reader.FuncID]int
-	order   []reader.FuncID
+	frames  map[speedscopeFrame]int
+	order   []speedscopeFrame
 }
+
+// speedscopeFrame is a function, or what stands for runs of calls left out.
+type speedscopeFrame struct {
+	fn      reader.FuncID
+	leftOut bool
+}
+
+func (e *speedscopeEvent) frame() speedscopeFrame { return speedscopeFrame{e.fn, e.leftOut} }
 
 type speedscopeThread struct {
 	thread reader.Thread
+	calls  longCalls
 	events []speedscopeEvent
-	open   []int // of events, those that open calls
 }
 
 // speedscopeEvent opens a call, or closes the innermost one.
 type speedscopeEvent struct {
-	at    int64
-	fn    reader.FuncID
-	close bool
+	at             int64
+	fn             reader.FuncID
+	leftOut, close bool
 }
 
-// NewSpeedscope starts the JSON. Calls of less than minDuration ticks are left out.
-func NewSpeedscope(w io.Writer, opts Options, minDuration uint64) *Speedscope {
-	s := &Speedscope{out: newOutput(w), opts: opts, time: opts.timeline(), min: minDuration, frames: map[reader.FuncID]int{}}
+// NewSpeedscope starts the JSON.
+func NewSpeedscope(w io.Writer, opts Options) *Speedscope {
+	s := &Speedscope{out: newOutput(w), opts: opts, time: opts.timeline(), frames: map[speedscopeFrame]int{}}
 	s.tracks = newTracks(&s.opts)
 	return s
 }
@@ -50,25 +59,37 @@ func NewSpeedscope(w io.Writer, opts Options, minDuration uint64) *Speedscope {
 func (s *Speedscope) Calls(b *calls.Batch) error {
 	at := s.threads.at(b.Index)
 	if *at == nil {
-		*at = &speedscopeThread{thread: b.Thread}
+		*at = s.newThread(b.Thread)
 	}
 	t := *at
 	b.Replay(
-		func(o *calls.Open) {
-			t.open = append(t.open, len(t.events))
-			t.events = append(t.events, speedscopeEvent{at: s.time.at(o.Start), fn: o.Func})
-		},
+		t.calls.enter,
 		func(c *calls.Call, _ []calls.Arg) {
-			i := t.open[len(t.open)-1]
-			t.open = t.open[:len(t.open)-1]
-			if c.Duration < s.min {
-				t.events = t.events[:i] // what was called inside was shorter still
-				return
+			if t.calls.leave(c) {
+				t.events = append(t.events, speedscopeEvent{at: s.time.at(c.Start + c.Duration), fn: c.Func, close: true})
 			}
-			t.events = append(t.events, speedscopeEvent{s.time.at(c.Start + c.Duration), c.Func, true})
 		},
 		func(*calls.Event) {})
+	if b.Last {
+		t.calls.short.finish()
+	}
 	return nil
+}
+
+func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
+	t := &speedscopeThread{thread: thread}
+	t.calls = longCalls{
+		min: s.opts.Shortest,
+		begin: func(o *openCall) {
+			t.events = append(t.events, speedscopeEvent{at: s.time.at(o.start), fn: o.fn})
+		},
+		short: s.opts.shortCalls(func(r *shortRun) {
+			t.events = append(t.events,
+				speedscopeEvent{at: s.time.at(r.start), leftOut: true},
+				speedscopeEvent{at: s.time.at(r.end), leftOut: true, close: true})
+		}, func(uint64, uint64) {}),
+	}
+	return t
 }
 
 // Close writes all.
@@ -79,25 +100,29 @@ func (s *Speedscope) Close() error {
 		s.out.buf = append(appendJSON(append(s.out.buf, `"name":`...), name), ',')
 	}
 	s.out.buf = append(s.out.buf, `"profiles":[`...)
-	profiles := 0
-	for _, t := range s.threads {
-		if t == nil || len(t.events) == 0 {
-			continue
-		}
-		if profiles > 0 {
+	threads := slices.DeleteFunc(slices.Clone(s.threads), func(t *speedscopeThread) bool { return t == nil || len(t.events) == 0 })
+	slices.SortStableFunc(threads, func(x, y *speedscopeThread) int {
+		a, b := x.thread, y.thread
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
+	})
+	for i, t := range threads {
+		if i > 0 {
 			s.out.buf = append(s.out.buf, ',')
 		}
-		profiles++
 		s.profile(t)
 	}
 	buf := append(s.out.buf, "\n"+`],"shared":{"frames":[`...)
-	for i, fn := range s.order {
+	for i, frame := range s.order {
 		if i > 0 {
 			buf = append(buf, ',')
 		}
-		buf = appendJSON(append(buf, "\n"+`{"name":`...), s.opts.label(fn))
+		if frame.leftOut {
+			buf = append(buf, "\n"+`{"name":"`+leftOutName+`"}`...)
+			continue
+		}
+		buf = appendJSON(append(buf, "\n"+`{"name":`...), s.opts.label(frame.fn))
 		if s.opts.Names != nil {
-			if symbol, ok := s.opts.Names.Func(fn); ok && symbol.File != "" {
+			if symbol, ok := s.opts.Names.Func(frame.fn); ok && symbol.File != "" {
 				buf = appendJSON(append(buf, `,"file":`...), symbol.File)
 				buf = strconv.AppendInt(append(buf, `,"line":`...), int64(symbol.Line), 10)
 			}
@@ -126,20 +151,20 @@ func (s *Speedscope) profile(t *speedscopeThread) {
 		if e.close {
 			kind = "\n" + `{"type":"C","frame":`
 		}
-		buf = strconv.AppendInt(append(buf, kind...), int64(s.frame(e.fn)), 10)
+		buf = strconv.AppendInt(append(buf, kind...), int64(s.number(e.frame())), 10)
 		buf = strconv.AppendInt(append(buf, `,"at":`...), e.at, 10)
 		buf = s.out.spill(append(buf, '}'))
 	}
 	s.out.buf = append(buf, "]}"...)
 }
 
-// frame is the number of a function.
-func (s *Speedscope) frame(fn reader.FuncID) int {
-	n, known := s.frames[fn]
+// number is that of a frame.
+func (s *Speedscope) number(frame speedscopeFrame) int {
+	n, known := s.frames[frame]
 	if !known {
 		n = len(s.order)
-		s.frames[fn] = n
-		s.order = append(s.order, fn)
+		s.frames[frame] = n
+		s.order = append(s.order, frame)
 	}
 	return n
 }

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"encoding/json"
-	"io"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -15,14 +14,14 @@ import (
 func TestSpeedscopeShowsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batches := genBatches(t)
-		shortest := rapid.SampledFrom([]uint64{0, 1, 1000, 200_000}).Draw(t, "shortest")
 		opts := Options{Header: reader.Header{CycleFrequency: 3_000_000_001}, Names: hostile, Base: rapid.Uint64Range(0, 2_000_000).Draw(t, "base")}
+		genShortest(t, &opts, batches)
 		axis := opts.timeline()
 		var want []slice
 		for _, b := range batches {
 			setOpens(b)
 			for _, c := range b.Calls {
-				if c.Duration >= shortest {
+				if c.Duration >= opts.Shortest {
 					var name string
 					if err := json.Unmarshal(appendJSON(nil, opts.label(c.Func)), &name); err != nil {
 						t.Fatal(err)
@@ -31,8 +30,12 @@ func TestSpeedscopeShowsAll(t *testing.T) {
 					want = append(want, slice{Name: name, Start: start, Duration: axis.at(c.Start+c.Duration) - start})
 				}
 			}
+			for _, r := range runsOf(b, opts) {
+				start := axis.at(r.start)
+				want = append(want, slice{Name: leftOutName, Start: start, Duration: axis.at(r.end) - start})
+			}
 		}
-		text := write(t, func(w io.Writer, opts Options) *Speedscope { return NewSpeedscope(w, opts, shortest) }, opts, batches...)
+		text := write(t, NewSpeedscope, opts, batches...)
 		var file struct {
 			Shared   struct{ Frames []struct{ Name string } }
 			Profiles []struct {

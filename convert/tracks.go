@@ -41,9 +41,13 @@ func (k *tracks) process(t reader.Thread) (pid int64, known bool) {
 	return pid, false
 }
 
-func (k *tracks) processName(t reader.Thread) string {
+// processName names a process, with its id.
+func (k *tracks) processName(t reader.Thread) string { return k.processBeside(t, 0) }
+
+// processBeside names a process for viewers that show pid beside the name.
+func (k *tracks) processBeside(t reader.Thread, pid int64) string {
 	name := cmp.Or(nameOf(k.opts.ProcessName, t), "process")
-	if t.Process != 0 {
+	if t.Process != 0 && int64(t.Process) != pid {
 		name += " " + strconv.Itoa(int(t.Process))
 	}
 	if file := k.opts.file(t); file != "" {
@@ -52,8 +56,18 @@ func (k *tracks) processName(t reader.Thread) string {
 	return name
 }
 
+// threadName names a thread, with its id unless it is the main one.
 func (k *tracks) threadName(t reader.Thread) string {
-	name := "thread " + strconv.Itoa(int(t.Thread))
+	name := k.threadBeside(t)
+	if t.Thread != t.Process {
+		name += " " + strconv.Itoa(int(t.Thread))
+	}
+	return name
+}
+
+// threadBeside names a thread for viewers that show its id beside the name.
+func (k *tracks) threadBeside(t reader.Thread) string {
+	name := "thread"
 	if t.Thread == t.Process {
 		name = "main thread"
 	}

@@ -19,7 +19,7 @@ import (
 // are 32 MB. Memory also grows with the functions that have a file.
 func NewVizTracer(w io.Writer, opts Options, read func(path string) ([]byte, error)) *Chrome {
 	c := NewChrome(w, opts)
-	c.sources = &sources{names: opts.Names, read: read, places: map[string]symbolize.Symbol{}, left: 32 << 20}
+	c.sources = newSources(opts.Names, read)
 	return c
 }
 
@@ -29,6 +29,10 @@ type sources struct {
 	read   func(path string) ([]byte, error)
 	places map[string]symbolize.Symbol // by the label of the function
 	left   int                         // bytes that may still be read
+}
+
+func newSources(names symbolize.Names, read func(path string) ([]byte, error)) *sources {
+	return &sources{names: names, read: read, places: map[string]symbolize.Symbol{}, left: 32 << 20}
 }
 
 // add notes where a function is, the first time that one of its label is met.

@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
-	"encoding/xml"
-	"fmt"
-	"os"
+	"iter"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -15,12 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/xray-tools/xray/internal/browser"
 	"github.com/xray-tools/xray/internal/testenv"
-	"github.com/xray-tools/xray/internal/traceprocessor"
-	"github.com/xray-tools/xray/internal/tracetext"
 )
 
 // The tests of this file hand what is written for other programs to these.
@@ -54,217 +47,50 @@ func consumedTraces(t *testing.T) map[string][]string {
 	return traces
 }
 
-func TestGraphsInGraphviz(t *testing.T) {
-	testenv.Need(t, "dot")
-	kvserver := filepath.Join("..", "..", "testdata", "kvserver-fdr.xray")
-	for name, args := range consumedTraces(t) {
-		for _, command := range [][]string{
-			{"graph"},
-			{"graph", "-e", "count,p99", "-v", "self,max", "-c", "p99", "-b", "count"},
-			{"graph-diff", kvserver},
-		} {
-			dot := exec.Command("dot", "-Tsvg")
-			dot.Stdin = strings.NewReader(produce(t, append(command, args...)...))
-			var svg, errs bytes.Buffer
-			dot.Stdout, dot.Stderr = &svg, &errs
-			if err := dot.Run(); err != nil || errs.Len() > 0 || !strings.Contains(svg.String(), "<svg") {
-				t.Errorf("%s %v: dot: %v\n%.1000s", name, command, err, errs.String())
-			}
+// sums are those of a function: its calls, and their nanoseconds without and with what
+// they called. Of calls within calls of the same function only the outermost are in Total.
+type sums struct{ Count, Self, Total int64 }
+
+// accounted are the sums that account prints, by function.
+func accounted(t *testing.T, args ...string) map[string]sums {
+	t.Helper()
+	var report struct {
+		Unit string
+		Rows []struct {
+			Function    string
+			Count, Open int64
+			Self, Total int64
 		}
 	}
+	text := produce(t, append([]string{"account", "--format", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(text), &report); err != nil || report.Unit != "ns" {
+		t.Fatalf("%v in %.300s", err, text)
+	}
+	all := map[string]sums{}
+	for _, row := range report.Rows {
+		s := all[row.Function]
+		all[row.Function] = sums{s.Count + row.Count + row.Open, s.Self + row.Self, s.Total + row.Total}
+	}
+	return all
 }
 
-func TestProfilesInPprof(t *testing.T) {
-	testenv.Need(t, "go")
-	for name, args := range consumedTraces(t) {
-		file := filepath.Join(t.TempDir(), "profile.pb.gz")
-		produce(t, append([]string{"convert", "-f", "pprof", "-o", file}, args...)...)
-		text, err := exec.Command("go", "tool", "pprof", "-top", file).CombinedOutput()
-		if err != nil || !strings.Contains(string(text), "Type: self") {
-			t.Errorf("%s: go tool pprof: %v\n%.1000s", name, err, text)
+// agree compares what a consumer sums up with what account does. Times may differ by
+// slack nanoseconds for each call.
+func agree(t *testing.T, got, want map[string]sums, slack int64) {
+	t.Helper()
+	if len(want) == 0 {
+		t.Fatal("there are no calls")
+	}
+	for function, w := range want {
+		g, ok := got[function]
+		most := slack * w.Count
+		if !ok || g.Count != w.Count || max(g.Self-w.Self, w.Self-g.Self) > most || max(g.Total-w.Total, w.Total-g.Total) > most {
+			t.Errorf("%s: %+v, account has %+v", function, g, w)
 		}
 	}
-	// Profiles of one program can be subtracted: nothing is left of a profile less itself.
-	var files []string
-	for _, name := range []string{"kvserver-fdr.xray", "kvserver-basic.xray"} {
-		file := filepath.Join(t.TempDir(), "profile.pb.gz")
-		produce(t, append([]string{"convert", "-f", "pprof", "-o", file}, consumedTraces(t)[name]...)...)
-		files = append(files, file)
-	}
-	for i, want := range []string{"0, 0% of", "kv::"} {
-		text, err := exec.Command("go", "tool", "pprof", "-top", "-diff_base", files[0], files[i]).CombinedOutput()
-		if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "kv::") != (i == 1) {
-			t.Errorf("go tool pprof -diff_base: %v, no %q in\n%.1000s", err, want, text)
-		}
-	}
-}
-
-// svgBox is a frame of a flame graph.
-type svgBox struct {
-	Class string `xml:"class,attr"`
-	Depth int    `xml:"data-d,attr"`
-	X     string `xml:"x,attr"`
-	Width string `xml:"width,attr"`
-	Title string `xml:"title"`
-}
-
-func (b *svgBox) name() string {
-	name, _, _ := strings.Cut(b.Title, "\n")
-	return name
-}
-
-// span is where the box starts and ends, in percent.
-func (b *svgBox) span(t *testing.T) (start, end float64) {
-	start, err := strconv.ParseFloat(strings.TrimSuffix(b.X, "%"), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	width, err := strconv.ParseFloat(strings.TrimSuffix(b.Width, "%"), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return start, start + width
-}
-
-// A flame graph can be searched and zoomed in a browser.
-func TestFlameGraphInBrowser(t *testing.T) {
-	testenv.Need(t, "chromium")
-	file := filepath.Join(t.TempDir(), "flame.svg")
-	produce(t, append([]string{"stack", "--format", "svg", "-o", file}, consumedTraces(t)["kvserver-fdr.xray"]...)...)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var picture struct {
-		Boxes []svgBox `xml:"svg"`
-	}
-	if err := xml.Unmarshal(text, &picture); err != nil {
-		t.Fatal(err)
-	}
-	boxes := picture.Boxes
-	if len(boxes) < 10 {
-		t.Fatalf("only %d frames", len(boxes))
-	}
-	// Of the frames that have both callers and callees, one in the middle.
-	to := -1
-	for i := range boxes[:len(boxes)-1] {
-		if boxes[i].Depth >= 2 && boxes[i+1].Depth > boxes[i].Depth {
-			to = i
-			break
-		}
-	}
-	if to < 0 {
-		t.Fatal("no frame has callers and callees")
-	}
-	name := boxes[to].name()
-
-	page := browser.Open(t, "file://"+file)
-	type state struct {
-		Hits, Misses, Shown int
-		Widths              []string // of frames that have the whole width
-		Matched             string
-	}
-	look := func(script string) (s state) {
-		t.Helper()
-		page.Eval(fmt.Sprintf(`(() => {
-			const root = document.documentElement;
-			const frames = [...root.querySelectorAll("svg.f")];
-			const input = root.querySelector("input");
-			const type = (text) => { input.value = text; input.dispatchEvent(new Event("input")); };
-			const press = (key) => root.dispatchEvent(new KeyboardEvent("keydown", { key }));
-			%s;
-			const shown = frames.filter((f) => getComputedStyle(f).display !== "none");
-			return {
-				Hits: frames.filter((f) => f.classList.contains("hit")).length,
-				Misses: frames.filter((f) => f.classList.contains("miss")).length,
-				Shown: shown.length,
-				Widths: shown.filter((f) => f.getAttribute("width") === "100%%").map((f) => f.querySelector("title").textContent.split("\n")[0]),
-				Matched: root.querySelector("#matched").textContent,
-			};
-		})()`, script), &s)
-		return s
-	}
-
-	start := look("")
-	if start.Shown != len(boxes) || start.Hits+start.Misses != 0 || start.Matched != "" {
-		t.Errorf("at the start: %+v, want %d frames", start, len(boxes))
-	}
-
-	quoted, _ := json.Marshal(name)
-	hits := 0
-	for i := range boxes {
-		if strings.Contains(strings.ToLower(boxes[i].name()), strings.ToLower(name)) {
-			hits++
-		}
-	}
-	found := look(fmt.Sprintf(`type(%s.replace(/[^\w]/g, "\\$&"))`, quoted))
-	if found.Hits != hits || found.Misses != len(boxes)-hits || !strings.HasPrefix(found.Matched, fmt.Sprintf("%d frames match, ", hits)) {
-		t.Errorf("search for %q: %+v, want %d hits of %d", name, found, hits, len(boxes))
-	}
-	if none := look(`type("(no such function")`); none.Hits != 0 || none.Misses != len(boxes) || none.Matched != "0 frames match, 0.00% of all" {
-		t.Errorf("search for nothing: %+v", none)
-	}
-
-	// What is inside the frame stays, and what is around it, with all the width.
-	from, end := boxes[to].span(t)
-	shown, around := 0, []string{}
-	for i := range boxes {
-		a, b := boxes[i].span(t)
-		const rounding = 0.001
-		switch {
-		case boxes[i].Depth < boxes[to].Depth && a <= from+rounding && b >= end-rounding:
-			shown++
-			around = append(around, boxes[i].name())
-		case boxes[i].Depth >= boxes[to].Depth && a >= from-rounding && b <= end+rounding:
-			shown++
-		}
-	}
-	zoomed := look(fmt.Sprintf(`type(""); frames[%d].dispatchEvent(new MouseEvent("click"))`, to))
-	wide := zoomed.Widths[:min(len(around)+1, len(zoomed.Widths))]
-	if diff := cmp.Diff(append(around, name), wide); diff != "" || zoomed.Shown != shown {
-		t.Errorf("zoomed to %q: %d frames shown, want %d; frames of the whole width (-want +got):\n%s", name, zoomed.Shown, shown, diff)
-	}
-	if again := look(`press("Escape")`); !cmp.Equal(again, start) {
-		t.Errorf("zoomed out: %+v, want %+v", again, start)
-	}
-}
-
-// What reads traces for the Performance panel of Chromium's DevTools finds every
-// call of our Chrome JSON.
-func TestChromeInDevTools(t *testing.T) {
-	page := browser.Open(t, "devtools://devtools/bundled/devtools_app.html")
-	const module = "devtools://devtools/bundled/models/trace/trace.js"
-	var known bool
-	page.Eval(fmt.Sprintf(`import(%q).then((m) => !!m.TraceModel?.Model?.createWithAllHandlers, () => false)`, module), &known)
-	if !known {
-		t.Skip("this Chromium keeps its trace model elsewhere")
-	}
-	for name, args := range consumedTraces(t) {
-		text := produce(t, append([]string{"convert", "-f", "chrome"}, args...)...)
-		var written struct {
-			TraceEvents []struct{ Ph string }
-		}
-		if err := json.Unmarshal([]byte(text), &written); err != nil {
-			t.Fatal(err)
-		}
-		calls := 0
-		for _, e := range written.TraceEvents {
-			if e.Ph == "X" {
-				calls++
-			}
-		}
-		var entries int
-		page.Eval(fmt.Sprintf(`(async () => {
-			const { TraceModel } = await import(%q);
-			const model = TraceModel.Model.createWithAllHandlers();
-			await model.parse((%s).traceEvents, { isFreshRecording: false });
-			let entries = 0;
-			for (const p of model.parsedTrace(0).data.Renderer.processes.values())
-				for (const t of p.threads.values()) entries += t.entries.length;
-			return entries;
-		})()`, module, text), &entries)
-		if entries != calls {
-			t.Errorf("%s: %d calls found, want %d", name, entries, calls)
+	for function, g := range got {
+		if _, ok := want[function]; !ok {
+			t.Errorf("%s: %+v, account does not have it", function, g)
 		}
 	}
 }
@@ -289,179 +115,193 @@ func sumsOfCalls(t *testing.T, args ...string) map[string][2]int64 {
 	return sums
 }
 
-// Perfetto finds the calls that we do, on the threads that we do.
-func TestPerfettoInTraceProcessor(t *testing.T) {
-	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
-	for name, args := range map[string][]string{
-		"fdr":      kvserver,
-		"long":     append([]string{"--min-duration", "20us"}, kvserver...),
-		"recorded": consumedTraces(t)["kvserver-recorded.xray"],
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			file := filepath.Join(t.TempDir(), "trace.pftrace")
-			produce(t, append([]string{"convert", "-f", "perfetto", "-o", file}, args...)...)
-			trace, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
+func TestGraphsInGraphviz(t *testing.T) {
+	testenv.Need(t, "dot")
+	kvserver := filepath.Join("..", "..", "testdata", "kvserver-fdr.xray")
+	for name, args := range consumedTraces(t) {
+		for _, command := range [][]string{
+			{"graph"},
+			{"graph", "-e", "count,p99", "-v", "self,max", "-c", "p99", "-b", "count"},
+			{"graph-diff", kvserver},
+		} {
+			dot := exec.Command("dot", "-Tsvg")
+			dot.Stdin = strings.NewReader(produce(t, append(command, args...)...))
+			var svg, errs bytes.Buffer
+			dot.Stdout, dot.Stderr = &svg, &errs
+			if err := dot.Run(); err != nil || errs.Len() > 0 || !strings.Contains(svg.String(), "<svg") {
+				t.Errorf("%s %v: dot: %v\n%.1000s", name, command, err, errs.String())
 			}
-			p := traceprocessor.Open(t, trace)
-			for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
-				t.Errorf("Perfetto complains: %v", row)
-			}
-			got := map[string][2]int64{}
-			for _, row := range p.Query(`select s.name, count(*), sum(dur) from slice s join thread_track t on s.track_id = t.id
-				where dur > 0 or s.name not in ('custom event') group by 1`) {
-				got[row[0].(string)] = [2]int64{row[1].(int64), row[2].(int64)}
-			}
-			// A slice ends at a whole nanosecond, where a call has a whole duration.
-			for function, want := range sumsOfCalls(t, args...) {
-				if sum := got[function]; sum[0] != want[0] || max(sum[1]-want[1], want[1]-sum[1]) > want[0] {
-					t.Errorf("%s: Perfetto has %d calls and %d ns, we %d and %d", function, sum[0], sum[1], want[0], want[1])
-				}
-				delete(got, function)
-			}
-			if len(got) > 0 {
-				t.Errorf("Perfetto has also %v", got)
-			}
-			if n := p.Query(`select count(*) from thread where upid > 0`)[0][0].(int64); n < 7 {
-				t.Errorf("%d threads", n)
-			}
-			// Where there are names and lines, a slice shows them.
-			if n := p.Query(`select count(*) from args where key = 'source.line_number' and int_value > 0`)[0][0].(int64); n == 0 {
-				t.Error("no slice has a source location")
-			}
-		})
+		}
 	}
 }
 
-// The JSON for VizTracer's viewer is a trace to Perfetto, which that viewer is made of, and
-// has a place for each slice of a function with debug information, by its name.
-func TestVizTracerInTraceProcessor(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "trace.json")
-	produce(t, append([]string{"convert", "-f", "viztracer", "--source", "-o", file}, consumedTraces(t)["kvserver-fdr.xray"]...)...)
-	trace, err := os.ReadFile(file)
+// pprofTop is what go tool pprof says of a profile, by function: its own values, and
+// with those of what it called.
+func pprofTop(t *testing.T, pprof, sample, file string) map[string][2]int64 {
+	t.Helper()
+	text, err := exec.Command(pprof, "-top", "-unit=ns", "-nodecount=100000", "-nodefraction=0", "-sample_index="+sample, file).CombinedOutput()
+	if err != nil || !strings.Contains(string(text), "Type: "+sample) {
+		t.Fatalf("go tool pprof: %v\n%.1000s", err, text)
+	}
+	values := map[string][2]int64{}
+	for _, m := range regexp.MustCompile(`(?m)^ *(\d+)(?:ns)? +[\d.]+% +[\d.]+% +(\d+)(?:ns)? +[\d.]+% +(.*)$`).FindAllStringSubmatch(string(text), -1) {
+		values[m[3]] = [2]int64{number(t, m[1]), number(t, m[2])}
+	}
+	return values
+}
+
+// number reads a number, be it with separators of thousands.
+func number(t *testing.T, text string) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var written struct {
-		FileInfo struct {
-			Files, Functions map[string][2]any
-		} `json:"file_info"`
-	}
-	if err := json.Unmarshal(trace, &written); err != nil {
+	return n
+}
+
+func TestProfilesInPprof(t *testing.T) {
+	testenv.Need(t, "go")
+	// Asked once where pprof is: go itself takes longer than pprof.
+	where, err := exec.Command("go", "tool", "-n", "pprof").Output()
+	if err != nil {
 		t.Fatal(err)
 	}
-	placed := 0
-	for _, row := range traceprocessor.Open(t, trace).Query(`select name, count(*) from slice where dur > 0 group by 1`) {
-		place, ok := written.FileInfo.Functions[row[0].(string)]
-		if !ok {
-			t.Errorf("%s has no place", row[0])
+	pprof := strings.TrimSpace(string(where))
+	for name, args := range consumedTraces(t) {
+		file := filepath.Join(t.TempDir(), "profile.pb.gz")
+		produce(t, append([]string{"convert", "-f", "pprof", "-o", file}, args...)...)
+		got := map[string]sums{}
+		for function, calls := range pprofTop(t, pprof, "calls", file) {
+			got[function] = sums{Count: calls[0]}
+		}
+		for function, times := range pprofTop(t, pprof, "self", file) {
+			got[function] = sums{got[function].Count, times[0], times[1]}
+		}
+		want := accounted(t, args...)
+		if len(got) == 0 && strings.HasPrefix(name, "header-only") {
 			continue
 		}
-		if _, ok := written.FileInfo.Files[place[0].(string)]; !ok {
-			t.Errorf("%s is in %s, which is no file", row[0], place[0])
-		}
-		placed++
+		t.Run(name, func(t *testing.T) { agree(t, got, want, 1) })
 	}
-	if placed < 20 {
-		t.Errorf("only %d functions have a place", placed)
+	// Profiles of one program can be subtracted: nothing is left of a profile less itself.
+	var files []string
+	for _, name := range []string{"kvserver-fdr.xray", "kvserver-basic.xray"} {
+		file := filepath.Join(t.TempDir(), "profile.pb.gz")
+		produce(t, append([]string{"convert", "-f", "pprof", "-o", file}, consumedTraces(t)[name]...)...)
+		files = append(files, file)
 	}
-}
-
-// Perfetto shows arguments, payloads, and a request's way over threads.
-func TestEventsInTraceProcessor(t *testing.T) {
-	text := `xray fdr version=5
-thread 11 pid=7 wall=1.000020 cpu=0 tsc=1000
-enter-arg 1 +5
-arg 42
-arg 0xffff800000001000
-metadata 17 "\x05\x00\x00\x00\x00\x00\x00\x00" +5
-exit 1 +100
-end-of-buffer
-zeros auto
-thread 12 pid=7 wall=1.000020 cpu=0 tsc=1000
-enter 2 +50
-metadata 17 "\x05\x00\x00\x00\x00\x00\x00\x00checkout" +5
-custom "step one" +1
-typed 513 "\x00\xff" +1
-enter 3 +10
-end-of-buffer
-`
-	trace, err := tracetext.Parse(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	input, output := filepath.Join(dir, "trace.xray"), filepath.Join(dir, "trace.pftrace")
-	if err := os.WriteFile(input, trace, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	produce(t, "convert", "-f", "perfetto", "-o", output, input)
-	written, err := os.ReadFile(output)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := traceprocessor.Open(t, written)
-	for query, want := range map[string][][]any{
-		`select tid, s.ts, dur, s.name from slice s join thread_track t on s.track_id = t.id join thread using (utid) order by 1, 2, 3 desc`: {
-			{int64(11), int64(0), int64(105), "#1"}, {int64(11), int64(5), int64(0), "request 5"},
-			{int64(12), int64(45), int64(17), "#2"}, {int64(12), int64(50), int64(0), "request 5: checkout"},
-			{int64(12), int64(51), int64(0), "custom event"}, {int64(12), int64(52), int64(0), "typed event 513"},
-			{int64(12), int64(62), int64(0), "#3"},
-		},
-		`select a.name, b.name from flow f join slice a on f.slice_out = a.id join slice b on f.slice_in = b.id`: {
-			{"request 5", "request 5: checkout"},
-		},
-		`select distinct key, ifnull(string_value, int_value) from args where key like 'debug.%' order by 1, 2`: {
-			{"debug.argument 1", int64(42)}, {"debug.argument 2", int64(-0x00007ffffffff000)},
-			{"debug.end", "truncated"}, {"debug.hex", "00ff"},
-			{"debug.request", "5"}, {"debug.text", "checkout"}, {"debug.text", "step one"},
-		},
-	} {
-		if diff := cmp.Diff(want, p.Query(query)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", query, diff)
+	for i, want := range []string{"0, 0% of", "kv::"} {
+		text, err := exec.Command(pprof, "-top", "-diff_base", files[0], files[i]).CombinedOutput()
+		if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "kv::") != (i == 1) {
+			t.Errorf("go tool pprof -diff_base: %v, no %q in\n%.1000s", err, want, text)
 		}
 	}
 }
 
-// callgrind_annotate finds the self times that we do.
+// callgrind_annotate finds the times that account does, and from the callers of a function
+// its calls.
 func TestProfilesInCallgrindAnnotate(t *testing.T) {
 	testenv.Need(t, "callgrind_annotate")
 	file := filepath.Join(t.TempDir(), "callgrind.out")
 	args := consumedTraces(t)["kvserver-fdr.xray"]
 	produce(t, append([]string{"convert", "-f", "callgrind", "-o", file}, args...)...)
-	for _, inclusive := range []string{"no", "yes"} {
-		text, err := exec.Command("callgrind_annotate", "--threshold=100", "--auto=no", "--inclusive="+inclusive, file).CombinedOutput()
+	annotate := func(option, line string) (matches [][]string) {
+		text, err := exec.Command("callgrind_annotate", "--threshold=100", "--auto=no", option, file).CombinedOutput()
 		if err != nil {
 			t.Fatalf("callgrind_annotate: %v\n%s", err, text)
 		}
-		got := map[string]int64{}
-		for _, m := range regexp.MustCompile(`(?m)^ *([\d,]+) \([ \d.]+%\)  \S+?:(.*) \[.*\]$`).FindAllStringSubmatch(string(text), -1) {
-			ns, err := strconv.ParseInt(strings.ReplaceAll(m[1], ",", ""), 10, 64)
-			if err != nil {
+		return regexp.MustCompile(line).FindAllStringSubmatch(string(text), -1)
+	}
+	const function = `(?m)^ *([\d,]+) \([ \d.]+%\)  \S+?:(.*) \[.*\]$`
+	got := map[string]sums{}
+	for _, m := range annotate("--inclusive=no", function) {
+		got[m[2]] = sums{Self: number(t, m[1])}
+	}
+	for _, m := range annotate("--inclusive=yes", function) {
+		got[m[2]] = sums{Self: got[m[2]].Self, Total: number(t, m[1])}
+	}
+	for _, m := range annotate("--tree=calling", `(?m)^ *[\d,]+ \([ \d.]+%\)  >   \S+?:(.*) \(([\d,]+)x\) \[.*\]$`) {
+		s := got[m[1]]
+		s.Count += number(t, m[2])
+		got[m[1]] = s
+	}
+	want := accounted(t, args...)
+	leaveOut(t, want, func(c calledOnce) bool { return c.Depth == 0 }, args...) // nothing calls them
+	delete(got, recursive)                                                      // every level of it is counted, as callgrind does it
+	delete(want, recursive)
+	agree(t, got, want, 0)
+}
+
+// recursive is the function of kvserver that calls itself.
+const recursive = "kv::sumNested(char const*&, int)"
+
+// Tables of calls have the calls and the times that account has.
+func TestTablesOfCalls(t *testing.T) {
+	args := consumedTraces(t)["kvserver-fdr.xray"]
+	want := accounted(t, args...)
+	delete(want, recursive) // tables do not say which of its calls is the outermost
+	t.Run("csv", func(t *testing.T) {
+		got := map[string]sums{}
+		rows, err := csv.NewReader(strings.NewReader(produce(t, append([]string{"convert", "-f", "csv"}, args...)...))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		column := map[string]int{}
+		for i, name := range rows[0] {
+			column[name] = i
+		}
+		for _, row := range rows[1:] {
+			s := got[row[column["function"]]]
+			got[row[column["function"]]] = sums{s.Count + 1, s.Self + number(t, row[column["self_ns"]]), s.Total + number(t, row[column["duration_ns"]])}
+		}
+		delete(got, recursive)
+		agree(t, got, want, 0)
+	})
+	t.Run("json", func(t *testing.T) {
+		got := map[string]sums{}
+		for c := range callsOf(t, args...) {
+			s := got[c.Function]
+			got[c.Function] = sums{s.Count + 1, s.Self + c.Self, s.Total + c.Duration}
+		}
+		delete(got, recursive)
+		agree(t, got, want, 0)
+	})
+}
+
+// calledOnce is a call, as convert -f json writes it.
+type calledOnce struct {
+	Function string
+	Depth    int
+	Self     int64 `json:"self_ns"`
+	Duration int64 `json:"duration_ns"`
+}
+
+// callsOf are all calls of a trace.
+func callsOf(t *testing.T, args ...string) iter.Seq[calledOnce] {
+	t.Helper()
+	lines := produce(t, append([]string{"convert", "-f", "json"}, args...)...)
+	return func(yield func(calledOnce) bool) {
+		for line := range strings.Lines(lines) {
+			var c calledOnce
+			if err := json.Unmarshal([]byte(line), &c); err != nil {
 				t.Fatal(err)
 			}
-			got[m[2]] = ns
-		}
-		var report struct {
-			Rows []struct {
-				Function    string
-				Self, Total int64
+			if !yield(c) {
+				return
 			}
 		}
-		account := produce(t, append([]string{"account", "--format", "json"}, args...)...)
-		if err := json.Unmarshal([]byte(account), &report); err != nil || len(report.Rows) == 0 {
-			t.Fatalf("%v in %.300s", err, account)
-		}
-		for _, row := range report.Rows {
-			want := row.Self
-			if inclusive == "yes" {
-				want = row.Total
-			}
-			if row.Function != "kv::sumNested(char const*&, int)" && got[row.Function] != want {
-				t.Errorf("inclusive=%s: %s: %d, we have %d", inclusive, row.Function, got[row.Function], want)
-			}
+	}
+}
+
+// leaveOut takes the calls of a kind away from the counts of sums.
+func leaveOut(t *testing.T, all map[string]sums, kind func(calledOnce) bool, args ...string) {
+	t.Helper()
+	for c := range callsOf(t, args...) {
+		if kind(c) {
+			s := all[c.Function]
+			s.Count--
+			all[c.Function] = s
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/convert"
@@ -31,9 +32,10 @@ Formats of records:
 
 Formats of calls:
   perfetto     a protobuf trace for Perfetto
-  chrome       Chrome JSON for Perfetto, speedscope and chrome://tracing
+  chrome       Chrome JSON for Perfetto, chrome://tracing and the like
   viztracer    Chrome JSON with the place of each function, for vizviewer
   speedscope   a profile of each thread for speedscope, calls in their order
+  firefox      a profile for the Firefox Profiler, calls in their order
   pprof        a profile for go tool pprof, by self time and by calls
   callgrind    a profile for KCachegrind and callgrind_annotate
   folded       folded stacks of self time for flame graph tools
@@ -61,10 +63,12 @@ Formats of calls:
 	f := cmd.Flags()
 	c.flags.add(f)
 	addChoice(f, &c.format, "format", "f", "what to write",
-		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "viztracer", "speedscope", "pprof", "callgrind", "folded", "csv", "json")
-	addCount(f, &c.most, "max-calls", "", 1, "perfetto, chrome, viztracer, speedscope: keep the `N` longest calls at most")
-	f.BoolVar(&c.source, "source", false, "viztracer: with the source code of functions, where its files are on this machine")
+		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "viztracer", "speedscope", "firefox", "pprof", "callgrind", "folded", "csv", "json")
+	addCount(f, &c.most, "max-calls", "", 1, "perfetto, chrome, viztracer, speedscope, firefox: keep the `N` longest calls at most")
+	addSize(f, &c.size, "max-size", "like --max-calls, but so many that the output has at most `SIZE` bytes, as 20M")
+	f.BoolVar(&c.source, "source", false, "viztracer, firefox: with the source code of functions, where its files are on this machine")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
+	f.BoolVar(&c.inlines, "inlines", false, "pprof: show the inlined functions that calls were made from, and the lines of calls")
 	f.BoolVar(&c.absolute, "absolute", false, "csv, json: times since 1970, where the trace tells them")
 	f.BoolVarP(&c.sort, "sort", "s", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
 	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names, when there is a map")
@@ -83,9 +87,11 @@ type conversion struct {
 	sort      bool
 	symbols   bool
 	perThread bool
+	inlines   bool
 	absolute  bool
 	source    bool
-	most      int // 0 for all calls
+	most      int   // 0 for all calls
+	size      int64 // 0 for all calls
 }
 
 func (c *conversion) ofRecords() bool {
@@ -99,7 +105,7 @@ func (c *conversion) ofRecords() bool {
 // ofTimeline reports whether the format shows each call at its time.
 func (c *conversion) ofTimeline() bool {
 	switch c.format {
-	case "perfetto", "chrome", "viztracer", "speedscope":
+	case "perfetto", "chrome", "viztracer", "speedscope", "firefox":
 		return true
 	}
 	return false
@@ -114,11 +120,14 @@ func (c *conversion) check() error {
 		}
 	}
 	f := &c.flags.filter
-	if c.most > 0 && !c.ofTimeline() {
-		return usagef("--max-calls is for the timelines: -f perfetto, chrome, viztracer and speedscope")
+	if (c.most > 0 || c.size > 0) && !c.ofTimeline() {
+		return usagef("--max-calls and --max-size are for the timelines: -f perfetto, chrome, viztracer, speedscope and firefox")
 	}
-	if c.source && c.format != "viztracer" {
-		return usagef("--source is for -f viztracer")
+	if c.inlines && (c.format != "pprof" || c.flags.group) {
+		return usagef("--inlines is for -f pprof, without --group-templates")
+	}
+	if c.source && c.format != "viztracer" && c.format != "firefox" {
+		return usagef("--source is for -f viztracer and firefox")
 	}
 	if c.ofRecords() && c.flags.group {
 		return usagef("-f %s writes records as they are: --group-templates does not apply", c.format)
@@ -151,30 +160,42 @@ func (c *conversion) run(s *session) error {
 			return err
 		}
 		s.summary(stats)
-		return c.app.writeOutput(c.output, sink.Write)
+		return c.writeText(sink.Write)
 	case "folded":
 		report, stats, err := s.stacks(c.perThread)
 		if err != nil {
 			return err
 		}
 		s.summary(stats)
-		return c.app.writeOutput(c.output, func(w io.Writer) error {
+		return c.writeText(func(w io.Writer) error {
 			return report.WriteFolded(w, s.names, stack.FoldedView{})
 		})
 	}
-	return c.app.writeOutput(c.output, func(w io.Writer) error { return c.calls(s, opts, w) })
+	return c.writeText(func(w io.Writer) error { return c.calls(s, opts, w) })
+}
+
+// writeText writes what is not compressed by itself; it is, if the name of the file
+// says so.
+func (c *conversion) writeText(f func(io.Writer) error) error {
+	return c.app.writeOutput(c.output, func(w io.Writer) error {
+		if !strings.HasSuffix(c.output, ".gz") {
+			return f(w)
+		}
+		z := gzip.NewWriter(w)
+		return errors.Join(f(z), z.Close())
+	})
 }
 
 // options are those of the trace. They take passes over it.
 func (c *conversion) options(s *session) (convert.Options, error) {
 	opts := convert.Options{
-		Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread, Absolute: c.absolute,
+		Header: s.trace.Header(0), Names: s.names, Files: s.trace.Files(), Threads: c.perThread, Inlines: c.inlines, Absolute: c.absolute,
 		ThreadName: s.trace.ThreadName, ProcessName: s.trace.ProcessName,
 	}
 	opts.Header.CycleFrequency = s.clock.Frequency
 	var err error
 	switch c.format {
-	case "perfetto", "chrome", "viztracer", "speedscope", "csv", "json":
+	case "perfetto", "chrome", "viztracer", "speedscope", "firefox", "csv", "json":
 		if opts.Base, err = s.start(); err != nil {
 			return opts, err
 		}
@@ -185,36 +206,52 @@ func (c *conversion) options(s *session) (convert.Options, error) {
 			return opts, fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
 		}
 	}
-	if c.most > 0 {
-		opts.LeftOut, err = s.keepLongest(c.most)
+	if c.ofTimeline() {
+		opts, err = c.chooseCalls(s, opts)
 	}
 	return opts, err
 }
 
-// calls writes calls one by one.
+// calls writes calls one by one, and says what there is to say of them.
 func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error {
+	var written counter
+	stats, err := c.write(s, opts, io.MultiWriter(&written, w))
+	if err != nil {
+		return err
+	}
+	s.summary(stats)
+	if advice := adviseOnSize(c.format, int64(written)); advice != "" {
+		fmt.Fprintf(c.app.stderr, "xray: %s\n", advice)
+	}
+	return nil
+}
+
+// write writes calls one by one.
+func (c *conversion) write(s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
 	type writer interface {
 		calls.Sink
 		Close() error
 	}
 	var out writer
+	var read func(path string) ([]byte, error)
+	if c.source {
+		read = s.readSource
+	}
 	callOpts := calls.Options{Shards: 1}
 	switch c.format {
-	case "perfetto", "speedscope":
+	case "perfetto", "speedscope", "firefox":
 		// Entries are written before it is known how long a call takes.
 		callOpts.Opens = true
-		shortest := s.filter.MinDuration
-		s.filter.MinDuration = 0
-		if c.format == "speedscope" {
-			out = convert.NewSpeedscope(w, opts, shortest)
-			break
+		lost := func() int64 { return s.trace.Losses().Records() }
+		switch c.format {
+		case "speedscope":
+			out = convert.NewSpeedscope(w, opts)
+		case "firefox":
+			out = convert.NewFirefox(w, opts, lost, read)
+		default:
+			out = convert.NewPerfetto(w, opts, lost)
 		}
-		out = convert.NewPerfetto(w, opts, shortest, func() int64 { return s.trace.Losses().Records() })
 	case "viztracer":
-		var read func(string) ([]byte, error)
-		if c.source {
-			read = s.readSource
-		}
 		out = convert.NewVizTracer(w, opts, read)
 	case "csv":
 		out = convert.NewCSV(w, opts)
@@ -225,10 +262,9 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 	}
 	_, stats, err := analyse(s, callOpts, func() streamed { return streamed{out} })
 	if err != nil {
-		return err
+		return nil, err
 	}
-	s.summary(stats)
-	return out.Close()
+	return stats, out.Close()
 }
 
 // records writes records as they are.
@@ -242,7 +278,7 @@ func (c *conversion) records(s *session, opts convert.Options) error {
 			}
 		}
 	}
-	return c.app.writeOutput(c.output, func(w io.Writer) error {
+	return c.writeText(func(w io.Writer) error {
 		var out blockWriter
 		left := func() []string { return nil }
 		switch c.format {

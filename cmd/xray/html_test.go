@@ -13,35 +13,61 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// openHTML opens a page and waits until it shows its calls.
+// settled is a function of the page that waits until it has shown what was chosen, and
+// has written that into its address.
+const settled = `async () => { for (let k = 0; k < 3; k++) await new Promise(r => requestAnimationFrame(() => setTimeout(r)));
+	while (saving) await new Promise(r => setTimeout(r, 10)); }`
+
+// openHTML opens a page and waits until it shows its calls. Whatever the page complains
+// of by the end of the test fails it.
 func openHTML(t *testing.T, file, fragment string) *browser.Page {
 	t.Helper()
 	page := browser.Open(t, "file://"+file+fragment)
-	var ready bool
-	page.Eval(`window.errors = []; addEventListener("error", e => errors.push(e.message));
-		addEventListener("securitypolicyviolation", e => errors.push(e.violatedDirective));
-		(async () => { while (!document.body.dataset.ready) await settled(); await settled(); return true; })();
-		async function settled() { await new Promise(r => requestAnimationFrame(() => setTimeout(r, 20))); }`, &ready)
+	awaitHTML(page)
 	t.Cleanup(func() {
-		var errors []string
-		if page.Eval("errors", &errors); len(errors) > 0 {
+		if errors := page.Errors(); len(errors) > 0 {
 			t.Errorf("errors in the page: %q", errors)
 		}
 	})
 	return page
 }
 
+func awaitHTML(page *browser.Page) {
+	var ready bool
+	page.Eval(`(async () => { while (!document.body.dataset.ready) await new Promise(r => setTimeout(r, 10));
+		window.settled = `+settled+`; await settled(); return true; })()`, &ready)
+}
+
+// htmlOf writes the page of a text trace, or of a file of testdata.
+func htmlOf(t *testing.T, text string, args ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if text != "" {
+		trace, err := tracetext.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		input := filepath.Join(dir, "trace.xray")
+		if err := os.WriteFile(input, trace, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, input)
+	}
+	file := filepath.Join(dir, "trace.html")
+	produce(t, append([]string{"html", "-o", file}, args...)...)
+	return file
+}
+
 // The page holds all calls with their times, shows them, and does what its controls say.
 func TestHTMLInBrowser(t *testing.T) {
 	testenv.Need(t, "chromium")
-	file := filepath.Join(t.TempDir(), "trace.html")
 	args := consumedTraces(t)["kvserver-fdr.xray"]
-	produce(t, append([]string{"html", "-o", file}, args...)...)
+	file := htmlOf(t, "", args...)
 	page := openHTML(t, file, "")
 
 	sums := map[string][2]float64{}
 	page.Eval(`(() => { const s = {}; for (let i = 0; i < calls.n; i++) {
-		const t = s[nameOf(i)] ||= [0, 0]; t[0]++; t[1] += calls.duration[i]; } return s; })()`, &sums)
+		const t = s[fullName(calls.func[i])] ||= [0, 0]; t[0]++; t[1] += calls.duration[i]; } return s; })()`, &sums)
 	for name, want := range sumsOfCalls(t, args...) {
 		if got := sums[name]; int64(got[0]) != want[0] || max(int64(got[1])-want[1], want[1]-int64(got[1])) > want[0] {
 			t.Errorf("%s: %v in the page, %v in the trace", name, got, want)
@@ -66,23 +92,23 @@ func TestHTMLInBrowser(t *testing.T) {
 	}
 	do := func(script string) (s shown) {
 		t.Helper()
-		page.Eval(`(async () => { `+script+`; await settled(); await settled(); await new Promise(r => setTimeout(r, 250));
-			const panel = document.querySelector("main > section:not([hidden])");
+		page.Eval(`(async () => { `+script+`; await settled();
+			const panel = document.querySelector("#panels > section:not([hidden])");
 			return {Range: $("range").textContent, Title: panel.id, Hash: location.hash,
-				Rows: Array.from(panel.querySelectorAll(".rows .row")).filter(r => !r.hidden).map(r => r.innerText)}; })()`, &s)
+				Rows: Array.from(panel.querySelectorAll(".space .row")).filter(r => !r.hidden).map(r => r.innerText)}; })()`, &s)
 		return s
 	}
-	if s := do(""); !strings.HasPrefix(s.Range, "10,344 of 10,344") || s.Title != "calls" || len(s.Rows) < 3 || len(s.Rows) > 100 {
+	if s := do(""); s.Range != "" || s.Title != "calls" || len(s.Rows) < 3 || len(s.Rows) > 100 {
 		t.Errorf("at first: %+v", s)
 	}
 	sortBy := func(name string) string {
-		return `document.querySelector('#calls [data-name="` + name + `"]').click()`
+		return `document.querySelector('#calls [data-name="` + name + `"] button').click()`
 	}
-	if s := do(sortBy("duration")); !strings.HasPrefix(s.Rows[0], "kv::work(") || !strings.Contains(s.Hash, "down=1") {
+	if s := do(sortBy("duration")); !strings.HasPrefix(s.Rows[0], "kv::work") || !strings.Contains(s.Hash, "down=1") {
 		t.Errorf("by duration: %q %s", s.Rows[0], s.Hash)
 	}
 	do(sortBy("duration"))
-	if s := do(sortBy("function")); !strings.HasPrefix(s.Rows[0], "kv::Flusher::run(") {
+	if s := do(sortBy("function")); !strings.HasPrefix(s.Rows[0], "kv::Flusher::run") {
 		t.Errorf("by name: %q", s.Rows[0])
 	}
 	set := func(id, value string) string {
@@ -92,7 +118,7 @@ func TestHTMLInBrowser(t *testing.T) {
 	if !strings.Contains(s.Range, " of 10,344") || strings.HasPrefix(s.Range, "10,344") || len(s.Rows) == 0 || !strings.HasPrefix(s.Rows[0], "kv::execute") {
 		t.Errorf("filtered: %+v", s)
 	}
-	if s := do(`$("calls").querySelector(".rows .row").click()`); !strings.Contains(s.Hash, "call=") {
+	if s := do(`$("calls").querySelector(".space .row").click()`); !strings.Contains(s.Hash, "call=") {
 		t.Errorf("a chosen call is not in the address: %s", s.Hash)
 	}
 	hash := do(`$("tab-function").click()`).Hash
@@ -121,10 +147,17 @@ func TestHTMLInBrowser(t *testing.T) {
 	}
 	var selected float64
 	page.Eval(`(async () => { const c = $("canvas"), at = (type, x) => c.dispatchEvent(new PointerEvent(type, {clientX: x, clientY: c.getBoundingClientRect().top + 100, pointerId: 1}));
-		c.setPointerCapture = () => {}; at("pointerdown", 100); at("pointermove", 300); at("pointerup", 300); await settled();
-		return (state.selection[1] - state.selection[0]) / (state.to - state.from) * c.clientWidth; })()`, &selected)
+		c.setPointerCapture = () => {}; at("pointerdown", 300); at("pointermove", 500); at("pointerup", 500); await settled();
+		return (state.selection[1] - state.selection[0]) / viewOf(c.clientWidth).perPixel; })()`, &selected)
 	if selected < 199 || selected > 201 {
 		t.Errorf("200 pixels are %v", selected)
+	}
+	if s := do(""); !strings.Contains(s.Hash, "a=") {
+		t.Errorf("the chosen time is not in the address: %s", s.Hash)
+	}
+	// The browser goes back to what was before.
+	if s := do("dispatchEvent(new KeyboardEvent('keydown', {key: 'Backspace'})); await new Promise(r => { addEventListener('popstate', r, {once: true}); setTimeout(r, 30000); })"); strings.Contains(s.Hash, "a=") {
+		t.Errorf("back leads to %s", s.Hash)
 	}
 
 	// The address brings all of it back.
@@ -136,6 +169,133 @@ func TestHTMLInBrowser(t *testing.T) {
 	again.Eval("({Query: $('query').value, Tab: state.tab, Call: state.call})", &back)
 	if back.Query != "^kv::execute" || back.Tab != "function" || back.Call < 0 {
 		t.Errorf("%s brings back %+v", hash, back)
+	}
+}
+
+// Fields choose threads and times, a call is found in all views, and what is searched for
+// shows in the timeline however far out.
+func TestHTMLChoosing(t *testing.T) {
+	testenv.Need(t, "chromium")
+	page := openHTML(t, htmlOf(t, "", consumedTraces(t)["kvserver-fdr.xray"]...), "")
+	check := func(what, script string) {
+		t.Helper()
+		var wrong string
+		page.Eval(`(async () => { const type = (id, value) => { $(id).value = value; $(id).dispatchEvent(new Event("input")); };
+			const key = (key, on = document.body) => on.dispatchEvent(new KeyboardEvent("keydown", {key, bubbles: true}));
+			`+script+` return ""; })()`, &wrong)
+		if wrong != "" {
+			t.Errorf("%s: %s", what, wrong)
+		}
+	}
+	check("thread", `const name = meta.threads[2].name; type("thread", name); await settled();
+		if (threads().length !== 1 || filtered().length !== meta.threads[2].calls || timeline.lanes.length !== 1) return filtered().length + " calls";
+		if (!location.hash.includes("thread=")) return location.hash; type("thread", "");`)
+	check("time", `type("time", "1ms - 1500us"); await settled();
+		if (String(state.selection) !== "1000000,1500000") return String(state.selection);
+		for (const i of filtered()) if (endOf(i) < 1e6 || calls.start[i] > 1.5e6) return "call " + i;
+		$("clear").click(); await settled(); if ($("time").value || isFiltered()) return "not cleared";`)
+	check("what makes no sense", `type("query", "kv::("); type("min", "5 parsecs"); await settled();
+		if (filtered().length !== calls.n || $("query").getAttribute("aria-invalid") !== "true" || !$("range").textContent.includes("parsecs")) return $("range").textContent;
+		$("clear").click();`)
+	check("the table follows the timeline", `change({sort: "duration", down: true, tab: "calls"}); await settled();
+		choose(9000, false); await settled();
+		const row = document.querySelector("#calls .row[aria-selected=true]");
+		if (!row || row.line !== listed().indexOf(9000)) return "row " + row?.line;
+		if (!$("chosen-text").textContent.startsWith(nameOf(9000))) return $("chosen-text").textContent;`)
+	check("keys in the table", `const table = document.querySelector("#calls .table"), at = listed().indexOf(9000);
+		key("ArrowDown", table); await settled(); if (state.call !== listed()[at + 1]) return "down leads to " + state.call;
+		key("Home", table); await settled(); if (state.call !== listed()[0]) return "home leads to " + state.call;
+		const id = table.getAttribute("aria-activedescendant"); if (document.getElementById(id)?.line !== 0) return "active is " + id;
+		key("m"); await settled(); if (String(state.selection) !== [calls.start[state.call], endOf(state.call)].join()) return "m chooses " + state.selection;
+		key("Escape"); await settled(); if (state.call >= 0 || state.selection) return "escape leaves something";`)
+	check("searched for", `type("query", "^kv::hash$"); await settled();
+		let n = 0; for (const l of timeline.lanes) for (let d = 0; d < l.t.depth; d++) n += highlighted()[l.t.index] ? highlighted()[l.t.index](d).length : 0;
+		if (!n || n !== filtered().length) return n + " of " + filtered().length;
+		for (const i of filtered()) if (nameOf(i) !== "kv::hash") return nameOf(i);
+		// The pointer finds them though others share their pixels.
+		change({from: 0, to: calls.end}); reveal(filtered()[0]); await settled();
+		const view = viewOf($("canvas").clientWidth), t = threadOf(filtered()[0]), lane = timeline.byThread.get(t);
+		for (const i of filtered()) {
+			const y = axisHeight + lane.y - scrolled() + timeline.laneTop + calls.depth[i] * rowHeight + 3;
+			const there = threadOf(i) === t && y > axisHeight ? at(view.x(calls.start[i]), y).call : i;
+			if (there < 0 || nameOf(there) !== "kv::hash") return "at the place of " + i + " is " + there;
+		}
+		type("query", "");`)
+	check("order", `for (const name of Object.keys(columns)) {
+			const c = columns[name], rows = sorted(filtered(), c), word = w => c.wide || !w ? c.keys(rows, w) : null, low = word(0), high = word(1);
+			for (let k = 1; k < rows.length; k++) {
+				const d = (high ? high[k] - high[k - 1] : 0) || low[k] - low[k - 1] || rows[k] - rows[k - 1];
+				if (!(d > 0)) return name + " at " + k;
+			}
+		}`)
+	check("flame graph by keys", `$("tab-flame").click(); await settled(); const c = document.querySelector("#flame canvas");
+		key("ArrowDown", c); key("ArrowDown", c); await settled(); const node = flame.cursor; if (node?.depth !== 2) return "depth " + node?.depth;
+		key("Enter", c); await settled(); if (flame.top !== node || !flame.boxes.some(b => b.node === node && b.w === c.clientWidth)) return "not zoomed";`)
+	check("call tree by keys", `$("tab-tree").click(); await settled(); const t = document.querySelector("#tree .table"), n = Number(t.getAttribute("aria-rowcount"));
+		key("ArrowDown", t); key("ArrowLeft", t); await settled(); if (!(Number(t.getAttribute("aria-rowcount")) < n)) return n + " rows still";
+		key("ArrowRight", t); await settled(); if (Number(t.getAttribute("aria-rowcount")) !== n) return "not open again";`)
+}
+
+// Pages of little or nothing, of ticks, and of hours in nanoseconds.
+func TestHTMLOfExtremes(t *testing.T) {
+	testenv.Need(t, "chromium")
+	const head = "xray fdr version=5 frequency=1000000000 buffer=65536\nthread 11 pid=7 wall=1.000020 cpu=0 tsc=1000\n"
+	deep := strings.Repeat("enter 1 +5\n", 4000) + strings.Repeat("exit 1 +5\n", 4000)
+	page := openHTML(t, htmlOf(t, head+"end-of-buffer\n"), "")
+	for _, test := range []struct {
+		name, text, summary, start string
+	}{
+		{"nothing", "", "no calls", ""},
+		{"one", "enter 1 +5\nexit 1 +100\n", "1 call of 1 function on 1 thread in 100 ns", "0.000 µs"},
+		{"zero", "enter 1 +0\nexit 1 +0\n", "1 call of 1 function on 1 thread in 1 ns", "0.000 µs"},
+		{"hours", "enter 1 +0\ntsc-wrap 36000000001001\nexit 1 +0\nenter 2 +122\nexit 2 +7\nenter 3 +0\ntsc-wrap 74654705665130\nexit 3 +0\n",
+			"3 calls of 3 functions on 1 thread in 74,655 s", "36,000.000\u2009000\u2009130 s"},
+		{"deep", deep, "4,000 calls of 1 function on 1 thread in 39.99 µs", "19.995 µs"},
+		{"open", "enter 1 +5\nenter 2 +5\nexit 2 +5\n", "1 open at the end", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			page.Visit("file://" + htmlOf(t, head+test.text+"end-of-buffer\n"))
+			awaitHTML(page)
+			var got struct {
+				Summary, Start, Duration string
+				Ascending                bool
+			}
+			page.Eval(`(async () => { for (const tab of tabs) { change({tab, func: meta.functions.length - 1, call: calls.n - 1}); await settled(); zoom(0.001); await settled(); }
+				return {Summary: $("summary").textContent, Start: calls.n ? showMoment(calls.start[calls.n - 1]) : "", Duration: calls.n ? showDuration(0) : "",
+					Ascending: sorted(filtered(), columns.duration).every((i, k, all) => k === 0 || calls.duration[all[k - 1]] <= calls.duration[i])}; })()`, &got)
+			if !strings.Contains(got.Summary, test.summary) || test.start != "" && got.Start != test.start || !got.Ascending {
+				t.Errorf("%+v", got)
+			}
+			if open := strings.HasPrefix(got.Duration, "≥ "); open != (test.name == "open") {
+				t.Errorf("the first call took %s", got.Duration)
+			}
+		})
+	}
+}
+
+// An automatic audit finds nothing that bars people, in any view, light or dark.
+func TestHTMLAccessible(t *testing.T) {
+	testenv.Need(t, "chromium")
+	axe, err := os.ReadFile(testenv.Fetched(t, "axe-core/package/axe.min.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := openHTML(t, htmlOf(t, "", consumedTraces(t)["kvserver-fdr.xray"]...), "")
+	var loaded bool
+	page.Eval(string(axe)+"; true", &loaded)
+	var found []string
+	page.Eval(`(async () => { const found = [];
+		for (const theme of ["light", "dark"]) for (const tab of [...tabs, "help"]) {
+			change({theme, query: "kv", call: 100, func: calls.func[100], ...(tab === "help" ? {} : {tab})});
+			if (tab === "help") $("help").showModal();
+			await settled();
+			const {violations} = await axe.run();
+			for (const v of violations) found.push([theme, tab, v.help, ...v.nodes.map(n => n.html.slice(0, 200))].join(": "));
+			$("help").close();
+		}
+		return found; })()`, &found)
+	if len(found) > 0 {
+		t.Errorf("%s", strings.Join(found, "\n"))
 	}
 }
 
@@ -163,7 +323,7 @@ func TestHTMLOfHostileNames(t *testing.T) {
 		Title, Name, Event string
 		Scripts            int
 	}
-	page.Eval(`({Title: document.title, Name: functionName(0), Event: meta.events[0].text, Scripts: document.querySelectorAll("img, i, b").length})`, &got)
+	page.Eval(`({Title: document.title, Name: fullName(0), Event: meta.events[0].text, Scripts: document.querySelectorAll("img, i, b").length})`, &got)
 	want := got
 	want.Title, want.Name, want.Event, want.Scripts = "<i>.xray", name, "custom event: <b>bold</b>", 0
 	if diff := cmp.Diff(want, got); diff != "" {

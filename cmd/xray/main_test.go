@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -49,6 +50,12 @@ func TestScripts(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := t.TempDir() // for the compiled recorder
+	userCache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Else `go tool` compiles its tools anew.
+	goCache := cmp.Or(os.Getenv("GOCACHE"), filepath.Join(userCache, "go-build"))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -56,6 +63,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("TESTDATA", traces)
 			e.Setenv("XDG_CACHE_HOME", cache)
+			e.Setenv("GOCACHE", goCache)
 			return nil
 		},
 		Condition: hasProgram,

@@ -123,9 +123,9 @@ func (s *size) String() string {
 func (s *size) Type() string { return "size" }
 
 func (s *size) Set(text string) error {
-	digits, shift := text, 0
-	if i := strings.IndexByte("KMGT", (strings.ToUpper(text) + " ")[max(len(text)-1, 0)]); i >= 0 {
-		digits, shift = text[:len(text)-1], 10*(i+1)
+	digits, shift := strings.TrimSuffix(strings.ToUpper(text), "B"), 0 // 20MB is 20M
+	if i := strings.IndexByte("KMGT", (digits + " ")[max(len(digits)-1, 0)]); i >= 0 {
+		digits, shift = digits[:len(digits)-1], 10*(i+1)
 	}
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || n <= 0 || n<<shift>>shift != n {

@@ -36,9 +36,13 @@ longest calls, the longest gaps, and times in which half of the threads were
 silent at once.
 
 A thread is silent when a call is open, but nothing was recorded for longer than
---gap: it computes without calling anything, or is stopped.`,
+--gap: it computes without calling anything, or is stopped.
+
+Of a stretch of time, as of --last or --around, it shows all that was open then,
+whenever it began.`,
 		Example: `  xray residency -m ./server trace.xray
   xray residency -m ./server --func '^handleRequest' --from 1s --to 1.2s trace.xray
+  xray residency -m ./server --around 'handleRequest#slowest:1' --margin 1ms trace.xray
   xray residency -m ./server --format csv -o runs.csv trace.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -94,9 +98,7 @@ A thread is silent when a call is open, but nothing was recorded for longer than
 	f := cmd.Flags()
 	flags.nameFlags.add(f)
 	flags.addStrict(f)
-	f.StringArrayVar(&flags.filter.threads, "thread", nil, "only this `THREAD`: an id, or PROCESS/THREAD; repeatable")
-	f.StringVar(&flags.filter.from, "from", "", "only what is after `TIME` since the trace's start: 1.5s, 200ms, 1000ticks")
-	f.StringVar(&flags.filter.to, "to", "", "only what is before `TIME`")
+	flags.filter.addPlace(f)
 	f.StringVar(&function, "func", "", "show functions whose name matches `REGEXP` instead of the outermost")
 	f.StringVar(&waits.wait, "wait", waitNames, "functions whose name matches `REGEXP` wait")
 	f.Lookup("wait").DefValue = "" // too long for the help, and documented

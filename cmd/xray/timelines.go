@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -13,18 +14,161 @@ import (
 // keepLongest makes the session's filter leave out the shortest calls, so that at most
 // so many are left. What it leaves out it says on standard error, and in note.
 func (s *session) keepLongest(most int) (note string, err error) {
-	counts, _, err := analyse(s, calls.Options{}, func() *durations.Counts { return &durations.Counts{} })
+	counts, _, err := s.countDurations()
 	if err != nil {
 		return "", err
 	}
-	shortest, left := counts.Longest(uint64(most))
-	if left == 0 {
-		return "", nil
+	choices := counts.Choices()
+	choice := choices[durations.Longest(choices, uint64(most))]
+	if note = s.leftOut(choice, false); note != "" {
+		s.filter.MinDuration = max(s.filter.MinDuration, choice.Shortest)
+		s.sayLeftOut(note, "--max-calls")
 	}
-	s.filter.MinDuration = max(s.filter.MinDuration, shortest)
-	note = fmt.Sprintf("%s shorter than %s left out", plural(int64(left), "call", "calls"), s.clock.Format(shortest))
-	fmt.Fprintf(s.app.stderr, "xray: %s: choose a part of the trace, or a larger --max-calls, to see them\n", note)
 	return note, nil
+}
+
+func (s *session) countDurations() (*durations.Counts, *calls.Stats, error) {
+	return analyse(s, calls.Options{}, func() *durations.Counts { return &durations.Counts{} })
+}
+
+// leftOut says what a choice leaves out; "" for nothing.
+func (s *session) leftOut(c durations.Choice, events bool) string {
+	if c.Left == 0 {
+		return ""
+	}
+	note := fmt.Sprintf("%s shorter than %s left out", plural(int64(c.Left), "call", "calls"), s.clock.Format(c.Shortest))
+	if c.Kept == 0 {
+		note = "all calls left out"
+	}
+	with := ", with "
+	if events {
+		with += "their events and "
+	}
+	if all := float64(c.KeptSelf) + float64(c.LeftSelf); all > 0 {
+		note += fmt.Sprintf("%s%.1f%% of the time", with, 100*float64(c.LeftSelf)/all)
+	}
+	return note
+}
+
+func (s *session) sayLeftOut(note, flag string) {
+	fmt.Fprintf(s.app.stderr, "xray: %s: choose a part of the trace, or a larger %s, to see them\n", note, flag)
+}
+
+// chooseCalls chooses the calls that a timeline shows: the longest, if there is a limit.
+// It takes the shortest duration out of the session's filter, since timelines leave out
+// calls by themselves.
+func (c *conversion) chooseCalls(s *session, opts convert.Options) (convert.Options, error) {
+	opts.Shortest = s.filter.MinDuration
+	if c.most == 0 && c.size == 0 {
+		s.filter.MinDuration = 0
+		return opts, nil
+	}
+	counts, stats, err := s.countDurations()
+	s.filter.MinDuration = 0
+	if err != nil {
+		return opts, err
+	}
+	choices := counts.Choices()
+	if c.most > 0 {
+		choices = choices[:durations.Longest(choices, uint64(c.most))+1]
+	}
+	choose := func(choice durations.Choice) convert.Options {
+		tried := opts
+		if tried.LeftOut = s.leftOut(choice, stats.Custom > 0); tried.LeftOut != "" {
+			tried.Shortest = max(opts.Shortest, choice.Shortest)
+			tried.LeftOutEvery = s.spanOfCounters(choice, stats.Threads, c.size)
+		}
+		return tried
+	}
+	flag, chosen := "--max-calls", len(choices)-1
+	if c.size > 0 {
+		fits, err := c.fit(s, choices, choose)
+		if err != nil {
+			return opts, err
+		}
+		if fits < chosen {
+			flag, chosen = "--max-size", fits
+		}
+	}
+	opts = choose(choices[chosen])
+	if opts.LeftOut != "" {
+		s.sayLeftOut(opts.LeftOut, flag)
+	}
+	return opts, nil
+}
+
+// spanOfCounters is how long the spans are for which a timeline counts the calls that
+// are left out: as many as take a twentieth of its size at most.
+func (s *session) spanOfCounters(choice durations.Choice, threads int, size int64) uint64 {
+	const most, least, bytesOfSpan, bytesOfCall = 400, 10, 200, 50
+	if size == 0 {
+		size = int64(choice.Kept) * bytesOfCall
+	}
+	spans := uint64(min(max(size/20/bytesOfSpan/int64(max(threads, 1)), least), most))
+	first, last := max(s.first, s.filter.From), s.last
+	if s.filter.To > 0 {
+		last = min(last, s.filter.To)
+	}
+	return (max(first, last)-first)/spans + 1
+}
+
+// fit is the place of the choice that shows the most in a file of the chosen size, or
+// nearly so. It takes a pass for each that it tries.
+func (c *conversion) fit(s *session, choices []durations.Choice, choose func(durations.Choice) convert.Options) (int, error) {
+	const firstGuess, enough = 60, 0.85 // bytes of a call; parts of the size
+	fits, over := -1, len(choices)      // places of a choice that fits, and of one that does not
+	target := uint64(c.size / firstGuess)
+	for tries := 0; over-fits > 1 && (tries < 5 || fits < 0); tries++ {
+		i := min(max(durations.Longest(choices, target), fits+1), over-1)
+		var written counter
+		if _, err := c.write(s, choose(choices[i]), &written); err != nil {
+			return 0, err
+		}
+		perCall := float64(written) / float64(max(choices[i].Kept, 1))
+		target = uint64(0.97 * float64(c.size) / max(perCall, 1))
+		switch {
+		case int64(written) > c.size:
+			over = i
+		case float64(written) > enough*float64(c.size):
+			return i, nil
+		default:
+			fits = i
+		}
+	}
+	if fits < 0 {
+		return 0, fmt.Errorf("--max-size %d: that is too small for what is left without any call: choose a part of the trace", c.size)
+	}
+	return fits, nil
+}
+
+// counter counts the bytes that are written to it.
+type counter int64
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
+
+// viewers are what opens a timeline, and how many bytes of it they open well.
+var viewers = map[string]struct {
+	name string
+	most int64
+}{
+	"perfetto":   {"the Perfetto UI", 500e6},
+	"chrome":     {"the Perfetto UI", 500e6},
+	"viztracer":  {"vizviewer", 500e6},
+	"speedscope": {"speedscope", 250e6},
+	"firefox":    {"the Firefox Profiler", 400e6},
+}
+
+// adviseOnSize is what to say when a timeline has become so large; "" for nothing.
+func adviseOnSize(format string, written int64) string {
+	viewer, known := viewers[format]
+	if !known || written <= viewer.most {
+		return ""
+	}
+	return fmt.Sprintf("%s written, and %s opens some %s well: --max-size 100M keeps the longest calls, --from and --to a part of the trace",
+		formatBytes(written), viewer.name, formatBytes(viewer.most))
 }
 
 // maxSourceFile is more than any file of source code has.

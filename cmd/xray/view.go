@@ -32,12 +32,16 @@ func (a *app) viewCommand() *cobra.Command {
 page to this machine only, under an address that cannot be guessed.
 
 With --perfetto it hands the trace to the Perfetto UI, https://ui.perfetto.dev, which
-the browser loads from there; the trace stays on this machine. $BROWSER chooses the
+the browser loads from there; the trace stays on this machine. A browser that asks
+whether the site may reach this device has to be told yes. $BROWSER chooses the
 browser.`,
 		Example: `  xray view -m ./server trace.xray
   xray view --perfetto trace.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if perfetto && (p.title != "" || p.source) {
+				return usagef("--title and --source are for the page, which --perfetto does not show")
+			}
 			s, err := a.open(cmd, &p.flags, args)
 			if err != nil {
 				return err
@@ -91,6 +95,12 @@ const perfettoAddress, perfettoUI = "127.0.0.1:9001", "https://ui.perfetto.dev"
 func (a *app) showInPerfetto(ctx context.Context, s *session, args []string, most int) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
+	listener, err := net.Listen("tcp", perfettoAddress)
+	if err != nil {
+		return fmt.Errorf("the Perfetto UI takes traces from %s only, which another program may have: "+
+			"end it, or open in the UI what convert -f perfetto writes: %w", perfettoAddress, err)
+	}
+	defer listener.Close()
 	var data bytes.Buffer
 	c := conversion{app: a, format: "perfetto", most: most}
 	opts, err := c.options(s)
@@ -100,10 +110,6 @@ func (a *app) showInPerfetto(ctx context.Context, s *session, args []string, mos
 	z := gzip.NewWriter(&data)
 	if err := errors.Join(c.calls(s, opts, z), z.Close()); err != nil {
 		return err
-	}
-	listener, err := net.Listen("tcp", perfettoAddress)
-	if err != nil {
-		return fmt.Errorf("the Perfetto UI takes traces from %s only: %w", perfettoAddress, err)
 	}
 	ctx, fetched := context.WithCancel(ctx)
 	defer fetched()

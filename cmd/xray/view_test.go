@@ -1,25 +1,62 @@
 package main
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 )
 
 // The Perfetto UI may read the trace, once it knows its path, and nobody else.
 func TestHandOver(t *testing.T) {
 	fetched := 0
 	handler := handOver("/secret/trace.gz", []byte("trace"), func() { fetched++ })
-	get := func(path string) *http.Response {
+	ask := func(method, path string) *http.Response {
 		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		handler.ServeHTTP(w, httptest.NewRequest(method, path, nil))
 		return w.Result()
 	}
-	if r := get("/trace.gz"); r.StatusCode != http.StatusNotFound || fetched != 0 {
+	if r := ask(http.MethodGet, "/trace.gz"); r.StatusCode != http.StatusNotFound || fetched != 0 {
 		t.Errorf("another path: %s", r.Status)
 	}
-	if r := get("/secret/trace.gz"); r.StatusCode != http.StatusOK || fetched != 1 ||
+	// The UI asks first whether a trace processor serves here.
+	if r := ask(http.MethodPost, "/status"); r.StatusCode != http.StatusNotFound || r.Header.Get("Access-Control-Allow-Origin") != "" || fetched != 0 {
+		t.Errorf("status: %s, %v", r.Status, r.Header)
+	}
+	if r := ask(http.MethodHead, "/secret/trace.gz"); r.StatusCode != http.StatusOK || fetched != 0 {
+		t.Errorf("only asked about the trace: %s, fetched %d times", r.Status, fetched)
+	}
+	if r := ask(http.MethodGet, "/secret/trace.gz"); r.StatusCode != http.StatusOK || fetched != 1 ||
 		r.Header.Get("Access-Control-Allow-Origin") != "https://ui.perfetto.dev" {
 		t.Errorf("the trace: %s, %v", r.Status, r.Header)
+	}
+}
+
+// A program that has the only port for the Perfetto UI is told of before any work is done.
+func TestViewWithoutPort(t *testing.T) {
+	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
+		listener, err := net.Listen("tcp", perfettoAddress)
+		if err == nil {
+			defer listener.Close()
+			break
+		}
+		if time.Since(start) > time.Minute { // other tests use it, too, for seconds
+			t.Fatal(err)
+		}
+	}
+	o := runHere("xray", "view", "--perfetto", filepath.Join("..", "..", "testdata", "kvserver-fdr.xray"))
+	if o.status != exitFailed || !strings.Contains(o.stderr, "127.0.0.1:9001") || !strings.Contains(o.stderr, "convert -f perfetto") {
+		t.Errorf("%v", o)
+	}
+}
+
+func TestViewRefusesFlagsOfThePage(t *testing.T) {
+	for _, flag := range []string{"--title=x", "--source"} {
+		if o := runHere("xray", "view", "--perfetto", flag, "trace"); o.status != exitUsage || !strings.Contains(o.stderr, "--perfetto") {
+			t.Errorf("%s: %v", flag, o)
+		}
 	}
 }

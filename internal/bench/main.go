@@ -9,8 +9,9 @@
 // alike, and each figure is the median of several runs. The disk is not measured:
 // traces have just been written and come from memory, and outputs go nowhere.
 // On a machine that does other things too, CPU time says more than wall time:
-// there are rates and ratios of both. Peak memory cannot come out below what this
-// program itself needs (8 MB), because Linux hands that down.
+// there are rates and ratios of both. Bytes are those of the output for each record, of
+// which a call has two. Peak memory cannot come out below what this program itself
+// needs (8 MB), because Linux hands that down.
 package main
 
 import (
@@ -47,6 +48,7 @@ type job struct {
 	name, format string
 	records      int64 // of the trace; functions for extract
 	unit         string
+	outputs      bool     // what it writes grows with the trace, and is measured too
 	ours, theirs []string // theirs is nil where the peer has no such thing
 }
 
@@ -109,8 +111,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 
 	fmt.Fprintf(stdout, "%s/%s, %d cores, %s, medians of %d runs\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), *repeat)
-	fmt.Fprintln(stdout, "| job | input | size | program | wall s | CPU s | peak MB | M/s | M/CPU s | × wall | × CPU |")
-	fmt.Fprintln(stdout, "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|")
+	fmt.Fprintln(stdout, "| job | input | size | program | wall s | CPU s | peak MB | M/s | M/CPU s | × wall | × CPU | bytes out |")
+	fmt.Fprintln(stdout, "|---|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|")
 	instrMap := filepath.Join(*dir, "map.yaml")
 	if err := create(instrMap, func(w io.Writer) error { return tracegen.WriteMap(w, 0) }); err != nil {
 		return err
@@ -182,6 +184,14 @@ func traceJobs(trace, instrMap string, format tracegen.Format, records int64) []
 		}
 		return j
 	}
+	write := func(name string, ours, theirs []string) job {
+		j := add(name, ours, theirs)
+		j.outputs = true
+		return j
+	}
+	convert := func(format string, theirs []string) job {
+		return write("convert "+format, []string{"convert", "-f", format, "-m", instrMap}, theirs)
+	}
 	account := add("account", []string{"account", "-m", instrMap}, []string{"account", "-m", instrMap})
 	if format == tracegen.Basic {
 		return []job{account}
@@ -191,11 +201,19 @@ func traceJobs(trace, instrMap string, format tracegen.Format, records int64) []
 		add("stack", []string{"stack", "--format", "folded", "-m", instrMap},
 			[]string{"stack", "-m", instrMap, "--all-stacks", "--stack-format=flame", "--aggregation-type=time"}),
 		add("graph", []string{"graph", "-m", instrMap, "-e", "sum"}, []string{"graph", "-m", instrMap, "-e", "sum"}),
-		add("convert raw", []string{"convert", "-f", "raw"}, []string{"convert", "-f", "raw"}),
-		add("convert yaml", []string{"convert", "-f", "yaml"}, []string{"convert", "-f", "yaml"}),
-		add("convert chrome", []string{"convert", "-f", "chrome", "-m", instrMap},
-			[]string{"convert", "-f", "trace_event", "-y", "-m", instrMap}),
-		add("convert pprof", []string{"convert", "-f", "pprof", "-m", instrMap}, nil),
+		write("convert raw", []string{"convert", "-f", "raw"}, []string{"convert", "-f", "raw"}),
+		write("convert yaml", []string{"convert", "-f", "yaml"}, []string{"convert", "-f", "yaml"}),
+		convert("chrome", []string{"convert", "-f", "trace_event", "-y", "-m", instrMap}),
+		convert("perfetto", nil),
+		convert("viztracer", nil),
+		convert("speedscope", nil),
+		convert("firefox", nil),
+		convert("pprof", nil),
+		convert("callgrind", nil),
+		convert("folded", nil),
+		convert("csv", nil),
+		convert("json", nil),
+		write("html", []string{"html", "--max-calls", strconv.FormatInt(records, 10), "-m", instrMap}, nil),
 	}
 }
 
@@ -223,6 +241,14 @@ func measureJob(out io.Writer, j job, programs []program, repeat int) error {
 			costs[i] = append(costs[i], c)
 		}
 	}
+	sizes := make([]string, len(programs))
+	for i, p := range programs {
+		if j.outputs && argv(p) != nil && failures[i] == nil {
+			var n int64
+			n, failures[i] = outputSize(p, argv(p))
+			sizes[i] = fmt.Sprintf("%.1f", float64(n)/float64(j.records))
+		}
+	}
 	var peerWall, peerCPU float64
 	for i, p := range programs {
 		if p.procs == 0 && failures[i] == nil && len(costs[i]) > 0 {
@@ -239,7 +265,7 @@ func measureJob(out io.Writer, j job, programs []program, repeat int) error {
 		}
 		fmt.Fprintf(out, "| %s | %s | %s | %s | ", j.name, j.format, grouped(j.records)+" "+j.unit, p.name)
 		if failures[i] != nil {
-			fmt.Fprintf(out, "%s |||||||\n", strings.ReplaceAll(failures[i].Error(), "|", "/"))
+			fmt.Fprintf(out, "%s ||||||||\n", strings.ReplaceAll(failures[i].Error(), "|", "/"))
 			continue
 		}
 		wall, cpu := median(costs[i], cost.wallSeconds), median(costs[i], cost.cpuSeconds)
@@ -248,8 +274,8 @@ func measureJob(out io.Writer, j job, programs []program, repeat int) error {
 			ratios = fmt.Sprintf("%.1f | %.1f", peerWall/wall, peerCPU/cpu)
 		}
 		millions := float64(j.records) / 1e6
-		fmt.Fprintf(out, "%.3f | %.3f | %.0f | %.2f | %.2f | %s |\n", wall, cpu,
-			median(costs[i], cost.peakMB), millions/wall, millions/cpu, ratios)
+		fmt.Fprintf(out, "%.3f | %.3f | %.0f | %.2f | %.2f | %s | %s |\n", wall, cpu,
+			median(costs[i], cost.peakMB), millions/wall, millions/cpu, ratios, sizes[i])
 	}
 	return failed
 }

@@ -17,6 +17,10 @@ func TestMain(m *testing.M) {
 	case "":
 		os.Exit(m.Run())
 	case "check":
+		if slices.Contains(os.Args, "print") {
+			io.WriteString(os.Stdout, strings.Repeat("y", 2*1234567))
+			os.Exit(0)
+		}
 		if slices.Contains(os.Args, "break") {
 			io.WriteString(os.Stderr, "cannot|do\nsecond line\n")
 			os.Exit(1)
@@ -35,19 +39,23 @@ func TestMeasureJob(t *testing.T) {
 	}{
 		{
 			name: "both", job: job{ours: []string{"ok"}, theirs: []string{"ok"}},
-			rows: []string{`xray, 1 core \| \d+\.\d{3} \| \d+\.\d{3} \| \d+ \| \d+\.\d\d \| \d+\.\d\d \| \d+\.\d \| \d+\.\d \|$`, `peer \| \d+\.\d{3} .*\|  \|  \|$`},
+			rows: []string{`xray, 1 core \| \d+\.\d{3} \| \d+\.\d{3} \| \d+ \| \d+\.\d\d \| \d+\.\d\d \| \d+\.\d \| \d+\.\d \|  \|$`, `peer \| \d+\.\d{3} .*\|  \|  \|  \|$`},
 		},
 		{
 			name: "ours alone", job: job{ours: []string{"ok"}},
-			rows: []string{`xray, 1 core \| \d+\.\d{3} .*\|  \|  \|$`},
+			rows: []string{`xray, 1 core \| \d+\.\d{3} .*\|  \|  \|  \|$`},
+		},
+		{
+			name: "output", job: job{ours: []string{"print"}, theirs: []string{"ok"}, outputs: true},
+			rows: []string{`\| 2\.0 \|$`, `\| 0\.0 \|$`},
 		},
 		{
 			name: "peer fails", job: job{ours: []string{"ok"}, theirs: []string{"break"}},
-			rows: []string{`xray, 1 core \| \d+\.\d{3} .*\|  \|  \|$`, `peer \| exit status 1: cannot/do \|{7}$`},
+			rows: []string{`xray, 1 core \| \d+\.\d{3} .*\|  \|  \|  \|$`, `peer \| exit status 1: cannot/do \|{8}$`},
 		},
 		{
 			name: "ours fails", job: job{ours: []string{"break"}, theirs: []string{"ok"}},
-			rows:   []string{`xray, 1 core \| exit status 1: cannot/do \|{7}$`, `peer \| \d+\.\d{3} .*\|  \|  \|$`},
+			rows:   []string{`xray, 1 core \| exit status 1: cannot/do \|{8}$`, `peer \| \d+\.\d{3} .*\|  \|  \|  \|$`},
 			failed: "account: exit status 1: cannot|do",
 		},
 	} {
@@ -63,7 +71,7 @@ func TestMeasureJob(t *testing.T) {
 				t.Fatalf("%d rows, want %d:\n%s", len(rows), len(tt.rows), &out)
 			}
 			for i, want := range tt.rows {
-				want = `^\| account \| fdr \| 1 234 567 records \| ` + want
+				want = `^\| account \| fdr \| 1 234 567 records \| .*` + want
 				if !regexp.MustCompile(want).MatchString(rows[i]) {
 					t.Errorf("row %q does not match %q", rows[i], want)
 				}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -37,4 +39,18 @@ func measure(p program, args []string) (cost, error) {
 	}
 	state := cmd.ProcessState
 	return cost{wall: wall, cpu: state.UserTime() + state.SystemTime(), peak: peakMemory(state)}, nil
+}
+
+// outputSize runs p once more and counts the bytes that it writes.
+func outputSize(p program, args []string) (int64, error) {
+	cmd := exec.Command(p.path, args...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	n, err := io.Copy(io.Discard, out)
+	return n, errors.Join(err, cmd.Wait())
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long the browser may take for all of a test.
-const patience = 2 * time.Minute
+const patience = 5 * time.Minute
 
 // Page is a page that is open in a browser of its own. It is for one goroutine.
 type Page struct {
@@ -29,11 +29,29 @@ type Page struct {
 	out     *bufio.Reader
 	session string
 	calls   int
+	errors  []string
+}
+
+// Options are those of a browser.
+type Options struct {
+	// Flags are for the command line.
+	Flags []string
+	// Hosts maps names of hosts, with their ports, to addresses of this machine. No
+	// other name is known to the browser.
+	Hosts map[string]string
+	// Script runs in the page before its own.
+	Script string
 }
 
 // Open opens a URL and waits until it is loaded. The test is skipped without
 // chromium; the browser ends with the test.
 func Open(t testing.TB, url string) *Page {
+	t.Helper()
+	return OpenWith(t, url, Options{})
+}
+
+// OpenWith is [Open] with options.
+func OpenWith(t testing.TB, url string, opts Options) *Page {
 	t.Helper()
 	testenv.Need(t, "chromium")
 	profile := t.TempDir()
@@ -43,9 +61,15 @@ func Open(t testing.TB, url string) *Page {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+	rules := ""
+	for host, address := range opts.Hosts {
+		rules += "MAP " + host + " " + address + ", "
+	}
+	args := append([]string{"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,900",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update",
-		"--user-data-dir="+profile, "--remote-debugging-pipe", "about:blank")
+		"--host-resolver-rules=" + rules + "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+		"--user-data-dir=" + profile, "--remote-debugging-pipe"}, opts.Flags...)
+	cmd := exec.CommandContext(ctx, "chromium", append(args, "about:blank")...)
 	// The browser reads commands from descriptor 3 and answers on 4.
 	commands, in := pipe(t)
 	out, answers := pipe(t)
@@ -64,14 +88,26 @@ func Open(t testing.TB, url string) *Page {
 		out.Close()
 	})
 	var target struct{ TargetID string }
-	p.must("Target.createTarget", map[string]any{"url": url}, &target)
+	p.must("Target.createTarget", map[string]any{"url": "about:blank"}, &target)
 	var attached struct{ SessionID string }
 	p.must("Target.attachToTarget", map[string]any{"targetId": target.TargetID, "flatten": true}, &attached)
 	p.session = attached.SessionID
+	for _, domain := range []string{"Runtime", "Log", "Page"} {
+		p.must(domain+".enable", nil, nil)
+	}
+	p.must("Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": opts.Script}, nil)
+	p.Visit(url)
+	return p
+}
+
+// Visit opens another URL in place of the page and waits until it is loaded.
+func (p *Page) Visit(url string) {
+	p.t.Helper()
+	p.must("Page.navigate", map[string]any{"url": "about:blank"}, nil) // for what differs in the fragment only
+	p.must("Page.navigate", map[string]any{"url": url}, nil)
 	for loaded := false; !loaded; time.Sleep(20 * time.Millisecond) {
 		p.Eval("location.href !== 'about:blank' && document.readyState === 'complete'", &loaded)
 	}
-	return p
 }
 
 func pipe(t testing.TB) (r, w *os.File) {
@@ -105,6 +141,49 @@ func (p *Page) Eval(script string, result any) {
 	}
 }
 
+// Errors are what the page had to complain of until now: exceptions that nobody caught,
+// errors on the console, and requests that failed.
+func (p *Page) Errors() []string {
+	p.t.Helper()
+	var ignored int
+	p.Eval("0", &ignored) // what it complained of before comes first
+	return p.errors
+}
+
+// event keeps what an event complains of. A dialog would hold up the page for good.
+func (p *Page) event(method string, params json.RawMessage) error {
+	var about struct {
+		Type, Message string
+
+		Args  []struct{ Value, Description any }
+		Entry struct{ Level, Text, URL string }
+
+		ExceptionDetails struct {
+			Text      string
+			Exception struct{ Description string }
+		}
+	}
+	switch method {
+	case "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Log.entryAdded", "Page.javascriptDialogOpening":
+	default:
+		return nil
+	}
+	if err := json.Unmarshal(params, &about); err != nil {
+		return err
+	}
+	switch {
+	case method == "Page.javascriptDialogOpening":
+		return fmt.Errorf("the page opens a dialog: %s", about.Message)
+	case method == "Runtime.exceptionThrown":
+		p.errors = append(p.errors, about.ExceptionDetails.Text+" "+about.ExceptionDetails.Exception.Description)
+	case about.Type == "error" || about.Type == "assert":
+		p.errors = append(p.errors, fmt.Sprint(about.Args))
+	case about.Entry.Level == "error":
+		p.errors = append(p.errors, about.Entry.Text+" "+about.Entry.URL)
+	}
+	return nil
+}
+
 func (p *Page) must(method string, params, result any) {
 	p.t.Helper()
 	if err := p.call(p.session, method, params, result); err != nil {
@@ -134,6 +213,8 @@ func (p *Page) call(session, method string, params, result any) error {
 		}
 		var answer struct {
 			ID     int
+			Method string
+			Params json.RawMessage
 			Error  *struct{ Message string }
 			Result json.RawMessage
 		}
@@ -141,7 +222,10 @@ func (p *Page) call(session, method string, params, result any) error {
 			return err
 		}
 		switch {
-		case answer.ID != p.calls: // an event
+		case answer.ID != p.calls:
+			if err := p.event(answer.Method, answer.Params); err != nil {
+				return err
+			}
 		case answer.Error != nil:
 			return errors.New(answer.Error.Message)
 		case result == nil:

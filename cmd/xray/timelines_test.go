@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// Timelines get as large as they may, and no larger.
+func TestMaxSize(t *testing.T) {
+	const trace = "../../testdata/kvserver-fdr.xray"
+	for format := range viewers {
+		for text, size := range map[string]int{"16K": 16 << 10, "100K": 100 << 10, "1G": 1 << 30} {
+			out := runHere("xray", "convert", "-f", format, "--max-size", text, trace)
+			said := strings.Contains(out.stderr, "left out, with") && strings.Contains(out.stderr, "a larger --max-size")
+			switch {
+			case out.status != exitOK:
+				t.Errorf("%s, %s: %v", format, text, out)
+			case size == 1<<30:
+				if all := runHere("xray", "convert", "-f", format, trace); out.stdout != all.stdout || out.stderr != all.stderr {
+					t.Errorf("%s: there is room, and it is not used", format)
+				}
+			case len(out.stdout) > size || len(out.stdout) < size/2 || !said:
+				t.Errorf("%s, %s: %d bytes, %s", format, text, len(out.stdout), out.stderr)
+			}
+		}
+	}
+}
+
+func TestAdviceOnSize(t *testing.T) {
+	for format, viewer := range viewers {
+		if advice := adviseOnSize(format, viewer.most); advice != "" {
+			t.Error(advice)
+		}
+		if advice := adviseOnSize(format, viewer.most+1); !strings.Contains(advice, "--max-size") {
+			t.Errorf("%s: %q", format, advice)
+		}
+	}
+	if advice := adviseOnSize("csv", 1<<40); advice != "" {
+		t.Error(advice)
+	}
+}

@@ -1,0 +1,61 @@
+package convert
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// chromeInstant is an instant in calls that may be left out.
+type chromeInstant struct {
+	depth uint32 // calls around it
+	text  []byte
+}
+
+// run shows calls that are left out. It ends a nanosecond early, and so within its
+// caller, whichever a viewer takes first and however it adds.
+func (c *Chrome) run(thread string, r *shortRun) {
+	start, duration := c.time.span(r.start, r.end-r.start)
+	buf := append(c.next(c.out.buf), `{"name":"`+leftOutName+`","ph":"X","ts":`...)
+	buf = append(c.time.appendMicros(buf, start), `,"dur":`...)
+	buf = append(c.time.appendMicros(buf, max(0, duration-1)), thread...)
+	buf = strconv.AppendUint(append(buf, `,"args":{"calls":`...), r.calls, 10)
+	buf = c.time.clock.AppendFormat(append(buf, `,"took":"`...), r.took)
+	c.out.buf = c.out.spill(append(buf, `"}}`...))
+}
+
+// leftOutFrom shows how many calls of a thread are left out in a span of time.
+func (c *Chrome) leftOutFrom(thread, name string, tsc, n uint64) {
+	buf := appendJSON(append(c.next(c.out.buf), `{"name":`...), leftOutName+", each "+c.time.clock.Format(c.opts.LeftOutEvery)+": "+name)
+	buf = c.time.appendMicros(append(buf, `,"ph":"C","ts":`...), c.time.at(tsc))
+	buf = append(append(buf, thread...), `,"args":{"calls":`...)
+	c.out.buf = c.out.spill(append(strconv.AppendUint(buf, n, 10), "}}"...))
+}
+
+// instants takes the events up to a time, which may be left out with the calls that they
+// happened in, and returns the others.
+func (c *Chrome) instants(t *chromeThread, events []calls.Event, tsc uint64) []calls.Event {
+	for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
+		e := &events[0]
+		if e.Depth > 0 {
+			t.pending = append(t.pending, chromeInstant{e.Depth, c.appendInstant(nil, e, t.end)})
+		} else {
+			c.out.buf = c.out.spill(c.appendInstant(c.next(c.out.buf), e, t.end))
+		}
+	}
+	return events
+}
+
+// leaveOut takes the next call that ends. Instants in it are written if it is shown.
+func (c *Chrome) leaveOut(t *chromeThread, call *calls.Call, shown bool) {
+	t.short.leave(call, shown)
+	n := len(t.pending)
+	for n > 0 && t.pending[n-1].depth > call.Depth {
+		n--
+	}
+	for i := n; i < len(t.pending) && shown; i++ {
+		c.out.buf = c.out.spill(append(c.next(c.out.buf), t.pending[i].text...))
+	}
+	t.pending = slices.Delete(t.pending, n, len(t.pending))
+}

@@ -1,0 +1,35 @@
+package convert
+
+import "strconv"
+
+// chromeEnd is how far calls have reached, in nanoseconds and in floating point.
+type chromeEnd struct {
+	start, duration int64
+	micros          float64 // 0 for the sum of the two
+}
+
+// appendDuration appends the duration of a call. Viewers that add it to the start in
+// floating point must not find that a call ends before the last one inside it, which
+// they would leave out. Where both end together a longer fraction takes care of that.
+func (e *chromeEnd) appendDuration(dst []byte, time *timeline, start, duration int64) []byte {
+	end, last := start+duration, e.start+e.duration
+	if end < last { // of calls that start together, the inner one comes last
+		return time.appendMicros(dst, duration)
+	}
+	if end == last && time.clock.Known() {
+		inside := e.micros
+		if inside == 0 {
+			inside = float64(e.start)/1000 + float64(e.duration)/1000
+		}
+		from := float64(start) / 1000
+		if from+float64(duration)/1000 < inside {
+			e.micros = inside
+			if duration > 0 {
+				return strconv.AppendFloat(dst, inside-from, 'f', -1, 64)
+			}
+			return time.appendMicros(dst, 0)
+		}
+	}
+	*e = chromeEnd{start, duration, 0}
+	return time.appendMicros(dst, duration)
+}

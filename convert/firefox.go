@@ -1,0 +1,267 @@
+package convert
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"iter"
+	"math"
+	"strconv"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Firefox writes a profile for the Firefox Profiler, in its "processed" format.
+//
+// The samples of a thread are the runs between two entries or exits: the stack, when it
+// came up, and how long it stayed. So self and total times are exact, and the stack chart
+// shows every call where it was. A run that takes no time is there only where calls
+// would else melt into one or vanish. Calls with logged arguments are markers too, since
+// stacks have no place for these. So are custom and typed events; those that name a
+// request have its flow. What Options.LeftOut is about is shown as calls of one function.
+// The profile's information tells what was lost and left out.
+//
+// Where the frequency is unknown, a nanosecond stands for a tick.
+//
+// It is a sink for calls.Options with Opens, and without a MinDuration; that is
+// Options.Shortest. Samples are written in columns, thread by thread, so that all are kept
+// until the end: two for a call, with some 3 bytes each. Memory also grows with the markers
+// and with distinct call paths. The Firefox Profiler holds more.
+type Firefox struct {
+	out     output
+	opts    Options
+	time    timeline
+	tracks  tracks
+	threads perThread[*firefoxThread]
+	paths   *calls.Paths // of all threads: the profile's stack n is path n+1
+	texts   indexed[string]
+	ends    [calls.Truncated + 1]int64 // calls, by how they ended
+	lost    func() int64
+	sources *sources
+}
+
+// firefoxThread is what is kept of a thread. Times are those of the timeline.
+type firefoxThread struct {
+	thread  reader.Thread
+	calls   longCalls
+	runs    firefoxRuns
+	markers []firefoxMarker
+	// settled is how many of markers have their stack. It may be that some calls around
+	// the others are not yet known to take long enough.
+	settled int
+	begun   bool
+	first   int64 // start of the first run
+	busy    int64 // time of the runs that have a stack
+	// The run that lasts: its stack and its start, and whether a call began there.
+	stack    calls.PathID
+	at       int64
+	entering bool
+}
+
+// firefoxMarker is an event, or a call from start to end.
+type firefoxMarker struct {
+	name       int    // in texts
+	start, end uint64 // TSC
+	call       bool
+	data       string // JSON, but for the stack and the end
+	stack      calls.PathID
+}
+
+// leftOutFunc stands for calls that are left out.
+const leftOutFunc reader.FuncID = math.MinInt32
+
+// NewFirefox makes a writer of a profile. lost, which may be nil, is asked at the end how
+// many records of the trace could not be read. read is as for [NewVizTracer].
+func NewFirefox(w io.Writer, opts Options, lost func() int64, read func(path string) ([]byte, error)) *Firefox {
+	f := &Firefox{out: newOutput(w), opts: opts, time: opts.timeline(), paths: calls.NewPaths(), lost: lost}
+	f.sources = newSources(opts.Names, read)
+	f.tracks = newTracks(&f.opts)
+	return f
+}
+
+// Calls implements [calls.Sink].
+func (f *Firefox) Calls(b *calls.Batch) error {
+	at := f.threads.at(b.Index)
+	if *at == nil {
+		*at = f.newThread(b.Thread)
+	}
+	t := *at
+	b.Replay(
+		func(o *calls.Open) {
+			t.begin(f.time.at(o.Start))
+			t.calls.enter(o)
+			t.calls.settle(o.Start)
+		},
+		func(c *calls.Call, args []calls.Arg) {
+			if t.calls.leave(c) {
+				f.leave(t, c, args)
+			}
+		},
+		func(e *calls.Event) {
+			t.begin(f.time.at(e.TSC))
+			f.event(t, e)
+		})
+	if b.Last {
+		t.calls.short.finish()
+	}
+	return nil
+}
+
+func (f *Firefox) newThread(thread reader.Thread) *firefoxThread {
+	t := &firefoxThread{thread: thread}
+	t.calls = longCalls{
+		min: f.opts.Shortest,
+		begin: func(o *openCall) {
+			t.settle(o.start)
+			f.enter(t, o.start, o.fn)
+		},
+		short: f.opts.shortCalls(func(r *shortRun) {
+			f.enter(t, r.start, leftOutFunc)
+			t.turn(f.time.at(r.end), f.paths.Parent(t.stack), false)
+		}, func(uint64, uint64) {}),
+	}
+	return t
+}
+
+// enter begins a call at a time of the trace.
+func (f *Firefox) enter(t *firefoxThread, tsc uint64, fn reader.FuncID) {
+	t.turn(f.time.at(tsc), f.paths.Child(t.stack, fn), true)
+}
+
+// leave ends the innermost call.
+func (f *Firefox) leave(t *firefoxThread, c *calls.Call, args []calls.Arg) {
+	f.ends[c.End]++
+	t.settle(math.MaxUint64)
+	stack, end := t.stack, f.time.at(c.Start+c.Duration)
+	t.turn(end, f.paths.Parent(stack), false)
+	if len(args) == 0 {
+		return
+	}
+	data := []byte(`{"type":"call","arguments":"`)
+	for i, a := range args {
+		if i > 0 {
+			data = append(data, ", "...)
+		}
+		if a.Value > 1<<53 { // mostly an address
+			data = strconv.AppendUint(append(data, "0x"...), a.Value, 16)
+		} else {
+			data = strconv.AppendUint(data, a.Value, 10)
+		}
+	}
+	t.markers = append(t.markers, firefoxMarker{
+		name: f.texts.of(f.opts.label(c.Func)), start: c.Start, end: c.Start + c.Duration, call: true,
+		data: string(append(data, '"')), stack: stack,
+	})
+	t.settled = len(t.markers)
+}
+
+// event marks a custom or typed event.
+func (f *Firefox) event(t *firefoxThread, e *calls.Event) {
+	name, data := e.Name(), []byte(`{"type":"event"`)
+	mark, isMark := e.Mark()
+	switch {
+	case isMark && mark.Request && mark.ID != 0:
+		name = "request"
+		flow := strconv.FormatUint(mark.ID, 10)
+		if file := f.opts.file(t.thread); file != "" {
+			flow += " of " + file
+		}
+		data = strconv.AppendInt([]byte(`{"type":"request","request":`), int64(f.texts.of(flow)), 10)
+		if mark.Text != "" {
+			data = appendJSON(append(data, `,"text":`...), mark.Text)
+		}
+	case isMark:
+	case e.IsText():
+		data = appendJSON(append(data, `,"text":`...), string(e.Data))
+	default:
+		data = append(data, `,"bytes":"`...)
+		data = append(hex.AppendEncode(data, e.Data), '"')
+	}
+	t.markers = append(t.markers, firefoxMarker{name: f.texts.of(name), start: e.TSC, end: e.TSC, data: string(data)})
+}
+
+// settle gives the markers up to a time their stack.
+func (t *firefoxThread) settle(tsc uint64) {
+	for ; t.settled < len(t.markers) && t.markers[t.settled].start <= tsc; t.settled++ {
+		t.markers[t.settled].stack = t.stack
+	}
+}
+
+// turn ends the run that lasts, and begins one with another stack. Between two calls of
+// which one ends when the other begins, a run of no time keeps them apart; so it does
+// between entry and exit of a call that takes none.
+func (t *firefoxThread) turn(at int64, stack calls.PathID, entering bool) {
+	if at > t.at || entering != t.entering {
+		t.runs.add(t.stack, at-t.at)
+	}
+	if t.stack != 0 {
+		t.busy += at - t.at
+	}
+	t.stack, t.at, t.entering = stack, at, entering
+}
+
+// begin notes where the records of the thread begin. No call is known to be there yet.
+func (t *firefoxThread) begin(at int64) {
+	if !t.begun {
+		t.begun, t.first, t.at, t.entering = true, at, at, true
+	}
+}
+
+// end ends the runs at a time, the last, with one that has no stack.
+func (t *firefoxThread) end(at int64) {
+	t.turn(max(at, t.at), 0, t.entering)
+	t.runs.add(0, 0)
+}
+
+// firefoxRuns are the runs of a thread in order, each as two varints.
+type firefoxRuns struct {
+	chunks [][]byte
+	count  int
+}
+
+func (r *firefoxRuns) add(stack calls.PathID, length int64) {
+	n := len(r.chunks)
+	if n == 0 || cap(r.chunks[n-1])-len(r.chunks[n-1]) < 2*binary.MaxVarintLen64 {
+		r.chunks = append(r.chunks, make([]byte, 0, 1024<<min(n, 10)))
+		n++
+	}
+	chunk := binary.AppendUvarint(r.chunks[n-1], uint64(stack))
+	r.chunks[n-1] = binary.AppendUvarint(chunk, uint64(length))
+	r.count++
+}
+
+// all yields the stack and the length of each run.
+func (r *firefoxRuns) all() iter.Seq2[calls.PathID, int64] {
+	return func(yield func(calls.PathID, int64) bool) {
+		for _, chunk := range r.chunks {
+			for len(chunk) > 0 {
+				stack, n := binary.Uvarint(chunk)
+				length, m := binary.Uvarint(chunk[n:])
+				chunk = chunk[n+m:]
+				if !yield(calls.PathID(stack), int64(length)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// indexed numbers values in the order in which they are met.
+type indexed[T comparable] struct {
+	numbers map[T]int
+	list    []T
+}
+
+func (x *indexed[T]) of(v T) int {
+	n, known := x.numbers[v]
+	if !known {
+		if x.numbers == nil {
+			x.numbers = map[T]int{}
+		}
+		n = len(x.list)
+		x.numbers[v] = n
+		x.list = append(x.list, v)
+	}
+	return n
+}

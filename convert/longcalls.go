@@ -1,0 +1,55 @@
+package convert
+
+import (
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// longCalls finds the calls of a thread that take at least min ticks, for writers that
+// write entries: it tells them as soon as they are known to take long enough, in order
+// and before anything inside.
+type longCalls struct {
+	min   uint64
+	open  []openCall
+	shown int // of open, the outermost that begin was called with
+	begin func(*openCall)
+	short *shortCalls
+}
+
+// openCall is an entry whose exit is to come.
+type openCall struct {
+	start uint64
+	fn    reader.FuncID
+	depth uint32
+}
+
+func (l *longCalls) enter(o *calls.Open) {
+	l.open = append(l.open, openCall{o.Start, o.Func, o.Depth})
+	l.short.enter(o.Depth)
+}
+
+// settle tells the open calls that have taken long enough at a time, and reports
+// whether all have.
+func (l *longCalls) settle(now uint64) bool {
+	for l.shown < len(l.open) {
+		o := &l.open[l.shown]
+		if now-o.start < l.min {
+			return false
+		}
+		l.short.before(o.depth)
+		l.shown++
+		l.begin(o)
+	}
+	return true
+}
+
+// leave ends the innermost call, and reports whether it took long enough.
+func (l *longCalls) leave(c *calls.Call) bool {
+	l.settle(c.Start + c.Duration)
+	n := len(l.open) - 1
+	l.open = l.open[:n]
+	shown := l.shown > n
+	l.shown = min(l.shown, n)
+	l.short.leave(c, shown)
+	return shown
+}

@@ -1,0 +1,42 @@
+package convert
+
+import "slices"
+
+// run shows calls that are left out.
+func (p *Perfetto) run(t *perfettoThread, r *shortRun) {
+	if t.leftOut == nil {
+		t.leftOut = appendPresent(appendPresent(nil, eventType, sliceBegin), eventName, t.name(leftOutName))
+	}
+	var buf [128]byte
+	event := append(buf[:0], t.leftOut...)
+	event = annotateNumber(event, "calls", r.calls)
+	event = annotateText(event, "took", p.time.clock.Format(r.took))
+	p.outOfOrder(t, max(0, p.time.at(r.start)), event)
+	p.outOfOrder(t, max(0, p.time.at(r.end)), plainEnd)
+}
+
+// leftOutFrom shows how many calls are left out in a span of time.
+func (p *Perfetto) leftOutFrom(t *perfettoThread, number, tsc, n uint64) {
+	if t.absent {
+		t.absent = false
+		p.track(leftOutTracks|number, number, trackCounter, nil, leftOutName+", each "+p.time.clock.Format(p.opts.LeftOutEvery))
+	}
+	event := appendPresent(nil, eventType, counterEvent)
+	event = appendPresent(event, eventTrack, leftOutTracks|number)
+	p.outOfOrder(t, max(0, p.time.at(tsc)), appendPresent(event, eventCount, n))
+}
+
+// outOfOrder writes a track event that may be earlier than the packet before.
+func (p *Perfetto) outOfOrder(t *perfettoThread, at int64, event []byte) {
+	head := appendPresent(t.head[:len(t.head):len(t.head)], packetTimestampClock, clockBoottime)
+	p.write(t, head, at, event)
+}
+
+// dropInstants leaves out the instants with more calls around them than that.
+func (t *perfettoThread) dropInstants(open int) {
+	n := len(t.pending)
+	for n > 0 && t.pending[n-1].open > open {
+		n--
+	}
+	t.pending = slices.Delete(t.pending, n, len(t.pending))
+}

@@ -1,0 +1,148 @@
+package convert
+
+import "github.com/xray-tools/xray/reader/calls"
+
+// leftOutName is what timelines call a run of calls that they leave out.
+const leftOutName = "calls left out"
+
+// shortCalls finds out what a timeline shows of the calls of a thread that it leaves
+// out because they take less than min ticks: runs of them, and how many there are in
+// each span of time. A nil one shows nothing.
+type shortCalls struct {
+	min    uint64
+	levels []shortLevel // by depth
+	run    func(*shortRun)
+
+	rate   leftOutRate
+	sample func(tsc, n uint64) // so many calls ended in the span that begins at tsc
+}
+
+// shortRun is calls of one caller, one after the other, with pauses of less than min
+// ticks. Those that took less than min ticks together are not shown, as no call is, so
+// that there are no more of them than there was time.
+type shortRun struct {
+	start, end uint64
+	took       uint64 // ticks in the calls
+	calls      uint64 // these, and what they called
+}
+
+// shortLevel is the calls of one depth in the innermost call around.
+type shortLevel struct {
+	shortRun        // the last; without calls if there is none that may go on
+	total    uint64 // calls left out, in all runs
+}
+
+// leftOutRate counts the calls of the span of time at hand.
+type leftOutRate struct {
+	base, every uint64 // spans begin at base and last every ticks; 0 counts nothing
+	span        uint64 // which of them
+	n           uint64
+}
+
+// shortCalls are those of a timeline; nil if it shows none.
+func (o *Options) shortCalls(run func(*shortRun), sample func(tsc, n uint64)) *shortCalls {
+	if o.LeftOut == "" {
+		return nil
+	}
+	return &shortCalls{min: o.Shortest, run: run, rate: leftOutRate{base: o.Base, every: o.LeftOutEvery}, sample: sample}
+}
+
+// enter is called when a call of that depth begins, if that is known.
+func (s *shortCalls) enter(depth uint32) {
+	if s != nil && len(s.levels) > int(depth)+1 {
+		// Runs inside calls of functions that were not chosen.
+		s.closeBelow(depth, 0)
+	}
+}
+
+// before shows the calls before one of that depth that is shown.
+func (s *shortCalls) before(depth uint32) {
+	if s != nil && len(s.levels) > int(depth) {
+		s.close(&s.levels[depth])
+	}
+}
+
+// leave takes the next call that ends.
+func (s *shortCalls) leave(c *calls.Call, shown bool) {
+	if s == nil {
+		return
+	}
+	inside := s.closeBelow(c.Depth, c.Start)
+	if shown {
+		s.before(c.Depth)
+		return
+	}
+	for len(s.levels) <= int(c.Depth) {
+		s.levels = append(s.levels, shortLevel{})
+	}
+	l := &s.levels[c.Depth]
+	if l.calls > 0 && c.Start-min(l.end, c.Start) >= s.min {
+		s.close(l)
+	}
+	if l.calls == 0 {
+		l.start = c.Start
+	}
+	l.end = c.Start + c.Duration
+	l.took += c.Duration
+	l.calls += 1 + inside
+	l.total += 1 + inside
+	s.count(l.end)
+}
+
+// closeBelow shows the runs inside a call that began at start, and tells how many calls
+// were left out inside.
+func (s *shortCalls) closeBelow(depth uint32, start uint64) (total uint64) {
+	for len(s.levels) > int(depth)+1 {
+		l := &s.levels[len(s.levels)-1]
+		if l.start < start && start < l.end {
+			l.start = start // it began in a function that was not chosen
+		}
+		s.close(l)
+		total += l.total
+		s.levels = s.levels[:len(s.levels)-1]
+	}
+	return total
+}
+
+// close ends a run.
+func (s *shortCalls) close(l *shortLevel) {
+	if l.calls > 0 && l.took >= s.min {
+		s.run(&l.shortRun)
+	}
+	l.shortRun = shortRun{}
+}
+
+// count counts a call that ended.
+func (s *shortCalls) count(end uint64) {
+	r := &s.rate
+	if r.every == 0 {
+		return
+	}
+	if span := (end - min(end, r.base)) / r.every; span != r.span {
+		s.endSpan()
+		if r.n > 0 && span > r.span+1 {
+			s.sample(r.base+(r.span+1)*r.every, 0)
+		}
+		r.span, r.n = span, 0
+	}
+	r.n++
+}
+
+func (s *shortCalls) endSpan() {
+	if r := &s.rate; r.n > 0 {
+		s.sample(r.base+r.span*r.every, r.n)
+	}
+}
+
+// finish shows what is left at the end of the thread.
+func (s *shortCalls) finish() {
+	if s == nil {
+		return
+	}
+	s.closeBelow(0, 0)
+	s.before(0)
+	if s.rate.n > 0 {
+		s.endSpan()
+		s.sample(s.rate.base+(s.rate.span+1)*s.rate.every, 0)
+	}
+}
