@@ -17,7 +17,7 @@ var (
 
 // Shorten leaves of a demangled name the scopes and the name itself: parameters,
 // template arguments, the result and qualifiers go. Names that differ in these alone
-// become the same. What is not understood stays as it is.
+// become the same. What is not understood stays as it is, as do labels that are no names.
 func Shorten(name string) string { return simplify(name, "") }
 
 // simplify is Shorten with something in the place of template arguments.
@@ -25,7 +25,7 @@ func simplify(name, arguments string) string {
 	part := suffixPart.FindString(name)
 	thunk := thunkTo.FindString(name)
 	body := abiTag.ReplaceAllString(name[len(thunk):len(name)-len(part)], "")
-	if short, ok := shortened(body, arguments); ok {
+	if short, ok := shortened(body, arguments); ok && short != "@" {
 		return thunk + short + part
 	}
 	return name

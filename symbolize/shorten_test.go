@@ -5,6 +5,8 @@ import "testing"
 func TestShorten(t *testing.T) {
 	for name, want := range map[string]string{
 		"main":            "main",
+		"#12":             "#12",
+		"@(1f2e)":         "@(1f2e)",
 		"kv::reject(int)": "kv::reject",
 		"void app::f<int, std::vector<int>>(int (*)(char), T const&) const &":                 "app::f",
 		"std::vector<int, std::allocator<int>> app::f(std::string)":                           "app::f",

@@ -35,33 +35,9 @@ func (t *phrases) ticks(x float64) string {
 	return sign + t.Clock.Format(uint64(math.Round(x)))
 }
 
-// label is the name of a function without its parameters, which make lines long.
+// label is the short name of a function: parameters make lines long.
 func (t *phrases) label(fn reader.FuncID) string {
-	return texttab.Printable(ShortName(symbolize.Label(t.names, fn)))
-}
-
-// ShortName cuts the parameters off a demangled name.
-func ShortName(name string) string {
-	list := strings.TrimSuffix(name, " const")
-	if !strings.HasSuffix(list, ")") {
-		return name
-	}
-	depth := 0
-	for i := len(list) - 1; i > 0; i-- {
-		switch list[i] {
-		case ')':
-			depth++
-		case '(':
-			depth--
-		}
-		if depth == 0 {
-			if strings.HasSuffix(list[:i], "operator") {
-				return name
-			}
-			return list[:i]
-		}
-	}
-	return name
+	return texttab.Printable(symbolize.Shorten(symbolize.Label(t.names, fn)))
 }
 
 func (t *phrases) rootLabel() string {

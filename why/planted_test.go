@@ -85,7 +85,7 @@ func TestPlantedNothing(t *testing.T) {
 
 // short is the name of a function in a program.
 func short(names symbolize.Names, fn reader.FuncID) string {
-	return why.ShortName(symbolize.Label(names, fn))
+	return symbolize.Shorten(symbolize.Label(names, fn))
 }
 
 // truth is what a program says of a cause: its kind, and words key=value, in which a

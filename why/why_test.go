@@ -536,19 +536,3 @@ func text(t interface{ Fatal(...any) }, r *why.Report) string {
 	}
 	return b.String()
 }
-
-func TestShortName(t *testing.T) {
-	for name, want := range map[string]string{
-		"handle(int)":                           "handle",
-		"kv::Map<int (*)(char)>::at(int) const": "kv::Map<int (*)(char)>::at",
-		"main":                                  "main",
-		"A::operator()(int)":                    "A::operator()",
-		"A::operator()":                         "A::operator()",
-		"(anonymous namespace)::f(void (*)())":  "(anonymous namespace)::f",
-		"#12":                                   "#12",
-	} {
-		if got := why.ShortName(name); got != want {
-			t.Errorf("%s: %s", name, got)
-		}
-	}
-}

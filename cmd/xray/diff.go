@@ -9,7 +9,7 @@ import (
 
 	"github.com/xray-tools/xray/diff"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/why"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // Exit statuses of diff --gate.
@@ -70,7 +70,7 @@ what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails
 				case "csv":
 					return report.WriteCSV(w)
 				}
-				return report.WriteText(w, diff.View{Markdown: format == "markdown", Top: d.top, Short: why.ShortName})
+				return report.WriteText(w, diff.View{Markdown: format == "markdown", Top: d.top, Short: symbolize.Shorten})
 			})
 			if err != nil {
 				return err

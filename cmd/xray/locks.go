@@ -12,7 +12,6 @@ import (
 	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
-	"github.com/xray-tools/xray/why"
 )
 
 func (a *app) locksCommand() *cobra.Command {
@@ -126,7 +125,7 @@ func (f *lockFlags) functions(s *session) (func(reader.FuncID) locks.Function, e
 	lock, unlock, cond := patterns[0], patterns[1], patterns[2]
 	try, shared := regexp.MustCompile(tryNames), regexp.MustCompile(sharedNames)
 	return func(fn reader.FuncID) locks.Function {
-		name := why.ShortName(symbolize.Label(s.names, fn))
+		name := symbolize.Shorten(symbolize.Label(s.names, fn))
 		class, last := splitName(name)
 		is := locks.Function{Class: class, Constructor: isConstructor(class, last)}
 		switch {
@@ -189,5 +188,5 @@ type shortNames struct{ names symbolize.Names }
 
 // Func implements symbolize.Names, without source locations.
 func (n shortNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
-	return symbolize.Symbol{Name: why.ShortName(symbolize.Label(n.names, id))}, true
+	return symbolize.Symbol{Name: symbolize.Shorten(symbolize.Label(n.names, id))}, true
 }

@@ -69,7 +69,7 @@ func (f *waitFlags) roles(s *session) (func(reader.FuncID) why.Role, error) {
 		defer mu.Unlock()
 		r, ok := known[fn]
 		if !ok {
-			r = role(why.ShortName(symbolize.Label(s.names, fn)))
+			r = role(symbolize.Shorten(symbolize.Label(s.names, fn)))
 			known[fn] = r
 		}
 		return r
