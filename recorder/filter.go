@@ -16,6 +16,8 @@ import (
 type Filter struct {
 	Func    *regexp.Regexp // only functions that match; nil is all
 	Exclude *regexp.Regexp // but not those that match; nil is none
+	// Names says where names are that the objects lack.
+	Names symbolize.Options
 }
 
 // All reports whether the filter lets every function through.
@@ -73,7 +75,7 @@ func RealPath(path string) string {
 
 // choose returns the functions of an object that the filter keeps, ascending.
 func (f *Filter) choose(path string) ([]reader.FuncID, error) {
-	table, err := symbolize.Load(path, symbolize.Options{})
+	table, err := symbolize.Load(path, f.Names)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 type ctl struct {
 	*app
 	recordingFlags
+	styleFlags
 	output string
 	last   time.Duration
 	reset  bool
@@ -43,7 +44,8 @@ type ctlCommand struct {
 }
 
 var (
-	chooseFlags = []string{"func", "exclude"}
+	dirFlags    = []string{"symbols", "debug-dir"}
+	chooseFlags = append([]string{"func", "exclude"}, dirFlags...)
 	modeFlags   = []string{"prune", "count", "profile", "depth"}
 )
 
@@ -56,7 +58,7 @@ var ctlCommands = []ctlCommand{
 	{"filter", "", "record the functions that --func and --exclude choose; without, all", chooseFlags, (*ctl).choose},
 	{"snapshot", "", "write what is in the rings to -o FILE, while the program runs on", []string{"last", "output"}, (*ctl).snapshot},
 	{"rescan", "", "look for shared objects that came and went", nil, (*ctl).rescan},
-	{"counters", "", "show how often functions were called, in count mode", []string{"reset", "output"}, (*ctl).counters},
+	{"counters", "", "show how often functions were called, in count mode", append([]string{"reset", "output", "names"}, dirFlags...), (*ctl).counters},
 }
 
 func (a *app) ctlCommand() *cobra.Command {
@@ -90,7 +92,8 @@ the process and root may do that. The commands are
 		},
 	}
 	f := cmd.Flags()
-	c.add(f)
+	c.recordingFlags.add(f)
+	c.styleFlags.add(f)
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`")
 	addDuration(f, &c.last, "last", "only the last `TIME` before now; default is all that the rings hold")
 	f.BoolVar(&c.reset, "reset", false, "count from 0 again")
@@ -143,7 +146,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 	case len(args)-2 > n:
 		return c, usagef("%s: %q is one too many", c.name, args[2+n])
 	}
-	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset"}) {
+	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
 			return c, usagef("--%s does not go with %s", flag, c.name)
 		}
@@ -281,7 +284,7 @@ func (c *ctl) threshold(ctx context.Context) error {
 }
 
 func (c *ctl) choose(ctx context.Context) error {
-	filter, err := c.filter()
+	filter, err := c.filter(c.app)
 	if err != nil {
 		return err
 	}
@@ -368,7 +371,15 @@ func (c *ctl) counters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.writeOutput(c.output, func(w io.Writer) error { return writeCounters(w, counters, objects) })
+	opts := c.options(c.app)
+	opts.Style = symbolize.Style(c.style)
+	// An object whose file is gone, or was built anew, shows by number.
+	names, _, err := symbolize.LoadRecorded(objects, nil, nil, symbolize.Search{Options: opts, Dirs: c.symbols})
+	if err != nil {
+		return err
+	}
+	defer names.Close()
+	return c.writeOutput(c.output, func(w io.Writer) error { return writeCounters(w, counters, names) })
 }
 
 // parseCounters reads what the recorder writes of its counters: how many there
@@ -386,27 +397,13 @@ func parseCounters(b []byte) ([]reader.Counter, error) {
 	return counters, nil
 }
 
-func writeCounters(w io.Writer, counters []reader.Counter, objects []reader.Object) error {
+func writeCounters(w io.Writer, counters []reader.Counter, names symbolize.Names) error {
 	slices.SortFunc(counters, func(a, b reader.Counter) int {
 		return cmp.Or(cmp.Compare(b.Calls, a.Calls), cmp.Compare(a.Func, b.Func))
 	})
-	names := make(map[string]*symbolize.Table)
-	for _, o := range objects {
-		if names[o.Path] == nil {
-			// An object whose file is gone shows by number.
-			if t, err := symbolize.Load(o.Path, symbolize.Options{}); err == nil {
-				defer t.Close()
-				names[o.Path] = t
-			}
-		}
-	}
 	table := texttab.Table{Columns: []texttab.Column{{Title: "calls", Right: true}, {Title: "function"}}}
 	for _, k := range counters {
-		name := symbolize.Label(nil, k.Func)
-		if o := objectOf(objects, k.Func); o != nil && names[o.Path] != nil {
-			name = symbolize.Label(names[o.Path], k.Func-o.First+1)
-		}
-		table.Add(thousands(k.Calls), name)
+		table.Add(thousands(k.Calls), symbolize.Label(names, k.Func))
 	}
 	return table.WriteText(w)
 }

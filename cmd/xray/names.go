@@ -60,10 +60,14 @@ type debugFlags struct {
 }
 
 func (f *debugFlags) add(flags *pflag.FlagSet) {
+	f.addDirs(flags)
+	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for what the trace says it was recorded from")
+}
+
+func (f *debugFlags) addDirs(flags *pflag.FlagSet) {
 	more := func(dir string) error { f.symbols = append(f.symbols, dir); return nil }
 	flags.Func("symbols", "look in `DIR` for binaries and debug files, by build id (.build-id/xx/...), path and name; repeatable", more)
 	flags.Func("debug-dir", "another name of --symbols: look in `DIR`", more)
-	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for what the trace says it was recorded from")
 }
 
 // options are those of a table of names.

@@ -68,7 +68,7 @@ when a signal ended it.`,
 			case r.pid == "" && args[0] == "":
 				return usagef("the name of the program is empty")
 			}
-			return r.check()
+			return r.check(a)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := recorder.Supported(); err != nil {
@@ -97,11 +97,11 @@ when a signal ended it.`,
 }
 
 // check finds flags that do not go together.
-func (r *recordFlags) check() error {
+func (r *recordFlags) check(a *app) error {
 	if _, err := r.recording(); err != nil {
 		return err
 	}
-	if _, err := r.filter(); err != nil {
+	if _, err := r.filter(a); err != nil {
 		return err
 	}
 	if err := recorder.CheckTemplate(r.output); err != nil {
@@ -238,7 +238,7 @@ func (a *app) preload(ctx context.Context, program *recorder.Program, cc string)
 // chooseFunctions looks for sleds in the program and in the objects that it names,
 // and writes the filter for them.
 func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, program *recorder.Program) (err error) {
-	if l.filter, err = r.filter(); err != nil {
+	if l.filter, err = r.filter(a); err != nil {
 		return err
 	}
 	shared, err := program.Objects(ctx)

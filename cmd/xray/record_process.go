@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -28,7 +27,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	if status.Mode != recorder.Off {
 		return fmt.Errorf("%s is being recorded already: `xray ctl %s status` says how, and `xray ctl %[2]s stop` ends that", p, p.Target())
 	}
-	filter, known, err := r.applyFilter(ctx, p)
+	filter, known, err := r.applyFilter(ctx, a, p)
 	if err != nil {
 		return err
 	}
@@ -61,8 +60,8 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 
 // applyFilter has a process record the functions that the flags choose, of the
 // objects that are in it now.
-func (r *recordingFlags) applyFilter(ctx context.Context, p *recorder.Process) (*recorder.Filter, []string, error) {
-	filter, err := r.filter()
+func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Process) (*recorder.Filter, []string, error) {
+	filter, err := r.filter(a)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -119,14 +118,4 @@ func wait(ctx context.Context, p *recorder.Process, d time.Duration) {
 			}
 		}
 	}
-}
-
-// objectOf finds the object that an id belongs to.
-func objectOf(objects []reader.Object, id reader.FuncID) *reader.Object {
-	for i := range objects {
-		if objects[i].Holds(id) {
-			return &objects[i]
-		}
-	}
-	return nil
 }

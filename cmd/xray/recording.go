@@ -24,6 +24,7 @@ type recordingFlags struct {
 	limit          int64
 	function       string
 	exclude        string
+	debugFlags
 }
 
 func (r *recordingFlags) add(f *pflag.FlagSet) {
@@ -38,6 +39,7 @@ func (r *recordingFlags) add(f *pflag.FlagSet) {
 func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
 	f.StringVar(&r.function, "func", "", "record only functions whose name matches `REGEXP`")
 	f.StringVar(&r.exclude, "exclude", "", "do not record functions whose name matches `REGEXP`")
+	r.addDirs(f)
 }
 
 func (r *recordingFlags) recording() (recorder.Recording, error) {
@@ -64,8 +66,8 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 // sums reports whether sums are recorded, and not calls.
 func (r *recordingFlags) sums() bool { return r.count || r.profile }
 
-func (r *recordingFlags) filter() (*recorder.Filter, error) {
-	f := &recorder.Filter{}
+func (r *recordingFlags) filter(a *app) (*recorder.Filter, error) {
+	f := &recorder.Filter{Names: r.options(a)}
 	for _, e := range []struct {
 		flag, text string
 		to         **regexp.Regexp
