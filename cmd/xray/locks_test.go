@@ -13,7 +13,7 @@ func TestLockFunctions(t *testing.T) {
 	for name, want := range map[string]locks.Function{
 		"app::Mutex::lock()":                   {Role: locks.Lock, Class: "app::Mutex"},
 		"app::Mutex::unlock()":                 {Role: locks.Unlock, Class: "app::Mutex"},
-		"std::unique_lock<std::mutex>::lock()": {Role: locks.Lock, Class: "std::unique_lock<std::mutex>"},
+		"std::unique_lock<std::mutex>::lock()": {Role: locks.Lock, Class: "std::unique_lock"},
 		"std::shared_mutex::lock_shared()":     {Role: locks.Lock, Class: "std::shared_mutex", Shared: true},
 		"std::mutex::try_lock()":               {Role: locks.TryLock, Class: "std::mutex"},
 		"pthread_mutex_lock":                   {Role: locks.Lock, Class: "pthread_mutex"},
