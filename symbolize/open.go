@@ -9,6 +9,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
+// ErrNoObject means that a file was given for an object that the trace cannot have.
+var ErrNoObject = errors.New("there is no object")
+
 // Opened are the names of the functions of a trace.
 type Opened struct {
 	// Names are nil where neither the trace nor a file says which functions there
@@ -18,16 +21,20 @@ type Opened struct {
 	// one of another build.
 	Missing []Missing
 
-	close []func() error
+	tables []*Table
 }
 
 // Open finds the names of the functions of a trace where they are. A trace of this
 // project's recorder says which program and shared objects it is of, and those are
-// searched for as s says, unless names were packed into the trace. For other traces, and for objects that are somewhere else,
-// files are given by the number of the object, of which the program is 0: binaries,
-// or the maps that `xray extract` writes. It is an error if one of these cannot be
-// used. The files stay open until [Opened.Close].
+// searched for as s says, unless names were packed into the trace. For other traces,
+// and for objects that are somewhere else, files are given by the number of the object,
+// of which the program is 0: binaries, or the maps that `xray extract` writes. It is an
+// error if one of these cannot be used. Names are those of the files alone if t is nil. The
+// files stay open until [Opened.Close].
 func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
+	if t == nil {
+		return openGiven(nil, files, s)
+	}
 	functions, err := t.Functions()
 	if err != nil {
 		return nil, err
@@ -39,53 +46,65 @@ func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
 	if err != nil {
 		return nil, err
 	}
-	numbers := slices.Sorted(maps.Keys(files))
 	if len(objects) > 0 {
-		for _, n := range numbers {
-			if n < 0 || n >= len(objects) {
-				return nil, fmt.Errorf("%s: there is no object %d: `xray info` lists the objects that were recorded, from 0 to %d",
-					files[n], n, len(objects)-1)
-			}
-		}
-		names, missing, err := LoadRecorded(objects, addresses, files, s)
-		if err != nil {
-			return nil, err
-		}
-		return &Opened{names, missing, []func() error{names.Close}}, nil
+		return openRecorded(objects, addresses, files, s)
 	}
-	o := &Opened{}
-	tables := make(Objects)
-	for _, n := range numbers {
-		path := files[n]
-		if n < 0 || n > 255 {
-			return nil, errors.Join(fmt.Errorf("%s: there is no object %d: ids have room for 0 to 255", path, n), o.Close())
+	return openGiven(t, files, s)
+}
+
+func openRecorded(objects []reader.Object, addresses []uint64, files map[int]string, s Search) (*Opened, error) {
+	for _, n := range slices.Sorted(maps.Keys(files)) {
+		if n < 0 || n >= len(objects) {
+			return nil, fmt.Errorf("%s: %w %d: `xray info` lists the objects that were recorded, from 0 to %d",
+				files[n], ErrNoObject, n, len(objects)-1)
 		}
-		table, err := Load(path, s.Options)
+	}
+	names, missing, err := LoadRecorded(objects, addresses, files, s)
+	if err != nil {
+		return nil, err
+	}
+	return &Opened{Names: names, Missing: missing, tables: names.Tables()}, nil
+}
+
+func openGiven(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
+	o := &Opened{}
+	if len(files) == 0 {
+		return o, nil
+	}
+	objects := make(Objects)
+	for _, n := range slices.Sorted(maps.Keys(files)) {
+		if n < 0 || n > 255 {
+			return nil, errors.Join(fmt.Errorf("%s: %w %d: ids have room for 0 to 255", files[n], ErrNoObject, n), o.Close())
+		}
+		table, err := Load(files[n], s.Options)
 		if err != nil {
 			return nil, errors.Join(err, o.Close())
 		}
-		tables[uint8(n)] = table
-		o.close = append(o.close, table.Close)
+		objects[uint8(n)] = table
+		o.tables = append(slices.Grow(o.tables, n+1)[:n], table)
 	}
-	switch main := tables[0]; {
-	case len(tables) == 1 && main != nil:
-		o.Names = main
-	case len(tables) > 0:
-		fdr := false
+	cut := false
+	if t != nil {
 		for i := range t.Files() {
-			fdr = fdr || t.Header(i).Type == reader.FDR
+			cut = cut || t.Header(i).Type == reader.FDR
 		}
-		o.Names = NewPacked(tables, fdr)
 	}
+	o.Names = NewPacked(objects, cut)
 	return o, nil
 }
+
+// Tables are those of the files, by the number of the object; nil where there is none.
+// The list must not be changed.
+func (o *Opened) Tables() []*Table { return o.tables }
 
 // Close closes the files. Locations that were not asked for before are unknown from
 // then on.
 func (o *Opened) Close() error {
 	var err error
-	for _, f := range o.close {
-		err = errors.Join(err, f())
+	for _, t := range o.tables {
+		if t != nil {
+			err = errors.Join(err, t.Close())
+		}
 	}
 	return err
 }

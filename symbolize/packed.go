@@ -34,7 +34,8 @@ func Unpack(id reader.FuncID) (object uint8, function reader.FuncID) {
 // Packed are objects that remember which functions were asked for, so that one can
 // tell afterwards what was missing. It may be used concurrently.
 type Packed struct {
-	tables  [256][]*Table              // that may be meant, by number as the trace has it
+	tables  [256][]*Table // that may be meant, by number as the trace has it
+	cut     bool
 	largest [256]atomic.Uint32         // id that was asked for, by object
 	sleds   func() map[*Table][]uint32 // kinds that functions have, as bits, by index of the map
 }
@@ -43,7 +44,7 @@ type Packed struct {
 // object's number, as FDR logs do: objects whose numbers differ by 16 look alike
 // there. An id that may be of several of them has no name.
 func NewPacked(objects Objects, cut bool) *Packed {
-	p := new(Packed)
+	p := &Packed{cut: cut}
 	for object, t := range objects {
 		if t == nil {
 			continue
@@ -103,6 +104,13 @@ func (p *Packed) Contradicts(events []reader.Event) (reader.Event, bool) {
 	}
 	return reader.Event{}, false
 }
+
+// Candidates are the tables that a number of an object in the trace may mean. The list must
+// not be changed.
+func (p *Packed) Candidates(object uint8) []*Table { return p.tables[object] }
+
+// Cut reports whether the trace keeps only 4 bits of an object's number.
+func (p *Packed) Cut() bool { return p.cut }
 
 // Largest is the largest id in its object that was asked for; 0 when none was.
 func (p *Packed) Largest(object uint8) reader.FuncID {

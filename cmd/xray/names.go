@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -147,110 +146,58 @@ func (f *nameFlags) given() (files map[int]string, auto bool, err error) {
 // --object name, or else in the trace, if it was packed, or else in the objects that
 // the recorder of the trace named.
 func (s *session) openNames(f *nameFlags) error {
-	given, auto, err := f.given()
+	files, auto, err := f.given()
 	if err != nil {
 		return err
 	}
 	var functions []reader.NamedFunction
-	var objects []reader.Object
-	var addresses []uint64
+	recorded := false // by our recorder, which numbers objects in its own way
 	if s.trace != nil {
-		if functions, err = s.trace.Functions(); err != nil {
-			return err
-		}
-		if len(functions) > 0 && len(given) == 0 && !auto {
-			s.names = symbolize.NewStored(functions, symbolize.Style(f.style))
-			s.tables = func(int) *symbolize.Table { return nil }
-			s.packed = true
-			return nil
-		}
-		if objects, addresses, err = s.trace.Objects(); err != nil {
-			return err
-		}
-	}
-	if !f.ignoreBuildID {
-		defer func() { s.warnOfPacked(functions) }()
-	}
-	if len(objects) == 0 {
-		return s.openMaps(given, auto, f.search(s.app))
-	}
-	for n := range given {
-		if n >= len(objects) {
-			return usagef("-m: there is no object %d: `xray info` lists the objects that were recorded, from 0 to %d", n, len(objects)-1)
-		}
-	}
-	names, missing, err := symbolize.LoadRecorded(objects, addresses, given, f.search(s.app))
-	if err != nil {
-		return err
-	}
-	s.names, s.closeNames, s.missing = names, names.Close, missing
-	s.tables = func(object int) *symbolize.Table {
-		if object >= len(objects) {
-			return nil
-		}
-		return names.Tables()[object]
-	}
-	s.warnOfMissing()
-	s.app.warnOfRefused(names.Tables()...)
-	return nil
-}
-
-// openMaps loads the maps of a program and of its shared objects.
-func (s *session) openMaps(files map[int]string, auto bool, search symbolize.Search) error {
-	if auto {
-		if err := s.numberObjects(files, search); err != nil {
-			return err
-		}
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	tables := make(symbolize.Objects)
-	s.closeNames = func() (err error) {
-		for _, t := range tables {
-			err = errors.Join(err, t.Close())
-		}
-		return err
-	}
-	for _, object := range slices.Sorted(maps.Keys(files)) {
-		path := files[object]
-		if object == 0 && symbolize.IsSharedObject(path) {
-			return usagef("-m %s: a shared object, and functions without a number of an object are those of the program: "+
-				"give it as --object N=%s, or the program with --object auto", path, path)
-		}
-		if object > 0 && symbolize.IsProgram(path) {
-			return usagef("--object %d=%s: a program, and object %d is a shared object: give the program with -m", object, path, object)
-		}
-		table, err := symbolize.Load(path, search.Options)
+		objects, _, err := s.trace.Objects()
 		if err != nil {
 			return err
 		}
-		tables[uint8(object)] = table
-		s.app.warnOfRefused(table)
-	}
-	s.warnOfOrder(tables, search)
-	cut := false
-	if s.trace != nil {
-		for i := range s.trace.Files() {
-			cut = cut || s.trace.Header(i).Type == reader.FDR
+		if functions, err = s.trace.Functions(); err != nil {
+			return err
 		}
+		recorded = len(objects) > 0
+	}
+	search := f.search(s.app)
+	if !recorded {
 		if auto {
-			if err := s.checkObjects(tables, cut); err != nil {
+			if err := s.numberObjects(files, search); err != nil {
 				return err
 			}
 		}
+		if err := checkKinds(files); err != nil {
+			return err
+		}
 	}
-	names := symbolize.NewPacked(tables, cut)
-	s.names = names
-	s.tables = func(object int) *symbolize.Table { return tables[uint8(object)] }
-	if s.trace == nil {
-		return nil
+	opened, err := symbolize.Open(s.trace, files, search)
+	if errors.Is(err, symbolize.ErrNoObject) {
+		return usagef("-m %w", err)
 	}
-	s.noteObjects(names, tables, cut)
-	if search.IgnoreBuildID {
-		return nil
+	if err != nil {
+		return err
 	}
-	return s.warnOfSleds(names)
+	s.names, s.closeNames, s.missing = opened.Names, opened.Close, opened.Missing
+	_, s.packed = opened.Names.(*symbolize.Stored)
+	tables := opened.Tables()
+	s.tables = func(object int) *symbolize.Table {
+		if object >= len(tables) {
+			return nil
+		}
+		return tables[object]
+	}
+	s.warnOfMissing()
+	s.app.warnOfRefused(tables...)
+	if !f.ignoreBuildID {
+		s.warnOfPacked(functions)
+	}
+	if names, ok := s.names.(*symbolize.Packed); ok {
+		return s.checkGiven(names, tables, auto, search)
+	}
+	return nil
 }
 
 // numberObjects numbers the shared objects that the program is linked with, where
@@ -278,42 +225,6 @@ func (s *session) numberObjects(files map[int]string, search symbolize.Search) e
 		fmt.Fprintf(s.app.stderr, "xray: by the order of their constructors, object %s\n", strings.Join(list, ", "))
 	default:
 		fmt.Fprintf(s.app.stderr, "xray: by the order in which glibc 2.35 and later run their constructors, object %s\n", strings.Join(list, ", "))
-	}
-	return nil
-}
-
-// checkObjects holds the files that were guessed against the ids in the trace.
-func (s *session) checkObjects(tables symbolize.Objects, cut bool) error {
-	var mu sync.Mutex
-	var largest [256]reader.FuncID
-	err := s.trace.Each(0, func(_ int, b *reader.Block) error {
-		var seen [256]reader.FuncID
-		for i := range b.Events {
-			object, function := symbolize.Unpack(b.Events[i].Func)
-			seen[object] = max(seen[object], function)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for i := range largest {
-			largest[i] = max(largest[i], seen[i])
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	for object, function := range largest {
-		file := largestFile(tables, object, cut)
-		switch {
-		case function == 0:
-		case file == nil:
-			return fmt.Errorf("--object auto: the trace has functions of object %d, and the program is not linked with as many: "+
-				"it was loaded by dlopen, or this is not the program; give the files with --object N=FILE", object)
-		case function > lastID(file):
-			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %s; "+
-				"give the right files with --object N=FILE", object, file.Object().Path, function,
-				plural(int64(len(file.Map().Functions)), "function", "functions"))
-		}
 	}
 	return nil
 }

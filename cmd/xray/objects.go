@@ -3,10 +3,13 @@ package main
 import (
 	"debug/elf"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -15,9 +18,43 @@ import (
 // Traces of LLVM's runtimes do not say which files their ids are of. What follows finds
 // out where the files that were given cannot be those.
 
+// checkKinds refuses files that cannot be of the objects that they were given for.
+func checkKinds(files map[int]string) error {
+	for _, object := range slices.Sorted(maps.Keys(files)) {
+		path := files[object]
+		if object == 0 && symbolize.IsSharedObject(path) {
+			return usagef("-m %s: a shared object, and functions without a number of an object are those of the program: "+
+				"give it as --object N=%s, or the program with --object auto", path, path)
+		}
+		if object > 0 && symbolize.IsProgram(path) {
+			return usagef("--object %d=%s: a program, and object %d is a shared object: give the program with -m", object, path, object)
+		}
+	}
+	return nil
+}
+
+// checkGiven holds files that were given, or with auto guessed, against each other and
+// against the trace. tables are those of the files, by object.
+func (s *session) checkGiven(names *symbolize.Packed, tables []*symbolize.Table, auto bool, search symbolize.Search) error {
+	s.warnOfOrder(tables, search)
+	if s.trace == nil {
+		return nil
+	}
+	if auto {
+		if err := s.checkObjects(names); err != nil {
+			return err
+		}
+	}
+	s.noteObjects(names)
+	if search.IgnoreBuildID {
+		return nil
+	}
+	return s.warnOfSleds(names)
+}
+
 // warnOfOrder tells of shared objects that were given for numbers that others have by
 // the order in which the program's loader runs constructors.
-func (s *session) warnOfOrder(tables symbolize.Objects, search symbolize.Search) {
+func (s *session) warnOfOrder(tables []*symbolize.Table, search symbolize.Search) {
 	if len(tables) == 1 || tables[0] == nil {
 		return
 	}
@@ -26,7 +63,10 @@ func (s *session) warnOfOrder(tables symbolize.Objects, search symbolize.Search)
 		return // a map, or a program whose objects are elsewhere
 	}
 	for i, path := range linked {
-		t := tables[uint8(i+1)]
+		if i+1 >= len(tables) {
+			break
+		}
+		t := tables[i+1]
 		if t == nil || t.Map().Class == elf.ELFCLASSNONE || sameFile(t.Object().Path, path) {
 			continue
 		}
@@ -70,12 +110,48 @@ func (s *session) warnOfSleds(names *symbolize.Packed) error {
 	return nil
 }
 
+// checkObjects holds the files that were guessed against the ids in the trace.
+func (s *session) checkObjects(names *symbolize.Packed) error {
+	var mu sync.Mutex
+	var largest [256]reader.FuncID
+	err := s.trace.Each(0, func(_ int, b *reader.Block) error {
+		var seen [256]reader.FuncID
+		for i := range b.Events {
+			object, function := symbolize.Unpack(b.Events[i].Func)
+			seen[object] = max(seen[object], function)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for i := range largest {
+			largest[i] = max(largest[i], seen[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for object, function := range largest {
+		file := largestFile(names, uint8(object))
+		switch {
+		case function == 0:
+		case file == nil:
+			return fmt.Errorf("--object auto: the trace has functions of object %d, and the program is not linked with as many: "+
+				"it was loaded by dlopen, or this is not the program; give the files with --object N=FILE", object)
+		case function > lastID(file):
+			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %s; "+
+				"give the right files with --object N=FILE", object, file.Object().Path, function,
+				plural(int64(len(file.Map().Functions)), "function", "functions"))
+		}
+	}
+	return nil
+}
+
 // noteObjects has it told which objects lacked a file, or had one that does not fit:
 // in the summary, and when the names are closed, as some reports ask for names later.
-func (s *session) noteObjects(names *symbolize.Packed, tables symbolize.Objects, cut bool) {
+func (s *session) noteObjects(names *symbolize.Packed) {
 	said := ""
 	note := func() string {
-		text := objectNote(names, tables, cut)
+		text := objectNote(names)
 		if text == said {
 			return ""
 		}
@@ -94,15 +170,15 @@ func (s *session) noteObjects(names *symbolize.Packed, tables symbolize.Objects,
 
 // objectNote says after a report which objects lacked a file, or had one that does
 // not fit.
-func objectNote(names *symbolize.Packed, tables symbolize.Objects, cut bool) string {
-	all := cut
+func objectNote(names *symbolize.Packed) string {
+	all := names.Cut()
 	for object := 1; object < 16; object++ {
 		all = all && names.Largest(uint8(object)) > 0
 	}
 	var unknown, notes []string
 	for object := range 256 {
 		function := names.Largest(uint8(object))
-		switch t := largestFile(tables, object, cut); {
+		switch t := largestFile(names, uint8(object)); {
 		case function == 0:
 		case t == nil:
 			unknown = append(unknown, strconv.Itoa(object))
@@ -133,14 +209,11 @@ func functionOf(object uint8, function reader.FuncID) string {
 }
 
 // largestFile is the one that has the most functions of those that a number in the trace
-// may mean; nil when there is none. cut is as in [symbolize.NewPacked].
-func largestFile(tables symbolize.Objects, object int, cut bool) *symbolize.Table {
-	if !cut {
-		return tables[uint8(object)]
-	}
+// may mean; nil when there is none.
+func largestFile(names *symbolize.Packed, object uint8) *symbolize.Table {
 	var file *symbolize.Table
-	for n := object; n < 256; n += 16 {
-		if t := tables[uint8(n)]; t != nil && (file == nil || lastID(t) > lastID(file)) {
+	for _, t := range names.Candidates(object) {
+		if file == nil || lastID(t) > lastID(file) {
 			file = t
 		}
 	}
