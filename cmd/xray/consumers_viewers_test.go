@@ -200,9 +200,9 @@ func TestViewInPerfettoUI(t *testing.T) {
 		t.Fatal(err)
 	}
 	page := browser.OpenWith(t, strings.TrimSpace(string(address)), browser.Options{
-		Flags:  []string{"--ignore-certificate-errors"},
-		Hosts:  map[string]string{"ui.perfetto.dev:443": ui.Listener.Addr().String()},
-		Script: `delete Navigator.prototype.serviceWorker`, // it would load the UI once more, for the next time
+		AnyCertificate: true,
+		Hosts:          map[string]string{"ui.perfetto.dev:443": ui.Listener.Addr().String()},
+		Script:         `delete Navigator.prototype.serviceWorker`, // it would load the UI once more, for the next time
 	})
 	got, tracks := inUI(t, page)
 	agree(t, got, accounted(t, args...), 3)
