@@ -101,6 +101,9 @@ type Sources struct {
 	// line table's. Unread are those that could not be read, and Large those that did
 	// not fit any more. All are in the order of paths.
 	Changed, Unread, Large []string
+	// Unchecked are the binaries of files that were taken as they are, since there is no
+	// MD5 of them, by the path of the file.
+	Unchecked map[string]string
 }
 
 // NewSources takes the passages out of the files, which read returns.
@@ -117,7 +120,7 @@ func NewSources(names symbolize.Names, functions []reader.NamedFunction, read fu
 		byFile[f.File] = append(byFile[f.File], f)
 	}
 	slices.Sort(files)
-	s := &Sources{}
+	s := &Sources{Unchecked: make(map[string]string)}
 	left := sourcetext.MaxBytes
 	for _, file := range files {
 		text, err := read(file)
@@ -126,7 +129,9 @@ func NewSources(names symbolize.Names, functions []reader.NamedFunction, read fu
 			continue
 		}
 		sum := ""
-		if want, ok := symbolize.TableOf(names, byFile[file][0].ID).SourceMD5(file); ok {
+		table := symbolize.TableOf(names, byFile[file][0].ID)
+		want, known := table.SourceMD5(file)
+		if known {
 			if got := md5.Sum(text); got != want {
 				s.Changed = append(s.Changed, file)
 				continue
@@ -150,6 +155,9 @@ func NewSources(names symbolize.Names, functions []reader.NamedFunction, read fu
 		}
 		left -= size
 		s.Texts = append(s.Texts, texts...)
+		if !known && table != nil {
+			s.Unchecked[file] = table.Object().Path
+		}
 	}
 	return s
 }

@@ -25,8 +25,15 @@ func Demangle(linkage string) string {
 // LLVM has done since version 15.
 var operatorSpace = strings.NewReplacer("operator<< <", "operator<<<", "operator< <", "operator<<")
 
+// maxDemangleFully bounds what is given to the library, whose time grows with the square
+// of the length for names that nest deeply.
+const maxDemangleFully = 1 << 12
+
 func demangleFully(linkage string) string {
 	name := linkage
+	if len(name) > maxDemangleFully {
+		return name
+	}
 	// A name that does not demangle is best shown as it is.
 	_ = guard(func() error {
 		const maxLength = 16 // as a power of 2

@@ -99,6 +99,28 @@ func TestDemangleRegressions(t *testing.T) {
 	}
 }
 
+// Long names take some milliseconds: without bounds it would be minutes.
+func TestDemangleLongNames(t *testing.T) {
+	const n = 1 << 18
+	for _, name := range []string{
+		strings.Repeat("a", n),
+		strings.Repeat("a::", n/3),
+		strings.Repeat("_", n) + "Z1fv",
+		"_Z1f" + strings.Repeat("P", n) + "i",
+		"_Z1f" + strings.Repeat("1aI", n/3) + "i",
+		"_ZN" + strings.Repeat("1a", n/2) + "17h0123456789abcdefE",
+		"_Z1fIX" + strings.Repeat("ng", n/2) + "Li1EEEvv",
+		"_Z1f1a" + strings.Repeat("FS_S_E", n/6),
+		"_RINvC1a1f" + strings.Repeat("S", n) + "hE",
+	} {
+		got := Demangle(name)
+		if len(got) > len(name) {
+			t.Errorf("%.20s... becomes %d bytes of %.40s...", name, len(got), got)
+		}
+		Shorten(got)
+	}
+}
+
 // Names are those that LLVM's demangler gives, but for those that it does not take, and few
 // on which it is wrong: a substitution that stands for a template parameter is the one
 // of the function that it is used in, and not of where it was met first.

@@ -383,4 +383,16 @@ func TestMapErrors(t *testing.T) {
 	if _, err := LoadMap(t.TempDir()); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("folder: %v", err)
 	}
+	testenv.Need(t, "mkfifo")
+	pipe := filepath.Join(t.TempDir(), "pipe") // that nobody writes to
+	run(t, "mkfifo", pipe)
+	if _, err := LoadMap(pipe); err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Errorf("map in a pipe: %v", err)
+	}
+	if _, err := Load(pipe, Options{}); err == nil || !strings.Contains(err.Error(), "regular file") {
+		t.Errorf("binary in a pipe: %v", err)
+	}
+	if IsSharedObject(pipe) || IsProgram(pipe) {
+		t.Error("a pipe is a program")
+	}
 }

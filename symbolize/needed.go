@@ -3,7 +3,6 @@ package symbolize
 import (
 	"debug/elf"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -115,7 +114,8 @@ func (g *linkGraph) find(l *linked, name string) (*linked, error) {
 			return dep, nil
 		}
 	}
-	return nil, fmt.Errorf("%s, which %s is linked with, is not to be found: give the folder that it is in, or number the objects yourself", name, l.path)
+	return nil, fmt.Errorf("%s, which %s is linked with, is not to be found: "+
+		"say with --symbols DIR where it is, or number the objects yourself with --object N=FILE", name, l.path)
 }
 
 // systemDirs are the folders that the loader looks into at last.
@@ -209,8 +209,8 @@ func isProgram(f *elf.File) bool {
 
 // hasKind asks about an ELF file; false for what is none.
 func hasKind(path string, is func(*elf.File) bool) bool {
-	file, err := os.Open(path)
-	if err != nil {
+	file := openRegular(path)
+	if file == nil {
 		return false
 	}
 	defer file.Close()

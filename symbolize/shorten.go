@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"bytes"
 	"regexp"
 	"strings"
 )
@@ -33,9 +34,13 @@ func simplify(name, arguments string) string {
 
 func shortened(name, arguments string) (string, bool) {
 	var out []byte
+	scope := []byte("::")
 	for name != "" {
-		if len(out) == 0 || strings.HasSuffix(string(out), "::") {
+		if len(out) == 0 || bytes.HasSuffix(out, scope) {
 			if op := symbolOps.FindString(name); op != "" {
+				if rest := name[len(op):]; op == "operator<<" && rest != "" && strings.IndexByte("(< ", rest[0]) < 0 {
+					op = "operator<" // and template arguments
+				}
 				out = append(out, op...)
 				name = strings.TrimPrefix(name[len(op):], " ")
 				continue
@@ -64,7 +69,7 @@ func shortened(name, arguments string) (string, bool) {
 			if c == '<' {
 				if len(out) == 0 {
 					out = append(out, name[:n]...) // <Type as Trait>::function of Rust
-				} else if strings.HasSuffix(string(out), "::") {
+				} else if bytes.HasSuffix(out, scope) {
 					out = append(out[:len(out)-2], arguments...) // function::<Type> of Rust
 				} else {
 					out = append(out, arguments...)

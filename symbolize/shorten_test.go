@@ -15,6 +15,8 @@ func TestShorten(t *testing.T) {
 		"std::string[abi:cxx11] f[abi:cxx11](int)":                                            "f",
 		"bool app::operator< <int>(app::A<int> const&, app::A<int> const&)":                   "app::operator<",
 		"std::ostream& std::operator<<<char>(std::ostream&, char)":                            "std::operator<<",
+		"bool app::operator<<int>(app::A<int>, app::A<int>)":                                  "app::operator<",
+		"std::ostream& app::operator<<(std::ostream&, app::A const&)":                         "app::operator<<",
 		"app::A::operator()(int) const":                                                       "app::A::operator()",
 		"app::A::operator->() const":                                                          "app::A::operator->",
 		"app::A::operator unsigned int() const":                                               "app::A::operator unsigned int",

@@ -101,15 +101,11 @@ func Load(path string, opts Options) (*Table, error) {
 
 // LoadMap reads the instrumentation map alone.
 func LoadMap(path string) (*Map, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	size, err := fileSize(f)
+	f, size, err := openMap(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	defer f.Close()
 	m, _, err := parseMap(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -129,10 +125,8 @@ func (t *Table) load(path string) error {
 }
 
 func (t *Table) open(path string) (size int64, err error) {
-	if t.file, err = os.Open(path); err != nil {
-		return 0, errors.Unwrap(err)
-	}
-	return fileSize(t.file)
+	t.file, size, err = openMap(path)
+	return size, err
 }
 
 // read does all of load but opening the file.
@@ -180,13 +174,26 @@ func (t *Table) Close() error {
 	return err
 }
 
+// openMap opens a file that was given, but no pipe, which would keep us waiting.
+func openMap(path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		return nil, 0, errors.New("not a regular file, which an instrumentation map must be")
+	}
+	var f *os.File
+	if err == nil {
+		f, err = os.Open(path)
+	}
+	if err != nil {
+		return nil, 0, errors.Unwrap(err)
+	}
+	return f, info.Size(), nil
+}
+
 func fileSize(f *os.File) (int64, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, errors.New("not a regular file, which an instrumentation map must be")
 	}
 	return info.Size(), nil
 }

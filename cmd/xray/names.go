@@ -233,7 +233,8 @@ func (s *session) numberObjects(files map[int]string, search symbolize.Search) e
 func (a *app) warnOfRefused(tables ...*symbolize.Table) {
 	for _, t := range tables {
 		for _, err := range t.Refused() {
-			fmt.Fprintf(a.stderr, "xray: warning: %v\n", err)
+			// Of several servers, each may have failed.
+			fmt.Fprintf(a.stderr, "xray: warning: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"os"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -133,12 +136,30 @@ func (p *packing) tell(s *pack.Sources) {
 		fmt.Fprintf(p.app.stderr, "xray: warning: %s has changed since it was compiled: "+
 			"its MD5 is not that of the line table; not packed\n", path)
 	}
+	var newer []string
+	for _, path := range slices.Sorted(maps.Keys(s.Unchecked)) {
+		if isNewer(path, s.Unchecked[path]) {
+			newer = append(newer, path)
+		}
+	}
+	if len(newer) > 0 {
+		fmt.Fprintf(p.app.stderr, "xray: warning: newer than the program, and perhaps not what was compiled: %s; "+
+			"the line table has no MD5 that would tell\n", shortList(newer, 4))
+	}
 	if len(s.Unread) > 0 {
 		fmt.Fprintf(p.app.stderr, "xray: no source of %s: not on this machine, or not there\n", shortList(s.Unread, 4))
 	}
 	if len(s.Large) > 0 {
 		fmt.Fprintf(p.app.stderr, "xray: no source of %s: more than 8 MB in all\n", shortList(s.Large, 4))
 	}
+}
+
+// isNewer reports whether a file was written later than another; false where one of
+// them is not there.
+func isNewer(path, than string) bool {
+	a, err1 := os.Stat(path)
+	b, err2 := os.Stat(than)
+	return err1 == nil && err2 == nil && a.ModTime().After(b.ModTime())
 }
 
 // ownProcess gives threads without a process one that none has: process 0 is where

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,33 +130,43 @@ func readQueries(args []string, stdin io.Reader) ([]query, error) {
 		return list, nil
 	}
 	lines := bufio.NewScanner(stdin)
-	for lines.Scan() {
+	n := 1
+	for ; lines.Scan(); n++ {
 		if text := strings.TrimSpace(lines.Text()); text != "" {
 			if err := add(text); err != nil {
-				return nil, fmt.Errorf("standard input: line %d: %w", len(list), err)
+				return nil, fmt.Errorf("standard input: line %d: %w", n, err)
 			}
 		}
 	}
-	return list, lines.Err()
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("standard input: line %d: %w", n, err)
+	}
+	return list, nil
 }
 
 func parseQuery(text string) (query, error) {
 	q := query{text: text}
 	rest := strings.TrimPrefix(text, "#")
+	// Ids of objects from 128 on are negative where they are signed.
+	least, most := int64(math.MinInt32), int64(math.MaxUint32)
 	if object, number, ok := strings.Cut(rest, ":"); ok {
 		n, err := strconv.ParseUint(object, 10, 8)
 		if err != nil {
 			return q, usagef("%q: the number of an object is from 0 to 255", text)
 		}
 		q.object, rest = int(n), number
+		least, most = 0, 1<<24-1
 	}
 	var err error
 	if digits, ok := strings.CutPrefix(rest, "0x"); ok {
 		q.address = true
 		q.number, err = strconv.ParseUint(digits, 16, 64)
 	} else {
-		var id int64 // ids of objects from 128 on are negative where they are signed
-		id, err = strconv.ParseInt(rest, 10, 33)
+		var id int64
+		id, err = strconv.ParseInt(rest, 10, 64)
+		if err == nil && (id < least || id > most) {
+			return q, usagef("%q: such an id is from %d to %d", text, least, most)
+		}
 		q.number = uint64(uint32(id))
 	}
 	if err != nil {
@@ -173,7 +185,8 @@ func (s *session) answer(queries []query, opts symbolize.Options, inlines bool) 
 			s.answerID(q, inlines)
 		}
 	}
-	for object, list := range addresses {
+	for _, object := range slices.Sorted(maps.Keys(addresses)) {
+		list := addresses[object]
 		// In order of address, so that what is near is at hand.
 		slices.SortFunc(list, func(a, b int) int { return cmp.Compare(queries[a].number, queries[b].number) })
 		var wanted []uint64

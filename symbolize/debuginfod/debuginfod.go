@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/xray-tools/xray/symbolize"
@@ -32,6 +33,8 @@ type Client struct {
 	// Progress, where it is set, is told how much of a file has come; total is 0
 	// where the server does not say. At the end of the file done is total.
 	Progress func(url string, done, total int64)
+
+	late sync.Map // servers that took longer than Timeout, which are not asked again
 }
 
 const (
@@ -71,6 +74,9 @@ func FromEnvironment() *Client {
 	return c
 }
 
+// errLate is about servers that take too long.
+var errLate = errors.New("the server took too long")
+
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -93,10 +99,17 @@ func (c *Client) Fetch(buildID string, kind symbolize.FileKind) (string, error) 
 	}
 	var failed error
 	for _, server := range c.Servers {
+		if _, late := c.late.Load(server); late {
+			failed = errors.Join(failed, fmt.Errorf("debuginfod: %s: %w before, and was not asked again", server, errLate))
+			continue
+		}
 		url := strings.TrimSuffix(server, "/") + "/buildid/" + buildID + "/" + string(kind)
 		err := c.get(url, path)
 		if err == nil {
 			return path, nil
+		}
+		if errors.Is(err, errLate) {
+			c.late.Store(server, true)
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			failed = errors.Join(failed, fmt.Errorf("debuginfod: %w", err))
@@ -119,7 +132,7 @@ func (c *Client) get(url, path string) (err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	slow := time.AfterFunc(c.Timeout, func() {
-		cancel(fmt.Errorf("less than %d bytes in %v; DEBUGINFOD_TIMEOUT says how many seconds to wait", slice, c.Timeout))
+		cancel(fmt.Errorf("%w: less than %d bytes in %v; DEBUGINFOD_TIMEOUT says how many seconds to wait", errLate, slice, c.Timeout))
 	})
 	defer slow.Stop()
 	defer func() {
@@ -159,6 +172,9 @@ func (c *Client) get(url, path string) (err error) {
 		}
 	}}
 	n, err := io.Copy(f, body)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", url, err)
+	}
 	if c.Progress != nil {
 		c.Progress(url, n, n)
 	}

@@ -84,7 +84,7 @@ func TestFetchFails(t *testing.T) {
 		{"cut", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			w.Write([]byte("some"))
-		}, "unexpected EOF"},
+		}, "/debuginfo: unexpected EOF"},
 		{"silent", func(_ http.ResponseWriter, r *http.Request) {
 			select {
 			case <-never:
@@ -103,6 +103,11 @@ func TestFetchFails(t *testing.T) {
 			}
 			if entries, _ := os.ReadDir(filepath.Join(client.Cache, id)); len(entries) != 0 {
 				t.Errorf("%v stayed in the cache", entries)
+			}
+			// A program may have hundreds of shared objects.
+			_, err = client.Fetch(id, symbolize.DebugInfo)
+			if err == nil || strings.Contains(err.Error(), "not asked again") != (c.name == "silent") {
+				t.Errorf("the second time: %v", err)
 			}
 		})
 	}
