@@ -191,7 +191,7 @@ func TestViewInPerfettoUI(t *testing.T) {
 		go func() { ended <- runHere(append([]string{"xray", "view", "--perfetto"}, args...)...) }()
 		if o, over := waitFor(given, ended); !over {
 			break
-		} else if !strings.Contains(o.stderr, "address already in use") || time.Since(start) > time.Minute {
+		} else if !strings.Contains(o.stderr, "address already in use") || time.Since(start) > 3*time.Minute {
 			t.Fatalf("xray view --perfetto: %v", o)
 		}
 	}

@@ -55,7 +55,13 @@ func Open(t testing.TB, url string) *Page {
 func OpenWith(t testing.TB, url string, opts Options) *Page {
 	t.Helper()
 	testenv.Need(t, "chromium")
-	profile := t.TempDir()
+	// Helpers of the browser may outlive it for a moment, and still write here, which
+	// t.TempDir would take for a failure.
+	profile, err := os.MkdirTemp("", "browser")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	// Pages like chrome://tracing are for those who ask for them.
 	if err := os.WriteFile(filepath.Join(profile, "Local State"), []byte(`{"internal_only_uis_enabled": true}`), 0o600); err != nil {
 		t.Fatal(err)

@@ -335,8 +335,9 @@ func TestPackedAndDecoded(t *testing.T) {
 			t.Fatal(err)
 		}
 		tr := open(t, trace.Bytes())
-		want := render(t, tr, decoded{tr}, 1)
-		for name, got := range render(t, tr, tr, 2) {
+		p := loadProgram(t)
+		want := render(t, tr, decoded{tr}, 1, p)
+		for name, got := range render(t, tr, tr, 2, p) {
 			if !bytes.Equal(got, want[name]) {
 				t.Errorf("%s: %s differs between packed and decoded records", opts.Format, name)
 			}

@@ -2,21 +2,13 @@ package e2e
 
 import (
 	"bytes"
-	"encoding/csv"
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/google/pprof/profile"
-
-	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/convert"
-	"github.com/xray-tools/xray/graph"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/stack"
 )
 
 // FuzzAccount takes any bytes the whole way from trace to every output: what can
@@ -35,12 +27,13 @@ func FuzzAccount(f *testing.F) {
 	f.Add([]byte("---\nheader:\n  version: 3\n  type: 0\n  constant-tsc: true\n  nonstop-tsc: true\n  cycle-frequency: 0\nrecords:\n" +
 		"  - { type: 0, func-id: 3, args: [ 100 ], cpu: 0, thread: 7, process: 7, kind: function-enter-arg, tsc: 1000, data: '' }\n" +
 		"  - { type: 9, func-id: 3, cpu: 0, thread: 7, process: 7, kind: typed-event, tsc: 1001, data: \"a\\0\\xff\" }\n...\n"))
+	p := loadProgram(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		tr := open(t, data)
 		if tr == nil {
 			return
 		}
-		one := render(t, tr, tr, 1)
+		one := render(t, tr, tr, 1, p)
 		same := func(how string, other map[string][]byte) {
 			for name, b := range other {
 				if !bytes.Equal(one[name], b) {
@@ -48,9 +41,10 @@ func FuzzAccount(f *testing.F) {
 				}
 			}
 		}
-		same("two shards", render(t, tr, tr, 2))
-		same("decoded events", render(t, tr, decoded{tr}, 1))
+		same("two shards", render(t, tr, tr, 2, p))
+		same("decoded events", render(t, tr, decoded{tr}, 1, p))
 		stream(t, tr)
+		timelines(t, tr, p)
 		rewrite(t, tr)
 	})
 }
@@ -77,74 +71,6 @@ func must(t testing.TB, err error) {
 type decoded struct{ tr *reader.Trace }
 
 func (d decoded) Each(n int, fn func(int, *reader.Block) error) error { return d.tr.Each(n, fn) }
-
-// render writes what can be sharded.
-func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int) map[string][]byte {
-	out := map[string]*bytes.Buffer{"account": {}, "stack": {}, "svg": {}, "graph": {}, "pprof": {}}
-	frequency := tr.Header(0).CycleFrequency
-	c := reader.Clock{Frequency: frequency}
-
-	a, stats, err := calls.Run(src, calls.Options{Shards: shards, Nested: true},
-		func() *account.Analysis { return account.New(account.Options{}) })
-	must(t, err)
-	if stats.Events != stats.Entries+stats.Exits+stats.Custom || stats.Calls != stats.Entries {
-		t.Errorf("stats do not add up: %+v", *stats)
-	}
-	must(t, a.Report(frequency).Write(out["account"], account.View{Format: account.JSON}, nil))
-	if !json.Valid(out["account"].Bytes()) {
-		t.Errorf("account wrote invalid JSON: %s", out["account"])
-	}
-
-	s, _, err := calls.Run(src, calls.Options{Shards: shards, Paths: true},
-		func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
-	must(t, err)
-	report := s.Report(c)
-	must(t, report.WriteFolded(out["stack"], nil, stack.FoldedView{}))
-	must(t, report.WriteSVG(out["svg"], nil, stack.SVGView{}))
-
-	g, _, err := calls.Run(src, calls.Options{Shards: shards},
-		func() *graph.Analysis { return graph.New(graph.Options{Quantiles: true}) })
-	must(t, err)
-	must(t, g.Report(c).WriteDOT(out["graph"], nil, graph.DefaultView()))
-
-	p, _, err := calls.Run(src, calls.Options{Shards: shards, Paths: true},
-		func() *convert.Pprof { return convert.NewPprof(convert.Options{Header: tr.Header(0), Threads: true}) })
-	must(t, err)
-	must(t, p.Write(out["pprof"]))
-	if _, err := profile.ParseData(out["pprof"].Bytes()); err != nil {
-		t.Errorf("pprof: %v", err)
-	}
-
-	b := make(map[string][]byte)
-	for name, buf := range out {
-		b[name] = buf.Bytes()
-	}
-	return b
-}
-
-// stream writes the formats of calls, which come from one shard.
-func stream(t testing.TB, tr *reader.Trace) {
-	opts := convert.Options{Header: tr.Header(0)}
-	src := calls.InOrder(tr, reader.ThreadOrder)
-	var chrome, rows, lines bytes.Buffer
-	_, err := convert.WriteCalls(src, calls.Options{}, convert.NewChrome(&chrome, opts))
-	must(t, err)
-	if !json.Valid(chrome.Bytes()) {
-		t.Errorf("chrome wrote invalid JSON: %s", chrome.Bytes())
-	}
-	stats, err := convert.WriteCalls(src, calls.Options{}, convert.NewCSV(&rows, opts))
-	must(t, err)
-	all, err := csv.NewReader(&rows).ReadAll()
-	must(t, err)
-	if len(all) != 1+int(stats.Calls) {
-		t.Errorf("%d rows of %d calls", len(all)-1, stats.Calls)
-	}
-	_, err = convert.WriteCalls(src, calls.Options{}, convert.NewJSONLines(&lines, opts))
-	must(t, err)
-	if n := bytes.Count(lines.Bytes(), []byte("\n")); n != int(stats.Calls) {
-		t.Errorf("%d lines of %d calls", n, stats.Calls)
-	}
-}
 
 // blockWriter is a writer of trace formats.
 type blockWriter interface {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -278,7 +279,12 @@ func TestRunMatchesModel(t *testing.T) {
 		policy := calls.Policy(rapid.IntRange(0, 2).Draw(t, "policy"))
 		var want []collected
 		unmatched, entries, events := 0, 0, 0
+		first, last := uint64(math.MaxUint64), uint64(0)
 		for i, ev := range threads {
+			if len(ev) > 0 {
+				first = min(first, ev[0].TSC)
+				last = max(last, ev[0].TSC+forward(ev))
+			}
 			got, n := model(ev, policy)
 			unmatched += n
 			events += len(ev)
@@ -302,10 +308,21 @@ func TestRunMatchesModel(t *testing.T) {
 						t.Fatalf("shards %d, blocks of %d, %T: stats %+v; want %d unmatched, %d entries, %d events",
 							shards, size, src, *stats, unmatched, entries, events)
 					}
+					if events > 0 && (stats.First != first || stats.Last != last) {
+						t.Fatalf("shards %d, blocks of %d, %T: from %d to %d, want %d to %d", shards, size, src, stats.First, stats.Last, first, last)
+					}
 				}
 			}
 		}
 	})
+}
+
+// forward is by how much the clock of a thread went forward in all.
+func forward(events []reader.Event) (ticks uint64) {
+	for i := range events[1:] {
+		ticks += max(events[i].TSC, events[i+1].TSC) - events[i].TSC
+	}
+	return ticks
 }
 
 // The self times of a thread's calls add up to the durations of its outermost

@@ -107,7 +107,7 @@ func (s *shard) block(b *reader.Block) error {
 		}
 		return s.flush(false)
 	}
-	s.begin(len(b.Events), b.Events[0].TSC+th.offset)
+	s.begin(th, len(b.Events), b.Events[0].TSC)
 	side := sideTables{b.Args, b.Payloads}
 	for i := range b.Events {
 		e := b.Events[i]
@@ -119,8 +119,10 @@ func (s *shard) block(b *reader.Block) error {
 	return s.flush(false)
 }
 
-// begin counts events, the first of which is at tsc.
-func (s *shard) begin(events int, tsc uint64) {
+// begin counts events of a thread, the first of which is at tsc. If its clock went
+// backwards there, no time has passed.
+func (s *shard) begin(th *thread, events int, tsc uint64) {
+	tsc = max(tsc+th.offset, th.last)
 	if s.stats.Events == 0 {
 		s.stats.First = tsc
 	}
@@ -135,7 +137,7 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 	if r.Basic {
 		usual = s.usualBasic
 	}
-	s.begin(p.Len(), r.event().TSC+th.offset)
+	s.begin(th, p.Len(), r.event().TSC)
 	for len(r.Records) > 0 {
 		if s.n == len(s.calls) {
 			if err := s.flush(false); err != nil {
