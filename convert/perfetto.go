@@ -366,6 +366,10 @@ func (p *Perfetto) track(uuid, parent uint64, field protowire.Number, about []by
 
 // Close writes what is left.
 func (p *Perfetto) Close() error {
+	if len(p.threads) == 0 {
+		// The UI opens no empty file.
+		p.out.buf = appendBytes(p.out.buf, tracePacket, appendPresent(nil, packetSequence, commonSequence))
+	}
 	if p.opts.LeftOut != "" {
 		p.track(leftOutTrack, 0, trackName, []byte(validText(p.opts.LeftOut)), "")
 		event := appendPresent(nil, eventType, instantEvent)

@@ -276,3 +276,11 @@ func TestPerfettoShowsAll(t *testing.T) {
 		}
 	})
 }
+
+// The UI opens no empty file, which a trace without calls must not become.
+func TestPerfettoOfNothing(t *testing.T) {
+	text := write(t, func(w io.Writer, opts Options) *Perfetto { return NewPerfetto(w, opts, nil) }, Options{})
+	if got, leftOut := decodePerfetto(t, text); text == "" || len(got)+len(leftOut) > 0 {
+		t.Errorf("%q shows %v and %v", text, got, leftOut)
+	}
+}

@@ -101,6 +101,10 @@ func (s *Speedscope) Close() error {
 	}
 	s.out.buf = append(s.out.buf, `"profiles":[`...)
 	threads := slices.DeleteFunc(slices.Clone(s.threads), func(t *speedscopeThread) bool { return t == nil || len(t.events) == 0 })
+	if len(threads) == 0 {
+		// Speedscope opens no file without profiles.
+		threads = append(threads, s.newThread(reader.Thread{}))
+	}
 	slices.SortStableFunc(threads, func(x, y *speedscopeThread) int {
 		a, b := x.thread, y.thread
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
@@ -140,8 +144,12 @@ func (s *Speedscope) profile(t *speedscopeThread) {
 	}
 	buf := appendJSON(append(s.out.buf, "\n"+`{"type":"evented","name":`...), s.tracks.processName(t.thread)+", "+s.tracks.threadName(t.thread))
 	buf = append(append(append(buf, `,"unit":"`...), unit...), `","startValue":`...)
-	buf = strconv.AppendInt(buf, min(0, t.events[0].at), 10)
-	buf = strconv.AppendInt(append(buf, `,"endValue":`...), t.events[len(t.events)-1].at, 10)
+	var first, last int64
+	if n := len(t.events); n > 0 {
+		first, last = min(0, t.events[0].at), t.events[n-1].at
+	}
+	buf = strconv.AppendInt(buf, first, 10)
+	buf = strconv.AppendInt(append(buf, `,"endValue":`...), last, 10)
 	buf = append(buf, `,"events":[`...)
 	for i, e := range t.events {
 		if i > 0 {

@@ -83,6 +83,7 @@ func TestSpeedscope(t *testing.T) {
 	files := map[string][]byte{}
 	for _, name := range []string{"kvserver-fdr.xray.speedscope", "kvserver-fdr.xray.pprof", "kvserver-fdr.xray.folded",
 		"kvserver-recorded.xray.speedscope", "typed-event-fdr.xray.speedscope",
+		"header-only-fdr.xray.speedscope",
 		// Without arguments, and calls that end together, it understands this, too.
 		"dso-fdr.xray.chrome"} {
 		file := filepath.Join(t.TempDir(), name)
@@ -99,6 +100,12 @@ func TestSpeedscope(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			format := strings.TrimPrefix(filepath.Ext(name), ".")
 			args := traces[strings.TrimSuffix(name, "."+format)]
+			if strings.HasPrefix(name, "header-only") {
+				if len(scopes) != 1 || len(scopes[0].Frames) > 0 {
+					t.Errorf("of a trace without calls it has %v", scopes)
+				}
+				return
+			}
 			want, got := accounted(t, args...), map[string]sums{}
 			for _, s := range scopes {
 				if format != "folded" && s.Microsecond != "1.00µs" {

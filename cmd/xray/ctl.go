@@ -325,11 +325,11 @@ func (c *ctl) snapshot(ctx context.Context) error {
 		Torn    int64  `json:"torn"`
 	}
 	temp := filepath.Join(filepath.Dir(c.output), fmt.Sprintf(".%s.%d", filepath.Base(c.output), os.Getpid()))
-	file, err := recorder.Create(temp)
+	file, stop, err := createTemporary(temp, func() (*os.File, error) { return recorder.Create(temp) })
 	if err != nil {
 		return err
 	}
-	defer removeOnSignal(temp)()
+	defer stop()
 	command := "snapshot"
 	if c.last > 0 {
 		command = fmt.Sprintf("snapshot last_ns=%d", int64(c.last))

@@ -27,6 +27,8 @@ var commands = map[string]func(){
 	// For TestLLVMSuite.
 	"FileCheck":   fileCheck,
 	"sorted-json": sortedJSON,
+	// Writes half of a file, and is interrupted.
+	"interrupted": interrupted,
 }
 
 func TestMain(m *testing.M) { testscript.Main(m, commands) }

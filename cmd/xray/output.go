@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -75,7 +76,9 @@ func flushed(w io.Writer, f func(io.Writer) error) error {
 // replaceFile has f write a file beside path, and renames it when all went well.
 func replaceFile(path string, mode fs.FileMode, f func(io.Writer) error) error {
 	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
-	file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	file, stop, err := createTemporary(temp, func() (*os.File, error) {
+		return os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	})
 	if err != nil {
 		// The name in the error should be that which the user knows.
 		if pathErr := new(fs.PathError); errors.As(err, &pathErr) {
@@ -83,7 +86,7 @@ func replaceFile(path string, mode fs.FileMode, f func(io.Writer) error) error {
 		}
 		return fmt.Errorf("cannot write %s: %w", path, err)
 	}
-	defer removeOnSignal(temp)()
+	defer stop()
 	err = errors.Join(flushed(file, f), file.Close())
 	if err == nil {
 		err = os.Rename(temp, path)
@@ -94,24 +97,40 @@ func replaceFile(path string, mode fs.FileMode, f func(io.Writer) error) error {
 	return err
 }
 
-// removeOnSignal sees to it that a program that is interrupted leaves no
-// temporary file behind, until the function that it returns is called.
-func removeOnSignal(path string) (stop func()) {
+// createTemporary creates a file, and sees to it that a program that is interrupted
+// leaves no such file behind, until stop is called.
+func createTemporary(path string, create func() (*os.File, error)) (file *os.File, stop func(), err error) {
 	signals := make(chan os.Signal, 1)
+	if heed := heeded(os.Interrupt, syscall.SIGTERM); len(heed) > 0 {
+		signal.Notify(signals, heed...)
+	}
+	if file, err = create(); err != nil {
+		signal.Stop(signals)
+		return nil, nil, err
+	}
 	done := make(chan struct{})
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {
 		select {
-		case <-signals:
+		case s := <-signals:
 			os.Remove(path)
-			os.Exit(exitFailed)
+			endBySignal(signals, s)
 		case <-done:
 		}
 	}()
-	return func() {
+	return file, func() {
 		signal.Stop(signals)
 		close(done)
+	}, nil
+}
+
+// endBySignal ends the program as the signal would have that it was sent, so that a shell
+// knows why, and ends its loops, too.
+func endBySignal(signals chan<- os.Signal, s os.Signal) {
+	signal.Stop(signals)
+	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s) == nil {
+		time.Sleep(time.Second) // it comes to another thread, at any moment
 	}
+	os.Exit(exitFailed)
 }
 
 // refuseTerminal is for formats that are no text.

@@ -168,7 +168,7 @@ function slowCall(i, open) {
 		const body = element("tbody");
 		for (const {call, depth} of callTree(i)) {
 			const name = element("td", {class: "name", title: fullName(calls.func[call])}, element("bdi", {}, nameOf(call)));
-			name.style.paddingLeft = 8 + depth * 14 + "px";
+			name.style.paddingLeft = 6 + depth * 14 + "px";
 			const share = element("td", {class: "share"}, percent(calls.duration[call], calls.duration[i]));
 			share.style.setProperty("--share", 100 * calls.duration[call] / calls.duration[i] + "%");
 			body.append(element("tr", {}, name, element("td", {}, showDuration(call)), element("td", {}, showTime(calls.self[call])), share));
