@@ -27,7 +27,7 @@ soak: ## run the storms of the recorder's tests at full length, and hold its cos
 	$(GO) run ./internal/benchrecorder -check
 
 race: ## run all tests with the race detector, which needs cgo and a C compiler
-	CGO_ENABLED=1 $(GO) test -race ./...
+	CGO_ENABLED=1 $(GO) test -race -pgo=off ./...
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@GO=$(GO) script/fuzz $(FUZZTIME)

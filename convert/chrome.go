@@ -157,15 +157,25 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 	return append(dst, '}')
 }
 
-// appendExactInJavaScript appends a number as a number, unless it is larger
-// than those that viewers, which are written in JavaScript, can tell apart.
-// Such numbers are mostly addresses, and are given in hexadecimal.
-func appendExactInJavaScript(dst []byte, v uint64) []byte {
-	if v <= 1<<53 {
+// mostExact bounds the numbers that viewers, which are written in JavaScript, can tell
+// apart. Larger arguments are mostly addresses.
+const mostExact = 1 << 53
+
+// appendArgument appends an argument, in hexadecimal if it is larger than mostExact.
+func appendArgument(dst []byte, v uint64) []byte {
+	if v <= mostExact {
 		return strconv.AppendUint(dst, v, 10)
 	}
-	dst = append(dst, `"0x`...)
-	return append(strconv.AppendUint(dst, v, 16), '"')
+	return strconv.AppendUint(append(dst, "0x"...), v, 16)
+}
+
+// appendExactInJavaScript appends an argument as a JSON number where that is exact, and
+// otherwise as text.
+func appendExactInJavaScript(dst []byte, v uint64) []byte {
+	if v <= mostExact {
+		return appendArgument(dst, v)
+	}
+	return append(appendArgument(append(dst, '"'), v), '"')
 }
 
 func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte {

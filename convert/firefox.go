@@ -143,11 +143,7 @@ func (f *Firefox) leave(t *firefoxThread, c *calls.Call, args []calls.Arg) {
 		if i > 0 {
 			data = append(data, ", "...)
 		}
-		if a.Value > 1<<53 { // mostly an address
-			data = strconv.AppendUint(append(data, "0x"...), a.Value, 16)
-		} else {
-			data = strconv.AppendUint(data, a.Value, 10)
-		}
+		data = appendArgument(data, a.Value)
 	}
 	t.markers = append(t.markers, firefoxMarker{
 		name: f.texts.of(f.opts.label(c.Func)), start: c.Start, end: c.Start + c.Duration, call: true,
