@@ -5,11 +5,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -324,22 +322,16 @@ func (c *ctl) snapshot(ctx context.Context) error {
 		Bytes   int64  `json:"bytes"`
 		Torn    int64  `json:"torn"`
 	}
-	temp := filepath.Join(filepath.Dir(c.output), fmt.Sprintf(".%s.%d", filepath.Base(c.output), os.Getpid()))
-	file, stop, err := createTemporary(temp, func() (*os.File, error) { return recorder.Create(temp) })
-	if err != nil {
-		return err
-	}
-	defer stop()
 	command := "snapshot"
 	if c.last > 0 {
 		command = fmt.Sprintf("snapshot last_ns=%d", int64(c.last))
 	}
-	data, err := c.process.Do(ctx, &answer, command, file)
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(temp, c.output)
-	}
+	var data []byte
+	err := replace(c.output, recorder.Create, func(file *os.File) (err error) {
+		data, err = c.process.Do(ctx, &answer, command, file)
+		return err
+	})
 	if err != nil {
-		os.Remove(temp)
 		return err
 	}
 	text := fmt.Sprintf("%s records, %s in %s", thousands(answer.Records), formatBytes(answer.Bytes), c.output)

@@ -75,19 +75,29 @@ func flushed(w io.Writer, f func(io.Writer) error) error {
 
 // replaceFile has f write a file beside path, and renames it when all went well.
 func replaceFile(path string, mode fs.FileMode, f func(io.Writer) error) error {
-	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
-	file, stop, err := createTemporary(temp, func() (*os.File, error) {
-		return os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	})
-	if err != nil {
-		// The name in the error should be that which the user knows.
-		if pathErr := new(fs.PathError); errors.As(err, &pathErr) {
-			err = pathErr.Err
+	create := func(temp string) (*os.File, error) {
+		file, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err != nil {
+			// The name in the error should be that which the user knows.
+			if pathErr := new(fs.PathError); errors.As(err, &pathErr) {
+				err = pathErr.Err
+			}
+			return nil, fmt.Errorf("cannot write %s: %w", path, err)
 		}
-		return fmt.Errorf("cannot write %s: %w", path, err)
+		return file, nil
+	}
+	return replace(path, create, func(file *os.File) error { return flushed(file, f) })
+}
+
+// replace creates a file beside path, has it filled, and renames it when all went well.
+func replace(path string, create func(temp string) (*os.File, error), fill func(*os.File) error) error {
+	temp := filepath.Join(filepath.Dir(path), fmt.Sprintf(".%s.%d", filepath.Base(path), os.Getpid()))
+	file, stop, err := createTemporary(temp, create)
+	if err != nil {
+		return err
 	}
 	defer stop()
-	err = errors.Join(flushed(file, f), file.Close())
+	err = errors.Join(fill(file), file.Close())
 	if err == nil {
 		err = os.Rename(temp, path)
 	}
@@ -99,12 +109,12 @@ func replaceFile(path string, mode fs.FileMode, f func(io.Writer) error) error {
 
 // createTemporary creates a file, and sees to it that a program that is interrupted
 // leaves no such file behind, until stop is called.
-func createTemporary(path string, create func() (*os.File, error)) (file *os.File, stop func(), err error) {
+func createTemporary(path string, create func(path string) (*os.File, error)) (file *os.File, stop func(), err error) {
 	signals := make(chan os.Signal, 1)
 	if heed := heeded(os.Interrupt, syscall.SIGTERM); len(heed) > 0 {
 		signal.Notify(signals, heed...)
 	}
-	if file, err = create(); err != nil {
+	if file, err = create(path); err != nil {
 		signal.Stop(signals)
 		return nil, nil, err
 	}
