@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/debuginfod"
 )
@@ -150,14 +149,10 @@ func (s *session) openNames(f *nameFlags) error {
 	if err != nil {
 		return err
 	}
-	var functions []reader.NamedFunction
 	recorded := false // by our recorder, which numbers objects in its own way
 	if s.trace != nil {
 		objects, _, err := s.trace.Objects()
 		if err != nil {
-			return err
-		}
-		if functions, err = s.trace.Functions(); err != nil {
 			return err
 		}
 		recorded = len(objects) > 0
@@ -191,8 +186,10 @@ func (s *session) openNames(f *nameFlags) error {
 	}
 	s.warnOfMissing()
 	s.app.warnOfRefused(tables...)
-	if !f.ignoreBuildID {
-		s.warnOfPacked(functions)
+	if s.trace != nil && !s.packed && !f.ignoreBuildID {
+		if err := s.warnOfPacked(); err != nil {
+			return err
+		}
 	}
 	if names, ok := s.names.(*symbolize.Packed); ok {
 		return s.checkGiven(names, tables, auto, search)
@@ -240,13 +237,18 @@ func (a *app) warnOfRefused(tables ...*symbolize.Table) {
 }
 
 // warnOfPacked tells of a given file that is of another build than what was packed.
-func (s *session) warnOfPacked(functions []reader.NamedFunction) {
+func (s *session) warnOfPacked() error {
+	functions, err := s.trace.Functions()
+	if err != nil {
+		return err
+	}
 	f, ok := symbolize.Disagrees(s.names, functions)
 	if !ok {
-		return
+		return nil
 	}
 	fmt.Fprintf(s.app.stderr, "xray: warning: function %d was packed as %s at 0x%x, and is elsewhere in %s: "+
 		"that is another build, and names may be wrong\n", f.ID, f.Name, uint64(f.Address), symbolize.TableOf(s.names, f.ID).Object().Path)
+	return nil
 }
 
 // warnOfMissing tells which objects have no names: those of another build one by
