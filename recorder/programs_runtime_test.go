@@ -156,6 +156,39 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
+// A tail call may have its target in r11. In every mode the program computes what it
+// computes unrecorded.
+func TestTailCallsThroughPointers(t *testing.T) {
+	testenv.Need(t, "objdump")
+	l := library(t)
+	for clang := range clangs {
+		program := buildProgram(t, clang, "tail.c", "-O2")
+		code, err := exec.Command("objdump", "-d", "--no-show-raw-insn", program).Output()
+		if err != nil || !regexp.MustCompile(`jmp\s+\*%r11`).Match(code) {
+			t.Fatalf("%s: no jump to what is in r11 (%v)", clang, err)
+		}
+		plain, err := exec.Command(program).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, options := range []string{
+			"mode=record", "mode=prune,threshold=1", "mode=prune,threshold=1000000", "mode=depth,depth=1",
+			"mode=depth,depth=5,threshold=1000000", "mode=count", "mode=profile", "mode=off",
+		} {
+			out, stderr, traces := recordProgram(t, &l, options, program)
+			if out != string(plain) || stderr != "" {
+				t.Errorf("%s, %s: the program says\n%s%s\nwithout the recorder\n%s", clang, options, out, stderr, plain)
+			}
+			if options != "mode=record" {
+				continue
+			}
+			if want, got := counted(t, out), entries(t, program, traces); !maps.Equal(got, want) {
+				t.Errorf("%s: the trace has %v, the program counted %v", clang, got, want)
+			}
+		}
+	}
+}
+
 // Programs of another libc are recorded as well, when the runtime is compiled for it.
 func TestMusl(t *testing.T) {
 	testenv.Need(t, "clang-19", "musl-gcc")

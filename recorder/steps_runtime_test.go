@@ -237,17 +237,48 @@ func TestToggleStorm(t *testing.T) {
 	}
 }
 
-// All registers but r10 and r11 come through the sleds as they were, on the fast and
-// on the slow path.
+// registersLost are how many calls of testdata/registers.c found a register changed in
+// a mode, and how many calls took the slow path.
+func registersLost(t *testing.T, program, mode string) (lost, slow int64) {
+	t.Helper()
+	n := numbers(t, program, mode)
+	return n["differences"] + n["tails"], n["slow"]
+}
+
+// All registers but r10 come through the sleds as they were, and r11 through tail exits,
+// on the fast and on the slow path, with rdpid and without.
 func TestRegisters(t *testing.T) {
-	program := buildLinked(t, "clang-22", buildArchive(t), "registers.c")
-	for _, mode := range []string{"record", "prune", "depth", "count", "profile"} {
-		n := numbers(t, program, mode)
-		if n["differences"] != 0 {
-			t.Errorf("%s: %v", mode, n)
+	for _, edits := range [][]edit{nil, {{"ring.c", "state.rdpid = c >> 22 & 1;", "state.rdpid = 0;"}}} {
+		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "registers.c")
+		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile"} {
+			lost, slow := registersLost(t, program, mode)
+			if lost != 0 {
+				t.Errorf("%s: %d calls found another register", mode, lost)
+			}
+			if mode == "record" && slow < 10 {
+				t.Errorf("%s: the slow path was taken %d times", mode, slow)
+			}
 		}
-		if mode == "record" && n["slow"] < 10 {
-			t.Errorf("%s: the slow path was not taken: %v", mode, n)
+	}
+}
+
+// The test before finds trampolines that do not restore r11, and a slow path that
+// does not restore what a fast one has no need of.
+func TestRegistersFindsWhatIsClobbered(t *testing.T) {
+	r11 := edit{"trampoline_amd64.h", "	UNSAVE3\n	UNSAVE	r11\n", "	UNSAVE3\n	leaq	8(%rsp), %rsp\n	.cfi_adjust_cfa_offset -8\n"}
+	for name, m := range map[string]struct {
+		edit  edit
+		modes []string
+	}{
+		"R11":        {r11, []string{"record", "prune", "profile"}},
+		"R11OfDepth": {edit{"trampoline_amd64.h", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n", "	.macro UNSAVE_ALL\n	UNSAVE	r11\n	movl	$0, %r11d\n"}, []string{"depth"}},
+		"Slow":       {edit{"trampoline_amd64.S", "	UNSAVE	r8\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE	rdx\n	UNSAVE	rcx\n	ret\n	END	slow", "	addq	$8, %rsp\n	UNSAVE	rdi\n	UNSAVE	rsi\n	UNSAVE	rdx\n	UNSAVE	rcx\n	ret\n	END	slow"}, []string{"record"}},
+	} {
+		program := buildLinked(t, "clang-22", buildArchive(t, m.edit), "registers.c")
+		for _, mode := range m.modes {
+			if lost, _ := registersLost(t, program, mode); lost == 0 {
+				t.Errorf("%s: %s: nothing was found", name, mode)
+			}
 		}
 	}
 }

@@ -1,18 +1,17 @@
 /* What sleds call. A sled has put the word of its record into r10d; entries call,
  * exits jump, and both get back by ret, so that a trampoline serves all kinds.
  *
- * Of the registers only r10 and r11 are free, and none but general ones are used:
- * al counts the vector registers of a variadic call, and arguments and results are
- * anywhere. The flags need not survive. Every push has its CFI, so that debuggers
- * and profilers find the caller from each instruction. */
+ * Of the registers only r10 is free everywhere. r11 is free at entries, but holds the
+ * target of some tail calls: a variadic callee and six arguments leave no other register.
+ * No vector register is used: al counts those of a variadic call, and arguments and
+ * results are anywhere. The flags need not survive. Every push has its CFI, so that
+ * debuggers and profilers find the caller from each instruction. */
 #include "internal.h"
 #include "trampoline_amd64.h"
 
-	.macro LEAVE3
+	.macro LEAVE4
 	.cfi_remember_state
-	UNSAVE	rcx
-	UNSAVE	rdx
-	UNSAVE	rax
+	UNSAVE4
 	ret
 	.cfi_restore_state
 	.endm
@@ -61,7 +60,7 @@
 	call	slow
 	testl	%eax, %eax
 	jnz	1b
-	LEAVE3
+	LEAVE4
 	.endm
 
 	.text
@@ -105,13 +104,13 @@ slow:
 	/* Records an entry or an exit. */
 	.macro RECORD name, cpu
 	BEGIN	\name
-	SAVE3
+	SAVE4
 1:	THREAD
 	jz	4f
 2:	STAMP	\cpu
 	RESERVE	8
 	movq	%rdx, (%rax)
-	LEAVE3
+	LEAVE4
 4:	SLOW	8
 	END	\name
 	.endm
@@ -122,7 +121,7 @@ slow:
 	/* Records an entry and the function's first argument. */
 	.macro RECORD_ARG name, cpu
 	BEGIN	\name
-	SAVE3
+	SAVE4
 1:	THREAD
 	jz	4f
 2:	STAMP	\cpu
@@ -137,7 +136,7 @@ slow:
 	leaq	1(%rdi, %rdi), %rcx
 	movq	%rcx, 16(%rax)
 	movq	%rdx, (%rax)
-	LEAVE3
+	LEAVE4
 4:	SLOW	24
 	END	\name
 	.endm
@@ -151,7 +150,7 @@ slow:
 	 * recorded in between, it is put back. */
 	.macro PRUNE name, cpu
 	BEGIN	\name
-	SAVE3
+	SAVE4
 1:	THREAD
 	jz	4f
 2:	STAMP	\cpu
@@ -169,12 +168,12 @@ slow:
 	subq	$8, %rcx
 	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
 	jne	6f
-	LEAVE3
+	LEAVE4
 6:	movq	%rdx, (%rcx)
 	jmp	2b
 3:	RESERVE	8
 	movq	%rdx, (%rax)
-	LEAVE3
+	LEAVE4
 4:	SLOW	8
 
 	/* An argument may lie between entry and exit. The last 8 bytes are a stamp's
@@ -215,14 +214,15 @@ slow:
 	.cfi_restore rdi
 	.cfi_restore rsi
 	jne	2b
-	LEAVE3
+	LEAVE4
 	END	\name
 	.endm
 
 	PRUNE	xr_prune, 1
 	PRUNE	xr_prune_nocpu, 0
 
-	/* Counts an entry. One instruction does it, so that signals do not matter. */
+	/* Counts an entry, at which r11 is free. One instruction does it, so that signals do
+	 * not matter. */
 	BEGIN	xr_count
 	shrl	$4, %r10d
 	THREAD
@@ -236,9 +236,7 @@ slow:
 	movl	$XR_COUNTERS, %eax
 	call	slow
 	testl	%eax, %eax
-	UNSAVE	rcx
-	UNSAVE	rdx
-	UNSAVE	rax
+	UNSAVE3
 	jz	5f
 	THREAD
 	jnz	2b
@@ -247,20 +245,18 @@ slow:
 
 	/* Profile mode: a C function has all to do. */
 	BEGIN	xr_profile
-	SAVE3
+	SAVE4
 	SAVE	rsi
 	SAVE	rdi
 	SAVE	r8
 	SAVE	r9
-	leaq	56(%rsp), %rsi
+	leaq	64(%rsp), %rsi
 	CALL_C	xr_profile_event, movl %r10d, %edi
 	UNSAVE	r9
 	UNSAVE	r8
 	UNSAVE	rdi
 	UNSAVE	rsi
-	UNSAVE	rcx
-	UNSAVE	rdx
-	UNSAVE	rax
+	UNSAVE4
 	ret
 	END	xr_profile
 

@@ -36,6 +36,22 @@
 	SAVE	rcx
 	.endm
 
+	.macro UNSAVE3
+	UNSAVE	rcx
+	UNSAVE	rdx
+	UNSAVE	rax
+	.endm
+
+	.macro SAVE4
+	SAVE	r11
+	SAVE3
+	.endm
+
+	.macro UNSAVE4
+	UNSAVE3
+	UNSAVE	r11
+	.endm
+
 	/* Calls a C function with the general registers saved, rdi and so on as the
 	 * set-up puts them. */
 	.macro CALL_C function, setup:vararg
@@ -67,7 +83,5 @@
 	UNSAVE	r8
 	UNSAVE	rdi
 	UNSAVE	rsi
-	UNSAVE	rcx
-	UNSAVE	rdx
-	UNSAVE	rax
+	UNSAVE3
 	.endm

@@ -1,5 +1,6 @@
 /* Fills all registers, goes through the sleds of a function that does nothing else, and
- * compares: registers MODE. Only r10, r11 and the flags may differ. */
+ * compares: registers MODE. Only r10 and the flags may differ, and r11 except at a tail
+ * exit, where it may hold the function to jump to. */
 #include "walk.h"
 
 /* As compilers write it: an entry, or one with its argument, and an exit. */
@@ -16,6 +17,24 @@
 SLEDS("with_entry", "0");
 SLEDS("with_argument", "3");
 void with_entry(void), with_argument(void);
+
+/* An entry and a tail exit, at which r11 is to stay what r12 is. What is returned to
+ * stands for the target. */
+uint64_t r11_differs;
+__asm__(".text\n.p2align 4\n.type with_tail, @function\nwith_tail:\n"
+	"1:	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n"
+	"	mov %r12, %r11\n"
+	"	.p2align 1\n"
+	"2:	.byte 0xeb, 9, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n"
+	"	xor %r12, %r11\n"
+	"	or %r11, r11_differs(%rip)\n"
+	"	ret\n"
+	".size with_tail, . - with_tail\n"
+	".section xray_instr_map, \"ao\", @progbits, .text\n"
+	"	.quad 1b - .\n	.quad with_tail - .\n	.byte 0, 1, 2\n	.zero 13\n"
+	"	.quad 2b - .\n	.quad with_tail - .\n	.byte 2, 1, 2\n	.zero 13\n"
+	".text\n");
+void with_tail(void);
 
 enum { GENERAL = 13, VECTORS = 16 };
 struct registers {
@@ -41,9 +60,10 @@ __asm__(".text\n.globl through\nthrough:\n"
 
 PLAIN int main(int argc, char **argv)
 {
+	static void (*const functions[])(void) = {with_entry, with_argument, with_tail};
 	struct registers before, after;
 	enum xr_mode mode;
-	long differences = 0, through_slow = 0;
+	long differences = 0, tails = 0, through_slow = 0;
 	uint64_t x = 88172645463325252ull;
 	if (argc < 2 || !xr_parse_mode(argv[1], &mode) ||
 	    xr_start(mode, mode == XR_PRUNE ? 1000 : 0, mode == XR_DEPTH ? 3 : 0, -1, 0))
@@ -54,13 +74,15 @@ PLAIN int main(int argc, char **argv)
 			x ^= x << 13, x ^= x >> 7, x ^= x << 17;
 			words[k] = x;
 		}
-		before.function = i & 1 ? with_entry : with_argument;
+		before.function = functions[i % 3];
+		r11_differs = 0;
 		uint64_t taken = xr_tls ? xr_tls->taken : 0;
 		through(&before, &after);
 		after.function = before.function;
 		differences += memcmp(&before, &after, sizeof before) != 0;
+		tails += r11_differs != 0;
 		through_slow += xr_tls && xr_tls->taken != taken;
 	}
-	printf("differences %ld\nslow %ld\n", differences, through_slow);
+	printf("differences %ld\ntails %ld\nslow %ld\n", differences, tails, through_slow);
 	return 0;
 }
