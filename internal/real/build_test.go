@@ -1,0 +1,129 @@
+//go:build linux && amd64
+
+package real
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// A flavor is a set of compiler flags that programs are built with.
+type flavor struct{ name, flags string }
+
+var (
+	instrumented = flavor{"xray", "-O2 -g -fxray-instrument -fxray-instruction-threshold=1"}
+	// counting has the compiler count how often each function is entered. The counts
+	// are of functions as they are written, so that inlined calls are among them.
+	counting = flavor{"count", "-O1 -fprofile-instr-generate -fprofile-update=atomic"}
+)
+
+const (
+	compiler = "clang-22"
+	profdata = "llvm-profdata-22"
+)
+
+// cacheDirectory is where sources and what is built from them are kept.
+func cacheDirectory(t *testing.T) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "xray-tests", "real")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// source fetches the sources of a Debian package, once, and returns their directory.
+// Without network it skips the test, or fails it with CI=true.
+func source(t *testing.T, pkg string) string {
+	t.Helper()
+	dir := filepath.Join(cacheDirectory(t), "source-"+pkg)
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	testenv.Need(t, "apt-get", "dpkg-source", "flock")
+	if out, err := exec.Command("../../script/real", pkg, dir).CombinedOutput(); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("cannot fetch the sources of %s: %v\n%s", pkg, err, out)
+		}
+		t.Skipf("cannot fetch the sources of %s: %v\n%s", pkg, err, out)
+	}
+	return dir
+}
+
+// build builds the program, once, and returns the directory that it was built in.
+// The directory's name depends on all that the build depends on.
+func (p program) build(t *testing.T, f flavor) string {
+	t.Helper()
+	testenv.Need(t, slices.Concat([]string{compiler, "make"}, p.needs)...)
+	for _, file := range p.files {
+		if _, err := os.Stat(file); err == nil {
+			continue
+		}
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s is missing: script/setup installs it", file)
+		}
+		t.Skipf("%s is missing: script/setup installs it", file)
+	}
+	version, err := exec.Command(compiler, "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := sha256.Sum256([]byte(strings.Join([]string{p.source, p.script, f.flags, string(version)}, "\x00")))
+	base := filepath.Join(cacheDirectory(t), p.name+"-"+f.name)
+	dir := fmt.Sprintf("%s-%x", base, key[:6])
+	if _, err := os.Stat(filepath.Join(dir, ".built")); err == nil {
+		return dir
+	}
+	from := source(t, p.source)
+	old, _ := filepath.Glob(base + "-*")
+	for _, d := range old { // of another script or compiler, or not finished
+		os.RemoveAll(d)
+	}
+	if out, err := exec.Command("cp", "-r", from, dir).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v\n%s", err, out)
+	}
+	t.Logf("building %s", dir)
+	cmd := exec.Command("nice", "bash", "-euo", "pipefail", "-c", p.script)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "CC="+compiler, "CXX="+strings.Replace(compiler, "clang", "clang++", 1),
+		"CFLAGS="+f.flags, "LLVM_PROFILE_FILE=/dev/null")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building %s in %s: %v\n%s", p.name, dir, err, out[max(0, len(out)-4000):])
+	}
+	if err := os.WriteFile(filepath.Join(dir, ".built"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// xray builds the program of this project, once.
+func xray(t *testing.T) string {
+	t.Helper()
+	path, err := buildXray()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var buildXray = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(scratch, "xray")
+	if out, err := exec.Command("go", "build", "-pgo=off", "-o", path, "../../cmd/xray").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %v\n%s", err, bytes.TrimSpace(out))
+	}
+	return path, nil
+})

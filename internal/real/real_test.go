@@ -1,0 +1,317 @@
+//go:build linux && amd64
+
+package real
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A program is built from Debian's sources as they are.
+type program struct {
+	name   string
+	source string   // Debian's name of the source package
+	needs  []string // commands that the build or the loads take
+	files  []string // headers and libraries that the build takes
+	script string   // builds it, in bash, with $CC, $CXX and $CFLAGS
+	loads  []load
+}
+
+// A load is what a program is made to do.
+type load struct {
+	name   string
+	quick  bool   // part of make test
+	root   bool   // takes root
+	script string // in bash: "$@" stands before the program that is recorded, $SRC is where it was built
+	// drive is what a server is asked, or a program at whose streams somebody sits. Loads
+	// without it end by themselves.
+	drive func(*session) (answer, error)
+	// varies matches what differs from run to run in the output.
+	varies *regexp.Regexp
+	// exact are functions whose calls must be as many as the counting build has. Those of
+	// no other function may be more, but fewer, where calls were inlined.
+	exact []string
+	// cost is set for the load by which the cost of recording is measured.
+	cost bool
+}
+
+// An answer is what a server said, and how often its functions must have been called by
+// its own statistics.
+type answer struct {
+	text  string
+	calls map[string]int64
+}
+
+// A mode is a way to record. In exact ones, account shows all calls that were made.
+type mode struct {
+	name  string
+	flags []string
+	exact bool
+}
+
+var modes = []mode{
+	{"file", []string{}, true},
+	{"ring", []string{"--ring", "64M"}, true},
+	{"count", []string{"--count"}, true},
+	{"profile", []string{"--profile"}, true},
+	{"prune", []string{"--prune", "2us"}, false},
+}
+
+// scratch is what the tests share.
+var scratch string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	// Daemons and workers become children of the test when their parent ends, so that
+	// nothing is left running.
+	const prSetChildSubreaper = 36
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
+		fmt.Fprintln(os.Stderr, "prctl:", errno)
+		os.Exit(1)
+	}
+	var err error
+	if scratch, err = os.MkdirTemp("", "xray-real-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	status := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(status)
+}
+
+// eachLoad runs a test for each load that is chosen: the quick ones, or with XRAY_REAL
+// all.
+func eachLoad(t *testing.T, test func(*testing.T, program, load)) {
+	all := os.Getenv("XRAY_REAL") != ""
+	for _, p := range programs {
+		t.Run(p.name, func(t *testing.T) {
+			for _, l := range p.loads {
+				if !l.quick && !all {
+					continue
+				}
+				t.Run(l.name, func(t *testing.T) {
+					if l.root && os.Geteuid() != 0 {
+						t.Skip("takes root")
+					}
+					test(t, p, l)
+				})
+			}
+		})
+	}
+}
+
+// A recorded program does what it does unrecorded, in every mode, and its trace has the
+// calls that were made, however it ends.
+func TestRecorded(t *testing.T) {
+	eachLoad(t, func(t *testing.T, p program, l load) {
+		src := p.build(t, instrumented)
+		if l.drive != nil {
+			testDriven(t, l, src)
+			return
+		}
+		want := outcome(t, l, run{src: src})
+		var counted map[string]int64
+		if l.exact != nil {
+			counted = countedCalls(t, p, l)
+		}
+		for _, m := range modes {
+			t.Run(m.name, func(t *testing.T) {
+				s := startSession(t, l, run{src: src, record: m.flags})
+				if got := s.outcome(t, l); got != want {
+					t.Errorf("recorded, it says\n%s\nunrecorded\n%s", got, want)
+				}
+				checkTraces(t, s)
+				if counted != nil {
+					compareCounts(t, l, m, calls(t, s), counted)
+				}
+			})
+		}
+	})
+}
+
+// testDriven runs a server in each mode with each ending.
+func testDriven(t *testing.T, l load, src string) {
+	plain := startSession(t, l, run{src: src})
+	want, err := l.drive(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(endings[0].end(plain), plain.wait()); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range modes {
+		for _, e := range endings {
+			t.Run(m.name+"/"+e.name, func(t *testing.T) {
+				s := startSession(t, l, run{src: src, record: m.flags})
+				got, err := l.drive(s)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, s.said())
+				}
+				if got.text != want.text {
+					t.Errorf("recorded, it answers\n%s\nunrecorded\n%s", got.text, want.text)
+				}
+				if err := errors.Join(e.end(s), s.wait()); err != nil {
+					t.Fatal(err)
+				}
+				checkTraces(t, s)
+				have := calls(t, s)
+				for _, f := range slices.Sorted(maps.Keys(got.calls)) {
+					if n := have[f]; n != got.calls[f] && (m.exact || n > got.calls[f]) {
+						t.Errorf("%s: %d calls recorded, %d by the program's statistics", f, n, got.calls[f])
+					}
+				}
+			})
+		}
+	}
+}
+
+// outcome runs a load to its end.
+func outcome(t *testing.T, l load, r run) string {
+	t.Helper()
+	return startSession(t, l, r).outcome(t, l)
+}
+
+// outcome is what a load said and how it ended, without what varies.
+func (s *session) outcome(t *testing.T, l load) string {
+	t.Helper()
+	if err := s.wait(); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for _, path := range []string{s.stdoutPath(), s.stderrPath()} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.varies != nil {
+			data = l.varies.ReplaceAll(data, []byte("…"))
+		}
+		b.Write(data)
+	}
+	state := <-s.ended
+	fmt.Fprintf(&b, "%v\n", state)
+	return b.String()
+}
+
+// countedCalls are the calls by function that the counting build made.
+func countedCalls(t *testing.T, p program, l load) map[string]int64 {
+	t.Helper()
+	raw := t.TempDir()
+	outcome(t, l, run{src: p.build(t, counting), env: []string{"LLVM_PROFILE_FILE=" + raw + "/%p-%m.profraw"}})
+	merged := filepath.Join(t.TempDir(), "merged")
+	if out, err := exec.Command(profdata, "merge", "-o", merged, raw).CombinedOutput(); err != nil {
+		t.Fatalf("%s merge: %v\n%s", profdata, err, out)
+	}
+	out, err := exec.Command(profdata, "show", "--all-functions", merged).Output()
+	if err != nil {
+		t.Fatalf("%s show: %v", profdata, err)
+	}
+	counts := map[string]int64{}
+	name := ""
+	for line := range strings.Lines(string(out)) {
+		line = strings.TrimSpace(line)
+		if n, ok := strings.CutPrefix(line, "Function count: "); ok {
+			count, err := strconv.ParseInt(n, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			counts[name] += count
+		} else if n, ok := strings.CutSuffix(line, ":"); ok && !strings.Contains(n, ": ") {
+			name = n[strings.LastIndexAny(n, ";:")+1:] // static functions are named file:function
+		}
+	}
+	return counts
+}
+
+func compareCounts(t *testing.T, l load, m mode, recorded, counted map[string]int64) {
+	t.Helper()
+	for _, f := range l.exact {
+		if recorded[f] != counted[f] && m.exact || counted[f] == 0 {
+			t.Errorf("%s: %d calls recorded, %d counted", f, recorded[f], counted[f])
+		}
+	}
+	equal, wrong := 0, 0
+	for _, f := range slices.Sorted(maps.Keys(recorded)) {
+		n, ok := counted[f]
+		if recorded[f] == n {
+			equal++
+		}
+		if ok && recorded[f] > n {
+			if wrong++; wrong <= 10 {
+				t.Errorf("%s: %d calls recorded, but only %d counted", f, recorded[f], n)
+			}
+		}
+	}
+	t.Logf("%d functions recorded, %d with all calls that were counted", len(recorded), equal)
+}
+
+// traceFiles are the traces that a session left.
+func (s *session) traceFiles(t *testing.T) []string {
+	t.Helper()
+	traces, err := filepath.Glob(filepath.Join(s.traces, "*.xray"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(traces) == 0 {
+		t.Errorf("no trace\n%s", s.said())
+	}
+	return traces
+}
+
+// checkTraces reads the traces of a session, and wants nothing lost.
+func checkTraces(t *testing.T, s *session) {
+	t.Helper()
+	for _, trace := range s.traceFiles(t) {
+		out, err := exec.Command(xray(t), "info", "--format", "json", trace).Output()
+		if err != nil {
+			t.Fatalf("info %s: %v\n%s", trace, err, out)
+		}
+		var info struct {
+			Losses []struct{ Text string }
+		}
+		if err := json.Unmarshal(out, &info); err != nil {
+			t.Fatalf("info %s: %v", trace, err)
+		}
+		for _, l := range info.Losses {
+			t.Errorf("%s: %s", filepath.Base(trace), l.Text)
+		}
+	}
+}
+
+// calls are the recorded calls by function, of all traces of a session.
+func calls(t *testing.T, s *session) map[string]int64 {
+	t.Helper()
+	sums := map[string]int64{}
+	for _, trace := range s.traceFiles(t) {
+		out, err := exec.Command(xray(t), "account", "--format", "csv", "--names", "mangled", trace).Output()
+		if err != nil {
+			t.Fatalf("account %s: %v", trace, err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(string(out))).ReadAll()
+		if err != nil || len(rows) == 0 {
+			t.Fatalf("account %s: %v", trace, err)
+		}
+		name, count := slices.Index(rows[0], "function"), slices.Index(rows[0], "count")
+		for _, row := range rows[1:] {
+			n, err := strconv.ParseInt(row[count], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sums[row[name]] += n
+		}
+	}
+	return sums
+}
