@@ -8,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/xray-tools/xray/internal/outfile"
 )
 
 // Flags are what compilers have to be told so that a program can be recorded.
@@ -119,19 +121,10 @@ func replace(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), ".xray-*")
-	if err != nil {
+	return outfile.Replace(path, outfile.Mode(mode), func(file *os.File) error {
+		_, err := file.Write(data)
 		return err
-	}
-	_, err = temp.Write(data)
-	err = errors.Join(err, temp.Chmod(mode), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), path)
-	}
-	if err != nil {
-		os.Remove(temp.Name())
-	}
-	return err
+	})
 }
 
 // pkgConfig describes the archive: the shared object is for preloading. What

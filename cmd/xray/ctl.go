@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
@@ -327,7 +328,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 		command = fmt.Sprintf("snapshot last_ns=%d", int64(c.last))
 	}
 	var data []byte
-	err := replace(c.output, recorder.Create, func(file *os.File) (err error) {
+	err := outfile.Replace(c.output, recorder.Create, func(file *os.File) (err error) {
 		data, err = c.process.Do(ctx, &answer, command, file)
 		return err
 	})

@@ -17,6 +17,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -29,6 +30,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/internal/outfile"
 )
 
 func main() {
@@ -51,7 +54,7 @@ type app struct {
 	stdout, stderr io.Writer
 
 	cpuProfile, memProfile string
-	cpuFile                *os.File
+	cpuData                *bytes.Buffer
 	// started is set once the command line was understood, so that errors
 	// before are those of usage.
 	started bool
@@ -191,25 +194,21 @@ func (a *app) startProfiles() error {
 	if a.cpuProfile == "" {
 		return nil
 	}
-	var err error
-	if a.cpuFile, err = os.Create(a.cpuProfile); err != nil {
-		return err
-	}
-	return pprof.StartCPUProfile(a.cpuFile)
+	a.cpuData = new(bytes.Buffer)
+	return pprof.StartCPUProfile(a.cpuData)
 }
 
 func (a *app) stopProfiles() (err error) {
-	if a.cpuFile != nil {
+	if a.cpuData != nil {
 		pprof.StopCPUProfile()
-		err = a.cpuFile.Close()
+		err = outfile.Write(a.cpuProfile, func(file *os.File) error {
+			_, err := a.cpuData.WriteTo(file)
+			return err
+		})
 	}
 	if a.memProfile == "" {
 		return err
 	}
-	mem, createErr := os.Create(a.memProfile)
-	if createErr != nil {
-		return errors.Join(err, createErr)
-	}
 	runtime.GC()
-	return errors.Join(err, pprof.WriteHeapProfile(mem), mem.Close())
+	return errors.Join(err, outfile.Write(a.memProfile, func(file *os.File) error { return pprof.WriteHeapProfile(file) }))
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/internal/outfile"
 )
 
 func (a *app) manCommand() *cobra.Command {
@@ -30,7 +32,11 @@ func (a *app) manCommand() *cobra.Command {
 func writeManPages(dir string, cmd *cobra.Command) error {
 	cmd.InitDefaultHelpFlag()
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
-	if err := os.WriteFile(filepath.Join(dir, name+".1"), manPage(cmd, name), 0o666); err != nil {
+	err := outfile.Write(filepath.Join(dir, name+".1"), func(file *os.File) error {
+		_, err := file.Write(manPage(cmd, name))
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for _, sub := range cmd.Commands() {

@@ -3,12 +3,19 @@ package main
 import (
 	"io"
 	"os"
+	"strconv"
+	"syscall"
 	"time"
 )
 
-// interrupted writes half of a file, and is interrupted as soon as that is there.
+// interrupted writes half of the file that its first argument names, and gets the signal of
+// its second, a number, as soon as that is there.
 func interrupted() {
-	err := replaceFile(os.Args[1], 0o666, func(w io.Writer) error {
+	n, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	err = new(app).writeOutput(os.Args[1], func(w io.Writer) error {
 		if _, err := io.WriteString(w, "half"); err != nil {
 			return err
 		}
@@ -17,7 +24,7 @@ func interrupted() {
 			return err
 		}
 		time.AfterFunc(time.Minute, func() { os.Exit(3) })
-		if err := self.Signal(os.Interrupt); err != nil {
+		if err := self.Signal(syscall.Signal(n)); err != nil {
 			return err
 		}
 		select {}

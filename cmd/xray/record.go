@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -304,16 +305,13 @@ func makeWay(template string) error {
 		return nil // the recorder takes another name when there is a file
 	}
 	path := recorder.ExpandTemplate(template, 0, "")
-	info, err := os.Lstat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
+	if err := outfile.Replaceable(path); err != nil {
 		return err
-	case !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file, and is not replaced", path)
 	}
-	return os.Remove(path)
+	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // run runs the program to its end, and returns what its exit status should be.

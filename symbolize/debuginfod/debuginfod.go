@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -160,11 +161,12 @@ func (c *Client) get(url, path string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // gone, when all went well
+	// The name of a miss that got old may be in the way.
+	return outfile.Replace(path, outfile.Mode(0o600), func(f *os.File) error { return c.save(response, url, f, slow) })
+}
+
+// save writes what a server answers to a file.
+func (c *Client) save(response *http.Response, url string, f io.Writer, slow *time.Timer) error {
 	body := &watched{r: response.Body, seen: func(n int64) {
 		slow.Reset(c.Timeout)
 		if c.Progress != nil {
@@ -181,11 +183,7 @@ func (c *Client) get(url, path string) (err error) {
 	if err == nil && n == 0 {
 		err = fmt.Errorf("%s: the server gave an empty file", url)
 	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	// The name of a miss that got old may be in the way.
-	return os.Rename(f.Name(), path)
+	return err
 }
 
 // watched tells whenever another slice was read.

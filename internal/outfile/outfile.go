@@ -1,0 +1,186 @@
+// Package outfile writes files. A regular file appears at its path only when it is
+// complete: it is written under a temporary name in the same directory and renamed.
+// Devices, FIFOs and open descriptors are written to directly and never replaced.
+package outfile
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Write has fill write the file at path. A link is followed. If fill fails, a regular
+// file that was there before stays as it is, and a new one does not appear. Write closes
+// the file.
+func Write(path string, fill func(*os.File) error) error {
+	target, descriptor := resolve(path)
+	if descriptor >= 0 {
+		return writeDescriptor(descriptor, path, fill)
+	}
+	info, err := os.Stat(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return replace(path, target, newFile, fill)
+	case err != nil:
+		return cannot(path, err)
+	case info.Mode().IsRegular():
+		return replace(path, target, Mode(info.Mode().Perm()), fill)
+	case info.IsDir():
+		return fmt.Errorf("cannot write %s: it is a directory", path)
+	}
+	return writeDirectly(path, target, fill)
+}
+
+// Replace has fill write the file at path, as [Write] does, but refuses what
+// [Replaceable] refuses. It is for files that only their user may read, and for those
+// that another process fills. create creates a file that must not be there yet.
+func Replace(path string, create func(path string) (*os.File, error), fill func(*os.File) error) error {
+	if err := Replaceable(path); err != nil {
+		return err
+	}
+	return replace(path, path, create, fill)
+}
+
+// Replaceable reports why there cannot be a new file at a path: something is there that
+// is not a regular file. A link is none.
+func Replaceable(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case err == nil && !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a regular file, and is not replaced", path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return cannot(path, err)
+	}
+	return nil
+}
+
+// Mode returns a function that creates files with these permissions, whatever the umask.
+func Mode(mode fs.FileMode) func(path string) (*os.File, error) {
+	return func(path string) (*os.File, error) {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		if err == nil {
+			_ = file.Chmod(mode) // some file systems have no permissions
+		}
+		return file, err
+	}
+}
+
+// newFile creates a file with the permissions that the umask leaves.
+func newFile(path string) (*os.File, error) {
+	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+}
+
+// replace has fill write a file beside target, and renames it when all went well. Errors
+// call it by path.
+func replace(path, target string, create func(path string) (*os.File, error), fill func(*os.File) error) error {
+	temp := filepath.Join(filepath.Dir(target), tempName())
+	file, done, err := createGuarded(temp, create)
+	if err != nil {
+		return cannot(path, err)
+	}
+	defer done()
+	if err = errors.Join(fill(file), closed(file)); err == nil {
+		if err = os.Rename(temp, target); err != nil {
+			err = cannot(path, err)
+		}
+	}
+	if err != nil {
+		os.Remove(temp)
+	}
+	return err
+}
+
+// closed closes a file, which fill may have done before.
+func closed(file *os.File) error {
+	if err := file.Close(); !errors.Is(err, os.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// tempName is a name that nobody can guess, and that is short enough for every file
+// system whatever the name of the file is.
+func tempName() string { return ".xray-" + strings.ToLower(rand.Text()[:16]) }
+
+// writeDirectly writes to a device or a FIFO.
+func writeDirectly(path, target string, fill func(*os.File) error) error {
+	file, err := os.OpenFile(target, os.O_WRONLY, 0)
+	if err != nil {
+		return cannot(path, err)
+	}
+	info, err := file.Stat()
+	if err == nil && info.Mode().IsRegular() {
+		err = fmt.Errorf("cannot write %s: it was replaced by a regular file just now", path)
+	}
+	if err == nil {
+		err = fill(file)
+	}
+	return errors.Join(err, closed(file))
+}
+
+// writeDescriptor writes to a descriptor that this process was started with: opening its
+// path would write over what was appended to before.
+func writeDescriptor(n int, path string, fill func(*os.File) error) error {
+	if standard := []*os.File{os.Stdin, os.Stdout, os.Stderr}; n < len(standard) {
+		return fill(standard[n])
+	}
+	file := os.NewFile(uintptr(n), path)
+	return errors.Join(fill(file), closed(file))
+}
+
+// resolve follows links, so that not they are replaced but the file that they point to,
+// which need not be there yet. A path that stands for a descriptor of this process, as
+// /dev/stdout does, is that descriptor; others have -1.
+func resolve(path string) (target string, descriptor int) {
+	// As many links in a row as the system follows.
+	for range 40 {
+		if n, ok := ownDescriptor(path); ok {
+			return path, n
+		}
+		link, err := os.Readlink(path)
+		if err != nil {
+			break
+		}
+		if !filepath.IsAbs(link) {
+			dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+			if err != nil {
+				break
+			}
+			link = filepath.Join(dir, link)
+		}
+		path = link
+	}
+	return path, -1
+}
+
+// ownDescriptor reports which descriptor of this process a path stands for.
+func ownDescriptor(path string) (int, bool) {
+	n, err := strconv.Atoi(filepath.Base(path))
+	if err != nil || n < 0 {
+		return 0, false
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
+	if err != nil {
+		return 0, false
+	}
+	if dir == "/dev/fd" {
+		return n, true
+	}
+	own, err := filepath.EvalSymlinks("/proc/self/fd")
+	return n, err == nil && dir == own
+}
+
+// cannot names the file that the user knows, and not the temporary one.
+func cannot(path string, err error) error {
+	if e := new(fs.PathError); errors.As(err, &e) {
+		err = e.Err
+	} else if e := new(os.LinkError); errors.As(err, &e) {
+		err = e.Err
+	}
+	return fmt.Errorf("cannot write %s: %w", path, err)
+}

@@ -1,0 +1,200 @@
+//go:build unix
+
+package outfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// text fills a file.
+func text(s string) func(*os.File) error {
+	return func(f *os.File) error {
+		_, err := f.WriteString(s)
+		return err
+	}
+}
+
+func private(path string) (*os.File, error) { return Mode(0o600)(path) }
+
+// What is no regular file stays what it is, whichever way is asked for.
+func TestOnlyRegularFilesAreReplaced(t *testing.T) {
+	dir := t.TempDir()
+	socket, err := net.Listen("unix", filepath.Join(dir, "socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer socket.Close()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	fifo, err := os.OpenFile(makeFIFO(t, path("fifo")), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fifo.Close()
+	if err := errors.Join(
+		os.WriteFile(path("file"), []byte("old"), 0o640),
+		os.Symlink("file", path("link")), os.Symlink("nowhere", path("dangling")),
+		os.Symlink("loop", path("loop")), os.Mkdir(path("dir"), 0o700),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name            string
+		writes, replace bool
+	}{
+		{"file", true, true},
+		{"new", true, true},
+		{"fifo", true, false},
+		{"link", true, false},
+		{"dangling", true, false},
+		{"loop", false, false},
+		{"socket", false, false},
+		{"dir", false, false},
+		{"/dev/null", true, false},
+		{"missing/file", false, false},
+	} {
+		target := c.name
+		if !filepath.IsAbs(target) {
+			target = path(target)
+		}
+		before := fs.ModeIrregular
+		if info, err := os.Lstat(target); err == nil {
+			before = info.Mode()
+		}
+		if err := Replace(target, private, text("replaced")); (err == nil) != c.replace {
+			t.Errorf("Replace(%s): %v", c.name, err)
+		} else if err != nil && !strings.Contains(err.Error(), target) {
+			t.Errorf("Replace(%s): %v does not name it", c.name, err)
+		}
+		if err := Write(target, text("written")); (err == nil) != c.writes {
+			t.Errorf("Write(%s): %v", c.name, err)
+		}
+		if info, err := os.Lstat(target); err == nil && before != fs.ModeIrregular && info.Mode().Type() != before.Type() {
+			t.Errorf("%s was %v, and is %v", c.name, before, info.Mode())
+		}
+	}
+	for _, name := range []string{"file", "nowhere"} { // by way of the links
+		if got, err := os.ReadFile(path(name)); string(got) != "written" {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+	}
+	got := make([]byte, 99)
+	if n, err := fifo.Read(got); string(got[:n]) != "written" {
+		t.Errorf("through the FIFO came %q, %v", got[:n], err)
+	}
+	noTemporaries(t, dir)
+}
+
+func makeFIFO(t *testing.T, path string) string {
+	t.Helper()
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func noTemporaries(t *testing.T, dir string) {
+	t.Helper()
+	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
+		t.Errorf("left over: %v, %v", left, err)
+	}
+}
+
+// A file keeps its permissions, and when writing fails, its contents.
+func TestWrite(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, strings.Repeat("n", 255))
+	if err := Write(path, text("first")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	old := syscall.Umask(0o77)
+	defer syscall.Umask(old)
+	failure := errors.New("failure")
+	err := Write(path, func(f *os.File) error {
+		_, _ = io.WriteString(f, "half")
+		return failure
+	})
+	if got, readErr := os.ReadFile(path); !errors.Is(err, failure) || string(got) != "first" {
+		t.Errorf("after a failure: %q, %v, %v", got, err, readErr)
+	}
+	if err := Write(path, text("second")); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o666 {
+		t.Errorf("%v, %v: want the permissions of the file before", info.Mode(), err)
+	}
+	private := filepath.Join(dir, "private")
+	if err := Replace(private, Mode(0o600), text("x")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(private); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	noTemporaries(t, dir)
+}
+
+// Each file has a name of its own while it is written: what a killed process left is not
+// in the way of another of the same id.
+func TestTemporaryNames(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "out")
+	seen := make(map[string]bool)
+	err := Write(path, func(outer *os.File) error {
+		seen[outer.Name()] = true
+		return Write(path, func(inner *os.File) error {
+			seen[inner.Name()] = true
+			return nil
+		})
+	})
+	if err != nil || len(seen) != 2 {
+		t.Errorf("%v, %v", seen, err)
+	}
+	for name := range seen {
+		if base := filepath.Base(name); strings.Contains(base, "out") || len(base) > 32 || filepath.Dir(name) != dir {
+			t.Errorf("%s is not short, or elsewhere", name)
+		}
+	}
+}
+
+// What a process appended to before stays, whatever path stands for its descriptor.
+func TestWriteDescriptor(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	for _, form := range []string{"/dev/fd/", "/proc/self/fd/"} {
+		if _, err := os.Stat(form); err != nil {
+			continue
+		}
+		log, err := os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|os.O_APPEND, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := text("before ")(log); err != nil {
+			t.Fatal(err)
+		}
+		n, err := syscall.Dup(int(log.Fd()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := filepath.Join(t.TempDir(), "link")
+		if err := os.Symlink(form+strconv.Itoa(n), link); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(Write(link, text("after")), log.Close()); err != nil {
+			t.Error(err)
+		}
+		if got, err := os.ReadFile(path); string(got) != "before after" {
+			t.Errorf("%s: %q, %v", form, got, err)
+		}
+	}
+}
