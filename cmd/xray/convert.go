@@ -153,7 +153,7 @@ func (c *conversion) run(s *session) error {
 			return err
 		}
 		s.summary(stats)
-		return c.app.writeOutput(c.output, sink.Write)
+		return c.app.writeData(c.output, sink.Write)
 	case "callgrind":
 		sink, stats, err := analyse(s, calls.Options{}, func() *convert.Callgrind { return convert.NewCallgrind(opts) })
 		if err != nil {
@@ -177,7 +177,7 @@ func (c *conversion) run(s *session) error {
 // writeText writes what is not compressed by itself; it is, if the name of the file
 // says so.
 func (c *conversion) writeText(f func(io.Writer) error) error {
-	return c.app.writeOutput(c.output, func(w io.Writer) error {
+	return c.app.writeData(c.output, func(w io.Writer) error {
 		if !strings.HasSuffix(c.output, ".gz") {
 			return f(w)
 		}

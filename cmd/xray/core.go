@@ -63,7 +63,7 @@ func (a *app) core(flags *coreFlags, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
 	if core.Cut() {
-		fmt.Fprintf(a.stderr, "xray: %s: the core file is cut off; what there is of it is used\n", path)
+		a.say("%s: the core file is cut off; what there is of it is used", path)
 	}
 	var paths []string
 	for i, rings := range core.Rings() {
@@ -75,7 +75,7 @@ func (a *app) core(flags *coreFlags, path string) (err error) {
 			rings.SetProgram(exe)
 		}
 		output := numbered(flags.output, i)
-		if err := a.writeOutput(output, func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
+		if err := a.writeData(output, func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
 			return err
 		}
 		paths = append(paths, output)
@@ -105,6 +105,6 @@ func (a *app) reportCore(core *recorder.Core, paths []string) error {
 	if ending != "" {
 		ending = "ended by " + ending + ": "
 	}
-	fmt.Fprintf(a.stderr, "xray: %s%s\n", ending, report.summary(true))
+	a.say("%s%s", ending, report.summary(true))
 	return nil
 }

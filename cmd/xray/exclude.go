@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"regexp"
 	"strings"
@@ -157,14 +156,14 @@ func (s *session) writeExclusions(w io.Writer, plan *exclude.Plan, form string) 
 
 // tellExclusions tells on standard error what a list is worth.
 func (s *session) tellExclusions(plan *exclude.Plan, skipped []exclude.Skipped) {
-	fmt.Fprintf(s.app.stderr, "xray: %s\n", plan.Summary())
+	s.app.say("%s", plan.Summary())
 	const most = 5
 	for i, f := range skipped {
 		if i == most {
-			fmt.Fprintf(s.app.stderr, "xray: %s not on the list either\n", plural(int64(len(skipped)-i), "more function is", "more functions are"))
+			s.app.say("%s not on the list either", plural(int64(len(skipped)-i), "more function is", "more functions are"))
 			break
 		}
-		fmt.Fprintf(s.app.stderr, "xray: %s is not on the list: %s\n", symbolize.Label(s.names, f.ID), f.Why)
+		s.app.say("%s is not on the list: %s", symbolize.Label(s.names, f.ID), f.Why)
 	}
 }
 

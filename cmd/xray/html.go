@@ -39,7 +39,7 @@ calls, and says so; choose a part of the trace to see all of it.`,
 			if err != nil {
 				return err
 			}
-			err = a.writeOutput(output, func(w io.Writer) error { return page.Write(w, s.names) })
+			err = a.writeData(output, func(w io.Writer) error { return page.Write(w, s.names) })
 			s.summary(stats)
 			return err
 		},

@@ -70,38 +70,38 @@ type infoOutput struct {
 func (o *infoOutput) text(w io.Writer) error {
 	for i, name := range o.trace.Files() {
 		h := o.trace.Header(i)
-		fmt.Fprintf(w, "%s: %v\n", name, o.formatOf(i))
+		textf(w, "%s: %v\n", name, o.formatOf(i))
 		if h.Type == reader.FDR && h.BufferSize > 0 {
-			fmt.Fprintf(w, "  buffers    of %s bytes\n", thousands(h.BufferSize))
+			textf(w, "  buffers    of %s bytes\n", thousands(h.BufferSize))
 		}
 		o.recorder(w, i)
 	}
 	st := &o.Stats
 	if o.clock.Known() {
-		fmt.Fprintf(w, "  clock      %s ticks a second\n", thousands(o.clock.Frequency))
+		textf(w, "  clock      %s ticks a second\n", thousands(o.clock.Frequency))
 	} else {
-		fmt.Fprintf(w, "  clock      unknown\n")
+		textf(w, "  clock      unknown\n")
 	}
-	fmt.Fprintf(w, "  records    %s\n", o.kinds())
+	textf(w, "  records    %s\n", o.kinds())
 	if st.Events > 0 {
-		fmt.Fprintf(w, "  span       %s, from tick %d to %d%s\n", o.clock.Format(st.Last-st.First), st.First, st.Last,
+		textf(w, "  span       %s, from tick %d to %d%s\n", o.clock.Format(st.Last-st.First), st.First, st.Last,
 			o.when(o.trace.Recording(0), st.First))
-		fmt.Fprintf(w, "  calls      %s\n", o.ends())
-		fmt.Fprintf(w, "  functions  %s\n", thousands(uint64(len(o.Funcs))))
-		fmt.Fprintf(w, "  depth      %d\n", st.MaxDepth)
+		textf(w, "  calls      %s\n", o.ends())
+		textf(w, "  functions  %s\n", thousands(uint64(len(o.Funcs))))
+		textf(w, "  depth      %d\n", st.MaxDepth)
 		if o.Marks+o.Requests > 0 {
-			fmt.Fprintf(w, "  marks      %s; %s\n", plural(int64(o.Marks), "mark", "marks"), plural(int64(o.Requests), "request", "requests"))
+			textf(w, "  marks      %s; %s\n", plural(int64(o.Marks), "mark", "marks"), plural(int64(o.Requests), "request", "requests"))
 		}
 		o.threads(w)
 	}
 	o.counts(w)
 	o.objects(w)
 	if len(o.findings) > 0 {
-		fmt.Fprintf(w, "\nworth knowing:\n")
+		textf(w, "\nworth knowing:\n")
 	}
 	for _, f := range o.findings {
-		fmt.Fprintf(w, "- %s\n", f.Text)
-		fmt.Fprintf(w, "    %s\n", f.Remedy)
+		textf(w, "- %s\n", f.Text)
+		textf(w, "    %s\n", f.Remedy)
 	}
 	o.losses(w)
 	return nil
@@ -115,14 +115,14 @@ func (o *infoOutput) losses(w io.Writer) {
 	shown := map[reader.Cause]int64{}
 	for i, l := range losses.Samples() {
 		if i == 0 {
-			fmt.Fprintf(w, "\nlost:\n")
+			textf(w, "\nlost:\n")
 		}
 		shown[l.Cause]++
 		switch n := shown[l.Cause]; {
 		case n <= maxInfoLosses:
-			fmt.Fprintf(w, "  %v\n", l)
+			textf(w, "  %v\n", l)
 		case n == maxInfoLosses+1:
-			fmt.Fprintf(w, "  ... %d more of them\n", losses.Total[l.Cause].Losses-maxInfoLosses)
+			textf(w, "  ... %d more of them\n", losses.Total[l.Cause].Losses-maxInfoLosses)
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (o *infoOutput) threads(w io.Writer) {
 	for _, t := range o.Threads {
 		processes[[2]int32{t.File, t.Process}] = true
 	}
-	fmt.Fprintf(w, "  threads    %d in %s\n\n", len(o.Threads), plural(int64(len(processes)), "process", "processes"))
+	textf(w, "  threads    %d in %s\n\n", len(o.Threads), plural(int64(len(processes)), "process", "processes"))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	several := len(o.trace.Files()) > 1
 	names := slices.ContainsFunc(o.Threads, func(t survey.Thread) bool { return o.trace.ThreadName(t.Thread) != "" })
@@ -215,17 +215,17 @@ func (o *infoOutput) threads(w io.Writer) {
 	fmt.Fprintln(tw, head)
 	for i, t := range o.Threads {
 		if i == maxInfoThreads {
-			fmt.Fprintf(tw, "... and %s\n", plural(int64(len(o.Threads)-i), "more thread", "more threads"))
+			textf(tw, "... and %s\n", plural(int64(len(o.Threads)-i), "more thread", "more threads"))
 			break
 		}
 		if several {
-			fmt.Fprintf(tw, "%d\t", t.File+1)
+			textf(tw, "%d\t", t.File+1)
 		}
-		fmt.Fprintf(tw, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t", t.Process, t.Thread.Thread,
+		textf(tw, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t", t.Process, t.Thread.Thread,
 			thousands(t.Events), thousands(t.Entries), thousands(t.Open), thousands(t.Unmatched),
 			o.clock.Format(t.First-o.Stats.First), o.clock.Format(t.Last-t.First))
 		if names {
-			fmt.Fprintf(tw, "  %s\t", o.trace.ThreadName(t.Thread))
+			textf(tw, "  %s\t", o.trace.ThreadName(t.Thread))
 		}
 		fmt.Fprintln(tw)
 	}

@@ -30,16 +30,16 @@ func (o *infoOutput) recorder(w io.Writer, file int) {
 	if p.Host != "" {
 		on = " on " + p.Host
 	}
-	fmt.Fprintf(w, "  recorder   of xray, version %s\n", cmp.Or(p.Recorder, "unknown"))
-	fmt.Fprintf(w, "  process    %d%s, user %d, child of %d\n", p.PID, on, p.UID, p.PPID)
-	fmt.Fprintf(w, "  program    %s\n", cmp.Or(p.Exe, "unknown"))
+	textf(w, "  recorder   of xray, version %s\n", cmp.Or(p.Recorder, "unknown"))
+	textf(w, "  process    %d%s, user %d, child of %d\n", p.PID, on, p.UID, p.PPID)
+	textf(w, "  program    %s\n", cmp.Or(p.Exe, "unknown"))
 	if len(p.Argv) > 0 {
-		fmt.Fprintf(w, "  command    %s\n", commandLine(p.Argv))
+		textf(w, "  command    %s\n", commandLine(p.Argv))
 	}
-	fmt.Fprintf(w, "  mode       %s\n", modeOf(p))
+	textf(w, "  mode       %s\n", modeOf(p))
 	o.profiled(w, r)
 	for _, c := range r.Changes {
-		fmt.Fprintf(w, "  changed    %s%s\n", c.What, o.when(r, c.TSC))
+		textf(w, "  changed    %s%s\n", c.What, o.when(r, c.TSC))
 	}
 }
 
@@ -56,7 +56,7 @@ func (o *infoOutput) packed(w io.Writer, r *reader.Recording) {
 		}
 		text += ", source of " + plural(int64(len(files)), "file", "files")
 	}
-	fmt.Fprintf(w, "  packed     names of %s\n", text)
+	textf(w, "  packed     names of %s\n", text)
 }
 
 // commandLine quotes arguments so that they can be told apart.
@@ -114,7 +114,7 @@ func (o *infoOutput) objects(w io.Writer) {
 			path += " (closed)"
 		}
 		id := object.BuildID
-		fmt.Fprintf(tw, "  %d\t%s\t%d\t%s\t%s\t%s\n", i, thousands(uint64(object.Count)), object.First,
+		textf(tw, "  %d\t%s\t%d\t%s\t%s\t%s\n", i, thousands(uint64(object.Count)), object.First,
 			cmp.Or(id[:min(len(id), 12)], "none"), names, path)
 	}
 	tw.Flush()
@@ -129,7 +129,7 @@ func (o *infoOutput) profiled(w io.Writer, r *reader.Recording) {
 	for i := range r.Profiles {
 		paths += len(r.Profiles[i].Paths)
 	}
-	fmt.Fprintf(w, "  profile    %s calls, %s, %s\n", thousands(summed(r)), plural(int64(paths), "path", "paths"),
+	textf(w, "  profile    %s calls, %s, %s\n", thousands(summed(r)), plural(int64(paths), "path", "paths"),
 		plural(int64(len(r.Profiles)), "thread", "threads"))
 }
 
@@ -146,15 +146,15 @@ func (o *infoOutput) counts(w io.Writer) {
 	for _, c := range counters {
 		all += c.Calls
 	}
-	fmt.Fprintf(w, "  counted    %s calls of %s functions\n\n", thousands(all), thousands(uint64(len(counters))))
+	textf(w, "  counted    %s calls of %s functions\n\n", thousands(all), thousands(uint64(len(counters))))
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(tw, "  calls\t  function")
 	for i, c := range counters {
 		if i == maxInfoCounts {
-			fmt.Fprintf(w, "  ... and %s more, in --format json\n", thousands(uint64(len(counters)-i)))
+			textf(w, "  ... and %s more, in --format json\n", thousands(uint64(len(counters)-i)))
 			break
 		}
-		fmt.Fprintf(tw, "  %s\t  %s\n", thousands(c.Calls), symbolize.Label(o.names, c.Func))
+		textf(tw, "  %s\t  %s\n", thousands(c.Calls), symbolize.Label(o.names, c.Func))
 	}
 	tw.Flush()
 }

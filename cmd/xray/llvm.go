@@ -95,11 +95,20 @@ func (c llvmCause) Error() string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-// llvmOutput has f write the output of llvm-xray. The file is opened before f
+// llvmOutput has f write text as the output of llvm-xray. The file is opened before f
 // is called.
 func (a *app) llvmOutput(path string, f func(io.Writer) error) error {
+	return llvmOutput(a.writeOutput, path, f)
+}
+
+// llvmData is llvmOutput for what is no text.
+func (a *app) llvmData(path string, f func(io.Writer) error) error {
+	return llvmOutput(a.writeData, path, f)
+}
+
+func llvmOutput(write func(string, func(io.Writer) error) error, path string, f func(io.Writer) error) error {
 	opened := false
-	err := a.writeOutput(path, func(w io.Writer) error {
+	err := write(path, func(w io.Writer) error {
 		opened = true
 		return f(w)
 	})

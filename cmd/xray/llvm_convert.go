@@ -40,7 +40,7 @@ func (a *app) llvmConvert() (*llvmargs.Command, func([]string) error) {
 		} else if table == nil {
 			table = symbolize.Objects{} // knows no function: all are #id
 		}
-		return a.llvmOutput(output, func(w io.Writer) error {
+		return a.llvmData(output, func(w io.Writer) error {
 			s, err := a.llvmSession(table, args[0])
 			if err != nil {
 				return stages(err, "Failed loading input file '%s'.", args[0])

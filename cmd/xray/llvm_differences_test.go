@@ -111,6 +111,13 @@ var differences = []difference{
 	{anchor: "dump-damage", shown: func(r *sideBySide) bool {
 		return r.command() == "fdr-dump" && (r.theirs.status == 1 || r.ours.status == 1)
 	}},
+	{anchor: "control-characters", removed: func(r *sideBySide, o *output) {
+		if r.command() != "convert" {
+			var text strings.Builder
+			_, _ = textOutput{&text}.Write([]byte(o.stdout))
+			o.stdout = text.String()
+		}
+	}},
 	{anchor: "recorder-metadata", removed: func(r *sideBySide, o *output) {
 		if r.command() == "convert" && r.has("yaml", "-f=yaml") {
 			o.stdout = recorderMetadata.ReplaceAllString(o.stdout, "")

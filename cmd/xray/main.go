@@ -51,7 +51,7 @@ const (
 // app is what the subcommands share: the outside world, and global flags.
 type app struct {
 	stdin          io.Reader
-	stdout, stderr io.Writer
+	stdout, stderr textOutput
 
 	cpuProfile, memProfile string
 	cpuData                *bytes.Buffer
@@ -71,7 +71,7 @@ func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: textOutput{stdout}, stderr: textOutput{stderr}}
 	if strings.HasPrefix(filepath.Base(args[0]), "llvm-xray") {
 		return a.llvm(args)
 	}
@@ -80,7 +80,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	root := a.root()
 	// Cobra does not look whether help could be written.
-	help := &firstFailure{w: stdout}
+	help := &firstFailure{w: a.stdout}
 	root.SetOut(help)
 	root.SetArgs(normalizeArgs(root, args[1:]))
 	err := root.Execute()

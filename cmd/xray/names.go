@@ -80,7 +80,7 @@ func (f *debugFlags) options(a *app) symbolize.Options {
 
 // downloads shows on a terminal how far a download is; nil where nobody watches.
 func (a *app) downloads() func(url string, done, total int64) {
-	if !isTerminal(a.stderr) {
+	if !isTerminal(a.stderr.raw) {
 		return nil
 	}
 	var mu sync.Mutex
@@ -89,11 +89,11 @@ func (a *app) downloads() func(url string, done, total int64) {
 		defer mu.Unlock()
 		switch {
 		case done == total:
-			fmt.Fprint(a.stderr, "\r\x1b[K")
+			fmt.Fprint(a.stderr.raw, "\r\x1b[K")
 		case total > 0:
-			fmt.Fprintf(a.stderr, "\r%s: %d%% of %s\x1b[K", url, done*100/total, formatBytes(total))
+			fmt.Fprintf(a.stderr.raw, "\r%s: %d%% of %s\x1b[K", url, done*100/total, formatBytes(total))
 		default:
-			fmt.Fprintf(a.stderr, "\r%s: %s\x1b[K", url, formatBytes(done))
+			fmt.Fprintf(a.stderr.raw, "\r%s: %s\x1b[K", url, formatBytes(done))
 		}
 	}
 }
@@ -217,11 +217,11 @@ func (s *session) numberObjects(files map[int]string, search symbolize.Search) e
 	}
 	switch {
 	case len(list) == 0:
-		fmt.Fprintf(s.app.stderr, "xray: %s is linked with no instrumented shared object\n", program)
+		s.app.say("%s is linked with no instrumented shared object", program)
 	case certain:
-		fmt.Fprintf(s.app.stderr, "xray: by the order of their constructors, object %s\n", strings.Join(list, ", "))
+		s.app.say("by the order of their constructors, object %s", strings.Join(list, ", "))
 	default:
-		fmt.Fprintf(s.app.stderr, "xray: by the order in which glibc 2.35 and later run their constructors, object %s\n", strings.Join(list, ", "))
+		s.app.say("by the order in which glibc 2.35 and later run their constructors, object %s", strings.Join(list, ", "))
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (a *app) warnOfRefused(tables ...*symbolize.Table) {
 	for _, t := range tables {
 		for _, err := range t.Refused() {
 			// Of several servers, each may have failed.
-			fmt.Fprintf(a.stderr, "xray: warning: %s\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+			a.say("warning: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 		}
 	}
 }
@@ -246,8 +246,8 @@ func (s *session) warnOfPacked() error {
 	if !ok {
 		return nil
 	}
-	fmt.Fprintf(s.app.stderr, "xray: warning: function %d was packed as %s at 0x%x, and is elsewhere in %s: "+
-		"that is another build, and names may be wrong\n", f.ID, f.Name, uint64(f.Address), symbolize.TableOf(s.names, f.ID).Object().Path)
+	s.app.say("warning: function %d was packed as %s at 0x%x, and is elsewhere in %s: "+
+		"that is another build, and names may be wrong", f.ID, f.Name, uint64(f.Address), symbolize.TableOf(s.names, f.ID).Object().Path)
 	return nil
 }
 
@@ -264,11 +264,11 @@ func (s *session) warnOfMissing() {
 		if m.Given {
 			what = "names from it may be wrong"
 		}
-		fmt.Fprintf(s.app.stderr, "xray: warning: %s is not what was recorded: %v; %s: "+
-			"give the right file with -m %d=FILE or --symbols DIR, or insist with --ignore-build-id\n", m.Path, m.Err, what, m.Number)
+		s.app.say("warning: %s is not what was recorded: %v; %s: "+
+			"give the right file with -m %d=FILE or --symbols DIR, or insist with --ignore-build-id", m.Path, m.Err, what, m.Number)
 	}
 	if len(gone) > 0 {
-		fmt.Fprintf(s.app.stderr, "xray: no names for %s; -m N=FILE, --sysroot or --symbols say where to look, and `xray info` what is wrong\n",
+		s.app.say("no names for %s; -m N=FILE, --sysroot or --symbols say where to look, and `xray info` what is wrong",
 			shortList(gone, 4))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -70,8 +71,8 @@ func (s *session) warnOfOrder(tables []*symbolize.Table, search symbolize.Search
 		if t == nil || t.Map().Class == elf.ELFCLASSNONE || sameFile(t.Object().Path, path) {
 			continue
 		}
-		fmt.Fprintf(s.app.stderr, "xray: warning: object %d was given as %s; by the order of constructors it is %s, "+
-			"and names may be wrong: --object auto takes that order\n", i+1, t.Object().Path, path)
+		s.app.say("warning: object %d was given as %s; by the order of constructors it is %s, "+
+			"and names may be wrong: --object auto takes that order", i+1, t.Object().Path, path)
 	}
 }
 
@@ -98,8 +99,8 @@ func (s *session) warnOfSleds(names *symbolize.Packed) error {
 		}
 		if e, ok := names.Contradicts(b.Events); ok {
 			object, function := symbolize.Unpack(e.Func)
-			fmt.Fprintf(s.app.stderr, "xray: warning: the trace has a %v record of %s, and %s has no sled for it: "+
-				"it is not the file that was traced, and its names are wrong\n",
+			s.app.say("warning: the trace has a %v record of %s, and %s has no sled for it: "+
+				"it is not the file that was traced, and its names are wrong",
 				e.Kind, functionOf(object, function), symbolize.TableOf(names, e.Func).Object().Path)
 			return nil
 		}
@@ -187,7 +188,7 @@ func objectNote(names *symbolize.Packed) string {
 			if all {
 				why += fmt.Sprintf(", or object %d was called", object+16)
 			}
-			notes = append(notes, fmt.Sprintf("%s was called, and %s has %d: %s", functionOf(uint8(object), function), t.Object().Path, lastID(t), why))
+			notes = append(notes, fmt.Sprintf("%s was called, and %s has %d: %s", functionOf(uint8(object), function), texttab.Printable(t.Object().Path), lastID(t), why))
 		}
 	}
 	if len(unknown) > 0 && unknown[0] != "0" {

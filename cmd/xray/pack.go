@@ -73,7 +73,7 @@ func (p *packing) run(s *session) error {
 	}
 	header := s.trace.Header(0)
 	header.CycleFrequency = s.clock.Frequency
-	return p.app.writeOutput(p.output, func(w io.Writer) error {
+	return p.app.writeData(p.output, func(w io.Writer) error {
 		out := tracewrite.NewFDR(w, header, tracewrite.Options{Recording: recording, First: start})
 		stop := p.app.progress(s.name, s.trace)
 		err := s.write(ownProcess{out}, reader.ThreadOrder)
@@ -90,7 +90,7 @@ func (p *packing) run(s *session) error {
 		}
 		s.summary(nil)
 		for _, line := range lines {
-			fmt.Fprintf(p.app.stderr, "xray: %s\n", line)
+			p.app.say("%s", line)
 		}
 		return nil
 	})
@@ -117,7 +117,7 @@ func (p *packing) recording(s *session) (*reader.Recording, error) {
 		return nil, fmt.Errorf("%s: no function of the trace has a name: what would be packed is nothing", s.trace.Files()[0])
 	}
 	if n := len(ids) - len(r.Functions); n > 0 {
-		fmt.Fprintf(p.app.stderr, "xray: %s of %d without a name\n", plural(int64(n), "function", "functions"), len(ids))
+		p.app.say("%s of %d without a name", plural(int64(n), "function", "functions"), len(ids))
 	}
 	if !s.packed {
 		r.Sources = nil // they may be those of other names
@@ -133,8 +133,8 @@ func (p *packing) recording(s *session) (*reader.Recording, error) {
 // tell warns of source code that was not packed.
 func (p *packing) tell(s *pack.Sources) {
 	for _, path := range s.Changed {
-		fmt.Fprintf(p.app.stderr, "xray: warning: %s has changed since it was compiled: "+
-			"its MD5 is not that of the line table; not packed\n", path)
+		p.app.say("warning: %s has changed since it was compiled: "+
+			"its MD5 is not that of the line table; not packed", path)
 	}
 	var newer []string
 	for _, path := range slices.Sorted(maps.Keys(s.Unchecked)) {
@@ -143,14 +143,14 @@ func (p *packing) tell(s *pack.Sources) {
 		}
 	}
 	if len(newer) > 0 {
-		fmt.Fprintf(p.app.stderr, "xray: warning: newer than the program, and perhaps not what was compiled: %s; "+
-			"the line table has no MD5 that would tell\n", shortList(newer, 4))
+		p.app.say("warning: newer than the program, and perhaps not what was compiled: %s; "+
+			"the line table has no MD5 that would tell", shortList(newer, 4))
 	}
 	if len(s.Unread) > 0 {
-		fmt.Fprintf(p.app.stderr, "xray: no source of %s: not on this machine, or not there\n", shortList(s.Unread, 4))
+		p.app.say("no source of %s: not on this machine, or not there", shortList(s.Unread, 4))
 	}
 	if len(s.Large) > 0 {
-		fmt.Fprintf(p.app.stderr, "xray: no source of %s: more than 8 MB in all\n", shortList(s.Large, 4))
+		p.app.say("no source of %s: more than 8 MB in all", shortList(s.Large, 4))
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // function that it returns is called. Runs that take less than a moment, and
 // those that nobody watches, show nothing.
 func (a *app) progress(what string, t *reader.Trace) (stop func()) {
-	if !isTerminal(a.stderr) {
+	if !isTerminal(a.stderr.raw) {
 		return func() {}
 	}
 	done, finished := make(chan struct{}), make(chan struct{})
@@ -24,12 +24,12 @@ func (a *app) progress(what string, t *reader.Trace) (stop func()) {
 			select {
 			case <-tick.C:
 				if n, total := t.Progress(); total > 0 {
-					fmt.Fprintf(a.stderr, "\r%s: %d%% of %s\x1b[K", what, n*100/total, formatBytes(total))
+					fmt.Fprintf(a.stderr.raw, "\r%s: %d%% of %s\x1b[K", what, n*100/total, formatBytes(total))
 					shown = true
 				}
 			case <-done:
 				if shown {
-					fmt.Fprint(a.stderr, "\r\x1b[K")
+					fmt.Fprint(a.stderr.raw, "\r\x1b[K")
 				}
 				return
 			}

@@ -189,7 +189,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	}
 	l := &launch{cmd: exec.Command(path, args[1:]...)}
 	l.cmd.Args[0] = args[0]
-	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = a.stdin, a.stdout, a.stderr
+	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = a.stdin, a.stdout.raw, a.stderr.raw
 	if l.template, err = absoluteTemplate(r.output); err != nil {
 		return nil, err
 	}

@@ -130,7 +130,7 @@ func (a *app) cells(format, output string) int {
 	if format == "csv" || format == "json" {
 		return 1000
 	}
-	file, ok := a.stdout.(*os.File)
+	file, ok := a.stdout.raw.(*os.File)
 	if !ok || output != "" && output != "-" {
 		return 80
 	}

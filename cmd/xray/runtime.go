@@ -119,7 +119,7 @@ the recorder in. The flags differ between versions of clang, so the compiler tha
 func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, error) {
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	if isTerminal(a.stderr) {
+	if isTerminal(a.stderr.raw) {
 		message := time.AfterFunc(300*time.Millisecond, func() {
 			fmt.Fprintln(a.stderr, "xray: compiling the recorder, which is done once")
 		})

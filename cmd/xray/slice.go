@@ -102,7 +102,7 @@ func (c *slicing) run(s *session) error {
 	header.CycleFrequency = s.clock.Frequency
 	fdrOpts := tracewrite.Options{Recording: c.recording(s), First: start}
 	slicer := convert.NewSlicer(opts)
-	err = c.app.writeOutput(c.output, func(w io.Writer) error {
+	err = c.app.writeData(c.output, func(w io.Writer) error {
 		if c.format == "basic" {
 			out := tracewrite.NewBasic(w, header)
 			err := c.write(s, slicer, out, func() error {

@@ -225,7 +225,7 @@ func (s *session) summary(stats *calls.Stats) {
 		parts = append(parts, plural(int64(stats.Unmatched), "exit", "exits")+" without an entry")
 	}
 	if len(parts) > 0 {
-		fmt.Fprintf(s.app.stderr, "xray: %s; `xray info %s` says more\n",
+		s.app.say("%s; `xray info %s` says more",
 			strings.Join(parts, "; "), strings.Join(s.trace.Files(), " "))
 	}
 }

@@ -139,7 +139,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener, handler http.Han
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	if err := openBrowser(address, a.stderr); err != nil {
+	if err := openBrowser(address, a.stderr.raw); err != nil {
 		fmt.Fprintf(a.stderr, "xray: no browser opened: %v: open the address yourself\n", err)
 	}
 	select {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -253,7 +254,7 @@ func (a *annotator) basicThread(r *reader.Record) string {
 func (a *annotator) function(id reader.FuncID) string {
 	number := "#" + strconv.Itoa(int(id))
 	if label := symbolize.Label(a.opts.Names, id); label != number {
-		return number + " " + label
+		return number + " " + texttab.Printable(label)
 	}
 	return number
 }

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package main
+
+import "os"
+
+// isClosed is only known on Linux.
+func isClosed(*os.File) bool { return false }

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"unicode/utf8"
+
+	"github.com/xray-tools/xray/internal/texttab"
+)
+
+// textOutput is standard output or standard error. Its Write is for text: control
+// characters other than tab and newline, invalid UTF-8 and characters that change the
+// direction of writing come out escaped, so that no name in a trace or in a binary can
+// steer a terminal. Each Write is a whole message.
+//
+// Only [app.writeData], the progress shown on a terminal and programs that xray starts
+// use raw.
+type textOutput struct{ raw io.Writer }
+
+func (t textOutput) Write(p []byte) (int, error) {
+	if err := t.check(); err != nil {
+		return 0, err
+	}
+	e := escaper{w: t.raw}
+	if _, err := e.Write(p); err != nil {
+		return 0, err
+	}
+	return len(p), e.flush()
+}
+
+// check is an error if nothing can be written.
+func (t textOutput) check() error {
+	if f, ok := t.raw.(*os.File); ok && isClosed(f) {
+		return errors.New("standard output is closed: write to a file with -o FILE")
+	}
+	return nil
+}
+
+// escaper is a stream of text on its way to w. See [textOutput].
+type escaper struct {
+	w    io.Writer
+	part []byte // the beginning of a character whose end is to come
+	buf  []byte
+}
+
+// Write takes over the whole of p unless w fails.
+func (e *escaper) Write(p []byte) (int, error) {
+	if len(e.part) == 0 && plainText(p) == len(p) {
+		return e.w.Write(p)
+	}
+	n := len(p)
+	text := p
+	if len(e.part) > 0 {
+		text = append(e.part, p...)
+		e.part = nil
+	}
+	whole := len(text) - unfinished(text)
+	e.part = append(e.part, text[whole:]...)
+	return n, e.pass(text[:whole])
+}
+
+// pass writes text that ends with a whole character.
+func (e *escaper) pass(text []byte) error {
+	e.buf = e.buf[:0]
+	for len(text) > 0 {
+		n := plainText(text)
+		e.buf = append(e.buf, text[:n]...)
+		if text = text[n:]; len(text) > 0 {
+			_, n = utf8.DecodeRune(text)
+			e.buf = append(e.buf, texttab.Printable(string(text[:n]))...)
+			text = text[n:]
+		}
+	}
+	_, err := e.w.Write(e.buf)
+	return err
+}
+
+// flush writes a character that was never finished.
+func (e *escaper) flush() error {
+	if len(e.part) == 0 {
+		return nil
+	}
+	err := e.pass(e.part)
+	e.part = nil
+	return err
+}
+
+// plainText is the number of bytes at the start of p that are printed as they are
+// whatever follows.
+func plainText(p []byte) int {
+	for i, c := range p {
+		if c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {
+			return i
+		}
+	}
+	return len(p)
+}
+
+// unfinished is the number of bytes at the end of p that may begin a character.
+func unfinished(p []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
+		if last := p[len(p)-n:]; utf8.RuneStart(last[0]) {
+			if !utf8.FullRune(last) {
+				return n
+			}
+			return 0
+		}
+	}
+	return 0
+}
+
+// textf writes formatted text, whose arguments may be of a trace: each of them stays in
+// its line, and in its cell of a table.
+func textf(w io.Writer, format string, args ...any) {
+	for i, arg := range args {
+		switch v := arg.(type) {
+		case string:
+			args[i] = texttab.Printable(v)
+		case error, fmt.Stringer:
+			args[i] = texttab.Printable(fmt.Sprint(v))
+		}
+	}
+	fmt.Fprintf(w, format, args...)
+}
+
+// say writes a note on standard error, which stays in its line.
+func (a *app) say(format string, args ...any) {
+	fmt.Fprintf(a.stderr, "xray: %s\n", texttab.Printable(fmt.Sprintf(format, args...)))
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/reader"
+)
+
+// evil is a name that wants to steer the terminal, turn the direction of writing, and
+// have a line of its own.
+const evil = "evil\x1b[31m\x1b]8;;http://x\x07l\u009bm\u0085\u202e\u2067\r\nINJECTED\n\tb"
+
+// hostileTrace is a trace whose every text is evil. Names are packed into it if packed
+// is set, and else are those of an object whose path is evil, too.
+func hostileTrace(t *testing.T, packed bool) string {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n")
+	metadata := func(kind int, v any) {
+		body, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&text, "metadata %d %q\n", kind, body)
+	}
+	metadata(1, reader.Process{PID: 700, Exe: "/" + evil, Argv: []string{evil, evil}, Host: evil, Mode: evil, Recorder: evil, BuildID: evil})
+	metadata(2, map[string]any{"objects": []reader.Object{
+		{First: 1, Count: 5, Path: "/" + evil, BuildID: "1b\x1b[31m", State: evil, Why: evil},
+		{Path: "/refused" + evil, State: "refused", Why: evil},
+	}})
+	metadata(3, map[string]any{"threads": []reader.ThreadInfo{{PID: 700, TID: 701, Name: evil}, {PID: 700, TID: 702, Name: evil + "2"}}})
+	metadata(5, map[string]any{"losses": []reader.RecordedLoss{{Cause: evil, Count: 3}}, "refusals": []reader.Refusal{{Path: evil, Why: evil}}})
+	metadata(8, map[string]any{"changes": []reader.Change{{TSC: 1500, What: evil}}})
+	if packed {
+		var functions []reader.NamedFunction
+		for id := range reader.FuncID(5) {
+			functions = append(functions, reader.NamedFunction{ID: id + 1, Name: fmt.Sprint(id+1, evil), File: evil, Line: 3, Object: evil})
+		}
+		metadata(10, map[string]any{"functions": functions})
+	}
+	for thread := 701; thread <= 702; thread++ {
+		fmt.Fprintf(&text, "thread %d pid=700 tsc=1000\n", thread)
+		for i := range 60 {
+			fmt.Fprintf(&text, "metadata 17 %q\n", "\x09\x00\x00\x00\x00\x00\x00\x00"+evil)
+			fmt.Fprintf(&text, "enter 1 +100\nenter 2 +10\nexit 2 +%d\nenter 3 +5\nexit 3 +5\nexit 1 +1\n", 50+i%10*i)
+			fmt.Fprintf(&text, "metadata 16 %q\ncustom %q\ntyped 3 %q\n", evil, evil, evil)
+		}
+		text.WriteString("bytes ff\n")
+	}
+	data, err := tracetext.Parse(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "trace.xray")
+	if err := os.WriteFile(path, data, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// checkPrinted fails where text could steer a terminal, or with oneLine where a name has
+// a line of its own.
+func checkPrinted(t *testing.T, what, text string, oneLine bool) {
+	t.Helper()
+	if !utf8.ValidString(text) {
+		t.Errorf("%s: invalid UTF-8", what)
+	}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		bad := func(r rune) bool {
+			return unicode.IsControl(r) && r != '\t' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+		}
+		if strings.ContainsFunc(line, bad) {
+			t.Errorf("%s: %q", what, line)
+			return
+		}
+		if oneLine && strings.HasPrefix(strings.TrimLeft(line, " |"), "INJECTED") {
+			t.Errorf("%s: a name begins a line", what)
+			return
+		}
+	}
+}
+
+// Every command shows names of strangers without doing what they say.
+func TestHostileNames(t *testing.T) {
+	folder := t.TempDir()
+	yamlMap := filepath.Join(folder, "map.yaml")
+	name, err := json.Marshal(evil) // which is YAML, too
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sleds strings.Builder
+	for id := 1; id <= 5; id++ {
+		for _, kind := range []string{"function-enter", "function-exit"} {
+			fmt.Fprintf(&sleds, "- { id: %d, address: 0x%x, function: 0x%x, kind: %s, always-instrument: false, function-name: %s }\n",
+				id, 16*id, 16*id, kind, name)
+		}
+	}
+	if err := os.WriteFile(yamlMap, []byte(sleds.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	// What is not here must be among the commands that show nothing of a trace.
+	runs := map[string][]string{
+		"info":       {"TRACE"},
+		"account":    {"TRACE", "--hist"},
+		"stack":      {"TRACE"},
+		"why":        {"--root", "1evil", "TRACE", "--slow", "p50"},
+		"graph":      {"TRACE"},
+		"graph-diff": {"TRACE", "TRACE"},
+		"diff":       {"TRACE", "--", "TRACE"},
+		"slowest":    {"--root", "1evil", "TRACE"},
+		"exclude":    {"--budget", "0.01%", "TRACE"},
+		"requests":   {"--id", "event", "TRACE"},
+		"shapes":     {"--root", "1evil", "TRACE"},
+		"locks":      {"TRACE"},
+		"residency":  {"TRACE"},
+		"slice":      {"-o", filepath.Join(folder, "slice.xray"), "TRACE"},
+		"pack":       {"-o", filepath.Join(folder, "pack.xray"), "--source", "TRACE"},
+		"convert":    {"-f", "chrome", "-o", filepath.Join(folder, "chrome.json"), "TRACE"},
+		"html":       {"-o", filepath.Join(folder, "page.html"), "TRACE"},
+		"extract":    {"--format", "text", yamlMap},
+		"symbolize":  {"--trace", "TRACE", "1", "2"},
+		"fdr-dump":   {"TRACE"},
+	}
+	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true}
+	for _, packed := range []bool{true, false} {
+		trace := hostileTrace(t, packed)
+		for _, cmd := range (&app{}).root().Commands() {
+			args, ok := runs[cmd.Name()]
+			if !ok {
+				if !silent[cmd.Name()] {
+					t.Errorf("%s: not tried", cmd.Name())
+				}
+				continue
+			}
+			forms := []string{""}
+			if f := cmd.Flags().Lookup("format"); f != nil && cmd.Name() != "convert" && args[0] != "--format" {
+				forms = append(forms, "text", "markdown")
+			}
+			for _, form := range forms {
+				line := []string{"xray", cmd.Name()}
+				for _, arg := range args {
+					line = append(line, strings.ReplaceAll(arg, "TRACE", trace))
+				}
+				if form != "" {
+					line = append(line, "--format", form)
+				}
+				out := runHere(line...)
+				if form == "" && out.status != 0 && packed {
+					t.Errorf("%s: %v", line, out)
+				}
+				checkPrinted(t, strings.Join(line[1:], " "), out.stdout, true)
+				checkPrinted(t, strings.Join(line[1:], " ")+": standard error", out.stderr, true)
+			}
+		}
+		// LLVM's lines are as LLVM has them.
+		for _, line := range [][]string{
+			{"account", trace, "-m", yamlMap}, {"stack", trace, "-m", yamlMap}, {"graph", trace, "-m", yamlMap}, {"extract", yamlMap}, {"fdr-dump", trace},
+		} {
+			out := runHere(append([]string{"llvm-xray"}, line...)...)
+			checkPrinted(t, "llvm-xray "+line[0], out.stdout, false)
+			checkPrinted(t, "llvm-xray "+line[0]+": standard error", out.stderr, false)
+		}
+	}
+}
+
+// What goes to standard output and error without being escaped is listed here.
+func TestRawOutputs(t *testing.T) {
+	raw := map[string]int{"escape.go": 2, "output.go": 2, "progress.go": 3, "names.go": 4, "record.go": 2, "residency.go": 1, "runtime.go": 1, "view.go": 1}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(regexp.MustCompile(`\.raw\b|os\.Std(out|err)`).FindAll(text, -1)); n != raw[file] && !strings.HasSuffix(file, "_test.go") && file != "main.go" {
+			t.Errorf("%s: %d raw outputs, not %d: text goes through textOutput or writeOutput", file, n, raw[file])
+		}
+	}
+}
+
+// Characters that come in pieces stay whole.
+func TestEscaperPieces(t *testing.T) {
+	text := "a▂█\x1bé\u009b\xff\xe2\x96 \u202e\r\n\tz\xe2\x96"
+	want := `a▂█\x1bé\u009b\xff\xe2\x96 \u202e\r` + "\n\t" + `z\xe2\x96`
+	for size := 1; size <= len(text); size++ {
+		var b strings.Builder
+		e := escaper{w: &b}
+		for rest := text; rest != ""; {
+			n := min(size, len(rest))
+			if k, err := e.Write([]byte(rest[:n])); k != n || err != nil {
+				t.Fatal(k, err)
+			}
+			rest = rest[n:]
+		}
+		if err := e.flush(); err != nil || b.String() != want {
+			t.Fatalf("in pieces of %d: %q, %v", size, b.String(), err)
+		}
+	}
+}
