@@ -6,12 +6,14 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "descriptors.h"
 #include "internal.h"
 #include "syscall.h"
 #include "trace.h"
@@ -285,7 +287,7 @@ static const char *start(struct request *r)
 	note_change("start", &m);
 	why = xr_start(m.mode, m.threshold_ns, m.depth, fd, limit);
 	if (why) {
-		if (fd >= 0 && root.stream_fd != fd)
+		if (fd >= 0)
 			xr_close(fd);
 		return why;
 	}
@@ -577,15 +579,26 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 /* The server. */
 
 struct client {
-	int fd;            /* -1: place is free */
+	struct xr_held at; /* fd -1: place is free */
 	uint64_t deadline; /* ns of the monotonic clock */
 };
 
 static struct server {
-	int fd;
+	struct xr_held listening;
 	struct client clients[16];
 	char *request, *answer;
-} server = {.fd = -1};
+	const char *where;   /* to listen; null when nobody wants that */
+	uint32_t users[2];   /* real and effective, of the beginning */
+	uint32_t state;      /* of the thread: a futex */
+	uint32_t leave;      /* it is to end */
+	uint32_t alone;      /* the process that forks has no other thread */
+	int32_t error;       /* why it failed */
+	uint32_t tid;
+	pthread_t thread;
+} server = {.listening = {.fd = -1}};
+
+/* States of the thread. */
+enum { NONE, STARTING, SERVING, FAILED };
 
 enum { CLIENTS = sizeof server.clients / sizeof *server.clients };
 
@@ -609,18 +622,40 @@ static void close_connection(int fd)
 
 static void hang_up(struct client *c)
 {
-	close_connection(c->fd);
-	c->fd = -1;
+	int fd = xr_held_fd(&c->at);
+	c->at.fd = -1;
+	if (fd >= 0)
+		close_connection(fd);
 }
 
-/* Only the user of the process, and root, may say anything. */
+/* Whether the process is in a user namespace where all ids are known: elsewhere, those that
+ * have none look alike. */
+static int knows_users(void)
+{
+	static const char all[] = "         0          0 4294967295";
+	char map[sizeof all];
+	int fd = xr_open("/proc/thread-self/uid_map", O_RDONLY | O_CLOEXEC, 0);
+	if (fd < 0)
+		return 0;
+	int64_t n = xr_read(fd, map, sizeof map - 1);
+	xr_close(fd);
+	return n == sizeof all - 1 && !xr_memcmp(map, all, n);
+}
+
+/* Root may control the process, and its user, also the one that it had in the beginning. */
 static int welcome(int fd)
 {
+	enum { NO_USER = 65534 };
 	struct ucred peer = {.uid = -1};
 	socklen_t size = sizeof peer;
-	if (xr_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (intptr_t)&peer, (intptr_t)&size, 0) < 0)
+	uint32_t real, effective, saved;
+	if (xr_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (intptr_t)&peer, (intptr_t)&size, 0) < 0 ||
+	    xr_sys3(SYS_getresuid, (intptr_t)&real, (intptr_t)&effective, (intptr_t)&saved) < 0)
 		return 0;
-	return peer.uid == 0 || peer.uid == (uid_t)xr_sys0(SYS_geteuid);
+	if (peer.uid == NO_USER && !knows_users())
+		return 0;
+	return peer.uid == 0 || peer.uid == real || peer.uid == effective || peer.uid == server.users[0] ||
+	       peer.uid == server.users[1];
 }
 
 /* A free place, or that of the client that has waited longest. */
@@ -628,7 +663,7 @@ static struct client *place(void)
 {
 	struct client *oldest = &server.clients[0];
 	for (struct client *c = server.clients; c < server.clients + CLIENTS; c++) {
-		if (c->fd < 0)
+		if (c->at.fd < 0)
 			return c;
 		if (c->deadline < oldest->deadline)
 			oldest = c;
@@ -640,7 +675,8 @@ static struct client *place(void)
 /* Takes in one client. Returns 0 when none could be. */
 static int take_client(void)
 {
-	int fd = xr_sys4(SYS_accept4, server.fd, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int listening = xr_held_fd(&server.listening);
+	int fd = listening < 0 ? -EBADF : xr_sys4(SYS_accept4, listening, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
 		return 0;
 	if (!welcome(fd)) {
@@ -649,7 +685,9 @@ static int take_client(void)
 		close_connection(fd);
 		return 1;
 	}
-	*place() = (struct client){.fd = fd, .deadline = now_ns() + PATIENCE};
+	struct client *c = place();
+	xr_hold(&c->at, fd);
+	c->deadline = now_ns() + PATIENCE;
 	return 1;
 }
 
@@ -684,10 +722,14 @@ static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 static void serve(struct client *c)
 {
 	static const char too_long[] = "{\"ok\":false,\"error\":\"the request is too long\"}";
-	int fds[4], nfds, flags;
-	int64_t n = receive(c->fd, &flags, fds, &nfds);
+	int fds[4], nfds, flags, fd = xr_held_fd(&c->at);
+	int64_t n = fd < 0 ? -EBADF : receive(fd, &flags, fds, &nfds);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
+	if (n < 0) {
+		hang_up(c);
+		return;
+	}
 	const char *answer = server.answer;
 	if (n > 0 && flags & MSG_TRUNC) {
 		answer = too_long;
@@ -698,8 +740,9 @@ static void serve(struct client *c)
 	for (int i = 0; i < nfds; i++)
 		xr_close(fds[i]);
 	/* The packet is the connection's first, so there is room for it. */
-	if (n > 0)
-		xr_sys6(SYS_sendto, c->fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
+	fd = xr_held_fd(&c->at);
+	if (n > 0 && fd >= 0)
+		xr_sys6(SYS_sendto, fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
 	hang_up(c);
 }
 
@@ -713,52 +756,6 @@ static void look_after(void)
 		xr_reap();
 	}
 	xr_unlock(&xr_control_lock);
-}
-
-/* Waits for clients, for at most 100 ms while recording: objects come and go. */
-static void wait_and_serve(int listening)
-{
-	struct pollfd polled[CLIENTS + 1];
-	for (int i = 0; i < CLIENTS; i++)
-		polled[i] = (struct pollfd){.fd = server.clients[i].fd, .events = POLLIN};
-	polled[CLIENTS] = (struct pollfd){.fd = listening ? server.fd : -1, .events = POLLIN};
-	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, root.mode != XR_OFF ? 100 : 1000);
-
-	uint64_t now = now_ns();
-	for (int i = 0; i < CLIENTS; i++) {
-		struct client *c = &server.clients[i];
-		if (c->fd < 0)
-			continue;
-		if (polled[i].revents)
-			serve(c);
-		else if (now > c->deadline)
-			hang_up(c);
-	}
-}
-
-static void *serve_all(void *none)
-{
-	(void)none;
-	uint64_t looked = 0;
-	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
-	/* When a client could not be taken in, for want of descriptors perhaps, others
-	 * have to be served first. */
-	for (int listening = 1;;) {
-		wait_and_serve(listening);
-		listening = 1;
-		for (int i = 0; i < CLIENTS && listening; i++) {
-			struct pollfd more = {.fd = server.fd, .events = POLLIN};
-			if (xr_sys3(SYS_poll, (intptr_t)&more, 1, 0) <= 0)
-				break;
-			listening = take_client();
-		}
-		uint64_t now = now_ns();
-		if (now - looked > 100000000) {
-			look_after();
-			looked = now;
-		}
-	}
-	return NULL;
 }
 
 /* Puts the address where clients look for process pid. */
@@ -813,52 +810,191 @@ static int listen_at(const char *where)
 	return fd;
 }
 
+/* Waits for clients, for at most 100 ms while recording: objects come and go. */
+static void wait_and_serve(int listening)
+{
+	struct pollfd polled[CLIENTS + 1];
+	for (int i = 0; i < CLIENTS; i++)
+		polled[i] = (struct pollfd){.fd = xr_held_fd(&server.clients[i].at), .events = POLLIN};
+	polled[CLIENTS] = (struct pollfd){.fd = listening ? xr_held_fd(&server.listening) : -1, .events = POLLIN};
+	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, root.mode != XR_OFF ? 100 : 1000);
+
+	uint64_t now = now_ns();
+	for (int i = 0; i < CLIENTS; i++) {
+		struct client *c = &server.clients[i];
+		if (c->at.fd < 0)
+			continue;
+		if (polled[i].fd < 0)
+			c->at.fd = -1; /* the program closed it */
+		else if (polled[i].revents)
+			serve(c);
+		else if (now > c->deadline)
+			hang_up(c);
+	}
+}
+
+static int begin_listening(const char *where)
+{
+	int fd = listen_at(where);
+	return fd < 0 ? fd : xr_hold(&server.listening, fd);
+}
+
+static int is_leaving(void) { return __atomic_load_n(&server.leave, __ATOMIC_ACQUIRE); }
+
+static void serve_all(void)
+{
+	uint64_t looked = 0;
+	/* When a client could not be taken in, for want of descriptors perhaps, others
+	 * have to be served first. */
+	for (int listening = 1; !is_leaving();) {
+		if (xr_held_fd(&server.listening) < 0)
+			begin_listening("1"); /* the program closed it; a path may be another's by now */
+		wait_and_serve(listening);
+		listening = 1;
+		for (int i = 0; i < CLIENTS && listening && !is_leaving(); i++) {
+			struct pollfd more = {.fd = xr_held_fd(&server.listening), .events = POLLIN};
+			if (xr_sys3(SYS_poll, (intptr_t)&more, 1, 0) <= 0)
+				break;
+			listening = take_client();
+		}
+		uint64_t now = now_ns();
+		if (now - looked > 100000000 && !is_leaving()) {
+			look_after();
+			looked = now;
+		}
+	}
+}
+
+static void set_state(uint32_t state)
+{
+	__atomic_store_n(&server.state, state, __ATOMIC_RELEASE);
+	xr_sys3(SYS_futex, (intptr_t)&server.state, FUTEX_WAKE_PRIVATE, INT32_MAX);
+}
+
+static void *run_thread(void *none)
+{
+	(void)none;
+	/* Nobody else has a use for this, and the program's own clients must not get it. */
+	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
+	server.tid = xr_sys0(SYS_gettid);
+	xr_leave_table();
+	server.error = begin_listening(server.where);
+	if (server.error) {
+		set_state(FAILED);
+		return NULL;
+	}
+	set_state(SERVING);
+	serve_all();
+	for (int i = 0; i < CLIENTS; i++)
+		hang_up(&server.clients[i]);
+	xr_release(&server.listening);
+	return NULL;
+}
+
 /* Starts the thread with all signals blocked: they are the program's. */
 static int start_thread(void)
 {
 	pthread_attr_t attr;
-	pthread_t thread;
 	if (pthread_attr_init(&attr))
 		return -ENOMEM;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, 128 << 10);
+	for (int i = 0; i < CLIENTS; i++)
+		server.clients[i].at.fd = -1;
+	server.listening.fd = -1;
+	server.leave = 0;
+	server.state = STARTING;
 	uint64_t signals = xr_block_signals();
-	int err = pthread_create(&thread, &attr, serve_all, NULL);
+	int err = pthread_create(&server.thread, &attr, run_thread, NULL);
 	xr_restore_signals(signals);
 	pthread_attr_destroy(&attr);
+	if (err)
+		server.state = NONE;
 	return -err;
+}
+
+static void await_state(uint32_t not)
+{
+	while (__atomic_load_n(&server.state, __ATOMIC_ACQUIRE) == not)
+		xr_sys4(SYS_futex, (intptr_t)&server.state, FUTEX_WAIT_PRIVATE, not, 0);
 }
 
 int xr_control_start(const char *where)
 {
-	if (server.fd >= 0)
+	uint32_t saved;
+	if (server.state != NONE)
 		return 0;
 	server.request = xr_map(MAX_REQUEST + 1);
 	server.answer = xr_map(XR_MAX_ANSWER);
 	if (!server.request || !server.answer)
 		return -ENOMEM;
-	for (int i = 0; i < CLIENTS; i++)
-		server.clients[i].fd = -1;
-	server.fd = listen_at(where);
-	if (server.fd < 0)
-		return server.fd;
+	xr_sys3(SYS_getresuid, (intptr_t)&server.users[0], (intptr_t)&server.users[1], (intptr_t)&saved);
+	server.where = where;
 	int err = start_thread();
-	if (err) {
-		xr_close(server.fd);
-		server.fd = -1;
-	}
-	return err;
+	if (err)
+		return err;
+	await_state(STARTING);
+	return server.state == FAILED ? server.error : 0;
+}
+
+/* Has the thread look at what it is to do. */
+static void wake(void)
+{
+	struct sockaddr_un a = {.sun_family = AF_UNIX};
+	socklen_t size = abstract_address(&a);
+	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return; /* it looks within a second */
+	xr_sys3(SYS_connect, fd, (intptr_t)&a, size);
+	xr_close(fd);
+}
+
+static void end_thread(void)
+{
+	await_state(STARTING);
+	__atomic_store_n(&server.leave, 1, __ATOMIC_RELEASE);
+	if (server.state == SERVING)
+		wake();
+	pthread_join(server.thread, NULL);
+	/* It is still one of the process for as long as the kernel needs to clear it away. */
+	while (xr_sys3(SYS_tgkill, xr_sys0(SYS_getpid), server.tid, 0) != -ESRCH)
+		xr_sys0(SYS_sched_yield);
+	server.state = NONE;
+}
+
+int xr_control_pause(void)
+{
+	if (server.state == NONE)
+		return 0;
+	end_thread();
+	return 1;
+}
+
+void xr_control_resume(void)
+{
+	server.where = "1";
+	start_thread();
+}
+
+void xr_control_fork(void)
+{
+	struct stat st;
+	/* Each thread is a folder, besides . and .. */
+	server.alone = server.where && !xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) &&
+		       st.st_nlink == 2u + (server.state == NONE ? 1 : 2);
 }
 
 void xr_control_forked(void)
 {
-	if (server.fd < 0)
-		return;
-	xr_close(server.fd);
-	server.fd = -1;
-	for (int i = 0; i < CLIENTS; i++) {
-		if (server.clients[i].fd >= 0)
-			xr_close(server.clients[i].fd);
-		server.clients[i].fd = -1;
-	}
+	/* The child's table is that of a thread of the program's: if the control thread has
+	 * one of its own, none of these are in it, and what has their numbers is left alone. */
+	xr_release(&server.listening);
+	for (int i = 0; i < CLIENTS && server.where; i++)
+		xr_release(&server.clients[i].at);
+	server.state = NONE;
+}
+
+void xr_control_again(void)
+{
+	if (server.where && server.alone && !xr_sealed)
+		xr_control_resume();
 }

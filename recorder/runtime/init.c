@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "descriptors.h"
 #include "gcc.h"
 #include "objects.h"
 #include "ring.h"
@@ -68,7 +69,7 @@ void xr_warn(const char *what, const char *detail)
 		xr_put_text(&t, detail);
 	}
 	room[t.n] = '\n';
-	xr_write(2, room, t.n + 1);
+	xr_say(room, t.n + 1);
 }
 
 /* Options. */
@@ -353,13 +354,20 @@ void xr_forked(void)
 		pending = 1;
 }
 
-static void before_fork(void) { xr_lock(&xr_loader_lock); }
+static void before_fork(void)
+{
+	xr_control_fork();
+	xr_lock(&xr_loader_lock);
+}
+
 static void after_fork(void) { xr_unlock(&xr_loader_lock); }
 
 static void after_fork_in_child(void)
 {
 	xr_loader_lock = 0;
 	xr_forked();
+	if (options.follow)
+		xr_control_again();
 }
 
 void xr_init(void)
@@ -367,6 +375,7 @@ void xr_init(void)
 	if (__atomic_exchange_n(&options.ready, 1, __ATOMIC_ACQ_REL))
 		return;
 	root.pid = xr_sys0(SYS_getpid);
+	xr_remember_stderr();
 	const char *text = secure_getenv(VARIABLE);
 	if (text)
 		read_options(text);
@@ -438,6 +447,8 @@ static void start_as_asked(void)
 		const char *why = xr_start(options.mode, options.threshold_ns, options.depth, fd, options.limit);
 		if (why)
 			xr_warn("recording does not start", why);
+		if (why && fd >= 0)
+			xr_close(fd);
 	}
 }
 
@@ -453,8 +464,11 @@ __attribute__((constructor(101))) static void begin(void)
 	xr_lock(&xr_control_lock);
 	start_as_asked();
 	xr_unlock(&xr_control_lock);
-	if (options.control && !xr_equal(options.control, "0"))
-		xr_control_start(options.control);
+	if (options.control && !xr_equal(options.control, "0")) {
+		int err = xr_control_start(options.control);
+		if (err)
+			xr_warn("it cannot be controlled", xr_errno_text(err));
+	}
 }
 
 /* Rings that are not streamed are written when the program ends. */

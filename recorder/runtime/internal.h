@@ -321,6 +321,11 @@ uint64_t xr_profile_lost(void);
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
+/* interpose.c: 1 once the program has put system calls under a filter, for a thread at
+ * least, that may kill the process for any but its own: from then on only the control
+ * thread makes some. */
+extern uint32_t xr_sealed;
+
 /* control.c */
 /* What an answer may need. */
 #define XR_MAX_ANSWER (128 << 10)
@@ -328,10 +333,17 @@ void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
  * or -1 for an error. Descriptors stay the caller's. */
 int xr_command(const char *line, const int *fds, int nfds, char *out, size_t size);
 /* Starts the thread that serves the socket at where: a path, or "1" for the abstract
- * name. Returns 0 or -errno. */
+ * name. Returns 0 or -errno when it listens or cannot. */
 int xr_control_start(const char *where);
-/* Closes the parent's sockets, in a forked child. */
+/* Around fork: before it, and in the child, whose parent's sockets are closed. A child of a
+ * process with no threads but the recorder's can be controlled, too, if again. */
+void xr_control_fork(void);
 void xr_control_forked(void);
+void xr_control_again(void);
+/* Ends the thread, for what the kernel allows only processes of one thread; 1 if there
+ * was one to start again. */
+int xr_control_pause(void);
+void xr_control_resume(void);
 /* -errno in words. */
 const char *xr_errno_text(int64_t err);
 

@@ -262,8 +262,8 @@ void xr_refuse(struct xr_object *o, const char *why, int64_t error)
  * be told. */
 static void name_object(struct xr_object *o, const struct finding *f)
 {
-	char link[32] = "/proc/self/fd/";
-	struct xr_text t = xr_text_in(link + 14, sizeof link - 15);
+	char link[40] = "/proc/thread-self/fd/";
+	struct xr_text t = xr_text_in(link + 21, sizeof link - 22);
 	int64_t n = -1;
 	if (f->fd >= 0) {
 		xr_put_number(&t, f->fd);

@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <sys/stat.h>
 
+#include "descriptors.h"
 #include "internal.h"
 #include "syscall.h"
 #include "trace.h"
@@ -411,8 +412,9 @@ static void stream_block(struct xr_thread *t, const uint8_t *p, const struct blo
 	xr_lock(&stream_lock);
 	stream.lost[XR_LOST_UNWRITTEN] += b->unwritten;
 	stream.lost[XR_LOST_DAMAGED] += b->damaged;
-	if (b->records && stream.fd >= 0) {
+	if (b->records && root.stream) {
 		enum xr_loss cause = XR_LOSSES;
+		stream.fd = xr_output_fd();
 		if (root.stream_limit && stream.bytes + n > root.stream_limit)
 			cause = XR_LOST_LIMIT;
 		else if (append(&stream, p, n))
@@ -506,9 +508,10 @@ int xr_stream_begin(int fd)
 	root.stream_fd = fd;
 	err = append_first(&stream);
 	root.streamed = stream.bytes;
-	if (err) {
-		stream.fd = root.stream_fd = -1;
-	} else {
+	stream.fd = root.stream_fd = -1;
+	if (!err) {
+		xr_output_hold(fd);
+		root.stream_fd = stream.fd = xr_output_fd();
 		__atomic_store_n(&root.stream, 1, __ATOMIC_RELEASE);
 	}
 	xr_unlock(&stream_lock);
@@ -520,6 +523,7 @@ int xr_stream_metadata(void)
 {
 	uint64_t signals = xr_block_signals();
 	xr_lock(&stream_lock);
+	stream.fd = root.stream ? xr_output_fd() : -1;
 	int err = stream.fd >= 0 ? append_metadata(&stream, 0) : 0;
 	xr_unlock(&stream_lock);
 	xr_restore_signals(signals);
@@ -552,9 +556,10 @@ int xr_stream_end(void)
 
 	xr_lock(&stream_lock);
 	__atomic_store_n(&root.stream, 0, __ATOMIC_RELEASE);
+	stream.fd = xr_output_fd();
 	int err = copy ? append_metadata(&stream, 1) : -ENOMEM;
 	correct_header(stream.fd);
-	xr_close(stream.fd);
+	xr_output_release();
 	xr_text_free(&stream.gone);
 	stream.fd = root.stream_fd = -1;
 	xr_unlock(&stream_lock);
@@ -568,7 +573,7 @@ enum { MAX_GONE = 4 << 20 };
 void xr_thread_gone(struct xr_thread *t)
 {
 	xr_lock(&stream_lock);
-	if (stream.fd >= 0 && t->taken) {
+	if (root.stream && t->taken) {
 		if (stream.gone.n < MAX_GONE)
 			xr_put_thread(&stream.gone, t);
 		else
@@ -581,8 +586,7 @@ void xr_writer_forked(void)
 {
 	stream_lock = 0;
 	root.stream = 0;
-	if (stream.fd >= 0)
-		xr_close(stream.fd);
+	xr_output_forked();
 	stream = (struct xr_trace){.fd = -1};
 	root.stream_fd = -1;
 	root.streamed = 0;

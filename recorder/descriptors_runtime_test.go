@@ -1,0 +1,231 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// kernels are commands that run a program as on this kernel, and as on one before 6.9,
+// where a thread cannot be named by a descriptor.
+func kernels(t *testing.T) map[string][]string {
+	older := compileWith(t, "older", []string{"testdata/older.c"})
+	return map[string][]string{
+		"ThisKernel":  nil,
+		"OlderKernel": {older, strconv.Itoa(unix.SYS_PIDFD_OPEN), "--"},
+	}
+}
+
+// flavours build a program with the recorder preloaded, and linked in.
+func flavours(t *testing.T, source string) map[string]struct {
+	program string
+	library *Library
+} {
+	l := library(t)
+	linked := buildProgram(t, "clang-19", source, "-O2", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
+	type flavour = struct {
+		program string
+		library *Library
+	}
+	return map[string]flavour{
+		"Preloaded": {buildProgram(t, "clang-19", source, "-O2"), &l},
+		"Linked":    {linked, nil},
+	}
+}
+
+// awaitReached waits until the recorder of a process answers: where the program closed
+// its socket, it opens another.
+func awaitReached(t *testing.T, pid int) {
+	t.Helper()
+	p, err := Dial(strconv.Itoa(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		var s Status
+		_, err := p.Do(context.Background(), &s, "status")
+		if err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Errorf("process %d is not reached: %v", pid, err)
+			return
+		}
+	}
+}
+
+// A program that closes all descriptors, or puts its own in their places, has its files
+// to itself, and the recorder loses nothing and can be reached.
+func TestClosedDescriptors(t *testing.T) {
+	kernels := kernels(t)
+	for flavour, f := range flavours(t, "descriptors.c") {
+		for kernel, command := range kernels {
+			for what, want := range map[string]string{
+				"close":   "numbers 3 4\nheader good, size 19\n",
+				"range":   "numbers 3 4\nheader good, size 19\n",
+				"replace": "header good, size 19\n",
+			} {
+				t.Run(flavour+"/"+kernel+"/"+what, func(t *testing.T) {
+					dir := t.TempDir()
+					args := slices.Concat(command, []string{f.program, what})
+					cmd := exec.Command(args[0], args[1:]...)
+					cmd.Dir = dir
+					cmd.Env = append(os.Environ(), EnvVar+"=control=1,output=trace")
+					if f.library != nil {
+						cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
+					}
+					var stderr bytes.Buffer
+					cmd.Stderr = &stderr
+					stdin, err := cmd.StdinPipe()
+					if err != nil {
+						t.Fatal(err)
+					}
+					stdout, err := cmd.StdoutPipe()
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := cmd.Start(); err != nil {
+						t.Fatal(err)
+					}
+					said := ""
+					lines := bufio.NewReader(stdout)
+					for !strings.Contains(said, "header") {
+						line, err := lines.ReadString('\n')
+						if err != nil {
+							t.Fatalf("the program says %q, %v\n%s", said, err, &stderr)
+						}
+						said += line
+					}
+					if !strings.HasSuffix(said, want) {
+						t.Errorf("the program says %q, want %q", said, want)
+					}
+					awaitReached(t, cmd.Process.Pid)
+					stdin.Close()
+					io.Copy(io.Discard, lines)
+					if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+						t.Errorf("the program ends with %v and %q", err, &stderr)
+					}
+					got := entries(t, f.program, []string{filepath.Join(dir, "trace")})
+					if got["work"] != 30000 {
+						t.Errorf("calls %v", got)
+					}
+					for _, file := range []string{"db.dat", "my.log"} {
+						if data, err := os.ReadFile(filepath.Join(dir, file)); err != nil || len(data) > 19 {
+							t.Errorf("%s has %q, %v", file, data, err)
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// Clients of a program get to the program, whatever number its socket has.
+func TestOwnClients(t *testing.T) {
+	kernels := kernels(t)
+	for flavour, f := range flavours(t, "descriptors.c") {
+		for kernel, command := range kernels {
+			for place := range 3 {
+				t.Run(fmt.Sprintf("%s/%s/%d", flavour, kernel, place), func(t *testing.T) {
+					t.Parallel()
+					args := slices.Concat(command, []string{f.program, "serve", strconv.Itoa(place)})
+					out, _, traces := recordProgram(t, f.library, "control=1", args[0], args[1:]...)
+					if out != "bad 0 of 200\n" {
+						t.Errorf("the program says %q", out)
+					}
+					// The process is what older became.
+					if got := entries(t, f.program, traces); got["work"] < 200 {
+						t.Errorf("calls %v", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// askAs asks a process as another user, and returns the answer as it comes.
+func askAs(pid, user int, line string) string {
+	answers := make(chan string)
+	go func() {
+		// The thread is the user's from here on, and ends with the goroutine.
+		runtime.LockOSThread()
+		if _, _, err := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)); err != 0 {
+			answers <- err.Error()
+			return
+		}
+		p, err := Dial(strconv.Itoa(pid))
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		answer, err := p.Do(context.Background(), nil, line)
+		if err != nil {
+			answers <- err.Error()
+			return
+		}
+		answers <- string(answer)
+	}()
+	return <-answers
+}
+
+// A process that gives up its rights is controlled by who it was and by who it is, and by
+// nobody else; what it opened before stays open.
+func TestDroppedPrivileges(t *testing.T) {
+	needOtherUsers(t)
+	for flavour, f := range flavours(t, "privileges.c") {
+		for _, what := range []string{"setuid", "seteuid", "threads"} {
+			t.Run(flavour+"/"+what, func(t *testing.T) {
+				dir := t.TempDir()
+				cmd := exec.Command(f.program, what)
+				cmd.Env = append(os.Environ(), EnvVar+"=control=1,output="+dir+"/trace")
+				if f.library != nil {
+					cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
+				}
+				cmd.Stderr = os.Stderr
+				stdin, err := cmd.StdinPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				stdout, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
+					t.Fatalf("the program says %q, %v", line, err)
+				}
+				pid := cmd.Process.Pid
+				for user, want := range map[int]string{0: `"ok":true`, nobody: `"ok":true`, 12345: "only the user of the process and root"} {
+					if answer := askAs(pid, user, "status"); !strings.Contains(answer, want) {
+						t.Errorf("user %d: %s", user, answer)
+					}
+				}
+				stdin.Close()
+				if err := cmd.Wait(); err != nil {
+					t.Error(err)
+				}
+				if got := entries(t, f.program, []string{dir + "/trace"}); got["work"] != 20000 {
+					t.Errorf("calls %v", got)
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,3 @@
+#include "internal.h"
+
+uint32_t xr_sealed;
