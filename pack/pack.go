@@ -3,8 +3,6 @@
 package pack
 
 import (
-	"crypto/md5"
-	"encoding/hex"
 	"math"
 	"slices"
 	"strings"
@@ -97,17 +95,14 @@ func Functions(names symbolize.Names, ids []reader.FuncID) []reader.NamedFunctio
 type Sources struct {
 	// Texts are ordered by file and line, and do not overlap.
 	Texts []reader.SourceText
-	// Changed are files that are not what was compiled: their MD5 is another than the
-	// line table's. Unread are those that could not be read, and Large those that did
-	// not fit any more. All are in the order of paths.
-	Changed, Unread, Large []string
-	// Unchecked are the binaries of files that were taken as they are, since there is no
-	// MD5 of them, by the path of the file.
-	Unchecked map[string]string
+	// Unread are the files that could not be read, and Large those that did not fit any
+	// more. Both are in the order of paths.
+	Unread, Large []string
 }
 
-// NewSources takes the passages out of the files, which read returns.
-func NewSources(names symbolize.Names, functions []reader.NamedFunction, read func(path string) ([]byte, error)) *Sources {
+// NewSources takes the passages out of the files. read returns the text of a file, and
+// its MD5, in hex, if that is the MD5 of what was compiled.
+func NewSources(functions []reader.NamedFunction, read func(path string) (text []byte, md5 string, err error)) *Sources {
 	byFile := make(map[string][]reader.NamedFunction)
 	var files []string
 	for _, f := range functions {
@@ -120,23 +115,13 @@ func NewSources(names symbolize.Names, functions []reader.NamedFunction, read fu
 		byFile[f.File] = append(byFile[f.File], f)
 	}
 	slices.Sort(files)
-	s := &Sources{Unchecked: make(map[string]string)}
+	s := &Sources{}
 	left := sourcetext.MaxBytes
 	for _, file := range files {
-		text, err := read(file)
+		text, sum, err := read(file)
 		if err != nil {
 			s.Unread = append(s.Unread, file)
 			continue
-		}
-		sum := ""
-		table := symbolize.TableOf(names, byFile[file][0].ID)
-		want, known := table.SourceMD5(file)
-		if known {
-			if got := md5.Sum(text); got != want {
-				s.Changed = append(s.Changed, file)
-				continue
-			}
-			sum = hex.EncodeToString(want[:])
 		}
 		lines := sourcetext.Lines(text)
 		if len(lines) > reader.MaxSourceLines {
@@ -155,9 +140,6 @@ func NewSources(names symbolize.Names, functions []reader.NamedFunction, read fu
 		}
 		left -= size
 		s.Texts = append(s.Texts, texts...)
-		if !known && table != nil {
-			s.Unchecked[file] = table.Object().Path
-		}
 	}
 	return s
 }

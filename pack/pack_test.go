@@ -121,53 +121,38 @@ func TestSourcesLarge(t *testing.T) {
 	for _, name := range []string{"d.c", "c.c", "b.c", "a.c", "e.c", ""} {
 		functions = append(functions, reader.NamedFunction{ID: reader.FuncID(len(functions) + 1), File: name, Line: 1})
 	}
-	s := pack.NewSources(symbolize.NewStored(functions, symbolize.Mangled), functions, func(path string) ([]byte, error) {
+	s := pack.NewSources(functions, func(path string) ([]byte, string, error) {
 		if text, ok := files[path]; ok {
-			return []byte(text), nil
+			return []byte(text), "", nil
 		}
-		return nil, fs.ErrNotExist
+		return nil, "", fs.ErrNotExist
 	})
 	if len(s.Texts) != 2 || s.Texts[0].File != "a.c" || s.Texts[1].File != "c.c" {
 		t.Errorf("%d passages", len(s.Texts))
 	}
-	if !slices.Equal(s.Large, []string{"b.c", "d.c"}) || !slices.Equal(s.Unread, []string{"e.c"}) || s.Changed != nil {
-		t.Errorf("too large: %v, unread: %v, changed: %v", s.Large, s.Unread, s.Changed)
+	if !slices.Equal(s.Large, []string{"b.c", "d.c"}) || !slices.Equal(s.Unread, []string{"e.c"}) {
+		t.Errorf("too large: %v, unread: %v", s.Large, s.Unread)
 	}
 }
 
-// The source is that of the functions, and that which was compiled, as far as the
-// debug information can tell.
+// The source is that of the functions, with the MD5 that it was compared with.
 func TestSources(t *testing.T) {
-	for _, dwarf := range []string{"-gdwarf-5", "-gdwarf-4"} {
-		t.Run(dwarf, func(t *testing.T) {
-			file, names, functions := build(t, dwarf)
-			lines := strings.Split(program, "\n")
-			s := pack.NewSources(names, functions, os.ReadFile)
-			if len(s.Texts) != 2 || len(s.Changed)+len(s.Unread)+len(s.Large) != 0 {
-				t.Fatalf("%+v", s)
-			}
-			for i, first := range []int32{1, 15} {
-				got, want := s.Texts[i], strings.Join(lines[:10], "\n")
-				if first > 1 {
-					want = strings.Join(lines[14:20], "\n")
-				}
-				if got.File != file || got.First != first || got.Text != want || (got.MD5 != "") != (dwarf == "-gdwarf-5") {
-					t.Errorf("passage %d is %+v, want\n%s", i, got, want)
-				}
-			}
-			if err := os.WriteFile(file, []byte("// New.\n"+program), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			s = pack.NewSources(names, functions, os.ReadFile)
-			if changed := len(s.Changed) == 1 && len(s.Texts) == 0; changed != (dwarf == "-gdwarf-5") {
-				t.Errorf("the file has changed: %+v", s)
-			}
-			if err := os.Remove(file); err != nil {
-				t.Fatal(err)
-			}
-			if s = pack.NewSources(names, functions, os.ReadFile); len(s.Unread) != 1 || len(s.Texts) != 0 {
-				t.Errorf("the file is gone: %+v", s)
-			}
-		})
+	file, _, functions := build(t, "-gdwarf-5")
+	lines := strings.Split(program, "\n")
+	s := pack.NewSources(functions, func(path string) ([]byte, string, error) {
+		text, err := os.ReadFile(path)
+		return text, "md5", err
+	})
+	if len(s.Texts) != 2 || len(s.Unread)+len(s.Large) != 0 {
+		t.Fatalf("%+v", s)
+	}
+	for i, first := range []int32{1, 15} {
+		got, want := s.Texts[i], strings.Join(lines[:10], "\n")
+		if first > 1 {
+			want = strings.Join(lines[14:20], "\n")
+		}
+		if got.File != file || got.First != first || got.Text != want || got.MD5 != "md5" {
+			t.Errorf("passage %d is %+v, want\n%s", i, got, want)
+		}
 	}
 }

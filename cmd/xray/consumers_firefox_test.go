@@ -46,7 +46,7 @@ func TestTimesInFirefoxProfiler(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "profile.json.gz")
 			args := slices.Concat(test.chosen, test.trace)
-			produce(t, append([]string{"convert", "-f", "firefox", "--source", "-o", file}, args...)...)
+			produce(t, append([]string{"convert", "-f", "firefox", "--source", "--source-root", ".", "-o", file}, args...)...)
 			p := firefoxprofiler.Open(t, file)
 			functions, placed := 0, false
 			for _, thread := range firefoxThreads(p) {

@@ -104,7 +104,7 @@ func TestVizviewer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trace.json")
 	t.Chdir(filepath.Join("..", "..", "testdata")) // where its debug information has its source
 	args := []string{"-m", "kvserver", "kvserver-fdr.xray"}
-	produce(t, append([]string{"convert", "-f", "viztracer", "--source", "-o", file}, args...)...)
+	produce(t, append([]string{"convert", "-f", "viztracer", "--source", "--source-root", ".", "-o", file}, args...)...)
 
 	page := browser.Open(t, serveVizviewer(t, viewer, file))
 	got, _ := inUI(t, page)

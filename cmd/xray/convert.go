@@ -66,7 +66,7 @@ Formats of calls:
 		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "viztracer", "speedscope", "firefox", "pprof", "callgrind", "folded", "csv", "json")
 	addCount(f, &c.most, "max-calls", "", 1, "perfetto, chrome, viztracer, speedscope, firefox: keep the `N` longest calls at most")
 	addSize(f, &c.size, "max-size", "like --max-calls, but so many that the output has at most `SIZE` bytes, as 20M")
-	f.BoolVar(&c.source, "source", false, "viztracer, firefox: with the source code of functions, where its files are on this machine")
+	c.sourceFlags.add(f, "viztracer, firefox: with the source code of functions, where its files are on this machine")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
 	f.BoolVar(&c.inlines, "inlines", false, "pprof: show the inlined functions that calls were made from, and the lines of calls")
 	f.BoolVar(&c.absolute, "absolute", false, "csv, json: times since 1970, where the trace tells them")
@@ -80,8 +80,10 @@ Formats of calls:
 
 // conversion is one run of convert.
 type conversion struct {
-	app       *app
-	flags     traceFlags
+	app   *app
+	flags traceFlags
+	sourceFlags
+	sources   *sources // nil where none are wanted
 	format    string
 	output    string
 	sort      bool
@@ -89,7 +91,6 @@ type conversion struct {
 	perThread bool
 	inlines   bool
 	absolute  bool
-	source    bool
 	most      int   // 0 for all calls
 	size      int64 // 0 for all calls
 }
@@ -126,6 +127,9 @@ func (c *conversion) check() error {
 	if c.inlines && (c.format != "pprof" || c.flags.group) {
 		return usagef("--inlines is for -f pprof, without --group-templates")
 	}
+	if err := c.sourceFlags.check(); err != nil {
+		return err
+	}
 	if c.source && c.format != "viztracer" && c.format != "firefox" {
 		return usagef("--source is for -f viztracer and firefox")
 	}
@@ -139,6 +143,13 @@ func (c *conversion) check() error {
 }
 
 func (c *conversion) run(s *session) error {
+	if c.source {
+		var err error
+		if c.sources, err = s.sources(&c.sourceFlags); err != nil {
+			return err
+		}
+		defer c.sources.tell()
+	}
 	opts, err := c.options(s)
 	if err != nil {
 		return err
@@ -234,8 +245,8 @@ func (c *conversion) write(s *session, opts convert.Options, w io.Writer) (*call
 	}
 	var out writer
 	var read func(path string) ([]byte, error)
-	if c.source {
-		read = s.readSource
+	if c.sources != nil {
+		read = c.sources.text
 	}
 	callOpts := calls.Options{Shards: 1}
 	switch c.format {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"path/filepath"
 	"strings"
@@ -27,7 +28,7 @@ calls, and says so; choose a part of the trace to see all of it.`,
   xray html -m ./server --around 'handle#1' --source -o slow.html trace.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.refuseTerminal(output, "html"); err != nil {
+			if err := errors.Join(a.refuseTerminal(output, "html"), p.sourceFlags.check()); err != nil {
 				return err
 			}
 			s, err := a.open(cmd, &p.flags, args)
@@ -41,6 +42,9 @@ calls, and says so; choose a part of the trace to see all of it.`,
 			}
 			err = a.writeData(output, func(w io.Writer) error { return page.Write(w, s.names) })
 			s.summary(stats)
+			if p.sources != nil {
+				p.sources.tell()
+			}
 			return err
 		},
 	}
@@ -52,10 +56,11 @@ calls, and says so; choose a part of the trace to see all of it.`,
 
 // htmlFlags are the flags of commands that make a page.
 type htmlFlags struct {
-	flags  traceFlags
-	title  string
-	most   int
-	source bool
+	flags traceFlags
+	sourceFlags
+	title   string
+	most    int
+	sources *sources // nil where none are wanted
 }
 
 func (p *htmlFlags) add(cmd *cobra.Command) {
@@ -63,12 +68,13 @@ func (p *htmlFlags) add(cmd *cobra.Command) {
 	p.flags.add(f)
 	f.StringVar(&p.title, "title", "", "title of the page")
 	addCount(f, &p.most, "max-calls", "", 1, "show the `N` longest calls at most")
-	f.BoolVar(&p.source, "source", false, "show the source code of functions, where its files are on this machine")
+	p.sourceFlags.add(f, "show the source code of functions, where its files are on this machine")
 	addKeepGoing(f)
 }
 
 // record makes a page of what the command line chose.
 func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.Stats, error) {
+	var err error
 	opts := &html.Options{
 		Title: p.title, Frequency: s.clock.Frequency,
 		ThreadName: s.trace.ThreadName, ProcessName: s.trace.ProcessName,
@@ -81,9 +87,11 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 		opts.Title = strings.Join(names, ", ")
 	}
 	if p.source {
-		opts.Source = s.readSource
+		if p.sources, err = s.sources(&p.sourceFlags); err != nil {
+			return nil, nil, err
+		}
+		opts.Source = p.sources.text
 	}
-	var err error
 	if opts.Base, err = s.start(); err != nil {
 		return nil, nil, err
 	}

@@ -184,6 +184,9 @@ func (s *session) openNames(f *nameFlags) error {
 		}
 		return tables[object]
 	}
+	if err := s.trust(files, tables); err != nil {
+		return err
+	}
 	s.warnOfMissing()
 	s.app.warnOfRefused(tables...)
 	if s.trace != nil && !s.packed && !f.ignoreBuildID {

@@ -4,10 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
-	"os"
 	"runtime"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +31,9 @@ subcommands take names from there, unless -m says otherwise.`,
 			if err := a.refuseTerminal(p.output, "fdr"); err != nil {
 				return err
 			}
+			if err := p.sourceFlags.check(); err != nil {
+				return err
+			}
 			p.flags.style = string(symbolize.Mangled)
 			s, err := a.open(cmd, &p.flags, args)
 			if err != nil {
@@ -47,8 +47,7 @@ subcommands take names from there, unless -m says otherwise.`,
 	p.flags.nameFlags.add(f)
 	f.MarkHidden("names")
 	p.flags.addStrict(f)
-	f.BoolVar(&p.source, "source", false,
-		"with the source code of the functions, where its files are on this machine as they were compiled")
+	p.sourceFlags.add(f, "with the source code of the functions, where its files are on this machine as they were compiled")
 	addOutput(f, &p.output)
 	spellings(f, nil)
 	return cmd
@@ -56,9 +55,9 @@ subcommands take names from there, unless -m says otherwise.`,
 
 // packing is one run of pack.
 type packing struct {
-	app    *app
-	flags  traceFlags
-	source bool
+	app   *app
+	flags traceFlags
+	sourceFlags
 	output string
 }
 
@@ -123,43 +122,18 @@ func (p *packing) recording(s *session) (*reader.Recording, error) {
 		r.Sources = nil // they may be those of other names
 	}
 	if p.source && len(r.Sources) == 0 {
-		sources := pack.NewSources(s.names, r.Functions, readSource)
-		r.Sources = sources.Texts
-		p.tell(sources)
-	}
-	return &r, nil
-}
-
-// tell warns of source code that was not packed.
-func (p *packing) tell(s *pack.Sources) {
-	for _, path := range s.Changed {
-		p.app.say("warning: %s has changed since it was compiled: "+
-			"its MD5 is not that of the line table; not packed", path)
-	}
-	var newer []string
-	for _, path := range slices.Sorted(maps.Keys(s.Unchecked)) {
-		if isNewer(path, s.Unchecked[path]) {
-			newer = append(newer, path)
+		sources, err := s.sources(&p.sourceFlags)
+		if err != nil {
+			return nil, err
+		}
+		packed := pack.NewSources(r.Functions, sources.read)
+		r.Sources = packed.Texts
+		sources.tell()
+		if len(packed.Large) > 0 {
+			p.app.say("no source of %s: more than 8 MB in all", shortList(packed.Large, 4))
 		}
 	}
-	if len(newer) > 0 {
-		p.app.say("warning: newer than the program, and perhaps not what was compiled: %s; "+
-			"the line table has no MD5 that would tell", shortList(newer, 4))
-	}
-	if len(s.Unread) > 0 {
-		p.app.say("no source of %s: not on this machine, or not there", shortList(s.Unread, 4))
-	}
-	if len(s.Large) > 0 {
-		p.app.say("no source of %s: more than 8 MB in all", shortList(s.Large, 4))
-	}
-}
-
-// isNewer reports whether a file was written later than another; false where one of
-// them is not there.
-func isNewer(path, than string) bool {
-	a, err1 := os.Stat(path)
-	b, err2 := os.Stat(than)
-	return err1 == nil && err2 == nil && a.ModTime().After(b.ModTime())
+	return &r, nil
 }
 
 // ownProcess gives threads without a process one that none has: process 0 is where

@@ -1,10 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/durations"
@@ -169,38 +166,4 @@ func adviseOnSize(format string, written int64) string {
 	}
 	return fmt.Sprintf("%s written, and %s opens some %s well: --max-size 100M keeps the longest calls, --from and --to a part of the trace",
 		formatBytes(written), viewer.name, formatBytes(viewer.most))
-}
-
-// maxSourceFile is more than any file of source code has.
-const maxSourceFile = 16 << 20
-
-// readSource returns a file of source code: from the trace, if source code was packed
-// into it and names are from there. What was left out then may have changed since.
-func (s *session) readSource(path string) ([]byte, error) {
-	text, packed := s.trace.Source(path)
-	if !s.packed || !packed {
-		return readSource(path)
-	}
-	if text == nil {
-		return nil, errors.New("no source of " + path + " was packed")
-	}
-	return text, nil
-}
-
-// readSource returns a file of source code. Its path is what a trace's debug information
-// says, which may be anything.
-func readSource(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > maxSourceFile {
-		return nil, errors.New(path + " is no file of source code")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxSourceFile))
 }

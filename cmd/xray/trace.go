@@ -77,6 +77,8 @@ type session struct {
 	packed bool                              // names are from the trace itself
 	tables func(object int) *symbolize.Table // of names, by object; nil without a map
 	clock  reader.Clock
+	// trusted are the tables whose debug information may name files to be read.
+	trusted []*symbolize.Table
 	// alias says which function each one is taken for; nil where each is itself.
 	alias  func(reader.FuncID) reader.FuncID
 	strict bool

@@ -39,6 +39,9 @@ browser.`,
   xray view --perfetto trace.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := p.sourceFlags.check(); err != nil {
+				return err
+			}
 			if perfetto && (p.title != "" || p.source) {
 				return usagef("--title and --source are for the page, which --perfetto does not show")
 			}
@@ -59,6 +62,9 @@ browser.`,
 			z := gzip.NewWriter(&data)
 			if err := errors.Join(page.Write(z, s.names), z.Close()); err != nil {
 				return err
+			}
+			if p.sources != nil {
+				p.sources.tell()
 			}
 			return a.showPage(cmd.Context(), data.Bytes())
 		},

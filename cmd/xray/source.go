@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/internal/sourcefiles"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// sourceFlags say whether source code is wanted, and which files may be read for it.
+type sourceFlags struct {
+	source bool
+	roots  []string
+}
+
+func (f *sourceFlags) add(flags *pflag.FlagSet, usage string) {
+	flags.BoolVar(&f.source, "source", false, usage)
+	flags.StringArrayVar(&f.roots, "source-root", nil,
+		"with --source: also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
+}
+
+func (f *sourceFlags) check() error {
+	if len(f.roots) > 0 && !f.source {
+		return usagef("--source-root goes with --source")
+	}
+	return nil
+}
+
+// sources gives source code to what shows it.
+type sources struct {
+	s        *session
+	files    *sourcefiles.Files // nil where names are from the trace
+	unpacked bool               // source code was wanted that is not in the trace
+}
+
+// sources finds the source code of the trace's functions. Where their names are from the
+// trace, so is their source code: no file is read because a trace names it.
+func (s *session) sources(f *sourceFlags) (*sources, error) {
+	if s.packed {
+		if len(f.roots) > 0 {
+			return nil, usagef("--source-root: the names are from the trace, and so is the source code: give the traced binary with -m")
+		}
+		return &sources{s: s}, nil
+	}
+	files, err := sourcefiles.New(f.roots, s.trusted)
+	if err != nil {
+		return nil, usagef("--source-root: %w", err)
+	}
+	return &sources{s: s, files: files}, nil
+}
+
+// trust notes the binaries whose debug information may name files to be read: those that
+// the user named, and those that have the build id that the trace says.
+func (s *session) trust(given map[int]string, tables []*symbolize.Table) error {
+	if s.trace == nil {
+		return nil
+	}
+	objects, _, err := s.trace.Objects()
+	if err != nil {
+		return err
+	}
+	for n, t := range tables {
+		if t == nil {
+			continue
+		}
+		_, named := given[n]
+		if named || n < len(objects) && objects[n].BuildID != "" && objects[n].BuildID == t.Object().BuildID {
+			s.trusted = append(s.trusted, t)
+		}
+	}
+	return nil
+}
+
+// read returns the text of a file, and the MD5 that it was compared with, in hex.
+func (s *sources) read(path string) (text []byte, md5 string, err error) {
+	if s.files != nil {
+		file, err := s.files.Read(path)
+		return file.Text, file.MD5, err
+	}
+	text, packed := s.s.trace.Source(path)
+	if text == nil {
+		s.unpacked = s.unpacked || !packed
+		return nil, "", errors.New("no source of " + path + " was packed")
+	}
+	return text, "", nil
+}
+
+// text is read for those who do not care for the MD5.
+func (s *sources) text(path string) ([]byte, error) {
+	text, _, err := s.read(path)
+	return text, err
+}
+
+// tell says which source code is not shown, and why.
+func (s *sources) tell() {
+	warn := s.s.app.say
+	if s.unpacked {
+		warn("no source: none was packed into the trace, and xray reads no file because a trace names it: give the traced binary with -m")
+	}
+	if s.files == nil {
+		return
+	}
+	for _, path := range s.files.Failed(sourcefiles.ErrChanged) {
+		warn("warning: %s has changed since it was compiled: its MD5 is not that of the line table; it is left out", path)
+	}
+	if newer := s.files.Newer(); len(newer) > 0 {
+		warn("warning: newer than the program, and perhaps not what was compiled: %s; the line table has no MD5 that would tell", shortList(newer, 4))
+	}
+	for _, c := range []struct {
+		paths []string
+		why   string
+	}{
+		{s.files.Failed(sourcefiles.ErrOutside), "outside the binary's compilation directory; --source-root DIR allows files below DIR"},
+		{s.files.Failed(sourcefiles.ErrUnknown), "the binary was found by a path in the trace, and no build id tells that it is the one; give it with -m"},
+		{s.files.Failed(sourcefiles.ErrKind), "no text files of at most 16 MB"},
+		{s.files.Unread(), "not on this machine, or not readable"},
+	} {
+		if len(c.paths) > 0 {
+			warn("no source of %s: %s", shortList(c.paths, 4), c.why)
+		}
+	}
+}
