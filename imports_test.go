@@ -18,7 +18,7 @@ var layers = []struct {
 	pkg  string
 	from []string
 }{
-	{"reader", nil},
+	{"reader", []string{"internal/yamltree"}},
 	{"reader/calls", []string{"reader"}},
 	{"symbolize", []string{"reader"}},
 	{"symbolize/debuginfod", []string{"symbolize"}},

@@ -1,15 +1,28 @@
 package reader
 
-import "io"
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+var errKind = errors.New("not a file of the kind")
 
 // Input is the bytes of a file of any kind, opened as traces are: mapped where
 // that can be done, and unpacked if it is compressed with gzip or zstd. Its
 // methods but Close may be called concurrently.
 type Input struct{ in *input }
 
-// OpenInput opens path, or stdin for "-".
-func OpenInput(path string, stdin io.Reader) (*Input, error) {
-	in, err := openInput(path, stdin)
+// OpenInput opens path, or stdin for "-". A pipe or a compressed file is spooled only if
+// its contents begin with magic.
+func OpenInput(path string, stdin io.Reader, magic string) (*Input, error) {
+	in, err := openInput(path, stdin, func(head []byte, whole bool) error {
+		if !strings.HasPrefix(string(head), magic) {
+			return fmt.Errorf("%w that is wanted here", errKind)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}

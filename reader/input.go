@@ -69,18 +69,22 @@ var errShrinks = fmt.Errorf("%w: the file shrinks while it is read", io.ErrUnexp
 // it goes to a temporary file.
 const spoolMemory = 16 << 20
 
+// acceptFunc says by the first bytes of a stream, or with whole by all of them, why it
+// need not be read; nil if it must be.
+type acceptFunc func(head []byte, whole bool) error
+
 // openInput opens path, or standard input for "-". Traces are read at random
 // (FDR blocks of a thread lie apart) and more than once, so pipes are spooled;
 // so is what gzip and zstd unpack.
-func openInput(path string, stdin io.Reader) (*input, error) {
+func openInput(path string, stdin io.Reader, accept acceptFunc) (*input, error) {
 	if path == "-" {
-		return newInput(path, stdin)
+		return newInput(path, stdin, accept)
 	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	in, err := newInput(path, f)
+	in, err := newInput(path, f, accept)
 	if err != nil || in.ReaderAt != io.ReaderAt(f) {
 		return in, errors.Join(err, f.Close())
 	}
@@ -139,7 +143,7 @@ func (m *mapping) ReadAt(p []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-func newInput(name string, r io.Reader) (*input, error) {
+func newInput(name string, r io.Reader, accept acceptFunc) (*input, error) {
 	if f, ok := r.(*os.File); ok {
 		st, err := f.Stat()
 		if err != nil {
@@ -155,30 +159,47 @@ func newInput(name string, r io.Reader) (*input, error) {
 	}
 	br := bufio.NewReaderSize(r, 1<<16)
 	magic, _ := br.Peek(4)
-	r = br
-	packed := ""
+	s := &spooler{name: name, r: br}
 	if p := packingOf(magic); p != nil {
-		d, err := p.open(br)
+		s.from = &counter{r: br}
+		d, err := p.open(bufio.NewReaderSize(s.from, 1<<16))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		defer d.Close()
-		r, packed = d, p.name
+		s.r, s.packed = d, p.name
 	}
-	in, err := spool(name, r)
+	head := bufio.NewReaderSize(s.r, 1<<16)
+	first, err := head.Peek(1 << 16)
+	if len(first) == 0 && err != nil && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := accept(first, err == io.EOF); err != nil {
+		return nil, &FormatError{name, 0, err}
+	}
+	s.r = head
+	in, err := s.spool()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	in.packed = packed
+	in.packed = s.packed
 	return in, nil
 }
 
-// spool copies r to memory, and to a temporary file where it is large. A stream
-// that ends early or breaks inside is kept as far as it goes: the records
-// before the damage are worth having, and the cut shows as a truncated file.
-func spool(name string, r io.Reader) (*input, error) {
+// spooler copies a stream to memory, or to a temporary file where it is large.
+type spooler struct {
+	name   string
+	r      io.Reader
+	packed string   // what the stream was compressed with; "" for nothing
+	from   *counter // what is unpacked; nil if nothing is
+}
+
+// spool copies the stream. One that ends early or breaks inside is kept as far as it
+// goes: the records before the damage are worth having, and the cut shows as a
+// truncated file. One that is too large is an error.
+func (s *spooler) spool() (*input, error) {
 	var head bytes.Buffer
-	_, err := io.CopyN(&head, r, spoolMemory)
+	_, err := io.CopyN(&head, s.r, spoolMemory)
 	if err != nil {
 		if err != io.EOF && head.Len() == 0 {
 			return nil, err
@@ -211,12 +232,11 @@ func spool(name string, r io.Reader) (*input, error) {
 	if _, err := head.WriteTo(f); err != nil {
 		return nil, errors.Join(err, closeSpool())
 	}
-	src := &readErrors{r: r}
-	n, err := io.Copy(f, src)
-	if err != nil {
+	src := &readErrors{r: s.r}
+	if size, err = s.copy(f, src, size); err != nil {
 		return nil, errors.Join(fmt.Errorf("spooling to %s: %w", os.TempDir(), err), closeSpool())
 	}
-	in := newFileInput(name, f, size+n)
+	in := newFileInput(s.name, f, size)
 	in.damage = src.err
 	if !in.mapped {
 		in.close = closeSpool
@@ -226,6 +246,43 @@ func spool(name string, r io.Reader) (*input, error) {
 		return nil, errors.Join(err, in.close())
 	}
 	return in, nil
+}
+
+// copy appends what is left of a stream to a file of size bytes, and returns its size.
+func (s *spooler) copy(f *os.File, src io.Reader, size int64) (int64, error) {
+	limit, err := newSpoolLimit(f, size)
+	if err != nil {
+		return size, err
+	}
+	for {
+		n, err := io.CopyN(f, src, spoolStep)
+		size += n
+		if err == io.EOF {
+			return size, nil
+		}
+		if err != nil {
+			return size, err
+		}
+		unpacked := int64(-1)
+		if s.from != nil {
+			unpacked = s.from.n
+		}
+		if err := limit.check(size, unpacked); err != nil {
+			return size, err
+		}
+	}
+}
+
+// counter counts the bytes of r.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
 }
 
 // readErrors keeps errors of r apart and turns them into the end of the stream,

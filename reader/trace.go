@@ -105,7 +105,7 @@ func OpenReaderAt(r io.ReaderAt, size int64, name string) (*Trace, error) {
 }
 
 func (t *Trace) open(path string, number int32, opts Options) (*file, error) {
-	in, err := openInput(path, opts.Stdin)
+	in, err := openInput(path, opts.Stdin, maybeTrace)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/xray-tools/xray/internal/yamltree"
 )
 
 // Trace YAML is what `llvm-xray convert -f yaml` writes: a header, and the
@@ -45,9 +47,8 @@ type yamlLane struct {
 
 const (
 	maxYAMLLine = 16 << 20
-	// maxYAMLTree is how much text the YAML library gets, which makes about
-	// fifty times as much of it.
-	maxYAMLTree = 16 << 20
+	// maxYAMLHeader bounds the keys of a header, which has five.
+	maxYAMLHeader = 16
 )
 
 // yamlRecord is one record of trace YAML.
@@ -70,7 +71,7 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 	place, err := y.scan()
 	var odd *oddYAML
 	if errors.As(err, &odd) {
-		if f.in.size > maxYAMLTree {
+		if f.in.size > yamltree.MaxText {
 			return nil, place.wrap(f, fmt.Errorf("%w; YAML this large is read only as llvm-xray writes it", odd))
 		}
 		*y = yamlTrace{file: f, threads: threads, byIndex: make(map[int]*yamlLane)}
@@ -103,13 +104,31 @@ func looksLikeText(in *input) error {
 	if err != nil {
 		return err
 	}
-	if n == 0 {
+	return isText(b[:n])
+}
+
+func isText(b []byte) error {
+	if len(b) == 0 {
 		return fmt.Errorf("%w: the file is empty: did the program reach the end, or flush its log?", ErrNotTrace)
 	}
-	for _, c := range b[:n] {
+	for _, c := range b {
 		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
 			return fmt.Errorf("%w: it starts with neither a header of version and type nor YAML", ErrNotTrace)
 		}
+	}
+	return nil
+}
+
+// maybeTrace is the [acceptFunc] of traces.
+func maybeTrace(head []byte, whole bool) error {
+	if _, ok := detect(head); ok || whole {
+		return nil // the parsers know better
+	}
+	if err := isText(head[:min(len(head), 512)]); err != nil {
+		return err
+	}
+	if !bytes.Contains(head, []byte("header")) {
+		return fmt.Errorf("%w: it starts with neither a header of version and type nor the header of trace YAML", ErrNotTrace)
 	}
 	return nil
 }
@@ -204,6 +223,9 @@ func (p *yamlScanner) line(b []byte) (done bool, err error) {
 	if _, twice := p.head[string(key)]; twice {
 		return false, fmt.Errorf("header: key %q stands twice", key)
 	}
+	if len(p.head) == maxYAMLHeader {
+		return false, fmt.Errorf("%w: the YAML has more than %d keys in a header", ErrNotTrace, maxYAMLHeader)
+	}
 	p.head[string(key)] = v
 	return false, nil
 }
@@ -286,51 +308,72 @@ func (y *yamlTrace) add(r *yamlRecord) {
 
 // load reads any YAML by means of a library.
 func (y *yamlTrace) load() error {
+	if y.file.in.size > yamltree.MaxText {
+		return yamltree.ErrLarge
+	}
 	text := make([]byte, y.file.in.size)
 	if n, err := readFull(y.file.in, text, 0); err != nil || n < len(text) {
 		return errors.Join(err, io.ErrUnexpectedEOF)
 	}
-	var doc struct {
-		Header  map[string]string      `yaml:"header"`
-		Records []map[string]yaml.Node `yaml:"records"`
-	}
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	root, err := yamltree.Load(text)
+	if err != nil {
 		return err
 	}
-	if err := y.setHeader(doc.Header); err != nil {
+	head := make(map[string]string)
+	var records *yaml.Node
+	err = yamltree.Pairs(root, maxYAMLHeader, func(key, value *yaml.Node) error {
+		switch key.Value {
+		case "header":
+			return yamltree.Pairs(value, maxYAMLHeader, func(key, value *yaml.Node) error {
+				head[key.Value] = value.Value
+				return nil
+			})
+		case "records":
+			records = value
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
-	for i, m := range doc.Records {
+	if err := y.setHeader(head); err != nil {
+		return err
+	}
+	if records == nil || records.Tag == "!!null" {
+		return nil
+	}
+	return yamltree.Items(records, func(i int, item *yaml.Node) error {
 		var r yamlRecord
-		if err := r.load(m); err != nil {
+		if err := r.load(item); err != nil {
 			return fmt.Errorf("record %d: %w", i+1, err)
 		}
 		y.add(&r)
-	}
-	return nil
+		return nil
+	})
 }
 
-func (r *yamlRecord) load(m map[string]yaml.Node) error {
-	for _, key := range []string{"type", "cpu", "kind", "tsc"} {
-		if _, ok := m[key]; !ok {
-			return fmt.Errorf("%q is missing", key)
-		}
-	}
-	for key, node := range m {
-		field := recordField(key)
+func (r *yamlRecord) load(n *yaml.Node) error {
+	var seen [fieldData + 1]bool
+	err := yamltree.Pairs(n, len(seen), func(key, value *yaml.Node) error {
+		field := recordField(key.Value)
 		if field < 0 {
-			return fmt.Errorf("unknown key %q", key)
+			return fmt.Errorf("unknown key %q", key.Value)
 		}
+		seen[field] = true
 		if field != fieldArgs {
-			if err := r.set(field, []byte(node.Value)); err != nil {
-				return err
-			}
-			continue
+			return r.set(field, []byte(value.Value))
 		}
-		for _, a := range node.Content {
-			if err := r.addArg([]byte(a.Value)); err != nil {
-				return err
-			}
+		return yamltree.Items(value, func(_ int, arg *yaml.Node) error { return r.addArg([]byte(arg.Value)) })
+	})
+	if err != nil {
+		return err
+	}
+	for _, required := range []struct {
+		field int
+		key   string
+	}{{fieldType, "type"}, {fieldCPU, "cpu"}, {fieldKind, "kind"}, {fieldTSC, "tsc"}} {
+		if !seen[required.field] {
+			return fmt.Errorf("%q is missing", required.key)
 		}
 	}
 	return nil

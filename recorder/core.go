@@ -35,7 +35,7 @@ const maxRoots = 64
 // OpenCore opens a core file, "-" for stdin; it may be compressed with gzip or
 // zstd.
 func OpenCore(path string, stdin io.Reader) (*Core, error) {
-	in, err := reader.OpenInput(path, stdin)
+	in, err := reader.OpenInput(path, stdin, elf.ELFMAG)
 	if err != nil {
 		return nil, err
 	}

@@ -221,6 +221,9 @@ func parseMap(r io.ReaderAt, size int64) (m *Map, o *object, err error) {
 		if err := notELF(head); err != nil {
 			return err
 		}
+		if size > maxYAMLMap {
+			return fmt.Errorf("a YAML map of %d bytes, more than %d", size, maxYAMLMap)
+		}
 		data := make([]byte, size)
 		if _, err := r.ReadAt(data, 0); err != nil && err != io.EOF {
 			return err
@@ -230,6 +233,9 @@ func parseMap(r io.ReaderAt, size int64) (m *Map, o *object, err error) {
 	})
 	return m, o, err
 }
+
+// maxYAMLMap is the size in bytes of the largest YAML map, which is read as a whole.
+const maxYAMLMap = 512 << 20
 
 // guard turns panics into errors. The standard library's ELF reader says that
 // it is not hardened against hostile files and may panic; so may the demangler

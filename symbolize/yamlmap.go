@@ -3,6 +3,7 @@ package symbolize
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -13,19 +14,9 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/xray-tools/xray/internal/yamltree"
 	"github.com/xray-tools/xray/reader"
 )
-
-// yamlSled is one entry of a YAML map. Pointers tell what is missing.
-type yamlSled struct {
-	ID               *reader.FuncID `yaml:"id"`
-	Address          *uint64        `yaml:"address"`
-	Function         *uint64        `yaml:"function"`
-	Kind             *string        `yaml:"kind"`
-	AlwaysInstrument *bool          `yaml:"always-instrument"`
-	Name             string         `yaml:"function-name"`
-	Version          uint8          `yaml:"version"`
-}
 
 // parseYAMLMap reads a YAML map: a sequence of mappings, one for each sled.
 // Lines as llvm-xray and this package write them take a fast path; anything
@@ -76,57 +67,75 @@ func (b *mapBuilder) add(s Sled, name string) {
 
 // parse reads any YAML.
 func (b *mapBuilder) parse(data []byte) error {
-	var sleds []yamlSled
-	if err := yaml.Load(data, &sleds, yaml.WithKnownFields()); err != nil {
-		return fmt.Errorf("not a YAML instrumentation map: %s", yamlProblem(data, err))
+	root, err := yamltree.Load(data)
+	if err == nil && root != nil && root.Kind == yaml.MappingNode && yamlHeader.Match(data[:min(len(data), 512)]) {
+		err = errors.New("it is trace YAML")
 	}
-	for i, y := range sleds {
-		for _, f := range []struct {
-			name    string
-			missing bool
-		}{
-			{"id", y.ID == nil}, {"address", y.Address == nil}, {"function", y.Function == nil},
-			{"kind", y.Kind == nil}, {"always-instrument", y.AlwaysInstrument == nil},
-		} {
-			if f.missing {
-				return fmt.Errorf("sled %d: no %q", i+1, f.name)
+	if err != nil {
+		return fmt.Errorf("not a YAML instrumentation map: %w", err)
+	}
+	notSled := func(n *yaml.Node) error {
+		return fmt.Errorf("not a YAML instrumentation map: %s does not belong there: a map is a list of sleds", yamltree.Describe(n))
+	}
+	if root == nil || root.Kind != yaml.SequenceNode {
+		return notSled(root)
+	}
+	return yamltree.Items(root, func(i int, item *yaml.Node) error {
+		if item.Kind != yaml.MappingNode {
+			return notSled(item)
+		}
+		s, name, err := yamlSled(item)
+		if err != nil {
+			return fmt.Errorf("not a YAML instrumentation map: sled %d: %w", i+1, err)
+		}
+		b.add(s, named(name))
+		return nil
+	})
+}
+
+// yamlSled reads one entry of a YAML map.
+func yamlSled(n *yaml.Node) (s Sled, name string, err error) {
+	var kind string
+	fields := []struct {
+		key      string
+		value    any
+		optional bool
+		seen     bool
+	}{
+		{key: "id", value: &s.ID}, {key: "address", value: &s.Address}, {key: "function", value: &s.Function},
+		{key: "kind", value: &kind}, {key: "always-instrument", value: &s.AlwaysInstrument},
+		{key: "function-name", value: &name, optional: true}, {key: "version", value: &s.Version, optional: true},
+	}
+	err = yamltree.Pairs(n, len(fields), func(key, value *yaml.Node) error {
+		for i := range fields {
+			f := &fields[i]
+			if f.key != key.Value {
+				continue
 			}
+			f.seen = true
+			if value.Kind != yaml.ScalarNode || value.Decode(f.value) != nil {
+				return fmt.Errorf("%s: %s does not belong there", f.key, yamltree.Describe(value))
+			}
+			return nil
 		}
-		kind, ok := parseSledKind(*y.Kind)
-		if !ok {
-			return fmt.Errorf("sled %d: kind %q is not known", i+1, *y.Kind)
-		}
-		b.add(Sled{
-			ID: *y.ID, Address: *y.Address, Function: *y.Function, Kind: kind,
-			AlwaysInstrument: *y.AlwaysInstrument, Version: y.Version,
-		}, named(y.Name))
+		return fmt.Errorf("line %d: a sled has no key %q", key.Line, key.Value)
+	})
+	if err != nil {
+		return s, "", err
 	}
-	return nil
+	for _, f := range fields {
+		if !f.seen && !f.optional {
+			return s, "", fmt.Errorf("no %q", f.key)
+		}
+	}
+	var ok bool
+	if s.Kind, ok = parseSledKind(kind); !ok {
+		return s, "", fmt.Errorf("kind %q is not known", kind)
+	}
+	return s, name, nil
 }
 
-var (
-	yamlHeader     = regexp.MustCompile(`(?m)^header:`)
-	yamlUnknownKey = regexp.MustCompile(`line (\d+): field (\S+) not found`)
-	yamlOddValue   = regexp.MustCompile("line (\\d+): cannot construct !!(\\w+)( `[^`]*`)?")
-	yamlKinds      = map[string]string{"map": "a mapping", "seq": "a list"}
-)
-
-// yamlProblem says what is wrong with a map without the types of this package,
-// which the parser speaks of.
-func yamlProblem(data []byte, err error) string {
-	text := err.Error()
-	if yamlHeader.Match(data[:min(len(data), 512)]) {
-		return "it is trace YAML"
-	}
-	if m := yamlUnknownKey.FindStringSubmatch(text); m != nil {
-		return fmt.Sprintf("line %s: a sled has no key %q", m[1], m[2])
-	}
-	if m := yamlOddValue.FindStringSubmatch(text); m != nil {
-		value := cmp.Or(strings.TrimSpace(m[3]), yamlKinds[m[2]], "a "+m[2])
-		return fmt.Sprintf("line %s: %s does not belong there: a map is a list of sleds", m[1], value)
-	}
-	return text
-}
+var yamlHeader = regexp.MustCompile(`(?m)^header:`)
 
 // scan reads lines of the form that llvm-xray writes, and reports false when it
 // meets anything else.

@@ -35,7 +35,7 @@ func operands(usage string, n int, more bool) cobra.PositionalArgs {
 
 var (
 	mapYAML = regexp.MustCompile(`^(---\s*)?(#.*\s*)*- *\{? *(id|address|function|kind|function-name|always-instrument): `)
-	goTypes = regexp.MustCompile(` into (struct \{|\[\]|map\[|\*?[a-z]+\.)`)
+	notYAML = regexp.MustCompile(`as YAML: .* is no mapping$`)
 )
 
 // explainTrace says in the user's terms why a file is no trace. Files that are
@@ -54,7 +54,7 @@ func explainTrace(err error) error {
 	case bytes.HasPrefix(head, []byte("forpyarx")), bytes.HasPrefix(head, []byte("xrayprof")):
 		return because("this is a file of XRay's profiling mode, which no tool of LLVM reads, and xray does not either: " +
 			"record in basic or FDR mode (XRAY_OPTIONS=xray_mode=xray-basic)")
-	case goTypes.MatchString(err.Error()):
+	case notYAML.MatchString(err.Error()):
 		return because("not an XRay trace: neither a header of version and type nor trace YAML")
 	}
 	return err

@@ -1,0 +1,147 @@
+// Package yamltree reads YAML of strangers into a tree, in bounded time and memory.
+//
+// The YAML library takes up to 2,000 bytes for a byte of text, and time that grows with
+// the square of what some texts repeat, when it decodes into Go types. A tree of nodes
+// takes little enough if its size is bounded before; [Pairs] and [Items] walk it.
+package yamltree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"go.yaml.in/yaml/v4"
+)
+
+const (
+	// MaxText is the largest text in bytes that [Load] reads.
+	MaxText = 8 << 20
+	// maxTokens bounds the characters that may separate one node from the next: a
+	// node takes up to 2,000 bytes. A sled or a record of a trace has some 20.
+	maxTokens = 100_000
+	// maxDirectives bounds what every tag is compared with.
+	maxDirectives = 16
+	// maxAliases bounds the chain that leads from an alias to what it stands for.
+	maxAliases = 16
+)
+
+// ErrLarge means that a text is larger or has more nodes than [Load] reads.
+var ErrLarge = errors.New("too much YAML for other forms than those that llvm-xray writes")
+
+// Load returns the root of the first document; nil if there is none.
+func Load(text []byte) (*yaml.Node, error) {
+	if len(text) > MaxText {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", ErrLarge, len(text), MaxText)
+	}
+	tokens, directives := 0, 0
+	for i, c := range text {
+		switch c {
+		case '\n', ',', ':', '[', '{', '?', '-':
+			tokens++
+		case '%':
+			if i == 0 || text[i-1] == '\n' || text[i-1] == '\r' {
+				directives++
+			}
+		}
+	}
+	if tokens > maxTokens {
+		return nil, fmt.Errorf("%w: more than %d lines, keys and values", ErrLarge, maxTokens)
+	}
+	if directives > maxDirectives {
+		return nil, fmt.Errorf("more than %d YAML directives", maxDirectives)
+	}
+	var document yaml.Node
+	if err := yaml.Load(text, &document, yaml.WithSingleDocument()); err != nil {
+		return nil, err
+	}
+	if document.Kind != yaml.DocumentNode || len(document.Content) != 1 {
+		return nil, nil
+	}
+	return target(document.Content[0])
+}
+
+// target follows aliases.
+func target(n *yaml.Node) (*yaml.Node, error) {
+	for range maxAliases {
+		if n == nil || n.Kind != yaml.AliasNode {
+			return n, nil
+		}
+		n = n.Alias
+	}
+	return nil, errors.New("too many aliases of aliases")
+}
+
+// Pairs calls f for the keys of a mapping and their values, in order. It is an error
+// if n is no mapping, if a key is no scalar or stands twice, or if there are more than
+// most keys.
+func Pairs(n *yaml.Node, most int, f func(key, value *yaml.Node) error) error {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return fmt.Errorf("%s is no mapping", Describe(n))
+	}
+	if len(n.Content)/2 > most {
+		return fmt.Errorf("line %d: %d keys, more than %d", n.Line, len(n.Content)/2, most)
+	}
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, err := target(n.Content[i])
+		if err != nil {
+			return err
+		}
+		value, err := target(n.Content[i+1])
+		if err != nil {
+			return err
+		}
+		switch {
+		case key.Kind != yaml.ScalarNode:
+			return fmt.Errorf("%s is no key", Describe(key))
+		case seen[key.Value]:
+			return fmt.Errorf("line %d: key %q stands twice", key.Line, short(key.Value))
+		}
+		seen[key.Value] = true
+		if err := f(key, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Items calls f for the items of a sequence, in order. It is an error if n is no
+// sequence.
+func Items(n *yaml.Node, f func(i int, item *yaml.Node) error) error {
+	if n == nil || n.Kind != yaml.SequenceNode {
+		return fmt.Errorf("%s is no list", Describe(n))
+	}
+	for i, item := range n.Content {
+		item, err := target(item)
+		if err != nil {
+			return err
+		}
+		if err := f(i, item); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Describe says what a node is, and where, for messages.
+func Describe(n *yaml.Node) string {
+	if n == nil {
+		return "nothing"
+	}
+	at := fmt.Sprintf("line %d: ", n.Line)
+	switch n.Kind {
+	case yaml.MappingNode:
+		return at + "a mapping"
+	case yaml.SequenceNode:
+		return at + "a list"
+	}
+	return at + "`" + short(n.Value) + "`"
+}
+
+func short(s string) string {
+	const most = 40
+	if b := []byte(s); len(b) > most {
+		return string(bytes.ToValidUTF8(b[:most], nil)) + "..."
+	}
+	return s
+}

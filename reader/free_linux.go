@@ -1,0 +1,16 @@
+package reader
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// freeSpace is the number of bytes that are free in the file system of a file.
+func freeSpace(f *os.File) (int64, bool) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, false
+	}
+	return int64(st.Bavail) * st.Bsize, true
+}
