@@ -164,6 +164,31 @@ func (l *fdrLog) readMetadata(w *window, b fdrBlock) error {
 	return nil
 }
 
+// ParseRecording reads metadata as it is in an FDR log of version 5, one block or several
+// of them. With an error, the recording has what could be read.
+func ParseRecording(blocks []byte) (*Recording, error) {
+	recording := new(Recording)
+	h := Header{Version: 5, Type: FDR, ByteOrder: binary.LittleEndian}
+	var failed error
+	for len(blocks) > 0 {
+		var r Record
+		n, err := ParseRecord(blocks, &h, &r)
+		if err != nil {
+			return recording, err
+		}
+		blocks = blocks[n:]
+		if r.Kind != CustomEvent {
+			continue
+		}
+		if kind, body, ok := SplitMetadata(r.Data); ok {
+			if _, err := recording.set(kind, body); err != nil {
+				failed = cmp.Or(failed, fmt.Errorf("metadata of kind %d: %w", kind, err))
+			}
+		}
+	}
+	return recording, failed
+}
+
 func (l *fdrLog) metadataRecord(r *Record, pos int64) {
 	switch r.Kind {
 	case NewBuffer, WallClock, PID, NewCPUID, TSCWrap:

@@ -53,9 +53,12 @@ type Process struct {
 	// Session tells the run of `xray record` that the process was part of from
 	// others; 0 for none.
 	Session uint64 `json:"session"`
-	// Complete tells that the recording ended as it should. A process that was
-	// killed leaves false, and lacks the last records of each thread.
+	// Complete tells that the recording ended as it should. A process that wrote its
+	// trace itself and was killed leaves false, and lacks the last records of each thread.
 	Complete bool `json:"complete"`
+	// WaitedNS is how long threads waited, in all, for the process that writes the
+	// trace.
+	WaitedNS uint64 `json:"waited_ns,omitempty"`
 }
 
 // Object is the program or a shared object of the process.

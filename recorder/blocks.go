@@ -28,6 +28,7 @@ type block struct {
 	records            uint64
 	unwritten, damaged uint64 // records
 	last               uint64 // TSC of the last record
+	reached            int    // end of the records that were looked at
 }
 
 // blockWriter makes chunks into blocks.
@@ -55,24 +56,33 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	w.thread, w.place, w.started = t, c, false
 	w.setClock(c.first, 0)
 	written := 0 // up to where there are no mere zeros
-	for at := chunkHeader; at < len(data); {
+	at := chunkHeader
+	for at < len(data) {
 		word := binary.LittleEndian.Uint64(data[at:])
-		if word&1 == 0 {
-			w.function(word)
-			at += 8
-		} else {
-			size := recordSize(data[at:])
-			if size == 0 {
+		size := 8
+		if word&1 != 0 {
+			if size = recordSize(data[at:]); size == 0 {
 				w.damaged = uint64(len(data)-at) / 8
 				break
 			}
-			w.other(data, at, size)
-			at += size
 		}
+		switch {
+		case c.part && !isWritten(data[at:at+size]):
+			data = data[:at]
+			continue
+		case at < c.from:
+			w.skip(data[at : at+size])
+		case size == 8:
+			w.function(word)
+		default:
+			w.other(data, at, size)
+		}
+		at += size
 		if word != 0 {
 			written = at
 		}
 	}
+	w.reached = at
 	// The end of a chunk that a long event did not fit into is no loss.
 	if w.damaged == 0 {
 		w.unwritten -= min(w.unwritten, uint64(len(data)-max(written, chunkHeader))/8)
@@ -81,6 +91,21 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 		binary.LittleEndian.PutUint64(w.bytes[1:], uint64(len(w.bytes)-extentsSize))
 	}
 	return &w.block
+}
+
+// isWritten reports whether a record of a chunk is there in full.
+func isWritten(r []byte) bool {
+	if len(r) == 8 {
+		return binary.LittleEndian.Uint32(r) != 0
+	}
+	return r[8]&r[len(r)-8]&1 != 0
+}
+
+// skip takes the clock from a record that was written before.
+func (w *blockWriter) skip(r []byte) {
+	if len(r) > 8 && r[0]>>1 == recordStamp {
+		w.setClock(binary.LittleEndian.Uint64(r[8:])>>1, binary.LittleEndian.Uint16(r[2:]))
+	}
 }
 
 func (w *blockWriter) setClock(tsc uint64, cpu uint16) {

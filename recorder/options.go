@@ -87,9 +87,9 @@ type Options struct {
 	Filter string
 	// NoFollow leaves the processes that the program starts alone.
 	NoFollow bool
-	// SharedMemory is a folder for files of the rings, which outlive the process, an
-	// absolute path; "" keeps them in private memory.
-	SharedMemory string
+	// Observer is the name of the [Observer] that writes the trace. With "", or where the
+	// process cannot reach it, the process writes its trace itself.
+	Observer string
 	// Session is noted in the traces and rings of all processes, which tells them from
 	// those of other programs that are recorded at the same time.
 	Session uint64
@@ -118,8 +118,8 @@ func (o *Options) Environment() string {
 		follow = "0"
 	}
 	add("follow", follow)
-	if o.SharedMemory != "" {
-		add("shm", o.SharedMemory)
+	if o.Observer != "" {
+		add("observer", o.Observer)
 	}
 	if o.Session != 0 {
 		add("session", strconv.FormatUint(o.Session, 10))

@@ -160,6 +160,8 @@ type chunkPlace struct {
 	address, number uint64
 	first, last     uint64 // TSC; last is 0 in the current one
 	wall            uint64 // CLOCK_REALTIME at first
+	from            int    // records before this offset were written before
+	part            bool   // the thread may be writing: what comes after a record in the making is left
 }
 
 func (m *image) parseThread(address uint64) (*ringThread, error) {

@@ -29,7 +29,7 @@ type recordFlags struct {
 	ring     int64
 	output   string
 	noFollow bool
-	shm      string
+	drop     bool
 	quiet    bool
 	cc       string
 	pid      string
@@ -87,8 +87,7 @@ when a signal ended it.`,
 	addSize(f, &r.ring, "ring", "keep only the last `SIZE` bytes of each thread, and write them at the end")
 	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`: %p is the process's id, %e its program's name, %% a percent sign")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record the processes that the program starts")
-	f.StringVar(&r.shm, "shm", "", "keep the rings in files in `DIRECTORY`, by default /dev/shm, so that they outlive the process")
-	f.Lookup("shm").NoOptDefVal = "/dev/shm"
+	f.BoolVar(&r.drop, "drop", false, "drop records when the trace cannot be written as fast as they come, instead of making threads wait")
 	f.StringVarP(&r.pid, "pid", "p", "", "record the process `PID`, which has the recorder in it")
 	addDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing but what went wrong")
@@ -111,14 +110,16 @@ func (r *recordFlags) check(a *app) error {
 	switch {
 	case r.output == "" || r.output == "-":
 		return usagef("--output: name a file: every process writes one of its own")
-	case (r.ring > 0 || r.shm != "") && r.sums():
-		return usagef("--ring and --shm are for calls that are recorded, not for --count and --profile")
+	case (r.ring > 0 || r.drop) && r.sums():
+		return usagef("--ring and --drop are for calls that are recorded, not for --count and --profile")
+	case r.ring > 0 && r.drop:
+		return usagef("--drop is for a trace that is written all along, not for --ring")
 	case r.ring > 0 && r.ring < leastRing:
 		return usagef("--ring: %d bytes are too few: from %dK on", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
 		return usagef("--duration is for -p; end a program with timeout(1)")
-	case r.pid != "" && (r.ring > 0 || r.noFollow || r.shm != ""):
-		return usagef("--ring, --no-follow and --shm are settled when a program starts, and cannot go with -p")
+	case r.pid != "" && (r.ring > 0 || r.noFollow || r.drop):
+		return usagef("--ring, --no-follow and --drop are settled when a program starts, and cannot go with -p")
 	}
 	return nil
 }
@@ -139,19 +140,39 @@ func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) 
 	if err != nil {
 		return a.cannotRun(err)
 	}
-	report, err := readRecorded(l.written())
+	observed, err := l.observer.settle()
 	if err != nil {
 		return err
 	}
-	rings := l.leftRings()
-	if !r.quiet && (len(report.paths) > 0 || len(rings) == 0) {
+	return a.reportRecorded(l, observed, r.quiet, status)
+}
+
+// reportRecorded says what was recorded, what went wrong first, and returns the exit
+// status.
+func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool, status int) error {
+	refused := false
+	for _, t := range observed.Traces {
+		if t.Problem != "" {
+			refused = true
+			fmt.Fprintf(a.stderr, "xray: error: the trace is not complete: %s\n", t.Problem)
+		}
+	}
+	for _, problem := range observed.Problems {
+		fmt.Fprintf(a.stderr, "xray: warning: %s\n", problem)
+	}
+	report, err := readRecorded(l.written(observed))
+	if err != nil {
+		return err
+	}
+	report.running = observed.Running
+	if !quiet {
 		fmt.Fprintf(a.stderr, "xray: %s\n", report.summary(l.sleds))
 	}
-	if len(rings) > 0 {
-		fmt.Fprintf(a.stderr, "xray: %s\n", describeRings(rings))
-	}
-	if status != 0 {
+	switch {
+	case status != 0:
 		return exitStatus(status)
+	case refused:
+		return exitStatus(1)
 	}
 	return nil
 }
@@ -161,7 +182,7 @@ type launch struct {
 	cmd        *exec.Cmd
 	template   string // of the traces, an absolute path
 	session    uint64 // that the traces are marked with
-	shm        string // folder of files of rings, "" for none
+	observer   *observer
 	before     map[string]bool
 	filter     *recorder.Filter
 	filterFile string   // "" for none
@@ -193,15 +214,13 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	if l.template, err = absoluteTemplate(r.output); err != nil {
 		return nil, err
 	}
-	if r.shm != "" {
-		if r.shm, err = filepath.Abs(r.shm); err != nil {
-			return nil, err
-		}
+	l.session = 1 + rand.Uint64N(1<<53-1) // JSON's numbers end there
+	observing := recorder.ObserverOptions{
+		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit,
 	}
-	l.session, l.shm = 1+rand.Uint64N(1<<53-1), r.shm // JSON's numbers end there
 	options := recorder.Options{
-		Recording: what, Output: l.template, Ring: r.ring,
-		NoFollow: r.noFollow, SharedMemory: r.shm, Session: l.session, Quiet: r.quiet,
+		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),
+		NoFollow: r.noFollow, Session: l.session, Quiet: r.quiet,
 	}
 	if l.cmd.Env, err = a.preload(ctx, program, r.cc); err != nil {
 		return nil, err
@@ -214,7 +233,10 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	if err := makeWay(l.template); err != nil {
 		return l, err
 	}
-	l.before, err = l.listing()
+	if l.before, err = l.listing(); err != nil {
+		return l, err
+	}
+	l.observer, err = a.startObserver(observing)
 	return l, err
 }
 
@@ -325,6 +347,7 @@ func (l *launch) run(ctx context.Context) (status int, err error) {
 		return 0, err
 	}
 	l.started = l.cmd.Process.Pid
+	l.observer.started(l.started)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go l.forward(ctx, signals)
@@ -405,11 +428,17 @@ func (l *launch) listing() (map[string]bool, error) {
 	return names, nil
 }
 
-// written lists the traces that were not there before.
-func (l *launch) written() []string {
+// written lists the traces that were not there before, of processes that have ended.
+func (l *launch) written(observed *recorder.Observed) []string {
 	after, err := l.listing()
 	if err != nil {
-		return nil
+		after = make(map[string]bool)
+	}
+	for _, t := range observed.Traces {
+		after[t.Path] = true
+	}
+	for _, p := range observed.Running {
+		delete(after, p.Trace)
 	}
 	first := recorder.ExpandTemplate(l.template, l.started, filepath.Base(l.cmd.Path))
 	if _, err := os.Stat(first); err == nil {

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
@@ -26,7 +27,9 @@ type recorded struct {
 	lost       map[string]uint64 // by cause
 	refusals   []reader.Refusal
 	mode       string
-	incomplete int // traces whose process was killed
+	incomplete int // traces whose process wrote them itself, and was killed
+	waited     time.Duration
+	running    []recorder.ObservedProcess
 	unreadable error
 }
 
@@ -67,6 +70,7 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 	if !recording.Process.Complete {
 		r.incomplete++
 	}
+	r.waited += time.Duration(recording.Process.WaitedNS)
 	for _, o := range recording.Objects {
 		r.functions += uint64(o.Count)
 	}
@@ -128,10 +132,12 @@ func (r *recorded) summary(sleds bool) string {
 	switch {
 	case r.unreadable != nil && len(r.paths) == 0:
 		return r.unreadable.Error()
+	case len(r.paths) == 0 && len(r.running) > 0:
+		return r.stillRunning()
 	case len(r.paths) == 0 && !sleds:
 		return "nothing was recorded: " + recorder.ErrNotInstrumented.Error()
 	case len(r.paths) == 0:
-		return "nothing was recorded: the program ended before it could write what it held; `xray core` takes that from a core file, and --shm keeps it"
+		return "nothing was recorded: the program ended before the recorder was ready"
 	}
 	files := strings.Join(nearNames(r.paths), " ")
 	if n := len(r.paths); n > maxListed {
@@ -193,10 +199,31 @@ func (r *recorded) oddities() []string {
 	if r.incomplete > 0 {
 		parts = append(parts, "the program was killed, so the last records of each thread are missing")
 	}
+	if r.waited >= time.Millisecond {
+		parts = append(parts, fmt.Sprintf("threads waited %v in all for the trace to be written (--drop loses records instead)", r.waited.Round(time.Millisecond)))
+	}
+	if len(r.running) > 0 {
+		parts = append(parts, r.stillRunning())
+	}
 	if r.unreadable != nil {
 		parts = append(parts, r.unreadable.Error())
 	}
 	return parts
+}
+
+// stillRunning names the traces of processes that go on.
+func (r *recorded) stillRunning() string {
+	paths := make([]string, len(r.running))
+	for i, p := range r.running {
+		paths[i] = p.Trace
+	}
+	sortPaths(paths)
+	if n := len(paths); n > maxListed {
+		return fmt.Sprintf("%d processes still run, and their traces are complete when they end: %s ...", n, strings.Join(nearNames(paths[:maxListed]), " "))
+	} else if n > 1 {
+		return fmt.Sprintf("%d processes still run, and their traces are complete when they end: %s", n, strings.Join(nearNames(paths), " "))
+	}
+	return fmt.Sprintf("process %d still runs, and its trace is complete when it ends: %s", r.running[0].PID, nearNames(paths)[0])
 }
 
 // templatePattern matches the base names of traces by a template: the recorder

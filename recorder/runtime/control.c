@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include "arena.h"
 #include "descriptors.h"
 #include "internal.h"
 #include "syscall.h"
@@ -541,6 +542,7 @@ static const char *run(struct request *r, char *line)
 	uint64_t signals = xr_block_signals();
 	xr_lock(&xr_control_lock);
 	why = c->run(r);
+	xr_arena_publish();
 	xr_unlock(&xr_control_lock);
 	xr_restore_signals(signals);
 	return why;

@@ -11,6 +11,7 @@
  * An exit by __return__ does not say of which function: a thread's open calls are kept,
  * by where their return addresses are. Nothing here calls libc or uses vector registers,
  * and a signal handler may come in between. */
+#include "arena.h"
 #include "gcc.h"
 #include "objects.h"
 #include "ring.h"
@@ -90,6 +91,7 @@ static uint64_t add(uint64_t key, int behind_call)
 	root.hooked = functions.known;
 	__atomic_store_n(&root.nhooked, functions.n, __ATOMIC_RELEASE);
 	xr_share_hooked();
+	xr_arena_hooked();
 	f->id = id;
 	__atomic_store_n(&f->key, key, __ATOMIC_RELEASE);
 	return id;

@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
+#include "arena.h"
 #include "descriptors.h"
 #include "gcc.h"
 #include "objects.h"
@@ -31,7 +32,7 @@ static struct {
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth, ring, limit, budget, pid, session;
 	int stream, follow, dontdump, quiet, start;
-	char *output, *control, *filter, *shm;
+	char *output, *control, *filter, *shm, *observer;
 } options = {
 	.mode = XR_RECORD,
 	.stream = 1,
@@ -95,6 +96,8 @@ static int read_option(const char *key, char *value)
 		return options.filter = value, 0;
 	if (xr_equal(key, "shm"))
 		return options.shm = value, 0;
+	if (xr_equal(key, "observer"))
+		return options.observer = value, 0;
 	if (xr_equal(key, "control"))
 		return options.control = value, 0;
 	if (xr_equal(key, "threshold"))
@@ -266,12 +269,26 @@ static void begin_stream(void)
 		xr_warn("the output cannot be written", xr_errno_text(err));
 }
 
+/* Leaves the writing to the observer that the environment names. Returns 0 if there is
+ * none: then the process writes its trace itself. */
+static int join_observer(void)
+{
+	if (!options.observer)
+		return 0;
+	int err = xr_arena_join(options.observer);
+	if (err)
+		xr_warn("xray record cannot be reached, so this process writes its own trace", xr_errno_text(err));
+	else
+		xr_arena_publish();
+	return !err;
+}
+
 void xr_open_pending(void)
 {
-	if (!__atomic_exchange_n(&pending, 0, __ATOMIC_ACQ_REL))
+	if (xr_sealed || !__atomic_exchange_n(&pending, 0, __ATOMIC_ACQ_REL))
 		return;
 	xr_lock(&xr_control_lock);
-	if (!root.stream && root.mode != XR_OFF)
+	if (!root.stream && root.mode != XR_OFF && !join_observer() && options.stream && output_template[0])
 		begin_stream();
 	xr_unlock(&xr_control_lock);
 }
@@ -316,6 +333,7 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 		return xr_errno_text(err);
 	}
 	xr_patch(1);
+	xr_arena_publish();
 	return NULL;
 }
 
@@ -324,8 +342,10 @@ const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 	if (root.mode == XR_OFF)
 		return "it is not recording";
 	const char *why = set_manner(mode, threshold_ns, depth);
-	if (!why)
+	if (!why) {
 		xr_patch(1);
+		xr_arena_publish();
+	}
 	return why;
 }
 
@@ -334,6 +354,8 @@ void xr_stop(void)
 	pending = 0;
 	xr_patch(0);
 	xr_stream_end();
+	xr_arena_publish();
+	xr_arena_flush();
 	xr_set_mode(XR_OFF);
 }
 
@@ -350,7 +372,7 @@ void xr_forked(void)
 	xr_ring_forked();
 	if (!options.follow)
 		xr_set_mode(XR_OFF);
-	else if (output_template[0] && options.stream && root.mode != XR_OFF)
+	else if (output_template[0] && options.stream && root.mode != XR_OFF && !xr_observed())
 		pending = 1;
 }
 
@@ -438,7 +460,9 @@ static void start_as_asked(void)
 		/* A program without sleds leaves no output, unless it loads some. */
 		xr_rescan();
 		int stream = output_template[0] && options.stream, fd = -1;
-		pending = stream && !has_sleds();
+		pending = (stream || options.observer) && !has_sleds();
+		if (!pending && join_observer())
+			stream = 0;
 		if (stream && !pending) {
 			fd = xr_open_output(output_template);
 			if (fd < 0)
@@ -492,7 +516,8 @@ __attribute__((destructor(101))) static void end(void)
 	xr_lock(&xr_control_lock);
 	if (root.mode != XR_OFF) {
 		xr_patch(0);
-		if (!root.stream && !options.stream && output_template[0] && root.nthreads)
+		int rings = xr_observed() ? xr_arena_lost() : !root.stream && !options.stream;
+		if (rings && output_template[0] && root.nthreads)
 			write_rings();
 		xr_stop();
 	}

@@ -120,6 +120,7 @@ struct xr_thread {
 	uint64_t nopen;      /* gcc's -mfentry: calls in open */
 	struct xr_open *open;
 	uint64_t shared;     /* where in the file of rings this one is; 0 when nowhere */
+	struct xr_slot *slot; /* in the arena; null when the ring is in private memory */
 };
 
 /* One instrumented object: the program or a shared object. */
@@ -251,6 +252,15 @@ void xr_warn(const char *what, const char *detail);
 #define XR_MAX_WARNINGS 16
 extern const char *xr_warnings[XR_MAX_WARNINGS + 1];
 
+/* 1 once a seccomp filter is in place: a system call that the program does not make
+ * itself might end it. */
+extern uint32_t xr_sealed;
+
+/* arena.c */
+/* Memory of zeros that is never given back. Under an observer it outlives the process.
+ * Null when there is none. */
+void *xr_keep(uint64_t size);
+
 /* clock.c */
 void xr_anchor(struct xr_anchor *a);
 /* Sets root.frequency from root.start and a. */
@@ -267,6 +277,8 @@ int xr_invariant_tsc(void);
 /* Writes the chunk's records that are not yet in the stream's file to it as one FDR
  * block. The thread's lock is held. */
 void xr_stream(struct xr_thread *t, struct xr_chunk *c);
+/* Records in a chunk. */
+uint64_t xr_count_records(const struct xr_chunk *c);
 /* What a snapshot wrote; torn are chunks overwritten while they were copied. */
 struct xr_written {
 	uint64_t records, bytes, torn;

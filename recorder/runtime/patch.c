@@ -14,6 +14,7 @@
 #include <linux/membarrier.h>
 #include <sys/stat.h>
 
+#include "arena.h"
 #include "gcc.h"
 #include "objects.h"
 #include "ring.h"
@@ -615,8 +616,10 @@ int xr_rescan(void)
 {
 	struct update u = {0, 0};
 	xr_with_loader(update, &u);
-	if (u.changed)
+	if (u.changed) {
 		xr_share_objects();
+		xr_arena_publish();
+	}
 	return u.changed;
 }
 

@@ -8,6 +8,7 @@
  * Nothing here calls libc or uses vector registers. A signal handler may come between
  * any two instructions and record too: what it does is balanced, and a call is open as
  * soon as the depth says so. */
+#include "arena.h"
 #include "internal.h"
 #include "ring.h"
 #include "syscall.h"
@@ -60,9 +61,10 @@ int xr_profile_make(struct xr_thread *t)
 {
 	if (t->profile)
 		return 1;
-	struct xr_profile *p = xr_map(sizeof *p);
+	struct xr_profile *p = xr_keep(sizeof *p);
 	if (p)
 		__atomic_store_n(&t->profile, p, __ATOMIC_RELEASE);
+	xr_arena_tables(t);
 	return p != NULL;
 }
 
@@ -94,7 +96,7 @@ static struct path *make_path(struct xr_profile *p, struct path *parent, uint32_
 	if (!reserve_path())
 		return NULL;
 	if (!at) {
-		struct page *page = xr_map(sizeof *page);
+		struct page *page = xr_keep(sizeof *page);
 		if (!page)
 			return NULL;
 		__atomic_store_n(p->page ? &p->page->next : &p->pages, page, __ATOMIC_RELEASE);

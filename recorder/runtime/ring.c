@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <time.h>
 
+#include "arena.h"
 #include "internal.h"
 #include "ring.h"
 #include "syscall.h"
@@ -44,20 +45,57 @@ static struct {
 	uint64_t living;
 	int rdpid;
 	int dont_dump;
+	uint32_t tid_at;   /* where a thread's id is in its control block; 0 if that is not known */
+	uint8_t *structs;  /* of threads whose rings are in the arena; this and the rest of the page are free */
+	uint64_t nstructs;
 } state;
+
+uint32_t xr_sealed;
+
+/* Set while the thread is in the slow path of a process that may not block signals. */
+static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
+
+/* Keeps signal handlers from recording on the slow path. Returns 0 for a handler that
+ * interrupted it all the same. */
+static int enter_slow(uint64_t *signals)
+{
+	if (!__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED)) {
+		*signals = xr_block_signals();
+		return 1;
+	}
+	*signals = ~0ull;
+	if (inside)
+		return 0;
+	inside = 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return 1;
+}
+
+static void leave_slow(uint64_t signals)
+{
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	if (signals == ~0ull)
+		inside = 0;
+	else
+		xr_restore_signals(signals);
+}
 
 void xr_lock(uint32_t *lock)
 {
 	uint32_t was = 0;
 	if (__atomic_compare_exchange_n(lock, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
-	while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE))
-		xr_sys4(SYS_futex, (intptr_t)lock, FUTEX_WAIT_PRIVATE, 2, 0);
+	while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE)) {
+		if (xr_sealed)
+			__builtin_ia32_pause();
+		else
+			xr_sys4(SYS_futex, (intptr_t)lock, FUTEX_WAIT_PRIVATE, 2, 0);
+	}
 }
 
 void xr_unlock(uint32_t *lock)
 {
-	if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2)
+	if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2 && !xr_sealed)
 		xr_sys3(SYS_futex, (intptr_t)lock, FUTEX_WAKE_PRIVATE, 1);
 }
 
@@ -72,6 +110,31 @@ static void *map_wiped(uint64_t size)
 
 int xr_has_rdpid(void) { return state.rdpid; }
 
+/* libc keeps a thread's id in its control block, at a place that depends on the version.
+ * Reading it there takes no system call. */
+static void find_tid(void)
+{
+	enum { SIZE = 2048 };
+	uint32_t tid = xr_sys0(SYS_gettid), found = 0;
+	const uint8_t *block;
+	__asm__("movq %%fs:0, %0" : "=r"(block));
+	for (uint32_t at = 0; at < SIZE; at += sizeof tid) {
+		if (*(const uint32_t *)(block + at) != tid)
+			continue;
+		state.tid_at = found++ ? 0 : at;
+	}
+}
+
+static uint32_t thread_id(void)
+{
+	uint32_t tid = 0;
+	if (!xr_sealed)
+		return xr_sys0(SYS_gettid);
+	if (state.tid_at)
+		__asm__("movl %%fs:(%1), %0" : "=r"(tid) : "r"((uint64_t)state.tid_at));
+	return tid;
+}
+
 int xr_ring_init(int dont_dump)
 {
 	unsigned a, b, c = 0, d;
@@ -83,6 +146,7 @@ int xr_ring_init(int dont_dump)
 	if (!process)
 		return -1;
 	process->here = 1;
+	find_tid();
 	return 0;
 }
 
@@ -93,7 +157,7 @@ static uint32_t current_cpu(void)
 	uint64_t cpu = 0;
 	if (state.rdpid)
 		__asm__ volatile("rdpid %0" : "=r"(cpu));
-	else
+	else if (!xr_sealed)
 		xr_sys3(SYS_getcpu, (intptr_t)&cpu, 0, 0);
 	return cpu;
 }
@@ -101,6 +165,8 @@ static uint32_t current_cpu(void)
 static uint64_t wall_clock(void)
 {
 	struct timespec t = {0, 0};
+	if (xr_sealed)
+		return 0;
 	xr_sys2(SYS_clock_gettime, CLOCK_REALTIME, (intptr_t)&t);
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
@@ -138,6 +204,8 @@ static int grow_table(void)
 {
 	if (root.nthreads < root.cap_threads)
 		return 0;
+	if (xr_sealed)
+		return -1;
 	uint64_t cap = root.cap_threads ? 2 * root.cap_threads : XR_THREAD_PAGE / sizeof *root.threads;
 	struct xr_thread **table = xr_map(cap * sizeof *table);
 	if (!table)
@@ -150,10 +218,42 @@ static int grow_table(void)
 	return 0;
 }
 
+static void add_thread(struct xr_thread *t)
+{
+	root.threads[root.nthreads] = t;
+	__atomic_store_n(&root.nthreads, root.nthreads + 1, __ATOMIC_RELEASE);
+}
+
+/* Some structs without rings are there before they are needed: a process with a seccomp
+ * filter may not get memory any more. */
+enum { STRUCTS = 256 };
+
+static int more_structs(void)
+{
+	if (xr_sealed)
+		return 0;
+	state.structs = map_wiped(STRUCTS * XR_THREAD_PAGE);
+	state.nstructs = state.structs ? STRUCTS : 0;
+	return state.nstructs != 0;
+}
+
+static struct xr_thread *new_observed(void)
+{
+	if (!state.nstructs && !more_structs())
+		return NULL;
+	struct xr_thread *t = (struct xr_thread *)state.structs;
+	state.structs += XR_THREAD_PAGE;
+	state.nstructs--;
+	add_thread(t);
+	return t;
+}
+
 static struct xr_thread *new_thread(void)
 {
 	if (grow_table())
 		return NULL;
+	if (xr_observed())
+		return new_observed();
 	uint64_t size = root.nchunks * XR_CHUNK_SIZE;
 	uint64_t room = size + 2 * XR_CHUNK_SIZE;
 	uint8_t *p = map_wiped(room);
@@ -169,8 +269,7 @@ static struct xr_thread *new_thread(void)
 		xr_sys3(SYS_madvise, ring, size, MADV_DONTDUMP);
 	struct xr_thread *t = (struct xr_thread *)first;
 	equip(t);
-	root.threads[root.nthreads] = t;
-	__atomic_store_n(&root.nthreads, root.nthreads + 1, __ATOMIC_RELEASE);
+	add_thread(t);
 	return t;
 }
 
@@ -197,6 +296,7 @@ static void bury(struct xr_thread *t)
 		if (root.stream)
 			xr_stream(t, c);
 	}
+	xr_arena_ended(t);
 	t->state = XR_THREAD_DEAD;
 	xr_unlock(&t->lock);
 }
@@ -208,7 +308,7 @@ static void retire(struct xr_thread *t, int keep_memory)
 	xr_thread_gone(t);
 	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++)
 		__atomic_store_n(&chunk_at(t, i + 1)->seq, 0, __ATOMIC_RELEASE);
-	if (!keep_memory && !t->shared)
+	if (!keep_memory && !t->shared && !t->slot)
 		xr_sys3(SYS_madvise, (intptr_t)t->ring, t->nchunks * XR_CHUNK_SIZE, MADV_DONTNEED);
 	t->taken = 0;
 	t->state = XR_THREAD_FREE;
@@ -236,6 +336,11 @@ static void reap(void)
 		}
 		if (t->state == XR_THREAD_DEAD && !t->taken)
 			retire(t, 1); /* what it added up stays */
+		if (t->state == XR_THREAD_DEAD && xr_arena_streams()) {
+			if (xr_arena_done(t))
+				retire(t, 1);
+			continue;
+		}
 		if (t->state == XR_THREAD_DEAD)
 			bytes += ring_bytes(t);
 		else if (t->state == XR_THREAD_FREE)
@@ -281,12 +386,12 @@ static void bury_namesake(uint32_t tid)
  * it uses the struct of the thread that waits for it, but gets none. */
 static struct xr_thread *attach(void)
 {
-	uint32_t pid = xr_sys0(SYS_getpid), tid = xr_sys0(SYS_gettid);
+	uint32_t pid = xr_sealed ? root.pid : xr_sys0(SYS_getpid), tid = thread_id();
 	if (!process || pid != root.pid)
 		return NULL;
 	xr_lock(&process->lock);
 	bury_namesake(tid);
-	if (state.living >= state.reap_at)
+	if (state.living >= state.reap_at && !xr_sealed)
 		reap();
 	struct xr_thread *t = free_thread();
 	if (!t)
@@ -296,6 +401,10 @@ static struct xr_thread *attach(void)
 		t->pid = pid;
 		t->cursor = t->first = t->last = t->depth = t->nopen = 0;
 		t->dropped = t->truncated = t->streamed = 0;
+		if (xr_observed() && !xr_arena_attach(t))
+			t = NULL; /* its struct stays free */
+	}
+	if (t) {
 		t->state = XR_THREAD_LIVE;
 		state.living++;
 		xr_tls = t;
@@ -320,15 +429,17 @@ static void leave_ring(struct xr_thread *t)
 void xr_ring_forked(void)
 {
 	int shared = xr_share_forked();
-	for (uint64_t i = 0; i < root.nthreads; i++) {
+	for (uint64_t i = 0; i < root.nthreads && !xr_observed(); i++) {
 		equip(root.threads[i]);
 		if (shared)
 			leave_ring(root.threads[i]);
 	}
+	uint32_t parent = root.pid;
 	state.living = state.reap_at = state.next_try = 0;
 	root.dropped = 0;
 	root.pid = xr_sys0(SYS_getpid);
 	root.min_tsc = xr_rdtsc();
+	xr_arena_forked(parent);
 	xr_tls = NULL;
 	process->lock = 0;
 	__atomic_store_n(&process->here, 1, __ATOMIC_RELEASE);
@@ -353,8 +464,33 @@ static void put_stamp(struct xr_thread *t, uint8_t *p, uint64_t tsc, uint32_t cp
 	__atomic_store_n(&t->cursor, (uintptr_t)p + STAMP_SIZE, __ATOMIC_RELEASE);
 }
 
+/* Takes the next chunk of the ring, or with the number of the current one begins that
+ * anew. */
+static void begin_chunk(struct xr_thread *t, uint64_t number)
+{
+	struct xr_chunk *c = chunk_at(t, number);
+	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
+	xr_zero(&c->first, XR_CHUNK_SIZE - offsetof(struct xr_chunk, first));
+	c->tid = t->tid;
+	c->pid = t->pid;
+	c->thread = t;
+	c->magic = XR_CHUNK_MAGIC;
+	c->streamed = XR_CHUNK_HEADER;
+	if (!xr_sealed)
+		xr_sys2(SYS_prctl, PR_GET_NAME, (intptr_t)t->name);
+	uint64_t now = start_clocks(c);
+	__atomic_store_n(&c->seq, 2 * number, __ATOMIC_RELEASE);
+	put_stamp(t, (uint8_t *)c + XR_CHUNK_HEADER, now, current_cpu());
+	t->taken = number;
+}
+
 static void take_chunk(struct xr_thread *t)
 {
+	uint64_t number = t->taken + 1;
+	if (t->slot && !xr_arena_room(t)) {
+		t->dropped += xr_count_records(chunk_at(t, --number));
+		t->cursor = 0;
+	}
 	xr_lock(&t->lock);
 	uint64_t now = xr_rdtsc();
 	if (t->taken) {
@@ -364,23 +500,12 @@ static void take_chunk(struct xr_thread *t)
 			xr_stream(t, old);
 	} else {
 		t->first = t->last = now;
-		xr_share_ring(t);
+		if (!t->slot)
+			xr_share_ring(t);
 	}
-	uint64_t number = t->taken + 1;
-	struct xr_chunk *c = chunk_at(t, number);
-	__atomic_store_n(&c->seq, 2 * number - 1, __ATOMIC_RELEASE);
-	xr_zero(&c->first, XR_CHUNK_SIZE - offsetof(struct xr_chunk, first));
-	c->tid = t->tid;
-	c->pid = t->pid;
-	c->thread = t;
-	c->magic = XR_CHUNK_MAGIC;
-	c->streamed = XR_CHUNK_HEADER;
-	xr_sys2(SYS_prctl, PR_GET_NAME, (intptr_t)t->name);
-	now = start_clocks(c);
-	__atomic_store_n(&c->seq, 2 * number, __ATOMIC_RELEASE);
-	put_stamp(t, (uint8_t *)c + XR_CHUNK_HEADER, now, current_cpu());
-	t->taken = number;
+	begin_chunk(t, number);
 	xr_share_thread(t);
+	xr_arena_thread(t);
 	xr_unlock(&t->lock);
 }
 
@@ -391,7 +516,7 @@ static int make_counters(struct xr_thread *t)
 	uint64_t n = 1 << 16;
 	while (n <= root.max_function)
 		n *= 2;
-	uint64_t *counters = xr_map(n * sizeof *counters);
+	uint64_t *counters = xr_keep(n * sizeof *counters);
 	if (!counters)
 		return 0;
 	/* The old ones stay mapped for those who read them from outside. */
@@ -400,6 +525,7 @@ static int make_counters(struct xr_thread *t)
 			counters[i] = t->counters[i];
 	__atomic_store_n(&t->counters, counters, __ATOMIC_RELEASE);
 	__atomic_store_n(&t->ncounters, n, __ATOMIC_RELEASE);
+	xr_arena_tables(t);
 	return 1;
 }
 
@@ -431,7 +557,11 @@ static struct xr_thread *prepare(uint64_t n)
 	return t;
 }
 
-static void drop(void) { __atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED); }
+static void drop(void)
+{
+	__atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED);
+	xr_arena_dropped();
+}
 
 int xr_slow(uint64_t n)
 {
@@ -439,9 +569,12 @@ int xr_slow(uint64_t n)
 		drop();
 		return 0;
 	}
-	uint64_t signals = xr_block_signals();
-	struct xr_thread *t = prepare(n);
-	xr_restore_signals(signals);
+	uint64_t signals;
+	struct xr_thread *t = NULL;
+	if (enter_slow(&signals)) {
+		t = prepare(n);
+		leave_slow(signals);
+	}
 	if (!t)
 		drop();
 	return t != NULL;

@@ -124,6 +124,21 @@ static inline uint64_t function_tsc(uint64_t base, uint64_t record)
 	return (base & ~(uint64_t)UINT32_MAX) | record >> 32;
 }
 
+uint64_t xr_count_records(const struct xr_chunk *c)
+{
+	const uint8_t *p = (const uint8_t *)c + XR_CHUNK_HEADER, *end = (const uint8_t *)c + XR_CHUNK_SIZE;
+	uint64_t n = 0;
+	while (p < end) {
+		uint32_t word = load32(p);
+		uint64_t size = is_function(word) ? 8 : record_size(p, end);
+		if (!size)
+			break;
+		n += is_function(word) ? word != 0 : *p >> 1 >= XR_REC_CUSTOM;
+		p += size;
+	}
+	return n;
+}
+
 /* Moves c to the first function record or event at or after since and behind from.
  * Stamps on the way are taken in. Returns 0 if there is none. */
 static int skip(struct cursor *c, const uint8_t *from, uint64_t since)

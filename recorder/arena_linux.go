@@ -1,0 +1,212 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The layout of the arena is that of runtime/arena.h, version 1.
+const (
+	arenaMagic     = "XRAY-ARENA-1\x00\x00\x00\x00"
+	arenaVersion   = 1
+	arenaHeader    = 4096
+	slotSize       = 256
+	maxSlots       = 1 << 16
+	processSize    = 128
+	maxProcesses   = 1 << 14
+	maxArenaText   = 4 << 20
+	slotsAt        = arenaHeader
+	processesAt    = slotsAt + maxSlots*slotSize
+	arenaHeadSize  = processesAt + maxProcesses*processSize
+	largestArena   = 64 << 30
+	smallestArena  = 256 << 20
+	helloSize      = 40
+	maxRingChunks  = 1 << 16
+	maxCounters    = 1 << 29
+	arenaSizeAt    = 32
+	arenaBaseAt    = 40
+	arenaNextAt    = 48
+	arenaSessionAt = 56
+	arenaNSlotsAt  = 64
+	arenaNProcsAt  = 68
+	arenaSlotsAt   = 72
+	arenaProcsAt   = 80
+	arenaStreamAt  = 88
+	arenaDropAt    = 92
+	arenaBeatAt    = 96
+	arenaBellAt    = 104
+	arenaClosedAt  = 108
+	arenaFreeAt    = 116
+)
+
+// States of a slot and of a process.
+const (
+	slotFree = iota
+	slotTaken
+	slotLive
+	slotEnded
+	slotDone
+)
+
+const (
+	processFree = iota
+	processTaken
+	processLive
+)
+
+// Offsets in struct xr_slot and struct xr_process.
+const (
+	slotStateAt, slotProcessAt, slotTIDAt, slotOwnerAt          = 0, 4, 8, 12
+	slotRingAt, slotChunksAt, slotTakenAt, slotConsumedAt       = 16, 24, 32, 40
+	slotWaitingAt, slotFirstAt, slotLastAt                      = 48, 56, 64
+	slotDroppedAt, slotTruncatedAt, slotWaitedAt, slotNameAt    = 72, 80, 88, 96
+	slotCountersAt, slotNCountersAt, slotProfileAt              = 112, 120, 128
+	processStateAt, processPIDAt, processPPIDAt, processSinceAt = 0, 4, 8, 16
+	processFlushAskedAt, processFlushDoneAt, processModeAt      = 24, 28, 32
+	processTextsAt, processTextAt, processTextSizeAt            = 36, 40, 56
+	processDroppedAt, processHookedAt, processNHookedAt         = 72, 80, 88
+)
+
+// arena is memory that processes share with their observer, who makes it. What is in
+// it may change at any time, and may be anything: a program can write where it should
+// not. So all that is read is checked, and copied before it is used.
+type arena struct {
+	mem  []byte
+	fd   int // of the memory
+	size uint64
+}
+
+// newArena makes an empty arena.
+func newArena(o *ObserverOptions) (*arena, error) {
+	fd, err := unix.MemfdCreate("xray-arena", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("memory to share with the program: %w", err)
+	}
+	for size := int64(largestArena); size >= smallestArena; size /= 4 {
+		if err = unix.Ftruncate(fd, size); err != nil {
+			continue
+		}
+		var mem []byte
+		if mem, err = unix.Mmap(fd, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_NORESERVE); err != nil {
+			continue
+		}
+		a := &arena{mem: mem, fd: fd, size: uint64(size)}
+		a.format(o)
+		return a, nil
+	}
+	unix.Close(fd)
+	return nil, fmt.Errorf("memory to share with the program: %w", err)
+}
+
+func (a *arena) format(o *ObserverOptions) {
+	copy(a.mem, arenaMagic)
+	le := binary.LittleEndian
+	for i, v := range []uint32{arenaVersion, slotSize, processSize, chunkSize} {
+		le.PutUint32(a.mem[16+4*i:], v)
+	}
+	le.PutUint64(a.mem[arenaSizeAt:], a.size)
+	le.PutUint64(a.mem[arenaNextAt:], (arenaHeadSize+chunkSize-1)&^(chunkSize-1))
+	le.PutUint64(a.mem[arenaSessionAt:], o.Session)
+	le.PutUint64(a.mem[arenaSlotsAt:], slotsAt)
+	le.PutUint64(a.mem[arenaProcsAt:], processesAt)
+	if !o.Rings {
+		le.PutUint32(a.mem[arenaStreamAt:], 1)
+	}
+	if o.Drop {
+		le.PutUint32(a.mem[arenaDropAt:], 1)
+	}
+}
+
+func (a *arena) close() error {
+	return errors.Join(unix.Munmap(a.mem), unix.Close(a.fd))
+}
+
+func (a *arena) word32(at uint64) *uint32 { return (*uint32)(unsafe.Pointer(&a.mem[at])) }
+func (a *arena) word64(at uint64) *uint64 { return (*uint64)(unsafe.Pointer(&a.mem[at])) }
+func (a *arena) u32(at uint64) uint32     { return atomic.LoadUint32(a.word32(at)) }
+func (a *arena) u64(at uint64) uint64     { return atomic.LoadUint64(a.word64(at)) }
+
+// offset finds size bytes by their address in the processes.
+func (a *arena) offset(address, size uint64) (uint64, bool) {
+	at := address - a.u64(arenaBaseAt)
+	if address == 0 || at < arenaHeadSize || at > a.size || size > a.size-at || at%8 != 0 {
+		return 0, false
+	}
+	return at, true
+}
+
+// read copies memory by its address; nil when it is not in the arena.
+func (a *arena) read(address, size uint64) []byte {
+	at, ok := a.offset(address, size)
+	if !ok {
+		return nil
+	}
+	return append([]byte(nil), a.mem[at:at+size]...)
+}
+
+func (a *arena) slots() uint32     { return min(a.u32(arenaNSlotsAt), maxSlots) }
+func (a *arena) processes() uint32 { return min(a.u32(arenaNProcsAt), maxProcesses) }
+
+func slotAt(i uint32) uint64    { return slotsAt + uint64(i)*slotSize }
+func processAt(i uint32) uint64 { return processesAt + uint64(i)*processSize }
+
+// punch gives back the memory of a range of addresses, which is zeros from then on.
+func (a *arena) punch(address, size uint64) {
+	if at, ok := a.offset(address, size); ok && size > 0 {
+		_ = unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), int64(size))
+	}
+}
+
+func futex(word *uint32, op int, value uint32, timeout *unix.Timespec) {
+	_, _, _ = unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), uintptr(op), uintptr(value), uintptr(unsafe.Pointer(timeout)), 0, 0)
+}
+
+const (
+	futexWait = 0
+	futexWake = 1
+)
+
+// sleep waits until a thread rings, for at most d. work tells whether there is
+// something to do, after the threads know that they have to ring.
+func (a *arena) sleep(d time.Duration, work func() bool) {
+	bell := a.word32(arenaBellAt)
+	atomic.StoreUint32(bell, 1)
+	if !work() {
+		timeout := unix.NsecToTimespec(int64(d))
+		futex(bell, futexWait, 1, &timeout)
+	}
+	atomic.StoreUint32(bell, 0)
+}
+
+// beat shows the processes that their observer is there.
+func (a *arena) beat() {
+	atomic.AddUint64(a.word64(arenaBeatAt), 1)
+}
+
+// text is the newest metadata of a process; nil when there is none yet. A version may
+// be overwritten while it is read, when it is no longer the newest.
+func (a *arena) text(process uint32) (text []byte, version uint32) {
+	at := processAt(process)
+	for range 4 {
+		version = a.u32(at + processTextsAt)
+		if version == 0 {
+			return nil, 0
+		}
+		i := uint64(version&1) * 8
+		size := a.u64(at + processTextSizeAt + i)
+		if size > maxArenaText {
+			return nil, version
+		}
+		text = a.read(a.u64(at+processTextAt+i), size)
+		if a.u32(at+processTextsAt)-version < 2 {
+			return text, version
+		}
+	}
+	return text, version
+}

@@ -1,0 +1,25 @@
+package recorder
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// readClocks reads the TSC and the kernel's clocks at one moment: of several attempts the
+// one in which the least time went by.
+func readClocks() reader.Anchor {
+	var best reader.Anchor
+	for range 16 {
+		var raw, real unix.Timespec
+		before := rdtsc()
+		if unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &raw) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil {
+			return reader.Anchor{}
+		}
+		after := rdtsc()
+		if width := after - before; best.TSC == 0 || width < best.Width {
+			best = reader.Anchor{TSC: before + width/2, Raw: uint64(raw.Nano()), Real: uint64(real.Nano()), Width: width}
+		}
+	}
+	return best
+}

@@ -1,0 +1,392 @@
+package recorder
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// observedProcess is a process in an arena.
+type observedProcess struct {
+	observer    *Observer
+	host, inner int // its id, and as it knows itself
+	ppid        int
+	handle      int // a pidfd; -1 when the process was gone before it was seen
+	since       uint64
+	text        []byte // newest metadata that was there
+	version     uint32
+	trace       *observedTrace
+	threads     []reader.ThreadInfo
+	unlisted    uint64
+	lost        map[string]uint64
+	dropped     uint64 // records that threads lost rather than to wait
+	truncated   uint64
+	waited      uint64 // ticks
+}
+
+func (a *arenaObserver) newProcess(i uint32) *observedProcess {
+	at := processAt(i)
+	p := &observedProcess{
+		observer: a.observer, inner: int(int32(a.u32(at + processPIDAt))), ppid: int(int32(a.u32(at + processPPIDAt))),
+		since: a.u64(at + processSinceAt), lost: make(map[string]uint64),
+	}
+	p.host = p.inner
+	if a.pid != a.inner {
+		p.host = hostPID(a.pid, p.inner)
+	}
+	var err error
+	if p.handle, err = unix.PidfdOpen(p.host, 0); err != nil {
+		p.handle = -1
+	}
+	// The program that joined has a trace, even if it records nothing.
+	if p.inner == a.inner {
+		p.text, p.version = a.arena.text(i)
+		if !a.observer.options.Rings && p.text != nil {
+			p.open()
+		}
+	}
+	return p
+}
+
+// hostPID finds the process that knows itself by an id in the container of another.
+func hostPID(neighbour, inner int) int {
+	if neighbour <= 0 {
+		return -1
+	}
+	space, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", neighbour))
+	dirs, dirsErr := os.ReadDir("/proc")
+	if err != nil || dirsErr != nil {
+		return -1
+	}
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		fields, err := statusFields(pid)
+		if ids := fields["NSpid"]; err != nil || len(ids) == 0 || ids[len(ids)-1] != strconv.Itoa(inner) {
+			continue
+		}
+		if s, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid)); err == nil && s == space {
+			return pid
+		}
+	}
+	return -1
+}
+
+// ended reports whether the process is gone.
+func (p *observedProcess) ended() bool {
+	if p.handle < 0 {
+		return true
+	}
+	poll := []unix.PollFd{{Fd: int32(p.handle), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0
+}
+
+func (p *observedProcess) lose(cause string, n uint64) {
+	if n > 0 {
+		p.lost[cause] += n
+	}
+}
+
+// addThread notes what a slot says of its thread.
+func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
+	at := slotAt(i)
+	f := fields(bytes.Clone(a.mem[at : at+slotSize]))
+	if f.u64(slotTakenAt) == 0 {
+		return
+	}
+	info := reader.ThreadInfo{
+		PID: int32(p.inner), TID: int32(f.u32(slotTIDAt)), Name: f.text(slotNameAt, 16),
+		First: f.u64(slotFirstAt), Last: f.u64(slotLastAt),
+		Dropped: f.u64(slotDroppedAt), Truncated: f.u64(slotTruncatedAt),
+	}
+	p.waited += f.u64(slotWaitedAt)
+	p.dropped += info.Dropped
+	p.truncated += info.Truncated
+	if len(p.threads) == maxRows {
+		p.unlisted++
+		return
+	}
+	p.threads = append(p.threads, info)
+}
+
+// write appends a block to the process's trace.
+func (p *observedProcess) write(b *block) {
+	p.lose("interrupted", b.unwritten)
+	p.lose("damaged-chunk", b.damaged)
+	if b.records == 0 {
+		return
+	}
+	if p.trace == nil {
+		p.open()
+	}
+	t, limit := p.trace, p.observer.options.Limit
+	switch {
+	case limit > 0 && t.size+int64(len(b.bytes)) > limit:
+		p.lose("size-limit", b.records)
+	case t.append(b.bytes) != nil:
+		p.lose("write-error", b.records)
+	}
+}
+
+// observedTrace is a file that is being written.
+type observedTrace struct {
+	path   string
+	file   *os.File // nil when it could not be made
+	size   int64
+	first  uint64
+	err    error // the first that occurred
+	header reader.Header
+}
+
+// open makes the file of the process's trace, with what is known so far.
+func (p *observedProcess) open() {
+	recording, _ := reader.ParseRecording(p.text)
+	if recording == nil {
+		recording = &reader.Recording{}
+	}
+	p.amend(recording)
+	t := &observedTrace{first: p.since}
+	p.trace = t
+	t.path, t.file, t.err = createTrace(p.observer.options.Output, p.inner, filepath.Base(recording.Process.Exe))
+	t.setHeader(&recording.Clock)
+	_ = t.append(tracewrite.AppendRecording(tracewrite.AppendHeader(nil, &t.header), recording, t.first))
+}
+
+func (t *observedTrace) setHeader(c *reader.RecordedClock) {
+	t.header = fdr5
+	t.header.CycleFrequency, t.header.BufferSize, t.header.Recorder = c.Frequency, chunkSize, true
+	t.header.ConstantTSC, t.header.NonstopTSC = c.Invariant, c.Invariant
+}
+
+// createTrace makes a new file by a template. If there is one of that name, it takes
+// another, as the runtime does.
+func createTrace(template string, pid int, program string) (string, *os.File, error) {
+	first := ExpandTemplate(template, pid, program)
+	path := first
+	for attempt := 0; ; attempt++ {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o600)
+		if err == nil || !errors.Is(err, os.ErrExist) || attempt == 10 {
+			return path, f, err
+		}
+		path = first + "." + strconv.Itoa(pid)
+		if attempt > 0 {
+			path += "." + strconv.Itoa(attempt)
+		}
+	}
+}
+
+// append writes all of data or nothing.
+func (t *observedTrace) append(data []byte) error {
+	if t.file == nil {
+		return t.err
+	}
+	n, err := t.file.Write(data)
+	if err != nil {
+		t.err = cmp.Or(t.err, err)
+		if n > 0 {
+			_ = t.file.Truncate(t.size)
+			_, _ = t.file.Seek(t.size, 0)
+		}
+		return err
+	}
+	t.size += int64(n)
+	return nil
+}
+
+func (t *observedTrace) metadata(r *reader.Recording) {
+	_ = t.append(tracewrite.AppendRecording(nil, r, t.first))
+}
+
+// amend says what the observer knows better than the process's own metadata, which may
+// be that of its parent.
+func (p *observedProcess) amend(r *reader.Recording) {
+	r.Process.PID = int32(p.inner)
+	if p.ppid != 0 {
+		r.Process.PPID = int32(p.ppid)
+	}
+	r.Process.Session = p.observer.options.Session
+	if r.Process.PageSize == 0 {
+		r.Process.PageSize = 4096
+	}
+}
+
+// recording is what the trace says of a process at its end, or so far.
+func (a *arenaObserver) recording(i uint32, p *observedProcess, complete bool) *reader.Recording {
+	if text, version := a.arena.text(i); version != p.version && text != nil {
+		p.text, p.version = text, version
+	}
+	r, err := reader.ParseRecording(p.text)
+	if err != nil {
+		p.lose("damaged-metadata", 1)
+	}
+	p.amend(r)
+	r.Process.Complete = complete
+	r.Process.WaitedNS = scale(p.waited, 1e9, r.Clock.Frequency)
+	now := readClocks()
+	if n := len(r.Clock.Anchors); now.TSC != 0 && (n == 0 || r.Clock.Anchors[n-1].TSC < now.TSC && r.Clock.Anchors[n-1].Real < now.Real) {
+		r.Clock.Anchors = append(r.Clock.Anchors, now)
+		if first := r.Clock.Anchors[0]; now.Raw > first.Raw+1e6 {
+			r.Clock.Frequency = scale(now.TSC-first.TSC, 1e9, now.Raw-first.Raw)
+		}
+	}
+	at := processAt(i)
+	r.Threads = slices.Clone(p.threads)
+	var seen []uint32
+	for slot := range uint32(len(a.slotsOf)) {
+		s := slotAt(slot)
+		if a.u32(s+slotProcessAt) == i && a.u32(s+slotStateAt) != slotFree {
+			seen = append(seen, slot)
+		}
+	}
+	a.addAddresses(r, at)
+	a.addSums(r, p, seen)
+	lost := maps.Clone(p.lost)
+	add := func(cause string, n uint64) {
+		if n > 0 {
+			lost[cause] += n
+		}
+	}
+	add("thread-without-memory", a.u64(at+processDroppedAt))
+	add("not-waited-for", p.dropped)
+	add("truncated-payload", p.truncated)
+	add("unlisted-thread", p.unlisted)
+	r.Losses = losses(lost)
+	return r
+}
+
+// addAddresses adds functions without sleds that were met since the metadata.
+func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
+	n := min(a.u64(at+processNHookedAt), maxHooked)
+	b := a.read(a.u64(at+processHookedAt), 16*n)
+	for ; len(b) > 0; b = b[16:] {
+		address, id := binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])
+		if id == 0 || id > 4*maxHooked {
+			continue
+		}
+		for uint64(len(r.Addresses)) < id {
+			r.Addresses = append(r.Addresses, 0)
+		}
+		r.Addresses[id-1] = address
+	}
+}
+
+// addSums adds the counters and profiles of threads.
+func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots []uint32) {
+	sums := make(map[reader.FuncID]uint64)
+	for _, slot := range slots {
+		at := slotAt(slot)
+		n := min(a.u64(at+slotNCountersAt), maxCounters)
+		if place, ok := a.offset(a.u64(at+slotCountersAt), 8*n); ok {
+			for id := range n {
+				// Pages that nobody wrote to stay without memory.
+				if calls := atomic.LoadUint64(a.word64(place + 8*id)); calls > 0 {
+					sums[reader.FuncID(id)] += calls
+				}
+			}
+		}
+		if profile := a.u64(at + slotProfileAt); profile != 0 {
+			if one, ok := a.profile(profile, int32(p.inner)); ok {
+				r.Profiles = append(r.Profiles, one)
+			} else {
+				p.lose("damaged-profile", 1)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(sums)) {
+		r.Counters = append(r.Counters, reader.Counter{Func: id, Calls: sums[id]})
+	}
+}
+
+// finish ends the trace of a process that is gone, and gives back what it had.
+func (a *arenaObserver) finish(i uint32, p *observedProcess) {
+	n := a.slots()
+	for uint32(len(a.slotsOf)) < n {
+		a.slotsOf = append(a.slotsOf, observedSlot{})
+	}
+	var own []uint32
+	for slot := range n {
+		at := slotAt(slot)
+		if a.u32(at+slotProcessAt) != i || a.u32(at+slotStateAt) <= slotTaken {
+			continue
+		}
+		own = append(own, slot)
+		if a.u32(arenaStreamAt) != 0 {
+			a.consumeSlot(slot, true)
+		} else {
+			a.writeRing(slot, p)
+		}
+	}
+	recording := a.recording(i, p, true)
+	if p.trace == nil && (p.inner == a.inner || len(recording.Counters) > 0 || len(recording.Profiles) > 0) && p.text != nil {
+		p.open()
+	}
+	if p.trace != nil {
+		a.observer.end(p, recording)
+	}
+	for _, slot := range own {
+		a.free(slot)
+	}
+	at := processAt(i)
+	a.processesOf[i] = nil
+	if p.handle >= 0 {
+		unix.Close(p.handle)
+	}
+	atomic.StoreUint32(a.word32(at+processStateAt), processFree)
+}
+
+// writeRing writes what a thread's ring holds, the oldest chunk first.
+func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
+	at, s := slotAt(slot), &a.slotsOf[slot]
+	*s = observedSlot{owner: a.u32(at + slotOwnerAt), process: a.u32(at + slotProcessAt)}
+	taken, chunks := a.u64(at+slotTakenAt), min(a.u64(at+slotChunksAt), maxRingChunks)
+	for number := max(taken, chunks) - chunks + 1; number <= taken; number++ {
+		a.writeChunk(slot, s, number, false)
+	}
+	p.addThread(a, slot)
+}
+
+// free lets other processes have a slot, with tables of zeros.
+func (a *arenaObserver) free(slot uint32) {
+	at := slotAt(slot)
+	a.punch(a.u64(at+slotRingAt), a.u64(at+slotChunksAt)*chunkSize)
+	a.punch(a.u64(at+slotCountersAt), 8*a.u64(at+slotNCountersAt))
+	a.slotsOf[slot].over = true
+	atomic.StoreUint32(a.word32(at+slotStateAt), slotFree)
+	atomic.AddUint32(a.word32(arenaFreeAt), 1)
+}
+
+// end writes the last metadata of a trace and closes it.
+func (ob *Observer) end(p *observedProcess, r *reader.Recording) {
+	t := p.trace
+	t.metadata(r)
+	t.setHeader(&r.Clock)
+	if t.file != nil {
+		_, err := t.file.WriteAt(tracewrite.AppendHeader(nil, &t.header), 0)
+		t.err = cmp.Or(t.err, err, t.file.Close())
+	}
+	done := ObservedTrace{Path: t.path, PID: p.host, WaitedNS: r.Process.WaitedNS}
+	if t.err != nil {
+		done.Problem = strings.TrimPrefix(t.err.Error(), "open ")
+	}
+	ob.mu.Lock()
+	ob.finished = append(ob.finished, done)
+	ob.mu.Unlock()
+}

@@ -1,0 +1,478 @@
+package recorder
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Observer writes the traces of processes that have the runtime in them. It shares
+// memory with them, an arena for each program that is executed, which forked children
+// have in common: they fill chunks, and it writes them to files. So a trace has all
+// that was recorded before its process ended, in whatever way that was.
+type Observer struct {
+	options ObserverOptions
+	socket  int
+
+	mu       sync.Mutex
+	arenas   []*arenaObserver // of processes that live, or may
+	finished []ObservedTrace
+	problems []error
+	asked    uint64 // rounds of Settle
+	settled  *sync.Cond
+}
+
+// Listen begins to listen for programs. Name tells them where.
+func Listen(o ObserverOptions) (*Observer, error) {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	ob := &Observer{options: o, socket: fd}
+	ob.settled = sync.NewCond(&ob.mu)
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + o.Name()}), unix.Listen(fd, 128)); err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("a socket for the program: %w", err)
+	}
+	return ob, nil
+}
+
+// Run serves programs until ctx ends, and those that it knows to their ends.
+func (ob *Observer) Run(ctx context.Context) error {
+	wait := []unix.PollFd{{Fd: int32(ob.socket), Events: unix.POLLIN}}
+	for ctx.Err() == nil {
+		if n, err := unix.Poll(wait, 100); n <= 0 {
+			if err != nil && err != unix.EINTR {
+				return err
+			}
+			continue
+		}
+		fd, _, err := unix.Accept4(ob.socket, unix.SOCK_CLOEXEC)
+		if err != nil {
+			continue
+		}
+		if err := ob.welcome(fd); err != nil {
+			ob.problem(err)
+		}
+		unix.Close(fd)
+	}
+	return unix.Close(ob.socket)
+}
+
+func (ob *Observer) problem(err error) {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	if len(ob.problems) < 16 {
+		ob.problems = append(ob.problems, err)
+	}
+}
+
+// welcome gives an arena to a program that connects.
+func (ob *Observer) welcome(fd int) error {
+	patience := unix.NsecToTimeval(int64(2 * time.Second))
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience)
+	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return err
+	}
+	hello := make([]byte, helloSize+1)
+	n, _, err := unix.Recvfrom(fd, hello, 0)
+	if err != nil || n != helloSize || string(hello[:16]) != arenaMagic {
+		return nil // not a recorder
+	}
+	le := binary.LittleEndian
+	if le.Uint32(hello[16:]) != arenaVersion || le.Uint64(hello[24:]) != ob.options.Session {
+		return nil // it writes its trace itself
+	}
+	a, err := newArena(&ob.options)
+	if err != nil {
+		return err
+	}
+	ao := &arenaObserver{observer: ob, arena: a, pid: int(peer.Pid), inner: int(le.Uint32(hello[20:]))}
+	memory := a.fd
+	// The program may be gone before Sendmsg returns, and Settle has to find its arena.
+	ob.mu.Lock()
+	for _, other := range ob.arenas {
+		other.replaced(ao.pid)
+	}
+	ob.arenas = append(ob.arenas, ao)
+	ob.mu.Unlock()
+	err = unix.Sendmsg(fd, []byte{0}, unix.UnixRights(memory), nil, unix.MSG_NOSIGNAL)
+	go ao.run()
+	return err
+}
+
+// Settle returns what was written of processes that have ended by now, and which still
+// run.
+func (ob *Observer) Settle() *Observed {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	ob.asked++
+	asked := ob.asked
+	for _, a := range ob.arenas {
+		a.wake()
+	}
+	for slices.ContainsFunc(ob.arenas, func(a *arenaObserver) bool { return a.answered < asked }) {
+		ob.settled.Wait()
+	}
+	o := &Observed{Traces: slices.Clone(ob.finished)}
+	for _, a := range ob.arenas {
+		o.Running = append(o.Running, a.running...)
+	}
+	for _, err := range ob.problems {
+		o.Problems = append(o.Problems, err.Error())
+	}
+	return o
+}
+
+// Idle reports whether no process is observed.
+func (ob *Observer) Idle() bool {
+	ob.mu.Lock()
+	defer ob.mu.Unlock()
+	return len(ob.arenas) == 0
+}
+
+// arenaObserver serves the processes of one arena. All but what is behind the
+// observer's lock belongs to its goroutine.
+type arenaObserver struct {
+	*arena
+	observer *Observer
+	pid      int // of the process that the arena was made for
+	inner    int // the same as it knows itself: in a container another
+
+	processesOf []*observedProcess // by index in the arena; nil for none
+	slotsOf     []observedSlot
+	writer      blockWriter
+	chunk       []byte
+
+	gone     atomic.Pointer[[]int] // processes that executed another program
+	answered uint64                // behind the lock, like running
+	running  []ObservedProcess
+}
+
+// replaced notes that a process executes another program now.
+func (a *arenaObserver) replaced(pid int) {
+	for {
+		old := a.gone.Load()
+		list := []int{pid}
+		if old != nil {
+			list = append(list, *old...)
+		}
+		if a.gone.CompareAndSwap(old, &list) {
+			a.wake()
+			return
+		}
+	}
+}
+
+// wake ends the goroutine's sleep.
+func (a *arenaObserver) wake() {
+	if atomic.SwapUint32(a.word32(arenaBellAt), 0) != 0 {
+		futex(a.word32(arenaBellAt), futexWake, 1, nil)
+	}
+}
+
+const (
+	shortestSleep = 500 * time.Microsecond
+	longestSleep  = 20 * time.Millisecond
+	// between is how often the processes are looked at while there is work.
+	between = 20 * time.Millisecond
+	// noticed is how long a child may take to appear when nobody else is there.
+	noticed = 200 * time.Millisecond
+)
+
+// run serves until no process has the arena any more.
+func (a *arenaObserver) run() {
+	a.chunk = make([]byte, chunkSize)
+	sleep, looked, alone := shortestSleep, time.Time{}, time.Time{}
+	for {
+		a.beat()
+		work := a.consume()
+		if !work || time.Since(looked) > between {
+			a.look()
+			looked = time.Now()
+		}
+		if a.empty() {
+			if alone.IsZero() {
+				alone = time.Now()
+			}
+			if time.Since(alone) > noticed && !a.mapped() {
+				break
+			}
+		} else {
+			alone = time.Time{}
+		}
+		if work {
+			sleep = shortestSleep
+			continue
+		}
+		a.sleep(sleep, func() bool { return a.hasWork() })
+		sleep = min(2*sleep, longestSleep)
+	}
+	if err := a.close(); err != nil {
+		a.observer.problem(err)
+	}
+	ob := a.observer
+	ob.mu.Lock()
+	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
+	ob.settled.Broadcast()
+	ob.mu.Unlock()
+}
+
+// mapped reports whether some process has the arena in its memory, though it has not
+// said so: a forked child that has recorded nothing yet.
+func (a *arenaObserver) mapped() bool {
+	var st unix.Stat_t
+	if unix.Fstat(a.fd, &st) != nil {
+		return false
+	}
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return false
+	}
+	inode := []byte(" " + strconv.FormatUint(st.Ino, 10) + " ")
+	for _, d := range dirs {
+		pid, err := strconv.Atoi(d.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if maps, err := os.ReadFile("/proc/" + d.Name() + "/maps"); err == nil && mapsArena(maps, inode) {
+			return true
+		}
+	}
+	return false
+}
+
+func (a *arenaObserver) empty() bool {
+	return !slices.ContainsFunc(a.processesOf, func(p *observedProcess) bool { return p != nil })
+}
+
+// look finds processes that came and went.
+func (a *arenaObserver) look() {
+	ob := a.observer
+	ob.mu.Lock()
+	asked := ob.asked
+	ob.mu.Unlock()
+	replaced := a.gone.Swap(nil)
+	a.find()
+	for i, p := range a.processesOf {
+		if p == nil {
+			continue
+		}
+		a.flush(uint32(i), p)
+		if p.ended() || replaced != nil && slices.Contains(*replaced, p.host) {
+			a.finish(uint32(i), p)
+		}
+	}
+	running := []ObservedProcess{}
+	for _, p := range a.processesOf {
+		if p != nil && p.trace != nil {
+			running = append(running, ObservedProcess{PID: p.host, Trace: p.trace.path})
+		}
+	}
+	ob.mu.Lock()
+	a.running = running
+	if asked > a.answered {
+		a.answered = asked
+		ob.settled.Broadcast()
+	}
+	ob.mu.Unlock()
+}
+
+// find begins to observe processes that have appeared.
+func (a *arenaObserver) find() {
+	n := a.processes()
+	for i := range n {
+		if i < uint32(len(a.processesOf)) && a.processesOf[i] != nil {
+			continue
+		}
+		if a.u32(processAt(i)+processStateAt) != processLive {
+			continue
+		}
+		for uint32(len(a.processesOf)) <= i {
+			a.processesOf = append(a.processesOf, nil)
+		}
+		a.processesOf[i] = a.newProcess(i)
+	}
+}
+
+// hasWork reports whether a chunk is to be written.
+func (a *arenaObserver) hasWork() bool {
+	for i := range a.slots() {
+		if i >= uint32(len(a.slotsOf)) {
+			return true
+		}
+		at, s := slotAt(i), &a.slotsOf[i]
+		state := a.u32(at + slotStateAt)
+		if state == slotEnded || state == slotLive && (a.u32(at+slotOwnerAt) != s.owner || a.u64(at+slotTakenAt) > s.consumed+1) && a.u32(arenaStreamAt) != 0 {
+			return a.u32(arenaStreamAt) != 0
+		}
+	}
+	return false
+}
+
+// observedSlot is what the observer knows of a thread's slot.
+type observedSlot struct {
+	owner    uint32
+	process  uint32
+	consumed uint64 // chunks that are written
+	partial  int    // of the next chunk, the end of what is written
+	over     bool   // nothing more comes from this owner
+}
+
+// consume writes the chunks that are full. It reports whether there were any.
+func (a *arenaObserver) consume() bool {
+	if a.u32(arenaStreamAt) == 0 {
+		return false
+	}
+	n := a.slots()
+	for uint32(len(a.slotsOf)) < n {
+		a.slotsOf = append(a.slotsOf, observedSlot{})
+	}
+	work := false
+	for i := range n {
+		switch a.u32(slotAt(i) + slotStateAt) {
+		case slotLive, slotEnded:
+			work = a.consumeSlot(i, false) || work
+		}
+	}
+	return work
+}
+
+// consumeSlot writes the chunks of a thread: those that are full, and with last the one
+// that it was in when it ended.
+func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
+	at, s := slotAt(i), &a.slotsOf[i]
+	state, owner := a.u32(at+slotStateAt), a.u32(at+slotOwnerAt)
+	if owner != s.owner {
+		*s = observedSlot{owner: owner, process: a.u32(at + slotProcessAt)}
+	}
+	if s.over {
+		return false
+	}
+	taken := a.u64(at + slotTakenAt)
+	work := false
+	for s.consumed+1 < taken {
+		if !a.writeChunk(i, s, s.consumed+1, false) && state == slotLive && !last {
+			return work // a record in it is being written
+		}
+		s.consumed++
+		s.partial = 0
+		work = true
+		a.release(at, s.consumed)
+	}
+	if state != slotEnded && !last {
+		return work
+	}
+	if s.consumed < taken {
+		a.writeChunk(i, s, taken, false)
+		s.consumed = taken
+	}
+	s.over = true
+	if p := a.process(s.process); p != nil {
+		p.addThread(a, i)
+	}
+	if !last {
+		atomic.CompareAndSwapUint32(a.word32(at+slotStateAt), slotEnded, slotDone)
+	}
+	return true
+}
+
+// release lets a thread use chunks again.
+func (a *arenaObserver) release(at, consumed uint64) {
+	atomic.StoreUint64(a.word64(at+slotConsumedAt), consumed)
+	waiting := a.word32(at + slotWaitingAt)
+	if atomic.LoadUint32(waiting) != 0 && atomic.SwapUint32(waiting, 0) != 0 {
+		futex(waiting, futexWake, 1, nil)
+	}
+}
+
+func (a *arenaObserver) process(i uint32) *observedProcess {
+	if i >= uint32(len(a.processesOf)) || a.processesOf[i] == nil {
+		a.find()
+	}
+	if i >= uint32(len(a.processesOf)) {
+		return nil
+	}
+	return a.processesOf[i]
+}
+
+// writeChunk writes what is in a chunk with this number, from where it was written up
+// to. It returns false, and writes nothing, when a record in the middle is being
+// written, unless that takes too long. With part it writes up to such a record.
+func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, part bool) bool {
+	p := a.process(s.process)
+	if p == nil {
+		return true
+	}
+	at := slotAt(i)
+	ring, chunks := a.u64(at+slotRingAt), a.u64(at+slotChunksAt)
+	if chunks == 0 || chunks > maxRingChunks {
+		p.lose("damaged-chunk", 1)
+		return true
+	}
+	place, ok := a.offset(ring+(number-1)%chunks*chunkSize, chunkSize)
+	if !ok {
+		p.lose("damaged-chunk", 1)
+		return true
+	}
+	data := a.chunk
+	copy(data, a.mem[place:place+chunkSize])
+	f := fields(data)
+	if f.u64(0) != 2*number || f.u64(40) != chunkMagic {
+		p.lose("damaged-chunk", 1)
+		return true
+	}
+	c := chunkPlace{number: number, first: f.u64(8), from: max(s.partial, int(f.u32(48))), part: part}
+	a.writer.first = p.since
+	t := ringThread{}
+	t.PID, t.TID = int32(p.inner), int32(a.u32(at+slotTIDAt))
+	b := a.writer.chunk(&t, &c, data)
+	if b.unwritten > 0 && !part && a.patient(at, number, chunks) {
+		return false
+	}
+	p.write(b)
+	if part {
+		s.partial = b.reached
+	}
+	return true
+}
+
+// patient tells whether a record that is being written can be waited for: its thread
+// has room.
+func (a *arenaObserver) patient(at, number, chunks uint64) bool {
+	return a.u32(at+slotStateAt) == slotLive && a.u64(at+slotTakenAt)-number < chunks/2
+}
+
+// flush writes what is in the chunks that threads are in, if the process asks for it.
+func (a *arenaObserver) flush(i uint32, p *observedProcess) {
+	at := processAt(i)
+	asked := a.u32(at + processFlushAskedAt)
+	if asked == a.u32(at+processFlushDoneAt) {
+		return
+	}
+	for slot := range uint32(len(a.slotsOf)) {
+		s := &a.slotsOf[slot]
+		if s.process == i && !s.over && a.u32(slotAt(slot)+slotStateAt) == slotLive && a.u32(slotAt(slot)+slotOwnerAt) == s.owner {
+			a.consumeSlot(slot, false)
+			if taken := a.u64(slotAt(slot) + slotTakenAt); taken == s.consumed+1 {
+				a.writeChunk(slot, s, taken, true)
+			}
+		}
+	}
+	if p.trace != nil {
+		p.trace.metadata(a.recording(i, p, false))
+	}
+	done := a.word32(at + processFlushDoneAt)
+	atomic.StoreUint32(done, asked)
+	futex(done, futexWake, 64, nil)
+}

@@ -1,0 +1,444 @@
+/* The program's side of the arena. See arena.h.
+ *
+ * No libc: the slow path comes here. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "arena.h"
+#include "ring.h"
+#include "syscall.h"
+#include "trace.h"
+
+static struct xr_arena *arena;
+static struct xr_process *self; /* null where there is no entry left */
+static uint32_t forked_from;    /* process id of the parent, in a forked child */
+static struct xr_text latest;   /* metadata that was published last */
+
+/* Joining. */
+
+/* The first packet of a program, and its answer is one byte with the descriptor. */
+struct hello {
+	char magic[16];
+	uint32_t version, pid;
+	uint64_t session, nchunks;
+};
+
+static socklen_t abstract(struct sockaddr_un *a, const char *name)
+{
+	uint64_t n = xr_strnlen(name, sizeof a->sun_path - 1);
+	a->sun_family = AF_UNIX;
+	a->sun_path[0] = 0;
+	xr_copy(a->sun_path + 1, name, n);
+	return offsetof(struct sockaddr_un, sun_path) + 1 + n;
+}
+
+/* Anybody may listen under an abstract name. The program gives its calls to its own
+ * user or to root only. */
+static int trusted(int fd, uint32_t *pid)
+{
+	struct ucred peer = {.uid = -1};
+	socklen_t size = sizeof peer;
+	if (xr_sys6(SYS_getsockopt, fd, SOL_SOCKET, SO_PEERCRED, (intptr_t)&peer, (intptr_t)&size, 0) < 0)
+		return 0;
+	*pid = peer.pid;
+	return peer.uid == 0 || peer.uid == (uid_t)xr_sys0(SYS_geteuid) || peer.uid == (uid_t)xr_sys0(SYS_getuid);
+}
+
+static int receive_descriptor(int fd)
+{
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	char answer;
+	struct iovec part = {&answer, 1};
+	struct msghdr m = {
+		.msg_iov = &part, .msg_iovlen = 1,
+		.msg_control = &control, .msg_controllen = sizeof control,
+	};
+	int64_t n;
+	do {
+		n = xr_sys3(SYS_recvmsg, fd, (intptr_t)&m, MSG_CMSG_CLOEXEC);
+	} while (n == -EINTR);
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	if (n != 1 || !c || c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+		return n < 0 ? n : -EPROTO;
+	int got;
+	__builtin_memcpy(&got, CMSG_DATA(c), sizeof got);
+	return got;
+}
+
+static int ask(int fd, const char *name, uint32_t *observer)
+{
+	struct { int64_t s, us; } patience = {5, 0};
+	struct sockaddr_un a;
+	struct hello hello = {
+		.magic = XR_ARENA_MAGIC, .version = XR_ARENA_VERSION, .pid = root.pid,
+		.session = root.session, .nchunks = root.nchunks,
+	};
+	xr_sys6(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, (intptr_t)&patience, sizeof patience, 0);
+	int64_t err = xr_sys3(SYS_connect, fd, (intptr_t)&a, abstract(&a, name));
+	if (err < 0)
+		return err;
+	if (!trusted(fd, observer))
+		return -EPERM;
+	err = xr_sys6(SYS_sendto, fd, (intptr_t)&hello, sizeof hello, MSG_NOSIGNAL, 0, 0);
+	return err < 0 ? err : receive_descriptor(fd);
+}
+
+/* Maps as much as the process may have. Nothing takes memory before it is used. */
+static int map_arena(int fd)
+{
+	enum { LEAST = 64 << 20 };
+	struct xr_arena *p = NULL;
+	int64_t head = xr_sys6(SYS_mmap, 0, XR_THREAD_PAGE, PROT_READ, MAP_SHARED, fd, 0);
+	if (head < 0 && head > -4096)
+		return head;
+	uint64_t size = ((struct xr_arena *)head)->size;
+	int known = ((struct xr_arena *)head)->version == XR_ARENA_VERSION;
+	xr_unmap((void *)head, XR_THREAD_PAGE);
+	if (!known)
+		return -EPROTO;
+	for (; !p && size >= LEAST; size /= 4) {
+		int64_t at = xr_sys6(SYS_mmap, 0, size + XR_CHUNK_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		if (at < 0 && at > -4096)
+			continue;
+		/* Chunks are told apart by the low bits of their addresses. */
+		uint64_t base = (at + XR_CHUNK_SIZE - 1) & -(uint64_t)XR_CHUNK_SIZE;
+		if (base > (uint64_t)at)
+			xr_unmap((void *)at, base - at);
+		else
+			xr_unmap((void *)(base + size), XR_CHUNK_SIZE);
+		if (base > (uint64_t)at)
+			xr_unmap((void *)(base + size), XR_CHUNK_SIZE - (base - at));
+		at = xr_sys6(SYS_mmap, base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+		if (at < 0 && at > -4096) {
+			xr_unmap((void *)base, size);
+			continue;
+		}
+		p = (struct xr_arena *)base;
+		p->size = size;
+		break;
+	}
+	if (!p)
+		return -ENOMEM;
+	xr_sys3(SYS_madvise, (intptr_t)p, p->size, MADV_DONTDUMP);
+	p->base = (uintptr_t)p;
+	arena = p;
+	return 0;
+}
+
+static void enroll(void);
+
+int xr_arena_join(const char *name)
+{
+	uint32_t observer = 0;
+	if (arena || root.nthreads)
+		return arena ? 0 : -EBUSY;
+	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fd;
+	int memory = ask(fd, name, &observer);
+	xr_close(fd);
+	if (memory < 0)
+		return memory;
+	int err = map_arena(memory);
+	xr_close(memory);
+	if (err)
+		return err;
+	arena->observer = observer;
+	enroll();
+	return self ? 0 : -ENOMEM;
+}
+
+int xr_observed(void) { return arena != NULL; }
+int xr_arena_streams(void) { return arena && arena->stream; }
+
+/* Memory. */
+
+static uint64_t take_bytes(uint64_t size, uint64_t align)
+{
+	uint64_t at = __atomic_load_n(&arena->next, __ATOMIC_RELAXED), first;
+	do {
+		first = (at + align - 1) & -align;
+		if (first + size > arena->size || first + size < first)
+			return 0;
+	} while (!__atomic_compare_exchange_n(&arena->next, &at, first + size, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return arena->base + first;
+}
+
+void *xr_keep(uint64_t size)
+{
+	if (!arena)
+		return xr_map(size);
+	return (void *)take_bytes(size, size < XR_CHUNK_SIZE ? XR_THREAD_PAGE : XR_CHUNK_SIZE);
+}
+
+static struct xr_slot *slot_at(uint32_t i) { return (struct xr_slot *)(arena->base + arena->slots_at) + i; }
+static struct xr_process *process_at(uint32_t i) { return (struct xr_process *)(arena->base + arena->processes_at) + i; }
+
+static uint32_t index_of(const struct xr_process *p) { return p - process_at(0); }
+
+/* Processes. */
+
+static int claim(uint32_t *state, uint32_t from, uint32_t to)
+{
+	return __atomic_compare_exchange_n(state, &from, to, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* Makes an entry for this process. */
+static void enroll(void)
+{
+	struct xr_process *p = NULL;
+	uint32_t n = __atomic_load_n(&arena->nprocesses, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < n && i < XR_ARENA_PROCESSES && !p; i++)
+		if (claim(&process_at(i)->state, XR_PROCESS_FREE, XR_PROCESS_TAKEN))
+			p = process_at(i);
+	if (!p) {
+		n = __atomic_fetch_add(&arena->nprocesses, 1, __ATOMIC_ACQ_REL);
+		if (n >= XR_ARENA_PROCESSES)
+			return;
+		p = process_at(n);
+		p->state = XR_PROCESS_TAKEN;
+	}
+	p->pid = root.pid;
+	p->ppid = forked_from;
+	p->since = root.min_tsc;
+	p->mode = root.mode;
+	p->texts = p->flush_asked = p->flush_done = 0;
+	p->dropped = p->nhooked = 0;
+	__atomic_store_n(&p->state, XR_PROCESS_LIVE, __ATOMIC_RELEASE);
+	self = p;
+}
+
+void xr_arena_forked(uint32_t parent)
+{
+	forked_from = parent;
+	self = NULL;
+	if (arena)
+		enroll();
+}
+
+/* Shows the observer the metadata of latest. */
+static void show(void)
+{
+	uint32_t version = self->texts + 1, at = version & 1;
+	if (!self->text[at])
+		self->text[at] = (uintptr_t)xr_keep(XR_ARENA_TEXT);
+	if (!self->text[at] || !latest.n || latest.n > XR_ARENA_TEXT)
+		return;
+	xr_copy((void *)self->text[at], latest.p, latest.n);
+	self->text_size[at] = latest.n;
+	self->mode = root.mode;
+	__atomic_store_n(&self->texts, version, __ATOMIC_RELEASE);
+}
+
+/* A forked child begins with what its parent knew. */
+static int is_enrolled(void)
+{
+	if (!self)
+		enroll();
+	if (self && !self->texts)
+		show();
+	xr_arena_hooked();
+	return self != NULL;
+}
+
+void xr_arena_publish(void)
+{
+	if (!arena || xr_sealed || root.mode == XR_OFF)
+		return;
+	uint64_t signals = xr_block_signals();
+	struct xr_text t = {0};
+	struct xr_trace trace = {.fd = -1, .blocks = 1, .since = root.min_tsc};
+	xr_put_metadata(&t, &trace, 0);
+	if (t.cut) {
+		xr_text_free(&t);
+	} else {
+		xr_text_free(&latest);
+		latest = t;
+	}
+	if (!self)
+		enroll();
+	if (self)
+		show();
+	xr_restore_signals(signals);
+}
+
+void xr_arena_hooked(void)
+{
+	const uint64_t size = 2 * sizeof(uint64_t);
+	uint64_t n = __atomic_load_n(&root.nhooked, __ATOMIC_ACQUIRE);
+	if (!self || n == self->nhooked)
+		return;
+	if (!self->hooked)
+		self->hooked = (uintptr_t)xr_keep(XR_MAX_HOOKED * size);
+	if (!self->hooked)
+		return;
+	uint64_t from = self->nhooked;
+	xr_copy((uint8_t *)self->hooked + from * size, (const uint8_t *)root.hooked + from * size, (n - from) * size);
+	__atomic_store_n(&self->nhooked, n, __ATOMIC_RELEASE);
+}
+
+void xr_arena_dropped(void)
+{
+	if (self)
+		__atomic_store_n(&self->dropped, root.dropped, __ATOMIC_RELAXED);
+}
+
+/* Threads. */
+
+int xr_arena_attach(struct xr_thread *t)
+{
+	struct xr_slot *s = t->slot;
+	if (!is_enrolled())
+		return 0;
+	uint32_t n = __atomic_load_n(&arena->nslots, __ATOMIC_ACQUIRE);
+	/* Slots of processes that are gone. Looking for one costs more the more there are. */
+	for (uint32_t i = 0; !s && __atomic_load_n(&arena->nfree, __ATOMIC_ACQUIRE) && i < n && i < XR_ARENA_SLOTS; i++) {
+		if (slot_at(i)->nchunks != root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
+			continue;
+		__atomic_fetch_sub(&arena->nfree, 1, __ATOMIC_ACQ_REL);
+		s = slot_at(i);
+	}
+	if (!s) {
+		uint64_t ring = take_bytes(root.nchunks * XR_CHUNK_SIZE, XR_CHUNK_SIZE);
+		n = ring ? __atomic_fetch_add(&arena->nslots, 1, __ATOMIC_ACQ_REL) : XR_ARENA_SLOTS;
+		if (n >= XR_ARENA_SLOTS)
+			return 0;
+		s = slot_at(n);
+		s->state = XR_SLOT_TAKEN;
+		s->ring = ring;
+		s->nchunks = root.nchunks;
+	}
+	if (t->slot != s) {
+		t->slot = s;
+		s->counters = s->ncounters = s->profile = s->sums = s->nsums = 0;
+	}
+	t->ring = (uint8_t *)s->ring;
+	t->nchunks = s->nchunks;
+	s->process = index_of(self);
+	s->tid = t->tid;
+	s->taken = s->consumed = s->waiting = 0;
+	s->dropped = s->truncated = s->waited = s->first = s->last = 0;
+	xr_zero(s->name, sizeof s->name);
+	s->owner++;
+	__atomic_store_n(&s->state, XR_SLOT_LIVE, __ATOMIC_RELEASE);
+	return 1;
+}
+
+void xr_arena_tables(struct xr_thread *t)
+{
+	struct xr_slot *s = t->slot;
+	if (!s)
+		return;
+	s->counters = (uintptr_t)t->counters;
+	s->profile = (uintptr_t)t->profile;
+	__atomic_store_n(&s->ncounters, t->ncounters, __ATOMIC_RELEASE);
+}
+
+static void wake(uint32_t *word) { xr_sys3(SYS_futex, (intptr_t)word, FUTEX_WAKE, 1); }
+
+static void ring_doorbell(void)
+{
+	if (!xr_sealed && __atomic_load_n(&arena->doorbell, __ATOMIC_RELAXED) &&
+	    __atomic_exchange_n(&arena->doorbell, 0, __ATOMIC_ACQ_REL))
+		wake(&arena->doorbell);
+}
+
+void xr_arena_thread(struct xr_thread *t)
+{
+	struct xr_slot *s = t->slot;
+	if (!s)
+		return;
+	s->first = t->first;
+	s->last = t->last;
+	s->dropped = t->dropped;
+	s->truncated = t->truncated;
+	xr_copy(s->name, t->name, sizeof s->name);
+	__atomic_store_n(&s->taken, t->taken, __ATOMIC_RELEASE);
+	if (arena->stream && t->taken - __atomic_load_n(&s->consumed, __ATOMIC_RELAXED) > t->nchunks / 4)
+		ring_doorbell();
+}
+
+void xr_arena_ended(struct xr_thread *t)
+{
+	xr_arena_thread(t);
+	if (t->slot)
+		__atomic_store_n(&t->slot->state, XR_SLOT_ENDED, __ATOMIC_RELEASE);
+}
+
+int xr_arena_done(const struct xr_thread *t)
+{
+	return !t->slot || !arena->stream || arena->closed || __atomic_load_n(&t->slot->state, __ATOMIC_ACQUIRE) == XR_SLOT_DONE;
+}
+
+int xr_arena_lost(void)
+{
+	if (!arena)
+		return 0;
+	if (!arena->closed && !xr_sealed && arena->observer && xr_sys2(SYS_kill, arena->observer, 0) == -ESRCH)
+		arena->closed = 1;
+	return arena->closed;
+}
+
+static int has_room(const struct xr_slot *s, uint64_t number)
+{
+	return number <= s->nchunks || __atomic_load_n(&s->consumed, __ATOMIC_ACQUIRE) >= number - s->nchunks;
+}
+
+/* An observer that has not moved for so many ticks, 10 s on most machines, is gone. */
+#define GIVE_UP (30ull << 30)
+
+int xr_arena_room(struct xr_thread *t)
+{
+	struct xr_slot *s = t->slot;
+	uint64_t number = t->taken + 1;
+	if (!arena->stream || arena->closed || has_room(s, number))
+		return 1;
+	if (arena->drop)
+		return 0;
+	uint64_t start = xr_rdtsc(), moved = start, beat = arena->beat;
+	for (;;) {
+		__atomic_store_n(&s->waiting, 1, __ATOMIC_SEQ_CST);
+		if (has_room(s, number))
+			break;
+		ring_doorbell();
+		struct { int64_t s, ns; } patience = {0, 20000000};
+		if (xr_sealed)
+			for (int i = 0; i < 1000; i++)
+				__builtin_ia32_pause();
+		else
+			xr_sys6(SYS_futex, (intptr_t)&s->waiting, FUTEX_WAIT, 1, (intptr_t)&patience, 0, 0);
+		uint64_t now = xr_rdtsc(), latest = __atomic_load_n(&arena->beat, __ATOMIC_RELAXED);
+		if (latest != beat) {
+			beat = latest;
+			moved = now;
+		}
+		if (now - moved > GIVE_UP)
+			arena->closed = 1;
+		if (xr_arena_lost())
+			break;
+	}
+	s->waiting = 0;
+	s->waited += xr_rdtsc() - start;
+	return 1;
+}
+
+void xr_arena_flush(void)
+{
+	if (!arena || !arena->stream || !self || xr_sealed || xr_arena_lost())
+		return;
+	uint32_t asked = __atomic_add_fetch(&self->flush_asked, 1, __ATOMIC_ACQ_REL);
+	for (int i = 0; i < 50; i++) {
+		uint32_t done = __atomic_load_n(&self->flush_done, __ATOMIC_ACQUIRE);
+		if ((int32_t)(done - asked) >= 0)
+			return;
+		ring_doorbell();
+		struct { int64_t s, ns; } patience = {0, 20000000};
+		xr_sys6(SYS_futex, (intptr_t)&self->flush_done, FUTEX_WAIT, done, (intptr_t)&patience, 0, 0);
+	}
+}

@@ -1,0 +1,4 @@
+package recorder
+
+// rdtsc reads the time stamp counter.
+func rdtsc() uint64
