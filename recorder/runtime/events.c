@@ -1,17 +1,13 @@
 /* Custom and typed events: payloads of the program in the rings. */
-#define _GNU_SOURCE
-#include <sys/uio.h>
-
 #include "internal.h"
+#include "ring.h"
 #include "syscall.h"
 
 /* Copies n bytes of whatever p is: compilers pass wrong pointers to typed events.
  * Returns how many could be read. */
 static uint64_t copy_payload(void *to, const void *p, uint64_t n)
 {
-	struct iovec local = {to, n}, remote = {(void *)p, n};
-	int64_t k = xr_sys6(SYS_process_vm_readv, xr_tls->tid, (intptr_t)&local, 1, (intptr_t)&remote, 1, 0);
-	return k < 0 ? 0 : k;
+	return xr_copy_from(to, p, n);
 }
 
 /* Writes an event record. What is recorded at once in one piece, header, payload and
@@ -20,7 +16,11 @@ static void record(uint64_t head, const void *p, uint64_t n)
 {
 	uint64_t size = n < XR_MAX_PAYLOAD ? n : XR_MAX_PAYLOAD, tsc;
 	uint64_t padded = (size + 7) & ~7ull;
-	uint64_t signals = xr_block_signals();
+	uint64_t signals;
+	if (!xr_enter(&signals)) {
+		xr_drop();
+		return;
+	}
 	uint64_t *q = (uint64_t *)xr_reserve(24 + padded, &tsc);
 	if (q) {
 		uint64_t copied = size ? copy_payload(q + 2, p, size) : 0;
@@ -34,7 +34,7 @@ static void record(uint64_t head, const void *p, uint64_t n)
 		q[2 + end / 8] = XR_TRAILER | copied << 1 | 1;
 		xr_commit(24 + end);
 	}
-	xr_restore_signals(signals);
+	xr_leave(signals);
 }
 
 /* Events are kept where calls are. */

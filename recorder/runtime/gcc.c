@@ -99,12 +99,14 @@ static uint64_t add(uint64_t key, int behind_call)
 
 static uint64_t meet(uint64_t key, int behind_call)
 {
-	uint64_t signals = xr_block_signals();
-	xr_lock(&functions.lock);
-	uint64_t id = add(key, behind_call);
-	xr_unlock(&functions.lock);
-	xr_restore_signals(signals);
-	if (!id) {
+	uint64_t signals, id = 0;
+	if (xr_enter(&signals)) {
+		xr_lock(&functions.lock);
+		id = add(key, behind_call);
+		xr_unlock(&functions.lock);
+		xr_leave(signals);
+	}
+	if (!id && !xr_sealed) {
 		xr_warn("more functions than can be told apart", NULL);
 		__atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED);
 	}
@@ -132,10 +134,12 @@ static struct xr_open *open_calls(void)
 	}
 	if (t->open)
 		return t->open;
-	uint64_t signals = xr_block_signals();
-	if (!t->open)
-		t->open = xr_map(MAX_OPEN * sizeof *t->open);
-	xr_restore_signals(signals);
+	uint64_t signals;
+	if (xr_enter(&signals)) {
+		if (!t->open)
+			t->open = xr_keep(MAX_OPEN * sizeof *t->open);
+		xr_leave(signals);
+	}
 	return t->open;
 }
 

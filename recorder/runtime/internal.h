@@ -252,10 +252,6 @@ void xr_warn(const char *what, const char *detail);
 #define XR_MAX_WARNINGS 16
 extern const char *xr_warnings[XR_MAX_WARNINGS + 1];
 
-/* 1 once a seccomp filter is in place: a system call that the program does not make
- * itself might end it. */
-extern uint32_t xr_sealed;
-
 /* arena.c */
 /* Memory of zeros that is never given back. Under an observer it outlives the process.
  * Null when there is none. */

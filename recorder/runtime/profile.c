@@ -68,6 +68,14 @@ int xr_profile_make(struct xr_thread *t)
 	return p != NULL;
 }
 
+/* The observer reads these. recorder/observed_profile_linux.go has the same layout. */
+_Static_assert(sizeof(struct path) == 72 + 8 * XR_PROFILE_OCTAVES, "");
+_Static_assert(offsetof(struct path, id) == 24 && offsetof(struct path, left_ticks) == 64, "");
+_Static_assert(offsetof(struct page, paths) == 8, "");
+_Static_assert(offsetof(struct xr_profile, npaths) == 36 && offsetof(struct xr_profile, pages) == 48, "");
+_Static_assert(offsetof(struct xr_profile, top) == 64, "");
+_Static_assert(offsetof(struct xr_profile, frames) == 64 + sizeof(struct path), "");
+
 /* Paths. */
 
 static struct path *find(struct path *parent, uint32_t id)
@@ -115,11 +123,13 @@ static struct path *make_path(struct xr_profile *p, struct path *parent, uint32_
 
 static struct path *add_path(struct xr_profile *p, struct path *parent, uint32_t id)
 {
-	uint64_t signals = xr_block_signals();
+	uint64_t signals;
+	if (!xr_enter(&signals))
+		return NULL;
 	struct path *c = find(parent, id);
 	if (!c)
 		c = make_path(p, parent, id);
-	xr_restore_signals(signals);
+	xr_leave(signals);
 	return c;
 }
 

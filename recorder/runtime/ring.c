@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/prctl.h>
+#include <sys/uio.h>
 #include <time.h>
 
 #include "arena.h"
@@ -55,9 +56,7 @@ uint32_t xr_sealed;
 /* Set while the thread is in the slow path of a process that may not block signals. */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 
-/* Keeps signal handlers from recording on the slow path. Returns 0 for a handler that
- * interrupted it all the same. */
-static int enter_slow(uint64_t *signals)
+int xr_enter(uint64_t *signals)
 {
 	if (!__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED)) {
 		*signals = xr_block_signals();
@@ -71,7 +70,7 @@ static int enter_slow(uint64_t *signals)
 	return 1;
 }
 
-static void leave_slow(uint64_t signals)
+void xr_leave(uint64_t signals)
 {
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (signals == ~0ull)
@@ -114,12 +113,12 @@ int xr_has_rdpid(void) { return state.rdpid; }
  * Reading it there takes no system call. */
 static void find_tid(void)
 {
-	enum { SIZE = 2048 };
-	uint32_t tid = xr_sys0(SYS_gettid), found = 0;
+	uint32_t tid = xr_sys0(SYS_gettid), found = 0, copy[512];
 	const uint8_t *block;
 	__asm__("movq %%fs:0, %0" : "=r"(block));
-	for (uint32_t at = 0; at < SIZE; at += sizeof tid) {
-		if (*(const uint32_t *)(block + at) != tid)
+	int64_t n = xr_copy_from(copy, block, sizeof copy);
+	for (int64_t at = 0; at + 4 <= n; at += sizeof tid) {
+		if (copy[at / 4] != tid)
 			continue;
 		state.tid_at = found++ ? 0 : at;
 	}
@@ -148,6 +147,15 @@ int xr_ring_init(int dont_dump)
 	process->here = 1;
 	find_tid();
 	return 0;
+}
+
+uint64_t xr_copy_from(void *to, const void *from, uint64_t n)
+{
+	struct iovec local = {to, n}, remote = {(void *)from, n};
+	if (xr_sealed)
+		return 0;
+	int64_t k = xr_sys6(SYS_process_vm_readv, xr_sys0(SYS_gettid), (intptr_t)&local, 1, (intptr_t)&remote, 1, 0);
+	return k < 0 ? 0 : k;
 }
 
 int xr_is_forked(void) { return process && !__atomic_load_n(&process->here, __ATOMIC_ACQUIRE); }
@@ -557,7 +565,7 @@ static struct xr_thread *prepare(uint64_t n)
 	return t;
 }
 
-static void drop(void)
+void xr_drop(void)
 {
 	__atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED);
 	xr_arena_dropped();
@@ -566,17 +574,17 @@ static void drop(void)
 int xr_slow(uint64_t n)
 {
 	if (!xr_tls && xr_rdtsc() < __atomic_load_n(&state.next_try, __ATOMIC_RELAXED)) {
-		drop();
+		xr_drop();
 		return 0;
 	}
 	uint64_t signals;
 	struct xr_thread *t = NULL;
-	if (enter_slow(&signals)) {
+	if (xr_enter(&signals)) {
 		t = prepare(n);
-		leave_slow(signals);
+		xr_leave(signals);
 	}
 	if (!t)
-		drop();
+		xr_drop();
 	return t != NULL;
 }
 
@@ -584,7 +592,7 @@ uint8_t *xr_reserve(uint32_t n, uint64_t *tsc)
 {
 	struct xr_thread *t = prepare(n);
 	if (!t) {
-		drop();
+		xr_drop();
 		return NULL;
 	}
 	*tsc = xr_rdtsc();

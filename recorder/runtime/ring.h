@@ -10,6 +10,15 @@
 int xr_ring_init(int dont_dump);
 /* Whether the cpu can be told by rdpid. */
 int xr_has_rdpid(void);
+/* Around what signal handlers that record must not interrupt. Entering returns 0 for a
+ * handler that does so all the same, in a process that may not block signals: its event
+ * is lost. */
+int xr_enter(uint64_t *signals);
+void xr_leave(uint64_t signals);
+/* Counts an event that was lost for want of memory. */
+void xr_drop(void);
+/* Copies n bytes that may not be readable. Returns how many are. */
+uint64_t xr_copy_from(void *to, const void *from, uint64_t n);
 /* Whether depth mode records the function event; sp is the stack pointer in its
  * trampoline. */
 int xr_depth_wants(uint32_t word, uint64_t sp);
