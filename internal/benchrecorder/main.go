@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -195,6 +196,11 @@ func (b *bench) measure(clang string, w workload) (samples, error) {
 				}
 			}
 		}
+		observed, err := b.observed()
+		if err != nil {
+			return nil, err
+		}
+		all["observed"] = append(all["observed"], observed...)
 		values, err := b.stock("plain", "none", "", 0)
 		if err != nil {
 			return nil, err
@@ -215,10 +221,32 @@ func (b *bench) measure(clang string, w workload) (samples, error) {
 	return all, nil
 }
 
+// observed runs the program as `xray record` does, and returns what recording costs when
+// another process writes the trace.
+func (b *bench) observed() ([]float64, error) {
+	options := recorder.ObserverOptions{Session: 1 + rand.Uint64N(1<<53-1), Output: recorder.EscapeTemplate(filepath.Join(b.dir, "observed")) + ".%p"}
+	observer, err := recorder.Listen(options)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- observer.Run(ctx) }()
+	s, err := b.run(fmt.Sprintf("start=1,observer=%s,session=%d", options.Name(), options.Session))
+	for _, t := range observer.Settle().Traces {
+		err = errors.Join(err, os.Remove(t.Path))
+	}
+	cancel()
+	return s["record"], errors.Join(err, <-ended)
+}
+
 // ours runs the program with our recorder and a ring of so many bytes.
-func (b *bench) ours(ring string) (samples, error) {
+func (b *bench) ours(ring string) (samples, error) { return b.run("start=0,ring=" + ring) }
+
+// run runs the program with these options for the recorder.
+func (b *bench) run(options string) (samples, error) {
 	cmd := exec.Command(filepath.Join(b.dir, "ours"), strconv.Itoa(b.runs), filepath.Join(b.dir, "stream.xray"))
-	cmd.Env = append(os.Environ(), recorder.EnvVar+"=start=0,ring="+ring)
+	cmd.Env = append(os.Environ(), recorder.EnvVar+"="+options)
 	out, err := output(cmd)
 	if err != nil {
 		return nil, err
@@ -282,7 +310,8 @@ var rows = []struct{ title, name string }{
 	{"a clock read and two stores for each event", "floor"},
 	{"**record**, rings of 256 kB", "record"},
 	{"**record**, rings of 1 MB", "record, 1 MB"},
-	{"record to a file", "stream"},
+	{"record to a file that `xray record` writes", "observed"},
+	{"record to a file that the program writes", "stream"},
 	{"prune, 5 µs", "prune"},
 	{"depth 1", "depth"},
 	{"profile", "profile"},

@@ -51,8 +51,6 @@ static struct {
 	uint64_t nstructs;
 } state;
 
-uint32_t xr_sealed;
-
 /* Set while the thread is in the slow path of a process that may not block signals. */
 static __thread uint32_t inside __attribute__((tls_model("initial-exec")));
 

@@ -108,6 +108,8 @@ PLAIN int main(int argc, char **argv)
 	int missing[VARIANTS] = {0};
 	file = argv[2];
 	xr_init();
+	if (root.mode != XR_OFF) /* an observer has joined */
+		stop();
 	work();
 	for (int run = 0; run < atoi(argv[1]); run++)
 		for (int i = 0; i < VARIANTS; i++) {
