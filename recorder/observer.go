@@ -37,7 +37,7 @@ type ObservedTrace struct {
 // ObservedProcess is a process that is recorded.
 type ObservedProcess struct {
 	PID   int    `json:"pid"`
-	Trace string `json:"trace"`
+	Trace string `json:"trace"` // "" while it has recorded nothing
 }
 
 // mapsArena reports whether a list of mappings, /proc/PID/maps, has the arena with this

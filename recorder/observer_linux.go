@@ -275,9 +275,14 @@ func (a *arenaObserver) look() {
 	}
 	running := []ObservedProcess{}
 	for _, p := range a.processesOf {
-		if p != nil && p.trace != nil {
-			running = append(running, ObservedProcess{PID: p.host, Trace: p.trace.path})
+		if p == nil {
+			continue
 		}
+		one := ObservedProcess{PID: p.host}
+		if p.trace != nil {
+			one.Trace = p.trace.path
+		}
+		running = append(running, one)
 	}
 	ob.mu.Lock()
 	a.running = running

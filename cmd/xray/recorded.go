@@ -211,19 +211,24 @@ func (r *recorded) oddities() []string {
 	return parts
 }
 
-// stillRunning names the traces of processes that go on.
+// stillRunning says what becomes of processes that go on.
 func (r *recorded) stillRunning() string {
-	paths := make([]string, len(r.running))
-	for i, p := range r.running {
-		paths[i] = p.Trace
+	who, traces := "process %d still runs: its trace is complete when it ends", []string(nil)
+	for _, p := range r.running {
+		if p.Trace != "" {
+			traces = append(traces, p.Trace)
+		}
 	}
-	sortPaths(paths)
-	if n := len(paths); n > maxListed {
-		return fmt.Sprintf("%d processes still run, and their traces are complete when they end: %s ...", n, strings.Join(nearNames(paths[:maxListed]), " "))
-	} else if n > 1 {
-		return fmt.Sprintf("%d processes still run, and their traces are complete when they end: %s", n, strings.Join(nearNames(paths), " "))
+	n := r.running[0].PID
+	if len(r.running) > 1 {
+		who, n = "%d processes still run: their traces are complete when they end", len(r.running)
 	}
-	return fmt.Sprintf("process %d still runs, and its trace is complete when it ends: %s", r.running[0].PID, nearNames(paths)[0])
+	sortPaths(traces)
+	text := fmt.Sprintf(who, n)
+	if len(traces) > 0 {
+		text += " (" + strings.Join(nearNames(traces[:min(len(traces), maxListed)]), " ") + ")"
+	}
+	return text
 }
 
 // templatePattern matches the base names of traces by a template: the recorder
