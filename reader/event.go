@@ -6,6 +6,10 @@ package reader
 // function, so ids may be negative. 0 is never a function.
 type FuncID int32
 
+// Folded takes the place of the functions of call paths that an analysis had no memory
+// for. No function has this number.
+const Folded FuncID = -1 << 31
+
 // Kind says what happened at an [Event]. The values are those of LLVM's
 // RecordTypes, and the first four are the kinds of function records on disk.
 type Kind uint8

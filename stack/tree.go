@@ -19,7 +19,7 @@ type Frame struct {
 	Parent int // position in Tree.Frames; -1 for an outermost function
 	Depth  int // number of functions before it in the path
 	Count  uint64
-	Total  uint64 // durations of Count calls
+	Total  uint64 // durations of Count calls; of folded paths as Self
 	Self   uint64 // Total less the durations of the calls made from there
 	// Leaves are those of Count that made no call, and LeafTotal is their
 	// durations. It does not know of calls that were filtered out.
@@ -159,12 +159,15 @@ func (r *Report) frames(t *Tree, s *sums, position []int) {
 	t.Frames = t.Frames[:0]
 	clear(position)
 	// Callers have smaller ids, so that going down marks whole ways.
+	n := 0
 	for id := len(position) - 1; id > 0; id-- {
 		if position[id] != 0 || s.known(calls.PathID(id)) {
 			position[id] = 1
 			position[r.paths.Parent(calls.PathID(id))] = 1
+			n++
 		}
 	}
+	t.Frames = slices.Grow(t.Frames, n)
 	for _, id := range r.order {
 		if position[id] == 0 {
 			continue
@@ -181,6 +184,10 @@ func (r *Report) frames(t *Tree, s *sums, position []int) {
 		}
 		if open, ok := s.open[id]; ok {
 			f.Open, f.OpenTotal, f.OpenSelf = open.count, open.total, open.self
+		}
+		if f.Func == reader.Folded {
+			// Calls of each other are among its calls, so that their durations overlap.
+			f.Total, f.OpenTotal = f.Self, f.OpenSelf
 		}
 		t.Frames = append(t.Frames, f)
 		position[id] = len(t.Frames)

@@ -49,6 +49,8 @@ func Label(n Names, id reader.FuncID) string {
 		s, ok = n.Func(id)
 	}
 	switch {
+	case id == reader.Folded:
+		return "(folded)"
 	case !ok:
 		return "#" + strconv.Itoa(int(id))
 	case s.Name == "":

@@ -107,6 +107,30 @@ type durations struct {
 	// addresses are those that functions that wait logged, up to maxLocks each.
 	addresses map[reader.FuncID]map[uint64]bool
 	unlocks   bool // locks are given back by functions that have sleds
+	outside   functionSet
+}
+
+// functionSet is a set of functions that is quick for small ids.
+type functionSet struct {
+	small [1 << 14]bool
+	large map[reader.FuncID]bool
+}
+
+// add reports whether fn is new.
+func (s *functionSet) add(fn reader.FuncID) bool {
+	if i := uint32(fn); i < uint32(len(s.small)) {
+		is := s.small[i]
+		s.small[i] = true
+		return !is
+	}
+	if s.large[fn] {
+		return false
+	}
+	if s.large == nil {
+		s.large = make(map[reader.FuncID]bool)
+	}
+	s.large[fn] = true
+	return true
 }
 
 // lengths counts a function's calls that made none, by the length of their duration
@@ -134,10 +158,14 @@ func (d *durations) Calls(b *calls.Batch) error {
 		d.depths[b.Index] = c.Depth
 		d.first, d.last = min(d.first, c.Start), max(d.last, c.Start+c.Duration)
 		switch d.places.list[c.Path].kind {
+		case outside:
+			if d.outside.add(c.Func) {
+				d.unlocks = d.unlocks || d.role(c.Func) == Unlocks
+			}
 		case below:
 			if leaf {
 				d.leaves.Add(c.Duration)
-				d.pathSizes[c.Path][bits.Len64(c.Duration)]++
+				d.sizes(b.Paths, c)[bits.Len64(c.Duration)]++
 			}
 		case top:
 			if d.span.has(c.Start) {
@@ -164,13 +192,27 @@ func (d *durations) Calls(b *calls.Batch) error {
 func (d *durations) find(paths *calls.Paths) {
 	d.places.find(paths)
 	for id := len(d.pathSizes); id < paths.Len(); id++ {
-		fn := paths.Func(calls.PathID(id))
-		if d.lengths[fn] == nil {
-			d.lengths[fn] = new(lengths)
-		}
-		d.pathSizes = append(d.pathSizes, d.lengths[fn])
+		d.pathSizes = append(d.pathSizes, d.sizesOf(paths.Func(calls.PathID(id))))
+	}
+}
+
+// sizes are those of a call's function.
+func (d *durations) sizes(paths *calls.Paths, c *calls.Call) *lengths {
+	if paths.Func(c.Path) == reader.Folded {
+		return d.sizesOf(c.Func)
+	}
+	return d.pathSizes[c.Path]
+}
+
+// sizesOf are those of a function, which may be new.
+func (d *durations) sizesOf(fn reader.FuncID) *lengths {
+	l := d.lengths[fn]
+	if l == nil {
+		l = new(lengths)
+		d.lengths[fn] = l
 		d.unlocks = d.unlocks || d.role(fn) == Unlocks
 	}
+	return l
 }
 
 // root takes an outermost call of the root.

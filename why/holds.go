@@ -124,6 +124,9 @@ func (h *holds) Calls(b *calls.Batch) error {
 			}
 		}
 		role := h.roles[c.Path]
+		if b.Paths.Func(c.Path) == reader.Folded {
+			role = h.role(c.Func)
+		}
 		if len(open) > 0 {
 			open = h.pass(b, open, c, role)
 		}
@@ -196,7 +199,11 @@ func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
 		return
 	}
 	path := w.path
-	for depth := w.depth; depth > 0 && depth >= min(w.depth, w.least); depth-- {
+	known := 0 // depth of path, which is less than that of the call where it is folded
+	for p := path; p != 0; p = b.Paths.Parent(p) {
+		known++
+	}
+	for ; known > max(1, int(min(w.depth, w.least))); known-- {
 		path = b.Paths.Parent(path)
 	}
 	scope := b.Paths.Func(path)

@@ -133,7 +133,11 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	byLock := waitsByLock(gaps)
 	gaps = shifted(gaps, d.first, d.last, x.opts.Seed)
 	proto := newMeanwhile(gaps, victims, d.first, d.last)
-	o, _, err := run(x, calls.Options{Nested: true, Paths: true}, func() others {
+	want := calls.Options{Nested: true, Paths: true}
+	if x.opts.MaxPaths > 0 {
+		want.Budget = calls.NewPathBudget(x.opts.MaxPaths)
+	}
+	o, _, err := run(x, want, func() others {
 		m := *proto
 		m.seen = make(map[seenKey]*seen)
 		return others{newHolds(byLock, x.opts.Role, d.unlocks), &m}

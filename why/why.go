@@ -52,6 +52,9 @@ type Options struct {
 	// Seed is for what is drawn by lot. Equal seeds give equal reports.
 	Seed  uint64
 	Clock reader.Clock
+	// MaxPaths bounds the call paths that are told apart, see calls.PathBudget; 0 is
+	// no bound.
+	MaxPaths int
 	// Calls are for the passes; Paths and Nested are set as needed. Unmatched
 	// exits are reported in one pass only.
 	Calls calls.Options
@@ -69,6 +72,9 @@ const maxSlow = 10_000
 func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
 	opts = opts.withDefaults()
 	e := &explainer{opts: opts, plain: src, src: src}
+	if opts.MaxPaths > 0 {
+		e.budget = calls.NewPathBudget(opts.MaxPaths)
+	}
 	if err := e.prepare(); err != nil {
 		return nil, nil, err
 	}
@@ -111,15 +117,21 @@ type explainer struct {
 	start      uint64       // TSC of the trace's first event
 	torn       torn
 	candidates []Candidate
+	budget     *calls.PathBudget // of passes that look at the root; nil is no bound
 }
 
 // run is a pass over the calls. Exits that match nothing are told only once.
 func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S) (S, *calls.Stats, error) {
 	o := e.opts.Calls
-	o.Nested, o.Paths = want.Nested, want.Paths
+	o.Nested, o.Paths, o.Roots, o.Budget = want.Nested, want.Paths, want.Roots, want.Budget
 	sink, stats, err := calls.Run(e.src, o, newSink)
 	e.opts.Calls.Unmatched = nil
 	return sink, stats, err
+}
+
+// rooted are the options of passes that look at the root and what it calls.
+func (e *explainer) rooted() calls.Options {
+	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget}
 }
 
 // microsecond is one in ticks; a thousand where the clock does not say what a tick
@@ -175,7 +187,7 @@ func (e *explainer) chooseRoot() error {
 
 // measure finds the durations of the root.
 func (e *explainer) measure() (*durations, *calls.Stats, error) {
-	d, stats, err := run(e, calls.Options{Paths: true}, func() *durations { return newDurations(e) })
+	d, stats, err := run(e, e.rooted(), func() *durations { return newDurations(e) })
 	if err == nil && d.sample.Count() == 0 {
 		err = ErrNoInvocations
 	}
@@ -239,7 +251,7 @@ func (e *explainer) plan(d *durations) *plan {
 // explain compares the cohorts.
 func (e *explainer) explain(d *durations) (*Report, error) {
 	p := e.plan(d)
-	c, _, err := run(e, calls.Options{Paths: true}, func() *cohorts { return newCohorts(p) })
+	c, _, err := run(e, e.rooted(), func() *cohorts { return newCohorts(p) })
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +281,7 @@ func (e *explainer) number(list []*Exemplar) error {
 	for i, x := range list {
 		keys[i] = invocation.Key{Start: x.Start, Index: x.index}
 	}
-	src, opts := e.plain, calls.Options{Shards: e.opts.Calls.Shards, Paths: true}
+	src, opts := e.plain, calls.Options{Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, Budget: calls.RootsOnly()}
 	numbers, _, err := calls.Run(src, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, keys) })
 	if err != nil {
 		return err

@@ -62,6 +62,7 @@ Formats of calls:
 	}
 	f := cmd.Flags()
 	c.flags.add(f)
+	c.flags.paths.add(f)
 	addChoice(f, &c.format, "format", "f", "what to write",
 		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "viztracer", "speedscope", "firefox", "pprof", "callgrind", "folded", "csv", "json")
 	addCount(f, &c.most, "max-calls", "", 1, "perfetto, chrome, viztracer, speedscope, firefox: keep the `N` longest calls at most")

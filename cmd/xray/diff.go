@@ -85,6 +85,7 @@ what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails
 	d.flags.addGroup(f)
 	d.flags.addStrict(f)
 	d.flags.filter.addPlace(f)
+	d.flags.paths.add(f)
 	f.StringVar(&d.rootText, "root", "", "compare the outermost calls of functions whose name matches `REGEXP`")
 	f.StringArrayVar(&d.gateTexts, "gate", nil,
 		"fail when this grows by more than a limit: `METRIC[:REGEXP]:+LIMIT%`; repeatable")
@@ -158,7 +159,7 @@ func (d *diffFlags) add(a *app, cmd *cobra.Command, to *diff.Comparison, side di
 		options.From, options.To = s.filter.From, s.filter.To
 		s.filter = calls.Filter{}
 	}
-	sink, stats, err := analyse(s, calls.Options{Paths: d.root != nil, Nested: d.root == nil},
+	sink, stats, err := analyse(s, calls.Options{Paths: d.root != nil, Roots: options.Root, Nested: d.root == nil},
 		func() *diff.Analysis { return diff.NewAnalysis(options) })
 	if err != nil {
 		return err

@@ -34,3 +34,23 @@ func (m *matchFlags) policy() calls.Policy {
 	}
 	return calls.Exact
 }
+
+// pathFlags bound the memory of trees of call paths.
+type pathFlags struct{ memory int64 }
+
+// add adds the flag, whose absence is no bound, to commands that have such a tree.
+func (p *pathFlags) add(f *pflag.FlagSet) {
+	p.memory = 512 << 20
+	addSize(f, &p.memory, "path-memory", "use at most `SIZE` for the tree of call paths; fold the lightest subtrees if it is larger")
+}
+
+// bytesPerPath is what a path takes in the most wasteful command, measured.
+const bytesPerPath = 256
+
+// most is how many paths there is memory for; 0 is no bound.
+func (p *pathFlags) most() int {
+	if p.memory == 0 {
+		return 0
+	}
+	return int(max(p.memory/bytesPerPath, 1))
+}

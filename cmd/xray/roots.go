@@ -46,7 +46,7 @@ func (f *rootFlags) open(a *app, cmd *cobra.Command, args []string) (*session, s
 
 // searchSlowest finds the slowest invocations.
 func (s *session) searchSlowest(opts slowest.Options) (*slowest.Found, *calls.Stats, error) {
-	sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *slowest.Search { return slowest.NewSearch(opts) })
+	sink, stats, err := analyse(s, calls.Options{Paths: true, Roots: opts.Root, Budget: calls.RootsOnly()}, func() *slowest.Search { return slowest.NewSearch(opts) })
 	if err != nil {
 		return nil, stats, err
 	}
@@ -65,7 +65,7 @@ func (s *session) numbered(root func(reader.FuncID) bool, number uint64) (start,
 	opts := slowest.Options{Root: root, From: s.first, Top: fewInvocations}
 	n := number
 	for {
-		census, _, err := analyse(s, calls.Options{Paths: true}, func() *slowest.Census { return slowest.NewCensus(opts, s.last) })
+		census, _, err := analyse(s, calls.Options{Paths: true, Roots: opts.Root, Budget: calls.RootsOnly()}, func() *slowest.Census { return slowest.NewCensus(opts, s.last) })
 		if err != nil {
 			return 0, 0, err
 		}

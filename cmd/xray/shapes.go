@@ -48,7 +48,7 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 				return err
 			}
 			opts := shapes.Options{Root: roots.Root, Thread: roots.Thread, From: roots.From, To: roots.To, ExactCounts: exact, Limit: limit}
-			run := calls.Options{Paths: true}
+			run := calls.Options{Paths: true, Roots: roots.Root}
 			sink, stats, err := analyse(s, run, func() *shapes.Analysis { return shapes.New(opts) })
 			if err == nil && sink.Full() {
 				run.Shards, opts.Replace = 1, true
@@ -77,6 +77,7 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 	}
 	f := cmd.Flags()
 	flags.add(f)
+	flags.paths.add(f)
 	f.StringVar(&rare, "rare", rare, "only shapes of at most `PERCENT` of the calls, and the commonest")
 	f.BoolVar(&exact, "exact-counts", false, "keep shapes apart that differ in the number of any calls")
 	addCount(f, &limit, "limit", "", 1, "keep at most `N` shapes apart")

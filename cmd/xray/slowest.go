@@ -56,11 +56,11 @@ what xray slice --around takes.`,
 			if view.Base, err = s.start(); err != nil {
 				return err
 			}
-			found, stats, err := s.searchSlowest(opts)
+			found, _, err := s.searchSlowest(opts)
 			if err != nil {
 				return err
 			}
-			trees, _, err := analyse(s, calls.Options{Paths: true}, func() *slowest.Trees { return slowest.NewTrees(found) })
+			trees, stats, err := analyse(s, calls.Options{Paths: true, Roots: opts.Root}, func() *slowest.Trees { return slowest.NewTrees(found) })
 			if err != nil {
 				return err
 			}
@@ -81,6 +81,7 @@ what xray slice --around takes.`,
 	}
 	f := cmd.Flags()
 	flags.add(f)
+	flags.paths.add(f)
 	which.add(f)
 	addCount(f, &top, "top", "n", 1, "how many calls to show")
 	f.BoolVar(&perThread, "per-thread", false, "show as many of each thread")

@@ -89,6 +89,7 @@ open when the trace ends count up to its end.`,
 	}
 	f := cmd.Flags()
 	flags.add(f)
+	flags.paths.add(f)
 	addChoice(f, &format, "format", "f", "what to write", "text", "folded", "svg", "json").
 		synonyms = map[string]string{"human": "text", "flame": "folded"}
 	addChoice(f, &metric, "metric", "", "what stacks are weighed by", "time", "count")

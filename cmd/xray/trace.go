@@ -29,6 +29,7 @@ type traceFlags struct {
 	group  bool
 	strict bool
 	filter filterFlags
+	paths  pathFlags
 }
 
 func (f *traceFlags) add(flags *pflag.FlagSet) {
@@ -82,6 +83,7 @@ type session struct {
 	// alias says which function each one is taken for; nil where each is itself.
 	alias  func(reader.FuncID) reader.FuncID
 	strict bool
+	paths  int // how many call paths a tree may have; 0 is no bound
 	filter calls.Filter
 	spans  []convert.Span // the times that the filter is about; at least one
 	// notes say, after a run, where a filter chose nothing; "" when it did.
@@ -99,7 +101,7 @@ func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *sessio
 	if err := f.filter.check(); err != nil {
 		return nil, err
 	}
-	s = &session{app: a, name: cmd.Name(), strict: f.strict}
+	s = &session{app: a, name: cmd.Name(), strict: f.strict, paths: f.paths.most()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -142,6 +144,9 @@ func (s *session) close() error {
 // chose. What opts says of the choice and of aliases is overwritten.
 func analyse[S calls.Analysis[S]](s *session, opts calls.Options, newSink func() S) (S, *calls.Stats, error) {
 	opts.Filter, opts.Alias = s.filter, s.alias
+	if s.paths > 0 && opts.Budget == nil {
+		opts.Budget = calls.NewPathBudget(s.paths)
+	}
 	first := &firstUnmatched{}
 	if s.strict && opts.Unmatched == nil {
 		opts.Unmatched = first.see
@@ -222,6 +227,9 @@ func (s *session) summary(stats *calls.Stats) {
 		if sums := s.sums(); sums != "" {
 			parts = append(parts, sums)
 		}
+	}
+	if stats != nil && stats.Folded > 0 {
+		parts = append(parts, fmt.Sprintf("%s in folded call paths, for want of memory: raise --path-memory", plural(int64(stats.Folded), "call", "calls")))
 	}
 	if stats != nil && stats.Unmatched > 0 {
 		parts = append(parts, plural(int64(stats.Unmatched), "exit", "exits")+" without an entry")

@@ -60,6 +60,7 @@ Without --root it takes the function whose slow calls lose most time.`,
 	w.flags.nameFlags.add(f)
 	w.flags.addStrict(f)
 	w.flags.filter.addPlace(f)
+	w.flags.paths.add(f)
 	f.StringVar(&w.root, "root", "", "explain the outermost calls of functions whose name matches `REGEXP`")
 	f.StringVar(&w.slow, "slow", "p99", "which calls are slow: `RULE` is a quantile (p99), top:100, or >5ms")
 	f.StringVar(&w.ordinary, "ordinary", "p25..p75", "which calls are ordinary: from one quantile to another")
@@ -138,7 +139,7 @@ func (w *whyFlags) explain(s *session) (*why.Report, *calls.Stats, error) {
 func (w *whyFlags) options(s *session) (why.Options, error) {
 	opts := why.Options{
 		MinShare: w.minShare / 100, Seed: w.seed, Clock: s.clock, From: s.filter.From, To: s.filter.To,
-		PathDepth: w.depth,
+		PathDepth: w.depth, MaxPaths: s.paths,
 	}
 	if w.minShare <= 0 || w.minShare > 100 {
 		return opts, usagef("--min-share: %g is no percentage from 0 to 100", w.minShare)

@@ -28,9 +28,10 @@ type thread struct {
 	cpu   uint8
 	stack []frame
 	// pending is the callee of a tail call whose exit was just recorded.
-	pending uint32
-	open    bool
-	unwind  bool
+	pending  uint32
+	open     bool
+	unwind   bool
+	randomly bool
 }
 
 // frame is an open call.
@@ -56,7 +57,7 @@ func newThreads(p *program, truth *Truth, opts Options) []*thread {
 			rng:   mix(opts.Seed + uint64(i)*0x9e3779b97f4a7c15),
 			cpu:   uint8(i % cpus),
 			stack: make([]frame, 0, maxDepth),
-			open:  opts.Open, unwind: opts.Unwind,
+			open:  opts.Open, unwind: opts.Unwind, randomly: opts.Random,
 		}
 	}
 	threads[0].left += opts.Records % 2
@@ -122,12 +123,21 @@ func (t *thread) step(r uint64) record {
 		if t.tsc > startTSC {
 			t.tsc += 2000 + r>>20&0x3fff // the wait for a request
 		}
+		if t.randomly {
+			return t.enter(t.anyone(r), r)
+		}
 		return t.enter(t.prog.roots[r>>8%uint64(len(t.prog.roots))], r)
 	}
 	f := &t.stack[depth-1]
 	fn := &t.prog.funcs[f.fn]
 	// A call needs a record for itself, its exit, and the exits of all around it.
 	mayCall := depth < maxDepth && (t.open || t.left >= int64(depth)+2)
+	if t.randomly {
+		if mayCall && r&1 == 0 {
+			return t.enter(t.anyone(r), r)
+		}
+		return t.leave(exit, r)
+	}
 	for bits := r; mayCall && int(f.site) < len(fn.sites); bits >>= 8 {
 		s := fn.sites[f.site]
 		if uint16(bits&0xff) >= s.taken {
@@ -149,6 +159,9 @@ func (t *thread) step(r uint64) record {
 	}
 	return t.leave(exit, r)
 }
+
+// anyone is one of all functions.
+func (t *thread) anyone(r uint64) uint32 { return 1 + uint32(r>>8%uint64(len(t.prog.funcs)-1)) }
 
 func (t *thread) enter(fn uint32, r uint64) record {
 	if len(t.stack) > 0 {

@@ -64,6 +64,9 @@ type Options struct {
 	Open bool
 	// Unwind lets exceptions leave some calls without an exit record.
 	Unwind bool
+	// Random draws each callee from all functions, so that hardly a call path
+	// comes twice.
+	Random bool
 }
 
 // withDefaults fills in zero fields.

@@ -54,6 +54,7 @@ type shard struct {
 	calls   *[batchCalls]Call // what batch.Calls is cut from
 	n       int               // calls in use
 	paths   *Paths
+	counted int // nodes of paths that a pathLimit knows of
 	stats   Stats
 	// The hot loop, for this shard's options.
 	usualFDR, usualBasic func(*shard, *thread, *run)
@@ -70,6 +71,14 @@ func newShard(opts *Options, sink Sink) *shard {
 	}
 	if opts.Paths {
 		s.paths = NewPaths()
+		if b := opts.Budget; b != nil && b.kept != nil {
+			if s.paths = b.kept; opts.Shards > 1 {
+				s.paths = s.paths.clone()
+			}
+		}
+		if opts.Roots != nil {
+			s.paths.roots = newFuncCache(opts.Roots)
+		}
 		s.batch.Paths = s.paths
 	}
 	return s
@@ -358,6 +367,9 @@ func (s *shard) flush(last bool) error {
 	s.n = 0
 	if s.filter != nil {
 		s.filter.apply(b)
+	}
+	if s.paths != nil && s.paths.frozen {
+		s.folded(b)
 	}
 	err := s.sink.Calls(b)
 	b.Args, b.Events, b.Opens = b.Args[:0], b.Events[:0], b.Opens[:0]

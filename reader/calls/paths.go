@@ -1,6 +1,10 @@
 package calls
 
-import "github.com/xray-tools/xray/reader"
+import (
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
 
 // PathID is a node of a [Paths] tree. 0 is the root: no call at all.
 type PathID uint32
@@ -15,6 +19,10 @@ type Paths struct {
 	// table is an open-addressing hash table over (parent, function), a power
 	// of two in length and at most half full.
 	table []PathID
+	// frozen trees take no new paths: those that they do not hold are folded.
+	frozen bool
+	// roots, when set, says where paths begin.
+	roots *funcCache
 }
 
 type pathNode struct {
@@ -34,7 +42,8 @@ func NewPaths() *Paths {
 // Len is one more than the largest id.
 func (p *Paths) Len() int { return len(p.nodes) }
 
-// Func is the last function of the path; 0 for the root.
+// Func is the last function of the path; 0 for the root, and [reader.Folded] for paths
+// that a [PathBudget] had no room for.
 func (p *Paths) Func(id PathID) reader.FuncID { return p.nodes[id].fn }
 
 // Parent is the path of the caller; the root is its own parent.
@@ -83,7 +92,12 @@ func (p *Paths) guess(parent, sibling PathID, fn reader.FuncID) PathID {
 // search is childAfter where the guess was wrong. Calls in a loop and calls that
 // are left out now and then are no reason to change the guess.
 func (p *Paths) search(parent, sibling PathID, fn reader.FuncID) PathID {
-	if sibling != 0 && p.nodes[sibling].fn == fn {
+	switch {
+	case p.nodes[parent].fn == reader.Folded:
+		return parent
+	case parent == 0 && p.roots != nil && !p.roots.of(fn):
+		return 0
+	case sibling != 0 && p.nodes[sibling].fn == fn:
 		return sibling
 	}
 	if left := p.after(parent, sibling); left != 0 {
@@ -92,15 +106,88 @@ func (p *Paths) search(parent, sibling PathID, fn reader.FuncID) PathID {
 		}
 	}
 	c := p.lookup(parent, fn)
-	if sibling != 0 {
-		p.nodes[sibling].next = c
-	} else {
+	switch {
+	case sibling == 0:
 		p.nodes[parent].first = c
+	case p.nodes[sibling].fn != reader.Folded:
+		// A folded path is its own sibling and child, so that nothing leads on from it.
+		p.nodes[sibling].next = c
 	}
 	return c
 }
 
+// funcCache keeps what a function says of functions.
+type funcCache struct {
+	ask   func(reader.FuncID) bool
+	small [1 << 14]uint8 // 0 where not asked yet, 1 for no, 2 for yes
+	large map[reader.FuncID]bool
+}
+
+func newFuncCache(ask func(reader.FuncID) bool) *funcCache {
+	return &funcCache{ask: ask, large: make(map[reader.FuncID]bool)}
+}
+
+func (c *funcCache) of(fn reader.FuncID) bool {
+	if i := uint32(fn); i < uint32(len(c.small)) {
+		if c.small[i] == 0 {
+			c.small[i] = 1
+			if c.ask(fn) {
+				c.small[i] = 2
+			}
+		}
+		return c.small[i] == 2
+	}
+	is, ok := c.large[fn]
+	if !ok {
+		is = c.ask(fn)
+		c.large[fn] = is
+	}
+	return is
+}
+
+// freeze makes p fold all paths that it does not hold, and returns it. Roots can
+// always be added.
+func (p *Paths) freeze() *Paths {
+	p.frozen = true
+	return p
+}
+
+// fold is the path of all calls from parent that have none of their own.
+func (p *Paths) fold(parent PathID) PathID {
+	if p.nodes[parent].fn == reader.Folded {
+		return parent
+	}
+	return p.find(parent, reader.Folded, true)
+}
+
+// reserve makes room for so many nodes and no more; there must not be more already.
+func (p *Paths) reserve(n int) {
+	p.nodes = append(make([]pathNode, 0, n), p.nodes...)
+	size := 128
+	for size < 2*n {
+		size *= 2
+	}
+	p.table = make([]PathID, size)
+	p.rebuild()
+}
+
+// clone is a tree with the same ids.
+func (p *Paths) clone() *Paths {
+	c := *p
+	c.nodes, c.table = slices.Clone(p.nodes), slices.Clone(p.table)
+	return &c
+}
+
 func (p *Paths) lookup(parent PathID, fn reader.FuncID) PathID {
+	c := p.find(parent, fn, !p.frozen || parent == 0 && p.roots != nil)
+	if c == 0 {
+		return p.fold(parent)
+	}
+	return c
+}
+
+// find looks a child up, and adds it if it is to; else it is 0 where there is none.
+func (p *Paths) find(parent PathID, fn reader.FuncID, add bool) PathID {
 	mask := uint64(len(p.table) - 1)
 	i := pathHash(parent, fn) & mask
 	for p.table[i] != 0 {
@@ -109,6 +196,9 @@ func (p *Paths) lookup(parent PathID, fn reader.FuncID) PathID {
 			return c
 		}
 		i = (i + 1) & mask
+	}
+	if !add {
+		return 0
 	}
 	c := PathID(len(p.nodes))
 	p.nodes = append(p.nodes, pathNode{parent: parent, fn: fn})
@@ -121,6 +211,13 @@ func (p *Paths) lookup(parent PathID, fn reader.FuncID) PathID {
 
 func (p *Paths) grow() {
 	p.table = make([]PathID, 2*len(p.table))
+	p.rebuild()
+}
+
+// rebuild fills the table with the nodes, which must not have more than it has room
+// for.
+func (p *Paths) rebuild() {
+	clear(p.table)
 	mask := uint64(len(p.table) - 1)
 	for c := 1; c < len(p.nodes); c++ {
 		i := pathHash(p.nodes[c].parent, p.nodes[c].fn) & mask

@@ -45,6 +45,12 @@ type Options struct {
 	Shards int
 	// Paths keeps the tree of call paths and sets Call.Path.
 	Paths bool
+	// Roots, when set, says where call paths begin: a call of another function that
+	// none of these is around has path 0. It is called once for each function and
+	// shard, concurrently.
+	Roots func(reader.FuncID) bool
+	// Budget bounds the tree of call paths; nil is no bound.
+	Budget *PathBudget
 	// Nested sets Call.Nested.
 	Nested bool
 	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then: an entry does not
@@ -112,6 +118,10 @@ type Stats struct {
 	// ClockBack by how many ticks in all.
 	ClockSteps uint64
 	ClockBack  uint64
+	// Folded is how many calls that the filter chose have folded paths, see
+	// [PathBudget], and FoldedSelf their self time.
+	Folded     uint64
+	FoldedSelf uint64
 	MaxDepth   uint32
 	// First and Last are the smallest and largest timestamps; only when Events
 	// is not 0.
@@ -142,6 +152,8 @@ func (s *Stats) merge(o *Stats) {
 	s.Unmatched += o.Unmatched
 	s.ClockSteps += o.ClockSteps
 	s.ClockBack += o.ClockBack
+	s.Folded += o.Folded
+	s.FoldedSelf = addSaturating(s.FoldedSelf, o.FoldedSelf)
 	s.MaxDepth = max(s.MaxDepth, o.MaxDepth)
 	s.Threads += o.Threads
 }
@@ -151,21 +163,32 @@ func (s *Stats) merge(o *Stats) {
 // returns the sinks merged into the first. With Shards = 1 calls arrive in the
 // order of Source.Each on one goroutine; otherwise only the order within a
 // thread is defined.
+//
+// With a budget the source may be read up to three times, and sinks be made again.
 func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, error) {
 	if opts.Shards <= 0 {
 		opts.Shards = runtime.GOMAXPROCS(0)
 	}
+	if opts.Paths && opts.Budget != nil {
+		return runBudget(src, opts, newSink)
+	}
+	return pass(src, &opts, nil, newSink)
+}
+
+// pass is one pass of Run.
+func pass[S Analysis[S]](src Source, opts *Options, limit *pathLimit, newSink func() S) (S, *Stats, error) {
 	sinks := make([]S, opts.Shards)
 	shards := make([]*shard, opts.Shards)
 	for i := range shards {
 		sinks[i] = newSink()
-		shards[i] = newShard(&opts, sinks[i])
+		shards[i] = newShard(opts, sinks[i])
 	}
-	each := src.Each
-	if p, ok := src.(packedSource); ok {
-		each = p.EachPacked
-	}
-	err := each(opts.Shards, func(i int, b *reader.Block) error { return shards[i].block(b) })
+	err := each(src)(opts.Shards, func(i int, b *reader.Block) error {
+		if err := shards[i].block(b); err != nil || limit == nil {
+			return err
+		}
+		return limit.check(shards[i])
+	})
 	if err != nil {
 		return sinks[0], nil, err
 	}
@@ -180,4 +203,12 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 		}
 	}
 	return sinks[0], stats, nil
+}
+
+// each reads a source in the fastest way it has.
+func each(src Source) func(int, func(int, *reader.Block) error) error {
+	if p, ok := src.(packedSource); ok {
+		return p.EachPacked
+	}
+	return src.Each
 }
