@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"regexp"
 
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/symbolize"
@@ -41,7 +42,19 @@ func (r *Report) writeLLVMText(w io.Writer, names symbolize.Names) error {
 	return out.Flush()
 }
 
-// writeLLVMCSV differs from llvm-xray in that it doubles quotes within strings.
+// nameless is how functions without a symbol are called.
+var nameless = regexp.MustCompile(`^@\([0-9a-f]+\)$`)
+
+// llvmName keeps what scripts for llvm-xray look for, and calls no function.
+func llvmName(label string) string {
+	if nameless.MatchString(label) {
+		return label
+	}
+	return texttab.CSVText(label)
+}
+
+// writeLLVMCSV differs from llvm-xray in that it doubles quotes within strings, and in
+// names that a spreadsheet would take for a formula.
 func (r *Report) writeLLVMCSV(w io.Writer, names symbolize.Names) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "funcid,count,min,median,90%ile,99%ile,max,sum,debug,function")
@@ -50,7 +63,7 @@ func (r *Report) writeLLVMCSV(w io.Writer, names symbolize.Names) error {
 		s := r.llvmStats(row)
 		fmt.Fprintf(out, "%d,%d,%e,%e,%e,%e,%e,%e,%s,%s\n",
 			row.Func, row.Count, s[0], s[1], s[2], s[3], s[4], s[5],
-			texttab.QuoteCSV(symbolize.Location(names, row.Func)), texttab.QuoteCSV(symbolize.Label(names, row.Func)))
+			texttab.QuoteCSV(texttab.CSVText(symbolize.Location(names, row.Func))), texttab.QuoteCSV(llvmName(symbolize.Label(names, row.Func))))
 	}
 	return out.Flush()
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -25,7 +26,8 @@ import (
 //
 // Where the frequency is unknown, the three times are named start_ticks,
 // duration_ticks and self_ticks. Custom and typed events are no calls and are
-// left out. Fields are quoted as RFC 4180 says; lines end in a line feed.
+// left out. Fields are quoted as RFC 4180 says; lines end in a line feed. Names that a
+// spreadsheet would take for a formula are preceded by an apostrophe.
 type CSV struct {
 	rows
 	names labels
@@ -79,8 +81,9 @@ func (c *CSV) appendThread(dst []byte, t reader.Thread) []byte {
 	return append(dst, ',')
 }
 
-// appendField appends a field, in quotes where they are needed.
+// appendField appends a field of text, in quotes where they are needed.
 func appendField(dst []byte, s string) []byte {
+	s = texttab.CSVText(s)
 	if !strings.ContainsAny(s, "\",\r\n") && strings.TrimSpace(s) == s {
 		return append(dst, s...)
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -154,7 +155,7 @@ func (d *Diff) WriteCSV(w io.Writer) error {
 	blank := make([]string, len(columns))
 	for i := range d.Edges {
 		e := &d.Edges[i]
-		row := []string{d.Functions[e.Caller].Name, d.Functions[e.Callee].Name}
+		row := []string{texttab.CSVText(d.Functions[e.Caller].Name), texttab.CSVText(d.Functions[e.Callee].Name)}
 		if e.A != nil {
 			row = csvValues(row, e.A, columns, d.ClockA)
 		} else {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -177,11 +178,11 @@ func (r *Report) WriteCSV(w io.Writer, names symbolize.Names) error {
 		e := &r.Edges[i]
 		caller := ""
 		if e.Caller != Root {
-			caller = symbolize.Label(names, e.Caller)
+			caller = texttab.CSVText(symbolize.Label(names, e.Caller))
 		}
 		c.Write(csvValues([]string{
 			strconv.Itoa(int(e.Caller)), caller,
-			strconv.Itoa(int(e.Callee)), symbolize.Label(names, e.Callee),
+			strconv.Itoa(int(e.Callee)), texttab.CSVText(symbolize.Label(names, e.Callee)),
 			strconv.FormatUint(e.Open, 10), strconv.FormatUint(e.Inferred, 10),
 		}, &e.Stats, columns, r.Clock))
 	}

@@ -178,7 +178,7 @@ func WriteCSV(w io.Writer, m *Map, n Names) error {
 		}
 		return cw.Write([]string{
 			strconv.Itoa(int(r.ID)), r.Address, r.Function, r.Kind, strconv.FormatBool(r.AlwaysInstrument),
-			strconv.Itoa(int(r.Version)), r.Name, r.Linkage, r.File, line, column,
+			strconv.Itoa(int(r.Version)), texttab.CSVText(r.Name), texttab.CSVText(r.Linkage), texttab.CSVText(r.File), line, column,
 		})
 	})
 	if err != nil {

@@ -200,7 +200,7 @@ func TestWriteFormats(t *testing.T) {
 		{"csv", func(b *bytes.Buffer) error { return WriteCSV(b, m, names) }, `id,address,function,kind,always_instrument,version,name,linkage_name,file,line,column
 1,0x245f0,0x245f0,function-enter,true,2,"f(int, A<int>)",_Z1fi1AIiE,/src/a.cc,3,7
 1,0x24682,0x245f0,typed-event,false,2,"f(int, A<int>)",_Z1fi1AIiE,/src/a.cc,3,7
-2,0x0,0xffffffffffffffff,tail-exit,false,0,@(ffffffffffffffff),,,,
+2,0x0,0xffffffffffffffff,tail-exit,false,0,'@(ffffffffffffffff),,,,
 `},
 		{"text", func(b *bytes.Buffer) error { return WriteText(b, m, names) }, `id  address            function  kind            location  name
  1  0x245f0             0x245f0  function-enter  a.cc:3:7  f(int, A<int>)

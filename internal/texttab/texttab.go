@@ -3,7 +3,7 @@
 //
 // Cells are plain strings. What would break a layout or a terminal is made
 // visible on the way out, each format by its own means: control characters are
-// escaped in text and Markdown, pipes in Markdown, quotes in CSV.
+// escaped in text and Markdown, pipes in Markdown, quotes and formulas in CSV.
 package texttab
 
 import (
@@ -129,7 +129,8 @@ var markdownEscapes = strings.NewReplacer(
 )
 
 // WriteCSV writes the table as RFC 4180 describes, but with lines ended by a
-// line feed alone.
+// line feed alone. Text that a spreadsheet would take for a formula is changed as by
+// [CSVText].
 func (t *Table) WriteCSV(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	t.each(csvCell, func(row []string) { b.WriteString(strings.Join(row, ",") + "\n") })
@@ -137,10 +138,29 @@ func (t *Table) WriteCSV(w io.Writer) error {
 }
 
 func csvCell(s string) string {
+	s = CSVText(s)
 	if strings.ContainsAny(s, ",\"\r\n") {
 		return QuoteCSV(s)
 	}
 	return s
+}
+
+// CSVText is s as a spreadsheet takes it for text and not for a formula: text that begins
+// with =, +, - or @, behind spaces or control characters or not, is preceded by an apostrophe,
+// and so is text that begins with a tab or the end of a line. Numbers stay as they are.
+func CSVText(s string) string {
+	if s == "" || s[0] > '@' {
+		return s // nearly all
+	}
+	text := strings.TrimLeftFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
+	formula := text != "" && strings.IndexByte("=+-@", text[0]) >= 0
+	if !formula && strings.IndexByte("\t\r\n", s[0]) < 0 {
+		return s
+	}
+	if _, err := strconv.ParseFloat(s, 64); err == nil {
+		return s
+	}
+	return "'" + s
 }
 
 // QuoteCSV is s as a quoted CSV cell.

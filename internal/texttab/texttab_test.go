@@ -2,6 +2,7 @@ package texttab
 
 import (
 	"encoding/csv"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -53,6 +54,41 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
+// No spreadsheet takes a cell of text for a formula, and text is otherwise what it was.
+func TestCSVText(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "", "main": "main", "operator-": "operator-", "0x5": "0x5", "-0.25": "-0.25", "+5": "+5", "-1e-9": "-1e-9", "-Inf": "-Inf",
+		"=1+1": "'=1+1", "+[Foo bar]": "'+[Foo bar]", "-[Foo bar]": "'-[Foo bar]", "@(4011d0)": "'@(4011d0)",
+		"-2+3": "'-2+3", " =1": "' =1", "\x00=1": "'\x00=1", "\ta": "'\ta", "\ra": "'\ra", "\na": "'\na", "-": "'-",
+		"=HYPERLINK(\"http://x\",\"y\")": "'=HYPERLINK(\"http://x\",\"y\")", "'=1": "'=1",
+	} {
+		if got := CSVText(text); got != want {
+			t.Errorf("%q became %q, want %q", text, got, want)
+		}
+		table := Table{Columns: []Column{{Title: "text"}, {Title: "more"}}}
+		table.Add(text, "x")
+		var b strings.Builder
+		if err := table.WriteCSV(&b); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(b.String())).ReadAll()
+		if read := strings.ReplaceAll(want, "\r\n", "\n"); err != nil || rows[1][0] != read {
+			t.Errorf("%q in a table: %q, %v", text, rows, err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[ \t\r\n]?[=+@'"\-]?[-+=0-9.e,a]*`).Draw(t, "text")
+		got := CSVText(text)
+		if strings.TrimPrefix(got, "'") != text && got != text {
+			t.Fatalf("%q became %q", text, got)
+		}
+		_, err := strconv.ParseFloat(got, 64)
+		if trimmed := strings.TrimSpace(got); err != nil && trimmed != "" && strings.ContainsAny(trimmed[:1], "=+-@") {
+			t.Fatalf("%q became %q, which is a formula", text, got)
+		}
+	})
+}
+
 // TestCSV reads back what was written.
 func TestCSV(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -64,7 +100,7 @@ func TestCSV(t *testing.T) {
 		for range rapid.IntRange(0, 5).Draw(t, "rows") {
 			row := []string{cell.Draw(t, "a"), cell.Draw(t, "b")}
 			tab.Add(row...)
-			want = append(want, row)
+			want = append(want, []string{CSVText(row[0]), CSVText(row[1])})
 		}
 		var b strings.Builder
 		if err := tab.WriteCSV(&b); err != nil {
