@@ -48,10 +48,12 @@ type perfettoThread struct {
 	head    []byte // what packets begin with: the sequence and its flags
 	counter uint64 // track of the calls that are open
 	last    int64  // time of the latest packet
-	sampled int    // packets since the counter was written
-	names   map[string]uint64
-	begins  map[reader.FuncID][]byte // the track event that begins a call
-	calls   longCalls
+	count   int    // calls that are open since then
+	// unsampled is how many packets came since the counter was written.
+	unsampled int
+	names     map[string]uint64
+	begins    map[reader.FuncID][]byte // the track event that begins a call
+	calls     longCalls
 	// pending are the instants in open calls of which some may be left out.
 	pending []pendingInstant
 	leftOut []byte // the track event that begins a run of calls left out
@@ -147,6 +149,9 @@ func (p *Perfetto) Calls(b *calls.Batch) error {
 		})
 	if b.Last {
 		t.calls.short.finish()
+		if t.unsampled > 0 {
+			p.sample(t)
+		}
 	}
 	return p.out.err
 }
@@ -158,7 +163,7 @@ func (p *Perfetto) instantsBefore(t *perfettoThread, tsc uint64) {
 	}
 	n := 0
 	for n < len(t.pending) && t.pending[n].tsc <= tsc {
-		p.packet(t, t.pending[n].tsc, t.pending[n].event)
+		p.packet(t, t.pending[n].tsc, t.pending[n].event, 0)
 		n++
 	}
 	t.pending = slices.Delete(t.pending, 0, n)
@@ -177,7 +182,7 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 		return
 	}
 	if len(args) == 0 && c.End < calls.Inferred {
-		p.packet(t, c.Start+c.Duration, plainEnd)
+		p.packet(t, c.Start+c.Duration, plainEnd, -1)
 		return
 	}
 	event := slices.Clone(plainEnd)
@@ -191,7 +196,7 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 	if c.End >= calls.Inferred {
 		event = annotateText(event, "end", c.End.String())
 	}
-	p.packet(t, c.Start+c.Duration, event)
+	p.packet(t, c.Start+c.Duration, event, -1)
 }
 
 // plainEnd ends a call of which there is nothing else to say.
@@ -208,7 +213,7 @@ func (p *Perfetto) begin(t *perfettoThread, o *openCall) {
 		}
 		*recent = perfettoBegin{t, o.fn, event}
 	}
-	p.packet(t, o.start, recent.event)
+	p.packet(t, o.start, recent.event, 1)
 }
 
 // instant shows a custom or typed event.
@@ -236,26 +241,36 @@ func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
 		t.pending = append(t.pending, pendingInstant{e.TSC, len(t.calls.open), event})
 		return
 	}
-	p.packet(t, e.TSC, event)
+	p.packet(t, e.TSC, event, 0)
 }
 
-// quiet is how long nothing happens before the counter of open calls is brought up
-// to date, in nanoseconds, and often after how many packets it is at the latest.
+// The counter of open calls is written before and after nothing happens for quiet
+// nanoseconds, after every often packets, and at the end of a thread.
 const quiet, often = 1e6, 64
 
-// packet writes a track event of a thread.
-func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte) {
+// packet writes a track event of a thread. change is what becomes of the number of open
+// calls.
+func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte, change int) {
 	at := max(0, p.time.at(tsc))
-	if t.sampled++; t.sampled >= often || at-t.last >= quiet {
-		var buf [32]byte
-		sample := appendPresent(buf[:0], eventType, counterEvent)
-		sample = appendPresent(sample, eventTrack, t.counter)
-		sample = appendPresent(sample, eventCount, uint64(t.calls.shown))
-		t.sampled = 0
-		p.write(t, t.head, 0, sample)
+	paused := at-t.last >= quiet
+	if paused && t.unsampled > 0 {
+		p.sample(t)
 	}
 	p.write(t, t.head, at-t.last, event)
 	t.last, p.last = at, max(p.last, at)
+	t.count += change
+	if t.unsampled++; paused || t.unsampled >= often {
+		p.sample(t)
+	}
+}
+
+// sample writes how many calls are open since the latest packet.
+func (p *Perfetto) sample(t *perfettoThread) {
+	var buf [32]byte
+	event := appendPresent(buf[:0], eventType, counterEvent)
+	event = appendPresent(event, eventTrack, t.counter)
+	p.write(t, t.head, 0, appendPresent(event, eventCount, uint64(t.count)))
+	t.unsampled = 0
 }
 
 // write writes a packet of a thread: head, the time by the clock that head says, and the
@@ -317,6 +332,7 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	t := &perfettoThread{
 		thread: b.Thread, counter: counterTracks | number,
 		names: map[string]uint64{}, begins: map[reader.FuncID][]byte{}, absent: true,
+		unsampled: often, // the first packet has a sample
 	}
 	t.calls = longCalls{
 		min: p.opts.Shortest, begin: func(o *openCall) { p.begin(t, o) },

@@ -41,7 +41,8 @@ type slice struct {
 }
 
 // decodePerfetto reads a trace as Perfetto does: packets in the order of time, and those
-// of one time in that of the file. It also adds up the counters of calls left out.
+// of one time in that of the file. It also adds up the counters of calls left out, and
+// checks that the counter of open calls is right around every pause and at the end.
 func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 	t.Helper()
 	type sequence struct {
@@ -50,6 +51,8 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 		names   map[uint64]string
 		lines   map[uint64]uint64
 		cleared bool
+		open    int  // calls
+		sampled bool // since the last slice or instant
 	}
 	type trackEvent struct {
 		slice
@@ -158,11 +161,33 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 				now.Flow = v
 			}
 		})
-		if now.kind == counterEvent && now.Track >= leftOutTracks {
+		switch {
+		case now.kind == counterEvent && now.Track >= leftOutTracks:
 			leftOut[now.Track] += count
+		case clock != 0: // calls left out
+		case now.kind == counterEvent:
+			if s.sampled = true; now.Track != counterTracks|s.track || int(count) != s.open {
+				t.Fatalf("at %d counter %#x of track %d is %d, with %d calls open", now.Start, now.Track, s.track, count, s.open)
+			}
+		default:
+			if time >= quiet && now.Start != int64(time) && !s.sampled {
+				t.Fatalf("track %d: the counter does not know what is open in the %d ns before %d", s.track, time, now.Start)
+			}
+			s.sampled = false
+			switch now.kind {
+			case sliceBegin:
+				s.open++
+			case sliceEnd:
+				s.open--
+			}
 		}
 		events = append(events, now)
 	})
+	for _, s := range sequences {
+		if s.cleared && (!s.sampled || s.open != 0) {
+			t.Fatalf("at the end %d calls are open on track %d, and the counter has that: %v", s.open, s.track, s.sampled)
+		}
+	}
 	slices.SortStableFunc(events, func(a, b trackEvent) int { return cmp.Compare(a.Start, b.Start) })
 	var all []slice
 	open := map[uint64][]slice{}

@@ -19,6 +19,18 @@ const sumsOfSlices = `
 	from slice s join thread_track t on s.track_id = t.id left join inside on inside.id = s.id
 	where s.dur > 0 or s.name not in ('custom event') group by 1`
 
+// wrongCounters selects the samples of open calls with which a pause of a millisecond or
+// the end of the thread begins, and that are not how many calls are open then.
+const wrongCounters = `
+	with samples as (
+		select t.utid, c.ts, c.value, lead(c.ts) over (partition by c.track_id order by c.ts, c.id) as next
+		from counter c join thread_counter_track t on c.track_id = t.id where t.name = 'open calls'),
+	open as (
+		select utid, ts, value, (select count(*) from slice s join thread_track t on s.track_id = t.id
+			where t.utid = samples.utid and s.ts <= samples.ts and s.ts + s.dur > samples.ts) as n
+		from samples where next is null or next - ts >= 1000000)
+	select tid, ts, value, n from open join thread using (utid) where value <> n`
+
 // Perfetto finds the calls that we do, on the threads that we do.
 func TestPerfettoInTraceProcessor(t *testing.T) {
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
@@ -44,6 +56,13 @@ func TestPerfettoInTraceProcessor(t *testing.T) {
 			}
 			// A slice ends at a whole nanosecond, where a call has a whole duration, and so do those inside.
 			agree(t, got, accounted(t, args...), 3)
+			// The counter is right when nothing happens for a while, and at the end.
+			for _, row := range p.Query(wrongCounters) {
+				t.Errorf("thread %v at %v: the counter is %v, with %v calls open", row...)
+			}
+			if n := p.Query(`select count(*) from counter c join thread_counter_track t on c.track_id = t.id where t.name = 'open calls' and value > 0`)[0][0].(int64); n == 0 {
+				t.Error("no counter of open calls")
+			}
 			if n := p.Query(`select count(*) from thread where upid > 0`)[0][0].(int64); n < 7 {
 				t.Errorf("%d threads", n)
 			}
