@@ -95,6 +95,7 @@ type special struct {
 	openTotal  quantile.Sum // durations of calls that are open and not nested
 	open       uint64
 	inferred   uint64
+	left       uint64
 	tailExited uint64
 	untimed    uint64 // calls that were only counted
 	probes     probes // with Options.Compensation
@@ -186,6 +187,8 @@ func (f *function) addSpecial(c *calls.Call) {
 		s.tailExited++
 	case calls.Inferred:
 		s.inferred++
+	case calls.Left:
+		s.left++
 	case calls.Truncated:
 		s.open++
 		if !c.Nested {
@@ -270,6 +273,7 @@ func (f *function) merge(o *function) {
 		f.special.openTotal.AddSum(o.special.openTotal)
 		f.special.open += o.special.open
 		f.special.inferred += o.special.inferred
+		f.special.left += o.special.left
 		f.special.tailExited += o.special.tailExited
 		f.special.untimed += o.special.untimed
 		f.special.probes.add(&o.special.probes)

@@ -49,6 +49,7 @@ type jsonRow struct {
 	Max         *uint64      `json:"max"`
 	Approximate bool         `json:"approximate"`
 	Inferred    uint64       `json:"inferred"`
+	Left        uint64       `json:"left,omitempty"`
 	TailExited  uint64       `json:"tail_exited"`
 	Open        uint64       `json:"open"`
 	Histogram   []jsonOctave `json:"histogram"`
@@ -133,6 +134,7 @@ func (r *Report) jsonRow(row *Row, names symbolize.Names) jsonRow {
 		Sum:         json.Number(r.number(row.Sum)),
 		Approximate: row.Approximate,
 		Inferred:    row.Inferred,
+		Left:        row.Left,
 		TailExited:  row.TailExited,
 		Open:        row.Open,
 		Histogram:   []jsonOctave{},

@@ -318,6 +318,9 @@ func (r *Report) notes(v View) []string {
 		add("%s %s still open at the end: %s time is part of self and total, but not of count, min, max and quantiles",
 			grouped(open), plural(open, "call was", "calls were"), plural(open, "its", "their"))
 	}
+	if left := r.Left; left > 0 {
+		add("%s %s left by an exception or longjmp", grouped(left), plural(left, "call was", "calls were"))
+	}
 	if inferred := r.Inferred; inferred > 0 {
 		add("%s %s no exit of %s own recorded, and %s by that of an outer call",
 			grouped(inferred), plural(inferred, "call has", "calls have"), plural(inferred, "its", "their"),

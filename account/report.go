@@ -21,6 +21,7 @@ type Row struct {
 	Count      uint64 // calls that ended
 	TailExited uint64 // those of them that left through a tail call
 	Inferred   uint64 // those of them whose end was not recorded
+	Left       uint64 // those of them that an exception or a longjmp left
 	Open       uint64 // calls that had not ended
 
 	Self  quantile.Sum // time in the function less that in the calls it made
@@ -58,9 +59,9 @@ type Report struct {
 	Calls uint64
 	// Self is the self time of all of them: that which shares are of.
 	Self quantile.Sum
-	// Open, Inferred and Untimed are the sums of those of the rows, before
+	// Open, Inferred, Left and Untimed are the sums of those of the rows, before
 	// [Report.Top].
-	Open, Inferred, Untimed uint64
+	Open, Inferred, Left, Untimed uint64
 	// Cost is what was taken out of times; nil for nothing. CostSource says where it is
 	// from, and may be set before writing.
 	Cost       *probecost.Cost
@@ -89,6 +90,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			r.Calls += row.Count
 			r.Open += row.Open
 			r.Inferred += row.Inferred
+			r.Left += row.Left
 			r.Untimed += row.Untimed
 			r.Rows = append(r.Rows, row)
 			if a.prober != nil {
@@ -115,7 +117,7 @@ func (f *function) row() Row {
 		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(), Coarse: d.Coarse(),
 	}
 	if s := f.special; s != nil {
-		row.TailExited, row.Inferred, row.Open = s.tailExited, s.inferred, s.open
+		row.TailExited, row.Inferred, row.Left, row.Open = s.tailExited, s.inferred, s.left, s.open
 		row.Total = row.Total.Minus(s.nested)
 		row.Total.AddSum(s.openTotal)
 		row.Untimed = s.untimed

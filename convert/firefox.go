@@ -36,7 +36,7 @@ type Firefox struct {
 	threads perThread[*firefoxThread]
 	paths   *calls.Paths // of all threads: the profile's stack n is path n+1
 	texts   indexed[string]
-	ends    [calls.Truncated + 1]int64 // calls, by how they ended
+	ends    [calls.Ends]int64 // calls, by how they ended
 	lost    func() int64
 	sources *sources
 }

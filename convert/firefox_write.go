@@ -109,6 +109,7 @@ func (f *Firefox) about(threads []*firefoxThread) {
 	}
 	number("Calls that were open at the end", f.ends[calls.Truncated])
 	number("Calls ended by the exit of an outer call", f.ends[calls.Inferred])
+	number("Calls left by an exception or longjmp", f.ends[calls.Left])
 	if f.lost != nil {
 		number("Records lost", f.lost())
 	}

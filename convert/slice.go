@@ -37,7 +37,7 @@ type SliceOptions struct {
 // package calls ends them. Times are those of package calls, too, but timestamps
 // stay as recorded.
 //
-// Custom and typed events go with the call that they are in. Memory grows with
+// Custom and typed events go with the call that they are in; landings always stay. Memory grows with
 // threads and the depth of their stacks. A Slicer is not safe for concurrent use.
 type Slicer struct {
 	// Events counts the records that were met, Kept what is left of them, and
@@ -144,7 +144,7 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 			for len(payloads) > 0 && payloads[0].Event < i {
 				payloads = payloads[1:]
 			}
-			if s.keepsEvent(t) && len(payloads) > 0 && payloads[0].Event == i {
+			if len(payloads) > 0 && payloads[0].Event == i && (s.keepsEvent(t) || t.inside && isLanding(e, payloads[0].Data)) {
 				s.begin(t, false)
 				t.add(e.Kind, e.Func, e.TSC, e.CPU)
 				t.carry(payloads[0].Type, payloads[0].Data)
@@ -295,6 +295,13 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 		t.add(kind, t.open[j].fn, e.TSC, e.CPU)
 	}
 	t.cut(i)
+}
+
+// isLanding reports whether an event says what becomes of the exits behind it. Some of
+// those may be kept even where the event itself is in a call that is not.
+func isLanding(e *reader.Event, payload []byte) bool {
+	_, ok := reader.ParseLanding(payload)
+	return ok && e.Kind == reader.Custom
 }
 
 // keepsEvent reports whether an event stays.

@@ -234,8 +234,8 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
 		r.acquire(th, next)
 	case calls.TailExited:
 		th.tail = &next
-	case calls.Inferred:
-		// When it returned is not known, nor whether it did.
+	case calls.Inferred, calls.Left:
+		// When it returned is not known, nor whether it did; or it did not.
 		next.kind = opGiveUp
 		r.emit(th, next)
 	case calls.Truncated:

@@ -37,6 +37,7 @@ const (
 	MetadataSources   MetadataKind = 11 // JSON: "sources", of [SourceText]; all events count
 	MetadataMark      MetadataKind = 16 // text
 	MetadataRequest   MetadataKind = 17 // id, 8 bytes; text
+	MetadataLanding   MetadataKind = 18 // [Landing]: cause, 4 bytes; calls, 4 bytes
 )
 
 // MetadataHead is what every payload with metadata of the known schema begins
@@ -87,6 +88,32 @@ func ParseMark(payload []byte) (Mark, bool) {
 		return Mark{Request: true, ID: binary.LittleEndian.Uint64(body), Text: string(body[8:])}, true
 	}
 	return Mark{}, false
+}
+
+// Landing tells that control left calls without returning from them, and landed in a
+// function further out: by an exception or longjmp. The exits that follow in its thread at
+// the same time, Calls at most, are of those calls.
+type Landing struct {
+	Cause LandingCause
+	Calls uint32
+}
+
+// LandingCause is how control left.
+type LandingCause uint32
+
+const (
+	Unwound LandingCause = 1 // the stack was unwound: an exception, a panic, a cancelled thread
+	Jumped  LandingCause = 2 // longjmp
+)
+
+// ParseLanding reads the payload of a custom event as a landing; false when it is none.
+func ParseLanding(payload []byte) (Landing, bool) {
+	kind, body, ok := SplitMetadata(payload)
+	if !ok || kind != MetadataLanding || len(body) < 8 {
+		return Landing{}, false
+	}
+	le := binary.LittleEndian
+	return Landing{LandingCause(le.Uint32(body)), le.Uint32(body[4:])}, true
 }
 
 // String gives the mark in words.

@@ -55,6 +55,9 @@ func (l Library) Include() string { return filepath.Join(l.dir, "include") }
 const (
 	preloadName = "libxray-recorder.so"
 	archiveName = "libxray-recorder.a"
+	// jumpsObject takes the place of functions of libc, which only a shared object
+	// can pass on to: a static program would have no others.
+	jumpsObject = "jumps.o"
 )
 
 // compileFlags suit all files of the runtime. Some of them run in the middle of
@@ -198,6 +201,7 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 	if _, err := run(ctx, src, c.command, link...); err != nil {
 		return fmt.Errorf("the recorder does not link: %w", err)
 	}
+	objects = slices.DeleteFunc(objects, func(o string) bool { return o == jumpsObject })
 	archive := slices.Concat([]string{"rcs", filepath.Join("..", "lib", archiveName)}, objects)
 	if _, err := run(ctx, src, archiver(), archive...); err != nil {
 		return fmt.Errorf("the recorder's archive: %w", err)

@@ -159,6 +159,9 @@ var kindNames = [...]struct{ one, many string }{
 func (o *infoOutput) kinds() string {
 	var parts []string
 	for kind, n := range o.Kinds {
+		if kind == int(reader.Custom) {
+			n -= o.Landings
+		}
 		switch name := kindNames[kind]; n {
 		case 0:
 		case 1:
@@ -166,6 +169,13 @@ func (o *infoOutput) kinds() string {
 		default:
 			parts = append(parts, thousands(n)+" "+name.many)
 		}
+	}
+	switch o.Landings {
+	case 0:
+	case 1:
+		parts = append(parts, "1 landing")
+	default:
+		parts = append(parts, thousands(o.Landings)+" landings")
 	}
 	return countOf(o.Stats.Events, parts)
 }
@@ -177,7 +187,7 @@ func (o *infoOutput) ends() string {
 		what string
 	}{
 		{o.Exited, "returned"}, {o.TailExited, "left by a tail call"},
-		{o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated, "open at the end"},
+		{o.Stats.Left, "left by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated, "open at the end"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, thousands(p.n)+" "+p.what)
@@ -269,6 +279,7 @@ type (
 		All        uint64 `json:"all"`
 		Exited     uint64 `json:"exited"`
 		TailExited uint64 `json:"tail_exited"`
+		Left       uint64 `json:"left"`
 		Inferred   uint64 `json:"inferred"`
 		Open       uint64 `json:"open"`
 		Unmatched  uint64 `json:"unmatched_exits"`
@@ -309,7 +320,7 @@ func (o *infoOutput) json(w io.Writer) error {
 		First:     st.First, Last: st.Last,
 		Calls: infoCalls{
 			All: st.Calls, Exited: o.Exited, TailExited: o.TailExited,
-			Inferred: st.Inferred, Open: st.Truncated, Unmatched: st.Unmatched,
+			Left: st.Left, Inferred: st.Inferred, Open: st.Truncated, Unmatched: st.Unmatched,
 		},
 		Functions: len(o.Funcs),
 		MaxDepth:  st.MaxDepth,

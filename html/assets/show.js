@@ -52,6 +52,7 @@ const endings = {
 	[tailExit]: "left by a tail call",
 	[inferred]: "no exit recorded: ended with its caller",
 	[truncated]: "still open when the trace ends",
+	[abandoned]: "left by an exception or longjmp",
 };
 
 // element makes an element with properties and children; text is never markup.

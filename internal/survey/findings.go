@@ -138,8 +138,7 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 			"%s still open when the trace ends", are(s.Truncated, "call", "calls"))
 	}
 	if s.Inferred > 0 {
-		add("inferred-ends", "tail calls, exceptions and longjmp leave functions without an exit record; "+
-			"such calls end with the call that they were made from",
+		add("inferred-ends", inferredRemedy(recorded),
 			"%s no exit record", have(s.Inferred, "call", "calls"))
 	}
 	if h.Type != reader.Basic {
@@ -155,6 +154,16 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 		add("depth-limit", "set max_stack_depth in XRAY_BASIC_OPTIONS",
 			"calls are 64 deep at most: by default, the recorder drops deeper ones")
 	}
+}
+
+// inferredRemedy says why calls have no exit, and what becomes of them.
+func inferredRemedy(recorded bool) string {
+	if recorded {
+		return "tail calls leave functions without an exit record, and so do exceptions and longjmp in static programs; " +
+			"xray ends such a call when its caller ends"
+	}
+	return "tail calls, exceptions and longjmp leave functions without an exit record; xray ends such a call when its caller ends. " +
+		"A loop that catches exceptions seems to nest deeper and deeper then: traces of xray record say where calls were left"
 }
 
 func (r *Report) nameFindings(h reader.Header, recorded bool, names symbolize.Names, add addFinding) {

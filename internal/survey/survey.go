@@ -28,10 +28,11 @@ type Report struct {
 	Threads  []Thread        // ordered by file, process and thread
 	Funcs    []reader.FuncID // all that were entered or left, in ascending order
 	MaxCPU   uint16
-	// Marks and Requests are notes among the custom events; of requests, those that
-	// begin count.
-	Marks, Requests uint64
-	YAML            map[int32]bool // files that are trace YAML, as far as their records show
+	// Marks, Requests and Landings are notes among the custom events; of requests, those
+	// that begin count.
+	Marks, Requests, Landings uint64
+
+	YAML map[int32]bool // files that are trace YAML, as far as their records show
 }
 
 // Thread is what a trace holds of one thread.
@@ -71,11 +72,12 @@ type surveyor struct {
 // shard holds what one goroutine saw.
 type shard struct {
 	kinds    [reader.Typed + 1]uint64
-	ends     [calls.Truncated + 1]uint64
+	ends     [calls.Ends]uint64
 	shortest uint64
 	maxCPU   uint16
 	marks    uint64
 	requests uint64
+	landings uint64
 	threads  []*Thread // by Block.Index
 	dense    []uint64  // bits of the function ids below denseFuncs
 	sparse   map[reader.FuncID]bool
@@ -153,6 +155,9 @@ func (sh *shard) countMarks(b *reader.Block) {
 		case ok && m.ID != 0:
 			sh.requests++
 		}
+		if _, ok := reader.ParseLanding(p.Data); ok {
+			sh.landings++
+		}
 	}
 }
 
@@ -184,6 +189,7 @@ func (sh *shard) Merge(o *shard) {
 	sh.maxCPU = max(sh.maxCPU, o.maxCPU)
 	sh.marks += o.marks
 	sh.requests += o.requests
+	sh.landings += o.landings
 	sh.threads = append(sh.threads, o.threads...)
 	for i, bits := range o.dense {
 		sh.dense[i] |= bits
@@ -195,7 +201,7 @@ func (s *surveyor) report(sh *shard, stats *calls.Stats) *Report {
 	r := &Report{
 		Stats: *stats, Kinds: sh.kinds,
 		Exited: sh.ends[calls.Exited], TailExited: sh.ends[calls.TailExited],
-		Shortest: sh.shortest, MaxCPU: sh.maxCPU, Marks: sh.marks, Requests: sh.requests, YAML: make(map[int32]bool),
+		Shortest: sh.shortest, MaxCPU: sh.maxCPU, Marks: sh.marks, Requests: sh.requests, Landings: sh.landings, YAML: make(map[int32]bool),
 	}
 	for _, t := range sh.threads {
 		if t != nil {

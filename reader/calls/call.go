@@ -13,17 +13,22 @@ const (
 	Exited     End = iota // the function returned
 	TailExited            // the function left through a tail call
 	// Inferred: no exit of its own was recorded. The exit of a call further out
-	// ended it: a tail call that was not recorded, an exception, a longjmp, or
-	// lost records. It is charged up to that exit.
+	// ended it: a tail call that was not recorded, an exception or a longjmp of which
+	// the recorder knew nothing, or lost records. It is charged up to that exit.
 	Inferred
 	// Truncated: still open when its thread's records end. It is charged up to
 	// the last record of the thread.
 	Truncated
+	// Left: an exception, a longjmp or the like left the call without a return, and the
+	// recorder wrote down when.
+	Left
+	// Ends is how many ways to end there are.
+	Ends = iota
 )
 
 // String names the end as reports do.
 func (e End) String() string {
-	return [...]string{"exited", "tail-exited", "inferred", "truncated"}[e&3]
+	return [...]string{"exited", "tail-exited", "inferred", "truncated", "left"}[e]
 }
 
 // Call is one matched entry and exit. Times are in ticks.

@@ -19,7 +19,8 @@
 // inside that one end at the same moment and are [Inferred]: a sibling call that
 // the compiler turned into a jump, an exception, a longjmp, or records that were
 // lost. An exit of a function that has no open call is unmatched: it is counted
-// and changes nothing. Calls that are open at the end of a thread's records are
+// and changes nothing. Where the recorder noted that an exception or a longjmp left
+// calls, these end there as [Left]. Calls that are open at the end of a thread's records are
 // [Truncated]. So every call that was opened ends exactly once.
 //
 // Threads are told apart by process and thread id, so that a log shared by a

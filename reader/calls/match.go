@@ -20,6 +20,9 @@ type thread struct {
 	// offset is what the clock has gone back by in all. It is added to every
 	// timestamp, so that time goes on where it was.
 	offset uint64
+	// left is how many exits at the TSC leftAt may still be of calls that were left.
+	left   uint32
+	leftAt uint64
 	rare   *rare
 }
 
@@ -159,7 +162,9 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 			}
 			r.next(e.TSC)
 		}
-		usual(s, th, &r)
+		if th.left == 0 {
+			usual(s, th, &r)
+		}
 	}
 	s.stats.span(th.last)
 	return nil
@@ -208,14 +213,26 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 	}
 	switch {
 	case e.Kind.IsEnter():
+		th.left = 0
 		s.enter(th, e)
 		s.args(th, side, i)
 		return nil
 	case e.Kind.IsExit():
-		return s.exit(th, e)
+		return s.exit(th, e, th.end(e))
 	}
+	th.left = 0
 	s.custom(th, e, side, i)
 	return nil
+}
+
+// end says how an exit ends its call.
+func (th *thread) end(e *reader.Event) End {
+	if th.left > 0 && e.Kind == reader.Exit && e.TSC == th.leftAt {
+		th.left--
+		return Left
+	}
+	th.left = 0
+	return End(e.Kind - reader.Exit)
 }
 
 func (s *shard) enter(th *thread, e *reader.Event) {
@@ -271,7 +288,7 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 }
 
 // exit ends the call that an exit is of, and those inside it.
-func (s *shard) exit(th *thread, e *reader.Event) error {
+func (s *shard) exit(th *thread, e *reader.Event, end End) error {
 	depth := s.stack.depth
 	if s.opts.Policy != Exact {
 		depth = s.stack.find(e.Func)
@@ -291,7 +308,7 @@ func (s *shard) exit(th *thread, e *reader.Event) error {
 	if err := s.popTo(th, depth, Inferred); err != nil {
 		return err
 	}
-	return s.popTo(th, depth-1, End(e.Kind-reader.Exit))
+	return s.popTo(th, depth-1, end)
 }
 
 // popTo ends open calls at the time of the latest record until depth are left.
@@ -308,6 +325,8 @@ func (s *shard) popTo(th *thread, depth int, end End) error {
 			s.stats.Inferred++
 		case Truncated:
 			s.stats.Truncated++
+		case Left:
+			s.stats.Left++
 		}
 	}
 	return nil
@@ -338,7 +357,8 @@ func (s *shard) popArgs(r *rare) {
 	r.args = r.args[:i]
 }
 
-// custom notes custom or typed event i of a block.
+// custom notes custom or typed event i of a block. Landings are no events for sinks: the
+// calls that they are about say it.
 func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 	s.stats.Custom++
 	caller := s.stack.top()
@@ -351,6 +371,10 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 			ev.Type, ev.Data = side.payloads[0].Type, side.payloads[0].Data
 		}
 		side.payloads = side.payloads[1:]
+	}
+	if landing, ok := reader.ParseLanding(ev.Data); ok && e.Kind == reader.Custom {
+		th.left, th.leftAt = landing.Calls, e.TSC
+		return
 	}
 	s.batch.Events = append(s.batch.Events, ev)
 }

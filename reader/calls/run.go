@@ -113,6 +113,7 @@ type Stats struct {
 	Calls     uint64 // that ended, whatever the filter says
 	Inferred  uint64 // of Calls
 	Truncated uint64 // of Calls
+	Left      uint64 // of Calls
 	Unmatched uint64
 	// ClockSteps is how often the clock of a thread went backwards, and
 	// ClockBack by how many ticks in all.
@@ -149,6 +150,7 @@ func (s *Stats) merge(o *Stats) {
 	s.Calls += o.Calls
 	s.Inferred += o.Inferred
 	s.Truncated += o.Truncated
+	s.Left += o.Left
 	s.Unmatched += o.Unmatched
 	s.ClockSteps += o.ClockSteps
 	s.ClockBack += o.ClockBack

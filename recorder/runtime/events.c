@@ -1,7 +1,9 @@
 /* Custom and typed events: payloads of the program in the rings. */
 #include "internal.h"
+#include "landings.h"
 #include "ring.h"
 #include "syscall.h"
+#include "trace.h"
 
 /* Copies n bytes of whatever p is: compilers pass wrong pointers to typed events.
  * Returns how many could be read. */
@@ -54,4 +56,28 @@ void xr_typed_event(uint64_t type, const void *p, uint64_t n)
 {
 	if (wanted())
 		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n);
+}
+
+/* A landing as metadata, behind which are the exits of the calls that are left. */
+struct landing {
+	char magic[4];
+	uint16_t schema, kind;
+	uint32_t cause, n;
+};
+
+void xr_record_left(uint32_t cause, const uint32_t *ids, uint32_t n)
+{
+	const struct landing landing = {{'X', 'R', 'Y', 'M'}, 1, XR_META_LANDING, cause, n};
+	uint64_t tsc, size = 24 + sizeof landing, signals = xr_block_signals();
+	uint64_t *q = (uint64_t *)xr_reserve(size + 8 * n, &tsc);
+	if (q) {
+		q[0] = XR_REC_CUSTOM << 1 | 1 | sizeof landing << 32;
+		q[1] = tsc << 1 | 1;
+		xr_copy(q + 2, &landing, sizeof landing);
+		q[2 + sizeof landing / 8] = XR_TRAILER | sizeof landing << 1 | 1;
+		for (uint32_t i = 0; i < n; i++)
+			q[size / 8 + i] = ids[i] << 4 | XR_EXIT << 1 | tsc << 32;
+		xr_commit(size + 8 * n);
+	}
+	xr_restore_signals(signals);
 }

@@ -13,6 +13,7 @@
  * and a signal handler may come in between. */
 #include "arena.h"
 #include "gcc.h"
+#include "landings.h"
 #include "objects.h"
 #include "ring.h"
 #include "syscall.h"
@@ -184,6 +185,26 @@ uint64_t xr_gcc_leave(uint64_t frame)
 	*(volatile uint64_t *)&t->nopen = n - 1;
 	return id;
 }
+
+/* Landings. */
+
+uint32_t xr_gcc_open_at(uint64_t slot, uint64_t *nopen)
+{
+	const struct xr_open *open = xr_tls->open;
+	*nopen = leave_below(open, *nopen, slot);
+	if (!*nopen || open[*nopen - 1].frame != slot)
+		return 0;
+	return open[--*nopen].id;
+}
+
+uint32_t xr_gcc_known(uint64_t function)
+{
+	struct function *table = __atomic_load_n(&functions.table, __ATOMIC_ACQUIRE);
+	struct function *f = table ? search(table, function) : NULL;
+	return f && f->key ? f->id : 0;
+}
+
+void xr_gcc_leave_open(uint64_t nopen) { *(volatile uint64_t *)&xr_tls->nopen = nopen; }
 
 /* Modes. */
 

@@ -9,6 +9,7 @@
 #include "arena.h"
 #include "descriptors.h"
 #include "gcc.h"
+#include "landings.h"
 #include "objects.h"
 #include "ring.h"
 #include "syscall.h"
@@ -483,6 +484,7 @@ __attribute__((constructor(101))) static void begin(void)
 {
 	__asm__ volatile("" : : "r"(__start_xray_instr_map));
 	xr_init();
+	xr_landings_init(options.asked);
 	if (!options.asked)
 		return;
 	xr_lock(&xr_control_lock);

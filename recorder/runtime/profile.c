@@ -10,6 +10,7 @@
  * soon as the depth says so. */
 #include "arena.h"
 #include "internal.h"
+#include "landings.h"
 #include "ring.h"
 #include "syscall.h"
 #include "trace.h"
@@ -279,6 +280,32 @@ void xr_profile_event(uint32_t word, uint64_t sp)
 }
 
 void xr_profile_inlined(uint32_t word, uint64_t sp) { event(word, sp, sp); }
+
+/* The calls of the thread, or null while they are another's. */
+static struct xr_profile *own(void)
+{
+	struct xr_profile *p = xr_tls->profile;
+	return p && p->tid == xr_tls->tid ? p : NULL;
+}
+
+uint64_t xr_profile_depth(void) { return own() ? own()->depth : 0; }
+
+void xr_profile_open_at(uint64_t slot, uint64_t *depth)
+{
+	while (*depth && is_left(&own()->frames[*depth - 1], slot + 1))
+		--*depth;
+}
+
+void xr_profile_leave(uint64_t depth)
+{
+	struct xr_profile *p = own();
+	if (!p || p->depth <= depth)
+		return;
+	uint64_t now = xr_rdtsc();
+	for (uint64_t n = p->depth; n > depth; n--)
+		close(p, n, now);
+	p->last = now;
+}
 
 uint64_t xr_profile_lost(void)
 {

@@ -12,6 +12,7 @@
 
 #include "arena.h"
 #include "internal.h"
+#include "landings.h"
 #include "ring.h"
 #include "syscall.h"
 
@@ -636,3 +637,16 @@ int xr_depth_wants(uint32_t word, uint64_t sp)
 	} while (frames[n] != frame);
 	return 1;
 }
+
+int xr_depth_open_at(uint64_t slot, uint64_t *depth)
+{
+	const uint64_t *frames = xr_tls->frames;
+	while (*depth && slot - frames[*depth - 1] - 1 < XR_SAME_STACK)
+		--*depth;
+	if (!*depth || frames[*depth - 1] != slot)
+		return 0;
+	--*depth;
+	return 1;
+}
+
+void xr_depth_leave(uint64_t depth) { *(volatile uint64_t *)&xr_tls->depth = depth; }

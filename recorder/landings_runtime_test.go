@@ -1,0 +1,335 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// tree is what calls a trace has: how many by path, and by how they ended.
+type tree struct {
+	name  func(reader.FuncID) string
+	paths map[string]int
+	ends  [calls.Ends]int
+	depth int
+}
+
+func (tr *tree) Calls(b *calls.Batch) error {
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		var names []string
+		for _, id := range b.Paths.Frames(nil, c.Path) {
+			names = append(names, tr.name(id))
+		}
+		tr.paths[strings.Join(names, ";")]++
+		tr.ends[c.End]++
+		tr.depth = max(tr.depth, len(names))
+	}
+	return nil
+}
+
+func (tr *tree) Merge(*tree) {}
+
+// treeOf rebuilds the calls of a trace. Functions of objects without a map of sleds are
+// named by their addresses.
+func treeOf(t *testing.T, program, path string) (*tree, *calls.Stats) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	var name func(reader.FuncID) string
+	if r := trace.Recording(0); len(r.Addresses) > 0 {
+		name = func(id reader.FuncID) string {
+			for n := range named(t, r, map[reader.FuncID]uint64{id: 1}) {
+				return n
+			}
+			return "?"
+		}
+	} else {
+		table, err := symbolize.Load(program, symbolize.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer table.Close()
+		name = func(id reader.FuncID) string { return symbolize.Label(table, id) }
+	}
+	tr, stats, err := calls.Run(trace, calls.Options{Shards: 1, Paths: true}, func() *tree {
+		return &tree{name: name, paths: map[string]int{}}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr, stats
+}
+
+// buildLandings compiles testdata/landings.cc, for the preloaded recorder or with link
+// flags of another way to get it.
+func buildLandings(t *testing.T, compiler string, flags ...string) string {
+	t.Helper()
+	testenv.Need(t, compiler)
+	program := filepath.Join(t.TempDir(), "landings")
+	args := slices.Concat([]string{"-O2", "-g", "testdata/landings.cc", "-o", program}, flags, []string{"-pthread", "-ldl"})
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s %v: %v\n%s", compiler, flags, err, out)
+	}
+	return program
+}
+
+// The calls of testdata/landings.cc by path, and how many are left.
+var (
+	requestPaths = map[string]int{
+		"serve": 1, "serve;request": 1000, "serve;request;parse": 1000, "serve;request;parse;check": 1000,
+		"serve;request;parse;work": 100, "serve;request;work": 900, "serve;request;cleaned": 1000,
+	}
+	jumpPaths = map[string]int{
+		"jumped": 1, "jumped;jumping": 1000, "jumped;jumping;jump": 1000, "jumped;jumping;work": 700,
+	}
+	landings = []struct {
+		what  string
+		paths map[string]int
+		left  int
+	}{
+		{"exceptions", requestPaths, 300},
+		{"recursion", divePaths(), 150},
+		{"inside", map[string]int{"inside": 100, "inside;work": 50}, 0},
+		{"longjmp", jumpPaths, 600},
+		{"handler", map[string]int{"handled": 1, "handled;fault": 50, "handled;fault;on_fault": 50}, 100},
+	}
+)
+
+func divePaths() map[string]int {
+	paths := map[string]int{}
+	path := "dive"
+	for i := range 301 {
+		paths[path] = 1
+		if i == 150 {
+			paths[path+";work"] = 1
+		}
+		path += ";dive"
+	}
+	return paths
+}
+
+// checkLandings runs the program in one way and compares its calls.
+func checkLandings(t *testing.T, preload *Library, program, options, what string, want map[string]int, left int) {
+	t.Helper()
+	plain, err := exec.Command(program, what).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, stderr, traces := recordProgram(t, preload, options, program, what)
+	if out != string(plain) || stderr != "" || len(traces) != 1 {
+		t.Fatalf("%s: %d traces; the program says %q, %s; without the recorder %q", what, len(traces), out, stderr, plain)
+	}
+	got, stats := treeOf(t, program, traces[0])
+	for path := range want {
+		if got.paths[path] != want[path] {
+			t.Errorf("%s: %d calls of %s, want %d", what, got.paths[path], path, want[path])
+		}
+	}
+	for path, n := range got.paths {
+		if want[path] == 0 {
+			t.Errorf("%s: %d calls of %s, where there are none", what, n, path)
+		}
+	}
+	if got.ends[calls.Left] != left || got.ends[calls.Inferred]+got.ends[calls.Truncated] != 0 || stats.Unmatched != 0 {
+		t.Errorf("%s: %d calls were left, want %d; %d without exit, %d open, %d exits without entry", what,
+			got.ends[calls.Left], left, got.ends[calls.Inferred], got.ends[calls.Truncated], stats.Unmatched)
+	}
+}
+
+// Calls that an exception or longjmp leaves end there, and what is called on the way is in
+// the call that calls it. llvm-xray reads the same.
+func TestLandings(t *testing.T) {
+	l := library(t)
+	for _, clang := range []string{"clang++-14", "clang++-19", "clang++-22"} {
+		t.Run(clang, func(t *testing.T) {
+			noStock := clangs[strings.Replace(clang, "++", "", 1)]
+			program := buildLandings(t, clang, "-fxray-instrument", noStock)
+			for _, c := range landings {
+				checkLandings(t, &l, program, "mode=record", c.what, c.paths, c.left)
+			}
+			checkLandings(t, &l, buildLandings(t, clang, "-fxray-instrument", noStock, "-D_FORTIFY_SOURCE=2"), "mode=record", "longjmp", jumpPaths, 600)
+			checkLandings(t, &l, buildLandings(t, clang, "-fxray-instrument", noStock, "-O0"), "mode=record", "exceptions", requestPaths, 300)
+			_, _, traces := recordProgram(t, &l, "mode=record", program, "exceptions")
+			checkStockCounts(t, traces[0])
+		})
+	}
+}
+
+// Linked in, the recorder comes before the unwinder as well.
+func TestLandingsLinkedIn(t *testing.T) {
+	l := library(t)
+	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
+	checkLandings(t, nil, program, "mode=record", "exceptions", requestPaths, 300)
+	checkLandings(t, nil, program, "mode=record", "recursion", divePaths(), 150)
+}
+
+// What is not recorded is not left: deeper calls in depth mode, functions of a filter.
+// Calls that are left stay, however short they are.
+func TestLandingsInOtherModes(t *testing.T) {
+	l := library(t)
+	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps")
+	shallow := map[string]int{"serve": 1, "serve;request": 1000}
+	checkLandings(t, &l, program, "mode=depth,depth=2", "exceptions", shallow, 100)
+	checkLandings(t, &l, program, "mode=depth,depth=2", "longjmp", map[string]int{"jumped": 1, "jumped;jumping": 1000}, 300)
+	checkLandings(t, &l, program, "mode=depth,depth=200", "recursion", divesTo(200), 49)
+	for what, want := range map[string]map[string]int{"exceptions": requestPaths, "longjmp": jumpPaths, "handler": landings[4].paths} {
+		_, stderr, traces := recordProgram(t, &l, "mode=profile", program, what)
+		if stderr != "" || len(traces) != 1 {
+			t.Fatalf("%s: %d traces; %s", what, len(traces), stderr)
+		}
+		got, _ := profiled(t, program, traces[0])
+		for path, n := range want {
+			if got[path] != int64(n) {
+				t.Errorf("profile of %s: %d calls of %s, want %d", what, got[path], path, n)
+			}
+		}
+		if len(got) != len(want) {
+			t.Errorf("profile of %s: %d paths, want %d", what, len(got), len(want))
+		}
+	}
+	_, _, traces := recordProgram(t, &l, "mode=prune,threshold=1000000000", program, "exceptions")
+	got, stats := treeOf(t, program, traces[0])
+	if got.ends[calls.Left] != 300 || got.ends[calls.Inferred] != 0 || stats.Unmatched != 0 || got.depth != 5 && got.depth != 4 {
+		t.Errorf("pruned: %v, %d exits without entry, depth %d", got.ends, stats.Unmatched, got.depth)
+	}
+}
+
+// divesTo is divePaths down to a depth.
+func divesTo(depth int) map[string]int {
+	paths := divePaths()
+	maps.DeleteFunc(paths, func(path string, _ int) bool { return strings.Count(path, ";") >= depth })
+	return paths
+}
+
+// With gcc's -finstrument-functions, exceptions end calls by hooks, but longjmp does not;
+// with __return__, neither does.
+func TestLandingsThroughHooks(t *testing.T) {
+	l := library(t)
+	for way, left := range map[string]map[string]int{
+		"functions": {"exceptions": 0, "longjmp": 600},
+		"fentry":    {"exceptions": 300, "longjmp": 600, "recursion": 150},
+	} {
+		object, program := filepath.Join(t.TempDir(), "landings.o"), filepath.Join(t.TempDir(), "landings")
+		for _, args := range [][]string{
+			slices.Concat([]string{"-O2", "-g", "-c", "testdata/landings.cc", "-o", object}, hooks[way], []string{"-fno-optimize-sibling-calls"}),
+			{"-o", program, object, l.Preload(), "-Wl,-rpath," + filepath.Dir(l.Preload()), "-pthread", "-ldl"},
+		} {
+			if out, err := exec.Command("g++", args...).CombinedOutput(); err != nil {
+				t.Fatalf("g++ %v: %v\n%s", args, err, out)
+			}
+		}
+		for _, c := range landings {
+			if n, ok := left[c.what]; ok {
+				checkLandings(t, nil, program, "mode=record", c.what, c.paths, n)
+			}
+		}
+	}
+}
+
+// Stacks that take turns in a thread: nothing crashes, and every entry is there. Where a
+// thread ends in the middle of its calls, the one that does not clean up is left open.
+func TestLandingsOnOtherStacks(t *testing.T) {
+	l := library(t)
+	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps")
+	for what, want := range map[string]map[string]int64{
+		"fibers":   {"fiber": 2, "throwing": 200, "turn": 300},
+		"switched": {"bottom": 1, "check": 200, "work": 100},
+		"jumped":   {"hopper": 1, "hop": 200, "work": 200},
+		"thread":   {"first": 1, "last": 1, "cleaned": 2},
+	} {
+		plain, err := exec.Command(program, what).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, options := range []string{"mode=record", "mode=prune,threshold=1000000", "mode=depth,depth=2", "mode=profile", "mode=count"} {
+			out, stderr, traces := recordProgram(t, &l, options, program, what)
+			if out != string(plain) || stderr != "" {
+				t.Errorf("%s, %s: %q, %s; without the recorder %q", what, options, out, stderr, plain)
+			}
+			if options != "mode=record" {
+				continue
+			}
+			if got := entries(t, program, traces); !maps.Equal(got, want) {
+				t.Errorf("%s: the trace has %v, the calls were %v", what, got, want)
+			}
+		}
+	}
+}
+
+// The tests before find a recorder that notes no landings.
+func TestLandingsFindWhatIsMissing(t *testing.T) {
+	archive := buildArchive(t, edit{"landings.c", "	if (ours)\n		xr_land(unwinder.cfa(c), XR_LEFT_BY_UNWINDING);\n", ""})
+	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive")
+	_, _, traces := recordProgram(t, nil, "mode=record", program, "exceptions")
+	if got, _ := treeOf(t, program, traces[0]); got.ends[calls.Inferred] == 0 || got.depth < 100 {
+		t.Errorf("calls end by %v, and are %d deep", got.ends, got.depth)
+	}
+}
+
+// Panics of Rust that are caught.
+func TestLandingsOfRust(t *testing.T) {
+	if _, err := exec.LookPath("rustc"); err != nil {
+		t.Skip("rustc is not on PATH")
+	}
+	l := library(t)
+	program := filepath.Join(t.TempDir(), "panics")
+	cmd := exec.Command("rustc", "-O", "-g", "-Z", "instrument-xray=always", "-o", program, "testdata/panics.rs")
+	cmd.Env = append(os.Environ(), "RUSTC_BOOTSTRAP=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Skipf("rustc does not instrument: %s", out)
+	}
+	_, stderr, traces := recordProgram(t, &l, "mode=record", program)
+	if stderr != "" || len(traces) != 1 {
+		t.Fatalf("%d traces; %s", len(traces), stderr)
+	}
+	got, stats := treeOf(t, program, traces[0])
+	sums := map[string]int{}
+	for path, n := range got.paths {
+		names := strings.Split(path, ";")
+		inner := names[len(names)-1]
+		if caller := names[max(len(names)-2, 0)]; strings.HasSuffix(inner, "check") || strings.HasSuffix(inner, "drop") {
+			inner += " in " + caller
+		}
+		sums[inner] += n
+	}
+	for name, want := range map[string]int{
+		"panics::serve": 3, "panics::request": 3000, "panics::check in panics::request": 3000,
+		"<panics::Guard as core::ops::drop::Drop>::drop in panics::request": 3000,
+	} {
+		if sums[name] != want {
+			t.Errorf("%d calls of %s, want %d; all are %v", sums[name], name, want, sums)
+		}
+	}
+	if got.ends[calls.Left] < 600 || got.ends[calls.Inferred] != 0 || stats.Unmatched != 0 {
+		t.Errorf("calls end by %v, %d exits without entry", got.ends, stats.Unmatched)
+	}
+}
+
+// Exceptions through coroutines of C++20.
+func TestLandingsOfCoroutines(t *testing.T) {
+	testenv.Need(t, "clang++-22")
+	l := library(t)
+	program := filepath.Join(t.TempDir(), "coroutines")
+	if out, err := exec.Command("clang++-22", "-std=c++20", "-O1", "-g", "-fxray-instrument", "-fno-xray-link-deps",
+		"testdata/coroutines.cc", "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	checkLandings(t, &l, program, "mode=record", "", map[string]int{
+		"request": 1000, "request;resume": 2000, "request;resume;check": 1000,
+	}, 200)
+}

@@ -1,0 +1,53 @@
+/* Functions of libc that come before libc's when the recorder is preloaded: those that
+ * leave calls without an exit. Not part of the archive, where a static program would get
+ * nothing else than these. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <setjmp.h>
+
+#include "landings.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The stack pointer in a jmp_buf. glibc hides it with a secret of the thread. */
+static uint64_t saved_sp(const void *env)
+{
+	enum { RSP = 6 };
+	uint64_t sp = ((const uint64_t *)env)[RSP];
+#ifdef __GLIBC__
+	__asm__("rorq $17, %0; xorq %%fs:48, %0" : "+r"(sp) : : "cc");
+#endif
+	return sp;
+}
+
+/* The functions as the program would have found them. */
+typedef void jump(struct __jmp_buf_tag env[1], int value);
+enum { LONGJMP, UNDERSCORE_LONGJMP, SIGLONGJMP, LONGJMP_CHK, JUMPS };
+static jump *jumps[JUMPS];
+
+__attribute__((constructor(101))) static void find(void)
+{
+	jumps[LONGJMP] = dlsym(RTLD_NEXT, "longjmp");
+	jumps[UNDERSCORE_LONGJMP] = dlsym(RTLD_NEXT, "_longjmp");
+	jumps[SIGLONGJMP] = dlsym(RTLD_NEXT, "siglongjmp");
+	jumps[LONGJMP_CHK] = dlsym(RTLD_NEXT, "__longjmp_chk");
+}
+
+static inline __attribute__((noreturn)) void go(int which, struct __jmp_buf_tag env[1], int value)
+{
+	if (!jumps[which])
+		find(); /* a constructor of somebody else's came before ours */
+	xr_land(saved_sp(env), XR_LEFT_BY_JUMP);
+	jumps[which](env, value);
+	__builtin_unreachable();
+}
+
+#undef longjmp
+#undef _longjmp
+#undef siglongjmp
+EXPORT void longjmp(struct __jmp_buf_tag env[1], int value) { go(LONGJMP, env, value); }
+EXPORT void _longjmp(struct __jmp_buf_tag env[1], int value) { go(UNDERSCORE_LONGJMP, env, value); }
+EXPORT void siglongjmp(struct __jmp_buf_tag env[1], int value) { go(SIGLONGJMP, env, value); }
+
+EXPORT __attribute__((noreturn)) void __longjmp_chk(struct __jmp_buf_tag env[1], int value);
+void __longjmp_chk(struct __jmp_buf_tag env[1], int value) { go(LONGJMP_CHK, env, value); }

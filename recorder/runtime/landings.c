@@ -1,0 +1,274 @@
+/* Calls that end without an exit: an exception, forced unwinding or longjmp lands in a
+ * function further out. On the way there, at the last moment at which the stack still has
+ * them, the calls that are left are written down by function, so that a reader ends them
+ * there.
+ *
+ * Whoever unwinds for a language ends up in _Unwind_SetIP when control goes to a handler
+ * or to code that cleans up: personality routines of C++, Rust and others call it with the
+ * frame to land in, and dynamic programs can be made to call this one first. The functions
+ * of the longjmp family are in jumps.c.
+ *
+ * Each frame of an instrumented function on the stack is one call. The stack is walked by
+ * the program's unwinder; nothing here allocates or locks. Some frames are known without
+ * that: those of depth and profile mode, and of gcc's -mfentry. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <unwind.h>
+
+#include "gcc.h"
+#include "landings.h"
+#include "objects.h"
+#include "syscall.h"
+
+typedef void set_ip_function(struct _Unwind_Context *, _Unwind_Ptr);
+
+/* The unwinder's functions, found when the recorder starts; null when there is none. */
+static struct {
+	set_ip_function *set_ip;
+	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
+	_Unwind_Word (*cfa)(struct _Unwind_Context *);
+	_Unwind_Ptr (*start)(struct _Unwind_Context *);
+} unwinder;
+
+/* Functions by address. */
+
+/* Whether an object's table of sleds is in the order of its functions, as linkers leave
+ * it; found out when it is first searched. */
+static struct {
+	uint64_t sleds;
+	int ordered;
+} tables[XR_MAX_OBJECTS];
+
+static int is_ordered(const struct xr_object *o)
+{
+	uint64_t i = o - root.objects;
+	if (__atomic_load_n(&tables[i].sleds, __ATOMIC_ACQUIRE) == o->sleds)
+		return tables[i].ordered;
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	int ordered = 1;
+	for (uint64_t k = 1; ordered && k < o->nsleds; k++)
+		ordered = xr_sled_function(&s[k - 1]) <= xr_sled_function(&s[k]);
+	tables[i].ordered = ordered;
+	__atomic_store_n(&tables[i].sleds, o->sleds, __ATOMIC_RELEASE);
+	return ordered;
+}
+
+/* The place of the first sled whose function is not before this one. */
+static uint64_t first_sled(const struct xr_object *o, uint64_t function)
+{
+	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+	uint64_t low = 0, high = o->nsleds;
+	if (!is_ordered(o)) {
+		while (low < high && xr_sled_function(&s[low]) != function)
+			low++;
+		return low;
+	}
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		if (xr_sled_function(&s[middle]) < function)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* The id that is in a sled's tail, or 0 when the sled is off. */
+static uint32_t id_in_sled(const struct xr_sled *sled)
+{
+	const uint8_t *p = (const uint8_t *)xr_sled_address(sled);
+	uint32_t word;
+	if ((sled->kind != XR_SLED_ENTRY && sled->kind != XR_SLED_ARG) || p[0] != 0x41 || p[1] != 0xba || p[6] != 0xe8)
+		return 0;
+	__builtin_memcpy(&word, p + 2, sizeof word);
+	return word >> 4;
+}
+
+/* The id of the function that begins there, if it has sleds and they are on. */
+static uint32_t sled_id(uint64_t function)
+{
+	uint64_t n = __atomic_load_n(&root.nobjects, __ATOMIC_ACQUIRE);
+	for (uint64_t i = 0; i < n; i++) {
+		const struct xr_object *o = &root.objects[i];
+		if (o->state != XR_OBJECT_READY || !o->patched || function < o->text_first - 64 || function >= o->text_end)
+			continue;
+		const struct xr_sled *s = (const struct xr_sled *)o->sleds;
+		for (uint64_t k = first_sled(o, function); k < o->nsleds && xr_sled_function(&s[k]) == function; k++) {
+			uint32_t id = id_in_sled(&s[k]);
+			if (id)
+				return id;
+		}
+	}
+	return 0;
+}
+
+/* The calls that are left. */
+
+/* Ids are written in pieces of so many, since the stack may be small. */
+enum { PIECE = 64 };
+
+struct walk {
+	uint64_t sp;        /* of the frame to land in, where it makes the call that lands there */
+	enum xr_mode mode;
+	int cause, found;
+	uint64_t before;    /* the stack pointer of the frame before in the walk; 0 for none */
+	uint64_t function;  /* which that is of */
+	uint64_t n;         /* calls that are left so far */
+	int write;          /* pieces are written when they are full */
+	uint64_t depth, nopen; /* open calls further out that the mode and gcc's -mfentry know */
+	uint32_t ids[PIECE]; /* the latest of them */
+};
+
+/* The id of the call that has its return address at slot; 0 when it is not recorded. */
+static uint32_t call_of(struct walk *w, uint64_t function, uint64_t slot)
+{
+	uint32_t id = xr_gcc_open_at(slot, &w->nopen);
+	if (!id)
+		id = sled_id(function);
+	/* What calls hooks by itself when it is unwound has said that it ends. */
+	if (!id && w->cause == XR_LEFT_BY_JUMP)
+		id = xr_gcc_known(function);
+	if (w->mode == XR_PROFILE)
+		xr_profile_open_at(slot, &w->depth);
+	/* Deeper calls are not recorded. */
+	return w->mode != XR_DEPTH || xr_depth_open_at(slot, &w->depth) ? id : 0;
+}
+
+static void put_piece(struct walk *w)
+{
+	uint64_t n = (w->n + PIECE - 1) % PIECE + 1;
+	if (w->n && w->write)
+		xr_record_left(w->cause, w->ids, n);
+}
+
+static void leave(struct walk *w, uint32_t id)
+{
+	if (w->n && w->n % PIECE == 0)
+		put_piece(w);
+	w->ids[w->n++ % PIECE] = id;
+}
+
+/* Looks at a frame. The one before is left when its return address is below where control
+ * lands; the search ends with the frame that it lands in. A frame of another stack, of a
+ * signal handler or a coroutine, may be anywhere. */
+static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
+{
+	struct walk *w = arg;
+	uint64_t sp = unwinder.cfa(c);
+	if (w->before) {
+		uint64_t slot = sp - 8;
+		if (w->before <= w->sp && w->sp <= slot && slot - w->before < XR_SAME_STACK) {
+			w->found = 1; /* it had a larger stack frame by now */
+			return _URC_NORMAL_STOP;
+		}
+		uint32_t id = call_of(w, w->function, slot);
+		if (id)
+			leave(w, id);
+	}
+	if (sp == w->sp) {
+		w->found = 1;
+		return _URC_NORMAL_STOP;
+	}
+	w->before = sp;
+	w->function = unwinder.start(c);
+	return _URC_NO_REASON;
+}
+
+static void walk(struct walk *w, int write)
+{
+	w->write = write;
+	w->before = w->n = w->found = 0;
+	w->depth = w->mode == XR_PROFILE ? xr_profile_depth() : xr_tls->depth;
+	w->nopen = xr_tls->nopen;
+	unwinder.backtrace(look, w);
+}
+
+void xr_land(uint64_t sp, int cause)
+{
+	enum xr_mode mode = __atomic_load_n(&root.mode, __ATOMIC_RELAXED);
+	if (!xr_tls || !unwinder.backtrace || mode == XR_OFF || mode == XR_COUNT || xr_is_forked())
+		return;
+	int error = errno;
+	struct walk w = {.sp = sp, .mode = mode, .cause = cause};
+	walk(&w, 0);
+	if (w.found && mode == XR_PROFILE) {
+		xr_profile_leave(w.depth);
+	} else if (w.found && w.n) {
+		/* Only now is it known that they are left. */
+		if (w.n > PIECE)
+			walk(&w, 1);
+		w.write = 1;
+		put_piece(&w);
+	}
+	if (w.found && mode == XR_DEPTH)
+		xr_depth_leave(w.depth);
+	if (w.found)
+		xr_gcc_leave_open(w.nopen);
+	errno = error;
+}
+
+/* Exceptions. */
+
+static void *search(const char *name)
+{
+	void *p = dlsym(RTLD_NEXT, name);
+	return p ? p : dlsym(RTLD_DEFAULT, name);
+}
+
+/* Static programs do without these. */
+extern __typeof(dlopen) dlopen __attribute__((weak));
+extern __typeof(dladdr) dladdr __attribute__((weak));
+
+/* As the object with the address caller would find it. Where only a plugin has an
+ * unwinder, only the plugin sees that. */
+static void *search_from(uint64_t caller, const char *name)
+{
+	Dl_info info;
+	if (!dlopen || !dladdr || !dladdr((void *)caller, &info))
+		return NULL;
+	void *object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	void *p = object ? dlsym(object, name) : NULL;
+	if (object)
+		dlclose(object);
+	return p;
+}
+
+/* What the program calls without the recorder: of the unwinder that is seen from here, or
+ * else of the caller's. Looked for as seldom as can be, since that takes the loader's lock. */
+static set_ip_function *real_set_ip(uint64_t caller, int *ours)
+{
+	set_ip_function *next = __atomic_load_n(&unwinder.set_ip, __ATOMIC_RELAXED);
+	*ours = next != NULL;
+	if (next)
+		return next;
+	next = search_from(caller, "_Unwind_SetIP");
+	*ours = unwinder.cfa && search_from(caller, "_Unwind_GetCFA") == (void *)unwinder.cfa;
+	if (*ours)
+		__atomic_store_n(&unwinder.set_ip, next, __ATOMIC_RELAXED);
+	return next;
+}
+
+__attribute__((weak, visibility("default"))) void _Unwind_SetIP(struct _Unwind_Context *c, _Unwind_Ptr ip)
+{
+	int ours;
+	set_ip_function *next = real_set_ip((uint64_t)__builtin_return_address(0), &ours);
+	if (ours)
+		xr_land(unwinder.cfa(c), XR_LEFT_BY_UNWINDING);
+	next(c, ip);
+}
+
+void xr_landings_init(int load)
+{
+	void *backtrace = search("_Unwind_Backtrace"), *library = NULL;
+	/* A program in C comes without an unwinder, which longjmp needs. glibc loads this one
+	 * itself when a thread is cancelled. */
+	if (!backtrace && load && dlopen)
+		library = dlopen("libgcc_s.so.1", RTLD_NOW);
+	unwinder.cfa = library ? dlsym(library, "_Unwind_GetCFA") : search("_Unwind_GetCFA");
+	unwinder.start = library ? dlsym(library, "_Unwind_GetRegionStart") : search("_Unwind_GetRegionStart");
+	backtrace = library ? dlsym(library, "_Unwind_Backtrace") : backtrace;
+	if (unwinder.cfa && unwinder.start)
+		unwinder.backtrace = backtrace;
+	unwinder.set_ip = dlsym(RTLD_NEXT, "_Unwind_SetIP");
+}
