@@ -68,7 +68,11 @@ struct landing {
 void xr_record_left(uint32_t cause, const uint32_t *ids, uint32_t n)
 {
 	const struct landing landing = {{'X', 'R', 'Y', 'M'}, 1, XR_META_LANDING, cause, n};
-	uint64_t tsc, size = 24 + sizeof landing, signals = xr_block_signals();
+	uint64_t tsc, size = 24 + sizeof landing, signals;
+	if (!xr_enter(&signals)) {
+		xr_drop();
+		return;
+	}
 	uint64_t *q = (uint64_t *)xr_reserve(size + 8 * n, &tsc);
 	if (q) {
 		q[0] = XR_REC_CUSTOM << 1 | 1 | sizeof landing << 32;
@@ -79,5 +83,5 @@ void xr_record_left(uint32_t cause, const uint32_t *ids, uint32_t n)
 			q[size / 8 + i] = ids[i] << 4 | XR_EXIT << 1 | tsc << 32;
 		xr_commit(size + 8 * n);
 	}
-	xr_restore_signals(signals);
+	xr_leave(signals);
 }
