@@ -25,7 +25,7 @@ const (
 	processesAt    = slotsAt + maxSlots*slotSize
 	arenaHeadSize  = processesAt + maxProcesses*processSize
 	largestArena   = 64 << 30
-	smallestArena  = 256 << 20
+	smallestArena  = 64 << 20
 	helloSize      = 40
 	maxRingChunks  = 1 << 16
 	maxCounters    = 1 << 29
@@ -82,13 +82,14 @@ type arena struct {
 	size uint64
 }
 
-// newArena makes an empty arena.
-func newArena(o *ObserverOptions) (*arena, error) {
+// newArena makes an empty arena of so many bytes, or of fewer where the process may not
+// have so many addresses.
+func newArena(o *ObserverOptions, size int64) (*arena, error) {
 	fd, err := unix.MemfdCreate("xray-arena", unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("memory to share with the program: %w", err)
 	}
-	for size := int64(largestArena); size >= smallestArena; size /= 4 {
+	for ; size >= smallestArena; size /= 4 {
 		if err = unix.Ftruncate(fd, size); err != nil {
 			continue
 		}

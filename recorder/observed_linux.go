@@ -291,27 +291,51 @@ func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 // addSums adds the counters and profiles of threads.
 func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots []uint32) {
 	sums := make(map[reader.FuncID]uint64)
+	paths := profileMaxPaths
 	for _, slot := range slots {
 		at := slotAt(slot)
-		n := min(a.u64(at+slotNCountersAt), maxCounters)
-		if place, ok := a.offset(a.u64(at+slotCountersAt), 8*n); ok {
-			for id := range n {
-				// Pages that nobody wrote to stay without memory.
-				if calls := atomic.LoadUint64(a.word64(place + 8*id)); calls > 0 {
-					sums[reader.FuncID(id)] += calls
-				}
-			}
+		a.addCounters(sums, a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters))
+		address := a.u64(at + slotProfileAt)
+		if address == 0 {
+			continue
 		}
-		if profile := a.u64(at + slotProfileAt); profile != 0 {
-			if one, ok := a.profile(profile, int32(p.inner)); ok {
-				r.Profiles = append(r.Profiles, one)
-			} else {
-				p.lose("damaged-profile", 1)
-			}
+		profile, ok := a.profile(address, int32(p.inner), paths)
+		if !ok {
+			p.lose("damaged-profile", 1)
+			continue
 		}
+		paths -= len(profile.Paths)
+		r.Profiles = append(r.Profiles, profile)
 	}
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
 		r.Counters = append(r.Counters, reader.Counter{Func: id, Calls: sums[id]})
+	}
+}
+
+// addCounters adds the n counters at an address to the sums of functions. It reads the
+// memory as a file: looking at pages that nobody wrote to would make them.
+func (a *arena) addCounters(sums map[reader.FuncID]uint64, address, n uint64) {
+	at, ok := a.offset(address, 8*n)
+	if !ok {
+		return
+	}
+	buf := make([]byte, chunkSize)
+	for from, end := int64(at), int64(at+8*n); from < end; {
+		data, err := unix.Seek(a.fd, from, unix.SEEK_DATA)
+		if err != nil || data >= end {
+			return
+		}
+		from = data &^ 7
+		k, err := unix.Pread(a.fd, buf[:min(int64(len(buf)), end-from)], from)
+		if err != nil || k < 8 {
+			return
+		}
+		for i := 0; i+8 <= k; i += 8 {
+			if calls := binary.LittleEndian.Uint64(buf[i:]); calls > 0 {
+				sums[reader.FuncID((from+int64(i)-int64(at))/8)] += calls
+			}
+		}
+		from += int64(k &^ 7)
 	}
 }
 
@@ -357,8 +381,9 @@ func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
 	at, s := slotAt(slot), &a.slotsOf[slot]
 	*s = observedSlot{owner: a.u32(at + slotOwnerAt), process: a.u32(at + slotProcessAt)}
 	taken, chunks := a.u64(at+slotTakenAt), min(a.u64(at+slotChunksAt), maxRingChunks)
-	for number := max(taken, chunks) - chunks + 1; number <= taken; number++ {
-		a.writeChunk(slot, s, number, false)
+	first := max(taken, chunks) - chunks
+	for i := range taken - first {
+		a.writeChunk(slot, s, first+i+1, false)
 	}
 	p.addThread(a, slot)
 }

@@ -19,8 +19,8 @@ const (
 	profileMaxPaths    = 1 << 17
 )
 
-// profile reads the call paths of a thread, which may be running.
-func (a *arena) profile(address uint64, pid int32) (reader.Profile, bool) {
+// profile reads the call paths of a thread, which may be running: at most so many.
+func (a *arena) profile(address uint64, pid int32, most int) (reader.Profile, bool) {
 	b := a.read(address, profileSize)
 	if b == nil {
 		return reader.Profile{}, false
@@ -31,7 +31,7 @@ func (a *arena) profile(address uint64, pid int32) (reader.Profile, bool) {
 		p.Thread = 0 // several threads had it, one after the other
 	}
 	n := int(f.u32(36))
-	if n > profileMaxPaths {
+	if n > most {
 		return p, false
 	}
 	numbers := map[uint64]int{address + profileTopAt: -1}

@@ -28,7 +28,7 @@ type Observer struct {
 	finished []ObservedTrace
 	problems []error
 	asked    uint64 // rounds of Settle
-	settled  *sync.Cond
+	settled  sync.Cond
 }
 
 // Listen begins to listen for programs. Name tells them where.
@@ -38,7 +38,7 @@ func Listen(o ObserverOptions) (*Observer, error) {
 		return nil, err
 	}
 	ob := &Observer{options: o, socket: fd}
-	ob.settled = sync.NewCond(&ob.mu)
+	ob.settled.L = &ob.mu
 	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: "@" + o.Name()}), unix.Listen(fd, 128)); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("a socket for the program: %w", err)
@@ -93,7 +93,7 @@ func (ob *Observer) welcome(fd int) error {
 	if le.Uint32(hello[16:]) != arenaVersion || le.Uint64(hello[24:]) != ob.options.Session {
 		return nil // it writes its trace itself
 	}
-	a, err := newArena(&ob.options)
+	a, err := newArena(&ob.options, largestArena)
 	if err != nil {
 		return err
 	}
@@ -364,7 +364,22 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 	if s.over {
 		return false
 	}
-	taken := a.u64(at + slotTakenAt)
+	taken, chunks := a.u64(at+slotTakenAt), a.u64(at+slotChunksAt)
+	if chunks == 0 || chunks > maxRingChunks {
+		if p := a.process(s.process); p != nil {
+			p.lose("damaged-chunk", 1)
+		}
+		s.over = true
+		return false
+	}
+	if taken > s.consumed+chunks+1 {
+		// Only a thread that was not waited for, or something that writes where it
+		// should not, comes here.
+		if p := a.process(s.process); p != nil {
+			p.lose("damaged-chunk", taken-chunks-s.consumed)
+		}
+		s.consumed, s.partial = taken-chunks, 0
+	}
 	work := false
 	for s.consumed+1 < taken {
 		if !a.writeChunk(i, s, s.consumed+1, false) && state == slotLive && !last {

@@ -48,6 +48,9 @@ const char *xr_errno_text(int64_t err)
 	case ENOENT: return "no such file or directory";
 	case ENOTDIR: return "not a directory";
 	case EEXIST: return "the file exists";
+	case ECONNREFUSED: return "nobody listens there, in this network namespace at least";
+	case EAGAIN: return "no answer";
+	case EPROTO: return "it is of another version";
 	case ELOOP: return "a symbolic link is not followed";
 	}
 	return "input/output error";

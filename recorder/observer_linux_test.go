@@ -1,0 +1,193 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// gonePID is no process: ids end before.
+const gonePID = 1 << 30
+
+// testBase is where processes would have the arena.
+const testBase = 0x7f00_0000_0000
+
+// makeArena makes the arena of a process that is gone: two threads with two calls each
+// in a full chunk and one in the current one, counters and a profile.
+func makeArena(t testing.TB, o *Observer) *arenaObserver {
+	t.Helper()
+	a, err := newArena(&o.options, smallestArena)
+	if err != nil {
+		t.Fatal(err)
+	}
+	le := binary.LittleEndian
+	put32 := func(at uint64, v uint32) { le.PutUint32(a.mem[at:], v) }
+	put64 := func(at, v uint64) { le.PutUint64(a.mem[at:], v) }
+	next := uint64(arenaHeadSize+chunkSize-1) &^ (chunkSize - 1)
+	take := func(n uint64) (at, address uint64) {
+		at = next
+		next += (n + chunkSize - 1) &^ (chunkSize - 1)
+		return at, testBase + at
+	}
+	put64(arenaBaseAt, testBase)
+	text := tracewrite.AppendRecording(nil, &reader.Recording{
+		Process: reader.Process{PID: gonePID, Exe: "/bin/prog", Mode: "record"},
+		Clock:   reader.RecordedClock{Frequency: 1e9},
+		Objects: []reader.Object{{First: 1, Count: 5, Path: "/bin/prog", State: "ready"}},
+	}, 1000)
+	textAt, textAddress := take(maxArenaText)
+	copy(a.mem[textAt:], text)
+	p := processAt(0)
+	put32(p+processStateAt, processLive)
+	put32(p+processPIDAt, gonePID)
+	put64(p+processSinceAt, 1000)
+	put32(p+processTextsAt, 2)
+	put64(p+processTextAt, textAddress)
+	put64(p+processTextSizeAt, uint64(len(text)))
+	put32(arenaNProcsAt, 1)
+	put32(arenaNSlotsAt, 2)
+	for i := range uint32(2) {
+		s := slotAt(i)
+		ring, address := take(4 * chunkSize)
+		put32(s+slotStateAt, slotLive)
+		put32(s+slotTIDAt, 100+i)
+		put32(s+slotOwnerAt, 1)
+		put64(s+slotRingAt, address)
+		put64(s+slotChunksAt, 4)
+		put64(s+slotTakenAt, 2)
+		for number := range uint64(2) {
+			c := ring + number*chunkSize
+			tsc := 2000 + 1000*number
+			put64(c, 2*(number+1))
+			put64(c+8, tsc)
+			put64(c+40, chunkMagic)
+			at := c + chunkHeader
+			put64(at, recordStamp<<1|1)
+			put64(at+8, tsc<<1|1)
+			at += 16
+			for call := range 2 - number {
+				put64(at, 1<<4|(tsc+10*call)<<32)
+				put64(at+8, 1<<4|2|(tsc+10*call+5)<<32)
+				at += 16
+			}
+		}
+		counters, address := take(8 << 16)
+		put64(s+slotCountersAt, address)
+		put64(s+slotNCountersAt, 1<<16)
+		put64(counters+8*3, 7)
+		profile, address := take(profileSize)
+		page, pageAddress := take(profilePageSize)
+		put64(s+slotProfileAt, address)
+		put32(profile+36, 1)
+		put64(profile+48, pageAddress)
+		put64(page+8, address+profileTopAt)
+		put32(page+8+24, 2)
+		put64(page+8+72, 9)
+	}
+	return &arenaObserver{observer: o, arena: a, pid: gonePID, inner: gonePID, chunk: make([]byte, chunkSize)}
+}
+
+func testObserver(t testing.TB) *Observer {
+	t.Helper()
+	return &Observer{options: ObserverOptions{Session: 5, Output: filepath.Join(t.TempDir(), "%e.%p")}}
+}
+
+// observe does what the observer's goroutine does, until no process is left.
+func observe(t testing.TB, a *arenaObserver) {
+	t.Helper()
+	for range 10 {
+		a.consume()
+		a.look()
+		if a.empty() {
+			return
+		}
+	}
+}
+
+// What a process left that is gone is in its trace: full chunks, those that threads were
+// in, counters and profiles.
+func TestObserverWritesWhatIsLeft(t *testing.T) {
+	ob := testObserver(t)
+	ob.settled.L = &ob.mu
+	a := makeArena(t, ob)
+	defer a.close()
+	observe(t, a)
+	if len(ob.finished) != 1 || ob.finished[0].Problem != "" {
+		t.Fatalf("finished: %+v", ob.finished)
+	}
+	path := ob.finished[0].Path
+	if want := "prog.1073741824"; filepath.Base(path) != want {
+		t.Errorf("trace %s, want %s", path, want)
+	}
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() countCalls { return countCalls{} })
+	if err != nil || stats.Calls != 6 || stats.Threads != 2 || trace.Losses().Count() != 0 {
+		t.Errorf("%d calls of %d threads, losses %v, error %v; want 6 of 2", stats.Calls, stats.Threads, trace.Losses(), err)
+	}
+	r := trace.Recording(0)
+	if len(r.Counters) != 1 || r.Counters[0] != (reader.Counter{Func: 3, Calls: 14}) {
+		t.Errorf("counters %v", r.Counters)
+	}
+	if len(r.Profiles) != 2 || len(r.Profiles[0].Paths) != 1 || r.Profiles[0].Paths[0].Count != 9 {
+		t.Errorf("profiles %+v", r.Profiles)
+	}
+	if !r.Process.Complete || r.Process.Session != 5 || len(r.Threads) != 2 || len(r.Losses) != 0 {
+		t.Errorf("process %+v, threads %v, losses %v", r.Process, r.Threads, r.Losses)
+	}
+	if a.u32(processAt(0)+processStateAt) != processFree || a.u32(arenaFreeAt) != 2 {
+		t.Error("the process and its slots are not free for others")
+	}
+}
+
+type countCalls struct{}
+
+func (countCalls) Calls(*calls.Batch) error { return nil }
+func (countCalls) Merge(countCalls)         {}
+
+// The program can write anything to the memory that it shares. The observer must not
+// fail, nor take memory or time without bound.
+func FuzzObserver(f *testing.F) {
+	f.Add([]byte{}, false)
+	for _, at := range []uint64{slotAt(0) + slotTakenAt, slotAt(1) + slotChunksAt, slotAt(0) + slotRingAt, slotAt(0) + slotNCountersAt,
+		slotAt(1) + slotProfileAt, slotAt(0) + slotProcessAt, processAt(0) + processTextSizeAt, arenaNSlotsAt, arenaBaseAt, processAt(0) + processNHookedAt} {
+		f.Add(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(at)), 1<<63-1), at&8 != 0)
+	}
+	f.Fuzz(func(t *testing.T, patches []byte, rings bool) {
+		// Time is bounded, too.
+		defer time.AfterFunc(20*time.Second, func() { panic("the observer does not come to an end") }).Stop()
+		ob := testObserver(t)
+		ob.settled.L = &ob.mu
+		ob.options.Rings = rings
+		a := makeArena(t, ob)
+		defer a.close()
+		const patch = 12
+		for i := 0; len(patches) >= patch && i < 64; i++ {
+			at := uint64(binary.LittleEndian.Uint32(patches)) % (8 << 20)
+			binary.LittleEndian.PutUint64(a.mem[at&^7:], binary.LittleEndian.Uint64(patches[4:]))
+			patches = patches[patch:]
+		}
+		observe(t, a)
+		for _, trace := range ob.finished {
+			in, err := reader.Open(reader.Options{}, trace.Path)
+			if err != nil {
+				t.Errorf("%s: %v", trace.Path, err)
+				continue
+			}
+			if _, _, err := calls.Run(calls.Source(in), calls.Options{}, func() countCalls { return countCalls{} }); err != nil {
+				t.Error(err)
+			}
+			in.Close()
+			os.Remove(trace.Path)
+		}
+	})
+}
