@@ -23,6 +23,9 @@ import (
 //
 // The same trace gives the same bytes, however it was sharded.
 type Pprof struct {
+	// Comments are written into the profile. They may be set before Write.
+	Comments []string
+
 	opts    Options
 	paths   *calls.Paths
 	threads perThread[pprofThread] // without Options.Threads only one
@@ -154,6 +157,9 @@ func (t *pprofThread) each(fn func(calls.PathID, tally)) {
 func (p *Pprof) Write(w io.Writer) error {
 	z := gzip.NewWriter(w)
 	e := newPprofEncoder(z, &p.opts)
+	for _, text := range p.Comments {
+		e.comment(text)
+	}
 	self := valueType{"self", "nanoseconds"}
 	if !e.clock.Known() {
 		self.unit = "ticks"

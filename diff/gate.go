@@ -64,9 +64,10 @@ func (g *Gate) isQuantile() bool { return !math.IsNaN(g.quantile) }
 type Verdict string
 
 const (
-	Pass      Verdict = "pass"
-	Fail      Verdict = "fail"      // surely above the limit
-	Undecided Verdict = "undecided" // too few runs
+	Pass         Verdict = "pass"         // surely not above the limit: the interval ends at it or below
+	Fail         Verdict = "fail"         // surely above the limit
+	Inconclusive Verdict = "inconclusive" // the interval reaches across the limit
+	Undecided    Verdict = "undecided"    // too few runs
 )
 
 // GateResult is a gate and what was found. Changes are B / A - 1, and infinite where
@@ -110,8 +111,11 @@ func (b *builder) gate(i int) (GateResult, error) {
 	}
 	out.Interval = b.sampler.judge(out.Change, 1, level, folded)
 	out.Verdict, out.P = Pass, b.sampler.divided(values[A], values[B], 1+g.limit)
-	if out.Low > g.limit && out.P <= level/2 {
+	switch {
+	case out.Low > g.limit && out.P <= level/2:
 		out.Verdict = Fail
+	case out.High > g.limit:
+		out.Verdict = Inconclusive
 	}
 	return out, nil
 }

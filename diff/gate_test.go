@@ -27,6 +27,7 @@ func TestGates(t *testing.T) {
 	}{
 		{isHandle, 5, "p99:+5%", diff.Fail},
 		{isHandle, 5, "p99:+20%", diff.Pass},
+		{isHandle, 5, "p99:+10%", diff.Inconclusive},
 		{isHandle, 5, "p90:+5%", diff.Fail},
 		{isHandle, 5, "p42:+5%", diff.Fail},
 		{isHandle, 5, "total:+5%", diff.Fail},
@@ -87,4 +88,27 @@ func FuzzParseGate(f *testing.F) {
 			t.Errorf("%q is taken for %+v", text, g)
 		}
 	})
+}
+
+// What changed for sure is told where the whole varies too much to tell.
+func TestSureBesideAnUnsureWhole(t *testing.T) {
+	waits := []uint64{1_000, 90_000, 20_000, 70_000, 5_000}
+	noisy := func(parse uint64, calls *int) func(r *recorder, scaled func(uint64) uint64) {
+		return func(r *recorder, scaled func(uint64) uint64) {
+			r.call(2, scaled(parse))
+			r.call(5, waits[*calls/50%len(waits)])
+			*calls++
+		}
+	}
+	c := comparison{root: isHandle}
+	r := c.compare(t, side(1, 5, noisy(1000, new(int))), side(2, 5, noisy(1500, new(int))))
+	var text strings.Builder
+	if err := r.WriteText(&text, diff.View{}); err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(text.String(), "\n")
+	if !strings.Contains(head, "as far as can be told") || !strings.Contains(head, "But parse() itself is slower") &&
+		!strings.Contains(head, "; parse() itself is slower") {
+		t.Error(head)
+	}
 }

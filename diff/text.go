@@ -94,15 +94,26 @@ func (t *writer) answer() string {
 	return text + ": " + strings.Join(leading, "; ") + "."
 }
 
-// surely is what quantiles tell where the mean does not, as that varies more.
+// surely is what changed for sure where the mean does not tell, as that varies more:
+// quantiles of the root, and single functions.
 func (t *writer) surely() string {
+	const most = 3
+	var list []string
 	for i := range t.Metrics {
-		if m := &t.Metrics[i]; m.Sure() {
-			return fmt.Sprintf(" But its %s is %s: %s -> %s (95 %%: %s).", m.Name, t.moreOrLess(m), t.time(m.A), t.time(m.B),
-				t.interval(&m.Interval, t.signed))
+		if m := &t.Metrics[i]; m.Sure() && len(list) < most {
+			list = append(list, fmt.Sprintf("its %s is %s: %s -> %s (95 %%: %s)", m.Name, t.moreOrLess(m), t.time(m.A), t.time(m.B),
+				t.interval(&m.Interval, t.signed)))
 		}
 	}
-	return ""
+	for i := range t.Changes {
+		if c := &t.Changes[i]; c.Known && c.Sure() && len(list) < most {
+			list = append(list, fmt.Sprintf("%s (%s)", t.phrase(c), t.signed(c.Amount)))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " But " + strings.Join(list, "; ") + "."
 }
 
 // moreOrLess is the size of a change.

@@ -61,6 +61,8 @@ type Options struct {
 	Thread   func(reader.Thread) bool
 	From, To uint64
 	Clock    reader.Clock
+	// Short is calls.Options.Short.
+	Short uint64
 	// Shards is how many goroutines decode; as many as the program may use
 	// processors when 0. No result depends on it.
 	Shards int
@@ -85,7 +87,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = DefaultLimit
 	}
-	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Paths: true, Unmatched: opts.Unmatched}, newFinder)
+	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Paths: true, Unmatched: opts.Unmatched, Short: opts.Short}, newFinder)
 	if err != nil {
 		return nil, nil, err
 	}

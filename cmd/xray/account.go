@@ -93,7 +93,7 @@ with ~ where they are not.`,
 			if format != "text" {
 				view.Format = account.Format(format)
 			}
-			err = a.writeOutput(output, func(w io.Writer) error { return report.Write(w, view, s.names) })
+			err = s.writeReport(output, format, stats, func(w io.Writer) error { return report.Write(w, view, s.names) })
 			s.summary(stats)
 			return err
 		},

@@ -165,6 +165,8 @@ func (c *conversion) run(s *session) error {
 			return err
 		}
 		s.summary(stats)
+		sink.Comments = s.caveats(stats)
+		c.app.tellCaveats(sink.Comments)
 		return c.app.writeData(c.output, sink.Write)
 	case "callgrind":
 		sink, stats, err := analyse(s, calls.Options{}, func() *convert.Callgrind { return convert.NewCallgrind(opts) })
@@ -172,6 +174,7 @@ func (c *conversion) run(s *session) error {
 			return err
 		}
 		s.summary(stats)
+		c.app.tellCaveats(s.caveats(stats))
 		return c.writeText(sink.Write)
 	case "folded":
 		report, stats, err := s.stacks(c.perThread)
@@ -179,6 +182,7 @@ func (c *conversion) run(s *session) error {
 			return err
 		}
 		s.summary(stats)
+		c.app.tellCaveats(s.caveats(stats))
 		return c.writeText(func(w io.Writer) error {
 			return report.WriteFolded(w, s.names, stack.FoldedView{})
 		})

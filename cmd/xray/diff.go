@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -14,8 +15,9 @@ import (
 
 // Exit statuses of diff --gate.
 const (
-	exitGate      = exitStatus(3)
-	exitUndecided = exitStatus(4)
+	exitGate         = exitStatus(3)
+	exitUndecided    = exitStatus(4)
+	exitInconclusive = exitStatus(5)
 )
 
 func (a *app) diffCommand() *cobra.Command {
@@ -63,7 +65,7 @@ what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails
 			if err != nil {
 				return err
 			}
-			err = a.writeOutput(output, func(w io.Writer) error {
+			err = a.writeCaveats(output, format, d.caveats.list(len(args)), func(w io.Writer) error {
 				switch format {
 				case "json":
 					return report.WriteJSON(w)
@@ -110,6 +112,7 @@ type diffFlags struct {
 	minShare  string
 	top       int
 	seed      uint64
+	caveats   sharedCaveats
 }
 
 // parse reads what flags say, but for the times, which need a clock.
@@ -168,23 +171,25 @@ func (d *diffFlags) add(a *app, cmd *cobra.Command, to *diff.Comparison, side di
 		return fmt.Errorf("%s: %s: there are no single calls to compare: record the calls themselves", path, sums)
 	}
 	s.summary(stats)
+	d.caveats.add(s.caveats(stats))
 	return to.Add(side, sink, diff.Run{Name: path, Clock: s.clock, Names: s.names})
 }
 
 // gateStatus tells which gates did not pass, and what they make of the exit status.
 func (a *app) gateStatus(r *diff.Report) error {
-	var status error
+	var fails, undecided, inconclusive error
 	for _, g := range r.Gates {
 		switch g.Verdict {
 		case diff.Fail:
 			fmt.Fprintf(a.stderr, "xray: the gate %s fails\n", g.Gate)
-			status = exitGate
+			fails = exitGate
 		case diff.Undecided:
 			fmt.Fprintf(a.stderr, "xray: too few runs to decide on the gate %s\n", g.Gate)
-			if status == nil {
-				status = exitUndecided
-			}
+			undecided = exitUndecided
+		case diff.Inconclusive:
+			fmt.Fprintf(a.stderr, "xray: the interval reaches across the limit of the gate %s: give more runs, or raise the limit\n", g.Gate)
+			inconclusive = exitInconclusive
 		}
 	}
-	return status
+	return cmp.Or(fails, undecided, inconclusive)
 }

@@ -194,7 +194,7 @@ them, unless you say otherwise. --min-share and --top keep big graphs readable.`
 			if g.trims() {
 				report = report.Trim(g.share, g.top)
 			}
-			err = a.writeOutput(g.output, func(w io.Writer) error {
+			err = s.writeReport(g.output, g.format, stats, func(w io.Writer) error {
 				switch g.format {
 				case "svg":
 					left, err := report.WriteSVG(w, s.names, view)

@@ -110,5 +110,9 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 	}
 	// Entries are kept before it is known how long a call takes.
 	opts.MinDuration, s.filter.MinDuration = s.filter.MinDuration, 0
-	return analyse(s, calls.Options{Opens: true}, func() *html.Recording { return html.New(opts) })
+	page, stats, err := analyse(s, calls.Options{Opens: true}, func() *html.Recording { return html.New(opts) })
+	if err == nil {
+		opts.Notes = append(s.caveats(stats), opts.Notes...)
+	}
+	return page, stats, err
 }

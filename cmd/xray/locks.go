@@ -43,7 +43,7 @@ first argument; of those that log none, all calls are taken to be about one lock
 				return err
 			}
 			defer s.close()
-			opts := locks.Options{Thread: s.filter.Thread, From: s.filter.From, To: s.filter.To, Clock: s.clock}
+			opts := locks.Options{Thread: s.filter.Thread, From: s.filter.From, To: s.filter.To, Clock: s.clock, Short: s.shortTicks()}
 			if opts.Function, err = which.functions(s); err != nil {
 				return err
 			}
@@ -64,7 +64,7 @@ first argument; of those that log none, all calls are taken to be about one lock
 			if view.Markdown = format == "markdown"; all {
 				view.Top, view.Paths = 0, 0
 			}
-			err = a.writeOutput(output, func(w io.Writer) error {
+			err = s.writeReport(output, format, stats, func(w io.Writer) error {
 				switch names := s.shortNames(); format {
 				case "json":
 					return report.WriteJSON(w, names, view)

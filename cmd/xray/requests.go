@@ -87,7 +87,7 @@ marks are taken.`,
 			}
 			view.Threads = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}
 			s.notes = append(s.notes, func() string { return flags.nothing(report) })
-			err = a.writeOutput(output, func(w io.Writer) error {
+			err = s.writeReport(output, format, stats, func(w io.Writer) error {
 				switch format {
 				case "json":
 					return report.WriteJSON(w, s.names, view)

@@ -62,7 +62,7 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 			if all {
 				view.Top = 0
 			}
-			err = a.writeOutput(output, func(w io.Writer) error {
+			err = s.writeReport(output, format, stats, func(w io.Writer) error {
 				switch format {
 				case "json":
 					return report.WriteJSON(w, s.names, view)

@@ -69,7 +69,7 @@ what xray slice --around takes.`,
 				return err
 			}
 			view.ThreadName, view.Files, view.Markdown = s.trace.ThreadName, s.trace.Files(), format == "markdown"
-			err = a.writeOutput(output, func(w io.Writer) error {
+			err = s.writeReport(output, format, stats, func(w io.Writer) error {
 				if format == "json" {
 					return report.WriteJSON(w, s.names, view)
 				}

@@ -72,7 +72,7 @@ open when the trace ends count up to its end.`,
 			if all {
 				top = -1
 			}
-			err = a.writeOutput(output, func(w io.Writer) error {
+			err = s.writeReport(output, format, stats, func(w io.Writer) error {
 				switch format {
 				case "folded":
 					return report.WriteFolded(w, s.names, stack.FoldedView{Metric: m, Inclusive: inclusive})

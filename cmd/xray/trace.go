@@ -143,7 +143,7 @@ func (s *session) close() error {
 // analyse runs one analysis over the calls of the trace that the command line
 // chose. What opts says of the choice and of aliases is overwritten.
 func analyse[S calls.Analysis[S]](s *session, opts calls.Options, newSink func() S) (S, *calls.Stats, error) {
-	opts.Filter, opts.Alias = s.filter, s.alias
+	opts.Filter, opts.Alias, opts.Short = s.filter, s.alias, s.shortTicks()
 	if s.paths > 0 && opts.Budget == nil {
 		opts.Budget = calls.NewPathBudget(s.paths)
 	}
@@ -227,9 +227,6 @@ func (s *session) summary(stats *calls.Stats) {
 		if sums := s.sums(); sums != "" {
 			parts = append(parts, sums)
 		}
-	}
-	if stats != nil && stats.Folded > 0 {
-		parts = append(parts, fmt.Sprintf("%s in folded call paths, for want of memory: raise --path-memory", plural(int64(stats.Folded), "call", "calls")))
 	}
 	if stats != nil && stats.Unmatched > 0 {
 		parts = append(parts, plural(int64(stats.Unmatched), "exit", "exits")+" without an entry")

@@ -43,7 +43,7 @@ Without --root it takes the function whose slow calls lose most time.`,
 				return err
 			}
 			view := why.View{Markdown: format == "markdown", Exemplars: w.exemplars, All: w.all, Files: w.files(args)}
-			err = a.writeOutput(output, func(out io.Writer) error {
+			err = s.writeReport(output, format, stats, func(out io.Writer) error {
 				switch format {
 				case "json":
 					return report.WriteJSON(out, s.names)
@@ -144,7 +144,7 @@ func (w *whyFlags) options(s *session) (why.Options, error) {
 	if w.minShare <= 0 || w.minShare > 100 {
 		return opts, usagef("--min-share: %g is no percentage from 0 to 100", w.minShare)
 	}
-	opts.Calls.Filter.Thread = s.filter.Thread
+	opts.Calls.Filter.Thread, opts.Calls.Short = s.filter.Thread, s.shortTicks()
 	if w.root != "" {
 		re, err := regexp.Compile(w.root)
 		if err != nil {

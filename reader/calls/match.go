@@ -389,6 +389,10 @@ func (s *shard) flush(last bool) error {
 	b.Last = last
 	s.stats.Calls += uint64(s.n)
 	s.n = 0
+	if !s.stats.Short && s.opts.Short > 0 {
+		// Where calls are short at all, hardly more than one batch is looked at.
+		s.stats.Short = slices.ContainsFunc(b.Calls, func(c Call) bool { return c.Duration < s.opts.Short && c.End <= TailExited })
+	}
 	if s.filter != nil {
 		s.filter.apply(b)
 	}

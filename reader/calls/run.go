@@ -60,6 +60,8 @@ type Options struct {
 	// exits are matched: all that is known of calls is of those functions. It is called
 	// concurrently unless Shards is 1.
 	Alias func(reader.FuncID) reader.FuncID
+	// Short is a duration in ticks: Stats.Short tells whether any call is shorter.
+	Short uint64
 	// Filter leaves out calls before they reach the sinks.
 	Filter Filter
 	// Policy is for unmatched exits.
@@ -119,6 +121,9 @@ type Stats struct {
 	// ClockBack by how many ticks in all.
 	ClockSteps uint64
 	ClockBack  uint64
+	// Short tells that a call with an exit of its own was shorter than Options.Short,
+	// whatever the filter says.
+	Short bool
 	// Folded is how many calls that the filter chose have folded paths, see
 	// [PathBudget], and FoldedSelf their self time.
 	Folded     uint64
@@ -154,6 +159,7 @@ func (s *Stats) merge(o *Stats) {
 	s.Unmatched += o.Unmatched
 	s.ClockSteps += o.ClockSteps
 	s.ClockBack += o.ClockBack
+	s.Short = s.Short || o.Short
 	s.Folded += o.Folded
 	s.FoldedSelf = addSaturating(s.FoldedSelf, o.FoldedSelf)
 	s.MaxDepth = max(s.MaxDepth, o.MaxDepth)

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// defaultThreshold is the duration below which LLVM's recorders drop calls, and
+// defaultDepth how deep calls of basic mode are at most, unless they are told otherwise.
+const (
+	defaultThreshold = 5 * time.Microsecond
+	defaultDepth     = 64
+)
+
+// shortTicks is the defaultThreshold in ticks; 0 where the clock does not tell.
+func (s *session) shortTicks() uint64 {
+	return s.clock.Frequency / uint64(time.Second/defaultThreshold)
+}
+
+// caveats say, in sentences, what a report of the trace's calls does not know. They
+// stand at the top of every report. stats are those of a run with Options.Short.
+func (s *session) caveats(stats *calls.Stats) []string {
+	var list []string
+	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	var foreign, pruned int
+	var thresholds, depths []uint64
+	for i := range s.trace.Files() {
+		r := s.trace.Recording(i)
+		switch {
+		case r == nil || r.Foreign():
+			foreign++
+			continue
+		case r.Process.ThresholdNS > 0:
+			thresholds = append(thresholds, r.Process.ThresholdNS)
+			pruned++
+		case slices.ContainsFunc(r.Changes, func(c reader.Change) bool { return strings.Contains(c.What, "threshold") }):
+			pruned++
+		}
+		if r.Process.Depth > 0 {
+			depths = append(depths, uint64(r.Process.Depth))
+		}
+	}
+	const charged = "Counts are too low, and the time of missing calls is self time of their callers."
+	if pruned > 0 {
+		what := "for some of the time"
+		if len(thresholds) > 0 {
+			what = "shorter than " + reader.Clock{Frequency: 1e9}.Format(slices.Max(thresholds))
+		}
+		add("Calls are missing%s: the recorder dropped calls %s, unless they made longer ones. %s", s.inFiles(pruned), what, charged)
+	}
+	if len(depths) > 0 {
+		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time is self time of their callers.",
+			s.inFiles(len(depths)), slices.Min(depths))
+	}
+	if stats == nil || foreign < len(s.trace.Files()) {
+		return append(list, foldedCaveat(stats)...)
+	}
+	basic := s.trace.Header(0).Type == reader.Basic
+	option := "XRAY_FDR_OPTIONS"
+	if basic {
+		option = "XRAY_BASIC_OPTIONS"
+	}
+	if ended := stats.Calls - stats.Inferred - stats.Truncated; s.shortTicks() > 0 && !stats.Short && ended > 100 {
+		add("Calls seem to be missing: none is shorter than 5us, and LLVM's recorder drops those unless %s has func_duration_threshold_us=0. %s",
+			option, charged)
+	}
+	if basic && stats.MaxDepth == defaultDepth {
+		add("Calls seem to be missing: none is more than %d deep, and LLVM's recorder drops those unless %s has a larger max_stack_depth.",
+			defaultDepth, option)
+	}
+	return append(list, foldedCaveat(stats)...)
+}
+
+// inFiles says how many of several files something is about.
+func (s *session) inFiles(n int) string {
+	if all := len(s.trace.Files()); n < all {
+		return fmt.Sprintf(" in %d of %d files", n, all)
+	}
+	return ""
+}
+
+func foldedCaveat(stats *calls.Stats) []string {
+	if stats == nil || stats.Folded == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("The trace has more call paths than --path-memory has room for. The lightest are folded into nodes named (folded), "+
+		"which have %s.", plural(int64(stats.Folded), "call", "calls"))}
+}
+
+// writeReport is writeOutput for a report on the calls of a run. Caveats come first where
+// the format has room for them.
+func (s *session) writeReport(path, format string, stats *calls.Stats, f func(io.Writer) error) error {
+	return s.app.writeCaveats(path, format, s.caveats(stats), f)
+}
+
+// writeCaveats is writeOutput for a report that begins with caveats: with sentences in text
+// and Markdown, with a list of that name in JSON. For other formats they are on standard error.
+func (a *app) writeCaveats(path, format string, caveats []string, f func(io.Writer) error) error {
+	if len(caveats) == 0 {
+		return a.writeOutput(path, f)
+	}
+	head := ""
+	switch format {
+	case "text":
+		head = strings.Join(caveats, "\n") + "\n\n"
+	case "markdown":
+		head = "> " + strings.Join(caveats, "\n>\n> ") + "\n\n"
+	case "json":
+		text, err := json.Marshal(caveats)
+		if err != nil {
+			return err
+		}
+		return a.writeOutput(path, func(w io.Writer) error { return f(&objectWriter{w, `"caveats":` + string(text) + ","}) })
+	default:
+		a.tellCaveats(caveats)
+	}
+	return a.writeOutput(path, func(w io.Writer) error {
+		if _, err := io.WriteString(w, head); err != nil {
+			return err
+		}
+		return f(w)
+	})
+}
+
+// tellCaveats writes caveats to standard error.
+func (a *app) tellCaveats(caveats []string) {
+	for _, caveat := range caveats {
+		fmt.Fprintf(a.stderr, "xray: %s\n", caveat)
+	}
+}
+
+// objectWriter puts a field first into the JSON object that is written through it.
+type objectWriter struct {
+	w     io.Writer
+	first string // "" once it is written
+}
+
+func (o *objectWriter) Write(p []byte) (int, error) {
+	if o.first == "" || len(p) == 0 {
+		return o.w.Write(p)
+	}
+	if _, err := io.WriteString(o.w, string(p[:1])+o.first); err != nil {
+		return 0, err
+	}
+	o.first = ""
+	n, err := o.w.Write(p[1:])
+	return n + 1, err
+}
+
+// sharedCaveats are those of several traces that are read one by one.
+type sharedCaveats struct {
+	texts []string // each once
+	of    map[string]int
+}
+
+func (c *sharedCaveats) add(caveats []string) {
+	if c.of == nil {
+		c.of = make(map[string]int)
+	}
+	for _, text := range caveats {
+		if c.of[text]++; c.of[text] == 1 {
+			c.texts = append(c.texts, text)
+		}
+	}
+}
+
+// list says which caveats hold for how many of the traces.
+func (c *sharedCaveats) list(traces int) []string {
+	var list []string
+	for _, text := range c.texts {
+		if n := c.of[text]; n < traces {
+			text = fmt.Sprintf("In %d of %d traces: %s", n, traces, text)
+		}
+		list = append(list, text)
+	}
+	return list
+}

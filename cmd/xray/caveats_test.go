@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+)
+
+// What LLVM's recorders drop by default is told where no call contradicts it.
+func TestCaveatsOfOtherRecorders(t *testing.T) {
+	for _, test := range []struct {
+		format     string
+		calls      int
+		ticks      int
+		depth      int
+		want, deny []string
+	}{
+		{"basic", 200, 5000, 1, []string{"none is shorter than 5us", "XRAY_BASIC_OPTIONS"}, []string{"deep"}},
+		{"basic", 200, 4999, 1, nil, []string{"Calls seem"}},
+		{"basic", 50, 5000, 1, nil, []string{"Calls seem"}},
+		{"basic", 4, 4000, 64, []string{"none is more than 64 deep"}, []string{"shorter"}},
+		{"basic", 4, 4000, 65, nil, []string{"Calls seem"}},
+		{"fdr", 200, 5000, 1, []string{"none is shorter than 5us", "XRAY_FDR_OPTIONS"}, nil},
+	} {
+		text := new(strings.Builder)
+		text.WriteString("xray " + test.format + "\n")
+		now, at := 0, func(word string, fn, ticks, now int) string {
+			if test.format == "fdr" {
+				return fmt.Sprintf("%s %d +%d\n", word, fn, ticks)
+			}
+			return fmt.Sprintf("%s %d tsc=%d tid=1 pid=1\n", word, fn, now)
+		}
+		if test.format == "fdr" {
+			text.WriteString("thread 1\n")
+		}
+		for range test.calls {
+			for range test.depth {
+				text.WriteString(at("enter", 1, 0, now))
+			}
+			now += test.ticks
+			text.WriteString(at("exit", 1, test.ticks, now))
+			for range test.depth - 1 {
+				text.WriteString(at("exit", 1, 0, now))
+			}
+		}
+		data, err := tracetext.Parse(text.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		trace := filepath.Join(t.TempDir(), "trace")
+		if err := os.WriteFile(trace, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range [][]string{{"account", trace}, {"stack", trace}, {"why", "--root", ".", trace}, {"locks", trace}} {
+			var stdout, stderr bytes.Buffer
+			if status := run(append([]string{"xray"}, command...), strings.NewReader(""), &stdout, &stderr); status != exitOK {
+				t.Fatalf("%s: status %d: %s", command, status, stderr.String())
+			}
+			head, _, _ := strings.Cut(stdout.String(), "\n\n")
+			for _, want := range test.want {
+				if !strings.Contains(head, want) {
+					t.Errorf("%v: %s does not say %q:\n%s", test, command, want, head)
+				}
+			}
+			for _, deny := range test.deny {
+				if strings.Contains(stdout.String(), deny) && command[0] != "why" {
+					t.Errorf("%v: %s says %q:\n%s", test, command, deny, stdout.String())
+				}
+			}
+		}
+	}
+}
+
+// Folded paths are told at the top, and in JSON beside what is in it anyway.
+func TestFoldedPaths(t *testing.T) {
+	text := new(strings.Builder)
+	text.WriteString("xray fdr\nthread 1\n")
+	for i := range 2000 {
+		fmt.Fprintf(text, "enter %d +1\nenter %d +1\nexit %d +10\nexit %d +1\n", 1+i, 1+i, 1+i, 1+i)
+	}
+	data, err := tracetext.Parse(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(trace, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output := func(args ...string) string {
+		var stdout, stderr bytes.Buffer
+		if status := run(append(append([]string{"xray"}, args...), "--path-memory", "256K", trace), strings.NewReader(""), &stdout, &stderr); status != exitOK {
+			t.Fatalf("%s: status %d: %s", args, status, stderr.String())
+		}
+		return stdout.String()
+	}
+	if text := output("stack"); !strings.HasPrefix(text, "The trace has more call paths than --path-memory has room for.") ||
+		!strings.Contains(text, "(folded)") {
+		t.Error(text)
+	}
+	var got struct {
+		Caveats   []string
+		Functions []struct {
+			ID   int
+			Name string
+		}
+		Trees []struct {
+			Stacks []struct{ Function, Parent, Count, Total, Self int }
+		}
+	}
+	if err := json.Unmarshal([]byte(output("stack", "--format", "json")), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Caveats) != 1 || got.Functions[0].Name != "(folded)" {
+		t.Errorf("%+v", got)
+	}
+	calls, self, outermost := 0, 0, 0
+	for _, s := range got.Trees[0].Stacks {
+		calls += s.Count
+		self += s.Self
+		if s.Parent == 0 {
+			outermost += s.Total
+		}
+	}
+	if calls != 4000 || self != 24_000 || outermost != 24_000 {
+		t.Errorf("%d calls, %d ns of self time, %d ns of outermost calls", calls, self, outermost)
+	}
+	for _, want := range []string{"(folded) "} {
+		if text := output("convert", "-f", "folded"); !strings.Contains(text, want) {
+			t.Error(text)
+		}
+	}
+}
