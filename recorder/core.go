@@ -167,7 +167,7 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	if chunks == 0 && root.mode != modeCount {
 		if r.missing != nil {
 			return nil, c.image.errorf("the rings of %d threads are not in the core file (%w): the recorder was told to leave them out (dontdump=1), "+
-				"or they are in a file of rings (shm=), which is read like a core file", len(r.threads), r.missing)
+				"they are in a file of rings (shm=), which is read like a core file, or xray record has them and writes the trace", len(r.threads), r.missing)
 		}
 		return nil, nil
 	}

@@ -448,7 +448,8 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	data := a.chunk
 	copy(data, a.mem[place:place+chunkSize])
 	f := fields(data)
-	if f.u64(0) != 2*number || f.u64(40) != chunkMagic {
+	// A thread that did not wait may begin the chunk anew meanwhile.
+	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || a.u64(place) != 2*number {
 		p.lose("damaged-chunk", 1)
 		return true
 	}

@@ -29,8 +29,8 @@ func (a *app) coreCommand() *cobra.Command {
 when gcore made a core file of it: the last calls of each thread. Cores may be
 compressed with gzip or zstd, as systemd-coredump keeps them.
 
-It also reads the files of rings that xray record --shm leaves behind when a
-program is killed.`,
+It also reads the files of rings that a program with the option shm= leaves behind
+when it is killed. Traces of xray record are complete without that.`,
 		Example: `  xray core core.1234 -o last.xray
   xray core --last 50ms /var/lib/systemd/coredump/core.server.1234.zst
   xray core /dev/shm/xray-server.1234.ring`,
