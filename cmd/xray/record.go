@@ -147,6 +147,10 @@ func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) 
 	return a.reportRecorded(l, observed, r.quiet, status)
 }
 
+// sigsys is what ends programs that make a system call which a seccomp filter forbids, on
+// Linux.
+const sigsys = 31
+
 // reportRecorded says what was recorded, what went wrong first, and returns the exit
 // status.
 func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool, status int) error {
@@ -159,6 +163,10 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 	}
 	for _, problem := range observed.Problems {
 		fmt.Fprintf(a.stderr, "xray: warning: %s\n", problem)
+	}
+	if status == 128+sigsys {
+		fmt.Fprintln(a.stderr, "xray: SIGSYS ended the program: a seccomp filter forbids a system call. If the program runs without the recorder, "+
+			"allow what the recorder needs: see \"seccomp\" in docs/recorder.md")
 	}
 	report, err := readRecorded(l.written(observed))
 	if err != nil {
