@@ -77,6 +77,9 @@ type metaEvent struct {
 	Text   string `json:"text"`
 }
 
+// maxEnds is how many threads with open calls are named.
+const maxEnds = 8
+
 // Write writes the page. The recording is not changed but for the order of its events.
 func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	m := meta{
@@ -93,10 +96,14 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	for _, id := range columnIDs {
 		columns[id] = newPacker()
 	}
-	for _, i := range r.order() {
+	open, ends := 0, []string(nil) // calls that did not end, and what is said of each thread
+	order := r.order()
+	several := len(order) > 1 && r.processOf(order[0]) != r.processOf(order[len(order)-1])
+	for _, i := range order {
 		t := r.threads[i]
+		name := r.threadName(t.id, several)
 		position[i] = len(m.Threads)
-		m.Threads = append(m.Threads, metaThread{r.threadName(t.id), len(t.funcs)})
+		m.Threads = append(m.Threads, metaThread{name, len(t.funcs)})
 		last := int64(0)
 		for k, fn := range t.funcs {
 			n, ok := numbers[fn]
@@ -113,9 +120,14 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 			last = t.starts[k]
 		}
 		if n := t.truncated; n > 0 {
-			m.Notes = append(m.Notes, fmt.Sprintf("%d open at the end of %s", n, r.threadName(t.id)))
+			open += n
+			ends = append(ends, fmt.Sprintf("%d open at the end of %s", n, name))
 		}
 	}
+	if len(ends) > maxEnds {
+		ends = []string{fmt.Sprintf("%d open at the end of %d threads", open, len(ends))}
+	}
+	m.Notes = append(m.Notes, ends...)
 	events, dropped := r.sorted()
 	for _, e := range events {
 		m.Events = append(m.Events, metaEvent{e.at, position[e.index], e.text})
@@ -167,11 +179,14 @@ func (r *Recording) order() []int {
 	return order
 }
 
-func (r *Recording) threadName(t reader.Thread) string {
+// processOf is the file and the process of a thread. Of the first and the last in order
+// they are the same if they are of all.
+func (r *Recording) processOf(i int) [2]int32 { return [2]int32{r.threads[i].id.File, r.threads[i].id.Process} }
+
+// threadName is how a thread is called, which depends on whether there are several
+// processes or files.
+func (r *Recording) threadName(t reader.Thread, several bool) string {
 	name := cmp.Or(nameOf(r.opts.ThreadName, t), "thread") + " " + strconv.Itoa(int(t.Thread))
-	several := slices.ContainsFunc(r.threads, func(o *thread) bool {
-		return o != nil && (o.id.File != t.File || o.id.Process != t.Process)
-	})
 	if !several {
 		return name
 	}

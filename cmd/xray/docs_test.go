@@ -60,3 +60,36 @@ func TestDocs(t *testing.T) {
 		})
 	}
 }
+
+// The C++ program of README.md compiles with the command in its first line, and its trace
+// has the calls that it makes.
+func TestFDRProgramOfREADME(t *testing.T) {
+	testenv.Need(t, "clang++-22")
+	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile("(?ms)^```cpp\n(// ([a-z.]+), compiled by: clang\\+\\+ (.*?)\n.*?)^```$").FindStringSubmatch(string(text))
+	if m == nil {
+		t.Fatal("no program")
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, m[2]), []byte(m[1]), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{append([]string{"clang++-22"}, strings.Fields(m[3])...), {"./fdr"}} {
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+	}
+	traces, err := filepath.Glob(filepath.Join(dir, "xray-log.fdr.*"))
+	if err != nil || len(traces) != 1 {
+		t.Fatal(traces, err)
+	}
+	got := produce(t, "account", "--format", "csv", "--func", "^work", "-m", filepath.Join(dir, "fdr"), traces[0])
+	if !strings.Contains(got, ",work(),fdr.cc:5:0,1000,") {
+		t.Errorf("work() was called 1000 times; account says\n%s", got)
+	}
+}
