@@ -14,15 +14,30 @@ import (
 
 // Callgrind makes a profile in Valgrind's callgrind format, for KCachegrind and
 // callgrind_annotate: the self time of every function, and how often and for how long
-// it called others. The time of recursive calls is counted in each of them, as
-// callgrind counts it, but for those that a function makes of itself.
+// it called others. The time of a call is that of its caller's callee for as long as no
+// other call of the caller is open inside: so the self time of a function and the times
+// of what it called add up to its total time, as account has it, in recursion, too.
 //
-// It is a [calls.Analysis]. Memory grows with functions and with pairs of caller and
-// callee. The same trace gives the same bytes, however it was sharded.
+// It is a [calls.Analysis] for calls.Options with Opens, and without a MinDuration; that
+// is Options.Shortest. Memory grows with functions, with pairs of caller and callee, and
+// with the depth of stacks. The same trace gives the same bytes, however it was sharded.
 type Callgrind struct {
-	opts  Options
-	self  map[reader.FuncID]*uint64 // ticks
-	edges map[callEdge]*callTotal
+	opts    Options
+	self    map[reader.FuncID]*uint64 // ticks
+	edges   map[callEdge]*callTotal
+	threads perThread[*callgrindStack]
+}
+
+// callgrindStack are the open calls of a thread.
+type callgrindStack struct {
+	open   []callgrindCall
+	latest map[reader.FuncID]int // the place of the innermost call of each function, from 1 on; 0 for none
+}
+
+type callgrindCall struct {
+	fn    reader.FuncID
+	depth uint32
+	outer int // the place of the call of the same function around it, from 1 on; 0 for none
 }
 
 type callEdge struct{ caller, callee reader.FuncID }
@@ -36,11 +51,52 @@ func NewCallgrind(opts Options) *Callgrind {
 
 // Calls implements [calls.Sink].
 func (p *Callgrind) Calls(b *calls.Batch) error {
-	for i := range b.Calls {
-		c := &b.Calls[i]
-		p.add(c.Func, c.Caller, c.Self, callTotal{1, c.Duration})
+	at := p.threads.at(b.Index)
+	if *at == nil {
+		*at = &callgrindStack{latest: map[reader.FuncID]int{}}
 	}
+	s := *at
+	b.Replay(
+		s.enter,
+		func(c *calls.Call, _ []calls.Arg) {
+			around := s.leave()
+			if c.Duration < p.opts.Shortest {
+				return
+			}
+			p.add(c.Func, c.Caller, c.Self, callTotal{1, c.Duration})
+			if around != nil {
+				p.edge(*around).ticks -= c.Duration // what is added at its end is more
+			}
+		},
+		func(*calls.Event) {})
 	return nil
+}
+
+func (s *callgrindStack) enter(o *calls.Open) {
+	s.open = append(s.open, callgrindCall{o.Func, o.Depth, s.latest[o.Func]})
+	s.latest[o.Func] = len(s.open)
+}
+
+// leave ends the innermost call. If there is a call of the same function around it, leave
+// returns which of the calls that this one made is around it, too; nil where a filter
+// left that out.
+func (s *callgrindStack) leave() *callEdge {
+	n := len(s.open) - 1
+	c := s.open[n]
+	var around *callEdge
+	if c.outer > 0 {
+		caller, callee := &s.open[c.outer-1], &s.open[c.outer]
+		if callee.depth == caller.depth+1 {
+			around = &callEdge{caller.fn, callee.fn}
+		}
+	}
+	s.open = s.open[:n]
+	if c.outer > 0 {
+		s.latest[c.fn] = c.outer
+	} else {
+		delete(s.latest, c.fn)
+	}
+	return around
 }
 
 // Sums implements [calls.SumSink].
@@ -49,9 +105,26 @@ func (p *Callgrind) Sums(s *calls.Sums) error {
 		path := &s.Paths[i]
 		if n := path.Count + path.Open; n > 0 {
 			p.add(path.Func, path.Caller, path.Self+path.OpenSelf, callTotal{n, path.Total + path.OpenTotal})
+			if path.Nested {
+				p.nested(s.Paths, i)
+			}
 		}
 	}
 	return nil
+}
+
+// nested takes the time of a path out of that of the call that is around it and was made by
+// a call of the same function.
+func (p *Callgrind) nested(paths []calls.Sum, i int) {
+	child := i
+	for a := paths[i].Parent; a >= 0; child, a = a, paths[a].Parent {
+		if paths[a].Func == paths[i].Func {
+			if c := &paths[child]; c.Count+c.Open > 0 { // no filter left it out
+				p.edge(callEdge{paths[a].Func, c.Func}).ticks -= paths[i].Total + paths[i].OpenTotal
+			}
+			return
+		}
+	}
 }
 
 func (p *Callgrind) add(fn, caller reader.FuncID, self uint64, t callTotal) {
@@ -64,16 +137,19 @@ func (p *Callgrind) add(fn, caller reader.FuncID, self uint64, t callTotal) {
 	if caller == 0 {
 		return
 	}
-	if caller == fn {
-		t.ticks = 0
-	}
-	edge := p.edges[callEdge{caller, fn}]
-	if edge == nil {
-		edge = new(callTotal)
-		p.edges[callEdge{caller, fn}] = edge
-	}
+	edge := p.edge(callEdge{caller, fn})
 	edge.calls += t.calls
 	edge.ticks += t.ticks
+}
+
+// edge is what there is of a pair of functions.
+func (p *Callgrind) edge(e callEdge) *callTotal {
+	edge := p.edges[e]
+	if edge == nil {
+		edge = new(callTotal)
+		p.edges[e] = edge
+	}
+	return edge
 }
 
 // Merge implements [calls.Analysis].
@@ -127,6 +203,9 @@ func (p *Callgrind) Write(w io.Writer) error {
 				continue // a caller that a filter left out
 			}
 			t := p.edges[e]
+			if t.calls == 0 {
+				continue // a call that a filter left out
+			}
 			to := out.place("c", e.callee)
 			out.line("calls=" + strconv.FormatUint(t.calls, 10) + " " + strconv.Itoa(to))
 			out.cost(at, axis.clock.Nanos(t.ticks))

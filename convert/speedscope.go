@@ -12,7 +12,8 @@ import (
 )
 
 // Speedscope writes the JSON of speedscope, exact in its times: a profile for each
-// thread, in which calls open and close.
+// thread, in which calls open and close. The one that speedscope shows at first is that of
+// the thread with the most time in calls, and of equals the first.
 //
 // It is a sink for calls.Options with Opens, and without a MinDuration; that is
 // Options.Shortest. A profile has to be written in one piece, so that all calls are kept: 32
@@ -109,13 +110,18 @@ func (s *Speedscope) Close() error {
 		a, b := x.thread, y.thread
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
 	})
+	longest, most := 0, int64(-1)
 	for i, t := range threads {
 		if i > 0 {
 			s.out.buf = append(s.out.buf, ',')
 		}
 		s.profile(t)
+		if busy := t.busy(); busy > most {
+			longest, most = i, busy
+		}
 	}
-	buf := append(s.out.buf, "\n"+`],"shared":{"frames":[`...)
+	buf := append(s.out.buf, "\n"+`],"activeProfileIndex":`...)
+	buf = append(strconv.AppendInt(buf, int64(longest), 10), `,"shared":{"frames":[`...)
 	for i, frame := range s.order {
 		if i > 0 {
 			buf = append(buf, ',')
@@ -135,6 +141,24 @@ func (s *Speedscope) Close() error {
 	}
 	s.out.buf = buf
 	return s.out.finish("\n]}}\n")
+}
+
+// busy is how long calls were open.
+func (t *speedscopeThread) busy() int64 {
+	sum, open := int64(0), 0
+	for _, e := range t.events {
+		if e.close {
+			if open--; open == 0 {
+				sum += e.at
+			}
+		} else {
+			if open == 0 {
+				sum -= e.at
+			}
+			open++
+		}
+	}
+	return sum
 }
 
 func (s *Speedscope) profile(t *speedscopeThread) {

@@ -20,6 +20,7 @@ type scope struct {
 	Name, Microsecond string // Microsecond is how a time of one is shown
 	Frames            map[string]sums
 	Places            map[string]string // where frames are: file and line
+	Shown             bool              // at first
 }
 
 // inSpeedscope opens files in speedscope's own page, and returns what it holds of each.
@@ -55,7 +56,7 @@ func inSpeedscope(t *testing.T, files map[string][]byte) map[string][]scope {
 				if (document.body.innerText.includes("Something went wrong")) throw new Error(document.body.innerText);
 				await new Promise(r => setTimeout(r, 20));
 			}
-			return found.profiles.map(({profile}) => {
+			return found.profiles.map(({profile}, i) => {
 				const scale = profile.formatValue(1e6) === "1.00s" ? 1000 : 1; // microseconds, else nanoseconds
 				const frames = {}, places = {};
 				profile.forEachFrame(f => {
@@ -65,7 +66,7 @@ func inSpeedscope(t *testing.T, files map[string][]byte) map[string][]scope {
 					places[f.name] = f.file ? f.file + ":" + f.line : "";
 				});
 				profile.forEachCall(node => frames[node.frame.name].Count++, () => {});
-				return {Name: profile.getName(), Microsecond: profile.formatValue(1000 / scale), Frames: frames, Places: places};
+				return {Name: profile.getName(), Microsecond: profile.formatValue(1000 / scale), Frames: frames, Places: places, Shown: i === found.indexToView};
 			});
 		})()`, &scopes)
 		held[name] = scopes
@@ -130,13 +131,24 @@ func TestSpeedscope(t *testing.T) {
 	}
 
 	var names []string
+	longest, shown := int64(0), int64(-1)
 	for _, s := range held["kvserver-fdr.xray.speedscope"] {
+		busy := int64(0)
+		for _, f := range s.Frames {
+			busy += f.Self
+		}
+		if longest = max(longest, busy); s.Shown {
+			shown = busy
+		}
 		names = append(names, s.Name)
 		for function, place := range s.Places {
 			if strings.HasPrefix(function, "kv::handle(") && place != "./src/kvserver.cc:266" {
 				t.Errorf("%s is at %q", function, place)
 			}
 		}
+	}
+	if shown != longest {
+		t.Errorf("at first it shows a thread with %d ns in calls, and there is one with %d", shown, longest)
 	}
 	if diff := cmp.Diff([]string{
 		"process 15748, thread 15749", "process 15748, thread 15750", "process 15748, thread 15751", "process 15748, thread 15752",

@@ -169,7 +169,8 @@ func (c *conversion) run(s *session) error {
 		c.app.tellCaveats(sink.Comments)
 		return c.app.writeData(c.output, sink.Write)
 	case "callgrind":
-		sink, stats, err := analyse(s, calls.Options{}, func() *convert.Callgrind { return convert.NewCallgrind(opts) })
+		opts.Shortest, s.filter.MinDuration = s.filter.MinDuration, 0
+		sink, stats, err := analyse(s, calls.Options{Opens: true}, func() *convert.Callgrind { return convert.NewCallgrind(opts) })
 		if err != nil {
 			return err
 		}
