@@ -181,7 +181,9 @@ func (r *Recording) order() []int {
 
 // processOf is the file and the process of a thread. Of the first and the last in order
 // they are the same if they are of all.
-func (r *Recording) processOf(i int) [2]int32 { return [2]int32{r.threads[i].id.File, r.threads[i].id.Process} }
+func (r *Recording) processOf(i int) [2]int32 {
+	return [2]int32{r.threads[i].id.File, r.threads[i].id.Process}
+}
 
 // threadName is how a thread is called, which depends on whether there are several
 // processes or files.
