@@ -168,6 +168,7 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 	left("function")
 
 	first, last := r.octaves()
+	tails := r.marksTails()
 	for i := range r.Rows {
 		row := &r.Rows[i]
 		var cells []string
@@ -185,7 +186,7 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 		}
 		cells = append(cells, grouped(row.Count))
 		if !r.OnlyCounted() {
-			cells = append(cells, r.times(row)...)
+			cells = append(cells, r.times(row, tails)...)
 			if v.Histogram {
 				cells = append(cells, row.histogram(first, last))
 			}
@@ -201,12 +202,20 @@ func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
 	return t
 }
 
-// times are the cells of a row that are about durations.
-func (r *Report) times(row *Row) []string {
+// times are the cells of a row that are about durations. With tails, the totals of
+// functions that calls left through a tail call are marked.
+func (r *Report) times(row *Row, tails bool) []string {
 	if row.Compensated != nil {
 		return r.compensatedTimes(row)
 	}
-	cells := []string{r.duration(row.Self), percent(row.Self, r.Self), r.duration(row.Total)}
+	total := r.duration(row.Total)
+	switch {
+	case row.TailExited > 0:
+		total += ">"
+	case tails:
+		total += " " // in line with those
+	}
+	cells := []string{r.duration(row.Self), percent(row.Self, r.Self), total}
 	if !row.timed() {
 		return append(cells, "-", "-", "-", "-", "-", "-")
 	}
@@ -217,6 +226,16 @@ func (r *Report) times(row *Row) []string {
 	return append(cells, r.format(row.Min),
 		about+r.format(row.P50), about+r.format(row.P90), about+r.format(row.P99), about+r.format(row.P999),
 		r.format(row.Max))
+}
+
+// marksTails reports whether any row that is shown has calls that left through a tail call.
+func (r *Report) marksTails() bool {
+	for i := range r.Rows {
+		if r.Rows[i].TailExited > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // locations says where the function of each row is; nil when that is not known of
@@ -317,6 +336,14 @@ func (r *Report) notes(v View) []string {
 	if open := r.Open; open > 0 {
 		add("%s %s still open at the end: %s time is part of self and total, but not of count, min, max and quantiles",
 			grouped(open), plural(open, "call was", "calls were"), plural(open, "its", "their"))
+	}
+	if tail := r.TailExited; tail > 0 {
+		mark := ""
+		if r.Cost == nil && r.marksTails() {
+			mark = ">: "
+		}
+		add("%s%s %s through a tail call: %s time ends there, and the function called is not part of it",
+			mark, grouped(tail), plural(tail, "call left", "calls left"), plural(tail, "its", "their"))
 	}
 	if left := r.Left; left > 0 {
 		add("%s %s left by an exception or longjmp", grouped(left), plural(left, "call was", "calls were"))

@@ -59,9 +59,9 @@ type Report struct {
 	Calls uint64
 	// Self is the self time of all of them: that which shares are of.
 	Self quantile.Sum
-	// Open, Inferred, Left and Untimed are the sums of those of the rows, before
+	// Open, Inferred, Left, TailExited and Untimed are the sums of those of the rows, before
 	// [Report.Top].
-	Open, Inferred, Left, Untimed uint64
+	Open, Inferred, Left, TailExited, Untimed uint64
 	// Cost is what was taken out of times; nil for nothing. CostSource says where it is
 	// from, and may be set before writing.
 	Cost       *probecost.Cost
@@ -90,6 +90,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			r.Calls += row.Count
 			r.Open += row.Open
 			r.Inferred += row.Inferred
+			r.TailExited += row.TailExited
 			r.Left += row.Left
 			r.Untimed += row.Untimed
 			r.Rows = append(r.Rows, row)
