@@ -3,6 +3,7 @@ package recorder
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
@@ -58,6 +59,11 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	written := 0 // up to where there are no mere zeros
 	at := chunkHeader
 	for at < len(data) {
+		if n := w.run(data[at:]); n > 0 {
+			at += n
+			written = at
+			continue
+		}
 		word := binary.LittleEndian.Uint64(data[at:])
 		size := 8
 		if word&1 != 0 {
@@ -91,6 +97,36 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 		binary.LittleEndian.PutUint64(w.bytes[1:], uint64(len(w.bytes)-extentsSize))
 	}
 	return &w.block
+}
+
+// run takes the records of functions that data begins with, as long as they are there and
+// time goes forward, which nearly all are. It returns their size.
+func (w *blockWriter) run(data []byte) int {
+	if !w.started || w.tsc&^math.MaxUint32 != w.epoch {
+		return 0
+	}
+	le := binary.LittleEndian
+	begin := len(w.bytes)
+	w.bytes = slices.Grow(w.bytes, len(data))
+	out := w.bytes[begin : begin+len(data)]
+	last, n := uint32(w.tsc), 0
+	for n+8 <= len(data) && n+8 <= len(out) {
+		word := le.Uint64(data[n:])
+		now := uint32(word >> 32)
+		if word&1 != 0 || uint32(word) == 0 || now < last {
+			break
+		}
+		le.PutUint64(out[n:], word&math.MaxUint32|uint64(now-last)<<32)
+		last = now
+		n += 8
+	}
+	w.bytes = w.bytes[:begin+n]
+	w.tsc = w.epoch | uint64(last)
+	if n > 0 {
+		w.last = w.tsc
+	}
+	w.records += uint64(n / 8)
+	return n
 }
 
 // isWritten reports whether a record of a chunk is there in full.

@@ -191,3 +191,25 @@ func FuzzObserver(f *testing.F) {
 		}
 	})
 }
+
+// What the observer does for each chunk but for writing it. Threads at full speed fill
+// one in 85 µs.
+func BenchmarkEncodeChunk(b *testing.B) {
+	data := make([]byte, chunkSize)
+	le := binary.LittleEndian
+	tsc := uint64(1 << 40)
+	le.PutUint64(data[chunkHeader:], recordStamp<<1|1)
+	le.PutUint64(data[chunkHeader+8:], tsc<<1|1)
+	for at := chunkHeader + 16; at < chunkSize; at += 8 {
+		tsc += 25
+		le.PutUint64(data[at:], 1<<4|uint64(at>>3&1)<<1|tsc<<32)
+	}
+	w := blockWriter{}
+	c := chunkPlace{number: 1, first: 1 << 40}
+	b.SetBytes(chunkSize)
+	for b.Loop() {
+		if got := w.chunk(&ringThread{}, &c, data); got.records != (chunkSize-chunkHeader-16)/8 {
+			b.Fatal(got.records)
+		}
+	}
+}
