@@ -100,7 +100,7 @@ func (p program) build(t *testing.T, f flavor) string {
 	cmd := exec.Command("nice", "bash", "-euo", "pipefail", "-c", p.script)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CC="+compiler, "CXX="+strings.Replace(compiler, "clang", "clang++", 1),
-		"CFLAGS="+f.flags, "LLVM_PROFILE_FILE=/dev/null")
+		"CFLAGS="+f.flags, "LDFLAGS="+f.flags, "LLVM_PROFILE_FILE=/dev/null")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("building %s in %s: %v\n%s", p.name, dir, err, out[max(0, len(out)-4000):])
 	}

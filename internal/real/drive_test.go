@@ -4,9 +4,19 @@ package real
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
+	"syscall"
+	"time"
 )
 
 // driveLines writes n lines to a program that answers each by a line, after one call
@@ -32,4 +42,252 @@ func converse(w io.Writer, r *bufio.Reader, n int, question func(int) string) (s
 		b.WriteString(line)
 	}
 	return b.String(), nil
+}
+
+// driveRedis sends commands, has a child save the data, and asks how many commands of
+// each kind there were.
+func driveRedis(s *session) (answer, error) {
+	c, err := s.dial()
+	if err != nil {
+		return answer{}, err
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	var text strings.Builder
+	for _, q := range []func(int) string{
+		func(i int) string { return fmt.Sprintf("set key:%d %d\r\n", i%100, i) },
+		func(i int) string { return fmt.Sprintf("incr key:%d\r\n", i%100) },
+		func(i int) string { return fmt.Sprintf("lpush list %d\r\n", i) },
+		func(i int) string { return fmt.Sprintf("zadd sorted %d member:%d\r\n", i*31%97, i%50) },
+		func(i int) string { return "eval \"return redis.call('incr','script')\" 0\r\n" },
+	} {
+		lines, err := converse(c, r, 500, q)
+		if err != nil {
+			return answer{}, err
+		}
+		text.WriteString(lines)
+	}
+	if _, err := converse(c, r, 1, func(int) string { return "bgsave\r\n" }); err != nil {
+		return answer{}, err
+	}
+	saved := regexp.MustCompile(`rdb_bgsave_in_progress:0[^.]*rdb_saves:1\r`)
+	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		info, err := redisInfo(c, r, "persistence")
+		if err != nil {
+			return answer{}, err
+		}
+		if saved.MatchString(info) {
+			break
+		}
+		if time.Now().After(end) {
+			return answer{}, fmt.Errorf("the data are not saved:\n%s", info)
+		}
+	}
+	info, err := redisInfo(c, r, "commandstats")
+	if err != nil {
+		return answer{}, err
+	}
+	calls := map[string]int64{"rdbSaveRio": 1}
+	for _, m := range regexp.MustCompile(`cmdstat_(set|incr|lpush|zadd|eval):calls=(\d+)`).FindAllStringSubmatch(info, -1) {
+		if calls[m[1]+"Command"], err = strconv.ParseInt(m[2], 10, 64); err != nil {
+			return answer{}, err
+		}
+	}
+	return answer{text.String(), calls}, nil
+}
+
+func redisInfo(c io.Writer, r *bufio.Reader, section string) (string, error) {
+	head, err := converse(c, r, 1, func(int) string { return "info " + section + "\r\n" })
+	if err != nil {
+		return "", err
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(head, "$")))
+	if err != nil {
+		return "", err
+	}
+	body := make([]byte, n+2)
+	_, err = io.ReadFull(r, body)
+	return string(body), err
+}
+
+// driveMemcached stores and gets values over several connections, so that all threads
+// have something to do.
+func driveMemcached(s *session) (answer, error) {
+	var text strings.Builder
+	for range 4 {
+		c, err := s.dial()
+		if err != nil {
+			return answer{}, err
+		}
+		defer c.Close()
+		r := bufio.NewReader(c)
+		stored, err := converse(c, r, 500, func(i int) string { return fmt.Sprintf("set key%d 0 0 5\r\n%05d\r\n", i, i) })
+		if err != nil {
+			return answer{}, err
+		}
+		text.WriteString(stored)
+		got, err := converse(c, r, 500, func(i int) string { return fmt.Sprintf("get missing%d\r\n", i) })
+		if err != nil {
+			return answer{}, err
+		}
+		text.WriteString(got)
+	}
+	c, err := s.dial()
+	if err != nil {
+		return answer{}, err
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, "stats\r\n"); err != nil {
+		return answer{}, err
+	}
+	calls := map[string]int64{}
+	functions := map[string]string{"cmd_set": "complete_nread_ascii", "cmd_get": "process_get_command"}
+	for r := bufio.NewReader(c); ; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			return answer{}, err
+		}
+		fields := strings.Fields(line)
+		if fields[0] == "END" {
+			break
+		}
+		if f, ok := functions[fields[1]]; ok {
+			if calls[f], err = strconv.ParseInt(fields[2], 10, 64); err != nil {
+				return answer{}, err
+			}
+		}
+	}
+	return answer{text.String(), calls}, nil
+}
+
+// driveNginx gets a file over and over from all workers, and has the server replace
+// them by new ones meanwhile. The server's log says how many requests there were.
+func driveNginx(s *session) (answer, error) {
+	c, err := s.dial()
+	if err != nil {
+		return answer{}, err
+	}
+	c.Close()
+	const clients, requests = 4, 200
+	var text strings.Builder
+	for round := range 3 {
+		if round > 0 {
+			if err := syscall.Kill(s.programs()[0].pid, syscall.SIGHUP); err != nil {
+				return answer{}, err
+			}
+		}
+		answers := make([]string, clients)
+		failures := make([]error, clients)
+		var wg sync.WaitGroup
+		for i := range clients {
+			wg.Go(func() { answers[i], failures[i] = getAll(s.port, requests) })
+		}
+		wg.Wait()
+		if err := errors.Join(failures...); err != nil {
+			return answer{}, err
+		}
+		text.WriteString(strings.Join(answers, ""))
+	}
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		log, err := os.ReadFile(filepath.Join(s.dir, "logs", "access.log"))
+		if err != nil {
+			return answer{}, err
+		}
+		if n := strings.Count(string(log), "\n"); n == 3*clients*requests {
+			return answer{text.String(), map[string]int64{"ngx_http_log_handler": int64(n)}}, nil
+		} else if time.Now().After(end) {
+			return answer{}, fmt.Errorf("%d requests in the log", n)
+		}
+	}
+}
+
+// getAll gets a file and what is not there in turn, with a client of its own.
+func getAll(port, requests int) (string, error) {
+	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
+	defer client.CloseIdleConnections()
+	var text strings.Builder
+	for i := range requests {
+		name := "load.lua"
+		if i%3 == 0 {
+			name = "missing"
+		}
+		for tries := 0; ; tries++ {
+			resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/%s", port, name))
+			if err != nil && tries < 10 && !errors.Is(err, os.ErrDeadlineExceeded) {
+				continue // an old worker closed the idle connection
+			}
+			if err != nil {
+				return "", err
+			}
+			body, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if err != nil {
+				return "", err
+			}
+			fmt.Fprintln(&text, resp.Status, len(body))
+			break
+		}
+	}
+	return text.String(), nil
+}
+
+// drivePostgres calls functions of PL/pgSQL from several clients, and asks how many
+// calls there were.
+func drivePostgres(s *session) (answer, error) {
+	c, err := s.dial()
+	if err != nil {
+		return answer{}, err
+	}
+	c.Close()
+	psql := func(commands ...string) (string, error) {
+		args := []string{"-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "tester", "-AtqX", "postgres"}
+		for _, c := range commands {
+			args = append(args, "-c", c)
+		}
+		out, err := exec.Command(filepath.Join(s.src, "installed", "bin", "psql"), args...).CombinedOutput()
+		return string(out), err
+	}
+	// The server is starting up as long as psql fails.
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		out, err := psql("select 1")
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			return answer{}, fmt.Errorf("psql: %w: %s", err, out)
+		}
+	}
+	const clients = 4
+	text, err := psql(`create function total(n int) returns int language plpgsql as $$
+		declare s int := 0; begin for i in 1..n loop s := s + i; end loop;
+		begin perform 1 / (n % 3); exception when division_by_zero then s := -s; end; return s; end $$`)
+	if err != nil {
+		return answer{}, errors.New(text)
+	}
+	answers := make([]string, clients)
+	failures := make([]error, clients)
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			answers[i], failures[i] = psql("select sum(total(i)) from generate_series(1, 500) i", "select total(7)", "select 1 / 0", "select total(8)")
+			if failures[i] != nil {
+				failures[i] = nil // the division
+			}
+		})
+	}
+	wg.Wait()
+	text = strings.Join(answers, "")
+	calls := int64(clients * 502)
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		out, err := psql("select calls from pg_stat_user_functions")
+		if err != nil {
+			return answer{}, errors.New(out)
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64); err == nil && n >= calls {
+			return answer{text, map[string]int64{"plpgsql_call_handler": n}}, nil
+		}
+		if time.Now().After(end) {
+			return answer{}, fmt.Errorf("the statistics have %s of %d calls", out, calls)
+		}
+	}
 }

@@ -55,4 +55,145 @@ var programs = []program{
 			},
 		},
 	},
+	{
+		name:   "redis",
+		source: "redis",
+		needs:  []string{"tclsh"},
+		script: `make -s -j2 CC=$CC OPTIMIZATION= DEBUG= CFLAGS="$CFLAGS" LDFLAGS="$CFLAGS" MALLOC=libc USE_SYSTEMD=no`,
+		loads: []load{
+			{
+				name:   "server",
+				script: redisServer,
+				drive:  driveRedis,
+			},
+			{
+				name: "tests",
+				script: `cd "$SRC"
+					"$@" ./runtest --clients 1 --baseport $PORT --portcount 2000 --skipunit unit/oom-score-adj --tags -slow \
+						--single unit/type/hash --single unit/type/incr --single unit/expire --single unit/multi \
+						--single unit/auth --single unit/other --single integration/rdb |
+						grep -aE '^.{0,9}\[(ok|err|exception|timeout)' | sed 's/ ([0-9]* m*s)//'`,
+			},
+			{
+				name: "benchmark",
+				cost: true,
+				script: `"$@" "$SRC/src/redis-server" --port $PORT --save "" --loglevel warning &
+					until "$SRC/src/redis-cli" -p $PORT ping > ping 2>&1 && grep -q PONG ping; do sleep 0.05; done
+					"$SRC/src/redis-benchmark" -p $PORT -n 50000 -c 20 -P 4 -t set,get,incr,lpush,lpop,sadd,hset,zadd,mset --csv > benchmark
+					"$SRC/src/redis-cli" -p $PORT info commandstats | grep -aoE 'cmdstat_(set|get|incr|lpush|lpop|sadd|hset|zadd|mset):calls=[0-9]+'
+					"$SRC/src/redis-cli" -p $PORT shutdown nosave
+					wait`,
+			},
+		},
+	},
+	{
+		name:   "memcached",
+		source: "memcached",
+		files:  []string{"/usr/include/event2/event.h", "/usr/include/seccomp.h"},
+		// Debian's patches are newer than what was made from what they change.
+		script: `./configure -q --enable-seccomp
+			make -s -j2 AUTOCONF=: AUTOMAKE=: ACLOCAL=: AUTOHEADER=: memcached`,
+		loads: []load{
+			{
+				name:   "server",
+				script: `exec "$@" "$SRC/memcached" -l 127.0.0.1 -p $PORT -t 2 -u nobody`,
+				drive:  driveMemcached,
+			},
+			{
+				name:   "seccomp",
+				script: `exec "$@" "$SRC/memcached" -l 127.0.0.1 -p $PORT -t 2 -u nobody -o drop_privileges`,
+				drive:  driveMemcached,
+			},
+			{
+				name:   "daemon",
+				script: `exec "$@" "$SRC/memcached" -l 127.0.0.1 -p $PORT -t 2 -u nobody -d -P "$PWD/pid"`,
+				drive:  driveMemcached,
+			},
+		},
+	},
+	{
+		name:   "nginx",
+		source: "nginx",
+		script: `./configure --with-cc="$CC" --with-cc-opt="$CFLAGS" --with-ld-opt="$CFLAGS" \
+				--without-http_rewrite_module --without-http_gzip_module
+			make -s -j2`,
+		loads: []load{
+			{
+				name: "server",
+				script: `sed "s/PORT/$PORT/" "$DATA/nginx.conf" > nginx.conf
+					mkdir logs
+					cp "$DATA/load.lua" .
+					exec "$@" "$SRC/objs/nginx" -p "$PWD" -c nginx.conf`,
+				drive: driveNginx,
+			},
+		},
+	},
+	{
+		name:   "postgresql",
+		source: "postgresql-15",
+		needs:  []string{"unshare"},
+		files:  []string{"/usr/include/zlib.h"},
+		script: `./configure -q --without-readline --prefix="$PWD/installed" --enable-debug
+			make -s -j2 all
+			make -s install
+			make -s -C src/test/regress all`,
+		loads: []load{
+			{
+				name:   "server",
+				script: postgresServer + `exec "${user[@]}" "$@" "$SRC/installed/bin/postgres" -D data`,
+				drive:  drivePostgres,
+			},
+			{
+				name: "regress",
+				script: postgresServer + `"${user[@]}" "$@" "$SRC/installed/bin/postgres" -D data &
+					until "$SRC/installed/bin/pg_isready" -q -h "$PWD" -p $PORT; do sleep 0.05; done
+					mkdir -p out/testtablespace
+					cp -r "$SRC/src/test/regress/expected" "$SRC/src/test/regress/sql" "$SRC/src/test/regress/data" out/
+					status=0
+					"$SRC/src/test/regress/pg_regress" --bindir="$SRC/installed/bin" --dlpath="$SRC/src/test/regress" --inputdir=out --outputdir=out \
+						--host="$PWD" --port=$PORT --user=tester test_setup boolean char int4 float8 numeric text regex strings \
+						create_index insert select join aggregates subselect arrays plpgsql copy2 temp domain rangefuncs \
+						prepare transactions triggers with json jsonb > said || status=$?
+					grep -aoE '^(test [a-z0-9_]+ +\.\.\. [a-z]+|.*tests? (passed|failed).*)' said
+					cat out/regression.diffs 2>/dev/null || true
+					kill -INT "$("$SRC/installed/bin/psql" -h "$PWD" -p $PORT -U tester -Atc "select 1" postgres >/dev/null; head -1 data/postmaster.pid)"
+					wait || true
+					exit $status`,
+			},
+			{
+				name: "pgbench",
+				cost: true,
+				script: postgresServer + `"${user[@]}" "$@" "$SRC/installed/bin/postgres" -D data &
+					until "$SRC/installed/bin/pg_isready" -q -h "$PWD" -p $PORT; do sleep 0.05; done
+					bench=("$SRC/installed/bin/pgbench" -h "$PWD" -p $PORT -U tester)
+					"${bench[@]}" -q -i -s 1 postgres 2> init
+					"${bench[@]}" -n -c 4 -t 250 --random-seed=7 postgres > bench 2>&1
+					"${bench[@]}" -n -c 2 -t 250 -S -M prepared --random-seed=7 postgres > bench 2>&1
+					"$SRC/installed/bin/psql" -h "$PWD" -p $PORT -U tester -At postgres -c "select count(*), sum(abalance) from pgbench_accounts" \
+						-c "select count(*), sum(delta) from pgbench_history" -c "select sum(tbalance) from pgbench_tellers"
+					kill -INT "$(head -1 data/postmaster.pid)"
+					wait`,
+			},
+		},
+	},
 }
+
+const redisServer = `exec "$@" "$SRC/src/redis-server" --port $PORT --save "" --enable-debug-command yes`
+
+// PostgreSQL does not run as root. In a user namespace root is somebody else.
+const postgresServer = `user=()
+	if [[ $(id -u) == 0 ]]; then user=(unshare --user --map-user=1000 --map-group=1000); fi
+	"${user[@]}" "$SRC/installed/bin/initdb" -D data -U tester -A trust -N --no-locale -E UTF8 > initdb 2>&1
+	cat >> data/postgresql.conf <<EOF
+port = $PORT
+listen_addresses = '127.0.0.1'
+unix_socket_directories = '$PWD'
+fsync = off
+track_functions = all
+logging_collector = off
+log_destination = stderr
+log_min_messages = fatal
+autovacuum = off
+EOF
+	exec 2> server.log
+	`
