@@ -97,7 +97,7 @@ func (p program) build(t *testing.T, f flavor) string {
 		t.Fatalf("cp: %v\n%s", err, out)
 	}
 	t.Logf("building %s", dir)
-	cmd := exec.Command("nice", "bash", "-euo", "pipefail", "-c", p.script)
+	cmd := exec.Command("nice", "-n", "5", "bash", "-euo", "pipefail", "-c", p.script)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "CC="+compiler, "CXX="+strings.Replace(compiler, "clang", "clang++", 1),
 		"CFLAGS="+f.flags, "LDFLAGS="+f.flags, "LLVM_PROFILE_FILE=/dev/null")

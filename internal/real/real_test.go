@@ -44,6 +44,8 @@ type load struct {
 	// exact are functions whose calls must be as many as the counting build has. Those of
 	// no other function may be more, but fewer, where calls were inlined.
 	exact []string
+	// random are functions whose calls differ from run to run.
+	random []string
 	// cost is set for the load by which the cost of recording is measured.
 	cost bool
 }
@@ -249,7 +251,7 @@ func compareCounts(t *testing.T, l load, m mode, recorded, counted map[string]in
 		if recorded[f] == n {
 			equal++
 		}
-		if ok && recorded[f] > n {
+		if ok && recorded[f] > n && !slices.Contains(l.random, f) {
 			if wrong++; wrong <= 10 {
 				t.Errorf("%s: %d calls recorded, but only %d counted", f, recorded[f], n)
 			}

@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a program may take for anything, on a busy machine too.
-const patience = 3 * time.Minute
+const patience = 90 * time.Second
 
 // A session is one run of a load. Sessions run one at a time, since all processes
 // that descend from the test are taken for the session's.
@@ -125,13 +125,17 @@ func freePort(t *testing.T) int {
 
 // dial connects to the program's port as soon as it listens.
 func (s *session) dial() (net.Conn, error) {
+	gone := 0 // how often in a row there was no program, as may seem so while it forks
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
 		if err == nil {
 			c.SetDeadline(time.Now().Add(patience))
 			return c, nil
 		}
-		if time.Now().After(end) || len(s.programs()) == 0 && len(s.ended) > 0 {
+		if gone++; len(s.programs()) > 0 || len(s.ended) == 0 {
+			gone = 0
+		}
+		if time.Now().After(end) || gone > 50 {
 			return nil, fmt.Errorf("the program does not listen: %w\n%s", err, s.said())
 		}
 	}
