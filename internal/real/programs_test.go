@@ -29,6 +29,7 @@ var programs = []program{
 			},
 			{
 				name:   "lines",
+				quick:  true,
 				script: `exec "$@" "$SRC/lua" "$DATA/serve.lua"`,
 				drive:  driveLines(2000, "str_rep"),
 			},
