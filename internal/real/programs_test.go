@@ -4,6 +4,8 @@ package real
 
 import "regexp"
 
+var seconds = regexp.MustCompile(`\d+\.\d{3}s`)
+
 // programs are what is recorded.
 var programs = []program{
 	{
@@ -47,13 +49,27 @@ var programs = []program{
 			{
 				name:   "speedtest1",
 				script: `"$@" "$SRC/speedtest1" --size 2 --verify test.db`,
-				varies: regexp.MustCompile(`\d+\.\d{3}s`),
-				exact:  []string{"sqlite3Step", "sqlite3BtreeInsert", "pcache1Fetch", "pthreadMutexEnter"},
+				varies: seconds,
+				exact:  []string{"sqlite3VdbeExec", "sqlite3BtreeInsert", "pcache1Fetch", "pthreadMutexEnter"},
+			},
+			{
+				name:   "lines",
+				script: `exec "$@" "$SRC/testfixture" "$DATA/serve.tcl"`,
+				drive:  driveLines(1000, "tclSqlFunc"),
+			},
+			{
+				name: "tests",
+				script: `for test in select1 insert trans index join like savepoint fkey1 trigger1 wal vacuum rollback attach; do
+						"$@" "$SRC/testfixture" "$SRC/test/$test.test"
+					done > said
+					grep -vE '^(SQLite|Time:|Page-cache|All memory|Memory|Maximum|Current|Highwater)' said`,
+				varies: regexp.MustCompile(`\d+ (micro)?seconds?|\d+\.\d+s|[0-9.]+ (us|ms)`),
 			},
 			{
 				name:   "cost",
 				cost:   true,
 				script: `"$@" "$SRC/speedtest1" --size 10 --memdb`,
+				varies: seconds,
 			},
 		},
 	},
@@ -175,6 +191,68 @@ var programs = []program{
 						-c "select count(*), sum(delta) from pgbench_history" -c "select sum(tbalance) from pgbench_tellers"
 					kill -INT "$(head -1 data/postmaster.pid)"
 					wait`,
+			},
+		},
+	},
+	{
+		name:   "zstd",
+		source: "libzstd",
+		script: `make -s -j2 -C programs CC="$CC" CFLAGS="$CFLAGS" HAVE_ZLIB=0 HAVE_LZMA=0 HAVE_LZ4=0 zstd`,
+		loads: []load{
+			{
+				name: "files",
+				script: `seq 1 200000 > numbers
+					for level in 1 3 -T2; do "$@" "$SRC/programs/zstd" -q $level numbers -o "numbers$level.zst"; done
+					for f in *.zst; do "$@" "$SRC/programs/zstd" -q -d "$f" -o "$f.out"; done
+					sha256sum *.zst *.out`,
+				// Which thread compresses which part is left to chance.
+				exact: []string{"ZSTD_decompressBlock_internal", "ZSTD_compressBlock_fast", "FIO_compressFilename", "XXH64_digest"},
+				cost:  true,
+			},
+		},
+	},
+	{
+		name:   "leveldb",
+		source: "leveldb",
+		needs:  []string{"cmake"},
+		files:  []string{"/usr/include/gtest/gtest.h", "/usr/include/gmock/gmock.h", "/usr/include/benchmark/benchmark.h"},
+		script: `cmake -S . -B build -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_C_COMPILER="$CC" -DCMAKE_BUILD_TYPE=None \
+				-DCMAKE_CXX_FLAGS="$CFLAGS" -DCMAKE_C_FLAGS="$CFLAGS" -DBUILD_SHARED_LIBS=ON -DLEVELDB_BUILD_BENCHMARKS=OFF
+			make -C build -j2
+			$CXX $CFLAGS -std=c++17 -DLEVELDB_PLATFORM_POSIX=1 -DLEVELDB_SHARED_LIBRARY -DHAVE_SNAPPY=0 -I. -Iinclude -Ibuild/include -o build/db_bench \
+				benchmarks/db_bench.cc util/histogram.cc util/testutil.cc -Lbuild -lleveldb -lgtest -lgmock -pthread -Wl,-rpath,"$PWD/build"`,
+		loads: []load{
+			{
+				name: "tests",
+				script: `export TEST_TMPDIR=$PWD/tests; mkdir tests
+					for test in "$SRC"/build/*_test; do "$@" "$test"; done`,
+				varies: regexp.MustCompile(`\(\d+ ms( total)?\)|seed=?\d*`),
+			},
+		},
+	},
+	{
+		name:   "yaml-cpp",
+		source: "yaml-cpp",
+		needs:  []string{"cmake"},
+		files:  []string{"/usr/include/gtest/gtest.h", "/usr/include/gmock/gmock.h"},
+		script: `cmake -S . -B build -DCMAKE_CXX_COMPILER="$CXX" -DCMAKE_BUILD_TYPE=None -DCMAKE_CXX_FLAGS="$CFLAGS" \
+				-DYAML_BUILD_SHARED_LIBS=ON -DYAML_CPP_BUILD_TESTS=OFF -DYAML_CPP_BUILD_TOOLS=OFF
+			make -C build -j2
+			ls test/main.cpp test/*_test.cpp test/node/*_test.cpp test/integration/{error_messages,load_node,node_spec,encoding}_test.cpp |
+				xargs -P 2 -I{} sh -c "$CXX $CFLAGS -std=c++14 -Iinclude -Isrc -Itest -Itest/integration -c {} -o build/\\\$(basename {}).o"
+			$CXX $CFLAGS -o build/tests build/*.cpp.o -Lbuild -lyaml-cpp -lgmock -lgtest -pthread -Wl,-rpath,"$PWD/build"`,
+		loads: []load{
+			{
+				name:   "tests",
+				script: `"$@" "$SRC/build/tests"`,
+				varies: regexp.MustCompile(`\(\d+ ms( total)?\)`),
+				exact:  []string{"_ZN4YAML7Scanner13ScanNextTokenEv"},
+			},
+			{
+				name:   "cost",
+				cost:   true,
+				script: `"$@" "$SRC/build/tests" --gtest_repeat=5`,
+				varies: regexp.MustCompile(`\(\d+ ms( total)?\)`),
 			},
 		},
 	},

@@ -203,8 +203,7 @@ func (s *session) outcome(t *testing.T, l load) string {
 		}
 		b.Write(data)
 	}
-	state := <-s.ended
-	fmt.Fprintf(&b, "%v\n", state)
+	fmt.Fprintln(&b, <-s.ended)
 	return b.String()
 }
 

@@ -32,7 +32,7 @@ type session struct {
 	stdin  io.WriteCloser
 	stdout *bufio.Reader // of loads that are driven; others write into a file
 	cmd    *exec.Cmd
-	ended  chan error
+	ended  chan *os.ProcessState
 }
 
 // A run says how a load is run: with which build of the program, and behind which
@@ -48,7 +48,7 @@ type run struct {
 // program that is to be recorded.
 func startSession(t *testing.T, l load, r run) *session {
 	t.Helper()
-	s := &session{dir: t.TempDir(), traces: t.TempDir(), src: r.src, port: freePort(t), ended: make(chan error, 1)}
+	s := &session{dir: t.TempDir(), traces: t.TempDir(), src: r.src, port: freePort(t), ended: make(chan *os.ProcessState, 1)}
 	for _, dir := range []string{s.dir, filepath.Dir(s.dir)} { // for users that servers become
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -88,8 +88,8 @@ func startSession(t *testing.T, l load, r run) *session {
 		t.Fatal(err)
 	}
 	go func() {
-		_, err := s.cmd.Process.Wait() // not of cmd, which would close the pipes
-		s.ended <- err
+		state, _ := s.cmd.Process.Wait() // not of cmd, which would close the pipes
+		s.ended <- state
 	}()
 	t.Cleanup(func() {
 		s.killDescendants()
