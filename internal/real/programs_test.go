@@ -33,7 +33,7 @@ var programs = []program{
 				name:   "lines",
 				quick:  true,
 				script: `exec "$@" "$SRC/lua" "$DATA/serve.lua"`,
-				drive:  driveLines(2000, "str_rep"),
+				drive:  driveLines(6000, "str_rep"),
 			},
 		},
 	},
@@ -115,6 +115,7 @@ var programs = []program{
 			{
 				name:   "server",
 				script: `exec "$@" "$SRC/memcached" -l 127.0.0.1 -p $PORT -t 2 -u nobody`,
+				cost:   true,
 				drive:  driveMemcached,
 			},
 			{
@@ -143,6 +144,7 @@ var programs = []program{
 					cp "$DATA/load.lua" .
 					exec "$@" "$SRC/objs/nginx" -p "$PWD" -c nginx.conf`,
 				drive: driveNginx,
+				cost:  true,
 			},
 		},
 	},

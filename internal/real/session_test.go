@@ -29,6 +29,7 @@ type session struct {
 	traces string // directory of the traces
 	src    string // where the program was built
 	port   int    // free when the session started, on loopback
+	times  int    // how long the load is, in relation to a short one
 	stdin  io.WriteCloser
 	stdout *bufio.Reader // of loads that are driven; others write into a file
 	cmd    *exec.Cmd
@@ -42,13 +43,14 @@ type run struct {
 	record []string // flags of xray record; nil runs the program unrecorded
 	timed  string   // file for the CPU time of the program, if not ""
 	env    []string
+	times  int // 0 is once
 }
 
 // startSession runs the script of a load. In it, "$@" is what stands before the
 // program that is to be recorded.
 func startSession(t *testing.T, l load, r run) *session {
 	t.Helper()
-	s := &session{dir: t.TempDir(), traces: t.TempDir(), src: r.src, port: freePort(t), ended: make(chan *os.ProcessState, 1)}
+	s := &session{dir: t.TempDir(), traces: t.TempDir(), src: r.src, port: freePort(t), times: max(1, r.times), ended: make(chan *os.ProcessState, 1)}
 	for _, dir := range []string{s.dir, filepath.Dir(s.dir)} { // for users that servers become
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)

@@ -1,0 +1,104 @@
+//go:build linux && amd64
+
+package real
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+)
+
+// longer is how much longer the load is that recording is switched on and off under.
+const longer = 40
+
+// Recording can be stopped and started again and again under load, in all processes of
+// a program, which answers as ever.
+func TestSwitched(t *testing.T) {
+	eachLoad(t, func(t *testing.T, p program, l load) {
+		if l.drive == nil {
+			t.Skip("ends by itself")
+		}
+		src := p.build(t, instrumented)
+		plain := startSession(t, l, run{src: src, times: longer})
+		want, err := l.drive(plain)
+		if err := errors.Join(err, endings[0].end(plain), plain.wait()); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range modes[:3] {
+			t.Run(m.name, func(t *testing.T) {
+				s := startSession(t, l, run{src: src, record: m.flags, times: longer})
+				type result struct {
+					answer answer
+					err    error
+				}
+				driven := make(chan result, 1)
+				go func() {
+					a, err := l.drive(s)
+					driven <- result{a, err}
+				}()
+				switched := 0
+				for i := 0; i < 60 || switched < 50 && len(driven) == 0; i++ {
+					for _, p := range s.programs() {
+						if switchProcess(t, s, p, i) {
+							switched++
+						}
+					}
+				}
+				if switched < 50 {
+					t.Errorf("switched %d times only", switched)
+				}
+				if len(driven) > 0 {
+					t.Log("the load was over before the last time")
+				}
+				got := <-driven
+				if got.err != nil {
+					t.Fatalf("%v\n%s", got.err, s.said())
+				}
+				if got.answer.text != want.text {
+					t.Errorf("switched on and off, it answers\n%s\nunrecorded\n%s", got.answer.text, want.text)
+				}
+				if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
+					t.Fatal(err)
+				}
+				checkTraces(t, s)
+				for f, n := range calls(t, s) {
+					if most, ok := got.answer.calls[f]; ok && n > most {
+						t.Errorf("%s: %d calls recorded, but only %d by the program's statistics", f, n, most)
+					}
+				}
+				t.Logf("%d times", switched)
+			})
+		}
+	})
+}
+
+// switchProcess stops and starts the recording of a process, and says whether it did.
+// Processes may end meanwhile, and those that have only begun may not listen yet.
+func switchProcess(t *testing.T, s *session, p process, i int) bool {
+	t.Helper()
+	pid := strconv.Itoa(p.pid)
+	start := []string{"ctl", pid, "start"}
+	if i%2 == 1 {
+		start = append(start, "-o", filepath.Join(s.traces, "started."+pid+"."+strconv.Itoa(i)+".xray"))
+	}
+	for _, args := range [][]string{{"ctl", pid, "stop"}, start} {
+		for end := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			out, err := exec.Command(xray(t), args...).CombinedOutput()
+			if err == nil {
+				break
+			}
+			if exe, _ := os.Readlink(filepath.Join("/proc", pid, "exe")); exe != p.exe {
+				return false
+			}
+			if time.Now().After(end) {
+				t.Errorf("%v: %v\n%s", args, err, out)
+				return false
+			}
+		}
+	}
+	return true
+}
