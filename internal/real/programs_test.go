@@ -27,7 +27,7 @@ var programs = []program{
 			{
 				name:   "cost",
 				cost:   true,
-				script: `"$@" "$SRC/lua" "$DATA/load.lua" 10`,
+				script: `"$@" "$SRC/lua" "$DATA/load.lua" 40`,
 			},
 			{
 				name:   "lines",
