@@ -68,7 +68,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("GOCACHE", goCache)
 			return nil
 		},
-		Condition: hasProgram,
+		Condition: holds,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"mktrace": makeTrace,
 			"exits":   exits,
@@ -76,7 +76,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-func hasProgram(condition string) (bool, error) {
+// holds are conditions of scripts: a program is there, and the user is root.
+func holds(condition string) (bool, error) {
+	if condition == "root" {
+		return os.Getuid() == 0, nil
+	}
 	program, ok := strings.CutPrefix(condition, "has:")
 	if !ok {
 		return false, fmt.Errorf("unknown condition %q", condition)

@@ -878,6 +878,10 @@ static void set_state(uint32_t state)
 
 static void *run_thread(void *none)
 {
+	/* All signals are the program's but for two of libc, by which it has every thread
+	 * change its user, and ends threads. A forked child has these blocked here. */
+	uint64_t blocked = ~(1ull << (32 - 1) | 1ull << (33 - 1));
+	xr_restore_signals(blocked);
 	(void)none;
 	/* Nobody else has a use for this, and the program's own clients must not get it. */
 	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
