@@ -1,6 +1,7 @@
 package why
 
 import (
+	"maps"
 	"math"
 
 	"github.com/xray-tools/xray/reader"
@@ -20,6 +21,7 @@ type pairCounter struct {
 	first  uint64         // least TSC
 	left   []reader.Event // by thread: the tail exit that was its latest event, or Kind Enter
 	pairs  map[pair]*prompt
+	loose  map[reader.FuncID]bool // functions with a tail exit that no entry followed
 }
 
 func (p *pairCounter) block(b *reader.Block) {
@@ -28,6 +30,9 @@ func (p *pairCounter) block(b *reader.Block) {
 	for i := range b.Events {
 		e := &b.Events[i]
 		p.first = min(p.first, e.TSC)
+		if last.Kind == reader.TailExit && e.Kind.IsExit() {
+			p.loose[last.Func] = true
+		}
 		if last.Kind == reader.TailExit && e.Kind.IsEnter() && e.TSC >= last.TSC {
 			k := pair{last.Func, e.Func}
 			n := p.pairs[k]
@@ -52,7 +57,7 @@ func (p *pairCounter) block(b *reader.Block) {
 func findTailCalls(src calls.Source, shards int, within uint64) (found map[pair]bool, first uint64, err error) {
 	counters := make([]pairCounter, shards)
 	for i := range counters {
-		counters[i] = pairCounter{within: within, first: math.MaxUint64, pairs: make(map[pair]*prompt)}
+		counters[i] = pairCounter{within: within, first: math.MaxUint64, pairs: make(map[pair]*prompt), loose: make(map[reader.FuncID]bool)}
 	}
 	err = src.Each(shards, func(i int, b *reader.Block) error {
 		counters[i].block(b)
@@ -60,7 +65,14 @@ func findTailCalls(src calls.Source, shards int, within uint64) (found map[pair]
 	})
 	first = math.MaxUint64
 	total := make(map[pair]prompt)
+	loose := make(map[reader.FuncID]bool)
 	for i := range counters {
+		maps.Copy(loose, counters[i].loose)
+		for _, last := range counters[i].left {
+			if last.Kind == reader.TailExit {
+				loose[last.Func] = true
+			}
+		}
 		first = min(first, counters[i].first)
 		for k, n := range counters[i].pairs {
 			t := total[k]
@@ -73,6 +85,7 @@ func findTailCalls(src calls.Source, shards int, within uint64) (found map[pair]
 			found[k] = true
 		}
 	}
+	breakLoops(found, loose)
 	return found, first, err
 }
 
@@ -93,7 +106,7 @@ func (s nesting) Each(n int, fn func(shard int, b *reader.Block) error) error {
 	for i := range shards {
 		for index, t := range shards[i].threads {
 			if err == nil && t != nil && t.waits {
-				last := reader.Block{Thread: t.id, Index: index, Offset: -1, Events: []reader.Event{t.left}}
+				last := reader.Block{Thread: t.id, Index: index, Offset: -1, Events: t.leave(nil, t.left)}
 				err = fn(i, &last)
 			}
 		}

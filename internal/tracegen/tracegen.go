@@ -22,6 +22,9 @@
 //     threads took them; basic version 3 as runs of 1024 records, in the order
 //     in which they were full; or trace YAML, ordered by time within runs alone.
 //
+// With Options.Random there is no program: every call is of any function, and a
+// thread goes down or up by the toss of a coin.
+//
 // Three things are not as in reality, the first two so that llvm-xray can be
 // measured on the same traces. All threads begin at the same tick: its account
 // refuses records that are earlier than the first, in whatever order it takes

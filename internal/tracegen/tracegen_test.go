@@ -183,6 +183,8 @@ func TestTruth(t *testing.T) {
 		{Records: 100_001, Threads: 3, Functions: 150},
 		{Records: 100_000, Open: true},
 		{Records: 200_000, Unwind: true},
+		{Records: 200_000, Random: true},
+		{Records: 100_001, Random: true, Format: Basic, Open: true},
 		{Records: 200_000, Unwind: true, Open: true, Format: Basic},
 		{Records: 7, Threads: 16},
 	} {
