@@ -53,6 +53,8 @@ type meta struct {
 	Unit      string         `json:"unit"`
 	Epoch     string         `json:"epoch,omitempty"`
 	Notes     []string       `json:"notes"`
+	Left      uint64         `json:"left"`              // calls that are not in the columns
+	Octaves   []octave       `json:"octaves,omitempty"` // where functions have sums
 	Functions []metaFunction `json:"functions"`
 	Threads   []metaThread   `json:"threads"`
 	Events    []metaEvent    `json:"events"`
@@ -84,13 +86,23 @@ const maxEnds = 8
 func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	m := meta{
 		Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...),
+		Left: min(r.opts.Left, maxExact), Octaves: r.opts.octaves(),
 		Functions: []metaFunction{}, Threads: []metaThread{}, Events: []metaEvent{},
 	}
 	if r.opts.Epoch != 0 {
 		m.Epoch = strconv.FormatUint(r.opts.Epoch, 10)
 	}
-	numbers := map[reader.FuncID]uint64{}
 	source := newSources(r.opts.Source)
+	numbers := map[reader.FuncID]uint64{}
+	number := func(fn reader.FuncID) uint64 {
+		n, ok := numbers[fn]
+		if !ok {
+			n = uint64(len(m.Functions))
+			numbers[fn] = n
+			m.Functions = append(m.Functions, describe(names, fn, source))
+		}
+		return n
+	}
 	position := make([]int, len(r.threads))
 	columns := map[string]*packer{}
 	for _, id := range columnIDs {
@@ -106,13 +118,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 		m.Threads = append(m.Threads, metaThread{name, len(t.funcs)})
 		last := int64(0)
 		for k, fn := range t.funcs {
-			n, ok := numbers[fn]
-			if !ok {
-				n = uint64(len(m.Functions))
-				numbers[fn] = n
-				m.Functions = append(m.Functions, describe(names, fn, source))
-			}
-			columns["funcs"].add(n)
+			columns["funcs"].add(number(fn))
 			columns["starts"].add(uint64(t.starts[k] - last))
 			columns["durations"].add(t.durations[k])
 			columns["depths"].add(uint64(t.depths[k]))
@@ -128,6 +134,15 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 		ends = []string{fmt.Sprintf("%d open at the end of %d threads", open, len(ends))}
 	}
 	m.Notes = append(m.Notes, ends...)
+	columns["sums"] = newPacker()
+	sums := make(map[uint64]*Function, len(r.opts.Functions))
+	for i := range r.opts.Functions {
+		f := &r.opts.Functions[i]
+		sums[number(f.ID)] = f
+	}
+	for n := range m.Functions {
+		cmp.Or(sums[uint64(n)], &Function{}).addTo(columns["sums"])
+	}
 	events, dropped := r.sorted()
 	for _, e := range events {
 		m.Events = append(m.Events, metaEvent{e.at, position[e.index], e.text})
@@ -150,7 +165,7 @@ func (r *Recording) render(w io.Writer, m meta, columns map[string]*packer) erro
 		return err
 	}
 	p.Meta = string(text)
-	for _, id := range columnIDs {
+	for _, id := range append(slices.Clone(columnIDs), "sums") {
 		text, err := columns[id].finish()
 		if err != nil {
 			return err

@@ -20,6 +20,11 @@ type Options struct {
 	MinDuration uint64
 	// Notes say what was left out.
 	Notes []string
+	// Left is how many calls the page does not hold for want of room.
+	Left uint64
+	// Functions, where they are set, are the sums of all calls that were chosen, also of
+	// those that the page does not hold. Without them the page adds up what it holds.
+	Functions []Function
 	// ThreadName and ProcessName name threads and their processes; "" for none.
 	ThreadName, ProcessName func(reader.Thread) string
 	// Source, which may be nil, returns the text of a file of source code.
@@ -69,7 +74,7 @@ func (o *Options) at(tsc uint64) int64 {
 	}
 	c := reader.Clock{Frequency: o.Frequency}
 	// JavaScript's numbers are exact up to 2^53.
-	return int64(min(c.Nanos(tsc-o.Base), 1<<53))
+	return int64(min(c.Nanos(tsc-o.Base), maxExact))
 }
 
 // Calls implements [calls.Sink].

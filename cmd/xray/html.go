@@ -3,12 +3,16 @@ package main
 import (
 	"errors"
 	"io"
+	"math"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/html"
+	"github.com/xray-tools/xray/internal/durations"
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
@@ -98,11 +102,13 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 	if r := s.trace.Recording(0); r != nil {
 		opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 	}
-	note, err := s.keepLongest(p.most)
+	all, err := s.sumUp()
 	if err != nil {
 		return nil, nil, err
 	}
-	if note != "" {
+	opts.Functions = functionsOf(all.functions.Report(s.clock.Frequency))
+	var note string
+	if opts.Left, note = s.keepLongest(&all.durations, p.most); note != "" {
 		opts.Notes = append(opts.Notes, note)
 	}
 	if lost := s.trace.Losses().Records(); lost > 0 {
@@ -115,4 +121,67 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 		opts.Notes = append(s.caveats(stats), opts.Notes...)
 	}
 	return page, stats, err
+}
+
+// allCalls sums up the calls of a trace, also those that a page has no room for.
+type allCalls struct {
+	durations durations.Counts
+	functions *account.Analysis
+}
+
+// Calls implements [calls.Sink].
+func (a *allCalls) Calls(b *calls.Batch) error {
+	return errors.Join(a.durations.Calls(b), a.functions.Calls(b))
+}
+
+func (a *allCalls) merge(other *allCalls) {
+	a.durations.Merge(&other.durations)
+	a.functions.Merge(other.functions)
+}
+
+// someCalls are allCalls that were chosen by time, and so know nothing of calls that were
+// only added up.
+type someCalls struct{ *allCalls }
+
+func (a someCalls) Merge(other someCalls) { a.merge(other.allCalls) }
+
+// addedCalls are allCalls with those that were only added up.
+type addedCalls struct{ *allCalls }
+
+func (a addedCalls) Merge(other addedCalls) { a.merge(other.allCalls) }
+
+// Sums implements [calls.SumSink].
+func (a addedCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
+
+// sumUp takes a pass over all calls that the command line chose.
+func (s *session) sumUp() (*allCalls, error) {
+	all := func() *allCalls { return &allCalls{functions: account.New(account.Options{})} }
+	opts := calls.Options{Nested: true}
+	if f := &s.filter; f.From > 0 || f.To > 0 || f.MinDuration > 0 {
+		sums, _, err := analyse(s, opts, func() someCalls { return someCalls{all()} })
+		return sums.allCalls, err
+	}
+	sums, _, err := analyse(s, opts, func() addedCalls { return addedCalls{all()} })
+	return sums.allCalls, err
+}
+
+// functionsOf is what account says of functions.
+func functionsOf(r *account.Report) []html.Function {
+	time := func(s quantile.Sum) uint64 {
+		if s.Hi > 0 {
+			return math.MaxUint64
+		}
+		return r.Clock.Nanos(s.Lo)
+	}
+	functions := make([]html.Function, len(r.Rows))
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		nanos := r.Clock.Nanos
+		functions[i] = html.Function{
+			ID: row.Func, Count: row.Count, Open: row.Open, Total: time(row.Total), Self: time(row.Self),
+			Min: nanos(row.Min), P50: nanos(row.P50), P90: nanos(row.P90), P99: nanos(row.P99), P999: nanos(row.P999), Max: nanos(row.Max),
+			Octaves: row.Octaves,
+		}
+	}
+	return functions
 }

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -169,6 +172,90 @@ func TestHTMLInBrowser(t *testing.T) {
 	again.Eval("({Query: $('query').value, Tab: state.tab, Call: state.call})", &back)
 	if back.Query != "^kv::execute" || back.Tab != "function" || back.Call < 0 {
 		t.Errorf("%s brings back %+v", hash, back)
+	}
+}
+
+// Of a page that has no room for all calls, what it says of functions is what account says
+// of all calls, and what is made of the others says so.
+func TestHTMLOfLongestCalls(t *testing.T) {
+	testenv.Need(t, "chromium")
+	args := consumedTraces(t)["kvserver-fdr.xray"]
+	type octave struct{ From, To, N float64 }
+	type function struct {
+		Count, Open, Total, Self float64
+		Quantiles                []float64
+		Bins                     []octave
+	}
+	for _, chosen := range [][]string{{"--max-calls", "500"}, nil, {"--func", "^kv::", "--max-calls", "1"}} {
+		var flags []string
+		if len(chosen) > 2 {
+			flags = chosen[:2]
+		}
+		var report struct {
+			Self float64
+			Rows []struct {
+				Function                 string
+				Count, Open, Total, Self float64
+				Min, P50, P90, P99, Max  float64
+				P999                     float64 `json:"p99.9"`
+				Histogram                []struct{ From, To, Count float64 }
+			}
+		}
+		text := produce(t, slices.Concat([]string{"account", "--format", "json"}, flags, args)...)
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			t.Fatal(err)
+		}
+		want, ranked := map[string]function{}, []string(nil)
+		for _, row := range report.Rows {
+			f := function{row.Count, row.Open, row.Total, row.Self, []float64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max}, []octave{}}
+			for _, o := range row.Histogram {
+				f.Bins = append(f.Bins, octave{o.From, o.To, o.Count})
+			}
+			want[row.Function] = f
+			ranked = append(ranked, row.Function)
+		}
+		page := openHTML(t, htmlOf(t, "", slices.Concat(chosen, args)...), "#tab=functions")
+		got := map[string]function{}
+		page.Eval(`Object.fromEntries(meta.functions.map((f, k) => { const {count: Count, open: Open, quantiles: Quantiles} = f.all, {total: Total, self: Self} = functionSums().functions[k];
+			return [f.name, {Count, Open, Total, Self, Quantiles, Bins: f.all.bins.filter(b => b.n).map(({from: From, to: To, n: N}) => ({From, To, N}))}]; }))`, &got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%v: account (-) and page (+):\n%s", chosen, diff)
+		}
+		var shown struct {
+			Names                         []string
+			Self, Share, Range, Bar, Tree string
+			Function, Part                string
+			Summary                       string
+		}
+		page.Eval(`(async () => {
+			const s = {}, rows = () => Array.from(document.querySelectorAll("#functions .space .row")).filter(r => !r.hidden);
+			s.Names = rows().map(r => r.querySelector(".name").title);
+			[, , , s.Self, s.Share] = Array.from(rows()[0].children, c => c.textContent);
+			s.Range = $("range").textContent; s.Bar = $("functions").querySelector(".bar").textContent; s.Summary = $("summary").textContent;
+			$("tab-tree").click(); await settled(); s.Tree = $("tree").querySelector(".bar").textContent;
+			const f = meta.functions.findIndex(f => f.name.startsWith("kv::hash("));
+			pickFunction(f); await settled(); s.Function = $("function").innerText;
+			change({selection: [0, calls.end / 2]}); await settled(); s.Part = $("function").innerText;
+			return s; })()`, &shown)
+		if n := len(shown.Names); n < 5 || !slices.Equal(shown.Names, ranked[:n]) {
+			t.Errorf("%v: it ranks functions as %q, account as %q", chosen, shown.Names, ranked)
+		}
+		top := want[ranked[0]]
+		if wantSelf, wantShare := fmt.Sprintf("%.2f ms", top.Self/1e6), fmt.Sprintf("%.1f %%", 100*top.Self/report.Self); shown.Self != wantSelf || shown.Share != wantShare {
+			t.Errorf("%v: the first function has %s, %s; account has %s, %s", chosen, shown.Self, shown.Share, wantSelf, wantShare)
+		}
+		partial := chosen != nil
+		for _, text := range []string{shown.Range, shown.Bar, shown.Tree, shown.Part} {
+			if says := strings.Contains(text, "in the page"); says != partial {
+				t.Errorf("%v: is it said that it is a part? %q", chosen, text)
+			}
+		}
+		if partial && !strings.Contains(shown.Function, " of them in the page") || !strings.Contains(shown.Function, " calls in all threads") {
+			t.Errorf("%v: the function's page says %.200q", chosen, shown.Function)
+		}
+		if partial != strings.Contains(shown.Summary, "the longest ") {
+			t.Errorf("%v: %q", chosen, shown.Summary)
+		}
 	}
 }
 

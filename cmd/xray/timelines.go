@@ -10,18 +10,14 @@ import (
 
 // keepLongest makes the session's filter leave out the shortest calls, so that at most
 // so many are left. What it leaves out it says on standard error, and in note.
-func (s *session) keepLongest(most int) (note string, err error) {
-	counts, _, err := s.countDurations()
-	if err != nil {
-		return "", err
-	}
+func (s *session) keepLongest(counts *durations.Counts, most int) (left uint64, note string) {
 	choices := counts.Choices()
 	choice := choices[durations.Longest(choices, uint64(most))]
 	if note = s.leftOut(choice, false); note != "" {
 		s.filter.MinDuration = max(s.filter.MinDuration, choice.Shortest)
 		s.sayLeftOut(note, "--max-calls")
 	}
-	return note, nil
+	return choice.Left, note
 }
 
 func (s *session) countDurations() (*durations.Counts, *calls.Stats, error) {

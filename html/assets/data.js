@@ -31,6 +31,27 @@ async function unpack(id, into) {
 	return into;
 }
 
+// loadSums gives functions the sums of all their calls, also of those that are not in the
+// columns.
+async function loadSums() {
+	const bytes = await unpackBytes("sums");
+	let at = 0;
+	const next = () => {
+		let b = bytes[at++], v = b & 127;
+		for (let scale = 128; b > 127; scale *= 128) {
+			b = bytes[at++];
+			v += (b & 127) * scale;
+		}
+		return v;
+	};
+	for (const f of meta.functions) {
+		const [count, open, total, self, ...quantiles] = Array.from({length: 10}, next);
+		f.all = {count, open, calls: count + open, total, self, max: quantiles[5], quantiles, bins: []};
+		const first = next(), n = next();
+		for (let k = first; k < first + n; k++) f.all.bins.push({from: meta.octaves[k][0], to: meta.octaves[k][1], n: next()});
+	}
+}
+
 async function loadCalls() {
 	let n = 0;
 	for (const t of meta.threads) n += t.calls;
@@ -62,6 +83,7 @@ async function loadCalls() {
 	});
 	for (const e of meta.events) end = Math.max(end, e.at);
 	Object.assign(calls, {n, func, start, duration, self, depth, ends, parent, thread, end: Math.max(end, 1)});
+	if (meta.octaves) await loadSums();
 	nameFunctions();
 }
 

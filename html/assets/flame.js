@@ -118,7 +118,7 @@ function startFlame() {
 		if (flame.of !== root) Object.assign(flame, {of: root, top: null, cursor: null});
 		const shown = flame.cursor && flame.cursor.func >= 0 ? aboutPath(flame.cursor).slice(1).join(", ") : "a click zooms, a double click shows the function";
 		bar.textContent = [
-			`${where()}: ${showTime(root.total)} in calls`,
+			`${where()}: ${showTime(root.total)} in calls${ofPart()}`,
 			functions && `${percent(matched(root, functions), root.total)} in those searched for`,
 			flame.cursor && flame.cursor.func >= 0 ? shortName(flame.cursor.func) + " " + shown : shown,
 		].filter(part => part).join("; ");

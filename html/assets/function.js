@@ -7,8 +7,10 @@ function startFunctions() {
 		change({});
 	}));
 	titles.splice(4, 0, heading("share", "number narrow"));
+	const bar = element("p", {class: "bar"});
+	$("functions").append(bar);
 	const rows = remembered(() => JSON.stringify([state.thread, state.selection, state.query, by]), () => {
-		const {functions} = summed(), wanted = matching(), rank = ranks();
+		const {functions} = functionSums(), wanted = matching(), rank = ranks();
 		const all = functions.map((_, f) => f).filter(f => functions[f].calls > 0 && (!wanted || wanted[f]));
 		all.sort((a, b) => (by.name === "name" ? 0 : functions[a][by.name] - functions[b][by.name]) || rank[a] - rank[b]);
 		return by.down ? all.reverse() : all;
@@ -16,10 +18,10 @@ function startFunctions() {
 	const table = virtualTable($("functions"), {
 		titles, label: "functions", count: () => rows().length,
 		show: (row, k) => {
-			const f = rows()[k], s = summed().functions[f], {root} = summed();
+			const f = rows()[k], {functions, time} = functionSums(), s = functions[f];
 			row.setAttribute("aria-selected", f === state.func);
-			const share = cell(percent(s.self, root.total), "number narrow share");
-			share.style.setProperty("--share", 100 * s.self / root.total + "%");
+			const share = cell(percent(s.self, time), "number narrow share");
+			share.style.setProperty("--share", (time > 0 ? 100 * s.self / time : 0) + "%");
 			row.replaceChildren(functionCell(f), cell(showCount(s.calls), "number"), cell(showTime(s.total), "number"),
 				cell(showTime(s.self), "number"), share, cell(showTime(s.max), "number"));
 		},
@@ -33,6 +35,8 @@ function startFunctions() {
 	});
 	views.push(() => {
 		if (state.tab !== "functions") return;
+		bar.hidden = !meta.left;
+		if (meta.left) bar.textContent = where() + (isWhole() ? ": of all calls, also those that are not in the page" : ofPart());
 		titles.filter((_, k) => k !== 4).forEach((h, k) => markSorted(h, Object.keys(sorts)[k] === by.name, by.down));
 		table.draw();
 	});
@@ -101,22 +105,25 @@ function showFunction(parent, f) {
 		return;
 	}
 	const about = meta.functions[f], indices = chosenCalls(f), whole = sorted(indices.filter(i => calls.ends[i] !== truncated), columns.duration);
-	const total = summed().functions[f], n = whole.length;
+	const {functions, time} = functionSums(), total = functions[f], all = isWhole() ? about.all : null, n = all ? all.count : whole.length;
+	const open = all ? all.open : indices.length - n, any = n + open;
 	const left = element("div", {}, element("h2", {}, about.short.slice(0, 500)));
 	if (about.short !== about.name) left.append(element("p", {class: "full"}, about.name));
 	if (about.file) left.append(element("p", {class: "faint"}, `${about.file}:${about.line}`));
-	left.append(element("p", {}, indices.length ? `${plural(indices.length, "call")} in ${where()}` : `no calls in ${where()}`),
+	const listed = all && any !== indices.length ? `, ${showCount(indices.length)} of them in the page` : all ? "" : ofPart();
+	left.append(element("p", {}, `${any ? plural(any, "call") : "no calls"} in ${where()}${listed}`),
 		button("list the calls", "in the table, the longest first", () => callsOf(f)));
-	if (indices.length) {
-		const {root} = summed();
+	if (any) {
+		const marks = all ? all.quantiles : [0, 0.5, 0.9, 0.99, 0.999, 1].map(q => n ? quantile(whole, q) : 0);
 		left.append(plainTable(["total", "self", "share of all", "shortest", "median", "p90", "p99", "p99.9", "longest"], [[
-			showTime(total.total), showTime(total.self), percent(total.self, root.total), ...(n ? [0, 0.5, 0.9, 0.99, 0.999, 1].map(q => showTime(quantile(whole, q))) : [])]]));
-		if (n < indices.length) left.append(element("p", {class: "faint"}, `${showCount(indices.length - n)} still open at the end: left out of quantiles and histogram`));
+			showTime(total.total), showTime(total.self), percent(total.self, time), ...(n ? marks.map(showTime) : [])]]));
+		if (open) left.append(element("p", {class: "faint"}, `${showCount(open)} still open at the end: left out of quantiles and histogram`));
 	}
-	if (n) left.append(element("h3", {}, "durations"), histogram(f, whole));
-	const around = neighbours(indices);
-	if (around.callers.length) left.append(element("h3", {}, "called from"), plainTable(["function", "calls", "total"], around.callers));
-	if (around.callees.length) left.append(element("h3", {}, "calls"), plainTable(["function", "calls", "total"], around.callees));
+	// The page's calls tell more than octaves where they are all there are.
+	if (n) left.append(element("h3", {}, "durations"), histogram(f, all && n !== whole.length ? all.bins : histogramOf(whole)));
+	const around = neighbours(indices), part = meta.left ? " (calls in the page)" : "";
+	if (around.callers.length) left.append(element("h3", {}, "called from" + part), plainTable(["function", "calls", "total"], around.callers));
+	if (around.callees.length) left.append(element("h3", {}, "calls" + part), plainTable(["function", "calls", "total"], around.callees));
 	if (about.source) left.append(element("h3", {}, "source"), element("pre", {tabindex: "0", "aria-label": "source"}, about.source));
 	const right = element("div", {});
 	if (state.call >= 0 && calls.func[state.call] === f) right.append(element("h3", {}, "chosen call"), slowCall(state.call, true));
@@ -146,8 +153,8 @@ function neighbours(indices) {
 }
 
 // histogram draws durations as bars; pressing a row lists its calls.
-function histogram(f, ascending) {
-	const rows = histogramOf(ascending), most = Math.max(...rows.map(r => r.n));
+function histogram(f, rows) {
+	const most = Math.max(...rows.map(r => r.n));
 	const list = element("div", {class: "histogram", role: "group", "aria-label": "durations"});
 	for (const {from, to, n} of rows) {
 		const bar = element("span", {class: "fill"});

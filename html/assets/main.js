@@ -12,9 +12,12 @@ function showState() {
 	const wrong = wrongFields();
 	for (const name of [...fields, "time"]) $(name).setAttribute("aria-invalid", wrong.some(([field]) => field === name));
 	$("range").textContent = wrong.length ? wrong.map(([, text]) => text).join("; ") :
-		isFiltered() ? `${showCount(filtered().length)} of ${showCount(calls.n)} calls` : "";
+		[isFiltered() ? `${showCount(filtered().length)} of ${showCount(calls.n)} calls` : "", meta.left ? aboutLeft() : ""].filter(text => text).join("; ");
 	$("clear").hidden = !isFiltered();
 }
+
+// aboutLeft says what calls the page does not hold.
+const aboutLeft = () => `${showCount(calls.n)} of all ${showCount(calls.n + meta.left)} calls are in the page`;
 
 // wrongFields are the fields that hold nothing sensible, each with why.
 function wrongFields() {
@@ -171,7 +174,7 @@ async function start() {
 	readFragment();
 	fillInputs();
 	$("summary").textContent = [
-		calls.n ? `${plural(calls.n, "call")} of ${plural(meta.functions.length, "function")} on ${plural(meta.threads.filter(t => t.calls).length, "thread")} in ${showTime(calls.end)}` :
+		calls.n || meta.left ? `${meta.left ? `the longest ${showCount(calls.n)} of ${plural(calls.n + meta.left, "call")}` : plural(calls.n, "call")} of ${plural(meta.functions.length, "function")} on ${plural(meta.threads.filter(t => t.calls).length, "thread")} in ${showTime(calls.end)}` :
 			"no calls: nothing was recorded, or nothing chosen",
 		...(meta.epoch ? ["from " + showDate(0)] : []), ...meta.notes,
 	].join("; ");

@@ -38,7 +38,7 @@ function drawOverview() {
 	if (left) {
 		g.fillStyle = colour("--faint");
 		const rate = most * bins / calls.end * (inTicks ? 1 : 1e9);
-		const label = inTicks || calls.end < 1e4 ? "calls over time" : `≤ ${showCount(Number(rate.toPrecision(2)))} calls/s`;
+		const label = meta.left ? "calls in the page" : inTicks || calls.end < 1e4 ? "calls over time" : `≤ ${showCount(Number(rate.toPrecision(2)))} calls/s`;
 		g.fillText(fitted(g, label, left - 12), 8, height / 2);
 	}
 }

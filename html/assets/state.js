@@ -174,6 +174,12 @@ function where() {
 	return state.selection ? `${t}, ${showMoment(state.selection[0])} to ${showMoment(state.selection[1])}` : t;
 }
 
+// isWhole is whether all threads and all times are chosen, of which functions have sums.
+const isWhole = () => !!meta.octaves && !state.thread && !state.selection;
+
+// ofPart tells that what is shown is made of a part of the calls; "" when it is of all.
+const ofPart = () => meta.left ? `; without the ${plural(meta.left, "shorter call")} that ${meta.left === 1 ? "is" : "are"} not in the page, whose time is self time of their callers` : "";
+
 // choose shows a call in all views.
 function choose(i, fit) {
 	const what = {call: i};

@@ -55,6 +55,17 @@ const summed = remembered(() => JSON.stringify([state.thread, state.selection]),
 	return {root, functions};
 });
 
+// functionSums are the sums of functions in the chosen stretch, and of all their self
+// times. Of the whole trace they are those of all calls, also of those not in the page.
+const functionSums = remembered(() => JSON.stringify([state.thread, state.selection]), () => {
+	if (!isWhole()) {
+		const {root, functions} = summed();
+		return {time: root.total, functions};
+	}
+	const functions = meta.functions.map(f => f.all);
+	return {time: functions.reduce((sum, f) => sum + f.self, 0), functions};
+});
+
 // byTotal are the paths below one, the longest first.
 function byTotal(node) {
 	node.sorted ||= Array.from(node.children.values()).filter(c => c.calls > 0)
@@ -124,7 +135,7 @@ function startTree() {
 			for (let node = byTotal(root)[0]; node && node.depth < 50; node = byTotal(node)[0]) open.set.add(node);
 			list();
 		}
-		bar.textContent = `${where()}: ${showTime(root.total)} in calls`;
+		bar.textContent = `${where()}: ${showTime(root.total)} in calls${ofPart()}`;
 		table.draw();
 	});
 }
