@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -87,7 +86,7 @@ type observer struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
-	failed strings.Builder // its standard error
+	failed chan string // its standard error, when it has ended
 }
 
 // startObserver starts the process that writes the traces, and waits until programs can
@@ -97,10 +96,13 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{cmd: exec.Command(self, "observe")}
+	o := &observer{cmd: exec.Command(self, "observe"), failed: make(chan string, 1)}
 	o.cmd.Args[0] = os.Args[0]
 	o.cmd.SysProcAttr = newSession()
-	o.cmd.Stderr = &o.failed
+	failed, err := o.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
 	if o.in, err = o.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -112,6 +114,12 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 	if err := o.cmd.Start(); err != nil {
 		return nil, err
 	}
+	go func() {
+		text, _ := io.ReadAll(io.LimitReader(failed, maxFailure))
+		o.failed <- strings.TrimSpace(string(text))
+		// The program takes an observer for alive until it is waited for.
+		_, _ = o.cmd.Process.Wait()
+	}()
 	line, err := json.Marshal(options)
 	if err != nil {
 		return nil, err
@@ -120,19 +128,21 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 		_, err = o.out.ReadString('\n')
 	}
 	if err != nil {
-		return nil, o.end(fmt.Errorf("the process that writes the trace does not start: %w", err))
+		return nil, o.end("the process that writes the trace does not start", err)
 	}
 	return o, nil
 }
 
-// end waits for the observer, which has failed, and says why it did.
-func (o *observer) end(err error) error {
+// maxFailure bounds what is read of the observer's last words.
+const maxFailure = 64 << 10
+
+// end says why the observer has failed. A broken pipe to it is not one of xray's output.
+func (o *observer) end(what string, err error) error {
 	_ = o.in.Close()
-	waitErr := o.cmd.Wait()
-	if text := strings.TrimSpace(o.failed.String()); text != "" {
-		return errors.Join(err, errors.New(text))
+	if text := <-o.failed; text != "" {
+		return fmt.Errorf("%s: %v\n%s", what, err, text)
 	}
-	return errors.Join(err, waitErr)
+	return fmt.Errorf("%s: %v", what, err)
 }
 
 // started tells which process the program is.
@@ -151,7 +161,7 @@ func (o *observer) settle() (*recorder.Observed, error) {
 		err = json.Unmarshal([]byte(line), &observed)
 	}
 	if err != nil {
-		return nil, o.end(fmt.Errorf("the process that writes the trace has failed: %w", err))
+		return nil, o.end("the process that wrote the trace has ended early; what the program still had is in a second file, if it ended by itself", err)
 	}
 	return &observed, o.in.Close()
 }
