@@ -394,7 +394,7 @@ static void bury_namesake(uint32_t tid)
 static struct xr_thread *attach(void)
 {
 	uint32_t pid = xr_sealed ? root.pid : xr_sys0(SYS_getpid), tid = thread_id();
-	if (!process || pid != root.pid)
+	if (!process || pid != root.pid || !tid)
 		return NULL;
 	xr_lock(&process->lock);
 	bury_namesake(tid);
