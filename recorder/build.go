@@ -55,9 +55,6 @@ func (l Library) Include() string { return filepath.Join(l.dir, "include") }
 const (
 	preloadName = "libxray-recorder.so"
 	archiveName = "libxray-recorder.a"
-	// jumpsObject takes the place of functions of libc, which only a shared object
-	// can pass on to: a static program would have no others.
-	jumpsObject = "jumps.o"
 )
 
 // compileFlags suit all files of the runtime. Some of them run in the middle of
@@ -201,13 +198,17 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 	if _, err := run(ctx, src, c.command, link...); err != nil {
 		return fmt.Errorf("the recorder does not link: %w", err)
 	}
-	objects = slices.DeleteFunc(objects, func(o string) bool { return o == jumpsObject })
-	archive := slices.Concat([]string{"rcs", filepath.Join("..", "lib", archiveName)}, objects)
+	linked := slices.DeleteFunc(slices.Clone(objects), isInterposed)
+	archive := slices.Concat([]string{"rcs", filepath.Join("..", "lib", archiveName)}, linked)
 	if _, err := run(ctx, src, archiver(), archive...); err != nil {
 		return fmt.Errorf("the recorder's archive: %w", err)
 	}
 	return os.RemoveAll(src)
 }
+
+// isInterposed reports whether an object file stands in for functions of libc, which it can
+// in the shared object alone: what is linked in cannot find libc's behind its own.
+func isInterposed(object string) bool { return strings.HasPrefix(object, "interpose") || object == "jumps.o" }
 
 // compile makes an object file of each source file in src, beside it.
 func (c *compiler) compile(ctx context.Context, src string, more []string) ([]string, error) {

@@ -23,6 +23,7 @@ type Process struct {
 	PID    int // 0 when it was named by the path of its socket
 	socket string
 	owner  uint32 // of the socket at a path
+	anyone bool   // whoever listens is to be found out
 }
 
 // Dial finds the runtime of a process: target is its id, or the path of the
@@ -192,25 +193,40 @@ func (p *Process) connect(ctx context.Context) (*net.UnixConn, error) {
 }
 
 func (p *Process) checkPeer(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peer *unix.Ucred
-	if controlErr := raw.Control(func(fd uintptr) {
-		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); controlErr != nil {
-		return controlErr
-	}
+	peer, err := peerOf(conn)
 	switch {
 	case err != nil:
 		return err
+	case p.anyone:
 	case p.PID == 0 && peer.Uid != p.owner:
 		return fmt.Errorf("user %d listens in its place, not its owner, user %d: not spoken to", peer.Uid, p.owner)
 	case p.PID != 0 && int(peer.Pid) != p.PID:
 		return fmt.Errorf("%w: process %d listens in its place", ErrNoRecorder, peer.Pid)
 	}
 	return nil
+}
+
+// peerOf is who listens at the other end, as of when it began to.
+func peerOf(conn *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var peer *unix.Ucred
+	if controlErr := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); controlErr != nil {
+		return nil, controlErr
+	}
+	return peer, err
+}
+
+func peerProcess(conn *net.UnixConn) (int, error) {
+	peer, err := peerOf(conn)
+	if err != nil {
+		return 0, err
+	}
+	return int(peer.Pid), nil
 }
 
 // explainAbsence says what may be the reason that nobody listens.

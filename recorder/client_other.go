@@ -26,3 +26,15 @@ func (p *Process) Target() string { return "" }
 
 // String names the process in messages.
 func (p *Process) String() string { return "" }
+
+// Listening is a process whose recorder listens.
+type Listening struct {
+	PID     int
+	Parent  int
+	Command string
+	Status  *Status
+	Err     error
+}
+
+// List finds the processes whose recorders listen; there are none on this system.
+func List(context.Context) ([]Listening, error) { return nil, Supported() }

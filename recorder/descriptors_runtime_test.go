@@ -17,7 +17,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,41 +31,19 @@ func kernels(t *testing.T) map[string][]string {
 	}
 }
 
-// flavours build a program with the recorder preloaded, and linked in.
-func flavours(t *testing.T, source string) map[string]struct {
+// flavour is a program with the recorder preloaded, or linked in where there is no library.
+type flavour struct {
 	program string
 	library *Library
-} {
+}
+
+// flavours build a program for both.
+func flavours(t *testing.T, source string) map[string]flavour {
 	l := library(t)
 	linked := buildProgram(t, "clang-19", source, "-O2", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
-	type flavour = struct {
-		program string
-		library *Library
-	}
 	return map[string]flavour{
 		"Preloaded": {buildProgram(t, "clang-19", source, "-O2"), &l},
 		"Linked":    {linked, nil},
-	}
-}
-
-// awaitReached waits until the recorder of a process answers: where the program closed
-// its socket, it opens another.
-func awaitReached(t *testing.T, pid int) {
-	t.Helper()
-	p, err := Dial(strconv.Itoa(pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		var s Status
-		_, err := p.Do(context.Background(), &s, "status")
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Errorf("process %d is not reached: %v", pid, err)
-			return
-		}
 	}
 }
 
@@ -115,7 +92,7 @@ func TestClosedDescriptors(t *testing.T) {
 					if !strings.HasSuffix(said, want) {
 						t.Errorf("the program says %q, want %q", said, want)
 					}
-					awaitReached(t, cmd.Process.Pid)
+					reach(t, cmd.Process.Pid)
 					stdin.Close()
 					io.Copy(io.Discard, lines)
 					if err := cmd.Wait(); err != nil || stderr.Len() > 0 {

@@ -64,15 +64,19 @@ func (a *app) ctlCommand() *cobra.Command {
 	c := &ctl{app: a}
 	var chosen ctlCommand
 	cmd := &cobra.Command{
-		Use:   "ctl PID COMMAND [flags]",
-		Short: "Control the recorder in a program that runs",
-		Long: `ctl speaks to the recorder in a process: one that xray record started, or that has
-the recorder linked in and listens (XRAY_RECORDER=control=1,start=0). PID is the process, or
-the path of the socket that the recorder was told to listen on. Only the user of
-the process and root may do that. The commands are
+		Use:   "ctl [PID COMMAND] [flags]",
+		Short: "Control the recorder in a running process",
+		Long: `Control the recorder in a running process: one that xray record started, or one that has
+the recorder linked in and listens (XRAY_RECORDER=control=1,start=0), or a child that either
+forked. PID is the process, or the path of the socket that the recorder listens on. The
+user of the process, the user who started it, and root may control it. Without PID, ctl
+lists the processes that it can reach.
+
+Commands:
 
 ` + ctlUsage(),
-		Example: `  xray ctl 1234 status
+		Example: `  xray ctl
+  xray ctl 1234 status
   xray ctl 1234 snapshot --last 50ms -o slow.xray
   xray ctl 1234 start --prune 5us -o server.xray`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
@@ -83,6 +87,9 @@ the process and root may do that. The commands are
 			return completeCtl(args), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			if isCtlList(args) {
+				return c.list(cmd.Context())
+			}
 			if c.process, err = recorder.Dial(args[0]); err != nil {
 				return err
 			}
@@ -129,8 +136,14 @@ func completeCtl(args []string) []cobra.Completion {
 
 var ctlModes = []string{string(recorder.Record), string(recorder.Prune), string(recorder.Count), string(recorder.Profile), string(recorder.Off)}
 
+// isCtlList reports whether a command line asks for the list of processes.
+func isCtlList(args []string) bool { return len(args) == 0 || len(args) == 1 && args[0] == "list" }
+
 // chooseCtl finds the command of a command line, and what does not go with it.
 func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
+	if isCtlList(args) {
+		return ctlCommand{name: "list"}, checkCtlFlags(cmd, ctlCommand{name: "list"})
+	}
 	if len(args) < 2 {
 		return ctlCommand{}, usagef("give a PID and a command: %s", strings.Join(ctlNames(), ", "))
 	}
@@ -145,12 +158,17 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 	case len(args)-2 > n:
 		return c, usagef("%s: %q is one too many", c.name, args[2+n])
 	}
+	return c, checkCtlFlags(cmd, c)
+}
+
+// checkCtlFlags finds flags that a command does not take.
+func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
 	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
-			return c, usagef("--%s does not go with %s", flag, c.name)
+			return usagef("--%s does not go with %s", flag, c.name)
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // do runs a command and prints its answer: as it is with --json, or as the text

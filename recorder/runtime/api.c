@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 
 #include "internal.h"
+#include "ring.h"
 #include "syscall.h"
 #include "trace.h"
 
@@ -165,15 +166,28 @@ static void request(uint64_t id, const char *text) { put_note(XR_META_REQUEST, &
 
 static void name(const char *text)
 {
-	if (!text)
-		return;
-	xr_sys6(SYS_prctl, PR_SET_NAME, (intptr_t)text, 0, 0, 0, 0);
-	struct xr_thread *t = xr_tls;
-	if (t) {
-		char room[sizeof t->name] = "";
-		xr_copy(room, text, xr_strnlen(text, sizeof room - 1));
+	if (text && !xr_sys6(SYS_prctl, PR_SET_NAME, (intptr_t)text, 0, 0, 0, 0))
+		xr_thread_named(xr_sys0(SYS_gettid), text);
+}
+
+void xr_thread_named(uint32_t tid, const char *text)
+{
+	char room[16] = "";
+	uint64_t n = xr_strnlen(text, sizeof room - 1);
+	int found = 0;
+	xr_copy(room, text, n);
+	uint64_t threads = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
+	for (uint64_t i = 0; i < threads; i++) {
+		struct xr_thread *t = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE)[i];
+		if (t->tid != tid || t->state != XR_THREAD_LIVE)
+			continue;
 		xr_copy(t->name, room, sizeof room);
+		xr_share_thread(t);
+		found = 1;
 	}
+	/* A thread that has not recorded yet is asked for its name when it does. */
+	if (found && xr_tls && xr_keeps_records())
+		put_note(XR_META_NAME, &tid, sizeof tid, room);
 }
 
 __attribute__((visibility("default"))) const struct xray_recorder xray_recorder_api = {

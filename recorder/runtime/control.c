@@ -22,6 +22,7 @@
 #define MAX_REQUEST (64 << 10)
 #define MAX_FILTER (64 << 20)
 #define PATIENCE 2000000000ull /* ns a client has */
+#define BIRTH 10000000 /* ns before a forked child listens */
 #define DEFAULT_THRESHOLD 5000 /* ns */
 
 /* One command with its words and descriptors. The answer is an object whose first
@@ -593,6 +594,7 @@ static struct server {
 	struct client clients[16];
 	char *request, *answer;
 	const char *where;   /* to listen; null when nobody wants that */
+	uint32_t patient;    /* the thread is that of a child, which may end or exec at once */
 	uint32_t users[2];   /* real and effective, of the beginning */
 	uint32_t state;      /* of the thread: a futex */
 	uint32_t leave;      /* it is to end */
@@ -886,6 +888,10 @@ static void *run_thread(void *none)
 	/* Nobody else has a use for this, and the program's own clients must not get it. */
 	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
 	server.tid = xr_sys0(SYS_gettid);
+	if (server.patient) {
+		struct { int64_t s, ns; } t = {0, BIRTH};
+		xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);
+	}
 	xr_leave_table();
 	server.error = begin_listening(server.where);
 	if (server.error) {
@@ -987,6 +993,9 @@ void xr_control_resume(void)
 void xr_control_fork(void)
 {
 	struct stat st;
+	server.alone = 0;
+	if (xr_sealed)
+		return;
 	/* Each thread is a folder, besides . and .. */
 	server.alone = server.where && !xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) &&
 		       st.st_nlink == 2u + (server.state == NONE ? 1 : 2);
@@ -1002,8 +1011,17 @@ void xr_control_forked(void)
 	server.state = NONE;
 }
 
+void xr_control_wanted(void)
+{
+	if (__atomic_load_n(&server.patient, __ATOMIC_RELAXED) && server.state == NONE &&
+	    __atomic_exchange_n(&server.patient, 0, __ATOMIC_RELAXED) && server.where && server.alone && !xr_sealed)
+		xr_control_resume();
+}
+
 void xr_control_again(void)
 {
-	if (server.where && server.alone && !xr_sealed)
+	server.patient = 1;
+	/* What has nothing to record, as shells do, has no use for it. */
+	if (server.where && server.alone && !xr_sealed && (root.nobjects || root.nhooked))
 		xr_control_resume();
 }

@@ -46,6 +46,10 @@ static struct {
 static char option_text[MAX_OPTIONS];
 static char output_template[MAX_PATH];
 
+uint32_t xr_sealed;
+
+int xr_keeps_records(void) { return root.mode == XR_RECORD || root.mode == XR_PRUNE || root.mode == XR_DEPTH; }
+
 /* Whether the first record opens the output. */
 static uint32_t pending;
 
@@ -60,7 +64,7 @@ void xr_warn(const char *what, const char *detail)
 	if (i == XR_MAX_WARNINGS)
 		return;
 	xr_warnings[i] = what;
-	if (options.quiet)
+	if (options.quiet || (xr_sealed && !xr_own_table))
 		return;
 	char room[1024];
 	struct xr_text t = xr_text_in(room, sizeof room - 1);
@@ -514,6 +518,8 @@ static void write_rings(void)
 
 __attribute__((destructor(101))) static void end(void)
 {
+	if (xr_sealed)
+		return; /* nothing of this could be done */
 	xr_forked();
 	if (xr_sealed) /* the observer writes what is left */
 		return;

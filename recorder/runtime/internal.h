@@ -306,6 +306,11 @@ const char *xr_mode_name(enum xr_mode mode);
 /* The mode of that name; 0 if there is none. */
 int xr_parse_mode(const char *s, enum xr_mode *mode);
 
+/* Notes the new name of a thread, which is recorded if the caller is. */
+void xr_thread_named(uint32_t tid, const char *name);
+/* Whether calls are recorded one by one. */
+int xr_keeps_records(void);
+
 /* events.c */
 void xr_custom_event(const void *p, uint64_t n);
 void xr_typed_event(uint64_t type, const void *p, uint64_t n);
@@ -329,7 +334,7 @@ uint64_t xr_profile_lost(void);
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
-/* interpose.c: 1 once the program has put system calls under a filter, for a thread at
+/* init.c: 1 once the program has put system calls under a filter, for a thread at
  * least, that may kill the process for any but its own: from then on only the control
  * thread makes some. */
 extern uint32_t xr_sealed;
@@ -352,6 +357,8 @@ void xr_control_again(void);
  * was one to start again. */
 int xr_control_pause(void);
 void xr_control_resume(void);
+/* Starts the thread in a forked child that had no use for it before. */
+void xr_control_wanted(void);
 /* -errno in words. */
 const char *xr_errno_text(int64_t err);
 

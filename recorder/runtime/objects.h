@@ -37,6 +37,8 @@ extern uint32_t xr_loader_lock;
 int xr_discover(void);
 /* How many objects came and went so far. */
 uint64_t xr_loader_changes(void);
+/* Whether any did since the last discovery. No lock need be held. */
+int xr_objects_changed(void);
 /* Refuses an object, with a warning: from here on its sleds stay as they are. */
 void xr_refuse(struct xr_object *o, const char *why, int64_t error);
 

@@ -612,6 +612,16 @@ static void update(void *arg)
 		patch_all();
 }
 
+int xr_objects_changed(void)
+{
+	uint64_t signals = xr_block_signals();
+	xr_lock(&xr_loader_lock);
+	uint64_t changes = xr_loader_changes() + xr_gcc_functions();
+	xr_unlock(&xr_loader_lock);
+	xr_restore_signals(signals);
+	return changes != __atomic_load_n(&seen_changes, __ATOMIC_RELAXED);
+}
+
 int xr_rescan(void)
 {
 	struct update u = {0, 0};

@@ -1,0 +1,100 @@
+package recorder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// Listening is a process whose recorder listens.
+type Listening struct {
+	PID     int // 0 when it is not one of this PID namespace
+	Parent  int
+	Command string // with its arguments
+	Status  *Status
+	// Err is why it has no Status: it is another user's, say.
+	Err error
+}
+
+// List finds the processes of this network namespace whose recorders listen under
+// their usual names, by process id. Sockets at paths are not found.
+func List(ctx context.Context) ([]Listening, error) {
+	table, err := os.ReadFile("/proc/net/unix")
+	if err != nil {
+		return nil, err
+	}
+	sockets := listeningSockets(string(table))
+	list := make([]Listening, len(sockets))
+	var wg sync.WaitGroup
+	for i, socket := range sockets {
+		wg.Go(func() { list[i] = look(ctx, socket) })
+	}
+	wg.Wait()
+	// Those that ended meanwhile are gone.
+	list = slices.DeleteFunc(list, func(l Listening) bool { return errors.Is(l.Err, ErrNoRecorder) })
+	slices.SortStableFunc(list, func(a, b Listening) int { return cmp.Compare(a.PID, b.PID) })
+	return list, ctx.Err()
+}
+
+// listeningSockets are the names of recorders' sockets in the kernel's table of them.
+func listeningSockets(table string) []string {
+	const accepting = "00010000"
+	var sockets []string
+	for line := range strings.Lines(table) {
+		// Num RefCount Protocol Flags Type St Inode Path
+		fields := strings.Fields(line)
+		if len(fields) < 8 || fields[3] != accepting || !strings.HasPrefix(fields[7], socketPrefix) {
+			continue
+		}
+		if _, err := strconv.ParseUint(fields[7][len(socketPrefix):], 10, 31); err == nil {
+			sockets = append(sockets, fields[7])
+		}
+	}
+	return sockets
+}
+
+// look asks who listens at a socket, and how it is doing.
+func look(ctx context.Context, socket string) (l Listening) {
+	p := &Process{socket: socket, anyone: true}
+	conn, err := p.connect(ctx)
+	if err != nil {
+		l.Err = err
+		return l
+	}
+	l.PID, l.Err = peerProcess(conn)
+	conn.Close()
+	if l.Err != nil || l.PID == 0 {
+		return l
+	}
+	l.Parent, l.Command = parentOf(l.PID), commandOf(l.PID)
+	// The socket's name is that of another process where somebody was there first.
+	if name, err := nameOf(l.PID); err != nil || socketPrefix+strconv.Itoa(name) != socket {
+		l.Err = ErrNoRecorder
+		return l
+	}
+	var s Status
+	if _, l.Err = (&Process{PID: l.PID, socket: socket}).Do(ctx, &s, "status"); l.Err == nil {
+		l.Status = &s
+	}
+	return l
+}
+
+func parentOf(pid int) int {
+	fields, err := statusFields(pid)
+	if err != nil || len(fields["PPid"]) != 1 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(fields["PPid"][0])
+	return parent
+}
+
+func commandOf(pid int) string {
+	text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return strings.TrimRight(strings.ReplaceAll(string(text), "\x00", " "), " ")
+}

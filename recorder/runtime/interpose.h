@@ -1,0 +1,22 @@
+/* Between interpose.c, interpose_amd64.S and what they notice things for. */
+#ifndef XRAY_RECORDER_INTERPOSE_H
+#define XRAY_RECORDER_INTERPOSE_H
+
+#include "internal.h"
+
+#pragma GCC visibility push(hidden)
+
+/* What of syscall() is looked at; the rest is done as libc does it. */
+long xr_noticed_syscall(long number, long a, long b, long c, long d, long e);
+
+/* dlopen and dlsym: they ask who called them, so libc's are jumped to. */
+extern void *(*xr_real_dlopen)(const char *, int);
+extern void *(*xr_real_dlsym)(void *, const char *);
+void xr_find_real(void);
+int xr_dlopen_for_any(const char *file, uint64_t caller);
+void *xr_dlopen_watched(const char *file, int mode);
+void xr_before_dlsym(void);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,195 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// running is a program of testdata with the recorder in it.
+type running struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines *bufio.Reader
+	dir   string // of the traces, by process id
+}
+
+// run starts a program with the recorder's options. At the end of the test its standard
+// input ends, and it has to end well.
+func (f flavour) run(t *testing.T, options string, args ...string) *running {
+	t.Helper()
+	r := &running{cmd: exec.Command(args[0], args[1:]...), dir: t.TempDir()}
+	r.cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(r.dir)+"/%25p,"+options)
+	if f.library != nil {
+		r.cmd.Env = append(r.cmd.Env, "LD_PRELOAD="+f.library.Preload())
+	}
+	r.cmd.Stderr = os.Stderr
+	stdin, err := r.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stdin, r.lines = stdin, bufio.NewReader(stdout)
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.end(t) })
+	return r
+}
+
+// end ends the program.
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	if r.cmd.ProcessState != nil {
+		return
+	}
+	r.stdin.Close()
+	io.Copy(io.Discard, r.lines)
+	if err := r.cmd.Wait(); err != nil {
+		t.Errorf("the program ends with %v", err)
+	}
+}
+
+func (r *running) line(t *testing.T) string {
+	t.Helper()
+	line, err := r.lines.ReadString('\n')
+	if err != nil {
+		t.Fatalf("the program says %q, %v", line, err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// reach waits until a process, which may be new, can be controlled.
+func reach(t *testing.T, pid int) {
+	t.Helper()
+	p, err := Dial(strconv.Itoa(pid))
+	for end := time.Now().Add(20 * time.Second); err == nil; time.Sleep(5 * time.Millisecond) {
+		if _, err := p.Do(context.Background(), nil, "status"); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			break
+		}
+	}
+	t.Fatalf("process %d cannot be reached: %v", pid, err)
+}
+
+// callsOf is how many calls a trace has of the functions of an object.
+func (f *found) callsOf(object string) (n uint64) {
+	for i := range f.recording.Objects {
+		o := &f.recording.Objects[i]
+		for id, calls := range f.calls {
+			if filepath.Base(o.Path) == object && o.Holds(id) {
+				n += calls
+			}
+		}
+	}
+	return n
+}
+
+// Forked children are controlled as their parents are, and have rings of their own.
+func TestWorkers(t *testing.T) {
+	for name, f := range flavours(t, "workers.c") {
+		for how, n := range map[string]int{"workers": 3, "daemon": 1} {
+			t.Run(name+"/"+how, func(t *testing.T) {
+				r := f.run(t, "control=1,stream=0", f.program, how)
+				var pids []int
+				for range n {
+					pid, err := strconv.Atoi(r.line(t))
+					if err != nil {
+						t.Fatal(err)
+					}
+					pids = append(pids, pid)
+				}
+				for _, pid := range pids {
+					reach(t, pid)
+					file, path := createFile(t)
+					mustAsk(t, pid, "snapshot", file)
+					if got := readTrace(t, path); got.calls[1] != 10 || got.recording.Process.PID != int32(pid) {
+						t.Errorf("calls %v of process %d, want 10 of %d", got.calls, got.recording.Process.PID, pid)
+					}
+					mustAsk(t, pid, "stop")
+					mustAsk(t, pid, "start mode=count")
+				}
+				list, err := List(context.Background())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, pid := range append(pids, r.cmd.Process.Pid) {
+					i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
+					if i < 0 || list[i].Status == nil || !strings.Contains(list[i].Command, "workers "+how) {
+						t.Errorf("process %d is not in the list, or not well: %+v", pid, list)
+						continue
+					}
+					if how == "workers" && pid != r.cmd.Process.Pid && list[i].Parent != r.cmd.Process.Pid {
+						t.Errorf("the parent of %d is %d, want %d", pid, list[i].Parent, r.cmd.Process.Pid)
+					}
+				}
+			})
+		}
+	}
+}
+
+// What a child opens later is recorded.
+func TestWorkerOpensObject(t *testing.T) {
+	plugin := buildPlugins(t, 1)[0]
+	for name, f := range flavours(t, "workers.c") {
+		t.Run(name, func(t *testing.T) {
+			r := f.run(t, "control=1,stream=0", f.program, "plugin", plugin)
+			pid, err := strconv.Atoi(r.line(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			reach(t, pid)
+			before := mustAsk(t, pid, "status")["patched"].(float64)
+			if err := syscall.Kill(pid, syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			if line := r.line(t); line != "plugged" {
+				t.Fatalf("the program says %q", line)
+			}
+			await(t, pid, "status", func(s map[string]any) bool { return s["patched"].(float64) > before })
+			if f.library == nil {
+				return // that dlopen was called is noticed by the preloaded recorder alone
+			}
+			file, path := createFile(t)
+			mustAsk(t, pid, "snapshot", file)
+			got := readTrace(t, path)
+			if n := got.callsOf("plugin.so"); n != 20 {
+				t.Errorf("%d calls of the plugin, want 20", n)
+			}
+		})
+	}
+}
+
+// A child of a process with threads may do little before it calls exec, so no thread is
+// started in it.
+func TestChildOfThreads(t *testing.T) {
+	for name, f := range flavours(t, "workers.c") {
+		t.Run(name, func(t *testing.T) {
+			r := f.run(t, "control=1,stream=0", f.program, "threads")
+			pid, err := strconv.Atoi(r.line(t))
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(50 * time.Millisecond)
+			if tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task"); err != nil || len(tasks) != 1 {
+				t.Errorf("%d threads, %v", len(tasks), err)
+			}
+		})
+	}
+}
