@@ -38,6 +38,7 @@ const (
 	MetadataMark      MetadataKind = 16 // text
 	MetadataRequest   MetadataKind = 17 // id, 8 bytes; text
 	MetadataLanding   MetadataKind = 18 // [Landing]: cause, 4 bytes; calls, 4 bytes
+	MetadataName      MetadataKind = 19 // thread id, 4 bytes; its new name
 )
 
 // MetadataHead is what every payload with metadata of the known schema begins
@@ -69,8 +70,11 @@ func SplitMetadata(payload []byte) (kind MetadataKind, body []byte, ok bool) {
 	return MetadataKind(binary.LittleEndian.Uint16(payload[len(MetadataHead):])), payload[metadataHeadSize:], true
 }
 
-// Mark is a note that a program left in the trace.
+// Mark is a note in the trace that a program left, or the recorder when the program did
+// something.
 type Mark struct {
+	// Named tells that the thread ID, of the same process, is named Text from here on.
+	Named bool
 	// Request tells that the thread works on the request of the given id from
 	// here on; on none when the id is 0.
 	Request bool
@@ -86,6 +90,8 @@ func ParseMark(payload []byte) (Mark, bool) {
 		return Mark{Text: string(body)}, true
 	case ok && kind == MetadataRequest && len(body) >= 8:
 		return Mark{Request: true, ID: binary.LittleEndian.Uint64(body), Text: string(body[8:])}, true
+	case ok && kind == MetadataName && len(body) >= 4:
+		return Mark{Named: true, ID: uint64(binary.LittleEndian.Uint32(body)), Text: string(body[4:])}, true
 	}
 	return Mark{}, false
 }
@@ -119,6 +125,8 @@ func ParseLanding(payload []byte) (Landing, bool) {
 // String gives the mark in words.
 func (m Mark) String() string {
 	switch {
+	case m.Named:
+		return fmt.Sprintf("thread %d is named %s", m.ID, m.Text)
 	case !m.Request:
 		return m.Text
 	case m.ID == 0:

@@ -74,6 +74,13 @@ type Object struct {
 	Unloaded uint64 `json:"unloaded"`
 	State    string `json:"state"` // ready, refused or gone
 	Why      string `json:"why,omitempty"`
+	// Opened is how often it was opened while others were recorded. Calls from when it was
+	// not there yet until its sleds were on are missing: Missed is the ticks of all these
+	// times, and the longest was from Absent to Recorded, both TSCs.
+	Opened   uint64 `json:"opened,omitempty"`
+	Absent   uint64 `json:"absent,omitempty"`
+	Recorded uint64 `json:"recorded,omitempty"`
+	Missed   uint64 `json:"missed,omitempty"`
 }
 
 // Holds reports whether an id is of the object.

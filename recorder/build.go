@@ -208,7 +208,9 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 
 // isInterposed reports whether an object file stands in for functions of libc, which it can
 // in the shared object alone: what is linked in cannot find libc's behind its own.
-func isInterposed(object string) bool { return strings.HasPrefix(object, "interpose") || object == "jumps.o" }
+func isInterposed(object string) bool {
+	return strings.HasPrefix(object, "interpose") || object == "jumps.o"
+}
 
 // compile makes an object file of each source file in src, beside it.
 func (c *compiler) compile(ctx context.Context, src string, more []string) ([]string, error) {

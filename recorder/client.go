@@ -41,7 +41,10 @@ type Status struct {
 		Path string `json:"path"`
 		Why  string `json:"why"`
 	} `json:"refused"`
-	Dropped   int64    `json:"dropped"` // records lost
+	Dropped int64 `json:"dropped"` // records lost
+	// Sealed tells that a thread has put a filter in front of its system calls: the recorder
+	// makes none in the program's threads any more.
+	Sealed    bool     `json:"sealed"`
 	Warnings  []string `json:"warnings"`
 	Frequency int64    `json:"frequency"` // of the clock, Hz
 	UptimeNS  int64    `json:"uptime_ns"`

@@ -232,6 +232,10 @@ func peerProcess(conn *net.UnixConn) (int, error) {
 // explainAbsence says what may be the reason that nobody listens.
 func (p *Process) explainAbsence() error {
 	remedy := "start it with `xray record`, or link the recorder in (`xray runtime flags`) and start it with " + EnvVar + "=control=1,start=0"
+	if fields, err := statusFields(p.PID); err == nil && p.PID != 0 && len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0" {
+		return fmt.Errorf("%w: seccomp filters its system calls. If it installed the filter while the recorder was in it, the recorder's thread had to end, "+
+			"and the recording goes on as it was", ErrNoRecorder)
+	}
 	if p.PID != 0 {
 		network := func(pid string) string {
 			link, err := os.Readlink("/proc/" + pid + "/ns/net")

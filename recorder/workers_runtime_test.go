@@ -29,7 +29,13 @@ type running struct {
 // input ends, and it has to end well.
 func (f flavour) run(t *testing.T, options string, args ...string) *running {
 	t.Helper()
-	r := &running{cmd: exec.Command(args[0], args[1:]...), dir: t.TempDir()}
+	return f.start(t, options, exec.Command(args[0], args[1:]...))
+}
+
+// start is run for a command.
+func (f flavour) start(t *testing.T, options string, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{cmd: cmd, dir: t.TempDir()}
 	r.cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(r.dir)+"/%25p,"+options)
 	if f.library != nil {
 		r.cmd.Env = append(r.cmd.Env, "LD_PRELOAD="+f.library.Preload())

@@ -234,6 +234,9 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 	row("clock", "%s ticks a second", thousands(uint64(s.Frequency)))
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
 	row("lost", "%s", plural(s.Dropped, "record", "records"))
+	if s.Sealed {
+		row("seccomp", "a filter is in place; the program's threads make no system calls for the recorder")
+	}
 	for _, r := range s.Refused {
 		row("refused", "%s: %s", texttab.Printable(r.Path), texttab.Printable(r.Why))
 	}

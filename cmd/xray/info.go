@@ -93,6 +93,7 @@ func (o *infoOutput) text(w io.Writer) error {
 			textf(w, "  marks      %s; %s\n", plural(int64(o.Marks), "mark", "marks"), plural(int64(o.Requests), "request", "requests"))
 		}
 		o.threads(w)
+		o.named(w)
 	}
 	o.counts(w)
 	o.objects(w)
@@ -201,6 +202,20 @@ func countOf(n uint64, parts []string) string {
 		return thousands(n)
 	}
 	return thousands(n) + ": " + strings.Join(parts, ", ")
+}
+
+// named lists threads that got other names.
+func (o *infoOutput) named(w io.Writer) {
+	if len(o.Named) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	for _, n := range o.Named {
+		textf(w, "  thread %d was named %s after %s\n", n.Thread.Thread, n.Name, o.clock.Format(n.TSC-min(n.TSC, o.Stats.First)))
+	}
+	if more := o.NamedCount - uint64(len(o.Named)); more > 0 {
+		textf(w, "  and %s more\n", plural(int64(more), "name", "names"))
+	}
 }
 
 // maxInfoThreads bounds the table of threads in text.

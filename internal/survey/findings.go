@@ -41,6 +41,8 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 			recorded = true
 			counted = counted || len(recording.Counters)+len(recording.Profiles) > 0
 			recordingFindings(recording, add)
+			clock, _ := t.Clock() // without a frequency, times are ticks
+			lateFindings(recording, clock, r.Stats.First, add)
 		}
 	}
 	header := t.Header(0)

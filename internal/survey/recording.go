@@ -1,6 +1,10 @@
 package survey
 
 import (
+	"cmp"
+	"path/filepath"
+	"slices"
+
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -44,5 +48,40 @@ func recordingFindings(r *reader.Recording, add addFinding) {
 	if len(r.Clock.Anchors) > 0 && !r.Clock.Invariant {
 		add("uneven-clock", "take durations for estimates; or record on a machine whose TSC is invariant",
 			"the processor's clock may change its speed")
+	}
+}
+
+// maxLate bounds the objects that are named.
+const maxLate = 8
+
+// lateFindings name objects that the program opened while it was recorded, and whose first
+// calls may be missing, those with the longest gaps first.
+func lateFindings(r *reader.Recording, clock reader.Clock, first uint64, add addFinding) {
+	var late []reader.Object
+	for _, o := range r.Objects {
+		if o.Opened > 0 && o.Recorded > o.Absent {
+			late = append(late, o)
+		}
+	}
+	slices.SortStableFunc(late, func(a, b reader.Object) int {
+		return cmp.Compare(b.Recorded-b.Absent, a.Recorded-a.Absent)
+	})
+	const remedy = "its constructors run before dlopen returns, and cannot be recorded; for more, preload the recorder (xray record), which watches dlopen, or call xray_rescan"
+	for i, o := range late {
+		if i == maxLate {
+			add("late-object", remedy, "%d more objects were opened while the program was recorded", len(late)-i)
+			return
+		}
+		from := uint64(0)
+		if o.Absent > first {
+			from = o.Absent - first
+		}
+		name, span := filepath.Base(o.Path), clock.Format(o.Recorded-o.Absent)
+		if o.Opened == 1 {
+			add("late-object", remedy, "%s was opened %s after the start: its calls within %s may be missing", name, clock.Format(from), span)
+		} else {
+			add("late-object", remedy, "%s was opened %d times: its calls within %s of opening may be missing, longest %s after the start; %s in all",
+				name, o.Opened, span, clock.Format(from), clock.Format(o.Missed))
+		}
 	}
 }

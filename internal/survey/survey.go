@@ -31,9 +31,22 @@ type Report struct {
 	// Marks, Requests and Landings are notes among the custom events; of requests, those
 	// that begin count.
 	Marks, Requests, Landings uint64
+	// Named are changes of threads' names in order of time, the first of NamedCount.
+	Named      []Named
+	NamedCount uint64
 
 	YAML map[int32]bool // files that are trace YAML, as far as their records show
 }
+
+// Named is a change of a thread's name.
+type Named struct {
+	reader.Thread
+	TSC  uint64
+	Name string
+}
+
+// maxNamed bounds the changes of names in a report.
+const maxNamed = 64
 
 // Thread is what a trace holds of one thread.
 type Thread struct {
@@ -78,6 +91,8 @@ type shard struct {
 	marks    uint64
 	requests uint64
 	landings uint64
+	named    []Named
+	namedAll uint64
 	threads  []*Thread // by Block.Index
 	dense    []uint64  // bits of the function ids below denseFuncs
 	sparse   map[reader.FuncID]bool
@@ -150,6 +165,10 @@ func (sh *shard) countMarks(b *reader.Block) {
 			continue
 		}
 		switch m, ok := reader.ParseMark(p.Data); {
+		case ok && m.Named:
+			thread := b.Thread
+			thread.Thread = int32(m.ID)
+			sh.addNamed(1, Named{thread, b.Events[p.Event].TSC, m.Text})
 		case ok && !m.Request:
 			sh.marks++
 		case ok && m.ID != 0:
@@ -159,6 +178,23 @@ func (sh *shard) countMarks(b *reader.Block) {
 			sh.landings++
 		}
 	}
+}
+
+// addNamed adds changes of names, of which the earliest are kept.
+func (sh *shard) addNamed(n uint64, named ...Named) {
+	sh.namedAll += n
+	sh.named = append(sh.named, named...)
+	if len(sh.named) > 2*maxNamed {
+		sh.cutNamed()
+	}
+}
+
+func (sh *shard) cutNamed() {
+	slices.SortFunc(sh.named, func(a, b Named) int {
+		return cmp.Or(cmp.Compare(a.TSC, b.TSC), cmp.Compare(a.File, b.File), cmp.Compare(a.Process, b.Process),
+			cmp.Compare(a.Thread.Thread, b.Thread.Thread), cmp.Compare(a.Name, b.Name))
+	})
+	sh.named = sh.named[:min(len(sh.named), maxNamed)]
 }
 
 // Calls implements calls.Sink.
@@ -190,6 +226,7 @@ func (sh *shard) Merge(o *shard) {
 	sh.marks += o.marks
 	sh.requests += o.requests
 	sh.landings += o.landings
+	sh.addNamed(o.namedAll, o.named...)
 	sh.threads = append(sh.threads, o.threads...)
 	for i, bits := range o.dense {
 		sh.dense[i] |= bits
@@ -203,6 +240,8 @@ func (s *surveyor) report(sh *shard, stats *calls.Stats) *Report {
 		Exited: sh.ends[calls.Exited], TailExited: sh.ends[calls.TailExited],
 		Shortest: sh.shortest, MaxCPU: sh.maxCPU, Marks: sh.marks, Requests: sh.requests, Landings: sh.landings, YAML: make(map[int32]bool),
 	}
+	sh.cutNamed()
+	r.Named, r.NamedCount = sh.named, sh.namedAll
 	for _, t := range sh.threads {
 		if t != nil {
 			t.Unmatched = s.unmatched[t.Thread]

@@ -239,6 +239,7 @@ static const char *status(struct request *r)
 	xr_put_text(t, "}");
 	put_objects_sums(t);
 	xr_put_field(t, "dropped", dropped);
+	xr_put_field_bool(t, "sealed", xr_sealed);
 	xr_put_key(t, "warnings");
 	xr_put_text(t, "[");
 	for (const char **warning = xr_warnings; *warning; warning++) {
@@ -848,6 +849,19 @@ static int begin_listening(const char *where)
 
 static int is_leaving(void) { return __atomic_load_n(&server.leave, __ATOMIC_ACQUIRE); }
 
+/* Whether the first thread has ended and others go on. The process is to end with them. */
+static int first_is_gone(void)
+{
+	char stat[512];
+	int fd = xr_open("/proc/self/stat", O_RDONLY | O_CLOEXEC, 0);
+	int64_t n = fd < 0 ? 0 : xr_read(fd, stat, sizeof stat);
+	if (fd >= 0)
+		xr_close(fd);
+	while (n > 0 && stat[n - 1] != ')')
+		n--;
+	return n > 0 && n + 2 < (int64_t)sizeof stat && stat[n + 1] == 'Z';
+}
+
 static void serve_all(void)
 {
 	uint64_t looked = 0;
@@ -866,6 +880,8 @@ static void serve_all(void)
 		}
 		uint64_t now = now_ns();
 		if (now - looked > 100000000 && !is_leaving()) {
+			if (first_is_gone())
+				break;
 			look_after();
 			looked = now;
 		}
@@ -990,15 +1006,19 @@ void xr_control_resume(void)
 	start_thread();
 }
 
-void xr_control_fork(void)
+/* The threads of the process, the control thread among them; 0 if that is not known. */
+static uint64_t count_threads(void)
 {
 	struct stat st;
-	server.alone = 0;
-	if (xr_sealed)
-		return;
-	/* Each thread is a folder, besides . and .. */
-	server.alone = server.where && !xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) &&
-		       st.st_nlink == 2u + (server.state == NONE ? 1 : 2);
+	/* Each is a folder, besides . and .. */
+	return xr_sys2(SYS_stat, (intptr_t)"/proc/self/task", (intptr_t)&st) || st.st_nlink < 2 ? 0 : st.st_nlink - 2;
+}
+
+int xr_control_is_second(void) { return server.state != NONE && count_threads() == 2; }
+
+void xr_control_fork(void)
+{
+	server.alone = server.where && !xr_sealed && count_threads() == (server.state == NONE ? 1 : 2);
 }
 
 void xr_control_forked(void)

@@ -138,6 +138,11 @@ struct xr_object {
 	uint64_t patched;              /* sleds that are on */
 	char why[64];                  /* when refused: the reason, for people */
 	char path[512];
+	/* When it was opened while others were recorded: of the longest time between the latest
+	 * moment at which it was not there and that at which its sleds were on, both ends in
+	 * TSC. Then how often it was opened so, and the ticks of all these times. */
+	uint64_t absent, recorded;
+	uint64_t opened, missed;
 };
 enum { XR_OBJECT_NEW, XR_OBJECT_READY, XR_OBJECT_REFUSED, XR_OBJECT_GONE };
 
@@ -353,6 +358,8 @@ int xr_control_start(const char *where);
 void xr_control_fork(void);
 void xr_control_forked(void);
 void xr_control_again(void);
+/* Whether the process has one thread besides it. */
+int xr_control_is_second(void);
 /* Ends the thread, for what the kernel allows only processes of one thread; 1 if there
  * was one to start again. */
 int xr_control_pause(void);

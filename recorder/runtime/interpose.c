@@ -45,10 +45,11 @@ EXPORT int setns(int fd, int type) { return result(alone(SYS_setns, fd, type)); 
 /* Filters of system calls. */
 
 /* Puts a filter in place. One for all threads would end the process with the control
- * thread's next system call. */
+ * thread's next system call; and one that ends a thread, or allows no more than that, is
+ * to end a process of one thread. */
 static int64_t seal(int all_threads, long number, long a, long b, long c, long d, long e)
 {
-	int paused = all_threads && xr_control_pause();
+	int paused = (all_threads || xr_control_is_second()) && xr_control_pause();
 	uint32_t before = __atomic_exchange_n(&xr_sealed, 1, __ATOMIC_SEQ_CST);
 	int64_t r = xr_sys6(number, a, b, c, d, e, 0);
 	if (!r)
@@ -62,7 +63,7 @@ static int64_t seal(int all_threads, long number, long a, long b, long c, long d
 static int64_t change_process(long option, long a, long b, long c, long d)
 {
 	if (option == PR_SET_SECCOMP)
-		return seal(0, SYS_prctl, option, a, b, c, d);
+		return seal(a == SECCOMP_MODE_STRICT, SYS_prctl, option, a, b, c, d);
 	int64_t r = xr_sys6(SYS_prctl, option, a, b, c, d, 0);
 	if (option == PR_SET_NAME && !r)
 		xr_thread_named(xr_sys0(SYS_gettid), (const char *)a);
@@ -79,7 +80,7 @@ long xr_noticed_syscall(long number, long a, long b, long c, long d, long e)
 	switch (number) {
 	case SYS_seccomp:
 		if (a == SECCOMP_SET_MODE_FILTER || a == SECCOMP_SET_MODE_STRICT)
-			return result(seal(a == SECCOMP_SET_MODE_FILTER && b & SECCOMP_FILTER_FLAG_TSYNC, number, a, b, c, 0, 0));
+			return result(seal(a == SECCOMP_SET_MODE_STRICT || b & SECCOMP_FILTER_FLAG_TSYNC, number, a, b, c, 0, 0));
 		return result(xr_sys3(number, a, b, c));
 	case SYS_prctl:
 		return result(change_process(a, b, c, d, e));
@@ -121,6 +122,18 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 	if (!err)
 		xr_thread_named(kernel_id(thread), name);
 	return err;
+}
+
+/* A process ends with its last thread. When the first ends before, those that are left are
+ * the program's. */
+EXPORT __attribute__((noreturn)) void pthread_exit(void *value)
+{
+	static __attribute__((noreturn)) void (*real_exit)(void *);
+	if (xr_sys0(SYS_gettid) == xr_sys0(SYS_getpid))
+		xr_control_pause();
+	if (!real_exit)
+		real_exit = real("pthread_exit");
+	real_exit(value);
 }
 
 /* Shared objects. */
@@ -191,6 +204,7 @@ int xr_dlopen_for_any(const char *file, uint64_t caller)
 
 void *xr_dlopen_watched(const char *file, int mode)
 {
+	xr_before_open();
 	void *p = xr_real_dlopen(file, mode);
 	if (p && is_watching())
 		look_for_objects();

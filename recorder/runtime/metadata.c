@@ -172,6 +172,12 @@ static void put_object(struct xr_text *t, const struct xr_object *o)
 	xr_put_field(t, "unloaded", o->unloaded);
 	xr_put_field_text(t, "state", states[o->state]);
 	xr_put_field_text(t, "why", o->why);
+	if (o->opened) {
+		xr_put_field(t, "opened", o->opened);
+		xr_put_field(t, "absent", o->absent);
+		xr_put_field(t, "recorded", o->recorded);
+		xr_put_field(t, "missed", o->missed);
+	}
 	xr_put_text(t, "}");
 }
 

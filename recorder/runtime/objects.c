@@ -14,6 +14,7 @@
 
 static struct xr_object objects[XR_MAX_OBJECTS];
 struct xr_place xr_places[XR_MAX_OBJECTS];
+uint64_t xr_looked;
 
 struct xr_root xray_recorder_root = {
 	.magic = XR_ROOT_MAGIC,
@@ -308,6 +309,10 @@ static struct xr_object *enter(struct xr_object *o)
 	if (old) {
 		o->first_id = old->first_id;
 		o->thunks = old->thunks;
+		o->absent = old->absent;
+		o->recorded = old->recorded;
+		o->opened = old->opened;
+		o->missed = old->missed;
 	} else if (o->nfunctions && !(o->first_id = xr_take_ids(o->nfunctions))) {
 		o->nfunctions = 0;
 		xr_refuse(o, "there are more functions than ids", 0);
@@ -343,7 +348,7 @@ static struct xr_object candidate;
 static int add(struct finding *f, int is_program)
 {
 	struct xr_object *o = &candidate;
-	struct xr_place place = {.key = f->key, .seen = 1};
+	struct xr_place place = {.key = f->key, .seen = 1, .absent = xr_looked};
 	xr_zero(o, sizeof *o);
 	f->fd = xr_open(is_program ? "/proc/self/exe" : f->name, O_RDONLY | O_CLOEXEC, 0);
 	if (f->fd < 0)

@@ -24,8 +24,12 @@ struct xr_place {
 	uint64_t seg_first, seg_end; /* pages of the segment with the sleds */
 	int prot;          /* of that segment */
 	int seen;          /* by the discovery that is going on */
+	uint64_t absent;   /* TSC: not there then; 0 if its sleds are on, or were from the start */
 };
 extern struct xr_place xr_places[XR_MAX_OBJECTS];
+
+/* When objects were last looked for while recording: TSC, or 0. */
+extern uint64_t xr_looked;
 
 /* Calls what with arg while no object can come or go. */
 void xr_with_loader(void (*what)(void *arg), void *arg);
@@ -39,6 +43,8 @@ int xr_discover(void);
 uint64_t xr_loader_changes(void);
 /* Whether any did since the last discovery. No lock need be held. */
 int xr_objects_changed(void);
+/* Notes that what will be found is not there yet, if that is so. No lock need be held. */
+void xr_before_open(void);
 /* Refuses an object, with a warning: from here on its sleds stay as they are. */
 void xr_refuse(struct xr_object *o, const char *why, int64_t error);
 

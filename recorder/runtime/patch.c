@@ -555,6 +555,8 @@ static void work_on(struct xr_object *o, struct work *work)
 		if (!work->writing && !begin_writing(o, work))
 			return;
 		if (c == FRESH) {
+			if (o->patched && !work->fresh) /* closed, and opened again at the same place */
+				xr_places[o - root.objects].absent = xr_looked;
 			write_tail(&work->pen, &t);
 			work->fresh = 1;
 		} else {
@@ -571,6 +573,22 @@ static void flip_heads(struct xr_object *o, const struct work *work)
 	while (next(&w, &t))
 		if (head_is_on(&t) != t.want)
 			write_head(&work->pen, &t);
+}
+
+/* Notes when an object that was opened meanwhile is recorded. */
+static void note_recorded(struct xr_object *o)
+{
+	struct xr_place *place = &xr_places[o - root.objects];
+	uint64_t now = xr_rdtsc();
+	if (!place->absent || !o->patched)
+		return;
+	if (now - place->absent > o->recorded - o->absent) {
+		o->absent = place->absent;
+		o->recorded = now;
+	}
+	o->opened++;
+	o->missed += now - place->absent;
+	place->absent = 0;
 }
 
 static void patch_all(void)
@@ -593,6 +611,8 @@ static void patch_all(void)
 	}
 	if (writing)
 		barrier();
+	for (uint64_t i = 0; i < root.nobjects; i++)
+		note_recorded(&root.objects[i]);
 }
 
 struct update {
@@ -603,13 +623,14 @@ struct update {
 static void update(void *arg)
 {
 	struct update *u = arg;
-	uint64_t changes = xr_loader_changes() + xr_gcc_functions();
-	if (changes == seen_changes && !u->patch)
-		return;
-	seen_changes = changes;
-	u->changed = xr_discover();
-	if (u->patch || patched_on)
-		patch_all();
+	uint64_t now = xr_rdtsc(), changes = xr_loader_changes() + xr_gcc_functions();
+	if (changes != seen_changes || u->patch) {
+		seen_changes = changes;
+		u->changed = xr_discover();
+		if (u->patch || patched_on)
+			patch_all();
+	}
+	xr_looked = patched_on ? now : 0;
 }
 
 int xr_objects_changed(void)
@@ -620,6 +641,13 @@ int xr_objects_changed(void)
 	xr_unlock(&xr_loader_lock);
 	xr_restore_signals(signals);
 	return changes != __atomic_load_n(&seen_changes, __ATOMIC_RELAXED);
+}
+
+void xr_before_open(void)
+{
+	uint64_t now = xr_rdtsc();
+	if (!xr_objects_changed() && __atomic_load_n(&xr_looked, __ATOMIC_RELAXED))
+		__atomic_store_n(&xr_looked, now, __ATOMIC_RELAXED);
 }
 
 int xr_rescan(void)
