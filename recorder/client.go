@@ -19,6 +19,7 @@ type Status struct {
 	PID         int    `json:"pid"`
 	Exe         string `json:"exe"`
 	Mode        Mode   `json:"mode"`
+	Paused      Mode   `json:"paused"` // that of the recording, when it is paused; "" when not
 	ThresholdNS int64  `json:"threshold_ns"`
 	Depth       int    `json:"depth"`
 	Recording   bool   `json:"recording"`

@@ -103,14 +103,29 @@ const timeout = 2 * time.Minute
 // Do has the runtime run a command, with files that it may use meanwhile, and
 // decodes its answer into v unless that is nil. It returns the answer as it came.
 func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.File) ([]byte, error) {
-	data, err := p.exchange(ctx, command, files)
+	data, conn, err := p.exchange(ctx, command, files)
 	if err == nil {
+		conn.Close()
 		err = answer(data, v)
 	}
 	if err != nil {
 		return data, fmt.Errorf("%s: %w", p, err)
 	}
 	return data, nil
+}
+
+// Hold starts a recording that the runtime ends by itself when the returned connection is
+// closed, also because this process ends. The command is one of [Recording.StartCommand],
+// and files go with it. It returns the answer as it came.
+func (p *Process) Hold(ctx context.Context, command string, files ...*os.File) ([]byte, io.Closer, error) {
+	data, conn, err := p.exchange(ctx, command+" hold=1", files)
+	if err == nil {
+		if err = answer(data, nil); err == nil {
+			return data, conn, nil
+		}
+		conn.Close()
+	}
+	return data, nil, fmt.Errorf("%s: %w", p, err)
 }
 
 // String names the process in messages.
@@ -129,13 +144,25 @@ func (p *Process) Target() string {
 	return strconv.Itoa(p.PID)
 }
 
-func (p *Process) exchange(ctx context.Context, command string, files []*os.File) ([]byte, error) {
+// exchange sends a command and returns the answer, and the connection.
+func (p *Process) exchange(ctx context.Context, command string, files []*os.File) ([]byte, *net.UnixConn, error) {
 	conn, err := p.connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	data, err := converse(conn, command, files)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return data, conn, nil
+}
+
+func converse(conn *net.UnixConn, command string, files []*os.File) ([]byte, error) {
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ package recorder
 
 import (
 	"context"
+	"io"
 	"os"
 )
 
@@ -16,6 +17,11 @@ func Dial(string) (*Process, error) { return nil, Supported() }
 // Do has the runtime run a command; there is none on this system.
 func (p *Process) Do(context.Context, any, string, ...*os.File) ([]byte, error) {
 	return nil, Supported()
+}
+
+// Hold starts a recording; there is no runtime on this system.
+func (p *Process) Hold(context.Context, string, ...*os.File) ([]byte, io.Closer, error) {
+	return nil, nil, Supported()
 }
 
 // Alive reports whether the process has not ended.

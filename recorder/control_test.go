@@ -7,10 +7,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -265,13 +267,15 @@ func TestControlRefuses(t *testing.T) {
 		{"\x00\xff\x01", nil, "no such command"},
 		{"start mode=fast", nil, "mode is one of"},
 		{"start mode=off", nil, "needs a mode"},
-		{"start threshold=5us", nil, "not a number"},
+		{"start threshold=5us", nil, "threshold is not a number"},
 		{"start threshold=99999999999999999999", nil, "not a number"},
 		{"start limit=%zz", nil, "hexadecimal"},
 		{"start stream=1", nil, "needs a file"},
 		{"start stream=1", pipe, "not a regular file"},
 		{"start stream=1", forReading, "not open for writing"},
-		{"start speed=1", nil, "does not know"},
+		{"start speed=1", nil, "speed=1 is a word that this command does not know"},
+		{"start depth=257", nil, "depth has to be between 1 and 256"},
+		{"mode on", nil, "not paused"},
 		{"mode", nil, "needs the name"},
 		{"mode record", nil, "not recording"},
 		{"mode depth", nil, "depth"},
@@ -423,5 +427,99 @@ func TestControlOfAnotherUser(t *testing.T) {
 	}
 	if s := mustAsk(t, pid, "status"); s["recording"] != true {
 		t.Errorf("status %v", s)
+	}
+}
+
+// A mode is what was said last, and of what was said before the recording nothing holds.
+func TestControlModes(t *testing.T) {
+	pid := startControlled(t, "control=1,start=0")
+	steps := []struct {
+		command          string
+		mode, paused     string
+		threshold, depth float64
+	}{
+		{"start mode=prune threshold=7000", "prune", "", 7000, 0},
+		{"mode off", "off", "prune", 7000, 0},
+		{"mode on", "prune", "", 7000, 0},
+		{"mode off", "off", "prune", 7000, 0},
+		{"mode prune", "prune", "", 7000, 0},
+		{"mode record", "record", "", 0, 0},
+		{"mode prune", "prune", "", 7000, 0},
+		{"mode depth depth=3", "depth", "", 0, 3},
+		{"mode off", "off", "depth", 0, 3},
+		{"mode on", "depth", "", 0, 3},
+		{"mode record", "record", "", 0, 0},
+		{"mode depth depth=4 threshold=9000", "depth", "", 9000, 4},
+		{"mode record depth=0", "record", "", 0, 0},
+		{"threshold 3000", "prune", "", 3000, 0},
+		{"threshold 0", "record", "", 0, 0},
+		{"mode count", "count", "", 0, 0},
+		{"stop", "off", "", 0, 0},
+		{"start mode=prune", "prune", "", 5000, 0},
+		{"stop", "off", "", 0, 0},
+		{"start mode=record", "record", "", 0, 0},
+	}
+	for _, step := range steps {
+		mustAsk(t, pid, step.command)
+		s := mustAsk(t, pid, "status")
+		paused, _ := s["paused"].(string)
+		if s["mode"] != step.mode || paused != step.paused || s["depth"] != step.depth ||
+			step.mode != "off" && s["threshold_ns"] != step.threshold {
+			t.Errorf("%s: mode %v, paused %q, threshold %v, depth %v, want %v", step.command, s["mode"], paused, s["threshold_ns"], s["depth"], step)
+		}
+		if on := step.mode != "off"; s["recording"] != on || (s["patched"] != 0.0) != on {
+			t.Errorf("%s: recording is %v, and %v sleds are on", step.command, s["recording"], s["patched"])
+		}
+	}
+	if a := ask(t, pid, "threshold 5"); a["ok"] != true {
+		t.Errorf("threshold: %v", a)
+	}
+	mustAsk(t, pid, "mode count")
+	if a := ask(t, pid, "threshold 5"); a["error"] != "mode count has no threshold" {
+		t.Errorf("threshold of counts: %v", a)
+	}
+	if a := ask(t, pid, "start"); a["error"] != "it is recording already" {
+		t.Errorf("start: %v", a)
+	}
+}
+
+// What is recorded for a client that goes away ends, and is whole.
+func TestControlHold(t *testing.T) {
+	pid := startControlled(t, "control=1,start=0")
+	p, err := Dial(strconv.Itoa(pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := func() (io.Closer, string) {
+		stream, path := createFile(t)
+		_, held, err := p.Hold(t.Context(), "start stream=1", stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return held, path
+	}
+	held, path := record()
+	for range 40 {
+		// Others do not take the connection's place.
+		mustAsk(t, pid, "status")
+	}
+	if s := await(t, pid, "status", func(s map[string]any) bool { return s["threads"].(map[string]any)["live"] == 2.0 }); s["recording"] != true {
+		t.Errorf("status %v", s)
+	}
+	held.Close()
+	await(t, pid, "status", func(s map[string]any) bool { return s["recording"] == false })
+	checkControlled(t, path)
+
+	// A recording that somebody else began meanwhile goes on.
+	held, _ = record()
+	mustAsk(t, pid, "stop")
+	mustAsk(t, pid, "start")
+	held.Close()
+	time.Sleep(300 * time.Millisecond)
+	if s := mustAsk(t, pid, "status"); s["recording"] != true {
+		t.Errorf("status %v", s)
+	}
+	if _, _, err := p.Hold(t.Context(), "start mode=record"); err == nil {
+		t.Error("a second start holds")
 	}
 }

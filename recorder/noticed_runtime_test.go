@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/xray-tools/xray/internal/testenv"
@@ -206,5 +207,67 @@ func TestFirstThreadEnds(t *testing.T) {
 		if got := entries(t, f.program, traces); got["work"] != 2 {
 			t.Errorf("calls %v", got)
 		}
+	}
+}
+
+// Options that are wrong are named, and where they are.
+func TestWrongOptions(t *testing.T) {
+	f := noticing(t)
+	for options, want := range map[string]string{
+		"start=0,mod=record":    "character 9: mod is no option",
+		"start=0,ring=1M":       "character 14: ring=1M is not a number",
+		"start=0,quiet":         "character 9: quiet has no value",
+		"start=0,stream=2":      "character 16: stream=2 is neither 0 nor 1",
+		"start=0,output=a%2g":   "character 17: output has a % without two hexadecimal digits",
+		"start=0,mode=fast":     "character 14: mode=fast is none of record, prune, count, profile, depth and off",
+		"start=0,,control=0,=5": "character 20:  is no option",
+	} {
+		cmd := exec.Command(f.program, "nothing")
+		cmd.Env = append(os.Environ(), EnvVar+"="+options, "LD_PRELOAD="+f.library.Preload())
+		out, _ := cmd.CombinedOutput()
+		if want = "xray recorder: XRAY_RECORDER has an option that is not understood: " + want + "\n"; string(out) != want {
+			t.Errorf("%s: %q, want %q", options, out, want)
+		}
+	}
+}
+
+// A signal has the rings written, to a file each time, and is never taken from the program.
+func TestDumpAtSignal(t *testing.T) {
+	for name, f := range flavours(t, "workers.c") {
+		t.Run(name, func(t *testing.T) {
+			r := f.run(t, "stream=0,dump=SIGUSR2", f.program, "workers")
+			for range 3 {
+				r.line(t)
+			}
+			pid := r.cmd.Process.Pid
+			for i := 1; i <= 2; i++ {
+				if err := syscall.Kill(pid, syscall.SIGUSR2); err != nil {
+					t.Fatal(err)
+				}
+				path := filepath.Join(r.dir, strconv.Itoa(pid)+".dump-"+strconv.Itoa(i))
+				await(t, pid, "status", func(map[string]any) bool { _, err := os.Stat(path); return err == nil })
+				mustAsk(t, pid, "status") // it is written while nobody else may ask
+				if got := readTrace(t, path); got.calls[1] != 1 {
+					t.Errorf("%d calls", got.calls[1])
+				}
+			}
+			r.end(t)
+		})
+	}
+	f := flavours(t, "workers.c")["Preloaded"]
+	for options, want := range map[string]string{
+		"dump=SIGWHAT": "dump= names no signal",
+		"dump=9":       "cannot be handled",
+	} {
+		cmd := exec.Command(f.program, "workers")
+		cmd.Env = append(os.Environ(), EnvVar+"=start=0,"+options, "LD_PRELOAD="+f.library.Preload())
+		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
+			t.Errorf("%s: %q", options, out)
+		}
+	}
+	// nohup has it ignored.
+	cmd := exec.Command("sh", "-c", `trap "" USR2; LD_PRELOAD=`+f.library.Preload()+` `+EnvVar+`=start=0,dump=USR2 exec `+f.program+` workers`)
+	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "handled or ignored by the program") {
+		t.Errorf("an ignored signal: %q", out)
 	}
 }

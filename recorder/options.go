@@ -19,7 +19,8 @@ const (
 	Prune   Mode = "prune"   // calls that last at least a threshold, and those around them
 	Count   Mode = "count"   // how often each function was called
 	Profile Mode = "profile" // call paths with counts, times and histograms
-	Off     Mode = "off"
+	Off     Mode = "off"     // nothing: a recording that goes on is paused
+	On      Mode = "on"      // what was recorded before the pause; no mode of [Status]
 )
 
 // Recording says what to record; the zero value is every call.

@@ -52,7 +52,7 @@ var ctlCommands = []ctlCommand{
 	{"status", "", "what the recorder does, and how it is", nil, (*ctl).status},
 	{"start", "", "record, into the rings or with -o into a file", append([]string{"output", "limit"}, modeFlags...), (*ctl).start},
 	{"stop", "", "stop recording, and end the file", nil, (*ctl).stop},
-	{"mode", "MODE", "change what is recorded: record, prune, count, profile or off", []string{"depth", "prune"}, (*ctl).mode},
+	{"mode", "MODE", "change what is recorded: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl).mode},
 	{"threshold", "TIME", "change the time below which prune leaves calls out", nil, (*ctl).threshold},
 	{"filter", "", "record the functions that --func and --exclude choose; without, all", chooseFlags, (*ctl).choose},
 	{"snapshot", "", "write what is in the rings to -o FILE, while the program runs on", []string{"last", "output"}, (*ctl).snapshot},
@@ -134,7 +134,7 @@ func completeCtl(args []string) []cobra.Completion {
 	return nil
 }
 
-var ctlModes = []string{string(recorder.Record), string(recorder.Prune), string(recorder.Count), string(recorder.Profile), string(recorder.Off)}
+var ctlModes = []string{string(recorder.Record), string(recorder.Prune), string(recorder.Count), string(recorder.Profile), string(recorder.Off), string(recorder.On)}
 
 // isCtlList reports whether a command line asks for the list of processes.
 func isCtlList(args []string) bool { return len(args) == 0 || len(args) == 1 && args[0] == "list" }
@@ -248,6 +248,9 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 
 func describeMode(s *recorder.Status) string {
 	mode := string(s.Mode)
+	if s.Paused != "" {
+		mode = "off, paused; on: " + string(s.Paused)
+	}
 	if s.ThresholdNS > 0 {
 		mode += ", calls of " + nanoseconds.Format(uint64(s.ThresholdNS)) + " and more"
 	}
@@ -268,7 +271,9 @@ func (c *ctl) start(ctx context.Context) error {
 		}
 		return c.do(ctx, nil, what.StartCommand(false), line("recording into the rings; `xray ctl %s snapshot -o FILE` writes what they hold", c.process.Target()))
 	}
-	data, file, err := startStream(ctx, c.process, &c.recordingFlags, c.output)
+	data, file, err := startStream(&c.recordingFlags, c.output, func(command string, file *os.File) ([]byte, error) {
+		return c.process.Do(ctx, nil, command, file)
+	})
 	if err != nil {
 		return err
 	}

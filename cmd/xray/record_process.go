@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -32,10 +33,16 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	path := recorder.ExpandTemplate(r.output, status.PID, filepath.Base(status.Exe))
-	_, file, err := startStream(ctx, p, &r.recordingFlags, path)
+	// The recording ends with this process, however that ends.
+	var held io.Closer
+	_, file, err := startStream(&r.recordingFlags, path, func(command string, file *os.File) (data []byte, err error) {
+		data, held, err = p.Hold(ctx, command, file)
+		return data, err
+	})
 	if err != nil {
 		return err
 	}
+	defer held.Close()
 	if !filter.All() {
 		go followObjects(ctx, p, filter, known)
 	}
@@ -76,7 +83,7 @@ func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Pr
 
 // startStream has a process record into a new file, which it returns behind the
 // recorder's answer. A file that is there is replaced.
-func startStream(ctx context.Context, p *recorder.Process, r *recordingFlags, path string) ([]byte, *os.File, error) {
+func startStream(r *recordingFlags, path string, start func(command string, file *os.File) ([]byte, error)) ([]byte, *os.File, error) {
 	what, err := r.recording()
 	if err != nil {
 		return nil, nil, err
@@ -88,7 +95,7 @@ func startStream(ctx context.Context, p *recorder.Process, r *recordingFlags, pa
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := p.Do(ctx, nil, what.StartCommand(true), file)
+	data, err := start(what.StartCommand(true), file)
 	if err != nil {
 		file.Close()
 		os.Remove(path)

@@ -249,7 +249,7 @@ static int is_enrolled(void)
 
 void xr_arena_publish(void)
 {
-	if (!arena || xr_sealed || root.mode == XR_OFF)
+	if (!arena || xr_is_sealed() || root.mode == XR_OFF)
 		return;
 	uint64_t signals = xr_block_signals();
 	struct xr_text t = {0};
@@ -364,6 +364,12 @@ void xr_arena_thread(struct xr_thread *t)
 		ring_doorbell();
 }
 
+void xr_arena_named(struct xr_thread *t)
+{
+	if (t->slot)
+		xr_copy(t->slot->name, t->name, sizeof t->name);
+}
+
 void xr_arena_ended(struct xr_thread *t)
 {
 	xr_arena_thread(t);
@@ -430,7 +436,7 @@ int xr_arena_room(struct xr_thread *t)
 
 void xr_arena_flush(void)
 {
-	if (!arena || !arena->stream || !self || xr_sealed || xr_arena_lost())
+	if (!arena || !arena->stream || !self || xr_is_sealed() || xr_arena_lost())
 		return;
 	uint32_t asked = __atomic_add_fetch(&self->flush_asked, 1, __ATOMIC_ACQ_REL);
 	for (int i = 0; i < 50; i++) {

@@ -108,6 +108,8 @@ int xr_arena_room(struct xr_thread *t);
 /* Shows the observer what changed: t has taken a chunk, or has ended. */
 void xr_arena_thread(struct xr_thread *t);
 void xr_arena_ended(struct xr_thread *t);
+/* Shows it the new name of t, which another thread may have given it. */
+void xr_arena_named(struct xr_thread *t);
 /* Shows the observer new tables of t: counters, a profile. */
 void xr_arena_tables(struct xr_thread *t);
 /* Shows it new functions without sleds, and records that were dropped. */

@@ -9,6 +9,7 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -33,6 +34,7 @@ struct request {
 	const int *fds;
 	int nfds;
 	struct xr_text *out;
+	int hold;   /* start: end the recording with the connection */
 };
 
 const char *xr_errno_text(int64_t err)
@@ -75,7 +77,7 @@ static const char *split(struct request *r, char *line)
 			line++;
 		int last = !*line;
 		*line = 0;
-		if (!xr_decode(word))
+		if (xr_decode(word))
 			return "% without two hexadecimal digits";
 		if (last)
 			return NULL;
@@ -124,39 +126,64 @@ static const char *unknown_word(const struct request *r, const char *const *allo
 	return NULL;
 }
 
+/* A reason with the word that it is about. xr_control_lock is held. */
+static const char *about(const char *word, const char *what)
+{
+	static char why[160];
+	struct xr_text t = xr_text_in(why, sizeof why - 1);
+	xr_put(&t, word, xr_strnlen(word, 80));
+	xr_put_text(&t, " ");
+	xr_put_text(&t, what);
+	why[t.n] = 0;
+	return why;
+}
+
 /* Reads the number of key if it is there. */
 static const char *number_of(const struct request *r, const char *key, uint64_t *v)
 {
 	const char *s = value_of(r, key);
-	return !s || xr_parse_number(s, v) ? NULL : "a value is not a number";
+	return !s || xr_parse_number(s, v) ? NULL : about(key, "is not a number");
 }
 
-/* What start and mode have in common: how to record. Fields that are not given stay
- * as they are. */
+/* What start and mode have in common: how to record. */
 struct manner {
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth;
 };
 
+/* The threshold that mode prune had last in this recording. */
+static uint64_t latest_threshold;
+
+static struct manner manner_of_now(void)
+{
+	return (struct manner){root.mode, xr_threshold_ns, root.depth};
+}
+
+/* Reads a manner. What is not given is as if nothing had been recorded before, but that
+ * prune keeps the threshold of the recording that is going on. */
 static const char *parse_manner(const struct request *r, const char *mode, struct manner *m)
 {
-	m->mode = root.mode == XR_OFF ? XR_RECORD : root.mode;
+	*m = (struct manner){.mode = XR_RECORD};
 	if (mode && !xr_parse_mode(mode, &m->mode))
 		return "mode is one of record, prune, count, profile, depth and off";
-	m->threshold_ns = xr_ns(root.threshold);
-	m->depth = root.depth;
 	const char *why = number_of(r, "threshold", &m->threshold_ns);
 	if (!why)
 		why = number_of(r, "depth", &m->depth);
 	if (why)
 		return why;
 	if (m->mode == XR_PRUNE && !m->threshold_ns)
-		m->threshold_ns = DEFAULT_THRESHOLD;
+		m->threshold_ns = root.mode != XR_OFF && latest_threshold ? latest_threshold : DEFAULT_THRESHOLD;
 	if (m->mode == XR_DEPTH && !m->depth)
 		return "mode depth needs depth=N";
-	if (m->depth > UINT32_MAX)
-		return "depth is too large";
+	if (m->depth > XR_MAX_DEPTH)
+		return "depth has to be between 1 and 256, or 0 for none";
 	return NULL;
+}
+
+static void keep_threshold(void)
+{
+	if (xr_threshold_ns)
+		latest_threshold = xr_threshold_ns;
 }
 
 static void note_change(const char *what, const struct manner *m)
@@ -205,6 +232,18 @@ static void put_objects_sums(struct xr_text *t)
 	xr_put_refusals(t);
 }
 
+static void put_status_mode(struct xr_text *t)
+{
+	if (!xr_is_paused()) {
+		xr_put_mode(t);
+		return;
+	}
+	xr_put_field_text(t, "mode", "off");
+	xr_put_field_text(t, "paused", xr_mode_name(root.mode));
+	xr_put_field(t, "threshold_ns", xr_threshold_ns);
+	xr_put_field(t, "depth", root.depth);
+}
+
 static const char *status(struct request *r)
 {
 	struct xr_text *t = r->out;
@@ -220,8 +259,8 @@ static const char *status(struct request *r)
 	xr_put_field(t, "version", root.version);
 	xr_put_field(t, "pid", xr_sys0(SYS_getpid));
 	xr_put_exe(t);
-	xr_put_mode(t);
-	xr_put_field_bool(t, "recording", root.mode != XR_OFF);
+	put_status_mode(t);
+	xr_put_field_bool(t, "recording", root.mode != XR_OFF && !xr_is_paused());
 	xr_put_key(t, "stream");
 	if (root.stream) {
 		xr_put_text(t, "{");
@@ -273,11 +312,16 @@ static const char *open_stream(const struct request *r, uint64_t stream, int64_t
 	return *fd < 0 ? xr_errno_text(*fd) : NULL;
 }
 
+/* How many recordings clients have started: tells one from the next. */
+static uint64_t recordings;
+
 static const char *start(struct request *r)
 {
 	struct manner m;
-	uint64_t limit = 0, stream = 0;
+	uint64_t limit = 0, stream = 0, hold = 0;
 	const char *why = parse_manner(r, value_of(r, "mode"), &m);
+	if (!why)
+		why = number_of(r, "hold", &hold);
 	if (!why)
 		why = number_of(r, "limit", &limit);
 	if (!why)
@@ -297,6 +341,10 @@ static const char *start(struct request *r)
 			xr_close(fd);
 		return why;
 	}
+	latest_threshold = 0;
+	keep_threshold();
+	recordings++;
+	r->hold = hold;
 	put_objects_sums(r->out);
 	return NULL;
 }
@@ -315,11 +363,13 @@ static const char *stop(struct request *r)
 
 static const char *switch_to(struct request *r, const struct manner *m)
 {
+	keep_threshold(); /* that of the environment, say */
 	const char *why = xr_switch(m->mode, m->threshold_ns, m->depth);
 	if (why)
 		return why;
+	keep_threshold();
 	note_change("mode", m);
-	xr_put_mode(r->out);
+	put_status_mode(r->out);
 	return NULL;
 }
 
@@ -329,18 +379,32 @@ static const char *mode(struct request *r)
 	const char *name = bare_word(r);
 	if (!name)
 		return "mode needs the name of one";
+	if (xr_equal(name, "on")) {
+		if (!xr_is_paused())
+			return "it is not paused";
+		m = manner_of_now();
+		xr_resume();
+		note_change("mode", &m);
+		put_status_mode(r->out);
+		return NULL;
+	}
 	const char *why = parse_manner(r, name, &m);
 	return why ? why : switch_to(r, &m);
 }
 
 static const char *threshold(struct request *r)
 {
-	struct manner m;
-	const char *why = parse_manner(r, xr_mode_name(root.mode), &m);
-	if (why)
-		return why;
+	struct manner m = manner_of_now();
 	if (!bare_word(r) || !xr_parse_number(bare_word(r), &m.threshold_ns))
 		return "threshold needs a number of nanoseconds";
+	if (root.mode == XR_COUNT || root.mode == XR_PROFILE)
+		return about("mode", root.mode == XR_COUNT ? "count has no threshold" : "profile has no threshold");
+	if (xr_is_paused())
+		return "it is paused: set the mode instead, as in mode prune threshold=N";
+	if (m.mode == XR_RECORD && m.threshold_ns)
+		m.mode = XR_PRUNE;
+	else if (m.mode == XR_PRUNE && !m.threshold_ns)
+		m.mode = XR_RECORD;
 	return switch_to(r, &m);
 }
 
@@ -395,7 +459,7 @@ static const char *filter(struct request *r)
 		return why;
 	}
 	note_change(r->nfds ? "filter" : "filter all", NULL);
-	if (root.mode != XR_OFF)
+	if (root.mode != XR_OFF && !xr_is_paused())
 		xr_patch(1);
 	put_objects_sums(r->out);
 	return NULL;
@@ -507,10 +571,10 @@ static const char *counters(struct request *r)
 static const struct command {
 	const char *name;
 	const char *(*run)(struct request *);
-	const char *words[8];
+	const char *words[9];
 } commands[] = {
 	{"status", status, {0}},
-	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output"}},
+	{"start", start, {"mode", "threshold", "depth", "limit", "stream", "output", "hold"}},
 	{"stop", stop, {0}},
 	{"mode", mode, {"", "threshold", "depth"}},
 	{"threshold", threshold, {""}},
@@ -541,19 +605,19 @@ static const char *run(struct request *r, char *line)
 	for (int i = 1; i < r->nwords; i++)
 		r->words[i - 1] = r->words[i];
 	r->nwords--;
-	if (unknown_word(r, c->words))
-		return "a word that this command does not know";
 	/* A handler that records may need the lock, too. */
 	uint64_t signals = xr_block_signals();
 	xr_lock(&xr_control_lock);
-	why = c->run(r);
+	const char *unknown = unknown_word(r, c->words);
+	why = unknown ? about(unknown, "is a word that this command does not know") : c->run(r);
 	xr_arena_publish();
 	xr_unlock(&xr_control_lock);
 	xr_restore_signals(signals);
 	return why;
 }
 
-int xr_command(const char *line, const int *fds, int nfds, char *out, size_t size)
+/* xr_command; *hold becomes 1 if the command asks for that. */
+static int command(const char *line, const int *fds, int nfds, char *out, size_t size, int *hold)
 {
 	struct xr_text t = xr_text_in(out, size - 1);
 	struct request r = {.fds = fds, .nfds = nfds, .out = &t};
@@ -580,7 +644,18 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 	}
 	xr_put_text(&t, "}");
 	out[t.n] = 0;
+	*hold = !why && r.hold;
 	return why ? -1 : 0;
+}
+
+int xr_command(const char *line, const int *fds, int nfds, char *out, size_t size)
+{
+	int hold;
+	uint32_t was = xr_unsealed;
+	xr_unsealed = 1;
+	int result = command(line, fds, nfds, out, size, &hold);
+	xr_unsealed = was;
+	return result;
 }
 
 /* The server. */
@@ -588,6 +663,7 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 struct client {
 	struct xr_held at; /* fd -1: place is free */
 	uint64_t deadline; /* ns of the monotonic clock */
+	uint64_t holds;    /* the recording that ends with the connection; 0 for none */
 };
 
 static struct server {
@@ -628,10 +704,25 @@ static void close_connection(int fd)
 	xr_close(fd);
 }
 
+/* Ends the recording of a client that is gone. */
+static void let_go(struct client *c)
+{
+	uint64_t holds = c->holds;
+	c->holds = 0;
+	xr_lock(&xr_control_lock);
+	if (holds && holds == recordings && root.mode != XR_OFF) {
+		note_change("stop: who recorded is gone", NULL);
+		xr_stop();
+	}
+	xr_unlock(&xr_control_lock);
+}
+
 static void hang_up(struct client *c)
 {
 	int fd = xr_held_fd(&c->at);
 	c->at.fd = -1;
+	if (c->holds)
+		let_go(c);
 	if (fd >= 0)
 		close_connection(fd);
 }
@@ -696,6 +787,7 @@ static int take_client(void)
 	struct client *c = place();
 	xr_hold(&c->at, fd);
 	c->deadline = now_ns() + PATIENCE;
+	c->holds = 0;
 	return 1;
 }
 
@@ -730,11 +822,11 @@ static int64_t receive(int fd, int *flags, int *fds, int *nfds)
 static void serve(struct client *c)
 {
 	static const char too_long[] = "{\"ok\":false,\"error\":\"the request is too long\"}";
-	int fds[4], nfds, flags, fd = xr_held_fd(&c->at);
+	int fds[4], nfds, flags, hold = 0, fd = xr_held_fd(&c->at);
 	int64_t n = fd < 0 ? -EBADF : receive(fd, &flags, fds, &nfds);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
-	if (n < 0) {
+	if (n < 0 || c->holds) { /* it has said what it had to say */
 		hang_up(c);
 		return;
 	}
@@ -743,7 +835,7 @@ static void serve(struct client *c)
 		answer = too_long;
 	} else if (n > 0) {
 		server.request[n] = 0;
-		xr_command(server.request, fds, nfds, server.answer, XR_MAX_ANSWER);
+		command(server.request, fds, nfds, server.answer, XR_MAX_ANSWER, &hold);
 	}
 	for (int i = 0; i < nfds; i++)
 		xr_close(fds[i]);
@@ -751,7 +843,80 @@ static void serve(struct client *c)
 	fd = xr_held_fd(&c->at);
 	if (n > 0 && fd >= 0)
 		xr_sys6(SYS_sendto, fd, (intptr_t)answer, xr_strlen(answer), MSG_NOSIGNAL | MSG_DONTWAIT, 0, 0);
-	hang_up(c);
+	if (hold && fd >= 0) {
+		c->holds = recordings;
+		c->deadline = UINT64_MAX;
+	} else {
+		hang_up(c);
+	}
+}
+
+/* Dumps at a signal. Its handler only leaves word for the thread. */
+static struct {
+	int signal; /* 0: none */
+	uint32_t asked;
+} dumps;
+
+static void ask_for_dump(int signal)
+{
+	(void)signal;
+	__atomic_store_n(&dumps.asked, 1, __ATOMIC_RELAXED);
+}
+
+/* The number of a signal: USR2, SIGUSR2, 12 or RTMIN+3. */
+static int signal_number(const char *name)
+{
+	static const struct {
+		const char *name;
+		int number;
+	} signals[] = {
+		{"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}, {"QUIT", SIGQUIT}, {"WINCH", SIGWINCH},
+		{"URG", SIGURG}, {"IO", SIGIO}, {"PWR", SIGPWR}, {"CONT", SIGCONT},
+	};
+	uint64_t n;
+	if (!xr_strncmp(name, "SIG", 3))
+		name += 3;
+	if (!xr_strncmp(name, "RTMIN+", 6))
+		return xr_parse_number(name + 6, &n) && n <= (uint64_t)(SIGRTMAX - SIGRTMIN) ? (int)(SIGRTMIN + n) : 0;
+	if (xr_equal(name, "RTMIN"))
+		return SIGRTMIN;
+	if (xr_parse_number(name, &n))
+		return n < 65 ? n : 0;
+	for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
+		if (xr_equal(name, signals[i].name))
+			return signals[i].number;
+	return 0;
+}
+
+const char *xr_dump_at(const char *name)
+{
+	struct sigaction now, ours = {.sa_handler = ask_for_dump, .sa_flags = SA_RESTART};
+	int signal = signal_number(name);
+	if (!signal || sigaction(signal, NULL, &now))
+		return "dump= names no signal";
+	if (now.sa_handler != SIG_DFL)
+		return "the signal of dump= is handled or ignored by the program";
+	if (sigaction(signal, &ours, NULL))
+		return "dump= names a signal that cannot be handled";
+	dumps.signal = signal;
+	return NULL;
+}
+
+/* Dumps if that was asked for, and tells when the program has taken the signal for itself. */
+static void look_at_dumps(void)
+{
+	struct sigaction now;
+	if (!dumps.signal)
+		return;
+	if (__atomic_exchange_n(&dumps.asked, 0, __ATOMIC_RELAXED)) {
+		xr_lock(&xr_control_lock);
+		xr_dump();
+		xr_unlock(&xr_control_lock);
+	}
+	if (!sigaction(dumps.signal, NULL, &now) && now.sa_handler != ask_for_dump) {
+		dumps.signal = 0;
+		xr_warn("the program handles the signal of dump= itself: there will be no dumps", NULL);
+	}
 }
 
 /* What is done from time to time while something is recorded. */
@@ -825,7 +990,7 @@ static void wait_and_serve(int listening)
 	for (int i = 0; i < CLIENTS; i++)
 		polled[i] = (struct pollfd){.fd = xr_held_fd(&server.clients[i].at), .events = POLLIN};
 	polled[CLIENTS] = (struct pollfd){.fd = listening ? xr_held_fd(&server.listening) : -1, .events = POLLIN};
-	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, root.mode != XR_OFF ? 100 : 1000);
+	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, root.mode != XR_OFF || dumps.signal ? 100 : 1000);
 
 	uint64_t now = now_ns();
 	for (int i = 0; i < CLIENTS; i++) {
@@ -833,7 +998,7 @@ static void wait_and_serve(int listening)
 		if (c->at.fd < 0)
 			continue;
 		if (polled[i].fd < 0)
-			c->at.fd = -1; /* the program closed it */
+			hang_up(c); /* the program closed it */
 		else if (polled[i].revents)
 			serve(c);
 		else if (now > c->deadline)
@@ -882,6 +1047,7 @@ static void serve_all(void)
 		if (now - looked > 100000000 && !is_leaving()) {
 			if (first_is_gone())
 				break;
+			look_at_dumps();
 			look_after();
 			looked = now;
 		}
@@ -904,6 +1070,7 @@ static void *run_thread(void *none)
 	/* Nobody else has a use for this, and the program's own clients must not get it. */
 	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
 	server.tid = xr_sys0(SYS_gettid);
+	xr_unsealed = 1;
 	if (server.patient) {
 		struct { int64_t s, ns; } t = {0, BIRTH};
 		xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);

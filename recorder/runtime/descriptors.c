@@ -20,6 +20,9 @@ enum { HIGHEST = 4096, ROOM = 32 };
 
 __thread uint32_t xr_own_table __attribute__((tls_model("initial-exec")));
 
+uint32_t xr_sealed;
+__thread uint32_t xr_unsealed __attribute__((tls_model("initial-exec")));
+
 static int identify(int fd, uint64_t id[2])
 {
 	struct stat st;

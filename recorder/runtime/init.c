@@ -33,7 +33,7 @@ static struct {
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth, ring, limit, budget, pid, session;
 	int stream, follow, dontdump, quiet, start;
-	char *output, *control, *filter, *shm, *observer;
+	char *output, *control, *filter, *shm, *observer, *dump;
 } options = {
 	.mode = XR_RECORD,
 	.stream = 1,
@@ -45,8 +45,6 @@ static struct {
 
 static char option_text[MAX_OPTIONS];
 static char output_template[MAX_PATH];
-
-uint32_t xr_sealed;
 
 int xr_keeps_records(void) { return root.mode == XR_RECORD || root.mode == XR_PRUNE || root.mode == XR_DEPTH; }
 
@@ -64,7 +62,7 @@ void xr_warn(const char *what, const char *detail)
 	if (i == XR_MAX_WARNINGS)
 		return;
 	xr_warnings[i] = what;
-	if (options.quiet || (xr_sealed && !xr_own_table))
+	if (options.quiet || xr_is_sealed())
 		return;
 	char room[1024];
 	struct xr_text t = xr_text_in(room, sizeof room - 1);
@@ -80,56 +78,71 @@ void xr_warn(const char *what, const char *detail)
 
 /* Options. */
 
-static int read_number(const char *s, uint64_t *to) { return xr_parse_number(s, to) ? 0 : -1; }
-
-static int read_switch(const char *s, int *to)
+/* Returns null, or what is wrong with a value. */
+static const char *read_switch(const char *s, int *to)
 {
 	uint64_t v;
-	if (read_number(s, &v) || v > 1)
-		return -1;
+	if (!xr_parse_number(s, &v) || v > 1)
+		return "is neither 0 nor 1";
 	*to = v;
-	return 0;
+	return NULL;
 }
 
-static int read_option(const char *key, char *value)
+/* Where the values of options go; of mode it is looked at separately. */
+static const struct {
+	const char *key;
+	char **text;
+	uint64_t *number;
+	int *on;
+} known_options[] = {
+	{"output", .text = &options.output}, {"filter", .text = &options.filter}, {"shm", .text = &options.shm},
+	{"observer", .text = &options.observer}, {"control", .text = &options.control}, {"dump", .text = &options.dump},
+	{"threshold", .number = &options.threshold_ns}, {"depth", .number = &options.depth}, {"ring", .number = &options.ring},
+	{"limit", .number = &options.limit}, {"budget", .number = &options.budget}, {"pid", .number = &options.pid},
+	{"session", .number = &options.session}, {"stream", .on = &options.stream}, {"follow", .on = &options.follow},
+	{"dontdump", .on = &options.dontdump}, {"quiet", .on = &options.quiet}, {"start", .on = &options.start},
+};
+enum { KNOWN_OPTIONS = sizeof known_options / sizeof *known_options };
+
+/* The place of a key there; KNOWN_OPTIONS for mode, and -1 for none. */
+static int find_option(const char *key)
 {
-	if (xr_equal(key, "mode"))
-		return xr_parse_mode(value, &options.mode) ? 0 : -1;
-	if (xr_equal(key, "output"))
-		return options.output = value, 0;
-	if (xr_equal(key, "filter"))
-		return options.filter = value, 0;
-	if (xr_equal(key, "shm"))
-		return options.shm = value, 0;
-	if (xr_equal(key, "observer"))
-		return options.observer = value, 0;
-	if (xr_equal(key, "control"))
-		return options.control = value, 0;
-	if (xr_equal(key, "threshold"))
-		return read_number(value, &options.threshold_ns);
-	if (xr_equal(key, "depth"))
-		return read_number(value, &options.depth);
-	if (xr_equal(key, "ring"))
-		return read_number(value, &options.ring);
-	if (xr_equal(key, "limit"))
-		return read_number(value, &options.limit);
-	if (xr_equal(key, "budget"))
-		return read_number(value, &options.budget);
-	if (xr_equal(key, "pid"))
-		return read_number(value, &options.pid);
-	if (xr_equal(key, "session"))
-		return read_number(value, &options.session);
-	if (xr_equal(key, "stream"))
-		return read_switch(value, &options.stream);
-	if (xr_equal(key, "follow"))
-		return read_switch(value, &options.follow);
-	if (xr_equal(key, "dontdump"))
-		return read_switch(value, &options.dontdump);
-	if (xr_equal(key, "quiet"))
-		return read_switch(value, &options.quiet);
-	if (xr_equal(key, "start"))
-		return read_switch(value, &options.start);
-	return -1;
+	for (int i = 0; i < KNOWN_OPTIONS; i++)
+		if (xr_equal(key, known_options[i].key))
+			return i;
+	return xr_equal(key, "mode") ? KNOWN_OPTIONS : -1;
+}
+
+static const char *read_option(int i, char *value)
+{
+	if (i == KNOWN_OPTIONS)
+		return xr_parse_mode(value, &options.mode) ? NULL : "is none of record, prune, count, profile, depth and off";
+	if (known_options[i].text)
+		*known_options[i].text = value;
+	else if (known_options[i].number)
+		return xr_parse_number(value, known_options[i].number) ? NULL : "is not a number";
+	else
+		return read_switch(value, known_options[i].on);
+	return NULL;
+}
+
+/* Says which option is wrong, and at which character of the variable, from 1. */
+static void warn_of_option(const char *key, const char *value, const char *what, uint64_t at)
+{
+	char room[256];
+	struct xr_text t = xr_text_in(room, sizeof room - 1);
+	xr_put_text(&t, "character ");
+	xr_put_number(&t, at + 1);
+	xr_put_text(&t, ": ");
+	xr_put(&t, key, xr_strnlen(key, 64));
+	if (value) {
+		xr_put_text(&t, "=");
+		xr_put(&t, value, xr_strnlen(value, 64));
+	}
+	xr_put_text(&t, " ");
+	xr_put_text(&t, what);
+	room[t.n] = 0;
+	xr_warn(VARIABLE " has an option that is not understood", room);
 }
 
 static void read_options(const char *text)
@@ -150,8 +163,18 @@ static void read_options(const char *text)
 			}
 		if (*end)
 			*end++ = 0;
-		if (*p && (!value || !xr_decode(value) || read_option(p, value)))
-			xr_warn(VARIABLE " has an option that is not understood", p);
+		if (!*p && !value)
+			continue;
+		int option = find_option(p);
+		const char *bad = NULL, *wrong = NULL;
+		if (option < 0)
+			warn_of_option(p, NULL, "is no option", p - option_text);
+		else if (!value)
+			warn_of_option(p, NULL, "has no value", p - option_text);
+		else if ((bad = xr_decode(value)))
+			warn_of_option(p, NULL, "has a % without two hexadecimal digits", bad - option_text);
+		else if ((wrong = read_option(option, value)))
+			warn_of_option(p, value, wrong, value - option_text);
 	}
 }
 
@@ -305,7 +328,7 @@ static const char *check_mode(enum xr_mode *mode, uint32_t depth)
 	if (depth && (*mode == XR_RECORD || *mode == XR_PRUNE))
 		*mode = XR_DEPTH;
 	if (*mode == XR_DEPTH && (!depth || depth > XR_MAX_DEPTH))
-		return "the depth has to be between 1 and 256";
+		return "depth has to be between 1 and 256";
 	return NULL;
 }
 
@@ -314,17 +337,26 @@ static const char *set_manner(enum xr_mode mode, uint64_t threshold_ns, uint32_t
 	const char *why = check_mode(&mode, depth);
 	if (why)
 		return why;
+	/* Status and traces say what holds: other modes have no use for these. */
+	if (mode != XR_PRUNE && mode != XR_DEPTH)
+		threshold_ns = 0;
 	if (threshold_ns)
 		xr_calibrated();
+	xr_threshold_ns = threshold_ns;
 	root.threshold = threshold_ns ? xr_ticks(threshold_ns) : 0;
-	root.depth = depth;
+	root.depth = mode == XR_DEPTH ? depth : 0;
 	return xr_set_mode(mode) ? "this mode is not there" : NULL;
 }
+
+/* Sleds are off, and the mode is that of before and after. */
+static uint32_t paused;
+
+int xr_is_paused(void) { return paused; }
 
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit)
 {
 	if (root.mode != XR_OFF)
-		return "it is recording already";
+		return paused ? "it is recording already, and paused" : "it is recording already";
 	if (!root.nchunks)
 		return "there was no memory for the recorder";
 	const char *why = set_manner(mode, threshold_ns, depth);
@@ -346,17 +378,25 @@ const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 {
 	if (root.mode == XR_OFF)
 		return "it is not recording";
-	const char *why = set_manner(mode, threshold_ns, depth);
+	const char *why = mode == XR_OFF ? NULL : set_manner(mode, threshold_ns, depth);
 	if (!why) {
-		xr_patch(1);
+		paused = mode == XR_OFF;
+		xr_patch(!paused);
 		xr_arena_publish();
 	}
 	return why;
 }
 
+void xr_resume(void)
+{
+	paused = 0;
+	xr_patch(1);
+	xr_arena_publish();
+}
+
 void xr_stop(void)
 {
-	pending = 0;
+	pending = paused = 0;
 	xr_patch(0);
 	xr_stream_end();
 	xr_arena_publish();
@@ -494,10 +534,17 @@ __attribute__((constructor(101))) static void begin(void)
 	xr_lock(&xr_control_lock);
 	start_as_asked();
 	xr_unlock(&xr_control_lock);
+	if (options.dump && (!options.control || xr_equal(options.control, "0")))
+		options.control = "1"; /* whose thread writes them */
 	if (options.control && !xr_equal(options.control, "0")) {
 		int err = xr_control_start(options.control);
 		if (err)
 			xr_warn("it cannot be controlled", xr_errno_text(err));
+	}
+	if (options.dump) {
+		const char *why = xr_dump_at(options.dump);
+		if (why)
+			xr_warn(why, options.dump);
 	}
 }
 
@@ -514,6 +561,25 @@ static void write_rings(void)
 	if (n < 0)
 		xr_warn("the output cannot be written", xr_errno_text(n));
 	xr_close(fd);
+}
+
+void xr_dump(void)
+{
+	static char name[MAX_PATH];
+	static uint32_t number;
+	struct xr_text t = xr_text_in(name, sizeof name - 1);
+	xr_put_text(&t, output_template[0] ? output_template : "xray-%e.%p.xray");
+	xr_put_text(&t, ".dump-");
+	xr_put_number(&t, ++number);
+	name[t.n] = 0;
+	int fd = xr_open_output(name);
+	int64_t n = fd;
+	if (fd >= 0) {
+		n = xr_snapshot(fd, 0, NULL);
+		xr_close(fd);
+	}
+	if (n < 0)
+		xr_warn("a dump cannot be written", xr_errno_text(n));
 }
 
 __attribute__((destructor(101))) static void end(void)

@@ -243,7 +243,12 @@ int xr_set_filter(const char *text, size_t size);
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit);
 /* Switches sleds off and ends the stream. */
 void xr_stop(void);
-/* Changes what is recorded, while that is going on. */
+/* root.threshold as it was asked for. */
+extern uint64_t xr_threshold_ns;
+/* Changes what is recorded, while that is going on: XR_OFF pauses it, xr_resume ends the
+ * pause. */
+int xr_is_paused(void);
+void xr_resume(void);
 const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth);
 /* Opens FILE for a trace, as it is in template; a new one, by the user only.
  * Returns the descriptor or -errno. */
@@ -339,11 +344,6 @@ uint64_t xr_profile_lost(void);
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
-/* init.c: 1 once the program has put system calls under a filter, for a thread at
- * least, that may kill the process for any but its own: from then on only the control
- * thread makes some. */
-extern uint32_t xr_sealed;
-
 /* control.c */
 /* What an answer may need. */
 #define XR_MAX_ANSWER (128 << 10)
@@ -353,6 +353,11 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 /* Starts the thread that serves the socket at where: a path, or "1" for the abstract
  * name. Returns 0 or -errno when it listens or cannot. */
 int xr_control_start(const char *where);
+/* Has a signal, by its name or number, write what the rings hold to a new file, unless
+ * somebody handles it. Returns null, or why that is not done. */
+const char *xr_dump_at(const char *signal);
+/* init.c: writes that file. xr_control_lock is held. */
+void xr_dump(void);
 /* Around fork: before it, and in the child, whose parent's sockets are closed. A child of a
  * process with no threads but the recorder's can be controlled, too, if again. */
 void xr_control_fork(void);

@@ -111,10 +111,12 @@ int xr_parse_mode(const char *s, enum xr_mode *mode)
 	return 0;
 }
 
+uint64_t xr_threshold_ns;
+
 void xr_put_mode(struct xr_text *t)
 {
 	xr_put_field_text(t, "mode", xr_mode_name(root.mode));
-	xr_put_field(t, "threshold_ns", xr_ns(root.threshold));
+	xr_put_field(t, "threshold_ns", xr_threshold_ns);
 	xr_put_field(t, "depth", root.depth);
 }
 

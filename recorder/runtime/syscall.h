@@ -47,14 +47,18 @@ static inline int64_t xr_read(int fd, void *p, uint64_t n) { return xr_sys3(SYS_
 static inline int64_t xr_write(int fd, const void *p, uint64_t n) { return xr_sys3(SYS_write, fd, (intptr_t)p, n); }
 static inline void xr_close(int fd) { xr_sys1(SYS_close, fd); }
 
-/* ring.c: 1 once a seccomp filter is in place. A system call that the program does not
- * make itself might end it. */
+/* descriptors.c: 1 once a thread of the program has put a seccomp filter in place. A system
+ * call that the program does not make itself might end it. Threads make them nevertheless
+ * where xr_unsealed is 1: the control thread, which has no filter, and those that carry
+ * out what the program asks for. */
 extern uint32_t xr_sealed __attribute__((visibility("hidden")));
+extern __thread uint32_t xr_unsealed __attribute__((visibility("hidden"), tls_model("initial-exec")));
+static inline int xr_is_sealed(void) { return __atomic_load_n(&xr_sealed, __ATOMIC_RELAXED) && !xr_unsealed; }
 
 /* Memory of zeros that takes no room before it is used, or null. */
 static inline void *xr_map(uint64_t size)
 {
-	if (xr_sealed)
+	if (xr_is_sealed())
 		return NULL;
 	int64_t p = xr_sys6(SYS_mmap, 0, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	return p < 0 && p > -4096 ? NULL : (void *)p;
@@ -62,7 +66,7 @@ static inline void *xr_map(uint64_t size)
 
 static inline void xr_unmap(void *p, uint64_t size)
 {
-	if (!xr_sealed)
+	if (!xr_is_sealed())
 		xr_sys2(SYS_munmap, (intptr_t)p, size);
 }
 

@@ -168,18 +168,18 @@ static int digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-int xr_decode(char *s)
+const char *xr_decode(char *s)
 {
-	char *to = s;
-	for (; *s; s++, to++) {
-		*to = *s;
-		if (*s != '%')
+	const char *from = s;
+	for (; *from; from++, s++) {
+		*s = *from;
+		if (*from != '%')
 			continue;
-		if (digit(s[1]) < 0 || digit(s[2]) < 0)
-			return 0;
-		*to = digit(s[1]) << 4 | digit(s[2]);
-		s += 2;
+		if (digit(from[1]) < 0 || digit(from[2]) < 0)
+			return from;
+		*s = digit(from[1]) << 4 | digit(from[2]);
+		from += 2;
 	}
-	*to = 0;
-	return 1;
+	*s = 0;
+	return NULL;
 }

@@ -40,11 +40,12 @@ void xr_put_field_address(struct xr_text *t, const char *key, uint64_t v);
 /* A comma, unless an array or object has just begun. */
 void xr_put_comma(struct xr_text *t);
 
-/* The other way. Each returns 0 if the text is not what it should be. */
+/* The other way. Each but the last returns 0 if the text is not what it should be. */
 int xr_equal(const char *a, const char *b);
 /* A decimal number without sign. */
 int xr_parse_number(const char *s, uint64_t *v);
-/* Replaces %XX, two hexadecimal digits, by the byte, in place. */
-int xr_decode(char *s);
+/* Replaces %XX, two hexadecimal digits, by the byte, in place. Returns null, or where there
+ * is a % without them. */
+const char *xr_decode(char *s);
 
 #endif
