@@ -265,7 +265,7 @@ func (w *writer) segment(t *texttab.Table, q *Request, i int, parts []Part) {
 		if w.small(q, c.Total) {
 			continue
 		}
-		name := strings.Repeat("  ", c.Depth) + label.Func(w.names, c.Func)
+		name := label.Indent(c.Depth) + label.Func(w.names, c.Func)
 		if c.Calls > 1 {
 			name += fmt.Sprintf(" %dx", c.Calls)
 		}

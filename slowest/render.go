@@ -7,8 +7,8 @@ import (
 	"io"
 	"math"
 	"strconv"
-	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -84,7 +84,7 @@ func (r *Report) table(s *Slow, names symbolize.Names, v View) *texttab.Table {
 			ratio = strconv.FormatFloat(row.Ratio(), 'f', 1, 64)
 		}
 		t.Add(strconv.FormatUint(row.Calls, 10), r.Clock.Format(row.Total), r.Clock.Format(row.Self), usualCalls, usualTotal, ratio,
-			strings.Repeat("  ", row.Depth+1)+symbolize.Label(names, row.Func)+row.held(names))
+			label.Indent(row.Depth+1)+symbolize.Label(names, row.Func)+row.held(names))
 	}
 	if small > 0 {
 		t.Add("", "", "", "", "", "", fmt.Sprintf("  (and %s of less than %g %%)", plural(small, "path"), 100*v.MinShare))

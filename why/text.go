@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -109,7 +110,7 @@ func (t *writer) exemplars() {
 		table := &texttab.Table{Columns: []texttab.Column{{Title: "function"}, {Title: "slow", Right: true},
 			{Title: "", Right: true}, {Title: "median", Right: true}, {Title: "", Right: true}, {Title: ""}}}
 		for _, row := range t.rows(e) {
-			table.Add(strings.Repeat("  ", row.Depth)+row.Name, row.SlowCalls, row.Slow, row.UsualCalls, row.Usual, row.Mark)
+			table.Add(label.Indent(row.Depth)+row.Name, row.SlowCalls, row.Slow, row.UsualCalls, row.Usual, row.Mark)
 		}
 		table.WriteText(t.w)
 		t.close()

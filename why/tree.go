@@ -41,10 +41,19 @@ func (t *tree) child(parent node, fn reader.FuncID, lock uint64) node {
 	return n
 }
 
-// functions are those of a path, from the root.
+// longestPath is how many functions of a path reports have. In a recursion of many
+// functions, all paths together would be as long as the square of its depth.
+const longestPath = 256
+
+// functions are those of a path, from the root. Of a long path they are the root,
+// reader.Folded, and the innermost ones.
 func (t *tree) functions(n node) []reader.FuncID {
 	var path []reader.FuncID
 	for ; n >= 0; n = t.steps[n].parent {
+		if len(path) == longestPath-2 && n > 0 && t.steps[n].parent > 0 {
+			path = append(path, reader.Folded, t.steps[0].fn)
+			break
+		}
 		path = append(path, t.steps[n].fn)
 	}
 	slices.Reverse(path)

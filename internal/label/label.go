@@ -90,3 +90,16 @@ func Percent(part, all float64) string {
 	}
 	return fmt.Sprintf("%.1f%%", 100*part/all)
 }
+
+// deepest is how many levels of a tree are told by indentation. A line of spaces for each of
+// a recursion's calls would fill the disk with the square of its depth.
+const deepest = 100
+
+// Indent is what stands before a name so far down in a tree: two spaces for each level, and
+// for deep ones the level as a number.
+func Indent(level int) string {
+	if level <= deepest {
+		return strings.Repeat("  ", level)
+	}
+	return fmt.Sprintf("%s[%d] ", strings.Repeat("  ", deepest), level)
+}
