@@ -24,7 +24,8 @@ import (
 // observedProcess is a process in an arena.
 type observedProcess struct {
 	observer    *Observer
-	host, inner int // its id, and as it knows itself
+	index       uint32 // in the arena
+	host, inner int    // its id, and as it knows itself
 	ppid        int
 	handle      int // a pidfd; -1 when the process was gone before it was seen
 	since       uint64
@@ -42,7 +43,7 @@ type observedProcess struct {
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {
 	at := processAt(i)
 	p := &observedProcess{
-		observer: a.observer, inner: int(int32(a.u32(at + processPIDAt))), ppid: int(int32(a.u32(at + processPPIDAt))),
+		observer: a.observer, index: i, inner: int(int32(a.u32(at + processPIDAt))), ppid: int(int32(a.u32(at + processPPIDAt))),
 		since: a.u64(at + processSinceAt), lost: make(map[string]uint64),
 	}
 	p.host = p.inner
@@ -54,13 +55,17 @@ func (a *arenaObserver) newProcess(i uint32) *observedProcess {
 		p.handle = -1
 	}
 	// The program that joined has a trace, even if it records nothing.
-	if p.inner == a.inner {
-		p.text, p.version = a.arena.text(i)
-		if !a.observer.options.Rings && p.text != nil {
-			p.open()
-		}
+	if p.read(a, i); p.inner == a.inner && !a.observer.options.Rings && p.text != nil {
+		p.open()
 	}
 	return p
+}
+
+// read takes over the newest metadata of the process.
+func (p *observedProcess) read(a *arenaObserver, i uint32) {
+	if text, version := a.arena.text(i); version != p.version && text != nil {
+		p.text, p.version = text, version
+	}
 }
 
 // hostPID finds the process that knows itself by an id in the container of another.
@@ -91,10 +96,12 @@ func hostPID(neighbour, inner int) int {
 
 // ended reports whether the process is gone.
 func (p *observedProcess) ended() bool {
-	if p.handle < 0 {
-		return true
-	}
-	poll := []unix.PollFd{{Fd: int32(p.handle), Events: unix.POLLIN}}
+	return p.handle < 0 || hasEnded(p.handle)
+}
+
+// hasEnded reports whether the process of a pidfd is gone.
+func hasEnded(handle int) bool {
+	poll := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, 0)
 	return err == nil && n > 0
 }
@@ -128,13 +135,14 @@ func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 }
 
 // write appends a block to the process's trace.
-func (p *observedProcess) write(b *block) {
+func (p *observedProcess) write(a *arenaObserver, b *block) {
 	p.lose("interrupted", b.unwritten)
 	p.lose("damaged-chunk", b.damaged)
 	if b.records == 0 {
 		return
 	}
 	if p.trace == nil {
+		p.read(a, p.index)
 		p.open()
 	}
 	t, limit := p.trace, p.observer.options.Limit
@@ -230,9 +238,7 @@ func (p *observedProcess) amend(r *reader.Recording) {
 
 // recording is what the trace says of a process at its end, or so far.
 func (a *arenaObserver) recording(i uint32, p *observedProcess, complete bool) *reader.Recording {
-	if text, version := a.arena.text(i); version != p.version && text != nil {
-		p.text, p.version = text, version
-	}
+	p.read(a, i)
 	r, err := reader.ParseRecording(p.text)
 	if err != nil {
 		p.lose("damaged-metadata", 1)

@@ -99,6 +99,9 @@ func (ob *Observer) welcome(fd int) error {
 	}
 	ao := &arenaObserver{observer: ob, arena: a, pid: int(peer.Pid), inner: int(le.Uint32(hello[20:]))}
 	memory := a.fd
+	if ao.joining, err = unix.PidfdOpen(ao.pid, 0); err != nil {
+		return errors.Join(err, a.close())
+	}
 	// The program may be gone before Sendmsg returns, and Settle has to find its arena.
 	ob.mu.Lock()
 	for _, other := range ob.arenas {
@@ -147,6 +150,7 @@ type arenaObserver struct {
 	*arena
 	observer *Observer
 	pid      int // of the process that the arena was made for
+	joining  int // a pidfd of that, until it has an entry in the arena; then -1
 	inner    int // the same as it knows itself: in a container another
 
 	processesOf []*observedProcess // by index in the arena; nil for none
@@ -201,7 +205,7 @@ func (a *arenaObserver) run() {
 			a.look()
 			looked = time.Now()
 		}
-		if a.empty() {
+		if a.empty() && !a.awaited() {
 			if alone.IsZero() {
 				alone = time.Now()
 			}
@@ -226,6 +230,19 @@ func (a *arenaObserver) run() {
 	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
 	ob.settled.Broadcast()
 	ob.mu.Unlock()
+}
+
+// awaited reports whether the process that the arena was made for is still to come.
+func (a *arenaObserver) awaited() bool {
+	if a.joining < 0 {
+		return false
+	}
+	if a.processes() == 0 && !hasEnded(a.joining) {
+		return true
+	}
+	unix.Close(a.joining)
+	a.joining = -1
+	return false
 }
 
 // mapped reports whether some process has the arena in its memory, though it has not
@@ -461,7 +478,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	if b.unwritten > 0 && !part && a.patient(at, number, chunks) {
 		return false
 	}
-	p.write(b)
+	p.write(a, b)
 	if part {
 		s.partial = b.reached
 	}

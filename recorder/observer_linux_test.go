@@ -90,7 +90,7 @@ func makeArena(t testing.TB, o *Observer) *arenaObserver {
 		put32(page+8+24, 2)
 		put64(page+8+72, 9)
 	}
-	return &arenaObserver{observer: o, arena: a, pid: gonePID, inner: gonePID, chunk: make([]byte, chunkSize)}
+	return &arenaObserver{observer: o, arena: a, pid: gonePID, inner: gonePID, joining: -1, chunk: make([]byte, chunkSize)}
 }
 
 func testObserver(t testing.TB) *Observer {

@@ -131,7 +131,7 @@ func TestHostileNames(t *testing.T) {
 		"symbolize":  {"--trace", "TRACE", "1", "2"},
 		"fdr-dump":   {"TRACE"},
 	}
-	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true}
+	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true, "observe": true}
 	for _, packed := range []bool{true, false} {
 		trace := hostileTrace(t, packed)
 		for _, cmd := range (&app{}).root().Commands() {

@@ -79,7 +79,7 @@ func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int, p prog
 		return err
 	}))
 
-	k, _, err := calls.Run(src, calls.Options{Shards: shards},
+	k, _, err := calls.Run(src, calls.Options{Shards: shards, Opens: true},
 		func() *convert.Callgrind { return convert.NewCallgrind(convert.Options{Header: tr.Header(0)}) })
 	must(t, err)
 	write("callgrind", k.Write)
