@@ -29,6 +29,9 @@ const (
 	atCallLine       = 0x59
 	atCallReturnPC   = 0x7d
 	atCallOrigin     = 0x7f
+	atDeclColumn     = 0x39
+	atDeclFile       = 0x3a
+	atDeclLine       = 0x3b
 	atLinkageName    = 0x6e
 	atStrBase        = 0x72
 	atAddrBase       = 0x73
@@ -51,6 +54,7 @@ type die struct {
 	name, linkage, origin, specification value
 	low, high, ranges                    value
 	callFile, callLine, callColumn       value
+	declFile, declLine, declColumn       value
 	compDir, stmtList, dwoName, dwoID    value
 	strBase, addrBase, rnglistsBase      value
 	rangesBase                           value
@@ -73,7 +77,8 @@ const (
 	roleFunction
 	roleInlined
 	roleCall
-	anyRole = roleUnit | roleFunction | roleInlined | roleCall
+	roleDeclaration // of a function without code
+	anyRole         = roleUnit | roleFunction | roleInlined | roleCall | roleDeclaration
 )
 
 type abbrevField struct {
@@ -88,7 +93,10 @@ func (a *abbrev) prepare(k unitKind) {
 	case tagCompileUnit, tagPartialUnit, tagSkeletonUnit:
 		a.role = roleUnit
 	case tagSubprogram:
-		a.role = roleFunction
+		a.role = roleDeclaration
+		if slices.ContainsFunc(a.fields, func(f abbrevField) bool { return f.name == atLowPC || f.name == atRanges }) {
+			a.role = roleFunction
+		}
 	case tagInlined:
 		a.role = roleInlined
 	case tagCallSite, tagGNUCallSite:
@@ -316,6 +324,12 @@ func (e *die) attribute(name uint64) *value {
 		return &e.callLine
 	case atCallColumn:
 		return &e.callColumn
+	case atDeclFile:
+		return &e.declFile
+	case atDeclLine:
+		return &e.declLine
+	case atDeclColumn:
+		return &e.declColumn
 	case atCompDir:
 		return &e.compDir
 	case atStmtList:

@@ -198,6 +198,10 @@ func (t *Table) Frames(id reader.FuncID) []Symbol {
 		return []Symbol{s}
 	}
 	i, _ := t.m.index(id)
+	if code := t.code(); code != nil && len(t.keys) > 0 {
+		l := code[t.keyIndex(i)]
+		s.File, s.Line, s.Column = l.file, int(l.line), int(l.column)
+	}
 	var calls []Inlined // from the outermost one
 	_ = guard(func() error {
 		key := t.m.Functions[i].key

@@ -33,27 +33,72 @@ type lineReader struct {
 	mu   sync.Mutex
 	md5  map[string][16]byte // of files of source code, by path
 	hits []hit               // by index in want; unit is -1 where nothing was found
-	err  error
+
+	// definitions need the names of files, by line table, and get them as paths. What is
+	// done need not be run.
+	definitions []definition
+	files       map[int64][]int // indexes of definitions
+	done        map[int64]bool
+	err         error
 }
 
 // lineUnit is a line table on its way to a worker.
 type lineUnit struct {
 	offset int64
 	wide   bool
+	run    bool // for rows, and not only for files
 	body   []byte
 }
 
-// findLines finds the source of the functions that start at the given addresses,
+// locate finds where the functions that start at the given addresses, which must be
+// sorted and distinct, are defined. What .debug_info does not know is taken from the line
+// tables, as by findLines.
+func (i *debugInfo) locate(starts, ends []uint64) ([]location, map[string][16]byte, error) {
+	s := i.findDefinitions(starts)
+	var rest []int // what the line tables have to say
+	want := wanted{}
+	files := make(map[int64][]int)
+	for k, def := range s.found {
+		switch {
+		case def.line == 0:
+			rest = append(rest, k)
+			want.starts, want.ends = append(want.starts, starts[k]), append(want.ends, ends[k])
+		case def.table >= 0 && def.path == "":
+			files[def.table] = append(files[def.table], k)
+		}
+	}
+	l := i.main.newLineReader(want)
+	l.definitions, l.files, l.done = s.found, files, s.done
+	found, err := l.read(i.main, s.dirs)
+	result := make([]location, len(starts))
+	for j, k := range rest {
+		result[k] = found[j]
+	}
+	for k, def := range s.found {
+		if def.line != 0 && def.line>>31 == 0 && def.column>>31 == 0 && def.path != "" {
+			result[k] = location{def.path, int32(def.line), int32(def.column)}
+		}
+	}
+	return result, l.md5, errors.Join(s.err, err)
+}
+
+// findLines finds the source of the code at the given addresses: that of the functions that start at the given addresses,
 // which must be sorted and distinct. Where line tables are damaged it returns
 // what the others say, and an error. Where tables are of DWARF 5, it returns the MD5 of files,
 // by path.
 func (d *debugData) findLines(starts, ends []uint64) ([]location, map[string][16]byte, error) {
+	l := d.newLineReader(wanted{starts: starts, ends: ends})
+	result, err := l.read(d, nil)
+	return result, l.md5, err
+}
+
+func (d *debugData) newLineReader(want wanted) *lineReader {
 	o := d.o
 	l := &lineReader{
 		o:     o,
-		want:  wanted{starts: starts, ends: ends},
+		want:  want,
 		names: d,
-		hits:  make([]hit, len(starts)),
+		hits:  make([]hit, len(want.starts)),
 		md5:   make(map[string][16]byte),
 	}
 	if !o.relocatable() {
@@ -66,12 +111,21 @@ func (d *debugData) findLines(starts, ends []uint64) ([]location, map[string][16
 	for i := range l.hits {
 		l.hits[i].unit = -1
 	}
-	if d.line == nil || len(starts) == 0 {
-		return make([]location, len(starts)), nil, nil
+	return l
+}
+
+// read runs the line tables. dirs are the directories of compilation by line table; nil
+// if they are to be found.
+func (l *lineReader) read(d *debugData, dirs map[int64]string) ([]location, error) {
+	result := make([]location, len(l.hits))
+	if d.line == nil || len(l.hits)+len(l.files) == 0 {
+		return result, nil
 	}
 	err := l.run(d.line)
-	dirs, dirErr := l.compilationDirs(d)
-	result := make([]location, len(starts))
+	var dirErr error
+	if dirs == nil {
+		dirs, dirErr = l.compilationDirs(d)
+	}
 	for i, h := range l.hits {
 		if h.unit < 0 {
 			continue
@@ -84,7 +138,7 @@ func (d *debugData) findLines(starts, ends []uint64) ([]location, map[string][16
 			result[i] = location{h.file, int32(h.row.line), int32(h.row.column)}
 		}
 	}
-	return result, l.md5, errors.Join(err, l.err, dirErr)
+	return result, errors.Join(err, l.err, dirErr)
 }
 
 // run hands the line tables of a section to workers.
@@ -110,7 +164,7 @@ func (l *lineReader) run(s *section) error {
 }
 
 // dispatch cuts the section into line tables.
-func (l *lineReader) dispatch(r io.Reader, size uint64, units chan<- lineUnit, free <-chan []byte) error {
+func (l *lineReader) dispatch(r *bufio.Reader, size uint64, units chan<- lineUnit, free <-chan []byte) error {
 	for at := uint64(0); at+4 <= size; {
 		u := lineUnit{offset: int64(at)}
 		length, wide, err := readUnitLength(r, l.o)
@@ -126,6 +180,13 @@ func (l *lineReader) dispatch(r io.Reader, size uint64, units chan<- lineUnit, f
 		}
 		at += length
 		u.wide = wide
+		u.run = len(l.want.starts) > 0 && !l.done[u.offset]
+		if !u.run && l.files[u.offset] == nil {
+			if _, err := io.CopyN(io.Discard, r, int64(length)); err != nil {
+				return fmt.Errorf("table at %#x: %w", u.offset, noEOF(err))
+			}
+			continue
+		}
 		select {
 		case u.body = <-free:
 		default:
@@ -165,6 +226,9 @@ func (l *lineReader) work(units <-chan lineUnit, free chan<- []byte) {
 		found, index = found[:0], index[:0]
 		t, err := parseLineTable(u.body, l.o.f.ByteOrder, u.wide, l.o.word)
 		if err == nil {
+			l.define(t, l.files[u.offset])
+		}
+		if err == nil && u.run {
 			s.report = func(i int, r row) {
 				found = append(found, hit{unit: u.offset, row: r})
 				index = append(index, i)
@@ -196,23 +260,41 @@ func (l *lineReader) resolve(t *lineTable, found []hit) {
 	paths := make(map[uint64]string)
 	for i := range found {
 		h := &found[i]
-		p, ok := paths[h.row.file]
-		if !ok {
-			p = t.path(h.row.file, l.names)
-			paths[h.row.file] = p
-			if sum := t.md5(h.row.file, l.names); sum != nil {
-				l.mu.Lock()
-				// A file that changed between two compilations has several; whoever
-				// ran their tables, it is the same that counts.
-				if old, ok := l.md5[p]; !ok || bytes.Compare(sum, old[:]) < 0 {
-					l.md5[p] = [16]byte(sum)
-				}
-				l.mu.Unlock()
-			}
-		}
-		h.file = p
-		h.rel = t.version < 5 && p != "" && !isAbsolute(p)
+		h.file = l.path(t, h.row.file, paths)
+		h.rel = t.version < 5 && h.file != "" && !isAbsolute(h.file)
 	}
+}
+
+// define fills in the files of the definitions that one table has the files of.
+func (l *lineReader) define(t *lineTable, list []int) {
+	paths := make(map[uint64]string)
+	for _, k := range list {
+		def := &l.definitions[k]
+		def.path = l.path(t, def.file, paths)
+		if t.version < 5 && def.path != "" {
+			def.path = joinPath(def.dir, def.path)
+		}
+	}
+}
+
+// path is the path of a file of a table. paths are those that were asked for before.
+func (l *lineReader) path(t *lineTable, file uint64, paths map[uint64]string) string {
+	p, ok := paths[file]
+	if ok {
+		return p
+	}
+	p = t.path(file, l.names)
+	paths[file] = p
+	if sum := t.md5(file, l.names); sum != nil {
+		l.mu.Lock()
+		// A file that changed between two compilations has several; whoever
+		// ran their tables, it is the same that counts.
+		if old, ok := l.md5[p]; !ok || bytes.Compare(sum, old[:]) < 0 {
+			l.md5[p] = [16]byte(sum)
+		}
+		l.mu.Unlock()
+	}
+	return p
 }
 
 // compilationDirs returns, by offset of their line tables, the directories that

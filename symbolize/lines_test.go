@@ -175,7 +175,7 @@ func TestLines(t *testing.T) {
 				return
 			}
 			want := naive(t, path, table.keys, table.ends)
-			got := slices.Clone(table.locations)
+			got := slices.Clone(table.code())
 			for i := range got {
 				got[i].file = filepath.Clean(got[i].file) // as the standard library does
 			}
@@ -189,7 +189,11 @@ func TestLines(t *testing.T) {
 // Where LLVM's symbolizer knows a line, so do we, and it is in the same file.
 func TestLinesLikeLLVM(t *testing.T) {
 	path := compile(t, program, variants[1].args...)
-	table := load(t, path)
+	table, err := Load(path, Options{Code: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
 	for _, f := range table.Map().Functions {
 		out := strings.Fields(run(t, "llvm-symbolizer-22", "--no-inlines", "--functions=none", "-e", path, "0x"+hexAddress(f.Address)))
 		parts := strings.Split(out[len(out)-1], ":")

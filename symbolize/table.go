@@ -19,6 +19,9 @@ import (
 type Options struct {
 	// Style says what Symbol.Name is.
 	Style Style
+	// Code has locations be those of a function's first instruction, which may have been
+	// inlined from elsewhere, as llvm-xray shows them, and not those of its definition.
+	Code bool
 	// DebugDirs are searched for separate debug files where an ELF file has no
 	// symbol table or no line tables: as .build-id/xx/rest.debug, under the name
 	// that its .gnu_debuglink says, and under the file's name, with and without
@@ -83,7 +86,8 @@ type Table struct {
 	ends      []uint64  // where the functions end, by index in keys
 	info      func() *debugInfo
 	locate    sync.Once
-	locations []location // by index in keys
+	locations []location        // by index in keys
+	code      func() []location // of the first instructions; by index in keys
 	md5       map[string][16]byte
 	err       error
 }
@@ -155,6 +159,7 @@ func (t *Table) readNames() error {
 		t.symbols, t.lines = []*object{t.elf}, t.elf
 		t.openDebug()
 		t.info = sync.OnceValue(func() *debugInfo { return newDebugInfo(t) })
+		t.code = sync.OnceValue(t.locateCode)
 		return t.findNames()
 	})
 }
@@ -333,7 +338,11 @@ func (t *Table) Locate() error {
 			i := t.debugInfo()
 			i.mu.Lock()
 			defer i.mu.Unlock()
-			t.locations, t.md5, err = i.main.findLines(t.keys, t.ends)
+			if t.opts.Code {
+				t.locations, t.md5, err = i.main.findLines(t.keys, t.ends)
+			} else {
+				t.locations, t.md5, err = i.locate(t.keys, t.ends)
+			}
 			return err
 		})
 		if t.err != nil {
@@ -341,6 +350,18 @@ func (t *Table) Locate() error {
 		}
 	})
 	return t.err
+}
+
+// locateCode finds the source of the first instructions of all functions.
+func (t *Table) locateCode() (list []location) {
+	_ = guard(func() (err error) {
+		i := t.debugInfo()
+		i.mu.Lock()
+		defer i.mu.Unlock()
+		list, _, err = i.main.findLines(t.keys, t.ends)
+		return err
+	})
+	return list
 }
 
 // SourceMD5 is the MD5 of a file of source code when it was compiled, by its path as in

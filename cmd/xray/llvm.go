@@ -123,6 +123,7 @@ func llvmMap(path string, opts symbolize.Options) (symbolize.Names, func() error
 	if path == "" {
 		return nil, func() error { return nil }, nil
 	}
+	opts.Code = true
 	table, err := symbolize.Load(path, opts)
 	if err != nil {
 		return nil, nil, err
