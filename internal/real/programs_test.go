@@ -204,7 +204,7 @@ var programs = []program{
 			{
 				name: "files",
 				script: `seq 1 200000 > numbers
-					for level in 1 3 -T2; do "$@" "$SRC/programs/zstd" -q $level numbers -o "numbers$level.zst"; done
+					for level in -1 -3 -T2; do "$@" "$SRC/programs/zstd" -q $level numbers -o "numbers$level.zst"; done
 					for f in *.zst; do "$@" "$SRC/programs/zstd" -q -d "$f" -o "$f.out"; done
 					sha256sum *.zst *.out`,
 				// Which thread compresses which part is left to chance.

@@ -125,6 +125,9 @@ func TestRecorded(t *testing.T) {
 			return
 		}
 		want := outcome(t, l, run{src: src})
+		if !strings.HasSuffix(want, "\nexit status 0\n") {
+			t.Fatalf("unrecorded, it fails:\n%s", want)
+		}
 		var counted map[string]int64
 		if l.exact != nil {
 			counted = countedCalls(t, p, l)
