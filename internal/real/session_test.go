@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a program may take for anything, on a busy machine too.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // A session is one run of a load. Sessions run one at a time, since all processes
 // that descend from the test are taken for the session's.
