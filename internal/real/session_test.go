@@ -163,11 +163,13 @@ func (s *session) wait() error {
 	}
 }
 
-// programs are the processes that run a program of the build, outermost first.
+// programs are the processes of the load that run a program of the build, outermost
+// first. Clients that the test started itself are not among them.
 func (s *session) programs() []process {
 	var found []process
 	for _, p := range descendants() {
-		if strings.HasPrefix(p.exe, s.src+"/") {
+		group, _ := syscall.Getpgid(p.pid)
+		if strings.HasPrefix(p.exe, s.src+"/") && group != syscall.Getpgrp() {
 			found = append(found, p)
 		}
 	}

@@ -59,7 +59,7 @@ func TestSwitched(t *testing.T) {
 					t.Fatalf("%v\n%s", got.err, s.said())
 				}
 				if got.answer.text != want.text {
-					t.Errorf("switched on and off, it answers\n%s\nunrecorded\n%s", got.answer.text, want.text)
+					t.Error("switched on and off, it does not answer the same:", difference(want.text, got.answer.text))
 				}
 				if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
 					t.Fatal(err)
