@@ -11,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A program is built from Debian's sources as they are.
@@ -89,6 +91,16 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		for killAll() {
+			time.Sleep(10 * time.Millisecond)
+		}
+		os.RemoveAll(scratch)
+		os.Exit(1)
+	}()
 	status := m.Run()
 	os.RemoveAll(scratch)
 	os.Exit(status)

@@ -264,14 +264,19 @@ func (s *session) reap() {
 // killDescendants leaves nothing running.
 func (s *session) killDescendants() {
 	for range 100 {
-		all := descendants()
-		if len(all) == 0 {
+		if !killAll() {
 			return
-		}
-		for _, p := range all {
-			syscall.Kill(p.pid, syscall.SIGKILL)
 		}
 		time.Sleep(10 * time.Millisecond)
 		s.reap()
 	}
+}
+
+// killAll kills all descendants, and says whether there were any.
+func killAll() bool {
+	all := descendants()
+	for _, p := range all {
+		syscall.Kill(p.pid, syscall.SIGKILL)
+	}
+	return len(all) > 0
 }
