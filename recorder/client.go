@@ -28,8 +28,12 @@ type Status struct {
 		Bytes int64 `json:"bytes"`
 		Limit int64 `json:"limit"` // 0 is none
 	} `json:"stream"`
-	RingBytes int64 `json:"ring_bytes"` // of all threads
-	Threads   struct {
+	// Observed tells that xray record writes the trace: all of it with ObservedStream, else
+	// the rings when the process ends.
+	Observed       bool  `json:"observed"`
+	ObservedStream bool  `json:"observed_stream"`
+	RingBytes      int64 `json:"ring_bytes"` // of all threads
+	Threads        struct {
 		Live int64 `json:"live"`
 		Dead int64 `json:"dead"`
 	} `json:"threads"`

@@ -219,7 +219,14 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 	row("mode", "%s", describeMode(s))
 	recording := "no"
 	if s.Recording {
-		recording = "into the rings"
+		switch {
+		case s.ObservedStream:
+			recording = "all calls, into the trace of xray record"
+		case s.Observed:
+			recording = "into the rings, which xray record writes at the end"
+		default:
+			recording = "into the rings"
+		}
 		if st := s.Stream; st != nil {
 			recording = "into a file, " + formatBytes(st.Bytes) + " so far"
 			if st.Limit > 0 {
@@ -269,7 +276,13 @@ func (c *ctl) start(ctx context.Context) error {
 		if c.limit > 0 {
 			return usagef("--limit is for recording into a file (-o)")
 		}
-		return c.do(ctx, nil, what.StartCommand(false), line("recording into the rings; `xray ctl %s snapshot -o FILE` writes what they hold", c.process.Target()))
+		var s recorder.Status
+		return c.do(ctx, &s, what.StartCommand(false), func(w io.Writer) error {
+			if s.ObservedStream {
+				return line("recording into the trace of xray record")(w)
+			}
+			return line("recording into the rings; `xray ctl %s snapshot -o FILE` writes what they hold", c.process.Target())(w)
+		})
 	}
 	data, file, err := startStream(&c.recordingFlags, c.output, func(command string, file *os.File) ([]byte, error) {
 		return c.process.Do(ctx, nil, command, file)

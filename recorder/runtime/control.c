@@ -244,6 +244,13 @@ static void put_status_mode(struct xr_text *t)
 	xr_put_field(t, "depth", root.depth);
 }
 
+/* Whether another process writes the trace, and all of it or the rings at the end. */
+static void put_observed(struct xr_text *t)
+{
+	xr_put_field_bool(t, "observed", xr_observed() && !xr_arena_lost());
+	xr_put_field_bool(t, "observed_stream", xr_arena_streams() && !xr_arena_lost());
+}
+
 static const char *status(struct request *r)
 {
 	struct xr_text *t = r->out;
@@ -270,6 +277,7 @@ static const char *status(struct request *r)
 	} else {
 		xr_put_text(t, "null");
 	}
+	put_observed(t);
 	xr_put_field(t, "ring_bytes", ring);
 	xr_put_key(t, "threads");
 	xr_put_text(t, "{");
@@ -345,6 +353,7 @@ static const char *start(struct request *r)
 	keep_threshold();
 	recordings++;
 	r->hold = hold;
+	put_observed(r->out);
 	put_objects_sums(r->out);
 	return NULL;
 }
