@@ -34,9 +34,14 @@ type Slow struct {
 	Start    uint64 // TSC
 	Duration uint64
 	// Rows are the paths that it took, callees behind their caller, in the order in
-	// which they were first called. The first is the root.
+	// which they were first called. The first is the root. What lies deeper than
+	// MaxDepth is added up in rows at that depth whose function is [reader.Folded].
 	Rows []Row
 }
+
+// MaxDepth is how deep a tree of rows is, below its root. Readers of JSON take no deeper
+// ones, and people see nothing in them.
+const MaxDepth = 1000
 
 // Row is all calls of a path in an invocation. Total is Self and that of the rows
 // below.
@@ -120,6 +125,12 @@ func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
 		slices.SortFunc(list, func(a, b invocation.Path) int {
 			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(t.Tree.Func(a.ID), t.Tree.Func(b.ID)))
 		})
+		if depth == MaxDepth && len(list) > 0 {
+			var below Row
+			t.addUp(&below, list, children, usualTotals)
+			rows = append(rows, below)
+			return below.Total
+		}
 		for _, p := range list {
 			i := len(rows)
 			rows = append(rows, t.row(p, depth, usualTotals[p.ID]))
@@ -130,6 +141,24 @@ func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
 	}
 	add(0, 0)
 	return rows
+}
+
+// addUp makes one row of paths and of all below them.
+func (t *Trees) addUp(row *Row, list []invocation.Path, children map[calls.PathID][]invocation.Path, usualTotals []uint64) {
+	row.Func, row.Depth = reader.Folded, MaxDepth
+	for _, p := range list {
+		row.UsualTotal += t.row(p, MaxDepth, usualTotals[p.ID]).UsualTotal
+	}
+	for waiting := slices.Clone(list); len(waiting) > 0; {
+		p := waiting[len(waiting)-1]
+		waiting = append(waiting[:len(waiting)-1], children[p.ID]...)
+		one := t.row(p, MaxDepth, 0)
+		row.Calls += one.Calls
+		row.Self += one.Self
+		row.UsualCalls += one.UsualCalls
+		row.UsualSelf += one.UsualSelf
+	}
+	row.Total = row.Self
 }
 
 func (t *Trees) row(p invocation.Path, depth int, usualTotal uint64) Row {
