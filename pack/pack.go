@@ -44,6 +44,9 @@ func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 		for _, c := range r.Counters {
 			all[c.Func] = struct{}{}
 		}
+		for _, f := range r.Pruned.Functions {
+			all[f.Func] = struct{}{}
+		}
 		for _, p := range r.Profiles {
 			for _, path := range p.Paths {
 				all[path.Func] = struct{}{}

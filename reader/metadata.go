@@ -35,6 +35,7 @@ const (
 	MetadataProfile   MetadataKind = 9  // [Recording.Profiles]; see parseProfiles
 	MetadataFunctions MetadataKind = 10 // JSON: "functions", of [NamedFunction]; all events count
 	MetadataSources   MetadataKind = 11 // JSON: "sources", of [SourceText]; all events count
+	MetadataPruned    MetadataKind = 12 // [Recording.Pruned]; see parsePruned
 	MetadataMark      MetadataKind = 16 // text
 	MetadataRequest   MetadataKind = 17 // id, 8 bytes; text
 	MetadataLanding   MetadataKind = 18 // [Landing]: cause, 4 bytes; calls, 4 bytes
@@ -317,6 +318,8 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 		}
 	case MetadataProfile:
 		r.Profiles, err = parseProfiles(body)
+	case MetadataPruned:
+		r.Pruned, err = parsePruned(body)
 	case MetadataFunctions:
 		var list struct{ Functions []NamedFunction }
 		if err = decodeJSON(body, &list, maxLargeItems); err == nil {

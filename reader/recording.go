@@ -28,6 +28,7 @@ type Recording struct {
 	Counters  []Counter // ordered as in the file
 	Changes   []Change
 	Profiles  []Profile // of profile mode, by thread
+	Pruned    Pruned    // of prune mode; without functions where none was pruned, or none is known
 	// Functions and Sources are what `xray pack` put in: functions by id, without
 	// duplicates, and passages of source code by file and line.
 	Functions []NamedFunction

@@ -67,6 +67,7 @@ const (
 	slotWaitingAt, slotFirstAt, slotLastAt                      = 48, 56, 64
 	slotDroppedAt, slotTruncatedAt, slotWaitedAt, slotNameAt    = 72, 80, 88, 96
 	slotCountersAt, slotNCountersAt, slotProfileAt              = 112, 120, 128
+	slotSumsAt, slotNSumsAt                                     = 136, 144
 	processStateAt, processPIDAt, processPPIDAt, processSinceAt = 0, 4, 8, 16
 	processFlushAskedAt, processFlushDoneAt, processModeAt      = 24, 28, 32
 	processTextsAt, processTextAt, processTextSizeAt            = 36, 40, 56

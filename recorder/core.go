@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -148,7 +149,7 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 			continue
 		}
 		seen[address] = true
-		t, err := c.image.parseThread(address)
+		t, err := c.image.parseThread(address, root.threadSize)
 		if err != nil {
 			r.lose(1, "thread-not-in-core", err)
 			continue
@@ -402,6 +403,10 @@ func (r *CoreRings) recording() *reader.Recording {
 	if root.mode == modeCount {
 		recording.Counters = r.counters()
 	}
+	recording.Pruned = reader.Pruned{From: root.start.TSC, Functions: r.pruned()}
+	for _, t := range r.threads {
+		recording.Pruned.To = max(recording.Pruned.To, t.Last)
+	}
 	return recording
 }
 
@@ -417,34 +422,76 @@ func (r *CoreRings) addProcess(p *reader.Process) {
 	p.Argv = strings.Fields(string(bytes.ToValidUTF8([]byte(f.text(56, 80)), []byte("?"))))
 }
 
+// words calls each with the words that are not 0 of the n at an address. What is not in
+// the core is a loss with the cause.
+func (r *CoreRings) words(address, n uint64, cause string, each func(i, v uint64)) {
+	buf := make([]byte, 8<<10)
+	for from := uint64(0); from < n; from += uint64(len(buf) / 8) {
+		part := buf[:8*min(uint64(len(buf)/8), n-from)]
+		if _, err := r.image.readSome(part, address+8*from); err != nil {
+			r.lose(1, cause, err)
+			return
+		}
+		for i := 0; i < len(part); i += 8 {
+			if v := binary.LittleEndian.Uint64(part[i:]); v > 0 {
+				each(from+uint64(i/8), v)
+			}
+		}
+	}
+}
+
 // counters are the calls of each function, summed up over the threads.
 func (r *CoreRings) counters() []reader.Counter {
 	sums := make(map[reader.FuncID]uint64)
 	seen := make(map[uint64]bool)
-	buf := make([]byte, 8<<10)
 	for _, t := range r.threads {
-		n := min(t.ncounter, r.root.maxFunction+1)
 		if t.counters == 0 || seen[t.counters] {
 			continue
 		}
 		seen[t.counters] = true
-		for from := uint64(0); from < n; from += uint64(len(buf) / 8) {
-			part := buf[:8*min(uint64(len(buf)/8), n-from)]
-			if _, err := r.image.readSome(part, t.counters+8*from); err != nil {
-				r.lose(1, "counters-not-in-core", err)
-				break
-			}
-			for i := 0; i < len(part); i += 8 {
-				if calls := binary.LittleEndian.Uint64(part[i:]); calls > 0 {
-					sums[reader.FuncID(from+uint64(i/8))] += calls
-				}
-			}
-		}
+		r.words(t.counters, min(t.ncounter, r.root.maxFunction+1), "counters-not-in-core", func(id, calls uint64) {
+			sums[reader.FuncID(id)] += calls
+		})
 	}
 	var list []reader.Counter
 	for id, calls := range sums {
 		list = append(list, reader.Counter{Func: id, Calls: calls})
 	}
 	slices.SortFunc(list, func(a, b reader.Counter) int { return cmp.Compare(a.Func, b.Func) })
+	return list
+}
+
+// pruned are the calls of each function that were left out, summed up over the threads.
+func (r *CoreRings) pruned() []reader.PrunedFunction {
+	const cause = "pruned-not-in-core"
+	sums := make(map[reader.FuncID]*reader.PrunedFunction)
+	seen := make(map[uint64]bool)
+	for _, t := range r.threads {
+		// The first entry of a table leads to the one before.
+		for address, n := t.sums, t.nsums; address != 0 && !seen[address]; {
+			seen[address] = true
+			next := [2]uint64{}
+			r.words(address, 2*min(n, r.root.maxFunction+1), cause, func(i, v uint64) {
+				id := reader.FuncID(i / 2)
+				if id == 0 {
+					next[i] = v
+					return
+				}
+				if sums[id] == nil {
+					sums[id] = &reader.PrunedFunction{Func: id}
+				}
+				if i%2 == 0 {
+					sums[id].Calls += v
+				} else {
+					sums[id].Ticks += v
+				}
+			})
+			address, n = next[0], next[1]
+		}
+	}
+	var list []reader.PrunedFunction
+	for _, id := range slices.Sorted(maps.Keys(sums)) {
+		list = append(list, *sums[id])
+	}
 	return list
 }

@@ -202,6 +202,7 @@ func TestLandingsInOtherModes(t *testing.T) {
 			t.Errorf("profile of %s: %d paths, want %d", what, len(got), len(want))
 		}
 	}
+	program = buildLandings(t, "clang++-22", append(prunable, "-fxray-instrument", "-fno-xray-link-deps")...)
 	_, _, traces := recordProgram(t, &l, "mode=prune,threshold=1000000000", program, "exceptions")
 	got, stats := treeOf(t, program, traces[0])
 	if got.ends[calls.Left] != 300 || got.ends[calls.Inferred] != 0 || stats.Unmatched != 0 || got.depth != 5 && got.depth != 4 {

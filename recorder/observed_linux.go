@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -294,13 +295,17 @@ func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 	}
 }
 
-// addSums adds the counters and profiles of threads.
+// addSums adds the counters, the sums of pruned calls and the profiles of threads.
 func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots []uint32) {
 	sums := make(map[reader.FuncID]uint64)
+	pruned := make(map[reader.FuncID]*reader.PrunedFunction)
 	paths := profileMaxPaths
 	for _, slot := range slots {
 		at := slotAt(slot)
-		a.addCounters(sums, a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters))
+		a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters), func(id, calls uint64) {
+			sums[reader.FuncID(id)] += calls
+		})
+		a.addPruned(pruned, slot)
 		address := a.u64(at + slotProfileAt)
 		if address == 0 {
 			continue
@@ -316,11 +321,51 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
 		r.Counters = append(r.Counters, reader.Counter{Func: id, Calls: sums[id]})
 	}
+	r.Pruned.From, r.Pruned.To = p.since, rdtsc()
+	for _, id := range slices.Sorted(maps.Keys(pruned)) {
+		r.Pruned.Functions = append(r.Pruned.Functions, *pruned[id])
+	}
 }
 
-// addCounters adds the n counters at an address to the sums of functions. It reads the
+// addPruned adds the calls that a thread left out to those of functions.
+func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunction, slot uint32) {
+	for address, n := range a.sumTables(slot) {
+		a.words(address, 2*n, func(i, v uint64) {
+			id := reader.FuncID(i / 2)
+			if id == 0 {
+				return
+			}
+			if pruned[id] == nil {
+				pruned[id] = &reader.PrunedFunction{Func: id}
+			}
+			if i%2 == 0 {
+				pruned[id].Calls += v
+			} else {
+				pruned[id].Ticks += v
+			}
+		})
+	}
+}
+
+// sumTables goes through a thread's tables of pruned calls: addresses, and for how many
+// functions each is. The first entry of a table leads to the one before.
+func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
+	const maxTables = 32 // each is at least twice as long as the one before
+	return func(yield func(uint64, uint64) bool) {
+		address, n := a.u64(slotAt(slot)+slotSumsAt), a.u64(slotAt(slot)+slotNSumsAt)
+		for range maxTables {
+			head := a.read(address, 16)
+			if n = min(n, maxCounters); head == nil || !yield(address, n) {
+				return
+			}
+			address, n = binary.LittleEndian.Uint64(head), binary.LittleEndian.Uint64(head[8:])
+		}
+	}
+}
+
+// words calls each with the words that are not 0 of the n at an address. It reads the
 // memory as a file: looking at pages that nobody wrote to would make them.
-func (a *arena) addCounters(sums map[reader.FuncID]uint64, address, n uint64) {
+func (a *arena) words(address, n uint64, each func(i, v uint64)) {
 	at, ok := a.offset(address, 8*n)
 	if !ok {
 		return
@@ -337,8 +382,8 @@ func (a *arena) addCounters(sums map[reader.FuncID]uint64, address, n uint64) {
 			return
 		}
 		for i := 0; i+8 <= k; i += 8 {
-			if calls := binary.LittleEndian.Uint64(buf[i:]); calls > 0 {
-				sums[reader.FuncID((from+int64(i)-int64(at))/8)] += calls
+			if v := binary.LittleEndian.Uint64(buf[i:]); v > 0 {
+				each(uint64(from+int64(i)-int64(at))/8, v)
 			}
 		}
 		from += int64(k &^ 7)
@@ -365,7 +410,7 @@ func (a *arenaObserver) finish(i uint32, p *observedProcess) {
 		}
 	}
 	recording := a.recording(i, p, true)
-	if p.trace == nil && (p.inner == a.inner || len(recording.Counters) > 0 || len(recording.Profiles) > 0) && p.text != nil {
+	if p.trace == nil && (p.inner == a.inner || len(recording.Counters)+len(recording.Profiles)+len(recording.Pruned.Functions) > 0) && p.text != nil {
 		p.open()
 	}
 	if p.trace != nil {
@@ -399,6 +444,9 @@ func (a *arenaObserver) free(slot uint32) {
 	at := slotAt(slot)
 	a.punch(a.u64(at+slotRingAt), a.u64(at+slotChunksAt)*chunkSize)
 	a.punch(a.u64(at+slotCountersAt), 8*a.u64(at+slotNCountersAt))
+	for address, n := range a.sumTables(slot) {
+		a.punch(address, 16*n)
+	}
 	a.slotsOf[slot].over = true
 	atomic.StoreUint32(a.word32(at+slotStateAt), slotFree)
 	atomic.AddUint32(a.word32(arenaFreeAt), 1)

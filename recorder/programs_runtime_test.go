@@ -236,18 +236,19 @@ func TestMusl(t *testing.T) {
 func TestModesOfAProgram(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "program.c", "-O2")
-	record := func(options string) map[string]int64 {
+	recordOf := func(program, options string) map[string]int64 {
 		_, stderr, traces := recordProgram(t, &l, options, program)
 		if stderr != "" {
 			t.Error(stderr)
 		}
 		return entries(t, program, traces)
 	}
+	record := func(options string) map[string]int64 { return recordOf(program, options) }
 	if got := record("mode=depth,depth=1"); got["fib"] != 1 || got["jumped"] != 2000 || got["jump"] != 0 {
 		t.Errorf("depth 1: %v", got)
 	}
 	// Calls that are open when the thread comes to another cpu stay as well.
-	pruned := record("mode=prune,threshold=1000000000")
+	pruned := recordOf(buildProgram(t, "clang-22", "program.c", append(prunable, "-O2")...), "mode=prune,threshold=1000000000")
 	others := -pruned["jumped"] - pruned["jump"]
 	for _, n := range pruned {
 		others += n

@@ -15,6 +15,7 @@ const (
 	layoutVersion = 1
 	rootSize      = 232
 	threadSize    = 144
+	threadSumsAt  = 2224 // which cores of older recorders do not have
 	objectSize    = 696
 	chunkSize     = 64 << 10
 	chunkHeader   = 64
@@ -152,6 +153,7 @@ type ringThread struct {
 	free               bool
 	ring, size, taken  uint64 // size in chunks
 	counters, ncounter uint64
+	sums, nsums        uint64       // of pruned calls
 	chunks             []chunkPlace // oldest first
 }
 
@@ -164,13 +166,13 @@ type chunkPlace struct {
 	part            bool   // the thread may be writing: what comes after a record in the making is left
 }
 
-func (m *image) parseThread(address uint64) (*ringThread, error) {
+func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
 	b, err := m.read("a thread", address, threadSize)
 	if err != nil {
 		return nil, err
 	}
 	f := fields(b)
-	return &ringThread{
+	t := &ringThread{
 		ThreadInfo: reader.ThreadInfo{
 			TID: int32(f.u32(32)), PID: int32(f.u32(36)), Name: f.text(112, 16),
 			First: f.u64(72), Last: f.u64(80), Dropped: f.u64(88), Truncated: f.u64(96),
@@ -178,7 +180,14 @@ func (m *image) parseThread(address uint64) (*ringThread, error) {
 		address: address, cursor: f.u64(0), free: f.u32(40) == 0,
 		ring: f.u64(48), size: f.u64(56), taken: f.u64(64),
 		counters: f.u64(16), ncounter: f.u64(128),
-	}, nil
+	}
+	if size >= threadSumsAt+16 {
+		sums := make(fields, 16)
+		if n, err := m.readSome(sums, address+threadSumsAt); n == len(sums) && err == nil {
+			t.sums, t.nsums = sums.u64(0), sums.u64(8)
+		}
+	}
+	return t, nil
 }
 
 // end is where the records of a chunk end, as far as the thread's cursor says.

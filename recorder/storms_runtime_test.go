@@ -276,7 +276,7 @@ func TestExceptions(t *testing.T) {
 // else is kept has something long inside.
 func TestPruneKeepsWhatIsLong(t *testing.T) {
 	l := library(t)
-	program := buildProgram(t, "clang-22", "storms.c", "-O1")
+	program := buildProgram(t, "clang-22", "storms.c", append(prunable, "-O1")...)
 	snapshot := filepath.Join(t.TempDir(), "pruned.xray")
 	t.Setenv("SNAPSHOT", snapshot)
 	out, stderr, _ := recordProgram(t, &l, "start=0", program, "prune", many(2000, 30000))

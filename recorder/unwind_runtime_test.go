@@ -49,16 +49,17 @@ func unwind(t *testing.T, program, mode string) unwound {
 // A debugger finds the caller from each instruction of thunks and trampolines, on the
 // fast path and on the slow one.
 func TestUnwindFromEveryInstruction(t *testing.T) {
-	program := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", "-g")
+	program := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", append(prunable, "-g")...)
+	always := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", "-g")
+	t.Run("kept", func(t *testing.T) { checkUnwind(t, always, "depth", "xr_depth_keep", "xr_record", "?") })
 	for mode, trampolines := range map[string][]string{
-		"record":    {"xr_record", "slow"},
-		"prune":     {"xr_record", "xr_prune", "slow"},
-		"arg":       {"xr_record_arg", "xr_record", "slow"},
-		"prune-arg": {"xr_record_arg", "xr_prune", "slow"},
-		"count":     {"xr_count", "slow"},
-		"depth":     {"xr_depth_enter", "xr_depth_exit", "xr_record"},
-		"profile":   {"xr_profile"},
-		"events":    {"__xray_CustomEvent", "__xray_TypedEvent", "xr_record", "slow"},
+		"record":  {"xr_record", "slow"},
+		"prune":   {"xr_record", "xr_prune", "slow"},
+		"arg":     {"xr_record_arg", "xr_record", "slow"},
+		"count":   {"xr_count", "slow"},
+		"depth":   {"xr_depth_enter", "xr_depth_exit", "xr_record"},
+		"profile": {"xr_profile"},
+		"events":  {"__xray_CustomEvent", "__xray_TypedEvent", "xr_record", "slow"},
 	} {
 		t.Run(mode, func(t *testing.T) { checkUnwind(t, program, mode, append(trampolines, "?")...) })
 	}

@@ -37,6 +37,10 @@ func (o *infoOutput) recorder(w io.Writer, file int) {
 		textf(w, "  command    %s\n", commandLine(p.Argv))
 	}
 	textf(w, "  mode       %s\n", modeOf(p))
+	if n := r.Pruned.Calls(); n > 0 {
+		textf(w, "  pruned     calls %s of %s, of which only the sums are known\n",
+			thousands(n), plural(int64(len(r.Pruned.Functions)), "function", "functions"))
+	}
 	o.profiled(w, r)
 	for _, c := range r.Changes {
 		textf(w, "  changed    %s%s\n", c.What, o.when(r, c.TSC))
@@ -207,6 +211,13 @@ type (
 		Changes  []reader.Change       `json:"changes"`
 		Counters []infoCounter         `json:"counters"`
 		Profiles []infoProfile         `json:"profiles"`
+		Pruned   []infoPruned          `json:"pruned,omitempty"`
+	}
+	infoPruned struct {
+		ID       reader.FuncID `json:"id"`
+		Function string        `json:"function"`
+		Calls    uint64        `json:"calls"`
+		Ticks    uint64        `json:"ticks"`
 	}
 	infoProfile struct {
 		Process int32  `json:"process"`
@@ -235,6 +246,9 @@ func (o *infoOutput) recordings() []infoRecording {
 		}
 		for _, c := range r.Counters {
 			out.Counters = append(out.Counters, infoCounter{c.Func, symbolize.Label(o.names, c.Func), c.Calls})
+		}
+		for _, f := range r.Pruned.Functions {
+			out.Pruned = append(out.Pruned, infoPruned{f.Func, symbolize.Label(o.names, f.Func), f.Calls, f.Ticks})
 		}
 		list = append(list, out)
 	}

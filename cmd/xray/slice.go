@@ -136,7 +136,7 @@ func (c *slicing) recording(s *session) *reader.Recording {
 		return nil
 	}
 	part := *r
-	part.Counters, part.Profiles = nil, nil
+	part.Counters, part.Profiles, part.Pruned = nil, nil, reader.Pruned{}
 	return &part
 }
 

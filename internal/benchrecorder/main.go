@@ -64,7 +64,7 @@ type workload struct {
 }
 
 var workloads = []workload{
-	{"a call of an empty function, ns", "loop.cc", nil, true},
+	{"a call of an empty function, ns", "loop.cc", []string{"-fxray-instruction-threshold=1"}, true},
 	{"a program, instrumented by default", "program.cc", nil, false},
 	{"a program, all functions instrumented", "program.cc", []string{"-fxray-instruction-threshold=1"}, false},
 }

@@ -103,6 +103,9 @@ func recordingEvents(r *reader.Recording) []byte {
 	if len(r.Profiles) > 0 {
 		add(reader.MetadataProfile, reader.AppendProfiles(nil, r.Profiles))
 	}
+	if len(r.Pruned.Functions) > 0 {
+		add(reader.MetadataPruned, reader.AppendPruned(nil, &r.Pruned))
+	}
 	for functions := range chunks(r.Functions, func(f *reader.NamedFunction) int { return len(f.Name) + len(f.File) }) {
 		addJSON(reader.MetadataFunctions, map[string]any{"functions": functions})
 	}

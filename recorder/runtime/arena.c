@@ -337,6 +337,8 @@ void xr_arena_tables(struct xr_thread *t)
 		return;
 	s->counters = (uintptr_t)t->counters;
 	s->profile = (uintptr_t)t->profile;
+	s->sums = (uintptr_t)t->sums;
+	__atomic_store_n(&s->nsums, t->nsums, __ATOMIC_RELEASE);
 	__atomic_store_n(&s->ncounters, t->ncounters, __ATOMIC_RELEASE);
 }
 

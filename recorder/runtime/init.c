@@ -363,6 +363,7 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 	if (why)
 		return why;
 	xr_rescan();
+	xr_sums_begin();
 	root.stream_limit = limit;
 	int err = fd < 0 ? 0 : xr_stream_begin(fd);
 	if (err) {

@@ -14,6 +14,8 @@
 #define XR_THREAD_COUNTERS 16
 #define XR_THREAD_PROFILE 24
 #define XR_THREAD_NCOUNTERS 128
+#define XR_THREAD_SUMS 2224
+#define XR_THREAD_NSUMS 2232
 #define XR_ROOT_THRESHOLD 48
 
 #define XR_CHUNK_SIZE 65536 /* also the alignment of chunks */
@@ -54,6 +56,7 @@
 /* What xr_slow gets besides room for records, which is a multiple of 8. */
 #define XR_COUNTERS 0
 #define XR_PATHS 1
+#define XR_SUMS 2
 
 #ifndef __ASSEMBLER__
 
@@ -121,6 +124,14 @@ struct xr_thread {
 	struct xr_open *open;
 	uint64_t shared;     /* where in the file of rings this one is; 0 when nowhere */
 	struct xr_slot *slot; /* in the arena; null when the ring is in private memory */
+	struct xr_sum *sums; /* prune mode: calls that were left out, by function id, nsums of them; or null */
+	uint64_t nsums;
+};
+
+/* Calls of a function. The first of a table stands for no function: it has the place and
+ * the length of the table before, which was too short and is part of the sums. */
+struct xr_sum {
+	uint64_t calls, ticks;
 };
 
 /* One instrumented object: the program or a shared object. */
@@ -198,7 +209,7 @@ extern __thread struct xr_thread *xr_tls __attribute__((tls_model("initial-exec"
 
 /* ring.c: no libc, general registers only, callable with signals on or off.
  * xr_slow is called by the trampolines: gets the thread a chunk with room for n
- * bytes behind a stamp that holds now, or what n of XR_COUNTERS or XR_PATHS says. Returns 0
+ * bytes behind a stamp that holds now, or what n of XR_COUNTERS, XR_PATHS or XR_SUMS says. Returns 0
  * when that cannot be had, and the event is lost. */
 int xr_slow(uint64_t n);
 /* Where n bytes (a multiple of 8) of records can be written behind a stamp that
@@ -343,6 +354,15 @@ uint64_t xr_profile_lost(void);
  * collects. */
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
+
+/* sums.c: general registers only. */
+/* Gives a thread room for the sums of all functions; 0 when there is no memory. */
+int xr_sums_make(struct xr_thread *t);
+/* From here on sums are of what is pruned later. */
+void xr_sums_begin(void);
+/* Whether there are any; and appends them as the body of a metadata event. */
+int xr_sums_any(void);
+void xr_sums_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
 /* control.c */
 /* What an answer may need. */

@@ -21,21 +21,22 @@
 #include "syscall.h"
 
 /* Near thunks: a page of jumps, and behind it a page of where they lead to. */
-enum { ENTER, EXIT, ARG, CUSTOM, TYPED, THUNKS };
+enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, THUNKS }; /* KEEP: exits of what is never pruned */
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
 /* trampoline_amd64.S */
 void xr_record(void), xr_record_nocpu(void), xr_record_arg(void), xr_record_arg_nocpu(void),
 	xr_prune(void), xr_prune_nocpu(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
-	xr_depth_exit(void), xr_depth_arg(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
+	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
 
 typedef void (*trampoline)(void);
 
 /* Where the thunks of all objects lead to. */
-static trampoline targets[THUNKS] = {xr_nothing, xr_nothing, xr_nothing, xr_nothing, xr_nothing};
+static trampoline targets[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 
-/* Where depth mode goes with what it wants: entries, exits, entries with argument. */
-trampoline xr_depth_next[3];
+/* Where depth mode goes with what it wants: entries, exits, entries with argument, exits
+ * of what is never pruned. */
+trampoline xr_depth_next[4];
 
 static int patched_on;
 static uint64_t seen_changes;
@@ -143,7 +144,7 @@ int xr_set_mode(enum xr_mode mode)
 	trampoline record = cpu ? xr_record : xr_record_nocpu;
 	trampoline arg = cpu ? xr_record_arg : xr_record_arg_nocpu;
 	trampoline prune = cpu ? xr_prune : xr_prune_nocpu;
-	trampoline to[THUNKS] = {xr_nothing, xr_nothing, xr_nothing, xr_nothing, xr_nothing};
+	trampoline to[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 	switch (mode) {
 	case XR_OFF:
 		break;
@@ -151,21 +152,24 @@ int xr_set_mode(enum xr_mode mode)
 	case XR_PRUNE:
 		to[ENTER] = record;
 		to[EXIT] = mode == XR_PRUNE ? prune : record;
+		to[KEEP] = record;
 		to[ARG] = arg;
 		break;
 	case XR_DEPTH:
 		xr_depth_next[0] = record;
 		xr_depth_next[1] = root.threshold ? prune : record;
 		xr_depth_next[2] = arg;
+		xr_depth_next[3] = record;
 		to[ENTER] = xr_depth_enter;
 		to[EXIT] = xr_depth_exit;
+		to[KEEP] = xr_depth_keep;
 		to[ARG] = xr_depth_arg;
 		break;
 	case XR_COUNT:
 		to[ENTER] = to[ARG] = xr_count;
 		break;
 	case XR_PROFILE:
-		to[ENTER] = to[EXIT] = to[ARG] = xr_profile;
+		to[ENTER] = to[EXIT] = to[KEEP] = to[ARG] = xr_profile;
 		break;
 	default:
 		return -1;
@@ -408,7 +412,9 @@ static int next(struct walk *w, struct target *t)
 	t->p = (uint8_t *)xr_sled_address(s);
 	t->shape = shape;
 	t->want = patched_on && mode_wants(s->kind) && xr_filter_wants(w->id);
-	uint64_t thunk = w->o->thunks + shape->thunk * THUNK_SIZE;
+	/* Functions that the source marks as always instrumented are never pruned. */
+	int which = shape->thunk == EXIT && s->always ? KEEP : shape->thunk;
+	uint64_t thunk = w->o->thunks + which * THUNK_SIZE;
 	uint64_t displacement = (uint32_t)(thunk - ((uintptr_t)t->p + shape->call + 5)), tail = displacement;
 	t->size = 4;
 	if (!is_event(s->kind)) {

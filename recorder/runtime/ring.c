@@ -22,6 +22,8 @@ _Static_assert(offsetof(struct xr_thread, cpu) == XR_THREAD_CPU, "");
 _Static_assert(offsetof(struct xr_thread, counters) == XR_THREAD_COUNTERS, "");
 _Static_assert(offsetof(struct xr_thread, profile) == XR_THREAD_PROFILE, "");
 _Static_assert(offsetof(struct xr_thread, ncounters) == XR_THREAD_NCOUNTERS, "");
+_Static_assert(offsetof(struct xr_thread, sums) == XR_THREAD_SUMS, "");
+_Static_assert(offsetof(struct xr_thread, nsums) == XR_THREAD_NSUMS, "");
 _Static_assert(offsetof(struct xr_root, threshold) == XR_ROOT_THRESHOLD, "");
 _Static_assert(sizeof(struct xr_chunk) == XR_CHUNK_HEADER, "");
 _Static_assert(sizeof(struct xr_thread) <= XR_THREAD_PAGE, "");
@@ -553,6 +555,8 @@ static struct xr_thread *prepare(uint64_t n)
 		return make_counters(t) ? t : NULL;
 	if (n == XR_PATHS)
 		return xr_profile_make(t) ? t : NULL;
+	if (n == XR_SUMS)
+		return xr_sums_make(t) ? t : NULL;
 	if (room(t) < n + STAMP_SIZE) {
 		take_chunk(t);
 		return t;

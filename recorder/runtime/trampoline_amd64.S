@@ -147,7 +147,12 @@ slow:
 	/* Records an exit, or takes the entry back when that is the record before and not
 	 * as old as the threshold. The entry's slot is zeroed before the cursor passes it
 	 * backwards, so that what is not written always reads as 0; if a signal handler
-	 * recorded in between, it is put back. */
+	 * recorded in between, it is put back.
+	 *
+	 * A call that was taken back goes into the thread's sums, of calls and of ticks, each
+	 * by one instruction. Its ticks wait in the upper half of r10, which is otherwise 0.
+	 * Calls with an argument are never taken back: compilers log arguments only of functions
+	 * that are always instrumented. */
 	.macro PRUNE name, cpu
 	BEGIN	\name
 	SAVE4
@@ -157,64 +162,43 @@ slow:
 	movl	%r10d, %edx
 	andl	$-16, %edx
 	cmpl	%edx, -8(%rcx)
-	jne	5f
+	jne	3f
 	movl	%eax, %edx
 	subl	-4(%rcx), %edx
 	cmpq	xray_recorder_root + XR_ROOT_THRESHOLD(%rip), %rdx
 	jae	3f
+	shlq	$32, %rdx
+	orq	%rdx, %r10
 	movq	-8(%rcx), %rdx
 	movq	$0, -8(%rcx)
 	movq	%rcx, %rax
 	subq	$8, %rcx
 	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
 	jne	6f
+8:	movl	%r10d, %eax
+	shrl	$4, %eax
+	cmpq	%rax, XR_THREAD_NSUMS(%r11)
+	jbe	9f
+	shlq	$4, %rax
+	addq	XR_THREAD_SUMS(%r11), %rax
+	shrq	$32, %r10
+	incq	(%rax)
+	addq	%r10, 8(%rax)
 	LEAVE4
 6:	movq	%rdx, (%rcx)
+	movl	%r10d, %r10d
 	jmp	2b
+9:	movl	$XR_SUMS, %eax
+	call	slow
+	testl	%eax, %eax
+	jz	10f
+	THREAD
+	jnz	8b
+10:	LEAVE4
 3:	RESERVE	8
 	movq	%rdx, (%rax)
 	LEAVE4
 4:	SLOW	8
-
-	/* An argument may lie between entry and exit. The last 8 bytes are a stamp's
-	 * or an argument's if they are odd and not a trailer's, of which only the low
-	 * half and the top bit vary. (An argument that looks like that is not pruned.) */
-5:	testb	$1, -8(%rcx)
-	jz	3b
-	cmpl	$0x80000000, -4(%rcx)
-	je	3b
-	cmpb	$(XR_REC_ARG << 1 | 1), -16(%rcx)
-	jne	3b
-	orl	$(XR_ENTER_ARG << 1), %edx
-	cmpl	%edx, -24(%rcx)
-	jne	3b
-	movl	%eax, %edx
-	subl	-20(%rcx), %edx
-	cmpq	xray_recorder_root + XR_ROOT_THRESHOLD(%rip), %rdx
-	jae	3b
-	SAVE	rsi
-	SAVE	rdi
-	movq	-24(%rcx), %rdx
-	movq	-16(%rcx), %rsi
-	movq	-8(%rcx), %rdi
-	movq	$0, -24(%rcx)
-	movq	$0, -16(%rcx)
-	movq	$0, -8(%rcx)
-	movq	%rcx, %rax
-	subq	$24, %rcx
-	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
-	je	7f
-	movq	%rsi, 8(%rcx)
-	movq	%rdi, 16(%rcx)
-	movq	%rdx, (%rcx)
-7:	movq	(%rsp), %rdi
-	movq	8(%rsp), %rsi
-	leaq	16(%rsp), %rsp
-	.cfi_adjust_cfa_offset -16
-	.cfi_restore rdi
-	.cfi_restore rsi
-	jne	2b
-	LEAVE4
 	END	\name
 	.endm
 
@@ -278,6 +262,7 @@ slow:
 	DEPTH	xr_depth_enter, 0
 	DEPTH	xr_depth_exit, 8
 	DEPTH	xr_depth_arg, 16
+	DEPTH	xr_depth_keep, 24
 
 	/* Events. Their sleds bring the payload in argument registers, in the middle of
 	 * a function, with the stack aligned as it happens to be. These are the symbols

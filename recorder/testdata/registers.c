@@ -11,8 +11,8 @@
 		"2:	.byte 0xc3, 0x2e, 0x66, 0x0f, 0x1f, 0x84, 0, 0, 2, 0, 0\n" \
 		".size " name ", . - " name "\n" \
 		".section xray_instr_map, \"ao\", @progbits, .text\n" \
-		"	.quad 1b - .\n	.quad " name " - .\n	.byte " kind ", 1, 2\n	.zero 13\n" \
-		"	.quad 2b - .\n	.quad " name " - .\n	.byte 1, 1, 2\n	.zero 13\n" \
+		"	.quad 1b - .\n	.quad " name " - .\n	.byte " kind ", 0, 2\n	.zero 13\n" \
+		"	.quad 2b - .\n	.quad " name " - .\n	.byte 1, 0, 2\n	.zero 13\n" \
 		".text\n")
 SLEDS("with_entry", "0");
 SLEDS("with_argument", "3");
@@ -31,8 +31,8 @@ __asm__(".text\n.p2align 4\n.type with_tail, @function\nwith_tail:\n"
 	"	ret\n"
 	".size with_tail, . - with_tail\n"
 	".section xray_instr_map, \"ao\", @progbits, .text\n"
-	"	.quad 1b - .\n	.quad with_tail - .\n	.byte 0, 1, 2\n	.zero 13\n"
-	"	.quad 2b - .\n	.quad with_tail - .\n	.byte 2, 1, 2\n	.zero 13\n"
+	"	.quad 1b - .\n	.quad with_tail - .\n	.byte 0, 0, 2\n	.zero 13\n"
+	"	.quad 2b - .\n	.quad with_tail - .\n	.byte 2, 0, 2\n	.zero 13\n"
 	".text\n");
 void with_tail(void);
 

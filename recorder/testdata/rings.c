@@ -40,6 +40,8 @@ void xr_lock(uint32_t *lock)
 void xr_unlock(uint32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 void xr_counters_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_profile_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
+void xr_sums_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
+int xr_sums_any(void) { return 0; }
 void xr_warn(const char *what, const char *detail) { fprintf(stderr, "%s: %s\n", what, detail); }
 uint64_t xr_profile_lost(void) { return 0; }
 uint64_t xr_gcc_functions(void) { return 0; }

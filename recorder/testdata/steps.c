@@ -25,7 +25,7 @@ PLAIN static void spin(uint64_t ticks)
 TRACED static void quick(void) { sink++; }
 TRACED static void lengthy(void) { spin(root.threshold + root.threshold / 4); sink++; }
 TRACED static long plain(long x) { sink++; return x + 1; }
-TRACED __attribute__((xray_log_args(1))) static long logged(long x) { sink++; return x + 1; }
+TRACED __attribute__((__xray_always_instrument__, xray_log_args(1))) static long logged(long x) { sink++; return x + 1; }
 
 static volatile long step, at;
 static volatile int stepping, happened, ended_early, toggles, with_lengthy;

@@ -18,7 +18,7 @@ static volatile long sink;
 TRACED static long depth(long n) { return n ? 3 + depth(n - 1) - (sink & 0) : 0; }
 TRACED static long leaf(long x) { return x * 2 + 1; }
 TRACED static long tail(long x) { return leaf(x + 1); }
-TRACED __attribute__((xray_log_args(1))) static long logged(long x) { return x - 1; }
+TRACED __attribute__((__xray_always_instrument__, xray_log_args(1))) static long logged(long x) { return x - 1; }
 TRACED static long double extended(long double x) { return x * 2; }
 TRACED static double mixed(int n, ...)
 {

@@ -1,11 +1,11 @@
 /* Calls recorded functions for a debugger to step through: unwind
- * MODE|arg|prune-arg|events. */
+ * MODE|arg|events. */
 #include "walk.h"
 
 static volatile long sink;
 
 TRACED static long plain(long x) { sink += x; return x + 1; }
-TRACED __attribute__((xray_log_args(1))) static long logged(long x) { sink += x; return x + 1; }
+TRACED __attribute__((__xray_always_instrument__, xray_log_args(1))) static long logged(long x) { sink += x; return x + 1; }
 TRACED static long last_call(long x) { sink += x; return plain(x); }
 
 TRACED static long events(long x)
@@ -38,8 +38,6 @@ PLAIN int main(int argc, char **argv)
 		called = logged;
 	else if (!strcmp(argv[1], "events"))
 		called = events;
-	else if (!strcmp(argv[1], "prune-arg"))
-		called = logged, mode = XR_PRUNE;
 	else if (!xr_parse_mode(argv[1], &mode))
 		return 2;
 	const char *why = xr_start(mode, mode == XR_PRUNE ? hour : 0, mode == XR_DEPTH ? 1 : 0, -1, 0);

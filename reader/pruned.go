@@ -1,0 +1,79 @@
+package reader
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Pruned is what the recorder left out because it was short: how many calls of each
+// function, and how long they took. The calls themselves are not in the trace.
+type Pruned struct {
+	// From and To are the TSCs between which the calls ended. They are those of the
+	// recording, also where the trace holds only the end of it, as that of a ring does.
+	From, To  uint64
+	Functions []PrunedFunction // each function once, as in the file
+}
+
+// PrunedFunction is the calls of a function that were left out. Ticks is what they
+// took in all, and includes the calls that they made, which were left out too.
+type PrunedFunction struct {
+	Func         FuncID
+	Calls, Ticks uint64
+}
+
+// Calls is the number of all calls that were left out.
+func (p *Pruned) Calls() uint64 {
+	var n uint64
+	for i := range p.Functions {
+		n += p.Functions[i].Calls
+	}
+	return n
+}
+
+const (
+	prunedHeadSize = 24
+	prunedRowSize  = 24
+)
+
+// parsePruned reads the body of a metadata event. Functions that are complete are
+// returned even with an error.
+func parsePruned(body []byte) (Pruned, error) {
+	le := binary.LittleEndian
+	if len(body) < prunedHeadSize {
+		return Pruned{}, errors.New("sums of pruned calls without a head")
+	}
+	n := le.Uint64(body)
+	p := Pruned{From: le.Uint64(body[8:]), To: le.Uint64(body[16:])}
+	rows := body[prunedHeadSize:]
+	there := uint64(len(rows) / prunedRowSize)
+	seen := make(map[FuncID]bool)
+	var err error
+	if n != there {
+		err = fmt.Errorf("sums of %d pruned functions have %d", n, there)
+	}
+	for i := range min(n, there) {
+		row := rows[prunedRowSize*i:]
+		id := le.Uint32(row)
+		if id < 1 || id > maxRecordedFunc || seen[FuncID(id)] {
+			return p, fmt.Errorf("pruned function %d is number %d, which cannot be or was there before", i, id)
+		}
+		seen[FuncID(id)] = true
+		p.Functions = append(p.Functions, PrunedFunction{FuncID(id), le.Uint64(row[8:]), le.Uint64(row[16:])})
+	}
+	return p, err
+}
+
+// AppendPruned appends sums as the body of a metadata event of kind
+// [MetadataPruned].
+func AppendPruned(b []byte, p *Pruned) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint64(b, uint64(len(p.Functions)))
+	b = le.AppendUint64(le.AppendUint64(b, p.From), p.To)
+	for i := range p.Functions {
+		f := &p.Functions[i]
+		b = le.AppendUint64(b, uint64(uint32(f.Func)))
+		b = le.AppendUint64(le.AppendUint64(b, f.Calls), f.Ticks)
+	}
+	return b
+}

@@ -1,0 +1,141 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// checkPruned compares the calls of testdata/pruned.c, those that were kept and those of
+// which only the sums are known, with what the program counted.
+func checkPruned(t *testing.T, program, output, path string) {
+	t.Helper()
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	f := readTrace(t, path)
+	p := &f.recording.Pruned
+	got, left := map[string]int64{}, map[string]reader.PrunedFunction{}
+	for id, n := range f.calls {
+		got[symbolize.Label(table, id)] += int64(n)
+	}
+	kept := maps.Clone(got)
+	for _, one := range p.Functions {
+		name := symbolize.Label(table, one.Func)
+		left[name] = one
+		got[name] += int64(one.Calls)
+	}
+	if want := counted(t, output); !maps.Equal(got, want) {
+		t.Errorf("%v were kept, %v pruned; the program counted %v", kept, left, want)
+	}
+	if left["kept"].Calls+left["lengthy"].Calls != 0 || left["caller"].Calls == 0 || left["logged"].Calls == 0 || left["recursive"].Calls == 0 {
+		t.Errorf("%v were pruned", left)
+	}
+	if p.From == 0 || p.To <= p.From {
+		t.Errorf("sums are from %d to %d", p.From, p.To)
+	}
+	// Three threads run in lengthy nearly all the time, and what it calls is pruned.
+	if most := 3 * (p.To - p.From); left["caller"].Ticks == 0 || left["caller"].Ticks > most || left["quick"].Ticks > most {
+		t.Errorf("caller took %d ticks in %d", left["caller"].Ticks, most)
+	}
+}
+
+// What pruning leaves out is summed up: no call and none of its time is lost, in a stream,
+// in rings and under an observer, in signal handlers and in a process that is killed.
+func TestPrunedCallsAreSummedUp(t *testing.T) {
+	l := library(t)
+	program := buildProgram(t, "clang-22", "pruned.c", "-O2", "-fxray-instruction-threshold=1")
+	for _, options := range []string{
+		"mode=prune,threshold=10000000", "mode=prune,threshold=10000000,stream=0,ring=4194304", "mode=depth,depth=100,threshold=10000000",
+	} {
+		out, stderr, traces := recordProgram(t, &l, options, program)
+		if stderr != "" || len(traces) != 1 {
+			t.Fatalf("%s: %d traces; %s", options, len(traces), stderr)
+		}
+		checkPruned(t, program, out, traces[0])
+	}
+	for _, end := range []string{"", "killed"} {
+		out, path := runObserved(t, l, "mode=prune,threshold=10000000", program, end)
+		checkPruned(t, program, out, path)
+	}
+}
+
+// runObserved runs a program under an observer, and returns what it said and its trace.
+func runObserved(t *testing.T, l Library, options, program string, args ...string) (stdout, trace string) {
+	t.Helper()
+	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p")}
+	ob, err := Listen(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- ob.Run(ctx) }()
+	cmd := exec.Command(program, args...)
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(),
+		EnvVar+"=observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10)+","+options)
+	_ = cmd.Run() // it may kill itself
+	for !ob.Idle() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	observed := ob.Settle()
+	cancel()
+	if err := <-done; err != nil || len(observed.Traces) != 1 {
+		t.Fatalf("%v; %+v", err, observed)
+	}
+	return out.String(), observed.Traces[0].Path
+}
+
+// The sums of a recording that is started again are its own.
+func TestSumsOfOneRecording(t *testing.T) {
+	program := buildLinked(t, "clang-22", library(t).Archive(), "sums.c", "-fxray-instruction-threshold=1")
+	dir := t.TempDir()
+	if out, err := exec.Command(program, dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for i, want := range []uint64{1000, 30} {
+		f := readTrace(t, filepath.Join(dir, strconv.Itoa(i)))
+		if p := f.recording.Pruned; p.Calls()+f.calls[1] != want {
+			t.Errorf("recording %d: %d calls were pruned and %d kept, of %d", i, p.Calls(), f.calls[1], want)
+		}
+	}
+}
+
+// A core has the sums.
+func TestCoreOfPrunedCalls(t *testing.T) {
+	program, env := crashProgram(t, "mode=prune,threshold=1000000000", prunable...)
+	path, _ := crash(t, env, program, "a", "700")
+	f := readTrace(t, traceOf(t, openCore(t, path), 0))
+	calls := maps.Clone(f.calls)
+	for _, p := range f.recording.Pruned.Functions {
+		calls[p.Func] += p.Calls
+	}
+	if calls[idLeaf] != 1600 || calls[idBranch] != 800 || f.recording.Pruned.Calls() == 0 {
+		t.Errorf("%v, of which %d were pruned", calls, f.recording.Pruned.Calls())
+	}
+}
+
+// The tests before find a trampoline that forgets what it takes back.
+func TestSumsFindWhatIsForgotten(t *testing.T) {
+	archive := buildArchive(t, edit{"trampoline_amd64.S", "	incq	(%rax)\n", ""})
+	program := buildLinked(t, "clang-22", archive, "pruned.c", "-fxray-instruction-threshold=1")
+	_, _, traces := recordProgram(t, nil, "mode=prune,threshold=10000000", program)
+	if n := readTrace(t, traces[0]).recording.Pruned.Calls(); n != 0 {
+		t.Errorf("%d calls were counted", n)
+	}
+}
