@@ -98,6 +98,8 @@ type special struct {
 	left       uint64
 	tailExited uint64
 	untimed    uint64 // calls that were only counted
+	pruned     uint64 // calls that the recorder left out, and their durations
+	prunedSum  quantile.Sum
 	probes     probes // with Options.Compensation
 }
 
@@ -165,6 +167,14 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 // Count adds calls of a function, of which nothing is known but their number.
 func (a *Analysis) Count(th reader.Thread, index int, fn reader.FuncID, n uint64) {
 	a.table(&calls.Batch{Thread: th, Index: index}).function(fn).specials().untimed += n
+}
+
+// Pruned adds calls of a function that the recorder left out. ticks is what they took in
+// all.
+func (a *Analysis) Pruned(th reader.Thread, index int, fn reader.FuncID, n, ticks uint64) {
+	s := a.table(&calls.Batch{Thread: th, Index: index}).function(fn).specials()
+	s.pruned += n
+	s.prunedSum.Add(ticks)
 }
 
 // recursions are the calls of the batch that are part of a recursion. They are
@@ -276,6 +286,8 @@ func (f *function) merge(o *function) {
 		f.special.left += o.special.left
 		f.special.tailExited += o.special.tailExited
 		f.special.untimed += o.special.untimed
+		f.special.pruned += o.special.pruned
+		f.special.prunedSum.AddSum(o.special.prunedSum)
 		f.special.probes.add(&o.special.probes)
 	}
 }

@@ -30,15 +30,15 @@ type jsonCost struct {
 }
 
 // jsonRow is one element of "rows". Min, Max and the quantiles are null when no
-// call has ended.
+// call that was recorded has ended, and Self and Share when no call was recorded.
 type jsonRow struct {
 	*jsonThread
 	ID          int32        `json:"id"`
 	Function    string       `json:"function"`
 	Location    string       `json:"location"`
 	Count       uint64       `json:"count"`
-	Self        json.Number  `json:"self"`
-	Share       float64      `json:"share"` // of the self time of all functions, 0 to 1
+	Self        *json.Number `json:"self"`
+	Share       *float64     `json:"share"` // of the self time of all functions, 0 to 1
 	Total       json.Number  `json:"total"`
 	Sum         json.Number  `json:"sum"`
 	Min         *uint64      `json:"min"`
@@ -52,6 +52,7 @@ type jsonRow struct {
 	Left        uint64       `json:"left,omitempty"`
 	TailExited  uint64       `json:"tail_exited"`
 	Open        uint64       `json:"open"`
+	Pruned      uint64       `json:"pruned,omitempty"`
 	Histogram   []jsonOctave `json:"histogram"`
 	*jsonCompensated
 }
@@ -128,8 +129,6 @@ func (r *Report) jsonRow(row *Row, names symbolize.Names) jsonRow {
 		Function:    symbolize.Label(names, row.Func),
 		Location:    location(names, row.Func),
 		Count:       row.Count,
-		Self:        json.Number(r.number(row.Self)),
-		Share:       share(row.Self, r.Self),
 		Total:       json.Number(r.number(row.Total)),
 		Sum:         json.Number(r.number(row.Sum)),
 		Approximate: row.Approximate,
@@ -137,7 +136,12 @@ func (r *Report) jsonRow(row *Row, names symbolize.Names) jsonRow {
 		Left:        row.Left,
 		TailExited:  row.TailExited,
 		Open:        row.Open,
+		Pruned:      row.Pruned,
 		Histogram:   []jsonOctave{},
+	}
+	if !row.onlyPruned() {
+		self, part := json.Number(r.number(row.Self)), share(row.Self, r.Self)
+		j.Self, j.Share = &self, &part
 	}
 	if r.PerThread {
 		j.jsonThread = &jsonThread{File: row.Thread.File + 1, Process: row.Thread.Process, Thread: row.Thread.Thread}

@@ -216,6 +216,9 @@ func (r *Report) times(row *Row, tails bool) []string {
 		total += " " // in line with those
 	}
 	cells := []string{r.duration(row.Self), percent(row.Self, r.Self), total}
+	if row.onlyPruned() {
+		cells[0], cells[1] = "-", "-"
+	}
 	if !row.timed() {
 		return append(cells, "-", "-", "-", "-", "-", "-")
 	}
@@ -333,6 +336,10 @@ func (r *Report) notes(v View) []string {
 		add("%s %s only counted: %s part of count alone",
 			grouped(r.Untimed), plural(r.Untimed, "call was", "calls were"), plural(r.Untimed, "it is", "they are"))
 	}
+	if n := r.Pruned; n > 0 {
+		add("%s %s dropped by the recorder: where %s of a function that calls itself, total counts the time more than once",
+			grouped(n), plural(n, "call was", "calls were"), plural(n, "it is", "they are"))
+	}
 	if open := r.Open; open > 0 {
 		add("%s %s still open at the end: %s time is part of self and total, but not of count, min, max and quantiles",
 			grouped(open), plural(open, "call was", "calls were"), plural(open, "its", "their"))
@@ -370,6 +377,9 @@ func (r *Report) writeCSV(w io.Writer, v View, names symbolize.Names) error {
 			titles = append(titles, title+unit)
 		}
 	}
+	if r.Pruned > 0 {
+		titles = append(titles, "pruned")
+	}
 	if r.PerThread {
 		own := []string{"file", "process", "thread"}
 		if threadNames != nil {
@@ -395,8 +405,13 @@ func (r *Report) writeCSV(w io.Writer, v View, names symbolize.Names) error {
 			cells = append(cells, threadNames[i])
 		}
 		cells = append(cells, strconv.Itoa(int(row.Func)), symbolize.Label(names, row.Func), location(names, row.Func),
-			strconv.FormatUint(row.Count, 10), r.number(row.Self), strconv.FormatFloat(share(row.Self, r.Self), 'f', 6, 64),
-			r.number(row.Total), r.number(row.Sum))
+			strconv.FormatUint(row.Count, 10))
+		if row.onlyPruned() {
+			cells = append(cells, "", "")
+		} else {
+			cells = append(cells, r.number(row.Self), strconv.FormatFloat(share(row.Self, r.Self), 'f', 6, 64))
+		}
+		cells = append(cells, r.number(row.Total), r.number(row.Sum))
 		for _, d := range []uint64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max} {
 			cell := ""
 			if row.timed() {
@@ -409,6 +424,9 @@ func (r *Report) writeCSV(w io.Writer, v View, names symbolize.Names) error {
 		if c := row.Compensated; c != nil {
 			cells = append(cells, r.number(c.SelfLow), r.number(c.SelfHigh), r.number(c.TotalLow), r.number(c.TotalHigh),
 				r.number(c.RecordedSelf), r.number(c.RecordedTotal))
+		}
+		if r.Pruned > 0 {
+			cells = append(cells, strconv.FormatUint(row.Pruned, 10))
 		}
 		if v.Objects {
 			cells = append(cells, symbolize.ObjectName(names, row.Func))

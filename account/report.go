@@ -35,6 +35,11 @@ type Row struct {
 	// where Coarse is, by quantile.OctaveError. Min and Max never are.
 	Approximate, Coarse bool
 	Untimed             uint64 // those of Count of which nothing but their number is known
+	// Pruned are those of Count that the recorder left out. Total and Sum have their
+	// durations, but nothing else knows of them. What they called, and calls of their own
+	// function around them, are in Total once more; and their time is also Self of
+	// the functions that they were called from.
+	Pruned uint64
 	// Octaves counts durations by their length in bits: those of 2^(i-1) to
 	// 2^i-1 ticks are in Octaves[i]. It is as long as the longest needs.
 	Octaves []uint64
@@ -59,9 +64,9 @@ type Report struct {
 	Calls uint64
 	// Self is the self time of all of them: that which shares are of.
 	Self quantile.Sum
-	// Open, Inferred, Left, TailExited and Untimed are the sums of those of the rows, before
+	// Open, Inferred, Left, TailExited, Untimed and Pruned are the sums of those of the rows, before
 	// [Report.Top].
-	Open, Inferred, Left, TailExited, Untimed uint64
+	Open, Inferred, Left, TailExited, Untimed, Pruned uint64
 	// Cost is what was taken out of times; nil for nothing. CostSource says where it is
 	// from, and may be set before writing.
 	Cost       *probecost.Cost
@@ -93,6 +98,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			r.TailExited += row.TailExited
 			r.Left += row.Left
 			r.Untimed += row.Untimed
+			r.Pruned += row.Pruned
 			r.Rows = append(r.Rows, row)
 			if a.prober != nil {
 				of = append(of, t.functions[i].specials().probes)
@@ -121,8 +127,10 @@ func (f *function) row() Row {
 		row.TailExited, row.Inferred, row.Left, row.Open = s.tailExited, s.inferred, s.left, s.open
 		row.Total = row.Total.Minus(s.nested)
 		row.Total.AddSum(s.openTotal)
-		row.Untimed = s.untimed
-		row.Count += s.untimed
+		row.Untimed, row.Pruned = s.untimed, s.pruned
+		row.Count += s.untimed + s.pruned
+		row.Total.AddSum(s.prunedSum)
+		row.Sum.AddSum(s.prunedSum)
 	}
 	var q [4]uint64
 	d.Quantiles(q[:], 0.5, 0.9, 0.99, 0.999)
@@ -135,7 +143,11 @@ func (f *function) row() Row {
 func (r *Report) OnlyCounted() bool { return r.Untimed > 0 && r.Untimed == r.Calls && r.Open == 0 }
 
 // timed reports whether durations of calls that ended are known.
-func (row *Row) timed() bool { return row.Count > row.Untimed }
+func (row *Row) timed() bool { return row.Count > row.Untimed+row.Pruned }
+
+// onlyPruned reports whether none of the calls was recorded, so that nothing is known of
+// their self time.
+func (row *Row) onlyPruned() bool { return row.Pruned > 0 && row.Pruned == row.Count && row.Open == 0 }
 
 func (r *Report) countFunctions() {
 	seen := make(map[reader.FuncID]struct{}, len(r.Rows))

@@ -34,6 +34,47 @@ func (s *session) addCounters(sink *account.Analysis, stats *calls.Stats) {
 	}
 }
 
+// addPruned adds the sums of calls that recorders left out, each process as one more thread,
+// where the choice of calls is one that sums can follow, and they are of the same time as
+// the calls.
+func (s *session) addPruned(sink *account.Analysis, stats *calls.Stats) {
+	f := &s.filter
+	if f.From > 0 || f.To > 0 || f.Thread != nil || f.MinDuration > 0 || f.MaxDepth > 0 {
+		return
+	}
+	for i := range s.trace.Files() {
+		r := s.trace.Recording(i)
+		if r == nil || len(r.Pruned.Functions) == 0 || !wholeTime(r, stats) {
+			continue
+		}
+		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
+		for _, p := range r.Pruned.Functions {
+			if s.alias != nil {
+				p.Func = s.alias(p.Func)
+			}
+			if f.Func == nil || f.Func(p.Func) {
+				sink.Pruned(thread, stats.Threads, p.Func, p.Calls, p.Ticks)
+				stats.Calls += p.Calls
+			}
+		}
+		stats.Threads++
+		s.prunedAdded++
+	}
+}
+
+// wholeTime reports whether the calls of a trace are from all of the time that its sums of
+// pruned calls are of. Rings and snapshots have only the end of it: they begin long after
+// the first of their threads did.
+func wholeTime(r *reader.Recording, stats *calls.Stats) bool {
+	begun := r.Pruned.From
+	for i, t := range r.Threads {
+		if i == 0 || t.First < begun {
+			begun = t.First
+		}
+	}
+	return stats.Events == 0 || stats.First <= begun || stats.First-begun <= (stats.Last-begun)/20
+}
+
 func (a *app) accountCommand() *cobra.Command {
 	var (
 		flags  traceFlags
@@ -83,6 +124,9 @@ with ~ where they are not.`,
 				return err
 			}
 			s.addCounters(sink, stats)
+			if !opts.RecursiveOnly && opts.Compensation == nil {
+				s.addPruned(sink, stats)
+			}
 			report := sink.Report(s.clock.Frequency)
 			report.ThreadName, report.CostSource = s.trace.ThreadName, costSource
 			if report.OnlyCounted() && !cmd.Flags().Changed("sort") {

@@ -29,7 +29,8 @@ func (s *session) shortTicks() uint64 {
 func (s *session) caveats(stats *calls.Stats) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	var foreign, pruned int
+	var foreign, pruned, summed int
+	var dropped uint64
 	var thresholds, depths []uint64
 	for i := range s.trace.Files() {
 		r := s.trace.Recording(i)
@@ -43,6 +44,10 @@ func (s *session) caveats(stats *calls.Stats) []string {
 		case slices.ContainsFunc(r.Changes, func(c reader.Change) bool { return strings.Contains(c.What, "threshold") }):
 			pruned++
 		}
+		if n := r.Pruned.Calls(); n > 0 {
+			dropped += n
+			summed++
+		}
 		if r.Process.Depth > 0 {
 			depths = append(depths, uint64(r.Process.Depth))
 		}
@@ -53,7 +58,16 @@ func (s *session) caveats(stats *calls.Stats) []string {
 		if len(thresholds) > 0 {
 			what = "shorter than " + reader.Clock{Frequency: 1e9}.Format(slices.Max(thresholds))
 		}
-		add("Calls are missing%s: the recorder dropped calls %s, unless they made longer ones. %s", s.inFiles(pruned), what, charged)
+		switch {
+		case s.prunedAdded > 0 && s.prunedAdded == pruned:
+			add("The recorder dropped %s calls %s%s, unless they made longer ones. Count and total have them. Min, max and quantiles are of the "+
+				"other calls. Their time is self time of their callers.", thousands(dropped), what, s.inFiles(pruned))
+		case summed == pruned:
+			add("%s calls are missing%s: the recorder dropped those %s, unless they made longer ones. %s",
+				thousands(dropped), s.inFiles(pruned), what, charged)
+		default:
+			add("Calls are missing%s: the recorder dropped calls %s, unless they made longer ones. %s", s.inFiles(pruned), what, charged)
+		}
 	}
 	if len(depths) > 0 {
 		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time is self time of their callers.",

@@ -83,9 +83,11 @@ type session struct {
 	// alias says which function each one is taken for; nil where each is itself.
 	alias  func(reader.FuncID) reader.FuncID
 	strict bool
-	paths  int // how many call paths a tree may have; 0 is no bound
-	filter calls.Filter
-	spans  []convert.Span // the times that the filter is about; at least one
+	// prunedAdded is how many files' sums of pruned calls are in the report.
+	prunedAdded int
+	paths       int // how many call paths a tree may have; 0 is no bound
+	filter      calls.Filter
+	spans       []convert.Span // the times that the filter is about; at least one
 	// notes say, after a run, where a filter chose nothing; "" when it did.
 	notes []func() string
 	// first and last are the smallest and largest TSC, once they are known.
