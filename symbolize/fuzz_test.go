@@ -22,6 +22,8 @@ func exercise(data []byte) {
 	t.Locate()
 	WriteYAML(io.Discard, t.Map(), t)
 	WriteCSV(io.Discard, t.Map(), t)
+	t.CompilationDirs()
+	t.SourceFiles()
 	for _, f := range t.Map().Functions {
 		Label(t, f.ID)
 		Location(t, f.ID)

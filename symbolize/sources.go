@@ -7,7 +7,7 @@ import (
 // CompilationDirs are the directories that the units of the object were compiled in
 // (DW_AT_comp_dir), sorted, each once. There are none without debug information.
 func (t *Table) CompilationDirs() []string {
-	if t == nil || t.elf == nil || t.file == nil {
+	if t == nil || t.elf == nil || t.info == nil {
 		return nil
 	}
 	var dirs []string
