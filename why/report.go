@@ -161,8 +161,8 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 		warn("a sample of %d of the %d slow calls was looked at", len(c.slow), c.slowCount)
 	}
 	if p := d.pruned(e); p > 0 && o.Pruned > 0 {
-		warn("the recorder left out calls shorter than %s: how many there were is not known, and their time is "+
-			"their callers'", o.Clock.Format(p))
+		warn("the recorder left out calls shorter than %s: when they were is not known, and their time is their callers'",
+			o.Clock.Format(p))
 	} else if p > 0 {
 		warn("no call is shorter than %s, so the recorder seems to have left out short ones: how many there were "+
 			"is not known, and their time is their callers'", o.Clock.Format(p))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"math"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,14 +38,24 @@ func (s *session) addCounters(sink *account.Analysis, stats *calls.Stats) {
 // addPruned adds the sums of calls that recorders left out, each process as one more thread,
 // where the choice of calls is one that sums can follow, and they are of the same time as
 // the calls.
-func (s *session) addPruned(sink *account.Analysis, stats *calls.Stats) {
+func (s *session) addPruned(sink *account.Analysis, stats *calls.Stats) error {
 	f := &s.filter
 	if f.From > 0 || f.To > 0 || f.Thread != nil || f.MinDuration > 0 || f.MaxDepth > 0 {
-		return
+		return nil
 	}
+	var spans []span
 	for i := range s.trace.Files() {
 		r := s.trace.Recording(i)
-		if r == nil || len(r.Pruned.Functions) == 0 || !wholeTime(r, stats) {
+		if r == nil || len(r.Pruned.Functions) == 0 {
+			continue
+		}
+		if spans == nil {
+			var err error
+			if spans, err = s.fileSpans(stats); err != nil {
+				return err
+			}
+		}
+		if !wholeTime(r, spans[i]) {
 			continue
 		}
 		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
@@ -60,19 +71,46 @@ func (s *session) addPruned(sink *account.Analysis, stats *calls.Stats) {
 		stats.Threads++
 		s.prunedAdded++
 	}
+	return nil
+}
+
+// span is from the first to the last TSC of a file; first is more than last where it has
+// no record.
+type span struct{ first, last uint64 }
+
+// fileSpans are the spans of the files. Those of several take a pass.
+func (s *session) fileSpans(stats *calls.Stats) ([]span, error) {
+	if len(s.trace.Files()) == 1 {
+		if stats.Events == 0 {
+			return []span{{1, 0}}, nil
+		}
+		return []span{{stats.First, stats.Last}}, nil
+	}
+	list := make([]span, len(s.trace.Files()))
+	for i := range list {
+		list[i].first = math.MaxUint64
+	}
+	err := s.trace.Each(1, func(_ int, b *reader.Block) error {
+		of := &list[b.Thread.File]
+		for i := range b.Events {
+			of.first, of.last = min(of.first, b.Events[i].TSC), max(of.last, b.Events[i].TSC)
+		}
+		return nil
+	})
+	return list, err
 }
 
 // wholeTime reports whether the calls of a trace are from all of the time that its sums of
 // pruned calls are of. Rings and snapshots have only the end of it: they begin long after
 // the first of their threads did.
-func wholeTime(r *reader.Recording, stats *calls.Stats) bool {
+func wholeTime(r *reader.Recording, calls span) bool {
 	begun := r.Pruned.From
 	for i, t := range r.Threads {
 		if i == 0 || t.First < begun {
 			begun = t.First
 		}
 	}
-	return stats.Events == 0 || stats.First <= begun || stats.First-begun <= (stats.Last-begun)/20
+	return calls.first > calls.last || calls.first <= begun || calls.first-begun <= (calls.last-begun)/20
 }
 
 func (a *app) accountCommand() *cobra.Command {
@@ -125,7 +163,9 @@ with ~ where they are not.`,
 			}
 			s.addCounters(sink, stats)
 			if !opts.RecursiveOnly && opts.Compensation == nil {
-				s.addPruned(sink, stats)
+				if err := s.addPruned(sink, stats); err != nil {
+					return err
+				}
 			}
 			report := sink.Report(s.clock.Frequency)
 			report.ThreadName, report.CostSource = s.trace.ThreadName, costSource

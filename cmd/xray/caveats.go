@@ -69,6 +69,9 @@ func (s *session) caveats(stats *calls.Stats) []string {
 			add("Calls are missing%s: the recorder dropped calls %s, unless they made longer ones. %s", s.inFiles(pruned), what, charged)
 		}
 	}
+	if n := s.prunedAdded; n > 0 && n < pruned {
+		add("Count and total have the dropped calls of %d of these files: of others, the trace holds only the end of the recording.", n)
+	}
 	if len(depths) > 0 {
 		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time is self time of their callers.",
 			s.inFiles(len(depths)), slices.Min(depths))
