@@ -89,6 +89,43 @@ static int ask(int fd, const char *name, uint32_t *observer)
 	return err < 0 ? err : receive_descriptor(fd);
 }
 
+/* Only the part of the arena that is in use can be read and written: a program that locks
+ * its memory (mlockall) would take all of the rest. */
+static uint64_t opened;
+
+/* How much of it is mapped. */
+static uint64_t reach;
+
+enum { AHEAD = 16 << 20 };
+
+/* Opens the arena, which is at base, up to an offset. Returns 0 when that cannot be done. */
+static int open_up_to(uint64_t base, uint64_t end, uint64_t size)
+{
+	uint64_t from = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);
+	if (end <= from)
+		return 1;
+	uint64_t to = (end + 2 * AHEAD - 1) & -(uint64_t)AHEAD;
+	if (to > size)
+		to = size;
+	if (xr_sealed || end > to || xr_sys3(SYS_mprotect, base + from, to - from, PROT_READ | PROT_WRITE) < 0)
+		return 0;
+	/* Others may have done the same meanwhile. */
+	while (from < to && !__atomic_compare_exchange_n(&opened, &from, to, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	return 1;
+}
+
+static int open_more(uint64_t end) { return open_up_to(arena->base, end, reach); }
+
+/* What other processes took is open here, too: they may leave it to this one. */
+static int open_all(void) { return open_more(__atomic_load_n(&arena->next, __ATOMIC_ACQUIRE)); }
+
+/* Where the tables of the arena end. */
+static uint64_t processes_end(void)
+{
+	return XR_THREAD_PAGE + XR_ARENA_SLOTS * sizeof(struct xr_slot) + XR_ARENA_PROCESSES * sizeof(struct xr_process);
+}
+
 /* Maps as much as the process may have. Nothing takes memory before it is used. */
 static int map_arena(int fd)
 {
@@ -114,8 +151,8 @@ static int map_arena(int fd)
 			xr_unmap((void *)(base + size), XR_CHUNK_SIZE);
 		if (base > (uint64_t)at)
 			xr_unmap((void *)(base + size), XR_CHUNK_SIZE - (base - at));
-		at = xr_sys6(SYS_mmap, base, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
-		if (at < 0 && at > -4096) {
+		at = xr_sys6(SYS_mmap, base, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
+		if ((at < 0 && at > -4096) || !open_up_to(base, processes_end(), size)) {
 			xr_unmap((void *)base, size);
 			continue;
 		}
@@ -125,7 +162,8 @@ static int map_arena(int fd)
 	}
 	if (!p)
 		return -ENOMEM;
-	xr_sys3(SYS_madvise, (intptr_t)p, p->size, MADV_DONTDUMP);
+	reach = p->size;
+	xr_sys3(SYS_madvise, (intptr_t)p, reach, MADV_DONTDUMP);
 	p->base = (uintptr_t)p;
 	arena = p;
 	return 0;
@@ -164,10 +202,10 @@ static uint64_t take_bytes(uint64_t size, uint64_t align)
 	uint64_t at = __atomic_load_n(&arena->next, __ATOMIC_RELAXED), first;
 	do {
 		first = (at + align - 1) & -align;
-		if (first + size > arena->size || first + size < first)
+		if (first + size > reach || first + size < first)
 			return 0;
 	} while (!__atomic_compare_exchange_n(&arena->next, &at, first + size, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	return arena->base + first;
+	return open_more(first + size) ? arena->base + first : 0;
 }
 
 void *xr_keep(uint64_t size)
@@ -193,6 +231,8 @@ static int claim(uint32_t *state, uint32_t from, uint32_t to)
 static void enroll(void)
 {
 	struct xr_process *p = NULL;
+	if (!open_all())
+		return;
 	uint32_t n = __atomic_load_n(&arena->nprocesses, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < n && i < XR_ARENA_PROCESSES && !p; i++)
 		if (claim(&process_at(i)->state, XR_PROCESS_FREE, XR_PROCESS_TAKEN))
@@ -241,10 +281,33 @@ static int is_enrolled(void)
 {
 	if (!self)
 		enroll();
+	if (!open_all())
+		return 0;
 	if (self && !self->texts)
 		show();
 	xr_arena_hooked();
 	return self != NULL;
+}
+
+void xr_arena_trim(void)
+{
+	enum { ROOM = 128 << 20 };
+	if (!arena || xr_sealed)
+		return;
+	uint64_t end = (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) + ROOM) & -(uint64_t)AHEAD;
+	if (end >= reach)
+		return;
+	uint64_t from = reach;
+	reach = end;
+	xr_unmap((uint8_t *)arena + end, from - end);
+}
+
+void xr_arena_seal(void)
+{
+	enum { ROOM = 256 << 20 }; /* for 250 threads, and their counters */
+	uint64_t end = arena ? __atomic_load_n(&arena->next, __ATOMIC_ACQUIRE) + ROOM : 0;
+	if (arena)
+		open_more(end < reach ? end : reach);
 }
 
 void xr_arena_publish(void)

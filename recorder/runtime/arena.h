@@ -117,6 +117,11 @@ void xr_arena_hooked(void);
 void xr_arena_dropped(void);
 /* Whether the slot of an ended thread may be used again. */
 int xr_arena_done(const struct xr_thread *t);
+/* Gives back the addresses that are not in use, which count where the program limits
+ * itself. More threads than some 100 get no ring from then on. */
+void xr_arena_trim(void);
+/* Makes room for what comes when there may be no more system calls. */
+void xr_arena_seal(void);
 /* Renews the metadata that the observer has of this process. xr_control_lock is
  * held. */
 void xr_arena_publish(void);

@@ -8,7 +8,9 @@
 #include <linux/seccomp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/mman.h>
 
+#include "arena.h"
 #include "internal.h"
 #include "interpose.h"
 #include "objects.h"
@@ -42,6 +44,28 @@ static int64_t alone(long number, long a, long b)
 EXPORT int unshare(int flags) { return result(alone(SYS_unshare, flags, 0)); }
 EXPORT int setns(int fd, int type) { return result(alone(SYS_setns, fd, type)); }
 
+/* Limits on addresses. */
+
+/* The arena has more addresses than a program that limits its own has to spare. */
+static int64_t limit(pid_t pid, int resource, const void *limits, void *old)
+{
+	enum { ADDRESSES = 9 }; /* RLIMIT_AS, without the header: libcs disagree about types */
+	if (resource == ADDRESSES && limits && (!pid || pid == (pid_t)xr_sys0(SYS_getpid)))
+		xr_arena_trim();
+	return xr_sys4(SYS_prlimit64, pid, resource, (intptr_t)limits, (intptr_t)old);
+}
+
+EXPORT int setrlimit(int resource, const void *limits) { return result(limit(0, resource, limits, NULL)); }
+EXPORT int setrlimit64(int resource, const void *limits) { return result(limit(0, resource, limits, NULL)); }
+EXPORT int prlimit(pid_t pid, int resource, const void *limits, void *old) { return result(limit(pid, resource, limits, old)); }
+EXPORT int prlimit64(pid_t pid, int resource, const void *limits, void *old) { return result(limit(pid, resource, limits, old)); }
+
+EXPORT int mlockall(int flags)
+{
+	xr_arena_trim();
+	return result(xr_sys1(SYS_mlockall, flags));
+}
+
 /* Filters of system calls. */
 
 /* Puts a filter in place. One for all threads would end the process with the control
@@ -50,6 +74,7 @@ EXPORT int setns(int fd, int type) { return result(alone(SYS_setns, fd, type)); 
 static int64_t seal(int all_threads, long number, long a, long b, long c, long d, long e)
 {
 	int paused = (all_threads || xr_control_is_second()) && xr_control_pause();
+	xr_arena_seal();
 	uint32_t before = __atomic_exchange_n(&xr_sealed, 1, __ATOMIC_SEQ_CST);
 	int64_t r = xr_sys6(number, a, b, c, d, e, 0);
 	if (!r)
