@@ -122,10 +122,14 @@ type Sizes struct {
 type Options struct {
 	Budget float64 // greatest overhead, 0.03 for 3 %
 	Cost   probecost.Cost
-	// Keep says which functions are never left out. May be nil.
-	Keep  func(reader.FuncID) bool
-	Sizes Sizes
-	Clock reader.Clock
+	// Keep says which functions are never left out, and Always which of all are marked to
+	// be instrumented always, and so are not left out either. Both may be nil.
+	Keep, Always func(reader.FuncID) bool
+	Sizes        Sizes
+	Clock        reader.Clock
+	// CPU is the CPU time of the program while it was recorded, in ticks. With 0, the time
+	// from each thread's first call to the end of its last is taken for it.
+	CPU uint64
 }
 
 // Plan is what is to be left out. It is owned by the caller.
@@ -133,13 +137,14 @@ type Plan struct {
 	Options
 	Before, After Recording
 	Threads       int
-	Time          uint64 // of all threads, from their first call to the end of their last, in ticks
+	Time          uint64 // Options.CPU, or of all threads, from their first call to the end of their last, in ticks
 	// Functions are those to be left out, in the order in which they were chosen.
 	Functions []Function
 	// Remaining are those that are still recorded, in ascending order.
 	Remaining []reader.FuncID
-	// Kept is how many of these Options.Keep keeps.
-	Kept int
+	// Kept is how many of these Options.Keep and Options.Always keep, and Marked the latter.
+	Kept   int
+	Marked []reader.FuncID
 }
 
 // Recording is what recording costs, and what it tells.
@@ -184,6 +189,9 @@ func (a *Analysis) Plan(opts Options) *Plan {
 	for _, s := range a.threads {
 		p.Time += s.to - s.from
 	}
+	if opts.CPU > 0 {
+		p.Time = opts.CPU
+	}
 	g := newGreedy(a, &opts)
 	p.Before = a.before(p, g)
 	p.After = p.Before
@@ -218,6 +226,9 @@ func (a *Analysis) Plan(opts Options) *Plan {
 		covered += f.Self
 		if f.keep {
 			p.Kept++
+		}
+		if f.always {
+			p.Marked = append(p.Marked, f.ID)
 		}
 	}
 	if g.self > 0 {

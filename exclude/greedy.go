@@ -15,6 +15,7 @@ type node struct {
 	Function
 	bytes   uint64
 	keep    bool
+	always  bool
 	gone    bool
 	callees int // that are still recorded, itself not counted
 	callers []*node
@@ -50,7 +51,8 @@ func newGreedy(a *Analysis, opts *Options) *greedy {
 	for id, f := range a.functions {
 		n := &node{Function: Function{ID: id, Calls: f.calls, Cost: ticks(f.calls, opts.Cost.Mean())}}
 		n.bytes = f.calls*opts.Sizes.Call + f.args*opts.Sizes.Arg
-		n.keep = opts.Keep != nil && opts.Keep(id)
+		n.always = opts.Always != nil && opts.Always(id)
+		n.keep = n.always || opts.Keep != nil && opts.Keep(id)
 		byID[id] = n
 		g.nodes = append(g.nodes, n)
 	}

@@ -38,7 +38,7 @@ func (p *Plan) write(w io.Writer, names symbolize.Names, v View, table func(*tex
 	if err := table(p.comparison(v), w); err != nil {
 		return err
 	}
-	if _, err := io.WriteString(w, "\n"+p.costNote(v)+"\n"); err != nil {
+	if _, err := io.WriteString(w, "\n"+p.costNote(v)+"\n"+p.markedNote(names)); err != nil {
 		return err
 	}
 	if len(p.Functions) == 0 {
@@ -82,19 +82,27 @@ func (p *Plan) comparison(v View) *texttab.Table {
 	row("functions", func(r *Recording) string { return label.Grouped(uint64(r.Functions)) })
 	row("calls", func(r *Recording) string { return label.Grouped(r.Calls) })
 	if p.Clock.Known() {
-		row("calls a second and thread", func(r *Recording) string { return label.Grouped(uint64(math.Round(p.rate(r, r.Calls)))) })
+		row("calls a second"+p.of(), func(r *Recording) string { return label.Grouped(uint64(math.Round(p.rate(r, r.Calls)))) })
 	}
 	row("overhead", func(r *Recording) string { return percent(r.Overhead()) })
 	row("size of the records", func(r *Recording) string { return bytes(float64(r.Bytes)) })
 	if p.Clock.Known() {
-		row("bytes a second and thread", func(r *Recording) string { return bytes(p.rate(r, r.Bytes)) })
+		row("bytes a second"+p.of(), func(r *Recording) string { return bytes(p.rate(r, r.Bytes)) })
 	}
 	row("a ring of "+bytes(float64(v.Ring))+" holds", func(r *Recording) string { return p.formatHorizon(r, v) })
 	row("self time covered", func(r *Recording) string { return percent(r.Covered) })
 	return t
 }
 
-// rate is n a second and thread, at the speed at which the threads run when they are
+// of is what seconds are of.
+func (p *Plan) of() string {
+	if p.CPU > 0 {
+		return " of CPU time"
+	}
+	return " and thread"
+}
+
+// rate is n a second of CPU time, or a second and thread, at the speed at which the threads run when they are
 // recorded so.
 func (p *Plan) rate(r *Recording, n uint64) float64 {
 	time := float64(r.Time) + float64(r.Cost)
@@ -128,11 +136,35 @@ func (p *Plan) costNote(v View) string {
 	if v.CostSource != "" {
 		s += " (" + v.CostSource + ")"
 	}
-	s += fmt.Sprintf("; %s of %s", p.Clock.Format(p.Time), label.Count(uint64(p.Threads), "thread", "threads"))
+	if p.CPU > 0 {
+		s += fmt.Sprintf("; overhead relative to %s of CPU time", p.Clock.Format(p.Time))
+	} else {
+		s += fmt.Sprintf("; overhead relative to %s of wall time of %s, as the CPU time is not known",
+			p.Clock.Format(p.Time), label.Count(uint64(p.Threads), "thread", "threads"))
+	}
 	if p.Kept > 0 {
 		s += fmt.Sprintf("; %s may not be left out", label.Count(uint64(p.Kept), "function", "functions"))
 	}
 	return s
+}
+
+// markedNote names the functions that their source keeps.
+func (p *Plan) markedNote(names symbolize.Names) string {
+	const most = 5
+	if len(p.Marked) == 0 {
+		return ""
+	}
+	s := "marked xray_always_instrument, and so not left out: "
+	for i, id := range p.Marked {
+		if i == most {
+			return s + fmt.Sprintf(", and %d more\n", len(p.Marked)-most)
+		}
+		if i > 0 {
+			s += ", "
+		}
+		s += label.Func(names, id)
+	}
+	return s + "\n"
 }
 
 func (p *Plan) shown(v View) int {
@@ -188,7 +220,8 @@ type jsonPlan struct {
 	Budget    float64       `json:"budget"`
 	CallCost  jsonCost      `json:"call_cost"`
 	Threads   int           `json:"threads"`
-	Time      uint64        `json:"time"` // of all threads
+	Time      uint64        `json:"time"` // CPU time, or that of all threads
+	CPU       bool          `json:"cpu"`
 	Before    jsonRecording `json:"before"`
 	After     jsonRecording `json:"after"`
 	Functions []jsonExclude `json:"functions"`
@@ -224,7 +257,7 @@ type jsonExclude struct {
 // WriteJSON writes an object. It returns the error of w.
 func (p *Plan) WriteJSON(w io.Writer, names symbolize.Names, v View) error {
 	out := jsonPlan{
-		Unit: p.Clock.Unit(), Budget: p.Budget, Threads: p.Threads, Time: p.Clock.Nanos(p.Time),
+		Unit: p.Clock.Unit(), Budget: p.Budget, Threads: p.Threads, Time: p.Clock.Nanos(p.Time), CPU: p.CPU > 0,
 		CallCost: jsonCost{
 			probecost.PerCall(p.Cost.Mean(), p.Clock), probecost.PerCall(p.Cost.Low, p.Clock), probecost.PerCall(p.Cost.High, p.Clock),
 		},

@@ -54,6 +54,14 @@ type Process struct {
 	// Session tells the run of `xray record` that the process was part of from
 	// others; 0 for none.
 	Session uint64 `json:"session"`
+	// CPUNS is the CPU time of the process, in nanoseconds, from the TSC CPUFrom, when the
+	// recording began, to CPUTo; 0 when it is not known.
+	CPUNS   uint64 `json:"cpu_ns"`
+	CPUFrom uint64 `json:"cpu_from"`
+	CPUTo   uint64 `json:"cpu_to"`
+	// Probe is what recording a call takes, in thousandths of ticks, as measured when the
+	// recording began; 0 when it is not known.
+	Probe uint64 `json:"probe"`
 	// Complete tells that the recording ended as it should. A process that wrote its
 	// trace itself and was killed leaves false, and lacks the last records of each thread.
 	Complete bool `json:"complete"`

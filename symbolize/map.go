@@ -89,3 +89,28 @@ func (m *Map) index(id reader.FuncID) (int, bool) {
 		return int(f.ID) - int(id)
 	})
 }
+
+// AlwaysInstrumented returns a function that reports whether a function of n is marked
+// xray_always_instrument, as far as n has instrumentation maps. It is for one goroutine.
+func AlwaysInstrumented(n Names) func(reader.FuncID) bool {
+	marked := make(map[*Table]map[reader.FuncID]bool)
+	return func(id reader.FuncID) bool {
+		f, ok := n.(finder)
+		if !ok {
+			return false
+		}
+		t, id := f.find(id)
+		if t == nil || t.m == nil {
+			return false
+		}
+		if marked[t] == nil {
+			marked[t] = make(map[reader.FuncID]bool)
+			for i := range t.m.Sleds {
+				if s := &t.m.Sleds[i]; s.AlwaysInstrument {
+					marked[t][s.ID] = true
+				}
+			}
+		}
+		return marked[t][id]
+	}
+}

@@ -68,6 +68,7 @@ Functions that wait for other threads, those that give back locks, and those tha
 			if err != nil {
 				return err
 			}
+			opts.CPU = cpuTime(s)
 			plan := sink.Plan(opts)
 			var skipped []exclude.Skipped
 			err = a.writeOutput(output, func(w io.Writer) error {
@@ -128,10 +129,39 @@ func (f *excludeFlags) options(s *session) (exclude.Options, string, error) {
 	opts.Keep = func(id reader.FuncID) bool {
 		return role(id) != why.Runs || keep != nil && keep.MatchString(symbolize.Label(s.names, id))
 	}
+	opts.Always = symbolize.AlwaysInstrumented(s.names)
 	var source string
-	opts.Cost, source, err = f.of(s)
+	opts.Cost, source, err = f.measured(s)
 	s.notes = append(s.notes, s.unrecorded)
 	return opts, source, err
+}
+
+// cpuTime is the CPU time of the recorded processes, in ticks, up to the last records of
+// their threads; 0 where it is not known for all that the report is about.
+func cpuTime(s *session) uint64 {
+	if f := &s.filter; f.From != 0 || f.To != 0 || f.Thread != nil || len(s.spans) > 1 || !s.clock.Known() {
+		return 0 // of a part, nobody knows
+	}
+	sum := 0.0
+	for i := range s.trace.Files() {
+		r := s.trace.Recording(i)
+		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom {
+			return 0
+		}
+		p := &r.Process
+		last := p.CPUTo
+		for _, t := range r.Threads {
+			last = max(last, t.Last)
+		}
+		// A process that was killed has what was true some time before. It is assumed to
+		// have gone on like that, but not for long.
+		known, all := float64(p.CPUTo-p.CPUFrom), float64(last-p.CPUFrom)
+		if all > 2*known {
+			return 0
+		}
+		sum += float64(p.CPUNS) * float64(s.clock.Frequency) / 1e9 * all / known
+	}
+	return uint64(min(sum, 1<<62))
 }
 
 // recordSizes are the sizes of records in traces like this one; that of an event is

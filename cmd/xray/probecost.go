@@ -50,7 +50,19 @@ func (f *costFlags) of(s *session) (probecost.Cost, string, error) {
 		}
 	}
 	c, err := parseCost(usual.from+".."+usual.to, s.clock)
+	if err != nil {
+		err = usagef("give --probe-cost in ticks: the trace's clock of %d ticks a second cannot be right", s.clock.Frequency)
+	}
 	return c, "usual for " + usual.kind, err
+}
+
+// measured is of, but prefers what the recorder of the first trace has measured when it
+// began.
+func (f *costFlags) measured(s *session) (probecost.Cost, string, error) {
+	if r := s.trace.Recording(0); f.cost == "" && r != nil && !r.Foreign() && r.Process.Probe > 0 && r.Process.Probe < mostCost {
+		return probecost.Cost{Low: r.Process.Probe, High: r.Process.Probe}, "measured when the recording began", nil
+	}
+	return f.of(s)
 }
 
 // parseCost reads a time or a range of times, in thousandths of ticks.

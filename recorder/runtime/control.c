@@ -928,6 +928,23 @@ static void look_at_dumps(void)
 	}
 }
 
+/* Renews what a trace says of the process, less and less often: a process that is killed
+ * leaves what was true not long before, in relation to its age. */
+static void renew_metadata(void)
+{
+	static uint64_t from, next;
+	uint64_t now = now_ns();
+	if (from != xr_cpu_from)
+		next = now;
+	from = xr_cpu_from;
+	if (now < next)
+		return;
+	uint64_t age = xr_ns(xr_rdtsc() - xr_cpu_from);
+	next = now + (age < 1000000000 ? 250000000 : age / 4);
+	xr_stream_metadata();
+	xr_arena_publish();
+}
+
 /* What is done from time to time while something is recorded. */
 static void look_after(void)
 {
@@ -936,6 +953,7 @@ static void look_after(void)
 		if (xr_rescan() > 0)
 			xr_stream_metadata();
 		xr_reap();
+		renew_metadata();
 	}
 	xr_unlock(&xr_control_lock);
 }

@@ -364,6 +364,9 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 		return why;
 	xr_rescan();
 	xr_sums_begin();
+	xr_probe_cost();
+	xr_cpu_before = xr_cpu_ns();
+	xr_cpu_from = xr_rdtsc();
 	root.stream_limit = limit;
 	int err = fd < 0 ? 0 : xr_stream_begin(fd);
 	if (err) {
@@ -416,6 +419,8 @@ void xr_forked(void)
 	xr_gcc_forked();
 	xr_control_forked();
 	xr_ring_forked();
+	xr_cpu_before = 0;
+	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
 	if (!options.follow)
 		xr_set_mode(XR_OFF);
 	else if (output_template[0] && options.stream && root.mode != XR_OFF && !xr_observed())

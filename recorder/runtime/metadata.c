@@ -111,7 +111,7 @@ int xr_parse_mode(const char *s, enum xr_mode *mode)
 	return 0;
 }
 
-uint64_t xr_threshold_ns;
+uint64_t xr_threshold_ns, xr_cpu_before, xr_cpu_from;
 
 void xr_put_mode(struct xr_text *t)
 {
@@ -144,6 +144,12 @@ static void put_process(struct xr_text *t, int complete)
 	xr_put_mode(t);
 	xr_put_field_text(t, "recorder", "1");
 	xr_put_field(t, "session", root.session);
+	if (xr_cpu_from) {
+		xr_put_field(t, "cpu_ns", xr_cpu_ns() - xr_cpu_before);
+		xr_put_field(t, "cpu_from", xr_cpu_from);
+		xr_put_field(t, "cpu_to", xr_rdtsc());
+		xr_put_field(t, "probe", xr_probe_cost());
+	}
 	xr_put_field_bool(t, "complete", complete);
 	xr_put_text(t, "}");
 }
