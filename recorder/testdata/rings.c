@@ -30,7 +30,7 @@ struct xr_root xray_recorder_root = {
 	.chunk_size = XR_CHUNK_SIZE, .chunk_header = XR_CHUNK_HEADER,
 	.thread_size = sizeof(struct xr_thread), .object_size = sizeof(struct xr_object),
 };
-uint32_t xr_control_lock, xr_sealed;
+uint32_t xr_control_lock;
 
 void xr_lock(uint32_t *lock)
 {
