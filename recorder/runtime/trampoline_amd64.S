@@ -150,7 +150,9 @@ slow:
 	 * recorded in between, it is put back.
 	 *
 	 * A call that was taken back goes into the thread's sums, of calls and of ticks, each
-	 * by one instruction. Its ticks wait in the upper half of r10, which is otherwise 0.
+	 * by one instruction. Its ticks wait in the upper half of r10, which is otherwise 0. The id
+	 * is that of the entry, which is known before the stamp is: the next stamp waits for
+	 * loads whose addresses depend on this one.
 	 * Calls with an argument are never taken back: compilers log arguments only of functions
 	 * that are always instrumented. */
 	.macro PRUNE name, cpu
@@ -175,7 +177,7 @@ slow:
 	subq	$8, %rcx
 	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
 	jne	6f
-8:	movl	%r10d, %eax
+8:	movl	%edx, %eax
 	shrl	$4, %eax
 	cmpq	%rax, XR_THREAD_NSUMS(%r11)
 	jbe	9f
