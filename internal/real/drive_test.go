@@ -261,7 +261,7 @@ func drivePostgres(s *session) (answer, error) {
 	}
 	const clients = 4
 	text, err := psql(`create function total(n int) returns int language plpgsql as $$
-		declare s int := 0; begin for i in 1..n loop s := s + i; end loop;
+		declare s int := 0; begin for i in 1..least(n, 500) loop s := s + i; end loop;
 		begin perform 1 / (n % 3); exception when division_by_zero then s := -s; end; return s; end $$`)
 	if err != nil {
 		return answer{}, errors.New(text)
@@ -271,7 +271,7 @@ func drivePostgres(s *session) (answer, error) {
 	var wg sync.WaitGroup
 	for i := range clients {
 		wg.Go(func() {
-			answers[i], failures[i] = psql(fmt.Sprintf("select sum(total(i %% 500)) from generate_series(1, %d) i", 500*s.times), "select total(7)", "select 1 / 0", "select total(8)")
+			answers[i], failures[i] = psql(fmt.Sprintf("select sum(total(i)) from generate_series(1, %d) i", 500*s.times), "select total(7)", "select 1 / 0", "select total(8)")
 			if failures[i] != nil {
 				failures[i] = nil // the division
 			}
