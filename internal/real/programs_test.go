@@ -238,7 +238,7 @@ var programs = []program{
 				-DYAML_BUILD_SHARED_LIBS=ON -DYAML_CPP_BUILD_TESTS=OFF -DYAML_CPP_BUILD_TOOLS=OFF
 			make -C build -j2
 			ls test/main.cpp test/*_test.cpp test/node/*_test.cpp test/integration/{error_messages,load_node,node_spec,encoding}_test.cpp |
-				xargs -P 2 -I{} sh -c "$CXX $CFLAGS -std=c++14 -Iinclude -Isrc -Itest -Itest/integration -c {} -o build/\\\$(basename {}).o"
+				xargs -P 2 -I{} sh -c "$CXX $CFLAGS -std=c++14 -Iinclude -Isrc -Itest -Itest/integration -c {} -o build/\$(basename {}).o"
 			$CXX $CFLAGS -o build/tests build/*.cpp.o -Lbuild -lyaml-cpp -lgmock -lgtest -pthread -Wl,-rpath,"$PWD/build"`,
 		loads: []load{
 			{
