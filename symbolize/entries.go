@@ -67,6 +67,14 @@ type abbrev struct {
 	fields   []abbrevField
 	role     role
 	size     int // of the attributes, -1 where that is not always the same
+	steps    []step
+}
+
+// step passes over attributes: over those of fixed size, and then over one of another
+// form; 0 for none.
+type step struct {
+	size uint64
+	form uint64
 }
 
 // role says what an entry is read for. Most are of variables and types, for nothing.
@@ -109,8 +117,22 @@ func (a *abbrev) prepare(k unitKind) {
 		a.size += f.size
 		variable = variable || f.size < 0
 	}
-	if variable {
-		a.size = -1
+	if !variable {
+		return
+	}
+	a.size = -1
+	next := step{}
+	for i := range a.fields {
+		if f := &a.fields[i]; f.size >= 0 {
+			next.size += uint64(f.size)
+		} else {
+			next.form = f.form
+			a.steps = append(a.steps, next)
+			next = step{}
+		}
+	}
+	if next.size > 0 {
+		a.steps = append(a.steps, next)
 	}
 }
 
@@ -259,8 +281,20 @@ func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 	if a.size >= 0 {
 		c.take(uint64(a.size))
 	} else {
-		for i := range a.fields {
-			c.skip(&a.fields[i], u.unitKind)
+		for _, s := range a.steps {
+			c.take(s.size)
+			switch s.form {
+			case 0:
+			case formExprloc, formBlock:
+				c.take(c.uleb())
+			case formUdata, formStrx, formRefUdata, formLoclistx, formRnglistx, formAddrx, formSdata:
+				for len(c.b) > 0 && c.b[0] >= 0x80 {
+					c.b = c.b[1:]
+				}
+				c.take(1)
+			default:
+				c.form(s.form, u.unitKind)
+			}
 		}
 	}
 	e.at, e.next, e.tag, e.children = at, at+uint64(before-len(c.b)), a.tag, a.children
