@@ -41,8 +41,12 @@ func TestBombs(t *testing.T) {
 	if b, err := section(1 << 20); err != nil || len(b) != 1<<20 {
 		t.Errorf("a section of 1 MB: %d bytes, %v", len(b), err)
 	}
-	if b, err := section(16 << 20); err == nil || !strings.Contains(err.Error(), "cannot be compressed") {
-		t.Errorf("a section of 16 MB: %d bytes, %v", len(b), err)
+	if b, err := section(160 << 20); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("a section of 160 MB: %d bytes, %v", len(b), err)
+	}
+	t.Setenv(UnpackLimitVariable, "1G")
+	if b, err := section(160 << 20); err != nil || len(b) != 160<<20 {
+		t.Errorf("a section of 160 MB that is allowed: %d bytes, %v", len(b), err)
 	}
 	byXZ := func(w io.Writer) io.WriteCloser {
 		z, err := xz.NewWriter(w)
@@ -54,7 +58,7 @@ func TestBombs(t *testing.T) {
 	if b, err := unpackXZ(compress(1<<20, byXZ)); err != nil || len(b) != 1<<20 {
 		t.Errorf("xz data of 1 MB: %d bytes, %v", len(b), err)
 	}
-	if b, err := unpackXZ(compress(4<<20, byXZ)); err == nil || !strings.Contains(err.Error(), "too many bytes") {
-		t.Errorf("xz data of 4 MB: %d bytes, %v", len(b), err)
+	if b, err := unpackXZ(compress(65<<20, byXZ)); err == nil || !strings.Contains(err.Error(), "too many bytes") {
+		t.Errorf("xz data of 65 MB: %d bytes, %v", len(b), err)
 	}
 }

@@ -190,6 +190,7 @@ func (t *Table) openOther(path string) (*object, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	o.path = path
+	o.shareLimit(t.opts.limit)
 	t.others = append(t.others, f)
 	return o, nil
 }

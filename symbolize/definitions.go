@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // definition is where the source defines a function, as the entry of the function in
@@ -31,6 +32,8 @@ type definitionScan struct {
 	done  map[int64]bool // line tables of units whose wanted functions are all found
 	split []*unit        // what is left of units that were split off, and have wanted functions
 	err   error
+
+	listed atomic.Int64 // entries of lists of ranges
 }
 
 // unitBody is a unit on its way to a worker.
@@ -76,6 +79,9 @@ func (s *definitionScan) run() error {
 		d := s.main.clone()
 		wg.Go(func() {
 			for b := range units {
+				if s.listed.Load() > maxListed {
+					continue
+				}
 				if err := guard(func() error { s.unit(d, b); return nil }); err != nil {
 					s.mu.Lock()
 					s.err = err
@@ -152,7 +158,6 @@ func (s *definitionScan) unit(d *debugData, b unitBody) {
 		return
 	}
 	u.first, u.data = u.end-uint64(len(c.b)), c.b
-	d.trim()
 	var root die
 	if !u.entry(&c, u.first, &root) {
 		return
@@ -171,7 +176,14 @@ func (s *definitionScan) unit(d *debugData, b unitBody) {
 		return
 	}
 	s.scan(u, u.at)
+	if s.listed.Add(int64(u.listed)) > maxListed {
+		panic("lists of ranges overlap")
+	}
 }
+
+// maxListed bounds the entries of lists of ranges that are read for one purpose; units may
+// share lists, so that a small file can have any number of them.
+const maxListed = 1 << 25
 
 // wanted counts the wanted functions in the ranges of an entry; -1 if it has none, and may
 // have any.
@@ -317,16 +329,4 @@ func (u *unit) outermost(e die, address uint64) definition {
 		}
 	}
 	return definition{}
-}
-
-// trimAbbrevs is how many bytes of abbreviations are kept as tables while units are read
-// one after the other.
-const trimAbbrevs = 4 << 20
-
-// trim forgets the tables of abbreviations if they are many.
-func (d *debugData) trim() {
-	if d.abbrevBytes > trimAbbrevs {
-		clear(d.abbrevs)
-		d.abbrevBytes = 0
-	}
 }

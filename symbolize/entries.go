@@ -2,6 +2,7 @@ package symbolize
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -140,6 +141,7 @@ func (a *abbrev) prepare(k unitKind) {
 type abbrevTable struct {
 	dense []*abbrev // from code 1 on
 	rest  map[uint64]*abbrev
+	bytes int // that it was read from
 }
 
 func (t *abbrevTable) add(code uint64, a *abbrev) {
@@ -164,7 +166,11 @@ func (t *abbrevTable) at(code uint64) *abbrev {
 // abbrevLimit bounds a table of abbreviations; the largest of linked programs have
 // some thousands of entries. Tables hardly overlap, so that together they are read a
 // few times at most.
-const abbrevLimit = 1 << 22
+const abbrevLimit = 1 << 20
+
+// abbrevCache is how many bytes of abbreviations are kept as tables, which take some 16
+// times as much.
+const abbrevCache = 2 << 20
 
 // abbrevKey is where a table of abbreviations is, and for which kind of units.
 type abbrevKey struct {
@@ -177,24 +183,30 @@ func (d *debugData) abbreviations(key abbrevKey) *abbrevTable {
 	if t, ok := d.abbrevs[key]; ok {
 		return t
 	}
+	if d.abbrevCached > abbrevCache {
+		clear(d.abbrevs)
+		d.abbrevCached = 0
+	}
 	t := new(abbrevTable)
 	for size := 16 << 10; size <= abbrevLimit && d.abbrevBytes <= abbrevLimit+4*d.abbrev.s.Size; size *= 8 {
 		b, err := d.abbrev.at(key.offset, size)
 		if err != nil {
 			break
 		}
-		d.abbrevBytes += uint64(len(b))
-		done := false
 		t = new(abbrevTable)
-		done = parseAbbreviations(cursor{b: b, order: d.o.f.ByteOrder}, func(code uint64, a *abbrev) bool {
+		c := cursor{b: b, order: d.o.f.ByteOrder}
+		done := parseAbbreviations(&c, func(code uint64, a *abbrev) bool {
 			a.prepare(key.kind)
 			t.add(code, a)
 			return true
 		})
+		t.bytes = len(b) - len(c.b)
+		d.abbrevBytes += uint64(t.bytes)
 		if done || len(b) < size {
 			break
 		}
 	}
+	d.abbrevCached += t.bytes
 	d.abbrevs[key] = t
 	return t
 }
@@ -210,7 +222,7 @@ func (d *debugData) abbreviation(key abbrevKey, code uint64) *abbrev {
 		return nil
 	}
 	var found *abbrev
-	parseAbbreviations(cursor{b: b, order: d.o.f.ByteOrder}, func(c uint64, a *abbrev) bool {
+	parseAbbreviations(&cursor{b: b, order: d.o.f.ByteOrder}, func(c uint64, a *abbrev) bool {
 		if c == code {
 			a.prepare(key.kind)
 			found = a
@@ -228,7 +240,7 @@ const maxFields = 256
 
 // parseAbbreviations calls f for the abbreviations of a table, until it says no. It
 // reports false where the input ended before the table did.
-func parseAbbreviations(c cursor, f func(code uint64, a *abbrev) bool) bool {
+func parseAbbreviations(c *cursor, f func(code uint64, a *abbrev) bool) bool {
 	for {
 		code := c.uleb()
 		if c.bad {
@@ -438,6 +450,9 @@ type subprogram struct {
 	at uint64 // of its entry
 }
 
+// maxSubprograms bounds the functions with code in the debug information of a file.
+const maxSubprograms = 1 << 22
+
 // index lists the functions of a unit by address.
 func (u *unit) index() error {
 	if u.indexed {
@@ -456,6 +471,9 @@ func (u *unit) index() error {
 		at = e.next
 		if e.tag == tagSubprogram {
 			for _, r := range u.pieces(&e) {
+				if u.d.subprograms++; u.d.subprograms > maxSubprograms {
+					return fmt.Errorf("section %s: more than %d functions", u.d.info.s.Name, maxSubprograms)
+				}
 				u.subprograms = append(u.subprograms, subprogram{r, e.at})
 			}
 		}

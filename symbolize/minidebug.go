@@ -8,6 +8,8 @@ import (
 	"hash"
 	"hash/crc32"
 	"hash/crc64"
+	"io"
+	"slices"
 
 	"github.com/ulikunitz/xz/lzma"
 )
@@ -35,9 +37,9 @@ func (o *object) miniDebug() (*object, error) {
 }
 
 const (
-	xzLimit     = 256 << 20 // of the unpacked data, whose symbol tables are some megabytes
-	xzDictLimit = 64 << 20  // what xz -9 uses
-	xzEdge      = 12        // bytes of a stream's header, and of its footer
+	xzLimit     = 64 << 20 // of the unpacked data, whose symbol tables are some megabytes
+	xzDictLimit = 64 << 20 // what xz -9 uses
+	xzEdge      = 12       // bytes of a stream's header, and of its footer
 )
 
 var errXZ = errors.New("damaged xz data")
@@ -65,7 +67,7 @@ func unpackXZ(data []byte) ([]byte, error) {
 			return nil, errXZ
 		}
 		length = (length + 3) &^ 3
-		if size > xzLimit-uint64(len(out)) || isBomb(uint64(len(out))+size, uint64(len(data))) {
+		if size > xzLimit-uint64(len(out)) {
 			return nil, fmt.Errorf("too many bytes in %d: %d", length, size)
 		}
 		var err error
@@ -110,8 +112,10 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, err := readN(nil, r, size)
-	if err != nil {
+	out = slices.Grow(out, int(size))
+	plain := out[len(out) : len(out)+int(size)]
+	out = out[:len(out)+int(size)]
+	if _, err := io.ReadFull(r, plain); err != nil {
 		return nil, noEOF(err)
 	}
 	var sum hash.Hash
@@ -121,7 +125,7 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 	case 4:
 		sum = crc64.New(crc64.MakeTable(crc64.ECMA))
 	default: // none, or one of 32 bytes that nobody uses here
-		return append(out, plain...), nil
+		return out, nil
 	}
 	sum.Write(plain)
 	want := sum.Sum(nil)
@@ -130,5 +134,5 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 			return nil, errors.New("xz data with a wrong checksum")
 		}
 	}
-	return append(out, plain...), nil
+	return out, nil
 }

@@ -216,7 +216,11 @@ func hasKind(path string, is func(*elf.File) bool) bool {
 	defer file.Close()
 	yes := false
 	_ = guard(func() error {
-		f, err := elf.NewFile(file)
+		var f *elf.File
+		size, err := fileSize(file)
+		if err == nil {
+			f, err = newELF(file, size)
+		}
 		yes = err == nil && is(f)
 		return err
 	})

@@ -22,7 +22,9 @@ type object struct {
 	r    io.ReaderAt
 	path string // "" for what is not a file
 	size int64  // of the file
-	word int    // bytes of an address: 4 or 8
+	// limit bounds what is unpacked. Files of one trace share it.
+	limit *unpackLimit
+	word  int // bytes of an address: 4 or 8
 
 	// base is the address of each section, by section index; 0 for sections that
 	// are not part of the program's memory.
@@ -45,11 +47,12 @@ const (
 
 // newObject reads the headers of an ELF file.
 func newObject(r io.ReaderAt, size int64) (*object, error) {
-	f, err := elf.NewFile(r)
+	f, err := newELF(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("the ELF file is cut off or damaged: %w", noEOF(err))
 	}
-	o := &object{f: f, r: r, size: size, word: 8, base: make([]uint64, len(f.Sections))}
+	o := &object{f: f, r: r, size: size, limit: new(unpackLimit), word: 8, base: make([]uint64, len(f.Sections))}
+	o.limit.add(size)
 	if f.Class == elf.ELFCLASS32 {
 		o.word = 4
 	}
@@ -129,15 +132,11 @@ func (o *object) check(s *elf.Section) error {
 		return fmt.Errorf("section %s at offset %#x needs %d bytes, but the file ends at %#x; was it copied completely?",
 			s.Name, s.Offset, s.FileSize, o.size)
 	}
-	if isBomb(s.Size, s.FileSize) {
-		return fmt.Errorf("section %s: %d bytes cannot be compressed to %d", s.Name, s.Size, s.FileSize)
+	if s.Size > s.FileSize {
+		return o.limit.check(s.Name, s.Size, false)
 	}
 	return nil
 }
-
-// isBomb reports whether data grow so much when they are unpacked that they are there to
-// exhaust us: debug information grows to some 20 times its size, gaps of zeros more.
-func isBomb(size, compressed uint64) bool { return size > 1<<20 && size/300 > compressed }
 
 // section finds a section by name; nil when there is none.
 func (o *object) section(name string) *section {
@@ -218,9 +217,13 @@ func (s *section) bytes() ([]byte, error) {
 			return
 		}
 		if s.compressed() {
+			if s.err = s.o.limit.check(s.s.Name, s.s.Size, true); s.err != nil {
+				return
+			}
 			var r io.Reader
 			if r, s.err = s.unpack(); s.err == nil {
-				s.data, s.err = readN(nil, r, s.s.Size)
+				s.data = make([]byte, s.s.Size)
+				_, s.err = io.ReadFull(r, s.data)
 			}
 		} else {
 			s.data = make([]byte, s.s.FileSize)

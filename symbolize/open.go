@@ -32,6 +32,7 @@ type Opened struct {
 // error if one of these cannot be used. Names are those of the files alone if t is nil. The
 // files stay open until [Opened.Close].
 func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
+	s.limit = new(unpackLimit)
 	if t == nil {
 		return openGiven(nil, files, s)
 	}

@@ -34,6 +34,9 @@ type unitPiece struct {
 	unit *unit
 }
 
+// maxUnitPieces bounds the ranges of all units together.
+const maxUnitPieces = 1 << 22
+
 // residentLimit bounds the entries that are kept in memory, apart from those of one
 // unit.
 const residentLimit = 64 << 20
@@ -83,12 +86,13 @@ func (i *debugInfo) keep(u *unit) {
 	}
 	if i.bytes > residentLimit {
 		for _, old := range i.resident {
-			old.data = nil
+			old.data, old.abbrevs = nil, nil
 		}
 		i.resident, i.bytes = i.resident[:0], 0
 	}
 	i.resident = append(i.resident, u)
-	i.bytes += len(u.data)
+	u.abbrevs = u.d.abbreviations(u.abbrevKey())
+	i.bytes += len(u.data) + 16*u.abbrevs.bytes
 }
 
 // prepare finds out which addresses are of which unit.
@@ -99,13 +103,19 @@ func (i *debugInfo) prepare() {
 	i.ready = true
 	units, err := i.main.units()
 	i.err = err
+	listed := 0
 	for _, u := range units {
-		if !u.readRoot() {
+		if listed > maxListed || !u.readRoot() {
 			continue
 		}
 		for _, r := range u.pieces(&u.root) {
+			if len(i.pieces) == maxUnitPieces {
+				i.err = fmt.Errorf("section %s: more than %d ranges of units", i.main.info.s.Name, maxUnitPieces)
+				break
+			}
 			i.pieces = append(i.pieces, unitPiece{r, u})
 		}
+		listed += u.listed
 	}
 	slices.SortStableFunc(i.pieces, func(a, b unitPiece) int { return cmp.Compare(a.low, b.low) })
 	for _, path := range i.t.packagePaths() {

@@ -19,6 +19,7 @@ import (
 type Options struct {
 	// Style says what Symbol.Name is.
 	Style Style
+	limit *unpackLimit // of all files that are opened together; nil for one of the table's own
 	// Code has locations be those of a function's first instruction, which may have been
 	// inlined from elsewhere, as llvm-xray shows them, and not those of its definition.
 	Code bool
@@ -140,6 +141,10 @@ func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 	}
 	if t.elf != nil {
 		t.elf.path, t.linked = t.object.Path, true
+		if t.opts.limit == nil {
+			t.opts.limit = new(unpackLimit)
+		}
+		t.elf.shareLimit(t.opts.limit)
 		return t.readNames()
 	}
 	t.linkage = make([]string, len(t.m.Functions))

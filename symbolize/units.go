@@ -15,6 +15,8 @@ type debugData struct {
 	addr, ranges, rnglists, line, index    *section
 	alt                                    *debugData // what dwz moved; nil without it
 	abbrevBytes                            uint64     // that were read as tables
+	abbrevCached                           int        // of those that are kept
+	subprograms                            int        // of all units
 	abbrevs                                map[abbrevKey]*abbrevTable
 	once                                   sync.Once
 	list                                   []*unit // by place
@@ -82,6 +84,9 @@ type unit struct {
 	indexed     bool
 }
 
+// maxUnits bounds the units of a file, each of which takes some 1,500 bytes of memory.
+const maxUnits = 1 << 17
+
 // units lists the units, whose first entries are read.
 func (d *debugData) units() ([]*unit, error) {
 	d.once.Do(func() {
@@ -109,6 +114,10 @@ func (d *debugData) units() ([]*unit, error) {
 			u.end = head + length
 			ok := u.header(&c)
 			if u.first = at + uint64(len(b)-len(c.b)); ok && u.first < u.end {
+				if len(d.list) == maxUnits {
+					d.err = fmt.Errorf("section %s: more than %d units", d.info.s.Name, maxUnits)
+					return
+				}
 				d.list = append(d.list, u)
 			}
 			at = u.end
@@ -282,7 +291,7 @@ func (u *unit) pieces(e *die) (list []addressRange) {
 }
 
 // maxPieces bounds the ranges in lists of a unit, which damage can let share their ends.
-const maxPieces = 1 << 23
+const maxPieces = 1 << 20
 
 // oldRanges reads a list of .debug_ranges.
 func (u *unit) oldRanges(offset uint64) []addressRange {

@@ -1,0 +1,172 @@
+package symbolize
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// maxSections bounds the sections of a file. Object files of -ffunction-sections
+	// have some 100,000.
+	maxSections = 1 << 20
+	// maxSectionNames bounds the names of all sections together, which may share bytes.
+	maxSectionNames = 64 << 20
+	// maxOverlap is how often the bytes of a file may be in sections, on the average.
+	maxOverlap = 4
+)
+
+// newELF reads the headers of an ELF file. The standard library's reader unpacks the
+// names of sections if they are compressed, and copies each to its end, whatever memory
+// that takes. So the headers are checked before.
+func newELF(r io.ReaderAt, size int64) (*elf.File, error) {
+	if err := checkSections(r, size); err != nil {
+		return nil, err
+	}
+	return elf.NewFile(r)
+}
+
+// rawSection is a section header.
+type rawSection struct {
+	name         uint32
+	kind         elf.SectionType
+	flags        elf.SectionFlag
+	offset, size uint64
+	link         uint32
+}
+
+// checkSections refuses headers that make readers exhaust memory or time. What else is
+// wrong with them is for the reader to say.
+func checkSections(r io.ReaderAt, size int64) error {
+	var ident [64]byte
+	n, _ := r.ReadAt(ident[:], 0)
+	if n < 52 || !isELF(ident[:]) {
+		return nil
+	}
+	order := binary.ByteOrder(binary.LittleEndian)
+	if elf.Data(ident[elf.EI_DATA]) == elf.ELFDATA2MSB {
+		order = binary.BigEndian
+	}
+	wide := elf.Class(ident[elf.EI_CLASS]) == elf.ELFCLASS64
+	var at uint64
+	var entry, count, names uint64
+	if wide {
+		at, entry, count, names = order.Uint64(ident[40:]), uint64(order.Uint16(ident[58:])), uint64(order.Uint16(ident[60:])), uint64(order.Uint16(ident[62:]))
+	} else {
+		at, entry, count, names = uint64(order.Uint32(ident[32:])), uint64(order.Uint16(ident[46:])), uint64(order.Uint16(ident[48:])), uint64(order.Uint16(ident[50:]))
+	}
+	least := uint64(40)
+	if wide {
+		least = 64
+	}
+	if at == 0 || at >= uint64(size) || entry < least {
+		return nil
+	}
+	read := func(b []byte) (s rawSection) {
+		s.name, s.kind = order.Uint32(b), elf.SectionType(order.Uint32(b[4:]))
+		if wide {
+			s.flags, s.offset, s.size, s.link = elf.SectionFlag(order.Uint64(b[8:])), order.Uint64(b[24:]), order.Uint64(b[32:]), order.Uint32(b[40:])
+		} else {
+			s.flags, s.offset, s.size, s.link = elf.SectionFlag(order.Uint32(b[8:])), uint64(order.Uint32(b[16:])), uint64(order.Uint32(b[20:])), order.Uint32(b[24:])
+		}
+		return s
+	}
+	b := make([]byte, entry)
+	if _, err := r.ReadAt(b, int64(at)); err != nil {
+		return nil
+	}
+	first := read(b)
+	if count == 0 { // there are more than the field holds
+		count = first.size
+	}
+	if names == uint64(elf.SHN_XINDEX) {
+		names = uint64(first.link)
+	}
+	if count > maxSections {
+		return fmt.Errorf("%d sections, more than %d", count, maxSections)
+	}
+	if count > (uint64(size)-at)/entry {
+		return nil
+	}
+	sections := make([]rawSection, count)
+	for i := range sections {
+		if _, err := r.ReadAt(b, int64(at+uint64(i)*entry)); err != nil {
+			return nil
+		}
+		sections[i] = read(b)
+	}
+	return checkHeaders(r, size, sections, names)
+}
+
+func checkHeaders(r io.ReaderAt, size int64, sections []rawSection, names uint64) error {
+	compressed := func(i uint64) bool { return i < uint64(len(sections)) && sections[i].flags&elf.SHF_COMPRESSED != 0 }
+	if compressed(names) {
+		return errors.New("the names of sections are compressed")
+	}
+	var covered uint64
+	for i := range sections {
+		s := &sections[i]
+		if compressed(uint64(i)) && (s.kind != elf.SHT_PROGBITS || s.flags&elf.SHF_ALLOC != 0) {
+			return fmt.Errorf("section %d of %v is compressed, which only debug information may be", i, s.kind)
+		}
+		if s.kind != elf.SHT_NULL && compressed(uint64(s.link)) {
+			return fmt.Errorf("section %d is linked with a compressed one", i)
+		}
+		if s.kind != elf.SHT_NOBITS && s.kind != elf.SHT_NULL && s.size <= uint64(size) && s.offset <= uint64(size)-s.size {
+			covered += s.size
+		}
+	}
+	if covered > maxOverlap*uint64(size) {
+		return fmt.Errorf("sections of %d bytes overlap in a file of %d", covered, size)
+	}
+	if names >= uint64(len(sections)) {
+		return nil
+	}
+	table := &sections[names]
+	if table.size > uint64(size) || table.offset > uint64(size)-table.size {
+		return nil
+	}
+	text := make([]byte, table.size)
+	if _, err := r.ReadAt(text, int64(table.offset)); err != nil {
+		return nil
+	}
+	// next is where the name at an offset ends, found from the end on.
+	ends := make([]uint32, 0, 64)
+	for at := 0; at < len(text); at++ {
+		i := bytes.IndexByte(text[at:], 0)
+		if i < 0 {
+			break
+		}
+		at += i
+		ends = append(ends, uint32(at))
+	}
+	var total uint64
+	for i := range sections {
+		if end, ok := firstFrom(ends, sections[i].name); ok {
+			total += uint64(end - sections[i].name)
+		}
+	}
+	if total > maxSectionNames {
+		return fmt.Errorf("names of sections of %d bytes", total)
+	}
+	return nil
+}
+
+// firstFrom is the first of sorted numbers that is not below n.
+func firstFrom(sorted []uint32, n uint32) (uint32, bool) {
+	from, to := 0, len(sorted)
+	for from < to {
+		if mid := (from + to) / 2; sorted[mid] < n {
+			from = mid + 1
+		} else {
+			to = mid
+		}
+	}
+	if from == len(sorted) {
+		return 0, false
+	}
+	return sorted[from], true
+}
