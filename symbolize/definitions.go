@@ -56,6 +56,9 @@ func (i *debugInfo) findDefinitions(keys []uint64) *definitionScan {
 	}
 	s.err = s.run()
 	slices.SortFunc(s.split, func(a, b *unit) int { return int(a.at) - int(b.at) })
+	if len(s.split) > 0 {
+		i.prepare() // which finds packages
+	}
 	for _, skeleton := range s.split {
 		if u := i.split(skeleton); u != nil && u.load() == nil {
 			s.scan(u, skeleton.at)

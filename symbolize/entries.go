@@ -275,7 +275,7 @@ func parseAbbreviations(c *cursor, f func(code uint64, a *abbrev) bool) bool {
 func (u *unit) entry(c *cursor, at uint64, e *die) bool { return u.entryFor(anyRole, c, at, e) }
 
 // entryFor is entry that does not look at the attributes of entries with other roles;
-// what e has of these is left from before.
+// what e has of these is left from before, but for the code.
 func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 	before := len(c.b)
 	code := c.uleb()
@@ -310,6 +310,7 @@ func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 		}
 	}
 	e.at, e.next, e.tag, e.children = at, at+uint64(before-len(c.b)), a.tag, a.children
+	e.low.form, e.high.form, e.ranges.form = 0, 0, 0 // a declaration has no code
 	return !c.bad
 }
 
