@@ -60,7 +60,9 @@ func (f *costFlags) of(s *session) (probecost.Cost, string, error) {
 // began.
 func (f *costFlags) measured(s *session) (probecost.Cost, string, error) {
 	if r := s.trace.Recording(0); f.cost == "" && r != nil && !r.Foreign() && r.Process.Probe > 0 && r.Process.Probe < mostCost {
-		return probecost.Cost{Low: r.Process.Probe, High: r.Process.Probe}, "measured when the recording began", nil
+		// In programs, processors work on other things meanwhile: SQLite, Lua and zstd took
+		// 0.84 to 1.1 of what probes take one after the other.
+		return probecost.Cost{Low: r.Process.Probe / 4 * 3, High: r.Process.Probe}, "measured when the recording began", nil
 	}
 	return f.of(s)
 }
