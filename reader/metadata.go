@@ -270,6 +270,10 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 	case MetadataProcess:
 		var p Process
 		if err = decodeJSON(body, &p, maxMetadataItems); err == nil {
+			// The command is that of the start. Programs may write over it later.
+			if len(r.Process.Argv) > 0 {
+				p.Argv = r.Process.Argv
+			}
 			r.Process = p
 		}
 	case MetadataObjects:

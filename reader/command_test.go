@@ -1,0 +1,27 @@
+package reader_test
+
+import (
+	"bytes"
+	"slices"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+	"github.com/xray-tools/xray/reader"
+)
+
+// The command is as started, whatever a server made of it later.
+func TestCommandAsStarted(t *testing.T) {
+	data, err := tracetext.Parse("xray fdr free=5852594d46445231\nthread 0 tsc=1000\n" +
+		"metadata 1 `{\"pid\":7,\"argv\":[\"nginx\",\"-g\",\"x\"]}`\n" +
+		"metadata 1 `{\"pid\":7,\"argv\":[\"nginx: worker process\"],\"complete\":true}`\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := trace.Recording(0).Process; !slices.Equal(p.Argv, []string{"nginx", "-g", "x"}) || !p.Complete {
+		t.Errorf("%+v", p)
+	}
+}
