@@ -222,14 +222,15 @@ func (a *arenaObserver) run() {
 		a.sleep(sleep, func() bool { return a.hasWork() })
 		sleep = min(2*sleep, longestSleep)
 	}
-	if err := a.close(); err != nil {
-		a.observer.problem(err)
-	}
+	// Nobody may wake an arena that is not mapped any more.
 	ob := a.observer
 	ob.mu.Lock()
 	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
 	ob.settled.Broadcast()
 	ob.mu.Unlock()
+	if err := a.close(); err != nil {
+		ob.problem(err)
+	}
 }
 
 // awaited reports whether the process that the arena was made for is still to come.
