@@ -1186,6 +1186,8 @@ static void end_thread(void)
 	server.state = NONE;
 }
 
+uint32_t xr_pausing;
+
 int xr_control_pause(void)
 {
 	if (server.state == NONE)
@@ -1222,6 +1224,7 @@ void xr_control_forked(void)
 	xr_release(&server.listening);
 	for (int i = 0; i < CLIENTS && server.where; i++)
 		xr_release(&server.clients[i].at);
+	xr_pausing = 0;
 	server.state = NONE;
 }
 

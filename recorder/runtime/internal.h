@@ -394,6 +394,8 @@ int xr_control_is_second(void);
 /* Ends the thread, for what the kernel allows only processes of one thread; 1 if there
  * was one to start again. */
 int xr_control_pause(void);
+/* Held from a pause to what follows, by whoever may have company. */
+extern uint32_t xr_pausing;
 void xr_control_resume(void);
 /* Starts the thread in a forked child that had no use for it before. */
 void xr_control_wanted(void);

@@ -34,10 +34,14 @@ static long result(int64_t r)
 static int64_t alone(long number, long a, long b)
 {
 	int64_t r = xr_sys2(number, a, b);
-	if (r != -EINVAL || !xr_control_pause())
+	if (r != -EINVAL)
 		return r;
-	r = xr_sys2(number, a, b);
-	xr_control_resume();
+	xr_lock(&xr_pausing);
+	if (xr_control_pause()) {
+		r = xr_sys2(number, a, b);
+		xr_control_resume();
+	}
+	xr_unlock(&xr_pausing);
 	return r;
 }
 
@@ -73,15 +77,17 @@ EXPORT int mlockall(int flags)
  * to end a process of one thread. */
 static int64_t seal(int all_threads, long number, long a, long b, long c, long d, long e)
 {
+	xr_lock(&xr_pausing);
 	int paused = (all_threads || xr_control_is_second()) && xr_control_pause();
 	xr_arena_seal();
 	uint32_t before = __atomic_exchange_n(&xr_sealed, 1, __ATOMIC_SEQ_CST);
 	int64_t r = xr_sys6(number, a, b, c, d, e, 0);
-	if (!r)
-		return r;
-	__atomic_store_n(&xr_sealed, before, __ATOMIC_SEQ_CST);
-	if (paused)
-		xr_control_resume();
+	if (r) {
+		__atomic_store_n(&xr_sealed, before, __ATOMIC_SEQ_CST);
+		if (paused)
+			xr_control_resume();
+	}
+	xr_unlock(&xr_pausing);
 	return r;
 }
 

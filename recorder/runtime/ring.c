@@ -86,10 +86,12 @@ void xr_lock(uint32_t *lock)
 	if (__atomic_compare_exchange_n(lock, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
 	while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE)) {
+		/* Who holds it may have to give it back without waking anybody, behind a filter. */
+		struct { int64_t s, ns; } patience = {0, 10000000};
 		if (xr_sealed)
 			__builtin_ia32_pause();
 		else
-			xr_sys4(SYS_futex, (intptr_t)lock, FUTEX_WAIT_PRIVATE, 2, 0);
+			xr_sys4(SYS_futex, (intptr_t)lock, FUTEX_WAIT_PRIVATE, 2, (intptr_t)&patience);
 	}
 }
 
