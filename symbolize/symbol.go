@@ -49,7 +49,7 @@ func Label(n Names, id reader.FuncID) string {
 		s, ok = n.Func(id)
 	}
 	switch {
-	case id == reader.Folded:
+	case !ok && id == reader.Folded:
 		return "(folded)"
 	case !ok:
 		return "#" + strconv.Itoa(int(id))
