@@ -67,7 +67,7 @@ type mode struct {
 
 var modes = []mode{
 	{"file", []string{"--limit", "4G"}}, // a load that is too long fails, and does not fill the disk
-	{"ring", []string{"--ring", "64M"}},
+	{"ring", []string{"--ring", "512M"}},
 	{"count", []string{"--count"}},
 	{"profile", []string{"--profile"}},
 	{"prune", []string{"--prune", "2us"}},
