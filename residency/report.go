@@ -129,12 +129,16 @@ func (a *Analysis) threadReport(th *thread) Thread {
 	}
 	sortFuncs(t.Funcs)
 	start := a.opts.From
-	for i := range th.cells {
+	for i := range a.opts.Cells {
 		end := start + min(a.width, a.opts.To-start)
 		if start == end && i > 0 {
 			break
 		}
-		t.add(th.cells[i].run(start, end, t.First, t.Last))
+		var c cell
+		if at := i - th.firstCell; at >= 0 && at < len(th.cells) {
+			c = th.cells[at]
+		}
+		t.add(c.run(start, end, t.First, t.Last))
 		start = end
 	}
 	return t

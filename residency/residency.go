@@ -63,8 +63,8 @@ type Options struct {
 const fineCells = 1 << 20
 
 // Analysis is a calls.Analysis. It needs calls.Options.Paths, and a filter may choose
-// threads only. Memory grows with paths, and with threads times cells, of which each
-// takes 64 bytes.
+// threads only. Memory grows with paths, and by 64 bytes with each cell that a thread
+// lives in.
 type Analysis struct {
 	opts    Options
 	width   uint64 // ticks of a cell
@@ -111,7 +111,8 @@ type thread struct {
 	funcs       map[reader.FuncID]*funcSum
 	waited      uint64 // in functions that are looked at, since the latest that ended
 	silent      uint64 // likewise
-	cells       []cell
+	cells       []cell // from firstCell on, as far as the thread did anything
+	firstCell   int
 	now         int // cell that now is of
 	nowFuncs    map[reader.FuncID]uint64
 }
@@ -162,12 +163,27 @@ func (a *Analysis) thread(b *calls.Batch) *thread {
 	th := a.threads[b.Index]
 	if th == nil {
 		th = &thread{
-			id: b.Thread, first: ^uint64(0), funcs: make(map[reader.FuncID]*funcSum), cells: make([]cell, a.opts.Cells), now: -1,
+			id: b.Thread, first: ^uint64(0), funcs: make(map[reader.FuncID]*funcSum), now: -1,
 			nowFuncs: make(map[reader.FuncID]uint64),
 		}
 		a.threads[b.Index] = th
 	}
 	return th
+}
+
+// cell returns the cell with this number. Many threads of a large trace live in few of
+// them. An outer call ends after those that it made, and may begin cells before.
+func (th *thread) cell(i int) *cell {
+	switch n := len(th.cells); {
+	case n == 0:
+		th.firstCell, th.cells = i, make([]cell, 1)
+	case i < th.firstCell:
+		th.cells = slices.Concat(make([]cell, th.firstCell-i), th.cells)
+		th.firstCell = i
+	case i >= th.firstCell+n:
+		th.cells = append(th.cells, make([]cell, i-th.firstCell-n+1)...)
+	}
+	return &th.cells[i-th.firstCell]
 }
 
 // Calls implements calls.Sink.
@@ -179,6 +195,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	}
 	if b.Last {
 		th.settle()
+		th.nowFuncs, th.levels = nil, nil
 	}
 	return nil
 }
@@ -218,7 +235,7 @@ func (a *Analysis) call(b *calls.Batch, th *thread, c *calls.Call) {
 	}
 	if depth == 0 {
 		th.before = c.Func
-		a.each(c.Start, end, func(i int, ticks uint64) { th.cells[i].open += ticks })
+		a.each(c.Start, end, func(i int, ticks uint64) { th.cell(i).open += ticks })
 		from, to := a.clip(c.Start, end)
 		th.ticks[Other] += to - from // and what is more than that
 	}
@@ -253,7 +270,7 @@ func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 		}
 	}
 	a.each(from, to, func(i int, ticks uint64) {
-		c := &th.cells[i]
+		c := th.cell(i)
 		if s == Waiting {
 			c.waiting += ticks
 		} else {
@@ -335,7 +352,7 @@ func (a *Analysis) stay(th *thread, c *calls.Call) {
 			th.settle()
 			th.now = i
 		}
-		th.cells[i].looked += ticks
+		th.cell(i).looked += ticks
 		th.nowFuncs[c.Func] += ticks
 	})
 }
@@ -345,7 +362,7 @@ func (th *thread) settle() {
 	if th.now < 0 {
 		return
 	}
-	c := &th.cells[th.now]
+	c := th.cell(th.now)
 	for fn, ticks := range th.nowFuncs {
 		if ticks > c.most || ticks == c.most && fn < c.fn {
 			c.fn, c.most = fn, ticks

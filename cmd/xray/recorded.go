@@ -197,7 +197,7 @@ func (r *recorded) oddities() []string {
 		parts = append(parts, fmt.Sprintf("not recorded: %s (%s)", r.refusals[0].Path, r.refusals[0].Why))
 	}
 	if r.incomplete > 0 {
-		parts = append(parts, "the program was killed, so the last records of each thread are missing")
+		parts = append(parts, "a process that writes its own trace was killed or still runs: the last records of each thread are missing")
 	}
 	if r.waited >= time.Millisecond {
 		parts = append(parts, fmt.Sprintf("threads waited %v in all for the trace to be written (--drop loses records instead)", r.waited.Round(time.Millisecond)))
