@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"testing"
+	"time"
 
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
@@ -201,5 +202,13 @@ func FuzzReader(f *testing.F) {
 			f.Add(b)
 		}
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { readAll(t, data) })
+	for _, text := range hostileYAML(1000) {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		defer time.AfterFunc(time.Minute, func() { panic("reading does not come to an end") }).Stop()
+		if n, most := allocated(func() { readAll(t, data) }), uint64(256<<20+1024*len(data)); n > most {
+			t.Errorf("%d bytes of memory for %d of input", n, len(data))
+		}
+	})
 }
