@@ -55,11 +55,19 @@ func (a *arenaObserver) newProcess(i uint32) *observedProcess {
 	if p.handle, err = unix.PidfdOpen(p.host, 0); err != nil {
 		p.handle = -1
 	}
-	// The program that joined has a trace, even if it records nothing.
-	if p.read(a, i); p.inner == a.inner && !a.observer.options.Rings && p.text != nil {
+	p.begin(a)
+	return p
+}
+
+// begin makes the trace of the program that joined as soon as its metadata is there: it has
+// one even if it records nothing.
+func (p *observedProcess) begin(a *arenaObserver) {
+	if p.trace != nil || p.inner != a.inner || a.observer.options.Rings {
+		return
+	}
+	if p.read(a, p.index); p.text != nil {
 		p.open()
 	}
-	return p
 }
 
 // read takes over the newest metadata of the process.

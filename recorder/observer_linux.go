@@ -286,6 +286,7 @@ func (a *arenaObserver) look() {
 		if p == nil {
 			continue
 		}
+		p.begin(a)
 		a.flush(uint32(i), p)
 		if p.ended() || replaced != nil && slices.Contains(*replaced, p.host) {
 			a.finish(uint32(i), p)

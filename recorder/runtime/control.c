@@ -306,6 +306,8 @@ static const char *open_stream(const struct request *r, uint64_t stream, int64_t
 	const char *output = value_of(r, "output");
 	if (!stream && !output)
 		return NULL;
+	if (xr_sealed)
+		return "a seccomp filter may forbid the program's threads to write a file: start without one";
 	if (root.stream)
 		return xr_errno_text(-EBUSY);
 	if (output) {

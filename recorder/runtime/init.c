@@ -591,10 +591,8 @@ void xr_dump(void)
 __attribute__((destructor(101))) static void end(void)
 {
 	if (xr_sealed)
-		return; /* nothing of this could be done */
+		return; /* nothing of this could be done; an observer writes what is left */
 	xr_forked();
-	if (xr_sealed) /* the observer writes what is left */
-		return;
 	xr_lock(&xr_control_lock);
 	if (root.mode != XR_OFF) {
 		xr_patch(0);
