@@ -411,7 +411,7 @@ func (a *arenaObserver) finish(i uint32, p *observedProcess) {
 			continue
 		}
 		own = append(own, slot)
-		if a.u32(arenaStreamAt) != 0 {
+		if a.streams() {
 			a.consumeSlot(slot, true)
 		} else {
 			a.writeRing(slot, p)

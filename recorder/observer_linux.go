@@ -329,16 +329,27 @@ func (a *arenaObserver) find() {
 	}
 }
 
+// streams tells whether chunks are written as they fill up. If not, there is nothing to do
+// before a process ends.
+func (a *arenaObserver) streams() bool { return a.u32(arenaStreamAt) != 0 }
+
 // hasWork reports whether a chunk is to be written.
 func (a *arenaObserver) hasWork() bool {
+	if !a.streams() {
+		return false
+	}
 	for i := range a.slots() {
 		if i >= uint32(len(a.slotsOf)) {
 			return true
 		}
 		at, s := slotAt(i), &a.slotsOf[i]
-		state := a.u32(at + slotStateAt)
-		if state == slotEnded || state == slotLive && (a.u32(at+slotOwnerAt) != s.owner || a.u64(at+slotTakenAt) > s.consumed+1) && a.u32(arenaStreamAt) != 0 {
-			return a.u32(arenaStreamAt) != 0
+		switch a.u32(at + slotStateAt) {
+		case slotEnded:
+			return true
+		case slotLive:
+			if a.u32(at+slotOwnerAt) != s.owner || a.u64(at+slotTakenAt) > s.consumed+1 {
+				return true
+			}
 		}
 	}
 	return false
@@ -355,7 +366,7 @@ type observedSlot struct {
 
 // consume writes the chunks that are full. It reports whether there were any.
 func (a *arenaObserver) consume() bool {
-	if a.u32(arenaStreamAt) == 0 {
+	if !a.streams() {
 		return false
 	}
 	n := a.slots()
