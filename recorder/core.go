@@ -343,11 +343,7 @@ func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
 		lost[cause] += n
 	}
 	recording.Losses = losses(lost)
-	header := fdr5
-	header.CycleFrequency, header.BufferSize, header.Recorder = r.root.frequency, chunkSize, true
-	header.ConstantTSC, header.NonstopTSC = r.root.invariant, r.root.invariant
-	out := tracewrite.AppendHeader(nil, &header)
-	out = tracewrite.AppendRecording(out, recording, first)
+	out := tracewrite.AppendRecording(traceHeader(&recording.Clock), recording, first)
 	if _, err := w.Write(out); err != nil {
 		return err
 	}
@@ -358,6 +354,14 @@ func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
 		_, err := w.Write(b.bytes)
 		return err
 	})
+}
+
+// traceHeader is the header of the trace of a recording with this clock.
+func traceHeader(c *reader.RecordedClock) []byte {
+	h := fdr5
+	h.CycleFrequency, h.BufferSize, h.Recorder = c.Frequency, chunkSize, true
+	h.ConstantTSC, h.NonstopTSC = c.Invariant, c.Invariant
+	return tracewrite.AppendHeader(nil, &h)
 }
 
 func losses(lost map[string]uint64) []reader.RecordedLoss {

@@ -65,14 +65,14 @@ func (p *observedProcess) begin(a *arenaObserver) {
 	if p.trace != nil || p.inner != a.inner || a.observer.options.Rings {
 		return
 	}
-	if p.read(a, p.index); p.text != nil {
+	if p.read(a); p.text != nil {
 		p.open()
 	}
 }
 
 // read takes over the newest metadata of the process.
-func (p *observedProcess) read(a *arenaObserver, i uint32) {
-	if text, version := a.arena.text(i); version != p.version && text != nil {
+func (p *observedProcess) read(a *arenaObserver) {
+	if text, version := a.arena.text(p.index); version != p.version && text != nil {
 		p.text, p.version = text, version
 	}
 }
@@ -151,7 +151,7 @@ func (p *observedProcess) write(a *arenaObserver, b *block) {
 		return
 	}
 	if p.trace == nil {
-		p.read(a, p.index)
+		p.read(a)
 		p.open()
 	}
 	t, limit := p.trace, p.observer.options.Limit
@@ -165,12 +165,11 @@ func (p *observedProcess) write(a *arenaObserver, b *block) {
 
 // observedTrace is a file that is being written.
 type observedTrace struct {
-	path   string
-	file   *os.File // nil when it could not be made
-	size   int64
-	first  uint64
-	err    error // the first that occurred
-	header reader.Header
+	path  string
+	file  *os.File // nil when it could not be made
+	size  int64
+	first uint64
+	err   error // the first that occurred
 }
 
 // open makes the file of the process's trace, with what is known so far.
@@ -183,14 +182,7 @@ func (p *observedProcess) open() {
 	t := &observedTrace{first: p.since}
 	p.trace = t
 	t.path, t.file, t.err = createTrace(p.observer.options.Output, p.inner, filepath.Base(recording.Process.Exe))
-	t.setHeader(&recording.Clock)
-	_ = t.append(tracewrite.AppendRecording(tracewrite.AppendHeader(nil, &t.header), recording, t.first))
-}
-
-func (t *observedTrace) setHeader(c *reader.RecordedClock) {
-	t.header = fdr5
-	t.header.CycleFrequency, t.header.BufferSize, t.header.Recorder = c.Frequency, chunkSize, true
-	t.header.ConstantTSC, t.header.NonstopTSC = c.Invariant, c.Invariant
+	_ = t.append(tracewrite.AppendRecording(traceHeader(&recording.Clock), recording, t.first))
 }
 
 // createTrace makes a new file by a template. If there is one of that name, it takes
@@ -246,8 +238,8 @@ func (p *observedProcess) amend(r *reader.Recording) {
 }
 
 // recording is what the trace says of a process at its end, or so far.
-func (a *arenaObserver) recording(i uint32, p *observedProcess, complete bool) *reader.Recording {
-	p.read(a, i)
+func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Recording {
+	p.read(a)
 	r, err := reader.ParseRecording(p.text)
 	if err != nil {
 		p.lose("damaged-metadata", 1)
@@ -262,12 +254,12 @@ func (a *arenaObserver) recording(i uint32, p *observedProcess, complete bool) *
 			r.Clock.Frequency = scale(now.TSC-first.TSC, 1e9, now.Raw-first.Raw)
 		}
 	}
-	at := processAt(i)
+	at := processAt(p.index)
 	r.Threads = slices.Clone(p.threads)
 	var seen []uint32
 	for slot := range uint32(len(a.slotsOf)) {
 		s := slotAt(slot)
-		if a.u32(s+slotProcessAt) == i && a.u32(s+slotStateAt) != slotFree {
+		if a.u32(s+slotProcessAt) == p.index && a.u32(s+slotStateAt) != slotFree {
 			seen = append(seen, slot)
 		}
 	}
@@ -399,15 +391,11 @@ func (a *arena) words(address, n uint64, each func(i, v uint64)) {
 }
 
 // finish ends the trace of a process that is gone, and gives back what it had.
-func (a *arenaObserver) finish(i uint32, p *observedProcess) {
-	n := a.slots()
-	for uint32(len(a.slotsOf)) < n {
-		a.slotsOf = append(a.slotsOf, observedSlot{})
-	}
+func (a *arenaObserver) finish(p *observedProcess) {
 	var own []uint32
-	for slot := range n {
+	for slot := range a.knownSlots() {
 		at := slotAt(slot)
-		if a.u32(at+slotProcessAt) != i || a.u32(at+slotStateAt) <= slotTaken {
+		if a.u32(at+slotProcessAt) != p.index || a.u32(at+slotStateAt) <= slotTaken {
 			continue
 		}
 		own = append(own, slot)
@@ -417,7 +405,7 @@ func (a *arenaObserver) finish(i uint32, p *observedProcess) {
 			a.writeRing(slot, p)
 		}
 	}
-	recording := a.recording(i, p, true)
+	recording := a.recording(p, true)
 	if p.trace == nil && (p.inner == a.inner || len(recording.Counters)+len(recording.Profiles)+len(recording.Pruned.Functions) > 0) && p.text != nil {
 		p.open()
 	}
@@ -427,12 +415,11 @@ func (a *arenaObserver) finish(i uint32, p *observedProcess) {
 	for _, slot := range own {
 		a.free(slot)
 	}
-	at := processAt(i)
-	a.processesOf[i] = nil
+	a.processesOf[p.index] = nil
 	if p.handle >= 0 {
 		unix.Close(p.handle)
 	}
-	atomic.StoreUint32(a.word32(at+processStateAt), processFree)
+	atomic.StoreUint32(a.word32(processAt(p.index)+processStateAt), processFree)
 }
 
 // writeRing writes what a thread's ring holds, the oldest chunk first.
@@ -464,9 +451,8 @@ func (a *arenaObserver) free(slot uint32) {
 func (ob *Observer) end(p *observedProcess, r *reader.Recording) {
 	t := p.trace
 	t.metadata(r)
-	t.setHeader(&r.Clock)
 	if t.file != nil {
-		_, err := t.file.WriteAt(tracewrite.AppendHeader(nil, &t.header), 0)
+		_, err := t.file.WriteAt(traceHeader(&r.Clock), 0)
 		t.err = cmp.Or(t.err, err, t.file.Close())
 	}
 	done := ObservedTrace{Path: t.path, PID: p.host, WaitedNS: r.Process.WaitedNS}

@@ -158,24 +158,16 @@ type arenaObserver struct {
 	writer      blockWriter
 	chunk       []byte
 
-	gone     atomic.Pointer[[]int] // processes that executed another program
-	answered uint64                // behind the lock, like running
+	// Behind the observer's lock:
+	gone     []int  // processes that executed another program
+	answered uint64 // of Observer.asked
 	running  []ObservedProcess
 }
 
-// replaced notes that a process executes another program now.
+// replaced notes that a process executes another program now. The observer is locked.
 func (a *arenaObserver) replaced(pid int) {
-	for {
-		old := a.gone.Load()
-		list := []int{pid}
-		if old != nil {
-			list = append(list, *old...)
-		}
-		if a.gone.CompareAndSwap(old, &list) {
-			a.wake()
-			return
-		}
-	}
+	a.gone = append(a.gone, pid)
+	a.wake()
 }
 
 // wake ends the goroutine's sleep.
@@ -278,18 +270,18 @@ func (a *arenaObserver) empty() bool {
 func (a *arenaObserver) look() {
 	ob := a.observer
 	ob.mu.Lock()
-	asked := ob.asked
+	asked, replaced := ob.asked, a.gone
+	a.gone = nil
 	ob.mu.Unlock()
-	replaced := a.gone.Swap(nil)
 	a.find()
-	for i, p := range a.processesOf {
+	for _, p := range a.processesOf {
 		if p == nil {
 			continue
 		}
 		p.begin(a)
-		a.flush(uint32(i), p)
-		if p.ended() || replaced != nil && slices.Contains(*replaced, p.host) {
-			a.finish(uint32(i), p)
+		a.flush(p)
+		if p.ended() || slices.Contains(replaced, p.host) {
+			a.finish(p)
 		}
 	}
 	running := []ObservedProcess{}
@@ -364,17 +356,22 @@ type observedSlot struct {
 	over     bool   // nothing more comes from this owner
 }
 
+// knownSlots is how many slots there are, all of which slotsOf has then.
+func (a *arenaObserver) knownSlots() uint32 {
+	n := a.slots()
+	if more := int(n) - len(a.slotsOf); more > 0 {
+		a.slotsOf = append(a.slotsOf, make([]observedSlot, more)...)
+	}
+	return n
+}
+
 // consume writes the chunks that are full. It reports whether there were any.
 func (a *arenaObserver) consume() bool {
 	if !a.streams() {
 		return false
 	}
-	n := a.slots()
-	for uint32(len(a.slotsOf)) < n {
-		a.slotsOf = append(a.slotsOf, observedSlot{})
-	}
 	work := false
-	for i := range n {
+	for i := range a.knownSlots() {
 		switch a.u32(slotAt(i) + slotStateAt) {
 		case slotLive, slotEnded:
 			work = a.consumeSlot(i, false) || work
@@ -505,15 +502,15 @@ func (a *arenaObserver) patient(at, number, chunks uint64) bool {
 }
 
 // flush writes what is in the chunks that threads are in, if the process asks for it.
-func (a *arenaObserver) flush(i uint32, p *observedProcess) {
-	at := processAt(i)
+func (a *arenaObserver) flush(p *observedProcess) {
+	at := processAt(p.index)
 	asked := a.u32(at + processFlushAskedAt)
 	if asked == a.u32(at+processFlushDoneAt) {
 		return
 	}
 	for slot := range uint32(len(a.slotsOf)) {
 		s := &a.slotsOf[slot]
-		if s.process == i && !s.over && a.u32(slotAt(slot)+slotStateAt) == slotLive && a.u32(slotAt(slot)+slotOwnerAt) == s.owner {
+		if s.process == p.index && !s.over && a.u32(slotAt(slot)+slotStateAt) == slotLive && a.u32(slotAt(slot)+slotOwnerAt) == s.owner {
 			a.consumeSlot(slot, false)
 			if taken := a.u64(slotAt(slot) + slotTakenAt); taken == s.consumed+1 {
 				a.writeChunk(slot, s, taken, true)
@@ -521,7 +518,7 @@ func (a *arenaObserver) flush(i uint32, p *observedProcess) {
 		}
 	}
 	if p.trace != nil {
-		p.trace.metadata(a.recording(i, p, false))
+		p.trace.metadata(a.recording(p, false))
 	}
 	done := a.word32(at + processFlushDoneAt)
 	atomic.StoreUint32(done, asked)

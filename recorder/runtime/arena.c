@@ -147,10 +147,7 @@ static int map_arena(int fd)
 		uint64_t base = (at + XR_CHUNK_SIZE - 1) & -(uint64_t)XR_CHUNK_SIZE;
 		if (base > (uint64_t)at)
 			xr_unmap((void *)at, base - at);
-		else
-			xr_unmap((void *)(base + size), XR_CHUNK_SIZE);
-		if (base > (uint64_t)at)
-			xr_unmap((void *)(base + size), XR_CHUNK_SIZE - (base - at));
+		xr_unmap((void *)(base + size), XR_CHUNK_SIZE - (base - at));
 		at = xr_sys6(SYS_mmap, base, size, PROT_NONE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED, fd, 0);
 		if ((at < 0 && at > -4096) || !open_up_to(base, processes_end(), size)) {
 			xr_unmap((void *)base, size);

@@ -11,7 +11,7 @@
  * at arena.base. The observer maps it elsewhere.
  *
  * All fields have one writer at a time. There are no locks: a process may be killed
- * at any instruction. recorder/arena.go has the same layout. */
+ * at any instruction. recorder/arena_linux.go has the same layout. */
 #ifndef XRAY_RECORDER_ARENA_H
 #define XRAY_RECORDER_ARENA_H
 
@@ -87,7 +87,7 @@ struct xr_arena {
 	uint64_t slots_at, processes_at; /* offsets */
 	uint32_t stream;     /* 1: the observer writes chunks all along; 0: rings, at the end */
 	uint32_t drop;       /* 1: lose records rather than wait for the observer */
-	uint64_t beat;       /* CLOCK_MONOTONIC of the observer's latest round, ns */
+	uint64_t beat;       /* rounds of the observer so far: it is alive while this grows */
 	uint32_t doorbell;   /* 1 while the observer sleeps: a futex that threads wake it by */
 	uint32_t closed;     /* 1 when the observer has ended early */
 	uint32_t observer;   /* its process id, as the program sees it; 0 if that is not known */
