@@ -9,8 +9,11 @@ import (
 type Function struct {
 	ID          reader.FuncID
 	Count, Open uint64 // calls that ended, and calls that did not
-	Total, Self uint64 // time during which a call was open, and that without the calls that it made
-	// Of the durations of the calls that ended.
+	// Of Count, Counted are calls of which nothing but their number is known, and Pruned
+	// those that the recorder left out: Total has their time, and no other number does.
+	Counted, Pruned uint64
+	Total, Self     uint64 // time during which a call was open, and that without the calls that it made
+	// Of the durations of the calls that ended, but for Counted and Pruned.
 	Min, P50, P90, P99, P999, Max uint64
 	Octaves                       []uint64 // how many there are, by their length in bits of ticks
 }
@@ -18,8 +21,11 @@ type Function struct {
 // octave are the shortest and the longest duration of a length in bits.
 type octave [2]uint64
 
-// octaves are as many as the functions need.
+// octaves are as many as the functions need; nil where functions have no sums.
 func (o *Options) octaves() []octave {
+	if o.Functions == nil {
+		return nil
+	}
 	most := 0
 	for i := range o.Functions {
 		most = max(most, len(o.Functions[i].Octaves))
@@ -38,7 +44,7 @@ const maxExact = 1 << 53
 
 // addTo packs the sums of a function.
 func (f *Function) addTo(p *packer) {
-	for _, v := range []uint64{f.Count, f.Open, f.Total, f.Self, f.Min, f.P50, f.P90, f.P99, f.P999, f.Max} {
+	for _, v := range []uint64{f.Count, f.Open, f.Counted, f.Pruned, f.Total, f.Self, f.Min, f.P50, f.P90, f.P99, f.P999, f.Max} {
 		p.add(min(v, maxExact))
 	}
 	first := 0

@@ -53,8 +53,8 @@ type meta struct {
 	Unit      string         `json:"unit"`
 	Epoch     string         `json:"epoch,omitempty"`
 	Notes     []string       `json:"notes"`
-	Left      uint64         `json:"left"`              // calls that are not in the columns
-	Octaves   []octave       `json:"octaves,omitempty"` // where functions have sums
+	Left      uint64         `json:"left"`    // calls that are not in the columns
+	Octaves   []octave       `json:"octaves"` // null where functions have no sums
 	Functions []metaFunction `json:"functions"`
 	Threads   []metaThread   `json:"threads"`
 	Events    []metaEvent    `json:"events"`

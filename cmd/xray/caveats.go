@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -52,6 +53,7 @@ func (s *session) caveats(stats *calls.Stats) []string {
 			depths = append(depths, uint64(r.Process.Depth))
 		}
 	}
+	numbers := cmp.Or(s.prunedIn, "Count and total")
 	const charged = "Counts are too low, and the time of missing calls is self time of their callers."
 	if pruned > 0 {
 		what := "for some of the time"
@@ -60,8 +62,8 @@ func (s *session) caveats(stats *calls.Stats) []string {
 		}
 		switch {
 		case s.prunedAdded > 0 && s.prunedAdded == pruned:
-			add("The recorder dropped %s calls %s%s, unless they made longer ones. Count and total have them. Min, max and quantiles are of the "+
-				"other calls. Their time is self time of their callers.", thousands(dropped), what, s.inFiles(pruned))
+			add("The recorder dropped %s calls %s%s, unless they made longer ones. %s have them. Min, max and quantiles are of the "+
+				"other calls. Their time is self time of their callers.", thousands(dropped), what, s.inFiles(pruned), numbers)
 		case summed == pruned:
 			add("%s calls are missing%s: the recorder dropped those %s, unless they made longer ones. %s",
 				thousands(dropped), s.inFiles(pruned), what, charged)
@@ -70,7 +72,7 @@ func (s *session) caveats(stats *calls.Stats) []string {
 		}
 	}
 	if n := s.prunedAdded; n > 0 && n < pruned {
-		add("Count and total have the dropped calls of %d of these files: of others, the trace holds only the end of the recording.", n)
+		add("%s have the dropped calls of %d of these files: of others, the trace holds only the end of the recording.", numbers, n)
 	}
 	if len(depths) > 0 {
 		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time is self time of their callers.",

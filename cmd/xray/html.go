@@ -106,6 +106,7 @@ func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.S
 	if err != nil {
 		return nil, nil, err
 	}
+	s.prunedIn = "Counts and totals of functions, over all threads and the whole time,"
 	opts.Functions = functionsOf(all.functions.Report(s.clock.Frequency))
 	var note string
 	if opts.Left, note = s.keepLongest(&all.durations, p.most); note != "" {
@@ -157,12 +158,23 @@ func (a addedCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
 func (s *session) sumUp() (*allCalls, error) {
 	all := func() *allCalls { return &allCalls{functions: account.New(account.Options{})} }
 	opts := calls.Options{Nested: true}
+	var sums *allCalls
+	var stats *calls.Stats
+	var err error
 	if f := &s.filter; f.From > 0 || f.To > 0 || f.MinDuration > 0 {
-		sums, _, err := analyse(s, opts, func() someCalls { return someCalls{all()} })
-		return sums.allCalls, err
+		var some someCalls
+		some, stats, err = analyse(s, opts, func() someCalls { return someCalls{all()} })
+		sums = some.allCalls
+	} else {
+		var added addedCalls
+		added, stats, err = analyse(s, opts, func() addedCalls { return addedCalls{all()} })
+		sums = added.allCalls
 	}
-	sums, _, err := analyse(s, opts, func() addedCalls { return addedCalls{all()} })
-	return sums.allCalls, err
+	if err != nil {
+		return nil, err
+	}
+	s.addCounters(sums.functions, stats)
+	return sums, s.addPruned(sums.functions, stats)
 }
 
 // functionsOf is what account says of functions.
@@ -178,7 +190,7 @@ func functionsOf(r *account.Report) []html.Function {
 		row := &r.Rows[i]
 		nanos := r.Clock.Nanos
 		functions[i] = html.Function{
-			ID: row.Func, Count: row.Count, Open: row.Open, Total: time(row.Total), Self: time(row.Self),
+			ID: row.Func, Count: row.Count, Open: row.Open, Counted: row.Untimed, Pruned: row.Pruned, Total: time(row.Total), Self: time(row.Self),
 			Min: nanos(row.Min), P50: nanos(row.P50), P90: nanos(row.P90), P99: nanos(row.P99), P999: nanos(row.P999), Max: nanos(row.Max),
 			Octaves: row.Octaves,
 		}

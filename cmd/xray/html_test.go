@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -175,50 +176,68 @@ func TestHTMLInBrowser(t *testing.T) {
 	}
 }
 
+// sumsOfFunction are what account and a page say of all calls of a function.
+type sumsOfFunction struct {
+	Count, Open, Pruned, Total, Self float64
+	Quantiles                        []float64
+	Bins                             []octaveOfCalls
+}
+
+type octaveOfCalls struct{ From, To, N float64 }
+
+// accountOf is what account says of functions, their order there, and the sum of their
+// self times.
+func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunction, ranked []string, self float64) {
+	t.Helper()
+	var report struct {
+		Self float64
+		Rows []struct {
+			Function                         string
+			Count, Open, Pruned, Total, Self float64
+			Min, P50, P90, P99, Max          float64
+			P999                             float64 `json:"p99.9"`
+			Histogram                        []struct{ From, To, Count float64 }
+		}
+	}
+	text := produce(t, append([]string{"account", "--format", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		t.Fatal(err)
+	}
+	functions = map[string]sumsOfFunction{}
+	for _, row := range report.Rows {
+		f := sumsOfFunction{row.Count, row.Open, row.Pruned, row.Total, row.Self,
+			[]float64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max}, []octaveOfCalls{}}
+		for _, o := range row.Histogram {
+			f.Bins = append(f.Bins, octaveOfCalls{o.From, o.To, o.Count})
+		}
+		functions[row.Function] = f
+		ranked = append(ranked, row.Function)
+	}
+	return functions, ranked, report.Self
+}
+
+// functionsIn is what a page says of functions.
+func functionsIn(page *browser.Page) map[string]sumsOfFunction {
+	functions := map[string]sumsOfFunction{}
+	page.Eval(`Object.fromEntries(meta.functions.map((f, k) => {
+		const {count: Count, open: Open, pruned: Pruned, quantiles: Quantiles} = f.all, {total: Total, self: Self} = functionSums().functions[k];
+		return [f.name, {Count, Open, Pruned, Total, Self, Quantiles, Bins: f.all.bins.filter(b => b.n).map(({from: From, to: To, n: N}) => ({From, To, N}))}]; }))`, &functions)
+	return functions
+}
+
 // Of a page that has no room for all calls, what it says of functions is what account says
 // of all calls, and what is made of the others says so.
 func TestHTMLOfLongestCalls(t *testing.T) {
 	testenv.Need(t, "chromium")
 	args := consumedTraces(t)["kvserver-fdr.xray"]
-	type octave struct{ From, To, N float64 }
-	type function struct {
-		Count, Open, Total, Self float64
-		Quantiles                []float64
-		Bins                     []octave
-	}
 	for _, chosen := range [][]string{{"--max-calls", "500"}, nil, {"--func", "^kv::", "--max-calls", "1"}} {
 		var flags []string
 		if len(chosen) > 2 {
 			flags = chosen[:2]
 		}
-		var report struct {
-			Self float64
-			Rows []struct {
-				Function                 string
-				Count, Open, Total, Self float64
-				Min, P50, P90, P99, Max  float64
-				P999                     float64 `json:"p99.9"`
-				Histogram                []struct{ From, To, Count float64 }
-			}
-		}
-		text := produce(t, slices.Concat([]string{"account", "--format", "json"}, flags, args)...)
-		if err := json.Unmarshal([]byte(text), &report); err != nil {
-			t.Fatal(err)
-		}
-		want, ranked := map[string]function{}, []string(nil)
-		for _, row := range report.Rows {
-			f := function{row.Count, row.Open, row.Total, row.Self, []float64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max}, []octave{}}
-			for _, o := range row.Histogram {
-				f.Bins = append(f.Bins, octave{o.From, o.To, o.Count})
-			}
-			want[row.Function] = f
-			ranked = append(ranked, row.Function)
-		}
+		want, ranked, self := accountOf(t, slices.Concat(flags, args)...)
 		page := openHTML(t, htmlOf(t, "", slices.Concat(chosen, args)...), "#tab=functions")
-		got := map[string]function{}
-		page.Eval(`Object.fromEntries(meta.functions.map((f, k) => { const {count: Count, open: Open, quantiles: Quantiles} = f.all, {total: Total, self: Self} = functionSums().functions[k];
-			return [f.name, {Count, Open, Total, Self, Quantiles, Bins: f.all.bins.filter(b => b.n).map(({from: From, to: To, n: N}) => ({From, To, N}))}]; }))`, &got)
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, functionsIn(page)); diff != "" {
 			t.Errorf("%v: account (-) and page (+):\n%s", chosen, diff)
 		}
 		var shown struct {
@@ -241,7 +260,7 @@ func TestHTMLOfLongestCalls(t *testing.T) {
 			t.Errorf("%v: it ranks functions as %q, account as %q", chosen, shown.Names, ranked)
 		}
 		top := want[ranked[0]]
-		if wantSelf, wantShare := fmt.Sprintf("%.2f ms", top.Self/1e6), fmt.Sprintf("%.1f %%", 100*top.Self/report.Self); shown.Self != wantSelf || shown.Share != wantShare {
+		if wantSelf, wantShare := fmt.Sprintf("%.2f ms", top.Self/1e6), fmt.Sprintf("%.1f %%", 100*top.Self/self); shown.Self != wantSelf || shown.Share != wantShare {
 			t.Errorf("%v: the first function has %s, %s; account has %s, %s", chosen, shown.Self, shown.Share, wantSelf, wantShare)
 		}
 		partial := chosen != nil
@@ -256,6 +275,69 @@ func TestHTMLOfLongestCalls(t *testing.T) {
 		if partial != strings.Contains(shown.Summary, "the longest ") {
 			t.Errorf("%v: %q", chosen, shown.Summary)
 		}
+	}
+}
+
+// A page has the sums of calls that the recorder dropped or only counted where account has
+// them, and says what numbers are without them.
+func TestHTMLOfPrunedCalls(t *testing.T) {
+	testenv.Need(t, "chromium")
+	const head = "xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
+		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"prune\",\"threshold_ns\":5000,\"complete\":true}`\n"
+	var sums, counts strings.Builder
+	for _, n := range []uint64{2, 1000, 300_000, 2, 1000, 5000, 3, 5, 2500} { // of the head, and of two functions
+		fmt.Fprintf(&sums, "%q", binary.LittleEndian.AppendUint64(nil, n))
+	}
+	for _, n := range []uint64{1, 4, 12} {
+		fmt.Fprintf(&counts, "%q", binary.LittleEndian.AppendUint64(nil, n))
+	}
+	body := func(b *strings.Builder) string { return "\"" + strings.ReplaceAll(b.String(), "\"", "") + "\"" }
+	const recorded = "thread 701 pid=700 tsc=1000\nenter 1 +0\nexit 1 +10000\nenter 1 +10\nenter 3 +0\nexit 3 +0\nexit 1 +10000\n"
+	pruned := head + "metadata 12 " + body(&sums) + "\n" + recorded
+	page := openHTML(t, htmlOf(t, head), "#tab=functions")
+	for _, test := range []struct {
+		name, trace       string
+		flags             []string
+		bar, rows, notes  string
+		function, partial string
+	}{
+		{"pruned", pruned, nil, "all threads: of all calls, also those that the recorder dropped", "#3 6 2.500 µs 0 ns 0.0 % 0 ns|#2 1,000 5.000 µs - - -",
+			"Counts and totals of functions, over all threads and the whole time, have them.",
+			"1,000 calls in all threads, 0 of them in the page|1,000 dropped by the recorder: part of the number of calls and of total, left out of all else",
+			"; without the 1,005 calls that the recorder dropped, whose time is self time of their callers"},
+		{"chosen", pruned, []string{"--from", "1us"}, "", "#3 1 0 ns 0 ns 0.0 % 0 ns", "1,005 calls are missing", "1 call in thread 701", ""},
+		{"counted", head + "metadata 7 " + body(&counts) + "\n", nil, "all threads: of all calls, also those that were only counted", "#4 12 - - - -",
+			"12 were only counted", "12 calls in all threads|12 only counted", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := htmlOf(t, test.trace, test.flags...)
+			page.Visit("file://" + file + "#tab=functions")
+			awaitHTML(page)
+			want, _, _ := accountOf(t, append(test.flags, filepath.Join(filepath.Dir(file), "trace.xray"))...)
+			if diff := cmp.Diff(want, functionsIn(page)); diff != "" {
+				t.Errorf("account (-) and page (+):\n%s", diff)
+			}
+			var got struct {
+				Bar, Summary, Function, Part string
+				Rows                         []string
+			}
+			page.Eval(`(async () => { const s = {Bar: $("functions").querySelector(".bar").textContent, Summary: $("summary").textContent};
+				s.Rows = Array.from(document.querySelectorAll("#functions .space .row")).filter(r => !r.hidden).map(r => Array.from(r.children, c => c.textContent).join(" "));
+				pickFunction(meta.functions.length - 1); await settled(); s.Function = $("function").innerText;
+				change({tab: "functions", selection: [0, calls.end / 2]}); await settled(); s.Part = $("functions").querySelector(".bar").textContent;
+				return s; })()`, &got)
+			if got.Bar != test.bar || !strings.Contains(strings.Join(got.Rows, "|"), test.rows) || !strings.Contains(got.Summary, test.notes) {
+				t.Errorf("%+v", got)
+			}
+			for want := range strings.SplitSeq(test.function, "|") {
+				if !strings.Contains(got.Function, want) {
+					t.Errorf("no %q: %q", want, got.Function)
+				}
+			}
+			if test.partial != "" && !strings.HasSuffix(got.Part, test.partial) {
+				t.Errorf("of a part: %q", got.Part)
+			}
+		})
 	}
 }
 

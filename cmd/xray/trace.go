@@ -83,8 +83,10 @@ type session struct {
 	// alias says which function each one is taken for; nil where each is itself.
 	alias  func(reader.FuncID) reader.FuncID
 	strict bool
-	// prunedAdded is how many files' sums of pruned calls are in the report.
+	// prunedAdded is how many files' sums of pruned calls are in the report, and prunedIn
+	// which of its numbers have them; "" for those that account has.
 	prunedAdded int
+	prunedIn    string
 	paths       int // how many call paths a tree may have; 0 is no bound
 	filter      calls.Filter
 	spans       []convert.Span // the times that the filter is about; at least one

@@ -44,9 +44,13 @@ async function loadSums() {
 		}
 		return v;
 	};
+	// Calls that functions have in their sums alone.
+	meta.pruned = meta.counted = 0;
 	for (const f of meta.functions) {
-		const [count, open, total, self, ...quantiles] = Array.from({length: 10}, next);
-		f.all = {count, open, calls: count + open, total, self, max: quantiles[5], quantiles, bins: []};
+		const [count, open, counted, pruned, total, self, ...quantiles] = Array.from({length: 12}, next);
+		f.all = {count, open, counted, pruned, calls: count + open, timed: count - counted - pruned, total, self, max: quantiles[5], quantiles, bins: []};
+		meta.pruned += pruned;
+		meta.counted += counted;
 		const first = next(), n = next();
 		for (let k = first; k < first + n; k++) f.all.bins.push({from: meta.octaves[k][0], to: meta.octaves[k][1], n: next()});
 	}

@@ -20,10 +20,10 @@ function startFunctions() {
 		show: (row, k) => {
 			const f = rows()[k], {functions, time} = functionSums(), s = functions[f];
 			row.setAttribute("aria-selected", f === state.func);
-			const share = cell(percent(s.self, time), "number narrow share");
+			const share = cell(showShare(s, time), "number narrow share");
 			share.style.setProperty("--share", (time > 0 ? 100 * s.self / time : 0) + "%");
-			row.replaceChildren(functionCell(f), cell(showCount(s.calls), "number"), cell(showTime(s.total), "number"),
-				cell(showTime(s.self), "number"), share, cell(showTime(s.max), "number"));
+			row.replaceChildren(functionCell(f), cell(showCount(s.calls), "number"), cell(showTotal(s), "number"),
+				cell(showSelf(s), "number"), share, cell(s.timed === 0 ? "-" : showTime(s.max), "number"));
 		},
 		press: k => change({func: rows()[k]}),
 		key: (e, k) => {
@@ -35,12 +35,19 @@ function startFunctions() {
 	});
 	views.push(() => {
 		if (state.tab !== "functions") return;
-		bar.hidden = !meta.left;
-		if (meta.left) bar.textContent = where() + (isWhole() ? ": of all calls, also those that are not in the page" : ofPart());
+		const apart = [meta.left ? "those that are not in the page" : "", meta.pruned ? "those that the recorder dropped" : "",
+			meta.counted ? "those that were only counted" : ""].filter(text => text).join(" and ");
+		bar.hidden = !apart;
+		if (apart) bar.textContent = where() + (isWhole() ? `: of all calls, also ${apart}` : ofPart());
 		titles.filter((_, k) => k !== 4).forEach((h, k) => markSorted(h, Object.keys(sorts)[k] === by.name, by.down));
 		table.draw();
 	});
 }
+
+// showTotal and showSelf write times of a function; - where nothing is known of them.
+const showTotal = s => s.counted && s.counted === s.calls ? "-" : showTime(s.total);
+const showSelf = s => s.timed === 0 && !s.open ? "-" : showTime(s.self);
+const showShare = (s, time) => showSelf(s) === "-" ? "-" : percent(s.self, time);
 
 // chosenCalls are the calls of a function in the chosen stretch and threads.
 function chosenCalls(f) {
@@ -105,8 +112,8 @@ function showFunction(parent, f) {
 		return;
 	}
 	const about = meta.functions[f], indices = chosenCalls(f), whole = sorted(indices.filter(i => calls.ends[i] !== truncated), columns.duration);
-	const {functions, time} = functionSums(), total = functions[f], all = isWhole() ? about.all : null, n = all ? all.count : whole.length;
-	const open = all ? all.open : indices.length - n, any = n + open;
+	const {functions, time} = functionSums(), total = functions[f], all = isWhole() ? about.all : null, n = all ? all.timed : whole.length;
+	const open = all ? all.open : indices.length - n, any = all ? all.calls : indices.length;
 	const left = element("div", {}, element("h2", {}, about.short.slice(0, 500)));
 	if (about.short !== about.name) left.append(element("p", {class: "full"}, about.name));
 	if (about.file) left.append(element("p", {class: "faint"}, `${about.file}:${about.line}`));
@@ -116,8 +123,10 @@ function showFunction(parent, f) {
 	if (any) {
 		const marks = all ? all.quantiles : [0, 0.5, 0.9, 0.99, 0.999, 1].map(q => n ? quantile(whole, q) : 0);
 		left.append(plainTable(["total", "self", "share of all", "shortest", "median", "p90", "p99", "p99.9", "longest"], [[
-			showTime(total.total), showTime(total.self), percent(total.self, time), ...(n ? marks.map(showTime) : [])]]));
+			showTotal(total), showSelf(total), showShare(total, time), ...(n ? marks.map(showTime) : [])]]));
 		if (open) left.append(element("p", {class: "faint"}, `${showCount(open)} still open at the end: left out of quantiles and histogram`));
+		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: part of the number of calls and of total, left out of all else`));
+		if (all && all.counted) left.append(element("p", {class: "faint"}, `${showCount(all.counted)} only counted: part of the number of calls alone`));
 	}
 	// The page's calls tell more than octaves where they are all there are.
 	if (n) left.append(element("h3", {}, "durations"), histogram(f, all && n !== whole.length ? all.bins : histogramOf(whole)));

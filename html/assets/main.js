@@ -175,7 +175,7 @@ async function start() {
 	fillInputs();
 	$("summary").textContent = [
 		calls.n || meta.left ? `${meta.left ? `the longest ${showCount(calls.n)} of ${plural(calls.n + meta.left, "call")}` : plural(calls.n, "call")} of ${plural(meta.functions.length, "function")} on ${plural(meta.threads.filter(t => t.calls).length, "thread")} in ${showTime(calls.end)}` :
-			"no calls: nothing was recorded, or nothing chosen",
+			meta.counted ? `no calls: ${showCount(meta.counted)} were only counted, and the functions view has their numbers` : "no calls: nothing was recorded, or nothing chosen",
 		...(meta.epoch ? ["from " + showDate(0)] : []), ...meta.notes,
 	].join("; ");
 	for (const view of views) view();

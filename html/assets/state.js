@@ -170,7 +170,7 @@ const isFiltered = () => !!(state.query || state.min || state.max || state.threa
 // where says of which threads and time a view is.
 function where() {
 	const n = threads().length;
-	const t = n === 1 ? threads()[0].name : state.thread ? `${showCount(n)} threads` : "all threads";
+	const t = n === 1 && (state.thread || !meta.pruned && !meta.counted) ? threads()[0].name : state.thread ? `${showCount(n)} threads` : "all threads";
 	return state.selection ? `${t}, ${showMoment(state.selection[0])} to ${showMoment(state.selection[1])}` : t;
 }
 
@@ -178,7 +178,12 @@ function where() {
 const isWhole = () => !!meta.octaves && !state.thread && !state.selection;
 
 // ofPart tells that what is shown is made of a part of the calls; "" when it is of all.
-const ofPart = () => meta.left ? `; without the ${plural(meta.left, "shorter call")} that ${meta.left === 1 ? "is" : "are"} not in the page, whose time is self time of their callers` : "";
+const ofPart = () => {
+	const parts = [];
+	if (meta.left) parts.push(`the ${plural(meta.left, "shorter call")} that ${meta.left === 1 ? "is" : "are"} not in the page`);
+	if (meta.pruned) parts.push(`the ${plural(meta.pruned, "call")} that the recorder dropped`);
+	return parts.length ? `; without ${parts.join(" and ")}, whose time is self time of their callers` : "";
+};
 
 // choose shows a call in all views.
 function choose(i, fit) {
