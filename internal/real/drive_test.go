@@ -24,15 +24,17 @@ import (
 func driveLines(n int, function string) func(*session) (answer, error) {
 	return func(s *session) (answer, error) {
 		n := n * s.times
-		text, err := converse(s.stdin, s.stdout, n, func(i int) string { return fmt.Sprintf("%d\n", i) })
+		text, err := s.converse(s.stdin, s.stdout, n, func(i int) string { return fmt.Sprintf("%d\n", i) }, function)
 		return answer{text, map[string]int64{function: int64(n)}}, err
 	}
 }
 
-// converse asks n questions, each when the one before it was answered by a line.
-func converse(w io.Writer, r *bufio.Reader, n int, question func(int) string) (string, error) {
+// converse asks n questions, each when the one before it was answered by a line. For
+// each, the program calls the functions once before it answers.
+func (s *session) converse(w io.Writer, r *bufio.Reader, n int, question func(int) string, functions ...string) (string, error) {
 	var b strings.Builder
 	for i := range n {
+		s.tally.ask(1, functions...)
 		if _, err := io.WriteString(w, question(i)); err != nil {
 			return "", err
 		}
@@ -40,9 +42,41 @@ func converse(w io.Writer, r *bufio.Reader, n int, question func(int) string) (s
 		if err != nil {
 			return "", fmt.Errorf("after %d answers: %w", i, err)
 		}
+		s.tally.answer(1, functions...)
 		b.WriteString(line)
 	}
 	return b.String(), nil
+}
+
+// A tally counts the calls that a driver asked for, and those that it knows to be made
+// because they were answered. Its methods may be called from several goroutines.
+type tally struct {
+	mu              sync.Mutex
+	asked, answered map[string]int64
+	answers         int64
+}
+
+func (t *tally) ask(n int64, functions ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, f := range functions {
+		t.asked[f] += n
+	}
+}
+
+func (t *tally) answer(n int64, functions ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.answers += n
+	for _, f := range functions {
+		t.answered[f] += n
+	}
+}
+
+func (t *tally) total() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.answers
 }
 
 // driveRedis sends commands, has a child save the data, and asks how many commands of
@@ -55,25 +89,28 @@ func driveRedis(s *session) (answer, error) {
 	defer c.Close()
 	r := bufio.NewReader(c)
 	var text strings.Builder
-	for _, q := range []func(int) string{
-		func(i int) string { return fmt.Sprintf("set key:%d %d\r\n", i%100, i) },
-		func(i int) string { return fmt.Sprintf("incr key:%d\r\n", i%100) },
-		func(i int) string { return fmt.Sprintf("lpush list %d\r\n", i) },
-		func(i int) string { return fmt.Sprintf("zadd sorted %d member:%d\r\n", i*31%97, i%50) },
-		func(i int) string { return "eval \"return redis.call('incr','script')\" 0\r\n" },
+	for _, q := range []struct {
+		question  func(int) string
+		functions []string
+	}{
+		{func(i int) string { return fmt.Sprintf("set key:%d %d\r\n", i%100, i) }, []string{"setCommand"}},
+		{func(i int) string { return fmt.Sprintf("incr key:%d\r\n", i%100) }, []string{"incrCommand"}},
+		{func(i int) string { return fmt.Sprintf("lpush list %d\r\n", i) }, []string{"lpushCommand"}},
+		{func(i int) string { return fmt.Sprintf("zadd sorted %d member:%d\r\n", i*31%97, i%50) }, []string{"zaddCommand"}},
+		{func(i int) string { return "eval \"return redis.call('incr','script')\" 0\r\n" }, []string{"evalCommand", "incrCommand"}},
 	} {
-		lines, err := converse(c, r, 500*s.times, q)
+		lines, err := s.converse(c, r, 500*s.times, q.question, q.functions...)
 		if err != nil {
 			return answer{}, err
 		}
 		text.WriteString(lines)
 	}
-	if _, err := converse(c, r, 1, func(int) string { return "bgsave\r\n" }); err != nil {
+	if _, err := s.converse(c, r, 1, func(int) string { return "bgsave\r\n" }); err != nil {
 		return answer{}, err
 	}
 	saved := regexp.MustCompile(`rdb_bgsave_in_progress:0[^.]*rdb_saves:1\r`)
 	for end := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
-		info, err := redisInfo(c, r, "persistence")
+		info, err := s.redisInfo(c, r, "persistence")
 		if err != nil {
 			return answer{}, err
 		}
@@ -84,7 +121,7 @@ func driveRedis(s *session) (answer, error) {
 			return answer{}, fmt.Errorf("the data are not saved:\n%s", info)
 		}
 	}
-	info, err := redisInfo(c, r, "commandstats")
+	info, err := s.redisInfo(c, r, "commandstats")
 	if err != nil {
 		return answer{}, err
 	}
@@ -97,8 +134,8 @@ func driveRedis(s *session) (answer, error) {
 	return answer{text.String(), calls}, nil
 }
 
-func redisInfo(c io.Writer, r *bufio.Reader, section string) (string, error) {
-	head, err := converse(c, r, 1, func(int) string { return "info " + section + "\r\n" })
+func (s *session) redisInfo(c io.Writer, r *bufio.Reader, section string) (string, error) {
+	head, err := s.converse(c, r, 1, func(int) string { return "info " + section + "\r\n" })
 	if err != nil {
 		return "", err
 	}
@@ -122,12 +159,12 @@ func driveMemcached(s *session) (answer, error) {
 		}
 		defer c.Close()
 		r := bufio.NewReader(c)
-		stored, err := converse(c, r, 500*s.times, func(i int) string { return fmt.Sprintf("set key%d 0 0 5\r\n%05d\r\n", i, i) })
+		stored, err := s.converse(c, r, 500*s.times, func(i int) string { return fmt.Sprintf("set key%d 0 0 5\r\n%05d\r\n", i, i) }, "complete_nread_ascii")
 		if err != nil {
 			return answer{}, err
 		}
 		text.WriteString(stored)
-		got, err := converse(c, r, 500*s.times, func(i int) string { return fmt.Sprintf("get missing%d\r\n", i) })
+		got, err := s.converse(c, r, 500*s.times, func(i int) string { return fmt.Sprintf("get missing%d\r\n", i) }, "process_get_command")
 		if err != nil {
 			return answer{}, err
 		}
@@ -182,7 +219,7 @@ func driveNginx(s *session) (answer, error) {
 		failures := make([]error, clients)
 		var wg sync.WaitGroup
 		for i := range clients {
-			wg.Go(func() { answers[i], failures[i] = getAll(s.port, requests) })
+			wg.Go(func() { answers[i], failures[i] = s.getAll(requests) })
 		}
 		wg.Wait()
 		if err := errors.Join(failures...); err != nil {
@@ -204,7 +241,7 @@ func driveNginx(s *session) (answer, error) {
 }
 
 // getAll gets a file and what is not there in turn, with a client of its own.
-func getAll(port, requests int) (string, error) {
+func (s *session) getAll(requests int) (string, error) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	defer client.CloseIdleConnections()
 	var text strings.Builder
@@ -214,7 +251,7 @@ func getAll(port, requests int) (string, error) {
 			name = "missing"
 		}
 		for tries := 0; ; tries++ {
-			resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/%s", port, name))
+			resp, err := client.Get(fmt.Sprintf("http://127.0.0.1:%d/%s", s.port, name))
 			if err != nil && tries < 10 && !errors.Is(err, os.ErrDeadlineExceeded) {
 				continue // an old worker closed the idle connection
 			}
@@ -226,6 +263,7 @@ func getAll(port, requests int) (string, error) {
 			if err != nil {
 				return "", err
 			}
+			s.tally.answer(1, "ngx_http_static_handler")
 			fmt.Fprintln(&text, resp.Status, len(body))
 			break
 		}
@@ -271,13 +309,24 @@ func drivePostgres(s *session) (answer, error) {
 	var wg sync.WaitGroup
 	for i := range clients {
 		wg.Go(func() {
-			answers[i], failures[i] = psql(fmt.Sprintf("select sum(total(i)) from generate_series(1, %d) i", 500*s.times), "select total(7)", "select 1 / 0", "select total(8)")
-			if failures[i] != nil {
-				failures[i] = nil // the division
+			for range s.times {
+				s.tally.ask(500, "plpgsql_call_handler")
+				out, err := psql("select sum(total(i)) from generate_series(1, 500) i")
+				if answers[i] += out; err != nil {
+					failures[i] = fmt.Errorf("psql: %w: %s", err, out)
+					return
+				}
+				s.tally.answer(500, "plpgsql_call_handler")
 			}
+			s.tally.ask(2, "plpgsql_call_handler")
+			out, _ := psql("select total(7)", "select 1 / 0", "select total(8)") // the division fails
+			answers[i] += out
 		})
 	}
 	wg.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return answer{}, err
+	}
 	text = strings.Join(answers, "")
 	calls := int64(clients * (500*s.times + 2))
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {

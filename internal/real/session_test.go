@@ -32,6 +32,7 @@ type session struct {
 	times  int    // how long the load is, in relation to a short one
 	stdin  io.WriteCloser
 	stdout *bufio.Reader // of loads that are driven; others write into a file
+	tally  tally
 	cmd    *exec.Cmd
 	ended  chan *os.ProcessState
 }
@@ -51,6 +52,7 @@ type run struct {
 func startSession(t *testing.T, l load, r run) *session {
 	t.Helper()
 	s := &session{dir: t.TempDir(), traces: t.TempDir(), src: r.src, port: freePort(t), times: max(1, r.times), ended: make(chan *os.ProcessState, 1)}
+	s.tally.asked, s.tally.answered = map[string]int64{}, map[string]int64{}
 	for _, dir := range []string{s.dir, filepath.Dir(s.dir)} { // for users that servers become
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -192,13 +194,16 @@ var endings = []ending{
 	// A terminal interrupts all processes of the group, xray record among them. Daemons
 	// have left it.
 	{"Ctrl-C", func(s *session) error {
-		err := syscall.Kill(-s.cmd.Process.Pid, syscall.SIGINT)
-		if errors.Is(err, syscall.ESRCH) {
-			err = nil // a daemon's starter is gone
+		interrupt := func(pid int) error {
+			if err := syscall.Kill(pid, syscall.SIGINT); !errors.Is(err, syscall.ESRCH) {
+				return err
+			}
+			return nil // a daemon's starter, and a child that has ended, are gone
 		}
+		err := interrupt(-s.cmd.Process.Pid)
 		for _, p := range s.programs() {
 			if p.parent == os.Getpid() {
-				err = errors.Join(err, syscall.Kill(p.pid, syscall.SIGINT))
+				err = errors.Join(err, interrupt(p.pid))
 			}
 		}
 		return err

@@ -594,9 +594,11 @@ __attribute__((destructor(101))) static void end(void)
 		return; /* nothing of this could be done; an observer writes what is left */
 	xr_forked();
 	xr_lock(&xr_control_lock);
-	if (root.mode != XR_OFF) {
+	if (xr_observed() && !xr_arena_lost()) {
+		xr_arena_publish(); /* other threads go on until the process is gone */
+	} else if (root.mode != XR_OFF) {
 		xr_patch(0);
-		int rings = xr_observed() ? xr_arena_lost() : !root.stream && !options.stream;
+		int rings = xr_observed() || (!root.stream && !options.stream);
 		if (rings && output_template[0] && root.nthreads)
 			write_rings();
 		xr_stop();
