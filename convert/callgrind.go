@@ -179,6 +179,11 @@ func (p *Callgrind) Write(w io.Writer) error {
 	out.line("positions: line")
 	out.line("event: " + unit + " : time in " + map[bool]string{true: "nanoseconds", false: "ticks of the trace's clock"}[axis.clock.Known()])
 	out.line("events: " + unit)
+	if p.opts.Caveats != nil {
+		for _, text := range p.opts.Caveats() {
+			out.line("desc: Missing: " + oneLine(text))
+		}
+	}
 
 	var total uint64
 	functions := make([]reader.FuncID, 0, len(p.self))
@@ -252,9 +257,14 @@ func (w *callgrindWriter) place(prefix string, fn reader.FuncID) (line int) {
 	return max(s.Line, 0)
 }
 
+// oneLine is a text as a line can hold it.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", " ", "\r", " ").Replace(validText(text))
+}
+
 // name writes a name with a number, and later the number alone.
 func (w *callgrindWriter) name(key, kind, name string) {
-	name = strings.NewReplacer("\n", " ", "\r", " ").Replace(validText(name))
+	name = oneLine(name)
 	n, known := w.names[kind+"="+name]
 	if !known {
 		n = len(w.names) + 1

@@ -244,6 +244,18 @@ func (c *Chrome) nameIt(event, thread, name string) {
 // Close ends the JSON.
 func (c *Chrome) Close() error {
 	c.out.buf = append(c.out.buf, "\n]"...)
+	if c.opts.Caveats != nil {
+		if caveats := c.opts.Caveats(); len(caveats) > 0 {
+			c.out.buf = append(c.out.buf, `,"caveats":[`...)
+			for i, text := range caveats {
+				if i > 0 {
+					c.out.buf = append(c.out.buf, ',')
+				}
+				c.out.buf = appendJSON(append(c.out.buf, '\n'), text)
+			}
+			c.out.buf = append(c.out.buf, ']')
+		}
+	}
 	c.sources.write(&c.out)
 	return c.out.finish("}\n")
 }

@@ -61,6 +61,10 @@ type Options struct {
 	// LeftOutEvery is how long the spans are, in ticks, for each of which Perfetto and
 	// Chrome show how many calls of a thread were left out; 0 for none. Only with LeftOut.
 	LeftOutEvery uint64
+	// Caveats, where it is set, says in sentences what the trace does not have. It is asked
+	// when a writer of Perfetto, Chrome, Speedscope or Firefox is closed, and when a
+	// Callgrind is written. Other formats have no place for that.
+	Caveats func() []string
 	// Files are the names of the traces, by reader.Thread.File. They are shown
 	// where there is more than one.
 	Files []string
@@ -72,6 +76,18 @@ type Options struct {
 	// ThreadName and ProcessName give threads and their processes names, in Chrome
 	// and Pprof; "" for none. They may be nil.
 	ThreadName, ProcessName func(reader.Thread) string
+}
+
+// caveats are what Caveats says, behind what is left out.
+func (o *Options) caveats() []string {
+	var list []string
+	if o.LeftOut != "" {
+		list = append(list, o.LeftOut)
+	}
+	if o.Caveats != nil {
+		list = append(list, o.Caveats()...)
+	}
+	return list
 }
 
 // nameOf is what name, one of the two above, calls a thread.

@@ -117,6 +117,12 @@ func (f *Firefox) about(threads []*firefoxThread) {
 		b = appendJSON(append(b, `,{"label":"Left out","format":"string","value":`...), f.opts.LeftOut)
 		b = append(b, '}')
 	}
+	if f.opts.Caveats != nil {
+		for _, text := range f.opts.Caveats() {
+			b = appendJSON(append(b, `,{"label":"Missing","format":"string","value":`...), text)
+			b = append(b, '}')
+		}
+	}
 	if !f.time.clock.Known() {
 		b = append(b, `,{"label":"Unit of time","format":"string",`+
 			`"value":"ticks: the frequency of the trace's clock is unknown, 1 ns stands for 1 tick"}`...)

@@ -23,7 +23,8 @@ import (
 // request, so that viewers draw arrows from thread to thread. Two counters tell how
 // many calls are open on a thread, sampled, and how many records the trace lost.
 // What Options.LeftOut is about is shown as slices, which tell how many calls they stand
-// for and how long these took, and as a counter for each thread.
+// for and how long these took, and as a counter for each thread. What Options.Caveats says
+// has a track for each sentence.
 //
 // Where the frequency is unknown, a nanosecond stands for a tick. Times before
 // Options.Base are moved there.
@@ -112,7 +113,7 @@ const (
 	processTrack  = 1 << 40
 	counterTracks = 1 << 41
 	lostTrack     = 1 << 42
-	leftOutTrack  = 1 << 43
+	caveatTracks  = 1 << 43
 	leftOutTracks = 1 << 44
 	// The sequence of what belongs to no thread.
 	commonSequence = math.MaxUint32
@@ -386,11 +387,12 @@ func (p *Perfetto) Close() error {
 		// The UI opens no empty file.
 		p.out.buf = appendBytes(p.out.buf, tracePacket, appendPresent(nil, packetSequence, commonSequence))
 	}
-	if p.opts.LeftOut != "" {
-		p.track(leftOutTrack, 0, trackName, []byte(validText(p.opts.LeftOut)), "")
+	for i, text := range p.opts.caveats() {
+		track := uint64(caveatTracks + i)
+		p.track(track, 0, trackName, []byte(validText(text)), "")
 		event := appendPresent(nil, eventType, instantEvent)
-		event = appendPresent(event, eventTrack, leftOutTrack)
-		p.common(0, appendText(event, eventNameText, p.opts.LeftOut))
+		event = appendPresent(event, eventTrack, track)
+		p.common(0, appendText(event, eventNameText, text))
 	}
 	if p.lost != nil {
 		if n := p.lost(); n > 0 {

@@ -96,8 +96,8 @@ func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
 // Close writes all.
 func (s *Speedscope) Close() error {
 	s.out.buf = append(s.out.buf, `{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"xray",`...)
-	if s.opts.LeftOut != "" {
-		name := strings.Join(s.opts.Files, ", ") + ": " + s.opts.LeftOut
+	if caveats := s.opts.caveats(); len(caveats) > 0 {
+		name := strings.Join(s.opts.Files, ", ") + ": " + strings.Join(caveats, "; ")
 		s.out.buf = append(appendJSON(append(s.out.buf, `"name":`...), name), ',')
 	}
 	s.out.buf = append(s.out.buf, `"profiles":[`...)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -30,15 +31,20 @@ func (s *session) shortTicks() uint64 {
 func (s *session) caveats(stats *calls.Stats) []string {
 	var list []string
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	var foreign, pruned, summed int
-	var dropped uint64
+	var foreign, pruned, summed, lossy int
+	var dropped, lost uint64
 	var thresholds, depths []uint64
 	for i := range s.trace.Files() {
 		r := s.trace.Recording(i)
-		switch {
-		case r == nil || r.Foreign():
+		if r == nil || r.Foreign() {
 			foreign++
 			continue
+		}
+		if n := survey.RecordsLost(r); n > 0 {
+			lost += n
+			lossy++
+		}
+		switch {
 		case r.Process.ThresholdNS > 0:
 			thresholds = append(thresholds, r.Process.ThresholdNS)
 			pruned++
@@ -74,11 +80,21 @@ func (s *session) caveats(stats *calls.Stats) []string {
 	if n := s.prunedAdded; n > 0 && n < pruned {
 		add("%s have the dropped calls of %d of these files: of others, the trace holds only the end of the recording.", numbers, n)
 	}
+	if lost > 0 {
+		add("%s missing%s: the recorder lost them. `xray info` says why. A call whose exit is missing ends with its caller.",
+			are(lost, "record"), s.inFiles(lossy))
+	}
 	if len(depths) > 0 {
 		add("Calls are missing%s: the recorder dropped calls more than %d deep. Their time is self time of their callers.",
 			s.inFiles(len(depths)), slices.Min(depths))
 	}
-	if stats == nil || foreign < len(s.trace.Files()) {
+	if stats == nil {
+		return list
+	}
+	if fact, advice := survey.Piled(stats, foreign == len(s.trace.Files()), s.names); fact != "" {
+		add("%s. %s%s.", fact, strings.ToUpper(advice[:1]), advice[1:])
+	}
+	if foreign < len(s.trace.Files()) {
 		return append(list, foldedCaveat(stats)...)
 	}
 	basic := s.trace.Header(0).Type == reader.Basic
@@ -95,6 +111,14 @@ func (s *session) caveats(stats *calls.Stats) []string {
 			defaultDepth, option)
 	}
 	return append(list, foldedCaveat(stats)...)
+}
+
+// are writes a number of things and its verb.
+func are(n uint64, one string) string {
+	if n == 1 {
+		return "1 " + one + " is"
+	}
+	return thousands(n) + " " + one + "s are"
 }
 
 // inFiles says how many of several files something is about.
@@ -152,6 +176,13 @@ func (a *app) writeCaveats(path, format string, caveats []string, f func(io.Writ
 func (a *app) tellCaveats(caveats []string) {
 	for _, caveat := range caveats {
 		fmt.Fprintf(a.stderr, "xray: %s\n", caveat)
+	}
+}
+
+// tellBase is tellCaveats for what a report is compared with.
+func (a *app) tellBase(caveats []string) {
+	for _, caveat := range caveats {
+		fmt.Fprintf(a.stderr, "xray: in the base: %s\n", caveat)
 	}
 }
 

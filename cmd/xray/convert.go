@@ -170,12 +170,15 @@ func (c *conversion) run(s *session) error {
 		return c.app.writeData(c.output, sink.Write)
 	case "callgrind":
 		opts.Shortest, s.filter.MinDuration = s.filter.MinDuration, 0
+		var caveats []string
+		opts.Caveats = func() []string { return caveats }
 		sink, stats, err := analyse(s, calls.Options{Opens: true}, func() *convert.Callgrind { return convert.NewCallgrind(opts) })
 		if err != nil {
 			return err
 		}
 		s.summary(stats)
-		c.app.tellCaveats(s.caveats(stats))
+		caveats = s.caveats(stats)
+		c.app.tellCaveats(caveats)
 		return c.writeText(sink.Write)
 	case "folded":
 		report, stats, err := s.stacks(c.perThread)
@@ -237,6 +240,7 @@ func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error 
 		return err
 	}
 	s.summary(stats)
+	c.app.tellCaveats(s.caveats(stats))
 	if advice := adviseOnSize(c.format, int64(written)); advice != "" {
 		fmt.Fprintf(c.app.stderr, "xray: %s\n", advice)
 	}
@@ -255,6 +259,8 @@ func (c *conversion) write(s *session, opts convert.Options, w io.Writer) (*call
 		read = c.sources.text
 	}
 	callOpts := calls.Options{Shards: 1}
+	var caveats []string
+	opts.Caveats = func() []string { return caveats }
 	switch c.format {
 	case "perfetto", "speedscope", "firefox":
 		// Entries are written before it is known how long a call takes.
@@ -281,6 +287,7 @@ func (c *conversion) write(s *session, opts convert.Options, w io.Writer) (*call
 	if err != nil {
 		return nil, err
 	}
+	caveats = s.caveats(stats)
 	return stats, out.Close()
 }
 
@@ -323,6 +330,9 @@ func (c *conversion) records(s *session, opts convert.Options) error {
 			return errors.New(strings.Join(lines, "; "))
 		}
 		s.summary(nil)
+		if fdrOpts.Recording == nil { // which the output has too
+			c.app.tellCaveats(s.caveats(nil))
+		}
 		for _, line := range left() {
 			fmt.Fprintf(c.app.stderr, "xray: %s\n", line)
 		}

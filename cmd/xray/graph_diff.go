@@ -32,6 +32,7 @@ map, functions of the same id are taken for the same.`,
 				return err
 			}
 			var sides [2]graph.Side
+			var caveats sharedCaveats
 			for i, path := range args {
 				one := flags
 				if len(maps[i]) > 0 {
@@ -51,13 +52,14 @@ map, functions of the same id are taken for the same.`,
 					return err
 				}
 				s.summary(stats)
+				caveats.add(s.caveats(stats))
 				sides[i] = graph.Side{Analysis: sink, Clock: s.clock, Names: s.names}
 			}
 			diff := graph.Compare(sides[0], sides[1])
 			if g.trims() {
 				diff = diff.Trim(g.share, g.top)
 			}
-			return a.writeOutput(g.output, func(w io.Writer) error {
+			return a.writeCaveats(g.output, g.format, caveats.list(len(args)), func(w io.Writer) error {
 				switch g.format {
 				case "svg":
 					left, err := diff.WriteSVG(w, view)

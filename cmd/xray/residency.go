@@ -81,7 +81,7 @@ whenever it began.`,
 			}
 			report := sink.Report(s.clock)
 			view.Threads, view.Markdown = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}, format == "markdown"
-			err = a.writeOutput(output, func(w io.Writer) error {
+			err = s.writeReport(output, format, stats, func(w io.Writer) error {
 				switch names := s.shortNames(); format {
 				case "json":
 					return report.WriteJSON(w, names, view)

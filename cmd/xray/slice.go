@@ -124,6 +124,9 @@ func (c *slicing) run(s *session) error {
 		return err
 	}
 	s.summary(&calls.Stats{Calls: slicer.Events, Unmatched: slicer.Unmatched})
+	if c.format == "basic" || fdrOpts.Recording == nil { // which the slice has too
+		c.app.tellCaveats(s.caveats(nil))
+	}
 	return nil
 }
 

@@ -68,6 +68,7 @@ open when the trace ends count up to its end.`,
 				}
 				view.BaseNames = base.names
 				defer base.summary(baseStats)
+				defer a.tellBase(base.caveats(baseStats))
 			}
 			if all {
 				top = -1

@@ -40,6 +40,9 @@ Without --root it takes the function whose slow calls lose most time.`,
 			report, stats, err := w.explain(s)
 			if err != nil {
 				s.summary(stats)
+				if stats != nil {
+					a.tellCaveats(s.caveats(stats))
+				}
 				return err
 			}
 			view := why.View{Markdown: format == "markdown", Exemplars: w.exemplars, All: w.all, Files: w.files(args)}

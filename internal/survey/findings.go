@@ -56,6 +56,9 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	}
 	r.clockFindings(header, add)
 	r.callFindings(header, recorded, add)
+	if fact, advice := Piled(s, !recorded, names); fact != "" {
+		add("piled-calls", advice, "%s", fact)
+	}
 	r.nameFindings(header, recorded, names, add)
 	return all
 }
@@ -164,8 +167,7 @@ func inferredRemedy(recorded bool) string {
 		return "tail calls leave functions without an exit record, and so do exceptions and longjmp in static programs; " +
 			"xray ends such a call when its caller ends"
 	}
-	return "tail calls, exceptions and longjmp leave functions without an exit record; xray ends such a call when its caller ends. " +
-		"A loop that catches exceptions seems to nest deeper and deeper then: traces of xray record say where calls were left"
+	return "tail calls, exceptions and longjmp leave functions without an exit record; xray ends such a call when its caller ends"
 }
 
 func (r *Report) nameFindings(h reader.Header, recorded bool, names symbolize.Names, add addFinding) {

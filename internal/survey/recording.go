@@ -27,6 +27,17 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"unlisted-thread":   {"thread", "threads", "left no name", "none needed: their records are there"},
 }
 
+// RecordsLost is how many records the recorder says to be missing.
+func RecordsLost(r *reader.Recording) uint64 {
+	var n uint64
+	for _, l := range r.Losses {
+		if recorderLosses[l.Cause].one == "record" {
+			n += l.Count
+		}
+	}
+	return n
+}
+
 // recordingFindings tell what the recorder itself says to be missing.
 func recordingFindings(r *reader.Recording, add addFinding) {
 	if r.Process.Recorder != "" && !r.Process.Complete {

@@ -59,6 +59,7 @@ type shard struct {
 	paths   *Paths
 	counted int // nodes of paths that a pathLimit knows of
 	stats   Stats
+	piled   []reader.FuncID // spares pile memory
 	// The hot loop, for this shard's options.
 	usualFDR, usualBasic func(*shard, *thread, *run)
 }
@@ -305,6 +306,7 @@ func (s *shard) exit(th *thread, e *reader.Event, end End) error {
 		}
 		return nil
 	}
+	s.pile(depth, &s.stats.Pile)
 	if err := s.popTo(th, depth, Inferred); err != nil {
 		return err
 	}
@@ -412,6 +414,7 @@ func (s *shard) finish() error {
 		}
 		s.batch.Thread, s.batch.Index = th.id, i
 		s.stack.use(th)
+		s.pile(0, &s.stats.OpenPile)
 		if err := s.popTo(th, 0, Truncated); err != nil {
 			return err
 		}

@@ -129,6 +129,12 @@ type Stats struct {
 	Folded     uint64
 	FoldedSelf uint64
 	MaxDepth   uint32
+	// Pile and OpenPile are of calls of one function, each within the one before, that had
+	// no exit of their own: the most that one exit ended as Inferred, and the most that were
+	// Truncated at the end of a thread. Without an exit of theirs nothing tells deep
+	// recursion from calls that were left by something that the recorder did not see, and
+	// after which the thread went on further out.
+	Pile, OpenPile Pile
 	// First and Last are the smallest and largest timestamps; only when Events
 	// is not 0.
 	First, Last uint64
@@ -163,6 +169,8 @@ func (s *Stats) merge(o *Stats) {
 	s.Folded += o.Folded
 	s.FoldedSelf = addSaturating(s.FoldedSelf, o.FoldedSelf)
 	s.MaxDepth = max(s.MaxDepth, o.MaxDepth)
+	s.Pile.take(o.Pile)
+	s.OpenPile.take(o.OpenPile)
 	s.Threads += o.Threads
 }
 

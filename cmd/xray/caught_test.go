@@ -1,0 +1,78 @@
+//go:build linux && amd64
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// A loop that catches exceptions, recorded by LLVM's runtimes: what they do not know about
+// it is told where calls are, and only then.
+func TestCaughtExceptionsOfLLVM(t *testing.T) {
+	testenv.Need(t, "clang++-22")
+	dir := t.TempDir()
+	program := filepath.Join(dir, "caught")
+	if said, err := exec.Command("clang++-22", "-O2", "-fxray-instrument", "-fxray-instruction-threshold=1",
+		filepath.Join("testdata", "caught.cc"), "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	for _, test := range []struct {
+		name, mode string
+		args       []string
+		says       string // of a function
+	}{
+		{"basic", "patch_premain=true xray_mode=xray-basic", []string{"20"}, "each inside the one before, have no exit record"},
+		{"basic-calm", "patch_premain=true xray_mode=xray-basic", []string{"0"}, ""},
+		{"fdr", "patch_premain=false", []string{"fdr", "20"}, "each inside the one before, are open when their thread ends"},
+		{"fdr-calm", "patch_premain=false", []string{"fdr", "0"}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			log := filepath.Join(dir, test.name+".")
+			cmd := exec.Command(program, test.args...)
+			cmd.Env = append(os.Environ(), "XRAY_OPTIONS="+test.mode+" verbosity=0 xray_logfile_base="+log,
+				"XRAY_BASIC_OPTIONS=func_duration_threshold_us=0 max_stack_depth=1000")
+			if said, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, said)
+			}
+			traces, _ := filepath.Glob(log + "*")
+			if len(traces) != 1 {
+				t.Fatalf("traces %q", traces)
+			}
+			for _, args := range [][]string{{"account"}, {"why", "--root", "^serve"}, {"stack"}, {"info"}, {"residency"}} {
+				var stdout, stderr bytes.Buffer
+				args = append(args, "-m", program, traces[0])
+				status := run(append([]string{"xray"}, args...), strings.NewReader(""), &stdout, &stderr)
+				text := stdout.String()
+				switch {
+				case args[0] == "why" && test.name == "fdr":
+					// No call of it ends after the first that is left, which is the first.
+					if text = stderr.String(); status != 1 || !strings.Contains(text, "no call of the root ended") {
+						t.Errorf("%s: status %d: %s", args, status, text)
+					}
+				case status != exitOK:
+					t.Fatalf("%s: status %d: %s", args, status, stderr.String())
+				case args[0] != "info":
+					text, _, _ = strings.Cut(text, "\n\n")
+				}
+				if test.says == "" {
+					if strings.Contains(text, "each inside the one before") {
+						t.Errorf("%s:\n%s", args, text)
+					}
+					continue
+				}
+				// Both functions are left as often; the one with the lower id is named.
+				if !strings.Contains(text, "100 calls of read_header, "+test.says) && !strings.Contains(text, "100 calls of serve, "+test.says) ||
+					!strings.Contains(text, "nless that is recursion, exceptions or longjmp left them, and traces of LLVM's recorders do not say that.") {
+					t.Errorf("%s:\n%s", args, text)
+				}
+			}
+		})
+	}
+}
