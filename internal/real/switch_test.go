@@ -40,8 +40,13 @@ func TestSwitched(t *testing.T) {
 					driven <- result{a, err}
 				}()
 				switched := 0
-				for i := 0; i < 60 || switched < 50 && len(driven) == 0; i++ {
-					for _, p := range s.programs() {
+				for i := 0; switched < 50 && len(driven) == 0 || i < 60; i++ {
+					programs := s.programs()
+					if len(programs) == 0 && len(driven) == 0 {
+						i = -1 // it is not there yet
+						time.Sleep(time.Millisecond)
+					}
+					for _, p := range programs {
 						if switchProcess(t, s, p, i) {
 							switched++
 						}

@@ -301,8 +301,9 @@ void xr_arena_trim(void)
 
 void xr_arena_seal(void)
 {
-	enum { ROOM = 256 << 20 }; /* for 250 threads, and their counters */
-	uint64_t end = arena ? __atomic_load_n(&arena->next, __ATOMIC_ACQUIRE) + ROOM : 0;
+	enum { COUNTERS = 256 << 20, THREADS = 250 };
+	uint64_t room = COUNTERS + THREADS * root.nchunks * XR_CHUNK_SIZE;
+	uint64_t end = arena ? __atomic_load_n(&arena->next, __ATOMIC_ACQUIRE) + room : 0;
 	if (arena)
 		open_more(end < reach ? end : reach);
 }
