@@ -406,7 +406,8 @@ func (a *arenaObserver) finish(p *observedProcess) {
 		}
 	}
 	recording := a.recording(p, true)
-	if p.trace == nil && (p.inner == a.inner || len(recording.Counters)+len(recording.Profiles)+len(recording.Pruned.Functions) > 0) && p.text != nil {
+	said := len(recording.Counters) + len(recording.Profiles) + len(recording.Pruned.Functions) + len(recording.Losses)
+	if p.trace == nil && (p.inner == a.inner || said > 0) && p.text != nil {
 		p.open()
 	}
 	if p.trace != nil {
