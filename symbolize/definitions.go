@@ -1,10 +1,7 @@
 package symbolize
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"runtime"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,8 +13,8 @@ type definition struct {
 	unit               uint64 // place of the unit, which decides among several
 	table              int64  // offset of the line table that has the file
 	file, line, column uint64
-	dir                string // of compilation
-	path               string // instead of table and file, where it is of another object
+	dir                *unitText // of compilation
+	path               string    // instead of table and file, where it is of another object
 }
 
 // definitionScan reads .debug_info once, on all cores, and finds the definitions of the
@@ -27,20 +24,14 @@ type definitionScan struct {
 	main *debugData
 
 	mu    sync.Mutex
-	found []definition // by index in keys; line is 0 where nothing was found
-	dirs  map[int64]string
-	done  map[int64]bool // line tables of units whose wanted functions are all found
-	split []*unit        // what is left of units that were split off, and have wanted functions
+	found []definition        // by index in keys; line is 0 where nothing was found
+	dirs  map[int64]*unitText // of compilation, by line table
+	first map[int64]uint64    // places of the units that say so
+	done  map[int64]bool      // line tables of units whose wanted functions are all found
+	split []*unit             // what is left of units that were split off, and have wanted functions
 	err   error
 
 	listed atomic.Int64 // entries of lists of ranges
-}
-
-// unitBody is a unit on its way to a worker.
-type unitBody struct {
-	at   uint64 // in .debug_info
-	head int    // bytes of the length before the body
-	body []byte
 }
 
 // findDefinitions finds the definitions of the functions at the given addresses, which
@@ -48,96 +39,72 @@ type unitBody struct {
 func (i *debugInfo) findDefinitions(keys []uint64) *definitionScan {
 	s := &definitionScan{
 		keys: indexAddresses(keys), main: i.main, found: make([]definition, len(keys)),
-		dirs: make(map[int64]string), done: make(map[int64]bool),
+		dirs: make(map[int64]*unitText), first: make(map[int64]uint64), done: make(map[int64]bool),
 	}
 	d := i.main
 	if d.info == nil || d.abbrev == nil || len(keys) == 0 {
 		return s
 	}
-	s.err = s.run()
+	err := s.run()
+	s.err = errors.Join(err, s.err)
 	slices.SortFunc(s.split, func(a, b *unit) int { return int(a.at) - int(b.at) })
 	if len(s.split) > 0 {
 		i.prepare() // which finds packages
 	}
 	for _, skeleton := range s.split {
 		if u := i.split(skeleton); u != nil && u.load() == nil {
-			s.scan(u, skeleton.at)
+			s.newWorker().scan(u, skeleton.at)
 			u.data = nil
 		}
 	}
 	return s
 }
 
-// run hands the units to workers.
+// definitionWorker looks at one unit after the other.
+type definitionWorker struct {
+	*definitionScan
+	found []foundDefinition // in this unit
+	seen  []uint32          // by index in keys: the unit in which it was found last, counted
+	units uint32
+
+	// What follows is of one unit, and has its memory used again for the next.
+	u       unit
+	entry   die
+	abbrevs abbrevTable
+	of      abbrevKey          // of the abbreviations
+	read    map[abbrevKey]bool // tables that were read
+}
+
+// foundDefinition is the definition of the function at an address.
+type foundDefinition struct {
+	key int // index in keys
+	definition
+}
+
+func (s *definitionScan) newWorker() *definitionWorker {
+	return &definitionWorker{definitionScan: s, seen: make([]uint32, len(s.found)), read: make(map[abbrevKey]bool)}
+}
+
+// run looks at all units of the main object.
 func (s *definitionScan) run() error {
-	r, err := s.main.info.open()
-	if err != nil {
-		return err
-	}
-	workers := min(runtime.GOMAXPROCS(0), 8)
-	units := make(chan unitBody, workers)
-	free := make(chan []byte, 3*workers)
-	var wg sync.WaitGroup
-	for range workers {
-		d := s.main.clone()
-		wg.Go(func() {
-			for b := range units {
-				if s.listed.Load() > maxListed {
-					continue
-				}
-				if err := guard(func() error { s.unit(d, b); return nil }); err != nil {
-					s.mu.Lock()
-					s.err = err
-					s.mu.Unlock()
-				}
-				select {
-				case free <- b.body:
-				default:
-				}
+	all := func(uint64) bool { return true }
+	return s.main.info.eachUnit(all, func() func(*sectionUnit) {
+		d, w := s.main.clone(), s.newWorker()
+		return func(u *sectionUnit) {
+			if s.listed.Load() > maxListed {
+				return
 			}
-		})
-	}
-	err = s.dispatch(bufio.NewReaderSize(r, 64<<10), units, free)
-	close(units)
-	wg.Wait()
-	if err != nil {
-		err = fmt.Errorf("section %s: %w", s.main.info.s.Name, err)
-	}
-	return err
+			if err := guard(func() error { w.unit(d, u); return nil }); err != nil {
+				s.mu.Lock()
+				s.err = err
+				s.mu.Unlock()
+			}
+		}
+	})
 }
 
-func (s *definitionScan) dispatch(r io.Reader, units chan<- unitBody, free <-chan []byte) error {
-	size := s.main.info.s.Size
-	for at := uint64(0); at+4 <= size; {
-		b := unitBody{at: at, head: 4}
-		length, wide, err := readUnitLength(r, s.main.o)
-		if err != nil {
-			return err
-		}
-		if wide {
-			b.head = 12
-		}
-		at += uint64(b.head)
-		if at > size || length > size-at {
-			return fmt.Errorf("unit at %#x: %d bytes go beyond the section", b.at, length)
-		}
-		at += length
-		select {
-		case b.body = <-free:
-		default:
-		}
-		if b.body, err = readN(b.body, r, length); err != nil {
-			return fmt.Errorf("unit at %#x: %w", b.at, noEOF(err))
-		}
-		if length > 0 {
-			units <- b
-		}
-	}
-	return nil
-}
-
-// clone shares the sections that are in memory, and reads the others by itself, so that
-// it may be used beside d.
+// clone shares the sections that are kept as a whole, and reads the others by itself, so
+// that it may be used beside d.
 func (d *debugData) clone() *debugData {
 	c := newDebugData(d.o)
 	c.alt = d.alt
@@ -145,7 +112,7 @@ func (d *debugData) clone() *debugData {
 		{&d.info, &c.info}, {&d.abbrev, &c.abbrev}, {&d.str, &c.str}, {&d.lineStr, &c.lineStr}, {&d.strOffsets, &c.strOffsets},
 		{&d.addr, &c.addr}, {&d.ranges, &c.ranges}, {&d.rnglists, &c.rnglists}, {&d.line, &c.line},
 	} {
-		if *p.from != nil && !(*p.from).stored() {
+		if *p.from != nil && (*p.from).small() {
 			*p.to = *p.from
 		}
 	}
@@ -153,27 +120,28 @@ func (d *debugData) clone() *debugData {
 }
 
 // unit looks at a unit of the main object.
-func (s *definitionScan) unit(d *debugData, b unitBody) {
-	u := &unit{d: d, at: b.at, addresses: d, lines: s.main, table: -1, end: b.at + uint64(b.head+len(b.body))}
-	u.wide = b.head == 12
+func (s *definitionWorker) unit(d *debugData, b *sectionUnit) {
+	u := &s.u
+	*u = unit{d: d, at: b.at, addresses: d, lines: s.main, table: -1, end: b.at + uint64(b.head) + b.length}
+	u.wide = b.wide()
 	c := cursor{b: b.body, order: d.o.f.ByteOrder}
 	if !u.header(&c) || len(c.b) == 0 {
 		return
 	}
 	u.first, u.data = u.end-uint64(len(c.b)), c.b
-	var root die
-	if !u.entry(&c, u.first, &root) {
+	root := &s.entry
+	u.abbrevs = s.abbreviations(u)
+	if !u.entry(&c, u.first, root) {
 		return
 	}
-	u.setRoot(&root)
+	u.setRoot(root)
 	if u.kind == unitSkeleton || u.dwo != "" {
-		if n, _ := s.wanted(u, &root); n != 0 {
+		if n, _ := s.wanted(u, root); n != 0 {
 			u.d, u.addresses, u.data, u.abbrevs = s.main, s.main, nil, nil
+			skeleton := *u
 			s.mu.Lock()
-			s.split = append(s.split, u)
-			if u.dir != "" {
-				s.dirs[u.table] = u.dir
-			}
+			s.split = append(s.split, &skeleton)
+			s.addDir(u, u.at)
 			s.mu.Unlock()
 		}
 		return
@@ -182,6 +150,21 @@ func (s *definitionScan) unit(d *debugData, b unitBody) {
 	if s.listed.Add(int64(u.listed)) > maxListed {
 		panic("lists of ranges overlap")
 	}
+}
+
+// abbreviations are those of a unit, valid until the next. Most units have a table of their
+// own; only those that were read before are kept.
+func (s *definitionWorker) abbreviations(u *unit) *abbrevTable {
+	key := u.abbrevKey()
+	switch {
+	case s.of == key && s.abbrevs.bytes > 0:
+	case s.read[key]:
+		return u.d.abbreviations(key)
+	default:
+		s.read[key], s.of = true, key
+		u.d.readAbbreviations(key, &s.abbrevs)
+	}
+	return &s.abbrevs
 }
 
 // maxListed bounds the entries of lists of ranges that are read for one purpose; units may
@@ -205,69 +188,71 @@ func (s *definitionScan) wanted(u *unit, e *die) (n int, any bool) {
 
 // scan looks at the functions of a unit, whose data are in memory. place is that of the
 // unit in the main object.
-func (s *definitionScan) scan(u *unit, place uint64) {
-	c := cursor{b: u.data, order: u.d.o.f.ByteOrder}
-	var e die
-	if !u.entry(&c, u.first, &e) {
-		return
+func (s *definitionWorker) scan(u *unit, place uint64) {
+	wanted, _ := s.wanted(u, &u.root)
+	s.units++
+	s.found = s.found[:0]
+	if wanted != 0 {
+		u.eachFunction(&s.entry, func(e *die) bool {
+			s.define(u, e)
+			return len(s.found) != wanted
+		})
 	}
-	left, _ := s.wanted(u, &e)
 	s.mu.Lock()
-	if left == 0 {
+	defer s.mu.Unlock()
+	if len(s.found) == wanted {
 		s.done[u.table] = true
-		s.mu.Unlock()
-		return
 	}
-	if u.dir != "" {
-		s.dirs[u.table] = u.dir
-	}
-	s.mu.Unlock()
-	for at := e.next; len(c.b) > 0; at = e.next {
-		if !u.entryFor(roleFunction, &c, at, &e) {
-			break // damage, or the padding at the end
+	s.addDir(u, place)
+	for _, def := range s.found {
+		def.unit = place + 1
+		if old := &s.definitionScan.found[def.key]; old.line == 0 || def.unit < old.unit {
+			*old = def.definition
 		}
-		if e.tag != tagSubprogram {
-			continue
-		}
-		var def definition
-		for _, r := range u.pieces(&e) {
-			from, _ := s.keys.search(r.low)
-			for k := from; k < len(s.keys.sorted) && s.keys.sorted[k] < r.high; k++ {
-				if def.unit == 0 {
-					def = u.definition(e, s.keys.sorted[k])
-					def.unit = place + 1
-				}
-				if left--; !s.add(k, def) {
-					left = -1 // the line table has to say it
-				}
-			}
-		}
-	}
-	if left == 0 {
-		s.mu.Lock()
-		s.done[u.table] = true
-		s.mu.Unlock()
 	}
 }
 
-// add takes a definition over unless there is one of an earlier unit. It reports whether
-// there is any.
-func (s *definitionScan) add(k int, def definition) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if old := &s.found[k]; def.line != 0 && (old.line == 0 || def.unit < old.unit) {
-		*old = def
+// addDir has a line table be of the first unit that says so.
+func (s *definitionScan) addDir(u *unit, place uint64) {
+	if first, ok := s.first[u.table]; u.dir != nil && (!ok || place < first) {
+		s.dirs[u.table], s.first[u.table] = u.dir, place
 	}
-	return s.found[k].line != 0
+}
+
+// define finds the wanted functions that an entry is about.
+func (s *definitionWorker) define(u *unit, e *die) {
+	var def definition
+	read := false
+	for _, r := range u.pieces(e) {
+		from, _ := s.keys.search(r.low)
+		to := from
+		for ; to < len(s.keys.sorted) && s.keys.sorted[to] < r.high; to++ {
+			if s.seen[to] == s.units {
+				continue
+			}
+			if !read {
+				def, read = u.definition(e, s.keys.sorted[to]), true
+			}
+			if def.line == 0 {
+				continue // the line table has to say it
+			}
+			s.seen[to] = s.units
+			s.found = append(s.found, foundDefinition{to, def})
+		}
+		// Damage can let any number of functions overlap.
+		if s.listed.Add(int64(to-from)) > maxListed {
+			panic("functions overlap")
+		}
+	}
 }
 
 // definition is what an entry says of the place of its function: itself, or the
 // declaration or the abstract function that it refers to. Where these say nothing, as
 // with -gline-tables-only, and the code at the address was inlined, the place is that of
 // the outermost inlined call, which is in the function.
-func (u *unit) definition(e die, address uint64) definition {
+func (u *unit) definition(e *die, address uint64) definition {
 	def := definition{table: -1}
-	of, entry := u, e
+	of, entry := u, *e
 	file := false
 	for range 8 {
 		if def.line == 0 {
@@ -304,32 +289,33 @@ func (def *definition) setFile(u, of *unit, file uint64) {
 }
 
 // outermost is the place of the outermost call that was inlined at an address of the
-// function that an entry is about.
-func (u *unit) outermost(e die, address uint64) definition {
-	if !e.children || e.next < u.first || e.next-u.first > uint64(len(u.data)) {
-		return definition{}
-	}
-	c := cursor{b: u.data[e.next-u.first:], order: u.d.o.f.ByteOrder}
-	depth := 1
-	for at := e.next; depth > 0 && depth < maxNesting; {
+// function that an entry is about. That is the first that is about the address.
+func (u *unit) outermost(e *die, address uint64) (def definition) {
+	t := u.abbreviations()
+	for at := e.next; ; {
+		if at < u.first || at-u.first > uint64(len(u.data)) {
+			return def
+		}
+		// Calls inlined into the function are in front of the next function.
+		start, ok := t.seek(roleInlined|roleFunction, u.data, int(at-u.first), u.unitKind)
+		if !ok {
+			return def
+		}
+		c := cursor{b: u.data[start:], order: u.d.o.f.ByteOrder}
 		var call die
-		if !u.entryFor(roleInlined, &c, at, &call) {
-			break
+		if !u.entryFor(roleInlined, &c, u.first+uint64(start), &call) || call.tag != tagInlined {
+			return def
 		}
-		at = call.next
-		if call.tag == 0 {
-			depth--
-			continue
-		}
-		if call.tag == tagInlined && call.callLine.n != 0 && call.callFile.form != 0 &&
-			slices.ContainsFunc(u.pieces(&call), func(r addressRange) bool { return r.low <= address && address < r.high }) {
-			def := definition{line: call.callLine.n, column: call.callColumn.n}
+		if call.callLine.n != 0 && call.callFile.form != 0 && u.contains(&call, address) {
+			def = definition{line: call.callLine.n, column: call.callColumn.n}
 			def.setFile(u, u, call.callFile.n)
 			return def
 		}
-		if call.children {
-			depth++
-		}
+		at = call.next
 	}
-	return definition{}
+}
+
+// contains reports whether an entry is about the code at an address.
+func (u *unit) contains(e *die, address uint64) bool {
+	return slices.ContainsFunc(u.pieces(e), func(r addressRange) bool { return r.low <= address && address < r.high })
 }

@@ -43,6 +43,7 @@ const (
 	atGNUDwoID       = 0x2131
 	atGNURangesBase  = 0x2132
 	atGNUAddrBase    = 0x2133
+	atUnknown        = 0xffff // stands for all that are beyond
 )
 
 // die is a debugging information entry, with the attributes that matter here; the
@@ -61,23 +62,6 @@ type die struct {
 	rangesBase                           value
 }
 
-// abbrev says what an entry looks like.
-type abbrev struct {
-	tag      uint64
-	children bool
-	fields   []abbrevField
-	role     role
-	size     int // of the attributes, -1 where that is not always the same
-	steps    []step
-}
-
-// step passes over attributes: over those of fixed size, and then over one of another
-// form; 0 for none.
-type step struct {
-	size uint64
-	form uint64
-}
-
 // role says what an entry is read for. Most are of variables and types, for nothing.
 type role uint8
 
@@ -89,186 +73,6 @@ const (
 	roleDeclaration // of a function without code
 	anyRole         = roleUnit | roleFunction | roleInlined | roleCall | roleDeclaration
 )
-
-type abbrevField struct {
-	name, form uint64
-	implicit   int64
-	size       int // in bytes, -1 where it is not always the same
-}
-
-// prepare says what is known of all entries in units of a kind.
-func (a *abbrev) prepare(k unitKind) {
-	switch a.tag {
-	case tagCompileUnit, tagPartialUnit, tagSkeletonUnit:
-		a.role = roleUnit
-	case tagSubprogram:
-		a.role = roleDeclaration
-		if slices.ContainsFunc(a.fields, func(f abbrevField) bool { return f.name == atLowPC || f.name == atRanges }) {
-			a.role = roleFunction
-		}
-	case tagInlined:
-		a.role = roleInlined
-	case tagCallSite, tagGNUCallSite:
-		a.role = roleCall
-	}
-	variable := false
-	for i := range a.fields {
-		f := &a.fields[i]
-		f.size = formSize(f.form, k)
-		a.size += f.size
-		variable = variable || f.size < 0
-	}
-	if !variable {
-		return
-	}
-	a.size = -1
-	next := step{}
-	for i := range a.fields {
-		if f := &a.fields[i]; f.size >= 0 {
-			next.size += uint64(f.size)
-		} else {
-			next.form = f.form
-			a.steps = append(a.steps, next)
-			next = step{}
-		}
-	}
-	if next.size > 0 {
-		a.steps = append(a.steps, next)
-	}
-}
-
-// abbrevTable holds abbreviations by code. Codes nearly always count from 1.
-type abbrevTable struct {
-	dense []*abbrev // from code 1 on
-	rest  map[uint64]*abbrev
-	bytes int // that it was read from
-}
-
-func (t *abbrevTable) add(code uint64, a *abbrev) {
-	switch {
-	case code == uint64(len(t.dense)+1):
-		t.dense = append(t.dense, a)
-	case t.rest == nil:
-		t.rest = map[uint64]*abbrev{code: a}
-	default:
-		t.rest[code] = a
-	}
-}
-
-// at is nil for a code that the table does not have.
-func (t *abbrevTable) at(code uint64) *abbrev {
-	if code-1 < uint64(len(t.dense)) {
-		return t.dense[code-1]
-	}
-	return t.rest[code]
-}
-
-// abbrevLimit bounds a table of abbreviations; the largest of linked programs have
-// some thousands of entries. Tables hardly overlap, so that together they are read a
-// few times at most.
-const abbrevLimit = 1 << 20
-
-// abbrevCache is how many bytes of abbreviations are kept as tables, which take some 16
-// times as much.
-const abbrevCache = 2 << 20
-
-// abbrevKey is where a table of abbreviations is, and for which kind of units.
-type abbrevKey struct {
-	offset uint64
-	kind   unitKind
-}
-
-// abbreviations returns a table for units of a kind.
-func (d *debugData) abbreviations(key abbrevKey) *abbrevTable {
-	if t, ok := d.abbrevs[key]; ok {
-		return t
-	}
-	if d.abbrevCached > abbrevCache {
-		clear(d.abbrevs)
-		d.abbrevCached = 0
-	}
-	t := new(abbrevTable)
-	for size := 16 << 10; size <= abbrevLimit && d.abbrevBytes <= abbrevLimit+4*d.abbrev.s.Size; size *= 8 {
-		b, err := d.abbrev.at(key.offset, size)
-		if err != nil {
-			break
-		}
-		t = new(abbrevTable)
-		c := cursor{b: b, order: d.o.f.ByteOrder}
-		done := parseAbbreviations(&c, func(code uint64, a *abbrev) bool {
-			a.prepare(key.kind)
-			t.add(code, a)
-			return true
-		})
-		t.bytes = len(b) - len(c.b)
-		d.abbrevBytes += uint64(t.bytes)
-		if done || len(b) < size {
-			break
-		}
-	}
-	d.abbrevCached += t.bytes
-	d.abbrevs[key] = t
-	return t
-}
-
-// abbreviation finds one abbreviation of a table that is not wanted as a whole: that
-// of a unit's first entry, which nearly always is the first.
-func (d *debugData) abbreviation(key abbrevKey, code uint64) *abbrev {
-	if t, ok := d.abbrevs[key]; ok {
-		return t.at(code)
-	}
-	b, err := d.abbrev.at(key.offset, 512)
-	if err != nil {
-		return nil
-	}
-	var found *abbrev
-	parseAbbreviations(&cursor{b: b, order: d.o.f.ByteOrder}, func(c uint64, a *abbrev) bool {
-		if c == code {
-			a.prepare(key.kind)
-			found = a
-		}
-		return found == nil
-	})
-	if found == nil {
-		found = d.abbreviations(key).at(code)
-	}
-	return found
-}
-
-// maxFields bounds the attributes of an entry, which may take no space in .debug_info.
-const maxFields = 256
-
-// parseAbbreviations calls f for the abbreviations of a table, until it says no. It
-// reports false where the input ended before the table did.
-func parseAbbreviations(c *cursor, f func(code uint64, a *abbrev) bool) bool {
-	for {
-		code := c.uleb()
-		if c.bad {
-			return false
-		}
-		if code == 0 {
-			return true
-		}
-		a := &abbrev{tag: c.uleb()}
-		a.children = c.uint8() != 0
-		for {
-			f := abbrevField{name: c.uleb(), form: c.uleb()}
-			if f.form == formImplicitConst {
-				f.implicit = c.sleb()
-			}
-			if c.bad || len(a.fields) > maxFields {
-				return false
-			}
-			if f.name == 0 && f.form == 0 {
-				break
-			}
-			a.fields = append(a.fields, f)
-		}
-		if !f(code, a) {
-			return true
-		}
-	}
-}
 
 // entry reads the entry that is next; at is its offset in .debug_info. It reports
 // false when the data end before the entry does.
@@ -283,65 +87,70 @@ func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 		e.at, e.next, e.tag, e.children = at, at+uint64(before-len(c.b)), 0, false
 		return !c.bad
 	}
-	if u.abbrevs == nil {
-		u.abbrevs = u.d.abbreviations(u.abbrevKey())
+	t := u.abbreviations()
+	a := t.at(code)
+	if a == nil {
+		return false
 	}
-	a := u.abbrevs.at(code)
-	if a == nil || a.role&r != 0 {
-		return u.fields(c, at, before, a, e)
+	if a.role&r != 0 {
+		return u.fields(c, at, before, t, a, e)
 	}
-	if a.size >= 0 {
-		c.take(uint64(a.size))
-	} else {
-		for _, s := range a.steps {
-			c.take(s.size)
-			switch s.form {
-			case 0:
-			case formExprloc, formBlock:
-				c.take(c.uleb())
-			case formUdata, formStrx, formRefUdata, formLoclistx, formRnglistx, formAddrx, formSdata:
-				for len(c.b) > 0 && c.b[0] >= 0x80 {
-					c.b = c.b[1:]
-				}
-				c.take(1)
-			default:
-				c.form(s.form, u.unitKind)
-			}
-		}
-	}
+	c.take(uint64(t.skip(a, c.b, 0, u.unitKind)))
 	e.at, e.next, e.tag, e.children = at, at+uint64(before-len(c.b)), a.tag, a.children
 	e.low.form, e.high.form, e.ranges.form = 0, 0, 0 // a declaration has no code
 	return !c.bad
 }
 
-func (u *unit) abbrevKey() abbrevKey { return abbrevKey{u.abbrevAt, u.unitKind} }
-
-// skip passes over an attribute.
-func (c *cursor) skip(f *abbrevField, k unitKind) {
-	if f.size >= 0 {
-		c.take(uint64(f.size))
-	} else {
-		c.form(f.form, k)
+// eachFunction reads the entries of functions that have code into e, one after the other,
+// and calls f with it, until it says no. It ends at damage.
+func (u *unit) eachFunction(e *die, f func(e *die) bool) {
+	t := u.abbreviations()
+	for at := 0; ; {
+		start, ok := t.seek(roleFunction, u.data, at, u.unitKind)
+		if !ok {
+			return
+		}
+		c := cursor{b: u.data[start:], order: u.d.o.f.ByteOrder}
+		if !u.entryFor(roleFunction, &c, u.first+uint64(start), e) || !f(e) {
+			return
+		}
+		at = len(u.data) - len(c.b)
 	}
 }
 
+// abbreviations are those of the unit. They stay in memory unless these are too many.
+func (u *unit) abbreviations() *abbrevTable {
+	if u.abbrevs != nil {
+		return u.abbrevs
+	}
+	t := u.d.abbreviations(u.abbrevKey())
+	if u.d.abbrevHeld += t.bytes; u.d.abbrevHeld <= abbrevCache+int(u.d.o.size/4) {
+		u.abbrevs = t
+	}
+	return t
+}
+
+func (u *unit) abbrevKey() abbrevKey { return abbrevKey{u.abbrevAt, u.unitKind} }
+
 // fields reads the attributes of an entry; before is how much there was in front
 // of it.
-func (u *unit) fields(c *cursor, at uint64, before int, a *abbrev, e *die) bool {
-	if a == nil {
-		return false
-	}
+func (u *unit) fields(c *cursor, at uint64, before int, t *abbrevTable, a *abbrev, e *die) bool {
 	*e = die{at: at, tag: a.tag, children: a.children}
-	for i := range a.fields {
-		f := &a.fields[i]
+	fields := t.fields[a.field:][:a.fields]
+	for i := range fields {
+		f := &fields[i]
 		p := e.attribute(f.name)
-		if p == nil {
-			c.skip(f, u.unitKind)
-			continue
-		}
-		*p = c.form(f.form, u.unitKind)
-		if f.form == formImplicitConst {
-			p.n = uint64(f.implicit)
+		switch {
+		case p == nil && f.size >= 0:
+			c.take(uint64(f.size))
+		case p == nil:
+			c.form(uint64(f.form), u.unitKind)
+		case f.size == 0:
+			p.form, p.n = uint64(f.form), uint64(f.implicit)
+		case f.size == 1:
+			p.form, p.n = uint64(f.form), uint64(c.uint8())
+		default:
+			*p = c.form(uint64(f.form), u.unitKind)
 		}
 	}
 	e.next = at + uint64(before-len(c.b))
@@ -349,7 +158,7 @@ func (u *unit) fields(c *cursor, at uint64, before int, a *abbrev, e *die) bool 
 }
 
 // attribute is where an attribute is kept; nil when it does not matter.
-func (e *die) attribute(name uint64) *value {
+func (e *die) attribute(name uint16) *value {
 	switch name {
 	case atName:
 		return &e.name
@@ -463,21 +272,19 @@ func (u *unit) index() error {
 	if err := u.load(); err != nil {
 		return err
 	}
-	c := cursor{b: u.data, order: u.d.o.f.ByteOrder}
-	var e die
-	for at := u.first; len(c.b) > 0; {
-		if !u.entryFor(roleFunction, &c, at, &e) {
-			break // damage, or the padding at the end
-		}
-		at = e.next
-		if e.tag == tagSubprogram {
-			for _, r := range u.pieces(&e) {
-				if u.d.subprograms++; u.d.subprograms > maxSubprograms {
-					return fmt.Errorf("section %s: more than %d functions", u.d.info.s.Name, maxSubprograms)
-				}
-				u.subprograms = append(u.subprograms, subprogram{r, e.at})
+	many := false
+	u.eachFunction(new(die), func(e *die) bool {
+		for _, r := range u.pieces(e) {
+			if u.d.subprograms++; u.d.subprograms > maxSubprograms {
+				many = true
+				return false
 			}
+			u.subprograms = append(u.subprograms, subprogram{r, e.at})
 		}
+		return true
+	})
+	if many {
+		return fmt.Errorf("section %s: more than %d functions", u.d.info.s.Name, maxSubprograms)
 	}
 	slices.SortStableFunc(u.subprograms, func(a, b subprogram) int { return cmp.Compare(a.low, b.low) })
 	return nil

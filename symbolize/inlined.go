@@ -58,16 +58,22 @@ func (t *Table) eachCall(address uint64, roles role, f func(depth int, u *unit, 
 	if u == nil {
 		return
 	}
-	root, ok := u.subprogramAt(address)
-	if !ok || !root.children {
+	if root, ok := u.subprogramAt(address); ok {
+		u.eachCall(&root, roles, f)
+	}
+}
+
+// eachCall is that of a table, for a function of the unit.
+func (u *unit) eachCall(function *die, roles role, f func(depth int, u *unit, e *die) bool) {
+	if !function.children || function.next < u.first || function.next-u.first > uint64(len(u.data)) {
 		return
 	}
 	// depth is that of inlined calls, whose entries may be in those of blocks, by
 	// level of nesting; -1 below what is left out.
 	depth := []int{0}
-	c := cursor{b: u.data[root.next-u.first:], order: u.d.o.f.ByteOrder}
+	c := cursor{b: u.data[function.next-u.first:], order: u.d.o.f.ByteOrder}
 	var e die
-	for at := root.next; len(depth) > 0 && len(depth) < maxNesting; {
+	for at := function.next; len(depth) > 0 && len(depth) < maxNesting; {
 		inside := depth[len(depth)-1]
 		wanted := roles
 		if inside < 0 {
@@ -128,17 +134,17 @@ func (u *unit) file(n uint64) string {
 	if t == nil {
 		return ""
 	}
-	path := t.path(n, u.lines)
-	if t.version < 5 && path != "" {
-		path = joinPath(u.dir, path)
+	path, _ := t.file(n, u.lines)
+	if t.t.version < 5 && path != "" {
+		path = joinPath(u.dir.String(), path)
 	}
 	return path
 }
 
-// tableAt reads the header of the line table at an offset.
-func (d *debugData) tableAt(offset int64) *lineTable {
-	if d.table != nil && d.tableOffset == offset {
-		return d.table
+// tableAt are the files of the line table at an offset; nil where there is none.
+func (d *debugData) tableAt(offset int64) *lineFiles {
+	if d.files.t != nil && d.tableOffset == offset {
+		return &d.files
 	}
 	b, err := d.line.at(uint64(offset), 12)
 	if err != nil || len(b) < 12 {
@@ -161,8 +167,9 @@ func (d *debugData) tableAt(offset int64) *lineTable {
 	if err != nil {
 		return nil
 	}
-	d.table, d.tableOffset = t, offset
-	return t
+	d.files.read(t)
+	d.tableOffset = offset
+	return &d.files
 }
 
 // nameFromDebug names the function at an address that has no symbol, as the debug
@@ -206,7 +213,7 @@ func (t *Table) Frames(id reader.FuncID) []Symbol {
 	_ = guard(func() error {
 		key := t.m.Functions[i].key
 		t.eachInlined(key, func(depth int, u *unit, e *die) bool {
-			inside := slices.ContainsFunc(u.pieces(e), func(r addressRange) bool { return r.low <= key && key < r.high })
+			inside := u.contains(e, key)
 			if inside && depth == len(calls)+1 {
 				calls = append(calls, t.inlined(depth, u, e))
 			}

@@ -1,12 +1,9 @@
 package symbolize
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"runtime"
 	"sync"
 )
 
@@ -40,14 +37,6 @@ type lineReader struct {
 	files       map[int64][]int // indexes of definitions
 	done        map[int64]bool
 	err         error
-}
-
-// lineUnit is a line table on its way to a worker.
-type lineUnit struct {
-	offset int64
-	wide   bool
-	run    bool // for rows, and not only for files
-	body   []byte
 }
 
 // locate finds where the functions that start at the given addresses, which must be
@@ -116,12 +105,12 @@ func (d *debugData) newLineReader(want wanted) *lineReader {
 
 // read runs the line tables. dirs are the directories of compilation by line table; nil
 // if they are to be found.
-func (l *lineReader) read(d *debugData, dirs map[int64]string) ([]location, error) {
+func (l *lineReader) read(d *debugData, dirs map[int64]*unitText) ([]location, error) {
 	result := make([]location, len(l.hits))
 	if d.line == nil || len(l.hits)+len(l.files) == 0 {
 		return result, nil
 	}
-	err := l.run(d.line)
+	err := d.line.eachUnit(l.wants, l.newWorker)
 	var dirErr error
 	if dirs == nil {
 		dirs, dirErr = l.compilationDirs(d)
@@ -131,7 +120,7 @@ func (l *lineReader) read(d *debugData, dirs map[int64]string) ([]location, erro
 			continue
 		}
 		if h.rel {
-			h.file = joinPath(dirs[h.unit], h.file)
+			h.file = joinPath(dirs[h.unit].String(), h.file)
 		}
 		// Lines and columns beyond 31 bits are damage.
 		if h.row.line>>31 == 0 && h.row.column>>31 == 0 {
@@ -141,151 +130,85 @@ func (l *lineReader) read(d *debugData, dirs map[int64]string) ([]location, erro
 	return result, errors.Join(err, l.err, dirErr)
 }
 
-// run hands the line tables of a section to workers.
-func (l *lineReader) run(s *section) error {
-	r, err := s.open()
-	if err != nil {
-		return err
-	}
-	workers := min(runtime.GOMAXPROCS(0), 8)
-	units := make(chan lineUnit, workers)
-	free := make(chan []byte, 3*workers)
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() { l.work(units, free) })
-	}
-	err = l.dispatch(bufio.NewReaderSize(r, 64<<10), s.s.Size, units, free)
-	close(units)
-	wg.Wait()
-	if err != nil {
-		return fmt.Errorf("section .debug_line: %w", err)
-	}
-	return nil
-}
+// runs reports whether rows of the line table at an offset are wanted.
+func (l *lineReader) runs(at uint64) bool { return len(l.want.starts) > 0 && !l.done[int64(at)] }
 
-// dispatch cuts the section into line tables.
-func (l *lineReader) dispatch(r *bufio.Reader, size uint64, units chan<- lineUnit, free <-chan []byte) error {
-	for at := uint64(0); at+4 <= size; {
-		u := lineUnit{offset: int64(at)}
-		length, wide, err := readUnitLength(r, l.o)
-		if err != nil {
-			return err
-		}
-		at += 4
-		if wide {
-			at += 8
-		}
-		if at > size || length > size-at {
-			return fmt.Errorf("table at %#x: %d bytes go beyond the section", u.offset, length)
-		}
-		at += length
-		u.wide = wide
-		u.run = len(l.want.starts) > 0 && !l.done[u.offset]
-		if !u.run && l.files[u.offset] == nil {
-			if _, err := io.CopyN(io.Discard, r, int64(length)); err != nil {
-				return fmt.Errorf("table at %#x: %w", u.offset, noEOF(err))
-			}
-			continue
-		}
-		select {
-		case u.body = <-free:
-		default:
-		}
-		if u.body, err = readN(u.body, r, length); err != nil {
-			return fmt.Errorf("table at %#x: %w", u.offset, noEOF(err))
-		}
-		if length > 0 {
-			units <- u
-		}
-	}
-	return nil
-}
+// wants reports whether anything of a line table is.
+func (l *lineReader) wants(at uint64) bool { return l.runs(at) || l.files[int64(at)] != nil }
 
-// readUnitLength reads the initial length of a DWARF unit.
-func readUnitLength(r io.Reader, o *object) (length uint64, wide bool, err error) {
-	var b [8]byte
-	if _, err := io.ReadFull(r, b[:4]); err != nil {
-		return 0, false, noEOF(err)
-	}
-	length = o.uint(b[:], 4)
-	if length != 0xFFFFFFFF {
-		return length, false, nil
-	}
-	if _, err := io.ReadFull(r, b[:]); err != nil {
-		return 0, false, noEOF(err)
-	}
-	return o.uint(b[:], 8), true, nil
-}
-
-// work runs line tables until there are no more.
-func (l *lineReader) work(units <-chan lineUnit, free chan<- []byte) {
+// newWorker returns what is to be done with line tables.
+func (l *lineReader) newWorker() func(*sectionUnit) {
 	var found []hit
 	var index []int
+	var files lineFiles
 	s := seeker{wanted: l.want}
-	for u := range units {
+	return func(u *sectionUnit) {
+		offset := int64(u.at)
 		found, index = found[:0], index[:0]
-		t, err := parseLineTable(u.body, l.o.f.ByteOrder, u.wide, l.o.word)
+		t, err := parseLineTable(u.body, l.o.f.ByteOrder, u.wide(), l.o.word)
 		if err == nil {
-			l.define(t, l.files[u.offset])
+			files.read(t)
+			l.define(&files, l.files[offset])
 		}
-		if err == nil && u.run {
+		if err == nil && l.runs(u.at) {
 			s.report = func(i int, r row) {
-				found = append(found, hit{unit: u.offset, row: r})
+				found = append(found, hit{unit: offset, row: r})
 				index = append(index, i)
 			}
 			t.run(&s)
-			l.resolve(t, found)
+			l.resolve(&files, found)
 		}
 		l.mu.Lock()
+		defer l.mu.Unlock()
 		if err != nil && l.err == nil {
-			l.err = fmt.Errorf("section .debug_line: table at %#x: %w", u.offset, err)
+			l.err = fmt.Errorf("section .debug_line: table at %#x: %w", offset, err)
 		}
 		for j, i := range index {
 			// Several tables describe a function that the linker found to be the
 			// same in several units; the first one wins, whoever ran it.
-			if old := &l.hits[i]; old.unit < 0 || u.offset < old.unit {
+			if old := &l.hits[i]; old.unit < 0 || offset < old.unit {
 				*old = found[j]
 			}
-		}
-		l.mu.Unlock()
-		select {
-		case free <- u.body:
-		default:
 		}
 	}
 }
 
 // resolve fills in the files of the rows that one table gave.
-func (l *lineReader) resolve(t *lineTable, found []hit) {
+func (l *lineReader) resolve(files *lineFiles, found []hit) {
 	paths := make(map[uint64]string)
 	for i := range found {
 		h := &found[i]
-		h.file = l.path(t, h.row.file, paths)
-		h.rel = t.version < 5 && h.file != "" && !isAbsolute(h.file)
+		h.file = l.path(files, h.row.file, paths)
+		h.rel = files.t.version < 5 && h.file != "" && !isAbsolute(h.file)
 	}
 }
 
 // define fills in the files of the definitions that one table has the files of.
-func (l *lineReader) define(t *lineTable, list []int) {
+func (l *lineReader) define(files *lineFiles, list []int) {
 	paths := make(map[uint64]string)
+	var of *unitText // which mostly is the same
+	dir := ""
 	for _, k := range list {
 		def := &l.definitions[k]
-		def.path = l.path(t, def.file, paths)
-		if t.version < 5 && def.path != "" {
-			def.path = joinPath(def.dir, def.path)
+		def.path = l.path(files, def.file, paths)
+		if files.t.version < 5 && def.path != "" {
+			if of != def.dir {
+				of, dir = def.dir, def.dir.String()
+			}
+			def.path = joinPath(dir, def.path)
 		}
 	}
 }
 
 // path is the path of a file of a table. paths are those that were asked for before.
-func (l *lineReader) path(t *lineTable, file uint64, paths map[uint64]string) string {
+func (l *lineReader) path(files *lineFiles, file uint64, paths map[uint64]string) string {
 	p, ok := paths[file]
 	if ok {
 		return p
 	}
-	p = t.path(file, l.names)
+	p, sum := files.file(file, l.names)
 	paths[file] = p
-	if sum := t.md5(file, l.names); sum != nil {
+	if sum != nil {
 		l.mu.Lock()
 		// A file that changed between two compilations has several; whoever
 		// ran their tables, it is the same that counts.
@@ -299,7 +222,7 @@ func (l *lineReader) path(t *lineTable, file uint64, paths map[uint64]string) st
 
 // compilationDirs returns, by offset of their line tables, the directories that
 // units with relative paths were compiled in.
-func (l *lineReader) compilationDirs(d *debugData) (map[int64]string, error) {
+func (l *lineReader) compilationDirs(d *debugData) (map[int64]*unitText, error) {
 	need := false
 	for _, h := range l.hits {
 		need = need || h.unit >= 0 && h.rel
@@ -307,10 +230,10 @@ func (l *lineReader) compilationDirs(d *debugData) (map[int64]string, error) {
 	if !need {
 		return nil, nil
 	}
-	dirs := make(map[int64]string)
+	dirs := make(map[int64]*unitText)
 	units, err := d.units()
 	for _, u := range units {
-		if !u.readRoot() || u.table < 0 || u.dir == "" {
+		if !u.readRoot() || u.table < 0 || u.dir == nil {
 			continue
 		}
 		if _, seen := dirs[u.table]; !seen {

@@ -182,6 +182,13 @@ type section struct {
 	err  error
 
 	around atomic.Pointer[window]
+	text   atomic.Pointer[foundText] // that was asked for last
+}
+
+// foundText is a string of a section.
+type foundText struct {
+	offset uint64
+	text   string
 }
 
 // window is a piece of a section.
@@ -190,12 +197,20 @@ type window struct {
 	data  []byte
 }
 
-const windowSize = 32 << 10
+const (
+	windowSize = 32 << 10
+	smallSize  = 2 << 20 // of sections that are kept as a whole rather than by windows
+)
+
+// small reports that the section is kept as a whole when pieces of it are wanted.
+func (s *section) small() bool { return s.s.Size <= smallSize || !s.stored() }
 
 // stored reports that the contents are in the file just as they are used.
 func (s *section) stored() bool {
-	return !s.compressed() && len(s.o.relocations[s.index]) == 0
+	return !s.compressed() && !s.relocated()
 }
+
+func (s *section) relocated() bool { return len(s.o.relocations[s.index]) != 0 }
 
 func (s *section) compressed() bool { return s.zdebug || s.s.Flags&elf.SHF_COMPRESSED != 0 }
 
@@ -261,12 +276,23 @@ func (s *section) at(offset uint64, n int) ([]byte, error) {
 	return b, noEOF(err)
 }
 
-// near is at for small pieces that lie close together: it keeps what is around the last.
+// near is at for pieces of which there are many: it keeps what is around the last, or a
+// small section as a whole.
 func (s *section) near(offset uint64, n int) ([]byte, error) {
-	if s == nil || offset >= s.s.Size || n > windowSize || !s.stored() {
-		return s.at(offset, n)
+	if s == nil || offset >= s.s.Size {
+		return nil, nil
 	}
 	n = int(min(uint64(n), s.s.Size-offset))
+	if s.small() {
+		data, err := s.bytes()
+		if err != nil || uint64(len(data)) < offset+uint64(n) {
+			return nil, err
+		}
+		return data[offset:][:n], nil
+	}
+	if n > windowSize {
+		return s.at(offset, n)
+	}
 	w := s.around.Load()
 	if w == nil || offset < w.start || offset+uint64(n) > w.start+uint64(len(w.data)) {
 		start := offset - offset%windowSize
@@ -283,34 +309,31 @@ func (s *section) near(offset uint64, n int) ([]byte, error) {
 // cstring returns the zero-terminated string at an offset; "" when it is not
 // there, or longer than any path or name should be.
 func (s *section) cstring(offset uint64) string {
+	if s == nil {
+		return ""
+	}
+	if last := s.text.Load(); last != nil && last.offset == offset {
+		return last.text
+	}
+	read := s.at
+	if s.s.Size <= windowSize {
+		read = s.near
+	}
 	for n := 128; n <= 1<<13; n *= 8 {
-		b, err := s.at(offset, n)
+		b, err := read(offset, n)
 		if err != nil {
 			return ""
 		}
 		if i := bytes.IndexByte(b, 0); i >= 0 {
-			return string(b[:i])
+			found := &foundText{offset, string(b[:i])}
+			s.text.Store(found)
+			return found.text
 		}
 		if len(b) < n {
 			return ""
 		}
 	}
 	return ""
-}
-
-// open returns a reader of the whole section that holds little of it in memory.
-func (s *section) open() (io.Reader, error) {
-	if err := s.o.check(s.s); err != nil {
-		return nil, err
-	}
-	switch {
-	case len(s.o.relocations[s.index]) != 0:
-		data, err := s.bytes()
-		return bytes.NewReader(data), err
-	case s.compressed():
-		return s.unpack()
-	}
-	return io.NewSectionReader(s.o.r, int64(s.s.Offset), int64(s.s.FileSize)), nil
 }
 
 // readN reads n bytes into the memory of buf. It does not trust n: memory grows

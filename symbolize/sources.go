@@ -19,8 +19,11 @@ func (t *Table) CompilationDirs() []string {
 		units, err := i.main.units()
 		last := ""
 		for _, u := range units {
-			if u.readRoot() && u.dir != last {
-				dirs, last = append(dirs, u.dir), u.dir
+			if !u.readRoot() {
+				continue
+			}
+			if dir := u.dir.String(); dir != last {
+				dirs, last = append(dirs, dir), dir
 			}
 		}
 		return err

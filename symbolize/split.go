@@ -179,7 +179,7 @@ func (t *Table) dwoPaths(u *unit) []string {
 		return nil
 	}
 	base := filepath.Base(u.dwo)
-	paths := []string{joinPath(u.dir, u.dwo), filepath.Join(filepath.Dir(t.object.Path), base)}
+	paths := []string{joinPath(u.dir.String(), u.dwo), filepath.Join(filepath.Dir(t.object.Path), base)}
 	for _, dir := range t.opts.DebugDirs {
 		paths = append(paths, filepath.Join(dir, u.dwo), filepath.Join(dir, base))
 	}

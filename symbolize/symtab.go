@@ -94,6 +94,9 @@ type found struct {
 func (o *object) findSymbols(addresses []uint64, result []found) error {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		table := o.f.SectionByType(kind)
+		if !slices.ContainsFunc(result, func(f found) bool { return f.name == "" }) {
+			return nil
+		}
 		if table == nil || uint64(table.Link) >= uint64(len(o.f.Sections)) {
 			continue
 		}

@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"slices"
@@ -16,13 +17,15 @@ type debugData struct {
 	alt                                    *debugData // what dwz moved; nil without it
 	abbrevBytes                            uint64     // that were read as tables
 	abbrevCached                           int        // of those that are kept
+	abbrevHeld                             int        // of those that units keep
 	subprograms                            int        // of all units
 	abbrevs                                map[abbrevKey]*abbrevTable
+	scratch                                abbrevTable // that is being read
 	once                                   sync.Once
 	list                                   []*unit // by place
 	err                                    error
 
-	table       *lineTable // that was read last
+	files       lineFiles // of the line table that was read last
 	tableOffset int64
 }
 
@@ -74,7 +77,8 @@ type unit struct {
 	addrBase, rangesBase  uint64
 	addresses             *debugData // that has .debug_addr and .debug_ranges
 	low                   uint64     // the address that ranges are relative to
-	dir, dwo              string     // of compilation; of the split unit's file
+	dir                   *unitText  // directory of compilation; nil for none
+	dwo                   string     // of the split unit's file
 	table                 int64      // offset of the line table; -1 for none
 	lines                 *debugData // that has the line table
 	root                  die
@@ -170,7 +174,7 @@ func (u *unit) readRoot() bool {
 		c := cursor{b: b, order: u.d.o.f.ByteOrder}
 		code := c.uleb()
 		var e die
-		if u.fields(&c, u.first, n, u.d.abbreviation(u.abbrevKey(), code), &e) {
+		if t, a := u.d.abbreviation(u.abbrevKey(), code); a != nil && u.fields(&c, u.first, n, t, a, &e) {
 			u.setRoot(&e)
 			return true
 		}
@@ -200,7 +204,11 @@ func (u *unit) setRoot(e *die) {
 	if e.stmtList.form != 0 {
 		u.table = int64(e.stmtList.n)
 	}
-	u.dir, u.dwo = u.text(e.compDir), u.text(e.dwoName)
+	if u.dir = nil; e.compDir.form != 0 {
+		u.dir = &unitText{u.d, u.strBase, u.unitKind, e.compDir}
+		u.dir.value.inline = bytes.Clone(e.compDir.inline) // the data of the unit may go
+	}
+	u.dwo = u.text(e.dwoName)
 	u.low, _ = u.address(e.low)
 }
 
@@ -229,21 +237,38 @@ func (d *debugData) unitAt(offset uint64) *unit {
 
 // text resolves a string.
 func (u *unit) text(v value) string {
-	switch v.form {
+	t := unitText{u.d, u.strBase, u.unitKind, v}
+	return t.String()
+}
+
+// unitText is a string as a unit has it, which is looked up when it is wanted.
+type unitText struct {
+	d       *debugData
+	strBase uint64
+	kind    unitKind
+	value   value
+}
+
+// String is "" for nil.
+func (t *unitText) String() string {
+	if t == nil {
+		return ""
+	}
+	switch d := t.d; t.value.form {
 	case formStrx, formStrx1, formStrx2, formStrx3, formStrx4, formGNUStrIndex:
-		size := u.offsetSize()
-		b, err := u.d.strOffsets.near(u.strBase+v.n*size, int(size))
+		size := t.kind.offsetSize()
+		b, err := d.strOffsets.near(t.strBase+t.value.n*size, int(size))
 		if err != nil || uint64(len(b)) < size {
 			return ""
 		}
-		return u.d.str.cstring(u.d.o.uint(b, int(size)))
+		return d.str.cstring(d.o.uint(b, int(size)))
 	case formGNUStrpAlt, formStrpSup:
-		if u.d.alt == nil {
+		if d.alt == nil {
 			return ""
 		}
-		return u.d.alt.str.cstring(v.n)
+		return d.alt.str.cstring(t.value.n)
 	}
-	return v.text(u.d)
+	return t.value.text(t.d)
 }
 
 // address resolves an address.
