@@ -2,9 +2,12 @@ package residency
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,14 +112,15 @@ func (w *writer) strips() {
 		t.Columns = append(t.Columns, right(s.String())...)
 	}
 	t.Columns = append(t.Columns, left("|")...)
-	for i := range w.Threads {
+	shown := w.longest(maxStrips)
+	for _, i := range shown {
 		th := &w.Threads[i]
 		cells := []string{w.view.Threads.Of(th.Thread)}
 		for _, s := range states {
 			cells = append(cells, label.Percent(float64(th.Ticks[s]), float64(th.Last-th.First)))
 		}
 		var strip strings.Builder
-		for _, run := range th.Runs {
+		for _, run := range th.Runs() {
 			sign := signs[run.State]
 			if run.State == Busy && signOf[run.Func] != "" {
 				sign = signOf[run.Func]
@@ -134,6 +138,9 @@ func (w *writer) strips() {
 	w.WriteString("\n")
 	w.fence()
 	t.WriteText(w.Writer)
+	if n := len(w.Threads) - len(shown); n > 0 {
+		fmt.Fprintf(w, "(and %s that lived no longer: --thread shows them, and so do csv and json)\n", label.Count(uint64(n), "thread", "threads"))
+	}
 	w.WriteString("\n")
 	for _, f := range w.Funcs {
 		if sign := signOf[f.Func]; sign != "" && used[sign] {
@@ -150,6 +157,24 @@ func (w *writer) strips() {
 		}
 	}
 	w.fence()
+}
+
+// maxStrips bounds the threads that are drawn.
+const maxStrips = 1000
+
+// longest are the places of the threads that lived longest, in order.
+func (w *writer) longest(n int) []int {
+	list := make([]int, len(w.Threads))
+	for i := range list {
+		list[i] = i
+	}
+	if len(list) > n {
+		life := func(i int) uint64 { return w.Threads[i].Last - w.Threads[i].First }
+		slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(life(b), life(a)) })
+		list = list[:n]
+		slices.Sort(list)
+	}
+	return list
 }
 
 // fence begins or ends what Markdown must not touch.
@@ -227,13 +252,14 @@ func (w *writer) stalls() {
 }
 
 // WriteCSV writes a row for each run of each thread. It returns the error of w.
-func (r *Report) WriteCSV(w io.Writer, names symbolize.Names, v View) error {
+func (r *Report) WriteCSV(out io.Writer, names symbolize.Names, v View) error {
 	unit := "_" + r.Clock.Unit()
-	t := &texttab.Table{Columns: left("file", "process", "thread", "name", "start"+unit, "duration"+unit, "state", "id", "function")}
+	w := bufio.NewWriter(out)
+	w.WriteString(texttab.CSVRow("file", "process", "thread", "name", "start"+unit, "duration"+unit, "state", "id", "function"))
 	for i := range r.Threads {
 		th := &r.Threads[i]
 		id := th.Thread
-		for _, run := range th.Runs {
+		for _, run := range th.Runs() {
 			if run.State == None {
 				continue
 			}
@@ -242,11 +268,11 @@ func (r *Report) WriteCSV(w io.Writer, names symbolize.Names, v View) error {
 				number, function = strconv.Itoa(int(run.Func)), symbolize.Label(names, run.Func)
 			}
 			start, duration := r.stretch(run.Start, run.Ticks, v.Base)
-			t.Add(strconv.Itoa(int(id.File)+1), strconv.Itoa(int(id.Process)), strconv.Itoa(int(id.Thread)), v.Threads.NameOf(id),
-				strconv.FormatUint(start, 10), strconv.FormatUint(duration, 10), run.State.String(), number, function)
+			w.WriteString(texttab.CSVRow(strconv.Itoa(int(id.File)+1), strconv.Itoa(int(id.Process)), strconv.Itoa(int(id.Thread)), v.Threads.NameOf(id),
+				strconv.FormatUint(start, 10), strconv.FormatUint(duration, 10), run.State.String(), number, function))
 		}
 	}
-	return t.WriteCSV(w)
+	return w.Flush()
 }
 
 // stretch converts a stretch so that it ends where the next one begins.
@@ -350,14 +376,13 @@ func (r *Report) WriteJSON(w io.Writer, names symbolize.Names, v View) error {
 		Functions: toFuncs(r.Funcs), Silent: []jsonFunc{}, Gaps: []jsonGap{},
 		Stalls: jsonStalls{r.Stalled.Count, ns(r.Stalled.Ticks), []jsonStall{}},
 	}
-	for i := range r.Threads {
-		th := &r.Threads[i]
+	thread := func(th *Thread) jsonThread {
 		j := jsonThread{
 			File: th.Thread.File + 1, Process: th.Thread.Process, Thread: th.Thread.Thread, Name: v.Threads.NameOf(th.Thread),
 			From: at(th.First), Duration: ns(th.Last - th.First), Busy: ns(th.Ticks[Busy]), Other: ns(th.Ticks[Other]),
 			Waiting: ns(th.Ticks[Waiting]), Silent: ns(th.Ticks[Silent]), Absent: ns(th.Ticks[Absent]), Functions: toFuncs(th.Funcs),
 		}
-		for _, run := range th.Runs {
+		for _, run := range th.Runs() {
 			start, duration := r.stretch(run.Start, run.Ticks, v.Base)
 			jr := jsonRun{Start: start, Duration: duration, State: run.State.String(), ID: run.Func}
 			if run.Func != 0 {
@@ -365,7 +390,7 @@ func (r *Report) WriteJSON(w io.Writer, names symbolize.Names, v View) error {
 			}
 			j.Runs = append(j.Runs, jr)
 		}
-		out.Threads = append(out.Threads, j)
+		return j
 	}
 	for _, s := range r.Silences {
 		out.Silent = append(out.Silent, toFunc(s.Func, s.Sum))
@@ -380,8 +405,41 @@ func (r *Report) WriteJSON(w io.Writer, names symbolize.Names, v View) error {
 	for _, s := range r.Stalls {
 		out.Stalls.Longest = append(out.Stalls.Longest, jsonStall{at(s.Start), ns(s.Ticks), s.Silent, s.Alive})
 	}
-	e := json.NewEncoder(w)
+	// Of the threads, which may be very many, one at a time is in memory.
+	text, err := indented("", out)
+	if err != nil {
+		return err
+	}
+	const threads = "\n \"threads\": [" // no text of JSON has such a line
+	head, tail, _ := bytes.Cut(text, []byte(threads+"]"))
+	b := bufio.NewWriter(w)
+	b.Write(head)
+	b.WriteString(threads)
+	for i := range r.Threads {
+		text, err := indented("  ", thread(&r.Threads[i]))
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString("\n  ")
+		b.Write(bytes.TrimSuffix(text, []byte("\n")))
+		if i == len(r.Threads)-1 {
+			b.WriteString("\n ")
+		}
+	}
+	b.WriteByte(']')
+	b.Write(tail)
+	return b.Flush()
+}
+
+// indented is a value as JSON whose lines but the first begin with a prefix.
+func indented(prefix string, v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.SetIndent("", " ")
-	return e.Encode(out)
+	e.SetIndent(prefix, " ")
+	err := e.Encode(v)
+	return b.Bytes(), err
 }

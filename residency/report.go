@@ -2,7 +2,6 @@ package residency
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -36,7 +35,8 @@ type Thread struct {
 	First, Last uint64         // records, within the time that is looked at
 	Ticks       [states]uint64 // by State
 	Funcs       []Func         // that are looked at, the longest sums first
-	Runs        []Run          // all of From to To, in order
+	from        *Analysis
+	thread      *thread
 }
 
 // Func is the calls of a function that is looked at.
@@ -45,6 +45,8 @@ type Func struct {
 	Sum             // of its calls
 	Waiting, Silent uint64
 }
+
+func (f *Func) id() *reader.FuncID { return &f.Func }
 
 // Run is cells in which a thread did the same most of the time.
 type Run struct {
@@ -79,7 +81,11 @@ type Stall struct {
 func (a *Analysis) Report(c reader.Clock) *Report {
 	r := &Report{Clock: c, From: a.opts.From, To: a.opts.To, Cell: a.width, Gap: a.opts.Gap, Gaps: a.gaps, FineCell: a.fine}
 	all := make(map[reader.FuncID]*Func)
+	r.Threads = make([]Thread, 0, len(a.threads))
 	for _, th := range a.threads {
+		if th == nil {
+			continue
+		}
 		if th.last < a.opts.From || th.first >= a.opts.To && th.first > a.opts.From {
 			continue
 		}
@@ -117,43 +123,53 @@ func sortFuncs(list []Func) {
 }
 
 func (a *Analysis) threadReport(th *thread) Thread {
-	t := Thread{Thread: th.id, Ticks: th.ticks}
+	t := Thread{Thread: th.id, Ticks: th.ticks, from: a, thread: th}
 	t.First, t.Last = a.clip(th.first, th.last)
 	open := th.ticks[Other]
 	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Waiting])
 	t.Ticks[Absent] = t.Last - t.First - min(t.Last-t.First, open)
-	for _, fn := range slices.Sorted(maps.Keys(th.funcs)) {
-		if sum := th.funcs[fn]; sum.Count > 0 {
-			t.Funcs = append(t.Funcs, Func{fn, sum.Sum, sum.waiting, sum.silent})
+	t.Funcs = slices.DeleteFunc(slices.Clone(th.funcs.list), func(f Func) bool { return f.Count == 0 })
+	sortFuncs(t.Funcs)
+	return t
+}
+
+// Runs are what the thread did from From to To, in order. They are made anew by each
+// call.
+func (t *Thread) Runs() []Run {
+	var runs []Run
+	add := func(r Run) {
+		if n := len(runs); n > 0 {
+			if last := &runs[n-1]; last.State == r.State && last.Func == r.Func {
+				last.Ticks += r.Ticks
+				last.Cells += r.Cells
+				return
+			}
+		}
+		runs = append(runs, r)
+	}
+	a, th := t.from, t.thread
+	span := a.opts.To - a.opts.From
+	cells := int(max((span+a.width-1)/a.width, 1))
+	// Nothing is in the cells before and behind those that the thread lived in.
+	first := max(int((t.First-a.opts.From)/a.width)-1, 0)
+	last := min(int((t.Last-a.opts.From)/a.width)+1, cells-1)
+	none := func(from, to int) {
+		if from < to {
+			start, end := uint64(from)*a.width, min(uint64(to)*a.width, span)
+			add(Run{Start: a.opts.From + start, Ticks: end - start, Cells: to - from})
 		}
 	}
-	sortFuncs(t.Funcs)
-	start := a.opts.From
-	for i := range a.opts.Cells {
-		end := start + min(a.width, a.opts.To-start)
-		if start == end && i > 0 {
-			break
-		}
+	none(0, first)
+	for i := first; i <= last; i++ {
 		var c cell
 		if at := i - th.firstCell; at >= 0 && at < len(th.cells) {
 			c = th.cells[at]
 		}
-		t.add(c.run(start, end, t.First, t.Last))
-		start = end
+		start := uint64(i) * a.width
+		add(c.run(a.opts.From+start, a.opts.From+min(start+a.width, span), t.First, t.Last))
 	}
-	return t
-}
-
-// add appends a run, or lengthens the last.
-func (t *Thread) add(r Run) {
-	if n := len(t.Runs); n > 0 {
-		if last := &t.Runs[n-1]; last.State == r.State && last.Func == r.Func {
-			last.Ticks += r.Ticks
-			last.Cells++
-			return
-		}
-	}
-	t.Runs = append(t.Runs, r)
+	none(last+1, cells)
+	return runs
 }
 
 // run says what a cell from start to end mostly is, of a thread that lives from first

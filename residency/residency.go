@@ -21,6 +21,7 @@ package residency
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -62,19 +63,28 @@ type Options struct {
 // fineCells is how finely the time is divided at most to find stalls.
 const fineCells = 1 << 20
 
-// Analysis is a calls.Analysis. It needs calls.Options.Paths, and a filter may choose
-// threads only. Memory grows with paths, and by 64 bytes with each cell that a thread
-// lives in.
+// Analysis is a calls.Analysis. It needs calls.Options.Paths or Opens, with the same
+// results, and a filter may choose threads only. With Paths, which takes half the time, a
+// trace of more than a million call paths is refused with [ErrPaths]. Memory grows with
+// threads, and by 64 bytes with each cell that a thread lives in; see [FitCells].
 type Analysis struct {
 	opts    Options
-	width   uint64 // ticks of a cell
-	fine    uint64 // ticks of a fine cell
-	threads map[int]*thread
-	inside  []pathInfo // by path
-	gaps    []Gap      // the longest first
+	width   uint64     // ticks of a cell
+	fine    uint64     // ticks of a fine cell
+	threads []*thread  // by index; nil for those of other shards
+	inside  []pathInfo // by path, with calls.Options.Paths
+	kinds   map[reader.FuncID]pathInfo
+	gaps    []Gap // the longest first
 	silent  map[reader.FuncID]*Sum
 	quiet   []int32 // by fine cell: how many more threads are silent than in the one before; nil for none
 }
+
+// ErrPaths means that the trace has more call paths than are told apart: run the analysis
+// with calls.Options.Opens instead of Paths.
+var ErrPaths = errors.New("residency: too many call paths")
+
+// maxPaths is how many a shard tells apart.
+const maxPaths = 1 << 20
 
 // pathInfo is what is known of a call path.
 type pathInfo struct {
@@ -108,13 +118,14 @@ type thread struct {
 	levels      []level
 	before      reader.FuncID // the outermost call that ended last
 	ticks       [states]uint64
-	funcs       map[reader.FuncID]*funcSum
+	funcs       byFunc[Func]
 	waited      uint64 // in functions that are looked at, since the latest that ended
 	silent      uint64 // likewise
 	cells       []cell // from firstCell on, as far as the thread did anything
 	firstCell   int
 	now         int // cell that now is of
-	nowFuncs    map[reader.FuncID]uint64
+	nowFuncs    byFunc[funcTicks]
+	open        []pathInfo // of the open calls, the outermost first; with calls.Options.Opens
 }
 
 // level is the calls that were made at a depth, from within the same call.
@@ -123,10 +134,12 @@ type level struct {
 	first, end uint64 // start of the first, end of the last
 }
 
-type funcSum struct {
-	Sum
-	waiting, silent uint64
+type funcTicks struct {
+	fn    reader.FuncID
+	ticks uint64
 }
+
+func (f *funcTicks) id() *reader.FuncID { return &f.fn }
 
 // cell is what a thread did in a part of the time, in ticks.
 type cell struct {
@@ -141,31 +154,39 @@ func New(opts Options) *Analysis {
 	span := max(opts.To-opts.From, 1)
 	opts.Cells = max(opts.Cells, 1)
 	return &Analysis{
-		opts: opts, width: (span-1)/uint64(opts.Cells) + 1, fine: (span-1)/fineCells + 1, threads: make(map[int]*thread),
-		inside: make([]pathInfo, 1), silent: make(map[reader.FuncID]*Sum),
+		opts: opts, width: (span-1)/uint64(opts.Cells) + 1, fine: (span-1)/fineCells + 1,
+		inside: make([]pathInfo, 1), kinds: make(map[reader.FuncID]pathInfo), silent: make(map[reader.FuncID]*Sum),
 	}
 }
 
 // learn looks at paths that are new.
 func (a *Analysis) learn(paths *calls.Paths) {
 	for id := calls.PathID(len(a.inside)); int(id) < paths.Len(); id++ {
-		fn, caller := paths.Func(id), a.inside[paths.Parent(id)]
-		looked := !caller.waits && (a.opts.Func == nil || a.opts.Func(fn))
-		waits := a.opts.Wait != nil && a.opts.Wait(fn)
-		a.inside = append(a.inside, pathInfo{
-			looked: caller.looked || looked, top: looked && !caller.looked,
-			waits: caller.waits || waits, rest: waits && !caller.waits,
-		})
+		a.inside = append(a.inside, a.called(a.inside[paths.Parent(id)], paths.Func(id)))
+	}
+}
+
+// called is the path on which a function is called from another path.
+func (a *Analysis) called(caller pathInfo, fn reader.FuncID) pathInfo {
+	kind, known := a.kinds[fn]
+	if !known {
+		kind = pathInfo{looked: a.opts.Func == nil || a.opts.Func(fn), waits: a.opts.Wait != nil && a.opts.Wait(fn)}
+		a.kinds[fn] = kind
+	}
+	looked := !caller.waits && kind.looked
+	return pathInfo{
+		looked: caller.looked || looked, top: looked && !caller.looked,
+		waits: caller.waits || kind.waits, rest: kind.waits && !caller.waits,
 	}
 }
 
 func (a *Analysis) thread(b *calls.Batch) *thread {
+	if n := b.Index + 1 - len(a.threads); n > 0 {
+		a.threads = append(a.threads, make([]*thread, n)...)
+	}
 	th := a.threads[b.Index]
 	if th == nil {
-		th = &thread{
-			id: b.Thread, first: ^uint64(0), funcs: make(map[reader.FuncID]*funcSum), now: -1,
-			nowFuncs: make(map[reader.FuncID]uint64),
-		}
+		th = &thread{id: b.Thread, first: ^uint64(0), now: -1}
 		a.threads[b.Index] = th
 	}
 	return th
@@ -188,20 +209,47 @@ func (th *thread) cell(i int) *cell {
 
 // Calls implements calls.Sink.
 func (a *Analysis) Calls(b *calls.Batch) error {
-	a.learn(b.Paths)
 	th := a.thread(b)
-	for i := range b.Calls {
-		a.call(b, th, &b.Calls[i])
+	if b.Paths != nil {
+		if b.Paths.Len() > maxPaths {
+			return ErrPaths
+		}
+		a.learn(b.Paths)
+		for i := range b.Calls {
+			c := &b.Calls[i]
+			a.call(th, c, a.inside[c.Path], a.inside[b.Paths.Parent(c.Path)])
+		}
+	} else {
+		a.replay(b, th)
 	}
 	if b.Last {
 		th.settle()
-		th.nowFuncs, th.levels = nil, nil
+		th.nowFuncs, th.levels, th.open = byFunc[funcTicks]{}, nil, nil
 	}
 	return nil
 }
 
-// call takes a call that ended. Those that it made came before.
-func (a *Analysis) call(b *calls.Batch, th *thread, c *calls.Call) {
+// replay takes calls by their entries.
+func (a *Analysis) replay(b *calls.Batch, th *thread) {
+	innermost := func() pathInfo {
+		if n := len(th.open); n > 0 {
+			return th.open[n-1]
+		}
+		return pathInfo{}
+	}
+	b.Replay(
+		func(o *calls.Open) { th.open = append(th.open, a.called(innermost(), o.Func)) },
+		func(c *calls.Call, _ []calls.Arg) {
+			in := innermost()
+			th.open = th.open[:len(th.open)-1]
+			a.call(th, c, in, innermost())
+		},
+		func(*calls.Event) {})
+}
+
+// call takes a call that ended. Those that it made came before. in and around are the paths
+// of the call and of its caller.
+func (a *Analysis) call(th *thread, c *calls.Call, in, around pathInfo) {
 	end := c.Start + c.Duration
 	th.first, th.last = min(th.first, c.Start), max(th.last, end)
 	depth := int(c.Depth)
@@ -209,24 +257,23 @@ func (a *Analysis) call(b *calls.Batch, th *thread, c *calls.Call) {
 		th.levels = append(th.levels, level{})
 	}
 	if inner := &th.levels[depth+1]; inner.any {
-		a.pause(th, c.Start, inner.first, c.Path, c.Func)
-		a.pause(th, inner.end, end, c.Path, c.Func)
+		a.pause(th, c.Start, inner.first, in, c.Func)
+		a.pause(th, inner.end, end, in, c.Func)
 		inner.any = false
 	} else {
-		a.pause(th, c.Start, end, c.Path, c.Func)
+		a.pause(th, c.Start, end, in, c.Func)
 	}
 	own := &th.levels[depth]
 	switch {
 	case !own.any:
 		own.any, own.first = true, c.Start
 	case depth > 0:
-		a.pause(th, own.end, c.Start, b.Paths.Parent(c.Path), c.Caller)
+		a.pause(th, own.end, c.Start, around, c.Caller)
 	default:
 		a.absence(th, own.end, c)
 	}
 	own.end = end
 
-	in := a.inside[c.Path]
 	if in.rest {
 		a.spend(th, c.Start, end, Waiting, in.looked)
 	}
@@ -283,15 +330,15 @@ func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 }
 
 // pause takes a stretch without records during a call, however short.
-func (a *Analysis) pause(th *thread, from, to uint64, path calls.PathID, fn reader.FuncID) {
-	if to-from <= a.opts.Gap || a.inside[path].waits {
+func (a *Analysis) pause(th *thread, from, to uint64, in pathInfo, fn reader.FuncID) {
+	if to-from <= a.opts.Gap || in.waits {
 		return
 	}
 	from, to = a.clip(from, to)
 	if to-from <= a.opts.Gap {
 		return
 	}
-	a.spend(th, from, to, Silent, a.inside[path].looked)
+	a.spend(th, from, to, Silent, in.looked)
 	sum := a.silent[fn]
 	if sum == nil {
 		sum = new(Sum)
@@ -333,18 +380,14 @@ func (a *Analysis) absence(th *thread, from uint64, c *calls.Call) {
 
 // stay takes a call of a function that is looked at.
 func (a *Analysis) stay(th *thread, c *calls.Call) {
-	sum := th.funcs[c.Func]
-	if sum == nil {
-		sum = new(funcSum)
-		th.funcs[c.Func] = sum
-	}
+	sum := place(&th.funcs, c.Func)
 	end := c.Start + c.Duration
 	from, to := a.clip(c.Start, end)
 	if from < to || c.Duration == 0 && c.Start >= a.opts.From && c.Start <= a.opts.To {
 		sum.add(from, to-from)
 	}
-	sum.waiting += th.waited
-	sum.silent += th.silent
+	sum.Waiting += th.waited
+	sum.Silent += th.silent
 	th.ticks[Busy] += to - from - min(to-from, th.waited+th.silent)
 	th.waited, th.silent = 0, 0
 	a.each(c.Start, end, func(i int, ticks uint64) {
@@ -353,7 +396,7 @@ func (a *Analysis) stay(th *thread, c *calls.Call) {
 			th.now = i
 		}
 		th.cell(i).looked += ticks
-		th.nowFuncs[c.Func] += ticks
+		place(&th.nowFuncs, c.Func).ticks += ticks
 	})
 }
 
@@ -363,12 +406,12 @@ func (th *thread) settle() {
 		return
 	}
 	c := th.cell(th.now)
-	for fn, ticks := range th.nowFuncs {
-		if ticks > c.most || ticks == c.most && fn < c.fn {
-			c.fn, c.most = fn, ticks
+	for _, f := range th.nowFuncs.list {
+		if f.ticks > c.most || f.ticks == c.most && f.fn < c.fn {
+			c.fn, c.most = f.fn, f.ticks
 		}
 	}
-	clear(th.nowFuncs)
+	th.nowFuncs.reset()
 }
 
 // gap keeps a gap if it is one of the longest.
@@ -392,8 +435,13 @@ func compareThreads(a, b reader.Thread) int {
 
 // Merge implements calls.Analysis.
 func (a *Analysis) Merge(o *Analysis) {
+	if n := len(o.threads) - len(a.threads); n > 0 {
+		a.threads = append(a.threads, make([]*thread, n)...)
+	}
 	for index, th := range o.threads {
-		a.threads[index] = th
+		if th != nil {
+			a.threads[index] = th
+		}
 	}
 	for _, g := range o.gaps {
 		a.gap(g)

@@ -144,7 +144,7 @@ func TestTimesAddUp(t *testing.T) {
 				rt.Errorf("thread %d (-want +got):\n%s", th.Thread.Thread, diff)
 			}
 			at := opts.From
-			for _, run := range th.Runs {
+			for _, run := range th.Runs() {
 				if run.Start != at {
 					rt.Errorf("a run begins at %d, the one before ends at %d", run.Start, at)
 				}
@@ -188,7 +188,7 @@ func TestFineCells(t *testing.T) {
 		{State: residency.Busy, Func: 1, Start: 50, Ticks: 2, Cells: 2}, {State: residency.Absent, Start: 52, Ticks: 18, Cells: 18},
 		{State: residency.Busy, Func: 4, Start: 70, Ticks: 3, Cells: 3}, {Start: 73, Ticks: 7, Cells: 7},
 	}
-	if diff := cmp.Diff(want, r.Threads[0].Runs); diff != "" {
+	if diff := cmp.Diff(want, r.Threads[0].Runs()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	th := reader.Thread{Process: 7, Thread: 1}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -75,13 +77,22 @@ whenever it began.`,
 			if opts.Cells == 0 {
 				opts.Cells = a.cells(format, output)
 			}
-			sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *residency.Analysis { return residency.New(opts) })
+			wanted := opts.Cells
+			if opts.Cells, err = s.fitCells(&opts); err != nil {
+				return err
+			}
+			sink, stats, err := s.residency(opts)
 			if err != nil {
 				return err
 			}
 			report := sink.Report(s.clock)
 			view.Threads, view.Markdown = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}, format == "markdown"
-			err = s.writeReport(output, format, stats, func(w io.Writer) error {
+			caveats := s.caveats(stats)
+			if opts.Cells < wanted {
+				caveats = append(caveats, fmt.Sprintf("The time is cut into %s parts instead of %s: for more, there are too many threads. "+
+					"Choose some with --thread.", thousands(uint64(opts.Cells)), thousands(uint64(wanted))))
+			}
+			err = a.writeCaveats(output, format, caveats, func(w io.Writer) error {
 				switch names := s.shortNames(); format {
 				case "json":
 					return report.WriteJSON(w, names, view)
@@ -112,6 +123,28 @@ whenever it began.`,
 	addKeepGoing(f)
 	spellings(f, nil)
 	return cmd
+}
+
+// fitCells is how many cells there is memory for.
+func (s *session) fitCells(opts *residency.Options) (int, error) {
+	if s.threads == 0 || opts.Cells <= residency.MaxCells/s.threads {
+		return opts.Cells, nil
+	}
+	stop := s.app.progress(s.name, s.trace)
+	defer stop()
+	lives, err := residency.Lives(s.trace, s.filter.Thread)
+	return residency.FitCells(opts.Cells, opts.From, opts.To, lives), err
+}
+
+// residency runs the analysis: by call paths, or where there are too many of them by the
+// entries of calls, which gives the same but takes longer.
+func (s *session) residency(opts residency.Options) (*residency.Analysis, *calls.Stats, error) {
+	newSink := func() *residency.Analysis { return residency.New(opts) }
+	sink, stats, err := analyse(s, calls.Options{Paths: true}, newSink)
+	if errors.Is(err, residency.ErrPaths) {
+		return analyse(s, calls.Options{Opens: true}, newSink)
+	}
+	return sink, stats, err
 }
 
 // gap reads --gap.

@@ -95,6 +95,7 @@ type session struct {
 	// first and last are the smallest and largest TSC, once they are known.
 	first, last uint64
 	spanKnown   bool
+	threads     int // how many there are, once the span is known
 	// missing are the recorded objects that names has no file of.
 	missing    []symbolize.Missing
 	closeNames func() error // nil while there are none
@@ -271,7 +272,7 @@ func (s *session) start() (uint64, error) {
 	stop := s.app.progress(s.name, s.trace)
 	defer stop()
 	var mu sync.Mutex
-	first, last := uint64(math.MaxUint64), uint64(0)
+	first, last, threads := uint64(math.MaxUint64), uint64(0), 0
 	err := s.trace.Each(0, func(_ int, b *reader.Block) error {
 		least, most := uint64(math.MaxUint64), uint64(0)
 		for i := range b.Events {
@@ -279,13 +280,13 @@ func (s *session) start() (uint64, error) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		first, last = min(first, least), max(last, most)
+		first, last, threads = min(first, least), max(last, most), max(threads, b.Index+1)
 		return nil
 	})
 	if first == math.MaxUint64 {
 		first = 0
 	}
-	s.first, s.last, s.spanKnown = first, last, true
+	s.first, s.last, s.threads, s.spanKnown = first, last, threads, true
 	return first, err
 }
 

@@ -137,6 +137,15 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	return b.Flush()
 }
 
+// CSVRow is a row as [Table.WriteCSV] writes it, for tables that need not be in memory.
+func CSVRow(cells ...string) string {
+	row := make([]string, len(cells))
+	for i, s := range cells {
+		row[i] = csvCell(s)
+	}
+	return strings.Join(row, ",") + "\n"
+}
+
 func csvCell(s string) string {
 	s = CSVText(s)
 	if strings.ContainsAny(s, ",\"\r\n") {
