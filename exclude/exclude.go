@@ -4,7 +4,8 @@
 // An [Analysis] counts calls, from which [Analysis.Plan] chooses:
 //
 //   - Recording f costs calls(f) times the cost of a call. The overhead is the cost of
-//     all calls in relation to the time that the threads would have taken without.
+//     all calls, and of what else recording takes, in relation to the time that the
+//     program would have taken without.
 //   - f is worth its self time without the cost of recording, which is what its row
 //     in a report tells; what is not recorded becomes self time of the callers.
 //   - The function that costs most for what it is worth goes first, but a function
@@ -38,6 +39,7 @@ type edge struct{ caller, callee reader.FuncID }
 // counted is what is known of the calls of a function.
 type counted struct {
 	calls, args uint64
+	pruned      uint64 // calls that the recorder dropped
 	self        quantile.Sum
 }
 
@@ -93,12 +95,27 @@ func (a *Analysis) extend(thread int, s span) {
 	a.threads[thread] = &s
 }
 
+// Pruned adds calls of a function that the recorder dropped: they cost what others do.
+func (a *Analysis) Pruned(_ reader.Thread, _ int, fn reader.FuncID, n, _ uint64) {
+	a.function(fn).pruned += n
+}
+
+// Count is how many calls there are, with those that the recorder dropped.
+func (a *Analysis) Count() uint64 {
+	var n uint64
+	for _, f := range a.functions {
+		n += f.calls + f.pruned
+	}
+	return n
+}
+
 // Merge implements calls.Analysis.
 func (a *Analysis) Merge(o *Analysis) {
 	for id, of := range o.functions {
 		f := a.function(id)
 		f.calls += of.calls
 		f.args += of.args
+		f.pruned += of.pruned
 		f.self.AddSum(of.self)
 	}
 	for e, n := range o.edges {
@@ -120,7 +137,9 @@ type Sizes struct {
 
 // Options of a plan.
 type Options struct {
-	Budget float64 // greatest overhead, 0.03 for 3 %
+	// Budget is the greatest overhead, 0.03 for 3 %, that calls may cause. Spent.Fixed does
+	// not count, as no choice of functions changes it.
+	Budget float64
 	Cost   probecost.Cost
 	// Keep says which functions are never left out, and Always which of all are marked to
 	// be instrumented always, and so are not left out either. Both may be nil.
@@ -129,15 +148,37 @@ type Options struct {
 	Clock        reader.Clock
 	// CPU is the CPU time of the program while it was recorded, in ticks. With 0, the time
 	// from each thread's first call to the end of its last is taken for it.
-	CPU uint64
+	CPU   uint64
+	Spent Spent
+	// Least is what a call takes at least that is not recorded, in thousandths of ticks.
+	Least uint64
+	// Baseline is the CPU time of the program without recording, in ticks, if Most is not
+	// 0. The cost of a call follows from it then, and Cost is not used.
+	Baseline Range
 }
+
+// Spent is what recording took besides the cost of calls, in ticks. Fixed and Chunks are
+// part of Options.CPU. Writing is CPU time of the process that writes the trace.
+type Spent struct {
+	Fixed   uint64 // whatever is recorded
+	Chunks  uint64 // in proportion to the size of the records
+	Writing uint64 // likewise
+	// Waiting is time, not CPU time, in which threads waited for that process; likewise.
+	Waiting uint64
+}
+
+// Range is an estimate.
+type Range struct{ Least, Likely, Most uint64 }
 
 // Plan is what is to be left out. It is owned by the caller.
 type Plan struct {
 	Options
 	Before, After Recording
-	Threads       int
-	Time          uint64 // Options.CPU, or of all threads, from their first call to the end of their last, in ticks
+	// Call is what recording a call is taken to cost, in thousandths of ticks, and Options.Cost
+	// between what.
+	Call    uint64
+	Threads int
+	Time    uint64 // Options.CPU, or of all threads, from their first call to the end of their last, in ticks
 	// Functions are those to be left out, in the order in which they were chosen.
 	Functions []Function
 	// Remaining are those that are still recorded, in ascending order.
@@ -155,6 +196,10 @@ type Recording struct {
 	// Time is that which all threads take without recording, in ticks, and Cost what
 	// recording adds.
 	Time, Cost uint64
+	// Least and Most bound the overhead.
+	Least, Most float64
+	// Writing and Waiting are as in Spent.
+	Writing, Waiting uint64
 	// Covered is the part of the self time, without the cost of recording, of the
 	// functions that are recorded, 0 to 1; 0 where there is none.
 	Covered float64
@@ -162,11 +207,13 @@ type Recording struct {
 
 // Overhead is the cost in relation to the time without recording; infinite where
 // there is no such time.
-func (r *Recording) Overhead() float64 {
-	if r.Cost == 0 {
+func (r *Recording) Overhead() float64 { return overhead(r.Cost, r.Time) }
+
+func overhead(cost, time uint64) float64 {
+	if cost == 0 {
 		return 0
 	}
-	return float64(r.Cost) / float64(r.Time)
+	return float64(cost) / float64(time)
 }
 
 // Function is one that is to be left out.
@@ -192,22 +239,30 @@ func (a *Analysis) Plan(opts Options) *Plan {
 	if opts.CPU > 0 {
 		p.Time = opts.CPU
 	}
+	e := newEstimate(&opts, p.Time, a.Count())
+	p.Call, p.Cost = e.likely.call, probecost.Cost{Low: e.least.call, High: e.most.call}
+	opts.Cost = probecost.Cost{Low: p.Call, High: p.Call}
 	g := newGreedy(a, &opts)
 	p.Before = a.before(p, g)
+	e.bytes = p.Before.Bytes
+	e.predict(&p.Before)
 	p.After = p.Before
 	var chosen []*node
-	for p.After.Overhead() > opts.Budget {
+	for !p.fits(&p.After) {
 		f := g.next()
 		if f == nil {
 			break
 		}
 		chosen = append(chosen, f)
-		p.After = p.without(f)
+		p.After = without(p.After, f)
+		e.predict(&p.After)
 	}
 	// Some that went early turn out not to have been needed. A function comes back only
 	// if all that call it are there.
 	for _, f := range slices.Backward(chosen) {
-		if back := p.with(f); back.Overhead() <= opts.Budget && !slices.ContainsFunc(f.callers, (*node).isGone) {
+		back := with(p.After, f)
+		e.predict(&back)
+		if p.fits(&back) && !slices.ContainsFunc(f.callers, (*node).isGone) {
 			f.gone = false
 			p.After = back
 		}
@@ -237,18 +292,20 @@ func (a *Analysis) Plan(opts Options) *Plan {
 	return p
 }
 
-// without is After less a function.
-func (p *Plan) without(f *node) Recording {
-	return p.changed(p.After.Functions-1, p.After.Calls-f.Calls, p.After.Bytes-f.bytes)
+// fits reports whether the part of a recording's cost that a choice of functions can change
+// is within the budget.
+func (p *Plan) fits(r *Recording) bool {
+	return overhead(r.Cost-min(r.Cost, p.Spent.Fixed), r.Time) <= p.Budget
 }
 
-// with is After and a function more.
-func (p *Plan) with(f *node) Recording {
-	return p.changed(p.After.Functions+1, p.After.Calls+f.Calls, p.After.Bytes+f.bytes)
+// without is a recording less a function.
+func without(r Recording, f *node) Recording {
+	return Recording{Functions: r.Functions - 1, Calls: r.Calls - f.Calls, Bytes: r.Bytes - f.bytes}
 }
 
-func (p *Plan) changed(functions int, calls, bytes uint64) Recording {
-	return Recording{Functions: functions, Calls: calls, Bytes: bytes, Time: p.After.Time, Cost: ticks(calls, p.Cost.Mean())}
+// with is a recording and a function more.
+func with(r Recording, f *node) Recording {
+	return Recording{Functions: r.Functions + 1, Calls: r.Calls + f.Calls, Bytes: r.Bytes + f.bytes}
 }
 
 func (a *Analysis) before(p *Plan, g *greedy) Recording {
@@ -261,8 +318,6 @@ func (a *Analysis) before(p *Plan, g *greedy) Recording {
 	if g.self > 0 {
 		r.Covered = 1
 	}
-	r.Cost = ticks(r.Calls, p.Cost.Mean())
-	r.Time = p.Time - min(p.Time, r.Cost)
 	return r
 }
 

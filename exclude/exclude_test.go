@@ -79,11 +79,13 @@ func TestPlan(t *testing.T) {
 	// 14 calls cost 28 of 1000 ns, and without the 10 of function 3 it is 8.
 	p := a.Plan(options(0.01))
 	want := exclude.Recording{Functions: 4, Calls: 14, Bytes: 14*16 + 24 + 5, Time: 972, Cost: 28, Covered: 1}
+	want.Least, want.Most = 28.0/972, 28.0/972
 	if p.Before != want {
 		t.Errorf("before: %+v, want %+v", p.Before, want)
 	}
 	// Self times without the cost are 296, 389, 90 and 198 of 973.
 	want = exclude.Recording{Functions: 3, Calls: 4, Bytes: 4*16 + 24 + 5, Time: 972, Cost: 8, Covered: 883.0 / 973}
+	want.Least, want.Most = 8.0/972, 8.0/972
 	if p.After != want {
 		t.Errorf("after: %+v, want %+v", p.After, want)
 	}
@@ -113,6 +115,82 @@ func TestPlan(t *testing.T) {
 		if got := ids(a.Plan(opts)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// What recording takes besides calls is part of its cost, and not of the program's time.
+// It shrinks with the records, but for what is fixed.
+func TestSpent(t *testing.T) {
+	a := count(t, assemble(t, program), 1)
+	opts := options(0.03)
+	opts.CPU, opts.Spent = 10_000, exclude.Spent{Fixed: 1000, Chunks: 2530, Writing: 506, Waiting: 1012}
+	p := a.Plan(opts)
+	time := 10_000 - 1000 - 2530 - 28.0
+	// Records are 253 bytes, 93 without function 3, and 29 without calls.
+	want := exclude.Recording{Functions: 4, Calls: 14, Bytes: 253, Time: 6442, Cost: 3558, Writing: 506, Waiting: 1012, Covered: 1}
+	want.Least, want.Most = 3558/time, 3558/time
+	if p.Before != want {
+		t.Errorf("before: %+v, want %+v", p.Before, want)
+	}
+	// The budget is for what a choice can change: 930 of the chunks and 8 are too much,
+	// and 290 + 61 - 61 of the rest is not.
+	if p.After.Bytes == 253 || p.After.Cost != 1000+10*p.After.Bytes+2*p.After.Calls || p.After.Writing != 2*p.After.Bytes || p.After.Waiting != 4*p.After.Bytes {
+		t.Errorf("after: %+v", p.After)
+	}
+	opts.Budget = 0.2
+	if p := a.Plan(opts); !slices.Equal(ids(p), []reader.FuncID{3}) || !strings.HasSuffix(p.Summary(), ", of which 15.5% is not for calls") {
+		t.Errorf("%v: %s", ids(p), p.Summary())
+	}
+}
+
+// Calls that the recorder dropped cost what others do, and take no room.
+func TestPruned(t *testing.T) {
+	a := count(t, assemble(t, program), 2)
+	a.Pruned(reader.Thread{}, 9, 3, 30, 1)
+	b := count(t, assemble(t, program), 1)
+	b.Pruned(reader.Thread{}, 9, 5, 6, 1)
+	a.Merge(b)
+	if a.Count() != 64 {
+		t.Errorf("%d calls", a.Count())
+	}
+	p := a.Plan(options(1))
+	if p.Before.Calls != 64 || p.Before.Cost != 128 || p.Before.Bytes != 2*253 || p.Before.Functions != 5 {
+		t.Errorf("%+v", p.Before)
+	}
+}
+
+// A range of costs gives a range of overheads, in which calls take some time themselves.
+func TestBounds(t *testing.T) {
+	a := count(t, assemble(t, program), 1)
+	opts := options(1)
+	opts.CPU, opts.Cost, opts.Least = 100, probecost.Cost{Low: 4000, High: 7000}, 1500
+	// 56, 77 and 98 of 100 ns are for calls; but these take 21 themselves.
+	p := a.Plan(opts)
+	if r := p.Before; r.Least != 56.0/44 || r.Cost != 77 || r.Time != 23 || r.Most != 79.0/21 {
+		t.Errorf("%+v", r)
+	}
+	if p.Call != 5500 || p.Cost.Low != 4000 || p.Cost.High != 79_000/14 {
+		t.Errorf("%d, %+v", p.Call, p.Cost)
+	}
+}
+
+// With a baseline, calls cost what is left.
+func TestBaseline(t *testing.T) {
+	a := count(t, assemble(t, program), 1)
+	opts := options(0.5)
+	opts.CPU, opts.Spent = 1000, exclude.Spent{Fixed: 20}
+	opts.Baseline = exclude.Range{Least: 490, Likely: 700, Most: 840}
+	p := a.Plan(opts)
+	if r := p.Before; r.Time != 700 || r.Cost != 300 || r.Least != 160.0/840 || r.Most != 510.0/490 {
+		t.Errorf("%+v", r)
+	}
+	if p.Call != 20_000 || p.Cost != (probecost.Cost{Low: 10_000, High: 35_000}) {
+		t.Errorf("%d, %+v", p.Call, p.Cost)
+	}
+	// A recording that takes less than its baseline costs nothing that can be told.
+	opts.Baseline = exclude.Range{Least: 1100, Likely: 1100, Most: 1100}
+	if r := a.Plan(opts).Before; r.Time != 980 || r.Cost != 20 {
+		t.Errorf("%+v", r)
 	}
 }
 

@@ -49,7 +49,7 @@ func newGreedy(a *Analysis, opts *Options) *greedy {
 	g := &greedy{}
 	byID := make(map[reader.FuncID]*node, len(a.functions))
 	for id, f := range a.functions {
-		n := &node{Function: Function{ID: id, Calls: f.calls, Cost: ticks(f.calls, opts.Cost.Mean())}}
+		n := &node{Function: Function{ID: id, Calls: f.calls + f.pruned, Cost: ticks(f.calls+f.pruned, opts.Cost.Mean())}}
 		n.bytes = f.calls*opts.Sizes.Call + f.args*opts.Sizes.Arg
 		n.always = opts.Always != nil && opts.Always(id)
 		n.keep = n.always || opts.Keep != nil && opts.Keep(id)

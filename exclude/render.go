@@ -60,16 +60,24 @@ func (p *Plan) write(w io.Writer, names symbolize.Names, v View, table func(*tex
 // Summary says in a line what leaving the functions out brings.
 func (p *Plan) Summary() string {
 	before, after := percent(p.Before.Overhead()), percent(p.After.Overhead())
+	var s string
 	switch {
 	case p.Before.Calls == 0:
 		return "no call was recorded"
 	case len(p.Functions) == 0 && p.Before.Overhead() <= p.Budget:
 		return fmt.Sprintf("recording all %s costs %s, which is within the budget of %s",
 			label.Count(uint64(p.Before.Functions), "function", "functions"), before, percent(p.Budget))
+	case len(p.Functions) == 0:
+		s = fmt.Sprintf("recording all %s costs %s", label.Count(uint64(p.Before.Functions), "function", "functions"), before)
+	default:
+		s = fmt.Sprintf("without %d of %s, recording costs %s instead of %s",
+			len(p.Functions), label.Count(uint64(p.Before.Functions), "function", "functions"), after, before)
 	}
-	s := fmt.Sprintf("without %d of %s, recording costs %s instead of %s",
-		len(p.Functions), label.Count(uint64(p.Before.Functions), "function", "functions"), after, before)
-	if p.After.Overhead() > p.Budget {
+	switch {
+	case p.After.Overhead() <= p.Budget:
+	case p.fits(&p.After):
+		s += fmt.Sprintf(", of which %s is not for calls", percent(overhead(p.Spent.Fixed, p.After.Time)))
+	default:
 		s += fmt.Sprintf(": more than the budget of %s, but nothing else may be left out", percent(p.Budget))
 	}
 	return s
@@ -85,6 +93,15 @@ func (p *Plan) comparison(v View) *texttab.Table {
 		row("calls a second"+p.of(), func(r *Recording) string { return label.Grouped(uint64(math.Round(p.rate(r, r.Calls)))) })
 	}
 	row("overhead", func(r *Recording) string { return percent(r.Overhead()) })
+	if p.Before.Least != p.Before.Most {
+		row("overhead between", func(r *Recording) string { return percent(r.Least) + " and " + percent(r.Most) })
+	}
+	if p.Spent.Writing > 0 {
+		row("CPU time to write the trace", func(r *Recording) string { return p.Clock.Format(r.Writing) })
+	}
+	if p.Spent.Waiting > 0 {
+		row("time threads wait for that", func(r *Recording) string { return p.Clock.Format(r.Waiting) })
+	}
 	row("size of the records", func(r *Recording) string { return bytes(float64(r.Bytes)) })
 	if p.Clock.Known() {
 		row("bytes a second"+p.of(), func(r *Recording) string { return bytes(p.rate(r, r.Bytes)) })
@@ -129,15 +146,21 @@ func (p *Plan) formatHorizon(r *Recording, v View) string {
 }
 
 func (p *Plan) costNote(v View) string {
-	s := "a call costs " + probecost.Format(p.Cost.Mean(), p.Clock) + " " + p.Clock.Unit()
+	s := "a call costs " + probecost.Format(p.Call, p.Clock) + " " + p.Clock.Unit()
 	if p.Cost.High > p.Cost.Low {
-		s += ", the middle of " + probecost.Format(p.Cost.Low, p.Clock) + " to " + probecost.Format(p.Cost.High, p.Clock)
+		s += ", between " + probecost.Format(p.Cost.Low, p.Clock) + " and " + probecost.Format(p.Cost.High, p.Clock)
 	}
 	if v.CostSource != "" {
 		s += " (" + v.CostSource + ")"
 	}
+	if p.Spent.Chunks > 0 {
+		s += "; memory for records took " + p.Clock.Format(p.Spent.Chunks)
+	}
+	if p.Spent.Fixed > 0 {
+		s += "; the recorder's start, exceptions and longjmp took " + p.Clock.Format(p.Spent.Fixed)
+	}
 	if p.CPU > 0 {
-		s += fmt.Sprintf("; overhead relative to %s of CPU time", p.Clock.Format(p.Time))
+		s += fmt.Sprintf("; overhead relative to the rest of %s of CPU time", p.Clock.Format(p.Time))
 	} else {
 		s += fmt.Sprintf("; overhead relative to %s of wall time of %s, as the CPU time is not known",
 			p.Clock.Format(p.Time), label.Count(uint64(p.Threads), "thread", "threads"))
@@ -228,7 +251,7 @@ type jsonPlan struct {
 }
 
 type jsonCost struct {
-	Mean float64 `json:"mean"`
+	Mean float64 `json:"mean"` // what is taken
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 }
@@ -239,6 +262,10 @@ type jsonRecording struct {
 	Bytes     uint64   `json:"bytes"`
 	Cost      uint64   `json:"cost"`
 	Overhead  *float64 `json:"overhead"` // null where it is all of the time
+	Least     *float64 `json:"least"`    // of the overhead, likewise
+	Most      *float64 `json:"most"`
+	Writing   uint64   `json:"writing"` // CPU time of the process that writes the trace
+	Waiting   uint64   `json:"waiting"` // time of threads that wait for it
 	Covered   float64  `json:"covered"`
 	Horizon   *uint64  `json:"horizon"` // null where the ring holds all
 }
@@ -259,7 +286,7 @@ func (p *Plan) WriteJSON(w io.Writer, names symbolize.Names, v View) error {
 	out := jsonPlan{
 		Unit: p.Clock.Unit(), Budget: p.Budget, Threads: p.Threads, Time: p.Clock.Nanos(p.Time), CPU: p.CPU > 0,
 		CallCost: jsonCost{
-			probecost.PerCall(p.Cost.Mean(), p.Clock), probecost.PerCall(p.Cost.Low, p.Clock), probecost.PerCall(p.Cost.High, p.Clock),
+			probecost.PerCall(p.Call, p.Clock), probecost.PerCall(p.Cost.Low, p.Clock), probecost.PerCall(p.Cost.High, p.Clock),
 		},
 		Before: p.jsonRecording(&p.Before, v), After: p.jsonRecording(&p.After, v), Functions: []jsonExclude{},
 	}
@@ -281,10 +308,14 @@ func (p *Plan) WriteJSON(w io.Writer, names symbolize.Names, v View) error {
 }
 
 func (p *Plan) jsonRecording(r *Recording, v View) jsonRecording {
-	j := jsonRecording{Functions: r.Functions, Calls: r.Calls, Bytes: r.Bytes, Cost: p.Clock.Nanos(r.Cost), Covered: r.Covered}
-	if o := r.Overhead(); !math.IsInf(o, 0) {
-		j.Overhead = &o
+	j := jsonRecording{Functions: r.Functions, Calls: r.Calls, Bytes: r.Bytes, Cost: p.Clock.Nanos(r.Cost), Covered: r.Covered, Writing: p.Clock.Nanos(r.Writing), Waiting: p.Clock.Nanos(r.Waiting)}
+	finite := func(o float64) *float64 {
+		if math.IsInf(o, 0) {
+			return nil
+		}
+		return &o
 	}
+	j.Overhead, j.Least, j.Most = finite(r.Overhead()), finite(r.Least), finite(r.Most)
 	if ticks, ok := p.horizon(r, v); ok {
 		ns := p.Clock.Nanos(ticks)
 		j.Horizon = &ns

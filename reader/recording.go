@@ -62,12 +62,22 @@ type Process struct {
 	// Probe is what recording a call takes, in thousandths of ticks, as measured when the
 	// recording began; 0 when it is not known.
 	Probe uint64 `json:"probe"`
+	// SetupNS is the CPU time that the recorder took when the recording began. ChunksNS is
+	// that in which threads handed over full chunks and took others, and LandingsNS that in
+	// which they found the calls that an exception or longjmp leaves, both extrapolated
+	// from some. All are nanoseconds and part of CPUNS, and 0 when they are not known.
+	SetupNS    uint64 `json:"setup_ns,omitempty"`
+	ChunksNS   uint64 `json:"chunks_ns,omitempty"`
+	LandingsNS uint64 `json:"landings_ns,omitempty"`
 	// Complete tells that the recording ended as it should. A process that wrote its
 	// trace itself and was killed leaves false, and lacks the last records of each thread.
 	Complete bool `json:"complete"`
 	// WaitedNS is how long threads waited, in all, for the process that writes the
 	// trace.
 	WaitedNS uint64 `json:"waited_ns,omitempty"`
+	// WritingNS is the CPU time that this process took to write the trace, in nanoseconds;
+	// 0 when it is not known.
+	WritingNS uint64 `json:"writing_ns,omitempty"`
 }
 
 // Object is the program or a shared object of the process.

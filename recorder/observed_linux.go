@@ -39,6 +39,7 @@ type observedProcess struct {
 	dropped     uint64 // records that threads lost rather than to wait
 	truncated   uint64
 	waited      uint64 // ticks
+	writing     uint64 // CPU time to write the trace, ns
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {
@@ -247,6 +248,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	p.amend(r)
 	r.Process.Complete = complete
 	r.Process.WaitedNS = scale(p.waited, 1e9, r.Clock.Frequency)
+	r.Process.WritingNS = p.writing
 	now := readClocks()
 	if n := len(r.Clock.Anchors); now.TSC != 0 && (n == 0 || r.Clock.Anchors[n-1].TSC < now.TSC && r.Clock.Anchors[n-1].Real < now.Real) {
 		r.Clock.Anchors = append(r.Clock.Anchors, now)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -188,6 +189,8 @@ const (
 
 // run serves until no process has the arena any more.
 func (a *arenaObserver) run() {
+	runtime.LockOSThread() // for threadCPU
+	defer runtime.UnlockOSThread()
 	a.chunk = make([]byte, chunkSize)
 	sleep, looked, alone := shortestSleep, time.Time{}, time.Time{}
 	for {
@@ -461,6 +464,8 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	if p == nil {
 		return true
 	}
+	start := threadCPU()
+	defer func() { p.writing += threadCPU() - start }()
 	at := slotAt(i)
 	ring, chunks := a.u64(at+slotRingAt), a.u64(at+slotChunksAt)
 	if chunks == 0 || chunks > maxRingChunks {
@@ -493,6 +498,15 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 		s.partial = b.reached
 	}
 	return true
+}
+
+// threadCPU is the CPU time of the calling thread, in nanoseconds.
+func threadCPU() uint64 {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return uint64(t.Nano())
 }
 
 // patient tells whether a record that is being written can be waited for: its thread

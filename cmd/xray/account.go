@@ -38,7 +38,7 @@ func (s *session) addCounters(sink *account.Analysis, stats *calls.Stats) {
 // addPruned adds the sums of calls that recorders left out, each process as one more thread,
 // where the choice of calls is one that sums can follow, and they are of the same time as
 // the calls.
-func (s *session) addPruned(sink *account.Analysis, stats *calls.Stats) error {
+func (s *session) addPruned(sink prunedSink, stats *calls.Stats) error {
 	f := &s.filter
 	if f.From > 0 || f.To > 0 || f.Thread != nil || f.MinDuration > 0 || f.MaxDepth > 0 {
 		return nil
@@ -72,6 +72,11 @@ func (s *session) addPruned(sink *account.Analysis, stats *calls.Stats) error {
 		s.prunedAdded++
 	}
 	return nil
+}
+
+// prunedSink is an analysis that counts calls which the recorder dropped.
+type prunedSink interface {
+	Pruned(th reader.Thread, index int, fn reader.FuncID, n, ticks uint64)
 }
 
 // span is from the first to the last TSC of a file; first is more than last where it has

@@ -31,20 +31,26 @@ func (a *app) excludeCommand() *cobra.Command {
 		write  string
 		format = "text"
 		output string
+
+		baselines []string
 	)
 	view.Top = 20
 	cmd := &cobra.Command{
 		Use:   "exclude TRACE...",
-		Short: "Choose functions that are not worth what recording them costs",
-		Long: `exclude chooses functions to leave out of the next recording, so that it costs no
-more than a budget: those first that cost most for the time that they tell of, and a
-function only after those that it calls. It predicts what the recording will cost
-then, how large it will be, and how much of the time it will still tell of.
+		Short: "Find functions to exclude to reduce overhead",
+		Long: `Choose functions to leave out of the next recording, so that recording costs no
+more than --budget. Functions that cost most for the time they account for go
+first. A function goes only after all functions that it calls. exclude predicts
+what the recording will cost then, how large it will be, and how much of the time
+it will still show.
 
-Functions that wait for other threads, those that give back locks, and those that
---keep names stay.
+The prediction is an estimate with a range. Pass --baseline with a recording by
+xray record --count of the same load to make it precise.
 
---write prints the choice as a list for a compiler or a recorder instead.`,
+Functions that wait for other threads, functions that release locks, functions
+marked xray_always_instrument, and those that match --keep always stay.
+
+Use --write to print the choice as a list for a compiler or a recorder.`,
 		Example: `  xray exclude -m ./server --budget 3% trace.xray
   xray exclude -m ./server --write attr-list -o exclude.txt trace.xray
   clang++ -fxray-instrument -fxray-attr-list=exclude.txt server.cc -o server
@@ -68,10 +74,26 @@ Functions that wait for other threads, those that give back locks, and those tha
 			if err != nil {
 				return err
 			}
-			opts.CPU = cpuTime(s)
+			s.prunedIn = "Calls and cost"
+			if err := s.addPruned(sink, stats); err != nil {
+				return err
+			}
+			if err := s.addTimes(&opts, stats); err != nil {
+				return err
+			}
+			if len(baselines) > 0 {
+				view.CostSource = "from the baseline"
+				if err := addBaseline(&opts, baselines, sink.Count()); err != nil {
+					return err
+				}
+			}
 			plan := sink.Plan(opts)
 			var skipped []exclude.Skipped
-			err = a.writeOutput(output, func(w io.Writer) error {
+			top := format
+			if write != "" {
+				top = write
+			}
+			err = s.writeReport(output, top, stats, func(w io.Writer) error {
 				switch {
 				case write != "":
 					skipped, err = s.writeExclusions(w, plan, write)
@@ -96,8 +118,9 @@ Functions that wait for other threads, those that give back locks, and those tha
 	flags.nameFlags.add(f)
 	flags.addStrict(f)
 	flags.filter.addPlace(f)
-	f.StringVar(&flags.budget, "budget", flags.budget, "recording may cost `PERCENT` of the time")
+	f.StringVar(&flags.budget, "budget", flags.budget, "recording calls may cost `PERCENT` of the CPU time")
 	flags.costFlags.add(f)
+	f.StringArrayVar(&baselines, "baseline", nil, "CPU time without recording: a `TIME`, or traces of the same load by xray record --count")
 	f.StringVar(&flags.keep, "keep", "", "never leave out functions whose name matches `REGEXP`")
 	flags.waitFlags.add(f)
 	addSize(f, &ring, "ring", "how much each thread's ring holds is told for rings of `SIZE`")
@@ -134,34 +157,6 @@ func (f *excludeFlags) options(s *session) (exclude.Options, string, error) {
 	opts.Cost, source, err = f.measured(s)
 	s.notes = append(s.notes, s.unrecorded)
 	return opts, source, err
-}
-
-// cpuTime is the CPU time of the recorded processes, in ticks, up to the last records of
-// their threads; 0 where it is not known for all that the report is about.
-func cpuTime(s *session) uint64 {
-	if f := &s.filter; f.From != 0 || f.To != 0 || f.Thread != nil || len(s.spans) > 1 || !s.clock.Known() {
-		return 0 // of a part, nobody knows
-	}
-	sum := 0.0
-	for i := range s.trace.Files() {
-		r := s.trace.Recording(i)
-		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom {
-			return 0
-		}
-		p := &r.Process
-		last := p.CPUTo
-		for _, t := range r.Threads {
-			last = max(last, t.Last)
-		}
-		// A process that was killed has what was true some time before. It is assumed to
-		// have gone on like that, but not for long.
-		known, all := float64(p.CPUTo-p.CPUFrom), float64(last-p.CPUFrom)
-		if all > 2*known {
-			return 0
-		}
-		sum += float64(p.CPUNS) * float64(s.clock.Frequency) / 1e9 * all / known
-	}
-	return uint64(min(sum, 1<<62))
 }
 
 // recordSizes are the sizes of records in traces like this one; that of an event is

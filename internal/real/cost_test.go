@@ -71,18 +71,7 @@ type cost struct{ seconds, calls, bytes float64 }
 func measure(t *testing.T, l load, r run) cost {
 	t.Helper()
 	r.timed, r.times = filepath.Join(t.TempDir(), "timed"), 10
-	s := startSession(t, l, r)
-	if l.drive != nil {
-		if _, err := l.drive(s); err != nil {
-			t.Fatalf("%v\n%s", err, s.said())
-		}
-		if err := endings[0].end(s); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.wait(); err != nil {
-		t.Fatal(err)
-	}
+	s := runLoad(t, l, r)
 	var c cost
 	data, err := os.ReadFile(r.timed)
 	if err != nil {
@@ -112,4 +101,22 @@ func measure(t *testing.T, l load, r run) cost {
 		os.Remove(trace)
 	}
 	return c
+}
+
+// runLoad runs a load to its end.
+func runLoad(t *testing.T, l load, r run) *session {
+	t.Helper()
+	s := startSession(t, l, r)
+	if l.drive != nil {
+		if _, err := l.drive(s); err != nil {
+			t.Fatalf("%v\n%s", err, s.said())
+		}
+		if err := endings[0].end(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.wait(); err != nil {
+		t.Fatal(err)
+	}
+	return s
 }

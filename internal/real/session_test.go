@@ -43,6 +43,7 @@ type run struct {
 	src    string
 	record []string // flags of xray record; nil runs the program unrecorded
 	timed  string   // file for the CPU time of the program, if not ""
+	kept   string   // directory for the traces, if not "": they stay there
 	env    []string
 	times  int // 0 is once
 }
@@ -57,6 +58,9 @@ func startSession(t *testing.T, l load, r run) *session {
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if r.kept != "" {
+		s.traces = r.kept
 	}
 	data, err := filepath.Abs("testdata")
 	if err != nil {

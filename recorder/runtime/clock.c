@@ -152,4 +152,21 @@ uint64_t xr_probe_cost(void)
 	return cost;
 }
 
+struct xr_spent xr_spent;
+
+uint64_t xr_thread_cpu_ns(void)
+{
+	struct timespec used = {0, 0};
+	if (!xr_sealed)
+		xr_sys2(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, (intptr_t)&used);
+	return used.tv_sec * 1000000000ull + used.tv_nsec;
+}
+
+void xr_spend(uint64_t *part, uint64_t times, uint64_t start)
+{
+	uint64_t now = xr_thread_cpu_ns();
+	if (now > start)
+		__atomic_fetch_add(part, times * (now - start), __ATOMIC_RELAXED);
+}
+
 uint64_t xr_cpu_ns(void) { return clock_ns(CLOCK_PROCESS_CPUTIME_ID); }

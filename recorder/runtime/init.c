@@ -359,14 +359,16 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 		return paused ? "it is recording already, and paused" : "it is recording already";
 	if (!root.nchunks)
 		return "there was no memory for the recorder";
+	uint64_t cpu = xr_cpu_ns(), now = xr_rdtsc();
 	const char *why = set_manner(mode, threshold_ns, depth);
 	if (why)
 		return why;
+	xr_cpu_before = cpu;
+	xr_cpu_from = now;
+	xr_spent = (struct xr_spent){0};
 	xr_rescan();
 	xr_sums_begin();
 	xr_probe_cost();
-	xr_cpu_before = xr_cpu_ns();
-	xr_cpu_from = xr_rdtsc();
 	root.stream_limit = limit;
 	int err = fd < 0 ? 0 : xr_stream_begin(fd);
 	if (err) {
@@ -374,6 +376,7 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 		return xr_errno_text(err);
 	}
 	xr_patch(1);
+	xr_spent.setup_ns = xr_cpu_ns() - cpu;
 	xr_arena_publish();
 	return NULL;
 }
@@ -421,6 +424,7 @@ void xr_forked(void)
 	xr_ring_forked();
 	xr_cpu_before = 0;
 	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
+	xr_spent = (struct xr_spent){0};
 	if (!options.follow)
 		xr_set_mode(XR_OFF);
 	else if (output_template[0] && options.stream && root.mode != XR_OFF && !xr_observed())
@@ -533,6 +537,7 @@ extern const char __start_xray_instr_map[] __attribute__((weak, visibility("hidd
 __attribute__((constructor(101))) static void begin(void)
 {
 	__asm__ volatile("" : : "r"(__start_xray_instr_map));
+	uint64_t cpu = xr_cpu_ns();
 	xr_init();
 	xr_landings_init(options.asked);
 	if (!options.asked)
@@ -551,6 +556,11 @@ __attribute__((constructor(101))) static void begin(void)
 		const char *why = xr_dump_at(options.dump);
 		if (why)
 			xr_warn(why, options.dump);
+	}
+	if (xr_cpu_from) {
+		/* Of a program that is recorded from its start, all CPU time counts. */
+		xr_cpu_before = 0;
+		xr_spent.setup_ns = xr_cpu_ns() - cpu;
 	}
 }
 

@@ -295,6 +295,17 @@ uint64_t xr_probe_cost(void);
 /* CPU time of the process, and when recording began: its CPU time and TSC of then. */
 uint64_t xr_cpu_ns(void);
 extern uint64_t xr_cpu_before, xr_cpu_from;
+/* CPU time that recording has taken in this process besides probes: to set up, to take
+ * chunks, and to walk stacks at landings. */
+struct xr_spent {
+	uint64_t setup_ns, chunks_ns, landings_ns;
+};
+extern struct xr_spent xr_spent;
+/* CPU time of the thread; 0 where a seccomp filter may not allow to ask for it. Asking takes
+ * a system call, so only one of some times is measured: xr_spend adds what passed since
+ * start so many times. */
+uint64_t xr_thread_cpu_ns(void);
+void xr_spend(uint64_t *part, uint64_t times, uint64_t start);
 
 /* writer.c: no libc, general registers only: xr_stream is called on the slow path. */
 /* Writes the chunk's records that are not yet in the stream's file to it as one FDR

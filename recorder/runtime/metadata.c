@@ -149,6 +149,9 @@ static void put_process(struct xr_text *t, int complete)
 		xr_put_field(t, "cpu_from", xr_cpu_from);
 		xr_put_field(t, "cpu_to", xr_rdtsc());
 		xr_put_field(t, "probe", xr_probe_cost());
+		xr_put_field(t, "setup_ns", xr_spent.setup_ns);
+		xr_put_field(t, "chunks_ns", xr_spent.chunks_ns);
+		xr_put_field(t, "landings_ns", xr_spent.landings_ns);
 	}
 	xr_put_field_bool(t, "complete", complete);
 	xr_put_text(t, "}");

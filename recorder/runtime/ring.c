@@ -497,7 +497,9 @@ static void begin_chunk(struct xr_thread *t, uint64_t number)
 
 static void take_chunk(struct xr_thread *t)
 {
+	enum { measured = 4 }; /* one chunk in so many */
 	uint64_t number = t->taken + 1;
+	uint64_t cpu = number % measured ? 0 : xr_thread_cpu_ns();
 	if (t->slot && !xr_arena_room(t)) {
 		t->dropped += xr_count_records(chunk_at(t, --number));
 		t->cursor = 0;
@@ -518,6 +520,8 @@ static void take_chunk(struct xr_thread *t)
 	xr_share_thread(t);
 	xr_arena_thread(t);
 	xr_unlock(&t->lock);
+	if (cpu)
+		xr_spend(&xr_spent.chunks_ns, measured, cpu);
 }
 
 static int make_counters(struct xr_thread *t)
