@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/report"
 )
 
 // textOutput is standard output or standard error. Its Write is for text: control
@@ -40,9 +42,10 @@ func (t textOutput) check() error {
 
 // escaper is a stream of text on its way to w. See [textOutput].
 type escaper struct {
-	w    io.Writer
-	part []byte // the beginning of a character whose end is to come
-	buf  []byte
+	w     io.Writer
+	color bool   // lets the sequences of reports pass
+	part  []byte // the beginning of a character whose end is to come
+	buf   []byte
 }
 
 // Write takes over the whole of p unless w fails.
@@ -56,7 +59,7 @@ func (e *escaper) Write(p []byte) (int, error) {
 		text = append(e.part, p...)
 		e.part = nil
 	}
-	whole := len(text) - unfinished(text)
+	whole := len(text) - max(unfinished(text), e.begun(text))
 	e.part = append(e.part, text[whole:]...)
 	return n, e.pass(text[:whole])
 }
@@ -68,6 +71,11 @@ func (e *escaper) pass(text []byte) error {
 		n := plainText(text)
 		e.buf = append(e.buf, text[:n]...)
 		if text = text[n:]; len(text) > 0 {
+			if n := e.sequence(text); n > 0 {
+				e.buf = append(e.buf, text[:n]...)
+				text = text[n:]
+				continue
+			}
 			_, n = utf8.DecodeRune(text)
 			e.buf = append(e.buf, texttab.Printable(string(text[:n]))...)
 			text = text[n:]
@@ -75,6 +83,32 @@ func (e *escaper) pass(text []byte) error {
 	}
 	_, err := e.w.Write(e.buf)
 	return err
+}
+
+// sequence is the length of an escape sequence that text begins with and that may pass.
+// Texts of a trace do not: those in reports come escaped.
+func (e *escaper) sequence(text []byte) int {
+	if !e.color {
+		return 0
+	}
+	for _, s := range []string{report.Bold, report.Plain} {
+		if bytes.HasPrefix(text, []byte(s)) {
+			return len(s)
+		}
+	}
+	return 0
+}
+
+// begun is the number of bytes at the end of text that may begin such a sequence.
+func (e *escaper) begun(text []byte) int {
+	for n := len(report.Plain) - 1; e.color && n > 0; n-- {
+		for _, s := range []string{report.Bold, report.Plain} {
+			if bytes.HasSuffix(text, []byte(s[:n])) {
+				return n
+			}
+		}
+	}
+	return 0
 }
 
 // flush writes a character that was never finished.

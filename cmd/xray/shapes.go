@@ -1,8 +1,6 @@
 package main
 
 import (
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/reader/calls"
@@ -11,14 +9,13 @@ import (
 
 func (a *app) shapesCommand() *cobra.Command {
 	var (
-		flags  rootFlags
-		exact  bool
-		limit  = shapes.DefaultLimit
-		rare   = "100%"
-		top    = 20
-		all    bool
-		format = "text"
-		output string
+		flags rootFlags
+		exact bool
+		limit = shapes.DefaultLimit
+		rare  = "100%"
+		top   = 20
+		all   bool
+		out   reportFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "shapes TRACE... --root REGEXP",
@@ -44,7 +41,7 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 				return err
 			}
 			defer s.close()
-			if view.Base, err = s.start(); err != nil {
+			if _, err = s.start(); err != nil {
 				return err
 			}
 			opts := shapes.Options{Root: roots.Root, Thread: roots.Thread, From: roots.From, To: roots.To, ExactCounts: exact, Limit: limit}
@@ -57,20 +54,10 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 			if err != nil {
 				return err
 			}
-			report := sink.Report(s.clock)
-			view.Files, view.Markdown = s.trace.Files(), format == "markdown"
 			if all {
 				view.Top = 0
 			}
-			err = s.writeReport(output, format, stats, func(w io.Writer) error {
-				switch format {
-				case "json":
-					return report.WriteJSON(w, s.names, view)
-				case "csv":
-					return report.WriteCSV(w, s.names, view)
-				}
-				return report.WriteText(w, s.names, view)
-			})
+			err = s.writeDoc(&out, stats, sink.Report(s.clock).Body(s.names, view))
 			s.summary(stats)
 			return err
 		},
@@ -83,8 +70,7 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 	addCount(f, &limit, "limit", "", 1, "keep at most `N` shapes apart")
 	addCount(f, &top, "top", "n", 1, "how many shapes to show")
 	f.BoolVar(&all, "all-shapes", false, "show all shapes")
-	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
-	addOutput(f, &output)
+	out.add(f)
 	spellings(f, map[string]string{"func": "root", "all": "all-shapes"})
 	return cmd
 }

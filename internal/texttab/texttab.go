@@ -9,6 +9,7 @@ package texttab
 import (
 	"bufio"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -19,6 +20,9 @@ import (
 type Column struct {
 	Title string
 	Right bool // aligned to the right, as numbers are
+	// Cut lets [Table.WriteFitted] cut cells on the left, down to a few characters, and
+	// Optional lets it leave the column out.
+	Cut, Optional bool
 }
 
 // Table is rows of cells below a header. There may be hundreds of thousands of
@@ -39,9 +43,9 @@ func (t *Table) Add(cells ...string) {
 	}
 }
 
-// each calls f with the header and the rows, in which every cell has passed
+// Each calls f with the header and the rows, in which every cell has passed
 // through edit. A row is valid until f returns.
-func (t *Table) each(edit func(string) string, f func(row []string)) {
+func (t *Table) Each(edit func(string) string, f func(row []string)) {
 	row := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
 		row[i] = edit(c.Title)
@@ -63,19 +67,51 @@ func (t *Table) each(edit func(string) string, f func(row []string)) {
 // are those of a terminal, where a character may take two cells or none. No line
 // ends in a space.
 func (t *Table) WriteText(w io.Writer) error {
+	_, err := t.WriteFitted(w, 0)
+	return err
+}
+
+// least is how narrow a column may be cut.
+const least = 24
+
+// WriteFitted is [Table.WriteText] for a terminal of so many columns; 0 is any number.
+// Where the table is wider, it leaves out optional columns, the last one first, and then
+// cuts cells. It returns the titles of the columns that it left out.
+func (t *Table) WriteFitted(w io.Writer, width int) (hidden []string, err error) {
+	return t.write(w, width, true)
+}
+
+// WriteBody is [Table.WriteFitted] without the header.
+func (t *Table) WriteBody(w io.Writer, width int) (hidden []string, err error) {
+	return t.write(w, width, false)
+}
+
+func (t *Table) write(w io.Writer, width int, header bool) (hidden []string, err error) {
 	widths := make([]int, len(t.Columns))
-	t.each(Printable, func(row []string) {
+	t.Each(Printable, func(row []string) {
 		for i, c := range row {
 			widths[i] = max(widths[i], Width(c))
 		}
 	})
+	if width > 0 {
+		hidden = t.fit(widths, width)
+	}
 	b := bufio.NewWriter(w)
-	t.each(Printable, func(row []string) {
-		pad := 0
+	t.Each(Printable, func(row []string) {
+		if !header {
+			header = true
+			return
+		}
+		pad, first := 0, true
 		for i, c := range row {
-			if i > 0 {
+			if widths[i] < 0 {
+				continue
+			}
+			if !first {
 				pad += 2
 			}
+			first = false
+			c = CutLeft(c, widths[i])
 			gap := widths[i] - Width(c)
 			if t.Columns[i].Right {
 				pad += gap
@@ -92,14 +128,73 @@ func (t *Table) WriteText(w io.Writer) error {
 		}
 		b.WriteByte('\n')
 	})
-	return b.Flush()
+	return hidden, b.Flush()
+}
+
+// fit makes columns narrower until the table has that width or nothing is left to do. The
+// width of a column that is left out becomes -1.
+func (t *Table) fit(widths []int, width int) (hidden []string) {
+	excess := func(cut bool) int {
+		sum := -2
+		for i, n := range widths {
+			if cut && t.Columns[i].Cut {
+				n = min(n, least)
+			}
+			if n >= 0 {
+				sum += n + 2
+			}
+		}
+		return sum - width
+	}
+	for i := len(widths) - 1; i >= 0 && excess(true) > 0; i-- {
+		if t.Columns[i].Optional {
+			hidden = append(hidden, t.Columns[i].Title)
+			widths[i] = -1
+		}
+	}
+	for {
+		over, widest := excess(false), -1
+		for i, n := range widths {
+			if t.Columns[i].Cut && n > least && (widest < 0 || n > widths[widest]) {
+				widest = i
+			}
+		}
+		if over <= 0 || widest < 0 {
+			slices.Reverse(hidden)
+			return hidden
+		}
+		second := least
+		for i, n := range widths {
+			if t.Columns[i].Cut && i != widest && n < widths[widest] {
+				second = max(second, n)
+			}
+		}
+		widths[widest] -= min(over, max(1, widths[widest]-second))
+	}
+}
+
+// CutLeft is s without what it begins with as far as it is wider than so many cells of a
+// terminal. A mark stands for what is missing.
+func CutLeft(s string, width int) string {
+	if len(s) <= width || Width(s) <= width {
+		return s
+	}
+	n, rest := 1, len(s)
+	for rest > 0 {
+		_, size := utf8.DecodeLastRuneInString(s[:rest])
+		if n += Width(s[rest-size : rest]); n > width {
+			break
+		}
+		rest -= size
+	}
+	return "…" + s[rest:]
 }
 
 // WriteMarkdown writes the table in GitHub's dialect of Markdown.
 func (t *Table) WriteMarkdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	header := true
-	t.each(markdownCell, func(row []string) {
+	t.Each(MarkdownText, func(row []string) {
 		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
 		if !header {
 			return
@@ -117,9 +212,9 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return b.Flush()
 }
 
-// markdownCell escapes what Markdown would take as its own, which names of C++
-// functions are full of.
-func markdownCell(s string) string {
+// MarkdownText is one line of text, with escapes for what Markdown would take as its own,
+// which names of C++ functions are full of.
+func MarkdownText(s string) string {
 	return markdownEscapes.Replace(Printable(s))
 }
 
@@ -133,7 +228,7 @@ var markdownEscapes = strings.NewReplacer(
 // [CSVText].
 func (t *Table) WriteCSV(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	t.each(csvCell, func(row []string) { b.WriteString(strings.Join(row, ",") + "\n") })
+	t.Each(csvCell, func(row []string) { b.WriteString(strings.Join(row, ",") + "\n") })
 	return b.Flush()
 }
 

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+)
+
+// reportFlags say how a report is written, and where.
+type reportFlags struct {
+	format, output string
+	wide           bool
+}
+
+// add adds the flags. A command may have formats of its own, beside those of all reports.
+func (r *reportFlags) add(f *pflag.FlagSet, own ...string) {
+	r.format = string(report.Text)
+	formats := []string{}
+	for _, format := range report.Formats {
+		formats = append(formats, string(format))
+	}
+	addChoice(f, &r.format, "format", "f", "output format", append(formats, own...)...)
+	addOutput(f, &r.output)
+	f.BoolVar(&r.wide, "wide", false, "do not fit tables to the width of the terminal")
+}
+
+// isReport tells the formats of all reports from a command's own.
+func (r *reportFlags) isReport() bool {
+	return slices.Contains(report.Formats, report.Format(r.format))
+}
+
+// write writes the report of a run. The session fills in what the report's kind does not
+// know: the clock, names, and caveats. Moments of the report count from the trace's start.
+func (s *session) writeDoc(r *reportFlags, stats *calls.Stats, body []report.Node) error {
+	d := &report.Doc{
+		Kind: s.name, Clock: s.clock, Names: s.names, Start: s.first,
+		Threads: label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()},
+		Caveats: s.caveats(stats), Body: body,
+	}
+	return s.app.writeDoc(r, d)
+}
+
+func (a *app) writeDoc(r *reportFlags, d *report.Doc) error {
+	style := report.Style{Format: report.Format(r.format)}
+	if style.Format == report.CSV {
+		a.tellCaveats(d.Caveats)
+	}
+	toTerminal := (r.output == "" || r.output == "-") && isTerminal(a.stdout.raw)
+	if style.Format != report.Text || !toTerminal {
+		return a.writeOutput(r.output, func(w io.Writer) error { return d.Write(w, style) })
+	}
+	if !r.wide {
+		style.Width = terminalWidth(a.stdout.raw)
+	}
+	style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return a.page(func(w io.Writer) error { return d.Write(w, style) })
+}
+
+// terminalWidth is what COLUMNS says, or the terminal itself.
+func terminalWidth(w any) int {
+	if n, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && n > 0 {
+		return n
+	}
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+			return n
+		}
+	}
+	return 80
+}
+
+// page has f write to the user's pager, or to the terminal where there is none. As with
+// git, PAGER chooses it, "" and "cat" stand for none, and less ends at once if all fits on
+// the screen.
+func (a *app) page(f func(io.Writer) error) error {
+	pager, ok := os.LookupEnv("PAGER")
+	if !ok {
+		pager = "less"
+	}
+	if pager = strings.TrimSpace(pager); pager == "" || pager == "cat" {
+		return a.toTerminal(f)
+	}
+	if _, err := exec.LookPath(strings.Fields(pager)[0]); err != nil {
+		return a.toTerminal(f)
+	}
+	cmd := exec.Command("sh", "-c", pager)
+	cmd.Stdout, cmd.Stderr = a.stdout.raw, a.stderr.raw
+	cmd.Env = os.Environ()
+	if _, ok := os.LookupEnv("LESS"); !ok {
+		cmd.Env = append(cmd.Env, "LESS=FRX")
+	}
+	to, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	// The pager takes Ctrl-C, and xray ends when it does.
+	signal.Ignore(os.Interrupt)
+	defer signal.Reset(os.Interrupt)
+	text := &escaper{w: to, color: true}
+	err = errors.Join(f(text), text.flush(), to.Close()) // EPIPE: the user has seen enough
+	return errors.Join(err, cmd.Wait())
+}
+
+// toTerminal has f write to standard output, whose escape sequences may pass.
+func (a *app) toTerminal(f func(io.Writer) error) error {
+	return a.toStdout(func(w io.Writer) error {
+		text := &escaper{w: w, color: true}
+		return errors.Join(f(text), text.flush())
+	})
+}

@@ -1,0 +1,154 @@
+package report
+
+import (
+	"github.com/xray-tools/xray/reader"
+)
+
+// kind is the type of a column's cells.
+type kind uint8
+
+const (
+	text kind = iota
+	count
+	number
+	share
+	duration
+	moment
+	size
+	flag
+	function
+	path
+	thread
+	rows
+)
+
+// column is what a column has in common for all rows.
+type column struct {
+	key, title string
+	kind       kind
+	people     bool // in text, Markdown and HTML
+	programs   bool // in JSON and CSV
+	optional   bool // left out of text where the terminal is narrow
+	place      bool // a function's file and line are shown, too
+}
+
+// cell is one value.
+type cell struct {
+	missing, about bool
+	n              uint64
+	f              float64
+	s              string
+	path           []reader.FuncID
+	thread         reader.Thread
+	rows           *TableNode
+}
+
+// Column is a column of a table whose rows are of type T.
+type Column[T any] struct {
+	column
+	value   func(*T) cell
+	missing func(*T) bool
+	about   func(*T) bool
+}
+
+func newColumn[T any](key string, k kind, value func(*T) cell) Column[T] {
+	return Column[T]{column: column{key: key, title: titleOf(key), kind: k, people: true, programs: true}, value: value}
+}
+
+// Titled changes the column's title, which is otherwise the key with spaces for underscores.
+func (c Column[T]) Titled(title string) Column[T] { c.title = title; return c }
+
+// ForPeople leaves the column out of JSON and CSV.
+func (c Column[T]) ForPeople() Column[T] { c.programs = false; return c }
+
+// ForPrograms leaves the column out of what people read.
+func (c Column[T]) ForPrograms() Column[T] { c.people = false; return c }
+
+// Optional lets text leave the column out where the terminal is too narrow. Those declared
+// last go first.
+func (c Column[T]) Optional() Column[T] { c.optional = true; return c }
+
+// Missing says which rows have no value: "-" for people, nothing in CSV, null in JSON.
+func (c Column[T]) Missing(f func(*T) bool) Column[T] { c.missing = f; return c }
+
+// About marks values that are approximate with "~", for people.
+func (c Column[T]) About(f func(*T) bool) Column[T] { c.about = f; return c }
+
+// When leaves the column out altogether unless ok.
+func (c Column[T]) When(ok bool) Column[T] {
+	c.people, c.programs = c.people && ok, c.programs && ok
+	return c
+}
+
+// WithLocation adds the file and line of the function: a column "location" in text, and a
+// key "location", or KEY_location where the key is not "function".
+func (c Column[T]) WithLocation() Column[T] { c.place = true; return c }
+
+// String is a column of text.
+func String[T any](key string, f func(*T) string) Column[T] {
+	return newColumn(key, text, func(r *T) cell { return cell{s: f(r)} })
+}
+
+// Count is a column of numbers of things.
+func Count[T any](key string, f func(*T) uint64) Column[T] {
+	return newColumn(key, count, func(r *T) cell { return cell{n: f(r)} })
+}
+
+// Number is a column of numbers that may have a fraction or a sign.
+func Number[T any](key string, f func(*T) float64) Column[T] {
+	return newColumn(key, number, func(r *T) cell { return cell{f: f(r)} })
+}
+
+// Share is a column of parts of a whole, which is 1.
+func Share[T any](key string, f func(*T) float64) Column[T] {
+	return newColumn(key, share, func(r *T) cell { return cell{f: f(r)} })
+}
+
+// Time is a column of durations, in ticks.
+func Time[T any](key string, f func(*T) uint64) Column[T] {
+	return newColumn(key, duration, func(r *T) cell { return cell{n: f(r)} })
+}
+
+// Moment is a column of times of the trace, as TSCs. They count from [Doc.Start].
+func Moment[T any](key string, f func(*T) uint64) Column[T] {
+	return newColumn(key, moment, func(r *T) cell { return cell{n: f(r)} })
+}
+
+// Bytes is a column of sizes.
+func Bytes[T any](key string, f func(*T) uint64) Column[T] {
+	return newColumn(key, size, func(r *T) cell { return cell{n: f(r)} })
+}
+
+// Flag is a column of truth values: "yes" or nothing for people.
+func Flag[T any](key string, f func(*T) bool) Column[T] {
+	return newColumn(key, flag, func(r *T) cell { return truth(f(r)) })
+}
+
+func truth(ok bool) cell {
+	if ok {
+		return cell{n: 1}
+	}
+	return cell{}
+}
+
+// Function is a column of functions, with the keys KEY, its name, and KEY_id.
+func Function[T any](key string, f func(*T) reader.FuncID) Column[T] {
+	return newColumn(key, function, func(r *T) cell { return cell{n: uint64(uint32(f(r)))} })
+}
+
+// Path is a column of call paths, the outermost function first, with the keys KEY, names,
+// and KEY_ids. In CSV names are separated by " > " and ids by spaces.
+func Path[T any](key string, f func(*T) []reader.FuncID) Column[T] {
+	return newColumn(key, path, func(r *T) cell { return cell{path: f(r)} })
+}
+
+// Thread is a column of threads, with the keys file (from 1), process, thread and
+// thread_name. Where the key is not "thread", it precedes them: KEY_file and so on.
+func Thread[T any](key string, f func(*T) reader.Thread) Column[T] {
+	return newColumn(key, thread, func(r *T) cell { return cell{thread: f(r)} })
+}
+
+// Rows is a column of tables: arrays in JSON. For people and CSV, words says the same.
+func Rows[T any](key string, f func(*T) *TableNode, words func(*T) string) Column[T] {
+	return newColumn(key, rows, func(r *T) cell { return cell{rows: f(r), s: words(r)} })
+}

@@ -1,0 +1,140 @@
+// Package report describes what an analysis found as data, and writes it as text for a
+// terminal, Markdown, CSV, JSON or an HTML page.
+//
+// An analysis builds a [Doc] from nodes: paragraphs, facts, tables, trees, sections and
+// drawings. The columns of a table are declared once, each with the type of its cells,
+// and every format follows from that:
+//
+//	report.Table("functions", rows,
+//		report.Count("count", func(r *Row) uint64 { return r.Count }),
+//		report.Time("self", func(r *Row) uint64 { return r.Self }),
+//		report.Function("function", func(r *Row) reader.FuncID { return r.Func }),
+//	)
+//
+// JSON and CSV use the same keys. A key names what it holds, in lower case with
+// underscores. Keys of times end with the unit, "_ns", or "_ticks" where the trace does not
+// state the frequency of its clock. Some columns have several keys: see [Function],
+// [Thread] and [Path]. docs/json.md lists all keys.
+//
+// The same Doc gives the same bytes. A Doc may be written several times, but not by
+// several goroutines at once.
+package report
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Version is the version of the JSON form. It grows when a key is removed or changes its
+// meaning, but not when one is added.
+const Version = 1
+
+// Doc is a report.
+type Doc struct {
+	Kind    string // what the report is, the subcommand's name: "account"
+	Title   string // of a page; "xray KIND" when empty
+	Clock   reader.Clock
+	Names   symbolize.Names // may be nil; functions are then called by their ids
+	Threads label.Threads   // names of threads, and of files where there are several
+	Start   uint64          // TSC from which moments count
+	// Caveats are sentences about what the whole report does not know. They come first.
+	Caveats []string
+	Body    []Node
+}
+
+// Node is a part of a report.
+type Node interface{ isNode() }
+
+// Paragraph is prose for people. JSON and CSV leave it out: what it says must be in
+// facts and tables too.
+type Paragraph string
+
+// Notes are sentences that belong to what is above them. JSON has them as an array.
+type Notes []string
+
+// FactList is a list of single values. In JSON they are keys of the object around them.
+type FactList struct {
+	list   []fact
+	hidden bool
+}
+
+type fact struct {
+	column
+	cell cell
+}
+
+// Section is a part with a title. In JSON it is an object if Key is not empty; otherwise
+// its keys are those of the object around it.
+type Section struct {
+	Key, Title string
+	Body       []Node
+}
+
+// List is a sequence of sections of the same form: an array of objects in JSON.
+type List struct {
+	Key   string
+	Items []Section
+}
+
+// Drawing is what draws itself for people. Data describes the same for programs; it may
+// be nil.
+type Drawing struct {
+	// Text writes lines for a terminal of so many columns; 0 is any number.
+	Text func(w io.Writer, width int) error
+	// HTML writes an element. Without it, the page shows the lines of Text.
+	HTML func(w io.Writer) error
+	Data Node
+}
+
+func (Paragraph) isNode()  {}
+func (Notes) isNode()      {}
+func (*FactList) isNode()  {}
+func (*Section) isNode()   {}
+func (*List) isNode()      {}
+func (*Drawing) isNode()   {}
+func (*TableNode) isNode() {}
+
+// Format is a form that a report is written in.
+type Format string
+
+// Formats.
+const (
+	Text     Format = "text"
+	Markdown Format = "markdown" // GitHub's dialect
+	CSV      Format = "csv"      // the first table only, as RFC 4180 has it
+	JSON     Format = "json"
+	HTML     Format = "html" // a page that needs no other file
+)
+
+// Formats are all formats, in the order in which help texts name them.
+var Formats = []Format{Text, Markdown, CSV, JSON, HTML}
+
+// Style says how a report is written.
+type Style struct {
+	Format Format
+	// Width is how many columns the terminal has, to which Text cuts names and leaves out
+	// columns. With 0 nothing is cut.
+	Width int
+	Color bool // marks headings with the escape sequences of ANSI terminals; Text only
+}
+
+// Write writes the report. It returns the error of w, or of a drawing.
+func (d *Doc) Write(w io.Writer, s Style) error {
+	switch s.Format {
+	case Text, "":
+		return d.writeText(w, s)
+	case Markdown:
+		return d.writeMarkdown(w)
+	case CSV:
+		return d.writeCSV(w)
+	case JSON:
+		return d.writeJSON(w)
+	case HTML:
+		return d.writeHTML(w)
+	}
+	return fmt.Errorf("unknown format %q", s.Format)
+}

@@ -1,0 +1,149 @@
+package report
+
+import (
+	"bufio"
+	"bytes"
+	_ "embed"
+	"fmt"
+	"io"
+
+	"github.com/xray-tools/xray/internal/texttab"
+)
+
+//go:embed page.css
+var pageStyle string
+
+type pageWriter struct {
+	doc *Doc
+	w   *bufio.Writer
+}
+
+func (d *Doc) writeHTML(w io.Writer) error {
+	p := &pageWriter{d, bufio.NewWriter(w)}
+	title := d.Title
+	if title == "" {
+		title = "xray " + d.Kind
+	}
+	fmt.Fprintf(p.w, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"+
+		"<meta name=\"viewport\" content=\"width=device-width\">\n<title>%s</title>\n<style>\n%s</style>\n</head>\n<body>\n<h1>%[1]s</h1>\n",
+		texttab.XML(title), pageStyle)
+	for _, c := range d.Caveats {
+		fmt.Fprintf(p.w, "<p class=\"caveat\">%s</p>\n", texttab.XML(c))
+	}
+	if err := p.nodes(d.Body, 2); err != nil {
+		return err
+	}
+	p.w.WriteString("</body>\n</html>\n")
+	return p.w.Flush()
+}
+
+// nodes writes nodes below headings of a level.
+func (p *pageWriter) nodes(list []Node, level int) error {
+	for _, n := range list {
+		if err := p.node(n, level); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pageWriter) node(n Node, level int) error {
+	switch n := n.(type) {
+	case Paragraph:
+		fmt.Fprintf(p.w, "<p>%s</p>\n", texttab.XML(string(n)))
+	case Notes:
+		for _, note := range n {
+			fmt.Fprintf(p.w, "<p class=\"note\">%s</p>\n", texttab.XML(note))
+		}
+	case *FactList:
+		p.facts(n)
+	case *TableNode:
+		p.heading(n.title, level)
+		p.table(n)
+	case *Section:
+		return p.section(n, level)
+	case *List:
+		for i := range n.Items {
+			if err := p.section(&n.Items[i], level); err != nil {
+				return err
+			}
+		}
+	case *Drawing:
+		return p.drawing(n)
+	}
+	return nil
+}
+
+func (p *pageWriter) section(s *Section, level int) error {
+	p.heading(s.Title, level)
+	return p.nodes(s.Body, level+1)
+}
+
+func (p *pageWriter) heading(title string, level int) {
+	if title != "" {
+		fmt.Fprintf(p.w, "<h%d>%s</h%[1]d>\n", min(level, 6), texttab.XML(title))
+	}
+}
+
+func (p *pageWriter) facts(l *FactList) {
+	began := false
+	for i := range l.list {
+		f := &l.list[i]
+		if !f.people || l.hidden || f.cell.missing {
+			continue
+		}
+		if !began {
+			p.w.WriteString("<dl>\n")
+			began = true
+		}
+		fmt.Fprintf(p.w, "<dt>%s</dt><dd>%s</dd>\n", texttab.XML(f.title), texttab.XML(p.doc.words(&f.column, f.cell)))
+	}
+	if began {
+		p.w.WriteString("</dl>\n")
+	}
+}
+
+func (p *pageWriter) table(n *TableNode) {
+	if n.length == 0 {
+		return
+	}
+	t := p.doc.layout(n)
+	p.w.WriteString("<div class=\"wide\"><table>\n<thead>")
+	element := "th"
+	t.Each(texttab.XML, func(row []string) {
+		p.w.WriteString("<tr>")
+		for i, c := range row {
+			class := ""
+			if t.Columns[i].Right {
+				class = ` class="n"`
+			}
+			fmt.Fprintf(p.w, "<%s%s>%s</%[1]s>", element, class, c)
+		}
+		p.w.WriteString("</tr>")
+		if element == "th" {
+			p.w.WriteString("</thead>\n<tbody>")
+			element = "td"
+		}
+		p.w.WriteByte('\n')
+	})
+	p.w.WriteString("</tbody></table></div>\n")
+}
+
+func (p *pageWriter) drawing(n *Drawing) error {
+	if n.HTML != nil {
+		if err := p.w.Flush(); err != nil {
+			return err
+		}
+		return n.HTML(p.w)
+	}
+	var b bytes.Buffer
+	if err := n.Text(&b, 0); err != nil {
+		return err
+	}
+	p.w.WriteString("<pre>")
+	for line := range bytes.Lines(b.Bytes()) {
+		p.w.WriteString(texttab.XML(string(bytes.TrimSuffix(line, []byte("\n")))) + "\n")
+	}
+	p.w.WriteString("</pre>\n")
+	return nil
+}

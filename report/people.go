@@ -1,0 +1,152 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// words is a cell as people read it.
+func (d *Doc) words(c *column, v cell) string {
+	if v.missing {
+		return "-"
+	}
+	about := ""
+	if v.about {
+		about = "~"
+	}
+	switch c.kind {
+	case text, rows:
+		return v.s
+	case count:
+		return about + label.Grouped(v.n)
+	case number:
+		return about + strconv.FormatFloat(v.f, 'g', 4, 64)
+	case share:
+		return about + fmt.Sprintf("%.1f%%", 100*v.f)
+	case duration:
+		return about + d.Clock.Format(v.n)
+	case moment:
+		return about + d.Clock.Format(v.n-d.Start)
+	case size:
+		return about + sizeWords(v.n)
+	case flag:
+		if v.n == 0 {
+			return ""
+		}
+		return "yes"
+	case function:
+		return symbolize.Label(d.Names, functionOf(v))
+	case path:
+		return d.pathNames(v.path, symbolize.Label)
+	case thread:
+		return d.Threads.Of(v.thread)
+	}
+	panic("unknown kind of cell")
+}
+
+func functionOf(v cell) reader.FuncID { return reader.FuncID(int32(uint32(v.n))) }
+
+func (d *Doc) pathNames(ids []reader.FuncID, name func(symbolize.Names, reader.FuncID) string) string {
+	names := make([]string, len(ids))
+	for i, id := range ids {
+		names[i] = name(d.Names, id)
+	}
+	return strings.Join(names, " > ")
+}
+
+// sizeWords is a size in the unit that suits it.
+func sizeWords(n uint64) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return strconv.FormatUint(n, 10) + " B"
+	}
+	f, unit := float64(n)/1000, 0
+	for f >= 999.95 && unit < len(units)-1 {
+		f, unit = f/1000, unit+1
+	}
+	return fmt.Sprintf("%.1f %cB", f, units[unit])
+}
+
+// isRight says whether a column is aligned to the right.
+func (c *column) isRight() bool {
+	switch c.kind {
+	case text, rows, function, path, thread, flag:
+		return false
+	}
+	return true
+}
+
+// canCut says whether cells may be cut on the left.
+func (c *column) canCut() bool {
+	switch c.kind {
+	case text, rows, function, path:
+		return true
+	}
+	return false
+}
+
+// place is where a function is; "" where that is not known.
+func (d *Doc) place(v cell) string {
+	l := symbolize.Location(d.Names, functionOf(v))
+	if v.missing || l == "(unknown)" || l == "<invalid>:0:0" {
+		return ""
+	}
+	return strings.TrimSuffix(l, ":0") // the column, which debug information rarely has
+}
+
+// layout puts a table's cells into words. Columns that say nothing in any row are left
+// out: locations and flags.
+func (d *Doc) layout(t *TableNode) *texttab.Table {
+	out := &texttab.Table{}
+	var from []int   // columns of t, by columns of out
+	var place []bool // whether it is the location
+	says := func(f func(cell) bool, i int) bool {
+		for row := range t.length {
+			if f(t.cell(row, i)) {
+				return true
+			}
+		}
+		return false
+	}
+	for i := range t.columns {
+		c := &t.columns[i]
+		if !c.people {
+			continue
+		}
+		if c.kind == flag && !says(func(v cell) bool { return v.n != 0 }, i) {
+			continue
+		}
+		if c.place && says(func(v cell) bool { return d.place(v) != "" }, i) {
+			title := "location"
+			if c.key != "function" {
+				title = c.title + " at"
+			}
+			out.Columns = append(out.Columns, texttab.Column{Title: title, Optional: true})
+			from, place = append(from, i), append(place, true)
+		}
+		out.Columns = append(out.Columns, texttab.Column{Title: c.title, Right: c.isRight(), Cut: c.canCut(), Optional: c.optional})
+		from, place = append(from, i), append(place, false)
+	}
+	cells := make([]string, len(from))
+	for row := range t.length {
+		for j, i := range from {
+			v := t.cell(row, i)
+			if place[j] {
+				cells[j] = d.place(v)
+				continue
+			}
+			cells[j] = d.words(&t.columns[i], v)
+			if j == 0 && t.level != nil {
+				cells[j] = label.Indent(t.level(row)) + cells[j]
+			}
+		}
+		out.Add(cells...)
+	}
+	return out
+}

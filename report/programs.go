@@ -1,0 +1,413 @@
+package report
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"math"
+	"strconv"
+
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// A datum is one value as programs read it.
+type datum struct {
+	null   bool
+	quoted bool   // s is text, and not a number or a truth value
+	s      string // in JSON's form without quotes; empty for rows
+	list   []datum
+	rows   *TableNode
+}
+
+func number64(n uint64) datum  { return datum{s: strconv.FormatUint(n, 10)} }
+func integer(n int32) datum    { return datum{s: strconv.Itoa(int(n))} }
+func quotation(s string) datum { return datum{s: s, quoted: true} }
+func truthValue(ok bool) datum { return datum{s: strconv.FormatBool(ok)} }
+func floating(f float64) datum {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return datum{null: true} // JSON has no way to write them
+	}
+	return datum{s: strconv.FormatFloat(f, 'g', -1, 64)}
+}
+
+// keys are those of a column, in the order of [Doc.data].
+func (d *Doc) keys(c *column) []string {
+	switch c.kind {
+	case duration, moment:
+		return []string{c.key + "_" + d.Clock.Unit()}
+	case size:
+		return []string{c.key + "_bytes"}
+	case function:
+		list := []string{c.key, c.key + "_id"}
+		if c.place {
+			list = append(list, prefix(c.key, "function")+"location")
+		}
+		return list
+	case path:
+		return []string{c.key, c.key + "_ids"}
+	case thread:
+		p := prefix(c.key, "thread")
+		return []string{p + "file", p + "process", p + "thread", p + "thread_name"}
+	}
+	return []string{c.key}
+}
+
+// prefix is what precedes the keys of a column, if it is not the usual one of its kind.
+func prefix(key, usual string) string {
+	if key == usual {
+		return ""
+	}
+	return key + "_"
+}
+
+// data are the values of a cell, one for each of its keys.
+func (d *Doc) data(c *column, v cell) []datum {
+	if v.missing {
+		list := make([]datum, len(d.keys(c)))
+		for i := range list {
+			list[i].null = true
+		}
+		return list
+	}
+	switch c.kind {
+	case text:
+		return []datum{quotation(v.s)}
+	case count, size:
+		return []datum{number64(v.n)}
+	case number, share:
+		return []datum{floating(v.f)}
+	case duration:
+		return []datum{number64(d.Clock.Nanos(v.n))}
+	case moment:
+		return []datum{number64(d.Clock.Nanos(v.n - d.Start))}
+	case flag:
+		return []datum{truthValue(v.n != 0)}
+	case function:
+		list := []datum{quotation(symbolize.Label(d.Names, functionOf(v))), integer(int32(functionOf(v)))}
+		if c.place {
+			list = append(list, quotation(d.place(v)))
+		}
+		return list
+	case path:
+		names, ids := datum{list: []datum{}}, datum{list: []datum{}}
+		for _, id := range v.path {
+			names.list = append(names.list, quotation(symbolize.Label(d.Names, id)))
+			ids.list = append(ids.list, integer(int32(id)))
+		}
+		return []datum{names, ids}
+	case thread:
+		t := v.thread
+		return []datum{integer(t.File + 1), integer(t.Process), integer(t.Thread), quotation(d.Threads.NameOf(t))}
+	case rows:
+		if v.rows == nil {
+			return []datum{{list: []datum{}}}
+		}
+		return []datum{{rows: v.rows}}
+	}
+	panic("unknown kind of cell")
+}
+
+// CSV.
+
+// firstTable is what CSV has of a report.
+func firstTable(body []Node) *TableNode {
+	for _, n := range body {
+		switch n := n.(type) {
+		case *TableNode:
+			return n
+		case *Section:
+			if t := firstTable(n.Body); t != nil {
+				return t
+			}
+		case *Drawing:
+			if t := firstTable([]Node{n.Data}); t != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Doc) writeCSV(w io.Writer) error {
+	t := firstTable(d.Body)
+	if t == nil {
+		return nil
+	}
+	out := &texttab.Table{}
+	add := func(title string) { out.Columns = append(out.Columns, texttab.Column{Title: title}) }
+	if t.level != nil {
+		add("level")
+	}
+	for i := range t.columns {
+		if c := &t.columns[i]; c.programs {
+			for _, key := range d.keys(c) {
+				add(key)
+			}
+		}
+	}
+	var cells []string
+	for row := range t.length {
+		cells = cells[:0]
+		if t.level != nil {
+			cells = append(cells, strconv.Itoa(t.level(row)))
+		}
+		for i := range t.columns {
+			c := &t.columns[i]
+			if !c.programs {
+				continue
+			}
+			v := t.cell(row, i)
+			for j, datum := range d.data(c, v) {
+				cells = append(cells, d.csvCell(c, v, j, datum))
+			}
+		}
+		out.Add(cells...)
+	}
+	return out.WriteCSV(w)
+}
+
+// csvCell is a datum as one cell.
+func (d *Doc) csvCell(c *column, v cell, i int, x datum) string {
+	switch {
+	case x.null:
+		return ""
+	case c.kind == path && i == 0:
+		return d.pathNames(v.path, symbolize.Label)
+	case c.kind == rows:
+		return v.s
+	case x.list != nil:
+		s := ""
+		for i, e := range x.list {
+			if i > 0 {
+				s += " "
+			}
+			s += e.s
+		}
+		return s
+	}
+	return x.s
+}
+
+// JSON.
+
+// jsonWriter writes an object whose arrays of objects have an element on each line.
+type jsonWriter struct {
+	doc    *Doc
+	w      *bufio.Writer
+	indent int
+	first  bool // of the object that is open
+}
+
+func (d *Doc) writeJSON(w io.Writer) error {
+	j := &jsonWriter{doc: d, w: bufio.NewWriter(w)}
+	j.open('{')
+	j.key("report")
+	j.datum(quotation(d.Kind))
+	j.key("version")
+	j.datum(number64(Version))
+	j.strings("caveats", d.Caveats)
+	j.nodes(d.Body)
+	j.close('}')
+	j.w.WriteByte('\n')
+	return j.w.Flush()
+}
+
+func (j *jsonWriter) line() {
+	j.w.WriteByte('\n')
+	for range j.indent {
+		j.w.WriteByte(' ')
+	}
+}
+
+func (j *jsonWriter) open(c byte) {
+	j.w.WriteByte(c)
+	j.indent++
+	j.first = true
+}
+
+func (j *jsonWriter) close(c byte) {
+	j.indent--
+	if !j.first {
+		j.line()
+	}
+	j.w.WriteByte(c)
+	j.first = false
+}
+
+// next separates elements.
+func (j *jsonWriter) next() {
+	if !j.first {
+		j.w.WriteByte(',')
+	}
+	j.first = false
+	j.line()
+}
+
+func (j *jsonWriter) key(key string) {
+	j.next()
+	j.quote(key)
+	j.w.WriteString(": ")
+}
+
+func (j *jsonWriter) quote(s string) {
+	e := json.NewEncoder(chomp{j.w})
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string; errors of the writer come at its end
+}
+
+// chomp drops the line feed that an Encoder ends with.
+type chomp struct{ w *bufio.Writer }
+
+func (c chomp) Write(p []byte) (int, error) {
+	_, err := c.w.Write(p[:len(p)-1])
+	return len(p), err
+}
+
+func (j *jsonWriter) strings(key string, list []string) {
+	j.key(key)
+	x := datum{list: []datum{}}
+	for _, s := range list {
+		x.list = append(x.list, quotation(s))
+	}
+	j.datum(x)
+}
+
+func (j *jsonWriter) datum(x datum) {
+	switch {
+	case x.null:
+		j.w.WriteString("null")
+	case x.rows != nil:
+		j.table(x.rows)
+	case x.list != nil:
+		j.w.WriteByte('[')
+		for i, e := range x.list {
+			if i > 0 {
+				j.w.WriteString(", ")
+			}
+			j.datum(e)
+		}
+		j.w.WriteByte(']')
+	case x.quoted:
+		j.quote(x.s)
+	default:
+		j.w.WriteString(x.s)
+	}
+}
+
+func (j *jsonWriter) nodes(list []Node) {
+	for _, n := range list {
+		j.node(n)
+	}
+}
+
+func (j *jsonWriter) node(n Node) {
+	switch n := n.(type) {
+	case Notes:
+		j.strings("notes", n)
+	case *FactList:
+		for i := range n.list {
+			j.fact(&n.list[i])
+		}
+	case *TableNode:
+		j.key(n.key)
+		j.table(n)
+	case *Section:
+		if n.Key == "" {
+			j.nodes(n.Body)
+			return
+		}
+		j.key(n.Key)
+		j.object(n.Body)
+	case *List:
+		j.key(n.Key)
+		j.open('[')
+		for i := range n.Items {
+			j.next()
+			j.object(n.Items[i].Body)
+		}
+		j.close(']')
+	case *Drawing:
+		if n.Data != nil {
+			j.node(n.Data)
+		}
+	}
+}
+
+func (j *jsonWriter) object(body []Node) {
+	j.open('{')
+	j.nodes(body)
+	j.close('}')
+}
+
+func (j *jsonWriter) fact(f *fact) {
+	if !f.programs {
+		return
+	}
+	keys := j.doc.keys(&f.column)
+	for i, x := range j.doc.data(&f.column, f.cell) {
+		j.key(keys[i])
+		j.datum(x)
+	}
+}
+
+// table writes an array. Parents in a tree have arrays of their children.
+func (j *jsonWriter) table(t *TableNode) {
+	j.open('[')
+	row := 0
+	for row < t.length {
+		row = j.row(t, row)
+	}
+	j.close(']')
+}
+
+// row writes a row and, in a tree, what is below it. It returns the next row.
+func (j *jsonWriter) row(t *TableNode, row int) int {
+	var open []int // levels of the nodes whose object is not closed
+	for {
+		j.next()
+		j.w.WriteByte('{')
+		j.cells(t, row)
+		row++
+		if t.level == nil {
+			j.w.WriteByte('}')
+			return row
+		}
+		open = append(open, t.level(row-1))
+		next := -1
+		if row < t.length {
+			next = t.level(row)
+		}
+		if next > open[len(open)-1] {
+			j.w.WriteString(`, "children": `)
+			j.open('[')
+			continue
+		}
+		j.w.WriteByte('}')
+		for open = open[:len(open)-1]; len(open) > 0 && open[len(open)-1] >= next; open = open[:len(open)-1] {
+			j.close(']')
+			j.w.WriteByte('}')
+		}
+		if len(open) == 0 {
+			return row
+		}
+	}
+}
+
+func (j *jsonWriter) cells(t *TableNode, row int) {
+	separator := ""
+	for i := range t.columns {
+		c := &t.columns[i]
+		if !c.programs {
+			continue
+		}
+		keys := j.doc.keys(c)
+		for k, x := range j.doc.data(c, t.cell(row, i)) {
+			j.w.WriteString(separator)
+			separator = ", "
+			j.quote(keys[k])
+			j.w.WriteString(": ")
+			j.datum(x)
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+type names struct{}
+
+func (names) Func(id reader.FuncID) (symbolize.Symbol, bool) {
+	list := []symbolize.Symbol{
+		{Name: "main", File: "main.cc", Line: 3},
+		{Name: "std::vector<int>::push_back(int const&)", File: "vector.h", Line: 100},
+		{Name: "parse<a|b>"},
+	}
+	if id < 1 || int(id) > len(list) {
+		return symbolize.Symbol{}, false
+	}
+	return list[id-1], true
+}
+
+type row struct {
+	fn     reader.FuncID
+	count  uint64
+	self   uint64
+	at     uint64
+	guess  bool
+	thread reader.Thread
+	path   []reader.FuncID
+	level  int
+	inner  []row
+}
+
+func sample() *Doc {
+	list := []row{
+		{fn: 1, count: 1234567, self: 2500, at: 1000, thread: reader.Thread{Process: 7, Thread: 8}, path: []reader.FuncID{1}},
+		{fn: 2, count: 3, self: 0, at: 5000, guess: true, thread: reader.Thread{Process: 7, Thread: 9}, path: []reader.FuncID{1, 2}},
+		{fn: 3, count: 0, at: 5000, thread: reader.Thread{Process: 7, Thread: 9}},
+	}
+	nodes := []row{{fn: 1, count: 2}, {fn: 2, count: 1, level: 1}, {fn: 3, count: 5, level: 2}, {fn: 2, count: 6, level: 1}, {fn: 3, count: 1}}
+	d := &Doc{
+		Kind: "sample", Clock: reader.Clock{Frequency: 1e9}, Names: names{}, Start: 1000,
+		Caveats: []string{"Calls are missing."},
+		Threads: label.Threads{Name: func(t reader.Thread) string {
+			if t.Thread == 8 {
+				return "worker"
+			}
+			return ""
+		}},
+	}
+	all := row{count: 3, self: 2500}
+	d.Body = []Node{
+		Paragraph("One trace with <odd> names."),
+		Facts(&all, Count("calls", func(r *row) uint64 { return r.count }), Time("self", func(r *row) uint64 { return r.self })),
+		Table("functions", list,
+			Count("count", func(r *row) uint64 { return r.count }),
+			Time("self", func(r *row) uint64 { return r.self }).About(func(r *row) bool { return r.guess }).Missing(func(r *row) bool { return r.count == 0 }),
+			Share("share", func(r *row) float64 { return float64(r.self) / 2500 }).Optional(),
+			Flag("approximate", func(r *row) bool { return r.guess }).ForPrograms(),
+			Moment("first", func(r *row) uint64 { return r.at }).Optional(),
+			Thread("thread", func(r *row) reader.Thread { return r.thread }),
+			Path("path", func(r *row) []reader.FuncID { return r.path }).ForPrograms(),
+			Function("function", func(r *row) reader.FuncID { return r.fn }).WithLocation(),
+		),
+		&Section{Key: "tree", Title: "Call tree", Body: []Node{
+			Tree("nodes", nodes, func(r *row) int { return r.level },
+				Function("function", func(r *row) reader.FuncID { return r.fn }), Count("calls", func(r *row) uint64 { return r.count })),
+		}},
+		Notes{"~: approximate"},
+	}
+	return d
+}
+
+func write(t *testing.T, s Style) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := sample().Write(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func equal(t *testing.T, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestText(t *testing.T) {
+	equal(t, write(t, Style{}), `Calls are missing.
+
+One trace with <odd> names.
+
+calls  3
+self   2.500us
+
+    count     self   share    first  thread      location      function
+1,234,567  2.500us  100.0%      0ns  7/8 worker  main.cc:3     main
+        3     ~0ns    0.0%  4.000us  7/9         vector.h:100  std::vector<int>::push_back(int const&)
+        0        -    0.0%  4.000us  7/9                       parse<a|b>
+
+Call tree
+
+function                                   calls
+main                                           2
+  std::vector<int>::push_back(int const&)      1
+    parse<a|b>                                 5
+  std::vector<int>::push_back(int const&)      6
+parse<a|b>                                     1
+
+~: approximate
+`)
+}
+
+// On a narrow terminal optional columns go first, and then names are cut on the left.
+func TestNarrow(t *testing.T) {
+	for _, width := range []int{60, 72, 80, 100, 120} {
+		got := write(t, Style{Width: width})
+		for line := range strings.Lines(got) {
+			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width {
+				t.Errorf("%d columns: %d in %q", width, n, line)
+			}
+		}
+	}
+	got := write(t, Style{Width: 60})
+	for _, want := range []string{"\n    count     self  thread      function\n", "…int>::push_back(int const&)\n", "(--wide also shows: share, first, location)\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestMarkdown(t *testing.T) {
+	got := write(t, Style{Format: Markdown})
+	for _, want := range []string{
+		"> Calls are missing.\n\nOne trace with &lt;odd&gt; names.\n\n- calls: 3\n- self: 2.500us\n\n|",
+		"| ---: | ---: | ---: | ---: | --- | --- | --- |\n| 1,234,567 | 2.500us | 100.0% | 0ns | 7/8 worker | main.cc:3 | main |\n",
+		`parse&lt;a\|b&gt; |`, "\n## Call tree\n\n```\nfunction", "\n    parse<a|b>",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+func TestCSV(t *testing.T) {
+	got := write(t, Style{Format: CSV})
+	equal(t, got, `count,self_ns,share,approximate,first_ns,file,process,thread,thread_name,path,path_ids,function,function_id,location
+1234567,2500,1,false,0,1,7,8,worker,main,1,main,1,main.cc:3
+3,0,0,true,4000,1,7,9,,main > std::vector<int>::push_back(int const&),1 2,std::vector<int>::push_back(int const&),2,vector.h:100
+0,,0,false,4000,1,7,9,,,,parse<a|b>,3,
+`)
+	if _, err := csv.NewReader(strings.NewReader(got)).ReadAll(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestJSON(t *testing.T) {
+	got := write(t, Style{Format: JSON})
+	equal(t, got, `{
+ "report": "sample",
+ "version": 1,
+ "caveats": ["Calls are missing."],
+ "calls": 3,
+ "self_ns": 2500,
+ "functions": [
+  {"count": 1234567, "self_ns": 2500, "share": 1, "approximate": false, "first_ns": 0, "file": 1, "process": 7, "thread": 8, "thread_name": "worker", "path": ["main"], "path_ids": [1], "function": "main", "function_id": 1, "location": "main.cc:3"},
+  {"count": 3, "self_ns": 0, "share": 0, "approximate": true, "first_ns": 4000, "file": 1, "process": 7, "thread": 9, "thread_name": "", "path": ["main", "std::vector<int>::push_back(int const&)"], "path_ids": [1, 2], "function": "std::vector<int>::push_back(int const&)", "function_id": 2, "location": "vector.h:100"},
+  {"count": 0, "self_ns": null, "share": 0, "approximate": false, "first_ns": 4000, "file": 1, "process": 7, "thread": 9, "thread_name": "", "path": [], "path_ids": [], "function": "parse<a|b>", "function_id": 3, "location": ""}
+ ],
+ "tree": {
+  "nodes": [
+   {"function": "main", "function_id": 1, "calls": 2, "children": [
+    {"function": "std::vector<int>::push_back(int const&)", "function_id": 2, "calls": 1, "children": [
+     {"function": "parse<a|b>", "function_id": 3, "calls": 5}
+    ]},
+    {"function": "std::vector<int>::push_back(int const&)", "function_id": 2, "calls": 6}
+   ]},
+   {"function": "parse<a|b>", "function_id": 3, "calls": 1}
+  ]
+ },
+ "notes": ["~: approximate"]
+}
+`)
+	var any map[string]any
+	if err := json.Unmarshal([]byte(got), &any); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestHTML(t *testing.T) {
+	got := write(t, Style{Format: HTML})
+	for _, want := range []string{
+		"<title>xray sample</title>", `<p class="caveat">Calls are missing.</p>`, "<dt>self</dt><dd>2.500us</dd>", "<h2>Call tree</h2>",
+		`<td class="n">1,234,567</td>`, "<td>parse&lt;a|b&gt;</td>",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package report
+
+import (
+	"strings"
+)
+
+// TableNode is a table or a tree, made by [Table] or [Tree].
+type TableNode struct {
+	key, title string
+	columns    []column
+	length     int
+	cell       func(row, column int) cell
+	level      func(row int) int // of trees: 0 for roots
+}
+
+// Table is a table with a row for each element of rows. Its key names an array in JSON.
+// The rows must not change until the report is written.
+func Table[T any](key string, list []T, columns ...Column[T]) *TableNode {
+	t := &TableNode{key: key, length: len(list)}
+	for _, c := range columns {
+		t.columns = append(t.columns, c.column)
+	}
+	t.cell = func(row, col int) cell {
+		c, r := &columns[col], &list[row]
+		if c.missing != nil && c.missing(r) {
+			return cell{missing: true}
+		}
+		v := c.value(r)
+		v.about = c.about != nil && c.about(r)
+		return v
+	}
+	return t
+}
+
+// Tree is a table whose rows are the nodes of trees, each before its children: level is 0
+// for roots, and at most one more than that of the row before. For people the first
+// column is indented. In JSON children are arrays in their parents; CSV has a column
+// "level".
+func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T]) *TableNode {
+	t := Table(key, list, columns...)
+	t.level = func(row int) int { return level(&list[row]) }
+	return t
+}
+
+// Titled puts a heading above the table.
+func (t *TableNode) Titled(title string) *TableNode { t.title = title; return t }
+
+// Len is the number of rows.
+func (t *TableNode) Len() int { return t.length }
+
+func titleOf(key string) string { return strings.ReplaceAll(key, "_", " ") }
+
+// Facts are single values. Each is a column whose one row is of type T.
+func Facts[T any](of *T, columns ...Column[T]) *FactList {
+	l := &FactList{}
+	for _, c := range columns {
+		if c.missing != nil && c.missing(of) {
+			l.list = append(l.list, fact{c.column, cell{missing: true}})
+			continue
+		}
+		v := c.value(of)
+		v.about = c.about != nil && c.about(of)
+		l.list = append(l.list, fact{c.column, v})
+	}
+	return l
+}
+
+// Hidden leaves facts out of what people read, where prose says them.
+func (l *FactList) Hidden() *FactList { l.hidden = true; return l }
