@@ -5,42 +5,50 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/xray-tools/xray"
 
-// layers says what each package may import of this module. Packages that are
-// not listed (internal ones) may be imported by all, and import what is listed
-// under internal.
-var layers = []struct {
-	pkg  string
-	from []string
-}{
-	{"reader", []string{"internal/yamltree"}},
-	{"reader/calls", []string{"reader"}},
-	{"symbolize", []string{"reader"}},
-	{"symbolize/debuginfod", []string{"symbolize"}},
-	{"account", []string{"reader", "reader/calls", "symbolize"}},
-	{"graph", []string{"reader", "reader/calls", "symbolize"}},
-	{"stack", []string{"reader", "reader/calls", "symbolize"}},
-	{"slowest", []string{"reader", "reader/calls", "symbolize"}},
-	{"shapes", []string{"reader", "reader/calls", "symbolize"}},
-	{"why", []string{"reader", "reader/calls", "symbolize"}},
-	{"diff", []string{"reader", "reader/calls", "symbolize"}},
-	{"locks", []string{"reader", "reader/calls", "symbolize"}},
-	{"residency", []string{"reader", "reader/calls", "symbolize"}},
-	{"exclude", []string{"reader", "reader/calls", "symbolize"}},
-	{"requests", []string{"reader", "reader/calls", "symbolize"}},
-	{"pack", []string{"reader", "symbolize"}},
-	{"convert", []string{"reader", "reader/calls", "symbolize"}},
-	{"html", []string{"reader", "reader/calls", "symbolize"}},
-	{"recorder", []string{"reader", "symbolize"}},
-	{"docs/slowwrites", []string{"reader", "reader/calls", "symbolize"}},
-	{"internal/benchrecorder", []string{"recorder"}},
-	{"internal", []string{"reader", "reader/calls", "symbolize"}},
-	{"cmd/xray", []string{"reader", "reader/calls", "symbolize", "symbolize/debuginfod", "account", "graph", "stack", "slowest", "shapes", "why", "diff", "locks", "residency", "exclude", "requests", "pack", "convert", "html", "recorder"}},
+// foundations says what of this module the packages below the analyses may import.
+var foundations = map[string][]string{
+	"reader":                 {"internal/yamltree"},
+	"reader/calls":           {"reader"},
+	"symbolize":              {"reader"},
+	"symbolize/debuginfod":   {"symbolize"},
+	"report":                 {"reader", "symbolize"},
+	"recorder":               {"reader", "symbolize"},
+	"internal/benchrecorder": {"recorder"},
+}
+
+// base is what analyses and internal packages may import.
+var base = []string{"reader", "reader/calls", "symbolize", "report"}
+
+// mayImport says whether a package may import another one of this module. Packages that
+// are neither foundations nor internal nor commands are analyses, which know nothing of
+// each other.
+func mayImport(pkg, dep string) bool {
+	allowed, foundation := foundations[pkg]
+	switch {
+	case foundation:
+		return slices.Contains(allowed, dep) || isInternal(dep) && pkg != "reader"
+	case pkg == "", strings.HasPrefix(pkg, "cmd/"):
+		return true
+	case isInternal(dep):
+		return true
+	}
+	return slices.Contains(base, dep)
+}
+
+func isInternal(pkg string) bool { return strings.HasPrefix(pkg, "internal/") }
+
+// isAnalysis reports whether a package is an analysis or an output of calls.
+func isAnalysis(pkg string) bool {
+	_, foundation := foundations[pkg]
+	return pkg == "reader/calls" || pkg == "report" ||
+		!foundation && pkg != "" && !isInternal(pkg) && !strings.HasPrefix(pkg, "cmd/") && !strings.HasPrefix(pkg, "docs/")
 }
 
 type goPackage struct {
@@ -68,47 +76,31 @@ func listPackages(t *testing.T) []goPackage {
 
 // Imports point one way: from the program over the analyses to the reader.
 func TestImportDirections(t *testing.T) {
-	seen := map[string]bool{}
+	known := map[string]bool{}
 	for _, p := range listPackages(t) {
-		name := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		internal := strings.HasPrefix(name, "internal/")
-		var allowed []string
-		known := name == ""
-		for _, l := range layers {
-			if l.pkg == name || l.pkg == "internal" && internal && !known {
-				allowed, known = l.from, true
-				seen[l.pkg] = true
-			}
-		}
-		if !known {
-			t.Errorf("package %s is in no layer: give it one", name)
-		}
+		name := nameOf(p)
+		known[name] = true
 		for _, imp := range p.Imports {
-			dep, ours := strings.CutPrefix(imp, module+"/")
-			if !ours || strings.HasPrefix(dep, "internal/") && name != "reader" {
-				continue
-			}
-			ok := false
-			for _, a := range allowed {
-				ok = ok || a == dep
-			}
-			if !ok {
+			if dep, ours := strings.CutPrefix(imp, module+"/"); ours && !mayImport(name, dep) {
 				t.Errorf("%s imports %s", name, dep)
 			}
 		}
 	}
-	for _, l := range layers {
-		if !seen[l.pkg] {
-			t.Errorf("no package %s", l.pkg)
+	for name := range foundations {
+		if !known[name] {
+			t.Errorf("no package %s", name)
 		}
 	}
 }
 
+func nameOf(p goPackage) string {
+	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+}
+
 // Files, streams and exit codes are the program's business.
 func TestAnalysesDoNotTouchTheSystem(t *testing.T) {
-	pure := map[string]bool{"reader/calls": true, "account": true, "graph": true, "stack": true, "slowest": true, "shapes": true, "why": true, "locks": true, "residency": true, "diff": true, "exclude": true, "requests": true, "pack": true, "convert": true, "html": true}
 	for _, p := range listPackages(t) {
-		if !pure[strings.TrimPrefix(p.ImportPath, module+"/")] {
+		if !isAnalysis(nameOf(p)) {
 			continue
 		}
 		for _, imp := range p.Imports {
