@@ -5,32 +5,22 @@ import (
 	"compress/zlib"
 	"debug/elf"
 	"encoding/binary"
-	"io"
 	"strings"
 	"testing"
-
-	"github.com/ulikunitz/xz"
 )
 
 // What is small in the file must not fill the memory.
 func TestBombs(t *testing.T) {
-	compress := func(size int, to func(io.Writer) io.WriteCloser) []byte {
-		var b bytes.Buffer
-		w := to(&b)
-		_, err := w.Write(make([]byte, size))
-		if err == nil {
-			err = w.Close()
-		}
-		if err != nil {
+	// section reads a compressed section that says how large it is.
+	section := func(size int, content []byte) ([]byte, error) {
+		b := bytes.NewBuffer(words(binary.LittleEndian, 8, uint64(elf.COMPRESS_ZLIB), uint64(size), 1))
+		w := zlib.NewWriter(b)
+		w.Write(content)
+		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
-		return b.Bytes()
-	}
-	byZlib := func(w io.Writer) io.WriteCloser { return zlib.NewWriter(w) }
-	section := func(size int) ([]byte, error) {
-		header := words(binary.LittleEndian, 8, uint64(elf.COMPRESS_ZLIB), uint64(size), 1)
 		file := testELF(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC, testSection{
-			name: ".debug_str", kind: elf.SHT_PROGBITS, flags: elf.SHF_COMPRESSED, data: append(header, compress(size, byZlib)...),
+			name: ".debug_str", kind: elf.SHT_PROGBITS, flags: elf.SHF_COMPRESSED, data: b.Bytes(),
 		})
 		o, err := newObject(bytes.NewReader(file), int64(len(file)))
 		if err != nil {
@@ -38,27 +28,65 @@ func TestBombs(t *testing.T) {
 		}
 		return o.section(".debug_str").bytes()
 	}
-	if b, err := section(1 << 20); err != nil || len(b) != 1<<20 {
+	const mb = 1 << 20
+	zeros := make([]byte, 4*mb)
+	if b, err := section(mb, zeros[:mb]); err != nil || len(b) != mb {
 		t.Errorf("a section of 1 MB: %d bytes, %v", len(b), err)
 	}
-	if b, err := section(160 << 20); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+	// Nothing is unpacked before the size is looked at.
+	if b, err := section(160*mb, nil); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
 		t.Errorf("a section of 160 MB: %d bytes, %v", len(b), err)
 	}
-	t.Setenv(UnpackLimitVariable, "1G")
-	if b, err := section(160 << 20); err != nil || len(b) != 160<<20 {
-		t.Errorf("a section of 160 MB that is allowed: %d bytes, %v", len(b), err)
+	if b, err := section(120*mb, nil); err == nil || strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("a section of 120 MB that is empty: %d bytes, %v", len(b), err)
 	}
-	byXZ := func(w io.Writer) io.WriteCloser {
-		z, err := xz.NewWriter(w)
+	t.Setenv(UnpackLimitVariable, "3M")
+	if b, err := section(4*mb, zeros); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("a section of 4 MB of 3: %d bytes, %v", len(b), err)
+	}
+	t.Setenv(UnpackLimitVariable, "4M")
+	if b, err := section(4*mb, zeros); err != nil || len(b) != 4*mb {
+		t.Errorf("a section of 4 MB that is allowed: %d bytes, %v", len(b), err)
+	}
+	if b, err := unpackXZ(packXZ(t, zeros), 4*mb); err != nil || len(b) != 4*mb {
+		t.Errorf("xz data of 4 MB: %d bytes, %v", len(b), err)
+	}
+	if b, err := unpackXZ(packXZ(t, zeros), 4*mb-1); err == nil || !strings.Contains(err.Error(), "too many bytes") {
+		t.Errorf("xz data of more than 4 MB: %d bytes, %v", len(b), err)
+	}
+}
+
+// What is unpacked from a section counts like what is compressed in it again.
+func TestNestedBomb(t *testing.T) {
+	t.Setenv(UnpackLimitVariable, "4M")
+	inside := func(size int) error {
+		b := bytes.NewBuffer(words(binary.LittleEndian, 8, uint64(elf.COMPRESS_ZLIB), uint64(size), 1))
+		w := zlib.NewWriter(b)
+		w.Write(make([]byte, size))
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file := func(sections ...testSection) []byte {
+			return testELF(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC, sections...)
+		}
+		mini := file(testSection{name: ".debug_str", kind: elf.SHT_PROGBITS, flags: elf.SHF_COMPRESSED, data: b.Bytes()},
+			testSection{name: ".padding", kind: elf.SHT_PROGBITS, data: make([]byte, 2<<20)})
+		data := file(testSection{name: ".gnu_debugdata", kind: elf.SHT_PROGBITS, data: packXZ(t, mini)})
+		o, err := newObject(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return z
+		m, err := o.miniDebug()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.section(".debug_str").bytes()
+		return err
 	}
-	if b, err := unpackXZ(compress(1<<20, byXZ)); err != nil || len(b) != 1<<20 {
-		t.Errorf("xz data of 1 MB: %d bytes, %v", len(b), err)
+	if err := inside(1 << 20); err != nil {
+		t.Error(err)
 	}
-	if b, err := unpackXZ(compress(65<<20, byXZ)); err == nil || !strings.Contains(err.Error(), "too many bytes") {
-		t.Errorf("xz data of 65 MB: %d bytes, %v", len(b), err)
+	if err := inside(3 << 20); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("3 MB in 2 MB of 4: %v", err)
 	}
 }

@@ -208,11 +208,21 @@ func TestSharedStrings(t *testing.T) {
 	}
 }
 
+// fuzzMemory is what may be allocated, freed or not, for an input of so many bytes. Each
+// function is asked for in many ways, and abbreviations are read anew for each core.
+func fuzzMemory(size int) uint64 { return 256<<20 + 4096*uint64(size) }
+
 func FuzzLoad(f *testing.F) {
 	for _, s := range seeds(f) {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, data []byte) { exercise(data) })
+	f.Setenv(UnpackLimitVariable, "4M")
+	for _, s := range hostileFiles(f, 200) {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		bounded(t, fuzzMemory(len(data)), func() { exercise(data) })
+	})
 }
 
 // debugSections are the parts of debug information that describe inlined calls.
@@ -315,8 +325,14 @@ func FuzzDebugInfo(f *testing.F) {
 	s := realSections(f)
 	f.Add(s.info, s.abbrev, []byte{}, s.rnglists, s.addr, []byte{}, false)
 	f.Add([]byte{}, []byte{}, []byte{}, []byte{}, []byte{}, []byte("\x05\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"), true)
+	for _, sections := range [][]testSection{nested(10_000), manyAbbreviations(10_000), functionsAt(10_000)} {
+		f.Add(sections[0].data, sections[1].data, []byte{}, []byte{}, []byte{}, []byte{}, false)
+	}
+	f.Add(bytes.Repeat(smallUnit, 1000), []byte(unitAbbrev), []byte{}, []byte{}, []byte{}, []byte{}, false)
 	f.Fuzz(func(t *testing.T, info, abbrev, ranges, rnglists, addr, index []byte, split bool) {
-		exerciseSections(t, debugSections{info, abbrev, ranges, rnglists, addr, index}, split)
+		bounded(t, fuzzMemory(len(info)+len(abbrev)+len(ranges)+len(rnglists)+len(addr)+len(index)), func() {
+			exerciseSections(t, debugSections{info, abbrev, ranges, rnglists, addr, index}, split)
+		})
 	})
 }
 
@@ -331,8 +347,10 @@ func FuzzXZ(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(b.Bytes())
+	f.Add(packXZ(f, make([]byte, 1<<20)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		_, _ = unpackXZ(data)
+		const limit = 4 << 20
+		bounded(t, fuzzMemory(len(data)), func() { _, _ = unpackXZ(data, limit) })
 	})
 }
 
@@ -351,24 +369,24 @@ func TestUnpackXZ(t *testing.T) {
 			t.Fatal(err)
 		}
 		data := b.Bytes()
-		if got, err := unpackXZ(data); err != nil || !bytes.Equal(got, plain) {
+		if got, err := unpackXZ(data, xzLimit); err != nil || !bytes.Equal(got, plain) {
 			t.Fatalf("check %d: %d bytes, %v; want %d", check, len(got), err, len(plain))
 		}
 		for n := range data {
-			if _, err := unpackXZ(data[:n]); err == nil {
+			if _, err := unpackXZ(data[:n], xzLimit); err == nil {
 				t.Fatalf("check %d: the first %d bytes of %d were taken", check, n, len(data))
 			}
 		}
 		if check == xz.CRC32 {
 			data[len(data)/2] ^= 0x40
-			if got, err := unpackXZ(data); err == nil {
+			if got, err := unpackXZ(data, xzLimit); err == nil {
 				t.Errorf("damage was not seen: %v", bytes.Equal(got, plain))
 			}
 		}
 		large := bytes.Clone(data)
 		if i := bytes.Index(large[:64], []byte{0x21, 1}); i > 0 {
 			large[i+2] = 40 // a dictionary of 4 GiB
-			if _, err := unpackXZ(large); err == nil || !strings.Contains(err.Error(), "dictionary") {
+			if _, err := unpackXZ(large, xzLimit); err == nil || !strings.Contains(err.Error(), "dictionary") {
 				t.Errorf("a dictionary of 4 GiB: %v", err)
 			}
 		}
@@ -378,7 +396,11 @@ func TestUnpackXZ(t *testing.T) {
 func FuzzYAMLMap(f *testing.F) {
 	f.Add([]byte("---\n- { id: 1, address: 0x10, function: 0x10, kind: function-enter, always-instrument: true, function-name: 'f()', version: 2 }\n...\n"))
 	f.Add([]byte("- id: 1\n  address: 16\n  function: 16\n  kind: tail-exit\n  always-instrument: no\n"))
+	for _, text := range hostileMaps(1000) {
+		f.Add([]byte(text))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
+		bounded(t, fuzzMemory(len(data)), func() { _, _ = parseYAMLMap(data) })
 		fast := newMapBuilder()
 		if !fast.scan(data) {
 			return

@@ -23,11 +23,16 @@ func (o *object) miniDebug() (*object, error) {
 	}
 	var mini *object
 	err = guard(func() error {
-		plain, err := unpackXZ(data)
-		if err != nil {
-			return err
+		plain, err := unpackXZ(data, xzLimit)
+		if err == nil {
+			err = o.limit.check(".gnu_debugdata", uint64(len(plain)), true)
 		}
-		mini, err = newObject(bytes.NewReader(plain), int64(len(plain)))
+		if err == nil {
+			mini, err = newObject(bytes.NewReader(plain), int64(len(plain)))
+		}
+		if err == nil {
+			mini.limit = o.limit // what was unpacked does not allow for more
+		}
 		return err
 	})
 	if err != nil {
@@ -45,9 +50,9 @@ const (
 var errXZ = errors.New("damaged xz data")
 
 // unpackXZ unpacks one xz stream, as the format's description of version 1.2.1 has
-// it. The container is read here and not by package xz, which takes memory for as
-// large a dictionary as the data ask for.
-func unpackXZ(data []byte) ([]byte, error) {
+// it, to at most limit bytes. The container is read here and not by package xz, which takes
+// memory for as large a dictionary as the data ask for.
+func unpackXZ(data []byte, limit uint64) ([]byte, error) {
 	if len(data) < 2*xzEdge || !bytes.HasPrefix(data, []byte("\xfd7zXZ\x00")) || string(data[len(data)-2:]) != "YZ" {
 		return nil, errXZ
 	}
@@ -67,7 +72,7 @@ func unpackXZ(data []byte) ([]byte, error) {
 			return nil, errXZ
 		}
 		length = (length + 3) &^ 3
-		if size > xzLimit-uint64(len(out)) {
+		if size > limit-uint64(len(out)) {
 			return nil, fmt.Errorf("too many bytes in %d: %d", length, size)
 		}
 		var err error

@@ -20,6 +20,30 @@ type sectionUnit struct {
 
 func (u *sectionUnit) wide() bool { return u.head == 12 }
 
+// maxSectionUnits bounds the units of a section. Programs with a unit for each type have
+// some 100,000.
+const maxSectionUnits = 1 << 20
+
+// maxEmptyUnits bounds those that are too short for a header, as padding is.
+const (
+	maxEmptyUnits = 1 << 16
+	leastUnit     = 7 // bytes of the body
+)
+
+// unitCount counts the units of a section.
+type unitCount struct{ all, empty int }
+
+// add is an error if there are too many.
+func (n *unitCount) add(length uint64) error {
+	if n.all++; length < leastUnit {
+		n.empty++
+	}
+	if n.all > maxSectionUnits || n.empty > maxEmptyUnits {
+		return fmt.Errorf("%d units, of which %d are too short: no debug information has that", n.all, n.empty)
+	}
+	return nil
+}
+
 // eachUnit hands the units of a section that are wanted to workers, one for each core.
 // newWorker is called for each of these. Some units are in memory at a time.
 func (s *section) eachUnit(want func(at uint64) bool, newWorker func() func(u *sectionUnit)) error {
@@ -81,6 +105,7 @@ func (s *section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) 
 		return err
 	}
 	size := s.s.Size
+	var count unitCount
 	for at := uint64(0); at+4 <= size; {
 		u := sectionUnit{at: at}
 		if u.head, u.length, err = s.unitLength(at, stream); err != nil {
@@ -89,6 +114,9 @@ func (s *section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) 
 		at += uint64(u.head)
 		if at > size || u.length > size-at {
 			return fmt.Errorf("unit at %#x: %d bytes go beyond the section", u.at, u.length)
+		}
+		if err := count.add(u.length); err != nil {
+			return err
 		}
 		wanted := u.length > 0 && want(u.at)
 		switch {

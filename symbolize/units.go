@@ -97,6 +97,7 @@ func (d *debugData) units() ([]*unit, error) {
 		if d.info == nil || d.abbrev == nil {
 			return
 		}
+		var count unitCount
 		for at := uint64(0); at+4 <= d.info.s.Size; {
 			// What precedes the first entry fits into this.
 			b, err := d.info.at(at, 64)
@@ -104,7 +105,7 @@ func (d *debugData) units() ([]*unit, error) {
 				d.err = fmt.Errorf("section %s: %w", d.info.s.Name, err)
 				return
 			}
-			u := &unit{d: d, at: at, addresses: d, lines: d, table: -1}
+			u := unit{d: d, at: at, addresses: d, lines: d, table: -1}
 			c := cursor{b: b, order: d.o.f.ByteOrder}
 			length := c.uint(4)
 			if length == 0xFFFFFFFF {
@@ -115,6 +116,10 @@ func (d *debugData) units() ([]*unit, error) {
 				d.err = fmt.Errorf("section %s: unit at %#x: %d bytes go beyond the section", d.info.s.Name, at, length)
 				return
 			}
+			if err := count.add(length); err != nil {
+				d.err = fmt.Errorf("section %s: %w", d.info.s.Name, err)
+				return
+			}
 			u.end = head + length
 			ok := u.header(&c)
 			if u.first = at + uint64(len(b)-len(c.b)); ok && u.first < u.end {
@@ -122,7 +127,8 @@ func (d *debugData) units() ([]*unit, error) {
 					d.err = fmt.Errorf("section %s: more than %d units", d.info.s.Name, maxUnits)
 					return
 				}
-				d.list = append(d.list, u)
+				kept := u
+				d.list = append(d.list, &kept)
 			}
 			at = u.end
 		}
