@@ -205,6 +205,10 @@ func FuzzReader(f *testing.F) {
 	for _, text := range hostileYAML(1000) {
 		f.Add([]byte(text))
 	}
+	for _, payloads := range hostileMetadata(1000) {
+		f.Add(withMetadata(payloads...))
+	}
+	f.Add(withMetadata(metadataEvent(reader.MetadataLanding, "\x01\x00\x00\x00\x02\x00\x00\x00")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer time.AfterFunc(time.Minute, func() { panic("reading does not come to an end") }).Stop()
 		if n, most := allocated(func() { readAll(t, data) }), uint64(256<<20+1024*len(data)); n > most {

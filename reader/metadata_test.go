@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -288,42 +289,62 @@ func FuzzMetadata(f *testing.F) {
 		}
 	}
 	f.Add([]byte(reader.MetadataHead + "\x02\x00" + `{"objects":[{"first":1,"count":4294967295}]}`))
+	pruned := reader.AppendPruned(nil, &reader.Pruned{From: 10, To: 900, Functions: []reader.PrunedFunction{{Func: 3, Calls: 7, Ticks: 70}, {Func: 4, Calls: 1 << 40, Ticks: 1 << 50}}})
+	f.Add(metadataEvent(reader.MetadataPruned, string(pruned)))
+	f.Add(metadataEvent(reader.MetadataLanding, "\x01\x00\x00\x00\x02\x00\x00\x00"))
+	for _, payloads := range hostileMetadata(1000) {
+		for _, p := range payloads {
+			f.Add(p)
+		}
+	}
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		tr := openBytes(t, withMetadata(payload))
-		r := tr.Recording(0)
-		next := reader.FuncID(1)
-		for _, o := range r.Objects {
-			if o.Count == 0 && o.First == 0 {
-				continue
-			}
-			if o.First < next || o.Count == 0 {
-				t.Fatalf("objects %+v", r.Objects)
-			}
-			next = o.First + reader.FuncID(o.Count)
-		}
-		frequency, err := tr.CycleFrequency()
-		if err != nil || frequency == 0 {
-			t.Fatalf("frequency %d, %v", frequency, err)
-		}
-		last := uint64(0)
-		for _, a := range r.Clock.Anchors {
-			if a.TSC < last {
-				t.Fatalf("anchors %+v", r.Clock.Anchors)
-			}
-			last = a.TSC
-			r.Clock.Realtime(a.TSC + 3)
-		}
-		reader.ParseMark(payload)
-		again := openBytes(t, write(r)).Recording(0)
-		one, err1 := json.Marshal(r)
-		two, err2 := json.Marshal(again)
-		if err1 != nil || err2 != nil {
-			t.Fatal(err1, err2)
-		}
-		if !equalJSON(one, two) {
-			t.Errorf("written\n%s\nread\n%s", one, two)
+		defer time.AfterFunc(20*time.Second, func() { panic("reading does not come to an end") }).Stop()
+		if n, most := allocated(func() { checkMetadata(t, payload) }), uint64(128<<20+1024*len(payload)); n > most {
+			t.Errorf("%d bytes of memory for %d of input", n, len(payload))
 		}
 	})
+}
+
+// checkMetadata reads a trace with a payload of metadata, and again what is written of it.
+func checkMetadata(t *testing.T, payload []byte) {
+	tr := openBytes(t, withMetadata(payload))
+	r := tr.Recording(0)
+	next := reader.FuncID(1)
+	for _, o := range r.Objects {
+		if o.Count == 0 && o.First == 0 {
+			continue
+		}
+		if o.First < next || o.Count == 0 {
+			t.Fatalf("objects %+v", r.Objects)
+		}
+		next = o.First + reader.FuncID(o.Count)
+	}
+	frequency, err := tr.CycleFrequency()
+	if err != nil || frequency == 0 {
+		t.Fatalf("frequency %d, %v", frequency, err)
+	}
+	last := uint64(0)
+	for _, a := range r.Clock.Anchors {
+		if a.TSC < last {
+			t.Fatalf("anchors %+v", r.Clock.Anchors)
+		}
+		last = a.TSC
+		r.Clock.Realtime(a.TSC + 3)
+	}
+	reader.ParseMark(payload)
+	reader.ParseLanding(payload)
+	if n := r.Pruned.Calls(); n > 0 && len(r.Pruned.Functions) == 0 {
+		t.Errorf("%d pruned calls of no function", n)
+	}
+	again := openBytes(t, write(r)).Recording(0)
+	one, err1 := json.Marshal(r)
+	two, err2 := json.Marshal(again)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	if !equalJSON(one, two) {
+		t.Errorf("written\n%s\nread\n%s", one, two)
+	}
 }
 
 // withMetadata is a trace of one block, of metadata.
@@ -347,32 +368,51 @@ func withMetadata(payloads ...[]byte) []byte {
 	return b
 }
 
-// A small file must not make its reader allocate without bound, whatever it says.
-func TestMetadataMemory(t *testing.T) {
-	event := func(kind reader.MetadataKind, body string) []byte {
-		return append(binary.LittleEndian.AppendUint16([]byte(reader.MetadataHead), uint16(kind)), body...)
-	}
+// metadataEvent is a payload of metadata.
+func metadataEvent(kind reader.MetadataKind, body string) []byte {
+	return append(binary.LittleEndian.AppendUint16([]byte(reader.MetadataHead), uint16(kind)), body...)
+}
+
+// hostileMetadata are payloads that are there to exhaust the memory, or smaller ones of the
+// same structure.
+func hostileMetadata(scale int) map[string][][]byte {
 	list := func(kind reader.MetadataKind, name, item string, n int) []byte {
-		return event(kind, `{"`+name+`":[`+strings.Repeat(item+",", n-1)+item+"]}")
+		return metadataEvent(kind, `{"`+name+`":[`+strings.Repeat(item+",", n-1)+item+"]}")
+	}
+	// Sums of as many functions as fit.
+	var sums string
+	{
+		var b []byte
+		for id := range uint64(1 << 20 / 24 / scale) {
+			b = append(binary.LittleEndian.AppendUint64(b, id+1), make([]byte, 16)...)
+		}
+		sums = string(b)
 	}
 	many := string(binary.LittleEndian.AppendUint64(nil, 1<<60))
-	const most, large = 1<<18 - 1, 1<<14 - 1 // with the brace around the list
-	for name, payloads := range map[string][][]byte{
-		"objects":   {list(reader.MetadataObjects, "objects", `{}`, large)},
-		"threads":   {list(reader.MetadataThreads, "threads", `{}`, most)},
-		"anchors":   {list(reader.MetadataClock, "anchors", `{}`, most)},
-		"losses":    {list(reader.MetadataLosses, "losses", `{}`, most)},
-		"changes":   {list(reader.MetadataChanges, "changes", `{}`, most)},
-		"too many":  {list(reader.MetadataObjects, "objects", `{}`, most), list(reader.MetadataFunctions, "functions", `{}`, most)},
-		"functions": {list(reader.MetadataFunctions, "functions", `{}`, large)},
-		"sources":   {list(reader.MetadataSources, "sources", `{}`, large)},
-		"argv":      {list(reader.MetadataProcess, "argv", `0`, most), list(reader.MetadataProcess, "argv", `""`, most)},
-		"nested":    {event(reader.MetadataProcess, `{"argv":`+strings.Repeat("[", 1<<20))},
-		"counters":  {event(reader.MetadataCounters, many)},
-		"addresses": {event(reader.MetadataAddresses, many)},
-		"profiles":  {event(reader.MetadataProfile, many+strings.Repeat("\x00", 1<<20))},
-		"paths":     {event(reader.MetadataProfile, "\x01\x00\x00\x00\x00\x00\x00\x00"+strings.Repeat("\x00", 32)+many)},
-	} {
+	most, large := 1<<18/scale-1, 1<<14/scale-1 // with the brace around the list
+	return map[string][][]byte{
+		"objects":          {list(reader.MetadataObjects, "objects", `{}`, large)},
+		"threads":          {list(reader.MetadataThreads, "threads", `{}`, most)},
+		"anchors":          {list(reader.MetadataClock, "anchors", `{}`, most)},
+		"losses":           {list(reader.MetadataLosses, "losses", `{}`, most)},
+		"changes":          {list(reader.MetadataChanges, "changes", `{}`, most)},
+		"too many":         {list(reader.MetadataObjects, "objects", `{}`, most), list(reader.MetadataFunctions, "functions", `{}`, most)},
+		"functions":        {list(reader.MetadataFunctions, "functions", `{}`, large)},
+		"sources":          {list(reader.MetadataSources, "sources", `{}`, large)},
+		"argv":             {list(reader.MetadataProcess, "argv", `0`, most), list(reader.MetadataProcess, "argv", `""`, most)},
+		"nested":           {metadataEvent(reader.MetadataProcess, `{"argv":`+strings.Repeat("[", 1<<20/scale))},
+		"counters":         {metadataEvent(reader.MetadataCounters, many)},
+		"addresses":        {metadataEvent(reader.MetadataAddresses, many)},
+		"profiles":         {metadataEvent(reader.MetadataProfile, many+strings.Repeat("\x00", 1<<20/scale))},
+		"pruned":           {metadataEvent(reader.MetadataPruned, many+strings.Repeat("\x00", 1<<20/scale))},
+		"functions pruned": {metadataEvent(reader.MetadataPruned, string(binary.LittleEndian.AppendUint64(nil, uint64(len(sums)/24)))+strings.Repeat("\x00", 16)+sums)},
+		"paths":            {metadataEvent(reader.MetadataProfile, "\x01\x00\x00\x00\x00\x00\x00\x00"+strings.Repeat("\x00", 32)+many)},
+	}
+}
+
+// A small file must not make its reader allocate without bound, whatever it says.
+func TestMetadataMemory(t *testing.T) {
+	for name, payloads := range hostileMetadata(1) {
 		t.Run(name, func(t *testing.T) {
 			b := withMetadata(payloads...)
 			var before, after runtime.MemStats

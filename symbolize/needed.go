@@ -1,8 +1,10 @@
 package symbolize
 
 import (
+	"bytes"
 	"debug/elf"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,7 +24,7 @@ const registers = "__xray_register_dso"
 // is not there, since then nobody knows whether it had a number.
 func LinkedObjects(program string, s Search) (paths []string, certain bool, err error) {
 	g := &linkGraph{search: s, byName: make(map[string]*linked)}
-	err = guard(func() error { return g.read(program) })
+	err = guard(func() error { return g.follow(program) })
 	if err != nil {
 		return nil, false, err
 	}
@@ -50,6 +52,7 @@ type linked struct {
 	names        []string // of needs, as DT_NEEDED says
 	runPath      []string
 	oldRunPath   []string // is that of dependencies, too
+	machine      elf.Machine
 	instrumented bool
 	done         bool
 }
@@ -65,7 +68,7 @@ type linkGraph struct {
 // maxLinked bounds the files of a link.
 const maxLinked = 10_000
 
-func (g *linkGraph) read(program string) error {
+func (g *linkGraph) follow(program string) error {
 	root, err := g.open(program)
 	if err != nil {
 		return fmt.Errorf("%s: %w", program, err)
@@ -105,7 +108,7 @@ func (g *linkGraph) find(l *linked, name string) (*linked, error) {
 			in(l.oldRunPath...)
 			in(g.list[0].oldRunPath...)
 		}
-		for _, dir := range systemDirs(g.list[0].path) {
+		for _, dir := range systemDirs(g.list[0].machine) {
 			in(filepath.Join(g.search.Sysroot, dir))
 		}
 	}
@@ -119,13 +122,9 @@ func (g *linkGraph) find(l *linked, name string) (*linked, error) {
 }
 
 // systemDirs are the folders that the loader looks into at last.
-func systemDirs(program string) []string {
+func systemDirs(machine elf.Machine) []string {
 	dirs := []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
-	triple := ""
-	if f, err := elf.Open(program); err == nil {
-		triple = map[elf.Machine]string{elf.EM_X86_64: "x86_64-linux-gnu", elf.EM_AARCH64: "aarch64-linux-gnu"}[f.Machine]
-		f.Close()
-	}
+	triple := map[elf.Machine]string{elf.EM_X86_64: "x86_64-linux-gnu", elf.EM_AARCH64: "aarch64-linux-gnu"}[machine]
 	if triple != "" {
 		dirs = append([]string{"/lib/" + triple, "/usr/lib/" + triple}, dirs...)
 	}
@@ -133,40 +132,111 @@ func systemDirs(program string) []string {
 }
 
 func (g *linkGraph) open(path string) (*linked, error) {
-	f, err := elf.Open(path)
-	if err != nil {
-		return nil, err
+	file := openRegular(path)
+	if file == nil {
+		return nil, fs.ErrNotExist
 	}
-	defer f.Close()
-	l := &linked{path: path}
-	if l.names, err = f.DynString(elf.DT_NEEDED); err != nil {
-		return nil, err
-	}
+	defer file.Close()
+	var l *linked
+	err := guard(func() error {
+		size, err := fileSize(file)
+		if err != nil {
+			return err
+		}
+		o, err := newObject(file, size)
+		if err == nil {
+			l, err = g.read(path, o)
+		}
+		return err
+	})
+	return l, err
+}
+
+// Bounds of what a file says of those that it is linked with. Each name may be looked for in
+// each folder.
+const (
+	maxNeeded   = 4096
+	maxRunPaths = 64
+)
+
+func (g *linkGraph) read(path string, o *object) (*linked, error) {
+	l := &linked{path: path, machine: o.f.Machine}
 	origin, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
 	}
-	expand := func(tag elf.DynTag) (dirs []string) {
-		list, _ := f.DynString(tag)
-		for _, dirList := range list {
-			for dir := range strings.SplitSeq(dirList, ":") {
-				here := strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(dir)
-				if here == dir {
-					here = filepath.Join(g.search.Sysroot, dir)
-				}
-				dirs = append(dirs, here)
+	expand := func(list string) (dirs []string) {
+		for dir := range strings.SplitSeq(list, ":") {
+			here := strings.NewReplacer("$ORIGIN", origin, "${ORIGIN}", origin).Replace(dir)
+			if here == dir {
+				here = filepath.Join(g.search.Sysroot, dir)
 			}
+			dirs = append(dirs, here)
 		}
 		return dirs
 	}
-	l.runPath, l.oldRunPath = expand(elf.DT_RUNPATH), expand(elf.DT_RPATH)
-	l.instrumented = f.Section(mapSection) != nil && imports(f, registers)
+	err = o.dynamic(func(tag elf.DynTag, text func() string, _ uint64) error {
+		switch tag {
+		case elf.DT_NEEDED:
+			l.names = append(l.names, text())
+		case elf.DT_RUNPATH:
+			l.runPath = append(l.runPath, expand(text())...)
+		case elf.DT_RPATH:
+			l.oldRunPath = append(l.oldRunPath, expand(text())...)
+		}
+		if len(l.names) > maxNeeded || len(l.runPath) > maxRunPaths || len(l.oldRunPath) > maxRunPaths {
+			return fmt.Errorf("linked with more than %d files, or to be looked for in more than %d folders", maxNeeded, maxRunPaths)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	l.instrumented = o.section(mapSection) != nil && o.imports(registers)
 	return l, nil
 }
 
-func imports(f *elf.File, name string) bool {
-	symbols, err := f.ImportedSymbols()
-	return err == nil && slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == name })
+// dynamic calls f for what is said for the loader. text is the string that a value stands for.
+func (o *object) dynamic(f func(tag elf.DynTag, text func() string, value uint64) error) error {
+	table := o.f.SectionByType(elf.SHT_DYNAMIC)
+	if table == nil {
+		return nil
+	}
+	if err := o.check(table); err != nil {
+		return err
+	}
+	var names *section
+	if i := int(table.Link); i < len(o.f.Sections) {
+		names = &section{o: o, s: o.f.Sections[i], index: i}
+	}
+	return o.eachEntry(table, 2*o.word, func(_ int, b []byte) error {
+		tag, value := o.uint(b, o.word), o.uint(b[o.word:], o.word)
+		return f(elf.DynTag(tag), func() string { return names.cstring(value) }, value)
+	})
+}
+
+// imports reports whether the file uses a symbol of another.
+func (o *object) imports(name string) bool {
+	table := o.f.SectionByType(elf.SHT_DYNSYM)
+	if table == nil || int(table.Link) >= len(o.f.Sections) {
+		return false
+	}
+	names, err := (&section{o: o, s: o.f.Sections[table.Link], index: int(table.Link)}).bytes()
+	if err != nil {
+		return false
+	}
+	at := make(map[uint32]bool) // where the names have it
+	for from := 0; ; {
+		i := bytes.Index(names[from:], append([]byte(name), 0))
+		if i < 0 {
+			break
+		}
+		at[uint32(from+i)] = true
+		from += i + 1
+	}
+	found := false
+	err = o.symbols(table, func(s symbol) { found = found || s.section == 0 && at[s.name] })
+	return err == nil && found
 }
 
 // construct appends a file behind what it needs, as glibc does.
@@ -192,23 +262,27 @@ func (l *linked) dependsOn(other *linked, seen map[*linked]bool) bool {
 // IsSharedObject reports whether the file is a shared object with a number of its
 // own, whose ids are not those of a program.
 func IsSharedObject(path string) bool {
-	return hasKind(path, func(f *elf.File) bool { return !isProgram(f) && f.Type == elf.ET_DYN && imports(f, registers) })
+	return hasKind(path, func(o *object) bool { return !o.program() && o.f.Type == elf.ET_DYN && o.imports(registers) })
 }
 
 // IsProgram reports whether the file is a program, whose ids have no number of a shared
 // object.
-func IsProgram(path string) bool { return hasKind(path, isProgram) }
+func IsProgram(path string) bool { return hasKind(path, (*object).program) }
 
-func isProgram(f *elf.File) bool {
-	if f.Type == elf.ET_EXEC || slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+func (o *object) program() bool {
+	if o.f.Type == elf.ET_EXEC || slices.ContainsFunc(o.f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return true
 	}
-	flags, err := f.DynValue(elf.DT_FLAGS_1)
-	return err == nil && len(flags) > 0 && elf.DynFlag1(flags[0])&elf.DF_1_PIE != 0
+	position := false
+	err := o.dynamic(func(tag elf.DynTag, _ func() string, value uint64) error {
+		position = position || tag == elf.DT_FLAGS_1 && elf.DynFlag1(value)&elf.DF_1_PIE != 0
+		return nil
+	})
+	return err == nil && position
 }
 
 // hasKind asks about an ELF file; false for what is none.
-func hasKind(path string, is func(*elf.File) bool) bool {
+func hasKind(path string, is func(*object) bool) bool {
 	file := openRegular(path)
 	if file == nil {
 		return false
@@ -216,12 +290,12 @@ func hasKind(path string, is func(*elf.File) bool) bool {
 	defer file.Close()
 	yes := false
 	_ = guard(func() error {
-		var f *elf.File
+		var o *object
 		size, err := fileSize(file)
 		if err == nil {
-			f, err = newELF(file, size)
+			o, err = newObject(file, size)
 		}
-		yes = err == nil && is(f)
+		yes = err == nil && is(o)
 		return err
 	})
 	return yes

@@ -1,12 +1,15 @@
 package symbolize
 
 import (
+	"debug/elf"
+	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/xray-tools/xray/internal/testenv"
@@ -192,5 +195,76 @@ func TestPackedContradicts(t *testing.T) {
 		if e, got := p.Contradicts(events); got != c.want || got && e != events[1] {
 			t.Errorf("%v of function %#x: %v, %+v; want %v", c.kind, c.function, got, e, c.want)
 		}
+	}
+}
+
+// linkedFile is a shared object that says what it is linked with.
+func linkedFile(names string, needed []uint64, symbols []uint32) []byte {
+	order := binary.LittleEndian
+	var dynamic, table []byte
+	for _, at := range needed {
+		dynamic = append(dynamic, words(order, 8, uint64(elf.DT_NEEDED), at)...)
+	}
+	for _, at := range symbols {
+		table = order.AppendUint32(table, at)
+		table = append(table, byte(elf.STB_GLOBAL)<<4, 0, 0, 0)
+		table = append(table, make([]byte, 16)...)
+	}
+	return testELF(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_DYN,
+		testSection{name: ".dynstr", kind: elf.SHT_STRTAB, data: []byte(names)},
+		testSection{name: ".dynamic", kind: elf.SHT_DYNAMIC, link: 1, data: dynamic},
+		testSection{name: ".dynsym", kind: elf.SHT_DYNSYM, link: 1, data: table},
+		testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, address: 0x1000, data: make([]byte, 32)})
+}
+
+// Files of strangers that are linked with others are read within limits, and what these
+// name may be anything.
+func TestHostileLinks(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, data []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	linked := func(path string) (paths []string, err error) {
+		bounded(t, 128<<20, func() { paths, _, err = LinkedObjects(path, Search{Dirs: []string{dir}}) })
+		return paths, err
+	}
+	const used = "\x00liba.so\x00" + registers + "\x00"
+	plain := linkedFile(used, nil, []uint32{0, 9})
+	write("liba.so", plain)
+	if paths, err := linked(write("one", linkedFile(used, []uint64{1}, nil))); err != nil || len(paths) != 1 {
+		t.Errorf("a plain file: %v, %v", paths, err)
+	}
+	if !IsSharedObject(filepath.Join(dir, "liba.so")) {
+		t.Error("a plain shared object is none")
+	}
+
+	// Names that are the ends of one long string.
+	const long, many = 1 << 20, 200_000
+	text := strings.Repeat("x", long) + "\x00"
+	var at []uint64
+	var at32 []uint32
+	for i := range uint64(many) {
+		at, at32 = append(at, i), append(at32, uint32(i))
+	}
+	path := write("names", linkedFile(text, nil, at32))
+	bounded(t, 64<<20, func() {
+		if IsSharedObject(path) {
+			t.Error("no name is that of the runtime, and one is found")
+		}
+	})
+	if _, err := linked(write("needs", linkedFile(text, at, nil))); err == nil || !strings.Contains(err.Error(), "more than 4096 files") {
+		t.Errorf("linked with very many: %v", err)
+	}
+
+	// Nobody ever writes into the pipe.
+	if err := syscall.Mkfifo(filepath.Join(dir, "libpipe.so"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := linked(write("piped", linkedFile("\x00libpipe.so\x00", []uint64{1}, nil))); err == nil || !strings.Contains(err.Error(), "not to be found") {
+		t.Errorf("linked with a pipe: %v", err)
 	}
 }
