@@ -1,6 +1,7 @@
 package report
 
 import (
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -29,13 +30,14 @@ type column struct {
 	people     bool // in text, Markdown and HTML
 	programs   bool // in JSON and CSV
 	optional   bool // left out of text where the terminal is narrow
+	least      bool // before other optional columns
 	place      bool // a function's file and line are shown, too
 }
 
 // cell is one value.
 type cell struct {
 	missing, about bool
-	n              uint64
+	n, high        uint64 // high is the upper half of sums
 	f              float64
 	s              string
 	path           []reader.FuncID
@@ -67,6 +69,9 @@ func (c Column[T]) ForPrograms() Column[T] { c.people = false; return c }
 // Optional lets text leave the column out where the terminal is too narrow. Those declared
 // last go first.
 func (c Column[T]) Optional() Column[T] { c.optional = true; return c }
+
+// Least is [Column.Optional] for a column that goes before others which are optional.
+func (c Column[T]) Least() Column[T] { c.optional, c.least = true, true; return c }
 
 // Missing says which rows have no value: "-" for people, nothing in CSV, null in JSON.
 func (c Column[T]) Missing(f func(*T) bool) Column[T] { c.missing = f; return c }
@@ -107,6 +112,14 @@ func Share[T any](key string, f func(*T) float64) Column[T] {
 // Time is a column of durations, in ticks.
 func Time[T any](key string, f func(*T) uint64) Column[T] {
 	return newColumn(key, duration, func(r *T) cell { return cell{n: f(r)} })
+}
+
+// Sum is a column of sums of durations, in ticks, which need not fit 64 bits.
+func Sum[T any](key string, f func(*T) quantile.Sum) Column[T] {
+	return newColumn(key, duration, func(r *T) cell {
+		s := f(r)
+		return cell{n: s.Lo, high: s.Hi}
+	})
 }
 
 // Moment is a column of times of the trace, as TSCs. They count from [Doc.Start].

@@ -2,10 +2,12 @@ package report
 
 import (
 	"fmt"
+	"math/big"
 	"strconv"
 	"strings"
 
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -30,9 +32,9 @@ func (d *Doc) words(c *column, v cell) string {
 	case share:
 		return about + fmt.Sprintf("%.1f%%", 100*v.f)
 	case duration:
-		return about + d.Clock.Format(v.n)
+		return about + d.durationWords(v)
 	case moment:
-		return about + d.Clock.Format(v.n-d.Start)
+		return about + label.GroupedDigits(d.Clock.Format(v.n-d.Start))
 	case size:
 		return about + sizeWords(v.n)
 	case flag:
@@ -49,6 +51,21 @@ func (d *Doc) words(c *column, v cell) string {
 	}
 	panic("unknown kind of cell")
 }
+
+// durationWords is a duration in the unit that suits it. Sums of many years are in whole
+// seconds.
+func (d *Doc) durationWords(v cell) string {
+	if v.high == 0 {
+		return label.GroupedDigits(d.Clock.Format(v.n))
+	}
+	sum, unit := v.big(), " ticks"
+	if d.Clock.Known() {
+		sum, unit = sum.Div(sum, new(big.Int).SetUint64(d.Clock.Frequency)), "s"
+	}
+	return label.GroupedDigits(sum.String() + unit)
+}
+
+func (v cell) big() *big.Int { return quantile.Sum{Hi: v.high, Lo: v.n}.Big() }
 
 func functionOf(v cell) reader.FuncID { return reader.FuncID(int32(uint32(v.n))) }
 
@@ -127,10 +144,10 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 			if c.key != "function" {
 				title = c.title + " at"
 			}
-			out.Columns = append(out.Columns, texttab.Column{Title: title, Optional: true})
+			out.Columns = append(out.Columns, texttab.Column{Title: title, Optional: true, Least: true})
 			from, place = append(from, i), append(place, true)
 		}
-		out.Columns = append(out.Columns, texttab.Column{Title: c.title, Right: c.isRight(), Cut: c.canCut(), Optional: c.optional})
+		out.Columns = append(out.Columns, texttab.Column{Title: c.title, Right: c.isRight(), Cut: c.canCut(), Optional: c.optional, Least: c.least})
 		from, place = append(from, i), append(place, false)
 	}
 	cells := make([]string, len(from))

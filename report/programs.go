@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"math"
+	"math/big"
 	"strconv"
 
 	"github.com/xray-tools/xray/internal/texttab"
@@ -61,30 +62,29 @@ func prefix(key, usual string) string {
 	return key + "_"
 }
 
-// data are the values of a cell, one for each of its keys.
-func (d *Doc) data(c *column, v cell) []datum {
+// data appends the values of a cell, one for each of its keys.
+func (d *Doc) data(list []datum, c *column, v cell) []datum {
 	if v.missing {
-		list := make([]datum, len(d.keys(c)))
-		for i := range list {
-			list[i].null = true
+		for range d.keys(c) {
+			list = append(list, datum{null: true})
 		}
 		return list
 	}
 	switch c.kind {
 	case text:
-		return []datum{quotation(v.s)}
+		return append(list, quotation(v.s))
 	case count, size:
-		return []datum{number64(v.n)}
+		return append(list, number64(v.n))
 	case number, share:
-		return []datum{floating(v.f)}
+		return append(list, floating(v.f))
 	case duration:
-		return []datum{number64(d.Clock.Nanos(v.n))}
+		return append(list, d.nanos(v))
 	case moment:
-		return []datum{number64(d.Clock.Nanos(v.n - d.Start))}
+		return append(list, number64(d.Clock.Nanos(v.n-d.Start)))
 	case flag:
-		return []datum{truthValue(v.n != 0)}
+		return append(list, truthValue(v.n != 0))
 	case function:
-		list := []datum{quotation(symbolize.Label(d.Names, functionOf(v))), integer(int32(functionOf(v)))}
+		list = append(list, quotation(symbolize.Label(d.Names, functionOf(v))), integer(int32(functionOf(v))))
 		if c.place {
 			list = append(list, quotation(d.place(v)))
 		}
@@ -95,17 +95,36 @@ func (d *Doc) data(c *column, v cell) []datum {
 			names.list = append(names.list, quotation(symbolize.Label(d.Names, id)))
 			ids.list = append(ids.list, integer(int32(id)))
 		}
-		return []datum{names, ids}
+		return append(list, names, ids)
 	case thread:
 		t := v.thread
-		return []datum{integer(t.File + 1), integer(t.Process), integer(t.Thread), quotation(d.Threads.NameOf(t))}
+		return append(list, integer(t.File+1), integer(t.Process), integer(t.Thread), quotation(d.Threads.NameOf(t)))
 	case rows:
 		if v.rows == nil {
-			return []datum{{list: []datum{}}}
+			return append(list, datum{list: []datum{}})
 		}
-		return []datum{{rows: v.rows}}
+		return append(list, datum{rows: v.rows})
 	}
 	panic("unknown kind of cell")
+}
+
+const nanosPerSecond = 1_000_000_000
+
+// nanos is a duration in whole nanoseconds, rounded to the nearest, or in ticks.
+func (d *Doc) nanos(v cell) datum {
+	if !d.Clock.Known() && v.high != 0 {
+		return datum{s: v.big().String()}
+	}
+	if !d.Clock.Known() || v.high == 0 && v.n < math.MaxUint64/nanosPerSecond {
+		return number64(d.Clock.Nanos(v.n))
+	}
+	f := new(big.Int).SetUint64(d.Clock.Frequency)
+	n, rest := new(big.Int).QuoRem(new(big.Int).Mul(v.big(), big.NewInt(nanosPerSecond)), f, new(big.Int))
+	// A tie goes to the even number, as reader.Clock has it.
+	if c := rest.Lsh(rest, 1).Cmp(f); c > 0 || c == 0 && n.Bit(0) == 1 {
+		n.Add(n, big.NewInt(1))
+	}
+	return datum{s: n.String()}
 }
 
 // CSV.
@@ -146,7 +165,10 @@ func (d *Doc) writeCSV(w io.Writer) error {
 			}
 		}
 	}
-	var cells []string
+	var (
+		cells []string
+		data  []datum
+	)
 	for row := range t.length {
 		cells = cells[:0]
 		if t.level != nil {
@@ -158,7 +180,8 @@ func (d *Doc) writeCSV(w io.Writer) error {
 				continue
 			}
 			v := t.cell(row, i)
-			for j, datum := range d.data(c, v) {
+			data = d.data(data[:0], c, v)
+			for j, datum := range data {
 				cells = append(cells, d.csvCell(c, v, j, datum))
 			}
 		}
@@ -251,9 +274,25 @@ func (j *jsonWriter) key(key string) {
 }
 
 func (j *jsonWriter) quote(s string) {
+	if isPlain(s) { // nearly all
+		j.w.WriteByte('"')
+		j.w.WriteString(s)
+		j.w.WriteByte('"')
+		return
+	}
 	e := json.NewEncoder(chomp{j.w})
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s) // a string; errors of the writer come at its end
+}
+
+// isPlain reports whether s needs no escapes.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c < 0x20 || c > 0x7e || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // chomp drops the line feed that an Encoder ends with.
@@ -345,7 +384,7 @@ func (j *jsonWriter) fact(f *fact) {
 		return
 	}
 	keys := j.doc.keys(&f.column)
-	for i, x := range j.doc.data(&f.column, f.cell) {
+	for i, x := range j.doc.data(nil, &f.column, f.cell) {
 		j.key(keys[i])
 		j.datum(x)
 	}
@@ -354,20 +393,21 @@ func (j *jsonWriter) fact(f *fact) {
 // table writes an array. Parents in a tree have arrays of their children.
 func (j *jsonWriter) table(t *TableNode) {
 	j.open('[')
+	columns := j.columns(t)
 	row := 0
 	for row < t.length {
-		row = j.row(t, row)
+		row = j.row(t, columns, row)
 	}
 	j.close(']')
 }
 
 // row writes a row and, in a tree, what is below it. It returns the next row.
-func (j *jsonWriter) row(t *TableNode, row int) int {
+func (j *jsonWriter) row(t *TableNode, columns []jsonColumn, row int) int {
 	var open []int // levels of the nodes whose object is not closed
 	for {
 		j.next()
 		j.w.WriteByte('{')
-		j.cells(t, row)
+		j.cells(t, columns, row)
 		row++
 		if t.level == nil {
 			j.w.WriteByte('}')
@@ -394,19 +434,35 @@ func (j *jsonWriter) row(t *TableNode, row int) int {
 	}
 }
 
-func (j *jsonWriter) cells(t *TableNode, row int) {
-	separator := ""
+// jsonColumn is a column of a table with its keys, quoted once for all rows.
+type jsonColumn struct {
+	index int
+	keys  []string
+}
+
+func (j *jsonWriter) columns(t *TableNode) []jsonColumn {
+	var list []jsonColumn
 	for i := range t.columns {
-		c := &t.columns[i]
-		if !c.programs {
+		if !t.columns[i].programs {
 			continue
 		}
-		keys := j.doc.keys(c)
-		for k, x := range j.doc.data(c, t.cell(row, i)) {
+		c := jsonColumn{index: i}
+		for _, key := range j.doc.keys(&t.columns[i]) {
+			c.keys = append(c.keys, `"`+key+`": `)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+func (j *jsonWriter) cells(t *TableNode, columns []jsonColumn, row int) {
+	separator := ""
+	var buffer [4]datum
+	for _, c := range columns {
+		for k, x := range j.doc.data(buffer[:0], &t.columns[c.index], t.cell(row, c.index)) {
 			j.w.WriteString(separator)
 			separator = ", "
-			j.quote(keys[k])
-			j.w.WriteString(": ")
+			j.w.WriteString(c.keys[k])
 			j.datum(x)
 		}
 	}

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"math"
+	"math/big"
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -204,6 +209,53 @@ func TestHTML(t *testing.T) {
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+}
+
+// Columns that matter least go before others that may be left out, wherever they are.
+func TestLeast(t *testing.T) {
+	column := func(key string) Column[int] { return Count(key, func(*int) uint64 { return 1e12 }) }
+	d := Doc{Body: []Node{Table("rows", []int{1}, column("a"), column("b").Least(), column("c").Optional(), column("d").Optional())}}
+	for width, want := range map[int]string{80: "", 66: "b", 50: "b, d", 32: "b, c, d"} {
+		var b strings.Builder
+		if err := d.Write(&b, Style{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		_, hidden, _ := strings.Cut(b.String(), "(--wide also shows: ")
+		if hidden = strings.TrimSuffix(hidden, ")\n"); hidden != want {
+			t.Errorf("%d columns hide %q, want %q", width, hidden, want)
+		}
+	}
+}
+
+// Sums are converted as rational numbers are.
+func TestSum(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := quantile.Sum{
+			Hi: rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64()).Draw(t, "Hi"),
+			Lo: rapid.Uint64().Draw(t, "Lo"),
+		}
+		f := rapid.Uint64Range(1, 1<<40).Draw(t, "frequency")
+		d := Doc{Clock: reader.Clock{Frequency: f}}
+		got, ok := new(big.Int).SetString(d.nanos(cell{n: s.Lo, high: s.Hi}).s, 10)
+		if !ok {
+			t.Fatalf("%v has no number", s)
+		}
+		// Twice the error, in ticks, is at most the frequency.
+		err := new(big.Int).Mul(got, new(big.Int).SetUint64(f))
+		err.Sub(err, new(big.Int).Mul(s.Big(), big.NewInt(nanosPerSecond)))
+		if err.Lsh(err.Abs(err), 1).Cmp(new(big.Int).SetUint64(f)) > 0 {
+			t.Errorf("%v ticks at %d Hz = %v ns", s, f, got)
+		}
+	})
+	sum := quantile.NewSum(math.MaxUint64)
+	sum.Add(math.MaxUint64)
+	column := Sum("total", func(s *quantile.Sum) quantile.Sum { return *s })
+	for frequency, want := range map[uint64]string{1e9: "36,893,488,147s", 0: "36,893,488,147,419,103,230 ticks"} {
+		d := Doc{Clock: reader.Clock{Frequency: frequency}}
+		if got := d.words(&column.column, column.value(&sum)); got != want {
+			t.Errorf("total = %s, want %s", got, want)
 		}
 	}
 }

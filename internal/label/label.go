@@ -3,6 +3,7 @@ package label
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/xray-tools/xray/internal/texttab"
@@ -76,8 +77,16 @@ func Count(n uint64, one, many string) string {
 
 // Grouped is a number with thousands separators.
 func Grouped(n uint64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0; i -= 3 {
+	return GroupedDigits(strconv.FormatUint(n, 10))
+}
+
+// GroupedDigits puts thousands separators into the digits that s begins with.
+func GroupedDigits(s string) string {
+	digits := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
+	if digits < 0 {
+		digits = len(s)
+	}
+	for i := digits - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}
 	return s

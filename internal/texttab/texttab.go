@@ -9,7 +9,6 @@ package texttab
 import (
 	"bufio"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -21,8 +20,8 @@ type Column struct {
 	Title string
 	Right bool // aligned to the right, as numbers are
 	// Cut lets [Table.WriteFitted] cut cells on the left, down to a few characters, and
-	// Optional lets it leave the column out.
-	Cut, Optional bool
+	// Optional lets it leave the column out. Columns that are Least as well go first.
+	Cut, Optional, Least bool
 }
 
 // Table is rows of cells below a header. There may be hundreds of thousands of
@@ -76,7 +75,7 @@ const least = 24
 
 // WriteFitted is [Table.WriteText] for a terminal of so many columns; 0 is any number.
 // Where the table is wider, it leaves out optional columns, the last one first, and then
-// cuts cells. It returns the titles of the columns that it left out.
+// cuts cells on the left. It returns the titles of the columns that it left out.
 func (t *Table) WriteFitted(w io.Writer, width int) (hidden []string, err error) {
 	return t.write(w, width, true)
 }
@@ -146,10 +145,16 @@ func (t *Table) fit(widths []int, width int) (hidden []string) {
 		}
 		return sum - width
 	}
-	for i := len(widths) - 1; i >= 0 && excess(true) > 0; i-- {
-		if t.Columns[i].Optional {
+	for _, least := range []bool{true, false} {
+		for i := len(widths) - 1; i >= 0 && excess(true) > 0; i-- {
+			if t.Columns[i].Optional && t.Columns[i].Least == least {
+				widths[i] = -1
+			}
+		}
+	}
+	for i, n := range widths {
+		if n < 0 {
 			hidden = append(hidden, t.Columns[i].Title)
-			widths[i] = -1
 		}
 	}
 	for {
@@ -160,7 +165,6 @@ func (t *Table) fit(widths []int, width int) (hidden []string) {
 			}
 		}
 		if over <= 0 || widest < 0 {
-			slices.Reverse(hidden)
 			return hidden
 		}
 		second := least
