@@ -26,8 +26,9 @@ func (h *hold) spend(selves []selfTime) {
 // hold begins a hold after a wait.
 func (s *sweep) hold(th *thread, w *wait, o *op) {
 	h := s.newHold(th, w.lock, o)
+	// Of holds that last for a function, those of one depth are of the same call.
 	mine := slices.IndexFunc(th.holds, func(o *hold) bool {
-		return o.lock == h.lock && !o.recursive && !o.suspended && (h.logged || h.depth > 0 && o.path == h.path)
+		return o.lock == h.lock && !o.recursive && !o.suspended && (h.logged || h.depth > 0 && o.depth == h.depth)
 	})
 	switch {
 	case mine < 0:
@@ -132,9 +133,7 @@ func (s *sweep) endHold(h *hold, now uint64) {
 	l.holds.Add(ticks)
 	p := sumOf(l.holdPaths, h.path)
 	p.add(ticks)
-	for fn, t := range h.self {
-		p.self[fn] += t
-	}
+	p.spend(h.self)
 	if !l.longestSet || ticks > l.longest.Ticks {
 		l.longest, l.longestSet = Stay{Thread: h.thread.id, Start: h.start, Ticks: ticks, path: h.path}, true
 	}

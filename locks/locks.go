@@ -1,8 +1,9 @@
 // Package locks finds out from the calls of lock functions who waited for which
 // lock, who held it meanwhile, and in which order locks are taken.
 //
-// [Analyze] makes two passes over a trace: the first finds the functions, the
-// second goes through the calls of all threads in the order of time.
+// [Analyze] makes several passes over a trace: the first finds the functions, the last
+// goes through the calls of all threads in the order of time. With a bound on call paths
+// others between them find out which paths to keep.
 //
 // # Words
 //
@@ -69,6 +70,9 @@ type Options struct {
 	// Limit bounds the locks that are kept apart; DefaultLimit when 0. All others
 	// of a function are one lock.
 	Limit int
+	// MaxPaths bounds the call paths that are told apart, see calls.PathBudget; 0 is
+	// no bound. Which calls are about which lock, and for how long, does not depend on it.
+	MaxPaths int
 	// Unmatched is as in calls.Options.
 	Unmatched func(*calls.Unmatched) error
 	// Waited, when set, is called for each of the chosen waits as it ends.
@@ -87,7 +91,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = DefaultLimit
 	}
-	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Paths: true, Unmatched: opts.Unmatched, Short: opts.Short}, newFinder)
+	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Short: opts.Short}, newFinder)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,28 +99,52 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if s.first, s.last = stats.First, stats.Last; !s.any(Lock, TryLock) {
 		return s.report(), stats, nil
 	}
+	var budget *calls.PathBudget
+	if opts.MaxPaths > 0 {
+		// The last pass can be made only once, so what it folds is found out before.
+		budget = calls.NewPathBudget(opts.MaxPaths)
+		run := calls.Options{Shards: opts.Shards, Paths: true, Budget: budget}
+		if _, _, err := calls.Run(calls.Source(t), run, func() nobody { return nobody{} }); err != nil {
+			return nil, nil, err
+		}
+	}
 	r := &recognizer{sweep: s}
 	src := byTime{trace: t, shards: opts.Shards, after: r.sweepWindow}
-	if _, _, err = calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true}, func() *recognizer { return r }); err != nil {
+	_, last, err := calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true, Budget: budget}, func() *recognizer { return r })
+	if err != nil {
 		return nil, nil, err
 	}
+	stats.Folded, stats.FoldedSelf = last.Folded, last.FoldedSelf
 	r.finish()
 	s.end()
 	return s.report(), stats, nil
 }
 
+// nobody is a sink for runs that are of use without one.
+type nobody struct{}
+
+func (nobody) Calls(*calls.Batch) error { return nil }
+func (nobody) Merge(nobody)             {}
+
 // finder finds the functions that are called.
 type finder struct {
-	known int // paths that were looked at
+	seen  [1 << 14]bool // spares look-ups of small ids
 	funcs map[reader.FuncID]bool
 }
 
-func newFinder() *finder { return &finder{known: 1, funcs: make(map[reader.FuncID]bool)} }
+func newFinder() *finder { return &finder{funcs: make(map[reader.FuncID]bool)} }
 
 // Calls implements calls.Sink.
 func (f *finder) Calls(b *calls.Batch) error {
-	for ; f.known < b.Paths.Len(); f.known++ {
-		f.funcs[b.Paths.Func(calls.PathID(f.known))] = true
+	for i := range b.Calls {
+		fn := b.Calls[i].Func
+		if uint32(fn) < uint32(len(f.seen)) {
+			if f.seen[fn] {
+				continue
+			}
+			f.seen[fn] = true
+		}
+		f.funcs[fn] = true
 	}
 	return nil
 }

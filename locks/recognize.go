@@ -32,6 +32,7 @@ type op struct {
 	addr   uint64
 	logged bool         // addr is known
 	path   calls.PathID // of the function that wants the lock
+	who    uint32       // depth of the function that wants the lock, from 1 on; 0 for none
 	depth  uint32       // of the function that a hold lasts for, from 1 on; 0 where unlocks end holds
 	noHold bool         // nothing tells how long the lock is held
 	selves []selfTime   // spent since the thread's op before, ordered by function
@@ -49,14 +50,21 @@ type recognizer struct {
 	*sweep
 	ops     []op
 	threads []*reading
-	// What is known of call paths.
-	inLock, inUnlock []bool         // a function on the path, but the last one, is such
-	scopes           []calls.PathID // who wants the lock that the last function takes
-	depths           []uint32       // of the last function
+	scopes  []calls.PathID // by call path: who wants the lock that the last function takes
+}
+
+// openCall is an open call. What is told by the calls around it does not depend on call
+// paths, which may be folded.
+type openCall struct {
+	role             Role
+	through          bool   // who wants a lock that is taken in it is a function further out
+	inLock, inUnlock bool   // such a call is around it
+	who              uint32 // depth of the function that wants a lock that this call takes, from 1 on; 0 for none
 }
 
 // reading is what the recognizer knows of a thread.
 type reading struct {
+	calls   []openCall // the outermost first
 	open    []lockCall // open calls of Lock functions
 	waiting int        // one more than the place in open of the one that waits; 0 for none
 	// tail is the acquisition that waits for the thread's next event; nil for none.
@@ -117,21 +125,37 @@ func (r *recognizer) Calls(b *calls.Batch) error {
 // learn looks at paths that are new.
 func (r *recognizer) learn(paths *calls.Paths) {
 	if len(r.scopes) == 0 {
-		r.inLock, r.inUnlock = []bool{false}, []bool{false}
-		r.scopes, r.depths = []calls.PathID{0}, []uint32{0}
+		r.scopes = []calls.PathID{0}
 	}
 	for id := calls.PathID(len(r.scopes)); int(id) < paths.Len(); id++ {
 		parent := paths.Parent(id)
-		role := r.function(paths.Func(parent)).Role
-		r.inLock = append(r.inLock, r.inLock[parent] || parent != 0 && role == Lock)
-		r.inUnlock = append(r.inUnlock, r.inUnlock[parent] || parent != 0 && role == Unlock)
-		r.depths = append(r.depths, r.depths[parent]+1)
 		who := parent
-		if f := r.function(paths.Func(parent)); parent != 0 && (f.Role == Lock || f.Role == TryLock || f.Constructor) {
+		switch f := r.function(paths.Func(parent)); {
+		case paths.Func(id) == reader.Folded:
+			who = id // one of the functions there
+		case parent != 0 && f.through():
 			who = r.scopes[parent]
 		}
 		r.scopes = append(r.scopes, who)
 	}
+}
+
+// through reports whether the caller wants the locks that are taken in a function.
+func (f *Function) through() bool { return f.Role == Lock || f.Role == TryLock || f.Constructor }
+
+// enter opens a call.
+func (r *recognizer) enter(th *reading, o *calls.Open) {
+	f := r.function(o.Func)
+	c := openCall{role: f.Role, through: f.through(), who: o.Depth}
+	if n := len(th.calls); n > 0 {
+		caller := &th.calls[n-1]
+		c.inLock = caller.inLock || caller.role == Lock
+		c.inUnlock = caller.inUnlock || caller.role == Unlock
+		if caller.through {
+			c.who = caller.who
+		}
+	}
+	th.calls = append(th.calls, c)
 }
 
 // emit appends an op of a thread.
@@ -158,6 +182,7 @@ func (r *recognizer) passTail(th *reading, now uint64) {
 }
 
 func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
+	r.enter(th, o)
 	r.passTail(th, o.Start)
 	next := op{time: o.Start, thread: b.Index, fn: o.Func, addr: o.Arg, logged: o.Args}
 	switch r.function(o.Func).Role {
@@ -181,11 +206,13 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 
 func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []calls.Arg) {
 	end := c.Start + c.Duration
+	ended := th.calls[len(th.calls)-1]
+	th.calls = th.calls[:len(th.calls)-1]
 	r.passTail(th, end)
 	if th.held > 0 && c.Start >= th.since {
 		th.self[c.Func] += c.Self
 	}
-	next := op{time: end, thread: b.Index, fn: c.Func, path: r.scopes[c.Path]}
+	next := op{time: end, thread: b.Index, fn: c.Func, path: r.scopes[c.Path], who: ended.who}
 	if len(args) > 0 {
 		next.addr, next.logged = args[0].Value, true
 	}
@@ -199,12 +226,12 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	case TryLock:
 		// Whether it has got the lock is seen when that is given back. One inside
 		// a Lock function is of that.
-		if !r.inLock[c.Path] && (c.End == calls.Exited || c.End == calls.TailExited) {
+		if !ended.inLock && (c.End == calls.Exited || c.End == calls.TailExited) {
 			next.kind = opTry
 			r.emit(th, next)
 		}
 	case Unlock:
-		r.unlockEnded(th, c, next)
+		r.unlockEnded(th, c, next, ended.inUnlock)
 	case Condition:
 		if th.conds--; th.conds == 0 {
 			next.kind = opResume
@@ -246,8 +273,7 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
 
 // unlockEnded handles the end of an Unlock function's call. Of those inside each
 // other, the innermost counts that logs its argument, or else the outermost.
-func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op) {
-	inner := r.inUnlock[c.Path]
+func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op, inner bool) {
 	given := th.given && th.released >= c.Start
 	th.given = inner && (th.given || next.logged)
 	if given || inner && !next.logged {
@@ -263,7 +289,7 @@ func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op) {
 func (r *recognizer) acquire(th *reading, o op) {
 	o.kind = opAcquire
 	if !r.unlocks[r.function(o.fn).Class] {
-		o.depth = r.depths[o.path]
+		o.depth = o.who
 		o.noHold = o.depth == 0
 		switch n := len(th.scopes); {
 		case o.noHold:

@@ -2,7 +2,6 @@ package locks
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/xray-tools/xray/internal/quantile"
@@ -75,7 +74,8 @@ type PathReport struct {
 	Path                  []reader.FuncID // from the outermost call on; empty outside of all
 	Count, Ticks, Longest uint64
 	// Self is where the time of holds went, the longest first: functions that were
-	// called during the hold. What is missing was spent in the last of Path.
+	// called during the hold. What is missing was spent in the last of Path. Where there
+	// are more than 64, reader.Folded stands for the others.
 	Self []SelfReport
 }
 
@@ -220,8 +220,8 @@ func (s *sweep) pathReports(sums map[calls.PathID]*pathSum) []PathReport {
 	var list []PathReport
 	for path, sum := range sums {
 		p := PathReport{Path: s.frames(path), Count: sum.count, Ticks: sum.ticks, Longest: sum.longest}
-		for _, fn := range slices.Sorted(maps.Keys(sum.self)) {
-			p.Self = append(p.Self, SelfReport{fn, sum.self[fn]})
+		for _, s := range sum.self {
+			p.Self = append(p.Self, SelfReport{s.fn, s.ticks})
 		}
 		slices.SortStableFunc(p.Self, func(a, b SelfReport) int { return cmp.Compare(b.Ticks, a.Ticks) })
 		list = append(list, p)

@@ -65,7 +65,7 @@ type pair struct{ waiter, holder calls.PathID }
 // pathSum adds up waits or holds of a path.
 type pathSum struct {
 	count, ticks, longest uint64
-	self                  map[reader.FuncID]uint64 // of holds
+	self                  []selfTime // of holds, by function
 }
 
 // thread is what a thread has to do with locks.
@@ -376,7 +376,7 @@ func (s *sweep) end() {
 func sumOf(sums map[calls.PathID]*pathSum, path calls.PathID) *pathSum {
 	p := sums[path]
 	if p == nil {
-		p = &pathSum{self: make(map[reader.FuncID]uint64)}
+		p = new(pathSum)
 		sums[path] = p
 	}
 	return p

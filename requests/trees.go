@@ -82,12 +82,16 @@ func (t *Trees) Calls(b *calls.Batch) error {
 func (t *tree) add(c *calls.Call) {
 	s := t.sums[c.Path]
 	if s == nil {
-		s = &Call{Func: c.Func, First: c.Start}
+		s = &Call{Func: t.paths.Func(c.Path), First: c.Start}
 		t.sums[c.Path] = s
 	}
 	s.Calls++
-	s.Total += c.Duration
 	s.Self += c.Self
+	if s.Func == reader.Folded {
+		s.Total += c.Self // some of the calls were made by others of them
+	} else {
+		s.Total += c.Duration
+	}
 	s.First = min(s.First, c.Start)
 }
 

@@ -77,6 +77,43 @@ func TestCaveatsOfOtherRecorders(t *testing.T) {
 	}
 }
 
+// Locks and requests have a bound on call paths too, and say so where it is reached.
+func TestFoldedPathsOfLocksAndRequests(t *testing.T) {
+	text := new(strings.Builder)
+	text.WriteString("xray fdr\nthread 1\n")
+	for i := range 5000 {
+		fmt.Fprintf(text, "enter-arg 1 +1\narg %d\nenter %d +1\nenter-arg 2 +1\narg 77\nexit 2 +%d\nexit %d +10\nexit 1 +1\n", i%50, 100+i, 1+i%7, 100+i)
+	}
+	data, err := tracetext.Parse(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(trace, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"locks", "--lock", "#2$", "--paths", "100"},
+		{"requests", "--id-func", "#1$", "--pause", "1s", "--rows", "0", "--min-share", "0"},
+	} {
+		output := func(memory string) string {
+			var stdout, stderr bytes.Buffer
+			all := append(append([]string{"xray"}, args...), "--path-memory", memory, trace)
+			if status := run(all, strings.NewReader(""), &stdout, &stderr); status != exitOK {
+				t.Fatalf("%s: status %d: %s", args, status, stderr.String())
+			}
+			return stdout.String()
+		}
+		const says = "The trace has more call paths than --path-memory has room for."
+		if text := output("256K"); !strings.HasPrefix(text, says) || !strings.Contains(text, "(folded)\n") {
+			t.Errorf("%s: %.3000s", args, text)
+		}
+		if text := output("100M"); strings.Contains(text, says) || strings.Contains(text, "(folded)\n") {
+			t.Errorf("%s: %.3000s", args, text)
+		}
+	}
+}
+
 // Folded paths are told at the top, and in JSON beside what is in it anyway.
 func TestFoldedPaths(t *testing.T) {
 	text := new(strings.Builder)

@@ -43,7 +43,7 @@ first argument; of those that log none, all calls are taken to be about one lock
 				return err
 			}
 			defer s.close()
-			opts := locks.Options{Thread: s.filter.Thread, From: s.filter.From, To: s.filter.To, Clock: s.clock, Short: s.shortTicks()}
+			opts := locks.Options{Thread: s.filter.Thread, From: s.filter.From, To: s.filter.To, Clock: s.clock, Short: s.shortTicks(), MaxPaths: (s.paths + lockPathCost - 1) / lockPathCost}
 			if opts.Function, err = which.functions(s); err != nil {
 				return err
 			}
@@ -82,6 +82,7 @@ first argument; of those that log none, all calls are taken to be about one lock
 	flags.nameFlags.add(f)
 	flags.addStrict(f)
 	flags.filter.addPlace(f)
+	flags.paths.add(f)
 	which.add(f)
 	addCount(f, &view.Top, "top", "n", 1, "show `N` locks, those with most waiting")
 	addCount(f, &view.Paths, "paths", "", 1, "show `N` call paths of each")
@@ -92,6 +93,10 @@ first argument; of those that log none, all calls are taken to be about one lock
 	spellings(f, nil)
 	return cmd
 }
+
+// lockPathCost is how much more memory a path takes than in other commands, where there are
+// waits and holds of each.
+const lockPathCost = 8
 
 // lockFlags say which functions deal with locks.
 type lockFlags struct{ lock, unlock, cond string }

@@ -80,10 +80,12 @@ marks are taken.`,
 			report := collector.Requests(choice).Report(s.clock, rule)
 			report.Show(flags.key, top)
 			if format != "csv" && len(report.Shown) > 0 {
-				view.Trees, _, err = analyse(s, calls.Options{Paths: true}, func() *requests.Trees { return requests.NewTrees(report.Shown) })
+				var treeStats *calls.Stats
+				view.Trees, treeStats, err = analyse(s, calls.Options{Paths: true}, func() *requests.Trees { return requests.NewTrees(report.Shown) })
 				if err != nil {
 					return err
 				}
+				stats.Folded, stats.FoldedSelf = treeStats.Folded, treeStats.FoldedSelf
 			}
 			view.Threads = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}
 			s.notes = append(s.notes, func() string { return flags.nothing(report) })
@@ -104,6 +106,7 @@ marks are taken.`,
 	flags.nameFlags.add(f)
 	flags.addStrict(f)
 	flags.filter.addPlace(f)
+	flags.paths.add(f)
 	addChoice(f, &flags.id, "id", "", "where the keys of requests come from", "mark", "event", "arg1")
 	f.StringVar(&flags.idFunc, "id-func", "", "functions whose name matches `REGEXP` have the key as first argument, which is logged")
 	f.StringVar(&flags.idEvent, "id-event", "", "custom events hold the key: what the group of `REGEXP` matches, or all")

@@ -100,7 +100,7 @@ func (s *session) findHolders(report *slowest.Report, which *lockFlags) error {
 	}
 	threads := make(map[reader.Thread]bool)
 	opts := locks.Options{
-		Function: functions, Clock: s.clock, From: math.MaxUint64,
+		Function: functions, Clock: s.clock, From: math.MaxUint64, MaxPaths: (s.paths + lockPathCost - 1) / lockPathCost,
 		Thread: func(t reader.Thread) bool { return threads[t] },
 		Waited: func(w *locks.Wait) {
 			var holders []slowest.Holder

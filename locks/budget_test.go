@@ -1,0 +1,85 @@
+package locks_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/locks"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Where call paths are folded, locks have the waits and holds that they have without, and
+// nobody can tell how the trace was shared among goroutines.
+func TestPathBudget(t *testing.T) {
+	var trace bytes.Buffer
+	if _, err := tracegen.Generate(&trace, tracegen.Options{Records: 100_000, Random: true, Threads: 5, Functions: 200}); err != nil {
+		t.Fatal(err)
+	}
+	roles := func(fn reader.FuncID) locks.Function {
+		class := fmt.Sprint(fn % 100 / 10)
+		if fn%10 == 2 && fn%20 > 10 {
+			return locks.Function{} // holds of every other class end with the function that locked
+		}
+		switch fn % 10 {
+		case 1:
+			return locks.Function{Role: locks.Lock, Class: class}
+		case 2:
+			return locks.Function{Role: locks.Unlock, Class: class}
+		case 3:
+			return locks.Function{Role: locks.TryLock, Class: class}
+		case 4:
+			return locks.Function{Constructor: true}
+		case 5:
+			return locks.Function{Role: locks.Condition}
+		}
+		return locks.Function{}
+	}
+	type numbers struct {
+		Func             reader.FuncID
+		Waits, Holds     locks.Times
+		Tries, Contended uint64
+		Queued           struct{ Count, Ticks uint64 }
+	}
+	var all []numbers
+	var first string
+	for _, run := range []locks.Options{{}, {MaxPaths: 300, Shards: 1}, {MaxPaths: 300, Shards: 3}, {MaxPaths: 1 << 20}} {
+		run.Function, run.Clock = roles, reader.Clock{Frequency: 1e9}
+		report, stats, err := locks.Analyze(open(t, trace.Bytes()), run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if folds := run.MaxPaths == 300; folds != (stats.Folded > 0) {
+			t.Errorf("%d paths: %d calls are folded", run.MaxPaths, stats.Folded)
+		}
+		var got []numbers
+		for _, l := range report.Locks {
+			got = append(got, numbers{l.Func, l.Waits, l.Holds, l.Tries, l.Contended, l.Queued})
+		}
+		if all == nil {
+			all = got
+		}
+		if len(got) < 10 || !cmp.Equal(all, got) {
+			t.Errorf("%d paths, without (-) and with a bound (+):\n%s", run.MaxPaths, cmp.Diff(all, got))
+		}
+		if run.MaxPaths != 300 {
+			continue
+		}
+		var text bytes.Buffer
+		if err := report.WriteText(&text, nil, locks.View{Top: 100, Paths: 5}); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case first == "":
+			first = text.String()
+		case text.String() != first:
+			t.Errorf("other goroutines (+):\n%s", cmp.Diff(first, text.String()))
+		}
+		if !bytes.Contains(text.Bytes(), []byte("(folded)")) {
+			t.Errorf("nothing is folded:\n%.2000s", text.String())
+		}
+	}
+}
