@@ -100,8 +100,15 @@ func (a *Analysis) Pruned(_ reader.Thread, _ int, fn reader.FuncID, n, _ uint64)
 	a.function(fn).pruned += n
 }
 
-// Count is how many calls there are, with those that the recorder dropped.
-func (a *Analysis) Count() uint64 {
+// Count is how many calls there are of a function, with those that the recorder dropped.
+func (a *Analysis) Count(id reader.FuncID) uint64 {
+	if f := a.functions[id]; f != nil {
+		return f.calls + f.pruned
+	}
+	return 0
+}
+
+func (a *Analysis) count() uint64 {
 	var n uint64
 	for _, f := range a.functions {
 		n += f.calls + f.pruned
@@ -183,6 +190,8 @@ type Plan struct {
 	Functions []Function
 	// Remaining are those that are still recorded, in ascending order.
 	Remaining []reader.FuncID
+	estimate  *estimate
+	self      uint64 // self time of all functions
 	// Kept is how many of these Options.Keep and Options.Always keep, and Marked the latter.
 	Kept   int
 	Marked []reader.FuncID
@@ -227,7 +236,8 @@ type Function struct {
 	Caller  reader.FuncID
 	Callers int
 	// Leaf tells that it calls nothing that is still recorded.
-	Leaf bool
+	Leaf  bool
+	Bytes uint64 // of its records
 }
 
 // Plan chooses functions. The analysis may be used again.
@@ -239,10 +249,12 @@ func (a *Analysis) Plan(opts Options) *Plan {
 	if opts.CPU > 0 {
 		p.Time = opts.CPU
 	}
-	e := newEstimate(&opts, p.Time, a.Count())
+	e := newEstimate(&opts, p.Time, a.count())
+	p.estimate = e
 	p.Call, p.Cost = e.likely.call, probecost.Cost{Low: e.least.call, High: e.most.call}
 	opts.Cost = probecost.Cost{Low: p.Call, High: p.Call}
 	g := newGreedy(a, &opts)
+	p.self = g.self
 	p.Before = a.before(p, g)
 	e.bytes = p.Before.Bytes
 	e.predict(&p.Before)
@@ -254,13 +266,13 @@ func (a *Analysis) Plan(opts Options) *Plan {
 			break
 		}
 		chosen = append(chosen, f)
-		p.After = without(p.After, f)
+		p.After = without(p.After, &f.Function)
 		e.predict(&p.After)
 	}
 	// Some that went early turn out not to have been needed. A function comes back only
 	// if all that call it are there.
 	for _, f := range slices.Backward(chosen) {
-		back := with(p.After, f)
+		back := with(p.After, &f.Function)
 		e.predict(&back)
 		if p.fits(&back) && !slices.ContainsFunc(f.callers, (*node).isGone) {
 			f.gone = false
@@ -299,13 +311,40 @@ func (p *Plan) fits(r *Recording) bool {
 }
 
 // without is a recording less a function.
-func without(r Recording, f *node) Recording {
-	return Recording{Functions: r.Functions - 1, Calls: r.Calls - f.Calls, Bytes: r.Bytes - f.bytes}
+func without(r Recording, f *Function) Recording {
+	return Recording{Functions: r.Functions - 1, Calls: r.Calls - f.Calls, Bytes: r.Bytes - f.Bytes}
 }
 
 // with is a recording and a function more.
-func with(r Recording, f *node) Recording {
-	return Recording{Functions: r.Functions + 1, Calls: r.Calls + f.Calls, Bytes: r.Bytes + f.bytes}
+func with(r Recording, f *Function) Recording {
+	return Recording{Functions: r.Functions + 1, Calls: r.Calls + f.Calls, Bytes: r.Bytes + f.Bytes}
+}
+
+// PutBack takes functions back that a list does not name, and predicts what leaving out the
+// others brings.
+func (p *Plan) PutBack(skipped []Skipped) {
+	stays := make(map[reader.FuncID]bool, len(skipped))
+	for _, s := range skipped {
+		stays[s.ID] = true
+	}
+	covered := p.After.Covered
+	var functions []Function
+	for i := range p.Functions {
+		f := &p.Functions[i]
+		if !stays[f.ID] {
+			functions = append(functions, *f)
+			continue
+		}
+		p.After = with(p.After, f)
+		p.Remaining = append(p.Remaining, f.ID)
+		if p.self > 0 {
+			covered += float64(f.Self) / float64(p.self)
+		}
+	}
+	slices.Sort(p.Remaining)
+	p.Functions = functions
+	p.estimate.predict(&p.After)
+	p.After.Covered = covered
 }
 
 func (a *Analysis) before(p *Plan, g *greedy) Recording {
@@ -313,7 +352,7 @@ func (a *Analysis) before(p *Plan, g *greedy) Recording {
 	r.Bytes = a.events*p.Sizes.Event + a.payload
 	for _, f := range g.nodes {
 		r.Calls += f.Calls
-		r.Bytes += f.bytes
+		r.Bytes += f.Bytes
 	}
 	if g.self > 0 {
 		r.Covered = 1

@@ -13,7 +13,6 @@ import (
 // node is a function with what it takes to choose it.
 type node struct {
 	Function
-	bytes   uint64
 	keep    bool
 	always  bool
 	gone    bool
@@ -50,7 +49,7 @@ func newGreedy(a *Analysis, opts *Options) *greedy {
 	byID := make(map[reader.FuncID]*node, len(a.functions))
 	for id, f := range a.functions {
 		n := &node{Function: Function{ID: id, Calls: f.calls + f.pruned, Cost: ticks(f.calls+f.pruned, opts.Cost.Mean())}}
-		n.bytes = f.calls*opts.Sizes.Call + f.args*opts.Sizes.Arg
+		n.Bytes = f.calls*opts.Sizes.Call + f.args*opts.Sizes.Arg
 		n.always = opts.Always != nil && opts.Always(id)
 		n.keep = n.always || opts.Keep != nil && opts.Keep(id)
 		byID[id] = n

@@ -83,7 +83,7 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 			}
 			if len(baselines) > 0 {
 				view.CostSource = "from the baseline"
-				if err := addBaseline(&opts, baselines, sink.Count()); err != nil {
+				if err := s.addBaseline(&opts, baselines, sink); err != nil {
 					return err
 				}
 			}
@@ -181,6 +181,7 @@ func (s *session) writeExclusions(w io.Writer, plan *exclude.Plan, form string) 
 
 // tellExclusions tells on standard error what a list is worth.
 func (s *session) tellExclusions(plan *exclude.Plan, skipped []exclude.Skipped) {
+	plan.PutBack(skipped)
 	s.app.say("%s", plan.Summary())
 	const most = 5
 	for i, f := range skipped {

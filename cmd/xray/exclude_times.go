@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/xray-tools/xray/exclude"
@@ -23,7 +24,7 @@ func (s *session) addTimes(opts *exclude.Options, stats *calls.Stats) error {
 	var cpu, chunks, fixed, writing, waiting float64 // ns
 	for i := range s.trace.Files() {
 		r := s.trace.Recording(i)
-		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || !wholeTime(r, spans[i]) {
+		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || !wholeTime(r, spans[i]) && !s.startsWell(r, spans[i], stats) {
 			return nil
 		}
 		p := &r.Process
@@ -49,6 +50,13 @@ func (s *session) addTimes(opts *exclude.Options, stats *calls.Stats) error {
 	return nil
 }
 
+// startsWell reports whether a trace, of a recording that was too short for wholeTime to tell,
+// seems to begin with the recording: soon after it, and not inside calls.
+func (s *session) startsWell(r *reader.Recording, calls span, stats *calls.Stats) bool {
+	const soon = 5e6 // ns; a busy machine takes that long to go on
+	return stats.Unmatched == 0 && calls.first-min(calls.first, r.Process.CPUFrom) < s.ticks(soon)
+}
+
 // ticks are nanoseconds in ticks of the trace.
 func (s *session) ticks(ns float64) uint64 {
 	return uint64(min(ns*float64(s.clock.Frequency)/1e9, 1<<62))
@@ -62,13 +70,11 @@ const leastCallNS = 1
 // tests of yaml-cpp, and 3.8 where nothing else is done.
 var countedNS = [3]float64{1, 2, 4}
 
-// addBaseline adds the CPU time without recording, of times and of traces of count mode,
-// for so many calls.
-func addBaseline(opts *exclude.Options, baselines []string, n uint64) error {
+// addBaseline adds the CPU time without recording, of times and of traces of count mode.
+func (s *session) addBaseline(opts *exclude.Options, baselines []string, sink *exclude.Analysis) error {
 	if opts.CPU == 0 {
 		return usagef("--baseline: the CPU time of the recording is not known, or only for more than is chosen")
 	}
-	ticks := func(ns float64) uint64 { return uint64(min(max(ns, 1)*float64(opts.Clock.Frequency)/1e9, 1<<62)) }
 	var traces []string
 	var said time.Duration
 	for _, b := range baselines {
@@ -78,6 +84,7 @@ func addBaseline(opts *exclude.Options, baselines []string, n uint64) error {
 			traces = append(traces, b)
 		}
 	}
+	ticks := func(ns float64) uint64 { return s.ticks(max(ns, 1)) }
 	switch {
 	case said > 0 && len(traces) == 0:
 		t := ticks(float64(said))
@@ -85,11 +92,15 @@ func addBaseline(opts *exclude.Options, baselines []string, n uint64) error {
 	case said != 0 || len(traces) == 0:
 		return usagef("--baseline: give a time above 0, or traces")
 	default:
-		cpu, counted, err := countedCalls(traces)
+		c, err := s.openCounts(traces)
 		if err != nil {
 			return err
 		}
-		base := func(callNS float64) uint64 { return ticks((cpu/counted - callNS) * float64(n)) }
+		scale, err := c.scale(sink)
+		if err != nil {
+			return err
+		}
+		base := func(callNS float64) uint64 { return ticks(scale * (c.cpu - c.calls*callNS)) }
 		opts.Baseline = exclude.Range{Least: base(countedNS[2]), Likely: base(countedNS[1]), Most: base(countedNS[0])}
 	}
 	if opts.Baseline.Least > opts.CPU+opts.CPU/2 {
@@ -98,23 +109,50 @@ func addBaseline(opts *exclude.Options, baselines []string, n uint64) error {
 	return nil
 }
 
-// countedCalls is the CPU time of recordings that counted calls, in nanoseconds, without the
-// recorder's start, and how many calls they counted.
-func countedCalls(paths []string) (cpu, n float64, err error) {
+// countedCalls are recordings that counted calls.
+type countedCalls struct {
+	cpu   float64 // time of the processes without the recorder's start, ns
+	calls float64
+	of    map[reader.FuncID]uint64
+}
+
+func (s *session) openCounts(paths []string) (c *countedCalls, err error) {
 	t, err := reader.Open(reader.Options{}, paths...)
 	if err != nil {
-		return 0, 0, explainTrace(err)
+		return nil, explainTrace(err)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
+	c = &countedCalls{of: make(map[reader.FuncID]uint64)}
+	build := s.trace.Recording(0).Process.BuildID
 	for i, path := range paths {
 		r := t.Recording(i)
 		if r == nil || len(r.Counters) == 0 || r.Process.CPUNS == 0 {
-			return 0, 0, usagef("--baseline: %s is no recording by xray record --count that has its CPU time", path)
+			return nil, usagef("--baseline: %s is no recording by xray record --count that has its CPU time", path)
 		}
-		cpu += float64(r.Process.CPUNS) - float64(r.Process.SetupNS)
-		for _, c := range r.Counters {
-			n += float64(c.Calls)
+		if r.Process.BuildID != build {
+			return nil, usagef("--baseline: %s is of another build", path)
+		}
+		c.cpu += float64(r.Process.CPUNS) - float64(r.Process.SetupNS)
+		for _, counter := range r.Counters {
+			c.calls += float64(counter.Calls)
+			c.of[counter.Func] += counter.Calls
 		}
 	}
-	return cpu, n, nil
+	return c, nil
+}
+
+// scale is how much larger the load of a trace is: the median over functions, since a program
+// that waits in a loop calls some of them as often as it has time for.
+func (c *countedCalls) scale(sink *exclude.Analysis) (float64, error) {
+	var ratios []float64
+	for id, n := range c.of {
+		if has := sink.Count(id); has > 0 && n > 0 {
+			ratios = append(ratios, float64(has)/float64(n))
+		}
+	}
+	if len(ratios) == 0 {
+		return 0, usagef("--baseline: it has no call of the functions that are recorded")
+	}
+	slices.Sort(ratios)
+	return ratios[len(ratios)/2], nil
 }

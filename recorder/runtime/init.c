@@ -403,8 +403,10 @@ void xr_resume(void)
 
 void xr_stop(void)
 {
+	uint64_t cpu = xr_cpu_ns();
 	pending = paused = 0;
 	xr_patch(0);
+	xr_spent.setup_ns += xr_cpu_ns() - cpu;
 	xr_stream_end();
 	xr_arena_publish();
 	xr_arena_flush();
