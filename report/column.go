@@ -14,11 +14,13 @@ const (
 	number
 	share
 	duration
+	mean
 	moment
 	size
 	flag
 	function
 	path
+	namePath
 	thread
 	rows
 )
@@ -32,15 +34,19 @@ type column struct {
 	optional   bool // left out of text where the terminal is narrow
 	least      bool // before other optional columns
 	place      bool // a function's file and line are shown, too
+	signed     bool // positive numbers have a sign for people
+	nested     bool // only JSON has it
+	interval   bool // there are two values, the lower and the upper end
 }
 
 // cell is one value.
 type cell struct {
 	missing, about bool
-	n, high        uint64 // high is the upper half of sums
-	f              float64
+	n, high        uint64  // high is the upper half of sums
+	f, to          float64 // to is the upper end of an interval
 	s              string
 	path           []reader.FuncID
+	names          []string
 	thread         reader.Thread
 	rows           *TableNode
 }
@@ -49,6 +55,7 @@ type cell struct {
 type Column[T any] struct {
 	column
 	value   func(*T) cell
+	high    func(*T) float64
 	missing func(*T) bool
 	about   func(*T) bool
 }
@@ -74,10 +81,20 @@ func (c Column[T]) Optional() Column[T] { c.optional = true; return c }
 func (c Column[T]) Least() Column[T] { c.optional, c.least = true, true; return c }
 
 // Missing says which rows have no value: "-" for people, nothing in CSV, null in JSON.
+// Numbers that are infinite or not a number are missing without being asked. People do not
+// see a column without any value.
 func (c Column[T]) Missing(f func(*T) bool) Column[T] { c.missing = f; return c }
 
 // About marks values that are approximate with "~", for people.
 func (c Column[T]) About(f func(*T) bool) Column[T] { c.about = f; return c }
+
+// Signed writes "+" before positive numbers, for people: they are changes. It is for
+// columns of [Number], [Share] and [Mean].
+func (c Column[T]) Signed() Column[T] { c.signed = true; return c }
+
+// To makes a column of [Number], [Share] or [Mean] one of intervals, with the keys KEY_low
+// and KEY_high: "1.2us to 1.5us" for people.
+func (c Column[T]) To(high func(*T) float64) Column[T] { c.interval, c.high = true, high; return c }
 
 // When leaves the column out altogether unless ok.
 func (c Column[T]) When(ok bool) Column[T] {
@@ -122,6 +139,12 @@ func Sum[T any](key string, f func(*T) quantile.Sum) Column[T] {
 	})
 }
 
+// Mean is a column of durations, in ticks, that may have a fraction or a sign: means and
+// differences.
+func Mean[T any](key string, f func(*T) float64) Column[T] {
+	return newColumn(key, mean, func(r *T) cell { return cell{f: f(r)} })
+}
+
 // Moment is a column of times of the trace, as TSCs. They count from [Doc.Start].
 func Moment[T any](key string, f func(*T) uint64) Column[T] {
 	return newColumn(key, moment, func(r *T) cell { return cell{n: f(r)} })
@@ -155,13 +178,27 @@ func Path[T any](key string, f func(*T) []reader.FuncID) Column[T] {
 	return newColumn(key, path, func(r *T) cell { return cell{path: f(r)} })
 }
 
+// NamePath is a column of call paths whose functions are known by name alone. It is
+// written like [Path], without ids.
+func NamePath[T any](key string, f func(*T) []string) Column[T] {
+	return newColumn(key, namePath, func(r *T) cell { return cell{names: f(r)} })
+}
+
 // Thread is a column of threads, with the keys file (from 1), process, thread and
 // thread_name. Where the key is not "thread", it precedes them: KEY_file and so on.
 func Thread[T any](key string, f func(*T) reader.Thread) Column[T] {
 	return newColumn(key, thread, func(r *T) cell { return cell{thread: f(r)} })
 }
 
-// Rows is a column of tables: arrays in JSON. For people and CSV, words says the same.
+// Rows is a column of tables: arrays in JSON. For people and CSV, words says the same. They
+// do not have the column if words is nil.
 func Rows[T any](key string, f func(*T) *TableNode, words func(*T) string) Column[T] {
-	return newColumn(key, rows, func(r *T) cell { return cell{rows: f(r), s: words(r)} })
+	c := newColumn(key, rows, func(r *T) cell {
+		if words == nil {
+			return cell{rows: f(r)}
+		}
+		return cell{rows: f(r), s: words(r)}
+	})
+	c.people, c.nested = words != nil, words == nil
+	return c
 }

@@ -56,6 +56,12 @@ type Paragraph string
 // Notes are sentences that belong to what is above them. JSON has them as an array.
 type Notes []string
 
+// People are nodes that JSON and CSV leave out, like paragraphs.
+type People []Node
+
+// Programs are nodes that only JSON and CSV have.
+type Programs []Node
+
 // FactList is a list of single values. In JSON they are keys of the object around them.
 type FactList struct {
 	list   []fact
@@ -92,6 +98,8 @@ type Drawing struct {
 
 func (Paragraph) isNode()  {}
 func (Notes) isNode()      {}
+func (People) isNode()     {}
+func (Programs) isNode()   {}
 func (*FactList) isNode()  {}
 func (*Section) isNode()   {}
 func (*List) isNode()      {}

@@ -59,6 +59,8 @@ func (m *markdownWriter) node(n Node, level int) error {
 			m.gap()
 			m.w.WriteString(texttab.MarkdownText(note) + "\n")
 		}
+	case People:
+		return m.nodes(n, level)
 	case *FactList:
 		m.facts(n)
 	case *TableNode:

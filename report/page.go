@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/xray-tools/xray/internal/texttab"
 )
@@ -55,6 +56,8 @@ func (p *pageWriter) node(n Node, level int) error {
 		for _, note := range n {
 			fmt.Fprintf(p.w, "<p class=\"note\">%s</p>\n", texttab.XML(note))
 		}
+	case People:
+		return p.nodes(n, level)
 	case *FactList:
 		p.facts(n)
 	case *TableNode:
@@ -116,6 +119,9 @@ func (p *pageWriter) table(n *TableNode) {
 			class := ""
 			if t.Columns[i].Right {
 				class = ` class="n"`
+			}
+			if part := strings.TrimPrefix(c, "~"); t.Columns[i].Part && strings.HasSuffix(part, "%") {
+				class = fmt.Sprintf(` class="n part" style="--part: %s"`, part)
 			}
 			fmt.Fprintf(p.w, "<%s%s>%s</%[1]s>", element, class, c)
 		}

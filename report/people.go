@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,9 +19,17 @@ func (d *Doc) words(c *column, v cell) string {
 	if v.missing {
 		return "-"
 	}
+	if c.interval {
+		end := *c
+		end.interval = false
+		return d.words(&end, cell{f: v.f, about: v.about}) + " to " + d.words(&end, cell{f: v.to, about: v.about})
+	}
 	about := ""
 	if v.about {
 		about = "~"
+	}
+	if c.signed && v.f > 0 {
+		about += "+"
 	}
 	switch c.kind {
 	case text, rows:
@@ -33,6 +42,8 @@ func (d *Doc) words(c *column, v cell) string {
 		return about + fmt.Sprintf("%.1f%%", 100*v.f)
 	case duration:
 		return about + d.durationWords(v)
+	case mean:
+		return about + label.Ticks(d.Clock, v.f)
 	case moment:
 		return about + label.GroupedDigits(d.Clock.Format(v.n-d.Start))
 	case size:
@@ -46,6 +57,8 @@ func (d *Doc) words(c *column, v cell) string {
 		return symbolize.Label(d.Names, functionOf(v))
 	case path:
 		return d.pathNames(v.path, symbolize.Label)
+	case namePath:
+		return strings.Join(v.names, " > ")
 	case thread:
 		return d.Threads.Of(v.thread)
 	}
@@ -93,7 +106,7 @@ func sizeWords(n uint64) string {
 // isRight says whether a column is aligned to the right.
 func (c *column) isRight() bool {
 	switch c.kind {
-	case text, rows, function, path, thread, flag:
+	case text, rows, function, path, namePath, thread, flag:
 		return false
 	}
 	return true
@@ -102,7 +115,7 @@ func (c *column) isRight() bool {
 // canCut says whether cells may be cut on the left.
 func (c *column) canCut() bool {
 	switch c.kind {
-	case text, rows, function, path:
+	case text, rows, function, path, namePath:
 		return true
 	}
 	return false
@@ -118,7 +131,7 @@ func (d *Doc) place(v cell) string {
 }
 
 // layout puts a table's cells into words. Columns that say nothing in any row are left
-// out: locations and flags.
+// out.
 func (d *Doc) layout(t *TableNode) *texttab.Table {
 	out := &texttab.Table{}
 	var from []int   // columns of t, by columns of out
@@ -136,7 +149,7 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 		if !c.people {
 			continue
 		}
-		if c.kind == flag && !says(func(v cell) bool { return v.n != 0 }, i) {
+		if !says(func(v cell) bool { return !v.missing && (c.kind != flag || v.n != 0) }, i) {
 			continue
 		}
 		if c.place && says(func(v cell) bool { return d.place(v) != "" }, i) {
@@ -148,8 +161,10 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 			from, place = append(from, i), append(place, true)
 		}
 		out.Columns = append(out.Columns, texttab.Column{Title: c.title, Right: c.isRight(), Cut: c.canCut(), Optional: c.optional, Least: c.least})
+		out.Columns[len(out.Columns)-1].Part = c.kind == share && !c.signed && !c.interval
 		from, place = append(from, i), append(place, false)
 	}
+	indented := t.indented(from)
 	cells := make([]string, len(from))
 	for row := range t.length {
 		for j, i := range from {
@@ -159,11 +174,19 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 				continue
 			}
 			cells[j] = d.words(&t.columns[i], v)
-			if j == 0 && t.level != nil {
+			if j == indented {
 				cells[j] = label.Indent(t.level(row)) + cells[j]
 			}
 		}
 		out.Add(cells...)
 	}
 	return out
+}
+
+// indented is the first column with names, by which a tree shows its levels; -1 for none.
+func (t *TableNode) indented(shown []int) int {
+	if t.level == nil {
+		return -1
+	}
+	return slices.IndexFunc(shown, func(i int) bool { return !t.columns[i].isRight() })
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"strconv"
+	"strings"
 
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/symbolize"
@@ -34,8 +35,14 @@ func floating(f float64) datum {
 
 // keys are those of a column, in the order of [Doc.data].
 func (d *Doc) keys(c *column) []string {
+	if c.interval {
+		end := column{kind: c.kind, key: c.key + "_low"}
+		low := d.keys(&end)
+		end.key = c.key + "_high"
+		return append(low, d.keys(&end)...)
+	}
 	switch c.kind {
-	case duration, moment:
+	case duration, mean, moment:
 		return []string{c.key + "_" + d.Clock.Unit()}
 	case size:
 		return []string{c.key + "_bytes"}
@@ -70,6 +77,10 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 		}
 		return list
 	}
+	if c.interval {
+		end := column{kind: c.kind}
+		return d.data(d.data(list, &end, cell{f: v.f}), &end, cell{f: v.to})
+	}
 	switch c.kind {
 	case text:
 		return append(list, quotation(v.s))
@@ -79,6 +90,8 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 		return append(list, floating(v.f))
 	case duration:
 		return append(list, d.nanos(v))
+	case mean:
+		return append(list, floating(d.meanNanos(v.f)))
 	case moment:
 		return append(list, number64(d.Clock.Nanos(v.n-d.Start)))
 	case flag:
@@ -96,6 +109,12 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 			ids.list = append(ids.list, integer(int32(id)))
 		}
 		return append(list, names, ids)
+	case namePath:
+		path := datum{list: []datum{}}
+		for _, name := range v.names {
+			path.list = append(path.list, quotation(name))
+		}
+		return append(list, path)
 	case thread:
 		t := v.thread
 		return append(list, integer(t.File+1), integer(t.Process), integer(t.Thread), quotation(d.Threads.NameOf(t)))
@@ -127,6 +146,14 @@ func (d *Doc) nanos(v cell) datum {
 	return datum{s: n.String()}
 }
 
+// meanNanos converts a mean.
+func (d *Doc) meanNanos(ticks float64) float64 {
+	if d.Clock.Known() && d.Clock.Frequency != nanosPerSecond {
+		return ticks * nanosPerSecond / float64(d.Clock.Frequency)
+	}
+	return ticks
+}
+
 // CSV.
 
 // firstTable is what CSV has of a report.
@@ -137,6 +164,10 @@ func firstTable(body []Node) *TableNode {
 			return n
 		case *Section:
 			if t := firstTable(n.Body); t != nil {
+				return t
+			}
+		case Programs:
+			if t := firstTable(n); t != nil {
 				return t
 			}
 		case *Drawing:
@@ -159,7 +190,7 @@ func (d *Doc) writeCSV(w io.Writer) error {
 		add("level")
 	}
 	for i := range t.columns {
-		if c := &t.columns[i]; c.programs {
+		if c := &t.columns[i]; c.programs && !c.nested {
 			for _, key := range d.keys(c) {
 				add(key)
 			}
@@ -176,7 +207,7 @@ func (d *Doc) writeCSV(w io.Writer) error {
 		}
 		for i := range t.columns {
 			c := &t.columns[i]
-			if !c.programs {
+			if !c.programs || c.nested {
 				continue
 			}
 			v := t.cell(row, i)
@@ -197,6 +228,8 @@ func (d *Doc) csvCell(c *column, v cell, i int, x datum) string {
 		return ""
 	case c.kind == path && i == 0:
 		return d.pathNames(v.path, symbolize.Label)
+	case c.kind == namePath:
+		return strings.Join(v.names, " > ")
 	case c.kind == rows:
 		return v.s
 	case x.list != nil:
@@ -344,6 +377,8 @@ func (j *jsonWriter) node(n Node) {
 	switch n := n.(type) {
 	case Notes:
 		j.strings("notes", n)
+	case Programs:
+		j.nodes(n)
 	case *FactList:
 		for i := range n.list {
 			j.fact(&n.list[i])

@@ -205,7 +205,7 @@ func TestHTML(t *testing.T) {
 	got := write(t, Style{Format: HTML})
 	for _, want := range []string{
 		"<title>xray sample</title>", `<p class="caveat">Calls are missing.</p>`, "<dt>self</dt><dd>2.500us</dd>", "<h2>Call tree</h2>",
-		`<td class="n">1,234,567</td>`, "<td>parse&lt;a|b&gt;</td>",
+		`<td class="n">1,234,567</td>`, `<td class="n part" style="--part: 100.0%">100.0%</td>`, "<td>parse&lt;a|b&gt;</td>",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
@@ -257,5 +257,65 @@ func TestSum(t *testing.T) {
 		if got := d.words(&column.column, column.value(&sum)); got != want {
 			t.Errorf("total = %s, want %s", got, want)
 		}
+	}
+}
+
+// change is a row of what differs.
+type change struct {
+	by, low, high, ratio float64
+	unknown              bool
+	path                 []string
+	level                int
+	parts                []row
+}
+
+func changes() *Doc {
+	list := []change{
+		{by: 1500.5, low: -20, high: 3000, ratio: 0.25, path: []string{"main", "f(int)"}, parts: []row{{fn: 2, count: 4}}},
+		{by: -0.25, low: math.Inf(-1), high: math.Inf(1), ratio: math.Inf(1), unknown: true, path: []string{"main"}, level: 1},
+	}
+	number := func(f func(c *change) float64) func(*change) float64 { return f }
+	by := number(func(c *change) float64 { return c.by })
+	low, high := number(func(c *change) float64 { return c.low }), number(func(c *change) float64 { return c.high })
+	columns := []Column[change]{
+		Mean("change", by).Signed(),
+		Mean("interval", low).To(high).Signed().Titled("95% interval"),
+		Share("ratio", func(c *change) float64 { return c.ratio }).Signed(),
+		Number("nothing", func(c *change) float64 { return math.NaN() }),
+		Rows("parts", func(c *change) *TableNode {
+			return Table("parts", c.parts, Count("count", func(r *row) uint64 { return r.count }))
+		}, nil),
+		NamePath("path", func(c *change) []string { return c.path }),
+	}
+	return &Doc{Kind: "changes", Clock: reader.Clock{Frequency: 2e9}, Body: []Node{
+		People{Tree("few", list[:1], func(c *change) int { return 0 }, columns...)},
+		Programs{Tree("all", list, func(c *change) int { return c.level }, columns...)},
+	}}
+}
+
+func TestChanges(t *testing.T) {
+	for format, want := range map[Format]string{
+		Text: "change       95% interval   ratio  path\n+750ns  -10ns to +1.500us  +25.0%  main > f(int)\n",
+		CSV: "level,change_ns,interval_low_ns,interval_high_ns,ratio,nothing,path\n" +
+			"0,750.25,-10,1500,0.25,,main > f(int)\n1,-0.125,,,,,main\n",
+		JSON: `{
+ "report": "changes",
+ "version": 1,
+ "caveats": [],
+ "all": [
+  {"change_ns": 750.25, "interval_low_ns": -10, "interval_high_ns": 1500, "ratio": 0.25, "nothing": null, "parts": [
+   {"count": 4}
+  ], "path": ["main", "f(int)"], "children": [
+   {"change_ns": -0.125, "interval_low_ns": null, "interval_high_ns": null, "ratio": null, "nothing": null, "parts": [], "path": ["main"]}
+  ]}
+ ]
+}
+`,
+	} {
+		var b bytes.Buffer
+		if err := changes().Write(&b, Style{Format: format}); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, b.String(), want)
 	}
 }

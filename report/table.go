@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"strings"
 )
 
@@ -21,20 +22,33 @@ func Table[T any](key string, list []T, columns ...Column[T]) *TableNode {
 		t.columns = append(t.columns, c.column)
 	}
 	t.cell = func(row, col int) cell {
-		c, r := &columns[col], &list[row]
-		if c.missing != nil && c.missing(r) {
-			return cell{missing: true}
-		}
-		v := c.value(r)
-		v.about = c.about != nil && c.about(r)
-		return v
+		return columns[col].of(&list[row])
 	}
 	return t
 }
 
+// of is the cell of a row.
+func (c *Column[T]) of(row *T) cell {
+	if c.missing != nil && c.missing(row) {
+		return cell{missing: true}
+	}
+	v := c.value(row)
+	v.about = c.about != nil && c.about(row)
+	if c.high != nil {
+		v.to = c.high(row)
+	}
+	switch c.kind {
+	case number, share, mean:
+		v.missing = isNoNumber(v.f) && (c.high == nil || isNoNumber(v.to))
+	}
+	return v
+}
+
+func isNoNumber(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }
+
 // Tree is a table whose rows are the nodes of trees, each before its children: level is 0
 // for roots, and at most one more than that of the row before. For people the first
-// column is indented. In JSON children are arrays in their parents; CSV has a column
+// column with names is indented. In JSON children are arrays in their parents; CSV has a column
 // "level".
 func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T]) *TableNode {
 	t := Table(key, list, columns...)
@@ -53,14 +67,8 @@ func titleOf(key string) string { return strings.ReplaceAll(key, "_", " ") }
 // Facts are single values. Each is a column whose one row is of type T.
 func Facts[T any](of *T, columns ...Column[T]) *FactList {
 	l := &FactList{}
-	for _, c := range columns {
-		if c.missing != nil && c.missing(of) {
-			l.list = append(l.list, fact{c.column, cell{missing: true}})
-			continue
-		}
-		v := c.value(of)
-		v.about = c.about != nil && c.about(of)
-		l.list = append(l.list, fact{c.column, v})
+	for i := range columns {
+		l.list = append(l.list, fact{columns[i].column, columns[i].of(of)})
 	}
 	return l
 }

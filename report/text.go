@@ -69,6 +69,8 @@ func (t *textWriter) node(n Node) error {
 		for _, note := range n {
 			t.paragraph(note)
 		}
+	case People:
+		return t.nodes(n)
 	case *FactList:
 		return t.facts(n)
 	case *TableNode:

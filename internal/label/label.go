@@ -3,6 +3,7 @@ package label
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -90,6 +91,15 @@ func GroupedDigits(s string) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// Ticks formats a duration that may have a fraction or a sign, to the nearest tick.
+func Ticks(c reader.Clock, ticks float64) string {
+	ticks = math.Round(ticks)
+	if ticks < 0 {
+		return "-" + c.Format(uint64(-ticks))
+	}
+	return c.Format(uint64(ticks))
 }
 
 // Percent is a part of all; "-" where there is nothing.

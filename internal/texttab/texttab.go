@@ -22,6 +22,7 @@ type Column struct {
 	// Cut lets [Table.WriteFitted] cut cells on the left, down to a few characters, and
 	// Optional lets it leave the column out. Columns that are Least as well go first.
 	Cut, Optional, Least bool
+	Part                 bool // cells are percentages of a whole
 }
 
 // Table is rows of cells below a header. There may be hundreds of thousands of
