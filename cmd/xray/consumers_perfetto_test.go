@@ -129,3 +129,38 @@ end-of-buffer
 		}
 	}
 }
+
+// What the trace does not have is in the timeline, and viewers take the file as before.
+func TestCaveatsInTraceProcessor(t *testing.T) {
+	const text = "xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
+		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"prune\",\"threshold_ns\":5000,\"depth\":3,\"complete\":true}`\n" +
+		"thread 701 pid=700 tsc=1000\nenter 1 +0\nexit 1 +10000\n"
+	trace, err := tracetext.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	input, output := filepath.Join(dir, "trace.xray"), filepath.Join(dir, "output")
+	if err := os.WriteFile(input, trace, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for format, caveats := range map[string]int64{"perfetto": 2, "chrome": 0} {
+		produce(t, "convert", "-f", format, "-o", output, input)
+		written, err := os.ReadFile(output)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := traceprocessor.Open(t, written)
+		for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
+			t.Errorf("%s: Perfetto complains: %v", format, row)
+		}
+		for query, want := range map[string]int64{
+			`select count(*) from slice where name = '#1' and dur = 10000`:                                          1,
+			`select count(*) from slice s join track t on s.track_id = t.id where s.name like 'Calls are missing%'`: caveats,
+		} {
+			if got := p.Query(query)[0][0].(int64); got != want {
+				t.Errorf("%s: %d, not %d: %s", format, got, want, query)
+			}
+		}
+	}
+}

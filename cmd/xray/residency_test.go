@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/tracetext"
+)
+
+// Very many threads do not get all the cells that are wanted, and text does not draw all of
+// them; either is said.
+func TestResidencyOfManyThreads(t *testing.T) {
+	const threads = 3000
+	text := new(strings.Builder)
+	text.WriteString("xray basic\n")
+	for i := range 2 * threads {
+		kind := [2]string{"enter", "exit"}[i/threads]
+		fmt.Fprintf(text, "%s 1 tsc=%d tid=%d pid=1\n", kind, 1000+i/threads*1_000_000+i%threads, 1+i%threads)
+	}
+	data, err := tracetext.Parse(text.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trace := filepath.Join(t.TempDir(), "trace")
+	if err := os.WriteFile(trace, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output := func(args ...string) string {
+		var stdout, stderr bytes.Buffer
+		if status := run(append(append([]string{"xray", "residency"}, args...), trace), strings.NewReader(""), &stdout, &stderr); status != exitOK {
+			t.Fatalf("%s: status %d: %s", args, status, stderr.String())
+		}
+		return stdout.String()
+	}
+	drawn := output("--cells", "10")
+	if n := strings.Count(drawn, "|~~~~~~~~~~|"); n != 1000 || !strings.Contains(drawn, "(and 2,000 threads that lived no longer: ") ||
+		strings.Contains(drawn, "The time is cut") {
+		t.Errorf("%d threads: %.300s", n, drawn)
+	}
+	if few := output("--cells", "2000", "--thread", "5"); strings.Contains(few, "The time is cut") {
+		t.Errorf("%.300s", few)
+	}
+	if many := output("--cells", "2000"); !strings.Contains(many, " parts instead of 2,000: for more, there are too many threads.") {
+		t.Errorf("%.300s", many)
+	}
+}
