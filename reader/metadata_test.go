@@ -333,8 +333,12 @@ func checkMetadata(t *testing.T, payload []byte) {
 	}
 	reader.ParseMark(payload)
 	reader.ParseLanding(payload)
-	if n := r.Pruned.Calls(); n > 0 && len(r.Pruned.Functions) == 0 {
-		t.Errorf("%d pruned calls of no function", n)
+	once := make(map[reader.FuncID]bool)
+	for _, p := range r.Pruned.Functions {
+		if p.Func < 1 || once[p.Func] {
+			t.Fatalf("pruned functions %+v", r.Pruned.Functions)
+		}
+		once[p.Func] = true
 	}
 	again := openBytes(t, write(r)).Recording(0)
 	one, err1 := json.Marshal(r)

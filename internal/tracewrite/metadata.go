@@ -103,7 +103,7 @@ func recordingEvents(r *reader.Recording) []byte {
 	if len(r.Profiles) > 0 {
 		add(reader.MetadataProfile, reader.AppendProfiles(nil, r.Profiles))
 	}
-	if len(r.Pruned.Functions) > 0 {
+	if p := &r.Pruned; len(p.Functions) > 0 || p.From != 0 || p.To != 0 { // that nothing was left out is worth knowing
 		add(reader.MetadataPruned, reader.AppendPruned(nil, &r.Pruned))
 	}
 	for functions := range chunks(r.Functions, func(f *reader.NamedFunction) int { return len(f.Name) + len(f.File) }) {
