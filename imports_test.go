@@ -16,7 +16,8 @@ const module = "github.com/xray-tools/xray"
 var foundations = map[string][]string{
 	"reader":                 {"internal/yamltree"},
 	"reader/calls":           {"reader"},
-	"symbolize":              {"reader"},
+	"symbolize/demangle":     {},
+	"symbolize":              {"reader", "symbolize/demangle"},
 	"symbolize/debuginfod":   {"symbolize"},
 	"report":                 {"reader", "symbolize"},
 	"recorder":               {"reader", "symbolize"},
@@ -24,7 +25,7 @@ var foundations = map[string][]string{
 }
 
 // base is what analyses and internal packages may import.
-var base = []string{"reader", "reader/calls", "symbolize", "report"}
+var base = []string{"reader", "reader/calls", "symbolize", "symbolize/demangle", "report"}
 
 // mayImport says whether a package may import another one of this module. Packages that
 // are neither foundations nor internal nor commands are analyses, which know nothing of

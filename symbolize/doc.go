@@ -14,10 +14,13 @@
 //     the function differs from that of the sled before.
 //
 //  2. One pass over the symbol table finds the symbols at these addresses
-//     (symtab.go); their names are demangled when they are first asked for.
+//     (symtab.go); their names are demangled (package demangle) when they are first
+//     asked for.
 //
-//  3. When a source location is first asked for, all line tables are run, in
-//     parallel, and the rows at these addresses are kept (lines.go, lineprog.go).
+//  3. When a source location is first asked for, the entries of functions in the debug
+//     information say where these are defined (definitions.go). Line tables are run for
+//     what they do not say, and the rows at the addresses are kept (lines.go, lineprog.go).
+//     Both are read in parallel.
 //
 // A map is an array of sleds. On 64-bit machines, and with half the size on
 // others, a sled is:

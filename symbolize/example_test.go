@@ -74,11 +74,3 @@ func ExampleLoad() {
 	// true kv::hash(unsigned long) _ZN2kv4hashEm 112
 	// false
 }
-
-func ExampleDemangle() {
-	fmt.Println(symbolize.Demangle("_ZN2kv5Store3putEmNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"))
-	fmt.Println(symbolize.Demangle("main"))
-	// Output:
-	// kv::Store::put(unsigned long, std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>)
-	// main
-}

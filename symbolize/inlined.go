@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
 // Inlined is a call that the compiler replaced by the code of the function called.
@@ -120,9 +121,9 @@ func (t *Table) shown(linkage string) string {
 	case Mangled:
 		return linkage
 	case Short:
-		return Shorten(Demangle(linkage))
+		return demangle.Short(demangle.Name(linkage))
 	}
-	return Demangle(linkage)
+	return demangle.Name(linkage)
 }
 
 // file is the path of a file of the unit's line table.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
 // arguments stand in the name of a template for those of its instances.
@@ -32,8 +33,8 @@ func GroupTemplates(n Names) *Templates {
 	t := &Templates{Names: n, first: make(map[reader.FuncID]reader.FuncID), names: make(map[reader.FuncID]string)}
 	found := make(map[template]reader.FuncID)
 	eachFunction(n, func(id reader.FuncID, table *Table, i int) {
-		full := Demangle(table.linkage[i])
-		key := template{name: simplify(full, arguments)}
+		full := demangle.Name(table.linkage[i])
+		key := template{name: demangle.Template(full, arguments)}
 		if !strings.Contains(key.name, arguments) {
 			return
 		}
@@ -48,7 +49,7 @@ func GroupTemplates(n Names) *Templates {
 			found[key] = id
 			t.names[id] = key.name
 			if table.opts.Style == Short {
-				t.names[id] = Shorten(full)
+				t.names[id] = demangle.Short(full)
 			}
 		}
 		t.first[id] = first

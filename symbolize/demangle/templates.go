@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 import "strconv"
 

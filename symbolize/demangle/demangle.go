@@ -1,14 +1,18 @@
-package symbolize
+// Package demangle turns linkage names of C++ and Rust into those of the source, as LLVM
+// writes them, and shortens these. It is fast, takes bounded time and memory whatever a
+// name is, and never fails: what is no such name stays as it is. All functions may be
+// called concurrently.
+package demangle
 
 import (
 	"strings"
 
-	"github.com/ianlancetaylor/demangle"
+	library "github.com/ianlancetaylor/demangle"
 )
 
-// Demangle turns a linkage name of C++ or Rust into the one of the source, in
+// Name turns a linkage name of C++ or Rust into the one of the source, in
 // the style of LLVM. Other names stay as they are.
-func Demangle(linkage string) string {
+func Name(linkage string) string {
 	if !strings.HasPrefix(linkage, "_R") && !strings.HasPrefix(strings.TrimLeft(linkage, "_"), "Z") || linkage[0] != '_' {
 		return linkage
 	}
@@ -29,19 +33,16 @@ var operatorSpace = strings.NewReplacer("operator<< <", "operator<<<", "operator
 // of the length for names that nest deeply.
 const maxDemangleFully = 1 << 12
 
-func demangleFully(linkage string) string {
-	name := linkage
+func demangleFully(linkage string) (name string) {
+	name = linkage
 	if len(name) > maxDemangleFully {
 		return name
 	}
 	// A name that does not demangle is best shown as it is.
-	_ = guard(func() error {
-		const maxLength = 16 // as a power of 2
-		s, err := demangle.ToString(linkage, demangle.LLVMStyle, demangle.MaxLength(maxLength))
-		if err == nil {
-			name = operatorSpace.Replace(s)
-		}
-		return nil
-	})
+	defer func() { _ = recover() }() // the library is given whatever strangers send
+	const maxLength = 16             // as a power of 2
+	if s, err := library.ToString(linkage, library.LLVMStyle, library.MaxLength(maxLength)); err == nil {
+		name = operatorSpace.Replace(s)
+	}
 	return name
 }

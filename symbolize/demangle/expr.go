@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 // precedence tells which expressions need parentheses, from the tightest on.
 type precedence int

@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 // specials are the names of what compilers make for a type, a variable or a function.
 var specials = []struct {

@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 import (
 	"debug/elf"
@@ -31,8 +31,8 @@ func TestDemangle(t *testing.T) {
 		"Z3foov":                          "Z3foov",
 		"":                                "",
 	} {
-		if got := Demangle(mangled); got != want {
-			t.Errorf("Demangle(%q) = %q, want %q", mangled, got, want)
+		if got := Name(mangled); got != want {
+			t.Errorf("Name(%q) = %q, want %q", mangled, got, want)
 		}
 	}
 }
@@ -93,8 +93,8 @@ func TestDemangleRegressions(t *testing.T) {
 		"_ZZ3usevENK3$_0clIiJicEEEDaT_DpT0_":                               "auto use()::$_0::operator()<int, int, char>(int, int, char) const",
 		"_ZZN1n2lmIdEEivENHUlT_iE_clIS2_EEiS1_i":                           "int int n::lm<double>()::'lambda'(auto, int)::operator()<'lambda'(auto, int)>(this 'lambda'(auto, int), int)",
 	} {
-		if got := Demangle(mangled); got != want {
-			t.Errorf("Demangle(%q)\nis  %s\nnot %s", mangled, got, want)
+		if got := Name(mangled); got != want {
+			t.Errorf("Name(%q)\nis  %s\nnot %s", mangled, got, want)
 		}
 	}
 }
@@ -113,11 +113,11 @@ func TestDemangleLongNames(t *testing.T) {
 		"_Z1f1a" + strings.Repeat("FS_S_E", n/6),
 		"_RINvC1a1f" + strings.Repeat("S", n) + "hE",
 	} {
-		got := Demangle(name)
+		got := Name(name)
 		if len(got) > len(name) {
 			t.Errorf("%.20s... becomes %d bytes of %.40s...", name, len(got), got)
 		}
-		Shorten(got)
+		Short(got)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestDemangleLikeLLVM(t *testing.T) {
 					continue
 				}
 				compared++
-				if got := Demangle(names[i]); got == want {
+				if got := Name(names[i]); got == want {
 					same++
 				} else if compared-same < 10 {
 					t.Logf("%s\nis       %s\nand LLVM %s", names[i], got, want)
@@ -183,8 +183,11 @@ func TestDemangleFast(t *testing.T) {
 func libraryNames(t *testing.T, library string) []string {
 	t.Helper()
 	testenv.Need(t, "clang++-22")
-	path := strings.TrimSpace(run(t, "clang++-22", "-print-file-name="+library))
-	f, err := elf.Open(path)
+	path, err := exec.Command("clang++-22", "-print-file-name="+library).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := elf.Open(strings.TrimSpace(string(path)))
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skip(library + " is not installed")
 	}
@@ -216,7 +219,7 @@ func FuzzDemangle(f *testing.F) {
 	f.Add("_RNvC3foo3bar")
 	f.Add("_RINvMs_NtC1a1bNtB4_1C3runNCNvXs0_NtB6_1dTlEFG_UKCRL0_eEuDNtB6_1ep1fjEL_AhKj4_00uKn2_B5_E.llvm.1")
 	f.Fuzz(func(t *testing.T, name string) {
-		Shorten(Demangle(name))
+		Short(Name(name))
 		if got, ok := demangleFast(name); ok {
 			if part, ok := demangleFast(name + ".part"); !strings.Contains(name, ".") && (!ok || part != got+" (.part)") {
 				t.Errorf("%q is %q, and with .part %q", name, got, part)
@@ -234,7 +237,7 @@ func BenchmarkDemangle(b *testing.B) {
 		name string
 		f    func(string) string
 	}{
-		{"path=fast", Demangle}, {"path=full", demangleFully},
+		{"path=fast", Name}, {"path=full", demangleFully},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 // builtins are the types of one letter, from 'a' on.
 var builtins = [26]string{

@@ -1,4 +1,4 @@
-package symbolize
+package demangle
 
 // keep stores the output from start on.
 func (d *demangler) keep(start int, s shape) text {

@@ -1,8 +1,8 @@
-package symbolize
+package demangle
 
 import "testing"
 
-func TestShorten(t *testing.T) {
+func TestShort(t *testing.T) {
 	for name, want := range map[string]string{
 		"main":            "main",
 		"#12":             "#12",
@@ -37,7 +37,7 @@ func TestShorten(t *testing.T) {
 		"f(":                                                                                  "f(",
 		"":                                                                                    "",
 	} {
-		if got := Shorten(name); got != want {
+		if got := Short(name); got != want {
 			t.Errorf("%s\nbecomes %s\nnot     %s", name, got, want)
 		}
 	}
