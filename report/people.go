@@ -112,13 +112,15 @@ func (c *column) isRight() bool {
 	return true
 }
 
-// canCut says whether cells may be cut on the left.
-func (c *column) canCut() bool {
+// cut is the side on which cells may be cut.
+func (c *column) cut() texttab.Side {
 	switch c.kind {
-	case text, rows, function, path, namePath:
-		return true
+	case function, path, namePath:
+		return texttab.Left
+	case text, rows:
+		return texttab.Right
 	}
-	return false
+	return texttab.None
 }
 
 // place is where a function is; "" where that is not known.
@@ -160,7 +162,7 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 			out.Columns = append(out.Columns, texttab.Column{Title: title, Optional: true, Least: true})
 			from, place = append(from, i), append(place, true)
 		}
-		out.Columns = append(out.Columns, texttab.Column{Title: c.title, Right: c.isRight(), Cut: c.canCut(), Optional: c.optional, Least: c.least})
+		out.Columns = append(out.Columns, texttab.Column{Title: c.title, Right: c.isRight(), Cut: c.cut(), Optional: c.optional, Least: c.least})
 		out.Columns[len(out.Columns)-1].Part = c.kind == share && !c.signed && !c.interval
 		from, place = append(from, i), append(place, false)
 	}

@@ -129,7 +129,7 @@ func (t *textWriter) paragraph(s string) {
 }
 
 func (t *textWriter) facts(l *FactList) error {
-	out := &texttab.Table{Columns: []texttab.Column{{}, {Cut: true}}}
+	out := &texttab.Table{Columns: []texttab.Column{{}, {Cut: texttab.Right}}}
 	n := 0
 	for i := range l.list {
 		if f := &l.list[i]; f.people && !l.hidden && !f.cell.missing {

@@ -55,7 +55,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Time("p50", func(s *Shape) uint64 { return s.Median }).About(approximate),
 			report.Time("p99", func(s *Shape) uint64 { return s.P99 }).About(approximate),
 			report.Flag("approximate", approximate).ForPrograms(),
-			report.Moment("first", func(s *Shape) uint64 { return s.Start }).Titled("first at"),
+			report.Moment("first", func(s *Shape) uint64 { return s.Start }).Titled("first at").Optional(),
 			report.Time("first_duration", func(s *Shape) uint64 { return s.Duration }).ForPrograms(),
 			report.Thread("thread", func(s *Shape) reader.Thread { return s.Thread }).Optional(),
 			report.Rows("differences", differences, func(s *Shape) string {

@@ -33,6 +33,11 @@ type finder interface {
 	find(reader.FuncID) (*Table, reader.FuncID)
 }
 
+// namer is implemented by Names that change the names of others.
+type namer interface {
+	name(reader.FuncID) (Symbol, bool)
+}
+
 // Label is how reports call a function: its name, "@(hexaddress)" when it has
 // none, and "#id" when it is not in the map.
 func Label(n Names, id reader.FuncID) string {
@@ -40,7 +45,7 @@ func Label(n Names, id reader.FuncID) string {
 	ok := false
 	switch n := n.(type) {
 	case nil:
-	case *Templates:
+	case namer:
 		s, ok = n.name(id)
 	case finder:
 		t, own := n.find(id)

@@ -57,7 +57,7 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
   xray record --exclude "$(xray exclude --write regexp trace.xray)" ./server`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if write != "" && flags.style != "full" {
+			if write != "" && flags.style != "" && flags.style != "full" {
 				return usagef("--names is for reports: a list has the names that its reader knows")
 			}
 			s, err := a.open(cmd, &flags.traceFlags, args)

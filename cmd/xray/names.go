@@ -31,15 +31,19 @@ func (f *nameFlags) add(flags *pflag.FlagSet) {
 		"take names of shared object N from `N=FILE`, repeatable; auto numbers what the program is linked with")
 	f.debugFlags.add(flags)
 	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "take names from files of another build, too; they may be wrong")
-	f.styleFlags.add(flags)
+	f.addReport(flags)
 }
 
-// styleFlags say how functions are called.
+// styleFlags say how functions are called. The style is "" unless it was given.
 type styleFlags struct{ style string }
 
+// addReport adds the flag for reports, which people read with short names.
+func (f *styleFlags) addReport(flags *pflag.FlagSet) {
+	addChoice(flags, &f.style, "names", "", "how functions are called (default short for people, full for programs)", "full", "short", "mangled")
+}
+
 func (f *styleFlags) add(flags *pflag.FlagSet) {
-	f.style = "full"
-	addChoice(flags, &f.style, "names", "", "how functions are called", "full", "short", "mangled")
+	addChoice(flags, &f.style, "names", "", "how functions are called (default full)", "full", "short", "mangled")
 }
 
 // addDemangle adds llvm-xray's flags, of which the latter one counts.

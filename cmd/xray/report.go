@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // reportFlags say how a report is written, and where.
@@ -41,13 +42,26 @@ func (r *reportFlags) isReport() bool {
 	return slices.Contains(report.Formats, report.Format(r.format))
 }
 
-// write writes the report of a run. The session fills in what the report's kind does not
+// shownNames are the names that a report shows: short ones for people, unless --names says
+// otherwise. Flags match the full names.
+func (s *session) shownNames(r *reportFlags) symbolize.Names {
+	switch report.Format(r.format) {
+	case report.Text, report.Markdown, report.HTML:
+		if s.style == "" {
+			return symbolize.Shortened(s.names)
+		}
+	}
+	return s.names
+}
+
+// writeDoc writes the report of a run. The session fills in what the report's kind does not
 // know: the clock, names, and caveats. Moments of the report count from the trace's start.
-func (s *session) writeDoc(r *reportFlags, stats *calls.Stats, body []report.Node) error {
+func (s *session) writeDoc(r *reportFlags, stats *calls.Stats, body func(symbolize.Names) []report.Node) error {
+	names := s.shownNames(r)
 	d := &report.Doc{
-		Kind: s.name, Clock: s.clock, Names: s.names, Start: s.first,
+		Kind: s.name, Clock: s.clock, Names: names, Start: s.first,
 		Threads: label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()},
-		Caveats: s.caveats(stats), Body: body,
+		Caveats: s.caveats(stats), Body: body(names),
 	}
 	return s.app.writeDoc(r, d)
 }

@@ -4,7 +4,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/shapes"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) shapesCommand() *cobra.Command {
@@ -57,7 +59,8 @@ numbers of calls count by powers of two, unless --exact-counts is given.`,
 			if all {
 				view.Top = 0
 			}
-			err = s.writeDoc(&out, stats, sink.Report(s.clock).Body(s.names, view))
+			found := sink.Report(s.clock)
+			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			s.summary(stats)
 			return err
 		},

@@ -73,6 +73,7 @@ func (f *filterFlags) addPlace(flags *pflag.FlagSet) {
 type session struct {
 	app    *app
 	name   string // of the subcommand
+	style  string // of names; "" unless it was given
 	trace  *reader.Trace
 	names  symbolize.Names                   // nil without a map
 	packed bool                              // names are from the trace itself
@@ -106,7 +107,7 @@ func (a *app) open(cmd *cobra.Command, f *traceFlags, paths []string) (s *sessio
 	if err := f.filter.check(); err != nil {
 		return nil, err
 	}
-	s = &session{app: a, name: cmd.Name(), strict: f.strict, paths: f.paths.most()}
+	s = &session{app: a, name: cmd.Name(), style: f.style, strict: f.strict, paths: f.paths.most()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())

@@ -19,11 +19,22 @@ import (
 type Column struct {
 	Title string
 	Right bool // aligned to the right, as numbers are
-	// Cut lets [Table.WriteFitted] cut cells on the left, down to a few characters, and
+	// Cut lets [Table.WriteFitted] cut cells on a side, down to a few characters, and
 	// Optional lets it leave the column out. Columns that are Least as well go first.
-	Cut, Optional, Least bool
-	Part                 bool // cells are percentages of a whole
+	Cut             Side
+	Optional, Least bool
+	Part            bool // cells are percentages of a whole
 }
+
+// Side is where cells may be cut.
+type Side uint8
+
+// Sides. Names of functions end with what tells them apart, sentences do not.
+const (
+	None Side = iota
+	Left
+	Right
+)
 
 // Table is rows of cells below a header. There may be hundreds of thousands of
 // them, so the cells of a row are kept as one string.
@@ -97,12 +108,14 @@ func (t *Table) write(w io.Writer, width int, header bool) (hidden []string, err
 		hidden = t.fit(widths, width)
 	}
 	b := bufio.NewWriter(w)
+	head := true
 	t.Each(Printable, func(row []string) {
-		if !header {
-			header = true
+		if head && !header {
+			head = false
 			return
 		}
-		pad, first := 0, true
+		pad, first, title := 0, true, head
+		head = false
 		for i, c := range row {
 			if widths[i] < 0 {
 				continue
@@ -111,7 +124,13 @@ func (t *Table) write(w io.Writer, width int, header bool) (hidden []string, err
 				pad += 2
 			}
 			first = false
-			c = CutLeft(c, widths[i])
+			switch {
+			case Width(c) <= widths[i]:
+			case t.Columns[i].Cut == Right || title:
+				c = cutRight(c, widths[i])
+			default:
+				c = cutLeft(c, widths[i])
+			}
 			gap := widths[i] - Width(c)
 			if t.Columns[i].Right {
 				pad += gap
@@ -137,7 +156,7 @@ func (t *Table) fit(widths []int, width int) (hidden []string) {
 	excess := func(cut bool) int {
 		sum := -2
 		for i, n := range widths {
-			if cut && t.Columns[i].Cut {
+			if cut && t.Columns[i].Cut != None {
 				n = min(n, least)
 			}
 			if n >= 0 {
@@ -161,7 +180,7 @@ func (t *Table) fit(widths []int, width int) (hidden []string) {
 	for {
 		over, widest := excess(false), -1
 		for i, n := range widths {
-			if t.Columns[i].Cut && n > least && (widest < 0 || n > widths[widest]) {
+			if t.Columns[i].Cut != None && n > least && (widest < 0 || n > widths[widest]) {
 				widest = i
 			}
 		}
@@ -170,7 +189,7 @@ func (t *Table) fit(widths []int, width int) (hidden []string) {
 		}
 		second := least
 		for i, n := range widths {
-			if t.Columns[i].Cut && i != widest && n < widths[widest] {
+			if t.Columns[i].Cut != None && i != widest && n < widths[widest] {
 				second = max(second, n)
 			}
 		}
@@ -178,12 +197,9 @@ func (t *Table) fit(widths []int, width int) (hidden []string) {
 	}
 }
 
-// CutLeft is s without what it begins with as far as it is wider than so many cells of a
-// terminal. A mark stands for what is missing.
-func CutLeft(s string, width int) string {
-	if len(s) <= width || Width(s) <= width {
-		return s
-	}
+// cutLeft is s without what it begins with, so that it takes no more than so many cells of
+// a terminal. A mark stands for what is missing.
+func cutLeft(s string, width int) string {
 	n, rest := 1, len(s)
 	for rest > 0 {
 		_, size := utf8.DecodeLastRuneInString(s[:rest])
@@ -193,6 +209,17 @@ func CutLeft(s string, width int) string {
 		rest -= size
 	}
 	return "…" + s[rest:]
+}
+
+// cutRight is cutLeft for what s ends with.
+func cutRight(s string, width int) string {
+	n := 1
+	for i, r := range s {
+		if n += Width(string(r)); n > width {
+			return s[:i] + "…"
+		}
+	}
+	return s
 }
 
 // WriteMarkdown writes the table in GitHub's dialect of Markdown.
