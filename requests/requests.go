@@ -25,8 +25,12 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// MaxSegments is how many segments a Collector holds. They take some 130 bytes each.
-const MaxSegments = 1 << 18
+// MaxSegments is how many segments a Collector holds. They take some 130 bytes each, and
+// their keys maxKeyBytes together.
+const (
+	MaxSegments = 1 << 18
+	maxKeyBytes = 64 << 20
+)
 
 // Options say where keys come from. One of IDFunc, IDEvent and Marks is needed.
 type Options struct {
@@ -76,6 +80,7 @@ func (s *Segment) compare(o *Segment) int {
 type Collector struct {
 	opts     Options
 	segments []Segment
+	keyBytes int // of the segments
 	// keep is the greatest hash of a key that is kept: one in 2^lowered is.
 	keep    uint64
 	lowered int
@@ -300,6 +305,7 @@ func (c *Collector) add(t *thread, s Segment) {
 		return
 	}
 	c.segments = append(c.segments, s)
+	c.keyBytes += len(s.Key)
 	c.shrink()
 }
 
@@ -319,15 +325,27 @@ func (c *Collector) wants(key string) bool {
 	return key == c.opts.Always || hash(key) <= c.keep
 }
 
-// shrink keeps half of the keys as long as there are too many segments. A shard never
+// shrink keeps half of the keys as long as there are too many segments, or too long keys. A shard never
 // drops what all shards together could keep, so that it makes no difference how many
 // there are.
 func (c *Collector) shrink() {
-	for len(c.segments) > c.opts.Most && c.keep > 0 {
+	for (len(c.segments) > c.opts.Most || c.keyBytes > maxKeyBytes) && c.keep > 0 {
 		c.keep >>= 1
 		c.lowered++
-		c.segments = slices.DeleteFunc(c.segments, func(s Segment) bool { return !c.wants(s.Key) })
+		c.drop()
 	}
+}
+
+// drop drops the segments of keys that are not kept.
+func (c *Collector) drop() {
+	c.keyBytes = 0
+	c.segments = slices.DeleteFunc(c.segments, func(s Segment) bool {
+		if !c.wants(s.Key) {
+			return true
+		}
+		c.keyBytes += len(s.Key)
+		return false
+	})
 }
 
 // hash is FNV-1a with the bits mixed, as the upper ones count.
@@ -347,10 +365,11 @@ func (c *Collector) Merge(o *Collector) {
 	if o.lowered > c.lowered {
 		c.keep, c.lowered = o.keep, o.lowered
 	}
-	for _, list := range []*[]Segment{&c.segments, &o.segments} {
-		*list = slices.DeleteFunc(*list, func(s Segment) bool { return !c.wants(s.Key) })
-	}
+	o.keep = c.keep
+	c.drop()
+	o.drop()
 	c.segments = append(c.segments, o.segments...)
+	c.keyBytes += o.keyBytes
 	c.shrink()
 }
 

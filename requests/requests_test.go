@@ -275,6 +275,39 @@ func TestTooManySegments(t *testing.T) {
 	}
 }
 
+// Keys that are very long are dropped as too many segments are.
+func TestTooLongKeys(t *testing.T) {
+	opts := requests.Options{IDEvent: regexp.MustCompile(`.*`)}
+	one := requests.NewCollector(opts)
+	shards := []*requests.Collector{requests.NewCollector(opts), requests.NewCollector(opts)}
+	for thread, n := range []int{20, 1150} {
+		b := &calls.Batch{Index: thread, Thread: reader.Thread{Thread: int32(thread)}}
+		for i := range n {
+			start := uint64(100 * i)
+			key := bytes.Repeat([]byte{'a' + byte(i%26)}, 60_000)
+			b.Events = append(b.Events, calls.Event{TSC: start + 5, Kind: reader.Custom, Depth: 1, Data: fmt.Appendf(nil, "%d-%d-%s", thread, i, key)})
+			b.Calls = append(b.Calls, calls.Call{Func: 1, Start: start, Duration: 10})
+		}
+		for _, c := range []*requests.Collector{one, shards[thread]} {
+			if err := c.Calls(b); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	shards[0].Merge(shards[1])
+	want, got := one.Requests(requests.Choice{}), shards[0].Requests(requests.Choice{})
+	if !slices.Equal(all(want), all(got)) || got.Every != want.Every {
+		t.Errorf("one key in %d, and %d of two shards", want.Every, got.Every)
+	}
+	held := 0
+	for _, r := range want.Requests {
+		held += len(r.Key)
+	}
+	if want.Every < 2 || held > 64<<20 || held < 10<<20 {
+		t.Errorf("one key in %d: %d bytes", want.Every, held)
+	}
+}
+
 // random is a trace of a number of threads, each of which works on random requests.
 func random(t *rapid.T) string {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
