@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 	"strconv"
@@ -37,7 +38,7 @@ func (d *Doc) words(c *column, v cell) string {
 	case count:
 		return about + label.Grouped(v.n)
 	case number:
-		return about + strconv.FormatFloat(v.f, 'g', 4, 64)
+		return about + numberWords(v.f)
 	case share:
 		return about + fmt.Sprintf("%.1f%%", 100*v.f)
 	case duration:
@@ -88,6 +89,17 @@ func (d *Doc) pathNames(ids []reader.FuncID, name func(symbolize.Names, reader.F
 		names[i] = name(d.Names, id)
 	}
 	return strings.Join(names, " > ")
+}
+
+// numberWords is a number with three digits, or with those of its integer part.
+func numberWords(f float64) string {
+	switch abs := math.Abs(f); {
+	case f < 0:
+		return "-" + numberWords(abs)
+	case abs >= 999.5 && abs < 1e15:
+		return label.GroupedDigits(strconv.FormatFloat(f, 'f', 0, 64))
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
 }
 
 // sizeWords is a size in the unit that suits it.
@@ -151,7 +163,7 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 		if !c.people {
 			continue
 		}
-		if !says(func(v cell) bool { return !v.missing && (c.kind != flag || v.n != 0) }, i) {
+		if !says(func(v cell) bool { return !v.missing && d.words(c, v) != "" }, i) {
 			continue
 		}
 		if c.place && says(func(v cell) bool { return d.place(v) != "" }, i) {
@@ -185,10 +197,14 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 	return out
 }
 
-// indented is the first column with names, by which a tree shows its levels; -1 for none.
+// indented is the column by which a tree shows its levels: the first with functions, or else
+// the first with text; -1 for none.
 func (t *TableNode) indented(shown []int) int {
 	if t.level == nil {
 		return -1
+	}
+	if i := slices.IndexFunc(shown, func(i int) bool { return t.columns[i].kind == function }); i >= 0 {
+		return i
 	}
 	return slices.IndexFunc(shown, func(i int) bool { return !t.columns[i].isRight() })
 }

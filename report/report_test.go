@@ -319,3 +319,11 @@ func TestChanges(t *testing.T) {
 		equal(t, b.String(), want)
 	}
 }
+
+func TestNumberWords(t *testing.T) {
+	for f, want := range map[float64]string{0: "0", 1: "1", 0.25: "0.25", 56.291: "56.3", -999.4: "-999", 1234567.8: "1,234,568", -5e-6: "-5e-06"} {
+		if got := numberWords(f); got != want {
+			t.Errorf("%v is %s, want %s", f, got, want)
+		}
+	}
+}

@@ -47,8 +47,8 @@ func (c *Column[T]) of(row *T) cell {
 func isNoNumber(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }
 
 // Tree is a table whose rows are the nodes of trees, each before its children: level is 0
-// for roots, and at most one more than that of the row before. For people the first
-// column with names is indented. In JSON children are arrays in their parents; CSV has a column
+// for roots, and at most one more than that of the row before. For people the
+// functions, or else the first column with text, are indented. In JSON children are arrays in their parents; CSV has a column
 // "level".
 func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T]) *TableNode {
 	t := Table(key, list, columns...)

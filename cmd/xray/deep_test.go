@@ -40,21 +40,22 @@ func TestDeepTrees(t *testing.T) {
 		t.Fatal(err)
 	}
 	type row struct {
-		Function    string
-		Total, Self uint64
-		Calls       uint64
-		Children    []row
+		Function string
+		Total    uint64 `json:"total_ns"`
+		Self     uint64 `json:"self_ns"`
+		Calls    uint64
+		Children []row
 	}
 	var report struct {
 		Slowest []struct {
-			Duration uint64
-			Tree     row
+			Duration uint64 `json:"duration_ns"`
+			Tree     []row
 		}
 	}
 	if err := json.Unmarshal([]byte(produce(t, "slowest", "--root", "#1$", "--top", "2", "--format", "json", file)), &report); err != nil {
 		t.Fatal(err)
 	}
-	depth, self, at := 0, uint64(0), report.Slowest[0].Tree
+	depth, self, at := 0, uint64(0), report.Slowest[0].Tree[0]
 	for ; len(at.Children) == 1; depth++ {
 		self += at.Self
 		at = at.Children[0]
@@ -65,7 +66,7 @@ func TestDeepTrees(t *testing.T) {
 	for command, wants := range map[string][]string{
 		"slowest": {"(folded)"},
 		"why":     {"#6000 itself is slower"},
-		"shapes":  {"45  100.00%"},
+		"shapes":  {"45  100.0%"},
 	} {
 		got := produce(t, command, "--root", "#1$", file)
 		for _, want := range wants {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -22,22 +21,21 @@ func (a *app) slowestCommand() *cobra.Command {
 		top       = 5
 		perThread bool
 		minShare  = "1%"
-		format    = "text"
-		output    string
+		out       reportFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "slowest TRACE... --root REGEXP",
-		Short: "Show the slowest calls of a function, each with its tree",
-		Long: `slowest shows the slowest outermost calls of the functions that --root names,
-each with its thread, the time since the trace's start and the tree of what it
-called, beside what an ordinary call does on average: ordinary are those from the
-first to the third quartile. Calls that the trace's end cut off are left out.
+		Short: "Show the slowest calls of a function and what they did",
+		Long: `slowest shows the slowest outermost calls of the functions that --root selects. For
+each call it shows the thread, the time since the start of the trace, and the tree of
+calls that it made, next to the mean of usual calls. Usual calls are those from the
+first to the third quartile. Calls that are open at the end of the trace do not count.
 
-Where a call waited for a lock, the tree says who had it meanwhile. Lock functions
-are known by name, as xray locks knows them.
+If a call waited for a lock, the tree shows who held the lock at that time. Lock
+functions are recognized by name, as in xray locks.
 
-Each is named by its place among all by time, as in handleRequest#4711, which is
-what xray slice --around takes.`,
+The number of a call is its place among all calls of the function in the trace. Pass
+it to xray slice --around, as in handleRequest#4711.`,
 		Example: `  xray slowest -m ./server --root '^handleRequest' trace.xray
   xray slowest -m ./server --root '^handleRequest' --top 1 --format json trace.xray`,
 		Args: operands("a TRACE", 1, true),
@@ -53,7 +51,7 @@ what xray slice --around takes.`,
 			}
 			defer s.close()
 			opts.Top, opts.PerThread = top, perThread
-			if view.Base, err = s.start(); err != nil {
+			if _, err = s.start(); err != nil {
 				return err
 			}
 			found, _, err := s.searchSlowest(opts)
@@ -68,13 +66,7 @@ what xray slice --around takes.`,
 			if err := s.findHolders(report, &which); err != nil {
 				return err
 			}
-			view.ThreadName, view.Files, view.Markdown = s.trace.ThreadName, s.trace.Files(), format == "markdown"
-			err = s.writeReport(output, format, stats, func(w io.Writer) error {
-				if format == "json" {
-					return report.WriteJSON(w, s.names, view)
-				}
-				return report.WriteText(w, s.names, view)
-			})
+			err = s.writeDoc(&out, stats, report.Body(s.names, view))
 			s.summary(stats)
 			return err
 		},
@@ -83,11 +75,10 @@ what xray slice --around takes.`,
 	flags.add(f)
 	flags.paths.add(f)
 	which.add(f)
-	addCount(f, &top, "top", "n", 1, "how many calls to show")
-	f.BoolVar(&perThread, "per-thread", false, "show as many of each thread")
-	f.StringVar(&minShare, "min-share", minShare, "text: leave out paths with less than `PERCENT` of the call's time")
-	addChoice(f, &format, "format", "f", "what to write", "text", "json", "markdown")
-	addOutput(f, &output)
+	addCount(f, &top, "top", "n", 1, "show the `N` slowest calls")
+	f.BoolVar(&perThread, "per-thread", false, "show the slowest calls of each thread")
+	f.StringVar(&minShare, "min-share", minShare, "hide paths with less than `PERCENT` of the call's time; JSON has all")
+	out.add(f)
 	spellings(f, map[string]string{"func": "root", "min-depth-time": "min-share"})
 	return cmd
 }
