@@ -11,7 +11,9 @@ import (
 	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/slowest"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) slowestCommand() *cobra.Command {
@@ -62,11 +64,11 @@ it to xray slice --around, as in handleRequest#4711.`,
 			if err != nil {
 				return err
 			}
-			report := trees.Report(s.clock)
-			if err := s.findHolders(report, &which); err != nil {
+			slow := trees.Report(s.clock)
+			if err := s.findHolders(slow, &which); err != nil {
 				return err
 			}
-			err = s.writeDoc(&out, stats, report.Body(s.names, view))
+			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return slow.Body(names, view) })
 			s.summary(stats)
 			return err
 		},
