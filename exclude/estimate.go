@@ -2,6 +2,8 @@ package exclude
 
 import (
 	"math/bits"
+
+	"github.com/xray-tools/xray/internal/probecost"
 )
 
 // estimate predicts what recordings cost. Where recording takes most of the time, a small
@@ -18,31 +20,36 @@ type model struct {
 	Spent
 }
 
-// newEstimate is of a recording of calls that took time, in ticks.
+// newEstimate is of a recording of calls that took time, in ticks. The likely cost of a call
+// is in the middle of those that leave time for the program.
 func newEstimate(opts *Options, time, calls uint64) *estimate {
-	e := &estimate{}
-	cost, base := opts.Cost, opts.Baseline
-	for _, one := range []struct {
-		m          *model
-		cost, base uint64
-	}{
-		{&e.likely, cost.Mean(), base.Likely}, {&e.least, cost.Low, base.Most}, {&e.most, cost.High, base.Least},
-	} {
-		*one.m = model{call: one.cost, Spent: opts.Spent}
-		m := one.m
-		probes := time - min(time, m.Fixed+m.Chunks) // and the program
-		if base.Most > 0 {
-			m.time = min(one.base, probes)
-			m.call = perCall(probes-m.time, calls)
-			continue
-		}
-		m.time = probes - min(probes, ticks(calls, m.call))
-		if least := min(probes, ticks(calls, opts.Least)); m.time < least {
-			m.time = least
-			m.call = min(m.call, perCall(probes-least, calls))
-		}
+	base := opts.Baseline
+	if base.Most > 0 {
+		of := func(base uint64) model { return known(opts, time, calls, base) }
+		return &estimate{likely: of(base.Likely), least: of(base.Most), most: of(base.Least)}
 	}
+	e := &estimate{least: assumed(opts, time, calls, opts.Cost.Low), most: assumed(opts, time, calls, opts.Cost.High)}
+	likely := probecost.Cost{Low: e.least.call, High: e.most.call}
+	e.likely = assumed(opts, time, calls, likely.Mean())
 	return e
+}
+
+// known is the model for a time without recording.
+func known(opts *Options, time, calls, base uint64) model {
+	rest := time - min(time, opts.Spent.Fixed+opts.Spent.Chunks)
+	base = min(base, rest)
+	return model{time: base, call: perCall(rest-base, calls), Spent: opts.Spent}
+}
+
+// assumed is the model for a cost of a call. It is less where calls would be left with less
+// time than they take.
+func assumed(opts *Options, time, calls, call uint64) model {
+	rest := time - min(time, opts.Spent.Fixed+opts.Spent.Chunks)
+	left, least := rest-min(rest, ticks(calls, call)), min(rest, ticks(calls, opts.Least))
+	if left < least {
+		return model{time: least, call: min(call, perCall(rest-least, calls)), Spent: opts.Spent}
+	}
+	return model{time: left, call: call, Spent: opts.Spent}
 }
 
 // predict sets what is predicted of a recording, of which it knows calls and bytes.
