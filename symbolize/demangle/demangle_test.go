@@ -125,7 +125,6 @@ func TestDemangleLongNames(t *testing.T) {
 // on which it is wrong: a substitution that stands for a template parameter is the one
 // of the function that it is used in, and not of where it was met first.
 func TestDemangleLikeLLVM(t *testing.T) {
-	testenv.Need(t, "llvm-cxxfilt-22")
 	for _, c := range []struct {
 		library string
 		percent float64
@@ -137,14 +136,8 @@ func TestDemangleLikeLLVM(t *testing.T) {
 	} {
 		t.Run(c.library, func(t *testing.T) {
 			names := libraryNames(t, c.library)
-			cmd := exec.Command("llvm-cxxfilt-22")
-			cmd.Stdin = strings.NewReader(strings.Join(names, "\n"))
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatal(err)
-			}
 			same, compared := 0, 0
-			for i, want := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
+			for i, want := range byLLVM(t, names) {
 				if want == names[i] {
 					continue
 				}
@@ -180,7 +173,7 @@ func TestDemangleFast(t *testing.T) {
 
 // libraryNames are the names of the C++ functions that a library of the compiler or
 // the system exports.
-func libraryNames(t *testing.T, library string) []string {
+func libraryNames(t testing.TB, library string) []string {
 	t.Helper()
 	testenv.Need(t, "clang++-22")
 	path, err := exec.Command("clang++-22", "-print-file-name="+library).Output()

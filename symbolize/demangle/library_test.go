@@ -1,0 +1,157 @@
+package demangle
+
+import (
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	library "github.com/ianlancetaylor/demangle"
+
+	"github.com/xray-tools/xray/internal/testenv"
+)
+
+// byLibrary is what the library says of a name; the name where it refuses it.
+func byLibrary(name string) string {
+	s, err := library.ToString(name, library.LLVMStyle)
+	if err != nil {
+		return name
+	}
+	return s
+}
+
+// byLLVM is what llvm-cxxfilt says of names.
+func byLLVM(t *testing.T, names []string) []string {
+	t.Helper()
+	testenv.Need(t, "llvm-cxxfilt-22")
+	cmd := exec.Command("llvm-cxxfilt-22")
+	cmd.Stdin = strings.NewReader(strings.Join(names, "\n"))
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if len(list) != len(names) {
+		t.Fatalf("%d names make %d", len(names), len(list))
+	}
+	return list
+}
+
+// The list of differences from the library is right. When the library is, an entry goes.
+func TestLibraryDifferences(t *testing.T) {
+	text, err := os.ReadFile("testdata/library.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for entry := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		lines := strings.Split(entry, "\n")
+		if !strings.HasPrefix(entry, "_") || len(lines) != 3 {
+			continue // a reason
+		}
+		found++
+		name, want, wrong := lines[0], lines[1], lines[2]
+		if got := Name(name); got != want {
+			t.Errorf("%s\nis       %s\nand not  %s", name, got, want)
+		}
+		if got := byLibrary(name); got != wrong {
+			t.Errorf("%s: the library writes\n%s\nand not\n%s", name, got, wrong)
+		}
+		if got := byLLVM(t, []string{name})[0]; got != want {
+			t.Errorf("%s: LLVM writes\n%s\nand not\n%s", name, got, want)
+		}
+	}
+	if found < 8 {
+		t.Errorf("%d differences", found)
+	}
+}
+
+// Where this package and the library differ on names of real programs, LLVM agrees with
+// this package.
+func TestLikeLibrary(t *testing.T) {
+	for _, name := range []string{"libstdc++.so", "libLLVM.so.22.1", "libclang-cpp.so.22.1", "libclang-cpp.so.14", "librustc_driver"} {
+		t.Run(name, func(t *testing.T) {
+			var names []string
+			if name == "librustc_driver" {
+				names = rustNames(t)
+			} else {
+				names = libraryNames(t, name)
+			}
+			var differ []string
+			for _, n := range names {
+				if Name(n) != operatorSpace.Replace(byLibrary(n)) {
+					differ = append(differ, n)
+				}
+			}
+			t.Logf("of %d names, %d differ", len(names), len(differ))
+			if len(names) < 1000 || len(differ) > len(names)/50 {
+				t.Errorf("of %d names, %d differ", len(names), len(differ))
+			}
+			if len(differ) == 0 {
+				return
+			}
+			for i, want := range byLLVM(t, differ) {
+				if got := Name(differ[i]); got != want {
+					t.Errorf("%s\nis          %s\nLLVM        %s\nthe library %s", differ[i], got, want, byLibrary(differ[i]))
+				}
+			}
+		})
+	}
+}
+
+// rustNames are the names of the functions of Rust's compiler.
+func rustNames(t *testing.T) []string {
+	t.Helper()
+	testenv.Need(t, "rustc")
+	root, err := exec.Command("rustc", "--print", "sysroot").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths, _ := filepath.Glob(filepath.Join(strings.TrimSpace(string(root)), "lib", "librustc_driver-*.so"))
+	if len(paths) == 0 {
+		t.Skip("no compiler in " + string(root))
+	}
+	f, err := elf.Open(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i, s := range symbols {
+		if strings.HasPrefix(s.Name, "_R") && i%3 == 0 { // which is enough
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) < 1000 {
+		t.Skipf("%s is stripped, or has names of the older scheme", paths[0])
+	}
+	return names
+}
+
+// BenchmarkLibraries demangles the names of a library, all of them in one turn.
+func BenchmarkLibraries(b *testing.B) {
+	for _, file := range []string{"libLLVM.so.22.1", "libclang-cpp.so.14"} {
+		names := libraryNames(b, file)
+		for _, c := range []struct {
+			by string
+			f  func(string) string
+		}{
+			{"own", Name}, {"library", byLibrary},
+		} {
+			b.Run("of="+file+"/by="+c.by, func(b *testing.B) {
+				for b.Loop() {
+					for _, n := range names {
+						c.f(n)
+					}
+				}
+				b.ReportMetric(float64(len(names)), "names/op")
+			})
+		}
+	}
+}
