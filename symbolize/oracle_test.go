@@ -1,0 +1,185 @@
+package symbolize
+
+import (
+	"bytes"
+	"debug/dwarf"
+	"debug/elf"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/go-delve/delve/pkg/dwarf/godwarf"
+	"github.com/go-delve/delve/pkg/dwarf/line"
+)
+
+// oracle is what delve's packages, which share no code with this one, know of a program.
+type oracle struct {
+	data      *dwarf.Data
+	functions map[uint64]*oracleFunction // by address
+}
+
+type oracleFunction struct {
+	tree  *godwarf.Tree
+	files []*dwarf.LineFile // of the unit
+	lines *line.DebugLineInfo
+}
+
+func newOracle(t *testing.T, path string) *oracle {
+	t.Helper()
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	section := func(name string) []byte {
+		if s := f.Section(name); s != nil {
+			b, err := s.Data()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		return nil
+	}
+	o := &oracle{functions: make(map[uint64]*oracleFunction)}
+	if o.data, err = f.DWARF(); err != nil {
+		t.Fatal(err)
+	}
+	tables, strings := section(".debug_line"), section(".debug_line_str")
+	var unit oracleFunction
+	for r := o.data.Reader(); ; {
+		e, err := r.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e == nil {
+			return o
+		}
+		switch e.Tag {
+		case dwarf.TagCompileUnit:
+			unit = oracleFunction{}
+			if at, ok := e.Val(dwarf.AttrStmtList).(int64); ok {
+				dir, _ := e.Val(dwarf.AttrCompDir).(string)
+				unit.lines = line.Parse(dir, bytes.NewBuffer(tables[at:]), strings, nil, 0, false, 8)
+				rows, err := o.data.LineReader(e)
+				if err != nil {
+					t.Fatal(err)
+				}
+				unit.files = rows.Files()
+			}
+		case dwarf.TagSubprogram:
+			if ranges, err := o.data.Ranges(e); err == nil && len(ranges) > 0 {
+				function := unit
+				if function.tree, err = godwarf.LoadTree(e.Offset, o.data, 0); err != nil {
+					t.Fatal(err)
+				}
+				o.functions[ranges[0][0]] = &function
+			}
+		}
+	}
+}
+
+// definition is where the function is declared that an entry is about.
+func (f *oracleFunction) definition() string {
+	return f.place(f.tree.Entry, dwarf.AttrDeclFile, dwarf.AttrDeclLine)
+}
+
+func (f *oracleFunction) place(e godwarf.Entry, file, line dwarf.Attr) string {
+	n, _ := e.Val(line).(int64)
+	if i, ok := e.Val(file).(int64); ok && i < int64(len(f.files)) && f.files[i] != nil {
+		return fmt.Sprint(filepath.Clean(f.files[i].Name), ":", n)
+	}
+	return ""
+}
+
+// inlined are the calls that were inlined into a function, as "depth function called at
+// file:line".
+func (f *oracleFunction) inlined() (list []string) {
+	var walk func(t *godwarf.Tree, depth int)
+	walk = func(t *godwarf.Tree, depth int) {
+		for _, c := range t.Children {
+			inside := depth
+			switch c.Tag {
+			case dwarf.TagInlinedSubroutine:
+				inside++
+				name := ""
+				for _, attr := range []dwarf.Attr{dwarf.AttrLinkageName, atMIPSLinkage, dwarf.AttrName} {
+					if s, ok := c.Val(attr).(string); ok && name == "" {
+						name = s
+					}
+				}
+				list = append(list, fmt.Sprint(inside, " ", name, " called at ", f.place(c, dwarf.AttrCallFile, dwarf.AttrCallLine)))
+			case dwarf.TagSubprogram:
+				continue
+			}
+			walk(c, inside)
+		}
+	}
+	walk(f.tree, 0)
+	return list
+}
+
+// What is said of functions agrees with delve's reader of line tables and its trees of
+// entries.
+func TestOracle(t *testing.T) {
+	for _, v := range variants {
+		switch v.name {
+		case "O2-dwarf64", "split-dwarf4", "split-dwarf5", "object":
+			continue // delve reads none of these
+		}
+		t.Run(v.name, func(t *testing.T) {
+			t.Parallel()
+			compareWithOracle(t, compile(t, program, v.args...), v.name != "tables-only")
+		})
+	}
+	t.Run("kvserver", func(t *testing.T) { compareWithOracle(t, kvserver, true) })
+}
+
+func compareWithOracle(t *testing.T, path string, full bool) {
+	o := newOracle(t, path)
+	table := load(t, path)
+	code, err := Load(path, Options{Code: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer code.Close()
+	place := func(s Symbol) string { return fmt.Sprint(filepath.Clean(s.File), ":", s.Line) }
+	lines, definitions, inlined := 0, 0, 0
+	for _, f := range table.Map().Functions {
+		of := o.functions[f.Address]
+		if of == nil {
+			continue
+		}
+		here, _ := code.Func(f.ID)
+		if file, n := of.lines.PCToLine(f.Address, f.Address); n != 0 { // line 0 stands for no line
+			lines++
+			if want := fmt.Sprint(filepath.Clean(file), ":", n); place(here) != want {
+				t.Errorf("%s: the code is of %s, delve says %s", here.Name, place(here), want)
+			}
+		}
+		if !full {
+			continue
+		}
+		defined, _ := table.Func(f.ID)
+		if want := of.definition(); want != "" {
+			definitions++
+			if place(defined) != want {
+				t.Errorf("%s: defined at %s, delve says %s", defined.Name, place(defined), want)
+			}
+		}
+		var got []string
+		for _, c := range table.Inlined(f.ID) {
+			got = append(got, fmt.Sprint(c.Depth, " ", c.Linkage, " called at ", filepath.Clean(c.File), ":", c.Line))
+		}
+		want := of.inlined()
+		inlined += len(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: inlined are\n%q\ndelve says\n%q", defined.Name, got, want)
+		}
+	}
+	t.Logf("compared: %d lines, %d definitions, %d inlined calls", lines, definitions, inlined)
+	if lines < 5 || full && definitions < 5 {
+		t.Errorf("compared: %d lines, %d definitions", lines, definitions)
+	}
+}
