@@ -126,17 +126,21 @@ func (s *session) openCounts(paths []string) (c *countedCalls, err error) {
 	build := s.trace.Recording(0).Process.BuildID
 	for i, path := range paths {
 		r := t.Recording(i)
-		if r == nil || len(r.Counters) == 0 || r.Process.CPUNS == 0 {
-			return nil, usagef("--baseline: %s is no recording by xray record --count that has its CPU time", path)
+		// A process that called nothing has no counters, but may have taken time.
+		if r == nil || r.Process.Mode != "count" {
+			return nil, usagef("--baseline: %s is no recording by xray record --count", path)
 		}
 		if r.Process.BuildID != build {
 			return nil, usagef("--baseline: %s is of another build", path)
 		}
-		c.cpu += float64(r.Process.CPUNS) - float64(r.Process.SetupNS)
+		c.cpu += max(0, float64(r.Process.CPUNS)-float64(r.Process.SetupNS))
 		for _, counter := range r.Counters {
 			c.calls += float64(counter.Calls)
 			c.of[counter.Func] += counter.Calls
 		}
+	}
+	if c.cpu <= 0 {
+		return nil, usagef("--baseline: the recordings do not have their CPU time")
 	}
 	return c, nil
 }

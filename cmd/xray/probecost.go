@@ -63,7 +63,7 @@ func (f *costFlags) measured(s *session) (probecost.Cost, string, error) {
 		// What is measured is probes one after the other. In programs, processors work on
 		// other things meanwhile, but miss their caches: a call took 0.76 of that in Lua, 0.88 in
 		// SQLite and 0.95 in the tests of yaml-cpp. See docs/exclude.md.
-		return probecost.Cost{Low: r.Process.Probe / 20 * 15, High: r.Process.Probe / 20 * 21}, "measured when the recording began", nil
+		return probecost.Cost{Low: r.Process.Probe / 4 * 3, High: r.Process.Probe}, "measured when the recording began", nil
 	}
 	return f.of(s)
 }
