@@ -144,6 +144,7 @@ func TestObjectsEverywhere(t *testing.T) {
 				want = all
 			}
 			for _, function := range want {
+				function = strings.TrimSuffix(function, "(int)") // names are short for people
 				if !strings.Contains(stdout, function) && !strings.Contains(stdout, strings.ReplaceAll(function, "::", "\\:\\:")) {
 					t.Errorf("no %s in\n%.3000s", function, stdout)
 				}
