@@ -16,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 )
 
 // names has two functions of one name.
@@ -139,9 +140,9 @@ func (nothing) Merge(nothing)            {}
 // written is everything that a report says.
 func written(t rapid.TB, r *diff.Report) string {
 	var b bytes.Buffer
-	text, markdown := diff.View{}, diff.View{Markdown: true}
-	for _, err := range []error{r.WriteJSON(&b), r.WriteText(&b, text), r.WriteText(&b, markdown), r.WriteCSV(&b)} {
-		if err != nil {
+	doc := report.Doc{Clock: r.Clock, Body: r.Body(diff.View{})}
+	for _, format := range report.Formats {
+		if err := doc.Write(&b, report.Style{Format: format}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -300,14 +301,14 @@ func TestChanges(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := comparison{root: isHandle}.compare(t, side(1, 5, before), side(2, 5, test.body))
 			c := r.Changes[0]
-			if c.Kind != test.kind || c.Function != test.fn || math.Abs(c.Amount/test.amount-1) > 0.1 || !c.Sure() {
+			if c.Kind != test.kind || c.Function != test.fn || math.Abs(c.Amount/test.amount-1) > 0.1 || !c.Significant() {
 				t.Errorf("%+v", c)
 			}
 			if c.Low > c.Amount || c.High < c.Amount || c.Low*c.High < 0 {
 				t.Errorf("%v is from %v to %v", c.Amount, c.Low, c.High)
 			}
 			for _, other := range r.Changes[1:] {
-				if other.Sure() {
+				if other.Significant() {
 					t.Errorf("%v of %s is sure, too: %+v", other.Kind, other.Function, other.Interval)
 				}
 			}
@@ -331,7 +332,7 @@ func TestFunctions(t *testing.T) {
 	}
 	want := []struct{ a, b float64 }{{50, 50}, {50_000, 75_000}, {50_000, 75_000}, {1000, 1500}, {1090, 1640}}
 	for i, m := range row.Metrics {
-		if math.Abs(m.A/want[i].a-1) > 0.1 || math.Abs(m.B/want[i].b-1) > 0.1 || !m.Known || m.Sure() != (i > 0) {
+		if math.Abs(m.A/want[i].a-1) > 0.1 || math.Abs(m.B/want[i].b-1) > 0.1 || !m.Known || m.Significant() != (i > 0) {
 			t.Errorf("%+v, want %v", m, want[i])
 		}
 	}
@@ -350,7 +351,7 @@ func TestClocksOfDifferentFrequency(t *testing.T) {
 	}
 	r := comparison{root: isHandle}.compare(t, a, b)
 	p99 := r.Metrics[2]
-	if !(math.Abs(r.Whole.Difference()) <= 1e-9*r.Whole.A) || r.Whole.Sure() || p99.A != p99.B || p99.A == 0 {
+	if !(math.Abs(r.Whole.Difference()) <= 1e-9*r.Whole.A) || r.Whole.Significant() || p99.A != p99.B || p99.A == 0 {
 		t.Errorf("%+v\n%+v", r.Whole, r.Metrics)
 	}
 }
@@ -394,11 +395,11 @@ func TestBlocks(t *testing.T) {
 		if root == nil {
 			want *= 400
 		}
-		if c.Function != "parse()" || !c.Sure() || math.Abs(c.Amount/want-1) > 0.05 || c.Low < want/2 || c.High > 2*want {
+		if c.Function != "parse()" || !c.Significant() || math.Abs(c.Amount/want-1) > 0.05 || c.Low < want/2 || c.High > 2*want {
 			t.Errorf("%+v, want about %v", c, want)
 		}
 		for _, m := range r.Metrics {
-			if d := m.Difference(); !m.Sure() || m.Low > d || m.High < d || d < 900 || d > 1600 {
+			if d := m.Difference(); !m.Significant() || m.Low > d || m.High < d || d < 900 || d > 1600 {
 				t.Errorf("%+v", m)
 			}
 		}

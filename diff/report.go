@@ -174,20 +174,20 @@ func (b *builder) resample() {
 		r.Resampled = "runs"
 	case fewest >= minBlocks:
 		r.Resampled = "blocks"
-		b.note("fewer than %d runs a side: blocks of %s are resampled instead, "+
-			"which says nothing about how much whole runs differ", minRuns, r.Clock.Format(uint64(r.Block)))
+		b.note("There are fewer than %d runs on a side. xray resamples blocks of %s instead. The intervals do not include "+
+			"differences between whole runs.", minRuns, r.Clock.Format(uint64(r.Block)))
 	default:
-		b.note("fewer than %d runs a side, and not %d seconds of each: nothing says how sure this is; give more runs",
-			minRuns, minBlocks)
+		b.note("There are fewer than %d runs on a side, and they are shorter than %d seconds. That is too little for confidence "+
+			"intervals. Give more runs.", minRuns, minBlocks)
 	}
 	if r.Resampled != "" {
 		b.sampler = newResampler(sides, r.Folds, r.Seed)
 	}
 	if !b.c.joined() {
-		b.note("the sides have no function but the root in common: give both their names (-m1, -m2)")
+		b.note("The sides have no function but the root in common. Pass the names of each side with -m1 and -m2.")
 	}
 	if !r.Clock.Known() {
-		b.note("the traces do not say how long a tick of their clock is: times are in ticks")
+		b.note("The traces do not state the frequency of their clock. Times are in ticks.")
 	}
 }
 

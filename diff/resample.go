@@ -25,8 +25,8 @@ type Interval struct {
 	P float64
 }
 
-// Sure reports whether chance is no explanation.
-func (i *Interval) Sure() bool { return i.Known && i.P < significance }
+// Significant reports whether chance is no explanation.
+func (i *Interval) Significant() bool { return i.Known && i.P < significance }
 
 // resampler draws the units of both sides anew, many times. It is the same for
 // all that is asked, so that what belongs together varies together.

@@ -153,7 +153,7 @@ func TestTablesAreCalibrated(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if slices.ContainsFunc(r.Rows, func(r Row) bool { return r.Metrics[1].Sure() }) {
+			if slices.ContainsFunc(r.Rows, func(r Row) bool { return r.Metrics[1].Significant() }) {
 				sure++
 			}
 		}

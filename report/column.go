@@ -81,8 +81,8 @@ func (c Column[T]) Optional() Column[T] { c.optional = true; return c }
 func (c Column[T]) Least() Column[T] { c.optional, c.least = true, true; return c }
 
 // Missing says which rows have no value: "-" for people, nothing in CSV, null in JSON.
-// Numbers that are infinite or not a number are missing without being asked. People do not
-// see a column without any value.
+// NaN is always missing, and infinity for programs. People do not see a column without any
+// value.
 func (c Column[T]) Missing(f func(*T) bool) Column[T] { c.missing = f; return c }
 
 // About marks values that are approximate with "~", for people.

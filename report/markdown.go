@@ -105,10 +105,10 @@ func (m *markdownWriter) facts(l *FactList) {
 
 // table writes a table. Trees are code, so that their indentation is kept.
 func (m *markdownWriter) table(n *TableNode, level int) error {
-	m.heading(n.title, level)
 	if n.length == 0 {
 		return nil
 	}
+	m.heading(n.title, level)
 	if n.level != nil {
 		return m.fenced(m.doc.layout(n).WriteText)
 	}

@@ -61,8 +61,7 @@ func (p *pageWriter) node(n Node, level int) error {
 	case *FactList:
 		p.facts(n)
 	case *TableNode:
-		p.heading(n.title, level)
-		p.table(n)
+		p.table(n, level)
 	case *Section:
 		return p.section(n, level)
 	case *List:
@@ -106,10 +105,11 @@ func (p *pageWriter) facts(l *FactList) {
 	}
 }
 
-func (p *pageWriter) table(n *TableNode) {
+func (p *pageWriter) table(n *TableNode, level int) {
 	if n.length == 0 {
 		return
 	}
+	p.heading(n.title, level)
 	t := p.doc.layout(n)
 	p.w.WriteString("<div class=\"wide\"><table>\n<thead>")
 	element := "th"

@@ -29,22 +29,19 @@ func (d *Doc) words(c *column, v cell) string {
 	if v.about {
 		about = "~"
 	}
-	if c.signed && v.f > 0 {
-		about += "+"
-	}
 	switch c.kind {
 	case text, rows:
 		return v.s
 	case count:
 		return about + label.Grouped(v.n)
-	case number:
-		return about + numberWords(v.f)
-	case share:
-		return about + fmt.Sprintf("%.1f%%", 100*v.f)
+	case number, share, mean:
+		s := d.realWords(c.kind, v.f)
+		if c.signed && v.f > 0 && strings.ContainsAny(s, "123456789∞") {
+			about += "+"
+		}
+		return about + s
 	case duration:
 		return about + d.durationWords(v)
-	case mean:
-		return about + label.Ticks(d.Clock, v.f)
 	case moment:
 		return about + label.GroupedDigits(d.Clock.Format(v.n-d.Start))
 	case size:
@@ -89,6 +86,21 @@ func (d *Doc) pathNames(ids []reader.FuncID, name func(symbolize.Names, reader.F
 		names[i] = name(d.Names, id)
 	}
 	return strings.Join(names, " > ")
+}
+
+// realWords is a value that need not be a whole number.
+func (d *Doc) realWords(k kind, f float64) string {
+	switch {
+	case math.IsInf(f, 1):
+		return "∞"
+	case math.IsInf(f, -1):
+		return "-∞"
+	case k == share:
+		return fmt.Sprintf("%.1f%%", 100*f)
+	case k == mean:
+		return label.Ticks(d.Clock, f)
+	}
+	return numberWords(f)
 }
 
 // numberWords is a number with three digits, or with those of its integer part.

@@ -288,14 +288,15 @@ func changes() *Doc {
 		NamePath("path", func(c *change) []string { return c.path }),
 	}
 	return &Doc{Kind: "changes", Clock: reader.Clock{Frequency: 2e9}, Body: []Node{
-		People{Tree("few", list[:1], func(c *change) int { return 0 }, columns...)},
+		People{Tree("few", list, func(c *change) int { return 0 }, columns...)},
 		Programs{Tree("all", list, func(c *change) int { return c.level }, columns...)},
 	}}
 }
 
 func TestChanges(t *testing.T) {
 	for format, want := range map[Format]string{
-		Text: "change       95% interval   ratio  path\n+750ns  -10ns to +1.500us  +25.0%  main > f(int)\n",
+		Text: "change       95% interval   ratio  path\n" +
+			"+750ns  -10ns to +1.500us  +25.0%  main > f(int)\n   0ns           -∞ to +∞      +∞  main\n",
 		CSV: "level,change_ns,interval_low_ns,interval_high_ns,ratio,nothing,path\n" +
 			"0,750.25,-10,1500,0.25,,main > f(int)\n1,-0.125,,,,,main\n",
 		JSON: `{

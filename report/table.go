@@ -39,12 +39,10 @@ func (c *Column[T]) of(row *T) cell {
 	}
 	switch c.kind {
 	case number, share, mean:
-		v.missing = isNoNumber(v.f) && (c.high == nil || isNoNumber(v.to))
+		v.missing = math.IsNaN(v.f) || math.IsNaN(v.to)
 	}
 	return v
 }
-
-func isNoNumber(f float64) bool { return math.IsNaN(f) || math.IsInf(f, 0) }
 
 // Tree is a table whose rows are the nodes of trees, each before its children: level is 0
 // for roots, and at most one more than that of the row before. For people the
@@ -56,7 +54,7 @@ func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T])
 	return t
 }
 
-// Titled puts a heading above the table.
+// Titled puts a heading above the table, unless it has no rows.
 func (t *TableNode) Titled(title string) *TableNode { t.title = title; return t }
 
 // Len is the number of rows.

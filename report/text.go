@@ -146,10 +146,10 @@ func (t *textWriter) facts(l *FactList) error {
 }
 
 func (t *textWriter) table(n *TableNode) error {
-	t.heading(n.title)
 	if n.length == 0 {
 		return nil
 	}
+	t.heading(n.title)
 	t.gap()
 	hidden, err := t.doc.layout(n).WriteFitted(t.w, t.style.Width)
 	if len(hidden) > 0 {

@@ -3,13 +3,13 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/diff"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -22,21 +22,21 @@ const (
 
 func (a *app) diffCommand() *cobra.Command {
 	d := diffFlags{seed: 1, minShare: "1%", top: 10}
-	format, output := "text", ""
+	var out reportFlags
 	cmd := &cobra.Command{
 		Use:   "diff A... -- B...",
-		Short: "Say what got slower from some runs to others, and how sure that is",
-		Long: `diff compares the runs of two sides: every trace before -- is a run of side A, every
-one behind it a run of side B. It says what takes longer in B and why, as parts that
-add up to the whole difference, each with an interval that tells what chance could do.
-Runs of different builds are joined by the names of functions and call paths.
+		Short: "Compare runs and report regressions with confidence intervals",
+		Long: `diff compares the runs of two sides. Each trace before -- is a run of side A, and each
+trace after it a run of side B. diff reports which functions take more or less time in
+B, and why. The parts add up to the whole difference, each with its confidence
+interval. Runs of different builds are matched by the names of functions.
 
-With --root it compares the outermost calls of these functions, without it all
-functions by themselves.
+With --root, diff compares the outermost calls of these functions. Without it, diff
+compares all functions separately.
 
---gate fails when a metric of B is above that of A by more than a limit, beyond
-what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails, else
-4 when there are too few runs to decide on one.`,
+--gate fails if a metric of B exceeds that of A by more than a limit, beyond chance:
+p99:+5%, self:REGEXP:+3%. The exit status is 3 if a gate fails, 4 if there are too few
+runs to decide on a gate, and 5 if an interval reaches across its limit.`,
 		Example: `  xray diff -m1 ./server.old -m2 ./server old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' --gate p99:+5% --gate 'self:parse.*:+3%' old.*.xray -- new.*.xray`,
@@ -61,23 +61,22 @@ what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails
 					return err
 				}
 			}
-			report, err := comparison.Report(options)
+			found, err := comparison.Report(options)
 			if err != nil {
 				return err
 			}
-			err = a.writeCaveats(output, format, d.caveats.list(len(args)), func(w io.Writer) error {
-				switch format {
-				case "json":
-					return report.WriteJSON(w)
-				case "csv":
-					return report.WriteCSV(w)
-				}
-				return report.WriteText(w, diff.View{Markdown: format == "markdown", Top: d.top, Short: symbolize.Shorten})
-			})
-			if err != nil {
+			view := diff.View{Top: d.top}
+			if out.short(d.flags.style) {
+				view.Short = symbolize.Shorten
+			}
+			doc := &report.Doc{
+				Kind: cmd.Name(), Clock: found.Clock, Caveats: d.caveats.list(len(args)),
+				Body: found.Body(view),
+			}
+			if err := a.writeDoc(&out, doc); err != nil {
 				return err
 			}
-			return a.gateStatus(report)
+			return a.gateStatus(found)
 		},
 	}
 	f := cmd.Flags()
@@ -88,14 +87,13 @@ what chance explains: p99:+5%, self:REGEXP:+3%. Exit status: 3 when a gate fails
 	d.flags.addStrict(f)
 	d.flags.filter.addPlace(f)
 	d.flags.paths.add(f)
-	f.StringVar(&d.rootText, "root", "", "compare the outermost calls of functions whose name matches `REGEXP`")
+	f.StringVar(&d.rootText, "root", "", "compare the outermost calls of functions that match `REGEXP`")
 	f.StringArrayVar(&d.gateTexts, "gate", nil,
-		"fail when this grows by more than a limit: `METRIC[:REGEXP]:+LIMIT%`; repeatable")
-	f.StringVar(&d.minShare, "min-share", d.minShare, "leave out what has less than `PERCENT` of the time on both sides")
-	addCount(f, &d.top, "top", "n", 0, "text: how many rows of a table to show; 0 shows all")
-	f.Uint64Var(&d.seed, "seed", d.seed, "for what is drawn by lot")
-	addChoice(f, &format, "format", "f", "what to write", "text", "json", "csv", "markdown")
-	addOutput(f, &output)
+		"fail if a metric grows by more than a limit: `METRIC[:REGEXP]:+LIMIT%`; repeatable")
+	f.StringVar(&d.minShare, "min-share", d.minShare, "leave out functions with less than `PERCENT` of the time on both sides")
+	addCount(f, &d.top, "top", "n", 0, "show the first `N` rows of each table; 0 shows all; JSON and CSV have all")
+	f.Uint64Var(&d.seed, "seed", d.seed, "random seed")
+	out.add(f)
 	addKeepGoing(f)
 	spellings(f, map[string]string{"m1": "instr-map-1", "m2": "instr-map-2", "func": "root"})
 	return cmd

@@ -42,14 +42,20 @@ func (r *reportFlags) isReport() bool {
 	return slices.Contains(report.Formats, report.Format(r.format))
 }
 
-// shownNames are the names that a report shows: short ones for people, unless --names says
-// otherwise. Flags match the full names.
-func (s *session) shownNames(r *reportFlags) symbolize.Names {
+// short reports whether names are short: for people, unless --names says otherwise. Flags
+// match the full names.
+func (r *reportFlags) short(style string) bool {
 	switch report.Format(r.format) {
 	case report.Text, report.Markdown, report.HTML:
-		if s.style == "" {
-			return symbolize.Shortened(s.names)
-		}
+		return style == ""
+	}
+	return false
+}
+
+// shownNames are the names that a report shows.
+func (s *session) shownNames(r *reportFlags) symbolize.Names {
+	if r.short(s.style) {
+		return symbolize.Shortened(s.names)
 	}
 	return s.names
 }

@@ -1,0 +1,175 @@
+package diff
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/texttab"
+)
+
+// phrases puts a report into words, for people.
+type phrases struct {
+	*Report
+	view View
+}
+
+// shown is how many of n rows people see.
+func (p *phrases) shown(n int) int {
+	if p.view.Top > 0 {
+		n = min(n, p.view.Top)
+	}
+	return n
+}
+
+// of says in a title how many of n rows there are.
+func (p *phrases) of(n int) string {
+	if shown := p.shown(n); shown < n {
+		return fmt.Sprintf(" (%d of %d)", shown, n)
+	}
+	return ""
+}
+
+// short is a name as it is shown.
+func (p *phrases) short(name string) string { return texttab.Printable(p.view.Short(name)) }
+
+func (p *phrases) path(names []string) []string {
+	short := make([]string, len(names))
+	for i, name := range names {
+		short[i] = p.short(name)
+	}
+	return short
+}
+
+// answer is the report in a sentence or two.
+func (p *phrases) answer() string {
+	whole := &p.Whole
+	what, times := "All functions together take", p.fromTo(whole)+" per run"
+	if p.Root != "" {
+		what, times = p.short(p.Root)+" takes", p.fromTo(whole)
+	}
+	if whole.Known {
+		times += fmt.Sprintf(" (95%% interval of the change: %s)", p.interval(whole))
+	}
+	switch {
+	case whole.Difference() == 0:
+		return fmt.Sprintf("%s the same time in A and B: %s.", what, times)
+	case whole.Known && !whole.Significant():
+		return fmt.Sprintf("%s %s time in B, but that is not significant: %s.%s", what, p.moreOrLess(whole), times, p.significant())
+	}
+	text := fmt.Sprintf("%s %s time in B: %s.", what, p.moreOrLess(whole), times)
+	var leading []string
+	for i := range p.Changes {
+		c := &p.Changes[i]
+		if c.Amount/whole.Difference() < 0.1 || len(leading) == 3 || c.Known && !c.Significant() {
+			continue
+		}
+		leading = append(leading, p.amount(c))
+	}
+	if len(leading) == 0 {
+		return text + " No single function stands out."
+	}
+	return text + " Why: " + strings.Join(leading, ", ") + "."
+}
+
+// significant is what changed significantly where the mean did not, which varies more:
+// quantiles of the root, and single functions.
+func (p *phrases) significant() string {
+	const most = 3
+	var list []string
+	for i := range p.Metrics {
+		if m := &p.Metrics[i]; m.Significant() && len(list) < most {
+			list = append(list, fmt.Sprintf("its %s is %s (%s)", m.Name, p.moreOrLess(m), p.fromTo(m)))
+		}
+	}
+	for i := range p.Changes {
+		if c := &p.Changes[i]; c.Known && c.Significant() && len(list) < most {
+			list = append(list, p.amount(c))
+		}
+	}
+	if len(list) == 0 {
+		return ""
+	}
+	return " These changes are significant: " + strings.Join(list, ", ") + "."
+}
+
+// moreOrLess is the size of a change.
+func (p *phrases) moreOrLess(m *Metric) string {
+	word := "more"
+	if m.Difference() < 0 {
+		word = "less"
+	}
+	if m.A == 0 {
+		return word
+	}
+	return fmt.Sprintf("%.1f%% %s", 100*math.Abs(m.Difference()/m.A), word)
+}
+
+// basis says what was compared.
+func (p *phrases) basis() string {
+	one, many, text := "call", "calls", ""
+	if p.Root != "" {
+		one, many = "call of "+p.short(p.Root), "calls of "+p.short(p.Root)
+	}
+	for s := range p.Runs {
+		text += fmt.Sprintf("%s: %s, %s. ", Side(s), label.Count(uint64(p.Runs[s]), "run", "runs"),
+			label.Count(uint64(p.Calls[s]), one, many))
+	}
+	switch p.Resampled {
+	case "":
+		return text + "There are no confidence intervals."
+	case "runs":
+		return text + fmt.Sprintf("The 95%% intervals are from %s resamples of runs.", label.Grouped(uint64(p.Folds)))
+	}
+	return text + fmt.Sprintf("The 95%% intervals are from %s resamples of %d and %d blocks of %s.", label.Grouped(uint64(p.Folds)),
+		p.Units[A], p.Units[B], p.Clock.Format(uint64(p.Block)))
+}
+
+// phrase says what a change is.
+func (p *phrases) phrase(c *Change) string {
+	name := p.short(c.Function)
+	less := c.Amount < 0
+	switch {
+	case c.Kind == New:
+		return name + " is new"
+	case c.Kind == Gone:
+		return name + " is gone"
+	case c.Kind == MoreCalls && less:
+		return "fewer calls of " + name
+	case c.Kind == MoreCalls:
+		return "more calls of " + name
+	case less:
+		return name + " itself is faster"
+	}
+	return name + " itself is slower"
+}
+
+// place says on which paths a change is.
+func (p *phrases) place(c *Change) string {
+	if p.Root == "" || len(c.Path) < 2 {
+		return ""
+	}
+	callers := strings.Join(p.path(c.Path[:len(c.Path)-1]), " > ")
+	if c.Paths > 1 {
+		return fmt.Sprintf(", on %d paths, most in %s", c.Paths, callers)
+	}
+	return ", in " + callers
+}
+
+func (p *phrases) amount(c *Change) string {
+	return fmt.Sprintf("%s (%s)", p.phrase(c), p.signed(c.Amount))
+}
+
+func (p *phrases) fromTo(m *Metric) string {
+	return label.Ticks(p.Clock, m.A) + " -> " + label.Ticks(p.Clock, m.B)
+}
+
+func (p *phrases) signed(x float64) string {
+	if math.Round(x) > 0 {
+		return "+" + label.Ticks(p.Clock, x)
+	}
+	return label.Ticks(p.Clock, x)
+}
+
+func (p *phrases) interval(m *Metric) string { return p.signed(m.Low) + " to " + p.signed(m.High) }
