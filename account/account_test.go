@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -232,7 +233,7 @@ func TestPerThreadAddsUp(t *testing.T) {
 					self, total = add(self, o.Self), add(total, o.Total)
 				}
 			}
-			u := func(n uint64) string { return grouped(n) }
+			u := func(n uint64) string { return strconv.FormatUint(n, 10) }
 			m[row.Func] = sums{u(s.Count), u(s.Open), u(s.Min), u(s.Max), self.String(), total.String()}
 		}
 		return m

@@ -9,6 +9,7 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 )
 
 // workload draws calls of functions of skewed popularity. Each function has its
@@ -72,10 +73,15 @@ func BenchmarkReport(b *testing.B) {
 		b.Run(fmt.Sprintf("functions=%d", functions), func(b *testing.B) {
 			a := New(Options{})
 			feed(b, a, list)
-			for b.Loop() {
-				if err := a.Report(3e9).Write(io.Discard, View{}, nil); err != nil {
-					b.Fatal(err)
-				}
+			for _, format := range report.Formats {
+				b.Run(string(format), func(b *testing.B) {
+					for b.Loop() {
+						doc := report.Doc{Clock: reader.Clock{Frequency: 3e9}, Body: a.Report(3e9).Body(nil, View{})}
+						if err := doc.Write(io.Discard, report.Style{Format: format}); err != nil {
+							b.Fatal(err)
+						}
+					}
+				})
 			}
 		})
 	}

@@ -1,7 +1,6 @@
 package account
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/xray-tools/xray/internal/probecost"
@@ -159,44 +158,4 @@ func widen(low, high *quantile.Sum, time, cost quantile.Sum) {
 	if t.Compare(*high) > 0 {
 		*high = t
 	}
-}
-
-var compensatedTitles = []string{
-	"self", "at least", "at most", "share", "total", "at least", "at most", "recorded self", "recorded total",
-}
-
-func (r *Report) compensatedTimes(row *Row) []string {
-	c := row.Compensated
-	cells := []string{
-		r.duration(row.Self), r.duration(c.SelfLow), r.duration(c.SelfHigh), percent(row.Self, r.Self),
-		r.duration(row.Total), r.duration(c.TotalLow), r.duration(c.TotalHigh),
-	}
-	return append(cells, r.duration(c.RecordedSelf), r.duration(c.RecordedTotal))
-}
-
-// costNotes are the notes about the cost of recording.
-func (r *Report) costNotes() []string {
-	if r.Cost == nil {
-		return nil
-	}
-	text := "taken out: " + probecost.Format(r.Cost.Low, r.Clock)
-	if r.Cost.High > r.Cost.Low {
-		text += " to " + probecost.Format(r.Cost.High, r.Clock)
-	}
-	text += " " + r.Clock.Unit() + " for each call"
-	if r.CostSource != "" {
-		text += " (" + r.CostSource + ")"
-	}
-	notes := []string{text + ", a third to two thirds of it inside the call, and the rest in its caller"}
-	exceeds := uint64(0)
-	for i := range r.Rows {
-		if r.Rows[i].Compensated.Exceeds {
-			exceeds++
-		}
-	}
-	if exceeds > 0 {
-		notes = append(notes, fmt.Sprintf("in %s %s the cost is more than all of the time: it is less than was said, or varies",
-			grouped(exceeds), plural(exceeds, "row", "rows")))
-	}
-	return notes
 }

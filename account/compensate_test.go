@@ -11,6 +11,7 @@ import (
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 )
 
 // timed are the times of a row: self and total, as they are, at least, at most, and
@@ -173,12 +174,13 @@ func drawTree(t *rapid.T, s probecost.Split) (free, probed []calls.Call) {
 func TestCompensationOfCounts(t *testing.T) {
 	a := New(Options{Compensation: &Compensation{Cost: probecost.Cost{High: 1000}}})
 	a.Count(reader.Thread{}, 0, 1, 7)
-	for _, format := range []Format{Text, CSV, JSON, Markdown} {
+	for _, format := range report.Formats {
 		var out strings.Builder
-		if err := a.Report(1e9).Write(&out, View{Format: format}, nil); err != nil || !strings.Contains(out.String(), "7") {
+		doc := report.Doc{Clock: reader.Clock{Frequency: 1e9}, Body: a.Report(1e9).Body(nil, View{})}
+		if err := doc.Write(&out, report.Style{Format: format}); err != nil || !strings.Contains(out.String(), "7") {
 			t.Errorf("%s: %v\n%s", format, err, out.String())
 		}
-		if format == Text && strings.Contains(out.String(), "self") {
+		if format == report.Text && strings.Contains(out.String(), "self") {
 			t.Errorf("times of what was counted:\n%s", out.String())
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 )
 
 // An analysis is fed by calls.Run; here it gets the calls of one thread by hand:
@@ -22,11 +23,12 @@ func Example() {
 	})
 	r := a.Report(1_000_000_000)
 	r.Sort(account.ByCount, true, nil)
-	r.Write(os.Stdout, account.View{}, nil)
+	doc := report.Doc{Kind: "account", Clock: r.Clock, Body: r.Body(nil, account.View{})}
+	doc.Write(os.Stdout, report.Style{})
 	// Output:
-	// 2 functions, 3 calls, 10.00us of self time
+	// 2 functions, 3 calls, 10.00us of self time.
 	//
-	// count     self   share    total      min      p50      p90      p99    p99.9      max  function
-	//     2  2.000us  20.00%  2.000us    500ns  1.500us  1.500us  1.500us  1.500us  1.500us  #2
-	//     1  8.000us  80.00%  10.00us  10.00us  10.00us  10.00us  10.00us  10.00us  10.00us  #1
+	// count     self  share    total      min      p50      p90      p99    p99.9      max  function
+	//     2  2.000us  20.0%  2.000us    500ns  1.500us  1.500us  1.500us  1.500us  1.500us  #2
+	//     1  8.000us  80.0%  10.00us  10.00us  10.00us  10.00us  10.00us  10.00us  10.00us  #1
 }

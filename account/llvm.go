@@ -27,7 +27,8 @@ func (r *Report) llvmStats(row *Row) [6]float64 {
 	return s
 }
 
-func (r *Report) writeLLVMText(w io.Writer, names symbolize.Names) error {
+// WriteLLVMText writes the text of llvm-xray. Names may be nil.
+func (r *Report) WriteLLVMText(w io.Writer, names symbolize.Names) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Functions with latencies: %d\n", r.Functions)
 	fmt.Fprintf(out, "%9s %10s [%9s, %9s, %9s, %9s, %9s] %9s  %-12s\n",
@@ -53,9 +54,9 @@ func llvmName(label string) string {
 	return texttab.CSVText(label)
 }
 
-// writeLLVMCSV differs from llvm-xray in that it doubles quotes within strings, and in
+// WriteLLVMCSV writes the CSV of llvm-xray. It differs in that it doubles quotes within strings, and in
 // names that a spreadsheet would take for a formula.
-func (r *Report) writeLLVMCSV(w io.Writer, names symbolize.Names) error {
+func (r *Report) WriteLLVMCSV(w io.Writer, names symbolize.Names) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "funcid,count,min,median,90%ile,99%ile,max,sum,debug,function")
 	for i := range r.Rows {

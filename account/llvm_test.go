@@ -3,6 +3,7 @@ package account
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // randomTrace is trace YAML of three threads that call six functions. With
@@ -71,14 +73,14 @@ func TestLLVM(t *testing.T) {
 			by         Column
 			descending bool
 			top        int
-			format     Format
+			write      func(*Report, io.Writer, symbolize.Names) error
 		}{
-			{nil, Options{}, calls.Exact, ByID, false, 0, LLVMText},
-			{[]string{"-f", "csv"}, Options{}, calls.Exact, ByID, false, 0, LLVMCSV},
-			{[]string{"-s", "sum", "-r", "dsc", "-p", "4"}, Options{}, calls.Exact, BySum, true, 4, LLVMText},
-			{[]string{"-s", "90p", "-f", "csv"}, Options{}, calls.Exact, ByP90, false, 0, LLVMCSV},
-			{[]string{"-d"}, Options{}, calls.Deduce, ByID, false, 0, LLVMText},
-			{[]string{"--recursive-calls-only"}, Options{RecursiveOnly: true}, calls.Exact, ByID, false, 0, LLVMText},
+			{nil, Options{}, calls.Exact, ByID, false, 0, (*Report).WriteLLVMText},
+			{[]string{"-f", "csv"}, Options{}, calls.Exact, ByID, false, 0, (*Report).WriteLLVMCSV},
+			{[]string{"-s", "sum", "-r", "dsc", "-p", "4"}, Options{}, calls.Exact, BySum, true, 4, (*Report).WriteLLVMText},
+			{[]string{"-s", "90p", "-f", "csv"}, Options{}, calls.Exact, ByP90, false, 0, (*Report).WriteLLVMCSV},
+			{[]string{"-d"}, Options{}, calls.Deduce, ByID, false, 0, (*Report).WriteLLVMText},
+			{[]string{"--recursive-calls-only"}, Options{RecursiveOnly: true}, calls.Exact, ByID, false, 0, (*Report).WriteLLVMText},
 		} {
 			c.opts.Exact = true
 			args := append([]string{"account", "-k"}, c.args...)
@@ -100,7 +102,7 @@ func TestLLVM(t *testing.T) {
 			report.Sort(c.by, c.descending, nil)
 			report.Top(c.top)
 			var got bytes.Buffer
-			if err := report.Write(&got, View{Format: c.format}, nil); err != nil {
+			if err := c.write(report, &got, nil); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {

@@ -2,118 +2,168 @@ package account
 
 import (
 	"fmt"
-	"io"
-	"math"
-	"math/big"
-	"strconv"
+	"slices"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
-	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says how a report is written. The zero value is a table for a terminal.
+// View says what of a report is shown.
 type View struct {
-	Format    Format
-	Histogram bool // adds a small histogram of durations to the rows of Text and Markdown
-	Objects   bool // adds the file that each function is in; not in JSON
+	Histogram bool // draws a small histogram of durations in each row
+	Objects   bool // adds the file that each function is in
 }
 
-// Format is what [Report.Write] writes.
-type Format string
-
-const (
-	Text     Format = ""         // an aligned table, with notes below it
-	CSV      Format = "csv"      // a row a line, below a header that names the unit
-	JSON     Format = "json"     // one object, with an array of rows
-	Markdown Format = "markdown" // a table, with notes below it
-	LLVMText Format = "llvm-text"
-	LLVMCSV  Format = "llvm-csv"
-)
-
-// Write renders the report. The same report and names give the same bytes.
-//
-// Text and Markdown give times in the unit that suits each, to four digits. CSV
-// and JSON give them in nanoseconds, rounded to the nearest; where the trace
-// does not state the frequency of its clock, all formats give ticks, and say so.
-// LLVMText and LLVMCSV have the shapes that llvm-xray writes.
-//
-// Names may be nil, and functions are then shown by their ids.
-func (r *Report) Write(w io.Writer, v View, names symbolize.Names) error {
-	switch v.Format {
-	case Text:
-		return r.writeText(w, v, names)
-	case Markdown:
-		return r.writeMarkdown(w, v, names)
-	case CSV:
-		return r.writeCSV(w, v, names)
-	case JSON:
-		return r.writeJSON(w, names)
-	case LLVMText:
-		return r.writeLLVMText(w, names)
-	case LLVMCSV:
-		return r.writeLLVMCSV(w, names)
+// Body describes the report. Names are for the files of [View.Objects].
+func (r *Report) Body(names symbolize.Names, v View) []report.Node {
+	v.Histogram = v.Histogram && !r.OnlyCounted()
+	nodes := []report.Node{
+		r.head(),
+		report.Facts(r,
+			report.Count("function_count", func(r *Report) uint64 { return uint64(r.Functions) }),
+			report.Count("calls", func(r *Report) uint64 { return r.Calls }),
+			report.Sum("self", func(r *Report) quantile.Sum { return r.Self }).Missing((*Report).OnlyCounted),
+			report.Number("relative_error", (*Report).relativeError),
+		).Hidden(),
 	}
-	return fmt.Errorf("unknown format %q", v.Format)
+	if r.Cost != nil {
+		nodes = append(nodes, report.Facts(r,
+			report.Mean("probe_cost", func(r *Report) float64 { return float64(r.Cost.Low) / 1000 }).
+				To(func(r *Report) float64 { return float64(r.Cost.High) / 1000 }),
+			report.String("probe_cost_source", func(r *Report) string { return r.CostSource }),
+		).Hidden())
+	}
+	return append(nodes, r.table(names, v), report.Notes(r.notes(v)))
 }
 
-func (r *Report) writeText(w io.Writer, v View, names symbolize.Names) error {
-	if _, err := io.WriteString(w, r.summary()+"\n"); err != nil {
-		return err
+func (r *Report) table(names symbolize.Names, v View) *report.TableNode {
+	columns := []report.Column[Row]{
+		report.Thread("thread", func(row *Row) reader.Thread { return row.Thread }).When(r.PerThread),
+		report.Count("count", func(row *Row) uint64 { return row.Count }),
 	}
-	if len(r.Rows) > 0 {
-		if _, err := io.WriteString(w, "\n"); err != nil {
-			return err
-		}
-		if err := r.table(v, names).WriteText(w); err != nil {
-			return err
-		}
-	}
-	for i, note := range r.notes(v) {
-		if i == 0 {
-			note = "\n" + note
-		}
-		if _, err := io.WriteString(w, note+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
+	columns = append(columns, r.times()...)
+	first, last := r.octaves()
+	columns = append(columns,
+		report.Flag("approximate", func(row *Row) bool { return row.Approximate }).ForPrograms(),
+		report.Count("inferred", func(row *Row) uint64 { return row.Inferred }).ForPrograms(),
+		report.Count("left", func(row *Row) uint64 { return row.Left }).ForPrograms(),
+		report.Count("open", func(row *Row) uint64 { return row.Open }).ForPrograms(),
+		report.Count("pruned", func(row *Row) uint64 { return row.Pruned }).ForPrograms(),
+		report.Count("tail_exited", tailExited).ForPrograms(),
+		report.Count("tail_exited", tailExited).ForPeople().Titled("tail calls").Optional().When(slices.ContainsFunc(r.Rows, func(row Row) bool { return row.TailExited > 0 })),
+		report.String("histogram", func(row *Row) string { return row.histogram(first, last) }).ForPeople().When(v.Histogram),
+		report.Rows("histogram", octaves, r.octaveWords).ForPrograms(),
+		report.String("object", func(row *Row) string { return symbolize.ObjectName(names, row.Func) }).When(v.Objects),
+		report.Function("function", func(row *Row) reader.FuncID { return row.Func }).WithLocation(),
+	)
+	return report.Table("functions", r.Rows, columns...)
 }
 
-func (r *Report) writeMarkdown(w io.Writer, v View, names symbolize.Names) error {
-	if _, err := io.WriteString(w, r.summary()+"\n\n"); err != nil {
-		return err
+// times are the columns that are about durations. What people read of a report without
+// the cost of recording has the bounds of self and total in place of quantiles.
+func (r *Report) times() []report.Column[Row] {
+	bound := func(key, title string, f func(*Compensated) quantile.Sum) report.Column[Row] {
+		return report.Sum(key, func(row *Row) quantile.Sum { return f(row.Compensated) }).
+			Titled(title).Missing((*Row).onlyCounted).When(r.Cost != nil)
 	}
-	if err := r.table(v, names).WriteMarkdown(w); err != nil {
-		return err
+	list := []report.Column[Row]{
+		report.Sum("self", func(row *Row) quantile.Sum { return row.Self }).Missing((*Row).selfless),
+		bound("self_low", "at least", func(c *Compensated) quantile.Sum { return c.SelfLow }).Optional(),
+		bound("self_high", "at most", func(c *Compensated) quantile.Sum { return c.SelfHigh }).Optional(),
+		report.Share("share", func(row *Row) float64 { return share(row.Self, r.Self) }).Missing((*Row).selfless),
+		report.Sum("total", func(row *Row) quantile.Sum { return row.Total }).Missing((*Row).onlyCounted),
+		bound("total_low", "at least", func(c *Compensated) quantile.Sum { return c.TotalLow }).Optional(),
+		bound("total_high", "at most", func(c *Compensated) quantile.Sum { return c.TotalHigh }).Optional(),
+		bound("recorded_self", "recorded self", func(c *Compensated) quantile.Sum { return c.RecordedSelf }).Least(),
+		bound("recorded_total", "recorded total", func(c *Compensated) quantile.Sum { return c.RecordedTotal }).Least(),
+		report.Sum("sum", func(row *Row) quantile.Sum { return row.Sum }).Missing((*Row).onlyCounted).ForPrograms(),
 	}
-	for _, note := range r.notes(v) {
-		if _, err := io.WriteString(w, "\n"+note+"\n"); err != nil {
-			return err
+	quantiles := []report.Column[Row]{
+		report.Time("min", func(row *Row) uint64 { return row.Min }).Least(),
+		report.Time("p50", func(row *Row) uint64 { return row.P50 }).About((*Row).isApproximate).Optional(),
+		report.Time("p90", func(row *Row) uint64 { return row.P90 }).About((*Row).isApproximate).Least(),
+		report.Time("p99", func(row *Row) uint64 { return row.P99 }).About((*Row).isApproximate).Optional(),
+		report.Time("p999", func(row *Row) uint64 { return row.P999 }).Titled("p99.9").About((*Row).isApproximate).Least(),
+		report.Time("max", func(row *Row) uint64 { return row.Max }).Optional(),
+	}
+	for _, c := range quantiles {
+		if c = c.Missing((*Row).untimed); r.Cost != nil {
+			c = c.ForPrograms()
 		}
+		list = append(list, c)
 	}
-	return nil
+	return list
 }
 
-// summary is the line above a table.
-func (r *Report) summary() string {
-	s := grouped(uint64(r.Functions)) + plural(uint64(r.Functions), " function", " functions") + ", " +
-		grouped(r.Calls) + plural(r.Calls, " call", " calls")
+func tailExited(row *Row) uint64     { return row.TailExited }
+func (row *Row) isApproximate() bool { return row.Approximate }
+func (row *Row) untimed() bool       { return !row.timed() }
+
+// onlyCounted reports whether nothing is known of the calls but their number.
+func (row *Row) onlyCounted() bool {
+	return row.Untimed > 0 && row.Untimed == row.Count && row.Open == 0
+}
+
+// selfless reports whether nothing is known of the self time.
+func (row *Row) selfless() bool { return row.onlyPruned() || row.onlyCounted() }
+
+func share(part, whole quantile.Sum) float64 {
+	if whole == (quantile.Sum{}) {
+		return 0
+	}
+	return part.Float64() / whole.Float64()
+}
+
+// octave is a range of durations in a row's histogram, both ends included, in ticks.
+type octave struct{ from, to, count uint64 }
+
+func (row *Row) octaves() []octave {
+	var list []octave
+	for o, n := range row.Octaves {
+		if n > 0 {
+			list = append(list, octave{octaveStart(o), octaveEnd(o), n})
+		}
+	}
+	return list
+}
+
+// octaves are the histogram of a row, for programs.
+func octaves(row *Row) *report.TableNode {
+	return report.Table("histogram", row.octaves(),
+		report.Time("from", func(o *octave) uint64 { return o.from }),
+		report.Time("to", func(o *octave) uint64 { return o.to }),
+		report.Count("count", func(o *octave) uint64 { return o.count }),
+	)
+}
+
+// octaveWords is FROM:COUNT for each octave, in CSV.
+func (r *Report) octaveWords(row *Row) string {
+	var words []string
+	for _, o := range row.octaves() {
+		words = append(words, fmt.Sprintf("%d:%d", r.Clock.Nanos(o.from), o.count))
+	}
+	return strings.Join(words, " ")
+}
+
+// head is the sentence above the table.
+func (r *Report) head() report.Paragraph {
+	text := label.Count(uint64(r.Functions), "function", "functions") + ", " + label.Count(r.Calls, "call", "calls")
 	if !r.OnlyCounted() {
-		s += ", " + r.duration(r.Self) + " of self time"
+		text += ", " + report.Duration(r.Clock, r.Self) + " of self time"
 		if r.Cost != nil {
-			s += " without the cost of recording"
-		}
-		if !r.Clock.Known() {
-			s += " in ticks"
+			text += " without the cost of recording"
 		}
 	}
+	text += "."
 	if shown := r.shown(); shown < r.Functions {
-		s += "; " + grouped(uint64(shown)) + plural(uint64(shown), " function", " functions") + " shown"
+		text += " The table has " + label.Count(uint64(shown), "function", "functions") + "."
 	}
-	return s
+	return report.Paragraph(text)
 }
 
 // shown is the number of different functions in the rows.
@@ -123,388 +173,101 @@ func (r *Report) shown() int {
 	return part.Functions
 }
 
-// table lays the rows out for people.
-func (r *Report) table(v View, names symbolize.Names) *texttab.Table {
-	t := new(texttab.Table)
-	right := func(titles ...string) {
-		for _, title := range titles {
-			t.Columns = append(t.Columns, texttab.Column{Title: title, Right: true})
-		}
-	}
-	left := func(title string) { t.Columns = append(t.Columns, texttab.Column{Title: title}) }
-
-	files, processes := r.manyThreads()
-	if files {
-		right("file")
-	}
-	if processes {
-		right("process")
-	}
-	if r.PerThread {
-		right("thread")
-	}
-	threadNames := r.threadNames()
-	if threadNames != nil {
-		left("name")
-	}
-	right("count")
-	switch {
-	case r.OnlyCounted():
-	case r.Cost != nil:
-		right(compensatedTitles...)
-	default:
-		right("self", "share", "total", "min", "p50", "p90", "p99", "p99.9", "max")
-	}
-	if v.Histogram && !r.OnlyCounted() {
-		left("histogram")
-	}
-	locations := r.locations(names)
-	if locations != nil {
-		left("location")
-	}
-	if v.Objects {
-		left("object")
-	}
-	left("function")
-
-	first, last := r.octaves()
-	tails := r.marksTails()
+// relativeError bounds the error of approximate quantiles.
+func (r *Report) relativeError() float64 {
 	for i := range r.Rows {
-		row := &r.Rows[i]
-		var cells []string
-		if files {
-			cells = append(cells, strconv.Itoa(int(row.Thread.File)+1))
-		}
-		if processes {
-			cells = append(cells, strconv.Itoa(int(row.Thread.Process)))
-		}
-		if r.PerThread {
-			cells = append(cells, strconv.Itoa(int(row.Thread.Thread)))
-		}
-		if threadNames != nil {
-			cells = append(cells, threadNames[i])
-		}
-		cells = append(cells, grouped(row.Count))
-		if !r.OnlyCounted() {
-			cells = append(cells, r.times(row, tails)...)
-			if v.Histogram {
-				cells = append(cells, row.histogram(first, last))
-			}
-		}
-		if locations != nil {
-			cells = append(cells, locations[i])
-		}
-		if v.Objects {
-			cells = append(cells, symbolize.ObjectName(names, row.Func))
-		}
-		t.Add(append(cells, symbolize.Label(names, row.Func))...)
-	}
-	return t
-}
-
-// times are the cells of a row that are about durations. With tails, the totals of
-// functions that calls left through a tail call are marked.
-func (r *Report) times(row *Row, tails bool) []string {
-	if row.Compensated != nil {
-		return r.compensatedTimes(row)
-	}
-	total := r.duration(row.Total)
-	switch {
-	case row.TailExited > 0:
-		total += ">"
-	case tails:
-		total += " " // in line with those
-	}
-	cells := []string{r.duration(row.Self), percent(row.Self, r.Self), total}
-	if row.onlyPruned() {
-		cells[0], cells[1] = "-", "-"
-	}
-	if !row.timed() {
-		return append(cells, "-", "-", "-", "-", "-", "-")
-	}
-	about := ""
-	if row.Approximate {
-		about = "~"
-	}
-	return append(cells, r.format(row.Min),
-		about+r.format(row.P50), about+r.format(row.P90), about+r.format(row.P99), about+r.format(row.P999),
-		r.format(row.Max))
-}
-
-// marksTails reports whether any row that is shown has calls that left through a tail call.
-func (r *Report) marksTails() bool {
-	for i := range r.Rows {
-		if r.Rows[i].TailExited > 0 {
-			return true
+		if r.Rows[i].Coarse {
+			return quantile.OctaveError
 		}
 	}
-	return false
-}
-
-// locations says where the function of each row is; nil when that is not known of
-// any.
-func (r *Report) locations(names symbolize.Names) []string {
-	known := false
-	list := make([]string, len(r.Rows))
-	for i := range r.Rows {
-		list[i] = symbolize.Location(names, r.Rows[i].Func)
-		known = known || isPlace(list[i])
-	}
-	if !known {
-		return nil
-	}
-	return list
-}
-
-// isPlace tells a file and line from the phrases that stand in for them.
-func isPlace(location string) bool {
-	return location != "(unknown)" && location != "<invalid>:0:0"
-}
-
-// location is where a function is, for programs: "" when that is not known.
-func location(names symbolize.Names, id reader.FuncID) string {
-	if l := symbolize.Location(names, id); isPlace(l) {
-		return l
-	}
-	return ""
-}
-
-// manyThreads reports whether rows of threads need the file or the process to be
-// told apart.
-func (r *Report) manyThreads() (files, processes bool) {
-	if !r.PerThread {
-		return false, false
-	}
-	for i := range r.Rows {
-		a, b := r.Rows[0].Thread, r.Rows[i].Thread
-		files = files || a.File != b.File
-		processes = processes || a.Process != b.Process
-	}
-	return files, processes
-}
-
-// threadNames are the names of the rows' threads; nil when none has one.
-func (r *Report) threadNames() []string {
-	if !r.PerThread || r.ThreadName == nil {
-		return nil
-	}
-	known := false
-	list := make([]string, len(r.Rows))
-	for i := range r.Rows {
-		list[i] = r.ThreadName(r.Rows[i].Thread)
-		known = known || list[i] != ""
-	}
-	if !known {
-		return nil
-	}
-	return list
+	return quantile.RelativeError
 }
 
 // notes are the lines below a table: what its reader must know to trust it.
 func (r *Report) notes(v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	// The mark ~ is explained where it is shown; the others are about all calls.
-	var approximate, coarse uint64
-	for i := range r.Rows {
-		switch {
-		case r.Cost != nil: // there are no quantiles
-		case r.Rows[i].Coarse:
-			coarse++
-		case r.Rows[i].Approximate:
-			approximate++
-		}
-	}
 	if first, last := r.octaves(); v.Histogram && last >= first {
-		add("histogram: durations from %s to %s, twice as long with each character; heights are relative to the highest of the row",
-			r.format(octaveStart(first)), r.format(octaveEnd(last)))
+		add("The histograms range from %s to %s. Each character stands for durations twice as long as the one before it. Heights are relative to the highest of the row.",
+			report.Duration(r.Clock, quantile.NewSum(octaveStart(first))), report.Duration(r.Clock, quantile.NewSum(octaveEnd(last))))
 	}
-	if approximate > 0 {
-		add("~: approximate, at most %.1f %% off, in %s %s of many different durations; --exact spends the memory to tell them",
-			100*quantile.RelativeError, grouped(approximate), plural(approximate, "row", "rows"))
-	}
-	if coarse > 0 {
-		add("~: approximate, at most a third off, in %s %s of a profile, which has durations by powers of two",
-			grouped(coarse), plural(coarse, "row", "rows"))
-	}
+	notes = append(notes, r.quantileNotes()...)
 	if r.OnlyCounted() {
-		add("the calls were only counted: nothing is known of their times")
+		add("The calls were only counted. Their times are unknown.")
 		return notes
 	}
 	notes = append(notes, r.costNotes()...)
-	if r.Untimed > 0 {
-		add("%s %s only counted: %s part of count alone",
-			grouped(r.Untimed), plural(r.Untimed, "call was", "calls were"), plural(r.Untimed, "it is", "they are"))
-	}
-	if n := r.Pruned; n > 0 {
-		add("%s %s dropped by the recorder: where %s of a function that calls itself, total counts the time more than once",
-			grouped(n), plural(n, "call was", "calls were"), plural(n, "it is", "they are"))
-	}
-	if open := r.Open; open > 0 {
-		add("%s %s still open at the end: %s time is part of self and total, but not of count, min, max and quantiles",
-			grouped(open), plural(open, "call was", "calls were"), plural(open, "its", "their"))
-	}
-	if tail := r.TailExited; tail > 0 {
-		mark := ""
-		if r.Cost == nil && r.marksTails() {
-			mark = ">: "
+	// say adds what is about n calls. The words depend on the number.
+	say := func(n uint64, one, many string) {
+		if n == 1 {
+			add("1 call %s", one)
+		} else if n > 1 {
+			add("%s calls %s", label.Grouped(n), many)
 		}
-		add("%s%s %s through a tail call: %s time ends there, and the function called is not part of it",
-			mark, grouped(tail), plural(tail, "call left", "calls left"), plural(tail, "its", "their"))
 	}
-	if left := r.Left; left > 0 {
-		add("%s %s left by an exception or longjmp", grouped(left), plural(left, "call was", "calls were"))
-	}
-	if inferred := r.Inferred; inferred > 0 {
-		add("%s %s no exit of %s own recorded, and %s by that of an outer call",
-			grouped(inferred), plural(inferred, "call has", "calls have"), plural(inferred, "its", "their"),
-			plural(inferred, "was ended", "were ended"))
-	}
+	say(r.Untimed, "was only counted. It is part of count alone.", "were only counted. They are part of count alone.")
+	say(r.Pruned, "was dropped by the recorder. If it is of a function that calls itself, total counts its time more than once.",
+		"were dropped by the recorder. Where they are of a function that calls itself, total counts their time more than once.")
+	say(r.Open, "was still open at the end. Its time is part of self and total, but not of count, min, max and quantiles.",
+		"were still open at the end. Their time is part of self and total, but not of count, min, max and quantiles.")
+	say(r.TailExited, "left through a tail call. Its time ends there and does not include the function that it called.",
+		"left through a tail call. Their time ends there and does not include the functions that they called.")
+	say(r.Left, "was left by an exception or longjmp.", "were left by an exception or longjmp.")
+	say(r.Inferred, "has no exit record. It ends when its caller ends.", "have no exit record. They end when their callers end.")
 	if !r.Clock.Known() {
-		add("the trace does not say how many ticks its clock makes in a second: times are in ticks")
+		add("The trace does not state the frequency of its clock, so times are in ticks.")
 	}
 	return notes
 }
 
-func (r *Report) writeCSV(w io.Writer, v View, names symbolize.Names) error {
-	unit := "_" + r.Clock.Unit()
-	threadNames := r.threadNames()
-	titles := []string{"id", "function", "location", "count", "self" + unit, "share", "total" + unit, "sum" + unit,
-		"min" + unit, "p50" + unit, "p90" + unit, "p99" + unit, "p99.9" + unit, "max" + unit,
-		"approximate", "inferred", "tail_exited", "open"}
-	if r.Cost != nil {
-		for _, title := range []string{"self_low", "self_high", "total_low", "total_high", "recorded_self", "recorded_total"} {
-			titles = append(titles, title+unit)
-		}
+// quantileNotes explain the mark ~ where it is shown.
+func (r *Report) quantileNotes() (notes []string) {
+	if r.Cost != nil { // there are no quantiles
+		return nil
 	}
-	if r.Pruned > 0 {
-		titles = append(titles, "pruned")
-	}
-	if r.PerThread {
-		own := []string{"file", "process", "thread"}
-		if threadNames != nil {
-			own = append(own, "thread_name")
-		}
-		titles = append(own, titles...)
-	}
-	t := new(texttab.Table)
-	if v.Objects {
-		titles = append(titles, "object")
-	}
-	for _, title := range titles {
-		t.Columns = append(t.Columns, texttab.Column{Title: title})
-	}
+	var approximate, coarse uint64
 	for i := range r.Rows {
-		row := &r.Rows[i]
-		var cells []string
-		if r.PerThread {
-			cells = append(cells, strconv.Itoa(int(row.Thread.File)+1),
-				strconv.Itoa(int(row.Thread.Process)), strconv.Itoa(int(row.Thread.Thread)))
+		switch row := &r.Rows[i]; {
+		case row.Coarse:
+			coarse++
+		case row.Approximate:
+			approximate++
 		}
-		if threadNames != nil {
-			cells = append(cells, threadNames[i])
-		}
-		cells = append(cells, strconv.Itoa(int(row.Func)), symbolize.Label(names, row.Func), location(names, row.Func),
-			strconv.FormatUint(row.Count, 10))
-		if row.onlyPruned() {
-			cells = append(cells, "", "")
-		} else {
-			cells = append(cells, r.number(row.Self), strconv.FormatFloat(share(row.Self, r.Self), 'f', 6, 64))
-		}
-		cells = append(cells, r.number(row.Total), r.number(row.Sum))
-		for _, d := range []uint64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max} {
-			cell := ""
-			if row.timed() {
-				cell = strconv.FormatUint(r.Clock.Nanos(d), 10)
-			}
-			cells = append(cells, cell)
-		}
-		cells = append(cells, strconv.FormatBool(row.Approximate), strconv.FormatUint(row.Inferred, 10),
-			strconv.FormatUint(row.TailExited, 10), strconv.FormatUint(row.Open, 10))
-		if c := row.Compensated; c != nil {
-			cells = append(cells, r.number(c.SelfLow), r.number(c.SelfHigh), r.number(c.TotalLow), r.number(c.TotalHigh),
-				r.number(c.RecordedSelf), r.number(c.RecordedTotal))
-		}
-		if r.Pruned > 0 {
-			cells = append(cells, strconv.FormatUint(row.Pruned, 10))
-		}
-		if v.Objects {
-			cells = append(cells, symbolize.ObjectName(names, row.Func))
-		}
-		t.Add(cells...)
 	}
-	return t.WriteCSV(w)
+	if approximate > 0 {
+		notes = append(notes, fmt.Sprintf("Quantiles marked ~ are approximate, at most %.1f%% off, in %s with many different durations. --exact makes them exact and needs more memory.",
+			100*quantile.RelativeError, label.Count(approximate, "row", "rows")))
+	}
+	if coarse > 0 {
+		notes = append(notes, fmt.Sprintf("Quantiles marked ~ are approximate, at most a third off, in %s of a profile, which counts durations by powers of two.",
+			label.Count(coarse, "row", "rows")))
+	}
+	return notes
 }
 
-// format gives a duration in the unit that suits it; the number alone when
-// there is none.
-func (r *Report) format(ticks uint64) string {
-	if !r.Clock.Known() {
-		return grouped(ticks)
+// costNotes are the notes about the cost of recording.
+func (r *Report) costNotes() []string {
+	if r.Cost == nil {
+		return nil
 	}
-	return groupDigits(r.Clock.Format(ticks))
-}
-
-// duration is format for a sum.
-func (r *Report) duration(s quantile.Sum) string {
-	if s.Hi == 0 {
-		return r.format(s.Lo)
+	text := "Subtracted: " + probecost.Format(r.Cost.Low, r.Clock)
+	if r.Cost.High > r.Cost.Low {
+		text += " to " + probecost.Format(r.Cost.High, r.Clock)
 	}
-	if !r.Clock.Known() {
-		return groupDigits(s.Big().String())
+	text += " " + r.Clock.Unit() + " per call"
+	if r.CostSource != "" {
+		text += " (" + r.CostSource + ")"
 	}
-	// Many years: whole seconds will do.
-	return groupDigits(new(big.Int).Div(s.Big(), new(big.Int).SetUint64(r.Clock.Frequency)).String() + "s")
-}
-
-// number gives a sum in whole nanoseconds, rounded to the nearest, or in ticks.
-func (r *Report) number(s quantile.Sum) string {
-	if !r.Clock.Known() {
-		return s.Big().String()
+	notes := []string{text + ", a third to two thirds of it inside the call and the rest in its caller."}
+	exceeds := uint64(0)
+	for i := range r.Rows {
+		if r.Rows[i].Compensated.Exceeds {
+			exceeds++
+		}
 	}
-	if s.Hi == 0 && s.Lo < math.MaxUint64/nanosPerSecond {
-		return strconv.FormatUint(r.Clock.Nanos(s.Lo), 10)
+	if exceeds > 0 {
+		notes = append(notes, fmt.Sprintf("In %s the cost exceeds the whole time. The cost is lower than assumed, or it varies.",
+			label.Count(exceeds, "row", "rows")))
 	}
-	f := new(big.Int).SetUint64(r.Clock.Frequency)
-	n, rest := new(big.Int).QuoRem(s.Big().Mul(s.Big(), big.NewInt(nanosPerSecond)), f, new(big.Int))
-	// A tie goes to the even number, as clock.Clock has it.
-	if c := rest.Lsh(rest, 1).Cmp(f); c > 0 || c == 0 && n.Bit(0) == 1 {
-		n.Add(n, big.NewInt(1))
-	}
-	return n.String()
-}
-
-const nanosPerSecond = 1_000_000_000
-
-func share(part, whole quantile.Sum) float64 {
-	if whole == (quantile.Sum{}) {
-		return 0
-	}
-	return part.Float64() / whole.Float64()
-}
-
-func percent(part, whole quantile.Sum) string {
-	return strconv.FormatFloat(100*share(part, whole), 'f', 2, 64) + "%"
-}
-
-// grouped is a number with commas between groups of three digits.
-func grouped(n uint64) string { return groupDigits(strconv.FormatUint(n, 10)) }
-
-// groupDigits puts commas into the digits that s starts with.
-func groupDigits(s string) string {
-	n := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
-	if n < 0 {
-		n = len(s)
-	}
-	for at := n - 3; at > 0; at -= 3 {
-		s = s[:at] + "," + s[at:]
-	}
-	return s
-}
-
-func plural(n uint64, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+	return notes
 }

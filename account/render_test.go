@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"flag"
+	"io"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -15,9 +16,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -62,50 +63,66 @@ func TestGolden(t *testing.T) {
 	top.Top(3)
 	ended := goldenReport(t, Options{}, 1e9)
 	ended.Ended()
-	for file, c := range map[string]struct {
+	type c struct {
+		format report.Format
 		report *Report
 		view   View
 		names  symbolize.Names
-	}{
-		"text":           {goldenReport(t, Options{}, 1e9), View{}, names},
-		"text-top":       {top, View{}, names},
-		"text-unnamed":   {goldenReport(t, Options{Exact: true}, 3e9), View{}, nil},
-		"text-ticks":     {goldenReport(t, Options{}, 0), View{Histogram: true}, names},
-		"text-threads":   {goldenReport(t, Options{PerThread: true}, 1e9), View{Histogram: true}, names},
-		"text-empty":     {New(Options{}).Report(1e9), View{Histogram: true}, names},
-		"markdown":       {goldenReport(t, Options{}, 1e9), View{Format: Markdown}, names},
-		"csv":            {goldenReport(t, Options{}, 3e9), View{Format: CSV}, names},
-		"csv-threads":    {goldenReport(t, Options{PerThread: true}, 0), View{Format: CSV}, names},
-		"json":           {goldenReport(t, Options{}, 3e9), View{Format: JSON}, names},
-		"json-threads":   {goldenReport(t, Options{PerThread: true}, 0), View{Format: JSON}, nil},
-		"json-empty":     {New(Options{}).Report(0), View{Format: JSON}, nil},
-		"llvm-text":      {ended, View{Format: LLVMText}, names},
-		"llvm-csv":       {goldenReport(t, Options{}, 1e9), View{Format: LLVMCSV}, names},
-		"llvm-csv-ticks": {goldenReport(t, Options{}, 0), View{Format: LLVMCSV}, names},
+	}
+	for file, c := range map[string]c{
+		"text":         {report.Text, goldenReport(t, Options{}, 1e9), View{}, names},
+		"text-top":     {report.Text, top, View{}, names},
+		"text-unnamed": {report.Text, goldenReport(t, Options{Exact: true}, 3e9), View{}, nil},
+		"text-ticks":   {report.Text, goldenReport(t, Options{}, 0), View{Histogram: true}, names},
+		"text-threads": {report.Text, goldenReport(t, Options{PerThread: true}, 1e9), View{Histogram: true}, names},
+		"text-empty":   {report.Text, New(Options{}).Report(1e9), View{Histogram: true}, names},
+		"markdown":     {report.Markdown, goldenReport(t, Options{}, 1e9), View{}, names},
+		"csv":          {report.CSV, goldenReport(t, Options{}, 3e9), View{}, names},
+		"csv-threads":  {report.CSV, goldenReport(t, Options{PerThread: true}, 0), View{}, names},
+		"json":         {report.JSON, goldenReport(t, Options{}, 3e9), View{}, names},
+		"json-threads": {report.JSON, goldenReport(t, Options{PerThread: true}, 0), View{}, nil},
+		"json-empty":   {report.JSON, New(Options{}).Report(0), View{}, nil},
 	} {
-		t.Run(file, func(t *testing.T) {
-			var got bytes.Buffer
-			if err := c.report.Write(&got, c.view, c.names); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join("testdata", file+".golden")
-			if *update {
-				if err := os.WriteFile(path, got.Bytes(), 0o666); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+		golden(t, file, func(w io.Writer) error { return write(w, c.format, c.report, c.view, c.names) })
+	}
+	for width, file := range map[int]string{80: "text-80", 120: "text-120"} {
+		golden(t, file, func(w io.Writer) error {
+			r := goldenReport(t, Options{}, 1e9)
+			doc := report.Doc{Clock: r.Clock, Names: names, Body: r.Body(names, View{})}
+			return doc.Write(w, report.Style{Width: width})
 		})
 	}
-	if err := top.Write(new(bytes.Buffer), View{Format: "xml"}, nil); err == nil {
-		t.Error("Write accepts xml")
-	}
+	golden(t, "llvm-text", func(w io.Writer) error { return ended.WriteLLVMText(w, names) })
+	golden(t, "llvm-csv", func(w io.Writer) error { return goldenReport(t, Options{}, 1e9).WriteLLVMCSV(w, names) })
+	golden(t, "llvm-csv-ticks", func(w io.Writer) error { return goldenReport(t, Options{}, 0).WriteLLVMCSV(w, names) })
+}
+
+func write(w io.Writer, format report.Format, r *Report, v View, names symbolize.Names) error {
+	doc := report.Doc{Clock: r.Clock, Names: names, Body: r.Body(names, v)}
+	return doc.Write(w, report.Style{Format: format})
+}
+
+// golden compares what f writes with a file in testdata.
+func golden(t *testing.T, file string, f func(io.Writer) error) {
+	t.Run(file, func(t *testing.T) {
+		var got bytes.Buffer
+		if err := f(&got); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join("testdata", file+".golden")
+		if *update {
+			if err := os.WriteFile(path, got.Bytes(), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), got.String()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	})
 }
 
 // TestMachineFormats reads CSV and JSON back, whatever names and durations are.
@@ -124,65 +141,35 @@ func TestMachineFormats(t *testing.T) {
 		r := a.Report(1e9)
 
 		var out bytes.Buffer
-		if err := r.Write(&out, View{Format: JSON}, n); err != nil {
+		if err := write(&out, report.JSON, r, View{}, n); err != nil {
 			t.Fatal(err)
 		}
 		var doc struct {
-			Rows []struct {
+			Functions []struct {
 				Function string
-				Sum      json.Number
-				Max      uint64
+				Sum      json.Number `json:"sum_ns"`
+				Max      uint64      `json:"max_ns"`
 			}
 		}
 		if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
 			t.Fatalf("%v in %s", err, out.Bytes())
 		}
-		if row := doc.Rows[0]; row.Function != n[1].Name || row.Sum.String() != want.String() || row.Max != r.Rows[0].Max {
+		if row := doc.Functions[0]; row.Function != n[1].Name || row.Sum.String() != want.String() || row.Max != r.Rows[0].Max {
 			t.Errorf("JSON has %+v, want %q and %v", row, n[1].Name, want)
 		}
 
-		for _, format := range []Format{CSV, LLVMCSV} {
+		for _, f := range []func() error{
+			func() error { return write(&out, report.CSV, r, View{}, n) },
+			func() error { return r.WriteLLVMCSV(&out, n) },
+		} {
 			out.Reset()
-			if err := r.Write(&out, View{Format: format}, n); err != nil {
+			if err := f(); err != nil {
 				t.Fatal(err)
 			}
 			records, err := csv.NewReader(&out).ReadAll()
 			if err != nil || len(records) != 2 {
-				t.Fatalf("%s: %d records, %v", format, len(records), err)
+				t.Fatalf("%d records, %v", len(records), err)
 			}
 		}
 	})
-}
-
-// TestNumber holds the conversion of sums against rational numbers.
-func TestNumber(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := quantile.Sum{
-			Hi: rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64()).Draw(t, "Hi"),
-			Lo: rapid.Uint64().Draw(t, "Lo"),
-		}
-		f := rapid.Uint64Range(1, 1<<40).Draw(t, "frequency")
-		r := Report{Clock: reader.Clock{Frequency: f}}
-		got, ok := new(big.Int).SetString(r.number(s), 10)
-		if !ok {
-			t.Fatalf("number = %q", r.number(s))
-		}
-		// Twice the error, in ticks, is at most the frequency.
-		err := new(big.Int).Mul(got, new(big.Int).SetUint64(f))
-		err.Sub(err, new(big.Int).Mul(s.Big(), big.NewInt(nanosPerSecond)))
-		if err.Lsh(err.Abs(err), 1).Cmp(new(big.Int).SetUint64(f)) > 0 {
-			t.Errorf("%v ticks at %d Hz = %v ns", s, f, got)
-		}
-	})
-}
-
-func TestHugeSums(t *testing.T) {
-	r := collect(t, Options{}, call(1, math.MaxUint64), call(1, math.MaxUint64)).Report(1e9)
-	if got := r.duration(r.Rows[0].Total); got != "36,893,488,147s" {
-		t.Errorf("total = %s", got)
-	}
-	r.Clock = reader.Clock{}
-	if got := r.duration(r.Rows[0].Total); got != "36,893,488,147,419,103,230" {
-		t.Errorf("total = %s", got)
-	}
 }

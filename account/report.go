@@ -54,10 +54,7 @@ type Row struct {
 type Report struct {
 	Clock     reader.Clock
 	PerThread bool
-	// ThreadName gives threads a name where rows are of single threads; "" for none.
-	// May be nil, and may be set before writing.
-	ThreadName func(reader.Thread) string
-	Rows       []Row
+	Rows      []Row
 	// Functions is the number of different functions before [Report.Top].
 	Functions int
 	// Calls is the sum of their counts.
@@ -202,7 +199,7 @@ var columnNames = [...][]string{
 	ByP50:        {"p50", "med", "median"},
 	ByP90:        {"p90", "90p"},
 	ByP99:        {"p99", "99p"},
-	ByP999:       {"p99.9", "p999"},
+	ByP999:       {"p999", "p99.9"},
 	ByMax:        {"max"},
 	ByInferred:   {"inferred"},
 	ByTailExited: {"tail-exited"},

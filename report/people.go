@@ -41,7 +41,7 @@ func (d *Doc) words(c *column, v cell) string {
 		}
 		return about + s
 	case duration:
-		return about + d.durationWords(v)
+		return about + Duration(d.Clock, quantile.Sum{Hi: v.high, Lo: v.n})
 	case moment:
 		return about + label.GroupedDigits(d.Clock.Format(v.n-d.Start))
 	case size:
@@ -63,20 +63,18 @@ func (d *Doc) words(c *column, v cell) string {
 	panic("unknown kind of cell")
 }
 
-// durationWords is a duration in the unit that suits it. Sums of many years are in whole
-// seconds.
-func (d *Doc) durationWords(v cell) string {
-	if v.high == 0 {
-		return label.GroupedDigits(d.Clock.Format(v.n))
+// Duration is a sum of ticks as people read it, in the unit that suits it. Sums of many
+// years are in whole seconds.
+func Duration(c reader.Clock, s quantile.Sum) string {
+	if s.Hi == 0 {
+		return label.GroupedDigits(c.Format(s.Lo))
 	}
-	sum, unit := v.big(), " ticks"
-	if d.Clock.Known() {
-		sum, unit = sum.Div(sum, new(big.Int).SetUint64(d.Clock.Frequency)), "s"
+	sum, unit := s.Big(), " ticks"
+	if c.Known() {
+		sum, unit = sum.Div(sum, new(big.Int).SetUint64(c.Frequency)), "s"
 	}
 	return label.GroupedDigits(sum.String() + unit)
 }
-
-func (v cell) big() *big.Int { return quantile.Sum{Hi: v.high, Lo: v.n}.Big() }
 
 func functionOf(v cell) reader.FuncID { return reader.FuncID(int32(uint32(v.n))) }
 

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -131,14 +132,15 @@ const nanosPerSecond = 1_000_000_000
 
 // nanos is a duration in whole nanoseconds, rounded to the nearest, or in ticks.
 func (d *Doc) nanos(v cell) datum {
+	sum := quantile.Sum{Hi: v.high, Lo: v.n}
 	if !d.Clock.Known() && v.high != 0 {
-		return datum{s: v.big().String()}
+		return datum{s: sum.Big().String()}
 	}
 	if !d.Clock.Known() || v.high == 0 && v.n < math.MaxUint64/nanosPerSecond {
 		return number64(d.Clock.Nanos(v.n))
 	}
 	f := new(big.Int).SetUint64(d.Clock.Frequency)
-	n, rest := new(big.Int).QuoRem(new(big.Int).Mul(v.big(), big.NewInt(nanosPerSecond)), f, new(big.Int))
+	n, rest := new(big.Int).QuoRem(new(big.Int).Mul(sum.Big(), big.NewInt(nanosPerSecond)), f, new(big.Int))
 	// A tie goes to the even number, as reader.Clock has it.
 	if c := rest.Lsh(rest, 1).Cmp(f); c > 0 || c == 0 && n.Bit(0) == 1 {
 		n.Add(n, big.NewInt(1))

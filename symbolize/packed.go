@@ -153,6 +153,9 @@ func ObjectName(n Names, id reader.FuncID) string {
 	if t := TableOf(n, id); t != nil {
 		return filepath.Base(t.object.Path)
 	}
+	if s, ok := n.(*shortNames); ok {
+		n = s.Names
+	}
 	if t, ok := n.(*Templates); ok {
 		n = t.Names
 	}

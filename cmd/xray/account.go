@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"math"
 	"strings"
 
@@ -10,6 +9,8 @@ import (
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // addCounters adds the functions whose calls were only counted, each process as one
@@ -120,26 +121,24 @@ func wholeTime(r *reader.Recording, calls span) bool {
 
 func (a *app) accountCommand() *cobra.Command {
 	var (
-		flags  traceFlags
-		match  matchFlags
-		opts   account.Options
-		view   account.View
-		format = "text"
-		sort   = "self"
-		order  string
-		top    int
-		output string
-		cost   costFlags
+		flags traceFlags
+		match matchFlags
+		opts  account.Options
+		view  account.View
+		out   reportFlags
+		sort  = "self"
+		order string
+		top   int
+		cost  costFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "account TRACE...",
-		Short: "Say how often each function was called and how long it took",
-		Long: `account shows for every function the number of its calls, the time in it and
-its share of all, the time with what it called, and quantiles of the durations
-of its calls.
+		Short: "Show per-function call counts and latency",
+		Long: `Show for each function the number of calls, the self time and its share of all
+self time, the total time including callees, and quantiles of call durations.
 
-Quantiles are exact while a function has few different durations, and are marked
-with ~ where they are not.`,
+Quantiles are exact while a function has few different durations. Approximate
+quantiles are marked with ~.`,
 		Example: `  xray account -m ./server trace.xray
   xray account -m ./server --sort p99 --top 20 --hist trace.xray
   xray account -m ./server --func '^kv::' --from 1s --to 2s trace.xray
@@ -172,17 +171,14 @@ with ~ where they are not.`,
 					return err
 				}
 			}
-			report := sink.Report(s.clock.Frequency)
-			report.ThreadName, report.CostSource = s.trace.ThreadName, costSource
-			if report.OnlyCounted() && !cmd.Flags().Changed("sort") {
+			found := sink.Report(s.clock.Frequency)
+			found.CostSource = costSource
+			if found.OnlyCounted() && !cmd.Flags().Changed("sort") {
 				column = account.ByCount
 			}
-			report.Sort(column, descending, s.names)
-			report.Top(top)
-			if format != "text" {
-				view.Format = account.Format(format)
-			}
-			err = s.writeReport(output, format, stats, func(w io.Writer) error { return report.Write(w, view, s.names) })
+			found.Sort(column, descending, s.names)
+			found.Top(top)
+			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			s.summary(stats)
 			return err
 		},
@@ -193,16 +189,15 @@ with ~ where they are not.`,
 	f.StringVarP(&sort, "sort", "s", "self", "order by `COLUMN`: "+strings.Join(account.Columns(), ", "))
 	addChoice(f, &order, "order", "r", "ascending or descending; names and ids ascend by default, numbers descend", "asc", "dsc")
 	addCount(f, &top, "top", "p", 0, "show only the first `N` functions")
-	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
 	f.BoolVar(&view.Histogram, "hist", false, "show a histogram of the durations of each function")
-	f.BoolVar(&view.Objects, "objects", false, "show which file each function is in")
-	f.BoolVar(&opts.PerThread, "per-thread", false, "a row for each function and thread")
-	f.BoolVar(&opts.Exact, "exact", false, "never approximate quantiles, whatever memory that takes")
+	f.BoolVar(&view.Objects, "objects", false, "show the program or shared object of each function")
+	f.BoolVar(&opts.PerThread, "per-thread", false, "show one row per function and thread")
+	f.BoolVar(&opts.Exact, "exact", false, "never approximate quantiles; needs more memory")
 	f.BoolVar(&opts.RecursiveOnly, "recursive-calls-only", false, "count only calls that are part of a recursion")
-	f.BoolVar(&cost.compensate, "compensate", false, "take the cost of recording out of self and total")
+	f.BoolVar(&cost.compensate, "compensate", false, "subtract the cost of recording from self and total")
 	cost.add(f)
 	completeColumns(cmd, "sort", account.Columns(), false)
-	addOutput(f, &output)
+	out.add(f)
 	addKeepGoing(f)
 	spellings(f, map[string]string{"sortorder": "order"})
 	return cmd

@@ -53,16 +53,18 @@ func TestTimesInFirefoxProfiler(t *testing.T) {
 				type times struct{ count, self, total int64 }
 				want, calls := map[string]times{}, int64(0)
 				var report struct {
-					Rows []struct {
-						Function, Location       string
-						Count, Open, Self, Total int64
+					Functions []struct {
+						Function, Location string
+						Count, Open        int64
+						Self               int64 `json:"self_ns"`
+						Total              int64 `json:"total_ns"`
 					}
 				}
 				account := produce(t, append([]string{"account", "--format", "json", "--thread", strconv.Itoa(thread.TID)}, args...)...)
 				if err := json.Unmarshal([]byte(account), &report); err != nil {
 					t.Fatal(err)
 				}
-				for _, row := range report.Rows {
+				for _, row := range report.Functions {
 					sum := want[row.Function]
 					want[row.Function] = times{sum.count + row.Count + row.Open, sum.self + row.Self, sum.total + row.Total}
 					calls += row.Count + row.Open
@@ -99,7 +101,7 @@ func TestTimesInFirefoxProfiler(t *testing.T) {
 							thread.TID, function, g.self, g.total, w.self, w.total)
 					}
 				}
-				for _, row := range report.Rows {
+				for _, row := range report.Functions {
 					if name == "fdr" && row.Function == "kv::serve(int, kv::Queue&)" {
 						checkFirefoxPlace(t, p, thread.ThreadHandle, handles[row.Function], row.Location)
 						placed = true
@@ -136,7 +138,7 @@ func checkFirefoxPlace(t *testing.T, p *firefoxprofiler.Profiler, thread, functi
 	}
 	p.Ask(map[string]any{"command": "function", "subcommand": "annotate", "function": function, "annotateMode": "src"}, &answer)
 	for _, line := range answer.SrcAnnotation.Lines {
-		at := fmt.Sprintf("%s:%d:0", filepath.Base(answer.SrcAnnotation.Filename), line.LineNumber)
+		at := fmt.Sprintf("%s:%d", filepath.Base(answer.SrcAnnotation.Filename), line.LineNumber)
 		if at == place && answer.TotalSelfSamples > 0 && math.Abs(line.SelfSamples-answer.TotalSelfSamples) < 1e-6 {
 			return
 		}

@@ -55,19 +55,19 @@ type sums struct{ Count, Self, Total int64 }
 func accounted(t *testing.T, args ...string) map[string]sums {
 	t.Helper()
 	var report struct {
-		Unit string
-		Rows []struct {
+		Functions []struct {
 			Function    string
 			Count, Open int64
-			Self, Total int64
+			Self        int64 `json:"self_ns"`
+			Total       int64 `json:"total_ns"`
 		}
 	}
 	text := produce(t, append([]string{"account", "--format", "json"}, args...)...)
-	if err := json.Unmarshal([]byte(text), &report); err != nil || report.Unit != "ns" {
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
 		t.Fatalf("%v in %.300s", err, text)
 	}
 	all := map[string]sums{}
-	for _, row := range report.Rows {
+	for _, row := range report.Functions {
 		s := all[row.Function]
 		all[row.Function] = sums{s.Count + row.Count + row.Open, s.Self + row.Self, s.Total + row.Total}
 	}

@@ -89,7 +89,7 @@ func TestFDRProgramOfREADME(t *testing.T) {
 		t.Fatal(traces, err)
 	}
 	got := produce(t, "account", "--format", "csv", "--func", "^work", "-m", filepath.Join(dir, "fdr"), traces[0])
-	if !strings.Contains(got, ",work(),fdr.cc:5:0,1000,") {
+	if !regexp.MustCompile(`(?m)^1000,.*,work\(\),\d+,fdr.cc:5$`).MatchString(got) {
 		t.Errorf("work() was called 1000 times; account says\n%s", got)
 	}
 }

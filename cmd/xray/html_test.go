@@ -190,13 +190,23 @@ type octaveOfCalls struct{ From, To, N float64 }
 func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunction, ranked []string, self float64) {
 	t.Helper()
 	var report struct {
-		Self float64
-		Rows []struct {
-			Function                         string
-			Count, Open, Pruned, Total, Self float64
-			Min, P50, P90, P99, Max          float64
-			P999                             float64 `json:"p99.9"`
-			Histogram                        []struct{ From, To, Count float64 }
+		Self      float64 `json:"self_ns"`
+		Functions []struct {
+			Function            string
+			Count, Open, Pruned float64
+			Total               float64 `json:"total_ns"`
+			Self                float64 `json:"self_ns"`
+			Min                 float64 `json:"min_ns"`
+			P50                 float64 `json:"p50_ns"`
+			P90                 float64 `json:"p90_ns"`
+			P99                 float64 `json:"p99_ns"`
+			P999                float64 `json:"p999_ns"`
+			Max                 float64 `json:"max_ns"`
+			Histogram           []struct {
+				From  float64 `json:"from_ns"`
+				To    float64 `json:"to_ns"`
+				Count float64
+			}
 		}
 	}
 	text := produce(t, append([]string{"account", "--format", "json"}, args...)...)
@@ -204,7 +214,7 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 		t.Fatal(err)
 	}
 	functions = map[string]sumsOfFunction{}
-	for _, row := range report.Rows {
+	for _, row := range report.Functions {
 		f := sumsOfFunction{row.Count, row.Open, row.Pruned, row.Total, row.Self,
 			[]float64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max}, []octaveOfCalls{}}
 		for _, o := range row.Histogram {

@@ -62,11 +62,10 @@ func (a *app) llvmAccount() (*llvmargs.Command, func([]string) error) {
 			report.Ended()
 			report.Sort(column, order == "dsc", names)
 			report.Top(top)
-			view := account.View{Format: account.LLVMText}
 			if format == "csv" {
-				view.Format = account.LLVMCSV
+				return report.WriteLLVMCSV(w, names)
 			}
-			return report.Write(w, view, names)
+			return report.WriteLLVMText(w, names)
 		})
 	}
 }

@@ -258,7 +258,7 @@ exit 1 +10
 			account := runHere(append([]string{"xray", "account", "--objects", "--format", "csv"}, args...)...)
 			for _, o := range objects {
 				for function := range o.functions {
-					if row := regexp.MustCompile(`(?m)^\d+,` + regexp.QuoteMeta(function) + `,.*,` + filepath.Base(o.file) + `$`); !row.MatchString(account.stdout) {
+					if row := regexp.MustCompile(`(?m)^\d+,.*,` + filepath.Base(o.file) + `,` + regexp.QuoteMeta(function) + `,`); !row.MatchString(account.stdout) {
 						t.Errorf("account --objects does not say that %s is of %s:\n%v", function, o.file, account)
 					}
 				}

@@ -20,6 +20,7 @@ import (
 	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/stack"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -57,8 +58,9 @@ func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int, p prog
 	if stats.Events != stats.Entries+stats.Exits+stats.Custom || stats.Calls != stats.Entries {
 		t.Errorf("stats do not add up: %+v", *stats)
 	}
-	table := account.View{Format: account.JSON}
-	checkJSON(t, "account", write("account", func(w io.Writer) error { return a.Report(frequency).Write(w, table, nil) }))
+	checkJSON(t, "account", write("account", func(w io.Writer) error {
+		return writeJSON(w, c, nil, a.Report(frequency).Body(nil, account.View{}))
+	}))
 
 	s, _, err := calls.Run(src, calls.Options{Shards: shards, Paths: true},
 		func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
@@ -113,8 +115,15 @@ func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int, p prog
 
 	a, _, err = calls.Run(src, calls.Options{Shards: shards, Nested: true, Alias: p.templates.Alias}, newAccount)
 	must(t, err)
-	write("account --group-templates", func(w io.Writer) error { return a.Report(frequency).Write(w, table, p.templates) })
+	write("account --group-templates", func(w io.Writer) error { 
+		return writeJSON(w, c, p.templates, a.Report(frequency).Body(p.templates, account.View{}))
+	})
 	return out
+}
+
+func writeJSON(w io.Writer, c reader.Clock, names symbolize.Names, body []report.Node) error {
+	doc := report.Doc{Clock: c, Names: names, Body: body}
+	return doc.Write(w, report.Style{Format: report.JSON})
 }
 
 func checkJSON(t testing.TB, name string, text []byte) {
