@@ -149,6 +149,8 @@ func (u *unit) fields(c *cursor, at uint64, before int, t *abbrevTable, a *abbre
 			p.form, p.n = uint64(f.form), uint64(f.implicit)
 		case f.size == 1:
 			p.form, p.n = uint64(f.form), uint64(c.uint8())
+		case f.size == 2 || f.size == 4 || f.size == 8:
+			p.form, p.n = uint64(f.form), c.uint(int(f.size))
 		default:
 			*p = c.form(uint64(f.form), u.unitKind)
 		}
