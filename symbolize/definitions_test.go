@@ -191,3 +191,34 @@ fn main() {
 		t.Errorf("not found: %v", want)
 	}
 }
+
+// What was read to locate functions does not stay in memory, unless it was compressed:
+// there may be hundreds of objects.
+func TestLocateForgets(t *testing.T) {
+	table := load(t, compile(t, program, "-O2", "-g"))
+	sections := func() (held int) {
+		d := table.debugInfo().main
+		for _, s := range []*section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.rnglists, d.line} {
+			if s == nil {
+				t.Fatal("a section is missing")
+			}
+			if w := s.around.Load(); w != nil {
+				held += len(w.data)
+			}
+			held += len(s.data)
+		}
+		return held
+	}
+	if err := table.Locate(); err != nil {
+		t.Fatal(err)
+	}
+	if n := sections(); n != 0 {
+		t.Errorf("%d bytes of sections are held", n)
+	}
+	for _, f := range table.Map().Functions {
+		table.Inlined(f.ID)
+	}
+	if sections() == 0 {
+		t.Error("nothing is read for inlined calls")
+	}
+}

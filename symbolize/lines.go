@@ -106,6 +106,7 @@ func (d *debugData) newLineReader(want wanted) *lineReader {
 // read runs the line tables. dirs are the directories of compilation by line table; nil
 // if they are to be found.
 func (l *lineReader) read(d *debugData, dirs map[int64]*unitText) ([]location, error) {
+	defer d.forget()
 	result := make([]location, len(l.hits))
 	if d.line == nil || len(l.hits)+len(l.files) == 0 {
 		return result, nil

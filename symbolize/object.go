@@ -181,8 +181,9 @@ type section struct {
 	data []byte
 	err  error
 
-	around atomic.Pointer[window]
-	text   atomic.Pointer[foundText] // that was asked for last
+	around  atomic.Pointer[window]
+	reading sync.Mutex                // of a small section as a whole
+	text    atomic.Pointer[foundText] // that was asked for last
 }
 
 // foundText is a string of a section.
@@ -284,7 +285,7 @@ func (s *section) near(offset uint64, n int) ([]byte, error) {
 	}
 	n = int(min(uint64(n), s.s.Size-offset))
 	if s.small() {
-		data, err := s.bytes()
+		data, err := s.whole()
 		if err != nil || uint64(len(data)) < offset+uint64(n) {
 			return nil, err
 		}
@@ -304,6 +305,32 @@ func (s *section) near(offset uint64, n int) ([]byte, error) {
 		s.around.Store(w)
 	}
 	return w.data[offset-w.start:][:n], nil
+}
+
+// whole returns all of a small section. Other than bytes, it can forget it.
+func (s *section) whole() ([]byte, error) {
+	if !s.stored() {
+		return s.bytes()
+	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
+	w := s.around.Load()
+	if w == nil {
+		data, err := s.at(0, int(s.s.Size))
+		if err != nil {
+			return nil, err
+		}
+		w = &window{0, data}
+		s.around.Store(w)
+	}
+	return w.data, nil
+}
+
+// forget drops what near keeps. There may be hundreds of objects.
+func (s *section) forget() {
+	if s != nil {
+		s.around.Store(nil)
+	}
 }
 
 // cstring returns the zero-terminated string at an offset; "" when it is not

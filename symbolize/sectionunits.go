@@ -99,7 +99,7 @@ func (s *section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) 
 			stream = bufio.NewReaderSize(r, 64<<10)
 		}
 	case s.small():
-		data, err = s.bytes()
+		data, err = s.whole()
 	}
 	if err != nil {
 		return err

@@ -43,6 +43,13 @@ func newDebugData(o *object) *debugData {
 	return d
 }
 
+// forget drops what sections keep in memory for many small pieces.
+func (d *debugData) forget() {
+	for _, s := range []*section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.ranges, d.rnglists, d.line} {
+		s.forget()
+	}
+}
+
 func (d *debugData) lineString(offset uint64) string  { return d.lineStr.cstring(offset) }
 func (d *debugData) debugString(offset uint64) string { return d.str.cstring(offset) }
 
