@@ -115,7 +115,7 @@ func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int, p prog
 
 	a, _, err = calls.Run(src, calls.Options{Shards: shards, Nested: true, Alias: p.templates.Alias}, newAccount)
 	must(t, err)
-	write("account --group-templates", func(w io.Writer) error { 
+	write("account --group-templates", func(w io.Writer) error {
 		return writeJSON(w, c, p.templates, a.Report(frequency).Body(p.templates, account.View{}))
 	})
 	return out
