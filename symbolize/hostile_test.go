@@ -9,6 +9,7 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -218,5 +219,29 @@ func bounded(t testing.TB, most uint64, f func()) {
 	runtime.ReadMemStats(&after)
 	if n := after.TotalAlloc - before.TotalAlloc; n > most {
 		t.Errorf("%d bytes of memory, more than %d", n, most)
+	}
+}
+
+// A section of more units than programs have is damaged, and says so.
+func TestTooManyUnits(t *testing.T) {
+	table := lineTableBytes(4, []byte("\x00/a.cc\x00\x00\x00\x00\x00"), []row{{address: 0x1000, line: 7}, {address: 0x1040}})
+	find := func(lines []byte) (location, error) {
+		data := mapped(debugPart("line", lines))
+		o, err := newObject(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, _, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
+		return found[0], err
+	}
+	// Some padding is none of that.
+	if got, err := find(append(make([]byte, 400), table...)); err != nil || got.line != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := find(make([]byte, 4*maxEmptyUnits+4)); err == nil || !strings.Contains(err.Error(), "are too short") {
+		t.Errorf("very many empty units: %v", err)
+	}
+	if _, err := find(bytes.Repeat([]byte("\x07\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00"), maxSectionUnits+1)); err == nil || !strings.Contains(err.Error(), "units, of which") {
+		t.Errorf("very many units: %v", err)
 	}
 }
