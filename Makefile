@@ -43,9 +43,11 @@ bench: build ## run the Go benchmarks, then measure against llvm-xray; BENCH=ful
 bench-recorder: ## measure the recorder beside compiler-rt's, with programs of three versions of clang
 	$(GO) run ./internal/benchrecorder
 
-lint: ## check formatting and go vet
+lint: ## check formatting, go vet, staticcheck, and that no function is unreachable
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }
 	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+	@dead=$$($(GO) tool deadcode -test ./...) && test -z "$$dead" || { echo "$$dead"; exit 1; }
 
 cross: ## check that everything compiles for other systems
 	GOOS=linux GOARCH=arm64 $(GO) build ./...

@@ -229,10 +229,6 @@ func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 	slices.SortFunc(t.chunks, func(a, b chunkPlace) int { return cmp.Compare(a.number, b.number) })
 }
 
-// Process is the id of the process, and Session that of the run of `xray record` which
-// it was part of, or 0.
-func (r *CoreRings) Process() (pid int, session uint64) { return int(r.root.pid), r.root.session }
-
 // measureClock finds the frequency where the runtime had not yet done so: chunks
 // note both clocks when they begin.
 func (r *CoreRings) measureClock() {

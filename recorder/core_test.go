@@ -303,9 +303,9 @@ func TestCoreThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake := newFakeCore()
-			data := fake.bytes()
+			fake.bytes() // makes what is damaged
 			test.damage(fake)
-			data = fake.bytes()
+			data := fake.bytes()
 			if _, err := openFake(t, data); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%v, want %q", err, test.want)
 			}

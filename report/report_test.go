@@ -40,7 +40,6 @@ type row struct {
 	thread reader.Thread
 	path   []reader.FuncID
 	level  int
-	inner  []row
 }
 
 func sample() *Doc {

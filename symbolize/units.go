@@ -382,7 +382,7 @@ func (u *unit) rangeList(v value) []addressRange {
 		offset = u.rnglistsBase + u.d.o.uint(b, int(size))
 	}
 	var list []addressRange
-	base := u.low
+	var base uint64
 	indexed := func(n uint64) uint64 {
 		a, _ := u.address(value{form: formAddrx, n: n})
 		return a

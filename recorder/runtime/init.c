@@ -607,6 +607,7 @@ __attribute__((destructor(101))) static void end(void)
 	xr_forked();
 	xr_lock(&xr_control_lock);
 	if (xr_observed() && !xr_arena_lost()) {
+		xr_rescan();
 		xr_arena_publish(); /* other threads go on until the process is gone */
 	} else if (root.mode != XR_OFF) {
 		xr_patch(0);

@@ -323,12 +323,50 @@ static struct xr_object *enter(struct xr_object *o)
 	return to;
 }
 
+/* An address in the dynamic section, which musl and read-only sections have as in the file. */
+static uint64_t dynamic_address(const struct dl_phdr_info *info, uint64_t value)
+{
+	return value < info->dlpi_addr ? info->dlpi_addr + value : value;
+}
+
+/* Whether an object calls the hooks that gcc puts into functions. The string table follows
+ * the table of symbols, though other tables may lie between. */
+static int imports_hooks(const struct dl_phdr_info *info)
+{
+	static const char *const hooks[] = {"__cyg_profile_func_enter", "__fentry__"};
+	const ElfW(Dyn) *d = NULL;
+	uint64_t symbols = 0, strings = 0, size = 0;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			d = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	for (; d && d->d_tag != DT_NULL; d++) {
+		if (d->d_tag == DT_SYMTAB)
+			symbols = dynamic_address(info, d->d_un.d_ptr);
+		else if (d->d_tag == DT_STRTAB)
+			strings = dynamic_address(info, d->d_un.d_ptr);
+		else if (d->d_tag == DT_STRSZ)
+			size = d->d_un.d_val;
+	}
+	if (!symbols)
+		return 0;
+	for (const ElfW(Sym) *s = (const ElfW(Sym) *)symbols; (uintptr_t)(s + 1) <= strings; s++) {
+		const char *name = (const char *)strings + s->st_name;
+		if (s->st_shndx != SHN_UNDEF || s->st_name >= size || *name != '_')
+			continue;
+		for (unsigned i = 0; i < sizeof hooks / sizeof *hooks; i++)
+			if (xr_equal(name, hooks[i]))
+				return 1;
+	}
+	return 0;
+}
+
 /* Functions that were met by their hooks; those before the first were looked at by
  * the last discovery. */
 static uint64_t first_hooked;
 
-/* Finds the code of an object without sleds that has such functions. */
-static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o)
+/* Finds the code of an object without sleds that has such functions, or is known to have
+ * some that were not met yet. */
+static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o, int hooked)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
@@ -336,7 +374,7 @@ static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o)
 			continue;
 		o->text_first = info->dlpi_addr + p->p_vaddr;
 		o->text_end = o->text_first + p->p_memsz;
-		if (xr_gcc_any_in(first_hooked, o->text_first, o->text_end))
+		if (hooked || xr_gcc_any_in(first_hooked, o->text_first, o->text_end))
 			return 1;
 	}
 	return 0;
@@ -355,7 +393,7 @@ static int add(struct finding *f, int is_program)
 		refuse(f, "its file cannot be opened", f->fd);
 	else if (!find_table(f) && f->size)
 		read_sleds(f, o, &place);
-	if (!f->size && !f->why && !find_hooked(f->info, o)) {
+	if (!f->size && !f->why && !find_hooked(f->info, o, imports_hooks(f->info))) {
 		xr_close(f->fd);
 		plain[f->key % 1024] = f->key;
 		return 0;
@@ -425,7 +463,7 @@ static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 	struct xr_object *o = known(f.key);
 	if (o)
 		xr_places[o - objects].seen = 1;
-	else if (plain[f.key % 1024] != f.key || find_hooked(info, &candidate))
+	else if (plain[f.key % 1024] != f.key || find_hooked(info, &candidate, 0))
 		d->changed += add(&f, is_program);
 	return 0;
 }
