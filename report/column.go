@@ -35,7 +35,8 @@ type column struct {
 	least      bool // before other optional columns
 	place      bool // a function's file and line are shown, too
 	signed     bool // positive numbers have a sign for people
-	nested     bool // only JSON has it
+	nested     bool // CSV does not have it
+	flat       bool // JSON does not have it
 	interval   bool // there are two values, the lower and the upper end
 }
 
@@ -72,6 +73,9 @@ func (c Column[T]) ForPeople() Column[T] { c.programs = false; return c }
 
 // ForPrograms leaves the column out of what people read.
 func (c Column[T]) ForPrograms() Column[T] { c.people = false; return c }
+
+// Flat leaves the column out of JSON, which says the same by other means.
+func (c Column[T]) Flat() Column[T] { c.flat = true; return c }
 
 // Optional lets text leave the column out where the terminal is too narrow. Those declared
 // last go first.

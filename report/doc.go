@@ -89,7 +89,8 @@ type List struct {
 // Drawing is what draws itself for people. Data describes the same for programs; it may
 // be nil.
 type Drawing struct {
-	// Text writes lines for a terminal of so many columns; 0 is any number.
+	// Text writes lines for a terminal of so many columns; 0 is any number. Without it,
+	// only the page has the drawing.
 	Text func(w io.Writer, width int) error
 	// HTML writes an element. Without it, the page shows the lines of Text.
 	HTML func(w io.Writer) error

@@ -76,6 +76,9 @@ func (m *markdownWriter) node(n Node, level int) error {
 			}
 		}
 	case *Drawing:
+		if n.Text == nil {
+			return nil
+		}
 		return m.fenced(func(w io.Writer) error { return n.Text(w, 0) })
 	}
 	return nil

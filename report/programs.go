@@ -186,22 +186,20 @@ func (d *Doc) writeCSV(w io.Writer) error {
 	if t == nil {
 		return nil
 	}
-	out := &texttab.Table{}
-	add := func(title string) { out.Columns = append(out.Columns, texttab.Column{Title: title}) }
-	if t.level != nil {
-		add("level")
-	}
-	for i := range t.columns {
-		if c := &t.columns[i]; c.programs && !c.nested {
-			for _, key := range d.keys(c) {
-				add(key)
-			}
-		}
-	}
+	b := bufio.NewWriter(w)
 	var (
 		cells []string
 		data  []datum
 	)
+	if t.level != nil {
+		cells = append(cells, "level")
+	}
+	for i := range t.columns {
+		if c := &t.columns[i]; c.programs && !c.nested {
+			cells = append(cells, d.keys(c)...)
+		}
+	}
+	b.WriteString(texttab.CSVRow(cells...))
 	for row := range t.length {
 		cells = cells[:0]
 		if t.level != nil {
@@ -218,9 +216,9 @@ func (d *Doc) writeCSV(w io.Writer) error {
 				cells = append(cells, d.csvCell(c, v, j, datum))
 			}
 		}
-		out.Add(cells...)
+		b.WriteString(texttab.CSVRow(cells...))
 	}
-	return out.WriteCSV(w)
+	return b.Flush()
 }
 
 // csvCell is a datum as one cell.
@@ -480,7 +478,7 @@ type jsonColumn struct {
 func (j *jsonWriter) columns(t *TableNode) []jsonColumn {
 	var list []jsonColumn
 	for i := range t.columns {
-		if !t.columns[i].programs {
+		if !t.columns[i].programs || t.columns[i].flat {
 			continue
 		}
 		c := jsonColumn{index: i}

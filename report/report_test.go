@@ -327,3 +327,30 @@ func TestNumberWords(t *testing.T) {
 		}
 	}
 }
+
+// Rows that are computed are asked for in order, and CSV has columns that JSON says otherwise.
+func TestComputed(t *testing.T) {
+	last, passes := 0, 0
+	at := func(row int) *int {
+		switch {
+		case row < last:
+			passes++
+		case row > last+1:
+			t.Errorf("row %d after %d", row, last)
+		}
+		last = row
+		return &row
+	}
+	number := func(n *int) uint64 { return uint64(*n) }
+	for _, format := range Formats {
+		last, passes = 0, 0
+		d := Doc{Body: []Node{Computed("rows", 1000, at, Count("n", number), Count("flat", number).Flat())}}
+		var b strings.Builder
+		if err := d.Write(&b, Style{Format: format}); err != nil || passes > 2 || last != 999 {
+			t.Errorf("%s: %v, %d passes, up to row %d", format, err, passes+1, last)
+		}
+		if got := strings.Contains(b.String(), "flat"); got == (format == JSON) {
+			t.Errorf("%s has the flat column: %v", format, got)
+		}
+	}
+}

@@ -17,12 +17,19 @@ type TableNode struct {
 // Table is a table with a row for each element of rows. Its key names an array in JSON.
 // The rows must not change until the report is written.
 func Table[T any](key string, list []T, columns ...Column[T]) *TableNode {
-	t := &TableNode{key: key, length: len(list)}
+	return Computed(key, len(list), func(row int) *T { return &list[row] }, columns...)
+}
+
+// Computed is [Table] for rows that are not all in memory: at gives a row, which is valid
+// until the next call. Each format asks for the rows in ascending order, from 0 on for
+// each time that it goes through the table, and any number of times for each row.
+func Computed[T any](key string, length int, at func(row int) *T, columns ...Column[T]) *TableNode {
+	t := &TableNode{key: key, length: length}
 	for _, c := range columns {
 		t.columns = append(t.columns, c.column)
 	}
 	t.cell = func(row, col int) cell {
-		return columns[col].of(&list[row])
+		return columns[col].of(at(row))
 	}
 	return t
 }

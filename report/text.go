@@ -86,6 +86,9 @@ func (t *textWriter) node(n Node) error {
 			}
 		}
 	case *Drawing:
+		if n.Text == nil {
+			return nil
+		}
 		t.gap()
 		return n.Text(t.w, t.style.Width)
 	}

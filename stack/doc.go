@@ -9,10 +9,10 @@
 //  2. [Analysis.Report] puts the paths into one order for all threads: callers
 //     before callees, siblings by function id.
 //  3. [Report.Trees] yields a [Tree] for each thread, or the one of all.
-//  4. A renderer writes the report: [Report.WriteFolded] for flame graph tools,
-//     [Report.WriteSVG] a flame graph, [Report.WriteText] the costliest stacks,
-//     [Report.WriteJSON] everything, and [Report.WriteLLVM] the shapes of
-//     llvm-xray stack.
+//  4. [Report.Body] describes the report: the heaviest stacks for people, and all
+//     paths for programs. [Report.WriteFolded] writes folded stacks,
+//     [Report.WriteSVG] a flame graph, and [Report.WriteLLVM] what llvm-xray stack
+//     writes.
 //
 // # What counts
 //

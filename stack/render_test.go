@@ -2,6 +2,7 @@ package stack
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
@@ -14,77 +15,61 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
-func TestWriteText(t *testing.T) {
-	r := collect(t, Options{PerThread: true}, first, second+" +9 !").Report(gigahertz)
-	var got strings.Builder
-	if err := r.WriteText(&got, names{1: "main", 2: "work", 5: "loop"}, TextView{Top: 3}); err != nil {
-		t.Fatal(err)
-	}
-	want := `8 stacks of 2 threads, 9 calls, 237ns; 1 open at the end, up to their thread's last record
-the 3 heaviest stacks:
-
-#1  100ns self (42.19%), 1 call, 107ns total, thread 2
-     0  a.cc:1:1  main
-
-#2  59ns self (24.89%), 1 call, 60ns total, 1 open at the end, thread 2
-     0  a.cc:5:1  loop
-
-#3  50ns self (21.10%), 2 calls, 51ns total, thread 1
-     0  a.cc:1:1  main
-     1  a.cc:2:1  work
-`
-	if diff := cmp.Diff(want, got.String()); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-
-	got.Reset()
-	if err := r.WriteText(&got, nil, TextView{Metric: Count, Top: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if want := "#1  2 calls (22.22%), 50ns self, 51ns total, thread 1\n     0  #1\n     1  #2\n"; !strings.HasSuffix(got.String(), want) {
-		t.Errorf("by count:\n%s\nwant an end of\n%s", got.String(), want)
-	}
+// text writes a report for people.
+func text(t testing.TB, r *Report, n symbolize.Names, v View) string {
+	t.Helper()
+	return write(t, report.Text, r, n, v)
 }
 
-// Locations of any width align, and so do names of any length.
-func TestTextAligns(t *testing.T) {
-	long := strings.Repeat("n", 200)
-	r := collect(t, Options{}, "1 12345 3 +5 . . .").Report(gigahertz)
-	var got strings.Builder
-	if err := r.WriteText(&got, names{1: long, 12345: "b", 3: "c"}, TextView{Top: 1}); err != nil {
+func write(t testing.TB, format report.Format, r *Report, n symbolize.Names, v View) string {
+	t.Helper()
+	var b strings.Builder
+	doc := report.Doc{Kind: "stack", Clock: r.Clock, Names: n, Body: r.Body(n, v)}
+	if err := doc.Write(&b, report.Style{Format: format}); err != nil {
 		t.Fatal(err)
 	}
-	want := "     0  a.cc:1:1      " + long + "\n" +
-		"     1  a.cc:12345:1  b\n" +
-		"     2  a.cc:3:1      c\n"
-	if !strings.HasSuffix(got.String(), want) {
-		t.Errorf("%s\nwant an end of\n%s", got.String(), want)
-	}
+	return b.String()
+}
 
-	got.Reset()
-	if err := r.WriteText(&got, names{12345: "b"}, TextView{Top: 1}); err != nil {
-		t.Fatal(err)
-	}
-	if want := "     0                #1\n     1  a.cc:12345:1  b\n     2                #3\n"; !strings.HasSuffix(got.String(), want) {
-		t.Errorf("one location:\n%s\nwant an end of\n%s", got.String(), want)
-	}
+func TestText(t *testing.T) {
+	r := collect(t, Options{PerThread: true}, first, second+" +9 !").Report(gigahertz)
+	want := `8 stacks of 2 threads, 9 calls, 237ns. 1 call was still open at the end. It counts up to the last
+record of its thread. The 3 heaviest stacks:
 
-	got.Reset()
-	if err := r.WriteText(&got, names{}, TextView{Top: 1}); err != nil {
-		t.Fatal(err)
+#1  100ns self (42.2%), 1 call, 107ns total, thread 2
+
+depth  location  function
+    0  a.cc:1:1  main
+
+#2  59ns self (24.9%), 1 call, 60ns total, 1 open at the end, thread 2
+
+depth  location  function
+    0  a.cc:5:1  loop
+
+#3  50ns self (21.1%), 2 calls, 51ns total, thread 1
+
+depth  location  function
+    0  a.cc:1:1  main
+    1  a.cc:2:1  work
+`
+	if diff := cmp.Diff(want, text(t, r, names{1: "main", 2: "work", 5: "loop"}, View{Top: 3})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if want := "     0  #1\n     1  #12345\n     2  #3\n"; !strings.HasSuffix(got.String(), want) {
-		t.Errorf("no location:\n%s\nwant an end of\n%s", got.String(), want)
+	got := text(t, r, nil, View{Metric: Count, Top: 1})
+	if want := "#1  2 calls (22.2%), 50ns self, 51ns total, thread 1\n\ndepth  function\n    0  #1\n    1  #2\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("by count:\n%s\nwant an end of\n%s", got, want)
 	}
 }
 
 // The list holds the heaviest stacks in order, however many there are.
-func TestTextTop(t *testing.T) {
+func TestTop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 300).Draw(rt, "stacks")
 		top := rapid.IntRange(1, 12).Draw(rt, "top")
@@ -95,14 +80,7 @@ func TestTextTop(t *testing.T) {
 		r := collect(t, Options{}, script.String()).Report(reader.Clock{})
 		lists := map[int][]string{}
 		for _, top := range []int{top, -1} {
-			var b strings.Builder
-			if err := r.WriteText(&b, nil, TextView{Top: top}); err != nil {
-				rt.Fatal(err)
-			}
-			lists[top] = strings.Split(b.String(), "\n\n")[1:]
-			// The last one has no empty line behind it.
-			last := len(lists[top]) - 1
-			lists[top][last] = strings.TrimSpace(lists[top][last])
+			lists[top] = strings.Split(strings.TrimSpace(text(t, r, nil, View{Top: top})), "\n\n#")[1:]
 		}
 		if len(lists[-1]) != n {
 			rt.Fatalf("%d of all %d stacks are listed", len(lists[-1]), n)
@@ -113,52 +91,82 @@ func TestTextTop(t *testing.T) {
 	})
 }
 
-func TestTextElides(t *testing.T) {
+func TestElides(t *testing.T) {
 	var script strings.Builder
 	for fn := range 150 {
 		fmt.Fprintf(&script, "%d ", fn+1)
 	}
 	script.WriteString("+5 " + strings.Repeat(". ", 150))
-	var b strings.Builder
-	if err := collect(t, Options{}, script.String()).Report(reader.Clock{}).WriteText(&b, nil, TextView{}); err != nil {
-		t.Fatal(err)
+	got := text(t, collect(t, Options{}, script.String()).Report(reader.Clock{}), nil, View{})
+	for _, want := range []string{"\n\nDepths 20 to 69 are not shown.\n\n", "\n   19  #20\n   70  #71\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
 	}
-	if want := "    19  #20\n        ... 50 frames ...\n    70  #71\n"; !strings.Contains(b.String(), want) {
-		t.Errorf("no\n%s in\n%s", want, b.String())
-	}
-	if !strings.HasSuffix(b.String(), "\n   149  #150\n") {
+	if !strings.HasSuffix(got, "\n  149  #150\n") {
 		t.Error("the innermost frame is not the last line")
 	}
 }
 
-func TestWriteJSON(t *testing.T) {
+func TestJSON(t *testing.T) {
 	r := collect(t, Options{PerThread: true}, first, second+" +9 !").Report(reader.Clock{Frequency: 500_000_000})
-	var b bytes.Buffer
-	if err := r.WriteJSON(&b, names{1: `<"main">`, 2: "work"}); err != nil {
-		t.Fatal(err)
-	}
+	text := write(t, report.JSON, r, names{1: `<"main">`, 2: "work"}, View{})
 	type object = map[string]any
 	var got object
-	if err := json.Unmarshal(b.Bytes(), &got); err != nil {
-		t.Fatalf("%v\n%s", err, b.String())
+	if err := json.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatalf("%v\n%s", err, text)
 	}
-	tree := got["trees"].([]any)[1].(object)
+	stacks := got["stacks"].([]any)
+	row := func(id, parent, depth any, function string, function_id float64, location string, values ...float64) object {
+		o := object{"file": 1.0, "process": 7.0, "thread": 2.0, "thread_name": "", "id": id, "parent": parent, "depth": depth,
+			"function": function, "function_id": function_id, "location": location}
+		for i, key := range []string{"count", "self_ns", "total_ns", "open", "open_self_ns", "open_total_ns"} {
+			o[key] = values[i]
+		}
+		return o
+	}
+	n := float64(len(stacks))
 	want := []any{
-		object{"id": 1.0, "parent": 0.0, "depth": 0.0, "function": 1.0, "count": 1.0, "total": 214.0, "self": 200.0},
-		object{"id": 2.0, "parent": 1.0, "depth": 1.0, "function": 2.0, "count": 1.0, "total": 14.0, "self": 14.0},
-		object{"id": 3.0, "parent": 0.0, "depth": 0.0, "function": 5.0, "count": 0.0, "total": 0.0, "self": 0.0,
-			"open": 1.0, "open_total": 120.0, "open_self": 118.0},
-		object{"id": 4.0, "parent": 3.0, "depth": 1.0, "function": 2.0, "count": 1.0, "total": 2.0, "self": 2.0},
+		row(n-3, nil, 0.0, `<"main">`, 1, "a.cc:1:1", 1, 200, 214, 0, 0, 0),
+		row(n-2, n-3, 1.0, "work", 2, "a.cc:2:1", 1, 14, 14, 0, 0, 0),
+		row(n-1, nil, 0.0, "#5", 5, "", 0, 0, 0, 1, 118, 120),
+		row(n, n-1, 1.0, "work", 2, "a.cc:2:1", 1, 2, 2, 0, 0, 0),
 	}
-	if diff := cmp.Diff(want, tree["stacks"]); diff != "" {
+	if diff := cmp.Diff(want, stacks[len(stacks)-4:]); diff != "" {
 		t.Errorf("stacks (-want +got):\n%s", diff)
 	}
-	if tree["thread"] != 2.0 || tree["process"] != 7.0 || got["unit"] != "ns" {
-		t.Errorf("thread %v, process %v, unit %v", tree["thread"], tree["process"], got["unit"])
+	if got["stack_count"] != n || got["calls"] != 9.0 || got["self_ns"] != 474.0 || got["open"] != 1.0 {
+		t.Errorf("%v stacks, %v calls, %v ns, %v open", got["stack_count"], got["calls"], got["self_ns"], got["open"])
 	}
-	main := object{"id": 1.0, "name": `<"main">`, "location": "a.cc:1:1"}
-	if diff := cmp.Diff(main, got["functions"].([]any)[0]); diff != "" {
-		t.Errorf("function (-want +got):\n%s", diff)
+}
+
+// CSV has the names of all functions of a path, unless they are very many.
+func TestCSV(t *testing.T) {
+	r := collect(t, Options{}, "1 +1 2 +2 . .").Report(gigahertz)
+	want := "id,parent,depth,count,self_ns,total_ns,open,open_self_ns,open_total_ns,function,function_id,location,path,path_ids\n" +
+		"1,,0,1,1,3,0,0,0,main,1,a.cc:1:1,main,1\n2,1,1,1,2,2,0,0,0,#2,2,,main > #2,1 2\n"
+	if diff := cmp.Diff(want, write(t, report.CSV, r, names{1: "main"}, View{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	deep := collect(t, Options{}, strings.Repeat("1 ", 3000)+strings.Repeat(". ", 3000)).Report(gigahertz)
+	lines := strings.Split(strings.TrimSpace(write(t, report.CSV, deep, nil, View{})), "\n")
+	if len(lines) != 3001 || strings.HasSuffix(lines[1000], ",,") || !strings.HasSuffix(lines[1001], ",,") {
+		t.Errorf("%d lines, 1000 deep: %.60s, 1001 deep: %.60s", len(lines), lines[1000], lines[1001])
+	}
+}
+
+// A page has the flame graph beside the list.
+func TestPage(t *testing.T) {
+	r := collect(t, Options{}, "1 +1 2 +2 . .").Report(gigahertz)
+	page := write(t, report.HTML, r, names{1: "main"}, View{})
+	_, data, _ := strings.Cut(page, `data="data:image/svg+xml;base64,`)
+	data, _, _ = strings.Cut(data, `"`)
+	picture, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if frames, _ := parseSVG(t, picture); len(frames) != 3 || !strings.Contains(page, "<td>main</td>") {
+		t.Errorf("%d frames in the picture, and the page is\n%s", len(frames), page)
 	}
 }
 
@@ -307,7 +315,7 @@ func TestSVGBounded(t *testing.T) {
 			t.Errorf("%s: %d frames in %d bytes", name, len(frames), len(svg))
 		}
 		all := map[string]int{"wide": n, "deep": 5000}[name] + 1
-		if last, want := texts[len(texts)-1], plural(uint64(all-len(frames)), "frame")+" too narrow"; !strings.HasPrefix(last, want) {
+		if last, want := texts[len(texts)-1], label.Count(uint64(all-len(frames)), "frame", "frames")+" too narrow"; !strings.HasPrefix(last, want) {
 			t.Errorf("%s: %q does not say %q", name, last, want)
 		}
 	}
@@ -331,14 +339,12 @@ func TestWidest(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	for _, opts := range []Options{{}, {PerThread: true}} {
 		r := New(opts).Report(reader.Clock{})
-		var b bytes.Buffer
-		if err := r.WriteJSON(&b, nil); err != nil || !json.Valid(b.Bytes()) {
-			t.Errorf("%v\n%s", err, b.String())
+		for _, format := range report.Formats {
+			if got := write(t, format, r, nil, View{}); format == report.JSON && !json.Valid([]byte(got)) {
+				t.Error(got)
+			}
 		}
 		parseSVG(t, writeSVG(t, r, nil, SVGView{}))
-		if err := r.WriteText(&b, nil, TextView{}); err != nil {
-			t.Error(err)
-		}
 		if got := folded(t, r, nil, FoldedView{}); got != "" {
 			t.Errorf("folded: %q", got)
 		}

@@ -202,7 +202,7 @@ func TestThreadLabels(t *testing.T) {
 	}{
 		{[]reader.Thread{{Process: 1, Thread: 2}, {Process: 1, Thread: 3}}, "2 3"},
 		{[]reader.Thread{{Process: 1, Thread: 2}, {Process: 2, Thread: 2}}, "1/2 2/2"},
-		{[]reader.Thread{{File: 0, Thread: 2}, {File: 1, Thread: 2}}, "0/0/2 1/0/2"},
+		{[]reader.Thread{{File: 0, Thread: 2}, {File: 1, Thread: 2}}, "1/0/2 2/0/2"},
 	} {
 		var threads []*thread
 		for _, id := range test.threads {

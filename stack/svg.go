@@ -9,6 +9,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -100,7 +101,7 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 	}
 	if hidden > 0 {
 		fmt.Fprintf(b, "<text class=\"soft\" x=\"8\" y=\"%d\">%s too narrow or too deep to show.</text>\n",
-			height-9, plural(uint64(hidden), "frame"))
+			height-9, label.Count(uint64(hidden), "frame", "frames"))
 	}
 	b.WriteString("<script><![CDATA[\n" + flameJS + "]]></script>\n</svg>\n")
 	return b.Flush()
@@ -121,12 +122,12 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64, chang
 	if !x.group {
 		f := &x.frame
 		if m == Time {
-			fmt.Fprintf(b, ", %s self, %s", r.Clock.Format(m.own(f)), plural(f.Count+f.Open, "call"))
+			fmt.Fprintf(b, ", %s self, %s", r.Clock.Format(m.own(f)), label.Count(f.Count+f.Open, "call", "calls"))
 		} else {
-			fmt.Fprintf(b, ", %s of it here", plural(m.own(f), "call"))
+			fmt.Fprintf(b, ", %s of it here", label.Count(m.own(f), "call", "calls"))
 		}
 		if f.Open > 0 {
-			fmt.Fprintf(b, ", %s open at the end", group(f.Open))
+			fmt.Fprintf(b, ", %s open at the end", label.Grouped(f.Open))
 		}
 		if x.location != "" {
 			b.WriteString("\n" + texttab.XML(x.location))

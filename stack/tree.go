@@ -118,7 +118,7 @@ func threadLabels(threads []*thread) []string {
 	forms := []func(reader.Thread) string{
 		func(t reader.Thread) string { return strconv.Itoa(int(t.Thread)) },
 		func(t reader.Thread) string { return fmt.Sprintf("%d/%d", t.Process, t.Thread) },
-		func(t reader.Thread) string { return fmt.Sprintf("%d/%d/%d", t.File, t.Process, t.Thread) },
+		func(t reader.Thread) string { return fmt.Sprintf("%d/%d/%d", t.File+1, t.Process, t.Thread) },
 	}
 	labels := make([]string, len(threads))
 	for _, form := range forms {
@@ -143,15 +143,23 @@ func (r *Report) Trees() iter.Seq[*Tree] {
 			position = make([]int, r.paths.Len())
 		}
 		t := &Tree{}
-		for i, th := range r.threads {
-			t.Thread, t.Label = th.id, r.labels[i]
-			r.frames(t, th.sums, position)
+		for i := range r.threads {
+			r.load(t, i, position)
 			if !yield(t) {
 				return
 			}
 		}
 	}
 }
+
+// load makes t the tree with a number. Position has an element for each path.
+func (r *Report) load(t *Tree, number int, position []int) {
+	t.Thread, t.Label = r.threads[number].id, r.labels[number]
+	r.frames(t, r.threads[number].sums, position)
+}
+
+// perThread reports whether threads are apart.
+func (r *Report) perThread() bool { return len(r.threads) > 0 && r.labels[0] != "" }
 
 // frames fills the frames of t with the paths that s knows, and those on the way
 // to them.

@@ -2,9 +2,9 @@ package stack
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -68,25 +68,9 @@ func (m Metric) units(c reader.Clock, v uint64) uint64 {
 // format writes a weight with its unit.
 func (m Metric) format(c reader.Clock, v uint64) string {
 	if m == Count {
-		return plural(v, "call")
+		return label.Count(v, "call", "calls")
 	}
-	return c.Format(v)
-}
-
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return group(n) + " " + what + "s"
-}
-
-// group writes a count with a separator between thousands.
-func group(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return label.GroupedDigits(c.Format(v))
 }
 
 func share(v, of uint64) float64 {

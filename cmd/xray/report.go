@@ -26,15 +26,16 @@ type reportFlags struct {
 }
 
 // add adds the flags. A command may have formats of its own, beside those of all reports.
-func (r *reportFlags) add(f *pflag.FlagSet, own ...string) {
+// It returns that of the format.
+func (r *reportFlags) add(f *pflag.FlagSet, own ...string) *choice {
 	r.format = string(report.Text)
 	formats := []string{}
 	for _, format := range report.Formats {
 		formats = append(formats, string(format))
 	}
-	addChoice(f, &r.format, "format", "f", "output format", append(formats, own...)...)
 	addOutput(f, &r.output)
 	f.BoolVar(&r.wide, "wide", false, "do not fit tables to the width of the terminal")
+	return addChoice(f, &r.format, "format", "f", "output format", append(formats, own...)...)
 }
 
 // isReport tells the formats of all reports from a command's own.

@@ -6,16 +6,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/stack"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) stackCommand() *cobra.Command {
 	var (
 		flags     traceFlags
-		format    = "text"
+		out       reportFlags
 		metric    = "time"
 		title     string
-		output    string
 		top       = 10
 		all       bool
 		inclusive bool
@@ -24,22 +25,22 @@ func (a *app) stackCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "stack TRACE...",
-		Short: "Say where time went by call path; draw flame graphs",
-		Long: `stack adds calls up by the path of calls that leads to them.
+		Short: "Show where time went by call path; draw flame graphs",
+		Long: `Sum up calls by call path. Text lists the heaviest stacks. CSV and JSON have all of
+them. HTML has a flame graph, too.
 
-Folded stacks hold self values, which is what flame graph tools add up. With
---total they hold what a path and all that it calls took. Calls that are still
-open when the trace ends count up to its end.`,
+Folded stacks hold self values, which flame graph tools add up. With --total they
+include callees. Calls that are still open when the trace ends count up to its end.`,
 		Example: `  xray stack -m ./server trace.xray
   xray stack -m ./server --format folded trace.xray | flamegraph.pl > flame.svg
   xray stack -m ./server --format svg -o flame.svg trace.xray
   xray stack -m ./server --format svg --diff-base before.xray -o diff.svg after.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if inclusive && format != "folded" {
+			if inclusive && out.format != "folded" {
 				return usagef("--total is for --format folded: the others show both values")
 			}
-			if len(diffBase) > 0 && (format != "svg" || perThread) {
+			if len(diffBase) > 0 && (out.format != "svg" || perThread) {
 				return usagef("--diff-base is for --format svg, without --per-thread")
 			}
 			m, err := stack.ParseMetric(metric)
@@ -51,7 +52,7 @@ open when the trace ends count up to its end.`,
 				return err
 			}
 			defer s.close()
-			report, stats, err := s.stacks(perThread)
+			found, stats, err := s.stacks(perThread)
 			if err != nil {
 				return err
 			}
@@ -73,17 +74,18 @@ open when the trace ends count up to its end.`,
 			if all {
 				top = -1
 			}
-			err = s.writeReport(output, format, stats, func(w io.Writer) error {
-				switch format {
-				case "folded":
-					return report.WriteFolded(w, s.names, stack.FoldedView{Metric: m, Inclusive: inclusive})
-				case "svg":
-					return report.WriteSVG(w, s.names, view)
-				case "json":
-					return report.WriteJSON(w, s.names)
-				}
-				return report.WriteText(w, s.names, stack.TextView{Metric: m, Top: top})
-			})
+			switch out.format {
+			case "folded":
+				err = s.writeReport(out.output, out.format, stats, func(w io.Writer) error {
+					return found.WriteFolded(w, s.names, stack.FoldedView{Metric: m, Inclusive: inclusive})
+				})
+			case "svg":
+				err = s.writeReport(out.output, out.format, stats, func(w io.Writer) error { return found.WriteSVG(w, s.names, view) })
+			default:
+				err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node {
+					return found.Body(names, stack.View{Metric: m, Top: top})
+				})
+			}
 			s.summary(stats)
 			return err
 		},
@@ -91,17 +93,15 @@ open when the trace ends count up to its end.`,
 	f := cmd.Flags()
 	flags.add(f)
 	flags.paths.add(f)
-	addChoice(f, &format, "format", "f", "what to write", "text", "folded", "svg", "json").
-		synonyms = map[string]string{"human": "text", "flame": "folded"}
-	addChoice(f, &metric, "metric", "", "what stacks are weighed by", "time", "count")
+	out.add(f, "folded", "svg").synonyms = map[string]string{"human": "text", "flame": "folded"}
+	addChoice(f, &metric, "metric", "", "order stacks by time or by number of calls", "time", "count")
 	f.StringArrayVar(&diffBase, "diff-base", nil,
 		"svg: colour frames by how much more or less they are than in `TRACE`; repeatable")
 	f.StringVar(&title, "title", "", "title of an SVG flame graph")
-	addCount(f, &top, "top", "n", 1, "text: how many stacks to list")
-	f.BoolVar(&all, "all-stacks", false, "text: list all stacks")
+	addCount(f, &top, "top", "n", 1, "list the `N` heaviest stacks")
+	f.BoolVar(&all, "all-stacks", false, "list all stacks")
 	f.BoolVar(&inclusive, "total", false, "folded: inclusive values instead of self values")
 	f.BoolVar(&perThread, "per-thread", false, "keep threads apart")
-	addOutput(f, &output)
 	addKeepGoing(f)
 	ignored(f, "aggregate-threads", "")
 	spellings(f, map[string]string{

@@ -1,0 +1,259 @@
+package stack
+
+import (
+	"cmp"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// View says what of a report is shown. It lists stacks for people; for programs there are
+// all of them.
+type View struct {
+	Metric Metric // what the stacks are ordered by
+	Top    int    // number of stacks in the list; 0 for 10, negative for all
+}
+
+// Of a stack with more frames, only the outermost and the innermost show.
+const (
+	outerFrames = 20
+	innerFrames = 80
+)
+
+// Body describes the report: the stacks that weigh most by themselves, and all paths.
+// Names are for the flame graph on a page. With Top negative the list is kept in memory.
+func (r *Report) Body(names symbolize.Names, v View) []report.Node {
+	list, all, sizes := r.heaviest(v)
+	rows := newRows(r, sizes)
+	people := report.People{r.head(&all, rows.length(), len(list)), r.flameGraph(names, v.Metric)}
+	for i := range list {
+		people = append(people, r.section(v.Metric, &list[i], i+1, v.Metric.own(&all)))
+	}
+	return []report.Node{
+		people,
+		report.Facts(&all,
+			report.Count("stack_count", func(*Frame) uint64 { return uint64(rows.length()) }),
+			report.Count("calls", func(f *Frame) uint64 { return f.Count + f.Open }),
+			report.Count("open", func(f *Frame) uint64 { return f.Open }),
+			report.Time("self", Time.own),
+		).Hidden(),
+		report.Programs{report.Computed("stacks", rows.length(), rows.at,
+			report.Thread("thread", func(p *pathRow) reader.Thread { return p.tree.Thread }).When(r.perThread()),
+			report.Count("id", func(p *pathRow) uint64 { return uint64(p.first + p.index + 1) }),
+			report.Count("parent", func(p *pathRow) uint64 { return uint64(p.first + p.Parent + 1) }).
+				Missing(func(p *pathRow) bool { return p.Parent < 0 }),
+			report.Count("depth", func(p *pathRow) uint64 { return uint64(p.Depth) }),
+			report.Count("count", func(p *pathRow) uint64 { return p.Count }),
+			report.Time("self", func(p *pathRow) uint64 { return p.Self }),
+			report.Time("total", func(p *pathRow) uint64 { return p.Total }),
+			report.Count("open", func(p *pathRow) uint64 { return p.Open }),
+			report.Time("open_self", func(p *pathRow) uint64 { return p.OpenSelf }),
+			report.Time("open_total", func(p *pathRow) uint64 { return p.OpenTotal }),
+			report.Function("function", func(p *pathRow) reader.FuncID { return p.Func }).WithLocation(),
+			report.Path("path", func(p *pathRow) []reader.FuncID { return p.tree.path(p.index) }).
+				Missing(func(p *pathRow) bool { return p.Depth >= maxFrames }).Flat(),
+		)},
+	}
+}
+
+// head is the sentence above the stacks.
+func (r *Report) head(all *Frame, stacks, shown int) report.Paragraph {
+	text := label.Count(uint64(stacks), "stack", "stacks")
+	if r.perThread() {
+		text += " of " + label.Count(uint64(len(r.threads)), "thread", "threads")
+	}
+	text += ", " + label.Count(all.Count+all.Open, "call", "calls") + ", " + Time.format(r.Clock, Time.own(all)) + "."
+	switch {
+	case all.Open == 1:
+		text += " 1 call was still open at the end. It counts up to the last record of its thread."
+	case all.Open > 1:
+		text += fmt.Sprintf(" %s calls were still open at the end. They count up to the last record of their thread.", label.Grouped(all.Open))
+	}
+	if !r.Clock.Known() {
+		text += " The trace does not state the frequency of its clock, so times are in ticks."
+	}
+	if shown < stacks {
+		text += " The " + label.Count(uint64(shown), "heaviest stack", "heaviest stacks") + ":"
+	}
+	return report.Paragraph(text)
+}
+
+// section is a stack of the list.
+func (r *Report) section(m Metric, s *heavyStack, number int, total uint64) report.Node {
+	f := &s.frame
+	title := fmt.Sprintf("#%d  %s", number, m.format(r.Clock, s.weight))
+	if m == Time {
+		title += " self"
+	}
+	title += fmt.Sprintf(" (%.1f%%)", share(s.weight, total))
+	if m == Time {
+		title += ", " + Count.format(r.Clock, Count.own(f))
+	} else {
+		title += ", " + Time.format(r.Clock, Time.own(f)) + " self"
+	}
+	title += ", " + Time.format(r.Clock, addSaturating(f.Total, f.OpenTotal)) + " total"
+	if f.Open > 0 {
+		title += ", " + label.Grouped(f.Open) + " open at the end"
+	}
+	if s.thread != "" {
+		title += ", thread " + s.thread
+	}
+	section := &report.Section{Title: title}
+	frames := make([]stackFrame, 0, len(s.path))
+	for depth, fn := range s.path {
+		frames = append(frames, stackFrame{depth, fn})
+	}
+	if hidden := len(frames) - outerFrames - innerFrames; hidden > 0 {
+		section.Body = append(section.Body, report.Paragraph(fmt.Sprintf("Depths %d to %d are not shown.", outerFrames, outerFrames+hidden-1)))
+		frames = slices.Delete(frames, outerFrames, outerFrames+hidden)
+	}
+	section.Body = append(section.Body, report.Table("frames", frames,
+		report.Count("depth", func(f *stackFrame) uint64 { return uint64(f.depth) }),
+		report.Function("function", func(f *stackFrame) reader.FuncID { return f.fn }).WithLocation(),
+	))
+	return section
+}
+
+type stackFrame struct {
+	depth int
+	fn    reader.FuncID
+}
+
+// flameGraph is the picture on a page, with its script but apart from the page's styles.
+func (r *Report) flameGraph(names symbolize.Names, m Metric) report.Node {
+	return &report.Drawing{HTML: func(w io.Writer) error {
+		var picture strings.Builder
+		if err := r.WriteSVG(&picture, names, SVGView{Metric: m}); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "<object type=\"image/svg+xml\" data=\"data:image/svg+xml;base64,%s\"></object>\n",
+			base64.StdEncoding.EncodeToString([]byte(picture.String())))
+		return err
+	}}
+}
+
+// heavyStack is a path in the list.
+type heavyStack struct {
+	weight uint64
+	place  int // among all stacks of the report
+	thread string
+	frame  Frame
+	path   []reader.FuncID
+}
+
+// heaviest are the stacks of the list, the sums over all stacks, and the number of frames
+// of each tree.
+func (r *Report) heaviest(v View) (list []heavyStack, all Frame, sizes []int) {
+	top := v.Top
+	if top == 0 {
+		top = 10
+	}
+	place, least := 0, uint64(0)
+	for t := range r.Trees() {
+		sizes = append(sizes, len(t.Frames))
+		for i := range t.Frames {
+			f := &t.Frames[i]
+			all.add(f)
+			place++
+			weight := v.Metric.own(f)
+			if weight <= least {
+				continue // equals stay in the order of the tree
+			}
+			list = append(list, heavyStack{weight, place, t.Label, *f, t.path(i)})
+			// Sorting rarely is cheaper than a place for each stack.
+			if top > 0 && len(list) >= 2*top+64 {
+				list, least = heaviest(list, top)
+			}
+		}
+	}
+	list, _ = heaviest(list, top)
+	return list, all, sizes
+}
+
+// heaviest sorts a list and cuts it to the top ones; negative for all. It also
+// gives the weight that a stack must exceed to come in.
+func heaviest(list []heavyStack, top int) ([]heavyStack, uint64) {
+	slices.SortFunc(list, func(x, y heavyStack) int {
+		return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(x.place, y.place))
+	})
+	if top < 0 || len(list) < top {
+		return list, 0
+	}
+	list = list[:top]
+	return list, list[top-1].weight
+}
+
+// path gives the functions of frame i, the outermost first.
+func (t *Tree) path(i int) []reader.FuncID {
+	funcs := make([]reader.FuncID, t.Frames[i].Depth+1)
+	for ; i >= 0; i = t.Frames[i].Parent {
+		funcs[t.Frames[i].Depth] = t.Frames[i].Func
+	}
+	return funcs
+}
+
+// add adds the numbers of o to those of f.
+func (f *Frame) add(o *Frame) {
+	f.Count += o.Count
+	f.Open += o.Open
+	f.Self = addSaturating(f.Self, o.Self)
+	f.OpenSelf = addSaturating(f.OpenSelf, o.OpenSelf)
+}
+
+// pathRow is a row of the table of all paths.
+type pathRow struct {
+	*Frame
+	tree  *Tree
+	index int // of the frame in its tree
+	first int // row of the tree's first frame
+}
+
+// pathRows makes the rows of one tree after the other, so that only one is in memory.
+type pathRows struct {
+	report   *Report
+	ends     []int // of the trees' rows
+	tree     Tree
+	loaded   int // number of the tree, from 1; 0 for none
+	position []int
+	row      pathRow
+}
+
+func newRows(r *Report, sizes []int) *pathRows {
+	p := &pathRows{report: r}
+	for _, n := range sizes {
+		p.ends = append(p.ends, p.length()+n)
+	}
+	return p
+}
+
+func (p *pathRows) length() int {
+	if len(p.ends) == 0 {
+		return 0
+	}
+	return p.ends[len(p.ends)-1]
+}
+
+func (p *pathRows) at(row int) *pathRow {
+	tree := sort.SearchInts(p.ends, row+1)
+	first := 0
+	if tree > 0 {
+		first = p.ends[tree-1]
+	}
+	if p.loaded != tree+1 {
+		if p.position == nil {
+			p.position = make([]int, p.report.paths.Len())
+		}
+		p.report.load(&p.tree, tree, p.position)
+		p.loaded = tree + 1
+	}
+	p.row = pathRow{&p.tree.Frames[row-first], &p.tree, row - first, first}
+	return &p.row
+}
