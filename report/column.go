@@ -177,7 +177,8 @@ func Function[T any](key string, f func(*T) reader.FuncID) Column[T] {
 }
 
 // Path is a column of call paths, the outermost function first, with the keys KEY, names,
-// and KEY_ids. In CSV names are separated by " > " and ids by spaces.
+// and KEY_ids. In CSV names are separated by " > " and ids by spaces. People see the last
+// functions of long paths.
 func Path[T any](key string, f func(*T) []reader.FuncID) Column[T] {
 	return newColumn(key, path, func(r *T) cell { return cell{path: f(r)} })
 }

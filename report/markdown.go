@@ -113,10 +113,20 @@ func (m *markdownWriter) table(n *TableNode, level int) error {
 	}
 	m.heading(n.title, level)
 	if n.level != nil {
-		return m.fenced(m.doc.layout(n).WriteText)
+		if err := m.fenced(m.doc.layout(n).WriteText); err != nil {
+			return err
+		}
+	} else {
+		m.gap()
+		if err := m.doc.layout(n).WriteMarkdown(m.w); err != nil {
+			return err
+		}
 	}
-	m.gap()
-	return m.doc.layout(n).WriteMarkdown(m.w)
+	if more := n.more(); more != "" {
+		m.gap()
+		m.w.WriteString(more + "\n")
+	}
+	return nil
 }
 
 func (m *markdownWriter) fenced(f func(io.Writer) error) error {

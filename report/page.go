@@ -133,6 +133,9 @@ func (p *pageWriter) table(n *TableNode, level int) {
 		p.w.WriteByte('\n')
 	})
 	p.w.WriteString("</tbody></table></div>\n")
+	if more := n.more(); more != "" {
+		p.w.WriteString("<p>" + more + "</p>\n")
+	}
 }
 
 func (p *pageWriter) drawing(n *Drawing) error {

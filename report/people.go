@@ -15,6 +15,9 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
+// mostOfPath is how many functions of a path people see, the innermost ones.
+const mostOfPath = 8
+
 // words is a cell as people read it.
 func (d *Doc) words(c *column, v cell) string {
 	if v.missing {
@@ -54,6 +57,12 @@ func (d *Doc) words(c *column, v cell) string {
 	case function:
 		return symbolize.Label(d.Names, functionOf(v))
 	case path:
+		switch n := len(v.path); {
+		case n == 0:
+			return "(no function)"
+		case n > mostOfPath:
+			return "… > " + d.pathNames(v.path[n-mostOfPath:], symbolize.Label)
+		}
 		return d.pathNames(v.path, symbolize.Label)
 	case namePath:
 		return strings.Join(v.names, " > ")
@@ -161,7 +170,7 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 	var from []int   // columns of t, by columns of out
 	var place []bool // whether it is the location
 	says := func(f func(cell) bool, i int) bool {
-		for row := range t.length {
+		for row := range t.shown() {
 			if f(t.cell(row, i)) {
 				return true
 			}
@@ -190,7 +199,7 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 	}
 	indented := t.indented(from)
 	cells := make([]string, len(from))
-	for row := range t.length {
+	for row := range t.shown() {
 		for j, i := range from {
 			v := t.cell(row, i)
 			if place[j] {

@@ -354,3 +354,32 @@ func TestComputed(t *testing.T) {
 		}
 	}
 }
+
+// People see the first rows of a table and the last functions of a path; programs see all.
+func TestParts(t *testing.T) {
+	list := []row{{fn: 1, path: make([]reader.FuncID, 40)}, {fn: 2}, {fn: 3}}
+	for i := range list[0].path {
+		list[0].path[i] = reader.FuncID(1 + i%2*2)
+	}
+	d := &Doc{Names: names{}, Body: []Node{Table("functions", list,
+		Path("path", func(r *row) []reader.FuncID { return r.path }),
+		Function("function", func(r *row) reader.FuncID { return r.fn }),
+	).Top(2)}}
+	for format, want := range map[Format][2]string{
+		Text:     {"\n(1 more row)\n", "… > main > parse<a|b> > main"},
+		Markdown: {"\n\n(1 more row)\n", "| (no function) |"},
+		HTML:     {"<p>(1 more row)</p>", "<td>… &gt; main"},
+		CSV:      {"3\n", "\n" + strings.Repeat("main > parse<a|b> > ", 19)},
+		JSON:     {`"function_id": 3}`, `"path_ids": []`},
+	} {
+		var b bytes.Buffer
+		if err := d.Write(&b, Style{Format: format}); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range want {
+			if !strings.Contains(b.String(), text) {
+				t.Errorf("%s without %q:\n%s", format, text, b.String())
+			}
+		}
+	}
+}

@@ -3,6 +3,8 @@ package report
 import (
 	"math"
 	"strings"
+
+	"github.com/xray-tools/xray/internal/label"
 )
 
 // TableNode is a table or a tree, made by [Table] or [Tree].
@@ -12,6 +14,7 @@ type TableNode struct {
 	length     int
 	cell       func(row, column int) cell
 	level      func(row int) int // of trees: 0 for roots
+	top        int               // how many rows people see; all when 0
 }
 
 // Table is a table with a row for each element of rows. Its key names an array in JSON.
@@ -63,6 +66,24 @@ func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T])
 
 // Titled puts a heading above the table, unless it has no rows.
 func (t *TableNode) Titled(title string) *TableNode { t.title = title; return t }
+
+// Top shows people the first n rows, and how many more there are. 0 is all.
+func (t *TableNode) Top(n int) *TableNode { t.top = n; return t }
+
+// shown is how many rows people see, and more says how many they do not.
+func (t *TableNode) shown() int {
+	if t.top > 0 {
+		return min(t.top, t.length)
+	}
+	return t.length
+}
+
+func (t *TableNode) more() string {
+	if n := t.length - t.shown(); n > 0 {
+		return "(" + label.Count(uint64(n), "more row", "more rows") + ")"
+	}
+	return ""
+}
 
 // Len is the number of rows.
 func (t *TableNode) Len() int { return t.length }

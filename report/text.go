@@ -155,6 +155,9 @@ func (t *textWriter) table(n *TableNode) error {
 	t.heading(n.title)
 	t.gap()
 	hidden, err := t.doc.layout(n).WriteFitted(t.w, t.style.Width)
+	if more := n.more(); more != "" {
+		t.w.WriteString(more + "\n")
+	}
 	if len(hidden) > 0 {
 		fmt.Fprintf(t.w, "(--wide also shows: %s)\n", strings.Join(hidden, ", "))
 	}

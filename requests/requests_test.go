@@ -15,6 +15,7 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/requests"
 )
 
@@ -353,21 +354,21 @@ func TestProperties(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			report := c.Requests(choice).Report(reader.Clock{}, requests.Rule{Quantile: 0.9, Text: "p90"})
-			report.Show("", 3)
+			found := c.Requests(choice).Report(reader.Clock{}, requests.Rule{Quantile: 0.9, Text: "p90"})
+			found.Show("", 3)
 			o.Paths = true
-			trees, _, err := calls.Run(calls.Source(trace), o, func() *requests.Trees { return requests.NewTrees(report.Shown) })
+			trees, _, err := calls.Run(calls.Source(trace), o, func() *requests.Trees { return requests.NewTrees(found.Shown) })
 			if err != nil {
 				t.Fatal(err)
 			}
 			view := requests.View{Trees: trees}
-			if err := report.WriteJSON(&outputs[i], nil, view); err != nil {
-				t.Fatal(err)
+			doc := &report.Doc{Kind: "requests", Body: found.Body(nil, view)}
+			for _, format := range report.Formats {
+				if err := doc.Write(&outputs[i], report.Style{Format: format}); err != nil {
+					t.Fatal(err)
+				}
 			}
-			if err := report.WriteText(&outputs[i], nil, view); err != nil {
-				t.Fatal(err)
-			}
-			check(t, report)
+			check(t, found)
 		}
 		if diff := gocmp.Diff(outputs[0].String(), outputs[1].String()); diff != "" {
 			t.Fatalf("(-1 shard +3):\n%s", diff)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"regexp"
 	"strconv"
 	"strings"
@@ -10,7 +9,9 @@ import (
 
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/requests"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // requestsFlags are the flags of requests.
@@ -27,8 +28,7 @@ func (a *app) requestsCommand() *cobra.Command {
 		top      = 3
 		rows     = 20
 		minShare = "1%"
-		format   = "text"
-		output   string
+		out      reportFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "requests TRACE...",
@@ -47,7 +47,7 @@ marks are taken.`,
   xray requests -m ./server --id-func '^handle' --request 4711 trace.xray`,
 		Args: operands("a TRACE", 1, true),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			view := requests.View{Markdown: format == "markdown", Rows: rows}
+			view := requests.View{Rows: rows}
 			var err error
 			if view.MinShare, err = parseShare("min-share", minShare); err != nil {
 				return err
@@ -77,27 +77,19 @@ marks are taken.`,
 			if err != nil {
 				return err
 			}
-			report := collector.Requests(choice).Report(s.clock, rule)
-			report.Show(flags.key, top)
-			if format != "csv" && len(report.Shown) > 0 {
+			found := collector.Requests(choice).Report(s.clock, rule)
+			found.Show(flags.key, top)
+			if report.Format(out.format) != report.CSV && len(found.Shown) > 0 {
 				var treeStats *calls.Stats
-				view.Trees, treeStats, err = analyse(s, calls.Options{Paths: true}, func() *requests.Trees { return requests.NewTrees(report.Shown) })
+				view.Trees, treeStats, err = analyse(s, calls.Options{Paths: true}, func() *requests.Trees { return requests.NewTrees(found.Shown) })
 				if err != nil {
 					return err
 				}
 				stats.Folded, stats.FoldedSelf = treeStats.Folded, treeStats.FoldedSelf
 			}
 			view.Threads = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}
-			s.notes = append(s.notes, func() string { return flags.nothing(report) })
-			err = s.writeReport(output, format, stats, func(w io.Writer) error {
-				switch format {
-				case "json":
-					return report.WriteJSON(w, s.names, view)
-				case "csv":
-					return report.WriteCSV(w, view)
-				}
-				return report.WriteText(w, s.names, view)
-			})
+			s.notes = append(s.notes, func() string { return flags.nothing(found) })
+			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			s.summary(stats)
 			return err
 		},
@@ -115,10 +107,9 @@ marks are taken.`,
 	f.StringVar(&flags.slow, "slow", "p99", "which requests are slow: `RULE` is a quantile (p99), top:100, or >5ms")
 	f.StringVar(&flags.key, "request", "", "show the requests of `KEY`, instead of the slowest")
 	addCount(f, &top, "top", "n", 0, "show the slowest `N` requests")
-	addCount(f, &rows, "rows", "", 0, "text: at most `N` rows in tables; 0 for all")
-	f.StringVar(&minShare, "min-share", minShare, "text: leave out what takes less than `PERCENT` of a request")
-	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
-	addOutput(f, &output)
+	addCount(f, &rows, "rows", "", 0, "show at most `N` rows of each table; 0 for all")
+	f.StringVar(&minShare, "min-share", minShare, "leave out of waterfalls what takes less than `PERCENT` of a request")
+	out.add(f)
 	addKeepGoing(f)
 	spellings(f, nil)
 	return cmd

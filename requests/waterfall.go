@@ -1,0 +1,207 @@
+package requests
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// waterfall shows what happened in a request.
+type waterfall struct {
+	q     *Request
+	parts []Part
+	clock reader.Clock
+	names symbolize.Names
+	v     View
+}
+
+func (w *waterfall) title(n int) string {
+	q := w.q
+	name := printable(q.Key)
+	if q.Number > 1 {
+		name += fmt.Sprintf(" (no. %d)", q.Number)
+	}
+	if q.Class != "" {
+		name += ", " + printable(q.Class)
+	}
+	return fmt.Sprintf("%d. Request %s: %s at %s, %s on %s", n, name, w.clock.Format(q.Duration()), w.clock.Format(q.Start-w.v.Base),
+		count(len(q.Segments), "segment", "segments"), count(q.Threads(), "thread", "threads"))
+}
+
+func (w *waterfall) body() []report.Node {
+	body := []report.Node{
+		report.Facts(w.q,
+			report.String("key", func(q *Request) string { return q.Key }),
+			report.Count("number", func(q *Request) uint64 { return uint64(q.Number) }),
+			report.String("class", func(q *Request) string { return q.Class }),
+			report.Moment("start", func(q *Request) uint64 { return q.Start }),
+			report.Time("duration", func(q *Request) uint64 { return q.Duration() }),
+		).Hidden(),
+		&report.Drawing{Text: w.draw, Data: report.Programs{w.segments(), w.path()}},
+	}
+	if text := w.pathWords(); text != "" {
+		body = append(body, report.Paragraph(text))
+	}
+	return body
+}
+
+// line is a segment, or a path of calls in one.
+type line struct {
+	Call
+	of     *Segment
+	depth  int // 0 for segments
+	noSelf bool
+}
+
+// lines are a segment and what was called in it. The call that is the segment is no line of
+// its own.
+func (w *waterfall) lines(s *Segment) []line {
+	head := line{Call: Call{Func: s.Func, First: s.Start, Calls: 1, Total: s.End - s.Start}, of: s, noSelf: true}
+	var tree []Call
+	if w.v.Trees != nil {
+		tree = w.v.Trees.Of(s)
+	}
+	deeper := 1
+	if len(tree) > 0 && tree[0].First == s.Start && tree[0].Total == s.End-s.Start && tree[0].Calls == 1 {
+		head.Self, head.noSelf = tree[0].Self, false
+		tree, deeper = tree[1:], 0
+	}
+	list := []line{head}
+	for _, c := range tree {
+		list = append(list, line{Call: c, of: s, depth: c.Depth + deeper})
+	}
+	return list
+}
+
+// segments are the lines of all segments, for programs.
+func (w *waterfall) segments() *report.TableNode {
+	var list []line
+	for i := range w.q.Segments {
+		list = append(list, w.lines(&w.q.Segments[i])...)
+	}
+	return report.Tree("segments", list, func(l *line) int { return l.depth },
+		report.Moment("start", func(l *line) uint64 { return l.First }),
+		report.Count("calls", func(l *line) uint64 { return l.Calls }),
+		report.Time("total", func(l *line) uint64 { return l.Total }),
+		report.Time("self", func(l *line) uint64 { return l.Self }).Missing(func(l *line) bool { return l.noSelf }),
+		report.Thread("thread", func(l *line) reader.Thread { return l.of.Thread }),
+		report.Function("function", func(l *line) reader.FuncID { return l.Func }),
+	)
+}
+
+// path is the critical path, for programs.
+func (w *waterfall) path() *report.TableNode {
+	columns := append(stepColumns(func(p *Part) *Step { return &p.Step }),
+		report.Moment("start", func(p *Part) uint64 { return p.Start }),
+		report.Time("duration", func(p *Part) uint64 { return p.End - p.Start }),
+		report.Count("segment", func(p *Part) uint64 { return uint64(p.Segment) + 1 }),
+	)
+	return report.Table("critical_path", w.parts, columns...)
+}
+
+// pathWords is the critical path as a sentence, without what takes hardly any time.
+func (w *waterfall) pathWords() string {
+	if len(w.parts) < 2 {
+		return ""
+	}
+	var words []string
+	for i := range w.parts {
+		p := &w.parts[i]
+		if w.small(p.End - p.Start) {
+			continue
+		}
+		word := p.Kind.String()
+		if p.Kind == Run {
+			word = label.Func(w.names, p.To)
+		}
+		words = append(words, word+" "+w.clock.Format(p.End-p.Start))
+	}
+	return "Critical path: " + strings.Join(words, ", ") + "."
+}
+
+func (w *waterfall) small(ticks uint64) bool {
+	return float64(ticks) < w.v.MinShare*float64(w.q.Duration())
+}
+
+// widestBar is how wide the bars of a waterfall are at most. On a narrow terminal they take a
+// quarter of it.
+const widestBar = 40
+
+// draw writes the waterfall for a terminal of so many columns.
+func (w *waterfall) draw(out io.Writer, width int) error {
+	cells := widestBar
+	if width > 0 {
+		cells = max(min(width/4, widestBar), 10)
+	}
+	t := &texttab.Table{Columns: []texttab.Column{
+		{Title: "at", Right: true}, {Title: "for", Right: true}, {Title: "self", Right: true, Optional: true},
+		{Title: "thread", Optional: true, Least: true}, {}, {Title: "function", Cut: texttab.Left},
+	}}
+	q, format := w.q, w.clock.Format
+	small, next := 0, 0
+	for i := range q.Segments {
+		for ; next < len(w.parts) && w.parts[next].Segment <= i; next++ {
+			if p := &w.parts[next]; p.Kind != Run && !w.small(p.End-p.Start) {
+				t.Add(format(p.Start-q.Start), format(p.End-p.Start), "", "", w.bar(cells, -1, p.Start, p.End), p.Kind.String())
+			}
+		}
+		s := &q.Segments[i]
+		if w.small(s.End - s.Start) {
+			small++
+			continue
+		}
+		for _, l := range w.lines(s) {
+			self, thread, bar, name := format(l.Self), "", "", label.Indent(l.depth)+label.Func(w.names, l.Func)
+			if l.noSelf {
+				self = ""
+			}
+			switch {
+			case l.depth == 0:
+				thread, bar = w.v.Threads.Of(s.Thread), w.bar(cells, i, s.Start, s.End)
+			case w.small(l.Total):
+				continue
+			case l.Calls > 1:
+				name += fmt.Sprintf(" %dx", l.Calls)
+			}
+			t.Add(format(l.First-q.Start), format(l.Total), self, thread, bar, name)
+		}
+	}
+	if _, err := t.WriteFitted(out, width); err != nil || small == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "(and %s of less than %g%% of the time)\n", count(small, "segment", "segments"), 100*w.v.MinShare)
+	return err
+}
+
+// bar draws a stretch of time of a request: full where segment i is on the critical
+// path, light where it is not, and dotted for a wait, for which i is -1.
+func (w *waterfall) bar(width, i int, start, end uint64) string {
+	q := w.q
+	if q.Duration() == 0 {
+		return ""
+	}
+	scale := float64(width) / float64(q.Duration())
+	cell := func(tsc uint64) float64 { return float64(tsc-q.Start) * scale }
+	from, to := int(cell(start)), int(math.Ceil(cell(end)))
+	from = min(from, width-1)
+	cells := []rune(strings.Repeat(" ", from) + strings.Repeat("░", max(to-from, 1)))
+	if i < 0 {
+		return strings.ReplaceAll(string(cells), "░", "·")
+	}
+	for _, p := range w.parts {
+		if p.Kind == Run && p.Segment == i {
+			first := min(int(cell(p.Start)), len(cells)-1)
+			for at := first; at < min(max(int(math.Ceil(cell(p.End))), first+1), len(cells)); at++ {
+				cells[at] = '█'
+			}
+		}
+	}
+	return string(cells)
+}
