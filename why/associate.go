@@ -81,9 +81,9 @@ func (e *evidence) argument(l *lead, c *cohorts) (Association, bool) {
 	n := len(l.dominated)
 	var found []argument
 	for a, k := range count {
-		ordinary := float64(c.ordinary.args[a.bucket()]) / float64(c.ordinary.count)
-		p := max(ordinary, 1/float64(c.ordinary.count))
-		if 2*k > n && float64(k) > 3*ordinary*float64(n) && binomialTail(n, k, p) < 1e-6 {
+		usual := float64(c.usual.args[a.bucket()]) / float64(c.usual.count)
+		p := max(usual, 1/float64(c.usual.count))
+		if 2*k > n && float64(k) > 3*usual*float64(n) && binomialTail(n, k, p) < 1e-6 {
 			found = append(found, a)
 		}
 	}

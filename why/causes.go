@@ -49,7 +49,7 @@ type evidence struct {
 	// pruned says that the recorder left out short calls. Then a thread that is
 	// stopped in one makes it appear.
 	pruned bool
-	// Self time and calls of all paths, per ordinary invocation.
+	// Self time and calls of all paths, per usual invocation.
 	selfAll, callsAll float64
 }
 
@@ -317,7 +317,7 @@ func (e *evidence) byChance(l *lead) bool {
 // clearShare is a share of the excess that is more than what varies anyway.
 const clearShare = 0.2
 
-// varies reports whether a lead may be that ordinary calls, too, make now more calls
+// varies reports whether a lead may be that usual calls, too, make now more calls
 // of a function and now fewer: the longer ones of them make more.
 func (e *evidence) varies(l *lead) bool {
 	usual := 0.0
@@ -343,8 +343,8 @@ func (e *evidence) callsOf(l *lead) int {
 	return n
 }
 
-// likely is the larger of the shares of a lead's functions in ordinary time and in
-// ordinary records: what the recorder itself loses follows records. The time of
+// likely is the larger of the shares of a lead's functions in usual time and in
+// usual records: what the recorder itself loses follows records. The time of
 // calls that were left out is their callers'.
 func (e *evidence) likely(l *lead) float64 {
 	var self, calls float64
@@ -419,7 +419,7 @@ func (e *evidence) likeTheRest(l *lead) (its, others int, alike bool) {
 }
 
 // undecided is the lead that has most of the excess, but of functions that have most
-// of the ordinary time or calls, too, so that there are too few slow calls to tell;
+// of the usual time or calls, too, so that there are too few slow calls to tell;
 // with the number of them that it takes. It is nil when there is none.
 func (e *evidence) undecided() (l *lead, needed int) {
 	if len(e.leads) == 0 || e.leads[0].named || !e.byChance(e.leads[0]) || e.leads[0].share < 0.5 {

@@ -21,7 +21,7 @@ type plan struct {
 	span     span
 	torn     torn
 	slow     uint64 // least duration of slow calls
-	low      uint64 // bounds of the durations of ordinary calls
+	low      uint64 // bounds of the durations of usual calls
 	high     uint64
 	median   uint64
 	// keep is the share of the slow calls that are kept, of 2^64; all when it is
@@ -84,10 +84,10 @@ func earlier(a, b *rootCall) int {
 		cmp.Compare(a.id.Thread, b.id.Thread), cmp.Compare(a.index, b.index))
 }
 
-// pathSum is a path over all ordinary invocations.
+// pathSum is a path over all usual invocations.
 type pathSum struct{ have, calls, self uint64 }
 
-// counted is the number of buckets that arguments of ordinary invocations are
+// counted is the number of buckets that arguments of usual invocations are
 // counted in. Different ones may share a bucket, which makes them look more
 // frequent, and a difference smaller than it is.
 const counted = 1 << 14
@@ -100,7 +100,7 @@ type cohorts struct {
 	current *opened
 	slot    []int32 // by node, where current has its visit, from 1
 
-	ordinary struct {
+	usual struct {
 		count, ticks uint64
 		paths        []pathSum
 		args         []uint32 // by bucket
@@ -108,7 +108,7 @@ type cohorts struct {
 	slowCount uint64
 	slowTicks uint64
 	slow      []rootCall
-	middle    rootCall // the ordinary one nearest to the median
+	middle    rootCall // the usual one nearest to the median
 }
 
 // opened is what a thread has done since its latest invocation ended.
@@ -132,7 +132,7 @@ const maxHoleDepth = 1024
 
 func newCohorts(p *plan) *cohorts {
 	c := &cohorts{plan: p, places: newPlaces(p)}
-	c.ordinary.args = make([]uint32, counted)
+	c.usual.args = make([]uint32, counted)
 	return c
 }
 
@@ -314,7 +314,7 @@ func (c *cohorts) sort(v *rootCall) {
 			c.slow = append(c.slow, v.clone())
 		}
 	case v.duration >= c.plan.low && v.duration <= c.plan.high:
-		o := &c.ordinary
+		o := &c.usual
 		o.count++
 		o.ticks += v.duration
 		o.paths = grow(o.paths, len(c.places.tree.steps))
@@ -372,7 +372,7 @@ func (c *cohorts) Merge(other *cohorts) {
 	if c.nearer(&other.middle, &c.middle) {
 		c.middle = other.middle
 	}
-	o, p := &c.ordinary, &other.ordinary
+	o, p := &c.usual, &other.usual
 	o.count += p.count
 	o.ticks += p.ticks
 	o.paths = grow(o.paths, len(c.places.tree.steps))
@@ -407,10 +407,10 @@ func (c *cohorts) settle() {
 	c.places.tree = old.sorted()
 	to := c.places.tree.remap(old)
 	paths := make([]pathSum, len(old.steps))
-	for n, s := range c.ordinary.paths {
+	for n, s := range c.usual.paths {
 		paths[to[n]] = s
 	}
-	c.ordinary.paths = paths
+	c.usual.paths = paths
 	slices.SortFunc(c.slow, func(a, b rootCall) int { return earlier(&a, &b) })
 	for i := range c.slow {
 		c.slow[i].renumber(to)

@@ -2,13 +2,13 @@ package why
 
 import "github.com/xray-tools/xray/reader"
 
-// Kind is how slow calls differ from ordinary ones.
+// Kind is how slow calls differ from usual ones.
 type Kind uint8
 
 const (
 	Slower    Kind = iota // a function itself takes longer
 	MoreCalls             // a function is called more often by its caller
-	NewPath               // what ordinary calls hardly ever do
+	NewPath               // what usual calls hardly ever do
 	Wait                  // a function waits, as its name or other threads tell
 	LockWait              // a function waits for a lock
 )
@@ -43,7 +43,7 @@ func (r Role) kind() Kind {
 // parts are the kinds that the decomposition itself tells apart.
 const parts = 3
 
-// model is what ordinary invocations are like, by node.
+// model is what usual invocations are like, by node.
 type model struct {
 	tree     *tree
 	children [][]node
@@ -59,11 +59,11 @@ func newModel(c *cohorts) *model {
 	for _, f := range []*[]float64{&m.n, &m.s, &m.u, &m.r, &m.v} {
 		*f = make([]float64, size)
 	}
-	count := float64(c.ordinary.count)
-	m.mean = float64(c.ordinary.ticks) / count
+	count := float64(c.usual.count)
+	m.mean = float64(c.usual.ticks) / count
 	fewest := max(min(5, count), count/200)
 	for i := range size {
-		p := c.ordinary.paths[i]
+		p := c.usual.paths[i]
 		m.n[i], m.s[i] = float64(p.calls)/count, float64(p.self)/count
 		if i == 0 {
 			m.u[i] = m.s[i]
@@ -89,7 +89,7 @@ func newModel(c *cohorts) *model {
 	return m
 }
 
-// decomposer splits what invocations take beyond the mean of ordinary ones.
+// decomposer splits what invocations take beyond the mean of usual ones.
 type decomposer struct {
 	*model
 	calls, self []float64 // of the invocation at work, by node
@@ -104,7 +104,7 @@ func newDecomposer(m *model) *decomposer {
 }
 
 // split passes the amounts of an invocation to add, which add up to its duration
-// less the mean of the ordinary ones, in ticks.
+// less the mean of the usual ones, in ticks.
 func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	for i := range v.visits {
 		w := &v.visits[i]

@@ -3,11 +3,11 @@ package why
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -19,25 +19,15 @@ type phrases struct {
 	names symbolize.Names
 }
 
-const (
-	restText           = "rest: lost at scattered points (scheduler, faults, noise)"
-	decompositionTitle = "the whole difference, per slow call"
-)
+const restText = "the rest: lost at scattered points (scheduler, page faults, noise)"
 
 // explained reports whether there were two cohorts to compare.
-func (r *Report) explained() bool { return r.Kept > 0 && r.Ordinary.Count > 0 }
+func (r *Report) explained() bool { return r.Kept > 0 && r.Usual.Count > 0 }
 
-func (t *phrases) ticks(x float64) string {
-	sign := ""
-	if x < 0 {
-		sign, x = "-", -x
-	}
-	return sign + t.Clock.Format(uint64(math.Round(x)))
-}
+func (t *phrases) ticks(x float64) string { return label.Ticks(t.Clock, x) }
 
-// label is the short name of a function: parameters make lines long.
 func (t *phrases) label(fn reader.FuncID) string {
-	return texttab.Printable(symbolize.Shorten(symbolize.Label(t.names, fn)))
+	return texttab.Printable(symbolize.Label(t.names, fn))
 }
 
 func (t *phrases) rootLabel() string {
@@ -47,7 +37,7 @@ func (t *phrases) rootLabel() string {
 	return texttab.Printable(t.RootLabel)
 }
 
-func percent(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
+func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
 // chosen says how the root was chosen, and which others there are; "" when it was
 // given.
@@ -55,9 +45,13 @@ func (t *phrases) chosen() string {
 	if len(t.Candidates) == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("root: %s, whose slow calls lose most; --root names another", t.rootLabel())
-	for i, c := range t.Candidates[1:min(len(t.Candidates), 4)] {
-		text += fmt.Sprintf("%s %s", []string{":", ",", ","}[i], t.label(c.Func))
+	text := fmt.Sprintf("The root is %s: its slow calls lose the most time.", t.rootLabel())
+	var others []string
+	for _, c := range t.Candidates[1:min(len(t.Candidates), 4)] {
+		others = append(others, t.label(c.Func))
+	}
+	if len(others) > 0 {
+		text += " Choose another with --root: " + strings.Join(others, ", ") + "."
 	}
 	return text
 }
@@ -89,25 +83,31 @@ func (t *phrases) answer() string {
 func (t *phrases) notes() []string {
 	notes := slices.Clone(t.Warnings)
 	if u := t.Undecided; u != nil {
-		notes = append(notes, fmt.Sprintf("%s has %s of the lost time, but %s of the ordinary time or calls, too: "+
-			"to tell it from chance takes about %d slow calls", t.label(u.Func), percent(u.Share), percent(u.Likely), u.Needed))
+		notes = append(notes, fmt.Sprintf("%s has %s of the lost time, but also %s of the usual time or calls. "+
+			"xray needs about %d slow calls to tell that from chance.", t.label(u.Func), percent(u.Share), percent(u.Likely), u.Needed))
 	}
 	return notes
 }
 
-// cohorts says what is compared, in lines.
-func (t *phrases) cohorts() []string {
-	lines := []string{
-		fmt.Sprintf("%s: %s on %s; median %s, p99 %s, longest %s", t.rootLabel(), plural(t.Invocations, "call"),
-			plural(uint64(t.Threads), "thread"), t.Clock.Format(t.Median), t.Clock.Format(t.P99), t.Clock.Format(t.Longest)),
-		fmt.Sprintf("slow: %s (%s), mean %s    ordinary: %s (%s), mean %s",
-			plural(t.Slow.Count, "call"), t.Slow.Rule, t.ticks(t.Slow.Mean),
-			plural(t.Ordinary.Count, "call"), t.Ordinary.Rule, t.ticks(t.Ordinary.Mean)),
-	}
+// cohorts says what is compared.
+func (t *phrases) cohorts() string {
+	text := fmt.Sprintf("%s: %s on %s, median %s, p99 %s, longest %s. %s", t.rootLabel(), label.Count(t.Invocations, "call", "calls"),
+		label.Count(uint64(t.Threads), "thread", "threads"), t.Clock.Format(t.Median), t.Clock.Format(t.P99), t.Clock.Format(t.Longest),
+		t.cohort("slow", &t.Slow)+t.cohort("usual", &t.Usual))
 	if t.explained() {
-		lines = append(lines, fmt.Sprintf("to explain: %s per slow call", t.ticks(t.Excess)))
+		text += fmt.Sprintf("Each slow call loses %s.", t.ticks(t.Excess))
 	}
-	return lines
+	return strings.TrimSpace(text)
+}
+
+func (t *phrases) cohort(what string, c *Cohort) string {
+	switch c.Count {
+	case 0:
+		return fmt.Sprintf("No call is %s (%s). ", what, c.Rule)
+	case 1:
+		return fmt.Sprintf("The %s call (%s) takes %s. ", what, c.Rule, t.ticks(c.Mean))
+	}
+	return fmt.Sprintf("The %s %s calls (%s) take %s on average. ", label.Grouped(c.Count), what, c.Rule, t.ticks(c.Mean))
 }
 
 // phrase says what a cause is.
@@ -133,96 +133,79 @@ func (t *phrases) phrase(c *Cause) string {
 	return fmt.Sprintf("%s itself is slower", name)
 }
 
-// details says more of a cause, in lines.
-func (t *phrases) details(c *Cause) []string {
-	var lines []string
-	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
-	for i := range c.Paths {
-		p := &c.Paths[i]
-		if i > 0 && p.Share <= 0.1*c.Share {
-			continue
-		}
-		what := "own time"
-		if p.Callees {
-			what = "with callees"
-		}
-		add("%s", t.path(p.Path, c.Lock))
-		add("%s, ordinary: %s; in the %d: %s", what, t.amount(p.Ordinary), c.Dominates, t.amount(p.Affected))
-	}
+// details says more of a cause, in sentences.
+func (t *phrases) details(c *Cause) string {
+	var list []string
 	if c.Holder != nil {
-		add("%s", t.holder(c))
+		list = append(list, t.holder(c))
 	}
 	if text := t.between(c); text != "" {
-		add("%s", text)
+		list = append(list, text)
 	}
-	add("%s", c.sureness())
+	list = append(list, c.likelihood())
+	var common []string
 	for i := range c.Associations {
-		add("%s", t.association(&c.Associations[i]))
+		common = append(common, t.association(&c.Associations[i]))
 	}
+	if len(common) > 0 {
+		list = append(list, "The affected calls have in common: "+strings.Join(common, "; ")+".")
+	}
+	const most = 3
+	var along []string
 	for i, a := range c.Along {
-		if i == 3 {
-			add("and %d more", len(c.Along)-i)
+		if i == most {
+			along = append(along, fmt.Sprintf("%d more", len(c.Along)-i))
 			break
 		}
-		add("along with it: %s", t.phrase(&Cause{Kind: a.Kind, Func: a.Func}))
+		along = append(along, t.phrase(&Cause{Kind: a.Kind, Func: a.Func}))
 	}
-	return lines
+	if len(along) > 0 {
+		list = append(list, "This goes along with it: "+strings.Join(along, "; ")+".")
+	}
+	return strings.Join(list, " ")
 }
 
-// sureness says how likely it is that a cause is none.
-func (c *Cause) sureness() string {
+// likelihood says how likely it is that the scheduler made a cause.
+func (c *Cause) likelihood() string {
 	switch {
 	case !c.ByChance:
-		return "sure: a scheduler makes no calls"
+		return "The scheduler cannot explain it, since it makes no calls."
 	case c.Chance < 1e-9:
-		return "sure: the chance that a scheduler did it is less than one in a billion"
+		return "It is unlikely to be chance (p < 1e-9)."
 	}
-	return fmt.Sprintf("sure: the chance that a scheduler did it is %.1g", c.Chance)
+	return fmt.Sprintf("It is unlikely to be chance (p = %s).", strings.Replace(fmt.Sprintf("%.1g", c.Chance), "e-0", "e-", 1))
 }
 
 // path is a path from the root; the last function may be called for a lock.
-func (t *phrases) path(path []reader.FuncID, lock uint64) string {
+func (t *phrases) path(path []reader.FuncID, lock uint64) []string {
 	names := make([]string, len(path))
 	for i, fn := range path {
 		names[i] = t.label(fn)
 	}
 	names[0] = t.rootLabel()
 	if lock != 0 {
-		names[len(names)-1] += fmt.Sprintf(" (%#x)", lock)
+		names[len(names)-1] += " (" + address(lock) + ")"
 	}
-	return strings.Join(names, " > ")
-}
-
-func (t *phrases) amount(a Amount) string {
-	switch {
-	case a.Calls == 0 && a.Ticks == 0:
-		return "never called"
-	case a.Calls == 0:
-		return fmt.Sprintf("%s, no call recorded", t.ticks(a.Ticks))
-	case a.Calls < 0.005:
-		return fmt.Sprintf("%.1g calls of %s", a.Calls, t.ticks(a.Ticks/a.Calls))
-	}
-	return fmt.Sprintf("%.2f calls of %s", a.Calls, t.ticks(a.Ticks/a.Calls))
+	return names
 }
 
 // holder says who was waited for.
 func (t *phrases) holder(c *Cause) string {
 	h := c.Holder
 	var text string
-	switch {
-	case h.Evidence == ByCoincidence:
-		text = t.meanwhile(h)
-	default:
-		text = fmt.Sprintf("held meanwhile by %s (%s of the waiting)", t.label(h.Scope), percent(h.Covered))
+	if h.Evidence == ByCoincidence {
+		text = capital(t.meanwhile(h))
+	} else {
+		text = fmt.Sprintf("%s holds the lock for %s of the waiting.", t.label(h.Scope), percent(h.Covered))
 		if h.Self != h.Scope {
-			text += fmt.Sprintf(", which spent it in %s (%s)", t.label(h.Self), percent(h.SelfShare))
+			text += fmt.Sprintf(" Most of that time it is in %s (%s).", t.label(h.Self), percent(h.SelfShare))
 		}
 		if h.Evidence == ByFunction {
-			text += fmt.Sprintf("; no addresses were logged, so %s is taken for one lock", t.label(c.Func))
+			text += fmt.Sprintf(" No lock addresses were logged, so %s is assumed to take one lock.", t.label(c.Func))
 		}
 	}
 	if h.Cause > 0 {
-		text += fmt.Sprintf("; that is slow because of cause %d", h.Cause)
+		text += fmt.Sprintf(" Cause %d explains why that is slow.", h.Cause)
 	}
 	return text
 }
@@ -233,10 +216,10 @@ func (t *phrases) meanwhile(h *Holder) string {
 	if h.Self != h.Scope {
 		where += ", in " + t.label(h.Self)
 	}
-	text := fmt.Sprintf("at that time another thread is in %s: %s of the lost time, %s at other times",
+	text := fmt.Sprintf("another thread is in %s during %s of the lost time, and during %s of other times.",
 		where, percent(h.Covered), percent(h.Expected))
 	if h.Ends {
-		text += fmt.Sprintf("; the wait ends when %s ends", t.label(h.Self))
+		text += fmt.Sprintf(" The wait ends when %s ends.", t.label(h.Self))
 	}
 	return text
 }
@@ -245,11 +228,11 @@ func (t *phrases) between(c *Cause) string {
 	before, after := c.Between[0], c.Between[1]
 	switch {
 	case before != 0 && after != 0:
-		return fmt.Sprintf("lost between the calls of %s and %s", t.label(before), t.label(after))
+		return fmt.Sprintf("The time is lost between the calls of %s and %s.", t.label(before), t.label(after))
 	case before != 0:
-		return fmt.Sprintf("lost after the call of %s", t.label(before))
+		return fmt.Sprintf("The time is lost after the call of %s.", t.label(before))
 	case after != 0:
-		return fmt.Sprintf("lost before the call of %s", t.label(after))
+		return fmt.Sprintf("The time is lost before the call of %s.", t.label(after))
 	}
 	return ""
 }
@@ -257,77 +240,49 @@ func (t *phrases) between(c *Cause) string {
 func (t *phrases) association(a *Association) string {
 	switch a.Kind {
 	case "thread":
-		return fmt.Sprintf("%d of %d on thread %d", a.Count, a.Of, a.Thread.Thread)
+		return fmt.Sprintf("%d of %d are on thread %d", a.Count, a.Of, a.Thread.Thread)
 	case "start":
-		return fmt.Sprintf("at the start: %d of %d among the first tenth of their thread's calls", a.Count, a.Of)
+		return fmt.Sprintf("%d of %d are among the first tenth of their thread's calls", a.Count, a.Of)
 	case "argument":
-		return fmt.Sprintf("%d of %d with argument %d of %s", a.Count, a.Of, a.Value, t.label(a.Func))
+		return fmt.Sprintf("%d of %d have the argument %d of %s", a.Count, a.Of, a.Value, t.label(a.Func))
 	case "event":
-		return fmt.Sprintf("%d of %d with the event %q", a.Count, a.Of, a.Text)
+		return fmt.Sprintf("%d of %d have the event %q", a.Count, a.Of, a.Text)
 	case "period":
-		return fmt.Sprintf("every %s: %d calls at %d times", t.Clock.Format(a.Value), a.Of, a.Count)
+		return fmt.Sprintf("every %s, %d calls at %d times", t.Clock.Format(a.Value), a.Of, a.Count)
 	}
-	return fmt.Sprintf("in bursts: %d calls in %d bursts", a.Of, a.Count)
+	return fmt.Sprintf("%d calls in %d bursts", a.Of, a.Count)
 }
 
-// exemplar is the title of one, of a cause or of none.
-func (t *phrases) exemplar(e *Exemplar, cause int) string {
-	of := "a typical slow call"
+// exemplarTitle is the title of an exemplar, of a cause or of none.
+func (t *phrases) exemplarTitle(e *Exemplar, cause int) string {
+	of := "A typical slow call"
 	if cause > 0 && len(t.Causes) > 1 {
-		of = fmt.Sprintf("a typical slow call of cause %d", cause)
+		of += fmt.Sprintf(" of cause %d", cause)
 	}
 	number := ""
 	if e.Number > 0 {
-		number = fmt.Sprintf("call %d, ", e.Number)
+		number = fmt.Sprintf("number %d, ", e.Number)
 	}
-	return fmt.Sprintf("%s (%sthread %d, at %s) beside the median call", of, number, e.Thread.Thread,
-		t.Clock.Format(e.Start-t.Start))
-}
-
-// exemplarRow is a row of an exemplar in words.
-type exemplarRow struct {
-	Depth                              int
-	Name                               string
-	SlowCalls, Slow, UsualCalls, Usual string // "" where it was not called
-	Mark                               string
-}
-
-func (t *phrases) rows(e *Exemplar) []exemplarRow {
-	words := func(a Amount) (calls, ticks string) {
-		if a.Calls == 0 {
-			return "", ""
-		}
-		return fmt.Sprintf("%.0f x", a.Calls), t.ticks(a.Ticks)
-	}
-	var rows []exemplarRow
-	for _, row := range e.Tree {
-		r := exemplarRow{Depth: row.Depth, Name: t.label(row.Func)}
-		if row.Depth == 0 {
-			r.Name = t.rootLabel()
-		}
-		if row.Differs {
-			r.Mark = "<<"
-		}
-		r.SlowCalls, r.Slow = words(row.Slow)
-		r.UsualCalls, r.Usual = words(row.Ordinary)
-		rows = append(rows, r)
-	}
-	return rows
+	return fmt.Sprintf("%s (%sthread %d, at %s) and the median call", of, number, e.Thread.Thread, t.Clock.Format(e.Start-t.Start))
 }
 
 // commands cut an exemplar with what surrounds it out of the trace, and show it in a
 // browser.
-func (t *phrases) commands(e *Exemplar, files string) [2]string {
+func (t *phrases) commands(e *Exemplar, view View) [2]string {
 	root := t.RootLabel
 	if root == "" {
-		root = "^" + regexp.QuoteMeta(symbolize.Label(t.names, t.Root)) + "$"
+		names := t.names
+		if view.Full != nil {
+			names = view.Full
+		}
+		root = "^" + regexp.QuoteMeta(symbolize.Label(names, t.Root)) + "$"
 	}
 	margin := fmt.Sprintf("%dticks", e.Duration/4+1)
 	if t.Clock.Known() {
 		margin = fmt.Sprintf("%dns", t.Clock.Nanos(e.Duration/4)+1)
 	}
 	which := fmt.Sprintf("--around %s --margin %s -o slow-%d", ShellQuote(fmt.Sprintf("%s#%d", root, e.Number)), margin, e.Number)
-	return [2]string{"xray slice " + which + ".xray " + files, "xray html " + which + ".html " + files}
+	return [2]string{"xray slice " + which + ".xray " + view.Files, "xray html " + which + ".html " + view.Files}
 }
 
 // ShellQuote makes one word for a shell of a text.
@@ -340,28 +295,18 @@ func ShellQuote(s string) string {
 }
 
 // largestParts are those of the decomposition, the largest first.
-func (t *phrases) largestParts() []Part {
-	parts := slices.Clone(t.Decomposition)
+func (r *Report) largestParts() []Part {
+	parts := slices.Clone(r.Decomposition)
 	slices.SortStableFunc(parts, func(a, b Part) int {
 		return cmp.Compare(b.Slower+b.More+b.New, a.Slower+a.More+a.New)
 	})
 	return parts
 }
 
-func (t *phrases) cell(x float64) string {
-	if x == 0 {
-		return ""
+// capital is a sentence with a capital letter, unless it begins with a name.
+func capital(s string) string {
+	if strings.HasPrefix(s, "it ") || strings.HasPrefix(s, "another ") {
+		return strings.ToUpper(s[:1]) + s[1:]
 	}
-	return t.ticks(x)
-}
-
-func plural(n uint64, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits + " " + one + "s"
+	return s
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/why"
 )
@@ -163,10 +164,6 @@ func matches(r *why.Report, c *why.Cause, names symbolize.Names, key, value stri
 }
 
 // text is a report as people see it.
-func (r *planted) text(report *why.Report) string {
-	var b strings.Builder
-	if err := report.WriteText(&b, r.names, why.View{}); err != nil {
-		return err.Error()
-	}
-	return b.String()
+func (r *planted) text(found *why.Report) string {
+	return written(found, r.names, why.View{}, report.Text)
 }

@@ -21,9 +21,9 @@ type Report struct {
 	Start       uint64 // TSC from which times in the trace count
 	// Of the durations of all invocations; quantiles may be off by one part in 128.
 	Median, P99, Longest uint64
-	Slow, Ordinary       Cohort
+	Slow, Usual          Cohort
 	Kept                 int        // slow calls that were looked at
-	Excess               float64    // what the slow ones took beyond the mean of the ordinary ones, mean
+	Excess               float64    // what the slow ones took beyond the mean of the usual ones, mean
 	Causes               []Cause    // in order of their shares
 	Rest                 float64    // share of the excess that no cause explains
 	Meanwhile            *Holder    // what other threads did then; nil when that was nothing special
@@ -42,12 +42,12 @@ type Candidate struct {
 	Lost        float64 // by calls from the 99th percentile up, beyond the median
 }
 
-// Undecided is a function that has most of the excess, but most of the ordinary time
+// Undecided is a function that has most of the excess, but most of the usual time
 // or calls, too, so that more slow calls are needed to tell it from chance.
 type Undecided struct {
 	Func   reader.FuncID
 	Share  float64 // of the excess
-	Likely float64 // of ordinary time or of ordinary calls
+	Likely float64 // of usual time or of usual calls
 	Needed int     // slow calls
 }
 
@@ -81,10 +81,10 @@ type Cause struct {
 type CausePath struct {
 	Path  []reader.FuncID // from the root
 	Share float64         // of the excess
-	// Ordinary is per invocation; Affected is per invocation that the cause
+	// Usual is per invocation; Affected is per invocation that the cause
 	// dominates. Their time is with that of all callees if Callees, as on new paths.
-	Ordinary, Affected Amount
-	Callees            bool
+	Usual, Affected Amount
+	Callees         bool
 }
 
 // Amount is calls and their time in an invocation.
@@ -117,10 +117,10 @@ type Exemplar struct {
 
 // Row is a path of an exemplar beside the median call. Times are with callees.
 type Row struct {
-	Func           reader.FuncID
-	Depth          int
-	Slow, Ordinary Amount
-	Differs        bool // has a tenth of the difference
+	Func         reader.FuncID
+	Depth        int
+	Slow, Median Amount
+	Differs      bool // has a tenth of the difference
 }
 
 // fewSlow is the number of slow calls below which a report warns.
@@ -134,10 +134,10 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	r := &Report{
 		Clock: o.Clock, Root: c.plan.rootFunc, RootLabel: o.RootLabel, Candidates: e.candidates,
 		Invocations: d.sample.Count(), Start: e.start, Median: q[0], P99: q[1], Longest: d.sample.Max(),
-		Slow:     Cohort{Rule: o.Slow.Text, Count: c.slowCount},
-		Ordinary: Cohort{Rule: fmt.Sprintf("p%g..p%g", 100*o.OrdinaryLow, 100*o.OrdinaryHigh), Count: c.ordinary.count},
-		Kept:     len(c.slow),
-		Rest:     1,
+		Slow:  Cohort{Rule: o.Slow.Text, Count: c.slowCount},
+		Usual: Cohort{Rule: fmt.Sprintf("p%g..p%g", 100*o.UsualLow, 100*o.UsualHigh), Count: c.usual.count},
+		Kept:  len(c.slow),
+		Rest:  1,
 	}
 	for _, t := range c.threads {
 		if t != nil && t.total > 0 {
@@ -147,41 +147,41 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	if c.slowCount > 0 {
 		r.Slow.Mean = float64(c.slowTicks) / float64(c.slowCount)
 	}
-	if c.ordinary.count > 0 {
-		r.Ordinary.Mean = float64(c.ordinary.ticks) / float64(c.ordinary.count)
+	if c.usual.count > 0 {
+		r.Usual.Mean = float64(c.usual.ticks) / float64(c.usual.count)
 	}
 	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	switch {
-	case c.ordinary.count == 0 || len(c.slow) == 0:
-		warn("the durations do not differ enough for a slow and an ordinary cohort")
+	case c.usual.count == 0 || len(c.slow) == 0:
+		warn("The durations differ too little to tell slow calls from usual ones.")
 	case c.slowCount < fewSlow:
-		warn("only %d slow calls: what is rare among them will not be named", c.slowCount)
+		warn("There are only %d slow calls. Rare causes among them are not reported.", c.slowCount)
 	}
 	if uint64(len(c.slow)) < c.slowCount {
-		warn("a sample of %d of the %d slow calls was looked at", len(c.slow), c.slowCount)
+		warn("xray looked at a sample of %d of the %d slow calls.", len(c.slow), c.slowCount)
 	}
 	if p := d.pruned(e); p > 0 && o.Pruned > 0 {
-		warn("the recorder left out calls shorter than %s: when they were is not known, and their time is their callers'",
+		warn("The recorder left out calls shorter than %s. When they were is unknown, and their time is their callers' time.",
 			o.Clock.Format(p))
 	} else if p > 0 {
-		warn("no call is shorter than %s, so the recorder seems to have left out short ones: how many there were "+
-			"is not known, and their time is their callers'", o.Clock.Format(p))
+		warn("No call is shorter than %s, so the recorder seems to have left out short calls. Their number is unknown, and their "+
+			"time is their callers' time.", o.Clock.Format(p))
 	} else if p := d.shortest(e); p > 0 {
-		warn("hardly any call is shorter than %s: if the recorder left out short ones, how many there were is not "+
-			"known, and some may be named for their callers", o.Clock.Format(p))
+		warn("Hardly any call is shorter than %s. If the recorder left out short calls, their number is unknown, and a cause may "+
+			"name their callers instead.", o.Clock.Format(p))
 	}
 	if p := d.pruned(e); p > 0 && d.sample.Count() > 0 && d.sample.Quantile(0.005) < 2*p {
-		warn("calls of the root that are shorter than %s are missing, so the ordinary ones are not those that they seem: "+
-			"record with a bound below the root's ordinary duration", o.Clock.Format(p))
+		warn("Calls of the root that are shorter than %s are missing, so the usual calls are too long. Record with a threshold "+
+			"below the usual duration of the root.", o.Clock.Format(p))
 	}
 	if d.spoilt > 0 {
-		warn("%d calls of the root were left out: records are missing within them", d.spoilt)
+		warn("%s left out because records are missing within.", callsOfRoot(uint64(d.spoilt), "was", "were"))
 	}
 	if d.truncated > 0 {
-		warn("%d calls of the root had not ended when the trace did", d.truncated)
+		warn("%s still open at the end of the trace.", callsOfRoot(uint64(d.truncated), "was", "were"))
 	}
 	if d.inferred > 0 {
-		warn("the ends of %d calls of the root were inferred: they may be too long", d.inferred)
+		warn("%s an inferred end, which may be too late.", callsOfRoot(uint64(d.inferred), "has", "have"))
 	}
 	return r
 }
@@ -316,9 +316,9 @@ const maxPaths = 5
 // path sums up a path of a lead.
 func (e *evidence) path(l *lead, n node) CausePath {
 	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / e.total}
-	p.Ordinary = Amount{e.n[n], e.s[n]}
+	p.Usual = Amount{e.n[n], e.s[n]}
 	if p.Callees = l.kind == NewPath; p.Callees {
-		p.Ordinary.Ticks = e.n[n] * e.v[n]
+		p.Usual.Ticks = e.n[n] * e.v[n]
 	}
 	for _, i := range l.dominated {
 		for _, v := range e.slow[i].visits {
@@ -373,10 +373,10 @@ func (e *evidence) exemplars(calls []int, x []float64, middle *rootCall) []Exemp
 	return list
 }
 
-// sideBySide puts a slow call beside an ordinary one. Subtrees that hardly differ
+// sideBySide puts a slow call beside a usual one. Subtrees that hardly differ
 // are one row.
-func (e *evidence) sideBySide(slow, ordinary *rootCall) []Row {
-	a, b := e.inclusive(slow), e.inclusive(ordinary)
+func (e *evidence) sideBySide(slow, usual *rootCall) []Row {
+	a, b := e.inclusive(slow), e.inclusive(usual)
 	whole := a[0].Ticks - b[0].Ticks
 	var rows []Row
 	var visit func(n node, depth int)

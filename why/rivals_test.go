@@ -151,7 +151,7 @@ func TestNotPruned(t *testing.T) {
 	}
 }
 
-// That long calls make as many calls as the longest ordinary ones is no cause.
+// That long calls make as many calls as the longest usual ones is no cause.
 func TestCallsVary(t *testing.T) {
 	p := newProgram(2)
 	p.requests(3000, func(t *thread, i int) {
@@ -173,7 +173,7 @@ func TestCallsVary(t *testing.T) {
 	}
 }
 
-// Calls that take nearly the same are ordinary ones, though quantiles are rounded.
+// Calls that take nearly the same are usual ones, though quantiles are rounded.
 func TestAlike(t *testing.T) {
 	p := newProgram(2)
 	for _, t := range p.threads {
@@ -188,7 +188,7 @@ func TestAlike(t *testing.T) {
 		}
 	}
 	r := explain(t, p, options())
-	if c := only(t, r); c.Func != work || r.Ordinary.Count < 1000 {
-		t.Errorf("%+v, %d ordinary calls", c, r.Ordinary.Count)
+	if c := only(t, r); c.Func != work || r.Usual.Count < 1000 {
+		t.Errorf("%+v, %d usual calls", c, r.Usual.Count)
 	}
 }

@@ -29,10 +29,10 @@ type Options struct {
 	// RootLabel is what reports call the root when Root matches several functions.
 	RootLabel string
 	Slow      Rule // from the 99th percentile up when zero
-	// OrdinaryLow and OrdinaryHigh are the quantiles between which calls are
-	// ordinary; a quarter and three quarters when both are 0.
-	OrdinaryLow, OrdinaryHigh float64
-	MinShare                  float64 // of a named cause; 0.05 when 0
+	// UsualLow and UsualHigh are the quantiles between which calls are
+	// usual; a quarter and three quarters when both are 0.
+	UsualLow, UsualHigh float64
+	MinShare            float64 // of a named cause; 0.05 when 0
 	// Role says what functions do to other threads. It is called concurrently; nil
 	// stands for Runs.
 	Role func(reader.FuncID) Role
@@ -66,7 +66,7 @@ var ErrNoInvocations = errors.New("no call of the root ended in the trace")
 // maxSlow bounds the slow calls that are kept; of more a sample is drawn.
 const maxSlow = 10_000
 
-// Explain compares the slow calls of a function with its ordinary ones. src is read
+// Explain compares the slow calls of a function with its usual ones. src is read
 // several times. Memory grows with threads times depth, distinct paths, and the
 // paths of at most 10,000 slow calls. The error is of src, or [ErrNoInvocations].
 func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
@@ -93,8 +93,8 @@ func (o Options) withDefaults() Options {
 	if o.Slow == (Rule{}) {
 		o.Slow = Rule{Quantile: 0.99, Text: "p99"}
 	}
-	if o.OrdinaryLow == 0 && o.OrdinaryHigh == 0 {
-		o.OrdinaryLow, o.OrdinaryHigh = 0.25, 0.75
+	if o.UsualLow == 0 && o.UsualHigh == 0 {
+		o.UsualLow, o.UsualHigh = 0.25, 0.75
 	}
 	if o.MinShare == 0 {
 		o.MinShare = 0.05
@@ -207,7 +207,7 @@ func (e *explainer) plan(d *durations) *plan {
 		}
 	}
 	var q [3]uint64
-	d.sample.Quantiles(q[:], o.OrdinaryLow, 0.5, o.OrdinaryHigh)
+	d.sample.Quantiles(q[:], o.UsualLow, 0.5, o.UsualHigh)
 	p.low, p.median, p.high = q[0], q[1], q[2]
 	if d.sample.Approximate() && p.high-p.low <= p.high/128 {
 		// Durations that are alike share a value, which may be none of theirs.
@@ -260,7 +260,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		c.cut(int(min(top, maxSlow)))
 	}
 	r := e.report(d, c)
-	if c.ordinary.count == 0 || len(c.slow) == 0 {
+	if c.usual.count == 0 || len(c.slow) == 0 {
 		return r, nil
 	}
 	ev := newEvidence(newModel(c), c.slow)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"math"
 	"regexp"
 	"strconv"
@@ -11,22 +10,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/why"
 )
 
 func (a *app) whyCommand() *cobra.Command {
 	w := whyFlags{}
-	var output string
-	format := "text"
+	var out reportFlags
 	cmd := &cobra.Command{
 		Use:   "why TRACE...",
-		Short: "Say why the slow calls of a function were slow",
-		Long: `why compares the slow calls of a function with its ordinary ones, and accounts for
-all of the difference: what was called more often, what took longer itself, what
-only slow calls do, and who was waited for. A cause is named only where neither
-chance nor the scheduler explains it; that none is named is an answer, too.
+		Short: "Explain why the slow calls of a function were slow",
+		Long: `why compares the slow calls of a function with its usual calls and accounts for the
+whole difference: which functions were called more often, which took longer
+themselves, which paths only slow calls take, and which threads were waited for. why
+reports a cause only if chance and scheduling are unlikely explanations. If it reports
+none, look at the machine rather than the program.
 
-Without --root it takes the function whose slow calls lose most time.`,
+Without --root, why chooses the function whose slow calls lose the most time.`,
 		Example: `  xray why -m ./server trace.xray
   xray why -m ./server --root '^handleRequest' --slow p99.5 trace.xray
   xray why -m ./server --root '^handleRequest' --slow '>5ms' --format json trace.xray`,
@@ -37,7 +38,7 @@ Without --root it takes the function whose slow calls lose most time.`,
 				return err
 			}
 			defer s.close()
-			report, stats, err := w.explain(s)
+			found, stats, err := w.explain(s)
 			if err != nil {
 				s.summary(stats)
 				if stats != nil {
@@ -45,16 +46,9 @@ Without --root it takes the function whose slow calls lose most time.`,
 				}
 				return err
 			}
-			view := why.View{Markdown: format == "markdown", Exemplars: w.exemplars, All: w.all, Files: w.files(args)}
-			err = s.writeReport(output, format, stats, func(out io.Writer) error {
-				switch format {
-				case "json":
-					return report.WriteJSON(out, s.names)
-				case "html":
-					return report.WriteHTML(out, s.names, view)
-				}
-				return report.WriteText(out, s.names, view)
-			})
+			view := why.View{Exemplars: w.exemplars, All: w.all, Files: w.files(args), Full: s.names}
+			s.first = found.Start
+			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			s.summary(stats)
 			return err
 		},
@@ -64,35 +58,34 @@ Without --root it takes the function whose slow calls lose most time.`,
 	w.flags.addStrict(f)
 	w.flags.filter.addPlace(f)
 	w.flags.paths.add(f)
-	f.StringVar(&w.root, "root", "", "explain the outermost calls of functions whose name matches `REGEXP`")
-	f.StringVar(&w.slow, "slow", "p99", "which calls are slow: `RULE` is a quantile (p99), top:100, or >5ms")
-	f.StringVar(&w.ordinary, "ordinary", "p25..p75", "which calls are ordinary: from one quantile to another")
+	f.StringVar(&w.root, "root", "", "explain the outermost calls of functions that match `REGEXP`")
+	f.StringVar(&w.slow, "slow", "p99", "which calls are slow: `RULE` is a percentile (p99), top:100, or >5ms")
+	f.StringVar(&w.usual, "usual", "p25..p75", "which calls are usual: from one percentile to another")
 	w.waits.add(f)
-	f.StringVar(&w.arg, "arg", "", "slow calls may have arguments in common only of functions whose name matches `REGEXP`")
+	f.StringVar(&w.arg, "arg", "", "look for common arguments of slow calls only in functions that match `REGEXP`")
 	addCount(f, &w.depth, "path-depth", "", 1, "look at call paths at most `N` deep below the root")
-	f.Float64Var(&w.minShare, "min-share", 5, "least share of the lost time, in `PERCENT`, for a cause to be named")
+	f.Float64Var(&w.minShare, "min-share", 5, "report only causes that explain at least `PERCENT` of the lost time")
 	w.exemplars = 3
-	addCount(f, &w.exemplars, "exemplars", "", 0, "show `N` slow calls beside an ordinary one")
-	f.BoolVar(&w.all, "all", false, "list what every call path contributes")
-	f.Uint64Var(&w.seed, "seed", 1, "for what is drawn by lot")
-	addChoice(f, &format, "format", "f", "what to write", "text", "json", "markdown", "html")
-	addOutput(f, &output)
+	addCount(f, &w.exemplars, "exemplars", "", 0, "show `N` example slow calls next to the median call")
+	f.BoolVar(&w.all, "all", false, "list what each call path contributes")
+	f.Uint64Var(&w.seed, "seed", 1, "random seed")
+	out.add(f)
 	addKeepGoing(f)
-	spellings(f, map[string]string{"baseline": "ordinary", "func": "root"})
+	spellings(f, map[string]string{"baseline": "usual", "ordinary": "usual", "func": "root"})
 	return cmd
 }
 
 // whyFlags are the flags of why.
 type whyFlags struct {
-	flags                traceFlags
-	waits                waitFlags
-	root, slow, ordinary string
-	arg                  string
-	depth                int
-	minShare             float64
-	exemplars            int
-	all                  bool
-	seed                 uint64
+	flags             traceFlags
+	waits             waitFlags
+	root, slow, usual string
+	arg               string
+	depth             int
+	minShare          float64
+	exemplars         int
+	all               bool
+	seed              uint64
 }
 
 // files are the traces and the options of names for commands that look at the same
@@ -172,13 +165,13 @@ func (w *whyFlags) options(s *session) (why.Options, error) {
 	if opts.Slow, err = w.rule(s); err != nil {
 		return opts, err
 	}
-	low, high, ok := strings.Cut(strings.ReplaceAll(w.ordinary, "..", "-"), "-")
-	opts.OrdinaryLow, err = parseQuantile(low)
+	low, high, ok := strings.Cut(strings.ReplaceAll(w.usual, "..", "-"), "-")
+	opts.UsualLow, err = parseQuantile(low)
 	if err == nil {
-		opts.OrdinaryHigh, err = parseQuantile(high)
+		opts.UsualHigh, err = parseQuantile(high)
 	}
-	if !ok || err != nil || opts.OrdinaryLow >= opts.OrdinaryHigh {
-		return opts, usagef("--ordinary: %q is no range of quantiles like p25..p75", w.ordinary)
+	if !ok || err != nil || opts.UsualLow >= opts.UsualHigh {
+		return opts, usagef("--usual: %q is no range of percentiles like p25..p75", w.usual)
 	}
 	return opts, nil
 }

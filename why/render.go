@@ -1,0 +1,293 @@
+package why
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// View says what of a [Report] people are shown.
+type View struct {
+	// Exemplars is how many slow calls are shown beside the median call.
+	Exemplars int
+	// All lists the whole decomposition.
+	All bool
+	// Files are named in the commands that look further, quoted for a shell; options of
+	// names belong to them.
+	Files string
+	// Full are the names by which commands find functions; nil for those of the report.
+	Full symbolize.Names
+}
+
+// Body describes the report. The decomposition adds up to the excess. The numbers of
+// exemplars are those of [Exemplar.Number].
+func (r *Report) Body(names symbolize.Names, view View) []report.Node {
+	p := &phrases{r, names}
+	var body []report.Node
+	if chosen := p.chosen(); chosen != "" {
+		body = append(body, report.Paragraph(chosen))
+	}
+	body = append(body,
+		report.Paragraph(p.answer()), report.Paragraph(p.cohorts()),
+		report.Facts(r,
+			report.String("root", func(*Report) string { return p.rootLabel() }),
+			report.Count("calls", func(r *Report) uint64 { return r.Invocations }),
+			report.Count("threads", func(r *Report) uint64 { return uint64(r.Threads) }),
+			report.Time("p50", func(r *Report) uint64 { return r.Median }),
+			report.Time("p99", func(r *Report) uint64 { return r.P99 }),
+			report.Time("max", func(r *Report) uint64 { return r.Longest }),
+			report.Mean("excess", func(r *Report) float64 { return r.Excess }),
+		).Hidden(),
+		r.Slow.section("slow"), r.Usual.section("usual"),
+		report.Programs{report.Table("causes", p.causes(false), p.causeColumns()...)},
+		p.rest(),
+	)
+	if r.explained() {
+		body = append(body, report.People{report.Table("causes", p.causes(true), p.causeColumns()...)})
+		if r.Meanwhile != nil {
+			body = append(body, report.Paragraph("While the rest is lost, "+p.meanwhile(r.Meanwhile)))
+		}
+	}
+	for i := range r.Causes {
+		c := &r.Causes[i]
+		body = append(body, report.People{&report.Section{Title: fmt.Sprintf("%d. %s", i+1, capital(p.phrase(c))), Body: []report.Node{
+			report.Paragraph(p.details(c)), p.paths(c, true),
+		}}})
+	}
+	shown, causes := r.Shown(view.Exemplars)
+	for i, e := range shown {
+		body = append(body, report.People{p.exemplar(e, causes[i], view)})
+	}
+	shown, _ = r.Shown(exemplarsOfCause)
+	body = append(body, report.Programs{p.exemplars(shown), p.decomposition(r.Decomposition)})
+	if view.All {
+		body = append(body, report.People{p.decomposition(r.largestParts()).Titled("The whole difference, per slow call")})
+	}
+	return append(body, report.Notes(p.notes()))
+}
+
+func (c *Cohort) section(key string) report.Node {
+	return &report.Section{Key: key, Body: []report.Node{report.Facts(c,
+		report.String("rule", func(c *Cohort) string { return c.Rule }),
+		report.Count("count", func(c *Cohort) uint64 { return c.Count }),
+		report.Mean("mean", func(c *Cohort) float64 { return c.Mean }),
+	).Hidden()}}
+}
+
+// rest is what no cause explains.
+func (p *phrases) rest() report.Node {
+	return &report.Section{Key: "rest", Body: []report.Node{
+		report.Facts(p.Report, report.Share("share", func(r *Report) float64 { return r.Rest })).Hidden(),
+		report.Programs{p.holders("coincides_with", p.Meanwhile)},
+	}}
+}
+
+// cause is a row of causes.
+type cause struct {
+	*Cause
+	rank int // 0 for what no cause explains
+}
+
+// causes are all causes, and for people the rest.
+func (p *phrases) causes(rest bool) []cause {
+	var list []cause
+	for i := range p.Causes {
+		list = append(list, cause{&p.Causes[i], i + 1})
+	}
+	if rest {
+		list = append(list, cause{Cause: &Cause{Share: max(0, p.Rest)}})
+	}
+	return list
+}
+
+func (p *phrases) causeColumns() []report.Column[cause] {
+	isRest := func(c *cause) bool { return c.rank == 0 }
+	optional := func(key string, f func(c *cause) reader.FuncID) report.Column[cause] {
+		return report.Function(key, f).Missing(func(c *cause) bool { return f(c) == 0 }).ForPrograms()
+	}
+	return []report.Column[cause]{
+		report.Count("rank", func(c *cause) uint64 { return uint64(c.rank) }).Missing(isRest).Titled("#"),
+		report.Share("share", func(c *cause) float64 { return c.Share }).Titled("lost time"),
+		report.Share("share", func(c *cause) float64 { return c.Low }).To(func(c *cause) float64 { return c.High }).
+			Missing(isRest).Titled("95% interval").Optional(),
+		report.Count("dominates", func(c *cause) uint64 { return uint64(c.Dominates) }).Missing(isRest).Titled("slow calls"),
+		report.String("kind", func(c *cause) string { return c.Kind.String() }).ForPrograms(),
+		report.Function("function", func(c *cause) reader.FuncID { return c.Func }).ForPrograms(),
+		report.String("lock", func(c *cause) string { return address(c.Lock) }).ForPrograms(),
+		report.Number("p", func(c *cause) float64 { return c.Chance }).Missing(func(c *cause) bool { return !c.ByChance }).ForPrograms(),
+		optional("most_in", func(c *cause) reader.FuncID { return c.Most }),
+		optional("after", func(c *cause) reader.FuncID { return c.Between[0] }),
+		optional("before", func(c *cause) reader.FuncID { return c.Between[1] }),
+		report.Rows("paths", func(c *cause) *report.TableNode { return p.paths(c.Cause, false) }, nil),
+		report.Rows("waits_on", func(c *cause) *report.TableNode { return p.holders("waits_on", c.Holder) }, nil),
+		report.Rows("associations", associations, nil),
+		report.Rows("along_with", func(c *cause) *report.TableNode {
+			return report.Table("along_with", c.Along,
+				report.String("kind", func(a *Companion) string { return a.Kind.String() }),
+				report.Function("function", func(a *Companion) reader.FuncID { return a.Func }))
+		}, nil),
+		report.Rows("exemplars", func(c *cause) *report.TableNode {
+			list := make([]*Exemplar, len(c.Exemplars))
+			for i := range list {
+				list[i] = &c.Exemplars[i]
+			}
+			return p.exemplars(list)
+		}, nil),
+		report.String("what", func(c *cause) string {
+			if c.rank == 0 {
+				return restText
+			}
+			return p.phrase(c.Cause)
+		}).Titled("cause"),
+	}
+}
+
+// path is a column of call paths from the root. Where the root is several functions, they
+// are known by name only.
+func path[T any](p *phrases, f func(*T) []reader.FuncID) report.Column[T] {
+	if p.Root != 0 {
+		return report.Path("path", f)
+	}
+	return report.NamePath("path", func(t *T) []string { return p.path(f(t), 0) })
+}
+
+// paths are the call paths of a cause. For people, a lock's address is part of the path, and
+// paths with little of the cause are left out.
+func (p *phrases) paths(c *Cause, people bool) *report.TableNode {
+	var list []CausePath
+	for i := range c.Paths {
+		if !people || i == 0 || c.Paths[i].Share > 0.1*c.Share {
+			list = append(list, c.Paths[i])
+		}
+	}
+	time := "self"
+	if len(list) > 0 && list[0].Callees {
+		time = "total"
+	}
+	where := path(p, func(c *CausePath) []reader.FuncID { return c.Path })
+	if people {
+		where = report.NamePath("path", func(x *CausePath) []string { return p.path(x.Path, c.Lock) })
+	}
+	return report.Table("paths", list,
+		report.Share("share", func(c *CausePath) float64 { return c.Share }).ForPrograms(),
+		report.Number("usual_calls", func(c *CausePath) float64 { return c.Usual.Calls }),
+		report.Mean("usual_"+time, func(c *CausePath) float64 { return c.Usual.Ticks }),
+		report.Number("slow_calls", func(c *CausePath) float64 { return c.Affected.Calls }),
+		report.Mean("slow_"+time, func(c *CausePath) float64 { return c.Affected.Ticks }),
+		where,
+	)
+}
+
+// holders describes who was waited for: one row, or none.
+func (p *phrases) holders(key string, h *Holder) *report.TableNode {
+	var list []Holder
+	if h != nil {
+		list = append(list, *h)
+	}
+	return report.Table(key, list,
+		report.Function("scope", func(h *Holder) reader.FuncID { return h.Scope }),
+		report.Function("function", func(h *Holder) reader.FuncID { return h.Self }),
+		report.Share("covered", func(h *Holder) float64 { return h.Covered }),
+		report.Share("self_share", func(h *Holder) float64 { return h.SelfShare }),
+		report.Share("expected", func(h *Holder) float64 { return h.Expected }),
+		report.Flag("ends_with", func(h *Holder) bool { return h.Ends }),
+		report.Count("cause", func(h *Holder) uint64 { return uint64(h.Cause) }).Missing(func(h *Holder) bool { return h.Cause == 0 }),
+		report.String("evidence", func(h *Holder) string { return h.Evidence.String() }),
+	)
+}
+
+func associations(c *cause) *report.TableNode {
+	not := func(kinds ...string) func(*Association) bool {
+		return func(a *Association) bool {
+			for _, kind := range kinds {
+				if a.Kind == kind {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	return report.Table("associations", c.Associations,
+		report.String("kind", func(a *Association) string { return a.Kind }),
+		report.Count("count", func(a *Association) uint64 { return uint64(a.Count) }),
+		report.Count("of", func(a *Association) uint64 { return uint64(a.Of) }),
+		report.Thread("thread", func(a *Association) reader.Thread { return a.Thread }).Missing(not("thread")),
+		report.Function("function", func(a *Association) reader.FuncID { return a.Func }).Missing(not("argument")),
+		report.Count("value", func(a *Association) uint64 { return a.Value }).Missing(not("argument")),
+		report.Time("period", func(a *Association) uint64 { return a.Value }).Missing(not("period")),
+		report.String("text", func(a *Association) string { return a.Text }).Missing(not("event")),
+	)
+}
+
+// exemplars are slow calls with their trees, for programs.
+func (p *phrases) exemplars(list []*Exemplar) *report.TableNode {
+	return report.Table("exemplars", list,
+		report.Count("number", func(e **Exemplar) uint64 { return (*e).Number }),
+		report.Thread("thread", func(e **Exemplar) reader.Thread { return (*e).Thread }),
+		report.Moment("start", func(e **Exemplar) uint64 { return (*e).Start }),
+		report.Time("duration", func(e **Exemplar) uint64 { return (*e).Duration }),
+		report.Rows("tree", func(e **Exemplar) *report.TableNode { return p.tree(*e) }, nil),
+	)
+}
+
+// exemplar shows a slow call beside the median call, of a cause or of none.
+func (p *phrases) exemplar(e *Exemplar, cause int, view View) report.Node {
+	s := &report.Section{Title: p.exemplarTitle(e, cause), Body: []report.Node{p.tree(e)}}
+	if e.Number > 0 {
+		commands := p.commands(e, view)
+		s.Body = append(s.Body, report.Paragraph("To look at what all threads did at that time:"),
+			&report.Drawing{Text: func(w io.Writer, _ int) error {
+				_, err := fmt.Fprintf(w, "%s\n%s\n", commands[0], commands[1])
+				return err
+			}})
+	}
+	return s
+}
+
+func (p *phrases) tree(e *Exemplar) *report.TableNode {
+	noSlow, noMedian := func(r *Row) bool { return r.Slow.Calls == 0 }, func(r *Row) bool { return r.Median.Calls == 0 }
+	function := report.Function("function", func(r *Row) reader.FuncID { return r.Func })
+	if p.Root == 0 {
+		function = report.String("function", func(r *Row) string {
+			if r.Depth == 0 {
+				return p.rootLabel()
+			}
+			return p.label(r.Func)
+		})
+	}
+	return report.Tree("tree", e.Tree, func(r *Row) int { return r.Depth },
+		report.Number("slow_calls", func(r *Row) float64 { return r.Slow.Calls }).Missing(noSlow),
+		report.Mean("slow_total", func(r *Row) float64 { return r.Slow.Ticks }).Missing(noSlow),
+		report.Number("median_calls", func(r *Row) float64 { return r.Median.Calls }).Missing(noMedian),
+		report.Mean("median_total", func(r *Row) float64 { return r.Median.Ticks }).Missing(noMedian),
+		report.Flag("differs", func(r *Row) bool { return r.Differs }),
+		function,
+	)
+}
+
+// decomposition is what each path contributes.
+func (p *phrases) decomposition(parts []Part) *report.TableNode {
+	return report.Table("decomposition", parts,
+		report.Mean("slower", func(p *Part) float64 { return p.Slower }),
+		report.Mean("more_calls", func(p *Part) float64 { return p.More }),
+		report.Mean("new_path", func(p *Part) float64 { return p.New }),
+		report.String("lock", func(p *Part) string { return address(p.Lock) }),
+		path(p, func(p *Part) []reader.FuncID { return p.Path }),
+	)
+}
+
+func address(lock uint64) string {
+	if lock == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#x", lock)
+}
+
+// callsOfRoot is a number of calls, for warnings.
+func callsOfRoot(n uint64, verb, verbs string) string {
+	return label.Count(n, "call of the root "+verb, "calls of the root "+verbs)
+}
