@@ -10,6 +10,7 @@ import (
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
 )
 
 // Where call paths are folded, locks have the waits and holds that they have without, and
@@ -48,7 +49,7 @@ func TestPathBudget(t *testing.T) {
 	var first string
 	for _, run := range []locks.Options{{}, {MaxPaths: 300, Shards: 1}, {MaxPaths: 300, Shards: 3}, {MaxPaths: 1 << 20}} {
 		run.Function, run.Clock = roles, reader.Clock{Frequency: 1e9}
-		report, stats, err := locks.Analyze(open(t, trace.Bytes()), run)
+		found, stats, err := locks.Analyze(open(t, trace.Bytes()), run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -56,7 +57,7 @@ func TestPathBudget(t *testing.T) {
 			t.Errorf("%d paths: %d calls are folded", run.MaxPaths, stats.Folded)
 		}
 		var got []numbers
-		for _, l := range report.Locks {
+		for _, l := range found.Locks {
 			got = append(got, numbers{l.Func, l.Waits, l.Holds, l.Tries, l.Contended, l.Queued})
 		}
 		if all == nil {
@@ -69,7 +70,8 @@ func TestPathBudget(t *testing.T) {
 			continue
 		}
 		var text bytes.Buffer
-		if err := report.WriteText(&text, nil, locks.View{Top: 100, Paths: 5}); err != nil {
+		doc := &report.Doc{Clock: found.Clock, Body: found.Body(nil, locks.View{Top: 100, Paths: 5})}
+		if err := doc.Write(&text, report.Style{}); err != nil {
 			t.Fatal(err)
 		}
 		switch {

@@ -1,309 +1,276 @@
 package locks
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"math/big"
 	"strconv"
 
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/quantile"
-	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says how a report is written.
+// View says what of a report people see.
 type View struct {
-	Threads  label.Threads
-	Markdown bool
+	Threads label.Threads
 	// Top is how many locks are shown, and Paths how many call paths of each; all
 	// when 0.
 	Top, Paths int
 }
 
-// pathFunctions is how many functions of a path text shows.
-const pathFunctions = 4
-
-// writer writes a report as text or Markdown.
-type writer struct {
+// describer describes a report.
+type describer struct {
 	*Report
-	*bufio.Writer
 	names symbolize.Names
 	view  View
 }
 
-// WriteText writes tables, as text or Markdown. It returns the error of w.
-func (r *Report) WriteText(out io.Writer, names symbolize.Names, v View) error {
-	w := &writer{r, bufio.NewWriter(out), names, v}
-	w.head()
-	shown := w.shown()
-	if len(shown) > 0 {
-		w.overview(shown)
+// Body describes the report. Names are for words in cells and sentences.
+func (r *Report) Body(names symbolize.Names, v View) []report.Node {
+	d := &describer{r, names, v}
+	body := []report.Node{
+		report.Paragraph(d.head()),
+		report.Facts(r,
+			report.Count("lock_count", func(r *Report) uint64 { return uint64(len(r.Locks)) }),
+			report.Flag("too_many_locks", func(r *Report) bool { return r.Dropped }),
+			report.Count("unseen_ends", func(r *Report) uint64 { return r.Gaps }),
+			report.Count("unmatched_unlocks", func(r *Report) uint64 { return r.Orphans }),
+			report.Count("handed_over", func(r *Report) uint64 { return r.Handed }),
+		).Hidden(),
+		d.locks(),
+	}
+	shown := r.Locks
+	if v.Top > 0 {
+		shown = shown[:min(len(shown), v.Top)]
 	}
 	for i := range shown {
-		w.lock(i, &shown[i])
+		body = append(body, report.People{&report.Section{Title: fmt.Sprintf("%d. %s", i+1, d.name(&shown[i])), Body: d.details(&shown[i])}})
 	}
-	w.cyclesAndOrder()
-	w.stuck()
-	w.notes()
-	return w.Flush()
+	body = append(body, d.cycles()...)
+	return append(body, d.edges("order", r.Edges).Titled("Locks taken while another was held").Top(v.Paths), d.stuck(), report.Notes(d.notes()))
 }
 
-// summary is the report in a line.
-func (r *Report) summary() string {
+// head is the report in a sentence.
+func (d *describer) head() string {
+	if d.NoFunctions {
+		return "No lock function was called, as far as names tell. Name lock functions with --lock REGEXP."
+	}
 	var taken, contended uint64
 	var waiting quantile.Sum
 	byAddress := false
-	for i := range r.Locks {
-		l := &r.Locks[i]
-		taken += l.Waits.Count + l.Tries
+	for i := range d.Locks {
+		l := &d.Locks[i]
+		taken += l.taken()
 		contended += l.Contended
 		waiting.AddSum(l.Waits.Sum)
 		byAddress = byAddress || l.Logged
 	}
-	text := label.Count(uint64(len(r.Locks)), "lock", "locks")
+	text := label.Count(uint64(len(d.Locks)), "lock", "locks")
 	if byAddress {
-		text += ", told apart by address"
+		text += ", told apart by address,"
 	}
-	return fmt.Sprintf("%s; taken %s, %s of them contended; %s of waiting", text, label.Count(taken, "time", "times"),
-		label.Grouped(contended), r.sum(waiting))
+	return fmt.Sprintf("%s taken %s. %s contended. Threads waited %s in total.", text, label.Count(taken, "time", "times"),
+		label.Count(contended, "wait was", "waits were"), report.Duration(d.Clock, waiting))
 }
 
-func (w *writer) head() {
-	if w.NoFunctions {
-		w.WriteString("no lock function was called, as far as names tell; --lock REGEXP says which they are\n")
-		return
-	}
-	w.WriteString(w.summary() + "\n")
-}
+func (l *LockReport) taken() uint64 { return l.Waits.Count + l.Tries }
 
-// shown are the locks that are shown.
-func (w *writer) shown() []LockReport {
-	if w.view.Top > 0 {
-		return w.Locks[:min(len(w.Locks), w.view.Top)]
-	}
-	return w.Locks
-}
-
-// sum formats a sum of times.
-func (r *Report) sum(s quantile.Sum) string {
-	if s.Hi > 0 {
-		return r.Clock.Format(1<<64-1) + " and more"
-	}
-	return r.Clock.Format(s.Lo)
-}
+func (l *LockReport) address() string { return "0x" + strconv.FormatUint(l.Address, 16) }
 
 // name is how a lock is called.
-func (l *LockReport) name(names symbolize.Names) string {
+func (d *describer) name(l *LockReport) string {
 	if l.Logged {
-		return "0x" + strconv.FormatUint(l.Address, 16)
+		return l.address()
 	}
-	return "any of " + label.Func(names, l.Func)
+	return "any of " + label.Func(d.names, l.Func)
 }
 
-func (w *writer) lockName(i int) string { return w.Locks[i].name(w.names) }
-
-func (w *writer) table(t *texttab.Table) {
-	w.WriteByte('\n')
-	if w.view.Markdown {
-		t.WriteMarkdown(w.Writer)
-	} else {
-		t.WriteText(w.Writer)
-	}
+// numbered is a lock and its place, from 1.
+type numbered struct {
+	*LockReport
+	number uint64
 }
 
-// title begins a section.
-func (w *writer) title(format string, args ...any) {
-	w.WriteByte('\n')
-	if w.view.Markdown {
-		w.WriteString("## ")
-	}
-	fmt.Fprintf(w, format+"\n", args...)
-}
-
-func columns(titles ...string) *texttab.Table {
-	t := &texttab.Table{}
-	for _, title := range titles {
-		// Words, which come last or are marked, are to the left.
-		if title[0] == '<' {
-			t.Columns = append(t.Columns, texttab.Column{Title: title[1:]})
-		} else {
-			t.Columns = append(t.Columns, texttab.Column{Title: title, Right: true})
-		}
-	}
-	return t
-}
-
-func (w *writer) overview(list []LockReport) {
-	t := columns("<lock", "taken", "contended", "waiting", "p50", "p99", "max", "held", "p50", "p99", "max", "convoys", "together",
-		"<lock function")
+func (d *describer) locks() report.Node {
+	list := make([]numbered, len(d.Locks))
 	for i := range list {
-		l := &list[i]
-		name := l.name(w.names)
-		if !l.Logged {
-			name = "any"
-		}
-		cells := []string{name, label.Grouped(l.Waits.Count + l.Tries), label.Grouped(l.Contended)}
-		cells = append(append(cells, w.times(&l.Waits)...), w.times(&l.Holds)...)
-		convoys := "-"
-		if l.Queued.Count > 0 {
-			convoys = w.Clock.Format(l.Queued.Ticks)
-		}
-		t.Add(append(cells, label.Grouped(l.Queued.Count), convoys, label.Func(w.names, l.Func))...)
+		list[i] = numbered{&d.Locks[i], uint64(i + 1)}
 	}
-	w.table(t)
+	columns := []report.Column[numbered]{
+		report.String("lock", func(l *numbered) string {
+			if l.Logged {
+				return l.address()
+			}
+			return "any"
+		}).ForPeople(),
+		report.Count("lock", func(l *numbered) uint64 { return l.number }).ForPrograms(),
+		report.String("address", func(l *numbered) string { return l.address() }).Missing(func(l *numbered) bool { return !l.Logged }).ForPrograms(),
+		report.Count("taken", func(l *numbered) uint64 { return l.taken() }),
+		report.Count("tried", func(l *numbered) uint64 { return l.Tries }).ForPrograms(),
+		report.Count("contended", func(l *numbered) uint64 { return l.Contended }),
+	}
+	columns = append(columns, timeColumns("waiting", "wait", func(l *numbered) *Times { return &l.Waits })...)
+	columns = append(columns, report.Count("holds", func(l *numbered) uint64 { return l.Holds.Count }).ForPrograms())
+	columns = append(columns, timeColumns("held", "hold", func(l *numbered) *Times { return &l.Holds })...)
+	free := func(l *numbered) bool { return l.Holds.Count == 0 }
+	columns = append(columns,
+		report.Flag("approximate", func(l *numbered) bool { return l.Waits.Approximate || l.Holds.Approximate }).ForPrograms(),
+		report.Count("convoy_count", func(l *numbered) uint64 { return l.Queued.Count }).Titled("convoys").Least(),
+		report.Time("convoy_total", func(l *numbered) uint64 { return l.Queued.Ticks }).Titled("together").Least(),
+		report.Sum("no_holder", func(l *numbered) quantile.Sum { return l.Free() }).ForPrograms(),
+		report.Thread("longest_hold", func(l *numbered) reader.Thread { return l.Longest.Thread }).Missing(free).ForPrograms(),
+		report.Moment("longest_hold_start", func(l *numbered) uint64 { return l.Longest.Start }).Missing(free).ForPrograms(),
+		report.Path("longest_hold_path", func(l *numbered) []reader.FuncID { return l.Longest.Path }).Missing(free).ForPrograms(),
+		report.Rows("waiting_paths", func(l *numbered) *report.TableNode { return d.waitPaths(l.LockReport) }, nil),
+		report.Rows("holding_paths", func(l *numbered) *report.TableNode { return d.holdPaths(l.LockReport) }, nil),
+		report.Rows("blame", func(l *numbered) *report.TableNode { return blame(l.LockReport) }, nil),
+		report.Rows("convoys", func(l *numbered) *report.TableNode { return convoys(l.LockReport) }, nil),
+		report.Function("function", func(l *numbered) reader.FuncID { return l.Func }).Titled("lock function"),
+	)
+	return report.Table("locks", list, columns...).Top(d.view.Top)
 }
 
-// times are the cells of a table for durations.
-func (w *writer) times(t *Times) []string {
-	if t.Count == 0 {
-		return []string{"-", "-", "-", "-"}
+// timeColumns are the columns of a sum of durations and its parts.
+func timeColumns(sum, one string, of func(*numbered) *Times) []report.Column[numbered] {
+	none := func(l *numbered) bool { return of(l).Count == 0 }
+	about := func(l *numbered) bool { return of(l).Approximate }
+	return []report.Column[numbered]{
+		report.Sum(sum, func(l *numbered) quantile.Sum { return of(l).Sum }).Missing(none),
+		report.Time(one+"_p50", func(l *numbered) uint64 { return of(l).P50 }).Missing(none).About(about).Least(),
+		report.Time(one+"_p99", func(l *numbered) uint64 { return of(l).P99 }).Missing(none).About(about).Optional(),
+		report.Time(one+"_max", func(l *numbered) uint64 { return of(l).Max }).Missing(none).Optional(),
 	}
-	about := ""
-	if t.Approximate {
-		about = "~"
-	}
-	return []string{w.sum(t.Sum), about + w.Clock.Format(t.P50), about + w.Clock.Format(t.P99), w.Clock.Format(t.Max)}
 }
 
-// lock writes what is known of a lock beyond its row.
-func (w *writer) lock(i int, l *LockReport) {
-	w.title("%d. %s", i+1, l.name(w.names))
-	w.paths("waiting", "waits", l.Waits.Sum, l.WaitPaths, false)
-	w.paths("held", "holds", l.Holds.Sum, l.HoldPaths, true)
+// details are what people see of a lock beyond its row.
+func (d *describer) details(l *LockReport) []report.Node {
+	body := []report.Node{d.waitPaths(l), d.holdPaths(l)}
 	if l.Holds.Count > 0 {
-		fmt.Fprintf(w, "\nlongest hold: %s at %s on thread %s\n  %s\n", w.Clock.Format(l.Longest.Ticks), w.at(l.Longest.Start),
-			w.view.Threads.Of(l.Longest.Thread), label.Path(w.names, l.Longest.Path, 0))
+		body = append(body, report.Paragraph(fmt.Sprintf("Longest hold: %s at %s on thread %s, by %s.", d.Clock.Format(l.Longest.Ticks),
+			d.Clock.Format(l.Longest.Start-min(l.Longest.Start, d.First)), d.view.Threads.Of(l.Longest.Thread), label.Path(d.names, l.Longest.Path, 0))))
 	}
-	w.blame(l)
-	w.convoys(l)
-}
-
-func (w *writer) at(tsc uint64) string { return w.Clock.Format(tsc - min(tsc, w.First)) }
-
-// path is a cell with the last functions of a path.
-func (w *writer) path(p []reader.FuncID) string { return label.Path(w.names, p, pathFunctions) }
-
-func (w *writer) some(n int) int {
-	if w.view.Paths > 0 {
-		return min(n, w.view.Paths)
-	}
-	return n
-}
-
-func (w *writer) paths(what, count string, all quantile.Sum, list []PathReport, selves bool) {
-	if len(list) == 0 {
-		return
-	}
-	titles := []string{what, "share", count, "longest", "<by"}
-	if selves {
-		titles = append(titles, "<spent in")
-	}
-	t := columns(titles...)
-	for _, p := range list[:w.some(len(list))] {
-		cells := []string{w.Clock.Format(p.Ticks), label.Percent(float64(p.Ticks), all.Float64()), label.Grouped(p.Count), w.Clock.Format(p.Longest),
-			w.path(p.Path)}
-		if selves {
-			cells = append(cells, w.spent(&p))
+	if len(l.Blame) > 0 {
+		body = append(body, blame(l).Top(d.view.Paths))
+		if free := l.Free(); free != (quantile.Sum{}) {
+			body = append(body, report.Paragraph(fmt.Sprintf("%s (%s) of the waiting has no recorded holder. Threads woke up late, or holds were not recorded.",
+				report.Duration(d.Clock, free), label.Percent(free.Float64(), l.Waits.Sum.Float64()))))
 		}
-		t.Add(cells...)
 	}
-	if n := len(list) - w.some(len(list)); n > 0 {
-		cells := make([]string, len(t.Columns))
-		cells[4] = fmt.Sprintf("(and %s)", label.Count(uint64(n), "path", "paths"))
-		t.Add(cells...)
+	return append(body, convoys(l))
+}
+
+func (d *describer) waitPaths(l *LockReport) *report.TableNode {
+	return report.Table("waiting_paths", l.WaitPaths, pathColumns("waiting", "waits", l.Waits.Sum)...).Top(d.view.Paths)
+}
+
+func (d *describer) holdPaths(l *LockReport) *report.TableNode {
+	columns := append(pathColumns("held", "holds", l.Holds.Sum), report.Rows("spent_in", func(p *PathReport) *report.TableNode {
+		return report.Table("spent_in", p.Self,
+			report.Function("function", func(s *SelfReport) reader.FuncID { return s.Func }),
+			report.Time("self", func(s *SelfReport) uint64 { return s.Ticks }),
+		)
+	}, d.spent))
+	return report.Table("holding_paths", l.HoldPaths, columns...).Top(d.view.Paths)
+}
+
+func pathColumns(total, count string, all quantile.Sum) []report.Column[PathReport] {
+	return []report.Column[PathReport]{
+		report.Time("total", func(p *PathReport) uint64 { return p.Ticks }).Titled(total),
+		report.Share("share", func(p *PathReport) float64 { return share(p.Ticks, all) }),
+		report.Count("count", func(p *PathReport) uint64 { return p.Count }).Titled(count),
+		report.Time("max", func(p *PathReport) uint64 { return p.Longest }).Optional(),
+		report.Path("path", func(p *PathReport) []reader.FuncID { return p.Path }).Titled("by"),
 	}
-	w.table(t)
+}
+
+func share(ticks uint64, all quantile.Sum) float64 {
+	if all == (quantile.Sum{}) {
+		return 0
+	}
+	return float64(ticks) / all.Float64()
 }
 
 // spent says where most of a hold went.
-func (w *writer) spent(p *PathReport) string {
+func (d *describer) spent(p *PathReport) string {
 	own := p.Ticks
 	for _, s := range p.Self {
 		own -= min(own, s.Ticks)
 	}
 	share := func(ticks uint64) string { return label.Percent(float64(ticks), float64(p.Ticks)) }
 	if len(p.Self) > 0 && p.Self[0].Ticks > own {
-		return label.Func(w.names, p.Self[0].Func) + " " + share(p.Self[0].Ticks)
+		return label.Func(d.names, p.Self[0].Func) + " " + share(p.Self[0].Ticks)
 	}
 	return "itself " + share(own)
 }
 
-func (w *writer) blame(l *LockReport) {
-	if len(l.Blame) == 0 {
-		return
-	}
-	t := columns("waited", "share", "<who waited", "<while held by")
-	add := func(ticks quantile.Sum, waiter, holder string) {
-		t.Add(w.sum(ticks), label.Percent(ticks.Float64(), l.Waits.Sum.Float64()), waiter, holder)
-	}
-	for _, b := range l.Blame[:w.some(len(l.Blame))] {
-		add(quantile.NewSum(b.Ticks), w.path(b.Waiter), w.path(b.Holder))
-	}
-	if n := len(l.Blame) - w.some(len(l.Blame)); n > 0 {
-		t.Add("", "", fmt.Sprintf("(and %s)", label.Count(uint64(n), "pair", "pairs")), "")
-	}
-	add(l.Free(), "", "nobody that was seen: threads are woken late, or holds are not recorded")
-	w.table(t)
+func blame(l *LockReport) *report.TableNode {
+	return report.Table("blame", l.Blame,
+		report.Time("total", func(b *Blame) uint64 { return b.Ticks }).Titled("waiting"),
+		report.Share("share", func(b *Blame) float64 { return share(b.Ticks, l.Waits.Sum) }),
+		report.Path("waiter_path", func(b *Blame) []reader.FuncID { return b.Waiter }).Titled("waiter"),
+		report.Path("holder_path", func(b *Blame) []reader.FuncID { return b.Holder }).Titled("while held by"),
+	)
 }
 
-func (w *writer) convoys(l *LockReport) {
-	if len(l.Convoys) == 0 {
-		return
-	}
-	t := columns("convoy at", "for", "waits", "at a time", "<first to wait", "<held by")
-	for _, c := range l.Convoys {
-		held := "(not seen)"
-		if c.Held {
-			held = w.path(c.Path) + " on " + w.view.Threads.Of(c.Holder)
-		}
-		t.Add(w.at(c.Start), w.Clock.Format(c.Ticks), label.Grouped(uint64(c.Waits)), label.Grouped(uint64(c.Most)), w.view.Threads.Of(c.First), held)
-	}
-	w.table(t)
+func convoys(l *LockReport) *report.TableNode {
+	unseen := func(c *Convoy) bool { return !c.Held }
+	return report.Table("convoys", l.Convoys,
+		report.Moment("start", func(c *Convoy) uint64 { return c.Start }).Titled("convoy at"),
+		report.Time("duration", func(c *Convoy) uint64 { return c.Ticks }).Titled("for"),
+		report.Count("waits", func(c *Convoy) uint64 { return uint64(c.Waits) }),
+		report.Count("most_waiting", func(c *Convoy) uint64 { return uint64(c.Most) }).Titled("at a time").Optional(),
+		report.Thread("waiter", func(c *Convoy) reader.Thread { return c.First }).Titled("first waiter").Optional(),
+		report.Thread("holder", func(c *Convoy) reader.Thread { return c.Holder }).Missing(unseen).Optional(),
+		report.Path("holder_path", func(c *Convoy) []reader.FuncID { return c.Path }).Missing(unseen).Titled("held by"),
+	)
 }
 
-func (w *writer) cyclesAndOrder() {
-	for i, c := range w.Cycles {
-		if i == 0 {
-			w.title("taken in an order that can be a deadlock")
-		}
-		w.WriteByte('\n')
-		for _, e := range c.Edges {
-			fmt.Fprintf(w, "- %s, then %s: %s; first at %s on thread %s\n  %s, then %s\n", w.lockName(e.Held), w.lockName(e.Taken),
-				label.Count(e.Count, "time", "times"), w.at(e.Start), w.view.Threads.Of(e.Thread), w.path(e.HeldPath), w.path(e.TakenPath))
-		}
+// cycles are tables of edges for people, and one table of such tables for programs.
+func (d *describer) cycles() []report.Node {
+	section := &report.Section{Title: "Locks taken in an order that can deadlock"}
+	for i := range d.Cycles {
+		section.Body = append(section.Body, d.edges("edges", d.Cycles[i].Edges))
 	}
-	if len(w.Edges) == 0 {
-		return
+	nodes := []report.Node{report.Programs{
+		report.Table("cycles", d.Cycles, report.Rows("edges", func(c *Cycle) *report.TableNode { return d.edges("edges", c.Edges) }, nil)),
+	}}
+	if len(d.Cycles) > 0 {
+		nodes = append(nodes, report.People{section})
 	}
-	w.title("taken while another was held")
-	t := columns("times", "<held", "<taken", "first at", "<thread", "<by")
-	for _, e := range w.Edges[:w.some(len(w.Edges))] {
-		t.Add(label.Grouped(e.Count), w.lockName(e.Held), w.lockName(e.Taken), w.at(e.Start), w.view.Threads.Of(e.Thread), w.path(e.TakenPath))
-	}
-	w.table(t)
+	return nodes
 }
 
-func (w *writer) stuck() {
-	if len(w.Stuck) == 0 {
-		return
-	}
-	w.title("still waiting when the trace ends")
-	t := columns("since", "<thread", "<lock", "<by", "<held by")
-	for _, o := range w.Stuck {
-		held := "(not seen)"
-		if o.Held {
-			held = w.path(o.HolderPath) + " on " + w.view.Threads.Of(o.Holder)
-		}
-		t.Add(w.at(o.Start), w.view.Threads.Of(o.Thread), w.lockName(o.Lock), w.path(o.Path), held)
-	}
-	w.table(t)
+func (d *describer) edges(key string, list []Edge) *report.TableNode {
+	name := func(i int) string { return d.name(&d.Locks[i]) }
+	return report.Table(key, list,
+		report.Count("count", func(e *Edge) uint64 { return e.Count }).Titled("times"),
+		report.String("held", func(e *Edge) string { return name(e.Held) }).ForPeople(),
+		report.String("taken", func(e *Edge) string { return name(e.Taken) }).ForPeople(),
+		report.Count("held_lock", func(e *Edge) uint64 { return uint64(e.Held) + 1 }).ForPrograms(),
+		report.Count("taken_lock", func(e *Edge) uint64 { return uint64(e.Taken) + 1 }).ForPrograms(),
+		report.Moment("first", func(e *Edge) uint64 { return e.Start }).Titled("first at").Optional(),
+		report.Thread("thread", func(e *Edge) reader.Thread { return e.Thread }).Least(),
+		report.Path("held_path", func(e *Edge) []reader.FuncID { return e.HeldPath }).Titled("held by").Least(),
+		report.Path("taken_path", func(e *Edge) []reader.FuncID { return e.TakenPath }).Titled("taken by"),
+	)
+}
+
+func (d *describer) stuck() report.Node {
+	unseen := func(o *Open) bool { return !o.Held }
+	return report.Table("stuck", d.Stuck,
+		report.Moment("start", func(o *Open) uint64 { return o.Start }).Titled("since"),
+		report.Thread("thread", func(o *Open) reader.Thread { return o.Thread }),
+		report.String("lock", func(o *Open) string { return d.name(&d.Locks[o.Lock]) }).ForPeople(),
+		report.Count("lock", func(o *Open) uint64 { return uint64(o.Lock) + 1 }).ForPrograms(),
+		report.Thread("holder", func(o *Open) reader.Thread { return o.Holder }).Missing(unseen).Optional(),
+		report.Path("path", func(o *Open) []reader.FuncID { return o.Path }).Titled("waiter"),
+		report.Path("holder_path", func(o *Open) []reader.FuncID { return o.HolderPath }).Missing(unseen).Titled("held by"),
+	).Titled("Waits that last until the end of the trace")
 }
 
 // notes are what the reader must know to trust the report.
-func (w *writer) notes() {
+func (d *describer) notes() []string {
 	var list []string
 	add := func(n uint64, one, many, what string) {
 		if n > 0 {
@@ -311,60 +278,17 @@ func (w *writer) notes() {
 		}
 	}
 	assumed := uint64(0)
-	for i := range w.Locks {
-		if !w.Locks[i].Logged {
+	for i := range d.Locks {
+		if !d.Locks[i].Logged {
 			assumed++
 		}
 	}
-	add(assumed, "lock function", "lock functions", "logged no address: its locks are taken for one; xray_log_args(1) tells them apart")
-	add(w.Gaps, "hold", "holds", "ended unseen: counted up to when the lock was taken again, or not at all")
-	add(w.Handed, "lock", "locks", "given back by another thread than had taken them")
-	add(w.Orphans, "unlock", "unlocks", "of locks that nobody was seen to hold")
-	if w.Dropped {
-		list = append(list, "there were more locks than are kept apart: those beyond are put together by lock function")
+	add(assumed, "lock function", "lock functions", "logged no address. All calls of such a function count as one lock. Use xray_log_args(1) to tell locks apart.")
+	add(d.Gaps, "hold has", "holds have", "no recorded end. Such a hold ends when the lock is taken again, or does not count.")
+	add(d.Handed, "lock was", "locks were", "released by another thread than the one that took it.")
+	add(d.Orphans, "unlock was", "unlocks were", "of locks without a recorded holder.")
+	if d.Dropped {
+		list = append(list, "There are too many locks to keep apart. The rest are combined by lock function.")
 	}
-	for i, note := range list {
-		if i == 0 {
-			w.WriteByte('\n')
-		}
-		if w.view.Markdown {
-			w.WriteString("- ")
-		}
-		w.WriteString(note + "\n")
-	}
-}
-
-// WriteCSV writes a row for each lock. It returns the error of w.
-func (r *Report) WriteCSV(w io.Writer, names symbolize.Names) error {
-	unit := "_" + r.Clock.Unit()
-	t := columns("address", "function", "taken", "contended", "waiting"+unit, "wait_p50"+unit, "wait_p99"+unit, "wait_max"+unit,
-		"holds", "held"+unit, "hold_p50"+unit, "hold_p99"+unit, "hold_max"+unit, "convoys", "convoy"+unit, "approximate")
-	number := func(v uint64) string { return strconv.FormatUint(v, 10) }
-	nanos := func(v uint64) string { return number(r.Clock.Nanos(v)) }
-	for i := range r.Locks {
-		l := &r.Locks[i]
-		address := ""
-		if l.Logged {
-			address = l.name(names)
-		}
-		t.Add(address, symbolize.Label(names, l.Func), number(l.Waits.Count+l.Tries), number(l.Contended), r.nanos(l.Waits.Sum).String(),
-			nanos(l.Waits.P50), nanos(l.Waits.P99), nanos(l.Waits.Max), number(l.Holds.Count), r.nanos(l.Holds.Sum).String(),
-			nanos(l.Holds.P50), nanos(l.Holds.P99), nanos(l.Holds.Max), number(l.Queued.Count), nanos(l.Queued.Ticks),
-			strconv.FormatBool(l.Waits.Approximate || l.Holds.Approximate))
-	}
-	return t.WriteCSV(w)
-}
-
-// nanos converts a sum to the unit of the clock.
-func (r *Report) nanos(s quantile.Sum) *big.Int {
-	if s.Hi == 0 {
-		return new(big.Int).SetUint64(r.Clock.Nanos(s.Lo))
-	}
-	v := s.Big()
-	if !r.Clock.Known() {
-		return v
-	}
-	f := new(big.Int).SetUint64(r.Clock.Frequency)
-	v.Mul(v, big.NewInt(1_000_000_000)).Add(v, new(big.Int).Rsh(f, 1))
-	return v.Quo(v, f)
+	return list
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"regexp"
 	"strings"
 
@@ -11,17 +10,17 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) locksCommand() *cobra.Command {
 	var (
-		flags  traceFlags
-		which  lockFlags
-		view   = locks.View{Top: 5, Paths: 5}
-		all    bool
-		format = "text"
-		output string
+		flags traceFlags
+		which lockFlags
+		view  = locks.View{Top: 5, Paths: 5}
+		all   bool
+		out   reportFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "locks TRACE...",
@@ -52,7 +51,7 @@ first argument; of those that log none, all calls are taken to be about one lock
 				opts.Unmatched = first.see
 			}
 			stop := a.progress(s.name, s.trace)
-			report, stats, err := locks.Analyze(s.trace, opts)
+			found, stats, err := locks.Analyze(s.trace, opts)
 			stop()
 			if err == nil {
 				err = s.checkStrict(first)
@@ -61,19 +60,11 @@ first argument; of those that log none, all calls are taken to be about one lock
 				return err
 			}
 			view.Threads = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}
-			if view.Markdown = format == "markdown"; all {
+			if all {
 				view.Top, view.Paths = 0, 0
 			}
-			err = s.writeReport(output, format, stats, func(w io.Writer) error {
-				switch names := s.shortNames(); format {
-				case "json":
-					return report.WriteJSON(w, names, view)
-				case "csv":
-					return report.WriteCSV(w, names)
-				default:
-					return report.WriteText(w, names, view)
-				}
-			})
+			s.first = found.First
+			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			s.summary(stats)
 			return err
 		},
@@ -87,8 +78,7 @@ first argument; of those that log none, all calls are taken to be about one lock
 	addCount(f, &view.Top, "top", "n", 1, "show `N` locks, those with most waiting")
 	addCount(f, &view.Paths, "paths", "", 1, "show `N` call paths of each")
 	f.BoolVar(&all, "all", false, "show all locks and call paths")
-	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
-	addOutput(f, &output)
+	out.add(f)
 	addKeepGoing(f)
 	spellings(f, nil)
 	return cmd
