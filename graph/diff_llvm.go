@@ -47,7 +47,7 @@ func (d *Diff) WriteLLVM(w io.Writer, v LLVMDiffView) error {
 			width = max(1, r)
 		}
 		fmt.Fprintf(b, "F%d -> F%d [tooltip=\"%s -> %s\" label=\"%s\" color=\"%s\" labelfontcolor=\"%s\" penwidth=%.2f]\n",
-			e.Caller, e.Callee, label(title(e.Caller)), label(title(e.Callee)),
+			e.Caller, e.Callee, quoted(title(e.Caller)), quoted(title(e.Callee)),
 			d.llvmLabel(e.A, e.B, v.EdgeLabel), color, color, width)
 	}
 	if len(d.Functions) > 1 {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -49,15 +50,15 @@ func (r *Report) caption(v *View) []string {
 		approximate, coarse = approximate || s.Approximate, coarse || s.Coarse
 	}
 	lines := []string{fmt.Sprintf("%s, %s, %s self time in all",
-		plural(uint64(len(r.Functions)), "function"), plural(uint64(len(r.Edges)), "edge"), r.Clock.Format(r.Self))}
+		label.Count(uint64(len(r.Functions)), "function", "functions"), label.Count(uint64(len(r.Edges)), "edge", "edges"), r.Clock.Format(r.Self))}
 	if left := r.Left.caption(); left != "" {
 		lines = append(lines, left)
 	}
 	if open > 0 {
-		lines = append(lines, plural(open, "call")+" open at the end, counted in self time only")
+		lines = append(lines, label.Count(open, "call", "calls")+" open at the end, counted in self time only")
 	}
 	if inferred > 0 {
-		lines = append(lines, plural(inferred, "call")+" without an exit, counted up to the exit of a caller")
+		lines = append(lines, label.Count(inferred, "call", "calls")+" without an exit, counted up to the exit of a caller")
 	}
 	if approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))
@@ -70,7 +71,7 @@ func (l Left) caption() string {
 		return ""
 	}
 	return fmt.Sprintf("left out as too small: %s, %s",
-		plural(uint64(l.Functions), "function"), plural(uint64(l.Edges), "edge"))
+		label.Count(uint64(l.Functions), "function", "functions"), label.Count(uint64(l.Edges), "edge", "edges"))
 }
 
 func wantsQuantiles(v *View) bool {
@@ -102,7 +103,7 @@ func (r *Report) lines(s *Stats, columns []Column, share bool) []string {
 		lines = append(lines, line)
 	}
 	if s.Open > 0 {
-		lines = append(lines, group(s.Open)+" open")
+		lines = append(lines, label.Grouped(s.Open)+" open")
 	}
 	return lines
 }
@@ -112,7 +113,7 @@ func value(s *Stats, c Column, k reader.Clock) string {
 	if c != Count {
 		return k.Format(s.Value(c))
 	}
-	return plural(s.Count, "call")
+	return label.Count(s.Count, "call", "calls")
 }
 
 // amount is a number in calls or seconds; in ticks where the frequency is not

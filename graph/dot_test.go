@@ -15,6 +15,8 @@ import (
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 var (
@@ -122,55 +124,55 @@ func checkDOT(s string) string {
 	return ""
 }
 
-func TestWriteJSONAndCSV(t *testing.T) {
+func write(t *testing.T, format report.Format, c reader.Clock, n symbolize.Names, body []report.Node) string {
+	t.Helper()
+	var b strings.Builder
+	doc := report.Doc{Clock: c, Names: n, Body: body}
+	if err := doc.Write(&b, report.Style{Format: format}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestBody(t *testing.T) {
 	n := names{1: "main", 2: `a<"b">, c`}
 	for _, opts := range []Options{{}, quantiles} {
 		r := collect(t, opts, call(0, 1, 4000, 3000), call(1, 2, 1000, 1000)).Report(reader.Clock{Frequency: 2_000_000_000})
-		var b bytes.Buffer
-		if err := r.WriteJSON(&b, n); err != nil {
-			t.Fatal(err)
-		}
+		body := r.Body(n, DefaultView())
+		text := write(t, report.JSON, r.Clock, n, body)
 		var doc struct {
-			Unit      string
-			Self      uint64
+			Self      uint64 `json:"self_ns"`
 			Functions []map[string]any
 			Edges     []map[string]any
 		}
-		if err := json.Unmarshal(b.Bytes(), &doc); err != nil {
-			t.Fatalf("%v\n%s", err, b.String())
+		if err := json.Unmarshal([]byte(text), &doc); err != nil {
+			t.Fatalf("%v\n%s", err, text)
 		}
 		edge := map[string]any{
-			"caller": 1.0, "callee": 2.0, "count": 1.0, "open": 0.0, "inferred": 0.0,
-			"sum": 500.0, "self": 500.0, "min": 500.0, "max": 500.0,
+			"caller": "main", "caller_id": 1.0, "callee": `a<"b">, c`, "callee_id": 2.0, "count": 1.0, "open": 0.0, "inferred": 0.0,
+			"sum_ns": 500.0, "self_ns": 500.0, "min_ns": 500.0, "max_ns": 500.0,
 		}
-		header := "caller_id,caller,callee_id,callee,open,inferred,count,sum_ns,self_ns,min_ns,max_ns"
-		row := []string{"1", "main", "2", `a<"b">, c`, "0", "0", "1", "500", "500", "500", "500"}
+		header := "count,open,inferred,sum_ns,self_ns,min_ns,max_ns,caller,caller_id,callee,callee_id\n"
+		row := `1,0,0,500,500,500,500,main,1,"a<""b"">, c",2` + "\n"
 		if opts.Quantiles {
-			for _, q := range []string{"p50", "p90", "p99", "p999"} {
+			for _, q := range []string{"p50_ns", "p90_ns", "p99_ns", "p999_ns"} {
 				edge[q] = 500.0
-				row = append(row, "500")
 			}
-			header = "caller_id,caller,callee_id,callee,open,inferred,count,sum_ns,self_ns,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns"
+			edge["approximate"] = false
+			header = "count,open,inferred,sum_ns,self_ns,min_ns,p50_ns,p90_ns,p99_ns,p999_ns,max_ns,approximate,caller,caller_id,callee,callee_id\n"
+			row = `1,0,0,500,500,500,500,500,500,500,500,false,main,1,"a<""b"">, c",2` + "\n"
 		}
 		if diff := cmp.Diff(edge, doc.Edges[1]); diff != "" {
 			t.Errorf("edge (-want +got):\n%s", diff)
 		}
-		if doc.Unit != "ns" || doc.Self != 2000 || doc.Functions[1]["name"] != `a<"b">, c` {
-			t.Errorf("unit %q, self %d, functions %v", doc.Unit, doc.Self, doc.Functions)
+		if doc.Edges[0]["caller_id"] != nil || doc.Self != 2000 || doc.Functions[1]["function"] != `a<"b">, c` {
+			t.Errorf("self %d, edges %v, functions %v", doc.Self, doc.Edges, doc.Functions)
 		}
-		b.Reset()
-		if err := r.WriteCSV(&b, n); err != nil {
-			t.Fatal(err)
+		if text := write(t, report.CSV, r.Clock, n, body); !strings.HasPrefix(text, header) || !strings.HasSuffix(text, row) {
+			t.Errorf("%s\nwant\n%s...\n%s", text, header, row)
 		}
-		rows, err := csv.NewReader(&b).ReadAll()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.Join(rows[0], ","); got != header {
-			t.Errorf("header %s, want %s", got, header)
-		}
-		if diff := cmp.Diff(row, rows[2]); diff != "" {
-			t.Errorf("row (-want +got):\n%s", diff)
+		if text := write(t, report.HTML, r.Clock, n, body); !strings.Contains(text, `<object type="image/svg+xml"`) {
+			t.Error("no picture on the page")
 		}
 	}
 }
@@ -193,13 +195,11 @@ func TestEmpty(t *testing.T) {
 			t.Error(s)
 		}
 	}
-	for _, write := range []func(b *bytes.Buffer) error{
-		func(b *bytes.Buffer) error { return r.WriteJSON(b, nil) },
-		func(b *bytes.Buffer) error { return d.WriteJSON(b) },
-	} {
-		var b bytes.Buffer
-		if err := write(&b); err != nil || !json.Valid(b.Bytes()) {
-			t.Errorf("%v\n%s", err, b.String())
+	for _, body := range [][]report.Node{r.Body(nil, DefaultView()), d.Body(strings.ToUpper, DefaultView())} {
+		for _, format := range report.Formats {
+			if text := write(t, format, gigahertz, nil, body); format == report.JSON && !json.Valid([]byte(text)) {
+				t.Error(text)
+			}
 		}
 	}
 }
@@ -246,11 +246,7 @@ func TestCompareByName(t *testing.T) {
 		t.Errorf("of a and b, where only b changed, stays: %+v", trimmed)
 	}
 
-	var csvText bytes.Buffer
-	if err := d.WriteCSV(&csvText); err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(&csvText).ReadAll()
+	rows, err := csv.NewReader(strings.NewReader(write(t, report.CSV, d.Clock(), nil, d.Body(strings.ToUpper, DefaultView())))).ReadAll()
 	if err != nil || len(rows) != 4 {
 		t.Fatalf("%v: %q", err, rows)
 	}
@@ -262,14 +258,17 @@ func TestCompareByName(t *testing.T) {
 		}
 		return "no such column"
 	}
-	if got := column("change_sum", 2); got != "1.500000" {
-		t.Errorf("change_sum = %q", got)
-	}
-	if got := column("b_sum_ns", 3); got != "" {
-		t.Errorf("b_sum_ns of an edge that is gone = %q", got)
-	}
-	if got := column("a_sum_ns", 2); got != "40000000" {
-		t.Errorf("a_sum_ns = %q", got)
+	// Those first that changed most, in seconds.
+	for i, want := range []map[string]string{
+		{"caller": "", "callee": "MAIN", "sum_change": "1", "b_sum_ns": "200000000"},
+		{"caller": "MAIN", "callee": "F", "sum_change": "1.5", "a_sum_ns": "40000000", "count_change": "-0.5"},
+		{"caller": "MAIN", "callee": "GONE", "sum_change": "", "b_sum_ns": "", "b_count": "", "a_sum_ns": "7000000"},
+	} {
+		for key, want := range want {
+			if got := column(key, i+1); got != want {
+				t.Errorf("edge %d: %s = %q, want %q", i, key, got, want)
+			}
+		}
 	}
 }
 
@@ -286,14 +285,6 @@ func TestChangeOfNothing(t *testing.T) {
 	err := Compare(side(0), side(5)).WriteLLVM(&b, LLVMDiffView{EdgeLabel: Sum, EdgeColor: Sum})
 	if want := `label="INF" color="#276419" labelfontcolor="#276419" penwidth=1.00`; err != nil || !strings.Contains(b.String(), want) {
 		t.Errorf("%v\n%s", err, b.String())
-	}
-}
-
-func TestGroup(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
-		if got := group(n); got != want {
-			t.Errorf("group(%d) = %s, want %s", n, got, want)
-		}
 	}
 }
 

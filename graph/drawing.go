@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -181,7 +182,7 @@ func (d *drawing) limit(most int) int {
 		edges[to].from, edges[to].to = position[edges[to].from]-1, position[edges[to].to]-1
 	}
 	d.caption = append(d.caption, fmt.Sprintf("too large to draw all: these are the %s of %s that weigh most",
-		group(uint64(len(edges))), plural(uint64(len(d.edges)), "edge")))
+		label.Grouped(uint64(len(edges))), label.Count(uint64(len(d.edges)), "edge", "edges")))
 	d.nodes, d.edges = kept, edges
 	return max(left, 0)
 }
@@ -232,7 +233,7 @@ func (d *drawing) writeDOT(w io.Writer) error {
 func labels(lines []string, separator string) string {
 	escaped := make([]string, len(lines))
 	for i, line := range lines {
-		escaped[i] = label(line)
+		escaped[i] = quoted(line)
 	}
 	return strings.Join(escaped, separator)
 }

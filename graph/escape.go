@@ -29,8 +29,8 @@ var (
 		"{", `\{`, "}", `\}`, "|", `\|`)
 )
 
-// label escapes a name for a quoted label or tooltip of any shape but record.
-func label(name string) string { return labelEscapes.Replace(texttab.Printable(name)) }
+// quoted escapes a name for a quoted label or tooltip of any shape but record.
+func quoted(name string) string { return labelEscapes.Replace(texttab.Printable(name)) }
 
 // record escapes a name for a quoted label of a record.
 func record(name string) string { return recordEscapes.Replace(texttab.Printable(name)) }
@@ -43,21 +43,4 @@ func node(id reader.FuncID) string {
 		return `"` + s + `"`
 	}
 	return s
-}
-
-// group writes a count with a separator between thousands.
-func group(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
-
-// plural is a count with its noun.
-func plural(n uint64, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return group(n) + " " + what + "s"
 }

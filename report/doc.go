@@ -21,6 +21,8 @@
 package report
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
 
@@ -95,6 +97,20 @@ type Drawing struct {
 	// HTML writes an element. Without it, the page shows the lines of Text.
 	HTML func(w io.Writer) error
 	Data Node
+}
+
+// Picture is a drawing that only a page has: an SVG document with its own styles and
+// scripts.
+func Picture(svg func(io.Writer) error) *Drawing {
+	return &Drawing{HTML: func(w io.Writer) error {
+		var b bytes.Buffer
+		if err := svg(&b); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "<object type=\"image/svg+xml\" data=\"data:image/svg+xml;base64,%s\"></object>\n",
+			base64.StdEncoding.EncodeToString(b.Bytes()))
+		return err
+	}}
 }
 
 func (Paragraph) isNode()  {}

@@ -2,12 +2,10 @@ package stack
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"io"
 	"slices"
 	"sort"
-	"strings"
 
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
@@ -33,7 +31,9 @@ const (
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	list, all, sizes := r.heaviest(v)
 	rows := newRows(r, sizes)
-	people := report.People{r.head(&all, rows.length(), len(list)), r.flameGraph(names, v.Metric)}
+	people := report.People{r.head(&all, rows.length(), len(list)), report.Picture(func(w io.Writer) error {
+		return r.WriteSVG(w, names, SVGView{Metric: v.Metric})
+	})}
 	for i := range list {
 		people = append(people, r.section(v.Metric, &list[i], i+1, v.Metric.own(&all)))
 	}
@@ -125,19 +125,6 @@ func (r *Report) section(m Metric, s *heavyStack, number int, total uint64) repo
 type stackFrame struct {
 	depth int
 	fn    reader.FuncID
-}
-
-// flameGraph is the picture on a page, with its script but apart from the page's styles.
-func (r *Report) flameGraph(names symbolize.Names, m Metric) report.Node {
-	return &report.Drawing{HTML: func(w io.Writer) error {
-		var picture strings.Builder
-		if err := r.WriteSVG(&picture, names, SVGView{Metric: m}); err != nil {
-			return err
-		}
-		_, err := fmt.Fprintf(w, "<object type=\"image/svg+xml\" data=\"data:image/svg+xml;base64,%s\"></object>\n",
-			base64.StdEncoding.EncodeToString([]byte(picture.String())))
-		return err
-	}}
 }
 
 // heavyStack is a path in the list.

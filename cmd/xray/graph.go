@@ -12,6 +12,8 @@ import (
 
 	"github.com/xray-tools/xray/graph"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 // graphFlags are shared by graph and graph-diff.
@@ -23,12 +25,11 @@ type graphFlags struct {
 	share                    float64 // what minShare says, once it was read
 	top                      int
 	exact                    bool
-	format                   string
-	output                   string
+	out                      reportFlags
 }
 
 func (g *graphFlags) add(f *pflag.FlagSet) {
-	g.format = "dot"
+	g.out.format = "dot"
 	columns := " (" + strings.Join(columnNames(), ", ") + ")"
 	f.StringVarP(&g.edgeLabel, "edge-label", "e", "", "`COLUMNS` that edges show, with commas between"+columns)
 	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "`COLUMNS` that functions show")
@@ -38,8 +39,7 @@ func (g *graphFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&g.minShare, "min-share", "", "leave out what is below `PERCENT` of the time of the trace")
 	addCount(f, &g.top, "top", "", 0, "keep only the top `N` functions by self time, and the ways to them")
 	f.BoolVar(&g.exact, "exact", false, "never approximate quantiles, whatever memory that takes")
-	addChoice(f, &g.format, "format", "f", "what to write", "dot", "svg", "json", "csv")
-	addOutput(f, &g.output)
+	g.out.add(f, "dot", "svg")
 	addKeepGoing(f)
 }
 
@@ -112,7 +112,7 @@ func (g *graphFlags) view() (graph.View, error) {
 
 // options keeps quantiles only where they are shown: they cost half the time.
 func (g *graphFlags) options(v *graph.View) graph.Options {
-	quantiles := g.format != "dot" && g.format != "svg" || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
+	quantiles := g.out.isReport() || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
 	for _, list := range [][]graph.Column{v.EdgeLabels, v.FunctionLabels} {
 		for _, c := range list {
 			quantiles = quantiles || c.IsQuantile()
@@ -167,11 +167,11 @@ func (a *app) graphCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "graph TRACE...",
-		Short: "Draw which function called which, and what that cost",
-		Long: `graph writes the call graph as a picture, for Graphviz, or as JSON or CSV.
+		Short: "Draw the call graph and show its costs",
+		Long: `Write the call graph as a picture, for Graphviz, or as tables of edges and functions.
 
-Functions are coloured by self time and edges by the time of the calls along
-them, unless you say otherwise. --min-share and --top keep big graphs readable.`,
+By default, functions are coloured by self time and edges by the time of the calls
+along them. --min-share and --top keep big graphs readable.`,
 		Example: `  xray graph -m ./server --min-share 1 --format svg -o graph.svg trace.xray
   xray graph -m ./server --min-share 1 trace.xray | dot -Tpng > graph.png
   xray graph -m ./server -v self,p99 -b p99 --top 20 trace.xray`,
@@ -190,23 +190,22 @@ them, unless you say otherwise. --min-share and --top keep big graphs readable.`
 			if err != nil {
 				return err
 			}
-			report := sink.Report(s.clock)
+			found := sink.Report(s.clock)
 			if g.trims() {
-				report = report.Trim(g.share, g.top)
+				found = found.Trim(g.share, g.top)
 			}
-			err = s.writeReport(g.output, g.format, stats, func(w io.Writer) error {
-				switch g.format {
-				case "svg":
-					left, err := report.WriteSVG(w, s.names, view)
+			if g.out.isReport() {
+				err = s.writeDoc(&g.out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
+			} else {
+				err = s.writeReport(g.out.output, g.out.format, stats, func(w io.Writer) error {
+					if g.out.format == "dot" {
+						return found.WriteDOT(w, s.names, view)
+					}
+					left, err := found.WriteSVG(w, s.names, view)
 					a.tellLeft(left)
 					return err
-				case "json":
-					return report.WriteJSON(w, s.names)
-				case "csv":
-					return report.WriteCSV(w, s.names)
-				}
-				return report.WriteDOT(w, s.names, view)
-			})
+				})
+			}
 			s.summary(stats)
 			return err
 		},

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/graph"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) graphDiffCommand() *cobra.Command {
@@ -19,10 +21,10 @@ func (a *app) graphDiffCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "graph-diff TRACE-A TRACE-B",
-		Short: "Draw what changed between the call graphs of two traces",
-		Long: `graph-diff joins the call graphs of two traces by the names of functions: the
-traces may be of different builds, each with its own map (-m1, -m2). Without a
-map, functions of the same id are taken for the same.`,
+		Short: "Draw the changes between two call graphs",
+		Long: `Join the call graphs of two traces by function name and show what changed. The traces
+may be of different builds, each with its own map (-m1, -m2). Without a map,
+functions with the same id count as the same.`,
 		Example: `  xray graph-diff -m1 ./server.old -m2 ./server --format svg -o diff.svg old.xray new.xray
   xray graph-diff -m ./server --top 20 before.xray after.xray`,
 		Args: operands("two traces", 2, false),
@@ -59,18 +61,22 @@ map, functions of the same id are taken for the same.`,
 			if g.trims() {
 				diff = diff.Trim(g.share, g.top)
 			}
-			return a.writeCaveats(g.output, g.format, caveats.list(len(args)), func(w io.Writer) error {
-				switch g.format {
-				case "svg":
-					left, err := diff.WriteSVG(w, view)
-					a.tellLeft(left)
-					return err
-				case "json":
-					return diff.WriteJSON(w)
-				case "csv":
-					return diff.WriteCSV(w)
+			if g.out.isReport() {
+				name := func(s string) string { return s }
+				if g.out.short(flags.style) {
+					name = symbolize.Shorten
 				}
-				return diff.WriteDOT(w, view)
+				return a.writeDoc(&g.out, &report.Doc{
+					Kind: cmd.Name(), Clock: diff.Clock(), Caveats: caveats.list(len(args)), Body: diff.Body(name, view),
+				})
+			}
+			return a.writeCaveats(g.out.output, g.out.format, caveats.list(len(args)), func(w io.Writer) error {
+				if g.out.format == "dot" {
+					return diff.WriteDOT(w, view)
+				}
+				left, err := diff.WriteSVG(w, view)
+				a.tellLeft(left)
+				return err
 			})
 		},
 	}

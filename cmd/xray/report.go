@@ -26,9 +26,12 @@ type reportFlags struct {
 }
 
 // add adds the flags. A command may have formats of its own, beside those of all reports.
-// It returns that of the format.
+// The format is text unless it is set. It returns the
+// flag of the format.
 func (r *reportFlags) add(f *pflag.FlagSet, own ...string) *choice {
-	r.format = string(report.Text)
+	if r.format == "" {
+		r.format = string(report.Text)
+	}
 	formats := []string{}
 	for _, format := range report.Formats {
 		formats = append(formats, string(format))
