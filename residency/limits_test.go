@@ -11,6 +11,7 @@ import (
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/residency"
 )
 
@@ -22,7 +23,8 @@ func jsonOf(t *testing.T, src calls.Source, run calls.Options, opts residency.Op
 		return "", err
 	}
 	var b bytes.Buffer
-	if err := sink.Report(reader.Clock{Frequency: 1e9}).WriteJSON(&b, nil, residency.View{}); err != nil {
+	doc := &report.Doc{Body: sink.Report(reader.Clock{Frequency: 1e9}).Body(nil, residency.View{})}
+	if err := doc.Write(&b, report.Style{Format: report.JSON}); err != nil {
 		t.Fatal(err)
 	}
 	return b.String(), nil

@@ -29,7 +29,7 @@ func (s *session) shortTicks() uint64 {
 // caveats say, in sentences, what a report of the trace's calls does not know. They
 // stand at the top of every report. stats are those of a run with Options.Short.
 func (s *session) caveats(stats *calls.Stats) []string {
-	var list []string
+	list := slices.Clone(s.added)
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	var foreign, pruned, summed, lossy int
 	var dropped, lost uint64

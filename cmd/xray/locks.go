@@ -169,19 +169,3 @@ func isConstructor(class, last string) bool {
 	}
 	return class != "" && class[strings.LastIndexByte(class, ':')+1:] == last
 }
-
-// shortNames are the names of the trace's functions without parameters, which make
-// paths long.
-func (s *session) shortNames() symbolize.Names {
-	if s.names == nil {
-		return nil
-	}
-	return shortNames{s.names}
-}
-
-type shortNames struct{ names symbolize.Names }
-
-// Func implements symbolize.Names, without source locations.
-func (n shortNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
-	return symbolize.Symbol{Name: symbolize.Shorten(symbolize.Label(n.names, id))}, true
-}

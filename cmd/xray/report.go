@@ -81,8 +81,7 @@ func (a *app) writeDoc(r *reportFlags, d *report.Doc) error {
 	if style.Format == report.CSV {
 		a.tellCaveats(d.Caveats)
 	}
-	toTerminal := (r.output == "" || r.output == "-") && isTerminal(a.stdout.raw)
-	if style.Format != report.Text || !toTerminal {
+	if style.Format != report.Text || !a.toTerminal(r) {
 		return a.writeOutput(r.output, func(w io.Writer) error { return d.Write(w, style) })
 	}
 	if !r.wide {
@@ -90,6 +89,11 @@ func (a *app) writeDoc(r *reportFlags, d *report.Doc) error {
 	}
 	style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return a.page(func(w io.Writer) error { return d.Write(w, style) })
+}
+
+// toTerminal reports whether a report goes to a terminal.
+func (a *app) toTerminal(r *reportFlags) bool {
+	return (r.output == "" || r.output == "-") && isTerminal(a.stdout.raw)
 }
 
 // terminalWidth is what COLUMNS says, or the terminal itself.
@@ -114,10 +118,10 @@ func (a *app) page(f func(io.Writer) error) error {
 		pager = "less"
 	}
 	if pager = strings.TrimSpace(pager); pager == "" || pager == "cat" {
-		return a.toTerminal(f)
+		return a.writeTerminal(f)
 	}
 	if _, err := exec.LookPath(strings.Fields(pager)[0]); err != nil {
-		return a.toTerminal(f)
+		return a.writeTerminal(f)
 	}
 	cmd := exec.Command("sh", "-c", pager)
 	cmd.Stdout, cmd.Stderr = a.stdout.raw, a.stderr.raw
@@ -140,8 +144,8 @@ func (a *app) page(f func(io.Writer) error) error {
 	return errors.Join(err, cmd.Wait())
 }
 
-// toTerminal has f write to standard output, whose escape sequences may pass.
-func (a *app) toTerminal(f func(io.Writer) error) error {
+// writeTerminal has f write to standard output, whose escape sequences may pass.
+func (a *app) writeTerminal(f func(io.Writer) error) error {
 	return a.toStdout(func(w io.Writer) error {
 		text := &escaper{w: w, color: true}
 		return errors.Join(f(text), text.flush())

@@ -3,16 +3,15 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/residency"
+	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/why"
 )
 
@@ -24,8 +23,7 @@ func (a *app) residencyCommand() *cobra.Command {
 		gap      string
 		opts     residency.Options
 		view     residency.View
-		format   = "text"
-		output   string
+		out      reportFlags
 	)
 	opts.Top, view.Top = 10, 10
 	cmd := &cobra.Command{
@@ -75,7 +73,7 @@ whenever it began.`,
 				return err
 			}
 			if opts.Cells == 0 {
-				opts.Cells = a.cells(format, output)
+				opts.Cells = a.cells(&out)
 			}
 			wanted := opts.Cells
 			if opts.Cells, err = s.fitCells(&opts); err != nil {
@@ -85,23 +83,13 @@ whenever it began.`,
 			if err != nil {
 				return err
 			}
-			report := sink.Report(s.clock)
-			view.Threads, view.Markdown = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}, format == "markdown"
-			caveats := s.caveats(stats)
+			found := sink.Report(s.clock)
+			view.Threads = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}
 			if opts.Cells < wanted {
-				caveats = append(caveats, fmt.Sprintf("The time is cut into %s parts instead of %s: for more, there are too many threads. "+
+				s.added = append(s.added, fmt.Sprintf("The time is cut into %s parts instead of %s: for more, there are too many threads. "+
 					"Choose some with --thread.", thousands(uint64(opts.Cells)), thousands(uint64(wanted))))
 			}
-			err = a.writeCaveats(output, format, caveats, func(w io.Writer) error {
-				switch names := s.shortNames(); format {
-				case "json":
-					return report.WriteJSON(w, names, view)
-				case "csv":
-					return report.WriteCSV(w, names, view)
-				default:
-					return report.WriteText(w, names, view)
-				}
-			})
+			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			s.summary(stats)
 			return err
 		},
@@ -118,8 +106,7 @@ whenever it began.`,
 	f.Var(&count{&opts.Cells, 1}, "cells", "cut the time into `N` parts (default as the terminal is wide; csv, json: 1000)")
 	f.Lookup("cells").DefValue = ""
 	addCount(f, &view.Top, "top", "n", 1, "show `N` functions")
-	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
-	addOutput(f, &output)
+	out.add(f)
 	addKeepGoing(f)
 	spellings(f, nil)
 	return cmd
@@ -159,18 +146,13 @@ func (s *session) gap(text string) (uint64, error) {
 }
 
 // cells is how many parts of time there are when none are asked for.
-func (a *app) cells(format, output string) int {
-	if format == "csv" || format == "json" {
+func (a *app) cells(out *reportFlags) int {
+	switch format := report.Format(out.format); {
+	case format == report.CSV || format == report.JSON:
 		return 1000
-	}
-	file, ok := a.stdout.raw.(*os.File)
-	if !ok || output != "" && output != "-" {
-		return 80
-	}
-	width, _, err := term.GetSize(int(file.Fd()))
-	if err != nil {
+	case format != report.Text || !a.toTerminal(out):
 		return 80
 	}
 	// What stands before the strips takes some 55 columns.
-	return min(max(width-55, 40), 400)
+	return min(max(terminalWidth(a.stdout.raw)-55, 40), 400)
 }

@@ -88,7 +88,8 @@ type session struct {
 	// which of its numbers have them; "" for those that account has.
 	prunedAdded int
 	prunedIn    string
-	paths       int // how many call paths a tree may have; 0 is no bound
+	added       []string // caveats of the command
+	paths       int      // how many call paths a tree may have; 0 is no bound
 	filter      calls.Filter
 	spans       []convert.Span // the times that the filter is about; at least one
 	// notes say, after a run, where a filter chose nothing; "" when it did.
