@@ -27,7 +27,7 @@
 //	more calls  (N_B(p) - N_B(parent) N_A(p)/N_A(parent)) T_A(p)/N_A(p)    but for the root
 //	new         T_B(p)    instead of both, with all below, where A does not have p
 //
-// as package why has it with ordinary invocations for A, since T_A(p)/N_A(p) is what a
+// as package why has it with usual invocations for A, since T_A(p)/N_A(p) is what a
 // call costs there with all that it calls. Prices are those of A, so that with sides
 // swapped only the sum changes its sign, not every part.
 //

@@ -55,9 +55,9 @@ func (c *Column[T]) of(row *T) cell {
 }
 
 // Tree is a table whose rows are the nodes of trees, each before its children: level is 0
-// for roots, and at most one more than that of the row before. For people the
-// functions, or else the first column with text, are indented. In JSON children are arrays in their parents; CSV has a column
-// "level".
+// for roots, and at most one more than that of the row before. For people the functions, or
+// else the first column with text, are indented. In JSON children are arrays in their
+// parents; CSV has a column "level".
 func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T]) *TableNode {
 	t := Table(key, list, columns...)
 	t.level = func(row int) int { return level(&list[row]) }

@@ -30,7 +30,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 		).Hidden(),
 		&report.Section{Key: "usual", Body: []report.Node{report.Facts(r,
 			report.String("rule", func(*Report) string { return "p25..p75" }),
-			report.Count("count", func(r *Report) uint64 { return r.Ordinary.Count }),
+			report.Count("count", func(r *Report) uint64 { return r.Usual.Count }),
 			report.Mean("mean", (*Report).usualDuration),
 		).Hidden()}},
 		report.Table("slowest", r.Slowest,
@@ -62,14 +62,14 @@ func (r *Report) head() string {
 	}
 	return fmt.Sprintf("%s: median %s%s, p99 %s%s, longest %s. Usual calls are the %s from p25 to p75. They take %s on average.",
 		text, about, r.Clock.Format(r.Median), about, r.Clock.Format(r.P99), r.Clock.Format(r.Longest),
-		label.Grouped(r.Ordinary.Count), label.Ticks(r.Clock, r.usualDuration()))
+		label.Grouped(r.Usual.Count), label.Ticks(r.Clock, r.usualDuration()))
 }
 
 func (r *Report) usualDuration() float64 {
-	if r.Ordinary.Count == 0 {
+	if r.Usual.Count == 0 {
 		return 0
 	}
-	return float64(r.Ordinary.Duration) / float64(r.Ordinary.Count)
+	return float64(r.Usual.Duration) / float64(r.Usual.Count)
 }
 
 // tree is the tree of a call.

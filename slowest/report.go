@@ -18,7 +18,7 @@ type Report struct {
 	// Approximate.
 	Median, P99, Longest uint64
 	Approximate          bool
-	Ordinary             Ordinary
+	Usual                Usual
 	// Slowest are ordered by duration, the longest first, and with
 	// Options.PerThread by thread before that.
 	Slowest []Slow
@@ -49,7 +49,7 @@ type Row struct {
 	Func               reader.FuncID
 	Depth              int // below the root
 	Calls, Total, Self uint64
-	// UsualCalls, UsualTotal and UsualSelf are the same of an ordinary invocation,
+	// UsualCalls, UsualTotal and UsualSelf are the same of a usual invocation,
 	// on average; 0 where none takes the path.
 	UsualCalls, UsualTotal, UsualSelf float64
 	// Waited is how long the calls waited for locks, as far as AddWait was told, and
@@ -64,7 +64,7 @@ type Holder struct {
 	Ticks uint64 // of the waiting
 }
 
-// Ratio is the total time compared to that of an ordinary invocation; 0 where
+// Ratio is the total time compared to that of a usual invocation; 0 where
 // that has none.
 func (r *Row) Ratio() float64 {
 	if r.UsualTotal == 0 {
@@ -76,7 +76,7 @@ func (r *Row) Ratio() float64 {
 // Report puts together what both passes found. The Trees must not be used again.
 func (t *Trees) Report(c reader.Clock) *Report {
 	d := t.found.durations
-	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Ordinary: t.ordinary}
+	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Usual: t.usual}
 	if r.Invocations > 0 {
 		r.Median, r.P99, r.Longest, r.Approximate = d.Quantile(0.5), d.Quantile(0.99), d.Max(), d.Approximate()
 	}
@@ -101,11 +101,11 @@ func (t *Trees) Report(c reader.Clock) *Report {
 	return r
 }
 
-// usualTotals is the time with callees of all ordinary invocations, by path.
+// usualTotals is the time with callees of all usual invocations, by path.
 func (t *Trees) usualTotals() []uint64 {
-	totals := make([]uint64, len(t.usual))
+	totals := make([]uint64, len(t.usualPaths))
 	for id := len(totals) - 1; id > 0; id-- {
-		totals[id] += t.usual[id].self
+		totals[id] += t.usualPaths[id].self
 		totals[t.Tree.Parent(calls.PathID(id))] += totals[id]
 	}
 	return totals
@@ -163,9 +163,9 @@ func (t *Trees) addUp(row *Row, list []invocation.Path, children map[calls.PathI
 
 func (t *Trees) row(p invocation.Path, depth int, usualTotal uint64) Row {
 	row := Row{Func: t.Tree.Func(p.ID), Depth: depth, Calls: p.Calls, Self: p.Self}
-	if n := float64(t.ordinary.Count); n > 0 {
-		row.UsualCalls = float64(t.usual[p.ID].calls) / n
-		row.UsualSelf = float64(t.usual[p.ID].self) / n
+	if n := float64(t.usual.Count); n > 0 {
+		row.UsualCalls = float64(t.usualPaths[p.ID].calls) / n
+		row.UsualSelf = float64(t.usualPaths[p.ID].self) / n
 		row.UsualTotal = float64(usualTotal) / n
 	}
 	return row

@@ -1,11 +1,11 @@
 // Package slowest finds the slowest invocations of root functions and shows what
-// each of them called, beside what an ordinary one does.
+// each of them called, beside what a usual one does.
 //
 // It takes two passes over the calls of a trace:
 //
 //  1. Search keeps the slowest invocations, and the durations of all.
 //  2. Trees, made of what was Found, keeps what the slowest called, numbers them,
-//     and averages over the ordinary ones: those from the first to the third
+//     and averages over the usual ones: those from the first to the third
 //     quartile of duration.
 //
 // Who held the locks that they waited for is found by others, and added to the
@@ -152,19 +152,19 @@ func (h *slowHeap) Pop() any {
 // Trees is the second pass.
 type Trees struct {
 	*invocation.Tracker
-	found     *Found
-	numbering *invocation.Numbering                     // of those of found
-	trees     map[invocation.Key]*invocation.Invocation // those of found, with their paths
-	low, top  uint64                                    // durations of the ordinary invocations
-	ordinary  Ordinary
-	usual     []pathSum // of the ordinary invocations, by path
+	found      *Found
+	numbering  *invocation.Numbering                     // of those of found
+	trees      map[invocation.Key]*invocation.Invocation // those of found, with their paths
+	low, top   uint64                                    // durations of the usual invocations
+	usual      Usual
+	usualPaths []pathSum // of the usual invocations, by path
 }
 
 // pathSum is the calls of a path in many invocations.
 type pathSum struct{ calls, self uint64 }
 
-// Ordinary is what is known of all ordinary invocations together.
-type Ordinary struct {
+// Usual is what is known of all usual invocations together.
+type Usual struct {
 	Count, Duration uint64
 }
 
@@ -192,29 +192,29 @@ func (t *Trees) see(v *invocation.Invocation, chosen bool) {
 	if !chosen || v.Duration < t.low || v.Duration > t.top {
 		return
 	}
-	t.ordinary.Count++
-	t.ordinary.Duration += v.Duration
+	t.usual.Count++
+	t.usual.Duration += v.Duration
 	t.grow()
 	for _, p := range v.Paths {
-		t.usual[p.ID].calls += p.Calls
-		t.usual[p.ID].self += p.Self
+		t.usualPaths[p.ID].calls += p.Calls
+		t.usualPaths[p.ID].self += p.Self
 	}
 }
 
 func (t *Trees) grow() {
-	t.usual = append(t.usual, make([]pathSum, t.Tree.Len()-len(t.usual))...)
+	t.usualPaths = append(t.usualPaths, make([]pathSum, t.Tree.Len()-len(t.usualPaths))...)
 }
 
 // Merge implements calls.Analysis.
 func (t *Trees) Merge(o *Trees) {
 	ids := t.Tree.Remap(o.Tree)
 	t.grow()
-	for id, sum := range o.usual {
-		t.usual[ids[id]].calls += sum.calls
-		t.usual[ids[id]].self += sum.self
+	for id, sum := range o.usualPaths {
+		t.usualPaths[ids[id]].calls += sum.calls
+		t.usualPaths[ids[id]].self += sum.self
 	}
-	t.ordinary.Count += o.ordinary.Count
-	t.ordinary.Duration += o.ordinary.Duration
+	t.usual.Count += o.usual.Count
+	t.usual.Duration += o.usual.Duration
 	t.numbering.Merge(o.numbering)
 	for key, v := range o.trees {
 		for i := range v.Paths {

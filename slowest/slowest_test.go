@@ -100,15 +100,15 @@ func TestSlowest(t *testing.T) {
 	}
 }
 
-// The usual values are means over the ordinary invocations: those of the roots add up
+// The usual values are means over the usual invocations: those of the roots add up
 // to the mean duration.
 func TestUsualTimesAddUp(t *testing.T) {
 	trace := generated(t)
 	r := report(t, trace, 1, slowest.Options{Root: aRoot(t, trace), Top: 1})
 	row := r.Slowest[0].Rows[0]
-	mean := float64(r.Ordinary.Duration) / float64(r.Ordinary.Count)
-	if row.UsualCalls != 1 || row.UsualTotal != mean || row.UsualSelf > row.UsualTotal || r.Ordinary.Count < r.Invocations/2 {
-		t.Errorf("root %+v, mean %g, %d of %d ordinary", row, mean, r.Ordinary.Count, r.Invocations)
+	mean := float64(r.Usual.Duration) / float64(r.Usual.Count)
+	if row.UsualCalls != 1 || row.UsualTotal != mean || row.UsualSelf > row.UsualTotal || r.Usual.Count < r.Invocations/2 {
+		t.Errorf("root %+v, mean %g, %d of %d usual", row, mean, r.Usual.Count, r.Invocations)
 	}
 }
 

@@ -263,7 +263,7 @@ func (t *phrases) exemplarTitle(e *Exemplar, cause int) string {
 	if e.Number > 0 {
 		number = fmt.Sprintf("number %d, ", e.Number)
 	}
-	return fmt.Sprintf("%s (%sthread %d, at %s) and the median call", of, number, e.Thread.Thread, t.Clock.Format(e.Start-t.Start))
+	return fmt.Sprintf("%s: %sthread %d, at %s", of, number, e.Thread.Thread, t.Clock.Format(e.Start-t.Start))
 }
 
 // commands cut an exemplar with what surrounds it out of the trace, and show it in a
