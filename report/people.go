@@ -213,6 +213,27 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 		}
 		out.Add(cells...)
 	}
+	if t.transposed {
+		return transposed(out)
+	}
+	return out
+}
+
+// transposed has a row for each column. The first column's cells are the titles.
+func transposed(t *texttab.Table) *texttab.Table {
+	var grid [][]string
+	t.Each(func(s string) string { return s }, func(row []string) { grid = append(grid, slices.Clone(row)) })
+	out := &texttab.Table{Columns: []texttab.Column{{}}}
+	for _, row := range grid[1:] {
+		out.Columns = append(out.Columns, texttab.Column{Title: row[0], Right: true})
+	}
+	for i := 1; i < len(t.Columns); i++ {
+		var cells []string
+		for _, row := range grid {
+			cells = append(cells, row[i])
+		}
+		out.Add(cells...)
+	}
 	return out
 }
 

@@ -383,3 +383,17 @@ func TestParts(t *testing.T) {
 		}
 	}
 }
+
+func TestTransposed(t *testing.T) {
+	list := []row{{count: 1, fn: 1, self: 2000}, {count: 20, fn: 3}}
+	d := &Doc{Names: names{}, Clock: reader.Clock{Frequency: 1e9}, Body: []Node{Table("rows", list,
+		Function("function", func(r *row) reader.FuncID { return r.fn }),
+		Count("count", func(r *row) uint64 { return r.count }),
+		Time("self", func(r *row) uint64 { return r.self }).Missing(func(r *row) bool { return r.self == 0 }),
+	).Transposed()}}
+	var b bytes.Buffer
+	if err := d.Write(&b, Style{}); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, b.String(), "          main  parse<a|b>\ncount        1          20\nself   2.000us           -\n")
+}

@@ -15,6 +15,7 @@ type TableNode struct {
 	cell       func(row, column int) cell
 	level      func(row int) int // of trees: 0 for roots
 	top        int               // how many rows people see; all when 0
+	transposed bool              // people see columns as rows
 }
 
 // Table is a table with a row for each element of rows. Its key names an array in JSON.
@@ -66,6 +67,10 @@ func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T])
 
 // Titled puts a heading above the table, unless it has no rows.
 func (t *TableNode) Titled(title string) *TableNode { t.title = title; return t }
+
+// Transposed shows people the columns as rows. The cells of the first column, which always has
+// some, are their titles.
+func (t *TableNode) Transposed() *TableNode { t.transposed = true; return t }
 
 // Top shows people the first n rows, and how many more there are. 0 is all.
 func (t *TableNode) Top(n int) *TableNode { t.top = n; return t }

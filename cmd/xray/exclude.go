@@ -11,6 +11,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/why"
 )
@@ -25,12 +26,11 @@ type excludeFlags struct {
 
 func (a *app) excludeCommand() *cobra.Command {
 	var (
-		flags  = excludeFlags{budget: "3%"}
-		view   = exclude.View{Ring: 1 << 20}
-		ring   = int64(view.Ring)
-		write  string
-		format = "text"
-		output string
+		flags = excludeFlags{budget: "3%"}
+		view  = exclude.View{Ring: 1 << 20}
+		ring  = int64(view.Ring)
+		write string
+		out   reportFlags
 
 		baselines []string
 	)
@@ -88,26 +88,17 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 				}
 			}
 			plan := sink.Plan(opts)
-			var skipped []exclude.Skipped
-			top := format
-			if write != "" {
-				top = write
+			if write == "" {
+				err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return plan.Body(names, view) })
+				s.summary(stats)
+				return err
 			}
-			err = s.writeReport(output, top, stats, func(w io.Writer) error {
-				switch {
-				case write != "":
-					skipped, err = s.writeExclusions(w, plan, write)
-					return err
-				case format == "json":
-					return plan.WriteJSON(w, s.names, view)
-				case format == "csv":
-					return plan.WriteCSV(w, s.names)
-				case format == "markdown":
-					return plan.WriteMarkdown(w, s.names, view)
-				}
-				return plan.WriteText(w, s.names, view)
+			var skipped []exclude.Skipped
+			err = s.writeReport(out.output, write, stats, func(w io.Writer) (err error) {
+				skipped, err = s.writeExclusions(w, plan, write)
+				return err
 			})
-			if write != "" && err == nil {
+			if err == nil {
 				s.tellExclusions(plan, skipped)
 			}
 			s.summary(stats)
@@ -126,8 +117,7 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 	addSize(f, &ring, "ring", "how much each thread's ring holds is told for rings of `SIZE`")
 	addCount(f, &view.Top, "top", "p", 0, "show only the first `N` functions; 0 for all")
 	addChoice(f, &write, "write", "w", "print only the list, for", append(exclude.Forms(), filterForm)...)
-	addChoice(f, &format, "format", "f", "what to write", "text", "csv", "json", "markdown")
-	addOutput(f, &output)
+	out.add(f)
 	addKeepGoing(f)
 	spellings(f, map[string]string{"cost": "probe-cost"})
 	return cmd

@@ -74,7 +74,11 @@ func share(x float64) string {
 
 // A prediction is what exclude says of a recording.
 type prediction struct {
-	Before struct{ Overhead, Least, Most float64 }
+	Before struct {
+		Overhead float64
+		Least    float64 `json:"overhead_low"`
+		Most     float64 `json:"overhead_high"`
+	}
 }
 
 // A list is of functions to leave out.
