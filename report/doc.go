@@ -46,6 +46,15 @@ type Doc struct {
 	// Caveats are sentences about what the whole report does not know. They come first.
 	Caveats []string
 	Body    []Node
+
+	known map[reader.FuncID]*named
+}
+
+// named is what a function is called and where it is, which costs more to find than to
+// keep. The place is looked for when it is first asked for.
+type named struct {
+	label, place string
+	placed       bool
 }
 
 // Node is a part of a report.
@@ -149,6 +158,7 @@ type Style struct {
 
 // Write writes the report. It returns the error of w, or of a drawing.
 func (d *Doc) Write(w io.Writer, s Style) error {
+	d.known = make(map[reader.FuncID]*named)
 	switch s.Format {
 	case Text, "":
 		return d.writeText(w, s)

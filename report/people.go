@@ -55,15 +55,15 @@ func (d *Doc) words(c *column, v cell) string {
 		}
 		return "yes"
 	case function:
-		return symbolize.Label(d.Names, functionOf(v))
+		return d.label(functionOf(v))
 	case path:
 		switch n := len(v.path); {
 		case n == 0:
 			return "(no function)"
 		case n > mostOfPath:
-			return "… > " + d.pathNames(v.path[n-mostOfPath:], symbolize.Label)
+			return "… > " + d.pathNames(v.path[n-mostOfPath:])
 		}
-		return d.pathNames(v.path, symbolize.Label)
+		return d.pathNames(v.path)
 	case namePath:
 		return strings.Join(v.names, " > ")
 	case thread:
@@ -87,10 +87,10 @@ func Duration(c reader.Clock, s quantile.Sum) string {
 
 func functionOf(v cell) reader.FuncID { return reader.FuncID(int32(uint32(v.n))) }
 
-func (d *Doc) pathNames(ids []reader.FuncID, name func(symbolize.Names, reader.FuncID) string) string {
+func (d *Doc) pathNames(ids []reader.FuncID) string {
 	names := make([]string, len(ids))
 	for i, id := range ids {
-		names[i] = name(d.Names, id)
+		names[i] = d.label(id)
 	}
 	return strings.Join(names, " > ")
 }
@@ -154,13 +154,30 @@ func (c *column) cut() texttab.Side {
 	return texttab.None
 }
 
+func (d *Doc) named(id reader.FuncID) *named {
+	n := d.known[id]
+	if n == nil {
+		n = &named{label: symbolize.Label(d.Names, id)}
+		d.known[id] = n
+	}
+	return n
+}
+
+func (d *Doc) label(id reader.FuncID) string { return d.named(id).label }
+
 // place is where a function is; "" where that is not known.
 func (d *Doc) place(v cell) string {
-	l := symbolize.Location(d.Names, functionOf(v))
-	if v.missing || l == "(unknown)" || l == "<invalid>:0:0" {
+	if v.missing {
 		return ""
 	}
-	return strings.TrimSuffix(l, ":0") // the column, which debug information rarely has
+	n := d.named(functionOf(v))
+	if !n.placed {
+		n.placed = true
+		if l := symbolize.Location(d.Names, functionOf(v)); l != "(unknown)" && l != "<invalid>:0:0" {
+			n.place = strings.TrimSuffix(l, ":0") // the column, which debug information rarely has
+		}
+	}
+	return n.place
 }
 
 // layout puts a table's cells into words. Columns that say nothing in any row are left

@@ -11,7 +11,6 @@ import (
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/texttab"
-	"github.com/xray-tools/xray/symbolize"
 )
 
 // A datum is one value as programs read it.
@@ -98,7 +97,7 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 	case flag:
 		return append(list, truthValue(v.n != 0))
 	case function:
-		list = append(list, quotation(symbolize.Label(d.Names, functionOf(v))), integer(int32(functionOf(v))))
+		list = append(list, quotation(d.label(functionOf(v))), integer(int32(functionOf(v))))
 		if c.place {
 			list = append(list, quotation(d.place(v)))
 		}
@@ -106,7 +105,7 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 	case path:
 		names, ids := datum{list: []datum{}}, datum{list: []datum{}}
 		for _, id := range v.path {
-			names.list = append(names.list, quotation(symbolize.Label(d.Names, id)))
+			names.list = append(names.list, quotation(d.label(id)))
 			ids.list = append(ids.list, integer(int32(id)))
 		}
 		return append(list, names, ids)
@@ -127,6 +126,9 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 	}
 	panic("unknown kind of cell")
 }
+
+// bufferSize is that of what large tables are written through.
+const bufferSize = 64 << 10
 
 const nanosPerSecond = 1_000_000_000
 
@@ -154,6 +156,19 @@ func (d *Doc) meanNanos(ticks float64) float64 {
 		return ticks * nanosPerSecond / float64(d.Clock.Frequency)
 	}
 	return ticks
+}
+
+// plainNumber is the value of a cell whose only one is a number of 64 bits.
+func (d *Doc) plainNumber(c *column, v *cell) (n uint64, ok bool) {
+	switch {
+	case v.missing:
+		return 0, false
+	case c.kind == count:
+		return v.n, true
+	case c.kind == duration && v.high == 0 && v.n < math.MaxUint64/nanosPerSecond:
+		return d.Clock.Nanos(v.n), true
+	}
+	return 0, false
 }
 
 // CSV.
@@ -186,7 +201,7 @@ func (d *Doc) writeCSV(w io.Writer) error {
 	if t == nil {
 		return nil
 	}
-	b := bufio.NewWriter(w)
+	b := bufio.NewWriterSize(w, bufferSize)
 	var (
 		cells []string
 		data  []datum
@@ -227,7 +242,7 @@ func (d *Doc) csvCell(c *column, v cell, i int, x datum) string {
 	case x.null:
 		return ""
 	case c.kind == path && i == 0:
-		return d.pathNames(v.path, symbolize.Label)
+		return d.pathNames(v.path)
 	case c.kind == namePath:
 		return strings.Join(v.names, " > ")
 	case c.kind == rows:
@@ -256,7 +271,7 @@ type jsonWriter struct {
 }
 
 func (d *Doc) writeJSON(w io.Writer) error {
-	j := &jsonWriter{doc: d, w: bufio.NewWriter(w)}
+	j := &jsonWriter{doc: d, w: bufio.NewWriterSize(w, bufferSize)}
 	j.open('{')
 	j.key("report")
 	j.datum(quotation(d.Kind))
@@ -494,7 +509,15 @@ func (j *jsonWriter) cells(t *TableNode, columns []jsonColumn, row int) {
 	separator := ""
 	var buffer [4]datum
 	for _, c := range columns {
-		for k, x := range j.doc.data(buffer[:0], &t.columns[c.index], t.cell(row, c.index)) {
+		of, v := &t.columns[c.index], t.cell(row, c.index)
+		if n, ok := j.doc.plainNumber(of, &v); ok { // most of large tables
+			j.w.WriteString(separator)
+			separator = ", "
+			j.w.WriteString(c.keys[0])
+			j.w.Write(strconv.AppendUint(j.w.AvailableBuffer(), n, 10))
+			continue
+		}
+		for k, x := range j.doc.data(buffer[:0], of, v) {
 			j.w.WriteString(separator)
 			separator = ", "
 			j.w.WriteString(c.keys[k])

@@ -29,11 +29,14 @@ const (
 // Body describes the report: the stacks that weigh most by themselves, and all paths.
 // Names are for the flame graph on a page. With Top negative the list is kept in memory.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
-	list, all, sizes := r.heaviest(v)
-	rows := newRows(r, sizes)
-	people := report.People{r.head(&all, rows.length(), len(list)), report.Picture(func(w io.Writer) error {
+	rows := &pathRows{report: r}
+	list, all := rows.heaviest(v)
+	people := report.People{r.head(&all, rows.length()), report.Picture(func(w io.Writer) error {
 		return r.WriteSVG(w, names, SVGView{Metric: v.Metric})
 	})}
+	if len(list) < rows.length() {
+		people = append(people, report.Paragraph("The "+label.Count(uint64(len(list)), "heaviest stack", "heaviest stacks")+":"))
+	}
 	for i := range list {
 		people = append(people, r.section(v.Metric, &list[i], i+1, v.Metric.own(&all)))
 	}
@@ -65,7 +68,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 }
 
 // head is the sentence above the stacks.
-func (r *Report) head(all *Frame, stacks, shown int) report.Paragraph {
+func (r *Report) head(all *Frame, stacks int) report.Paragraph {
 	text := label.Count(uint64(stacks), "stack", "stacks")
 	if r.perThread() {
 		text += " of " + label.Count(uint64(len(r.threads)), "thread", "threads")
@@ -79,9 +82,6 @@ func (r *Report) head(all *Frame, stacks, shown int) report.Paragraph {
 	}
 	if !r.Clock.Known() {
 		text += " The trace does not state the frequency of its clock, so times are in ticks."
-	}
-	if shown < stacks {
-		text += " The " + label.Count(uint64(shown), "heaviest stack", "heaviest stacks") + ":"
 	}
 	return report.Paragraph(text)
 }
@@ -136,16 +136,16 @@ type heavyStack struct {
 	path   []reader.FuncID
 }
 
-// heaviest are the stacks of the list, the sums over all stacks, and the number of frames
-// of each tree.
-func (r *Report) heaviest(v View) (list []heavyStack, all Frame, sizes []int) {
+// heaviest are the stacks of the list and the sums over all stacks. It counts the rows.
+func (p *pathRows) heaviest(v View) (list []heavyStack, all Frame) {
 	top := v.Top
 	if top == 0 {
 		top = 10
 	}
 	place, least := 0, uint64(0)
-	for t := range r.Trees() {
-		sizes = append(sizes, len(t.Frames))
+	for number := range p.report.threads {
+		t := p.load(number)
+		p.ends = append(p.ends, p.length()+len(t.Frames))
 		for i := range t.Frames {
 			f := &t.Frames[i]
 			all.add(f)
@@ -162,7 +162,7 @@ func (r *Report) heaviest(v View) (list []heavyStack, all Frame, sizes []int) {
 		}
 	}
 	list, _ = heaviest(list, top)
-	return list, all, sizes
+	return list, all
 }
 
 // heaviest sorts a list and cuts it to the top ones; negative for all. It also
@@ -211,14 +211,7 @@ type pathRows struct {
 	loaded   int // number of the tree, from 1; 0 for none
 	position []int
 	row      pathRow
-}
-
-func newRows(r *Report, sizes []int) *pathRows {
-	p := &pathRows{report: r}
-	for _, n := range sizes {
-		p.ends = append(p.ends, p.length()+n)
-	}
-	return p
+	made     int // number of the row, from 1; 0 for none
 }
 
 func (p *pathRows) length() int {
@@ -229,18 +222,29 @@ func (p *pathRows) length() int {
 }
 
 func (p *pathRows) at(row int) *pathRow {
+	if p.made == row+1 {
+		return &p.row
+	}
 	tree := sort.SearchInts(p.ends, row+1)
 	first := 0
 	if tree > 0 {
 		first = p.ends[tree-1]
 	}
-	if p.loaded != tree+1 {
-		if p.position == nil {
-			p.position = make([]int, p.report.paths.Len())
-		}
-		p.report.load(&p.tree, tree, p.position)
-		p.loaded = tree + 1
-	}
-	p.row = pathRow{&p.tree.Frames[row-first], &p.tree, row - first, first}
+	t := p.load(tree)
+	p.made = row + 1
+	p.row = pathRow{&t.Frames[row-first], t, row - first, first}
 	return &p.row
+}
+
+// load is a tree, which is valid until another one is loaded.
+func (p *pathRows) load(number int) *Tree {
+	if p.loaded == number+1 {
+		return &p.tree
+	}
+	if p.position == nil && p.report.paths != nil {
+		p.position = make([]int, p.report.paths.Len())
+	}
+	p.report.load(&p.tree, number, p.position)
+	p.loaded = number + 1
+	return &p.tree
 }

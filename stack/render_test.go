@@ -41,7 +41,9 @@ func write(t testing.TB, format report.Format, r *Report, n symbolize.Names, v V
 func TestText(t *testing.T) {
 	r := collect(t, Options{PerThread: true}, first, second+" +9 !").Report(gigahertz)
 	want := `8 stacks of 2 threads, 9 calls, 237ns. 1 call was still open at the end. It counts up to the last
-record of its thread. The 3 heaviest stacks:
+record of its thread.
+
+The 3 heaviest stacks:
 
 #1  100ns self (42.2%), 1 call, 107ns total, thread 2
 
