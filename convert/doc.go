@@ -63,8 +63,16 @@ type Options struct {
 	LeftOutEvery uint64
 	// Caveats, where it is set, says in sentences what the trace does not have. It is asked
 	// when a writer of Perfetto, Chrome, Speedscope or Firefox is closed, and when a
-	// Callgrind is written. Other formats have no place for that.
+	// Pprof or Callgrind is written. Other formats have no place for that.
 	Caveats func() []string
+	// Lost, which may be nil, is asked when a Perfetto or Firefox is closed how many records
+	// of the trace could not be read.
+	Lost func() int64
+	// Source, which may be nil, returns the text of a file of source code, which VizTracer's
+	// viewer and the Firefox Profiler show then. Files that cannot be read stay empty, and so
+	// do further ones once there are 32 MB. Memory also grows with the functions that have a
+	// file.
+	Source func(path string) ([]byte, error)
 	// Files are the names of the traces, by reader.Thread.File. They are shown
 	// where there is more than one.
 	Files []string

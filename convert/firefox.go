@@ -37,7 +37,6 @@ type Firefox struct {
 	paths   *calls.Paths // of all threads: the profile's stack n is path n+1
 	texts   indexed[string]
 	ends    [calls.Ends]int64 // calls, by how they ended
-	lost    func() int64
 	sources *sources
 }
 
@@ -71,11 +70,10 @@ type firefoxMarker struct {
 // leftOutFunc stands for calls that are left out.
 const leftOutFunc reader.FuncID = math.MinInt32
 
-// NewFirefox makes a writer of a profile. lost, which may be nil, is asked at the end how
-// many records of the trace could not be read. read is as for [NewVizTracer].
-func NewFirefox(w io.Writer, opts Options, lost func() int64, read func(path string) ([]byte, error)) *Firefox {
-	f := &Firefox{out: newOutput(w), opts: opts, time: opts.timeline(), paths: calls.NewPaths(), lost: lost}
-	f.sources = newSources(opts.Names, read)
+// NewFirefox makes a writer of a profile.
+func NewFirefox(w io.Writer, opts Options) *Firefox {
+	f := &Firefox{out: newOutput(w), opts: opts, time: opts.timeline(), paths: calls.NewPaths()}
+	f.sources = newSources(opts.Names, opts.Source)
 	f.tracks = newTracks(&f.opts)
 	return f
 }

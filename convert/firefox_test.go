@@ -169,8 +169,6 @@ func (p *firefoxProfile) boxes(t rapid.TB, thread int) (all []slice) {
 	return all
 }
 
-func newFirefox(w io.Writer, opts Options) *Firefox { return NewFirefox(w, opts, nil, nil) }
-
 // The stack chart of the Firefox Profiler shows every call that is long enough where it
 // was; events and arguments are markers.
 func TestFirefoxShowsAll(t *testing.T) {
@@ -218,7 +216,7 @@ func TestFirefoxShowsAll(t *testing.T) {
 				markers = append(markers, fmt.Sprintf("%d %s at %d in %q", track, shown(e.Name()), axis.at(e.TSC), stack))
 			}
 		}
-		p := parseFirefox(t, write(t, newFirefox, opts, batches...))
+		p := parseFirefox(t, write(t, NewFirefox, opts, batches...))
 		var got []slice
 		var marked []string
 		for i := range p.Threads {
@@ -273,7 +271,8 @@ func TestFirefox(t *testing.T) {
 		return nil, fs.ErrNotExist
 	}
 	text := write(t, func(w io.Writer, opts Options) *Firefox {
-		return NewFirefox(w, opts, func() int64 { return 3 }, read)
+		opts.Lost, opts.Source = func() int64 { return 3 }, read
+		return NewFirefox(w, opts)
 	}, opts, b)
 	for _, want := range []string{
 		`"product":"a.xray","startTime":1700000000000000000e-6,"profilingStartTime":0,"profilingEndTime":2000e-6,`,
@@ -324,10 +323,10 @@ func TestFirefox(t *testing.T) {
 
 // A trace without calls, or without names, is a profile too.
 func TestFirefoxOfLittle(t *testing.T) {
-	if p := parseFirefox(t, write(t, newFirefox, Options{})); len(p.Threads) != 1 || p.Threads[0].Samples.Length != 1 {
+	if p := parseFirefox(t, write(t, NewFirefox, Options{})); len(p.Threads) != 1 || p.Threads[0].Samples.Length != 1 {
 		t.Errorf("%d threads", len(p.Threads)) // the profiler opens no profile without
 	}
-	text := write(t, newFirefox, Options{}, &calls.Batch{Thread: reader.Thread{Thread: 5}}, &calls.Batch{
+	text := write(t, NewFirefox, Options{}, &calls.Batch{Thread: reader.Thread{Thread: 5}}, &calls.Batch{
 		Thread: reader.Thread{Thread: 6}, Index: 1, Events: []calls.Event{{TSC: 30, Kind: reader.Custom, Data: []byte("a")}},
 	})
 	if p := parseFirefox(t, text); len(p.Threads) != 1 || p.Threads[0].TID != 6 || p.Threads[0].Samples.Length != 1 {
@@ -349,7 +348,7 @@ func TestFirefoxVisibleThreads(t *testing.T) {
 		setOpens(b)
 		batches = append(batches, b)
 	}
-	text := write(t, newFirefox, Options{Header: oneGHz}, batches...)
+	text := write(t, NewFirefox, Options{Header: oneGHz}, batches...)
 	const want = `"initialSelectedThreads":[3],"initialVisibleThreads":[3,14,25,36,47,58,6,17,28,39,50,9,`
 	if !strings.Contains(text, want) {
 		t.Errorf("no %s in %.3000s", want, text)

@@ -110,8 +110,8 @@ func (f *Firefox) about(threads []*firefoxThread) {
 	number("Calls that were open at the end", f.ends[calls.Truncated])
 	number("Calls ended by the exit of an outer call", f.ends[calls.Inferred])
 	number("Calls left by an exception or longjmp", f.ends[calls.Left])
-	if f.lost != nil {
-		number("Records lost", f.lost())
+	if f.opts.Lost != nil {
+		number("Records lost", f.opts.Lost())
 	}
 	if f.opts.LeftOut != "" {
 		b = appendJSON(append(b, `,{"label":"Left out","format":"string","value":`...), f.opts.LeftOut)

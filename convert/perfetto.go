@@ -40,7 +40,6 @@ type Perfetto struct {
 	threads perThread[*perfettoThread]
 	last    int64               // time of the latest packet of all
 	recent  [4096]perfettoBegin // spares most look-ups
-	lost    func() int64
 }
 
 // perfettoThread is what is kept of a sequence of packets.
@@ -119,10 +118,9 @@ const (
 	commonSequence = math.MaxUint32
 )
 
-// NewPerfetto starts the trace. lost, which may be nil, is asked at the end how many
-// records of the trace could not be read.
-func NewPerfetto(w io.Writer, opts Options, lost func() int64) *Perfetto {
-	p := &Perfetto{out: newOutput(w), opts: opts, time: opts.timeline(), lost: lost}
+// NewPerfetto starts the trace.
+func NewPerfetto(w io.Writer, opts Options) *Perfetto {
+	p := &Perfetto{out: newOutput(w), opts: opts, time: opts.timeline()}
 	p.tracks = newTracks(&p.opts)
 	if opts.Epoch != 0 {
 		var snapshot []byte
@@ -394,8 +392,8 @@ func (p *Perfetto) Close() error {
 		event = appendPresent(event, eventTrack, track)
 		p.common(0, appendText(event, eventNameText, text))
 	}
-	if p.lost != nil {
-		if n := p.lost(); n > 0 {
+	if p.opts.Lost != nil {
+		if n := p.opts.Lost(); n > 0 {
 			p.track(lostTrack, 0, trackCounter, nil, "records lost")
 			event := appendPresent(nil, eventType, counterEvent)
 			event = appendPresent(event, eventTrack, lostTrack)

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"cmp"
-	"io"
 	"slices"
 	"testing"
 
@@ -292,7 +291,7 @@ func TestPerfettoShowsAll(t *testing.T) {
 				want = append(want, slice{Track: uint64(b.Index + 1), Name: validText(e.Name()), Start: at(e.TSC), Duration: -1, Flow: mark.ID})
 			}
 		}
-		got, leftOut := decodePerfetto(t, write(t, func(w io.Writer, opts Options) *Perfetto { return NewPerfetto(w, opts, nil) }, opts, batches...))
+		got, leftOut := decodePerfetto(t, write(t, NewPerfetto, opts, batches...))
 		if diff := gocmp.Diff(sortSlices(want), got); diff != "" {
 			t.Fatalf("-want +got:\n%s", diff)
 		}
@@ -304,7 +303,7 @@ func TestPerfettoShowsAll(t *testing.T) {
 
 // The UI opens no empty file, which a trace without calls must not become.
 func TestPerfettoOfNothing(t *testing.T) {
-	text := write(t, func(w io.Writer, opts Options) *Perfetto { return NewPerfetto(w, opts, nil) }, Options{})
+	text := write(t, NewPerfetto, Options{})
 	if got, leftOut := decodePerfetto(t, text); text == "" || len(got)+len(leftOut) > 0 {
 		t.Errorf("%q shows %v and %v", text, got, leftOut)
 	}

@@ -23,9 +23,6 @@ import (
 //
 // The same trace gives the same bytes, however it was sharded.
 type Pprof struct {
-	// Comments are written into the profile. They may be set before Write.
-	Comments []string
-
 	opts    Options
 	paths   *calls.Paths
 	threads perThread[pprofThread] // without Options.Threads only one
@@ -157,8 +154,10 @@ func (t *pprofThread) each(fn func(calls.PathID, tally)) {
 func (p *Pprof) Write(w io.Writer) error {
 	z := gzip.NewWriter(w)
 	e := newPprofEncoder(z, &p.opts)
-	for _, text := range p.Comments {
-		e.comment(text)
+	if p.opts.Caveats != nil {
+		for _, text := range p.opts.Caveats() {
+			e.comment(text)
+		}
 	}
 	self := valueType{"self", "nanoseconds"}
 	if !e.clock.Known() {

@@ -13,13 +13,9 @@ import (
 
 // NewVizTracer starts the JSON of a trace for VizTracer's vizviewer: that of [NewChrome],
 // with the file and line of the functions that are called.
-//
-// read, which may be nil, returns the text of a file of source code, which the viewer
-// shows then; files that cannot be read stay empty, and so do further ones once there
-// are 32 MB. Memory also grows with the functions that have a file.
-func NewVizTracer(w io.Writer, opts Options, read func(path string) ([]byte, error)) *Chrome {
+func NewVizTracer(w io.Writer, opts Options) *Chrome {
 	c := NewChrome(w, opts)
-	c.sources = newSources(opts.Names, read)
+	c.sources = newSources(opts.Names, opts.Source)
 	return c
 }
 

@@ -3,7 +3,6 @@ package convert
 import (
 	"encoding/json"
 	"errors"
-	"io"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -47,7 +46,8 @@ func TestVizTracer(t *testing.T) {
 		"with source":    {read, `{"a.c":["text of\na.c\n�",2],"lost.c":["",0]}`},
 		"without source": {nil, `{"a.c":["",0],"lost.c":["",0]}`},
 	} {
-		text := write(t, func(w io.Writer, opts Options) *Chrome { return NewVizTracer(w, opts, test.read) }, opts, batch)
+		opts.Source = test.read
+		text := write(t, NewVizTracer, opts, batch)
 		var got struct {
 			TraceEvents []any `json:"traceEvents"`
 			FileInfo    struct {

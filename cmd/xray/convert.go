@@ -11,10 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/convert"
-	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/stack"
 )
 
 func (a *app) convertCommand() *cobra.Command {
@@ -22,25 +20,8 @@ func (a *app) convertCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "convert TRACE...",
 		Short: "Write a trace in another format",
-		Long: `convert writes the records of a trace, or its calls, in another format.
-
-Formats of records:
-  raw          a basic log of version 3
-  fdr          a flight data recorder log of version 5
-  yaml         trace YAML, which llvm-xray and xray read
-  trace_event  Chrome JSON in the shape that llvm-xray gives it
-
-Formats of calls:
-  perfetto     a protobuf trace for Perfetto
-  chrome       Chrome JSON for Perfetto, chrome://tracing and the like
-  viztracer    Chrome JSON with the place of each function, for vizviewer
-  speedscope   a profile of each thread for speedscope, calls in their order
-  firefox      a profile for the Firefox Profiler, calls in their order
-  pprof        a profile for go tool pprof, by self time and by calls
-  callgrind    a profile for KCachegrind and callgrind_annotate
-  folded       folded stacks of self time for flame graph tools
-  csv          a row for each call
-  json         a line with a JSON object for each call`,
+		Long: "convert writes the records of a trace, or its calls, in another format.\n\nFormats of records:\n" +
+			listFormats(isOfRecords) + "\n\nFormats of calls:\n" + listFormats(isOfCalls),
 		Example: `  xray convert -f chrome -m ./server -o trace.json trace.xray
   xray convert -f pprof -m ./server -o profile.pb.gz trace.xray
   xray convert -f yaml trace.xray | less`,
@@ -63,11 +44,10 @@ Formats of calls:
 	f := cmd.Flags()
 	c.flags.add(f)
 	c.flags.paths.add(f)
-	addChoice(f, &c.format, "format", "f", "what to write",
-		"raw", "fdr", "yaml", "trace_event", "perfetto", "chrome", "viztracer", "speedscope", "firefox", "pprof", "callgrind", "folded", "csv", "json")
-	addCount(f, &c.most, "max-calls", "", 1, "perfetto, chrome, viztracer, speedscope, firefox: keep the `N` longest calls at most")
+	addChoice(f, &c.format, "format", "f", "output format", traceFormatNames(nil)...)
+	addCount(f, &c.most, "max-calls", "", 1, strings.Join(traceFormatNames(isTimeline), ", ")+": keep the `N` longest calls at most")
 	addSize(f, &c.size, "max-size", "like --max-calls, but so many that the output has at most `SIZE` bytes, as 20M")
-	c.sourceFlags.add(f, "viztracer, firefox: with the source code of functions, where its files are on this machine")
+	c.sourceFlags.add(f, strings.Join(traceFormatNames(hasSources), ", ")+": with the source code of functions, where its files are on this machine")
 	f.BoolVar(&c.perThread, "per-thread", false, "pprof, folded: keep threads apart")
 	f.BoolVar(&c.inlines, "inlines", false, "pprof: show the inlined functions that calls were made from, and the lines of calls")
 	f.BoolVar(&c.absolute, "absolute", false, "csv, json: times since 1970, where the trace tells them")
@@ -96,34 +76,17 @@ type conversion struct {
 	size      int64 // 0 for all calls
 }
 
-func (c *conversion) ofRecords() bool {
-	switch c.format {
-	case "raw", "fdr", "yaml", "trace_event":
-		return true
-	}
-	return false
-}
-
-// ofTimeline reports whether the format shows each call at its time.
-func (c *conversion) ofTimeline() bool {
-	switch c.format {
-	case "perfetto", "chrome", "viztracer", "speedscope", "firefox":
-		return true
-	}
-	return false
-}
-
 // check refuses what makes no sense before any work is done.
 func (c *conversion) check() error {
-	switch c.format {
-	case "raw", "fdr", "perfetto", "pprof":
+	format := traceFormatNamed(c.format)
+	if format.binary {
 		if err := c.app.refuseTerminal(c.output, c.format); err != nil {
 			return err
 		}
 	}
 	f := &c.flags.filter
-	if (c.most > 0 || c.size > 0) && !c.ofTimeline() {
-		return usagef("--max-calls and --max-size are for the timelines: -f perfetto, chrome, viztracer, speedscope and firefox")
+	if (c.most > 0 || c.size > 0) && format.kind != ofTimeline {
+		return usagef("--max-calls and --max-size are for the timelines: -f %s", strings.Join(traceFormatNames(isTimeline), ", "))
 	}
 	if c.inlines && (c.format != "pprof" || c.flags.group) {
 		return usagef("--inlines is for -f pprof, without --group-templates")
@@ -131,13 +94,13 @@ func (c *conversion) check() error {
 	if err := c.sourceFlags.check(); err != nil {
 		return err
 	}
-	if c.source && c.format != "viztracer" && c.format != "firefox" {
-		return usagef("--source is for -f viztracer and firefox")
+	if c.source && !format.sources {
+		return usagef("--source is for -f %s", strings.Join(traceFormatNames(hasSources), ", "))
 	}
-	if c.ofRecords() && c.flags.group {
+	if format.kind == ofRecords && c.flags.group {
 		return usagef("-f %s writes records as they are: --group-templates does not apply", c.format)
 	}
-	if c.ofRecords() && f.minDuration != "" {
+	if format.kind == ofRecords && f.minDuration != "" {
 		return usagef("-f %s writes the records of a call before it knows how long the call takes: --min-duration does not apply", c.format)
 	}
 	return nil
@@ -155,43 +118,27 @@ func (c *conversion) run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.ofRecords() {
-		return c.records(s, opts)
+	write := c.writeText
+	if c.format == "pprof" { // which is compressed
+		write = func(f func(io.Writer) error) error { return c.app.writeData(c.output, f) }
 	}
-	switch c.format {
-	case "pprof":
-		sink, stats, err := analyse(s, calls.Options{Paths: true}, func() *convert.Pprof { return convert.NewPprof(opts) })
-		if err != nil {
-			return err
-		}
-		s.summary(stats)
-		sink.Comments = s.caveats(stats)
-		c.app.tellCaveats(sink.Comments)
-		return c.app.writeData(c.output, sink.Write)
-	case "callgrind":
-		opts.Shortest, s.filter.MinDuration = s.filter.MinDuration, 0
-		var caveats []string
-		opts.Caveats = func() []string { return caveats }
-		sink, stats, err := analyse(s, calls.Options{Opens: true}, func() *convert.Callgrind { return convert.NewCallgrind(opts) })
-		if err != nil {
-			return err
-		}
-		s.summary(stats)
-		caveats = s.caveats(stats)
-		c.app.tellCaveats(caveats)
-		return c.writeText(sink.Write)
-	case "folded":
-		report, stats, err := s.stacks(c.perThread)
-		if err != nil {
-			return err
-		}
-		s.summary(stats)
-		c.app.tellCaveats(s.caveats(stats))
-		return c.writeText(func(w io.Writer) error {
-			return report.WriteFolded(w, s.names, stack.FoldedView{})
-		})
+	return write(func(w io.Writer) error { return c.write(s, opts, w) })
+}
+
+// write writes the trace, and says what there is to say of it.
+func (c *conversion) write(s *session, opts convert.Options, w io.Writer) error {
+	format := traceFormatNamed(c.format)
+	var written counter
+	stats, err := format.write(c, s, opts, io.MultiWriter(&written, w))
+	if err != nil || format.kind == ofRecords {
+		return err
 	}
-	return c.writeText(func(w io.Writer) error { return c.calls(s, opts, w) })
+	s.summary(stats)
+	c.app.tellCaveats(s.caveats(stats))
+	if advice := adviseOnSize(format, int64(written)); advice != "" {
+		fmt.Fprintf(c.app.stderr, "xray: %s\n", advice)
+	}
+	return nil
 }
 
 // writeText writes what is not compressed by itself; it is, if the name of the file
@@ -213,9 +160,13 @@ func (c *conversion) options(s *session) (convert.Options, error) {
 		ThreadName: s.trace.ThreadName, ProcessName: s.trace.ProcessName,
 	}
 	opts.Header.CycleFrequency = s.clock.Frequency
+	opts.Lost = func() int64 { return s.trace.Losses().Records() }
+	if c.sources != nil {
+		opts.Source = c.sources.text
+	}
 	var err error
-	switch c.format {
-	case "perfetto", "chrome", "viztracer", "speedscope", "firefox", "csv", "json":
+	kind := traceFormatNamed(c.format).kind
+	if kind == ofTimeline || kind == ofCalls {
 		if opts.Base, err = s.start(); err != nil {
 			return opts, err
 		}
@@ -226,118 +177,41 @@ func (c *conversion) options(s *session) (convert.Options, error) {
 			return opts, fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
 		}
 	}
-	if c.ofTimeline() {
+	if kind == ofTimeline {
 		opts, err = c.chooseCalls(s, opts)
 	}
 	return opts, err
 }
 
-// calls writes calls one by one, and says what there is to say of them.
-func (c *conversion) calls(s *session, opts convert.Options, w io.Writer) error {
-	var written counter
-	stats, err := c.write(s, opts, io.MultiWriter(&written, w))
-	if err != nil {
-		return err
-	}
-	s.summary(stats)
-	c.app.tellCaveats(s.caveats(stats))
-	if advice := adviseOnSize(c.format, int64(written)); advice != "" {
-		fmt.Fprintf(c.app.stderr, "xray: %s\n", advice)
-	}
-	return nil
-}
-
-// write writes calls one by one.
-func (c *conversion) write(s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
-	type writer interface {
-		calls.Sink
-		Close() error
-	}
-	var out writer
-	var read func(path string) ([]byte, error)
-	if c.sources != nil {
-		read = c.sources.text
-	}
-	callOpts := calls.Options{Shards: 1}
-	var caveats []string
-	opts.Caveats = func() []string { return caveats }
-	switch c.format {
-	case "perfetto", "speedscope", "firefox":
-		// Entries are written before it is known how long a call takes.
-		callOpts.Opens = true
-		lost := func() int64 { return s.trace.Losses().Records() }
-		switch c.format {
-		case "speedscope":
-			out = convert.NewSpeedscope(w, opts)
-		case "firefox":
-			out = convert.NewFirefox(w, opts, lost, read)
-		default:
-			out = convert.NewPerfetto(w, opts, lost)
-		}
-	case "viztracer":
-		out = convert.NewVizTracer(w, opts, read)
-	case "csv":
-		out = convert.NewCSV(w, opts)
-	case "json":
-		out = convert.NewJSONLines(w, opts)
-	default:
-		out = convert.NewChrome(w, opts)
-	}
-	_, stats, err := analyse(s, callOpts, func() streamed { return streamed{out} })
-	if err != nil {
-		return nil, err
-	}
-	caveats = s.caveats(stats)
-	return stats, out.Close()
-}
-
-// records writes records as they are.
-func (c *conversion) records(s *session, opts convert.Options) error {
-	var fdrOpts tracewrite.Options
-	if len(opts.Files) == 1 && c.format == "fdr" {
-		if fdrOpts.Recording = s.trace.Recording(0); fdrOpts.Recording != nil {
-			var err error
-			if fdrOpts.First, err = s.start(); err != nil {
-				return err
-			}
-		}
-	}
-	return c.writeText(func(w io.Writer) error {
-		var out blockWriter
-		left := func() []string { return nil }
-		switch c.format {
-		case "yaml":
-			out = convert.NewYAML(w, opts)
-		case "trace_event":
-			out = convert.NewTraceEvents(w, opts)
-		case "fdr":
-			fdr := tracewrite.NewFDR(w, opts.Header, fdrOpts)
-			out, left = fdr, func() []string { return missing(c.format, fdr.Dropped, fdr.TruncatedIDs) }
-		default:
-			basic := tracewrite.NewBasic(w, opts.Header)
-			out, left = basic, func() []string { return missing(c.format, basic.Dropped, 0) }
+// records is for formats of records, which are written as they are.
+func records(newWriter recordWriter) formatWriter {
+	return func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
+		out, left, err := newWriter(s, opts, w)
+		if err != nil {
+			return nil, err
 		}
 		stop := c.app.progress(s.name, s.trace)
-		err := s.write(out, c.order())
+		err = s.write(out, c.order())
 		stop()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := s.checkStrict(&firstUnmatched{}); err != nil {
-			return err
+			return nil, err
 		}
-		if lines := left(); s.strict && len(lines) > 0 {
-			return errors.New(strings.Join(lines, "; "))
+		lines := left()
+		if s.strict && len(lines) > 0 {
+			return nil, errors.New(strings.Join(lines, "; "))
 		}
 		s.summary(nil)
-		if fdrOpts.Recording == nil { // which the output has too
+		if c.format != "fdr" || s.onlyRecording() == nil { // else the output has it too
 			c.app.tellCaveats(s.caveats(nil))
 		}
-		for _, line := range left() {
+		for _, line := range lines {
 			fmt.Fprintf(c.app.stderr, "xray: %s\n", line)
 		}
-		return nil
-	})
+		return nil, nil
+	}
 }
 
 // missing says what of the trace a format of records could not hold.

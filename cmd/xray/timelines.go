@@ -114,7 +114,7 @@ func (c *conversion) fit(s *session, choices []durations.Choice, choose func(dur
 	for tries := 0; over-fits > 1 && (tries < 5 || fits < 0); tries++ {
 		i := min(max(durations.Longest(choices, target), fits+1), over-1)
 		var written counter
-		if _, err := c.write(s, choose(choices[i]), &written); err != nil {
+		if _, err := traceFormatNamed(c.format).write(c, s, choose(choices[i]), &written); err != nil {
 			return 0, err
 		}
 		perCall := float64(written) / float64(max(choices[i].Kept, 1))
@@ -142,24 +142,11 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// viewers are what opens a timeline, and how many bytes of it they open well.
-var viewers = map[string]struct {
-	name string
-	most int64
-}{
-	"perfetto":   {"the Perfetto UI", 500e6},
-	"chrome":     {"the Perfetto UI", 500e6},
-	"viztracer":  {"vizviewer", 500e6},
-	"speedscope": {"speedscope", 250e6},
-	"firefox":    {"the Firefox Profiler", 400e6},
-}
-
 // adviseOnSize is what to say when a timeline has become so large; "" for nothing.
-func adviseOnSize(format string, written int64) string {
-	viewer, known := viewers[format]
-	if !known || written <= viewer.most {
+func adviseOnSize(f *traceFormat, written int64) string {
+	if f.viewer == "" || written <= f.mostBytes {
 		return ""
 	}
 	return fmt.Sprintf("%s written, and %s opens some %s well: --max-size 100M keeps the longest calls, --from and --to a part of the trace",
-		formatBytes(written), viewer.name, formatBytes(viewer.most))
+		formatBytes(written), f.viewer, formatBytes(f.mostBytes))
 }

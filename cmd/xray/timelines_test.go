@@ -8,7 +8,7 @@ import (
 // Timelines get as large as they may, and no larger.
 func TestMaxSize(t *testing.T) {
 	const trace = "../../testdata/kvserver-fdr.xray"
-	for format := range viewers {
+	for _, format := range traceFormatNames(isTimeline) {
 		for text, size := range map[string]int{"16K": 16 << 10, "100K": 100 << 10, "1G": 1 << 30} {
 			out := runHere("xray", "convert", "-f", format, "--max-size", text, trace)
 			said := strings.Contains(out.stderr, "left out, with") && strings.Contains(out.stderr, "a larger --max-size")
@@ -27,15 +27,13 @@ func TestMaxSize(t *testing.T) {
 }
 
 func TestAdviceOnSize(t *testing.T) {
-	for format, viewer := range viewers {
-		if advice := adviseOnSize(format, viewer.most); advice != "" {
+	for i := range traceFormats {
+		f := &traceFormats[i]
+		if advice := adviseOnSize(f, f.mostBytes); advice != "" {
 			t.Error(advice)
 		}
-		if advice := adviseOnSize(format, viewer.most+1); !strings.Contains(advice, "--max-size") {
-			t.Errorf("%s: %q", format, advice)
+		if advice := adviseOnSize(f, 1<<40); strings.Contains(advice, "--max-size") != (f.kind == ofTimeline) {
+			t.Errorf("%s: %q", f.name, advice)
 		}
-	}
-	if advice := adviseOnSize("csv", 1<<40); advice != "" {
-		t.Error(advice)
 	}
 }

@@ -114,7 +114,7 @@ func (a *app) showInPerfetto(ctx context.Context, s *session, args []string, mos
 		return err
 	}
 	z := gzip.NewWriter(&data)
-	if err := errors.Join(c.calls(s, opts, z), z.Close()); err != nil {
+	if err := errors.Join(c.write(s, opts, z), z.Close()); err != nil {
 		return err
 	}
 	ctx, fetched := context.WithCancel(ctx)

@@ -177,13 +177,13 @@ func timelines(t testing.TB, tr *reader.Trace, p program) {
 		if choice.Left > 0 {
 			opts.LeftOut, opts.LeftOutEvery = "some", (stats.Last-stats.First)/100+1
 		}
-		lost := tr.Losses().Records
+		opts.Lost = tr.Losses().Records
 		for name, f := range map[string]func(w io.Writer) convert.CallWriter{
-			"perfetto":   func(w io.Writer) convert.CallWriter { return convert.NewPerfetto(w, opts, lost) },
+			"perfetto":   func(w io.Writer) convert.CallWriter { return convert.NewPerfetto(w, opts) },
 			"chrome":     func(w io.Writer) convert.CallWriter { return convert.NewChrome(w, opts) },
-			"viztracer":  func(w io.Writer) convert.CallWriter { return convert.NewVizTracer(w, opts, nil) },
+			"viztracer":  func(w io.Writer) convert.CallWriter { return convert.NewVizTracer(w, opts) },
 			"speedscope": func(w io.Writer) convert.CallWriter { return convert.NewSpeedscope(w, opts) },
-			"firefox":    func(w io.Writer) convert.CallWriter { return convert.NewFirefox(w, opts, lost, nil) },
+			"firefox":    func(w io.Writer) convert.CallWriter { return convert.NewFirefox(w, opts) },
 		} {
 			var b bytes.Buffer
 			opens := name != "chrome" && name != "viztracer" // these show calls when they end

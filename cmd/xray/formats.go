@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/stack"
+)
+
+// traceFormat is a format that convert writes. To add one, write its file in package
+// convert and a line of this table.
+type traceFormat struct {
+	name, about string
+	kind        formatKind
+	binary      bool // not for terminals
+	sources     bool // can show source code
+	// viewer is what opens the format, and mostBytes how large a file it opens well.
+	viewer    string
+	mostBytes int64
+	// write writes a trace, and returns what is known of its calls.
+	write formatWriter
+}
+
+// formatWriter writes a trace to w. Caveats are known when all calls were read, and the
+// caller says them; opts.Caveats is for formats that have a place for them.
+type formatWriter func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error)
+
+// formatKind is what a format shows.
+type formatKind uint8
+
+const (
+	ofRecords  formatKind = iota // the records, without calls
+	ofCalls                      // each call in a row
+	ofTimeline                   // each call at its time
+	ofSums                       // times by function or call path
+)
+
+var traceFormats = []traceFormat{
+	{name: "raw", about: "a basic log of version 3", kind: ofRecords, binary: true, write: records(newBasic)},
+	{name: "fdr", about: "a flight data recorder log of version 5", kind: ofRecords, binary: true, write: records(newFDR)},
+	{name: "yaml", about: "trace YAML, which llvm-xray and xray read", kind: ofRecords, write: records(whole(convert.NewYAML))},
+	{name: "trace_event", about: "Chrome JSON in the shape that llvm-xray gives it", kind: ofRecords, write: records(whole(convert.NewTraceEvents))},
+	{name: "perfetto", about: "a protobuf trace for Perfetto", kind: ofTimeline, binary: true,
+		viewer: "the Perfetto UI", mostBytes: 500e6, write: opening(convert.NewPerfetto)},
+	{name: "chrome", about: "Chrome JSON for Perfetto, chrome://tracing and the like", kind: ofTimeline,
+		viewer: "the Perfetto UI", mostBytes: 500e6, write: ending(convert.NewChrome)},
+	{name: "viztracer", about: "Chrome JSON with the place of each function, for vizviewer", kind: ofTimeline, sources: true,
+		viewer: "vizviewer", mostBytes: 500e6, write: ending(convert.NewVizTracer)},
+	{name: "speedscope", about: "a profile of each thread for speedscope, calls in their order", kind: ofTimeline,
+		viewer: "speedscope", mostBytes: 250e6, write: opening(convert.NewSpeedscope)},
+	{name: "firefox", about: "a profile for the Firefox Profiler, calls in their order", kind: ofTimeline, sources: true,
+		viewer: "the Firefox Profiler", mostBytes: 400e6, write: opening(convert.NewFirefox)},
+	{name: "pprof", about: "a profile for go tool pprof, by self time and by calls", kind: ofSums, binary: true, write: adding(calls.Options{Paths: true}, convert.NewPprof)},
+	{name: "callgrind", about: "a profile for KCachegrind and callgrind_annotate", kind: ofSums, write: shortAfter(adding(calls.Options{Opens: true}, convert.NewCallgrind))},
+	{name: "folded", about: "folded stacks of self time for flame graph tools", kind: ofSums, write: foldedStacks},
+	{name: "csv", about: "a row for each call", kind: ofCalls, write: ending(convert.NewCSV)},
+	{name: "json", about: "a line with a JSON object for each call", kind: ofCalls, write: ending(convert.NewJSONLines)},
+}
+
+// traceFormatNames are the names of all formats, or of those that ok chooses.
+func traceFormatNames(ok func(*traceFormat) bool) []string {
+	var names []string
+	for i := range traceFormats {
+		if f := &traceFormats[i]; ok == nil || ok(f) {
+			names = append(names, f.name)
+		}
+	}
+	return names
+}
+
+func traceFormatNamed(name string) *traceFormat {
+	for i := range traceFormats {
+		if traceFormats[i].name == name {
+			return &traceFormats[i]
+		}
+	}
+	return nil
+}
+
+// listFormats is the part of convert's help about some formats.
+func listFormats(of func(*traceFormat) bool) string {
+	var b strings.Builder
+	for i := range traceFormats {
+		if f := &traceFormats[i]; of(f) {
+			fmt.Fprintf(&b, "  %-12s %s\n", f.name, f.about)
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func isOfRecords(f *traceFormat) bool { return f.kind == ofRecords }
+func isOfCalls(f *traceFormat) bool   { return f.kind != ofRecords }
+func isTimeline(f *traceFormat) bool  { return f.kind == ofTimeline }
+func hasSources(f *traceFormat) bool  { return f.sources }
+
+// opening is for writers that write a call's entry before they know how long it takes, and
+// ending for those that write a call when it ends.
+func opening[W convert.CallWriter](newWriter func(io.Writer, convert.Options) W) formatWriter {
+	return streaming(calls.Options{Shards: 1, Opens: true}, newWriter)
+}
+
+func ending[W convert.CallWriter](newWriter func(io.Writer, convert.Options) W) formatWriter {
+	return streaming(calls.Options{Shards: 1}, newWriter)
+}
+
+func streaming[W convert.CallWriter](run calls.Options, newWriter func(io.Writer, convert.Options) W) formatWriter {
+	return func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
+		var caveats []string
+		opts.Caveats = func() []string { return caveats }
+		out := newWriter(w, opts)
+		_, stats, err := analyse(s, run, func() streamed { return streamed{out} })
+		if err != nil {
+			return nil, err
+		}
+		caveats = s.caveats(stats)
+		return stats, out.Close()
+	}
+}
+
+// shortAfter is for writers that leave out short calls by themselves, since they need to
+// see what is around them.
+func shortAfter(write formatWriter) formatWriter {
+	return func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
+		opts.Shortest, s.filter.MinDuration = s.filter.MinDuration, 0
+		return write(c, s, opts, w)
+	}
+}
+
+// mergedAtLast is an analysis that is written when all calls were read.
+type mergedAtLast[S any] interface {
+	calls.Analysis[S]
+	Write(io.Writer) error
+}
+
+func adding[S mergedAtLast[S]](run calls.Options, newSink func(convert.Options) S) formatWriter {
+	return func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
+		var caveats []string
+		opts.Caveats = func() []string { return caveats }
+		sink, stats, err := analyse(s, run, func() S { return newSink(opts) })
+		if err != nil {
+			return nil, err
+		}
+		caveats = s.caveats(stats)
+		return stats, sink.Write(w)
+	}
+}
+
+func foldedStacks(c *conversion, s *session, _ convert.Options, w io.Writer) (*calls.Stats, error) {
+	report, stats, err := s.stacks(c.perThread)
+	if err != nil {
+		return nil, err
+	}
+	return stats, report.WriteFolded(w, s.names, stack.FoldedView{})
+}
+
+// recordWriter makes a writer of records, and a function that says, at the end, what the
+// format could not hold.
+type recordWriter func(s *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error)
+
+// whole is for formats that hold all there is.
+func whole[W blockWriter](newWriter func(io.Writer, convert.Options) W) recordWriter {
+	return func(_ *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error) {
+		return newWriter(w, opts), func() []string { return nil }, nil
+	}
+}
+
+func newBasic(_ *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error) {
+	basic := tracewrite.NewBasic(w, opts.Header)
+	return basic, func() []string { return missing("raw", basic.Dropped, 0) }, nil
+}
+
+func newFDR(s *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error) {
+	var own tracewrite.Options
+	if own.Recording = s.onlyRecording(); own.Recording != nil {
+		var err error
+		if own.First, err = s.start(); err != nil {
+			return nil, nil, err
+		}
+	}
+	fdr := tracewrite.NewFDR(w, opts.Header, own)
+	return fdr, func() []string { return missing("fdr", fdr.Dropped, fdr.TruncatedIDs) }, nil
+}
+
+// onlyRecording is what the recorder said of the trace, where that is one file.
+func (s *session) onlyRecording() *reader.Recording {
+	if len(s.trace.Files()) > 1 {
+		return nil
+	}
+	return s.trace.Recording(0)
+}
