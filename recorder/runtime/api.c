@@ -173,7 +173,7 @@ static void put_note(uint16_t kind, const void *head, uint64_t n, const char *te
 	xr_put(&t, head, n);
 	if (text)
 		xr_put(&t, text, xr_strnlen(text, sizeof room - t.n));
-	xr_custom_event(room, t.n);
+	xr_note_event(room, t.n);
 }
 
 static void mark(const char *text) { put_note(XR_META_MARK, NULL, 0, text); }
@@ -182,7 +182,7 @@ static void request(uint64_t id, const char *text) { put_note(XR_META_REQUEST, &
 static void name(const char *text)
 {
 	if (text && !xr_sys6(SYS_prctl, PR_SET_NAME, (intptr_t)text, 0, 0, 0, 0))
-		xr_thread_named(xr_sys0(SYS_gettid), text);
+		xr_thread_named(xr_thread_id(), text);
 }
 
 void xr_thread_named(uint32_t tid, const char *text)

@@ -5,16 +5,22 @@
 #include "syscall.h"
 #include "trace.h"
 
-/* Copies n bytes of whatever p is: compilers pass wrong pointers to typed events.
- * Returns how many could be read. */
-static uint64_t copy_payload(void *to, const void *p, uint64_t n)
+/* Whose memory a payload is. Compilers pass wrong pointers to typed events, so that only
+ * our own can be read without asking the kernel. */
+enum owner { PROGRAM, OURS };
+
+/* Returns how many bytes could be read. */
+static uint64_t copy_payload(void *to, const void *p, uint64_t n, enum owner owner)
 {
-	return xr_copy_from(to, p, n);
+	if (owner == PROGRAM)
+		return xr_copy_from(to, p, n);
+	xr_copy(to, p, n);
+	return n;
 }
 
 /* Writes an event record. What is recorded at once in one piece, header, payload and
  * trailer, becomes part of the ring in the end. */
-static void record(uint64_t head, const void *p, uint64_t n)
+static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 {
 	uint64_t size = n < XR_MAX_PAYLOAD ? n : XR_MAX_PAYLOAD, tsc;
 	uint64_t padded = (size + 7) & ~7ull;
@@ -25,7 +31,7 @@ static void record(uint64_t head, const void *p, uint64_t n)
 	}
 	uint64_t *q = (uint64_t *)xr_reserve(24 + padded, &tsc);
 	if (q) {
-		uint64_t copied = size ? copy_payload(q + 2, p, size) : 0;
+		uint64_t copied = size ? copy_payload(q + 2, p, size, owner) : 0;
 		if (copied < n)
 			xr_tls->truncated++;
 		/* A chunk is zeros behind the cursor, and stays so. */
@@ -49,13 +55,19 @@ static int wanted(void)
 void xr_custom_event(const void *p, uint64_t n)
 {
 	if (wanted())
-		record(XR_REC_CUSTOM << 1 | 1, p, n);
+		record(XR_REC_CUSTOM << 1 | 1, p, n, PROGRAM);
+}
+
+void xr_note_event(const void *p, uint64_t n)
+{
+	if (wanted())
+		record(XR_REC_CUSTOM << 1 | 1, p, n, OURS);
 }
 
 void xr_typed_event(uint64_t type, const void *p, uint64_t n)
 {
 	if (wanted())
-		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n);
+		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n, PROGRAM);
 }
 
 /* A landing as metadata, behind which are the exits of the calls that are left. */

@@ -351,6 +351,8 @@ int xr_keeps_records(void);
 
 /* events.c */
 void xr_custom_event(const void *p, uint64_t n);
+/* The same for a payload in memory of ours. */
+void xr_note_event(const void *p, uint64_t n);
 void xr_typed_event(uint64_t type, const void *p, uint64_t n);
 
 /* profile.c: general registers only. */

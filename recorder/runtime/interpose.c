@@ -14,6 +14,7 @@
 #include "internal.h"
 #include "interpose.h"
 #include "objects.h"
+#include "ring.h"
 #include "syscall.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -97,7 +98,7 @@ static int64_t change_process(long option, long a, long b, long c, long d)
 		return seal(a == SECCOMP_MODE_STRICT, SYS_prctl, option, a, b, c, d);
 	int64_t r = xr_sys6(SYS_prctl, option, a, b, c, d, 0);
 	if (option == PR_SET_NAME && !r)
-		xr_thread_named(xr_sys0(SYS_gettid), (const char *)a);
+		xr_thread_named(xr_thread_id(), (const char *)a);
 	return r;
 }
 
@@ -160,7 +161,7 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 EXPORT __attribute__((noreturn)) void pthread_exit(void *value)
 {
 	static __attribute__((noreturn)) void (*real_exit)(void *);
-	if (xr_sys0(SYS_gettid) == xr_sys0(SYS_getpid))
+	if (xr_thread_id() == (xr_sealed ? root.pid : (uint32_t)xr_sys0(SYS_getpid)))
 		xr_control_pause();
 	if (!real_exit)
 		real_exit = real("pthread_exit");

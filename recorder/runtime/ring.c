@@ -127,7 +127,7 @@ static void find_tid(void)
 	}
 }
 
-static uint32_t thread_id(void)
+uint32_t xr_thread_id(void)
 {
 	uint32_t tid = 0;
 	if (!xr_sealed)
@@ -397,7 +397,7 @@ static void bury_namesake(uint32_t tid)
  * it uses the struct of the thread that waits for it, but gets none. */
 static struct xr_thread *attach(void)
 {
-	uint32_t pid = xr_sealed ? root.pid : xr_sys0(SYS_getpid), tid = thread_id();
+	uint32_t pid = xr_sealed ? root.pid : xr_sys0(SYS_getpid), tid = xr_thread_id();
 	if (!process || pid != root.pid || !tid)
 		return NULL;
 	xr_lock(&process->lock);
@@ -448,7 +448,7 @@ void xr_ring_forked(void)
 	uint32_t parent = root.pid;
 	state.living = state.reap_at = state.next_try = 0;
 	root.dropped = 0;
-	root.pid = xr_sys0(SYS_getpid);
+	root.pid = xr_sealed ? xr_thread_id() : (uint32_t)xr_sys0(SYS_getpid);
 	root.min_tsc = xr_rdtsc();
 	xr_arena_forked(parent);
 	xr_tls = NULL;

@@ -19,6 +19,9 @@ void xr_leave(uint64_t signals);
 void xr_drop(void);
 /* Copies n bytes that may not be readable. Returns how many are. */
 uint64_t xr_copy_from(void *to, const void *from, uint64_t n);
+/* The id of the calling thread, without a system call where a seccomp filter may forbid it;
+ * 0 where it cannot be had so. */
+uint32_t xr_thread_id(void);
 /* Whether depth mode records the function event; sp is the stack pointer in its
  * trampoline. */
 int xr_depth_wants(uint32_t word, uint64_t sp);
