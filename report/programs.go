@@ -30,7 +30,11 @@ func floating(f float64) datum {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return datum{null: true} // JSON has no way to write them
 	}
-	return datum{s: strconv.FormatFloat(f, 'g', -1, 64)}
+	format := byte('g')
+	if abs := math.Abs(f); abs >= 1 && abs < 1e21 {
+		format = 'f' // 1000000 and not 1e+06
+	}
+	return datum{s: strconv.FormatFloat(f, format, -1, 64)}
 }
 
 // keys are those of a column, in the order of [Doc.data].

@@ -397,3 +397,11 @@ func TestTransposed(t *testing.T) {
 	}
 	equal(t, b.String(), "          main  parse<a|b>\ncount        1          20\nself   2.000us           -\n")
 }
+
+func TestFloating(t *testing.T) {
+	for f, want := range map[float64]string{0: "0", 1e6: "1000000", -2.5e9: "-2500000000", 1e300: "1e+300", 0.25: "0.25", 5e-6: "5e-06"} {
+		if got := floating(f); got.s != want || got.null {
+			t.Errorf("%v is %s, want %s", f, got.s, want)
+		}
+	}
+}
