@@ -60,11 +60,11 @@ Without --root, why chooses the function whose slow calls lose the most time.`,
 	w.flags.paths.add(f)
 	f.StringVar(&w.root, "root", "", "explain the outermost calls of functions that match `REGEXP`")
 	f.StringVar(&w.slow, "slow", "p99", "which calls are slow: `RULE` is a percentile (p99), top:100, or >5ms")
-	f.StringVar(&w.usual, "usual", "p25..p75", "which calls are usual: from one percentile to another")
+	f.StringVar(&w.usual, "usual", "p25..p75", "which calls are usual: a `RANGE` of percentiles")
 	w.waits.add(f)
 	f.StringVar(&w.arg, "arg", "", "look for common arguments of slow calls only in functions that match `REGEXP`")
 	addCount(f, &w.depth, "path-depth", "", 1, "look at call paths at most `N` deep below the root")
-	f.Float64Var(&w.minShare, "min-share", 5, "report only causes that explain at least `PERCENT` of the lost time")
+	f.StringVar(&w.minShare, "min-share", "5%", "report only causes that explain at least `PERCENT` of the lost time")
 	w.exemplars = 3
 	addCount(f, &w.exemplars, "exemplars", "", 0, "show `N` example slow calls next to the median call")
 	f.BoolVar(&w.all, "all", false, "list what each call path contributes")
@@ -82,7 +82,7 @@ type whyFlags struct {
 	root, slow, usual string
 	arg               string
 	depth             int
-	minShare          float64
+	minShare          string
 	exemplars         int
 	all               bool
 	seed              uint64
@@ -134,11 +134,15 @@ func (w *whyFlags) explain(s *session) (*why.Report, *calls.Stats, error) {
 
 func (w *whyFlags) options(s *session) (why.Options, error) {
 	opts := why.Options{
-		MinShare: w.minShare / 100, Seed: w.seed, Clock: s.clock, From: s.filter.From, To: s.filter.To,
+		Seed: w.seed, Clock: s.clock, From: s.filter.From, To: s.filter.To,
 		PathDepth: w.depth, MaxPaths: s.paths,
 	}
-	if w.minShare <= 0 || w.minShare > 100 {
-		return opts, usagef("--min-share: %g is no percentage from 0 to 100", w.minShare)
+	var err error
+	if opts.MinShare, err = parseShare("min-share", w.minShare); err != nil {
+		return opts, err
+	}
+	if opts.MinShare == 0 {
+		return opts, usagef("--min-share: must be more than 0%%")
 	}
 	opts.Calls.Filter.Thread, opts.Calls.Short = s.filter.Thread, s.shortTicks()
 	if w.root != "" {
@@ -155,7 +159,6 @@ func (w *whyFlags) options(s *session) (why.Options, error) {
 		}
 		opts.Argument = s.chooseFuncs("arg", re)
 	}
-	var err error
 	if opts.Pruned, opts.PrunedKnown, err = s.pruned(); err != nil {
 		return opts, err
 	}
