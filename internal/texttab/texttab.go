@@ -255,16 +255,8 @@ var markdownEscapes = strings.NewReplacer(
 	"<", "&lt;", ">", "&gt;", "&", "&amp;", "[", `\[`, "]", `\]`, "#", `\#`,
 )
 
-// WriteCSV writes the table as RFC 4180 describes, but with lines ended by a
-// line feed alone. Text that a spreadsheet would take for a formula is changed as by
-// [CSVText].
-func (t *Table) WriteCSV(w io.Writer) error {
-	b := bufio.NewWriter(w)
-	t.Each(csvCell, func(row []string) { b.WriteString(strings.Join(row, ",") + "\n") })
-	return b.Flush()
-}
-
-// CSVRow is a row as [Table.WriteCSV] writes it, for tables that need not be in memory.
+// CSVRow is a row as RFC 4180 describes it, but ended by a line feed alone. Text that a
+// spreadsheet would take for a formula is changed as by [CSVText].
 func CSVRow(cells ...string) string {
 	row := make([]string, len(cells))
 	for i, s := range cells {
