@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -137,39 +136,11 @@ func foldedCaveat(stats *calls.Stats) []string {
 		"which have %s.", plural(int64(stats.Folded), "call", "calls"))}
 }
 
-// writeReport is writeOutput for a report on the calls of a run. Caveats come first where
-// the format has room for them.
-func (s *session) writeReport(path, format string, stats *calls.Stats, f func(io.Writer) error) error {
-	return s.app.writeCaveats(path, format, s.caveats(stats), f)
-}
-
-// writeCaveats is writeOutput for a report that begins with caveats: with sentences in text
-// and Markdown, with a list of that name in JSON. For other formats they are on standard error.
-func (a *app) writeCaveats(path, format string, caveats []string, f func(io.Writer) error) error {
-	if len(caveats) == 0 {
-		return a.writeOutput(path, f)
-	}
-	head := ""
-	switch format {
-	case "text":
-		head = strings.Join(caveats, "\n") + "\n\n"
-	case "markdown":
-		head = "> " + strings.Join(caveats, "\n>\n> ") + "\n\n"
-	case "json":
-		text, err := json.Marshal(caveats)
-		if err != nil {
-			return err
-		}
-		return a.writeOutput(path, func(w io.Writer) error { return f(&objectWriter{w, `"caveats":` + string(text) + ","}) })
-	default:
-		a.tellCaveats(caveats)
-	}
-	return a.writeOutput(path, func(w io.Writer) error {
-		if _, err := io.WriteString(w, head); err != nil {
-			return err
-		}
-		return f(w)
-	})
+// writeFile is writeOutput for a form of a run's calls that has no room for caveats. They are
+// on standard error.
+func (s *session) writeFile(path string, stats *calls.Stats, f func(io.Writer) error) error {
+	s.app.tellCaveats(s.caveats(stats))
+	return s.app.writeOutput(path, f)
 }
 
 // tellCaveats writes caveats to standard error.
@@ -184,24 +155,6 @@ func (a *app) tellBase(caveats []string) {
 	for _, caveat := range caveats {
 		fmt.Fprintf(a.stderr, "xray: in the base: %s\n", caveat)
 	}
-}
-
-// objectWriter puts a field first into the JSON object that is written through it.
-type objectWriter struct {
-	w     io.Writer
-	first string // "" once it is written
-}
-
-func (o *objectWriter) Write(p []byte) (int, error) {
-	if o.first == "" || len(p) == 0 {
-		return o.w.Write(p)
-	}
-	if _, err := io.WriteString(o.w, string(p[:1])+o.first); err != nil {
-		return 0, err
-	}
-	o.first = ""
-	n, err := o.w.Write(p[1:])
-	return n + 1, err
 }
 
 // sharedCaveats are those of several traces that are read one by one.

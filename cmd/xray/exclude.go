@@ -94,7 +94,7 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 				return err
 			}
 			var skipped []exclude.Skipped
-			err = s.writeReport(out.output, write, stats, func(w io.Writer) (err error) {
+			err = s.writeFile(out.output, stats, func(w io.Writer) (err error) {
 				skipped, err = s.writeExclusions(w, plan, write)
 				return err
 			})

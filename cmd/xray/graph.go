@@ -197,7 +197,7 @@ along them. --min-share and --top keep big graphs readable.`,
 			if g.out.isReport() {
 				err = s.writeDoc(&g.out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			} else {
-				err = s.writeReport(g.out.output, g.out.format, stats, func(w io.Writer) error {
+				err = s.writeFile(g.out.output, stats, func(w io.Writer) error {
 					if g.out.format == "dot" {
 						return found.WriteDOT(w, s.names, view)
 					}

@@ -70,7 +70,8 @@ functions with the same id count as the same.`,
 					Kind: cmd.Name(), Clock: diff.Clock(), Caveats: caveats.list(len(args)), Body: diff.Body(name, view),
 				})
 			}
-			return a.writeCaveats(g.out.output, g.out.format, caveats.list(len(args)), func(w io.Writer) error {
+			a.tellCaveats(caveats.list(len(args)))
+			return a.writeOutput(g.out.output, func(w io.Writer) error {
 				if g.out.format == "dot" {
 					return diff.WriteDOT(w, view)
 				}

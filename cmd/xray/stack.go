@@ -76,11 +76,11 @@ include callees. Calls that are still open when the trace ends count up to its e
 			}
 			switch out.format {
 			case "folded":
-				err = s.writeReport(out.output, out.format, stats, func(w io.Writer) error {
+				err = s.writeFile(out.output, stats, func(w io.Writer) error {
 					return found.WriteFolded(w, s.names, stack.FoldedView{Metric: m, Inclusive: inclusive})
 				})
 			case "svg":
-				err = s.writeReport(out.output, out.format, stats, func(w io.Writer) error { return found.WriteSVG(w, s.names, view) })
+				err = s.writeFile(out.output, stats, func(w io.Writer) error { return found.WriteSVG(w, s.names, view) })
 			default:
 				err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node {
 					return found.Body(names, stack.View{Metric: m, Top: top})
