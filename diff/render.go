@@ -58,7 +58,7 @@ func itself(m *Metric) *Metric { return m }
 // side is what is known of a side.
 func (r *Report) side(key string, s Side) report.Node {
 	return &report.Section{Key: key, Body: []report.Node{report.Facts(r,
-		report.Count("runs", func(r *Report) uint64 { return uint64(r.Runs[s]) }),
+		report.Count("run_count", func(r *Report) uint64 { return uint64(r.Runs[s]) }),
 		report.Number("calls", func(r *Report) float64 { return r.Calls[s] }),
 		report.Count("units", func(r *Report) uint64 { return uint64(r.Units[s]) }),
 	).Hidden()}}
@@ -167,7 +167,7 @@ func (p *phrases) changes() []report.Node {
 	}, tested(report.Mean("change", func(c *changeRow) float64 { return c.Low }), "", func(c *changeRow) *Interval { return &c.Interval })...)
 	columns = append(columns,
 		report.String("kind", func(c *changeRow) string { return c.Kind.String() }).ForPrograms(),
-		report.Count("paths", func(c *changeRow) uint64 { return uint64(c.Paths) }).ForPrograms(),
+		report.Count("path_count", func(c *changeRow) uint64 { return uint64(c.Paths) }).ForPrograms(),
 		report.NamePath("path", func(c *changeRow) []string { return c.Path }).ForPrograms(),
 		report.String("function", func(c *changeRow) string { return c.Function }).ForPrograms(),
 		report.String("what", func(c *changeRow) string { return c.what }).ForPeople(),

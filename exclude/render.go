@@ -43,8 +43,8 @@ func (p *Plan) Body(names symbolize.Names, v View) []report.Node {
 			report.Count("kept_count", func(p *Plan) uint64 { return uint64(p.Kept) }),
 		).Hidden(),
 		report.Programs{
-			&report.Section{Key: "before", Body: []report.Node{report.Facts(&p.Before, columns...)}},
-			&report.Section{Key: "after", Body: []report.Node{report.Facts(&p.After, columns...)}},
+			&report.Section{Key: "present", Body: []report.Node{report.Facts(&p.Before, columns...)}},
+			&report.Section{Key: "predicted", Body: []report.Node{report.Facts(&p.After, columns...)}},
 		},
 		report.People{p.comparison(columns)},
 		report.Notes(p.notes(names, v)),

@@ -82,8 +82,8 @@ func (l Left) sentence() string {
 
 func (l Left) facts() report.Node {
 	return &report.Section{Key: "left_out", Body: []report.Node{report.Facts(&l,
-		report.Count("functions", func(l *Left) uint64 { return uint64(l.Functions) }),
-		report.Count("edges", func(l *Left) uint64 { return uint64(l.Edges) }),
+		report.Count("function_count", func(l *Left) uint64 { return uint64(l.Functions) }),
+		report.Count("edge_count", func(l *Left) uint64 { return uint64(l.Edges) }),
 	).Hidden()}}
 }
 

@@ -41,8 +41,8 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	return []report.Node{
 		r.head(len(list)),
 		report.Facts(r,
-			report.Count("invocations", func(r *Report) uint64 { return r.Invocations }),
-			report.Count("threads", func(r *Report) uint64 { return uint64(r.Threads) }),
+			report.Count("calls", func(r *Report) uint64 { return r.Invocations }),
+			report.Count("thread_count", func(r *Report) uint64 { return uint64(r.Threads) }),
 			report.Count("shapes_kept", func(r *Report) uint64 { return uint64(len(r.Shapes)) }),
 			report.Flag("full", func(r *Report) bool { return r.Full }),
 		).Hidden(),

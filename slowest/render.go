@@ -22,7 +22,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 		report.Paragraph(r.head()),
 		report.Facts(r,
 			report.Count("calls", func(r *Report) uint64 { return r.Invocations }),
-			report.Count("threads", func(r *Report) uint64 { return uint64(r.Threads) }),
+			report.Count("thread_count", func(r *Report) uint64 { return uint64(r.Threads) }),
 			report.Time("p50", func(r *Report) uint64 { return r.Median }),
 			report.Time("p99", func(r *Report) uint64 { return r.P99 }),
 			report.Time("max", func(r *Report) uint64 { return r.Longest }),

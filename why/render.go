@@ -36,7 +36,7 @@ func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 		report.Facts(r,
 			report.String("root", func(*Report) string { return p.rootLabel() }),
 			report.Count("calls", func(r *Report) uint64 { return r.Invocations }),
-			report.Count("threads", func(r *Report) uint64 { return uint64(r.Threads) }),
+			report.Count("thread_count", func(r *Report) uint64 { return uint64(r.Threads) }),
 			report.Time("p50", func(r *Report) uint64 { return r.Median }),
 			report.Time("p99", func(r *Report) uint64 { return r.P99 }),
 			report.Time("max", func(r *Report) uint64 { return r.Longest }),
@@ -117,7 +117,7 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		report.Count("dominates", func(c *cause) uint64 { return uint64(c.Dominates) }).Missing(isRest).Titled("slow calls"),
 		report.String("kind", func(c *cause) string { return c.Kind.String() }).ForPrograms(),
 		report.Function("function", func(c *cause) reader.FuncID { return c.Func }).ForPrograms(),
-		report.String("lock", func(c *cause) string { return address(c.Lock) }).ForPrograms(),
+		report.String("address", func(c *cause) string { return address(c.Lock) }).Missing(func(c *cause) bool { return c.Lock == 0 }).ForPrograms(),
 		report.Number("p", func(c *cause) float64 { return c.Chance }).Missing(func(c *cause) bool { return !c.ByChance }).ForPrograms(),
 		optional("most_in", func(c *cause) reader.FuncID { return c.Most }),
 		optional("after", func(c *cause) reader.FuncID { return c.Between[0] }),
@@ -275,17 +275,12 @@ func (p *phrases) decomposition(parts []Part) *report.TableNode {
 		report.Mean("slower", func(p *Part) float64 { return p.Slower }),
 		report.Mean("more_calls", func(p *Part) float64 { return p.More }),
 		report.Mean("new_path", func(p *Part) float64 { return p.New }),
-		report.String("lock", func(p *Part) string { return address(p.Lock) }),
+		report.String("address", func(p *Part) string { return address(p.Lock) }).Missing(func(p *Part) bool { return p.Lock == 0 }),
 		path(p, func(p *Part) []reader.FuncID { return p.Path }),
 	)
 }
 
-func address(lock uint64) string {
-	if lock == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%#x", lock)
-}
+func address(lock uint64) string { return fmt.Sprintf("%#x", lock) }
 
 // callsOfRoot is a number of calls, for warnings.
 func callsOfRoot(n uint64, verb, verbs string) string {

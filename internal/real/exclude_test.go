@@ -57,7 +57,7 @@ func TestExclude(t *testing.T) {
 		}
 		measured := func(seconds []float64) string { return share(median(seconds)/median(base) - 1) }
 		row := fmt.Sprintf("| %s | %s | %s to %s | %s | %s | %s | %s | %s | %s |\n", p.name,
-			share(estimate.Before.Overhead), share(estimate.Before.Least), share(estimate.Before.Most), share(better.Before.Overhead), measured(now),
+			share(estimate.Present.Overhead), share(estimate.Present.Least), share(estimate.Present.Most), share(better.Present.Overhead), measured(now),
 			lists[0].promise, measured(after[0]), lists[1].promise, measured(after[1]))
 		table.WriteString(row)
 		t.Logf("%sCPU seconds: %v unpatched, %v recorded, %v with lists of budgets %s and %s", row, base, now, after, lists[0].budget, lists[1].budget)
@@ -74,7 +74,7 @@ func share(x float64) string {
 
 // A prediction is what exclude says of a recording.
 type prediction struct {
-	Before struct {
+	Present struct {
 		Overhead float64
 		Least    float64 `json:"overhead_low"`
 		Most     float64 `json:"overhead_high"`

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// reportRuns are reports of recorded traces that have, together, all keys.
+var reportRuns = []string{
+	"account --per-thread --probe-cost 1ns..20ns --objects -m kvserver kvserver-fdr.xray",
+	"account -m kvserver kvserver-fdr.xray",
+	"diff -m kvserver --root ^kv::handle --gate p99:+500% kvserver-fdr.xray -- kvserver-fdr.xray",
+	"exclude -m kvserver --budget 4% kvserver-fdr.xray",
+	"graph -m kvserver --min-share 1 kvserver-fdr.xray",
+	"graph-diff -m1 clang14.yaml -m2 clang19.yaml clang14-fdr.xray clang19-fdr.xray",
+	"locks -m locks.yaml locks-basic.xray",
+	`requests -m pipeline.yaml --id-func ^(accept|handle|reply) --class method=(\w+) pipeline-fdr.xray`,
+	"residency -m kvserver --cells 20 kvserver-fdr.xray",
+	"shapes -m kvserver --root ^kv::handle kvserver-fdr.xray",
+	"slowest -m kvserver --root ^kv::handle kvserver-fdr.xray",
+	"stack --per-thread -m kvserver kvserver-fdr.xray",
+	"why -m kvserver --root ^kv::handle --slow p97 kvserver-fdr.xray",
+}
+
+// rareKeys are those of why's tables about waits and associations, which the calls of these
+// traces do not have.
+var rareKeys = []string{"cause", "ends_with", "evidence", "expected", "of", "period_ns", "scope", "scope_id", "self_share", "text", "value"}
+
+// seenKey is a key of JSON or CSV.
+type seenKey struct {
+	types, reports map[string]bool
+}
+
+// keysOf collects the keys of what reports write.
+type keysOf map[string]*seenKey
+
+func (k keysOf) add(report, key, typ string) {
+	s := k[key]
+	if s == nil {
+		s = &seenKey{make(map[string]bool), make(map[string]bool)}
+		k[key] = s
+	}
+	s.reports[report] = true
+	if typ != "" {
+		s.types[typ] = true
+	}
+}
+
+func (k keysOf) walk(report string, v any) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			k.walk(report, e)
+		}
+	case map[string]any:
+		for key, e := range v {
+			typ := ""
+			switch e.(type) {
+			case string:
+				typ = "string"
+			case bool:
+				typ = "boolean"
+			case float64:
+				typ = "number"
+			case []any:
+				typ = "array"
+			case map[string]any:
+				typ = "object"
+			}
+			k.add(report, key, typ)
+			k.walk(report, e)
+		}
+	}
+}
+
+// TestKeys compares the keys that reports write with the list of docs/json.md. -update adds
+// keys to the list, whose meaning is then to be written, and drops those that are gone.
+func TestKeys(t *testing.T) {
+	seen := make(keysOf)
+	for _, run := range reportRuns {
+		args := strings.Fields(run)
+		for i, arg := range args {
+			if path := filepath.Join("..", "..", "testdata", arg); strings.HasPrefix(arg, "kvserver") || strings.HasSuffix(arg, ".xray") || strings.HasSuffix(arg, ".yaml") {
+				args[i] = path
+			}
+		}
+		for _, format := range []string{"json", "csv"} {
+			out := runHere(append([]string{"xray", args[0], "--format", format}, args[1:]...)...)
+			if out.status != exitOK && args[0] != "diff" { // its status is that of the gate
+				t.Fatalf("%s: %v", run, out)
+			}
+			if format == "csv" {
+				header, err := csv.NewReader(strings.NewReader(out.stdout)).Read()
+				if err != nil {
+					t.Fatalf("%s: %v", run, err)
+				}
+				for _, key := range header {
+					seen.add(args[0], key, "")
+				}
+				continue
+			}
+			var v any
+			if err := json.Unmarshal([]byte(out.stdout), &v); err != nil {
+				t.Fatalf("%s: %v", run, err)
+			}
+			seen.walk(args[0], v)
+		}
+	}
+	for _, key := range rareKeys {
+		if seen[key] != nil {
+			t.Errorf("%s is not rare", key)
+		}
+		seen.add("why", key, "")
+	}
+	page := filepath.Join("..", "..", "docs", "json.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head = "| key | type | unit | meaning | reports |\n|---|---|---|---|---|\n"
+	at := strings.Index(string(text), head)
+	if at < 0 {
+		t.Fatal("no list of keys")
+	}
+	listed := make(map[string][]string)
+	for _, m := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| (.*?) \\| (.*?) \\| (.*?) \\| (.*?) \\|$").FindAllStringSubmatch(string(text[at+len(head):]), -1) {
+		listed[m[1]] = m[2:]
+	}
+	list := head
+	for _, key := range slices.Sorted(maps.Keys(seen)) {
+		s := seen[key]
+		row := []string{"", unitOf(key), "", ""}
+		if old := listed[key]; old != nil {
+			copy(row, old)
+		}
+		if row[2] == "" {
+			t.Errorf("docs/json.md does not say what %s is", key)
+		}
+		types := slices.Sorted(maps.Keys(s.types))
+		switch {
+		case len(types) > 1:
+			t.Errorf("%s has several types: %v, in %v", key, types, slices.Sorted(maps.Keys(s.reports)))
+		case len(types) == 1:
+			row[0] = types[0] // otherwise it is null in all these reports
+		}
+		row[3] = "all"
+		if len(s.reports) < len(seen["report"].reports) {
+			row[3] = strings.Join(slices.Sorted(maps.Keys(s.reports)), ", ")
+		}
+		list += fmt.Sprintf("| `%s` | %s |\n", key, strings.Join(row, " | "))
+	}
+	got := string(text[:at]) + list
+	if *update {
+		if err := os.WriteFile(page, []byte(got), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := cmp.Diff(strings.Split(string(text), "\n"), strings.Split(got, "\n")); diff != "" {
+		t.Errorf("(-docs/json.md +reports):\n%s", diff)
+	}
+}
+
+func unitOf(key string) string {
+	for _, unit := range []string{"ns", "bytes"} {
+		if strings.HasSuffix(key, "_"+unit) {
+			return unit
+		}
+	}
+	return ""
+}
