@@ -1,25 +1,25 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/survey"
+	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) infoCommand() *cobra.Command {
 	var (
-		flags  traceFlags
-		format = "text"
-		output string
+		flags traceFlags
+		out   reportFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "info TRACE...",
@@ -35,17 +35,17 @@ that could mislead you it says what to do about it. Start here.`,
 			}
 			defer s.close()
 			stop := a.progress(s.name, s.trace)
-			report, err := survey.Run(s.trace)
+			found, err := survey.Run(s.trace)
 			stop()
 			if err != nil {
 				return err
 			}
-			out := infoOutput{session: s, Report: report, findings: append(report.Findings(s.trace, s.names), s.missingFindings()...)}
-			write := out.text
-			if format == "json" {
-				write = out.json
+			o := infoOutput{session: s, Report: found, findings: append(found.Findings(s.trace, s.names), s.missingFindings()...), names: s.shownNames(&out)}
+			doc := &report.Doc{
+				Kind: s.name, Clock: s.clock, Names: o.names, Start: found.Stats.First, Body: o.body(),
+				Threads: label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()},
 			}
-			if err := a.writeOutput(output, write); err != nil {
+			if err := a.writeDoc(&out, doc); err != nil {
 				return err
 			}
 			return s.checkStrict(&firstUnmatched{})
@@ -54,78 +54,188 @@ that could mislead you it says what to do about it. Start here.`,
 	f := cmd.Flags()
 	flags.nameFlags.add(f)
 	flags.addStrict(f)
-	addChoice(f, &format, "format", "f", "what to write", "text", "json")
-	addOutput(f, &output)
+	out.add(f)
 	spellings(f, nil)
 	return cmd
 }
 
-// infoOutput renders a survey.
+// infoOutput describes a survey.
 type infoOutput struct {
 	*session
 	*survey.Report
 	findings []survey.Finding
+	names    symbolize.Names
 }
 
-func (o *infoOutput) text(w io.Writer) error {
+// said is a fact in words, for people, which is left out when it is "".
+func said[T any](title, words string) report.Column[T] {
+	return report.String(title, func(*T) string { return words }).ForPeople().Missing(func(*T) bool { return words == "" })
+}
+
+func (o *infoOutput) body() []report.Node {
+	files := &report.List{Key: "files"}
 	for i, name := range o.trace.Files() {
-		h := o.trace.Header(i)
-		textf(w, "%s: %v\n", name, o.formatOf(i))
-		if h.Type == reader.FDR && h.BufferSize > 0 {
-			textf(w, "  buffers    of %s bytes\n", thousands(h.BufferSize))
-		}
-		o.recorder(w, i)
+		files.Items = append(files.Items, report.Section{Title: name, Body: o.file(i)})
 	}
-	st := &o.Stats
-	if o.clock.Known() {
-		textf(w, "  clock      %s ticks a second\n", thousands(o.clock.Frequency))
-	} else {
-		textf(w, "  clock      unknown\n")
-	}
-	textf(w, "  records    %s\n", o.kinds())
-	if st.Events > 0 {
-		textf(w, "  span       %s, from tick %d to %d%s\n", o.clock.Format(st.Last-st.First), st.First, st.Last,
-			o.when(o.trace.Recording(0), st.First))
-		textf(w, "  calls      %s\n", o.ends())
-		textf(w, "  functions  %s\n", thousands(uint64(len(o.Funcs))))
-		textf(w, "  depth      %d\n", st.MaxDepth)
-		if o.Marks+o.Requests > 0 {
-			textf(w, "  marks      %s; %s\n", plural(int64(o.Marks), "mark", "marks"), plural(int64(o.Requests), "request", "requests"))
-		}
-		o.threads(w)
-		o.named(w)
-	}
-	o.counts(w)
-	o.objects(w)
-	if len(o.findings) > 0 {
-		textf(w, "\nworth knowing:\n")
-	}
-	for _, f := range o.findings {
-		textf(w, "- %s\n", f.Text)
-		textf(w, "    %s\n", f.Remedy)
-	}
-	o.losses(w)
-	return nil
+	return []report.Node{files, o.facts(), o.threads(), report.People{o.named()}, o.kindTable(), report.People{o.counts(), o.objects()},
+		report.Programs{report.Table("findings", o.findings,
+			report.String("name", func(f *survey.Finding) string { return f.Name }),
+			report.String("text", func(f *survey.Finding) string { return f.Text }),
+			report.String("remedy", func(f *survey.Finding) string { return f.Remedy }),
+		), o.lossTable()},
+		report.People{o.list("Warnings", o.warnings()), o.list("Losses", o.losses())}}
 }
 
-// maxInfoLosses bounds how many losses of a cause are listed in text.
+// facts are about the whole trace.
+func (o *infoOutput) facts() report.Node {
+	type T = infoOutput
+	st := &o.Stats
+	clock, span, marks, threads, calls, functions, depth := "unknown", "", "", "", "", "", ""
+	if o.clock.Known() {
+		clock = thousands(o.clock.Frequency) + " ticks a second"
+	}
+	if st.Events > 0 {
+		span = fmt.Sprintf("%s, from tick %d to %d%s", o.clock.Format(st.Last-st.First), st.First, st.Last, o.when(o.trace.Recording(0), st.First))
+		calls, functions, depth = o.ends(), thousands(uint64(len(o.Funcs))), thousands(uint64(st.MaxDepth))
+		if o.Marks+o.Requests > 0 {
+			marks = plural(int64(o.Marks), "mark", "marks") + "; " + plural(int64(o.Requests), "request", "requests")
+		}
+		processes := map[[2]int32]bool{}
+		for _, t := range o.Threads {
+			processes[[2]int32{t.File, t.Process}] = true
+		}
+		threads = fmt.Sprintf("%d in %s", len(o.Threads), plural(int64(len(processes)), "process", "processes"))
+	}
+	number := func(key string, n uint64) report.Column[T] {
+		return report.Count(key, func(*T) uint64 { return n }).ForPrograms()
+	}
+	return report.Facts(o,
+		said[T]("clock", clock), said[T]("records", o.kinds()), said[T]("span", span), said[T]("calls", calls),
+		said[T]("functions", functions), said[T]("depth", depth), said[T]("marks", marks), said[T]("threads", threads), said[T]("counted", o.counted()),
+		number("ticks_per_second", o.clock.Frequency), number("records", st.Events), number("first_tick", st.First), number("last_tick", st.Last),
+		number("calls", st.Calls), number("exited", o.Exited), number("tail_exited", o.TailExited), number("left", st.Left),
+		number("inferred", st.Inferred), number("open", st.Truncated), number("unmatched_exits", st.Unmatched),
+		number("function_count", uint64(len(o.Funcs))), number("max_depth", uint64(st.MaxDepth)),
+		number("marks", o.Marks), number("request_count", o.Requests), number("landings", o.Landings),
+	)
+}
+
+// kindTable is how many records there are of each kind.
+func (o *infoOutput) kindTable() report.Node {
+	type row struct {
+		kind  reader.Kind
+		count uint64
+	}
+	var list []row
+	for kind, n := range o.Kinds {
+		list = append(list, row{reader.Kind(kind), n})
+	}
+	return report.Programs{report.Table("records_by_kind", list,
+		report.String("kind", func(r *row) string { return r.kind.String() }),
+		report.Count("count", func(r *row) uint64 { return r.count }),
+	)}
+}
+
+// maxInfoThreads bounds the table of threads for people.
+const maxInfoThreads = 50
+
+func (o *infoOutput) threads() report.Node {
+	type T = survey.Thread
+	return report.Table("threads", o.Threads,
+		report.Thread("thread", func(t *T) reader.Thread { return t.Thread }),
+		report.Count("records", func(t *T) uint64 { return t.Events }),
+		report.Count("calls", func(t *T) uint64 { return t.Entries }),
+		report.Count("open", func(t *T) uint64 { return t.Open }),
+		report.Count("unmatched_exits", func(t *T) uint64 { return t.Unmatched }).Titled("unmatched"),
+		report.Moment("start", func(t *T) uint64 { return t.First }).Titled("from"),
+		report.Time("duration", func(t *T) uint64 { return t.Last - t.First }).Titled("for"),
+		report.Count("first_tick", func(t *T) uint64 { return t.First }).ForPrograms(),
+		report.Count("last_tick", func(t *T) uint64 { return t.Last }).ForPrograms(),
+	).Top(maxInfoThreads)
+}
+
+// named are threads that got other names.
+func (o *infoOutput) named() report.Node {
+	var lines []string
+	for _, n := range o.Named {
+		lines = append(lines, fmt.Sprintf("thread %d was named %s after %s", n.Thread.Thread, n.Name, o.clock.Format(n.TSC-min(n.TSC, o.Stats.First))))
+	}
+	if more := o.NamedCount - uint64(len(o.Named)); more > 0 {
+		lines = append(lines, fmt.Sprintf("and %s more", plural(int64(more), "name", "names")))
+	}
+	return o.list("", lines)
+}
+
+// list shows people lines, of which those that are indented belong to the one before.
+func (o *infoOutput) list(title string, lines []string) report.Node {
+	if len(lines) == 0 {
+		return report.People{}
+	}
+	return &report.Section{Title: title, Body: []report.Node{&report.Drawing{Text: func(w io.Writer, width int) error {
+		for _, line := range lines {
+			for _, part := range wrap(line, width) {
+				textf(w, "%s\n", part)
+			}
+		}
+		return nil
+	}}}}
+}
+
+// wrap breaks a line between words. What follows is indented by two more columns. With a
+// width of 0, it stays one.
+func wrap(line string, width int) []string {
+	indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " ")))
+	var lines []string
+	at := ""
+	for _, word := range strings.Fields(line) {
+		switch {
+		case at == "":
+			at = indent + word
+		case width > 0 && texttab.Width(at)+1+texttab.Width(word) > width:
+			lines = append(lines, at)
+			at = indent + "  " + word
+		default:
+			at += " " + word
+		}
+	}
+	return append(lines, at)
+}
+
+// warnings are the findings, each with its remedy.
+func (o *infoOutput) warnings() (lines []string) {
+	for _, f := range o.findings {
+		lines = append(lines, "- "+f.Text, "    "+f.Remedy)
+	}
+	return lines
+}
+
+// maxInfoLosses bounds how many losses of a cause people see.
 const maxInfoLosses = 4
 
-func (o *infoOutput) losses(w io.Writer) {
+func (o *infoOutput) losses() (lines []string) {
 	losses := o.trace.Losses()
 	shown := map[reader.Cause]int64{}
-	for i, l := range losses.Samples() {
-		if i == 0 {
-			textf(w, "\nlost:\n")
-		}
+	for _, l := range losses.Samples() {
 		shown[l.Cause]++
 		switch n := shown[l.Cause]; {
 		case n <= maxInfoLosses:
-			textf(w, "  %v\n", l)
+			lines = append(lines, l.String())
 		case n == maxInfoLosses+1:
-			textf(w, "  ... %d more of them\n", losses.Total[l.Cause].Losses-maxInfoLosses)
+			lines = append(lines, fmt.Sprintf("... %d more of them", losses.Total[l.Cause].Losses-maxInfoLosses))
 		}
 	}
+	return lines
+}
+
+func (o *infoOutput) lossTable() report.Node {
+	return report.Table("losses", o.trace.Losses().Samples(),
+		report.String("loss", func(l *reader.Loss) string { return l.Cause.String() }),
+		report.String("name", func(l *reader.Loss) string { return l.File }),
+		report.Count("offset", func(l *reader.Loss) uint64 { return uint64(l.Offset) }),
+		report.Bytes("lost", func(l *reader.Loss) uint64 { return uint64(l.Bytes) }),
+		report.Count("lost_records", func(l *reader.Loss) uint64 { return uint64(l.Records) }),
+		report.String("detail", func(l *reader.Loss) string { return l.Detail }),
+	)
 }
 
 // formatOf describes the file in a phrase.
@@ -204,59 +314,6 @@ func countOf(n uint64, parts []string) string {
 	return thousands(n) + ": " + strings.Join(parts, ", ")
 }
 
-// named lists threads that got other names.
-func (o *infoOutput) named(w io.Writer) {
-	if len(o.Named) == 0 {
-		return
-	}
-	fmt.Fprintln(w)
-	for _, n := range o.Named {
-		textf(w, "  thread %d was named %s after %s\n", n.Thread.Thread, n.Name, o.clock.Format(n.TSC-min(n.TSC, o.Stats.First)))
-	}
-	if more := o.NamedCount - uint64(len(o.Named)); more > 0 {
-		textf(w, "  and %s more\n", plural(int64(more), "name", "names"))
-	}
-}
-
-// maxInfoThreads bounds the table of threads in text.
-const maxInfoThreads = 50
-
-func (o *infoOutput) threads(w io.Writer) {
-	processes := map[[2]int32]bool{}
-	for _, t := range o.Threads {
-		processes[[2]int32{t.File, t.Process}] = true
-	}
-	textf(w, "  threads    %d in %s\n\n", len(o.Threads), plural(int64(len(processes)), "process", "processes"))
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	several := len(o.trace.Files()) > 1
-	names := slices.ContainsFunc(o.Threads, func(t survey.Thread) bool { return o.trace.ThreadName(t.Thread) != "" })
-	head := "process\tthread\trecords\tcalls\topen\tunmatched\tfrom\tfor\t"
-	if several {
-		head = "trace\t" + head
-	}
-	if names {
-		head += "  name\t"
-	}
-	fmt.Fprintln(tw, head)
-	for i, t := range o.Threads {
-		if i == maxInfoThreads {
-			textf(tw, "... and %s\n", plural(int64(len(o.Threads)-i), "more thread", "more threads"))
-			break
-		}
-		if several {
-			textf(tw, "%d\t", t.File+1)
-		}
-		textf(tw, "%d\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t", t.Process, t.Thread.Thread,
-			thousands(t.Events), thousands(t.Entries), thousands(t.Open), thousands(t.Unmatched),
-			o.clock.Format(t.First-o.Stats.First), o.clock.Format(t.Last-t.First))
-		if names {
-			textf(tw, "  %s\t", o.trace.ThreadName(t.Thread))
-		}
-		fmt.Fprintln(tw)
-	}
-	tw.Flush()
-}
-
 // thousands writes a number with commas between groups of three digits.
 func thousands(n uint64) string {
 	s := strconv.FormatUint(n, 10)
@@ -264,106 +321,4 @@ func thousands(n uint64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
-}
-
-// The JSON of info. Times are ticks.
-type (
-	infoJSON struct {
-		Files     []infoFile       `json:"files"`
-		Frequency uint64           `json:"ticks_per_second"`
-		Records   uint64           `json:"records"`
-		Kinds     map[string]int64 `json:"records_by_kind"`
-		First     uint64           `json:"first_tick"`
-		Last      uint64           `json:"last_tick"`
-		Calls     infoCalls        `json:"calls"`
-		Functions int              `json:"functions"`
-		MaxDepth  uint32           `json:"max_depth"`
-		Threads   []infoThread     `json:"threads"`
-		Findings  []infoFinding    `json:"findings"`
-		Losses    []infoLoss       `json:"losses"`
-		Recorded  []infoRecording  `json:"recordings,omitempty"`
-	}
-	infoFile struct {
-		Name       string `json:"name"`
-		Type       string `json:"type"`
-		Version    uint16 `json:"version"`
-		Bytes      int64  `json:"bytes"`
-		BufferSize uint64 `json:"buffer_size,omitempty"`
-	}
-	infoCalls struct {
-		All        uint64 `json:"all"`
-		Exited     uint64 `json:"exited"`
-		TailExited uint64 `json:"tail_exited"`
-		Left       uint64 `json:"left"`
-		Inferred   uint64 `json:"inferred"`
-		Open       uint64 `json:"open"`
-		Unmatched  uint64 `json:"unmatched_exits"`
-	}
-	infoThread struct {
-		File      int32  `json:"file"`
-		Process   int32  `json:"process"`
-		Thread    int32  `json:"thread"`
-		Records   uint64 `json:"records"`
-		Calls     uint64 `json:"calls"`
-		Open      uint64 `json:"open"`
-		Unmatched uint64 `json:"unmatched_exits"`
-		First     uint64 `json:"first_tick"`
-		Last      uint64 `json:"last_tick"`
-		Name      string `json:"name,omitempty"`
-	}
-	infoFinding struct {
-		Name   string `json:"name"`
-		Text   string `json:"text"`
-		Remedy string `json:"remedy"`
-	}
-	infoLoss struct {
-		Cause   string `json:"cause"`
-		File    string `json:"file"`
-		Offset  int64  `json:"offset"`
-		Bytes   int64  `json:"bytes"`
-		Records int64  `json:"records"`
-		Detail  string `json:"detail,omitempty"`
-	}
-)
-
-func (o *infoOutput) json(w io.Writer) error {
-	st := &o.Stats
-	out := infoJSON{
-		Frequency: o.clock.Frequency,
-		Records:   st.Events,
-		Kinds:     map[string]int64{},
-		First:     st.First, Last: st.Last,
-		Calls: infoCalls{
-			All: st.Calls, Exited: o.Exited, TailExited: o.TailExited,
-			Left: st.Left, Inferred: st.Inferred, Open: st.Truncated, Unmatched: st.Unmatched,
-		},
-		Functions: len(o.Funcs),
-		MaxDepth:  st.MaxDepth,
-		Threads:   []infoThread{},
-		Findings:  []infoFinding{},
-		Losses:    []infoLoss{},
-		Recorded:  o.recordings(),
-	}
-	for i, name := range o.trace.Files() {
-		h := o.trace.Header(i)
-		out.Files = append(out.Files, infoFile{name, h.Type.String(), h.Version, o.trace.Size(i), h.BufferSize})
-	}
-	for kind, n := range o.Kinds {
-		out.Kinds[reader.Kind(kind).String()] = int64(n)
-	}
-	for _, t := range o.Threads {
-		out.Threads = append(out.Threads, infoThread{
-			t.File, t.Process, t.Thread.Thread, t.Events, t.Entries, t.Open, t.Unmatched, t.First, t.Last, o.trace.ThreadName(t.Thread),
-		})
-	}
-	for _, f := range o.findings {
-		out.Findings = append(out.Findings, infoFinding(f))
-	}
-	for _, l := range o.trace.Losses().Samples() {
-		out.Losses = append(out.Losses, infoLoss{l.Cause.String(), l.File, l.Offset, l.Bytes, l.Records, l.Detail})
-	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
 }

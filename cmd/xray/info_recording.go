@@ -3,56 +3,168 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// recorder tells what the recorder of a file says about the process.
-func (o *infoOutput) recorder(w io.Writer, file int) {
-	r := o.trace.Recording(file)
+// file is what is known of a file.
+func (o *infoOutput) file(i int) []report.Node {
+	type T = reader.Header
+	h := o.trace.Header(i)
+	r := o.trace.Recording(i)
+	facts := []report.Column[T]{
+		said[T]("format", o.formatOf(i)),
+		report.String("name", func(*T) string { return o.trace.Files()[i] }).ForPrograms(),
+		report.String("type", func(h *T) string { return h.Type.String() }).ForPrograms(),
+		report.Count("format_version", func(h *T) uint64 { return uint64(h.Version) }).ForPrograms(),
+		report.Bytes("size", func(*T) uint64 { return uint64(o.trace.Size(i)) }).ForPrograms(),
+		report.Bytes("buffers", func(h *T) uint64 { return h.BufferSize }).
+			Missing(func(h *T) bool { return h.Type != reader.FDR || h.BufferSize == 0 }),
+	}
 	if r == nil {
-		return
+		return []report.Node{report.Facts(&h, facts...)}
 	}
-	defer o.packed(w, r)
-	if r.Foreign() {
-		return
+	if !r.Foreign() {
+		facts = append(facts, recorderWords(r)...)
+		for _, c := range r.Changes {
+			facts = append(facts, said[T]("changed", c.What+o.when(r, c.TSC)))
+		}
 	}
+	facts = append(facts, said[T]("packed", packedWords(r)))
+	return []report.Node{report.Facts(&h, facts...), report.Programs{&report.Section{Key: "recording", Body: o.recording(i, r)}}}
+}
+
+// recorderWords are facts for people about the recorded process.
+func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
+	type T = reader.Header
 	p := &r.Process
-	on := ""
+	on, pruned := "", ""
 	if p.Host != "" {
 		on = " on " + p.Host
 	}
-	textf(w, "  recorder   of xray, version %s\n", cmp.Or(p.Recorder, "unknown"))
-	textf(w, "  process    %d%s, user %d, child of %d\n", p.PID, on, p.UID, p.PPID)
-	textf(w, "  program    %s\n", cmp.Or(p.Exe, "unknown"))
-	if len(p.Argv) > 0 {
-		textf(w, "  command    %s\n", commandLine(p.Argv))
-	}
-	textf(w, "  mode       %s\n", modeOf(p))
 	if n := r.Pruned.Calls(); n > 0 {
-		textf(w, "  pruned     calls %s of %s, of which only the sums are known\n",
-			thousands(n), plural(int64(len(r.Pruned.Functions)), "function", "functions"))
+		pruned = fmt.Sprintf("calls %s of %s, of which only the sums are known", thousands(n), plural(int64(len(r.Pruned.Functions)), "function", "functions"))
 	}
-	o.profiled(w, r)
-	for _, c := range r.Changes {
-		textf(w, "  changed    %s%s\n", c.What, o.when(r, c.TSC))
+	return []report.Column[T]{
+		said[T]("recorder", "of xray, version "+cmp.Or(p.Recorder, "unknown")),
+		said[T]("process", fmt.Sprintf("%d%s, user %d, child of %d", p.PID, on, p.UID, p.PPID)),
+		said[T]("program", cmp.Or(p.Exe, "unknown")),
+		said[T]("command", commandLine(p.Argv)),
+		said[T]("mode", modeOf(p)),
+		said[T]("pruned", pruned),
+		said[T]("profile", profileWords(r)),
 	}
 }
 
-// packed says what `xray pack` put into a file.
-func (o *infoOutput) packed(w io.Writer, r *reader.Recording) {
-	if len(r.Functions) == 0 {
-		return
+// recording is what a recorder says, for programs.
+func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
+	type P = reader.Process
+	count := func(key string, f func(p *P) uint64) report.Column[P] { return report.Count(key, f) }
+	facts := report.Facts(&r.Process,
+		count("process", func(p *P) uint64 { return uint64(p.PID) }),
+		count("parent_process", func(p *P) uint64 { return uint64(p.PPID) }),
+		count("user", func(p *P) uint64 { return uint64(p.UID) }),
+		report.String("program", func(p *P) string { return p.Exe }),
+		report.NamePath("arguments", func(p *P) []string { return p.Argv }),
+		report.String("build_id", func(p *P) string { return p.BuildID }),
+		report.String("host", func(p *P) string { return p.Host }),
+		report.Bytes("page", func(p *P) uint64 { return p.PageSize }),
+		report.String("mode", func(p *P) string { return p.Mode }),
+		count("threshold_ns", func(p *P) uint64 { return p.ThresholdNS }),
+		count("depth_limit", func(p *P) uint64 { return uint64(p.Depth) }),
+		report.String("recorder_version", func(p *P) string { return p.Recorder }),
+		count("session", func(p *P) uint64 { return p.Session }),
+		count("cpu_ns", func(p *P) uint64 { return p.CPUNS }),
+		count("cpu_first_tick", func(p *P) uint64 { return p.CPUFrom }),
+		count("cpu_last_tick", func(p *P) uint64 { return p.CPUTo }),
+		report.Number("probe_ticks", func(p *P) float64 { return float64(p.Probe) / 1000 }),
+		count("setup_ns", func(p *P) uint64 { return p.SetupNS }),
+		count("chunks_ns", func(p *P) uint64 { return p.ChunksNS }),
+		count("landings_ns", func(p *P) uint64 { return p.LandingsNS }),
+		count("waiting_ns", func(p *P) uint64 { return p.WaitedNS }),
+		count("writing_ns", func(p *P) uint64 { return p.WritingNS }),
+		report.Flag("complete", func(p *P) bool { return p.Complete }),
+		count("ticks_per_second", func(*P) uint64 { return r.Clock.Frequency }),
+		report.Flag("invariant_clock", func(*P) bool { return r.Clock.Invariant }),
+	)
+	tables := []report.Node{facts,
+		report.Table("anchors", r.Clock.Anchors,
+			report.Count("tick", func(a *reader.Anchor) uint64 { return a.TSC }),
+			report.Count("monotonic_ns", func(a *reader.Anchor) uint64 { return a.Raw }),
+			report.Count("realtime_ns", func(a *reader.Anchor) uint64 { return a.Real }),
+			report.Count("width_ticks", func(a *reader.Anchor) uint64 { return a.Width })),
+		objectTable(r.Objects),
+		report.Table("recorded_threads", r.Threads,
+			report.Thread("thread", func(t *reader.ThreadInfo) reader.Thread {
+				return reader.Thread{File: int32(file), Process: t.PID, Thread: t.TID}
+			}),
+			report.String("name", func(t *reader.ThreadInfo) string { return t.Name }),
+			report.Count("first_tick", func(t *reader.ThreadInfo) uint64 { return t.First }),
+			report.Count("last_tick", func(t *reader.ThreadInfo) uint64 { return t.Last }),
+			report.Count("lost_records", func(t *reader.ThreadInfo) uint64 { return t.Dropped }),
+			report.Count("truncated", func(t *reader.ThreadInfo) uint64 { return t.Truncated })),
+		report.Table("recorder_losses", r.Losses,
+			report.String("loss", func(l *reader.RecordedLoss) string { return l.Cause }),
+			report.Count("count", func(l *reader.RecordedLoss) uint64 { return l.Count })),
+		report.Table("refusals", r.Refusals,
+			report.String("name", func(r *reader.Refusal) string { return r.Path }),
+			report.String("reason", func(r *reader.Refusal) string { return r.Why })),
+		report.Table("recorder_changes", r.Changes,
+			report.Count("tick", func(c *reader.Change) uint64 { return c.TSC }),
+			report.String("what", func(c *reader.Change) string { return c.What })),
+		report.Table("counters", r.Counters,
+			report.Count("calls", func(c *reader.Counter) uint64 { return c.Calls }),
+			report.Function("function", func(c *reader.Counter) reader.FuncID { return c.Func })),
 	}
-	text := plural(int64(len(r.Functions)), "function", "functions")
+	profiles := report.Table("profiles", r.Profiles,
+		report.Thread("thread", func(p *reader.Profile) reader.Thread {
+			return reader.Thread{File: int32(file), Process: p.Process, Thread: p.Thread}
+		}),
+		report.Count("path_count", func(p *reader.Profile) uint64 { return uint64(len(p.Paths)) }),
+		report.Count("lost_calls", func(p *reader.Profile) uint64 { return p.Lost }))
+	pruned := report.Table("pruned_functions", r.Pruned.Functions,
+		report.Count("calls", func(f *reader.PrunedFunction) uint64 { return f.Calls }),
+		report.Time("total", func(f *reader.PrunedFunction) uint64 { return f.Ticks }),
+		report.Function("function", func(f *reader.PrunedFunction) reader.FuncID { return f.Func }))
+	return append(tables, profiles, pruned)
+}
+
+// objectTable is about what functions are in, for programs.
+func objectTable(list []reader.Object) report.Node {
+	type T = reader.Object
+	hex := func(a reader.Address) string { return fmt.Sprintf("%#x", uint64(a)) }
+	return report.Table("objects", list,
+		report.String("name", func(o *T) string { return o.Path }),
+		report.Count("first_id", func(o *T) uint64 { return uint64(o.First) }),
+		report.Count("function_count", func(o *T) uint64 { return uint64(o.Count) }),
+		report.String("build_id", func(o *T) string { return o.BuildID }),
+		report.String("bias", func(o *T) string { return hex(o.Bias) }),
+		report.String("text_start", func(o *T) string { return hex(o.Text[0]) }),
+		report.String("text_end", func(o *T) string { return hex(o.Text[1]) }),
+		report.Count("loaded_tick", func(o *T) uint64 { return o.Loaded }),
+		report.Count("unloaded_tick", func(o *T) uint64 { return o.Unloaded }).Missing(func(o *T) bool { return o.Unloaded == 0 }),
+		report.String("state", func(o *T) string { return o.State }),
+		report.String("reason", func(o *T) string { return o.Why }),
+		report.Count("opened", func(o *T) uint64 { return o.Opened }),
+		report.Count("absent_tick", func(o *T) uint64 { return o.Absent }),
+		report.Count("recorded_tick", func(o *T) uint64 { return o.Recorded }),
+		report.Count("missed_ticks", func(o *T) uint64 { return o.Missed }),
+	)
+}
+
+// packedWords say what `xray pack` put into a file.
+func packedWords(r *reader.Recording) string {
+	if len(r.Functions) == 0 {
+		return ""
+	}
+	text := "names of " + plural(int64(len(r.Functions)), "function", "functions")
 	if len(r.Sources) > 0 {
 		files := make(map[string]bool)
 		for i := range r.Sources {
@@ -60,7 +172,7 @@ func (o *infoOutput) packed(w io.Writer, r *reader.Recording) {
 		}
 		text += ", source of " + plural(int64(len(files)), "file", "files")
 	}
-	textf(w, "  packed     names of %s\n", text)
+	return text
 }
 
 // commandLine quotes arguments so that they can be told apart.
@@ -99,68 +211,79 @@ func (o *infoOutput) when(r *reader.Recording, tsc uint64) string {
 	return ", " + time.Unix(int64(ns/1e9), int64(ns%1e9)).UTC().Format("2006-01-02 15:04:05.000000 UTC")
 }
 
-// objects lists what the ids of the trace are of.
-func (o *infoOutput) objects(w io.Writer) {
-	objects, _, err := o.trace.Objects()
-	if err != nil || len(objects) == 0 {
-		return
-	}
-	fmt.Fprintln(w)
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "  object\tfunctions\tfirst id\tbuild id\tnames\tfile")
-	for i, object := range objects {
-		names := "yes"
-		if slices.ContainsFunc(o.missing, func(m symbolize.Missing) bool { return m.Number == i && !m.Given }) {
-			names = "no"
-		}
-		path := object.Path
-		if object.Unloaded != 0 {
-			path += " (closed)"
-		}
-		id := object.BuildID
-		textf(tw, "  %d\t%s\t%d\t%s\t%s\t%s\n", i, thousands(uint64(object.Count)), object.First,
-			cmp.Or(id[:min(len(id), 12)], "none"), names, path)
-	}
-	tw.Flush()
+// numberedObject is an object of the trace.
+type numberedObject struct {
+	reader.Object
+	number  int
+	unnamed bool
 }
 
-// profiled says how large the profiles of a file are.
-func (o *infoOutput) profiled(w io.Writer, r *reader.Recording) {
+// objects shows people what the ids of the trace are of.
+func (o *infoOutput) objects() report.Node {
+	objects, _, err := o.trace.Objects()
+	if err != nil {
+		objects = nil
+	}
+	var list []numberedObject
+	for i, object := range objects {
+		unnamed := slices.ContainsFunc(o.missing, func(m symbolize.Missing) bool { return m.Number == i && !m.Given })
+		list = append(list, numberedObject{object, i, unnamed})
+	}
+	type T = numberedObject
+	return report.Table("objects", list,
+		report.String("object", func(t *T) string { return strconv.Itoa(t.number) }),
+		report.Count("functions", func(t *T) uint64 { return uint64(t.Count) }),
+		report.String("first id", func(t *T) string { return strconv.Itoa(int(t.First)) }).Optional(),
+		report.String("build id", func(t *T) string { return cmp.Or(t.BuildID[:min(len(t.BuildID), 12)], "none") }).Optional(),
+		report.String("names", func(t *T) string {
+			if t.unnamed {
+				return "no"
+			}
+			return "yes"
+		}),
+		report.String("file", func(t *T) string {
+			if t.Unloaded != 0 {
+				return t.Path + " (closed)"
+			}
+			return t.Path
+		}),
+	)
+}
+
+// profileWords say how large the profiles of a file are.
+func profileWords(r *reader.Recording) string {
 	if len(r.Profiles) == 0 {
-		return
+		return ""
 	}
 	paths := 0
 	for i := range r.Profiles {
 		paths += len(r.Profiles[i].Paths)
 	}
-	textf(w, "  profile    %s calls, %s, %s\n", thousands(summed(r)), plural(int64(paths), "path", "paths"),
-		plural(int64(len(r.Profiles)), "thread", "threads"))
+	return fmt.Sprintf("%s calls, %s, %s", thousands(summed(r)), plural(int64(paths), "path", "paths"), plural(int64(len(r.Profiles)), "thread", "threads"))
 }
 
-// maxInfoCounts bounds the table of counts in text.
+// maxInfoCounts bounds the table of counts for people.
 const maxInfoCounts = 20
 
-// counts lists what was called most, where calls were only counted.
-func (o *infoOutput) counts(w io.Writer) {
+// counted says how much there is where calls were only counted.
+func (o *infoOutput) counted() string {
 	counters := o.counters()
 	if len(counters) == 0 {
-		return
+		return ""
 	}
 	var all uint64
 	for _, c := range counters {
 		all += c.Calls
 	}
-	textf(w, "  counted    %s calls of %s functions\n\n", thousands(all), thousands(uint64(len(counters))))
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(tw, "  calls\t  function")
-	for i, c := range counters {
-		if i == maxInfoCounts {
-			textf(w, "  ... and %s more, in --format json\n", thousands(uint64(len(counters)-i)))
-			break
-		}
-		textf(tw, "  %s\t  %s\n", thousands(c.Calls), symbolize.Label(o.names, c.Func))
-	}
-	tw.Flush()
+	return fmt.Sprintf("%s calls of %s functions", thousands(all), thousands(uint64(len(counters))))
+}
+
+// counts shows people what was called most, where calls were only counted.
+func (o *infoOutput) counts() report.Node {
+	return report.Table("counters", o.counters(),
+		report.Count("calls", func(c *reader.Counter) uint64 { return c.Calls }),
+		report.Function("function", func(c *reader.Counter) reader.FuncID { return c.Func }),
+	).Top(maxInfoCounts)
 }
 
 // counters are those of all files, the largest first.
@@ -196,61 +319,4 @@ func (s *session) missingFindings() []survey.Finding {
 		all = append(all, f)
 	}
 	return all
-}
-
-// The JSON of what a recorder says. Times are ticks unless their names say more.
-type (
-	infoRecording struct {
-		File     string                `json:"file"`
-		Process  reader.Process        `json:"process"`
-		Objects  []reader.Object       `json:"objects"`
-		Threads  []reader.ThreadInfo   `json:"threads"`
-		Clock    reader.RecordedClock  `json:"clock"`
-		Losses   []reader.RecordedLoss `json:"losses"`
-		Refusals []reader.Refusal      `json:"refusals"`
-		Changes  []reader.Change       `json:"changes"`
-		Counters []infoCounter         `json:"counters"`
-		Profiles []infoProfile         `json:"profiles"`
-		Pruned   []infoPruned          `json:"pruned,omitempty"`
-	}
-	infoPruned struct {
-		ID       reader.FuncID `json:"id"`
-		Function string        `json:"function"`
-		Calls    uint64        `json:"calls"`
-		Ticks    uint64        `json:"ticks"`
-	}
-	infoProfile struct {
-		Process int32  `json:"process"`
-		Thread  int32  `json:"thread"`
-		Paths   int    `json:"paths"`
-		Lost    uint64 `json:"lost"` // calls without a path
-	}
-	infoCounter struct {
-		ID       reader.FuncID `json:"id"`
-		Function string        `json:"function"`
-		Calls    uint64        `json:"calls"`
-	}
-)
-
-func (o *infoOutput) recordings() []infoRecording {
-	var list []infoRecording
-	for i, name := range o.trace.Files() {
-		r := o.trace.Recording(i)
-		if r == nil {
-			continue
-		}
-		out := infoRecording{File: name, Process: r.Process, Objects: r.Objects, Threads: r.Threads, Clock: r.Clock,
-			Losses: r.Losses, Refusals: r.Refusals, Changes: r.Changes, Counters: []infoCounter{}, Profiles: []infoProfile{}}
-		for _, p := range r.Profiles {
-			out.Profiles = append(out.Profiles, infoProfile{p.Process, p.Thread, len(p.Paths), p.Lost})
-		}
-		for _, c := range r.Counters {
-			out.Counters = append(out.Counters, infoCounter{c.Func, symbolize.Label(o.names, c.Func), c.Calls})
-		}
-		for _, f := range r.Pruned.Functions {
-			out.Pruned = append(out.Pruned, infoPruned{f.Func, symbolize.Label(o.names, f.Func), f.Calls, f.Ticks})
-		}
-		list = append(list, out)
-	}
-	return list
 }

@@ -90,13 +90,15 @@ func measure(t *testing.T, l load, r run) cost {
 	for _, trace := range s.traceFiles(t) {
 		out, err := exec.Command(xray(t), "info", "--format", "json", trace).Output()
 		var info struct {
-			Files []struct{ Bytes float64 }
-			Calls struct{ All float64 }
+			Files []struct {
+				Bytes float64 `json:"size_bytes"`
+			}
+			Calls float64
 		}
 		if err := errors.Join(err, json.Unmarshal(out, &info)); err != nil {
 			t.Fatalf("info %s: %v", trace, err)
 		}
-		c.calls += info.Calls.All
+		c.calls += info.Calls
 		c.bytes += info.Files[0].Bytes
 		os.Remove(trace)
 	}
