@@ -134,6 +134,8 @@ type ThreadInfo struct {
 	// Dropped records are missing, and Truncated payloads were cut off.
 	Dropped   uint64 `json:"dropped"`
 	Truncated uint64 `json:"truncated"`
+	// Overwritten chunks of earlier records are missing: the trace is of a ring.
+	Overwritten uint64 `json:"overwritten,omitempty"`
 }
 
 // RecordedClock is how the TSC relates to the clocks of the system.

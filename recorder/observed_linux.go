@@ -134,6 +134,9 @@ func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 		First: f.u64(slotFirstAt), Last: f.u64(slotLastAt),
 		Dropped: f.u64(slotDroppedAt), Truncated: f.u64(slotTruncatedAt),
 	}
+	if chunks, taken := f.u64(slotChunksAt), f.u64(slotTakenAt); !a.streams() && taken > chunks {
+		info.Overwritten = taken - chunks
+	}
 	p.waited += f.u64(slotWaitedAt)
 	p.dropped += info.Dropped
 	p.truncated += info.Truncated

@@ -181,6 +181,9 @@ func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
 		ring: f.u64(48), size: f.u64(56), taken: f.u64(64),
 		counters: f.u64(16), ncounter: f.u64(128),
 	}
+	if t.taken > t.size {
+		t.Overwritten = t.taken - t.size
+	}
 	if size >= threadSumsAt+16 {
 		sums := make(fields, 16)
 		if n, err := m.readSome(sums, address+threadSumsAt); n == len(sums) && err == nil {

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"math"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,19 +44,9 @@ func (s *session) addPruned(sink prunedSink, stats *calls.Stats) error {
 	if f.From > 0 || f.To > 0 || f.Thread != nil || f.MinDuration > 0 || f.MaxDepth > 0 {
 		return nil
 	}
-	var spans []span
 	for i := range s.trace.Files() {
 		r := s.trace.Recording(i)
-		if r == nil || len(r.Pruned.Functions) == 0 {
-			continue
-		}
-		if spans == nil {
-			var err error
-			if spans, err = s.fileSpans(stats); err != nil {
-				return err
-			}
-		}
-		if !wholeTime(r, spans[i]) {
+		if r == nil || len(r.Pruned.Functions) == 0 || isEnd(r) {
 			continue
 		}
 		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
@@ -80,43 +70,10 @@ type prunedSink interface {
 	Pruned(th reader.Thread, index int, fn reader.FuncID, n, ticks uint64)
 }
 
-// span is from the first to the last TSC of a file; first is more than last where it has
-// no record.
-type span struct{ first, last uint64 }
-
-// fileSpans are the spans of the files. Those of several take a pass.
-func (s *session) fileSpans(stats *calls.Stats) ([]span, error) {
-	if len(s.trace.Files()) == 1 {
-		if stats.Events == 0 {
-			return []span{{1, 0}}, nil
-		}
-		return []span{{stats.First, stats.Last}}, nil
-	}
-	list := make([]span, len(s.trace.Files()))
-	for i := range list {
-		list[i].first = math.MaxUint64
-	}
-	err := s.trace.Each(1, func(_ int, b *reader.Block) error {
-		of := &list[b.Thread.File]
-		for i := range b.Events {
-			of.first, of.last = min(of.first, b.Events[i].TSC), max(of.last, b.Events[i].TSC)
-		}
-		return nil
-	})
-	return list, err
-}
-
-// wholeTime reports whether the calls of a trace are from all of the time that its sums of
-// pruned calls are of. Rings and snapshots have only the end of it: they begin long after
-// the first of their threads did.
-func wholeTime(r *reader.Recording, calls span) bool {
-	begun := r.Pruned.From
-	for i, t := range r.Threads {
-		if i == 0 || t.First < begun {
-			begun = t.First
-		}
-	}
-	return calls.first > calls.last || calls.first <= begun || calls.first-begun <= (calls.last-begun)/20
+// isEnd reports whether a trace has only the end of the calls that were recorded, as those
+// of rings have, while its sums of pruned calls are of all of the time.
+func isEnd(r *reader.Recording) bool {
+	return slices.ContainsFunc(r.Threads, func(t reader.ThreadInfo) bool { return t.Overwritten > 0 })
 }
 
 func (a *app) accountCommand() *cobra.Command {

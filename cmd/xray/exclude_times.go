@@ -17,14 +17,10 @@ func (s *session) addTimes(opts *exclude.Options, stats *calls.Stats) error {
 	if f := &s.filter; f.From != 0 || f.To != 0 || f.Thread != nil || len(s.spans) > 1 || !s.clock.Known() {
 		return nil
 	}
-	spans, err := s.fileSpans(stats)
-	if err != nil {
-		return err
-	}
 	var cpu, chunks, fixed, writing, waiting float64 // ns
 	for i := range s.trace.Files() {
 		r := s.trace.Recording(i)
-		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || !wholeTime(r, spans[i]) && !s.startsWell(r, spans[i], stats) {
+		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || isEnd(r) {
 			return nil
 		}
 		p := &r.Process
@@ -48,13 +44,6 @@ func (s *session) addTimes(opts *exclude.Options, stats *calls.Stats) error {
 	opts.Spent = exclude.Spent{Fixed: s.ticks(fixed), Chunks: s.ticks(chunks), Writing: s.ticks(writing), Waiting: s.ticks(waiting)}
 	opts.Least = s.ticks(1000 * leastCallNS)
 	return nil
-}
-
-// startsWell reports whether a trace, of a recording that was too short for wholeTime to tell,
-// seems to begin with the recording: soon after it, and not inside calls.
-func (s *session) startsWell(r *reader.Recording, calls span, stats *calls.Stats) bool {
-	const soon = 5e6 // ns; a busy machine takes that long to go on
-	return stats.Unmatched == 0 && calls.first-min(calls.first, r.Process.CPUFrom) < s.ticks(soon)
 }
 
 // ticks are nanoseconds in ticks of the trace.

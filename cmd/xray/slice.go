@@ -131,8 +131,8 @@ func (c *slicing) run(s *session) error {
 }
 
 // recording is what a slice of a single trace of xray's own recorder says about
-// itself: all that the trace says but for calls that were only added up, which
-// belong to the whole time.
+// itself: all that the trace says but for calls that were only added up, and CPU times,
+// which belong to the whole time.
 func (c *slicing) recording(s *session) *reader.Recording {
 	r := s.trace.Recording(0)
 	if len(s.trace.Files()) > 1 || r == nil {
@@ -140,6 +140,7 @@ func (c *slicing) recording(s *session) *reader.Recording {
 	}
 	part := *r
 	part.Counters, part.Profiles, part.Pruned = nil, nil, reader.Pruned{}
+	part.Process.CPUNS, part.Process.CPUFrom, part.Process.CPUTo = 0, 0, 0
 	return &part
 }
 

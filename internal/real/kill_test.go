@@ -39,7 +39,7 @@ func TestEndedUnderLoad(t *testing.T) {
 					if err := s.wait(); err != nil {
 						t.Fatal(err)
 					}
-					checkTraces(t, s)
+					checkTraces(t, l, s)
 					have := calls(t, s)
 					said := ""
 					for _, f := range slices.Sorted(maps.Keys(s.tally.answered)) {

@@ -68,7 +68,7 @@ func TestSwitched(t *testing.T) {
 				if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
 					t.Fatal(err)
 				}
-				checkTraces(t, s)
+				checkTraces(t, l, s)
 				for f, n := range calls(t, s) {
 					if most, ok := got.answer.calls[f]; ok && n > most {
 						t.Errorf("%s: %d calls recorded, but only %d by the program's statistics", f, n, most)

@@ -24,7 +24,11 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"torn-chunk": {"chunk", "chunks", "of 64 kB went on to be used while it was copied",
 		"none needed: they are the oldest of their threads; a larger --ring makes room"},
 	"truncated-payload": {"payload", "payloads", "of events are cut off or were not readable", "the recorder keeps 4096 bytes of an event"},
-	"unlisted-thread":   {"thread", "threads", "left no name", "none needed: their records are there"},
+	"no-path": {"record", "records", "are of calls for whose call path the profile had no room",
+		"choose functions with --func or --exclude, or count calls with --count"},
+	"not-waited-for":  {"record", "records", "were dropped since threads did not wait for the trace to be written", "record without --drop"},
+	"damaged-profile": {"profile", "profiles", "of a thread was overwritten by the program", "look for stray writes in the program, with a sanitizer"},
+	"unlisted-thread": {"thread", "threads", "left no name", "none needed: their records are there"},
 }
 
 // RecordsLost is how many records the recorder says to be missing.

@@ -242,7 +242,7 @@ static void put_thread_name(struct xr_text *t, const struct xr_thread *thread)
 }
 
 /* A row is an object of a JSON array. */
-void xr_put_thread(struct xr_text *t, const struct xr_thread *thread)
+void xr_put_thread(struct xr_text *t, const struct xr_thread *thread, uint64_t overwritten)
 {
 	if (t->n)
 		xr_put_comma(t);
@@ -254,7 +254,19 @@ void xr_put_thread(struct xr_text *t, const struct xr_thread *thread)
 	xr_put_field(t, "last", thread->last);
 	xr_put_field(t, "dropped", thread->dropped);
 	xr_put_field(t, "truncated", thread->truncated);
+	if (overwritten)
+		xr_put_field(t, "overwritten", overwritten);
 	xr_put_text(t, "}");
+}
+
+/* How many chunks of a thread's earlier records the trace does not have: a stream has all. */
+static uint64_t overwritten(const struct xr_thread *t, const struct xr_trace *trace)
+{
+	if (root.stream && trace->fd == root.stream_fd)
+		return 0;
+	if (t->taken > t->nchunks)
+		return t->taken - t->nchunks;
+	return t->taken && t->first < trace->since;
 }
 
 static void put_threads(struct xr_text *t, const struct xr_trace *trace)
@@ -265,7 +277,7 @@ static void put_threads(struct xr_text *t, const struct xr_trace *trace)
 	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++) {
 		if (threads[i]->state != XR_THREAD_FREE && (threads[i]->taken || threads[i]->profile))
-			xr_put_thread(t, threads[i]);
+			xr_put_thread(t, threads[i], overwritten(threads[i], trace));
 	}
 	xr_put_text(t, "]}");
 }

@@ -57,6 +57,6 @@ void xr_put_mode(struct xr_text *t);
 void xr_put_objects(struct xr_text *t);
 void xr_put_refusals(struct xr_text *t);
 /* Puts the thread's row of the table of threads. */
-void xr_put_thread(struct xr_text *t, const struct xr_thread *thread);
+void xr_put_thread(struct xr_text *t, const struct xr_thread *thread, uint64_t overwritten);
 
 #endif

@@ -590,7 +590,7 @@ void xr_thread_gone(struct xr_thread *t)
 	xr_lock(&stream_lock);
 	if (root.stream && t->taken) {
 		if (stream.gone.n < MAX_GONE)
-			xr_put_thread(&stream.gone, t);
+			xr_put_thread(&stream.gone, t, 0);
 		else
 			stream.unlisted++;
 	}
