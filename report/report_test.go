@@ -405,3 +405,21 @@ func TestFloating(t *testing.T) {
 		}
 	}
 }
+
+// Facts go on below themselves where the terminal ends.
+func TestLongFacts(t *testing.T) {
+	d := &Doc{Body: []Node{Facts(&row{count: 7},
+		Count("calls", func(r *row) uint64 { return r.count }),
+		String("command", func(*row) string { return "./server --threads 8 --name verylongname" }),
+	)}}
+	for width, want := range map[int]string{
+		0:  "calls    7\ncommand  ./server --threads 8 --name verylongname\n",
+		26: "calls    7\ncommand  ./server\n         --threads 8\n         --name\n         verylongname\n",
+	} {
+		var b bytes.Buffer
+		if err := d.Write(&b, Style{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		equal(t, b.String(), want)
+	}
+}

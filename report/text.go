@@ -131,21 +131,42 @@ func (t *textWriter) paragraph(s string) {
 	t.w.WriteByte('\n')
 }
 
+// facts writes a line for each. On a terminal, values that do not fit go on below themselves.
 func (t *textWriter) facts(l *FactList) error {
-	out := &texttab.Table{Columns: []texttab.Column{{}, {Cut: texttab.Right}}}
-	n := 0
+	var titles, values []string
+	widest := 0
 	for i := range l.list {
 		if f := &l.list[i]; f.people && !l.hidden && !f.cell.missing {
-			out.Add(f.title, t.doc.words(&f.column, f.cell))
-			n++
+			title := texttab.Printable(f.title)
+			titles, values = append(titles, title), append(values, texttab.Printable(t.doc.words(&f.column, f.cell)))
+			widest = max(widest, texttab.Width(title))
 		}
 	}
-	if n == 0 {
-		return nil
+	if len(titles) > 0 {
+		t.gap()
 	}
-	t.gap()
-	_, err := out.WriteBody(t.w, t.style.Width)
-	return err
+	for i, title := range titles {
+		if values[i] == "" {
+			t.w.WriteString(title + "\n")
+			continue
+		}
+		t.w.WriteString(title + strings.Repeat(" ", widest-texttab.Width(title)))
+		at := widest
+		for j, word := range strings.Split(values[i], " ") { // spaces in a row stay
+			if n := texttab.Width(word); j > 0 && t.style.Width > 0 && at+1+n > t.style.Width {
+				t.w.WriteString("\n" + strings.Repeat(" ", widest))
+				at = widest
+			}
+			if j == 0 || at == widest {
+				t.w.WriteByte(' ')
+				at++
+			}
+			t.w.WriteString(" " + word)
+			at += 1 + texttab.Width(word)
+		}
+		t.w.WriteByte('\n')
+	}
+	return nil
 }
 
 func (t *textWriter) table(n *TableNode) error {

@@ -89,15 +89,6 @@ const least = 24
 // Where the table is wider, it leaves out optional columns, the last one first, and then
 // cuts cells on the left. It returns the titles of the columns that it left out.
 func (t *Table) WriteFitted(w io.Writer, width int) (hidden []string, err error) {
-	return t.write(w, width, true)
-}
-
-// WriteBody is [Table.WriteFitted] without the header.
-func (t *Table) WriteBody(w io.Writer, width int) (hidden []string, err error) {
-	return t.write(w, width, false)
-}
-
-func (t *Table) write(w io.Writer, width int, header bool) (hidden []string, err error) {
 	widths := make([]int, len(t.Columns))
 	t.Each(Printable, func(row []string) {
 		for i, c := range row {
@@ -110,10 +101,6 @@ func (t *Table) write(w io.Writer, width int, header bool) (hidden []string, err
 	b := bufio.NewWriter(w)
 	head := true
 	t.Each(Printable, func(row []string) {
-		if head && !header {
-			head = false
-			return
-		}
 		pad, first, title := 0, true, head
 		head = false
 		for i, c := range row {
