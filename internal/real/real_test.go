@@ -309,7 +309,7 @@ func checkTraces(t *testing.T, l load, s *session) {
 		if err != nil {
 			t.Fatalf("info %s: %v\n%s", trace, err, out)
 		}
-		type finding struct{ Name, Text string }
+		type finding struct{ Name, Text, Loss string }
 		var info struct{ Losses, Findings []finding }
 		if err := json.Unmarshal(out, &info); err != nil {
 			t.Fatalf("info %s: %v", trace, err)
@@ -318,7 +318,7 @@ func checkTraces(t *testing.T, l load, s *session) {
 			return f.Name != "recorder-losses" || l.deep && strings.Contains(f.Text, "call path")
 		})
 		for _, lost := range slices.Concat(info.Losses, info.Findings) {
-			t.Errorf("%s: %s", filepath.Base(trace), lost.Text)
+			t.Errorf("%s: %s%s", filepath.Base(trace), lost.Text, lost.Loss)
 		}
 	}
 }
