@@ -19,7 +19,7 @@ func (a *app) convertCommand() *cobra.Command {
 	c := conversion{app: a, format: "raw"}
 	cmd := &cobra.Command{
 		Use:   "convert TRACE...",
-		Short: "Write a trace in another format",
+		Short: "Convert a trace to another format",
 		Long: "convert writes the records of a trace, or its calls, in another format.\n\nFormats of records:\n" +
 			listFormats(isOfRecords) + "\n\nFormats of calls:\n" + listFormats(isOfCalls),
 		Example: `  xray convert -f chrome -m ./server -o trace.json trace.xray

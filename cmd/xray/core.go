@@ -24,7 +24,7 @@ func (a *app) coreCommand() *cobra.Command {
 	var c coreFlags
 	cmd := &cobra.Command{
 		Use:   "core CORE",
-		Short: "Take the last calls of a program out of its core file",
+		Short: "Recover recent calls from a core dump",
 		Long: `core writes a trace of what the recorder had in memory when a program crashed, or
 when gcore made a core file of it: the last calls of each thread. Cores may be
 compressed with gzip or zstd, as systemd-coredump keeps them.

@@ -18,7 +18,7 @@ func (a *app) extractCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "extract FILE",
-		Short: "Write the instrumentation map of a binary",
+		Short: "Extract the instrumentation map of a binary",
 		Long: `extract writes the sleds of an ELF file: where a function is entered and left,
 and by which id traces call it. As YAML, the map with its names stands in for
 the binary wherever one is asked for (-m).`,

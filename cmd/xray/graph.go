@@ -167,7 +167,7 @@ func (a *app) graphCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "graph TRACE...",
-		Short: "Draw the call graph and show its costs",
+		Short: "Show the call graph with counts and costs",
 		Long: `Write the call graph as a picture, for Graphviz, or as tables of edges and functions.
 
 By default, functions are coloured by self time and edges by the time of the calls

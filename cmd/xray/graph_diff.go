@@ -21,7 +21,7 @@ func (a *app) graphDiffCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "graph-diff TRACE-A TRACE-B",
-		Short: "Draw the changes between two call graphs",
+		Short: "Compare two call graphs",
 		Long: `Join the call graphs of two traces by function name and show what changed. The traces
 may be of different builds, each with its own map (-m1, -m2). Without a map,
 functions with the same id count as the same.`,

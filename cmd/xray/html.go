@@ -21,7 +21,7 @@ func (a *app) htmlCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use:   "html TRACE...",
-		Short: "Write a trace as one HTML file: calls, timeline, flame graph",
+		Short: "Write a trace as one interactive HTML page",
 		Long: `html writes one file that shows a trace in a browser, without a network: a table of
 all calls that sorts and filters at once, a timeline, a flame graph and a call tree
 of any stretch of time, and each function's latencies and slowest calls.

@@ -23,7 +23,7 @@ func (a *app) infoCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "info TRACE...",
-		Short: "Say what a trace is, what is odd about it, and what to do about that",
+		Short: "Describe a trace, and warn of what is wrong with it",
 		Long: `info says what format a trace has, what is in it, and what was lost. Of all
 that could mislead you it says what to do about it. Start here.`,
 		Example: "  xray info -m ./server trace.xray",

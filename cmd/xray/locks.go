@@ -24,7 +24,7 @@ func (a *app) locksCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "locks TRACE...",
-		Short: "Say who waited for which lock, and who held it",
+		Short: "Show which locks threads waited for, and who held them",
 		Long: `locks shows for every lock how often it was taken, how long threads waited for it
 and held it, who waited while whom held it, and when several waited at a time. It
 also shows which locks are taken while others are held, and where that can be a

@@ -110,12 +110,13 @@ func (a *app) status(err error) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "xray",
-		Short: "Analyse the traces of LLVM XRay",
-		Long: `xray reads the traces that programs compiled with clang -fxray-instrument
-write, and says where the time went. Start with "xray info TRACE".
+		Short: "Record and analyze function-call traces",
+		Long: `xray records and analyzes function-call traces of programs compiled with
+clang -fxray-instrument. To record a program, run "xray record PROGRAM".
+To see what a trace holds, run "xray info TRACE".
 
-Traces are basic and FDR logs of every version and trace YAML, plain or
-compressed with gzip or zstd; "-" is standard input.`,
+xray reads basic and FDR logs of every version and trace YAML, plain or
+compressed with gzip or zstd. "-" stands for standard input.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -132,35 +133,15 @@ compressed with gzip or zstd; "-" is standard input.`,
 	flags.StringVar(&a.memProfile, "memprofile", "", "write a heap profile of xray itself to `FILE`")
 	flags.MarkHidden("cpuprofile")
 	flags.MarkHidden("memprofile")
-	root.AddCommand(
-		a.infoCommand(),
-		a.accountCommand(),
-		a.stackCommand(),
-		a.whyCommand(),
-		a.htmlCommand(),
-		a.viewCommand(),
-		a.graphCommand(),
-		a.graphDiffCommand(),
-		a.diffCommand(),
-		a.slowestCommand(),
-		a.excludeCommand(),
-		a.requestsCommand(),
-		a.shapesCommand(),
-		a.locksCommand(),
-		a.residencyCommand(),
-		a.sliceCommand(),
-		a.packCommand(),
-		a.convertCommand(),
-		a.extractCommand(),
-		a.symbolizeCommand(),
-		a.fdrDumpCommand(),
-		a.recordCommand(),
-		a.observeCommand(),
-		a.ctlCommand(),
-		a.coreCommand(),
-		a.runtimeCommand(),
-		a.manCommand(),
-	)
+	cobra.EnableCommandSorting = false
+	for _, task := range a.tasks() {
+		root.AddGroup(&cobra.Group{ID: task.title, Title: task.title + ":"})
+		for _, cmd := range task.commands {
+			cmd.GroupID = task.title
+			root.AddCommand(cmd)
+		}
+	}
+	root.AddCommand(a.observeCommand(), a.manCommand()) // hidden
 	for _, cmd := range root.Commands() {
 		completeChoices(cmd)
 	}
@@ -174,6 +155,27 @@ compressed with gzip or zstd; "-" is standard input.`,
 		}
 	}
 	return root
+}
+
+// task is what some commands are for.
+type task struct {
+	title    string
+	commands []*cobra.Command
+}
+
+// tasks are the commands in the order in which help lists them.
+func (a *app) tasks() []task {
+	return []task{
+		{"Record", []*cobra.Command{a.recordCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
+		{"Understand", []*cobra.Command{
+			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
+			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.residencyCommand(),
+		}},
+		{"Compare", []*cobra.Command{a.diffCommand(), a.graphDiffCommand()}},
+		{"Look at", []*cobra.Command{a.viewCommand(), a.htmlCommand()}},
+		{"Convert", []*cobra.Command{a.convertCommand(), a.sliceCommand(), a.packCommand()}},
+		{"Maps and files", []*cobra.Command{a.extractCommand(), a.symbolizeCommand(), a.fdrDumpCommand()}},
+	}
 }
 
 // firstFailure remembers the first error of w.

@@ -19,7 +19,7 @@ func (a *app) packCommand() *cobra.Command {
 	p := packing{app: a}
 	cmd := &cobra.Command{
 		Use:   "pack TRACE -o FILE",
-		Short: "Put names and source code into a trace",
+		Short: "Add names and source code to a trace",
 		Long: `pack writes the same trace with what is needed to read it on another machine, years
 later: names, files and lines of the functions that occur in it, the build ids of
 what they are of, and with --source the code of these functions as it is now. All

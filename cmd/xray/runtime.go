@@ -16,7 +16,7 @@ import (
 func (a *app) runtimeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runtime",
-		Short: "Link the recorder into programs",
+		Short: "Build the recorder into your own programs",
 		Long: `runtime is for programs that have the recorder linked in. xray record needs
 none of this, unless the program is linked statically: it preloads the recorder.`,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -21,7 +21,7 @@ func (a *app) shapesCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "shapes TRACE... --root REGEXP",
-		Short: "Sort the calls of a function by the shape of their call trees",
+		Short: "Group the calls of a function by what they called; find the rare ones",
 		Long: `shapes sorts the outermost calls of the functions that --root names by what they
 called, and lists the rare shapes first, with how they differ from the commonest:
 "+ f" calls f in addition, "- f" does not, and "f 8x (1x)" calls it 8 times or more

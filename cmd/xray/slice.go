@@ -19,7 +19,7 @@ func (a *app) sliceCommand() *cobra.Command {
 	c := slicing{app: a, format: "fdr"}
 	cmd := &cobra.Command{
 		Use:   "slice TRACE... -o FILE",
-		Short: "Cut a smaller trace out of a trace",
+		Short: "Cut a part out of a trace",
 		Long: `slice writes the part of a trace that was chosen by time, thread, function and
 depth as a trace of its own, which xray and llvm-xray read. Every entry in it has
 an exit: calls that are open where the slice begins are entered there, those that

@@ -25,7 +25,7 @@ func (a *app) stackCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "stack TRACE...",
-		Short: "Show where time went by call path; draw flame graphs",
+		Short: "Show time by call path; draw flame graphs",
 		Long: `Sum up calls by call path. Text lists the heaviest stacks. CSV and JSON have all of
 them. HTML has a flame graph, too.
 

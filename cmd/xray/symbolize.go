@@ -29,7 +29,7 @@ func (a *app) symbolizeCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "symbolize [ID | 0xADDRESS]...",
-		Short: "Say which functions ids and addresses stand for",
+		Short: "Translate function ids and addresses to names",
 		Long: `symbolize names functions, and says where they are in the source: a line for
 each id or address among the arguments, or without any, for each line of
 standard input, in the same order. All of these are read before the first answer.

@@ -27,7 +27,7 @@ func (a *app) viewCommand() *cobra.Command {
 	perfetto := false
 	cmd := &cobra.Command{
 		Use:   "view TRACE...",
-		Short: "Show a trace in the browser",
+		Short: "Open a trace in the browser",
 		Long: `view opens what html writes in the browser, until it is interrupted. It serves the
 page to this machine only, under an address that cannot be guessed.
 
