@@ -37,7 +37,7 @@ func (a *app) excludeCommand() *cobra.Command {
 	view.Top = 20
 	cmd := &cobra.Command{
 		Use:   "exclude TRACE...",
-		Short: "Choose functions to leave out of a recording",
+		Short: "Find functions to exclude to reduce overhead",
 		Long: `Choose functions to leave out of the next recording, so that recording costs no
 more than --budget. Functions that cost most for the time they account for go
 first. A function goes only after all functions that it calls. exclude predicts

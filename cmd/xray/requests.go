@@ -32,7 +32,7 @@ func (a *app) requestsCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "requests TRACE...",
-		Short: "Follow requests from thread to thread",
+		Short: "Trace requests across threads",
 		Long: `requests puts together what all threads did for a request, shows where its time
 went along the critical path (in functions, in queues, and in handoffs between
 threads), what makes slow requests slow, and the slowest ones as waterfalls.

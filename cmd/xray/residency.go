@@ -28,7 +28,7 @@ func (a *app) residencyCommand() *cobra.Command {
 	opts.Top, view.Top = 10, 10
 	cmd := &cobra.Command{
 		Use:   "residency TRACE...",
-		Short: "Show what each thread ran over time, and where it waited",
+		Short: "Show what each thread was doing over time",
 		Long: `residency draws a strip for every thread that shows which outermost function it was
 in, or with --func which of the functions that match, and how much of its time it
 was busy, waiting, silent or absent. It lists the functions with their shares and
