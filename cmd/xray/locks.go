@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/internal/label"
-	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
+	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/internal/testnames"
-	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
 )
 

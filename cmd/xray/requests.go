@@ -7,10 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/explain/requests"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/requests"
 	"github.com/xray-tools/xray/symbolize"
 )
 

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/explain/residency"
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/residency"
 	"github.com/xray-tools/xray/symbolize"
-	"github.com/xray-tools/xray/why"
 )
 
 func (a *app) residencyCommand() *cobra.Command {

@@ -3,9 +3,9 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/explain/shapes"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/shapes"
 	"github.com/xray-tools/xray/symbolize"
 )
 

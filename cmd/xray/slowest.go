@@ -8,11 +8,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/xray-tools/xray/locks"
+	"github.com/xray-tools/xray/explain/locks"
+	"github.com/xray-tools/xray/explain/slowest"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/slowest"
 	"github.com/xray-tools/xray/symbolize"
 )
 

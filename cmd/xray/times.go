@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/convert"
-	"github.com/xray-tools/xray/slowest"
+	"github.com/xray-tools/xray/explain/slowest"
 )
 
 // timeFlags are the flags that choose calls by when they begin.

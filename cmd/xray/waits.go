@@ -6,9 +6,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
-	"github.com/xray-tools/xray/why"
 )
 
 // What functions do to other threads, as their qualified names without parameters

@@ -3,9 +3,9 @@ package main
 import (
 	"testing"
 
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/why"
 )
 
 // Names say what functions do to other threads, and blocks and clocks are no locks.

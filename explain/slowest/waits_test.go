@@ -5,8 +5,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/explain/slowest"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/slowest"
 )
 
 // A wait goes to the lock function's row below the function that wanted the lock,

@@ -4,8 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/why"
 )
 
 const (

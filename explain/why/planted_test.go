@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
-	"github.com/xray-tools/xray/why"
 )
 
 // The programs of testdata have a known cause of slowness, and say which. Each is

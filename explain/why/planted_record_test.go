@@ -11,11 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
 	"github.com/xray-tools/xray/symbolize"
-	"github.com/xray-tools/xray/why"
 )
 
 // recording is a way to record a program.

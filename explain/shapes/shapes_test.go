@@ -6,11 +6,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/explain/shapes"
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/shapes"
 )
 
 func report(t *testing.T, shards int, opts shapes.Options) *shapes.Report {

@@ -8,13 +8,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/why"
 )
 
 // Whatever shards there are, a report with all that there is in one has the same

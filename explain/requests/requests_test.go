@@ -12,11 +12,11 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/xray-tools/xray/explain/requests"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/requests"
 )
 
 func collect(t testing.TB, text string, shards int, opts requests.Options) *requests.Collector {

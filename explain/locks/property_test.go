@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/internal/tracetext"
-	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/diff"
+	"github.com/xray-tools/xray/explain/diff"
 	"github.com/xray-tools/xray/internal/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"

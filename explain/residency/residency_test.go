@@ -8,11 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/xray-tools/xray/explain/residency"
 	"github.com/xray-tools/xray/internal/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/residency"
 )
 
 var names = testnames.Names{1: "main", 2: "serve", 3: "lock", 4: "work", 5: "idle"}

@@ -8,11 +8,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/explain/residency"
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
-	"github.com/xray-tools/xray/residency"
 )
 
 // jsonOf runs an analysis by call paths, or by the entries of calls.

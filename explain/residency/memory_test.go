@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/xray-tools/xray/explain/residency"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/residency"
 )
 
 // Threads that live for a moment of a long trace take memory for that moment.

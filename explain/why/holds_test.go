@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/why"
 )
 
 // mutexes says how the program of contended takes locks.

@@ -8,10 +8,10 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/explain/slowest"
 	"github.com/xray-tools/xray/internal/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/slowest"
 )
 
 func generated(t *testing.T) *reader.Trace {

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/internal/testenv"
-	"github.com/xray-tools/xray/locks"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -23,7 +23,7 @@ func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "locks")
 	compile := exec.Command("clang++-22", "-std=c++17", "-O2", "-pthread", "-fxray-instrument",
-		filepath.Join("..", "testdata", "src", "locks.cc"), "-o", program)
+		filepath.Join("..", "..", "testdata", "src", "locks.cc"), "-o", program)
 	if said, err := compile.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
