@@ -74,10 +74,7 @@ type People []Node
 type Programs []Node
 
 // FactList is a list of single values. In JSON they are keys of the object around them.
-type FactList struct {
-	list   []fact
-	hidden bool
-}
+type FactList struct{ list []fact }
 
 type fact struct {
 	column

@@ -95,7 +95,7 @@ func (m *markdownWriter) facts(l *FactList) {
 	began := false
 	for i := range l.list {
 		f := &l.list[i]
-		if !f.people || l.hidden || f.cell.missing {
+		if !f.people || f.cell.missing {
 			continue
 		}
 		if !began {

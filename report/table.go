@@ -105,4 +105,4 @@ func Facts[T any](of *T, columns ...Column[T]) *FactList {
 }
 
 // Hidden leaves facts out of what people read, where prose says them.
-func (l *FactList) Hidden() *FactList { l.hidden = true; return l }
+func (l *FactList) Hidden() Programs { return Programs{l} }

@@ -136,7 +136,7 @@ func (t *textWriter) facts(l *FactList) error {
 	var titles, values []string
 	widest := 0
 	for i := range l.list {
-		if f := &l.list[i]; f.people && !l.hidden && !f.cell.missing {
+		if f := &l.list[i]; f.people && !f.cell.missing {
 			title := texttab.Printable(f.title)
 			titles, values = append(titles, title), append(values, texttab.Printable(t.doc.words(&f.column, f.cell)))
 			widest = max(widest, texttab.Width(title))
