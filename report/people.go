@@ -48,7 +48,7 @@ func (d *Doc) words(c *column, v cell) string {
 	case moment:
 		return about + label.GroupedDigits(d.Clock.Format(v.n-d.Start))
 	case size:
-		return about + sizeWords(v.n)
+		return about + label.Bytes(v.n)
 	case flag:
 		if v.n == 0 {
 			return ""
@@ -119,19 +119,6 @@ func numberWords(f float64) string {
 		return label.GroupedDigits(strconv.FormatFloat(f, 'f', 0, 64))
 	}
 	return strconv.FormatFloat(f, 'g', 3, 64)
-}
-
-// sizeWords is a size in the unit that suits it.
-func sizeWords(n uint64) string {
-	const units = "kMGTPE"
-	if n < 1000 {
-		return strconv.FormatUint(n, 10) + " B"
-	}
-	f, unit := float64(n)/1000, 0
-	for f >= 999.95 && unit < len(units)-1 {
-		f, unit = f/1000, unit+1
-	}
-	return fmt.Sprintf("%.1f %cB", f, units[unit])
 }
 
 // isRight says whether a column is aligned to the right.

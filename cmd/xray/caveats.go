@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -68,10 +69,10 @@ func (s *session) caveats(stats *calls.Stats) []string {
 		switch {
 		case s.prunedAdded > 0 && s.prunedAdded == pruned:
 			add("The recorder dropped %s calls %s%s, unless they made longer ones. %s have them. Min, max and quantiles are of the "+
-				"other calls. Their time is self time of their callers.", thousands(dropped), what, s.inFiles(pruned), numbers)
+				"other calls. Their time is self time of their callers.", label.Grouped(dropped), what, s.inFiles(pruned), numbers)
 		case summed == pruned:
 			add("%s calls are missing%s: the recorder dropped those %s, unless they made longer ones. %s",
-				thousands(dropped), s.inFiles(pruned), what, charged)
+				label.Grouped(dropped), s.inFiles(pruned), what, charged)
 		default:
 			add("Calls are missing%s: the recorder dropped calls %s, unless they made longer ones. %s", s.inFiles(pruned), what, charged)
 		}
@@ -117,7 +118,7 @@ func are(n uint64, one string) string {
 	if n == 1 {
 		return "1 " + one + " is"
 	}
-	return thousands(n) + " " + one + "s are"
+	return label.Grouped(n) + " " + one + "s are"
 }
 
 // inFiles says how many of several files something is about.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
@@ -236,9 +237,9 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 	}
 	row("recording", "%s", recording)
 	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, formatBytes(s.RingBytes))
-	row("functions", "%s in %s; %s of %s sleds on", thousands(uint64(s.Functions)), plural(s.Objects, "object", "objects"),
-		thousands(uint64(s.Patched)), thousands(uint64(s.Sleds)))
-	row("clock", "%s ticks a second", thousands(uint64(s.Frequency)))
+	row("functions", "%s in %s; %s of %s sleds on", label.Grouped(uint64(s.Functions)), plural(s.Objects, "object", "objects"),
+		label.Grouped(uint64(s.Patched)), label.Grouped(uint64(s.Sleds)))
+	row("clock", "%s ticks a second", label.Grouped(uint64(s.Frequency)))
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
 	row("lost", "%s", plural(s.Dropped, "record", "records"))
 	if s.Sealed {
@@ -374,7 +375,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s records, %s in %s", thousands(answer.Records), formatBytes(answer.Bytes), c.output)
+	text := fmt.Sprintf("%s records, %s in %s", label.Grouped(answer.Records), formatBytes(answer.Bytes), c.output)
 	if answer.Torn > 0 {
 		text += fmt.Sprintf("; %s overwritten meanwhile, the oldest: make the rings larger", plural(answer.Torn, "piece was", "pieces were"))
 	}
@@ -435,7 +436,7 @@ func writeCounters(w io.Writer, counters []reader.Counter, names symbolize.Names
 	})
 	table := texttab.Table{Columns: []texttab.Column{{Title: "calls", Right: true}, {Title: "function"}}}
 	for _, k := range counters {
-		table.Add(thousands(k.Calls), symbolize.Label(names, k.Func))
+		table.Add(label.Grouped(k.Calls), symbolize.Label(names, k.Func))
 	}
 	return table.WriteText(w)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strconv"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/recorder"
 )
@@ -41,7 +42,7 @@ func writeList(w io.Writer, found []recorder.Listening) error {
 		}
 		row := []string{pid, parent, "?", "?", "?", l.Command}
 		if s := l.Status; s != nil {
-			row[2], row[3], row[4] = describeMode(s), strconv.FormatInt(s.Threads.Live, 10), thousands(uint64(s.Dropped))
+			row[2], row[3], row[4] = describeMode(s), strconv.FormatInt(s.Threads.Live, 10), label.Grouped(uint64(s.Dropped))
 		} else if l.Err != nil {
 			row[5] += " (" + l.Err.Error() + ")"
 		}

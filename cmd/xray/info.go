@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,11 +91,11 @@ func (o *infoOutput) facts() report.Node {
 	st := &o.Stats
 	clock, span, marks, threads, calls, functions, depth := "unknown", "", "", "", "", "", ""
 	if o.clock.Known() {
-		clock = thousands(o.clock.Frequency) + " ticks a second"
+		clock = label.Grouped(o.clock.Frequency) + " ticks a second"
 	}
 	if st.Events > 0 {
 		span = fmt.Sprintf("%s, from tick %d to %d%s", o.clock.Format(st.Last-st.First), st.First, st.Last, o.when(o.trace.Recording(0), st.First))
-		calls, functions, depth = o.ends(), thousands(uint64(len(o.Funcs))), thousands(uint64(st.MaxDepth))
+		calls, functions, depth = o.ends(), label.Grouped(uint64(len(o.Funcs))), label.Grouped(uint64(st.MaxDepth))
 		if o.Marks+o.Requests > 0 {
 			marks = plural(int64(o.Marks), "mark", "marks") + "; " + plural(int64(o.Requests), "request", "requests")
 		}
@@ -278,7 +277,7 @@ func (o *infoOutput) kinds() string {
 		case 1:
 			parts = append(parts, "1 "+name.one)
 		default:
-			parts = append(parts, thousands(n)+" "+name.many)
+			parts = append(parts, label.Grouped(n)+" "+name.many)
 		}
 	}
 	switch o.Landings {
@@ -286,7 +285,7 @@ func (o *infoOutput) kinds() string {
 	case 1:
 		parts = append(parts, "1 landing")
 	default:
-		parts = append(parts, thousands(o.Landings)+" landings")
+		parts = append(parts, label.Grouped(o.Landings)+" landings")
 	}
 	return countOf(o.Stats.Events, parts)
 }
@@ -301,7 +300,7 @@ func (o *infoOutput) ends() string {
 		{o.Stats.Left, "left by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated, "open at the end"},
 	} {
 		if p.n > 0 {
-			parts = append(parts, thousands(p.n)+" "+p.what)
+			parts = append(parts, label.Grouped(p.n)+" "+p.what)
 		}
 	}
 	return countOf(o.Stats.Calls, parts)
@@ -309,16 +308,7 @@ func (o *infoOutput) ends() string {
 
 func countOf(n uint64, parts []string) string {
 	if len(parts) == 0 {
-		return thousands(n)
+		return label.Grouped(n)
 	}
-	return thousands(n) + ": " + strings.Join(parts, ", ")
-}
-
-// thousands writes a number with commas between groups of three digits.
-func thousands(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
+	return label.Grouped(n) + ": " + strings.Join(parts, ", ")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
@@ -50,7 +51,7 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		on = " on " + p.Host
 	}
 	if n := r.Pruned.Calls(); n > 0 {
-		pruned = fmt.Sprintf("calls %s of %s, of which only the sums are known", thousands(n), plural(int64(len(r.Pruned.Functions)), "function", "functions"))
+		pruned = fmt.Sprintf("calls %s of %s, of which only the sums are known", label.Grouped(n), plural(int64(len(r.Pruned.Functions)), "function", "functions"))
 	}
 	return []report.Column[T]{
 		said[T]("recorder", "of xray, version "+cmp.Or(p.Recorder, "unknown")),
@@ -259,7 +260,7 @@ func profileWords(r *reader.Recording) string {
 	for i := range r.Profiles {
 		paths += len(r.Profiles[i].Paths)
 	}
-	return fmt.Sprintf("%s calls, %s, %s", thousands(summed(r)), plural(int64(paths), "path", "paths"), plural(int64(len(r.Profiles)), "thread", "threads"))
+	return fmt.Sprintf("%s calls, %s, %s", label.Grouped(summed(r)), plural(int64(paths), "path", "paths"), plural(int64(len(r.Profiles)), "thread", "threads"))
 }
 
 // maxInfoCounts bounds the table of counts for people.
@@ -275,7 +276,7 @@ func (o *infoOutput) counted() string {
 	for _, c := range counters {
 		all += c.Calls
 	}
-	return fmt.Sprintf("%s calls of %s functions", thousands(all), thousands(uint64(len(counters))))
+	return fmt.Sprintf("%s calls of %s functions", label.Grouped(all), label.Grouped(uint64(len(counters))))
 }
 
 // counts shows people what was called most, where calls were only counted.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -43,13 +44,8 @@ func (a *app) progress(what string, t *reader.Trace) (stop func()) {
 
 // formatBytes gives a size with a decimal unit that suits it.
 func formatBytes(n int64) string {
-	units := []string{"kB", "MB", "GB", "TB"}
 	if n < 1000 {
 		return fmt.Sprintf("%d bytes", n)
 	}
-	size, i := float64(n)/1000, 0
-	for size >= 999.95 && i < len(units)-1 {
-		size, i = size/1000, i+1
-	}
-	return fmt.Sprintf("%.1f %s", size, units[i])
+	return label.Bytes(uint64(n))
 }

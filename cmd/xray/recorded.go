@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -170,7 +171,7 @@ func nearNames(paths []string) []string {
 func (r *recorded) what() string {
 	calls := "1 call"
 	if r.calls != 1 {
-		calls = thousands(r.calls) + " calls"
+		calls = label.Grouped(r.calls) + " calls"
 	}
 	switch recorder.Mode(r.mode) {
 	case recorder.Count:
@@ -189,7 +190,7 @@ func (r *recorded) oddities() []string {
 	if len(r.lost) > 0 {
 		var causes []string
 		for _, cause := range slices.Sorted(maps.Keys(r.lost)) {
-			causes = append(causes, fmt.Sprintf("%s (%s)", thousands(r.lost[cause]), texttab.Printable(cause)))
+			causes = append(causes, fmt.Sprintf("%s (%s)", label.Grouped(r.lost[cause]), texttab.Printable(cause)))
 		}
 		parts = append(parts, "lost: "+strings.Join(causes, ", "))
 	}

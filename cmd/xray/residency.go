@@ -87,7 +87,7 @@ whenever it began.`,
 			view.Threads = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}
 			if opts.Cells < wanted {
 				s.added = append(s.added, fmt.Sprintf("The time is cut into %s parts instead of %s: for more, there are too many threads. "+
-					"Choose some with --thread.", thousands(uint64(opts.Cells)), thousands(uint64(wanted))))
+					"Choose some with --thread.", label.Grouped(uint64(opts.Cells)), label.Grouped(uint64(wanted))))
 			}
 			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 			s.summary(stats)

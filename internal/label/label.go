@@ -102,6 +102,19 @@ func Ticks(c reader.Clock, ticks float64) string {
 	return c.Format(uint64(ticks))
 }
 
+// Bytes is a size in the unit that suits it.
+func Bytes(n uint64) string {
+	const units = "kMGTPE"
+	if n < 1000 {
+		return strconv.FormatUint(n, 10) + " B"
+	}
+	f, unit := float64(n)/1000, 0
+	for f >= 999.95 && unit < len(units)-1 {
+		f, unit = f/1000, unit+1
+	}
+	return fmt.Sprintf("%.1f %cB", f, units[unit])
+}
+
 // Percent is a part of all; "-" where there is nothing.
 func Percent(part, all float64) string {
 	if all == 0 {
