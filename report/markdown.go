@@ -26,7 +26,7 @@ func (d *Doc) writeMarkdown(w io.Writer) error {
 			m.w.WriteString("> " + texttab.MarkdownText(c) + "\n")
 		}
 	}
-	if err := m.nodes(d.Body, 2); err != nil {
+	if err := paint(m, d.Body, 2); err != nil {
 		return err
 	}
 	return m.w.Flush()
@@ -39,79 +39,38 @@ func (m *markdownWriter) gap() {
 	m.began = true
 }
 
-// nodes writes nodes below headings of a level.
-func (m *markdownWriter) nodes(list []Node, level int) error {
-	for _, n := range list {
-		if err := m.node(n, level); err != nil {
-			return err
-		}
-	}
-	return nil
+func (m *markdownWriter) paragraph(text string) {
+	m.gap()
+	m.w.WriteString(texttab.MarkdownText(text) + "\n")
 }
 
-func (m *markdownWriter) node(n Node, level int) error {
-	switch n := n.(type) {
-	case Paragraph:
-		m.gap()
-		m.w.WriteString(texttab.MarkdownText(string(n)) + "\n")
-	case Notes:
-		for _, note := range n {
-			m.gap()
-			m.w.WriteString(texttab.MarkdownText(note) + "\n")
-		}
-	case People:
-		return m.nodes(n, level)
-	case *FactList:
-		m.facts(n)
-	case *TableNode:
-		return m.table(n, level)
-	case *Section:
-		m.heading(n.Title, level)
-		return m.nodes(n.Body, level+1)
-	case *List:
-		for i := range n.Items {
-			m.heading(n.Items[i].Title, level)
-			if err := m.nodes(n.Items[i].Body, level+1); err != nil {
-				return err
-			}
-		}
-	case *Drawing:
-		if n.Text == nil {
-			return nil
-		}
-		return m.fenced(func(w io.Writer) error { return n.Text(w, 0) })
+func (m *markdownWriter) notes(list []string) {
+	for _, note := range list {
+		m.paragraph(note)
 	}
-	return nil
 }
 
 func (m *markdownWriter) heading(title string, level int) {
-	if title != "" {
-		m.gap()
-		m.w.WriteString(strings.Repeat("#", min(level, 6)) + " " + texttab.MarkdownText(title) + "\n")
+	m.gap()
+	m.w.WriteString(strings.Repeat("#", level) + " " + texttab.MarkdownText(title) + "\n")
+}
+
+func (m *markdownWriter) facts(list []fact) {
+	m.gap()
+	for i := range list {
+		m.w.WriteString("- " + texttab.MarkdownText(list[i].title+": "+m.doc.words(&list[i].column, list[i].cell)) + "\n")
 	}
 }
 
-func (m *markdownWriter) facts(l *FactList) {
-	began := false
-	for i := range l.list {
-		f := &l.list[i]
-		if !f.people || f.cell.missing {
-			continue
-		}
-		if !began {
-			m.gap()
-			began = true
-		}
-		m.w.WriteString("- " + texttab.MarkdownText(f.title+": "+m.doc.words(&f.column, f.cell)) + "\n")
+func (m *markdownWriter) drawing(n *Drawing) error {
+	if n.Text == nil {
+		return nil
 	}
+	return m.fenced(func(w io.Writer) error { return n.Text(w, 0) })
 }
 
 // table writes a table. Trees are code, so that their indentation is kept.
-func (m *markdownWriter) table(n *TableNode, level int) error {
-	if n.length == 0 {
-		return nil
-	}
-	m.heading(n.title, level)
+func (m *markdownWriter) table(n *TableNode) error {
 	if n.level != nil {
 		if err := m.fenced(m.doc.layout(n).WriteText); err != nil {
 			return err

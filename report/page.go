@@ -31,85 +31,34 @@ func (d *Doc) writeHTML(w io.Writer) error {
 	for _, c := range d.Caveats {
 		fmt.Fprintf(p.w, "<p class=\"caveat\">%s</p>\n", texttab.XML(c))
 	}
-	if err := p.nodes(d.Body, 2); err != nil {
+	if err := paint(p, d.Body, 2); err != nil {
 		return err
 	}
 	p.w.WriteString("</body>\n</html>\n")
 	return p.w.Flush()
 }
 
-// nodes writes nodes below headings of a level.
-func (p *pageWriter) nodes(list []Node, level int) error {
-	for _, n := range list {
-		if err := p.node(n, level); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+func (p *pageWriter) paragraph(text string) { fmt.Fprintf(p.w, "<p>%s</p>\n", texttab.XML(text)) }
 
-func (p *pageWriter) node(n Node, level int) error {
-	switch n := n.(type) {
-	case Paragraph:
-		fmt.Fprintf(p.w, "<p>%s</p>\n", texttab.XML(string(n)))
-	case Notes:
-		for _, note := range n {
-			fmt.Fprintf(p.w, "<p class=\"note\">%s</p>\n", texttab.XML(note))
-		}
-	case People:
-		return p.nodes(n, level)
-	case *FactList:
-		p.facts(n)
-	case *TableNode:
-		p.table(n, level)
-	case *Section:
-		return p.section(n, level)
-	case *List:
-		for i := range n.Items {
-			if err := p.section(&n.Items[i], level); err != nil {
-				return err
-			}
-		}
-	case *Drawing:
-		return p.drawing(n)
+func (p *pageWriter) notes(list []string) {
+	for _, note := range list {
+		fmt.Fprintf(p.w, "<p class=\"note\">%s</p>\n", texttab.XML(note))
 	}
-	return nil
-}
-
-func (p *pageWriter) section(s *Section, level int) error {
-	p.heading(s.Title, level)
-	return p.nodes(s.Body, level+1)
 }
 
 func (p *pageWriter) heading(title string, level int) {
-	if title != "" {
-		fmt.Fprintf(p.w, "<h%d>%s</h%[1]d>\n", min(level, 6), texttab.XML(title))
-	}
+	fmt.Fprintf(p.w, "<h%d>%s</h%[1]d>\n", level, texttab.XML(title))
 }
 
-func (p *pageWriter) facts(l *FactList) {
-	began := false
-	for i := range l.list {
-		f := &l.list[i]
-		if !f.people || f.cell.missing {
-			continue
-		}
-		if !began {
-			p.w.WriteString("<dl>\n")
-			began = true
-		}
-		fmt.Fprintf(p.w, "<dt>%s</dt><dd>%s</dd>\n", texttab.XML(f.title), texttab.XML(p.doc.words(&f.column, f.cell)))
+func (p *pageWriter) facts(list []fact) {
+	p.w.WriteString("<dl>\n")
+	for i := range list {
+		fmt.Fprintf(p.w, "<dt>%s</dt><dd>%s</dd>\n", texttab.XML(list[i].title), texttab.XML(p.doc.words(&list[i].column, list[i].cell)))
 	}
-	if began {
-		p.w.WriteString("</dl>\n")
-	}
+	p.w.WriteString("</dl>\n")
 }
 
-func (p *pageWriter) table(n *TableNode, level int) {
-	if n.length == 0 {
-		return
-	}
-	p.heading(n.title, level)
+func (p *pageWriter) table(n *TableNode) error {
 	t := p.doc.layout(n)
 	p.w.WriteString("<div class=\"wide\"><table>\n<thead>")
 	element := "th"
@@ -136,6 +85,7 @@ func (p *pageWriter) table(n *TableNode, level int) {
 	if more := n.more(); more != "" {
 		p.w.WriteString("<p>" + more + "</p>\n")
 	}
+	return nil
 }
 
 func (p *pageWriter) drawing(n *Drawing) error {

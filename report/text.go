@@ -31,10 +31,10 @@ func (d *Doc) writeText(w io.Writer, s Style) error {
 	if len(d.Caveats) > 0 {
 		t.gap()
 		for _, c := range d.Caveats {
-			t.paragraph(c)
+			t.prose(c)
 		}
 	}
-	if err := t.nodes(d.Body); err != nil {
+	if err := paint(t, d.Body, 2); err != nil {
 		return err
 	}
 	return t.w.Flush()
@@ -48,57 +48,21 @@ func (t *textWriter) gap() {
 	t.began = true
 }
 
-func (t *textWriter) nodes(list []Node) error {
-	for _, n := range list {
-		if err := t.node(n); err != nil {
-			return err
-		}
-	}
-	return nil
+func (t *textWriter) paragraph(text string) {
+	t.gap()
+	t.prose(text)
 }
 
-func (t *textWriter) node(n Node) error {
-	switch n := n.(type) {
-	case Paragraph:
+func (t *textWriter) notes(list []string) {
+	if len(list) > 0 {
 		t.gap()
-		t.paragraph(string(n))
-	case Notes:
-		if len(n) > 0 {
-			t.gap()
-		}
-		for _, note := range n {
-			t.paragraph(note)
-		}
-	case People:
-		return t.nodes(n)
-	case *FactList:
-		return t.facts(n)
-	case *TableNode:
-		return t.table(n)
-	case *Section:
-		t.heading(n.Title)
-		return t.nodes(n.Body)
-	case *List:
-		for i := range n.Items {
-			t.heading(n.Items[i].Title)
-			if err := t.nodes(n.Items[i].Body); err != nil {
-				return err
-			}
-		}
-	case *Drawing:
-		if n.Text == nil {
-			return nil
-		}
-		t.gap()
-		return n.Text(t.w, t.style.Width)
 	}
-	return nil
+	for _, note := range list {
+		t.prose(note)
+	}
 }
 
-func (t *textWriter) heading(title string) {
-	if title == "" {
-		return
-	}
+func (t *textWriter) heading(title string, _ int) {
 	t.gap()
 	title = texttab.Printable(title)
 	if t.style.Color {
@@ -107,8 +71,16 @@ func (t *textWriter) heading(title string) {
 	t.w.WriteString(title + "\n")
 }
 
-// paragraph wraps prose.
-func (t *textWriter) paragraph(s string) {
+func (t *textWriter) drawing(n *Drawing) error {
+	if n.Text == nil {
+		return nil
+	}
+	t.gap()
+	return n.Text(t.w, t.style.Width)
+}
+
+// prose wraps a paragraph.
+func (t *textWriter) prose(s string) {
 	width := t.style.Width
 	if width == 0 || width > pageWidth {
 		width = pageWidth
@@ -132,19 +104,15 @@ func (t *textWriter) paragraph(s string) {
 }
 
 // facts writes a line for each. On a terminal, values that do not fit go on below themselves.
-func (t *textWriter) facts(l *FactList) error {
+func (t *textWriter) facts(list []fact) {
 	var titles, values []string
 	widest := 0
-	for i := range l.list {
-		if f := &l.list[i]; f.people && !f.cell.missing {
-			title := texttab.Printable(f.title)
-			titles, values = append(titles, title), append(values, texttab.Printable(t.doc.words(&f.column, f.cell)))
-			widest = max(widest, texttab.Width(title))
-		}
+	for i := range list {
+		title := texttab.Printable(list[i].title)
+		titles, values = append(titles, title), append(values, texttab.Printable(t.doc.words(&list[i].column, list[i].cell)))
+		widest = max(widest, texttab.Width(title))
 	}
-	if len(titles) > 0 {
-		t.gap()
-	}
+	t.gap()
 	for i, title := range titles {
 		if values[i] == "" {
 			t.w.WriteString(title + "\n")
@@ -166,14 +134,9 @@ func (t *textWriter) facts(l *FactList) error {
 		}
 		t.w.WriteByte('\n')
 	}
-	return nil
 }
 
 func (t *textWriter) table(n *TableNode) error {
-	if n.length == 0 {
-		return nil
-	}
-	t.heading(n.title)
 	t.gap()
 	hidden, err := t.doc.layout(n).WriteFitted(t.w, t.style.Width)
 	if more := n.more(); more != "" {
