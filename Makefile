@@ -23,12 +23,12 @@ test: ## run all tests, after installing what they need
 
 real: ## record SQLite, Redis, nginx, PostgreSQL and others under load; fetches and builds them once
 	@script/setup
-	XRAY_REAL=1 $(GO) test -count=1 -timeout 120m -v ./internal/real
+	XRAY_REAL=1 $(GO) test -count=1 -timeout 120m -v ./internal/test/real
 
 soak: ## run the storms of the recorder's tests at full length, and hold its cost against bounds
 	@script/setup
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m ./recorder
-	$(GO) run ./internal/benchrecorder -check
+	$(GO) run ./internal/test/benchrecorder -check
 
 race: ## run all tests with the race detector, which needs cgo and a C compiler
 	CGO_ENABLED=1 $(GO) test -race -pgo=off ./...
@@ -38,10 +38,10 @@ fuzz: ## run each fuzz target for FUZZTIME (10s)
 
 bench: build ## run the Go benchmarks, then measure against llvm-xray; BENCH=full adds 50 M records
 	$(GO) test -run '^$$' -bench . -benchtime $(BENCHTIME) ./...
-	$(GO) run ./internal/bench
+	$(GO) run ./internal/test/bench
 
 bench-recorder: ## measure the recorder beside compiler-rt's, with programs of three versions of clang
-	$(GO) run ./internal/benchrecorder
+	$(GO) run ./internal/test/benchrecorder
 
 lint: ## check formatting, go vet, staticcheck, and that no function is unreachable
 	@test -z "$$(gofmt -l .)" || { echo "not formatted:"; gofmt -l .; exit 1; }

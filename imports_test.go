@@ -14,14 +14,13 @@ const module = "github.com/xray-tools/xray"
 
 // foundations says what of this module the packages below the analyses may import.
 var foundations = map[string][]string{
-	"reader":                 {"internal/yamltree"},
-	"reader/calls":           {"reader"},
-	"symbolize/demangle":     {},
-	"symbolize":              {"reader", "symbolize/demangle"},
-	"symbolize/debuginfod":   {"symbolize"},
-	"report":                 {"reader", "symbolize"},
-	"recorder":               {"reader", "symbolize"},
-	"internal/benchrecorder": {"recorder"},
+	"reader":               {"internal/yamltree"},
+	"reader/calls":         {"reader"},
+	"symbolize/demangle":   {},
+	"symbolize":            {"reader", "symbolize/demangle"},
+	"symbolize/debuginfod": {"symbolize"},
+	"report":               {"reader", "symbolize"},
+	"recorder":             {"reader", "symbolize"},
 }
 
 // base is what analyses and internal packages may import.
@@ -33,6 +32,10 @@ var base = []string{"reader", "reader/calls", "symbolize", "symbolize/demangle",
 func mayImport(pkg, dep string) bool {
 	allowed, foundation := foundations[pkg]
 	switch {
+	case isTestHelper(pkg):
+		return true
+	case isTestHelper(dep):
+		return false
 	case foundation:
 		return slices.Contains(allowed, dep) || isInternal(dep) && pkg != "reader"
 	case pkg == "", strings.HasPrefix(pkg, "cmd/"):
@@ -42,6 +45,10 @@ func mayImport(pkg, dep string) bool {
 	}
 	return slices.Contains(base, dep)
 }
+
+// isTestHelper reports whether a package is for tests and benchmarks alone. The program
+// contains none of them.
+func isTestHelper(pkg string) bool { return strings.HasPrefix(pkg, "internal/test/") }
 
 func isInternal(pkg string) bool { return strings.HasPrefix(pkg, "internal/") }
 

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/account"
-	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/test/tracegen"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // emptyCache makes the user's cache an empty folder.

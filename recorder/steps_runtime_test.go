@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // clangs are the compilers whose programs are recorded, and how each is told to

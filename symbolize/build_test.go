@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // byteOrder is what both byte orders of encoding/binary implement.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // A loop that catches exceptions, recorded by LLVM's runtimes: what they do not know about

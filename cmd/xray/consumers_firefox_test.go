@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/firefoxprofiler"
+	"github.com/xray-tools/xray/internal/test/firefoxprofiler"
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 

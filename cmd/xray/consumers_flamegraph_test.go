@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // flamegraph.pl adds folded stacks up to the times that account has.

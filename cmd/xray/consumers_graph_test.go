@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/browser"
+	"github.com/xray-tools/xray/internal/test/browser"
 )
 
 // A browser shows the nodes and edges that DOT has, with all text where it belongs, and

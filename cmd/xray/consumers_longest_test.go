@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/traceprocessor"
+	"github.com/xray-tools/xray/internal/test/traceprocessor"
 )
 
 // Of a timeline that has room for some calls only, Perfetto shows these where they were,

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/traceprocessor"
+	"github.com/xray-tools/xray/internal/test/traceprocessor"
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 

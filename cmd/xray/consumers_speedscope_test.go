@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/browser"
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/browser"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // scope is what speedscope has of a thread, or of a profile without threads.

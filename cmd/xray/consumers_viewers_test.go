@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xray-tools/xray/internal/browser"
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/browser"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // What reads traces for the Performance panel of Chromium's DevTools finds every call of

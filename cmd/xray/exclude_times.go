@@ -5,9 +5,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/xray-tools/xray/exclude"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/exclude"
 )
 
 // addTimes adds the CPU time of the recorded processes, up to the last records of their

@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/xray-tools/xray/exclude"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder/exclude"
 )
 
 // Most functions say how much larger a load is, whatever a loop that waits does.

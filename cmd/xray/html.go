@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/account"
-	"github.com/xray-tools/xray/html"
+	"github.com/xray-tools/xray/convert/html"
 	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader/calls"

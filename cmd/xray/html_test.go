@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/browser"
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/browser"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // TestLLVMSuite runs LLVM's own tests of llvm-xray on our program, where

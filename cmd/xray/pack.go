@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/convert/pack"
 	"github.com/xray-tools/xray/internal/tracewrite"
-	"github.com/xray-tools/xray/pack"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // LLVM's tools pass over what was packed, and read all records. What was packed comes

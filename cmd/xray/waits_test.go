@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/explain/why"
-	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/reader"
 )
 

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/explain/diff"
-	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"

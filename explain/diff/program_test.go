@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/explain/diff"
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"

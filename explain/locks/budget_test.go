@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/explain/locks"
-	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/test/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
 )

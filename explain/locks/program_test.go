@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/explain/locks"
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )

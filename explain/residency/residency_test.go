@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/explain/residency"
-	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"

@@ -9,7 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/explain/slowest"
-	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/test/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )

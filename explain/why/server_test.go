@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // A server keeps the lock of its journal while it waits for the disk, which is slow now

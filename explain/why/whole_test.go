@@ -10,7 +10,7 @@ import (
 
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/invocation"
-	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"

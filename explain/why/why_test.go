@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/xray-tools/xray/explain/why"
-	"github.com/xray-tools/xray/internal/testnames"
+	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"

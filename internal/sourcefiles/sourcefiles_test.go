@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/internal/sourcefiles"
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/symbolize"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 func TestDemangle(t *testing.T) {

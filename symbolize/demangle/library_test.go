@@ -10,7 +10,7 @@ import (
 
 	library "github.com/ianlancetaylor/demangle"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // byLibrary is what the library says of a name; the name where it refuses it.

@@ -1,6 +1,6 @@
 // Tracegen writes a generated XRay trace; see the package tracegen.
 //
-//	go run ./internal/tracegen/cmd/tracegen -format fdr -records 50000000 -o big.xray
+//	go run ./internal/test/tracegen/cmd/tracegen -format fdr -records 50000000 -o big.xray
 package main
 
 import (
@@ -11,7 +11,7 @@ import (
 	"io"
 	"os"
 
-	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/test/tracegen"
 )
 
 func main() {

@@ -11,12 +11,12 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/xray-tools/xray/exclude"
 	"github.com/xray-tools/xray/internal/probecost"
-	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/test/tracegen"
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/recorder/exclude"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )

@@ -16,8 +16,8 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/xray-tools/xray/internal/browser"
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/browser"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // Processor is a trace processor that has a trace. It is for one goroutine.

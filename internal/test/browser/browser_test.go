@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/browser"
+	"github.com/xray-tools/xray/internal/test/browser"
 )
 
 // What a page complains of is noticed, and so is a request that leaves the machine.

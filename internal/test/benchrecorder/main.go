@@ -4,8 +4,8 @@
 // beside the least that a recorder can do and beside compiler-rt's recorders. It
 // prints Markdown.
 //
-//	go run ./internal/benchrecorder
-//	go run ./internal/benchrecorder -clang clang-22 -n 21 -check
+//	go run ./internal/test/benchrecorder
+//	go run ./internal/test/benchrecorder -clang clang-22 -n 21 -check
 //
 // It is run at the root of the project and compiles what it measures: a loop of
 // calls of an empty function, and a program that parses, sorts and looks things up.

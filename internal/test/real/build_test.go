@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // A flavor is a set of compiler flags that programs are built with.
@@ -55,7 +55,7 @@ func source(t *testing.T, pkg string) string {
 		return dir
 	}
 	testenv.Need(t, "apt-get", "dpkg-source", "flock")
-	if out, err := exec.Command("../../script/real", pkg, dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("../../../script/real", pkg, dir).CombinedOutput(); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("cannot fetch the sources of %s: %v\n%s", pkg, err, out)
 		}
@@ -122,7 +122,7 @@ func xray(t *testing.T) string {
 
 var buildXray = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(scratch, "xray")
-	if out, err := exec.Command("go", "build", "-pgo=off", "-o", path, "../../cmd/xray").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-pgo=off", "-o", path, "../../../cmd/xray").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %v\n%s", err, bytes.TrimSpace(out))
 	}
 	return path, nil

@@ -15,8 +15,8 @@ import (
 
 	"github.com/xray-tools/xray/account"
 	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/convert/html"
 	"github.com/xray-tools/xray/graph"
-	"github.com/xray-tools/xray/html"
 	"github.com/xray-tools/xray/internal/durations"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"

@@ -1,9 +1,9 @@
 // Bench measures bin/xray beside llvm-xray: wall time, CPU time and peak memory
 // of whole processes, on traces that it generates. It prints Markdown.
 //
-//	go run ./internal/bench                  1 M and 10 M records
-//	BENCH=full go run ./internal/bench       50 M records as well
-//	go run ./internal/bench -run account -records 1000000,200000000 -peer ""
+//	go run ./internal/test/bench                  1 M and 10 M records
+//	BENCH=full go run ./internal/test/bench       50 M records as well
+//	go run ./internal/test/bench -run account -records 1000000,200000000 -peer ""
 //
 // The programs take turns, so that a machine that gets busier slows all of them
 // alike, and each figure is the median of several runs. The disk is not measured:
@@ -30,7 +30,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/test/tracegen"
 )
 
 func main() {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // TestLLVMXray has llvm-xray read each format, without --keep-going, and count

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // patience is how long the profiler may take for all of a test.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/xray-tools/xray/internal/testenv"
+	"github.com/xray-tools/xray/convert/pack"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/tracewrite"
-	"github.com/xray-tools/xray/pack"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )

@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/xray-tools/xray/internal/tracegen"
+	"github.com/xray-tools/xray/internal/test/tracegen"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-const testdata = "../../testdata"
+const testdata = "../../../testdata"
 
 // tally counts calls by function and by how they ended.
 type tally struct {
