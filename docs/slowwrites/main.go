@@ -23,7 +23,7 @@ type request struct {
 	writing, total uint64
 }
 
-// writes is an analysis: it gets calls as they end, callees before their callers.
+// writes is an analysis. It gets calls as they end, callees before their callers.
 type writes struct {
 	names symbolize.Names
 	open  map[int]request // what threads wrote since their last request, by Batch.Index
@@ -49,7 +49,7 @@ func (w *writes) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Merge takes over what another goroutine found in the threads that it had.
+// Merge adds what another goroutine found in its threads.
 func (w *writes) Merge(o *writes) { w.done = append(w.done, o.done...) }
 
 func main() {
