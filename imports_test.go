@@ -14,11 +14,12 @@ const module = "github.com/xray-tools/xray"
 
 // foundations says what of this module the packages below the analyses may import.
 var foundations = map[string][]string{
-	"reader":               {"internal/yamltree"},
+	"reader":               {"internal/yamltree", "internal/bytesize"},
 	"reader/calls":         {"reader"},
 	"symbolize/demangle":   {},
-	"symbolize":            {"reader", "symbolize/demangle"},
-	"symbolize/debuginfod": {"symbolize"},
+	"symbolize/debuginfo":  {},
+	"symbolize/debuginfod": {"symbolize/debuginfo"},
+	"symbolize":            {"reader", "symbolize/demangle", "symbolize/debuginfo"},
 	"report":               {"reader", "symbolize"},
 	"recorder":             {"reader", "symbolize"},
 }

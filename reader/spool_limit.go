@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strconv"
-	"strings"
+
+	"github.com/xray-tools/xray/internal/bytesize"
 )
 
 // SpoolLimitVariable is the environment variable that says how many bytes of a pipe or
@@ -32,7 +32,7 @@ type spoolLimit struct {
 func newSpoolLimit(f *os.File, size int64) (spoolLimit, error) {
 	l := spoolLimit{most: spoolMost, ratio: spoolRatio, free: math.MaxInt64}
 	if text := os.Getenv(SpoolLimitVariable); text != "" {
-		n, ok := ParseSize(text)
+		n, ok := bytesize.Parse(text)
 		if !ok {
 			return l, fmt.Errorf("%s=%s: write a number of bytes, as in 100G", SpoolLimitVariable, text)
 		}
@@ -58,19 +58,4 @@ func (l spoolLimit) check(size, unpacked int64) error {
 		return fmt.Errorf("%d compressed bytes become more than %d, as those of no trace do: %s", unpacked, size, remedy)
 	}
 	return nil
-}
-
-// ParseSize reads a number of bytes, with a suffix of K, M, G or T for powers of 1024.
-func ParseSize(text string) (int64, bool) {
-	digits := strings.TrimRight(text, "KMGTkmgt")
-	shift := 0
-	switch suffix := strings.ToUpper(text[len(digits):]); suffix {
-	case "":
-	case "K", "M", "G", "T":
-		shift = 10 * (1 + strings.Index("KMGT", suffix))
-	default:
-		return 0, false
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	return n << shift, err == nil && n >= 0 && n <= math.MaxInt64>>shift
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -68,39 +69,11 @@ func BenchmarkReadYAML(b *testing.B) {
 	})
 }
 
-func BenchmarkLineTable(b *testing.B) {
-	const functions = 1_000
-	var table tableBuilder
-	want := wanted{first: 1}
-	for i := range uint64(functions) {
-		start := 0x1000 + 256*i
-		want.starts, want.ends = append(want.starts, start), append(want.ends, start+256)
-		table.row(start, int64(i), 1)
-		for range 20 {
-			table.program = append(table.program, lnsSetColumn, 7, 13+12*4+5)
-		}
-	}
-	table.program = append(table.program, 0, 1, lneEndSequence)
-	t := table.table()
-	b.Run(fmt.Sprintf("functions=%d", functions), func(b *testing.B) {
-		b.SetBytes(int64(len(table.program)))
-		b.ReportAllocs()
-		for b.Loop() {
-			found := 0
-			s := seeker{wanted: want, report: func(int, row) { found++ }}
-			t.run(&s)
-			if found != functions {
-				b.Fatalf("%d of %d functions", found, functions)
-			}
-		}
-	})
-}
-
 // BenchmarkLoad is all of what a subcommand does with a program: its map, its
 // names and its source locations.
 func BenchmarkLoad(b *testing.B) {
 	for _, v := range variants[1:3] {
-		path := compile(b, program, v.args...)
+		path := elftest.Compile(b, program, v.args...)
 		b.Run("build="+v.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {

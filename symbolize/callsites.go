@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Call is a function that calls another, by their ids in a trace.
@@ -36,7 +37,7 @@ func CallFrames(n Names, calls []Call) [][]Symbol {
 	for i, c := range calls {
 		t, id := names.find(c.Caller)
 		of, callee := names.find(c.Callee)
-		if t == nil || t.elf == nil {
+		if t == nil || t.debug == nil {
 			continue
 		}
 		if s, ok := of.name(callee); ok && s.Linkage != "" {
@@ -71,7 +72,7 @@ type callPlaces struct {
 	table     *Table
 	wanted    []wantedCall // those that have places
 	addresses []uint64     // of the places, in the end sorted
-	locations []location
+	locations []debuginfo.Location
 }
 
 // wantedCall is a call that is asked for.
@@ -95,98 +96,42 @@ func (p *callPlaces) add(caller reader.FuncID, wanted []wantedCall) {
 	if !ok {
 		return
 	}
-	_ = guard(func() error {
-		key := p.table.m.Functions[i].key
-		calls := p.table.callSites(key)
-		var addresses []uint64
-		var found []wantedCall
-		for _, w := range wanted {
-			of := calls[w.callee]
-			if of == nil {
-				// A copy that the compiler made for some of the calls goes by the name of the
-				// function, with more behind it.
-				base, _, _ := strings.Cut(w.callee, ".")
-				of = calls[base]
-			}
-			if len(of) > 0 && len(of) <= mostPlaces {
-				w.caller, w.places = caller, len(of)
-				found = append(found, w)
-				addresses = append(addresses, of...)
-			}
+	calls := p.table.debug.CallSites(i)
+	var addresses []uint64
+	var found []wantedCall
+	for _, w := range wanted {
+		of := calls[w.callee]
+		if of == nil {
+			// A copy that the compiler made for some of the calls goes by the name of the
+			// function, with more behind it.
+			base, _, _ := strings.Cut(w.callee, ".")
+			of = calls[base]
 		}
-		if len(found) == 0 {
-			return nil
+		if len(of) > 0 && len(of) <= mostPlaces {
+			w.caller, w.places = caller, len(of)
+			found = append(found, w)
+			addresses = append(addresses, of...)
 		}
-		sites := p.table.inside(key, addresses)
-		for _, w := range found {
-			w.sites, sites = sites[:w.places], sites[w.places:]
-			p.wanted = append(p.wanted, w)
-		}
-		p.addresses = append(p.addresses, addresses...)
-		return nil
-	})
-}
-
-// callSites are the addresses of the calls of the function at an address, by the name of
-// the callee. Of calls through pointers the debug information does not know that.
-func (t *Table) callSites(function uint64) map[string][]uint64 {
-	found := make(map[string][]uint64)
-	t.eachCall(function, roleCall, func(depth int, u *unit, e *die) bool {
-		if e.tag == tagInlined || e.origin.form == 0 {
-			return true
-		}
-		if back, ok := u.address(e.low); ok && back > 0 {
-			name := u.function(*e)
-			found[name] = append(found[name], back-1) // which is in the call
-		}
-		return true
-	})
-	return found
-}
-
-// inside tells what places of the function at an address are inside of.
-func (t *Table) inside(function uint64, addresses []uint64) []callSite {
-	sites := make([]callSite, len(addresses))
-	for i, a := range addresses {
-		sites[i].address = a
 	}
-	t.eachInlined(function, func(depth int, u *unit, e *die) bool {
-		pieces := u.pieces(e)
-		var call *Inlined
-		for i := range sites {
-			s := &sites[i]
-			if depth != len(s.chain)+1 ||
-				!slices.ContainsFunc(pieces, func(r addressRange) bool { return r.low <= s.address && s.address < r.high }) {
-				continue
-			}
-			if call == nil {
-				in := t.inlined(depth, u, e)
-				call = &in
-			}
-			s.chain = append(s.chain, *call)
-		}
-		return call != nil
-	})
-	return sites
+	if len(found) == 0 {
+		return
+	}
+	sites := make([]callSite, len(addresses))
+	for k, chain := range p.table.debug.InlinedAt(i, addresses) {
+		sites[k] = callSite{addresses[k], p.table.inlined(chain)}
+	}
+	for _, w := range found {
+		w.sites, sites = sites[:w.places], sites[w.places:]
+		p.wanted = append(p.wanted, w)
+	}
+	p.addresses = append(p.addresses, addresses...)
 }
 
 // locate finds the lines of all places at once.
 func (p *callPlaces) locate() {
 	slices.Sort(p.addresses)
 	p.addresses = slices.Compact(p.addresses)
-	ends := make([]uint64, len(p.addresses))
-	for i, a := range p.addresses {
-		ends[i] = a + 1
-	}
-	p.locations = make([]location, len(p.addresses))
-	_ = guard(func() error {
-		i := p.table.debugInfo()
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		found, _, err := i.main.findLines(p.addresses, ends)
-		copy(p.locations, found)
-		return err
-	})
+	p.locations = p.table.debug.CodeLocations(p.addresses)
 }
 
 // frames is what all places of a call have in common.
@@ -219,8 +164,7 @@ func (p *callPlaces) frames(w *wantedCall) []Symbol {
 // framesAt is what a place stands for.
 func (p *callPlaces) framesAt(s *callSite, caller Symbol) []Symbol {
 	i, _ := slices.BinarySearch(p.addresses, s.address)
-	at := p.locations[i]
 	caller.Address = s.address
-	caller.File, caller.Line, caller.Column = at.file, int(at.line), int(at.column)
+	caller.locate(p.locations[i])
 	return unwind(caller, s.chain)
 }

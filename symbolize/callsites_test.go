@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -91,7 +92,7 @@ func TestCallFrames(t *testing.T) {
 	}
 	for _, flags := range []string{"-O2 -g", "-O2 -gdwarf-4", "-O2 -g -gsplit-dwarf", "-O2 -g -flto -fuse-ld=lld-22", "-O2 -g1"} {
 		t.Run(flags, func(t *testing.T) {
-			table, err := Load(compile(t, callsSource, strings.Fields(flags)...), Options{})
+			table, err := Load(elftest.Compile(t, callsSource, strings.Fields(flags)...), Options{})
 			if err != nil {
 				t.Fatal(err)
 			}

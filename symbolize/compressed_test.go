@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Debug information that compresses well, as that of much alike code does, stays within
@@ -23,7 +26,7 @@ func TestCompressedDebugInfo(t *testing.T) {
 	source.WriteString("int main() { return 0; }\n")
 	for _, format := range []string{"zlib", "zstd"} {
 		t.Run(format, func(t *testing.T) {
-			path := compile(t, source.String(), "-g", "-gz="+format)
+			path := elftest.Compile(t, source.String(), "-g", "-gz="+format)
 			info, err := os.Stat(path)
 			if err != nil {
 				t.Fatal(err)
@@ -37,7 +40,7 @@ func TestCompressedDebugInfo(t *testing.T) {
 			if s == nil || s.Flags&elf.SHF_COMPRESSED == 0 || s.Size < 4*s.FileSize {
 				t.Fatalf("not compressed, or not well: %+v", s.SectionHeader)
 			}
-			t.Setenv(UnpackLimitVariable, strconv.Itoa(unpackRatio*int(info.Size())))
+			t.Setenv(debuginfo.UnpackLimitVariable, strconv.Itoa(8*int(info.Size())))
 			table := load(t, path)
 			if err := table.Locate(); err != nil {
 				t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // inlinedFirst has functions whose first instruction was inlined from elsewhere.
@@ -39,7 +40,7 @@ int main(int argc, char **argv) {
 
 // definitionsOf are the places of functions by address, as the standard library reads the
 // entries of a program.
-func definitionsOf(t *testing.T, path string) map[uint64]location {
+func definitionsOf(t *testing.T, path string) map[uint64]debuginfo.Location {
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +50,7 @@ func definitionsOf(t *testing.T, path string) map[uint64]location {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := make(map[uint64]location)
+	found := make(map[uint64]debuginfo.Location)
 	r := data.Reader()
 	var files []*dwarf.LineFile
 	for {
@@ -71,13 +72,13 @@ func definitionsOf(t *testing.T, path string) map[uint64]location {
 		if e.Tag != dwarf.TagSubprogram || !ok {
 			continue
 		}
-		l := location{}
+		l := debuginfo.Location{}
 		for of := e; of != nil; {
-			if n, ok := of.Val(dwarf.AttrDeclFile).(int64); ok && l.file == "" && int(n) < len(files) {
-				l.file = filepath.Clean(files[n].Name)
+			if n, ok := of.Val(dwarf.AttrDeclFile).(int64); ok && l.File == "" && int(n) < len(files) {
+				l.File = filepath.Clean(files[n].Name)
 			}
-			if n, ok := of.Val(dwarf.AttrDeclLine).(int64); ok && l.line == 0 {
-				l.line = int32(n)
+			if n, ok := of.Val(dwarf.AttrDeclLine).(int64); ok && l.Line == 0 {
+				l.Line = int32(n)
 			}
 			at, ok := of.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
 			if !ok {
@@ -91,7 +92,7 @@ func definitionsOf(t *testing.T, path string) map[uint64]location {
 				t.Fatal(err)
 			}
 		}
-		if l.file != "" && l.line != 0 {
+		if l.File != "" && l.Line != 0 {
 			found[low] = l
 		}
 	}
@@ -131,7 +132,7 @@ func TestDefinitions(t *testing.T) {
 				s, _ := table.Func(f.ID)
 				if w, ok := want[f.Address]; ok {
 					checked++
-					if got := (location{filepath.Clean(s.File), int32(s.Line), 0}); got != w {
+					if got := (debuginfo.Location{File: filepath.Clean(s.File), Line: int32(s.Line)}); got != w {
 						t.Errorf("%s is at %+v, want %+v", s.Name, got, w)
 					}
 				}
@@ -189,36 +190,5 @@ fn main() {
 	}
 	if len(want) > 0 {
 		t.Errorf("not found: %v", want)
-	}
-}
-
-// What was read to locate functions does not stay in memory, unless it was compressed:
-// there may be hundreds of objects.
-func TestLocateForgets(t *testing.T) {
-	table := load(t, compile(t, program, "-O2", "-g"))
-	sections := func() (held int) {
-		d := table.debugInfo().main
-		for _, s := range []*section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.rnglists, d.line} {
-			if s == nil {
-				t.Fatal("a section is missing")
-			}
-			if w := s.around.Load(); w != nil {
-				held += len(w.data)
-			}
-			held += len(s.data)
-		}
-		return held
-	}
-	if err := table.Locate(); err != nil {
-		t.Fatal(err)
-	}
-	if n := sections(); n != 0 {
-		t.Errorf("%d bytes of sections are held", n)
-	}
-	for _, f := range table.Map().Functions {
-		table.Inlined(f.ID)
-	}
-	if sections() == 0 {
-		t.Error("nothing is read for inlined calls")
 	}
 }

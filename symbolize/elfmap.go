@@ -1,12 +1,12 @@
 package symbolize
 
 import (
-	"debug/elf"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 const mapSection = "xray_instr_map"
@@ -16,36 +16,34 @@ var errNoMap = errors.New("no " + mapSection + " section; was it built with -fxr
 
 // readMap decodes the instrumentation map. Object files have a section for each
 // function, or for each text section; linked files have one.
-func (o *object) readMap() (*Map, error) {
-	m := &Map{Machine: o.f.Machine, Class: o.f.Class, ByteOrder: o.f.ByteOrder}
-	found := false
-	for i, s := range o.f.Sections {
-		if s.Name != mapSection {
-			continue
-		}
-		found = true
-		if err := o.readSleds(m, &section{o: o, s: s, index: i}); err != nil {
+func readMap(e *debuginfo.ELF) (*Map, error) {
+	header := e.Header()
+	m := &Map{Machine: header.Machine, Class: header.Class, ByteOrder: header.ByteOrder}
+	sections := e.SectionsNamed(mapSection)
+	if len(sections) == 0 {
+		return nil, errNoMap
+	}
+	for _, s := range sections {
+		if err := m.readSleds(e, s); err != nil {
 			return nil, err
 		}
-	}
-	if !found {
-		return nil, errNoMap
 	}
 	return m, nil
 }
 
 // readSleds appends the sleds and functions of one section to the map.
-func (o *object) readSleds(m *Map, s *section) error {
-	data, err := s.bytes()
+func (m *Map) readSleds(e *debuginfo.ELF, s *debuginfo.Section) error {
+	data, err := s.Bytes()
 	if err != nil {
 		return err
 	}
-	size := 4 * o.word
+	word := e.WordSize()
+	size := 4 * word
 	if len(data)%size != 0 {
-		return fmt.Errorf("section %s: %d bytes are not a whole number of %d-byte sleds", s.s.Name, len(data), size)
+		return fmt.Errorf("section %s: %d bytes are not a whole number of %d-byte sleds", mapSection, len(data), size)
 	}
-	if !o.relocatable() && hasAbsolute(data, size, o.word) {
-		if err := o.relocateDynamic(s); err != nil {
+	if !e.Relocatable() && hasAbsolute(data, size, word) {
+		if err := s.RelocateDynamic(); err != nil {
 			return err
 		}
 	}
@@ -54,34 +52,34 @@ func (o *object) readSleds(m *Map, s *section) error {
 		m.Functions = make([]Function, 0, len(data)/size/2) // most have an entry and an exit
 	}
 	for at := 0; at < len(data); at += size {
-		e := data[at:][:size]
+		b := data[at:][:size]
 		sled := Sled{
-			Kind:             SledKind(e[2*o.word]),
-			AlwaysInstrument: e[2*o.word+1] != 0,
-			Version:          e[2*o.word+2],
+			Kind:             SledKind(b[2*word]),
+			AlwaysInstrument: b[2*word+1] != 0,
+			Version:          b[2*word+2],
 		}
 		if sled.Kind > TypedEvent {
-			return fmt.Errorf("section %s: offset %#x: sled kind %d is not known", s.s.Name, at, sled.Kind)
+			return fmt.Errorf("section %s: offset %#x: sled kind %d is not known", mapSection, at, sled.Kind)
 		}
-		address, function := o.uint(e, o.word), o.uint(e[o.word:], o.word)
+		address, function := e.Word(b), e.Word(b[word:])
 		if sled.Version >= 2 {
-			here := o.base[s.index] + uint64(at)
+			here := s.Address() + uint64(at)
 			address += here
-			function += here + uint64(o.word)
+			function += here + uint64(word)
 		}
-		if o.word == 4 {
+		if word == 4 {
 			address, function = uint64(uint32(address)), uint64(uint32(function))
 		}
 		var ok1, ok2 bool
-		sled.Address, ok1 = o.unplace(address)
-		sled.Function, ok2 = o.unplace(function)
+		sled.Address, ok1 = e.FileAddress(address)
+		sled.Function, ok2 = e.FileAddress(function)
 		if !ok1 || !ok2 {
-			return fmt.Errorf("section %s: offset %#x: the sled points outside of every section", s.s.Name, at)
+			return fmt.Errorf("section %s: offset %#x: the sled points outside of every section", mapSection, at)
 		}
 		n := len(m.Functions)
 		if n == 0 || m.Functions[n-1].key != function {
 			if n == math.MaxInt32 {
-				return fmt.Errorf("section %s: more functions than ids", s.s.Name)
+				return fmt.Errorf("section %s: more functions than ids", mapSection)
 			}
 			n++
 			m.Functions = append(m.Functions, Function{ID: reader.FuncID(n), Address: sled.Function, key: function})
@@ -119,9 +117,4 @@ func notELF(head []byte) error {
 		}
 	}
 	return nil
-}
-
-// isELF reports whether the bytes start an ELF file.
-func isELF(head []byte) bool {
-	return len(head) >= len(elf.ELFMAG) && string(head[:len(elf.ELFMAG)]) == elf.ELFMAG
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
@@ -139,14 +140,14 @@ func TestTargets(t *testing.T) {
 			args := []string{"--target=" + target, "-c", "-O1", "-fno-inline", "-fPIC", dwarf}
 			t.Run(target+dwarf, func(t *testing.T) {
 				t.Parallel()
-				object := compile(t, targetSource, args...)
+				object := elftest.Compile(t, targetSource, args...)
 				checkMap(t, object, load(t, object), false)
 
-				sectioned := compile(t, targetSource, append(args, "-ffunction-sections")...)
+				sectioned := elftest.Compile(t, targetSource, append(args, "-ffunction-sections")...)
 				checkMap(t, sectioned, load(t, sectioned), true)
 
 				linked := object + ".so"
-				run(t, "ld.lld-22", "-shared", "--build-id=0xfeedc0de", object, "-o", linked)
+				elftest.Run(t, "ld.lld-22", "-shared", "--build-id=0xfeedc0de", object, "-o", linked)
 				table := load(t, linked)
 				checkMap(t, linked, table, false)
 				if got := table.Object(); got.BuildID != "feedc0de" || got.Path != linked {
@@ -202,7 +203,7 @@ func TestCorpusObjects(t *testing.T) {
 
 // absolute makes a shared object with a map of an old version, whose addresses
 // only the dynamic relocations have.
-func absolute(order byteOrder, class elf.Class, machine elf.Machine, version byte, inPlace bool) []byte {
+func absolute(order elftest.ByteOrder, class elf.Class, machine elf.Machine, version byte, inPlace bool) []byte {
 	word := 8
 	if class == elf.ELFCLASS32 {
 		word = 4
@@ -210,6 +211,7 @@ func absolute(order byteOrder, class elf.Class, machine elf.Machine, version byt
 	const base = 0x3000
 	addresses := []uint64{0x1000, 0x1020, 0x1040, 0x1060}
 	functions := []uint64{0x1000, 0x1000, 0x1040, 0x1040}
+	relative := map[elf.Machine]uint64{elf.EM_AARCH64: 1027, elf.EM_ARM: 23, elf.EM_X86_64: 8, elf.EM_S390: 12}
 	absoluteType := map[elf.Machine]uint64{elf.EM_AARCH64: 257, elf.EM_ARM: 2, elf.EM_X86_64: 1, elf.EM_S390: 22}[machine]
 	var sleds, relocs []byte
 	reloc := func(at, symbol, kind, addend uint64) {
@@ -217,9 +219,9 @@ func absolute(order byteOrder, class elf.Class, machine elf.Machine, version byt
 		if word == 4 {
 			info = symbol<<8 | kind
 		}
-		relocs = append(relocs, words(order, word, at, info)...)
+		relocs = append(relocs, elftest.Words(order, word, at, info)...)
 		if !inPlace {
-			relocs = append(relocs, words(order, word, addend)...)
+			relocs = append(relocs, elftest.Words(order, word, addend)...)
 		}
 	}
 	for i := range addresses {
@@ -231,8 +233,8 @@ func absolute(order byteOrder, class elf.Class, machine elf.Machine, version byt
 		if i >= 2 && inPlace {
 			f = 0x10 // the symbol is 16 bytes before the function
 		}
-		sleds = append(sleds, sledBytes(order, word, a, f, SledKind(i%2), 1, version)...)
-		reloc(at, 0, uint64(relativeTypes[machine]), addresses[i])
+		sleds = append(sleds, elftest.Sled(order, word, a, f, byte(i%2), 1, version)...)
+		reloc(at, 0, relative[machine], addresses[i])
 		symbol, addend := uint64(1), uint64(0)
 		if i >= 2 {
 			symbol, addend = 2, 0x10
@@ -242,12 +244,12 @@ func absolute(order byteOrder, class elf.Class, machine elf.Machine, version byt
 	symbol := func(name uint32, address, size uint64) []byte {
 		b := order.AppendUint32(nil, name)
 		if word == 4 {
-			b = append(b, words(order, 4, address, size)...)
+			b = append(b, elftest.Words(order, 4, address, size)...)
 			return append(b, order.AppendUint16([]byte{byte(elf.STT_FUNC), 0}, 3)...)
 		}
 		b = append(b, byte(elf.STT_FUNC), 0)
 		b = order.AppendUint16(b, 3)
-		return append(b, words(order, 8, address, size)...)
+		return append(b, elftest.Words(order, 8, address, size)...)
 	}
 	symbols := append(symbol(0, 0, 0), symbol(1, 0x1000, 0x30)...)
 	symbols = append(symbols, symbol(9, functions[2]-0x10, 0x40)...)
@@ -255,14 +257,14 @@ func absolute(order byteOrder, class elf.Class, machine elf.Machine, version byt
 	if inPlace {
 		kind = elf.SHT_REL
 	}
-	return testELF(order, class, machine, elf.ET_DYN,
-		testSection{name: ".dynsym", kind: elf.SHT_DYNSYM, flags: elf.SHF_ALLOC, link: 2, data: symbols},
-		testSection{name: ".dynstr", kind: elf.SHT_STRTAB, flags: elf.SHF_ALLOC, data: []byte("\x00_Z3onev\x00two\x00")},
-		testSection{name: ".text", kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, address: 0x1000, data: make([]byte, 0x80)},
-		testSection{name: ".rel.dyn", kind: kind, flags: elf.SHF_ALLOC, link: 1, data: relocs},
+	return elftest.File(order, class, machine, elf.ET_DYN,
+		elftest.Section{Name: ".dynsym", Kind: elf.SHT_DYNSYM, Flags: elf.SHF_ALLOC, Link: 2, Data: symbols},
+		elftest.Section{Name: ".dynstr", Kind: elf.SHT_STRTAB, Flags: elf.SHF_ALLOC, Data: []byte("\x00_Z3onev\x00two\x00")},
+		elftest.Section{Name: ".text", Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, Address: 0x1000, Data: make([]byte, 0x80)},
+		elftest.Section{Name: ".rel.dyn", Kind: kind, Flags: elf.SHF_ALLOC, Link: 1, Data: relocs},
 		// A linker's --emit-relocs leaves these in linked files; they are not for loading.
-		testSection{name: ".rela" + mapSection, kind: kind, link: 1, info: 6, data: relocs[:len(relocs)/2]},
-		testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC | elf.SHF_WRITE, address: base, data: sleds},
+		elftest.Section{Name: ".rela" + mapSection, Kind: kind, Link: 1, Info: 6, Data: relocs[:len(relocs)/2]},
+		elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC | elf.SHF_WRITE, Address: base, Data: sleds},
 	)
 }
 
@@ -270,7 +272,7 @@ func absolute(order byteOrder, class elf.Class, machine elf.Machine, version byt
 // relocations.
 func TestDynamicRelocations(t *testing.T) {
 	for _, c := range []struct {
-		order   byteOrder
+		order   elftest.ByteOrder
 		class   elf.Class
 		machine elf.Machine
 		version byte
@@ -317,10 +319,10 @@ func TestIDs(t *testing.T) {
 		const base = 0x8001 // maps are not aligned
 		for i, f := range []uint64{0, 0, 0x100, 0x40, 0x40, 0x100} {
 			here := base + uint64(len(sleds))
-			sleds = append(sleds, sledBytes(order, word, f+4-here, f-here-uint64(word), SledKind(i%6), byte(i%2), 2+byte(i))...)
+			sleds = append(sleds, elftest.Sled(order, word, f+4-here, f-here-uint64(word), byte(i%6), byte(i%2), 2+byte(i))...)
 		}
-		data := testELF(order, class, elf.EM_386, elf.ET_EXEC,
-			testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, address: base, data: sleds})
+		data := elftest.File(order, class, elf.EM_386, elf.ET_EXEC,
+			elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC, Address: base, Data: sleds})
 		m, _, err := parseMap(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			t.Fatal(err)
@@ -345,15 +347,15 @@ func TestIDs(t *testing.T) {
 
 func TestMapErrors(t *testing.T) {
 	order := binary.LittleEndian
-	sled := sledBytes(order, 8, 0, 0, Entry, 0, 2)
+	sled := elftest.Sled(order, 8, 0, 0, byte(Entry), 0, 2)
 	exec := func(data []byte) string {
-		return string(testELF(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
-			testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, address: 0x1000, data: data}))
+		return string(elftest.File(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
+			elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC, Address: 0x1000, Data: data}))
 	}
 	object := func(info uint64, at uint64) string {
-		return string(testELF(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_REL,
-			testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, data: sled},
-			testSection{name: ".rela" + mapSection, kind: elf.SHT_RELA, info: 1, data: words(order, 8, at, info, 0)}))
+		return string(elftest.File(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_REL,
+			elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC, Data: sled},
+			elftest.Section{Name: ".rela" + mapSection, Kind: elf.SHT_RELA, Info: 1, Data: elftest.Words(order, 8, at, info, 0)}))
 	}
 	good := exec(sled)
 	for _, c := range []struct{ name, data, want string }{
@@ -364,9 +366,9 @@ func TestMapErrors(t *testing.T) {
 		{"windows", "MZ\x90\x00", "Windows"},
 		{"text", "hello there\n", "not a YAML instrumentation map"},
 		{"truncated", good[:40], "EOF"},
-		{"not built with xray", string(testELF(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC)), "no xray_instr_map section"},
+		{"not built with xray", string(elftest.File(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC)), "no xray_instr_map section"},
 		{"odd size", exec(sled[:31]), "31 bytes are not a whole number of 32-byte sleds"},
-		{"kind", exec(sledBytes(order, 8, 0, 0, 6, 0, 2)), "offset 0x0: sled kind 6 is not known"},
+		{"kind", exec(elftest.Sled(order, 8, 0, 0, 6, 0, 2)), "offset 0x0: sled kind 6 is not known"},
 		{"relocation type", object(0x99, 0), "relocation type 153 of EM_X86_64 is not known"},
 		{"relocation place", object(24, 28), "relocation at 0x1c is outside of xray_instr_map"},
 		{"relocation target", object(24, 0), "points outside of every section"},
@@ -385,7 +387,7 @@ func TestMapErrors(t *testing.T) {
 	}
 	testenv.Need(t, "mkfifo")
 	pipe := filepath.Join(t.TempDir(), "pipe") // that nobody writes to
-	run(t, "mkfifo", pipe)
+	elftest.Run(t, "mkfifo", pipe)
 	if _, err := LoadMap(pipe); err == nil || !strings.Contains(err.Error(), "regular file") {
 		t.Errorf("map in a pipe: %v", err)
 	}

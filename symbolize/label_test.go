@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -49,8 +50,8 @@ func TestLabelAndLocation(t *testing.T) {
 
 // An id names a function of one object, and no other object answers for it.
 func TestObjects(t *testing.T) {
-	program := compile(t, `[[clang::xray_always_instrument]] int main() { return 0; }`, "-g")
-	library := compile(t, `[[clang::xray_always_instrument]] void inner() {}
+	program := elftest.Compile(t, `[[clang::xray_always_instrument]] int main() { return 0; }`, "-g")
+	library := elftest.Compile(t, `[[clang::xray_always_instrument]] void inner() {}
 [[clang::xray_always_instrument]] void outer() {}`, "-g", "-shared", "-fPIC")
 	p, l := load(t, program), load(t, library)
 	object := func(n, id uint32) reader.FuncID { return reader.FuncID(int32(n<<24 | id)) }

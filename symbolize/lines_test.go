@@ -3,7 +3,6 @@ package symbolize
 import (
 	"debug/dwarf"
 	"debug/elf"
-	"encoding/binary"
 	"math"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // program has what real programs have: templates, lambdas, overloads, headers,
@@ -86,7 +87,7 @@ var variants = []struct {
 
 // naive finds lines with the standard library's reader: it collects the rows of
 // every sequence, and then applies the rule.
-func naive(t *testing.T, path string, starts, ends []uint64) []location {
+func naive(t *testing.T, path string, starts, ends []uint64) []debuginfo.Location {
 	f, err := elf.Open(path)
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +97,7 @@ func naive(t *testing.T, path string, starts, ends []uint64) []location {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result := make([]location, len(starts))
+	result := make([]debuginfo.Location, len(starts))
 	units := d.Reader()
 	for {
 		unit, err := units.Next()
@@ -116,7 +117,7 @@ func naive(t *testing.T, path string, starts, ends []uint64) []location {
 				continue
 			}
 			for i, a := range starts {
-				if sequence[0].Address == 0 || a < sequence[0].Address || a >= e.Address || result[i].line != 0 {
+				if sequence[0].Address == 0 || a < sequence[0].Address || a >= e.Address || result[i].Line != 0 {
 					continue
 				}
 				var in dwarf.LineEntry
@@ -133,7 +134,7 @@ func naive(t *testing.T, path string, starts, ends []uint64) []location {
 					}
 				}
 				if in.File != nil {
-					result[i] = location{in.File.Name, int32(in.Line), int32(in.Column)}
+					result[i] = debuginfo.Location{File: in.File.Name, Line: int32(in.Line), Column: int32(in.Column)}
 				}
 			}
 			sequence = sequence[:0]
@@ -148,7 +149,7 @@ func TestLines(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			path := compile(t, program, v.args...)
+			path := elftest.Compile(t, program, v.args...)
 			table := load(t, path)
 			if err := table.Locate(); err != nil {
 				t.Fatal(err)
@@ -174,164 +175,67 @@ func TestLines(t *testing.T) {
 				// library finds nothing in 64-bit DWARF 5.
 				return
 			}
-			want := naive(t, path, table.keys, table.ends)
-			got := slices.Clone(table.code())
-			for i := range got {
-				got[i].file = filepath.Clean(got[i].file) // as the standard library does
+			starts, ends := bounds(t, path, table)
+			want := naive(t, path, starts, ends)
+			var got []debuginfo.Location
+			for _, start := range starts {
+				i := slices.IndexFunc(table.Map().Functions, func(f Function) bool { return f.Address == start })
+				l, _ := table.debug.CodeLocation(i)
+				l.File = filepath.Clean(l.File) // as the standard library does
+				got = append(got, l)
 			}
-			if diff := cmp.Diff(want, got, cmp.AllowUnexported(location{})); diff != "" {
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("(-standard library +got)\n%s", diff)
 			}
 		})
 	}
 }
 
+// bounds are the sorted addresses of the functions of a table, and where they end.
+func bounds(t *testing.T, path string, table *Table) (starts, ends []uint64) {
+	f, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	symbols, err := f.Symbols()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range table.Map().Functions {
+		starts = append(starts, f.Address)
+	}
+	slices.Sort(starts)
+	starts = slices.Compact(starts)
+	for i, start := range starts {
+		end := uint64(math.MaxUint64)
+		if i+1 < len(starts) {
+			end = starts[i+1]
+		}
+		for _, s := range symbols {
+			if s.Value == start && s.Size != 0 {
+				end = min(end, start+s.Size)
+			}
+		}
+		ends = append(ends, end)
+	}
+	return starts, ends
+}
+
 // Where LLVM's symbolizer knows a line, so do we, and it is in the same file.
 func TestLinesLikeLLVM(t *testing.T) {
-	path := compile(t, program, variants[1].args...)
-	table, err := Load(path, Options{Code: true})
+	path := elftest.Compile(t, program, variants[1].args...)
+	table, err := Load(path, Options{Options: debuginfo.Options{Code: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer table.Close()
 	for _, f := range table.Map().Functions {
-		out := strings.Fields(run(t, "llvm-symbolizer-22", "--no-inlines", "--functions=none", "-e", path, "0x"+hexAddress(f.Address)))
+		out := strings.Fields(elftest.Run(t, "llvm-symbolizer-22", "--no-inlines", "--functions=none", "-e", path, "0x"+hexAddress(f.Address)))
 		parts := strings.Split(out[len(out)-1], ":")
 		s, _ := table.Func(f.ID)
 		if llvm := parts[len(parts)-2]; llvm != "0" && llvm != itoa(s.Line) || parts[0] != s.File {
 			t.Errorf("%s: LLVM says %v, we say %s:%d", s.Name, out, s.File, s.Line)
 		}
 	}
-}
-
-// A tableBuilder makes line tables for tests.
-type tableBuilder struct {
-	program []byte
-}
-
-func (b *tableBuilder) row(address uint64, line int64, advance int64) {
-	b.program = append(b.program, 0, 9, lneSetAddress)
-	b.program = binary.LittleEndian.AppendUint64(b.program, address)
-	b.program = append(b.program, lnsAdvanceLine)
-	b.program = appendSleb(b.program, advance)
-	b.program = append(b.program, lnsCopy)
-}
-
-func appendSleb(b []byte, v int64) []byte {
-	for {
-		c := byte(v & 0x7F)
-		v >>= 7
-		if v == 0 && c&0x40 == 0 || v == -1 && c&0x40 != 0 {
-			return append(b, c)
-		}
-		b = append(b, c|0x80)
-	}
-}
-
-// sequence adds rows and an end.
-func (b *tableBuilder) sequence(rows []row) {
-	line := int64(1)
-	for i, r := range rows {
-		if i == len(rows)-1 {
-			b.program = append(b.program, 0, 9, lneSetAddress)
-			b.program = binary.LittleEndian.AppendUint64(b.program, r.address)
-			b.program = append(b.program, 0, 1, lneEndSequence)
-			break
-		}
-		b.row(r.address, int64(r.line), int64(r.line)-line)
-		line = int64(r.line)
-	}
-}
-
-func (b *tableBuilder) table() *lineTable {
-	return &lineTable{
-		order: binary.LittleEndian, version: 4, addressSize: 8, minInst: 1, lineBase: -3, lineRange: 12, opcodeBase: 13,
-		operands: []byte{0, 1, 1, 1, 1, 0, 0, 0, 1, 0, 0, 1}, program: b.program,
-	}
-}
-
-func (b *tableBuilder) find(starts, ends []uint64) map[uint64]uint64 {
-	got := make(map[uint64]uint64)
-	s := seeker{wanted: wanted{starts: starts, ends: ends, first: 1}, report: func(i int, r row) { got[starts[i]] = r.line }}
-	b.table().run(&s)
-	return got
-}
-
-func TestSeeker(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		rows []row // line 0 of the last one: end of the sequence
-		want map[uint64]uint64
-	}{
-		{"at", []row{{address: 0x10, line: 5}, {address: 0x14, line: 6}, {address: 0x20}}, map[uint64]uint64{0x10: 5}},
-		{"within a row", []row{{address: 0x8, line: 5}, {address: 0x14, line: 6}, {address: 0x20}}, map[uint64]uint64{0x10: 5}},
-		{"after", []row{{address: 0x10}, {address: 0x14}, {address: 0x18, line: 6}, {address: 0x20}}, map[uint64]uint64{0x10: 6}},
-		{"first of several", []row{{address: 0x10}, {address: 0x10, line: 7}, {address: 0x10, line: 8}, {address: 0x10}, {address: 0x20}}, map[uint64]uint64{0x10: 7}},
-		{"none within the function", []row{{address: 0x10}, {address: 0x1C, line: 9}, {address: 0x20}}, nil},
-		{"end is not a row", []row{{address: 0x8, line: 9}, {address: 0x10}}, nil},
-		{"next function", []row{{address: 0x10}, {address: 0x40, line: 9}, {address: 0x44, line: 3}, {address: 0x50}}, map[uint64]uint64{0x40: 9}},
-		{"starts behind", []row{{address: 0x12, line: 9}, {address: 0x20}}, nil},
-		{"backwards", []row{{address: 0x30, line: 9}, {address: 0x8, line: 2}, {address: 0x20}}, nil},
-		{"dropped by the linker", []row{{address: 0, line: 9}, {address: 0x20, line: 4}, {address: 0x60}}, nil},
-	} {
-		var b tableBuilder
-		b.sequence(c.rows)
-		got := b.find([]uint64{0x10, 0x40}, []uint64{0x1C, math.MaxUint64})
-		if c.want == nil {
-			c.want = map[uint64]uint64{}
-		}
-		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%s: (-want +got)\n%s", c.name, diff)
-		}
-	}
-}
-
-// On any sequence, the seeker finds what the rule says.
-func TestSeekerProperty(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		starts := rapid.SliceOfNDistinct(rapid.Uint64Range(1, 40), 1, 6, rapid.ID).Draw(t, "starts")
-		slices.Sort(starts)
-		ends := make([]uint64, len(starts))
-		for i := range starts {
-			ends[i] = uint64(math.MaxUint64)
-			if i+1 < len(starts) {
-				ends[i] = rapid.Uint64Range(starts[i]+1, starts[i+1]).Draw(t, "end")
-			}
-		}
-		n := rapid.IntRange(2, 12).Draw(t, "rows")
-		rows := make([]row, n)
-		for i := range rows {
-			rows[i] = row{address: rapid.Uint64Range(1, 45).Draw(t, "address"), line: rapid.Uint64Range(0, 3).Draw(t, "line")}
-		}
-		slices.SortStableFunc(rows, func(a, b row) int { return int(a.address) - int(b.address) })
-		want := make(map[uint64]uint64)
-		end := rows[n-1].address
-		for i, a := range starts {
-			if a < rows[0].address || a >= end {
-				continue
-			}
-			line := uint64(0)
-			for _, r := range rows[:n-1] { // the row that a is in
-				if r.address < a {
-					line = r.line
-				}
-			}
-			if slices.ContainsFunc(rows[:n-1], func(r row) bool { return r.address == a }) {
-				line = 0
-			}
-			for _, r := range rows[:n-1] { // or the next one with a line
-				if line == 0 && r.address >= a && r.address < ends[i] {
-					line = r.line
-				}
-			}
-			if line != 0 {
-				want[a] = line
-			}
-		}
-		var b tableBuilder
-		b.sequence(rows)
-		if diff := cmp.Diff(want, b.find(starts, ends)); diff != "" {
-			t.Fatalf("rows %v, functions %v to %v: (-want +got)\n%s", rows, starts, ends, diff)
-		}
-	})
 }

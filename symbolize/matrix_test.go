@@ -12,8 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // matrixSource is the source of an executable or shared object, whose functions have
@@ -147,7 +149,7 @@ func (m *matrixObject) ask(t *testing.T, path string) {
 	t.Helper()
 	m.functions, m.addresses = nil, nil
 	if m.compiler == gcc {
-		for line := range strings.Lines(run(t, "nm", "-C", path)) {
+		for line := range strings.Lines(elftest.Run(t, "nm", "-C", path)) {
 			at, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 			if _, ok := m.lines[name[min(2, len(name)):]]; ok {
 				address, _ := strconv.ParseUint(at, 16, 64)
@@ -156,7 +158,7 @@ func (m *matrixObject) ask(t *testing.T, path string) {
 		}
 	} else {
 		entry := regexp.MustCompile(`id: ([0-9]+),.* kind: function-enter,.* function-name: '?(.*?)'?, version`)
-		for _, e := range entry.FindAllStringSubmatch(run(t, "llvm-xray-22", "extract", "-symbolize", path), -1) {
+		for _, e := range entry.FindAllStringSubmatch(elftest.Run(t, "llvm-xray-22", "extract", "-symbolize", path), -1) {
 			if m.functions = append(m.functions, e[2]); e[1] != strconv.Itoa(len(m.functions)) {
 				t.Fatalf("llvm-xray: %s", e[0])
 			}
@@ -262,7 +264,7 @@ func (m *matrixObject) likeLLVM(t *testing.T) {
 		}
 		got.WriteByte('\n')
 	}
-	if want := run(t, "llvm-symbolizer-22", args...); got.String() != want {
+	if want := elftest.Run(t, "llvm-symbolizer-22", args...); got.String() != want {
 		t.Errorf("frames are\n%swant\n%s", got.String(), want)
 	}
 }
@@ -271,40 +273,40 @@ func (m *matrixObject) likeLLVM(t *testing.T) {
 func (m *matrixObject) separate(t *testing.T) {
 	t.Helper()
 	linked := m.copy(t, "linked")
-	run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
+	elftest.Run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
 	debug := linked + ".dbg"
-	run(t, "objcopy", "--only-keep-debug", linked, debug)
-	run(t, "strip", "-s", linked)
-	run(t, "objcopy", "--add-gnu-debuglink="+debug, linked)
+	elftest.Run(t, "objcopy", "--only-keep-debug", linked, debug)
+	elftest.Run(t, "strip", "-s", linked)
+	elftest.Run(t, "objcopy", "--add-gnu-debuglink="+debug, linked)
 	m.check(t, "debug link", linked, true, true, Options{})
 	hidden := filepath.Join(filepath.Dir(debug), ".debug", filepath.Base(debug))
 	move(t, debug, hidden)
 	m.check(t, ".debug", linked, true, true, Options{})
 	mirror := filepath.Join(m.dir, "mirror", "usr", "lib", "debug")
 	move(t, hidden, filepath.Join(mirror, debug))
-	m.check(t, "debug directory", linked, true, true, Options{DebugDirs: []string{mirror}})
+	m.check(t, "debug directory", linked, true, true, Options{Options: debuginfo.Options{DebugDirs: []string{mirror}}})
 	move(t, filepath.Join(mirror, debug), filepath.Join(m.dir, "flat", filepath.Base(debug)))
-	m.check(t, "name in a debug directory", linked, true, true, Options{DebugDirs: []string{filepath.Join(m.dir, "flat")}})
+	m.check(t, "name in a debug directory", linked, true, true, Options{Options: debuginfo.Options{DebugDirs: []string{filepath.Join(m.dir, "flat")}}})
 
 	stripped := m.copy(t, "stripped")
 	byID := filepath.Join(m.dir, "store", ".build-id", m.id[:2], m.id[2:]+".debug")
 	copyFile(t, m.path, byID)
-	run(t, "objcopy", "--only-keep-debug", byID)
-	run(t, "strip", "-s", stripped)
-	m.check(t, "build id", stripped, true, true, Options{DebugDirs: []string{filepath.Join(m.dir, "store")}})
-	m.check(t, "fetched", stripped, true, true, Options{Fetch: func(id string, kind FileKind) (string, error) {
-		if id != m.id || kind != DebugInfo {
+	elftest.Run(t, "objcopy", "--only-keep-debug", byID)
+	elftest.Run(t, "strip", "-s", stripped)
+	m.check(t, "build id", stripped, true, true, Options{Options: debuginfo.Options{DebugDirs: []string{filepath.Join(m.dir, "store")}}})
+	m.check(t, "fetched", stripped, true, true, Options{Options: debuginfo.Options{Fetch: func(id string, kind debuginfo.FileKind) (string, error) {
+		if id != m.id || kind != debuginfo.DebugInfo {
 			return "", fmt.Errorf("asked for %s %s", id, kind)
 		}
 		return byID, nil
-	}})
+	}}})
 
 	mini := m.copy(t, "mini")
 	debug = mini + ".mini"
-	run(t, "objcopy", "-S", "--wildcard", "--keep-symbol=_Z*", "--keep-symbol=plain_*", mini, debug)
-	run(t, "xz", debug)
-	run(t, "strip", "-s", mini)
-	run(t, "objcopy", "--add-section", ".gnu_debugdata="+debug+".xz", mini)
+	elftest.Run(t, "objcopy", "-S", "--wildcard", "--keep-symbol=_Z*", "--keep-symbol=plain_*", mini, debug)
+	elftest.Run(t, "xz", debug)
+	elftest.Run(t, "strip", "-s", mini)
+	elftest.Run(t, "objcopy", "--add-section", ".gnu_debugdata="+debug+".xz", mini)
 	m.check(t, "minidebuginfo", mini, false, false, Options{})
 }
 
@@ -313,12 +315,12 @@ func (m *matrixObject) compressed(t *testing.T) {
 	t.Helper()
 	for _, how := range []string{"zlib", "zstd"} {
 		path := m.copy(t, how)
-		run(t, "llvm-objcopy-22", "--compress-debug-sections="+how, path)
+		elftest.Run(t, "llvm-objcopy-22", "--compress-debug-sections="+how, path)
 		m.check(t, how, path, true, true, Options{})
 	}
 	// .zdebug_info and so on, of before there was a flag.
 	path := m.copy(t, "zlib-gnu")
-	run(t, "objcopy", "--compress-debug-sections=zlib-gnu", path)
+	elftest.Run(t, "objcopy", "--compress-debug-sections=zlib-gnu", path)
 	m.check(t, "zlib-gnu", path, true, true, Options{})
 }
 
@@ -329,7 +331,7 @@ func (m *matrixObject) split(t *testing.T, dwarf string) {
 	path := m.build(t, "split", "-gsplit-dwarf", "-gdwarf-"+dwarf)
 	m.check(t, "dwo", path, true, true, Options{})
 	bare := path + ".bare"
-	run(t, "llvm-objcopy-22", "--remove-section=.symtab", "--remove-section=.strtab", path, bare)
+	elftest.Run(t, "llvm-objcopy-22", "--remove-section=.symtab", "--remove-section=.strtab", path, bare)
 	if m.compiler != gcc {
 		m.check(t, "names from a dwo", bare, true, true, Options{})
 	}
@@ -343,10 +345,10 @@ func (m *matrixObject) split(t *testing.T, dwarf string) {
 		if err := os.WriteFile(other, []byte("int other() { return 1; }\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		run(t, m.compiler, "-c", "-gsplit-dwarf", "-gdwarf-"+dwarf, other, "-o", filepath.Join(m.dir, "other.o"))
+		elftest.Run(t, m.compiler, "-c", "-gsplit-dwarf", "-gdwarf-"+dwarf, other, "-o", filepath.Join(m.dir, "other.o"))
 		dwos = append([]string{filepath.Join(m.dir, "other.dwo")}, dwos...)
 	}
-	run(t, "llvm-dwp-22", append(dwos, "-o", path+".dwp")...)
+	elftest.Run(t, "llvm-dwp-22", append(dwos, "-o", path+".dwp")...)
 	copyFile(t, path+".dwp", bare+".dwp")
 	for _, p := range dwos {
 		if err := os.Remove(p); err != nil {
@@ -376,10 +378,10 @@ func TestDwz(t *testing.T) {
 	m.path = m.build(t, "one", "-gdwarf-4") // dwz does not take what clang makes of DWARF 5
 	second := m.copy(t, "two")
 	common := filepath.Join(m.dir, "common.debug")
-	run(t, "dwz", "-m", common, "-M", common, m.path, second)
+	elftest.Run(t, "dwz", "-m", common, "-M", common, m.path, second)
 	m.check(t, "dwz", m.path, true, true, Options{})
 	move(t, common, filepath.Join(m.dir, "dir", ".dwz", "common.debug"))
-	m.check(t, "in a debug directory", second, true, true, Options{DebugDirs: []string{filepath.Join(m.dir, "dir")}})
+	m.check(t, "in a debug directory", second, true, true, Options{Options: debuginfo.Options{DebugDirs: []string{filepath.Join(m.dir, "dir")}}})
 }
 
 // Programs of gcc have no map; their functions are known by address.
@@ -409,7 +411,7 @@ func TestGCC(t *testing.T) {
 			}
 			var addresses []uint64
 			args := []string{"--functions=linkage", "--no-demangle", "-e", path}
-			for line := range strings.Lines(run(t, "nm", "-S", path)) {
+			for line := range strings.Lines(elftest.Run(t, "nm", "-S", path)) {
 				var at, size uint64
 				if strings.Contains(line, "_ZN6server") {
 					fmt.Sscanf(line, "%x %x", &at, &size)
@@ -419,10 +421,10 @@ func TestGCC(t *testing.T) {
 					}
 				}
 			}
-			want := run(t, "llvm-symbolizer-22", args...)
+			want := elftest.Run(t, "llvm-symbolizer-22", args...)
 			if c.dwz {
 				copyFile(t, path, path+"2")
-				run(t, "dwz", "-m", path+".common", path, path+"2")
+				elftest.Run(t, "dwz", "-m", path+".common", path, path+"2")
 			}
 			table, err := LoadAddresses(path, Options{}, addresses)
 			if err != nil {

@@ -1,13 +1,13 @@
 package symbolize
 
 import (
-	"bytes"
 	"debug/elf"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // registers is what shared objects with LLVM's runtime call to get a number.
@@ -24,7 +24,7 @@ const registers = "__xray_register_dso"
 // is not there, since then nobody knows whether it had a number.
 func LinkedObjects(program string, s Search) (paths []string, certain bool, err error) {
 	g := &linkGraph{search: s, byName: make(map[string]*linked)}
-	err = guard(func() error { return g.follow(program) })
+	err = debuginfo.Guard(func() error { return g.follow(program) })
 	if err != nil {
 		return nil, false, err
 	}
@@ -131,22 +131,14 @@ func systemDirs(machine elf.Machine) []string {
 	return dirs
 }
 
-func (g *linkGraph) open(path string) (*linked, error) {
-	file := openRegular(path)
-	if file == nil {
-		return nil, fs.ErrNotExist
-	}
-	defer file.Close()
-	var l *linked
-	err := guard(func() error {
-		size, err := fileSize(file)
+func (g *linkGraph) open(path string) (l *linked, err error) {
+	err = debuginfo.Guard(func() error {
+		e, err := debuginfo.OpenELF(path)
 		if err != nil {
 			return err
 		}
-		o, err := newObject(file, size)
-		if err == nil {
-			l, err = g.read(path, o)
-		}
+		defer e.Close()
+		l, err = g.read(path, e)
 		return err
 	})
 	return l, err
@@ -159,8 +151,8 @@ const (
 	maxRunPaths = 64
 )
 
-func (g *linkGraph) read(path string, o *object) (*linked, error) {
-	l := &linked{path: path, machine: o.f.Machine}
+func (g *linkGraph) read(path string, e *debuginfo.ELF) (*linked, error) {
+	l := &linked{path: path, machine: e.Header().Machine}
 	origin, err := filepath.Abs(filepath.Dir(path))
 	if err != nil {
 		return nil, err
@@ -175,7 +167,7 @@ func (g *linkGraph) read(path string, o *object) (*linked, error) {
 		}
 		return dirs
 	}
-	err = o.dynamic(func(tag elf.DynTag, text func() string, _ uint64) error {
+	err = e.Dynamic(func(tag elf.DynTag, text func() string, _ uint64) error {
 		switch tag {
 		case elf.DT_NEEDED:
 			l.names = append(l.names, text())
@@ -192,51 +184,8 @@ func (g *linkGraph) read(path string, o *object) (*linked, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.instrumented = o.section(mapSection) != nil && o.imports(registers)
+	l.instrumented = len(e.SectionsNamed(mapSection)) > 0 && e.Imports(registers)
 	return l, nil
-}
-
-// dynamic calls f for what is said for the loader. text is the string that a value stands for.
-func (o *object) dynamic(f func(tag elf.DynTag, text func() string, value uint64) error) error {
-	table := o.f.SectionByType(elf.SHT_DYNAMIC)
-	if table == nil {
-		return nil
-	}
-	if err := o.check(table); err != nil {
-		return err
-	}
-	var names *section
-	if i := int(table.Link); i < len(o.f.Sections) {
-		names = &section{o: o, s: o.f.Sections[i], index: i}
-	}
-	return o.eachEntry(table, 2*o.word, func(_ int, b []byte) error {
-		tag, value := o.uint(b, o.word), o.uint(b[o.word:], o.word)
-		return f(elf.DynTag(tag), func() string { return names.cstring(value) }, value)
-	})
-}
-
-// imports reports whether the file uses a symbol of another.
-func (o *object) imports(name string) bool {
-	table := o.f.SectionByType(elf.SHT_DYNSYM)
-	if table == nil || int(table.Link) >= len(o.f.Sections) {
-		return false
-	}
-	names, err := (&section{o: o, s: o.f.Sections[table.Link], index: int(table.Link)}).bytes()
-	if err != nil {
-		return false
-	}
-	at := make(map[uint32]bool) // where the names have it
-	for from := 0; ; {
-		i := bytes.Index(names[from:], append([]byte(name), 0))
-		if i < 0 {
-			break
-		}
-		at[uint32(from+i)] = true
-		from += i + 1
-	}
-	found := false
-	err = o.symbols(table, func(s symbol) { found = found || s.section == 0 && at[s.name] })
-	return err == nil && found
 }
 
 // construct appends a file behind what it needs, as glibc does.
@@ -262,41 +211,25 @@ func (l *linked) dependsOn(other *linked, seen map[*linked]bool) bool {
 // IsSharedObject reports whether the file is a shared object with a number of its
 // own, whose ids are not those of a program.
 func IsSharedObject(path string) bool {
-	return hasKind(path, func(o *object) bool { return !o.program() && o.f.Type == elf.ET_DYN && o.imports(registers) })
+	return hasKind(path, func(e *debuginfo.ELF) bool {
+		return !e.IsProgram() && e.Header().Type == elf.ET_DYN && e.Imports(registers)
+	})
 }
 
 // IsProgram reports whether the file is a program, whose ids have no number of a shared
 // object.
-func IsProgram(path string) bool { return hasKind(path, (*object).program) }
-
-func (o *object) program() bool {
-	if o.f.Type == elf.ET_EXEC || slices.ContainsFunc(o.f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
-		return true
-	}
-	position := false
-	err := o.dynamic(func(tag elf.DynTag, _ func() string, value uint64) error {
-		position = position || tag == elf.DT_FLAGS_1 && elf.DynFlag1(value)&elf.DF_1_PIE != 0
-		return nil
-	})
-	return err == nil && position
-}
+func IsProgram(path string) bool { return hasKind(path, (*debuginfo.ELF).IsProgram) }
 
 // hasKind asks about an ELF file; false for what is none.
-func hasKind(path string, is func(*object) bool) bool {
-	file := openRegular(path)
-	if file == nil {
-		return false
-	}
-	defer file.Close()
-	yes := false
-	_ = guard(func() error {
-		var o *object
-		size, err := fileSize(file)
-		if err == nil {
-			o, err = newObject(file, size)
+func hasKind(path string, is func(*debuginfo.ELF) bool) (yes bool) {
+	_ = debuginfo.Guard(func() error {
+		e, err := debuginfo.OpenELF(path)
+		if err != nil {
+			return err
 		}
-		yes = err == nil && is(o)
-		return err
+		defer e.Close()
+		yes = is(e)
+		return nil
 	})
 	return yes
 }

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 )
@@ -91,7 +92,7 @@ func TestLinkedObjects(t *testing.T) {
 				os.Symlink(filepath.Join("..", "libxc.so"), filepath.Join(dir, "lib", "libxc.so"))
 			}
 			prog := filepath.Join(dir, "prog")
-			want := strings.Fields(run(t, prog))
+			want := strings.Fields(elftest.Run(t, prog))
 			paths, certain, err := LinkedObjects(prog, Search{})
 			if err != nil {
 				t.Fatal(err)
@@ -203,18 +204,18 @@ func linkedFile(names string, needed []uint64, symbols []uint32) []byte {
 	order := binary.LittleEndian
 	var dynamic, table []byte
 	for _, at := range needed {
-		dynamic = append(dynamic, words(order, 8, uint64(elf.DT_NEEDED), at)...)
+		dynamic = append(dynamic, elftest.Words(order, 8, uint64(elf.DT_NEEDED), at)...)
 	}
 	for _, at := range symbols {
 		table = order.AppendUint32(table, at)
 		table = append(table, byte(elf.STB_GLOBAL)<<4, 0, 0, 0)
 		table = append(table, make([]byte, 16)...)
 	}
-	return testELF(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_DYN,
-		testSection{name: ".dynstr", kind: elf.SHT_STRTAB, data: []byte(names)},
-		testSection{name: ".dynamic", kind: elf.SHT_DYNAMIC, link: 1, data: dynamic},
-		testSection{name: ".dynsym", kind: elf.SHT_DYNSYM, link: 1, data: table},
-		testSection{name: mapSection, kind: elf.SHT_PROGBITS, flags: elf.SHF_ALLOC, address: 0x1000, data: make([]byte, 32)})
+	return elftest.File(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_DYN,
+		elftest.Section{Name: ".dynstr", Kind: elf.SHT_STRTAB, Data: []byte(names)},
+		elftest.Section{Name: ".dynamic", Kind: elf.SHT_DYNAMIC, Link: 1, Data: dynamic},
+		elftest.Section{Name: ".dynsym", Kind: elf.SHT_DYNSYM, Link: 1, Data: table},
+		elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC, Address: 0x1000, Data: make([]byte, 32)})
 }
 
 // Files of strangers that are linked with others are read within limits, and what these
@@ -229,7 +230,7 @@ func TestHostileLinks(t *testing.T) {
 		return path
 	}
 	linked := func(path string) (paths []string, err error) {
-		bounded(t, 128<<20, func() { paths, _, err = LinkedObjects(path, Search{Dirs: []string{dir}}) })
+		elftest.Bounded(t, 128<<20, func() { paths, _, err = LinkedObjects(path, Search{Dirs: []string{dir}}) })
 		return paths, err
 	}
 	const used = "\x00liba.so\x00" + registers + "\x00"
@@ -251,7 +252,7 @@ func TestHostileLinks(t *testing.T) {
 		at, at32 = append(at, i), append(at32, uint32(i))
 	}
 	path := write("names", linkedFile(text, nil, at32))
-	bounded(t, 64<<20, func() {
+	elftest.Bounded(t, 64<<20, func() {
 		if IsSharedObject(path) {
 			t.Error("no name is that of the runtime, and one is found")
 		}

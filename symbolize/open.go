@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // ErrNoObject means that a file was given for an object that the trace cannot have.
@@ -32,7 +33,7 @@ type Opened struct {
 // error if one of these cannot be used. Names are those of the files alone if t is nil. The
 // files stay open until [Opened.Close].
 func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
-	s.limit = new(unpackLimit)
+	s.Limit = new(debuginfo.UnpackLimit)
 	if t == nil {
 		return openGiven(nil, files, s)
 	}

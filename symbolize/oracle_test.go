@@ -11,6 +11,9 @@ import (
 
 	"github.com/go-delve/delve/pkg/dwarf/godwarf"
 	"github.com/go-delve/delve/pkg/dwarf/line"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // oracle is what delve's packages, which share no code with this one, know of a program.
@@ -104,7 +107,7 @@ func (f *oracleFunction) inlined() (list []string) {
 			case dwarf.TagInlinedSubroutine:
 				inside++
 				name := ""
-				for _, attr := range []dwarf.Attr{dwarf.AttrLinkageName, atMIPSLinkage, dwarf.AttrName} {
+				for _, attr := range []dwarf.Attr{dwarf.AttrLinkageName, dwarf.Attr(0x2007) /* DW_AT_MIPS_linkage_name */, dwarf.AttrName} {
 					if s, ok := c.Val(attr).(string); ok && name == "" {
 						name = s
 					}
@@ -130,7 +133,7 @@ func TestOracle(t *testing.T) {
 		}
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			compareWithOracle(t, compile(t, program, v.args...), v.name != "tables-only")
+			compareWithOracle(t, elftest.Compile(t, program, v.args...), v.name != "tables-only")
 		})
 	}
 	t.Run("kvserver", func(t *testing.T) { compareWithOracle(t, kvserver, true) })
@@ -139,7 +142,7 @@ func TestOracle(t *testing.T) {
 func compareWithOracle(t *testing.T, path string, full bool) {
 	o := newOracle(t, path)
 	table := load(t, path)
-	code, err := Load(path, Options{Code: true})
+	code, err := Load(path, Options{Options: debuginfo.Options{Code: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

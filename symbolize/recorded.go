@@ -2,7 +2,6 @@ package symbolize
 
 import (
 	"cmp"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +10,7 @@ import (
 	"sort"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Search says where the objects of a recorded process are looked for.
@@ -137,7 +137,7 @@ func (s *Search) load(o *reader.Object, read func(path string) (*Table, error)) 
 		}
 	}
 	if s.Fetch != nil && o.BuildID != "" {
-		path, err := s.Fetch(o.BuildID, Executable)
+		path, err := s.Fetch(o.BuildID, debuginfo.Executable)
 		switch {
 		case err != nil:
 			missing = &Missing{Path: o.Path, Err: errors.Join(missing.Err, err)}
@@ -159,7 +159,7 @@ func (s *Search) load(o *reader.Object, read func(path string) (*Table, error)) 
 func (s *Search) paths(o *reader.Object) []string {
 	var paths []string
 	for _, dir := range s.Dirs {
-		if p := buildIDPath(dir, o.BuildID); p != "" {
+		if p := debuginfo.BuildIDPath(dir, o.BuildID); p != "" {
 			paths = append(paths, p)
 		}
 		paths = append(paths, filepath.Join(dir, o.Path), filepath.Join(dir, filepath.Base(o.Path)))
@@ -171,7 +171,7 @@ func (s *Search) paths(o *reader.Object) []string {
 // id, as maps, is told by the number of its functions, and by where its code begins
 // and ends.
 func differs(t *Table, o *reader.Object) error {
-	if own := t.object.BuildID; t.elf != nil && (own != "" || o.BuildID != "") {
+	if own := t.object.BuildID; t.debug != nil && (own != "" || o.BuildID != "") {
 		if own != o.BuildID {
 			return fmt.Errorf("its build id is %s, that of the recorded one %s", orNone(own), orNone(o.BuildID))
 		}
@@ -194,9 +194,7 @@ const maxSled = 64
 // from the first sled to the end of the last one, or without a map a segment.
 func (t *Table) hasText(first, end uint64) bool {
 	if len(t.m.Sleds) == 0 {
-		return t.elf == nil || slices.ContainsFunc(t.elf.f.Progs, func(p *elf.Prog) bool {
-			return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr == first && p.Vaddr+p.Memsz == end
-		})
+		return t.debug == nil || t.debug.ELF().HasCode(first, end)
 	}
 	byAddress := func(a, b Sled) int { return cmp.Compare(a.Address, b.Address) }
 	last := slices.MaxFunc(t.m.Sleds, byAddress).Address
@@ -244,17 +242,17 @@ func LoadAddresses(path string, opts Options, addresses []uint64) (*Table, error
 // instrumentation map.
 func loadFunctions(path string, opts Options, functions []Function) (*Table, error) {
 	t := &Table{object: Object{Path: path}, opts: opts, m: &Map{Functions: functions}}
-	err := guard(func() error {
+	err := debuginfo.Guard(func() error {
 		size, err := t.open(path)
-		if err == nil {
-			t.elf, err = newObject(t.file, size)
+		if err != nil {
+			return err
 		}
-		return err
+		e, err := debuginfo.NewELF(t.file, size)
+		if err != nil {
+			return err
+		}
+		return t.describe(e)
 	})
-	if err == nil {
-		t.elf.path, t.linked = path, true
-		err = t.readNames()
-	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), t.Close())
 	}

@@ -11,8 +11,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 const kvserver = "../testdata/kvserver"
@@ -158,7 +160,7 @@ func TestRecordedWithoutBuildID(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "srv", "prog")
 	copyFile(t, kvserver, path)
-	run(t, "objcopy", "--remove-section=.note.gnu.build-id", path)
+	elftest.Run(t, "objcopy", "--remove-section=.note.gnu.build-id", path)
 	table := load(t, path)
 	if table.Object().BuildID != "" {
 		t.Fatalf("the build id is %s", table.Object().BuildID)
@@ -293,14 +295,14 @@ func TestDebugFile(t *testing.T) {
 	stripped, debug := filepath.Join(dir, "bin", "kvserver"), filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug")
 	copyFile(t, kvserver, stripped)
 	copyFile(t, kvserver, debug)
-	run(t, "strip", "-s", stripped)
-	run(t, "objcopy", "--only-keep-debug", debug)
+	elftest.Run(t, "strip", "-s", stripped)
+	elftest.Run(t, "objcopy", "--only-keep-debug", debug)
 
 	bare := load(t, stripped)
 	if s, _ := bare.Func(1); s.Name != "" {
 		t.Errorf("without its debug file the stripped file names function 1 %s", s.Name)
 	}
-	full, err := Load(stripped, Options{DebugDirs: []string{"/nowhere", dir}})
+	full, err := Load(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{"/nowhere", dir}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,8 +315,8 @@ func TestDebugFile(t *testing.T) {
 	}
 	// That of another build is not taken.
 	other := t.TempDir()
-	copyFile(t, compile(t, "int main() { return 0; }\n", "-O1"), filepath.Join(other, "kvserver.debug"))
-	wrong, err := Load(stripped, Options{DebugDirs: []string{other}})
+	copyFile(t, elftest.Compile(t, "int main() { return 0; }\n", "-O1"), filepath.Join(other, "kvserver.debug"))
+	wrong, err := Load(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{other}}})
 	if err != nil {
 		t.Fatal(err)
 	}

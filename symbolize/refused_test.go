@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Files of another build are refused, and it is said which and why.
@@ -33,19 +35,19 @@ func TestRefused(t *testing.T) {
 		}
 	}
 	stripped := m.copy(t, "stripped")
-	run(t, "strip", "-s", stripped)
+	elftest.Run(t, "strip", "-s", stripped)
 	dir := t.TempDir()
 	copyFile(t, other.path, filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"))
-	refused(stripped, Options{DebugDirs: []string{dir}}, "its build id is "+load(t, other.path).Object().BuildID+", that of the file "+id)
-	refused(stripped, Options{Fetch: func(string, FileKind) (string, error) { return other.path, nil }}, "the server gave the file of build id")
+	refused(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{dir}}}, "its build id is "+load(t, other.path).Object().BuildID+", that of the file "+id)
+	refused(stripped, Options{Options: debuginfo.Options{Fetch: func(string, debuginfo.FileKind) (string, error) { return other.path, nil }}}, "the server gave the file of build id")
 
 	// Without build ids the checksum of the link tells.
 	linked := m.copy(t, "linked")
-	run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
+	elftest.Run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
 	debug := linked + ".debug"
-	run(t, "objcopy", "--only-keep-debug", linked, debug)
-	run(t, "strip", "-s", linked)
-	run(t, "objcopy", "--add-gnu-debuglink="+debug, linked)
+	elftest.Run(t, "objcopy", "--only-keep-debug", linked, debug)
+	elftest.Run(t, "strip", "-s", linked)
+	elftest.Run(t, "objcopy", "--add-gnu-debuglink="+debug, linked)
 	f, err := os.OpenFile(debug, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Stored are the names that are in the trace itself. It implements [Names] and may be
@@ -25,12 +26,9 @@ func NewStored(functions []reader.NamedFunction, style Style) *Stored {
 			objects[o] = t
 			s.tables = append(s.tables, t)
 		}
-		// Addresses need not be distinct; places in the list are.
-		key := uint64(len(t.keys))
-		t.m.Functions = append(t.m.Functions, Function{ID: f.ID, Address: uint64(f.Address), key: key})
-		t.keys = append(t.keys, key)
+		t.m.Functions = append(t.m.Functions, Function{ID: f.ID, Address: uint64(f.Address)})
 		t.linkage = append(t.linkage, f.Name)
-		t.locations = append(t.locations, location{f.File, f.Line, f.Column})
+		t.stored = append(t.stored, debuginfo.Location{File: f.File, Line: f.Line, Column: f.Column})
 		s.of[f.ID] = t
 	}
 	for _, t := range s.tables {

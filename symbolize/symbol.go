@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Symbol is what is known of a function. Fields that are not known are zero.
@@ -16,6 +17,10 @@ type Symbol struct {
 	Line    int    // 1-based
 	Column  int    // 1-based; 0 for none
 	Address uint64 // link-time address; in an object file, within its section
+}
+
+func (s *Symbol) locate(l debuginfo.Location) {
+	s.File, s.Line, s.Column = l.File, int(l.Line), int(l.Column)
 }
 
 // Names gives the functions of a trace their names. Implementations may be

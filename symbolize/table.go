@@ -1,39 +1,23 @@
 package symbolize
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Options says how a [Table] shows names.
+// Options say how a [Table] shows names, and where it looks for debug information.
 type Options struct {
 	// Style says what Symbol.Name is.
 	Style Style
-	limit *unpackLimit // of all files that are opened together; nil for one of the table's own
-	// Code has locations be those of a function's first instruction, which may have been
-	// inlined from elsewhere, as llvm-xray shows them, and not those of its definition.
-	Code bool
-	// DebugDirs are searched for separate debug files where an ELF file has no
-	// symbol table or no line tables: as .build-id/xx/rest.debug, under the name
-	// that its .gnu_debuglink says, and under the file's name, with and without
-	// .debug at its end. Only a file with the same build id is taken, or where there
-	// is none, with the checksum of .gnu_debuglink. They are searched for split
-	// debug information, too.
-	DebugDirs []string
-	// Fetch, where it is set, gets a file of a build from elsewhere, as package
-	// debuginfod does. It returns the path of a local file, "" when it is not to be
-	// had, and may be called concurrently.
-	Fetch func(buildID string, kind FileKind) (path string, err error)
+	debuginfo.Options
 }
 
 // Style is a way to show names.
@@ -43,15 +27,6 @@ const (
 	Full    Style = "full"    // as in the source, with parameters; also ""
 	Short   Style = "short"   // without parameters, template arguments and result
 	Mangled Style = "mangled" // as they are linked
-)
-
-// FileKind says which file of a build is wanted.
-type FileKind string
-
-// The words are those that debuginfod servers use.
-const (
-	DebugInfo  FileKind = "debuginfo"
-	Executable FileKind = "executable"
 )
 
 // Object is the file that a table comes from, as profile formats describe it.
@@ -74,23 +49,10 @@ type Table struct {
 	linkage []string                 // as linked; "" where there is no symbol
 	linked  bool                     // linkage is known to be that, and no name that a map was printed with
 	names   []atomic.Pointer[string] // demangled; nil where not yet asked for
+	stored  []debuginfo.Location     // where the trace says them; else nil
 
-	// What is needed to find source locations, when they are first asked for.
-	file      *os.File   // nil for YAML maps
-	others    []*os.File // debug files
-	refusing  sync.Mutex
-	refused   []error // why others were not taken
-	elf       *object
-	symbols   []*object // where names are: elf, and before it a debug file
-	lines     *object   // where line tables are
-	keys      []uint64  // addresses of the functions, sorted and distinct
-	ends      []uint64  // where the functions end, by index in keys
-	info      func() *debugInfo
-	locate    sync.Once
-	locations []location        // by index in keys
-	code      func() []location // of the first instructions; by index in keys
-	md5       map[string][16]byte
-	err       error
+	file  *os.File          // nil for YAML maps
+	debug *debuginfo.Binary // nil where there is no ELF file
 }
 
 // Load reads the instrumentation map and the names of an ELF file, or a YAML
@@ -123,7 +85,7 @@ func (t *Table) load(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.read(t.file, size); err != nil || t.elf != nil {
+	if err := t.read(t.file, size); err != nil || t.debug != nil {
 		return err
 	}
 	return t.Close() // all of a YAML map is in memory
@@ -136,16 +98,12 @@ func (t *Table) open(path string) (size int64, err error) {
 
 // read does all of load but opening the file.
 func (t *Table) read(r io.ReaderAt, size int64) (err error) {
-	if t.m, t.elf, err = parseMap(r, size); err != nil {
+	var e *debuginfo.ELF
+	if t.m, e, err = parseMap(r, size); err != nil {
 		return err
 	}
-	if t.elf != nil {
-		t.elf.path, t.linked = t.object.Path, true
-		if t.opts.limit == nil {
-			t.opts.limit = new(unpackLimit)
-		}
-		t.elf.shareLimit(t.opts.limit)
-		return t.readNames()
+	if e != nil {
+		return t.describe(e)
 	}
 	t.linkage = make([]string, len(t.m.Functions))
 	t.names = make([]atomic.Pointer[string], len(t.m.Functions))
@@ -156,17 +114,21 @@ func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 	return nil
 }
 
-// readNames finds the names of the functions of an ELF file, in the file itself
-// or in its debug file.
-func (t *Table) readNames() error {
-	return guard(func() error {
-		t.elf.describe(&t.object)
-		t.symbols, t.lines = []*object{t.elf}, t.elf
-		t.openDebug()
-		t.info = sync.OnceValue(func() *debugInfo { return newDebugInfo(t) })
-		t.code = sync.OnceValue(t.locateCode)
-		return t.findNames()
-	})
+// describe finds the names of the functions of an ELF file, in the file itself or in its
+// debug file.
+func (t *Table) describe(e *debuginfo.ELF) (err error) {
+	functions := make([]uint64, len(t.m.Functions))
+	for i := range functions {
+		functions[i] = t.m.Functions[i].key
+	}
+	if t.debug, err = debuginfo.NewBinary(e, t.object.Path, functions, t.opts.Options); err != nil {
+		return err
+	}
+	t.object.BuildID = t.debug.BuildID()
+	t.object.Start, t.object.Limit, t.object.Offset = e.Code()
+	t.linkage, t.linked = t.debug.Linkage(), true
+	t.names = make([]atomic.Pointer[string], len(t.linkage))
+	return nil
 }
 
 // Close closes the file. Locations that were not asked for before are unknown
@@ -175,12 +137,12 @@ func (t *Table) Close() error {
 	if t.file == nil {
 		return nil
 	}
-	t.locate.Do(func() {}) // wait for a search that is under way, and start no other
-	err := t.file.Close()
-	for _, f := range t.others {
-		err = errors.Join(err, f.Close())
+	var err error
+	if t.debug != nil {
+		err = t.debug.Close()
 	}
-	t.file, t.others = nil, nil
+	err = errors.Join(err, t.file.Close())
+	t.file = nil
 	return err
 }
 
@@ -200,29 +162,21 @@ func openMap(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-func fileSize(f *os.File) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
-// parseMap tells the kind of a file by its contents and reads its map. The
-// object is nil for YAML.
-func parseMap(r io.ReaderAt, size int64) (m *Map, o *object, err error) {
-	err = guard(func() error {
+// parseMap tells the kind of a file by its contents and reads its map. The ELF
+// file is nil for YAML.
+func parseMap(r io.ReaderAt, size int64) (m *Map, e *debuginfo.ELF, err error) {
+	err = debuginfo.Guard(func() error {
 		head := make([]byte, 512)
 		n, err := r.ReadAt(head, 0)
 		if err != nil && err != io.EOF {
 			return err
 		}
 		head = head[:n]
-		if isELF(head) {
-			if o, err = newObject(r, size); err != nil {
+		if debuginfo.IsELF(head) {
+			if e, err = debuginfo.NewELF(r, size); err != nil {
 				return err
 			}
-			m, err = o.readMap()
+			m, err = readMap(e)
 			return err
 		}
 		if n == 0 {
@@ -241,71 +195,11 @@ func parseMap(r io.ReaderAt, size int64) (m *Map, o *object, err error) {
 		m, err = parseYAMLMap(data)
 		return err
 	})
-	return m, o, err
+	return m, e, err
 }
 
 // maxYAMLMap is the size in bytes of the largest YAML map, which is read as a whole.
 const maxYAMLMap = 512 << 20
-
-// guard turns panics into errors. The standard library's ELF reader says that
-// it is not hardened against hostile files and may panic; so may the demangler
-// and the YAML parser.
-func guard(f func() error) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("damaged file: %v", p)
-		}
-	}()
-	return f()
-}
-
-// findNames looks up the symbols of all functions.
-func (t *Table) findNames() error {
-	t.linkage = make([]string, len(t.m.Functions))
-	t.names = make([]atomic.Pointer[string], len(t.m.Functions))
-	t.keys = make([]uint64, len(t.m.Functions))
-	for i, f := range t.m.Functions {
-		t.keys[i] = f.key
-	}
-	slices.Sort(t.keys)
-	t.keys = slices.Compact(t.keys)
-	found := make([]found, len(t.keys))
-	for _, o := range t.symbols {
-		if err := o.findSymbols(t.keys, found); err != nil {
-			return err
-		}
-	}
-	t.ends = make([]uint64, len(t.keys))
-	for i := range t.keys {
-		t.ends[i] = math.MaxUint64
-		if i+1 < len(t.keys) {
-			t.ends[i] = t.keys[i+1]
-		}
-		if e := found[i].end; e > t.keys[i] {
-			t.ends[i] = min(t.ends[i], e)
-		}
-	}
-	for i := range t.m.Functions {
-		t.linkage[i] = found[t.keyIndex(i)].name
-		if t.linkage[i] == "" {
-			t.linkage[i] = t.nameFromDebug(t.m.Functions[i].key)
-		}
-	}
-	return nil
-}
-
-// debugInfo is the debug information of the table's file, once it was looked for.
-func (t *Table) debugInfo() *debugInfo { return t.info() }
-
-// keyIndex is the index in keys of the i-th function, which mostly is the same.
-func (t *Table) keyIndex(i int) int {
-	key := t.m.Functions[i].key
-	if i < len(t.keys) && t.keys[i] == key {
-		return i
-	}
-	i, _ = slices.BinarySearchFunc(t.keys, key, cmp.Compare[uint64])
-	return i
-}
 
 // Map is the instrumentation map of the file. It must not be changed.
 func (t *Table) Map() *Map { return t.m }
@@ -313,71 +207,46 @@ func (t *Table) Map() *Map { return t.m }
 // Object describes the file.
 func (t *Table) Object() Object { return t.object }
 
-// Refused says which debug files were at hand and could not be taken, where names
-// or lines are lacking because of that. More may be found out when locations are
-// first asked for.
+// Refused is [debuginfo.Binary.Refused]; nil without a binary.
 func (t *Table) Refused() []error {
-	if t == nil {
+	if t == nil || t.debug == nil {
 		return nil
 	}
-	t.refusing.Lock()
-	defer t.refusing.Unlock()
-	return slices.Clone(t.refused)
+	return t.debug.Refused()
 }
 
-func (t *Table) refuse(err error) {
-	t.refusing.Lock()
-	t.refused = append(t.refused, err)
-	t.refusing.Unlock()
-}
-
-// Locate finds the source locations of all functions, unless that was done
-// before. [Table.Func] does it when it is first called; Locate is for those who
-// want to know what went wrong. Damage hides only the locations that it is about.
+// Locate is [debuginfo.Binary.Locate]: it finds the source locations of all functions, as
+// [Table.Func] does when it is first called, and says what went wrong.
 func (t *Table) Locate() error {
-	t.locate.Do(func() {
-		if t.elf == nil {
-			return
-		}
-		t.err = guard(func() (err error) {
-			i := t.debugInfo()
-			i.mu.Lock()
-			defer i.mu.Unlock()
-			if t.opts.Code {
-				t.locations, t.md5, err = i.main.findLines(t.keys, t.ends)
-			} else {
-				t.locations, t.md5, err = i.locate(t.keys, t.ends)
-			}
-			return err
-		})
-		if t.err != nil {
-			t.err = fmt.Errorf("%s: %w", t.object.Path, t.err)
-		}
-	})
-	return t.err
+	if t.debug == nil {
+		return nil
+	}
+	return t.debug.Locate()
 }
 
-// locateCode finds the source of the first instructions of all functions.
-func (t *Table) locateCode() (list []location) {
-	_ = guard(func() (err error) {
-		i := t.debugInfo()
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		list, _, err = i.main.findLines(t.keys, t.ends)
-		return err
-	})
-	return list
-}
-
-// SourceMD5 is the MD5 of a file of source code when it was compiled, by its path as in
-// [Symbol]. It reports false where the line tables do not say: only those of DWARF 5 do.
+// SourceMD5 is [debuginfo.Binary.SourceMD5]; false without a binary.
 func (t *Table) SourceMD5(path string) ([16]byte, bool) {
-	if t == nil {
+	if t == nil || t.debug == nil {
 		return [16]byte{}, false
 	}
-	_ = t.Locate()
-	sum, ok := t.md5[path]
-	return sum, ok
+	return t.debug.SourceMD5(path)
+}
+
+// CompilationDirs are [debuginfo.Binary.CompilationDirs]; none without a binary.
+func (t *Table) CompilationDirs() []string {
+	if t == nil || t.debug == nil {
+		return nil
+	}
+	return t.debug.CompilationDirs()
+}
+
+// SourceFiles are [debuginfo.Binary.SourceFiles]; none without a binary: what a trace or a
+// map says is no debug information.
+func (t *Table) SourceFiles() []string {
+	if t == nil || t.debug == nil {
+		return nil
+	}
+	return t.debug.SourceFiles()
 }
 
 // Func implements [Names]. The ids of shared objects, which hold the number of
@@ -387,13 +256,20 @@ func (t *Table) Func(id reader.FuncID) (Symbol, bool) {
 	if !ok {
 		return s, false
 	}
-	_ = t.Locate() // what cannot be located shows as such
-	if t.locations != nil {
-		i, _ := t.m.index(id)
-		l := t.locations[t.keyIndex(i)]
-		s.File, s.Line, s.Column = l.file, int(l.line), int(l.column)
-	}
+	i, _ := t.m.index(id)
+	s.locate(t.location(i))
 	return s, true
+}
+
+// location is that of the function at an index of m.Functions.
+func (t *Table) location(i int) debuginfo.Location {
+	switch {
+	case t.debug != nil:
+		return t.debug.Location(i)
+	case t.stored != nil:
+		return t.stored[i]
+	}
+	return debuginfo.Location{}
 }
 
 func (t *Table) find(id reader.FuncID) (*Table, reader.FuncID) { return t, id }

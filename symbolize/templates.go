@@ -38,11 +38,8 @@ func GroupTemplates(n Names) *Templates {
 		if !strings.Contains(key.name, arguments) {
 			return
 		}
-		_ = table.Locate() // what has no place has none
-		if table.locations != nil {
-			l := table.locations[table.keyIndex(i)]
-			key.file, key.line = l.file, l.line
-		}
+		l := table.location(i)
+		key.file, key.line = l.File, l.Line
 		first, ok := found[key]
 		if !ok {
 			first = id

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -33,7 +34,7 @@ func TestExtractLikeLLVM(t *testing.T) {
 		}
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
-			path := compile(t, program, v.args...)
+			path := elftest.Compile(t, program, v.args...)
 			table := load(t, path)
 			plain, err := Load(path, Options{Style: Mangled})
 			if err != nil {
@@ -52,7 +53,7 @@ func TestExtractLikeLLVM(t *testing.T) {
 				{[]string{"extract", "-s", path}, yamlOf(t, table.Map(), table)},
 				{[]string{"extract", "-s", "--no-demangle", path}, yamlOf(t, plain.Map(), plain)},
 			} {
-				if diff := cmp.Diff(run(t, "llvm-xray-22", c.args...), c.got); diff != "" {
+				if diff := cmp.Diff(elftest.Run(t, "llvm-xray-22", c.args...), c.got); diff != "" {
 					t.Errorf("%v: (-llvm +got)\n%s", c.args, diff)
 				}
 			}
@@ -75,7 +76,7 @@ int main() {}`
 		{[]string{"-O0", "-s", "-shared", "-fPIC"}, []string{"visible()", "@"}},
 		{[]string{"-O0"}, []string{"visible()", "hidden(void (*)())"}},
 	} {
-		table := load(t, compile(t, source, c.args...))
+		table := load(t, elftest.Compile(t, source, c.args...))
 		for i, f := range table.Map().Functions {
 			want := c.want[i]
 			if want == "@" {
@@ -93,7 +94,7 @@ int main() {}`
 
 // Typed events, which llvm-xray refuses, are sleds like others.
 func TestTypedEvents(t *testing.T) {
-	table := load(t, compile(t, `[[clang::xray_always_instrument]] void f(const char *p) { __xray_typedevent(1, p, 4); __xray_customevent(p, 4); }`, "-c"))
+	table := load(t, elftest.Compile(t, `[[clang::xray_always_instrument]] void f(const char *p) { __xray_typedevent(1, p, 4); __xray_customevent(p, 4); }`, "-c"))
 	var kinds []string
 	for _, s := range table.Map().Sleds {
 		kinds = append(kinds, s.Kind.String())
@@ -105,7 +106,7 @@ func TestTypedEvents(t *testing.T) {
 
 // A table serves many at once.
 func TestConcurrentUse(t *testing.T) {
-	table := load(t, compile(t, program, variants[0].args...))
+	table := load(t, elftest.Compile(t, program, variants[0].args...))
 	want := load(t, table.Object().Path)
 	var wg sync.WaitGroup
 	for range 8 {
@@ -122,7 +123,7 @@ func TestConcurrentUse(t *testing.T) {
 
 // After Close, names stay, and locations that were not found yet are unknown.
 func TestClose(t *testing.T) {
-	path := compile(t, program, variants[0].args...)
+	path := elftest.Compile(t, program, variants[0].args...)
 	early, late := load(t, path), load(t, path)
 	late.Locate()
 	early.Close()

@@ -74,7 +74,8 @@ func (f *debugFlags) addDirs(flags *pflag.FlagSet) {
 
 // options are those of a table of names.
 func (f *debugFlags) options(a *app) symbolize.Options {
-	opts := symbolize.Options{DebugDirs: append(slices.Clone(f.symbols), filepath.Join("/", f.sysroot, "usr/lib/debug"))}
+	var opts symbolize.Options
+	opts.DebugDirs = append(slices.Clone(f.symbols), filepath.Join("/", f.sysroot, "usr/lib/debug"))
 	if client := debuginfod.FromEnvironment(); client != nil {
 		client.Progress = a.downloads()
 		opts.Fetch = client.Fetch

@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/xray-tools/xray/internal/outfile"
-	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 // Client asks servers for files. It may be used concurrently.
@@ -84,8 +84,8 @@ func exists(path string) bool {
 }
 
 // Fetch returns the path of a file of the build in the cache, which it gets if it
-// is not there; "" when no server has it. It fits symbolize.Options.
-func (c *Client) Fetch(buildID string, kind symbolize.FileKind) (string, error) {
+// is not there; "" when no server has it. It fits [debuginfo.Options].
+func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) {
 	if strings.Trim(buildID, "0123456789abcdef") != "" || buildID == "" {
 		return "", fmt.Errorf("%q is no build id", buildID)
 	}

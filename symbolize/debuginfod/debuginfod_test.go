@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
 const id = "00112233445566778899aabbccddeeff00112233"
@@ -42,7 +42,7 @@ func TestFetch(t *testing.T) {
 	var last [2]int64
 	c.Progress = func(_ string, done, total int64) { last = [2]int64{done, total} }
 	for range 2 { // the second time from the cache
-		path, err := c.Fetch(id, symbolize.DebugInfo)
+		path, err := c.Fetch(id, debuginfo.DebugInfo)
 		if want := filepath.Join(c.Cache, id, "debuginfo"); err != nil || path != want {
 			t.Fatalf("got %q, %v, want %q", path, err, want)
 		}
@@ -54,7 +54,7 @@ func TestFetch(t *testing.T) {
 		t.Errorf("progress ended at %v of %d", last, n)
 	}
 	for range 2 { // the second time a miss is known
-		if path, err := c.Fetch(id, symbolize.Executable); path != "" || err != nil {
+		if path, err := c.Fetch(id, debuginfo.Executable); path != "" || err != nil {
 			t.Errorf("got %q, %v for what the server does not have", path, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestFetch(t *testing.T) {
 		t.Errorf("the server was asked %d times, want 2", n)
 	}
 	c.Miss = 0
-	if _, err := c.Fetch(id, symbolize.Executable); err != nil || asked.Load() != 3 {
+	if _, err := c.Fetch(id, debuginfo.Executable); err != nil || asked.Load() != 3 {
 		t.Errorf("an old miss: %v after %d questions, want 3", err, asked.Load())
 	}
 	entries, err := os.ReadDir(filepath.Join(c.Cache, id))
@@ -97,7 +97,7 @@ func TestFetchFails(t *testing.T) {
 			if c.name == "silent" {
 				client.Timeout = 10 * time.Millisecond
 			}
-			path, err := client.Fetch(id, symbolize.DebugInfo)
+			path, err := client.Fetch(id, debuginfo.DebugInfo)
 			if path != "" || err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %q, %v, want an error about %q", path, err, c.want)
 			}
@@ -105,14 +105,14 @@ func TestFetchFails(t *testing.T) {
 				t.Errorf("%v stayed in the cache", entries)
 			}
 			// A program may have hundreds of shared objects.
-			_, err = client.Fetch(id, symbolize.DebugInfo)
+			_, err = client.Fetch(id, debuginfo.DebugInfo)
 			if err == nil || strings.Contains(err.Error(), "not asked again") != (c.name == "silent") {
 				t.Errorf("the second time: %v", err)
 			}
 		})
 	}
 	client, asked := serve(t, func(http.ResponseWriter, *http.Request) {})
-	if _, err := client.Fetch("../../etc/passwd", symbolize.DebugInfo); err == nil || asked.Load() != 0 {
+	if _, err := client.Fetch("../../etc/passwd", debuginfo.DebugInfo); err == nil || asked.Load() != 0 {
 		t.Errorf("a build id that is a path: %v, %d questions", err, asked.Load())
 	}
 }

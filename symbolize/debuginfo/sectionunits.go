@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bufio"
@@ -46,7 +46,7 @@ func (n *unitCount) add(length uint64) error {
 
 // eachUnit hands the units of a section that are wanted to workers, one for each core.
 // newWorker is called for each of these. Some units are in memory at a time.
-func (s *section) eachUnit(want func(at uint64) bool, newWorker func() func(u *sectionUnit)) error {
+func (s *Section) eachUnit(want func(at uint64) bool, newWorker func() func(u *sectionUnit)) error {
 	if err := s.o.check(s.s); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (s *section) eachUnit(want func(at uint64) bool, newWorker func() func(u *s
 
 // dispatch cuts a section into units. What is compressed passes by once; other sections
 // are left to the workers, or are in memory.
-func (s *section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) error {
+func (s *Section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) error {
 	var stream *bufio.Reader
 	var data []byte
 	var err error
@@ -139,7 +139,7 @@ func (s *section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) 
 }
 
 // unitLength reads the initial length of a unit, from the stream if there is one.
-func (s *section) unitLength(at uint64, stream *bufio.Reader) (head int, length uint64, err error) {
+func (s *Section) unitLength(at uint64, stream *bufio.Reader) (head int, length uint64, err error) {
 	var b []byte
 	if stream == nil {
 		b, err = s.at(at, 12)

@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
@@ -19,17 +19,17 @@ type symbol struct {
 }
 
 // symbols calls f for each entry of a symbol table, in order.
-func (o *object) symbols(table *elf.Section, f func(symbol)) error {
+func (o *ELF) symbols(table *elf.Section, f func(symbol)) error {
 	if err := o.check(table); err != nil {
 		return err
 	}
 	// Indexes of sections beyond 16 bits are in a table of their own.
 	var wide []byte
-	if o.relocatable() {
+	if o.Relocatable() {
 		for i, s := range o.f.Sections {
 			if s.Type == elf.SHT_SYMTAB_SHNDX {
 				var err error
-				if wide, err = (&section{o: o, s: s, index: i}).bytes(); err != nil {
+				if wide, err = (&Section{o: o, s: s, index: i}).Bytes(); err != nil {
 					return err
 				}
 			}
@@ -55,7 +55,7 @@ func (o *object) symbols(table *elf.Section, f func(symbol)) error {
 		case s.section >= uint32(elf.SHN_LORESERVE):
 			s.section = 0
 		}
-		if o.relocatable() && uint64(s.section) < uint64(len(o.base)) {
+		if o.Relocatable() && uint64(s.section) < uint64(len(o.base)) {
 			s.address += o.base[s.section]
 		}
 		f(s)
@@ -91,7 +91,7 @@ type found struct {
 // findSymbols looks up addresses, which must be sorted and distinct. An address
 // gets the symbol that starts there, or else the last one before it, if its size
 // reaches that far. What result has already, from another file, stays.
-func (o *object) findSymbols(addresses []uint64, result []found) error {
+func (o *ELF) findSymbols(addresses []uint64, result []found) error {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		table := o.f.SectionByType(kind)
 		if !slices.ContainsFunc(result, func(f found) bool { return f.name == "" }) {
@@ -108,7 +108,7 @@ func (o *object) findSymbols(addresses []uint64, result []found) error {
 }
 
 // findIn fills in those results that have no name yet.
-func (o *object) findIn(table *elf.Section, addresses []uint64, result []found) error {
+func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) error {
 	// exact[i] is the symbol at addresses[i]; before[i] is the last one that
 	// starts between the address before and this one.
 	exact := make([]candidate, len(addresses))
@@ -185,7 +185,7 @@ func (o *object) findIn(table *elf.Section, addresses []uint64, result []found) 
 // stringTable reads strings at ascending offsets through a small window, since
 // string tables hold far more than what is wanted.
 type stringTable struct {
-	o      *object
+	o      *ELF
 	s      *elf.Section
 	window []byte
 	start  uint64 // offset of the window in the section

@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"debug/elf"
@@ -65,7 +65,7 @@ type relocEntry struct {
 }
 
 // eachRelocation calls f for the entries of a relocation section.
-func (o *object) eachRelocation(s *elf.Section, f func(relocEntry) error) error {
+func (o *ELF) eachRelocation(s *elf.Section, f func(relocEntry) error) error {
 	if err := o.check(s); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (o *object) eachRelocation(s *elf.Section, f func(relocEntry) error) error 
 
 // eachEntry reads a table of fixed-size entries a piece at a time. What is left
 // over at its end is ignored.
-func (o *object) eachEntry(s *elf.Section, size int, f func(i int, b []byte) error) error {
+func (o *ELF) eachEntry(s *elf.Section, size int, f func(i int, b []byte) error) error {
 	const chunk = 1 << 12
 	n := s.FileSize / uint64(size)
 	buf := make([]byte, min(n, chunk)*uint64(size))
@@ -119,7 +119,7 @@ func (o *object) eachEntry(s *elf.Section, size int, f func(i int, b []byte) err
 }
 
 // signed extends an integer of the given size to 64 bits.
-func (o *object) signed(v uint64, size int) uint64 {
+func (o *ELF) signed(v uint64, size int) uint64 {
 	shift := 64 - 8*size
 	return uint64(int64(v<<shift) >> shift)
 }
@@ -127,7 +127,7 @@ func (o *object) signed(v uint64, size int) uint64 {
 // relocate applies the relocations of an object file to a section. Debug
 // sections may have types that are not known here; they are about fields that
 // nobody reads, and are passed over.
-func (o *object) relocate(s *section) error {
+func (o *ELF) relocate(s *Section) error {
 	needed := s.s.Flags&elf.SHF_ALLOC != 0
 	for _, rs := range o.relocations[s.index] {
 		err := o.eachRelocation(rs, func(e relocEntry) error {
@@ -175,10 +175,11 @@ func (o *object) relocate(s *section) error {
 	return nil
 }
 
-// relocateDynamic does to a section of a linked file what the loader does to
-// it, at load address 0. Position-independent maps of versions 0 and 1 depend
-// on it.
-func (o *object) relocateDynamic(s *section) error {
+// RelocateDynamic does to the bytes of a section of a linked file what the loader does to it,
+// at load address 0. Position-independent instrumentation maps of versions 0 and 1 depend on
+// it. It must not be called twice, or beside other methods of the section.
+func (s *Section) RelocateDynamic() error {
+	o := s.o
 	values := make(map[*elf.Section][]uint64)
 	for _, rs := range o.f.Sections {
 		if rs.Type != elf.SHT_REL && rs.Type != elf.SHT_RELA || rs.Flags&elf.SHF_ALLOC == 0 {
@@ -219,7 +220,7 @@ func (o *object) relocateDynamic(s *section) error {
 
 // linkedSymbols returns the addresses of the symbols that a relocation section
 // refers to.
-func (o *object) linkedSymbols(rs *elf.Section) []uint64 {
+func (o *ELF) linkedSymbols(rs *elf.Section) []uint64 {
 	if uint64(rs.Link) >= uint64(len(o.f.Sections)) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import "math"
 
@@ -145,4 +145,51 @@ func (l *lineFiles) file(i uint64, strs lineStrings) (path string, md5 []byte) {
 		base = joinPath(base, dir.name)
 	}
 	return joinPath(base, f.name), f.md5
+}
+
+// file is the path of a file of the unit's line table.
+func (u *unit) file(n uint64) string {
+	if u.table < 0 {
+		return ""
+	}
+	t := u.lines.tableAt(u.table)
+	if t == nil {
+		return ""
+	}
+	path, _ := t.file(n, u.lines)
+	if t.t.version < 5 && path != "" {
+		path = joinPath(u.dir.String(), path)
+	}
+	return path
+}
+
+// tableAt are the files of the line table at an offset; nil where there is none.
+func (d *debugData) tableAt(offset int64) *lineFiles {
+	if d.files.t != nil && d.tableOffset == offset {
+		return &d.files
+	}
+	b, err := d.line.at(uint64(offset), 12)
+	if err != nil || len(b) < 12 {
+		return nil
+	}
+	c := cursor{b: b, order: d.o.f.ByteOrder}
+	length, wide := c.uint(4), false
+	if length == 0xFFFFFFFF {
+		length, wide = c.uint(8), true
+	}
+	start := uint64(offset) + uint64(len(b)-len(c.b))
+	if length > d.line.s.Size-start {
+		return nil
+	}
+	body, err := d.line.at(start, int(length))
+	if err != nil {
+		return nil
+	}
+	t, err := parseLineTable(body, d.o.f.ByteOrder, wide, d.o.word)
+	if err != nil {
+		return nil
+	}
+	d.files.read(t)
+	d.tableOffset = offset
+	return &d.files
 }

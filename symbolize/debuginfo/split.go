@@ -1,22 +1,21 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 )
 
-// debugInfo is the debug information of a table's file, wherever it is: in the file
+// debugInfo is the debug information of a binary, wherever it is: in the file
 // or its debug file, in .dwo files or a .dwp package, and in what dwz moved.
 type debugInfo struct {
 	mu   sync.Mutex
-	t    *Table
+	b    *Binary
 	main *debugData
 
 	ready    bool
@@ -42,9 +41,9 @@ const maxUnitPieces = 1 << 22
 const residentLimit = 64 << 20
 
 // newDebugInfo needs the file where line tables are: debug information is there, too.
-func newDebugInfo(t *Table) *debugInfo {
-	i := &debugInfo{t: t, main: newDebugData(t.lines), splits: make(map[*unit]*unit)}
-	if alt := t.openAlt(t.lines); alt != nil {
+func newDebugInfo(b *Binary) *debugInfo {
+	i := &debugInfo{b: b, main: newDebugData(b.lines), splits: make(map[*unit]*unit)}
+	if alt := b.openAlt(b.lines); alt != nil {
 		i.main.alt = newDebugData(alt)
 	}
 	return i
@@ -118,8 +117,8 @@ func (i *debugInfo) prepare() {
 		listed += u.listed
 	}
 	slices.SortStableFunc(i.pieces, func(a, b unitPiece) int { return cmp.Compare(a.low, b.low) })
-	for _, path := range i.t.packagePaths() {
-		o, err := i.t.openOther(path)
+	for _, path := range i.b.packagePaths() {
+		o, err := i.b.openOther(path)
 		if err == nil && o != nil {
 			if d := newDebugData(o); d.index != nil {
 				i.packages = append(i.packages, d)
@@ -130,17 +129,17 @@ func (i *debugInfo) prepare() {
 
 // packagePaths are the places of .dwp files: beside the file, beside its debug file,
 // and in the debug directories.
-func (t *Table) packagePaths() []string {
-	paths := []string{t.object.Path + ".dwp"}
-	for _, f := range t.others {
-		paths = append(paths, f.Name()+".dwp")
-		if base, ok := strings.CutSuffix(f.Name(), ".debug"); ok {
+func (b *Binary) packagePaths() []string {
+	paths := []string{b.path + ".dwp"}
+	for _, o := range b.others {
+		paths = append(paths, o.path+".dwp")
+		if base, ok := strings.CutSuffix(o.path, ".debug"); ok {
 			paths = append(paths, base+".dwp")
 		}
 	}
-	for _, dir := range t.opts.DebugDirs {
-		paths = append(paths, filepath.Join(dir, filepath.Base(t.object.Path)+".dwp"))
-		if byID := buildIDPath(dir, t.object.BuildID); byID != "" {
+	for _, dir := range b.opts.DebugDirs {
+		paths = append(paths, filepath.Join(dir, filepath.Base(b.path)+".dwp"))
+		if byID := BuildIDPath(dir, b.buildID); byID != "" {
 			paths = append(paths, byID+".dwp", byID+".debug.dwp")
 		}
 	}
@@ -154,7 +153,7 @@ func (i *debugInfo) split(u *unit) *unit {
 			return s.inherit(u)
 		}
 	}
-	for _, path := range i.t.dwoPaths(u) {
+	for _, path := range i.b.dwoPaths(u) {
 		d, err := readDwo(path)
 		if err != nil {
 			continue
@@ -167,20 +166,20 @@ func (i *debugInfo) split(u *unit) *unit {
 			}
 		}
 		if len(units) > 0 {
-			i.t.refuse(fmt.Errorf("%s: not the file of id %016x that %s was linked with; is it of another build?", path, u.id, i.t.object.Path))
+			i.b.refuse(fmt.Errorf("%s: not the file of id %016x that %s was linked with; is it of another build?", path, u.id, i.b.path))
 		}
 	}
 	return nil
 }
 
 // dwoPaths are the places of a .dwo file.
-func (t *Table) dwoPaths(u *unit) []string {
+func (b *Binary) dwoPaths(u *unit) []string {
 	if u.dwo == "" {
 		return nil
 	}
 	base := filepath.Base(u.dwo)
-	paths := []string{joinPath(u.dir.String(), u.dwo), filepath.Join(filepath.Dir(t.object.Path), base)}
-	for _, dir := range t.opts.DebugDirs {
+	paths := []string{joinPath(u.dir.String(), u.dwo), filepath.Join(filepath.Dir(b.path), base)}
+	for _, dir := range b.opts.DebugDirs {
 		paths = append(paths, filepath.Join(dir, u.dwo), filepath.Join(dir, base))
 	}
 	return paths
@@ -189,22 +188,18 @@ func (t *Table) dwoPaths(u *unit) []string {
 // readDwo reads a .dwo file into memory: there may be more of them than files may be
 // open at a time.
 func readDwo(path string) (*debugData, error) {
-	f := openRegular(path)
-	if f == nil {
-		return nil, fs.ErrNotExist
-	}
-	defer f.Close()
-	size, err := fileSize(f)
+	f, size, err := openRegular(path)
 	if err != nil {
 		return nil, err
 	}
+	defer f.Close()
 	var d *debugData
-	err = guard(func() error {
+	err = Guard(func() error {
 		data, err := readN(nil, f, uint64(size))
 		if err != nil {
 			return err
 		}
-		o, err := newObject(bytes.NewReader(data), size)
+		o, err := NewELF(bytes.NewReader(data), size)
 		if err == nil {
 			d = newDebugData(o)
 		}
@@ -249,7 +244,7 @@ const maxProbes = 1000
 // packed finds the unit with an id in a package, whose index says where in each
 // section its part begins.
 func (d *debugData) packed(id uint64) *unit {
-	b, err := d.index.bytes()
+	b, err := d.index.Bytes()
 	if err != nil || len(b) < 16 {
 		return nil
 	}
@@ -305,34 +300,33 @@ func (d *debugData) packed(id uint64) *unit {
 
 // openAlt opens the file that dwz moved common parts to, which .gnu_debugaltlink
 // names, with its build id; nil when there is none.
-func (t *Table) openAlt(o *object) *object {
-	b, err := o.section(".gnu_debugaltlink").at(0, 1<<12)
-	end := bytes.IndexByte(b, 0)
+func (b *Binary) openAlt(o *ELF) *ELF {
+	link, err := o.Section(".gnu_debugaltlink").at(0, 1<<12)
+	end := bytes.IndexByte(link, 0)
 	if err != nil || end <= 0 {
 		return nil
 	}
-	name, id := string(b[:end]), fmt.Sprintf("%x", b[end+1:])
+	name, id := string(link[:end]), fmt.Sprintf("%x", link[end+1:])
 	paths := []string{joinPath(filepath.Dir(o.path), name)}
-	for _, dir := range t.opts.DebugDirs {
-		if byID := buildIDPath(dir, id); byID != "" {
+	for _, dir := range b.opts.DebugDirs {
+		if byID := BuildIDPath(dir, id); byID != "" {
 			paths = append(paths, byID+".debug")
 		}
 		paths = append(paths, filepath.Join(dir, ".dwz", filepath.Base(name)), filepath.Join(dir, filepath.Base(name)))
 	}
 	for _, path := range paths {
-		other, err := t.openOther(path)
+		other, err := b.openOther(path)
 		if other == nil || err != nil {
 			continue
 		}
-		var d Object
-		other.describe(&d)
-		if d.BuildID == id {
+		have := other.BuildID()
+		if have == id {
 			return other
 		}
-		t.refuse(fmt.Errorf("%s: its build id is %s, that of the one wanted %s", path, orNone(d.BuildID), id))
+		b.refuse(fmt.Errorf("%s: its build id is %s, that of the one wanted %s", path, orNone(have), id))
 	}
-	if t.opts.Fetch != nil {
-		if other, err := t.fetchDebug(id); err == nil {
+	if b.opts.Fetch != nil {
+		if other, err := b.fetchDebug(id); err == nil {
 			return other
 		}
 	}

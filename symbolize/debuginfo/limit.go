@@ -1,11 +1,11 @@
-package symbolize
+package debuginfo
 
 import (
 	"fmt"
 	"os"
 	"sync"
 
-	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/internal/bytesize"
 )
 
 // UnpackLimitVariable is the environment variable that says how many bytes the
@@ -20,35 +20,33 @@ const (
 	unpackRatio = 8
 )
 
-// unpackLimit is what the files that are opened together may unpack. Its methods may be
-// called concurrently.
-type unpackLimit struct {
+// UnpackLimit bounds the memory that compressed sections of files that are opened together
+// may take unpacked. The zero value is ready for use, also concurrent.
+type UnpackLimit struct {
 	mu    sync.Mutex
 	files uint64 // bytes of the files
 	held  uint64 // bytes unpacked
 }
 
-func (l *unpackLimit) add(size int64) {
+func (l *UnpackLimit) add(size int64) {
 	l.mu.Lock()
 	l.files += uint64(size)
 	l.mu.Unlock()
 }
 
-// shareLimit has an object take part in a limit.
-func (o *object) shareLimit(l *unpackLimit) {
-	if l != nil {
-		l.add(o.size)
-		o.limit = l
-	}
+// share has a file take part in a limit of others.
+func (o *ELF) share(l *UnpackLimit) {
+	l.add(o.size)
+	o.limit = l
 }
 
 // check is an error if size bytes more are too many. hold counts them from then on.
-func (l *unpackLimit) check(section string, size uint64, hold bool) error {
+func (l *UnpackLimit) check(section string, size uint64, hold bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	most := unpackBase + unpackRatio*l.files
 	if text := os.Getenv(UnpackLimitVariable); text != "" {
-		n, ok := reader.ParseSize(text)
+		n, ok := bytesize.Parse(text)
 		if !ok {
 			return fmt.Errorf("%s=%s: write a number of bytes, as in 8G", UnpackLimitVariable, text)
 		}

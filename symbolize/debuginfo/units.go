@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 // debugData are the sections with the debug information of one file: of a program,
 // of a .dwo or .dwp file, or of the file that dwz moved the common parts of others to.
 type debugData struct {
-	o                                      *object
-	info, abbrev, str, lineStr, strOffsets *section
-	addr, ranges, rnglists, line, index    *section
+	o                                      *ELF
+	info, abbrev, str, lineStr, strOffsets *Section
+	addr, ranges, rnglists, line, index    *Section
 	alt                                    *debugData // what dwz moved; nil without it
 	abbrevBytes                            uint64     // that were read as tables
 	abbrevCached                           int        // of those that are kept
@@ -29,23 +29,23 @@ type debugData struct {
 	tableOffset int64
 }
 
-func newDebugData(o *object) *debugData {
+func newDebugData(o *ELF) *debugData {
 	d := &debugData{o: o, abbrevs: make(map[abbrevKey]*abbrevTable)}
-	for name, p := range map[string]**section{
+	for name, p := range map[string]**Section{
 		"info": &d.info, "abbrev": &d.abbrev, "str": &d.str, "line_str": &d.lineStr, "str_offsets": &d.strOffsets,
 		"addr": &d.addr, "ranges": &d.ranges, "rnglists": &d.rnglists, "line": &d.line,
 	} {
-		if *p = o.section(".debug_" + name); *p == nil {
-			*p = o.section(".debug_" + name + ".dwo")
+		if *p = o.Section(".debug_" + name); *p == nil {
+			*p = o.Section(".debug_" + name + ".dwo")
 		}
 	}
-	d.index = o.section(".debug_cu_index")
+	d.index = o.Section(".debug_cu_index")
 	return d
 }
 
 // forget drops what sections keep in memory for many small pieces.
 func (d *debugData) forget() {
-	for _, s := range []*section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.ranges, d.rnglists, d.line} {
+	for _, s := range []*Section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.ranges, d.rnglists, d.line} {
 		s.forget()
 	}
 }

@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
@@ -6,12 +6,6 @@ import (
 	"fmt"
 	"sync"
 )
-
-// location is where a function is in the source. The zero value is nowhere.
-type location struct {
-	file         string
-	line, column int32
-}
 
 // hit is a row that was found for an address.
 type hit struct {
@@ -23,7 +17,7 @@ type hit struct {
 
 // lineReader runs all line tables of a file.
 type lineReader struct {
-	o     *object
+	o     *ELF
 	want  wanted
 	names lineStrings
 
@@ -42,7 +36,7 @@ type lineReader struct {
 // locate finds where the functions that start at the given addresses, which must be
 // sorted and distinct, are defined. What .debug_info does not know is taken from the line
 // tables, as by findLines.
-func (i *debugInfo) locate(starts, ends []uint64) ([]location, map[string][16]byte, error) {
+func (i *debugInfo) locate(starts, ends []uint64) ([]Location, map[string][16]byte, error) {
 	s := i.findDefinitions(starts)
 	var rest []int // what the line tables have to say
 	want := wanted{}
@@ -59,23 +53,23 @@ func (i *debugInfo) locate(starts, ends []uint64) ([]location, map[string][16]by
 	l := i.main.newLineReader(want)
 	l.definitions, l.files, l.done = s.found, files, s.done
 	found, err := l.read(i.main, s.dirs)
-	result := make([]location, len(starts))
+	result := make([]Location, len(starts))
 	for j, k := range rest {
 		result[k] = found[j]
 	}
 	for k, def := range s.found {
 		if def.line != 0 && def.line>>31 == 0 && def.column>>31 == 0 && def.path != "" {
-			result[k] = location{def.path, int32(def.line), int32(def.column)}
+			result[k] = Location{def.path, int32(def.line), int32(def.column)}
 		}
 	}
 	return result, l.md5, errors.Join(s.err, err)
 }
 
-// findLines finds the source of the code at the given addresses: that of the functions that start at the given addresses,
+// findLines finds the source of the code of the functions that start at the given addresses,
 // which must be sorted and distinct. Where line tables are damaged it returns
 // what the others say, and an error. Where tables are of DWARF 5, it returns the MD5 of files,
 // by path.
-func (d *debugData) findLines(starts, ends []uint64) ([]location, map[string][16]byte, error) {
+func (d *debugData) findLines(starts, ends []uint64) ([]Location, map[string][16]byte, error) {
 	l := d.newLineReader(wanted{starts: starts, ends: ends})
 	result, err := l.read(d, nil)
 	return result, l.md5, err
@@ -90,7 +84,7 @@ func (d *debugData) newLineReader(want wanted) *lineReader {
 		hits:  make([]hit, len(want.starts)),
 		md5:   make(map[string][16]byte),
 	}
-	if !o.relocatable() {
+	if !o.Relocatable() {
 		// Linkers set the addresses of dropped functions to 0. Real ones are there
 		// only when the text section is.
 		if text := o.f.Section(".text"); text == nil || text.Addr != 0 {
@@ -105,9 +99,9 @@ func (d *debugData) newLineReader(want wanted) *lineReader {
 
 // read runs the line tables. dirs are the directories of compilation by line table; nil
 // if they are to be found.
-func (l *lineReader) read(d *debugData, dirs map[int64]*unitText) ([]location, error) {
+func (l *lineReader) read(d *debugData, dirs map[int64]*unitText) ([]Location, error) {
 	defer d.forget()
-	result := make([]location, len(l.hits))
+	result := make([]Location, len(l.hits))
 	if d.line == nil || len(l.hits)+len(l.files) == 0 {
 		return result, nil
 	}
@@ -125,7 +119,7 @@ func (l *lineReader) read(d *debugData, dirs map[int64]*unitText) ([]location, e
 		}
 		// Lines and columns beyond 31 bits are damage.
 		if h.row.line>>31 == 0 && h.row.column>>31 == 0 {
-			result[i] = location{h.file, int32(h.row.line), int32(h.row.column)}
+			result[i] = Location{h.file, int32(h.row.line), int32(h.row.column)}
 		}
 	}
 	return result, errors.Join(err, l.err, dirErr)

@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"errors"
@@ -94,7 +94,7 @@ func (s *definitionScan) run() error {
 			if s.listed.Load() > maxListed {
 				return
 			}
-			if err := guard(func() error { w.unit(d, u); return nil }); err != nil {
+			if err := Guard(func() error { w.unit(d, u); return nil }); err != nil {
 				s.mu.Lock()
 				s.err = err
 				s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *definitionScan) run() error {
 func (d *debugData) clone() *debugData {
 	c := newDebugData(d.o)
 	c.alt = d.alt
-	for _, p := range []struct{ from, to **section }{
+	for _, p := range []struct{ from, to **Section }{
 		{&d.info, &c.info}, {&d.abbrev, &c.abbrev}, {&d.str, &c.str}, {&d.lineStr, &c.lineStr}, {&d.strOffsets, &c.strOffsets},
 		{&d.addr, &c.addr}, {&d.ranges, &c.ranges}, {&d.rnglists, &c.rnglists}, {&d.line, &c.line},
 	} {
@@ -317,5 +317,9 @@ func (u *unit) outermost(e *die, address uint64) (def definition) {
 
 // contains reports whether an entry is about the code at an address.
 func (u *unit) contains(e *die, address uint64) bool {
-	return slices.ContainsFunc(u.pieces(e), func(r addressRange) bool { return r.low <= address && address < r.high })
+	return contain(u.pieces(e), address)
+}
+
+func contain(pieces []addressRange, address uint64) bool {
+	return slices.ContainsFunc(pieces, func(r addressRange) bool { return r.low <= address && address < r.high })
 }

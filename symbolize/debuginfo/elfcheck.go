@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
@@ -19,15 +19,18 @@ const (
 	maxOverlap = 4
 )
 
-// newELF reads the headers of an ELF file. The standard library's reader unpacks the
+// checkedFile reads the headers of an ELF file. The standard library's reader unpacks the
 // names of sections if they are compressed, and copies each to its end, whatever memory
 // that takes. So the headers are checked before.
-func newELF(r io.ReaderAt, size int64) (*elf.File, error) {
+func checkedFile(r io.ReaderAt, size int64) (*elf.File, error) {
 	if err := checkSections(r, size); err != nil {
 		return nil, err
 	}
 	return elf.NewFile(r)
 }
+
+// IsELF reports whether a file starts as an ELF file does; four bytes are enough.
+func IsELF(head []byte) bool { return bytes.HasPrefix(head, []byte(elf.ELFMAG)) }
 
 // rawSection is a section header.
 type rawSection struct {
@@ -43,7 +46,7 @@ type rawSection struct {
 func checkSections(r io.ReaderAt, size int64) error {
 	var ident [64]byte
 	n, _ := r.ReadAt(ident[:], 0)
-	if n < 52 || !isELF(ident[:]) {
+	if n < 52 || !IsELF(ident[:]) {
 		return nil
 	}
 	order := binary.ByteOrder(binary.LittleEndian)

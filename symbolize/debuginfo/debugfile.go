@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,55 +19,55 @@ type lacking struct {
 	lines bool // line tables
 }
 
-// openDebug finds separate debug files for a table whose file was stripped. The
+// openDebug finds separate debug files for a binary that was stripped. The
 // places are tried in this order, until nothing is lacking: what .gnu_debuglink
 // names, what has the build id in a debug directory, what has the file's name
 // there, .gnu_debugdata, and what Options.Fetch gets.
-func (t *Table) openDebug() {
-	lack := lacking{t.elf.f.SectionByType(elf.SHT_SYMTAB) == nil, t.elf.section(".debug_line") == nil}
-	if lack == (lacking{}) || t.elf.relocatable() {
+func (b *Binary) openDebug() {
+	lack := lacking{b.elf.f.SectionByType(elf.SHT_SYMTAB) == nil, b.elf.Section(".debug_line") == nil}
+	if lack == (lacking{}) || b.elf.Relocatable() {
 		return
 	}
-	link := t.elf.debugLink()
-	for _, c := range t.debugCandidates(link) {
+	link := b.elf.debugLink()
+	for _, c := range b.debugCandidates(link) {
 		if lack == (lacking{}) {
 			break
 		}
-		o, err := t.openDebugFile(c, link)
+		o, err := b.openDebugFile(c, link)
 		switch {
 		case err != nil:
-			t.refuse(fmt.Errorf("%s: not taken as debug information of %s: %w", c.path, t.object.Path, err))
+			b.refuse(fmt.Errorf("%s: not taken as debug information of %s: %w", c.path, b.path, err))
 		case o != nil:
-			t.takeDebug(o, &lack)
+			b.takeDebug(o, &lack)
 		}
 	}
 	if lack.names {
-		if o, err := t.elf.miniDebug(); err != nil {
-			t.refuse(fmt.Errorf("%s: %w", t.object.Path, err))
+		if o, err := b.elf.miniDebug(); err != nil {
+			b.refuse(fmt.Errorf("%s: %w", b.path, err))
 		} else if o != nil {
-			t.takeDebug(o, &lack)
+			b.takeDebug(o, &lack)
 		}
 	}
-	if lack != (lacking{}) && t.opts.Fetch != nil && t.object.BuildID != "" {
-		if o, err := t.fetchDebug(t.object.BuildID); err != nil {
-			t.refuse(fmt.Errorf("%s: %w", t.object.Path, err))
+	if lack != (lacking{}) && b.opts.Fetch != nil && b.buildID != "" {
+		if o, err := b.fetchDebug(b.buildID); err != nil {
+			b.refuse(fmt.Errorf("%s: %w", b.path, err))
 		} else if o != nil {
-			t.takeDebug(o, &lack)
+			b.takeDebug(o, &lack)
 		}
 	}
 	if lack == (lacking{}) {
-		t.refused = nil // what was wrong elsewhere does not matter
+		b.refused = nil // what was wrong elsewhere does not matter
 	}
 }
 
 // takeDebug takes from a debug file what is lacking.
-func (t *Table) takeDebug(o *object, lack *lacking) {
+func (b *Binary) takeDebug(o *ELF, lack *lacking) {
 	if s := o.f.SectionByType(elf.SHT_SYMTAB); lack.names && s != nil {
-		t.symbols = append([]*object{o}, t.symbols...)
+		b.symbols = append([]*ELF{o}, b.symbols...)
 		lack.names = false
 	}
-	if s := o.section(".debug_line"); lack.lines && s != nil && s.s.Type != elf.SHT_NOBITS {
-		t.lines = o
+	if s := o.Section(".debug_line"); lack.lines && s != nil && s.s.Type != elf.SHT_NOBITS {
+		b.lines = o
 		lack.lines = false
 	}
 }
@@ -80,20 +80,20 @@ type debugCandidate struct {
 	linked bool // named by .gnu_debuglink, whose checksum is that of the file
 }
 
-// debugCandidates are the places where the debug file of the table's file may be.
-func (t *Table) debugCandidates(link debugLink) []debugCandidate {
+// debugCandidates are the places where the debug file may be.
+func (b *Binary) debugCandidates(link debugLink) []debugCandidate {
 	var list []debugCandidate
 	add := func(c debugCandidate) {
 		if !slices.ContainsFunc(list, func(old debugCandidate) bool { return old.path == c.path }) {
 			list = append(list, c)
 		}
 	}
-	base := filepath.Base(t.object.Path)
+	base := filepath.Base(b.path)
 	if link.name != "" {
-		for _, dir := range fileDirs(t.object.Path) {
+		for _, dir := range fileDirs(b.path) {
 			add(debugCandidate{path: filepath.Join(dir, link.name), linked: true})
 			add(debugCandidate{path: filepath.Join(dir, ".debug", link.name), linked: true})
-			for _, debug := range t.opts.DebugDirs {
+			for _, debug := range b.opts.DebugDirs {
 				// A debug directory mirrors the tree that it is in.
 				root, _ := strings.CutSuffix(filepath.Clean(debug), "/usr/lib/debug")
 				if below, err := filepath.Rel(filepath.Join("/", root), dir); err == nil && filepath.IsLocal(below) {
@@ -103,16 +103,16 @@ func (t *Table) debugCandidates(link debugLink) []debugCandidate {
 			}
 		}
 	}
-	for _, debug := range t.opts.DebugDirs {
-		if byID := buildIDPath(debug, t.object.BuildID); byID != "" {
+	for _, debug := range b.opts.DebugDirs {
+		if byID := BuildIDPath(debug, b.buildID); byID != "" {
 			add(debugCandidate{path: byID + ".debug"})
 		}
 	}
-	for _, debug := range t.opts.DebugDirs {
+	for _, debug := range b.opts.DebugDirs {
 		if link.name != "" {
 			add(debugCandidate{path: filepath.Join(debug, link.name), linked: true, byName: true})
 		}
-		if t.object.BuildID != "" {
+		if b.buildID != "" {
 			add(debugCandidate{path: filepath.Join(debug, base+".debug"), byName: true})
 			add(debugCandidate{path: filepath.Join(debug, base), byName: true})
 		}
@@ -133,30 +133,29 @@ func fileDirs(path string) []string {
 	return dirs
 }
 
-// buildIDPath is where dir has the file with a build id; "" without one.
-func buildIDPath(dir, id string) string {
+// BuildIDPath is where a debug directory has the file with a build id, without the suffix
+// ".debug" of debug files; "" without a build id.
+func BuildIDPath(dir, id string) string {
 	if len(id) < 3 {
 		return ""
 	}
 	return filepath.Join(dir, ".build-id", id[:2], id[2:])
 }
 
-// openDebugFile opens a candidate if it is there, and is the table's file's: it has
+// openDebugFile opens a candidate if it is there, and is of the binary: it has
 // the same build id, or where neither has one, the checksum that .gnu_debuglink says.
-func (t *Table) openDebugFile(c debugCandidate, link debugLink) (*object, error) {
-	o, err := t.openOther(c.path)
+func (b *Binary) openDebugFile(c debugCandidate, link debugLink) (*ELF, error) {
+	o, err := b.openOther(c.path)
 	if o == nil {
 		if c.byName {
 			err = nil
 		}
 		return nil, err
 	}
-	var d Object
-	o.describe(&d)
-	switch {
-	case d.BuildID != t.object.BuildID:
-		err = fmt.Errorf("its build id is %s, that of the file %s", orNone(d.BuildID), orNone(t.object.BuildID))
-	case d.BuildID == "" && c.linked:
+	switch id := o.BuildID(); {
+	case id != b.buildID:
+		err = fmt.Errorf("its build id is %s, that of the file %s", orNone(id), orNone(b.buildID))
+	case id == "" && c.linked:
 		err = link.check(o)
 	}
 	if err == nil {
@@ -168,70 +167,35 @@ func (t *Table) openDebugFile(c debugCandidate, link debugLink) (*object, error)
 	return nil, err
 }
 
-// openOther opens another ELF file, which stays open as long as the table; nil
-// when there is none.
-func (t *Table) openOther(path string) (*object, error) {
-	f := openRegular(path)
-	if f == nil {
+// openOther opens another ELF file, which stays open as long as the binary; nil when there
+// is none.
+func (b *Binary) openOther(path string) (*ELF, error) {
+	o, err := OpenELF(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
+	case err != nil:
+		return nil, err
+	case o.sameFile(b.elf):
+		return nil, o.Close()
 	}
-	size, err := fileSize(f)
-	if t.sameFile(f) {
-		return nil, f.Close()
-	}
-	var o *object
-	if err == nil {
-		err = guard(func() error {
-			o, err = newObject(f, size)
-			return err
-		})
-	}
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	o.path = path
-	o.shareLimit(t.opts.limit)
-	t.others = append(t.others, f)
+	o.share(b.opts.Limit)
+	b.others = append(b.others, o)
 	return o, nil
 }
 
-// openRegular opens a file whose name others chose; nil for what is not there, or is a
-// pipe, which would keep us waiting.
-func openRegular(path string) *os.File {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return nil
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil
-	}
-	return f
-}
-
-// sameFile reports whether f is the table's file.
-func (t *Table) sameFile(f *os.File) bool {
-	if t.file == nil {
-		return false
-	}
-	a, err1 := t.file.Stat()
-	b, err2 := f.Stat()
-	return err1 == nil && err2 == nil && os.SameFile(a, b)
-}
-
 // fetchDebug asks Options.Fetch for the debug file of a build.
-func (t *Table) fetchDebug(buildID string) (*object, error) {
-	path, err := t.opts.Fetch(buildID, DebugInfo)
+func (b *Binary) fetchDebug(buildID string) (*ELF, error) {
+	path, err := b.opts.Fetch(buildID, DebugInfo)
 	if err != nil || path == "" {
 		return nil, err
 	}
-	o, err := t.openOther(path)
+	o, err := b.openOther(path)
 	if o == nil {
 		return nil, err
 	}
-	var d Object
-	o.describe(&d)
-	if d.BuildID != buildID {
-		return nil, fmt.Errorf("%s: the server gave the file of build id %s for %s; remove it", path, orNone(d.BuildID), buildID)
+	if id := o.BuildID(); id != buildID {
+		return nil, fmt.Errorf("%s: the server gave the file of build id %s for %s; remove it", path, orNone(id), buildID)
 	}
 	return o, nil
 }
@@ -242,8 +206,8 @@ type debugLink struct {
 	crc  uint32
 }
 
-func (o *object) debugLink() debugLink {
-	b, err := o.section(".gnu_debuglink").at(0, 1<<12)
+func (o *ELF) debugLink() debugLink {
+	b, err := o.Section(".gnu_debuglink").at(0, 1<<12)
 	i := bytes.IndexByte(b, 0)
 	if err != nil || i <= 0 {
 		return debugLink{}
@@ -256,7 +220,7 @@ func (o *object) debugLink() debugLink {
 	return debugLink{name, o.f.ByteOrder.Uint32(b[at:])}
 }
 
-func (l debugLink) check(o *object) error {
+func (l debugLink) check(o *ELF) error {
 	sum := crc32.NewIEEE()
 	if _, err := io.Copy(sum, io.NewSectionReader(o.r, 0, o.size)); err != nil {
 		return err
@@ -265,4 +229,12 @@ func (l debugLink) check(o *object) error {
 		return fmt.Errorf("its checksum is %08x, the debug link says %08x", sum.Sum32(), l.crc)
 	}
 	return nil
+}
+
+// orNone is how messages show a build id.
+func orNone(buildID string) string {
+	if buildID == "" {
+		return "none"
+	}
+	return buildID
 }

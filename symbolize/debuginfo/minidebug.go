@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
@@ -16,19 +16,19 @@ import (
 
 // miniDebug opens the ELF file that distributions put, compressed by xz, into what
 // they strip: a symbol table of the functions that .dynsym lacks. nil without one.
-func (o *object) miniDebug() (*object, error) {
-	data, err := o.section(".gnu_debugdata").bytes()
+func (o *ELF) miniDebug() (*ELF, error) {
+	data, err := o.Section(".gnu_debugdata").Bytes()
 	if data == nil || err != nil {
 		return nil, err
 	}
-	var mini *object
-	err = guard(func() error {
+	var mini *ELF
+	err = Guard(func() error {
 		plain, err := unpackXZ(data, xzLimit)
 		if err == nil {
 			err = o.limit.check(".gnu_debugdata", uint64(len(plain)), true)
 		}
 		if err == nil {
-			mini, err = newObject(bytes.NewReader(plain), int64(len(plain)))
+			mini, err = NewELF(bytes.NewReader(plain), int64(len(plain)))
 		}
 		if err == nil {
 			mini.limit = o.limit // what was unpacked does not allow for more

@@ -1,4 +1,4 @@
-package symbolize
+package debuginfo
 
 import (
 	"bytes"
@@ -9,21 +9,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 )
 
-// object is an ELF file whose sections have addresses: those of the link, or in
-// an object file those of a layout chosen here. Sections are read piecewise.
-type object struct {
+// ELF is an ELF file whose sections have addresses: those of the link, or in a relocatable
+// file those of a layout chosen here. Sections are read piecewise. Its methods may be called
+// concurrently. They may panic where headers are damaged: see [Guard].
+type ELF struct {
 	f    *elf.File
 	r    io.ReaderAt
-	path string // "" for what is not a file
-	size int64  // of the file
+	file io.Closer // nil if others close it
+	path string    // "" for what is not a file
+	size int64     // of the file
 	// limit bounds what is unpacked. Files of one trace share it.
-	limit *unpackLimit
+	limit *UnpackLimit
 	word  int // bytes of an address: 4 or 8
 
 	// base is the address of each section, by section index; 0 for sections that
@@ -45,13 +49,78 @@ const (
 	layoutGap   = 64
 )
 
-// newObject reads the headers of an ELF file.
-func newObject(r io.ReaderAt, size int64) (*object, error) {
-	f, err := newELF(r, size)
+// Guard calls f and returns its error; a panic becomes an error, too. debug/elf says that it
+// is not hardened against hostile files and may panic.
+func Guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("damaged file: %v", p)
+		}
+	}()
+	return f()
+}
+
+// OpenELF opens an ELF file and reads its headers. The error is [fs.ErrNotExist] for what is
+// not there, cannot be opened, or is no regular file: a pipe would keep us waiting. The
+// caller closes it.
+func OpenELF(path string) (*ELF, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	var o *ELF
+	err = Guard(func() error {
+		o, err = NewELF(f, size)
+		return err
+	})
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	o.path, o.file = path, f
+	return o, nil
+}
+
+// openRegular opens a file whose name others chose.
+func openRegular(path string) (f *os.File, size int64, err error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, 0, fs.ErrNotExist
+	}
+	if f, err = os.Open(path); err != nil {
+		return nil, 0, fs.ErrNotExist
+	}
+	return f, info.Size(), nil
+}
+
+// Close closes the file if [OpenELF] opened it.
+func (o *ELF) Close() error {
+	if o.file == nil {
+		return nil
+	}
+	return o.file.Close()
+}
+
+// sameFile reports whether two files are one.
+func (o *ELF) sameFile(other *ELF) bool {
+	type file interface{ Stat() (fs.FileInfo, error) }
+	f1, ok1 := o.r.(file)
+	f2, ok2 := other.r.(file)
+	if !ok1 || !ok2 {
+		return false
+	}
+	a, err1 := f1.Stat()
+	b, err2 := f2.Stat()
+	return err1 == nil && err2 == nil && os.SameFile(a, b)
+}
+
+// NewELF reads the headers of an ELF file of size bytes, which r must give as long as the
+// ELF is in use.
+func NewELF(r io.ReaderAt, size int64) (*ELF, error) {
+	f, err := checkedFile(r, size)
 	if err != nil {
 		return nil, fmt.Errorf("the ELF file is cut off or damaged: %w", noEOF(err))
 	}
-	o := &object{f: f, r: r, size: size, limit: new(unpackLimit), word: 8, base: make([]uint64, len(f.Sections))}
+	o := &ELF{f: f, r: r, size: size, limit: new(UnpackLimit), word: 8, base: make([]uint64, len(f.Sections))}
 	o.limit.add(size)
 	if f.Class == elf.ELFCLASS32 {
 		o.word = 4
@@ -65,11 +134,21 @@ func newObject(r io.ReaderAt, size int64) (*object, error) {
 	return o, o.layOut()
 }
 
-func (o *object) relocatable() bool { return o.f.Type == elf.ET_REL }
+// Header is the header of the file.
+func (o *ELF) Header() elf.FileHeader { return o.f.FileHeader }
+
+// WordSize is the size of an address in bytes: 4 or 8.
+func (o *ELF) WordSize() int { return o.word }
+
+// Word reads an address.
+func (o *ELF) Word(b []byte) uint64 { return o.uint(b, o.word) }
+
+// Relocatable reports whether the file is one that a compiler left for the linker (.o).
+func (o *ELF) Relocatable() bool { return o.f.Type == elf.ET_REL }
 
 // layOut gives the sections of an object file addresses, and finds what
 // relocates them.
-func (o *object) layOut() error {
+func (o *ELF) layOut() error {
 	next := uint64(layoutStart)
 	o.relocations = make(map[int][]*elf.Section)
 	for i, s := range o.f.Sections {
@@ -97,11 +176,11 @@ func (o *object) layOut() error {
 	})
 }
 
-// unplace turns an address into the one that the file uses: for object files
-// the offset in the section. It reports false for an address that no section of
-// an object file covers.
-func (o *object) unplace(address uint64) (uint64, bool) {
-	if !o.relocatable() {
+// FileAddress turns an address into the one that the file uses: in relocatable files the
+// offset in its section. It reports false for an address that no section of a relocatable
+// file covers.
+func (o *ELF) FileAddress(address uint64) (uint64, bool) {
+	if !o.Relocatable() {
 		return address, true
 	}
 	i, ok := slices.BinarySearchFunc(o.placed, address, func(i int, a uint64) int {
@@ -124,7 +203,7 @@ func (o *object) unplace(address uint64) (uint64, bool) {
 }
 
 // check reports a section that is not in the file as a whole.
-func (o *object) check(s *elf.Section) error {
+func (o *ELF) check(s *elf.Section) error {
 	if s.Type == elf.SHT_NOBITS {
 		return fmt.Errorf("section %s has no contents; is this a separate debug file?", s.Name)
 	}
@@ -138,12 +217,23 @@ func (o *object) check(s *elf.Section) error {
 	return nil
 }
 
-// section finds a section by name; nil when there is none.
-func (o *object) section(name string) *section {
+// SectionsNamed are the sections of a name, in the order of the file.
+func (o *ELF) SectionsNamed(name string) (list []*Section) {
+	for i, s := range o.f.Sections {
+		if s.Name == name {
+			list = append(list, &Section{o: o, s: s, index: i})
+		}
+	}
+	return list
+}
+
+// Section finds a section by name; nil when there is none. Sections of debug information are
+// found under their old names (".zdebug_"), too.
+func (o *ELF) Section(name string) *Section {
 	debug, ok := strings.CutPrefix(name, ".debug_")
 	for i, s := range o.f.Sections {
 		if s.Name == name {
-			return &section{o: o, s: s, index: i}
+			return &Section{o: o, s: s, index: i}
 		}
 		if ok && s.Name == ".zdebug_"+debug {
 			return o.zdebug(s, i)
@@ -154,7 +244,7 @@ func (o *object) section(name string) *section {
 
 // zdebug is a section as compilers compressed them before ELF had a flag for it: a
 // magic number, the size, and what zlib makes.
-func (o *object) zdebug(s *elf.Section, index int) *section {
+func (o *ELF) zdebug(s *elf.Section, index int) *Section {
 	var header [zdebugHeader]byte
 	if s.Type == elf.SHT_NOBITS || s.FileSize < zdebugHeader {
 		return nil
@@ -164,15 +254,15 @@ func (o *object) zdebug(s *elf.Section, index int) *section {
 	}
 	unpacked := *s
 	unpacked.Size = binary.BigEndian.Uint64(header[4:])
-	return &section{o: o, s: &unpacked, index: index, zdebug: true}
+	return &Section{o: o, s: &unpacked, index: index, zdebug: true}
 }
 
 const zdebugHeader = 12
 
-// section gives access to the contents of one section, decompressed and
+// Section gives access to the contents of one section, decompressed and
 // relocated. Its methods may be called concurrently; a nil section is empty.
-type section struct {
-	o      *object
+type Section struct {
+	o      *ELF
 	s      *elf.Section
 	index  int
 	zdebug bool
@@ -204,27 +294,31 @@ const (
 )
 
 // small reports that the section is kept as a whole when pieces of it are wanted.
-func (s *section) small() bool { return s.s.Size <= smallSize || !s.stored() }
+func (s *Section) small() bool { return s.s.Size <= smallSize || !s.stored() }
 
 // stored reports that the contents are in the file just as they are used.
-func (s *section) stored() bool {
+func (s *Section) stored() bool {
 	return !s.compressed() && !s.relocated()
 }
 
-func (s *section) relocated() bool { return len(s.o.relocations[s.index]) != 0 }
+func (s *Section) relocated() bool { return len(s.o.relocations[s.index]) != 0 }
 
-func (s *section) compressed() bool { return s.zdebug || s.s.Flags&elf.SHF_COMPRESSED != 0 }
+func (s *Section) compressed() bool { return s.zdebug || s.s.Flags&elf.SHF_COMPRESSED != 0 }
 
 // unpack returns a reader of what a compressed section holds.
-func (s *section) unpack() (io.Reader, error) {
+func (s *Section) unpack() (io.Reader, error) {
 	if !s.zdebug {
 		return s.s.Open(), nil
 	}
 	return zlib.NewReader(io.NewSectionReader(s.o.r, int64(s.s.Offset+zdebugHeader), int64(s.s.FileSize-zdebugHeader)))
 }
 
-// bytes returns all of the section.
-func (s *section) bytes() ([]byte, error) {
+// Address is where the section is in memory.
+func (s *Section) Address() uint64 { return s.o.base[s.index] }
+
+// Bytes returns all of the section, which must not be changed. It reads the section once and
+// keeps it.
+func (s *Section) Bytes() ([]byte, error) {
 	if s == nil {
 		return nil, nil
 	}
@@ -249,7 +343,7 @@ func (s *section) bytes() ([]byte, error) {
 			s.err = fmt.Errorf("section %s: %w", s.s.Name, noEOF(s.err))
 			return
 		}
-		if s.o.relocatable() {
+		if s.o.Relocatable() {
 			s.err = s.o.relocate(s)
 		}
 	})
@@ -257,13 +351,13 @@ func (s *section) bytes() ([]byte, error) {
 }
 
 // at returns up to n bytes from an offset on; fewer where the section ends.
-func (s *section) at(offset uint64, n int) ([]byte, error) {
+func (s *Section) at(offset uint64, n int) ([]byte, error) {
 	if s == nil || offset >= s.s.Size {
 		return nil, nil
 	}
 	n = int(min(uint64(n), s.s.Size-offset))
 	if !s.stored() {
-		data, err := s.bytes()
+		data, err := s.Bytes()
 		if err != nil {
 			return nil, err
 		}
@@ -279,7 +373,7 @@ func (s *section) at(offset uint64, n int) ([]byte, error) {
 
 // near is at for pieces of which there are many: it keeps what is around the last, or a
 // small section as a whole.
-func (s *section) near(offset uint64, n int) ([]byte, error) {
+func (s *Section) near(offset uint64, n int) ([]byte, error) {
 	if s == nil || offset >= s.s.Size {
 		return nil, nil
 	}
@@ -308,9 +402,9 @@ func (s *section) near(offset uint64, n int) ([]byte, error) {
 }
 
 // whole returns all of a small section. Other than bytes, it can forget it.
-func (s *section) whole() ([]byte, error) {
+func (s *Section) whole() ([]byte, error) {
 	if !s.stored() {
-		return s.bytes()
+		return s.Bytes()
 	}
 	s.reading.Lock()
 	defer s.reading.Unlock()
@@ -327,7 +421,7 @@ func (s *section) whole() ([]byte, error) {
 }
 
 // forget drops what near keeps. There may be hundreds of objects.
-func (s *section) forget() {
+func (s *Section) forget() {
 	if s != nil {
 		s.around.Store(nil)
 	}
@@ -335,7 +429,7 @@ func (s *section) forget() {
 
 // cstring returns the zero-terminated string at an offset; "" when it is not
 // there, or longer than any path or name should be.
-func (s *section) cstring(offset uint64) string {
+func (s *Section) cstring(offset uint64) string {
 	if s == nil {
 		return ""
 	}
@@ -388,25 +482,45 @@ func noEOF(err error) error {
 	return err
 }
 
-// describe fills in what the headers say about the file.
-func (o *object) describe(d *Object) {
+// Code is the first executable segment: its first address, the one behind it, and its place in
+// the file. All are 0 where there is none, as in relocatable files.
+func (o *ELF) Code() (start, limit, offset uint64) {
 	for _, p := range o.f.Progs {
-		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && d.Limit == 0 {
-			d.Start, d.Limit, d.Offset = p.Vaddr, p.Vaddr+p.Memsz, p.Off
+		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr+p.Memsz != 0 {
+			return p.Vaddr, p.Vaddr + p.Memsz, p.Off
 		}
-		if p.Type == elf.PT_NOTE && d.BuildID == "" {
-			d.BuildID = o.buildID(p.Off, p.Filesz)
+	}
+	return 0, 0, 0
+}
+
+// HasCode reports whether an executable segment goes from one address up to another.
+func (o *ELF) HasCode(start, limit uint64) bool {
+	return slices.ContainsFunc(o.f.Progs, func(p *elf.Prog) bool {
+		return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr == start && p.Vaddr+p.Memsz == limit
+	})
+}
+
+// BuildID is the build id in lower-case hex; "" without one.
+func (o *ELF) BuildID() string {
+	for _, p := range o.f.Progs {
+		if p.Type == elf.PT_NOTE {
+			if id := o.buildID(p.Off, p.Filesz); id != "" {
+				return id
+			}
 		}
 	}
 	for _, s := range o.f.Sections {
-		if s.Type == elf.SHT_NOTE && d.BuildID == "" {
-			d.BuildID = o.buildID(s.Offset, s.FileSize)
+		if s.Type == elf.SHT_NOTE {
+			if id := o.buildID(s.Offset, s.FileSize); id != "" {
+				return id
+			}
 		}
 	}
+	return ""
 }
 
 // buildID looks for the NT_GNU_BUILD_ID note in a range of the file.
-func (o *object) buildID(offset, size uint64) string {
+func (o *ELF) buildID(offset, size uint64) string {
 	const ntBuildID = 3
 	if offset >= uint64(o.size) {
 		return ""
@@ -432,7 +546,7 @@ func (o *object) buildID(offset, size uint64) string {
 }
 
 // uint reads an integer of 1, 2, 4 or 8 bytes.
-func (o *object) uint(b []byte, size int) uint64 { return readUint(o.f.ByteOrder, b, size) }
+func (o *ELF) uint(b []byte, size int) uint64 { return readUint(o.f.ByteOrder, b, size) }
 
 func readUint(order binary.ByteOrder, b []byte, size int) uint64 {
 	switch size {
@@ -447,7 +561,7 @@ func readUint(order binary.ByteOrder, b []byte, size int) uint64 {
 }
 
 // putUint writes the low bytes of v.
-func (o *object) putUint(b []byte, size int, v uint64) {
+func (o *ELF) putUint(b []byte, size int, v uint64) {
 	switch size {
 	case 1:
 		b[0] = byte(v)

@@ -1,0 +1,24 @@
+// Package bytesize reads sizes as people write them.
+package bytesize
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// Parse reads a number of bytes, with a suffix of K, M, G or T for powers of 1024. It reports
+// false for anything else, and for sizes beyond 63 bits.
+func Parse(text string) (int64, bool) {
+	digits := strings.TrimRight(text, "KMGTkmgt")
+	shift := 0
+	switch suffix := strings.ToUpper(text[len(digits):]); suffix {
+	case "":
+	case "K", "M", "G", "T":
+		shift = 10 * (1 + strings.Index("KMGT", suffix))
+	default:
+		return 0, false
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	return n << shift, err == nil && n >= 0 && n <= math.MaxInt64>>shift
+}

@@ -1,0 +1,235 @@
+package debuginfo
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/binary"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/ulikunitz/xz"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
+)
+
+// Where several tables describe an address, the first one counts, whichever
+// worker comes first.
+func TestFirstTableWins(t *testing.T) {
+	var lines []byte
+	for i := range uint64(200) {
+		lines = append(lines, elftest.LineTable(4, []byte("\x00/a.cc\x00\x00\x00\x00\x00"), elftest.Row{Address: 0x1000, Line: 1 + i}, elftest.Row{Address: 0x1040})...)
+	}
+	data := elftest.File(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
+		elftest.Section{Name: ".debug_line", Kind: elf.SHT_PROGBITS, Data: lines})
+	o, err := NewELF(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		got, _, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
+		if want := (Location{"/a.cc", 1, 0}); err != nil || got[0] != want {
+			t.Fatalf("%+v, %v, want %+v", got, err, want)
+		}
+	}
+}
+
+// A list of 2^40 files that take no space each ends at once.
+func TestEndlessFileList(t *testing.T) {
+	table := &lineTable{order: binary.LittleEndian, version: 5, lists: []byte("\x00\x00\x01\x01\x19\x80\x80\x80\x80\x80\x20")}
+	if got := filePath(table, 1<<39); got != "" {
+		t.Errorf("path %q", got)
+	}
+}
+
+func filePath(t *lineTable, file uint64) string {
+	var files lineFiles
+	files.read(t)
+	path, _ := files.file(file, new(debugData))
+	return path
+}
+
+// debugSections are the parts of debug information that describe inlined calls.
+type debugSections struct{ info, abbrev, ranges, rnglists, addr, index []byte }
+
+// exerciseSections looks for inlined calls in debug information without a program, and
+// returns how many there are in its first functions.
+func exerciseSections(t testing.TB, s debugSections, split bool) (inlined int) {
+	suffix := ""
+	if split {
+		suffix = ".dwo"
+	}
+	part := func(name string, data []byte) elftest.Section {
+		return elftest.Section{Name: ".debug_" + name, Kind: elf.SHT_PROGBITS, Data: data}
+	}
+	data := elftest.File(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC,
+		part("info"+suffix, s.info), part("abbrev"+suffix, s.abbrev), part("ranges", s.ranges),
+		part("rnglists"+suffix, s.rnglists), part("addr", s.addr), part("cu_index", s.index))
+	o, err := NewELF(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &Binary{elf: o, lines: o}
+	i := newDebugInfo(b)
+	b.info = func() *debugInfo { return i }
+	i.prepare()
+	for id := range uint64(4) {
+		if u := i.main.packed(id); u != nil {
+			u.index()
+		}
+	}
+	for _, p := range i.pieces[:min(len(i.pieces), 4)] {
+		if u := i.unitAt(p.low); u != nil && u.index() == nil {
+			for _, f := range u.subprograms[:min(len(u.subprograms), 4)] {
+				b.eachInlined(f.low, func(_ int, u *unit, e *die) bool {
+					u.function(*e)
+					u.pieces(e)
+					inlined++
+					return true
+				})
+				var calls []uint64
+				for _, addresses := range b.callSites(f.low) {
+					calls = append(calls, addresses...)
+				}
+				b.inside(f.low, calls, make([][]InlinedCall, len(calls)))
+			}
+		}
+	}
+	return inlined
+}
+
+// realSections are those of a program in testdata, of which the first unit is cut short.
+func realSections(t testing.TB) debugSections {
+	f, err := elf.Open("../../testdata/kvserver")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	part := func(name string, most int) []byte {
+		s := f.Section(".debug_" + name)
+		if s == nil {
+			return nil
+		}
+		b, err := s.Data()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b[:min(len(b), most)]
+	}
+	s := debugSections{info: part("info", 1<<17), abbrev: part("abbrev", 1<<14), rnglists: part("rnglists", 1<<16), addr: part("addr", 1<<16)}
+	binary.LittleEndian.PutUint32(s.info, uint32(len(s.info)-4))
+	return s
+}
+
+// Every changed byte of real debug information is read or refused.
+func TestDamagedSections(t *testing.T) {
+	s := realSections(t)
+	if exerciseSections(t, s, false) == 0 {
+		t.Error("no inlined calls in what was not damaged")
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 300 {
+		damaged := s
+		for _, part := range []*[]byte{&damaged.info, &damaged.abbrev, &damaged.rnglists, &damaged.addr} {
+			if len(*part) == 0 {
+				continue
+			}
+			*part = bytes.Clone(*part)
+			for range 1 + random.IntN(4) {
+				// The first bytes of a section matter most.
+				(*part)[random.IntN(1+random.IntN(len(*part)))] = byte(random.Uint32())
+			}
+		}
+		exerciseSections(t, damaged, false)
+	}
+}
+
+func FuzzDebugInfo(f *testing.F) {
+	s := realSections(f)
+	f.Add(s.info, s.abbrev, []byte{}, s.rnglists, s.addr, []byte{}, false)
+	f.Add([]byte{}, []byte{}, []byte{}, []byte{}, []byte{}, []byte("\x05\x00\x00\x00\x02\x00\x00\x00\x01\x00\x00\x00\x02\x00\x00\x00"), true)
+	for _, sections := range [][]elftest.Section{elftest.Nested(10_000), elftest.ManyAbbreviations(10_000), elftest.FunctionsAt(10_000)} {
+		f.Add(sections[0].Data, sections[1].Data, []byte{}, []byte{}, []byte{}, []byte{}, false)
+	}
+	f.Add(bytes.Repeat(elftest.SmallUnit, 1000), []byte(elftest.UnitAbbrev), []byte{}, []byte{}, []byte{}, []byte{}, false)
+	f.Fuzz(func(t *testing.T, info, abbrev, ranges, rnglists, addr, index []byte, split bool) {
+		elftest.Bounded(t, elftest.FuzzMemory(len(info)+len(abbrev)+len(ranges)+len(rnglists)+len(addr)+len(index)), func() {
+			exerciseSections(t, debugSections{info, abbrev, ranges, rnglists, addr, index}, split)
+		})
+	})
+}
+
+func FuzzXZ(f *testing.F) {
+	var b bytes.Buffer
+	w, err := xz.NewWriter(&b)
+	if err != nil {
+		f.Fatal(err)
+	}
+	w.Write(bytes.Repeat([]byte("symbols "), 100))
+	if err := w.Close(); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add(elftest.PackXZ(f, make([]byte, 1<<20)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		const limit = 4 << 20
+		elftest.Bounded(t, elftest.FuzzMemory(len(data)), func() { _, _ = unpackXZ(data, limit) })
+	})
+}
+
+// What another compressor packed is unpacked; what was damaged or asks for much memory
+// is refused.
+func TestUnPackXZ(t *testing.T) {
+	plain := bytes.Repeat([]byte("a symbol and another one; "), 10_000)
+	for _, check := range []byte{xz.CRC32, xz.CRC64, xz.SHA256} {
+		var b bytes.Buffer
+		w, err := xz.WriterConfig{CheckSum: check, BlockSize: 60_000}.NewWriter(&b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(plain)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		data := b.Bytes()
+		if got, err := unpackXZ(data, xzLimit); err != nil || !bytes.Equal(got, plain) {
+			t.Fatalf("check %d: %d bytes, %v; want %d", check, len(got), err, len(plain))
+		}
+		for n := range data {
+			if _, err := unpackXZ(data[:n], xzLimit); err == nil {
+				t.Fatalf("check %d: the first %d bytes of %d were taken", check, n, len(data))
+			}
+		}
+		if check == xz.CRC32 {
+			data[len(data)/2] ^= 0x40
+			if got, err := unpackXZ(data, xzLimit); err == nil {
+				t.Errorf("damage was not seen: %v", bytes.Equal(got, plain))
+			}
+		}
+		large := bytes.Clone(data)
+		if i := bytes.Index(large[:64], []byte{0x21, 1}); i > 0 {
+			large[i+2] = 40 // a dictionary of 4 GiB
+			if _, err := unpackXZ(large, xzLimit); err == nil || !strings.Contains(err.Error(), "dictionary") {
+				t.Errorf("a dictionary of 4 GiB: %v", err)
+			}
+		}
+	}
+}
+
+func FuzzLineTable(f *testing.F) {
+	var b elftest.LineProgram
+	b.Sequence(elftest.Row{Address: 0x1000, Line: 4}, elftest.Row{Address: 0x1040})
+	f.Add([]byte("\x05\x00\x08\x00\x20\x00\x00\x00\x01\x01\x01\xfd\x0c\x0d\x00\x01\x01\x01\x01\x00\x00\x00\x01\x00\x00\x01\x01\x01\x1f\x01\x00\x00\x00\x00\x02\x01\x08\x02\x0b\x01a\x00\x00"+string(b.Bytes)), false)
+	f.Fuzz(func(t *testing.T, data []byte, wide bool) {
+		table, err := parseLineTable(data, binary.LittleEndian, wide, 8)
+		if err != nil {
+			return
+		}
+		s := seeker{
+			wanted: wanted{starts: []uint64{1, 0x1000, 0x1008}, ends: []uint64{0x1000, 0x1008, 0x2000}},
+			report: func(_ int, r row) { filePath(table, r.file) },
+		}
+		table.run(&s)
+		filePath(table, 1)
+	})
+}

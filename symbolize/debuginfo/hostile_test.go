@@ -1,0 +1,118 @@
+package debuginfo
+
+import (
+	"bytes"
+	"compress/zlib"
+	"debug/elf"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/test/elftest"
+)
+
+// A section of more units than programs have is damaged, and says so.
+func TestTooManyUnits(t *testing.T) {
+	table := elftest.LineTable(4, []byte("\x00/a.cc\x00\x00\x00\x00\x00"), elftest.Row{Address: 0x1000, Line: 7}, elftest.Row{Address: 0x1040})
+	find := func(lines []byte) (Location, error) {
+		data := elftest.Mapped(elftest.DebugPart("line", lines))
+		o, err := NewELF(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, _, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
+		return found[0], err
+	}
+	// Some padding is none of that.
+	if got, err := find(append(make([]byte, 400), table...)); err != nil || got.Line != 7 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := find(make([]byte, 4*maxEmptyUnits+4)); err == nil || !strings.Contains(err.Error(), "are too short") {
+		t.Errorf("very many empty units: %v", err)
+	}
+	if _, err := find(bytes.Repeat([]byte("\x07\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00"), maxSectionUnits+1)); err == nil || !strings.Contains(err.Error(), "units, of which") {
+		t.Errorf("very many units: %v", err)
+	}
+}
+
+// What is small in the file must not fill the memory.
+func TestBombs(t *testing.T) {
+	// section reads a compressed section that says how large it is.
+	section := func(size int, content []byte) ([]byte, error) {
+		b := bytes.NewBuffer(elftest.Words(binary.LittleEndian, 8, uint64(elf.COMPRESS_ZLIB), uint64(size), 1))
+		w := zlib.NewWriter(b)
+		w.Write(content)
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file := elftest.File(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC, elftest.Section{
+			Name: ".debug_str", Kind: elf.SHT_PROGBITS, Flags: elf.SHF_COMPRESSED, Data: b.Bytes(),
+		})
+		o, err := NewELF(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Section(".debug_str").Bytes()
+	}
+	const mb = 1 << 20
+	zeros := make([]byte, 4*mb)
+	if b, err := section(mb, zeros[:mb]); err != nil || len(b) != mb {
+		t.Errorf("a section of 1 MB: %d bytes, %v", len(b), err)
+	}
+	// Nothing is unpacked before the size is looked at.
+	if b, err := section(160*mb, nil); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("a section of 160 MB: %d bytes, %v", len(b), err)
+	}
+	if b, err := section(120*mb, nil); err == nil || strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("a section of 120 MB that is empty: %d bytes, %v", len(b), err)
+	}
+	t.Setenv(UnpackLimitVariable, "3M")
+	if b, err := section(4*mb, zeros); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("a section of 4 MB of 3: %d bytes, %v", len(b), err)
+	}
+	t.Setenv(UnpackLimitVariable, "4M")
+	if b, err := section(4*mb, zeros); err != nil || len(b) != 4*mb {
+		t.Errorf("a section of 4 MB that is allowed: %d bytes, %v", len(b), err)
+	}
+	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb); err != nil || len(b) != 4*mb {
+		t.Errorf("xz data of 4 MB: %d bytes, %v", len(b), err)
+	}
+	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb-1); err == nil || !strings.Contains(err.Error(), "too many bytes") {
+		t.Errorf("xz data of more than 4 MB: %d bytes, %v", len(b), err)
+	}
+}
+
+// What is unpacked from a section counts like what is compressed in it again.
+func TestNestedBomb(t *testing.T) {
+	t.Setenv(UnpackLimitVariable, "4M")
+	inside := func(size int) error {
+		b := bytes.NewBuffer(elftest.Words(binary.LittleEndian, 8, uint64(elf.COMPRESS_ZLIB), uint64(size), 1))
+		w := zlib.NewWriter(b)
+		w.Write(make([]byte, size))
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file := func(sections ...elftest.Section) []byte {
+			return elftest.File(binary.LittleEndian, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC, sections...)
+		}
+		mini := file(elftest.Section{Name: ".debug_str", Kind: elf.SHT_PROGBITS, Flags: elf.SHF_COMPRESSED, Data: b.Bytes()},
+			elftest.Section{Name: ".padding", Kind: elf.SHT_PROGBITS, Data: make([]byte, 2<<20)})
+		data := file(elftest.Section{Name: ".gnu_debugdata", Kind: elf.SHT_PROGBITS, Data: elftest.PackXZ(t, mini)})
+		o, err := NewELF(bytes.NewReader(data), int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := o.miniDebug()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = m.Section(".debug_str").Bytes()
+		return err
+	}
+	if err := inside(1 << 20); err != nil {
+		t.Error(err)
+	}
+	if err := inside(3 << 20); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
+		t.Errorf("3 MB in 2 MB of 4: %v", err)
+	}
+}
