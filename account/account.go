@@ -135,10 +135,10 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 // Sums adds the calls of a thread that were added up while they were made.
 func (a *Analysis) Sums(s *calls.Sums) error {
 	if a.opts.RecursiveOnly {
-		return errors.New("a profile does not know which calls were part of a recursion: record the calls themselves")
+		return errors.New("a profile does not contain which calls are part of a recursion: record without --profile")
 	}
 	if a.prober != nil {
-		return errors.New("the cost of recording can be taken out of recorded calls, not out of a profile")
+		return errors.New("cannot subtract the cost of recording from a profile: record without --profile")
 	}
 	t := a.table(&calls.Batch{Thread: s.Thread, Index: s.Index})
 	for i := range s.Paths {

@@ -188,7 +188,7 @@ func (r *Report) notes(v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if first, last := r.octaves(); v.Histogram && last >= first {
-		add("The histograms range from %s to %s. Each character stands for durations twice as long as the one before it. Heights are relative to the highest of the row.",
+		add("The histograms range from %s to %s. Each character stands for durations twice as long as the one before it. Heights are relative to the highest in the row.",
 			report.Duration(r.Clock, quantile.NewSum(octaveStart(first))), report.Duration(r.Clock, quantile.NewSum(octaveEnd(last))))
 	}
 	notes = append(notes, r.quantileNotes()...)
@@ -205,11 +205,11 @@ func (r *Report) notes(v View) []string {
 			add("%s calls %s", label.Grouped(n), many)
 		}
 	}
-	say(r.Untimed, "was only counted. It is part of count alone.", "were only counted. They are part of count alone.")
-	say(r.Pruned, "was dropped by the recorder. If it is of a function that calls itself, total counts its time more than once.",
-		"were dropped by the recorder. Where they are of a function that calls itself, total counts their time more than once.")
-	say(r.Open, "was still open at the end. Its time is part of self and total, but not of count, min, max and quantiles.",
-		"were still open at the end. Their time is part of self and total, but not of count, min, max and quantiles.")
+	say(r.Untimed, "was only counted. It is included only in count.", "were only counted. They are included only in count.")
+	say(r.Pruned, "was dropped by the recorder. If its function is recursive, total counts its time more than once.",
+		"were dropped by the recorder. If their function is recursive, total counts their time more than once.")
+	say(r.Open, "was still open at the end. Its time is part of self and total, but not of count, min, max and percentiles.",
+		"were still open at the end. Their time is part of self and total, but not of count, min, max and percentiles.")
 	say(r.TailExited, "left through a tail call. Its time ends there and does not include the function that it called.",
 		"left through a tail call. Their time ends there and does not include the functions that they called.")
 	say(r.Left, "was left by an exception or longjmp.", "were left by an exception or longjmp.")
@@ -235,11 +235,11 @@ func (r *Report) quantileNotes() (notes []string) {
 		}
 	}
 	if approximate > 0 {
-		notes = append(notes, fmt.Sprintf("Quantiles marked ~ are approximate, at most %.1f%% off, in %s with many different durations. --exact makes them exact and needs more memory.",
+		notes = append(notes, fmt.Sprintf("Percentiles marked ~ are approximate, at most %.1f%% off, in %s with many different durations. --exact makes them exact and needs more memory.",
 			100*quantile.RelativeError, label.Count(approximate, "row", "rows")))
 	}
 	if coarse > 0 {
-		notes = append(notes, fmt.Sprintf("Quantiles marked ~ are approximate, at most a third off, in %s of a profile, which counts durations by powers of two.",
+		notes = append(notes, fmt.Sprintf("Percentiles marked ~ are approximate, at most a third off, in %s of a profile. Profiles count durations by powers of two.",
 			label.Count(coarse, "row", "rows")))
 	}
 	return notes
@@ -266,7 +266,7 @@ func (r *Report) costNotes() []string {
 		}
 	}
 	if exceeds > 0 {
-		notes = append(notes, fmt.Sprintf("In %s the cost exceeds the whole time. The cost is lower than assumed, or it varies.",
+		notes = append(notes, fmt.Sprintf("In %s, the cost exceeds the whole time. The cost is lower than assumed, or it varies.",
 			label.Count(exceeds, "row", "rows")))
 	}
 	return notes

@@ -17,13 +17,13 @@ func (d *Diff) WriteDOT(w io.Writer, v View) error {
 
 // caption tells what the graph is of, and what is not in it.
 func (d *Diff) caption(v *View) []string {
-	lines := []string{fmt.Sprintf("%s, %s; pink: more in B, green: less, dashed: in one trace only",
+	lines := []string{fmt.Sprintf("%s, %s; pink: more in B, green: less in B, dashed: only in one trace",
 		label.Count(uint64(len(d.Functions)-1), "function", "functions"), label.Count(uint64(len(d.Edges)), "edge", "edges"))}
 	if left := d.Left.caption(); left != "" {
 		lines = append(lines, left)
 	}
 	if d.ClockA.Known() != d.ClockB.Known() {
-		lines = append(lines, "only one trace states the frequency of its clock: times do not compare")
+		lines = append(lines, "only one trace states the frequency of its clock: times cannot be compared")
 	}
 	if approximate, coarse := d.approximate(); approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))

@@ -49,7 +49,7 @@ func (r *Report) caption(v *View) []string {
 		open, inferred = open+s.Open, inferred+s.Inferred
 		approximate, coarse = approximate || s.Approximate, coarse || s.Coarse
 	}
-	lines := []string{fmt.Sprintf("%s, %s, %s self time in all",
+	lines := []string{fmt.Sprintf("%s, %s, %s of self time",
 		label.Count(uint64(len(r.Functions)), "function", "functions"), label.Count(uint64(len(r.Edges)), "edge", "edges"), r.Clock.Format(r.Self))}
 	if left := r.Left.caption(); left != "" {
 		lines = append(lines, left)
@@ -58,7 +58,7 @@ func (r *Report) caption(v *View) []string {
 		lines = append(lines, label.Count(open, "call", "calls")+" open at the end, counted in self time only")
 	}
 	if inferred > 0 {
-		lines = append(lines, label.Count(inferred, "call", "calls")+" without an exit, counted up to the exit of a caller")
+		lines = append(lines, label.Count(inferred, "call", "calls")+" without an exit record, ended with their caller")
 	}
 	if approximate && wantsQuantiles(v) {
 		lines = append(lines, relativeError(coarse))
@@ -70,7 +70,7 @@ func (l Left) caption() string {
 	if l.Functions == 0 && l.Edges == 0 {
 		return ""
 	}
-	return fmt.Sprintf("left out as too small: %s, %s",
+	return fmt.Sprintf("not shown, too small: %s, %s",
 		label.Count(uint64(l.Functions), "function", "functions"), label.Count(uint64(l.Edges), "edge", "edges"))
 }
 

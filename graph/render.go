@@ -119,7 +119,7 @@ func quantileNote(approximate, coarse bool) []string {
 	if !approximate {
 		return nil
 	}
-	return []string{fmt.Sprintf("Quantiles marked ~ are approximate, at most %.1f%% off.", 100*off)}
+	return []string{fmt.Sprintf("Percentiles marked ~ are approximate, at most %.1f%% off.", 100*off)}
 }
 
 // Clock is that of the times of [Diff.Body].
@@ -202,7 +202,7 @@ func diffColumns[T any](d *Diff, shown Column, of func(*T) (a, b *Stats)) []repo
 // notes say what the comparison does not know.
 func (d *Diff) notes() (notes []string) {
 	if d.ClockA.Known() != d.ClockB.Known() {
-		notes = append(notes, "Only one trace states the frequency of its clock. Times are in ticks of each trace and do not compare.")
+		notes = append(notes, "Only one trace states the frequency of its clock. Times are in ticks of each trace and cannot be compared.")
 	}
 	approximate, coarse := d.approximate()
 	return append(notes, quantileNote(approximate && d.Quantiles, coarse)...)

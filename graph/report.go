@@ -134,7 +134,7 @@ func ParseColumn(name string) (Column, error) {
 	if i := slices.Index(columnNames[:], name); i >= 0 {
 		return Column(i), nil
 	}
-	return None, fmt.Errorf("no column is named %q; there are %s", name, strings.Join(columnNames[:], ", "))
+	return None, fmt.Errorf("unknown column %q: use one of %s", name, strings.Join(columnNames[:], ", "))
 }
 
 // IsQuantile reports whether the column needs [Options.Quantiles].
@@ -168,7 +168,7 @@ func (s *Stats) Value(c Column) uint64 {
 // relativeError is what reports state of approximate quantiles.
 func relativeError(coarse bool) string {
 	if coarse {
-		return fmt.Sprintf("quantiles may be off by %.1f%%", 100*quantile.OctaveError)
+		return fmt.Sprintf("percentiles may be off by %.1f%%", 100*quantile.OctaveError)
 	}
-	return fmt.Sprintf("quantiles may be off by %.1f%%", 100*quantile.RelativeError)
+	return fmt.Sprintf("percentiles may be off by %.1f%%", 100*quantile.RelativeError)
 }

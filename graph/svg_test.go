@@ -113,7 +113,7 @@ func TestWriteSVG(t *testing.T) {
 	n := names{1: "main", 2: `</title><script>"&`, 3: "loop"}
 	got, left := svgOf(t, func(w io.Writer) (int, error) { return r.WriteSVG(w, n, DefaultView()) })
 	want := &picture{
-		caption: []string{"3 functions, 4 edges, 4.000ms self time in all", "1 call open at the end, counted in self time only"},
+		caption: []string{"3 functions, 4 edges, 4.000ms of self time", "1 call open at the end, counted in self time only"},
 		nodes: []shape{
 			{"node", "no caller in the trace", nil},
 			{"node", "main\na.cc:1:1", []string{"main", "self 3.000ms (75.0%)", "sum 4.000ms", "1 call"}},
@@ -188,7 +188,7 @@ func TestSVGLimit(t *testing.T) {
 			t.Fatalf("an edge of little time is there: %v", e)
 		}
 	}
-	want := "too large to draw all: these are the 1,000 of 4,000 edges that weigh most"
+	want := "not shown completely: only the 1,000 of 4,000 edges with the most time"
 	if got := p.caption[len(p.caption)-1]; got != want {
 		t.Errorf("caption %q, want %q", got, want)
 	}

@@ -132,8 +132,8 @@ func ExampleTrace_Losses() {
 	}
 	// Output:
 	// 1 losses
-	// ../testdata/typed-event-fdr.xray: offset 0x132: the last record of a block is cut off: Function record: need 8 bytes, have 6
-	// the recorder miscounts blocks with typed events; in a log without these it is damage; nothing else is affected
+	// ../testdata/typed-event-fdr.xray: offset 0x132: the last record of a block is truncated: Function record: need 8 bytes, have 6
+	// LLVM's recorder miscounts blocks with typed events. In a log without typed events, this is damage. Nothing else is affected
 }
 
 // Records are what is in the file, with nothing made of it.

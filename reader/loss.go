@@ -45,16 +45,15 @@ const (
 	// OrphanArgument: a logged argument without the entry that it belongs to.
 	// compiler-rt's basic mode writes them for calls deeper than max_stack_depth.
 	OrphanArgument
-	// DuplicateRun: records that the log holds already. A process that forked
-	// wrote the records that its parent had not yet flushed once more, or the
-	// FDR runtime wrote a buffer twice.
+	// DuplicateRun: records that are in the log already. A forked process wrote
+	// the records that its parent had not yet flushed again, or the FDR runtime
+	// wrote a buffer twice.
 	DuplicateRun
-	// NewerVersion: the header's version is newer than any this program knows;
-	// the records are read as those of the newest known version. Or a part of the
-	// recorder's metadata is, which is left out.
+	// NewerVersion: the header's version is newer than any that this program knows,
+	// and the records are read as those of the newest known version. Or a part of
+	// the recorder's metadata is newer, and is ignored.
 	NewerVersion
-	// BadMetadata: what the recorder says about the trace is damaged, or does not
-	// fit together.
+	// BadMetadata: the recorder's metadata is damaged or inconsistent.
 	BadMetadata
 	// TrailingGarbage: bytes that are neither compressed nor padding follow the
 	// compressed data.
@@ -63,48 +62,48 @@ const (
 )
 
 var causes = [numCauses]struct{ name, text, remedy string }{
-	TruncatedFile: {"truncated-file", "the file ends within a record",
+	TruncatedFile: {"truncated-file", "the file ends inside a record",
 		"let the program finish writing its log, or copy the file again"},
-	ShortBlock: {"short-block", "the last record of a block is cut off",
-		"the recorder miscounts blocks with typed events; in a log without these it is damage; nothing else is affected"},
-	BadRecord: {"bad-record", "bytes that are no record",
-		"look at them with fdr-dump; record again if the file was damaged later"},
-	BadBlock: {"bad-block", "bytes between blocks that are no block",
-		"look at them with fdr-dump; record again if the file was damaged later"},
+	ShortBlock: {"short-block", "the last record of a block is truncated",
+		"LLVM's recorder miscounts blocks with typed events. In a log without typed events, this is damage. Nothing else is affected"},
+	BadRecord: {"bad-record", "bytes that are not a record",
+		"inspect them with fdr-dump. If the file was damaged later, record again"},
+	BadBlock: {"bad-block", "bytes between blocks that are not a block",
+		"inspect them with fdr-dump. If the file was damaged later, record again"},
 	NoClock: {"no-clock", "records before the first timestamp of their block",
-		"look at the block with fdr-dump"},
-	OrphanArgument: {"orphan-argument", "logged arguments without their function's entry",
-		"the calls were deeper than max_stack_depth: record with a larger one; or the log is damaged: look at it with fdr-dump"},
-	DuplicateRun: {"duplicate-run", "records that are in the file a second time",
-		"none needed: the copies are left out; in an FDR log, they may stand in place of another block, which is lost"},
+		"inspect the block with fdr-dump"},
+	OrphanArgument: {"orphan-argument", "logged arguments without the entry of their function",
+		"record with a larger max_stack_depth: the calls were deeper. Otherwise the log is damaged: inspect it with fdr-dump"},
+	DuplicateRun: {"duplicate-run", "records that are in the file twice",
+		"no action needed: xray ignores the copies. In an FDR log, they may stand in place of another block, which is lost"},
 	NewerVersion: {"newer-version", "the version of the file is newer than this program",
-		"check the result, and look for a newer release of this program"},
-	BadMetadata: {"bad-metadata", "what the recorder says about the trace is damaged",
-		"the records are not affected; give the program with -m where names are missing, and look at the damage with fdr-dump"},
+		"check the result, and look for a newer release of xray"},
+	BadMetadata: {"bad-metadata", "the recorder's metadata is damaged",
+		"records are not affected. Pass the program with -m if names are missing, and inspect the damage with fdr-dump"},
 	TrailingGarbage: {"trailing-garbage", "bytes that are not compressed follow the compressed data",
-		"none needed: the compressed data were whole; something else was appended to the file"},
+		"no action needed: the compressed data is complete. Something was appended to the file"},
 }
 
 // String is the cause's name in reports and JSON.
 func (c Cause) String() string { return causes[c].name }
 
-// Text says in a few words what was met.
+// Text describes the damage in a few words, in lower case.
 func (c Cause) Text() string { return causes[c].text }
 
-// Remedy says what a user can do about it.
+// Remedy says what a user can do about it, in lower case and without the last period.
 func (c Cause) Remedy() string { return causes[c].remedy }
 
-// Loss is something in a trace that was not used.
+// Loss is a part of a trace that could not be used.
 type Loss struct {
 	Cause   Cause
 	File    string
-	Offset  int64 // of the first byte that was lost, after decompression
-	Bytes   int64 // how many bytes of the file were passed over
-	Records int64 // how many records, as far as that can be said; at least
+	Offset  int64 // of the first lost byte, after decompression
+	Bytes   int64 // bytes of the file that were skipped
+	Records int64 // lost records, as far as known; a lower bound
 	Detail  string
 }
 
-// String names the file, the offset and what was met there.
+// String names the file, the offset and the cause.
 func (l Loss) String() string {
 	s := fmt.Sprintf("%s: offset %#x: %s", l.File, l.Offset, l.Cause.Text())
 	if l.Detail != "" {
@@ -113,18 +112,18 @@ func (l Loss) String() string {
 	return s
 }
 
-// Losses sums up what was lost, by cause. The zero value is empty.
+// Losses counts losses by cause. The zero value is empty.
 type Losses struct {
 	Total [numCauses]LossTotal
-	// samples are the first losses of each cause by offset, so that they do
-	// not depend on the order in which blocks were decoded.
+	// samples are the first losses of each cause by offset. They do not depend on
+	// the order in which blocks were decoded.
 	samples [numCauses][]Loss
 }
 
 // LossTotal counts the losses of one cause.
 type LossTotal struct{ Losses, Bytes, Records int64 }
 
-// maxSamples bounds how many losses of a cause are kept one by one.
+// maxSamples limits the losses of a cause that are kept individually.
 const maxSamples = 16
 
 func (ls *Losses) add(l Loss) {
@@ -170,7 +169,7 @@ func (ls *Losses) Count() int64 {
 	return n
 }
 
-// Records is the number of records that were lost, as far as that can be said.
+// Records is the number of lost records, as far as known.
 func (ls *Losses) Records() int64 {
 	var n int64
 	for _, t := range ls.Total {
@@ -189,7 +188,7 @@ func (ls *Losses) Samples() []Loss {
 	return all
 }
 
-// First returns the loss that comes first in the files.
+// First returns the first loss in the files.
 func (ls *Losses) First() (Loss, bool) {
 	all := ls.Samples()
 	if len(all) == 0 {

@@ -425,7 +425,7 @@ exit 1 +0
 `, `
 duplicate-run at 136: 72 bytes, 0 records
 `},
-		{"fdr: the file ends within a record", `
+		{"fdr: the file ends inside a record", `
 xray fdr
 extents 4000
 new-buffer 11

@@ -255,7 +255,7 @@ func TestWriteSVG(t *testing.T) {
 		t.Error("two pictures of one trace differ")
 	}
 	_, texts := parseSVG(t, writeSVG(t, r, n, SVGView{Metric: Count, Title: "<mine>"}))
-	if texts[0] != "<mine>" || !strings.HasPrefix(texts[1], "3 calls in all.") {
+	if texts[0] != "<mine>" || !strings.HasPrefix(texts[1], "3 calls in total.") {
 		t.Errorf("texts: %q", texts)
 	}
 }

@@ -84,7 +84,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	case a.paths == nil:
 		a.paths = b.Paths
 	case a.paths != b.Paths:
-		return errors.New("batches of one analysis differ in their path trees")
+		return errors.New("batches of one analysis have different path trees")
 	}
 	if len(b.Calls) == 0 {
 		return nil

@@ -73,7 +73,7 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 	if v.Base != nil {
 		changes = r.changes(names, v)
 		css += diffCSS
-		legend = " Red: a larger share than in the base, blue: a smaller one."
+		legend = " Red: larger share than in the base. Blue: smaller share."
 	}
 	boxes, hidden, total := r.boxes(names, v.Metric, changes)
 	rows := 0
@@ -93,7 +93,7 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 %s</style>
 <rect class="paper" width="100%%" height="100%%"/>
 <text id="title" class="ink" x="8" y="24">%s</text>
-<text id="about" class="soft" x="8" y="48">%s in all.%s Click or press Enter to zoom in, Esc to zoom out, arrows to move, / to search.</text>
+<text id="about" class="soft" x="8" y="48">%s in total.%s Click or press Enter to zoom in, Esc to zoom out, arrows to move, / to search.</text>
 <text id="matched" class="ink" x="100%%" dx="-282" y="24" text-anchor="end"></text>
 `, svgWidth, height, css, texttab.XML(title), texttab.XML(v.Metric.format(r.Clock, total)), legend)
 	for i := range boxes {
@@ -124,7 +124,7 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64, chang
 		if m == Time {
 			fmt.Fprintf(b, ", %s self, %s", r.Clock.Format(m.own(f)), label.Count(f.Count+f.Open, "call", "calls"))
 		} else {
-			fmt.Fprintf(b, ", %s of it here", label.Count(m.own(f), "call", "calls"))
+			fmt.Fprintf(b, ", self %s", label.Count(m.own(f), "call", "calls"))
 		}
 		if f.Open > 0 {
 			fmt.Fprintf(b, ", %s open at the end", label.Grouped(f.Open))

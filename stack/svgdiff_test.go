@@ -29,7 +29,7 @@ func TestWriteSVGOfDifference(t *testing.T) {
 	if !slices.Equal(titles, want) {
 		t.Errorf("%q", titles)
 	}
-	if !slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, "Red: a larger share") }) {
+	if !slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, "Red: larger share") }) {
 		t.Errorf("texts: %q", texts)
 	}
 	for _, class := range []string{"f same", "f more4", "f less4"} {

@@ -30,7 +30,7 @@ func ParseMetric(name string) (Metric, error) {
 			return Metric(i), nil
 		}
 	}
-	return 0, fmt.Errorf("no metric is named %q; there are time and count", name)
+	return 0, fmt.Errorf("unknown metric %q: use time or count", name)
 }
 
 // own is what a path weighs without the paths that go on from it: its self time

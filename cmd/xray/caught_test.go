@@ -28,9 +28,9 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 		args       []string
 		says       string // of a function
 	}{
-		{"basic", "patch_premain=true xray_mode=xray-basic", []string{"20"}, "each inside the one before, have no exit record"},
+		{"basic", "patch_premain=true xray_mode=xray-basic", []string{"20"}, "each inside the previous one, have no exit record"},
 		{"basic-calm", "patch_premain=true xray_mode=xray-basic", []string{"0"}, ""},
-		{"fdr", "patch_premain=false", []string{"fdr", "20"}, "each inside the one before, are open when their thread ends"},
+		{"fdr", "patch_premain=false", []string{"fdr", "20"}, "each inside the previous one, are open when their thread ends"},
 		{"fdr-calm", "patch_premain=false", []string{"fdr", "0"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 				}
 				text = strings.Join(strings.Fields(text), " ") // whatever the width of a line
 				if test.says == "" {
-					if strings.Contains(text, "each inside the one before") {
+					if strings.Contains(text, "each inside the previous one") {
 						t.Errorf("%s:\n%s", args, text)
 					}
 					continue

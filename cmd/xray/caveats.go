@@ -92,7 +92,7 @@ func (s *session) caveats(stats *calls.Stats) []string {
 		return list
 	}
 	if fact, advice := survey.Piled(stats, foreign == len(s.trace.Files()), s.names); fact != "" {
-		add("%s. %s%s.", fact, strings.ToUpper(advice[:1]), advice[1:])
+		add("%s %s", fact, advice)
 	}
 	if foreign < len(s.trace.Files()) {
 		return append(list, foldedCaveat(stats)...)

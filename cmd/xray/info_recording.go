@@ -307,15 +307,15 @@ func (s *session) missingFindings() []survey.Finding {
 	for _, m := range s.missing {
 		f := survey.Finding{
 			Name:   "missing-object",
-			Text:   fmt.Sprintf("no names for object %d: %v", m.Number, m.Err),
-			Remedy: fmt.Sprintf("give the file with -m %d=FILE, or where to look with --sysroot or --symbols", m.Number),
+			Text:   fmt.Sprintf("No names for object %d: %v.", m.Number, m.Err),
+			Remedy: fmt.Sprintf("Pass the file with -m %d=FILE, or its location with --sysroot or --symbols.", m.Number),
 		}
 		if m.Changed {
 			f.Name = "changed-object"
-			f.Text = fmt.Sprintf("no names for object %d: %s is not what was recorded: %v", m.Number, m.Path, m.Err)
+			f.Text = fmt.Sprintf("No names for object %d: %s is not what was recorded: %v.", m.Number, m.Path, m.Err)
 		}
 		if m.Given {
-			f.Text = fmt.Sprintf("names of object %d may be wrong: %s is not what was recorded: %v", m.Number, m.Path, m.Err)
+			f.Text = fmt.Sprintf("Names of object %d may be wrong: %s is not what was recorded: %v.", m.Number, m.Path, m.Err)
 		}
 		all = append(all, f)
 	}

@@ -91,7 +91,7 @@ var differences = []difference{
 		return r.refused() && r.some(func(f *facts) bool { return f.readable && f.events == 0 })
 	}},
 	{anchor: "damage", shown: func(r *sideBySide) bool {
-		return r.command() != "fdr-dump" && !strings.Contains(r.ours.stderr, "a second time") &&
+		return r.command() != "fdr-dump" && !strings.Contains(r.ours.stderr, "in the file twice") &&
 			strings.Contains(r.ours.stderr, "llvm-xray: warning: ")
 	}},
 	{anchor: "blocks", shown: func(r *sideBySide) bool {
@@ -124,7 +124,7 @@ var differences = []difference{
 		}
 	}},
 	{anchor: "duplicates", shown: func(r *sideBySide) bool {
-		return strings.Contains(r.ours.stderr, "a second time")
+		return strings.Contains(r.ours.stderr, "in the file twice")
 	}},
 	{anchor: "graph-diff-keep-going", shown: func(r *sideBySide) bool {
 		return r.command() == "graph-diff" && r.has("-k") && r.theirs.status == 1 && r.ours.status == 0 &&

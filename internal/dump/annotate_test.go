@@ -97,7 +97,7 @@ bytes 120000
 000027e4  0f 64 00 00 00 00 00 00 00 .. .. .. .. .. .. ..  BufferExtents  100 bytes, to 0x2858
 000027f4  01 01 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  NewBuffer      thread 1
 00002804  12 00 00                                         !! damage      3 bytes: Function record: need 8 bytes, have 3
-                                                           !! the file ends within a record: let the program finish writing its log, or copy the file again
+                                                           !! the file ends inside a record: let the program finish writing its log, or copy the file again
 records: 13, blocks: 3, bytes of padding: 9944, bytes damaged: 63, violations: 2
 `},
 		{"basic, big-endian", `xray basic order=big
@@ -176,7 +176,7 @@ bytes 12000000000000
 00020061  13 07 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  PID            process 7
 00020071  05 00 00 00 00 00 00 00 00 00 00 .. .. .. .. ..  NewCPUId       cpu 0, tsc 0
 00020081  12 00 00 00 00 00 00                             !! damage      7 bytes: Function record: need 8 bytes, have 7
-                                                           !! the last record of a block is cut off: the recorder miscounts blocks with typed events; in a log without these it is damage; nothing else is affected
+                                                           !! the last record of a block is truncated: LLVM's recorder miscounts blocks with typed events. In a log without typed events, this is damage. Nothing else is affected
 records: 6, blocks: 2, bytes of padding: 0, bytes damaged: 131080
 `},
 	} {

@@ -10,15 +10,15 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Finding is something about a trace that one should know.
+// Finding is a warning about a trace. Text and Remedy are sentences.
 type Finding struct {
-	Name   string // of the kind of finding, for programs
+	Name   string // identifies the kind of finding to programs
 	Text   string
 	Remedy string
 }
 
-// Findings says what is odd about the trace: what was lost first, the rest in
-// the order in which it matters. names may be nil.
+// Findings returns what is unusual about the trace: losses first, the rest by
+// importance. names may be nil.
 func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	var all []Finding
 	add := func(name, remedy, format string, args ...any) {
@@ -28,11 +28,11 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	for c, total := range losses.Total {
 		cause := reader.Cause(c)
 		if total.Losses > 0 {
-			text := fmt.Sprintf("%s: %s", times(uint64(total.Losses)), cause.Text())
+			text := fmt.Sprintf("%s: %s", cause.Text(), times(uint64(total.Losses)))
 			if total.Bytes > 0 {
-				text += fmt.Sprintf("; %d %s lost", total.Bytes, plural(uint64(total.Bytes), "byte", "bytes"))
+				text += fmt.Sprintf(", %d %s lost", total.Bytes, plural(uint64(total.Bytes), "byte", "bytes"))
 			}
-			add(cause.String(), r.remedy(cause, t.Header(0)), "%s", text)
+			add(cause.String(), sentence(r.remedy(cause, t.Header(0))), "%s", sentence(text))
 		}
 	}
 	recorded, counted := false, false
@@ -48,9 +48,9 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	header := t.Header(0)
 	s := &r.Stats
 	if s.Events == 0 {
-		// What was lost may have been all records.
+		// Perhaps all records were lost.
 		if losses.Count() == 0 && !counted {
-			add("no-records", noRecords(header.Type, recorded), "the trace has no records")
+			add("no-records", noRecords(header.Type, recorded), "The trace has no records.")
 		}
 		return all
 	}
@@ -63,70 +63,73 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	return all
 }
 
-// remedy says what to do about a loss, as far as the rest of the trace tells.
+// remedy says what to do about a loss, considering the rest of the trace.
 func (r *Report) remedy(c reader.Cause, h reader.Header) string {
 	switch {
 	case c == reader.ShortBlock && h.Version < 3:
-		return "the log is damaged there: look at it with fdr-dump"
+		return "the log is damaged there: inspect it with fdr-dump"
 	case c == reader.ShortBlock && r.Kinds[reader.Typed] == 0:
-		return "the log is damaged there, or the record was a typed event, with which the recorder miscounts; nothing else is affected"
+		return "the log is damaged there, or the record was a typed event, which LLVM's recorder miscounts. Nothing else is affected"
 	case c == reader.DuplicateRun && h.Type == reader.Basic:
-		return "none needed: a process that forked wrote records of its parent again, and the copies are left out"
+		return "no action needed: a forked process wrote records of its parent again, and xray ignores the copies"
 	}
 	return c.Remedy()
 }
 
+// sentence makes a sentence of words that begin in lower case.
+func sentence(s string) string { return strings.ToUpper(s[:1]) + s[1:] + "." }
+
 type addFinding func(name, remedy, format string, args ...any)
 
-// noRecords says how an empty trace comes about.
+// noRecords says why a trace is empty.
 func noRecords(t reader.Type, recorded bool) string {
 	if recorded {
-		return "the program called no instrumented function while it was recorded: `xray ctl PID status` counts them; " +
-			"build with -fxray-instruction-threshold=1 to instrument short ones too"
+		return "The program called no instrumented function while it was recorded. `xray ctl PID status` counts the instrumented functions. " +
+			"Build with -fxray-instruction-threshold=1 to instrument short functions too."
 	}
 	if t == reader.FDR {
-		return "flight data recorder mode records nothing by itself: call __xray_log_init_mode(\"xray-fdr\", ...) and __xray_patch, " +
-			"and at the end __xray_log_finalize and __xray_log_flushLog"
+		return "FDR (flight data recorder) mode records nothing by itself. Call __xray_log_init_mode(\"xray-fdr\", ...) and __xray_patch at the start, " +
+			"and __xray_log_finalize and __xray_log_flushLog at the end."
 	}
-	return "set XRAY_OPTIONS=patch_premain=true xray_mode=xray-basic, build with -fxray-instruction-threshold=1, " +
-		"and let the program end by exit: _exit and crashes lose what was not written"
+	return "Set XRAY_OPTIONS=\"patch_premain=true xray_mode=xray-basic\" and build with -fxray-instruction-threshold=1. " +
+		"Let the program end by exit: _exit and crashes lose unwritten records."
 }
 
 func (r *Report) clockFindings(h reader.Header, add addFinding) {
 	s := &r.Stats
-	// The recorder takes the wall clock in nanoseconds where it cannot tell how
-	// fast the TSC is. Now is about 1.8e18 of those; a TSC gets there after
-	// decades.
+	// The recorder uses the wall clock in nanoseconds if it does not know the
+	// frequency of the TSC. The present is about 1.8e18 ns. A TSC takes decades to
+	// get there.
 	const year2001 = 1e18
 	switch {
 	case h.CycleFrequency == 0:
-		add("unknown-frequency", "times are shown in ticks; nothing else is affected",
-			"the header does not say how many ticks make a second")
+		add("unknown-frequency", "Times are in ticks. Nothing else is affected.",
+			"The header does not state the frequency of the clock.")
 	case h.CycleFrequency < 1e3 || h.CycleFrequency > 1e11:
-		add("odd-frequency", "times are wrong if the header is: compare them with what you know of the program, or go by the ticks",
-			"no clock makes %d ticks a second, as the header says", h.CycleFrequency)
+		add("odd-frequency", "If the header is wrong, all times are wrong. Compare them with times that you know, or use ticks.",
+			"The header states an implausible clock frequency: %d ticks per second.", h.CycleFrequency)
 	case h.CycleFrequency == 1e9 && r.MaxCPU == 0 && s.First > year2001:
-		add("emulated-clock", "reading it costs tens of nanoseconds a record, so do not trust the shortest calls; "+
-			"on a machine whose kernel tells the TSC's frequency the recorder uses that",
-			"the clock is the wall clock in nanoseconds, not a processor's counter: usual in virtual machines")
+		add("emulated-clock", "Each read costs tens of nanoseconds, so durations below about 100 ns are unreliable. "+
+			"If the kernel reports the frequency of the TSC, the recorder uses the TSC.",
+			"The trace uses the wall clock, not the TSC, as is common in virtual machines.")
 	}
 	if s.ClockSteps > 0 {
-		add("clock-steps", "steps count as no time at all; durations around them are too short or too long by as much",
-			"the clock went backwards %s, by %s in all", times(s.ClockSteps), reader.Clock{Frequency: h.CycleFrequency}.Format(s.ClockBack))
+		add("clock-steps", "A step counts as no time. Durations around it are too short or too long by its size.",
+			"The clock went backwards %s, by %s in total.", times(s.ClockSteps), reader.Clock{Frequency: h.CycleFrequency}.Format(s.ClockBack))
 	}
 }
 
 func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 	s := &r.Stats
 	if s.Unmatched > 0 {
-		remedy := "recording began in the middle of calls: the durations of those calls are unknown"
+		remedy := "Recording began in the middle of these calls. Their durations are unknown."
 		switch {
 		case recorded:
-			remedy += "; a larger ring keeps more of the past (--ring)"
+			remedy += " A larger ring keeps more of the past (--ring)."
 		case h.Type == reader.FDR:
-			remedy += "; larger or more buffers keep more of the past (xray_fdr_log buffer_size, buffer_max)"
+			remedy += " Larger or more buffers keep more of the past (buffer_size, buffer_max)."
 		}
-		add("unmatched-exits", remedy, "%s no entry", have(s.Unmatched, "exit", "exits"))
+		add("unmatched-exits", remedy, "%s no entry.", have(s.Unmatched, "exit", "exits"))
 	}
 	var onlyExits int
 	for _, t := range r.Threads {
@@ -135,16 +138,16 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 		}
 	}
 	if onlyExits > 0 {
-		add("only-exits", "their entries were overwritten, or belong to the process that forked",
-			"%s exits and not one entry", have(uint64(onlyExits), "thread", "threads"))
+		add("only-exits", "The entries were overwritten, or belong to the process that forked.",
+			"%s exits but no entries.", have(uint64(onlyExits), "thread", "threads"))
 	}
 	if s.Truncated > 0 {
-		add("open-calls", "stack, convert, and the self and total times of account count them up to their thread's last record; graph leaves them out",
-			"%s still open when the trace ends", are(s.Truncated, "call", "calls"))
+		add("open-calls", "stack, convert, and the self and total times of account count them up to the last record of their thread. graph counts only their self time.",
+			"%s still open at the end of the trace.", are(s.Truncated, "call", "calls"))
 	}
 	if s.Inferred > 0 {
 		add("inferred-ends", inferredRemedy(recorded),
-			"%s no exit record", have(s.Inferred, "call", "calls"))
+			"%s no exit record.", have(s.Inferred, "call", "calls"))
 	}
 	if h.Type != reader.Basic {
 		return
@@ -152,22 +155,21 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 	// Defaults of the recorder that hide calls.
 	threshold := h.CycleFrequency / 200_000 // 5 microseconds
 	if threshold > 0 && r.Shortest != math.MaxUint64 && r.Shortest >= threshold && r.Exited > 100 {
-		add("duration-filter", "set func_duration_threshold_us=0 in XRAY_BASIC_OPTIONS to record all calls",
-			"no call is shorter than 5us: by default, the recorder drops those")
+		add("duration-filter", "Set func_duration_threshold_us=0 in XRAY_BASIC_OPTIONS to record all calls.",
+			"No call is shorter than 5us. By default, the recorder drops shorter calls.")
 	}
 	if s.MaxDepth == 64 {
-		add("depth-limit", "set max_stack_depth in XRAY_BASIC_OPTIONS",
-			"calls are 64 deep at most: by default, the recorder drops deeper ones")
+		add("depth-limit", "Raise max_stack_depth in XRAY_BASIC_OPTIONS to record them.",
+			"Calls are at most 64 deep. By default, the recorder drops deeper calls.")
 	}
 }
 
-// inferredRemedy says why calls have no exit, and what becomes of them.
+// inferredRemedy says why calls have no exit, and how xray ends them.
 func inferredRemedy(recorded bool) string {
 	if recorded {
-		return "tail calls leave functions without an exit record, and so do exceptions and longjmp in static programs; " +
-			"xray ends such a call when its caller ends"
+		return "Tail calls cause this, and exceptions and longjmp in static programs. xray ends such a call when its caller ends."
 	}
-	return "tail calls, exceptions and longjmp leave functions without an exit record; xray ends such a call when its caller ends"
+	return "Tail calls, exceptions and longjmp cause this. xray ends such a call when its caller ends."
 }
 
 func (r *Report) nameFindings(h reader.Header, recorded bool, names symbolize.Names, add addFinding) {
@@ -185,28 +187,28 @@ func (r *Report) nameFindings(h reader.Header, recorded bool, names symbolize.Na
 				list = append(list, fmt.Sprintf("object %d (%d)", object, n))
 			}
 		}
-		remedy := "give the file of each object with --object N=FILE, or the program and --object auto; they are numbered in the order in which they were loaded, from 1"
+		remedy := "Pass the file of each object with --object N=FILE, or the program with --object auto. Objects are numbered from 1 in the order in which they were loaded."
 		if h.Type == reader.FDR {
-			remedy += "; this format keeps only 4 bits of the number, so that object 16 looks like the program itself"
+			remedy += " FDR logs keep only 4 bits of the number, so object 16 looks like the program."
 		}
-		add("shared-objects", remedy, "functions of shared objects: %s", strings.Join(list, ", "))
+		add("shared-objects", remedy, "The trace has functions of shared objects: %s.", strings.Join(list, ", "))
 	}
 	switch {
 	case names == nil:
-		add("no-map", "give the traced binary, or the map that `xray extract` made of it, with -m",
-			"functions are shown by number")
+		add("no-map", "Pass the traced binary, or a map from `xray extract`, with -m.",
+			"Functions are shown by ID.")
 	case len(unknown) > 0:
-		add("unknown-functions", "is the map of the very build that was traced? shared objects need maps of their own",
-			"%s not in the map: %s", are(uint64(len(unknown)), "function", "functions"), idList(unknown))
+		add("unknown-functions", "Pass the map of the exact build that was traced. Shared objects need their own maps.",
+			"%s not in the map: %s.", are(uint64(len(unknown)), "function", "functions"), idList(unknown))
 	}
 	if len(nameless) > 0 {
-		add("nameless-functions", "the binary was stripped: use the one with symbols",
-			"%s no symbol: %s", have(uint64(len(nameless)), "function", "functions"), idList(nameless))
+		add("nameless-functions", "The binary is stripped. Pass the one with symbols.",
+			"%s no symbol: %s.", have(uint64(len(nameless)), "function", "functions"), idList(nameless))
 	}
 }
 
-// unnamed picks the functions that are not in the map, and those that are but
-// have no name.
+// unnamed returns the functions that are not in the map, and those that are in it
+// without a name.
 func unnamed(ids []reader.FuncID, names symbolize.Names) (unknown, nameless []reader.FuncID) {
 	if names == nil {
 		return nil, nil

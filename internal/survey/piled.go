@@ -7,13 +7,13 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// leastOpenPile is how many calls of a function, each inside the one before, must be open at
-// the end of a thread to be worth a word: what is cut off within a recursion has some.
+// leastOpenPile is how many nested calls of a function must be open at the end of a thread
+// to be reported. A trace that ends inside a recursion has some.
 const leastOpenPile = 64
 
-// Piled tells of calls that never end although the thread goes on further out, and what
-// that means; "" where none show. foreign says that no file is of this project's recorder.
-// names may be nil.
+// Piled reports nested calls of a function that never end although the thread has left
+// them, and what that means, in sentences. Both are empty if there are none. foreign says
+// that no file is of xray's own recorder. names may be nil.
 func Piled(s *calls.Stats, foreign bool, names symbolize.Names) (fact, advice string) {
 	pile, what := s.Pile, "have no exit record"
 	if pile.Calls == 0 && foreign && s.OpenPile.Calls >= leastOpenPile {
@@ -22,11 +22,11 @@ func Piled(s *calls.Stats, foreign bool, names symbolize.Names) (fact, advice st
 	if pile.Calls == 0 {
 		return "", ""
 	}
-	fact = fmt.Sprintf("%d calls of %s, each inside the one before, %s", pile.Calls, symbolize.Shorten(symbolize.Label(names, pile.Func)), what)
-	cause, remedy := "the recorder did not note that, as in static programs", ""
+	fact = fmt.Sprintf("%d calls of %s, each inside the previous one, %s.", pile.Calls, symbolize.Shorten(symbolize.Label(names, pile.Func)), what)
+	cause, remedy := "the recorder did not note it, as in static programs", ""
 	if foreign {
-		cause, remedy = "traces of LLVM's recorders do not say that", ". `xray record` notes where calls are left"
+		cause, remedy = "traces of LLVM's recorders do not show it", " `xray record` notes where calls are left."
 	}
-	return fact, "unless that is recursion, exceptions or longjmp left them, and " + cause + ". What the thread did next seems to be " +
-		"called from there, so durations, callers and depths are wrong" + remedy
+	return fact, "Unless the function is recursive, exceptions or longjmp left these calls, and " + cause +
+		". What the thread did next appears inside them, so durations, callers and depths are wrong." + remedy
 }
