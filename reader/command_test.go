@@ -12,8 +12,8 @@ import (
 // The command is as started, whatever a server made of it later.
 func TestCommandAsStarted(t *testing.T) {
 	data, err := tracetext.Parse("xray fdr free=5852594d46445231\nthread 0 tsc=1000\n" +
-		"metadata 1 `{\"pid\":7,\"argv\":[\"nginx\",\"-g\",\"x\"]}`\n" +
-		"metadata 1 `{\"pid\":7,\"argv\":[\"nginx: worker process\"],\"complete\":true}`\n")
+		"metadata process `{\"pid\":7,\"argv\":[\"nginx\",\"-g\",\"x\"]}`\n" +
+		"metadata process `{\"pid\":7,\"argv\":[\"nginx: worker process\"],\"complete\":true}`\n")
 	if err != nil {
 		t.Fatal(err)
 	}

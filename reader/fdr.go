@@ -247,7 +247,7 @@ func (d *fdrDecoder) next() (*Block, error) {
 		if err := d.fill(metadataSize); err != nil {
 			return nil, err
 		}
-		if d.wpos == d.rpos || d.buf[d.rpos] != metadataByte(CallArgument, &d.file.header) {
+		if d.wpos == d.rpos || d.buf[d.rpos] != MetadataByte(CallArgument, d.file.header.ByteOrder) {
 			break
 		}
 		if _, err := d.record(n); err != nil {

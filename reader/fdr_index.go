@@ -293,8 +293,8 @@ func (l *fdrLog) plausible(b []byte) bool {
 // the end of the file where there is none.
 func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
 	size := l.file.in.size
-	extents := metadataByte(BufferExtents, &l.file.header)
-	newBuffer := metadataByte(NewBuffer, &l.file.header)
+	extents := MetadataByte(BufferExtents, l.file.header.ByteOrder)
+	newBuffer := MetadataByte(NewBuffer, l.file.header.ByteOrder)
 	for pos < size {
 		b, err := w.at(pos, scanWindow)
 		if err != nil {
@@ -333,14 +333,6 @@ func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
 
 // scanWindow is how much is searched at a time for the next block.
 const scanWindow = 64 << 10
-
-// metadataByte is the first byte of a metadata record.
-func metadataByte(k RecordKind, h *Header) byte {
-	if isBigEndian(h.ByteOrder) {
-		return 0x80 | byte(k)
-	}
-	return byte(k)<<1 | 1
-}
 
 // gap accounts for the bytes between two blocks. Zeros are padding.
 func (l *fdrLog) gap(w *window, from, to int64) error {

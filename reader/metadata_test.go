@@ -158,9 +158,9 @@ func TestMetadataDamage(t *testing.T) {
 		cause  reader.Cause
 		detail string
 	}{
-		{"no JSON", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid"`)}, reader.BadMetadata, "kind 3: unexpected end of JSON"},
-		{"wrong type", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid":"seven"}]}`)}, reader.BadMetadata, "field Threads.pid: a string"},
-		{"number too large", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid":99999999999}]}`)}, reader.BadMetadata, "field Threads.pid: a number 99999999999"},
+		{"no JSON", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid"`)}, reader.BadMetadata, "threads: unexpected end of JSON"},
+		{"wrong type", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid":"seven"}]}`)}, reader.BadMetadata, "field threads.pid: a string"},
+		{"number too large", []string{metadata(reader.MetadataThreads, `{"threads":[{"pid":99999999999}]}`)}, reader.BadMetadata, "field threads.pid: a number 99999999999"},
 		{"too many items", []string{metadata(reader.MetadataThreads, `{"threads":[`+strings.Repeat(`{},`, 1<<18)+`{}]}`)}, reader.BadMetadata, "262146 objects of JSON"},
 		{"address", []string{metadata(reader.MetadataObjects, `{"objects":[{"first":1,"count":1,"bias":"zero"}]}`)}, reader.BadMetadata, `address "zero"`},
 		{"ids shared", []string{metadata(reader.MetadataObjects, `{"objects":[{"first":1,"count":5,"path":"a"},{"first":5,"count":5,"path":"b"}]}`)}, reader.BadMetadata, "objects a and b share id 5"},

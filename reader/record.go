@@ -30,16 +30,13 @@ const (
 	Damage
 )
 
-var recordKindNames = [...]string{
-	"NewBuffer", "EndOfBuffer", "NewCPUId", "TSCWrap", "WallClock", "CustomEvent",
-	"CallArgument", "BufferExtents", "TypedEvent", "PID",
-	"Function", "Function", "Argument", "Damage",
-}
-
 // String spells the kind as LLVM does.
 func (k RecordKind) String() string {
-	if int(k) < len(recordKindNames) {
-		return recordKindNames[k]
+	if s := k.Spec(); s != nil {
+		return s.Name
+	}
+	if k == Damage {
+		return "Damage"
 	}
 	return fmt.Sprintf("RecordKind(%d)", uint8(k))
 }
@@ -108,31 +105,17 @@ func parseBasic(b []byte, h *Header, r *Record) (int, error) {
 	if len(b) < basicRecordSize {
 		return 0, &ShortRecordError{BasicFunction, basicRecordSize, len(b)}
 	}
-	o := h.ByteOrder
-	switch t := o.Uint16(b); t {
+	switch t := h.ByteOrder.Uint16(b); t {
 	case 0:
-		if b[3] > byte(EnterArg) {
-			return 0, fmt.Errorf("function record: unknown kind %d", b[3])
-		}
 		r.Kind = BasicFunction
-		r.CPU = uint16(b[2])
-		r.FuncKind = Kind(b[3])
-		r.Func = FuncID(o.Uint32(b[4:]))
-		r.TSC = o.Uint64(b[8:])
-		r.Thread = int32(o.Uint32(b[16:]))
-		r.Process = int32(o.Uint32(b[20:]))
 	case 1:
 		r.Kind = BasicArgument
-		r.Func = FuncID(o.Uint32(b[4:]))
-		r.Thread = int32(o.Uint32(b[8:]))
-		r.Process = int32(o.Uint32(b[12:]))
-		r.Value = o.Uint64(b[16:])
 	default:
 		return 0, fmt.Errorf("unknown record type %d", t)
 	}
-	// Up to version 2 these bytes are padding, which recorders leave unset.
-	if h.Version < 3 {
-		r.Process = 0
+	recordSpecs[r.Kind].parse(b, h, r)
+	if r.FuncKind > EnterArg {
+		return 0, fmt.Errorf("function record: unknown kind %d", r.FuncKind)
 	}
 	return basicRecordSize, nil
 }
@@ -141,68 +124,34 @@ func parseFDR(b []byte, h *Header, r *Record) (int, error) {
 	if len(b) == 0 {
 		return 0, &ShortRecordError{Function, 1, 0}
 	}
-	o := h.ByteOrder
-	kind, meta := fdrMetadata(b[0], o)
+	kind, meta := fdrMetadata(b[0], h.ByteOrder)
 	if !meta {
-		if len(b) < functionSize {
-			return 0, &ShortRecordError{Function, functionSize, len(b)}
-		}
-		k, id := fdrFunction(o.Uint32(b), o)
-		if k > uint32(EnterArg) {
-			return 0, fmt.Errorf("Function record: unknown kind %d", k)
-		}
-		r.Kind = Function
-		r.FuncKind = Kind(k)
-		r.Func = FuncID(id)
-		r.Delta = int64(o.Uint32(b[4:]))
-		return functionSize, nil
-	}
-	if kind > uint8(PID) {
+		kind = byte(Function)
+	} else if kind > byte(PID) {
 		return 0, fmt.Errorf("unknown metadata record kind %d", kind)
 	}
 	r.Kind = RecordKind(kind)
-	if len(b) < metadataSize {
-		return 0, &ShortRecordError{r.Kind, metadataSize, len(b)}
+	spec := &recordSpecs[r.Kind]
+	if len(b) < spec.Size {
+		return 0, &ShortRecordError{r.Kind, spec.Size, len(b)}
 	}
+	spec.parse(b, h, r)
 	switch r.Kind {
-	case NewBuffer:
-		r.Thread = int32(o.Uint32(b[1:]))
-	case NewCPUID:
-		r.CPU = o.Uint16(b[1:])
-		r.TSC = o.Uint64(b[3:])
-	case TSCWrap:
-		r.TSC = o.Uint64(b[1:])
-	case WallClock:
-		r.Seconds = o.Uint64(b[1:])
-		r.Micros = o.Uint32(b[9:])
-	case CallArgument, BufferExtents:
-		r.Value = o.Uint64(b[1:])
-	case PID:
-		r.Process = int32(o.Uint32(b[1:]))
+	case Function:
+		if r.FuncKind > EnterArg {
+			return 0, fmt.Errorf("Function record: unknown kind %d", r.FuncKind)
+		}
 	case CustomEvent, TypedEvent:
-		return parseEvent(b, h, r)
+		return parsePayload(b, h, r)
 	}
-	return metadataSize, nil
+	return spec.Size, nil
 }
 
-// parseEvent reads a custom or typed event, the only records with a payload.
-func parseEvent(b []byte, h *Header, r *Record) (int, error) {
-	o := h.ByteOrder
-	size := int32(o.Uint32(b[1:]))
+// parsePayload reads what follows a custom or typed event.
+func parsePayload(b []byte, h *Header, r *Record) (int, error) {
+	size := int32(h.ByteOrder.Uint32(b[1:]))
 	if size < 0 {
 		return 0, fmt.Errorf("%v record: negative payload size %d", r.Kind, size)
-	}
-	switch {
-	case r.Kind == TypedEvent:
-		r.Delta = int64(int32(o.Uint32(b[5:])))
-		r.Type = o.Uint16(b[9:])
-	case h.Version >= 5:
-		r.Delta = int64(int32(o.Uint32(b[5:])))
-	default:
-		r.TSC = o.Uint64(b[5:])
-		if h.Version == 4 {
-			r.CPU = o.Uint16(b[13:])
-		}
 	}
 	n := metadataSize + int(size)
 	if n > len(b) {
@@ -221,12 +170,12 @@ func fdrMetadata(b0 byte, o binary.ByteOrder) (kind uint8, meta bool) {
 	return b0 >> 1, b0&1 != 0
 }
 
-// fdrFunction splits the first word of an FDR function record.
-func fdrFunction(word uint32, o binary.ByteOrder) (kind, id uint32) {
+// MetadataByte is the first byte of the FDR metadata records of a kind.
+func MetadataByte(k RecordKind, o binary.ByteOrder) byte {
 	if isBigEndian(o) {
-		return word >> 28 & 7, word & 0x0fffffff
+		return 0x80 | byte(k)
 	}
-	return word >> 1 & 7, word >> 4
+	return byte(k)<<1 | 1
 }
 
 func isBigEndian(o binary.ByteOrder) bool { return o == binary.ByteOrder(binary.BigEndian) }

@@ -87,13 +87,14 @@ func (l *fdrLog) records(yield func(Record, error) bool) {
 	fail := func(err error) { yield(Record{}, err) }
 	blockEnd := int64(headerSize) // by the block's own account
 	ahead := int64(0)             // the first block behind s.pos, where it is known
+	var r Record
 	for {
-		r, err := s.fdrRecord()
+		err := s.fdrRecord(&r)
 		if err == errEnd {
 			return
 		}
-		var parse *parseError
-		if err != nil && !errors.As(err, &parse) {
+		parse, ok := err.(*parseError)
+		if err != nil && !ok {
 			fail(err)
 			return
 		}
@@ -152,30 +153,32 @@ type parseError struct{ error }
 
 func (e *parseError) Unwrap() error { return e.error }
 
-// fdrRecord parses the record at s.pos, and does not move on.
-func (s *recordScanner) fdrRecord() (Record, error) {
+// fdrRecord parses the record at s.pos into r, and does not move on.
+func (s *recordScanner) fdrRecord(r *Record) error {
 	// That much is looked at where a block should begin.
 	if err := s.fill(maxHead); err != nil {
-		return Record{}, err
+		return err
 	}
 	if len(s.bytes()) == 0 {
-		return Record{}, errEnd
+		return errEnd
 	}
-	r := Record{Offset: s.pos}
-	_, err := ParseRecord(s.bytes(), &s.file.header, &r)
-	if short := (*ShortRecordError)(nil); errors.As(err, &short) && int64(short.Need) <= s.file.in.size-s.pos {
-		if err := s.fill(short.Need); err != nil {
-			return r, err
+	r.Offset = s.pos
+	_, err := ParseRecord(s.bytes(), &s.file.header, r)
+	if err != nil {
+		if short := (*ShortRecordError)(nil); errors.As(err, &short) && int64(short.Need) <= s.file.in.size-s.pos {
+			if err := s.fill(short.Need); err != nil {
+				return err
+			}
+			_, err = ParseRecord(s.bytes(), &s.file.header, r)
 		}
-		_, err = ParseRecord(s.bytes(), &s.file.header, &r)
 	}
 	if err == nil && r.Kind == Function && r.Func == 0 && r.FuncKind == Enter && r.Delta == 0 {
 		err = errors.New("zero padding")
 	}
 	if err != nil {
-		return r, &parseError{err}
+		return &parseError{err}
 	}
-	return r, nil
+	return nil
 }
 
 // damaged passes on the bytes up to end as Damage; false where yield wants no more.

@@ -128,7 +128,7 @@ func (a *annotator) record(r *reader.Record) {
 	a.sum.Records++
 	violation := a.state(r)
 	a.raw = tracewrite.AppendRecord(a.raw[:0], a.header, r)
-	unused := tracewrite.Unused(a.header, r.Kind)
+	unused := r.Kind.Spec().Unused(a.header.Version)
 	size := len(a.raw) - len(r.Data)
 	text := a.meaning(r)
 	for from := 0; from < size; from += rowBytes {
@@ -219,7 +219,7 @@ func (a *annotator) meaning(r *reader.Record) string {
 		}
 		return fmt.Sprintf("%-14v tsc %d  thread %d%s  %s", r.Kind, r.TSC, a.thread, cpu, payloadText(r.Data))
 	case reader.TypedEvent:
-		return fmt.Sprintf("%-14v %s  type %d, %s", r.Kind, a.moment(r), r.Type, payloadText(r.Data))
+		return fmt.Sprintf("%-14v %s  type %d, %s", r.Kind, a.moment(r), r.Type, bytesText(r.Data))
 	case reader.BasicFunction:
 		return fmt.Sprintf("%-14s tsc %d  %scpu %d  %s", kindWords[r.FuncKind], r.TSC, a.basicThread(r), r.CPU, a.function(r.Func))
 	case reader.BasicArgument:
@@ -260,6 +260,13 @@ func (a *annotator) function(id reader.FuncID) string {
 }
 
 func payloadText(data []byte) string {
+	if kind, body, ok := reader.SplitMetadata(data); ok {
+		return fmt.Sprintf("metadata %v, %s", kind, bytesText(body))
+	}
+	return bytesText(data)
+}
+
+func bytesText(data []byte) string {
 	if len(data) > maxText {
 		return fmt.Sprintf("%d bytes %q...", len(data), data[:maxText])
 	}

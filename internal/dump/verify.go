@@ -48,19 +48,17 @@ var (
 	terminal = body | set(reader.CallArgument)
 )
 
-// stateNames are LLVM's names of the states, by the kind of the last record.
-var stateNames = [...]string{
-	reader.NewBuffer:     "NewBuffer",
-	reader.EndOfBuffer:   "EndOfBuffer",
-	reader.NewCPUID:      "NewCPUId",
-	reader.TSCWrap:       "TSCWrap",
-	reader.WallClock:     "WallClockTime",
-	reader.CustomEvent:   "CustomEvent",
-	reader.CallArgument:  "CallArg",
-	reader.BufferExtents: "BufferExtents",
-	reader.TypedEvent:    "TypedEvent",
-	reader.PID:           "PIDEntry",
-	reader.Function:      "Function",
+// stateName is LLVM's name of the state after a record of a kind.
+func stateName(k reader.RecordKind) string {
+	switch k {
+	case reader.WallClock:
+		return "WallClockTime"
+	case reader.CallArgument:
+		return "CallArg"
+	case reader.PID:
+		return "PIDEntry"
+	}
+	return k.String()
 }
 
 // Record takes the next record of the block; kind must be one of FDR logs. An
@@ -75,11 +73,11 @@ func (v *Verifier) Record(kind reader.RecordKind) error {
 	from := "Unknown"
 	if v.started && v.last != reader.EndOfBuffer {
 		ok = allowed[v.last].has(kind)
-		from = stateNames[v.last]
+		from = stateName(v.last)
 	}
 	v.started, v.last = true, kind
 	if !ok {
-		return fmt.Errorf("BlockVerifier: Invalid transition from %s to %s.", from, stateNames[kind]) // LLVM's words
+		return fmt.Errorf("BlockVerifier: Invalid transition from %s to %s.", from, stateName(kind)) // LLVM's words
 	}
 	return nil
 }
@@ -91,7 +89,7 @@ func (v *Verifier) End() error {
 		if terminal.has(v.last) {
 			return nil
 		}
-		state = stateNames[v.last]
+		state = stateName(v.last)
 	}
 	return fmt.Errorf("BlockVerifier: Invalid terminal condition %s, malformed block.", state) // LLVM's words
 }

@@ -42,7 +42,7 @@
 //	custom "payload" +50                  version 5
 //	custom "payload" tsc=1000 cpu=3       up to version 4; cpu only in version 4
 //	typed 513 "payload" +7
-//	metadata 1 `{"pid":7}` +0             kind, body
+//	metadata process `{"pid":7}` +0       kind by name or number, body
 //	end-of-buffer
 //
 // What is no record:
@@ -79,20 +79,6 @@ var (
 	orders     = [...]binary.ByteOrder{binary.LittleEndian, binary.BigEndian}
 	orderNames = [...]string{"little", "big"}
 )
-
-// metadataWords are the words of FDR metadata records, by kind.
-var metadataWords = [...]string{
-	reader.NewBuffer:     "new-buffer",
-	reader.EndOfBuffer:   "end-of-buffer",
-	reader.NewCPUID:      "cpu",
-	reader.TSCWrap:       "tsc-wrap",
-	reader.WallClock:     "wall-clock",
-	reader.CustomEvent:   "custom",
-	reader.CallArgument:  "arg",
-	reader.BufferExtents: "extents",
-	reader.TypedEvent:    "typed",
-	reader.PID:           "pid",
-}
 
 const metadataWord = "metadata"
 

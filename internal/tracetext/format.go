@@ -121,8 +121,8 @@ func (f *formatter) start(first *reader.Record) error {
 		return err
 	}
 	f.pos = tracewrite.HeaderSize
-	unused := tracewrite.Unused(h, first.Kind)
-	if first.Kind != reader.Damage && first.Offset == f.pos && len(unused) > 0 {
+	unused := unusedOf(first.Kind, h.Version)
+	if first.Offset == f.pos && len(unused) > 0 {
 		n := unused[len(unused)-1].To
 		raw, err := f.in.Peek(n)
 		if err != nil {
@@ -198,7 +198,7 @@ func (f *formatter) record(r *reader.Record) error {
 	// What cannot be told in words must still assemble to the same bytes.
 	var unused []byte
 	f.same = tracewrite.AppendRecord(f.same[:0], &f.header, r)
-	for _, s := range tracewrite.Unused(&f.header, r.Kind) {
+	for _, s := range unusedOf(r.Kind, f.header.Version) {
 		if s.To <= len(f.raw) && s.To <= len(f.same) {
 			unused = append(unused, f.raw[s.From:s.To]...)
 			copy(f.same[s.From:s.To], f.raw[s.From:s.To])
@@ -228,64 +228,62 @@ func (f *formatter) record(r *reader.Record) error {
 	return nil
 }
 
+// unusedOf are the bytes of a record without a meaning; none of damage.
+func unusedOf(kind reader.RecordKind, version uint16) []reader.Span {
+	if s := kind.Spec(); s != nil {
+		return s.Unused(version)
+	}
+	return nil
+}
+
 // appendLine appends the text of a record other than extents, without its pad.
 func appendLine(b []byte, h *reader.Header, r *reader.Record) []byte {
-	switch r.Kind {
-	case reader.BasicFunction:
-		b = fmt.Appendf(b, "%s %d tsc=%d tid=%d", functionWords[r.FuncKind], r.Func, r.TSC, r.Thread)
-		if h.Version >= 3 {
-			b = fmt.Appendf(b, " pid=%d", r.Process)
-		}
-		return fmt.Appendf(b, " cpu=%d", r.CPU)
-	case reader.BasicArgument:
-		b = fmt.Appendf(b, "arg %d %d tid=%d", r.Func, r.Value, r.Thread)
-		if h.Version >= 3 {
-			b = fmt.Appendf(b, " pid=%d", r.Process)
-		}
-		return b
-	case reader.Function:
-		b = append(append(b, functionWords[r.FuncKind]...), ' ')
-		b = strconv.AppendUint(b, uint64(uint32(r.Func)), 10)
-		return strconv.AppendInt(append(b, " +"...), r.Delta, 10)
+	spec := r.Kind.Spec()
+	payload := string(r.Data)
+	switch kind, body, ok := reader.SplitMetadata(r.Data); {
+	case spec.Word == "":
+		b = append(b, functionWords[r.FuncKind]...)
+	case r.Kind == reader.CustomEvent && ok && h.Version >= 5:
+		b = append(fmt.Appendf(b, "%s %v ", metadataWord, kind), quote(string(body))...)
+		return fmt.Appendf(b, " %+d", r.Delta)
+	default:
+		b = append(b, spec.Word...)
 	}
-	b = append(b, metadataWords[r.Kind]...)
-	switch r.Kind {
-	case reader.NewBuffer:
-		b = fmt.Appendf(b, " %d", r.Thread)
-	case reader.NewCPUID:
-		b = fmt.Appendf(b, " %d tsc=%d", r.CPU, r.TSC)
-	case reader.TSCWrap:
-		b = fmt.Appendf(b, " %d", r.TSC)
-	case reader.WallClock:
-		if r.Micros < 1_000_000 {
-			return fmt.Appendf(b, " %d.%06d", r.Seconds, r.Micros)
+	for i := range spec.Fields {
+		f := &spec.Fields[i]
+		if !f.In(h.Version) {
+			continue
 		}
-		b = fmt.Appendf(b, " %d micros=%d", r.Seconds, r.Micros)
-	case reader.CallArgument:
-		b = fmt.Appendf(b, " %d", r.Value)
-	case reader.PID:
-		b = fmt.Appendf(b, " %d", r.Process)
-	case reader.CustomEvent:
-		if kind, body, ok := reader.SplitMetadata(r.Data); ok && h.Version >= 5 {
-			b = append(b[:len(b)-len(metadataWords[r.Kind])], metadataWord...)
-			b = append(fmt.Appendf(b, " %d ", kind), quote(string(body))...)
-			return fmt.Appendf(b, " %+d", r.Delta)
-		}
-		b = strconv.AppendQuote(append(b, ' '), string(r.Data))
+		v := r.Field(f)
 		switch {
-		case h.Version >= 5:
-			b = fmt.Appendf(b, " %+d", r.Delta)
-		case h.Version == 4:
-			b = fmt.Appendf(b, " tsc=%d cpu=%d", r.TSC, r.CPU)
+		case f.ID == reader.FieldRecordType, f.ID == reader.FieldFuncKind:
+			// the word says it
+		case f.ID == reader.FieldPayloadSize:
+			b = strconv.AppendQuote(append(b, ' '), payload)
+		case f.ID == reader.FieldSeconds && r.Micros < maxMicros:
+			b = fmt.Appendf(b, " %d.%06d", r.Seconds, r.Micros)
+		case f.ID == reader.FieldMicros && r.Micros < maxMicros:
+			// behind the seconds
 		default:
-			b = fmt.Appendf(b, " tsc=%d", r.TSC)
+			b = append(b, ' ')
+			if f.Key != "" {
+				b = append(append(b, f.Key...), '=')
+			}
+			if f.ID == reader.FieldDelta && int64(v) >= 0 {
+				b = append(b, '+')
+			}
+			if f.Signed {
+				b = strconv.AppendInt(b, int64(v), 10)
+			} else {
+				b = strconv.AppendUint(b, v, 10)
+			}
 		}
-	case reader.TypedEvent:
-		b = fmt.Appendf(b, " %d ", r.Type)
-		b = fmt.Appendf(strconv.AppendQuote(b, string(r.Data)), " %+d", r.Delta)
 	}
 	return b
 }
+
+// maxMicros is the number of microseconds in a second.
+const maxMicros = 1_000_000
 
 // quote prefers backquotes where there are quotes to escape.
 func quote(s string) string {

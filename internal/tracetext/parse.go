@@ -155,26 +155,28 @@ func (p *parser) thread(f *fields) {
 // record reads the line of one record and writes the record.
 func (p *parser) record(word string, f *fields) {
 	r := &reader.Record{}
-	isFDR := p.header.Type == reader.FDR
-	if k := slices.Index(functionWords[:], word); k >= 0 {
-		r.FuncKind = reader.Kind(k)
-		r.Kind = reader.BasicFunction
-		if isFDR {
-			r.Kind = reader.Function
+	if word == metadataWord && p.header.Type == reader.FDR && p.header.Version >= 5 {
+		kind, err := reader.ParseMetadataKind(f.next("kind"))
+		if err != nil {
+			f.fail("%w", err)
 		}
-	} else if k := slices.Index(metadataWords[:], word); k >= 0 && isFDR {
-		r.Kind = reader.RecordKind(k)
-	} else if word == metadataWord && isFDR && p.header.Version >= 5 {
-		kind := reader.MetadataKind(f.parse("kind", f.next("kind"), 16))
 		p.append(&reader.Record{Kind: reader.CustomEvent, Data: tracewrite.AppendMetadata(nil, kind, f.quoted()),
 			Delta: f.delta(-1<<31, 1<<31-1)}, f)
 		return
-	} else if word == metadataWords[reader.CallArgument] {
-		r.Kind = reader.BasicArgument
-	} else {
+	}
+	function := slices.Index(functionWords[:], word)
+	found := false
+	for k := range reader.Damage {
+		spec := k.Spec()
+		if spec.Type == p.header.Type && (spec.Word == word || spec.Word == "" && function >= 0) {
+			r.Kind, found = k, true
+		}
+	}
+	if !found {
 		f.fail("unknown record %q", word)
 		return
 	}
+	r.FuncKind = reader.Kind(max(function, 0))
 	auto := p.values(r, f)
 	if r.Kind == reader.BufferExtents {
 		p.endBlock()
@@ -188,66 +190,51 @@ func (p *parser) record(word string, f *fields) {
 // values reads the fields of a record. It reports whether the number of extents
 // is to be found later.
 func (p *parser) values(r *reader.Record, f *fields) (auto bool) {
-	version := p.header.Version
-	switch r.Kind {
-	case reader.BasicFunction, reader.BasicArgument:
-		r.Func = reader.FuncID(f.number("function", 32))
-		if r.Kind == reader.BasicArgument {
-			r.Value = f.parse("value", f.next("value"), 64)
-		} else {
-			r.TSC = f.unsigned("tsc", 64, 0)
-			r.CPU = uint16(f.unsigned("cpu", 8, 0))
+	spec := r.Kind.Spec()
+	for i := range spec.Fields {
+		field := &spec.Fields[i]
+		if !field.In(p.header.Version) {
+			continue
 		}
-		r.Thread = int32(f.signed("tid", 32))
-		if version >= 3 {
-			r.Process = int32(f.signed("pid", 32))
+		bits := 8 * field.Size
+		if field.Bits != 0 {
+			bits = field.Bits
 		}
-	case reader.Function:
-		r.Func = reader.FuncID(f.parse("function", f.next("function"), 28))
-		r.Delta = f.delta(0, 1<<32-1)
-	case reader.NewBuffer:
-		r.Thread = f.thread()
-	case reader.PID:
-		r.Process = int32(f.number("process", 32))
-	case reader.NewCPUID:
-		r.CPU = uint16(f.parse("cpu", f.next("cpu"), 16))
-		r.TSC = f.unsigned("tsc", 64, 0)
-	case reader.TSCWrap:
-		r.TSC = f.parse("TSC", f.next("TSC"), 64)
-	case reader.WallClock:
-		r.Seconds, r.Micros = f.wall(f.next("time"))
-		r.Micros = uint32(f.unsigned("micros", 32, uint64(r.Micros)))
-	case reader.CallArgument:
-		r.Value = f.parse("value", f.next("value"), 64)
-	case reader.BufferExtents:
-		number := f.next("size")
-		if number == "auto" {
-			return true
-		}
-		r.Value = f.parse("size", number, 64)
-	case reader.TypedEvent:
-		r.Type = uint16(f.parse("type", f.next("type"), 16))
-		r.Data = f.quoted()
-		r.Delta = f.delta(-1<<31, 1<<31-1)
-	case reader.CustomEvent:
-		r.Data = f.quoted()
-		if version >= 5 {
-			r.Delta = f.delta(-1<<31, 1<<31-1)
-			break
-		}
-		r.TSC = f.unsigned("tsc", 64, 0)
-		if version == 4 {
-			r.CPU = uint16(f.unsigned("cpu", 16, 0))
+		name := field.String()
+		switch {
+		case field.ID == reader.FieldRecordType, field.ID == reader.FieldFuncKind:
+			// the word says it
+		case field.ID == reader.FieldPayloadSize:
+			r.Data = f.quoted()
+		case field.ID == reader.FieldDelta && field.Signed:
+			r.Delta = f.delta(-1<<(bits-1), 1<<(bits-1)-1)
+		case field.ID == reader.FieldDelta:
+			r.Delta = f.delta(0, 1<<bits-1)
+		case field.ID == reader.FieldSeconds:
+			r.Seconds, r.Micros = f.wall(f.next("time"))
+		case field.ID == reader.FieldMicros:
+			r.Micros = uint32(f.unsigned(field.Key, bits, uint64(r.Micros)))
+		case field.Key != "" && field.Signed:
+			r.SetField(field.ID, uint64(f.signed(field.Key, bits)))
+		case field.Key != "":
+			r.SetField(field.ID, f.unsigned(field.Key, bits, 0))
+		case field.Signed:
+			r.SetField(field.ID, uint64(f.number(name, bits)))
+		default:
+			number := f.next(name)
+			if auto = r.Kind == reader.BufferExtents && number == "auto"; !auto {
+				r.SetField(field.ID, f.parse(name, number, bits))
+			}
 		}
 	}
-	return false
+	return auto
 }
 
 // append writes a record, with what fills its unused bytes.
 func (p *parser) append(r *reader.Record, f *fields) {
 	n := len(p.out)
 	p.out = tracewrite.AppendRecord(p.out, p.header, r)
-	spans := tracewrite.Unused(p.header, r.Kind)
+	spans := r.Kind.Spec().Unused(p.header.Version)
 	size := 0
 	for _, s := range spans {
 		size += s.To - s.From

@@ -70,15 +70,15 @@ new-buffer 0
 wall-clock 0.000000
 pid 0
 cpu 0 tsc=5
-metadata 1 '{"pid":7,"exe":"/a b #=+"}' +0
-metadata 6 "\x00\x01" +0
+metadata process '{"pid":7,"exe":"/a b #=+"}' +0
+metadata addresses "\x00\x01" +0
 custom "XRYM\x02\x00\x01\x00" +0
 extents auto
 new-buffer 7
 wall-clock 0.000000
 pid 7
 cpu 0 tsc=5
-metadata 16 "a mark" -3
+metadata mark "a mark" -3
 `, "'", "`"),
 	"fdr5 of clang 22": `xray fdr version=5 order=little flags=0xaaaaaaab frequency=1000000000 buffer=16384 fill=aa
 extents auto
@@ -220,10 +220,10 @@ func TestParseErrors(t *testing.T) {
 		{"xray basic\nthread 1", `line 2: thread: basic logs have no blocks`},
 		{"xray basic version=2\nenter 1 pid=1", `line 2: unexpected "pid=1"`},
 		{"xray basic\nenter 1 cpu=256", `line 2: cpu "256": value out of range`},
-		{"xray fdr\nenter 268435456", `line 2: function "268435456": value out of range`},
-		{"xray fdr\nenter -1", `line 2: function "-1": invalid syntax`},
-		{"xray fdr\nenter", `line 2: function is missing`},
-		{"xray fdr\nenter pad=1", `line 2: function is missing`},
+		{"xray fdr\nenter 268435456", `line 2: function id "268435456": value out of range`},
+		{"xray fdr\nenter -1", `line 2: function id "-1": invalid syntax`},
+		{"xray fdr\nenter", `line 2: function id is missing`},
+		{"xray fdr\nenter pad=1", `line 2: function id is missing`},
 		{"xray fdr\nenter 1 -1", `line 2: delta -1: want 0 to 4294967295`},
 		{"xray fdr\nenter 1 +1 +1", `line 2: unexpected "+1"`},
 		{"xray fdr\nenter 1 pad=00", `line 2: unexpected "pad=00"`},
@@ -283,7 +283,7 @@ func drawTrace(t *rapid.T) []byte {
 		n := len(data)
 		data = tracewrite.AppendRecord(data, h, r)
 		if rapid.Bool().Draw(t, "unclean") {
-			for _, s := range tracewrite.Unused(h, r.Kind) {
+			for _, s := range unusedOf(r.Kind, h.Version) {
 				for i := s.From; i < s.To && n+i < len(data); i++ {
 					data[n+i] = rapid.Byte().Draw(t, "garbage")
 				}

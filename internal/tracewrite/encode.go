@@ -61,123 +61,26 @@ func AppendHeader(dst []byte, h *reader.Header) []byte {
 
 // AppendRecord appends r in the layout that h's version and byte order give its
 // kind; of h's type it takes no notice. Bytes that the layout leaves unused are
-// zero (see [Unused]), and numbers are cut to the width of their field. Damage
+// zero (see [reader.RecordSpec.Unused]), and numbers are cut to the width of their field. Damage
 // is appended as it is.
 func AppendRecord(dst []byte, h *reader.Header, r *reader.Record) []byte {
+	spec := r.Kind.Spec()
+	if spec == nil { // damage
+		return append(dst, r.Data...)
+	}
 	o := byteOrder(h)
 	n := len(dst)
-	switch r.Kind {
-	case reader.Damage:
-		return append(dst, r.Data...)
-	case reader.BasicFunction:
-		dst = append(dst, zeros[:basicSize]...)
-		b := dst[n:]
-		b[2] = byte(r.CPU)
-		b[3] = byte(r.FuncKind)
-		o.PutUint32(b[4:], uint32(r.Func))
-		o.PutUint64(b[8:], r.TSC)
-		o.PutUint32(b[16:], uint32(r.Thread))
-		if h.Version >= 3 {
-			o.PutUint32(b[20:], uint32(r.Process))
-		}
-		return dst
-	case reader.BasicArgument:
-		dst = append(dst, zeros[:basicSize]...)
-		b := dst[n:]
-		o.PutUint16(b, 1)
-		o.PutUint32(b[4:], uint32(r.Func))
-		o.PutUint32(b[8:], uint32(r.Thread))
-		if h.Version >= 3 {
-			o.PutUint32(b[12:], uint32(r.Process))
-		}
-		o.PutUint64(b[16:], r.Value)
-		return dst
-	case reader.Function:
-		dst = append(dst, zeros[:functionSize]...)
-		o.PutUint32(dst[n:], functionWord(o, r.FuncKind, r.Func))
-		o.PutUint32(dst[n+4:], uint32(r.Delta))
-		return dst
-	}
-	dst = append(dst, zeros[:metadataSize]...)
+	dst = append(dst, zeros[:spec.Size]...)
 	b := dst[n:]
-	b[0] = metadataByte(o, r.Kind)
-	switch r.Kind {
-	case reader.NewBuffer:
-		o.PutUint32(b[1:], uint32(r.Thread))
-	case reader.NewCPUID:
-		o.PutUint16(b[1:], r.CPU)
-		o.PutUint64(b[3:], r.TSC)
-	case reader.TSCWrap:
-		o.PutUint64(b[1:], r.TSC)
-	case reader.WallClock:
-		o.PutUint64(b[1:], r.Seconds)
-		o.PutUint32(b[9:], r.Micros)
-	case reader.CallArgument, reader.BufferExtents:
-		o.PutUint64(b[1:], r.Value)
-	case reader.PID:
-		o.PutUint32(b[1:], uint32(r.Process))
-	case reader.CustomEvent:
-		o.PutUint32(b[1:], uint32(len(r.Data)))
-		if h.Version >= 5 {
-			o.PutUint32(b[5:], uint32(r.Delta))
-			break
+	if spec.Metadata() {
+		b[0] = reader.MetadataByte(r.Kind, o)
+	}
+	for i := range spec.Fields {
+		if f := &spec.Fields[i]; f.In(h.Version) {
+			f.Put(b, o, r.Field(f))
 		}
-		o.PutUint64(b[5:], r.TSC)
-		if h.Version == 4 {
-			o.PutUint16(b[13:], r.CPU)
-		}
-	case reader.TypedEvent:
-		o.PutUint32(b[1:], uint32(len(r.Data)))
-		o.PutUint32(b[5:], uint32(r.Delta))
-		o.PutUint16(b[9:], r.Type)
 	}
 	return append(dst, r.Data...)
-}
-
-// Span is a range of bytes of a record: those from From up to, not including, To.
-type Span struct{ From, To int }
-
-// Unused returns the bytes of a record, counted from its start, to which the
-// format gives no meaning. Recorders leave garbage there.
-func Unused(h *reader.Header, kind reader.RecordKind) []Span {
-	switch kind {
-	case reader.BasicFunction:
-		if h.Version < 3 {
-			return []Span{{20, basicSize}}
-		}
-		return []Span{{24, basicSize}}
-	case reader.BasicArgument:
-		if h.Version < 3 {
-			return []Span{{2, 4}, {12, 16}, {24, basicSize}}
-		}
-		return []Span{{2, 4}, {24, basicSize}}
-	}
-	used := metadataSize
-	switch kind {
-	case reader.EndOfBuffer:
-		used = 1
-	case reader.NewBuffer, reader.PID:
-		used = 5
-	case reader.TSCWrap, reader.CallArgument, reader.BufferExtents:
-		used = 9
-	case reader.NewCPUID, reader.TypedEvent:
-		used = 11
-	case reader.WallClock:
-		used = 13
-	case reader.CustomEvent:
-		switch {
-		case h.Version >= 5:
-			used = 9
-		case h.Version == 4:
-			used = 15
-		default:
-			used = 13
-		}
-	}
-	if used == metadataSize {
-		return nil
-	}
-	return []Span{{used, metadataSize}}
 }
 
 func byteOrder(h *reader.Header) binary.ByteOrder {
@@ -187,19 +90,7 @@ func byteOrder(h *reader.Header) binary.ByteOrder {
 	return h.ByteOrder
 }
 
-// metadataByte and functionWord join what C++ bit fields hold; big-endian
-// compilers fill those from the top.
-func metadataByte(o binary.ByteOrder, kind reader.RecordKind) byte {
-	if o == binary.ByteOrder(binary.BigEndian) {
-		return 0x80 | byte(kind)
-	}
-	return byte(kind)<<1 | 1
-}
-
-func functionWord(o binary.ByteOrder, kind reader.Kind, id reader.FuncID) uint32 {
-	k, f := uint32(kind)&7, uint32(id)&maxFDRFunc
-	if o == binary.ByteOrder(binary.BigEndian) {
-		return k<<28 | f
-	}
-	return f<<4 | k<<1
+// functionWord is the first word of a function record of a little-endian FDR log.
+func functionWord(kind reader.Kind, id reader.FuncID) uint32 {
+	return uint32(id)&maxFDRFunc<<4 | uint32(kind)<<1
 }

@@ -98,7 +98,7 @@ func TestParseRecordInvertsAppendRecord(t *testing.T) {
 		b := AppendRecord([]byte("before"), h, want)[len("before"):]
 		want.Size = len(b)
 		// The unused bytes are the recorder's garbage: they must not matter.
-		for _, s := range Unused(h, want.Kind) {
+		for _, s := range want.Kind.Spec().Unused(h.Version) {
 			for i := s.From; i < s.To; i++ {
 				b[i] = rapid.Byte().Draw(t, "garbage")
 			}
@@ -126,7 +126,7 @@ func TestUnusedIsAllThatIsUnused(t *testing.T) {
 		b := AppendRecord(nil, h, want)
 		want.Size = len(b)
 		unused := make([]bool, len(b))
-		for _, s := range Unused(h, want.Kind) {
+		for _, s := range want.Kind.Spec().Unused(h.Version) {
 			for i := s.From; i < s.To; i++ {
 				unused[i] = true
 			}

@@ -150,7 +150,7 @@ func (f *FDR) Block(b *reader.Block) error {
 		if uint32(e.Func) > maxFDRFunc {
 			f.TruncatedIDs++
 		}
-		t.buf = binary.LittleEndian.AppendUint32(t.buf, functionWord(binary.LittleEndian, e.Kind, e.Func))
+		t.buf = binary.LittleEndian.AppendUint32(t.buf, functionWord(e.Kind, e.Func))
 		t.buf = binary.LittleEndian.AppendUint32(t.buf, delta)
 		for _, a := range own {
 			t.metadata(&reader.Record{Kind: reader.CallArgument, Value: a.Value})
