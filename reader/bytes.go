@@ -2,12 +2,11 @@ package reader
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 )
 
-var errKind = errors.New("not a file of the kind")
+var errKind = errors.New("not a file of the expected kind")
 
 // Input is the bytes of a file of any kind, opened as traces are: mapped where
 // that can be done, and unpacked if it is compressed with gzip or zstd. Its
@@ -19,7 +18,7 @@ type Input struct{ in *input }
 func OpenInput(path string, stdin io.Reader, magic string) (*Input, error) {
 	in, err := openInput(path, stdin, func(head []byte, whole bool) error {
 		if !strings.HasPrefix(string(head), magic) {
-			return fmt.Errorf("%w that is wanted here", errKind)
+			return errKind
 		}
 		return nil
 	})

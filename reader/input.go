@@ -63,7 +63,7 @@ func (in *input) guard(name string, f func() error) (err error) {
 	return f()
 }
 
-var errShrinks = fmt.Errorf("%w: the file shrinks while it is read", io.ErrUnexpectedEOF)
+var errShrinks = fmt.Errorf("%w: the file shrank while it was read", io.ErrUnexpectedEOF)
 
 // spoolMemory is how much of compressed or piped input is kept in memory before
 // it goes to a temporary file.

@@ -317,7 +317,7 @@ func decodeJSON(body []byte, v any, most int) error {
 	}
 	err := json.Unmarshal(body, v)
 	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		return fmt.Errorf("JSON field %s: a %s does not fit", wrong.Field, wrong.Value)
+		return fmt.Errorf("JSON field %s: unexpected %s", wrong.Field, wrong.Value)
 	}
 	return err
 }
@@ -326,12 +326,12 @@ func decodeJSON(body []byte, v any, most int) error {
 // that are there, with an error where the number is another.
 func counted(body []byte, size int) ([]byte, error) {
 	if len(body) < 8 {
-		return nil, fmt.Errorf("a table of %d bytes has no number of entries", len(body))
+		return nil, fmt.Errorf("a table of %d bytes is too short for its number of entries", len(body))
 	}
 	n, entries := binary.LittleEndian.Uint64(body), body[8:]
 	there := uint64(len(entries) / size)
 	if n != there {
-		return entries[:min(n, there)*uint64(size)], fmt.Errorf("a table of %d entries has %d", n, there)
+		return entries[:min(n, there)*uint64(size)], fmt.Errorf("a table of %d entries contains %d", n, there)
 	}
 	return entries, nil
 }
@@ -360,12 +360,12 @@ func disjoint(objects []Object) ([]Object, error) {
 			continue
 		}
 		if o.First < 1 || uint64(o.First)+uint64(o.Count) > maxRecordedFunc+1 {
-			err = fmt.Errorf("object %s: %d functions from id %d on are not within 1 to %d", o.Path, o.Count, o.First, maxRecordedFunc)
+			err = fmt.Errorf("object %s: %d functions from ID %d on exceed the range 1 to %d", o.Path, o.Count, o.First, maxRecordedFunc)
 			continue
 		}
 		if n := len(kept); n > 0 && kept[n-1].Holds(o.First) {
 			if last := &kept[n-1]; last.First != o.First || last.Count != o.Count || last.Path != o.Path || last.BuildID != o.BuildID {
-				err = fmt.Errorf("objects %s and %s share id %d", last.Path, o.Path, o.First)
+				err = fmt.Errorf("objects %s and %s share ID %d", last.Path, o.Path, o.First)
 			}
 			continue
 		}
@@ -383,7 +383,7 @@ func ascending(anchors []Anchor) ([]Anchor, error) {
 	var err error
 	for i, a := range anchors {
 		if n := len(kept); n > 0 && (a.TSC <= kept[n-1].TSC || a.Raw <= kept[n-1].Raw) {
-			err = fmt.Errorf("clock anchor %d is not after the one before", i)
+			err = fmt.Errorf("clock anchor %d is not after the previous one", i)
 			continue
 		}
 		kept = append(kept, a)

@@ -77,7 +77,7 @@ func parseProfiles(body []byte) ([]Profile, error) {
 		all = append(all, p)
 	}
 	if len(body) > 0 {
-		return all, fmt.Errorf("%d bytes behind a profile", len(body))
+		return all, fmt.Errorf("%d bytes after a profile", len(body))
 	}
 	return all, nil
 }
@@ -95,9 +95,9 @@ func (p *ProfilePath) parse(body []byte, at int) (int, error) {
 	case id < 1 || id > maxRecordedFunc:
 		return 0, fmt.Errorf("path %d of a profile is of function %d", at, id)
 	case uint64(parent) > uint64(at):
-		return 0, fmt.Errorf("path %d of a profile is called by path %d, which comes later", at, int64(parent)-1)
+		return 0, fmt.Errorf("path %d of a profile is called by path %d, which is later", at, int64(parent)-1)
 	case bits.Len64(octaves) > ProfileOctaves:
-		return 0, fmt.Errorf("path %d of a profile has %d octaves, and there are %d", at, bits.Len64(octaves), ProfileOctaves)
+		return 0, fmt.Errorf("path %d of a profile has %d octaves, more than %d", at, bits.Len64(octaves), ProfileOctaves)
 	case len(body) < size:
 		return 0, errors.New("a profile ends before its last path")
 	}

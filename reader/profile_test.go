@@ -49,7 +49,7 @@ func TestDamagedProfiles(t *testing.T) {
 		{"function too large", "of function 268435456", put(firstPath, 1<<28), 0},
 		{"parent later", "path 0 of a profile is called by path 0", put(firstPath+4, 1), 0},
 		{"octaves", "64 octaves", put(firstPath+52, 1<<31), 0},
-		{"behind", "3 bytes behind", append(slices.Clone(whole), 1, 2, 3), 2},
+		{"behind", "3 bytes after", append(slices.Clone(whole), 1, 2, 3), 2},
 	} {
 		got, err := parseProfiles(test.body)
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(got) != test.threads {

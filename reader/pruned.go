@@ -41,7 +41,7 @@ const (
 func parsePruned(body []byte) (Pruned, error) {
 	le := binary.LittleEndian
 	if len(body) < prunedHeadSize {
-		return Pruned{}, errors.New("sums of pruned calls without a head")
+		return Pruned{}, errors.New("sums of pruned calls without a header")
 	}
 	n := le.Uint64(body)
 	p := Pruned{From: le.Uint64(body[8:]), To: le.Uint64(body[16:])}
@@ -50,13 +50,13 @@ func parsePruned(body []byte) (Pruned, error) {
 	seen := make(map[FuncID]bool)
 	var err error
 	if n != there {
-		err = fmt.Errorf("sums of %d pruned functions have %d", n, there)
+		err = fmt.Errorf("sums of %d pruned functions contain %d", n, there)
 	}
 	for i := range min(n, there) {
 		row := rows[prunedRowSize*i:]
 		id := le.Uint32(row)
 		if id < 1 || id > maxRecordedFunc || seen[FuncID(id)] {
-			return p, fmt.Errorf("pruned function %d is number %d, which cannot be or was there before", i, id)
+			return p, fmt.Errorf("pruned function %d has ID %d, which is invalid or repeated", i, id)
 		}
 		seen[FuncID(id)] = true
 		p.Functions = append(p.Functions, PrunedFunction{FuncID(id), le.Uint64(row[8:]), le.Uint64(row[16:])})

@@ -34,12 +34,12 @@ func TestDamagedPruned(t *testing.T) {
 		name, body, want string
 		functions        int
 	}{
-		{"no head", whole[:23], "without a head", 0},
-		{"cut off", whole[:len(whole)-1], "sums of 2 pruned functions have 1", 1},
-		{"too long", whole + whole[24:48], "sums of 2 pruned functions have 3", 2},
-		{"wild number", "\xff\xff\xff\xff\xff\xff\xff\xff" + whole[8:], "have 2", 2},
-		{"twice", string(AppendPruned(nil, &twice)), "pruned function 1 is number 3", 1},
-		{"wild id", string(AppendPruned(nil, &wild)), "pruned function 1 is number 268435456", 1},
+		{"no head", whole[:23], "without a header", 0},
+		{"cut off", whole[:len(whole)-1], "sums of 2 pruned functions contain 1", 1},
+		{"too long", whole + whole[24:48], "sums of 2 pruned functions contain 3", 2},
+		{"wild number", "\xff\xff\xff\xff\xff\xff\xff\xff" + whole[8:], "contain 2", 2},
+		{"twice", string(AppendPruned(nil, &twice)), "pruned function 1 has ID 3", 1},
+		{"wild id", string(AppendPruned(nil, &wild)), "pruned function 1 has ID 268435456", 1},
 	} {
 		got, err := parsePruned([]byte(test.body))
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(got.Functions) != test.functions {

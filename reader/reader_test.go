@@ -936,9 +936,9 @@ func TestRefused(t *testing.T) {
 	tests := []struct{ name, data, want string }{
 		{"empty", "", "the file is empty"},
 		{"short header", "\x03\x00\x00\x00\x03", "the header needs 32 bytes, the file has 5"},
-		{"elf", "\x7fELF\x02\x01\x01\x00\x00\x00", "neither a header of version and type nor YAML"},
-		{"version 0", strings.Repeat("\x00", 40), "neither a header"},
-		{"profile", "forpyarx\x24\x04\x18\x20\x00\x00\x00\x00", "neither a header"},
+		{"elf", "\x7fELF\x02\x01\x01\x00\x00\x00", "neither with a version and type nor with YAML"},
+		{"version 0", strings.Repeat("\x00", 40), "neither with a version"},
+		{"profile", "forpyarx\x24\x04\x18\x20\x00\x00\x00\x00", "neither with a version"},
 		{"text", "hello\n", "YAML"},
 	}
 	for _, test := range tests {

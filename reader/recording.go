@@ -226,10 +226,10 @@ func (t *Trace) Objects() ([]Object, []uint64, error) {
 		}
 		var err error
 		if objects, err = disjoint(slices.Concat(objects, f.recording.Objects)); err == nil && !slices.Equal(addresses, f.recording.Addresses) {
-			err = errors.New("functions are known by address")
+			err = errors.New("functions are identified by address")
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("ids of %s and %s are of different functions (%w): analyse them one by one", first.name, f.name, err)
+			return nil, nil, fmt.Errorf("%s and %s use the same IDs for different functions (%w): analyze them separately", first.name, f.name, err)
 		}
 	}
 	return objects, addresses, nil

@@ -53,7 +53,7 @@ func TestObjectsOfSeveral(t *testing.T) {
 		t.Errorf("%d objects, %v; want 3", len(objects), err)
 	}
 	more.Objects[1].BuildID = "other"
-	if _, _, err := several(t, one, more).Objects(); err == nil || !strings.Contains(err.Error(), "share id 11") {
+	if _, _, err := several(t, one, more).Objects(); err == nil || !strings.Contains(err.Error(), "share ID 11") {
 		t.Errorf("ids that mean two functions: %v", err)
 	}
 	more = sample()

@@ -34,7 +34,7 @@ func newSpoolLimit(f *os.File, size int64) (spoolLimit, error) {
 	if text := os.Getenv(SpoolLimitVariable); text != "" {
 		n, ok := bytesize.Parse(text)
 		if !ok {
-			return l, fmt.Errorf("%s=%s: write a number of bytes, as in 100G", SpoolLimitVariable, text)
+			return l, fmt.Errorf("%s=%s: must be a number of bytes, for example 100G", SpoolLimitVariable, text)
 		}
 		l.most, l.ratio = n, 0
 		return l, nil
@@ -48,14 +48,14 @@ func newSpoolLimit(f *os.File, size int64) (spoolLimit, error) {
 // check is an error when a file of size bytes is too large. unpacked is how many
 // compressed bytes they come from; negative if they were not compressed.
 func (l spoolLimit) check(size, unpacked int64) error {
-	const remedy = "unpack it to a file of your own and give that, or set " + SpoolLimitVariable + ", as in 100G"
+	const remedy = "unpack it yourself and pass the unpacked file, or set " + SpoolLimitVariable + ", for example to 100G"
 	switch {
 	case size > l.most:
 		return fmt.Errorf("more than %d bytes: %s", l.most, remedy)
 	case size > l.free:
-		return fmt.Errorf("more than half of what is free there, which was %d bytes: set TMPDIR, %s", 2*l.free, remedy)
+		return fmt.Errorf("more than half of the free space there, which was %d bytes: set TMPDIR, %s", 2*l.free, remedy)
 	case l.ratio > 0 && unpacked >= 0 && size > spoolLeast && size/l.ratio > unpacked:
-		return fmt.Errorf("%d compressed bytes become more than %d, as those of no trace do: %s", unpacked, size, remedy)
+		return fmt.Errorf("%d compressed bytes become more than %d, which no trace does: %s", unpacked, size, remedy)
 	}
 	return nil
 }

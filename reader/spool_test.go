@@ -63,7 +63,7 @@ func TestStreamsOfStrangers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := reader.OpenInput("-", &endless{text: "core?", limit: 1 << 20}, "\x7fELF"); err == nil || !strings.Contains(err.Error(), "not a file of the kind") {
+	if _, err := reader.OpenInput("-", &endless{text: "core?", limit: 1 << 20}, "\x7fELF"); err == nil || !strings.Contains(err.Error(), "not a file of the expected kind") {
 		t.Errorf("core file: %v", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestSpoolLimit(t *testing.T) {
 	}
 	t.Setenv(reader.SpoolLimitVariable, "much")
 	e = &endless{start: string(head), text: "\x00", limit: 64 << 20}
-	if _, err = reader.Open(reader.Options{Stdin: e}, "-"); err == nil || !strings.Contains(err.Error(), "write a number") {
+	if _, err = reader.Open(reader.Options{Stdin: e}, "-"); err == nil || !strings.Contains(err.Error(), "must be a number") {
 		t.Error(err)
 	}
 }

@@ -52,7 +52,7 @@ func (r *Recording) addFunctions(functions []NamedFunction) error {
 	var err error
 	for _, f := range functions {
 		if f.ID < 1 || f.ID > maxRecordedFunc || f.Line < 0 || f.Column < 0 {
-			err = fmt.Errorf("function %d at %d:%d: id, line or column is out of range", f.ID, f.Line, f.Column)
+			err = fmt.Errorf("function %d at %d:%d: ID, line or column is out of range", f.ID, f.Line, f.Column)
 			continue
 		}
 		r.Functions = append(r.Functions, f)
@@ -65,7 +65,7 @@ func (r *Recording) addSources(sources []SourceText) error {
 	var err error
 	for _, s := range sources {
 		if s.First < 1 || s.last() > MaxSourceLines {
-			err = fmt.Errorf("source of %s from line %d on: lines are from 1 to %d", s.File, s.First, MaxSourceLines)
+			err = fmt.Errorf("source of %s from line %d on: lines must be from 1 to %d", s.File, s.First, MaxSourceLines)
 			continue
 		}
 		r.Sources = append(r.Sources, s)
@@ -113,10 +113,10 @@ func (r *Recording) settle() error {
 		one(&f.BuildID)
 	}
 	if n := functions - len(r.Functions); n > 0 {
-		return fmt.Errorf("%d functions are of more than %d objects", n, maxLargeItems)
+		return fmt.Errorf("%d functions belong to more than %d objects", n, maxLargeItems)
 	}
 	if len(left) > 0 {
-		return fmt.Errorf("source of %s and others: more than %d lines in all", left[0].File, maxAllLines)
+		return fmt.Errorf("source of %s and others: more than %d lines in total", left[0].File, maxAllLines)
 	}
 	return nil
 }
@@ -161,8 +161,8 @@ func (t *Trace) Functions() ([]NamedFunction, error) {
 			if known, ok := named[fn.ID]; !ok {
 				named[fn.ID], from[fn.ID] = fn, f.name
 			} else if known.Name != fn.Name || known.BuildID != fn.BuildID || known.Address != fn.Address {
-				return nil, fmt.Errorf("ids of %s and %s are of different functions (%w): analyse them one by one",
-					from[fn.ID], f.name, errors.New("they were packed with names that differ"))
+				return nil, fmt.Errorf("%s and %s use the same IDs for different functions (%w): analyze them separately",
+					from[fn.ID], f.name, errors.New("they were packed with different names"))
 			}
 		}
 	}
@@ -193,7 +193,7 @@ func (t *Trace) checkUnpacked() error {
 			}
 			for _, fn := range packed.recording.Functions {
 				if !f.recording.has(fn) {
-					return fmt.Errorf("%s was packed with names that are not those of what %s was recorded from: analyse them one by one",
+					return fmt.Errorf("%s was packed with names of other binaries than %s was recorded from: analyze them separately",
 						packed.name, f.name)
 				}
 			}

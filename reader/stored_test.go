@@ -83,7 +83,7 @@ func TestFunctionsOfSeveral(t *testing.T) {
 		other := *more
 		other.Functions = slices.Clone(more.Functions)
 		change(&other.Functions[0])
-		if _, err := several(t, one, &other).Functions(); err == nil || !strings.Contains(err.Error(), "analyse them one by one") {
+		if _, err := several(t, one, &other).Functions(); err == nil || !strings.Contains(err.Error(), "analyze them separately") {
 			t.Errorf("%+v in one and %+v in the other: %v", one.Functions[1], other.Functions[0], err)
 		}
 	}
@@ -129,7 +129,7 @@ func TestStoredObjectsAreBounded(t *testing.T) {
 	if n := len(tr.Recording(0).Functions); n != 1<<14 {
 		t.Errorf("%d functions are kept, want %d", n, 1<<14)
 	}
-	if got := tr.Losses().Samples(); len(got) != 1 || !strings.Contains(got[0].Detail, "3 functions are of more than 16384 objects") {
+	if got := tr.Losses().Samples(); len(got) != 1 || !strings.Contains(got[0].Detail, "3 functions belong to more than 16384 objects") {
 		t.Errorf("losses %v", got)
 	}
 }
@@ -151,16 +151,16 @@ func TestFunctionsOfUnpacked(t *testing.T) {
 	}
 	check("")
 	recorded.Objects[0].BuildID = "00fe"
-	check("packed with names that are not those of what")
+	check("packed with names of other binaries")
 	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "", ""
-	check("packed with names that are not those of what") // who knows
+	check("packed with names of other binaries") // who knows
 	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "00ff", "00ff"
 	recorded.Objects[0].Count = 2
-	check("packed with names that are not those of what")
+	check("packed with names of other binaries")
 
 	packed := sample()
 	recorded.Objects[0].Path = "/usr/bin/other"
-	if _, err := several(t, packed, recorded).Functions(); err == nil || !strings.Contains(err.Error(), "share id") {
+	if _, err := several(t, packed, recorded).Functions(); err == nil || !strings.Contains(err.Error(), "share ID") {
 		t.Errorf("recorded from different programs: %v", err)
 	}
 }

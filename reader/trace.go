@@ -127,12 +127,12 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 	switch {
 	case binaryTrace && n < headerSize:
 		return nil, &FormatError{name, 0, fmt.Errorf(
-			"%w: the header needs %d bytes, the file has %d: was it cut off?", ErrNotTrace, headerSize, n)}
+			"%w: the header needs %d bytes, the file has %d: is it truncated?", ErrNotTrace, headerSize, n)}
 	case binaryTrace:
 		f.header = parseHeader(head[:], order)
 		if newest := newestVersion(f.header.Type); f.header.Version > newest {
 			f.losses.add(Loss{Cause: NewerVersion, File: name,
-				Detail: fmt.Sprintf("version %d, known up to %d", f.header.Version, newest)})
+				Detail: fmt.Sprintf("version %d; the newest known version is %d", f.header.Version, newest)})
 		}
 		if f.header.Type == Basic {
 			f.format = &basicLog{file: f, threads: &t.threads}
@@ -181,7 +181,7 @@ func (f *file) calibrate() {
 		f.frequency, f.anchored = measured, span
 	default:
 		f.losses.add(Loss{Cause: BadMetadata, File: f.name,
-			Detail: fmt.Sprintf("the clock's anchors tell of %d ticks a second, the header of %d, which is taken", measured, f.frequency)})
+			Detail: fmt.Sprintf("the clock's anchors give %d ticks per second, and the header %d, which is used", measured, f.frequency)})
 	}
 }
 
@@ -273,7 +273,7 @@ func (t *Trace) CycleFrequency() (uint64, error) {
 	for _, f := range t.files[1:] {
 		measured := f.recording != nil && best.recording != nil && near(f.frequency, best.frequency, 10_000)
 		if f.frequency != best.frequency && !measured {
-			return 0, fmt.Errorf("%s has %d ticks a second and %s %d: analyse them one by one",
+			return 0, fmt.Errorf("%s has %d ticks per second and %s has %d: analyze them separately",
 				best.name, best.frequency, f.name, f.frequency)
 		}
 		if f.anchored > best.anchored {

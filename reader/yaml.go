@@ -72,7 +72,7 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 	var odd *oddYAML
 	if errors.As(err, &odd) {
 		if f.in.size > yamltree.MaxText {
-			return nil, place.wrap(f, fmt.Errorf("%w; YAML this large is read only as llvm-xray writes it", odd))
+			return nil, place.wrap(f, fmt.Errorf("%w; YAML of this size must have the form that llvm-xray writes", odd))
 		}
 		*y = yamlTrace{file: f, threads: threads, byIndex: make(map[int]*yamlLane)}
 		f.header = Header{}
@@ -109,11 +109,11 @@ func looksLikeText(in *input) error {
 
 func isText(b []byte) error {
 	if len(b) == 0 {
-		return fmt.Errorf("%w: the file is empty: did the program reach the end, or flush its log?", ErrNotTrace)
+		return fmt.Errorf("%w: the file is empty: did the program end normally, or flush its log?", ErrNotTrace)
 	}
 	for _, c := range b {
 		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
-			return fmt.Errorf("%w: it starts with neither a header of version and type nor YAML", ErrNotTrace)
+			return fmt.Errorf("%w: it begins neither with a version and type nor with YAML", ErrNotTrace)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func maybeTrace(head []byte, whole bool) error {
 		return err
 	}
 	if !bytes.Contains(head, []byte("header")) {
-		return fmt.Errorf("%w: it starts with neither a header of version and type nor the header of trace YAML", ErrNotTrace)
+		return fmt.Errorf("%w: it begins neither with a version and type nor with the header of trace YAML", ErrNotTrace)
 	}
 	return nil
 }
@@ -221,7 +221,7 @@ func (p *yamlScanner) line(b []byte) (done bool, err error) {
 		return false, nil
 	}
 	if _, twice := p.head[string(key)]; twice {
-		return false, fmt.Errorf("header: key %q stands twice", key)
+		return false, fmt.Errorf("header: duplicate key %q", key)
 	}
 	if len(p.head) == maxYAMLHeader {
 		return false, fmt.Errorf("%w: the YAML has more than %d keys in a header", ErrNotTrace, maxYAMLHeader)
@@ -276,7 +276,7 @@ func parseYAMLBool(v string) (bool, error) {
 	case "false", "False", "FALSE":
 		return false, nil
 	}
-	return false, fmt.Errorf("%q is neither true nor false", v)
+	return false, fmt.Errorf("%q is not true or false", v)
 }
 
 func (y *yamlTrace) add(r *yamlRecord) {

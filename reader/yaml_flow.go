@@ -18,7 +18,7 @@ type flowParser struct {
 func (p *flowParser) record(b []byte, r *yamlRecord) error {
 	p.b = b
 	if !p.eat('{') {
-		return &oddYAML{"record that is no flow mapping"}
+		return &oddYAML{"record is not a flow mapping"}
 	}
 	var seen uint
 	for !p.eat('}') {
@@ -30,7 +30,7 @@ func (p *flowParser) record(b []byte, r *yamlRecord) error {
 			return fmt.Errorf("record: unknown key %q", p.text)
 		}
 		if seen&(1<<field) != 0 {
-			return fmt.Errorf("record: key %q stands twice", p.text)
+			return fmt.Errorf("record: duplicate key %q", p.text)
 		}
 		seen |= 1 << field
 		if !p.eat(':') {
@@ -48,7 +48,7 @@ func (p *flowParser) record(b []byte, r *yamlRecord) error {
 	}
 	const required = 1<<fieldType | 1<<fieldCPU | 1<<fieldKind | 1<<fieldTSC
 	if seen&required != required {
-		return errors.New("record: one of type, cpu, kind and tsc is missing")
+		return errors.New("record: type, cpu, kind or tsc is missing")
 	}
 	return nil
 }
@@ -143,7 +143,7 @@ func (r *yamlRecord) set(field int, text []byte) (err error) {
 
 func (p *flowParser) list(r *yamlRecord) error {
 	if !p.eat('[') {
-		return &oddYAML{"args that are no flow sequence"}
+		return &oddYAML{"args is not a flow sequence"}
 	}
 	for !p.eat(']') {
 		if err := p.scalar(false); err != nil {
@@ -230,7 +230,7 @@ func (p *flowParser) single() error {
 		}
 		p.text = append(p.text, c)
 	}
-	return &oddYAML{"quoted text that goes on in the next line"}
+	return &oddYAML{"quoted text continues on the next line"}
 }
 
 // double reads a double-quoted scalar. Payloads are bytes: \xNN is the byte NN
@@ -307,5 +307,5 @@ func (p *flowParser) double() error {
 		}
 		i += digits
 	}
-	return &oddYAML{"quoted text that goes on in the next line"}
+	return &oddYAML{"quoted text continues on the next line"}
 }

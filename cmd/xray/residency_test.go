@@ -37,7 +37,7 @@ func TestResidencyOfManyThreads(t *testing.T) {
 		return stdout.String()
 	}
 	drawn := output("--cells", "10")
-	if n := strings.Count(drawn, "|~~~~~~~~~~|"); n != 1000 || !strings.Contains(drawn, "(and 2,000 threads with a shorter life; ") ||
+	if n := strings.Count(drawn, "|~~~~~~~~~~|"); n != 1000 || !strings.Contains(drawn, "(and 2,000 threads that lived shorter; ") ||
 		strings.Contains(drawn, "The time is cut") {
 		t.Errorf("%d threads: %.300s", n, drawn)
 	}

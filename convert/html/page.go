@@ -148,7 +148,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 		m.Events = append(m.Events, metaEvent{e.at, position[e.index], e.text})
 	}
 	if dropped > 0 {
-		m.Notes = append(m.Notes, fmt.Sprintf("%d events left out", dropped))
+		m.Notes = append(m.Notes, fmt.Sprintf("%d events not in the page", dropped))
 	}
 	return r.render(w, m, columns)
 }

@@ -27,8 +27,8 @@ func ParseGate(text string, rooted bool) (Gate, error) {
 	limit, percent := strings.CutSuffix(rest[at+1:], "%")
 	var err error
 	if g.limit, err = strconv.ParseFloat(limit, 64); err != nil || !ok || !percent || !(g.limit > -100 && g.limit <= 1e6) {
-		return g, fmt.Errorf("%q is no gate: write METRIC:+LIMIT%% or METRIC:REGEXP:+LIMIT%%, "+
-			"as in p99:+5%% or 'self:parse.*:+3%%'", text)
+		return g, fmt.Errorf("invalid gate %q: use METRIC:+LIMIT%% or METRIC:REGEXP:+LIMIT%%, "+
+			"for example p99:+5%% or 'self:parse.*:+3%%'", text)
 	}
 	g.limit /= 100
 	g.metric = metric
@@ -41,19 +41,19 @@ func ParseGate(text string, rooted bool) (Gate, error) {
 	case isQuantile:
 		q, err := strconv.ParseFloat(digits, 64)
 		if err != nil || !(q >= 0 && q <= 100) {
-			return g, fmt.Errorf("%q: %q is no quantile like p99", text, metric)
+			return g, fmt.Errorf("%q: invalid percentile %q: use for example p99", text, metric)
 		}
 		g.quantile = q / 100
 	case metric != "calls" && metric != "self" && metric != "total":
-		return g, fmt.Errorf("%q: there is no metric %q: take calls, self, total or a quantile like p99", text, metric)
+		return g, fmt.Errorf("%q: unknown metric %q: use calls, self, total or a percentile, for example p99", text, metric)
 	}
 	switch {
 	case g.isQuantile() && rooted && g.functions != nil:
-		return g, fmt.Errorf("%q: with --root, quantiles are those of the root: leave out the function", text)
+		return g, fmt.Errorf("%q: with --root, percentiles are those of the root: omit the function", text)
 	case g.isQuantile() && !rooted && g.functions == nil:
-		return g, fmt.Errorf("%q: say of what: give --root, or the function as in %s:parse.*:+5%%", text, metric)
+		return g, fmt.Errorf("%q: name a function, for example %s:parse.*:+5%%, or pass --root", text, metric)
 	case metric == "calls" && rooted && g.functions == nil:
-		return g, fmt.Errorf("%q: calls are counted in a call of the root: say of what function", text)
+		return g, fmt.Errorf("%q: calls are counted within a call of the root: name a function", text)
 	}
 	return g, nil
 }
@@ -96,7 +96,7 @@ func (b *builder) gate(i int) (GateResult, error) {
 		values[s], means[s] = v, b.mean(Side(s), v)
 	}
 	if means[A] == 0 && means[B] == 0 {
-		return out, fmt.Errorf("--gate %s: there are no calls of that on either side", g.Text)
+		return out, fmt.Errorf("--gate %s: neither side has matching calls", g.Text)
 	}
 	out.Change = change(means[A], means[B])
 	// The lower bound misses half as often as the interval. Runs that only chance
@@ -120,7 +120,7 @@ func (b *builder) gate(i int) (GateResult, error) {
 	return out, nil
 }
 
-var errNoQuantile = errors.New("some run has no call of that which ended")
+var errNoQuantile = errors.New("a run has no matching call that ended")
 
 // gateValues are what a gate is about, by unit.
 func (b *builder) gateValues(g *Gate, i int, s Side) ([]float64, error) {

@@ -100,7 +100,7 @@ type ReportOptions struct {
 }
 
 // ErrOneSided means that a side has no runs.
-var ErrOneSided = errors.New("there are no runs of one side")
+var ErrOneSided = errors.New("one side has no runs")
 
 // builder makes a report.
 type builder struct {

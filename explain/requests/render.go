@@ -70,7 +70,7 @@ func (r *Report) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 	if r.Every > 1 {
-		add("There are too many requests to keep. This is a random sample: the requests of one key in %s.", label.Grouped(r.Every))
+		add("There are too many requests to keep. This is a sample: the requests of one in %s keys.", label.Grouped(r.Every))
 	}
 	if r.Cut > 0 {
 		add("%s unfinished at the end of the trace and not counted.", count(r.Cut, "more request was", "more requests were"))
@@ -189,7 +189,7 @@ func (r *Report) comparison(v View) report.Node {
 	c := &r.Slow
 	excess := c.SlowMean - c.OrdinaryMean
 	mean := func(ticks float64) string { return label.Ticks(r.Clock, ticks) }
-	text := fmt.Sprintf("Slow requests (%s): %s, %s on average. Usual requests (p25 to p75): %s, %s on average. To explain: %s.",
+	text := fmt.Sprintf("Slow requests (%s): %s, %s on average. Usual requests (p25 to p75): %s, %s on average. Difference to explain: %s.",
 		c.Rule, label.Grouped(uint64(c.Slow)), mean(c.SlowMean), label.Grouped(uint64(c.Ordinary)), mean(c.OrdinaryMean), mean(excess))
 	if len(c.Steps) == 0 {
 		text = fmt.Sprintf("Slow requests (%s): %d. Usual requests: %d. There is nothing to compare.", c.Rule, c.Slow, c.Ordinary)

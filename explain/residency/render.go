@@ -53,7 +53,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	}
 	body = append(body, r.functions(v), r.silences(v), r.gaps())
 	if r.Stalled.Count > 0 {
-		body = append(body, report.Paragraph(fmt.Sprintf("Half of the threads or more were silent at once %s, for %s in total. The machine stalled, or all threads waited for one thing.",
+		body = append(body, report.Paragraph(fmt.Sprintf("Half of the threads or more were silent at the same time %s, for %s in total. The machine stalled, or all threads waited for one thing.",
 			label.Count(r.Stalled.Count, "time", "times"), r.Clock.Format(r.Stalled.Ticks))))
 	}
 	return append(body, r.stalls())
@@ -224,7 +224,7 @@ func (s *strips) draw(w io.Writer, width int) error {
 	}
 	var text strings.Builder
 	if n := len(s.Threads) - len(shown); n > 0 {
-		fmt.Fprintf(&text, "(and %s with a shorter life; use --thread, or --format csv or json)\n", label.Count(uint64(n), "thread", "threads"))
+		fmt.Fprintf(&text, "(and %s that lived shorter; use --thread, or --format csv or json)\n", label.Count(uint64(n), "thread", "threads"))
 	}
 	text.WriteByte('\n')
 	for _, f := range s.Funcs {

@@ -60,10 +60,10 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Thread("thread", func(s *Shape) reader.Thread { return s.Thread }).Optional(),
 			report.Rows("differences", differences, func(s *Shape) string {
 				if s == &list[0] {
-					return "the commonest"
+					return "the most common"
 				}
 				return words(s.Differences, names)
-			}).Titled("difference from the commonest"),
+			}).Titled("difference from the most common"),
 		),
 	}
 }
@@ -78,7 +78,7 @@ func (r *Report) head(shown int) report.Paragraph {
 		text += fmt.Sprintf(" The table has %d: the most common one, then the rarest ones.", shown)
 	}
 	if r.Full {
-		text += fmt.Sprintf(" There are more shapes than --limit keeps apart. The table has all shapes with more than %s.",
+		text += fmt.Sprintf(" There are more shapes than --limit allows. The table has all shapes with more than %s.",
 			label.Count(r.Invocations/uint64(len(r.Shapes)), "invocation", "invocations"))
 	}
 	return report.Paragraph(text)

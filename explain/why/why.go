@@ -178,7 +178,7 @@ func (e *explainer) chooseRoot() error {
 	}
 	e.candidates = finder.propose()
 	if len(e.candidates) == 0 {
-		return fmt.Errorf("%w: no function was called %d times: say which calls to explain", ErrNoInvocations, minRootCalls)
+		return fmt.Errorf("%w: no function was called %d times: name the function to explain", ErrNoInvocations, minRootCalls)
 	}
 	best := e.candidates[0].Func
 	e.opts.Root = func(fn reader.FuncID) bool { return fn == best }

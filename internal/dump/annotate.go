@@ -115,7 +115,7 @@ func (a *annotator) fileHeader() {
 	if h.CycleFrequency > 0 {
 		fmt.Fprintf(a.w, ", %d ticks per second", h.CycleFrequency)
 	} else {
-		fmt.Fprint(a.w, ", ticks of unknown length")
+		fmt.Fprint(a.w, ", unknown clock frequency")
 	}
 	if h.Type == reader.FDR {
 		fmt.Fprintf(a.w, ", buffers of %d bytes", h.BufferSize)
@@ -328,9 +328,9 @@ func (a *annotator) remedy(l *stretch, atEnd bool) string {
 	case short && atEnd:
 		return reader.TruncatedFile.Text() + ": " + reader.TruncatedFile.Remedy()
 	case a.header.Type == reader.Basic:
-		return "reading goes on at the next record; record again if the file was damaged later"
+		return "reading continues at the next record. If the file was damaged later, record again"
 	}
-	return "reading goes on at the next block; record again if the file was damaged later"
+	return "reading continues at the next block. If the file was damaged later, record again"
 }
 
 // payload prints rows of bytes without a meaning of their own. size is how many

@@ -74,7 +74,7 @@ pid 5
 extents 100
 new-buffer 1
 bytes 120000
-`, Options{Verify: true}, `fdr log, version 5, little-endian, ticks of unknown length, buffers of 16384 bytes
+`, Options{Verify: true}, `fdr log, version 5, little-endian, unknown clock frequency, buffers of 16384 bytes
 00000020  0f 40 00 00 00 00 00 00 00 .. .. .. .. .. .. ..  BufferExtents  64 bytes, to 0x70
 00000030  01 0b 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  NewBuffer      thread 11
 00000040  09 00 00 00 00 00 00 00 00 00 00 00 00 .. .. ..  WallClock      0.000000 s
@@ -85,7 +85,7 @@ bytes 120000
 00002758  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
 00002768  ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff ff
 00002778  ... 12 more bytes
-                                                           !! reading goes on at the next block; record again if the file was damaged later
+                                                           !! reading continues at the next block. If the file was damaged later, record again
 00002784  0f 50 00 00 00 00 00 00 00 .. .. .. .. .. .. ..  BufferExtents  80 bytes, to 0x27e4
 00002794  01 0c 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  NewBuffer      thread 12
 000027a4  09 01 00 00 00 00 00 00 00 00 00 00 00 .. .. ..  WallClock      1.000000 s
@@ -169,7 +169,7 @@ bytes 12000000000000
 00000040  00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
 00000050  00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00
 00000060  ... 131025 more bytes
-                                                           !! reading goes on at the next block; record again if the file was damaged later
+                                                           !! reading continues at the next block. If the file was damaged later, record again
 00020031  0f 47 00 00 00 00 00 00 00 .. .. .. .. .. .. ..  BufferExtents  71 bytes, to 0x20088
 00020041  01 01 00 00 00 .. .. .. .. .. .. .. .. .. .. ..  NewBuffer      thread 1
 00020051  09 00 00 00 00 00 00 00 00 00 00 00 00 .. .. ..  WallClock      0.000000 s

@@ -52,7 +52,7 @@ func Replaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {
 	case err == nil && !info.Mode().IsRegular():
-		return fmt.Errorf("%s is not a regular file, and is not replaced", path)
+		return fmt.Errorf("%s is not a regular file, and xray does not replace it", path)
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return cannot(path, err)
 	}

@@ -66,7 +66,7 @@ func (p *parser) line(word string, f *fields) {
 	case word == "zeros":
 		p.zeros(f)
 	case p.header == nil:
-		f.fail("%s: a text without an xray line has only bytes and zeros", word)
+		f.fail("%s: text without an xray line may only have bytes and zeros", word)
 	case word == "thread":
 		p.thread(f)
 	default:

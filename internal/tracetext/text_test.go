@@ -214,7 +214,7 @@ func TestParseErrors(t *testing.T) {
 		{"xray fdr free=0102", `line 1: free: want 1 or 8 bytes, have 2`},
 		{"xray fdr fill=xx", `line 1: fill: encoding/hex: invalid byte: U+0078 'x'`},
 		{"xray fdr\nxray fdr", `line 2: the header must be the first line`},
-		{"\nenter 1", `line 2: enter: a text without an xray line has only bytes and zeros`},
+		{"\nenter 1", `line 2: enter: text without an xray line may only have bytes and zeros`},
 		{"xray fdr\ncall 1", `line 2: unknown record "call"`},
 		{"xray basic\npid 1", `line 2: unknown record "pid"`},
 		{"xray basic\nthread 1", `line 2: thread: basic logs have no blocks`},

@@ -41,8 +41,8 @@ type SumSink interface {
 
 // ErrSumsFilter means that calls that were added up were to be chosen by what only
 // single calls have.
-var ErrSumsFilter = errors.New("a profile does not know when single calls were made, nor which were short: " +
-	"choose by thread, function or depth, or record the calls themselves")
+var ErrSumsFilter = errors.New("a profile does not contain the times and durations of single calls: " +
+	"select by thread, function or depth, or record without --profile")
 
 // RunSums feeds what the trace knows only sums of to a sink, and adds it to the
 // statistics of a [Run] before. Each thread of a profile is one more thread.

@@ -77,7 +77,7 @@ func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipp
 			fmt.Fprintf(b, "^(%s)$\n", strings.Join(names, "|"))
 		}
 	default:
-		return nil, fmt.Errorf("unknown form %q", form)
+		return nil, fmt.Errorf("unknown list format %q", form)
 	}
 	return skipped, b.Flush()
 }
@@ -104,7 +104,7 @@ func (p *Plan) choose(name func(reader.FuncID) (text, why string), hits func(nam
 		text, why := name(id)
 		if why == "" {
 			if at := slices.IndexFunc(stay, func(s string) bool { return hits(s, text) }); at >= 0 {
-				why = "its name would leave out " + stay[at] + " too"
+				why = "its name also matches " + stay[at]
 			}
 		}
 		if why != "" {
@@ -133,9 +133,9 @@ func (n namer) linkage(id reader.FuncID) (text, why string) {
 	case s.Linkage != "":
 		return s.Linkage, ""
 	case s.Name == "":
-		return "", "its name is not known"
+		return "", "its name is unknown"
 	case strings.ContainsAny(s.Name, "(:<~ "):
-		return "", "its name as linked is not known: give the binary with -m"
+		return "", "its linkage name is unknown: pass the binary with -m"
 	}
 	return s.Name, ""
 }
@@ -143,14 +143,14 @@ func (n namer) linkage(id reader.FuncID) (text, why string) {
 // gcc is a function as gcc prints it: without parameters.
 func (n namer) gcc(id reader.FuncID) (text, why string) {
 	if n.Names == nil {
-		return "", "its name is not known"
+		return "", "its name is unknown"
 	}
 	s, _ := n.Names.Func(id)
 	switch {
 	case s.Name == "":
-		return "", "its name is not known"
+		return "", "its name is unknown"
 	case strings.ContainsAny(s.Name, "<$'"):
-		return symbolize.Shorten(s.Name), "gcc has its own names for templates and lambdas"
+		return symbolize.Shorten(s.Name), "GCC has its own names for templates and lambdas"
 	}
 	return symbolize.Shorten(s.Name), ""
 }
@@ -170,9 +170,9 @@ func (p *Plan) writeUftrace(w io.Writer, n namer) []Skipped {
 		switch {
 		case why != "":
 		case strings.ContainsAny(linkage, ".$"):
-			why = "uftrace takes its name for an expression"
+			why = "uftrace would read its name as a regular expression"
 		case goes && !leaf:
-			why = "uftrace would leave out what it calls too"
+			why = "uftrace would also leave out its callees"
 		case goes:
 			linkages[text] = append(linkages[text], linkage)
 		}

@@ -72,7 +72,7 @@ func (p *Plan) Summary() string {
 	case p.fits(&p.After):
 		s += fmt.Sprintf(", of which %s is not for calls", percent(overhead(p.Spent.Fixed, p.After.Time)))
 	default:
-		s += fmt.Sprintf(": more than the budget of %s, but nothing else may be left out", percent(p.Budget))
+		s += fmt.Sprintf(": more than the budget of %s, but no other function can be left out", percent(p.Budget))
 	}
 	return s
 }
@@ -162,12 +162,12 @@ func (p *Plan) notes(names symbolize.Names, v View) []string {
 	if p.CPU > 0 {
 		add("The overhead is relative to the other %s of CPU time.", p.Clock.Format(p.Time))
 	} else {
-		add("The overhead is relative to %s of wall time of %s, as the CPU time is not known.",
+		add("The overhead is relative to %s of wall time of %s, because the CPU time is unknown.",
 			p.Clock.Format(p.Time), label.Count(uint64(p.Threads), "thread", "threads"))
 	}
 	add("The ring of each thread has %s.", label.Count(v.Ring, "byte", "bytes"))
 	if p.Kept > 0 {
-		add("%s not be left out.", label.Count(uint64(p.Kept), "function may", "functions may"))
+		add("%s stay.", label.Count(uint64(p.Kept), "function must", "functions must"))
 	}
 	return append(notes, p.marked(names)...)
 }
@@ -182,7 +182,7 @@ func (p *Plan) marked(names symbolize.Names) []string {
 	for _, id := range p.Marked[:min(len(p.Marked), most)] {
 		list = append(list, label.Func(names, id))
 	}
-	s := "Marked xray_always_instrument, and so not left out: " + strings.Join(list, ", ")
+	s := "Marked xray_always_instrument, so they stay: " + strings.Join(list, ", ")
 	if more := len(p.Marked) - most; more > 0 {
 		s += fmt.Sprintf(", and %d more", more)
 	}
@@ -197,7 +197,7 @@ func (p *Plan) functions(v View) *report.TableNode {
 		report.Time("self", func(f *Function) uint64 { return f.Self }),
 		report.Flag("leaf", func(f *Function) bool { return f.Leaf }).ForPrograms(),
 		report.Count("callers", func(f *Function) uint64 { return uint64(f.Callers) }).Optional(),
-		report.Function("caller", func(f *Function) reader.FuncID { return f.Caller }).Missing(func(f *Function) bool { return f.Caller == 0 }).Titled("its time goes to"),
+		report.Function("caller", func(f *Function) reader.FuncID { return f.Caller }).Missing(func(f *Function) bool { return f.Caller == 0 }).Titled("its time moves to"),
 		report.Function("function", func(f *Function) reader.FuncID { return f.ID }),
 	).Titled("Functions to leave out, highest cost per unit of information first").Top(v.Top)
 }

@@ -67,7 +67,7 @@ const aboutPath = node => [
 
 function startFlame() {
 	const bar = element("p", {class: "bar", role: "status"}), canvas = element("canvas", {tabindex: "0", role: "application",
-		"aria-label": "flame graph: arrows choose, Enter zooms. The call tree shows the same as a table"});
+		"aria-label": "flame graph: use arrows to select and Enter to zoom. The call tree shows the same as a table"});
 	const pane = element("div", {id: "flame-pane"}, element("div", {id: "flame-space"}), canvas);
 	$("flame").replaceChildren(bar, pane);
 	const at = e => {
@@ -116,10 +116,10 @@ function startFlame() {
 		if (state.tab !== "flame") return;
 		const {root} = summed(), functions = matching();
 		if (flame.of !== root) Object.assign(flame, {of: root, top: null, cursor: null});
-		const shown = flame.cursor && flame.cursor.func >= 0 ? aboutPath(flame.cursor).slice(1).join(", ") : "a click zooms, a double click shows the function";
+		const shown = flame.cursor && flame.cursor.func >= 0 ? aboutPath(flame.cursor).slice(1).join(", ") : "click to zoom, double-click to show the function";
 		bar.textContent = [
 			`${where()}: ${showTime(root.total)} in calls${ofPart()}`,
-			functions && `${percent(matched(root, functions), root.total)} in those searched for`,
+			functions && `${percent(matched(root, functions), root.total)} in matching functions`,
 			flame.cursor && flame.cursor.func >= 0 ? shortName(flame.cursor.func) + " " + shown : shown,
 		].filter(part => part).join("; ");
 		drawFlame(canvas);

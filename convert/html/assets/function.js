@@ -35,10 +35,10 @@ function startFunctions() {
 	});
 	views.push(() => {
 		if (state.tab !== "functions") return;
-		const apart = [meta.left ? "those that are not in the page" : "", meta.pruned ? "those that the recorder dropped" : "",
-			meta.counted ? "those that were only counted" : ""].filter(text => text).join(" and ");
+		const apart = [meta.left ? "calls that are not in the page" : "", meta.pruned ? "calls that the recorder dropped" : "",
+			meta.counted ? "calls that were only counted" : ""].filter(text => text).join(" and ");
 		bar.hidden = !apart;
-		if (apart) bar.textContent = where() + (isWhole() ? `: of all calls, also ${apart}` : ofPart());
+		if (apart) bar.textContent = where() + (isWhole() ? `: all calls, including ${apart}` : ofPart());
 		titles.filter((_, k) => k !== 4).forEach((h, k) => markSorted(h, Object.keys(sorts)[k] === by.name, by.down));
 		table.draw();
 	});
@@ -108,7 +108,7 @@ function plainTable(titles, rows) {
 
 function showFunction(parent, f) {
 	if (f < 0) {
-		parent.replaceChildren(element("p", {class: "empty"}, "Choose a call or a function in one of the other views."));
+		parent.replaceChildren(element("p", {class: "empty"}, "Select a call or a function in another view."));
 		return;
 	}
 	const about = meta.functions[f], indices = chosenCalls(f), whole = sorted(indices.filter(i => calls.ends[i] !== truncated), columns.duration);
@@ -119,14 +119,14 @@ function showFunction(parent, f) {
 	if (about.file) left.append(element("p", {class: "faint"}, `${about.file}:${about.line}`));
 	const listed = all && any !== indices.length ? `, ${showCount(indices.length)} of them in the page` : all ? "" : ofPart();
 	left.append(element("p", {}, `${any ? plural(any, "call") : "no calls"} in ${where()}${listed}`),
-		button("list the calls", "in the table, the longest first", () => callsOf(f)));
+		button("list the calls", "show them in the table, longest first", () => callsOf(f)));
 	if (any) {
 		const marks = all ? all.quantiles : [0, 0.5, 0.9, 0.99, 0.999, 1].map(q => n ? quantile(whole, q) : 0);
 		left.append(plainTable(["total", "self", "share of all", "shortest", "median", "p90", "p99", "p99.9", "longest"], [[
 			showTotal(total), showSelf(total), showShare(total, time), ...(n ? marks.map(showTime) : [])]]));
-		if (open) left.append(element("p", {class: "faint"}, `${showCount(open)} still open at the end: left out of quantiles and histogram`));
-		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: part of the number of calls and of total, left out of all else`));
-		if (all && all.counted) left.append(element("p", {class: "faint"}, `${showCount(all.counted)} only counted: part of the number of calls alone`));
+		if (open) left.append(element("p", {class: "faint"}, `${showCount(open)} still open at the end: not in percentiles and histogram`));
+		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: included only in the number of calls and in total`));
+		if (all && all.counted) left.append(element("p", {class: "faint"}, `${showCount(all.counted)} only counted: included only in the number of calls`));
 	}
 	// The page's calls tell more than octaves where they are all there are.
 	if (n) left.append(element("h3", {}, "durations"), histogram(f, all && n !== whole.length ? all.bins : histogramOf(whole)));
@@ -135,7 +135,7 @@ function showFunction(parent, f) {
 	if (around.callees.length) left.append(element("h3", {}, "calls" + part), plainTable(["function", "calls", "total"], around.callees));
 	if (about.source) left.append(element("h3", {}, "source"), element("pre", {tabindex: "0", "aria-label": "source"}, about.source));
 	const right = element("div", {});
-	if (state.call >= 0 && calls.func[state.call] === f) right.append(element("h3", {}, "chosen call"), slowCall(state.call, true));
+	if (state.call >= 0 && calls.func[state.call] === f) right.append(element("h3", {}, "selected call"), slowCall(state.call, true));
 	if (indices.length) right.append(element("h3", {}, "slowest calls"));
 	const slowest = sorted(indices, columns.duration);
 	for (let k = slowest.length - 1; k >= Math.max(0, slowest.length - 10); k--) right.append(slowCall(slowest[k], k === slowest.length - 1));

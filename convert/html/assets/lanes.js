@@ -108,7 +108,7 @@ function startTimeline() {
 		canvas.style.cursor = what.gutter || what.call >= 0 ? "pointer" : "crosshair";
 		if (what.call >= 0) showCallTip(e, what.call);
 		else if (what.event) showTip(e, what.event.text, "at " + showMoment(what.event.at), showDate(what.event.at));
-		else if (what.gutter && what.lane) showTip(e, what.lane.t.name, plural(what.lane.t.calls, "call"), state.thread ? "" : "a click shows this thread alone");
+		else if (what.gutter && what.lane) showTip(e, what.lane.t.name, plural(what.lane.t.calls, "call"), state.thread ? "" : "click to show only this thread");
 		else showTip(e);
 	});
 	canvas.addEventListener("pointerup", e => {

@@ -30,9 +30,9 @@ function wrongFields() {
 		}
 	}
 	for (const name of ["min", "max"]) {
-		if (state[name].trim() && isNaN(parseTime(state[name]))) wrong.push([name, `${state[name]} is no time`]);
+		if (state[name].trim() && isNaN(parseTime(state[name]))) wrong.push([name, `${state[name]} is not a time`]);
 	}
-	if ($("time").value.trim() && !parseRange($("time").value)) wrong.push(["time", "a stretch of time is as 1.2s - 1.25s"]);
+	if ($("time").value.trim() && !parseRange($("time").value)) wrong.push(["time", "enter a time range, for example 1.2s - 1.25s"]);
 	return wrong;
 }
 
@@ -175,7 +175,7 @@ async function start() {
 	fillInputs();
 	$("summary").textContent = [
 		calls.n || meta.left ? `${meta.left ? `the longest ${showCount(calls.n)} of ${plural(calls.n + meta.left, "call")}` : plural(calls.n, "call")} of ${plural(meta.functions.length, "function")} on ${plural(meta.threads.filter(t => t.calls).length, "thread")} in ${showTime(calls.end)}` :
-			meta.counted ? `no calls: ${showCount(meta.counted)} were only counted, and the functions view has their numbers` : "no calls: nothing was recorded, or nothing chosen",
+			meta.counted ? `no calls: ${showCount(meta.counted)} were only counted; see the functions view` : "no calls: nothing was recorded or selected",
 		...(meta.epoch ? ["from " + showDate(0)] : []), ...meta.notes,
 	].join("; ");
 	for (const view of views) view();
@@ -184,6 +184,6 @@ async function start() {
 }
 
 start().catch(error => {
-	$("summary").textContent = "The page cannot show the trace: " + error.message + ". It needs a browser of 2023 or later.";
+	$("summary").textContent = "The page cannot show the trace: " + error.message + ". It needs a browser from 2023 or later.";
 	throw error;
 });

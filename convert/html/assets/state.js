@@ -182,7 +182,7 @@ const ofPart = () => {
 	const parts = [];
 	if (meta.left) parts.push(`the ${plural(meta.left, "shorter call")} that ${meta.left === 1 ? "is" : "are"} not in the page`);
 	if (meta.pruned) parts.push(`the ${plural(meta.pruned, "call")} that the recorder dropped`);
-	return parts.length ? `; without ${parts.join(" and ")}, whose time is self time of their callers` : "";
+	return parts.length ? `; without ${parts.join(" and ")}; their time is self time of their callers` : "";
 };
 
 // choose shows a call in all views.
