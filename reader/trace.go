@@ -258,6 +258,13 @@ func (t *Trace) Header(file int) Header { return t.files[file].header }
 // Size returns the size of a file in bytes, after decompression.
 func (t *Trace) Size(file int) int64 { return t.files[file].in.size }
 
+// Bytes are those of a file after decompression, until Close. If the file shrinks meanwhile,
+// reading it is an error.
+func (t *Trace) Bytes(file int) *io.SectionReader {
+	in := t.files[file].in
+	return io.NewSectionReader(in, 0, in.size)
+}
+
 // Packed names what a file is compressed with: gzip, zstd, or "" for nothing.
 func (t *Trace) Packed(file int) string { return t.files[file].in.packed }
 

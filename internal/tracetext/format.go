@@ -66,8 +66,13 @@ type formatter struct {
 	last    int64 // offset of the end of the last record
 }
 
-// maxHeld bounds the text that is held back.
-const maxHeld = 1 << 20
+const (
+	// maxHeld bounds the text that is held back.
+	maxHeld = 1 << 20
+	// maxWords bounds the size of a record that is told in words: a byte of its payload may
+	// take four.
+	maxWords = maxLine / 5
+)
 
 func (f *formatter) records(records iter.Seq2[reader.Record, error]) error {
 	started := false
@@ -177,7 +182,7 @@ func (f *formatter) release(ended bool) error {
 	if f.holding {
 		f.holding = false
 		number := strconv.FormatUint(f.value, 10)
-		if ended && f.value == uint64(f.last-f.extents) {
+		if ended && f.value == uint64(f.last-f.extents) && f.pos-f.extents < maxBlock-maxZeros {
 			number = "auto"
 		}
 		_, _ = fmt.Fprintf(f.w, "extents %s%s\n", number, f.tail)
@@ -195,6 +200,10 @@ func (f *formatter) record(r *reader.Record) error {
 		return err
 	}
 	f.pos += int64(r.Size)
+	if r.Size > maxWords {
+		_, err := f.hex(bytes.NewReader(f.raw))
+		return err
+	}
 	// What cannot be told in words must still assemble to the same bytes.
 	var unused []byte
 	f.same = tracewrite.AppendRecord(f.same[:0], &f.header, r)
@@ -287,7 +296,8 @@ const maxMicros = 1_000_000
 
 // quote prefers backquotes where there are quotes to escape.
 func quote(s string) string {
-	if strings.Contains(s, `"`) && strconv.CanBackquote(s) {
+	hidden := func(r rune) bool { return !strconv.IsPrint(r) } // and might steer a terminal
+	if strings.Contains(s, `"`) && strconv.CanBackquote(s) && !strings.ContainsFunc(s, hidden) {
 		return "`" + s + "`"
 	}
 	return strconv.Quote(s)

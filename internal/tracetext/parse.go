@@ -1,10 +1,13 @@
 package tracetext
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,36 +16,119 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Parse assembles the trace that text describes. Errors name the line. The
-// result is never larger than some thousand times the text.
+// Limits of what a text may hold, so that memory is bounded whatever it says.
+const (
+	maxLine   = 64 << 20 // bytes of a line
+	maxTokens = 1 << 16  // values and fields of a line
+	maxBlock  = 64 << 20 // bytes of a block with `extents auto`, which is held until its end
+)
+
+// Parse is [Assemble] in memory. What it returns is never larger than some thousand times the
+// text.
 func Parse(text string) ([]byte, error) {
-	p := parser{block: -1}
-	n := 0
-	for line := range strings.Lines(text) {
-		n++
-		tokens, err := split(line)
-		if err == nil && len(tokens) > 0 {
-			f := &fields{tokens: tokens[1:]}
-			p.line(tokens[0], f)
-			err = f.finish()
+	var b bytes.Buffer
+	if err := Assemble(&b, strings.NewReader(text)); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// Assemble writes the trace that a text describes. It streams: what it holds is a line, and the
+// block of an `extents auto`. Errors of the text name the line; all that comes before it may have
+// been written.
+func Assemble(w io.Writer, text io.Reader) error {
+	p := parser{w: w, block: -1}
+	in := bufio.NewReaderSize(text, 64<<10)
+	for n := 1; ; n++ {
+		line, err := readLine(in)
+		if err == io.EOF {
+			break
+		}
+		if err == nil {
+			err = p.textLine(line)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return fmt.Errorf("line %d: %w", n, err)
+		}
+		if err := p.flush(false); err != nil {
+			return err
 		}
 	}
 	p.endBlock()
-	return p.out, nil
+	return p.flush(true)
+}
+
+// readLine reads up to the end of a line, which it may be without at the end of the text. The
+// line is valid until the next.
+func readLine(in *bufio.Reader) (string, error) {
+	piece, err := in.ReadSlice('\n')
+	if err == nil || err == io.EOF && len(piece) > 0 {
+		return string(piece), nil
+	}
+	line := bytes.Clone(piece)
+	for err == bufio.ErrBufferFull {
+		if len(line) > maxLine {
+			return "", fmt.Errorf("longer than %d bytes", maxLine)
+		}
+		piece, err = in.ReadSlice('\n')
+		line = append(line, piece...)
+	}
+	if err == io.EOF && len(line) > 0 {
+		err = nil
+	}
+	return string(line), err
+}
+
+func (p *parser) textLine(line string) error {
+	tokens, err := split(line)
+	if err != nil || len(tokens) == 0 {
+		return err
+	}
+	f := &fields{tokens: tokens[1:]}
+	p.line(tokens[0], f)
+	if err := f.finish(); err != nil {
+		return err
+	}
+	if p.block >= 0 && len(p.out)-p.block > maxBlock {
+		return fmt.Errorf("a block of more than %d bytes: write the number of its extents", maxBlock)
+	}
+	return nil
 }
 
 type parser struct {
-	out    []byte
+	w       io.Writer
+	out     []byte // not yet written
+	written int64
+
 	begun  bool           // a line was read
 	header *reader.Header // nil without a header line
 	fill   byte
 
-	block int // offset behind an `extents auto` record whose number is not set yet; -1 for none
+	block int // offset in out behind an `extents auto` record whose number is not set yet; -1 for none
 	last  int // end of the last record of that block
 }
+
+// flush writes what is complete, if it is much or at the end.
+func (p *parser) flush(all bool) error {
+	n := len(p.out)
+	if p.block >= 0 {
+		n = p.block - metadataSize
+	}
+	if !all && n < 64<<10 {
+		return nil
+	}
+	_, err := p.w.Write(p.out[:n])
+	p.written += int64(n)
+	p.out = append(p.out[:0], p.out[n:]...)
+	p.last -= n
+	if p.block >= 0 {
+		p.block -= n
+	}
+	return err
+}
+
+// metadataSize is the size of the record whose number is set later.
+const metadataSize = 16
 
 func (p *parser) line(word string, f *fields) {
 	first := !p.begun
@@ -110,7 +196,7 @@ func (p *parser) zeros(f *fields) {
 		n = f.parse("number", number, 64)
 	} else if p.header == nil || p.header.BufferSize == 0 {
 		f.fail("zeros auto needs a buffer size in the header")
-	} else if behind := uint64(len(p.out)-tracewrite.HeaderSize) % p.header.BufferSize; behind > 0 {
+	} else if behind := (uint64(p.written) + uint64(len(p.out)) - tracewrite.HeaderSize) % p.header.BufferSize; behind > 0 {
 		n = p.header.BufferSize - behind
 	}
 	if n > maxZeros {
@@ -280,6 +366,9 @@ func split(line string) ([]string, error) {
 			}
 			tokens = append(tokens, line[:end])
 			line = line[end:]
+		}
+		if len(tokens) > maxTokens {
+			return nil, fmt.Errorf("more than %d values", maxTokens)
 		}
 	}
 }

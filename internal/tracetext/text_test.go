@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/xray-tools/xray/internal/test/elftest"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 )
@@ -304,6 +306,70 @@ func TestEveryFileHasAText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { format(t, rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) })
 }
 
+// Every trace of the project has a text.
+func TestTestdata(t *testing.T) {
+	paths, err := filepath.Glob("../../testdata/*.xray")
+	if err != nil || len(paths) < 15 {
+		t.Fatalf("%d traces, %v", len(paths), err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := format(t, data); !strings.HasPrefix(text, "xray ") {
+			t.Errorf("%s: the text is no trace's: %.40q", path, text)
+		}
+	}
+}
+
+// A text becomes a trace in memory that has a bound, however large the trace is, or is refused.
+func TestAssembleStreams(t *testing.T) {
+	var long strings.Builder
+	long.WriteString("xray fdr\n")
+	for range 100 {
+		long.WriteString("thread 1\n" + strings.Repeat("enter 1 +1\n", 1000) + strings.Repeat("zeros 65536\n", 10))
+	}
+	elftest.Bounded(t, 16<<20, func() {
+		var n counter
+		if err := Assemble(&n, strings.NewReader(long.String())); err != nil {
+			t.Error(err)
+		}
+		if want := 32 + 100*(5*16+8000+10*65536); int(n) != want {
+			t.Errorf("%d bytes, want %d", n, want)
+		}
+	})
+	for text, want := range map[string]string{
+		"xray fdr\nthread 1\n" + strings.Repeat("zeros 65536\n", 1025): "line 1026: a block of more than 67108864 bytes: write the number of its extents",
+		"bytes" + strings.Repeat(" 00", maxTokens+1):                   "line 1: more than 65536 values",
+		"xray fdr # " + strings.Repeat("x", maxLine+64<<10):            "line 1: longer than 67108864 bytes",
+	} {
+		if err := Assemble(io.Discard, strings.NewReader(text)); err == nil || err.Error() != want {
+			t.Errorf("%.20q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}
+
+// What a payload holds does not steer the terminal that shows the text.
+func TestTextIsPrintable(t *testing.T) {
+	data, err := Parse("xray fdr\nthread 1\nmetadata process \"{\\\"exe\\\":\\u009b2J\\u202e\\x1b[2J}\"\ncustom \"\\u009b\\t\"\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range format(t, data) {
+		if r != '\n' && !strconv.IsPrint(r) {
+			t.Errorf("%U", r)
+		}
+	}
+}
+
 // TestCorpus runs over the files that XRAY_CORPUS names.
 func TestCorpus(t *testing.T) {
 	root := os.Getenv("XRAY_CORPUS")
@@ -393,7 +459,9 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Add("xray fdr version=1 buffer=100\nthread 1 pid=2 wall=3.000004 cpu=5 tsc=6\nzeros auto")
 	f.Fuzz(func(t *testing.T, text string) {
-		data, err := Parse(text)
+		var data []byte
+		var err error
+		elftest.Bounded(t, 64<<20+2*maxZeros*uint64(len(text)), func() { data, err = Parse(text) })
 		if err != nil {
 			return
 		}
