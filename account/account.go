@@ -1,32 +1,31 @@
-// Package account says how often each function was called and how long its
-// calls took: count, self time, total time and quantiles.
+// Package account shows per-function call counts and latency: count, self time, total time
+// and percentiles.
 //
 // The steps are those of every analysis:
 //
-//  1. [New] makes an [Analysis] for each shard; calls.Run feeds and merges them.
+//  1. [New] makes an [Analysis] for each shard. calls.Run feeds and merges them.
 //     It needs calls.Options.Nested.
-//  2. [Analysis.Report] turns it into a [Report]: rows of plain integers, in ticks.
-//  3. [Report.Sort] and [Report.Top] choose what is shown.
-//  4. [Report.Write] renders it, and only then gives functions their names and
-//     ticks their unit.
+//  2. [Analysis.Report] turns it into a [Report]: rows of integers, in ticks. 3.
+//
+// [Report.Sort] and [Report.Top] select what is shown. 4. [Report.Body] describes the
+// report for output, which adds names and units.
 //
 // # What counts
 //
-// A call counts once it has ended: by its own exit, by a tail call, or because
-// the exit of a call further out showed that it must have ended (Inferred). Count,
-// minimum, maximum and quantiles are those of such calls, recursive ones included.
+// A call counts once it has ended: by its own exit, by a tail call, or because the exit of
+// an outer call showed that it must have ended (Inferred). Count, minimum, maximum and
+// quantiles are those of such calls, including recursive ones.
 //
-// Calls that are still open when the trace ends are counted apart, as Open. Of
-// them only the time until the end is known, so they are not in the quantiles.
-// But the time was spent, and is part of self and total: else the shares of a
-// program that is traced while it runs would leave its outermost functions out.
+// Calls that are still open at the end of the trace are counted separately, as Open. Only a
+// lower bound of their duration is known, so they are not in the quantiles. But the time
+// was spent, so it is part of self and total. Otherwise, a program that is traced while it
+// runs would seem to spend no time in its outermost functions.
 //
-// Self is the time in a function less that in the calls it made; the self times
-// of all functions add up to the time of all outermost calls. Total is the time
-// during which at least one call of the function was open in its thread: a call
-// made within another one of the same function adds nothing to it. Sum, by
-// contrast, is the plain sum of the durations of the calls that count, as
-// llvm-xray gives it.
+// Self is the time in a function without the calls that it made. The self times of all
+// functions add up to the time of all outermost calls. Total is the time during which at
+// least one call of the function was open in its thread: a call inside another one of the
+// same function adds nothing to it. Sum is the plain sum of the durations of the calls that
+// count, as llvm-xray shows it.
 package account
 
 import (
@@ -41,29 +40,28 @@ import (
 
 // Options of an analysis. The zero value is usable.
 type Options struct {
-	// Exact keeps every different duration, so that no quantile is approximate.
-	// It costs 16 to 32 bytes for each duration that a function does not share
-	// with another of its calls.
+	// Exact keeps every different duration, so that no quantile is approximate. It costs 16
+	// to 32 bytes per different duration of a function.
 	Exact bool
 	// PerThread keeps the calls of different threads apart.
 	PerThread bool
-	// RecursiveOnly counts only calls that are part of a recursion: those within
-	// another call of the same function, and those that had such a call inside. It
-	// does not go with Compensation.
+	// RecursiveOnly counts only calls that are part of a recursion: those inside another
+	// call of the same function, and those that had such a call inside. It excludes
+	// Compensation.
 	RecursiveOnly bool
-	// Compensation, where it is set, takes the cost of recording out of times.
+	// Compensation subtracts the cost of recording from times, unless it is nil.
 	Compensation *Compensation
 }
 
 // Analysis collects the calls of one shard. It is a calls.Analysis.
 type Analysis struct {
 	opts   Options
-	tables []*table // by the dense number of the thread; one for all unless Options.PerThread
-	at     []int32  // the places of a batch's functions in their table
+	tables []*table // by thread index; one for all unless Options.PerThread
+	at     []int32  // positions of a batch's functions in their table
 	kept   []calls.Call
 	prober *prober // nil unless Options.Compensation
-	// recursive marks functions of which a call within another one has ended in
-	// a thread, while that other one has not.
+	// recursive marks functions of which a nested call has ended in a thread, and the outer
+	// call has not.
 	recursive map[mark]struct{}
 }
 
@@ -81,24 +79,24 @@ func New(opts Options) *Analysis {
 	return a
 }
 
-// function is what is known of the calls of one function. It takes one cache
-// line, as there are thousands of them that calls touch in turn.
+// function is what is known of the calls of one function. It fits one cache line, because
+// calls touch thousands of them in turn.
 type function struct {
 	self      quantile.Sum
 	durations quantile.Sample // of calls that ended
-	special   *special        // nil while there are none
+	special   *special        // nil if there are none
 }
 
-// special counts what only some calls are.
+// special counts properties that few calls have.
 type special struct {
-	nested     quantile.Sum // the part of durations within another call
+	nested     quantile.Sum // the part of durations inside another call
 	openTotal  quantile.Sum // durations of calls that are open and not nested
 	open       uint64
 	inferred   uint64
 	left       uint64
 	tailExited uint64
 	untimed    uint64 // calls that were only counted
-	pruned     uint64 // calls that the recorder left out, and their durations
+	pruned     uint64 // calls that the recorder dropped, and their durations
 	prunedSum  quantile.Sum
 	probes     probes // with Options.Compensation
 }
@@ -112,8 +110,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	case a.opts.RecursiveOnly:
 		list = a.recursions(b)
 	}
-	// All functions are looked up before the first is touched: they are seldom in
-	// the first-level cache, and so many come from the second at once.
+	// Look up all functions before touching the first. They are seldom in the first-level
+	// cache, and this loads many from the second-level cache at once.
 	a.at = slices.Grow(a.at[:0], len(list))[:len(list)]
 	for i := range list {
 		a.at[i] = t.index(list[i].Func)
@@ -132,7 +130,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Sums adds the calls of a thread that were added up while they were made.
+// Sums adds the calls of a thread that the recorder summed up.
 func (a *Analysis) Sums(s *calls.Sums) error {
 	if a.opts.RecursiveOnly {
 		return errors.New("a profile does not contain which calls are part of a recursion: record without --profile")
@@ -164,21 +162,20 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 	return nil
 }
 
-// Count adds calls of a function, of which nothing is known but their number.
+// Count adds n calls of a function that were only counted.
 func (a *Analysis) Count(th reader.Thread, index int, fn reader.FuncID, n uint64) {
 	a.table(&calls.Batch{Thread: th, Index: index}).function(fn).specials().untimed += n
 }
 
-// Pruned adds calls of a function that the recorder left out. ticks is what they took in
-// all.
+// Pruned adds n calls of a function that the recorder dropped, which took ticks in total.
 func (a *Analysis) Pruned(th reader.Thread, index int, fn reader.FuncID, n, ticks uint64) {
 	s := a.table(&calls.Batch{Thread: th, Index: index}).function(fn).specials()
 	s.pruned += n
 	s.prunedSum.Add(ticks)
 }
 
-// recursions are the calls of the batch that are part of a recursion. They are
-// valid until the next batch.
+// recursions returns the calls of the batch that are part of a recursion. They are valid
+// until the next batch.
 func (a *Analysis) recursions(b *calls.Batch) []calls.Call {
 	a.kept = a.kept[:0]
 	for i := range b.Calls {
@@ -189,7 +186,7 @@ func (a *Analysis) recursions(b *calls.Batch) []calls.Call {
 	return a.kept
 }
 
-// addSpecial counts what only some calls are.
+// addSpecial counts the special properties of a call.
 func (f *function) addSpecial(c *calls.Call) {
 	s := f.specials()
 	switch c.End {
@@ -218,8 +215,8 @@ func (f *function) specials() *special {
 	return f.special
 }
 
-// isRecursive reports whether the call is part of a recursion. Calls come in the
-// order of their ends, so all those inside have been seen.
+// isRecursive reports whether the call is part of a recursion. Calls come in the order of
+// their ends, so all calls inside have been seen.
 func (a *Analysis) isRecursive(thread int, c *calls.Call) bool {
 	m := mark{thread, c.Func}
 	if c.Nested {
@@ -231,7 +228,7 @@ func (a *Analysis) isRecursive(thread int, c *calls.Call) bool {
 	return ok
 }
 
-// table is that of the thread of the batch.
+// table returns the table for the thread of the batch.
 func (a *Analysis) table(b *calls.Batch) *table {
 	at := 0
 	if a.opts.PerThread {
@@ -249,8 +246,8 @@ func (a *Analysis) table(b *calls.Batch) *table {
 	return a.tables[at]
 }
 
-// Merge adds what other, of the same options and of other threads, has
-// collected. Other must not be used again.
+// Merge adds what other has collected. Other must have the same options and other threads,
+// and must not be used afterwards.
 func (a *Analysis) Merge(other *Analysis) {
 	for at, t := range other.tables {
 		switch {
@@ -265,7 +262,7 @@ func (a *Analysis) Merge(other *Analysis) {
 			for i := range t.functions {
 				f := &t.functions[i]
 				to.function(t.ids[i]).merge(f)
-				*f = function{} // the memory of both is not needed at once
+				*f = function{} // the memory of both is not needed at the same time
 			}
 		}
 	}
@@ -292,9 +289,9 @@ func (f *function) merge(o *function) {
 	}
 }
 
-// table holds functions in the order in which they were met, and finds them by
-// an open-addressing table: ids are dense in most traces, but those of shared
-// objects are far apart, and damaged traces can hold any.
+// table holds functions in order of first occurrence, and finds them with an
+// open-addressing hash table: IDs are dense in most traces, but those of shared objects are
+// far apart, and damaged traces can have any.
 type table struct {
 	thread    reader.Thread
 	exact     bool
@@ -304,7 +301,7 @@ type table struct {
 	shift     uint8           // 32 - log2(len(slots))
 }
 
-// slot is a function's id and 1 + its index; 0 is a free slot.
+// slot is a function's ID and 1 + its index; 0 is a free slot.
 type slot struct {
 	id reader.FuncID
 	at int32
@@ -316,13 +313,13 @@ func newTable(exact bool) *table {
 	return t
 }
 
-// function is that of the id. It is valid until the next new function.
+// function returns the function with the ID. It is valid until the next new function.
 func (t *table) function(id reader.FuncID) *function { return &t.functions[t.index(id)] }
 
-// index is the place of the function with the id, which is added when it is new.
+// index returns the position of the function with the ID, and adds it if it is new.
 func (t *table) index(id reader.FuncID) int32 {
 	mask := uint32(len(t.slots) - 1)
-	// 2^32 divided by the golden ratio: ids in a row meet no slot twice.
+	// 2^32 divided by the golden ratio: consecutive IDs never collide.
 	for h := uint32(id) * 0x9e3779b1 >> (t.shift & 31); ; h++ {
 		s := t.slots[h&mask]
 		if s.at == 0 {

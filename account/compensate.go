@@ -8,23 +8,22 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Compensation takes the cost of recording out of self and total times. The
-// quantiles and sums of durations stay as recorded.
+// Compensation subtracts the cost of recording from self and total times. The quantiles and
+// sums of durations stay as recorded.
 type Compensation struct {
 	Cost probecost.Cost
-	// Keep makes, for each shard, a function that chooses calls. It takes the place
-	// of calls.Options.Filter, which may choose threads only: recording a call costs
-	// time whether it is chosen or not. May be nil.
+	// Keep makes, for each shard, a function that selects calls. Use it instead of
+	// calls.Options.Filter, which may then select only by thread: recording a call costs
+	// time even if the call is not selected. May be nil.
 	Keep func() func(*calls.Call) bool
 }
 
-// probes counts, of the calls of a function, the probes that ran while they were
-// open.
+// probes counts the probes that ran while calls of a function were open.
 type probes struct {
 	calls  uint64
 	direct uint64 // calls that they made
-	// outer are those not within another call of the function, and inside what was
-	// called from these, directly or not.
+	// outer counts calls not inside another call of the function. inside counts all calls
+	// made from these, directly or indirectly.
 	outer, inside uint64
 }
 
@@ -42,7 +41,7 @@ type prober struct {
 	kept    []calls.Call
 }
 
-// made is what was called so far by the open call of a thread at some depth.
+// made counts the calls made so far by the open call of a thread at some depth.
 type made struct{ direct, all uint64 }
 
 func newProber(c *Compensation) *prober {
@@ -53,8 +52,8 @@ func newProber(c *Compensation) *prober {
 	return p
 }
 
-// count counts the probes of a batch in the table, and returns the calls that are
-// kept. They are valid until the next batch.
+// count counts the probes of a batch in the table, and returns the selected calls. They are
+// valid until the next batch.
 func (p *prober) count(b *calls.Batch, t *table) []calls.Call {
 	open := p.threads[b.Index]
 	p.kept = p.kept[:0]
@@ -84,17 +83,17 @@ func (p *prober) count(b *calls.Batch, t *table) []calls.Call {
 	return p.kept
 }
 
-// Compensated is the times of a row with the cost of recording taken out. Where the
-// cost is more than there was, they are 0.
+// Compensated has the times of a row without the cost of recording. If the cost exceeds a
+// time, the time is 0.
 type Compensated struct {
 	RecordedSelf, RecordedTotal quantile.Sum
-	// The true times lie between these, if the cost does.
+	// The true times are between these if the true cost is between its bounds.
 	SelfLow, SelfHigh, TotalLow, TotalHigh quantile.Sum
-	// Exceeds tells that more had to be taken out than there was.
+	// Exceeds reports that the cost was higher than a time.
 	Exceeds bool
 }
 
-// compensate takes the cost out of the rows. of holds the probes of each row.
+// compensate subtracts the cost from the rows. of has the probes of each row.
 func (r *Report) compensate(cost probecost.Cost, of []probes) {
 	most := r.shortest(of)
 	best, extremes := cost.Half(most), cost.Extremes(most)
@@ -114,12 +113,12 @@ func (r *Report) compensate(cost probecost.Cost, of []probes) {
 	}
 }
 
-// enoughCalls are as many as make a mean duration that can be relied on, where single
-// ones are as coarse as the clock.
+// enoughCalls is the number of calls that make a mean duration reliable. Single durations
+// are as coarse as the clock.
 const enoughCalls = 100
 
-// shortest is the least mean duration of functions that call nothing, in thousandths
-// of ticks: the part of the cost that is inside a call cannot be more.
+// shortest is the least mean duration of functions that call nothing, in thousandths of
+// ticks. The part of the cost that is inside a call cannot exceed it.
 func (r *Report) shortest(of []probes) uint64 {
 	most := uint64(math.MaxUint64)
 	for i := range of {
@@ -142,7 +141,7 @@ func (p *probes) totalCost(s probecost.Split) quantile.Sum {
 	return sum
 }
 
-// less is time without cost, and whether there was less of it.
+// less returns time without cost, and whether the cost was higher.
 func less(time, cost quantile.Sum) (quantile.Sum, bool) {
 	if time.Compare(cost) < 0 {
 		return quantile.Sum{}, true

@@ -5,8 +5,8 @@ import "math"
 // bars are an eighth to eight eighths of a character's height.
 const bars = "▁▂▃▄▅▆▇█"
 
-// octaves gives the first and the last octave of durations in any row. Where no
-// row has any, last is smaller than first.
+// octaves returns the first and the last octave of durations in any row. If there are none,
+// last is less than first.
 func (r *Report) octaves() (first, last int) {
 	first, last = math.MaxInt, -1
 	for i := range r.Rows {
@@ -30,9 +30,9 @@ func octaveStart(o int) uint64 {
 // octaveEnd is the longest duration of an octave.
 func octaveEnd(o int) uint64 { return 1<<o - 1 }
 
-// histogram draws the counts of the octaves from first to last, a character for
-// each. What is there is seen, however little it is: the lowest bar is for all
-// that is less than an eighth of the highest.
+// histogram draws the counts of the octaves from first to last, one character for each. The
+// lowest bar stands for any count below an eighth of the highest, so that every count is
+// visible.
 func (row *Row) histogram(first, last int) string {
 	var highest uint64
 	for _, n := range row.Octaves {

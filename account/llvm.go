@@ -10,11 +10,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// llvmStats are the six numbers of a function in the order of llvm-xray. They
-// are in seconds, or in ticks when the frequency is unknown.
+// llvmStats returns the six numbers of a function in the order of llvm-xray. They are in
+// seconds, or in ticks if the frequency is unknown.
 //
-// llvm-xray converts and prints in double precision, and how the last decimal of
-// a half is rounded follows from that; so this does as it does.
+// llvm-xray converts and prints in double precision. The rounding of the last decimal
+// follows from that, so this does the same.
 func (r *Report) llvmStats(row *Row) [6]float64 {
 	s := [6]float64{
 		float64(row.Min), float64(row.P50), float64(row.P90), float64(row.P99), float64(row.Max), row.Sum.Float64(),
@@ -27,7 +27,7 @@ func (r *Report) llvmStats(row *Row) [6]float64 {
 	return s
 }
 
-// WriteLLVMText writes the text of llvm-xray. Names may be nil.
+// WriteLLVMText writes the text output of llvm-xray. Names may be nil.
 func (r *Report) WriteLLVMText(w io.Writer, names symbolize.Names) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Functions with latencies: %d\n", r.Functions)
@@ -43,10 +43,10 @@ func (r *Report) WriteLLVMText(w io.Writer, names symbolize.Names) error {
 	return out.Flush()
 }
 
-// nameless is how functions without a symbol are called.
+// nameless matches the labels of functions without a symbol.
 var nameless = regexp.MustCompile(`^@\([0-9a-f]+\)$`)
 
-// llvmName keeps what scripts for llvm-xray look for, and calls no function.
+// llvmName returns the label as scripts for llvm-xray expect it, or empty for no function.
 func llvmName(label string) string {
 	if nameless.MatchString(label) {
 		return label
@@ -54,8 +54,8 @@ func llvmName(label string) string {
 	return texttab.CSVText(label)
 }
 
-// WriteLLVMCSV writes the CSV of llvm-xray. It differs in that it doubles quotes within strings, and in
-// names that a spreadsheet would take for a formula.
+// WriteLLVMCSV writes the CSV output of llvm-xray. Unlike llvm-xray, it doubles quotes
+// within strings, and quotes names that a spreadsheet would take for a formula.
 func (r *Report) WriteLLVMCSV(w io.Writer, names symbolize.Names) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintln(out, "funcid,count,min,median,90%ile,99%ile,max,sum,debug,function")

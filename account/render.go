@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a report is shown.
+// View selects what a report shows.
 type View struct {
 	Histogram bool // draws a small histogram of durations in each row
 	Objects   bool // adds the file that each function is in
@@ -64,8 +64,8 @@ func (r *Report) table(names symbolize.Names, v View) *report.TableNode {
 	return report.Table("functions", r.Rows, columns...)
 }
 
-// times are the columns that are about durations. What people read of a report without
-// the cost of recording has the bounds of self and total in place of quantiles.
+// times are the columns for durations. In text reports without the cost of recording,
+// bounds of self and total replace quantiles.
 func (r *Report) times() []report.Column[Row] {
 	bound := func(key, title string, f func(*Compensated) quantile.Sum) report.Column[Row] {
 		return report.Sum(key, func(row *Row) quantile.Sum { return f(row.Compensated) }).
@@ -104,12 +104,12 @@ func tailExited(row *Row) uint64     { return row.TailExited }
 func (row *Row) isApproximate() bool { return row.Approximate }
 func (row *Row) untimed() bool       { return !row.timed() }
 
-// onlyCounted reports whether nothing is known of the calls but their number.
+// onlyCounted reports whether only the number of calls is known.
 func (row *Row) onlyCounted() bool {
 	return row.Untimed > 0 && row.Untimed == row.Count && row.Open == 0
 }
 
-// selfless reports whether nothing is known of the self time.
+// selfless reports whether the self time is unknown.
 func (row *Row) selfless() bool { return row.onlyPruned() || row.onlyCounted() }
 
 func share(part, whole quantile.Sum) float64 {
@@ -132,7 +132,7 @@ func (row *Row) octaves() []octave {
 	return list
 }
 
-// octaves are the histogram of a row, for programs.
+// octaves is the histogram of a row, for programs.
 func octaves(row *Row) *report.TableNode {
 	return report.Table("histogram", row.octaves(),
 		report.Time("from", func(o *octave) uint64 { return o.from }),
@@ -141,7 +141,7 @@ func octaves(row *Row) *report.TableNode {
 	)
 }
 
-// octaveWords is FROM:COUNT for each octave, in CSV.
+// octaveWords is the histogram in CSV: FROM:COUNT for each octave.
 func (r *Report) octaveWords(row *Row) string {
 	var words []string
 	for _, o := range row.octaves() {
@@ -173,7 +173,7 @@ func (r *Report) shown() int {
 	return part.Functions
 }
 
-// relativeError bounds the error of approximate quantiles.
+// relativeError is the bound of the error of approximate quantiles.
 func (r *Report) relativeError() float64 {
 	for i := range r.Rows {
 		if r.Rows[i].Coarse {
@@ -183,7 +183,7 @@ func (r *Report) relativeError() float64 {
 	return quantile.RelativeError
 }
 
-// notes are the lines below a table: what its reader must know to trust it.
+// notes are the lines below a table: what the reader must know to trust it.
 func (r *Report) notes(v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -197,7 +197,7 @@ func (r *Report) notes(v View) []string {
 		return notes
 	}
 	notes = append(notes, r.costNotes()...)
-	// say adds what is about n calls. The words depend on the number.
+	// say adds a sentence about n calls, in singular or plural.
 	say := func(n uint64, one, many string) {
 		if n == 1 {
 			add("1 call %s", one)
@@ -220,9 +220,9 @@ func (r *Report) notes(v View) []string {
 	return notes
 }
 
-// quantileNotes explain the mark ~ where it is shown.
+// quantileNotes explain the mark ~ if it is shown.
 func (r *Report) quantileNotes() (notes []string) {
-	if r.Cost != nil { // there are no quantiles
+	if r.Cost != nil { // then the report has no quantiles
 		return nil
 	}
 	var approximate, coarse uint64

@@ -19,38 +19,38 @@ type Row struct {
 	Func   reader.FuncID
 
 	Count      uint64 // calls that ended
-	TailExited uint64 // those of them that left through a tail call
-	Inferred   uint64 // those of them whose end was not recorded
-	Left       uint64 // those of them that an exception or a longjmp left
+	TailExited uint64 // calls of these that left through a tail call
+	Inferred   uint64 // calls of these whose end was not recorded
+	Left       uint64 // calls of these that an exception or a longjmp left
 	Open       uint64 // calls that had not ended
 
-	Self  quantile.Sum // time in the function less that in the calls it made
+	Self  quantile.Sum // time in the function without the calls that it made
 	Total quantile.Sum // time during which a call of the function was open
 	Sum   quantile.Sum // of the durations of the calls counted
 
-	// Of the durations of the calls counted; 0 when there is none. A quantile q
-	// is the one at index ⌊q·Count⌋ in ascending order.
+	// Of the durations of the calls counted; 0 if there are none. Quantile q is the value
+	// at index ⌊q·Count⌋ in ascending order.
 	Min, P50, P90, P99, P999, Max uint64
-	// Approximate is set where quantiles may be off by quantile.RelativeError, or
-	// where Coarse is, by quantile.OctaveError. Min and Max never are.
+	// Approximate says that quantiles may be off by quantile.RelativeError, or, with
+	// Coarse, by quantile.OctaveError. Min and Max are always exact.
 	Approximate, Coarse bool
-	Untimed             uint64 // those of Count of which nothing but their number is known
-	// Pruned are those of Count that the recorder left out. Total and Sum have their
-	// durations, but nothing else knows of them. What they called, and calls of their own
-	// function around them, are in Total once more; and their time is also Self of
-	// the functions that they were called from.
+	Untimed             uint64 // calls of these that were only counted
+	// Pruned is the number of calls of Count that the recorder dropped. Total and Sum
+	// include their durations. Quantiles and Self do not. Total also includes, a second
+	// time, what they called, and nested calls of the same function. Their time is also in
+	// Self of their callers.
 	Pruned uint64
-	// Octaves counts durations by their length in bits: those of 2^(i-1) to
-	// 2^i-1 ticks are in Octaves[i]. It is as long as the longest needs.
+	// Octaves counts durations by their length in bits: Octaves[i] counts those of 2^(i-1)
+	// to 2^i-1 ticks. It is as long as the longest duration needs.
 	Octaves []uint64
 
-	// Compensated is set where the cost of recording is taken out of Self and Total,
-	// and of nothing else.
+	// Compensated is set if the cost of recording is subtracted. It affects only Self and
+	// Total.
 	Compensated *Compensated
 }
 
-// Report is what an analysis found. It is owned by the caller and holds nothing
-// of the analysis.
+// Report is the result of an analysis. The caller owns it. It shares nothing with the
+// analysis.
 type Report struct {
 	Clock     reader.Clock
 	PerThread bool
@@ -59,19 +59,19 @@ type Report struct {
 	Functions int
 	// Calls is the sum of their counts.
 	Calls uint64
-	// Self is the self time of all of them: that which shares are of.
+	// Self is the self time of all functions, the base of shares.
 	Self quantile.Sum
-	// Open, Inferred, Left, TailExited, Untimed and Pruned are the sums of those of the rows, before
+	// Open, Inferred, Left, TailExited, Untimed and Pruned are sums over the rows, before
 	// [Report.Top].
 	Open, Inferred, Left, TailExited, Untimed, Pruned uint64
-	// Cost is what was taken out of times; nil for nothing. CostSource says where it is
-	// from, and may be set before writing.
+	// Cost is what was subtracted from times, or nil. CostSource says where it is from, and
+	// may be set before writing.
 	Cost       *probecost.Cost
 	CostSource string
 }
 
-// Report gives the results so far, ordered by thread and function id. The
-// frequency is that of the trace's clock, in ticks a second, 0 when unknown.
+// Report returns the results so far, ordered by thread and function ID. The frequency is
+// that of the trace's clock, in ticks per second, or 0 if unknown.
 func (a *Analysis) Report(frequency uint64) *Report {
 	r := &Report{Clock: reader.Clock{Frequency: frequency}, PerThread: a.opts.PerThread}
 	rows := 0
@@ -81,7 +81,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 		}
 	}
 	r.Rows = slices.Grow(r.Rows, rows)
-	var of []probes // of the rows, where they are counted
+	var of []probes // of the rows, if probes are counted
 	for _, t := range a.tables {
 		if t == nil {
 			continue
@@ -136,14 +136,13 @@ func (f *function) row() Row {
 	return row
 }
 
-// OnlyCounted reports whether nothing is known of the calls but their numbers.
+// OnlyCounted reports whether only the number of calls is known.
 func (r *Report) OnlyCounted() bool { return r.Untimed > 0 && r.Untimed == r.Calls && r.Open == 0 }
 
-// timed reports whether durations of calls that ended are known.
+// timed reports whether durations of some calls that ended are known.
 func (row *Row) timed() bool { return row.Count > row.Untimed+row.Pruned }
 
-// onlyPruned reports whether none of the calls was recorded, so that nothing is known of
-// their self time.
+// onlyPruned reports whether no call was recorded, so that the self time is unknown.
 func (row *Row) onlyPruned() bool { return row.Pruned > 0 && row.Pruned == row.Count && row.Open == 0 }
 
 func (r *Report) countFunctions() {
@@ -164,7 +163,7 @@ func compareIDs(a, b *Row) int {
 	)
 }
 
-// Column is what rows can be sorted by.
+// Column is a sort key for rows.
 type Column uint8
 
 // The columns, in the order of [Columns].
@@ -172,7 +171,7 @@ const (
 	ByID Column = iota // thread, then function id
 	ByName
 	ByCount
-	BySelf // and so by share
+	BySelf // also the order by share
 	ByTotal
 	BySum
 	ByMin
@@ -186,8 +185,8 @@ const (
 	ByOpen
 )
 
-// columnNames has the name of a column first, and then what else it is called,
-// by llvm-xray among others.
+// columnNames has the name of each column, followed by its other names, for example those
+// of llvm-xray.
 var columnNames = [...][]string{
 	ByID:         {"id", "funcid"},
 	ByName:       {"function", "func", "name"},
@@ -209,7 +208,7 @@ var columnNames = [...][]string{
 // String is the column's name.
 func (c Column) String() string { return columnNames[c][0] }
 
-// Columns gives the names of all columns.
+// Columns returns the names of all columns.
 func Columns() []string {
 	names := make([]string, len(columnNames))
 	for i := range columnNames {
@@ -218,8 +217,7 @@ func Columns() []string {
 	return names
 }
 
-// ParseColumn finds a column by any of its names, which include those of
-// llvm-xray.
+// ParseColumn finds a column by any of its names, including those of llvm-xray.
 func ParseColumn(name string) (Column, error) {
 	for c, names := range columnNames {
 		if slices.Contains(names, name) {
@@ -262,9 +260,8 @@ func (c Column) compare(a, b *Row) int {
 	return compareIDs(a, b)
 }
 
-// Sort orders the rows by a column, the largest first when descending. Rows
-// that are equal in it stay in ascending order of their ids. Names are only
-// needed for ByName.
+// Sort orders the rows by a column, the largest first if descending. Rows with equal values
+// stay in ascending order of their IDs. Names are only needed for ByName.
 func (r *Report) Sort(by Column, descending bool, names symbolize.Names) {
 	compare := by.compare
 	if by == ByName {
@@ -283,20 +280,20 @@ func (r *Report) Sort(by Column, descending bool, names symbolize.Names) {
 	})
 }
 
-// sort compares rows where they are: they are too large to be passed around.
+// sort compares rows in place, because they are large.
 func (r *Report) sort(compare func(a, b *Row) int) {
 	sort.Slice(r.Rows, func(i, j int) bool { return compare(&r.Rows[i], &r.Rows[j]) < 0 })
 }
 
-// Top keeps only the first n rows; all when n is not positive.
+// Top keeps only the first n rows, or all if n is not positive.
 func (r *Report) Top(n int) {
 	if n > 0 && n < len(r.Rows) {
 		r.Rows = r.Rows[:n]
 	}
 }
 
-// Ended leaves out functions none of whose calls has ended. llvm-xray does not
-// know these, so call it before anything else to get its shapes.
+// Ended removes functions without calls that ended. llvm-xray does not have these, so call
+// it first to get its output.
 func (r *Report) Ended() {
 	r.Rows = slices.DeleteFunc(r.Rows, func(row Row) bool { return row.Count == 0 })
 	r.countFunctions()

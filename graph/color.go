@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// rgb is a colour; components go from 0 to 255.
+// rgb is a color with components from 0 to 255.
 type rgb struct{ r, g, b float64 }
 
-// hsv is a colour by hue (0 to 6, one per sextant), saturation and value (0 to 1).
+// hsv is a color by hue (0 to 6, one per sextant), saturation and value (0 to 1).
 type hsv struct{ h, s, v float64 }
 
 // The scales are ColorBrewer's: 9-class OrRd for amounts, 11-class PiYG for
@@ -24,8 +24,8 @@ var (
 	}
 )
 
-// amountColor is the colour of v where most is the largest amount. The root
-// spreads small amounts, which are the many.
+// amountColor returns the color of v if most is the largest amount. The root spreads small
+// amounts, which are the most frequent.
 func amountColor(v, most float64) rgb {
 	if most <= 0 {
 		return orRd[0]
@@ -33,10 +33,10 @@ func amountColor(v, most float64) rgb {
 	return pick(orRd, math.Sqrt(v/most))
 }
 
-// changeColor is the colour of a relative change: pink for less, green for more.
+// changeColor returns the color of a relative change: pink for less, green for more.
 func changeColor(change float64) rgb { return pick(piYG, (change+1)/2) }
 
-// pick is the colour at t of a scale, which goes from 0 to 1.
+// pick returns the color at t, from 0 to 1, of a scale.
 func pick(scale []rgb, t float64) rgb {
 	t *= float64(len(scale) - 1)
 	if !(t > 0) {
@@ -49,8 +49,7 @@ func pick(scale []rgb, t float64) rgb {
 	return blend(scale[i], scale[i+1], t-float64(i))
 }
 
-// blend mixes two colours by hue, saturation and value, the hue going the
-// shorter way round.
+// blend mixes two colors by hue, saturation and value. The hue takes the shorter way.
 func blend(from, to rgb, t float64) rgb {
 	a, b := toHSV(from), toHSV(to)
 	switch {
@@ -108,12 +107,12 @@ func toRGB(c hsv) rgb {
 	return rgb{math.Floor(255*r + 0.5), math.Floor(255*g + 0.5), math.Floor(255*b + 0.5)}
 }
 
-// String is the colour as DOT writes it.
+// String returns the color as DOT writes it.
 func (c rgb) String() string {
 	return fmt.Sprintf("#%02X%02X%02X", uint8(c.r), uint8(c.g), uint8(c.b))
 }
 
-// ink is black or white, whichever reads better on the colour.
+// ink is black or white, whichever is more readable on the color.
 func (c rgb) ink() string {
 	if 0.299*c.r+0.587*c.g+0.114*c.b < 140 {
 		return "#FFFFFF"

@@ -16,14 +16,13 @@ type Side struct {
 	Names    symbolize.Names
 }
 
-// Diff is the joint graph of two traces, A and B. Functions are joined by name,
-// as their ids differ from build to build; functions of the same name in one
-// trace count as one.
+// Diff is the joint graph of two traces, A and B. Functions are joined by name, because IDs
+// differ between builds. Functions of the same name in one trace count as one.
 type Diff struct {
 	ClockA, ClockB reader.Clock
-	Quantiles      bool // known for both sides
-	// Functions is ordered by name. The first is the root, the caller of calls
-	// that have none, whose name is empty.
+	Quantiles      bool // both sides have quantiles
+	// Functions is ordered by name. The first is the root, the caller of calls that have
+	// none. Its name is empty.
 	Functions []FunctionDiff
 	// Edges is ordered by caller, then callee.
 	Edges []EdgeDiff
@@ -33,13 +32,13 @@ type Diff struct {
 // FunctionDiff is a function in both traces.
 type FunctionDiff struct {
 	Name string
-	A, B *Stats // nil where the trace does not have it
+	A, B *Stats // nil if the trace does not have it
 }
 
 // EdgeDiff is an edge in both traces.
 type EdgeDiff struct {
 	Caller, Callee int    // positions in Diff.Functions
-	A, B           *Stats // nil where the trace does not have it
+	A, B           *Stats // nil if the trace does not have it
 }
 
 // Compare joins the call graphs of two traces.
@@ -94,7 +93,7 @@ func Compare(a, b Side) *Diff {
 	return d
 }
 
-// labels are the names of the functions of the trace; that of the root is empty.
+// labels returns the names of the functions of the trace. That of the root is empty.
 func (s *Side) labels() map[reader.FuncID]string {
 	labels := make(map[reader.FuncID]string)
 	for i := range s.Analysis.edges {
@@ -105,14 +104,14 @@ func (s *Side) labels() map[reader.FuncID]string {
 			}
 		}
 	}
-	// The root takes part whether it has edges or not, so that it is number 0
-	// on both sides, as a report wants it.
+	// Include the root whether it has edges or not, so that it is number 0 on both sides,
+	// as reports expect.
 	labels[Root] = ""
 	return labels
 }
 
-// renumber gives functions the numbers of their names. Edges that become the
-// same are added up.
+// renumber gives functions the numbers of their names. Edges that become equal are added
+// up.
 func (a *Analysis) renumber(labels map[reader.FuncID]string, ids map[string]reader.FuncID) *Analysis {
 	to := New(a.opts)
 	for i := range a.edges {
@@ -122,8 +121,7 @@ func (a *Analysis) renumber(labels map[reader.FuncID]string, ids map[string]read
 	return to
 }
 
-// change is B / A − 1 of two amounts: infinite where something came out of
-// nothing, and 0 where there is nothing in both.
+// change returns B / A − 1: infinite if only A is 0, and 0 if both are 0.
 func change(a, b float64) float64 {
 	if a == b {
 		return 0
@@ -143,7 +141,7 @@ func (d *Diff) change(a, b *Stats, c Column) (float64, bool) {
 	return change(amount(a, c, d.ClockA), amount(b, c, d.ClockB)), true
 }
 
-// difference is how far a column is apart, in calls or seconds; what is missing
+// difference is the absolute difference of a column, in calls or seconds. A missing side
 // counts as 0.
 func (d *Diff) difference(a, b *Stats, c Column) float64 {
 	var x, y float64
@@ -156,13 +154,12 @@ func (d *Diff) difference(a, b *Stats, c Column) float64 {
 	return math.Abs(y - x)
 }
 
-// Trim returns the part of the graph where most changed, and counts in Left what
-// it leaves out.
+// Trim returns the part of the graph that changed most, and counts in Left what it omits.
 //
-// It keeps edges whose sum changed by at least minShare (0 to 1) of the self
-// time of that trace which has more of it, and functions whose self time did, or
-// that have such an edge. With top above 0 only the top functions by change of
-// self time stay, and the edges among them and from the root.
+// It keeps edges whose sum changed by at least minShare (0 to 1) of the self time of the
+// trace that has more of it. It keeps functions whose self time changed by as much, or that
+// have such an edge. If top is above 0, it keeps only the top functions by change of self
+// time, and the edges between them and from the root.
 func (d *Diff) Trim(minShare float64, top int) *Diff {
 	var selfA, selfB float64
 	for i := range d.Functions {

@@ -7,18 +7,18 @@ import (
 	"math"
 )
 
-// LLVMDiffView says what llvm-xray graph-diff shows.
+// LLVMDiffView selects what llvm-xray graph-diff shows.
 type LLVMDiffView struct {
 	EdgeLabel, EdgeColor     Column
 	VertexLabel, VertexColor Column
-	// NameLimit is where names are cut, in bytes; 0 means 40, llvm-xray's
-	// default, and a negative limit means never.
+	// NameLimit is the maximum length of names in bytes. 0 means 40, llvm-xray's default. A
+	// negative limit means no limit.
 	NameLimit int
 }
 
-// WriteLLVM writes the graph as llvm-xray graph-diff does, with vertices
-// numbered in the order of their names. Edges of which all calls are open at the
-// end do not show. It returns the error of w.
+// WriteLLVM writes the graph as llvm-xray graph-diff does, with vertices numbered in the
+// order of their names. It omits edges whose calls are all open at the end. It returns the
+// error of w.
 func (d *Diff) WriteLLVM(w io.Writer, v LLVMDiffView) error {
 	if v.NameLimit == 0 {
 		v.NameLimit = llvmNameLimit
@@ -35,8 +35,7 @@ func (d *Diff) WriteLLVM(w io.Writer, v LLVMDiffView) error {
 		return cut(d.Functions[i].Name, v.NameLimit)
 	}
 	for _, e := range d.Edges {
-		// llvm-xray knows the ends of edges whose calls are all open, not the
-		// edges.
+		// llvm-xray knows the ends of edges whose calls are all open, but not the edges.
 		e.A, e.B = finished(e.A), finished(e.B)
 		if e.A == nil && e.B == nil {
 			continue
@@ -65,7 +64,7 @@ func (d *Diff) WriteLLVM(w io.Writer, v LLVMDiffView) error {
 	return b.Flush()
 }
 
-// finished is s, or nil if it has no calls that ended.
+// finished returns s, or nil if no call has ended.
 func finished(s *Stats) *Stats {
 	if s == nil || s.Count == 0 {
 		return nil

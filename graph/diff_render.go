@@ -8,14 +8,13 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 )
 
-// WriteDOT writes the graph for Graphviz: what costs more in B is pink, what
-// costs less is green, what is in one trace only is drawn with dashes. It
-// returns the error of w.
+// WriteDOT writes the graph for Graphviz: what costs more in B is pink, what costs less is
+// green, and what only one trace has is dashed. It returns the error of w.
 func (d *Diff) WriteDOT(w io.Writer, v View) error {
 	return d.draw(&v).writeDOT(w)
 }
 
-// caption tells what the graph is of, and what is not in it.
+// caption describes the graph and what it omits.
 func (d *Diff) caption(v *View) []string {
 	lines := []string{fmt.Sprintf("%s, %s; pink: more in B, green: less in B, dashed: only in one trace",
 		label.Count(uint64(len(d.Functions)-1), "function", "functions"), label.Count(uint64(len(d.Edges)), "edge", "edges"))}
@@ -31,7 +30,7 @@ func (d *Diff) caption(v *View) []string {
 	return lines
 }
 
-// approximate reports whether any quantile is, and whether by octaves.
+// approximate reports whether any quantile is approximate, and whether any is by octaves.
 func (d *Diff) approximate() (approximate, coarse bool) {
 	for i := range d.Functions {
 		for _, s := range []*Stats{d.Functions[i].A, d.Functions[i].B} {
@@ -43,7 +42,7 @@ func (d *Diff) approximate() (approximate, coarse bool) {
 	return approximate, coarse
 }
 
-// cost is the colour of a change for someone who wants less.
+// cost returns the color of a change for which less is better.
 func (d *Diff) cost(a, b *Stats, c Column) rgb {
 	switch {
 	case a == nil:
@@ -85,7 +84,7 @@ func (d *Diff) lines(a, b *Stats, columns []Column) []string {
 	return lines
 }
 
-// percent writes a relative change in parentheses, nothing for none.
+// percent returns a relative change in parentheses, or nothing if there is none.
 func percent(r float64) string {
 	switch {
 	case r == 0 || math.IsInf(r, 0):

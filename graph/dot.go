@@ -10,14 +10,14 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what a DOT graph shows. The zero value shows names only, in white.
+// View selects what a graph shows. The zero value shows names only, in white.
 type View struct {
 	FunctionLabels, EdgeLabels []Column // one line each
 	FunctionColor, EdgeColor   Column
 	NameLimit                  int // bytes of a name in a label; 0 for 60
 }
 
-// DefaultView is what a user gets who asks for nothing.
+// DefaultView is the view if the user selects nothing.
 func DefaultView() View {
 	return View{
 		FunctionLabels: []Column{Self, Sum, Count},
@@ -34,13 +34,13 @@ func (v *View) nameLimit() int {
 	return v.NameLimit
 }
 
-// WriteDOT writes the graph for Graphviz. Tooltips hold full names and source
-// locations. It returns the error of w.
+// WriteDOT writes the graph for Graphviz. Tooltips have full names and source locations. It
+// returns the error of w.
 func (r *Report) WriteDOT(w io.Writer, names symbolize.Names, v View) error {
 	return r.draw(names, &v).writeDOT(w)
 }
 
-// caption tells what the graph is of, and what is not in it.
+// caption describes the graph and what it omits.
 func (r *Report) caption(v *View) []string {
 	var open, inferred uint64
 	approximate, coarse := false, false
@@ -85,8 +85,8 @@ func wantsQuantiles(v *View) bool {
 	return false
 }
 
-// lines are the numbers of a label. Shares are of all self time, and only
-// functions show them.
+// lines are the numbers of a label. Shares are of all self time, and only functions show
+// them.
 func (r *Report) lines(s *Stats, columns []Column, share bool) []string {
 	var lines []string
 	for _, c := range columns {
@@ -116,8 +116,7 @@ func value(s *Stats, c Column, k reader.Clock) string {
 	return label.Count(s.Count, "call", "calls")
 }
 
-// amount is a number in calls or seconds; in ticks where the frequency is not
-// known.
+// amount is a number in calls or seconds, or in ticks if the frequency is unknown.
 func amount(s *Stats, c Column, k reader.Clock) float64 {
 	v := float64(s.Value(c))
 	if c != Count && k.Known() {
@@ -133,8 +132,8 @@ func penWidth(v, most float64) float64 {
 	return 1 + 4*math.Sqrt(v/most)
 }
 
-// edgeInk is the colour of a line. The palest fifth of the scale would not be
-// seen on paper.
+// edgeInk returns the color of a line. It skips the palest fifth of the scale, which is
+// invisible on paper.
 func edgeInk(v, most float64) rgb {
 	if most <= 0 {
 		return orRd[3]

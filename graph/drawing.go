@@ -13,8 +13,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// drawing is a picture of a graph, whatever it will be written as. Its texts are
-// not escaped.
+// drawing is a picture of a graph, independent of the output format. Its texts are not
+// escaped.
 type drawing struct {
 	name    string // of the graph in DOT
 	caption []string
@@ -24,7 +24,7 @@ type drawing struct {
 
 type drawnNode struct {
 	id      string // in DOT
-	point   bool   // the caller of calls that have none
+	point   bool   // for the root, the caller of calls that have none
 	dashed  bool
 	lines   []string
 	tooltip []string
@@ -35,16 +35,16 @@ type drawnEdge struct {
 	from, to int // positions in drawing.nodes
 	dashed   bool
 	lines    []string
-	tooltip  [2]string // names of caller and callee; of the zero value none
+	tooltip  [2]string // names of caller and callee; empty for none
 	weight   float64
 	width    float64 // of the line
 	color    *rgb    // nil for grey
 }
 
-// rootTooltip is what the node says that stands for no function.
+// rootTooltip is the tooltip of the root, which is not a function.
 const rootTooltip = "no caller in the trace"
 
-// draw says what a picture of the report shows.
+// draw makes the picture of the report.
 func (r *Report) draw(names symbolize.Names, v *View) *drawing {
 	d := &drawing{name: "xray", caption: r.caption(v)}
 	var mostFunction, mostEdge, mostSum float64
@@ -85,7 +85,7 @@ func (r *Report) draw(names symbolize.Names, v *View) *drawing {
 		e := &r.Edges[i]
 		drawn := drawnEdge{
 			from: position[e.Caller], to: position[e.Callee],
-			dashed: e.Count == 0, // nothing but open calls
+			dashed: e.Count == 0, // only open calls
 			lines:  r.lines(&e.Stats, v.EdgeLabels, false),
 			weight: float64(e.Sum), width: penWidth(float64(e.Sum), mostSum),
 		}
@@ -101,7 +101,7 @@ func (r *Report) draw(names symbolize.Names, v *View) *drawing {
 	return d
 }
 
-// draw says what a picture of the comparison shows.
+// draw makes the picture of the comparison.
 func (d *Diff) draw(v *View) *drawing {
 	to := &drawing{name: "xraydiff", caption: d.caption(v)}
 	most, rooted := 0.0, false
@@ -149,9 +149,8 @@ func (d *Diff) draw(v *View) *drawing {
 	return to
 }
 
-// limit leaves the edges of least weight out if there are more than most, and
-// functions that have no edge then. It tells how many edges it left out, and says
-// so in the caption.
+// limit omits the edges of least weight if there are more than most, and then functions
+// without an edge. It returns the number of omitted edges and mentions them in the caption.
 func (d *drawing) limit(most int) int {
 	left := len(d.edges) - most
 	if left <= 0 && len(d.nodes) <= most+1 {
@@ -190,7 +189,7 @@ func (d *drawing) limit(most int) int {
 const dotStyle = "\tnode [shape=box, style=\"rounded,filled\", fillcolor=\"#FFFFFF\", fontname=\"Helvetica\", fontsize=11];\n" +
 	"\tedge [fontname=\"Helvetica\", fontsize=9, color=\"#606060\"];\n"
 
-// writeDOT writes the drawing for Graphviz, which places everything.
+// writeDOT writes the drawing for Graphviz, which does the layout.
 func (d *drawing) writeDOT(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "digraph %s {\n", d.name)

@@ -9,8 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// cut shortens a name to at most limit bytes and marks that it did. It never
-// cuts a character in two.
+// cut shortens a name to at most limit bytes and marks it. It does not split characters.
 func cut(name string, limit int) string {
 	if limit < 0 || len(name) <= limit {
 		return name
@@ -24,7 +23,7 @@ func cut(name string, limit int) string {
 var (
 	// Graphviz takes XML entities in every label, and backslash escapes.
 	labelEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, `\"`, `\`, `\\`)
-	// Labels of records have a structure of their own on top.
+	// Labels of records have additional special characters.
 	recordEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, `\"`, `\`, `\\`,
 		"{", `\{`, "}", `\}`, "|", `\|`)
 )
@@ -35,8 +34,8 @@ func quoted(name string) string { return labelEscapes.Replace(texttab.Printable(
 // record escapes a name for a quoted label of a record.
 func record(name string) string { return recordEscapes.Replace(texttab.Printable(name)) }
 
-// node is the DOT identifier of a function. Ids of shared objects may be
-// negative, which needs quotes.
+// node returns the DOT identifier of a function. IDs of shared objects may be negative and
+// need quotes.
 func node(id reader.FuncID) string {
 	s := "F" + strconv.Itoa(int(id))
 	if id < 0 {

@@ -8,37 +8,37 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Root stands for the caller of calls that have none in the trace.
+// Root is the caller of calls that have none in the trace.
 const Root reader.FuncID = 0
 
-// Options says what an [Analysis] keeps.
+// Options selects what an [Analysis] keeps.
 type Options struct {
-	// Quantiles keeps what quantiles need. That is most of the memory and half
-	// of the time; without it they are 0 in reports.
+	// Quantiles keeps the data for quantiles. It takes most of the memory and half of the
+	// time. Without it, quantiles in reports are 0.
 	Quantiles bool
-	// Exact keeps quantiles exact, in memory that grows with the number of
-	// distinct durations.
+	// Exact keeps quantiles exact, in memory that grows with the number of different
+	// durations.
 	Exact bool
 }
 
-// Analysis collects calls by edge. It needs no option of calls.Run. Its memory
-// grows with the number of distinct edges. It must not be used concurrently.
+// Analysis collects calls by edge. It needs no option of calls.Run. Its memory grows with
+// the number of different edges. It must not be used concurrently.
 type Analysis struct {
 	opts  Options
 	edges []edge
-	// samples are the durations of edges, by the same index; empty unless
-	// Options.Quantiles.
+	// samples are the durations of edges, by the same index. Empty unless Options.Quantiles
+	// is set.
 	samples []*quantile.Sample
-	// index is an open-addressing hash table over (caller, callee) of positions
-	// in edges plus 1, a power of two in length and at most half full.
+	// index is an open-addressing hash table from (caller, callee) to the position in edges
+	// plus 1. Its length is a power of two, and it is at most half full.
 	index []uint32
 }
 
-// edge is what is added up per edge. It fills a cache line, key included.
+// edge is the sum over the calls of an edge. It fills a cache line, including the key.
 type edge struct {
 	caller, callee        reader.FuncID
 	count, open, inferred uint64
-	sum, self             uint64 // ticks; they stay at the largest number when they reach it
+	sum, self             uint64 // ticks; they saturate at the largest number
 	min, max              uint64 // ticks; meaningless while count is 0
 }
 
@@ -77,8 +77,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Sums adds the calls of a thread that were added up while they were made. It
-// never fails.
+// Sums adds the calls of a thread that the recorder summed up. It never fails.
 func (a *Analysis) Sums(s *calls.Sums) error {
 	for i := range s.Paths {
 		p := &s.Paths[i]
@@ -96,7 +95,7 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 	return nil
 }
 
-// edge is the position of an edge, which is added when it is new.
+// edge returns the position of an edge, and adds it if it is new.
 func (a *Analysis) edge(caller, callee reader.FuncID) uint32 {
 	mask := uint64(len(a.index) - 1)
 	i := edgeHash(caller, callee) & mask
@@ -136,7 +135,7 @@ func edgeHash(caller, callee reader.FuncID) uint64 {
 	return h ^ h>>32
 }
 
-// Merge takes over the edges of other, which must not be used again.
+// Merge adds the edges of other, which must not be used afterwards.
 func (a *Analysis) Merge(other *Analysis) {
 	for at := range other.edges {
 		e := &other.edges[at]
@@ -153,7 +152,7 @@ func (a *Analysis) absorb(caller, callee reader.FuncID, other *Analysis, at int)
 	}
 }
 
-// add takes over the numbers of o, not its key.
+// add adds the numbers of o. It does not change the key.
 func (e *edge) add(o *edge) {
 	switch {
 	case o.count == 0:
@@ -169,8 +168,8 @@ func (e *edge) add(o *edge) {
 	e.self = addSaturating(e.self, o.self)
 }
 
-// addSaturating adds without ever wrapping around. Only damaged timestamps get
-// that far: the largest number is centuries at any clock's rate.
+// addSaturating adds without wrapping around. Only damaged timestamps get that far: the
+// largest number is centuries at any clock rate.
 func addSaturating(a, b uint64) uint64 {
 	if s := a + b; s >= a {
 		return s

@@ -9,18 +9,17 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// LLVMView says what llvm-xray graph shows. The zero value is its default.
+// LLVMView selects what llvm-xray graph shows. The zero value is its default.
 type LLVMView struct {
 	EdgeLabel, EdgeColor     Column
 	VertexLabel, VertexColor Column
 }
 
-// llvmNameLimit is where llvm-xray cuts names.
+// llvmNameLimit is the length to which llvm-xray cuts names.
 const llvmNameLimit = 40
 
-// WriteLLVM writes the graph as llvm-xray graph does, but ordered by id. Calls
-// that are open at the end do not show, only that their functions were entered.
-// It returns the error of w.
+// WriteLLVM writes the graph as llvm-xray graph does, but ordered by ID. It shows no calls
+// that are open at the end, but their functions are nodes. It returns the error of w.
 func (r *Report) WriteLLVM(w io.Writer, names symbolize.Names, v LLVMView) error {
 	b := bufio.NewWriter(w)
 	var mostEdge, mostVertex float64
@@ -62,8 +61,8 @@ func (r *Report) WriteLLVM(w io.Writer, names symbolize.Names, v LLVMView) error
 	return b.Flush()
 }
 
-// llvmLabel is a count, or seconds in scientific notation; ticks where the
-// frequency is unknown.
+// llvmLabel is a count, or seconds in scientific notation, or ticks if the frequency is
+// unknown.
 func (r *Report) llvmLabel(s *Stats, c Column) string {
 	switch c {
 	case None:
@@ -74,7 +73,7 @@ func (r *Report) llvmLabel(s *Stats, c Column) string {
 	return fmt.Sprintf("%e", r.amount(s, c))
 }
 
-// amount is a number of s as llvm-xray has it: a count, or seconds.
+// amount is a number of s as in llvm-xray: a count, or seconds.
 func (r *Report) amount(s *Stats, c Column) float64 {
 	return amount(s, c, r.Clock)
 }

@@ -44,8 +44,8 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 
 func same(ticks uint64) uint64 { return ticks }
 
-// columns are those of the numbers of rows. Times are converted from ticks. Where a row
-// has no numbers, all are missing.
+// columns are the number columns of rows. time converts from ticks. If of returns nil for a
+// row, all its numbers are missing.
 func columns[T any](prefix string, quantiles bool, time func(uint64) uint64, of func(*T) *Stats) []report.Column[T] {
 	missing := func(r *T) bool { return of(r) == nil }
 	untimed := func(r *T) bool { return of(r) == nil || of(r).Count == 0 }
@@ -87,7 +87,7 @@ func (l Left) facts() report.Node {
 	).Hidden()}}
 }
 
-// notes say what the numbers do not have.
+// notes say what the numbers omit.
 func (r *Report) notes() (notes []string) {
 	var open, inferred uint64
 	approximate, coarse := false, false
@@ -122,7 +122,7 @@ func quantileNote(approximate, coarse bool) []string {
 	return []string{fmt.Sprintf("Percentiles marked ~ are approximate, at most %.1f%% off.", 100*off)}
 }
 
-// Clock is that of the times of [Diff.Body].
+// Clock is the clock of the times in [Diff.Body].
 func (d *Diff) Clock() reader.Clock {
 	if d.ClockA.Known() && d.ClockB.Known() {
 		return reader.Clock{Frequency: 1_000_000_000}
@@ -130,11 +130,11 @@ func (d *Diff) Clock() reader.Clock {
 	return reader.Clock{}
 }
 
-// Body describes the comparison: edges and functions of both traces, those first whose
-// time changed most, and a picture on a page. Name is what a function is called. Times
+// Body describes the comparison: edges and functions of both traces, those whose time
+// changed most first, and a picture on a page. Name returns the name of a function. Times
 // have the unit of [Diff.Clock].
 func (d *Diff) Body(name func(string) string, v View) []report.Node {
-	edges, functions := slices.Clone(d.Edges), slices.Clone(d.Functions[1:]) // the root is no function of the program
+	edges, functions := slices.Clone(d.Edges), slices.Clone(d.Functions[1:]) // the root is not a function of the program
 	slices.SortStableFunc(edges, func(x, y EdgeDiff) int {
 		return cmp.Compare(d.difference(y.A, y.B, Sum), d.difference(x.A, x.B, Sum))
 	})
@@ -161,8 +161,8 @@ func (d *Diff) Body(name func(string) string, v View) []report.Node {
 	}
 }
 
-// diffColumns are the numbers of A and B, and how they changed. People see the counts and
-// one kind of time.
+// diffColumns are the numbers of A and B, and their changes. Text shows the counts and one
+// kind of time.
 func diffColumns[T any](d *Diff, shown Column, of func(*T) (a, b *Stats)) []report.Column[T] {
 	time := func(c reader.Clock) func(uint64) uint64 {
 		if d.Clock().Known() {
@@ -199,7 +199,7 @@ func diffColumns[T any](d *Diff, shown Column, of func(*T) (a, b *Stats)) []repo
 	return list
 }
 
-// notes say what the comparison does not know.
+// notes say what the comparison omits.
 func (d *Diff) notes() (notes []string) {
 	if d.ClockA.Known() != d.ClockB.Known() {
 		notes = append(notes, "Only one trace states the frequency of its clock. Times are in ticks of each trace and cannot be compared.")

@@ -13,20 +13,20 @@ import (
 // Stats are the numbers of an edge or of a function. Times are in ticks.
 type Stats struct {
 	Count    uint64 // calls that ended
-	Open     uint64 // calls still open at the end; but for this, only in Self
-	Inferred uint64 // those of Count that another call's exit ended
-	Sum      uint64 // of durations; stays at the largest number when it gets there
-	Self     uint64 // of the callee, on calls by this edge, open ones too; like Sum
+	Open     uint64 // calls still open at the end; they count only here and in Self
+	Inferred uint64 // calls of Count that another call's exit ended
+	Sum      uint64 // of durations; saturates at the largest number
+	Self     uint64 // of the callee, in calls by this edge, including open ones; saturates like Sum
 	Min, Max uint64
-	// Quantiles by llvm-xray's rule, the value at index ⌊q·n⌋ in ascending order;
-	// 0 unless Report.Quantiles.
+	// Quantiles by llvm-xray's rule, the value at index ⌊q·n⌋ in ascending order. 0 unless
+	// Report.Quantiles is set.
 	P50, P90, P99, P999 uint64
-	// Approximate is set where quantiles may be off by quantile.RelativeError, or
-	// where Coarse is, by quantile.OctaveError.
+	// Approximate says that quantiles may be off by quantile.RelativeError, or, with
+	// Coarse, by quantile.OctaveError.
 	Approximate, Coarse bool
 }
 
-// Function is a function with what all its callers together see.
+// Function is a function, with the sums over all its callers.
 type Function struct {
 	ID reader.FuncID
 	Stats
@@ -38,7 +38,7 @@ type Edge struct {
 	Stats
 }
 
-// Report is a call graph. Every end of an edge but Root is in Functions.
+// Report is a call graph. Functions has every end of an edge except Root.
 type Report struct {
 	Clock     reader.Clock
 	Quantiles bool       // quantiles are known
@@ -48,12 +48,12 @@ type Report struct {
 	Left      Left
 }
 
-// Left says what [Report.Trim] or [Diff.Trim] left out.
+// Left counts what [Report.Trim] or [Diff.Trim] omitted.
 type Left struct {
 	Functions, Edges int
 }
 
-// Report sums the analysis up, which must not be used afterwards.
+// Report sums up the analysis, which must not be used afterwards.
 func (a *Analysis) Report(c reader.Clock) *Report {
 	order := make([]int, len(a.edges))
 	for i := range order {
@@ -70,8 +70,8 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 		e := &a.edges[i]
 		r.Self = addSaturating(r.Self, e.self)
 		r.Edges = append(r.Edges, Edge{e.caller, e.callee, a.stats(i)})
-		// A function is an edge from nowhere to itself. Only now may the sample
-		// of the edge be given away.
+		// Treat a function as an edge from nowhere to itself. Only now may the sample of
+		// the edge be given away.
 		functions.absorb(0, e.callee, a, i)
 		if e.caller != Root {
 			functions.edge(0, e.caller)
@@ -120,8 +120,7 @@ var columnNames = [...]string{"none", "count", "sum", "self", "min", "p50", "p90
 // String gives the name that [ParseColumn] takes.
 func (c Column) String() string { return columnNames[c] }
 
-// ParseColumn reads the name of a column, as String gives it or as llvm-xray
-// calls it.
+// ParseColumn reads the name of a column, as String returns it or as in llvm-xray.
 func ParseColumn(name string) (Column, error) {
 	switch name {
 	case "med":
@@ -165,7 +164,7 @@ func (s *Stats) Value(c Column) uint64 {
 	return 0
 }
 
-// relativeError is what reports state of approximate quantiles.
+// relativeError states the error of approximate quantiles.
 func relativeError(coarse bool) string {
 	if coarse {
 		return fmt.Sprintf("percentiles may be off by %.1f%%", 100*quantile.OctaveError)

@@ -12,18 +12,17 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// MostDrawn is how many edges an SVG picture shows at most: those that weigh most.
-// More are neither read nor placed in reasonable time.
+// MostDrawn is the maximum number of edges in an SVG picture. Those with the most time are
+// kept. More edges are unreadable, and their layout takes too long.
 const MostDrawn = 1000
 
-// Text is in fonts whose letters are all equally wide, so that boxes fit it
-// whatever font there is.
+// Text uses monospaced fonts, so that boxes fit it with any font.
 const (
-	svgLetter     = 0.62 // width of a letter, by the size of the font
+	svgLetter     = 0.62 // width of a letter, relative to the font size
 	svgNodeFont   = 11.0
 	svgEdgeFont   = 9.0
 	svgTitleFont  = 12.0
-	svgLine       = 1.25 // height of a line, by the size of the font
+	svgLine       = 1.25 // height of a line, relative to the font size
 	svgMargin     = 12.0
 	svgPadding    = 7.0 // of boxes
 	svgPoint      = 7.0 // diameter of the root
@@ -42,16 +41,16 @@ const svgStyle = `text { font: 11px ui-monospace, "DejaVu Sans Mono", Menlo, Con
 .edge:hover polygon { fill: #0050d0 !important; }
 `
 
-// WriteSVG writes the graph as a picture, a document of its own without scripts,
-// which looks and says the same as what Graphviz makes of [Report.WriteDOT]. Of more
-// than [MostDrawn] edges it leaves out those with the least time, and tells how many;
-// the picture says so too. It returns the error of w.
+// WriteSVG writes the graph as a self-contained picture without scripts, which looks like
+// what Graphviz makes of [Report.WriteDOT]. If there are more than [MostDrawn] edges, it
+// omits those with the least time, returns their number, and says so in the picture. It
+// returns the error of w.
 func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v View) (left int, err error) {
 	return r.draw(names, &v).writeSVG(w)
 }
 
-// WriteSVG writes the graph as a picture, as [Report.WriteSVG] does; of too many
-// edges those stay whose time changed most.
+// WriteSVG writes the graph as a picture, as [Report.WriteSVG] does. If there are too many
+// edges, it keeps those whose time changed most.
 func (d *Diff) WriteSVG(w io.Writer, v View) (left int, err error) {
 	return d.draw(&v).writeSVG(w)
 }
@@ -86,7 +85,7 @@ func (d *drawing) writeSVG(w io.Writer) (left int, err error) {
 	return left, b.Flush()
 }
 
-// place is the graph to be laid out.
+// place returns the graph for the layout.
 func (d *drawing) place() *layered.Graph {
 	g := &layered.Graph{Nodes: make([]layered.Node, len(d.nodes)), Edges: make([]layered.Edge, len(d.edges))}
 	for i := range d.nodes {
@@ -106,7 +105,7 @@ func (d *drawing) place() *layered.Graph {
 	return g
 }
 
-// textSize is how much room lines take.
+// textSize returns the size of lines of text.
 func textSize(lines []string, font float64) layered.Point {
 	widest := 0
 	for _, line := range lines {
@@ -115,7 +114,7 @@ func textSize(lines []string, font float64) layered.Point {
 	return layered.Point{X: svgLetter * font * float64(widest), Y: svgLine * font * float64(len(lines))}
 }
 
-// writeText writes lines around a place, the middle of which is at y.
+// writeText writes lines around a point, with their middle at y.
 func writeText(b *bufio.Writer, lines []string, font, x, y float64, attributes string) {
 	y += font * (0.35 - svgLine*float64(len(lines)-1)/2)
 	for i, line := range lines {
@@ -148,7 +147,7 @@ func (e *drawnEdge) writeSVG(b *bufio.Writer, at *layered.Edge) {
 	if e.color != nil {
 		line, head = fmt.Sprintf("; stroke: %s", e.color), fmt.Sprintf(" style=\"fill: %s\"", e.color)
 	}
-	// The line ends inside of the arrow head, which would not be sharp else.
+	// The line ends inside of the arrow head. Otherwise, the tip would not be sharp.
 	path := at.Path
 	tip := path[len(path)-1]
 	back := direction(tip, path[len(path)-2])
@@ -172,7 +171,7 @@ func (e *drawnEdge) writeSVG(b *bufio.Writer, at *layered.Edge) {
 	b.WriteString("</g>\n")
 }
 
-// direction is that from a point to another, upright or level, of length 1.
+// direction returns the horizontal or vertical unit vector from one point to another.
 func direction(from, to layered.Point) layered.Point {
 	if to.Y == from.Y {
 		return layered.Point{X: math.Copysign(1, to.X-from.X)}
@@ -187,7 +186,7 @@ func dashedClass(dashed bool) string {
 	return ""
 }
 
-// titleText escapes parts of a tooltip, but not what is between them.
+// titleText escapes parts of a tooltip, but not the separator.
 func titleText(parts []string, separator string) string {
 	escaped := make([]string, len(parts))
 	for i, part := range parts {

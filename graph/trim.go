@@ -7,15 +7,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Trim returns the part of the graph that is worth looking at, and counts in
-// Left what it leaves out; the statistics of what stays do not change.
+// Trim returns the part of the graph that is worth looking at, and counts in Left what it
+// omits. The statistics of what it keeps do not change.
 //
-// It drops functions and edges whose sum is below minShare (0 to 1) of the self
-// time of the whole trace, unless they have open calls: those have no sum, and
-// are what runs all the time. With top above 0, it keeps only the top functions by
-// self time, and those on the costliest way from each of them up to a root. The
-// costliest edge into a function that stays is never dropped, so that the graph
-// does not fall apart.
+// It drops functions and edges whose sum is below minShare (0 to 1) of the self time of the
+// whole trace. It keeps those with open calls, which have no sum but run all the time. If
+// top is above 0, it keeps only the top functions by self time, and those on the costliest
+// path from each of them up to a root. It never drops the costliest edge into a function
+// that it keeps, so that the graph stays connected.
 func (r *Report) Trim(minShare float64, top int) *Report {
 	least := minShare * float64(r.Self)
 	worth := func(s *Stats) bool { return float64(s.Sum) >= least || s.Open > 0 }
@@ -23,7 +22,7 @@ func (r *Report) Trim(minShare float64, top int) *Report {
 	for i := range r.Functions {
 		position[r.Functions[i].ID] = i
 	}
-	// costliest holds, for each function, its costliest edge from another one.
+	// costliest is, for each function, its costliest edge from another function.
 	costliest := make([]int, len(r.Functions))
 	for i := range costliest {
 		costliest[i] = -1
@@ -45,7 +44,7 @@ func (r *Report) Trim(minShare float64, top int) *Report {
 			if !worth(&r.Functions[i].Stats) {
 				continue
 			}
-			// Every step goes to a function not yet kept, so the walk ends.
+			// Every step goes to a function that is not kept yet, so the loop ends.
 			for at := i; !keep[at]; {
 				keep[at] = true
 				if c := costliest[at]; c >= 0 && r.Edges[c].Caller != Root {
@@ -75,7 +74,7 @@ func (r *Report) Trim(minShare float64, top int) *Report {
 	return &trimmed
 }
 
-// bySelf gives the positions of functions in descending order of self time.
+// bySelf returns the positions of functions in descending order of self time.
 func (r *Report) bySelf() []int {
 	order := make([]int, len(r.Functions))
 	for i := range order {

@@ -8,27 +8,26 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// FoldedView says what folded stacks show.
+// FoldedView selects what folded stacks show.
 type FoldedView struct {
 	Metric Metric
-	// Inclusive writes what a path weighs together with those that go on from it.
-	// Flame graph tools want the opposite: they add it up themselves.
+	// Inclusive writes the total value of a path, including the paths below it. Flame graph
+	// tools need self values: they add them up.
 	Inclusive bool
 }
 
-// maxFrames is how many frames a folded line has at most. A line repeats all its
-// callers, so runaway recursion would fill the disk with the square of its depth.
+// maxFrames is the maximum number of frames in a folded line. A line repeats all callers,
+// so the size of the output grows with the square of the depth of a recursion.
 const maxFrames = 1000
 
-// deeper is the frame that stands for all that lie deeper.
+// deeper is the frame that stands for all deeper frames.
 const deeper = "[deeper]"
 
-// WriteFolded writes a line for each path: its functions from the outermost on,
-// joined by semicolons, a space and an integer: nanoseconds (ticks where the
-// frequency is unknown) or calls. Where threads are apart, the first frame is
-// thread_ and the thread. Semicolons in names become colons. Lines that would
-// say 0 are left out. Of paths of more than a thousand functions, what lies deeper
-// is one frame.
+// WriteFolded writes a line for each path: its functions from the outermost on, joined by
+// semicolons, a space and an integer: nanoseconds (ticks if the frequency is unknown) or
+// calls. If threads are kept apart, the first frame is thread_ and the thread. Semicolons
+// in names become colons. Lines with the value 0 are omitted. In paths of more than a
+// thousand functions, one frame stands for the deeper ones.
 //
 // It returns the error of w.
 func (r *Report) WriteFolded(w io.Writer, names symbolize.Names, v FoldedView) error {
@@ -38,7 +37,7 @@ func (r *Report) WriteFolded(w io.Writer, names symbolize.Names, v FoldedView) e
 	for t := range r.Trees() {
 		weights = v.Metric.weights(weights, t)
 		line := newFoldedLine(t)
-		var rest uint64 // of the paths deeper than the last line that was cut
+		var rest uint64 // of the paths below the last line that was cut
 		for i := range t.Frames {
 			f := &t.Frames[i]
 			value := v.Metric.own(f)

@@ -14,17 +14,17 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// LLVMView says what llvm-xray stack shows. The zero value is its default. The
-// fields are its options, which it calls alike.
+// LLVMView selects what llvm-xray stack shows. The zero value is its default. The fields
+// are its options and have the same names.
 type LLVMView struct {
 	PerThreadStacks  bool
 	AggregateThreads bool
 	AllStacks        bool
 	Flame            bool   // --stack-format=flame
-	AggregationType  Metric // of flame
+	AggregationType  Metric // of flame graphs
 }
 
-// Errors in the words of llvm-xray stack.
+// Errors with the texts of llvm-xray stack.
 var (
 	ErrThreadOptions = errors.New("Can't specify options for per thread reporting and reporting that aggregates threads.")
 	ErrNeedsFlame    = errors.New("You must specify a non-human format when reporting with -all-stacks.")
@@ -32,7 +32,7 @@ var (
 	ErrNoCalls       = errors.New("No instrumented calls were accounted in the input file.")
 )
 
-// Check finds options that exclude each other.
+// Check reports options that exclude each other.
 func (v LLVMView) Check() error {
 	switch {
 	case v.PerThreadStacks && v.AggregateThreads:
@@ -45,18 +45,17 @@ func (v LLVMView) Check() error {
 	return nil
 }
 
-// Options are those of the analysis that the view needs. Stacks of all threads
+// Options returns the options of the analysis that the view needs. Stacks of all threads
 // together still show the calls around them by thread.
 func (v LLVMView) Options() Options { return Options{PerThread: !v.AggregateThreads || !v.Flame} }
 
 // llvmTop is how many stacks llvm-xray lists.
 const llvmTop = 10
 
-// WriteLLVM writes what llvm-xray stack does, ordered by thread and function id.
-// Times are ticks. Flame values are those of a path without the paths that go on
-// from it, without a semicolon before them: in llvm-xray they are inclusive, and
-// flame graph tools count them again for every caller. Calls that are open at
-// the end do not count. The error is that of [LLVMView.Check], [ErrNoCalls] or
+// WriteLLVM writes the output of llvm-xray stack, ordered by thread and function ID. Times
+// are ticks. Flame values are self values, without a semicolon before them. In llvm-xray
+// they are inclusive, and flame graph tools count them again for every caller. Calls that
+// are open at the end do not count. The error is that of [LLVMView.Check], [ErrNoCalls] or
 // that of w.
 func (r *Report) WriteLLVM(w io.Writer, names symbolize.Names, v LLVMView) error {
 	if err := v.Check(); err != nil {
@@ -114,9 +113,8 @@ func (r *Report) llvmFlame(b *bufio.Writer, l *labels, m Metric) {
 	}
 }
 
-// llvmAcrossThreads are the tops of all threads together. Of the calls around a
-// stack, which are its rows but the last, those of threads count that have the
-// stack themselves.
+// llvmAcrossThreads returns the tops of all threads together. The rows of a stack but the
+// last are the calls around it. They only count threads that have the stack.
 func (r *Report) llvmAcrossThreads() llvmTops {
 	merged := &sums{}
 	for _, th := range r.threads {
@@ -141,8 +139,8 @@ func (r *Report) llvmAcrossThreads() llvmTops {
 	return tops
 }
 
-// recountCallers counts the rows of s but the last in the threads that have the
-// path id, which s is.
+// recountCallers counts the rows of s but the last in the threads that have s, whose path
+// is id.
 func (r *Report) recountCallers(s *llvmStack, id calls.PathID) {
 	for i := range s.rows[:len(s.rows)-1] {
 		s.rows[i].count, s.rows[i].sum = 0, 0
@@ -163,8 +161,8 @@ func (r *Report) recountCallers(s *llvmStack, id calls.PathID) {
 	}
 }
 
-// llvmTops are the stacks with the most leaf time and with the most leaf calls,
-// the heaviest first. A stack has as many leaf calls as calls that made none.
+// llvmTops are the stacks with the most leaf time and with the most leaf calls, the
+// heaviest first. A leaf call is a call that made none.
 type llvmTops struct {
 	unique         int
 	byTime, byCall []llvmStack
@@ -194,8 +192,8 @@ func (l *llvmTops) add(t *Tree) {
 	}
 }
 
-// keepTop adds frame i to a list in descending order of by, if it belongs there.
-// As in llvm-xray, it comes before those that are equal.
+// keepTop inserts frame i into a list in descending order of by, if it belongs there. As in
+// llvm-xray, it comes before equal ones.
 func keepTop(list []llvmStack, t *Tree, i int, by func(*llvmStack) uint64) []llvmStack {
 	s := llvmStack{frame: i, leafCount: t.Frames[i].Leaves, leafTime: t.Frames[i].LeafTotal}
 	if len(list) == llvmTop {

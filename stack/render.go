@@ -13,21 +13,20 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a report is shown. It lists stacks for people; for programs there are
-// all of them.
+// View selects what a report shows: a list of stacks for people. Programs get all stacks.
 type View struct {
 	Metric Metric // what the stacks are ordered by
 	Top    int    // number of stacks in the list; 0 for 10, negative for all
 }
 
-// Of a stack with more frames, only the outermost and the innermost show.
+// Stacks with more frames show only the outermost and the innermost.
 const (
 	outerFrames = 20
 	innerFrames = 80
 )
 
-// Body describes the report: the stacks that weigh most by themselves, and all paths.
-// Names are for the flame graph on a page. With Top negative the list is kept in memory.
+// Body describes the report: the stacks with the most self value, and all paths. Names are
+// for the flame graph on a page. If Top is negative, the list is kept in memory.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	rows := &pathRows{report: r}
 	list, all := rows.heaviest(v)
@@ -136,7 +135,8 @@ type heavyStack struct {
 	path   []reader.FuncID
 }
 
-// heaviest are the stacks of the list and the sums over all stacks. It counts the rows.
+// heaviest returns the stacks of the list and the sums over all stacks. It also counts the
+// rows.
 func (p *pathRows) heaviest(v View) (list []heavyStack, all Frame) {
 	top := v.Top
 	if top == 0 {
@@ -152,10 +152,10 @@ func (p *pathRows) heaviest(v View) (list []heavyStack, all Frame) {
 			place++
 			weight := v.Metric.own(f)
 			if weight <= least {
-				continue // equals stay in the order of the tree
+				continue // equal ones stay in the order of the tree
 			}
 			list = append(list, heavyStack{weight, place, t.Label, *f, t.path(i)})
-			// Sorting rarely is cheaper than a place for each stack.
+			// Sorting rarely is cheaper than finding a place for each stack.
 			if top > 0 && len(list) >= 2*top+64 {
 				list, least = heaviest(list, top)
 			}
@@ -165,8 +165,8 @@ func (p *pathRows) heaviest(v View) (list []heavyStack, all Frame) {
 	return list, all
 }
 
-// heaviest sorts a list and cuts it to the top ones; negative for all. It also
-// gives the weight that a stack must exceed to come in.
+// heaviest sorts a list and cuts it to the top ones, or keeps all if top is negative. It
+// also returns the weight that a stack must exceed to enter the list.
 func heaviest(list []heavyStack, top int) ([]heavyStack, uint64) {
 	slices.SortFunc(list, func(x, y heavyStack) int {
 		return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(x.place, y.place))
@@ -178,7 +178,7 @@ func heaviest(list []heavyStack, top int) ([]heavyStack, uint64) {
 	return list, list[top-1].weight
 }
 
-// path gives the functions of frame i, the outermost first.
+// path returns the functions of frame i, the outermost first.
 func (t *Tree) path(i int) []reader.FuncID {
 	funcs := make([]reader.FuncID, t.Frames[i].Depth+1)
 	for ; i >= 0; i = t.Frames[i].Parent {
@@ -203,7 +203,8 @@ type pathRow struct {
 	first int // row of the tree's first frame
 }
 
-// pathRows makes the rows of one tree after the other, so that only one is in memory.
+// pathRows makes the rows of the trees one after the other, so that only one tree is in
+// memory.
 type pathRows struct {
 	report   *Report
 	ends     []int // of the trees' rows
@@ -236,7 +237,7 @@ func (p *pathRows) at(row int) *pathRow {
 	return &p.row
 }
 
-// load is a tree, which is valid until another one is loaded.
+// load returns a tree, which is valid until another one is loaded.
 func (p *pathRows) load(number int) *Tree {
 	if p.loaded == number+1 {
 		return &p.tree

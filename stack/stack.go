@@ -9,17 +9,17 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Options says what an [Analysis] keeps.
+// Options selects what an [Analysis] keeps.
 type Options struct {
-	// PerThread keeps the threads apart, in memory that grows with the number of
-	// distinct pairs of thread and path.
+	// PerThread keeps threads apart, in memory that grows with the number of distinct pairs
+	// of thread and path.
 	PerThread bool
-	// ThreadName gives threads a name beside their id; "" for none. May be nil.
+	// ThreadName returns the name of a thread, or "" if it has none. May be nil.
 	ThreadName func(reader.Thread) string
 }
 
-// Analysis adds calls up by path. Its memory grows with the number of distinct
-// paths, not of calls. It must not be used concurrently.
+// Analysis adds up calls by path. Its memory grows with the number of distinct paths, not
+// of calls. It must not be used concurrently.
 type Analysis struct {
 	opts    Options
 	paths   *calls.Paths
@@ -31,16 +31,15 @@ type Analysis struct {
 type thread struct {
 	id   reader.Thread
 	sums *sums // of the thread, or Analysis.all
-	// depth is that of the call that ended last.
+	// depth is the depth of the call that ended last.
 	depth uint32
 }
 
-// sums holds the totals of paths. Pages come to be as their paths are hit: a
-// thread takes its own ways through the program, and what belongs together is
-// close together in number.
+// sums holds the totals of paths in pages. A page is allocated when one of its paths
+// occurs. A thread takes paths of its own, and related paths have close numbers.
 type sums struct {
 	pages []*page
-	// open are the calls that have not ended; few, by nature.
+	// open are the calls that have not ended. They are few.
 	open map[calls.PathID]amounts
 }
 
@@ -51,8 +50,8 @@ const (
 
 type page [1 << pageBits]total
 
-// total is what finished calls of a path add up to. Sums of ticks stay at the
-// largest number when they reach it.
+// total is the sum over finished calls of a path. Sums of ticks saturate at the largest
+// number.
 type total struct {
 	amounts
 	leaves    uint64 // calls that made no calls
@@ -63,7 +62,7 @@ type amounts struct{ count, total, self uint64 }
 
 var _ calls.Analysis[*Analysis] = (*Analysis)(nil)
 
-// ErrNoPaths means that calls came without paths: calls.Options.Paths was off.
+// ErrNoPaths means that calls have no paths because calls.Options.Paths is off.
 var ErrNoPaths = errors.New("stacks need call paths, and the batch has none")
 
 // New returns an empty analysis, which needs calls.Options.Paths.
@@ -75,8 +74,8 @@ func New(opts Options) *Analysis {
 	return a
 }
 
-// Calls adds a batch. All batches must have the same Paths. The error is
-// [ErrNoPaths] or that they have not.
+// Calls adds a batch. All batches must have the same Paths. The error is [ErrNoPaths], or
+// that Paths differ.
 func (a *Analysis) Calls(b *calls.Batch) error {
 	switch {
 	case b.Paths == nil:
@@ -93,8 +92,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	depth, s := th.depth, th.sums
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		// Calls arrive as they end, so the children of a call come right before
-		// it: it has any if the call before was deeper.
+		// Calls arrive as they end, so the children of a call come right before it: it has
+		// any if the previous call was deeper.
 		leaf := depth <= c.Depth
 		depth = c.Depth
 		if c.End == calls.Truncated {
@@ -114,8 +113,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// Sums adds the calls of a thread that were added up while they were made. It
-// never fails.
+// Sums adds the calls of a thread that the recorder summed up. It never fails.
 func (a *Analysis) Sums(s *calls.Sums) error {
 	if a.paths == nil {
 		a.paths = calls.NewPaths()
@@ -154,7 +152,7 @@ func (a *Analysis) thread(b *calls.Batch) *thread {
 	return th
 }
 
-// at is the total of a path.
+// at returns the total of a path.
 func (s *sums) at(id calls.PathID) *total {
 	p := int(id >> pageBits)
 	if p >= len(s.pages) || s.pages[p] == nil {
@@ -184,12 +182,12 @@ func (a *amounts) add(o amounts) {
 	a.self = addSaturating(a.self, o.self)
 }
 
-// Merge takes over the threads of other, which must not be used again.
+// Merge adds the threads of other, which must not be used afterwards.
 func (a *Analysis) Merge(other *Analysis) {
 	if other.paths == nil {
 		return
 	}
-	var ids []calls.PathID // from paths of other to those here; nil when they are the same
+	var ids []calls.PathID // from paths of other to those here; nil if they are the same
 	if a.paths == nil {
 		a.paths = other.paths
 	} else {
@@ -216,7 +214,7 @@ func (a *Analysis) Merge(other *Analysis) {
 	}
 }
 
-// merge adds the totals of other under the ids that they have here.
+// merge adds the totals of other under their IDs here.
 func (s *sums) merge(other *sums, ids []calls.PathID) {
 	here := func(id calls.PathID) calls.PathID {
 		if ids == nil {
@@ -244,8 +242,8 @@ func (s *sums) merge(other *sums, ids []calls.PathID) {
 	}
 }
 
-// addSaturating adds without ever wrapping around. Only damaged timestamps get
-// that far: the largest number is centuries at any clock's rate.
+// addSaturating adds without wrapping around. Only damaged timestamps get that far: the
+// largest number is centuries at any clock rate.
 func addSaturating(a, b uint64) uint64 {
 	if s := a + b; s >= a {
 		return s

@@ -15,28 +15,28 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// SVGView says what a flame graph shows.
+// SVGView selects what a flame graph shows.
 type SVGView struct {
 	Metric Metric
 	Title  string // "" for the name of the metric
-	// Base, which may be nil, is what the report is compared with: frames have the
-	// colour of the difference. BaseNames are its names.
+	// Base is the report to compare with, or nil. The color of a frame is then the
+	// difference. BaseNames are the names of Base.
 	Base      *Report
 	BaseNames symbolize.Names
 }
 
-// The picture is made for a window of svgWidth pixels; a script fits it to
-// another. Frames get a row each, below their callers.
+// The picture is made for a window of svgWidth pixels. A script fits it to other widths.
+// Each frame is in a row below its caller.
 const (
 	svgWidth  = 1200
 	svgTop    = 62 // where the first row starts
 	svgRow    = 18
 	svgLetter = 7 // pixels of a letter, about
 
-	// Frames narrower than this many pixels are left out.
+	// Frames narrower than this many pixels are omitted.
 	svgLeast = 0.1
-	// svgMaxBoxes and svgMaxRows bound the file, whatever the trace: the
-	// narrowest and the deepest frames beyond them are left out.
+	// svgMaxBoxes and svgMaxRows limit the size of the file. The narrowest and the deepest
+	// frames beyond them are omitted.
 	svgMaxBoxes = 10_000
 	svgMaxRows  = 1_000
 )
@@ -50,23 +50,22 @@ var flameJS string
 // box is a frame in the picture.
 type box struct {
 	name, location string
-	weight         uint64  // with all that it called
+	weight         uint64  // including all calls below
 	x, width       float64 // shares of the whole width
 	row            int
-	group          bool // stands for all, or for a thread
+	group          bool // the frame of everything, or of a thread
 	frame          Frame
-	path           uint64 // its key, when there are changes to be shown
+	path           uint64 // key of the path, if changes are shown
 }
 
-// WriteSVG writes a flame graph as a document of its own: callers above callees,
-// as wide as they weigh. It can be read without scripts and without a network.
-// In a browser it can be searched and zoomed, with mouse or keyboard, and follows
-// the colour scheme of the reader. Frames that are too narrow to be seen are left
-// out, and it says how many. It returns the error of w.
+// WriteSVG writes a flame graph as a self-contained document. Callers are above callees,
+// and widths are proportional to weights. It needs no scripts and no network. In a browser,
+// readers can search and zoom with mouse or keyboard, and it follows their color scheme.
+// Frames that are too narrow to be seen are omitted and counted. It returns the error of w.
 //
-// Compared with a base, frames are red that have a larger share of everything than
-// there, and blue that have a smaller one. Paths are the same whose functions have the
-// same names; neither report may keep threads apart.
+// With a base, frames are red if their share is larger than in the base, and blue if it is
+// smaller. Two paths are equal if their functions have the same names. Neither report may
+// keep threads apart.
 func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 	var changes *changes
 	css, legend := flameCSS, ""
@@ -137,15 +136,15 @@ func (r *Report) writeBox(b *bufio.Writer, x *box, m Metric, total uint64, chang
 		}
 	}
 	b.WriteString(`</title><rect width="100%" height="100%" rx="1"/>`)
-	// A nested svg clips what is too long.
+	// A nested svg clips text that is too long.
 	if pixels := x.width * svgWidth; pixels >= 3*svgLetter+3 {
 		fmt.Fprintf(b, `<text x="4" y="13">%s</text>`, texttab.XML(x.name))
 	}
 	b.WriteString("</svg>\n")
 }
 
-// boxes lays the frames out, parents before children. It gives the number of
-// those left out, and the weight of everything.
+// boxes lays out the frames, parents before children. It returns the number of omitted
+// frames, and the total weight.
 func (r *Report) boxes(names symbolize.Names, m Metric, changes *changes) (boxes []box, hidden int, total uint64) {
 	for t := range r.Trees() {
 		for i := range t.Frames {
@@ -160,8 +159,8 @@ func (r *Report) boxes(names symbolize.Names, m Metric, changes *changes) (boxes
 	least := svgLeast / float64(svgWidth)
 
 	var weights, paths []uint64
-	// place holds, for every frame of a tree, its box; next, for every box, where
-	// its next child starts.
+	// place holds the box of every frame of a tree; next holds, for every box, where its
+	// next child starts.
 	var place []int
 	next := []float64{0}
 	add := func(x box, parent int) int {
@@ -213,8 +212,8 @@ func (r *Report) boxes(names symbolize.Names, m Metric, changes *changes) (boxes
 	return boxes, hidden, total
 }
 
-// widest keeps the n widest boxes in their order. As no box is wider than its
-// parent, which comes before it, no box is kept without its parent.
+// widest keeps the n widest boxes in their order. No box is wider than its parent, which
+// precedes it, so no box is kept without its parent.
 func widest(boxes []box, n int) []box {
 	order := make([]int, len(boxes))
 	for i := range order {
@@ -231,7 +230,7 @@ func widest(boxes []box, n int) []box {
 	return boxes[:n]
 }
 
-// nameBoxes fills in names and locations, now that it is known which are shown.
+// nameBoxes fills in the names and locations of the boxes that are shown.
 func nameBoxes(boxes []box, names symbolize.Names) {
 	l := newLabels(names, texttab.Printable)
 	locations := make(map[reader.FuncID]string)
@@ -254,7 +253,7 @@ func nameBoxes(boxes []box, names symbolize.Names) {
 	}
 }
 
-// colorClass gives a name its colour, the same in every picture.
+// colorClass returns the color of a name, the same in every picture.
 func colorClass(name string) uint32 {
 	h := fnv.New32a()
 	io.WriteString(h, name)

@@ -22,7 +22,7 @@ type changes struct {
 	now, then pathWeights
 }
 
-// pathWeights are what paths weigh with those that go on from them, by their key.
+// pathWeights are total weights of paths, by their key.
 type pathWeights struct {
 	labels *labels
 	of     map[uint64]uint64
@@ -46,8 +46,8 @@ func (r *Report) pathWeights(names symbolize.Names, m Metric) pathWeights {
 	return p
 }
 
-// keys are hashes of the names along the paths of a tree. Paths of different programs
-// have the same if their functions are called the same.
+// keys returns hashes of the names along the paths of a tree. Paths of different programs
+// have the same key if their functions have the same names.
 func (p *pathWeights) keys(dst []uint64, t *Tree) []uint64 {
 	dst = dst[:0]
 	for i := range t.Frames {
@@ -63,12 +63,12 @@ func (p *pathWeights) keys(dst []uint64, t *Tree) []uint64 {
 	return dst
 }
 
-// points is by how many percent of everything a path has grown.
+// points returns by how many percentage points the share of a path has grown.
 func (c *changes) points(path uint64) float64 {
 	return share(c.now.of[path], c.now.total) - share(c.then.of[path], c.then.total)
 }
 
-// class is the colour of a path: more or less, from 1 to 4.
+// class returns the color of a path: more or less, from 1 to 4.
 func (c *changes) class(path uint64) string {
 	points := c.points(path)
 	for strength, least := range []float64{8, 2, 0.5, 0.1} {

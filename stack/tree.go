@@ -19,10 +19,10 @@ type Frame struct {
 	Parent int // position in Tree.Frames; -1 for an outermost function
 	Depth  int // number of functions before it in the path
 	Count  uint64
-	Total  uint64 // durations of Count calls; of folded paths as Self
-	Self   uint64 // Total less the durations of the calls made from there
-	// Leaves are those of Count that made no call, and LeafTotal is their
-	// durations. It does not know of calls that were filtered out.
+	Total  uint64 // durations of Count calls; of folded paths like Self
+	Self   uint64 // Total without the durations of the calls made from there
+	// Leaves counts the calls of Count that made no call, and LeafTotal is their duration.
+	// Calls that were filtered out do not count as calls made.
 	Leaves, LeafTotal uint64
 	// Calls still open at the end, measured up to their thread's last record.
 	Open, OpenTotal, OpenSelf uint64
@@ -30,10 +30,10 @@ type Frame struct {
 
 // Tree is the call paths of one thread, or of all threads together.
 type Tree struct {
-	Thread reader.Thread // zero when Label is empty
-	// Label tells the thread from the others of the trace: its id, after the
-	// process and the file where they are needed, and its name where it has one.
-	// Empty for all threads together.
+	Thread reader.Thread // zero if Label is empty
+	// Label identifies the thread among those of the trace: its ID, preceded by the process
+	// and the file if they are needed, and its name if it has one. It is empty for all
+	// threads together.
 	Label string
 	// Frames has parents before their children, and a frame's children after
 	// one another, by function id, each followed by its own children.
@@ -44,13 +44,13 @@ type Tree struct {
 type Report struct {
 	Clock reader.Clock
 
-	threads []*thread // in the order of file, process, id; one without id for all together
+	threads []*thread // ordered by file, process and ID; one without ID for all together
 	labels  []string
 	order   []calls.PathID // all paths but the root, in the order of Tree.Frames
 	paths   *calls.Paths
 }
 
-// Report sums the analysis up, which must not be changed afterwards.
+// Report sums up the analysis, which must not be changed afterwards.
 func (a *Analysis) Report(c reader.Clock) *Report {
 	r := &Report{Clock: c, paths: a.paths}
 	if a.paths != nil {
@@ -113,7 +113,8 @@ func preorder(p *calls.Paths) []calls.PathID {
 	return order
 }
 
-// threadLabels are the thread ids, or as much more as tells the threads apart.
+// threadLabels returns the thread IDs, with whatever else is needed to tell the threads
+// apart.
 func threadLabels(threads []*thread) []string {
 	forms := []func(reader.Thread) string{
 		func(t reader.Thread) string { return strconv.Itoa(int(t.Thread)) },
@@ -134,8 +135,8 @@ func threadLabels(threads []*thread) []string {
 	return labels
 }
 
-// Trees yields the tree of every thread that made calls, or the one of all
-// threads together. A tree is valid until the next one is yielded.
+// Trees yields the tree of every thread that made calls, or one tree for all threads
+// together. A tree is valid until the next one is yielded.
 func (r *Report) Trees() iter.Seq[*Tree] {
 	return func(yield func(*Tree) bool) {
 		var position []int // of a path in the tree of one thread, plus 1
@@ -152,21 +153,20 @@ func (r *Report) Trees() iter.Seq[*Tree] {
 	}
 }
 
-// load makes t the tree with a number. Position has an element for each path.
+// load makes t the tree with the number. Position has an element for each path.
 func (r *Report) load(t *Tree, number int, position []int) {
 	t.Thread, t.Label = r.threads[number].id, r.labels[number]
 	r.frames(t, r.threads[number].sums, position)
 }
 
-// perThread reports whether threads are apart.
+// perThread reports whether threads are kept apart.
 func (r *Report) perThread() bool { return len(r.threads) > 0 && r.labels[0] != "" }
 
-// frames fills the frames of t with the paths that s knows, and those on the way
-// to them.
+// frames fills the frames of t with the paths that s knows, and their callers.
 func (r *Report) frames(t *Tree, s *sums, position []int) {
 	t.Frames = t.Frames[:0]
 	clear(position)
-	// Callers have smaller ids, so that going down marks whole ways.
+	// Callers have smaller IDs, so going down marks whole paths.
 	n := 0
 	for id := len(position) - 1; id > 0; id-- {
 		if position[id] != 0 || s.known(calls.PathID(id)) {
@@ -194,7 +194,8 @@ func (r *Report) frames(t *Tree, s *sums, position []int) {
 			f.Open, f.OpenTotal, f.OpenSelf = open.count, open.total, open.self
 		}
 		if f.Func == reader.Folded {
-			// Calls of each other are among its calls, so that their durations overlap.
+			// The calls of a folded path may contain each other, so their durations
+			// overlap.
 			f.Total, f.OpenTotal = f.Self, f.OpenSelf
 		}
 		t.Frames = append(t.Frames, f)

@@ -10,11 +10,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Metric is what stacks are weighed by.
+// Metric is the weight of stacks.
 type Metric uint8
 
 const (
-	Time  Metric = iota // time: nanoseconds, or ticks where the frequency is unknown
+	Time  Metric = iota // time: nanoseconds, or ticks if the frequency is unknown
 	Count               // number of calls
 )
 
@@ -33,8 +33,8 @@ func ParseMetric(name string) (Metric, error) {
 	return 0, fmt.Errorf("unknown metric %q: use time or count", name)
 }
 
-// own is what a path weighs without the paths that go on from it: its self time
-// in ticks, or its calls. Open calls count.
+// own returns the weight of a path without the paths below it: its self time in ticks, or
+// its calls. Open calls count.
 func (m Metric) own(f *Frame) uint64 {
 	if m == Count {
 		return f.Count + f.Open
@@ -42,8 +42,7 @@ func (m Metric) own(f *Frame) uint64 {
 	return addSaturating(f.Self, f.OpenSelf)
 }
 
-// weights are, for every frame of t, what the path weighs together with those
-// that go on from it.
+// weights returns, for every frame of t, the weight of the path with all paths below it.
 func (m Metric) weights(dst []uint64, t *Tree) []uint64 {
 	dst = dst[:0]
 	for i := range t.Frames {
@@ -57,7 +56,7 @@ func (m Metric) weights(dst []uint64, t *Tree) []uint64 {
 	return dst
 }
 
-// units turns a weight into what is printed without a unit.
+// units converts a weight to the number that is printed without a unit.
 func (m Metric) units(c reader.Clock, v uint64) uint64 {
 	if m == Count {
 		return v
@@ -80,7 +79,7 @@ func share(v, of uint64) float64 {
 	return 100 * float64(v) / float64(of)
 }
 
-// labels remembers names, which cost more to find than to keep.
+// labels caches names, because looking them up is slow.
 type labels struct {
 	names symbolize.Names
 	text  map[reader.FuncID]string
@@ -100,8 +99,8 @@ func (l *labels) of(id reader.FuncID) string {
 	return s
 }
 
-// foldable makes a name fit for a line of frames between semicolons, at whose
-// last space the value starts.
+// foldable makes a name safe for a folded line, in which semicolons separate frames and the
+// last space precedes the value.
 func foldable(name string) string {
 	return strings.TrimSpace(strings.ReplaceAll(texttab.Printable(name), ";", ":"))
 }
