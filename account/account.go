@@ -139,8 +139,7 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		return errors.New("cannot subtract the cost of recording from a profile: record without --profile")
 	}
 	t := a.table(&calls.Batch{Thread: s.Thread, Index: s.Index})
-	for i := range s.Paths {
-		p := &s.Paths[i]
+	for p := range s.Functions() {
 		if p.Count == 0 && p.Open == 0 {
 			continue
 		}
@@ -148,16 +147,13 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		f.self.Add(p.Self)
 		f.self.Add(p.OpenSelf)
 		f.durations.AddOctaves(p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
-		if p.Open == 0 && !p.Nested {
+		if p.Open == 0 && p.Nested == 0 {
 			continue
 		}
 		special := f.specials()
 		special.open += p.Open
-		if p.Nested {
-			special.nested.Add(p.Total)
-		} else {
-			special.openTotal.Add(p.OpenTotal)
-		}
+		special.nested.Add(p.Nested)
+		special.openTotal.Add(p.OpenTotal - min(p.OpenNested, p.OpenTotal))
 	}
 	return nil
 }

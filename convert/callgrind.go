@@ -99,15 +99,23 @@ func (s *callgrindStack) leave() *callEdge {
 	return around
 }
 
-// Sums implements [calls.SumSink].
+// Sums implements [calls.SumSink]. In a recursion of several functions, a folded call does
+// not say which call is around it. Its time is taken out of the edge that leads to it, which
+// is right for functions that call themselves.
 func (p *Callgrind) Sums(s *calls.Sums) error {
+	for sum := range s.Functions() {
+		if n := sum.Count + sum.Open; n > 0 {
+			p.add(sum.Func, sum.Caller, sum.Self+sum.OpenSelf, callTotal{n, sum.Total + sum.OpenTotal})
+		}
+	}
 	for i := range s.Paths {
-		path := &s.Paths[i]
-		if n := path.Count + path.Open; n > 0 {
-			p.add(path.Func, path.Caller, path.Self+path.OpenSelf, callTotal{n, path.Total + path.OpenTotal})
-			if path.Nested {
-				p.nested(s.Paths, i)
-			}
+		if path := &s.Paths[i]; path.Nested+path.OpenNested > 0 && path.Func != reader.Folded {
+			p.nested(s.Paths, i)
+		}
+	}
+	for i := range s.Folds {
+		if fold := &s.Folds[i]; fold.Nested+fold.OpenNested > 0 {
+			p.edge(callEdge{fold.Caller, fold.Func}).ticks -= fold.Nested + fold.OpenNested
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -71,9 +72,6 @@ func TestCallgrindTotals(t *testing.T) {
 					at = len(sums.Paths)
 					tree[[2]int{parent, int(fn)}] = at
 					sum := calls.Sum{Func: fn, Parent: parent, Depth: uint32(k)}
-					for a := parent; a >= 0; a = sums.Paths[a].Parent {
-						sum.Nested = sum.Nested || sums.Paths[a].Func == fn
-					}
 					if parent >= 0 {
 						sum.Caller = sums.Paths[parent].Func
 					}
@@ -84,6 +82,9 @@ func TestCallgrindTotals(t *testing.T) {
 			sums.Paths[parent].Count++
 			sums.Paths[parent].Total += c.Duration
 			sums.Paths[parent].Self += c.Self
+			if slices.Contains(stack[:depth], c.Func) {
+				sums.Paths[parent].Nested += c.Duration
+			}
 		}
 		if _, _, err := calls.Run(source, calls.Options{Shards: 1, Opens: true}, func() *stackedCalls { return &stackedCalls{call: addUp} }); err != nil {
 			t.Fatal(err)

@@ -79,8 +79,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 
 // Sums adds the calls of a thread that the recorder summed up. It never fails.
 func (a *Analysis) Sums(s *calls.Sums) error {
-	for i := range s.Paths {
-		p := &s.Paths[i]
+	for p := range s.Functions() {
 		if p.Count == 0 && p.Open == 0 {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"math/bits"
 )
 
@@ -13,13 +14,21 @@ type Profile struct {
 	// profile to later ones.
 	Process, Thread int32
 	First, Last     uint64 // TSC of the first and the latest entry or exit
-	// Lost calls have no path: they were too deep, or there were too many paths.
-	Lost  uint64
+	// Lost calls are in no sum: there was no memory for them.
+	Lost uint64
+	// Paths come before those that lead on from them.
 	Paths []ProfilePath
+	// Folds are the sums of calls without a path of their own. Their paths are those of
+	// the function [Folded] among Paths.
+	Folds []ProfileFold
 }
 
 // ProfilePath is a function that was called through the path of its parent. Times
 // are in ticks.
+//
+// A path whose function is [Folded] stands for all calls made from its parent, and from
+// those and so on, that have no path of their own. Its times are what calls of the parent
+// spent in them. It has no Min, Max or Octaves.
 type ProfilePath struct {
 	Func   FuncID
 	Parent int // position in Profile.Paths, before this one; -1 for outermost calls
@@ -34,6 +43,33 @@ type ProfilePath struct {
 	Octaves []uint64
 }
 
+// ProfileFold is the calls of a function that have no path of their own. Times are in ticks.
+type ProfileFold struct {
+	Func FuncID
+	// Caller is the function that made the calls; 0 for outermost calls, and [Folded] for
+	// callers that the recorder had no room to tell apart.
+	Caller FuncID
+	// Count, Total, Min, Max, Open, OpenTotal and Octaves are as of a [ProfilePath].
+	Count, Total    uint64
+	Min, Max        uint64
+	Open, OpenTotal uint64
+	Octaves         []uint64
+	// Inside is the time of the calls that these made.
+	Inside uint64
+	// Nested is the time of those that were made while another call of the function was
+	// open, and OpenNested of those that had not ended.
+	Nested, OpenNested uint64
+}
+
+// FoldedCalls is how many calls have no path of their own.
+func (p *Profile) FoldedCalls() uint64 {
+	var n uint64
+	for i := range p.Folds {
+		n += p.Folds[i].Count + p.Folds[i].Open
+	}
+	return n
+}
+
 // ProfileOctaves is how many octaves a path has at most.
 const ProfileOctaves = 39
 
@@ -41,6 +77,9 @@ const ProfileOctaves = 39
 const (
 	profileHeadSize = 40
 	profilePathSize = 56
+	profileFoldSize = 24 // besides what a path has
+
+	profileAnyCaller = math.MaxUint32
 )
 
 // parseProfiles reads the body of a metadata event. Threads that are complete are
@@ -61,14 +100,24 @@ func parseProfiles(body []byte) ([]Profile, error) {
 			Process: int32(le.Uint32(body)), Thread: int32(le.Uint32(body[4:])),
 			First: le.Uint64(body[8:]), Last: le.Uint64(body[16:]), Lost: le.Uint64(body[24:]),
 		}
-		n := le.Uint64(body[32:])
+		paths, folds := le.Uint32(body[32:]), le.Uint32(body[36:])
 		body = body[profileHeadSize:]
-		if n > uint64(len(body)/profilePathSize) {
-			return all, fmt.Errorf("a profile of %d paths in %d bytes", n, len(body))
+		if uint64(paths)+uint64(folds) > uint64(len(body)/profilePathSize) {
+			return all, fmt.Errorf("a profile of %d paths and %d folded functions in %d bytes", paths, folds, len(body))
 		}
-		p.Paths = make([]ProfilePath, n)
+		p.Paths = make([]ProfilePath, paths)
 		for i := range p.Paths {
 			size, err := p.Paths[i].parse(body, i)
+			if err != nil {
+				return all, err
+			}
+			body = body[size:]
+		}
+		if folds > 0 {
+			p.Folds = make([]ProfileFold, folds)
+		}
+		for i := range p.Folds {
+			size, err := p.Folds[i].parse(body, i)
 			if err != nil {
 				return all, err
 			}
@@ -89,35 +138,77 @@ func (p *ProfilePath) parse(body []byte, at int) (int, error) {
 		return 0, errors.New("a profile ends before its last path")
 	}
 	id, parent := le.Uint32(body), le.Uint32(body[4:])
-	octaves := le.Uint64(body[48:])
-	size := profilePathSize + 8*bits.OnesCount64(octaves)
 	switch {
-	case id < 1 || id > maxRecordedFunc:
+	case id > maxRecordedFunc:
 		return 0, fmt.Errorf("path %d of a profile is of function %d", at, id)
 	case uint64(parent) > uint64(at):
 		return 0, fmt.Errorf("path %d of a profile is called by path %d, which is later", at, int64(parent)-1)
-	case bits.Len64(octaves) > ProfileOctaves:
-		return 0, fmt.Errorf("path %d of a profile has %d octaves, more than %d", at, bits.Len64(octaves), ProfileOctaves)
-	case len(body) < size:
-		return 0, errors.New("a profile ends before its last path")
+	}
+	octaves, count, size, err := parseOctaves(body, profilePathSize)
+	if err != nil {
+		return 0, fmt.Errorf("path %d of a profile: %w", at, err)
 	}
 	*p = ProfilePath{
-		Func: FuncID(id), Parent: int(parent) - 1, Total: le.Uint64(body[8:]), Min: le.Uint64(body[16:]), Max: le.Uint64(body[24:]),
-		Open: le.Uint64(body[32:]), OpenTotal: le.Uint64(body[40:]), Octaves: make([]uint64, bits.Len64(octaves)),
+		Func: FuncID(id), Parent: int(parent) - 1, Count: count, Total: le.Uint64(body[8:]), Min: le.Uint64(body[16:]), Max: le.Uint64(body[24:]),
+		Open: le.Uint64(body[32:]), OpenTotal: le.Uint64(body[40:]), Octaves: octaves,
 	}
-	rest := body[profilePathSize:]
-	for o := range p.Octaves {
-		if octaves>>o&1 == 0 {
-			continue
-		}
-		p.Octaves[o] = le.Uint64(rest)
-		p.Count += p.Octaves[o]
-		rest = rest[8:]
-	}
-	for n := len(p.Octaves); n > 0 && p.Octaves[n-1] == 0; n-- { // the mask may say too much
-		p.Octaves = p.Octaves[:n-1]
+	if id == 0 {
+		p.Func, p.Count, p.Min, p.Max, p.Octaves = Folded, p.Min, 0, 0, nil
 	}
 	return size, nil
+}
+
+// parse reads the fold at a position, and returns its size.
+func (f *ProfileFold) parse(body []byte, at int) (int, error) {
+	le := binary.LittleEndian
+	if len(body) < profilePathSize+profileFoldSize {
+		return 0, errors.New("a profile ends before its last folded function")
+	}
+	id, caller := le.Uint32(body), le.Uint32(body[4:])
+	if id < 1 || id > maxRecordedFunc || caller > maxRecordedFunc && caller != profileAnyCaller {
+		return 0, fmt.Errorf("folded function %d of a profile is function %d, called by %d", at, id, caller)
+	}
+	octaves, count, size, err := parseOctaves(body, profilePathSize+profileFoldSize)
+	if err != nil {
+		return 0, fmt.Errorf("folded function %d of a profile: %w", at, err)
+	}
+	*f = ProfileFold{
+		Func: FuncID(id), Caller: FuncID(caller), Count: count, Total: le.Uint64(body[8:]), Min: le.Uint64(body[16:]), Max: le.Uint64(body[24:]),
+		Open: le.Uint64(body[32:]), OpenTotal: le.Uint64(body[40:]), Octaves: octaves,
+		Inside: le.Uint64(body[56:]), Nested: le.Uint64(body[64:]), OpenNested: le.Uint64(body[72:]),
+	}
+	if caller == profileAnyCaller {
+		f.Caller = Folded
+	}
+	return size, nil
+}
+
+// parseOctaves reads how many calls of a row there are by octave and in all. They come
+// behind its first bytes. It returns the size of the row with them.
+func parseOctaves(row []byte, first int) (octaves []uint64, count uint64, size int, err error) {
+	le := binary.LittleEndian
+	mask := le.Uint64(row[48:])
+	if bits.Len64(mask) > ProfileOctaves {
+		return nil, 0, 0, fmt.Errorf("it has %d octaves, more than %d", bits.Len64(mask), ProfileOctaves)
+	}
+	size = first + 8*bits.OnesCount64(mask)
+	if len(row) < size {
+		return nil, 0, 0, errors.New("it ends before its last octave")
+	}
+	octaves = make([]uint64, bits.Len64(mask))
+	rest := row[first:]
+	for o := range octaves {
+		if mask>>o&1 == 0 {
+			continue
+		}
+		octaves[o] = le.Uint64(rest)
+		count += octaves[o]
+		rest = rest[8:]
+	}
+	for n := len(octaves); n > 0 && octaves[n-1] == 0; n-- { // the mask may say too much
+		octaves = octaves[:n-1]
+	}
+	return octaves, count, size, nil
 }
 
 // AppendProfiles appends profiles as the body of a metadata event of kind
@@ -129,26 +220,64 @@ func AppendProfiles(b []byte, profiles []Profile) []byte {
 		p := &profiles[i]
 		b = le.AppendUint32(b, uint32(p.Process))
 		b = le.AppendUint32(b, uint32(p.Thread))
-		for _, v := range []uint64{p.First, p.Last, p.Lost, uint64(len(p.Paths))} {
+		for _, v := range []uint64{p.First, p.Last, p.Lost} {
 			b = le.AppendUint64(b, v)
 		}
-		for _, path := range p.Paths {
-			b = le.AppendUint32(b, uint32(path.Func))
-			b = le.AppendUint32(b, uint32(path.Parent+1))
-			var octaves uint64
-			for o, n := range path.Octaves {
-				if n > 0 {
-					octaves |= 1 << o
-				}
-			}
-			for _, v := range []uint64{path.Total, path.Min, path.Max, path.Open, path.OpenTotal, octaves} {
-				b = le.AppendUint64(b, v)
-			}
-			for _, n := range path.Octaves {
-				if n > 0 {
-					b = le.AppendUint64(b, n)
-				}
-			}
+		b = le.AppendUint32(b, uint32(len(p.Paths)))
+		b = le.AppendUint32(b, uint32(len(p.Folds)))
+		for j := range p.Paths {
+			b = p.Paths[j].append(b)
+		}
+		for j := range p.Folds {
+			b = p.Folds[j].append(b)
+		}
+	}
+	return b
+}
+
+func (p *ProfilePath) append(b []byte) []byte {
+	fn, least := p.Func, p.Min
+	if fn == Folded {
+		fn, least = 0, p.Count
+	}
+	b = appendRow(b, uint32(fn), uint32(p.Parent+1), []uint64{p.Total, least, p.Max, p.Open, p.OpenTotal, octaveMask(p.Octaves)})
+	return appendOctaves(b, p.Octaves)
+}
+
+func (f *ProfileFold) append(b []byte) []byte {
+	caller := uint32(f.Caller)
+	if f.Caller == Folded {
+		caller = profileAnyCaller
+	}
+	b = appendRow(b, uint32(f.Func), caller, []uint64{
+		f.Total, f.Min, f.Max, f.Open, f.OpenTotal, octaveMask(f.Octaves), f.Inside, f.Nested, f.OpenNested,
+	})
+	return appendOctaves(b, f.Octaves)
+}
+
+func appendRow(b []byte, fn, parent uint32, fields []uint64) []byte {
+	le := binary.LittleEndian
+	b = le.AppendUint32(le.AppendUint32(b, fn), parent)
+	for _, v := range fields {
+		b = le.AppendUint64(b, v)
+	}
+	return b
+}
+
+// octaveMask says which octaves have calls.
+func octaveMask(octaves []uint64) (mask uint64) {
+	for o, n := range octaves {
+		if n > 0 {
+			mask |= 1 << o
+		}
+	}
+	return mask
+}
+
+func appendOctaves(b []byte, octaves []uint64) []byte {
+	for _, n := range octaves {
+		if n > 0 {
+			b = binary.LittleEndian.AppendUint64(b, n)
 		}
 	}
 	return b

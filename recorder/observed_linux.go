@@ -280,6 +280,9 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	add("not-waited-for", p.dropped)
 	add("truncated-payload", p.truncated)
 	add("unlisted-thread", p.unlisted)
+	for i := range r.Profiles {
+		add("no-path", r.Profiles[i].Lost)
+	}
 	r.Losses = losses(lost)
 	return r
 }
@@ -304,7 +307,7 @@ func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots []uint32) {
 	sums := make(map[reader.FuncID]uint64)
 	pruned := make(map[reader.FuncID]*reader.PrunedFunction)
-	paths := profileMaxPaths
+	room := profileRoom{profileMaxPaths, profileMaxFolds}
 	for _, slot := range slots {
 		at := slotAt(slot)
 		a.words(a.u64(at+slotCountersAt), min(a.u64(at+slotNCountersAt), maxCounters), func(id, calls uint64) {
@@ -315,12 +318,11 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 		if address == 0 {
 			continue
 		}
-		profile, ok := a.profile(address, int32(p.inner), paths)
+		profile, ok := a.profile(address, int32(p.inner), &room)
 		if !ok {
 			p.lose("damaged-profile", 1)
 			continue
 		}
-		paths -= len(profile.Paths)
 		r.Profiles = append(r.Profiles, profile)
 	}
 	for _, id := range slices.Sorted(maps.Keys(sums)) {
@@ -447,6 +449,9 @@ func (a *arenaObserver) free(slot uint32) {
 	a.punch(a.u64(at+slotCountersAt), 8*a.u64(at+slotNCountersAt))
 	for address, n := range a.sumTables(slot) {
 		a.punch(address, 16*n)
+	}
+	if address := a.u64(at + slotProfileAt); address != 0 {
+		a.freeProfile(address)
 	}
 	a.slotsOf[slot].over = true
 	atomic.StoreUint32(a.word32(at+slotStateAt), slotFree)

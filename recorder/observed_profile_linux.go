@@ -6,89 +6,243 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Layout of runtime/profile.c.
+// Layout of runtime/profile.h.
 const (
-	profilePathsOfPage = 170
+	profilePathDepth   = 1024
+	profileMaxPaths    = 1 << 17
+	profileMaxFolds    = 1<<16 + 1<<18
+	profileMaxDeep     = 1 << 22
+	profilePathsOfPage = 163
+	profileFoldsOfPage = 140
 	profilePathSize    = 72 + 8*reader.ProfileOctaves
-	profilePageSize    = 8 + profilePathsOfPage*profilePathSize
+	profileLeftSize    = 16
+	profileFoldSize    = profilePathSize + 80
+	profileLeftAt      = 8 + profilePathsOfPage*profilePathSize
+	profilePageSize    = profileLeftAt + profilePathsOfPage*profileLeftSize
+	profileFoldsSize   = 8 + profileFoldsOfPage*profileFoldSize
 	profileTopAt       = 64
 	profileFramesAt    = profileTopAt + profilePathSize
-	profileMaxOpen     = 1024
 	profileFrameSize   = 24
-	profileSize        = profileFramesAt + profileMaxOpen*profileFrameSize
-	profileMaxPaths    = 1 << 17
+	profileDeepAt      = profileFramesAt + profilePathDepth*profileFrameSize
+	profileSize        = profileDeepAt + 64
+	profileBuckets     = 1 << 12
 )
 
-// profile reads the call paths of a thread, which may be running: at most so many.
-func (a *arena) profile(address uint64, pid int32, most int) (reader.Profile, bool) {
+// profileParser reads the profile of a thread, which may be running.
+type profileParser struct {
+	arena   *arena
+	address uint64
+	head    fields
+	out     reader.Profile
+	paths   map[uint64]int // by address; -1 for the top
+	folds   map[uint64]int
+	any     []int // of each fold, the place of that with any caller
+	// folded is what paths have of folded calls; that of the top is the last.
+	folded []reader.ProfilePath
+}
+
+// profileRoom is how many paths and folds all threads may have.
+type profileRoom struct{ paths, folds int }
+
+// profile reads the profile of a thread, and takes its size from what there is room for.
+func (a *arena) profile(address uint64, pid int32, room *profileRoom) (reader.Profile, bool) {
 	b := a.read(address, profileSize)
 	if b == nil {
 		return reader.Profile{}, false
 	}
 	f := fields(b)
-	p := reader.Profile{Process: pid, Thread: int32(f.u32(24)), First: f.u64(40), Last: f.u64(8), Lost: f.u64(16)}
+	p := &profileParser{arena: a, address: address, head: f, paths: make(map[uint64]int), folds: make(map[uint64]int)}
+	p.out = reader.Profile{Process: pid, Thread: int32(f.u32(24)), First: f.u64(40), Last: f.u64(8), Lost: f.u64(16)}
 	if f.u32(28) > 1 {
-		p.Thread = 0 // several threads had it, one after the other
+		p.out.Thread = 0 // several threads had it, one after the other
 	}
-	n := int(f.u32(36))
-	if n > most {
-		return p, false
+	paths, folds := int(f.u32(36)), int(f.u32(profileDeepAt+56))
+	if paths > room.paths || folds > room.folds || !p.readPaths(f.u64(48), paths) || !p.readFolds(f.u64(profileDeepAt+40), folds) {
+		return p.out, false
 	}
-	numbers := map[uint64]int{address + profileTopAt: -1}
-	page := f.u64(48)
-	for at := 0; at < n; at += profilePathsOfPage {
-		b := a.read(page, profilePageSize)
+	room.paths -= paths
+	room.folds -= folds
+	p.addOpen()
+	p.addFolded()
+	return p.out, true
+}
+
+// rows reads n rows of a list of pages, which begin with the address of the next.
+func (p *profileParser) rows(page uint64, n, ofPage, size, pageSize int, each func(address uint64, page []byte, at int) bool) bool {
+	for first := 0; first < n; first += ofPage {
+		b := p.arena.read(page, uint64(pageSize))
 		if b == nil {
-			return p, false
+			return false
 		}
-		for i := range min(profilePathsOfPage, n-at) {
-			path, parent := parsePath(b[8+i*profilePathSize:])
-			number, ok := numbers[parent]
-			if !ok {
-				return p, false
+		for i := range min(ofPage, n-first) {
+			if !each(page+8+uint64(i*size), b, i) {
+				return false
 			}
-			path.Parent = number
-			numbers[page+8+uint64(i*profilePathSize)] = at + i
-			p.Paths = append(p.Paths, path)
 		}
 		page = binary.LittleEndian.Uint64(b)
 	}
-	addOpen(&p, numbers, f)
-	return p, true
+	return true
 }
 
-// parsePath reads struct path, and the address of its parent.
-func parsePath(b []byte) (path reader.ProfilePath, parent uint64) {
-	f := fields(b)
-	path = reader.ProfilePath{
-		Func: reader.FuncID(f.u32(24)), Total: f.u64(32), Min: f.u64(40), Max: f.u64(48),
-		Open: f.u64(56), OpenTotal: f.u64(64),
-	}
-	if path.Max == 0 {
-		path.Min = 0
-	}
+func (p *profileParser) readPaths(page uint64, n int) bool {
+	top := p.address + profileTopAt
+	p.paths[top] = -1
+	ok := p.rows(page, n, profilePathsOfPage, profilePathSize, profilePageSize, func(address uint64, page []byte, i int) bool {
+		row, left := fields(page[8+i*profilePathSize:]), fields(page[profileLeftAt+i*profileLeftSize:])
+		path := reader.ProfilePath{
+			Func: reader.FuncID(row.u32(24)), Total: row.u64(32), Min: row.u64(40), Max: row.u64(48), Open: left.u64(0), OpenTotal: left.u64(8),
+		}
+		path.Octaves, path.Count = octaves(row)
+		if path.Max == 0 {
+			path.Min = 0
+		}
+		parent, ok := p.paths[row.u64(0)]
+		path.Parent = parent
+		p.folded = append(p.folded, foldedOf(row, len(p.out.Paths)))
+		p.paths[address] = len(p.out.Paths)
+		p.out.Paths = append(p.out.Paths, path)
+		return ok
+	})
+	p.folded = append(p.folded, foldedOf(p.head[profileTopAt:], -1))
+	return ok
+}
+
+// foldedOf is the folded path below one.
+func foldedOf(row fields, parent int) reader.ProfilePath {
+	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.u64(56), Total: row.u64(64)}
+}
+
+func octaves(row fields) (list []uint64, count uint64) {
 	for i := range reader.ProfileOctaves {
-		calls := f.u64(72 + 8*i)
-		path.Count += calls
-		path.Octaves = append(path.Octaves, calls)
+		calls := row.u64(72 + 8*i)
+		count += calls
+		list = append(list, calls)
 	}
-	for n := len(path.Octaves); n > 0 && path.Octaves[n-1] == 0; n-- {
-		path.Octaves = path.Octaves[:n-1]
+	for n := len(list); n > 0 && list[n-1] == 0; n-- {
+		list = list[:n-1]
 	}
-	return path, f.u64(0)
+	return list, count
 }
 
-// addOpen adds the calls that had not ended, which last until the latest event.
-func addOpen(p *reader.Profile, numbers map[uint64]int, f fields) {
-	for i := range int(min(f.u64(0), profileMaxOpen)) {
-		frame := f[profileFramesAt+i*profileFrameSize:]
-		at, ok := numbers[frame.u64(16)]
-		if !ok || at < 0 {
+func (p *profileParser) readFolds(page uint64, n int) bool {
+	var addresses []uint64
+	ok := p.rows(page, n, profileFoldsOfPage, profileFoldSize, profileFoldsSize, func(address uint64, page []byte, i int) bool {
+		row := fields(page[8+i*profileFoldSize:])
+		own := row[profilePathSize:]
+		fold := reader.ProfileFold{
+			Func: reader.FuncID(row.u32(24)), Caller: reader.FuncID(own.u32(16)), Total: row.u64(32), Min: row.u64(40), Max: row.u64(48),
+			Inside: own.u64(40), Nested: own.u64(48), Open: own.u64(56), OpenTotal: own.u64(64), OpenNested: own.u64(72),
+		}
+		fold.Octaves, fold.Count = octaves(row)
+		if fold.Max == 0 {
+			fold.Min = 0
+		}
+		if own.u32(16) == 1<<32-1 {
+			fold.Caller = reader.Folded
+		}
+		addresses = append(addresses, own.u64(8))
+		p.folds[address] = len(p.out.Folds)
+		p.out.Folds = append(p.out.Folds, fold)
+		return true
+	})
+	for _, address := range addresses {
+		at, known := p.folds[address]
+		p.any = append(p.any, at)
+		ok = ok && known
+	}
+	return ok
+}
+
+// addOpen adds the calls that had not ended, which last until the latest event. It stops
+// at the first that is not whole.
+func (p *profileParser) addOpen() {
+	frames := p.head[profileFramesAt:profileDeepAt]
+	depth := int(min(p.head.u64(0), profilePathDepth+profileMaxDeep))
+	if deep := depth - profilePathDepth; deep > 0 {
+		room := min(uint64(deep), p.head.u64(profileDeepAt+8))
+		more := p.arena.read(p.head.u64(profileDeepAt), room*profileFrameSize)
+		frames = append(frames[:len(frames):len(frames)], more...)
+	}
+	caller, last := -1, -1 // a fold, and the path that folded calls are made from
+	isOpen := make(map[int]bool)
+	for ; depth > 0 && len(frames) >= profileFrameSize; frames, depth = frames[profileFrameSize:], depth-1 {
+		ticks := uint64(0)
+		if start := frames.u64(8); p.out.Last > start {
+			ticks = p.out.Last - start
+		}
+		if at, ok := p.paths[frames.u64(16)]; ok && at >= 0 {
+			p.out.Paths[at].Open++
+			p.out.Paths[at].OpenTotal += ticks
+			caller, last = -1, at
 			continue
 		}
-		p.Paths[at].Open++
-		if start := frame.u64(8); p.Last > start {
-			p.Paths[at].OpenTotal += p.Last - start
+		at, ok := p.folds[frames.u64(16)]
+		if !ok {
+			return
 		}
+		p.addOpenFold(at, caller, last, ticks, isOpen)
+		caller = at
+	}
+}
+
+func (p *profileParser) addOpenFold(at, caller, last int, ticks uint64, isOpen map[int]bool) {
+	fold := &p.out.Folds[at]
+	fold.Open++
+	fold.OpenTotal += ticks
+	if isOpen[p.any[at]] || p.has(last, fold.Func) {
+		fold.OpenNested += ticks
+	}
+	isOpen[p.any[at]] = true
+	folded := &p.folded[len(p.folded)-1]
+	if last >= 0 {
+		folded = &p.folded[last]
+	}
+	folded.Open++
+	if caller >= 0 {
+		p.out.Folds[caller].Inside += ticks
+	} else {
+		folded.OpenTotal += ticks
+	}
+}
+
+// has reports whether a path has a function.
+func (p *profileParser) has(at int, fn reader.FuncID) bool {
+	for at >= 0 && p.out.Paths[at].Func != fn {
+		at = p.out.Paths[at].Parent
+	}
+	return at >= 0
+}
+
+// addFolded adds the folded paths that have calls.
+func (p *profileParser) addFolded() {
+	for _, f := range p.folded {
+		if f.Count+f.Open > 0 {
+			p.out.Paths = append(p.out.Paths, f)
+		}
+	}
+}
+
+// freeProfile gives back the memory of a profile.
+func (a *arena) freeProfile(address uint64) {
+	b := a.read(address, profileSize)
+	if b == nil {
+		return
+	}
+	f := fields(b)
+	a.freePages(f.u64(48), int(min(f.u32(36), profileMaxPaths)), profilePathsOfPage, profilePageSize)
+	a.freePages(f.u64(profileDeepAt+40), int(min(f.u32(profileDeepAt+56), profileMaxFolds)), profileFoldsOfPage, profileFoldsSize)
+	a.punch(f.u64(profileDeepAt), min(f.u64(profileDeepAt+8), profileMaxDeep)*profileFrameSize)
+	a.punch(f.u64(profileDeepAt+32), profileBuckets*8)
+	a.punch(address, profileSize)
+}
+
+func (a *arena) freePages(page uint64, n, ofPage int, size uint64) {
+	for ; n > 0; n -= ofPage {
+		next := a.read(page, 8)
+		if next == nil {
+			return
+		}
+		a.punch(page, size)
+		page = binary.LittleEndian.Uint64(next)
 	}
 }

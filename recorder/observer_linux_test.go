@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -89,6 +91,32 @@ func makeArena(t testing.TB, o *Observer) *arenaObserver {
 		put64(page+8, address+profileTopAt)
 		put32(page+8+24, 2)
 		put64(page+8+72, 9)
+		// The function calls itself, without a path.
+		folds, foldsAddress := take(profileFoldsSize)
+		put64(page+8+56, 4)
+		put32(profile+profileDeepAt+56, 1)
+		put64(profile+profileDeepAt+40, foldsAddress)
+		fold := folds + 8
+		put32(fold+24, 2)
+		put64(fold+72, 4)
+		put64(fold+profilePathSize+8, foldsAddress+8)
+		put32(fold+profilePathSize+16, 2)
+		put64(profile+8, 5000)
+		deep, deepAddress := take(2 * profileFrameSize)
+		put64(profile, profilePathDepth+1)
+		put64(profile+profileDeepAt, deepAddress)
+		put64(profile+profileDeepAt+8, 2)
+		for depth := range uint64(profilePathDepth + 1) {
+			frame := profile + profileFramesAt + depth*profileFrameSize
+			if depth == profilePathDepth {
+				frame = deep
+			}
+			put64(frame+8, 4000)
+			put64(frame+16, foldsAddress+8)
+			if depth == 0 {
+				put64(frame+16, pageAddress+8)
+			}
+		}
 	}
 	return &arenaObserver{observer: o, arena: a, pid: gonePID, inner: gonePID, joining: -1, chunk: make([]byte, chunkSize)}
 }
@@ -138,8 +166,25 @@ func TestObserverWritesWhatIsLeft(t *testing.T) {
 	if len(r.Counters) != 1 || r.Counters[0] != (reader.Counter{Func: 3, Calls: 14}) {
 		t.Errorf("counters %v", r.Counters)
 	}
-	if len(r.Profiles) != 2 || len(r.Profiles[0].Paths) != 1 || r.Profiles[0].Paths[0].Count != 9 {
-		t.Errorf("profiles %+v", r.Profiles)
+	want := reader.Profile{
+		Process: gonePID, Thread: 0, Last: 5000,
+		Paths: []reader.ProfilePath{
+			{Func: 2, Parent: -1, Count: 9, Open: 1, OpenTotal: 1000, Octaves: []uint64{9}},
+			{Func: reader.Folded, Parent: 0, Count: 4, Open: profilePathDepth, OpenTotal: 1000},
+		},
+		Folds: []reader.ProfileFold{{
+			Func: 2, Caller: 2, Count: 4, Octaves: []uint64{4}, Open: profilePathDepth,
+			OpenTotal: profilePathDepth * 1000, OpenNested: profilePathDepth * 1000, Inside: (profilePathDepth - 1) * 1000,
+		}},
+	}
+	if len(r.Profiles) != 2 {
+		t.Fatalf("profiles %+v", r.Profiles)
+	}
+	if diff := cmp.Diff(want, r.Profiles[0]); diff != "" {
+		t.Errorf("profile, - as it should be:\n%s", diff)
+	}
+	if b := a.read(a.u64(slotAt(0)+slotProfileAt), profileSize); b == nil || fields(b).u64(8) != 0 {
+		t.Error("the profile still has memory")
 	}
 	if !r.Process.Complete || r.Process.Session != 5 || len(r.Threads) != 2 || len(r.Losses) != 0 {
 		t.Errorf("process %+v, threads %v, losses %v", r.Process, r.Threads, r.Losses)

@@ -121,7 +121,7 @@ func TestProfileUnderSignals(t *testing.T) {
 
 // A longjmp that nobody notices would make paths ever deeper.
 func TestProfileFindsFramesThatWereLeft(t *testing.T) {
-	archive := buildArchive(t, edit{"profile.c", "for (; n && is_left(&p->frames[n - 1], bound); n--)", "for (; n > bound; n--)"})
+	archive := buildArchive(t, edit{"profile.c", "for (; n && is_left(frame_at(p, n - 1, folded), bound); n--)", "for (; n > bound; n--)"})
 	program := buildLinked(t, "clang-19", archive, "paths.c", "-O2", "-fno-optimize-sibling-calls")
 	_, _, traces := recordProgram(t, nil, "mode=profile", program, "1")
 	if calls, _ := profiled(t, program, traces[0]); calls["work;looper;jump"] == 10 {

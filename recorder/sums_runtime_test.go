@@ -76,6 +76,11 @@ func TestPrunedCallsAreSummedUp(t *testing.T) {
 // runObserved runs a program under an observer, and returns what it said and its trace.
 func runObserved(t *testing.T, l Library, options, program string, args ...string) (stdout, trace string) {
 	t.Helper()
+	return flavour{program, &l}.runObserved(t, options, args...)
+}
+
+func (f flavour) runObserved(t *testing.T, options string, args ...string) (stdout, trace string) {
+	t.Helper()
 	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p")}
 	ob, err := Listen(o)
 	if err != nil {
@@ -84,11 +89,13 @@ func runObserved(t *testing.T, l Library, options, program string, args ...strin
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- ob.Run(ctx) }()
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(f.program, args...)
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	cmd.Env = append(os.Environ(), "LD_PRELOAD="+l.Preload(),
-		EnvVar+"=observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10)+","+options)
+	cmd.Env = append(os.Environ(), EnvVar+"=observer="+o.Name()+",session="+strconv.FormatUint(o.Session, 10)+","+options)
+	if f.library != nil {
+		cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
+	}
 	_ = cmd.Run() // it may kill itself
 	for !ob.Idle() {
 		time.Sleep(10 * time.Millisecond)

@@ -49,7 +49,12 @@ func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 		}
 		for _, p := range r.Profiles {
 			for _, path := range p.Paths {
-				all[path.Func] = struct{}{}
+				if path.Func != reader.Folded {
+					all[path.Func] = struct{}{}
+				}
+			}
+			for _, fold := range p.Folds {
+				all[fold.Func] = struct{}{}
 			}
 		}
 	}

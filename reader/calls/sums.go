@@ -2,6 +2,7 @@ package calls
 
 import (
 	"errors"
+	"iter"
 	"math"
 
 	"github.com/xray-tools/xray/reader"
@@ -13,16 +14,20 @@ type Sums struct {
 	Thread      reader.Thread
 	Index       int    // as Batch.Index; other than those of all batches
 	First, Last uint64 // TSC of the first and the latest entry or exit
-	Paths       []Sum  // parents come before their children
+	// Paths come before those that lead on from them. A path of the function
+	// [reader.Folded] has the calls made from there that have no path of their own.
+	Paths []Sum
+	// Folds are the calls of folded paths, by function and caller. They have no Depth and
+	// no Parent.
+	Folds []Sum
 }
 
 // Sum is the calls of one path. What a filter leaves out, or was on the way only,
 // has neither Count nor Open. Times are in ticks.
 type Sum struct {
-	Func, Caller reader.FuncID // Caller is 0 for outermost calls
+	Func, Caller reader.FuncID // Caller is 0 for outermost calls; [reader.Folded] if it is not known
 	Parent       int           // position in Sums.Paths; -1 for outermost calls
 	Depth        uint32        // number of functions before it in the path
-	Nested       bool          // Func is on the path before
 	Leaf         bool          // no call was made from there
 	// Count calls ended, which took Total; Self is that less the time of the calls
 	// made directly.
@@ -31,6 +36,22 @@ type Sum struct {
 	Octaves            []uint64 // calls that ended, by the length of their ticks in bits
 	// Open calls had not ended, and are charged up to Sums.Last.
 	Open, OpenTotal, OpenSelf uint64
+	// Nested is the part of Total of calls that were made while another call of Func was
+	// open, and OpenNested that of OpenTotal.
+	Nested, OpenNested uint64
+}
+
+// Functions goes through the sums that have a function: all of a thread's calls.
+func (s *Sums) Functions() iter.Seq[*Sum] {
+	return func(yield func(*Sum) bool) {
+		for _, list := range [][]Sum{s.Paths, s.Folds} {
+			for i := range list {
+				if list[i].Func != reader.Folded && !yield(&list[i]) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // SumSink is a sink that takes sums too.
@@ -43,6 +64,11 @@ type SumSink interface {
 // single calls have.
 var ErrSumsFilter = errors.New("a profile does not contain the times and durations of single calls: " +
 	"select by thread, function or depth, or record without --profile")
+
+// ErrFoldedDepth means that calls were to be chosen by how deep they are, and the recorder
+// did not keep the paths of all.
+var ErrFoldedDepth = errors.New("a profile does not know how deep calls of folded paths were: choose by thread or function, " +
+	"or record fewer functions (--func, --exclude)")
 
 // RunSums feeds what the trace knows only sums of to a sink, and adds it to the
 // statistics of a [Run] before. Each thread of a profile is one more thread.
@@ -58,6 +84,9 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 				return ErrSumsFilter
 			}
 			p := &r.Profiles[i]
+			if f.MaxDepth > 0 && len(p.Folds) > 0 {
+				return ErrFoldedDepth
+			}
 			thread := reader.Thread{File: int32(file), Process: p.Process, Thread: p.Thread}
 			if f.Thread != nil && !f.Thread(thread) {
 				continue
@@ -74,6 +103,9 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 }
 
 func sumsOf(p *reader.Profile, f *filter, alias func(reader.FuncID) reader.FuncID) *Sums {
+	if alias == nil {
+		alias = func(fn reader.FuncID) reader.FuncID { return fn }
+	}
 	s := &Sums{First: p.First, Last: p.Last, Paths: make([]Sum, len(p.Paths))}
 	for i := range p.Paths {
 		from, to := &p.Paths[i], &s.Paths[i]
@@ -82,7 +114,9 @@ func sumsOf(p *reader.Profile, f *filter, alias func(reader.FuncID) reader.FuncI
 			Min: from.Min, Max: from.Max, Octaves: from.Octaves,
 			Open: from.Open, OpenTotal: from.OpenTotal, OpenSelf: from.OpenTotal,
 		}
-		if alias != nil {
+		if from.Func == reader.Folded {
+			to.Leaf = false
+		} else {
 			to.Func = alias(from.Func)
 		}
 		if from.Parent < 0 {
@@ -91,17 +125,60 @@ func sumsOf(p *reader.Profile, f *filter, alias func(reader.FuncID) reader.FuncI
 		parent := &s.Paths[from.Parent]
 		parent.Leaf = false
 		to.Caller, to.Depth = parent.Func, parent.Depth+1
-		for a := from.Parent; a >= 0 && !to.Nested; a = p.Paths[a].Parent {
-			to.Nested = s.Paths[a].Func == to.Func
+		if s.isNested(i) {
+			to.Nested, to.OpenNested = to.Total, to.OpenTotal
 		}
 		parent.take(addSaturating(from.Total, from.OpenTotal))
 	}
-	for i := range s.Paths {
-		if !f.keepSum(&s.Paths[i]) {
-			s.Paths[i].drop()
+	for i := range p.Folds {
+		from := &p.Folds[i]
+		fold := Sum{
+			Func: alias(from.Func), Caller: from.Caller, Parent: -1, Count: from.Count, Total: from.Total, Self: from.Total,
+			Min: from.Min, Max: from.Max, Octaves: from.Octaves,
+			Open: from.Open, OpenTotal: from.OpenTotal, OpenSelf: from.OpenTotal, Nested: from.Nested, OpenNested: from.OpenNested,
+		}
+		if from.Caller > 0 {
+			fold.Caller = alias(from.Caller)
+		}
+		fold.take(from.Inside)
+		s.Folds = append(s.Folds, fold)
+	}
+	s.apply(f)
+	return s
+}
+
+// isNested reports whether the function of a path is on the path before.
+func (s *Sums) isNested(i int) bool {
+	for a := s.Paths[i].Parent; a >= 0; a = s.Paths[a].Parent {
+		if s.Paths[a].Func == s.Paths[i].Func {
+			return true
 		}
 	}
-	return s
+	return false
+}
+
+// apply drops what a filter leaves out. A folded path does not say whose calls it has, so
+// where functions are chosen, those of all folded paths are in one.
+func (s *Sums) apply(f *filter) {
+	for i := range s.Paths {
+		if p := &s.Paths[i]; p.Func == reader.Folded && f.Func != nil || p.Func != reader.Folded && !f.keepSum(p) {
+			p.drop()
+		}
+	}
+	all := Sum{Func: reader.Folded, Parent: -1}
+	for i := range s.Folds {
+		p := &s.Folds[i]
+		if !f.keepSum(p) {
+			p.drop()
+		}
+		all.Count += p.Count
+		all.Open += p.Open
+		all.Self = addSaturating(all.Self, p.Self)
+		all.OpenSelf = addSaturating(all.OpenSelf, p.OpenSelf)
+	}
+	if all.Total, all.OpenTotal = all.Self, all.OpenSelf; f.Func != nil && all.Count+all.Open > 0 {
+		s.Paths = append(s.Paths, all)
+	}
 }
 
 // PathsIn returns the paths in a tree, to which they are added.
@@ -131,6 +208,7 @@ func (s *Sum) take(ticks uint64) {
 func (s *Sum) drop() {
 	s.Count, s.Total, s.Self, s.Min, s.Max, s.Octaves = 0, 0, 0, 0, 0, nil
 	s.Open, s.OpenTotal, s.OpenSelf = 0, 0, 0
+	s.Nested, s.OpenNested = 0, 0
 }
 
 // keepSum is keep for a path.
@@ -140,11 +218,15 @@ func (f *filter) keepSum(s *Sum) bool {
 
 func (s *Stats) addSums(sums *Sums) {
 	s.Threads++
-	for i := range sums.Paths {
-		p := &sums.Paths[i]
+	for p := range sums.Functions() {
 		s.Calls += p.Count + p.Open
 		s.Truncated += p.Open
 		s.MaxDepth = max(s.MaxDepth, p.Depth+1)
+	}
+	for i := range sums.Folds {
+		p := &sums.Folds[i]
+		s.Folded += p.Count + p.Open
+		s.FoldedSelf = addSaturating(s.FoldedSelf, addSaturating(p.Self, p.OpenSelf))
 	}
 }
 

@@ -1,5 +1,5 @@
 /* Profile mode: a tree of call paths for each thread, with the number of calls, their
- * time and a histogram of it at each path.
+ * time and a histogram of it at each path. Calls that have no path are in folded.c.
  *
  * An open call is known by where its return address is. The stack grows downwards, so
  * calls whose frames are below an event's have been left, by longjmp or an exception if
@@ -8,110 +8,73 @@
  * Nothing here calls libc or uses vector registers. A signal handler may come between
  * any two instructions and record too: what it does is balanced, and a call is open as
  * soon as the depth says so. */
+#include "profile.h"
+
 #include "arena.h"
-#include "internal.h"
 #include "landings.h"
 #include "ring.h"
 #include "syscall.h"
-#include "trace.h"
 
-/* Calls deeper than that are not told apart: their time is that of the deepest one. */
-enum { MAX_OPEN = 1024 };
-
-/* All threads together have so many paths at most: 50 MB. */
-enum { MAX_PATHS = 1 << 17 };
-
-/* A path: a function called through the path of its parent. */
-struct path {
-	struct path *parent, *child, *sibling;
-	uint32_t id, number;           /* of the function; of the path in its thread, from 0 */
-	uint64_t ticks, min, max;      /* of calls that ended */
-	uint64_t left, left_ticks;     /* calls that had not ended with their thread */
-	uint64_t calls[XR_PROFILE_OCTAVES]; /* that ended, by the length of their ticks in bits */
-};
-
-enum { PAGE_PATHS = 170 };
-struct page {
-	struct page *next;
-	struct path paths[PAGE_PATHS];
-};
-
-struct frame {
-	uint64_t at;       /* where the return address is */
-	uint64_t start;    /* TSC */
-	struct path *path;
-};
-
-struct xr_profile {
-	uint64_t depth;    /* open calls in frames */
-	uint64_t last;     /* TSC of the latest event */
-	uint64_t lost;     /* calls without a path: too deep, or no room */
-	uint32_t tid;      /* owner of the open calls */
-	uint32_t owners;   /* threads that had this profile, one after the other */
-	uint32_t searching; /* paths may be moved */
-	uint32_t npaths;
-	uint64_t first;    /* TSC of the first event */
-	struct page *pages, *page; /* the first and the latest */
-	struct path top;   /* what outermost calls are called by */
-	struct frame frames[MAX_OPEN];
-};
-
-static uint32_t npaths, npaths_pid;
+/* Deeper calls are lost. Their stack would have more than 64 MB. */
+enum { MAX_DEEP = 1 << 22 };
 
 int xr_profile_make(struct xr_thread *t)
 {
 	if (t->profile)
 		return 1;
 	struct xr_profile *p = xr_keep(sizeof *p);
-	if (p)
+	if (p) {
+		p->top.parent = &p->top;
+		p->near = XR_PATH_DEPTH;
 		__atomic_store_n(&t->profile, p, __ATOMIC_RELEASE);
+	}
 	xr_arena_tables(t);
 	return p != NULL;
 }
 
-/* The observer reads these. recorder/observed_profile_linux.go has the same layout. */
-_Static_assert(sizeof(struct path) == 72 + 8 * XR_PROFILE_OCTAVES, "");
-_Static_assert(offsetof(struct path, id) == 24 && offsetof(struct path, left_ticks) == 64, "");
-_Static_assert(offsetof(struct page, paths) == 8, "");
-_Static_assert(offsetof(struct xr_profile, npaths) == 36 && offsetof(struct xr_profile, pages) == 48, "");
-_Static_assert(offsetof(struct xr_profile, top) == 64, "");
-_Static_assert(offsetof(struct xr_profile, frames) == 64 + sizeof(struct path), "");
-
 /* Paths. */
 
-static struct path *find(struct path *parent, uint32_t id)
+int xr_quota_is_left(struct xr_quota *q, uint32_t most)
 {
-	struct path *c = parent->child;
+	if (__atomic_load_n(&q->pid, __ATOMIC_RELAXED) != root.pid) {
+		__atomic_store_n(&q->taken, 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&q->pid, root.pid, __ATOMIC_RELAXED);
+	}
+	return __atomic_load_n(&q->taken, __ATOMIC_RELAXED) < most;
+}
+
+int xr_quota_take(struct xr_quota *q, uint32_t most)
+{
+	if (xr_quota_is_left(q, most) && __atomic_fetch_add(&q->taken, 1, __ATOMIC_RELAXED) < most)
+		return 1;
+	__atomic_store_n(&q->taken, most, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static struct xr_quota paths;
+
+static struct xr_path *find(struct xr_path *parent, uint32_t id)
+{
+	struct xr_path *c = parent->child;
 	while (c && c->id != id)
 		c = c->sibling;
 	return c;
 }
 
-/* Whether one more path can be had; a forked child begins with none. */
-static int reserve_path(void)
-{
-	if (__atomic_exchange_n(&npaths_pid, root.pid, __ATOMIC_RELAXED) != root.pid)
-		__atomic_store_n(&npaths, 0, __ATOMIC_RELAXED);
-	if (__atomic_load_n(&npaths, __ATOMIC_RELAXED) >= MAX_PATHS)
-		return 0;
-	__atomic_fetch_add(&npaths, 1, __ATOMIC_RELAXED);
-	return 1;
-}
-
 /* Signals are blocked. */
-static struct path *make_path(struct xr_profile *p, struct path *parent, uint32_t id)
+static struct xr_path *make_path(struct xr_profile *p, struct xr_path *parent, uint32_t id)
 {
-	uint32_t at = p->npaths % PAGE_PATHS;
-	if (!reserve_path())
+	uint32_t at = p->npaths % XR_PAGE_PATHS;
+	if (!xr_quota_take(&paths, XR_MAX_PATHS))
 		return NULL;
 	if (!at) {
-		struct page *page = xr_keep(sizeof *page);
+		struct xr_path_page *page = xr_keep(sizeof *page);
 		if (!page)
 			return NULL;
 		__atomic_store_n(p->page ? &p->page->next : &p->pages, page, __ATOMIC_RELEASE);
 		p->page = page;
 	}
-	struct path *c = &p->page->paths[at];
+	struct xr_path *c = &p->page->paths[at];
 	c->parent = parent;
 	c->id = id;
 	c->number = p->npaths;
@@ -122,12 +85,12 @@ static struct path *make_path(struct xr_profile *p, struct path *parent, uint32_
 	return c;
 }
 
-static struct path *add_path(struct xr_profile *p, struct path *parent, uint32_t id)
+static struct xr_path *add_path(struct xr_profile *p, struct xr_path *parent, uint32_t id)
 {
 	uint64_t signals;
-	if (!xr_enter(&signals))
+	if (!xr_quota_is_left(&paths, XR_MAX_PATHS) || !xr_enter(&signals))
 		return NULL;
-	struct path *c = find(parent, id);
+	struct xr_path *c = find(parent, id);
 	if (!c)
 		c = make_path(p, parent, id);
 	xr_leave(signals);
@@ -136,12 +99,12 @@ static struct path *add_path(struct xr_profile *p, struct path *parent, uint32_t
 
 /* What is called again and again moves to the front; not in a handler that interrupted
  * another search. */
-static struct path *search(struct xr_profile *p, struct path *parent, uint32_t id)
+static struct xr_path *search(struct xr_profile *p, struct xr_path *parent, uint32_t id)
 {
 	uint32_t nested = p->searching;
 	p->searching = 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	struct path *before = NULL, *c = parent->child;
+	struct xr_path *before = NULL, *c = parent->child;
 	while (c && c->id != id) {
 		before = c;
 		c = c->sibling;
@@ -156,15 +119,23 @@ static struct path *search(struct xr_profile *p, struct path *parent, uint32_t i
 	return c ? c : add_path(p, parent, id);
 }
 
-/* Calls. */
+/* Calls. Most of the time all open calls have paths: then there are at most near of them,
+ * and what is below is done with folded as 0, which takes no look at those without. */
+
+static inline __attribute__((always_inline)) struct xr_frame *frame_at(struct xr_profile *p, uint64_t n, int folded)
+{
+	return folded ? xr_frame_at(p, n) : &p->frames[n];
+}
 
 /* Ends the innermost open call, the nth. It is read before the depth says that its place
  * is free: a handler takes that. */
-static inline void close(struct xr_profile *p, uint64_t n, uint64_t now)
+static inline __attribute__((always_inline)) void end_call(struct xr_profile *p, uint64_t n, uint64_t now, int folded)
 {
-	const volatile struct frame *f = &p->frames[n - 1];
+	const volatile struct xr_frame *f = frame_at(p, n - 1, folded);
 	uint64_t start = f->start, ticks = now > start ? now - start : 0;
-	struct path *c = f->path;
+	struct xr_path *c = f->path;
+	if (folded && xr_is_folded(c))
+		xr_fold_ended(p, n, ticks);
 	*(volatile uint64_t *)&p->depth = n - 1;
 	c->ticks += ticks;
 	if (ticks < c->min)
@@ -176,71 +147,139 @@ static inline void close(struct xr_profile *p, uint64_t n, uint64_t now)
 }
 
 /* Whether a call was left that is open at this frame: bound is above it, but near. */
-static inline int is_left(const struct frame *f, uint64_t bound) { return bound - f->at - 1 < XR_SAME_STACK; }
+static inline int is_left(const struct xr_frame *f, uint64_t bound) { return bound - f->at - 1 < XR_SAME_STACK; }
 
-/* Opens a call as the nth. */
-static inline void open(struct xr_profile *p, uint64_t n, struct path *c, uint64_t at)
+/* Opens a call behind n others. */
+static inline __attribute__((always_inline)) void begin_call(struct xr_profile *p, uint64_t n, struct xr_path *c, uint64_t at, int folded)
 {
-	/* A handler between the first store and the last leaves its own frame there. */
-	volatile struct frame *f = &p->frames[n];
+	/* A handler between the first store and the last leaves its own frame there, and may
+	 * have moved it. */
+	volatile struct xr_frame *f;
 	do {
+		f = frame_at(p, n, folded);
 		f->at = at;
 		f->path = c;
 		p->last = f->start = xr_rdtsc();
 		*(volatile uint64_t *)&p->depth = n + 1;
+		f = frame_at(p, n, folded);
 	} while (f->at != at || f->path != c);
 }
 
-static __attribute__((noinline)) void open_other(struct xr_profile *p, uint64_t n, struct path *parent, uint32_t id, uint64_t at)
+/* Makes room for a call behind n others. */
+static int make_room(struct xr_profile *p, uint64_t n)
 {
-	struct path *c = search(p, parent, id);
-	if (c)
-		open(p, n, c, at);
-	else
+	enum { LEAST = 1 << 11 };
+	uint64_t signals, room = p->ndeep ? 2 * p->ndeep : LEAST;
+	if (n < XR_PATH_DEPTH + p->ndeep)
+		return 1;
+	if (room > MAX_DEEP || !xr_enter(&signals))
+		return 0;
+	struct xr_frame *deep = xr_keep(room * sizeof *deep);
+	if (deep) {
+		/* The old ones stay for those who read them from outside. */
+		xr_copy(deep, p->deep, p->ndeep * sizeof *deep);
+		__atomic_store_n(&p->deep, deep, __ATOMIC_RELEASE);
+		__atomic_store_n(&p->ndeep, room, __ATOMIC_RELEASE);
+	}
+	xr_leave(signals);
+	return deep != NULL;
+}
+
+/* A call without a path, behind n others. A handler may find in between that all open calls
+ * have paths, so near is set again. */
+static void begin_folded(struct xr_profile *p, uint64_t n, struct xr_path *parent, uint32_t id, uint64_t at)
+{
+	struct xr_path *c = make_room(p, n) ? xr_fold(p, parent, id) : NULL;
+	if (!c) {
 		p->lost++;
+		return;
+	}
+	uint64_t near = xr_is_folded(parent) ? p->near : n;
+	*(volatile uint64_t *)&p->near = near;
+	begin_call(p, n, c, at, 1);
+	*(volatile uint64_t *)&p->near = near;
+	xr_fold_opened(p, n + 1);
+}
+
+static __attribute__((noinline)) void begin_other(struct xr_profile *p, uint64_t n, struct xr_path *parent, uint32_t id, uint64_t at)
+{
+	struct xr_path *c = NULL;
+	if (n < XR_PATH_DEPTH && !xr_is_folded(parent))
+		c = search(p, parent, id);
+	if (c)
+		begin_call(p, n, c, at, 0);
+	else
+		begin_folded(p, n, parent, id, at);
 }
 
 /* Opens a call of the function: in most cases what was called from there the last time.
  * Here and below, what is rare is called last, so that the rest saves no registers. */
-static inline void enter(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t bound)
+static inline __attribute__((always_inline)) void enter(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t bound, int folded)
 {
 	uint64_t n = p->depth;
-	for (; n && is_left(&p->frames[n - 1], bound); n--)
-		close(p, n, xr_rdtsc());
-	if (n == MAX_OPEN) {
-		p->lost++;
-		return;
-	}
-	struct path *parent = n ? p->frames[n - 1].path : &p->top, *c = parent->child;
+	for (; n && is_left(frame_at(p, n - 1, folded), bound); n--)
+		end_call(p, n, xr_rdtsc(), folded);
+	struct xr_path *parent = n ? frame_at(p, n - 1, folded)->path : &p->top, *c = parent->child;
 	if (__builtin_expect(c && c->id == id, 1))
-		open(p, n, c, at);
+		begin_call(p, n, c, at, 0);
 	else
-		open_other(p, n, parent, id, at);
+		begin_other(p, n, parent, id, at);
 }
 
 /* Ends the innermost open call of the function, and with it those inside. */
-static inline void leave(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t now)
+static inline __attribute__((always_inline)) void leave(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t now, int folded)
 {
 	uint64_t n = p->depth, i = n;
 	p->last = now;
-	if (n == MAX_OPEN && at < p->frames[n - 1].at)
-		return; /* it was too deep */
-	while (i && (p->frames[i - 1].path->id != id || is_left(&p->frames[i - 1], at)))
+	while (i && (frame_at(p, i - 1, folded)->path->id != id || is_left(frame_at(p, i - 1, folded), at)))
 		i--;
 	for (; i && n >= i; n--)
-		close(p, n, now);
+		end_call(p, n, now, folded);
+}
+
+/* There are more open calls than near, so the innermost has no path. If it has, near is of
+ * calls that are over. */
+static void find_near(struct xr_profile *p)
+{
+	uint64_t n = p->depth;
+	if (n <= XR_PATH_DEPTH && !xr_is_folded(xr_frame_at(p, n - 1)->path))
+		*(volatile uint64_t *)&p->near = XR_PATH_DEPTH;
+}
+
+static __attribute__((noinline)) void enter_folded(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t bound)
+{
+	find_near(p);
+	enter(p, id, at, bound, 1);
+}
+
+static __attribute__((noinline)) void leave_folded(struct xr_profile *p, uint32_t id, uint64_t at, uint64_t now)
+{
+	const struct xr_frame *f = xr_frame_at(p, p->depth - 1);
+	find_near(p);
+	if (p->lost && f->at - at - 1 < XR_SAME_STACK)
+		p->last = now; /* a call that was lost */
+	else
+		leave(p, id, at, now, 1);
 }
 
 /* The calls that a thread left open are no longer those of the one that has its
  * profile now. */
 static void inherit(struct xr_profile *p, uint32_t tid)
 {
-	for (uint64_t i = 0; i < p->depth; i++) {
-		struct frame *f = &p->frames[i];
-		f->path->left++;
-		f->path->left_ticks += p->last - f->start;
+	for (uint64_t n = p->depth; n; n--) {
+		const struct xr_frame *f = xr_frame_at(p, n - 1);
+		uint64_t ticks = p->last - f->start;
+		if (xr_is_folded(f->path)) {
+			xr_fold_left(p, n, ticks);
+			continue;
+		}
+		uint32_t at = f->path->number % XR_PAGE_PATHS;
+		struct xr_left *left = &((struct xr_path_page *)((uint8_t *)(f->path - at) - offsetof(struct xr_path_page, paths)))->left[at];
+		left->calls++;
+		left->ticks += ticks;
 	}
 	p->depth = 0;
+	p->near = XR_PATH_DEPTH;
 	p->tid = tid;
 	if (!p->owners++)
 		p->first = xr_rdtsc();
@@ -257,10 +296,12 @@ static inline __attribute__((always_inline)) void event(uint32_t word, uint64_t 
 	struct xr_profile *p = t ? t->profile : NULL;
 	if (__builtin_expect(!p || p->tid != t->tid, 0))
 		first_event(word, at, bound);
+	else if (__builtin_expect(p->depth > p->near, 0))
+		(leaves ? leave_folded : enter_folded)(p, word >> 4, at, leaves ? now : bound);
 	else if (leaves)
-		leave(p, word >> 4, at, now);
+		leave(p, word >> 4, at, now, 0);
 	else
-		enter(p, word >> 4, at, bound);
+		enter(p, word >> 4, at, bound, 0);
 }
 
 /* The first event of a thread. */
@@ -292,7 +333,7 @@ uint64_t xr_profile_depth(void) { return own() ? own()->depth : 0; }
 
 void xr_profile_open_at(uint64_t slot, uint64_t *depth)
 {
-	while (*depth && is_left(&own()->frames[*depth - 1], slot + 1))
+	while (*depth && is_left(xr_frame_at(own(), *depth - 1), slot + 1))
 		--*depth;
 }
 
@@ -303,7 +344,7 @@ void xr_profile_leave(uint64_t depth)
 		return;
 	uint64_t now = xr_rdtsc();
 	for (uint64_t n = p->depth; n > depth; n--)
-		close(p, n, now);
+		end_call(p, n, now, 1);
 	p->last = now;
 }
 
@@ -316,92 +357,4 @@ uint64_t xr_profile_lost(void)
 		sum += p ? p->lost : 0;
 	}
 	return sum;
-}
-
-/* The dump; docs/format.md describes it. */
-
-struct row {
-	uint32_t id, parent;
-	uint64_t ticks, min, max, open, open_ticks, octaves;
-};
-
-struct sums {
-	uint64_t open, ticks;
-};
-
-/* Adds up the calls that are open, by path. They last until the latest event. */
-static void add_open(struct sums *sums, const struct xr_profile *p, uint32_t n)
-{
-	uint64_t depth = __atomic_load_n(&p->depth, __ATOMIC_ACQUIRE);
-	for (uint64_t i = 0; i < depth && i < MAX_OPEN; i++) {
-		const struct frame *f = &p->frames[i];
-		if (!f->path || f->path->number >= n)
-			continue;
-		struct sums *s = &sums[f->path->number];
-		s->open++;
-		if (p->last > f->start)
-			s->ticks += p->last - f->start;
-	}
-}
-
-static void put_path(void (*put)(void *to, const void *p, uint64_t n), void *to, const struct path *c,
-		     const struct xr_profile *p, const struct sums *open)
-{
-	uint64_t calls[XR_PROFILE_OCTAVES], n = 0;
-	struct row row = {
-		.id = c->id,
-		.parent = c->parent == &p->top ? 0 : c->parent->number + 1,
-		.ticks = c->ticks, .min = c->max ? c->min : 0, .max = c->max,
-		.open = c->left + open->open, .open_ticks = c->left_ticks + open->ticks,
-	};
-	for (unsigned i = 0; i < XR_PROFILE_OCTAVES; i++) {
-		uint64_t k = __atomic_load_n(&c->calls[i], __ATOMIC_RELAXED);
-		if (!k)
-			continue;
-		calls[n++] = k;
-		row.octaves |= 1ull << i;
-	}
-	put(to, &row, sizeof row);
-	put(to, calls, n * sizeof *calls);
-}
-
-static void put_thread(void (*put)(void *to, const void *p, uint64_t n), void *to, const struct xr_thread *t,
-		       const struct xr_profile *p)
-{
-	uint32_t n = __atomic_load_n(&p->npaths, __ATOMIC_ACQUIRE);
-	uint64_t room = n * sizeof(struct sums);
-	struct sums *open = n ? xr_map(room) : NULL;
-	if (!open)
-		n = 0;
-	/* The threads of a profile that several had, one after the other, have no common id. */
-	struct { uint32_t pid, tid; uint64_t first, last, lost, n; } head = {
-		root.pid, p->owners > 1 ? 0 : t->tid, p->first, p->last, p->lost, n,
-	};
-	put(to, &head, sizeof head);
-	if (!n)
-		return;
-	add_open(open, p, n);
-	const struct page *page = p->pages;
-	for (uint32_t i = 0; i < n; i++) {
-		if (i && i % PAGE_PATHS == 0)
-			page = page->next;
-		put_path(put, to, &page->paths[i % PAGE_PATHS], p, &open[i]);
-	}
-	xr_unmap(open, room);
-}
-
-void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
-{
-	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE), profiles = 0;
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
-	for (uint64_t i = 0; i < n; i++)
-		profiles += threads[i]->profile != NULL;
-	put(to, &profiles, sizeof profiles);
-	for (uint64_t i = 0; i < n && profiles; i++) {
-		const struct xr_profile *p = __atomic_load_n(&threads[i]->profile, __ATOMIC_ACQUIRE);
-		if (!p)
-			continue;
-		put_thread(put, to, threads[i], p);
-		profiles--;
-	}
 }

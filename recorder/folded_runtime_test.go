@@ -1,0 +1,121 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/graph"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// checkForest compares a profile of testdata/forest.c with what the program counted.
+func checkForest(t *testing.T, program, output, path string) {
+	t.Helper()
+	want := counted(t, output)
+	table, err := symbolize.Load(program, symbolize.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer table.Close()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	functions, edges := account.New(account.Options{}), graph.New(graph.Options{})
+	var stats, again calls.Stats
+	if err := calls.RunSums(trace, calls.Options{}, functions, &stats); err != nil {
+		t.Fatal(err)
+	}
+	if err := calls.RunSums(trace, calls.Options{}, edges, &again); err != nil {
+		t.Fatal(err)
+	}
+
+	got := map[string]int64{}
+	for _, e := range edges.Report(reader.Clock{}).Edges {
+		if e.Caller == reader.Folded {
+			t.Errorf("%d calls of %s are of any caller", e.Count, symbolize.Label(table, e.Callee))
+		}
+		got["edge;"+symbolize.Label(table, e.Caller)+";"+symbolize.Label(table, e.Callee)] += int64(e.Count)
+	}
+	var self uint64
+	for _, row := range functions.Report(1e9).Rows {
+		name := symbolize.Label(table, row.Func)
+		got["calls;"+name] += int64(row.Count + row.Open)
+		self += row.Self.Lo
+		// The program measures just inside and outside of its functions.
+		inner, timed := want["inner;"+name]
+		slack := int64(100 * (row.Count + row.Open))
+		if total := int64(row.Total.Lo); timed && (total < inner-slack || total > want["outer;"+name]+slack) {
+			t.Errorf("outermost calls of %s took %d ticks, and between %d and %d by the program", name, total, inner, want["outer;"+name])
+		}
+	}
+	for key, n := range want {
+		kind, _, _ := strings.Cut(key, ";")
+		if kind == "calls" && got[key] != n || kind == "edge" && stats.Truncated == 0 && got[key] != n {
+			t.Errorf("%s: %d, and there were %d", key, got[key], n)
+		}
+	}
+
+	// The times of outermost calls, and the tree of paths, say how much time there was.
+	r := trace.Recording(0)
+	var outermost, inTree, folded uint64
+	paths := 0
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		spent := make([]uint64, len(p.Paths))
+		for j, path := range p.Paths {
+			spent[j] = path.Total + path.OpenTotal
+			if path.Parent < 0 {
+				outermost += spent[j]
+				continue
+			}
+			spent[path.Parent] -= spent[j]
+		}
+		for j, path := range p.Paths {
+			inTree += spent[j]
+			if path.Func == reader.Folded {
+				folded += path.Count + path.Open
+			} else {
+				paths++
+			}
+		}
+	}
+	if self != outermost || inTree != outermost {
+		t.Errorf("%d ticks of self time, %d in the tree, and outermost calls took %d", self, inTree, outermost)
+	}
+	if paths != profileMaxPaths || folded < 500_000 || folded != stats.Folded {
+		t.Errorf("%d paths; %d calls have others by the tree, %d by functions", paths, folded, stats.Folded)
+	}
+	for _, l := range r.Losses {
+		t.Errorf("%d lost: %s", l.Count, l.Cause)
+	}
+}
+
+// Calls that have no path of their own still count for their functions and callers, to the
+// tick: in files that the program writes, under an observer, and killed in the middle.
+func TestProfileOfMorePathsThanFit(t *testing.T) {
+	const calls = "1000000"
+	for name, f := range flavours(t, "forest.c") {
+		out, stderr, traces := recordProgram(t, f.library, "mode=profile", f.program, calls)
+		if stderr != "" || len(traces) != 1 {
+			t.Fatal(name, stderr, traces)
+		}
+		checkForest(t, f.program, out, traces[0])
+		for _, end := range []string{"", "killed"} {
+			out, path := f.runObserved(t, "mode=profile", calls, end)
+			checkForest(t, f.program, out, path)
+		}
+	}
+}
+
+func TestFoldedPathsUnderSignals(t *testing.T) {
+	f := flavours(t, "forest.c")["Linked"]
+	out, path := f.runObserved(t, "mode=profile", "1000000", "signals")
+	checkForest(t, f.program, out, path)
+}
