@@ -129,12 +129,19 @@ func (s *session) inFiles(n int) string {
 	return ""
 }
 
-func foldedCaveat(stats *calls.Stats) []string {
-	if stats == nil || stats.Folded == 0 {
+func foldedCaveat(stats *calls.Stats) (list []string) {
+	if stats == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("The trace has more call paths than --path-memory has room for. The lightest are folded into nodes named (folded), "+
-		"which have %s.", plural(int64(stats.Folded), "call", "calls"))}
+	if n := stats.FoldedInProfile; n > 0 {
+		list = append(list, fmt.Sprintf("The program has more call paths than the recorder keeps. The others are folded into nodes named (folded), "+
+			"which have %s calls. Counts and times of functions are exact.", label.Grouped(n)))
+	}
+	if n := stats.Folded - stats.FoldedInProfile; n > 0 {
+		list = append(list, fmt.Sprintf("The trace has more call paths than --path-memory has room for. The lightest are folded into nodes named (folded), "+
+			"which have %s.", plural(int64(n), "call", "calls")))
+	}
+	return list
 }
 
 // writeFile is writeOutput for a form of a run's calls that has no room for caveats. They are

@@ -128,7 +128,8 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		report.Thread("thread", func(p *reader.Profile) reader.Thread {
 			return reader.Thread{File: int32(file), Process: p.Process, Thread: p.Thread}
 		}),
-		report.Count("path_count", func(p *reader.Profile) uint64 { return uint64(len(p.Paths)) }),
+		report.Count("path_count", pathsOf),
+		report.Count("folded_calls", (*reader.Profile).FoldedCalls),
 		report.Count("lost_calls", func(p *reader.Profile) uint64 { return p.Lost }))
 	pruned := report.Table("pruned_functions", r.Pruned.Functions,
 		report.Count("calls", func(f *reader.PrunedFunction) uint64 { return f.Calls }),
@@ -251,6 +252,16 @@ func (o *infoOutput) objects() report.Node {
 	)
 }
 
+// pathsOf is how many paths a profile has, without folded ones.
+func pathsOf(p *reader.Profile) (n uint64) {
+	for i := range p.Paths {
+		if p.Paths[i].Func != reader.Folded {
+			n++
+		}
+	}
+	return n
+}
+
 // profileWords say how large the profiles of a file are.
 func profileWords(r *reader.Recording) string {
 	if len(r.Profiles) == 0 {
@@ -258,7 +269,7 @@ func profileWords(r *reader.Recording) string {
 	}
 	paths := 0
 	for i := range r.Profiles {
-		paths += len(r.Profiles[i].Paths)
+		paths += int(pathsOf(&r.Profiles[i]))
 	}
 	return fmt.Sprintf("%s calls, %s, %s", label.Grouped(summed(r)), plural(int64(paths), "path", "paths"), plural(int64(len(r.Profiles)), "thread", "threads"))
 }

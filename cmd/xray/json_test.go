@@ -37,7 +37,7 @@ var reportRuns = []string{
 // rareKeys are keys of tables that are empty in the reports on these traces, such as those of
 // why about waits and associations.
 var rareKeys = map[string][]string{
-	"info": {"lost_calls"},
+	"info": {"folded_calls", "lost_calls"},
 	"why":  {"cause", "ends_with", "evidence", "expected", "of", "period_ns", "scope", "scope_id", "self_share", "text", "value"},
 }
 

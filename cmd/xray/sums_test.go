@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,6 +30,9 @@ type summing struct {
 	block  reader.Block
 	thread reader.Profile
 	paths  map[[2]int]int // by parent and function
+	most   int            // paths that are kept; calls of others are folded
+	folds  map[[2]int]int // by caller and function
+	stack  []int          // open functions
 }
 
 func (s *summing) event(fn int, kind reader.Kind) {
@@ -33,41 +40,108 @@ func (s *summing) event(fn int, kind reader.Kind) {
 	s.block.Events = append(s.block.Events, reader.Event{TSC: s.tsc, Func: reader.FuncID(fn), Kind: kind})
 }
 
-// call makes a call with some inside. One that stays open is the last of its caller's,
-// which stays open too.
-func (s *summing) call(parent, depth int, open bool) {
-	fn := 1 + s.rng.IntN(6)
+// path is the path of a call, or of the folded ones from there on.
+func (s *summing) path(parent, fn int) int {
+	if parent >= 0 && s.thread.Paths[parent].Func == reader.Folded {
+		return parent
+	}
 	at, ok := s.paths[[2]int{parent, fn}]
+	if !ok && fn != 0 && len(s.paths) >= s.most {
+		return s.path(parent, 0)
+	}
 	if !ok {
 		at = len(s.thread.Paths)
 		s.paths[[2]int{parent, fn}] = at
-		s.thread.Paths = append(s.thread.Paths, reader.ProfilePath{Func: reader.FuncID(fn), Parent: parent, Octaves: make([]uint64, reader.ProfileOctaves)})
+		s.thread.Paths = append(s.thread.Paths, reader.ProfilePath{Func: reader.FuncID(fn), Parent: parent})
+		if fn == 0 {
+			s.thread.Paths[at].Func = reader.Folded
+		} else {
+			s.thread.Paths[at].Octaves = make([]uint64, reader.ProfileOctaves)
+		}
 	}
+	return at
+}
+
+// fold is the calls of a function without a path.
+func (s *summing) fold(caller, fn int) *reader.ProfileFold {
+	at, ok := s.folds[[2]int{caller, fn}]
+	if !ok {
+		at = len(s.thread.Folds)
+		s.folds[[2]int{caller, fn}] = at
+		s.thread.Folds = append(s.thread.Folds, reader.ProfileFold{
+			Func: reader.FuncID(fn), Caller: reader.FuncID(caller), Octaves: make([]uint64, reader.ProfileOctaves),
+		})
+	}
+	return &s.thread.Folds[at]
+}
+
+// call makes a call with some inside. One that stays open is the last of its caller's,
+// which stays open too. It returns how long it took.
+func (s *summing) call(parent, depth int, open bool) uint64 {
+	fn, caller := 1+s.rng.IntN(6), 0
+	if len(s.stack) > 0 {
+		caller = s.stack[len(s.stack)-1]
+	}
+	at, nested := s.path(parent, fn), slices.Contains(s.stack, fn)
+	s.stack = append(s.stack, fn)
 	s.event(fn, reader.Enter)
-	start := s.tsc
+	start, inside := s.tsc, uint64(0)
 	for range s.rng.IntN(4) {
 		if depth < 6 {
-			s.call(at, depth+1, false)
+			inside += s.call(at, depth+1, false)
 		}
 	}
 	if open {
 		if depth < 3 {
-			s.call(at, depth+1, true)
+			inside += s.call(at, depth+1, true)
 		}
-		p := &s.thread.Paths[at]
+	} else {
+		s.event(fn, reader.Exit)
+	}
+	s.stack = s.stack[:len(s.stack)-1]
+	ticks := s.tsc - start // nothing comes behind a call that is open
+	p := &s.thread.Paths[at]
+	if p.Func != reader.Folded {
+		add(&p.Count, &p.Total, &p.Min, &p.Max, &p.Open, &p.OpenTotal, p.Octaves, ticks, open)
+		return ticks
+	}
+	f := s.fold(caller, fn)
+	add(&f.Count, &f.Total, &f.Min, &f.Max, &f.Open, &f.OpenTotal, f.Octaves, ticks, open)
+	f.Inside += inside
+	switch {
+	case nested && open:
+		f.OpenNested += ticks
+	case nested:
+		f.Nested += ticks
+	}
+	own := ticks // of the folded path, whose parent made the call
+	if at == parent {
+		own = 0
+	}
+	if open {
 		p.Open++
-		p.OpenTotal += s.tsc - start // nothing comes behind
+		p.OpenTotal += own
+	} else {
+		p.Count++
+		p.Total += own
+	}
+	return ticks
+}
+
+// add adds a call.
+func add(count, total, least, most, open, openTotal *uint64, octaves []uint64, ticks uint64, isOpen bool) {
+	if isOpen {
+		*open++
+		*openTotal += ticks
 		return
 	}
-	s.event(fn, reader.Exit)
-	p, ticks := &s.thread.Paths[at], s.tsc-start
-	if p.Count == 0 || ticks < p.Min {
-		p.Min = ticks
+	if *count == 0 || ticks < *least {
+		*least = ticks
 	}
-	p.Max = max(p.Max, ticks)
-	p.Count++
-	p.Total += ticks
-	p.Octaves[bits.Len64(ticks)]++
+	*most = max(*most, ticks)
+	*count++
+	*total += ticks
+	octaves[bits.Len64(ticks)]++
 }
 
 func writeTrace(t *testing.T, name string, recording *reader.Recording, blocks ...reader.Block) *reader.Trace {
@@ -115,53 +189,78 @@ func analysed[S interface {
 // What a profile says is what the calls themselves say, but for quantiles.
 func TestProfilesAgreeWithCalls(t *testing.T) {
 	for seed := range uint64(30) {
-		var profiles []reader.Profile
-		var blocks []reader.Block
-		for thread := range 3 {
-			s := &summing{rng: rand.New(rand.NewPCG(seed, uint64(thread))), tsc: 10, paths: map[[2]int]int{}}
-			s.block.Thread = reader.Thread{Process: 7, Thread: int32(100 + thread)}
-			for range 20 {
-				s.call(-1, 0, false)
-			}
-			s.call(-1, 0, true)
-			s.thread.Process, s.thread.Thread, s.thread.First, s.thread.Last = 7, int32(100+thread), 10, s.tsc
-			profiles, blocks = append(profiles, s.thread), append(blocks, s.block)
-		}
-		process := reader.Process{PID: 7, Mode: "record", Complete: true}
-		full := writeTrace(t, "calls", &reader.Recording{Process: process}, blocks...)
-		sums := writeTrace(t, "sums", &reader.Recording{Process: process, Profiles: profiles})
-
-		type row struct {
-			id                     reader.FuncID
-			count, open            uint64
-			self, total, sum, a, z uint64
-		}
-		rows := func(trace *reader.Trace) (list []row) {
-			a := analysed(t, trace, func() *account.Analysis { return account.New(account.Options{PerThread: true}) })
-			for _, r := range a.Report(1e9).Rows {
-				list = append(list, row{r.Func, r.Count, r.Open, r.Self.Lo, r.Total.Lo, r.Sum.Lo, r.Min, r.Max})
-			}
-			return list
-		}
-		if diff := cmp.Diff(rows(full), rows(sums), cmp.AllowUnexported(row{})); diff != "" {
-			t.Fatalf("seed %d: account, - of calls, + of the profile:\n%s", seed, diff)
-		}
-		edges := func(trace *reader.Trace) []graph.Edge {
-			return analysed(t, trace, func() *graph.Analysis { return graph.New(graph.Options{}) }).Report(reader.Clock{}).Edges
-		}
-		if diff := cmp.Diff(edges(full), edges(sums)); diff != "" {
-			t.Fatalf("seed %d: graph, - of calls, + of the profile:\n%s", seed, diff)
-		}
-		folded := func(trace *reader.Trace) string {
-			a := analysed(t, trace, func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
-			var out bytes.Buffer
-			if err := a.Report(reader.Clock{}).WriteFolded(&out, nil, stack.FoldedView{}); err != nil {
-				t.Fatal(err)
-			}
-			return out.String()
-		}
-		if diff := cmp.Diff(folded(full), folded(sums)); diff != "" {
-			t.Fatalf("seed %d: stack, - of calls, + of the profile:\n%s", seed, diff)
-		}
+		compareSums(t, seed, math.MaxInt)
 	}
+}
+
+// So do profiles with folded paths, as far as functions and their callers go.
+func TestFoldedProfilesAgreeWithCalls(t *testing.T) {
+	for seed := range uint64(30) {
+		compareSums(t, seed, int(seed)*4)
+	}
+}
+
+func compareSums(t *testing.T, seed uint64, most int) {
+	t.Helper()
+	var profiles []reader.Profile
+	var blocks []reader.Block
+	for thread := range 3 {
+		s := &summing{rng: rand.New(rand.NewPCG(seed, uint64(thread))), tsc: 10, paths: map[[2]int]int{}, most: most, folds: map[[2]int]int{}}
+		s.block.Thread = reader.Thread{Process: 7, Thread: int32(100 + thread)}
+		for range 20 {
+			s.call(-1, 0, false)
+		}
+		s.call(-1, 0, true)
+		s.thread.Process, s.thread.Thread, s.thread.First, s.thread.Last = 7, int32(100+thread), 10, s.tsc
+		profiles, blocks = append(profiles, s.thread), append(blocks, s.block)
+	}
+	process := reader.Process{PID: 7, Mode: "record", Complete: true}
+	full := writeTrace(t, "calls", &reader.Recording{Process: process}, blocks...)
+	sums := writeTrace(t, "sums", &reader.Recording{Process: process, Profiles: profiles})
+
+	type row struct {
+		id                     reader.FuncID
+		count, open            uint64
+		self, total, sum, a, z uint64
+	}
+	rows := func(trace *reader.Trace) (list []row) {
+		a := analysed(t, trace, func() *account.Analysis { return account.New(account.Options{PerThread: true}) })
+		for _, r := range a.Report(1e9).Rows {
+			list = append(list, row{r.Func, r.Count, r.Open, r.Self.Lo, r.Total.Lo, r.Sum.Lo, r.Min, r.Max})
+		}
+		return list
+	}
+	if diff := cmp.Diff(rows(full), rows(sums), cmp.AllowUnexported(row{})); diff != "" {
+		t.Fatalf("seed %d: account, - of calls, + of the profile:\n%s", seed, diff)
+	}
+	edges := func(trace *reader.Trace) []graph.Edge {
+		return analysed(t, trace, func() *graph.Analysis { return graph.New(graph.Options{}) }).Report(reader.Clock{}).Edges
+	}
+	if diff := cmp.Diff(edges(full), edges(sums)); diff != "" {
+		t.Fatalf("seed %d: graph, - of calls, + of the profile:\n%s", seed, diff)
+	}
+	folded := func(trace *reader.Trace) string {
+		a := analysed(t, trace, func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
+		var out bytes.Buffer
+		if err := a.Report(reader.Clock{}).WriteFolded(&out, nil, stack.FoldedView{}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if most < math.MaxInt {
+		if a, b := added(folded(full)), added(folded(sums)); a != b {
+			t.Fatalf("seed %d: stacks have %d ticks of calls, %d of the profile", seed, a, b)
+		}
+	} else if diff := cmp.Diff(folded(full), folded(sums)); diff != "" {
+		t.Fatalf("seed %d: stack, - of calls, + of the profile:\n%s", seed, diff)
+	}
+}
+
+// added adds up the values of folded stacks.
+func added(stacks string) (sum int) {
+	for line := range strings.Lines(stacks) {
+		n, _ := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]))
+		sum += n
+	}
+	return sum
 }

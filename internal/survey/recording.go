@@ -25,8 +25,8 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"torn-chunk": {"chunk", "chunks", "of 64 kB reused while being copied",
 		"No action needed: they are the oldest of their threads. A larger --ring makes room."},
 	"truncated-payload": {"event payload", "event payloads", "truncated or not readable", "The recorder keeps 4096 bytes of an event."},
-	"no-path": {"record", "records", "of calls whose call path did not fit into the profile",
-		"Select functions with --func or --exclude, or count calls with --count."},
+	"no-path": {"record", "records", "of calls that the profile got no memory for",
+		"Give the program more memory, or count calls with --count."},
 	"not-waited-for":  {"record", "records", "dropped because threads did not wait for the trace to be written", "Record without --drop."},
 	"damaged-profile": {"thread profile", "thread profiles", "overwritten by the program", "Look for stray writes in the program with a sanitizer."},
 	"unlisted-thread": {"thread", "threads", "without a recorded name", "No action needed: the records of the thread are in the trace."},
@@ -57,6 +57,14 @@ func recordingFindings(r *reader.Recording, add addFinding) {
 			continue
 		}
 		add("recorder-losses", words.remedy, "%d %s %s.", l.Count, plural(l.Count, words.one, words.many), words.text)
+	}
+	var folded uint64
+	for i := range r.Profiles {
+		folded += r.Profiles[i].FoldedCalls()
+	}
+	if folded > 0 {
+		add("folded-paths", "No action needed for functions: their counts and times are exact. To keep the paths, select functions with --func or --exclude.",
+			"The program has more call paths than the recorder keeps. %d %s.", folded, plural(folded, "call has a folded path", "calls have folded paths"))
 	}
 	for _, f := range r.Refusals {
 		add("refused-object", "Its functions are not in the trace, but the functions that they call are.", "%s was not recorded: %s.", f.Path, f.Why)

@@ -125,10 +125,12 @@ type Stats struct {
 	// whatever the filter says.
 	Short bool
 	// Folded is how many calls that the filter chose have folded paths, see
-	// [PathBudget], and FoldedSelf their self time.
-	Folded     uint64
-	FoldedSelf uint64
-	MaxDepth   uint32
+	// [PathBudget], and FoldedSelf their self time. FoldedInProfile of them are of a
+	// profile: the recorder folded their paths.
+	Folded          uint64
+	FoldedSelf      uint64
+	FoldedInProfile uint64
+	MaxDepth        uint32
 	// Pile and OpenPile are of calls of one function, each within the one before, that had
 	// no exit of their own: the most that one exit ended as Inferred, and the most that were
 	// Truncated at the end of a thread. Without an exit of theirs nothing tells deep
@@ -167,6 +169,7 @@ func (s *Stats) merge(o *Stats) {
 	s.ClockBack += o.ClockBack
 	s.Short = s.Short || o.Short
 	s.Folded += o.Folded
+	s.FoldedInProfile += o.FoldedInProfile
 	s.FoldedSelf = addSaturating(s.FoldedSelf, o.FoldedSelf)
 	s.MaxDepth = max(s.MaxDepth, o.MaxDepth)
 	s.Pile.take(o.Pile)

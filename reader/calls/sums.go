@@ -226,6 +226,7 @@ func (s *Stats) addSums(sums *Sums) {
 	for i := range sums.Folds {
 		p := &sums.Folds[i]
 		s.Folded += p.Count + p.Open
+		s.FoldedInProfile += p.Count + p.Open
 		s.FoldedSelf = addSaturating(s.FoldedSelf, addSaturating(p.Self, p.OpenSelf))
 	}
 }

@@ -165,7 +165,6 @@ var programs = []program{
 			},
 			{
 				name: "regress",
-				deep: true,
 				script: postgresServer + `"${user[@]}" "$@" "$SRC/installed/bin/postgres" -D data &
 					until "$SRC/installed/bin/pg_isready" -q -h "$PWD" -p $PORT; do sleep 0.05; done
 					mkdir -p out/testtablespace

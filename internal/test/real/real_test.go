@@ -50,8 +50,6 @@ type load struct {
 	// all functions but the exact ones do, because threads race.
 	random    []string
 	scheduled bool
-	// deep is set where a profile does not have room for all call paths. It says so.
-	deep bool
 	// cost is set for the load by which the cost of recording is measured.
 	cost bool
 }
@@ -315,7 +313,7 @@ func checkTraces(t *testing.T, l load, s *session) {
 			t.Fatalf("info %s: %v", trace, err)
 		}
 		info.Findings = slices.DeleteFunc(info.Findings, func(f finding) bool {
-			return f.Name != "recorder-losses" || l.deep && strings.Contains(f.Text, "call path")
+			return f.Name != "recorder-losses"
 		})
 		for _, lost := range slices.Concat(info.Losses, info.Findings) {
 			t.Errorf("%s: %s%s", filepath.Base(trace), lost.Text, lost.Loss)
