@@ -2,14 +2,14 @@ package reader
 
 import "encoding/binary"
 
-// A basic log is a sequence of 32-byte records. Threads append theirs whenever
-// a buffer of theirs is full, so the records of one thread follow each other in
-// long runs; a log that was sorted by time changes threads at every record.
+// A basic log is a sequence of 32-byte records. A thread appends its records whenever its
+// buffer is full, so the records of one thread form long runs. A log that was sorted by
+// time changes threads at every record.
 //
-// The log is read in chunks. A chunk is split into runs of one thread, which
-// takes a look at two words of each record, and the runs are grouped by thread.
-// What remains, decoding, can then be done for each thread by itself: by the
-// goroutine that the thread belongs to, or, in time order, as its turn comes.
+// The log is read in chunks. A chunk is split into runs of one thread by two words of each
+// record, and the runs are grouped by thread. The rest, decoding, can then be done for each
+// thread separately: by the goroutine that has the thread, or, in time order, when its turn
+// comes.
 
 // basicLog is a basic log.
 type basicLog struct {
@@ -23,16 +23,15 @@ const chunkRecords = 8 << 10
 
 // chunk is a piece of the file that is being decoded.
 type chunk struct {
-	buf    []byte // where the records are read to, unless they are in memory
+	buf    []byte // buffer for the records, unless they are in memory
 	data   []byte
 	offset int64 // of data in the file
 	runs   []run
-	groups []int // the first run of each thread, once they are grouped
+	groups []int // the first run of each thread, after grouping
 	users  int   // goroutines that still need the chunk
 }
 
-// read fills c with size bytes from start on, or less: whole records only, and
-// none behind end.
+// read fills c with up to size bytes from start on: only whole records, and none after end.
 func (c *chunk) read(f *file, start, size, end int64) error {
 	c.offset = start
 	size = min(size, end-start)
@@ -52,8 +51,8 @@ func (c *chunk) read(f *file, start, size, end int64) error {
 	return nil
 }
 
-// keepArguments leaves the last function record to the next chunk, where its
-// arguments are if it has any.
+// keepArguments moves the last function record to the next chunk, which has its arguments,
+// if any.
 func (c *chunk) keepArguments() {
 	n := len(c.data)
 	for range maxArgs {
@@ -92,8 +91,8 @@ type basicDecoder struct {
 	events []Event
 	losses Losses
 	copies copyFilter
-	// argEnd is where the last argument that was attached ends in the file.
-	// Behind an orphan there are only orphans, up to the next function record.
+	// argEnd is the end in the file of the last argument that was attached. After an
+	// orphan, all arguments up to the next function record are orphans.
 	argEnd int64
 	packed bool // Block.Packed may be used
 }
@@ -102,8 +101,7 @@ func (l *basicLog) newDecoder(eventCap int) *basicDecoder {
 	return &basicDecoder{log: l, events: make([]Event, eventCap)}
 }
 
-// runs decodes the run at first and those that are grouped with it, and passes
-// them on in blocks.
+// runs decodes the run at first and those grouped with it, and passes them on in blocks.
 func (d *basicDecoder) runs(c *chunk, first int, fn func(*Block) error) error {
 	r := &c.runs[first]
 	d.begin(r, c.offset+int64(r.start)*basicRecordSize)
@@ -138,7 +136,7 @@ func (d *basicDecoder) runs(c *chunk, first int, fn func(*Block) error) error {
 	}
 }
 
-// pack passes on the records of a plain run from first on as they are, in pieces
+// pack passes on the records of a plain run, from first on, without decoding, in pieces
 // that stay in the first-level cache.
 func (d *basicDecoder) pack(c *chunk, r *run, first int, fn func(*Block) error) error {
 	for i := first; i < r.end; i += blockEvents {
@@ -168,9 +166,9 @@ func (d *basicDecoder) flush(n int, fn func(*Block) error) error {
 	return fn(&d.out)
 }
 
-// records decodes the records of c from i up to end, having n events, and
-// returns where it stopped and how many events there are then: at end, or at
-// the first record past a full block that is no argument of its last event.
+// records decodes the records of c from i to end, starting with n events. It returns where
+// it stopped, and the number of events: at end, or at the first record after a full block
+// that is not an argument of its last event.
 func (d *basicDecoder) records(c *chunk, i, end, n int) (int, int) {
 	little := !isBigEndian(d.log.file.header.ByteOrder)
 	for ; i < end; i++ {
@@ -196,8 +194,8 @@ func (d *basicDecoder) records(c *chunk, i, end, n int) (int, int) {
 	return i, n
 }
 
-// unusual decodes record i of c where it is an argument, of the other byte
-// order, or no record.
+// unusual decodes record i of c if it is an argument, has the other byte order, or is not a
+// record.
 func (d *basicDecoder) unusual(c *chunk, i, n int) int {
 	b := c.data[i*basicRecordSize : (i+1)*basicRecordSize]
 	offset := c.offset + int64(i)*basicRecordSize

@@ -2,26 +2,25 @@ package reader
 
 import "bytes"
 
-// A process that forks hands its child the records that it has not yet written,
-// and both write them in the end, under the parent's process and thread id. So
-// in a log with records of more than one process, a run of a thread may begin
-// with a copy of what an earlier run of it holds: the same bytes.
+// A process that forks leaves its child the records that it has not yet written. Both write
+// them later, under the parent's process and thread ID. So in a log with records of more
+// than one process, a run of a thread may begin with a copy of an earlier run: the same
+// bytes.
 
-// maxRuns bounds how many runs of a thread are remembered.
+// maxRuns limits the runs of a thread that are remembered.
 const maxRuns = 64
 
-// copyFilter knows where the records of each thread are, by the thread's index
-// less base.
+// copyFilter knows where the records of each thread are, by the thread's index minus base.
 type copyFilter struct {
 	base    int
 	threads []threadRuns
 }
 
-// threadRuns is what has been read of a thread.
+// threadRuns is what has been read of a thread so far.
 type threadRuns struct {
 	last uint64      // latest timestamp
-	runs []fileRange // the last of them, around latest
-	// latest is where the latest run is in runs.
+	runs []fileRange // the most recent ones, as a ring
+	// latest is the position of the latest run in runs.
 	latest int
 }
 
@@ -35,8 +34,7 @@ func (f *copyFilter) of(index int) *threadRuns {
 	return &f.threads[index]
 }
 
-// skipCopies returns the first record of r that is no copy, and remembers what is
-// left of r.
+// skipCopies returns the first record of r that is not a copy, and remembers the rest of r.
 func (d *basicDecoder) skipCopies(c *chunk, r *run) (int, error) {
 	th := d.copies.of(r.of.index)
 	record := func(i int) []byte { return c.data[i*basicRecordSize : (i+1)*basicRecordSize] }
@@ -82,12 +80,12 @@ func (th *threadRuns) note(r fileRange) {
 	th.runs[th.latest] = r
 }
 
-// copied is how many records at the start of data, the first of which is at tsc,
-// stand one after the other in an earlier run.
+// copied returns how many records at the start of data, the first of which is at tsc, occur
+// in sequence in an earlier run.
 func (d *basicDecoder) copied(th *threadRuns, data []byte, tsc uint64) (int, error) {
 	w := &window{in: d.log.file.in}
 	for i := range th.runs {
-		// The latest first.
+		// Search the latest run first.
 		r := th.runs[(th.latest+len(th.runs)-i)%len(th.runs)]
 		at, err := d.find(w, r, tsc)
 		if err != nil {
@@ -101,11 +99,11 @@ func (d *basicDecoder) copied(th *threadRuns, data []byte, tsc uint64) (int, err
 	return 0, nil
 }
 
-// maxTies bounds how many records of one time are compared with the first of a run.
+// maxTies limits the records with equal times that are compared with the first of a run.
 const maxTies = 64
 
-// compare is how many records data begins with that stand one after the other in
-// r, from a record of the time tsc on.
+// compare returns how many records at the start of data occur in sequence in r, from a
+// record of the time tsc on.
 func (d *basicDecoder) compare(w *window, r fileRange, data []byte, tsc uint64) (n int, err error) {
 	o := d.log.file.header.ByteOrder
 	for ties := 0; n == 0 && r.start < r.end && ties < maxTies; ties++ {
@@ -128,13 +126,13 @@ func (d *basicDecoder) compare(w *window, r fileRange, data []byte, tsc uint64) 
 	return n, nil
 }
 
-// find returns the offset in r of the first record that is no earlier than tsc,
-// by bisection. Where the clock went back inside r it may miss it.
+// find returns the offset in r of the first record that is not earlier than tsc, by
+// bisection. It may miss it if the clock stepped back inside r.
 func (d *basicDecoder) find(w *window, r fileRange, tsc uint64) (int64, error) {
 	lo, hi := int64(0), (r.end-r.start)/basicRecordSize
 	for lo < hi {
 		mid := (lo + hi) / 2
-		// An argument has no time; that of the record before it will do.
+		// An argument has no time. Take that of the record before it.
 		at := mid
 		var b []byte
 		var err error

@@ -1,22 +1,22 @@
 package reader
 
-// basicLane is where the records of one thread are in a basic log.
+// basicLane describes where the records of one thread are in a basic log.
 type basicLane struct {
 	log      *basicLog
 	thread   *basicThread
 	segments []segment
 }
 
-// segment is a piece of the file that holds records of a lane.
+// segment is a piece of the file that has records of a lane.
 type segment struct {
 	start, end int64
-	mixed      bool // records of other threads lie between
+	mixed      bool // contains records of other threads too
 	forked     bool // as of run
 }
 
-// maxSegmentRuns is how many runs of a thread a chunk may hold before they are
-// read together with what lies between them. It keeps the index small for logs
-// that change threads at every record.
+// maxSegmentRuns is the maximum number of runs of a thread in a chunk that are indexed
+// individually. More are read together with what is between them. This keeps the index
+// small for logs that change threads at every record.
 const maxSegmentRuns = 8
 
 // lanes reads the whole log once. The lanes can be decoded once.
@@ -43,7 +43,7 @@ func (l *basicLog) lanes(p *pass) ([]lane, error) {
 	}
 }
 
-// add notes where the runs are that are grouped with the one at first.
+// add records the positions of the runs that are grouped with the one at first.
 func (l *basicLane) add(c *chunk, first int) {
 	offset := func(record int) int64 { return c.offset + int64(record)*basicRecordSize }
 	have := len(l.segments)
@@ -62,7 +62,7 @@ func (l *basicLane) add(c *chunk, first int) {
 func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
 	ld := &basicLaneDecoder{
 		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap), s: l.log.newSplitter(p),
-		// An entry and its arguments must fit, and one record more.
+		// An entry with its arguments must fit, plus one record.
 		size: int64(eventCap+maxArgs+2) * basicRecordSize,
 	}
 	ld.d.copies.base = l.thread.index
@@ -79,9 +79,9 @@ type basicLaneDecoder struct {
 	segments []segment
 	d        *basicDecoder
 	c        chunk
-	size     int64 // how many bytes are loaded at a time
+	size     int64 // bytes to load at a time
 	s        *splitter
-	queue    []run // runs of c that are still to be decoded
+	queue    []run // runs of c that are not yet decoded
 }
 
 func (ld *basicLaneDecoder) close() { ld.pass.lost(&ld.d.losses) }

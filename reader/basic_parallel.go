@@ -5,26 +5,26 @@ import (
 	"sync"
 )
 
-// crew is the goroutines that decode a log together. Each decodes the threads of
-// its shard. The one that runs out of work splits the next chunk, for all of
-// them, so that most of the splitting falls to those that have less of the rest,
-// and all are busy until the others are too far behind.
+// crew is the group of goroutines that decode a log together. Each decodes the threads of
+// its shard. A goroutine without work splits the next chunk for all of them. So the
+// goroutines with less to decode do most of the splitting, and all are busy until the
+// others are too far behind.
 type crew struct {
 	log   *basicLog
 	pass  *pass
 	split *splitter // used by the goroutine that has set splitting
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the following fields
 	changed   sync.Cond
-	queues    [][]*chunk // what each shard has still to decode
+	queues    [][]*chunk // chunks that each shard has to decode
 	free      []*chunk
-	left      int // how many chunks may still be made
+	left      int // chunks that may still be allocated
 	splitting bool
 	over      bool // the log is split, or decoding has failed
 }
 
-// chunksAhead is how many chunks, for each of a crew, may be split and not yet
-// decoded by all. It evens out that threads come in long runs.
+// chunksAhead is how many chunks per goroutine may be split before all have decoded them.
+// It compensates for long runs of one thread.
 const chunksAhead = 8
 
 func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
@@ -34,7 +34,7 @@ func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
 		d := l.newDecoder(blockEvents)
 		d.packed = p.packed
 		defer func() { p.lost(&d.losses) }()
-		// Whatever the reason to leave: nobody is to wait for this one.
+		// Whatever the reason to return, the others must not wait for this one.
 		defer w.end()
 		return l.file.in.guard(l.file.name, func() error {
 			return w.work(d, shard, func(b *Block) error { return fn(shard, b) })
@@ -60,7 +60,7 @@ func (w *crew) work(d *basicDecoder, shard int, fn func(*Block) error) error {
 	}
 }
 
-// next is the next chunk for a shard, or nil at the end.
+// next returns the next chunk for a shard, or nil at the end.
 func (w *crew) next(shard int) (*chunk, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,7 +82,7 @@ func (w *crew) next(shard int) (*chunk, error) {
 	}
 }
 
-// more splits another chunk. Others may go on decoding meanwhile.
+// more splits another chunk. Other goroutines may decode at the same time.
 func (w *crew) more() error {
 	c := w.empty()
 	w.splitting = true
@@ -100,7 +100,7 @@ func (w *crew) more() error {
 
 func (w *crew) fill(c *chunk) (bool, error) {
 	w.mu.Unlock()
-	defer w.mu.Lock() // also where the file shrinks, which is a panic here
+	defer w.mu.Lock() // also if the file shrinks, which panics here
 	ok, err := w.split.next(c)
 	if ok {
 		c.group()
@@ -118,7 +118,7 @@ func (w *crew) empty() *chunk {
 	return w.log.newChunk()
 }
 
-// done hands back a chunk that a shard is done with.
+// done returns a chunk that a shard has decoded.
 func (w *crew) done(c *chunk) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,7 +129,7 @@ func (w *crew) done(c *chunk) {
 	}
 }
 
-// end ends the work of all, once they have decoded what is split.
+// end ends the work of all goroutines, once they have decoded what is split.
 func (w *crew) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

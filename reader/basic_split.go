@@ -9,7 +9,7 @@ import (
 type basicThread struct {
 	id    Thread
 	index int
-	chunk int64 // offset of the chunk in which a run of it was grouped last
+	chunk int64 // offset of the chunk with the last grouped run of the thread
 	last  int   // that run
 }
 
@@ -17,11 +17,10 @@ type basicThread struct {
 type run struct {
 	of         *basicThread
 	start, end int // records of the chunk
-	next       int // the next run of the thread, once they are grouped; 0 for none
-	// plain is set where all are entries, exits and tail exits.
+	next       int // the next run of the thread, after grouping; 0 for none
+	// plain says that all records are entries, exits and tail exits.
 	plain bool
-	// forked is set where the log holds records of another process, up to the
-	// end of the chunk.
+	// forked says that the log has records of another process, up to the end of the chunk.
 	forked bool
 }
 
@@ -31,15 +30,15 @@ type splitter struct {
 	pass    *pass
 	offset  int64 // of the next chunk
 	threads map[uint64]*basicThread
-	// forked is set where the log has records of more than one process so far.
-	// They are of one log, so they are of a process and its children.
+	// forked says that the log has records of more than one process so far. As they share a
+	// log, they are a process and its children.
 	forked  bool
 	process int32 // of the first thread
 	little  bool
 	mask    uint64 // of the key
-	// Of the run at hand:
-	key   uint64 // what the records say of their thread
-	known bool   // there was a record that says it
+	// Of the current run:
+	key   uint64 // identifies the thread in records
+	known bool   // a record has identified the thread
 	run   run
 }
 
@@ -54,7 +53,7 @@ func (l *basicLog) newSplitter(p *pass) *splitter {
 	return s
 }
 
-// next reads and splits the next chunk; false at the end of the log.
+// next reads and splits the next chunk. It returns false at the end of the log.
 func (s *splitter) next(c *chunk) (bool, error) {
 	in := s.log.file.in
 	if s.offset+basicRecordSize <= in.size {
@@ -78,11 +77,11 @@ func (s *splitter) next(c *chunk) (bool, error) {
 	return false, nil
 }
 
-// split fills c.runs, in the order of the file. A record that names no thread
-// (an argument, or garbage) belongs to the run before it.
+// split fills c.runs, in file order. A record that identifies no thread (an argument, or
+// garbage) belongs to the run before it.
 func (s *splitter) split(c *chunk) {
 	c.runs = c.runs[:0]
-	// A key of 0 does not tell a record from padding.
+	// A key of 0 could also be padding.
 	s.run.plain = s.little && s.key != 0
 	start, n := 0, len(c.data)/basicRecordSize
 	for i := 0; i < n; i++ {
@@ -104,13 +103,13 @@ func (s *splitter) split(c *chunk) {
 				start = i
 			}
 			s.begin(key)
-			// What comes before the first function record of the log is in its run.
+			// Records before the first function record of the log belong to its run.
 			s.run.plain = s.little && key != 0 && b[3] <= byte(TailExit) && i == start
 		}
 	}
 	if n > start {
-		// Records before the first that names a thread are counted as lost when
-		// they are decoded, with whatever thread.
+		// Records before the first that identifies a thread are counted as lost when they
+		// are decoded, with any thread.
 		if !s.known {
 			s.run.of = s.newThread(0)
 		}
@@ -123,14 +122,14 @@ func (s *splitter) split(c *chunk) {
 	}
 }
 
-// usual counts the records at the start of data that are entries, exits and tail
-// exits of the thread at hand. It sees every record but few.
+// usual counts the records at the start of data that are entries, exits and tail exits of
+// the current thread. It handles nearly all records.
 func (s *splitter) usual(data []byte) int {
 	key, mask := s.key, s.mask
 	i := 0
 	for ; i <= len(data)-basicRecordSize; i += basicRecordSize {
 		b := data[i : i+basicRecordSize]
-		// The kind, with the type, which is 0, above it.
+		// The kind, below the type, which is 0.
 		kind := bits.RotateLeft32(binary.LittleEndian.Uint32(b), 16) >> 8
 		if kind > uint32(TailExit) || (binary.LittleEndian.Uint64(b[16:])^key)&mask != 0 {
 			break
@@ -139,7 +138,7 @@ func (s *splitter) usual(data []byte) int {
 	return i / basicRecordSize
 }
 
-// keyOf is what a function record says of its thread.
+// keyOf returns what identifies the thread in a function record.
 func (s *splitter) keyOf(b []byte) uint64 {
 	if s.little {
 		return binary.LittleEndian.Uint64(b[16:]) & s.mask
@@ -148,7 +147,7 @@ func (s *splitter) keyOf(b []byte) uint64 {
 	return (uint64(o.Uint32(b[20:]))<<32 | uint64(o.Uint32(b[16:]))) & s.mask
 }
 
-// begin begins a run.
+// begin starts a run.
 func (s *splitter) begin(key uint64) {
 	s.key, s.known = key, true
 	s.run.of = s.thread(key)
@@ -178,7 +177,7 @@ func (s *splitter) cut(start, end int) run {
 	return r
 }
 
-// group puts the runs of each thread in a row, in the order of the file.
+// group links the runs of each thread in file order.
 func (c *chunk) group() {
 	c.groups = c.groups[:0]
 	for i := range c.runs {

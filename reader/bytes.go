@@ -8,9 +8,8 @@ import (
 
 var errKind = errors.New("not a file of the expected kind")
 
-// Input is the bytes of a file of any kind, opened as traces are: mapped where
-// that can be done, and unpacked if it is compressed with gzip or zstd. Its
-// methods but Close may be called concurrently.
+// Input is a file of any kind, opened as traces are: mapped if possible, and decompressed
+// if it is gzip or zstd. Its methods, except Close, may be called concurrently.
 type Input struct{ in *input }
 
 // OpenInput opens path, or stdin for "-". A pipe or a compressed file is spooled only if
@@ -28,14 +27,14 @@ func OpenInput(path string, stdin io.Reader, magic string) (*Input, error) {
 	return &Input{in}, nil
 }
 
-// ReadAt implements io.ReaderAt. That the file shrinks meanwhile is an error.
+// ReadAt implements io.ReaderAt. It returns an error if the file shrank.
 func (i *Input) ReadAt(p []byte, off int64) (int, error) { return i.in.ReadAt(p, off) }
 
-// Size is the number of bytes, unpacked.
+// Size is the number of bytes after decompression.
 func (i *Input) Size() int64 { return i.in.size }
 
-// Damage is why what was unpacked is not all; nil if it is.
+// Damage is the reason why decompression was incomplete, or nil if it was complete.
 func (i *Input) Damage() error { return i.in.damage }
 
-// Close gives back what the input takes.
+// Close releases the input.
 func (i *Input) Close() error { return i.in.close() }

@@ -6,26 +6,24 @@ import (
 	"strconv"
 )
 
-// Clock turns ticks of a trace's clock into time.
+// Clock converts ticks of a trace's clock to time.
 //
-// A trace counts ticks and states how many make a second. Analyses add and compare
-// ticks, and only what is printed is converted: exactly, in 128-bit integers,
-// rounded once to the nearest printed digit (a tie goes to the even digit).
-// Rounding never reverses the order of two times, so a call that lies inside
-// another one still does so after both were converted.
+// A trace counts ticks and states how many there are per second. Analyses add and compare
+// ticks, and only output is converted: exactly, in 128-bit integers, rounded once to the
+// nearest printed digit (ties go to the even digit). Rounding never reverses the order of
+// two times, so nested calls stay nested after conversion.
 //
-// A frequency of 0, as in the zero value, means that the trace does not say what a
-// tick is. Then every conversion leaves the ticks as they are, and [Clock.Unit] and
-// [Clock.Format] say so. All methods are pure.
+// A frequency of 0, as in the zero value, means that the trace does not state the length of
+// a tick. Then every conversion leaves ticks unchanged, and [Clock.Unit] and [Clock.Format]
+// say so. All methods are pure.
 type Clock struct {
-	Frequency uint64 // ticks a second; 0 when unknown
+	Frequency uint64 // ticks per second; 0 if unknown
 }
 
 // Known reports whether ticks can be converted to time.
 func (c Clock) Known() bool { return c.Frequency != 0 }
 
-// Unit is what [Clock.Nanos] counts in: "ns", or "ticks" when the frequency is
-// unknown.
+// Unit is the unit of [Clock.Nanos]: "ns", or "ticks" if the frequency is unknown.
 func (c Clock) Unit() string {
 	if c.Known() {
 		return "ns"
@@ -33,9 +31,8 @@ func (c Clock) Unit() string {
 	return "ticks"
 }
 
-// Nanos converts ticks to nanoseconds, rounded to the nearest. Beyond the 584
-// years that fit it returns the largest number. Ticks of unknown frequency are
-// returned unchanged.
+// Nanos converts ticks to nanoseconds, rounded to the nearest. It returns the largest
+// number for times beyond 584 years. If the frequency is unknown, it returns the ticks.
 func (c Clock) Nanos(ticks uint64) uint64 {
 	if c.Frequency == nanosPerSecond || c.Frequency == 0 {
 		return ticks
@@ -65,9 +62,9 @@ func (c Clock) AppendMicros(dst []byte, ticks uint64, decimals int) []byte {
 	return c.appendScaled(dst, ticks, 6, decimals)
 }
 
-// Format gives ticks with the unit that suits their size and at most four
-// significant digits: "87ns", "1.234us", "56.78ms", "901.2s", "12345s"; or
-// "1234 ticks" when the frequency is unknown.
+// Format returns ticks with a unit that suits their size and at most four significant
+// digits: "87ns", "1.234us", "56.78ms", "901.2s", "12345s"; or "1234 ticks" if the
+// frequency is unknown.
 func (c Clock) Format(ticks uint64) string {
 	var buf [32]byte
 	return string(c.AppendFormat(buf[:0], ticks))
@@ -78,8 +75,8 @@ func (c Clock) AppendFormat(dst []byte, ticks uint64) []byte {
 	if !c.Known() {
 		return append(strconv.AppendUint(dst, ticks, 10), " ticks"...)
 	}
-	// Each step ends where four digits would round up to the next unit, so that
-	// 999.96us reads 1.000ms.
+	// Each step ends where four digits would round up to the next unit, so that 999.96us
+	// becomes 1.000ms.
 	ns := c.Nanos(ticks)
 	switch {
 	case ns < 1_000:
@@ -92,8 +89,8 @@ func (c Clock) AppendFormat(dst []byte, ticks uint64) []byte {
 	return append(c.appendFourDigits(dst, ticks, ns, nanosPerSecond, 0), 's')
 }
 
-// appendFourDigits appends ticks, which are ns nanoseconds, in a unit of so
-// many nanoseconds, 10^-exp seconds.
+// appendFourDigits appends ticks, which are ns nanoseconds, in a unit of so many
+// nanoseconds, 10^-exp seconds.
 func (c Clock) appendFourDigits(dst []byte, ticks, ns, unit uint64, exp int) []byte {
 	thousandth := unit / 1_000
 	decimals := 0
@@ -108,9 +105,9 @@ func (c Clock) appendFourDigits(dst []byte, ticks, ns, unit uint64, exp int) []b
 	return c.appendScaled(dst, ticks, exp, decimals)
 }
 
-// appendScaled appends ticks in units of 10^-exp seconds. Whole seconds are
-// split off first, so that no product needs more than 128 bits and no quotient
-// more than 64; in the decimal number they are the digits before the last exp.
+// appendScaled appends ticks in units of 10^-exp seconds. It splits off whole seconds
+// first, so that no product needs more than 128 bits and no quotient more than 64. In the
+// decimal number, they are the digits before the last exp.
 func (c Clock) appendScaled(dst []byte, ticks uint64, exp, decimals int) []byte {
 	if !c.Known() {
 		return strconv.AppendUint(dst, ticks, 10)
@@ -119,7 +116,7 @@ func (c Clock) appendScaled(dst []byte, ticks uint64, exp, decimals int) []byte 
 	scale := pow10[exp+decimals]
 	hi, lo := bits.Mul64(rest, scale)
 	part, r := bits.Div64(hi, lo, c.Frequency) // part <= scale, for rest < Frequency
-	// seconds has no decimals: when scale is 1, its parity decides a tie.
+	// seconds has no decimals: if scale is 1, its parity decides a tie.
 	odd := part
 	if scale == 1 {
 		odd = seconds
@@ -143,8 +140,8 @@ func (c Clock) appendScaled(dst []byte, ticks uint64, exp, decimals int) []byte 
 	return dst
 }
 
-// roundsUp reports whether a quotient with this remainder is nearer to the next
-// one, or as near while being odd.
+// roundsUp reports whether a quotient with this remainder is nearer to the next integer, or
+// a tie and odd.
 func roundsUp(quotient, remainder, divisor uint64) bool {
 	rest := divisor - remainder
 	return remainder > rest || remainder == rest && quotient&1 == 1

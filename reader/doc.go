@@ -1,35 +1,34 @@
-// Package reader turns the bytes of XRay traces into events.
+// Package reader decodes XRay traces to events.
 //
-// It reads basic logs of versions 1 to 3, FDR logs of versions 1 to 5, and trace
-// YAML; plain, or compressed with gzip or zstd. It knows no names and no output.
+// It reads basic logs of versions 1 to 3, FDR logs of versions 1 to 5, and trace YAML,
+// uncompressed or compressed with gzip or zstd. It knows nothing about names or output.
 // docs/format.md describes the formats.
 //
 // # Passes
 //
-// [Open] finds out what files are, and [Trace] goes over them as often as is wanted,
-// in one of these ways:
+// [Open] detects the formats of files. A [Trace] is then read as often as needed, in one of
+// these ways:
 //
-//   - [Trace.Each] is for most: on several goroutines, each thread on one of them.
-//     Package calls makes calls of what it passes on.
+//   - [Trace.Each] is for most uses. It runs on several goroutines, each thread on one of
+//     them. Package calls rebuilds calls from its blocks.
 //   - [Trace.Blocks] is a loop on one goroutine, in an [Order] of choice.
-//   - [Trace.EachByTime] puts all threads in the order of time, and has the work on
-//     each window of it done on several goroutines.
+//   - [Trace.EachByTime] merges all threads by time, and processes each window of the
+//     merge on several goroutines.
 //   - [Trace.Records] shows the records of a file as they are, damaged or not.
 //
-// Passes may follow each other, but not run at the same time. Everything that they
-// pass on belongs to the trace, and is valid only until the function that got it
-// returns, or until the next iteration. Memory grows with the number of threads and
-// of an FDR log's blocks, not with the number of records.
+// Passes must not run at the same time. The trace owns everything that a pass yields. It is
+// valid only until the function that got it returns, or until the next iteration. Memory
+// grows with the number of threads and of an FDR log's blocks, not with the number of
+// records.
 //
 // # Time
 //
-// Timestamps and durations are ticks of the recorder's clock, as integers. [Clock]
-// turns them into time, exactly.
+// Timestamps and durations are ticks of the recorder's clock, as integers. [Clock] converts
+// them exactly.
 //
 // # Errors
 //
-// Damage is data: what cannot be used is counted as a [Loss] with its offset and
-// cause, and everything else is kept. [Trace.Losses] has the sums after a pass.
-// Errors are for what is no trace at all, as a [FormatError] with file and offset,
-// and for input that fails.
+// Damage is data: what cannot be used is counted as a [Loss] with its offset and cause, and
+// everything else is kept. [Trace.Losses] has the sums after a pass. Errors are only for
+// input that is not a trace, as a [FormatError] with file and offset, and for I/O errors.
 package reader

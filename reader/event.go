@@ -1,17 +1,17 @@
 package reader
 
-// FuncID is the number by which a trace names a function: the 1-based position
-// of the function in its object's instrumentation map. In traces of the LLVM 20
-// runtime and later the top 8 bits number the object and the low 24 bits the
-// function, so ids may be negative. 0 is never a function.
+// FuncID identifies a function in a trace: it is the 1-based position of the function in
+// its object's instrumentation map. In traces of the LLVM 20 runtime and later, the top 8
+// bits are the object number and the low 24 bits the function, so IDs may be negative. 0 is
+// never a function.
 type FuncID int32
 
-// Folded takes the place of the functions of call paths that an analysis had no memory
-// for. No function has this number.
+// Folded replaces the functions of call paths for which an analysis had no memory. No
+// function has this ID.
 const Folded FuncID = -1 << 31
 
-// Kind says what happened at an [Event]. The values are those of LLVM's
-// RecordTypes, and the first four are the kinds of function records on disk.
+// Kind is the kind of an [Event]. The values are those of LLVM's RecordTypes, and the first
+// four are the kinds of function records on disk.
 type Kind uint8
 
 const (
@@ -42,13 +42,12 @@ func (k Kind) IsEnter() bool { return k == Enter || k == EnterArg }
 // IsExit reports whether the event ends a call.
 func (k Kind) IsExit() bool { return k == Exit || k == TailExit }
 
-// Event is one decoded record. It holds no pointers, so that blocks of events
-// cost the garbage collector nothing; arguments and payloads are in side tables
-// of the [Block].
+// Event is one decoded record. It has no pointers, so blocks of events cost the garbage
+// collector nothing. Arguments and payloads are in side tables of the [Block].
 type Event struct {
 	TSC  uint64 // timestamp in ticks of Header.CycleFrequency
 	Func FuncID // of a custom or typed event: the function of the record before it
-	CPU  uint16 // 0 where the recorder had only an emulated clock
+	CPU  uint16 // 0 if the recorder had only an emulated clock
 	Kind Kind
 	Side bool // the block holds arguments or a payload for this event
 }
@@ -56,32 +55,31 @@ type Event struct {
 // Thread identifies a thread of one of the traces that are read together.
 type Thread struct {
 	File    int32 // position of the trace on the command line, from 0
-	Process int32 // process id; 0 where the format does not record it
+	Process int32 // process ID; 0 if the format does not record it
 	Thread  int32 // thread id
 }
 
-// Block is a run of one thread's events, in the order in which the thread
-// recorded them. The reader owns all of it: a block is valid only until the
-// function it was passed to returns, or until the next iteration.
+// Block is a run of one thread's events, in the order in which the thread recorded them.
+// The reader owns all of it: a block is valid only until the function it was passed to
+// returns, or until the next iteration.
 type Block struct {
 	Thread Thread
-	// Index numbers the threads of the trace densely from 0, so that consumers
-	// need no map to find what they keep per thread. It is stable across passes
-	// over one [Trace] but carries no order.
+	// Index numbers the threads of the trace from 0 without gaps, so that consumers can
+	// keep per-thread data in slices. It is the same in all passes over a [Trace]. It
+	// implies no order.
 	Index  int
 	Offset int64 // of the first record in the file, after decompression; -1 for trace YAML and in TimeOrder
 	Events []Event
-	// Packed holds events instead of Events, in some of the blocks that
-	// [Trace.EachPacked] passes on.
+	// Packed has the events instead of Events in some blocks of [Trace.EachPacked].
 	Packed Packed
-	// Args holds logged arguments in the order of their events; several
-	// arguments of one event follow each other.
+	// Args has the logged arguments in the order of their events. An event may have
+	// several.
 	Args []Arg
-	// Payloads holds what custom and typed events carry, in order.
+	// Payloads has the payloads of custom and typed events, in order.
 	Payloads []Payload
 
-	// place is where the block is among those of other threads, in formats that
-	// mix the records of threads.
+	// place is the position of the block among those of other threads, in formats that mix
+	// the records of threads.
 	place int64
 }
 
@@ -91,21 +89,19 @@ type Arg struct {
 	Value uint64
 }
 
-// Payload is what a custom or typed event carries.
+// Payload is the payload of a custom or typed event.
 type Payload struct {
 	Event int    // index in Block.Events
 	Type  uint16 // of a typed event
 	Data  []byte // owned by the block
 }
 
-// Packed is a run of entries, exits and tail exits, none with arguments, in the
-// form that they have in little-endian logs. It spares consumers that can work on
-// it the way through memory.
+// Packed is a run of entries, exits and tail exits, none with arguments, as they are in
+// little-endian logs. Consumers that can use it avoid a copy in memory.
 //
-// In FDR logs a record has 8 bytes: bits 1 to 3 are the kind, bits 4 to 31 the
-// function, and bits 32 to 63 the ticks since the record before. In basic logs it
-// has 32, of which byte 3 is the kind, bytes 4 to 7 are the function, and bytes 8
-// to 15 the TSC.
+// In FDR logs, a record has 8 bytes: bits 1 to 3 are the kind, bits 4 to 31 the function,
+// and bits 32 to 63 the ticks since the previous record. In basic logs, it has 32 bytes:
+// byte 3 is the kind, bytes 4 to 7 are the function, and bytes 8 to 15 the TSC.
 type Packed struct {
 	Records []byte // whole records; may be part of a mapped file
 	Basic   bool   // records of a basic log

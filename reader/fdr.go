@@ -9,10 +9,10 @@ import (
 	"slices"
 )
 
-// maxPayloadBytes ends a block early whose payloads are large.
+// maxPayloadBytes ends a block early if its payloads are large.
 const maxPayloadBytes = 1 << 20
 
-// maxArgs bounds the arguments of one event. LLVM's recorders log one.
+// maxArgs limits the arguments of one event. LLVM's recorders log one.
 const maxArgs = 64
 
 func (l *fdrLane) decoder(p *pass, eventCap int) laneDecoder {
@@ -40,8 +40,8 @@ func (l *fdrLog) lanes(*pass) ([]lane, error) {
 	return lanes, nil
 }
 
-// each deals out the threads, and lets every goroutine go through its blocks in
-// the order of the file, which is the order that disks and caches like.
+// each distributes the threads, and each goroutine decodes its blocks in file order, which
+// disks and caches prefer.
 func (l *fdrLog) each(p *pass, n int, fn func(int, *Block) error) error {
 	shards := deal(l.order, n)
 	return parallel(len(shards), func(ctx context.Context, shard int) error {
@@ -51,7 +51,7 @@ func (l *fdrLog) each(p *pass, n int, fn func(int, *Block) error) error {
 	})
 }
 
-// deal shares out lanes so that the shards have about as many bytes each.
+// deal distributes lanes so that all shards have about as many bytes.
 func deal(lanes []*fdrLane, n int) [][]*fdrLane {
 	n = max(1, min(n, len(lanes)))
 	shards := make([][]*fdrLane, n)
@@ -75,8 +75,8 @@ func deal(lanes []*fdrLane, n int) [][]*fdrLane {
 	return shards
 }
 
-// drainFDR decodes all blocks of some lanes. At any time the next block of a
-// lane that stands first in the file is decoded.
+// drainFDR decodes all blocks of some lanes. The next block is always the one that is first
+// in the file.
 func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) error) error {
 	q := laneQueue{}
 	for _, l := range lanes {
@@ -110,7 +110,7 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 	return nil
 }
 
-// laneState is how far a lane has been decoded.
+// laneState says how far a lane has been decoded.
 type laneState struct {
 	lane     *fdrLane
 	next     int // of lane.blocks
@@ -170,18 +170,18 @@ type fdrDecoder struct {
 	file   *file
 	blocks []fdrBlock // still to be decoded
 	out    Block
-	events []Event // what out.Events is cut from
+	events []Event // out.Events is a slice of it
 	losses Losses
-	// payloads holds the payloads of out. Where it is full a new one takes its
-	// place, so that slices of it stay valid.
+	// payloads holds the payloads of out. If it is full, a new one replaces it, so that
+	// slices of it stay valid.
 	payloads     []byte
 	payloadBytes int
 
-	// The block that is being decoded: the bytes buf[rpos:wpos] stand at offset
-	// pos of the file; those up to block.end are still to be read.
+	// The current block: the bytes buf[rpos:wpos] are at offset pos of the file. Those up
+	// to block.end are not yet read.
 	block      fdrBlock
 	inBlock    bool
-	first      int // of out's events, the first of this block
+	first      int // index in out of the first event of this block
 	buf        []byte
 	rpos, wpos int
 	pos        int64
@@ -190,7 +190,7 @@ type fdrDecoder struct {
 	clock    bool // tsc is known
 	cpu      uint16
 	lastFunc FuncID
-	noClock  Loss // records of this block that came before its clock
+	noClock  Loss // records of this block before its clock
 }
 
 func (d *fdrDecoder) close() { d.pass.lost(&d.losses) }
@@ -229,7 +229,7 @@ func (d *fdrDecoder) next() (*Block, error) {
 					return b, nil
 				}
 				if run > 0 {
-					break // what has been decoded goes first
+					break // the decoded events come first
 				}
 			}
 			n += d.functions(d.events[n:])
@@ -242,7 +242,7 @@ func (d *fdrDecoder) next() (*Block, error) {
 			return nil, err
 		}
 	}
-	// What was logged with the last event comes along with it.
+	// Include what was logged with the last event.
 	for n > 0 && d.inBlock && d.events[n-1].Kind.IsEnter() {
 		if err := d.fill(metadataSize); err != nil {
 			return nil, err
@@ -283,16 +283,16 @@ func (d *fdrDecoder) endBlock() {
 }
 
 const (
-	// minPacked is the shortest run of records that is worth a block of its own.
+	// minPacked is the shortest run of records for which a separate block pays off.
 	minPacked = 16
 	// maxPacked is the longest: 32 KB, which stay in the first-level cache.
 	maxPacked = 4096
 )
 
-// packedRun is the number of records from here on that can be passed on as they
-// are, and the TSC of the last of them; 0 when they are too few. Entries that
-// may have arguments, and the last record before something else, which may be an
-// argument of it, are not among them.
+// packedRun returns the number of records from here on that can be passed on as they are,
+// and the TSC of the last of them, or 0 if they are too few. It excludes entries that may
+// have arguments, and the last record before something else, which may be an argument of
+// it.
 func (d *fdrDecoder) packedRun() (n int, tsc uint64) {
 	b := d.plain()
 	b = b[:min(len(b), (maxPacked+1)*functionSize)]
@@ -302,9 +302,9 @@ func (d *fdrDecoder) packedRun() (n int, tsc uint64) {
 		w1 := binary.LittleEndian.Uint64(b[8:])
 		w2 := binary.LittleEndian.Uint64(b[16:])
 		w3 := binary.LittleEndian.Uint64(b[24:])
-		// Of all four at once: metadata or an unknown kind, entries with
-		// arguments, and zeros. The last also finds large deltas, which the
-		// careful loop then lets pass.
+		// For all four records at once: metadata or an unknown kind, entries with
+		// arguments, and zeros. The last test also finds large deltas, which the careful
+		// loop then accepts.
 		bad := (w0|w1|w2|w3)&9 | (w0&(w0>>1)|w1&(w1>>1)|w2&(w2>>1)|w3&(w3>>1))&2 |
 			((w0-1)|(w1-1)|(w2-1)|(w3-1))>>63
 		if bad != 0 {
@@ -331,9 +331,8 @@ func (d *fdrDecoder) packedRun() (n int, tsc uint64) {
 	return n - 1, tsc
 }
 
-// plain is what may be taken for function records without a second look: what
-// is in the buffer, but past the size that the block declares nothing is taken
-// on trust.
+// plain returns the bytes that may be decoded as function records without further checks:
+// the contents of the buffer, up to the size that the block declares.
 func (d *fdrDecoder) plain() []byte {
 	b := d.buf[d.rpos:d.wpos]
 	if left := d.block.declared - d.pos; left >= 0 && left < int64(len(b)) {
@@ -352,8 +351,8 @@ func (d *fdrDecoder) pack(n int, tsc uint64) {
 	d.advance(len(records))
 }
 
-// functions decodes function records until there is something else, and returns
-// how many there were. This is the hot loop of FDR logs.
+// functions decodes function records until there is something else, and returns their
+// number. This is the hot loop for FDR logs.
 func (d *fdrDecoder) functions(events []Event) int {
 	b := d.plain()
 	tsc, cpu := d.tsc, d.cpu
@@ -362,8 +361,8 @@ func (d *fdrDecoder) functions(events []Event) int {
 	i := 0
 	for ; i < n; i++ {
 		w := binary.LittleEndian.Uint64(b[8*i:])
-		// Bit 0 marks metadata, and only kinds up to 3 are valid. Zeros are
-		// padding: function ids start at 1.
+		// Bit 0 marks metadata, and only kinds up to 3 are valid. Zeros are padding:
+		// function IDs start at 1.
 		if w&9 != 0 || w == 0 {
 			break
 		}
@@ -383,8 +382,7 @@ func (d *fdrDecoder) advance(n int) {
 	d.pos += int64(n)
 }
 
-// fill sees to it that at least n bytes are there; fewer only where the block
-// ends.
+// fill makes at least n bytes available, or fewer if the block ends.
 func (d *fdrDecoder) fill(n int) error {
 	if d.wpos-d.rpos >= n {
 		return nil
@@ -396,8 +394,8 @@ func (d *fdrDecoder) fill(n int) error {
 	d.wpos = copy(d.buf, d.buf[d.rpos:d.wpos])
 	d.rpos = 0
 	if n > len(d.buf) {
-		// A payload larger than the buffer. It lies within the file, which
-		// bounds what is allocated.
+		// A payload larger than the buffer. It lies within the file, which limits the
+		// allocation.
 		d.buf = slices.Grow(d.buf[:d.wpos], int(min(int64(n-d.wpos), left)))
 		d.buf = d.buf[:cap(d.buf)]
 	}
@@ -413,12 +411,12 @@ func (d *fdrDecoder) fill(n int) error {
 	return nil
 }
 
-// record decodes one record of any kind, having n events, and returns the
-// number of events after it.
+// record decodes one record of any kind, starting with n events, and returns the number of
+// events after it.
 func (d *fdrDecoder) record(n int) (int, error) {
 	h := &d.file.header
 	if d.pos == d.block.declared && d.block.declared < d.block.end {
-		// The block ends cleanly where it says; what follows is no block.
+		// The block ends properly where it says. What follows is not a block.
 		return n, d.dropUnlessZero(Loss{Cause: BadBlock})
 	}
 	if err := d.fill(metadataSize); err != nil {
@@ -473,11 +471,11 @@ func (d *fdrDecoder) record(n int) (int, error) {
 		if h.Version >= 2 {
 			return n, d.bad(errors.New("EndOfBuffer record, which only version 1 has"))
 		}
-		// Garbage follows it up to the end of the buffer.
+		// Garbage follows up to the end of the buffer.
 		d.endBlock()
 		return n, nil
 	case BufferExtents, NewBuffer, WallClock, PID:
-		// Read by the index; here they only have their place before the clock.
+		// The index has read them. Here only their position before the clock counts.
 		if d.clock {
 			return n, d.bad(errors.New(r.Kind.String() + " record inside a block"))
 		}
@@ -501,7 +499,7 @@ func (d *fdrDecoder) record(n int) (int, error) {
 	return n, nil
 }
 
-// keep copies a payload, as the buffer moves on before the block is handed out.
+// keep copies a payload, because the buffer changes before the block is passed on.
 func (d *fdrDecoder) keep(data []byte) []byte {
 	d.payloadBytes += len(data)
 	if cap(d.payloads)-len(d.payloads) < len(data) {
@@ -531,8 +529,8 @@ func (d *fdrDecoder) sameEventArgs(event int) int {
 	return n
 }
 
-// bad gives up the rest of the block: records have different lengths, so that
-// there is no telling where the next one starts.
+// bad skips the rest of the block. Records have different lengths, so it is unknown where
+// the next one starts.
 func (d *fdrDecoder) bad(err error) error {
 	left := d.block.end - d.pos
 	var short *ShortRecordError
@@ -555,8 +553,8 @@ func (d *fdrDecoder) drop(l Loss) {
 	d.endBlock()
 }
 
-// dropUnlessZero gives up the rest of the block. Zeros are no loss: recorders
-// that write whole buffers leave them behind the last record.
+// dropUnlessZero skips the rest of the block. Zeros are not a loss: recorders that write
+// whole buffers leave them after the last record.
 func (d *fdrDecoder) dropUnlessZero(l Loss) error {
 	zero, err := d.restIsZero()
 	if err != nil {
@@ -570,7 +568,7 @@ func (d *fdrDecoder) dropUnlessZero(l Loss) error {
 	return nil
 }
 
-// restIsZero moves on to the first byte of the block that is not zero.
+// restIsZero moves to the first byte of the block that is not zero.
 func (d *fdrDecoder) restIsZero() (bool, error) {
 	for d.pos < d.block.end {
 		if err := d.fill(1); err != nil {

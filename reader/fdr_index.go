@@ -15,12 +15,11 @@ import (
 //	version 2   BufferExtents NewBuffer WallClock NewCPUId {record}
 //	version 3+  BufferExtents NewBuffer WallClock PID NewCPUId {record}
 //
-// Blocks of version 1 are as long as the header's buffer size; later ones say
-// how many bytes follow their BufferExtents. The index hops from block to block
-// by these sizes and reads only the records at their starts. Where no block
-// stands at the place that a size points to, it looks for the next place where
-// one plausibly begins, and what lies between belongs to the block before it:
-// its decoder keeps what makes sense. See "FDR log" in docs/format.md.
+// Blocks of version 1 have the buffer size in the header. Later versions state how many
+// bytes follow BufferExtents. The index uses these sizes to jump from block to block, and
+// reads only the records at their starts. If there is no block where a size points, the
+// index looks for the next plausible start of a block. What lies between belongs to the
+// block before it, whose decoder keeps valid records. See "FDR log" in docs/format.md.
 
 // fdrLog is an FDR log with its index.
 type fdrLog struct {
@@ -39,25 +38,25 @@ type fdrLane struct {
 	size   int64
 }
 
-// fdrBlock is where a block's records are, NewBuffer the first.
+// fdrBlock is the position of a block's records, beginning with NewBuffer.
 type fdrBlock struct {
 	start, end int64
-	// declared is where the block ends by its own account. Where that is
-	// contradicted by what stands there, end is where the next block begins.
+	// declared is the end of the block as it declares. If the file contradicts that, end is
+	// where the next block begins.
 	declared int64
-	// wall is the time of the block's beginning, in microseconds of the
-	// recorder's monotonic clock.
+	// wall is the start time of the block, in microseconds of the recorder's monotonic
+	// clock.
 	wall uint64
 }
 
-// blockHead is what the index reads of a block's first records.
+// blockHead is what the index reads from a block's first records.
 type blockHead struct {
 	thread, process int32
 	wall            uint64
 	hasWall         bool
 }
 
-// maxHead is the length of the records at a block's start that say whose it is:
+// maxHead is the length of the records at the start of a block that identify its thread:
 // BufferExtents, NewBuffer, WallClock and PID.
 const maxHead = 4 * metadataSize
 
@@ -96,7 +95,7 @@ func (l *fdrLog) index() error {
 		if err != nil {
 			return err
 		}
-		// Of a stream that could not be unpacked to its end, that has been said.
+		// A stream that could not be decompressed completely is already reported.
 		if declared > size && end == size && l.file.header.Version >= 2 && l.file.in.damage == nil {
 			l.file.losses.add(Loss{Cause: TruncatedFile, File: l.file.name, Offset: size, Bytes: declared - size,
 				Detail: fmt.Sprintf("block at %#x declares %d bytes, %d are there", start, declared-start, size-start)})
@@ -126,9 +125,9 @@ func (l *fdrLog) index() error {
 	return nil
 }
 
-// dropCopies leaves out blocks that are in the log twice. compiler-rt does that:
-// when a thread ends while one that began earlier goes on, it puts the buffer
-// that comes back over the earlier one's entry in its table.
+// dropCopies removes blocks that are in the log twice. compiler-rt causes that: if a thread
+// ends before one that began earlier, its returned buffer overwrites the earlier one's
+// entry in the table.
 func (l *fdrLane) dropCopies() error {
 	kept := l.blocks[:0]
 	for _, b := range l.blocks {
@@ -151,7 +150,7 @@ func (l *fdrLane) dropCopies() error {
 	return nil
 }
 
-// equal compares n bytes at two places.
+// equal compares n bytes at two offsets.
 func (l *fdrLog) equal(a, b, n int64) (bool, error) {
 	in := l.file.in
 	ra, rb := io.NewSectionReader(in, a, n), io.NewSectionReader(in, b, n)
@@ -172,7 +171,7 @@ func (l *fdrLog) equal(a, b, n int64) (bool, error) {
 	return true, nil
 }
 
-// addBlock files a block under its thread, or reads it where it is metadata.
+// addBlock adds a block to its thread, or reads it if it is metadata.
 func (l *fdrLog) addBlock(w *window, h blockHead, b fdrBlock) error {
 	if h.process == 0 && l.file.header.Version >= 5 {
 		if is, err := l.isMetadata(w, b); err != nil {
@@ -196,8 +195,8 @@ func (l *fdrLog) addBlock(w *window, h blockHead, b fdrBlock) error {
 	return nil
 }
 
-// blockAt reads the size of the block at pos: where its records start, and
-// where they end by its own account. start is negative where no block begins.
+// blockAt reads the size of the block at pos. It returns where its records start and where
+// they end as declared. start is negative if no block begins there.
 func (l *fdrLog) blockAt(w *window, pos int64) (start, declared int64, err error) {
 	b, err := w.at(pos, maxHead)
 	if err != nil {
@@ -227,8 +226,8 @@ func (l *fdrLog) blockAt(w *window, pos int64) (start, declared int64, err error
 	return -1, 0, nil
 }
 
-// maxPadding is how many zeros are looked at behind a block. More of them are
-// padding, whatever follows.
+// maxPadding is how many zeros after a block are examined. More of them are padding,
+// whatever follows.
 const maxPadding = 4096
 
 // endsAt reports whether a block can end at pos: at the end of the file, or
@@ -242,7 +241,7 @@ func (l *fdrLog) endsAt(w *window, pos int64) (bool, error) {
 		return false, err
 	}
 	if l.file.header.Version < 2 {
-		return l.plausible(b), nil // buffers are never shorter: no padding between
+		return l.plausible(b), nil // buffers are never shorter: n
 	}
 	if b[0] != 0 {
 		return l.begins(b), nil
@@ -254,9 +253,9 @@ func (l *fdrLog) endsAt(w *window, pos int64) (bool, error) {
 	return zeros == len(b) || zeros >= maxPadding || l.begins(b[zeros:]), nil
 }
 
-// begins reports whether b, which stands where a block should begin, does: with
-// the extents of an empty block, or with extents and NewBuffer. That is less
-// than is asked of a [fdrLog.plausible] block that stands anywhere.
+// begins reports whether b, where a block should begin, begins one: with the extents of an
+// empty block, or with extents and NewBuffer. A [fdrLog.plausible] block, which may be
+// anywhere, must meet more conditions.
 func (l *fdrLog) begins(b []byte) bool {
 	h := &l.file.header
 	var r Record
@@ -285,12 +284,12 @@ func (l *fdrLog) plausible(b []byte) bool {
 	if _, err = ParseRecord(b[n:], h, &r); err != nil {
 		return false
 	}
-	// A clock that counts from boot passes 2^40 seconds in 35,000 years.
+	// A clock that counts from boot takes 35,000 years to reach 2^40 seconds.
 	return r.Kind == WallClock && r.Seconds < 1<<40 && r.Micros < 1e6
 }
 
-// nextBlock finds the first place from pos on where a block plausibly begins;
-// the end of the file where there is none.
+// nextBlock returns the first offset from pos on where a block plausibly begins, or the end
+// of the file.
 func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
 	size := l.file.in.size
 	extents := MetadataByte(BufferExtents, l.file.header.ByteOrder)
@@ -331,7 +330,7 @@ func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
 	return size, nil
 }
 
-// scanWindow is how much is searched at a time for the next block.
+// scanWindow is how many bytes are searched at a time for the next block.
 const scanWindow = 64 << 10
 
 // gap accounts for the bytes between two blocks. Zeros are padding.
@@ -357,14 +356,14 @@ func (l *fdrLog) gap(w *window, from, to int64) error {
 	if bad > 0 {
 		cause := BadBlock
 		if to == l.file.in.size && bad < metadataSize {
-			cause = TruncatedFile // not even the BufferExtents of the next block is whole
+			cause = TruncatedFile // not even the BufferExtents of the next block is complete
 		}
 		l.file.losses.add(Loss{Cause: cause, File: l.file.name, Offset: first, Bytes: bad})
 	}
 	return nil
 }
 
-// head reads whose block starts at start.
+// head identifies the thread of the block at start.
 func (l *fdrLog) head(w *window, start, end int64) (blockHead, error) {
 	b, err := w.at(start, maxHead)
 	if err != nil {
@@ -382,7 +381,7 @@ func (l *fdrLog) head(w *window, start, end int64) (blockHead, error) {
 		case NewBuffer:
 			h.thread = r.Thread
 			if l.file.header.Version == 2 {
-				// Version 2 has no PID records; LLVM takes the thread for the process.
+				// Version 2 has no PID records. LLVM uses the thread ID as the process ID.
 				h.process = r.Thread
 			}
 		case WallClock:
@@ -397,7 +396,7 @@ func (l *fdrLog) head(w *window, start, end int64) (blockHead, error) {
 	}
 }
 
-// window reads a file piecewise; what was read stays valid until the next call.
+// window reads a file piecewise. What was read is valid until the next call.
 type window struct {
 	in  *input
 	buf []byte
@@ -405,15 +404,14 @@ type window struct {
 	n   int
 }
 
-// at returns n bytes from pos on; fewer only at the end of the file.
+// at returns n bytes from pos on, or fewer at the end of the file.
 func (w *window) at(pos int64, n int) ([]byte, error) {
 	n = int(min(int64(n), w.in.size-pos))
 	if w.in.bytes != nil {
 		return w.in.bytes[pos : pos+int64(n)], nil
 	}
 	if pos < w.pos || pos+int64(n) > w.pos+int64(w.n) {
-		// Small blocks lie within one read; big ones do not pay for much more
-		// than their head.
+		// Small blocks fit into one read. For big ones, little more than the start is read.
 		want := int(min(int64(max(n, 1024)), w.in.size-pos))
 		if len(w.buf) < want {
 			w.buf = make([]byte, want)

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeSpace is the number of bytes that are free in the file system of a file.
+// freeSpace returns the number of free bytes in the file system of a file.
 func freeSpace(f *os.File) (int64, bool) {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {

@@ -10,7 +10,7 @@ const (
 	FDR   Type = 1 // flight data recorder mode: blocks of 8- and 16-byte records
 )
 
-// String gives the name that users know the mode by.
+// String returns the name that users know for the mode.
 func (t Type) String() string {
 	switch t {
 	case Basic:
@@ -27,8 +27,8 @@ type Header struct {
 	Type           Type
 	ConstantTSC    bool
 	NonstopTSC     bool
-	CycleFrequency uint64 // ticks a second; 0 means unknown, and times stay in ticks
+	CycleFrequency uint64 // ticks per second; 0 means unknown, and times stay in ticks
 	BufferSize     uint64 // FDR: size of a thread's buffer in bytes
 	ByteOrder      binary.ByteOrder
-	Recorder       bool // FDR: the recorder of this project wrote the file; see [Trace.Recording]
+	Recorder       bool // FDR: xray's own recorder wrote the file; see [Trace.Recording]
 }

@@ -16,15 +16,14 @@ import (
 type input struct {
 	io.ReaderAt
 	size   int64
-	packed string // what it was compressed with; "" for nothing
+	packed string // how it was compressed; "" for not at all
 	close  func() error
-	// damage is why a compressed or piped stream ended before its end, or what
-	// follows it.
+	// damage says why a compressed or piped stream ended early, or what follows it.
 	damage error
-	// bytes are all of the input, where they are in memory or mapped into it.
+	// bytes is the whole input, if it is in memory or mapped.
 	bytes  []byte
 	mapped bool
-	used   atomic.Int64 // bytes that were looked at since the last release
+	used   atomic.Int64 // bytes that were read since the last release
 }
 
 // releaseAfter is how much of a mapping stays in the process's memory.
@@ -38,8 +37,8 @@ func (in *input) use(n int64) {
 	}
 }
 
-// guard runs f, which looks at mapped bytes. A file that shrinks meanwhile takes
-// its pages with it, and looking at them is a memory fault: an error here.
+// guard runs f, which reads mapped bytes. If the file shrinks, reading its pages is a
+// memory fault, which guard turns into an error.
 func (in *input) guard(name string, f func() error) (err error) {
 	if !in.mapped {
 		return f()
@@ -65,17 +64,17 @@ func (in *input) guard(name string, f func() error) (err error) {
 
 var errShrinks = fmt.Errorf("%w: the file shrank while it was read", io.ErrUnexpectedEOF)
 
-// spoolMemory is how much of compressed or piped input is kept in memory before
-// it goes to a temporary file.
+// spoolMemory is how much of a compressed or piped input is kept in memory before it goes
+// to a temporary file.
 const spoolMemory = 16 << 20
 
-// acceptFunc says by the first bytes of a stream, or with whole by all of them, why it
-// need not be read; nil if it must be.
+// acceptFunc examines the first bytes of a stream, or with whole all of them. It returns
+// why the stream need not be read, or nil.
 type acceptFunc func(head []byte, whole bool) error
 
-// openInput opens path, or standard input for "-". Traces are read at random
-// (FDR blocks of a thread lie apart) and more than once, so pipes are spooled;
-// so is what gzip and zstd unpack.
+// openInput opens path, or standard input for "-". Traces are read at random offsets (FDR
+// blocks of a thread are not contiguous) and more than once, so pipes and compressed files
+// are spooled.
 func openInput(path string, stdin io.Reader, accept acceptFunc) (*input, error) {
 	if path == "-" {
 		return newInput(path, stdin, accept)
@@ -92,7 +91,7 @@ func openInput(path string, stdin io.Reader, accept acceptFunc) (*input, error) 
 	return in, nil
 }
 
-// lost is the loss that the damage is; false when there is none.
+// lost returns the damage as a loss, or false if there is none.
 func (in *input) lost(name string) (Loss, bool) {
 	if in.damage == nil {
 		return Loss{}, false
@@ -113,9 +112,8 @@ func (in *input) unmap() error {
 	return munmap(b)
 }
 
-// newFileInput maps a file where that is possible. If it is, the file may be
-// closed: a mapping needs none, and a process may open far fewer files than it
-// can map.
+// newFileInput maps a file if possible. Then the file may be closed: a process may open far
+// fewer files than it can map.
 func newFileInput(name string, f *os.File, size int64) *input {
 	in := &input{ReaderAt: f, size: size, close: func() error { return nil }}
 	if in.bytes = mmap(f, size); in.bytes != nil {
@@ -186,17 +184,16 @@ func newInput(name string, r io.Reader, accept acceptFunc) (*input, error) {
 	return in, nil
 }
 
-// spooler copies a stream to memory, or to a temporary file where it is large.
+// spooler copies a stream to memory, or to a temporary file if it is large.
 type spooler struct {
 	name   string
 	r      io.Reader
-	packed string   // what the stream was compressed with; "" for nothing
-	from   *counter // what is unpacked; nil if nothing is
+	packed string   // how the stream was compressed; "" for not at all
+	from   *counter // the compressed input; nil if not compressed
 }
 
-// spool copies the stream. One that ends early or breaks inside is kept as far as it
-// goes: the records before the damage are worth having, and the cut shows as a
-// truncated file. One that is too large is an error.
+// spool copies the stream. If the stream ends early or is damaged, the part before that is
+// kept, and the trace appears as a truncated file. A stream that is too large is an error.
 func (s *spooler) spool() (*input, error) {
 	var head bytes.Buffer
 	_, err := io.CopyN(&head, s.r, spoolMemory)
@@ -218,8 +215,8 @@ func (s *spooler) spool() (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Where the system allows it, the name goes at once, so that nothing is
-	// left behind however the program ends.
+	// Where the system allows it, remove the name at once, so that nothing is left however
+	// the program ends.
 	unlinked := os.Remove(f.Name()) == nil
 	closeSpool := func() error {
 		err := f.Close()
@@ -248,7 +245,7 @@ func (s *spooler) spool() (*input, error) {
 	return in, nil
 }
 
-// copy appends what is left of a stream to a file of size bytes, and returns its size.
+// copy appends the rest of a stream to a file of size bytes, and returns its size.
 func (s *spooler) copy(f *os.File, src io.Reader, size int64) (int64, error) {
 	limit, err := newSpoolLimit(f, size)
 	if err != nil {
@@ -285,8 +282,8 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readErrors keeps errors of r apart and turns them into the end of the stream,
-// so that those of writing stand out in io.Copy.
+// readErrors keeps errors of r and reports the end of the stream instead, so that io.Copy
+// returns only write errors.
 type readErrors struct {
 	r   io.Reader
 	err error

@@ -22,28 +22,27 @@ func (e *FormatError) Error() string {
 // Unwrap returns Err.
 func (e *FormatError) Unwrap() error { return e.Err }
 
-// ErrNotTrace is wrapped by the error of [Open] for input that is no XRay trace.
+// ErrNotTrace is wrapped by the error of [Open] for input that is not an XRay trace.
 var ErrNotTrace = errors.New("not an XRay trace")
 
-// Cause says why something of a trace was lost.
+// Cause is the reason of a loss.
 type Cause uint8
 
 const (
-	// TruncatedFile: the file ends within a record or a block. The program was
-	// killed or the copy was cut off.
+	// TruncatedFile: the file ends inside a record or a block. The program was killed, or
+	// the copy is incomplete.
 	TruncatedFile Cause = iota
-	// ShortBlock: the last record of an FDR block crosses the size that the
-	// block declares. compiler-rt forgets the headers of typed events when it
-	// counts a block's bytes.
+	// ShortBlock: the last record of an FDR block exceeds the size that the block declares.
+	// compiler-rt forgets the headers of typed events when it counts a block's bytes.
 	ShortBlock
-	// BadRecord: bytes that are no record, inside a block or a basic log.
+	// BadRecord: bytes that are not a record, inside a block or a basic log.
 	BadRecord
 	// BadBlock: bytes between FDR blocks that are neither padding nor a block.
 	BadBlock
 	// NoClock: FDR records before the first timestamp of their block.
 	NoClock
-	// OrphanArgument: a logged argument without the entry that it belongs to.
-	// compiler-rt's basic mode writes them for calls deeper than max_stack_depth.
+	// OrphanArgument: a logged argument without its entry. compiler-rt's basic mode writes
+	// them for calls deeper than max_stack_depth.
 	OrphanArgument
 	// DuplicateRun: records that are in the log already. A forked process wrote
 	// the records that its parent had not yet flushed again, or the FDR runtime

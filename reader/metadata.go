@@ -8,18 +8,18 @@ import (
 	"fmt"
 )
 
-// The recorder of this project writes FDR logs. What FDR has no place for is in
-// custom events, which other tools pass over:
+// xray's recorder writes FDR logs. Data that FDR has no records for is in custom events,
+// which other tools ignore:
 //
 //	"XRYM"  u16 schema  u16 kind  body
 //
-// Those about the whole trace are in blocks of process 0, of which there is one at
-// the start of the file, and perhaps others later. Of each kind
-// the last one in the file counts, but what `xray pack` adds may be shared out to several. Marks are in the blocks of the thread that set
-// them. See "Recorder metadata" in docs/format.md.
+// Events about the whole trace are in blocks of process 0. There is one at the start of the
+// file, and perhaps others later. For each kind, the last event in the file counts, but
+// what `xray pack` adds may be divided into several events. Marks are in the blocks of the
+// thread that set them. See "Recorder metadata" in docs/format.md.
 
-// MetadataHead is what every payload with metadata of the known schema begins
-// with; the kind follows, 2 bytes, and then the body.
+// MetadataHead is the start of every payload with metadata of the known schema. The kind
+// follows, in 2 bytes, and then the body.
 const MetadataHead = "XRYM\x01\x00"
 
 // RecorderMark is the end of the header of the recorder's files.
@@ -28,12 +28,12 @@ const RecorderMark = "XRYMFDR1"
 const (
 	metadataMagic    = "XRYM"
 	metadataHeadSize = len(MetadataHead) + 2
-	// maxMetadata bounds what one event holds: addresses of 8 million functions.
+	// maxMetadata limits the size of one event: addresses of 8 million functions.
 	maxMetadata = 64 << 20
 )
 
-// SplitMetadata takes the payload of a custom event apart. It reports false for
-// one that is no metadata, or of another schema. The body is part of payload.
+// SplitMetadata splits the payload of a custom event. It returns false if the payload is
+// not metadata, or of another schema. The body is part of payload.
 func SplitMetadata(payload []byte) (kind MetadataKind, body []byte, ok bool) {
 	if len(payload) < metadataHeadSize || string(payload[:len(MetadataHead)]) != MetadataHead {
 		return 0, nil, false
@@ -41,19 +41,18 @@ func SplitMetadata(payload []byte) (kind MetadataKind, body []byte, ok bool) {
 	return MetadataKind(binary.LittleEndian.Uint16(payload[len(MetadataHead):])), payload[metadataHeadSize:], true
 }
 
-// Mark is a note in the trace that a program left, or the recorder when the program did
-// something.
+// Mark is a note in the trace from a program, or from the recorder about the program.
 type Mark struct {
-	// Named tells that the thread ID, of the same process, is named Text from here on.
+	// Named says that thread ID, of the same process, has the name Text from here on.
 	Named bool
-	// Request tells that the thread works on the request of the given id from
-	// here on; on none when the id is 0.
+	// Request says that the thread works on the request with the given ID from here on, or
+	// on none if the ID is 0.
 	Request bool
 	ID      uint64
 	Text    string
 }
 
-// ParseMark reads the payload of a custom event as a mark; false when it is none.
+// ParseMark reads the payload of a custom event as a mark. It returns false if it is none.
 func ParseMark(payload []byte) (Mark, bool) {
 	kind, body, ok := SplitMetadata(payload)
 	switch {
@@ -67,15 +66,15 @@ func ParseMark(payload []byte) (Mark, bool) {
 	return Mark{}, false
 }
 
-// Landing tells that control left calls without returning from them, and landed in a
-// function further out: by an exception or longjmp. The exits that follow in its thread at
-// the same time, Calls at most, are of those calls.
+// Landing says that an exception or longjmp left calls without returning, and landed in an
+// outer function. The exits that follow in its thread at the same time, at most Calls, are
+// of those calls.
 type Landing struct {
 	Cause LandingCause
 	Calls uint32
 }
 
-// LandingCause is how control left.
+// LandingCause is the way in which calls were left.
 type LandingCause uint32
 
 const (
@@ -83,7 +82,8 @@ const (
 	Jumped  LandingCause = 2 // longjmp
 )
 
-// ParseLanding reads the payload of a custom event as a landing; false when it is none.
+// ParseLanding reads the payload of a custom event as a landing. It returns false if it is
+// none.
 func ParseLanding(payload []byte) (Landing, bool) {
 	kind, body, ok := SplitMetadata(payload)
 	if !ok || kind != MetadataLanding || len(body) < 8 {
@@ -93,7 +93,7 @@ func ParseLanding(payload []byte) (Landing, bool) {
 	return Landing{LandingCause(le.Uint32(body)), le.Uint32(body[4:])}, true
 }
 
-// String gives the mark in words.
+// String describes the mark in words.
 func (m Mark) String() string {
 	switch {
 	case m.Named:
@@ -108,8 +108,8 @@ func (m Mark) String() string {
 	return fmt.Sprintf("request %d: %s", m.ID, m.Text)
 }
 
-// isMetadata reports whether a block of process 0 is one of metadata. No process
-// has that id, but traces that people wrote may.
+// isMetadata reports whether a block of process 0 has metadata. No process has that ID, but
+// hand-written traces may.
 func (l *fdrLog) isMetadata(w *window, b fdrBlock) (bool, error) {
 	if l.file.header.Recorder {
 		return true, nil
@@ -159,7 +159,7 @@ func (l *fdrLog) readMetadata(w *window, b fdrBlock) error {
 			_, err = ParseRecord(data, h, &r)
 		}
 		if err != nil {
-			// Where the file ends before the block does, that has been said.
+			// If the file ends before the block, that is already reported.
 			if b.declared <= end || end != l.file.in.size {
 				l.badMetadata(pos, end-pos, err)
 			}
@@ -170,8 +170,8 @@ func (l *fdrLog) readMetadata(w *window, b fdrBlock) error {
 	return nil
 }
 
-// ParseRecording reads metadata as it is in an FDR log of version 5, one block or several
-// of them. With an error, the recording has what could be read.
+// ParseRecording reads metadata from one or several blocks of an FDR log of version 5. With
+// an error, the recording has what could be read.
 func ParseRecording(blocks []byte) (*Recording, error) {
 	recording := new(Recording)
 	h := Header{Version: 5, Type: FDR, ByteOrder: binary.LittleEndian}
@@ -198,7 +198,7 @@ func ParseRecording(blocks []byte) (*Recording, error) {
 func (l *fdrLog) metadataRecord(r *Record, pos int64) {
 	switch r.Kind {
 	case NewBuffer, WallClock, PID, NewCPUID, TSCWrap:
-		return // they only make the block one
+		return // they only complete the block
 	case Function:
 		if r.Func == 0 && r.FuncKind == Enter && r.Delta == 0 {
 			return // padding
