@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// MetadataKind says what the body of a metadata event is.
+// MetadataKind is the kind of the body of a metadata event.
 type MetadataKind uint16
 
 const (
@@ -25,30 +25,30 @@ const (
 	MetadataCounters  MetadataKind = 7
 	MetadataChanges   MetadataKind = 8
 	MetadataProfile   MetadataKind = 9
-	MetadataFunctions MetadataKind = 10 // all events count, not only the last one
+	MetadataFunctions MetadataKind = 10 // all events count, not only the last
 	MetadataSources   MetadataKind = 11 // likewise
 	MetadataPruned    MetadataKind = 12
-	MetadataMark      MetadataKind = 16 // this and what follows are in blocks of threads
+	MetadataMark      MetadataKind = 16 // this kind and the following ones are in blocks of threads
 	MetadataRequest   MetadataKind = 17
 	MetadataLanding   MetadataKind = 18
 	MetadataName      MetadataKind = 19
 )
 
-// metadataSpec is what the reader, the writer, the forms of text and docs/format.md know of
+// metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
 // a kind of metadata.
 type metadataSpec struct {
 	name string
-	// set takes over the body of an event; nil for events of threads. What an error is about
-	// is left out.
+	// set applies the body of an event. It is nil for events of threads. It leaves out what
+	// it returns an error about.
 	set func(r *Recording, body []byte) error
-	// bodies calls add with the body of each event that says what r says.
+	// bodies calls add with the body of each event that encodes r.
 	bodies func(r *Recording, add func(body []byte))
 }
 
 // metadataSpecs are by kind.
 var metadataSpecs = [...]metadataSpec{
 	MetadataProcess: jsonMetadata("process", maxMetadataItems, func(r *Recording, p *Process) error {
-		// The command is that of the start. Programs may write over it later.
+		// Keep the command of the start. Programs may overwrite it later.
 		if len(r.Process.Argv) > 0 {
 			p.Argv = r.Process.Argv
 		}
@@ -126,7 +126,7 @@ var metadataSpecs = [...]metadataSpec{
 		r.Pruned, err = parsePruned(body)
 		return err
 	}, func(r *Recording, add func([]byte)) {
-		// That nothing was left out is said, too.
+		// Also state that nothing was dropped.
 		if p := &r.Pruned; len(p.Functions) > 0 || p.From != 0 || p.To != 0 {
 			add(AppendPruned(nil, p))
 		}
@@ -161,7 +161,7 @@ type (
 	}
 )
 
-// jsonMetadata is a kind whose body is a value of JSON. most bounds the objects in it.
+// jsonMetadata is a kind whose body is JSON. most limits the number of objects in it.
 func jsonMetadata[T any](name string, most int, take func(*Recording, *T) error, give func(*Recording) (v *T, have bool)) metadataSpec {
 	return metadataSpec{name, func(r *Recording, body []byte) error {
 		var v T
@@ -176,7 +176,7 @@ func jsonMetadata[T any](name string, most int, take func(*Recording, *T) error,
 	}}
 }
 
-// spec is nil for a kind that is not known.
+// spec returns nil for an unknown kind.
 func (k MetadataKind) spec() *metadataSpec {
 	if int(k) >= len(metadataSpecs) || metadataSpecs[k].name == "" {
 		return nil
@@ -184,7 +184,7 @@ func (k MetadataKind) spec() *metadataSpec {
 	return &metadataSpecs[k]
 }
 
-// String is the kind in a word, as docs/format.md has it; its number if it is not known.
+// String returns the name of the kind as in docs/format.md, or its number if it is unknown.
 func (k MetadataKind) String() string {
 	if s := k.spec(); s != nil {
 		return s.name
@@ -206,8 +206,8 @@ func ParseMetadataKind(text string) (MetadataKind, error) {
 	return MetadataKind(n), nil
 }
 
-// set takes over the body of a metadata event. It reports whether the kind is
-// known. What an error is about is left out.
+// set applies the body of a metadata event, and reports whether the kind is known. It
+// leaves out what it returns an error about.
 func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) {
 	s := kind.spec()
 	if s == nil || s.set == nil {
@@ -216,8 +216,8 @@ func (r *Recording) set(kind MetadataKind, body []byte) (known bool, err error) 
 	return true, s.set(r, body)
 }
 
-// Metadata are the bodies of the events that say what r says, by kind. Each is valid until
-// the next.
+// Metadata yields the bodies of the events that encode r, by kind. Each is valid until the
+// next.
 func (r *Recording) Metadata() iter.Seq2[MetadataKind, []byte] {
 	return func(yield func(MetadataKind, []byte) bool) {
 		more := true
@@ -271,7 +271,7 @@ func (r *Recording) addCounters(add func([]byte)) {
 	add(b)
 }
 
-// chunks cuts a list into parts that fit into one event each.
+// chunks divides a list into parts that fit into one event each.
 func chunks[T any](list []T, size func(*T) int) iter.Seq[[]T] {
 	const maxItems, maxBytes = 4096, 1 << 20
 	return func(yield func([]T) bool) {
@@ -289,9 +289,9 @@ func chunks[T any](list []T, size func(*T) int) iter.Seq[[]T] {
 	}
 }
 
-// maxMetadataJSON and maxMetadataItems bound what a JSON body can make its
-// decoder allocate. Items with many fields take more; of functions and sources,
-// of which all events count, the writer puts 4096 into one.
+// maxMetadataJSON and maxMetadataItems limit what a JSON body can make its decoder
+// allocate. Items with many fields take more. For functions and sources, of which all
+// events count, the writer puts 4096 into one.
 const (
 	maxMetadataJSON  = 16 << 20
 	maxMetadataItems = 1 << 18
@@ -306,8 +306,8 @@ func encodeJSON(v any) []byte {
 	return bytes.TrimSuffix(body.Bytes(), []byte("\n"))
 }
 
-// decodeJSON decodes a body into v. Every item of a list is an object, so that
-// braces bound the items.
+// decodeJSON decodes a body into v. Every item of a list is an object, so the number of
+// braces limits the items.
 func decodeJSON(body []byte, v any, most int) error {
 	if len(body) > maxMetadataJSON {
 		return fmt.Errorf("%d bytes of JSON, more than %d", len(body), maxMetadataJSON)
@@ -322,8 +322,8 @@ func decodeJSON(body []byte, v any, most int) error {
 	return err
 }
 
-// counted returns the entries of a table that starts with their number; those
-// that are there, with an error where the number is another.
+// counted returns the entries of a table that begins with their number. If the number is
+// wrong, it returns the entries that exist, and an error.
 func counted(body []byte, size int) ([]byte, error) {
 	if len(body) < 8 {
 		return nil, fmt.Errorf("a table of %d bytes is too short for its number of entries", len(body))
@@ -336,9 +336,9 @@ func counted(body []byte, size int) ([]byte, error) {
 	return entries, nil
 }
 
-// disjoint orders objects by their ids; those without come last: code that has no
-// map is told by its address alone. An object that came back is there once.
-// Those whose ids are out of range, or others' too, are left out, with an error.
+// disjoint orders objects by their IDs. Objects without IDs come last: code without a map
+// is identified only by its address. An object that was loaded again is listed once.
+// Objects whose IDs are out of range or overlap are removed, with an error.
 func disjoint(objects []Object) ([]Object, error) {
 	objects = slices.Clone(objects)
 	for i := range objects {
@@ -374,10 +374,10 @@ func disjoint(objects []Object) ([]Object, error) {
 	return kept, err
 }
 
-// maxRecordedFunc is the largest id that an FDR log holds.
+// maxRecordedFunc is the largest ID in an FDR log.
 const maxRecordedFunc = 1<<28 - 1
 
-// ascending leaves out anchors at which a clock stands or goes back.
+// ascending removes anchors at which a clock stands still or goes back.
 func ascending(anchors []Anchor) ([]Anchor, error) {
 	var kept []Anchor
 	var err error

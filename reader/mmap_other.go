@@ -4,7 +4,7 @@ package reader
 
 import "os"
 
-// Where files cannot be mapped, they are read.
+// Files that cannot be mapped are read.
 func mmap(*os.File, int64) []byte { return nil }
 func munmap([]byte) error         { return nil }
 func release([]byte)              {}

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mmap maps a file, or returns nil where that cannot be done; it is then read.
+// mmap maps a file, or returns nil if that is not possible. The file is then read.
 func mmap(f *os.File, size int64) []byte {
 	if size <= 0 || int64(int(size)) != size {
 		return nil
@@ -22,6 +22,6 @@ func mmap(f *os.File, size int64) []byte {
 
 func munmap(b []byte) error { return unix.Munmap(b) }
 
-// release takes the pages of a mapping out of the process's memory. They come
-// back when they are looked at. It is advice: that it may fail does not matter.
+// release removes the pages of a mapping from the process's memory. They return when they
+// are read. It is only advice, so errors do not matter.
 func release(b []byte) { unix.Madvise(b, unix.MADV_DONTNEED) }

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// mergeEvents bounds the events that the buffers of a merge hold together.
+// mergeEvents limits the total number of events in the buffers of a merge.
 const mergeEvents = 1 << 18
 
-// timeOrder passes on the trace as blocks that each end where another thread's
-// event comes first.
+// timeOrder yields the trace as blocks that each end where another thread's event comes
+// first.
 func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 	w := newWindow()
 	var c cutter
@@ -20,7 +20,7 @@ func (t *Trace) timeOrder(p *pass, fn func(*Block) error) error {
 	})
 }
 
-// cutter cuts windows into blocks.
+// cutter divides windows into blocks.
 type cutter struct {
 	out      Block
 	events   []Event
@@ -63,14 +63,13 @@ func (c *cutter) add(w *Window, i uint32) {
 	}
 }
 
-// windows merges all threads by time. get provides the next window to fill, or
-// nil to stop; fn also gets Block.Index of each of its threads. edit, when set,
-// replaces every block that was decoded.
+// windows merges all threads by time. get returns the next window to fill, or nil to stop.
+// fn also gets Block.Index of each of its threads. edit, if not nil, replaces every block
+// that was decoded.
 //
-// A thread's events keep their order: one that is earlier than the event before
-// it comes right behind that. What has been sorted stays as it is when it is
-// written to a basic log or YAML and sorted again, as the place in the file
-// decides between equal times.
+// A thread's events keep their order: an event that is earlier than its predecessor comes
+// right after it. The result stays the same if it is written to a basic log or YAML and
+// sorted again, because events with equal times keep the order of the file.
 func (t *Trace) windows(p *pass, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {
 	var lanes []lane
 	for _, f := range t.files {
@@ -129,19 +128,19 @@ func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Win
 	return nil
 }
 
-// cursor is a thread's place in a merge.
+// cursor is a thread's position in a merge.
 type cursor struct {
 	decoder laneDecoder
 	edit    func(*Block) *Block
-	owner   uint32 // as of Window.Owners
+	owner   uint32 // see Window.Owners
 	latest  *Block // of decoder
-	ended   bool   // decoder has no more
+	ended   bool   // decoder has no more blocks
 	block   *Block
 	place   place  // of block
 	next    int    // event of block
 	floor   uint64 // largest TSC before it
 	last    uint64 // largest TSC up to the end of block
-	// Side tables of block that belong to the events from next on.
+	// Side tables of block, for the events from next on.
 	args     []Arg
 	payloads []Payload
 }
@@ -149,7 +148,7 @@ type cursor struct {
 // key is the time of the next event.
 func (c *cursor) key() uint64 { return max(c.floor, c.block.Events[c.next].TSC) }
 
-// load moves on to the next block; false at the end of the thread.
+// load moves to the next block. It returns false at the end of the thread.
 func (c *cursor) load() (bool, error) {
 	for !c.ended {
 		b, err := c.decoder.next()
@@ -184,8 +183,8 @@ func (c *cursor) load() (bool, error) {
 	return false, nil
 }
 
-// merge is a heap of threads by the ends of what is at hand of them. All events
-// up to the first of these ends can be put in order.
+// merge is a heap of threads by the ends of their buffers. All events up to the first of
+// these ends can be sorted.
 type merge struct{ heap []*cursor }
 
 func (c *cursor) endsBefore(o *cursor) bool {
@@ -215,8 +214,8 @@ func (m *merge) down(i int) {
 	h[i] = c
 }
 
-// fill takes all that is at hand of one thread after the other, as it ends,
-// until the window is full, and then what comes before that of the others.
+// fill takes the buffers of the threads in the order in which they end, until the window is
+// full, and then the earlier events of the other threads.
 func (m *merge) fill(w *Window) error {
 	base := uint64(math.MaxUint64)
 	for _, c := range m.heap {

@@ -6,12 +6,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Each decodes the trace on up to n goroutines and calls fn for every block.
-// All blocks of a thread come in order and with the same shard, a number below
-// n; fn runs concurrently for different shards only. The block is valid until
-// fn returns. The first error ends the pass and is returned.
+// Each decodes the trace on up to n goroutines and calls fn for every block. All blocks of
+// a thread come in order and with the same shard, a number below n. fn runs concurrently
+// only for different shards. The block is valid until fn returns. The first error ends the
+// pass and is returned.
 //
-// With n = 1 everything happens on the calling goroutine.
+// With n = 1, everything happens on the calling goroutine.
 func (t *Trace) Each(n int, fn func(shard int, b *Block) error) error {
 	return t.each(t.begin(), n, fn)
 }
@@ -32,21 +32,20 @@ func (t *Trace) each(p *pass, n int, fn func(shard int, b *Block) error) error {
 	return nil
 }
 
-// EachByTime merges the threads of the trace by time and passes on all events in
-// windows. work is called for every window, concurrently on up to n goroutines,
-// each with a shard of its own; then done for one window after the other in the
-// order of time. Both may use the window until they return; done may run
-// concurrently with work for later windows. The first error ends the pass and is
-// returned. Memory grows with the number of threads, but not with their length.
+// EachByTime merges the threads of the trace by time and yields all events in windows. It
+// calls work for every window, concurrently on up to n goroutines, each with a shard of its
+// own. Then it calls done for one window after the other, in time order. Both may use the
+// window until they return. done may run concurrently with work for later windows. The
+// first error ends the pass and is returned. Memory grows with the number of threads, but
+// not with their length.
 //
-// edit, when set, is called for every block that was decoded, those of a thread
-// in order and never two at a time, and returns what takes the block's place: the
-// block, which it must not change, or one of its own that stays valid until the
-// next call for the thread. At the end of a thread it is called with a block
-// without events, and what it returns comes last. Threads of which nothing stays
-// do not appear.
+// edit, if not nil, is called for every block that was decoded. Blocks of a thread come in
+// order and never two at a time. It returns the block that replaces it: the same block,
+// which it must not change, or one of its own that stays valid until the next call for the
+// thread. At the end of a thread, it is called with a block without events, and what it
+// returns comes last. Threads without events after that do not appear.
 //
-// With n = 1 everything happens on the calling goroutine.
+// With n = 1, everything happens on the calling goroutine.
 func (t *Trace) EachByTime(n int, edit func(*Block) *Block, work func(shard int, w *Window), done func(*Window) error) error {
 	p := t.begin()
 	if n <= 1 {
@@ -62,7 +61,7 @@ func (t *Trace) EachByTime(n int, edit func(*Block) *Block, work func(shard int,
 	for range cap(free) {
 		free <- newWindow()
 	}
-	// Both have room for all windows, so that sending never waits.
+	// Both have room for all windows, so that sending never blocks.
 	todo, queue := make(chan *Window, cap(free)), make(chan *Window, cap(free))
 	g.Go(func() error {
 		defer close(todo)
@@ -104,8 +103,8 @@ func (t *Trace) EachByTime(n int, edit func(*Block) *Block, work func(shard int,
 	return g.Wait()
 }
 
-// parallel runs f for the shards below n, each on a goroutine of its own unless
-// there is only one. The first error ends the context and is returned.
+// parallel runs f for the shards below n, each on its own goroutine unless there is only
+// one. The first error ends the context and is returned.
 func parallel(n int, f func(ctx context.Context, shard int) error) error {
 	if n == 1 {
 		return f(context.Background(), 0)
@@ -129,7 +128,7 @@ func drain(ctx context.Context, p *pass, l lane, fn func(*Block) error) error {
 	})
 }
 
-// pump passes on all blocks of a decoder.
+// pump yields all blocks of a decoder.
 func pump(d laneDecoder, fn func(*Block) error) error {
 	for {
 		b, err := d.next()

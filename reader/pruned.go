@@ -6,23 +6,23 @@ import (
 	"fmt"
 )
 
-// Pruned is what the recorder left out because it was short: how many calls of each
-// function, and how long they took. The calls themselves are not in the trace.
+// Pruned is what the recorder dropped because it was short: how many calls of each
+// function, and how long they took. The trace does not contain the calls.
 type Pruned struct {
-	// From and To are the TSCs between which the calls ended. They are those of the
-	// recording, also where the trace holds only the end of it, as that of a ring does.
+	// From and To are the TSCs between which the calls ended. They are those of the whole
+	// recording, even if the trace has only the end of it, as with a ring.
 	From, To  uint64
-	Functions []PrunedFunction // each function once, as in the file
+	Functions []PrunedFunction // each function once, in file order
 }
 
-// PrunedFunction is the calls of a function that were left out. Ticks is what they
-// took in all, and includes the calls that they made, which were left out too.
+// PrunedFunction is the dropped calls of a function. Ticks is their total time, which
+// includes the calls that they made. Those were dropped too.
 type PrunedFunction struct {
 	Func         FuncID
 	Calls, Ticks uint64
 }
 
-// Calls is the number of all calls that were left out.
+// Calls is the number of all dropped calls.
 func (p *Pruned) Calls() uint64 {
 	var n uint64
 	for i := range p.Functions {
@@ -36,8 +36,8 @@ const (
 	prunedRowSize  = 24
 )
 
-// parsePruned reads the body of a metadata event. Functions that are complete are
-// returned even with an error.
+// parsePruned reads the body of a metadata event. With an error, it returns the functions
+// that are complete.
 func parsePruned(body []byte) (Pruned, error) {
 	le := binary.LittleEndian
 	if len(body) < prunedHeadSize {

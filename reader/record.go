@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// RecordKind is the kind of a record on disk. The metadata records of FDR logs
-// have the numbers that they have there.
+// RecordKind is the kind of a record on disk. The metadata records of FDR logs have their
+// numbers in the format.
 type RecordKind uint8
 
-// The kinds that [ParseRecord] and [Trace.Records] tell apart. docs/format.md has the
+// The kinds that [ParseRecord] and [Trace.Records] distinguish. docs/format.md has the
 // layout of each.
 const (
 	NewBuffer RecordKind = iota
@@ -25,8 +25,7 @@ const (
 	Function      // 8-byte function record of an FDR log
 	BasicFunction // 32-byte function record of a basic log
 	BasicArgument // 32-byte argument payload of a basic log
-	// Damage is a run of bytes that hold no record: padding, garbage, or a
-	// record that is cut off.
+	// Damage is a run of bytes without a record: padding, garbage, or a truncated record.
 	Damage
 )
 
@@ -41,12 +40,12 @@ func (k RecordKind) String() string {
 	return fmt.Sprintf("RecordKind(%d)", uint8(k))
 }
 
-// Record is one record as it is on disk, uninterpreted: no state of the records
-// before it is applied. Which fields count depends on Kind.
+// Record is one record as it is on disk, without interpretation: the state of previous
+// records is not applied. Kind says which fields count.
 type Record struct {
 	Kind   RecordKind
 	Offset int64 // of the record's first byte, after decompression
-	Size   int   // bytes on disk, payload included
+	Size   int   // bytes on disk, including the payload
 
 	FuncKind Kind   // Function, BasicFunction
 	Func     FuncID // Function, BasicFunction, BasicArgument
@@ -59,8 +58,8 @@ type Record struct {
 	Seconds  uint64 // WallClock
 	Micros   uint32 // WallClock
 	Value    uint64 // CallArgument, BasicArgument; BufferExtents: bytes that follow
-	// Data is the payload of an event, or the bytes of Damage. It refers to the
-	// buffer that was parsed.
+	// Data is the payload of an event, or the bytes of Damage. It refers to the buffer that
+	// was parsed.
 	Data []byte
 }
 
@@ -71,10 +70,9 @@ const (
 	metadataSize    = 16
 )
 
-// ParseRecord reads the record at the start of b into r, whose Offset it leaves
-// alone, and returns the record's size. The error says what is wrong with the
-// bytes, not where they are. A record that needs more bytes than b has is a
-// *[ShortRecordError].
+// ParseRecord reads the record at the start of b into r, except r.Offset, and returns the
+// record's size. The error says what is wrong with the bytes, not where they are. For a
+// record that needs more bytes than b has, it is a *[ShortRecordError].
 func ParseRecord(b []byte, h *Header, r *Record) (int, error) {
 	offset := r.Offset
 	*r = Record{Offset: offset}
@@ -89,10 +87,10 @@ func ParseRecord(b []byte, h *Header, r *Record) (int, error) {
 	return n, err
 }
 
-// ShortRecordError reports a record that is cut off.
+// ShortRecordError reports a truncated record.
 type ShortRecordError struct {
 	Kind RecordKind
-	Need int // bytes that the record has; what is known of it when the size itself is cut off
+	Need int // bytes of the record, as far as known if the size itself is truncated
 	Have int
 }
 
@@ -147,7 +145,7 @@ func parseFDR(b []byte, h *Header, r *Record) (int, error) {
 	return spec.Size, nil
 }
 
-// parsePayload reads what follows a custom or typed event.
+// parsePayload reads the payload of a custom or typed event.
 func parsePayload(b []byte, h *Header, r *Record) (int, error) {
 	size := int32(h.ByteOrder.Uint32(b[1:]))
 	if size < 0 {
@@ -161,8 +159,8 @@ func parsePayload(b []byte, h *Header, r *Record) (int, error) {
 	return n, nil
 }
 
-// fdrMetadata splits the first byte of an FDR record. The C++ structs behind it
-// are bit fields, which big-endian compilers fill from the top.
+// fdrMetadata splits the first byte of an FDR record. The C++ structs are bit fields, which
+// big-endian compilers fill from the top.
 func fdrMetadata(b0 byte, o binary.ByteOrder) (kind uint8, meta bool) {
 	if isBigEndian(o) {
 		return b0 & 0x7f, b0&0x80 != 0

@@ -5,24 +5,24 @@ import (
 	"slices"
 )
 
-// RecordSpec is the layout of the records of a kind, and how they are called. [ParseRecord]
-// reads by it, package tracewrite writes by it, the forms of text name records by it, and a
-// test holds docs/format.md against it.
+// RecordSpec is the layout of the records of a kind, and its names. [ParseRecord] uses it
+// to read, package tracewrite to write, and the text forms to name records. A test compares
+// docs/format.md with it.
 type RecordSpec struct {
 	Kind RecordKind
 	Name string // as LLVM spells it
-	// Word begins the line of a record in the text form; "" for function records, which
-	// have one for each [Kind].
+	// Word begins the line of a record in the text form. It is "" for function records,
+	// which have one word for each [Kind].
 	Word string
 	Type Type
-	// Size is the number of bytes in front of the payload.
+	// Size is the number of bytes before the payload.
 	Size int
-	// First and Last are the versions of the format that have such records; 0 for all.
+	// First and Last are the versions of the format that have such records, or 0 for all.
 	First, Last uint16
 	// Fields are in the order of the text form.
 	Fields []RecordField
 
-	// What follows is by version.
+	// The following fields are by version.
 	unused      [lastVersion + 1][]Span
 	little, big [lastVersion + 1][]fieldLoad
 }
@@ -30,21 +30,22 @@ type RecordSpec struct {
 // lastVersion is the newest version of all formats.
 const lastVersion = 5
 
-// RecordField says where a record has a number. Bytes are counted from the record's start.
+// RecordField is the position of a number in a record. Bytes count from the record's start.
 type RecordField struct {
 	ID           FieldID
 	Offset, Size int
 	Signed       bool
-	// Bits and Shift are of bit fields, of which big-endian compilers fill the first from
-	// the top; Bits is 0 for others.
+	// Bits and Shift are for bit fields. Big-endian compilers fill the first bit field from
+	// the top. Bits is 0 for other fields.
 	Bits, Shift int
-	// First and Last are the versions of the format that have the field; 0 for all.
+	// First and Last are the versions of the format that have the field, or 0 for all.
 	First, Last uint16
-	// Key names the field in the text form. Without a key its place tells.
+	// Key names the field in the text form. A field without a key is identified by its
+	// position.
 	Key string
 	// Fixed is the value of a [FieldRecordType].
 	Fixed uint64
-	// Doc says what the field is where its [FieldID] does not.
+	// Doc describes the field if its [FieldID] does not.
 	Doc string
 }
 
@@ -56,12 +57,12 @@ func (f *RecordField) String() string {
 	return fieldNames[f.ID]
 }
 
-// FieldID is a field of a [Record], or of its bytes alone.
+// FieldID is a field of a [Record], or only of its bytes.
 type FieldID uint8
 
 // The fields of records.
 const (
-	FieldRecordType  FieldID = iota // tells records of basic logs apart
+	FieldRecordType  FieldID = iota // distinguishes records of basic logs
 	FieldPayloadSize                // len(Record.Data)
 	FieldFuncKind
 	FieldFunc
@@ -164,8 +165,8 @@ func init() {
 	}
 }
 
-// Spec is the layout of the records of a kind; nil for [Damage], which has none, and for
-// numbers that are no kind. It must not be changed.
+// Spec returns the layout of the records of a kind, or nil for [Damage] and for numbers
+// that are not a kind. It must not be changed.
 func (k RecordKind) Spec() *RecordSpec {
 	if int(k) >= len(recordSpecs) {
 		return nil
@@ -178,7 +179,7 @@ func (f *RecordField) In(version uint16) bool {
 	return version >= f.First && (f.Last == 0 || version <= f.Last)
 }
 
-// shift is how far the bits of a bit field are from the lowest one.
+// shift is the distance of the bit field from the lowest bit.
 func (f *RecordField) shift(little bool) int {
 	if little || f.Bits == 0 {
 		return f.Shift
@@ -186,8 +187,8 @@ func (f *RecordField) shift(little bool) int {
 	return 8*f.Size - f.Shift - f.Bits
 }
 
-// Put writes v to where the bytes of a record have the field, cut to its width. Bits of
-// other bit fields stay.
+// Put writes v to the field in the bytes of a record, truncated to its width. It does not
+// change other bit fields.
 func (f *RecordField) Put(b []byte, o binary.ByteOrder, v uint64) {
 	b = b[f.Offset:]
 	if f.Bits != 0 {
@@ -214,7 +215,7 @@ func (f *RecordField) Put(b []byte, o binary.ByteOrder, v uint64) {
 // fieldLoad reads a field from 8 bytes of a record, as a number of the record's byte order.
 type fieldLoad struct {
 	id    FieldID
-	at    uint8 // of the 8 bytes
+	at    uint8 // position in the 8 bytes
 	shift uint8
 	mask  uint64
 }
@@ -222,7 +223,7 @@ type fieldLoad struct {
 // signedDelta is a [FieldDelta] of 4 bytes that may be negative.
 const signedDelta = FieldValue + 1
 
-// loadsIn are how all fields of the records of a version are read in one of the byte orders.
+// loadsIn returns how to read the fields of records of a version in a byte order.
 func (s *RecordSpec) loadsIn(version uint16, little bool) []fieldLoad {
 	var list []fieldLoad
 	for i := range s.Fields {
@@ -248,7 +249,7 @@ func (s *RecordSpec) loadsIn(version uint16, little bool) []fieldLoad {
 	return list
 }
 
-// parse reads the fields of a record, all of whose bytes are there.
+// parse reads the fields of a complete record.
 func (s *RecordSpec) parse(b []byte, h *Header, r *Record) {
 	version := min(h.Version, lastVersion)
 	if isBigEndian(h.ByteOrder) {
@@ -298,13 +299,13 @@ func (r *Record) load(list []fieldLoad, b []byte, little bool) {
 	}
 }
 
-// SetField sets a number of the record, cut to the width that it has there. It has no
-// effect for fields that are of the bytes alone.
+// SetField sets a number of the record, truncated to its width. It has no effect on fields
+// that are only in the bytes.
 func (r *Record) SetField(id FieldID, v uint64) {
 	r.load([]fieldLoad{{id: id, mask: ^uint64(0)}}, binary.LittleEndian.AppendUint64(nil, v), true)
 }
 
-// Field is a number of the record, of which negative ones have all upper bits set.
+// Field returns a number of the record. Negative ones have all upper bits set.
 func (r *Record) Field(f *RecordField) uint64 {
 	switch f.ID {
 	case FieldRecordType:
@@ -337,12 +338,12 @@ func (r *Record) Field(f *RecordField) uint64 {
 	return 0
 }
 
-// Span is a range of bytes of a record: those from From up to, not including, To.
+// Span is the range of bytes of a record from From to To, excluding To.
 type Span struct{ From, To int }
 
-// Unused are the bytes in front of the payload, counted from the record's start, to which
-// a version of the format gives no meaning. Recorders leave garbage there. The list must not be
-// changed.
+// Unused returns the bytes before the payload, counted from the record's start, to which a
+// version of the format gives no meaning. Recorders leave garbage there. The list must not
+// be changed.
 func (s *RecordSpec) Unused(version uint16) []Span { return s.unused[min(version, lastVersion)] }
 
 func (s *RecordSpec) unusedIn(version uint16) []Span {

@@ -9,28 +9,28 @@ import (
 	"strconv"
 )
 
-// Recording is what the recorder of this project says about the trace that it
-// wrote: whose it is, which objects the ids are of, and how its clock runs. What
-// it does not say is zero. It must not be changed.
+// Recording is the metadata that xray's recorder writes into its traces: the process, the
+// objects that function IDs belong to, and the clock. Unknown fields are zero. It must not
+// be changed.
 type Recording struct {
 	Process Process
-	// Objects have disjoint ranges of ids, in ascending order, of which the first is
-	// that of the program. Objects without ids come behind, in the recorder's order.
+	// Objects have disjoint ranges of IDs, in ascending order, beginning with the program.
+	// Objects without IDs follow, in the recorder's order.
 	Objects []Object
 	Threads []ThreadInfo
 	Clock   RecordedClock
-	// Losses are what the recorder knows to be missing.
+	// Losses are what is missing according to the recorder.
 	Losses   []RecordedLoss
 	Refusals []Refusal // files that could not be instrumented
-	// Addresses are those of the functions in a process whose code has no
-	// instrumentation map: of id 1, 2 and so on, as they were in memory.
+	// Addresses are the addresses in memory of functions whose code has no instrumentation
+	// map: those of ID 1, 2 and so on.
 	Addresses []uint64
-	Counters  []Counter // ordered as in the file
+	Counters  []Counter // in file order
 	Changes   []Change
 	Profiles  []Profile // of profile mode, by thread
-	Pruned    Pruned    // of prune mode; without functions where none was pruned, or none is known
-	// Functions and Sources are what `xray pack` put in: functions by id, without
-	// duplicates, and passages of source code by file and line.
+	Pruned    Pruned    // of prune mode; without functions if none was dropped or none is known
+	// Functions and Sources are from `xray pack`: functions by ID, without duplicates, and
+	// passages of source code by file and line.
 	Functions []NamedFunction
 	Sources   []SourceText
 }
@@ -42,71 +42,70 @@ type Process struct {
 	UID      uint32   `json:"uid"`
 	Exe      string   `json:"exe"`
 	Argv     []string `json:"argv"`
-	BuildID  string   `json:"build_id"` // of the program; lower-case hex
+	BuildID  string   `json:"build_id"` // of the program; lowercase hex
 	Host     string   `json:"host"`
 	PageSize uint64   `json:"page_size"`
 	Mode     string   `json:"mode"`
-	// ThresholdNS is the duration below which calls were left out, and Depth the
-	// deepest call that was recorded; 0 for no such bound.
+	// ThresholdNS is the duration below which calls were dropped, and Depth the maximum
+	// depth that was recorded. 0 means no limit.
 	ThresholdNS uint64 `json:"threshold_ns"`
 	Depth       uint32 `json:"depth"`
 	Recorder    string `json:"recorder"` // version
-	// Session tells the run of `xray record` that the process was part of from
-	// others; 0 for none.
+	// Session identifies the run of `xray record` that the process was part of, or 0.
 	Session uint64 `json:"session"`
-	// CPUNS is the CPU time of the process, in nanoseconds, from the TSC CPUFrom, when the
-	// recording began, to CPUTo; 0 when it is not known.
+	// CPUNS is the CPU time of the process, in nanoseconds, from TSC CPUFrom, at the start
+	// of the recording, to CPUTo, or 0 if it is unknown.
 	CPUNS   uint64 `json:"cpu_ns"`
 	CPUFrom uint64 `json:"cpu_from"`
 	CPUTo   uint64 `json:"cpu_to"`
-	// Probe is what recording a call takes, in thousandths of ticks, as measured when the
-	// recording began; 0 when it is not known.
+	// Probe is the cost of recording a call, in thousandths of ticks, measured at the start
+	// of the recording, or 0 if it is unknown.
 	Probe uint64 `json:"probe"`
-	// SetupNS is the CPU time that the recorder took when the recording began. ChunksNS is
-	// that in which threads handed over full chunks and took others, and LandingsNS that in
-	// which they found the calls that an exception or longjmp leaves, both extrapolated
-	// from some. All are nanoseconds and part of CPUNS, and 0 when they are not known.
+	// SetupNS is the CPU time of the recorder at the start of the recording. ChunksNS is
+	// the CPU time in which threads handed over full chunks and took new ones. LandingsNS
+	// is the CPU time to find the calls that an exception or longjmp leaves. The last two
+	// are extrapolated from samples. All are in nanoseconds and part of CPUNS, or 0 if
+	// unknown.
 	SetupNS    uint64 `json:"setup_ns,omitempty"`
 	ChunksNS   uint64 `json:"chunks_ns,omitempty"`
 	LandingsNS uint64 `json:"landings_ns,omitempty"`
-	// Complete tells that the recording ended as it should. A process that wrote its
-	// trace itself and was killed leaves false, and lacks the last records of each thread.
+	// Complete says that the recording ended normally. It is false for a process that wrote
+	// its trace itself and was killed. Its last records of each thread are missing.
 	Complete bool `json:"complete"`
-	// WaitedNS is how long threads waited, in all, for the process that writes the
-	// trace.
+	// WaitedNS is the total time that threads waited for the process that writes the trace.
 	WaitedNS uint64 `json:"waited_ns,omitempty"`
-	// WritingNS is the CPU time that this process took to write the trace, in nanoseconds;
-	// 0 when it is not known.
+	// WritingNS is the CPU time of that process to write the trace, in nanoseconds, or 0 if
+	// it is unknown.
 	WritingNS uint64 `json:"writing_ns,omitempty"`
 }
 
 // Object is the program or a shared object of the process.
 type Object struct {
-	First   FuncID     `json:"first"` // the id of its first function; 0 when it has none
+	First   FuncID     `json:"first"` // the ID of its first function; 0 if it has none
 	Count   uint32     `json:"count"` // of its functions
 	Path    string     `json:"path"`
-	BuildID string     `json:"build_id"` // lower-case hex; "" when it has none
-	Bias    Address    `json:"bias"`     // address in memory less the address in the file
-	Text    [2]Address `json:"text"`     // its code in memory: from, and up to
-	// Loaded and Unloaded are TSCs; Unloaded is 0 for one that stayed.
+	BuildID string     `json:"build_id"` // lowercase hex; "" if it has none
+	Bias    Address    `json:"bias"`     // address in memory minus address in the file
+	Text    [2]Address `json:"text"`     // its code in memory: start and end
+	// Loaded and Unloaded are TSCs. Unloaded is 0 if the object stayed loaded.
 	Loaded   uint64 `json:"loaded"`
 	Unloaded uint64 `json:"unloaded"`
 	State    string `json:"state"` // ready, refused or gone
 	Why      string `json:"why,omitempty"`
-	// Opened is how often it was opened while others were recorded. Calls from when it was
-	// not there yet until its sleds were on are missing: Missed is the ticks of all these
-	// times, and the longest was from Absent to Recorded, both TSCs.
+	// Opened is how often the object was opened during the recording. Calls are missing
+	// from before each opening until its sleds were patched. Missed is the total of these
+	// times in ticks. The longest was from Absent to Recorded, both TSCs.
 	Opened   uint64 `json:"opened,omitempty"`
 	Absent   uint64 `json:"absent,omitempty"`
 	Recorded uint64 `json:"recorded,omitempty"`
 	Missed   uint64 `json:"missed,omitempty"`
 }
 
-// Holds reports whether an id is of the object.
+// Holds reports whether an ID belongs to the object.
 func (o *Object) Holds(id FuncID) bool { return id >= o.First && uint32(id-o.First) < o.Count }
 
-// Address is an address in memory. In JSON it is a string, as 0x1000: programs
-// that read JSON round large numbers.
+// Address is an address in memory. In JSON it is a string, for example 0x1000, because
+// programs that read JSON round large numbers.
 type Address uint64
 
 // MarshalText implements encoding.TextMarshaler.
@@ -130,27 +129,27 @@ type ThreadInfo struct {
 	TID   int32  `json:"tid"`
 	Name  string `json:"name"`
 	First uint64 `json:"first"` // TSC of the first record
-	Last  uint64 `json:"last"`  // TSC of the last one, or somewhat later
-	// Dropped records are missing, and Truncated payloads were cut off.
+	Last  uint64 `json:"last"`  // TSC of the last record, or slightly later
+	// Dropped is the number of missing records, and Truncated that of truncated payloads.
 	Dropped   uint64 `json:"dropped"`
 	Truncated uint64 `json:"truncated"`
-	// Overwritten chunks of earlier records are missing: the trace is of a ring.
+	// Overwritten is the number of chunks of earlier records that a ring overwrote.
 	Overwritten uint64 `json:"overwritten,omitempty"`
 }
 
-// RecordedClock is how the TSC relates to the clocks of the system.
+// RecordedClock relates the TSC to the clocks of the system.
 type RecordedClock struct {
-	Frequency uint64   `json:"frequency"` // ticks a second, as measured by the recorder
-	Invariant bool     `json:"invariant"` // runs at one speed always
-	Anchors   []Anchor `json:"anchors"`   // in order of time
+	Frequency uint64   `json:"frequency"` // ticks per second, as measured by the recorder
+	Invariant bool     `json:"invariant"` // always runs at the same speed
+	Anchors   []Anchor `json:"anchors"`   // in time order
 }
 
-// Anchor is what several clocks said at one moment.
+// Anchor is the reading of several clocks at one moment.
 type Anchor struct {
 	TSC   uint64 `json:"tsc"`
 	Raw   uint64 `json:"raw"`   // CLOCK_MONOTONIC_RAW in nanoseconds
 	Real  uint64 `json:"real"`  // CLOCK_REALTIME in nanoseconds
-	Width uint64 `json:"width"` // ticks between the two readings of the TSC around the others
+	Width uint64 `json:"width"` // ticks between the two TSC reads around the others
 }
 
 // RecordedLoss is something that the recorder could not write.
@@ -177,17 +176,17 @@ type Change struct {
 	What string `json:"what"`
 }
 
-// Recording returns what the recorder of a file says about it; nil when it was
-// written by another recorder.
+// Recording returns the metadata of xray's recorder in a file, or nil if another recorder
+// wrote it.
 func (t *Trace) Recording(file int) *Recording { return t.files[file].recording }
 
-// ThreadName returns the name that a thread had; "" when that is not known.
+// ThreadName returns the name of a thread, or "" if it is unknown.
 func (t *Trace) ThreadName(th Thread) string {
 	return t.files[th.File].threadNames[[2]int32{th.Process, th.Thread}]
 }
 
-// nameThreads collects the names of threads. The kernel gives ids out again; of
-// threads with the same the last one's name counts.
+// nameThreads collects the names of threads. The kernel reuses IDs. Of threads with the
+// same ID, the last name counts.
 func (f *file) nameThreads() {
 	if f.recording == nil {
 		return
@@ -198,8 +197,8 @@ func (f *file) nameThreads() {
 	}
 }
 
-// ProcessName returns the name of a thread's program, without its folder; "" when
-// that is not known.
+// ProcessName returns the name of a thread's program, without its directory, or "" if it is
+// unknown.
 func (t *Trace) ProcessName(th Thread) string {
 	r := t.files[th.File].recording
 	if r == nil || r.Process.PID != th.Process || r.Process.Exe == "" {
@@ -208,10 +207,10 @@ func (t *Trace) ProcessName(th Thread) string {
 	return path.Base(r.Process.Exe)
 }
 
-// Objects returns the objects that the ids of all files are of, and the addresses
-// of functions without an instrumentation map. It is an error when an id means
-// different functions in different files. Files of other recorders count as files
-// of the same program. Without a recording there are no objects.
+// Objects returns the objects that the IDs of all files belong to, and the addresses of
+// functions without an instrumentation map. It is an error if an ID means different
+// functions in different files. Files of other recorders count as files of the same
+// program. Without a recording, there are no objects.
 func (t *Trace) Objects() ([]Object, []uint64, error) {
 	var objects []Object
 	var addresses []uint64
@@ -237,12 +236,12 @@ func (t *Trace) Objects() ([]Object, []uint64, error) {
 
 const nanosPerSecond = 1_000_000_000
 
-// minAnchored is the least distance of anchors, in nanoseconds, from which a
-// frequency is taken: what they are off by is less than a microsecond.
+// minAnchored is the least distance of anchors, in nanoseconds, for a measured frequency.
+// Their error is less than a microsecond.
 const minAnchored = 1_000_000
 
-// measured is the frequency between the first and the last anchor, and the time
-// between them in nanoseconds; 0 when there are none, or too near to each other.
+// measured returns the frequency between the first and the last anchor, and the time
+// between them in nanoseconds, or 0 if there are none or they are too close.
 func (c *RecordedClock) measured() (frequency, span uint64) {
 	n := len(c.Anchors)
 	if n < 2 {
@@ -260,9 +259,9 @@ func (c *RecordedClock) measured() (frequency, span uint64) {
 	return frequency, span
 }
 
-// Realtime is the time of a TSC in nanoseconds since 1970, and false when the
-// recorder noted no time. It is as exact as the anchors, and does not step where
-// the system's clock was set: up to the next anchor time goes on as it began.
+// Realtime converts a TSC to nanoseconds since 1970. It returns false if the recorder
+// recorded no time. It is as exact as the anchors, and does not step if the system's clock
+// was set: between two anchors, time is linear.
 func (c *RecordedClock) Realtime(tsc uint64) (nanos uint64, ok bool) {
 	n := len(c.Anchors)
 	if n == 0 {
@@ -273,7 +272,7 @@ func (c *RecordedClock) Realtime(tsc uint64) (nanos uint64, ok bool) {
 		i++
 	}
 	a := &c.Anchors[i]
-	// Ticks and nanoseconds of the stretch that tsc is in, or is nearest to.
+	// Ticks and nanoseconds of the interval that contains tsc, or that is nearest.
 	ticks, span := c.Frequency, uint64(nanosPerSecond)
 	if j := min(i, n-2); j >= 0 {
 		ticks, span = c.Anchors[j+1].TSC-c.Anchors[j].TSC, c.Anchors[j+1].Raw-c.Anchors[j].Raw
@@ -287,7 +286,7 @@ func (c *RecordedClock) Realtime(tsc uint64) (nanos uint64, ok bool) {
 	return nanos, ok && nanos >= on
 }
 
-// mulDiv is a*b/c rounded to the nearest, and false where that has no 64 bits.
+// mulDiv returns a*b/c rounded to the nearest, or false if it exceeds 64 bits.
 func mulDiv(a, b, c uint64) (uint64, bool) {
 	hi, lo := bits.Mul64(a, b)
 	lo, carry := bits.Add64(lo, c/2, 0)

@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// maxDamage bounds the bytes of one Damage record.
+// maxDamage limits the bytes of one Damage record.
 const maxDamage = 64 << 10
 
 // recordScanner walks the records of a file, one after the other.
@@ -18,7 +18,7 @@ type recordScanner struct {
 
 func (s *recordScanner) bytes() []byte { return s.buf[s.r:s.w] }
 
-// fill sees to it that n bytes are there; fewer only at the end of the file.
+// fill makes n bytes available, or fewer at the end of the file.
 func (s *recordScanner) fill(n int) error {
 	if s.w-s.r >= n {
 		return nil
@@ -79,14 +79,14 @@ func damage(pos int64, b []byte) Record {
 	return Record{Kind: Damage, Offset: pos, Size: len(b), Data: b}
 }
 
-// records of an FDR log finds the ends of blocks as the index does: by their
-// sizes, and by the next plausible block where something else stands there.
+// records of an FDR log finds the ends of blocks as the index does: by their sizes, or by
+// the next plausible block if there is something else.
 func (l *fdrLog) records(yield func(Record, error) bool) {
 	s := newRecordScanner(l.file)
 	w := &window{in: l.file.in}
 	fail := func(err error) { yield(Record{}, err) }
-	blockEnd := int64(headerSize) // by the block's own account
-	ahead := int64(0)             // the first block behind s.pos, where it is known
+	blockEnd := int64(headerSize) // as declared by the block
+	ahead := int64(0)             // the first block after s.pos, if known
 	var r Record
 	for {
 		err := s.fdrRecord(&r)
@@ -102,9 +102,9 @@ func (l *fdrLog) records(yield func(Record, error) bool) {
 			parse = &parseError{errors.New("not the start of a block")}
 		}
 		if parse != nil {
-			// The damage reaches up to the next block, or, as far as it is
-			// zeros, up to the first byte that is not.
-			// It is searched once: a long run of padding comes in many pieces.
+			// The damage extends to the next block, or, if it begins with zeros, to the
+			// first byte that is not zero. Search it only once, because a long run of
+			// padding comes in many pieces.
 			if ahead <= s.pos {
 				if ahead, err = l.nextBlock(w, s.pos+1); err != nil {
 					fail(err)
@@ -148,14 +148,14 @@ func (l *fdrLog) records(yield func(Record, error) bool) {
 
 var errEnd = errors.New("end of file")
 
-// parseError says what is wrong with bytes that are no record.
+// parseError says what is wrong with bytes that are not a record.
 type parseError struct{ error }
 
 func (e *parseError) Unwrap() error { return e.error }
 
-// fdrRecord parses the record at s.pos into r, and does not move on.
+// fdrRecord parses the record at s.pos into r, without moving on.
 func (s *recordScanner) fdrRecord(r *Record) error {
-	// That much is looked at where a block should begin.
+	// The number of bytes to check where a block should begin.
 	if err := s.fill(maxHead); err != nil {
 		return err
 	}
@@ -181,7 +181,7 @@ func (s *recordScanner) fdrRecord(r *Record) error {
 	return nil
 }
 
-// damaged passes on the bytes up to end as Damage; false where yield wants no more.
+// damaged yields the bytes up to end as Damage. It returns false if yield stops.
 func (s *recordScanner) damaged(end int64, cause error, yield func(Record, error) bool) bool {
 	for s.pos < end {
 		if err := s.fill(int(min(end-s.pos, maxDamage))); err != nil {

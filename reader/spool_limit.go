@@ -8,27 +8,27 @@ import (
 	"github.com/xray-tools/xray/internal/bytesize"
 )
 
-// SpoolLimitVariable is the environment variable that says how many bytes of a pipe or
-// of a compressed file may go to a temporary file, as in 100G.
+// SpoolLimitVariable is the environment variable for the maximum number of bytes of a pipe
+// or of a compressed file that may go to a temporary file, for example 100G.
 const SpoolLimitVariable = "XRAY_SPOOL_LIMIT"
 
-// Bounds of what is spooled, unless the variable says another one. Real traces shrink to
-// a twentieth at best when they are compressed.
+// Limits of spooled data, unless the variable sets another one. Real traces compress to a
+// twentieth at best.
 const (
 	spoolMost  = 16 << 30
-	spoolLeast = 1 << 30 // may be spooled however small it was
-	spoolRatio = 64      // beyond that
-	spoolStep  = 1 << 20 // how often it is looked at
+	spoolLeast = 1 << 30 // allowed for any compressed size
+	spoolRatio = 64      // limit above that
+	spoolStep  = 1 << 20 // interval of the checks
 )
 
-// spoolLimit bounds what a stream may take of the disk.
+// spoolLimit limits what a stream may take of the disk.
 type spoolLimit struct {
 	most  int64
-	ratio int64 // to the compressed size; 0 for any
-	free  int64 // half of what was free at first
+	ratio int64 // to the compressed size; 0 for no limit
+	free  int64 // half of what was free at the start
 }
 
-// newSpoolLimit is the limit of a file that has size bytes.
+// newSpoolLimit returns the limit for a file that has size bytes.
 func newSpoolLimit(f *os.File, size int64) (spoolLimit, error) {
 	l := spoolLimit{most: spoolMost, ratio: spoolRatio, free: math.MaxInt64}
 	if text := os.Getenv(SpoolLimitVariable); text != "" {
@@ -45,8 +45,8 @@ func newSpoolLimit(f *os.File, size int64) (spoolLimit, error) {
 	return l, nil
 }
 
-// check is an error when a file of size bytes is too large. unpacked is how many
-// compressed bytes they come from; negative if they were not compressed.
+// check returns an error if a file of size bytes is too large. unpacked is the number of
+// compressed bytes that it came from, or negative if they were not compressed.
 func (l spoolLimit) check(size, unpacked int64) error {
 	const remedy = "unpack it yourself and pass the unpacked file, or set " + SpoolLimitVariable + ", for example to 100G"
 	switch {

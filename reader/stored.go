@@ -8,43 +8,41 @@ import (
 	"strings"
 )
 
-// NamedFunction is what a trace that was packed says about a function. What is not
-// known is zero.
+// NamedFunction is what a packed trace says about a function. Unknown fields are zero.
 type NamedFunction struct {
 	ID      FuncID  `json:"id"`             // as in the records of the trace
 	Name    string  `json:"name,omitempty"` // as it is linked
 	File    string  `json:"file,omitempty"` // of the source
 	Line    int32   `json:"line,omitempty"` // 1-based
 	Column  int32   `json:"column,omitempty"`
-	Address Address `json:"address"`            // of the link
+	Address Address `json:"address"`            // as linked
 	Object  string  `json:"object,omitempty"`   // path of the program or shared object
-	BuildID string  `json:"build_id,omitempty"` // of the object; lower-case hex
+	BuildID string  `json:"build_id,omitempty"` // of the object; lowercase hex
 }
 
-// SourceText is a passage of a file of source code, as it was when the trace was packed.
+// SourceText is a passage of a source file, as it was when the trace was packed.
 type SourceText struct {
 	File  string `json:"file"`
-	First int32  `json:"first"` // the line that the text begins with, from 1 on
+	First int32  `json:"first"` // number of the first line, from 1
 	Text  string `json:"text"`  // whole lines
-	// MD5 is that of the whole file, in hex, where the debug information has the same;
-	// "" where it has none.
+	// MD5 is that of the whole file, in hex, if the debug information has the same, or "".
 	MD5 string `json:"md5,omitempty"`
 }
 
 // last is the number of the last line of the passage.
 func (s *SourceText) last() int { return int(s.First) + strings.Count(s.Text, "\n") }
 
-// MaxSourceLines is the highest number of a line that a [SourceText] has.
+// MaxSourceLines is the highest line number of a [SourceText].
 const MaxSourceLines = 1 << 20
 
-// Bounds of what a trace can make its reader allocate. Lines count from the first of a
-// file, as there are as many in what Source returns.
+// Limits of what a trace can make its reader allocate. Lines count from the first line of a
+// file, because Source returns as many.
 const (
 	maxNamedFunctions = 1 << 20
 	maxAllLines       = 16 << 20
 )
 
-// addFunctions adds functions to those that were read before.
+// addFunctions adds functions to those read before.
 func (r *Recording) addFunctions(functions []NamedFunction) error {
 	if len(r.Functions)+len(functions) > maxNamedFunctions {
 		return fmt.Errorf("more than %d functions with names", maxNamedFunctions)
@@ -60,7 +58,7 @@ func (r *Recording) addFunctions(functions []NamedFunction) error {
 	return err
 }
 
-// addSources adds passages of source code to those that were read before.
+// addSources adds passages of source code to those read before.
 func (r *Recording) addSources(sources []SourceText) error {
 	var err error
 	for _, s := range sources {
@@ -73,9 +71,8 @@ func (r *Recording) addSources(sources []SourceText) error {
 	return err
 }
 
-// settle puts in order what came in several events; of the same, the last one counts.
-// Files of source code beyond what may be kept, and functions from when there are too
-// many objects on, are left out, with an error.
+// settle sorts what came in several events. Of duplicates, the last one counts. Source
+// files beyond the limit, and functions after too many objects, are removed with an error.
 func (r *Recording) settle() error {
 	r.Functions = lastOfEach(r.Functions, func(a, b NamedFunction) int { return cmp.Compare(a.ID, b.ID) })
 	r.Sources = lastOfEach(r.Sources, func(a, b SourceText) int {
@@ -92,7 +89,7 @@ func (r *Recording) settle() error {
 	}
 	left := r.Sources[kept:]
 	r.Sources = r.Sources[:kept]
-	// The same paths are repeated with every function.
+	// The same paths repeat for every function.
 	paths := make(map[string]string)
 	one := func(s *string) {
 		if _, ok := paths[*s]; !ok {
@@ -202,24 +199,23 @@ func (t *Trace) checkUnpacked() error {
 	return nil
 }
 
-// has reports whether a function that was packed is, by its id, of the objects that were
-// recorded.
+// has reports whether a packed function, by its ID, belongs to the recorded objects.
 func (r *Recording) has(fn NamedFunction) bool {
 	return slices.ContainsFunc(r.Objects, func(o Object) bool {
 		return o.Holds(fn.ID) && o.BuildID != "" && o.BuildID == fn.BuildID
 	})
 }
 
-// Source returns what the files that were packed have of a file of source code: each
-// line at its place, and empty lines where nothing was packed; nil when there is nothing
-// of it. It reports false when no source code was packed at all.
+// Source returns the packed lines of a source file: each line at its position, and empty
+// lines where nothing was packed. The text is nil if nothing of the file was packed. It
+// returns false if the trace has no source code at all.
 func (t *Trace) Source(path string) (text []byte, packed bool) {
 	for _, f := range t.files {
 		if f.recording == nil || text != nil {
 			continue
 		}
 		packed = packed || len(f.recording.Sources) > 0
-		line := 1 // that comes next
+		line := 1 // number of the next line
 		for _, s := range f.recording.Sources {
 			if s.File != path || int(s.First) < line {
 				continue

@@ -13,22 +13,21 @@ import (
 
 // Options of [Open]. The zero value is usable.
 type Options struct {
-	// Stdin is what the path "-" stands for; os.Stdin when nil.
+	// Stdin is read for the path "-". If nil, it is os.Stdin.
 	Stdin io.Reader
 }
 
-// Trace is one or more trace files that are read together. Passes over it (each
-// call of Each, Blocks or Records) may follow each other, but must not run at
-// the same time.
+// Trace is one or more trace files that are read together. Passes over it (each call of
+// Each, Blocks or Records) must not run at the same time.
 type Trace struct {
 	files   []*file
 	threads threadIndex
-	// losses of the last pass; those of opening are kept by the files.
+	// losses of the last pass. The files keep those of opening.
 	losses Losses
-	done   atomic.Int64 // bytes decoded by the pass that is running
+	done   atomic.Int64 // bytes decoded by the current pass
 }
 
-// file is one trace file: what all formats share, and its format.
+// file is one trace file: what all formats have in common, and its format.
 type file struct {
 	name   string
 	number int32
@@ -37,46 +36,45 @@ type file struct {
 	// losses found while opening.
 	losses Losses
 	format format
-	// recording is what the recorder says; nil where it says nothing.
+	// recording is the recorder's metadata, or nil if there is none.
 	recording   *Recording
 	threadNames map[[2]int32]string // by process and thread
-	// frequency is that of the header, or a better one; anchored is the time in
-	// nanoseconds that it was measured over, 0 for that of the header.
+	// frequency is that of the header, or a measured one. anchored is the time in
+	// nanoseconds over which it was measured, or 0.
 	frequency, anchored uint64
 }
 
-// format is what differs between basic logs, FDR logs and trace YAML.
+// format is the part that differs between basic logs, FDR logs and trace YAML.
 type format interface {
 	// stream decodes the file on one goroutine, in FileOrder or ThreadOrder.
 	stream(p *pass, order Order, fn func(*Block) error) error
 	// each decodes the file on up to n goroutines, each thread on one of them.
 	each(p *pass, n int, fn func(shard int, b *Block) error) error
-	// lanes returns the threads, each to be decoded by itself, in the order of
-	// their first record.
+	// lanes returns the threads, which can be decoded separately, in the order of their
+	// first record.
 	lanes(p *pass) ([]lane, error)
 	records(yield func(Record, error) bool)
 }
 
 // lane is one thread of a file.
 type lane interface {
-	// decoder starts decoding; eventCap bounds the events of a block.
+	// decoder starts decoding. eventCap limits the events of a block.
 	decoder(p *pass, eventCap int) laneDecoder
 }
 
 // laneDecoder walks a lane. next returns nil at the end.
 type laneDecoder interface {
 	next() (*Block, error)
-	close() // hands what was lost to the pass
+	close() // reports losses to the pass
 }
 
-// blockEvents is how many events a block holds at most when memory is no
-// concern: 16 KB, which stay in the first-level cache on their way to the
-// consumer.
+// blockEvents is the maximum number of events in a block, unless memory is limited: 16 KB,
+// which stay in the first-level cache on their way to the consumer.
 const blockEvents = 1024
 
-// Open opens the traces that paths name; "-" is standard input. The format is
-// decided by content: an XRay header of either byte order, trace YAML, or one
-// of these compressed with gzip or zstd.
+// Open opens the traces at the given paths. "-" is standard input. It detects the format by
+// content: an XRay header of either byte order, trace YAML, or one of these compressed with
+// gzip or zstd.
 func Open(opts Options, paths ...string) (*Trace, error) {
 	if opts.Stdin == nil {
 		opts.Stdin = os.Stdin
@@ -92,8 +90,7 @@ func Open(opts Options, paths ...string) (*Trace, error) {
 	return t, nil
 }
 
-// OpenReaderAt opens a single uncompressed trace that r holds; name stands for
-// it in errors.
+// OpenReaderAt opens a single uncompressed trace in r. Errors call it name.
 func OpenReaderAt(r io.ReaderAt, size int64, name string) (*Trace, error) {
 	t := &Trace{}
 	f, err := t.newFile(&input{ReaderAt: r, size: size, close: func() error { return nil }}, name, 0)
@@ -166,9 +163,8 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 	return f, nil
 }
 
-// calibrate chooses the frequency of the file's clock. The recorder writes the
-// header when it has hardly begun to measure; its anchors lie as far apart as
-// the recording is long.
+// calibrate chooses the frequency of the file's clock. The recorder writes the header when
+// it has hardly begun to measure. Its anchors span the whole recording.
 func (f *file) calibrate() {
 	f.frequency = f.header.CycleFrequency
 	if f.recording == nil {
@@ -185,16 +181,14 @@ func (f *file) calibrate() {
 	}
 }
 
-// near reports whether two frequencies differ by less than one part in so many.
+// near reports whether two frequencies differ by less than one part in parts.
 func near(a, b, parts uint64) bool { return max(a, b)-min(a, b) < min(a, b)/parts }
 
-// maxVersion is the largest version that is taken for one. There have been five
-// in ten years.
+// maxVersion is the largest plausible version. There have been five in ten years.
 const maxVersion = 15
 
-// detect decides the byte order from version and type, which are 16-bit numbers
-// of which only the low byte is used: what is valid in one order is not in the
-// other.
+// detect determines the byte order from version and type. They are 16-bit numbers of which
+// only the low byte is used: valid values in one order are invalid in the other.
 func detect(head []byte) (order binary.ByteOrder, ok bool) {
 	if len(head) < 4 {
 		return nil, false
@@ -209,7 +203,7 @@ func detect(head []byte) (order binary.ByteOrder, ok bool) {
 }
 
 func parseHeader(b []byte, o binary.ByteOrder) Header {
-	// Only two flag bits are defined; recorders leave the others unset.
+	// Only two flag bits are defined. Recorders leave the others unset.
 	flags := o.Uint32(b[4:])
 	h := Header{
 		Version:        o.Uint16(b),
@@ -243,7 +237,7 @@ func (t *Trace) Close() error {
 	return err
 }
 
-// Files returns the names of the files, as they were opened.
+// Files returns the names of the files, as given to Open.
 func (t *Trace) Files() []string {
 	names := make([]string, len(t.files))
 	for i, f := range t.files {
@@ -258,20 +252,20 @@ func (t *Trace) Header(file int) Header { return t.files[file].header }
 // Size returns the size of a file in bytes, after decompression.
 func (t *Trace) Size(file int) int64 { return t.files[file].in.size }
 
-// Bytes are those of a file after decompression, until Close. If the file shrinks meanwhile,
-// reading it is an error.
+// Bytes returns a file after decompression. It is valid until Close. If the file shrinks,
+// reading it returns an error.
 func (t *Trace) Bytes(file int) *io.SectionReader {
 	in := t.files[file].in
 	return io.NewSectionReader(in, 0, in.size)
 }
 
-// Packed names what a file is compressed with: gzip, zstd, or "" for nothing.
+// Packed returns the compression of a file: gzip, zstd, or "" for none.
 func (t *Trace) Packed(file int) string { return t.files[file].in.packed }
 
-// CycleFrequency returns the ticks per second that all files share, and an
-// error where they differ: their times cannot be put side by side then. Where a
-// recorder measured the frequency it is more exact than that of the header, and
-// of several measurements the longest counts.
+// CycleFrequency returns the ticks per second that all files share, or an error if they
+// differ, because their times cannot be compared then. A frequency that the recorder
+// measured is more exact than that of the header. Of several measurements, the longest
+// counts.
 func (t *Trace) CycleFrequency() (uint64, error) {
 	if len(t.files) == 0 {
 		return 0, nil
@@ -297,8 +291,8 @@ func (t *Trace) Clock() (Clock, error) {
 	return Clock{frequency}, err
 }
 
-// Progress returns how many bytes the running pass has decoded, and how many
-// there are. It may be called concurrently with a pass.
+// Progress returns how many bytes the current pass has decoded, and the total. It may be
+// called concurrently with a pass.
 func (t *Trace) Progress() (done, total int64) {
 	for _, f := range t.files {
 		total += f.in.size
@@ -306,7 +300,7 @@ func (t *Trace) Progress() (done, total int64) {
 	return min(t.done.Load(), total), total
 }
 
-// Losses sums up what opening the trace and the last pass over it lost.
+// Losses returns what opening the trace and the last pass over it lost.
 func (t *Trace) Losses() *Losses {
 	var all Losses
 	for _, f := range t.files {
@@ -316,27 +310,26 @@ func (t *Trace) Losses() *Losses {
 	return &all
 }
 
-// Order is an order of blocks. It is bought: pay for no more than needed.
+// Order is an order of blocks. Stricter orders cost more.
 type Order uint8
 
 const (
-	// FileOrder yields blocks front to back. Blocks of one thread of an FDR log
-	// may come out of order.
+	// FileOrder yields blocks in file order. Blocks of one thread of an FDR log may be out
+	// of order.
 	FileOrder Order = iota
-	// ThreadOrder yields the blocks of each thread in order. Memory grows with
-	// the number of blocks of an FDR log (32 bytes each) and of threads.
+	// ThreadOrder yields the blocks of each thread in order. Memory grows with the number
+	// of blocks of an FDR log (32 bytes each) and of threads.
 	ThreadOrder
-	// TimeOrder yields all events merged by TSC; the blocks are short, as each
-	// ends where another thread's event comes first. Events of one thread are
-	// never reordered. Events of equal times come in the order of the files, in
-	// basic logs and trace YAML by their place; in FDR logs the thread comes first
-	// that has the first block. Costs a buffer for each thread, and
-	// [Trace.EachByTime] costs less.
+	// TimeOrder yields all events merged by TSC. The blocks are short, because each ends
+	// where another thread's event comes first. Events of one thread are never reordered.
+	// Events with equal times keep the order of the files. Within basic logs and trace
+	// YAML, they keep their position; in FDR logs, the thread with the first block comes
+	// first. It needs a buffer for each thread. [Trace.EachByTime] costs less.
 	TimeOrder
 )
 
-// Blocks yields the events of the trace. The block is valid until the next
-// iteration. An error ends the sequence.
+// Blocks yields the events of the trace. The block is valid until the next iteration. An
+// error ends the sequence.
 func (t *Trace) Blocks(order Order) iter.Seq2[*Block, error] {
 	return func(yield func(*Block, error) bool) {
 		stop := errors.New("stop")
@@ -363,16 +356,15 @@ func (t *Trace) Blocks(order Order) iter.Seq2[*Block, error] {
 	}
 }
 
-// Records yields the records of a file in the order of their bytes, without any
-// interpretation; trace YAML has none. What is no record comes as one of kind
-// [Damage], with an error that says what is wrong with it, and reading goes on
-// behind it. A record is valid until the next iteration. An error with a zero
-// Record ends the sequence.
+// Records yields the records of a file in the order of their bytes, without interpretation.
+// Trace YAML has none. Bytes that are not a record come as kind [Damage], with an error
+// that says what is wrong with them, and reading continues after them. A record is valid
+// until the next iteration. An error with a zero Record ends the sequence.
 func (t *Trace) Records(file int) iter.Seq2[Record, error] {
 	return t.files[file].format.records
 }
 
-// pass is one walk over the trace.
+// pass is one pass over the trace.
 type pass struct {
 	trace  *Trace
 	packed bool       // Block.Packed may be used
@@ -391,13 +383,13 @@ func (p *pass) lost(ls *Losses) {
 	p.trace.losses.merge(ls)
 }
 
-// decoded counts bytes of a file that are done with.
+// decoded counts bytes of a file that are decoded.
 func (p *pass) decoded(in *input, bytes int64) {
 	p.trace.done.Add(bytes)
 	in.use(bytes)
 }
 
-// readFull reads up to len(b) bytes; fewer only at the end of the file.
+// readFull reads up to len(b) bytes, or fewer at the end of the file.
 func readFull(r io.ReaderAt, b []byte, off int64) (int, error) {
 	n, err := r.ReadAt(b, off)
 	if err == io.EOF {

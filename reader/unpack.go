@@ -11,17 +11,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// maxZstdWindow bounds what a zstd stream can make its decoder allocate. It is
-// the largest window that `zstd --long` chooses by itself.
+// maxZstdWindow limits what a zstd stream can make its decoder allocate. It is the largest
+// window that `zstd --long` chooses by itself.
 const maxZstdWindow = 128 << 20
 
-// packing is a way to compress files.
+// packing is a compression format.
 type packing struct {
 	name string
 	open func(*bufio.Reader) (io.ReadCloser, error)
 }
 
-// packingOf tells by the first bytes of a file how it is compressed; nil for not.
+// packingOf returns the compression of a file by its first bytes, or nil for none.
 func packingOf(magic []byte) *packing {
 	switch {
 	case bytes.HasPrefix(magic, gzipMagic):
@@ -35,19 +35,18 @@ func packingOf(magic []byte) *packing {
 var (
 	gzipMagic     = []byte{0x1f, 0x8b}
 	zstdMagic     = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	zstdSkippable = []byte{0x2a, 0x4d, 0x18} // behind a byte of 0x50 to 0x5f; pzstd begins so
+	zstdSkippable = []byte{0x2a, 0x4d, 0x18} // after a byte of 0x50 to 0x5f; files of pzstd begin with it
 )
 
-// trailingError is the end of compressed data that other bytes follow.
+// trailingError reports compressed data that is followed by other bytes.
 type trailingError struct{ bytes int64 }
 
 func (e *trailingError) Error() string {
 	return fmt.Sprintf("%d bytes that are not compressed follow the compressed data", e.bytes)
 }
 
-// trailing reads what follows compressed data. Zeros, with which tapes and
-// archives fill their blocks, are the end of the file; anything else is a
-// [trailingError].
+// trailing reads what follows compressed data. Zeros, with which tapes and archives fill
+// their blocks, are the end of the file. Anything else is a [trailingError].
 func trailing(r io.Reader) error {
 	var zeros zeroCheck
 	n, err := io.Copy(&zeros, r)
@@ -108,12 +107,11 @@ func newZstdFrames(in *bufio.Reader) (io.ReadCloser, error) {
 	return d.IOReadCloser(), nil
 }
 
-// zstdFrames passes the frames of a zstd file on and ends behind the last, which
-// the decoder by itself would take for damage where other bytes follow. See
-// RFC 8878, section 3.1.
+// zstdFrames passes on the frames of a zstd file and ends after the last one. The decoder
+// itself would take following bytes for damage. See RFC 8878, section 3.1.
 type zstdFrames struct {
 	in   *bufio.Reader
-	left int64 // bytes of the part that is being passed on
+	left int64 // bytes left of the current part
 	next zstdPart
 	sum  bool // the frame ends in a checksum
 }
@@ -124,7 +122,7 @@ const (
 	zstdFrame zstdPart = iota
 	zstdBlock
 	zstdChecksum
-	zstdBroken // what follows is for the decoder to judge
+	zstdBroken // the decoder decides about the rest
 )
 
 func (z *zstdFrames) Read(p []byte) (int, error) {
@@ -141,7 +139,7 @@ func (z *zstdFrames) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// part finds how long the next part is.
+// part finds the length of the next part.
 func (z *zstdFrames) part() error {
 	switch z.next {
 	case zstdFrame:
@@ -168,7 +166,7 @@ func (z *zstdFrames) part() error {
 		}
 		bits := uint32(head[0]) | uint32(head[1])<<8 | uint32(head[2])<<16
 		z.left = 3 + int64(bits>>3)
-		if bits>>1&3 == 1 { // one byte, so many times
+		if bits>>1&3 == 1 { // one repeated byte
 			z.left = 3 + 1
 		}
 		if bits&1 != 0 {

@@ -7,29 +7,28 @@ import (
 	"sort"
 )
 
-// Window is a part of a trace in the order of time: the events of all threads
-// from some moment up to another, or as many of them as fit.
+// Window is a part of a trace in time order: the events of all threads between two moments,
+// or as many of them as fit.
 type Window struct {
 	// Threads are the threads of the trace in the order of their first events.
 	// All windows of a pass share them.
 	Threads []Thread
-	// Events are as they were read. Order lists their indices in the order of
-	// time.
+	// Events are as they were read. Order has their indices in time order.
 	Events []Event
 	Order  []uint32
-	// Owners are the events' threads, as indices of Threads.
+	// Owners are the threads of the events, as indices of Threads.
 	Owners []uint32
 	// Args and Payloads are ordered by Event, an index of Events.
 	Args     []Arg
 	Payloads []Payload
-	// Out is for what the events become. It is empty at first.
+	// Out is for the output made from the events. It is empty at first.
 	Out []byte
 
 	base        uint64 // no event is earlier
 	runs        []windowRun
 	keys, other []uint64
-	data        []byte        // what payloads are cut from
-	ready       chan struct{} // gets a value when the window has been worked on
+	data        []byte        // payloads are slices of it
+	ready       chan struct{} // gets a value when work on the window is done
 }
 
 // windowRun is a run of one thread's events in a window.
@@ -40,12 +39,11 @@ type windowRun struct {
 	place      place
 }
 
-// place is where a run of events is in the files. It puts those of equal times in
-// order.
+// place is the position of a run of events in the files. It orders events with equal times.
 type place struct {
 	file   int32
-	inFile int64 // as of Block.place
-	lane   int   // the threads by their first records
+	inFile int64 // see Block.place
+	lane   int   // index of the thread by its first record
 }
 
 func (p place) compare(o place) int {
@@ -53,13 +51,12 @@ func (p place) compare(o place) int {
 }
 
 const (
-	// windowEvents and windowBytes are how many events and bytes of payloads
-	// make a window full. Its keys then fit into the second-level cache. It may
-	// get more: what the buffers of other threads have that comes first.
+	// windowEvents and windowBytes are the numbers of events and payload bytes that fill a
+	// window. Its keys then fit into the second-level cache. It may get more: earlier
+	// events in the buffers of other threads.
 	windowEvents = 4 << 10
 	windowBytes  = 1 << 20
-	// windowTicks bounds the time of a window, so that a time in it and an index
-	// fit into a word.
+	// windowTicks limits the time of a window, so that a time and an index fit into a word.
 	windowTicks = 1<<32 - 1
 )
 
@@ -74,7 +71,7 @@ func (w *Window) reset(base uint64) {
 
 func (w *Window) full() bool { return len(w.Events) >= windowEvents || len(w.data) >= windowBytes }
 
-// take moves events that are not later than limit from c to the window.
+// take moves the events of c up to limit to the window.
 func (w *Window) take(c *cursor, limit uint64) {
 	next, floor := c.next, c.floor
 	if limit >= c.last {
@@ -116,7 +113,7 @@ func (w *Window) ArgsOf(i uint32) []Arg {
 	return w.Args[from:to]
 }
 
-// PayloadOf returns what event i carries.
+// PayloadOf returns the payload of event i.
 func (w *Window) PayloadOf(i uint32) Payload {
 	k := sort.Search(len(w.Payloads), func(k int) bool { return w.Payloads[k].Event >= int(i) })
 	if k == len(w.Payloads) || w.Payloads[k].Event != int(i) {
@@ -125,11 +122,11 @@ func (w *Window) PayloadOf(i uint32) Payload {
 	return w.Payloads[k]
 }
 
-// digitBits is what a pass of the sort looks at.
+// digitBits is the number of key bits for a pass of the sort.
 const digitBits = 11
 
-// sort fills Order and Owners. It is a radix sort, which keeps the order of what
-// is equal: that of the places, and in a thread that of its events.
+// sort fills Order and Owners. It is a radix sort, which keeps the order of equal keys:
+// that of the files, and in a thread that of its events.
 func (w *Window) sort() {
 	slices.SortFunc(w.runs, func(a, b windowRun) int {
 		return cmp.Or(a.place.compare(b.place), cmp.Compare(a.start, b.start))
@@ -157,9 +154,9 @@ func (w *Window) sort() {
 	}
 }
 
-// makeKeys makes words of times and indices, run by run, and returns the bits
-// that any of them has. The time of an event is never before that of its
-// predecessor, so that sorting does not part them.
+// makeKeys makes words of times and indices, run by run, and returns the bits that are set
+// in any of them. The time of an event is never before that of its predecessor, so sorting
+// does not separate them.
 func (w *Window) makeKeys() (used uint64) {
 	keys := w.keys
 	for _, r := range w.runs {
@@ -176,8 +173,8 @@ func (w *Window) makeKeys() (used uint64) {
 	return used
 }
 
-// digitPlaces counts the keys by a digit, and returns where those of each value
-// begin when they are sorted by it.
+// digitPlaces counts the keys by a digit, and returns where those of each value begin after
+// sorting.
 func digitPlaces(keys []uint64, shift int) (places [1 << digitBits]uint32) {
 	for _, k := range keys {
 		places[k>>shift%(1<<digitBits)]++

@@ -14,20 +14,20 @@ import (
 	"github.com/xray-tools/xray/internal/yamltree"
 )
 
-// Trace YAML is what `llvm-xray convert -f yaml` writes: a header, and the
-// records as a sequence of flow mappings, one a line. It is for people and
-// tests; the events are kept in memory, 16 bytes for about 130 bytes of text.
+// Trace YAML is the output of `llvm-xray convert -f yaml`: a header, and the records as a
+// sequence of flow mappings, one per line. It is for people and tests. The events are kept
+// in memory, 16 bytes for about 130 bytes of text.
 //
-// A scanner reads the shape that LLVM writes. Anything else that is YAML goes
-// to a YAML library, as long as it is not large.
+// A scanner reads the form that LLVM writes. Other YAML goes to a YAML library, unless it
+// is large.
 
-// yamlTrace is a trace that was read from YAML.
+// yamlTrace is a trace in YAML.
 type yamlTrace struct {
 	file    *file
 	threads *threadIndex
 	byIndex map[int]*yamlLane
 	order   []*yamlLane
-	runs    []*yamlLane // whose run comes next
+	runs    []*yamlLane // the lane of each next run
 }
 
 // yamlRun is a run of records of one thread.
@@ -47,7 +47,7 @@ type yamlLane struct {
 
 const (
 	maxYAMLLine = 16 << 20
-	// maxYAMLHeader bounds the keys of a header, which has five.
+	// maxYAMLHeader limits the keys of a header, which has five.
 	maxYAMLHeader = 16
 )
 
@@ -87,7 +87,7 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 	return y, nil
 }
 
-// yamlPlace is a line.
+// yamlPlace is the position of a line.
 type yamlPlace struct {
 	line   int
 	offset int64 // of its first byte
@@ -97,7 +97,7 @@ func (p yamlPlace) wrap(f *file, err error) error {
 	return &FormatError{f.name, p.offset, fmt.Errorf("line %d: %w", p.line, err)}
 }
 
-// looksLikeText refuses binary files early, and with a plain message.
+// looksLikeText rejects binary files early, with a clear message.
 func looksLikeText(in *input) error {
 	var b [512]byte
 	n, err := readFull(in, b[:], 0)
@@ -122,7 +122,7 @@ func isText(b []byte) error {
 // maybeTrace is the [acceptFunc] of traces.
 func maybeTrace(head []byte, whole bool) error {
 	if _, ok := detect(head); ok || whole {
-		return nil // the parsers know better
+		return nil // the parsers decide
 	}
 	if err := isText(head[:min(len(head), 512)]); err != nil {
 		return err
@@ -138,8 +138,8 @@ type oddYAML struct{ what string }
 
 func (e *oddYAML) Error() string { return "unexpected " + e.what }
 
-// scan reads the shape that LLVM writes, and returns the place it stopped at. A
-// last line that is cut off is a loss.
+// scan reads the form that LLVM writes, and returns where it stopped. A truncated last line
+// is a loss.
 func (y *yamlTrace) scan() (at yamlPlace, err error) {
 	sc := bufio.NewScanner(io.NewSectionReader(y.file.in, 0, y.file.in.size))
 	sc.Buffer(make([]byte, 0, 64<<10), maxYAMLLine)
@@ -177,7 +177,7 @@ func (y *yamlTrace) scan() (at yamlPlace, err error) {
 	return at, y.setHeader(p.head)
 }
 
-// yamlScanner is what has been read of the lines so far.
+// yamlScanner is the state of the scanner after the lines read so far.
 type yamlScanner struct {
 	trace     *yamlTrace
 	head      map[string]string
@@ -306,7 +306,7 @@ func (y *yamlTrace) add(r *yamlRecord) {
 	y.runs = append(y.runs, l)
 }
 
-// load reads any YAML by means of a library.
+// load reads any YAML with a library.
 func (y *yamlTrace) load() error {
 	if y.file.in.size > yamltree.MaxText {
 		return yamltree.ErrLarge

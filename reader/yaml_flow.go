@@ -233,8 +233,8 @@ func (p *flowParser) single() error {
 	return &oddYAML{"quoted text continues on the next line"}
 }
 
-// double reads a double-quoted scalar. Payloads are bytes: \xNN is the byte NN
-// here, as what writes payloads needs it, not the character U+00NN.
+// double reads a double-quoted scalar. Payloads are bytes: \xNN is the byte NN here, as the
+// writer of payloads needs it, not the character U+00NN.
 func (p *flowParser) double() error {
 	p.text = p.text[:0]
 	for i := 1; i < len(p.b); i++ {
