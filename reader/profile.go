@@ -8,60 +8,60 @@ import (
 	"math/bits"
 )
 
-// Profile is the calls of a thread, added up by path while they were made.
+// Profile is the calls of a thread, summed up by path during the recording.
 type Profile struct {
-	// Process and Thread are ids. Thread is 0 where threads that ended left their
-	// profile to later ones.
+	// Process and Thread are IDs. Thread is 0 if threads that ended left their profile to
+	// later ones.
 	Process, Thread int32
 	First, Last     uint64 // TSC of the first and the latest entry or exit
 	// Lost calls are in no sum: there was no memory for them.
 	Lost uint64
-	// Paths come before those that lead on from them.
+	// Paths come before the paths below them.
 	Paths []ProfilePath
 	// Folds are the sums of calls without a path of their own. Their paths are those of
 	// the function [Folded] among Paths.
 	Folds []ProfileFold
 }
 
-// ProfilePath is a function that was called through the path of its parent. Times
-// are in ticks.
+// ProfilePath is a function that was called through the path of its parent. Times are in
+// ticks.
 //
-// A path whose function is [Folded] stands for all calls made from its parent, and from
-// those and so on, that have no path of their own. Its times are what calls of the parent
-// spent in them. It has no Min, Max or Octaves.
+// A path whose function is [Folded] stands for all calls below its parent, direct or
+// indirect, that have no path of their own. Its times are what calls of the parent spent in
+// them. It has no Min, Max or Octaves.
 type ProfilePath struct {
 	Func   FuncID
 	Parent int // position in Profile.Paths, before this one; -1 for outermost calls
-	// Count calls ended, which took Total.
+	// Count is the number of calls that ended, which took Total.
 	Count, Total uint64
-	Min, Max     uint64 // of them; 0 when Count is
-	// Open calls had not ended, and OpenTotal is their time up to the latest
-	// entry or exit.
+	Min, Max     uint64 // of these calls; 0 if Count is 0
+	// Open is the number of calls that had not ended, and OpenTotal is their time up to the
+	// latest entry or exit.
 	Open, OpenTotal uint64
-	// Octaves counts the calls that ended by the length of their ticks in bits.
-	// The last one of ProfileOctaves holds longer ones too.
+	// Octaves counts the calls that ended by the length of their ticks in bits. The last
+	// one of ProfileOctaves includes longer calls.
 	Octaves []uint64
 }
 
 // ProfileFold is the calls of a function that have no path of their own. Times are in ticks.
 type ProfileFold struct {
 	Func FuncID
-	// Caller is the function that made the calls; 0 for outermost calls, and [Folded] for
-	// callers that the recorder had no room to tell apart.
+	// Caller is the function that made the calls: 0 for outermost calls, and [Folded] for
+	// callers that the recorder had no room to distinguish.
 	Caller FuncID
-	// Count, Total, Min, Max, Open, OpenTotal and Octaves are as of a [ProfilePath].
+	// These fields are as in [ProfilePath].
 	Count, Total    uint64
 	Min, Max        uint64
 	Open, OpenTotal uint64
 	Octaves         []uint64
 	// Inside is the time of the calls that these made.
 	Inside uint64
-	// Nested is the time of those that were made while another call of the function was
-	// open, and OpenNested of those that had not ended.
+	// Nested is the part of Total in calls made while another call of the function was
+	// open, and OpenNested that of OpenTotal.
 	Nested, OpenNested uint64
 }
 
-// FoldedCalls is how many calls have no path of their own.
+// FoldedCalls is the number of calls that have no path of their own.
 func (p *Profile) FoldedCalls() uint64 {
 	var n uint64
 	for i := range p.Folds {
@@ -70,20 +70,20 @@ func (p *Profile) FoldedCalls() uint64 {
 	return n
 }
 
-// ProfileOctaves is how many octaves a path has at most.
+// ProfileOctaves is the maximum number of octaves of a path.
 const ProfileOctaves = 39
 
 // The parts of a profile's body; see docs/format.md.
 const (
 	profileHeadSize = 40
 	profilePathSize = 56
-	profileFoldSize = 24 // besides what a path has
+	profileFoldSize = 24 // in addition to the fields of a path
 
 	profileAnyCaller = math.MaxUint32
 )
 
-// parseProfiles reads the body of a metadata event. Threads that are complete are
-// returned even with an error.
+// parseProfiles reads the body of a metadata event. With an error, it returns the threads
+// that are complete.
 func parseProfiles(body []byte) ([]Profile, error) {
 	le := binary.LittleEndian
 	if len(body) < 8 {
@@ -131,7 +131,7 @@ func parseProfiles(body []byte) ([]Profile, error) {
 	return all, nil
 }
 
-// parse reads the path at a position, and returns its size.
+// parse reads the path at an offset, and returns its size.
 func (p *ProfilePath) parse(body []byte, at int) (int, error) {
 	le := binary.LittleEndian
 	if len(body) < profilePathSize {
@@ -158,7 +158,7 @@ func (p *ProfilePath) parse(body []byte, at int) (int, error) {
 	return size, nil
 }
 
-// parse reads the fold at a position, and returns its size.
+// parse reads the fold at an offset, and returns its size.
 func (f *ProfileFold) parse(body []byte, at int) (int, error) {
 	le := binary.LittleEndian
 	if len(body) < profilePathSize+profileFoldSize {
@@ -183,8 +183,8 @@ func (f *ProfileFold) parse(body []byte, at int) (int, error) {
 	return size, nil
 }
 
-// parseOctaves reads how many calls of a row there are by octave and in all. They come
-// behind its first bytes. It returns the size of the row with them.
+// parseOctaves reads the number of calls of a row by octave and in total. They follow its
+// first bytes. It returns the size of the row including them.
 func parseOctaves(row []byte, first int) (octaves []uint64, count uint64, size int, err error) {
 	le := binary.LittleEndian
 	mask := le.Uint64(row[48:])
@@ -205,7 +205,7 @@ func parseOctaves(row []byte, first int) (octaves []uint64, count uint64, size i
 		count += octaves[o]
 		rest = rest[8:]
 	}
-	for n := len(octaves); n > 0 && octaves[n-1] == 0; n-- { // the mask may say too much
+	for n := len(octaves); n > 0 && octaves[n-1] == 0; n-- { // the mask may have too many bits
 		octaves = octaves[:n-1]
 	}
 	return octaves, count, size, nil
@@ -264,7 +264,7 @@ func appendRow(b []byte, fn, parent uint32, fields []uint64) []byte {
 	return b
 }
 
-// octaveMask says which octaves have calls.
+// octaveMask returns which octaves have calls.
 func octaveMask(octaves []uint64) (mask uint64) {
 	for o, n := range octaves {
 		if n > 0 {

@@ -2,8 +2,8 @@ package calls
 
 import "sort"
 
-// ArgsOf returns the logged arguments of call i of the batch, in order; nil when it
-// has none.
+// ArgsOf returns the logged arguments of call i of the batch, in order, or nil if it has
+// none.
 func (b *Batch) ArgsOf(i int) []Arg {
 	if !b.Calls[i].Args {
 		return nil

@@ -10,24 +10,24 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// PathBudget bounds the tree of call paths of a [Run]. Where the trace has more
-// paths, the lightest subtrees are folded: all calls in them have the path of one node
-// below their caller's, whose function is [reader.Folded]. No call is lost, so sums
-// over the tree stay exact. What is light is decided by self times, callees included.
+// PathBudget limits the tree of call paths of a [Run]. If the trace has more paths, the
+// lightest subtrees are folded: all calls in them get the path of one node below their
+// caller's, whose function is [reader.Folded]. No call is lost, so sums over the tree stay
+// exact. The weight of a subtree is the sum of its self times.
 //
-// What is folded depends only on the trace and the options of the run. A budget is for
-// runs over the same calls: it remembers what was folded, so that paths of later runs
-// are folded alike. It must not be used concurrently.
+// What is folded depends only on the trace and the options of the run. A budget is for runs
+// over the same calls: it remembers what was folded, so that later runs fold the same
+// paths. It must not be used concurrently.
 type PathBudget struct {
 	max  int
 	kept *Paths // nil unless paths are folded
 }
 
-// NewPathBudget returns a budget for so many paths; at least 16.
+// NewPathBudget returns a budget for a number of paths, at least 16.
 func NewPathBudget(paths int) *PathBudget { return &PathBudget{max: max(paths, 16)} }
 
-// RootsOnly is a budget for one path of each of Options.Roots, and one for all calls
-// that are made from there.
+// RootsOnly returns a budget for one path of each of Options.Roots, and one for all calls
+// below it.
 func RootsOnly() *PathBudget {
 	return &PathBudget{max: math.MaxInt, kept: NewPaths().freeze()}
 }
@@ -35,21 +35,21 @@ func RootsOnly() *PathBudget {
 // Folded reports whether paths were folded.
 func (b *PathBudget) Folded() bool { return b.kept != nil }
 
-// candidates is how many times more paths are weighed than are kept: they take a
-// fraction of the memory that an analysis needs for a path.
+// candidates is the ratio of paths that are weighed to paths that are kept. A weighed path
+// takes a fraction of the memory that an analysis needs for a path.
 const candidates = 3
 
 var errPathBudget = errors.New("more call paths than the budget allows")
 
-// pathLimit is what the shards of a run may have together.
+// pathLimit is the limit of all shards of a run together.
 type pathLimit struct {
 	max  int64
 	used atomic.Int64
 	over atomic.Bool
 }
 
-// check counts what a shard's tree has grown by. Where the trees have become too large
-// and nobody wants the rest of the trace, it ends the run.
+// check counts the growth of a shard's tree. If the trees have become too large and nobody
+// needs the rest of the trace, it ends the run.
 func (l *pathLimit) check(s *shard) error {
 	grown := s.paths.Len() - s.counted
 	s.counted += grown
@@ -62,19 +62,19 @@ func (l *pathLimit) check(s *shard) error {
 	if s.opts.Unmatched == nil {
 		return errPathBudget
 	}
-	// Unmatched exits are reported in one pass only, so this one goes on.
+	// Unmatched exits are reported in one pass only, so this pass continues.
 	s.paths.freeze()
 	s.sink = nowhere{}
 	return nil
 }
 
-// nowhere is a sink for calls that are of no use any more.
+// nowhere is a sink for calls that are no longer needed.
 type nowhere struct{}
 
 func (nowhere) Calls(*Batch) error { return nil }
 
 // choosePaths finds the heaviest paths, in a pass on one goroutine: what is weighed and
-// given up depends on the order in which paths are met.
+// dropped depends on the order in which paths occur.
 func choosePaths(src Source, opts Options, most int) (*Paths, error) {
 	opts.Shards, opts.Opens, opts.Unmatched, opts.Budget = 1, false, nil, nil
 	limit := candidates * most
@@ -106,7 +106,7 @@ func choosePaths(src Source, opts Options, most int) (*Paths, error) {
 // pathChooser weighs paths.
 type pathChooser struct {
 	weights []uint64 // by path: self times, and one tick for each call
-	// For prune, which would leave garbage of this size:
+	// scratch memory of prune
 	inclusive []uint64
 	ids       []PathID
 }
@@ -128,20 +128,21 @@ func growTo(s []uint64, n int) []uint64 {
 	return append(s, make([]uint64, n-len(s)+n/4)...)
 }
 
-// prune folds the lightest subtrees of a shard until the tree has at most so many
+// prune folds the lightest subtrees of a shard until the tree has at most this number of
 // nodes. Paths of open calls stay.
 func (c *pathChooser) prune(s *shard, most int) {
 	p := s.paths
 	c.weights = growTo(c.weights, p.Len())
 	heavy := c.heavy(s)
-	// Each path that is kept may have a node for what is folded below it.
+	// Each kept path may have a node for what is folded below it.
 	bar, ties := weightBar(heavy[1:], most/2)
 	nodes := p.nodes
 	c.ids = append(c.ids[:0], make([]PathID, len(nodes))...)
 	ids := c.ids
 	next := PathID(1)
 	add := func(parent PathID, fn reader.FuncID, weight uint64) PathID {
-		// New ids are not larger than old ones, so what is overwritten was read.
+		// New IDs are not larger than old ones, so only nodes that were read are
+		// overwritten.
 		nodes[next], c.weights[next] = pathNode{parent: parent, fn: fn}, weight
 		next++
 		return next - 1
@@ -156,12 +157,12 @@ func (c *pathChooser) prune(s *shard, most int) {
 			case w > bar, heavy[i] == math.MaxUint64:
 				keep = true
 			case w == bar && ties > 0:
-				// Parents have smaller ids, so they come before their children.
+				// Parents have smaller IDs, so they come before their children.
 				ties--
 				keep = true
 			}
 		}
-		// While ids change, first is where a node's folded calls are.
+		// While IDs change, first is the node of the folded calls.
 		fold := nodes[parent].first
 		switch {
 		case keep:
@@ -185,8 +186,8 @@ func (c *pathChooser) prune(s *shard, most int) {
 	s.eachFrame(func(f *frame) { f.path, f.child = ids[f.path], 0 })
 }
 
-// heavy is what each path weighs together with those that go on from it. What has to
-// stay weighs most.
+// heavy returns the weight of each path, including the paths below it. Paths that must stay
+// have the largest weight.
 func (c *pathChooser) heavy(s *shard) []uint64 {
 	nodes := s.paths.nodes
 	c.inclusive = append(c.inclusive[:0], c.weights[:len(nodes)]...)
@@ -206,8 +207,8 @@ func (c *pathChooser) heavy(s *shard) []uint64 {
 	return heavy
 }
 
-// weightBar is the class of weights above which at most so many are, and how many of
-// the class itself there is room for.
+// weightBar returns the weight class above which there are at most this number of paths,
+// and how many of the class itself fit.
 func weightBar(weights []uint64, most int) (bar uint32, ties int) {
 	counts := make([]int, weightClass(math.MaxUint64)+1)
 	for _, w := range weights {
@@ -269,14 +270,14 @@ func runBudget[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *S
 		limit := &pathLimit{max: int64(b.max)}
 		sink, stats, err := pass(src, &opts, limit, newSink)
 		if err == nil && limit.over.Load() {
-			opts.Unmatched = nil // it was told of all
+			opts.Unmatched = nil // it has seen all of them
 			err = errPathBudget
 		}
 		if !errors.Is(err, errPathBudget) {
 			return sink, stats, err
 		}
-		// What the pass has built is garbage, and would stay in memory beside what
-		// comes until the collector sees a reason.
+		// What the pass has built is garbage, and would stay in memory beside the next pass
+		// until the garbage collector runs.
 		debug.FreeOSMemory()
 		if b.kept, err = choosePaths(src, opts, b.max); err != nil {
 			return newSink(), nil, err
@@ -284,7 +285,7 @@ func runBudget[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *S
 		debug.FreeOSMemory()
 	}
 	if b.kept.Len() > b.max/2/opts.Shards {
-		opts.Shards = 1 // shards need a tree each
+		opts.Shards = 1 // each shard would need a tree
 	}
 	return pass(src, &opts, nil, newSink)
 }

@@ -12,37 +12,36 @@ type End uint8
 const (
 	Exited     End = iota // the function returned
 	TailExited            // the function left through a tail call
-	// Inferred: no exit of its own was recorded. The exit of a call further out
-	// ended it: a tail call that was not recorded, an exception or a longjmp of which
-	// the recorder knew nothing, or lost records. It is charged up to that exit.
+	// Inferred: the call has no exit record. The exit of an outer call ended it, because of
+	// an unrecorded tail call, an exception or a longjmp that the recorder did not note, or
+	// lost records. It lasts until that exit.
 	Inferred
-	// Truncated: still open when its thread's records end. It is charged up to
-	// the last record of the thread.
+	// Truncated: still open when its thread's records end. It lasts until the last record
+	// of the thread.
 	Truncated
 	// Left: an exception, a longjmp or the like left the call without a return, and the
-	// recorder wrote down when.
+	// recorder noted the time.
 	Left
-	// Ends is how many ways to end there are.
+	// Ends is the number of ways to end.
 	Ends = iota
 )
 
-// String names the end as reports do.
+// String returns the name of the end in reports.
 func (e End) String() string {
 	return [...]string{"exited", "tail-exited", "inferred", "truncated", "left"}[e]
 }
 
 // Call is one matched entry and exit. Times are in ticks.
 //
-// Within a thread, time does not run backwards. Where a timestamp is smaller than
-// the one before it, the step counts as no time at all, and from there on as much
-// is added to the timestamps of the thread as the clock has gone back: calls that
-// were open contain those made later, and durations add up.
+// Within a thread, time does not run backwards. If a timestamp is smaller than the previous
+// one, the step counts as no time, and all later timestamps of the thread increase by its
+// size. So open calls contain those made later, and durations add up.
 type Call struct {
-	Start    uint64 // TSC of the entry, and what the clock went back by before it
+	Start    uint64 // TSC of the entry, plus the clock steps before it
 	Duration uint64 // from entry to exit
-	Self     uint64 // Duration less the durations of the calls made directly
+	Self     uint64 // Duration without the durations of the calls made directly
 	Func     reader.FuncID
-	Caller   reader.FuncID // the innermost open call at entry; 0 when there was none
+	Caller   reader.FuncID // the innermost open call at entry; 0 if there was none
 	Path     PathID        // the call path, in Batch.Paths; 0 unless Options.Paths
 	Depth    uint32        // number of calls that were open at entry
 	End      End
@@ -50,42 +49,41 @@ type Call struct {
 	Args     bool // Batch.Args has arguments of this call
 }
 
-// Batch is a run of calls of one thread, ordered by their ends. A sink must not
-// retain it or what it refers to, Paths excepted.
+// Batch is a run of calls of one thread, ordered by their ends. A sink must not retain it
+// or what it refers to, except Paths.
 type Batch struct {
 	Thread reader.Thread
-	Index  int // dense number of the thread, as in reader.Block
+	Index  int // index of the thread, as in reader.Block
 	Calls  []Call
-	// Args holds the logged arguments of the calls that have Call.Args set, in
-	// the order of Calls.
+	// Args has the logged arguments of the calls with Call.Args, in the order of Calls.
 	Args []Arg
-	// Events are the custom and typed events that were recorded since the batch
-	// before, in order of time.
+	// Events are the custom and typed events that were recorded since the previous batch,
+	// in time order.
 	Events []Event
-	// Opens are the calls that were opened since the batch before, in order of
-	// time; only with Options.Opens.
+	// Opens are the calls that were opened since the previous batch, in time order; only
+	// with Options.Opens.
 	Opens []Open
 	Paths *Paths // nil unless Options.Paths
-	// Last is set on the last batch of a thread.
+	// Last is set in the last batch of a thread.
 	Last bool
 }
 
-// Open is the entry of a call, for sinks that write entries before what happens
-// inside. The call itself comes with this batch or a later one.
+// Open is the entry of a call, for sinks that write entries before what happens inside. The
+// call itself comes with this batch or a later one.
 type Open struct {
-	// Call is how many of Batch.Calls ended before the entry.
+	// Call is the number of Batch.Calls that ended before the entry.
 	Call  int
-	Start uint64 // as Call.Start
+	Start uint64 // see Call.Start
 	Func  reader.FuncID
 	Depth uint32
-	// Arg is the first logged argument, when Args.
+	// Arg is the first logged argument, if Args is set.
 	Arg  uint64
 	Args bool
 }
 
-// Replay goes through the batch in order: it calls enter for each of Opens, leave for
-// each of Calls with its arguments, and event for each of Events. An event that has
-// the time of an entry or an end comes before it.
+// Replay calls enter for each of Opens, leave for each of Calls with its arguments, and
+// event for each of Events, in time order. An event with the time of an entry or an end
+// comes before it.
 func (b *Batch) Replay(enter func(*Open), leave func(*Call, []Arg), event func(*Event)) {
 	opens, events, args := b.Opens, b.Events, b.Args
 	eventsUpTo := func(tsc uint64) {
@@ -119,15 +117,15 @@ type Arg struct {
 	Value uint64
 }
 
-// Sink consumes calls. One sink is never called concurrently, and sees all
-// batches of a thread, in order.
+// Sink consumes calls. A sink is never called concurrently, and gets all batches of a
+// thread, in order.
 type Sink interface {
 	Calls(*Batch) error
 }
 
-// Analysis is a sink whose results over disjoint sets of threads can be put
-// together. Merge takes over what other holds; other must not be used again.
-// Merging is commutative and associative in what reports show.
+// Analysis is a sink whose results over disjoint sets of threads can be merged. Merge adds
+// what other has; other must not be used afterwards. In what reports show, merging is
+// commutative and associative.
 type Analysis[S any] interface {
 	Sink
 	Merge(other S)

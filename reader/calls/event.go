@@ -11,17 +11,17 @@ import (
 
 // Event is a custom or typed event with its place in the call tree.
 type Event struct {
-	TSC   uint64      // as Call.Start
+	TSC   uint64      // see Call.Start
 	Kind  reader.Kind // reader.Custom or reader.Typed
 	Type  uint16      // of a typed event
 	CPU   uint16
-	Func  reader.FuncID // the innermost open call; 0 when there was none
+	Func  reader.FuncID // the innermost open call; 0 if there was none
 	Path  PathID
 	Depth uint32
 	Data  []byte
 }
 
-// Mark is the mark that the event is, and false when it is none.
+// Mark returns the event as a mark, or false if it is none.
 func (e *Event) Mark() (reader.Mark, bool) {
 	if e.Kind != reader.Custom {
 		return reader.Mark{}, false
@@ -29,7 +29,7 @@ func (e *Event) Mark() (reader.Mark, bool) {
 	return reader.ParseMark(e.Data)
 }
 
-// Name is what kind of event it is, and what a mark says.
+// Name returns the kind of the event, or the text of a mark.
 func (e *Event) Name() string {
 	if e.Kind == reader.Typed {
 		return "typed event " + strconv.FormatUint(uint64(e.Type), 10)
@@ -40,7 +40,7 @@ func (e *Event) Name() string {
 	return "custom event"
 }
 
-// IsText reports whether Data is better read as text than as bytes.
+// IsText reports whether Data is more readable as text than as bytes.
 func (e *Event) IsText() bool {
 	for data := e.Data; len(data) > 0; {
 		r, size := utf8.DecodeRune(data)
@@ -52,7 +52,7 @@ func (e *Event) IsText() bool {
 	return true
 }
 
-// String is the name, and what the event carries: text, or bytes in hexadecimal.
+// String returns the name and the payload of the event, as text or as hexadecimal bytes.
 func (e *Event) String() string {
 	if _, ok := e.Mark(); ok {
 		return e.Name()

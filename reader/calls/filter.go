@@ -2,31 +2,31 @@ package calls
 
 import "github.com/xray-tools/xray/reader"
 
-// Filter chooses calls. The zero value keeps all. What is left out is still
-// part of the calls around it: their durations and self times do not change.
+// Filter selects calls. The zero value selects all. Calls that are not selected are still
+// part of the calls around them: their durations and self times do not change.
 type Filter struct {
-	// From and To bound the entries of calls, in ticks: From <= start < To. To
-	// 0 is no bound.
+	// From and To limit the entries of calls, in ticks: From <= start < To. If To is 0,
+	// there is no upper limit.
 	From, To uint64
-	// Thread, when set, says which threads to keep. It is called once for each
-	// thread, concurrently for different shards.
+	// Thread, if not nil, selects threads. It is called once for each thread, concurrently
+	// for different shards.
 	Thread func(reader.Thread) bool
-	// Func, when set, says which functions to keep. It is called once for each
-	// function and shard, concurrently.
+	// Func, if not nil, selects functions. It is called once for each function and shard,
+	// concurrently.
 	Func func(reader.FuncID) bool
-	// MinDuration leaves out calls that are shorter, in ticks.
+	// MinDuration drops shorter calls, in ticks.
 	MinDuration uint64
-	// MaxDepth leaves out calls made from deeper than that: with 1 only
-	// outermost calls are kept. 0 is no bound.
+	// MaxDepth drops calls that are deeper: with 1, only outermost calls are kept. 0 means
+	// no limit.
 	MaxDepth uint32
 }
 
-// active reports whether the filter looks at single calls.
+// active reports whether the filter examines single calls.
 func (f *Filter) active() bool {
 	return f.From > 0 || f.To > 0 || f.Func != nil || f.MinDuration > 0 || f.MaxDepth > 0
 }
 
-// Keeper returns a function that reports whether f keeps a call, threads apart. It is
+// Keeper returns a function that reports whether f keeps a call, except by thread. It is
 // for sinks that need to see all calls, and must not be called concurrently.
 func (f Filter) Keeper() func(*Call) bool { return newFilter(&f).keep }
 
@@ -61,7 +61,7 @@ func (f *filter) keepEntry(start uint64, fn reader.FuncID, depth uint32) bool {
 	return keep
 }
 
-// apply takes out of b what is not wanted, in place.
+// apply removes from b what the filter drops, in place.
 func (f *filter) apply(b *Batch) {
 	args, opens := b.Args, b.Opens
 	b.Args, b.Opens = b.Args[:0], b.Opens[:0]

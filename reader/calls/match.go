@@ -7,18 +7,18 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// batchCalls is how many calls are handed to a sink at a time: 24 KB, which
-// stay in the first-level cache until the sink has read them.
+// batchCalls is the number of calls in a batch: 24 KB, which stay in the first-level cache
+// until the sink has read them.
 const batchCalls = 512
 
-// thread is what is kept of one thread while another one is matched.
+// thread is the state of a thread while another one is matched.
 type thread struct {
 	id     reader.Thread
-	skip   bool    // the filter does not want this thread
+	skip   bool    // the filter drops this thread
 	frames []frame // of the open calls up to deepStack, the outermost first
 	last   uint64  // time of the latest record
-	// offset is what the clock has gone back by in all. It is added to every
-	// timestamp, so that time goes on where it was.
+	// offset is the sum of all backward steps of the clock. It is added to every timestamp,
+	// so that time continues where it was.
 	offset uint64
 	// left is how many exits at the TSC leftAt may still be of calls that were left.
 	left   uint32
@@ -26,13 +26,13 @@ type thread struct {
 	rare   *rare
 }
 
-// rare is what most threads do without.
+// rare is state that few threads need.
 type rare struct {
 	deep deep
 	args []frameArg // of open calls, the outermost first
 }
 
-// rarely is the rare part, made when it is wanted.
+// rarely returns the rare state, and allocates it if needed.
 func (th *thread) rarely() *rare {
 	if th.rare == nil {
 		th.rare = new(rare)
@@ -46,20 +46,20 @@ type frameArg struct {
 	value uint64
 }
 
-// shard rebuilds the calls of the threads that one goroutine decodes.
+// shard rebuilds the calls of the threads of one goroutine.
 type shard struct {
 	opts    *Options
 	sink    Sink
 	filter  *filter   // nil to keep all
-	threads []*thread // by number; nil for those of other shards
+	threads []*thread // by thread index; nil for those of other shards
 	stack   stack     // of the thread of the latest block
 	batch   Batch
-	calls   *[batchCalls]Call // what batch.Calls is cut from
+	calls   *[batchCalls]Call // batch.Calls is a slice of it
 	n       int               // calls in use
 	paths   *Paths
-	counted int // nodes of paths that a pathLimit knows of
+	counted int // nodes of paths that are counted in the pathLimit
 	stats   Stats
-	piled   []reader.FuncID // spares pile memory
+	piled   []reader.FuncID // scratch memory of pile
 	// The hot loop, for this shard's options.
 	usualFDR, usualBasic func(*shard, *thread, *run)
 }
@@ -102,8 +102,8 @@ func (s *shard) thread(b *reader.Block) *thread {
 	return th
 }
 
-// block matches the entries and exits of b. Calls are handed to the sink at its
-// end at the latest, so that a batch is always of one thread.
+// block matches the entries and exits of b. At its end, it passes the remaining calls to
+// the sink, so that a batch is always of one thread.
 func (s *shard) block(b *reader.Block) error {
 	if len(b.Events)+b.Packed.Len() == 0 {
 		return nil
@@ -171,7 +171,7 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 	return nil
 }
 
-// run is what is left of packed records.
+// run is the rest of a sequence of packed records.
 type run struct{ reader.Packed }
 
 // event is the first record.
@@ -188,7 +188,7 @@ func (r *run) event() reader.Event {
 	}
 }
 
-// next takes off the first record, which is at tsc.
+// next removes the first record, which is at tsc.
 func (r *run) next(tsc uint64) {
 	r.TSC = tsc
 	if r.Basic {
@@ -198,7 +198,7 @@ func (r *run) next(tsc uint64) {
 	}
 }
 
-// event handles event i of a block in all generality. It may change e.
+// event handles event i of a block in the general way. It may change e.
 func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
 	now := e.TSC + th.offset
 	if now < th.last {
@@ -226,7 +226,7 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 	return nil
 }
 
-// end says how an exit ends its call.
+// end returns how an exit ends its call.
 func (th *thread) end(e *reader.Event) End {
 	if th.left > 0 && e.Kind == reader.Exit && e.TSC == th.leftAt {
 		th.left--
@@ -250,7 +250,7 @@ func (s *shard) enter(th *thread, e *reader.Event) {
 	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(s.stack.depth))
 }
 
-// set fills in all of a call but whether it is nested or has arguments.
+// set sets all fields of a call except Nested and Args.
 func (c *Call) set(f, caller *frame, now uint64, depth int, end End) {
 	d := now - f.start
 	c.Start = f.start
@@ -264,7 +264,7 @@ func (c *Call) set(f, caller *frame, now uint64, depth int, end End) {
 	caller.inside += d
 }
 
-// sideTables are the arguments and payloads of a block that are still to come.
+// sideTables are the remaining arguments and payloads of a block.
 type sideTables struct {
 	args     []reader.Arg
 	payloads []reader.Payload
@@ -288,7 +288,7 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 	}
 }
 
-// exit ends the call that an exit is of, and those inside it.
+// exit ends the call of an exit, and the calls inside it.
 func (s *shard) exit(th *thread, e *reader.Event, end End) error {
 	depth := s.stack.depth
 	if s.opts.Policy != Exact {
@@ -347,7 +347,7 @@ func (s *shard) pop(th *thread, end End) {
 	s.n++
 }
 
-// popArgs hands the arguments of the call that was innermost to the batch.
+// popArgs adds the arguments of the call that was innermost to the batch.
 func (s *shard) popArgs(r *rare) {
 	i := len(r.args)
 	for i > 0 && r.args[i-1].depth > s.stack.depth {
@@ -359,8 +359,8 @@ func (s *shard) popArgs(r *rare) {
 	r.args = r.args[:i]
 }
 
-// custom notes custom or typed event i of a block. Landings are no events for sinks: the
-// calls that they are about say it.
+// custom adds custom or typed event i of a block. Sinks do not get landings as events: the
+// calls that were left show them.
 func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 	s.stats.Custom++
 	caller := s.stack.top()
@@ -381,7 +381,7 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 	s.batch.Events = append(s.batch.Events, ev)
 }
 
-// flush hands the calls so far to the sink.
+// flush passes the calls so far to the sink.
 func (s *shard) flush(last bool) error {
 	b := &s.batch
 	if s.n == 0 && len(b.Events) == 0 && len(b.Opens) == 0 && !last {
@@ -392,7 +392,7 @@ func (s *shard) flush(last bool) error {
 	s.stats.Calls += uint64(s.n)
 	s.n = 0
 	if !s.stats.Short && s.opts.Short > 0 {
-		// Where calls are short at all, hardly more than one batch is looked at.
+		// If there are short calls at all, this rarely examines more than one batch.
 		s.stats.Short = slices.ContainsFunc(b.Calls, func(c Call) bool { return c.Duration < s.opts.Short && c.End <= TailExited })
 	}
 	if s.filter != nil {

@@ -6,35 +6,34 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// PathID is a node of a [Paths] tree. 0 is the root: no call at all.
+// PathID is a node of a [Paths] tree. 0 is the root: no call.
 type PathID uint32
 
-// Paths is the tree of call paths of one shard: a node stands for a function
-// called through the path of its parent. Parents have smaller ids than their
-// children. Ids of different trees are unrelated; compare paths by their
-// functions, or carry them over with [Paths.Remap]. A tree may be read while it
-// grows only by the goroutine that grows it.
+// Paths is the tree of call paths of one shard: a node stands for a function called through
+// the path of its parent. Parents have smaller IDs than their children. IDs of different
+// trees are unrelated. Compare paths by their functions, or convert them with
+// [Paths.Remap]. While a tree grows, only the goroutine that grows it may read it.
 type Paths struct {
 	nodes []pathNode
-	// table is an open-addressing hash table over (parent, function), a power
-	// of two in length and at most half full.
+	// table is an open-addressing hash table from (parent, function) to nodes. Its length
+	// is a power of two, and it is at most half full.
 	table []PathID
-	// frozen trees take no new paths: those that they do not hold are folded.
+	// frozen trees take no new paths. Unknown paths are folded.
 	frozen bool
-	// roots, when set, says where paths begin.
+	// roots, if not nil, says where paths begin.
 	roots *funcCache
 }
 
 type pathNode struct {
 	parent PathID
 	fn     reader.FuncID
-	// A function mostly makes the calls that it made the last time, in the same
-	// order. So the child that followed this node among its siblings, and its
-	// own first child, are remembered; this spares most calls the hash table.
+	// A function mostly makes the same calls as the last time, in the same order. So each
+	// node remembers the child that followed it among its siblings, and its own first
+	// child. Most calls then need no hash table.
 	next, first PathID
 }
 
-// NewPaths returns a tree that holds only the root.
+// NewPaths returns a tree with only the root.
 func NewPaths() *Paths {
 	return &Paths{nodes: make([]pathNode, 1, 64), table: make([]PathID, 128)}
 }
@@ -42,8 +41,8 @@ func NewPaths() *Paths {
 // Len is one more than the largest id.
 func (p *Paths) Len() int { return len(p.nodes) }
 
-// Func is the last function of the path; 0 for the root, and [reader.Folded] for paths
-// that a [PathBudget] had no room for.
+// Func is the last function of the path: 0 for the root, and [reader.Folded] for paths
+// beyond a [PathBudget].
 func (p *Paths) Func(id PathID) reader.FuncID { return p.nodes[id].fn }
 
 // Parent is the path of the caller; the root is its own parent.
@@ -61,10 +60,11 @@ func (p *Paths) Frames(dst []reader.FuncID, id PathID) []reader.FuncID {
 	return dst
 }
 
-// Child is the path that calls fn from parent; it is added when it is new.
+// Child returns the path that calls fn from parent, and adds it if it is new.
 func (p *Paths) Child(parent PathID, fn reader.FuncID) PathID { return p.childAfter(parent, 0, fn) }
 
-// childAfter is Child; sibling is the child of parent that was wanted before, or 0.
+// childAfter is Child, given sibling, the previous child of parent that was looked up, or
+// 0.
 func (p *Paths) childAfter(parent, sibling PathID, fn reader.FuncID) PathID {
 	if c := p.guess(parent, sibling, fn); c != 0 {
 		return c
@@ -72,7 +72,7 @@ func (p *Paths) childAfter(parent, sibling PathID, fn reader.FuncID) PathID {
 	return p.search(parent, sibling, fn)
 }
 
-// after is what followed sibling the last time, or came first when it is 0.
+// after returns what followed sibling the last time, or the first child if it is 0.
 func (p *Paths) after(parent, sibling PathID) PathID {
 	if sibling != 0 {
 		return p.nodes[sibling].next
@@ -80,7 +80,7 @@ func (p *Paths) after(parent, sibling PathID) PathID {
 	return p.nodes[parent].first
 }
 
-// guess is childAfter where that is what followed the last time, and 0 otherwise.
+// guess returns childAfter if it is what followed the last time, or 0.
 func (p *Paths) guess(parent, sibling PathID, fn reader.FuncID) PathID {
 	c := p.after(parent, sibling)
 	if p.nodes[c].fn == fn {
@@ -89,8 +89,8 @@ func (p *Paths) guess(parent, sibling PathID, fn reader.FuncID) PathID {
 	return 0
 }
 
-// search is childAfter where the guess was wrong. Calls in a loop and calls that
-// are left out now and then are no reason to change the guess.
+// search is childAfter if the guess was wrong. Calls in a loop, and calls that are
+// sometimes omitted, do not change the guess.
 func (p *Paths) search(parent, sibling PathID, fn reader.FuncID) PathID {
 	switch {
 	case p.nodes[parent].fn == reader.Folded:
@@ -110,16 +110,17 @@ func (p *Paths) search(parent, sibling PathID, fn reader.FuncID) PathID {
 	case sibling == 0:
 		p.nodes[parent].first = c
 	case p.nodes[sibling].fn != reader.Folded:
-		// A folded path is its own sibling and child, so that nothing leads on from it.
+		// A folded path is its own sibling and child, so that all paths below it are the
+		// same.
 		p.nodes[sibling].next = c
 	}
 	return c
 }
 
-// funcCache keeps what a function says of functions.
+// funcCache caches the results of a predicate on functions.
 type funcCache struct {
 	ask   func(reader.FuncID) bool
-	small [1 << 14]uint8 // 0 where not asked yet, 1 for no, 2 for yes
+	small [1 << 14]uint8 // 0 for unknown, 1 for no, 2 for yes
 	large map[reader.FuncID]bool
 }
 
@@ -145,14 +146,14 @@ func (c *funcCache) of(fn reader.FuncID) bool {
 	return is
 }
 
-// freeze makes p fold all paths that it does not hold, and returns it. Roots can
-// always be added.
+// freeze makes p fold all paths that it does not contain, and returns it. Roots can always
+// be added.
 func (p *Paths) freeze() *Paths {
 	p.frozen = true
 	return p
 }
 
-// fold is the path of all calls from parent that have none of their own.
+// fold returns the path of all calls from parent that have no path of their own.
 func (p *Paths) fold(parent PathID) PathID {
 	if p.nodes[parent].fn == reader.Folded {
 		return parent
@@ -160,7 +161,7 @@ func (p *Paths) fold(parent PathID) PathID {
 	return p.find(parent, reader.Folded, true)
 }
 
-// reserve makes room for so many nodes and no more; there must not be more already.
+// reserve allocates room for exactly n nodes. There must not be more already.
 func (p *Paths) reserve(n int) {
 	p.nodes = append(make([]pathNode, 0, n), p.nodes...)
 	size := 128
@@ -171,7 +172,7 @@ func (p *Paths) reserve(n int) {
 	p.rebuild()
 }
 
-// clone is a tree with the same ids.
+// clone returns a tree with the same IDs.
 func (p *Paths) clone() *Paths {
 	c := *p
 	c.nodes, c.table = slices.Clone(p.nodes), slices.Clone(p.table)
@@ -186,7 +187,7 @@ func (p *Paths) lookup(parent PathID, fn reader.FuncID) PathID {
 	return c
 }
 
-// find looks a child up, and adds it if it is to; else it is 0 where there is none.
+// find looks up a child. If there is none, it adds it if add is set, or returns 0.
 func (p *Paths) find(parent PathID, fn reader.FuncID, add bool) PathID {
 	mask := uint64(len(p.table) - 1)
 	i := pathHash(parent, fn) & mask
@@ -214,8 +215,7 @@ func (p *Paths) grow() {
 	p.rebuild()
 }
 
-// rebuild fills the table with the nodes, which must not have more than it has room
-// for.
+// rebuild fills the table with the nodes, for which it must have room.
 func (p *Paths) rebuild() {
 	clear(p.table)
 	mask := uint64(len(p.table) - 1)
@@ -233,8 +233,7 @@ func pathHash(parent PathID, fn reader.FuncID) uint64 {
 	return h ^ h>>32
 }
 
-// Remap adds all paths of other and returns, indexed by the ids of other, their
-// ids here.
+// Remap adds all paths of other and returns their IDs here, indexed by the IDs of other.
 func (p *Paths) Remap(other *Paths) []PathID {
 	ids := make([]PathID, len(other.nodes))
 	for c := 1; c < len(other.nodes); c++ {

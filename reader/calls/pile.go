@@ -7,25 +7,25 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Pile is calls of a function within each other. The zero value is none.
+// Pile is nested calls of a function. The zero value is none.
 type Pile struct {
 	Calls uint64 // at least 8
 	Func  reader.FuncID
 }
 
-// leastPile is how many calls of a function make a pile. Fewer are met wherever exits are
-// missing, and hardly bend a report.
+// leastPile is how many nested calls of a function make a pile. Fewer occur wherever exits
+// are missing, and hardly distort a report.
 const leastPile = 8
 
-// take keeps the larger pile; of equal ones that of the lower id, whatever came first.
+// take keeps the larger pile, or of equal ones that with the lower ID, in any order.
 func (p *Pile) take(o Pile) {
 	if cmp.Or(cmp.Compare(o.Calls, p.Calls), cmp.Compare(p.Func, o.Func)) > 0 {
 		*p = o
 	}
 }
 
-// pile notes the calls deeper than depth, which are about to end without an exit of their
-// own. It takes time for each of them, so no more than ending them does.
+// pile records the calls deeper than depth, which are about to end without an exit record.
+// It takes as much time as ending them.
 func (s *shard) pile(depth int, to *Pile) {
 	if s.stack.depth-depth < leastPile {
 		return

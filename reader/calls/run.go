@@ -6,19 +6,18 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Source is what calls are rebuilt from; *[reader.Trace] is one.
+// Source is the input for calls. *[reader.Trace] is a Source.
 type Source interface {
 	// Each decodes on up to n goroutines. See reader.Trace.Each.
 	Each(n int, fn func(shard int, b *reader.Block) error) error
 }
 
-// packedSource is a Source whose blocks may hold packed records, as those of
-// reader.Trace do.
+// packedSource is a Source whose blocks may have packed records, like reader.Trace.
 type packedSource interface {
 	EachPacked(n int, fn func(shard int, b *reader.Block) error) error
 }
 
-// InOrder is t on one goroutine, in an order of choice.
+// InOrder returns t as a Source on one goroutine, in the given order.
 func InOrder(t *reader.Trace, order reader.Order) Source { return inOrder{t, order} }
 
 type inOrder struct {
@@ -40,62 +39,60 @@ func (s inOrder) Each(_ int, fn func(int, *reader.Block) error) error {
 
 // Options of [Run]. The zero value is usable.
 type Options struct {
-	// Shards is how many goroutines share the threads of the trace; as many as
-	// the program may use processors when 0. No result depends on it.
+	// Shards is the number of goroutines that share the threads of the trace. 0 means
+	// GOMAXPROCS. No result depends on it.
 	Shards int
 	// Paths keeps the tree of call paths and sets Call.Path.
 	Paths bool
-	// Roots, when set, says where call paths begin: a call of another function that
-	// none of these is around has path 0. It is called once for each function and
-	// shard, concurrently.
+	// Roots, if not nil, says where call paths begin: a call outside of all calls of these
+	// functions has path 0. It is called once for each function and shard, concurrently.
 	Roots func(reader.FuncID) bool
-	// Budget bounds the tree of call paths; nil is no bound.
+	// Budget limits the tree of call paths. nil is no limit.
 	Budget *PathBudget
 	// Nested sets Call.Nested.
 	Nested bool
-	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then: an entry does not
-	// tell how long the call will take.
+	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then, because the duration of a
+	// call is unknown at its entry.
 	Opens bool
-	// Alias, when set, says which function each one is taken for, before entries and
-	// exits are matched: all that is known of calls is of those functions. It is called
-	// concurrently unless Shards is 1.
+	// Alias, if not nil, replaces each function before entries and exits are matched. It is
+	// called concurrently unless Shards is 1.
 	Alias func(reader.FuncID) reader.FuncID
-	// Short is a duration in ticks: Stats.Short tells whether any call is shorter.
+	// Short is a duration in ticks. Stats.Short reports whether any call is shorter.
 	Short uint64
-	// Filter leaves out calls before they reach the sinks.
+	// Filter drops calls before they reach the sinks.
 	Filter Filter
 	// Policy is for unmatched exits.
 	Policy Policy
-	// Unmatched, when set, is called for every exit that matches no open call.
-	// An error ends the run. It is called concurrently unless Shards is 1.
+	// Unmatched, if not nil, is called for every exit that matches no open call. An error
+	// ends the run. It is called concurrently unless Shards is 1.
 	Unmatched func(*Unmatched) error
 }
 
-// Policy says what an exit does that is not of the innermost open call.
+// Policy is the effect of an exit that is not of the innermost open call.
 type Policy uint8
 
 const (
-	// Deduce searches the open calls from the innermost outwards for the
-	// function that exits. The calls inside it end as Inferred. When there is no
-	// such call the exit is unmatched, and changes nothing.
+	// Deduce searches the open calls from the innermost outwards for the function that
+	// exits. The calls inside it end as Inferred. If there is no such call, the exit is
+	// unmatched, and changes nothing.
 	Deduce Policy = iota
-	// Exact takes every exit as unmatched that is not of the innermost open
-	// call. It is what llvm-xray does without -d.
+	// Exact takes every exit that is not of the innermost open call as unmatched. This is
+	// what llvm-xray does without -d.
 	Exact
-	// DeduceOrClear is Deduce, but an unmatched exit ends all open calls as
-	// Inferred. It is what `llvm-xray stack` does.
+	// DeduceOrClear is Deduce, but an unmatched exit ends all open calls as Inferred. This
+	// is what `llvm-xray stack` does.
 	DeduceOrClear
 )
 
-// Unmatched is an exit that matches no open call. It is valid until the function
-// that it was passed to returns.
+// Unmatched is an exit that matches no open call. It is valid until the function that it
+// was passed to returns.
 type Unmatched struct {
 	Thread reader.Thread
 	Event  reader.Event
 	stack  *stack
 }
 
-// Open returns the functions of the calls that are open, the outermost first.
+// Open returns the functions of the open calls, the outermost first.
 func (u *Unmatched) Open() []reader.FuncID {
 	open := make([]reader.FuncID, u.stack.depth)
 	for i := range open {
@@ -104,46 +101,44 @@ func (u *Unmatched) Open() []reader.FuncID {
 	return open
 }
 
-// Stats counts what a run met. Every event is an entry, an exit or another
-// event; every entry became one call.
+// Stats counts the events and calls of a run. Every event is an entry, an exit or another
+// event. Every entry became one call.
 type Stats struct {
 	Events    uint64 // records with a time, of all kinds
 	Entries   uint64
 	Exits     uint64 // of which Unmatched matched no open call
 	Custom    uint64 // custom and typed events
 	Args      uint64 // logged arguments
-	Calls     uint64 // that ended, whatever the filter says
+	Calls     uint64 // that ended, independent of the filter
 	Inferred  uint64 // of Calls
 	Truncated uint64 // of Calls
 	Left      uint64 // of Calls
 	Unmatched uint64
-	// ClockSteps is how often the clock of a thread went backwards, and
-	// ClockBack by how many ticks in all.
+	// ClockSteps is how often the clock of a thread went backwards, and ClockBack by how
+	// many ticks in total.
 	ClockSteps uint64
 	ClockBack  uint64
-	// Short tells that a call with an exit of its own was shorter than Options.Short,
-	// whatever the filter says.
+	// Short reports that a call with an exit record was shorter than Options.Short,
+	// independent of the filter.
 	Short bool
-	// Folded is how many calls that the filter chose have folded paths, see
-	// [PathBudget], and FoldedSelf their self time. FoldedInProfile of them are of a
-	// profile: the recorder folded their paths.
+	// Folded is the number of calls selected by the filter that have folded paths (see
+	// [PathBudget]), and FoldedSelf their self time. FoldedInProfile is the number of those
+	// whose paths the recorder folded.
 	Folded          uint64
 	FoldedSelf      uint64
 	FoldedInProfile uint64
 	MaxDepth        uint32
-	// Pile and OpenPile are of calls of one function, each within the one before, that had
-	// no exit of their own: the most that one exit ended as Inferred, and the most that were
-	// Truncated at the end of a thread. Without an exit of theirs nothing tells deep
-	// recursion from calls that were left by something that the recorder did not see, and
-	// after which the thread went on further out.
+	// Pile and OpenPile are the largest sets of nested calls of one function without exit
+	// records: those that one exit ended as Inferred, and those that were Truncated at the
+	// end of a thread. Without exit records, deep recursion looks the same as calls that
+	// were left without the recorder seeing it.
 	Pile, OpenPile Pile
-	// First and Last are the smallest and largest timestamps; only when Events
-	// is not 0.
+	// First and Last are the smallest and largest timestamps, if Events is not 0.
 	First, Last uint64
 	Threads     int
 }
 
-// span widens First and Last.
+// span extends First and Last.
 func (s *Stats) span(tsc uint64) {
 	s.First, s.Last = min(s.First, tsc), max(s.Last, tsc)
 }
@@ -177,13 +172,12 @@ func (s *Stats) merge(o *Stats) {
 	s.Threads += o.Threads
 }
 
-// Run rebuilds the calls of src and feeds them to one sink per shard, which
-// newSink makes before the pass begins; newSink is not called concurrently. It
-// returns the sinks merged into the first. With Shards = 1 calls arrive in the
-// order of Source.Each on one goroutine; otherwise only the order within a
-// thread is defined.
+// Run rebuilds the calls of src and feeds them to one sink per shard. newSink makes the
+// sinks before the pass begins, and is not called concurrently. Run returns the sinks
+// merged into the first. With Shards = 1, calls arrive in the order of Source.Each on one
+// goroutine. Otherwise, only the order within a thread is defined.
 //
-// With a budget the source may be read up to three times, and sinks be made again.
+// With a budget, Run may read the source up to three times, and make sinks again.
 func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, error) {
 	if opts.Shards <= 0 {
 		opts.Shards = runtime.GOMAXPROCS(0)
@@ -224,7 +218,7 @@ func pass[S Analysis[S]](src Source, opts *Options, limit *pathLimit, newSink fu
 	return sinks[0], stats, nil
 }
 
-// each reads a source in the fastest way it has.
+// each returns the fastest way to read a source.
 func each(src Source) func(int, func(int, *reader.Block) error) error {
 	if p, ok := src.(packedSource); ok {
 		return p.EachPacked

@@ -14,8 +14,8 @@ type frame struct {
 const (
 	// hasArgs marks the key of a frame that has arguments in rare.args.
 	hasArgs = 1 << 32
-	// noCall is the key of the frame below the outermost one, which no exit
-	// matches. Its function is 0.
+	// noCall is the key of the frame below the outermost call, which no exit matches. Its
+	// function is 0.
 	noCall = 1 << 33
 )
 
@@ -24,39 +24,36 @@ func keyOf(fn reader.FuncID) uint64 { return uint64(uint32(fn)) }
 
 func (f *frame) fn() reader.FuncID { return reader.FuncID(f.key) }
 
-// deepStack is the depth up to which the stack is searched for a function. What
-// is deeper is counted, so that no trace takes time that is quadratic in depth.
+// deepStack is the depth up to which the stack is searched for a function. Deeper calls are
+// counted by function, so that no trace takes time that is quadratic in depth.
 const deepStack = 255
 
-// stack is the shadow stack of the thread at work. Threads take turns at it, as
-// one stack stays in the cache and few calls are open when they change.
+// stack is the shadow stack of the current thread. Threads take turns, because one stack
+// stays in the cache and few calls are open when threads change.
 type stack struct {
 	thread *thread
 	depth  int // number of open calls
-	// frames are the open calls up to deepStack, by depth; frame 0 stands below
-	// the outermost. They are as many as a byte can tell apart, which spares the
-	// hot loop the checks of an index.
+	// frames are the open calls up to deepStack, by depth. Frame 0 is below the outermost.
+	// A byte can index all of them, which saves the hot loop bounds checks.
 	frames [deepStack + 1]frame
-	// counts says how many of frames are of functions with a hash; only when
-	// counting.
+	// counts says how many frames have functions with a hash; valid only if counting.
 	counts   counts
 	counting bool
 }
 
-// deep holds the open calls beyond deepStack.
+// deep has the open calls beyond deepStack.
 type deep struct {
 	frames []frame
-	counts map[reader.FuncID]int // by function; without zeros
+	counts map[reader.FuncID]int // by function, without zeros
 }
 
-// counts counts open calls by a hash of their function: where it has 0, no call
-// of the function is open.
+// counts counts open calls by a hash of their function. If a count is 0, no call of the
+// function is open.
 type counts [1 << countBits]uint8
 
 const countBits = 12
 
-// of is the count that a function has a part in. The factor is 2^32 divided by
-// the golden ratio.
+// of returns the count for a function. The factor is 2^32 divided by the golden ratio.
 func (c *counts) of(key uint64) *uint8 {
 	return &c[uint32(key)*0x9e3779b1>>(32-countBits)&(1<<countBits-1)]
 }
@@ -66,7 +63,7 @@ func (s *stack) init(counting bool) {
 	s.counting = counting
 }
 
-// use has th take its turn.
+// use switches to th.
 func (s *stack) use(th *thread) {
 	if s.thread == th {
 		return
@@ -90,7 +87,7 @@ func (s *stack) use(th *thread) {
 	}
 }
 
-// at is the open call with depth - 1 others around it; frame 0 is below all.
+// at returns the open call with depth - 1 others around it. Frame 0 is below all.
 func (s *stack) at(depth int) *frame {
 	if depth > deepStack {
 		return &s.thread.rare.deep.frames[depth-deepStack-1]
@@ -98,7 +95,7 @@ func (s *stack) at(depth int) *frame {
 	return &s.frames[depth]
 }
 
-// top is the innermost open call.
+// top returns the innermost open call.
 func (s *stack) top() *frame { return s.at(s.depth) }
 
 func (s *stack) push(f frame) {
@@ -118,8 +115,7 @@ func (s *stack) push(f frame) {
 	}
 }
 
-// pop takes off the innermost open call. What top returned is valid until the
-// next push.
+// pop removes the innermost open call. What top returned is valid until the next push.
 func (s *stack) pop() {
 	f := s.top()
 	s.depth--
@@ -144,7 +140,7 @@ func (s *stack) isOpen(fn reader.FuncID) bool {
 	return *s.counts.of(keyOf(fn)) > 0 && find(s.frames[:1+min(s.depth, deepStack)], fn) > 0
 }
 
-// find is the depth of the innermost open call of fn, and 0 where there is none.
+// find returns the depth of the innermost open call of fn, or 0 if there is none.
 func (s *stack) find(fn reader.FuncID) int {
 	if s.depth > deepStack && s.thread.rare.deep.counts[fn] > 0 {
 		return deepStack + 1 + find(s.thread.rare.deep.frames, fn)
@@ -152,7 +148,7 @@ func (s *stack) find(fn reader.FuncID) int {
 	return find(s.frames[:1+min(s.depth, deepStack)], fn)
 }
 
-// find is the index of the last frame of fn but the first, or 0.
+// find returns the index of the last frame of fn except the first, or 0.
 func find(frames []frame, fn reader.FuncID) int {
 	i := len(frames) - 1
 	for i > 0 && frames[i].fn() != fn {

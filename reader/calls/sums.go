@@ -8,40 +8,40 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Sums are the calls of a thread that were added up while they were made, so that
-// there is no [Batch] of them. A sink must not retain it.
+// Sums are the calls of a thread that the recorder summed up, so that there is no [Batch]
+// of them. A sink must not retain it.
 type Sums struct {
 	Thread      reader.Thread
-	Index       int    // as Batch.Index; other than those of all batches
+	Index       int    // like Batch.Index, but distinct from those of all batches
 	First, Last uint64 // TSC of the first and the latest entry or exit
-	// Paths come before those that lead on from them. A path of the function
-	// [reader.Folded] has the calls made from there that have no path of their own.
+	// Paths come before the paths below them. A path of the function [reader.Folded] has
+	// the calls below its parent that have no path of their own.
 	Paths []Sum
 	// Folds are the calls of folded paths, by function and caller. They have no Depth and
 	// no Parent.
 	Folds []Sum
 }
 
-// Sum is the calls of one path. What a filter leaves out, or was on the way only,
-// has neither Count nor Open. Times are in ticks.
+// Sum is the calls of one path. If the filter dropped them, or if the path is only the
+// caller of others, Count and Open are 0. Times are in ticks.
 type Sum struct {
-	Func, Caller reader.FuncID // Caller is 0 for outermost calls; [reader.Folded] if it is not known
+	Func, Caller reader.FuncID // Caller is 0 for outermost calls, and [reader.Folded] if it is unknown
 	Parent       int           // position in Sums.Paths; -1 for outermost calls
 	Depth        uint32        // number of functions before it in the path
-	Leaf         bool          // no call was made from there
-	// Count calls ended, which took Total; Self is that less the time of the calls
-	// made directly.
+	Leaf         bool          // it made no calls
+	// Count is the number of calls that ended, which took Total. Self is Total without the
+	// time of the calls made directly.
 	Count, Total, Self uint64
 	Min, Max           uint64
 	Octaves            []uint64 // calls that ended, by the length of their ticks in bits
-	// Open calls had not ended, and are charged up to Sums.Last.
+	// Open is the number of calls that had not ended. They last until Sums.Last.
 	Open, OpenTotal, OpenSelf uint64
-	// Nested is the part of Total of calls that were made while another call of Func was
-	// open, and OpenNested that of OpenTotal.
+	// Nested is the part of Total in calls made while another call of Func was open, and
+	// OpenNested that of OpenTotal.
 	Nested, OpenNested uint64
 }
 
-// Functions goes through the sums that have a function: all of a thread's calls.
+// Functions yields the sums that have a function: all calls of a thread.
 func (s *Sums) Functions() iter.Seq[*Sum] {
 	return func(yield func(*Sum) bool) {
 		for _, list := range [][]Sum{s.Paths, s.Folds} {
@@ -54,24 +54,24 @@ func (s *Sums) Functions() iter.Seq[*Sum] {
 	}
 }
 
-// SumSink is a sink that takes sums too.
+// SumSink is a sink that also takes sums.
 type SumSink interface {
 	Sink
 	Sums(*Sums) error
 }
 
-// ErrSumsFilter means that calls that were added up were to be chosen by what only
-// single calls have.
+// ErrSumsFilter means that the filter needs properties of single calls, and there are only
+// sums.
 var ErrSumsFilter = errors.New("a profile does not contain the times and durations of single calls: " +
 	"select by thread, function or depth, or record without --profile")
 
-// ErrFoldedDepth means that calls were to be chosen by how deep they are, and the recorder
-// did not keep the paths of all.
+// ErrFoldedDepth means that the filter selects by depth, and the recorder did not keep the
+// paths of all calls.
 var ErrFoldedDepth = errors.New("a profile does not know how deep calls of folded paths were: choose by thread or function, " +
 	"or record fewer functions (--func, --exclude)")
 
-// RunSums feeds what the trace knows only sums of to a sink, and adds it to the
-// statistics of a [Run] before. Each thread of a profile is one more thread.
+// RunSums feeds the sums of the trace to a sink, and adds them to the statistics of a
+// previous [Run]. Each thread of a profile counts as another thread.
 func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 	f := newFilter(&opts.Filter)
 	for file := range t.Files() {
@@ -147,7 +147,7 @@ func sumsOf(p *reader.Profile, f *filter, alias func(reader.FuncID) reader.FuncI
 	return s
 }
 
-// isNested reports whether the function of a path is on the path before.
+// isNested reports whether the function of a path also occurs earlier on it.
 func (s *Sums) isNested(i int) bool {
 	for a := s.Paths[i].Parent; a >= 0; a = s.Paths[a].Parent {
 		if s.Paths[a].Func == s.Paths[i].Func {
@@ -157,8 +157,8 @@ func (s *Sums) isNested(i int) bool {
 	return false
 }
 
-// apply drops what a filter leaves out. A folded path does not say whose calls it has, so
-// where functions are chosen, those of all folded paths are in one.
+// apply drops what the filter excludes. A folded path does not say whose calls it has, so
+// if functions are selected, all folded paths become one.
 func (s *Sums) apply(f *filter) {
 	for i := range s.Paths {
 		if p := &s.Paths[i]; p.Func == reader.Folded && f.Func != nil || p.Func != reader.Folded && !f.keepSum(p) {
@@ -181,7 +181,7 @@ func (s *Sums) apply(f *filter) {
 	}
 }
 
-// PathsIn returns the paths in a tree, to which they are added.
+// PathsIn adds the paths to a tree and returns them.
 func (s *Sums) PathsIn(tree *Paths) []PathID {
 	ids := make([]PathID, len(s.Paths))
 	for i := range s.Paths {
@@ -195,10 +195,10 @@ func (s *Sums) PathsIn(tree *Paths) []PathID {
 	return ids
 }
 
-// take moves the time of a call from there out of the self time, first that of the
-// calls that ended: a path does not say whose of them it was. A profile that was
-// read while its thread was running, or a signal handler that interrupted an exit,
-// may charge a little more to calls than to their callers.
+// take subtracts the time of a call from the self time, first from that of the calls that
+// ended: a path does not say which of its calls made it. If the profile was read while its
+// thread was running, or a signal handler interrupted an exit, calls may have slightly more
+// time than their callers.
 func (s *Sum) take(ticks uint64) {
 	own := min(ticks, s.Self)
 	s.Self -= own

@@ -6,9 +6,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// on and off are type arguments that say what usual is compiled for. Their
-// lengths are constants in each of its versions, where a variable would take a
-// register and a test for every record.
+// on and off are type arguments that specialize usual. Their lengths are constants in each
+// version. A variable would take a register and a test for every record.
 type (
 	on  [1]struct{}
 	off [0]struct{}
@@ -21,7 +20,7 @@ func isOn[T onOff]() bool {
 	return len(t) == 1
 }
 
-// usualFor gives the versions of usual for FDR and basic records.
+// usualFor returns the versions of usual for FDR and basic records.
 func usualFor(nested, paths bool) (fdr, basic func(*shard, *thread, *run)) {
 	switch {
 	case nested && paths:
@@ -34,13 +33,12 @@ func usualFor(nested, paths bool) (fdr, basic func(*shard, *thread, *run)) {
 	return usual[off, off, off], usual[on, off, off]
 }
 
-// none takes the place of usual where every record is to go the general way.
+// none replaces usual if every record takes the general path.
 func none(*shard, *thread, *run) {}
 
-// usual takes records off r up to the first that is not an entry or the exit of
-// the innermost open call, at which the clock goes back, or for which there is no
-// room. This is the hot loop of every analysis: of hundreds of millions of records
-// nearly all come this way.
+// usual consumes records of r up to the first that is not an entry or the exit of the
+// innermost open call, at which the clock steps back, or for which there is no room. This
+// is the hot loop of every analysis: nearly all records come this way.
 func usual[basic, nested, paths onOff](s *shard, th *thread, r *run) {
 	if s.stack.depth >= deepStack {
 		return
@@ -60,7 +58,7 @@ func usual[basic, nested, paths onOff](s *shard, th *thread, r *run) {
 		w := binary.LittleEndian.Uint64(records[i : i+8])
 		var now, key uint64
 		if isOn[basic]() {
-			// The order of the fields is another; kind is where FDR has it.
+			// The order of the fields differs; move kind to its place in FDR.
 			now = binary.LittleEndian.Uint64(records[i+8:i+16]) + offset
 			key = w >> 32
 			w = w >> 23 & 14
