@@ -12,7 +12,7 @@ import (
 const mapSection = "xray_instr_map"
 
 // errNoMap is for ELF files that were built without instrumentation.
-var errNoMap = errors.New("no " + mapSection + " section; was it built with -fxray-instrument, or stripped of it?")
+var errNoMap = errors.New("no " + mapSection + " section: build the file with -fxray-instrument, and do not strip this section")
 
 // readMap decodes the instrumentation map. Object files have a section for each
 // function, or for each text section; linked files have one.
@@ -59,7 +59,7 @@ func (m *Map) readSleds(e *debuginfo.ELF, s *debuginfo.Section) error {
 			Version:          b[2*word+2],
 		}
 		if sled.Kind > TypedEvent {
-			return fmt.Errorf("section %s: offset %#x: sled kind %d is not known", mapSection, at, sled.Kind)
+			return fmt.Errorf("section %s: offset %#x: unknown sled kind %d", mapSection, at, sled.Kind)
 		}
 		address, function := e.Word(b), e.Word(b[word:])
 		if sled.Version >= 2 {
@@ -105,15 +105,15 @@ func notELF(head []byte) error {
 	has := func(magic string) bool { return len(head) >= len(magic) && string(head[:len(magic)]) == magic }
 	switch {
 	case has("\xcf\xfa\xed\xfe"), has("\xce\xfa\xed\xfe"), has("\xfe\xed\xfa\xcf"), has("\xfe\xed\xfa\xce"), has("\xca\xfe\xba\xbe"):
-		return errors.New("Mach-O files are not supported; give an ELF file, or the map that `llvm-xray extract` prints for this one")
+		return errors.New("Mach-O files are not supported: pass an ELF file, or the map that `llvm-xray extract` writes for this one")
 	case has("!<arch>\n"):
-		return errors.New("a static library has no ids; give the program that it is linked into")
+		return errors.New("a static library has no function ids: pass the program that it is linked into")
 	case has("MZ"):
-		return errors.New("a Windows program; XRay supports ELF only")
+		return errors.New("this is a Windows program: XRay supports ELF only")
 	}
 	for _, c := range head {
 		if c == 0 {
-			return errors.New("neither an ELF file nor a YAML instrumentation map; is this the trace itself?")
+			return errors.New("neither an ELF file nor a YAML instrumentation map: is this the trace itself?")
 		}
 	}
 	return nil

@@ -368,8 +368,8 @@ func TestMapErrors(t *testing.T) {
 		{"truncated", good[:40], "EOF"},
 		{"not built with xray", string(elftest.File(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_EXEC)), "no xray_instr_map section"},
 		{"odd size", exec(sled[:31]), "31 bytes are not a whole number of 32-byte sleds"},
-		{"kind", exec(elftest.Sled(order, 8, 0, 0, 6, 0, 2)), "offset 0x0: sled kind 6 is not known"},
-		{"relocation type", object(0x99, 0), "relocation type 153 of EM_X86_64 is not known"},
+		{"kind", exec(elftest.Sled(order, 8, 0, 0, 6, 0, 2)), "offset 0x0: unknown sled kind 6"},
+		{"relocation type", object(0x99, 0), "unknown relocation type 153 of EM_X86_64"},
 		{"relocation place", object(24, 28), "relocation at 0x1c is outside of xray_instr_map"},
 		{"relocation target", object(24, 0), "points outside of every section"},
 	} {

@@ -117,8 +117,8 @@ func (g *linkGraph) find(l *linked, name string) (*linked, error) {
 			return dep, nil
 		}
 	}
-	return nil, fmt.Errorf("%s, which %s is linked with, is not to be found: "+
-		"say with --symbols DIR where it is, or number the objects yourself with --object N=FILE", name, l.path)
+	return nil, fmt.Errorf("%s, a dependency of %s, was not found: "+
+		"pass its directory with --symbols, or number the objects with --object N=FILE", name, l.path)
 }
 
 // systemDirs are the folders that the loader looks into at last.
@@ -177,7 +177,7 @@ func (g *linkGraph) read(path string, e *debuginfo.ELF) (*linked, error) {
 			l.oldRunPath = append(l.oldRunPath, expand(text())...)
 		}
 		if len(l.names) > maxNeeded || len(l.runPath) > maxRunPaths || len(l.oldRunPath) > maxRunPaths {
-			return fmt.Errorf("linked with more than %d files, or to be looked for in more than %d folders", maxNeeded, maxRunPaths)
+			return fmt.Errorf("more than %d dependencies, or %d run paths", maxNeeded, maxRunPaths)
 		}
 		return nil
 	})

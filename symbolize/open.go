@@ -57,7 +57,7 @@ func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
 func openRecorded(objects []reader.Object, addresses []uint64, files map[int]string, s Search) (*Opened, error) {
 	for _, n := range slices.Sorted(maps.Keys(files)) {
 		if n < 0 || n >= len(objects) {
-			return nil, fmt.Errorf("%s: %w %d: `xray info` lists the objects that were recorded, from 0 to %d",
+			return nil, fmt.Errorf("%s: %w %d: `xray info` lists the recorded objects, 0 to %d",
 				files[n], ErrNoObject, n, len(objects)-1)
 		}
 	}
@@ -76,7 +76,7 @@ func openGiven(t *reader.Trace, files map[int]string, s Search) (*Opened, error)
 	objects := make(Objects)
 	for _, n := range slices.Sorted(maps.Keys(files)) {
 		if n < 0 || n > 255 {
-			return nil, errors.Join(fmt.Errorf("%s: %w %d: ids have room for 0 to 255", files[n], ErrNoObject, n), o.Close())
+			return nil, errors.Join(fmt.Errorf("%s: %w %d: objects have the numbers 0 to 255", files[n], ErrNoObject, n), o.Close())
 		}
 		table, err := Load(files[n], s.Options)
 		if err != nil {

@@ -173,16 +173,16 @@ func (s *Search) paths(o *reader.Object) []string {
 func differs(t *Table, o *reader.Object) error {
 	if own := t.object.BuildID; t.debug != nil && (own != "" || o.BuildID != "") {
 		if own != o.BuildID {
-			return fmt.Errorf("its build id is %s, that of the recorded one %s", orNone(own), orNone(o.BuildID))
+			return fmt.Errorf("its build ID %s is not the recorded %s", orNone(own), orNone(o.BuildID))
 		}
 		return nil
 	}
 	if n := uint32(len(t.m.Functions)); len(t.m.Sleds) > 0 && n != o.Count {
-		return fmt.Errorf("the number of its functions is %d, that of the recorded one %d", n, o.Count)
+		return fmt.Errorf("it has %d functions, the recorded file had %d", n, o.Count)
 	}
 	text := [2]uint64{uint64(o.Text[0] - o.Bias), uint64(o.Text[1] - o.Bias)}
 	if o.Text[1] != 0 && !t.hasText(text[0], text[1]) {
-		return fmt.Errorf("its code is not at 0x%x to 0x%x, as that of the recorded one", text[0], text[1])
+		return fmt.Errorf("its code is not at 0x%x to 0x%x, where the recorded code was", text[0], text[1])
 	}
 	return nil
 }

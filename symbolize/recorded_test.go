@@ -134,7 +134,7 @@ func TestRecordedMissing(t *testing.T) {
 	check(false, "instrumentation map")
 	copyFile(t, kvserver, path)
 	objects[0].BuildID = "0123"
-	check(true, "that of the recorded one 0123")
+	check(true, "is not the recorded 0123")
 
 	s.IgnoreBuildID = true
 	r, missing := loadRecorded(t, objects[:1], nil, nil, s)
@@ -185,7 +185,7 @@ func TestRecordedWithoutBuildID(t *testing.T) {
 		{"moved", first + 16, last + 27, n, false, "its code is not at"},
 		{"shorter", first, last - 11, n, false, "its code is not at"},
 		{"longer", first, last + 0x1000, n, false, "its code is not at"},
-		{"more functions", first, last + 11, n + 1, false, "the number of its functions is 55, that of the recorded one 56"},
+		{"more functions", first, last + 11, n + 1, false, "it has 55 functions, the recorded file had 56"},
 		{"the same segment", segment.Vaddr, segment.Vaddr + segment.Memsz, 0, true, ""},
 		{"another segment", segment.Vaddr, segment.Vaddr + segment.Memsz + 16, 0, true, "its code is not at"},
 	} {

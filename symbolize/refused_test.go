@@ -38,8 +38,8 @@ func TestRefused(t *testing.T) {
 	elftest.Run(t, "strip", "-s", stripped)
 	dir := t.TempDir()
 	copyFile(t, other.path, filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug"))
-	refused(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{dir}}}, "its build id is "+load(t, other.path).Object().BuildID+", that of the file "+id)
-	refused(stripped, Options{Options: debuginfo.Options{Fetch: func(string, debuginfo.FileKind) (string, error) { return other.path, nil }}}, "the server gave the file of build id")
+	refused(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{dir}}}, "its build ID is "+load(t, other.path).Object().BuildID+", that of the binary is "+id)
+	refused(stripped, Options{Options: debuginfo.Options{Fetch: func(string, debuginfo.FileKind) (string, error) { return other.path, nil }}}, "the server sent the file of build ID")
 
 	// Without build ids the checksum of the link tells.
 	linked := m.copy(t, "linked")
@@ -74,7 +74,7 @@ func TestRefused(t *testing.T) {
 	if got := table.Inlined(1); len(got) != 0 {
 		t.Errorf("inlined calls from a .dwo file of another build: %v", got)
 	}
-	if got := fmt.Sprint(table.Refused()); !strings.Contains(got, "is it of another build?") {
+	if got := fmt.Sprint(table.Refused()); !strings.Contains(got, "it may be of another build") {
 		t.Errorf("refused: %s", got)
 	}
 }

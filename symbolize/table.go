@@ -150,7 +150,7 @@ func (t *Table) Close() error {
 func openMap(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, 0, errors.New("not a regular file, which an instrumentation map must be")
+		return nil, 0, errors.New("not a regular file: pass a binary or a map")
 	}
 	var f *os.File
 	if err == nil {
@@ -186,7 +186,7 @@ func parseMap(r io.ReaderAt, size int64) (m *Map, e *debuginfo.ELF, err error) {
 			return err
 		}
 		if size > maxYAMLMap {
-			return fmt.Errorf("a YAML map of %d bytes, more than %d", size, maxYAMLMap)
+			return fmt.Errorf("a YAML map of %d bytes is larger than the limit of %d", size, maxYAMLMap)
 		}
 		data := make([]byte, size)
 		if _, err := r.ReadAt(data, 0); err != nil && err != io.EOF {

@@ -69,7 +69,7 @@ func (b *mapBuilder) add(s Sled, name string) {
 func (b *mapBuilder) parse(data []byte) error {
 	root, err := yamltree.Load(data)
 	if err == nil && root != nil && root.Kind == yaml.MappingNode && yamlHeader.Match(data[:min(len(data), 512)]) {
-		err = errors.New("it is trace YAML")
+		err = errors.New("this is trace YAML")
 	}
 	if err != nil {
 		return fmt.Errorf("not a YAML instrumentation map: %w", err)
@@ -130,7 +130,7 @@ func yamlSled(n *yaml.Node) (s Sled, name string, err error) {
 	}
 	var ok bool
 	if s.Kind, ok = parseSledKind(kind); !ok {
-		return s, "", fmt.Errorf("kind %q is not known", kind)
+		return s, "", fmt.Errorf("unknown kind %q", kind)
 	}
 	return s, name, nil
 }

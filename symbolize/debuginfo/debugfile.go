@@ -36,7 +36,7 @@ func (b *Binary) openDebug() {
 		o, err := b.openDebugFile(c, link)
 		switch {
 		case err != nil:
-			b.refuse(fmt.Errorf("%s: not taken as debug information of %s: %w", c.path, b.path, err))
+			b.refuse(fmt.Errorf("%s: ignored as debug file of %s: %w", c.path, b.path, err))
 		case o != nil:
 			b.takeDebug(o, &lack)
 		}
@@ -154,7 +154,7 @@ func (b *Binary) openDebugFile(c debugCandidate, link debugLink) (*ELF, error) {
 	}
 	switch id := o.BuildID(); {
 	case id != b.buildID:
-		err = fmt.Errorf("its build id is %s, that of the file %s", orNone(id), orNone(b.buildID))
+		err = fmt.Errorf("its build ID is %s, that of the binary is %s", orNone(id), orNone(b.buildID))
 	case id == "" && c.linked:
 		err = link.check(o)
 	}
@@ -195,7 +195,7 @@ func (b *Binary) fetchDebug(buildID string) (*ELF, error) {
 		return nil, err
 	}
 	if id := o.BuildID(); id != buildID {
-		return nil, fmt.Errorf("%s: the server gave the file of build id %s for %s; remove it", path, orNone(id), buildID)
+		return nil, fmt.Errorf("%s: the server sent the file of build ID %s for %s: remove the file", path, orNone(id), buildID)
 	}
 	return o, nil
 }
@@ -226,7 +226,7 @@ func (l debugLink) check(o *ELF) error {
 		return err
 	}
 	if sum.Sum32() != l.crc {
-		return fmt.Errorf("its checksum is %08x, the debug link says %08x", sum.Sum32(), l.crc)
+		return fmt.Errorf("its checksum is %08x, that in the debug link is %08x", sum.Sum32(), l.crc)
 	}
 	return nil
 }

@@ -118,7 +118,7 @@ func (o *ELF) sameFile(other *ELF) bool {
 func NewELF(r io.ReaderAt, size int64) (*ELF, error) {
 	f, err := checkedFile(r, size)
 	if err != nil {
-		return nil, fmt.Errorf("the ELF file is cut off or damaged: %w", noEOF(err))
+		return nil, fmt.Errorf("the ELF file is truncated or damaged: %w", noEOF(err))
 	}
 	o := &ELF{f: f, r: r, size: size, limit: new(UnpackLimit), word: 8, base: make([]uint64, len(f.Sections))}
 	o.limit.add(size)
@@ -165,7 +165,7 @@ func (o *ELF) layOut() error {
 		}
 	}
 	if o.word == 4 && next > 1<<32 {
-		return errors.New("sections of more than 4 GiB in a 32-bit object file")
+		return errors.New("a 32-bit object file with more than 4 GiB of sections")
 	}
 	table := o.f.SectionByType(elf.SHT_SYMTAB)
 	if table == nil {
@@ -205,10 +205,10 @@ func (o *ELF) FileAddress(address uint64) (uint64, bool) {
 // check reports a section that is not in the file as a whole.
 func (o *ELF) check(s *elf.Section) error {
 	if s.Type == elf.SHT_NOBITS {
-		return fmt.Errorf("section %s has no contents; is this a separate debug file?", s.Name)
+		return fmt.Errorf("section %s has no contents: is this a separate debug file?", s.Name)
 	}
 	if s.Offset > uint64(o.size) || s.FileSize > uint64(o.size)-s.Offset {
-		return fmt.Errorf("section %s at offset %#x needs %d bytes, but the file ends at %#x; was it copied completely?",
+		return fmt.Errorf("the file is truncated: section %s at offset %#x has %d bytes, but the file ends at %#x",
 			s.Name, s.Offset, s.FileSize, o.size)
 	}
 	if s.Size > s.FileSize {

@@ -89,7 +89,7 @@ func checkSections(r io.ReaderAt, size int64) error {
 		names = uint64(first.link)
 	}
 	if count > maxSections {
-		return fmt.Errorf("%d sections, more than %d", count, maxSections)
+		return fmt.Errorf("more than %d sections: %d", maxSections, count)
 	}
 	if count > (uint64(size)-at)/entry {
 		return nil
@@ -113,7 +113,7 @@ func checkHeaders(r io.ReaderAt, size int64, sections []rawSection, names uint64
 	for i := range sections {
 		s := &sections[i]
 		if compressed(uint64(i)) && (s.kind != elf.SHT_PROGBITS || s.flags&elf.SHF_ALLOC != 0) {
-			return fmt.Errorf("section %d of %v is compressed, which only debug information may be", i, s.kind)
+			return fmt.Errorf("section %d of %v is compressed: only debug information may be", i, s.kind)
 		}
 		if s.kind != elf.SHT_NULL && compressed(uint64(s.link)) {
 			return fmt.Errorf("section %d is linked with a compressed one", i)
@@ -153,7 +153,7 @@ func checkHeaders(r io.ReaderAt, size int64, sections []rawSection, names uint64
 		}
 	}
 	if total > maxSectionNames {
-		return fmt.Errorf("names of sections of %d bytes", total)
+		return fmt.Errorf("the names of sections have %d bytes", total)
 	}
 	return nil
 }

@@ -48,12 +48,12 @@ func (l *UnpackLimit) check(section string, size uint64, hold bool) error {
 	if text := os.Getenv(UnpackLimitVariable); text != "" {
 		n, ok := bytesize.Parse(text)
 		if !ok {
-			return fmt.Errorf("%s=%s: write a number of bytes, as in 8G", UnpackLimitVariable, text)
+			return fmt.Errorf("%s=%s: must be a number of bytes, for example 8G", UnpackLimitVariable, text)
 		}
 		most = uint64(n)
 	}
 	if size > most || hold && l.held > most-size {
-		return fmt.Errorf("section %s: %d bytes unpacked, and %d before, are more than %d: if you trust the file, set %s, as in 8G",
+		return fmt.Errorf("section %s: unpacking %d bytes, and %d before, exceeds the limit of %d: if you trust the file, set %s, for example to 8G",
 			section, size, l.held, most, UnpackLimitVariable)
 	}
 	if hold {

@@ -48,7 +48,7 @@ func parseLineTable(body []byte, order binary.ByteOrder, wide bool, addressSize 
 	c := cursor{b: body, order: order}
 	t.version = uint16(c.uint(2))
 	if c.bad || t.version < 2 || t.version > lastStandardVersion {
-		return nil, fmt.Errorf("version %d is not known", t.version)
+		return nil, fmt.Errorf("unknown version %d", t.version)
 	}
 	if t.version >= 5 {
 		t.addressSize = int(c.uint(1))

@@ -73,7 +73,7 @@ func unpackXZ(data []byte, limit uint64) ([]byte, error) {
 		}
 		length = (length + 3) &^ 3
 		if size > limit-uint64(len(out)) {
-			return nil, fmt.Errorf("too many bytes in %d: %d", length, size)
+			return nil, fmt.Errorf("%d bytes of xz data unpack to too many: %d", length, size)
 		}
 		var err error
 		if out, err = unpackXZBlock(out, blocks[:length], size, footer[9]); err != nil {
@@ -109,7 +109,7 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 		return nil, errXZ
 	}
 	if dict > xzDictLimit {
-		return nil, fmt.Errorf("xz data with a dictionary of %d bytes", dict)
+		return nil, fmt.Errorf("xz data with a dictionary of %d bytes is not supported", dict)
 	}
 	// Nothing refers to what is before the block.
 	dict = min(dict, int64(size))

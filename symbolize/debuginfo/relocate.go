@@ -133,7 +133,7 @@ func (o *ELF) relocate(s *Section) error {
 		err := o.eachRelocation(rs, func(e relocEntry) error {
 			t, ok := relocTypes[o.f.Machine][e.kind]
 			if !ok && needed {
-				return fmt.Errorf("section %s: offset %#x: relocation type %d of %v is not known",
+				return fmt.Errorf("section %s: offset %#x: unknown relocation type %d of %v",
 					rs.Name, e.offset, e.kind, o.f.Machine)
 			}
 			for _, k := range e.kinds[1:] {
@@ -206,7 +206,7 @@ func (s *Section) RelocateDynamic() error {
 				}
 				value += table[e.symbol]
 			} else if e.kind != relativeTypes[o.f.Machine] {
-				return fmt.Errorf("section %s: relocation at %#x: type %d of %v is not known", rs.Name, e.offset, e.kind, o.f.Machine)
+				return fmt.Errorf("section %s: relocation at %#x: unknown type %d of %v", rs.Name, e.offset, e.kind, o.f.Machine)
 			}
 			o.putUint(field, o.word, value)
 			return nil

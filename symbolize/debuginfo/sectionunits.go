@@ -39,7 +39,7 @@ func (n *unitCount) add(length uint64) error {
 		n.empty++
 	}
 	if n.all > maxSectionUnits || n.empty > maxEmptyUnits {
-		return fmt.Errorf("%d units, of which %d are too short: no debug information has that", n.all, n.empty)
+		return fmt.Errorf("%d units, %d of them too short: this is no debug information", n.all, n.empty)
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (s *Section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) 
 		}
 		at += uint64(u.head)
 		if at > size || u.length > size-at {
-			return fmt.Errorf("unit at %#x: %d bytes go beyond the section", u.at, u.length)
+			return fmt.Errorf("unit at %#x: its %d bytes exceed the section", u.at, u.length)
 		}
 		if err := count.add(u.length); err != nil {
 			return err

@@ -166,7 +166,7 @@ func (i *debugInfo) split(u *unit) *unit {
 			}
 		}
 		if len(units) > 0 {
-			i.b.refuse(fmt.Errorf("%s: not the file of id %016x that %s was linked with; is it of another build?", path, u.id, i.b.path))
+			i.b.refuse(fmt.Errorf("%s: not the file with id %016x that %s was linked with: it may be of another build", path, u.id, i.b.path))
 		}
 	}
 	return nil
@@ -323,7 +323,7 @@ func (b *Binary) openAlt(o *ELF) *ELF {
 		if have == id {
 			return other
 		}
-		b.refuse(fmt.Errorf("%s: its build id is %s, that of the one wanted %s", path, orNone(have), id))
+		b.refuse(fmt.Errorf("%s: its build ID is %s, not %s", path, orNone(have), id))
 	}
 	if b.opts.Fetch != nil {
 		if other, err := b.fetchDebug(id); err == nil {

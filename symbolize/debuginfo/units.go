@@ -120,7 +120,7 @@ func (d *debugData) units() ([]*unit, error) {
 			}
 			head := at + uint64(len(b)-len(c.b))
 			if c.bad || length > d.info.s.Size-min(head, d.info.s.Size) {
-				d.err = fmt.Errorf("section %s: unit at %#x: %d bytes go beyond the section", d.info.s.Name, at, length)
+				d.err = fmt.Errorf("section %s: unit at %#x: its %d bytes exceed the section", d.info.s.Name, at, length)
 				return
 			}
 			if err := count.add(length); err != nil {

@@ -76,7 +76,7 @@ func FromEnvironment() *Client {
 }
 
 // errLate is about servers that take too long.
-var errLate = errors.New("the server took too long")
+var errLate = errors.New("the server timed out")
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
@@ -87,7 +87,7 @@ func exists(path string) bool {
 // is not there; "" when no server has it. It fits [debuginfo.Options].
 func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) {
 	if strings.Trim(buildID, "0123456789abcdef") != "" || buildID == "" {
-		return "", fmt.Errorf("%q is no build id", buildID)
+		return "", fmt.Errorf("not a build ID: %q", buildID)
 	}
 	path := filepath.Join(c.Cache, buildID, string(kind))
 	if info, err := os.Stat(path); err == nil {
@@ -101,7 +101,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 	var failed error
 	for _, server := range c.Servers {
 		if _, late := c.late.Load(server); late {
-			failed = errors.Join(failed, fmt.Errorf("debuginfod: %s: %w before, and was not asked again", server, errLate))
+			failed = errors.Join(failed, fmt.Errorf("debuginfod: %s: skipped, because %w before", server, errLate))
 			continue
 		}
 		url := strings.TrimSuffix(server, "/") + "/buildid/" + buildID + "/" + string(kind)
@@ -133,7 +133,7 @@ func (c *Client) get(url, path string) (err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
 	slow := time.AfterFunc(c.Timeout, func() {
-		cancel(fmt.Errorf("%w: less than %d bytes in %v; DEBUGINFOD_TIMEOUT says how many seconds to wait", errLate, slice, c.Timeout))
+		cancel(fmt.Errorf("%w: less than %d bytes in %v. To wait longer, set DEBUGINFOD_TIMEOUT to a number of seconds", errLate, slice, c.Timeout))
 	})
 	defer slow.Stop()
 	defer func() {
@@ -155,7 +155,7 @@ func (c *Client) get(url, path string) (err error) {
 	case response.StatusCode == http.StatusNotFound:
 		return fs.ErrNotExist
 	case response.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: the server says %s", url, response.Status)
+		return fmt.Errorf("%s: the server answered %s", url, response.Status)
 	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -181,7 +181,7 @@ func (c *Client) save(response *http.Response, url string, f io.Writer, slow *ti
 		c.Progress(url, n, n)
 	}
 	if err == nil && n == 0 {
-		err = fmt.Errorf("%s: the server gave an empty file", url)
+		err = fmt.Errorf("%s: the server sent an empty file", url)
 	}
 	return err
 }
