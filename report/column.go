@@ -25,18 +25,18 @@ const (
 	rows
 )
 
-// column is what a column has in common for all rows.
+// column is the part of a column that is the same for all rows.
 type column struct {
 	key, title string
 	kind       kind
 	people     bool // in text, Markdown and HTML
 	programs   bool // in JSON and CSV
-	optional   bool // left out of text where the terminal is narrow
+	optional   bool // left out of text if the terminal is narrow
 	least      bool // before other optional columns
-	place      bool // a function's file and line are shown, too
+	place      bool // also shows a function's file and line
 	signed     bool // positive numbers have a sign for people
-	nested     bool // CSV does not have it
-	flat       bool // JSON does not have it
+	nested     bool // not in CSV
+	flat       bool // not in JSON
 	interval   bool // there are two values, the lower and the upper end
 }
 
@@ -65,49 +65,49 @@ func newColumn[T any](key string, k kind, value func(*T) cell) Column[T] {
 	return Column[T]{column: column{key: key, title: titleOf(key), kind: k, people: true, programs: true}, value: value}
 }
 
-// Titled changes the column's title, which is otherwise the key with spaces for underscores.
+// Titled changes the column's title. The default is the key with spaces for underscores.
 func (c Column[T]) Titled(title string) Column[T] { c.title = title; return c }
 
-// ForPeople leaves the column out of JSON and CSV.
+// ForPeople omits the column from JSON and CSV.
 func (c Column[T]) ForPeople() Column[T] { c.programs = false; return c }
 
-// ForPrograms leaves the column out of what people read.
+// ForPrograms omits the column from text, Markdown and HTML.
 func (c Column[T]) ForPrograms() Column[T] { c.people = false; return c }
 
-// Flat leaves the column out of JSON, which says the same by other means.
+// Flat omits the column from JSON, which has the same in another form.
 func (c Column[T]) Flat() Column[T] { c.flat = true; return c }
 
-// Optional lets text leave the column out where the terminal is too narrow. Those declared
-// last go first.
+// Optional lets text omit the column if the terminal is too narrow. The last optional
+// column goes first.
 func (c Column[T]) Optional() Column[T] { c.optional = true; return c }
 
-// Least is [Column.Optional] for a column that goes before others which are optional.
+// Least is [Column.Optional] for a column that goes before other optional columns.
 func (c Column[T]) Least() Column[T] { c.optional, c.least = true, true; return c }
 
-// Missing says which rows have no value: "-" for people, nothing in CSV, null in JSON.
-// NaN is always missing, and infinity for programs. People do not see a column without any
+// Missing says which rows have no value: "-" for people, empty in CSV, null in JSON. NaN is
+// always missing, and for programs so is infinity. People do not see a column without any
 // value.
 func (c Column[T]) Missing(f func(*T) bool) Column[T] { c.missing = f; return c }
 
-// About marks values that are approximate with "~", for people.
+// About marks approximate values with "~", for people.
 func (c Column[T]) About(f func(*T) bool) Column[T] { c.about = f; return c }
 
-// Signed writes "+" before positive numbers, for people: they are changes. It is for
-// columns of [Number], [Share] and [Mean].
+// Signed writes "+" before positive numbers, for people. Use it for changes, in columns of
+// [Number], [Share] and [Mean].
 func (c Column[T]) Signed() Column[T] { c.signed = true; return c }
 
-// To makes a column of [Number], [Share] or [Mean] one of intervals, with the keys KEY_low
+// To turns a column of [Number], [Share] or [Mean] into intervals, with the keys KEY_low
 // and KEY_high: "1.2us to 1.5us" for people.
 func (c Column[T]) To(high func(*T) float64) Column[T] { c.interval, c.high = true, high; return c }
 
-// When leaves the column out altogether unless ok.
+// When omits the column unless ok is true.
 func (c Column[T]) When(ok bool) Column[T] {
 	c.people, c.programs = c.people && ok, c.programs && ok
 	return c
 }
 
 // WithLocation adds the file and line of the function: a column "location" in text, and a
-// key "location", or KEY_location where the key is not "function".
+// key "location", or KEY_location if the key is not "function".
 func (c Column[T]) WithLocation() Column[T] { c.place = true; return c }
 
 // String is a column of text.
@@ -115,7 +115,7 @@ func String[T any](key string, f func(*T) string) Column[T] {
 	return newColumn(key, text, func(r *T) cell { return cell{s: f(r)} })
 }
 
-// Count is a column of numbers of things.
+// Count is a column of integers.
 func Count[T any](key string, f func(*T) uint64) Column[T] {
 	return newColumn(key, count, func(r *T) cell { return cell{n: f(r)} })
 }
@@ -135,7 +135,7 @@ func Time[T any](key string, f func(*T) uint64) Column[T] {
 	return newColumn(key, duration, func(r *T) cell { return cell{n: f(r)} })
 }
 
-// Sum is a column of sums of durations, in ticks, which need not fit 64 bits.
+// Sum is a column of sums of durations, in ticks, which may exceed 64 bits.
 func Sum[T any](key string, f func(*T) quantile.Sum) Column[T] {
 	return newColumn(key, duration, func(r *T) cell {
 		s := f(r)
@@ -149,7 +149,7 @@ func Mean[T any](key string, f func(*T) float64) Column[T] {
 	return newColumn(key, mean, func(r *T) cell { return cell{f: f(r)} })
 }
 
-// Moment is a column of times of the trace, as TSCs. They count from [Doc.Start].
+// Moment is a column of points in time, as TSCs. They are relative to [Doc.Start].
 func Moment[T any](key string, f func(*T) uint64) Column[T] {
 	return newColumn(key, moment, func(r *T) cell { return cell{n: f(r)} })
 }
@@ -171,32 +171,32 @@ func truth(ok bool) cell {
 	return cell{}
 }
 
-// Function is a column of functions, with the keys KEY, its name, and KEY_id.
+// Function is a column of functions, with the keys KEY, for the name, and KEY_id.
 func Function[T any](key string, f func(*T) reader.FuncID) Column[T] {
 	return newColumn(key, function, func(r *T) cell { return cell{n: uint64(uint32(f(r)))} })
 }
 
-// Path is a column of call paths, the outermost function first, with the keys KEY, names,
-// and KEY_ids. In CSV names are separated by " > " and ids by spaces. People see the last
-// functions of long paths.
+// Path is a column of call paths, the outermost function first, with the keys KEY, for the
+// names, and KEY_ids. In CSV, names are separated by " > " and IDs by spaces. People see
+// the last functions of long paths.
 func Path[T any](key string, f func(*T) []reader.FuncID) Column[T] {
 	return newColumn(key, path, func(r *T) cell { return cell{path: f(r)} })
 }
 
-// NamePath is a column of call paths whose functions are known by name alone. It is
-// written like [Path], without ids.
+// NamePath is a column of call paths whose functions have only names. It is written like
+// [Path], without IDs.
 func NamePath[T any](key string, f func(*T) []string) Column[T] {
 	return newColumn(key, namePath, func(r *T) cell { return cell{names: f(r)} })
 }
 
 // Thread is a column of threads, with the keys file (from 1), process, thread and
-// thread_name. Where the key is not "thread", it precedes them: KEY_file and so on.
+// thread_name. If the key is not "thread", it precedes them: KEY_file and so on.
 func Thread[T any](key string, f func(*T) reader.Thread) Column[T] {
 	return newColumn(key, thread, func(r *T) cell { return cell{thread: f(r)} })
 }
 
-// Rows is a column of tables: arrays in JSON. For people and CSV, words says the same. They
-// do not have the column if words is nil.
+// Rows is a column of tables: arrays in JSON. People and CSV get words instead. If words is
+// nil, they do not have the column.
 func Rows[T any](key string, f func(*T) *TableNode, words func(*T) string) Column[T] {
 	c := newColumn(key, rows, func(r *T) cell {
 		if words == nil {

@@ -1,9 +1,9 @@
-// Package report describes what an analysis found as data, and writes it as text for a
+// Package report describes the result of an analysis as data, and writes it as text for a
 // terminal, Markdown, CSV, JSON or an HTML page.
 //
 // An analysis builds a [Doc] from nodes: paragraphs, facts, tables, trees, sections and
-// drawings. The columns of a table are declared once, each with the type of its cells,
-// and every format follows from that:
+// drawings. It declares the columns of a table once, each with the type of its cells. All
+// formats follow from that:
 //
 //	report.Table("functions", rows,
 //		report.Count("count", func(r *Row) uint64 { return r.Count }),
@@ -11,12 +11,12 @@
 //		report.Function("function", func(r *Row) reader.FuncID { return r.Func }),
 //	)
 //
-// JSON and CSV use the same keys. A key names what it holds, in lower case with
-// underscores. Keys of times end with the unit, "_ns", or "_ticks" where the trace does not
-// state the frequency of its clock. Some columns have several keys: see [Function],
-// [Thread] and [Path]. docs/json.md lists all keys.
+// JSON and CSV use the same keys. A key names its value, in lower case with underscores.
+// Keys of times end with the unit, "_ns", or "_ticks" if the trace does not state the
+// frequency of its clock. Some columns have several keys: see [Function], [Thread] and
+// [Path]. docs/json.md lists all keys.
 //
-// The same Doc gives the same bytes. A Doc may be written several times, but not by
+// The same Doc always gives the same bytes. A Doc may be written several times, but not by
 // several goroutines at once.
 package report
 
@@ -31,27 +31,27 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Version is the version of the JSON form. It grows when a key is removed or changes its
-// meaning, but not when one is added.
+// Version is the version of the JSON form. It increases when a key is removed or changes
+// its meaning, but not when one is added.
 const Version = 1
 
 // Doc is a report.
 type Doc struct {
-	Kind    string // what the report is, the subcommand's name: "account"
-	Title   string // of a page; "xray KIND" when empty
+	Kind    string // the command's name: "account"
+	Title   string // of a page; "xray KIND" if empty
 	Clock   reader.Clock
-	Names   symbolize.Names // may be nil; functions are then called by their ids
-	Threads label.Threads   // names of threads, and of files where there are several
-	Start   uint64          // TSC from which moments count
-	// Caveats are sentences about what the whole report does not know. They come first.
+	Names   symbolize.Names // may be nil; functions are then shown by ID
+	Threads label.Threads   // names of threads, and of files if there are several
+	Start   uint64          // TSC to which moments are relative
+	// Caveats are sentences about what is missing in the whole report. They come first.
 	Caveats []string
 	Body    []Node
 
 	known map[reader.FuncID]*named
 }
 
-// named is what a function is called and where it is, which costs more to find than to
-// keep. The place is looked for when it is first asked for.
+// named caches the name and place of a function, because looking them up is slow. The place
+// is looked up when it is first needed.
 type named struct {
 	label, place string
 	placed       bool
@@ -60,20 +60,20 @@ type named struct {
 // Node is a part of a report.
 type Node interface{ isNode() }
 
-// Paragraph is prose for people. JSON and CSV leave it out: what it says must be in
-// facts and tables too.
+// Paragraph is prose for people. JSON and CSV omit it: facts and tables must have its
+// contents too.
 type Paragraph string
 
-// Notes are sentences that belong to what is above them. JSON has them as an array.
+// Notes are sentences about the preceding nodes. In JSON, they are an array.
 type Notes []string
 
-// People are nodes that JSON and CSV leave out, like paragraphs.
+// People are nodes that JSON and CSV omit, like paragraphs.
 type People []Node
 
 // Programs are nodes that only JSON and CSV have.
 type Programs []Node
 
-// FactList is a list of single values. In JSON they are keys of the object around them.
+// FactList is a list of single values. In JSON, they are keys of the enclosing object.
 type FactList struct{ list []fact }
 
 type fact struct {
@@ -81,8 +81,8 @@ type fact struct {
 	cell cell
 }
 
-// Section is a part with a title. In JSON it is an object if Key is not empty; otherwise
-// its keys are those of the object around it.
+// Section is a part with a title. In JSON, it is an object if Key is not empty. Otherwise
+// its keys are those of the enclosing object.
 type Section struct {
 	Key, Title string
 	Body       []Node
@@ -94,19 +94,18 @@ type List struct {
 	Items []Section
 }
 
-// Drawing is what draws itself for people. Data describes the same for programs; it may
-// be nil.
+// Drawing is a node that draws itself for people. Data describes the same for programs. It
+// may be nil.
 type Drawing struct {
-	// Text writes lines for a terminal of so many columns; 0 is any number. Without it,
-	// only the page has the drawing.
+	// Text writes lines for a terminal of width columns, or any number if width is 0.
+	// Without it, only the page has the drawing.
 	Text func(w io.Writer, width int) error
 	// HTML writes an element. Without it, the page shows the lines of Text.
 	HTML func(w io.Writer) error
 	Data Node
 }
 
-// Picture is a drawing that only a page has: an SVG document with its own styles and
-// scripts.
+// Picture is a drawing for pages only: an SVG document with its own styles and scripts.
 func Picture(svg func(io.Writer) error) *Drawing {
 	return &Drawing{HTML: func(w io.Writer) error {
 		var b bytes.Buffer
@@ -129,26 +128,26 @@ func (*List) isNode()      {}
 func (*Drawing) isNode()   {}
 func (*TableNode) isNode() {}
 
-// Format is a form that a report is written in.
+// Format is an output format.
 type Format string
 
 // Formats.
 const (
 	Text     Format = "text"
 	Markdown Format = "markdown" // GitHub's dialect
-	CSV      Format = "csv"      // the first table only, as RFC 4180 has it
+	CSV      Format = "csv"      // only the first table, as in RFC 4180
 	JSON     Format = "json"
-	HTML     Format = "html" // a page that needs no other file
+	HTML     Format = "html" // a self-contained page
 )
 
-// Formats are all formats, in the order in which help texts name them.
+// Formats are all formats, in the order of help texts.
 var Formats = []Format{Text, Markdown, CSV, JSON, HTML}
 
-// Style says how a report is written.
+// Style selects how a report is written.
 type Style struct {
 	Format Format
-	// Width is how many columns the terminal has, to which Text cuts names and leaves out
-	// columns. With 0 nothing is cut.
+	// Width is the number of columns of the terminal. Text cuts names and omits columns to
+	// fit. 0 means no limit.
 	Width int
 	Color bool // marks headings with the escape sequences of ANSI terminals; Text only
 }

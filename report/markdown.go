@@ -69,7 +69,7 @@ func (m *markdownWriter) drawing(n *Drawing) error {
 	return m.fenced(func(w io.Writer) error { return n.Text(w, 0) })
 }
 
-// table writes a table. Trees are code, so that their indentation is kept.
+// table writes a table. Trees are code blocks, to keep their indentation.
 func (m *markdownWriter) table(n *TableNode) error {
 	if n.level != nil {
 		if err := m.fenced(m.doc.layout(n).WriteText); err != nil {

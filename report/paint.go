@@ -1,17 +1,17 @@
 package report
 
-// A painter writes the nodes that people read in one of their forms.
+// painter writes nodes for people in one of the formats.
 type painter interface {
 	paragraph(text string)
 	notes(list []string)
 	facts(list []fact) // at least one
 	// heading has a level from 2 on.
 	heading(title string, level int)
-	table(t *TableNode) error // with rows; its heading is written
+	table(t *TableNode) error // with rows; the heading is already written
 	drawing(n *Drawing) error
 }
 
-// paint writes nodes below headings of a level.
+// paint writes nodes below headings of the given level.
 func paint(p painter, list []Node, level int) error {
 	for _, n := range list {
 		if err := paintNode(p, n, level); err != nil {
@@ -64,7 +64,7 @@ func paintHeading(p painter, title string, level int) {
 	}
 }
 
-// shown are the facts that people see.
+// shown returns the facts that people see.
 func (l *FactList) shown() []fact {
 	var list []fact
 	for _, f := range l.list {

@@ -18,7 +18,7 @@ import (
 // mostOfPath is how many functions of a path people see, the innermost ones.
 const mostOfPath = 8
 
-// words is a cell as people read it.
+// words returns a cell as text for people.
 func (d *Doc) words(c *column, v cell) string {
 	if v.missing {
 		return "-"
@@ -72,7 +72,7 @@ func (d *Doc) words(c *column, v cell) string {
 	panic("unknown kind of cell")
 }
 
-// Duration is a sum of ticks as people read it, in the unit that suits it. Sums of many
+// Duration returns a sum of ticks as text for people, in a suitable unit. Sums of many
 // years are in whole seconds.
 func Duration(c reader.Clock, s quantile.Sum) string {
 	if s.Hi == 0 {
@@ -95,7 +95,7 @@ func (d *Doc) pathNames(ids []reader.FuncID) string {
 	return strings.Join(names, " > ")
 }
 
-// realWords is a value that need not be a whole number.
+// realWords returns a value that may have a fraction.
 func (d *Doc) realWords(k kind, f float64) string {
 	switch {
 	case math.IsInf(f, 1):
@@ -110,7 +110,7 @@ func (d *Doc) realWords(k kind, f float64) string {
 	return numberWords(f)
 }
 
-// numberWords is a number with three digits, or with those of its integer part.
+// numberWords returns a number with three digits, or with those of its integer part.
 func numberWords(f float64) string {
 	switch abs := math.Abs(f); {
 	case f < 0:
@@ -130,7 +130,7 @@ func (c *column) isRight() bool {
 	return true
 }
 
-// cut is the side on which cells may be cut.
+// cut returns the side on which cells may be cut.
 func (c *column) cut() texttab.Side {
 	switch c.kind {
 	case function, path, namePath:
@@ -152,7 +152,7 @@ func (d *Doc) named(id reader.FuncID) *named {
 
 func (d *Doc) label(id reader.FuncID) string { return d.named(id).label }
 
-// place is where a function is; "" where that is not known.
+// place returns the location of a function, or "" if it is unknown.
 func (d *Doc) place(v cell) string {
 	if v.missing {
 		return ""
@@ -167,8 +167,7 @@ func (d *Doc) place(v cell) string {
 	return n.place
 }
 
-// layout puts a table's cells into words. Columns that say nothing in any row are left
-// out.
+// layout converts a table's cells to text. It omits columns without a value in any row.
 func (d *Doc) layout(t *TableNode) *texttab.Table {
 	out := &texttab.Table{}
 	var from []int   // columns of t, by columns of out
@@ -223,7 +222,7 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 	return out
 }
 
-// transposed has a row for each column. The first column's cells are the titles.
+// transposed makes a row of each column. The cells of the first column are the titles.
 func transposed(t *texttab.Table) *texttab.Table {
 	var grid [][]string
 	t.Each(func(s string) string { return s }, func(row []string) { grid = append(grid, slices.Clone(row)) })
@@ -241,8 +240,8 @@ func transposed(t *texttab.Table) *texttab.Table {
 	return out
 }
 
-// indented is the column by which a tree shows its levels: the first with functions, or else
-// the first with text; -1 for none.
+// indented returns the column that shows the levels of a tree: the first with functions, or
+// otherwise the first with text, or -1 for none.
 func (t *TableNode) indented(shown []int) int {
 	if t.level == nil {
 		return -1

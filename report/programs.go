@@ -13,10 +13,10 @@ import (
 	"github.com/xray-tools/xray/internal/texttab"
 )
 
-// A datum is one value as programs read it.
+// A datum is one value for programs.
 type datum struct {
 	null   bool
-	quoted bool   // s is text, and not a number or a truth value
+	quoted bool   // s is text, not a number or a boolean
 	s      string // in JSON's form without quotes; empty for rows
 	list   []datum
 	rows   *TableNode
@@ -28,7 +28,7 @@ func quotation(s string) datum { return datum{s: s, quoted: true} }
 func truthValue(ok bool) datum { return datum{s: strconv.FormatBool(ok)} }
 func floating(f float64) datum {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return datum{null: true} // JSON has no way to write them
+		return datum{null: true} // JSON cannot represent it
 	}
 	format := byte('g')
 	if abs := math.Abs(f); abs >= 1 && abs < 1e21 {
@@ -37,7 +37,7 @@ func floating(f float64) datum {
 	return datum{s: strconv.FormatFloat(f, format, -1, 64)}
 }
 
-// keys are those of a column, in the order of [Doc.data].
+// keys returns the keys of a column, in the order of [Doc.data].
 func (d *Doc) keys(c *column) []string {
 	if c.interval {
 		end := column{kind: c.kind, key: c.key + "_low"}
@@ -65,7 +65,8 @@ func (d *Doc) keys(c *column) []string {
 	return []string{c.key}
 }
 
-// prefix is what precedes the keys of a column, if it is not the usual one of its kind.
+// prefix returns what precedes the keys of a column, if it is not the usual one of its
+// kind.
 func prefix(key, usual string) string {
 	if key == usual {
 		return ""
@@ -131,12 +132,12 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 	panic("unknown kind of cell")
 }
 
-// bufferSize is that of what large tables are written through.
+// bufferSize is the size of the buffer for large tables.
 const bufferSize = 64 << 10
 
 const nanosPerSecond = 1_000_000_000
 
-// nanos is a duration in whole nanoseconds, rounded to the nearest, or in ticks.
+// nanos returns a duration in whole nanoseconds, rounded to the nearest, or in ticks.
 func (d *Doc) nanos(v cell) datum {
 	sum := quantile.Sum{Hi: v.high, Lo: v.n}
 	if !d.Clock.Known() && v.high != 0 {
@@ -147,7 +148,7 @@ func (d *Doc) nanos(v cell) datum {
 	}
 	f := new(big.Int).SetUint64(d.Clock.Frequency)
 	n, rest := new(big.Int).QuoRem(new(big.Int).Mul(sum.Big(), big.NewInt(nanosPerSecond)), f, new(big.Int))
-	// A tie goes to the even number, as reader.Clock has it.
+	// A tie goes to the even number, as in reader.Clock.
 	if c := rest.Lsh(rest, 1).Cmp(f); c > 0 || c == 0 && n.Bit(0) == 1 {
 		n.Add(n, big.NewInt(1))
 	}
@@ -162,7 +163,7 @@ func (d *Doc) meanNanos(ticks float64) float64 {
 	return ticks
 }
 
-// plainNumber is the value of a cell whose only one is a number of 64 bits.
+// plainNumber returns the value of a cell that is a single 64-bit number.
 func (d *Doc) plainNumber(c *column, v *cell) (n uint64, ok bool) {
 	switch {
 	case v.missing:
@@ -177,7 +178,7 @@ func (d *Doc) plainNumber(c *column, v *cell) (n uint64, ok bool) {
 
 // CSV.
 
-// firstTable is what CSV has of a report.
+// firstTable returns the table that CSV contains.
 func firstTable(body []Node) *TableNode {
 	for _, n := range body {
 		switch n := n.(type) {
@@ -240,7 +241,7 @@ func (d *Doc) writeCSV(w io.Writer) error {
 	return b.Flush()
 }
 
-// csvCell is a datum as one cell.
+// csvCell returns a datum as a cell.
 func (d *Doc) csvCell(c *column, v cell, i int, x datum) string {
 	switch {
 	case x.null:
@@ -266,12 +267,12 @@ func (d *Doc) csvCell(c *column, v cell, i int, x datum) string {
 
 // JSON.
 
-// jsonWriter writes an object whose arrays of objects have an element on each line.
+// jsonWriter writes an object. Elements of arrays of objects are on separate lines.
 type jsonWriter struct {
 	doc    *Doc
 	w      *bufio.Writer
 	indent int
-	first  bool // of the object that is open
+	first  bool // in the current object
 }
 
 func (d *Doc) writeJSON(w io.Writer) error {
@@ -334,7 +335,7 @@ func (j *jsonWriter) quote(s string) {
 	}
 	e := json.NewEncoder(chomp{j.w})
 	e.SetEscapeHTML(false)
-	_ = e.Encode(s) // a string; errors of the writer come at its end
+	_ = e.Encode(s) // only errors of the writer are possible, and it reports them at its end
 }
 
 // isPlain reports whether s needs no escapes.
@@ -347,7 +348,7 @@ func isPlain(s string) bool {
 	return true
 }
 
-// chomp drops the line feed that an Encoder ends with.
+// chomp drops the line feed at the end of an Encoder's output.
 type chomp struct{ w *bufio.Writer }
 
 func (c chomp) Write(p []byte) (int, error) {
@@ -455,9 +456,9 @@ func (j *jsonWriter) table(t *TableNode) {
 	j.close(']')
 }
 
-// row writes a row and, in a tree, what is below it. It returns the next row.
+// row writes a row and, in a tree, the rows below it. It returns the next row.
 func (j *jsonWriter) row(t *TableNode, columns []jsonColumn, row int) int {
-	var open []int // levels of the nodes whose object is not closed
+	var open []int // levels of the nodes whose objects are open
 	for {
 		j.next()
 		j.w.WriteByte('{')
@@ -514,7 +515,7 @@ func (j *jsonWriter) cells(t *TableNode, columns []jsonColumn, row int) {
 	var buffer [4]datum
 	for _, c := range columns {
 		of, v := &t.columns[c.index], t.cell(row, c.index)
-		if n, ok := j.doc.plainNumber(of, &v); ok { // most of large tables
+		if n, ok := j.doc.plainNumber(of, &v); ok { // most cells of large tables
 			j.w.WriteString(separator)
 			separator = ", "
 			j.w.WriteString(c.keys[0])

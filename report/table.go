@@ -14,19 +14,19 @@ type TableNode struct {
 	length     int
 	cell       func(row, column int) cell
 	level      func(row int) int // of trees: 0 for roots
-	top        int               // how many rows people see; all when 0
+	top        int               // how many rows people see; 0 for all
 	transposed bool              // people see columns as rows
 }
 
-// Table is a table with a row for each element of rows. Its key names an array in JSON.
-// The rows must not change until the report is written.
+// Table is a table with a row for each element of list. Its key names an array in JSON. The
+// rows must not change until the report is written.
 func Table[T any](key string, list []T, columns ...Column[T]) *TableNode {
 	return Computed(key, len(list), func(row int) *T { return &list[row] }, columns...)
 }
 
-// Computed is [Table] for rows that are not all in memory: at gives a row, which is valid
-// until the next call. Each format asks for the rows in ascending order, from 0 on for
-// each time that it goes through the table, and any number of times for each row.
+// Computed is [Table] for rows that are not all in memory. at returns a row, which is valid
+// until the next call. Each format asks for the rows in ascending order, from 0 for each
+// pass over the table, and any number of times for each row.
 func Computed[T any](key string, length int, at func(row int) *T, columns ...Column[T]) *TableNode {
 	t := &TableNode{key: key, length: length}
 	for _, c := range columns {
@@ -38,7 +38,7 @@ func Computed[T any](key string, length int, at func(row int) *T, columns ...Col
 	return t
 }
 
-// of is the cell of a row.
+// of returns the cell of a row.
 func (c *Column[T]) of(row *T) cell {
 	if c.missing != nil && c.missing(row) {
 		return cell{missing: true}
@@ -55,10 +55,10 @@ func (c *Column[T]) of(row *T) cell {
 	return v
 }
 
-// Tree is a table whose rows are the nodes of trees, each before its children: level is 0
-// for roots, and at most one more than that of the row before. For people the functions, or
-// else the first column with text, are indented. In JSON children are arrays in their
-// parents; CSV has a column "level".
+// Tree is a table whose rows are the nodes of trees, each before its children. level is 0
+// for roots, and at most one more than that of the previous row. For people, it indents the
+// functions, or otherwise the first column with text. In JSON, children are arrays in their
+// parents. CSV has a column "level".
 func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T]) *TableNode {
 	t := Table(key, list, columns...)
 	t.level = func(row int) int { return level(&list[row]) }
@@ -68,14 +68,14 @@ func Tree[T any](key string, list []T, level func(*T) int, columns ...Column[T])
 // Titled puts a heading above the table, unless it has no rows.
 func (t *TableNode) Titled(title string) *TableNode { t.title = title; return t }
 
-// Transposed shows people the columns as rows. The cells of the first column, which always has
-// some, are their titles.
+// Transposed shows people the columns as rows. The cells of the first column are the
+// titles.
 func (t *TableNode) Transposed() *TableNode { t.transposed = true; return t }
 
-// Top shows people the first n rows, and how many more there are. 0 is all.
+// Top shows people the first n rows, and the number of further rows. 0 shows all.
 func (t *TableNode) Top(n int) *TableNode { t.top = n; return t }
 
-// shown is how many rows people see, and more says how many they do not.
+// shown returns how many rows people see. more returns how many they do not see.
 func (t *TableNode) shown() int {
 	if t.top > 0 {
 		return min(t.top, t.length)
@@ -95,7 +95,7 @@ func (t *TableNode) Len() int { return t.length }
 
 func titleOf(key string) string { return strings.ReplaceAll(key, "_", " ") }
 
-// Facts are single values. Each is a column whose one row is of type T.
+// Facts are single values. Each is a column whose only row is of type T.
 func Facts[T any](of *T, columns ...Column[T]) *FactList {
 	l := &FactList{}
 	for i := range columns {
@@ -104,5 +104,5 @@ func Facts[T any](of *T, columns ...Column[T]) *FactList {
 	return l
 }
 
-// Hidden leaves facts out of what people read, where prose says them.
+// Hidden omits facts from what people read, because prose has them.
 func (l *FactList) Hidden() Programs { return Programs{l} }

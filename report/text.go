@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/internal/texttab"
 )
 
-// pageWidth is the width of paragraphs where the terminal is wider, or there is none.
+// pageWidth is the maximum width of paragraphs.
 const pageWidth = 100
 
 // Escape sequences of [Style.Color]. A report has no others.
@@ -18,7 +18,7 @@ const (
 	Plain = "\x1b[0m"
 )
 
-// textWriter writes nodes with an empty line between them.
+// textWriter writes nodes separated by empty lines.
 type textWriter struct {
 	doc   *Doc
 	style Style
@@ -40,7 +40,7 @@ func (d *Doc) writeText(w io.Writer, s Style) error {
 	return t.w.Flush()
 }
 
-// gap separates what follows from what was written.
+// gap separates the next node from the previous one.
 func (t *textWriter) gap() {
 	if t.began {
 		t.w.WriteByte('\n')
@@ -103,7 +103,8 @@ func (t *textWriter) prose(s string) {
 	t.w.WriteByte('\n')
 }
 
-// facts writes a line for each. On a terminal, values that do not fit go on below themselves.
+// facts writes a line for each fact. On a terminal, values that do not fit continue on the
+// next line.
 func (t *textWriter) facts(list []fact) {
 	var titles, values []string
 	widest := 0
@@ -120,7 +121,7 @@ func (t *textWriter) facts(list []fact) {
 		}
 		t.w.WriteString(title + strings.Repeat(" ", widest-texttab.Width(title)))
 		at := widest
-		for j, word := range strings.Split(values[i], " ") { // spaces in a row stay
+		for j, word := range strings.Split(values[i], " ") { // keep repeated spaces
 			if n := texttab.Width(word); j > 0 && t.style.Width > 0 && at+1+n > t.style.Width {
 				t.w.WriteString("\n" + strings.Repeat(" ", widest))
 				at = widest
