@@ -8,31 +8,30 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Call is a function that calls another, by their ids in a trace.
+// Call is a pair of a function and a function that it calls, by their ids in a trace.
 type Call struct{ Caller, Callee reader.FuncID }
 
-// CallFrames returns, for each of the calls, what the code of the caller that calls the
-// callee stands for in the source: first the function that has the call in it, which may
-// be one that was inlined into the caller, then the one that this was inlined into, and
-// so on up to the caller itself. Locations are those of the calls, and Address is that of
-// the code.
+// CallFrames returns the inlined frames of calls. For each call, the first frame is the
+// function that contains the call in the source, which may have been inlined into the caller.
+// The function that it was inlined into follows, up to the caller itself. Locations are those
+// of the calls, and Address is that of the code.
 //
-// A trace does not tell from where in a function a call came. So the frames are
-// those that all the places have in common where the debug information says that the
-// caller calls the callee directly. There are none where it says so of no place or of more
-// than 64, or where the places are in different inlined functions. Where places in the
-// same ones differ, an inlined function has line 0, and the caller its own location.
+// A trace does not contain the call site. So the frames are those that all direct calls of the
+// callee in the caller have in common, according to the debug information. There are no frames
+// if it lists no such call or more than 64, or if the calls are in different inlined functions.
+// If calls in the same inlined functions differ, an inlined function has line 0, and the caller
+// has its own location.
 func CallFrames(n Names, calls []Call) [][]Symbol {
 	frames := make([][]Symbol, len(calls))
 	names, ok := n.(finder)
 	if _, grouped := n.(*Templates); !ok || grouped {
-		return frames // what stands for several functions has no one place
+		return frames // an instance of a group has no location of its own
 	}
 	type function struct {
 		table *Table
 		id    reader.FuncID
 	}
-	var callers []function // in order, so that what is read of one is needed once
+	var callers []function // in order, so that each is read once
 	callees := make(map[function][]wantedCall)
 	for i, c := range calls {
 		t, id := names.find(c.Caller)
@@ -64,18 +63,18 @@ func CallFrames(n Names, calls []Call) [][]Symbol {
 	return frames
 }
 
-// mostPlaces bounds the places of one call, which would hardly have anything in common.
+// mostPlaces limits the places of one call. More would hardly have anything in common.
 const mostPlaces = 64
 
-// callPlaces are the places of calls in the code of one table.
+// callPlaces has the call sites in the code of one table.
 type callPlaces struct {
 	table     *Table
-	wanted    []wantedCall // those that have places
-	addresses []uint64     // of the places, in the end sorted
+	wanted    []wantedCall // those with call sites
+	addresses []uint64     // of the sites, sorted by locate
 	locations []debuginfo.Location
 }
 
-// wantedCall is a call that is asked for.
+// wantedCall is a call to find frames for.
 type wantedCall struct {
 	call   int // which
 	caller reader.FuncID
@@ -84,13 +83,13 @@ type wantedCall struct {
 	sites  []callSite
 }
 
-// callSite is a place that a function is called from.
+// callSite is the address of a call.
 type callSite struct {
 	address uint64
-	chain   []Inlined // what it is inside of, from the outermost one
+	chain   []Inlined // inlined calls around it, outermost first
 }
 
-// add finds the places of calls of one function.
+// add finds the call sites in one function.
 func (p *callPlaces) add(caller reader.FuncID, wanted []wantedCall) {
 	i, ok := p.table.m.index(caller)
 	if !ok {
@@ -102,8 +101,7 @@ func (p *callPlaces) add(caller reader.FuncID, wanted []wantedCall) {
 	for _, w := range wanted {
 		of := calls[w.callee]
 		if of == nil {
-			// A copy that the compiler made for some of the calls goes by the name of the
-			// function, with more behind it.
+			// The name of a copy that the compiler made for some calls has a suffix.
 			base, _, _ := strings.Cut(w.callee, ".")
 			of = calls[base]
 		}
@@ -127,14 +125,14 @@ func (p *callPlaces) add(caller reader.FuncID, wanted []wantedCall) {
 	p.addresses = append(p.addresses, addresses...)
 }
 
-// locate finds the lines of all places at once.
+// locate finds the lines of all call sites at once.
 func (p *callPlaces) locate() {
 	slices.Sort(p.addresses)
 	p.addresses = slices.Compact(p.addresses)
 	p.locations = p.table.debug.CodeLocations(p.addresses)
 }
 
-// frames is what all places of a call have in common.
+// frames returns the common frames of all sites of a call.
 func (p *callPlaces) frames(w *wantedCall) []Symbol {
 	caller, _ := p.table.Func(w.caller)
 	frames := p.framesAt(&w.sites[0], caller)
@@ -161,7 +159,7 @@ func (p *callPlaces) frames(w *wantedCall) []Symbol {
 	return frames
 }
 
-// framesAt is what a place stands for.
+// framesAt returns the frames of one site.
 func (p *callPlaces) framesAt(s *callSite, caller Symbol) []Symbol {
 	i, _ := slices.BinarySearch(p.addresses, s.address)
 	caller.Address = s.address

@@ -1,21 +1,19 @@
-// Package symbolize says which function an id of a trace stands for: its name
-// and where its source is.
+// Package symbolize translates the function ids of a trace to names and source locations.
 //
-// It knows which id is what: instrumentation maps, the objects of a process, and names that
-// are packed into a trace. Two packages know the rest: debuginfo reads symbols and debug
-// information of ELF files by address, and demangle turns linkage names into those of the
-// source.
+// The package maps ids to functions. It reads instrumentation maps, finds the objects of a
+// process, and reads names that are packed into a trace. Two packages do the rest: debuginfo
+// reads symbols and debug information of ELF files by address, and demangle demangles names.
 //
-// [Open] finds the names of a trace's functions, [Load] those of a file; [Label] and
-// [Location] are how reports show them. Until then, functions are known by their ids.
+// [Open] finds the names for a trace, [Load] those of a file. Reports show functions with
+// [Label] and [Location].
 //
-// [Load] reads the instrumentation map for the address of every function (elfmap.go), or a
-// YAML map stands in for it (yamlmap.go). Ids are not stored. They count functions from 1 in
-// the order of the map, anew wherever the function differs from that of the sled before.
-// Names are demangled and locations found when they are first asked for.
+// [Load] reads the instrumentation map, which has the address of every function (elfmap.go).
+// A YAML map can replace the binary (yamlmap.go). A map does not store ids. Ids count
+// functions from 1 in the order of the map: an id is new when the function differs from that
+// of the previous sled. Names are demangled and locations found on first use.
 //
-// A map is an array of sleds. On 64-bit machines, and with half the size on
-// others, a sled is:
+// A map is an array of sleds. On 64-bit machines a sled has this layout. On 32-bit machines
+// it has half the size:
 //
 //	offset  size  field
 //	0       8     address of the sled
@@ -25,9 +23,9 @@
 //	18      1     version
 //	19      13    zero
 //
-// Versions 0 and 1 hold addresses. From version 2 on, each of the two words
-// holds the distance to the address from where the word itself is.
+// Versions 0 and 1 hold addresses. Since version 2, each of the two words holds the distance
+// from itself to the address.
 //
-// Files may be damaged or hostile: every length is checked against the file
-// before it is used, and what goes wrong is an error.
+// Files may be damaged or hostile. The package checks every length against the file before it
+// uses it, and returns errors.
 package symbolize

@@ -11,11 +11,11 @@ import (
 
 const mapSection = "xray_instr_map"
 
-// errNoMap is for ELF files that were built without instrumentation.
+// errNoMap is returned for ELF files without an instrumentation map.
 var errNoMap = errors.New("no " + mapSection + " section: build the file with -fxray-instrument, and do not strip this section")
 
-// readMap decodes the instrumentation map. Object files have a section for each
-// function, or for each text section; linked files have one.
+// readMap decodes the instrumentation map. Object files have a map section for each function or
+// text section. Linked files have one.
 func readMap(e *debuginfo.ELF) (*Map, error) {
 	header := e.Header()
 	m := &Map{Machine: header.Machine, Class: header.Class, ByteOrder: header.ByteOrder}
@@ -90,7 +90,7 @@ func (m *Map) readSleds(e *debuginfo.ELF, s *debuginfo.Section) error {
 	return nil
 }
 
-// hasAbsolute reports whether any sled holds addresses, not distances.
+// hasAbsolute reports whether any sled holds addresses instead of distances.
 func hasAbsolute(data []byte, size, word int) bool {
 	for at := 0; at < len(data); at += size {
 		if data[at+2*word+2] < 2 {
@@ -100,7 +100,8 @@ func hasAbsolute(data []byte, size, word int) bool {
 	return false
 }
 
-// notELF explains the formats that users may take for what this package reads.
+// notELF explains formats that users may confuse with those that this package reads. It returns
+// nil for text.
 func notELF(head []byte) error {
 	has := func(magic string) bool { return len(head) >= len(magic) && string(head[:len(magic)]) == magic }
 	switch {

@@ -8,19 +8,18 @@ import (
 	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
-// Inlined is a call that the compiler replaced by the code of the function called.
+// Inlined is a call that the compiler replaced by the code of the callee.
 type Inlined struct {
 	Depth   int    // 1 for calls in the function itself, 2 for those in one inlined into it
-	Name    string // demangled, unless the table keeps names as they are linked
-	Linkage string // as it would be linked; in C, and where that is not known, its name
-	// File, Line and Column are where it is called.
+	Name    string // in the style of the table
+	Linkage string // linkage name; the plain name in C, or if there is none
+	// File, Line and Column are the location of the call.
 	File         string
 	Line, Column int
 }
 
-// Inlined returns the calls that were inlined into a function, in the order of the
-// debug information, callees right behind their callers. Without debug information
-// there are none.
+// Inlined returns the calls that were inlined into a function, callees after their callers. It
+// returns nil without debug information.
 func (t *Table) Inlined(id reader.FuncID) []Inlined {
 	if t == nil || t.debug == nil {
 		return nil
@@ -32,7 +31,7 @@ func (t *Table) Inlined(id reader.FuncID) []Inlined {
 	return t.inlined(t.debug.InlinedCalls(i))
 }
 
-// inlined are inlined calls as the table shows their names.
+// inlined converts inlined calls and demangles their names.
 func (t *Table) inlined(calls []debuginfo.InlinedCall) []Inlined {
 	var list []Inlined
 	for _, c := range calls {
@@ -44,7 +43,7 @@ func (t *Table) inlined(calls []debuginfo.InlinedCall) []Inlined {
 	return list
 }
 
-// shown is a linkage name as the table shows names.
+// shown returns a linkage name in the style of the table.
 func (t *Table) shown(linkage string) string {
 	switch t.opts.Style {
 	case Mangled:
@@ -55,9 +54,8 @@ func (t *Table) shown(linkage string) string {
 	return demangle.Name(linkage)
 }
 
-// Frames returns what a function's address stands for in the source: the function
-// of the code that is there, then the one that it was inlined into, and so on up to
-// the function itself. Locations are those of the code, and of the calls. It is
+// Frames returns the inlined frames at the start of a function, innermost first. The last frame
+// is the function itself. Locations are those of the code, and then of the calls. The result is
 // empty for an id that is not in the map.
 func (t *Table) Frames(id reader.FuncID) []Symbol {
 	s, ok := t.Func(id)
@@ -74,9 +72,8 @@ func (t *Table) Frames(id reader.FuncID) []Symbol {
 	return unwind(s, t.inlined(t.debug.InlinedAt(i, []uint64{t.m.Functions[i].key})[0]))
 }
 
-// unwind is what a place of a function stands for that is inside of inlined calls, of
-// which the outermost is the first. The location of s is that of the code; those of the
-// frames are of the code, and of the calls.
+// unwind returns the frames of a place inside of inlined calls, outermost call first. s is the
+// function, with the location of the code.
 func unwind(s Symbol, calls []Inlined) []Symbol {
 	frames := make([]Symbol, 0, len(calls)+1)
 	for _, c := range slices.Backward(calls) {

@@ -8,20 +8,19 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// SledKind says what a sled does when it is patched. The values are those of
-// the instrumentation map.
+// SledKind is what a patched sled records. The values are those of instrumentation maps.
 type SledKind uint8
 
 const (
 	Entry        SledKind = iota // at the start of a function
-	Exit                         // in place of a return
+	Exit                         // at a return
 	TailExit                     // before a tail call
-	LogArgsEntry                 // as Entry, and logs the first argument
+	LogArgsEntry                 // at the start of a function; also logs the first argument
 	CustomEvent                  // __xray_customevent
 	TypedEvent                   // __xray_typedevent
 )
 
-// String gives the name that YAML maps use.
+// String returns the name in YAML maps.
 func (k SledKind) String() string {
 	if int(k) < len(sledKindNames) {
 		return sledKindNames[k]
@@ -38,11 +37,11 @@ func parseSledKind(s string) (SledKind, bool) {
 	return SledKind(max(i, 0)), i >= 0
 }
 
-// Sled is one entry of an instrumentation map. Addresses are those of the
-// link, or in an object file those within the section.
+// Sled is one entry of an instrumentation map. Addresses are link-time addresses. In object files
+// they are offsets in the section.
 type Sled struct {
 	Address          uint64
-	Function         uint64 // where its function starts
+	Function         uint64 // address of its function
 	ID               reader.FuncID
 	Kind             SledKind
 	AlwaysInstrument bool
@@ -53,19 +52,19 @@ type Sled struct {
 type Function struct {
 	ID      reader.FuncID
 	Address uint64
-	// Name is set only by YAML maps, which store names.
+	// Name is set for YAML maps only.
 	Name string
 
-	// key is Address where that is unique; in object files, where every section
-	// starts at 0, the address in the layout that the package chose.
+	// key is a unique address. In object files, where every section starts at 0, it is the
+	// address in the layout of package debuginfo. Elsewhere it is Address.
 	key uint64
 }
 
-// Map is an instrumentation map. It must not be changed.
+// Map is an instrumentation map. Callers must not change it.
 type Map struct {
 	Sleds     []Sled     // in the order of the map
-	Functions []Function // ordered by ID, without duplicates
-	// Machine, Class and ByteOrder are those of the ELF file; zero for YAML.
+	Functions []Function // sorted by ID, without duplicates
+	// Machine, Class and ByteOrder are from the ELF file; zero for YAML.
 	Machine   elf.Machine
 	Class     elf.Class
 	ByteOrder binary.ByteOrder
@@ -91,7 +90,8 @@ func (m *Map) index(id reader.FuncID) (int, bool) {
 }
 
 // AlwaysInstrumented returns a function that reports whether a function of n is marked
-// xray_always_instrument, as far as n has instrumentation maps. It is for one goroutine.
+// xray_always_instrument. It reports false for functions without an instrumentation map. The
+// returned function is not safe for concurrent use.
 func AlwaysInstrumented(n Names) func(reader.FuncID) bool {
 	marked := make(map[*Table]map[reader.FuncID]bool)
 	return func(id reader.FuncID) bool {

@@ -10,18 +10,18 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// registers is what shared objects with LLVM's runtime call to get a number.
+// registers is the function that shared objects with LLVM's runtime call to get a number.
 const registers = "__xray_register_dso"
 
-// LinkedObjects returns the paths of the instrumented shared objects that a program
-// is linked with, in the order in which their constructors run, so that LLVM's
-// runtime gives them the numbers 1, 2 and so on: dependencies first, and what has
-// none of each other as glibc 2.35 and later do. Objects that are loaded by dlopen
-// come after them. certain tells that every loader would take this order.
+// LinkedObjects returns the paths of the instrumented shared objects that a program is linked
+// with, in the order of their constructors. LLVM's runtime gives them the numbers 1, 2 and so
+// on in this order: dependencies first, and independent objects as in glibc 2.35 and later.
+// Objects loaded by dlopen come after them. certain reports whether every loader would use this
+// order.
 //
-// They are looked for where the loader does it: in the run paths of the files, in
-// Dirs by name, and in the system's folders, all below Sysroot. It is an error if one
-// is not there, since then nobody knows whether it had a number.
+// LinkedObjects searches as the loader does: in the run paths of the files, in Dirs by name,
+// and in system directories, all below Sysroot. It returns an error if it cannot find one of
+// them, since that object might have a number.
 func LinkedObjects(program string, s Search) (paths []string, certain bool, err error) {
 	g := &linkGraph{search: s, byName: make(map[string]*linked)}
 	err = debuginfo.Guard(func() error { return g.follow(program) })
@@ -45,27 +45,27 @@ func LinkedObjects(program string, s Search) (paths []string, certain bool, err 
 	return paths, certain, nil
 }
 
-// linked is a file that takes part in a link.
+// linked is a program or shared object.
 type linked struct {
 	path         string
 	needs        []*linked
-	names        []string // of needs, as DT_NEEDED says
+	names        []string // of needs, from DT_NEEDED
 	runPath      []string
-	oldRunPath   []string // is that of dependencies, too
+	oldRunPath   []string // also applies to dependencies
 	machine      elf.Machine
 	instrumented bool
 	done         bool
 }
 
-// linkGraph holds the files in the order in which the loader maps them: the program,
-// what it needs, what that needs, and so on.
+// linkGraph holds the files in the order in which the loader maps them: the program, its
+// dependencies, their dependencies, and so on.
 type linkGraph struct {
 	search Search
 	list   []*linked
 	byName map[string]*linked
 }
 
-// maxLinked bounds the files of a link.
+// maxLinked limits the files of a program.
 const maxLinked = 10_000
 
 func (g *linkGraph) follow(program string) error {
@@ -91,7 +91,7 @@ func (g *linkGraph) follow(program string) error {
 	return nil
 }
 
-// find opens the first file of a name that could be linked with l.
+// find opens the first file with a name that the loader would accept for l.
 func (g *linkGraph) find(l *linked, name string) (*linked, error) {
 	var paths []string
 	in := func(dirs ...string) {
@@ -121,7 +121,7 @@ func (g *linkGraph) find(l *linked, name string) (*linked, error) {
 		"pass its directory with --symbols, or number the objects with --object N=FILE", name, l.path)
 }
 
-// systemDirs are the folders that the loader looks into at last.
+// systemDirs returns the directories that the loader searches last.
 func systemDirs(machine elf.Machine) []string {
 	dirs := []string{"/lib64", "/usr/lib64", "/lib", "/usr/lib", "/usr/local/lib"}
 	triple := map[elf.Machine]string{elf.EM_X86_64: "x86_64-linux-gnu", elf.EM_AARCH64: "aarch64-linux-gnu"}[machine]
@@ -144,8 +144,7 @@ func (g *linkGraph) open(path string) (l *linked, err error) {
 	return l, err
 }
 
-// Bounds of what a file says of those that it is linked with. Each name may be looked for in
-// each folder.
+// Limits of the dependencies of a file. The search tries each name in each directory.
 const (
 	maxNeeded   = 4096
 	maxRunPaths = 64
@@ -188,7 +187,7 @@ func (g *linkGraph) read(path string, e *debuginfo.ELF) (*linked, error) {
 	return l, nil
 }
 
-// construct appends a file behind what it needs, as glibc does.
+// construct appends a file after its dependencies, as glibc does.
 func (l *linked) construct(order []*linked) []*linked {
 	if l.done {
 		return order
@@ -208,19 +207,17 @@ func (l *linked) dependsOn(other *linked, seen map[*linked]bool) bool {
 	return slices.ContainsFunc(l.needs, func(d *linked) bool { return d == other || d.dependsOn(other, seen) })
 }
 
-// IsSharedObject reports whether the file is a shared object with a number of its
-// own, whose ids are not those of a program.
+// IsSharedObject reports whether the file is a shared object with an object number of its own.
 func IsSharedObject(path string) bool {
 	return hasKind(path, func(e *debuginfo.ELF) bool {
 		return !e.IsProgram() && e.Header().Type == elf.ET_DYN && e.Imports(registers)
 	})
 }
 
-// IsProgram reports whether the file is a program, whose ids have no number of a shared
-// object.
+// IsProgram reports whether the file is a program. The ids of programs have object number 0.
 func IsProgram(path string) bool { return hasKind(path, (*debuginfo.ELF).IsProgram) }
 
-// hasKind asks about an ELF file; false for what is none.
+// hasKind calls is for an ELF file. It returns false for other files.
 func hasKind(path string, is func(*debuginfo.ELF) bool) (yes bool) {
 	_ = debuginfo.Guard(func() error {
 		e, err := debuginfo.OpenELF(path)

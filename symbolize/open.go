@@ -10,28 +10,26 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// ErrNoObject means that a file was given for an object that the trace cannot have.
+// ErrNoObject means that the caller passed a file for an object that the trace cannot have.
 var ErrNoObject = errors.New("there is no object")
 
-// Opened are the names of the functions of a trace.
+// Opened holds the names of the functions of a trace.
 type Opened struct {
-	// Names are nil where neither the trace nor a file says which functions there
-	// are. They may be used concurrently until Close.
+	// Names is nil if neither the trace nor a file has names. It may be used concurrently
+	// until Close.
 	Names Names
-	// Missing are the recorded objects that no file was found for, or that were given
-	// one of another build.
+	// Missing lists the recorded objects without a file, or with a file of another build.
 	Missing []Missing
 
 	tables []*Table
 }
 
-// Open finds the names of the functions of a trace where they are. A trace of this
-// project's recorder says which program and shared objects it is of, and those are
-// searched for as s says, unless names were packed into the trace. For other traces,
-// and for objects that are somewhere else, files are given by the number of the object,
-// of which the program is 0: binaries, or the maps that `xray extract` writes. It is an
-// error if one of these cannot be used. Names are those of the files alone if t is nil. The
-// files stay open until [Opened.Close].
+// Open finds the names for a trace. Names that are packed into the trace come first. A
+// trace of this project's recorder identifies its program and shared objects, which Open
+// searches for with s. For other traces, and for objects elsewhere, pass files by object number.
+// The program is object 0. A file is a binary, or a map of `xray extract`; Open returns an
+// error if it cannot use one of them. If t is nil, Open uses the files alone. The files stay
+// open until [Opened.Close].
 func Open(t *reader.Trace, files map[int]string, s Search) (*Opened, error) {
 	s.Limit = new(debuginfo.UnpackLimit)
 	if t == nil {
@@ -95,12 +93,11 @@ func openGiven(t *reader.Trace, files map[int]string, s Search) (*Opened, error)
 	return o, nil
 }
 
-// Tables are those of the files, by the number of the object; nil where there is none.
-// The list must not be changed.
+// Tables returns the tables of the files by object number, nil for objects without one. The
+// caller must not change the list.
 func (o *Opened) Tables() []*Table { return o.tables }
 
-// Close closes the files. Locations that were not asked for before are unknown from
-// then on.
+// Close closes the files. After Close, only locations that were read before are known.
 func (o *Opened) Close() error {
 	var err error
 	for _, t := range o.tables {

@@ -9,12 +9,12 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Objects are the tables of a program and of its shared objects, by the number
-// that the top 8 bits of an id hold. The program itself is number 0. A program
-// that has no shared objects may also be given as its [Table] alone.
+// Objects has the tables of a program and its shared objects by object number, the top 8 bits
+// of an id. The program is 0. A program without shared objects can also be used as its [Table]
+// alone.
 type Objects map[uint8]*Table
 
-// Func looks the low 24 bits of the id up in the table of its object.
+// Func looks up the low 24 bits of the id in the table of its object.
 func (o Objects) Func(id reader.FuncID) (Symbol, bool) {
 	t, id := o.find(id)
 	return t.Func(id)
@@ -25,24 +25,24 @@ func (o Objects) find(id reader.FuncID) (*Table, reader.FuncID) {
 	return o[object], function
 }
 
-// Unpack returns the number of the object of an id, 0 for the program, and the id in
-// the map of the object.
+// Unpack splits an id into the object number, 0 for the program, and the id in the map of the
+// object.
 func Unpack(id reader.FuncID) (object uint8, function reader.FuncID) {
 	return uint8(uint32(id) >> 24), id & 0xFFFFFF
 }
 
-// Packed are objects that remember which functions were asked for, so that one can
-// tell afterwards what was missing. It may be used concurrently.
+// Packed is Objects that remember the largest ids they were asked for. It is safe for
+// concurrent use.
 type Packed struct {
-	tables  [256][]*Table // that may be meant, by number as the trace has it
+	tables  [256][]*Table // candidates, by the number in the trace
 	cut     bool
-	largest [256]atomic.Uint32         // id that was asked for, by object
-	sleds   func() map[*Table][]uint32 // kinds that functions have, as bits, by index of the map
+	largest [256]atomic.Uint32         // largest id looked up, by object
+	sleds   func() map[*Table][]uint32 // kinds of sleds of each function, as bits
 }
 
-// NewPacked makes Names of objects. cut is for traces that keep only 4 bits of an
-// object's number, as FDR logs do: objects whose numbers differ by 16 look alike
-// there. An id that may be of several of them has no name.
+// NewPacked returns Names for objects. cut is for traces that keep only 4 bits of an object
+// number, as FDR logs do. There, objects whose numbers differ by 16 look alike. An id that
+// could belong to several of them has no name.
 func NewPacked(objects Objects, cut bool) *Packed {
 	p := &Packed{cut: cut}
 	for object, t := range objects {
@@ -66,7 +66,7 @@ func NewPacked(objects Objects, cut bool) *Packed {
 	return p
 }
 
-// kinds are the kinds of sleds that each function has, as bits.
+// kinds returns the kinds of the sleds of each function as bits.
 func (m *Map) kinds() []uint32 {
 	kinds := make([]uint32, len(m.Functions))
 	for _, s := range m.Sleds {
@@ -77,10 +77,9 @@ func (m *Map) kinds() []uint32 {
 	return kinds
 }
 
-// Contradicts finds an event that no sled of its function can have caused, so that the
-// file is not the one that was traced: tail exits and arguments that are logged have
-// sleds of their own. Functions without a sled at an exit tell nothing: maps that
-// people write have none.
+// Contradicts finds an event that no sled of its function can have caused, which means that the
+// file is not the traced one. Tail exits and logged arguments have sleds of their own.
+// Functions without a sled at an exit prove nothing: hand-written maps have none.
 func (p *Packed) Contradicts(events []reader.Event) (reader.Event, bool) {
 	for i := range events {
 		var needed uint32
@@ -105,14 +104,14 @@ func (p *Packed) Contradicts(events []reader.Event) (reader.Event, bool) {
 	return reader.Event{}, false
 }
 
-// Candidates are the tables that a number of an object in the trace may mean. The list must
-// not be changed.
+// Candidates returns the tables that an object number of the trace can mean. The caller must
+// not change the list.
 func (p *Packed) Candidates(object uint8) []*Table { return p.tables[object] }
 
 // Cut reports whether the trace keeps only 4 bits of an object's number.
 func (p *Packed) Cut() bool { return p.cut }
 
-// Largest is the largest id in its object that was asked for; 0 when none was.
+// Largest returns the largest id of an object that was looked up; 0 if there was none.
 func (p *Packed) Largest(object uint8) reader.FuncID {
 	return reader.FuncID(p.largest[object].Load())
 }
@@ -147,8 +146,8 @@ func (p *Packed) find(id reader.FuncID) (*Table, reader.FuncID) {
 	return found, function
 }
 
-// ObjectName says which file a function is in: the base name of the file, or the
-// number of the object where that is all that is known.
+// ObjectName returns the base name of the file of a function, or the object number if the file
+// is unknown.
 func ObjectName(n Names, id reader.FuncID) string {
 	if t := TableOf(n, id); t != nil {
 		return filepath.Base(t.object.Path)

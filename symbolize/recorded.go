@@ -13,47 +13,46 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Search says where the objects of a recorded process are looked for.
+// Search configures the search for the objects of a recorded process.
 type Search struct {
 	Options
-	// Sysroot is put in front of the paths that were recorded.
+	// Sysroot is prepended to the recorded paths.
 	Sysroot string
-	// Dirs are looked into first: for .build-id/xx/rest, for the recorded path, and
-	// for a file of the object's name.
+	// Dirs are searched first: for .build-id/xx/rest, for the recorded path, and for the base
+	// name of the object.
 	Dirs []string
-	// IgnoreBuildID takes files that are not what was recorded.
+	// IgnoreBuildID accepts files that differ from the recorded ones.
 	IgnoreBuildID bool
 }
 
-// Recorded are the tables of the objects of a recorded process, whose ids are
-// those of one object after the other. It implements [Names] and may be used
-// concurrently.
+// Recorded has the tables of the objects of a recorded process. Their ids are consecutive,
+// object by object. It implements [Names] and is safe for concurrent use.
 type Recorded struct {
 	objects []reader.Object
-	tables  []*Table // of objects; nil where there is none
-	// owners are the objects of functions without a map, by id less 1; -1 for
-	// none. Their ids are the same in the tables.
+	tables  []*Table // by object; nil without one
+	// owners has the object of each function, by id minus 1, or -1, if the functions are known
+	// by address. Their ids are the same in the tables.
 	owners []int
 }
 
-// Missing is an object whose functions have no names, or perhaps wrong ones.
+// Missing describes an object without names, or with names that may be wrong.
 type Missing struct {
 	Number int // of the object, from 0
 	Object reader.Object
-	// Changed tells that Path is a file of another build; otherwise there is no
-	// file that could be used. Given tells that the file was named for the object, and
-	// is used nevertheless.
+	// Changed means that Path is a file of another build. If it is false, no file could be
+	// used. Given means that the caller passed the file, and that it is used in spite of this.
 	Changed, Given bool
 	Path           string
 	Err            error
 }
 
-// LoadRecorded finds and reads the files of the objects of a process. Where
-// addresses are given, these are the functions, and no instrumentation map is
-// needed. Files that are given, by the number of the object, are taken for it,
-// whatever they are; it is an error if they cannot be. Objects that are not found,
-// or were built anew since they were recorded, are missing, each with the reason, as
-// are those whose given files are of another build.
+// LoadRecorded finds and reads the files of the objects of a process. If addresses is not
+// empty, it lists the functions, and the files need no instrumentation map.
+//
+// given has files by object number. LoadRecorded uses them even if they are of another build,
+// and returns an error if it cannot read one. It searches for the other objects with s. The
+// result lists objects as missing, with the reason, if no file was found or if the file is of
+// another build. The files stay open until [Recorded.Close].
 func LoadRecorded(objects []reader.Object, addresses []uint64, given map[int]string, s Search) (*Recorded, []Missing, error) {
 	r := &Recorded{objects: objects, tables: make([]*Table, len(objects))}
 	functions := r.own(addresses)
@@ -88,8 +87,8 @@ func LoadRecorded(objects []reader.Object, addresses []uint64, given map[int]str
 	return r, missing, nil
 }
 
-// own shares functions that are known by their addresses out to the objects that
-// they are in. Without such functions there are no owners.
+// own assigns functions that are known by address to their objects. It sets no owners if there
+// are no addresses.
 func (r *Recorded) own(addresses []uint64) [][]Function {
 	if len(addresses) == 0 {
 		return nil
@@ -117,8 +116,8 @@ func (r *Recorded) own(addresses []uint64) [][]Function {
 	return functions
 }
 
-// load reads the first file that is the object. Of those that are not, the first
-// that might be tells what is wrong.
+// load reads the first file that matches the object. If none does, it reports the first
+// candidate.
 func (s *Search) load(o *reader.Object, read func(path string) (*Table, error)) (*Table, *Missing) {
 	var missing *Missing
 	for _, path := range s.paths(o) {
@@ -155,7 +154,7 @@ func (s *Search) load(o *reader.Object, read func(path string) (*Table, error)) 
 	return nil, missing
 }
 
-// paths are the places where an object is looked for.
+// paths returns the candidates for an object.
 func (s *Search) paths(o *reader.Object) []string {
 	var paths []string
 	for _, dir := range s.Dirs {
@@ -167,9 +166,9 @@ func (s *Search) paths(o *reader.Object) []string {
 	return append(paths, filepath.Join(s.Sysroot, o.Path))
 }
 
-// differs says how a file is not what was recorded; nil when it is. What has no build
-// id, as maps, is told by the number of its functions, and by where its code begins
-// and ends.
+// differs explains how a file differs from the recorded one. It returns nil for the same file.
+// Without build IDs, as in maps, it compares the number of functions and the bounds of the
+// code.
 func differs(t *Table, o *reader.Object) error {
 	if own := t.object.BuildID; t.debug != nil && (own != "" || o.BuildID != "") {
 		if own != o.BuildID {
@@ -187,11 +186,11 @@ func differs(t *Table, o *reader.Object) error {
 	return nil
 }
 
-// maxSled is more than the length of any sled.
+// maxSled is longer than any sled.
 const maxSled = 64
 
-// hasText reports whether the code that the recorder described is that of the table:
-// from the first sled to the end of the last one, or without a map a segment.
+// hasText reports whether the recorded code is that of the table: from the first sled to the
+// end of the last, or a segment if there is no map.
 func (t *Table) hasText(first, end uint64) bool {
 	if len(t.m.Sleds) == 0 {
 		return t.debug == nil || t.debug.ELF().HasCode(first, end)
@@ -201,8 +200,8 @@ func (t *Table) hasText(first, end uint64) bool {
 	return slices.MinFunc(t.m.Sleds, byAddress).Address == first && last < end && end-last <= maxSled
 }
 
-// Disagrees finds a function that was packed with another address than it has in n, and
-// so is of another build. Functions without an address tell nothing.
+// Disagrees finds a function that was packed with another address than it has in n, and so is
+// of another build. It ignores functions without an address.
 func Disagrees(n Names, packed []reader.NamedFunction) (reader.NamedFunction, bool) {
 	names, ok := n.(finder)
 	if !ok {
@@ -227,9 +226,9 @@ func orNone(id string) string {
 	return id
 }
 
-// LoadAddresses reads what an ELF file says about addresses of its link, in whatever
-// order, which need not be starts of functions. The ids of the table count them from
-// 1. No instrumentation map is needed. The file stays open until [Table.Close].
+// LoadAddresses reads the names of link-time addresses in an ELF file. The addresses may be in
+// any order and need not be starts of functions. The ids of the table count them from 1. The
+// file needs no instrumentation map, and stays open until [Table.Close].
 func LoadAddresses(path string, opts Options, addresses []uint64) (*Table, error) {
 	functions := make([]Function, len(addresses))
 	for i, a := range addresses {
@@ -238,8 +237,8 @@ func LoadAddresses(path string, opts Options, addresses []uint64) (*Table, error
 	return loadFunctions(path, opts, functions)
 }
 
-// loadFunctions reads the names of some functions of an ELF file, which needs no
-// instrumentation map.
+// loadFunctions reads the names of functions of an ELF file without using its instrumentation
+// map.
 func loadFunctions(path string, opts Options, functions []Function) (*Table, error) {
 	t := &Table{object: Object{Path: path}, opts: opts, m: &Map{Functions: functions}}
 	err := debuginfo.Guard(func() error {
@@ -265,11 +264,11 @@ func (r *Recorded) Func(id reader.FuncID) (Symbol, bool) {
 	return t.Func(id)
 }
 
-// Tables are those of the objects, by their numbers; nil where there is none. The
-// list must not be changed.
+// Tables returns the tables by object number, nil for objects without one. The caller must not
+// change the list.
 func (r *Recorded) Tables() []*Table { return r.tables }
 
-// Own is the id of a function in the table of its object.
+// Own returns the id of a function in the table of its object.
 func (r *Recorded) Own(id reader.FuncID) reader.FuncID {
 	_, own := r.find(id)
 	return own
@@ -287,7 +286,7 @@ func (r *Recorded) find(id reader.FuncID) (*Table, reader.FuncID) {
 	return r.tables[i], id - r.objects[i].First + 1
 }
 
-// object is the number of the object that a function is of.
+// object returns the number of the object of a function.
 func (r *Recorded) object(id reader.FuncID) (number int, ok bool) {
 	if r.owners != nil {
 		i := int(id) - 1
@@ -311,7 +310,7 @@ func (r *Recorded) Close() error {
 	return err
 }
 
-// TableOf returns the table that n looks a function up in; nil when there is none.
+// TableOf returns the table of a function; nil if there is none.
 func TableOf(n Names, id reader.FuncID) *Table {
 	if n, ok := n.(finder); ok {
 		t, _ := n.find(id)

@@ -7,12 +7,12 @@ import (
 	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
-// Shorten is [demangle.Short] of a label: names of functions get short, and numbers of
-// functions without a name stay.
+// Shorten shortens a label with [demangle.Short]. It keeps the numbers of functions without a
+// name.
 func Shorten(label string) string { return demangle.Short(label) }
 
-// Shortened gives the functions of names the names that [Shorten] makes of them. All
-// else is as names has it. It may be used concurrently.
+// Shortened returns names whose symbols have names shortened by [Shorten]. It is safe for
+// concurrent use.
 func Shortened(names Names) Names {
 	if names == nil {
 		return nil
@@ -42,7 +42,7 @@ func (s *shortNames) Func(id reader.FuncID) (Symbol, bool) {
 	return symbol, true
 }
 
-// name is Func without the place of the function, where that takes time.
+// name is Func without the location.
 func (s *shortNames) name(id reader.FuncID) (Symbol, bool) { return s.Func(id) }
 
 func (s *shortNames) find(id reader.FuncID) (*Table, reader.FuncID) {

@@ -7,14 +7,14 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Stored are the names that are in the trace itself. It implements [Names] and may be
-// used concurrently.
+// Stored has the names that are packed into a trace. It implements [Names] and is safe for
+// concurrent use.
 type Stored struct {
-	tables []*Table // one for each object, with the ids of the trace
+	tables []*Table // one per object, with the ids of the trace
 	of     map[reader.FuncID]*Table
 }
 
-// NewStored makes names of what [reader.Trace.Functions] says.
+// NewStored returns names for the result of [reader.Trace.Functions].
 func NewStored(functions []reader.NamedFunction, style Style) *Stored {
 	s := &Stored{of: make(map[reader.FuncID]*Table, len(functions))}
 	objects := make(map[Object]*Table)

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Symbol is what is known of a function. Fields that are not known are zero.
+// Symbol describes a function. Unknown fields are zero.
 type Symbol struct {
 	Name    string // demangled, unless the table keeps names as they are linked
 	Linkage string // as in the symbol table; "" from a YAML map
@@ -23,18 +23,18 @@ func (s *Symbol) locate(l debuginfo.Location) {
 	s.File, s.Line, s.Column = l.File, int(l.Line), int(l.Column)
 }
 
-// Names gives the functions of a trace their names. Implementations may be
-// used concurrently. A nil Names knows no function.
+// Names translates function ids to symbols. Implementations are safe for concurrent use. A nil
+// Names knows no function.
 type Names interface {
-	// Func reports false for an id that is not in the instrumentation map. For
-	// an id that is, but has no symbol, Name is empty and Address is set.
+	// Func reports false for an id that is not in the instrumentation map. If the id is in
+	// the map but has no symbol, Name is empty and Address is set.
 	Func(reader.FuncID) (Symbol, bool)
 }
 
-// finder is implemented by the Names of this package, which are made of tables.
+// finder is implemented by the Names of this package, which consist of tables.
 type finder interface {
-	// find returns the table that a function is looked up in, which is nil when there
-	// is none, and the id of the function there.
+	// find returns the table of a function, nil if there is none, and the id of the function
+	// in that table.
 	find(reader.FuncID) (*Table, reader.FuncID)
 }
 
@@ -43,8 +43,8 @@ type namer interface {
 	name(reader.FuncID) (Symbol, bool)
 }
 
-// Label is how reports call a function: its name, "@(hexaddress)" when it has
-// none, and "#id" when it is not in the map.
+// Label is the name of a function in reports: "@(hexaddress)" if it has no name, "#id" if it
+// is not in the map.
 func Label(n Names, id reader.FuncID) string {
 	var s Symbol
 	ok := false
@@ -69,9 +69,8 @@ func Label(n Names, id reader.FuncID) string {
 	return s.Name
 }
 
-// Location is where reports say a function is: "file.cc:12:3" with the base
-// name of the file, "<invalid>:0:0" when the file has no line for it, and
-// "(unknown)" when it is not in the map.
+// Location is the location of a function in reports: "file.cc:12:3" with the base name of the
+// file, "<invalid>:0:0" if the binary has no line for it, "(unknown)" if it is not in the map.
 func Location(n Names, id reader.FuncID) string {
 	if n == nil {
 		return "(unknown)"

@@ -13,14 +13,14 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Options say how a [Table] shows names, and where it looks for debug information.
+// Options configures the names of a [Table] and the search for debug information.
 type Options struct {
-	// Style says what Symbol.Name is.
+	// Style is the form of Symbol.Name.
 	Style Style
 	debuginfo.Options
 }
 
-// Style is a way to show names.
+// Style is a form of names.
 type Style string
 
 const (
@@ -29,34 +29,34 @@ const (
 	Mangled Style = "mangled" // as they are linked
 )
 
-// Object is the file that a table comes from, as profile formats describe it.
+// Object describes the file of a table as profile formats do.
 type Object struct {
 	Path    string
-	BuildID string // lower-case hex; "" when the file has none
-	// Start and Limit are the link-time bounds of the first executable segment,
-	// and Offset its place in the file. 0 for object files and YAML maps.
+	BuildID string // lower-case hex; "" if the file has none
+	// Start and Limit are the link-time bounds of the first executable segment, and Offset is
+	// its offset in the file. All are 0 for object files and YAML maps.
 	Start, Limit, Offset uint64
 }
 
-// Table names the functions of one instrumentation map. It implements [Names],
-// and may be used concurrently. A nil Table knows no function.
+// Table has the names of the functions of one instrumentation map. It implements [Names] and
+// is safe for concurrent use. A nil Table knows no function.
 type Table struct {
 	m      *Map
 	object Object
 	opts   Options
 
 	// The slices below are in the order of m.Functions.
-	linkage []string                 // as linked; "" where there is no symbol
-	linked  bool                     // linkage is known to be that, and no name that a map was printed with
-	names   []atomic.Pointer[string] // demangled; nil where not yet asked for
-	stored  []debuginfo.Location     // where the trace says them; else nil
+	linkage []string                 // linkage names; "" without a symbol
+	linked  bool                     // linkage has linkage names; those of a YAML map may be demangled
+	names   []atomic.Pointer[string] // demangled on first use
+	stored  []debuginfo.Location     // from the trace; nil otherwise
 
 	file  *os.File          // nil for YAML maps
 	debug *debuginfo.Binary // nil where there is no ELF file
 }
 
-// Load reads the instrumentation map and the names of an ELF file, or a YAML
-// map, whichever the file is. The file stays open until [Table.Close].
+// Load reads the instrumentation map and the names of an ELF file, or a YAML map. The file stays
+// open until [Table.Close].
 func Load(path string, opts Options) (*Table, error) {
 	t := &Table{object: Object{Path: path}, opts: opts}
 	if err := t.load(path); err != nil {
@@ -66,7 +66,7 @@ func Load(path string, opts Options) (*Table, error) {
 	return t, nil
 }
 
-// LoadMap reads the instrumentation map alone.
+// LoadMap reads the instrumentation map of a file without names, and closes the file.
 func LoadMap(path string) (*Map, error) {
 	f, size, err := openMap(path)
 	if err != nil {
@@ -96,7 +96,7 @@ func (t *Table) open(path string) (size int64, err error) {
 	return size, err
 }
 
-// read does all of load but opening the file.
+// read is load without opening the file.
 func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 	var e *debuginfo.ELF
 	if t.m, e, err = parseMap(r, size); err != nil {
@@ -107,15 +107,14 @@ func (t *Table) read(r io.ReaderAt, size int64) (err error) {
 	}
 	t.linkage = make([]string, len(t.m.Functions))
 	t.names = make([]atomic.Pointer[string], len(t.m.Functions))
-	// A YAML map has the names that it was printed with. Those may be mangled.
+	// The names of a YAML map may be mangled or demangled.
 	for i, fn := range t.m.Functions {
 		t.linkage[i] = fn.Name
 	}
 	return nil
 }
 
-// describe finds the names of the functions of an ELF file, in the file itself or in its
-// debug file.
+// describe finds the names of the functions in an ELF file or its debug file.
 func (t *Table) describe(e *debuginfo.ELF) (err error) {
 	functions := make([]uint64, len(t.m.Functions))
 	for i := range functions {
@@ -131,8 +130,7 @@ func (t *Table) describe(e *debuginfo.ELF) (err error) {
 	return nil
 }
 
-// Close closes the file. Locations that were not asked for before are unknown
-// from then on.
+// Close closes the file. After Close, only locations that were read before are known.
 func (t *Table) Close() error {
 	if t.file == nil {
 		return nil
@@ -146,7 +144,7 @@ func (t *Table) Close() error {
 	return err
 }
 
-// openMap opens a file that was given, but no pipe, which would keep us waiting.
+// openMap opens a regular file. A pipe could block forever.
 func openMap(path string) (*os.File, int64, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
@@ -162,8 +160,7 @@ func openMap(path string) (*os.File, int64, error) {
 	return f, info.Size(), nil
 }
 
-// parseMap tells the kind of a file by its contents and reads its map. The ELF
-// file is nil for YAML.
+// parseMap detects the type of a file and reads its map. e is nil for YAML.
 func parseMap(r io.ReaderAt, size int64) (m *Map, e *debuginfo.ELF, err error) {
 	err = debuginfo.Guard(func() error {
 		head := make([]byte, 512)
@@ -198,16 +195,16 @@ func parseMap(r io.ReaderAt, size int64) (m *Map, e *debuginfo.ELF, err error) {
 	return m, e, err
 }
 
-// maxYAMLMap is the size in bytes of the largest YAML map, which is read as a whole.
+// maxYAMLMap limits the bytes of a YAML map, which is read as a whole.
 const maxYAMLMap = 512 << 20
 
-// Map is the instrumentation map of the file. It must not be changed.
+// Map returns the instrumentation map of the file. The caller must not change it.
 func (t *Table) Map() *Map { return t.m }
 
 // Object describes the file.
 func (t *Table) Object() Object { return t.object }
 
-// Refused is [debuginfo.Binary.Refused]; nil without a binary.
+// Refused calls [debuginfo.Binary.Refused]. It returns nil if the table has no binary.
 func (t *Table) Refused() []error {
 	if t == nil || t.debug == nil {
 		return nil
@@ -215,8 +212,8 @@ func (t *Table) Refused() []error {
 	return t.debug.Refused()
 }
 
-// Locate is [debuginfo.Binary.Locate]: it finds the source locations of all functions, as
-// [Table.Func] does when it is first called, and says what went wrong.
+// Locate finds the source locations of all functions, with [debuginfo.Binary.Locate].
+// [Table.Func] calls it; call it to get its error.
 func (t *Table) Locate() error {
 	if t.debug == nil {
 		return nil
@@ -224,7 +221,7 @@ func (t *Table) Locate() error {
 	return t.debug.Locate()
 }
 
-// SourceMD5 is [debuginfo.Binary.SourceMD5]; false without a binary.
+// SourceMD5 calls [debuginfo.Binary.SourceMD5]. It reports false if the table has no binary.
 func (t *Table) SourceMD5(path string) ([16]byte, bool) {
 	if t == nil || t.debug == nil {
 		return [16]byte{}, false
@@ -232,7 +229,8 @@ func (t *Table) SourceMD5(path string) ([16]byte, bool) {
 	return t.debug.SourceMD5(path)
 }
 
-// CompilationDirs are [debuginfo.Binary.CompilationDirs]; none without a binary.
+// CompilationDirs calls [debuginfo.Binary.CompilationDirs]. It returns nil if the table has no
+// binary.
 func (t *Table) CompilationDirs() []string {
 	if t == nil || t.debug == nil {
 		return nil
@@ -240,8 +238,8 @@ func (t *Table) CompilationDirs() []string {
 	return t.debug.CompilationDirs()
 }
 
-// SourceFiles are [debuginfo.Binary.SourceFiles]; none without a binary: what a trace or a
-// map says is no debug information.
+// SourceFiles calls [debuginfo.Binary.SourceFiles]. It returns nil if the table has no binary:
+// paths in a trace or a map are not from debug information.
 func (t *Table) SourceFiles() []string {
 	if t == nil || t.debug == nil {
 		return nil
@@ -249,8 +247,8 @@ func (t *Table) SourceFiles() []string {
 	return t.debug.SourceFiles()
 }
 
-// Func implements [Names]. The ids of shared objects, which hold the number of
-// the object in their top bits, are unknown to a table; see [Objects].
+// Func implements [Names]. A table does not know the ids of shared objects, which have the
+// number of the object in their top bits: see [Objects].
 func (t *Table) Func(id reader.FuncID) (Symbol, bool) {
 	s, ok := t.name(id)
 	if !ok {
@@ -261,7 +259,7 @@ func (t *Table) Func(id reader.FuncID) (Symbol, bool) {
 	return s, true
 }
 
-// location is that of the function at an index of m.Functions.
+// location returns the location of m.Functions[i].
 func (t *Table) location(i int) debuginfo.Location {
 	switch {
 	case t.debug != nil:
@@ -274,7 +272,7 @@ func (t *Table) location(i int) debuginfo.Location {
 
 func (t *Table) find(id reader.FuncID) (*Table, reader.FuncID) { return t, id }
 
-// name is Func without the source location, which costs a walk over the line tables.
+// name is Func without the source location, which would read debug information.
 func (t *Table) name(id reader.FuncID) (Symbol, bool) {
 	if t == nil {
 		return Symbol{}, false
@@ -290,8 +288,8 @@ func (t *Table) name(id reader.FuncID) (Symbol, bool) {
 	return s, true
 }
 
-// demangled returns the name of the function at an index of m.Functions. Two
-// callers at once may both do the work; they come to the same result.
+// demangled returns the name of m.Functions[i]. Concurrent callers may both do the work; the
+// results are equal.
 func (t *Table) demangled(i int) string {
 	if t.opts.Style == Mangled || t.linkage[i] == "" {
 		return t.linkage[i]
@@ -300,15 +298,15 @@ func (t *Table) demangled(i int) string {
 		return *p
 	}
 	name := t.shown(t.linkage[i])
-	// What grows beyond reason was made to grow, and must not fill the memory.
-	const reason = 32
-	if len(name) <= reason*len(t.linkage[i]) {
+	// Hostile names can expand to any length. They must not fill the memory.
+	const maxGrowth = 32
+	if len(name) <= maxGrowth*len(t.linkage[i]) {
 		t.names[i].Store(&name)
 	}
 	return name
 }
 
-// demangleAll demangles all names on all cores, for those who will print them.
+// demangleAll demangles all names on all cores.
 func (t *Table) demangleAll() {
 	const chunk = 256
 	var next atomic.Int64

@@ -7,23 +7,21 @@ import (
 	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
-// arguments stand in the name of a template for those of its instances.
+// arguments replaces the template arguments in names of groups.
 const arguments = "<...>"
 
-// Templates are Names that take the instances of a template for one function, whose
-// name has <...> for the template arguments and no parameters. It may be used
-// concurrently.
+// Templates is Names that treats all instances of a template as one function. Its name has
+// <...> in place of template arguments, and no parameters. It is safe for concurrent use.
 type Templates struct {
 	Names
 	first map[reader.FuncID]reader.FuncID // of the instances; the first one has itself
 	names map[reader.FuncID]string        // of the templates, by their first instance
 }
 
-// GroupTemplates finds the instances of templates among all functions that n has. Those
-// are of one template whose names differ in nothing but template arguments,
-// parameters and results, and that are declared at the same place. Where places are not
-// known, overloads of a template cannot be told apart, and are one. n must be of this
-// package.
+// GroupTemplates groups the instances of templates among all functions of n. Functions are
+// instances of one template if their names differ only in template arguments, parameters and
+// results, and if they have the same location. Without locations, overloads of a template are
+// one group. n must be of this package.
 func GroupTemplates(n Names) *Templates {
 	type template struct {
 		name string
@@ -54,8 +52,8 @@ func GroupTemplates(n Names) *Templates {
 	return t
 }
 
-// Alias is the function that stands for all instances of a template: the one with the
-// smallest id in the first of the objects; for other functions, the function itself.
+// Alias returns the function that stands for all instances of a template: the one with the
+// smallest id in the first object. Other functions stand for themselves.
 func (t *Templates) Alias(id reader.FuncID) reader.FuncID {
 	if first, ok := t.first[id]; ok {
 		return first
@@ -63,8 +61,7 @@ func (t *Templates) Alias(id reader.FuncID) reader.FuncID {
 	return id
 }
 
-// Func implements [Names]. What is more than a name is that of the function that stands
-// for the template.
+// Func implements [Names]. All but the name is that of [Templates.Alias].
 func (t *Templates) Func(id reader.FuncID) (Symbol, bool) {
 	id = t.Alias(id)
 	s, ok := t.Names.Func(id)
@@ -91,8 +88,8 @@ func (t *Templates) find(id reader.FuncID) (*Table, reader.FuncID) {
 	return nil, id
 }
 
-// eachFunction visits the functions of names by their ids and their places in
-// m.Functions of their table, in an order that is always the same.
+// eachFunction calls visit for the functions of n, with their ids and their indexes in
+// m.Functions of their table. The order is always the same.
 func eachFunction(n Names, visit func(id reader.FuncID, t *Table, i int)) {
 	all := func(t *Table, more reader.FuncID) {
 		if t == nil {

@@ -14,8 +14,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// labels gives each sled the label of its function, and works it out once for
-// sleds that follow each other.
+// labels caches the label of the last function. Sleds of a function are consecutive.
 type labels struct {
 	n     Names
 	known bool // the rest is about id
@@ -24,7 +23,7 @@ type labels struct {
 	label string
 }
 
-// at returns "" without names.
+// at returns the label of a function; "" without names.
 func (l *labels) at(id reader.FuncID, location bool) string {
 	if l.n == nil || l.known && id == l.id {
 		return l.label
@@ -37,16 +36,15 @@ func (l *labels) at(id reader.FuncID, location bool) string {
 	return l.label
 }
 
-// warm prepares for printing every name.
+// warm demangles all names in parallel.
 func warm(n Names) {
 	if t, ok := n.(*Table); ok && t != nil {
 		t.demangleAll()
 	}
 }
 
-// WriteYAML writes the map as llvm-xray extract does. Without names, function
-// names are empty. Sleds of typed events, which llvm-xray does not know, are
-// written as typed-event.
+// WriteYAML writes the map as llvm-xray extract does. Without names, function names are empty.
+// It writes sleds of typed events, which llvm-xray does not know, as typed-event.
 func WriteYAML(w io.Writer, m *Map, n Names) error {
 	warm(n)
 	bw := bufio.NewWriterSize(w, 64<<10)
@@ -90,7 +88,7 @@ func WriteYAML(w io.Writer, m *Map, n Names) error {
 	return bw.Flush()
 }
 
-// appendHex appends upper-case hex digits without padding.
+// appendHex appends upper-case hex digits without leading zeros.
 func appendHex(b []byte, v uint64) []byte {
 	const digits = "0123456789ABCDEF"
 	shift := 60
@@ -103,8 +101,7 @@ func appendHex(b []byte, v uint64) []byte {
 	return b
 }
 
-// sledRecord is a sled in the formats that are not LLVM's. File and Line are
-// left out when they are not known.
+// sledRecord is a sled in JSON, CSV and text. File and Line are left out if they are unknown.
 type sledRecord struct {
 	ID               int32  `json:"id"`
 	Address          string `json:"address"`
@@ -138,7 +135,7 @@ func eachRecord(m *Map, n Names, f func(*sledRecord) error) error {
 	return nil
 }
 
-// WriteJSON writes the map as an array of objects, one to a line.
+// WriteJSON writes the map as a JSON array, one object per line.
 func WriteJSON(w io.Writer, m *Map, n Names) error {
 	bw := bufio.NewWriterSize(w, 64<<10)
 	bw.WriteString("[")
@@ -188,12 +185,12 @@ func WriteCSV(w io.Writer, m *Map, n Names) error {
 	return cw.Error()
 }
 
-// WriteText writes the map as aligned columns below a header, for people. There
-// are locations only if one is known, with the base names of files as in
-// [Location]. The name comes last, as it is the widest.
+// WriteText writes the map as an aligned table for people. It has a location column only if a
+// location is known, with base names as in [Location]. The name is last because it is the
+// widest.
 func WriteText(w io.Writer, m *Map, n Names) error {
 	header := []string{"id", "address", "function", "kind", "location", "name"}
-	const right = 3 // so many columns, the first ones, are aligned to the right
+	const right = 3 // number of right-aligned columns
 	widths := make([]int, len(header))
 	// The map is gone through twice: its text may be far larger than itself.
 	measure := func(cells []string) {
@@ -240,7 +237,7 @@ func WriteText(w io.Writer, m *Map, n Names) error {
 	return bw.Flush()
 }
 
-// cells are those of a line of [WriteText].
+// cells returns the columns of [WriteText].
 func (r *sledRecord) cells() []string {
 	location := ""
 	if r.File != "" {

@@ -18,9 +18,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// parseYAMLMap reads a YAML map: a sequence of mappings, one for each sled.
-// Lines as llvm-xray and this package write them take a fast path; anything
-// else goes through a YAML parser.
+// parseYAMLMap reads a YAML map: a sequence of mappings, one per sled. It scans the form of
+// llvm-xray and of this package directly, and uses a YAML parser for other forms.
 func parseYAMLMap(data []byte) (*Map, error) {
 	b := newMapBuilder()
 	if !b.scan(data) {
@@ -29,7 +28,7 @@ func parseYAMLMap(data []byte) (*Map, error) {
 			return nil, err
 		}
 	}
-	// References by position are over; put the functions in the order of ids.
+	// The positions are no longer used. Sort the functions by id.
 	slices.SortFunc(b.m.Functions, func(x, y Function) int { return cmp.Compare(x.ID, y.ID) })
 	return &b.m, nil
 }
@@ -44,8 +43,8 @@ func newMapBuilder() *mapBuilder {
 	return &mapBuilder{last: -1, byID: make(map[reader.FuncID]int)}
 }
 
-// add appends a sled. Where sleds of one id disagree about its function, the
-// last one counts, as it does for llvm-xray.
+// add appends a sled. If sleds of one id have different functions, the last one counts, as in
+// llvm-xray.
 func (b *mapBuilder) add(s Sled, name string) {
 	b.m.Sleds = append(b.m.Sleds, s)
 	if b.last < 0 || b.m.Functions[b.last].ID != s.ID {
@@ -60,7 +59,7 @@ func (b *mapBuilder) add(s Sled, name string) {
 	f := &b.m.Functions[b.last]
 	f.Address, f.key = s.Function, s.Function
 	if name != "" && name != f.Name {
-		// A copy: name may be part of the file, which is not to be kept.
+		// Clone the name: it may refer to the file, which is not kept.
 		f.Name = strings.Clone(name)
 	}
 }
@@ -137,8 +136,7 @@ func yamlSled(n *yaml.Node) (s Sled, name string, err error) {
 
 var yamlHeader = regexp.MustCompile(`(?m)^header:`)
 
-// scan reads lines of the form that llvm-xray writes, and reports false when it
-// meets anything else.
+// scan reads lines of the form that llvm-xray writes. It returns false for anything else.
 func (b *mapBuilder) scan(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimRight(line, "\r\n")
@@ -211,19 +209,19 @@ func (b *mapBuilder) scanSled(line []byte) bool {
 	return true
 }
 
-// scanAddress reads a number as llvm-xray writes it.
+// scanAddress reads a number in the form of llvm-xray.
 func scanAddress(v string) (uint64, bool) {
 	hex, ok := strings.CutPrefix(v, "0x")
 	if !ok {
-		// Other forms mean different things in different versions of YAML.
+		// Other forms have different meanings in different versions of YAML.
 		return 0, false
 	}
 	n, err := strconv.ParseUint(hex, 16, 64)
 	return n, err == nil
 }
 
-// scanScalar reads a value up to the next ", " or the end. It knows plain words
-// that cannot be mistaken, and single quotes.
+// scanScalar reads a value up to the next ", " or the end. It accepts unambiguous plain words
+// and single quotes.
 func scanScalar(b []byte) (v string, rest []byte, ok bool) {
 	if len(b) > 0 && b[0] == '\'' {
 		var sb []byte
@@ -269,7 +267,7 @@ func isWord(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '.' || c == '-'
 }
 
-// named undoes the "@(address)" that stands in for a missing name.
+// named returns "" for the "@(address)" that replaces a missing name.
 func named(name string) string {
 	if strings.HasPrefix(name, "@(") && strings.HasSuffix(name, ")") {
 		return ""
