@@ -9,60 +9,60 @@ import (
 	"sync"
 )
 
-// Options say where debug information of a binary is looked for, and what is wanted of it.
+// Options configures the search for the debug information of a binary.
 type Options struct {
-	// Code has [Binary.Location] be that of a function's first instruction, which may have
-	// been inlined from elsewhere, as llvm-xray shows them, and not that of its definition.
+	// Code makes [Binary.Location] return the location of a function's first instruction, which
+	// may be inlined code, as llvm-xray does. The default is the location of its definition.
 	Code bool
-	// DebugDirs are searched for separate debug files where an ELF file has no
-	// symbol table or no line tables: as .build-id/xx/rest.debug, under the name
-	// that its .gnu_debuglink says, and under the file's name, with and without
-	// .debug at its end. Only a file with the same build id is taken, or where there
-	// is none, with the checksum of .gnu_debuglink. They are searched for split
-	// debug information, too.
+	// DebugDirs are searched for separate debug files if an ELF file lacks a symbol table or
+	// line tables: as .build-id/xx/rest.debug, under the name in .gnu_debuglink, and under the
+	// name of the file, with and without .debug. A debug file must have the same build ID, or
+	// if there is none, the checksum in .gnu_debuglink. Split debug information is searched
+	// here, too.
 	DebugDirs []string
-	// Fetch, where it is set, gets a file of a build from elsewhere, as package
-	// debuginfod does. It returns the path of a local file, "" when it is not to be
-	// had, and may be called concurrently.
+	// Fetch gets a file of a build from elsewhere, as package debuginfod does. It returns the
+	// path of a local file, or "" if there is none. It must be safe for concurrent use. It may
+	// be nil.
 	Fetch func(buildID string, kind FileKind) (path string, err error)
-	// Limit is shared by files that are opened together; nil for a limit of the binary's own.
+	// Limit is shared by files that are opened together. If it is nil, the binary has a limit
+	// of its own.
 	Limit *UnpackLimit
 }
 
-// FileKind says which file of a build is wanted.
+// FileKind is one of the files of a build.
 type FileKind string
 
-// The words are those that debuginfod servers use.
+// The values are those of debuginfod servers.
 const (
 	DebugInfo  FileKind = "debuginfo"
 	Executable FileKind = "executable"
 )
 
-// Location is a place in source code. The zero value is nowhere.
+// Location is a location in source code. The zero value means that it is unknown.
 type Location struct {
 	File         string // full path
 	Line, Column int32  // 1-based; 0 where not known
 }
 
-// Binary is an ELF file with the files that have its debug information. It knows the
-// functions that it was opened for by their index in the list that was given. It may be used
-// concurrently. What is found in debug information is read when it is first asked for.
+// Binary is an ELF file with its debug files. It identifies functions by their index in the
+// list that was passed to [NewBinary]. It reads debug information on first use. It is safe for
+// concurrent use.
 type Binary struct {
 	elf     *ELF
 	path    string
 	buildID string
 	opts    Options
 
-	others   []*ELF // debug files, which the binary closes
+	others   []*ELF // debug files; the binary closes them
 	refusing sync.Mutex
-	refused  []error // why others were not taken
-	symbols  []*ELF  // where names are: elf, and before it a debug file
-	lines    *ELF    // where line tables are
+	refused  []error // errors of debug files that do not match
+	symbols  []*ELF  // files with symbol tables: a debug file first, then elf
+	lines    *ELF    // file with line tables
 
 	functions []uint64 // as given
 	linkage   []string // by index in functions
 	keys      []uint64 // functions, sorted and distinct
-	ends      []uint64 // where the functions end, by index in keys
+	ends      []uint64 // ends of functions, by index in keys
 
 	info      func() *debugInfo
 	locate    sync.Once
@@ -72,12 +72,12 @@ type Binary struct {
 	err       error
 }
 
-// NewBinary finds the symbols of functions, which are given by their addresses in any order,
-// in a file or in its debug file. The addresses need not be starts of functions. Those of a
-// relocatable file are of the layout that its ELF has. The list must not be changed
-// afterwards. path is where the file is; debug files are looked for around it.
+// NewBinary finds the symbols of functions in a file or its debug file. functions has addresses
+// in any order, which need not be starts of functions. In relocatable files they are addresses
+// of the layout of e. The caller must not change the list afterwards. path is the path of the
+// file; the search for debug files starts there.
 //
-// The file must stay open as long as the binary is in use. What NewBinary opens is open until
+// The file must stay open while the binary is in use. The debug files stay open until
 // [Binary.Close].
 func NewBinary(e *ELF, path string, functions []uint64, opts Options) (*Binary, error) {
 	if opts.Limit == nil {
@@ -99,15 +99,15 @@ func NewBinary(e *ELF, path string, functions []uint64, opts Options) (*Binary, 
 	return b, nil
 }
 
-// ELF is the file that the binary was made of.
+// ELF returns the file of the binary.
 func (b *Binary) ELF() *ELF { return b.elf }
 
-// BuildID is that of the file, in lower-case hex; "" without one.
+// BuildID returns the build ID of the file in lower-case hex; "" if there is none.
 func (b *Binary) BuildID() string { return b.buildID }
 
-// Close closes the debug files. What was not asked for before is unknown from then on.
+// Close closes the debug files. After Close, only what was read before is known.
 func (b *Binary) Close() error {
-	b.locate.Do(func() {}) // wait for a search that is under way, and start no other
+	b.locate.Do(func() {}) // wait for a running Locate, and prevent another
 	var err error
 	for _, o := range b.others {
 		err = errors.Join(err, o.Close())
@@ -116,7 +116,7 @@ func (b *Binary) Close() error {
 	return err
 }
 
-// findNames looks up the symbols of all functions.
+// findNames finds the symbols of all functions.
 func (b *Binary) findNames() error {
 	b.linkage = make([]string, len(b.functions))
 	b.keys = b.functions
@@ -150,7 +150,7 @@ func (b *Binary) findNames() error {
 	return nil
 }
 
-// ascending reports whether a list is sorted and has each address once.
+// ascending reports whether a list is sorted and without duplicates.
 func ascending(list []uint64) bool {
 	for i := 1; i < len(list); i++ {
 		if list[i] <= list[i-1] {
@@ -160,7 +160,7 @@ func ascending(list []uint64) bool {
 	return true
 }
 
-// keyIndex is the index in keys of the i-th function, which mostly is the same.
+// keyIndex returns the index of functions[i] in keys, which is mostly i.
 func (b *Binary) keyIndex(i int) int {
 	key := b.functions[i]
 	if i < len(b.keys) && b.keys[i] == key {
@@ -170,13 +170,12 @@ func (b *Binary) keyIndex(i int) int {
 	return i
 }
 
-// Linkage are the names of the functions as they are linked, by index; "" where neither symbol
-// tables nor debug information have one. The list must not be changed.
+// Linkage returns the linkage names of the functions, "" for those without a symbol and without
+// debug information. The caller must not change the list.
 func (b *Binary) Linkage() []string { return b.linkage }
 
-// Refused says which debug files were at hand and could not be taken, where names
-// or lines are lacking because of that. More may be found out when locations are
-// first asked for.
+// Refused returns errors about debug files that were found but do not match, if names or lines
+// are missing because of this. Reading locations can add more.
 func (b *Binary) Refused() []error {
 	b.refusing.Lock()
 	defer b.refusing.Unlock()
@@ -189,9 +188,8 @@ func (b *Binary) refuse(err error) {
 	b.refusing.Unlock()
 }
 
-// Locate finds the source locations of all functions, unless that was done
-// before. [Binary.Location] does it when it is first called; Locate is for those who
-// want to know what went wrong. Damage hides only the locations that it is about.
+// Locate finds the source locations of all functions on its first call. [Binary.Location] calls
+// it; call it to get its error. Damage affects only the locations that it is about.
 func (b *Binary) Locate() error {
 	b.locate.Do(func() {
 		b.err = Guard(func() (err error) {
@@ -212,18 +210,18 @@ func (b *Binary) Locate() error {
 	return b.err
 }
 
-// Location is where the i-th function is defined, or as [Options].Code says its first
-// instruction comes from.
+// Location returns the location of functions[i]: its definition, or the location of its first
+// instruction with [Options].Code.
 func (b *Binary) Location(i int) Location {
-	_ = b.Locate() // what cannot be located shows as such
+	_ = b.Locate() // unknown locations are zero
 	if b.locations == nil {
 		return Location{}
 	}
 	return b.locations[b.keyIndex(i)]
 }
 
-// CodeLocation is where the code at the start of the i-th function comes from. It reports
-// false where the debug information cannot be read.
+// CodeLocation returns the location of the code at the start of functions[i]. It returns false
+// if the debug information cannot be read.
 func (b *Binary) CodeLocation(i int) (Location, bool) {
 	code := b.code()
 	if code == nil {
@@ -232,7 +230,7 @@ func (b *Binary) CodeLocation(i int) (Location, bool) {
 	return code[b.keyIndex(i)], true
 }
 
-// locateCode finds the source of the first instructions of all functions.
+// locateCode finds the locations of the first instructions of all functions.
 func (b *Binary) locateCode() (list []Location) {
 	_ = Guard(func() (err error) {
 		i := b.info()
@@ -244,8 +242,8 @@ func (b *Binary) locateCode() (list []Location) {
 	return list
 }
 
-// CodeLocations are where the code at addresses comes from, which must be sorted and
-// distinct. What cannot be located is the zero value.
+// CodeLocations returns the locations of the code at addresses, which must be sorted and
+// distinct. Unknown locations are zero.
 func (b *Binary) CodeLocations(addresses []uint64) []Location {
 	list := make([]Location, len(addresses))
 	ends := make([]uint64, len(addresses))

@@ -13,16 +13,15 @@ import (
 	"strings"
 )
 
-// lacking is what a file does not have of what describes its functions.
+// lacking lists what a file does not have.
 type lacking struct {
 	names bool // a symbol table
 	lines bool // line tables
 }
 
-// openDebug finds separate debug files for a binary that was stripped. The
-// places are tried in this order, until nothing is lacking: what .gnu_debuglink
-// names, what has the build id in a debug directory, what has the file's name
-// there, .gnu_debugdata, and what Options.Fetch gets.
+// openDebug finds separate debug files of a stripped binary. It tries these candidates in
+// order, until nothing is lacking: the file of .gnu_debuglink, files with the build ID in debug
+// directories, files with the name there, .gnu_debugdata, and the file of Options.Fetch.
 func (b *Binary) openDebug() {
 	lack := lacking{b.elf.f.SectionByType(elf.SHT_SYMTAB) == nil, b.elf.Section(".debug_line") == nil}
 	if lack == (lacking{}) || b.elf.Relocatable() {
@@ -56,11 +55,11 @@ func (b *Binary) openDebug() {
 		}
 	}
 	if lack == (lacking{}) {
-		b.refused = nil // what was wrong elsewhere does not matter
+		b.refused = nil // nothing is missing
 	}
 }
 
-// takeDebug takes from a debug file what is lacking.
+// takeDebug uses a debug file for what is lacking.
 func (b *Binary) takeDebug(o *ELF, lack *lacking) {
 	if s := o.f.SectionByType(elf.SHT_SYMTAB); lack.names && s != nil {
 		b.symbols = append([]*ELF{o}, b.symbols...)
@@ -72,15 +71,15 @@ func (b *Binary) takeDebug(o *ELF, lack *lacking) {
 	}
 }
 
-// debugCandidate is a path where a debug file may be. Those that are found by a
-// name alone are probably of something else, so that it is not worth a word if they are.
+// debugCandidate is a possible path of a debug file. A file that was found by its name alone is
+// probably unrelated, so a mismatch is no error.
 type debugCandidate struct {
 	path   string
 	byName bool
-	linked bool // named by .gnu_debuglink, whose checksum is that of the file
+	linked bool // from .gnu_debuglink, which has the checksum of the file
 }
 
-// debugCandidates are the places where the debug file may be.
+// debugCandidates returns the possible paths of the debug file.
 func (b *Binary) debugCandidates(link debugLink) []debugCandidate {
 	var list []debugCandidate
 	add := func(c debugCandidate) {
@@ -94,7 +93,7 @@ func (b *Binary) debugCandidates(link debugLink) []debugCandidate {
 			add(debugCandidate{path: filepath.Join(dir, link.name), linked: true})
 			add(debugCandidate{path: filepath.Join(dir, ".debug", link.name), linked: true})
 			for _, debug := range b.opts.DebugDirs {
-				// A debug directory mirrors the tree that it is in.
+				// A debug directory mirrors the tree that contains it.
 				root, _ := strings.CutSuffix(filepath.Clean(debug), "/usr/lib/debug")
 				if below, err := filepath.Rel(filepath.Join("/", root), dir); err == nil && filepath.IsLocal(below) {
 					add(debugCandidate{path: filepath.Join(debug, below, link.name), linked: true})
@@ -120,7 +119,7 @@ func (b *Binary) debugCandidates(link debugLink) []debugCandidate {
 	return list
 }
 
-// fileDirs are the directories of a file: as it is called, and where links lead.
+// fileDirs returns the directories of a file: of its path, and of the target of links.
 func fileDirs(path string) []string {
 	abs, err := filepath.Abs(path)
 	if err != nil {
@@ -133,8 +132,8 @@ func fileDirs(path string) []string {
 	return dirs
 }
 
-// BuildIDPath is where a debug directory has the file with a build id, without the suffix
-// ".debug" of debug files; "" without a build id.
+// BuildIDPath returns the path of a build ID in a debug directory, without the suffix ".debug"
+// of debug files. It returns "" without a build ID.
 func BuildIDPath(dir, id string) string {
 	if len(id) < 3 {
 		return ""
@@ -142,8 +141,8 @@ func BuildIDPath(dir, id string) string {
 	return filepath.Join(dir, ".build-id", id[:2], id[2:])
 }
 
-// openDebugFile opens a candidate if it is there, and is of the binary: it has
-// the same build id, or where neither has one, the checksum that .gnu_debuglink says.
+// openDebugFile opens a candidate and checks that it belongs to the binary: by build ID, or if
+// there is none, by the checksum in .gnu_debuglink. It returns nil if there is no such file.
 func (b *Binary) openDebugFile(c debugCandidate, link debugLink) (*ELF, error) {
 	o, err := b.openOther(c.path)
 	if o == nil {
@@ -167,8 +166,8 @@ func (b *Binary) openDebugFile(c debugCandidate, link debugLink) (*ELF, error) {
 	return nil, err
 }
 
-// openOther opens another ELF file, which stays open as long as the binary; nil when there
-// is none.
+// openOther opens another ELF file, which stays open until Close. It returns nil if there is no
+// such file.
 func (b *Binary) openOther(path string) (*ELF, error) {
 	o, err := OpenELF(path)
 	switch {
@@ -200,7 +199,7 @@ func (b *Binary) fetchDebug(buildID string) (*ELF, error) {
 	return o, nil
 }
 
-// debugLink is what .gnu_debuglink says: the name of the debug file and its CRC.
+// debugLink is the content of .gnu_debuglink: the name of the debug file and its CRC.
 type debugLink struct {
 	name string
 	crc  uint32
@@ -215,7 +214,7 @@ func (o *ELF) debugLink() debugLink {
 	at := (i + 4) &^ 3
 	name := string(b[:i])
 	if len(b) < at+4 || name != filepath.Base(name) {
-		return debugLink{} // the name of a file is all that it may be
+		return debugLink{} // paths are not allowed
 	}
 	return debugLink{name, o.f.ByteOrder.Uint32(b[at:])}
 }
@@ -231,7 +230,7 @@ func (l debugLink) check(o *ELF) error {
 	return nil
 }
 
-// orNone is how messages show a build id.
+// orNone returns a build ID for messages.
 func orNone(buildID string) string {
 	if buildID == "" {
 		return "none"

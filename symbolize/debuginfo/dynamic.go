@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Dynamic calls f for what the file says for the loader, up to an error of f. text is the
-// string that a value stands for.
+// Dynamic calls f for each entry of the dynamic section, and stops at an error of f. text
+// returns the string that a value refers to.
 func (o *ELF) Dynamic(f func(tag elf.DynTag, text func() string, value uint64) error) error {
 	table := o.f.SectionByType(elf.SHT_DYNAMIC)
 	if table == nil {
@@ -26,7 +26,7 @@ func (o *ELF) Dynamic(f func(tag elf.DynTag, text func() string, value uint64) e
 	})
 }
 
-// Imports reports whether the file uses a symbol of another.
+// Imports reports whether the file has an undefined dynamic symbol with a name.
 func (o *ELF) Imports(name string) bool {
 	table := o.f.SectionByType(elf.SHT_DYNSYM)
 	if table == nil || int(table.Link) >= len(o.f.Sections) {
@@ -36,7 +36,7 @@ func (o *ELF) Imports(name string) bool {
 	if err != nil {
 		return false
 	}
-	at := make(map[uint32]bool) // where the names have it
+	at := make(map[uint32]bool) // offsets of the name
 	for from := 0; ; {
 		i := bytes.Index(names[from:], append([]byte(name), 0))
 		if i < 0 {
@@ -50,7 +50,7 @@ func (o *ELF) Imports(name string) bool {
 	return err == nil && found
 }
 
-// IsProgram reports whether the file is a program and no shared object.
+// IsProgram reports whether the file is a program, not a shared object.
 func (o *ELF) IsProgram() bool {
 	if o.f.Type == elf.ET_EXEC || slices.ContainsFunc(o.f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
 		return true

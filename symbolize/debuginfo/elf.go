@@ -17,40 +17,40 @@ import (
 	"sync/atomic"
 )
 
-// ELF is an ELF file whose sections have addresses: those of the link, or in a relocatable
-// file those of a layout chosen here. Sections are read piecewise. Its methods may be called
-// concurrently. They may panic where headers are damaged: see [Guard].
+// ELF is an ELF file whose sections have addresses: link-time addresses, or in relocatable
+// files those of a layout that this package chooses. It reads sections piecewise. Its methods
+// are safe for concurrent use. They can panic on damaged headers: see [Guard].
 type ELF struct {
 	f    *elf.File
 	r    io.ReaderAt
 	file io.Closer // nil if others close it
 	path string    // "" for what is not a file
 	size int64     // of the file
-	// limit bounds what is unpacked. Files of one trace share it.
+	// limit limits the memory of decompressed sections. The files of a trace share it.
 	limit *UnpackLimit
 	word  int // bytes of an address: 4 or 8
 
-	// base is the address of each section, by section index; 0 for sections that
-	// are not part of the program's memory.
+	// base is the address of each section, by section index. It is 0 for sections that are not
+	// in the memory of the program.
 	base []uint64
-	// placed lists the sections that an object file was laid out with, by address.
+	// placed lists the sections in the layout of a relocatable file, by address.
 	placed []int
-	// relocations lists, by section index, the relocation sections of an object
-	// file that are about the section.
+	// relocations lists the relocation sections of each section of a relocatable file, by
+	// section index.
 	relocations map[int][]*elf.Section
-	// values holds the address of each symbol of an object file.
+	// values has the address of each symbol of a relocatable file.
 	values []uint64
 }
 
-// layoutStart and layoutGap keep addresses of laid-out sections away from 0 and
-// from each other, so that a small slip of an address does not go unnoticed.
+// layoutStart and layoutGap keep the sections of a layout away from 0 and from each other, so
+// that address errors are noticed.
 const (
 	layoutStart = 0x10000
 	layoutGap   = 64
 )
 
-// Guard calls f and returns its error; a panic becomes an error, too. debug/elf says that it
-// is not hardened against hostile files and may panic.
+// Guard calls f and returns its error. It turns a panic of f into an error. debug/elf can panic
+// on hostile files.
 func Guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -60,9 +60,9 @@ func Guard(f func() error) (err error) {
 	return f()
 }
 
-// OpenELF opens an ELF file and reads its headers. The error is [fs.ErrNotExist] for what is
-// not there, cannot be opened, or is no regular file: a pipe would keep us waiting. The
-// caller closes it.
+// OpenELF opens an ELF file and reads its headers. It returns [fs.ErrNotExist] if there is no
+// such file, if it cannot be opened, or if it is not a regular file. A pipe could block
+// forever. The caller must close the result.
 func OpenELF(path string) (*ELF, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -80,7 +80,7 @@ func OpenELF(path string) (*ELF, error) {
 	return o, nil
 }
 
-// openRegular opens a file whose name others chose.
+// openRegular opens a file whose name may come from a hostile file.
 func openRegular(path string) (f *os.File, size int64, err error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -100,7 +100,7 @@ func (o *ELF) Close() error {
 	return o.file.Close()
 }
 
-// sameFile reports whether two files are one.
+// sameFile reports whether o and other are the same file.
 func (o *ELF) sameFile(other *ELF) bool {
 	type file interface{ Stat() (fs.FileInfo, error) }
 	f1, ok1 := o.r.(file)
@@ -113,8 +113,8 @@ func (o *ELF) sameFile(other *ELF) bool {
 	return err1 == nil && err2 == nil && os.SameFile(a, b)
 }
 
-// NewELF reads the headers of an ELF file of size bytes, which r must give as long as the
-// ELF is in use.
+// NewELF reads the headers of an ELF file of size bytes. r must stay readable while the ELF is
+// in use.
 func NewELF(r io.ReaderAt, size int64) (*ELF, error) {
 	f, err := checkedFile(r, size)
 	if err != nil {
@@ -134,20 +134,19 @@ func NewELF(r io.ReaderAt, size int64) (*ELF, error) {
 	return o, o.layOut()
 }
 
-// Header is the header of the file.
+// Header returns the header of the file.
 func (o *ELF) Header() elf.FileHeader { return o.f.FileHeader }
 
-// WordSize is the size of an address in bytes: 4 or 8.
+// WordSize returns the size of an address in bytes: 4 or 8.
 func (o *ELF) WordSize() int { return o.word }
 
-// Word reads an address.
+// Word decodes an address from b.
 func (o *ELF) Word(b []byte) uint64 { return o.uint(b, o.word) }
 
-// Relocatable reports whether the file is one that a compiler left for the linker (.o).
+// Relocatable reports whether the file is an object file (.o).
 func (o *ELF) Relocatable() bool { return o.f.Type == elf.ET_REL }
 
-// layOut gives the sections of an object file addresses, and finds what
-// relocates them.
+// layOut assigns addresses to the sections of a relocatable file and finds their relocations.
 func (o *ELF) layOut() error {
 	next := uint64(layoutStart)
 	o.relocations = make(map[int][]*elf.Section)
@@ -176,9 +175,8 @@ func (o *ELF) layOut() error {
 	})
 }
 
-// FileAddress turns an address into the one that the file uses: in relocatable files the
-// offset in its section. It reports false for an address that no section of a relocatable
-// file covers.
+// FileAddress converts an address to the one in the file. In relocatable files, this is the
+// offset in the section, and FileAddress returns false if no section contains the address.
 func (o *ELF) FileAddress(address uint64) (uint64, bool) {
 	if !o.Relocatable() {
 		return address, true
@@ -202,7 +200,7 @@ func (o *ELF) FileAddress(address uint64) (uint64, bool) {
 	return offset, offset <= o.f.Sections[o.placed[i]].FileSize
 }
 
-// check reports a section that is not in the file as a whole.
+// check returns an error if a section is not completely in the file.
 func (o *ELF) check(s *elf.Section) error {
 	if s.Type == elf.SHT_NOBITS {
 		return fmt.Errorf("section %s has no contents: is this a separate debug file?", s.Name)
@@ -217,7 +215,7 @@ func (o *ELF) check(s *elf.Section) error {
 	return nil
 }
 
-// SectionsNamed are the sections of a name, in the order of the file.
+// SectionsNamed returns all sections with a name, in the order of the file.
 func (o *ELF) SectionsNamed(name string) (list []*Section) {
 	for i, s := range o.f.Sections {
 		if s.Name == name {
@@ -227,8 +225,8 @@ func (o *ELF) SectionsNamed(name string) (list []*Section) {
 	return list
 }
 
-// Section finds a section by name; nil when there is none. Sections of debug information are
-// found under their old names (".zdebug_"), too.
+// Section returns the first section with a name; nil if there is none. It also finds debug
+// information under the old names (.zdebug_).
 func (o *ELF) Section(name string) *Section {
 	debug, ok := strings.CutPrefix(name, ".debug_")
 	for i, s := range o.f.Sections {
@@ -242,8 +240,8 @@ func (o *ELF) Section(name string) *Section {
 	return nil
 }
 
-// zdebug is a section as compilers compressed them before ELF had a flag for it: a
-// magic number, the size, and what zlib makes.
+// zdebug returns a section in the old form of compression: a magic number, the size, and zlib
+// data.
 func (o *ELF) zdebug(s *elf.Section, index int) *Section {
 	var header [zdebugHeader]byte
 	if s.Type == elf.SHT_NOBITS || s.FileSize < zdebugHeader {
@@ -259,8 +257,8 @@ func (o *ELF) zdebug(s *elf.Section, index int) *Section {
 
 const zdebugHeader = 12
 
-// Section gives access to the contents of one section, decompressed and
-// relocated. Its methods may be called concurrently; a nil section is empty.
+// Section is a section whose contents are decompressed and relocated on reading. Its methods
+// are safe for concurrent use. A nil Section is empty.
 type Section struct {
 	o      *ELF
 	s      *elf.Section
@@ -276,13 +274,13 @@ type Section struct {
 	text    atomic.Pointer[foundText] // that was asked for last
 }
 
-// foundText is a string of a section.
+// foundText is a string in a section.
 type foundText struct {
 	offset uint64
 	text   string
 }
 
-// window is a piece of a section.
+// window is a part of a section.
 type window struct {
 	start uint64
 	data  []byte
@@ -293,10 +291,10 @@ const (
 	smallSize  = 2 << 20 // of sections that are kept as a whole rather than by windows
 )
 
-// small reports that the section is kept as a whole when pieces of it are wanted.
+// small reports whether to keep the whole section when parts of it are read.
 func (s *Section) small() bool { return s.s.Size <= smallSize || !s.stored() }
 
-// stored reports that the contents are in the file just as they are used.
+// stored reports whether the file has the contents as they are used.
 func (s *Section) stored() bool {
 	return !s.compressed() && !s.relocated()
 }
@@ -305,7 +303,7 @@ func (s *Section) relocated() bool { return len(s.o.relocations[s.index]) != 0 }
 
 func (s *Section) compressed() bool { return s.zdebug || s.s.Flags&elf.SHF_COMPRESSED != 0 }
 
-// unpack returns a reader of what a compressed section holds.
+// unpack returns a reader of the contents of a compressed section.
 func (s *Section) unpack() (io.Reader, error) {
 	if !s.zdebug {
 		return s.s.Open(), nil
@@ -313,11 +311,11 @@ func (s *Section) unpack() (io.Reader, error) {
 	return zlib.NewReader(io.NewSectionReader(s.o.r, int64(s.s.Offset+zdebugHeader), int64(s.s.FileSize-zdebugHeader)))
 }
 
-// Address is where the section is in memory.
+// Address returns the address of the section in memory.
 func (s *Section) Address() uint64 { return s.o.base[s.index] }
 
-// Bytes returns all of the section, which must not be changed. It reads the section once and
-// keeps it.
+// Bytes returns the contents of the section. It reads and keeps them on the first call. The
+// caller must not change them.
 func (s *Section) Bytes() ([]byte, error) {
 	if s == nil {
 		return nil, nil
@@ -350,7 +348,7 @@ func (s *Section) Bytes() ([]byte, error) {
 	return s.data, s.err
 }
 
-// at returns up to n bytes from an offset on; fewer where the section ends.
+// at returns up to n bytes from an offset; fewer at the end of the section.
 func (s *Section) at(offset uint64, n int) ([]byte, error) {
 	if s == nil || offset >= s.s.Size {
 		return nil, nil
@@ -371,8 +369,8 @@ func (s *Section) at(offset uint64, n int) ([]byte, error) {
 	return b, noEOF(err)
 }
 
-// near is at for pieces of which there are many: it keeps what is around the last, or a
-// small section as a whole.
+// near is at for many small reads. It keeps a window around the last read, or the whole section
+// if it is small.
 func (s *Section) near(offset uint64, n int) ([]byte, error) {
 	if s == nil || offset >= s.s.Size {
 		return nil, nil
@@ -401,7 +399,7 @@ func (s *Section) near(offset uint64, n int) ([]byte, error) {
 	return w.data[offset-w.start:][:n], nil
 }
 
-// whole returns all of a small section. Other than bytes, it can forget it.
+// whole returns the contents of a small section. Unlike Bytes, it can be undone with forget.
 func (s *Section) whole() ([]byte, error) {
 	if !s.stored() {
 		return s.Bytes()
@@ -420,15 +418,15 @@ func (s *Section) whole() ([]byte, error) {
 	return w.data, nil
 }
 
-// forget drops what near keeps. There may be hundreds of objects.
+// forget drops the memory of near. A process can have hundreds of objects.
 func (s *Section) forget() {
 	if s != nil {
 		s.around.Store(nil)
 	}
 }
 
-// cstring returns the zero-terminated string at an offset; "" when it is not
-// there, or longer than any path or name should be.
+// cstring returns the zero-terminated string at an offset; "" if there is none, or if it is
+// longer than any path or name.
 func (s *Section) cstring(offset uint64) string {
 	if s == nil {
 		return ""
@@ -457,8 +455,7 @@ func (s *Section) cstring(offset uint64) string {
 	return ""
 }
 
-// readN reads n bytes into the memory of buf. It does not trust n: memory grows
-// only as bytes arrive.
+// readN reads n bytes into buf. It does not trust n: memory grows only as bytes arrive.
 func readN(buf []byte, r io.Reader, n uint64) ([]byte, error) {
 	const step = 1 << 20
 	buf = buf[:0]
@@ -474,7 +471,7 @@ func readN(buf []byte, r io.Reader, n uint64) ([]byte, error) {
 	return buf, nil
 }
 
-// noEOF makes the end of input an error that says that there should be more.
+// noEOF turns the end of input into an error.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF
@@ -482,8 +479,8 @@ func noEOF(err error) error {
 	return err
 }
 
-// Code is the first executable segment: its first address, the one behind it, and its place in
-// the file. All are 0 where there is none, as in relocatable files.
+// Code returns the first executable segment: its first address, its end, and its offset in the
+// file. All are 0 if there is none, as in relocatable files.
 func (o *ELF) Code() (start, limit, offset uint64) {
 	for _, p := range o.f.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr+p.Memsz != 0 {
@@ -493,14 +490,14 @@ func (o *ELF) Code() (start, limit, offset uint64) {
 	return 0, 0, 0
 }
 
-// HasCode reports whether an executable segment goes from one address up to another.
+// HasCode reports whether there is an executable segment with these bounds.
 func (o *ELF) HasCode(start, limit uint64) bool {
 	return slices.ContainsFunc(o.f.Progs, func(p *elf.Prog) bool {
 		return p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Vaddr == start && p.Vaddr+p.Memsz == limit
 	})
 }
 
-// BuildID is the build id in lower-case hex; "" without one.
+// BuildID returns the build ID in lower-case hex; "" if there is none.
 func (o *ELF) BuildID() string {
 	for _, p := range o.f.Progs {
 		if p.Type == elf.PT_NOTE {
@@ -519,7 +516,7 @@ func (o *ELF) BuildID() string {
 	return ""
 }
 
-// buildID looks for the NT_GNU_BUILD_ID note in a range of the file.
+// buildID finds the NT_GNU_BUILD_ID note in a range of the file.
 func (o *ELF) buildID(offset, size uint64) string {
 	const ntBuildID = 3
 	if offset >= uint64(o.size) {

@@ -10,18 +10,17 @@ import (
 )
 
 const (
-	// maxSections bounds the sections of a file. Object files of -ffunction-sections
-	// have some 100,000.
+	// maxSections limits the sections of a file. Object files of -ffunction-sections have some
+	// 100,000.
 	maxSections = 1 << 20
-	// maxSectionNames bounds the names of all sections together, which may share bytes.
+	// maxSectionNames limits the bytes of all section names, which can overlap.
 	maxSectionNames = 64 << 20
-	// maxOverlap is how often the bytes of a file may be in sections, on the average.
+	// maxOverlap limits how often a byte of the file can be in sections, on average.
 	maxOverlap = 4
 )
 
-// checkedFile reads the headers of an ELF file. The standard library's reader unpacks the
-// names of sections if they are compressed, and copies each to its end, whatever memory
-// that takes. So the headers are checked before.
+// checkedFile reads the headers of an ELF file. debug/elf decompresses section names and copies
+// each of them, whatever memory this takes. So checkedFile checks the headers first.
 func checkedFile(r io.ReaderAt, size int64) (*elf.File, error) {
 	if err := checkSections(r, size); err != nil {
 		return nil, err
@@ -29,7 +28,7 @@ func checkedFile(r io.ReaderAt, size int64) (*elf.File, error) {
 	return elf.NewFile(r)
 }
 
-// IsELF reports whether a file starts as an ELF file does; four bytes are enough.
+// IsELF reports whether a file starts like an ELF file. It needs four bytes.
 func IsELF(head []byte) bool { return bytes.HasPrefix(head, []byte(elf.ELFMAG)) }
 
 // rawSection is a section header.
@@ -41,8 +40,8 @@ type rawSection struct {
 	link         uint32
 }
 
-// checkSections refuses headers that make readers exhaust memory or time. What else is
-// wrong with them is for the reader to say.
+// checkSections returns an error for headers that make debug/elf exhaust memory or time. It
+// leaves other errors to debug/elf.
 func checkSections(r io.ReaderAt, size int64) error {
 	var ident [64]byte
 	n, _ := r.ReadAt(ident[:], 0)
@@ -136,7 +135,7 @@ func checkHeaders(r io.ReaderAt, size int64, sections []rawSection, names uint64
 	if _, err := r.ReadAt(text, int64(table.offset)); err != nil {
 		return nil
 	}
-	// next is where the name at an offset ends, found from the end on.
+	// ends are the ends of all strings.
 	ends := make([]uint32, 0, 64)
 	for at := 0; at < len(text); at++ {
 		i := bytes.IndexByte(text[at:], 0)
@@ -158,7 +157,7 @@ func checkHeaders(r io.ReaderAt, size int64, sections []rawSection, names uint64
 	return nil
 }
 
-// firstFrom is the first of sorted numbers that is not below n.
+// firstFrom returns the first of sorted numbers that is at least n.
 func firstFrom(sorted []uint32, n uint32) (uint32, bool) {
 	from, to := 0, len(sorted)
 	for from < to {

@@ -1,15 +1,14 @@
 package debuginfo
 
-// InlinedCall is a call that the compiler replaced by the code of the function called.
+// InlinedCall is a call that the compiler replaced by the code of the callee.
 type InlinedCall struct {
 	Depth   int    // 1 for calls in the function itself, 2 for those in one inlined into it
-	Linkage string // as it would be linked; in C, and where that is not known, its name
+	Linkage string // linkage name; the plain name in C, or if there is none
 	At      Location
 }
 
-// InlinedCalls are the calls that were inlined into the i-th function, in the order of the
-// debug information, callees right behind their callers. Without debug information
-// there are none.
+// InlinedCalls returns the calls that were inlined into functions[i], callees after their
+// callers. It returns nil without debug information.
 func (b *Binary) InlinedCalls(i int) []InlinedCall {
 	var list []InlinedCall
 	_ = Guard(func() error {
@@ -22,8 +21,8 @@ func (b *Binary) InlinedCalls(i int) []InlinedCall {
 	return list
 }
 
-// InlinedAt are the inlined calls that addresses in the i-th function are inside of, those of
-// each address from the outermost one on.
+// InlinedAt returns the inlined calls around each of the addresses in functions[i], outermost
+// first.
 func (b *Binary) InlinedAt(i int, addresses []uint64) [][]InlinedCall {
 	chains := make([][]InlinedCall, len(addresses))
 	_ = Guard(func() error {
@@ -52,9 +51,9 @@ func (b *Binary) inside(function uint64, addresses []uint64, chains [][]InlinedC
 	})
 }
 
-// CallSites are the addresses of the calls that the code of the i-th function makes, by the
-// name of the callee as it is linked. Each is within the instruction. Of calls through pointers
-// debug information does not know the callee.
+// CallSites returns the addresses of calls in the code of functions[i], by the linkage name of
+// the callee. An address is inside of the call instruction. Debug information does not have the
+// callees of calls through pointers.
 func (b *Binary) CallSites(i int) map[string][]uint64 {
 	var sites map[string][]uint64
 	_ = Guard(func() error {
@@ -72,22 +71,22 @@ func (b *Binary) callSites(function uint64) map[string][]uint64 {
 		}
 		if back, ok := u.address(e.low); ok && back > 0 {
 			name := u.function(*e)
-			found[name] = append(found[name], back-1) // which is in the call
+			found[name] = append(found[name], back-1) // inside of the call
 		}
 		return true
 	})
 	return found
 }
 
-// eachInlined calls f for the calls inlined into the function at an address; where f
-// says no, those in them are left out.
+// eachInlined calls f for the calls that were inlined into the function at an address. If f
+// returns false, it skips the calls inside.
 func (b *Binary) eachInlined(address uint64, f func(depth int, u *unit, e *die) bool) {
 	b.eachCall(address, roleInlined, f)
 }
 
-// eachCall calls f for the calls of the function at an address that have one of the
-// roles: for those inlined into it, where f may say that what is in them is to be left
-// out, and for the others that the debug information tells of.
+// eachCall calls f for the calls of the function at an address that have one of the roles:
+// inlined calls and call sites. If f returns false for an inlined call, it skips the calls
+// inside.
 func (b *Binary) eachCall(address uint64, roles role, f func(depth int, u *unit, e *die) bool) {
 	i := b.info()
 	if i == nil {
@@ -104,13 +103,13 @@ func (b *Binary) eachCall(address uint64, roles role, f func(depth int, u *unit,
 	}
 }
 
-// eachCall is that of a binary, for a function of the unit.
+// eachCall is [Binary.eachCall] for a function of the unit.
 func (u *unit) eachCall(function *die, roles role, f func(depth int, u *unit, e *die) bool) {
 	if !function.children || function.next < u.first || function.next-u.first > uint64(len(u.data)) {
 		return
 	}
-	// depth is that of inlined calls, whose entries may be in those of blocks, by
-	// level of nesting; -1 below what is left out.
+	// depth has the depth of inlined calls by nesting level, since blocks also nest. It is -1
+	// in what is skipped.
 	depth := []int{0}
 	c := cursor{b: u.data[function.next-u.first:], order: u.d.o.f.ByteOrder}
 	var e die
@@ -143,12 +142,12 @@ func (u *unit) eachCall(function *die, roles role, f func(depth int, u *unit, e 
 	}
 }
 
-// maxNesting bounds how deep entries are in each other.
+// maxNesting limits the nesting of entries.
 const maxNesting = 1000
 
 func inlinedCall(depth int, u *unit, e *die) InlinedCall {
 	call := InlinedCall{Depth: depth, Linkage: u.function(*e)}
-	if e.callLine.n>>31 == 0 && e.callColumn.n>>31 == 0 { // what is beyond is damage
+	if e.callLine.n>>31 == 0 && e.callColumn.n>>31 == 0 { // larger numbers are damage
 		call.At.Line, call.At.Column = int32(e.callLine.n), int32(e.callColumn.n)
 	}
 	if e.callFile.form != 0 {
@@ -157,8 +156,7 @@ func inlinedCall(depth int, u *unit, e *die) InlinedCall {
 	return call
 }
 
-// nameFromDebug names the function at an address that has no symbol, as the debug
-// information has it.
+// nameFromDebug returns the name of the function at an address from the debug information.
 func (b *Binary) nameFromDebug(address uint64) string {
 	i := b.info()
 	if i == nil {

@@ -8,20 +8,19 @@ import (
 	"github.com/xray-tools/xray/internal/bytesize"
 )
 
-// UnpackLimitVariable is the environment variable that says how many bytes the
-// compressed sections of the files of a trace may take unpacked, as in 8G.
+// UnpackLimitVariable is the environment variable that limits the memory of decompressed
+// sections of the files of a trace, for example 8G.
 const UnpackLimitVariable = "XRAY_UNPACK_LIMIT"
 
-// What compressed sections may take, unless the variable says something else: unpackBase
-// bytes, and unpackRatio bytes for each byte of the files. Real debug information
-// shrinks to a fifth at best.
+// The default limit is unpackBase bytes plus unpackRatio bytes for each byte of the files. Real
+// debug information shrinks to a fifth at best.
 const (
 	unpackBase  = 128 << 20
 	unpackRatio = 8
 )
 
-// UnpackLimit bounds the memory that compressed sections of files that are opened together
-// may take unpacked. The zero value is ready for use, also concurrent.
+// UnpackLimit limits the memory of decompressed sections of files that are opened together. The
+// zero value is ready to use. It is safe for concurrent use.
 type UnpackLimit struct {
 	mu    sync.Mutex
 	files uint64 // bytes of the files
@@ -34,13 +33,13 @@ func (l *UnpackLimit) add(size int64) {
 	l.mu.Unlock()
 }
 
-// share has a file take part in a limit of others.
+// share makes a file use a shared limit.
 func (o *ELF) share(l *UnpackLimit) {
 	l.add(o.size)
 	o.limit = l
 }
 
-// check is an error if size bytes more are too many. hold counts them from then on.
+// check returns an error if size more bytes exceed the limit. hold counts them.
 func (l *UnpackLimit) check(section string, size uint64, hold bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,8 +14,9 @@ import (
 	"github.com/ulikunitz/xz/lzma"
 )
 
-// miniDebug opens the ELF file that distributions put, compressed by xz, into what
-// they strip: a symbol table of the functions that .dynsym lacks. nil without one.
+// miniDebug opens the xz-compressed ELF file in .gnu_debugdata, which distributions leave in
+// stripped files. It has a symbol table of the functions that are not in .dynsym. It returns
+// nil if there is none.
 func (o *ELF) miniDebug() (*ELF, error) {
 	data, err := o.Section(".gnu_debugdata").Bytes()
 	if data == nil || err != nil {
@@ -31,7 +32,7 @@ func (o *ELF) miniDebug() (*ELF, error) {
 			mini, err = NewELF(bytes.NewReader(plain), int64(len(plain)))
 		}
 		if err == nil {
-			mini.limit = o.limit // what was unpacked does not allow for more
+			mini.limit = o.limit // decompressed data does not raise the limit
 		}
 		return err
 	})
@@ -42,16 +43,16 @@ func (o *ELF) miniDebug() (*ELF, error) {
 }
 
 const (
-	xzLimit     = 64 << 20 // of the unpacked data, whose symbol tables are some megabytes
-	xzDictLimit = 64 << 20 // what xz -9 uses
+	xzLimit     = 64 << 20 // of decompressed data; symbol tables have some megabytes
+	xzDictLimit = 64 << 20 // that of xz -9
 	xzEdge      = 12       // bytes of a stream's header, and of its footer
 )
 
 var errXZ = errors.New("damaged xz data")
 
-// unpackXZ unpacks one xz stream, as the format's description of version 1.2.1 has
-// it, to at most limit bytes. The container is read here and not by package xz, which takes
-// memory for as large a dictionary as the data ask for.
+// unpackXZ decompresses one xz stream of the format's version 1.2.1, to at most limit bytes. It
+// reads the container itself, because package xz allocates a dictionary as large as the data
+// asks for.
 func unpackXZ(data []byte, limit uint64) ([]byte, error) {
 	if len(data) < 2*xzEdge || !bytes.HasPrefix(data, []byte("\xfd7zXZ\x00")) || string(data[len(data)-2:]) != "YZ" {
 		return nil, errXZ
@@ -63,10 +64,10 @@ func unpackXZ(data []byte, limit uint64) ([]byte, error) {
 	}
 	blocks := data[xzEdge : uint64(len(data)-xzEdge)-indexSize]
 	index := cursor{b: data[uint64(len(data)-xzEdge)-indexSize:][:indexSize]}
-	index.take(1) // marks an index
+	index.take(1) // index marker
 	var out []byte
 	for n := index.uleb(); n > 0 && !index.bad; n-- {
-		// The length is told without the padding before the check.
+		// The length does not include the padding in front of the checksum.
 		length, size := index.uleb(), index.uleb()
 		if index.bad || length == 0 || length > uint64(len(blocks)) || len(blocks)%4 != 0 {
 			return nil, errXZ
@@ -87,7 +88,7 @@ func unpackXZ(data []byte, limit uint64) ([]byte, error) {
 	return out, nil
 }
 
-// unpackXZBlock appends what a block holds.
+// unpackXZBlock appends the contents of a block.
 func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 	const lzma2 = 0x21
 	header := (int(block[0]) + 1) * 4
@@ -96,7 +97,7 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 	}
 	c := cursor{b: block[1:header]}
 	flags := c.uint8()
-	for bit := byte(0x40); bit != 0; bit <<= 1 { // the sizes are in the index as well
+	for bit := byte(0x40); bit != 0; bit <<= 1 { // sizes, which are also in the index
 		if flags&bit != 0 {
 			c.uleb()
 		}
@@ -111,7 +112,7 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 	if dict > xzDictLimit {
 		return nil, fmt.Errorf("xz data with a dictionary of %d bytes is not supported", dict)
 	}
-	// Nothing refers to what is before the block.
+	// References do not reach beyond the start of the block.
 	dict = min(dict, int64(size))
 	r, err := lzma.Reader2Config{DictCap: max(int(dict), lzma.MinDictCap)}.NewReader2(bytes.NewReader(block[header:]))
 	if err != nil {
@@ -129,12 +130,12 @@ func unpackXZBlock(out, block []byte, size uint64, check byte) ([]byte, error) {
 		sum = crc32.NewIEEE()
 	case 4:
 		sum = crc64.New(crc64.MakeTable(crc64.ECMA))
-	default: // none, or one of 32 bytes that nobody uses here
+	default: // none, or SHA-256, which is not used here
 		return out, nil
 	}
 	sum.Write(plain)
 	want := sum.Sum(nil)
-	for i, b := range want { // stored the other way round
+	for i, b := range want { // in reverse order
 		if at := len(block) - 1 - i; at < header || block[at] != b {
 			return nil, errors.New("xz data with a wrong checksum")
 		}

@@ -2,19 +2,19 @@ package debuginfo
 
 import "slices"
 
-// SourceMD5 is the MD5 of a file of source code when it was compiled, by its path as in
-// [Location]. It reports false where the line tables do not say: only those of DWARF 5 do.
+// SourceMD5 returns the MD5 that a source file had when it was compiled. path is as in
+// [Location]. It returns false if the line tables have no MD5: only those of DWARF 5 do.
 func (b *Binary) SourceMD5(path string) ([16]byte, bool) {
 	_ = b.Locate()
 	sum, ok := b.md5[path]
 	return sum, ok
 }
 
-// CompilationDirs are the directories that the units of the binary were compiled in
-// (DW_AT_comp_dir), sorted, each once. There are none without debug information.
+// CompilationDirs returns the compilation directories (DW_AT_comp_dir) of all units, sorted and
+// without duplicates. It returns nil without debug information.
 func (b *Binary) CompilationDirs() []string {
 	var dirs []string
-	// What is damaged hides only its own directory.
+	// Damage affects only its own directory.
 	_ = Guard(func() error {
 		i := b.info()
 		i.mu.Lock()
@@ -35,8 +35,8 @@ func (b *Binary) CompilationDirs() []string {
 	return slices.Compact(dirs)
 }
 
-// SourceFiles are the files of source code, as in [Location], that the debug information
-// places functions of the binary in, sorted, each once.
+// SourceFiles returns the source files of functions of the binary, as in [Location], sorted and
+// without duplicates.
 func (b *Binary) SourceFiles() []string {
 	_ = b.Locate()
 	var files []string

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// debugInfo is the debug information of a binary, wherever it is: in the file
-// or its debug file, in .dwo files or a .dwp package, and in what dwz moved.
+// debugInfo is the debug information of a binary: in the file or its debug file, in .dwo files
+// or a .dwp package, and in a file of dwz.
 type debugInfo struct {
 	mu   sync.Mutex
 	b    *Binary
@@ -27,20 +27,19 @@ type debugInfo struct {
 	err      error
 }
 
-// unitPiece is a range of addresses of a unit.
+// unitPiece is an address range of a unit.
 type unitPiece struct {
 	addressRange
 	unit *unit
 }
 
-// maxUnitPieces bounds the ranges of all units together.
+// maxUnitPieces limits the ranges of all units.
 const maxUnitPieces = 1 << 22
 
-// residentLimit bounds the entries that are kept in memory, apart from those of one
-// unit.
+// residentLimit limits the bytes of entries in memory, not counting one unit.
 const residentLimit = 64 << 20
 
-// newDebugInfo needs the file where line tables are: debug information is there, too.
+// newDebugInfo uses the file with line tables, which also has the debug information.
 func newDebugInfo(b *Binary) *debugInfo {
 	i := &debugInfo{b: b, main: newDebugData(b.lines), splits: make(map[*unit]*unit)}
 	if alt := b.openAlt(b.lines); alt != nil {
@@ -49,8 +48,8 @@ func newDebugInfo(b *Binary) *debugInfo {
 	return i
 }
 
-// unitAt finds the unit that an address is in; nil when there is none. A unit that
-// was split off stands for what is left of it.
+// unitAt returns the unit that contains an address; nil if there is none. It returns the split
+// unit for a skeleton.
 func (i *debugInfo) unitAt(address uint64) *unit {
 	i.prepare()
 	n, _ := slices.BinarySearchFunc(i.pieces, address, func(p unitPiece, a uint64) int {
@@ -78,7 +77,7 @@ func (i *debugInfo) unitAt(address uint64) *unit {
 	return u
 }
 
-// keep has the entries of a unit in memory, and forgets others where these are many.
+// keep loads the entries of a unit. It drops those of other units if there are many.
 func (i *debugInfo) keep(u *unit) {
 	if u.data != nil || u.load() != nil {
 		return
@@ -94,7 +93,7 @@ func (i *debugInfo) keep(u *unit) {
 	i.bytes += len(u.data) + 16*u.abbrevs.bytes
 }
 
-// prepare finds out which addresses are of which unit.
+// prepare reads the address ranges of all units.
 func (i *debugInfo) prepare() {
 	if i.ready {
 		return
@@ -127,8 +126,8 @@ func (i *debugInfo) prepare() {
 	}
 }
 
-// packagePaths are the places of .dwp files: beside the file, beside its debug file,
-// and in the debug directories.
+// packagePaths returns the possible paths of .dwp files: beside the file, beside its debug
+// file, and in debug directories.
 func (b *Binary) packagePaths() []string {
 	paths := []string{b.path + ".dwp"}
 	for _, o := range b.others {
@@ -146,7 +145,7 @@ func (b *Binary) packagePaths() []string {
 	return paths
 }
 
-// split finds what was split off a unit; nil when it is nowhere.
+// split finds the split unit of a skeleton; nil if there is none.
 func (i *debugInfo) split(u *unit) *unit {
 	for _, p := range i.packages {
 		if s := p.packed(u.id); s != nil {
@@ -172,7 +171,7 @@ func (i *debugInfo) split(u *unit) *unit {
 	return nil
 }
 
-// dwoPaths are the places of a .dwo file.
+// dwoPaths returns the possible paths of a .dwo file.
 func (b *Binary) dwoPaths(u *unit) []string {
 	if u.dwo == "" {
 		return nil
@@ -185,8 +184,7 @@ func (b *Binary) dwoPaths(u *unit) []string {
 	return paths
 }
 
-// readDwo reads a .dwo file into memory: there may be more of them than files may be
-// open at a time.
+// readDwo reads a .dwo file into memory. There may be more .dwo files than a process can open.
 func readDwo(path string) (*debugData, error) {
 	f, size, err := openRegular(path)
 	if err != nil {
@@ -208,7 +206,7 @@ func readDwo(path string) (*debugData, error) {
 	return d, err
 }
 
-// inherit gives a split unit what its skeleton says.
+// inherit copies the attributes of a skeleton to its split unit.
 func (u *unit) inherit(skeleton *unit) *unit {
 	if u.version >= 5 && u.strBase == 0 {
 		u.strBase = indexHeader(u.wide, 8)
@@ -222,7 +220,7 @@ func (u *unit) inherit(skeleton *unit) *unit {
 	return u
 }
 
-// indexHeader is the size of what precedes the first offset of a section.
+// indexHeader returns the size of the header in front of the first offset of a section.
 func indexHeader(wide bool, size uint64) uint64 {
 	if wide {
 		return size + 8
@@ -238,11 +236,11 @@ const (
 	columnRnglists   = 8 // in version 5; in version 2, .debug_macro
 )
 
-// maxProbes bounds the search in the hash table of an index, a third of which is empty.
+// maxProbes limits the search in the hash table of an index.
 const maxProbes = 1000
 
-// packed finds the unit with an id in a package, whose index says where in each
-// section its part begins.
+// packed finds a unit by id in a package. The index of the package has the offset of the unit
+// in each section.
 func (d *debugData) packed(id uint64) *unit {
 	b, err := d.index.Bytes()
 	if err != nil || len(b) < 16 {
@@ -256,7 +254,7 @@ func (d *debugData) packed(id uint64) *unit {
 	columns, units, slots := c.uint(4), c.uint(4), c.uint(4)
 	hashes, rows := c.take(slots*8), c.take(slots*4)
 	row := uint64(0)
-	// A hash table with open addressing, of 2^n slots.
+	// This is a hash table with open addressing and 2^n slots.
 	for slot, try := id&(slots-1), uint64(0); !c.bad && try < min(slots, maxProbes); try++ {
 		row = d.o.uint(rows[slot*4:], 4)
 		if row == 0 || d.o.uint(hashes[slot*8:], 8) == id {
@@ -298,8 +296,8 @@ func (d *debugData) packed(id uint64) *unit {
 	return u
 }
 
-// openAlt opens the file that dwz moved common parts to, which .gnu_debugaltlink
-// names, with its build id; nil when there is none.
+// openAlt opens the file of dwz that .gnu_debugaltlink names with its build ID; nil if there is
+// none.
 func (b *Binary) openAlt(o *ELF) *ELF {
 	link, err := o.Section(".gnu_debugaltlink").at(0, 1<<12)
 	end := bytes.IndexByte(link, 0)
