@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// abbrev says what the entries of one code look like in units of a kind.
+// abbrev is an abbreviation for units of a kind.
 type abbrev struct {
 	tag   uint64
-	size  uint32 // of the attributes up to the first whose size varies
-	step  uint32 // index of the first step behind these
+	size  uint32 // of the attributes in front of the first of varying size
+	step  uint32 // index of the first step after these
 	field uint32 // index of the first attribute
 	steps uint16
-	// fields counts the attributes. Only those of entries with a role are kept.
+	// fields is the number of attributes. Only those of entries with a role are kept.
 	fields   uint16
 	role     role
 	children bool
 }
 
-// step passes over an attribute whose size varies, and then over size bytes of others.
+// step skips an attribute of varying size, and then size bytes of other attributes.
 type step struct {
 	form uint32
 	size uint32
@@ -28,22 +28,22 @@ type step struct {
 // abbrevField is an attribute of an entry.
 type abbrevField struct {
 	name, form uint16
-	implicit   uint32 // value of all entries; those that do not fit are damage
+	implicit   uint32 // value of all entries; larger ones are damage
 	size       int32  // in bytes, -1 where it varies
 }
 
-// abbrevTable holds abbreviations by code. Codes nearly always count from 1. It has no
-// pointers in its lists, since many tables are read for a short time each.
+// abbrevTable has abbreviations by code. Codes nearly always count from 1. Its lists have no
+// pointers, because many tables are used for a short time only.
 type abbrevTable struct {
 	dense  []abbrev // from code 1 on
 	rest   map[uint64]abbrev
 	steps  []step
 	fields []abbrevField
-	bytes  int              // that it was read from
+	bytes  int              // size in the file
 	order  binary.ByteOrder // of the entries
 }
 
-// at is nil for a code that the table does not have.
+// at returns nil for an unknown code.
 func (t *abbrevTable) at(code uint64) *abbrev {
 	if code-1 < uint64(len(t.dense)) {
 		return &t.dense[code-1]
@@ -65,8 +65,8 @@ func (t *abbrevTable) add(code uint64, a abbrev) {
 	}
 }
 
-// seek finds the next entry with one of some roles, from an offset in the data of a unit
-// on. It reports false where there is none in front of the end or of damage.
+// seek finds the next entry with one of the roles, starting at an offset in the data of a unit.
+// It returns false at the end and at damage.
 func (t *abbrevTable) seek(r role, b []byte, at int, k unitKind) (int, bool) {
 	for uint(at) < uint(len(b)) {
 		code := uint(b[at])
@@ -107,8 +107,8 @@ func (t *abbrevTable) seek(r role, b []byte, at int, k unitKind) (int, bool) {
 	return 0, false
 }
 
-// skip returns how many bytes the attributes of an entry take that are at an offset in the
-// data of a unit: more than there are if these are damaged.
+// skip returns the size of the attributes of an entry at an offset in the data of a unit. If
+// they are damaged, the result is larger than the data.
 func (t *abbrevTable) skip(a *abbrev, b []byte, at int, k unitKind) int {
 	start := at
 	at += int(a.size)
@@ -141,22 +141,22 @@ func (t *abbrevTable) skip(a *abbrev, b []byte, at int, k unitKind) int {
 	return at - start
 }
 
-// abbrevLimit bounds a table of abbreviations; the largest of linked programs have
-// some thousands of entries. Tables hardly overlap, so that together they are read a
-// few times at most.
+// abbrevLimit limits the bytes of an abbreviation table. The largest tables of linked programs
+// have some thousand entries. Tables hardly overlap, so together they are read a few times at
+// most.
 const abbrevLimit = 1 << 20
 
-// abbrevCache is how many bytes of abbreviations are kept as tables, which take up to 16
+// abbrevCache limits the bytes of abbreviations that are kept as tables. Tables take up to 16
 // times as much.
 const abbrevCache = 2 << 20
 
-// abbrevKey is where a table of abbreviations is, and for which kind of units.
+// abbrevKey is the offset of an abbreviation table and the kind of its units.
 type abbrevKey struct {
 	offset uint64
 	kind   unitKind
 }
 
-// abbreviations returns a table for units of a kind.
+// abbreviations returns the table for units of a kind.
 func (d *debugData) abbreviations(key abbrevKey) *abbrevTable {
 	if t, ok := d.abbrevs[key]; ok {
 		return t
@@ -172,8 +172,8 @@ func (d *debugData) abbreviations(key abbrevKey) *abbrevTable {
 	return t
 }
 
-// readAbbreviations reads a table into the memory of another. Where tables overlap too
-// much, it stays empty.
+// readAbbreviations reads a table into the memory of t. If tables overlap too much, t stays
+// empty.
 func (d *debugData) readAbbreviations(key abbrevKey, t *abbrevTable) {
 	t.reset(d.o.f.ByteOrder)
 	for size := 4 << 10; size <= abbrevLimit && d.abbrevBytes <= abbrevLimit+4*d.abbrev.s.Size; size *= 4 {
@@ -192,9 +192,9 @@ func (d *debugData) readAbbreviations(key abbrevKey, t *abbrevTable) {
 	}
 }
 
-// abbreviation finds one abbreviation of a table that is not wanted as a whole: that
-// of a unit's first entry, which nearly always is the first. It is nil if there is none, and
-// valid until another one is asked for.
+// abbreviation returns one abbreviation without reading the whole table: that of the first
+// entry of a unit, which nearly always comes first. It returns nil if there is none. The result
+// is valid until the next call.
 func (d *debugData) abbreviation(key abbrevKey, code uint64) (*abbrevTable, *abbrev) {
 	if t, ok := d.abbrevs[key]; ok {
 		return t, t.at(code)
@@ -223,11 +223,11 @@ func (t *abbrevTable) clone() *abbrevTable {
 	return &c
 }
 
-// maxFields bounds the attributes of an entry, which may take no space in .debug_info.
+// maxFields limits the attributes of an entry, which may take no space in .debug_info.
 const maxFields = 256
 
-// parse reads abbreviations up to the end of their table, or up to the one that is wanted
-// unless that is 0. It reports false where the input ended before.
+// parse reads abbreviations up to the end of the table, or up to the code wanted if it is not
+// 0. It returns false if the input ends before.
 func (t *abbrevTable) parse(c *cursor, k unitKind, wanted uint64) bool {
 	for {
 		code := c.uleb()
@@ -273,7 +273,7 @@ func (t *abbrevTable) parse(c *cursor, k unitKind, wanted uint64) bool {
 	}
 }
 
-// pass has an abbreviation know how to pass over one more attribute.
+// pass adds an attribute to what an abbreviation skips.
 func (t *abbrevTable) pass(a *abbrev, form uint64, size int) {
 	switch {
 	case size < 0:

@@ -2,9 +2,9 @@ package debuginfo
 
 import "slices"
 
-// addressIndex finds addresses in a sorted list of distinct ones. Code lies
-// rather evenly, so that the range of addresses, cut into as many pieces as there
-// are addresses or more, has few in each; a search is one of a piece.
+// addressIndex finds addresses in a sorted list without duplicates. Code is spread evenly. So
+// it cuts the range of addresses into at least as many pieces as there are addresses, and
+// searches one piece.
 type addressIndex struct {
 	sorted []uint64
 	shift  uint    // a piece is 1<<shift addresses long
@@ -32,8 +32,7 @@ func indexAddresses(sorted []uint64) *addressIndex {
 	return x
 }
 
-// search returns where the address is in the list, or if it is not there, where
-// it would come in.
+// search returns the index of an address in the list, or the index where it would be inserted.
 func (x *addressIndex) search(address uint64) (int, bool) {
 	if len(x.sorted) == 0 || address < x.sorted[0] {
 		return 0, false

@@ -7,35 +7,35 @@ import (
 	"sync/atomic"
 )
 
-// definition is where the source defines a function, as the entry of the function in
-// .debug_info says. The zero value says nothing.
+// definition is the location of a function according to its entry in .debug_info. The zero
+// value means that it is unknown.
 type definition struct {
-	unit               uint64 // place of the unit, which decides among several
-	table              int64  // offset of the line table that has the file
+	unit               uint64 // offset of the unit, to choose among several
+	table              int64  // offset of the line table of the file
 	file, line, column uint64
 	dir                *unitText // of compilation
-	path               string    // instead of table and file, where it is of another object
+	path               string    // replaces table and file if it is in another object
 }
 
 // definitionScan reads .debug_info once, on all cores, and finds the definitions of the
-// functions that start at given addresses. It holds some units in memory at a time.
+// functions at given addresses. It keeps a few units in memory.
 type definitionScan struct {
 	keys *addressIndex
 	main *debugData
 
 	mu    sync.Mutex
 	found []definition        // by index in keys; line is 0 where nothing was found
-	dirs  map[int64]*unitText // of compilation, by line table
-	first map[int64]uint64    // places of the units that say so
-	done  map[int64]bool      // line tables of units whose wanted functions are all found
-	split []*unit             // what is left of units that were split off, and have wanted functions
+	dirs  map[int64]*unitText // compilation directories, by line table
+	first map[int64]uint64    // offsets of the units of dirs
+	done  map[int64]bool      // line tables of units without missing functions
+	split []*unit             // skeleton units with wanted functions
 	err   error
 
 	listed atomic.Int64 // entries of lists of ranges
 }
 
-// findDefinitions finds the definitions of the functions at the given addresses, which
-// must be sorted and distinct. Damage hides only what it is about.
+// findDefinitions finds the definitions of the functions at the given addresses, which must be
+// sorted and distinct. Damage affects only its own functions.
 func (i *debugInfo) findDefinitions(keys []uint64) *definitionScan {
 	s := &definitionScan{
 		keys: indexAddresses(keys), main: i.main, found: make([]definition, len(keys)),
@@ -49,7 +49,7 @@ func (i *debugInfo) findDefinitions(keys []uint64) *definitionScan {
 	s.err = errors.Join(err, s.err)
 	slices.SortFunc(s.split, func(a, b *unit) int { return int(a.at) - int(b.at) })
 	if len(s.split) > 0 {
-		i.prepare() // which finds packages
+		i.prepare() // to find packages
 	}
 	for _, skeleton := range s.split {
 		if u := i.split(skeleton); u != nil && u.load() == nil {
@@ -60,19 +60,19 @@ func (i *debugInfo) findDefinitions(keys []uint64) *definitionScan {
 	return s
 }
 
-// definitionWorker looks at one unit after the other.
+// definitionWorker scans one unit after the other.
 type definitionWorker struct {
 	*definitionScan
-	found []foundDefinition // in this unit
-	seen  []uint32          // by index in keys: the unit in which it was found last, counted
+	found []foundDefinition // of this unit
+	seen  []uint32          // by index in keys: number of the last unit that defines it
 	units uint32
 
-	// What follows is of one unit, and has its memory used again for the next.
+	// The rest belongs to one unit. Its memory is reused for the next.
 	u       unit
 	entry   die
 	abbrevs abbrevTable
-	of      abbrevKey          // of the abbreviations
-	read    map[abbrevKey]bool // tables that were read
+	of      abbrevKey          // key of abbrevs
+	read    map[abbrevKey]bool // tables that were read once
 }
 
 // foundDefinition is the definition of the function at an address.
@@ -85,7 +85,7 @@ func (s *definitionScan) newWorker() *definitionWorker {
 	return &definitionWorker{definitionScan: s, seen: make([]uint32, len(s.found)), read: make(map[abbrevKey]bool)}
 }
 
-// run looks at all units of the main object.
+// run scans all units of the main object.
 func (s *definitionScan) run() error {
 	all := func(uint64) bool { return true }
 	return s.main.info.eachUnit(all, func() func(*sectionUnit) {
@@ -103,8 +103,8 @@ func (s *definitionScan) run() error {
 	})
 }
 
-// clone shares the sections that are kept as a whole, and reads the others by itself, so
-// that it may be used beside d.
+// clone returns a debugData for use in another goroutine. It shares the sections that are kept
+// as a whole.
 func (d *debugData) clone() *debugData {
 	c := newDebugData(d.o)
 	c.alt = d.alt
@@ -119,7 +119,7 @@ func (d *debugData) clone() *debugData {
 	return c
 }
 
-// unit looks at a unit of the main object.
+// unit scans a unit of the main object.
 func (s *definitionWorker) unit(d *debugData, b *sectionUnit) {
 	u := &s.u
 	*u = unit{d: d, at: b.at, addresses: d, lines: s.main, table: -1, end: b.at + uint64(b.head) + b.length}
@@ -152,8 +152,8 @@ func (s *definitionWorker) unit(d *debugData, b *sectionUnit) {
 	}
 }
 
-// abbreviations are those of a unit, valid until the next. Most units have a table of their
-// own; only those that were read before are kept.
+// abbreviations returns those of a unit, valid until the next call. Most units have a table of
+// their own. Only tables that are read a second time are kept.
 func (s *definitionWorker) abbreviations(u *unit) *abbrevTable {
 	key := u.abbrevKey()
 	switch {
@@ -167,12 +167,12 @@ func (s *definitionWorker) abbreviations(u *unit) *abbrevTable {
 	return &s.abbrevs
 }
 
-// maxListed bounds the entries of lists of ranges that are read for one purpose; units may
-// share lists, so that a small file can have any number of them.
+// maxListed limits the range list entries that are read for one purpose. Units can share lists,
+// so a small file can refer to any number of them.
 const maxListed = 1 << 25
 
-// wanted counts the wanted functions in the ranges of an entry; -1 if it has none, and may
-// have any.
+// wanted returns the number of wanted functions in the ranges of an entry. It returns -1 if the
+// entry has no ranges.
 func (s *definitionScan) wanted(u *unit, e *die) (n int, any bool) {
 	for _, r := range u.pieces(e) {
 		any = true
@@ -186,8 +186,8 @@ func (s *definitionScan) wanted(u *unit, e *die) (n int, any bool) {
 	return n, true
 }
 
-// scan looks at the functions of a unit, whose data are in memory. place is that of the
-// unit in the main object.
+// scan finds the functions of a unit whose data is in memory. place is the offset of the unit
+// in the main object.
 func (s *definitionWorker) scan(u *unit, place uint64) {
 	wanted, _ := s.wanted(u, &u.root)
 	s.units++
@@ -212,14 +212,14 @@ func (s *definitionWorker) scan(u *unit, place uint64) {
 	}
 }
 
-// addDir has a line table be of the first unit that says so.
+// addDir sets the compilation directory of a line table. The first unit wins.
 func (s *definitionScan) addDir(u *unit, place uint64) {
 	if first, ok := s.first[u.table]; u.dir != nil && (!ok || place < first) {
 		s.dirs[u.table], s.first[u.table] = u.dir, place
 	}
 }
 
-// define finds the wanted functions that an entry is about.
+// define finds the wanted functions in the ranges of an entry.
 func (s *definitionWorker) define(u *unit, e *die) {
 	var def definition
 	read := false
@@ -234,22 +234,21 @@ func (s *definitionWorker) define(u *unit, e *die) {
 				def, read = u.definition(e, s.keys.sorted[to]), true
 			}
 			if def.line == 0 {
-				continue // the line table has to say it
+				continue // the line table may have it
 			}
 			s.seen[to] = s.units
 			s.found = append(s.found, foundDefinition{to, def})
 		}
-		// Damage can let any number of functions overlap.
+		// In damaged files, any number of functions can overlap.
 		if s.listed.Add(int64(to-from)) > maxListed {
 			panic("functions overlap")
 		}
 	}
 }
 
-// definition is what an entry says of the place of its function: itself, or the
-// declaration or the abstract function that it refers to. Where these say nothing, as
-// with -gline-tables-only, and the code at the address was inlined, the place is that of
-// the outermost inlined call, which is in the function.
+// definition returns the location in an entry, or in the declaration or abstract function that
+// it refers to. If these have none, as with -gline-tables-only, and the code at the address was
+// inlined, it returns the location of the outermost inlined call.
 func (u *unit) definition(e *die, address uint64) definition {
 	def := definition{table: -1}
 	of, entry := u, *e
@@ -288,15 +287,15 @@ func (def *definition) setFile(u, of *unit, file uint64) {
 	}
 }
 
-// outermost is the place of the outermost call that was inlined at an address of the
-// function that an entry is about. That is the first that is about the address.
+// outermost returns the location of the outermost call that was inlined at an address of a
+// function. That is the first entry that contains the address.
 func (u *unit) outermost(e *die, address uint64) (def definition) {
 	t := u.abbreviations()
 	for at := e.next; ; {
 		if at < u.first || at-u.first > uint64(len(u.data)) {
 			return def
 		}
-		// Calls inlined into the function are in front of the next function.
+		// Inlined calls of the function come before the next function.
 		start, ok := t.seek(roleInlined|roleFunction, u.data, int(at-u.first), u.unitKind)
 		if !ok {
 			return def
@@ -315,7 +314,7 @@ func (u *unit) outermost(e *die, address uint64) (def definition) {
 	}
 }
 
-// contains reports whether an entry is about the code at an address.
+// contains reports whether the ranges of an entry contain an address.
 func (u *unit) contains(e *die, address uint64) bool {
 	return contain(u.pieces(e), address)
 }

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// cursor reads DWARF data. After the first read beyond the end, bad is set and
-// all reads give zero.
+// cursor reads DWARF data. A read beyond the end sets bad. From then on, all reads return zero.
 type cursor struct {
 	b     []byte
 	order binary.ByteOrder
@@ -40,7 +39,7 @@ func (c *cursor) uint(size int) uint64 {
 	return readUint(c.order, b, size)
 }
 
-// offset reads an offset into a section, of 4 or in 64-bit DWARF 8 bytes.
+// offset reads an offset into a section: 4 bytes, or 8 in 64-bit DWARF.
 func (c *cursor) offset(wide bool) uint64 {
 	if wide {
 		return c.uint(8)
@@ -99,8 +98,8 @@ func (c *cursor) cstring() []byte {
 	return b
 }
 
-// Forms of attribute values, from the DWARF 5 standard, section 7.5.6, and the
-// extensions that GNU and LLVM write.
+// Forms of attribute values, from the DWARF 5 standard, section 7.5.6, and extensions of GNU
+// and LLVM.
 const (
 	formAddr          = 0x01
 	formBlock2        = 0x03
@@ -152,16 +151,14 @@ const (
 	formUnknown       = 0xffff // stands for all that are beyond
 )
 
-// value is an attribute value. Strings in other sections stay offsets until
-// they are wanted.
+// value is an attribute value. Strings in other sections are offsets.
 type value struct {
 	form   uint64
 	n      uint64
 	inline []byte
 }
 
-// formSize is how many bytes values of a form take in units of a kind, -1 where it is
-// not always the same.
+// formSize returns the size of values of a form in units of a kind; -1 if it varies.
 func formSize(form uint64, k unitKind) int {
 	switch form {
 	case formFlagPresent, formImplicitConst:
@@ -188,8 +185,7 @@ func formSize(form uint64, k unitKind) int {
 	return -1
 }
 
-// form reads a value of the given form. A form that is not known makes the rest
-// unreadable.
+// form reads a value of a form. After an unknown form, the rest is unreadable.
 func (c *cursor) form(form uint64, k unitKind) value {
 	v := value{form: form}
 	switch size := formSize(form, k); size {
@@ -235,8 +231,8 @@ func (c *cursor) form(form uint64, k unitKind) value {
 	return v
 }
 
-// text resolves a string value. Strings by index belong to split units, and are
-// not resolved.
+// text resolves a string value. It does not resolve strings by index, which belong to split
+// units.
 func (v value) text(strs lineStrings) string {
 	switch v.form {
 	case formString:
@@ -249,8 +245,8 @@ func (v value) text(strs lineStrings) string {
 	return ""
 }
 
-// joinPath makes name relative to dir unless it is absolute. It leaves "..",
-// whose meaning depends on symbolic links of the machine that compiled.
+// joinPath joins dir and name unless name is absolute. It keeps "..", whose meaning depends on
+// symbolic links of the machine that compiled the file.
 func joinPath(dir, name string) string {
 	name = strings.TrimPrefix(name, "./")
 	if dir == "" || isAbsolute(name) {
@@ -262,7 +258,7 @@ func joinPath(dir, name string) string {
 	return strings.TrimSuffix(dir, "/") + "/" + name
 }
 
-// isAbsolute also knows the absolute paths of cross compilers on Windows.
+// isAbsolute also accepts absolute paths of Windows, for cross compilers.
 func isAbsolute(p string) bool {
 	return strings.HasPrefix(p, "/") || strings.HasPrefix(p, `\`) || len(p) > 2 && p[1] == ':' && (p[2] == '\\' || p[2] == '/')
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Tags and attributes, from the DWARF 5 standard, sections 7.5.3 and 7.5.4, and
-// GNU's extensions for DWARF 4.
+// Tags and attributes, from the DWARF 5 standard, sections 7.5.3 and 7.5.4, and GNU extensions
+// for DWARF 4.
 const (
 	tagCompileUnit  = 0x11
 	tagInlined      = 0x1d
@@ -46,8 +46,8 @@ const (
 	atUnknown        = 0xffff // stands for all that are beyond
 )
 
-// die is a debugging information entry, with the attributes that matter here; the
-// form of those that it does not have is 0.
+// die is a debugging information entry with the attributes that matter here. Attributes that it
+// does not have are of form 0.
 type die struct {
 	at, next uint64 // offset in .debug_info of the entry, and behind it
 	tag      uint64 // 0 ends a list of children
@@ -62,7 +62,7 @@ type die struct {
 	rangesBase                           value
 }
 
-// role says what an entry is read for. Most are of variables and types, for nothing.
+// role is the purpose of an entry. Most entries describe variables and types and have none.
 type role uint8
 
 const (
@@ -74,12 +74,12 @@ const (
 	anyRole         = roleUnit | roleFunction | roleInlined | roleCall | roleDeclaration
 )
 
-// entry reads the entry that is next; at is its offset in .debug_info. It reports
-// false when the data end before the entry does.
+// entry reads the next entry. at is its offset in .debug_info. It returns false if the data
+// ends before the entry does.
 func (u *unit) entry(c *cursor, at uint64, e *die) bool { return u.entryFor(anyRole, c, at, e) }
 
-// entryFor is entry that does not look at the attributes of entries with other roles;
-// what e has of these is left from before, but for the code.
+// entryFor is entry that skips the attributes of entries without role r. For these, only the
+// fields about code are valid.
 func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 	before := len(c.b)
 	code := c.uleb()
@@ -97,12 +97,12 @@ func (u *unit) entryFor(r role, c *cursor, at uint64, e *die) bool {
 	}
 	c.take(uint64(t.skip(a, c.b, 0, u.unitKind)))
 	e.at, e.next, e.tag, e.children = at, at+uint64(before-len(c.b)), a.tag, a.children
-	e.low.form, e.high.form, e.ranges.form = 0, 0, 0 // a declaration has no code
+	e.low.form, e.high.form, e.ranges.form = 0, 0, 0 // declarations have no code
 	return !c.bad
 }
 
-// eachFunction reads the entries of functions that have code into e, one after the other,
-// and calls f with it, until it says no. It ends at damage.
+// eachFunction reads the entries of functions with code into e and calls f, until f returns
+// false. It stops at damage.
 func (u *unit) eachFunction(e *die, f func(e *die) bool) {
 	t := u.abbreviations()
 	for at := 0; ; {
@@ -118,7 +118,7 @@ func (u *unit) eachFunction(e *die, f func(e *die) bool) {
 	}
 }
 
-// abbreviations are those of the unit. They stay in memory unless these are too many.
+// abbreviations returns those of the unit. The unit keeps them unless there are too many.
 func (u *unit) abbreviations() *abbrevTable {
 	if u.abbrevs != nil {
 		return u.abbrevs
@@ -132,8 +132,8 @@ func (u *unit) abbreviations() *abbrevTable {
 
 func (u *unit) abbrevKey() abbrevKey { return abbrevKey{u.abbrevAt, u.unitKind} }
 
-// fields reads the attributes of an entry; before is how much there was in front
-// of it.
+// fields reads the attributes of an entry. before is the number of bytes that were left in
+// front of it.
 func (u *unit) fields(c *cursor, at uint64, before int, t *abbrevTable, a *abbrev, e *die) bool {
 	*e = die{at: at, tag: a.tag, children: a.children}
 	fields := t.fields[a.field:][:a.fields]
@@ -159,7 +159,7 @@ func (u *unit) fields(c *cursor, at uint64, before int, t *abbrevTable, a *abbre
 	return !c.bad
 }
 
-// attribute is where an attribute is kept; nil when it does not matter.
+// attribute returns the field for an attribute; nil if the attribute does not matter.
 func (e *die) attribute(name uint16) *value {
 	switch name {
 	case atName:
@@ -208,7 +208,7 @@ func (e *die) attribute(name uint16) *value {
 	return nil
 }
 
-// refer finds the entry that a reference leads to.
+// refer returns the entry that a reference points to.
 func (u *unit) refer(v value) (*unit, die, bool) {
 	to, at := u, v.n
 	switch v.form {
@@ -232,11 +232,11 @@ func (u *unit) refer(v value) (*unit, die, bool) {
 	return to, e, ok && e.tag != 0
 }
 
-// function names the function that an entry is about, as it is linked if that is
-// known, or else as in the source without its scope.
+// function returns the linkage name of the function of an entry, or if there is none, its name
+// without its scope.
 func (u *unit) function(e die) string {
 	name := ""
-	for range 8 { // from an inlined call to its function to its declaration
+	for range 8 { // from inlined call to function to declaration
 		if s := u.text(e.linkage); s != "" {
 			return s
 		}
@@ -256,13 +256,13 @@ func (u *unit) function(e die) string {
 	return name
 }
 
-// subprogram is a piece of a function.
+// subprogram is an address range of a function.
 type subprogram struct {
 	addressRange
 	at uint64 // of its entry
 }
 
-// maxSubprograms bounds the functions with code in the debug information of a file.
+// maxSubprograms limits the functions with code in the debug information of a file.
 const maxSubprograms = 1 << 22
 
 // index lists the functions of a unit by address.
@@ -292,7 +292,7 @@ func (u *unit) index() error {
 	return nil
 }
 
-// subprogramAt finds the function that an address is in.
+// subprogramAt returns the function that contains an address.
 func (u *unit) subprogramAt(address uint64) (die, bool) {
 	if u.index() != nil || u.load() != nil {
 		return die{}, false

@@ -2,14 +2,14 @@ package debuginfo
 
 import "math"
 
-// lineStrings resolves what line tables say about strings.
+// lineStrings resolves strings of line tables.
 type lineStrings interface {
 	lineString(offset uint64) string // in .debug_line_str
 	debugString(offset uint64) string
 }
 
-// lineFiles finds the files of a line table. It is read once, so that finding one takes as
-// long as with few others, and may be used for one table after the other.
+// lineFiles finds the files of a line table. It indexes the table once, so lookups take
+// constant time. It can be reused for another table.
 type lineFiles struct {
 	t           *lineTable
 	dirs, files lineNames
@@ -18,19 +18,19 @@ type lineFiles struct {
 // lineNames is a list of directories or files.
 type lineNames struct {
 	fields []lineField
-	at     []uint32 // where each starts, counted from the start of the lists
+	at     []uint32 // offset of each entry from the start of the lists
 }
 
 type lineField struct{ content, form uint64 }
 
-// lineFile is what a table says of a file or directory.
+// lineFile is a file or directory of a table.
 type lineFile struct {
 	name string
 	dir  uint64
 	md5  []byte // nil when there is none; only DWARF 5 has it
 }
 
-// read takes the table in hand.
+// read indexes a table.
 func (l *lineFiles) read(t *lineTable) {
 	l.t = t
 	l.dirs.at, l.files.at = l.dirs.at[:0], l.files.at[:0]
@@ -59,10 +59,10 @@ func (l *lineFiles) read(t *lineTable) {
 	}
 }
 
-// offset is where a cursor is in the lists.
+// offset returns the position of a cursor in the lists.
 func (t *lineTable) offset(c *cursor) uint32 { return uint32(len(t.lists) - len(c.b)) }
 
-// read finds the entries of a list of DWARF 5.
+// read indexes a list of DWARF 5.
 func (n *lineNames) read(t *lineTable, c *cursor) {
 	n.fields = n.fields[:0]
 	size := 0
@@ -77,8 +77,7 @@ func (n *lineNames) read(t *lineTable, c *cursor) {
 	}
 	count := c.uleb()
 	if count > uint64(len(c.b)) {
-		// Every real entry takes space; without this, a damaged count of entries
-		// that take none would keep us busy forever.
+		// Every real entry takes space. This check stops a damaged count of empty entries.
 		c.bad = true
 	}
 	for ; count > 0 && !c.bad; count-- {
@@ -96,7 +95,7 @@ func (n *lineNames) read(t *lineTable, c *cursor) {
 	}
 }
 
-// entry is an entry of a list. It reports false where there is none.
+// entry returns an entry of a list. It returns false if there is none.
 func (l *lineFiles) entry(n *lineNames, i uint64, strs lineStrings) (f lineFile, ok bool) {
 	if i >= uint64(len(n.at)) || i == 0 && l.t.version < 5 {
 		return f, false
@@ -104,7 +103,7 @@ func (l *lineFiles) entry(n *lineNames, i uint64, strs lineStrings) (f lineFile,
 	c := cursor{b: l.t.lists[n.at[i]:], order: l.t.order}
 	if l.t.version < 5 {
 		f.name = string(c.cstring())
-		f.dir = c.uleb() // of a directory nobody wants it
+		f.dir = c.uleb() // directories do not have it
 		return f, true
 	}
 	for _, fd := range n.fields {
@@ -124,9 +123,8 @@ func (l *lineFiles) entry(n *lineNames, i uint64, strs lineStrings) (f lineFile,
 	return f, true
 }
 
-// file returns the path of a file as far as the table has it, and its checksum, nil where
-// there is none. Before DWARF 5 the path may be relative to the directory of compilation,
-// which the table lacks.
+// file returns the path of a file and its MD5, nil if there is none. Before DWARF 5, the path
+// can be relative to the compilation directory, which is not in the table.
 func (l *lineFiles) file(i uint64, strs lineStrings) (path string, md5 []byte) {
 	f, ok := l.entry(&l.files, i, strs)
 	if !ok {
@@ -147,7 +145,7 @@ func (l *lineFiles) file(i uint64, strs lineStrings) (path string, md5 []byte) {
 	return joinPath(base, f.name), f.md5
 }
 
-// file is the path of a file of the unit's line table.
+// file returns the path of a file in the unit's line table.
 func (u *unit) file(n uint64) string {
 	if u.table < 0 {
 		return ""
@@ -163,7 +161,7 @@ func (u *unit) file(n uint64) string {
 	return path
 }
 
-// tableAt are the files of the line table at an offset; nil where there is none.
+// tableAt returns the files of the line table at an offset; nil if there is none.
 func (d *debugData) tableAt(offset int64) *lineFiles {
 	if d.files.t != nil && d.tableOffset == offset {
 		return &d.files

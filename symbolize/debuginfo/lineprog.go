@@ -27,7 +27,7 @@ const (
 
 var errLineHeader = errors.New("damaged header")
 
-// lineTable is the header of one line table.
+// lineTable is the header of a line table.
 type lineTable struct {
 	order       binary.ByteOrder
 	version     uint16
@@ -42,7 +42,7 @@ type lineTable struct {
 	program     []byte
 }
 
-// parseLineTable splits a line table. body is all that follows the unit length.
+// parseLineTable parses the header of a line table. body is everything after the unit length.
 func parseLineTable(body []byte, order binary.ByteOrder, wide bool, addressSize int) (*lineTable, error) {
 	t := &lineTable{order: order, wide: wide, addressSize: addressSize}
 	c := cursor{b: body, order: order}
@@ -62,9 +62,9 @@ func parseLineTable(body []byte, order binary.ByteOrder, wide bool, addressSize 
 	c.b = c.b[:length]
 	t.minInst = c.uint(1)
 	if t.version >= 4 {
-		c.uint(1) // operations per instruction: 1 but for VLIW tables that no compiler writes
+		c.uint(1) // operations per instruction; more than 1 only in VLIW tables, which no compiler writes
 	}
-	c.uint(1) // is_stmt, which does not matter here
+	c.uint(1) // is_stmt
 	t.lineBase = int64(int8(c.uint(1)))
 	t.lineRange = c.uint(1)
 	t.opcodeBase = int(c.uint(1))
@@ -79,7 +79,7 @@ func parseLineTable(body []byte, order binary.ByteOrder, wide bool, addressSize 
 	return t, nil
 }
 
-// row is one row of a line table.
+// row is a row of a line table.
 type row struct {
 	address uint64
 	file    uint64
@@ -87,23 +87,21 @@ type row struct {
 	column  uint64
 }
 
-// wanted are the addresses to find rows for: sorted and distinct. The function
-// at starts[i] ends before ends[i].
+// wanted lists the addresses to find rows for, sorted and distinct. The function at starts[i]
+// ends before ends[i].
 type wanted struct {
 	starts, ends []uint64
-	// first is below every address that a linker gives to code that it keeps; it
-	// sets the address of what it drops to 0.
+	// first is a lower bound of the addresses of code. Linkers set the addresses of dropped
+	// code to 0.
 	first uint64
 }
 
-// seeker watches the rows of a line table go by and reports those that describe
-// a wanted address.
+// seeker takes the rows of a line table and reports those of wanted addresses.
 //
-// An address gets the first row that starts right there, which is the line that
-// opens the function, or else the row that it is in. Rows of line 0, which stand
-// for code that no line of the source made, and are what optimised programs have
-// at their sleds, do not count: if there are no others, the next row of the
-// function counts that has a line.
+// An address gets the first row at exactly this address, which is the line that opens the
+// function, or else the row that contains it. Rows of line 0 do not count. They stand for code
+// without a source line, which optimized programs have at their sleds. If there are no others,
+// the next row of the function with a line counts.
 type seeker struct {
 	wanted
 	report func(i int, r row)
@@ -111,7 +109,7 @@ type seeker struct {
 	next   int // index of the first address not yet passed
 	target uint64
 	prev   row
-	// within is set while rows of one sequence follow each other.
+	// within is true inside of a sequence of rows.
 	within bool
 	atNext row // first row with a line that is exactly at the next address
 }
@@ -123,8 +121,7 @@ func (s *seeker) aim(next int) {
 	}
 }
 
-// row takes the next row. It is called for every row of the program, and is
-// short so that it is inlined.
+// row takes the next row. It is called for every row, and is short enough to be inlined.
 func (s *seeker) row(r row) {
 	if r.address < s.target && s.within && r.address >= s.prev.address {
 		s.prev = r
@@ -145,8 +142,8 @@ func (s *seeker) match(r row, end bool) {
 		s.aim(i)
 		s.within = true
 	} else if r.address < s.prev.address {
-		// Addresses must ascend. What does not is damage, or dropped code whose
-		// address was set close to the end of memory; the sequence is over.
+		// Addresses must ascend. Other rows are damage, or dropped code whose address was set
+		// close to the end of memory. They end the sequence.
 		s.aim(len(s.starts))
 	}
 	for r.address > s.target {
@@ -172,9 +169,9 @@ func (s *seeker) match(r row, end bool) {
 	s.prev = r
 }
 
-// run executes the program of the table, up to its end or its first fault.
+// run executes the program of the table, up to its end or its first error.
 func (t *lineTable) run(s *seeker) {
-	// What each special opcode adds, precomputed.
+	// Effects of the special opcodes.
 	var addPC [256]uint64
 	var addLine [256]int64
 	for op := t.opcodeBase; op < 256; op++ {
@@ -226,7 +223,7 @@ func (t *lineTable) run(s *seeker) {
 			r.address += addPC[255]
 		case lnsFixedAdvancePC:
 			r.address += c.uint(2)
-		default: // opcodes without an effect on what is kept, or from the future
+		default: // other opcodes, also of later versions
 			for range t.operands[op-1] {
 				c.uleb()
 			}

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// hit is a row that was found for an address.
+// hit is the row of an address.
 type hit struct {
 	unit int64 // offset of the line table
 	row  row
 	file string
-	rel  bool // file is relative to the unit's directory of compilation
+	rel  bool // file is relative to the compilation directory
 }
 
 // lineReader runs all line tables of a file.
@@ -25,20 +25,19 @@ type lineReader struct {
 	md5  map[string][16]byte // of files of source code, by path
 	hits []hit               // by index in want; unit is -1 where nothing was found
 
-	// definitions need the names of files, by line table, and get them as paths. What is
-	// done need not be run.
+	// definitions need file names from line tables. Tables in done need not be run.
 	definitions []definition
 	files       map[int64][]int // indexes of definitions
 	done        map[int64]bool
 	err         error
 }
 
-// locate finds where the functions that start at the given addresses, which must be
-// sorted and distinct, are defined. What .debug_info does not know is taken from the line
-// tables, as by findLines.
+// locate returns the definitions of the functions at the given addresses, which must be sorted
+// and distinct. For functions without a definition in .debug_info, it uses line tables as
+// findLines does.
 func (i *debugInfo) locate(starts, ends []uint64) ([]Location, map[string][16]byte, error) {
 	s := i.findDefinitions(starts)
-	var rest []int // what the line tables have to say
+	var rest []int // functions to look up in line tables
 	want := wanted{}
 	files := make(map[int64][]int)
 	for k, def := range s.found {
@@ -65,10 +64,9 @@ func (i *debugInfo) locate(starts, ends []uint64) ([]Location, map[string][16]by
 	return result, l.md5, errors.Join(s.err, err)
 }
 
-// findLines finds the source of the code of the functions that start at the given addresses,
-// which must be sorted and distinct. Where line tables are damaged it returns
-// what the others say, and an error. Where tables are of DWARF 5, it returns the MD5 of files,
-// by path.
+// findLines returns the locations of the code at the starts of functions, which must be sorted
+// and distinct. If line tables are damaged, it returns the locations of the others, and an
+// error. It also returns the MD5 of source files by path, which DWARF 5 has.
 func (d *debugData) findLines(starts, ends []uint64) ([]Location, map[string][16]byte, error) {
 	l := d.newLineReader(wanted{starts: starts, ends: ends})
 	result, err := l.read(d, nil)
@@ -85,8 +83,8 @@ func (d *debugData) newLineReader(want wanted) *lineReader {
 		md5:   make(map[string][16]byte),
 	}
 	if !o.Relocatable() {
-		// Linkers set the addresses of dropped functions to 0. Real ones are there
-		// only when the text section is.
+		// Linkers set the addresses of dropped functions to 0. Real functions are there only if
+		// the text section is.
 		if text := o.f.Section(".text"); text == nil || text.Addr != 0 {
 			l.want.first = 1
 		}
@@ -97,8 +95,8 @@ func (d *debugData) newLineReader(want wanted) *lineReader {
 	return l
 }
 
-// read runs the line tables. dirs are the directories of compilation by line table; nil
-// if they are to be found.
+// read runs the line tables. dirs has the compilation directories by line table. If it is nil,
+// read finds them.
 func (l *lineReader) read(d *debugData, dirs map[int64]*unitText) ([]Location, error) {
 	defer d.forget()
 	result := make([]Location, len(l.hits))
@@ -125,13 +123,13 @@ func (l *lineReader) read(d *debugData, dirs map[int64]*unitText) ([]Location, e
 	return result, errors.Join(err, l.err, dirErr)
 }
 
-// runs reports whether rows of the line table at an offset are wanted.
+// runs reports whether to run the line table at an offset.
 func (l *lineReader) runs(at uint64) bool { return len(l.want.starts) > 0 && !l.done[int64(at)] }
 
-// wants reports whether anything of a line table is.
+// wants reports whether to read the line table at an offset.
 func (l *lineReader) wants(at uint64) bool { return l.runs(at) || l.files[int64(at)] != nil }
 
-// newWorker returns what is to be done with line tables.
+// newWorker returns a function that reads a line table.
 func (l *lineReader) newWorker() func(*sectionUnit) {
 	var found []hit
 	var index []int
@@ -159,8 +157,8 @@ func (l *lineReader) newWorker() func(*sectionUnit) {
 			l.err = fmt.Errorf("section .debug_line: table at %#x: %w", offset, err)
 		}
 		for j, i := range index {
-			// Several tables describe a function that the linker found to be the
-			// same in several units; the first one wins, whoever ran it.
+			// If several tables describe a function, because the linker merged copies of it,
+			// the first table wins.
 			if old := &l.hits[i]; old.unit < 0 || offset < old.unit {
 				*old = found[j]
 			}
@@ -168,7 +166,7 @@ func (l *lineReader) newWorker() func(*sectionUnit) {
 	}
 }
 
-// resolve fills in the files of the rows that one table gave.
+// resolve sets the files of the rows of a table.
 func (l *lineReader) resolve(files *lineFiles, found []hit) {
 	paths := make(map[uint64]string)
 	for i := range found {
@@ -178,10 +176,10 @@ func (l *lineReader) resolve(files *lineFiles, found []hit) {
 	}
 }
 
-// define fills in the files of the definitions that one table has the files of.
+// define sets the files of the definitions of a table.
 func (l *lineReader) define(files *lineFiles, list []int) {
 	paths := make(map[uint64]string)
-	var of *unitText // which mostly is the same
+	var of *unitText // mostly the same
 	dir := ""
 	for _, k := range list {
 		def := &l.definitions[k]
@@ -195,7 +193,7 @@ func (l *lineReader) define(files *lineFiles, list []int) {
 	}
 }
 
-// path is the path of a file of a table. paths are those that were asked for before.
+// path returns the path of a file of a table. paths caches paths.
 func (l *lineReader) path(files *lineFiles, file uint64, paths map[uint64]string) string {
 	p, ok := paths[file]
 	if ok {
@@ -205,8 +203,8 @@ func (l *lineReader) path(files *lineFiles, file uint64, paths map[uint64]string
 	paths[file] = p
 	if sum != nil {
 		l.mu.Lock()
-		// A file that changed between two compilations has several; whoever
-		// ran their tables, it is the same that counts.
+		// A file that changed between two compilations has several. The choice must not depend
+		// on the order of workers.
 		if old, ok := l.md5[p]; !ok || bytes.Compare(sum, old[:]) < 0 {
 			l.md5[p] = [16]byte(sum)
 		}
@@ -215,8 +213,8 @@ func (l *lineReader) path(files *lineFiles, file uint64, paths map[uint64]string
 	return p
 }
 
-// compilationDirs returns, by offset of their line tables, the directories that
-// units with relative paths were compiled in.
+// compilationDirs returns the compilation directories of units with relative paths, by offset
+// of their line tables.
 func (l *lineReader) compilationDirs(d *debugData) (map[int64]*unitText, error) {
 	need := false
 	for _, h := range l.hits {

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// relocOp says what a relocation does with the field it is about, given the
-// value of its symbol (S), its addend (A) and the address of the field (P).
+// relocOp is the operation of a relocation on its field. S is the value of its symbol, A its
+// addend, P the address of the field.
 type relocOp uint8
 
 const (
@@ -23,8 +23,8 @@ type relocType struct {
 	size int // bytes of the field
 }
 
-// relocTypes holds the relocation types that instrumentation maps and debug
-// sections of object files use, per machine, as the psABI documents number them.
+// relocTypes has the relocation types of instrumentation maps and debug sections in object
+// files, by machine. The numbers are from the psABI documents.
 var relocTypes = map[elf.Machine]map[uint32]relocType{
 	elf.EM_X86_64:  {1: {relocAbs, 8}, 2: {relocPC, 4}, 10: {relocAbs, 4}, 11: {relocAbs, 4}, 24: {relocPC, 8}},
 	elf.EM_AARCH64: {257: {relocAbs, 8}, 258: {relocAbs, 4}, 260: {relocPC, 8}, 261: {relocPC, 4}},
@@ -44,23 +44,22 @@ var relocTypes = map[elf.Machine]map[uint32]relocType{
 	elf.EM_S390:  {4: {relocAbs, 4}, 5: {relocPC, 4}, 22: {relocAbs, 8}, 23: {relocPC, 8}},
 }
 
-// relativeTypes holds per machine the dynamic relocation that adds the load
-// address to its addend.
+// relativeTypes has the dynamic relocation that adds the load address to its addend, by
+// machine.
 var relativeTypes = map[elf.Machine]uint32{
 	elf.EM_X86_64: 8, elf.EM_AARCH64: 1027, elf.EM_ARM: 23, elf.EM_PPC64: 22, elf.EM_MIPS: 3,
 	elf.EM_RISCV: 3, elf.EM_LOONGARCH: 3, elf.EM_QDSP6: 35, elf.EM_S390: 12,
 }
 
-// relocEntry is one entry of a relocation section.
+// relocEntry is an entry of a relocation section.
 type relocEntry struct {
 	offset uint64
 	addend uint64
 	symbol uint32
-	// kinds are the types to apply one after the other. Only 64-bit MIPS has
-	// more than one.
+	// kinds are types to apply one after the other. Only 64-bit MIPS has more than one.
 	kinds [3]uint8
 	kind  uint32
-	// inPlace: the field holds the addend (SHT_REL).
+	// inPlace means that the field holds the addend (SHT_REL).
 	inPlace bool
 }
 
@@ -81,8 +80,8 @@ func (o *ELF) eachRelocation(s *elf.Section, f func(relocEntry) error) error {
 		case o.word == 4:
 			e.symbol, e.kind = order.Uint32(info)>>8, order.Uint32(info)&0xFF
 		case o.f.Machine == elf.EM_MIPS:
-			// Not one integer but fields: a symbol, a special symbol, and three
-			// types, the first of them last.
+			// These are fields: a symbol, a special symbol, and three types, the first of them
+			// last.
 			e.symbol = order.Uint32(info)
 			e.kinds = [3]uint8{info[7], info[6], info[5]}
 			e.kind = uint32(info[7])
@@ -96,8 +95,7 @@ func (o *ELF) eachRelocation(s *elf.Section, f func(relocEntry) error) error {
 	})
 }
 
-// eachEntry reads a table of fixed-size entries a piece at a time. What is left
-// over at its end is ignored.
+// eachEntry reads a table of fixed-size entries in pieces. It ignores a rest at the end.
 func (o *ELF) eachEntry(s *elf.Section, size int, f func(i int, b []byte) error) error {
 	const chunk = 1 << 12
 	n := s.FileSize / uint64(size)
@@ -124,9 +122,8 @@ func (o *ELF) signed(v uint64, size int) uint64 {
 	return uint64(int64(v<<shift) >> shift)
 }
 
-// relocate applies the relocations of an object file to a section. Debug
-// sections may have types that are not known here; they are about fields that
-// nobody reads, and are passed over.
+// relocate applies the relocations of an object file to a section. It skips unknown types in
+// debug sections: they are about fields that are not read.
 func (o *ELF) relocate(s *Section) error {
 	needed := s.s.Flags&elf.SHF_ALLOC != 0
 	for _, rs := range o.relocations[s.index] {
@@ -175,9 +172,9 @@ func (o *ELF) relocate(s *Section) error {
 	return nil
 }
 
-// RelocateDynamic does to the bytes of a section of a linked file what the loader does to it,
-// at load address 0. Position-independent instrumentation maps of versions 0 and 1 depend on
-// it. It must not be called twice, or beside other methods of the section.
+// RelocateDynamic applies dynamic relocations to the bytes of a section of a linked file, as
+// the loader does, at load address 0. Position-independent instrumentation maps of versions 0
+// and 1 need it. Call it once, and not concurrently with other methods of the section.
 func (s *Section) RelocateDynamic() error {
 	o := s.o
 	values := make(map[*elf.Section][]uint64)
@@ -218,15 +215,13 @@ func (s *Section) RelocateDynamic() error {
 	return nil
 }
 
-// linkedSymbols returns the addresses of the symbols that a relocation section
-// refers to.
+// linkedSymbols returns the addresses of the symbols of a relocation section.
 func (o *ELF) linkedSymbols(rs *elf.Section) []uint64 {
 	if uint64(rs.Link) >= uint64(len(o.f.Sections)) {
 		return nil
 	}
 	var values []uint64
-	// A table that cannot be read leaves symbols missing, which is reported where
-	// one is needed.
+	// If the table cannot be read, a missing symbol is reported on use.
 	_ = o.symbols(o.f.Sections[rs.Link], func(s symbol) { values = append(values, s.address) })
 	return values
 }

@@ -9,8 +9,7 @@ import (
 	"sync"
 )
 
-// sectionUnit is one of the pieces that .debug_info and .debug_line consist of, each with
-// its length in front.
+// sectionUnit is a unit of .debug_info or .debug_line.
 type sectionUnit struct {
 	at     uint64 // in the section
 	head   int    // bytes of the length
@@ -20,11 +19,11 @@ type sectionUnit struct {
 
 func (u *sectionUnit) wide() bool { return u.head == 12 }
 
-// maxSectionUnits bounds the units of a section. Programs with a unit for each type have
-// some 100,000.
+// maxSectionUnits limits the units of a section. Programs with a unit for each type have some
+// 100,000.
 const maxSectionUnits = 1 << 20
 
-// maxEmptyUnits bounds those that are too short for a header, as padding is.
+// maxEmptyUnits limits units that are too short for a header, as padding is.
 const (
 	maxEmptyUnits = 1 << 16
 	leastUnit     = 7 // bytes of the body
@@ -33,7 +32,7 @@ const (
 // unitCount counts the units of a section.
 type unitCount struct{ all, empty int }
 
-// add is an error if there are too many.
+// add returns an error if there are too many.
 func (n *unitCount) add(length uint64) error {
 	if n.all++; length < leastUnit {
 		n.empty++
@@ -44,8 +43,8 @@ func (n *unitCount) add(length uint64) error {
 	return nil
 }
 
-// eachUnit hands the units of a section that are wanted to workers, one for each core.
-// newWorker is called for each of these. Some units are in memory at a time.
+// eachUnit passes the wanted units of a section to workers, one per core. It calls newWorker
+// for each worker. A few units are in memory at a time.
 func (s *Section) eachUnit(want func(at uint64) bool, newWorker func() func(u *sectionUnit)) error {
 	if err := s.o.check(s.s); err != nil {
 		return err
@@ -86,8 +85,8 @@ func (s *Section) eachUnit(want func(at uint64) bool, newWorker func() func(u *s
 	return err
 }
 
-// dispatch cuts a section into units. What is compressed passes by once; other sections
-// are left to the workers, or are in memory.
+// dispatch splits a section into units. It streams compressed sections. Workers read other
+// sections, unless these are in memory.
 func (s *Section) dispatch(want func(at uint64) bool, units chan<- sectionUnit) error {
 	var stream *bufio.Reader
 	var data []byte

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// symbol is one entry of a symbol table.
+// symbol is an entry of a symbol table.
 type symbol struct {
 	name    uint32 // offset in the string table
 	kind    elf.SymType
@@ -23,7 +23,7 @@ func (o *ELF) symbols(table *elf.Section, f func(symbol)) error {
 	if err := o.check(table); err != nil {
 		return err
 	}
-	// Indexes of sections beyond 16 bits are in a table of their own.
+	// Section indexes beyond 16 bits are in a table of their own.
 	var wide []byte
 	if o.Relocatable() {
 		for i, s := range o.f.Sections {
@@ -63,15 +63,15 @@ func (o *ELF) symbols(table *elf.Section, f func(symbol)) error {
 	})
 }
 
-// candidate is the best symbol so far for an address.
+// candidate is the best symbol of an address so far.
 type candidate struct {
 	symbol
 	ok bool
 }
 
-// better is the choice among symbols of one address that LLVM's symbolizer
-// makes: the largest, and among those the last in the table. Symbols without a
-// type come after all others, since mapping symbols are among them.
+// better reports whether s is better than c. LLVM's symbolizer chooses in the same way: the
+// largest symbol of an address, and the last of these in the table. Symbols without a type come
+// last, since mapping symbols are among them.
 func (c candidate) better(s symbol) bool {
 	if !c.ok {
 		return true
@@ -82,15 +82,15 @@ func (c candidate) better(s symbol) bool {
 	return s.size >= c.size
 }
 
-// found is what the symbol tables know about an address.
+// found is the symbol of an address.
 type found struct {
 	name string
-	end  uint64 // of the function; 0 when not known
+	end  uint64 // of the function; 0 if unknown
 }
 
-// findSymbols looks up addresses, which must be sorted and distinct. An address
-// gets the symbol that starts there, or else the last one before it, if its size
-// reaches that far. What result has already, from another file, stays.
+// findSymbols finds the symbols of addresses, which must be sorted and distinct: the symbol at
+// the address, or the last one before it if its size reaches that far. It keeps names in result
+// that are from another file.
 func (o *ELF) findSymbols(addresses []uint64, result []found) error {
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
 		table := o.f.SectionByType(kind)
@@ -107,10 +107,10 @@ func (o *ELF) findSymbols(addresses []uint64, result []found) error {
 	return nil
 }
 
-// findIn fills in those results that have no name yet.
+// findIn sets results without a name.
 func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) error {
-	// exact[i] is the symbol at addresses[i]; before[i] is the last one that
-	// starts between the address before and this one.
+	// exact[i] is the symbol at addresses[i]. before[i] is the last symbol that starts between
+	// the previous address and this one.
 	exact := make([]candidate, len(addresses))
 	before := make([]candidate, len(addresses))
 	index := indexAddresses(addresses)
@@ -123,7 +123,7 @@ func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) err
 		switch s.kind {
 		case elf.STT_FUNC, elf.STT_GNU_IFUNC:
 			if evenCode {
-				s.address &^= 1 // bit 0 tells Thumb and microMIPS code
+				s.address &^= 1 // bit 0 marks Thumb and microMIPS code
 			}
 		case elf.STT_NOTYPE, elf.STT_OBJECT:
 		default:
@@ -175,33 +175,33 @@ func (o *ELF) findIn(table *elf.Section, addresses []uint64, result []found) err
 			return err
 		}
 		if exact[i].kind == elf.STT_NOTYPE && (strings.HasPrefix(name, "$") || strings.HasPrefix(name, ".L")) {
-			continue // a mark for disassemblers, or a label of the compiler
+			continue // a mapping symbol or a compiler label
 		}
 		result[i].name = name
 	}
 	return nil
 }
 
-// stringTable reads strings at ascending offsets through a small window, since
-// string tables hold far more than what is wanted.
+// stringTable reads strings at ascending offsets through a small window. String tables are much
+// larger than the strings that are read.
 type stringTable struct {
 	o      *ELF
 	s      *elf.Section
 	window []byte
 	start  uint64 // offset of the window in the section
 
-	last   string // found before, and its offset
+	last   string // previous string and its offset
 	lastAt uint64
 }
 
 const (
 	stringWindow = 64 << 10
-	stringLimit  = 1 << 20 // of what is read for one name; longer ones are damage
+	stringLimit  = 1 << 20 // bytes to read for one name; longer names are damage
 )
 
 func (t *stringTable) at(offset uint64) (string, error) {
-	// Strings may share their ends. To share the memory too keeps a file with a
-	// million ends of one long string from needing memory for each.
+	// Strings can overlap. They share memory, so a file with a million suffixes of one long
+	// string does not need memory for each.
 	if offset >= t.lastAt && offset-t.lastAt < uint64(len(t.last)) {
 		return t.last[offset-t.lastAt:], nil
 	}

@@ -8,8 +8,7 @@ import (
 	"sync"
 )
 
-// debugData are the sections with the debug information of one file: of a program,
-// of a .dwo or .dwp file, or of the file that dwz moved the common parts of others to.
+// debugData has the debug sections of a file: a program, a .dwo or .dwp file, or a file of dwz.
 type debugData struct {
 	o                                      *ELF
 	info, abbrev, str, lineStr, strOffsets *Section
@@ -43,7 +42,7 @@ func newDebugData(o *ELF) *debugData {
 	return d
 }
 
-// forget drops what sections keep in memory for many small pieces.
+// forget drops the memory that sections keep for small reads.
 func (d *debugData) forget() {
 	for _, s := range []*Section{d.info, d.abbrev, d.str, d.lineStr, d.strOffsets, d.addr, d.ranges, d.rnglists, d.line} {
 		s.forget()
@@ -61,15 +60,14 @@ const (
 	unitSplitType = 6
 )
 
-// unitKind is what forms depend on: whether offsets are of 8 bytes and not 4, and the
-// size of addresses.
+// unitKind is what forms depend on: 64-bit DWARF, and the size of addresses.
 type unitKind struct {
 	wide        bool
 	addressSize int
 }
 
-// unit is a compilation unit. Its strings, addresses and ranges may be given by
-// index, from bases that the unit says.
+// unit is a compilation unit. Strings, addresses and ranges can be given by index, relative to
+// bases in the unit.
 type unit struct {
 	d              *debugData
 	at, first, end uint64 // in .debug_info: the unit, its first entry, what follows it
@@ -95,10 +93,10 @@ type unit struct {
 	indexed     bool
 }
 
-// maxUnits bounds the units of a file, each of which takes some 1,500 bytes of memory.
+// maxUnits limits the units of a file. Each takes some 1,500 bytes of memory.
 const maxUnits = 1 << 17
 
-// units lists the units, whose first entries are read.
+// units returns the units of the file.
 func (d *debugData) units() ([]*unit, error) {
 	d.once.Do(func() {
 		if d.info == nil || d.abbrev == nil {
@@ -106,7 +104,7 @@ func (d *debugData) units() ([]*unit, error) {
 		}
 		var count unitCount
 		for at := uint64(0); at+4 <= d.info.s.Size; {
-			// What precedes the first entry fits into this.
+			// The header of a unit fits into this.
 			b, err := d.info.at(at, 64)
 			if err != nil {
 				d.err = fmt.Errorf("section %s: %w", d.info.s.Name, err)
@@ -143,7 +141,7 @@ func (d *debugData) units() ([]*unit, error) {
 	return d.list, d.err
 }
 
-// header reads what precedes the first entry of a unit.
+// header reads the header of a unit. It returns false for units without code.
 func (u *unit) header(c *cursor) bool {
 	u.version = c.uint(2)
 	switch {
@@ -165,7 +163,7 @@ func (u *unit) header(c *cursor) bool {
 		(u.addressSize == 4 || u.addressSize == 8)
 }
 
-// offsetSize is the size of offsets into sections.
+// offsetSize returns the size of offsets into sections.
 func (k unitKind) offsetSize() uint64 {
 	if k.wide {
 		return 8
@@ -173,7 +171,7 @@ func (k unitKind) offsetSize() uint64 {
 	return 4
 }
 
-// readRoot reads the first entry, which says where the others find their data.
+// readRoot reads the first entry, which has the bases for the others.
 func (u *unit) readRoot() bool {
 	if u.root.tag != 0 {
 		return true
@@ -235,7 +233,7 @@ func (u *unit) load() error {
 	return err
 }
 
-// unitAt finds the unit that an offset is in.
+// unitAt returns the unit that contains an offset.
 func (d *debugData) unitAt(offset uint64) *unit {
 	list, _ := d.units()
 	i, ok := slices.BinarySearchFunc(list, offset, func(u *unit, at uint64) int { return cmp.Compare(u.at, at) })
@@ -254,7 +252,7 @@ func (u *unit) text(v value) string {
 	return t.String()
 }
 
-// unitText is a string as a unit has it, which is looked up when it is wanted.
+// unitText is a string of a unit that is resolved on use.
 type unitText struct {
 	d       *debugData
 	strBase uint64
@@ -262,7 +260,7 @@ type unitText struct {
 	value   value
 }
 
-// String is "" for nil.
+// String resolves the string; "" for nil.
 func (t *unitText) String() string {
 	if t == nil {
 		return ""
@@ -299,10 +297,10 @@ func (u *unit) address(v value) (uint64, bool) {
 	return 0, false
 }
 
-// addressRange is from its first address up to before its end.
+// addressRange is a range of addresses, not including high.
 type addressRange struct{ low, high uint64 }
 
-// pieces are the ranges of addresses that an entry is about.
+// pieces returns the address ranges of an entry.
 func (u *unit) pieces(e *die) (list []addressRange) {
 	if e.ranges.form != 0 {
 		if u.version >= 5 {
@@ -328,7 +326,7 @@ func (u *unit) pieces(e *die) (list []addressRange) {
 	return []addressRange{{low, high}}
 }
 
-// maxPieces bounds the ranges in lists of a unit, which damage can let share their ends.
+// maxPieces limits the ranges in lists of a unit. In damaged files, lists can overlap.
 const maxPieces = 1 << 20
 
 // oldRanges reads a list of .debug_ranges.

@@ -1,8 +1,8 @@
-// Package debuginfod gets debug files from debuginfod servers, by build id, and
-// keeps them in the cache that elfutils, gdb and others share.
+// Package debuginfod downloads debug files from debuginfod servers by build ID. It uses the
+// same cache as elfutils and gdb.
 //
-// A file is cached as BUILDID/debuginfo or BUILDID/executable. An empty file tells
-// that no server had it, and is believed for some minutes.
+// A file is cached as BUILDID/debuginfo or BUILDID/executable. An empty file means that no
+// server had it. It is valid for some minutes.
 package debuginfod
 
 import (
@@ -23,30 +23,30 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Client asks servers for files. It may be used concurrently.
+// Client downloads files from servers. It is safe for concurrent use.
 type Client struct {
-	Servers []string // base URLs, which are asked one after the other
+	Servers []string // base URLs, in order
 	Cache   string   // directory
-	// Timeout is how long a server may take for the next 100 kB.
+	// Timeout limits the time for each 100 kB.
 	Timeout time.Duration
-	// Miss is how long it is believed that no server has a file.
+	// Miss is how long an empty file in the cache is valid.
 	Miss time.Duration
-	// Progress, where it is set, is told how much of a file has come; total is 0
-	// where the server does not say. At the end of the file done is total.
+	// Progress is called with the number of downloaded bytes. total is 0 if the server does not
+	// send the size. At the end of the file, done equals total. Progress may be nil.
 	Progress func(url string, done, total int64)
 
-	late sync.Map // servers that took longer than Timeout, which are not asked again
+	late sync.Map // servers that timed out, which are skipped
 }
 
 const (
 	defaultTimeout = 90 * time.Second
 	defaultMiss    = 10 * time.Minute
-	slice          = 100_000 // bytes that must come within Timeout
+	slice          = 100_000 // bytes that must arrive within Timeout
 )
 
-// FromEnvironment is the client that the variables of debuginfod clients describe:
-// DEBUGINFOD_URLS, DEBUGINFOD_TIMEOUT in seconds, DEBUGINFOD_CACHE_PATH,
-// XDG_CACHE_HOME and HOME. It is nil where there are no servers.
+// FromEnvironment returns the client that the environment configures with DEBUGINFOD_URLS,
+// DEBUGINFOD_TIMEOUT in seconds, DEBUGINFOD_CACHE_PATH, XDG_CACHE_HOME and HOME. It returns nil
+// if there are no servers.
 func FromEnvironment() *Client {
 	c := &Client{Servers: strings.Fields(os.Getenv("DEBUGINFOD_URLS")), Timeout: defaultTimeout, Miss: defaultMiss}
 	if len(c.Servers) == 0 {
@@ -75,7 +75,7 @@ func FromEnvironment() *Client {
 	return c
 }
 
-// errLate is about servers that take too long.
+// errLate is the error for slow servers.
 var errLate = errors.New("the server timed out")
 
 func exists(path string) bool {
@@ -83,8 +83,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// Fetch returns the path of a file of the build in the cache, which it gets if it
-// is not there; "" when no server has it. It fits [debuginfo.Options].
+// Fetch returns the path of a file of a build in the cache. It downloads the file if necessary.
+// It returns "" if no server has the file. Use it as [debuginfo.Options].Fetch.
 func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) {
 	if strings.Trim(buildID, "0123456789abcdef") != "" || buildID == "" {
 		return "", fmt.Errorf("not a build ID: %q", buildID)
@@ -119,7 +119,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 	if failed != nil {
 		return "", failed
 	}
-	// That nobody has it is remembered; that this cannot be is no reason to fail.
+	// Remember the miss. If this fails, the next call asks again.
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err == nil {
 		_ = os.Remove(path)
 		_ = os.WriteFile(path, nil, 0o400)
@@ -127,8 +127,7 @@ func (c *Client) Fetch(buildID string, kind debuginfo.FileKind) (string, error) 
 	return "", nil
 }
 
-// get downloads url to path. The error is fs.ErrNotExist where the server does not
-// have it.
+// get downloads url to path. It returns fs.ErrNotExist if the server does not have the file.
 func (c *Client) get(url, path string) (err error) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -161,11 +160,11 @@ func (c *Client) get(url, path string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	// The name of a miss that got old may be in the way.
+	// An expired miss has the same name.
 	return outfile.Replace(path, outfile.Mode(0o600), func(f *os.File) error { return c.save(response, url, f, slow) })
 }
 
-// save writes what a server answers to a file.
+// save writes the response of a server to a file.
 func (c *Client) save(response *http.Response, url string, f io.Writer, slow *time.Timer) error {
 	body := &watched{r: response.Body, seen: func(n int64) {
 		slow.Reset(c.Timeout)
@@ -186,7 +185,7 @@ func (c *Client) save(response *http.Response, url string, f io.Writer, slow *ti
 	return err
 }
 
-// watched tells whenever another slice was read.
+// watched calls seen after each slice.
 type watched struct {
 	r        io.Reader
 	n, since int64
