@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// groupKey tells groups apart.
+// groupKey identifies a group.
 type groupKey struct {
 	kind Kind
 	name string
 }
 
-// group is parts of the difference that are told as one.
+// group is parts of the difference that are reported as one change.
 type group struct {
 	groupKey
 	nodes []int
-	size  float64 // time that it is a part of
+	size  float64 // time that the amount is a part of
 	sum   float64
 	most  float64 // largest of its parts
-	at    int     // node of that
+	at    int     // node of that part
 }
 
-// changes splits the whole difference.
+// changes divides the whole difference.
 func (b *builder) changes() {
 	groups := make(map[groupKey]*group)
 	fresh := b.fresh()
@@ -56,7 +56,7 @@ func (b *builder) changes() {
 	b.rank(groups)
 }
 
-// fresh is, by node, the topmost node on its path that A does not have; 0 for none.
+// fresh returns, by node, the topmost node on its path that A does not have, or 0.
 func (b *builder) fresh() []int {
 	fresh := make([]int, len(b.c.nodes))
 	for n := 1; n < len(fresh); n++ {
@@ -68,15 +68,16 @@ func (b *builder) fresh() []int {
 	return fresh
 }
 
-// slower is what a path with amounts x on A and y on B takes longer itself.
+// slower returns the part of a path's difference, with amounts x on A and y on B, that is
+// due to its self time per call.
 func slower(x, y amounts) float64 { return y.self - y.calls*ratio(x.self, x.calls) }
 
-// moreCalls is what it takes longer since its caller calls it more often.
+// moreCalls returns the part that is due to more calls by its caller.
 func moreCalls(x, y amounts, callerX, callerY float64) float64 {
 	return (y.calls - callerY*ratio(x.calls, callerX)) * ratio(x.subtree, x.calls)
 }
 
-// take adds a part to its group. Paths with very little time are left to the rest.
+// take adds a part to its group. Paths with very little time go to the rest.
 func (b *builder) take(groups map[groupKey]*group, k Kind, n int, amount, size float64) {
 	if size < b.opts.MinShare/10*b.scale {
 		return
@@ -118,7 +119,7 @@ func (b *builder) rank(groups map[groupKey]*group) {
 	holm(intervals(b.r.Changes, func(c *Change) *Interval { return &c.Interval }))
 }
 
-// fold is the amount of a group in each fold.
+// fold returns the amount of a group in each fold.
 func (b *builder) fold(g *group) []float64 {
 	out := make([]float64, b.r.Folds)
 	for _, n := range g.nodes {
@@ -142,7 +143,7 @@ func (b *builder) fold(g *group) []float64 {
 	return out
 }
 
-// folded are the means of a node in each fold.
+// folded returns the means of a node in each fold.
 func (b *builder) folded(s Side, n int) []amounts {
 	out := make([]amounts, b.r.Folds)
 	for _, of := range []func(*amounts) *float64{callsOf, selfOf, subtreeOf} {

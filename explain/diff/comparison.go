@@ -23,7 +23,7 @@ const (
 // String is "A" or "B".
 func (s Side) String() string { return [...]string{"A", "B"}[s] }
 
-// Comparison gathers runs of both sides.
+// Comparison collects the runs of both sides.
 type Comparison struct {
 	rooted    bool
 	rootLabel string
@@ -33,14 +33,14 @@ type Comparison struct {
 	index     map[node]int
 	rootNames map[string]bool
 	sides     [2]side
-	first     *Run // of which all others must have the unit
+	first     *Run // the first run; all others must have its time unit
 }
 
-// Run is what is known of a run beside its calls.
+// Run describes a run, in addition to its calls.
 type Run struct {
-	Name  string // as errors call it
+	Name  string // name in errors
 	Clock reader.Clock
-	Names symbolize.Names // nil for functions by number
+	Names symbolize.Names // nil for functions by ID
 }
 
 // node is a call path by names. Node 0 is the root, or the run.
@@ -51,40 +51,39 @@ type node struct {
 
 type side struct {
 	runs  []*run
-	units []*unit // in an order that does not depend on that of the runs
-	key   uint64  // depends on what is in units only
+	units []*unit // in an order that does not depend on the order of the runs
+	key   uint64  // depends only on the contents of units
 }
 
-// run is what has no parts.
+// run is what a run has as a whole.
 type run struct {
-	quantiles [][]float64 // by node; nil where there are none
-	pooled    []float64   // by gate: the quantile over all functions that match; NaN without calls
+	quantiles [][]float64 // by node; nil if there are none
+	pooled    []float64   // by gate: the quantile over all matching functions; NaN without calls
 	block     float64     // length of blocks, in ns
 }
 
-// unit is what is drawn anew: a run or a block of one.
+// unit is what is resampled: a run, or a block of a run.
 type unit struct {
 	run         int
 	invocations float64
-	weight      float64 // sums count for so many invocations, or runs
+	weight      float64 // number of invocations, or of runs, in the sums
 	nodes       []amounts
-	durations   []tally // of invocations, in a block; they ascend
+	durations   []tally // of invocations, in a block, in ascending order
 }
 
-// tally is a duration and how often there is it.
+// tally is a duration and how often it occurs.
 type tally struct{ duration, times float64 }
 
-// amounts are of a node in a unit, or their mean over units. Times are in ns, or
-// in ticks of clocks that do not say what these are.
+// amounts are of a node in a unit, or their mean over units. Times are in ns, or in ticks
+// if the frequency of the clock is unknown.
 type amounts struct {
 	calls, self float64
-	subtree     float64 // self time with that of all below
+	subtree     float64 // self time, including all paths below
 	total       float64 // as reports show it: time during which a call was open
 }
 
-// NewComparison returns a comparison without runs. Where rooted, all analyses must
-// have roots, which are called rootLabel if they have several names. Gates are
-// judged by the report.
+// NewComparison returns a comparison without runs. If rooted, all analyses must have roots.
+// rootLabel is their name if they have several names. The report evaluates the gates.
 func NewComparison(rooted bool, rootLabel string, gates []Gate) *Comparison {
 	c := &Comparison{
 		rooted: rooted, rootLabel: rootLabel, gates: gates, nodes: []node{{parent: -1}}, index: make(map[node]int),
@@ -103,9 +102,8 @@ func NewComparison(rooted bool, rootLabel string, gates []Gate) *Comparison {
 	return c
 }
 
-// Add takes the sums of a run, whose analysis must not be used again. It is an error
-// when the run has no invocation of a root, or when its clock does not compare with
-// that of the first.
+// Add adds a run. Its analysis must not be used afterwards. It is an error if the run has
+// no invocation of a root, or if its clock cannot be compared with that of the first run.
 func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
 	if c.first == nil {
 		c.first = &Run{Name: r.Name, Clock: r.Clock}
@@ -137,7 +135,7 @@ func (c *Comparison) Add(to Side, a *Analysis, r Run) error {
 	return nil
 }
 
-// join finds the nodes of the paths of a run, by path.
+// join returns the nodes for the paths of a run, by path.
 func (c *Comparison) join(a *Analysis, names symbolize.Names) []int {
 	labels := make(map[reader.FuncID]string)
 	ids := make([]int, a.tree.Len())
@@ -184,7 +182,7 @@ func (c *Comparison) unit(b *block, ids []int, run int, k reader.Clock) *unit {
 	return u
 }
 
-// nanos converts a sum of ticks, of which it keeps 52 bits.
+// nanos converts a sum of ticks, with a precision of 52 bits.
 func nanos(ticks quantile.Sum, k reader.Clock) float64 {
 	if !k.Known() {
 		return ticks.Float64()
@@ -205,7 +203,7 @@ func (c *Comparison) quantilesOf(s *quantile.Sample, k reader.Clock) []float64 {
 	return q
 }
 
-// functionQuantiles sets those of functions, and of what gates match.
+// functionQuantiles sets the quantiles of functions, and of the functions that gates match.
 func (c *Comparison) functionQuantiles(r *run, durations []quantile.Sample, ids []int, k reader.Clock) {
 	samples := make([]*quantile.Sample, len(c.nodes))
 	for path := 1; path < len(durations); path++ {
@@ -237,7 +235,8 @@ func (c *Comparison) functionQuantiles(r *run, durations []quantile.Sample, ids 
 	}
 }
 
-// pooledQuantile is that of several samples together; false where they are empty.
+// pooledQuantile returns the quantile of several samples together, or false if they are
+// empty.
 func pooledQuantile(samples []*quantile.Sample, q float64) (uint64, bool) {
 	type value struct{ v, n uint64 }
 	var all []value
@@ -259,7 +258,8 @@ func pooledQuantile(samples []*quantile.Sample, q float64) (uint64, bool) {
 	return 0, false
 }
 
-// path is the names of a node, from the root on; without a root, only the function.
+// path returns the names of a node, from the root on. Without a root, it is only the
+// function.
 func (c *Comparison) path(n int) []string {
 	var names []string
 	for ; n > 0; n = c.nodes[n].parent {
@@ -272,7 +272,7 @@ func (c *Comparison) path(n int) []string {
 	return names
 }
 
-// rootName is what the root is called.
+// rootName returns the name of the root.
 func (c *Comparison) rootName() string {
 	if len(c.rootNames) == 1 {
 		for name := range c.rootNames {
@@ -282,7 +282,7 @@ func (c *Comparison) rootName() string {
 	return c.rootLabel
 }
 
-// function is the last name of a path.
+// function returns the last name of a path.
 func (c *Comparison) function(n int) string {
 	if n == 0 {
 		return c.rootName()

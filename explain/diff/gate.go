@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Gate is a limit to how much a number may grow from A to B.
+// Gate is a limit on the growth of a number from A to B.
 type Gate struct {
 	Text      string
 	metric    string  // calls, self, total or a quantile
@@ -18,7 +18,7 @@ type Gate struct {
 	limit     float64 // B / A - 1
 }
 
-// ParseGate reads METRIC[:REGEXP]:LIMIT, as in p99:+5% and self:parse.*:+3%. With a
+// ParseGate reads METRIC[:REGEXP]:LIMIT, for example p99:+5% and self:parse.*:+3%. With a
 // root, quantiles are those of the root.
 func ParseGate(text string, rooted bool) (Gate, error) {
 	g := Gate{Text: text, quantile: math.NaN()}
@@ -60,29 +60,27 @@ func ParseGate(text string, rooted bool) (Gate, error) {
 
 func (g *Gate) isQuantile() bool { return !math.IsNaN(g.quantile) }
 
-// Verdict is what became of a gate.
+// Verdict is the result of a gate.
 type Verdict string
 
 const (
-	Pass         Verdict = "pass"         // surely not above the limit: the interval ends at it or below
-	Fail         Verdict = "fail"         // surely above the limit
+	Pass         Verdict = "pass"         // the interval ends at or below the limit
+	Fail         Verdict = "fail"         // the interval is above the limit
 	Inconclusive Verdict = "inconclusive" // the interval reaches across the limit
 	Undecided    Verdict = "undecided"    // too few runs
 )
 
-// GateResult is a gate and what was found. Changes are B / A - 1, and infinite where
-// there is nothing in A.
+// GateResult is a gate and its result. Changes are B / A - 1, and infinite if A is 0.
 type GateResult struct {
 	Gate          string
 	Verdict       Verdict
 	Limit, Change float64
-	// Interval is of Change, and those of all gates hold together in 95 % of cases. P
-	// is the probability that chance divides the runs so that B exceeds the limit by
-	// as much.
+	// Interval is of Change. The intervals of all gates hold together in 95 % of cases. P
+	// is the probability that randomly divided runs exceed the limit by as much.
 	Interval
 }
 
-// gate judges a gate.
+// gate evaluates a gate.
 func (b *builder) gate(i int) (GateResult, error) {
 	g := &b.c.gates[i]
 	out := GateResult{Gate: g.Text, Limit: g.limit, Verdict: Undecided}
@@ -99,8 +97,8 @@ func (b *builder) gate(i int) (GateResult, error) {
 		return out, fmt.Errorf("--gate %s: neither side has matching calls", g.Text)
 	}
 	out.Change = change(means[A], means[B])
-	// The lower bound misses half as often as the interval. Runs that only chance
-	// divides fall apart completely in one of these ways, however few they are.
+	// The lower bound misses half as often as the interval. However few the runs are, one
+	// of the random divisions separates them completely.
 	level := significance / float64(len(b.c.gates))
 	if b.r.Resampled != "runs" || 1/choose(len(values[A])+len(values[B]), len(values[A])) > level/2 {
 		return out, nil
@@ -122,7 +120,7 @@ func (b *builder) gate(i int) (GateResult, error) {
 
 var errNoQuantile = errors.New("a run has no matching call that ended")
 
-// gateValues are what a gate is about, by unit.
+// gateValues returns the values of a gate, by unit.
 func (b *builder) gateValues(g *Gate, i int, s Side) ([]float64, error) {
 	values := make([]float64, len(b.c.sides[s].units))
 	for j, u := range b.c.sides[s].units {
@@ -141,7 +139,7 @@ func (b *builder) gateValues(g *Gate, i int, s Side) ([]float64, error) {
 	return values, nil
 }
 
-// gateSum adds up a unit. Calls inside others that match are part of their total.
+// gateSum adds up a unit. Calls inside other matching calls are part of their total.
 func (b *builder) gateSum(g *Gate, u *unit) float64 {
 	if g.functions == nil && (b.c.rooted || g.metric != "calls") {
 		if g.metric == "self" && b.c.rooted {
@@ -173,7 +171,7 @@ func (b *builder) gateSum(g *Gate, u *unit) float64 {
 	return sum
 }
 
-// change is b / a - 1: infinite where something came out of nothing.
+// change returns b / a - 1, which is infinite if only a is 0.
 func change(a, b float64) float64 {
 	switch {
 	case a == b:
@@ -184,7 +182,7 @@ func change(a, b float64) float64 {
 	return b/a - 1
 }
 
-// choose is the number of ways to take k of n.
+// choose returns the number of ways to choose k of n.
 func choose(n, k int) float64 {
 	ways := 1.0
 	for i := range k {

@@ -9,13 +9,13 @@ import (
 	"github.com/xray-tools/xray/internal/texttab"
 )
 
-// phrases puts a report into words, for people.
+// phrases writes a report as sentences, for people.
 type phrases struct {
 	*Report
 	view View
 }
 
-// shown is how many of n rows people see.
+// shown returns how many of n rows people see.
 func (p *phrases) shown(n int) int {
 	if p.view.Top > 0 {
 		n = min(n, p.view.Top)
@@ -23,7 +23,7 @@ func (p *phrases) shown(n int) int {
 	return n
 }
 
-// of says in a title how many of n rows there are.
+// of returns the number of rows for a title, if some are not shown.
 func (p *phrases) of(n int) string {
 	if shown := p.shown(n); shown < n {
 		return fmt.Sprintf(" (%d of %d)", shown, n)
@@ -31,7 +31,7 @@ func (p *phrases) of(n int) string {
 	return ""
 }
 
-// short is a name as it is shown.
+// short returns a name as it is shown.
 func (p *phrases) short(name string) string { return texttab.Printable(p.view.Short(name)) }
 
 func (p *phrases) path(names []string) []string {
@@ -42,7 +42,7 @@ func (p *phrases) path(names []string) []string {
 	return short
 }
 
-// answer is the report in a sentence or two.
+// answer returns the report in one or two sentences.
 func (p *phrases) answer() string {
 	whole := &p.Whole
 	what, times := "All functions together take", p.fromTo(whole)+" per run"
@@ -73,8 +73,8 @@ func (p *phrases) answer() string {
 	return text + " Why: " + strings.Join(leading, ", ") + "."
 }
 
-// significant is what changed significantly where the mean did not, which varies more:
-// quantiles of the root, and single functions.
+// significant returns what changed significantly although the mean, which varies more, did
+// not: quantiles of the root, and single functions.
 func (p *phrases) significant() string {
 	const most = 3
 	var list []string
@@ -94,7 +94,7 @@ func (p *phrases) significant() string {
 	return " These changes are significant: " + strings.Join(list, ", ") + "."
 }
 
-// moreOrLess is the size of a change.
+// moreOrLess returns the size of a change.
 func (p *phrases) moreOrLess(m *Metric) string {
 	word := "more"
 	if m.Difference() < 0 {
@@ -106,7 +106,7 @@ func (p *phrases) moreOrLess(m *Metric) string {
 	return fmt.Sprintf("%.1f%% %s", 100*math.Abs(m.Difference()/m.A), word)
 }
 
-// basis says what was compared.
+// basis returns what was compared.
 func (p *phrases) basis() string {
 	one, many, text := "call", "calls", ""
 	if p.Root != "" {
@@ -126,7 +126,7 @@ func (p *phrases) basis() string {
 		p.Units[A], p.Units[B], p.Clock.Format(uint64(p.Block)))
 }
 
-// phrase says what a change is.
+// phrase describes a change.
 func (p *phrases) phrase(c *Change) string {
 	name := p.short(c.Function)
 	less := c.Amount < 0
@@ -145,7 +145,7 @@ func (p *phrases) phrase(c *Change) string {
 	return name + " itself is slower"
 }
 
-// place says on which paths a change is.
+// place describes the paths of a change.
 func (p *phrases) place(c *Change) string {
 	if p.Root == "" || len(c.Path) < 2 {
 		return ""

@@ -6,14 +6,14 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// View says what of a report people are shown.
+// View selects what people see of a report.
 type View struct {
-	Top int // rows of a table; all when 0
-	// Short shortens the names of functions for people; nil leaves them as they are.
+	Top int // rows of a table; 0 for all
+	// Short shortens the names of functions for people. nil leaves them unchanged.
 	Short func(string) string
 }
 
-// Body describes the report. Programs get all rows, whatever the view: CSV has those of
+// Body describes the report. Programs get all rows, whatever the view. CSV has the rows of
 // paths or functions.
 func (r *Report) Body(v View) []report.Node {
 	if v.Short == nil {
@@ -55,7 +55,7 @@ func (r *Report) Body(v View) []report.Node {
 
 func itself(m *Metric) *Metric { return m }
 
-// side is what is known of a side.
+// side describes a side.
 func (r *Report) side(key string, s Side) report.Node {
 	return &report.Section{Key: key, Body: []report.Node{report.Facts(r,
 		report.Count("run_count", func(r *Report) uint64 { return uint64(r.Runs[s]) }),
@@ -74,7 +74,7 @@ func tested[T any](change report.Column[T], prefix string, of func(*T) *Interval
 	}
 }
 
-// metricColumns are A, B, the change in time and relatively, and what is tested.
+// metricColumns are A, B, the absolute and relative change, and the tested columns.
 func metricColumns[T any](prefix string, of func(*T) *Metric) []report.Column[T] {
 	value := report.Mean[T]
 	if prefix == "calls_" {
@@ -91,8 +91,8 @@ func metricColumns[T any](prefix string, of func(*T) *Metric) []report.Column[T]
 	}, tested(value(prefix+"change", func(t *T) float64 { return interval(t).Low }), prefix, interval)...)
 }
 
-// rowColumns are those of paths or functions: self times with all that is known of them, and
-// then, for people, both sides of other metrics.
+// rowColumns are the columns of paths or functions: self times with tests, and then, for
+// people, both sides of other metrics.
 func (r *Report) rowColumns() []report.Column[Row] {
 	const relative = 3
 	var first, others []report.Column[Row]
@@ -140,13 +140,13 @@ func (p *phrases) rows() report.Node {
 	return report.Table("rows", shown, p.rowColumns()...).Titled(title + p.of(len(p.Rows)))
 }
 
-// changeRow is a change, or what is left.
+// changeRow is a change, or the rest.
 type changeRow struct {
 	Change
 	what string // for people
 }
 
-// changes are what the difference consists of.
+// changes are the parts of the difference.
 func (p *phrases) changes() []report.Node {
 	var all, shown []changeRow
 	rest := p.Rest
@@ -182,7 +182,7 @@ func (p *phrases) changes() []report.Node {
 	return list
 }
 
-// gateTable is what became of the gates.
+// gateTable has the results of the gates.
 func (r *Report) gateTable() report.Node {
 	interval := func(g *GateResult) *Interval { return &g.Interval }
 	columns := append([]report.Column[GateResult]{

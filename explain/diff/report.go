@@ -11,65 +11,65 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Kind is how B differs from A.
+// Kind is the way in which B differs from A.
 type Kind uint8
 
 const (
-	Slower    Kind = iota // a function itself takes longer, or less
-	MoreCalls             // a function is called more often by its caller, or less
+	Slower    Kind = iota // a function itself takes longer, or shorter
+	MoreCalls             // a function is called more often by its caller, or less often
 	New                   // only B takes a path
 	Gone                  // only A takes a path
 )
 
-// String names the kind as JSON does.
+// String returns the name of the kind in JSON.
 func (k Kind) String() string { return [...]string{"slower", "more-calls", "new", "gone"}[k] }
 
-// Report is what differs between two sides. Times are in nanoseconds, or in ticks
-// where Clock is not known.
+// Report is the difference between two sides. Times are in nanoseconds, or in ticks if
+// Clock is unknown.
 type Report struct {
 	Clock     reader.Clock
 	Root      string // "" without a root
 	Runs      [2]int
-	Calls     [2]float64 // of roots, in all runs; without a root of all functions
-	Resampled string     // "runs", "blocks", or "" where there are too few of both
+	Calls     [2]float64 // of roots, in all runs; without a root, of all functions
+	Resampled string     // "runs", "blocks", or "" if there are too few of both
 	Block     float64    // length of the longest blocks
-	Units     [2]int     // that were resampled
+	Units     [2]int     // numbers of resampled units
 	Folds     int
 	Seed      uint64
-	// Whole is the difference that Changes and Rest add up to: of the time of a call
-	// of the root, or of all self time of a run.
+	// Whole is the difference that Changes and Rest add up to: of the time of a call of the
+	// root, or of all self time of a run.
 	Whole Metric
-	// Metrics are quantiles of the root; none without a root.
+	// Metrics are quantiles of the root. Without a root, there are none.
 	Metrics []Metric
-	// Changes are ordered by size. Those of less than the least share of the time
-	// on both sides are in Rest.
+	// Changes are ordered by size. Changes of paths with less than the minimum share of the
+	// time on both sides are in Rest.
 	Changes []Change
 	Rest    float64
-	// Rows are paths or functions with at least the least share of the time, ordered
-	// by the difference of self times.
+	// Rows are paths or functions with at least the minimum share of the time, ordered by
+	// the difference of self times.
 	Rows []Row
-	// Parts are what every path contributes to Whole, callers first.
+	// Parts are the contributions of all paths to Whole, callers first.
 	Parts []Part
 	Gates []GateResult
 	Notes []string
 }
 
-// Metric is a mean on both sides, and its difference, B less A.
+// Metric is a mean on both sides, and the difference B - A.
 type Metric struct {
 	Name     string
 	A, B     float64
-	Missing  bool // in some run of one side, so that there is no difference
+	Missing  bool // a run of one side lacks it, so there is no difference
 	Interval      // of the difference
 }
 
-// Difference is B less A.
+// Difference is B - A.
 func (m *Metric) Difference() float64 { return m.B - m.A }
 
-// Change is what one function contributes to the whole difference in one way.
+// Change is one contribution of a function to the whole difference.
 type Change struct {
 	Kind     Kind
 	Function string
-	Path     []string // the one with most of Amount
+	Path     []string // the path with most of Amount
 	Paths    int
 	Amount   float64
 	Interval // of Amount
@@ -79,23 +79,23 @@ type Change struct {
 type Row struct {
 	Path []string
 	In   string // "both", "new" in B, or "gone" from it
-	// Metrics are calls, self and total; without a root also quantiles. Those of
-	// paths are for a call of the root, those of functions for a run.
+	// Metrics are calls, self and total, and without a root also quantiles. For paths, they
+	// are per call of the root; for functions, per run.
 	Metrics []Metric
 }
 
-// Part is what a path contributes; New stands for all below too.
+// Part is the contribution of a path. New includes all paths below.
 type Part struct {
 	Path              []string
 	Slower, More, New float64
 }
 
-// ReportOptions say what is in a report.
+// ReportOptions select what is in a report.
 type ReportOptions struct {
-	Seed  uint64 // of what is drawn by lot: equal seeds make equal reports
-	Folds int    // how often it is drawn; 10,000 when 0
-	// MinShare leaves out paths with less of the time on both sides, 0 to 1. What is
-	// looked at does not depend on how it differs, so that chance stays what it is.
+	Seed  uint64 // random seed: equal seeds make equal reports
+	Folds int    // number of resamples; 0 means 10,000
+	// MinShare omits paths with less of the time on both sides, from 0 to 1. The selection
+	// does not depend on differences, so that probabilities stay correct.
 	MinShare float64
 }
 
@@ -107,13 +107,13 @@ type builder struct {
 	c       *Comparison
 	r       *Report
 	opts    ReportOptions
-	sampler *resampler // nil when there is nothing to resample
+	sampler *resampler // nil if there is nothing to resample
 	means   [2][]amounts
-	scale   float64 // time of the larger side, below a billionth of which all is rounding
+	scale   float64 // time of the larger side; less than a billionth of it is rounding
 }
 
-// Report compares the sides. The Comparison must not be used again. The error is
-// [ErrOneSided], or of a gate about which there is nothing.
+// Report compares the sides. The Comparison must not be used afterwards. The error is
+// [ErrOneSided], or that of a gate without matching calls.
 func (c *Comparison) Report(opts ReportOptions) (*Report, error) {
 	if len(c.sides[A].runs) == 0 || len(c.sides[B].runs) == 0 {
 		return nil, ErrOneSided
@@ -150,7 +150,7 @@ func (c *Comparison) Report(opts ReportOptions) (*Report, error) {
 	return b.r, nil
 }
 
-// resample chooses what to draw.
+// resample chooses what to resample.
 func (b *builder) resample() {
 	r, sides := b.r, &b.c.sides
 	blocks := FewRuns(len(sides[A].runs), len(sides[B].runs))
@@ -191,15 +191,15 @@ func (b *builder) resample() {
 	}
 }
 
-// FewRuns reports whether there are too few runs to draw from, so that blocks are
-// drawn instead.
+// FewRuns reports whether there are too few runs to resample, so that blocks are resampled
+// instead.
 func FewRuns(a, b int) bool { return min(a, b) < minRuns }
 
 func (b *builder) note(format string, args ...any) {
 	b.r.Notes = append(b.r.Notes, fmt.Sprintf(format, args...))
 }
 
-// joined reports whether the sides have any node in common where both have some.
+// joined reports whether the sides have a node in common, if both have any.
 func (c *Comparison) joined() bool {
 	var any [2]bool
 	for n := 1; n < len(c.nodes); n++ {
@@ -215,7 +215,7 @@ func (c *Comparison) joined() bool {
 	return !any[A] || !any[B]
 }
 
-// series is a value of a node by unit.
+// series returns a value of a node by unit.
 func (b *builder) series(s Side, n int, of func(*amounts) float64) []float64 {
 	values := make([]float64, len(b.c.sides[s].units))
 	for i, u := range b.c.sides[s].units {
@@ -224,7 +224,7 @@ func (b *builder) series(s Side, n int, of func(*amounts) float64) []float64 {
 	return values
 }
 
-// mean of values by unit.
+// mean returns the mean of values by unit.
 func (b *builder) mean(s Side, values []float64) float64 {
 	sum, weight := 0.0, 0.0
 	for i, u := range b.c.sides[s].units {
@@ -267,10 +267,10 @@ func (b *builder) compare(name string, valuesA, valuesB []float64) Metric {
 	return m
 }
 
-// quantile is the place of a quantile.
+// quantile returns the index of a quantile.
 func (b *builder) quantile(q float64) int { return slices.Index(b.c.quantiles, q) }
 
-// quantiles compares those of a node, which are means over runs.
+// quantiles compares the quantiles of a node, as means over runs.
 func (b *builder) quantiles(n int) []Metric {
 	list := make([]Metric, len(b.c.quantiles))
 	for i, q := range b.c.quantiles {
@@ -285,7 +285,7 @@ func (b *builder) quantiles(n int) []Metric {
 					continue
 				}
 				values[s] = append(values[s], run.quantiles[n][i])
-				means[s] += run.quantiles[n][i] // whole numbers, so that no order matters
+				means[s] += run.quantiles[n][i] // integers, so the order does not matter
 			}
 		}
 		if m.Missing {

@@ -8,40 +8,39 @@ import (
 )
 
 const (
-	// significance is what may go wrong: of an interval to miss, of a table to have
-	// any row that is sure and is chance, of gates to fail by chance.
+	// significance is the probability of errors: that an interval misses, that a table has
+	// a significant row by chance, or that a gate fails by chance.
 	significance = 0.05
-	minRuns      = 3 // a side, for runs to be drawn
-	minBlocks    = 5 // a side, for blocks to be drawn
+	minRuns      = 3 // per side, to resample runs
+	minBlocks    = 5 // per side, to resample blocks
 )
 
-// Interval is how sure a difference is. The zero value is that of one of which
-// nothing is known.
+// Interval is the uncertainty of a difference. The zero value means unknown.
 type Interval struct {
 	Known     bool
 	Low, High float64 // of 95 %
-	// P is the probability that chance makes such a difference. In tables it is
-	// that for any row, after Holm.
+	// P is the probability of such a difference by chance. In tables, it is the probability
+	// for any row, after Holm.
 	P float64
 }
 
-// Significant reports whether chance is no explanation.
+// Significant reports whether chance is an unlikely explanation.
 func (i *Interval) Significant() bool { return i.Known && i.P < significance }
 
-// resampler draws the units of both sides anew, many times. It is the same for
-// all that is asked, so that what belongs together varies together.
+// resampler resamples the units of both sides. All values use the same samples, so that
+// related values vary together.
 type resampler struct {
 	folds int
 	units [2]int
 	seed  [2]uint64
-	// drawn says how often each unit was drawn, fold by fold; weights is the sum of
-	// the weights of those drawn.
+	// drawn is how often each unit was drawn, fold by fold. weights is the sum of the
+	// weights of those drawn.
 	drawn   [2][]float64
 	weights [2][]float64
 }
 
-// newResampler draws by the seed and by what the sides hold: it depends neither on
-// their order nor on that of runs.
+// newResampler draws by the seed and by the contents of the sides. The result depends
+// neither on the order of the sides nor on that of runs.
 func newResampler(sides *[2]side, folds int, seed uint64) *resampler {
 	r := &resampler{folds: folds, units: [2]int{len(sides[A].units), len(sides[B].units)}}
 	r.seed = [2]uint64{seed, sides[A].key ^ sides[B].key}
@@ -62,7 +61,7 @@ func newResampler(sides *[2]side, folds int, seed uint64) *resampler {
 	return r
 }
 
-// means are those of a side, of a value by unit, in each fold.
+// means returns the means of a value by unit, for a side, in each fold.
 func (r *resampler) means(s Side, values []float64) []float64 {
 	n := len(values)
 	out := make([]float64, r.folds)
@@ -76,8 +75,8 @@ func (r *resampler) means(s Side, values []float64) []float64 {
 	return out
 }
 
-// quantiles are those of the durations in units, as they are and in each fold. The
-// rule is that of package quantile.
+// quantiles returns those of the durations in units, as measured and in each fold. The rule
+// is that of package quantile.
 func (r *resampler) quantiles(s Side, units []*unit, qs []float64) (whole []float64, folded [][]float64) {
 	type entry struct {
 		tally
@@ -125,9 +124,9 @@ func (r *resampler) quantiles(s Side, units []*unit, qs []float64) (whole []floa
 	return whole, folded
 }
 
-// divided is the probability that B is above factor times A by as much, or more, when
-// only chance divides the runs among the sides. It is what makes gates fail no more
-// often than they may, whatever the runs are distributed like.
+// divided returns the probability that B exceeds factor times A by at least as much if the
+// runs are divided randomly. It keeps gates from failing more often than allowed, whatever
+// the distribution of the runs.
 func (r *resampler) divided(valuesA, valuesB []float64, factor float64) float64 {
 	var all []float64
 	for _, v := range valuesB {
@@ -145,7 +144,7 @@ func (r *resampler) divided(valuesA, valuesB []float64, factor float64) float64 
 		}
 		return sum[B]/float64(len(valuesB)) - sum[A]/float64(len(valuesA))
 	}
-	found := above() * (1 - 1e-9) // sums in another order are rounded otherwise
+	found := above() * (1 - 1e-9) // sums in another order are rounded differently
 	rng := rand.New(rand.NewPCG(r.seed[0], r.seed[1]))
 	as := 1
 	for range r.folds {
@@ -164,9 +163,9 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// judge says how sure a difference is that is so in the folds, which it sorts.
-// Differences of less than a billionth of scale are those of rounding. level is the
-// probability that the interval misses.
+// judge returns the interval of a difference with the given folds, which it sorts.
+// Differences of less than a billionth of scale are rounding. level is the probability that
+// the interval misses.
 func (r *resampler) judge(difference, scale, level float64, folded []float64) Interval {
 	mean, square := 0.0, 0.0
 	for _, v := range folded {
@@ -184,7 +183,7 @@ func (r *resampler) judge(difference, scale, level float64, folded []float64) In
 	switch spread := math.Sqrt(square) * wider; {
 	case math.Abs(difference) <= 1e-9*math.Abs(scale):
 	case spread <= 1e-9*math.Abs(scale):
-		// All units of a side are the same: what remains is how they were divided.
+		// All units of a side are equal. What remains is how they were divided.
 		out.P = min(1, 2/choose(r.units[A]+r.units[B], r.units[A]))
 	default:
 		out.P = studentTails(math.Abs(difference)/spread, n-1)
@@ -192,7 +191,7 @@ func (r *resampler) judge(difference, scale, level float64, folded []float64) In
 	return out
 }
 
-// intervals are those of a list that are known.
+// intervals returns the known intervals of a list.
 func intervals[T any](list []T, of func(*T) *Interval) []*Interval {
 	var known []*Interval
 	for i := range list {
@@ -203,7 +202,7 @@ func intervals[T any](list []T, of func(*T) *Interval) []*Interval {
 	return known
 }
 
-// holm makes the probabilities of several intervals those that any of them is chance.
+// holm turns the probabilities of several intervals into those that any of them is chance.
 func holm(list []*Interval) {
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *Interval) int { return cmp.Compare(a.P, b.P) })
@@ -214,7 +213,7 @@ func holm(list []*Interval) {
 	}
 }
 
-// studentTails is the probability that Student's t is beyond ±t, for a whole number
+// studentTails returns the probability that Student's t is beyond ±t, for an integer number
 // of degrees of freedom (Abramowitz and Stegun, 26.7.3 and 26.7.4).
 func studentTails(t float64, freedom int) float64 {
 	theta := math.Atan(t / math.Sqrt(float64(freedom)))
@@ -235,8 +234,8 @@ func studentTails(t float64, freedom int) float64 {
 	return min(1, max(0, 1-inside))
 }
 
-// studentQuantile is the t beyond which, on both sides, Student's distribution has
-// that probability.
+// studentQuantile returns the t beyond which, on both sides, Student's distribution has the
+// given probability.
 func studentQuantile(tails float64, freedom int) float64 {
 	low, high := 0.0, 1e6
 	for range 100 {

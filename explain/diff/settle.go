@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// settle ends the gathering: it brings nodes and units into an order of their own,
-// gives units their weight, and adds up subtrees.
+// settle finishes the input: it puts nodes and units into an order that depends only on
+// their contents, weighs units, and adds up subtrees.
 func (c *Comparison) settle(blocks bool) {
 	order := c.sortNodes()
 	for i := range c.sides {
@@ -35,7 +35,7 @@ func (c *Comparison) settle(blocks bool) {
 		s.key = s.hash()
 	}
 	if c.sides[A].key == c.sides[B].key {
-		c.sides[B].key++ // the same runs on both sides are drawn apart
+		c.sides[B].key++ // equal runs on both sides are drawn independently
 	}
 }
 
@@ -54,7 +54,7 @@ func (s *side) hash() uint64 {
 	return h.Sum64()
 }
 
-// settleRoot ends node 0, and weighs the unit.
+// settleRoot finishes node 0, and weighs the unit.
 func (c *Comparison) settleRoot(u *unit, s *side, blocks bool) {
 	root := &u.nodes[0]
 	switch {
@@ -63,7 +63,7 @@ func (c *Comparison) settleRoot(u *unit, s *side, blocks bool) {
 		if blocks {
 			break
 		}
-		// Every run counts the same, however many invocations it has.
+		// Every run counts the same, whatever its number of invocations.
 		u.weight = 1
 		for n := range u.nodes {
 			a := &u.nodes[n]
@@ -78,8 +78,8 @@ func (c *Comparison) settleRoot(u *unit, s *side, blocks bool) {
 	}
 }
 
-// sortNodes numbers nodes by name, callers first, and returns the old numbers by
-// the new ones.
+// sortNodes numbers nodes by name, callers first, and returns the old numbers by the new
+// ones.
 func (c *Comparison) sortNodes() []int {
 	children := make([][]int, len(c.nodes))
 	for n := 1; n < len(c.nodes); n++ {
@@ -102,7 +102,7 @@ func (c *Comparison) sortNodes() []int {
 	return order
 }
 
-// permute is the elements of s in an order; missing ones are zero.
+// permute returns the elements of s in an order. Missing ones are zero.
 func permute[T any](s []T, order []int) []T {
 	out := make([]T, len(order))
 	for i, old := range order {

@@ -7,7 +7,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// maxBlocks bounds the blocks of a run.
+// maxBlocks limits the blocks of a run.
 const maxBlocks = 60
 
 // Blocks divides the time of a run, in ticks. The zero value is one block.
@@ -16,8 +16,8 @@ type Blocks struct {
 	Count       int
 }
 
-// Cut divides a run from its first to its last tick into seconds, or into longer
-// blocks where there would be too many. What is left over is part of the last one.
+// Cut divides a run from its first to its last tick into seconds, or into longer blocks if
+// there would be too many. The remainder is part of the last one.
 func Cut(first, last uint64, c reader.Clock) Blocks {
 	if !c.Known() || last <= first {
 		return Blocks{}
@@ -33,37 +33,36 @@ func (b *Blocks) of(tsc uint64) int {
 	return int(min((tsc-b.From)/b.Width, uint64(b.Count-1)))
 }
 
-// Options say what of a run is added up.
+// Options select what is added up of a run.
 type Options struct {
-	// Root says which functions are roots; nil compares all functions by
-	// themselves. It is called concurrently.
+	// Root selects roots. nil compares all functions separately. It is called concurrently.
 	Root func(reader.FuncID) bool
-	// Thread, and From and To if it is not 0, choose invocations of roots by thread
-	// and by start, in ticks. Without roots calls.Options.Filter does that. Thread
-	// is called concurrently; nil chooses all.
+	// Thread, and From and To if it is not 0, select invocations of roots by thread and by
+	// start, in ticks. Without roots, use calls.Options.Filter. Thread is called
+	// concurrently. nil selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
-	// Blocks are what is kept apart.
+	// Blocks are kept apart.
 	Blocks Blocks
 }
 
-// Analysis adds up one run. It is a calls.Analysis. With roots it needs
-// calls.Options.Paths and no filter, without it needs calls.Options.Nested.
+// Analysis adds up one run. It is a calls.Analysis. With roots, it needs
+// calls.Options.Paths and no filter. Without roots, it needs calls.Options.Nested.
 type Analysis struct {
 	opts    Options
 	tracker *invocation.Tracker // nil without roots
-	// tree holds the paths from roots on, or functions as paths of length 1.
+	// tree has the paths from roots on, or functions as paths of length 1.
 	tree   *calls.Paths
 	blocks []block
-	// durations are those of invocations at 0, or of functions by path.
+	// durations are those of invocations at index 0, or of functions by path.
 	durations []quantile.Sample
 }
 
-// block is what a run did in a block of time.
+// block is a block of time of a run.
 type block struct {
 	invocations uint64
 	sums        []sum           // by path; may be shorter than the tree
-	durations   quantile.Sample // of invocations; only where there are several blocks
+	durations   quantile.Sample // of invocations, if there are several blocks
 }
 
 type sum struct {
@@ -71,7 +70,7 @@ type sum struct {
 	self, total quantile.Sum // total only without roots
 }
 
-// NewAnalysis returns an analysis that has seen nothing.
+// NewAnalysis returns an empty analysis.
 func NewAnalysis(opts Options) *Analysis {
 	a := &Analysis{opts: opts, blocks: make([]block, max(1, opts.Blocks.Count)), durations: make([]quantile.Sample, 1)}
 	if opts.Root == nil {
@@ -125,7 +124,7 @@ func (a *Analysis) see(v *invocation.Invocation, chosen bool) {
 	}
 }
 
-// at is the sum of a path. It is valid until the tree grows.
+// at returns the sum of a path. It is valid until the tree grows.
 func (b *block) at(path calls.PathID, tree *calls.Paths) *sum {
 	b.sums = grow(b.sums, tree.Len())
 	return &b.sums[path]

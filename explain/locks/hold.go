@@ -26,7 +26,7 @@ func (h *hold) spend(selves []selfTime) {
 // hold begins a hold after a wait.
 func (s *sweep) hold(th *thread, w *wait, o *op) {
 	h := s.newHold(th, w.lock, o)
-	// Of holds that last for a function, those of one depth are of the same call.
+	// Holds that last for a function and have the same depth are of the same call.
 	mine := slices.IndexFunc(th.holds, func(o *hold) bool {
 		return o.lock == h.lock && !o.recursive && !o.suspended && (h.logged || h.depth > 0 && o.depth == h.depth)
 	})
@@ -34,10 +34,10 @@ func (s *sweep) hold(th *thread, w *wait, o *op) {
 	case mine < 0:
 	case th.holds[mine].overtaken > 0:
 		s.gaps++
-		th.holds[mine].self = nil // it goes on after the hold
+		th.holds[mine].self = nil // it continues after the hold
 		s.drop(th.holds[mine], th.holds[mine].overtaken)
 	case h.depth > 0:
-		// A loop that gives the lock back in each of its rounds.
+		// A loop that releases the lock in each iteration.
 		s.gaps++
 		s.drop(th.holds[mine], w.start)
 	default:
@@ -55,8 +55,8 @@ func (s *sweep) hold(th *thread, w *wait, o *op) {
 	th.holds = append(th.holds, h)
 }
 
-// overtake notes that others cannot have a lock any more that h is a hold of: either
-// they are about to return from giving it back, or that is not recorded.
+// overtake records that others cannot have a lock any more of which h is a hold. Either
+// they are about to return from releasing it, or the release is not recorded.
 func (s *sweep) overtake(h *hold, now uint64) {
 	if !h.logged {
 		return // what looks like one lock may be several
@@ -70,7 +70,7 @@ func (s *sweep) overtake(h *hold, now uint64) {
 	})
 }
 
-// release ends the hold that an unlock is of.
+// release ends the hold of an unlock.
 func (s *sweep) release(th *thread, o *op) {
 	class := s.function(o.fn).Class
 	fits := func(addr uint64, logged bool, c string) bool {
@@ -106,7 +106,7 @@ func (s *sweep) release(th *thread, o *op) {
 	s.orphan++
 }
 
-// drop ends a hold and takes it off its thread.
+// drop ends a hold and removes it from its thread.
 func (s *sweep) drop(h *hold, now uint64) {
 	if !h.recursive && !h.suspended {
 		s.endHold(h, now)
@@ -114,7 +114,7 @@ func (s *sweep) drop(h *hold, now uint64) {
 	h.thread.holds = slices.DeleteFunc(h.thread.holds, func(o *hold) bool { return o == h })
 }
 
-// forget takes a hold off its thread without counting it.
+// forget removes a hold from its thread without counting it.
 func (s *sweep) forget(h *hold, now uint64) {
 	h.chosen = false
 	s.drop(h, now)

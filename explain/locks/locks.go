@@ -1,23 +1,23 @@
-// Package locks finds out from the calls of lock functions who waited for which
-// lock, who held it meanwhile, and in which order locks are taken.
+// Package locks finds out from the calls of lock functions who waited for which lock, who
+// held it at that time, and in which order locks are taken.
 //
 // [Analyze] makes several passes over a trace: the first finds the functions, the last
-// goes through the calls of all threads in the order of time. With a bound on call paths
-// others between them find out which paths to keep.
+// visits the calls of all threads in time order. With a limit on call paths, passes between
+// them find out which paths to keep.
 //
-// # Words
+// # Terms
 //
-// A lock is an address that lock functions log as their first argument. Where they
-// log none, all calls of a lock function are taken to be about one lock.
+// A lock is an address that lock functions log as their first argument. If they log none,
+// all calls of a lock function count as one lock.
 //
-// A wait is a call of a lock function. Where lock functions call lock functions,
-// the innermost that logs its argument counts, or if none does, the outermost. A
-// lock function that leaves by a tail call waits up to the next event of its thread.
+// A wait is a call of a lock function. If lock functions call lock functions, the innermost
+// that logs its argument counts, or if none does, the outermost. A lock function that
+// leaves through a tail call waits until the next event of its thread.
 //
-// A hold is from the end of a wait to the end of the call that gives the lock back.
-// Where no unlock function of the same class is ever called, it is to the end of the
-// function that called the lock function; constructors are passed over. While a
-// thread waits for a condition, it does not hold the lock that it took last.
+// A hold lasts from the end of a wait to the end of the call that releases the lock. If no
+// unlock function of the same class is ever called, it lasts to the end of the function
+// that called the lock function; constructors are skipped. While a thread waits for a
+// condition, it does not hold the lock that it took last.
 //
 // A convoy is a time in which at least two threads wait for a lock.
 package locks
@@ -30,25 +30,24 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Role is what a function does to locks.
+// Role is the effect of a function on locks.
 type Role uint8
 
 const (
 	None      Role = iota
 	Lock           // waits for a lock, and has it when it returns
 	TryLock        // may have a lock when it returns
-	Unlock         // gives a lock back
-	Condition      // gives a lock back while it waits, and has it again when it returns
+	Unlock         // releases a lock
+	Condition      // releases a lock while it waits, and has it again when it returns
 )
 
-// Function is what is known of a function.
+// Function describes a function.
 type Function struct {
 	Role   Role
-	Shared bool // Lock and TryLock: others may have the lock, too, if they share it
-	// Class goes with the functions that deal with the same locks, as that of
-	// methods does.
+	Shared bool // Lock and TryLock: several holders may share the lock
+	// Class is common to the functions of the same locks, such as the methods of a class.
 	Class string
-	// Constructor says that a hold goes on when the function has returned.
+	// Constructor says that a hold continues when the function has returned.
 	Constructor bool
 }
 
@@ -56,34 +55,34 @@ type Function struct {
 type Options struct {
 	// Function describes functions. It is called once for each.
 	Function func(reader.FuncID) Function
-	// Thread, and From and To if it is not 0, choose waits, holds and convoys by
-	// thread and by start, in ticks. What others do is still taken into account.
-	// Thread is called once for each thread; nil chooses all.
+	// Thread, and From and To if it is not 0, select waits, holds and convoys by thread and
+	// by start, in ticks. What other threads do still counts. Thread is called once for
+	// each thread. nil selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
 	Clock    reader.Clock
 	// Short is calls.Options.Short.
 	Short uint64
-	// Shards is how many goroutines decode; as many as the program may use
-	// processors when 0. No result depends on it.
+	// Shards is the number of goroutines that decode. 0 means GOMAXPROCS. No result depends
+	// on it.
 	Shards int
-	// Limit bounds the locks that are kept apart; DefaultLimit when 0. All others
-	// of a function are one lock.
+	// Limit is the maximum number of locks that are kept apart. 0 means DefaultLimit. All
+	// other locks of a function count as one.
 	Limit int
-	// MaxPaths bounds the call paths that are told apart, see calls.PathBudget; 0 is
-	// no bound. Which calls are about which lock, and for how long, does not depend on it.
+	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit. The locks and
+	// times of calls do not depend on it.
 	MaxPaths int
 	// Unmatched is as in calls.Options.
 	Unmatched func(*calls.Unmatched) error
-	// Waited, when set, is called for each of the chosen waits as it ends.
+	// Waited, if not nil, is called for each selected wait when it ends.
 	Waited func(*Wait)
 }
 
-// DefaultLimit is how many locks are kept apart.
+// DefaultLimit is the number of locks that are kept apart by default.
 const DefaultLimit = 10_000
 
-// Analyze looks at the locks of a trace. Memory grows with locks, call paths to
-// them, and open calls, not with the trace's length. The error is that of reading.
+// Analyze analyzes the locks of a trace. Memory grows with locks, call paths to them, and
+// open calls, not with the trace's length. The error is that of reading.
 func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Shards <= 0 {
 		opts.Shards = runtime.GOMAXPROCS(0)
@@ -101,7 +100,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	}
 	var budget *calls.PathBudget
 	if opts.MaxPaths > 0 {
-		// The last pass can be made only once, so what it folds is found out before.
+		// The last pass can run only once, so find out before what it folds.
 		budget = calls.NewPathBudget(opts.MaxPaths)
 		run := calls.Options{Shards: opts.Shards, Paths: true, Budget: budget}
 		if _, _, err := calls.Run(calls.Source(t), run, func() nobody { return nobody{} }); err != nil {
@@ -120,15 +119,15 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	return s.report(), stats, nil
 }
 
-// nobody is a sink for runs that are of use without one.
+// nobody is a sink for runs that need none.
 type nobody struct{}
 
 func (nobody) Calls(*calls.Batch) error { return nil }
 func (nobody) Merge(nobody)             {}
 
-// finder finds the functions that are called.
+// finder collects the functions that are called.
 type finder struct {
-	seen  [1 << 14]bool // spares look-ups of small ids
+	seen  [1 << 14]bool // saves look-ups of small IDs
 	funcs map[reader.FuncID]bool
 }
 
@@ -156,8 +155,8 @@ func (f *finder) Merge(o *finder) {
 	}
 }
 
-// byTime is a source that gives a trace window by window, and the events of a
-// window thread by thread. After a window, all that happens later is in later ones.
+// byTime is a source that yields a trace window by window, and the events of a window
+// thread by thread. All events after a window are in later windows.
 type byTime struct {
 	trace  *reader.Trace
 	shards int
@@ -191,8 +190,8 @@ func (s byTime) Each(_ int, fn func(int, *reader.Block) error) error {
 	return s.trace.EachByTime(s.shards, steady.edit, func(int, *reader.Window) {}, done)
 }
 
-// steady makes the time of threads go on where their clocks step back, as package
-// calls does, so that windows and calls agree about when something happened.
+// steady makes the time of threads continue where their clocks step back, as package calls
+// does, so that windows and calls agree on times.
 type steady struct{ threads []*steadyThread }
 
 type steadyThread struct {

@@ -8,27 +8,27 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Edge is that a lock was taken while another was held.
+// Edge says that a lock was taken while another was held.
 type Edge struct {
 	Held, Taken int // places in Report.Locks
 	Count       uint64
-	// The first time: when Taken was got, and who had wanted either.
+	// The first time: when Taken was acquired, and the call paths for both locks.
 	Thread              reader.Thread
 	Start               uint64
 	HeldPath, TakenPath []reader.FuncID
 
 	held, taken         *lock
 	heldPath, takenPath calls.PathID
-	several             bool // threads did it
+	several             bool // done by several threads
 }
 
-// Cycle is a round of locks, each taken while the one before was held. Edges[i]
-// leads from lock i to the next one, the last to the first.
+// Cycle is a cycle of locks, each taken while the previous one was held. Edges[i] leads
+// from lock i to the next one, and the last to the first.
 type Cycle struct{ Edges []Edge }
 
 type edgeKey struct{ held, taken int }
 
-// order notes what a thread holds when it gets a lock.
+// order records what a thread holds when it acquires a lock.
 func (s *sweep) order(th *thread, h *hold) {
 	if !h.chosen {
 		return
@@ -66,8 +66,8 @@ func (s *sweep) edgeList() []Edge {
 	return list
 }
 
-// cycles finds a shortest cycle through every edge that is in one and in none of
-// those found before. What only one thread ever did cannot deadlock.
+// cycles finds a shortest cycle through every edge that is in a cycle and in none of those
+// found before. What only one thread did cannot deadlock.
 func cycles(edges []Edge, locks int) []Cycle {
 	out := make([][]int, locks) // edges by the lock that is held
 	for i := range edges {
@@ -97,7 +97,7 @@ func cycles(edges []Edge, locks int) []Cycle {
 	return list
 }
 
-// maxCycles bounds the cycles that are listed.
+// maxCycles limits the cycles that are listed.
 const maxCycles = 20
 
 func (c *Cycle) ofOneThread() bool {
@@ -109,7 +109,7 @@ func (c *Cycle) ofOneThread() bool {
 	return true
 }
 
-// shortest are the edges of a shortest way in a component.
+// shortest returns the edges of a shortest path in a component.
 func shortest(edges []Edge, out [][]int, component []int, from, to int) []int {
 	by := map[int]int{from: -1} // the edge that reached a lock
 	for queue := []int{from}; len(queue) > 0; queue = queue[1:] {
@@ -133,12 +133,12 @@ func shortest(edges []Edge, out [][]int, component []int, from, to int) []int {
 	return way
 }
 
-// components numbers the strongly connected components that locks are in, by
-// Tarjan's algorithm, without recursion for chains may be long.
+// components numbers the strongly connected components of the locks, by Tarjan's algorithm,
+// without recursion because chains may be long.
 func components(edges []Edge, out [][]int) []int {
 	n := len(out)
 	component, index, low := make([]int, n), make([]int, n), make([]int, n)
-	next := make([]int, n) // edge of a lock to look at
+	next := make([]int, n) // edge of a lock to visit
 	var stack, work []int
 	count, visited := 0, 0
 	for root := range n {

@@ -8,22 +8,22 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// opKind is what happened to a lock.
+// opKind is the kind of an op.
 type opKind uint8
 
 const (
 	opWait     opKind = iota // a thread begins to wait
-	opGiveUp                 // the wait was none
+	opGiveUp                 // it was not a wait
 	opStuck                  // the trace ends during the wait
 	opAcquire                // the wait is over
 	opTry                    // a TryLock function returned
 	opRelease                // an Unlock function returned
-	opScopeEnd               // the function ended that a hold lasts for
+	opScopeEnd               // the function ended for which a hold lasts
 	opSuspend                // a wait for a condition begins
 	opResume                 // and ends
 )
 
-// op is what a thread did at a time. Which fields count depends on the kind.
+// op is what a thread did to a lock at a time. The kind determines which fields count.
 type op struct {
 	time   uint64
 	kind   opKind
@@ -32,10 +32,10 @@ type op struct {
 	addr   uint64
 	logged bool         // addr is known
 	path   calls.PathID // of the function that wants the lock
-	who    uint32       // depth of the function that wants the lock, from 1 on; 0 for none
-	depth  uint32       // of the function that a hold lasts for, from 1 on; 0 where unlocks end holds
-	noHold bool         // nothing tells how long the lock is held
-	selves []selfTime   // spent since the thread's op before, ordered by function
+	who    uint32       // depth of the function that wants the lock, from 1; 0 for none
+	depth  uint32       // of the function that a hold lasts for, from 1; 0 if unlocks end holds
+	noHold bool         // the end of the hold is unknown
+	selves []selfTime   // spent since the thread's previous op, ordered by function
 }
 
 // selfTime is time in a function itself.
@@ -44,8 +44,8 @@ type selfTime struct {
 	ticks uint64
 }
 
-// recognizer tells from the calls of threads what they do to locks. It is the
-// analysis of the second pass, with one shard.
+// recognizer recognizes what threads do to locks from their calls. It is the analysis of
+// the second pass, with one shard.
 type recognizer struct {
 	*sweep
 	ops     []op
@@ -53,28 +53,28 @@ type recognizer struct {
 	scopes  []calls.PathID // by call path: who wants the lock that the last function takes
 }
 
-// openCall is an open call. What is told by the calls around it does not depend on call
-// paths, which may be folded.
+// openCall is an open call. It takes what depends on the calls around it from the open
+// calls, not from call paths, which may be folded.
 type openCall struct {
 	role             Role
-	through          bool   // who wants a lock that is taken in it is a function further out
-	inLock, inUnlock bool   // such a call is around it
-	who              uint32 // depth of the function that wants a lock that this call takes, from 1 on; 0 for none
+	through          bool   // an outer function wants the locks that are taken in it
+	inLock, inUnlock bool   // it is inside such a call
+	who              uint32 // depth of the function that wants a lock that this call takes, from 1; 0 for none
 }
 
-// reading is what the recognizer knows of a thread.
+// reading is the state of a thread.
 type reading struct {
 	calls   []openCall // the outermost first
 	open    []lockCall // open calls of Lock functions
-	waiting int        // one more than the place in open of the one that waits; 0 for none
-	// tail is the acquisition that waits for the thread's next event; nil for none.
+	waiting int        // one more than the index in open of the one that waits; 0 for none
+	// tail is the acquisition that waits for the thread's next event, or nil.
 	tail     *op
-	given    bool   // the open Unlock functions have given back a lock already,
+	given    bool   // the open Unlock functions have already released a lock,
 	released uint64 // in a call that began then
 	conds    int    // open calls of Condition functions
 	scopes   []scope
-	// held is at least the number of locks held, as far as is known. Self times are
-	// added up while it is not 0, of calls that began since.
+	// held is a lower bound of the number of locks held. While it is not 0, self times of
+	// calls that began since are added up.
 	held  int
 	since uint64
 	self  map[reader.FuncID]uint64
@@ -122,7 +122,7 @@ func (r *recognizer) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// learn looks at paths that are new.
+// learn examines new paths.
 func (r *recognizer) learn(paths *calls.Paths) {
 	if len(r.scopes) == 0 {
 		r.scopes = []calls.PathID{0}
@@ -170,7 +170,7 @@ func (r *recognizer) emit(th *reading, o op) {
 	r.ops = append(r.ops, o)
 }
 
-// passTail ends a wait that went on behind a tail call.
+// passTail ends a wait that continued after a tail call.
 func (r *recognizer) passTail(th *reading, now uint64) {
 	if th.tail == nil {
 		return
@@ -224,8 +224,8 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	case Lock:
 		r.lockEnded(th, c, next)
 	case TryLock:
-		// Whether it has got the lock is seen when that is given back. One inside
-		// a Lock function is of that.
+		// The unlock will show whether it got the lock. One inside a Lock function belongs
+		// to that.
 		if !ended.inLock && (c.End == calls.Exited || c.End == calls.TailExited) {
 			next.kind = opTry
 			r.emit(th, next)
@@ -262,7 +262,7 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
 	case calls.TailExited:
 		th.tail = &next
 	case calls.Inferred, calls.Left:
-		// When it returned is not known, nor whether it did; or it did not.
+		// It did not return, or its return is unknown.
 		next.kind = opGiveUp
 		r.emit(th, next)
 	case calls.Truncated:
@@ -271,8 +271,8 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
 	}
 }
 
-// unlockEnded handles the end of an Unlock function's call. Of those inside each
-// other, the innermost counts that logs its argument, or else the outermost.
+// unlockEnded handles the end of an Unlock function's call. Of nested ones, the innermost
+// counts that logs its argument, or otherwise the outermost.
 func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op, inner bool) {
 	given := th.given && th.released >= c.Start
 	th.given = inner && (th.given || next.logged)
@@ -309,7 +309,7 @@ func (r *recognizer) acquire(th *reading, o op) {
 	th.held++
 }
 
-// finish ends the waits whose end would have been the next event.
+// finish ends the waits that would have ended with the next event.
 func (r *recognizer) finish() {
 	for _, th := range r.threads {
 		if th.tail != nil {
@@ -320,7 +320,7 @@ func (r *recognizer) finish() {
 	r.sweepWindow()
 }
 
-// sweepWindow hands all ops so far to the sweep, in the order of time.
+// sweepWindow passes all ops so far to the sweep, in time order.
 func (r *recognizer) sweepWindow() {
 	slices.SortStableFunc(r.ops, func(a, b op) int { return cmp.Compare(a.time, b.time) })
 	for i := range r.ops {

@@ -11,11 +11,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a report people see.
+// View selects what people see of a report.
 type View struct {
 	Threads label.Threads
-	// Top is how many locks are shown, and Paths how many call paths of each; all
-	// when 0.
+	// Top is the number of locks shown, and Paths the number of call paths of each. 0 means
+	// all.
 	Top, Paths int
 }
 
@@ -78,7 +78,7 @@ func (l *LockReport) taken() uint64 { return l.Waits.Count + l.Tries }
 
 func (l *LockReport) address() string { return "0x" + strconv.FormatUint(l.Address, 16) }
 
-// name is how a lock is called.
+// name returns the name of a lock.
 func (d *describer) name(l *LockReport) string {
 	if l.Logged {
 		return l.address()
@@ -86,7 +86,7 @@ func (d *describer) name(l *LockReport) string {
 	return "any of " + label.Func(d.names, l.Func)
 }
 
-// numbered is a lock and its place, from 1.
+// numbered is a lock and its position, from 1.
 type numbered struct {
 	*LockReport
 	number uint64
@@ -143,7 +143,7 @@ func timeColumns(sum, one string, of func(*numbered) *Times) []report.Column[num
 	}
 }
 
-// details are what people see of a lock beyond its row.
+// details are what people see of a lock below the table.
 func (d *describer) details(l *LockReport) []report.Node {
 	body := []report.Node{d.waitPaths(l), d.holdPaths(l)}
 	if l.Holds.Count > 0 {
@@ -191,7 +191,7 @@ func share(ticks uint64, all quantile.Sum) float64 {
 	return float64(ticks) / all.Float64()
 }
 
-// spent says where most of a hold went.
+// spent returns where most of a hold was spent.
 func (d *describer) spent(p *PathReport) string {
 	own := p.Ticks
 	for _, s := range p.Self {

@@ -9,50 +9,51 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Report is what is known of the locks of a trace. Times are in ticks.
+// Report describes the locks of a trace. Times are in ticks.
 type Report struct {
 	Clock reader.Clock
-	First uint64 // TSC from which times count
-	// Locks are ordered by the time that was spent waiting for them, the longest first.
+	First uint64 // TSC to which times are relative
+	// Locks are ordered by the time spent waiting for them, the longest first.
 	Locks []LockReport
-	// Edges are ordered by how often they were seen, the commonest first.
+	// Edges are ordered by frequency, the most frequent first.
 	Edges []Edge
-	// Cycles are locks that were taken in an order that can be a deadlock.
+	// Cycles are locks that were taken in an order that can deadlock.
 	Cycles []Cycle
-	// Stuck are the threads that wait when the trace ends, by time.
+	// Stuck are the threads that wait at the end of the trace, by time.
 	Stuck []Open
 
 	NoFunctions bool   // no lock function is called
 	Dropped     bool   // there are more locks than are kept apart
-	Gaps        uint64 // holds whose end was not seen: they end when the lock is taken again, or are not counted
-	Orphans     uint64 // calls of unlock functions for locks that nobody was seen to hold
-	Handed      uint64 // locks that another thread gave back than had taken them
+	Gaps        uint64 // holds without a recorded end: they end when the lock is taken again, or do not count
+	Orphans     uint64 // calls of unlock functions for locks without a recorded holder
+	Handed      uint64 // locks released by another thread than the one that took them
 }
 
 // LockReport is one lock.
 type LockReport struct {
 	Address uint64        // 0 unless Logged
-	Logged  bool          // the lock is told by its address
+	Logged  bool          // the lock is identified by its address
 	Func    reader.FuncID // the lock function that took it first
 	Waits   Times         // one for each acquisition by a lock function
-	Tries   uint64        // acquisitions by TryLock functions, as far as their unlocks were seen
+	Tries   uint64        // acquisitions by TryLock functions, as far as unlocks show them
 	Holds   Times
-	// Contended are the waits of more than a microsecond and 5 times the median of
-	// those that met nobody.
+	// Contended is the number of waits of more than a microsecond and 5 times the median of
+	// those for a free lock.
 	Contended uint64
-	// WaitPaths and HoldPaths are who wanted the lock, the longest sums first.
+	// WaitPaths and HoldPaths are the call paths that wanted the lock, the longest sums
+	// first.
 	WaitPaths, HoldPaths []PathReport
 	// Longest is the longest hold; only if Holds.Count is not 0.
 	Longest Stay
-	// Convoys are the longest ones of at least a microsecond. Queued is how many
-	// there are, and how long they last together.
+	// Convoys are the longest ones of at least a microsecond. Queued is their number and
+	// total duration.
 	Convoys []Convoy
 	Queued  struct{ Count, Ticks uint64 }
-	// Blame says who waited while whom held the lock, the longest first.
+	// Blame is the waits by the path that waited and the path that held, the longest first.
 	Blame []Blame
 }
 
-// Free is how long threads waited while nobody was seen to hold the lock.
+// Free is the time that threads waited without a recorded holder.
 func (l *LockReport) Free() quantile.Sum {
 	free := l.Waits.Sum
 	for _, b := range l.Blame {
@@ -71,11 +72,11 @@ type Times struct {
 
 // PathReport is the waits or holds of one call path.
 type PathReport struct {
-	Path                  []reader.FuncID // from the outermost call on; empty outside of all
+	Path                  []reader.FuncID // from the outermost call on; empty outside of all calls
 	Count, Ticks, Longest uint64
-	// Self is where the time of holds went, the longest first: functions that were
-	// called during the hold. What is missing was spent in the last of Path. Where there
-	// are more than 64, reader.Folded stands for the others.
+	// Self is how the time of holds was spent, the longest first: functions that were
+	// called during the hold. The rest was spent in the last of Path. If there are more
+	// than 64, reader.Folded stands for the others.
 	Self []SelfReport
 }
 
@@ -99,8 +100,8 @@ type Convoy struct {
 	Start, Ticks uint64
 	Waits        int // that were part of it
 	Most         int // at a time
-	// First is the thread that was waiting when it began, and Holder the one that it
-	// waited for, if Held.
+	// First is the thread that was waiting when it began, and Holder the one that it waited
+	// for, if Held.
 	First, Holder reader.Thread
 	Held          bool
 	Path          []reader.FuncID // of the hold
@@ -114,13 +115,13 @@ type Blame struct {
 	Ticks          uint64
 }
 
-// Open is a wait that lasts until the trace ends.
+// Open is a wait that lasts until the end of the trace.
 type Open struct {
 	Thread reader.Thread
 	Start  uint64
 	Lock   int // place in Report.Locks
 	Path   []reader.FuncID
-	// Holder has the lock when the thread's records end, if Held.
+	// Holder has the lock at the end of the trace, if Held.
 	Holder     reader.Thread
 	Held       bool
 	HolderPath []reader.FuncID
@@ -129,8 +130,7 @@ type Open struct {
 	path, holder calls.PathID
 }
 
-// microsecond is one in ticks; a thousand where the clock does not say what a tick
-// is.
+// microsecond returns a microsecond in ticks, or 1000 if the frequency is unknown.
 func (o *Options) microsecond() uint64 {
 	if !o.Clock.Known() {
 		return 1000
@@ -138,7 +138,7 @@ func (o *Options) microsecond() uint64 {
 	return max(1, o.Clock.Frequency/1_000_000)
 }
 
-// report puts together what was found.
+// report makes the report.
 func (s *sweep) report() *Report {
 	r := &Report{
 		Clock: s.opts.Clock, First: s.first, Dropped: s.dropped, Gaps: s.gaps, Orphans: s.orphan, Handed: s.handed,
@@ -187,7 +187,7 @@ func (s *sweep) lockReport(l *lock) LockReport {
 	return out
 }
 
-// contended counts the waits that were longer than what the lock costs.
+// contended counts the waits that were longer than an uncontended lock takes.
 func (s *sweep) contended(l *lock) (n uint64) {
 	least := s.opts.microsecond()
 	if free := s.free[l.fn]; free != nil {

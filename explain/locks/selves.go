@@ -7,18 +7,18 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// maxSelves is of how many functions a path's self times are kept apart.
+// maxSelves is the number of functions whose self times are kept apart in a path.
 const maxSelves = 64
 
-// spend adds the self times of a hold. Of very many functions the heaviest are kept, and
-// reader.Folded stands for all others, so that the sum stays what it is.
+// spend adds the self times of a hold. If there are very many functions, the heaviest are
+// kept, and reader.Folded stands for all others, so that the sum stays the same.
 func (p *pathSum) spend(selves map[reader.FuncID]uint64) {
 	folded := uint64(0)
 	list := make([]selfTime, 0, min(len(selves), maxSelves))
 	for fn, ticks := range selves {
 		s := selfTime{fn, ticks}
 		if len(list) == maxSelves {
-			// The first of the list is the lightest, and the order of the map has no part in that.
+			// The first of the list is the lightest, independent of the order of the map.
 			if compareWeights(s, list[0]) < 0 {
 				folded += ticks
 				continue
@@ -38,7 +38,7 @@ func (p *pathSum) spend(selves map[reader.FuncID]uint64) {
 	p.self = fold(merge(p.self, list))
 }
 
-// merge puts lists together, ordered by function.
+// merge merges lists, ordered by function.
 func merge(a, b []selfTime) []selfTime {
 	all := append(a, b...)
 	slices.SortFunc(all, func(a, b selfTime) int { return cmp.Compare(a.fn, b.fn) })
@@ -57,7 +57,7 @@ func merge(a, b []selfTime) []selfTime {
 // fold keeps the heaviest of a list that is ordered by function, and the order.
 func fold(list []selfTime) []selfTime {
 	weights := slices.Clone(list)
-	if len(weights) > 0 && weights[0].fn == reader.Folded { // the least of all ids
+	if len(weights) > 0 && weights[0].fn == reader.Folded { // the smallest of all IDs
 		weights = weights[1:]
 	}
 	if len(weights) <= maxSelves {
@@ -76,7 +76,7 @@ func fold(list []selfTime) []selfTime {
 	return merge(slices.Clip(kept), []selfTime{{reader.Folded, folded}})
 }
 
-// compareWeights orders the lightest first, and of equal ones those of higher ids.
+// compareWeights orders the lightest first, and of equal ones those with higher IDs.
 func compareWeights(a, b selfTime) int {
 	return cmp.Or(cmp.Compare(a.ticks, b.ticks), cmp.Compare(b.fn, a.fn))
 }

@@ -8,40 +8,40 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// key tells locks apart: by address, or by function where there is none.
+// key identifies a lock: by address, or by function if there is none.
 type key struct {
 	addr   uint64
 	logged bool
 	fn     reader.FuncID // 0 if logged
 }
 
-// sweep goes through what threads do to locks, in the order of time.
+// sweep processes what threads do to locks, in time order.
 type sweep struct {
 	opts        *Options
 	functions   map[reader.FuncID]Function
-	unlocks     map[string]bool // classes of which Unlock functions are called
+	unlocks     map[string]bool // classes whose Unlock functions are called
 	first, last uint64          // of the trace
 	locks       map[key]*lock
 	list        []*lock // by their first operation
-	dropped     bool    // more locks than the limit were met
+	dropped     bool    // there were more locks than the limit
 	threads     []*thread
-	// free are the waits that met nobody, by function. They tell what a wait costs
-	// that is none.
+	// free are the waits for free locks, by function. They show the cost of an uncontended
+	// lock function.
 	free   map[reader.FuncID]*quantile.Sample
 	edges  map[edgeKey]*Edge
 	paths  *calls.Paths
 	stuck  []Open
-	gaps   uint64 // holds whose end was not recorded
-	orphan uint64 // locks given back that nobody was seen to hold
-	handed uint64 // locks given back by another thread
+	gaps   uint64 // holds without a recorded end
+	orphan uint64 // locks released without a recorded holder
+	handed uint64 // locks released by another thread
 }
 
-// lock is what is known of a lock.
+// lock is the state of a lock.
 type lock struct {
 	key
 	number     int
 	fn         reader.FuncID // that took it first
-	used       bool          // reports show it
+	used       bool          // shown in reports
 	tries      uint64        // acquisitions by TryLock functions
 	waits      quantile.Sample
 	holds      quantile.Sample
@@ -52,14 +52,14 @@ type lock struct {
 	longestSet bool
 
 	waiters []*wait
-	holders []*hold // that keep others waiting, the earliest first
-	now     uint64  // up to which waiters were charged
-	convoy  Convoy  // while there are two waiters or more
+	holders []*hold // who keep others waiting, the earliest first
+	now     uint64  // time up to which waiters were charged
+	convoy  Convoy  // while there are two or more waiters
 	convoys []Convoy
 	queued  struct{ count, ticks uint64 } // of all convoys
 }
 
-// pair is a waiter and a holder, by what they wanted the lock for.
+// pair is the call paths of a waiter and a holder.
 type pair struct{ waiter, holder calls.PathID }
 
 // pathSum adds up waits or holds of a path.
@@ -68,7 +68,7 @@ type pathSum struct {
 	self                  []selfTime // of holds, by function
 }
 
-// thread is what a thread has to do with locks.
+// thread is what a thread does with locks.
 type thread struct {
 	id     reader.Thread
 	chosen bool
@@ -82,30 +82,30 @@ type wait struct {
 	*lock
 	thread *thread
 	start  uint64
-	met    bool // others were there already
+	met    bool // the lock was not free
 	shared bool
 	chosen bool
 	blame  map[calls.PathID]uint64 // by holder
 }
 
-// hold is a thread having a lock.
+// hold is a thread holding a lock.
 type hold struct {
 	*lock
 	thread *thread
 	path   calls.PathID
 	start  uint64
 	class  string
-	depth  uint32 // as of op
+	depth  uint32 // see op
 	shared bool
 	chosen bool
-	// recursive: the thread had the lock already; suspended: it waits for a condition.
+	// recursive: the thread held the lock already; suspended: it waits for a condition.
 	recursive, suspended bool
-	// overtaken is when another thread was seen to have got the lock; 0 for not.
+	// overtaken is the time when another thread got the lock, or 0.
 	overtaken uint64
 	self      map[reader.FuncID]uint64
 }
 
-// The most that is kept of what could be without bounds.
+// Limits of what could otherwise grow without bounds.
 const (
 	maxTries   = 8       // of a thread
 	maxHolds   = 32      // of a thread
@@ -139,7 +139,7 @@ func (s *sweep) any(roles ...Role) bool {
 	return false
 }
 
-// meet makes the thread of a batch known.
+// meet registers the thread of a batch.
 func (s *sweep) meet(b *calls.Batch) {
 	s.paths = b.Paths
 	for len(s.threads) <= b.Index {
@@ -157,7 +157,7 @@ func (s *sweep) inTime(start uint64) bool {
 	return start >= s.opts.From && (s.opts.To == 0 || start < s.opts.To)
 }
 
-// lockOf is the lock that an op is about.
+// lockOf returns the lock of an op.
 func (s *sweep) lockOf(o *op) *lock {
 	k := key{addr: o.addr, logged: o.logged}
 	if !o.logged {
@@ -180,7 +180,7 @@ func (s *sweep) lockOf(o *op) *lock {
 	return l
 }
 
-// do takes the next op.
+// do processes the next op.
 func (s *sweep) do(o *op) {
 	th := s.threads[o.thread]
 	for _, h := range th.holds {
@@ -221,7 +221,7 @@ func (s *sweep) do(o *op) {
 	}
 }
 
-// resume begins a hold again after a wait for a condition.
+// resume continues a hold after a wait for a condition.
 func (s *sweep) resume(h *hold, now uint64) {
 	s.charge(h.lock, now)
 	h.suspended, h.overtaken, h.self = false, 0, nil
@@ -230,7 +230,7 @@ func (s *sweep) resume(h *hold, now uint64) {
 	h.holders = append(h.holders, h)
 }
 
-// innermost is the hold that began last; nil for none.
+// innermost returns the hold that began last, or nil.
 func (th *thread) innermost() *hold {
 	for i := len(th.holds) - 1; i >= 0; i-- {
 		if !th.holds[i].recursive {
@@ -291,7 +291,7 @@ func (s *sweep) endConvoy(l *lock, now uint64) {
 	}
 }
 
-// charge blames the holder of a lock for the waiting up to now.
+// charge attributes the waiting up to now to the holder of a lock.
 func (s *sweep) charge(l *lock, now uint64) {
 	ticks := now - min(now, l.now)
 	l.now = max(l.now, now)
@@ -308,7 +308,8 @@ func (s *sweep) charge(l *lock, now uint64) {
 	}
 }
 
-// holderFor is who keeps a thread waiting: of several, who has had the lock longest.
+// holderFor returns who keeps a thread waiting: of several, the one that has held the lock
+// longest.
 func (l *lock) holderFor(w *wait) *hold {
 	for _, h := range l.holders {
 		if h.thread != w.thread && !(h.shared && w.shared) {
@@ -350,7 +351,7 @@ func (s *sweep) acquire(th *thread, o *op) {
 	}
 }
 
-// stand notes that a thread waits when the trace ends.
+// stand records that a thread waits at the end of the trace.
 func (s *sweep) stand(th *thread, o *op) {
 	w := th.wait
 	if w == nil || !w.chosen {

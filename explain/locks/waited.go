@@ -8,16 +8,16 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Wait is one wait of a thread, which got the lock in the end.
+// Wait is one wait of a thread, which finally got the lock.
 type Wait struct {
 	Thread       reader.Thread
 	Start, Ticks uint64
-	Path         []reader.FuncID // of who wanted the lock, from the outermost call on
+	Path         []reader.FuncID // of the function that wanted the lock, from the outermost call on
 	Func         reader.FuncID   // the lock function
-	Holders      []Holder        // those that were seen to have it meanwhile, the longest first
+	Holders      []Holder        // recorded holders during the wait, the longest first
 }
 
-// Holder is who had a lock while another thread waited for it.
+// Holder is a thread that held a lock while another waited for it.
 type Holder struct {
 	Path  []reader.FuncID
 	Ticks uint64 // of the wait

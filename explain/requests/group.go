@@ -9,16 +9,16 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Request is what was done for a key, up to a long pause.
+// Request is the work for a key, up to a long pause.
 type Request struct {
 	Key, Class string
-	// Number is its place among the requests of the key, by time, from 1 on.
+	// Number is its position among the requests of the key, by time, from 1.
 	Number     int
 	Start, End uint64 // TSC of the first and the last segment
-	// Segments are ordered by start. Those inside others of their thread are part of
-	// these.
+	// Segments are ordered by start. Segments inside others of their thread are part of
+	// those.
 	Segments []Segment
-	Cut      bool // the trace ended first
+	Cut      bool // the trace ended before the request
 }
 
 // Duration is in ticks.
@@ -33,34 +33,34 @@ func (r *Request) Threads() int {
 	return len(seen)
 }
 
-// Choice says which requests are looked at.
+// Choice selects requests.
 type Choice struct {
-	// Pause is the time without a segment, in ticks, after which a key that comes back
-	// in the function that the request began with is another request; ten times the
-	// median duration when 0.
+	// Pause is the time without a segment, in ticks, after which a key that returns in the
+	// function that the request began with is another request. 0 means ten times the median
+	// duration.
 	Pause uint64
-	// Thread, From and To choose by where and when requests begin, in ticks; To 0 is no
-	// bound, and a nil Thread chooses all.
+	// Thread, From and To select requests by the thread and time of their start, in ticks.
+	// If To is 0, there is no upper limit. A nil Thread selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
 }
 
 // Set is the requests of a trace.
 type Set struct {
-	// Requests are ordered by start. Those that the trace's end cut off are counted in
-	// Cut alone.
+	// Requests are ordered by start. Unfinished requests at the end of the trace are only
+	// counted, in Cut.
 	Requests []Request
 	Cut      int
 	Threads  int // that worked on requests
 	Segments int
 	Reused   int // keys that several requests had
-	// Every tells that only the requests of one in so many keys were kept; 1 is all.
+	// Every says that only the requests of one in Every keys were kept. 1 means all.
 	Every   uint64
 	Outside uint64 // events with a key that were recorded outside of all calls
-	Pause   uint64 // that tells requests of a key apart
+	Pause   uint64 // minimum pause between requests of a key
 }
 
-// Requests puts the segments together. The collector must not be used again.
+// Requests makes requests of the segments. The collector must not be used afterwards.
 func (c *Collector) Requests(choice Choice) *Set {
 	list := c.segments
 	slices.SortFunc(list, func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Key, b.Key), a.compare(&b)) })
@@ -107,7 +107,7 @@ func (c *Collector) Requests(choice Choice) *Set {
 	return set
 }
 
-// usualPause is ten times the median duration of what might be requests.
+// usualPause returns ten times the median duration of possible requests.
 func usualPause(groups [][]Segment) uint64 {
 	var durations quantile.Sample
 	for _, group := range groups {
@@ -120,8 +120,8 @@ func usualPause(groups [][]Segment) uint64 {
 	return min(median, math.MaxUint64/10) * 10
 }
 
-// split divides the segments of a key where nothing happens for longer than pause, and
-// the next segment is of the function that the first was of.
+// split divides the segments of a key at pauses longer than pause, if the next segment has
+// the same function as the first.
 func split(group []Segment, pause uint64, f func([]Segment)) {
 	from, end := 0, group[0].End
 	for i := 1; i < len(group); i++ {
@@ -138,7 +138,7 @@ func split(group []Segment, pause uint64, f func([]Segment)) {
 // newRequest makes a request of the segments of a key.
 func newRequest(segments []Segment, number int) Request {
 	r := Request{Key: segments[0].Key, Number: number, Start: segments[0].Start, Segments: make([]Segment, 0, len(segments))}
-	covered := make(map[int]uint64) // by thread: end of what was there so far
+	covered := make(map[int]uint64) // by thread: end of the segments so far
 	for i := range segments {
 		s := &segments[i]
 		r.End, r.Cut = max(r.End, s.End), r.Cut || s.Cut

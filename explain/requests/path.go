@@ -6,39 +6,38 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Kind says what a request spends time on.
+// Kind is the kind of a step.
 type Kind uint8
 
 const (
 	Run Kind = iota // a segment
-	// Queue is the time before a segment during which its thread worked on another
-	// request.
+	// Queue is the time before a segment in which its thread worked on another request.
 	Queue
 	// Handoff is the rest of the time between two segments.
 	Handoff
 )
 
-// String is the word that reports use.
+// String returns the name in reports.
 func (k Kind) String() string { return [...]string{"run", "queue", "handoff"}[k] }
 
-// Step is what the time of requests is added up by: the run of a function, or the time
-// between two.
+// Step is the key by which the time of requests is added up: the run of a function, or the
+// time between two.
 type Step struct {
 	Kind     Kind
 	From, To reader.FuncID // From is 0 for runs
 }
 
-// Part is a stretch of a critical path.
+// Part is a part of a critical path.
 type Part struct {
 	Step
 	Start, End uint64
-	Segment    int // in Request.Segments: that which runs, or which comes next
+	Segment    int // in Request.Segments: the one that runs or comes next
 }
 
-// Path is the critical path of a request: what, had it been shorter, would have let the
-// request end sooner. It is found from the end on: a segment ran since its start; it
-// could not start before that which ran at the time, or which ended last, had come so
-// far. Parts follow each other without gaps, from the start of the request to its end.
+// Path returns the critical path of a request: if a part of it had been shorter, the
+// request would have ended sooner. It is found backwards from the end. From the start of a
+// segment, it continues with the segment that was running then, or that had ended last.
+// Parts follow each other without gaps, from the start of the request to its end.
 func (r *Request) Path() []Part {
 	last := r.lastEnds()
 	at, now := last[len(last)-1], r.End
@@ -77,8 +76,8 @@ func (r *Request) Path() []Part {
 	return parts
 }
 
-// lastEnds gives, for each segment, which of it and those before ends last; the latest
-// of several.
+// lastEnds returns, for each segment, which of the segments up to it ends last, and of
+// several the latest.
 func (r *Request) lastEnds() []int {
 	last := make([]int, len(r.Segments))
 	for i := range r.Segments {

@@ -12,15 +12,15 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a report people see.
+// View selects what people see of a report.
 type View struct {
-	Base    uint64 // TSC from which times count, the smallest of the trace
+	Base    uint64 // TSC to which times are relative, the smallest of the trace
 	Threads label.Threads
 	Trees   *Trees // of the requests that are shown
-	// MinShare leaves segments and calls with less than this part of the request's time,
-	// 0 to 1, out of waterfalls.
+	// MinShare omits segments and calls with less than this part of the request's time,
+	// from 0 to 1, from waterfalls.
 	MinShare float64
-	Rows     int // most rows of a table; all when 0
+	Rows     int // maximum rows of a table; 0 for all
 }
 
 // Body describes the report. Names are for waterfalls.
@@ -65,7 +65,7 @@ func (r *Report) head() string {
 	return text + "."
 }
 
-// notes are what one must know to trust the numbers.
+// notes are what the reader must know to trust the numbers.
 func (r *Report) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -98,7 +98,7 @@ func quantiles[T any](of func(*T) *Quantiles) []report.Column[T] {
 	}
 }
 
-// sums is a request with the time of its critical path by kind, once it was asked for.
+// sums is a request with the time of its critical path by kind, computed on demand.
 type sums struct {
 	*Request
 	known bool
@@ -184,21 +184,21 @@ func ratio(part, whole float64) float64 {
 	return part / whole
 }
 
-// comparison is what makes slow requests slow.
+// comparison shows what makes slow requests slow.
 func (r *Report) comparison(v View) report.Node {
 	c := &r.Slow
-	excess := c.SlowMean - c.OrdinaryMean
+	excess := c.SlowMean - c.UsualMean
 	mean := func(ticks float64) string { return label.Ticks(r.Clock, ticks) }
 	text := fmt.Sprintf("Slow requests (%s): %s, %s on average. Usual requests (p25 to p75): %s, %s on average. Difference to explain: %s.",
-		c.Rule, label.Grouped(uint64(c.Slow)), mean(c.SlowMean), label.Grouped(uint64(c.Ordinary)), mean(c.OrdinaryMean), mean(excess))
+		c.Rule, label.Grouped(uint64(c.Slow)), mean(c.SlowMean), label.Grouped(uint64(c.Usual)), mean(c.UsualMean), mean(excess))
 	if len(c.Steps) == 0 {
-		text = fmt.Sprintf("Slow requests (%s): %d. Usual requests: %d. There is nothing to compare.", c.Rule, c.Slow, c.Ordinary)
+		text = fmt.Sprintf("Slow requests (%s): %d. Usual requests: %d. There is nothing to compare.", c.Rule, c.Slow, c.Usual)
 	}
 	columns := append([]report.Column[StepDifference]{
-		report.Mean("difference", func(s *StepDifference) float64 { return s.SlowMean - s.OrdinaryMean }).Signed(),
-		report.Share("share", func(s *StepDifference) float64 { return ratio(s.SlowMean-s.OrdinaryMean, excess) }).Signed(),
+		report.Mean("difference", func(s *StepDifference) float64 { return s.SlowMean - s.UsualMean }).Signed(),
+		report.Share("share", func(s *StepDifference) float64 { return ratio(s.SlowMean-s.UsualMean, excess) }).Signed(),
 		report.Mean("slow_mean", func(s *StepDifference) float64 { return s.SlowMean }).Titled("slow"),
-		report.Mean("usual_mean", func(s *StepDifference) float64 { return s.OrdinaryMean }).Titled("usual"),
+		report.Mean("usual_mean", func(s *StepDifference) float64 { return s.UsualMean }).Titled("usual"),
 		report.Count("dominates", func(s *StepDifference) uint64 { return uint64(s.Dominates) }).Optional(),
 	}, stepColumns(func(s *StepDifference) *Step { return &s.Step })...)
 	return &report.Section{Key: "comparison", Title: "What makes slow requests slow", Body: []report.Node{
@@ -206,9 +206,9 @@ func (r *Report) comparison(v View) report.Node {
 		report.Facts(c,
 			report.String("rule", func(c *Comparison) string { return c.Rule }),
 			report.Count("slow_count", func(c *Comparison) uint64 { return uint64(c.Slow) }),
-			report.Count("usual_count", func(c *Comparison) uint64 { return uint64(c.Ordinary) }),
+			report.Count("usual_count", func(c *Comparison) uint64 { return uint64(c.Usual) }),
 			report.Mean("slow_mean", func(c *Comparison) float64 { return c.SlowMean }),
-			report.Mean("usual_mean", func(c *Comparison) float64 { return c.OrdinaryMean }),
+			report.Mean("usual_mean", func(c *Comparison) float64 { return c.UsualMean }),
 		).Hidden(),
 		report.Table("steps", c.Steps, columns...).Top(v.Rows),
 	}}
@@ -216,5 +216,5 @@ func (r *Report) comparison(v View) report.Node {
 
 func count(n int, one, many string) string { return label.Count(uint64(n), one, many) }
 
-// printable is text of a program in a title.
+// printable makes text of a program printable, for a title.
 func printable(s string) string { return strings.TrimSpace(texttab.Printable(s)) }

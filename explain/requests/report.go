@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Rule says which requests are slow: those from a quantile up, the longest Top, or
-// those of at least Ticks, whichever is not 0.
+// Rule selects slow requests: those from a quantile up, the Top longest, or those of at
+// least Ticks, whichever is not 0.
 type Rule struct {
 	Quantile float64
 	Top      uint64
@@ -18,21 +18,21 @@ type Rule struct {
 	Text     string // as reports show it
 }
 
-// Report sums requests up. Times are in ticks.
+// Report is the sums over requests. Times are in ticks.
 type Report struct {
 	Clock reader.Clock
 	*Set
 	Durations Quantiles
 	Time      quantile.Sum // of all requests
-	Classes   []Class      // the commonest first; none where requests have no class
-	Steps     []StepRow    // those first that take most time
+	Classes   []Class      // the most frequent first; none if requests have no class
+	Steps     []StepRow    // ordered by time, the longest first
 	Slow      Comparison
-	// Shown are the requests that are shown one by one, the slowest first.
+	// Shown are the requests that are shown individually, the slowest first.
 	Shown []*Request
 }
 
-// Quantiles are those of a number of durations. They are off by at most a part of
-// quantile.RelativeError when Approximate.
+// Quantiles are those of a number of durations. If Approximate, their relative error is at
+// most quantile.RelativeError.
 type Quantiles struct {
 	Count                    uint64
 	P50, P90, P99, Max, Mean uint64
@@ -52,35 +52,35 @@ func quantilesOf(s *quantile.Sample) Quantiles {
 type Class struct {
 	Name string
 	Quantiles
-	Slow int // of them
+	Slow int // slow ones among them
 }
 
 // StepRow is a step of requests.
 type StepRow struct {
 	Step
-	// Of the time in a request that takes the step, on its critical path.
+	// Of the time of the step in requests that take it, on the critical path.
 	Quantiles
 	Time quantile.Sum
 }
 
-// Comparison is of slow and ordinary requests. What the steps take longer adds up to
-// what the requests take longer.
+// Comparison compares slow with usual requests. The differences of the steps add up to the
+// difference of the requests.
 type Comparison struct {
-	Rule                   string
-	Slow, Ordinary         int
-	SlowMean, OrdinaryMean float64 // durations
-	Steps                  []StepDifference
+	Rule                string
+	Slow, Usual         int
+	SlowMean, UsualMean float64 // durations
+	Steps               []StepDifference
 }
 
-// StepDifference is how a step differs in slow requests, on average.
+// StepDifference is the mean difference of a step in slow requests.
 type StepDifference struct {
 	Step
-	SlowMean, OrdinaryMean float64
-	// Dominates is in how many slow requests it is most of what they take longer.
+	SlowMean, UsualMean float64
+	// Dominates is the number of slow requests in which it is most of the extra time.
 	Dominates int
 }
 
-// Report sums up.
+// Report sums up the requests.
 func (s *Set) Report(c reader.Clock, rule Rule) *Report {
 	r := &Report{Clock: c, Set: s}
 	var all quantile.Sample
@@ -98,12 +98,12 @@ func (s *Set) Report(c reader.Clock, rule Rule) *Report {
 	return r
 }
 
-// bounds are the durations of slow and ordinary requests.
+// bounds are the durations of slow and usual requests.
 type bounds struct{ low, high, slow uint64 }
 
 func (b *bounds) isSlow(r *Request) bool { return r.Duration() >= b.slow }
 
-func (b *bounds) isOrdinary(r *Request) bool {
+func (b *bounds) isUsual(r *Request) bool {
 	d := r.Duration()
 	return d >= b.low && d <= b.high && d < b.slow
 }
@@ -126,7 +126,7 @@ func (s *Set) bounds(all *quantile.Sample, rule Rule) *bounds {
 	return b
 }
 
-// times is what each step takes in a request.
+// times returns the time of each step in a request.
 func (r *Request) times() map[Step]uint64 {
 	m := make(map[Step]uint64)
 	for _, p := range r.Path() {
@@ -155,21 +155,21 @@ func (s Step) compare(o Step) int {
 	return cmp.Or(cmp.Compare(s.Kind, o.Kind), cmp.Compare(s.From, o.From), cmp.Compare(s.To, o.To))
 }
 
-// compare compares slow requests with ordinary ones.
+// compare compares slow requests with usual ones.
 func (r *Report) compare(rule Rule, b *bounds) {
 	c := &r.Slow
 	c.Rule = rule.Text
-	slow, ordinary := make(map[Step]quantile.Sum), make(map[Step]quantile.Sum)
-	var slowTime, ordinaryTime quantile.Sum
+	slow, usualSums := make(map[Step]quantile.Sum), make(map[Step]quantile.Sum)
+	var slowTime, usualTime quantile.Sum
 	for i := range r.Requests {
 		q := &r.Requests[i]
 		sums, time := slow, &slowTime
 		switch {
 		case b.isSlow(q):
 			c.Slow++
-		case b.isOrdinary(q):
-			c.Ordinary++
-			sums, time = ordinary, &ordinaryTime
+		case b.isUsual(q):
+			c.Usual++
+			sums, time = usualSums, &usualTime
 		default:
 			continue
 		}
@@ -180,14 +180,14 @@ func (r *Report) compare(rule Rule, b *bounds) {
 			sums[step] = sum
 		}
 	}
-	if c.Slow == 0 || c.Ordinary == 0 {
+	if c.Slow == 0 || c.Usual == 0 {
 		return
 	}
 	mean := func(s quantile.Sum, n int) float64 { return s.Float64() / float64(n) }
-	c.SlowMean, c.OrdinaryMean = mean(slowTime, c.Slow), mean(ordinaryTime, c.Ordinary)
+	c.SlowMean, c.UsualMean = mean(slowTime, c.Slow), mean(usualTime, c.Usual)
 	usual := make(map[Step]float64)
-	for step, s := range ordinary {
-		usual[step] = mean(s, c.Ordinary)
+	for step, s := range usualSums {
+		usual[step] = mean(s, c.Usual)
 		if _, ok := slow[step]; !ok {
 			slow[step] = quantile.Sum{}
 		}
@@ -195,7 +195,7 @@ func (r *Report) compare(rule Rule, b *bounds) {
 	dominates := make(map[Step]int)
 	for i := range r.Requests {
 		if q := &r.Requests[i]; b.isSlow(q) {
-			if step, ok := q.dominant(usual, c.OrdinaryMean); ok {
+			if step, ok := q.dominant(usual, c.UsualMean); ok {
 				dominates[step]++
 			}
 		}
@@ -204,15 +204,15 @@ func (r *Report) compare(rule Rule, b *bounds) {
 		c.Steps = append(c.Steps, StepDifference{step, mean(s, c.Slow), usual[step], dominates[step]})
 	}
 	slices.SortFunc(c.Steps, func(x, y StepDifference) int {
-		return cmp.Or(cmp.Compare(y.SlowMean-y.OrdinaryMean, x.SlowMean-x.OrdinaryMean), x.Step.compare(y.Step))
+		return cmp.Or(cmp.Compare(y.SlowMean-y.UsualMean, x.SlowMean-x.UsualMean), x.Step.compare(y.Step))
 	})
 }
 
-// leastDominant is the least part of what a request takes longer that a step must have
-// to dominate it.
+// leastDominant is the minimum part of a request's extra time that a step needs to dominate
+// it.
 const leastDominant = 0.3
 
-// dominant is the step that makes most of what a request takes longer.
+// dominant returns the step with most of a request's extra time.
 func (r *Request) dominant(usual map[Step]float64, mean float64) (best Step, ok bool) {
 	times := r.times()
 	most := leastDominant * (float64(r.Duration()) - mean)
@@ -251,10 +251,10 @@ func (r *Report) sumClasses(b *bounds) {
 	slices.SortFunc(r.Classes, func(a, b Class) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name)) })
 }
 
-// mostShown bounds the requests of a key that are shown.
+// mostShown limits the requests of a key that are shown.
 const mostShown = 100
 
-// Show chooses requests to be shown: the slowest of a key, or if that is "" of all.
+// Show selects the requests to show: the slowest of a key, or of all if key is "".
 func (r *Report) Show(key string, top int) {
 	for i := range r.Requests {
 		if q := &r.Requests[i]; key == "" || q.Key == key {

@@ -1,16 +1,16 @@
-// Package requests follows requests across threads: which calls worked on each, in
-// what order, and what it waited for in between.
+// Package requests traces requests across threads: which calls worked on each, in what
+// order, and what it waited for in between.
 //
-// A request is known by a key. A stretch of time in which a thread works on a request
-// is a segment; where keys come from is said by [Options]. The steps are:
+// A request has a key. A time in which a thread works on a request is a segment. [Options]
+// say where keys come from. The steps are:
 //
-//  1. [Collector], an analysis, gathers segments. Of more than it may hold it keeps
-//     those of a part of the keys, which depends on nothing but the keys.
-//  2. [Collector.Requests] puts the segments of a key together. A key that comes back
-//     after a long pause is another request.
+//  1. [Collector], an analysis, collects segments. If there are too many, it keeps those
+//     of a part of the keys, which depends only on the keys.
+//  2. [Collector.Requests] groups the segments by key. A key that returns after a long
+//     pause is another request.
 //  3. Each request is divided along its critical path, see [Request.Path], into runs,
 //     queues and handoffs, which add up to its duration.
-//  4. [Set.Report] sums up; [Trees], a second pass, finds what was called in the
+//  4. [Set.Report] sums up. [Trees], a second pass, finds what was called in the
 //     segments of a few requests.
 package requests
 
@@ -25,74 +25,74 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// MaxSegments is how many segments a Collector holds. They take some 130 bytes each, and
-// their keys maxKeyBytes together.
+// MaxSegments is the maximum number of segments in a Collector. A segment takes some 130
+// bytes. Keys take at most maxKeyBytes together.
 const (
 	MaxSegments = 1 << 18
 	maxKeyBytes = 64 << 20
 )
 
-// Options say where keys come from. One of IDFunc, IDEvent and Marks is needed.
+// Options say where keys come from. One of IDFunc, IDEvent and Marks is required.
 type Options struct {
-	// IDFunc says which functions have the key as their first logged argument. Their
+	// IDFunc selects functions that have the key as their first logged argument. Their
 	// calls are segments. It is called once for each function and shard, concurrently.
 	IDFunc func(reader.FuncID) bool
-	// IDEvent captures the key in custom events: what the first group matches, or all.
-	// The call in which the event was recorded is a segment; where several keys are
+	// IDEvent captures the key in custom events: what the first group matches, or the whole
+	// match. The call in which the event was recorded is a segment. If several keys are
 	// recorded in it, each lasts until the next.
 	IDEvent *regexp.Regexp
-	// Marks takes the requests that a program told the recorder of this project. A
-	// segment lasts until the thread begins or ends another.
+	// Marks takes the requests that a program reported to xray's recorder. A segment lasts
+	// until the thread begins or ends another.
 	Marks bool
 
 	// ClassEvent captures the class of a request in custom events inside its segments.
 	ClassEvent *regexp.Regexp
-	// ClassArg takes the class from a logged argument of IDFunc, from 1 on; 0 for none.
+	// ClassArg takes the class from a logged argument of IDFunc, from 1. 0 means none.
 	ClassArg int
 
-	// Always is a key that is kept whatever happens to others; "" for none.
+	// Always is a key that is always kept, or "".
 	Always string
-	// Most is how many segments are held; MaxSegments when 0.
+	// Most is the maximum number of segments. 0 means MaxSegments.
 	Most int
 }
 
-// Segment is a stretch of time in which a thread worked on a request.
+// Segment is a time in which a thread worked on a request.
 type Segment struct {
 	Key        string
-	Class      string // "" where it has none of its own
+	Class      string // "" if it has none of its own
 	Thread     reader.Thread
 	Index      int // of the thread, as in reader.Block
 	Func       reader.FuncID
 	Start, End uint64 // TSC
-	// Busy is when the thread ended the segment before, if that is of another request;
-	// 0 if there is none.
+	// Busy is when the thread ended the previous segment, if that is of another request, or
+	// 0.
 	Busy uint64
-	// Cut tells that the trace ended first.
+	// Cut says that the trace ended before the segment.
 	Cut bool
 }
 
-// compare orders by start, and what is around something else before that.
+// compare orders by start, with outer segments before inner ones.
 func (s *Segment) compare(o *Segment) int {
 	return cmp.Or(cmp.Compare(s.Start, o.Start), cmp.Compare(s.Index, o.Index), cmp.Compare(o.End, s.End))
 }
 
-// Collector gathers the segments of a shard. It needs no calls.Options, and no filter.
+// Collector collects the segments of a shard. It needs no calls.Options, and no filter.
 type Collector struct {
 	opts     Options
 	segments []Segment
 	keyBytes int // of the segments
-	// keep is the greatest hash of a key that is kept: one in 2^lowered is.
+	// keep is the largest hash of a key that is kept: one in 2^lowered is.
 	keep    uint64
 	lowered int
-	ids     map[reader.FuncID]bool // answers of Options.IDFunc
+	ids     map[reader.FuncID]bool // results of Options.IDFunc
 	threads map[int]*thread
 	classes map[string]string // each name once
 
-	// Outside counts events with a key that no call was open for.
+	// Outside counts events with a key that were recorded outside of all calls.
 	Outside uint64
 }
 
-// NewCollector returns a collector that has seen nothing.
+// NewCollector returns an empty collector.
 func NewCollector(opts Options) *Collector {
 	if opts.Most == 0 {
 		opts.Most = MaxSegments
@@ -103,13 +103,13 @@ func NewCollector(opts Options) *Collector {
 	}
 }
 
-// thread is what is open in a thread.
+// thread is the state of a thread.
 type thread struct {
 	id    reader.Thread
 	index int
 	ended segmentEnd
 	last  uint64 // time of the latest call's end or event
-	// frames are what is known of open calls from what happened inside them, by depth.
+	// frames are the keys and classes of open calls, by depth.
 	frames []frame
 	mark   span
 }
@@ -120,11 +120,11 @@ type segmentEnd struct {
 	at  uint64
 }
 
-// frame is what events said about the open call at a depth.
+// frame is what events inside an open call reported.
 type frame struct {
 	key, class string
 	since      uint64 // of the key
-	several    bool   // keys
+	several    bool   // several keys
 }
 
 // span is an open request of the recorder's marks.
@@ -226,8 +226,8 @@ func capture(re *regexp.Regexp, data []byte) ([]byte, bool) {
 	return text, len(text) > 0
 }
 
-// frame is that of the innermost of so many open calls; what is said outside of calls
-// goes nowhere.
+// frame returns the frame of the innermost of depth open calls. Events outside of calls are
+// ignored.
 func (t *thread) frame(depth uint32) *frame {
 	for int(depth) >= len(t.frames) {
 		t.frames = append(t.frames, frame{})
@@ -258,7 +258,7 @@ func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg) {
 	case s.Key != "":
 		c.add(t, s)
 	case f.class != "" && call.Depth > 0:
-		// The class may be that of a call around this one.
+		// The class may be that of an outer call.
 		if outer := t.frame(call.Depth); outer.class == "" {
 			outer.class = f.class
 		}
@@ -294,7 +294,7 @@ func (c *Collector) endMark(t *thread, at uint64, cut bool) {
 	c.add(t, Segment{Key: m.key, Class: m.class, Func: fn, Start: m.since, End: at, Cut: cut})
 }
 
-// add keeps a segment, if it is of a key that is kept.
+// add adds a segment, if its key is kept.
 func (c *Collector) add(t *thread, s Segment) {
 	s.Thread, s.Index = t.id, t.index
 	if t.ended.key != "" && t.ended.key != s.Key && t.ended.at <= s.Start {
@@ -309,7 +309,7 @@ func (c *Collector) add(t *thread, s Segment) {
 	c.shrink()
 }
 
-// class is a name that is kept once; there are few, as a rule.
+// class returns a name that is stored once. There are few, as a rule.
 func (c *Collector) class(name string) string {
 	if s, ok := c.classes[name]; ok {
 		return s
@@ -325,9 +325,9 @@ func (c *Collector) wants(key string) bool {
 	return key == c.opts.Always || hash(key) <= c.keep
 }
 
-// shrink keeps half of the keys as long as there are too many segments, or too long keys. A shard never
-// drops what all shards together could keep, so that it makes no difference how many
-// there are.
+// shrink drops half of the keys while there are too many segments, or too many key bytes. A
+// shard never drops what all shards together could keep, so the number of shards makes no
+// difference.
 func (c *Collector) shrink() {
 	for (len(c.segments) > c.opts.Most || c.keyBytes > maxKeyBytes) && c.keep > 0 {
 		c.keep >>= 1
@@ -348,7 +348,7 @@ func (c *Collector) drop() {
 	})
 }
 
-// hash is FNV-1a with the bits mixed, as the upper ones count.
+// hash is FNV-1a with the bits mixed, because the upper ones count.
 func hash(key string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(key) {

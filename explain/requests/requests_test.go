@@ -393,9 +393,9 @@ func check(t *rapid.T, report *requests.Report) {
 	c := &report.Slow
 	more := 0.0
 	for _, s := range c.Steps {
-		more += s.SlowMean - s.OrdinaryMean
+		more += s.SlowMean - s.UsualMean
 	}
-	if d := more - (c.SlowMean - c.OrdinaryMean); len(c.Steps) > 0 && (d > 1e-6 || d < -1e-6) {
+	if d := more - (c.SlowMean - c.UsualMean); len(c.Steps) > 0 && (d > 1e-6 || d < -1e-6) {
 		t.Fatalf("steps explain %g of %+v", more, c)
 	}
 }

@@ -9,14 +9,14 @@ import (
 )
 
 // Trees is the second pass: what was called in the segments of some requests. It is an
-// analysis, and needs calls.Options.Paths and no filter. Memory grows with the
-// segments, and the distinct paths in each.
+// analysis, and needs calls.Options.Paths and no filter. Memory grows with the segments,
+// and the different paths in each.
 type Trees struct {
 	threads map[int][]*tree
 	trees   map[place]*tree
 }
 
-// place tells a segment from all others.
+// place identifies a segment.
 type place struct {
 	index      int
 	start, end uint64
@@ -37,7 +37,7 @@ type Call struct {
 	Calls, Total, Self uint64
 }
 
-// NewTrees returns a pass over the segments of requests that has seen nothing.
+// NewTrees returns an empty pass over the segments of requests.
 func NewTrees(shown []*Request) *Trees {
 	t := &Trees{threads: make(map[int][]*tree), trees: make(map[place]*tree)}
 	for _, r := range shown {
