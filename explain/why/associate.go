@@ -7,11 +7,11 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Association is something that the slow calls of a cause have in common. It is no
+// Association is something that the slow calls of a cause have in common. It is not a
 // cause.
 type Association struct {
 	Kind   string // "thread", "start", "argument", "event", "bursts" or "period"
-	Count  int    // calls that have it, or bursts
+	Count  int    // calls that have it, or number of bursts
 	Of     int    // calls that the cause dominates
 	Thread reader.Thread
 	Func   reader.FuncID // of the argument
@@ -47,7 +47,7 @@ func (e *evidence) associate(l *lead, c *cohorts) []Association {
 	return list
 }
 
-// onThread finds a thread with most of the calls, which has few of all calls.
+// onThread finds a thread with most of the calls that has few of all calls.
 func (e *evidence) onThread(l *lead, c *cohorts) (Association, bool) {
 	count := make(map[int]int)
 	best := -1
@@ -101,7 +101,7 @@ func (e *evidence) argument(l *lead, c *cohorts) (Association, bool) {
 	return Association{Kind: kind, Count: count[a], Of: n, Func: a.fn, Value: a.value, Text: a.text}, true
 }
 
-// inTime finds bursts, and whether they come at a fixed distance.
+// inTime finds bursts, and whether they are periodic.
 func (e *evidence) inTime(l *lead, c *cohorts) (Association, bool) {
 	var starts []uint64
 	for _, i := range l.dominated {
@@ -122,7 +122,7 @@ func (e *evidence) inTime(l *lead, c *cohorts) (Association, bool) {
 	return Association{Kind: "bursts", Count: len(clusters), Of: n}, 2*len(clusters) < n
 }
 
-// period is the distance of which most distances between times are small multiples.
+// period returns the distance of which most distances between times are small multiples.
 func period(times []uint64) (uint64, bool) {
 	if len(times) < 5 {
 		return 0, false

@@ -7,37 +7,37 @@ import (
 )
 
 const (
-	maxGroups  = 64    // that causes are looked for among
-	minGroup   = 0.005 // least share of the excess of such a group
+	maxGroups  = 64    // candidates for causes
+	minGroup   = 0.005 // minimum share of the excess of such a group
 	dominance  = 0.3   // of a call's excess, by a cause that dominates it
-	minLow     = 0.02  // least lower bound of the share of a named cause
-	minCalls   = 3     // that a cause has to dominate
-	maxChance  = 1e-4  // that the scheduler did it
-	maxBeside  = 1e-8  // the same, by the calls alone that named causes do not dominate
-	minDensity = 4     // times the density of what is not named
-	minApart   = 20    // the same by number of calls, where these are as slow as the others
-	weighty    = 0.99  // of the excess, of the slow calls that count as evidence
+	minLow     = 0.02  // minimum of the lower bound of the share of a named cause
+	minCalls   = 3     // that a cause must dominate
+	maxChance  = 1e-4  // probability that the scheduler caused it
+	maxBeside  = 1e-8  // the same, only by the calls that named causes do not dominate
+	minDensity = 4     // times the density of the leads that are not named
+	minApart   = 20    // the same by number of calls, if these are as slow as the others
+	weighty    = 0.99  // of the excess, in the slow calls that count as evidence
 )
 
-// lead is a group with those that go along with it.
+// lead is a group with the groups that go along with it.
 type lead struct {
 	group
 	along     []group
 	nodes     []node
 	x         []float64 // by slow call
-	own       []float64 // x of the group alone
+	own       []float64 // x of only the group
 	share     float64   // of the excess
 	low, high float64
 	dominated []int // slow calls
 	chance    float64
-	// likely is the probability that a thread that is stopped at a random moment
-	// loses the time here.
+	// likely is the probability that a thread that is stopped at a random moment loses the
+	// time here.
 	likely float64
 	named  bool
-	waits  Kind // Wait or LockWait where the name says so
+	waits  Kind // Wait or LockWait if the name says so
 }
 
-// evidence is what the slow calls lost, and on what.
+// evidence is what the slow calls lost, and where.
 type evidence struct {
 	*model
 	slow   []rootCall
@@ -46,8 +46,8 @@ type evidence struct {
 	// amounts are sums over the slow calls, by kind and node.
 	amounts [parts][]float64
 	leads   []*lead
-	// pruned says that the recorder left out short calls. Then a thread that is
-	// stopped in one makes it appear.
+	// pruned says that the recorder dropped short calls. A thread that is stopped in one
+	// makes it appear.
 	pruned bool
 	// Self time and calls of all paths, per usual invocation.
 	selfAll, callsAll float64
@@ -125,7 +125,7 @@ func (g group) compare(h group) int {
 	return cmp.Or(cmp.Compare(g.fn, h.fn), cmp.Compare(g.kind, h.kind), cmp.Compare(g.lock, h.lock))
 }
 
-// merge puts groups that rise and fall with a larger one under it.
+// merge adds groups that rise and fall with a larger one to it.
 func (e *evidence) merge() {
 	e.moreFirst()
 	var leads []*lead
@@ -148,9 +148,9 @@ func (e *evidence) merge() {
 	e.leads = leads
 }
 
-// moreFirst puts groups of more calls before those of the same function being slower,
-// even where these are larger, if there are as many times more calls as each takes
-// longer: in so many calls a thread is stopped more often, too.
+// moreFirst puts groups of more calls before those of the same function being slower, even
+// if the latter are larger, if the number of calls grows by a larger factor than the time
+// of each: in more calls, a thread is stopped more often.
 func (e *evidence) moreFirst() {
 	for at, more := range e.leads {
 		to := slices.IndexFunc(e.leads[:at], func(l *lead) bool { return e.multiplied(more, l) })
@@ -160,11 +160,11 @@ func (e *evidence) moreFirst() {
 	}
 }
 
-// minMore is the least share of more calls that go before the time of each.
+// minMore is the minimum share of a group of more calls that precedes the time of each.
 const minMore = 0.05
 
-// multiplied reports whether a function being slower is mostly seen where it is called
-// more often by a larger factor than that by which it is slower.
+// multiplied reports whether a function is mostly slower where it is called more often, by
+// a larger factor than that by which it is slower.
 func (e *evidence) multiplied(more, slower *lead) bool {
 	if more.kind != MoreCalls || slower.kind != Slower || more.fn != slower.fn || more.share < minMore {
 		return false
@@ -192,8 +192,7 @@ func (e *evidence) companions(l, g *lead) bool {
 	return r > 0.8 || cosine > 0.85 && e.related(l, g)
 }
 
-// related reports whether a path of one is parent, child or sibling of one of the
-// other.
+// related reports whether a path of one is a parent, child or sibling of one of the other.
 func (e *evidence) related(l, g *lead) bool {
 	few := func(n []node) []node { return n[:min(len(n), 8)] }
 	for _, a := range few(l.nodes) {
@@ -243,10 +242,10 @@ func (e *evidence) name(minShare float64, seed uint64) {
 	}
 }
 
-// judge finds the chance that the scheduler made a lead of kind Slower, or of any
-// kind where calls were left out: that threads which are stopped at random moments
-// are stopped there so often. Calls that named causes dominate may hide that, but
-// without them a few that were stopped for long weigh much.
+// judge computes the probability that the scheduler caused a lead of kind Slower, or of any
+// kind if calls were dropped: that threads that are stopped at random moments are stopped
+// there so often. Calls that named causes dominate may hide that. But without them, a few
+// long stops weigh heavily.
 func (e *evidence) judge(l *lead) {
 	l.likely = e.likely(l)
 	l.chance = e.chance(l, make([]bool, len(e.slow)))
@@ -255,7 +254,7 @@ func (e *evidence) judge(l *lead) {
 	}
 }
 
-// chance is that of judge, by the slow calls that are not explained.
+// chance is the probability for judge, by the slow calls that are not explained.
 func (e *evidence) chance(l *lead, explained []bool) float64 {
 	dominating := 0
 	for _, o := range e.leads {
@@ -273,7 +272,7 @@ func (e *evidence) chance(l *lead, explained []bool) float64 {
 	return min(1, binomialTail(all, its, l.likely)*float64(dominating))
 }
 
-// explained are the slow calls that named causes dominate.
+// explained returns the slow calls that named causes dominate.
 func (e *evidence) explained() []bool {
 	explained := make([]bool, len(e.slow))
 	for _, l := range e.leads {
@@ -286,9 +285,9 @@ func (e *evidence) explained() []bool {
 	return explained
 }
 
-// weighty are the fewest of the slow calls without an explanation that have nearly
-// all of their excess, and their number. Those that are hardly slow would only hide
-// what the others have in common.
+// weighty returns the fewest slow calls without an explanation that have nearly all of
+// their excess, and their number. Calls that are hardly slow would only hide what the
+// others have in common.
 func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
 	var order []int
 	total := 0.0
@@ -307,18 +306,17 @@ func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
 	return counts, number
 }
 
-// byChance reports whether a thread that is stopped can look like a lead. That makes
-// no calls, unless they were there all the time and were left out; and then it has
-// to be stopped in each.
+// byChance reports whether a stopped thread can look like the lead. A stop makes no calls,
+// unless the recorder had dropped them; and then it must occur in each.
 func (e *evidence) byChance(l *lead) bool {
 	return l.kind == Slower || e.pruned && e.callsOf(l) < manyStops*len(l.dominated)
 }
 
-// clearShare is a share of the excess that is more than what varies anyway.
+// clearShare is a share of the excess that clearly exceeds the usual variation.
 const clearShare = 0.2
 
-// varies reports whether a lead may be that usual calls, too, make now more calls
-// of a function and now fewer: the longer ones of them make more.
+// varies reports whether the lead may be normal variation: usual calls, too, make different
+// numbers of calls of the function, and the longer ones make more.
 func (e *evidence) varies(l *lead) bool {
 	usual := 0.0
 	for _, n := range l.nodes {
@@ -327,10 +325,11 @@ func (e *evidence) varies(l *lead) bool {
 	return l.share < clearShare && float64(e.callsOf(l)) < 2*usual*float64(len(l.dominated))
 }
 
-// manyStops is how often no thread is stopped within one call of the root.
+// manyStops is more often than a thread is stopped within one call of the root.
 const manyStops = 30
 
-// callsOf is how many calls the slow calls that a lead dominates make of its function.
+// callsOf returns how many calls of a lead's function the slow calls make that it
+// dominates.
 func (e *evidence) callsOf(l *lead) int {
 	n := 0
 	for _, i := range l.dominated {
@@ -343,9 +342,9 @@ func (e *evidence) callsOf(l *lead) int {
 	return n
 }
 
-// likely is the larger of the shares of a lead's functions in usual time and in
-// usual records: what the recorder itself loses follows records. The time of
-// calls that were left out is their callers'.
+// likely returns the larger of the shares of a lead's functions in usual time and in usual
+// records, because the time that the recorder loses follows records. The time of dropped
+// calls belongs to their callers.
 func (e *evidence) likely(l *lead) float64 {
 	var self, calls float64
 	groups := append([]group{l.group}, l.along...)
@@ -366,10 +365,10 @@ func (e *evidence) likely(l *lead) float64 {
 	return max(self/e.selfAll, calls/e.callsAll)
 }
 
-// stands reports whether a lead is more than what the scheduler does, which loses
-// time in proportion to where time is spent, but for threads that are interrupted
-// at a fixed time after they woke up, and so in the same function again and again.
-// But then they lose no more and no less in it than elsewhere.
+// stands reports whether a lead is more than the effect of the scheduler. That loses time
+// in proportion to where time is spent, except for threads that are interrupted a fixed
+// time after they woke up, and therefore in the same function again and again. But then
+// they lose as much time there as elsewhere.
 func (e *evidence) stands(l *lead) bool {
 	if !e.byChance(l) {
 		return l.kind != MoreCalls || !e.varies(l)
@@ -397,11 +396,11 @@ func (e *evidence) stands(l *lead) bool {
 	return !alike || float64(its)*odds >= minApart*float64(others)
 }
 
-// enough is how many slow calls it takes to compare their durations with others.
+// enough is how many slow calls are needed to compare their durations with others.
 const enough = 8
 
-// likeTheRest reports whether the calls that a lead dominates cannot be told by their
-// durations from the others that no named lead dominates, and how many there are of
+// likeTheRest reports whether the durations of the calls that a lead dominates cannot be
+// distinguished from those of the others that no named lead dominates, and the numbers of
 // both.
 func (e *evidence) likeTheRest(l *lead) (its, others int, alike bool) {
 	explained := e.explained()
@@ -418,9 +417,9 @@ func (e *evidence) likeTheRest(l *lead) (its, others int, alike bool) {
 	return len(x), len(y), len(x) >= enough && len(y) >= enough && sameDistribution(x, y) > 0.01
 }
 
-// undecided is the lead that has most of the excess, but of functions that have most
-// of the usual time or calls, too, so that there are too few slow calls to tell;
-// with the number of them that it takes. It is nil when there is none.
+// undecided returns the lead with most of the excess whose functions also have most of the
+// usual time or calls, so that there are too few slow calls to decide, with the number
+// needed. It is nil if there is none.
 func (e *evidence) undecided() (l *lead, needed int) {
 	if len(e.leads) == 0 || e.leads[0].named || !e.byChance(e.leads[0]) || e.leads[0].share < 0.5 {
 		return nil, 0

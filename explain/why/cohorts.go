@@ -10,31 +10,31 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// plan says which calls of the root are in which cohort.
+// plan defines the cohorts.
 type plan struct {
 	root     func(reader.FuncID) bool
-	rootFunc reader.FuncID // 0 when there are several
+	rootFunc reader.FuncID // 0 if there are several
 	locks    map[reader.FuncID]bool
-	depth    int                    // of paths; 0 is no bound
-	charged  map[reader.FuncID]bool // whose calls, if they make none, are time of their callers
+	depth    int                    // of paths; 0 for no limit
+	charged  map[reader.FuncID]bool // functions whose calls without callees count as time of their callers
 	args     func(reader.FuncID) bool
 	span     span
 	torn     torn
-	slow     uint64 // least duration of slow calls
-	low      uint64 // bounds of the durations of usual calls
+	slow     uint64 // minimum duration of slow calls
+	low      uint64 // limits of the durations of usual calls
 	high     uint64
 	median   uint64
-	// keep is the share of the slow calls that are kept, of 2^64; all when it is
-	// the largest number.
+	// keep is the part of the slow calls that are kept, of 2^64. The largest number means
+	// all.
 	keep uint64
 }
 
-// hole is the longest stretch between two events in which a function itself was at
-// work, or was not.
+// hole is the longest time between two events in which a function itself was at work, or
+// was not.
 type hole struct {
 	start, end    uint64
-	before, after reader.FuncID // calls that it lies between; 0 for none
-	lock          uint64        // address that was waited for; 0 when not known
+	before, after reader.FuncID // calls before and after it; 0 for none
+	lock          uint64        // address of the lock that was waited for; 0 if unknown
 }
 
 func (h hole) ticks() uint64 { return h.end - h.start }
@@ -54,16 +54,16 @@ type argument struct {
 	text  string // of a custom event
 }
 
-// maxText is the length of the custom events that are looked at: longer ones are
-// data, and none is like another.
+// maxText is the maximum length of custom events that are compared. Longer ones are data,
+// and all different.
 const maxText = 64
 
-// maxArguments is how many arguments of an invocation are kept.
+// maxArguments is the maximum number of arguments of an invocation that are kept.
 const maxArguments = 32
 
 // rootCall is one invocation, an outermost call of the root.
 type rootCall struct {
-	thread   int // Batch.Index
+	thread   int // see Batch.Index
 	id       reader.Thread
 	index    int // among the invocations of its thread, from 0
 	start    uint64
@@ -87,18 +87,18 @@ func earlier(a, b *rootCall) int {
 // pathSum is a path over all usual invocations.
 type pathSum struct{ have, calls, self uint64 }
 
-// counted is the number of buckets that arguments of usual invocations are
-// counted in. Different ones may share a bucket, which makes them look more
-// frequent, and a difference smaller than it is.
+// counted is the number of buckets in which arguments of usual invocations are counted.
+// Different ones may share a bucket. They then look more frequent, and differences look
+// smaller than they are.
 const counted = 1 << 14
 
-// cohorts is the pass that looks at paths.
+// cohorts is the pass that examines paths.
 type cohorts struct {
 	plan    *plan
 	places  *places
 	threads []*opened // by Batch.Index
 	current *opened
-	slot    []int32 // by node, where current has its visit, from 1
+	slot    []int32 // by node, index of its visit in current, from 1
 
 	usual struct {
 		count, ticks uint64
@@ -108,7 +108,7 @@ type cohorts struct {
 	slowCount uint64
 	slowTicks uint64
 	slow      []rootCall
-	middle    rootCall // the usual one nearest to the median
+	middle    rootCall // the usual invocation nearest to the median
 }
 
 // opened is what a thread has done since its latest invocation ended.
@@ -127,7 +127,7 @@ type siblings struct {
 	longest     hole
 }
 
-// maxHoleDepth is the depth up to which holes are looked for.
+// maxHoleDepth is the depth up to which holes are found.
 const maxHoleDepth = 1024
 
 func newCohorts(p *plan) *cohorts {
@@ -161,7 +161,7 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// use makes t, the thread of b, that which slot is about.
+// use makes slot refer to t, the thread of b.
 func (c *cohorts) use(b *calls.Batch) *opened {
 	c.threads = grow(c.threads, b.Index+1)
 	t := c.threads[b.Index]
@@ -198,7 +198,7 @@ func (t *opened) argument(a argument) {
 	}
 }
 
-// add takes a call of the root or below it.
+// add adds a call of the root or below it.
 func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg) {
 	node, self, counts := p.node, call.Self, p.kind == below && p.node > 0
 	isLock, address := false, uint64(0)
@@ -257,8 +257,8 @@ func (c *cohorts) visit(t *opened, n node) *visit {
 	return &t.visits[c.slot[n]-1]
 }
 
-// hole is the longest stretch of a call without calls, and tells its caller's
-// siblings of it. Calls come as they end, so those that it made came before.
+// hole returns the longest time of a call without calls, and adds the call to its caller's
+// siblings. Calls come as they end, so those that it made came before.
 func (t *opened) hole(call *calls.Call, leaf bool) hole {
 	end := call.Start + call.Duration
 	longest := hole{start: call.Start, end: end}
@@ -288,7 +288,7 @@ func (t *opened) hole(call *calls.Call, leaf bool) hole {
 	return longest
 }
 
-// end takes the invocation of t, which ends with call.
+// end finishes the invocation of t, which ends with call.
 func (c *cohorts) end(t *opened, call *calls.Call) {
 	if call.Depth < maxHoleDepth {
 		t.siblings[call.Depth] = siblings{}
@@ -345,7 +345,7 @@ func (c *cohorts) nearer(a, b *rootCall) bool {
 	return cmp.Or(cmp.Compare(distance(a), distance(b)), earlier(a, b)) < 0
 }
 
-// hash draws lots for the sample of slow calls.
+// hash is the random number for the sample of slow calls.
 func (v *rootCall) hash() uint64 {
 	return mix(mix(v.start) ^ uint64(uint32(v.id.Thread))<<32 ^ uint64(uint32(v.id.Process)))
 }
@@ -361,7 +361,7 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// Merge takes over the invocations of other.
+// Merge adds the invocations of other.
 func (c *cohorts) Merge(other *cohorts) {
 	to := c.places.tree.remap(other.places.tree)
 	for i := range other.slow {
@@ -401,7 +401,7 @@ func (v *rootCall) renumber(to []node) {
 	}
 }
 
-// settle brings everything into an order that does not depend on shards.
+// settle sorts everything into an order that does not depend on shards.
 func (c *cohorts) settle() {
 	old := c.places.tree
 	c.places.tree = old.sorted()
@@ -418,7 +418,7 @@ func (c *cohorts) settle() {
 	c.middle.renumber(to)
 }
 
-// cut leaves the n longest of the slow calls.
+// cut keeps the n longest of the slow calls.
 func (c *cohorts) cut(n int) {
 	if n >= len(c.slow) {
 		return

@@ -2,34 +2,34 @@ package why
 
 import "github.com/xray-tools/xray/reader"
 
-// Kind is how slow calls differ from usual ones.
+// Kind is the way in which slow calls differ from usual ones.
 type Kind uint8
 
 const (
 	Slower    Kind = iota // a function itself takes longer
 	MoreCalls             // a function is called more often by its caller
-	NewPath               // what usual calls hardly ever do
-	Wait                  // a function waits, as its name or other threads tell
+	NewPath               // a path that usual calls hardly ever take
+	Wait                  // a function waits, according to its name or to other threads
 	LockWait              // a function waits for a lock
 )
 
-// String names the kind as JSON does.
+// String returns the name of the kind in JSON.
 func (k Kind) String() string {
 	return [...]string{"slower", "more-calls", "new-path", "wait", "lock-wait"}[k]
 }
 
-// Role is what a function does to other threads.
+// Role is the effect of a function on other threads.
 type Role uint8
 
 const (
 	Runs          Role = iota // nothing
 	Waits                     // waits for something
 	Locks                     // waits for a lock, and has it when it returns
-	Unlocks                   // gives a lock back
-	WaitsUnlocked             // waits, and gives a lock back meanwhile, as condition variables do
+	Unlocks                   // releases a lock
+	WaitsUnlocked             // waits, and releases a lock while it waits, as condition variables do
 )
 
-// kind is that of a wait of a function.
+// kind returns the kind for a wait of a function.
 func (r Role) kind() Kind {
 	switch r {
 	case Locks:
@@ -40,15 +40,15 @@ func (r Role) kind() Kind {
 	return Slower
 }
 
-// parts are the kinds that the decomposition itself tells apart.
+// parts is the number of kinds that the decomposition itself distinguishes.
 const parts = 3
 
-// model is what usual invocations are like, by node.
+// model describes usual invocations, by node.
 type model struct {
 	tree     *tree
 	children [][]node
 	n, s     []float64 // calls and self time per invocation
-	u, r, v  []float64 // see the package's documentation
+	u, r, v  []float64 // see the package documentation
 	rare     []node    // topmost rare path that a path is part of; 0 for none
 	mean     float64   // duration of an invocation
 }
@@ -89,10 +89,10 @@ func newModel(c *cohorts) *model {
 	return m
 }
 
-// decomposer splits what invocations take beyond the mean of usual ones.
+// decomposer divides what invocations take beyond the mean of usual ones.
 type decomposer struct {
 	*model
-	calls, self []float64 // of the invocation at work, by node
+	calls, self []float64 // of the current invocation, by node
 	inRare      []float64 // self time in the subtree of a topmost rare path
 }
 
@@ -103,8 +103,8 @@ func newDecomposer(m *model) *decomposer {
 	return d
 }
 
-// split passes the amounts of an invocation to add, which add up to its duration
-// less the mean of the usual ones, in ticks.
+// split passes the amounts of an invocation to add. They add up to its duration minus the
+// mean of the usual ones, in ticks.
 func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	for i := range v.visits {
 		w := &v.visits[i]
@@ -137,7 +137,7 @@ func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	}
 }
 
-// group is what causes are made of: one kind of amount of one function.
+// group is one kind of amount of one function, from which causes are made.
 type group struct {
 	kind Kind
 	fn   reader.FuncID

@@ -10,8 +10,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// span bounds when calls of the root begin, in ticks: from <= start < to; to 0 is
-// no bound.
+// span limits when calls of the root begin, in ticks: from <= start < to. If to is 0, there
+// is no upper limit.
 type span struct{ from, to uint64 }
 
 func (s span) has(tsc uint64) bool { return tsc >= s.from && (s.to == 0 || tsc < s.to) }
@@ -48,13 +48,12 @@ func (r *rootFinder) Merge(other *rootFinder) {
 	}
 }
 
-// minRootCalls keeps main loops and what is called only now and then from being
-// taken for a root: they have no tail.
+// minRootCalls excludes main loops and rarely called functions as roots: they have no tail.
 const minRootCalls = 200
 
-// propose orders the functions that may be roots by what their slow calls took
-// beyond the median. What is nearly as much as the most comes first if it takes
-// more time in all: the function around it.
+// propose orders the functions that may be roots by what their slow calls took beyond the
+// median. Of those that are nearly equal to the largest, the one with the most total time
+// comes first: the outer function.
 func (r *rootFinder) propose() []Candidate {
 	var list []Candidate
 	most := 0.0
@@ -85,8 +84,8 @@ func (r *rootFinder) propose() []Candidate {
 	return list
 }
 
-// durations collects the durations of the calls of the root, and what else has to
-// be known before paths are.
+// durations collects the durations of the calls of the root, and what else must be known
+// before paths are examined.
 type durations struct {
 	places *places
 	span   span
@@ -95,22 +94,22 @@ type durations struct {
 
 	sample    quantile.Sample
 	roots     map[reader.FuncID]bool
-	leaves    quantile.Sample // durations of calls below the root that made none
+	leaves    quantile.Sample // durations of calls below the root without callees
 	lengths   map[reader.FuncID]*lengths
 	pathSizes []*lengths // by PathID
 	depths    []uint32   // by thread, of the call that ended last
 	truncated uint64
 	inferred  uint64
-	spoilt    uint64 // calls of the root within which records are missing
+	spoilt    uint64 // calls of the root inside which records are missing
 	first     uint64 // TSC
 	last      uint64
-	// addresses are those that functions that wait logged, up to maxLocks each.
+	// addresses are those logged by functions that wait, up to maxLocks each.
 	addresses map[reader.FuncID]map[uint64]bool
-	unlocks   bool // locks are given back by functions that have sleds
+	unlocks   bool // functions with sleds release locks
 	outside   functionSet
 }
 
-// functionSet is a set of functions that is quick for small ids.
+// functionSet is a set of functions that is fast for small IDs.
 type functionSet struct {
 	small [1 << 14]bool
 	large map[reader.FuncID]bool
@@ -133,11 +132,11 @@ func (s *functionSet) add(fn reader.FuncID) bool {
 	return true
 }
 
-// lengths counts a function's calls that made none, by the length of their duration
-// in bits.
+// lengths counts a function's calls without callees, by the length of their duration in
+// bits.
 type lengths [65]uint64
 
-// maxLocks is how many locks a function may have for each to have paths of its own.
+// maxLocks is the maximum number of locks of a function that get paths of their own.
 const maxLocks = 256
 
 func newDurations(e *explainer) *durations {
@@ -153,7 +152,7 @@ func (d *durations) Calls(b *calls.Batch) error {
 	d.depths = grow(d.depths, b.Index+1)
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		// Calls come as they end: what made calls comes after a deeper one.
+		// Calls come as they end: a call with callees comes after a deeper one.
 		leaf := d.depths[b.Index] <= c.Depth
 		d.depths[b.Index] = c.Depth
 		d.first, d.last = min(d.first, c.Start), max(d.last, c.Start+c.Duration)
@@ -188,7 +187,7 @@ func (d *durations) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// find takes those of the paths that are new.
+// find examines new paths.
 func (d *durations) find(paths *calls.Paths) {
 	d.places.find(paths)
 	for id := len(d.pathSizes); id < paths.Len(); id++ {
@@ -196,7 +195,7 @@ func (d *durations) find(paths *calls.Paths) {
 	}
 }
 
-// sizes are those of a call's function.
+// sizes returns those of a call's function.
 func (d *durations) sizes(paths *calls.Paths, c *calls.Call) *lengths {
 	if paths.Func(c.Path) == reader.Folded {
 		return d.sizesOf(c.Func)
@@ -204,7 +203,7 @@ func (d *durations) sizes(paths *calls.Paths, c *calls.Call) *lengths {
 	return d.pathSizes[c.Path]
 }
 
-// sizesOf are those of a function, which may be new.
+// sizesOf returns those of a function, which may be new.
 func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 	l := d.lengths[fn]
 	if l == nil {
@@ -215,7 +214,7 @@ func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 	return l
 }
 
-// root takes an outermost call of the root.
+// root adds an outermost call of the root.
 func (d *durations) root(c *calls.Call, thread int) {
 	d.roots[c.Func] = true
 	switch {
@@ -262,11 +261,11 @@ func (d *durations) Merge(other *durations) {
 	}
 }
 
-// pruned is the length below which the recorder left out calls: as the recording
-// says, or as it seems where that does not say; 0 when it left out none. Recorders are
-// told whole microseconds, so that the shortest call is hardly longer than that. Of
-// one microsecond that is no sign, since some recorders need as long for a call, nor
-// of more than five, the most usual bound, since whole ones are near to anything then.
+// pruned returns the duration below which the recorder dropped calls, as the recording
+// says, or as estimated, or 0 if it dropped none. Thresholds are whole microseconds, so the
+// shortest call is hardly longer than the threshold. One microsecond is no evidence,
+// because some recorders need that time for a call. Neither is more than five, the most
+// common threshold, because an integer is always near then.
 func (d *durations) pruned(e *explainer) uint64 {
 	if e.opts.PrunedKnown || e.opts.Pruned > 0 || d.leaves.Count() == 0 {
 		return e.opts.Pruned
@@ -279,8 +278,8 @@ func (d *durations) pruned(e *explainer) uint64 {
 	return 0
 }
 
-// shortest is what hardly any call is shorter than, if that is so long that short calls
-// may have been left out; 0 when they were not.
+// shortest returns a duration that hardly any call is below, if it is so long that short
+// calls may have been dropped, or 0.
 func (d *durations) shortest(e *explainer) uint64 {
 	if p := d.pruned(e); p > 0 || e.opts.PrunedKnown || d.leaves.Count() == 0 {
 		return p
@@ -291,10 +290,10 @@ func (d *durations) shortest(e *explainer) uint64 {
 	return 0
 }
 
-// charged are the functions whose calls are mostly so short that the recorder left
-// them out. How many of them there were is not known, so those that it kept are no
-// calls but time of their callers. Functions that the recorder kept whole are
-// not among them: none of their calls is as short as what it left out.
+// charged returns the functions most of whose calls are so short that the recorder dropped
+// them. Their number is unknown, so the calls that it kept count as time of their callers.
+// Functions that the recorder kept completely are not included: none of their calls is
+// shorter than the threshold.
 func (d *durations) charged(pruned uint64) map[reader.FuncID]bool {
 	list := make(map[reader.FuncID]bool)
 	if pruned == 0 {
@@ -315,8 +314,8 @@ func (d *durations) charged(pruned uint64) map[reader.FuncID]bool {
 	return list
 }
 
-// locks are the lock functions with addresses; the value says whether each lock is
-// to have its own paths, which too many would make too long.
+// locks returns the lock functions with addresses. The value says whether each lock gets
+// its own paths, unless there are too many.
 func (d *durations) locks() map[reader.FuncID]bool {
 	l := make(map[reader.FuncID]bool)
 	for fn, seen := range d.addresses {

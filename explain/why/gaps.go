@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	maxGaps = 100 // of a cause that are looked at
-	copies  = 20  // of the gaps, elsewhere in the trace
+	maxGaps = 100 // maximum of a cause that are examined
+	copies  = 20  // of the gaps, at other times of the trace
 )
 
-// gap is a stretch of time that slow calls lost, or a copy of it at another time.
+// gap is a time that slow calls lost, or a copy of it at another time.
 type gap struct {
 	start, end uint64
 	thread     int     // that lost it
-	cause      int     // position in the list of named leads; their number is the rest
+	cause      int     // index of named leads; their number stands for the rest
 	copy       int     // 0 for the gap itself
-	lock       lockKey // that was waited for; zero where none was
+	lock       lockKey // that was waited for; zero if none
 }
 
-// waiter is the function of a lead that waits, if one does: of a new path, that in
-// which most of the time is spent.
+// waiter returns the function of a lead that waits, if any. For a new path, it is the one
+// with most of the time.
 func (e *evidence) waiter(l *lead) reader.FuncID {
 	if l.kind == NewPath {
 		return e.tree.steps[e.most(l.nodes[0], l.dominated)].fn
@@ -31,7 +31,7 @@ func (e *evidence) waiter(l *lead) reader.FuncID {
 	return l.fn
 }
 
-// pathOf are the functions around a lead, itself included, and those below a new path.
+// pathOf returns the functions around a lead, including itself, and those below a new path.
 func (e *evidence) pathOf(l *lead) map[reader.FuncID]bool {
 	path := make(map[reader.FuncID]bool)
 	for _, n := range l.nodes {
@@ -45,7 +45,7 @@ func (e *evidence) pathOf(l *lead) map[reader.FuncID]bool {
 	return path
 }
 
-// gapsOf are the longest holes of the calls that a lead dominates. In them fn waits,
+// gapsOf returns the longest holes of the calls that a lead dominates. In them, fn waits,
 // if its role says so.
 func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role) []gap {
 	var gaps []gap
@@ -61,7 +61,7 @@ func (e *evidence) gapsOf(l *lead, cause int, fn reader.FuncID, role Role) []gap
 	return someOf(gaps)
 }
 
-// restGaps are the longest holes of the slow calls that no named lead dominates.
+// restGaps returns the longest holes of the slow calls that no named lead dominates.
 func (e *evidence) restGaps(cause int) []gap {
 	named := make(map[int]bool)
 	for _, l := range e.leads {
@@ -86,20 +86,20 @@ func (e *evidence) restGaps(cause int) []gap {
 	return someOf(gaps)
 }
 
-// someOf are at most maxGaps of the gaps, the longest first.
+// someOf returns at most maxGaps of the gaps, the longest first.
 func someOf(gaps []gap) []gap {
 	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.end-b.start, a.end-a.start) })
 	if len(gaps) <= maxGaps {
 		return gaps
 	}
-	// Some of every length: the longest may be those with a cause of their own.
+	// Some of every length: the longest may have a cause of their own.
 	for i := range maxGaps {
 		gaps[i] = gaps[i*len(gaps)/maxGaps]
 	}
 	return gaps[:maxGaps]
 }
 
-// holeOf is the longest hole of a slow call in the function of a lead, or on a new
+// holeOf returns the longest hole of a slow call in the function of a lead, or on a new
 // path.
 func (e *evidence) holeOf(l *lead, i int) (longest hole, ok bool) {
 	for _, v := range e.slow[i].visits {
@@ -114,7 +114,7 @@ func (e *evidence) holeOf(l *lead, i int) (longest hole, ok bool) {
 	return longest, ok
 }
 
-// joined puts spans in order, and makes one of those that overlap.
+// joined sorts spans, and merges those that overlap.
 func joined(spans []span) []span {
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	out := spans[:1]
@@ -128,8 +128,8 @@ func joined(spans []span) []span {
 	return out
 }
 
-// victims are the stretches in which threads lost time to a cause, so that those who
-// wait too are not taken for those who are waited for.
+// victims returns the times in which threads lost time to a cause, so that threads that
+// wait are not taken for those that are waited for.
 func (e *evidence) victims(l *lead) map[int][]span {
 	v := make(map[int][]span)
 	for i := range e.slow {

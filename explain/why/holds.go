@@ -9,14 +9,14 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// lockKey tells locks apart: by address, or where none is logged by the function
-// that takes them. One of the two is 0.
+// lockKey identifies a lock: by address, or if none is logged, by the function that takes
+// it. One of the two is 0.
 type lockKey struct {
 	fn      reader.FuncID
 	address uint64
 }
 
-// key is that of a lock that a function takes.
+// key returns the key of a lock that a function takes.
 func key(fn reader.FuncID, address uint64) lockKey {
 	if address != 0 {
 		return lockKey{address: address}
@@ -54,7 +54,7 @@ func waitsByLock(gaps []gap) map[lockKey]*waits {
 	return byLock
 }
 
-// during passes on how long threads other than one waited from one time to another.
+// during yields how long threads other than thread waited from one time to another.
 func (w *waits) during(thread int, from, to uint64, add func(cause int, ticks uint64)) {
 	first := sort.Search(len(w.gaps), func(i int) bool { return w.latest[i] > from })
 	for _, g := range w.gaps[first:] {
@@ -67,17 +67,17 @@ func (w *waits) during(thread int, from, to uint64, add func(cause int, ticks ui
 	}
 }
 
-// hold is a lock that a thread has, from the exit of the call that took it.
+// hold is a lock that a thread holds, from the exit of the call that took it.
 type hold struct {
 	lockKey
-	waits *waits // for it; nil when there are none
+	waits *waits // for it; nil if there are none
 	start uint64
 	path  calls.PathID // of the call that took it
 	depth uint32       // of that call
 	least uint32       // depth of the outermost call that has ended since
 	// While others waited, by cause:
 	ticks map[int]uint64
-	spent map[blamed]int64 // of it in a function itself, without the scope's own
+	spent map[blamed]int64 // in a function itself, except the scope
 }
 
 // blamed is a function that a cause may be due to.
@@ -92,11 +92,11 @@ type blamedInside struct {
 	fn    reader.FuncID
 }
 
-// holds looks for those who have the locks that others wait for. It needs paths.
+// holds finds the holders of the locks that others wait for. It needs paths.
 type holds struct {
 	waits   map[lockKey]*waits
 	role    func(reader.FuncID) Role
-	unlocks bool // locks are given back by functions that have sleds
+	unlocks bool // functions with sleds release locks
 	roles   []Role
 	threads [][]hold // by Batch.Index, in the order in which the locks were taken
 	covered map[blamed]uint64
@@ -142,7 +142,7 @@ func (h *holds) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// pass has a call end while a thread has locks.
+// pass ends a call while a thread has locks.
 func (h *holds) pass(b *calls.Batch, open []hold, c *calls.Call, role Role) []hold {
 	end := c.Start + c.Duration
 	kept := open[:0]
@@ -165,7 +165,7 @@ func (h *holds) pass(b *calls.Batch, open []hold, c *calls.Call, role Role) []ho
 	return kept
 }
 
-// spend charges the time of a call to it instead of its caller.
+// spend moves the time of a call from its caller to it.
 func (w *hold) spend(thread int, c *calls.Call) {
 	if w.waits == nil {
 		return
@@ -199,7 +199,7 @@ func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
 		return
 	}
 	path := w.path
-	known := 0 // depth of path, which is less than that of the call where it is folded
+	known := 0 // depth of path, which is less than that of the call if recursion is folded
 	for p := path; p != 0; p = b.Paths.Parent(p) {
 		known++
 	}
@@ -216,8 +216,7 @@ func (h *holds) end(b *calls.Batch, w *hold, end uint64) {
 	}
 }
 
-// take opens a hold. A lock that the thread has already is taken anew: its unlock
-// was not recorded.
+// take begins a hold. If the thread already has the lock, its unlock was not recorded.
 func (h *holds) take(b *calls.Batch, open []hold, c *calls.Call, address uint64) []hold {
 	k := key(c.Func, address)
 	if i := slices.IndexFunc(open, func(w hold) bool { return w.lockKey == k }); i >= 0 {
@@ -232,12 +231,12 @@ func (h *holds) take(b *calls.Batch, open []hold, c *calls.Call, address uint64)
 	})
 }
 
-// maxHolds is how many locks of a thread are followed at a time: more are such as
-// are given back in other ways.
+// maxHolds is how many locks of a thread are followed at a time. More are probably released
+// in other ways.
 const maxHolds = 64
 
-// give ends the hold of an address, or else the latest without one; where unlocks
-// have no addresses, the latest.
+// give ends the hold of an address, or otherwise the latest without one. If unlocks have no
+// addresses, it ends the latest.
 func (h *holds) give(b *calls.Batch, open []hold, c *calls.Call, address uint64) []hold {
 	found := -1
 	for i := range open {
@@ -262,8 +261,8 @@ func (h *holds) Merge(other *holds) {
 	}
 }
 
-// holder is who had the lock of a cause most of the time that was waited for it, if
-// locks were had for long enough.
+// holder returns who had the lock of a cause for most of the time that threads waited for
+// it, if that was long enough.
 func (h *holds) holder(cause int, gaps []gap) *Holder {
 	var waited, held, most uint64
 	evidence := ByAddress

@@ -9,22 +9,22 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// gapCells is how many parts the time of the trace has in which gaps are looked up.
+// gapCells is the number of parts of the trace's time for finding gaps.
 const gapCells = 1 << 14
 
 // Holder is what other threads did while time was lost.
 type Holder struct {
 	Evidence Evidence
-	// Scope is the innermost function that was open as long as the lock was held, and
-	// Self the one inside in which most of the time was spent. By coincidence, Self is
-	// the innermost function that fits, and Scope the one that fits next around it, or
-	// Self when there is none.
+	// Scope is the innermost function that was open as long as the lock was held, and Self
+	// the function inside it with most of the time. By coincidence, Self is the innermost
+	// function that fits, and Scope the next one around it that fits, or Self if there is
+	// none.
 	Self, Scope reader.FuncID
 	Covered     float64 // share of the lost time in which Scope held, or Self was open
 	SelfShare   float64 // of Covered, in Self itself; 0 by coincidence
 	Expected    float64 // by coincidence: Covered at other times
 	Ends        bool    // by coincidence: the wait ends when Self ends
-	// Cause is the number of the cause that the holder is slow for, from 1; 0 for none.
+	// Cause is the number of the cause that the holder is slow for, from 1, or 0.
 	Cause int
 }
 
@@ -32,20 +32,20 @@ type Holder struct {
 type Evidence uint8
 
 const (
-	ByAddress     Evidence = iota // it had the lock with the address that was waited for
-	ByFunction                    // it had a lock of the same function, which is taken for the only one
-	ByCoincidence                 // it was at work when time was lost, and hardly ever else
+	ByAddress     Evidence = iota // it held the lock with the address that was waited for
+	ByFunction                    // it held a lock of the same function, which is assumed to be the only one
+	ByCoincidence                 // it was active when time was lost, and hardly ever at other times
 )
 
-// String names the evidence as JSON does.
+// String returns the name of the evidence in JSON.
 func (e Evidence) String() string {
 	return [...]string{"address", "assumed one lock per function", "coincidence"}[e]
 }
 
-// meanwhile is the pass that looks at what other threads do during gaps.
+// meanwhile is the pass that finds what other threads do during gaps.
 type meanwhile struct {
 	gaps    []gap
-	cells   [][]int32 // gaps that reach into a cell of the trace's time
+	cells   [][]int32 // gaps that overlap a cell of the trace's time
 	origin  uint64
 	cell    uint64            // ticks
 	victims []map[int][]span  // by cause and thread: what slow calls lost, in order
@@ -54,17 +54,17 @@ type meanwhile struct {
 
 type seenKey struct {
 	gap    int32
-	suffer int32 // the cause that the thread lost the time to itself, from 1; 0 for none
+	suffer int32 // the cause that the thread itself lost the time to, from 1; 0 for none
 	fn     reader.FuncID
 }
 
 type seen struct {
 	ticks, depth uint64
-	ends         bool // within a tenth of the gap's end
+	ends         bool // ends within a tenth of the gap's end
 	sharply      bool // within a hundredth
 }
 
-// others is the pass that looks at other threads.
+// others is the pass that examines other threads.
 type others struct {
 	holds     *holds
 	meanwhile *meanwhile
@@ -85,13 +85,13 @@ func (o others) Merge(other others) {
 // found is what other threads did.
 type found struct {
 	holders map[*lead]*Holder
-	rest    *Holder // while time was lost that no cause explains
+	rest    *Holder // while no cause explains the lost time
 }
 
-// fewGaps is the number of gaps below which nothing is said about the rest.
+// fewGaps is the number of gaps below which nothing is reported about the rest.
 const fewGaps = 5
 
-// meanwhile looks at other threads while slow calls lost time.
+// meanwhile examines other threads while slow calls lost time.
 func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	f := found{holders: make(map[*lead]*Holder)}
 	var leads []*lead
@@ -166,7 +166,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		}
 		return list
 	}
-	// Who waits is known only then; others were waited for rather than these.
+	// Only now is it known who waits. Others were waited for rather than these.
 	first := coinciding(func(int) bool { return false })
 	again := coinciding(func(cause int) bool { l := leads[cause]; return f.holders[l] != nil || first[l] != nil })
 	maps.Copy(first, again)
@@ -174,7 +174,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	if len(rest) < fewGaps {
 		return f, nil
 	}
-	// Other threads that do the same are at work because a processor is free.
+	// Other threads that do the same are active because a processor is free.
 	same := make(map[reader.FuncID]bool)
 	for _, s := range e.tree.steps {
 		same[s.fn] = true
@@ -199,7 +199,7 @@ func (m *meanwhile) cellOf(tsc uint64) int {
 	return int(min((max(tsc, m.origin)-m.origin)/m.cell, gapCells))
 }
 
-// Calls notes the calls that overlap gaps of other threads.
+// Calls adds the calls that overlap gaps of other threads.
 func (m *meanwhile) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
 		c := &b.Calls[i]
@@ -223,7 +223,7 @@ func (m *meanwhile) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// note adds what of a call is in a gap, from one time to another.
+// note adds the part of a call in a gap, from one time to another.
 func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to uint64) {
 	g := &m.gaps[number]
 	end := c.Start + c.Duration
@@ -254,8 +254,7 @@ func (s *seen) add(other *seen) {
 	s.sharply = s.sharply || other.sharply
 }
 
-// suffers reports whether a thread loses more than half of a stretch to the cause
-// itself.
+// suffers reports whether a thread itself loses more than half of a time to the cause.
 func (m *meanwhile) suffers(cause, thread int, start, stop uint64) bool {
 	lost := m.victims[cause][thread]
 	first, _ := slices.BinarySearchFunc(lost, start, func(v span, tsc uint64) int {
@@ -275,7 +274,7 @@ func (m *meanwhile) suffers(cause, thread int, start, stop uint64) bool {
 	return false
 }
 
-// Merge adds what other saw.
+// Merge adds what other found.
 func (m *meanwhile) Merge(other *meanwhile) {
 	for k, s := range other.seen {
 		if mine := m.seen[k]; mine != nil {
@@ -290,12 +289,12 @@ func (m *meanwhile) Merge(other *meanwhile) {
 type cover struct {
 	ticks [copies + 1]uint64 // by copy
 	depth float64            // times ticks, in the gaps themselves
-	ends  [copies + 1]int    // gaps that end with a call of it
-	sharp [copies + 1]int    // the same, sharply
+	ends  [copies + 1]int    // gaps that end with a call of it, by copy
+	sharp [copies + 1]int    // the same with less tolerance
 }
 
-// holder is who was at work for at least a share of the time that a cause lost, and
-// hardly ever else, on threads that were not waiting for a cause themselves.
+// holder returns who was active for at least a share of the time that a cause lost, and
+// hardly ever at other times, on threads that were not waiting for a cause themselves.
 func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(cause int) bool, share float64) *Holder {
 	var total uint64
 	count := 0
@@ -366,8 +365,8 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(c
 	}
 }
 
-// nearly reports whether a function fits nearly as well as the one that covers most,
-// which may be one that is open whenever anything happens.
+// nearly reports whether a function fits nearly as well as the one that covers most. That
+// one may be open whenever anything happens.
 func (c *cover) nearly(best *cover) bool {
 	covered, most := float64(c.ticks[0]), float64(best.ticks[0])
 	return covered >= 0.9*most || covered >= 0.75*most && covered*best.expected() >= 1.5*most*c.expected()
@@ -381,7 +380,7 @@ func (c *cover) expected() float64 {
 	return float64(all) / copies
 }
 
-// elsewhere is how many of the gaps' copies have something.
+// elsewhere returns the number of the gaps' copies with something.
 func elsewhere(number [copies + 1]int) int {
 	all := 0
 	for _, n := range number[1:] {
@@ -390,8 +389,8 @@ func elsewhere(number [copies + 1]int) int {
 	return all
 }
 
-// stands reports whether a function was open in the gaps more than chance would
-// have it. One that is open most of the time has to end with them, too.
+// stands reports whether a function was open in the gaps more than by chance. A function
+// that is open most of the time must also end with them.
 func (c *cover) stands(total uint64, share float64, count int) bool {
 	covered := float64(c.ticks[0])
 	if covered <= share*float64(total) || c.ticks[0] <= slices.Max(c.ticks[1:]) {

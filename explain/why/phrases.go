@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// phrases puts a report into words, for all forms of it.
+// phrases writes a report as sentences, for all formats.
 type phrases struct {
 	*Report
 	names symbolize.Names
@@ -39,8 +39,7 @@ func (t *phrases) rootLabel() string {
 
 func percent(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) }
 
-// chosen says how the root was chosen, and which others there are; "" when it was
-// given.
+// chosen says how the root was chosen, and which others there are, or "" if it was given.
 func (t *phrases) chosen() string {
 	if len(t.Candidates) == 0 {
 		return ""
@@ -79,7 +78,7 @@ func (t *phrases) answer() string {
 	return fmt.Sprintf("Why %s is slow at times: %s.", t.rootLabel(), strings.Join(parts, "; "))
 }
 
-// notes are the warnings, and what is not decided.
+// notes are the warnings, and what is undecided.
 func (t *phrases) notes() []string {
 	notes := slices.Clone(t.Warnings)
 	if u := t.Undecided; u != nil {
@@ -110,7 +109,7 @@ func (t *phrases) cohort(what string, c *Cohort) string {
 	return fmt.Sprintf("The %s %s calls (%s) take %s on average. ", label.Grouped(c.Count), what, c.Rule, t.ticks(c.Mean))
 }
 
-// phrase says what a cause is.
+// phrase describes a cause.
 func (t *phrases) phrase(c *Cause) string {
 	name := t.label(c.Func)
 	switch c.Kind {
@@ -133,7 +132,7 @@ func (t *phrases) phrase(c *Cause) string {
 	return fmt.Sprintf("%s itself is slower", name)
 }
 
-// details says more of a cause, in sentences.
+// details describes a cause further, in sentences.
 func (t *phrases) details(c *Cause) string {
 	var list []string
 	if c.Holder != nil {
@@ -165,7 +164,7 @@ func (t *phrases) details(c *Cause) string {
 	return strings.Join(list, " ")
 }
 
-// likelihood says how likely it is that the scheduler made a cause.
+// likelihood says how likely the scheduler is to have made a cause.
 func (c *Cause) likelihood() string {
 	switch {
 	case !c.ByChance:
@@ -176,7 +175,7 @@ func (c *Cause) likelihood() string {
 	return fmt.Sprintf("It is unlikely to be chance (p = %s).", strings.Replace(fmt.Sprintf("%.1g", c.Chance), "e-0", "e-", 1))
 }
 
-// path is a path from the root; the last function may be called for a lock.
+// path returns a path from the root. The last function may be named after a lock.
 func (t *phrases) path(path []reader.FuncID, lock uint64) []string {
 	names := make([]string, len(path))
 	for i, fn := range path {
@@ -189,7 +188,7 @@ func (t *phrases) path(path []reader.FuncID, lock uint64) []string {
 	return names
 }
 
-// holder says who was waited for.
+// holder describes who was waited for.
 func (t *phrases) holder(c *Cause) string {
 	h := c.Holder
 	var text string
@@ -210,7 +209,7 @@ func (t *phrases) holder(c *Cause) string {
 	return text
 }
 
-// meanwhile says what other threads did when time was lost.
+// meanwhile describes what other threads did when time was lost.
 func (t *phrases) meanwhile(h *Holder) string {
 	where := t.label(h.Scope)
 	if h.Self != h.Scope {
@@ -253,7 +252,7 @@ func (t *phrases) association(a *Association) string {
 	return fmt.Sprintf("%d calls in %d bursts", a.Of, a.Count)
 }
 
-// exemplarTitle is the title of an exemplar, of a cause or of none.
+// exemplarTitle returns the title of an exemplar, with or without a cause.
 func (t *phrases) exemplarTitle(e *Exemplar, cause int) string {
 	of := "A typical slow call"
 	if cause > 0 && len(t.Causes) > 1 {
@@ -266,8 +265,8 @@ func (t *phrases) exemplarTitle(e *Exemplar, cause int) string {
 	return fmt.Sprintf("%s: %sthread %d, at %s", of, number, e.Thread.Thread, t.Clock.Format(e.Start-t.Start))
 }
 
-// commands cut an exemplar with what surrounds it out of the trace, and show it in a
-// browser.
+// commands returns commands that extract an exemplar with its surroundings, and show it in
+// a browser.
 func (t *phrases) commands(e *Exemplar, view View) [2]string {
 	root := t.RootLabel
 	if root == "" {
@@ -285,7 +284,7 @@ func (t *phrases) commands(e *Exemplar, view View) [2]string {
 	return [2]string{"xray slice " + which + ".xray " + view.Files, "xray html " + which + ".html " + view.Files}
 }
 
-// ShellQuote makes one word for a shell of a text.
+// ShellQuote quotes text as one word for a shell.
 func ShellQuote(s string) string {
 	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%"
 	if s != "" && strings.Trim(s, plain) == "" {
@@ -294,7 +293,7 @@ func ShellQuote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// largestParts are those of the decomposition, the largest first.
+// largestParts returns the parts of the decomposition, the largest first.
 func (r *Report) largestParts() []Part {
 	parts := slices.Clone(r.Decomposition)
 	slices.SortStableFunc(parts, func(a, b Part) int {
@@ -303,7 +302,7 @@ func (r *Report) largestParts() []Part {
 	return parts
 }
 
-// capital is a sentence with a capital letter, unless it begins with a name.
+// capital makes the first letter a capital, unless the sentence begins with a name.
 func capital(s string) string {
 	if strings.HasPrefix(s, "it ") || strings.HasPrefix(s, "another ") {
 		return strings.ToUpper(s[:1]) + s[1:]

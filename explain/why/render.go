@@ -10,16 +10,16 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a [Report] people are shown.
+// View selects what people see of a [Report].
 type View struct {
-	// Exemplars is how many slow calls are shown beside the median call.
+	// Exemplars is how many slow calls are shown next to the median call.
 	Exemplars int
-	// All lists the whole decomposition.
+	// All shows the whole decomposition.
 	All bool
-	// Files are named in the commands that look further, quoted for a shell; options of
-	// names belong to them.
+	// Files are the trace files for suggested commands, quoted for a shell, with options
+	// for names.
 	Files string
-	// Full are the names by which commands find functions; nil for those of the report.
+	// Full are the names by which commands find functions, or nil for those of the report.
 	Full symbolize.Names
 }
 
@@ -78,7 +78,7 @@ func (c *Cohort) section(key string) report.Node {
 	).Hidden()}}
 }
 
-// rest is what no cause explains.
+// rest is the part that no cause explains.
 func (p *phrases) rest() report.Node {
 	return &report.Section{Key: "rest", Body: []report.Node{
 		report.Facts(p.Report, report.Share("share", func(r *Report) float64 { return r.Rest })).Hidden(),
@@ -89,7 +89,7 @@ func (p *phrases) rest() report.Node {
 // cause is a row of causes.
 type cause struct {
 	*Cause
-	rank int // 0 for what no cause explains
+	rank int // 0 for the rest
 }
 
 // causes are all causes, and for people the rest.
@@ -146,8 +146,8 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 	}
 }
 
-// path is a column of call paths from the root. Where the root is several functions, they
-// are known by name only.
+// path is a column of call paths from the root. If there are several roots, it has only
+// names.
 func path[T any](p *phrases, f func(*T) []reader.FuncID) report.Column[T] {
 	if p.Root != 0 {
 		return report.Path("path", f)
@@ -155,8 +155,8 @@ func path[T any](p *phrases, f func(*T) []reader.FuncID) report.Column[T] {
 	return report.NamePath("path", func(t *T) []string { return p.path(f(t), 0) })
 }
 
-// paths are the call paths of a cause. For people, a lock's address is part of the path, and
-// paths with little of the cause are left out.
+// paths are the call paths of a cause. For people, a lock's address is part of the path,
+// and paths with little of the cause are omitted.
 func (p *phrases) paths(c *Cause, people bool) *report.TableNode {
 	var list []CausePath
 	for i := range c.Paths {
@@ -182,7 +182,7 @@ func (p *phrases) paths(c *Cause, people bool) *report.TableNode {
 	)
 }
 
-// holders describes who was waited for: one row, or none.
+// holders describes who was waited for, in at most one row.
 func (p *phrases) holders(key string, h *Holder) *report.TableNode {
 	var list []Holder
 	if h != nil {
@@ -234,7 +234,7 @@ func (p *phrases) exemplars(list []*Exemplar) *report.TableNode {
 	)
 }
 
-// exemplar shows a slow call beside the median call, of a cause or of none.
+// exemplar shows a slow call next to the median call, with or without a cause.
 func (p *phrases) exemplar(e *Exemplar, cause int, view View) report.Node {
 	s := &report.Section{Title: p.exemplarTitle(e, cause), Body: []report.Node{p.tree(e)}}
 	if e.Number > 0 {
@@ -269,7 +269,7 @@ func (p *phrases) tree(e *Exemplar) *report.TableNode {
 	)
 }
 
-// decomposition is what each path contributes.
+// decomposition has the contribution of each path.
 func (p *phrases) decomposition(parts []Part) *report.TableNode {
 	return report.Table("decomposition", parts,
 		report.Mean("slower", func(p *Part) float64 { return p.Slower }),
@@ -282,7 +282,7 @@ func (p *phrases) decomposition(parts []Part) *report.TableNode {
 
 func address(lock uint64) string { return fmt.Sprintf("%#x", lock) }
 
-// callsOfRoot is a number of calls, for warnings.
+// callsOfRoot returns a number of calls with a verb, for warnings.
 func callsOfRoot(n uint64, verb, verbs string) string {
 	return label.Count(n, "call of the root "+verb, "calls of the root "+verbs)
 }

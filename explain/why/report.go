@@ -8,28 +8,28 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Report says why the slow calls of a function were slow. Times are in ticks.
+// Report explains why the slow calls of a function were slow. Times are in ticks.
 type Report struct {
 	Clock     reader.Clock
-	Root      reader.FuncID // 0 when there are several
-	RootLabel string        // of several
-	// Candidates are the functions that were considered when no root was given, the
-	// chosen one first.
+	Root      reader.FuncID // 0 if there are several
+	RootLabel string        // if there are several
+	// Candidates are the functions that were considered if no root was given, the chosen
+	// one first.
 	Candidates  []Candidate
 	Invocations uint64
 	Threads     int
-	Start       uint64 // TSC from which times in the trace count
+	Start       uint64 // TSC to which times in the trace are relative
 	// Of the durations of all invocations; quantiles may be off by one part in 128.
 	Median, P99, Longest uint64
 	Slow, Usual          Cohort
-	Kept                 int        // slow calls that were looked at
-	Excess               float64    // what the slow ones took beyond the mean of the usual ones, mean
+	Kept                 int        // slow calls that were examined
+	Excess               float64    // mean of the slow calls minus mean of the usual ones
 	Causes               []Cause    // in order of their shares
 	Rest                 float64    // share of the excess that no cause explains
-	Meanwhile            *Holder    // what other threads did then; nil when that was nothing special
-	Undecided            *Undecided // nil when there is none
+	Meanwhile            *Holder    // what other threads did then; nil if nothing special
+	Undecided            *Undecided // nil if there is none
 	Decomposition        []Part
-	Exemplars            []Exemplar // typical slow calls, where no cause is named
+	Exemplars            []Exemplar // typical slow calls, if no cause is named
 	Warnings             []string
 }
 
@@ -42,8 +42,8 @@ type Candidate struct {
 	Lost        float64 // by calls from the 99th percentile up, beyond the median
 }
 
-// Undecided is a function that has most of the excess, but most of the usual time
-// or calls, too, so that more slow calls are needed to tell it from chance.
+// Undecided is a function that has most of the excess, but also most of the usual time or
+// calls, so that more slow calls are needed to distinguish it from chance.
 type Undecided struct {
 	Func   reader.FuncID
 	Share  float64 // of the excess
@@ -58,31 +58,31 @@ type Cohort struct {
 	Mean  float64
 }
 
-// Cause is a named reason.
+// Cause is a named cause.
 type Cause struct {
 	Kind         Kind
 	Func         reader.FuncID
-	Lock         uint64  // address; 0 when not known
+	Lock         uint64  // address; 0 if unknown
 	Share        float64 // of the excess
 	Low, High    float64 // 95 % interval of Share
 	Dominates    int     // slow calls that are mostly due to it
-	ByChance     bool    // a scheduler can make this kind of cause
-	Chance       float64 // that it did
+	ByChance     bool    // the scheduler can make this kind of cause
+	Chance       float64 // probability that it did
 	Most         reader.FuncID
-	Between      [2]reader.FuncID // calls that the time is lost between; 0 for none
+	Between      [2]reader.FuncID // calls before and after the lost time; 0 for none
 	Paths        []CausePath
-	Holder       *Holder // nil when nobody was found
+	Holder       *Holder // nil if none was found
 	Associations []Association
 	Along        []Companion
 	Exemplars    []Exemplar
 }
 
-// CausePath is a call path that a cause is about.
+// CausePath is a call path of a cause.
 type CausePath struct {
 	Path  []reader.FuncID // from the root
 	Share float64         // of the excess
-	// Usual is per invocation; Affected is per invocation that the cause
-	// dominates. Their time is with that of all callees if Callees, as on new paths.
+	// Usual is per invocation. Affected is per invocation that the cause dominates. Their
+	// time includes all callees if Callees is set, as on new paths.
 	Usual, Affected Amount
 	Callees         bool
 }
@@ -96,18 +96,18 @@ type Companion struct {
 	Func reader.FuncID
 }
 
-// Part is what one path contributes to the mean excess, in ticks.
+// Part is the contribution of one path to the mean excess, in ticks.
 type Part struct {
 	Path              []reader.FuncID
 	Lock              uint64
 	Slower, More, New float64
 }
 
-// Exemplar is a slow call to look at.
+// Exemplar is an example of a slow call.
 type Exemplar struct {
 	Thread reader.Thread
-	// Number is its place among all calls of the root in the trace by time, from 1 on,
-	// as slice and slowest count; 0 where they see no such call.
+	// Number is its position among all calls of the root in the trace by time, from 1, as
+	// in slice and slowest, or 0 if they do not have such a call.
 	Number   uint64
 	Start    uint64 // TSC
 	Duration uint64
@@ -115,18 +115,18 @@ type Exemplar struct {
 	index    int // of the thread, as in reader.Block
 }
 
-// Row is a path of an exemplar beside the median call. Times are with callees.
+// Row is a path of an exemplar next to the median call. Times are with callees.
 type Row struct {
 	Func         reader.FuncID
 	Depth        int
 	Slow, Median Amount
-	Differs      bool // has a tenth of the difference
+	Differs      bool // has at least a tenth of the difference
 }
 
 // fewSlow is the number of slow calls below which a report warns.
 const fewSlow = 20
 
-// report is what is known without looking at paths.
+// report returns what is known without paths.
 func (e *explainer) report(d *durations, c *cohorts) *Report {
 	o := &e.opts
 	var q [2]uint64
@@ -186,7 +186,7 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 	return r
 }
 
-// fill adds what paths tell.
+// fill adds what paths show.
 func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	kept := float64(len(ev.slow))
 	r.Excess = ev.total / kept
@@ -246,7 +246,7 @@ func (c *Cause) runs(h *Holder) bool {
 	return false
 }
 
-// exemplars are all of the report.
+// exemplars returns all exemplars of the report.
 func (r *Report) exemplars() []*Exemplar {
 	var list []*Exemplar
 	for i := range r.Exemplars {
@@ -260,9 +260,8 @@ func (r *Report) exemplars() []*Exemplar {
 	return list
 }
 
-// Shown is a choice of n exemplars: of every cause in turn the most typical ones.
-// Where no cause is named they are typical slow calls. The numbers are those of the
-// causes, from 1, or 0.
+// Shown selects n exemplars: the most typical ones of every cause in turn, or typical slow
+// calls if no cause is named. The numbers are those of the causes, from 1, or 0.
 func (r *Report) Shown(n int) (list []*Exemplar, causes []int) {
 	for i := range r.Exemplars {
 		list, causes = append(list, &r.Exemplars[i]), append(causes, 0)
@@ -278,7 +277,7 @@ func (r *Report) Shown(n int) (list []*Exemplar, causes []int) {
 	return list[:n], causes[:n]
 }
 
-// exemplarsOfCause is how many exemplars a cause has at most.
+// exemplarsOfCause is the maximum number of exemplars of a cause.
 const exemplarsOfCause = 3
 
 func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
@@ -310,7 +309,7 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
 	return k
 }
 
-// maxPaths is how many paths of a cause are reported.
+// maxPaths is the maximum number of paths of a cause.
 const maxPaths = 5
 
 // path sums up a path of a lead.
@@ -337,7 +336,7 @@ func (e *evidence) path(l *lead, n node) CausePath {
 	return p
 }
 
-// between is where most of the calls that a lead dominates have their longest hole.
+// between returns where most of the calls that a lead dominates have their longest hole.
 func (e *evidence) between(l *lead) [2]reader.FuncID {
 	count := make(map[[2]reader.FuncID]int)
 	for _, i := range l.dominated {
@@ -353,7 +352,7 @@ func (e *evidence) between(l *lead) [2]reader.FuncID {
 	return [2]reader.FuncID{}
 }
 
-// exemplars are the calls with the median and the quartiles of x, the median first.
+// exemplars returns the calls with the median and the quartiles of x, the median first.
 func (e *evidence) exemplars(calls []int, x []float64, middle *rootCall) []Exemplar {
 	order := slices.Clone(calls)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(x[a], x[b]) })
@@ -373,8 +372,7 @@ func (e *evidence) exemplars(calls []int, x []float64, middle *rootCall) []Exemp
 	return list
 }
 
-// sideBySide puts a slow call beside a usual one. Subtrees that hardly differ
-// are one row.
+// sideBySide puts a slow call next to a usual one. Subtrees that hardly differ are one row.
 func (e *evidence) sideBySide(slow, usual *rootCall) []Row {
 	a, b := e.inclusive(slow), e.inclusive(usual)
 	whole := a[0].Ticks - b[0].Ticks
@@ -396,7 +394,7 @@ func (e *evidence) sideBySide(slow, usual *rootCall) []Row {
 	return rows
 }
 
-// inclusive gives calls and time with callees, by node.
+// inclusive returns calls and total time, by node.
 func (e *evidence) inclusive(v *rootCall) []Amount {
 	a := make([]Amount, len(e.n))
 	for _, w := range v.visits {

@@ -25,8 +25,8 @@ func binomialTail(n, k int, p float64) float64 {
 	return min(sum, 1)
 }
 
-// sameDistribution is the probability that two samples of one distribution differ as
-// much as these, by Kolmogorov and Smirnov's test. It sorts them.
+// sameDistribution returns the probability that two samples of one distribution differ at
+// least as much, by the Kolmogorov-Smirnov test. It sorts them.
 func sameDistribution(x, y []float64) float64 {
 	slices.Sort(x)
 	slices.Sort(y)
@@ -49,16 +49,16 @@ func sameDistribution(x, y []float64) float64 {
 		p += 2 * math.Pow(-1, k-1) * math.Exp(-2*k*k*lambda*lambda)
 	}
 	if lambda < 0.2 {
-		return 1 // where the series does not converge
+		return 1 // the series does not converge
 	}
 	return min(1, max(0, p))
 }
 
-// resamples is how often the slow calls are drawn anew for an interval.
+// resamples is the number of resamples of the slow calls for an interval.
 const resamples = 400
 
-// interval is the 95 % interval of sum x / sum of excess, from slow calls drawn with
-// replacement.
+// interval returns the 95 % interval of sum x / sum of excess, from slow calls resampled
+// with replacement.
 func interval(x, excess []float64, seed uint64) (low, high float64) {
 	rng := rand.New(rand.NewPCG(seed, uint64(len(x))))
 	shares := make([]float64, resamples)
@@ -77,8 +77,8 @@ func interval(x, excess []float64, seed uint64) (low, high float64) {
 	return shares[resamples/40], shares[resamples-1-resamples/40]
 }
 
-// correlation of two samples of the same length, and the cosine of the angle between
-// them.
+// correlation returns that of two samples of the same length, and the cosine of the angle
+// between them.
 func correlation(x, y []float64) (r, cosine float64) {
 	var sx, sy, xx, yy, xy float64
 	for i := range x {

@@ -11,14 +11,13 @@ import (
 // pair is a function that left through a tail call, and the one entered next.
 type pair struct{ caller, callee reader.FuncID }
 
-// prompt counts how often a pair was seen, and how often there was no time between
-// the two for anything else.
+// prompt counts how often a pair occurred, and how often the second followed at once.
 type prompt struct{ seen, prompt uint64 }
 
 // pairCounter counts the pairs of one goroutine.
 type pairCounter struct {
 	within uint64
-	first  uint64         // least TSC
+	first  uint64         // smallest TSC
 	left   []reader.Event // by thread: the tail exit that was its latest event, or Kind Enter
 	pairs  map[pair]*prompt
 	loose  map[reader.FuncID]bool // functions with a tail exit that no entry followed
@@ -50,10 +49,9 @@ func (p *pairCounter) block(b *reader.Block) {
 	p.left[b.Index] = last
 }
 
-// findTailCalls tells tail calls of functions that have sleds from others: the
-// callee is entered at once, nearly always. To decide that for each pair instead of
-// each event keeps paths the same when a thread is interrupted between the two. It also
-// finds the least timestamp.
+// findTailCalls distinguishes tail calls of functions with sleds from others: the callee is
+// nearly always entered at once. Deciding by pair rather than by event keeps paths the same
+// if a thread is interrupted between the two. It also finds the smallest timestamp.
 func findTailCalls(src calls.Source, shards int, within uint64) (found map[pair]bool, first uint64, err error) {
 	counters := make([]pairCounter, shards)
 	for i := range counters {
@@ -89,8 +87,8 @@ func findTailCalls(src calls.Source, shards int, within uint64) (found map[pair]
 	return found, first, err
 }
 
-// nesting is a source in which tail calls are inside the calls that made them: a
-// caller leaves when its callee does.
+// nesting is a source in which tail calls are inside the calls that made them: a caller
+// exits when its callee does.
 type nesting struct {
 	calls.Source
 	pairs map[pair]bool
@@ -121,23 +119,22 @@ type nester struct {
 	out     reader.Block    // reused
 }
 
-// nestedThread is what is known of a thread.
+// nestedThread is the state of a thread.
 type nestedThread struct {
 	id    reader.Thread
-	left  reader.Event // the tail exit that was the latest event, when waits
+	left  reader.Event // the tail exit that was the latest event, if waits is set
 	waits bool
-	// open are calls from the outermost that waits for its tail call; none when
-	// none waits.
+	// open are calls from the outermost that waits for its tail call, or none.
 	open []openCall
 }
 
 type openCall struct {
 	fn   reader.FuncID
-	left bool // ends with the call that it made last
+	left bool // ends with the last call that it made
 }
 
-// searched is how many calls an exit is looked for in, so that damaged traces take
-// no quadratic time.
+// searched is the maximum number of calls in which an exit is searched, so that damaged
+// traces do not take quadratic time.
 const searched = 255
 
 func (n *nester) block(b *reader.Block) *reader.Block {
@@ -196,7 +193,7 @@ func hasTailExit(b *reader.Block) bool {
 	return false
 }
 
-// find is the place of the innermost open call of a function; -1 for none.
+// find returns the index of the innermost open call of a function, or -1.
 func (t *nestedThread) find(fn reader.FuncID) int {
 	for i := len(t.open) - 1; i >= max(0, len(t.open)-searched); i-- {
 		if t.open[i].fn == fn && !t.open[i].left {
@@ -206,7 +203,7 @@ func (t *nestedThread) find(fn reader.FuncID) int {
 	return -1
 }
 
-// hold keeps a call open until the one that is entered next ends.
+// hold keeps a call open until the next call that is entered ends.
 func (t *nestedThread) hold(fn reader.FuncID) {
 	if i := t.find(fn); i >= 0 {
 		t.open = t.open[:i]
@@ -221,7 +218,7 @@ func (t *nestedThread) leave(out []reader.Event, exit reader.Event) []reader.Eve
 	out = append(out, exit)
 	i := t.find(exit.Func)
 	if i < 0 {
-		// An exception, or lost records: who exits is further out than all here.
+		// An exception, or lost records: the exit is of a call further out.
 		t.open = t.open[:0]
 		return out
 	}

@@ -8,13 +8,13 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// breakLoops takes out pairs that would put the turns of a loop into each other. A
-// function that ends with a call of one without sleds leaves a tail exit too, and what its
-// caller calls next is entered soon. That may be the function that the loop began with,
-// so that pairs lead in a circle. What tells such a pair is that the loop ends some time:
-// then no entry follows the tail exit. Where no pair of a circle tells, all of them are
-// taken out. Then a recursion through tail calls is a call for each turn, too,
-// as in other reports. loose are the functions with tail exits that no entry followed.
+// breakLoops removes pairs that would nest the iterations of a loop. A function that ends
+// with a call of one without sleds also leaves a tail exit, and the next call of its caller
+// follows soon. That may be the function at the start of the loop, so that pairs form a
+// circle. Such a pair shows when the loop ends: then no entry follows the tail exit. If no
+// pair of a circle shows that, all of them are removed. Then a recursion through tail calls
+// is a call for each iteration, as in other reports. loose are the functions with tail
+// exits that no entry followed.
 func breakLoops(pairs map[pair]bool, loose map[reader.FuncID]bool) {
 	circles := circlesOf(pairs)
 	inCircle := func(p pair) bool { return circles[p.caller] == circles[p.callee] }
@@ -24,7 +24,7 @@ func breakLoops(pairs map[pair]bool, loose map[reader.FuncID]bool) {
 }
 
 // circlesOf numbers functions so that two have the same number if pairs lead from each to
-// the other. A function in no circle has a number of its own, and the pair of a function with
+// the other. A function in no circle has a number of its own. The pair of a function with
 // itself is a circle.
 func circlesOf(pairs map[pair]bool) map[reader.FuncID]int {
 	next := make(map[reader.FuncID][]reader.FuncID)
@@ -33,8 +33,8 @@ func circlesOf(pairs map[pair]bool) map[reader.FuncID]int {
 		next[p.caller] = append(next[p.caller], p.callee)
 		back[p.callee] = append(back[p.callee], p.caller)
 	}
-	// Kosaraju's algorithm: what can be reached from the last in an order of leaving, and
-	// reaches it, is one.
+	// Kosaraju's algorithm: what the last function in order of leaving can reach, and what
+	// reaches it, is one circle.
 	var order []reader.FuncID
 	seen := make(map[reader.FuncID]bool)
 	for _, fn := range slices.Sorted(maps.Keys(next)) {
@@ -48,8 +48,8 @@ func circlesOf(pairs map[pair]bool) map[reader.FuncID]int {
 	return number
 }
 
-// walk visits what can be reached from fn and was not seen, and calls leave with each
-// when all behind it was.
+// walk visits unseen functions that fn can reach, and calls leave for each after all behind
+// it.
 func walk(edges map[reader.FuncID][]reader.FuncID, seen map[reader.FuncID]bool, fn reader.FuncID, leave func(reader.FuncID)) {
 	if seen[fn] {
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// lossy is a source that says what could not be read of it, as *reader.Trace does.
+// lossy is a source that reports what could not be read, as *reader.Trace does.
 type lossy interface {
 	Files() []string
 	Losses() *reader.Losses
@@ -16,13 +16,12 @@ type lossy interface {
 
 // tear is a place where records of a thread may be missing.
 type tear struct {
-	offset int64  // of the first block behind it
+	offset int64  // of the first block after it
 	tsc    uint64 // of the last event before it
 }
 
-// torn is where records are missing, by thread. Which threads lost records with
-// some bytes of a file is not known, so these are all that have records on both
-// sides.
+// torn is where records are missing, by thread. It is unknown which threads lost records
+// with some bytes of a file, so these are all that have records on both sides.
 type torn map[int][]tear
 
 // within reports whether a call was open where records are missing.
@@ -32,9 +31,9 @@ func (t torn) within(thread int, c *calls.Call) bool {
 	return i < len(tears) && tears[i].tsc <= c.Start+c.Duration
 }
 
-// findTorn looks for the threads that have records before and after what was lost,
-// in a pass of its own, if anything was. Of every cause of loss the first few are
-// known. It does not read concurrently.
+// findTorn finds the threads that have records before and after a loss, in a separate pass
+// if there was any. Of every cause of loss, the first few are known. It does not read
+// concurrently.
 func findTorn(src calls.Source) (torn, error) {
 	s, ok := src.(lossy)
 	if !ok {
@@ -57,7 +56,7 @@ func findTorn(src calls.Source) (torn, error) {
 		slices.Sort(offsets)
 	}
 	found := make(torn)
-	last := make(map[int]tear) // of every thread, its latest block
+	last := make(map[int]tear) // the latest block of every thread
 	err := src.Each(1, func(_ int, b *reader.Block) error {
 		if len(b.Events) == 0 {
 			return nil
@@ -77,14 +76,14 @@ func findTorn(src calls.Source) (torn, error) {
 	return found, err
 }
 
-// mended is a source in which the calls that are open where records are missing end
-// there. Else a root whose exit is missing would take in all that follow.
+// mended is a source in which calls that are open where records are missing end there.
+// Otherwise a root whose exit is missing would include all that follow.
 type mended struct {
 	calls.Source
 	torn torn
 }
 
-// Each puts the exits into the events of the source.
+// Each adds the exits to the events of the source.
 func (s mended) Each(n int, fn func(shard int, b *reader.Block) error) error {
 	shards := make([]map[int]*mendedThread, n)
 	for i := range shards {
@@ -110,13 +109,13 @@ func (s mended) Each(n int, fn func(shard int, b *reader.Block) error) error {
 	})
 }
 
-// mendedThread is what is known of a thread with tears.
+// mendedThread is the state of a thread with tears.
 type mendedThread struct {
-	tears []tear // still to come
+	tears []tear // not yet reached
 	open  []reader.FuncID
 }
 
-// exits ends the open calls before a block behind a tear; nil before others.
+// exits returns a block that ends the open calls before a block after a tear, or nil.
 func (t *mendedThread) exits(b *reader.Block) *reader.Block {
 	if len(t.tears) == 0 || b.Offset < t.tears[0].offset {
 		return nil

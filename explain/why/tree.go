@@ -13,11 +13,11 @@ import (
 // smaller numbers than their children.
 type node = int32
 
-// step is the end of a folded path.
+// step is the last part of a folded path.
 type step struct {
-	parent node // -1 of the root
+	parent node // -1 for the root
 	fn     reader.FuncID
-	lock   uint64 // address; 0 for functions that are no locks with addresses
+	lock   uint64 // address; 0 if the function is not a lock with addresses
 }
 
 // tree holds folded paths.
@@ -41,12 +41,12 @@ func (t *tree) child(parent node, fn reader.FuncID, lock uint64) node {
 	return n
 }
 
-// longestPath is how many functions of a path reports have. In a recursion of many
-// functions, all paths together would be as long as the square of its depth.
+// longestPath is the maximum number of functions of a path in reports. In a recursion of
+// many functions, the size of all paths together grows with the square of the depth.
 const longestPath = 256
 
-// functions are those of a path, from the root. Of a long path they are the root,
-// reader.Folded, and the innermost ones.
+// functions returns the functions of a path, from the root. Of a long path, these are the
+// root, reader.Folded, and the innermost ones.
 func (t *tree) functions(n node) []reader.FuncID {
 	var path []reader.FuncID
 	for ; n >= 0; n = t.steps[n].parent {
@@ -60,7 +60,7 @@ func (t *tree) functions(n node) []reader.FuncID {
 	return path
 }
 
-// children are those of each node, in order.
+// children returns the children of each node, in order.
 func (t *tree) children() [][]node {
 	c := make([][]node, len(t.steps))
 	for n := 1; n < len(t.steps); n++ {
@@ -80,8 +80,8 @@ func (t *tree) remap(other *tree) []node {
 	return to
 }
 
-// sorted is the same tree numbered by function, which does not depend on the order
-// in which paths were met.
+// sorted returns the same tree numbered by function, which does not depend on the order in
+// which paths occurred.
 func (t *tree) sorted() *tree {
 	children := t.children()
 	s := newTree(t.steps[0].fn)
@@ -99,7 +99,7 @@ func (t *tree) sorted() *tree {
 	return s
 }
 
-// place is where a call path is seen from the root.
+// place is the position of a call path relative to the root.
 type place struct {
 	node node
 	kind placeKind
@@ -111,7 +111,7 @@ const (
 	outside    placeKind = iota // not below the root
 	top                         // an outermost call of the root
 	below                       // below the root
-	deep                        // below a path as long as paths may be, whose time its time is
+	deep                        // below a path of the maximum depth, which includes its time
 	insideLock                  // below a lock function whose calls are its own time
 )
 
@@ -120,8 +120,8 @@ type places struct {
 	*invocation.Folder
 	tree  *tree
 	locks map[reader.FuncID]bool // lock functions with addresses
-	depth int                    // of the paths below the root; 0 is no bound
-	nodes []node                 // by folded path; 0 where not known yet
+	depth int                    // of the paths below the root; 0 for no limit
+	nodes []node                 // by folded path; 0 if unknown so far
 	level []int                  // by node
 	list  []place                // by PathID
 }
@@ -133,7 +133,7 @@ func newPlaces(p *plan) *places {
 	}
 }
 
-// find takes those of the paths that are new.
+// find examines new paths.
 func (f *places) find(paths *calls.Paths) {
 	f.Fold(paths)
 	f.nodes = grow(f.nodes, f.Tree.Len())
@@ -156,7 +156,7 @@ func (f *places) place(paths *calls.Paths, id calls.PathID) place {
 	return f.below(folded)
 }
 
-// below is the place of a folded path below the root.
+// below returns the place of a folded path below the root.
 func (f *places) below(path calls.PathID) place {
 	over := f.Tree.Parent(path)
 	if over == 0 {

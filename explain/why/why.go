@@ -12,8 +12,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Rule says which calls are slow: those from a quantile up, the longest Top, or
-// those of at least Ticks, whichever is not 0.
+// Rule selects slow calls: those from a quantile up, the Top longest, or those of at least
+// Ticks, whichever is not 0.
 type Rule struct {
 	Quantile float64
 	Top      uint64
@@ -23,52 +23,51 @@ type Rule struct {
 
 // Options of [Explain].
 type Options struct {
-	// Root says which functions' outermost calls are explained. Nil takes the
-	// function whose slow calls lose most time.
+	// Root selects the functions whose outermost calls are explained. Nil selects the
+	// function whose slow calls lose the most time.
 	Root func(reader.FuncID) bool
-	// RootLabel is what reports call the root when Root matches several functions.
+	// RootLabel is the name of the root in reports if Root matches several functions.
 	RootLabel string
-	Slow      Rule // from the 99th percentile up when zero
-	// UsualLow and UsualHigh are the quantiles between which calls are
-	// usual; a quarter and three quarters when both are 0.
+	Slow      Rule // zero means from the 99th percentile up
+	// UsualLow and UsualHigh are the quantiles between which calls are usual. If both are
+	// 0, they are a quarter and three quarters.
 	UsualLow, UsualHigh float64
-	MinShare            float64 // of a named cause; 0.05 when 0
-	// Role says what functions do to other threads. It is called concurrently; nil
-	// stands for Runs.
+	MinShare            float64 // of a named cause; 0 means 0.05
+	// Role returns the effect of functions on other threads. It is called concurrently. nil
+	// means Runs for all.
 	Role func(reader.FuncID) Role
-	// Argument says whose logged arguments may be what slow calls have in common. It
-	// is called concurrently; nil chooses all.
+	// Argument selects functions whose logged arguments may be what slow calls have in
+	// common. It is called concurrently. nil selects all.
 	Argument func(reader.FuncID) bool
-	// PathDepth bounds how far below the root paths go: what is deeper is time of
-	// the last function on the path. 0 is no bound.
+	// PathDepth limits how far below the root paths go. Deeper time belongs to the last
+	// function on the path. 0 means no limit.
 	PathDepth int
-	// Pruned is the duration in ticks below which the recorder left out calls. Where
-	// it is 0 that is guessed from the calls, unless PrunedKnown: then the recorder
-	// left out none.
+	// Pruned is the duration in ticks below which the recorder dropped calls. If it is 0,
+	// it is estimated from the calls, unless PrunedKnown is set: then the recorder dropped
+	// none.
 	Pruned      uint64
 	PrunedKnown bool
-	// From and To bound when calls begin, in ticks; To 0 is no bound.
+	// From and To limit when calls begin, in ticks. If To is 0, there is no upper limit.
 	From, To uint64
-	// Seed is for what is drawn by lot. Equal seeds give equal reports.
+	// Seed is the random seed. Equal seeds give equal reports.
 	Seed  uint64
 	Clock reader.Clock
-	// MaxPaths bounds the call paths that are told apart, see calls.PathBudget; 0 is
-	// no bound.
+	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit.
 	MaxPaths int
-	// Calls are for the passes; Paths and Nested are set as needed. Unmatched
-	// exits are reported in one pass only.
+	// Calls are options for the passes. Paths and Nested are set as needed. Unmatched exits
+	// are reported in one pass only.
 	Calls calls.Options
 }
 
 // ErrNoInvocations means that no call of the root ended in the trace.
 var ErrNoInvocations = errors.New("no call of the root ended in the trace")
 
-// maxSlow bounds the slow calls that are kept; of more a sample is drawn.
+// maxSlow limits the slow calls that are kept. Of more, a sample is drawn.
 const maxSlow = 10_000
 
-// Explain compares the slow calls of a function with its usual ones. src is read
-// several times. Memory grows with threads times depth, distinct paths, and the
-// paths of at most 10,000 slow calls. The error is of src, or [ErrNoInvocations].
+// Explain compares the slow calls of a function with its usual ones. It reads src several
+// times. Memory grows with threads times depth, different paths, and the paths of at most
+// 10,000 slow calls. The error is that of src, or [ErrNoInvocations].
 func Explain(src calls.Source, opts Options) (*Report, *calls.Stats, error) {
 	opts = opts.withDefaults()
 	e := &explainer{opts: opts, plain: src, src: src}
@@ -113,14 +112,14 @@ func (o Options) withDefaults() Options {
 type explainer struct {
 	opts       Options
 	plain      calls.Source // the trace as it is
-	src        calls.Source // with tail calls inside of who makes them
+	src        calls.Source // with tail calls inside the calls that made them
 	start      uint64       // TSC of the trace's first event
 	torn       torn
 	candidates []Candidate
-	budget     *calls.PathBudget // of passes that look at the root; nil is no bound
+	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
 }
 
-// run is a pass over the calls. Exits that match nothing are told only once.
+// run is a pass over the calls. Unmatched exits are reported only in the first.
 func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S) (S, *calls.Stats, error) {
 	o := e.opts.Calls
 	o.Nested, o.Paths, o.Roots, o.Budget = want.Nested, want.Paths, want.Roots, want.Budget
@@ -129,13 +128,12 @@ func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S
 	return sink, stats, err
 }
 
-// rooted are the options of passes that look at the root and what it calls.
+// rooted returns the options of passes that examine the root and what it calls.
 func (e *explainer) rooted() calls.Options {
 	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget}
 }
 
-// microsecond is one in ticks; a thousand where the clock does not say what a tick
-// is.
+// microsecond returns a microsecond in ticks, or 1000 if the frequency is unknown.
 func (e *explainer) microsecond() uint64 {
 	if !e.opts.Clock.Known() {
 		return 1000
@@ -143,8 +141,8 @@ func (e *explainer) microsecond() uint64 {
 	return max(1, e.opts.Clock.Frequency/1_000_000)
 }
 
-// prepare makes of the trace what calls are rebuilt from: calls that functions end
-// with are theirs, and where records are missing all calls end.
+// prepare makes the source for calls: tail calls are inside their callers, and where
+// records are missing, all calls end.
 func (e *explainer) prepare() error {
 	pairs, first, err := findTailCalls(e.src, e.opts.Calls.Shards, e.microsecond())
 	if err != nil {
@@ -165,7 +163,7 @@ func (e *explainer) prepare() error {
 
 func (e *explainer) span() span { return span{e.opts.From, e.opts.To} }
 
-// chooseRoot finds a root where none was given.
+// chooseRoot finds a root if none was given.
 func (e *explainer) chooseRoot() error {
 	if e.opts.Root != nil {
 		return nil
@@ -194,7 +192,7 @@ func (e *explainer) measure() (*durations, *calls.Stats, error) {
 	return d, stats, err
 }
 
-// plan sets the bounds of the cohorts.
+// plan sets the limits of the cohorts.
 func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
 	p := &plan{
@@ -210,7 +208,7 @@ func (e *explainer) plan(d *durations) *plan {
 	d.sample.Quantiles(q[:], o.UsualLow, 0.5, o.UsualHigh)
 	p.low, p.median, p.high = q[0], q[1], q[2]
 	if d.sample.Approximate() && p.high-p.low <= p.high/128 {
-		// Durations that are alike share a value, which may be none of theirs.
+		// Similar durations share a value, which may be none of theirs.
 		p.low -= p.low / 128
 		p.high += p.high / 128
 	}
@@ -224,14 +222,14 @@ func (e *explainer) plan(d *durations) *plan {
 				break
 			}
 		}
-		// Values may be approximate; what is too many is cut off later.
+		// Values may be approximate. Excess calls are removed later.
 		p.slow -= p.slow / 64
 	case o.Slow.Ticks > 0:
 		p.slow = o.Slow.Ticks
 	default:
 		p.slow = d.sample.Quantile(o.Slow.Quantile)
 		if d.sample.Approximate() {
-			// Durations that are alike share a value, which may be above all of them.
+			// Similar durations share a value, which may be above all of them.
 			p.slow -= p.slow / 128
 		}
 	}
@@ -274,8 +272,8 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	return r, e.number(r.exemplars())
 }
 
-// number finds the numbers of exemplars, which are those of the trace as it is: what
-// other subcommands take knows no tail calls.
+// number finds the numbers of exemplars in the original trace, without tail calls, as other
+// commands use them.
 func (e *explainer) number(list []*Exemplar) error {
 	keys := make([]invocation.Key, len(list))
 	for i, x := range list {
