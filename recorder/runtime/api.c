@@ -91,7 +91,7 @@ static uint64_t ticks(uint64_t ns)
 }
 
 /* Writes a snapshot beside path and puts it there when it is complete.
- * xr_control_lock is held. */
+ * XR_LOCK_CONTROL is held. */
 static int write_snapshot(const char *path, uint64_t since)
 {
 	char room[4096];
@@ -123,9 +123,9 @@ static int snapshot(const char *path, uint64_t since)
 	xr_init();
 	uint32_t was = may_call();
 	uint64_t signals = xr_block_signals();
-	xr_lock(&xr_control_lock);
+	xr_lock(XR_LOCK_CONTROL);
 	int result = write_snapshot(path, since);
-	xr_unlock(&xr_control_lock);
+	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
 	xr_unsealed = was;
 	return result;
@@ -138,16 +138,16 @@ static int keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t to
 	int result = 0;
 	uint32_t was = may_call();
 	uint64_t signals = xr_block_signals();
-	xr_lock(&xr_control_lock);
+	xr_lock(XR_LOCK_CONTROL);
 	/* Another thread may have ended a longer one meanwhile. */
-	if (root.mode != XR_OFF && took > __atomic_load_n(longest, __ATOMIC_RELAXED)) {
+	if (xr_root.mode != XR_OFF && took > __atomic_load_n(longest, __ATOMIC_RELAXED)) {
 		result = write_snapshot(path, begin);
 		if (!result) {
 			__atomic_store_n(longest, took, __ATOMIC_RELAXED);
 			result = 1;
 		}
 	}
-	xr_unlock(&xr_control_lock);
+	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
 	xr_unsealed = was;
 	return result;
@@ -155,7 +155,7 @@ static int keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t to
 
 static void event(const void *data, size_t size)
 {
-	if (root.mode != XR_OFF)
+	if (xr_root.mode != XR_OFF)
 		xr_custom_event(data, size);
 }
 
@@ -165,7 +165,7 @@ static void put_note(uint16_t kind, const void *head, uint64_t n, const char *te
 	char room[1024];
 	const uint16_t schema = 1;
 	struct xr_text t = xr_text_in(room, sizeof room);
-	if (root.mode == XR_OFF)
+	if (xr_root.mode == XR_OFF)
 		return;
 	xr_put(&t, "XRYM", 4);
 	xr_put(&t, &schema, sizeof schema);
@@ -191,9 +191,9 @@ void xr_thread_named(uint32_t tid, const char *text)
 	uint64_t n = xr_strnlen(text, sizeof room - 1);
 	int found = 0;
 	xr_copy(room, text, n);
-	uint64_t threads = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
+	uint64_t threads = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < threads; i++) {
-		struct xr_thread *t = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE)[i];
+		struct xr_thread *t = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE)[i];
 		if (t->tid != tid || t->state != XR_THREAD_LIVE)
 			continue;
 		xr_copy(t->name, room, sizeof room);

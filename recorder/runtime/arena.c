@@ -76,8 +76,8 @@ static int ask(int fd, const char *name, uint32_t *observer)
 	struct { int64_t s, us; } patience = {5, 0};
 	struct sockaddr_un a;
 	struct hello hello = {
-		.magic = XR_ARENA_MAGIC, .version = XR_ARENA_VERSION, .pid = root.pid,
-		.session = root.session, .nchunks = root.nchunks,
+		.magic = XR_ARENA_MAGIC, .version = XR_ARENA_VERSION, .pid = xr_root.pid,
+		.session = xr_root.session, .nchunks = xr_root.nchunks,
 	};
 	xr_sys6(SYS_setsockopt, fd, SOL_SOCKET, SO_RCVTIMEO, (intptr_t)&patience, sizeof patience, 0);
 	int64_t err = xr_sys3(SYS_connect, fd, (intptr_t)&a, abstract(&a, name));
@@ -171,7 +171,7 @@ static void enroll(void);
 int xr_arena_join(const char *name)
 {
 	uint32_t observer = 0;
-	if (arena || root.nthreads)
+	if (arena || xr_root.nthreads)
 		return arena ? 0 : -EBUSY;
 	int fd = xr_sys3(SYS_socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	if (fd < 0)
@@ -241,10 +241,10 @@ static void enroll(void)
 		p = process_at(n);
 		p->state = XR_PROCESS_TAKEN;
 	}
-	p->pid = root.pid;
+	p->pid = xr_root.pid;
 	p->ppid = forked_from;
-	p->since = root.min_tsc;
-	p->mode = root.mode;
+	p->since = xr_root.min_tsc;
+	p->mode = xr_root.mode;
 	p->texts = p->flush_asked = p->flush_done = 0;
 	p->dropped = p->nhooked = 0;
 	__atomic_store_n(&p->state, XR_PROCESS_LIVE, __ATOMIC_RELEASE);
@@ -269,7 +269,7 @@ static void show(void)
 		return;
 	xr_copy((void *)self->text[at], latest.p, latest.n);
 	self->text_size[at] = latest.n;
-	self->mode = root.mode;
+	self->mode = xr_root.mode;
 	__atomic_store_n(&self->texts, version, __ATOMIC_RELEASE);
 }
 
@@ -302,7 +302,7 @@ void xr_arena_trim(void)
 void xr_arena_seal(void)
 {
 	enum { COUNTERS = 256 << 20, THREADS = 250 };
-	uint64_t room = COUNTERS + THREADS * root.nchunks * XR_CHUNK_SIZE;
+	uint64_t room = COUNTERS + THREADS * xr_root.nchunks * XR_CHUNK_SIZE;
 	uint64_t end = arena ? __atomic_load_n(&arena->next, __ATOMIC_ACQUIRE) + room : 0;
 	if (arena)
 		open_more(end < reach ? end : reach);
@@ -310,11 +310,11 @@ void xr_arena_seal(void)
 
 void xr_arena_publish(void)
 {
-	if (!arena || xr_is_sealed() || root.mode == XR_OFF)
+	if (!arena || xr_is_sealed() || xr_root.mode == XR_OFF)
 		return;
 	uint64_t signals = xr_block_signals();
 	struct xr_text t = {0};
-	struct xr_trace trace = {.fd = -1, .blocks = 1, .since = root.min_tsc};
+	struct xr_trace trace = {.fd = -1, .blocks = 1, .since = xr_root.min_tsc};
 	xr_put_metadata(&t, &trace, 0);
 	if (t.cut) {
 		xr_text_free(&t);
@@ -332,7 +332,7 @@ void xr_arena_publish(void)
 void xr_arena_hooked(void)
 {
 	const uint64_t size = 2 * sizeof(uint64_t);
-	uint64_t n = __atomic_load_n(&root.nhooked, __ATOMIC_ACQUIRE);
+	uint64_t n = __atomic_load_n(&xr_root.nhooked, __ATOMIC_ACQUIRE);
 	if (!self || n == self->nhooked)
 		return;
 	if (!self->hooked)
@@ -340,14 +340,14 @@ void xr_arena_hooked(void)
 	if (!self->hooked)
 		return;
 	uint64_t from = self->nhooked;
-	xr_copy((uint8_t *)self->hooked + from * size, (const uint8_t *)root.hooked + from * size, (n - from) * size);
+	xr_copy((uint8_t *)self->hooked + from * size, (const uint8_t *)xr_root.hooked + from * size, (n - from) * size);
 	__atomic_store_n(&self->nhooked, n, __ATOMIC_RELEASE);
 }
 
 void xr_arena_dropped(void)
 {
 	if (self)
-		__atomic_store_n(&self->dropped, root.dropped, __ATOMIC_RELAXED);
+		__atomic_store_n(&self->dropped, xr_root.dropped, __ATOMIC_RELAXED);
 }
 
 /* Threads. */
@@ -360,20 +360,20 @@ int xr_arena_attach(struct xr_thread *t)
 	uint32_t n = __atomic_load_n(&arena->nslots, __ATOMIC_ACQUIRE);
 	/* Slots of processes that are gone. Looking for one costs more the more there are. */
 	for (uint32_t i = 0; !s && __atomic_load_n(&arena->nfree, __ATOMIC_ACQUIRE) && i < n && i < XR_ARENA_SLOTS; i++) {
-		if (slot_at(i)->nchunks != root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
+		if (slot_at(i)->nchunks != xr_root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
 			continue;
 		__atomic_fetch_sub(&arena->nfree, 1, __ATOMIC_ACQ_REL);
 		s = slot_at(i);
 	}
 	if (!s) {
-		uint64_t ring = take_bytes(root.nchunks * XR_CHUNK_SIZE, XR_CHUNK_SIZE);
+		uint64_t ring = take_bytes(xr_root.nchunks * XR_CHUNK_SIZE, XR_CHUNK_SIZE);
 		n = ring ? __atomic_fetch_add(&arena->nslots, 1, __ATOMIC_ACQ_REL) : XR_ARENA_SLOTS;
 		if (n >= XR_ARENA_SLOTS)
 			return 0;
 		s = slot_at(n);
 		s->state = XR_SLOT_TAKEN;
 		s->ring = ring;
-		s->nchunks = root.nchunks;
+		s->nchunks = xr_root.nchunks;
 	}
 	if (t->slot != s) {
 		t->slot = s;

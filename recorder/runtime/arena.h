@@ -71,7 +71,7 @@ struct xr_process {
 	uint64_t text[2];   /* addresses */
 	uint64_t text_size[2];
 	uint64_t dropped;   /* records of threads without memory */
-	uint64_t hooked, nhooked; /* a copy of root.hooked, functions without sleds */
+	uint64_t hooked, nhooked; /* a copy of xr_root.hooked, functions without sleds */
 	uint64_t unused[4];
 };
 _Static_assert(sizeof(struct xr_process) == 128, "");
@@ -94,7 +94,7 @@ struct xr_arena {
 	uint32_t nfree;      /* slots that are XR_SLOT_FREE */
 };
 
-/* init.c and ring.c. Joins the observer that listens at the abstract socket with
+/* lifecycle.c and ring.c. Joins the observer that listens at the abstract socket with
  * this name. Returns 0 or -errno; from then on xr_observed is 1. */
 int xr_arena_join(const char *name);
 int xr_observed(void);
@@ -122,7 +122,7 @@ int xr_arena_done(const struct xr_thread *t);
 void xr_arena_trim(void);
 /* Makes room for what comes when there may be no more system calls. */
 void xr_arena_seal(void);
-/* Renews the metadata that the observer has of this process. xr_control_lock is
+/* Renews the metadata that the observer has of this process. XR_LOCK_CONTROL is
  * held. */
 void xr_arena_publish(void);
 /* Has the observer write all that was recorded, and waits for that at most a second. */

@@ -53,23 +53,23 @@ void xr_anchor(struct xr_anchor *a)
 
 void xr_calibrate(const struct xr_anchor *a)
 {
-	uint64_t ticks = a->tsc - root.start.tsc, ns = a->raw - root.start.raw;
-	if (a->tsc <= root.start.tsc || a->raw <= root.start.raw)
+	uint64_t ticks = a->tsc - xr_root.start.tsc, ns = a->raw - xr_root.start.raw;
+	if (a->tsc <= xr_root.start.tsc || a->raw <= xr_root.start.raw)
 		return;
 	/* More than 18 GHz is no clock but a bad reading. */
 	if (ticks / ns >= 18)
 		return;
-	root.frequency = muldiv(ticks, 1000000000, ns);
+	xr_root.frequency = muldiv(ticks, 1000000000, ns);
 }
 
 void xr_calibrated(void)
 {
-	if (root.frequency)
+	if (xr_root.frequency)
 		return;
 	enum { enough = 2000000 }; /* ns: errs by less than a millionth */
 	struct xr_anchor a;
 	xr_anchor(&a);
-	uint64_t passed = a.raw - root.start.raw;
+	uint64_t passed = a.raw - xr_root.start.raw;
 	if (passed < enough) {
 		struct timespec rest = {.tv_nsec = enough - passed};
 		xr_sys2(SYS_nanosleep, (intptr_t)&rest, 0);
@@ -80,7 +80,7 @@ void xr_calibrated(void)
 
 uint64_t xr_ticks(uint64_t ns)
 {
-	const uint64_t f = root.frequency;
+	const uint64_t f = xr_root.frequency;
 	if (ns / 1000000000 >= UINT32_MAX)
 		return UINT64_MAX;
 	return muldiv(ns, f, 1000000000);
@@ -88,7 +88,7 @@ uint64_t xr_ticks(uint64_t ns)
 
 uint64_t xr_ns(uint64_t ticks)
 {
-	const uint64_t f = root.frequency;
+	const uint64_t f = xr_root.frequency;
 	if (!f || ticks / f >= UINT32_MAX)
 		return 0;
 	return muldiv(ticks, 1000000000, f);

@@ -17,6 +17,7 @@
 #include "arena.h"
 #include "descriptors.h"
 #include "internal.h"
+#include "output.h"
 #include "syscall.h"
 #include "trace.h"
 
@@ -126,7 +127,7 @@ static const char *unknown_word(const struct request *r, const char *const *allo
 	return NULL;
 }
 
-/* A reason with the word that it is about. xr_control_lock is held. */
+/* A reason with the word that it is about. XR_LOCK_CONTROL is held. */
 static const char *about(const char *word, const char *what)
 {
 	static char why[160];
@@ -156,7 +157,7 @@ static uint64_t latest_threshold;
 
 static struct manner manner_of_now(void)
 {
-	return (struct manner){root.mode, xr_threshold_ns, root.depth};
+	return (struct manner){xr_root.mode, xr_threshold_ns, xr_root.depth};
 }
 
 /* Reads a manner. What is not given is as if nothing had been recorded before, but that
@@ -172,7 +173,7 @@ static const char *parse_manner(const struct request *r, const char *mode, struc
 	if (why)
 		return why;
 	if (m->mode == XR_PRUNE && !m->threshold_ns)
-		m->threshold_ns = root.mode != XR_OFF && latest_threshold ? latest_threshold : DEFAULT_THRESHOLD;
+		m->threshold_ns = xr_root.mode != XR_OFF && latest_threshold ? latest_threshold : DEFAULT_THRESHOLD;
 	if (m->mode == XR_DEPTH && !m->depth)
 		return "mode depth needs depth=N";
 	if (m->depth > XR_MAX_DEPTH)
@@ -204,21 +205,21 @@ static void note_change(const char *what, const struct manner *m)
 	xr_change(room);
 }
 
-/* Commands: each returns null, or why it was not done. xr_control_lock is held. */
+/* Commands: each returns null, or why it was not done. XR_LOCK_CONTROL is held. */
 
 static uint64_t patched(void)
 {
 	uint64_t sum = 0;
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		sum += root.objects[i].patched;
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		sum += xr_root.objects[i].patched;
 	return sum;
 }
 
 static void put_objects_sums(struct xr_text *t)
 {
 	uint64_t functions = 0, sleds = 0;
-	for (uint64_t i = 0; i < root.nobjects; i++) {
-		const struct xr_object *o = &root.objects[i];
+	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
+		const struct xr_object *o = &xr_root.objects[i];
 		if (o->state == XR_OBJECT_GONE)
 			continue;
 		functions += o->nfunctions;
@@ -227,7 +228,7 @@ static void put_objects_sums(struct xr_text *t)
 	xr_put_field(t, "functions", functions);
 	xr_put_field(t, "sleds", sleds);
 	xr_put_field(t, "patched", patched());
-	xr_put_field(t, "objects", root.nobjects);
+	xr_put_field(t, "objects", xr_root.nobjects);
 	xr_put_key(t, "refused");
 	xr_put_refusals(t);
 }
@@ -239,9 +240,9 @@ static void put_status_mode(struct xr_text *t)
 		return;
 	}
 	xr_put_field_text(t, "mode", "off");
-	xr_put_field_text(t, "paused", xr_mode_name(root.mode));
+	xr_put_field_text(t, "paused", xr_mode_name(xr_root.mode));
 	xr_put_field(t, "threshold_ns", xr_threshold_ns);
-	xr_put_field(t, "depth", root.depth);
+	xr_put_field(t, "depth", xr_root.depth);
 }
 
 /* Whether another process writes the trace, and all of it or the rings at the end. */
@@ -254,25 +255,25 @@ static void put_observed(struct xr_text *t)
 static const char *status(struct request *r)
 {
 	struct xr_text *t = r->out;
-	uint64_t live = 0, dead = 0, dropped = root.dropped, ring = 0;
-	for (uint64_t i = 0; i < root.nthreads; i++) {
-		const struct xr_thread *th = root.threads[i];
+	uint64_t live = 0, dead = 0, dropped = xr_root.dropped, ring = 0;
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		const struct xr_thread *th = xr_root.threads[i];
 		live += th->state == XR_THREAD_LIVE;
 		dead += th->state == XR_THREAD_DEAD;
 		dropped += th->dropped;
 		if (th->ring)
 			ring += th->nchunks * XR_CHUNK_SIZE;
 	}
-	xr_put_field(t, "version", root.version);
+	xr_put_field(t, "version", xr_root.version);
 	xr_put_field(t, "pid", xr_sys0(SYS_getpid));
 	xr_put_exe(t);
 	put_status_mode(t);
-	xr_put_field_bool(t, "recording", root.mode != XR_OFF && !xr_is_paused());
+	xr_put_field_bool(t, "recording", xr_root.mode != XR_OFF && !xr_is_paused());
 	xr_put_key(t, "stream");
-	if (root.stream) {
+	if (xr_root.stream) {
 		xr_put_text(t, "{");
-		xr_put_field(t, "bytes", root.streamed);
-		xr_put_field(t, "limit", root.stream_limit);
+		xr_put_field(t, "bytes", xr_root.streamed);
+		xr_put_field(t, "limit", xr_root.stream_limit);
 		xr_put_text(t, "}");
 	} else {
 		xr_put_text(t, "null");
@@ -295,8 +296,8 @@ static const char *status(struct request *r)
 	}
 	xr_put_text(t, "]");
 	xr_calibrated();
-	xr_put_field(t, "frequency", root.frequency);
-	xr_put_field(t, "uptime_ns", xr_ns(xr_rdtsc() - root.start.tsc));
+	xr_put_field(t, "frequency", xr_root.frequency);
+	xr_put_field(t, "uptime_ns", xr_ns(xr_rdtsc() - xr_root.start.tsc));
 	return NULL;
 }
 
@@ -308,7 +309,7 @@ static const char *open_stream(const struct request *r, uint64_t stream, int64_t
 		return NULL;
 	if (xr_sealed)
 		return "a seccomp filter may forbid the program's threads to write a file: start without one";
-	if (root.stream)
+	if (xr_root.stream)
 		return xr_errno_text(-EBUSY);
 	if (output) {
 		*fd = xr_open_output(output);
@@ -362,12 +363,12 @@ static const char *start(struct request *r)
 
 static const char *stop(struct request *r)
 {
-	uint64_t dropped = root.dropped;
+	uint64_t dropped = xr_root.dropped;
 	note_change("stop", NULL);
 	xr_stop();
-	for (uint64_t i = 0; i < root.nthreads; i++)
-		dropped += root.threads[i]->dropped;
-	xr_put_field(r->out, "bytes", root.streamed);
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
+		dropped += xr_root.threads[i]->dropped;
+	xr_put_field(r->out, "bytes", xr_root.streamed);
 	xr_put_field(r->out, "dropped", dropped);
 	return NULL;
 }
@@ -408,8 +409,8 @@ static const char *threshold(struct request *r)
 	struct manner m = manner_of_now();
 	if (!bare_word(r) || !xr_parse_number(bare_word(r), &m.threshold_ns))
 		return "threshold needs a number of nanoseconds";
-	if (root.mode == XR_COUNT || root.mode == XR_PROFILE)
-		return about("mode", root.mode == XR_COUNT ? "count has no threshold" : "profile has no threshold");
+	if (xr_root.mode == XR_COUNT || xr_root.mode == XR_PROFILE)
+		return about("mode", xr_root.mode == XR_COUNT ? "count has no threshold" : "profile has no threshold");
 	if (xr_is_paused())
 		return "it is paused: set the mode instead, as in mode prune threshold=N";
 	if (m.mode == XR_RECORD && m.threshold_ns)
@@ -470,7 +471,7 @@ static const char *filter(struct request *r)
 		return why;
 	}
 	note_change(r->nfds ? "filter" : "filter all", NULL);
-	if (root.mode != XR_OFF && !xr_is_paused())
+	if (xr_root.mode != XR_OFF && !xr_is_paused())
 		xr_patch(1);
 	put_objects_sums(r->out);
 	return NULL;
@@ -569,9 +570,9 @@ static const char *counters(struct request *r)
 	if (r->nfds)
 		why = give_data(r, &data);
 	xr_text_free(&data);
-	for (uint64_t i = 0; !why && reset && i < root.nthreads; i++) {
-		uint64_t *c = __atomic_load_n(&root.threads[i]->counters, __ATOMIC_ACQUIRE);
-		for (uint64_t id = 0; c && id < root.threads[i]->ncounters; id++) {
+	for (uint64_t i = 0; !why && reset && i < xr_root.nthreads; i++) {
+		uint64_t *c = __atomic_load_n(&xr_root.threads[i]->counters, __ATOMIC_ACQUIRE);
+		for (uint64_t id = 0; c && id < xr_root.threads[i]->ncounters; id++) {
 			if (c[id]) /* pages that were never written stay without memory */
 				c[id] = 0;
 		}
@@ -618,11 +619,11 @@ static const char *run(struct request *r, char *line)
 	r->nwords--;
 	/* A handler that records may need the lock, too. */
 	uint64_t signals = xr_block_signals();
-	xr_lock(&xr_control_lock);
+	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
 	why = unknown ? about(unknown, "is a word that this command does not know") : c->run(r);
 	xr_arena_publish();
-	xr_unlock(&xr_control_lock);
+	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
 	return why;
 }
@@ -720,12 +721,12 @@ static void let_go(struct client *c)
 {
 	uint64_t holds = c->holds;
 	c->holds = 0;
-	xr_lock(&xr_control_lock);
-	if (holds && holds == recordings && root.mode != XR_OFF) {
+	xr_lock(XR_LOCK_CONTROL);
+	if (holds && holds == recordings && xr_root.mode != XR_OFF) {
 		note_change("stop: who recorded is gone", NULL);
 		xr_stop();
 	}
-	xr_unlock(&xr_control_lock);
+	xr_unlock(XR_LOCK_CONTROL);
 }
 
 static void hang_up(struct client *c)
@@ -920,9 +921,9 @@ static void look_at_dumps(void)
 	if (!dumps.signal)
 		return;
 	if (__atomic_exchange_n(&dumps.asked, 0, __ATOMIC_RELAXED)) {
-		xr_lock(&xr_control_lock);
+		xr_lock(XR_LOCK_CONTROL);
 		xr_dump();
-		xr_unlock(&xr_control_lock);
+		xr_unlock(XR_LOCK_CONTROL);
 	}
 	if (!sigaction(dumps.signal, NULL, &now) && now.sa_handler != ask_for_dump) {
 		dumps.signal = 0;
@@ -950,14 +951,14 @@ static void renew_metadata(void)
 /* What is done from time to time while something is recorded. */
 static void look_after(void)
 {
-	xr_lock(&xr_control_lock);
-	if (root.mode != XR_OFF) {
+	xr_lock(XR_LOCK_CONTROL);
+	if (xr_root.mode != XR_OFF) {
 		if (xr_rescan() > 0)
 			xr_stream_metadata();
 		xr_reap();
 		renew_metadata();
 	}
-	xr_unlock(&xr_control_lock);
+	xr_unlock(XR_LOCK_CONTROL);
 }
 
 /* Puts the address where clients look for process pid. */
@@ -1019,7 +1020,7 @@ static void wait_and_serve(int listening)
 	for (int i = 0; i < CLIENTS; i++)
 		polled[i] = (struct pollfd){.fd = xr_held_fd(&server.clients[i].at), .events = POLLIN};
 	polled[CLIENTS] = (struct pollfd){.fd = listening ? xr_held_fd(&server.listening) : -1, .events = POLLIN};
-	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, root.mode != XR_OFF || dumps.signal ? 100 : 1000);
+	xr_sys3(SYS_poll, (intptr_t)polled, CLIENTS + 1, xr_root.mode != XR_OFF || dumps.signal ? 100 : 1000);
 
 	uint64_t now = now_ns();
 	for (int i = 0; i < CLIENTS; i++) {
@@ -1188,8 +1189,6 @@ static void end_thread(void)
 	server.state = NONE;
 }
 
-uint32_t xr_pausing;
-
 int xr_control_pause(void)
 {
 	if (server.state == NONE)
@@ -1226,7 +1225,6 @@ void xr_control_forked(void)
 	xr_release(&server.listening);
 	for (int i = 0; i < CLIENTS && server.where; i++)
 		xr_release(&server.clients[i].at);
-	xr_pausing = 0;
 	server.state = NONE;
 }
 
@@ -1241,6 +1239,6 @@ void xr_control_again(void)
 {
 	server.patient = 1;
 	/* What has nothing to record, as shells do, has no use for it. */
-	if (server.where && server.alone && !xr_sealed && (root.nobjects || root.nhooked))
+	if (server.where && server.alone && !xr_sealed && (xr_root.nobjects || xr_root.nhooked))
 		xr_control_resume();
 }

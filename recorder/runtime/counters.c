@@ -10,8 +10,8 @@ struct row {
 
 static uint64_t calls_of(uint64_t id)
 {
-	uint64_t sum = 0, n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t sum = 0, n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++) {
 		struct xr_thread *t = threads[i];
 		if (id < __atomic_load_n(&t->ncounters, __ATOMIC_ACQUIRE))
@@ -23,9 +23,9 @@ static uint64_t calls_of(uint64_t id)
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 {
 	/* Counting goes on meanwhile, so each function's calls are asked for once. */
-	uint64_t room = root.max_function * sizeof(struct row), n = 0;
+	uint64_t room = xr_root.max_function * sizeof(struct row), n = 0;
 	struct row *rows = room ? xr_map(room) : NULL;
-	for (uint64_t id = 1; rows && id <= root.max_function; id++) {
+	for (uint64_t id = 1; rows && id <= xr_root.max_function; id++) {
 		uint64_t calls = calls_of(id);
 		if (calls)
 			rows[n++] = (struct row){.id = id, .calls = calls};

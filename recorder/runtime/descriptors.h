@@ -3,7 +3,7 @@
 #ifndef XRAY_RECORDER_DESCRIPTORS_H
 #define XRAY_RECORDER_DESCRIPTORS_H
 
-#include "internal.h"
+#include <stdint.h>
 
 #pragma GCC visibility push(hidden)
 
@@ -19,6 +19,12 @@ int xr_held_fd(const struct xr_held *h);
 /* Closes it if it is still ours. */
 void xr_release(struct xr_held *h);
 
+/* The device and inode of an open file. Returns 0 or -errno. */
+int xr_identify(int fd, uint64_t id[2]);
+/* Takes a copy of a descriptor from the table of another thread of the process: 0 is that of
+ * the first. Others can be named since Linux 6.9. Returns it or -errno. */
+int xr_fetch(uint32_t tid, int fd);
+
 /* 1 in a thread that has a table of descriptors of its own. */
 extern __thread uint32_t xr_own_table __attribute__((tls_model("initial-exec")));
 /* Gives the calling thread an empty table of its own, where the kernel has all that this
@@ -28,16 +34,7 @@ int xr_leave_table(void);
 /* Notes which file standard error is. */
 void xr_remember_stderr(void);
 /* Writes there, unless the program has put something else in its place. */
-void xr_say(const char *text, uint64_t n);
-
-/* The output that is streamed to: fd is taken over. */
-void xr_output_hold(int fd);
-/* Its descriptor in the calling thread's table; it is opened again if need be. -1 with a
- * warning where that cannot be had. */
-int xr_output_fd(void);
-void xr_output_release(void);
-/* In a forked child. */
-void xr_output_forked(void);
+void xr_write_stderr(const char *text, uint64_t n);
 
 #pragma GCC visibility pop
 

@@ -48,7 +48,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 /* Events are kept where calls are. */
 static int wanted(void)
 {
-	uint32_t mode = __atomic_load_n(&root.mode, __ATOMIC_RELAXED);
+	uint32_t mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
 	return mode == XR_RECORD || mode == XR_PRUNE || mode == XR_DEPTH;
 }
 

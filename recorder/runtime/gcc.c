@@ -29,7 +29,6 @@ struct function {
 /* The table is where a function's slot depends on its key; known has all of them in the
  * order in which they were met, with their addresses in place of the keys. */
 static struct {
-	uint32_t lock;
 	uint64_t n;
 	struct function *table, *known;
 } functions;
@@ -89,8 +88,8 @@ static uint64_t add(uint64_t key, int behind_call)
 		return 0;
 	functions.known[functions.n] = (struct function){behind_call ? start_of(key) : key, id};
 	__atomic_store_n(&functions.n, functions.n + 1, __ATOMIC_RELEASE);
-	root.hooked = functions.known;
-	__atomic_store_n(&root.nhooked, functions.n, __ATOMIC_RELEASE);
+	xr_root.hooked = functions.known;
+	__atomic_store_n(&xr_root.nhooked, functions.n, __ATOMIC_RELEASE);
 	xr_share_hooked();
 	xr_arena_hooked();
 	f->id = id;
@@ -102,14 +101,14 @@ static uint64_t meet(uint64_t key, int behind_call)
 {
 	uint64_t signals, id = 0;
 	if (xr_enter(&signals)) {
-		xr_lock(&functions.lock);
+		xr_lock(XR_LOCK_FUNCTIONS);
 		id = add(key, behind_call);
-		xr_unlock(&functions.lock);
+		xr_unlock(XR_LOCK_FUNCTIONS);
 		xr_leave(signals);
 	}
 	if (!id && !xr_sealed) {
 		xr_warn("more functions than can be told apart", NULL);
-		__atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&xr_root.dropped, 1, __ATOMIC_RELAXED);
 	}
 	return id;
 }
@@ -128,7 +127,7 @@ static struct xr_open *open_calls(void)
 {
 	struct xr_thread *t = xr_tls;
 	if (!t) {
-		enum xr_mode mode = root.mode;
+		enum xr_mode mode = xr_root.mode;
 		if (!xr_slow(mode == XR_COUNT ? XR_COUNTERS : mode == XR_PROFILE ? XR_PATHS : 8))
 			return NULL;
 		t = xr_tls;
@@ -221,7 +220,7 @@ void xr_gcc_switch(int on)
 {
 	static void (*const hooks[XR_GCC_HOOKS])(void) = {xr_on_cyg_enter, xr_on_cyg_exit, xr_on_fentry, xr_on_return};
 	/* Depth mode goes by frames, which functions that are inlined share. */
-	on = on && root.mode != XR_OFF && root.mode != XR_DEPTH;
+	on = on && xr_root.mode != XR_OFF && xr_root.mode != XR_DEPTH;
 	for (int i = 0; i < XR_GCC_HOOKS; i++)
 		__atomic_store_n(&xr_gcc_hooks[i], on ? hooks[i] : xr_nothing, __ATOMIC_RELEASE);
 }
@@ -241,8 +240,8 @@ int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end)
 /* Functions with sleds are in the table too: a reader takes it for that of all. */
 static void put_sleds(uint64_t *addresses, uint64_t max)
 {
-	for (uint64_t i = 0; i < root.nobjects; i++) {
-		const struct xr_object *o = &root.objects[i];
+	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
+		const struct xr_object *o = &xr_root.objects[i];
 		const struct xr_sled *s = (const struct xr_sled *)o->sleds;
 		uint64_t id = o->first_id;
 		if (o->state != XR_OBJECT_READY)
@@ -258,7 +257,7 @@ static void put_sleds(uint64_t *addresses, uint64_t max)
 
 void xr_gcc_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 {
-	uint64_t max = root.max_function, n = xr_gcc_functions();
+	uint64_t max = xr_root.max_function, n = xr_gcc_functions();
 	uint64_t *addresses = xr_map(max * sizeof *addresses);
 	if (!addresses)
 		max = 0;
@@ -273,5 +272,3 @@ void xr_gcc_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 	put(to, addresses, max * sizeof *addresses);
 	xr_unmap(addresses, max * sizeof *addresses);
 }
-
-void xr_gcc_forked(void) { functions.lock = 0; }

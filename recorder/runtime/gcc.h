@@ -28,7 +28,7 @@ uint64_t xr_gcc_id(uint64_t function);
 uint64_t xr_gcc_enter(uint64_t behind_call, uint64_t frame);
 uint64_t xr_gcc_leave(uint64_t frame);
 
-/* The rest of gcc.c; xr_control_lock is held. */
+/* The rest of gcc.c; XR_LOCK_CONTROL is held. */
 /* Directs the hooks to the trampolines of a mode; xr_gcc_switch makes use of them. */
 void xr_gcc_set_mode(enum xr_mode mode, void (*enter)(void), void (*leave)(void));
 void xr_gcc_switch(int on);
@@ -39,7 +39,7 @@ int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end);
 /* Appends the body of the metadata event with the addresses. */
 void xr_gcc_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 /* In a forked child. */
-void xr_gcc_forked(void);
+
 
 #pragma GCC visibility pop
 

@@ -60,8 +60,8 @@
 
 #ifndef __ASSEMBLER__
 
-#include <stddef.h>
-#include <stdint.h>
+#include "locks.h"
+#include "warnings.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -201,8 +201,7 @@ struct xr_root {
 	uint64_t nhooked;
 	uint64_t session;     /* which run of xray record this is of; 0 for none */
 };
-extern struct xr_root xray_recorder_root;
-#define root xray_recorder_root
+extern struct xr_root xr_root __asm__("xray_recorder_root");
 
 /* trampoline_amd64.S */
 extern __thread struct xr_thread *xr_tls __attribute__((tls_model("initial-exec")));
@@ -218,8 +217,6 @@ int xr_slow(uint64_t n);
  * until then. */
 uint8_t *xr_reserve(uint32_t n, uint64_t *tsc);
 void xr_commit(uint32_t n);
-void xr_lock(uint32_t *lock);
-void xr_unlock(uint32_t *lock);
 /* Marks threads that are gone as dead; keeps their rings within ring_budget. */
 void xr_reap(void);
 /* 1 in a forked child before its first call of xr_forked; not in one of vfork. */
@@ -227,9 +224,7 @@ int xr_is_forked(void);
 /* Forgets all threads, in a forked child. */
 void xr_ring_forked(void);
 
-/* objects.c and patch.c: the caller holds xr_control_lock, which is taken before
- * the loader's lock and any other. */
-extern uint32_t xr_control_lock;
+/* objects.c and patch.c: the caller holds XR_LOCK_CONTROL. */
 /* Finds objects that came and went. Returns how many changed. */
 int xr_rescan(void);
 /* Switches on the sleds that mode (of the last xr_set_mode) and filter want, and
@@ -238,7 +233,7 @@ int xr_rescan(void);
  * why. */
 int xr_patch(int on);
 /* Directs the near thunks of all objects to the trampolines of mode, with
- * root.threshold and root.depth, which were set before. Returns -1 for a mode
+ * xr_root.threshold and xr_root.depth, which were set before. Returns -1 for a mode
  * that is not there. */
 int xr_set_mode(enum xr_mode mode);
 /* Which functions are recorded: a text of lines "object PATH", behind each of
@@ -248,31 +243,22 @@ int xr_set_mode(enum xr_mode mode);
  * the number of the first line that is wrong, or 0, or -1 for no memory. */
 int xr_set_filter(const char *text, size_t size);
 
-/* init.c: what is called with xr_control_lock held. */
+/* lifecycle.c: what is called with XR_LOCK_CONTROL held. */
 /* Starts recording, to the stream's file fd when that is not -1 (it is taken over).
  * Returns null, or what prevents it. Some objects may have been refused. */
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit);
 /* Switches sleds off and ends the stream. */
 void xr_stop(void);
-/* root.threshold as it was asked for. */
+/* xr_root.threshold as it was asked for. */
 extern uint64_t xr_threshold_ns;
 /* Changes what is recorded, while that is going on: XR_OFF pauses it, xr_resume ends the
  * pause. */
 int xr_is_paused(void);
 void xr_resume(void);
 const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth);
-/* Opens FILE for a trace, as it is in template; a new one, by the user only.
- * Returns the descriptor or -errno. */
-int xr_open_output(const char *template);
 /* Sets up everything that is not set up yet; called by the constructor and by the
  * public functions, which constructors of others may call earlier. */
 void xr_init(void);
-/* What is said once for each kind of problem on stderr, behind "xray recorder: ".
- * The kinds are kept, null behind the last, for status. */
-void xr_warn(const char *what, const char *detail);
-#define XR_MAX_WARNINGS 16
-extern const char *xr_warnings[XR_MAX_WARNINGS + 1];
-
 /* arena.c */
 /* Memory of zeros that is never given back. Under an observer it outlives the process.
  * Null when there is none. */
@@ -280,12 +266,12 @@ void *xr_keep(uint64_t size);
 
 /* clock.c */
 void xr_anchor(struct xr_anchor *a);
-/* Sets root.frequency from root.start and a. */
+/* Sets xr_root.frequency from xr_root.start and a. */
 void xr_calibrate(const struct xr_anchor *a);
 /* Does so with an anchor of now unless the frequency is known, after a wait of at most
- * 2 ms if root.start is too close. */
+ * 2 ms if xr_root.start is too close. */
 void xr_calibrated(void);
-/* Conversions by root.frequency; xr_ns is 0 while that is unknown. */
+/* Conversions by xr_root.frequency; xr_ns is 0 while that is unknown. */
 uint64_t xr_ticks(uint64_t ns);
 uint64_t xr_ns(uint64_t ticks);
 int xr_invariant_tsc(void);
@@ -319,7 +305,7 @@ struct xr_written {
 };
 /* Writes a whole trace of the rings to fd without stopping anybody: records at or
  * after since (TSC). w may be null. Returns records written, or -errno. The caller
- * holds xr_control_lock, here and for the streams. */
+ * holds XR_LOCK_CONTROL, here and for the streams. */
 int64_t xr_snapshot(int fd, uint64_t since, struct xr_written *w);
 /* Starts and ends streaming to fd, which is an open regular file: header and first
  * metadata block; what is left in the chunks, then the last metadata block. A begin
@@ -386,7 +372,7 @@ void xr_sums_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 /* control.c */
 /* What an answer may need. */
 #define XR_MAX_ANSWER (128 << 10)
-/* Runs one command, taking xr_control_lock; the answer, JSON, goes to out, of at least 128 bytes. Returns 0,
+/* Runs one command, taking XR_LOCK_CONTROL; the answer, JSON, goes to out, of at least 128 bytes. Returns 0,
  * or -1 for an error. Descriptors stay the caller's. */
 int xr_command(const char *line, const int *fds, int nfds, char *out, size_t size);
 /* Starts the thread that serves the socket at where: a path, or "1" for the abstract
@@ -395,7 +381,7 @@ int xr_control_start(const char *where);
 /* Has a signal, by its name or number, write what the rings hold to a new file, unless
  * somebody handles it. Returns null, or why that is not done. */
 const char *xr_dump_at(const char *signal);
-/* init.c: writes that file. xr_control_lock is held. */
+/* lifecycle.c: writes that file. XR_LOCK_CONTROL is held. */
 void xr_dump(void);
 /* Around fork: before it, and in the child, whose parent's sockets are closed. A child of a
  * process with no threads but the recorder's can be controlled, too, if again. */
@@ -407,8 +393,6 @@ int xr_control_is_second(void);
 /* Ends the thread, for what the kernel allows only processes of one thread; 1 if there
  * was one to start again. */
 int xr_control_pause(void);
-/* Held from a pause to what follows, by whoever may have company. */
-extern uint32_t xr_pausing;
 void xr_control_resume(void);
 /* Starts the thread in a forked child that had no use for it before. */
 void xr_control_wanted(void);

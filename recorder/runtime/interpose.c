@@ -37,12 +37,12 @@ static int64_t alone(long number, long a, long b)
 	int64_t r = xr_sys2(number, a, b);
 	if (r != -EINVAL)
 		return r;
-	xr_lock(&xr_pausing);
+	xr_lock(XR_LOCK_PAUSE);
 	if (xr_control_pause()) {
 		r = xr_sys2(number, a, b);
 		xr_control_resume();
 	}
-	xr_unlock(&xr_pausing);
+	xr_unlock(XR_LOCK_PAUSE);
 	return r;
 }
 
@@ -78,7 +78,7 @@ EXPORT int mlockall(int flags)
  * to end a process of one thread. */
 static int64_t seal(int all_threads, long number, long a, long b, long c, long d, long e)
 {
-	xr_lock(&xr_pausing);
+	xr_lock(XR_LOCK_PAUSE);
 	int paused = (all_threads || xr_control_is_second()) && xr_control_pause();
 	xr_arena_seal();
 	uint32_t before = __atomic_exchange_n(&xr_sealed, 1, __ATOMIC_SEQ_CST);
@@ -88,7 +88,7 @@ static int64_t seal(int all_threads, long number, long a, long b, long c, long d
 		if (paused)
 			xr_control_resume();
 	}
-	xr_unlock(&xr_pausing);
+	xr_unlock(XR_LOCK_PAUSE);
 	return r;
 }
 
@@ -161,7 +161,7 @@ EXPORT int pthread_setname_np(pthread_t thread, const char *name)
 EXPORT __attribute__((noreturn)) void pthread_exit(void *value)
 {
 	static __attribute__((noreturn)) void (*real_exit)(void *);
-	if (xr_thread_id() == (xr_sealed ? root.pid : (uint32_t)xr_sys0(SYS_getpid)))
+	if (xr_thread_id() == (xr_sealed ? xr_root.pid : (uint32_t)xr_sys0(SYS_getpid)))
 		xr_control_pause();
 	if (!real_exit)
 		real_exit = real("pthread_exit");
@@ -173,19 +173,19 @@ EXPORT __attribute__((noreturn)) void pthread_exit(void *value)
 void *(*xr_real_dlopen)(const char *, int);
 void *(*xr_real_dlsym)(void *, const char *);
 
-static int is_watching(void) { return root.mode != XR_OFF && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
+static int is_watching(void) { return xr_root.mode != XR_OFF && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
 
 /* Records what was opened meanwhile from here on. */
 static void look_for_objects(void)
 {
 	int saved = errno;
 	uint64_t signals = xr_block_signals();
-	xr_lock(&xr_control_lock);
-	if (root.mode != XR_OFF && xr_rescan() > 0)
+	xr_lock(XR_LOCK_CONTROL);
+	if (xr_root.mode != XR_OFF && xr_rescan() > 0)
 		xr_stream_metadata();
-	xr_unlock(&xr_control_lock);
+	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
-	if (root.nobjects)
+	if (xr_root.nobjects)
 		xr_control_wanted();
 	errno = saved;
 }
@@ -200,18 +200,14 @@ struct caller {
 static int look_at_paths(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct caller *c = arg;
-	const ElfW(Dyn) *dynamic = NULL;
 	int here = 0;
 	(void)size;
 	for (int i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
-		if (p->p_type == PT_LOAD && c->address - info->dlpi_addr - p->p_vaddr < p->p_memsz)
-			here = 1;
-		else if (p->p_type == PT_DYNAMIC)
-			dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + p->p_vaddr);
+		here |= p->p_type == PT_LOAD && c->address - info->dlpi_addr - p->p_vaddr < p->p_memsz;
 	}
-	for (; dynamic && dynamic->d_tag != DT_NULL; dynamic++)
-		c->depends |= (dynamic->d_tag == DT_RUNPATH && here) || (dynamic->d_tag == DT_RPATH && c->index);
+	for (const ElfW(Dyn) *d = xr_dynamic_section(info); d && d->d_tag != DT_NULL; d++)
+		c->depends |= (d->d_tag == DT_RUNPATH && here) || (d->d_tag == DT_RPATH && c->index);
 	c->index++;
 	return c->depends;
 }

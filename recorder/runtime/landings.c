@@ -42,7 +42,7 @@ static struct {
 
 static int is_ordered(const struct xr_object *o)
 {
-	uint64_t i = o - root.objects;
+	uint64_t i = o - xr_root.objects;
 	if (__atomic_load_n(&tables[i].sleds, __ATOMIC_ACQUIRE) == o->sleds)
 		return tables[i].ordered;
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
@@ -88,9 +88,9 @@ static uint32_t id_in_sled(const struct xr_sled *sled)
 /* The id of the function that begins there, if it has sleds and they are on. */
 static uint32_t sled_id(uint64_t function)
 {
-	uint64_t n = __atomic_load_n(&root.nobjects, __ATOMIC_ACQUIRE);
+	uint64_t n = __atomic_load_n(&xr_root.nobjects, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++) {
-		const struct xr_object *o = &root.objects[i];
+		const struct xr_object *o = &xr_root.objects[i];
 		if (o->state != XR_OBJECT_READY || !o->patched || function < o->text_first - 64 || function >= o->text_end)
 			continue;
 		const struct xr_sled *s = (const struct xr_sled *)o->sleds;
@@ -186,7 +186,7 @@ static void walk(struct walk *w, int write)
 
 void xr_land(uint64_t sp, int cause)
 {
-	enum xr_mode mode = __atomic_load_n(&root.mode, __ATOMIC_RELAXED);
+	enum xr_mode mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
 	if (!xr_tls || !unwinder.backtrace || mode == XR_OFF || mode == XR_COUNT || xr_is_forked())
 		return;
 	int error = errno;

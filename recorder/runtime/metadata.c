@@ -115,9 +115,9 @@ uint64_t xr_threshold_ns, xr_cpu_before, xr_cpu_from;
 
 void xr_put_mode(struct xr_text *t)
 {
-	xr_put_field_text(t, "mode", xr_mode_name(root.mode));
+	xr_put_field_text(t, "mode", xr_mode_name(xr_root.mode));
 	xr_put_field(t, "threshold_ns", xr_threshold_ns);
-	xr_put_field(t, "depth", root.depth);
+	xr_put_field(t, "depth", xr_root.depth);
 }
 
 static void put_process(struct xr_text *t, int complete)
@@ -136,14 +136,14 @@ static void put_process(struct xr_text *t, int complete)
 	xr_put_text(t, "]");
 	xr_put_key(t, "build_id");
 	xr_put_text(t, "\"");
-	if (root.nobjects)
-		xr_put_hex(t, root.objects[0].build_id, root.objects[0].build_id_size);
+	if (xr_root.nobjects)
+		xr_put_hex(t, xr_root.objects[0].build_id, xr_root.objects[0].build_id_size);
 	xr_put_text(t, "\"");
 	xr_put_field_text(t, "host", host.nodename);
 	xr_put_field(t, "page_size", 4096);
 	xr_put_mode(t);
 	xr_put_field_text(t, "recorder", "1");
-	xr_put_field(t, "session", root.session);
+	xr_put_field(t, "session", xr_root.session);
 	if (xr_cpu_from) {
 		xr_put_field(t, "cpu_ns", xr_cpu_ns() - xr_cpu_before);
 		xr_put_field(t, "cpu_from", xr_cpu_from);
@@ -195,16 +195,16 @@ static void put_object(struct xr_text *t, const struct xr_object *o)
 void xr_put_objects(struct xr_text *t)
 {
 	xr_put_text(t, "{\"objects\":[");
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		put_object(t, &root.objects[i]);
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		put_object(t, &xr_root.objects[i]);
 	xr_put_text(t, "]}");
 }
 
 void xr_put_refusals(struct xr_text *t)
 {
 	xr_put_text(t, "[");
-	for (uint64_t i = 0; i < root.nobjects; i++) {
-		const struct xr_object *o = &root.objects[i];
+	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
+		const struct xr_object *o = &xr_root.objects[i];
 		if (o->state != XR_OBJECT_REFUSED)
 			continue;
 		xr_put_comma(t);
@@ -262,7 +262,7 @@ void xr_put_thread(struct xr_text *t, const struct xr_thread *thread, uint64_t o
 /* How many chunks of a thread's earlier records the trace does not have: a stream has all. */
 static uint64_t overwritten(const struct xr_thread *t, const struct xr_trace *trace)
 {
-	if (root.stream && trace->fd == root.stream_fd)
+	if (xr_root.stream && trace->fd == xr_root.stream_fd)
 		return 0;
 	if (t->taken > t->nchunks)
 		return t->taken - t->nchunks;
@@ -273,8 +273,8 @@ static void put_threads(struct xr_text *t, const struct xr_trace *trace)
 {
 	xr_put_text(t, "{\"threads\":[");
 	xr_put(t, trace->gone.p, trace->gone.n);
-	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++) {
 		if (threads[i]->state != XR_THREAD_FREE && (threads[i]->taken || threads[i]->profile))
 			xr_put_thread(t, threads[i], overwritten(threads[i], trace));
@@ -291,7 +291,7 @@ static void keep_anchor(void)
 {
 	const uint32_t max = sizeof anchors / sizeof *anchors;
 	if (!nanchors)
-		anchors[nanchors++] = root.start;
+		anchors[nanchors++] = xr_root.start;
 	if (nanchors == max) {
 		for (uint32_t i = 1; i < max / 2; i++)
 			anchors[i] = anchors[2 * i];
@@ -305,7 +305,7 @@ static void keep_anchor(void)
 static void put_clock(struct xr_text *t)
 {
 	xr_put_text(t, "{");
-	xr_put_field(t, "frequency", root.frequency);
+	xr_put_field(t, "frequency", xr_root.frequency);
 	xr_put_field_bool(t, "invariant", xr_invariant_tsc());
 	xr_put_key(t, "anchors");
 	xr_put_text(t, "[");
@@ -336,8 +336,8 @@ static void put_loss(struct xr_text *t, const char *cause, uint64_t count)
 static uint64_t truncated(void)
 {
 	uint64_t sum = 0;
-	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++)
 		sum += threads[i]->truncated;
 	return sum;
@@ -353,11 +353,11 @@ static void put_losses(struct xr_text *t, const struct xr_trace *trace)
 	xr_put_text(t, "{\"losses\":[");
 	for (int i = 0; i < XR_LOSSES; i++)
 		put_loss(t, causes[i], trace->lost[i]);
-	put_loss(t, "thread-without-memory", root.dropped);
+	put_loss(t, "thread-without-memory", xr_root.dropped);
 	put_loss(t, "torn-chunk", trace->torn);
 	put_loss(t, "truncated-payload", truncated());
 	put_loss(t, "unlisted-thread", trace->unlisted);
-	put_loss(t, "no-path", root.mode == XR_PROFILE ? xr_profile_lost() : 0);
+	put_loss(t, "no-path", xr_root.mode == XR_PROFILE ? xr_profile_lost() : 0);
 	xr_put_text(t, "]");
 	xr_put_key(t, "refusals");
 	xr_put_refusals(t);
@@ -411,9 +411,9 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 		EVENT(XR_META_CHANGES, put_changes(t));
 	if (xr_gcc_functions())
 		EVENT(XR_META_ADDRESSES, xr_gcc_dump(collect, t));
-	if (complete && root.mode == XR_COUNT)
+	if (complete && xr_root.mode == XR_COUNT)
 		EVENT(XR_META_COUNTERS, xr_counters_dump(collect, t));
-	if (complete && root.mode == XR_PROFILE)
+	if (complete && xr_root.mode == XR_PROFILE)
 		EVENT(XR_META_PROFILE, xr_profile_dump(collect, t));
 	if (complete && xr_sums_any())
 		EVENT(XR_META_PRUNED, xr_sums_dump(collect, t));

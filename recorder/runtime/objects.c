@@ -16,7 +16,7 @@ static struct xr_object objects[XR_MAX_OBJECTS];
 struct xr_place xr_places[XR_MAX_OBJECTS];
 uint64_t xr_looked;
 
-struct xr_root xray_recorder_root = {
+struct xr_root xr_root = {
 	.magic = XR_ROOT_MAGIC,
 	.version = 1,
 	.size = sizeof(struct xr_root),
@@ -27,9 +27,6 @@ struct xr_root xray_recorder_root = {
 	.objects = objects,
 	.stream_fd = -1,
 };
-
-uint32_t xr_control_lock;
-uint32_t xr_loader_lock;
 
 /* Objects that are known to have no sleds, by the hashes of their keys. */
 static uint64_t plain[1024];
@@ -279,18 +276,18 @@ static void name_object(struct xr_object *o, const struct finding *f)
 
 uint32_t xr_take_ids(uint32_t n)
 {
-	uint64_t max = __atomic_load_n(&root.max_function, __ATOMIC_RELAXED);
+	uint64_t max = __atomic_load_n(&xr_root.max_function, __ATOMIC_RELAXED);
 	do {
 		if (n > XR_MAX_FUNCTION - max)
 			return 0;
-	} while (!__atomic_compare_exchange_n(&root.max_function, &max, max + n, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	} while (!__atomic_compare_exchange_n(&xr_root.max_function, &max, max + n, 1, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return max + 1;
 }
 
 /* An object that was there before keeps its place in the table and its ids. */
 static struct xr_object *returned(const struct xr_object *o)
 {
-	for (uint64_t i = 0; i < root.nobjects; i++) {
+	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		struct xr_object *old = &objects[i];
 		if (old->state == XR_OBJECT_GONE && old->nfunctions == o->nfunctions && old->nsleds == o->nsleds &&
 		    old->build_id_size == o->build_id_size && !xr_memcmp(old->build_id, o->build_id, o->build_id_size) &&
@@ -303,8 +300,8 @@ static struct xr_object *returned(const struct xr_object *o)
 /* Puts o into the table: *o may be used no more. Returns null when it is full. */
 static struct xr_object *enter(struct xr_object *o)
 {
-	struct xr_object *old = returned(o), *to = old ? old : &objects[root.nobjects];
-	if (!old && root.nobjects == XR_MAX_OBJECTS)
+	struct xr_object *old = returned(o), *to = old ? old : &objects[xr_root.nobjects];
+	if (!old && xr_root.nobjects == XR_MAX_OBJECTS)
 		return NULL;
 	if (old) {
 		o->first_id = old->first_id;
@@ -319,8 +316,16 @@ static struct xr_object *enter(struct xr_object *o)
 	}
 	xr_copy(to, o, sizeof *o);
 	if (!old)
-		__atomic_store_n(&root.nobjects, root.nobjects + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&xr_root.nobjects, xr_root.nobjects + 1, __ATOMIC_RELEASE);
 	return to;
+}
+
+const void *xr_dynamic_section(const struct dl_phdr_info *info)
+{
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			return (const void *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+	return NULL;
 }
 
 /* An address in the dynamic section, which musl and read-only sections have as in the file. */
@@ -334,12 +339,8 @@ static uint64_t dynamic_address(const struct dl_phdr_info *info, uint64_t value)
 static int imports_hooks(const struct dl_phdr_info *info)
 {
 	static const char *const hooks[] = {"__cyg_profile_func_enter", "__fentry__"};
-	const ElfW(Dyn) *d = NULL;
 	uint64_t symbols = 0, strings = 0, size = 0;
-	for (int i = 0; i < info->dlpi_phnum; i++)
-		if (info->dlpi_phdr[i].p_type == PT_DYNAMIC)
-			d = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-	for (; d && d->d_tag != DT_NULL; d++) {
+	for (const ElfW(Dyn) *d = xr_dynamic_section(info); d && d->d_tag != DT_NULL; d++) {
 		if (d->d_tag == DT_SYMTAB)
 			symbols = dynamic_address(info, d->d_un.d_ptr);
 		else if (d->d_tag == DT_STRTAB)
@@ -426,7 +427,7 @@ static int add(struct finding *f, int is_program)
 
 static struct xr_object *known(uint64_t key)
 {
-	for (uint64_t i = 0; i < root.nobjects; i++)
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		if (xr_places[i].key == key && objects[i].state != XR_OBJECT_GONE)
 			return &objects[i];
 	return NULL;
@@ -486,12 +487,12 @@ int xr_discover(void)
 {
 	struct discovery d = {.first = 1};
 	uint64_t hooked = xr_gcc_functions();
-	for (uint64_t i = 0; i < root.nobjects; i++)
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
 		xr_places[i].seen = 0;
 	dl_iterate_phdr(discover_one, &d);
 	d.changed += hooked != first_hooked;
 	first_hooked = hooked;
-	for (uint64_t i = 0; i < root.nobjects; i++) {
+	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		struct xr_object *o = &objects[i];
 		if (xr_places[i].seen || o->state == XR_OBJECT_GONE)
 			continue;
@@ -521,8 +522,8 @@ void xr_with_loader(void (*what)(void *arg), void *arg)
 {
 	struct locked l = {what, arg};
 	uint64_t signals = xr_block_signals();
-	xr_lock(&xr_loader_lock);
+	xr_lock(XR_LOCK_LOADER);
 	dl_iterate_phdr(call_locked, &l);
-	xr_unlock(&xr_loader_lock);
+	xr_unlock(XR_LOCK_LOADER);
 	xr_restore_signals(signals);
 }

@@ -1,5 +1,5 @@
 /* Between objects.c, which finds the program's sleds, and patch.c, which switches
- * them. xr_control_lock is held everywhere. */
+ * them. XR_LOCK_CONTROL is held everywhere. */
 #ifndef XRAY_RECORDER_OBJECTS_H
 #define XRAY_RECORDER_OBJECTS_H
 
@@ -31,14 +31,17 @@ extern struct xr_place xr_places[XR_MAX_OBJECTS];
 /* When objects were last looked for while recording: TSC, or 0. */
 extern uint64_t xr_looked;
 
-/* Calls what with arg while no object can come or go. */
+/* Calls what with arg while no object can come or go, with XR_LOCK_LOADER held. Forking
+ * takes that too: a child must not find the loader locked by a thread that it does not
+ * have. */
 void xr_with_loader(void (*what)(void *arg), void *arg);
-/* Held there, and by whoever forks: a child must not find the loader locked by a
- * thread that it does not have. */
-extern uint32_t xr_loader_lock;
 /* Finds objects that came and went since the last time; under xr_with_loader.
  * Returns how many. */
 int xr_discover(void);
+/* The dynamic section of an object, an array of ElfW(Dyn); null if it has none. No lock need
+ * be held. */
+struct dl_phdr_info;
+const void *xr_dynamic_section(const struct dl_phdr_info *info);
 /* How many objects came and went so far. */
 uint64_t xr_loader_changes(void);
 /* Whether any did since the last discovery. No lock need be held. */

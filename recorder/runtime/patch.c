@@ -120,7 +120,7 @@ int xr_make_thunks(struct xr_object *o)
 	if (o->thunks)
 		xr_unmap((void *)o->thunks, 2 * PAGE);
 	o->thunks = 0;
-	uint64_t at = reserve_near(&xr_places[o - root.objects], o);
+	uint64_t at = reserve_near(&xr_places[o - xr_root.objects], o);
 	if (!at)
 		return -ENOMEM;
 	int fd = code_file();
@@ -157,7 +157,7 @@ int xr_set_mode(enum xr_mode mode)
 		break;
 	case XR_DEPTH:
 		xr_depth_next[0] = record;
-		xr_depth_next[1] = root.threshold ? prune : record;
+		xr_depth_next[1] = xr_root.threshold ? prune : record;
 		xr_depth_next[2] = arg;
 		xr_depth_next[3] = record;
 		to[ENTER] = xr_depth_enter;
@@ -178,11 +178,11 @@ int xr_set_mode(enum xr_mode mode)
 		to[CUSTOM] = __xray_CustomEvent;
 		to[TYPED] = __xray_TypedEvent;
 	}
-	__atomic_store_n(&root.mode, mode, __ATOMIC_RELEASE);
+	__atomic_store_n(&xr_root.mode, mode, __ATOMIC_RELEASE);
 	xr_copy(targets, to, sizeof to);
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		if (root.objects[i].thunks && root.objects[i].state != XR_OBJECT_GONE)
-			write_slots(&root.objects[i]);
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		if (xr_root.objects[i].thunks && xr_root.objects[i].state != XR_OBJECT_GONE)
+			write_slots(&xr_root.objects[i]);
 	xr_gcc_set_mode(mode, to[ENTER], to[EXIT]);
 	xr_gcc_switch(patched_on);
 	return 0;
@@ -291,8 +291,8 @@ int xr_set_filter(const char *text, size_t size)
 		xr_copy(copy, text, size);
 	filter.text = copy;
 	filter.size = size;
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		xr_filter_object(&root.objects[i]);
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		xr_filter_object(&xr_root.objects[i]);
 	return 0;
 }
 
@@ -383,9 +383,9 @@ static enum condition condition(const struct target *t)
 /* Whether the mode has a use for sleds of this kind. */
 static int mode_wants(int kind)
 {
-	if (root.mode == XR_COUNT)
+	if (xr_root.mode == XR_COUNT)
 		return kind == XR_SLED_ENTRY || kind == XR_SLED_ARG;
-	return !is_event(kind) || root.mode != XR_PROFILE;
+	return !is_event(kind) || xr_root.mode != XR_PROFILE;
 }
 
 /* The sleds of an object, one after the other. */
@@ -445,7 +445,7 @@ static int is_alone(void)
 
 static int64_t take_pen(struct pen *pen, const struct xr_object *o)
 {
-	const struct xr_place *place = &xr_places[o - root.objects];
+	const struct xr_place *place = &xr_places[o - xr_root.objects];
 	pen->fd = -1;
 	pen->prot = place->prot;
 	pen->first = o->text_first & -(uint64_t)PAGE;
@@ -562,7 +562,7 @@ static void work_on(struct xr_object *o, struct work *work)
 			return;
 		if (c == FRESH) {
 			if (o->patched && !work->fresh) /* closed, and opened again at the same place */
-				xr_places[o - root.objects].absent = xr_looked;
+				xr_places[o - xr_root.objects].absent = xr_looked;
 			write_tail(&work->pen, &t);
 			work->fresh = 1;
 		} else {
@@ -584,7 +584,7 @@ static void flip_heads(struct xr_object *o, const struct work *work)
 /* Notes when an object that was opened meanwhile is recorded. */
 static void note_recorded(struct xr_object *o)
 {
-	struct xr_place *place = &xr_places[o - root.objects];
+	struct xr_place *place = &xr_places[o - xr_root.objects];
 	uint64_t now = xr_rdtsc();
 	if (!place->absent || !o->patched)
 		return;
@@ -600,25 +600,25 @@ static void note_recorded(struct xr_object *o)
 static void patch_all(void)
 {
 	int writing = 0, fresh = 0;
-	for (uint64_t i = 0; i < root.nobjects; i++) {
+	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		works[i].writing = works[i].fresh = 0;
-		if (root.objects[i].state == XR_OBJECT_READY)
-			work_on(&root.objects[i], &works[i]);
+		if (xr_root.objects[i].state == XR_OBJECT_READY)
+			work_on(&xr_root.objects[i], &works[i]);
 		writing |= works[i].writing;
 		fresh |= works[i].fresh;
 	}
 	if (fresh)
 		barrier();
-	for (uint64_t i = 0; i < root.nobjects; i++) {
+	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		if (works[i].fresh)
-			flip_heads(&root.objects[i], &works[i]);
+			flip_heads(&xr_root.objects[i], &works[i]);
 		if (works[i].writing)
 			drop_pen(&works[i].pen);
 	}
 	if (writing)
 		barrier();
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		note_recorded(&root.objects[i]);
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		note_recorded(&xr_root.objects[i]);
 }
 
 struct update {
@@ -642,9 +642,9 @@ static void update(void *arg)
 int xr_objects_changed(void)
 {
 	uint64_t signals = xr_block_signals();
-	xr_lock(&xr_loader_lock);
+	xr_lock(XR_LOCK_LOADER);
 	uint64_t changes = xr_loader_changes() + xr_gcc_functions();
-	xr_unlock(&xr_loader_lock);
+	xr_unlock(XR_LOCK_LOADER);
 	xr_restore_signals(signals);
 	return changes != __atomic_load_n(&seen_changes, __ATOMIC_RELAXED);
 }
@@ -674,8 +674,8 @@ int xr_patch(int on)
 	patched_on = on;
 	xr_gcc_switch(on);
 	xr_with_loader(update, &u);
-	for (uint64_t i = 0; i < root.nobjects; i++)
-		refused |= root.objects[i].state == XR_OBJECT_REFUSED;
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		refused |= xr_root.objects[i].state == XR_OBJECT_REFUSED;
 	return refused ? -1 : 0;
 }
 

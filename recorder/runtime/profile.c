@@ -36,9 +36,9 @@ int xr_profile_make(struct xr_thread *t)
 
 int xr_quota_is_left(struct xr_quota *q, uint32_t most)
 {
-	if (__atomic_load_n(&q->pid, __ATOMIC_RELAXED) != root.pid) {
+	if (__atomic_load_n(&q->pid, __ATOMIC_RELAXED) != xr_root.pid) {
 		__atomic_store_n(&q->taken, 0, __ATOMIC_RELAXED);
-		__atomic_store_n(&q->pid, root.pid, __ATOMIC_RELAXED);
+		__atomic_store_n(&q->pid, xr_root.pid, __ATOMIC_RELAXED);
 	}
 	return __atomic_load_n(&q->taken, __ATOMIC_RELAXED) < most;
 }
@@ -350,8 +350,8 @@ void xr_profile_leave(uint64_t depth)
 
 uint64_t xr_profile_lost(void)
 {
-	uint64_t sum = 0, n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t sum = 0, n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++) {
 		const struct xr_profile *p = __atomic_load_n(&threads[i]->profile, __ATOMIC_ACQUIRE);
 		sum += p ? p->lost : 0;

@@ -203,7 +203,7 @@ static void put_thread(const struct sink *to, const struct xr_thread *t, struct 
 	uint32_t nfolded = add_ended(&open, p);
 	/* The threads of a profile that several had, one after the other, have no common id. */
 	struct { uint32_t pid, tid; uint64_t first, last, lost; uint32_t npaths, nfolds; } head = {
-		root.pid, p->owners > 1 ? 0 : t->tid, p->first, p->last, p->lost, open.npaths + nfolded, open.nfolds,
+		xr_root.pid, p->owners > 1 ? 0 : t->tid, p->first, p->last, p->lost, open.npaths + nfolded, open.nfolds,
 	};
 	put(to, &head, sizeof head);
 	put_tables(to, p, &open);
@@ -214,8 +214,8 @@ static void put_thread(const struct sink *to, const struct xr_thread *t, struct 
 void xr_profile_dump(void (*put_bytes)(void *to, const void *p, uint64_t n), void *to)
 {
 	struct sink sink = {put_bytes, to};
-	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE), profiles = 0;
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE), profiles = 0;
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++)
 		profiles += threads[i]->profile != NULL;
 	put(&sink, &profiles, sizeof profiles);

@@ -5,7 +5,6 @@
  * interrupted by one that records. */
 #include <cpuid.h>
 #include <errno.h>
-#include <linux/futex.h>
 #include <sys/prctl.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -40,7 +39,6 @@ _Static_assert(sizeof(struct xr_thread) <= XR_THREAD_PAGE, "");
 /* A page that is zero in a forked child, like the threads' structs and rings. */
 static struct {
 	uint32_t here;  /* 1 in the process that it was made in */
-	uint32_t lock;  /* of root.threads and what it points to */
 } *process;
 
 static struct {
@@ -78,27 +76,6 @@ void xr_leave(uint64_t signals)
 		inside = 0;
 	else
 		xr_restore_signals(signals);
-}
-
-void xr_lock(uint32_t *lock)
-{
-	uint32_t was = 0;
-	if (__atomic_compare_exchange_n(lock, &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
-		return;
-	while (__atomic_exchange_n(lock, 2, __ATOMIC_ACQUIRE)) {
-		/* Who holds it may have to give it back without waking anybody, behind a filter. */
-		struct { int64_t s, ns; } patience = {0, 10000000};
-		if (xr_sealed)
-			__builtin_ia32_pause();
-		else
-			xr_sys4(SYS_futex, (intptr_t)lock, FUTEX_WAIT_PRIVATE, 2, (intptr_t)&patience);
-	}
-}
-
-void xr_unlock(uint32_t *lock)
-{
-	if (__atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) == 2 && !xr_sealed)
-		xr_sys3(SYS_futex, (intptr_t)lock, FUTEX_WAKE_PRIVATE, 1);
 }
 
 /* Memory that a forked child sees as zeros. */
@@ -143,7 +120,7 @@ int xr_ring_init(int dont_dump)
 	__get_cpuid_count(7, 0, &a, &b, &c, &d);
 	state.rdpid = c >> 22 & 1;
 	state.dont_dump = dont_dump;
-	root.min_tsc = xr_rdtsc();
+	xr_root.min_tsc = xr_rdtsc();
 	process = map_wiped(XR_THREAD_PAGE);
 	if (!process)
 		return -1;
@@ -208,31 +185,31 @@ static struct xr_chunk *chunk_at(struct xr_thread *t, uint64_t number)
 static void equip(struct xr_thread *t)
 {
 	t->ring = (uint8_t *)t + XR_THREAD_PAGE;
-	t->nchunks = root.nchunks;
+	t->nchunks = xr_root.nchunks;
 }
 
 static int grow_table(void)
 {
-	if (root.nthreads < root.cap_threads)
+	if (xr_root.nthreads < xr_root.cap_threads)
 		return 0;
 	if (xr_sealed)
 		return -1;
-	uint64_t cap = root.cap_threads ? 2 * root.cap_threads : XR_THREAD_PAGE / sizeof *root.threads;
+	uint64_t cap = xr_root.cap_threads ? 2 * xr_root.cap_threads : XR_THREAD_PAGE / sizeof *xr_root.threads;
 	struct xr_thread **table = xr_map(cap * sizeof *table);
 	if (!table)
 		return -1;
-	xr_copy(table, root.threads, root.nthreads * sizeof *table);
+	xr_copy(table, xr_root.threads, xr_root.nthreads * sizeof *table);
 	/* The old table stays: others may be reading it. All of them together are as
 	 * large as the last. */
-	__atomic_store_n(&root.threads, table, __ATOMIC_RELEASE);
-	root.cap_threads = cap;
+	__atomic_store_n(&xr_root.threads, table, __ATOMIC_RELEASE);
+	xr_root.cap_threads = cap;
 	return 0;
 }
 
 static void add_thread(struct xr_thread *t)
 {
-	root.threads[root.nthreads] = t;
-	__atomic_store_n(&root.nthreads, root.nthreads + 1, __ATOMIC_RELEASE);
+	xr_root.threads[xr_root.nthreads] = t;
+	__atomic_store_n(&xr_root.nthreads, xr_root.nthreads + 1, __ATOMIC_RELEASE);
 }
 
 /* Some structs without rings are there before they are needed: a process with a seccomp
@@ -265,7 +242,7 @@ static struct xr_thread *new_thread(void)
 		return NULL;
 	if (xr_observed())
 		return new_observed();
-	uint64_t size = root.nchunks * XR_CHUNK_SIZE;
+	uint64_t size = xr_root.nchunks * XR_CHUNK_SIZE;
 	uint64_t room = size + 2 * XR_CHUNK_SIZE;
 	uint8_t *p = map_wiped(room);
 	if (!p)
@@ -286,9 +263,9 @@ static struct xr_thread *new_thread(void)
 
 static struct xr_thread *free_thread(void)
 {
-	for (uint64_t i = 0; i < root.nthreads; i++)
-		if (root.threads[i]->state == XR_THREAD_FREE)
-			return root.threads[i];
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
+		if (xr_root.threads[i]->state == XR_THREAD_FREE)
+			return xr_root.threads[i];
 	return NULL;
 }
 
@@ -300,22 +277,22 @@ static uint64_t ring_bytes(const struct xr_thread *t)
 /* Marks a thread that is gone. What it left goes to the stream. */
 static void bury(struct xr_thread *t)
 {
-	xr_lock(&t->lock);
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	if (t->taken) {
 		struct xr_chunk *c = chunk_at(t, t->taken);
 		c->last = t->last = xr_rdtsc();
-		if (root.stream)
+		if (xr_root.stream)
 			xr_stream(t, c);
 	}
 	xr_arena_ended(t);
 	t->state = XR_THREAD_DEAD;
-	xr_unlock(&t->lock);
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 }
 
 /* Makes a dead thread's ring free for others. */
 static void retire(struct xr_thread *t, int keep_memory)
 {
-	xr_lock(&t->lock);
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	xr_thread_gone(t);
 	for (uint64_t i = 0; i < t->nchunks && i < t->taken; i++)
 		__atomic_store_n(&chunk_at(t, i + 1)->seq, 0, __ATOMIC_RELEASE);
@@ -324,12 +301,12 @@ static void retire(struct xr_thread *t, int keep_memory)
 	t->taken = 0;
 	t->state = XR_THREAD_FREE;
 	xr_share_thread(t);
-	xr_unlock(&t->lock);
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 }
 
 static int is_gone(const struct xr_thread *t)
 {
-	return xr_sys3(SYS_tgkill, root.pid, t->tid, 0) == -ESRCH;
+	return xr_sys3(SYS_tgkill, xr_root.pid, t->tid, 0) == -ESRCH;
 }
 
 /* The lock is held. */
@@ -337,8 +314,8 @@ static void reap(void)
 {
 	uint64_t bytes = 0, spare = 0;
 	state.living = 0;
-	for (uint64_t i = 0; i < root.nthreads; i++) {
-		struct xr_thread *t = root.threads[i];
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		struct xr_thread *t = xr_root.threads[i];
 		if (t->state == XR_THREAD_LIVE) {
 			if (is_gone(t))
 				bury(t);
@@ -358,10 +335,10 @@ static void reap(void)
 			spare++;
 	}
 	state.reap_at = 2 * state.living + WARM_RINGS;
-	while (bytes > root.ring_budget) {
+	while (bytes > xr_root.ring_budget) {
 		struct xr_thread *oldest = NULL;
-		for (uint64_t i = 0; i < root.nthreads; i++) {
-			struct xr_thread *t = root.threads[i];
+		for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+			struct xr_thread *t = xr_root.threads[i];
 			if (t->state == XR_THREAD_DEAD && (!oldest || t->last < oldest->last))
 				oldest = t;
 		}
@@ -375,17 +352,17 @@ void xr_reap(void)
 	if (!process)
 		return;
 	uint64_t signals = xr_block_signals();
-	xr_lock(&process->lock);
+	xr_lock(XR_LOCK_THREADS);
 	reap();
-	xr_unlock(&process->lock);
+	xr_unlock(XR_LOCK_THREADS);
 	xr_restore_signals(signals);
 }
 
 /* A living thread has this id, so any other that had it is gone. */
 static void bury_namesake(uint32_t tid)
 {
-	for (uint64_t i = 0; i < root.nthreads; i++) {
-		struct xr_thread *t = root.threads[i];
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		struct xr_thread *t = xr_root.threads[i];
 		if (t->state == XR_THREAD_LIVE && t->tid == tid) {
 			bury(t);
 			state.living--;
@@ -397,10 +374,10 @@ static void bury_namesake(uint32_t tid)
  * it uses the struct of the thread that waits for it, but gets none. */
 static struct xr_thread *attach(void)
 {
-	uint32_t pid = xr_sealed ? root.pid : xr_sys0(SYS_getpid), tid = xr_thread_id();
-	if (!process || pid != root.pid || !tid)
+	uint32_t pid = xr_sealed ? xr_root.pid : xr_sys0(SYS_getpid), tid = xr_thread_id();
+	if (!process || pid != xr_root.pid || !tid)
 		return NULL;
-	xr_lock(&process->lock);
+	xr_lock(XR_LOCK_THREADS);
 	bury_namesake(tid);
 	if (state.living >= state.reap_at && !xr_sealed)
 		reap();
@@ -422,7 +399,7 @@ static struct xr_thread *attach(void)
 	} else {
 		__atomic_store_n(&state.next_try, xr_rdtsc() + PAUSE, __ATOMIC_RELAXED);
 	}
-	xr_unlock(&process->lock);
+	xr_unlock(XR_LOCK_THREADS);
 	return t;
 }
 
@@ -440,19 +417,18 @@ static void leave_ring(struct xr_thread *t)
 void xr_ring_forked(void)
 {
 	int shared = xr_share_forked();
-	for (uint64_t i = 0; i < root.nthreads && !xr_observed(); i++) {
-		equip(root.threads[i]);
+	for (uint64_t i = 0; i < xr_root.nthreads && !xr_observed(); i++) {
+		equip(xr_root.threads[i]);
 		if (shared)
-			leave_ring(root.threads[i]);
+			leave_ring(xr_root.threads[i]);
 	}
-	uint32_t parent = root.pid;
+	uint32_t parent = xr_root.pid;
 	state.living = state.reap_at = state.next_try = 0;
-	root.dropped = 0;
-	root.pid = xr_sealed ? xr_thread_id() : (uint32_t)xr_sys0(SYS_getpid);
-	root.min_tsc = xr_rdtsc();
+	xr_root.dropped = 0;
+	xr_root.pid = xr_sealed ? xr_thread_id() : (uint32_t)xr_sys0(SYS_getpid);
+	xr_root.min_tsc = xr_rdtsc();
 	xr_arena_forked(parent);
 	xr_tls = NULL;
-	process->lock = 0;
 	__atomic_store_n(&process->here, 1, __ATOMIC_RELEASE);
 }
 
@@ -504,12 +480,12 @@ static void take_chunk(struct xr_thread *t)
 		t->dropped += xr_count_records(chunk_at(t, --number));
 		t->cursor = 0;
 	}
-	xr_lock(&t->lock);
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	uint64_t now = xr_rdtsc();
 	if (t->taken) {
 		struct xr_chunk *old = chunk_at(t, t->taken);
 		old->last = t->last = now;
-		if (root.stream)
+		if (xr_root.stream)
 			xr_stream(t, old);
 	} else {
 		t->first = t->last = now;
@@ -519,17 +495,17 @@ static void take_chunk(struct xr_thread *t)
 	begin_chunk(t, number);
 	xr_share_thread(t);
 	xr_arena_thread(t);
-	xr_unlock(&t->lock);
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 	if (cpu)
 		xr_spend(&xr_spent.chunks_ns, measured, cpu);
 }
 
 static int make_counters(struct xr_thread *t)
 {
-	if (t->ncounters > root.max_function)
+	if (t->ncounters > xr_root.max_function)
 		return 1;
 	uint64_t n = 1 << 16;
-	while (n <= root.max_function)
+	while (n <= xr_root.max_function)
 		n *= 2;
 	uint64_t *counters = xr_keep(n * sizeof *counters);
 	if (!counters)
@@ -556,7 +532,7 @@ static struct xr_thread *prepare(uint64_t n)
 	}
 	if (!t)
 		return NULL;
-	/* The caller knows its mode; root.mode may be another by now. */
+	/* The caller knows its mode; xr_root.mode may be another by now. */
 	if (n == XR_COUNTERS)
 		return make_counters(t) ? t : NULL;
 	if (n == XR_PATHS)
@@ -576,7 +552,7 @@ static struct xr_thread *prepare(uint64_t n)
 
 void xr_drop(void)
 {
-	__atomic_fetch_add(&root.dropped, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&xr_root.dropped, 1, __ATOMIC_RELAXED);
 	xr_arena_dropped();
 }
 
@@ -615,7 +591,7 @@ void xr_commit(uint32_t n)
 
 /* Depth mode. An open call is known by where its return address is: the stack grows
  * downwards, so frames below that of an event have been left, by longjmp if not by a
- * return. Only calls that are recorded are kept, so there are at most root.depth. */
+ * return. Only calls that are recorded are kept, so there are at most xr_root.depth. */
 int xr_depth_wants(uint32_t word, uint64_t sp)
 {
 	struct xr_thread *t = xr_tls;
@@ -638,7 +614,7 @@ int xr_depth_wants(uint32_t word, uint64_t sp)
 	while (n && frames[n - 1] <= frame)
 		n--;
 	*depth = n;
-	if (n >= root.depth)
+	if (n >= xr_root.depth)
 		return 0;
 	/* A signal handler between the two stores leaves its own frame there. */
 	do {

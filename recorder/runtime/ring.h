@@ -43,7 +43,7 @@ void xr_share_end(void);
 /* Leaves the file to the parent. Returns 1 if rings were in it: they still are. */
 int xr_share_forked(void);
 
-/* init.c: callable on the slow path. */
+/* lifecycle.c: callable on the slow path. */
 /* Makes a forked child forget its parent's threads and stream. */
 void xr_forked(void);
 /* Opens the output of a forked child, whose first record this is. */

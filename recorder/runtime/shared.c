@@ -37,7 +37,6 @@ static struct {
 	struct xr_thread **table;
 	uint64_t nthreads, nobjects, nhooked;
 } file = {.fd = -1};
-static uint32_t lock;
 
 int xr_share_begin(const char *directory, const char *program)
 {
@@ -114,7 +113,7 @@ static int add_note(void)
 		.head = {.n_namesz = 5, .n_descsz = 136, .n_type = NT_PRPSINFO},
 		.name = "CORE",
 		.uid = xr_sys0(SYS_getuid), .gid = xr_sys0(SYS_getgid),
-		.pid = root.pid, .ppid = xr_sys0(SYS_getppid),
+		.pid = xr_root.pid, .ppid = xr_sys0(SYS_getppid),
 	};
 	_Static_assert(sizeof note == 20 + 136, "");
 	int fd = xr_open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0);
@@ -134,7 +133,7 @@ static int create(void)
 	int fd = -EEXIST;
 	for (int attempt = 0; fd == -EEXIST && attempt < 10; attempt++) {
 		struct xr_text t = xr_text_in(path + prefix, sizeof path - 1 - prefix);
-		xr_put_number(&t, root.pid);
+		xr_put_number(&t, xr_root.pid);
 		if (attempt) {
 			xr_put_text(&t, ".");
 			xr_put_number(&t, attempt);
@@ -148,8 +147,8 @@ static int create(void)
 
 static int put_objects(void)
 {
-	uint64_t n = root.nobjects;
-	int err = put(file.objects_at, root.objects, n * sizeof *root.objects);
+	uint64_t n = xr_root.nobjects;
+	int err = put(file.objects_at, xr_root.objects, n * sizeof *xr_root.objects);
 	if (!err)
 		file.nobjects = n;
 	return err;
@@ -157,7 +156,7 @@ static int put_objects(void)
 
 static int put_root(void)
 {
-	struct xr_root copy = root;
+	struct xr_root copy = xr_root;
 	copy.threads = file.table;
 	copy.nthreads = file.nthreads;
 	copy.nobjects = file.nobjects;
@@ -168,16 +167,16 @@ static int put_root(void)
 static int put_hooked(void)
 {
 	const uint64_t size = 2 * sizeof(uint64_t);
-	uint64_t n = __atomic_load_n(&root.nhooked, __ATOMIC_ACQUIRE), from = file.nhooked;
+	uint64_t n = __atomic_load_n(&xr_root.nhooked, __ATOMIC_ACQUIRE), from = file.nhooked;
 	if (n == from)
 		return 0;
 	if (!file.hooked_at) {
-		int64_t at = add_copy(root.hooked, XR_MAX_HOOKED * size);
+		int64_t at = add_copy(xr_root.hooked, XR_MAX_HOOKED * size);
 		if (at < 0)
 			return at;
 		file.hooked_at = at;
 	}
-	int err = put(file.hooked_at + from * size, (const uint8_t *)root.hooked + from * size, (n - from) * size);
+	int err = put(file.hooked_at + from * size, (const uint8_t *)xr_root.hooked + from * size, (n - from) * size);
 	if (!err)
 		file.nhooked = n;
 	return err ? err : put_root();
@@ -185,10 +184,10 @@ static int put_hooked(void)
 
 static int put_table(void)
 {
-	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
-	struct xr_thread **table = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **table = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	if (table != file.table) {
-		int64_t at = add_copy(table, root.cap_threads * sizeof *table);
+		int64_t at = add_copy(table, xr_root.cap_threads * sizeof *table);
 		if (at < 0)
 			return at;
 		file.table_at = at;
@@ -209,11 +208,11 @@ static int start(void)
 	int err = add_note();
 	if (err)
 		return err;
-	int64_t at = add_copy(&root, sizeof root);
+	int64_t at = add_copy(&xr_root, sizeof xr_root);
 	file.root_at = at;
 	if (at < 0)
 		return at;
-	at = add_copy(root.objects, XR_MAX_OBJECTS * sizeof *root.objects);
+	at = add_copy(xr_root.objects, XR_MAX_OBJECTS * sizeof *xr_root.objects);
 	file.objects_at = at;
 	return at < 0 ? at : put_objects();
 }
@@ -257,7 +256,7 @@ void xr_share_ring(struct xr_thread *t)
 {
 	if (!prefix || t->shared)
 		return;
-	xr_lock(&lock);
+	xr_lock(XR_LOCK_RINGS);
 	if (!file.failed) {
 		int err = file.fd < 0 ? start() : 0;
 		if (!err)
@@ -273,57 +272,56 @@ void xr_share_ring(struct xr_thread *t)
 			xr_warn("further rings cannot be kept in a file", xr_errno_text(err));
 		}
 	}
-	xr_unlock(&lock);
+	xr_unlock(XR_LOCK_RINGS);
 }
 
 void xr_share_thread(const struct xr_thread *t)
 {
 	if (!t->shared)
 		return;
-	xr_lock(&lock);
+	xr_lock(XR_LOCK_RINGS);
 	if (file.fd >= 0) {
 		put_thread(t);
 		put_root();
 	}
-	xr_unlock(&lock);
+	xr_unlock(XR_LOCK_RINGS);
 }
 
 void xr_share_hooked(void)
 {
-	xr_lock(&lock);
+	xr_lock(XR_LOCK_RINGS);
 	if (file.fd >= 0)
 		put_hooked();
-	xr_unlock(&lock);
+	xr_unlock(XR_LOCK_RINGS);
 }
 
 void xr_share_objects(void)
 {
 	uint64_t signals = xr_block_signals();
-	xr_lock(&lock);
+	xr_lock(XR_LOCK_RINGS);
 	if (file.fd >= 0 && file.objects_at) {
 		put_objects();
 		put_root();
 	}
-	xr_unlock(&lock);
+	xr_unlock(XR_LOCK_RINGS);
 	xr_restore_signals(signals);
 }
 
 void xr_share_end(void)
 {
 	uint64_t signals = xr_block_signals();
-	xr_lock(&lock);
+	xr_lock(XR_LOCK_RINGS);
 	if (file.fd >= 0) {
 		remove_file();
 		file.failed = 1;
 	}
-	xr_unlock(&lock);
+	xr_unlock(XR_LOCK_RINGS);
 	xr_restore_signals(signals);
 }
 
 int xr_share_forked(void)
 {
 	int shared = file.fd >= 0 || file.failed;
-	lock = 0;
 	if (file.fd >= 0)
 		xr_close(file.fd);
 	xr_zero(&file, sizeof file);

@@ -15,9 +15,9 @@ int xr_sums_make(struct xr_thread *t)
 {
 	enum { LEAST = 1 << 12 };
 	uint64_t n = LEAST;
-	if (t->nsums > root.max_function)
+	if (t->nsums > xr_root.max_function)
 		return 1;
-	while (n <= root.max_function)
+	while (n <= xr_root.max_function)
 		n *= 2;
 	struct xr_sum *sums = xr_keep(n * sizeof *sums);
 	if (!sums && !xr_sealed)
@@ -35,8 +35,8 @@ int xr_sums_make(struct xr_thread *t)
 /* Adds the sums of all threads to those of the n functions in to. */
 static void add_all(struct xr_sum *to, uint64_t n)
 {
-	uint64_t nthreads = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t nthreads = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < nthreads; i++) {
 		uint64_t size = __atomic_load_n(&threads[i]->nsums, __ATOMIC_ACQUIRE);
 		const struct xr_sum *sums = __atomic_load_n(&threads[i]->sums, __ATOMIC_ACQUIRE);
@@ -56,8 +56,8 @@ static void add_all(struct xr_sum *to, uint64_t n)
 
 int xr_sums_any(void)
 {
-	uint64_t n = __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE);
-	struct xr_thread **threads = __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE);
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
 	for (uint64_t i = 0; i < n; i++)
 		if (__atomic_load_n(&threads[i]->sums, __ATOMIC_ACQUIRE))
 			return 1;
@@ -69,7 +69,7 @@ void xr_sums_begin(void)
 	if (before)
 		xr_unmap(before, nbefore * sizeof *before);
 	began = xr_rdtsc();
-	nbefore = xr_sums_any() ? root.max_function + 1 : 0;
+	nbefore = xr_sums_any() ? xr_root.max_function + 1 : 0;
 	before = nbefore ? xr_map(nbefore * sizeof *before) : NULL;
 	if (before)
 		add_all(before, nbefore);
@@ -85,7 +85,7 @@ struct row {
 
 void xr_sums_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 {
-	uint64_t max = root.max_function + 1, n = 0;
+	uint64_t max = xr_root.max_function + 1, n = 0;
 	struct xr_sum *sums = xr_map(max * sizeof *sums);
 	struct row *rows = xr_map(max * sizeof *rows);
 	struct { uint64_t n, from, to; } head = {0, began, xr_rdtsc()};

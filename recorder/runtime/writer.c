@@ -14,8 +14,8 @@
 #include <signal.h>
 #include <sys/stat.h>
 
-#include "descriptors.h"
 #include "internal.h"
+#include "output.h"
 #include "syscall.h"
 #include "trace.h"
 
@@ -356,7 +356,7 @@ static int append(struct xr_trace *trace, const uint8_t *p, uint64_t n)
 static void put_header(uint8_t h[32])
 {
 	store64(h, 5 | 1 << 16 | (xr_invariant_tsc() ? 3ull << 32 : 0));
-	store64(h + 8, root.frequency);
+	store64(h + 8, xr_root.frequency);
 	store64(h + 16, XR_CHUNK_SIZE);
 	xr_copy(h + 24, "XRYMFDR1", 8);
 }
@@ -410,27 +410,26 @@ static struct xr_chunk *chunk_of(const struct xr_thread *t, uint64_t number)
 	return (struct xr_chunk *)(t->ring + (number - 1) % t->nchunks * XR_CHUNK_SIZE);
 }
 
-static uint64_t nthreads(void) { return __atomic_load_n(&root.nthreads, __ATOMIC_ACQUIRE); }
-static struct xr_thread *thread_at(uint64_t i) { return __atomic_load_n(&root.threads, __ATOMIC_ACQUIRE)[i]; }
+static uint64_t nthreads(void) { return __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE); }
+static struct xr_thread *thread_at(uint64_t i) { return __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE)[i]; }
 
 /* Streaming. */
 
-/* The trace that is streamed, and the lock that its appends need: an append that fails
- * half-way is taken back, which must not meet another. */
+/* The trace that is streamed. Appends need XR_LOCK_STREAM: one that fails half-way is taken
+ * back, which must not meet another. */
 static struct xr_trace stream = {.fd = -1};
-static uint32_t stream_lock;
 
 /* Appends the n bytes of a block, or counts its records as lost. */
 static void stream_block(struct xr_thread *t, const uint8_t *p, const struct block *b)
 {
 	uint64_t n = b->end - p;
-	xr_lock(&stream_lock);
+	xr_lock(XR_LOCK_STREAM);
 	stream.lost[XR_LOST_UNWRITTEN] += b->unwritten;
 	stream.lost[XR_LOST_DAMAGED] += b->damaged;
-	if (b->records && root.stream) {
+	if (b->records && xr_root.stream) {
 		enum xr_loss cause = XR_LOSSES;
 		stream.fd = xr_output_fd();
-		if (root.stream_limit && stream.bytes + n > root.stream_limit)
+		if (xr_root.stream_limit && stream.bytes + n > xr_root.stream_limit)
 			cause = XR_LOST_LIMIT;
 		else if (append(&stream, p, n))
 			cause = XR_LOST_WRITE;
@@ -442,8 +441,8 @@ static void stream_block(struct xr_thread *t, const uint8_t *p, const struct blo
 		}
 	}
 	t->dropped += b->unwritten + b->damaged;
-	root.streamed = stream.bytes;
-	xr_unlock(&stream_lock);
+	xr_root.streamed = stream.bytes;
+	xr_unlock(XR_LOCK_STREAM);
 }
 
 /* Streams the records of a chunk, or of a copy of it, in [from, end). */
@@ -470,7 +469,7 @@ static uint64_t streamed_end(const struct xr_chunk *c)
 void xr_stream(struct xr_thread *t, struct xr_chunk *c)
 {
 	uint64_t from = streamed_end(c), end = chunk_end(t, c);
-	if (!root.stream || from >= end)
+	if (!xr_root.stream || from >= end)
 		return;
 	stream_records(t, c, from, end);
 	c->streamed = end;
@@ -494,7 +493,7 @@ static uint64_t copy_chunk(struct xr_chunk *to, const struct xr_chunk *from, uin
 /* Streams what is left in the current chunk of a thread that may be running. */
 static void flush(struct xr_thread *t, struct xr_chunk *copy)
 {
-	xr_lock(&t->lock);
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	if (t->ring && t->taken && t->state != XR_THREAD_FREE) {
 		struct xr_chunk *c = chunk_of(t, t->taken);
 		uint64_t from = streamed_end(c), end = copy_chunk(copy, c, chunk_end(t, c));
@@ -503,7 +502,7 @@ static void flush(struct xr_thread *t, struct xr_chunk *copy)
 			c->streamed = end;
 		}
 	}
-	xr_unlock(&t->lock);
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 }
 
 int xr_stream_begin(int fd)
@@ -511,25 +510,25 @@ int xr_stream_begin(int fd)
 	int err = xr_file_refusal(fd);
 	if (err)
 		return err;
-	if (root.stream)
+	if (xr_root.stream)
 		return -EBUSY;
 	int64_t flags = xr_sys3(SYS_fcntl, fd, F_GETFL, 0);
 	xr_sys3(SYS_fcntl, fd, F_SETFL, flags | O_APPEND);
 	xr_calibrated();
 
 	uint64_t signals = xr_block_signals();
-	xr_lock(&stream_lock);
+	xr_lock(XR_LOCK_STREAM);
 	stream = (struct xr_trace){.fd = fd, .since = xr_rdtsc()};
-	root.stream_fd = fd;
+	xr_root.stream_fd = fd;
 	err = append_first(&stream);
-	root.streamed = stream.bytes;
-	stream.fd = root.stream_fd = -1;
+	xr_root.streamed = stream.bytes;
+	stream.fd = xr_root.stream_fd = -1;
 	if (!err) {
 		xr_output_hold(fd);
-		root.stream_fd = stream.fd = xr_output_fd();
-		__atomic_store_n(&root.stream, 1, __ATOMIC_RELEASE);
+		xr_root.stream_fd = stream.fd = xr_output_fd();
+		__atomic_store_n(&xr_root.stream, 1, __ATOMIC_RELEASE);
 	}
-	xr_unlock(&stream_lock);
+	xr_unlock(XR_LOCK_STREAM);
 	xr_restore_signals(signals);
 	return err;
 }
@@ -537,10 +536,10 @@ int xr_stream_begin(int fd)
 int xr_stream_metadata(void)
 {
 	uint64_t signals = xr_block_signals();
-	xr_lock(&stream_lock);
-	stream.fd = root.stream ? xr_output_fd() : -1;
+	xr_lock(XR_LOCK_STREAM);
+	stream.fd = xr_root.stream ? xr_output_fd() : -1;
 	int err = stream.fd >= 0 ? append_metadata(&stream, 0) : 0;
-	xr_unlock(&stream_lock);
+	xr_unlock(XR_LOCK_STREAM);
 	xr_restore_signals(signals);
 	return err;
 }
@@ -560,7 +559,7 @@ static void correct_header(int fd)
 
 int xr_stream_end(void)
 {
-	if (!root.stream)
+	if (!xr_root.stream)
 		return 0;
 	uint64_t signals = xr_block_signals();
 	struct xr_chunk *copy = xr_map(XR_CHUNK_SIZE);
@@ -569,15 +568,15 @@ int xr_stream_end(void)
 	if (copy)
 		xr_unmap(copy, XR_CHUNK_SIZE);
 
-	xr_lock(&stream_lock);
-	__atomic_store_n(&root.stream, 0, __ATOMIC_RELEASE);
+	xr_lock(XR_LOCK_STREAM);
+	__atomic_store_n(&xr_root.stream, 0, __ATOMIC_RELEASE);
 	stream.fd = xr_output_fd();
 	int err = copy ? append_metadata(&stream, 1) : -ENOMEM;
 	correct_header(stream.fd);
 	xr_output_release();
 	xr_text_free(&stream.gone);
-	stream.fd = root.stream_fd = -1;
-	xr_unlock(&stream_lock);
+	stream.fd = xr_root.stream_fd = -1;
+	xr_unlock(XR_LOCK_STREAM);
 	xr_restore_signals(signals);
 	return err;
 }
@@ -587,24 +586,23 @@ enum { MAX_GONE = 4 << 20 };
 
 void xr_thread_gone(struct xr_thread *t)
 {
-	xr_lock(&stream_lock);
-	if (root.stream && t->taken) {
+	xr_lock(XR_LOCK_STREAM);
+	if (xr_root.stream && t->taken) {
 		if (stream.gone.n < MAX_GONE)
 			xr_put_thread(&stream.gone, t, 0);
 		else
 			stream.unlisted++;
 	}
-	xr_unlock(&stream_lock);
+	xr_unlock(XR_LOCK_STREAM);
 }
 
 void xr_writer_forked(void)
 {
-	stream_lock = 0;
-	root.stream = 0;
+	xr_root.stream = 0;
 	xr_output_forked();
 	stream = (struct xr_trace){.fd = -1};
-	root.stream_fd = -1;
-	root.streamed = 0;
+	xr_root.stream_fd = -1;
+	xr_root.streamed = 0;
 }
 
 /* Snapshots. */
@@ -626,7 +624,7 @@ static struct xr_chunk *copy_at(const struct copies *s, uint64_t i)
 static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number, uint64_t since, struct xr_chunk *to)
 {
 	int result = -1;
-	xr_lock(&t->lock);
+	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	if (t->ring == ring && t->taken >= number && t->state != XR_THREAD_FREE) {
 		const struct xr_chunk *c = chunk_of(t, number);
 		uint64_t seq = __atomic_load_n(&c->seq, __ATOMIC_ACQUIRE);
@@ -642,7 +640,7 @@ static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number
 			}
 		}
 	}
-	xr_unlock(&t->lock);
+	xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 	return result;
 }
 
@@ -683,14 +681,14 @@ static uint64_t oldest(uint64_t since)
 	uint64_t min = UINT64_MAX;
 	for (uint64_t i = 0, n = nthreads(); i < n; i++) {
 		struct xr_thread *t = thread_at(i);
-		xr_lock(&t->lock);
+		xr_lock_one(XR_LOCK_THREAD, &t->lock);
 		uint64_t taken = t->taken;
 		for (uint64_t k = 0; t->ring && t->state != XR_THREAD_FREE && k < t->nchunks && k < taken; k++) {
 			const struct xr_chunk *c = chunk_of(t, taken - k);
 			if (c->magic == XR_CHUNK_MAGIC && c->first < min)
 				min = c->first;
 		}
-		xr_unlock(&t->lock);
+		xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 	}
 	if (min == UINT64_MAX)
 		min = xr_rdtsc();

@@ -21,7 +21,7 @@ PLAIN static long count_on(const struct xr_object *o)
 
 PLAIN int main(int argc, char **argv)
 {
-	const struct xr_object *o = &root.objects[0];
+	const struct xr_object *o = &xr_root.objects[0];
 	(void)argv;
 	if (argc > 2)
 		changed(); /* never, and the compiler does not know */

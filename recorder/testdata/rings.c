@@ -25,19 +25,11 @@
 #include "internal.h"
 #include "syscall.h"
 
-struct xr_root xray_recorder_root = {
+struct xr_root xr_root = {
 	.magic = XR_ROOT_MAGIC, .version = 1, .size = sizeof(struct xr_root), .mode = XR_RECORD,
 	.chunk_size = XR_CHUNK_SIZE, .chunk_header = XR_CHUNK_HEADER,
 	.thread_size = sizeof(struct xr_thread), .object_size = sizeof(struct xr_object),
 };
-uint32_t xr_control_lock;
-
-void xr_lock(uint32_t *lock)
-{
-	while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
-		sched_yield();
-}
-void xr_unlock(uint32_t *lock) { __atomic_store_n(lock, 0, __ATOMIC_RELEASE); }
 void xr_counters_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_profile_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_sums_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
@@ -93,11 +85,11 @@ static void next_chunk(struct thread *th)
 	struct xr_thread *t = &th->t;
 	if (t->taken) {
 		struct xr_chunk *c = current(t);
-		if (root.stream) {
+		if (xr_root.stream) {
 			uint64_t signals = xr_block_signals();
-			xr_lock(&t->lock);
+			xr_lock_one(XR_LOCK_THREAD, &t->lock);
 			xr_stream(t, c);
-			xr_unlock(&t->lock);
+			xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 			xr_restore_signals(signals);
 		}
 		t->last = c->last = th->tsc;
@@ -218,8 +210,8 @@ static void make_threads(int n, uint64_t chunks)
 	/* Just before a new epoch, and not before the stream's beginning. */
 	uint64_t start = (xr_rdtsc() + (1ull << 32)) | 0xffffffff;
 	threads = calloc(n, sizeof *threads);
-	root.threads = calloc(n, sizeof *root.threads);
-	root.min_tsc = start - 5000;
+	xr_root.threads = calloc(n, sizeof *xr_root.threads);
+	xr_root.min_tsc = start - 5000;
 	for (int i = 0; i < n; i++) {
 		struct thread *th = &threads[i];
 		th->t.tid = 1 + rnd(4000000);
@@ -229,9 +221,9 @@ static void make_threads(int n, uint64_t chunks)
 		th->t.ring = aligned_alloc(XR_CHUNK_SIZE, chunks * XR_CHUNK_SIZE);
 		snprintf(th->t.name, sizeof th->t.name, "worker %d", i % 100);
 		th->tsc = start - rnd(5000);
-		root.threads[i] = &th->t;
+		xr_root.threads[i] = &th->t;
 	}
-	root.nthreads = n;
+	xr_root.nthreads = n;
 }
 
 static void fill(struct thread *th, uint64_t n, int odd)
@@ -249,8 +241,8 @@ static void report(void)
 	uint64_t dropped = 0;
 	for (int i = 1; i <= FUNCTIONS; i++)
 		printf("call %d %lu\n", i, calls[i]);
-	for (uint64_t i = 0; i < root.nthreads; i++)
-		dropped += root.threads[i]->dropped;
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
+		dropped += xr_root.threads[i]->dropped;
 	printf("event %lu\nargument %lu\nsum %lu\nback %lu\ndropped %lu\n", events, arguments, argument_sum, back, dropped);
 }
 
@@ -267,14 +259,14 @@ static int snapshot(int argc, char **argv)
 	random_state = atoi(argv[3]);
 	steps_back = argc == 7;
 	make_threads(atoi(argv[4]), atoi(argv[6]));
-	for (uint64_t i = 0; i < root.nthreads; i++)
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
 		fill(&threads[i], atoi(argv[5]), 1);
 	uint64_t since = 0;
 	if (argc > 7) {
 		uint64_t end = 0;
-		for (uint64_t i = 0; i < root.nthreads; i++)
+		for (uint64_t i = 0; i < xr_root.nthreads; i++)
 			end = threads[i].tsc > end ? threads[i].tsc : end;
-		since = root.min_tsc + (end - root.min_tsc) / 100 * atoi(argv[7]);
+		since = xr_root.min_tsc + (end - xr_root.min_tsc) / 100 * atoi(argv[7]);
 		printf("since %lu\n", since);
 	}
 	struct xr_written w;
@@ -297,12 +289,12 @@ static int stream(char **argv, uint64_t limit)
 	put_function(&threads[0], 98, XR_ENTER);
 	threads[0].tsc = start;
 	int fd = create(argv[2]);
-	root.stream_limit = limit;
+	xr_root.stream_limit = limit;
 	if (xr_stream_begin(fd))
 		die("no stream");
 	fill(&threads[0], 10, 1);
 	leave_slot(&threads[0]); /* a record of which nothing but the place is there: lost */
-	for (uint64_t i = 0; i < root.nthreads; i++)
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
 		fill(&threads[i], atoi(argv[5]), 1);
 	leave_slot(&threads[0]); /* at the end of what is flushed: no loss */
 	if (xr_stream_metadata() || xr_stream_end())
@@ -413,7 +405,7 @@ static int cost(char **argv)
 	uint64_t n = (th->t.cursor - (uint64_t)c - XR_CHUNK_HEADER - 16) / 8;
 	if (xr_stream_begin(create(argv[2])))
 		die("no stream");
-	root.stream_limit = 1; /* it is written nowhere: write() has a price of its own */
+	xr_root.stream_limit = 1; /* it is written nowhere: write() has a price of its own */
 	for (int i = 0; i < rounds; i++) {
 		c->streamed = 0;
 		uint64_t before = cpu_ns();
@@ -427,7 +419,7 @@ static int cost(char **argv)
 
 int main(int argc, char **argv)
 {
-	xr_anchor(&root.start);
+	xr_anchor(&xr_root.start);
 	if (argc >= 7 && !strcmp(argv[1], "snapshot"))
 		return snapshot(argc, argv);
 	if (argc >= 7 && !strcmp(argv[1], "core")) {

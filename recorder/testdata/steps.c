@@ -23,7 +23,7 @@ PLAIN static void spin(uint64_t ticks)
 }
 
 TRACED static void quick(void) { sink++; }
-TRACED static void lengthy(void) { spin(root.threshold + root.threshold / 4); sink++; }
+TRACED static void lengthy(void) { spin(xr_root.threshold + xr_root.threshold / 4); sink++; }
 TRACED static long plain(long x) { sink++; return x + 1; }
 TRACED __attribute__((__xray_always_instrument__, xray_log_args(1))) static long logged(long x) { sink++; return x + 1; }
 
@@ -117,7 +117,7 @@ PLAIN int main(int argc, char **argv)
 		 * the one before. */
 		if (!threshold_ns && f.records != 4 + 2 * (happened && !toggles))
 			missing++;
-		if (threshold_ns && f.shortest >= 0 && f.shortest < (long)root.threshold)
+		if (threshold_ns && f.shortest >= 0 && f.shortest < (long)xr_root.threshold)
 			faults++;
 		if (happened) {
 			at += with_lengthy;

@@ -79,7 +79,7 @@ PLAIN int main(int argc, char **argv)
 	long toggles = argc > 1 ? atol(argv[1]) : 1000, snapshots = 0;
 	pthread_t workers[WORKERS], interrupter;
 	int fd = memfd_create("snapshot", 0);
-	must(fd >= 0 && root.nobjects < 2, "set-up");
+	must(fd >= 0 && xr_root.nobjects < 2, "set-up");
 	signal(SIGUSR1, on_signal);
 	for (int i = 0; i < WORKERS; i++)
 		must(!pthread_create(&workers[i], NULL, work, NULL), "thread");
@@ -89,10 +89,10 @@ PLAIN int main(int argc, char **argv)
 		sigset_t all, old;
 		sigfillset(&all);
 		pthread_sigmask(SIG_BLOCK, &all, &old);
-		xr_lock(&xr_control_lock);
+		xr_lock(XR_LOCK_CONTROL);
 		enum xr_mode mode = modes[i % MODES], next = modes[(i + 1) % MODES];
 		const char *why = xr_start(mode, mode == XR_PRUNE ? 1000 : 0, 12, -1, 0);
-		must(!why && root.objects[0].patched, why ? why : "sleds");
+		must(!why && xr_root.objects[0].patched, why ? why : "sleds");
 		why = xr_switch(next, next == XR_PRUNE ? 1000 : 0, 12);
 		must(!why, why ? why : "");
 		if (i % 50 == 0) {
@@ -102,8 +102,8 @@ PLAIN int main(int argc, char **argv)
 			snapshots++;
 		}
 		xr_stop();
-		must(!root.objects[0].patched, "sleds stay on");
-		xr_unlock(&xr_control_lock);
+		must(!xr_root.objects[0].patched, "sleds stay on");
+		xr_unlock(XR_LOCK_CONTROL);
 		pthread_sigmask(SIG_SETMASK, &old, NULL);
 	}
 	done = 1;

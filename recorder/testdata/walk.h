@@ -75,8 +75,8 @@ PLAIN static void walk_chunk(struct faults *f, const uint8_t *p, const uint8_t *
 PLAIN static struct faults walk(void)
 {
 	struct faults f = {.shortest = -1};
-	for (uint64_t i = 0; i < root.nthreads; i++) {
-		struct xr_thread *t = root.threads[i];
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		struct xr_thread *t = xr_root.threads[i];
 		uint32_t stack[256];
 		uint64_t since[256];
 		int depth = 0;
@@ -96,9 +96,9 @@ PLAIN static struct faults walk(void)
 /* Starts the threads' rings anew. Only the calling thread may be recording. */
 PLAIN static void forget(void)
 {
-	for (uint64_t i = 0; i < root.nthreads; i++) {
-		root.threads[i]->taken = 0;
-		root.threads[i]->cursor = 0;
-		root.threads[i]->depth = 0;
+	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
+		xr_root.threads[i]->taken = 0;
+		xr_root.threads[i]->cursor = 0;
+		xr_root.threads[i]->depth = 0;
 	}
 }

@@ -67,7 +67,7 @@ PLAIN static int bare(void)
 {
 	if (!record())
 		return 0;
-	void (**slots)(void) = (void (**)(void))(root.objects[0].thunks + 4096);
+	void (**slots)(void) = (void (**)(void))(xr_root.objects[0].thunks + 4096);
 	for (int i = 0; i < 3; i++)
 		slots[i] = floor_trampoline;
 	return 1;
@@ -91,13 +91,13 @@ PLAIN static void print_calls(void)
 {
 	uint64_t calls = 0;
 	must(count(), "counting");
-	for (uint64_t i = 0; i < root.nthreads; i++)
-		for (uint64_t id = 0; root.threads[i]->counters && id < root.threads[i]->ncounters; id++)
-			calls -= root.threads[i]->counters[id];
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
+		for (uint64_t id = 0; xr_root.threads[i]->counters && id < xr_root.threads[i]->ncounters; id++)
+			calls -= xr_root.threads[i]->counters[id];
 	unsigned long units = work();
-	for (uint64_t i = 0; i < root.nthreads; i++)
-		for (uint64_t id = 0; root.threads[i]->counters && id < root.threads[i]->ncounters; id++)
-			calls += root.threads[i]->counters[id];
+	for (uint64_t i = 0; i < xr_root.nthreads; i++)
+		for (uint64_t id = 0; xr_root.threads[i]->counters && id < xr_root.threads[i]->ncounters; id++)
+			calls += xr_root.threads[i]->counters[id];
 	stop();
 	printf("calls %f\n", (double)calls / units);
 }
@@ -108,7 +108,7 @@ PLAIN int main(int argc, char **argv)
 	int missing[VARIANTS] = {0};
 	file = argv[2];
 	xr_init();
-	if (root.mode != XR_OFF) /* an observer has joined */
+	if (xr_root.mode != XR_OFF) /* an observer has joined */
 		stop();
 	work();
 	for (int run = 0; run < atoi(argv[1]); run++)
@@ -122,7 +122,7 @@ PLAIN int main(int argc, char **argv)
 			stop();
 		}
 	print_calls();
-	printf("hz %f\n", (double)root.frequency);
+	printf("hz %f\n", (double)xr_root.frequency);
 	unlink(file);
 	return 0;
 }

@@ -1,0 +1,364 @@
+/* Start, stop, fork and end: what the other files do then, and in which order. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include "arena.h"
+#include "descriptors.h"
+#include "gcc.h"
+#include "landings.h"
+#include "objects.h"
+#include "options.h"
+#include "output.h"
+#include "ring.h"
+#include "syscall.h"
+#include "text.h"
+
+/* Largest file of a filter. */
+#define MAX_FILTER (64 << 20)
+
+int xr_keeps_records(void) { return xr_root.mode == XR_RECORD || xr_root.mode == XR_PRUNE || xr_root.mode == XR_DEPTH; }
+
+/* Whether the first record opens the output. */
+static uint32_t pending;
+
+/* Output. */
+
+static void begin_stream(void)
+{
+	int fd = xr_open_output(xr_options.template);
+	int err = fd < 0 ? fd : xr_stream_begin(fd);
+	if (!err || fd < 0)
+		xr_root.stream_limit = xr_options.limit;
+	else
+		xr_close(fd);
+	if (err)
+		xr_warn("the output cannot be written", xr_errno_text(err));
+}
+
+/* Leaves the writing to the observer that the environment names. Returns 0 if there is
+ * none: then the process writes its trace itself. */
+static int join_observer(void)
+{
+	if (!xr_options.observer)
+		return 0;
+	int err = xr_arena_join(xr_options.observer);
+	if (err)
+		xr_warn("xray record cannot be reached, so this process writes its own trace", xr_errno_text(err));
+	else
+		xr_arena_publish();
+	return !err;
+}
+
+void xr_open_pending(void)
+{
+	if (xr_sealed || !__atomic_exchange_n(&pending, 0, __ATOMIC_ACQ_REL))
+		return;
+	xr_lock(XR_LOCK_CONTROL);
+	if (!xr_root.stream && xr_root.mode != XR_OFF && !join_observer() && xr_options.stream && xr_options.template[0])
+		begin_stream();
+	xr_unlock(XR_LOCK_CONTROL);
+}
+
+/* Recording. */
+
+static const char *check_mode(enum xr_mode *mode, uint32_t depth)
+{
+	if (depth && (*mode == XR_RECORD || *mode == XR_PRUNE))
+		*mode = XR_DEPTH;
+	if (*mode == XR_DEPTH && (!depth || depth > XR_MAX_DEPTH))
+		return "depth has to be between 1 and 256";
+	return NULL;
+}
+
+static const char *set_manner(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
+{
+	const char *why = check_mode(&mode, depth);
+	if (why)
+		return why;
+	/* Status and traces say what holds: other modes have no use for these. */
+	if (mode != XR_PRUNE && mode != XR_DEPTH)
+		threshold_ns = 0;
+	if (threshold_ns)
+		xr_calibrated();
+	xr_threshold_ns = threshold_ns;
+	xr_root.threshold = threshold_ns ? xr_ticks(threshold_ns) : 0;
+	xr_root.depth = mode == XR_DEPTH ? depth : 0;
+	return xr_set_mode(mode) ? "this mode is not there" : NULL;
+}
+
+/* Sleds are off, and the mode is that of before and after. */
+static uint32_t paused;
+
+int xr_is_paused(void) { return paused; }
+
+const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit)
+{
+	if (xr_root.mode != XR_OFF)
+		return paused ? "it is recording already, and paused" : "it is recording already";
+	if (!xr_root.nchunks)
+		return "there was no memory for the recorder";
+	uint64_t cpu = xr_cpu_ns(), now = xr_rdtsc();
+	const char *why = set_manner(mode, threshold_ns, depth);
+	if (why)
+		return why;
+	xr_cpu_before = cpu;
+	xr_cpu_from = now;
+	xr_spent = (struct xr_spent){0};
+	xr_rescan();
+	xr_sums_begin();
+	xr_probe_cost();
+	xr_root.stream_limit = limit;
+	int err = fd < 0 ? 0 : xr_stream_begin(fd);
+	if (err) {
+		xr_set_mode(XR_OFF);
+		return xr_errno_text(err);
+	}
+	xr_patch(1);
+	xr_spent.setup_ns = xr_cpu_ns() - cpu;
+	xr_arena_publish();
+	return NULL;
+}
+
+const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
+{
+	if (xr_root.mode == XR_OFF)
+		return "it is not recording";
+	const char *why = mode == XR_OFF ? NULL : set_manner(mode, threshold_ns, depth);
+	if (!why) {
+		paused = mode == XR_OFF;
+		xr_patch(!paused);
+		xr_arena_publish();
+	}
+	return why;
+}
+
+void xr_resume(void)
+{
+	paused = 0;
+	xr_patch(1);
+	xr_arena_publish();
+}
+
+void xr_stop(void)
+{
+	uint64_t cpu = xr_cpu_ns();
+	pending = paused = 0;
+	xr_patch(0);
+	xr_spent.setup_ns += xr_cpu_ns() - cpu;
+	xr_stream_end();
+	xr_arena_publish();
+	xr_arena_flush();
+	xr_set_mode(XR_OFF);
+}
+
+/* Processes. */
+
+void xr_forked(void)
+{
+	if (!xr_is_forked())
+		return;
+	xr_locks_forked();
+	xr_writer_forked();
+	xr_control_forked();
+	xr_ring_forked();
+	xr_cpu_before = 0;
+	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
+	xr_spent = (struct xr_spent){0};
+	if (!xr_options.follow)
+		xr_set_mode(XR_OFF);
+	else if (xr_options.template[0] && xr_options.stream && xr_root.mode != XR_OFF && !xr_observed())
+		pending = 1;
+}
+
+static void before_fork(void)
+{
+	xr_control_fork();
+	xr_lock(XR_LOCK_LOADER);
+}
+
+static void after_fork(void) { xr_unlock(XR_LOCK_LOADER); }
+
+static void after_fork_in_child(void)
+{
+	xr_locks_forked();
+	xr_forked();
+	if (xr_options.follow)
+		xr_control_again();
+}
+
+static void share_rings(void)
+{
+	char program[256];
+	struct xr_text t = xr_text_in(program, sizeof program - 1);
+	xr_put_base_name(&t);
+	program[t.n] = 0;
+	if (xr_options.shm[0] != '/' || xr_share_begin(xr_options.shm, program))
+		xr_warn("the folder of rings has to be a short absolute path", xr_options.shm);
+}
+
+void xr_init(void)
+{
+	static uint32_t ready;
+	if (__atomic_exchange_n(&ready, 1, __ATOMIC_ACQ_REL))
+		return;
+	xr_root.pid = xr_sys0(SYS_getpid);
+	xr_remember_stderr();
+	xr_read_options();
+	if (xr_options.asked)
+		xr_root.session = xr_options.session;
+	if (xr_options.shm && xr_options.asked)
+		share_rings();
+	xr_anchor(&xr_root.start);
+	xr_root.invariant = xr_invariant_tsc();
+	xr_patch_init();
+	xr_root.ring_budget = xr_options.budget;
+	if (xr_ring_init(xr_options.dontdump)) {
+		xr_warn("no memory", NULL);
+		return;
+	}
+	uint64_t n = xr_options.ring / XR_CHUNK_SIZE;
+	xr_root.nchunks = n < 2 ? 2 : n;
+	pthread_atfork(before_fork, after_fork, after_fork_in_child);
+}
+
+static void load_filter(void)
+{
+	int fd = xr_open(xr_options.filter, O_RDONLY | O_CLOEXEC, 0);
+	char *text = fd < 0 ? NULL : xr_map(MAX_FILTER);
+	int64_t n = 0, k = fd < 0 ? fd : -ENOMEM;
+	while (text && (k = xr_read(fd, text + n, MAX_FILTER - n)) > 0)
+		n += k;
+	if (fd >= 0)
+		xr_close(fd);
+	if (k < 0)
+		xr_warn("the filter cannot be read", xr_errno_text(k));
+	else if (n == MAX_FILTER)
+		xr_warn("the filter is too large", NULL);
+	else if (xr_set_filter(text, n))
+		xr_warn("the filter has a line that is not understood", xr_options.filter);
+	if (text)
+		xr_unmap(text, MAX_FILTER);
+}
+
+/* Whether anything could be recorded as of now. */
+static int has_sleds(void)
+{
+	for (uint64_t i = 0; i < xr_root.nobjects; i++)
+		if (xr_root.objects[i].state == XR_OBJECT_READY)
+			return 1;
+	return 0;
+}
+
+static void start_as_asked(void)
+{
+	if (xr_options.filter)
+		load_filter();
+	if (xr_options.start && xr_options.mode != XR_OFF) {
+		/* A program without sleds leaves no output, unless it loads some. */
+		xr_rescan();
+		int stream = xr_options.template[0] && xr_options.stream, fd = -1;
+		pending = (stream || xr_options.observer) && !has_sleds();
+		if (!pending && join_observer())
+			stream = 0;
+		if (stream && !pending) {
+			fd = xr_open_output(xr_options.template);
+			if (fd < 0)
+				xr_warn("the output cannot be written", xr_errno_text(fd));
+		}
+		const char *why = xr_start(xr_options.mode, xr_options.threshold_ns, xr_options.depth, fd, xr_options.limit);
+		if (why)
+			xr_warn("recording does not start", why);
+		if (why && fd >= 0)
+			xr_close(fd);
+	}
+}
+
+/* gold drops the sled table of a program with --gc-sections if nothing refers to it. */
+extern const char __start_xray_instr_map[] __attribute__((weak, visibility("hidden")));
+
+__attribute__((constructor(101))) static void begin(void)
+{
+	__asm__ volatile("" : : "r"(__start_xray_instr_map));
+	uint64_t cpu = xr_cpu_ns();
+	xr_init();
+	xr_landings_init(xr_options.asked);
+	if (!xr_options.asked)
+		return;
+	xr_lock(XR_LOCK_CONTROL);
+	start_as_asked();
+	xr_unlock(XR_LOCK_CONTROL);
+	if (xr_options.dump && (!xr_options.control || xr_equal(xr_options.control, "0")))
+		xr_options.control = "1"; /* whose thread writes them */
+	if (xr_options.control && !xr_equal(xr_options.control, "0")) {
+		int err = xr_control_start(xr_options.control);
+		if (err)
+			xr_warn("it cannot be controlled", xr_errno_text(err));
+	}
+	if (xr_options.dump) {
+		const char *why = xr_dump_at(xr_options.dump);
+		if (why)
+			xr_warn(why, xr_options.dump);
+	}
+	if (xr_cpu_from) {
+		/* Of a program that is recorded from its start, all CPU time counts. */
+		xr_cpu_before = 0;
+		xr_spent.setup_ns = xr_cpu_ns() - cpu;
+	}
+}
+
+/* Rings that are not streamed are written when the program ends. */
+static void write_rings(void)
+{
+	int fd = xr_open_output(xr_options.template);
+	if (fd < 0) {
+		xr_warn("the output cannot be written", xr_errno_text(fd));
+		return;
+	}
+	struct xr_written w;
+	int64_t n = xr_snapshot(fd, 0, &w);
+	if (n < 0)
+		xr_warn("the output cannot be written", xr_errno_text(n));
+	xr_close(fd);
+}
+
+void xr_dump(void)
+{
+	static char name[sizeof xr_options.template];
+	static uint32_t number;
+	struct xr_text t = xr_text_in(name, sizeof name - 1);
+	xr_put_text(&t, xr_options.template[0] ? xr_options.template : "xray-%e.%p.xray");
+	xr_put_text(&t, ".dump-");
+	xr_put_number(&t, ++number);
+	name[t.n] = 0;
+	int fd = xr_open_output(name);
+	int64_t n = fd;
+	if (fd >= 0) {
+		n = xr_snapshot(fd, 0, NULL);
+		xr_close(fd);
+	}
+	if (n < 0)
+		xr_warn("a dump cannot be written", xr_errno_text(n));
+}
+
+__attribute__((destructor(101))) static void end(void)
+{
+	if (xr_sealed)
+		return; /* nothing of this could be done; an observer writes what is left */
+	xr_forked();
+	xr_lock(XR_LOCK_CONTROL);
+	if (xr_observed() && !xr_arena_lost()) {
+		xr_rescan();
+		xr_arena_publish(); /* other threads go on until the process is gone */
+	} else if (xr_root.mode != XR_OFF) {
+		xr_patch(0);
+		int rings = xr_observed() || (!xr_root.stream && !xr_options.stream);
+		if (rings && xr_options.template[0] && xr_root.nthreads)
+			write_rings();
+		xr_stop();
+	}
+	xr_share_end();
+	xr_unlock(XR_LOCK_CONTROL);
+}

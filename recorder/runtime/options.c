@@ -1,0 +1,176 @@
+/* The options of the environment. */
+#define _GNU_SOURCE
+#include <unistd.h>
+
+#include "options.h"
+#include "syscall.h"
+#include "text.h"
+
+/* stdlib.h has inline functions of floating-point numbers, which these files are
+ * compiled without. */
+char *secure_getenv(const char *name);
+int setenv(const char *name, const char *value, int overwrite);
+
+#define VARIABLE "XRAY_RECORDER"
+
+enum { MAX_OPTIONS = 16384 };
+
+struct xr_options xr_options = {
+	.mode = XR_RECORD,
+	.stream = 1,
+	.follow = 1,
+	.start = 1,
+	.ring = XR_NCHUNKS * XR_CHUNK_SIZE,
+	.budget = XR_RING_BUDGET,
+};
+
+static char option_text[MAX_OPTIONS];
+
+/* Returns null, or what is wrong with a value. */
+static const char *read_switch(const char *s, int *to)
+{
+	uint64_t v;
+	if (!xr_parse_number(s, &v) || v > 1)
+		return "is neither 0 nor 1";
+	*to = v;
+	return NULL;
+}
+
+/* Where the values of options go; of mode it is looked at separately. */
+static const struct {
+	const char *key;
+	char **text;
+	uint64_t *number;
+	int *on;
+} known_options[] = {
+	{"output", .text = &xr_options.output}, {"filter", .text = &xr_options.filter}, {"shm", .text = &xr_options.shm},
+	{"observer", .text = &xr_options.observer}, {"control", .text = &xr_options.control}, {"dump", .text = &xr_options.dump},
+	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring},
+	{"limit", .number = &xr_options.limit}, {"budget", .number = &xr_options.budget}, {"pid", .number = &xr_options.pid},
+	{"session", .number = &xr_options.session}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
+	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start},
+};
+enum { KNOWN_OPTIONS = sizeof known_options / sizeof *known_options };
+
+/* The place of a key there; KNOWN_OPTIONS for mode, and -1 for none. */
+static int find_option(const char *key)
+{
+	for (int i = 0; i < KNOWN_OPTIONS; i++)
+		if (xr_equal(key, known_options[i].key))
+			return i;
+	return xr_equal(key, "mode") ? KNOWN_OPTIONS : -1;
+}
+
+static const char *read_option(int i, char *value)
+{
+	if (i == KNOWN_OPTIONS)
+		return xr_parse_mode(value, &xr_options.mode) ? NULL : "is none of record, prune, count, profile, depth and off";
+	if (known_options[i].text)
+		*known_options[i].text = value;
+	else if (known_options[i].number)
+		return xr_parse_number(value, known_options[i].number) ? NULL : "is not a number";
+	else
+		return read_switch(value, known_options[i].on);
+	return NULL;
+}
+
+/* Says which option is wrong, and at which character of the variable, from 1. */
+static void warn_of_option(const char *key, const char *value, const char *what, uint64_t at)
+{
+	char room[256];
+	struct xr_text t = xr_text_in(room, sizeof room - 1);
+	xr_put_text(&t, "character ");
+	xr_put_number(&t, at + 1);
+	xr_put_text(&t, ": ");
+	xr_put(&t, key, xr_strnlen(key, 64));
+	if (value) {
+		xr_put_text(&t, "=");
+		xr_put(&t, value, xr_strnlen(value, 64));
+	}
+	xr_put_text(&t, " ");
+	xr_put_text(&t, what);
+	room[t.n] = 0;
+	xr_warn(VARIABLE " has an option that is not understood", room);
+}
+
+static void read_options(const char *text)
+{
+	uint64_t n = xr_strlen(text);
+	if (n >= sizeof option_text) {
+		xr_warn(VARIABLE " is too long, and ignored", NULL);
+		return;
+	}
+	xr_copy(option_text, text, n + 1);
+	xr_options.asked = 1;
+	for (char *p = option_text, *end; *p; p = end) {
+		char *value = NULL;
+		for (end = p; *end && *end != ','; end++)
+			if (*end == '=' && !value) {
+				*end = 0;
+				value = end + 1;
+			}
+		if (*end)
+			*end++ = 0;
+		if (!*p && !value)
+			continue;
+		int option = find_option(p);
+		const char *bad = NULL, *wrong = NULL;
+		if (option < 0)
+			warn_of_option(p, NULL, "is no option", p - option_text);
+		else if (!value)
+			warn_of_option(p, NULL, "has no value", p - option_text);
+		else if ((bad = xr_decode(value)))
+			warn_of_option(p, NULL, "has a % without two hexadecimal digits", bad - option_text);
+		else if ((wrong = read_option(option, value)))
+			warn_of_option(p, value, wrong, value - option_text);
+	}
+}
+
+/* Without follow, other processes find the number of this one in the environment,
+ * and leave themselves alone. */
+static void keep_to_itself(const char *text)
+{
+	static char longer[MAX_OPTIONS + 32];
+	struct xr_text t = xr_text_in(longer, sizeof longer - 1);
+	xr_put_text(&t, text);
+	xr_put_text(&t, ",pid=");
+	xr_put_number(&t, xr_root.pid);
+	setenv(VARIABLE, longer, 1);
+}
+
+/* Where the program goes later does not change where the output is. */
+static void make_template(void)
+{
+	struct xr_text t = xr_text_in(xr_options.template, sizeof xr_options.template - 1);
+	if (xr_options.output[0] != '/' && getcwd(xr_options.template, sizeof xr_options.template - 1)) {
+		/* A percent sign of the path would be taken for the template's. */
+		static char directory[sizeof xr_options.template];
+		uint64_t n = xr_strlen(xr_options.template);
+		xr_copy(directory, xr_options.template, n);
+		for (uint64_t i = 0; i < n; i++) {
+			xr_put(&t, &directory[i], 1);
+			if (directory[i] == '%')
+				xr_put_text(&t, "%");
+		}
+		xr_put_text(&t, "/");
+	}
+	xr_put_text(&t, xr_options.output);
+	xr_options.template[t.n] = 0;
+	if (t.cut)
+		xr_warn("the output's path is too long", NULL);
+	if (t.cut)
+		xr_options.template[0] = 0;
+}
+
+void xr_read_options(void)
+{
+	const char *text = secure_getenv(VARIABLE);
+	if (text)
+		read_options(text);
+	if (xr_options.pid && xr_options.pid != xr_root.pid)
+		xr_options.asked = 0;
+	else if (xr_options.asked && !xr_options.follow && !xr_options.pid)
+		keep_to_itself(text);
+	if (xr_options.output && xr_options.asked)
+		make_template();
+}
