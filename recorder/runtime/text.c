@@ -1,6 +1,5 @@
 #include "text.h"
 
-#include "internal.h"
 #include "syscall.h"
 
 /* Makes room for n more bytes. */

@@ -1,0 +1,76 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// checkedLocks compiles the runtime so that it ends a process that takes locks out of order.
+var checkedLocks = edit{"locks.c", "enum { CHECKED = 0 };", "enum { CHECKED = 1 };"}
+
+// linkedWith are the flags that link an archive in.
+func linkedWith(archive string) []string {
+	return []string{"-O1", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"}
+}
+
+// Locks are taken in the order of locks.h: while threads come and go, rings are written,
+// processes fork and objects are opened.
+func TestLockOrder(t *testing.T) {
+	archive := buildArchive(t, checkedLocks)
+	storms := buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...)
+	for _, options := range []string{"ring=131072,budget=1000000,control=1", "mode=profile", "stream=0,shm=" + escapeOption(t.TempDir())} {
+		recordProgram(t, nil, options, storms, "churn", "100")
+	}
+	recordProgram(t, nil, "start=0,ring=131072", storms, "snapshots", "5", t.TempDir())
+	recordProgram(t, nil, "start=0,control=1", storms, slices.Concat([]string{"plugins", "20"}, buildPlugins(t, 3))...)
+	recordProgram(t, nil, "control=1", buildProgram(t, "clang-22", "life.c", linkedWith(archive)...), "fork")
+	flavour{storms, nil}.runObserved(t, "mode=record", "churn", "100")
+}
+
+// The test before finds a wrong order.
+func TestLockOrderFindsWrongOrder(t *testing.T) {
+	archive := buildArchive(t, checkedLocks, edit{"ring.c", "	xr_lock(XR_LOCK_THREADS);\n	bury_namesake(tid);", "	xr_lock(XR_LOCK_STREAM);\n	bury_namesake(tid);"})
+	cmd := exec.Command(buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...), "churn", "100")
+	cmd.Env = append(cmd.Environ(), EnvVar+"=output="+escapeOption(t.TempDir())+"/%25p,ring=131072,budget=1000000")
+	if err := cmd.Run(); err == nil || !strings.Contains(err.Error(), "signal: illegal instruction") {
+		t.Errorf("the program ends with %v", err)
+	}
+}
+
+// leaves are headers of the runtime that the rest builds on, and what each may include.
+var leaves = map[string][]string{
+	"syscall":     nil,
+	"locks":       {"locks", "syscall"},
+	"text":        {"text", "syscall"},
+	"descriptors": {"descriptors", "text", "syscall"},
+	"warnings":    {"warnings", "descriptors", "text", "syscall"},
+}
+
+// Locks, warnings and what they need know nothing of the rest of the runtime.
+func TestLeavesIncludeNothingElse(t *testing.T) {
+	include := regexp.MustCompile(`(?m)^#include "(.*)\.h"$`)
+	for leaf, allowed := range leaves {
+		files, err := filepath.Glob("runtime/" + leaf + ".[ch]")
+		if err != nil || len(files) == 0 {
+			t.Fatal(files, err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range include.FindAllStringSubmatch(string(text), -1) {
+				if !slices.Contains(allowed, m[1]) {
+					t.Errorf("%s includes %s.h", file, m[1])
+				}
+			}
+		}
+	}
+}
