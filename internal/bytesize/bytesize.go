@@ -1,4 +1,4 @@
-// Package bytesize reads sizes as people write them.
+// Package bytesize parses sizes.
 package bytesize
 
 import (
@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Parse reads a number of bytes, with a suffix of K, M, G or T for powers of 1024. It reports
-// false for anything else, and for sizes beyond 63 bits.
+// Parse parses a number of bytes with an optional suffix K, M, G or T for powers of 1024. It
+// returns false for other text, and for sizes of more than 63 bits.
 func Parse(text string) (int64, bool) {
 	digits := strings.TrimRight(text, "KMGTkmgt")
 	shift := 0

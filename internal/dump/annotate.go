@@ -16,29 +16,28 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Options of [Annotate]. The zero value is usable.
+// Options configures [Annotate]. The zero value is valid.
 type Options struct {
-	// Names gives functions their names; nil for numbers alone.
+	// Names has the names of functions. It may be nil.
 	Names symbolize.Names
-	// Verify marks every record of an FDR log that the [Verifier] does not allow.
+	// Verify marks every record of an FDR log that [Verifier] rejects.
 	Verify bool
 }
 
-// Summary counts what a dump showed.
+// Summary has the counts of a dump.
 type Summary struct {
 	Records    int64
 	Blocks     int64 // of an FDR log
-	Damaged    int64 // bytes that are no record and no padding
-	Padding    int64 // bytes between blocks, and unused rests of buffers
+	Damaged    int64 // bytes that are neither records nor padding
+	Padding    int64 // bytes between blocks and unused ends of buffers
 	Violations int64 // found by Options.Verify
 }
 
-// Annotate prints every record of a basic or FDR log: its offset in the file
-// after decompression, its bytes, and what it means. Bytes without meaning are
-// shown as two dots, and long payloads are cut short. Functions and events have
-// the thread, CPU and time that follow from the records before them; a question
-// mark where nothing does. Damage stands where it is, with its cause and what to
-// do about it. The error is that of w or of reading; damage is none.
+// Annotate prints every record of a basic or FDR log: its offset in the file after
+// decompression, its bytes, and its meaning. It prints unused bytes as two dots, and truncates
+// long payloads. Functions and events have the thread, CPU and time that follow from the
+// records before them, or a question mark. Damage is printed where it is, with its cause and a
+// remedy. Annotate returns errors of w and of reading. Damage is not an error.
 func Annotate(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error], opts Options) (Summary, error) {
 	a := &annotator{w: bufio.NewWriterSize(w, 1<<16), header: h, opts: opts}
 	a.fileHeader()
@@ -65,7 +64,7 @@ func Annotate(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, er
 	return a.sum, a.w.Flush()
 }
 
-// annotator holds what the records before the current one say.
+// annotator has the state from the records before the current one.
 type annotator struct {
 	w      *bufio.Writer
 	header *reader.Header
@@ -75,15 +74,14 @@ type annotator struct {
 	last     reader.RecordKind
 	inBlock  bool
 	verifier Verifier
-	verify   bool  // the verifier knows where in the block it is
-	blockEnd int64 // as the block says; 0 where it does not
+	verify   bool  // the position in the block is known
+	blockEnd int64 // from the extents; 0 if unknown
 	thread   int32
 	cpu      uint16
 	clock    bool // the block has set cpu and tsc
 	tsc      uint64
 
-	// lost is a stretch of bytes that are no record; the reader may hand it out
-	// in pieces.
+	// lost is a run of bytes without a record. The reader can return it in pieces.
 	lost stretch
 
 	raw, row []byte // scratch
@@ -94,14 +92,14 @@ type stretch struct {
 	head         []byte
 	err          error
 	harmless     bool
-	zeros        bool // nothing but zeros, whatever the causes
+	zeros        bool // only zeros
 }
 
 const (
 	rowBytes = 16
-	// maxPayload bounds how much of a payload or of damage is shown in bytes.
+	// maxPayload limits the bytes of a payload or of damage that are printed in hexadecimal.
 	maxPayload = 3 * rowBytes
-	// maxText bounds how much of a payload is shown as text.
+	// maxText limits the bytes of a payload that are printed as text.
 	maxText = 80
 )
 
@@ -123,7 +121,7 @@ func (a *annotator) fileHeader() {
 	fmt.Fprintln(a.w)
 }
 
-// record prints a record and takes over what it says.
+// record prints a record and updates the state.
 func (a *annotator) record(r *reader.Record) {
 	a.sum.Records++
 	violation := a.state(r)
@@ -149,8 +147,7 @@ func (a *annotator) record(r *reader.Record) {
 	a.last = r.Kind
 }
 
-// state follows the records of a block. The error is what the verifier has
-// against r.
+// state updates the state of the block. It returns the error of the verifier.
 func (a *annotator) state(r *reader.Record) (violation error) {
 	starts := r.Kind == reader.BufferExtents || r.Kind == reader.NewBuffer && (!a.inBlock || a.last != reader.BufferExtents)
 	if starts {
@@ -190,7 +187,7 @@ func (a *annotator) violation(err error) {
 	a.note(err.Error())
 }
 
-// meaning says what a record is.
+// meaning describes a record.
 func (a *annotator) meaning(r *reader.Record) string {
 	switch r.Kind {
 	case reader.BufferExtents:
@@ -236,7 +233,7 @@ var kindWords = [...]string{
 	reader.EnterArg: "enter, args",
 }
 
-// moment is when and where an FDR record was made.
+// moment returns the time, thread and CPU of an FDR record.
 func (a *annotator) moment(r *reader.Record) string {
 	if !a.clock {
 		return fmt.Sprintf("tsc ? (%+d)  thread %d  cpu ?", r.Delta, a.thread)
@@ -273,7 +270,7 @@ func bytesText(data []byte) string {
 	return fmt.Sprintf("%d bytes %q", len(data), data)
 }
 
-// damage adds to the stretch of bytes that are no record.
+// damage adds bytes to the current run without a record.
 func (a *annotator) damage(r *reader.Record, err error) {
 	l := &a.lost
 	zeros := isZero(r.Data)
@@ -289,7 +286,7 @@ func (a *annotator) damage(r *reader.Record, err error) {
 	l.size += int64(len(r.Data))
 }
 
-// flushDamage prints the stretch. atEnd says that no record follows it.
+// flushDamage prints the current run. atEnd means that no record follows.
 func (a *annotator) flushDamage(atEnd bool) {
 	l := &a.lost
 	if l.size == 0 {
@@ -319,7 +316,7 @@ func (a *annotator) flushDamage(atEnd bool) {
 	l.size = 0
 }
 
-// remedy says what a user can do about damage.
+// remedy returns what a user can do about damage.
 func (a *annotator) remedy(l *stretch, atEnd bool) string {
 	_, short := errors.AsType[*reader.ShortRecordError](l.err)
 	switch {
@@ -333,8 +330,7 @@ func (a *annotator) remedy(l *stretch, atEnd bool) string {
 	return "reading continues at the next block. If the file was damaged later, record again"
 }
 
-// payload prints rows of bytes without a meaning of their own. size is how many
-// there are, of which shown are given.
+// payload prints rows of bytes. size is their number, and shown are the first of them.
 func (a *annotator) payload(offset int64, shown []byte, size int64) {
 	shown = shown[:min(len(shown), maxPayload)]
 	left := size - int64(len(shown))
@@ -371,7 +367,7 @@ func (a *annotator) bytes(offset int64, b []byte, unused func(int) bool, text st
 	_, _ = a.w.Write(a.row) // an error stays in w
 }
 
-// note prints a remark on its own line, in the column of the meanings.
+// note prints a remark on a line of its own, in the column of meanings.
 func (a *annotator) note(text string) {
 	fmt.Fprintf(a.w, "%s!! %s\n", strings.Repeat(" ", 8+1+3*rowBytes+2), text)
 }

@@ -11,25 +11,22 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// ErrNotFDR is returned for traces of a type that llvm-xray's form has no words
-// for.
+// ErrNotFDR is returned for traces that llvm-xray fdr-dump cannot print.
 var ErrNotFDR = errors.New("not a flight data recorder log")
 
 // LLVM prints the records of an FDR log in the form of `llvm-xray fdr-dump`.
 //
-// At bytes that are no record llvm-xray stops; here the records behind them are
-// printed too, and the first such place is the error in the end. Padding, and
-// what is left of a version 1 buffer, is no error.
+// llvm-xray stops at damage. LLVM continues behind it, and returns the first damage as an error
+// at the end. Padding and the rest of a version 1 buffer are not errors.
 func LLVM(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error]) error {
 	return llvm(w, h, records, func(line []byte, r *reader.Record) ([]byte, error) {
 		return appendLLVM(line, h, r), nil
 	})
 }
 
-// LLVMVerify prints an FDR log in the form of `llvm-xray fdr-dump --verify`. It
-// stops at the first record that the [Verifier] does not allow. The blocks come
-// in the order of the file; those of different threads do so in llvm-xray only
-// by chance. Damage is treated as by [LLVM].
+// LLVMVerify prints an FDR log in the form of `llvm-xray fdr-dump --verify`. It stops at the
+// first record that [Verifier] rejects. Blocks are in the order of the file. In llvm-xray,
+// blocks of different threads may be in another order. It handles damage as [LLVM] does.
 func LLVMVerify(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error]) error {
 	var v Verifier
 	p := blockPrinter{header: h}
@@ -47,7 +44,7 @@ func LLVMVerify(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, 
 	})
 }
 
-// llvm prints each record with appendRecord, and deals with what is no record.
+// llvm prints each record with appendRecord, and handles damage.
 func llvm(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error],
 	appendRecord func([]byte, *reader.Record) ([]byte, error)) error {
 	if h.Type != reader.FDR {
@@ -80,7 +77,7 @@ func llvm(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error]
 	return errors.Join(out.Flush(), damage)
 }
 
-// appendLLVM appends the line of a record. Payloads are printed as they are.
+// appendLLVM appends the line of a record. It does not escape payloads.
 func appendLLVM(b []byte, h *reader.Header, r *reader.Record) []byte {
 	switch r.Kind {
 	case reader.BufferExtents:
@@ -107,7 +104,7 @@ func appendLLVM(b []byte, h *reader.Header, r *reader.Record) []byte {
 	case reader.TypedEvent: // without a closing bracket
 		return fmt.Appendf(b, "<Typed Event: delta = +%d, type = %d, size = %d, data = '%s'\n", r.Delta, r.Type, len(r.Data), r.Data)
 	}
-	// Most records come here; fmt would take half of the time.
+	// Most records are functions. fmt would take half of the time.
 	b = append(append(b, "<Function "...), llvmKinds[r.FuncKind]...)
 	b = strconv.AppendInt(append(b, ": #"...), int64(r.Func), 10)
 	b = strconv.AppendInt(append(b, " delta = +"...), r.Delta, 10)
@@ -121,7 +118,7 @@ var llvmKinds = [...]string{
 	reader.EnterArg: "Enter With Arg",
 }
 
-// blockPrinter adds to the lines what shows the structure of a block.
+// blockPrinter adds the structure of blocks to the lines.
 type blockPrinter struct {
 	header *reader.Header
 	last   reader.RecordKind // as far as the form depends on it

@@ -6,10 +6,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Verifier checks that the records of an FDR block follow each other as LLVM
-// demands when it loads a trace. The rules are those of its BlockVerifier and
-// the same for all versions. The zero value expects the first record of a
-// block; make a new one for each block.
+// Verifier checks the order of the records in an FDR block with the rules of LLVM's
+// BlockVerifier, which are the same for all versions. The zero value expects the first record
+// of a block. Use a new one for each block.
 type Verifier struct {
 	last    reader.RecordKind
 	started bool
@@ -48,7 +47,7 @@ var (
 	terminal = body | set(reader.CallArgument)
 )
 
-// stateName is LLVM's name of the state after a record of a kind.
+// stateName returns LLVM's name of the state after a record.
 func stateName(k reader.RecordKind) string {
 	switch k {
 	case reader.WallClock:
@@ -61,11 +60,10 @@ func stateName(k reader.RecordKind) string {
 	return k.String()
 }
 
-// Record takes the next record of the block; kind must be one of FDR logs. An
-// error is in LLVM's words, and the verifier goes on from the record all the
-// same.
+// Record checks the next record of the block. kind must be a kind of FDR logs. The error has
+// LLVM's wording. The verifier continues from the record in any case.
 func (v *Verifier) Record(kind reader.RecordKind) error {
-	// What a full buffer holds behind its end is not looked at.
+	// LLVM ignores what follows the end of a full buffer.
 	if v.started && v.last == reader.EndOfBuffer && kind != reader.NewBuffer {
 		return nil
 	}
@@ -82,7 +80,7 @@ func (v *Verifier) Record(kind reader.RecordKind) error {
 	return nil
 }
 
-// End checks that the block may end after the records so far.
+// End checks whether the block may end here.
 func (v *Verifier) End() error {
 	state := "Unknown"
 	if v.started {

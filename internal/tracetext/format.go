@@ -16,16 +16,16 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Format writes the text of the size bytes of r to w. It streams: what it holds
-// is the text of one block at most, and that up to 1 MiB. The only errors are
-// those of r and w; where r holds no trace, the text consists of bytes.
+// Format writes the text of the size bytes of r to w. It streams, and holds at most the text of
+// one block, up to 1 MiB. It returns only errors of r and w. If r is not a trace, the text
+// consists of bytes.
 func Format(w io.Writer, r io.ReaderAt, size int64) error {
 	f := &formatter{
 		w:  bufio.NewWriterSize(w, 1<<16),
 		in: bufio.NewReaderSize(io.NewSectionReader(r, 0, size), 1<<16),
 	}
-	// What is no trace, or cut off in the header, has no records. An error of r
-	// shows again when the bytes are read.
+	// A file without a complete header has no records. An error of r occurs again when the
+	// bytes are read.
 	if t, err := reader.OpenReaderAt(r, size, "trace"); err == nil {
 		h := t.Header(0)
 		head, err := f.in.Peek(tracewrite.HeaderSize)
@@ -45,8 +45,7 @@ func Format(w io.Writer, r io.ReaderAt, size int64) error {
 	return f.w.Flush()
 }
 
-// formatter walks over a file. Whatever the records leave out, it writes as
-// bytes.
+// formatter reads a file. It writes bytes that are not in records as bytes lines.
 type formatter struct {
 	w      *bufio.Writer
 	in     *bufio.Reader
@@ -56,8 +55,8 @@ type formatter struct {
 
 	raw, same, line []byte // scratch
 
-	// An extents line is held back, with the text behind it, until it is known
-	// whether its number is the one that auto stands for.
+	// An extents line is held back, with the text behind it, until it is known whether auto
+	// stands for its number.
 	holding bool
 	extents int64  // offset of its end
 	value   uint64 // its number
@@ -67,9 +66,9 @@ type formatter struct {
 }
 
 const (
-	// maxHeld bounds the text that is held back.
+	// maxHeld limits the bytes of text that are held back.
 	maxHeld = 1 << 20
-	// maxWords bounds the size of a record that is told in words: a byte of its payload may
+	// maxWords limits the size of a record that is written in words. A byte of its payload can
 	// take four.
 	maxWords = maxLine / 5
 )
@@ -117,8 +116,7 @@ func (f *formatter) records(records iter.Seq2[reader.Record, error]) error {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// start writes the header. The garbage in the first record is taken for what
-// most records have.
+// start writes the header. It uses the garbage in the first record as the default.
 func (f *formatter) start(first *reader.Record) error {
 	h := &f.header
 	var head [tracewrite.HeaderSize]byte
@@ -151,8 +149,8 @@ func (f *formatter) start(first *reader.Record) error {
 	return nil
 }
 
-// appendFill appends key and the bytes b, unless all of them are def; one byte
-// stands for any number of the same.
+// appendFill appends key and the bytes b, unless all of them are def. If all are equal, it
+// writes one byte.
 func appendFill(line []byte, key string, b []byte, def byte) []byte {
 	same := b[0]
 	for _, c := range b {
@@ -175,9 +173,8 @@ func (f *formatter) emit(line []byte) {
 	_, _ = f.w.Write(line) // an error stays in w until Flush
 }
 
-// release writes what is held back. When the end of the block is known, and the
-// number of the extents tells it, the number becomes auto. It returns the first
-// error of writing so far.
+// release writes what is held back. If the block is complete and its size matches the extents,
+// it writes auto. It returns the first write error so far.
 func (f *formatter) release(ended bool) error {
 	if f.holding {
 		f.holding = false
@@ -204,7 +201,7 @@ func (f *formatter) record(r *reader.Record) error {
 		_, err := f.hex(bytes.NewReader(f.raw))
 		return err
 	}
-	// What cannot be told in words must still assemble to the same bytes.
+	// Write bytes if the words do not assemble to the same bytes.
 	var unused []byte
 	f.same = tracewrite.AppendRecord(f.same[:0], &f.header, r)
 	for _, s := range unusedOf(r.Kind, f.header.Version) {
@@ -237,7 +234,7 @@ func (f *formatter) record(r *reader.Record) error {
 	return nil
 }
 
-// unusedOf are the bytes of a record without a meaning; none of damage.
+// unusedOf returns the unused bytes of a record; none for damage.
 func unusedOf(kind reader.RecordKind, version uint16) []reader.Span {
 	if s := kind.Spec(); s != nil {
 		return s.Unused(version)
@@ -294,7 +291,7 @@ func appendLine(b []byte, h *reader.Header, r *reader.Record) []byte {
 // maxMicros is the number of microseconds in a second.
 const maxMicros = 1_000_000
 
-// quote prefers backquotes where there are quotes to escape.
+// quote uses backquotes if the string contains quotes.
 func quote(s string) string {
 	hidden := func(r rune) bool { return !strconv.IsPrint(r) } // and might steer a terminal
 	if strings.Contains(s, `"`) && strconv.CanBackquote(s) && !strings.ContainsFunc(s, hidden) {
@@ -303,8 +300,7 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// damage writes the next n bytes of the file, or all that are left when n is
-// negative.
+// damage writes the next n bytes of the file, or the rest if n is negative.
 func (f *formatter) damage(n int64) error {
 	if n == 0 {
 		return nil
@@ -318,14 +314,13 @@ func (f *formatter) damage(n int64) error {
 	return err
 }
 
-// Runs of zeros shorter than minZeros are written as bytes, of which a line
-// holds up to lineBytes.
+// Runs of zeros shorter than minZeros are written as bytes. A line has up to lineBytes.
 const (
 	minZeros  = 16
 	lineBytes = 32
 )
 
-// hex writes bytes and zeros lines for all of r, and returns how many bytes.
+// hex writes bytes and zeros lines for all of r. It returns the number of bytes.
 func (f *formatter) hex(r io.ByteReader) (n int64, err error) {
 	line := make([]byte, 0, lineBytes)
 	zeros := 0
@@ -335,7 +330,7 @@ func (f *formatter) hex(r io.ByteReader) (n int64, err error) {
 			line = line[:0]
 		}
 	}
-	// Few zeros are written in line with the bytes around them.
+	// A few zeros are written with the bytes around them.
 	flushZeros := func() {
 		if zeros >= minZeros || len(line) == 0 && zeros > 0 {
 			flushLine()

@@ -16,14 +16,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Limits of what a text may hold, so that memory is bounded whatever it says.
+// Limits of a text, so that memory is bounded.
 const (
 	maxLine   = 64 << 20 // bytes of a line
-	maxTokens = 1 << 16  // values and fields of a line
-	maxBlock  = 64 << 20 // bytes of a block with `extents auto`, which is held until its end
+	maxTokens = 1 << 16  // values and fields in a line
+	maxBlock  = 64 << 20 // bytes of a block with `extents auto`, which is held in memory
 )
 
-// Parse is [Assemble] in memory. What it returns is never larger than some thousand times the
+// Parse is [Assemble] in memory. The result is at most some thousand times as large as the
 // text.
 func Parse(text string) ([]byte, error) {
 	var b bytes.Buffer
@@ -33,9 +33,9 @@ func Parse(text string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Assemble writes the trace that a text describes. It streams: what it holds is a line, and the
-// block of an `extents auto`. Errors of the text name the line; all that comes before it may have
-// been written.
+// Assemble writes the trace that a text describes. It streams, and holds one line and the block
+// of an `extents auto`. Errors in the text contain the line number. Assemble may have written
+// what comes before it.
 func Assemble(w io.Writer, text io.Reader) error {
 	p := parser{w: w, block: -1}
 	in := bufio.NewReaderSize(text, 64<<10)
@@ -58,8 +58,7 @@ func Assemble(w io.Writer, text io.Reader) error {
 	return p.flush(true)
 }
 
-// readLine reads up to the end of a line, which it may be without at the end of the text. The
-// line is valid until the next.
+// readLine reads a line. The last line of the text may lack a line end.
 func readLine(in *bufio.Reader) (string, error) {
 	piece, err := in.ReadSlice('\n')
 	if err == nil || err == io.EOF && len(piece) > 0 {
@@ -108,7 +107,7 @@ type parser struct {
 	last  int // end of the last record of that block
 }
 
-// flush writes what is complete, if it is much or at the end.
+// flush writes complete blocks if there is much output, or at the end.
 func (p *parser) flush(all bool) error {
 	n := len(p.out)
 	if p.block >= 0 {
@@ -127,7 +126,7 @@ func (p *parser) flush(all bool) error {
 	return err
 }
 
-// metadataSize is the size of the record whose number is set later.
+// metadataSize is the size of an extents record.
 const metadataSize = 16
 
 func (p *parser) line(word string, f *fields) {
@@ -238,7 +237,7 @@ func (p *parser) thread(f *fields) {
 	}
 }
 
-// record reads the line of one record and writes the record.
+// record reads the line of a record and appends the record.
 func (p *parser) record(word string, f *fields) {
 	r := &reader.Record{}
 	if word == metadataWord && p.header.Type == reader.FDR && p.header.Version >= 5 {
@@ -273,8 +272,7 @@ func (p *parser) record(word string, f *fields) {
 	}
 }
 
-// values reads the fields of a record. It reports whether the number of extents
-// is to be found later.
+// values reads the fields of a record. auto means that the extents are counted later.
 func (p *parser) values(r *reader.Record, f *fields) (auto bool) {
 	spec := r.Kind.Spec()
 	for i := range spec.Fields {
@@ -316,7 +314,7 @@ func (p *parser) values(r *reader.Record, f *fields) (auto bool) {
 	return auto
 }
 
-// append writes a record, with what fills its unused bytes.
+// append appends a record and sets its unused bytes.
 func (p *parser) append(r *reader.Record, f *fields) {
 	n := len(p.out)
 	p.out = tracewrite.AppendRecord(p.out, p.header, r)
@@ -338,13 +336,13 @@ func (p *parser) append(r *reader.Record, f *fields) {
 // endBlock sets the number of `extents auto`.
 func (p *parser) endBlock() {
 	if p.block >= 0 {
-		// The number follows the kind, one byte into the record of 16.
+		// The number is at offset 1 of the 16-byte record.
 		p.header.ByteOrder.PutUint64(p.out[p.block-15:], uint64(p.last-p.block))
 		p.block = -1
 	}
 }
 
-// split cuts a line into its tokens. A quoted string is one token.
+// split splits a line into tokens. A quoted string is one token.
 func split(line string) ([]string, error) {
 	var tokens []string
 	for {
@@ -373,8 +371,8 @@ func split(line string) ([]string, error) {
 	}
 }
 
-// fields takes the values of a line apart. The first error stays, and whoever
-// reads on gets zeros.
+// fields parses the values of a line. It keeps the first error. After an error, values are
+// zero.
 type fields struct {
 	tokens []string // not taken yet
 	err    error
@@ -386,7 +384,7 @@ func (f *fields) fail(format string, args ...any) {
 	}
 }
 
-// finish returns the first error; that something is left is one.
+// finish returns the first error. Unused values are an error.
 func (f *fields) finish() error {
 	if f.more() {
 		f.fail("unexpected %q", f.tokens[0])
@@ -441,7 +439,7 @@ func (f *fields) failNumber(name, s string, err error) {
 	f.fail("%s %q: %w", name, s, err)
 }
 
-// number takes a signed number.
+// number returns the next value as a signed number.
 func (f *fields) number(name string, bits int) int64 {
 	return f.parseSigned(name, f.next(name), bits)
 }
@@ -464,7 +462,7 @@ func (f *fields) signed(key string, bits int) int64 {
 	return f.parseSigned(key, s, bits)
 }
 
-// delta takes a +n or -n, if it comes next.
+// delta returns the next value if it is +n or -n.
 func (f *fields) delta(low, high int64) int64 {
 	if !f.more() || f.tokens[0][0] != '+' && f.tokens[0][0] != '-' {
 		return 0
@@ -486,7 +484,7 @@ func (f *fields) quoted() []byte {
 	return []byte(s)
 }
 
-// wall parses seconds, which may have 6 decimals.
+// wall parses seconds with optional microseconds.
 func (f *fields) wall(s string) (seconds uint64, micros uint32) {
 	whole, fraction, ok := strings.Cut(s, ".")
 	if ok && len(fraction) != 6 {
@@ -503,8 +501,7 @@ func (f *fields) wall(s string) (seconds uint64, micros uint32) {
 	return f.parse("wall clock", whole, 64), micros
 }
 
-// bytes fills dst with the bytes of a key's field; one byte fills all of it, and
-// def does where there is no such field.
+// bytes sets dst to the bytes of a field. One byte sets all of dst. def is the default.
 func (f *fields) bytes(key string, dst []byte, def byte) {
 	b := []byte{def}
 	if s, ok := f.key(key); ok {

@@ -8,18 +8,17 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// bufferedBytes is how much output is gathered before it is written.
+// bufferedBytes is the size of the output buffer.
 const bufferedBytes = 64 << 10
 
-// Basic writes a basic log of version 3, or what llvm-xray calls raw. It is not
-// safe for concurrent use.
+// Basic writes a basic log of version 3, or the format that llvm-xray calls raw. It is not safe
+// for concurrent use.
 //
-// Traces that are read together keep their processes apart, as [Processes] says;
-// before version 3, there are no process ids that could.
+// It keeps the processes of several traces apart with [Processes]. Logs before version 3 have
+// no process ids.
 type Basic struct {
-	// Dropped counts what a basic log cannot hold: custom and typed events, and
-	// arguments of anything but an entry. Of CPU numbers it holds 8 bits, and
-	// the rest is cut off without being counted.
+	// Dropped counts what a basic log cannot hold: custom and typed events, and arguments of
+	// events other than entries. CPU numbers are truncated to 8 bits, which is not counted.
 	Dropped int64
 
 	w       io.Writer
@@ -28,18 +27,17 @@ type Basic struct {
 	err     error
 }
 
-// NewBasic returns a writer of a basic version 3 log to w, which takes its clock
-// from h. Logged arguments become payload records.
+// NewBasic returns a writer of a basic log of version 3 to w. The clock is that of h. Logged
+// arguments become argument records.
 func NewBasic(w io.Writer, h reader.Header) *Basic {
 	h.Type, h.Version = reader.Basic, 3
 	return newBasic(w, h, false)
 }
 
-// NewRaw returns a writer of what `llvm-xray convert -f raw` writes: the version
-// of a basic source is kept, entries with arguments become plain entries, and
-// arguments count as dropped. From other sources llvm-xray copies the type and
-// version too, which makes a file that no tool can read; here those become
-// basic version 3.
+// NewRaw returns a writer of the output of `llvm-xray convert -f raw`: it keeps the version of
+// a basic source, writes entries with arguments as plain entries, and counts arguments as
+// dropped. For other sources llvm-xray also copies type and version, which makes a file that no
+// tool can read. NewRaw writes basic version 3 instead.
 func NewRaw(w io.Writer, h reader.Header) *Basic {
 	if h.Type != reader.Basic {
 		h.Type, h.Version = reader.Basic, 3
@@ -55,8 +53,8 @@ func newBasic(w io.Writer, h reader.Header, raw bool) *Basic {
 	}
 }
 
-// Block writes the events of b in their order. The first error of the
-// underlying writer stays.
+// Block writes the events of b in order. It returns the first error of the underlying writer on
+// every later call.
 func (w *Basic) Block(b *reader.Block) error {
 	ids := w.records.ids(b.Thread)
 	args := b.Args
@@ -75,8 +73,8 @@ func (w *Basic) Block(b *reader.Block) error {
 	return w.err
 }
 
-// Sorted writes all of a trace in the order of time, with up to n goroutines.
-// edit is as of [reader.Trace.EachByTime].
+// Sorted writes a whole trace in order of time, with up to n goroutines. For edit see
+// [reader.Trace.EachByTime].
 func (w *Basic) Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.Block) error {
 	if w.flush(); w.err != nil {
 		return w.err
@@ -98,18 +96,18 @@ func (w *Basic) Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.
 	return err
 }
 
-// basicRecords makes events into records of a basic log.
+// basicRecords converts events to records of a basic log.
 type basicRecords struct {
 	raw       bool // as llvm-xray converts: no arguments
 	pids      bool // the version has process ids
 	processes Processes
-	threads   []uint64 // what records have of the threads of windows
+	threads   []uint64 // ids of the threads of windows, as in records
 	dropped   int64
 }
 
 func (r *basicRecords) clone() basicRecords { return basicRecords{raw: r.raw, pids: r.pids} }
 
-// ids are thread and process as records hold them, side by side.
+// ids returns the thread and process ids as they are side by side in a record.
 func (r *basicRecords) ids(t reader.Thread) uint64 {
 	ids := uint64(uint32(t.Thread))
 	if r.pids {
@@ -139,7 +137,7 @@ func (r *basicRecords) window(w *reader.Window) {
 	w.Out = out
 }
 
-// headWord is the first word of a function record.
+// headWord returns the first word of a function record.
 func headWord(e *reader.Event, kind reader.Kind) uint64 {
 	return uint64(byte(e.CPU))<<16 | uint64(kind)<<24 | uint64(uint32(e.Func))<<32
 }
@@ -165,7 +163,7 @@ func (r *basicRecords) append(dst []byte, e *reader.Event, ids uint64, args []re
 	return dst
 }
 
-// appendWords appends a record, of which the fourth word is 0.
+// appendWords appends a record whose fourth word is 0.
 func appendWords(dst []byte, a, b, c uint64) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, a)
 	dst = binary.LittleEndian.AppendUint64(dst, b)
@@ -180,14 +178,13 @@ func (w *Basic) flush() {
 	w.buf = w.buf[:0]
 }
 
-// Close writes what is left. It does not close the underlying writer.
+// Close writes the rest of the output. It does not close the underlying writer.
 func (w *Basic) Close() error {
 	w.flush()
 	return w.err
 }
 
-// argsOf splits off the arguments of event i from the front of args, and passes
-// over those of events before it.
+// argsOf removes the arguments of event i and of earlier events from the front of args.
 func argsOf(args []reader.Arg, i int) (own, rest []reader.Arg) {
 	from := 0
 	for from < len(args) && args[from].Event < i {

@@ -1,15 +1,12 @@
 // Package tracewrite writes binary XRay traces.
 //
-// It has two layers. [AppendHeader] and [AppendRecord] are the inverse of
-// [reader.ParseRecord]: they encode one record of any known version (basic 1 to
-// 3, FDR 1 to 5) in either byte order, well-formed or not, and know nothing of
-// the records around it. [Basic] and [FDR] stand on the formats and write whole
-// traces from blocks of events: basic version 3, and FDR version 5, as the
-// newest runtimes do, little-endian, such that our reader and llvm-xray read
-// them back without a complaint.
+// It has two layers. [AppendHeader] and [AppendRecord] are the inverse of [reader.ParseRecord].
+// They encode one record of any known version (basic 1 to 3, FDR 1 to 5) in either byte order,
+// well-formed or not, independently of other records. [Basic] and [FDR] write whole traces from
+// blocks of events. Their output is little-endian basic version 3 and FDR version 5, which this
+// project's reader and llvm-xray accept.
 //
-// The writers stream. Basic holds one output buffer, FDR one unfinished buffer
-// for each thread.
+// The writers stream. Basic holds one output buffer, FDR one unfinished buffer per thread.
 package tracewrite
 
 import (
@@ -18,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Sizes of what precedes payloads, in bytes.
+// Sizes of headers and records without payload, in bytes.
 const (
 	HeaderSize   = 32
 	basicSize    = 32
@@ -26,15 +23,13 @@ const (
 	metadataSize = 16
 )
 
-// maxFDRFunc is the largest function id that the 28 bits of an FDR function
-// record hold.
+// maxFDRFunc is the largest function id in the 28 bits of an FDR function record.
 const maxFDRFunc = 1<<28 - 1
 
 var zeros [HeaderSize]byte
 
-// AppendHeader appends the 32-byte file header. The flag bits and the free-form
-// bytes that the format leaves undefined are zero. A nil ByteOrder is
-// little-endian.
+// AppendHeader appends the 32-byte file header. Undefined flag bits and bytes are zero. A nil
+// ByteOrder means little-endian.
 func AppendHeader(dst []byte, h *reader.Header) []byte {
 	o := byteOrder(h)
 	dst = append(dst, zeros[:]...)
@@ -59,10 +54,9 @@ func AppendHeader(dst []byte, h *reader.Header) []byte {
 	return dst
 }
 
-// AppendRecord appends r in the layout that h's version and byte order give its
-// kind; of h's type it takes no notice. Bytes that the layout leaves unused are
-// zero (see [reader.RecordSpec.Unused]), and numbers are cut to the width of their field. Damage
-// is appended as it is.
+// AppendRecord appends r in the layout of its kind, with the version and byte order of h. It
+// ignores the type of h. Unused bytes are zero (see [reader.RecordSpec.Unused]). Numbers are
+// truncated to the width of their field. Damage is appended as it is.
 func AppendRecord(dst []byte, h *reader.Header, r *reader.Record) []byte {
 	spec := r.Kind.Spec()
 	if spec == nil { // damage
@@ -90,7 +84,7 @@ func byteOrder(h *reader.Header) binary.ByteOrder {
 	return h.ByteOrder
 }
 
-// functionWord is the first word of a function record of a little-endian FDR log.
+// functionWord returns the first word of a function record of a little-endian FDR log.
 func functionWord(kind reader.Kind, id reader.FuncID) uint32 {
 	return uint32(id)&maxFDRFunc<<4 | uint32(kind)<<1
 }

@@ -9,50 +9,45 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// DefaultBufferSize is the size of a thread's buffer in bytes, as in
-// compiler-rt.
+// DefaultBufferSize is the size of a thread's buffer in bytes in compiler-rt.
 const DefaultBufferSize = 16 << 10
 
-// maxDelta is the largest time step that is written as a delta. The field of a
-// function record would hold twice as much; the runtime, too, stops here, where
-// the signed field of an event ends.
+// maxDelta is the largest time step that is written as a delta. The field of a function record
+// can hold twice as much. The runtime uses this limit too, because the field of an event is
+// signed.
 const maxDelta = math.MaxInt32
 
-// Options of the writers. The zero value is usable.
+// Options configures the writers. The zero value is valid.
 type Options struct {
-	// BufferSize bounds the bytes of a block, unless one event alone needs
-	// more; DefaultBufferSize when 0 or less.
+	// BufferSize limits the bytes of a block, unless one event needs more. The default is
+	// DefaultBufferSize.
 	BufferSize int
-	// Recording is what the file says about itself, as one of the recorder of this
-	// project does; nil for nothing.
+	// Recording is written as metadata, as this project's recorder does. It may be nil.
 	Recording *reader.Recording
-	// First is the earliest TSC of the file. llvm-xray may refuse a file with a
-	// Recording that has an earlier one.
+	// First is the earliest TSC of the file. llvm-xray can refuse a file with a Recording and
+	// an earlier TSC.
 	First uint64
 }
 
 // FDR writes an FDR log of version 5. It is not safe for concurrent use.
 //
-// Each thread fills a buffer, which becomes one block of the file when the next
-// event does not fit, or in Close. A block begins with BufferExtents, NewBuffer,
-// WallClock, PID and NewCPUId records. The CPU is repeated when it changes, and
-// the clock is set by a TSCWrap record when time goes back or on by more than
-// 2^31-1 ticks; the delta after either is 0.
+// Each thread fills a buffer. FDR writes it as a block when the next event does not fit, and in
+// Close. A block begins with BufferExtents, NewBuffer, WallClock, PID and NewCPUId records. FDR
+// repeats NewCPUId when the CPU changes, and writes a TSCWrap record when time goes back or
+// advances by more than 2^31-1 ticks. The delta after either is 0.
 //
-// Wall clocks only serve to order the blocks of a thread: the seconds are those
-// of the TSC at the first event, made larger by one than the block's before
-// where they are not, and the microseconds number the blocks. Both thus grow
-// from block to block, as llvm-xray takes blocks for ordered only when both do.
+// Wall clocks only order the blocks of a thread. The seconds are those of the TSC at the first
+// event, but at least one more than in the previous block. The microseconds number the blocks.
+// So both grow from block to block, because llvm-xray requires both for the order.
 //
-// Traces that are read together keep their processes apart, as [Processes] says.
+// FDR keeps the processes of several traces apart with [Processes].
 type FDR struct {
-	// Dropped counts what an FDR log cannot hold: arguments of anything but an
-	// entry; events with an empty payload, which make llvm-xray refuse the whole
-	// file; and entries of function 0 without arguments, which may come out as
-	// eight zero bytes, the padding of such logs. No function has that id.
+	// Dropped counts what an FDR log cannot hold: arguments of events other than entries;
+	// events with an empty payload, for which llvm-xray refuses the whole file; and entries of
+	// function 0 without arguments, which can look like padding. No function has id 0.
 	Dropped int64
-	// TruncatedIDs counts events whose function id needs more than 28 bits. They
-	// are written with its low 28 bits, as the runtime does.
+	// TruncatedIDs counts events whose function id needs more than 28 bits. They are written
+	// with the low 28 bits, as in the runtime.
 	TruncatedIDs int64
 
 	w         *bufio.Writer
@@ -65,8 +60,7 @@ type FDR struct {
 
 type threadKey struct{ process, thread int32 }
 
-// fdrThread is the unfinished block of a thread, and the clock and CPU that a
-// reader has at its end.
+// fdrThread is the unfinished block of a thread, with the clock and CPU at its end.
 type fdrThread struct {
 	threadKey
 	buf     []byte // empty between blocks
@@ -76,7 +70,7 @@ type fdrThread struct {
 	blocks  uint32
 }
 
-// NewFDR returns a writer of an FDR log to w, which takes its clock from h.
+// NewFDR returns a writer of an FDR log to w. The clock is that of h.
 func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 	if opts.BufferSize <= 0 {
 		opts.BufferSize = DefaultBufferSize
@@ -102,8 +96,8 @@ func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 	return f
 }
 
-// Block writes the events of b in their order. The first error of the
-// underlying writer stays.
+// Block writes the events of b in order. It returns the first error of the underlying writer on
+// every later call.
 func (f *FDR) Block(b *reader.Block) error {
 	if len(b.Events) == 0 {
 		return nil
@@ -173,11 +167,11 @@ func (f *FDR) event(t *fdrThread, e *reader.Event, p *reader.Payload) error {
 	return nil
 }
 
-// step makes room for size bytes that belong to e, and brings CPU and clock of
-// the block to where a delta, which it returns, leads to e's time.
+// step makes room for size bytes of e, and updates CPU and clock of the block. It returns the
+// delta that leads to the time of e.
 func (f *FDR) step(t *fdrThread, e *reader.Event, size int) (delta uint32, err error) {
-	// The extents do not count their own record, which leaves room for one that
-	// changes CPU or clock.
+	// The extents do not count their own record. This leaves room for a record that changes CPU
+	// or clock.
 	if n := len(t.buf); n > 0 && n+size > f.size {
 		if err := f.flush(t); err != nil {
 			return 0, err
@@ -199,9 +193,9 @@ func (f *FDR) step(t *fdrThread, e *reader.Event, size int) (delta uint32, err e
 	return 0, nil
 }
 
-// begin opens a block that starts with e.
+// begin starts a block with e.
 func (f *FDR) begin(t *fdrThread, e *reader.Event) {
-	// Readers multiply the seconds: 32 bits of them are enough to order blocks.
+	// Readers multiply the seconds. 32 bits are enough to order blocks.
 	seconds := e.TSC / f.frequency & math.MaxUint32
 	if t.blocks > 0 {
 		seconds = max(seconds, t.seconds+1)
@@ -227,8 +221,8 @@ func (f *FDR) flush(t *fdrThread) error {
 	return err
 }
 
-// Close writes the unfinished blocks, in the order in which their threads came
-// first. It does not close the underlying writer.
+// Close writes the unfinished blocks in order of the first events of their threads. It does not
+// close the underlying writer.
 func (f *FDR) Close() error {
 	for _, t := range f.order {
 		if len(t.buf) == 0 {

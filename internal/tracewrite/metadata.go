@@ -6,14 +6,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// AppendMetadata appends the payload of a custom event that holds metadata.
+// AppendMetadata appends the payload of a custom event with metadata.
 func AppendMetadata(dst []byte, kind reader.MetadataKind, body []byte) []byte {
 	dst = append(dst, reader.MetadataHead...)
 	dst = binary.LittleEndian.AppendUint16(dst, uint16(kind))
 	return append(dst, body...)
 }
 
-// AppendMark appends the payload of a custom event that is a mark.
+// AppendMark appends the payload of a custom event with a mark.
 func AppendMark(dst []byte, m reader.Mark) []byte {
 	if !m.Request {
 		return AppendMetadata(dst, reader.MetadataMark, []byte(m.Text))
@@ -22,14 +22,14 @@ func AppendMark(dst []byte, m reader.Mark) []byte {
 	return AppendMetadata(dst, reader.MetadataRequest, append(body, m.Text...))
 }
 
-// oldBucket is a thread id that llvm-xray 14 looks at before all others, as newer
-// ones do at 0. They take the first timestamp that they meet for the earliest of
-// the file, and refuse what is earlier.
+// oldBucket is the thread id that llvm-xray 14 reads first. Newer versions read 0 first. They
+// treat the first timestamp that they read as the earliest of the file, and refuse earlier
+// ones.
 const oldBucket = 908620
 
-// AppendRecording appends what must come first in a recorder's file: a block with
-// all that r says, and one that says a part again, as llvm-xray knows only threads
-// with records. Both have the earliest time of the file.
+// AppendRecording appends the beginning of a recorder's file: a block with all of r, and a
+// second one with a part of r, since llvm-xray knows only threads with records. Both have the
+// earliest time of the file.
 func AppendRecording(dst []byte, r *reader.Recording, first uint64) []byte {
 	for _, thread := range []int32{0, oldBucket} {
 		var b []byte
@@ -52,7 +52,7 @@ func AppendRecording(dst []byte, r *reader.Recording, first uint64) []byte {
 	return dst
 }
 
-// recordingEvents encodes what r says, as custom events.
+// recordingEvents encodes r as custom events.
 func recordingEvents(r *reader.Recording) []byte {
 	var all []byte
 	for kind, body := range r.Metadata() {

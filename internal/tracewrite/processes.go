@@ -2,16 +2,15 @@ package tracewrite
 
 import "github.com/xray-tools/xray/reader"
 
-// firstSpare is the first number beyond those that Linux gives to processes.
+// firstSpare is larger than any process id of Linux.
 const firstSpare = 1 << 22
 
-// Processes gives process ids to threads of several traces that are written to
-// one file, so that threads of different traces never become one. The zero value
-// is ready for use; it is not safe for concurrent use.
+// Processes assigns process ids to the threads of several traces that are written to one file,
+// so that threads of different traces stay apart. The zero value is ready to use. It is not
+// safe for concurrent use.
 //
-// The trace that first shows a process id keeps it. A process of another trace
-// with that id gets the lowest id from 1<<22 up that is not in use. So each trace
-// has its own processes, each with all of its threads, and the same blocks in the
+// The first trace with a process id keeps it. A process of another trace with the same id gets
+// the lowest free id from 1<<22 up. So each trace has its own processes. The same blocks in the
 // same order lead to the same ids. A single trace keeps all of its ids.
 type Processes struct {
 	ids   map[process]int32

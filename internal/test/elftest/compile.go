@@ -13,15 +13,14 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// built holds what Compile has made, by source and arguments: compilers are by
-// far the slowest part of these tests.
+// built has the results of Compile by source and arguments, because compilers are slow.
 var built struct {
 	sync.Mutex
 	dir    string
 	result map[string]func() (string, error)
 }
 
-// Main runs tests that use [Compile], and removes what that made.
+// Main runs tests that use [Compile], and removes its files.
 func Main(m *testing.M) {
 	built.result = make(map[string]func() (string, error))
 	var err error
@@ -33,8 +32,8 @@ func Main(m *testing.M) {
 	os.Exit(status)
 }
 
-// Compile builds a source file in a folder of its own with clang, once, and
-// returns the path of the result. [Main] must run the tests.
+// Compile builds a source file with clang in a directory of its own, once, and returns the path
+// of the result. It needs [Main].
 func Compile(t testing.TB, source string, args ...string) string {
 	t.Helper()
 	const compiler = "clang++-22"
@@ -75,7 +74,7 @@ func Compile(t testing.TB, source string, args ...string) string {
 	return path
 }
 
-// Run returns what a command prints.
+// Run runs a command and returns its output.
 func Run(t testing.TB, name string, args ...string) string {
 	t.Helper()
 	testenv.Need(t, name)

@@ -1,5 +1,4 @@
-// Package elftest makes ELF files for tests: from sections, from compilers, and such as want to
-// exhaust who reads them.
+// Package elftest makes ELF files for tests: from sections, with compilers, and hostile ones.
 package elftest
 
 import (
@@ -7,7 +6,7 @@ import (
 	"encoding/binary"
 )
 
-// ByteOrder is what both byte orders of encoding/binary implement.
+// ByteOrder is the interface of both byte orders of encoding/binary.
 type ByteOrder interface {
 	binary.ByteOrder
 	binary.AppendByteOrder
@@ -23,7 +22,7 @@ type Section struct {
 	Data       []byte
 }
 
-// File assembles an ELF file from sections. Their indexes count from 1.
+// File builds an ELF file from sections. Section indexes start at 1.
 func File(order ByteOrder, class elf.Class, machine elf.Machine, kind elf.Type, sections ...Section) []byte {
 	word, headerSize, sectionSize := 8, 64, 64
 	if class == elf.ELFCLASS32 {
@@ -89,7 +88,7 @@ func File(order ByteOrder, class elf.Class, machine elf.Machine, kind elf.Type, 
 	return body
 }
 
-// Words encodes integers of one size.
+// Words encodes integers of a size.
 func Words(order ByteOrder, size int, values ...uint64) []byte {
 	var b []byte
 	for _, v := range values {
@@ -102,7 +101,7 @@ func Words(order ByteOrder, size int, values ...uint64) []byte {
 	return b
 }
 
-// Sled encodes an entry of an instrumentation map, the words of which are given.
+// Sled encodes an entry of an instrumentation map.
 func Sled(order ByteOrder, word int, address, function uint64, kind, always, version byte) []byte {
 	b := Words(order, word, address, function)
 	b = append(b, kind, always, version)

@@ -14,8 +14,8 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// HostileFiles are files of less than 10 MB that are there to exhaust the memory, or time,
-// or smaller ones of the same structure.
+// HostileFiles returns files of less than 10 MB that try to exhaust memory or time. scale makes
+// them smaller.
 func HostileFiles(t testing.TB, scale int) map[string][]byte {
 	order := binary.LittleEndian
 	pack := func(size int, content []byte) []byte {
@@ -37,7 +37,7 @@ func HostileFiles(t testing.TB, scale int) map[string][]byte {
 	const compressed = elf.SHF_COMPRESSED
 	one := pack(large, zeros)
 	big := pack(4<<30/scale, zeros)
-	// A unit that fills its section, and small ones that do.
+	// A unit that fills its section, and small units that do.
 	filled := slices.Concat(order.AppendUint32(nil, uint32(large-4)), SmallUnit[4:], []byte{1}, zeros[len(SmallUnit)+1:])
 	small := bytes.Repeat([]byte("\x01\x00\x00\x00\x00"), large/5)
 	abbrevs := []byte(UnitAbbrev)
@@ -58,18 +58,18 @@ func HostileFiles(t testing.TB, scale int) map[string][]byte {
 		"mini debug":    Mapped(Section{Name: ".gnu_debugdata", Kind: elf.SHT_PROGBITS, Data: PackXZ(t, zeros[:large/16])}),
 		"in mini debug": Mapped(Section{Name: ".gnu_debugdata", Kind: elf.SHT_PROGBITS, Data: PackXZ(t, Mapped(debug("info", compressed, pack(large, filled)), debug("line", compressed, one), debug("abbrev", 0, abbrevs)))}),
 	}
-	// Every section has the same name, which is as long as the file.
+	// All sections have the same name, which is as long as the file.
 	long := Section{Name: string(bytes.Repeat([]byte("x"), 4<<20/scale)), Kind: elf.SHT_PROGBITS}
 	all["section names"] = Mapped(slices.Repeat([]Section{long}, 2)...)
 	return all
 }
 
-// DebugPart is a section of debug information.
+// DebugPart returns a debug section.
 func DebugPart(name string, data []byte) Section {
 	return Section{Name: ".debug_" + name, Kind: elf.SHT_PROGBITS, Data: data}
 }
 
-// Mapped is a program with a map of one function, at 0x1000.
+// Mapped returns a program with a map of one function, at 0x1000.
 func Mapped(sections ...Section) []byte {
 	order := binary.LittleEndian
 	sled := Sled(order, 8, ^uint64(0xFFF), ^uint64(0x1007), 0, 1, 2)
@@ -78,26 +78,25 @@ func Mapped(sections ...Section) []byte {
 	}, sections...)...)
 }
 
-// SmallUnit is a unit of DWARF 4 with an entry that says nothing, of UnitAbbrev.
+// SmallUnit is a DWARF 4 unit with an empty entry of UnitAbbrev.
 var SmallUnit = []byte("\x08\x00\x00\x00\x04\x00\x00\x00\x00\x00\x08\x01")
 
-// UnitAbbrev are the abbreviations of SmallUnit.
+// UnitAbbrev is the abbreviation of SmallUnit.
 const UnitAbbrev = "\x01\x11\x00\x00\x00\x00"
 
-// ManyUnits is a program whose debug information has many units.
+// ManyUnits returns a program with many units of debug information.
 func ManyUnits(count int) []byte {
 	return Mapped(DebugPart("info", bytes.Repeat(SmallUnit, count)), DebugPart("abbrev", []byte(UnitAbbrev)),
 		DebugPart("line", LineTable(4, []byte("\x00"), Row{Address: 0x1000, Line: 1}, Row{Address: 0x1040})))
 }
 
-// oneUnit is a unit of DWARF 4.
+// oneUnit returns a unit of DWARF 4.
 func oneUnit(entries []byte) []byte {
 	body := append([]byte("\x04\x00\x00\x00\x00\x00\x08"), entries...)
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(body))), body...)
 }
 
-// Overlapping is a program with functions that all are about all of it, and many that are
-// asked for.
+// Overlapping returns a program with many functions that each cover all of it.
 func Overlapping(size int) []byte {
 	var sleds []byte
 	for i := range uint64(size / 64) {
@@ -107,7 +106,7 @@ func Overlapping(size int) []byte {
 		Section{Name: "xray_instr_map", Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC, Address: 0x4000, Data: sleds})...)
 }
 
-// FunctionsAt are sections with the functions of Overlapping.
+// FunctionsAt returns the debug sections of Overlapping.
 func FunctionsAt(size int) []Section {
 	entry := binary.LittleEndian.AppendUint64([]byte{2}, 0x1000)
 	entry = binary.LittleEndian.AppendUint32(entry, 1<<30)
@@ -117,7 +116,7 @@ func FunctionsAt(size int) []Section {
 	}
 }
 
-// Nested are sections with functions in each other, with many calls in the innermost.
+// Nested returns debug sections with nested functions, the innermost with many calls.
 func Nested(size int) []Section {
 	function := binary.LittleEndian.AppendUint64([]byte{2}, 0x1000)
 	function = binary.LittleEndian.AppendUint32(function, 1<<30)
@@ -128,7 +127,7 @@ func Nested(size int) []Section {
 	}
 }
 
-// ManyAbbreviations are sections with units whose tables overlap.
+// ManyAbbreviations returns debug sections of units with overlapping abbreviation tables.
 func ManyAbbreviations(size int) []Section {
 	var info, abbrevs []byte
 	for i := 0; len(info) < size/2; i++ {
@@ -143,7 +142,7 @@ func ManyAbbreviations(size int) []Section {
 	return []Section{DebugPart("info", info), DebugPart("abbrev", abbrevs)}
 }
 
-// PackXZ compresses by xz.
+// PackXZ compresses data with xz.
 func PackXZ(t testing.TB, data []byte) []byte {
 	var b bytes.Buffer
 	w, err := xz.NewWriter(&b)
@@ -159,19 +158,19 @@ func PackXZ(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// FuzzMemory is what may be allocated, freed or not, for an input of so many bytes. Each
-// function is asked for in many ways, and abbreviations are read anew for each core.
+// FuzzMemory limits the bytes that may be allocated for an input. Each function is looked up in
+// many ways, and each core reads abbreviations again.
 func FuzzMemory(size int) uint64 { return 256<<20 + 4096*uint64(size) }
 
-// Heap is how many bytes of the heap are in use or not yet collected.
+// Heap returns the bytes of the heap in use or not yet collected.
 func Heap() uint64 {
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64()
 }
 
-// Bounded fails where f allocates more bytes than most, freed or not, and ends the test
-// where it does not come to an end.
+// Bounded fails if f allocates more than most bytes in total, and ends the test if f does not
+// return.
 func Bounded(t testing.TB, most uint64, f func()) {
 	defer time.AfterFunc(20*time.Second, func() { panic("this does not come to an end") }).Stop()
 	var before, after runtime.MemStats

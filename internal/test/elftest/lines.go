@@ -10,7 +10,7 @@ type LineProgram struct {
 	Bytes []byte
 }
 
-// Row adds a row, whose line is advance more than that before.
+// Row adds a row. advance is the difference to the previous line.
 func (b *LineProgram) Row(address uint64, advance int64) {
 	b.Bytes = append(b.Bytes, 0, 9, 2)
 	b.Bytes = binary.LittleEndian.AppendUint64(b.Bytes, address)
@@ -30,7 +30,7 @@ func appendSleb(b []byte, v int64) []byte {
 	}
 }
 
-// Sequence adds rows and an end, where the last one is.
+// Sequence adds rows and an end at the address of the last one.
 func (b *LineProgram) Sequence(rows ...Row) {
 	line := int64(1)
 	for i, r := range rows {
@@ -45,7 +45,7 @@ func (b *LineProgram) Sequence(rows ...Row) {
 	}
 }
 
-// LineTable encodes a line table with its length. lists are its directories and files.
+// LineTable encodes a line table with its length. lists has the directories and files.
 func LineTable(version uint16, lists []byte, rows ...Row) []byte {
 	order := binary.LittleEndian
 	var b LineProgram
