@@ -2,17 +2,17 @@ package residency
 
 import "github.com/xray-tools/xray/reader"
 
-// ofFunc is something about a function.
+// ofFunc is a value for a function.
 type ofFunc[V any] interface {
 	*V
 	id() *reader.FuncID
 }
 
-// byFunc holds something about each of some functions. Most threads have few, for which
-// a list takes a tenth of the memory of a map.
+// byFunc holds values for some functions. Most threads have few, for which a list takes a
+// tenth of the memory of a map.
 type byFunc[V any] struct {
-	list []V                     // in the order in which they were met
-	at   map[reader.FuncID]int32 // places in the list; nil while it is short
+	list []V                     // in order of first occurrence
+	at   map[reader.FuncID]int32 // indices of the list; nil while it is short
 }
 
 const shortList = 8
@@ -42,5 +42,5 @@ func place[V any, P ofFunc[V]](b *byFunc[V], fn reader.FuncID) *V {
 	return &b.list[len(b.list)-1]
 }
 
-// reset forgets all.
+// reset removes all values.
 func (b *byFunc[V]) reset() { b.list, b.at = b.list[:0], nil }

@@ -7,14 +7,16 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// MaxCells is how many cells all threads together may live in, which take 64 bytes each.
+// MaxCells is the maximum number of cells in which threads live, summed over all threads. A
+// cell takes 64 bytes.
 const MaxCells = 2 << 20
 
-// Life is when a thread's records are, in ticks, on a clock that does not step back.
+// Life is the time from a thread's first record to its last, in ticks, on a clock that does
+// not step back.
 type Life struct{ First, Last uint64 }
 
-// Lives finds out when the threads of a trace live, of those that are chosen; a nil thread
-// chooses all. It takes a pass.
+// Lives returns the lives of the selected threads of a trace. A nil thread selects all. It
+// takes a pass.
 func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 	type clock struct {
 		Life
@@ -36,7 +38,7 @@ func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 		}
 		mu.Unlock()
 		for i := range b.Events {
-			// As package calls has it: where the clock goes back, no time passes.
+			// As in package calls, no time passes where the clock goes back.
 			now := b.Events[i].TSC + th.offset
 			if now < th.Last {
 				th.offset += th.Last - now
@@ -58,8 +60,8 @@ func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 	return lives, err
 }
 
-// FitCells is into how many cells the time may be cut: as many as are wanted, or fewer
-// where so many threads live so long that all their cells would take more than 128 MB.
+// FitCells returns into how many cells the time may be divided: wanted, or fewer if so many
+// threads live so long that all their cells would take more than 128 MB.
 func FitCells(wanted int, from, to uint64, lives []Life) int {
 	cells := max(wanted, 1)
 	span := max(to-from, 1)
@@ -70,7 +72,7 @@ func FitCells(wanted int, from, to uint64, lives []Life) int {
 			first, last := min(max(l.First, from), to), min(max(l.Last, from), to)
 			all += (last-first)/width + 2
 		}
-		// With two cells at least, threads may be too many for any number.
+		// Even two cells may be too many if there are many threads.
 		if all <= max(MaxCells, 3*uint64(len(lives))) {
 			break
 		}

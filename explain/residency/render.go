@@ -14,17 +14,17 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a report people see.
+// View selects what people see of a report.
 type View struct {
-	Base    uint64 // TSC from which times count, the smallest of the trace
+	Base    uint64 // TSC to which times are relative, the smallest of the trace
 	Threads label.Threads
-	Top     int // how many functions and silences are shown; all when 0
+	Top     int // number of functions and silences shown; 0 for all
 }
 
-// letters stand for the functions in strips, the one with most time first.
+// letters stand for the functions in strips, the one with the most time first.
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// signs stand for all states but Busy.
+// signs stand for all states except Busy.
 var signs = [states]string{None: " ", Absent: ".", Other: "+", Busy: "#", Silent: "~", Waiting: "-"}
 
 // Body describes the report. Names are for the legend of the strips.
@@ -59,13 +59,13 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	return append(body, r.stalls())
 }
 
-// threadRun is a run and whose it is.
+// threadRun is a run of a thread.
 type threadRun struct {
 	Run
 	thread reader.Thread
 }
 
-// runs are those of all threads, of which one at a time is in memory.
+// runs are the runs of all threads, with one thread at a time in memory.
 func (r *Report) runs() report.Node {
 	of := func(i int) []Run {
 		return slices.DeleteFunc(r.Threads[i].Runs(), func(run Run) bool { return run.State == None })
@@ -98,7 +98,7 @@ func (r *Report) runs() report.Node {
 	)
 }
 
-// threads are what people see in strips.
+// threads are the rows of the strips that people see.
 func (r *Report) threads() report.Node {
 	ticks := func(s State) report.Column[Thread] {
 		return report.Time(s.String(), func(t *Thread) uint64 { return t.Ticks[s] })
@@ -122,7 +122,7 @@ func (r *Report) functions(v View) report.Node {
 	return report.Table("functions", r.Funcs, functionColumns(alive)...).Top(v.Top)
 }
 
-// functionColumns are about functions in some time of threads.
+// functionColumns are the columns of functions in a given time of threads.
 func functionColumns(alive uint64) []report.Column[Func] {
 	return []report.Column[Func]{
 		report.Count("count", func(f *Func) uint64 { return f.Count }).Titled("calls"),
@@ -178,7 +178,7 @@ type strips struct {
 	view  View
 }
 
-// shown are the states of which there is any time, or which are always shown.
+// shown returns the states that have any time, or are always shown.
 func (s *strips) shown() []State {
 	for i := range s.Threads {
 		if s.Threads[i].Ticks[Other] > 0 {
@@ -188,7 +188,7 @@ func (s *strips) shown() []State {
 	return []State{Busy, Waiting, Silent, Absent}
 }
 
-// draw writes the strips, and what their characters stand for.
+// draw writes the strips and their legend.
 func (s *strips) draw(w io.Writer, width int) error {
 	signOf := make(map[reader.FuncID]string)
 	for i, f := range s.Funcs[:min(len(s.Funcs), len(letters))] {
@@ -245,10 +245,10 @@ func (s *strips) draw(w io.Writer, width int) error {
 	return err
 }
 
-// maxStrips bounds the threads that are drawn.
+// maxStrips limits the threads that are drawn.
 const maxStrips = 1000
 
-// longest are the places of the threads that lived longest, in order.
+// longest returns the indices of the threads that lived longest, in order.
 func (s *strips) longest(n int) []int {
 	list := make([]int, len(s.Threads))
 	for i := range list {

@@ -7,39 +7,39 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Report says what threads did. Times are in ticks.
+// Report shows what threads did. Times are in ticks.
 type Report struct {
 	Clock    reader.Clock
 	From, To uint64
 	Cell     uint64 // length of a cell
-	Gap      uint64 // as of Options
-	// Threads are ordered by file, process and id.
+	Gap      uint64 // see Options
+	// Threads are ordered by file, process and ID.
 	Threads []Thread
 	// Funcs adds up the functions of all threads, the longest sums first.
 	Funcs []Func
-	// Gaps are the longest stretches without a call or a record, the longest first.
+	// Gaps are the longest times without a call or a record, the longest first.
 	Gaps []Gap
 	// Silences are the functions in which nothing was recorded for longer than the
 	// gap, the longest sums first.
 	Silences []Silence
-	// Stalls are the longest ones, the longest first; Stalled is all of them.
+	// Stalls are the longest ones, the longest first. Stalled is the sum of all.
 	Stalls  []Stall
 	Stalled Sum
-	// FineCell is what the times of stalls are rounded to.
+	// FineCell is the precision of the times of stalls.
 	FineCell uint64
 }
 
 // Thread is one thread.
 type Thread struct {
 	Thread      reader.Thread
-	First, Last uint64         // records, within the time that is looked at
+	First, Last uint64         // of records, within the selected time
 	Ticks       [states]uint64 // by State
-	Funcs       []Func         // that are looked at, the longest sums first
+	Funcs       []Func         // functions that are shown, the longest sums first
 	from        *Analysis
 	thread      *thread
 }
 
-// Func is the calls of a function that is looked at.
+// Func is the calls of a function that is shown.
 type Func struct {
 	Func            reader.FuncID
 	Sum             // of its calls
@@ -48,21 +48,21 @@ type Func struct {
 
 func (f *Func) id() *reader.FuncID { return &f.Func }
 
-// Run is cells in which a thread did the same most of the time.
+// Run is a run of cells in which a thread mostly did the same.
 type Run struct {
 	State        State
-	Func         reader.FuncID // when Busy, Silent or Waiting in one that is looked at, or else 0
+	Func         reader.FuncID // the function that is shown if Busy, Silent or Waiting in one; otherwise 0
 	Start, Ticks uint64
 	Cells        int
 }
 
-// Gap is a stretch without records, or without a call.
+// Gap is a time without records, or without a call.
 type Gap struct {
 	Thread       reader.Thread
 	State        State // Silent or Absent
 	Start, Ticks uint64
-	Func         reader.FuncID // Silent: the innermost open call; Absent: the call before
-	Next         reader.FuncID // Absent: the call behind
+	Func         reader.FuncID // Silent: the innermost open call; Absent: the previous call
+	Next         reader.FuncID // Absent: the next call
 }
 
 // Silence is the silent times in a function.
@@ -74,10 +74,10 @@ type Silence struct {
 // Stall is a time in which many threads are silent.
 type Stall struct {
 	Start, Ticks  uint64
-	Silent, Alive int // threads, where most were silent
+	Silent, Alive int // numbers of threads when most were silent
 }
 
-// Report puts together what was found.
+// Report makes the report.
 func (a *Analysis) Report(c reader.Clock) *Report {
 	r := &Report{Clock: c, From: a.opts.From, To: a.opts.To, Cell: a.width, Gap: a.opts.Gap, Gaps: a.gaps, FineCell: a.fine}
 	all := make(map[reader.FuncID]*Func)
@@ -133,8 +133,8 @@ func (a *Analysis) threadReport(th *thread) Thread {
 	return t
 }
 
-// Runs are what the thread did from From to To, in order. They are made anew by each
-// call.
+// Runs returns what the thread did between From and To, in order. Each call computes them
+// again.
 func (t *Thread) Runs() []Run {
 	var runs []Run
 	add := func(r Run) {
@@ -150,7 +150,7 @@ func (t *Thread) Runs() []Run {
 	a, th := t.from, t.thread
 	span := a.opts.To - a.opts.From
 	cells := int(max((span+a.width-1)/a.width, 1))
-	// Nothing is in the cells before and behind those that the thread lived in.
+	// The cells before and after the thread's life are empty.
 	first := max(int((t.First-a.opts.From)/a.width)-1, 0)
 	last := min(int((t.Last-a.opts.From)/a.width)+1, cells-1)
 	none := func(from, to int) {
@@ -172,7 +172,7 @@ func (t *Thread) Runs() []Run {
 	return runs
 }
 
-// run says what a cell from start to end mostly is, of a thread that lives from first
+// run returns what a cell from start to end mostly is, for a thread that lives from first
 // to last.
 func (c *cell) run(start, end, first, last uint64) Run {
 	r := Run{Start: start, Ticks: end - start, Cells: 1}
@@ -185,7 +185,7 @@ func (c *cell) run(start, end, first, last uint64) Run {
 	ticks[Busy] = c.looked - min(c.looked, c.idle)
 	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent)
 	ticks[Absent] = to - from - min(to-from, c.open)
-	// Of equal ones, the state counts that says more.
+	// Of equal ones, the more informative state counts.
 	for s := Absent; s < states; s++ {
 		if r.State == None || ticks[s] >= ticks[r.State] && ticks[s] > 0 {
 			r.State = s

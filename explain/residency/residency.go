@@ -1,21 +1,19 @@
-// Package residency says which threads ran what at which time, and when they
-// waited, were silent, or had no call open.
+// Package residency shows what each thread was doing over time: which functions it ran, and
+// when it waited, was silent, or had no call open.
 //
-// The time of a thread, from its first record to its last, is divided among
+// The time of a thread, from its first record to its last, is divided into
 //
-//   - [Waiting]: a call is open of a function that waits, as its name tells;
-//   - [Silent]: a call is open, but for longer than a given gap nothing was
-//     recorded: a function computes without calling anything, or the thread is
-//     stopped;
-//   - [Busy]: one of the functions that are looked at is open, and neither holds;
-//   - [Other]: only calls of functions that are not looked at are open;
+//   - [Waiting]: a call is open of a function that waits, judging by its name;
+//   - [Silent]: a call is open, but nothing was recorded for longer than a given gap:
+//     a function computes without calling anything, or the thread is stopped;
+//   - [Busy]: one of the functions that are shown is open, and neither applies;
+//   - [Other]: only calls of functions that are not shown are open;
 //   - [Absent]: no call is open.
 //
-// These sums are exact. For pictures the time of the trace is cut into cells, and
-// each cell of a thread shows what it did most of the time. Runs of equal cells are
-// put together.
+// These sums are exact. For pictures, the time of the trace is divided into cells, and each
+// cell of a thread shows what it did most of the time. Runs of equal cells are merged.
 //
-// Where at least two threads, and half of those that live, are silent at once for
+// If at least two threads, and half of the live threads, are silent at the same time for
 // longer than the gap, the machine may have stalled.
 package residency
 
@@ -28,81 +26,81 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// State is what a thread does.
+// State is what a thread is doing.
 type State uint8
 
 const (
 	None    State = iota // the thread has not begun, or has ended
 	Absent               // no call is open
-	Other                // no call is open that is looked at
-	Busy                 // in a function that is looked at
-	Silent               // a call is open, but nothing was recorded for long
+	Other                // only calls that are not shown are open
+	Busy                 // in a function that is shown
+	Silent               // a call is open, but nothing was recorded for longer than the gap
 	Waiting              // in a function that waits
 	states  = iota
 )
 
-// String names the state as reports do.
+// String returns the name of the state in reports.
 func (s State) String() string {
 	return [states]string{"none", "absent", "other", "busy", "silent", "waiting"}[s]
 }
 
-// Options say what is looked at. Times are in ticks.
+// Options select what is shown. Times are in ticks.
 type Options struct {
-	// From and To bound the time; what crosses a bound is cut. To is not less than
+	// From and To limit the time. Calls that cross a limit are cut. To is not less than
 	// From.
 	From, To uint64
-	// Func says which functions are looked at: of those inside each other, the
-	// outermost. Nil takes all. It is called once for each function and shard,
-	// concurrently; so is Wait, which says which functions wait, and may be nil.
+	// Func selects the functions that are shown: of nested ones, the outermost. Nil selects
+	// all. Wait selects functions that wait, and may be nil. Both are called once for each
+	// function and shard, concurrently.
 	Func, Wait func(reader.FuncID) bool
-	Gap        uint64 // how long nothing is recorded when a thread is silent
-	Cells      int    // that the time is cut into, at least 1
-	Top        int    // how many gaps and stalls are kept, the longest ones
+	Gap        uint64 // a thread is silent after this time without a record
+	Cells      int    // number of cells, at least 1
+	Top        int    // number of gaps and stalls that are kept, the longest ones
 }
 
-// fineCells is how finely the time is divided at most to find stalls.
+// fineCells is the maximum number of cells for finding stalls.
 const fineCells = 1 << 20
 
 // Analysis is a calls.Analysis. It needs calls.Options.Paths or Opens, with the same
-// results, and a filter may choose threads only. With Paths, which takes half the time, a
-// trace of more than a million call paths is refused with [ErrPaths]. Memory grows with
-// threads, and by 64 bytes with each cell that a thread lives in; see [FitCells].
+// results, and a filter may only select threads. Paths takes half the time, but refuses a
+// trace of more than a million call paths with [ErrPaths]. Memory grows with threads, and
+// by 64 bytes with each cell in which a thread lives; see [FitCells].
 type Analysis struct {
 	opts    Options
-	width   uint64     // ticks of a cell
-	fine    uint64     // ticks of a fine cell
+	width   uint64     // ticks per cell
+	fine    uint64     // ticks per fine cell
 	threads []*thread  // by index; nil for those of other shards
 	inside  []pathInfo // by path, with calls.Options.Paths
 	kinds   map[reader.FuncID]pathInfo
 	gaps    []Gap // the longest first
 	silent  map[reader.FuncID]*Sum
-	quiet   []int32 // by fine cell: how many more threads are silent than in the one before; nil for none
+	quiet   []int32 // by fine cell: how many more threads are silent than in the previous one; nil for none
 }
 
-// ErrPaths means that the trace has more call paths than are told apart: run the analysis
-// with calls.Options.Opens instead of Paths.
+// ErrPaths means that the trace has too many call paths: run the analysis with
+// calls.Options.Opens instead of Paths.
 var ErrPaths = errors.New("residency: too many call paths")
 
-// maxPaths is how many a shard tells apart.
+// maxPaths is the maximum number of paths of a shard.
 const maxPaths = 1 << 20
 
-// pathInfo is what is known of a call path.
+// pathInfo describes a call path.
 type pathInfo struct {
-	looked, top bool // a function that is looked at is on it; the last one, and only that
-	waits, rest bool // likewise of functions that wait
+	looked, top bool // it has a function that is shown; the last one is the first of them
+	waits, rest bool // the same for functions that wait
 }
 
-// Sum adds up stretches of time.
+// Sum adds up times.
 type Sum struct {
 	Count, Ticks, Longest uint64
-	At                    uint64 // when the longest began
+	At                    uint64 // start of the longest
 }
 
 func (s *Sum) add(start, ticks uint64) {
 	s.merge(&Sum{1, ticks, ticks, start})
 }
 
-// merge adds another sum. Of equally long stretches the earliest is kept.
+// merge adds another sum. Of equally long times, the earliest is kept.
 func (s *Sum) merge(o *Sum) {
 	if o.Longest > s.Longest || s.Count == 0 || o.Longest == s.Longest && o.At < s.At {
 		s.Longest, s.At = o.Longest, o.At
@@ -111,24 +109,24 @@ func (s *Sum) merge(o *Sum) {
 	s.Ticks += o.Ticks
 }
 
-// thread is what is known of a thread.
+// thread is the state of a thread.
 type thread struct {
 	id          reader.Thread
-	first, last uint64 // records
+	first, last uint64 // of records
 	levels      []level
 	before      reader.FuncID // the outermost call that ended last
 	ticks       [states]uint64
 	funcs       byFunc[Func]
-	waited      uint64 // in functions that are looked at, since the latest that ended
-	silent      uint64 // likewise
+	waited      uint64 // in functions that are shown, since the latest that ended
+	silent      uint64 // in the same
 	cells       []cell // from firstCell on, as far as the thread did anything
 	firstCell   int
-	now         int // cell that now is of
+	now         int // the cell of now
 	nowFuncs    byFunc[funcTicks]
 	open        []pathInfo // of the open calls, the outermost first; with calls.Options.Opens
 }
 
-// level is the calls that were made at a depth, from within the same call.
+// level is the calls made at a depth, from within the same call.
 type level struct {
 	any        bool
 	first, end uint64 // start of the first, end of the last
@@ -149,7 +147,7 @@ type cell struct {
 	most                          uint64 // in fn
 }
 
-// New returns an analysis that has seen nothing.
+// New returns an empty analysis.
 func New(opts Options) *Analysis {
 	span := max(opts.To-opts.From, 1)
 	opts.Cells = max(opts.Cells, 1)
@@ -159,14 +157,14 @@ func New(opts Options) *Analysis {
 	}
 }
 
-// learn looks at paths that are new.
+// learn examines new paths.
 func (a *Analysis) learn(paths *calls.Paths) {
 	for id := calls.PathID(len(a.inside)); int(id) < paths.Len(); id++ {
 		a.inside = append(a.inside, a.called(a.inside[paths.Parent(id)], paths.Func(id)))
 	}
 }
 
-// called is the path on which a function is called from another path.
+// called returns the path of a call of a function from another path.
 func (a *Analysis) called(caller pathInfo, fn reader.FuncID) pathInfo {
 	kind, known := a.kinds[fn]
 	if !known {
@@ -193,7 +191,7 @@ func (a *Analysis) thread(b *calls.Batch) *thread {
 }
 
 // cell returns the cell with this number. Many threads of a large trace live in few of
-// them. An outer call ends after those that it made, and may begin cells before.
+// them. An outer call ends after its callees, and may begin cells before them.
 func (th *thread) cell(i int) *cell {
 	switch n := len(th.cells); {
 	case n == 0:
@@ -229,7 +227,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// replay takes calls by their entries.
+// replay adds calls by their entries.
 func (a *Analysis) replay(b *calls.Batch, th *thread) {
 	innermost := func() pathInfo {
 		if n := len(th.open); n > 0 {
@@ -247,8 +245,8 @@ func (a *Analysis) replay(b *calls.Batch, th *thread) {
 		func(*calls.Event) {})
 }
 
-// call takes a call that ended. Those that it made came before. in and around are the paths
-// of the call and of its caller.
+// call adds a call that ended, after those that it made. in and around are the paths of the
+// call and of its caller.
 func (a *Analysis) call(th *thread, c *calls.Call, in, around pathInfo) {
 	end := c.Start + c.Duration
 	th.first, th.last = min(th.first, c.Start), max(th.last, end)
@@ -284,17 +282,17 @@ func (a *Analysis) call(th *thread, c *calls.Call, in, around pathInfo) {
 		th.before = c.Func
 		a.each(c.Start, end, func(i int, ticks uint64) { th.cell(i).open += ticks })
 		from, to := a.clip(c.Start, end)
-		th.ticks[Other] += to - from // and what is more than that
+		th.ticks[Other] += to - from // excluding the time in them
 	}
 }
 
-// clip bounds a stretch by the time that is looked at.
+// clip limits a time to the selected time.
 func (a *Analysis) clip(from, to uint64) (uint64, uint64) {
 	from = min(max(from, a.opts.From), a.opts.To)
 	return from, max(from, min(to, a.opts.To))
 }
 
-// each calls f with the cells of a stretch and its ticks in each.
+// each calls f with the cells of a time and its ticks in each.
 func (a *Analysis) each(from, to uint64, f func(i int, ticks uint64)) {
 	from, to = a.clip(from, to)
 	for from < to {
@@ -329,7 +327,7 @@ func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 	})
 }
 
-// pause takes a stretch without records during a call, however short.
+// pause adds a time without records during a call, however short.
 func (a *Analysis) pause(th *thread, from, to uint64, in pathInfo, fn reader.FuncID) {
 	if to-from <= a.opts.Gap || in.waits {
 		return
@@ -354,14 +352,14 @@ func (a *Analysis) pause(th *thread, from, to uint64, in pathInfo, fn reader.Fun
 	}
 }
 
-// makeQuiet sees to it that there is quiet.
+// makeQuiet allocates quiet.
 func (a *Analysis) makeQuiet() {
 	if a.quiet == nil {
 		a.quiet = make([]int32, (a.opts.To-a.opts.From)/a.fine+2)
 	}
 }
 
-// fineUp is the first fine cell that does not begin before a time.
+// fineUp returns the first fine cell that does not begin before a time.
 func (a *Analysis) fineUp(tsc uint64) uint64 {
 	since := tsc - a.opts.From
 	if since%a.fine > 0 {
@@ -370,7 +368,7 @@ func (a *Analysis) fineUp(tsc uint64) uint64 {
 	return since / a.fine
 }
 
-// absence takes the time between two outermost calls.
+// absence adds the time between two outermost calls.
 func (a *Analysis) absence(th *thread, from uint64, c *calls.Call) {
 	from, to := a.clip(from, c.Start)
 	if to-from > a.opts.Gap {
@@ -378,7 +376,7 @@ func (a *Analysis) absence(th *thread, from uint64, c *calls.Call) {
 	}
 }
 
-// stay takes a call of a function that is looked at.
+// stay adds a call of a function that is shown.
 func (a *Analysis) stay(th *thread, c *calls.Call) {
 	sum := place(&th.funcs, c.Func)
 	end := c.Start + c.Duration
@@ -400,7 +398,7 @@ func (a *Analysis) stay(th *thread, c *calls.Call) {
 	})
 }
 
-// settle finds out what most of a cell went to.
+// settle finds what a cell mostly is.
 func (th *thread) settle() {
 	if th.now < 0 {
 		return

@@ -10,15 +10,15 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a report is shown.
+// View selects what people see of a report.
 type View struct {
-	// Rare leaves out shapes with more than this part of the invocations; with 1
-	// none. The commonest is always shown.
+	// Rare omits shapes with more than this part of the invocations. 1 omits none. The most
+	// common shape is always shown.
 	Rare float64
-	Top  int // how many shapes to show; all when 0
+	Top  int // number of shapes to show; 0 for all
 }
 
-// shown are the shapes that a view shows.
+// shown returns the shapes that a view shows.
 func (r *Report) shown(v View) []Shape {
 	list := r.Shapes
 	for i := range list {
@@ -35,7 +35,7 @@ func (r *Report) shown(v View) []Shape {
 
 func (r *Report) share(count uint64) float64 { return float64(count) / float64(r.Invocations) }
 
-// Body describes the report. Names are for the words that differences are put into.
+// Body describes the report. Names are for the texts of differences.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	list := r.shown(v)
 	return []report.Node{
@@ -84,7 +84,7 @@ func (r *Report) head(shown int) report.Paragraph {
 	return report.Paragraph(text)
 }
 
-// differences are those of a shape, for programs.
+// differences are the differences of a shape, for programs.
 func differences(s *Shape) *report.TableNode {
 	return report.Table("differences", s.Differences,
 		report.Path("path", func(d *Difference) []reader.FuncID { return d.Path }),
@@ -93,7 +93,7 @@ func differences(s *Shape) *report.TableNode {
 	)
 }
 
-// mostWords bounds the differences that are put into words.
+// mostWords limits the differences in a text.
 const mostWords = 6
 
 // words says how a shape differs, as "+ recompute, hashKey 512x (1x)". A function

@@ -23,31 +23,31 @@ type Report struct {
 
 // Shape is all invocations of one shape.
 type Shape struct {
-	ID uint64 // the same in all traces of a program
-	// Count is how many invocations have the shape, or up to Error more. Median and
-	// P99 are of Count less Error of them, and so is the earliest one.
+	ID uint64 // equal in all traces of a program
+	// Count is the number of invocations with the shape. It may be too high by up to Error.
+	// Median and P99 are of Count less Error of them, and so is the earliest one.
 	Count, Error uint64
 	Median, P99  uint64
-	Approximate  bool // Median and P99 are
+	Approximate  bool // of Median and P99
 	// The earliest invocation.
 	Thread          reader.Thread
 	Start, Duration uint64
-	// Differences are those from the commonest shape, outer paths first.
+	// Differences are those from the most common shape, outer paths first.
 	Differences []Difference
 }
 
-// Difference is that a shape calls a path more or less often than the commonest.
-// Those below a path that only one of them has are left out, and so are those that
-// change with their caller.
+// Difference says that a shape calls a path more or less often than the most common shape.
+// Paths below one that only one of them has are omitted, and so are those that change with
+// their caller.
 type Difference struct {
 	Path []reader.FuncID // from the root on
-	// Calls and Usual are how often it is called here and in the commonest shape,
-	// 0 for not at all: at least that often, and less than twice, unless
-	// Options.ExactCounts.
+	// Calls and Usual are the numbers of calls here and in the most common shape, or 0.
+	// They are lower bounds, and the number is less than twice as high, unless
+	// Options.ExactCounts is set.
 	Calls, Usual uint64
 }
 
-// Report puts together what was found.
+// Report makes the report.
 func (a *Analysis) Report(c reader.Clock) *Report {
 	r := &Report{Clock: c, Threads: len(a.threads), Full: a.full}
 	hashes := a.byTime()
@@ -93,7 +93,7 @@ func (a *Analysis) differences(s, usual *shape) []Difference {
 	for path, n := range counts {
 		caller, below := counts[a.Tree.Parent(path)]
 		oneSided := below && (caller.here == 0 || caller.there == 0)
-		// Counts are lengths in bits, so that equal steps are equal factors.
+		// Counts are lengths in bits, so equal steps are equal factors.
 		withCaller := below && n.here != 0 && n.there != 0 && n.here-n.there == caller.here-caller.there
 		if n.here == n.there || oneSided || withCaller && !a.opts.ExactCounts {
 			continue
@@ -106,7 +106,7 @@ func (a *Analysis) differences(s, usual *shape) []Difference {
 	return list
 }
 
-// calls is the least number of calls that a count stands for.
+// calls returns the smallest number of calls with this count.
 func (a *Analysis) calls(count uint64) uint64 {
 	if a.opts.ExactCounts || count == 0 {
 		return count

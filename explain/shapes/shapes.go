@@ -1,10 +1,10 @@
-// Package shapes sorts the invocations of root functions by the shape of their
-// call tree, to show the rare shapes beside the commonest.
+// Package shapes groups the invocations of root functions by the shape of their call tree,
+// to show the rare shapes next to the most common one.
 //
-// The shape of an invocation is the set of the paths below its root with the number
-// of calls of each, rounded down to a power of two. Two shapes are the same if
-// their hashes of 64 bits are, which are sums over the paths and so need no order.
-// Package internal/invocation says what an invocation is.
+// The shape of an invocation is the set of the paths below its root with the number of
+// calls of each, rounded down to a power of two. Two shapes are the same if their 64-bit
+// hashes are equal. The hashes are sums over the paths, independent of order. Package
+// internal/invocation defines invocations.
 package shapes
 
 import (
@@ -20,30 +20,30 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// DefaultLimit is how many shapes are kept apart.
+// DefaultLimit is the number of shapes that are kept by default.
 const DefaultLimit = 100_000
 
-// Options say which invocations are looked at.
+// Options select invocations.
 type Options struct {
-	// Root says which functions are roots. It is called concurrently.
+	// Root selects roots. It is called concurrently.
 	Root func(reader.FuncID) bool
-	// Thread, and From and To if it is not 0, choose invocations by thread and by
-	// start, in ticks. Thread is called concurrently; nil chooses all.
+	// Thread, and From and To if it is not 0, select invocations by thread and by start, in
+	// ticks. Thread is called concurrently. nil selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
-	// ExactCounts keeps apart what differs in the number of any calls.
+	// ExactCounts distinguishes shapes by the exact numbers of calls.
 	ExactCounts bool
-	// Limit bounds the shapes that are kept apart; DefaultLimit when 0. With more the
-	// analysis is Full.
+	// Limit is the maximum number of shapes that are kept. 0 means DefaultLimit. With more,
+	// the analysis is Full.
 	Limit int
-	// Replace has a new shape take the place of the rarest when there is no room for
-	// it, as the Space-Saving algorithm does: see Shape.Error. What becomes of that
-	// depends on the order of the invocations, so it needs a run with one shard.
+	// Replace lets a new shape replace the rarest if there is no room, as in the
+	// Space-Saving algorithm: see Shape.Error. The result depends on the order of the
+	// invocations, so it needs a run with one shard.
 	Replace bool
 }
 
-// Analysis counts shapes. It is a calls.Analysis, and needs calls.Options.Paths and
-// no filter. Memory grows with distinct paths and with shapes.
+// Analysis counts shapes. It is a calls.Analysis, and needs calls.Options.Paths and no
+// filter. Memory grows with different paths and with shapes.
 type Analysis struct {
 	*invocation.Tracker
 	opts    Options
@@ -54,27 +54,26 @@ type Analysis struct {
 	threads map[int]bool
 }
 
-// shape is all invocations of one shape, since it took the place of another.
+// shape is all invocations of one shape, since it replaced another.
 type shape struct {
 	hash      uint64
-	before    uint64 // invocations of those whose place it took
+	before    uint64 // invocations of those that it replaced
 	durations quantile.Sample
 	steps     []step
 	example   invocation.Invocation // the earliest
 	place     int                   // in Analysis.rarest
 }
 
-// count is how many invocations there are, or more, by no more than before.
+// count is an upper bound of the number of invocations, too high by up to before.
 func (s *shape) count() uint64 { return s.before + s.durations.Count() }
 
-// step is that a path was called so often, or so often that its number has count
-// bits.
+// step is a path with its number of calls, or the length of that number in bits.
 type step struct {
 	path  calls.PathID
 	count uint64
 }
 
-// New returns an analysis that has seen nothing.
+// New returns an empty analysis.
 func New(opts Options) *Analysis {
 	if opts.Limit <= 0 {
 		opts.Limit = DefaultLimit
@@ -114,7 +113,7 @@ func (a *Analysis) see(v *invocation.Invocation, chosen bool) {
 	}
 }
 
-// room makes a place for a new shape; nil when there is none.
+// room makes room for a new shape, or returns nil.
 func (a *Analysis) room(hash uint64) *shape {
 	s := &shape{hash: hash}
 	if len(a.shapes) >= a.opts.Limit {
@@ -133,9 +132,8 @@ func (a *Analysis) room(hash uint64) *shape {
 	return s
 }
 
-// Full reports whether there were more shapes than the limit. Without
-// Options.Replace the analysis then knows nothing of the others, and should be done
-// again with it.
+// Full reports whether there were more shapes than the limit. Without Options.Replace, the
+// analysis does not contain the others, and should be repeated with it.
 func (a *Analysis) Full() bool { return a.full }
 
 // rarest has the shape with the fewest invocations on top.
@@ -148,11 +146,11 @@ func (r rarest) Swap(i, j int) {
 	r[i].place, r[j].place = i, j
 }
 
-// Push and Pop are not used: places are taken over.
+// Push and Pop are not used: elements are replaced in place.
 func (r *rarest) Push(any) { panic("not used") }
 func (r *rarest) Pop() any { panic("not used") }
 
-// count is the part of a number of calls that tells shapes apart.
+// count reduces a number of calls to what distinguishes shapes.
 func (a *Analysis) count(n uint64) uint64 {
 	if a.opts.ExactCounts {
 		return n
@@ -168,7 +166,7 @@ func (s *shape) meet(v *invocation.Invocation) {
 	}
 }
 
-// hashPaths finds the hashes of paths that are new.
+// hashPaths computes the hashes of new paths.
 func (a *Analysis) hashPaths() {
 	for id := calls.PathID(len(a.hashes)); int(id) < a.Tree.Len(); id++ {
 		a.hashes = append(a.hashes, mix(a.hashes[a.Tree.Parent(id)]^uint64(uint32(a.Tree.Func(id)))))

@@ -6,21 +6,20 @@ import (
 	"github.com/xray-tools/xray/internal/invocation"
 )
 
-// censusBuckets is how finely a Census divides time.
+// censusBuckets is the number of parts into which a Census divides time.
 const censusBuckets = 1 << 16
 
-// Census counts invocations by the time at which they start, to find the one that
-// has a given number in bounded memory: every Census tells a 65,536th of the time
-// of the one before that the invocation is in. It is an analysis, as Search is.
+// Census counts invocations by their start time, to find the one with a given number in
+// bounded memory: each Census covers a 65,536th of the time of the previous one. It is an
+// analysis, like Search.
 type Census struct {
 	*invocation.Tracker
 	from, to, width uint64
 	counts          []uint64
 }
 
-// NewCensus returns a census of the time from From up to To of opts, the last
-// part of which goes on for ever when To is 0. Of the other options only the roots
-// matter.
+// NewCensus returns a census of the time from From to To of opts. If To is 0, the last part
+// has no end. Of the other options, only the roots matter.
 func NewCensus(opts Options, last uint64) *Census {
 	c := &Census{from: opts.From, to: opts.To, counts: make([]uint64, censusBuckets)}
 	end := opts.To
@@ -53,12 +52,12 @@ func (c *Census) Count() (n uint64) {
 
 // Part is a part of the time that a Census counted.
 type Part struct {
-	From, To uint64 // To 0 is no bound
+	From, To uint64 // To 0 is no limit
 	Before   uint64 // invocations before it, in the census
 	Count    uint64 // invocations in it
 }
 
-// Part is where invocation number n of the census is, from 1 on, which there must be.
+// Part returns the part with invocation number n of the census, from 1, which must exist.
 func (c *Census) Part(n uint64) Part {
 	var p Part
 	i := 0

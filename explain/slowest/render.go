@@ -9,14 +9,14 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a report people are shown.
+// View selects what people see of a report.
 type View struct {
-	// MinShare leaves out paths with less than this part of the call's time, 0 to 1.
+	// MinShare omits paths with less than this part of the call's time, from 0 to 1.
 	MinShare float64
 }
 
 // Body describes the report: a table of the slowest calls, and for people the tree of each.
-// Names are for titles and for words in cells.
+// Names are for titles and texts in cells.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	body := []report.Node{
 		report.Paragraph(r.head()),
@@ -50,7 +50,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	return body
 }
 
-// head is what is known of all calls.
+// head describes all calls.
 func (r *Report) head() string {
 	text := label.Count(r.Invocations, "call", "calls") + " on " + label.Count(uint64(r.Threads), "thread", "threads")
 	if r.Invocations == 0 {
@@ -96,7 +96,7 @@ func holders(r *Row) *report.TableNode {
 	)
 }
 
-// held says who had the lock that a row waited for.
+// held returns who had the lock that a row waited for.
 func (r *Row) held(names symbolize.Names) string {
 	text := ""
 	for i, h := range r.Holders {

@@ -12,60 +12,58 @@ import (
 // Report is the slowest invocations. Times are in ticks.
 type Report struct {
 	Clock       reader.Clock
-	Invocations uint64 // that were chosen
+	Invocations uint64 // that were selected
 	Threads     int    // of these
-	// Median and P99 are off by at most a part of quantile.RelativeError when
-	// Approximate.
+	// If Approximate, the relative error of Median and P99 is at most
+	// quantile.RelativeError.
 	Median, P99, Longest uint64
 	Approximate          bool
 	Usual                Usual
-	// Slowest are ordered by duration, the longest first, and with
-	// Options.PerThread by thread before that.
+	// Slowest are ordered by duration, the longest first, and with Options.PerThread first
+	// by thread.
 	Slowest []Slow
 }
 
 // Slow is one of the slowest invocations.
 type Slow struct {
-	// Number is its place among all invocations of the roots in the trace by their
-	// start, from 1 on.
+	// Number is its position among all invocations of the roots in the trace by start, from
+	// 1.
 	Number   uint64
 	Thread   reader.Thread
 	Root     reader.FuncID
 	Start    uint64 // TSC
 	Duration uint64
-	// Rows are the paths that it took, callees behind their caller, in the order in
-	// which they were first called. The first is the root. What lies deeper than
-	// MaxDepth is added up in rows at that depth whose function is [reader.Folded].
+	// Rows are the paths that it took, callees after their caller, in the order of their
+	// first calls. The first is the root. Paths deeper than MaxDepth are added up in rows
+	// at that depth whose function is [reader.Folded].
 	Rows []Row
 }
 
-// MaxDepth is how deep a tree of rows is, below its root. Readers of JSON take no deeper
-// ones, and people see nothing in them.
+// MaxDepth is the maximum depth of a tree of rows. Readers of JSON accept no deeper trees,
+// and people cannot read them.
 const MaxDepth = 1000
 
-// Row is all calls of a path in an invocation. Total is Self and that of the rows
-// below.
+// Row is all calls of a path in an invocation. Total is Self plus the rows below.
 type Row struct {
 	Func               reader.FuncID
 	Depth              int // below the root
 	Calls, Total, Self uint64
-	// UsualCalls, UsualTotal and UsualSelf are the same of a usual invocation,
-	// on average; 0 where none takes the path.
+	// UsualCalls, UsualTotal and UsualSelf are the same for the mean of usual invocations,
+	// or 0 if none takes the path.
 	UsualCalls, UsualTotal, UsualSelf float64
-	// Waited is how long the calls waited for locks, as far as AddWait was told, and
-	// Holders who had them meanwhile, the longest first.
+	// Waited is how long the calls waited for locks, as reported to AddWait, and Holders
+	// who had them at that time, the longest first.
 	Waited  uint64
 	Holders []Holder
 }
 
-// Holder is a function that had a lock while an invocation waited for it.
+// Holder is a function that held a lock while an invocation waited for it.
 type Holder struct {
 	Func  reader.FuncID
 	Ticks uint64 // of the waiting
 }
 
-// Ratio is the total time compared to that of a usual invocation; 0 where
-// that has none.
+// Ratio is the total time divided by that of a usual invocation, or 0 if that has none.
 func (r *Row) Ratio() float64 {
 	if r.UsualTotal == 0 {
 		return 0
@@ -73,7 +71,7 @@ func (r *Row) Ratio() float64 {
 	return float64(r.Total) / r.UsualTotal
 }
 
-// Report puts together what both passes found. The Trees must not be used again.
+// Report makes the report of both passes. The Trees must not be used afterwards.
 func (t *Trees) Report(c reader.Clock) *Report {
 	d := t.found.durations
 	r := &Report{Clock: c, Invocations: d.Count(), Threads: t.found.threads, Usual: t.usual}
@@ -85,7 +83,7 @@ func (t *Trees) Report(c reader.Clock) *Report {
 	for _, found := range t.found.Slowest {
 		v := t.trees[found.Key]
 		if v == nil {
-			continue // the trace was changed between the passes
+			continue // the trace changed between the passes
 		}
 		number, _ := t.numbering.Number(v.Key)
 		r.Slowest = append(r.Slowest, Slow{
@@ -101,7 +99,7 @@ func (t *Trees) Report(c reader.Clock) *Report {
 	return r
 }
 
-// usualTotals is the time with callees of all usual invocations, by path.
+// usualTotals returns the total time of all usual invocations, by path.
 func (t *Trees) usualTotals() []uint64 {
 	totals := make([]uint64, len(t.usualPaths))
 	for id := len(totals) - 1; id > 0; id-- {
@@ -111,7 +109,7 @@ func (t *Trees) usualTotals() []uint64 {
 	return totals
 }
 
-// rows lays out the tree of an invocation.
+// rows makes the tree of an invocation.
 func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
 	children := make(map[calls.PathID][]invocation.Path)
 	for _, p := range v.Paths {
@@ -143,7 +141,7 @@ func (t *Trees) rows(v *invocation.Invocation, usualTotals []uint64) []Row {
 	return rows
 }
 
-// addUp makes one row of paths and of all below them.
+// addUp makes one row of paths and everything below them.
 func (t *Trees) addUp(row *Row, list []invocation.Path, children map[calls.PathID][]invocation.Path, usualTotals []uint64) {
 	row.Func, row.Depth = reader.Folded, MaxDepth
 	for _, p := range list {

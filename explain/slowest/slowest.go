@@ -1,19 +1,20 @@
-// Package slowest finds the slowest invocations of root functions and shows what
-// each of them called, beside what a usual one does.
+// Package slowest finds the slowest invocations of root functions and shows what each of
+// them called, next to what a usual one does.
 //
 // It takes two passes over the calls of a trace:
 //
-//  1. Search keeps the slowest invocations, and the durations of all.
-//  2. Trees, made of what was Found, keeps what the slowest called, numbers them,
-//     and averages over the usual ones: those from the first to the third
-//     quartile of duration.
+// 1. Search keeps the slowest invocations, and the durations of all. 2. Trees, made of the
+// result of Found, keeps what the slowest called, numbers them,
 //
-// Who held the locks that they waited for is found by others, and added to the
-// report with Report.AddWait.
+//	and averages over the usual ones: those from the first to the third
+//	quartile of duration.
 //
-// Both are analyses of package calls, and need calls.Options.Paths and no filter.
-// Memory grows with distinct paths and with the number of invocations wanted, not
-// with the length of the trace. Package internal/invocation says what an invocation is.
+// Other packages find who held the locks that they waited for, and add it to the report
+// with Report.AddWait.
+//
+// Both are analyses of package calls, and need calls.Options.Paths and no filter. Memory
+// grows with different paths and with the number of invocations wanted, not with the length
+// of the trace. Package internal/invocation defines invocations.
 package slowest
 
 import (
@@ -27,15 +28,15 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Options say which invocations are looked at.
+// Options select invocations.
 type Options struct {
-	// Root says which functions are roots. It is called concurrently.
+	// Root selects roots. It is called concurrently.
 	Root func(reader.FuncID) bool
-	// Thread, and From and To if it is not 0, choose invocations by thread and by
-	// start, in ticks. Thread is called concurrently; nil chooses all.
+	// Thread, and From and To if it is not 0, select invocations by thread and by start, in
+	// ticks. Thread is called concurrently. nil selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
-	// Top is how many invocations are wanted, at least 1; with PerThread of each
+	// Top is the number of invocations wanted, at least 1. With PerThread, it is per
 	// thread.
 	Top       int
 	PerThread bool
@@ -51,12 +52,12 @@ func (o *Options) tracker(paths bool, visit func(*invocation.Invocation, bool)) 
 type Search struct {
 	*invocation.Tracker
 	opts      Options
-	heaps     map[int]*slowHeap // by thread; all in one unless Options.PerThread
+	heaps     map[int]*slowHeap // by thread; a single one unless Options.PerThread
 	durations quantile.Sample
 	threads   map[int]bool
 }
 
-// NewSearch returns a search that has seen nothing.
+// NewSearch returns an empty search.
 func NewSearch(opts Options) *Search {
 	s := &Search{opts: opts, heaps: make(map[int]*slowHeap), threads: make(map[int]bool)}
 	s.Tracker = opts.tracker(false, func(v *invocation.Invocation, chosen bool) {
@@ -69,7 +70,7 @@ func NewSearch(opts Options) *Search {
 	return s
 }
 
-// keep takes an invocation in if it is one of the slowest so far.
+// keep adds an invocation if it is one of the slowest so far.
 func (s *Search) keep(v *invocation.Invocation) {
 	group := 0
 	if s.opts.PerThread {
@@ -114,8 +115,8 @@ func (s *Search) Found() *Found {
 
 // Found is the result of a search.
 type Found struct {
-	// Slowest are the invocations that were wanted, the slowest first, and the
-	// earlier of two that are equally slow. They have no paths.
+	// Slowest are the slowest invocations, the slowest first, and of equally slow ones the
+	// earlier first. They have no paths.
 	Slowest []*invocation.Invocation
 
 	opts      Options
@@ -123,8 +124,7 @@ type Found struct {
 	durations *quantile.Sample
 }
 
-// ByTime is the invocation that started as the n-th of Slowest, from 1 on, or the
-// last one.
+// ByTime returns the n-th of Slowest by start, from 1, or the last one.
 func (f *Found) ByTime(n uint64) *invocation.Invocation {
 	list := slices.SortedFunc(slices.Values(f.Slowest), func(a, b *invocation.Invocation) int { return a.Compare(b.Key) })
 	return list[min(n, uint64(len(list)))-1]
@@ -163,13 +163,12 @@ type Trees struct {
 // pathSum is the calls of a path in many invocations.
 type pathSum struct{ calls, self uint64 }
 
-// Usual is what is known of all usual invocations together.
+// Usual is the sum over all usual invocations.
 type Usual struct {
 	Count, Duration uint64
 }
 
-// NewTrees returns a second pass that has seen nothing. A Found may serve any
-// number of them.
+// NewTrees returns an empty second pass. A Found may be used for any number of them.
 func NewTrees(f *Found) *Trees {
 	keys := make([]invocation.Key, len(f.Slowest))
 	for i, v := range f.Slowest {

@@ -7,9 +7,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// AddWait tells of a wait for a lock, and who held it. It belongs to the row of the
-// lock function if it began in one of the slowest invocations, and to none otherwise.
-// path is that of the function that wanted the lock, from the outermost call on.
+// AddWait adds a wait for a lock, and who held it. If it began in one of the slowest
+// invocations, it belongs to the row of the lock function. Otherwise, it is ignored. path
+// is that of the function that wanted the lock, from the outermost call on.
 func (r *Report) AddWait(thread reader.Thread, start, ticks uint64, path []reader.FuncID, lock reader.FuncID, holders []Holder) {
 	for i := range r.Slowest {
 		s := &r.Slowest[i]
@@ -22,8 +22,8 @@ func (r *Report) AddWait(thread reader.Thread, start, ticks uint64, path []reade
 	}
 }
 
-// lockRow finds the row of a lock function that the function at the end of a path
-// called, through others perhaps.
+// lockRow finds the row of a lock function that the function at the end of a path called,
+// directly or indirectly.
 func (s *Slow) lockRow(path []reader.FuncID, lock reader.FuncID) *Row {
 	begin := slices.Index(path, s.Root)
 	if begin < 0 {
@@ -52,8 +52,8 @@ func (s *Slow) lockRow(path []reader.FuncID, lock reader.FuncID) *Row {
 	return &s.Rows[at]
 }
 
-// below is the place of the first row of a function below another, at a depth
-// unless that is 0; -1 for none.
+// below returns the index of the first row of a function below another, at the given depth
+// unless that is 0, or -1.
 func (s *Slow) below(place int, fn reader.FuncID, depth int) int {
 	for i := place + 1; i < len(s.Rows) && s.Rows[i].Depth > s.Rows[place].Depth; i++ {
 		if s.Rows[i].Func == fn && (depth == 0 || s.Rows[i].Depth == depth) {

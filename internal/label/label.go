@@ -1,4 +1,4 @@
-// Package label has the words by which reports call threads and call paths.
+// Package label formats names of threads and call paths, and numbers, for reports.
 package label
 
 import (
@@ -14,11 +14,11 @@ import (
 
 // Threads names threads.
 type Threads struct {
-	Name  func(reader.Thread) string // "" where a thread has none; may be nil
-	Files []string                   // of the traces, shown where there are several
+	Name  func(reader.Thread) string // "" if a thread has none; may be nil
+	Files []string                   // of the traces, shown if there are several
 }
 
-// Of is PROCESS/THREAD, with the thread's name and file as far as there are such.
+// Of returns PROCESS/THREAD, with the thread's name and file if it has them.
 func (l *Threads) Of(t reader.Thread) string {
 	text := fmt.Sprintf("%d/%d", t.Process, t.Thread)
 	if name := l.NameOf(t); name != "" {
@@ -30,7 +30,7 @@ func (l *Threads) Of(t reader.Thread) string {
 	return text
 }
 
-// NameOf is the name of a thread, "" where it has none.
+// NameOf returns the name of a thread, or "".
 func (l *Threads) NameOf(t reader.Thread) string {
 	if l.Name == nil {
 		return ""
@@ -38,11 +38,10 @@ func (l *Threads) NameOf(t reader.Thread) string {
 	return l.Name(t)
 }
 
-// longestName is how many characters of a name tables show.
+// longestName is the number of characters of a name in tables.
 const longestName = 80
 
-// Func is the name of a function, cut off if it is very long, as names of templates
-// are.
+// Func returns the name of a function, cut if it is very long, as some template names are.
 func Func(names symbolize.Names, fn reader.FuncID) string {
 	name := texttab.Printable(symbolize.Label(names, fn))
 	if runes := []rune(name); len(runes) > longestName {
@@ -51,8 +50,8 @@ func Func(names symbolize.Names, fn reader.FuncID) string {
 	return name
 }
 
-// Path names the functions of a path, the outermost first. Of more than limit, if it
-// is not 0, the outer ones are left out.
+// Path returns the functions of a path, the outermost first. If there are more than limit,
+// and it is not 0, the outer ones are omitted.
 func Path(names symbolize.Names, path []reader.FuncID, limit int) string {
 	if len(path) == 0 {
 		return "(no function)"
@@ -68,7 +67,7 @@ func Path(names symbolize.Names, path []reader.FuncID, limit int) string {
 	return strings.Join(parts, " > ")
 }
 
-// Count is a number with thousands separators, and what there are so many of.
+// Count returns a number with thousands separators, and its noun.
 func Count(n uint64, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -76,12 +75,12 @@ func Count(n uint64, one, many string) string {
 	return Grouped(n) + " " + many
 }
 
-// Grouped is a number with thousands separators.
+// Grouped returns a number with thousands separators.
 func Grouped(n uint64) string {
 	return GroupedDigits(strconv.FormatUint(n, 10))
 }
 
-// GroupedDigits puts thousands separators into the digits that s begins with.
+// GroupedDigits adds thousands separators to the digits at the start of s.
 func GroupedDigits(s string) string {
 	digits := strings.IndexFunc(s, func(r rune) bool { return r < '0' || r > '9' })
 	if digits < 0 {
@@ -102,7 +101,7 @@ func Ticks(c reader.Clock, ticks float64) string {
 	return c.Format(uint64(ticks))
 }
 
-// Bytes is a size in the unit that suits it.
+// Bytes returns a size in a suitable unit.
 func Bytes(n uint64) string {
 	const units = "kMGTPE"
 	if n < 1000 {
@@ -115,7 +114,7 @@ func Bytes(n uint64) string {
 	return fmt.Sprintf("%.1f %cB", f, units[unit])
 }
 
-// Percent is a part of all; "-" where there is nothing.
+// Percent returns a part of all, or "-" if all is 0.
 func Percent(part, all float64) string {
 	if all == 0 {
 		return "-"
@@ -123,12 +122,12 @@ func Percent(part, all float64) string {
 	return fmt.Sprintf("%.1f%%", 100*part/all)
 }
 
-// deepest is how many levels of a tree are told by indentation. A line of spaces for each of
-// a recursion's calls would fill the disk with the square of its depth.
+// deepest is the number of tree levels that are indented. Otherwise, the size of the output
+// would grow with the square of the depth of a recursion.
 const deepest = 100
 
-// Indent is what stands before a name so far down in a tree: two spaces for each level, and
-// for deep ones the level as a number.
+// Indent returns the prefix of a name in a tree: two spaces for each level, and for deep
+// levels the level as a number.
 func Indent(level int) string {
 	if level <= deepest {
 		return strings.Repeat("  ", level)

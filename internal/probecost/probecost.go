@@ -1,11 +1,10 @@
-// Package probecost says what it costs to record a call, and how that shows in the
-// trace.
+// Package probecost models what it costs to record a call, and how that shows in the trace.
 //
-// A call is recorded by two probes, at its entry and at its exit, each of which reads
-// the clock somewhere in its middle. What they take between the two readings is part
-// of the call's own duration, the rest is part of its caller's. So a call that made d
-// calls, and from which k were made in all, has a duration that is too long by
-// inside + k*call, and a self time that is too long by inside + d*outside.
+// Two probes record a call, at its entry and at its exit. Each reads the clock somewhere in
+// its middle. The time between the two reads is part of the call's own duration. The rest
+// is part of its caller's. So if a call made d calls, and k calls were made inside it, its
+// duration is too long by inside + k*call, and its self time is too long by inside +
+// d*outside.
 package probecost
 
 import (
@@ -17,33 +16,32 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Cost is what recording a call takes, in thousandths of ticks: it lies between Low
-// and High.
+// Cost is the cost of recording a call, between Low and High, in thousandths of ticks.
 type Cost struct{ Low, High uint64 }
 
-// Mean is what is taken where one number is wanted.
+// Mean is the cost if a single number is needed.
 func (c Cost) Mean() uint64 { return c.Low/2 + c.High/2 + c.Low&c.High&1 }
 
 // Split is the cost of a call by where it shows.
 type Split struct {
 	Inside  uint64 // in the duration of the call, thousandths of ticks
-	Outside uint64 // in that of its caller
+	Outside uint64 // in the duration of its caller
 }
 
-// Call is all of it.
+// Call is the sum.
 func (s Split) Call() uint64 { return s.Inside + s.Outside }
 
-// Half takes half of the mean for inside, as is measured with recorders whose probes
-// are alike, but no more than most.
+// Half takes half of the mean as inside, as measured for recorders with two equal probes,
+// but no more than most.
 func (c Cost) Half(most uint64) Split {
 	mean := c.Mean()
 	inside := min(mean/2, most)
 	return Split{inside, mean - inside}
 }
 
-// Extremes are the splits at the ends of what is possible: a call costs Low or High,
-// and from a third to two thirds of that are inside, but no more than most. What is
-// linear in both parts is least and greatest at one of these.
+// Extremes returns the splits at the limits of what is possible: a call costs Low or High,
+// and a third to two thirds of that are inside, but no more than most. A value that is
+// linear in both parts is smallest and largest at one of these.
 func (c Cost) Extremes(most uint64) [4]Split {
 	var list [4]Split
 	for i, call := range [2]uint64{c.Low, c.High} {
@@ -55,7 +53,7 @@ func (c Cost) Extremes(most uint64) [4]Split {
 	return list
 }
 
-// Ticks is the time of n costs of the given thousandths, in whole ticks, rounded to
+// Ticks returns the time of n costs of the given thousandths, in whole ticks, rounded to
 // the nearest.
 func Ticks(n, thousandths uint64) quantile.Sum {
 	hi, lo := bits.Mul64(n, thousandths)
@@ -66,7 +64,7 @@ func Ticks(n, thousandths uint64) quantile.Sum {
 	return quantile.Sum{Hi: q, Lo: lo}
 }
 
-// PerCall is thousandths of ticks in the unit of the clock.
+// PerCall returns thousandths of ticks in the unit of the clock.
 func PerCall(thousandths uint64, c reader.Clock) float64 {
 	if !c.Known() {
 		return float64(thousandths) / 1000
@@ -74,7 +72,7 @@ func PerCall(thousandths uint64, c reader.Clock) float64 {
 	return float64(thousandths) * 1e6 / float64(c.Frequency)
 }
 
-// Format is thousandths of ticks in the unit of the clock, to a tenth.
+// Format returns thousandths of ticks in the unit of the clock, to a tenth.
 func Format(thousandths uint64, c reader.Clock) string {
 	return strconv.FormatFloat(math.Round(10*PerCall(thousandths, c))/10, 'f', -1, 64)
 }

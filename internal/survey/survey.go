@@ -1,8 +1,8 @@
-// Package survey finds out what a trace holds and what is odd about it.
+// Package survey describes a trace and reports what is unusual about it.
 //
 // One pass over the trace counts its records and rebuilds its calls ([Run]).
-// [Report.Findings] then says in words what is worth knowing before any other
-// report is believed, and what can be done about it.
+// [Report.Findings] then returns warnings to read before any other report, each with a
+// remedy.
 package survey
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Report is what a trace holds.
+// Report describes the contents of a trace.
 type Report struct {
 	Stats calls.Stats
 	// Kinds counts records with a time, by reader.Kind.
 	Kinds [reader.Typed + 1]uint64
-	// Exited and TailExited are the calls that ended by a record of their own.
+	// Exited and TailExited are the calls that ended by an exit record of their own.
 	Exited, TailExited uint64
-	// Shortest is the least duration of those, in ticks; math.MaxUint64 without any.
+	// Shortest is the shortest duration of those, in ticks, or math.MaxUint64.
 	Shortest uint64
 	Threads  []Thread        // ordered by file, process and thread
 	Funcs    []reader.FuncID // all that were entered or left, in ascending order
 	MaxCPU   uint16
-	// Marks, Requests and Landings are notes among the custom events; of requests, those
-	// that begin count.
+	// Marks, Requests and Landings count notes among the custom events. Requests counts
+	// those that begin.
 	Marks, Requests, Landings uint64
-	// Named are changes of threads' names in order of time, the first of NamedCount.
+	// Named are changes of thread names in time order, the first of NamedCount.
 	Named      []Named
 	NamedCount uint64
 
@@ -45,10 +45,10 @@ type Named struct {
 	Name string
 }
 
-// maxNamed bounds the changes of names in a report.
+// maxNamed limits the changes of names in a report.
 const maxNamed = 64
 
-// Thread is what a trace holds of one thread.
+// Thread describes one thread of a trace.
 type Thread struct {
 	reader.Thread
 	Events    uint64
@@ -57,13 +57,11 @@ type Thread struct {
 	Unmatched uint64 // exits without an entry
 	Open      uint64 // calls that are open at the end
 	yaml      bool
-	// First and Last are the smallest and largest timestamps; only when Events
-	// is not 0.
+	// First and Last are the smallest and largest timestamps, if Events is not 0.
 	First, Last uint64
 }
 
-// Run surveys a trace in one pass, with as many goroutines as calls.Run has by
-// default.
+// Run surveys a trace in one pass, with the default number of goroutines of calls.Run.
 func Run(t *reader.Trace) (*Report, error) {
 	s := &surveyor{trace: t, unmatched: make(map[reader.Thread]uint64)}
 	sum, stats, err := calls.Run(s, calls.Options{Unmatched: s.sawUnmatched}, s.newShard)
@@ -73,7 +71,7 @@ func Run(t *reader.Trace) (*Report, error) {
 	return s.report(sum, stats), nil
 }
 
-// surveyor stands between the trace and calls.Run, to see the records too.
+// surveyor sits between the trace and calls.Run, to see the records too.
 type surveyor struct {
 	trace  *reader.Trace
 	shards []*shard
@@ -82,7 +80,7 @@ type surveyor struct {
 	unmatched map[reader.Thread]uint64
 }
 
-// shard holds what one goroutine saw.
+// shard is what one goroutine saw.
 type shard struct {
 	kinds    [reader.Typed + 1]uint64
 	ends     [calls.Ends]uint64
@@ -94,11 +92,11 @@ type shard struct {
 	named    []Named
 	namedAll uint64
 	threads  []*Thread // by Block.Index
-	dense    []uint64  // bits of the function ids below denseFuncs
+	dense    []uint64  // bits of the function IDs below denseFuncs
 	sparse   map[reader.FuncID]bool
 }
 
-// denseFuncs bounds the ids that have a bit; shared objects have larger ones.
+// denseFuncs limits the IDs that have a bit. Shared objects have larger ones.
 const denseFuncs = 1 << 20
 
 func (s *surveyor) newShard() *shard {
@@ -180,7 +178,7 @@ func (sh *shard) countMarks(b *reader.Block) {
 	}
 }
 
-// addNamed adds changes of names, of which the earliest are kept.
+// addNamed adds changes of names. The earliest are kept.
 func (sh *shard) addNamed(n uint64, named ...Named) {
 	sh.namedAll += n
 	sh.named = append(sh.named, named...)

@@ -6,11 +6,11 @@ import (
 	"github.com/xray-tools/xray/internal/probecost"
 )
 
-// estimate predicts what recordings cost. Where recording takes most of the time, a small
-// error of the cost of a call becomes a large one of the overhead: so it has bounds.
+// estimate predicts what recordings cost. If recording takes most of the time, a small
+// error in the cost of a call becomes a large one in the overhead. So it has bounds.
 type estimate struct {
 	likely, least, most model
-	bytes               uint64 // of the records of the recording at hand
+	bytes               uint64 // of the records of the current recording
 }
 
 // model is the time without recording, in ticks, and the cost of recording.
@@ -20,8 +20,8 @@ type model struct {
 	Spent
 }
 
-// newEstimate is of a recording of calls that took time, in ticks. The likely cost of a call
-// is in the middle of those that leave time for the program.
+// newEstimate returns an estimate for a recording of calls that took time, in ticks. The
+// likely cost of a call is in the middle of those that leave time for the program.
 func newEstimate(opts *Options, time, calls uint64) *estimate {
 	base := opts.Baseline
 	if base.Most > 0 {
@@ -34,15 +34,15 @@ func newEstimate(opts *Options, time, calls uint64) *estimate {
 	return e
 }
 
-// known is the model for a time without recording.
+// known returns the model for a given time without recording.
 func known(opts *Options, time, calls, base uint64) model {
 	rest := time - min(time, opts.Spent.Fixed+opts.Spent.Chunks)
 	base = min(base, rest)
 	return model{time: base, call: perCall(rest-base, calls), Spent: opts.Spent}
 }
 
-// assumed is the model for a cost of a call. It is less where calls would be left with less
-// time than they take.
+// assumed returns the model for a given cost of a call. It reduces the cost if calls would
+// otherwise have less time than they need.
 func assumed(opts *Options, time, calls, call uint64) model {
 	rest := time - min(time, opts.Spent.Fixed+opts.Spent.Chunks)
 	left, least := rest-min(rest, ticks(calls, call)), min(rest, ticks(calls, opts.Least))
@@ -52,19 +52,19 @@ func assumed(opts *Options, time, calls, call uint64) model {
 	return model{time: left, call: call, Spent: opts.Spent}
 }
 
-// predict sets what is predicted of a recording, of which it knows calls and bytes.
+// predict sets the predictions for a recording with known calls and bytes.
 func (e *estimate) predict(r *Recording) {
 	r.Time, r.Cost = e.likely.time, e.likely.of(r, e.bytes)
 	r.Least, r.Most = overhead(e.least.of(r, e.bytes), e.least.time), overhead(e.most.of(r, e.bytes), e.most.time)
 	r.Writing, r.Waiting = share(e.likely.Writing, r.Bytes, e.bytes), share(e.likely.Waiting, r.Bytes, e.bytes)
 }
 
-// of is the cost of a recording.
+// of returns the cost of a recording.
 func (m *model) of(r *Recording, bytes uint64) uint64 {
 	return m.Fixed + share(m.Chunks, r.Bytes, bytes) + ticks(r.Calls, m.call)
 }
 
-// perCall is a time in thousandths for each of n calls.
+// perCall returns a time per call, in thousandths of ticks.
 func perCall(ticks, n uint64) uint64 {
 	hi, lo := bits.Mul64(ticks, 1000)
 	if n == 0 || hi >= n {
@@ -74,7 +74,7 @@ func perCall(ticks, n uint64) uint64 {
 	return q
 }
 
-// share is part of all in proportion to n of total.
+// share returns the part of all in proportion to n of total.
 func share(all, n, total uint64) uint64 {
 	if total == 0 {
 		return 0

@@ -1,16 +1,16 @@
-// Package exclude chooses functions that a recorder should leave out, so that
-// recording costs no more than a budget allows, and predicts what that changes.
+// Package exclude chooses functions that a recorder should leave out, so that recording
+// stays within a budget, and predicts the effect.
 //
 // An [Analysis] counts calls, from which [Analysis.Plan] chooses:
 //
 //   - Recording f costs calls(f) times the cost of a call. The overhead is the cost of
-//     all calls, and of what else recording takes, in relation to the time that the
+//     all calls, and of the rest of recording, relative to the time that the
 //     program would have taken without.
-//   - f is worth its self time without the cost of recording, which is what its row
-//     in a report tells; what is not recorded becomes self time of the callers.
-//   - The function that costs most for what it is worth goes first, but a function
-//     only after all those that it calls: leaving out a leaf loses nothing but its own
-//     row. Where only functions are left that call what stays, it is those.
+//   - The value of f is its self time without the cost of recording, which is what its row
+//     in a report shows. If f is left out, that becomes self time of its callers.
+//   - The function with the highest cost for its value goes first, but only after all
+//     functions that it calls: leaving out a leaf loses only its own row. If all remaining
+//     functions call functions that stay, it goes anyway.
 package exclude
 
 import (
@@ -30,10 +30,10 @@ type Analysis struct {
 	edges     map[edge]uint64 // calls
 	threads   map[int]*span
 	events    uint64 // custom and typed events
-	payload   uint64 // bytes of these
+	payload   uint64 // of these events
 }
 
-// edge is a function and one that called it.
+// edge is a function and its caller.
 type edge struct{ caller, callee reader.FuncID }
 
 // counted is what is known of the calls of a function.
@@ -95,12 +95,13 @@ func (a *Analysis) extend(thread int, s span) {
 	a.threads[thread] = &s
 }
 
-// Pruned adds calls of a function that the recorder dropped: they cost what others do.
+// Pruned adds calls of a function that the recorder dropped. They cost as much as others.
 func (a *Analysis) Pruned(_ reader.Thread, _ int, fn reader.FuncID, n, _ uint64) {
 	a.function(fn).pruned += n
 }
 
-// Count is how many calls there are of a function, with those that the recorder dropped.
+// Count returns the number of calls of a function, including those that the recorder
+// dropped.
 func (a *Analysis) Count(id reader.FuncID) uint64 {
 	if f := a.functions[id]; f != nil {
 		return f.calls + f.pruned
@@ -135,7 +136,7 @@ func (a *Analysis) Merge(o *Analysis) {
 	a.payload += o.payload
 }
 
-// Sizes are what records take in a trace, in bytes.
+// Sizes are the sizes of records in a trace, in bytes.
 type Sizes struct {
 	Call  uint64 // entry and exit
 	Arg   uint64
@@ -144,78 +145,80 @@ type Sizes struct {
 
 // Options of a plan.
 type Options struct {
-	// Budget is the greatest overhead, 0.03 for 3 %, that calls may cause. Spent.Fixed does
-	// not count, as no choice of functions changes it.
+	// Budget is the maximum overhead of calls, for example 0.03 for 3 %. Spent.Fixed does
+	// not count, because it does not depend on the choice of functions.
 	Budget float64
 	Cost   probecost.Cost
-	// Keep says which functions are never left out, and Always which of all are marked to
-	// be instrumented always, and so are not left out either. Both may be nil.
+	// Keep selects functions that are never left out. Always selects functions that are
+	// marked to be always instrumented, which are not left out either. Both may be nil.
 	Keep, Always func(reader.FuncID) bool
 	Sizes        Sizes
 	Clock        reader.Clock
-	// CPU is the CPU time of the program while it was recorded, in ticks. With 0, the time
-	// from each thread's first call to the end of its last is taken for it.
+	// CPU is the CPU time of the program while it was recorded, in ticks. If it is 0, the
+	// time from each thread's first call to the end of its last is used.
 	CPU   uint64
 	Spent Spent
-	// Least is what a call takes at least that is not recorded, in thousandths of ticks.
+	// Least is the minimum time of a call without recording, in thousandths of ticks.
 	Least uint64
 	// Baseline is the CPU time of the program without recording, in ticks, if Most is not
-	// 0. The cost of a call follows from it then, and Cost is not used.
+	// 0. It determines the cost of a call, and Cost is not used.
 	Baseline Range
 }
 
-// Spent is what recording took besides the cost of calls, in ticks. Fixed and Chunks are
-// part of Options.CPU. Writing is CPU time of the process that writes the trace.
+// Spent is the time of recording except for the cost of calls, in ticks. Fixed and Chunks
+// are part of Options.CPU. Writing is CPU time of the process that writes the trace.
 type Spent struct {
-	Fixed   uint64 // whatever is recorded
+	Fixed   uint64 // independent of what is recorded
 	Chunks  uint64 // in proportion to the size of the records
 	Writing uint64 // likewise
-	// Waiting is time, not CPU time, in which threads waited for that process; likewise.
+	// Waiting is the time, not CPU time, in which threads waited for that process, in
+	// proportion to the size of the records.
 	Waiting uint64
 }
 
 // Range is an estimate.
 type Range struct{ Least, Likely, Most uint64 }
 
-// Plan is what is to be left out. It is owned by the caller.
+// Plan is what to leave out. The caller owns it.
 type Plan struct {
 	Options
 	Before, After Recording
-	// Call is what recording a call is taken to cost, in thousandths of ticks, and Options.Cost
-	// between what.
+	// Call is the assumed cost of recording a call, in thousandths of ticks, between the
+	// bounds of Options.Cost.
 	Call    uint64
 	Threads int
-	Time    uint64 // Options.CPU, or of all threads, from their first call to the end of their last, in ticks
-	// Functions are those to be left out, in the order in which they were chosen.
+	Time    uint64 // Options.CPU, or the time of all threads from their first call to the end of their last, in ticks
+	// Functions are those to leave out, in the order in which they were chosen.
 	Functions []Function
 	// Remaining are those that are still recorded, in ascending order.
 	Remaining []reader.FuncID
 	estimate  *estimate
 	self      uint64 // self time of all functions
-	// Kept is how many of these Options.Keep and Options.Always keep, and Marked the latter.
+	// Kept is the number of these that Options.Keep and Options.Always keep. Marked are the
+	// latter.
 	Kept   int
 	Marked []reader.FuncID
 }
 
-// Recording is what recording costs, and what it tells.
+// Recording is the cost and the contents of a recording.
 type Recording struct {
 	Functions int
 	Calls     uint64
 	Bytes     uint64 // of records
-	// Time is that which all threads take without recording, in ticks, and Cost what
-	// recording adds.
+	// Time is that of all threads without recording, in ticks, and Cost what recording
+	// adds.
 	Time, Cost uint64
-	// Least and Most bound the overhead.
+	// Least and Most are bounds of the overhead.
 	Least, Most float64
 	// Writing and Waiting are as in Spent.
 	Writing, Waiting uint64
-	// Covered is the part of the self time, without the cost of recording, of the
-	// functions that are recorded, 0 to 1; 0 where there is none.
+	// Covered is the part of the self time, without the cost of recording, of the functions
+	// that are recorded, from 0 to 1. It is 0 if there is no self time.
 	Covered float64
 }
 
-// Overhead is the cost in relation to the time without recording; infinite where
-// there is no such time.
+// Overhead is the cost relative to the time without recording. It is infinite if that time
+// is 0.
 func (r *Recording) Overhead() float64 { return overhead(r.Cost, r.Time) }
 
 func overhead(cost, time uint64) float64 {
@@ -225,17 +228,17 @@ func overhead(cost, time uint64) float64 {
 	return float64(cost) / float64(time)
 }
 
-// Function is one that is to be left out.
+// Function is a function to leave out.
 type Function struct {
 	ID    reader.FuncID
 	Calls uint64
 	Cost  uint64 // of recording them, in ticks
 	Self  uint64 // without the cost of recording, in ticks
-	// Caller is the function that called it most often, to whose time its own goes; 0
-	// for none. Callers is how many there are.
+	// Caller is the function that called it most often, and gets its time, or 0. Callers is
+	// the number of callers.
 	Caller  reader.FuncID
 	Callers int
-	// Leaf tells that it calls nothing that is still recorded.
+	// Leaf says that it calls nothing that is still recorded.
 	Leaf  bool
 	Bytes uint64 // of its records
 }
@@ -269,8 +272,8 @@ func (a *Analysis) Plan(opts Options) *Plan {
 		p.After = without(p.After, &f.Function)
 		e.predict(&p.After)
 	}
-	// Some that went early turn out not to have been needed. A function comes back only
-	// if all that call it are there.
+	// Some early choices were unnecessary. A function is put back only if all its callers
+	// are recorded.
 	for _, f := range slices.Backward(chosen) {
 		back := with(p.After, &f.Function)
 		e.predict(&back)
@@ -304,24 +307,24 @@ func (a *Analysis) Plan(opts Options) *Plan {
 	return p
 }
 
-// fits reports whether the part of a recording's cost that a choice of functions can change
-// is within the budget.
+// fits reports whether the part of a recording's cost that depends on the choice of
+// functions is within the budget.
 func (p *Plan) fits(r *Recording) bool {
 	return overhead(r.Cost-min(r.Cost, p.Spent.Fixed), r.Time) <= p.Budget
 }
 
-// without is a recording less a function.
+// without returns a recording without a function.
 func without(r Recording, f *Function) Recording {
 	return Recording{Functions: r.Functions - 1, Calls: r.Calls - f.Calls, Bytes: r.Bytes - f.Bytes}
 }
 
-// with is a recording and a function more.
+// with returns a recording with another function.
 func with(r Recording, f *Function) Recording {
 	return Recording{Functions: r.Functions + 1, Calls: r.Calls + f.Calls, Bytes: r.Bytes + f.Bytes}
 }
 
-// PutBack takes functions back that a list does not name, and predicts what leaving out the
-// others brings.
+// PutBack puts back functions that a list does not name, and predicts the effect of leaving
+// out the others.
 func (p *Plan) PutBack(skipped []Skipped) {
 	stays := make(map[reader.FuncID]bool, len(skipped))
 	for _, s := range skipped {
@@ -360,7 +363,7 @@ func (a *Analysis) before(p *Plan, g *greedy) Recording {
 	return r
 }
 
-// ticks is the cost of n calls, as far as it has 64 bits.
+// ticks returns the cost of n calls, up to 64 bits.
 func ticks(n, cost uint64) uint64 { return saturate(probecost.Ticks(n, cost)) }
 
 func saturate(s quantile.Sum) uint64 {

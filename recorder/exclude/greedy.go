@@ -10,22 +10,22 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// node is a function with what it takes to choose it.
+// node is a function with the data for choosing it.
 type node struct {
 	Function
 	keep    bool
 	always  bool
 	gone    bool
-	callees int // that are still recorded, itself not counted
+	callees int // still recorded, except itself
 	callers []*node
-	place   int // in the heap, if it is there
+	place   int // index in the heap, if it is there
 }
 
 func (n *node) isGone() bool { return n.gone }
 
-// worse orders the functions that cost most for what they are worth first.
+// worse orders the functions with the highest cost for their value first.
 func worse(a, b *node) bool {
-	// Cost / self, where self may be 0, compared crosswise.
+	// Compare cost / self crosswise, because self may be 0.
 	x, y := float64(a.Cost)*float64(b.Self), float64(b.Cost)*float64(a.Self)
 	if a.Self == 0 && b.Self == 0 {
 		x, y = float64(a.Cost), float64(b.Cost)
@@ -36,11 +36,11 @@ func worse(a, b *node) bool {
 	return a.ID < b.ID
 }
 
-// greedy gives functions in the order in which they are left out.
+// greedy yields functions in the order in which they are left out.
 type greedy struct {
 	nodes  []*node
 	leaves nodeHeap // those that may go
-	others nodeHeap // those that call something that is still recorded
+	others nodeHeap // those that call functions that are still recorded
 	self   uint64   // of all
 }
 
@@ -94,7 +94,7 @@ func newGreedy(a *Analysis, opts *Options) *greedy {
 	return g
 }
 
-// next takes a function out; nil when none may go.
+// next removes a function, or returns nil if none may go.
 func (g *greedy) next() *node {
 	from := &g.leaves
 	if from.Len() == 0 {

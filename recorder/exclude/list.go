@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Form is who reads a list of functions that are to be left out.
+// Form is the format of a list of functions to leave out.
 type Form string
 
 const (
@@ -23,23 +23,22 @@ const (
 	Regexp     Form = "regexp"          // xray record --exclude
 )
 
-// Forms are all of them.
+// Forms returns all formats.
 func Forms() []string {
 	return []string{string(AttrList), string(IgnoreList), string(GCC), string(Uftrace), string(Regexp)}
 }
 
-// namer says how functions are known to those who read lists.
+// namer returns the names of functions as readers of lists know them.
 type namer struct{ symbolize.Names }
 
-// Skipped is a function that a list does not name, and why.
+// Skipped is a function that a list does not name, and the reason.
 type Skipped struct {
 	ID  reader.FuncID
 	Why string
 }
 
-// WriteList writes the functions that are to be left out in a form. It returns those
-// that cannot be named in it without leaving out others, or the error of w. Names
-// must be full.
+// WriteList writes the functions to leave out in a format. It returns those that cannot be
+// named without also leaving out others, or the error of w. Names must be full.
 func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipped, error) {
 	n := namer{names}
 	b := bufio.NewWriter(w)
@@ -52,7 +51,7 @@ func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipp
 			b.WriteString("[never]\n")
 		}
 		for _, name := range names {
-			// A $ is the end of a line in the expressions of old clangs.
+			// In the expressions of old clangs, $ is the end of a line.
 			fmt.Fprintf(b, "fun:%s\n", strings.ReplaceAll(name, "$", `\$`))
 		}
 	case GCC:
@@ -82,14 +81,14 @@ func (p *Plan) WriteList(w io.Writer, form Form, names symbolize.Names) ([]Skipp
 	return skipped, b.Flush()
 }
 
-// gccFile quotes what has a meaning in files of options.
+// gccFile quotes special characters in option files.
 var gccFile = strings.NewReplacer(`\`, `\\`, " ", `\ `, "'", `\'`, `"`, `\"`)
 
 func equal(name, excluded string) bool { return name == excluded }
 
-// choose gives the names of the functions that are to be left out, each once and in
-// order, but for those that would hit a function that stays. name is what a function is
-// known by, and why it cannot be on the list; "" if it can.
+// choose returns the sorted names of the functions to leave out, without duplicates and
+// without those that would match a function that stays. name returns the name of a
+// function, and why it cannot be on the list, or "".
 func (p *Plan) choose(name func(reader.FuncID) (text, why string), hits func(name, excluded string) bool) ([]string, []Skipped) {
 	var stay []string
 	for _, id := range p.Remaining {
@@ -117,13 +116,13 @@ func (p *Plan) choose(name func(reader.FuncID) (text, why string), hits func(nam
 	return slices.Compact(names), skipped
 }
 
-// label is a function as reports call it.
+// label returns the name of a function in reports.
 func (n namer) label(id reader.FuncID) (text, why string) {
 	return symbolize.Label(n.Names, id), ""
 }
 
-// linkage is a function as linkers call it. Maps without symbols only have names of the
-// source, which are the same in C.
+// linkage returns the linkage name of a function. Maps without symbols only have source
+// names, which are the same in C.
 func (n namer) linkage(id reader.FuncID) (text, why string) {
 	var s symbolize.Symbol
 	if n.Names != nil {
@@ -140,7 +139,7 @@ func (n namer) linkage(id reader.FuncID) (text, why string) {
 	return s.Name, ""
 }
 
-// gcc is a function as gcc prints it: without parameters.
+// gcc returns the name of a function as gcc prints it: without parameters.
 func (n namer) gcc(id reader.FuncID) (text, why string) {
 	if n.Names == nil {
 		return "", "its name is unknown"
@@ -156,7 +155,7 @@ func (n namer) gcc(id reader.FuncID) (text, why string) {
 }
 
 // writeUftrace writes options. uftrace takes mangled names, but compares them without
-// parameters and without the arguments of templates.
+// parameters and without template arguments.
 func (p *Plan) writeUftrace(w io.Writer, n namer) []Skipped {
 	linkages := make(map[string][]string) // by what uftrace compares
 	leaves := make(map[reader.FuncID]bool)

@@ -14,11 +14,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// View says what of a plan people see.
+// View selects what people see of a plan.
 type View struct {
 	Ring       uint64 // bytes of each thread's ring
-	Top        int    // how many functions to show; all when 0
-	CostSource string // where the cost is from
+	Top        int    // number of functions to show; 0 for all
+	CostSource string // source of the cost
 }
 
 // Body describes the plan. Names are for sentences.
@@ -26,7 +26,7 @@ func (p *Plan) Body(names symbolize.Names, v View) []report.Node {
 	cost := func(thousandths uint64) float64 { return float64(thousandths) / 1000 }
 	summary := p.Summary()
 	columns := p.columns(v)
-	// Functions are what CSV has.
+	// CSV has the functions.
 	return []report.Node{
 		report.Paragraph(strings.ToUpper(summary[:1]) + summary[1:] + "."),
 		report.Facts(p,
@@ -52,7 +52,7 @@ func (p *Plan) Body(names symbolize.Names, v View) []report.Node {
 	}
 }
 
-// Summary says in a line what leaving the functions out brings.
+// Summary returns the effect of leaving the functions out in a line.
 func (p *Plan) Summary() string {
 	before, after := percent(p.Before.Overhead()), percent(p.After.Overhead())
 	all := label.Count(uint64(p.Before.Functions), "function", "functions")
@@ -89,7 +89,7 @@ func (p *Plan) comparison(columns []report.Column[Recording]) *report.TableNode 
 	return report.Table("recordings", list, slices.Insert(columns, 0, title)...).Transposed()
 }
 
-// columns are about a recording.
+// columns are the columns of recordings.
 func (p *Plan) columns(v View) []report.Column[Recording] {
 	of := " and thread"
 	if p.CPU > 0 {
@@ -121,8 +121,8 @@ func (p *Plan) columns(v View) []report.Column[Recording] {
 	}
 }
 
-// rate is n a second of CPU time, or a second and thread, at the speed at which the threads run when they are
-// recorded so.
+// rate returns n per second of CPU time, or per second and thread, at the speed of the
+// recorded threads.
 func (p *Plan) rate(r *Recording, n uint64) float64 {
 	time := float64(r.Time) + float64(r.Cost)
 	if time == 0 {
@@ -131,7 +131,7 @@ func (p *Plan) rate(r *Recording, n uint64) float64 {
 	return float64(n) * float64(p.Clock.Frequency) / time
 }
 
-// horizon is how many ticks of a thread its ring holds, and false where it holds all.
+// horizon returns how many ticks of a thread its ring holds, or false if it holds all.
 func (p *Plan) horizon(r *Recording, v View) (uint64, bool) {
 	if r.Bytes == 0 {
 		return 0, false
@@ -140,7 +140,7 @@ func (p *Plan) horizon(r *Recording, v View) (uint64, bool) {
 	return uint64(min(ticks, math.MaxInt64)), true
 }
 
-// notes are what one must know to trust the prediction.
+// notes are what the reader must know to trust the prediction.
 func (p *Plan) notes(names symbolize.Names, v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -172,7 +172,7 @@ func (p *Plan) notes(names symbolize.Names, v View) []string {
 	return append(notes, p.marked(names)...)
 }
 
-// marked names the functions that their source keeps.
+// marked names the functions that are marked in the source.
 func (p *Plan) marked(names symbolize.Names) []string {
 	const most = 5
 	if len(p.Marked) == 0 {
@@ -189,7 +189,7 @@ func (p *Plan) marked(names symbolize.Names) []string {
 	return []string{s + "."}
 }
 
-// functions are those to be left out.
+// functions are those to leave out.
 func (p *Plan) functions(v View) *report.TableNode {
 	return report.Table("functions", p.Functions,
 		report.Count("calls", func(f *Function) uint64 { return f.Calls }),
