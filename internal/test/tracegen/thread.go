@@ -13,6 +13,8 @@ const (
 	gapValues = 1 << 12
 
 	maxDepth = 64 // bounds recursion
+
+	maxGap = math.MaxUint32 - 1<<20 // the time between two FDR records has 32 bits
 )
 
 // thread runs the program. It holds the stack of calls, and draws one record
@@ -43,7 +45,10 @@ type frame struct {
 
 // newThreads shares the records out, in pairs of an entry and an exit.
 func newThreads(p *program, truth *Truth, opts Options) []*thread {
-	gaps := newGaps(opts.Seed)
+	gaps := newGaps(opts.Seed, 1, 0.5)
+	if opts.Spread {
+		gaps = newGaps(opts.Seed, 250, 2.3)
+	}
 	pairs := opts.Records / 2
 	threads := make([]*thread, opts.Threads)
 	for i := range threads {
@@ -64,12 +69,12 @@ func newThreads(p *program, truth *Truth, opts Options) []*thread {
 	return threads
 }
 
-// newGaps tabulates a log-normal distribution with median 1, in 1/256.
-func newGaps(seed uint64) *[gapValues]uint32 {
+// newGaps tabulates a log-normal distribution, in 1/256.
+func newGaps(seed uint64, median, sigma float64) *[gapValues]uint32 {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	t := new([gapValues]uint32)
 	for i := range t {
-		t[i] = uint32(256 * math.Exp(0.5*rng.NormFloat64()))
+		t[i] = uint32(256 * median * math.Exp(sigma*rng.NormFloat64()))
 	}
 	return t
 }
@@ -185,5 +190,6 @@ func (t *thread) leave(k kind, r uint64) record {
 // pass lets the time of a piece of work in fn pass.
 func (t *thread) pass(fn uint32, r uint64) {
 	gap := uint64(t.prog.funcs[fn].scale) * uint64(t.gaps[r>>20%gapValues]) >> 8
+	gap = min(gap, maxGap)
 	t.tsc += quantum + gap - gap%quantum
 }

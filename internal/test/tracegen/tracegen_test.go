@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -184,6 +186,8 @@ func TestTruth(t *testing.T) {
 		{Records: 100_000, Open: true},
 		{Records: 200_000, Unwind: true},
 		{Records: 200_000, Random: true},
+		{Records: 200_000, Spread: true},
+		{Records: 100_000, Spread: true, Open: true, Format: Basic},
 		{Records: 100_001, Random: true, Format: Basic, Open: true},
 		{Records: 200_000, Unwind: true, Open: true, Format: Basic},
 		{Records: 7, Threads: 16},
@@ -266,6 +270,37 @@ func TestShape(t *testing.T) {
 		}
 		if d.metadata[2] < records/20_000 || d.metadata[3] == 0 {
 			t.Errorf("seed %d: %d NewCPUId and %d TSCWrap records", seed, d.metadata[2], d.metadata[3])
+		}
+	}
+}
+
+// From the first to the last thousandth, the durations of a function without
+// callees must spread over about six decades with Options.Spread, and over one without.
+func TestSpread(t *testing.T) {
+	for _, spread := range []bool{false, true} {
+		prog := newProgram(1, 2000)
+		var longest []uint64 // durations of the most popular function without callees
+		durations := map[uint32][]uint64{}
+		threads := newThreads(prog, &Truth{
+			Entries: make([]int64, 2001), Calls: make([]int64, 2001), Ticks: make([]uint64, 2001),
+		}, Options{Seed: 1, Threads: 1, Records: 2_000_000, Spread: spread})
+		var enter uint64
+		for th := threads[0]; th.left > 0; {
+			r := th.next()
+			if r.kind == exit && len(prog.funcs[r.fn].sites) == 0 {
+				d := append(durations[r.fn], r.tsc-enter)
+				durations[r.fn] = d
+				if len(d) > len(longest) {
+					longest = d
+				}
+			}
+			enter = r.tsc
+		}
+		slices.Sort(longest)
+		n := len(longest)
+		decades := math.Log10(float64(longest[n-1-n/1000]) / float64(longest[n/1000]))
+		if want := map[bool]float64{true: 6, false: 1.2}[spread]; n < 10_000 || math.Abs(decades-want) > 0.7 {
+			t.Errorf("spread %v: %d durations over %.1f decades, want %.1f", spread, n, decades, want)
 		}
 	}
 }

@@ -36,6 +36,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	flags.BoolVar(&opts.Open, "open", false, "end in the middle of calls")
 	flags.BoolVar(&opts.Unwind, "unwind", false, "leave some calls by exceptions, without an exit record")
 	flags.BoolVar(&opts.Random, "random", false, "draw each callee from all functions, so that hardly a call path comes twice")
+	flags.BoolVar(&opts.Spread, "spread", false, "spread the durations of each function over six decades")
 	output := flags.String("o", "-", "write the trace to this file, - for standard output")
 	instrMap := flags.String("map", "", "write an instrumentation map as YAML to this file")
 	counts := flags.String("counts", "", "write a CSV of the calls per function to this file")
