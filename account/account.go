@@ -30,8 +30,6 @@ package account
 
 import (
 	"errors"
-	"math/bits"
-	"slices"
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -57,7 +55,6 @@ type Options struct {
 type Analysis struct {
 	opts   Options
 	tables []*table // by thread index; one for all unless Options.PerThread
-	at     []int32  // positions of a batch's functions in their table
 	kept   []calls.Call
 	prober *prober // nil unless Options.Compensation
 	// recursive marks functions of which a nested call has ended in a thread, and the outer
@@ -77,14 +74,6 @@ func New(opts Options) *Analysis {
 		a.prober = newProber(opts.Compensation)
 	}
 	return a
-}
-
-// function is what is known of the calls of one function. It fits one cache line, because
-// calls touch thousands of them in turn.
-type function struct {
-	self      quantile.Sum
-	durations quantile.Sample // of calls that ended
-	special   *special        // nil if there are none
 }
 
 // special counts properties that few calls have.
@@ -110,22 +99,21 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	case a.opts.RecursiveOnly:
 		list = a.recursions(b)
 	}
-	// Look up all functions before touching the first. They are seldom in the first-level
-	// cache, and this loads many from the second-level cache at once.
-	a.at = slices.Grow(a.at[:0], len(list))[:len(list)]
 	for i := range list {
-		a.at[i] = t.index(list[i].Func)
-	}
-	functions := t.functions
-	for i, at := range a.at {
-		c, f := &list[i], &functions[at]
-		f.self.Add(c.Self)
+		c := &list[i]
+		at := t.known(c.Func)
+		if at < 0 {
+			at = t.search(c.Func)
+		}
 		if c.End != calls.Exited || c.Nested {
-			if f.addSpecial(c); c.End == calls.Truncated {
+			if t.special(at).add(c); c.End == calls.Truncated {
+				t.durations.AddWeight(at, c.Self)
 				continue
 			}
 		}
-		f.durations.Add(c.Duration)
+		if t.durations.Add(at, c.Duration, c.Self) {
+			t.durations.Settle(at, c.Duration, c.Self)
+		}
 	}
 	return nil
 }
@@ -143,14 +131,14 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		if p.Count == 0 && p.Open == 0 {
 			continue
 		}
-		f := t.function(p.Func)
-		f.self.Add(p.Self)
-		f.self.Add(p.OpenSelf)
-		f.durations.AddOctaves(p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
+		at := t.index(p.Func)
+		t.durations.AddWeight(at, p.Self)
+		t.durations.AddWeight(at, p.OpenSelf)
+		t.durations.AddOctaves(at, p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
 		if p.Open == 0 && p.Nested == 0 {
 			continue
 		}
-		special := f.specials()
+		special := t.special(at)
 		special.open += p.Open
 		special.nested.Add(p.Nested)
 		special.openTotal.Add(p.OpenTotal - min(p.OpenNested, p.OpenTotal))
@@ -160,12 +148,14 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 
 // Count adds n calls of a function that were only counted.
 func (a *Analysis) Count(th reader.Thread, index int, fn reader.FuncID, n uint64) {
-	a.table(&calls.Batch{Thread: th, Index: index}).function(fn).specials().untimed += n
+	t := a.table(&calls.Batch{Thread: th, Index: index})
+	t.special(t.index(fn)).untimed += n
 }
 
 // Pruned adds n calls of a function that the recorder dropped, which took ticks in total.
 func (a *Analysis) Pruned(th reader.Thread, index int, fn reader.FuncID, n, ticks uint64) {
-	s := a.table(&calls.Batch{Thread: th, Index: index}).function(fn).specials()
+	t := a.table(&calls.Batch{Thread: th, Index: index})
+	s := t.special(t.index(fn))
 	s.pruned += n
 	s.prunedSum.Add(ticks)
 }
@@ -182,9 +172,8 @@ func (a *Analysis) recursions(b *calls.Batch) []calls.Call {
 	return a.kept
 }
 
-// addSpecial counts the special properties of a call.
-func (f *function) addSpecial(c *calls.Call) {
-	s := f.specials()
+// add counts the special properties of a call.
+func (s *special) add(c *calls.Call) {
 	switch c.End {
 	case calls.TailExited:
 		s.tailExited++
@@ -202,13 +191,6 @@ func (f *function) addSpecial(c *calls.Call) {
 	if c.Nested {
 		s.nested.Add(c.Duration)
 	}
-}
-
-func (f *function) specials() *special {
-	if f.special == nil {
-		f.special = new(special)
-	}
-	return f.special
 }
 
 // isRecursive reports whether the call is part of a recursion. Calls come in the order of
@@ -255,104 +237,26 @@ func (a *Analysis) Merge(other *Analysis) {
 			a.tables[at] = t
 		default:
 			to := a.tables[at]
-			for i := range t.functions {
-				f := &t.functions[i]
-				to.function(t.ids[i]).merge(f)
-				*f = function{} // the memory of both is not needed at the same time
+			for i, id := range t.ids {
+				at := to.index(id)
+				to.durations.Merge(at, &t.durations, i)
+				if o := t.specials[i]; o != nil {
+					to.special(at).merge(o)
+				}
 			}
 		}
 	}
 }
 
-func (f *function) merge(o *function) {
-	f.self.AddSum(o.self)
-	f.durations.Merge(&o.durations)
-	switch {
-	case o.special == nil:
-	case f.special == nil:
-		f.special = o.special
-	default:
-		f.special.nested.AddSum(o.special.nested)
-		f.special.openTotal.AddSum(o.special.openTotal)
-		f.special.open += o.special.open
-		f.special.inferred += o.special.inferred
-		f.special.left += o.special.left
-		f.special.tailExited += o.special.tailExited
-		f.special.untimed += o.special.untimed
-		f.special.pruned += o.special.pruned
-		f.special.prunedSum.AddSum(o.special.prunedSum)
-		f.special.probes.add(&o.special.probes)
-	}
-}
-
-// table holds functions in order of first occurrence, and finds them with an
-// open-addressing hash table: IDs are dense in most traces, but those of shared objects are
-// far apart, and damaged traces can have any.
-type table struct {
-	thread    reader.Thread
-	exact     bool
-	functions []function
-	ids       []reader.FuncID // of functions
-	slots     []slot          // a power of two in length, at most half full
-	shift     uint8           // 32 - log2(len(slots))
-}
-
-// slot is a function's ID and 1 + its index; 0 is a free slot.
-type slot struct {
-	id reader.FuncID
-	at int32
-}
-
-func newTable(exact bool) *table {
-	t := &table{exact: exact}
-	t.resize(16)
-	return t
-}
-
-// function returns the function with the ID. It is valid until the next new function.
-func (t *table) function(id reader.FuncID) *function { return &t.functions[t.index(id)] }
-
-// index returns the position of the function with the ID, and adds it if it is new.
-func (t *table) index(id reader.FuncID) int32 {
-	mask := uint32(len(t.slots) - 1)
-	// 2^32 divided by the golden ratio: consecutive IDs never collide.
-	for h := uint32(id) * 0x9e3779b1 >> (t.shift & 31); ; h++ {
-		s := t.slots[h&mask]
-		if s.at == 0 {
-			return t.add(id)
-		}
-		if s.id == id {
-			return s.at - 1
-		}
-	}
-}
-
-func (t *table) add(id reader.FuncID) int32 {
-	t.functions = append(t.functions, function{})
-	t.ids = append(t.ids, id)
-	t.functions[len(t.functions)-1].durations.Exact = t.exact
-	n := int32(len(t.functions))
-	if 2*len(t.functions) > len(t.slots) {
-		t.resize(2 * len(t.slots))
-	} else {
-		t.insert(id, n)
-	}
-	return n - 1
-}
-
-func (t *table) insert(id reader.FuncID, at int32) {
-	mask := uint32(len(t.slots) - 1)
-	h := uint32(id) * 0x9e3779b1 >> (t.shift & 31)
-	for t.slots[h&mask].at != 0 {
-		h++
-	}
-	t.slots[h&mask] = slot{id, at}
-}
-
-func (t *table) resize(n int) {
-	t.slots = make([]slot, n)
-	t.shift = uint8(32 - bits.TrailingZeros(uint(n)))
-	for i, id := range t.ids {
-		t.insert(id, int32(i+1))
-	}
+func (s *special) merge(o *special) {
+	s.nested.AddSum(o.nested)
+	s.openTotal.AddSum(o.openTotal)
+	s.open += o.open
+	s.inferred += o.inferred
+	s.left += o.left
+	s.tailExited += o.tailExited
+	s.untimed += o.untimed
+	s.pruned += o.pruned
+	s.prunedSum.AddSum(o.prunedSum)
+	s.probes.add(&o.probes)
 }

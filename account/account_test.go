@@ -132,16 +132,15 @@ func TestFunctionTable(t *testing.T) {
 		tab := newTable(false)
 		want := make(map[reader.FuncID]uint64)
 		for _, id := range ids {
-			f := tab.function(reader.FuncID(id))
-			f.self.Add(1)
+			tab.durations.AddWeight(tab.index(reader.FuncID(id)), 1)
 			want[reader.FuncID(id)]++
 		}
 		got := make(map[reader.FuncID]uint64)
-		for i := range tab.functions {
-			got[tab.ids[i]] += tab.functions[i].self.Lo
+		for i, id := range tab.ids {
+			got[id] += tab.durations.Weight(i).Lo
 		}
-		if diff := cmp.Diff(want, got); diff != "" || len(tab.functions) != len(want) {
-			t.Fatalf("%d functions (-want +got):\n%s", len(tab.functions), diff)
+		if diff := cmp.Diff(want, got); diff != "" || len(tab.ids) != len(want) {
+			t.Fatalf("%d functions (-want +got):\n%s", len(tab.ids), diff)
 		}
 	})
 }

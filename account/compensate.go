@@ -71,7 +71,7 @@ func (p *prober) count(b *calls.Batch, t *table) []calls.Call {
 			continue
 		}
 		p.kept = append(p.kept, *c)
-		s := t.function(c.Func).specials()
+		s := t.special(t.index(c.Func))
 		s.probes.calls++
 		s.probes.direct += m.direct
 		if !c.Nested {

@@ -77,7 +77,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 	rows := 0
 	for _, t := range a.tables {
 		if t != nil {
-			rows += len(t.functions)
+			rows += len(t.ids)
 		}
 	}
 	r.Rows = slices.Grow(r.Rows, rows)
@@ -86,9 +86,9 @@ func (a *Analysis) Report(frequency uint64) *Report {
 		if t == nil {
 			continue
 		}
-		for i := range t.functions {
-			row := t.functions[i].row()
-			row.Thread, row.Func = t.thread, t.ids[i]
+		for i, id := range t.ids {
+			row := t.row(i)
+			row.Thread, row.Func = t.thread, id
 			r.Calls += row.Count
 			r.Open += row.Open
 			r.Inferred += row.Inferred
@@ -98,7 +98,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			r.Pruned += row.Pruned
 			r.Rows = append(r.Rows, row)
 			if a.prober != nil {
-				of = append(of, t.functions[i].specials().probes)
+				of = append(of, t.special(i).probes)
 			}
 		}
 	}
@@ -114,13 +114,13 @@ func (a *Analysis) Report(frequency uint64) *Report {
 	return r
 }
 
-func (f *function) row() Row {
-	d := &f.durations
+func (t *table) row(at int) Row {
+	d := t.durations.Sample(at)
 	row := Row{
-		Count: d.Count(), Self: f.self, Total: d.Sum(), Sum: d.Sum(),
+		Count: d.Count(), Self: t.durations.Weight(at), Total: d.Sum(), Sum: d.Sum(),
 		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(), Coarse: d.Coarse(),
 	}
-	if s := f.special; s != nil {
+	if s := t.specials[at]; s != nil {
 		row.TailExited, row.Inferred, row.Left, row.Open = s.tailExited, s.inferred, s.left, s.open
 		row.Total = row.Total.Minus(s.nested)
 		row.Total.AddSum(s.openTotal)

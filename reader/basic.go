@@ -258,6 +258,6 @@ func (l *basicLog) stream(p *pass, order Order, fn func(*Block) error) error {
 				return err
 			}
 		}
-		p.decoded(l.file.in, int64(len(c.data)))
+		p.decoded(l.file.in, c.offset, c.offset+int64(len(c.data)))
 	}
 }

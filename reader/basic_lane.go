@@ -28,7 +28,7 @@ func (l *basicLog) lanes(p *pass) ([]lane, error) {
 		if ok, err := s.next(c); !ok {
 			return all, err
 		}
-		l.file.in.use(int64(len(c.data)))
+		l.file.in.use(c.offset, c.offset+int64(len(c.data)))
 		c.group()
 		for _, first := range c.groups {
 			th := c.runs[first].of
@@ -119,7 +119,7 @@ func (ld *basicLaneDecoder) load() error {
 	}
 	n := int64(len(ld.c.data))
 	seg.start += n
-	in.use(n)
+	in.use(seg.start-n, seg.start)
 	if n == 0 || seg.start >= seg.end {
 		ld.segments = ld.segments[1:]
 	}

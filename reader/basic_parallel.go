@@ -123,7 +123,7 @@ func (w *crew) done(c *chunk) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.users--; c.users == 0 {
-		w.pass.decoded(w.log.file.in, int64(len(c.data)))
+		w.pass.decoded(w.log.file.in, c.offset, c.offset+int64(len(c.data)))
 		w.free = append(w.free, c)
 		w.changed.Broadcast()
 	}

@@ -279,7 +279,7 @@ func (d *fdrDecoder) endBlock() {
 		d.losses.add(d.noClock)
 	}
 	d.inBlock = false
-	d.pass.decoded(d.file.in, d.block.end-d.block.start)
+	d.pass.decoded(d.file.in, d.block.start, d.block.end)
 }
 
 const (

@@ -113,7 +113,7 @@ func (l *fdrLog) index() error {
 				return err
 			}
 		}
-		l.file.in.use(max(end, start) - pos)
+		l.file.in.use(pos, max(end, start))
 		pos = max(end, start)
 	}
 	for _, lane := range l.order {
@@ -321,8 +321,8 @@ func (l *fdrLog) nextBlock(w *window, pos int64) (int64, error) {
 			}
 			i++
 		}
+		l.file.in.use(pos, pos+int64(i))
 		pos += int64(i)
-		l.file.in.use(int64(i))
 		if last {
 			return size, nil
 		}
@@ -350,8 +350,8 @@ func (l *fdrLog) gap(w *window, from, to int64) error {
 				bad = pos + int64(i) + 1 - first
 			}
 		}
+		l.file.in.use(pos, pos+int64(len(b)))
 		pos += int64(len(b))
-		l.file.in.use(int64(len(b)))
 	}
 	if bad > 0 {
 		cause := BadBlock

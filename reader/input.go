@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"sync/atomic"
+	"sync"
 	"unsafe"
 )
 
@@ -23,17 +23,44 @@ type input struct {
 	// bytes is the whole input, if it is in memory or mapped.
 	bytes  []byte
 	mapped bool
-	used   atomic.Int64 // bytes that were read since the last release
+	used   span // what was looked at since the last release
+}
+
+// span is a part of a file that some bytes of have been looked at. It may be used
+// concurrently.
+type span struct {
+	mu         sync.Mutex
+	start, end int64
+	bytes      int64
 }
 
 // releaseAfter is how much of a mapping stays in the process's memory.
 const releaseAfter = 8 << 20
 
-// use counts bytes of the input that have been decoded.
-func (in *input) use(n int64) {
-	if in.mapped && in.used.Add(n) >= releaseAfter {
-		in.used.Store(0)
-		release(in.bytes)
+// use notes that bytes of the input have been decoded. Only pages between those that
+// were looked at since the last time are released: to look for others takes time that
+// grows with the file.
+func (in *input) use(start, end int64) {
+	if !in.mapped || start >= end {
+		return
+	}
+	s := &in.used
+	s.mu.Lock()
+	if s.bytes == 0 {
+		s.start, s.end = start, end
+	}
+	s.start, s.end = min(s.start, start), max(s.end, end)
+	s.bytes += end - start
+	full := s.bytes >= releaseAfter
+	from, to := s.start, s.end
+	if full {
+		s.bytes = 0
+	}
+	s.mu.Unlock()
+	if full {
+		// The system maps some pages around the one that is looked at.
+		const around = 64 << 10
+		release(in.bytes[from/around*around : min((to+around-1)/around*around, int64(len(in.bytes)))])
 	}
 }
 
@@ -134,7 +161,7 @@ func (m *mapping) ReadAt(p []byte, off int64) (n int, err error) {
 		n = copy(p, m.in.bytes[min(off, int64(len(m.in.bytes))):])
 		return nil
 	})
-	m.in.use(int64(n))
+	m.in.use(off, off+int64(n))
 	if err == nil && n < len(p) {
 		err = io.EOF
 	}

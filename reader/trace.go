@@ -384,9 +384,9 @@ func (p *pass) lost(ls *Losses) {
 }
 
 // decoded counts bytes of a file that are decoded.
-func (p *pass) decoded(in *input, bytes int64) {
-	p.trace.done.Add(bytes)
-	in.use(bytes)
+func (p *pass) decoded(in *input, start, end int64) {
+	p.trace.done.Add(end - start)
+	in.use(start, end)
 }
 
 // readFull reads up to len(b) bytes, or fewer at the end of the file.

@@ -66,7 +66,7 @@ func BenchmarkAdd(b *testing.B) {
 func footprint(s *Sample) int {
 	n := 4 * cap(s.pending)
 	if c := s.counted; c != nil {
-		n += int(unsafe.Sizeof(*c)) + cap(c.bins.low) + 4*cap(c.bins.high) + 8*cap(c.table.slots) + 64*len(c.table.wide)
+		n += int(unsafe.Sizeof(*c)) + cap(c.counts.low) + 2*cap(c.counts.high) + 8*cap(c.table.slots) + 64*len(c.table.wide)
 	}
 	return n
 }

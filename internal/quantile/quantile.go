@@ -7,7 +7,7 @@
 //   - Larger values are counted in a multiset, an open-addressing table of
 //     (value, count), as long as there are at most [MaxDistinct] different ones.
 //     Up to then quantiles are exact. Thereafter they go to a log-linear
-//     histogram (see bins), and quantiles are off by at most [RelativeError].
+//     histogram (see counts), and quantiles are off by at most [RelativeError].
 //     Samples with Exact set keep the multiset, whatever its size.
 //
 // Count, sum, minimum and maximum are always exact.
@@ -67,16 +67,17 @@ type Sample struct {
 // counted is the part of a sample that has been counted.
 type counted struct {
 	exact       bool // Sample.Exact
-	approximate bool // all values without counters of their own are in bins
-	coarse      bool // bins also have values by octave, some of them below OwnCounter
-	own         counters
+	approximate bool // table was given up
+	shared      bool // there are values without counters of their own
 
-	// Of the others:
-	count    uint64
-	min, max uint64 // meaningless while count is 0
-	sum      Sum
-	bins     bins
-	table    table
+	count uint64
+	sum   Sum
+	// min and max are of the values without counters of their own.
+	min, max uint64
+
+	counts counts            // of all values
+	table  table             // of those without counters of their own, unless approximate
+	coarse map[uint32]uint64 // values of which only the octave is known, by bin; nil if there are none
 }
 
 // maxPending is the length at which the buffer is folded.
@@ -97,9 +98,7 @@ func (s *Sample) settle(v uint64) {
 		return
 	}
 	s.pending = s.pending[:len(s.pending)-1]
-	c := s.fold()
-	c.note(v, v, 1, Sum{Lo: v})
-	c.insert(v, 1)
+	s.fold().addLong(v)
 }
 
 // fold counts what is pending, and returns all that is counted.
@@ -107,37 +106,63 @@ func (s *Sample) fold() *counted {
 	if s.counted == nil {
 		s.counted = &counted{exact: s.Exact}
 	}
-	c := s.counted
-	if len(s.pending) == 0 {
-		return c
+	if len(s.pending) > 0 {
+		s.counted.addAll(s.pending)
+		s.pending = s.pending[:0]
 	}
-	if others := c.own.addAll(s.pending); len(others) > 0 {
-		lo, hi, sum := others[0], others[0], uint64(0)
-		for _, v := range others {
-			lo, hi, sum = min(lo, v), max(hi, v), sum+uint64(v)
-		}
-		c.note(uint64(lo), uint64(hi), uint64(len(others)), Sum{Lo: sum})
-		c.addShared(others)
-	}
-	s.pending = s.pending[:0]
-	return c
+	return s.counted
 }
 
-// note takes n values without counters of their own, from lo to hi, into what
-// is known of all these.
-func (c *counted) note(lo, hi, n uint64, sum Sum) {
-	if c.count == 0 {
-		c.min, c.max = lo, hi
+// addAll counts values, of which there is at least one. It may change their order.
+func (c *counted) addAll(values []uint32) {
+	lo, hi, sum := c.counts.addAll(values)
+	c.count += uint64(len(values))
+	c.sum.Add(sum)
+	if hi < OwnCounter {
+		return
+	}
+	c.note(uint64(lo), uint64(hi))
+	if c.approximate {
+		return
+	}
+	// There is no telling which way a branch would go.
+	n := 0
+	for _, v := range values {
+		values[n] = v
+		if v >= OwnCounter {
+			n++
+		}
+	}
+	limit := MaxDistinct
+	if c.exact {
+		limit = math.MaxInt
+	}
+	if c.table.addAll(values[:n], limit); c.table.len() > limit {
+		c.degrade()
+	}
+}
+
+// addLong adds a value of more than 32 bits.
+func (c *counted) addLong(v uint64) {
+	c.count++
+	c.sum.Add(v)
+	c.note(v, v)
+	c.counts.add(placeOf(v), 1)
+	c.insert(v, 1)
+}
+
+// note takes values without counters of their own, from lo to hi, into what is known
+// of all these.
+func (c *counted) note(lo, hi uint64) {
+	if !c.shared {
+		c.shared, c.min, c.max = true, lo, hi
 	}
 	c.min, c.max = min(c.min, lo), max(c.max, hi)
-	c.count += n
-	c.sum.AddSum(sum)
 }
 
-// insert counts n > 0 occurrences of v where it belongs.
+// insert takes n > 0 occurrences of v, which has no counter of its own, into table.
 func (c *counted) insert(v, n uint64) {
 	if c.approximate {
-		c.bins.addBin(binOf(v), n)
 		return
 	}
 	if c.table.add(v, n); c.table.len() > MaxDistinct && !c.exact {
@@ -145,26 +170,8 @@ func (c *counted) insert(v, n uint64) {
 	}
 }
 
-// addShared counts values that have no counter of their own.
-func (c *counted) addShared(values []uint32) {
-	if c.approximate {
-		c.bins.addAll(values)
-		return
-	}
-	limit := MaxDistinct
-	if c.exact {
-		limit = math.MaxInt
-	}
-	if rest := c.table.addAll(values, limit); c.table.len() > limit {
-		c.degrade()
-		c.bins.addAll(rest)
-	}
-}
-
-// degrade moves the multiset to the histogram.
 func (c *counted) degrade() {
 	c.approximate = true
-	c.table.eachUnsorted(func(v, n uint64) { c.bins.addBin(binOf(v), n) })
 	c.table = table{}
 }
 
@@ -173,22 +180,32 @@ func (s *Sample) Merge(other *Sample) {
 	for _, v := range other.pending {
 		s.Add(uint64(v))
 	}
-	o := other.counted
-	if o == nil {
-		return
+	if other.counted != nil {
+		s.fold().merge(other.counted)
 	}
-	c := s.fold()
-	c.own.merge(&o.own)
-	if o.count == 0 {
-		return
+}
+
+func (c *counted) merge(o *counted) {
+	c.count += o.count
+	c.sum.AddSum(o.sum)
+	if o.shared {
+		c.note(o.min, o.max)
 	}
-	c.note(o.min, o.max, o.count, o.sum)
-	if o.approximate && !c.approximate {
+	if o.approximate {
 		c.degrade()
 	}
-	c.coarse = c.coarse || o.coarse
-	o.bins.each(c.bins.addBin)
+	o.counts.each(c.counts.add)
 	o.table.eachUnsorted(c.insert)
+	for bin, n := range o.coarse {
+		c.addCoarse(bin, n)
+	}
+}
+
+func (c *counted) addCoarse(bin uint32, n uint64) {
+	if c.coarse == nil {
+		c.coarse = make(map[uint32]uint64)
+	}
+	c.coarse[bin] += n
 }
 
 // AddOctaves adds values of which only the numbers by their length in bits are
@@ -203,14 +220,13 @@ func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
 		return
 	}
 	c := s.fold()
-	c.note(lo, hi, n, sum)
-	if !c.approximate {
-		c.degrade()
-	}
-	c.coarse = true
+	c.count += n
+	c.sum.AddSum(sum)
+	c.note(lo, hi)
+	c.degrade()
 	for length, k := range octaves {
 		if k > 0 {
-			c.bins.addBin(binOf(min(hi, max(lo, inOctave(length)))), k)
+			c.addCoarse(binOf(min(hi, max(lo, inOctave(length)))), k)
 		}
 	}
 }
@@ -225,7 +241,7 @@ func inOctave(length int) uint64 {
 }
 
 // Coarse reports whether quantiles may be off by [OctaveError].
-func (s *Sample) Coarse() bool { return s.counted != nil && s.counted.coarse }
+func (s *Sample) Coarse() bool { return s.counted != nil && s.counted.coarse != nil }
 
 // few is all values in ascending order where none has been counted yet, and else
 // nil and false. Samples of few values so never take the room of counters.
@@ -242,8 +258,7 @@ func (s *Sample) Count() uint64 {
 	if s.counted == nil {
 		return uint64(len(s.pending))
 	}
-	c := s.fold()
-	return c.count + c.own.total().count
+	return s.fold().count
 }
 
 // Sum is the sum of all values.
@@ -255,48 +270,37 @@ func (s *Sample) Sum() Sum {
 		}
 		return sum
 	}
-	c := s.fold()
-	sum := c.sum
-	sum.Add(c.own.total().sum)
-	return sum
+	return s.fold().sum
 }
 
 // Min is the smallest value, and 0 when there is none.
 func (s *Sample) Min() uint64 {
-	if values, ok := s.few(); ok {
-		if len(values) == 0 {
-			return 0
-		}
-		return uint64(values[0])
-	}
-	c := s.fold()
-	own := c.own.total()
-	switch {
-	case own.count == 0:
-		return c.min
-	case c.count == 0:
-		return own.min
-	}
-	return min(own.min, c.min)
+	lo, _ := s.extremes()
+	return lo
 }
 
 // Max is the largest value, and 0 when there is none.
 func (s *Sample) Max() uint64 {
+	_, hi := s.extremes()
+	return hi
+}
+
+func (s *Sample) extremes() (lo, hi uint64) {
 	if values, ok := s.few(); ok {
 		if len(values) == 0 {
-			return 0
+			return 0, 0
 		}
-		return uint64(values[len(values)-1])
+		return uint64(values[0]), uint64(values[len(values)-1])
 	}
 	c := s.fold()
-	own := c.own.total()
+	lo, hi, ok := c.counts.own()
 	switch {
-	case own.count == 0:
-		return c.max
-	case c.count == 0:
-		return own.max
+	case !ok:
+		return c.min, c.max
+	case !c.shared:
+		return lo, hi
 	}
-	return max(own.max, c.max)
+	return min(lo, c.min), max(hi, c.max)
 }
 
 // Approximate reports whether quantiles may be off by [RelativeError].
@@ -343,28 +347,40 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 			return
 		}
 		c := s.fold()
-		if c.coarse {
+		if c.coarse != nil {
 			c.eachSorted(yield)
 			return
 		}
 		more := true
-		c.own.each(func(v, n uint64) { more = more && yield(v, n) })
-		c.bins.each(func(bin uint32, n uint64) {
-			// The extremes are known exactly, so no value need lie beyond them.
-			more = more && yield(max(c.min, min(c.max, middle(bin))), n)
+		c.counts.each(func(place uint32, n uint64) {
+			if c.approximate || place < OwnCounter {
+				more = more && yield(c.standsFor(place), n)
+			}
 		})
 		c.table.each(func(v, n uint64) bool { more = more && yield(v, n); return more })
 	}
 }
 
-// eachSorted yields values of counters and bins in one order: those of a coarse
-// sample overlap.
+// standsFor is the value that stands for those at a place. The extremes are known
+// exactly, so none need lie beyond them.
+func (c *counted) standsFor(place uint32) uint64 {
+	v := standsFor(place)
+	if place >= OwnCounter {
+		v = max(c.min, min(c.max, v))
+	}
+	return v
+}
+
+// eachSorted yields values in one order where those of which only the octave is known
+// lie among the others.
 func (c *counted) eachSorted(yield func(v, n uint64) bool) {
 	type entry struct{ v, n uint64 }
 	var all []entry
 	add := func(v, n uint64) { all = append(all, entry{v, n}) }
-	c.own.each(add)
-	c.bins.each(func(bin uint32, n uint64) { add(max(c.min, min(c.max, middle(bin))), n) })
+	c.counts.each(func(place uint32, n uint64) { add(c.standsFor(place), n) })
+	for bin, n := range c.coarse {
+		add(max(c.min, min(c.max, middle(bin))), n)
+	}
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.v, b.v) })
 	for i, e := range all {
 		if i+1 < len(all) && all[i+1].v == e.v {

@@ -229,9 +229,31 @@ func TestBinsCoverAllValues(t *testing.T) {
 			t.Errorf("bin %d of %d is followed by bin %d", binOf(v), v, binOf(v+1))
 		}
 	})
-	if last := binOf(math.MaxUint64); last>>subBits >= uint32(len(bins{}.group)) {
-		t.Errorf("bin %d is beyond the last octave", last)
+	if last := placeOf(math.MaxUint64); last != lastPlace {
+		t.Errorf("the last place is %d, and is said to be %d", last, lastPlace)
 	}
+}
+
+// The fast way to find a place must agree with the plain one, at the edges above all.
+func TestPlaces(t *testing.T) {
+	check := func(v uint32) {
+		t.Helper()
+		if got, want := shortPlace(v), placeOf(uint64(v)); got != want {
+			t.Fatalf("the place of %d is %d and %d", v, got, want)
+		}
+		if v > 0 && v >= OwnCounter && middle(binOf(uint64(v))) != standsFor(placeOf(uint64(v))) {
+			t.Fatalf("%d stands for %d", standsFor(placeOf(uint64(v))), v)
+		}
+	}
+	for shift := range 32 {
+		for _, off := range []uint32{0, 1, math.MaxUint32} {
+			check(1<<shift + off)
+		}
+	}
+	for v := range uint32(2 * OwnCounter) {
+		check(v)
+	}
+	rapid.Check(t, func(t *rapid.T) { check(rapid.Uint32().Draw(t, "v")) })
 }
 
 // TestCountsBeyondTheirFields feeds counts that take hours to reach by adding.
@@ -245,7 +267,9 @@ func TestCountsBeyondTheirFields(t *testing.T) {
 		total := uint64(0)
 		for _, n := range []uint64{math.MaxUint32 - 1, 1, 1, 255, 256, 1 << 33} {
 			s.fold().insert(value, n)
+			s.fold().counts.add(placeOf(value), n)
 			s.fold().count += n
+			s.fold().note(value, value)
 			total += n
 		}
 		for range maxPending {
@@ -259,12 +283,23 @@ func TestCountsBeyondTheirFields(t *testing.T) {
 		if got != total || s.Count() != total {
 			t.Errorf("approximate %v: counts add up to %d and %d, want %d", approximate, got, s.Count(), total)
 		}
+		want := ask(&s).Values
+		want[0][1] *= 2
+		copied := Sample{counted: s.counted}
+		if s = (Sample{}); approximate {
+			s.fold().degrade()
+		}
+		s.Merge(&copied)
+		s.Merge(&copied)
+		if diff := cmp.Diff(want, ask(&s).Values); diff != "" {
+			t.Errorf("approximate %v: merged (-want +got):\n%s", approximate, diff)
+		}
 	}
 }
 
 // TestBoundary has the last value with a counter of its own and the first without.
 func TestBoundary(t *testing.T) {
-	values := []uint64{0, firstCounters - 1, firstCounters, OwnCounter - 1, OwnCounter, OwnCounter + 1}
+	values := []uint64{0, subBins - 1, subBins, OwnCounter - 1, OwnCounter, OwnCounter + 1}
 	if diff := cmp.Diff(sorted(values), ask(addAll(new(Sample), values))); diff != "" {
 		t.Errorf("sample (-want +got):\n%s", diff)
 	}
@@ -369,7 +404,7 @@ func TestFootprint(t *testing.T) {
 		s     *Sample
 		limit int
 	}{
-		{"few calls", fill(5, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(1000) }), 512},
+		{"few calls", fill(5, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(1000) }), 3 << 10},
 		{"100 calls", fill(100, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(1000) }), 3 << 10},
 		{"barely exact", fill(100_000, func(r *rand.Rand) uint64 { return 1000 + r.Uint64N(MaxDistinct) }), 10 << 10},
 		{"realistic", fill(100_000, func(r *rand.Rand) uint64 { return uint64(math.Exp(7 + r.NormFloat64())) }), 10 << 10},

@@ -9,8 +9,9 @@ import (
 
 // table is a counted multiset of values other than 0.
 type table struct {
-	// slots is an open-addressing table with linear probing: empty, or a power
-	// of two in length and at most half full.
+	// slots is an open-addressing table with linear probing: empty, or a power of two
+	// in length and at most half full, give or take one: one value more than
+	// MaxDistinct needs no more room, as it ends the table.
 	slots []slot
 	used  int
 	shift uint8 // 32 - log2(len(slots))
@@ -31,13 +32,12 @@ func (t *table) len() int { return t.used + t.numWide }
 func hash(v uint32, shift uint8) uint32 { return v * 0x9e3779b1 >> (shift & 31) }
 
 // addAll counts every value once, until there are more than limit different ones.
-// It returns those that are left then.
-func (t *table) addAll(values []uint32, limit int) []uint32 {
+func (t *table) addAll(values []uint32, limit int) {
 	if len(t.slots) == 0 {
 		t.grow()
 	}
 	slots, shift, mask := t.slots, t.shift, uint32(len(t.slots)-1)
-	for i, v := range values {
+	for _, v := range values {
 		for h := hash(v, shift); ; h++ {
 			e := &slots[h&mask]
 			if e.value == v && e.count != math.MaxUint32 {
@@ -48,13 +48,12 @@ func (t *table) addAll(values []uint32, limit int) []uint32 {
 				continue
 			}
 			if t.add(uint64(v), 1); t.len() > limit {
-				return values[i+1:]
+				return
 			}
 			slots, shift, mask = t.slots, t.shift, uint32(len(t.slots)-1)
 			break
 		}
 	}
-	return nil
 }
 
 // add counts n > 0 occurrences of v.
@@ -64,7 +63,7 @@ func (t *table) add(v, n uint64) {
 		return
 	}
 	e := t.find(uint32(v))
-	if e == nil || e.value == 0 && 2*t.used >= len(t.slots) {
+	if e == nil || e.value == 0 && 2*t.used > len(t.slots) {
 		t.grow()
 		e = t.find(uint32(v))
 	}

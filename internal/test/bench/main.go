@@ -119,16 +119,16 @@ func run(args []string, stdout, stderr io.Writer) error {
 	}
 	var failed error // the first time that our program did
 	for _, n := range records {
-		for _, format := range []tracegen.Format{tracegen.FDR, tracegen.Basic} {
-			trace := filepath.Join(*dir, fmt.Sprintf("%s-%d.xray", format, n))
-			jobs := slices.DeleteFunc(traceJobs(trace, instrMap, format, n), func(j job) bool {
+		for _, in := range inputs {
+			trace := filepath.Join(*dir, fmt.Sprintf("%s-%d.xray", in.name, n))
+			jobs := slices.DeleteFunc(traceJobs(trace, instrMap, in, n), func(j job) bool {
 				return !match.MatchString(j.name)
 			})
 			if len(jobs) == 0 {
 				continue
 			}
 			if err := create(trace, func(w io.Writer) error {
-				_, err := tracegen.Generate(w, tracegen.Options{Format: format, Seed: 1, Records: n})
+				_, err := tracegen.Generate(w, tracegen.Options{Format: in.format, Seed: 1, Records: n, Spread: in.spread})
 				return err
 			}); err != nil {
 				return err
@@ -174,11 +174,25 @@ func parseSizes(s string) ([]int64, error) {
 	return sizes, nil
 }
 
-// traceJobs lists what is measured on a trace: on basic logs only what reads
-// them in another way.
-func traceJobs(trace, instrMap string, format tracegen.Format, records int64) []job {
+// input is a kind of trace.
+type input struct {
+	name   string
+	format tracegen.Format
+	spread bool // durations are spread over six decades
+}
+
+var inputs = []input{
+	{"fdr", tracegen.FDR, false},
+	{"basic", tracegen.Basic, false},
+	{"fdr, spread", tracegen.FDR, true},
+	{"basic, spread", tracegen.Basic, true},
+}
+
+// traceJobs lists what is measured on a trace: on basic logs, and where durations are
+// spread, only what reads them in another way.
+func traceJobs(trace, instrMap string, in input, records int64) []job {
 	add := func(name string, ours, theirs []string) job {
-		j := job{name: name, format: string(format), records: records, unit: "records", ours: append(ours, trace)}
+		j := job{name: name, format: in.name, records: records, unit: "records", ours: append(ours, trace)}
 		if theirs != nil {
 			j.theirs = append(theirs, trace)
 		}
@@ -193,7 +207,7 @@ func traceJobs(trace, instrMap string, format tracegen.Format, records int64) []
 		return write("convert "+format, []string{"convert", "-f", format, "-m", instrMap}, theirs)
 	}
 	account := add("account", []string{"account", "-m", instrMap}, []string{"account", "-m", instrMap})
-	if format == tracegen.Basic {
+	if in.format == tracegen.Basic || in.spread {
 		return []job{account}
 	}
 	return []job{

@@ -1,0 +1,111 @@
+package account
+
+import (
+	"math/bits"
+
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+)
+
+// table holds functions in the order in which they were met. Their ids are dense in
+// most traces, but those of shared objects are far apart, and damaged traces can hold
+// any: so small ids have an array, and an open-addressing table has all.
+type table struct {
+	thread    reader.Thread
+	ids       []reader.FuncID
+	durations quantile.Set // of calls that ended, with the self times of all
+	specials  []*special   // nil for functions that have none
+	direct    []int32      // by id: 1 + the index
+	slots     []slot       // a power of two in length, at most half full
+	shift     uint8        // 32 - log2(len(slots))
+}
+
+// slot is a function's id and 1 + its index; 0 is a free slot.
+type slot struct {
+	id reader.FuncID
+	at int32
+}
+
+// firstSlots is how many slots a table begins with. It has no array until they are
+// too few: with Options.PerThread there may be as many tables as threads.
+const firstSlots = 16
+
+func newTable(exact bool) *table {
+	t := new(table)
+	t.durations.Exact = exact
+	t.resize(firstSlots)
+	return t
+}
+
+// special is what only some calls of the function at an index are.
+func (t *table) special(at int) *special {
+	if t.specials[at] == nil {
+		t.specials[at] = new(special)
+	}
+	return t.specials[at]
+}
+
+// index is that of the function with the id, which is added when it is new.
+func (t *table) index(id reader.FuncID) int {
+	if at := t.known(id); at >= 0 {
+		return at
+	}
+	return t.search(id)
+}
+
+// known is the index of a function that is in the array, and else negative.
+func (t *table) known(id reader.FuncID) int {
+	if i := uint32(id); int(i) < len(t.direct) {
+		return int(t.direct[i]) - 1
+	}
+	return -1
+}
+
+func (t *table) search(id reader.FuncID) int {
+	mask := uint32(len(t.slots) - 1)
+	// 2^32 divided by the golden ratio: ids in a row meet no slot twice.
+	for h := uint32(id) * 0x9e3779b1 >> (t.shift & 31); ; h++ {
+		s := t.slots[h&mask]
+		if s.at == 0 {
+			return t.add(id)
+		}
+		if s.id == id {
+			return int(s.at - 1)
+		}
+	}
+}
+
+func (t *table) add(id reader.FuncID) int {
+	at := t.durations.Grow()
+	t.ids = append(t.ids, id)
+	t.specials = append(t.specials, nil)
+	if 2*len(t.ids) > len(t.slots) {
+		t.resize(2 * len(t.slots))
+	} else {
+		t.insert(id, int32(at+1))
+	}
+	return at
+}
+
+func (t *table) insert(id reader.FuncID, at int32) {
+	mask := uint32(len(t.slots) - 1)
+	h := uint32(id) * 0x9e3779b1 >> (t.shift & 31)
+	for t.slots[h&mask].at != 0 {
+		h++
+	}
+	t.slots[h&mask] = slot{id, at}
+	if i := uint32(id); int(i) < len(t.direct) {
+		t.direct[i] = at
+	}
+}
+
+func (t *table) resize(n int) {
+	t.slots = make([]slot, n)
+	t.shift = uint8(32 - bits.TrailingZeros(uint(n)))
+	if n > firstSlots {
+		t.direct = make([]int32, 4*n)
+	}
+	for i, id := range t.ids {
+		t.insert(id, int32(i+1))
+	}
+}

@@ -1,0 +1,90 @@
+package quantile
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// A set must answer what as many samples would, whatever buffers its samples have come to,
+// and after merging.
+func TestSetEqualsSamples(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+		exact := rapid.Bool().Draw(t, "exact")
+		const samples = 4
+		want := make([]*Sample, samples)
+		weights := make([]Sum, samples)
+		sets := [2]*Set{{Exact: exact}, {Exact: exact}}
+		for i := range want {
+			want[i] = &Sample{Exact: exact}
+			sets[0].Grow()
+			sets[1].Grow()
+		}
+		// One of the sets has no room for the largest buffers.
+		sets[0].room = append(sets[0].room, make([]uint32, rapid.SampledFrom([]int{0, maxRoom}).Draw(t, "room"))...)
+		width := rapid.SampledFrom([]int{9, 14, 33, 64}).Draw(t, "width")
+		for range rapid.SampledFrom([]int{0, 3, 100, 3000, 20_000}).Draw(t, "n") {
+			i := r.IntN(1 + r.IntN(samples))
+			v := r.Uint64() >> (64 - width) >> r.IntN(width)
+			weight := v / 2
+			if r.IntN(1000) == 0 {
+				weight = r.Uint64()
+			}
+			want[i].Add(v)
+			weights[i].Add(weight)
+			set := sets[r.IntN(2)]
+			if set.Add(i, v, weight) {
+				set.Settle(i, v, weight)
+			}
+			if r.IntN(500) == 0 {
+				octaves, lo, hi := []uint64{0, 0, 2, 1}, uint64(2), uint64(7)
+				want[i].AddOctaves(octaves, lo, hi, NewSum(12))
+				set.AddOctaves(i, octaves, lo, hi, NewSum(12))
+				set.AddWeight(i, 12)
+				weights[i].Add(12)
+			}
+			if r.IntN(1000) == 0 {
+				set.Sample(i).Max() // readers must not disturb
+			}
+		}
+		for i := range want {
+			sets[0].Merge(i, sets[1], i)
+		}
+		for i := range want {
+			for range 2 {
+				if diff := cmp.Diff(ask(want[i]), ask(sets[0].Sample(i))); diff != "" {
+					t.Fatalf("sample %d (-sample +set):\n%s", i, diff)
+				}
+			}
+			if got := sets[0].Weight(i); got != weights[i] {
+				t.Errorf("sample %d: weight %v, want %v", i, got, weights[i])
+			}
+		}
+	})
+}
+
+// TestSetStaysSmall has many samples of a few values, as large programs do.
+func TestSetStaysSmall(t *testing.T) {
+	var s Set
+	const samples, values = 10_000, 20
+	for i := range samples {
+		s.Grow()
+		for v := range uint64(values) {
+			if s.Add(i, 1000*v, v) {
+				s.Settle(i, 1000*v, v)
+			}
+		}
+	}
+	bytes := 4*cap(s.room) + 16*cap(s.heads) + 32*cap(s.rest)
+	for i := range s.rest {
+		if s.rest[i].counted != nil {
+			t.Fatalf("sample %d has left its buffer", i)
+		}
+	}
+	if bytes > samples*500 {
+		t.Errorf("%d bytes a sample", bytes/samples)
+	}
+}
