@@ -16,7 +16,7 @@ import (
 // View selects what a report shows: a list of stacks for people. Programs get all stacks.
 type View struct {
 	Metric Metric // what the stacks are ordered by
-	Top    int    // number of stacks in the list; 0 for 10, negative for all
+	Top    int    // number of stacks in the list; all when 0
 }
 
 // Stacks with more frames show only the outermost and the innermost.
@@ -26,7 +26,7 @@ const (
 )
 
 // Body describes the report: the stacks with the most self value, and all paths. Names are
-// for the flame graph on a page. If Top is negative, the list is kept in memory.
+// for the flame graph on a page. If Top is 0, the list is kept in memory.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	rows := &pathRows{report: r}
 	list, all := rows.heaviest(v)
@@ -139,9 +139,6 @@ type heavyStack struct {
 // rows.
 func (p *pathRows) heaviest(v View) (list []heavyStack, all Frame) {
 	top := v.Top
-	if top == 0 {
-		top = 10
-	}
 	place, least := 0, uint64(0)
 	for number := range p.report.threads {
 		t := p.load(number)
@@ -171,7 +168,7 @@ func heaviest(list []heavyStack, top int) ([]heavyStack, uint64) {
 	slices.SortFunc(list, func(x, y heavyStack) int {
 		return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(x.place, y.place))
 	})
-	if top < 0 || len(list) < top {
+	if top == 0 || len(list) < top {
 		return list, 0
 	}
 	list = list[:top]

@@ -93,7 +93,7 @@ func TestFoldedPathsOfLocksAndRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"locks", "--lock", "#2$", "--paths", "100"},
+		{"locks", "--lock", "#2$", "--top", "100"},
 		{"requests", "--id-func", "#1$", "--pause", "1s", "--rows", "0", "--min-share", "0"},
 	} {
 		output := func(memory string) string {

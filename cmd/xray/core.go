@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -34,7 +35,7 @@ when it is killed. Traces of xray record are complete without that.`,
 		Example: `  xray core core.1234 -o last.xray
   xray core --last 50ms /var/lib/systemd/coredump/core.server.1234.zst
   xray core /dev/shm/xray-server.1234.ring`,
-		Args: operands("one CORE", 1, false),
+		Args: cli.Operands("one CORE", 1, false),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if c.output == "" {
 				c.output = filepath.Base(args[0]) + ".xray"
@@ -47,23 +48,23 @@ when it is killed. Traces of xray record are complete without that.`,
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`; default CORE.xray in the working directory")
-	addDuration(f, &c.last, "last", "only the last `TIME`, as 50ms, before the latest record")
+	cli.AddDuration(f, &c.last, "last", "only the last `TIME`, as 50ms, before the latest record")
 	f.StringVar(&c.exe, "exe", "", "take names from `PROGRAM`, where the program is not at its old place")
-	spellings(f, nil)
+	cli.Spellings(f, nil)
 	return cmd
 }
 
 func (a *app) core(flags *coreFlags, path string) (err error) {
-	if err := a.refuseTerminal(flags.output, "a trace"); err != nil {
+	if err := a.RefuseTerminal(flags.output, "a trace"); err != nil {
 		return err
 	}
-	core, err := recorder.OpenCore(path, a.stdin)
+	core, err := recorder.OpenCore(path, a.Stdin)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
 	if core.Cut() {
-		a.say("%s: the core file is cut off; what there is of it is used", path)
+		a.Say("%s: the core file is cut off; what there is of it is used", path)
 	}
 	var paths []string
 	for i, rings := range core.Rings() {
@@ -75,7 +76,7 @@ func (a *app) core(flags *coreFlags, path string) (err error) {
 			rings.SetProgram(exe)
 		}
 		output := numbered(flags.output, i)
-		if err := a.writeData(output, func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
+		if err := a.WriteData(output, func(w io.Writer) error { return rings.WriteTrace(w, flags.last) }); err != nil {
 			return err
 		}
 		paths = append(paths, output)
@@ -105,6 +106,6 @@ func (a *app) reportCore(core *recorder.Core, paths []string) error {
 	if ending != "" {
 		ending = "ended by " + ending + ": "
 	}
-	a.say("%s%s", ending, report.summary(true))
+	a.Say("%s%s", ending, report.summary(true))
 	return nil
 }

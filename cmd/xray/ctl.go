@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/internal/texttab"
@@ -26,7 +28,7 @@ import (
 type ctl struct {
 	*app
 	recordingFlags
-	styleFlags
+	session.StyleFlags
 	output string
 	last   time.Duration
 	reset  bool
@@ -44,7 +46,7 @@ type ctlCommand struct {
 }
 
 var (
-	dirFlags    = []string{"symbols", "debug-dir"}
+	dirFlags    = []string{"symbols"}
 	chooseFlags = append([]string{"func", "exclude"}, dirFlags...)
 	modeFlags   = []string{"prune", "count", "profile", "depth"}
 )
@@ -100,12 +102,12 @@ Commands:
 	}
 	f := cmd.Flags()
 	c.recordingFlags.add(f)
-	c.styleFlags.add(f)
+	c.StyleFlags.AddFlags(f)
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`")
-	addDuration(f, &c.last, "last", "only the last `TIME` before now; default is all that the rings hold")
+	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before now; default is all that the rings hold")
 	f.BoolVar(&c.reset, "reset", false, "count from 0 again")
 	f.BoolVar(&c.json, "json", false, "print the recorder's answer as it is")
-	spellings(f, map[string]string{"threshold": "prune"})
+	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd
 }
 
@@ -146,18 +148,18 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 		return ctlCommand{name: "list"}, checkCtlFlags(cmd, ctlCommand{name: "list"})
 	}
 	if len(args) < 2 {
-		return ctlCommand{}, usagef("give a PID and a command: %s", strings.Join(ctlNames(), ", "))
+		return ctlCommand{}, cli.Usagef("give a PID and a command: %s", strings.Join(ctlNames(), ", "))
 	}
 	i := slices.IndexFunc(ctlCommands, func(c ctlCommand) bool { return c.name == args[1] })
 	if i < 0 {
-		return ctlCommand{}, usagef("no command %q; choose one of %s", args[1], strings.Join(ctlNames(), ", "))
+		return ctlCommand{}, cli.Usagef("no command %q; choose one of %s", args[1], strings.Join(ctlNames(), ", "))
 	}
 	c := ctlCommands[i]
 	switch n := len(strings.Fields(c.args)); {
 	case len(args)-2 < n:
-		return c, usagef("%s: give a %s", c.name, c.args)
+		return c, cli.Usagef("%s: give a %s", c.name, c.args)
 	case len(args)-2 > n:
-		return c, usagef("%s: %q is one too many", c.name, args[2+n])
+		return c, cli.Usagef("%s: %q is one too many", c.name, args[2+n])
 	}
 	return c, checkCtlFlags(cmd, c)
 }
@@ -166,7 +168,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
 	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
-			return usagef("--%s does not go with %s", flag, c.name)
+			return cli.Usagef("--%s does not go with %s", flag, c.name)
 		}
 	}
 	return nil
@@ -185,7 +187,7 @@ func (c *ctl) do(ctx context.Context, v any, command string, say func(io.Writer)
 			return err
 		}
 	}
-	return c.writeOutput("", say)
+	return c.WriteText("", say)
 }
 
 // say prints text, or with --json the recorder's answer.
@@ -193,7 +195,7 @@ func (c *ctl) say(answer []byte, text string) error {
 	if c.json {
 		text = string(bytes.TrimSpace(answer))
 	}
-	return c.writeOutput("", line("%s", text))
+	return c.WriteText("", line("%s", text))
 }
 
 // line is for answers that are one line of text.
@@ -229,19 +231,19 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 			recording = "into the rings"
 		}
 		if st := s.Stream; st != nil {
-			recording = "into a file, " + formatBytes(st.Bytes) + " so far"
+			recording = "into a file, " + label.Bytes(uint64(st.Bytes)) + " so far"
 			if st.Limit > 0 {
-				recording += " of at most " + formatBytes(st.Limit)
+				recording += " of at most " + label.Bytes(uint64(st.Limit))
 			}
 		}
 	}
 	row("recording", "%s", recording)
-	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, formatBytes(s.RingBytes))
-	row("functions", "%s in %s; %s of %s sleds on", label.Grouped(uint64(s.Functions)), plural(s.Objects, "object", "objects"),
+	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, label.Bytes(uint64(s.RingBytes)))
+	row("functions", "%s in %s; %s of %s sleds on", label.Grouped(uint64(s.Functions)), label.Count(uint64(s.Objects), "object", "objects"),
 		label.Grouped(uint64(s.Patched)), label.Grouped(uint64(s.Sleds)))
 	row("clock", "%s ticks a second", label.Grouped(uint64(s.Frequency)))
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
-	row("lost", "%s", plural(s.Dropped, "record", "records"))
+	row("lost", "%s", label.Count(uint64(s.Dropped), "record", "records"))
 	if s.Sealed {
 		row("seccomp", "a filter is in place; the program's threads make no system calls for the recorder")
 	}
@@ -275,7 +277,7 @@ func (c *ctl) start(ctx context.Context) error {
 	}
 	if c.output == "" {
 		if c.limit > 0 {
-			return usagef("--limit is for recording into a file (-o)")
+			return cli.Usagef("--limit is for recording into a file (-o)")
 		}
 		var s recorder.Status
 		return c.do(ctx, &s, what.StartCommand(false), func(w io.Writer) error {
@@ -301,22 +303,22 @@ func (c *ctl) stop(ctx context.Context) error { return c.do(ctx, nil, "stop", li
 
 func (c *ctl) mode(ctx context.Context) error {
 	if !slices.Contains(ctlModes, c.args[0]) {
-		return usagef("mode: choose one of %s", strings.Join(ctlModes, ", "))
+		return cli.Usagef("mode: choose one of %s", strings.Join(ctlModes, ", "))
 	}
 	mode := recorder.Mode(c.args[0])
 	if c.prune > 0 && mode != recorder.Prune {
-		return usagef("--prune does not go with mode %s", mode)
+		return cli.Usagef("--prune does not go with mode %s", mode)
 	}
 	if c.depth > 0 && mode != recorder.Prune && mode != recorder.Record {
-		return usagef("--depth does not go with mode %s", mode)
+		return cli.Usagef("--depth does not go with mode %s", mode)
 	}
 	what := recorder.Recording{Mode: mode, Threshold: c.prune, Depth: c.depth}
 	return c.do(ctx, nil, what.ModeCommand(), line("mode %s", mode))
 }
 
 func (c *ctl) threshold(ctx context.Context) error {
-	var d time.Duration
-	if err := (*duration)(&d).Set(c.args[0]); err != nil {
+	d, err := cli.ParseDuration(c.args[0])
+	if err != nil {
 		return err
 	}
 	return c.do(ctx, nil, fmt.Sprintf("threshold %d", int64(d)), line("threshold %v", d))
@@ -337,7 +339,7 @@ func (c *ctl) choose(ctx context.Context) error {
 	}
 	text := "all functions are recorded"
 	if !filter.All() {
-		text = plural(int64(kept), "function is", "functions are") + " recorded"
+		text = label.Count(uint64(kept), "function is", "functions are") + " recorded"
 	}
 	return c.say(data, text)
 }
@@ -347,7 +349,7 @@ func (c *ctl) rescan(ctx context.Context) error {
 		Changed int64 `json:"changed"`
 	}
 	return c.do(ctx, &answer, "rescan", func(w io.Writer) error {
-		_, err := fmt.Fprintf(w, "%s changed\n", plural(answer.Changed, "object", "objects"))
+		_, err := fmt.Fprintf(w, "%s changed\n", label.Count(uint64(answer.Changed), "object", "objects"))
 		return err
 	})
 }
@@ -356,7 +358,7 @@ func (c *ctl) rescan(ctx context.Context) error {
 // when it is whole.
 func (c *ctl) snapshot(ctx context.Context) error {
 	if c.output == "" || c.output == "-" {
-		return usagef("snapshot: name a file with -o")
+		return cli.Usagef("snapshot: name a file with -o")
 	}
 	var answer struct {
 		Records uint64 `json:"records"`
@@ -375,9 +377,9 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s records, %s in %s", label.Grouped(answer.Records), formatBytes(answer.Bytes), c.output)
+	text := fmt.Sprintf("%s records, %s in %s", label.Grouped(answer.Records), label.Bytes(uint64(answer.Bytes)), c.output)
 	if answer.Torn > 0 {
-		text += fmt.Sprintf("; %s overwritten meanwhile, the oldest: make the rings larger", plural(answer.Torn, "piece was", "pieces were"))
+		text += fmt.Sprintf("; %s overwritten meanwhile, the oldest: make the rings larger", label.Count(uint64(answer.Torn), "piece was", "pieces were"))
 	}
 	text += "; next: xray account " + c.output
 	return c.say(data, text)
@@ -394,7 +396,7 @@ func (c *ctl) counters(ctx context.Context) error {
 		return err
 	}
 	if c.json {
-		return c.writeOutput(c.output, line("%s", bytes.TrimSpace(answer)))
+		return c.WriteText(c.output, line("%s", bytes.TrimSpace(answer)))
 	}
 	counters, err := parseCounters(body)
 	if err != nil {
@@ -404,15 +406,15 @@ func (c *ctl) counters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := c.options(c.app)
-	opts.Style = symbolize.Style(c.style)
+	opts := c.Options(&c.Streams)
+	opts.Style = symbolize.Style(c.Style)
 	// An object whose file is gone, or was built anew, shows by number.
-	names, _, err := symbolize.LoadRecorded(objects, nil, nil, symbolize.Search{Options: opts, Dirs: c.symbols})
+	names, _, err := symbolize.LoadRecorded(objects, nil, nil, symbolize.Search{Options: opts, Dirs: c.Symbols})
 	if err != nil {
 		return err
 	}
 	defer names.Close()
-	return c.writeOutput(c.output, func(w io.Writer) error { return writeCounters(w, counters, names) })
+	return c.WriteText(c.output, func(w io.Writer) error { return writeCounters(w, counters, names) })
 }
 
 // parseCounters reads what the recorder writes of its counters: how many there

@@ -18,7 +18,7 @@ func (c *ctl) list(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.writeOutput("", func(w io.Writer) error {
+	return c.WriteText("", func(w io.Writer) error {
 		if c.json {
 			return writeListJSON(w, found)
 		}

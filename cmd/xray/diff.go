@@ -3,10 +3,11 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/diff"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -20,9 +21,25 @@ const (
 	exitInconclusive = exitStatus(5)
 )
 
+// diffing is one run of diff.
+type diffing struct {
+	*app
+	inputs    session.Inputs
+	output    session.Output
+	maps      session.MapPair
+	root      string
+	gateTexts []string
+	minShare  cli.Share
+	top       int
+	seed      uint64
+	caveats   session.SharedCaveats
+}
+
 func (a *app) diffCommand() *cobra.Command {
-	d := diffFlags{seed: 1, minShare: "1%", top: 10}
-	var out reportFlags
+	d := diffing{
+		app: a, minShare: 0.01, top: 10,
+		inputs: session.Inputs{Scope: session.ByPlace, Templates: true, PathMemory: true},
+	}
 	cmd := &cobra.Command{
 		Use:   "diff A... -- B...",
 		Short: "Compare runs and report regressions with confidence intervals",
@@ -40,137 +57,108 @@ runs to decide on a gate, and 5 if an interval reaches across its limit.`,
 		Example: `  xray diff -m1 ./server.old -m2 ./server old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' old.*.xray -- new.*.xray
   xray diff --root '^handleRequest' --gate p99:+5% --gate 'self:parse.*:+3%' old.*.xray -- new.*.xray`,
-		Args: operands("traces of both sides, with -- between them", 2, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			at := cmd.ArgsLenAtDash()
-			if at < 1 || at == len(args) {
-				return usagef("give traces of both sides, with -- between them: A... -- B...")
-			}
-			options, err := d.parse()
-			if err != nil {
-				return err
-			}
-			comparison := diff.NewComparison(d.root != nil, d.rootText, d.gates)
-			blocks := diff.FewRuns(at, len(args)-at)
-			for i, path := range args {
-				side := diff.A
-				if i >= at {
-					side = diff.B
-				}
-				if err := d.add(a, cmd, comparison, side, path, blocks); err != nil {
-					return err
-				}
-			}
-			found, err := comparison.Report(options)
-			if err != nil {
-				return err
-			}
-			view := diff.View{Top: d.top}
-			if out.short(d.flags.style) {
-				view.Short = symbolize.Shorten
-			}
-			doc := &report.Doc{
-				Kind: cmd.Name(), Clock: found.Clock, Caveats: d.caveats.list(len(args)),
-				Body: found.Body(view),
-			}
-			if err := a.writeDoc(&out, doc); err != nil {
-				return err
-			}
-			return a.gateStatus(found)
-		},
+		Args: cli.Operands("traces of both sides, with -- between them", 2, true),
+		RunE: d.run,
 	}
 	f := cmd.Flags()
-	d.flags.nameFlags.add(f)
-	f.StringArrayVar(&d.maps[diff.A], "instr-map-1", nil, "names of side A alone, from `FILE` (-m1)")
-	f.StringArrayVar(&d.maps[diff.B], "instr-map-2", nil, "names of side B alone, from `FILE` (-m2)")
-	d.flags.addGroup(f)
-	d.flags.addStrict(f)
-	d.flags.filter.addPlace(f)
-	d.flags.paths.add(f)
-	f.StringVar(&d.rootText, "root", "", "compare the outermost calls of functions that match `REGEXP`")
+	d.inputs.AddFlags(f)
+	d.maps.AddFlags(f)
+	session.AddRoot(f, &d.root)
 	f.StringArrayVar(&d.gateTexts, "gate", nil,
 		"fail if a metric grows by more than a limit: `METRIC[:REGEXP]:+LIMIT%`; repeatable")
-	f.StringVar(&d.minShare, "min-share", d.minShare, "leave out functions with less than `PERCENT` of the time on both sides")
-	addCount(f, &d.top, "top", "n", 0, "show the first `N` rows of each table; 0 shows all; JSON and CSV have all")
-	f.Uint64Var(&d.seed, "seed", d.seed, "random seed")
-	out.add(f)
-	addKeepGoing(f)
-	spellings(f, map[string]string{"m1": "instr-map-1", "m2": "instr-map-2", "func": "root"})
+	cli.AddShare(f, &d.minShare, "min-share", "leave out functions with less than `PERCENT` of the time on both sides")
+	cli.AddTop(f, &d.top, "rows of each table; JSON and CSV have all")
+	cli.AddSeed(f, &d.seed)
+	d.output.AddFlags(f)
+	cli.AddKeepGoing(f)
+	cli.Spellings(f, map[string]string{"m1": "instr-map-1", "m2": "instr-map-2", "func": "root"})
 	return cmd
 }
 
-// diffFlags are the flags of diff.
-type diffFlags struct {
-	flags     traceFlags
-	maps      [2][]string // of one side alone
-	rootText  string
-	root      *regexp.Regexp // nil without --root
-	gateTexts []string
-	gates     []diff.Gate
-	minShare  string
-	top       int
-	seed      uint64
-	caveats   sharedCaveats
+func (d *diffing) run(cmd *cobra.Command, args []string) error {
+	at := cmd.ArgsLenAtDash()
+	if at < 1 || at == len(args) {
+		return cli.Usagef("give traces of both sides, with -- between them: A... -- B...")
+	}
+	gates, err := d.gates()
+	if err != nil {
+		return err
+	}
+	comparison := diff.NewComparison(d.root != "", d.root, gates)
+	blocks := diff.FewRuns(at, len(args)-at)
+	for i, path := range args {
+		side := diff.A
+		if i >= at {
+			side = diff.B
+		}
+		if err := d.add(cmd.Name(), comparison, side, path, blocks); err != nil {
+			return err
+		}
+	}
+	found, err := comparison.Report(diff.ReportOptions{Seed: d.seed, MinShare: float64(d.minShare)})
+	if err != nil {
+		return err
+	}
+	view := diff.View{Top: d.top}
+	if d.output.Short(d.inputs.Style) {
+		view.Short = symbolize.Shorten
+	}
+	doc := &report.Doc{Kind: cmd.Name(), Clock: found.Clock, Caveats: d.caveats.List(len(args)), Body: found.Body(view)}
+	if err := session.WriteDoc(&d.Streams, &d.output, doc); err != nil {
+		return err
+	}
+	return d.gateStatus(found)
 }
 
-// parse reads what flags say, but for the times, which need a clock.
-func (d *diffFlags) parse() (diff.ReportOptions, error) {
-	options := diff.ReportOptions{Seed: d.seed}
-	var err error
-	if options.MinShare, err = parseShare("min-share", d.minShare); err != nil {
-		return options, err
+// gates reads --gate. It also checks --root.
+func (d *diffing) gates() ([]diff.Gate, error) {
+	if _, err := session.Regexp("root", d.root); err != nil {
+		return nil, err
 	}
-	if d.rootText != "" {
-		if d.root, err = regexp.Compile(d.rootText); err != nil {
-			return options, usagef("--root: %w", err)
-		}
-	}
+	var gates []diff.Gate
 	for _, text := range d.gateTexts {
-		g, err := diff.ParseGate(text, d.root != nil)
+		g, err := diff.ParseGate(text, d.root != "")
 		if err != nil {
-			return options, usagef("--gate: %w", err)
+			return nil, cli.Usagef("--gate: %w", err)
 		}
-		d.gates = append(d.gates, g)
+		gates = append(gates, g)
 	}
-	return options, nil
+	return gates, nil
 }
 
 // add reads a run.
-func (d *diffFlags) add(a *app, cmd *cobra.Command, to *diff.Comparison, side diff.Side, path string,
-	blocks bool) error {
-	flags := d.flags
-	if len(d.maps[side]) > 0 {
-		flags.maps = d.maps[side]
-	}
-	s, err := a.open(cmd, &flags, []string{path})
+func (d *diffing) add(command string, to *diff.Comparison, side diff.Side, path string, blocks bool) error {
+	s, err := d.inputs.With(d.maps[side]).Open(&d.Streams, command, path)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	options := diff.Options{}
+	defer s.Close()
+	options, scope := diff.Options{}, s.Scope
 	if blocks {
-		first, err := s.start()
+		span, err := s.Span()
 		if err != nil {
 			return err
 		}
-		options.Blocks = diff.Cut(max(first, s.filter.From), s.last, s.clock)
+		options.Blocks = diff.Cut(max(span.First, scope.From), span.Last, s.Clock)
 	}
-	if d.root != nil {
-		options.Root, options.Thread = s.chooseFuncs("root", d.root), s.filter.Thread
-		options.From, options.To = s.filter.From, s.filter.To
-		s.filter = calls.Filter{}
+	if d.root != "" {
+		if options.Root, err = s.ChooseFuncs("root", d.root); err != nil {
+			return err
+		}
+		options.Thread, options.From, options.To = scope.Thread, scope.From, scope.To
+		scope = session.Scope{}
 	}
-	sink, stats, err := analyse(s, calls.Options{Paths: d.root != nil, Roots: options.Root, Nested: d.root == nil},
-		func() *diff.Analysis { return diff.NewAnalysis(options) })
+	how := calls.Options{Paths: d.root != "", Roots: options.Root, Nested: d.root == ""}
+	sink, run, err := session.Analyze(s, scope, how, func() *diff.Analysis { return diff.NewAnalysis(options) })
 	if err != nil {
 		return err
 	}
-	if sums := s.sums(); stats.Calls == 0 && sums != "" {
+	if sums := s.OnlySums(); run.Calls == 0 && sums != "" {
 		return fmt.Errorf("%s: %s: there are no single calls to compare: record the calls themselves", path, sums)
 	}
-	s.summary(stats)
-	d.caveats.add(s.caveats(stats))
-	return to.Add(side, sink, diff.Run{Name: path, Clock: s.clock, Names: s.names})
+	s.Summary(run.Stats)
+	d.caveats.Add(s.Caveats(run))
+	return to.Add(side, sink, diff.Run{Name: path, Clock: s.Clock, Names: s.Names})
 }
 
 // gateStatus tells which gates did not pass, and what they make of the exit status.
@@ -179,13 +167,13 @@ func (a *app) gateStatus(r *diff.Report) error {
 	for _, g := range r.Gates {
 		switch g.Verdict {
 		case diff.Fail:
-			fmt.Fprintf(a.stderr, "xray: the gate %s fails\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: the gate %s fails\n", g.Gate)
 			fails = exitGate
 		case diff.Undecided:
-			fmt.Fprintf(a.stderr, "xray: too few runs to decide on the gate %s\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: too few runs to decide on the gate %s\n", g.Gate)
 			undecided = exitUndecided
 		case diff.Inconclusive:
-			fmt.Fprintf(a.stderr, "xray: the interval reaches across the limit of the gate %s: give more runs, or raise the limit\n", g.Gate)
+			fmt.Fprintf(a.Stderr, "xray: the interval reaches across the limit of the gate %s: give more runs, or raise the limit\n", g.Gate)
 			inconclusive = exitInconclusive
 		}
 	}

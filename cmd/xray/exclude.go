@@ -6,8 +6,12 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder"
@@ -16,29 +20,26 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// excludeFlags are the flags of exclude.
-type excludeFlags struct {
-	traceFlags
-	waitFlags
-	costFlags
-	budget, keep string
+// excluding is one run of exclude.
+type excluding struct {
+	inputs    session.Inputs
+	output    session.Output
+	waits     waitFlags
+	cost      costFlags
+	budget    cli.Share
+	keep      string
+	baselines []string
+	ring      int64
+	top       int
+	write     string // the form of the list; "" for the report
 }
 
 func (a *app) excludeCommand() *cobra.Command {
-	var (
-		flags = excludeFlags{budget: "3%"}
-		view  = exclude.View{Ring: 1 << 20}
-		ring  = int64(view.Ring)
-		write string
-		out   reportFlags
-
-		baselines []string
-	)
-	view.Top = 20
-	cmd := &cobra.Command{
-		Use:   "exclude TRACE...",
-		Short: "Find functions to exclude to reduce overhead",
-		Long: `Choose functions to leave out of the next recording, so that recording costs no
+	c := excluding{inputs: session.Inputs{Scope: session.ByPlace}, budget: 0.03, ring: 1 << 20, top: 20}
+	return a.overTraces(command{
+		use:   "exclude TRACE...",
+		short: "Find functions to exclude to reduce overhead",
+		long: `Choose functions to leave out of the next recording, so that recording costs no
 more than --budget. Functions that cost most for the time they account for go
 first. A function goes only after all functions that it calls. exclude predicts
 what the recording will cost then, how large it will be, and how much of the time
@@ -51,101 +52,88 @@ Functions that wait for other threads, functions that release locks, functions
 marked xray_always_instrument, and those that match --keep always stay.
 
 Use --write to print the choice as a list for a compiler or a recorder.`,
-		Example: `  xray exclude -m ./server --budget 3% trace.xray
+		example: `  xray exclude -m ./server --budget 3% trace.xray
   xray exclude -m ./server --write attr-list -o exclude.txt trace.xray
   clang++ -fxray-instrument -fxray-attr-list=exclude.txt server.cc -o server
   xray record --exclude "$(xray exclude --write regexp trace.xray)" ./server`,
-		Args: operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if write != "" && flags.style != "" && flags.style != "full" {
-				return usagef("--names is for reports: a list has the names that its reader knows")
+		inputs: &c.inputs,
+		output: &c.output,
+		alias:  map[string]string{"cost": "probe-cost"},
+		flags:  c.addFlags,
+		check: func() error {
+			if c.write != "" && c.inputs.Style != "" && c.inputs.Style != "full" {
+				return cli.Usagef("--names is for reports: a list has the names that its reader knows")
 			}
-			s, err := a.open(cmd, &flags.traceFlags, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			opts, source, err := flags.options(s)
-			if err != nil {
-				return err
-			}
-			view.Ring, view.CostSource = uint64(ring), source
-			sink, stats, err := analyse(s, calls.Options{}, exclude.New)
-			if err != nil {
-				return err
-			}
-			s.prunedIn = "Calls and cost"
-			if err := s.addPruned(sink, stats); err != nil {
-				return err
-			}
-			if err := s.addTimes(&opts, stats); err != nil {
-				return err
-			}
-			if len(baselines) > 0 {
-				view.CostSource = "from the baseline"
-				if err := s.addBaseline(&opts, baselines, sink); err != nil {
-					return err
-				}
-			}
-			plan := sink.Plan(opts)
-			if write == "" {
-				err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return plan.Body(names, view) })
-				s.summary(stats)
-				return err
-			}
-			var skipped []exclude.Skipped
-			err = s.writeFile(out.output, stats, func(w io.Writer) (err error) {
-				skipped, err = s.writeExclusions(w, plan, write)
-				return err
-			})
-			if err == nil {
-				s.tellExclusions(plan, skipped)
-			}
-			s.summary(stats)
-			return err
+			return nil
 		},
-	}
-	f := cmd.Flags()
-	flags.nameFlags.add(f)
-	flags.addStrict(f)
-	flags.filter.addPlace(f)
-	f.StringVar(&flags.budget, "budget", flags.budget, "recording calls may cost `PERCENT` of the CPU time")
-	flags.costFlags.add(f)
-	f.StringArrayVar(&baselines, "baseline", nil, "CPU time without recording: a `TIME`, or traces of the same load by xray record --count")
-	f.StringVar(&flags.keep, "keep", "", "never leave out functions whose name matches `REGEXP`")
-	flags.waitFlags.add(f)
-	addSize(f, &ring, "ring", "how much each thread's ring holds is told for rings of `SIZE`")
-	addCount(f, &view.Top, "top", "p", 0, "show only the first `N` functions; 0 for all")
-	addChoice(f, &write, "write", "w", "print only the list, for", append(exclude.Forms(), filterForm)...)
-	out.add(f)
-	addKeepGoing(f)
-	spellings(f, map[string]string{"cost": "probe-cost"})
-	return cmd
+		run: c.run,
+	})
 }
 
-func (f *excludeFlags) options(s *session) (exclude.Options, string, error) {
-	opts := exclude.Options{Clock: s.clock, Sizes: recordSizes(s.trace)}
-	var err error
-	if opts.Budget, err = parseShare("budget", f.budget); err != nil {
-		return opts, "", err
+func (c *excluding) addFlags(f *pflag.FlagSet) {
+	cli.AddShare(f, &c.budget, "budget", "allow recording calls to cost `PERCENT` of the CPU time")
+	c.cost.add(f)
+	f.StringArrayVar(&c.baselines, "baseline", nil, "CPU time without recording: a `TIME`, or traces of the same load by xray record --count")
+	f.StringVar(&c.keep, "keep", "", "keep functions that match `REGEXP`")
+	c.waits.add(f)
+	cli.AddSize(f, &c.ring, "ring", "show how much time each thread's ring of `SIZE` holds")
+	cli.AddTop(f, &c.top, "functions")
+	cli.AddChoice(f, &c.write, "write", "w", "print only the list, for", append(exclude.Forms(), filterForm)...)
+}
+
+func (c *excluding) run(s *session.Session) error {
+	opts, source, err := c.options(s)
+	if err != nil {
+		return err
 	}
-	var keep *regexp.Regexp
-	if f.keep != "" {
-		if keep, err = regexp.Compile(f.keep); err != nil {
-			return opts, "", usagef("--keep: %w", err)
+	view := exclude.View{Ring: uint64(c.ring), CostSource: source, Top: c.top}
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{}, exclude.New)
+	if err != nil {
+		return err
+	}
+	run.PrunedIn = "Calls and cost"
+	s.AddPruned(s.Scope, run, sink)
+	addTimes(s, &opts)
+	if len(c.baselines) > 0 {
+		view.CostSource = "from the baseline"
+		if err := addBaseline(s, &opts, c.baselines, sink); err != nil {
+			return err
 		}
 	}
-	role, err := f.roles(s)
+	plan := sink.Plan(opts)
+	if c.write == "" {
+		return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return plan.Body(names, view) })
+	}
+	var skipped []exclude.Skipped
+	s.TellCaveats("", run)
+	err = s.WriteText(c.output.Path, func(w io.Writer) (err error) {
+		skipped, err = writeExclusions(s, w, plan, c.write)
+		return err
+	})
+	if err == nil {
+		tellExclusions(s, plan, skipped)
+	}
+	s.Summary(run.Stats)
+	return err
+}
+
+func (c *excluding) options(s *session.Session) (exclude.Options, string, error) {
+	opts := exclude.Options{Clock: s.Clock, Sizes: recordSizes(s.Trace), Budget: float64(c.budget)}
+	keep, err := session.Regexp("keep", c.keep)
+	if err != nil {
+		return opts, "", err
+	}
+	role, err := c.waits.roles(s)
 	if err != nil {
 		return opts, "", err
 	}
 	opts.Keep = func(id reader.FuncID) bool {
-		return role(id) != why.Runs || keep != nil && keep.MatchString(symbolize.Label(s.names, id))
+		return role(id) != why.Runs || keep != nil && keep.MatchString(symbolize.Label(s.Names, id))
 	}
-	opts.Always = symbolize.AlwaysInstrumented(s.names)
+	opts.Always = symbolize.AlwaysInstrumented(s.Names)
 	var source string
-	opts.Cost, source, err = f.measured(s)
-	s.notes = append(s.notes, s.unrecorded)
+	opts.Cost, source, err = c.cost.measured(s)
+	s.Note(func() string { return unrecorded(s) })
 	return opts, source, err
 }
 
@@ -162,41 +150,41 @@ func recordSizes(t *reader.Trace) exclude.Sizes {
 const filterForm = "filter"
 
 // writeExclusions writes a list, and returns the functions that are not on it.
-func (s *session) writeExclusions(w io.Writer, plan *exclude.Plan, form string) ([]exclude.Skipped, error) {
+func writeExclusions(s *session.Session, w io.Writer, plan *exclude.Plan, form string) ([]exclude.Skipped, error) {
 	if form == filterForm {
-		return s.writeExcludingFilter(w, plan)
+		return writeExcludingFilter(s, w, plan)
 	}
-	return plan.WriteList(w, exclude.Form(form), s.names)
+	return plan.WriteList(w, exclude.Form(form), s.Names)
 }
 
 // tellExclusions tells on standard error what a list is worth.
-func (s *session) tellExclusions(plan *exclude.Plan, skipped []exclude.Skipped) {
+func tellExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.Skipped) {
 	plan.PutBack(skipped)
-	s.app.say("%s", plan.Summary())
+	s.Say("%s", plan.Summary())
 	const most = 5
 	for i, f := range skipped {
 		if i == most {
-			s.app.say("%s not on the list either", plural(int64(len(skipped)-i), "more function is", "more functions are"))
+			s.Say("%s not on the list either", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
 			break
 		}
-		s.app.say("%s is not on the list: %s", symbolize.Label(s.names, f.ID), f.Why)
+		s.Say("%s is not on the list: %s", symbolize.Label(s.Names, f.ID), f.Why)
 	}
 }
 
 // writeExcludingFilter writes the filter that xray record --exclude would write.
-func (s *session) writeExcludingFilter(w io.Writer, plan *exclude.Plan) ([]exclude.Skipped, error) {
-	objects, _, err := s.trace.Objects()
+func writeExcludingFilter(s *session.Session, w io.Writer, plan *exclude.Plan) ([]exclude.Skipped, error) {
+	objects, _, err := s.Trace.Objects()
 	if err != nil {
 		return nil, err
 	}
 	paths := objectPaths(objects)
 	if len(paths) == 0 {
-		if table := symbolize.TableOf(s.names, 1); table != nil {
+		if table := symbolize.TableOf(s.Names, 1); table != nil {
 			paths = append(paths, table.Object().Path)
 		}
 	}
 	var expression strings.Builder
-	skipped, err := plan.WriteList(&expression, exclude.Regexp, s.names)
+	skipped, err := plan.WriteList(&expression, exclude.Regexp, s.Names)
 	if err != nil {
 		return nil, err
 	}

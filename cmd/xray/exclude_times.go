@@ -5,23 +5,24 @@ import (
 	"slices"
 	"time"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/recorder/exclude"
 )
 
 // addTimes adds the CPU time of the recorded processes, up to the last records of their
 // threads, and what recording took of it. It adds nothing where that is not known for all
 // that the report is about, as of a ring, which holds the end of a recording.
-func (s *session) addTimes(opts *exclude.Options, stats *calls.Stats) error {
-	if f := &s.filter; f.From != 0 || f.To != 0 || f.Thread != nil || len(s.spans) > 1 || !s.clock.Known() {
-		return nil
+func addTimes(s *session.Session, opts *exclude.Options) {
+	if f := &s.Scope; f.From != 0 || f.To != 0 || f.Thread != nil || len(s.Scope.Spans) > 1 || !s.Clock.Known() {
+		return
 	}
 	var cpu, chunks, fixed, writing, waiting float64 // ns
-	for i := range s.trace.Files() {
-		r := s.trace.Recording(i)
-		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || isEnd(r) {
-			return nil
+	for i := range s.Trace.Files() {
+		r := s.Trace.Recording(i)
+		if r == nil || r.Process.CPUTo <= r.Process.CPUFrom || session.IsEnd(r) {
+			return
 		}
 		p := &r.Process
 		last := p.CPUTo
@@ -32,7 +33,7 @@ func (s *session) addTimes(opts *exclude.Options, stats *calls.Stats) error {
 		// have gone on like that, but not for long.
 		factor := float64(last-p.CPUFrom) / float64(p.CPUTo-p.CPUFrom)
 		if factor > 2 {
-			return nil
+			return
 		}
 		cpu += factor * float64(p.CPUNS)
 		chunks += factor * float64(p.ChunksNS)
@@ -40,15 +41,14 @@ func (s *session) addTimes(opts *exclude.Options, stats *calls.Stats) error {
 		writing += float64(p.WritingNS)
 		waiting += float64(p.WaitedNS)
 	}
-	opts.CPU = s.ticks(cpu)
-	opts.Spent = exclude.Spent{Fixed: s.ticks(fixed), Chunks: s.ticks(chunks), Writing: s.ticks(writing), Waiting: s.ticks(waiting)}
-	opts.Least = s.ticks(1000 * leastCallNS)
-	return nil
+	opts.CPU = ticksOf(s, cpu)
+	opts.Spent = exclude.Spent{Fixed: ticksOf(s, fixed), Chunks: ticksOf(s, chunks), Writing: ticksOf(s, writing), Waiting: ticksOf(s, waiting)}
+	opts.Least = ticksOf(s, 1000*leastCallNS)
 }
 
-// ticks are nanoseconds in ticks of the trace.
-func (s *session) ticks(ns float64) uint64 {
-	return uint64(min(ns*float64(s.clock.Frequency)/1e9, 1<<62))
+// ticksOf are nanoseconds in ticks of the trace.
+func ticksOf(s *session.Session, ns float64) uint64 {
+	return uint64(min(ns*float64(s.Clock.Frequency)/1e9, 1<<62))
 }
 
 // leastCallNS is what a call takes at least that is not recorded; that of an empty
@@ -60,9 +60,9 @@ const leastCallNS = 1
 var countedNS = [3]float64{1, 2, 4}
 
 // addBaseline adds the CPU time without recording, of times and of traces of count mode.
-func (s *session) addBaseline(opts *exclude.Options, baselines []string, sink *exclude.Analysis) error {
+func addBaseline(s *session.Session, opts *exclude.Options, baselines []string, sink *exclude.Analysis) error {
 	if opts.CPU == 0 {
-		return usagef("--baseline: the CPU time of the recording is not known, or only for more than is chosen")
+		return cli.Usagef("--baseline: the CPU time of the recording is not known, or only for more than is chosen")
 	}
 	var traces []string
 	var said time.Duration
@@ -73,15 +73,15 @@ func (s *session) addBaseline(opts *exclude.Options, baselines []string, sink *e
 			traces = append(traces, b)
 		}
 	}
-	ticks := func(ns float64) uint64 { return s.ticks(max(ns, 1)) }
+	ticks := func(ns float64) uint64 { return ticksOf(s, max(ns, 1)) }
 	switch {
 	case said > 0 && len(traces) == 0:
 		t := ticks(float64(said))
 		opts.Baseline = exclude.Range{Least: t, Likely: t, Most: t}
 	case said != 0 || len(traces) == 0:
-		return usagef("--baseline: give a time above 0, or traces")
+		return cli.Usagef("--baseline: give a time above 0, or traces")
 	default:
-		c, err := s.openCounts(traces)
+		c, err := openCounts(s, traces)
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (s *session) addBaseline(opts *exclude.Options, baselines []string, sink *e
 		opts.Baseline = exclude.Range{Least: base(countedNS[2]), Likely: base(countedNS[1]), Most: base(countedNS[0])}
 	}
 	if opts.Baseline.Least > opts.CPU+opts.CPU/2 {
-		return usagef("--baseline: more CPU time for as many calls than with recording: it is of another load")
+		return cli.Usagef("--baseline: more CPU time for as many calls than with recording: it is of another load")
 	}
 	return nil
 }
@@ -105,22 +105,22 @@ type countedCalls struct {
 	of    map[reader.FuncID]uint64
 }
 
-func (s *session) openCounts(paths []string) (c *countedCalls, err error) {
+func openCounts(s *session.Session, paths []string) (c *countedCalls, err error) {
 	t, err := reader.Open(reader.Options{}, paths...)
 	if err != nil {
-		return nil, explainTrace(err)
+		return nil, session.ExplainTrace(err)
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	c = &countedCalls{of: make(map[reader.FuncID]uint64)}
-	build := s.trace.Recording(0).Process.BuildID
+	build := s.Trace.Recording(0).Process.BuildID
 	for i, path := range paths {
 		r := t.Recording(i)
 		// A process that called nothing has no counters, but may have taken time.
 		if r == nil || r.Process.Mode != "count" {
-			return nil, usagef("--baseline: %s is no recording by xray record --count", path)
+			return nil, cli.Usagef("--baseline: %s is no recording by xray record --count", path)
 		}
 		if r.Process.BuildID != build {
-			return nil, usagef("--baseline: %s is of another build", path)
+			return nil, cli.Usagef("--baseline: %s is of another build", path)
 		}
 		c.cpu += max(0, float64(r.Process.CPUNS)-float64(r.Process.SetupNS))
 		for _, counter := range r.Counters {
@@ -129,7 +129,7 @@ func (s *session) openCounts(paths []string) (c *countedCalls, err error) {
 		}
 	}
 	if c.cpu <= 0 {
-		return nil, usagef("--baseline: the recordings do not have their CPU time")
+		return nil, cli.Usagef("--baseline: the recordings do not have their CPU time")
 	}
 	return c, nil
 }
@@ -144,7 +144,7 @@ func (c *countedCalls) scale(sink *exclude.Analysis) (float64, error) {
 		}
 	}
 	if len(ratios) == 0 {
-		return 0, usagef("--baseline: it has no call of the functions that are recorded")
+		return 0, cli.Usagef("--baseline: it has no call of the functions that are recorded")
 	}
 	slices.Sort(ratios)
 	return ratios[len(ratios)/2], nil

@@ -5,14 +5,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) extractCommand() *cobra.Command {
 	var (
 		symbols = true
-		names   styleFlags
-		debug   debugFlags
+		names   session.StyleFlags
+		debug   session.DebugFlags
 		format  = "yaml"
 		output  string
 	)
@@ -24,7 +26,7 @@ and by which id traces call it. As YAML, the map with its names stands in for
 the binary wherever one is asked for (-m).`,
 		Example: `  xray extract -o server.yaml ./server
   xray extract --format text ./server`,
-		Args: operands("one FILE", 1, false),
+		Args: cli.Operands("one FILE", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write := map[string]func(io.Writer, *symbolize.Map, symbolize.Names) error{
 				"yaml": symbolize.WriteYAML, "json": symbolize.WriteJSON,
@@ -35,26 +37,26 @@ the binary wherever one is asked for (-m).`,
 				if err != nil {
 					return err
 				}
-				return a.writeOutput(output, func(w io.Writer) error { return write(w, m, nil) })
+				return a.WriteText(output, func(w io.Writer) error { return write(w, m, nil) })
 			}
-			opts := debug.options(a)
-			opts.Style = symbolize.Style(names.style)
+			opts := debug.Options(&a.Streams)
+			opts.Style = symbolize.Style(names.Style)
 			table, err := symbolize.Load(args[0], opts)
 			if err != nil {
 				return err
 			}
 			defer table.Close()
-			a.warnOfRefused(table)
-			return a.writeOutput(output, func(w io.Writer) error { return write(w, table.Map(), table) })
+			session.WarnOfRefused(&a.Streams, table)
+			return a.WriteText(output, func(w io.Writer) error { return write(w, table.Map(), table) })
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&symbols, "symbolize", "s", true, "show names")
-	names.add(f)
-	names.addDemangle(f)
-	debug.add(f)
-	addChoice(f, &format, "format", "f", "what to write", "yaml", "json", "csv", "text")
-	addOutput(f, &output)
-	spellings(f, nil)
+	names.AddFlags(f)
+	names.AddDemangle(f)
+	debug.AddFlags(f)
+	cli.AddChoice(f, &format, "format", "f", "output format", "yaml", "json", "csv", "text")
+	cli.AddOutput(f, &output)
+	cli.Spellings(f, nil)
 	return cmd
 }

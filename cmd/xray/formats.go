@@ -5,9 +5,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/tracewrite"
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/stack"
 )
@@ -18,7 +18,11 @@ type traceFormat struct {
 	name, about string
 	kind        formatKind
 	binary      bool // not for terminals
+	compressed  bool // by the writer itself
 	sources     bool // can show source code
+	inlines     bool // can show inlined functions
+	byThread    bool // each thread has its own blocks, so that merging them would be in vain
+	caveats     bool // what the recorder said of a single trace is in the output, too
 	// viewer is what opens the format, and mostBytes how large a file it opens well.
 	viewer    string
 	mostBytes int64
@@ -28,7 +32,7 @@ type traceFormat struct {
 
 // formatWriter writes a trace to w. Caveats are known when all calls were read, and the
 // caller says them; opts.Caveats is for formats that have a place for them.
-type formatWriter func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error)
+type formatWriter func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error)
 
 // formatKind is what a format shows.
 type formatKind uint8
@@ -42,7 +46,7 @@ const (
 
 var traceFormats = []traceFormat{
 	{name: "raw", about: "a basic log of version 3", kind: ofRecords, binary: true, write: records(newBasic)},
-	{name: "fdr", about: "a flight data recorder log of version 5", kind: ofRecords, binary: true, write: records(newFDR)},
+	{name: "fdr", about: "a flight data recorder log of version 5", kind: ofRecords, binary: true, byThread: true, caveats: true, write: records(newFDR)},
 	{name: "yaml", about: "trace YAML, which llvm-xray and xray read", kind: ofRecords, write: records(whole(convert.NewYAML))},
 	{name: "trace_event", about: "Chrome JSON in the shape that llvm-xray gives it", kind: ofRecords, write: records(whole(convert.NewTraceEvents))},
 	{name: "perfetto", about: "a protobuf trace for Perfetto", kind: ofTimeline, binary: true,
@@ -55,7 +59,7 @@ var traceFormats = []traceFormat{
 		viewer: "speedscope", mostBytes: 250e6, write: opening(convert.NewSpeedscope)},
 	{name: "firefox", about: "a profile for the Firefox Profiler, calls in their order", kind: ofTimeline, sources: true,
 		viewer: "the Firefox Profiler", mostBytes: 400e6, write: opening(convert.NewFirefox)},
-	{name: "pprof", about: "a profile for go tool pprof, by self time and by calls", kind: ofSums, binary: true, write: adding(calls.Options{Paths: true}, convert.NewPprof)},
+	{name: "pprof", about: "a profile for go tool pprof, by self time and by calls", kind: ofSums, binary: true, compressed: true, inlines: true, write: adding(calls.Options{Paths: true}, convert.NewPprof)},
 	{name: "callgrind", about: "a profile for KCachegrind and callgrind_annotate", kind: ofSums, write: shortAfter(adding(calls.Options{Opens: true}, convert.NewCallgrind))},
 	{name: "folded", about: "folded stacks of self time for flame graph tools", kind: ofSums, write: foldedStacks},
 	{name: "csv", about: "a row for each call", kind: ofCalls, write: ending(convert.NewCSV)},
@@ -108,25 +112,24 @@ func ending[W convert.CallWriter](newWriter func(io.Writer, convert.Options) W) 
 	return streaming(calls.Options{Shards: 1}, newWriter)
 }
 
-func streaming[W convert.CallWriter](run calls.Options, newWriter func(io.Writer, convert.Options) W) formatWriter {
-	return func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
-		var caveats []string
-		opts.Caveats = func() []string { return caveats }
+func streaming[W convert.CallWriter](how calls.Options, newWriter func(io.Writer, convert.Options) W) formatWriter {
+	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
 		out := newWriter(w, opts)
-		_, stats, err := analyse(s, run, func() streamed { return streamed{out} })
+		_, run, err := session.Analyze(s, c.scope, how, func() session.Streamed { return session.Streamed{Sink: out} })
 		if err != nil {
 			return nil, err
 		}
-		caveats = s.caveats(stats)
-		return stats, out.Close()
+		c.caveats = s.Caveats(run)
+		return run, out.Close()
 	}
 }
 
 // shortAfter is for writers that leave out short calls by themselves, since they need to
 // see what is around them.
 func shortAfter(write formatWriter) formatWriter {
-	return func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
-		opts.Shortest, s.filter.MinDuration = s.filter.MinDuration, 0
+	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
+		opts.Shortest = c.scope.MinDuration
+		c.scope = c.scope.OfAnyDuration()
 		return write(c, s, opts, w)
 	}
 }
@@ -137,59 +140,49 @@ type mergedAtLast[S any] interface {
 	Write(io.Writer) error
 }
 
-func adding[S mergedAtLast[S]](run calls.Options, newSink func(convert.Options) S) formatWriter {
-	return func(c *conversion, s *session, opts convert.Options, w io.Writer) (*calls.Stats, error) {
-		var caveats []string
-		opts.Caveats = func() []string { return caveats }
-		sink, stats, err := analyse(s, run, func() S { return newSink(opts) })
+func adding[S mergedAtLast[S]](how calls.Options, newSink func(convert.Options) S) formatWriter {
+	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
+		sink, run, err := session.Analyze(s, c.scope, how, func() S { return newSink(opts) })
 		if err != nil {
 			return nil, err
 		}
-		caveats = s.caveats(stats)
-		return stats, sink.Write(w)
+		c.caveats = s.Caveats(run)
+		return run, sink.Write(w)
 	}
 }
 
-func foldedStacks(c *conversion, s *session, _ convert.Options, w io.Writer) (*calls.Stats, error) {
-	report, stats, err := s.stacks(c.perThread)
+func foldedStacks(c *conversion, s *session.Session, _ convert.Options, w io.Writer) (*session.Run, error) {
+	report, run, err := stacks(s, c.perThread)
 	if err != nil {
 		return nil, err
 	}
-	return stats, report.WriteFolded(w, s.names, stack.FoldedView{})
+	return run, report.WriteFolded(w, s.Names, stack.FoldedView{})
 }
 
 // recordWriter makes a writer of records, and a function that says, at the end, what the
 // format could not hold.
-type recordWriter func(s *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error)
+type recordWriter func(s *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error)
 
 // whole is for formats that hold all there is.
-func whole[W blockWriter](newWriter func(io.Writer, convert.Options) W) recordWriter {
-	return func(_ *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error) {
+func whole[W convert.RecordWriter](newWriter func(io.Writer, convert.Options) W) recordWriter {
+	return func(_ *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error) {
 		return newWriter(w, opts), func() []string { return nil }, nil
 	}
 }
 
-func newBasic(_ *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error) {
+func newBasic(_ *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error) {
 	basic := tracewrite.NewBasic(w, opts.Header)
 	return basic, func() []string { return missing("raw", basic.Dropped, 0) }, nil
 }
 
-func newFDR(s *session, opts convert.Options, w io.Writer) (blockWriter, func() []string, error) {
+func newFDR(s *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error) {
 	var own tracewrite.Options
-	if own.Recording = s.onlyRecording(); own.Recording != nil {
+	if own.Recording = s.SingleRecording(); own.Recording != nil {
 		var err error
-		if own.First, err = s.start(); err != nil {
+		if own.First, err = s.Start(); err != nil {
 			return nil, nil, err
 		}
 	}
 	fdr := tracewrite.NewFDR(w, opts.Header, own)
 	return fdr, func() []string { return missing("fdr", fdr.Dropped, fdr.TruncatedIDs) }, nil
-}
-
-// onlyRecording is what the recorder said of the trace, where that is one file.
-func (s *session) onlyRecording() *reader.Recording {
-	if len(s.trace.Files()) > 1 {
-		return nil
-	}
-	return s.trace.Recording(0)
 }

@@ -1,16 +1,17 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"maps"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/graph"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
@@ -21,27 +22,26 @@ type graphFlags struct {
 	edgeLabel, edgeColor     string
 	vertexLabel, vertexColor string
 	nameLimit                int
-	minShare                 string
-	share                    float64 // what minShare says, once it was read
+	minShare                 cli.Share
 	top                      int
 	exact                    bool
-	out                      reportFlags
+	output                   session.Output
 }
 
 func (g *graphFlags) add(f *pflag.FlagSet) {
-	g.out.format = "dot"
 	columns := " (" + strings.Join(columnNames(), ", ") + ")"
 	f.StringVarP(&g.edgeLabel, "edge-label", "e", "", "`COLUMNS` that edges show, with commas between"+columns)
 	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "`COLUMNS` that functions show")
 	f.StringVarP(&g.edgeColor, "edge-color", "c", "", "`COLUMN` that colours edges")
 	f.StringVarP(&g.vertexColor, "vertex-color", "b", "", "`COLUMN` that colours functions")
-	addCount(f, &g.nameLimit, "name-limit", "t", 0, "cut names in labels after `N` bytes")
-	f.StringVar(&g.minShare, "min-share", "", "leave out what is below `PERCENT` of the time of the trace")
-	addCount(f, &g.top, "top", "", 0, "keep only the top `N` functions by self time, and the ways to them")
-	f.BoolVar(&g.exact, "exact", false, "never approximate quantiles, whatever memory that takes")
-	g.out.add(f, "dot", "svg")
-	addKeepGoing(f)
+	cli.AddCount(f, &g.nameLimit, "name-limit", "t", 0, "cut names in labels after `N` bytes")
+	cli.AddShare(f, &g.minShare, "min-share", "leave out what is below `PERCENT` of the time of the trace")
+	cli.AddTop(f, &g.top, "functions by self time, and the ways to them")
+	cli.AddExact(f, &g.exact)
 }
+
+// graphFormats are the formats of graphs beside those of all reports. The first is the default.
+var graphFormats = []string{"dot", "svg"}
 
 // graphColumn finds a column by its name here, or by that of account.
 func graphColumn(name string) (graph.Column, error) {
@@ -54,7 +54,7 @@ func graphColumn(name string) (graph.Column, error) {
 // complete lets shells complete the columns of cmd.
 func (g *graphFlags) complete(cmd *cobra.Command) {
 	for flag, lists := range map[string]bool{"edge-label": true, "vertex-label": true, "edge-color": false, "vertex-color": false} {
-		completeColumns(cmd, flag, columnNames(), lists)
+		cli.CompleteColumns(cmd, flag, columnNames(), lists)
 	}
 }
 
@@ -70,9 +70,6 @@ func columnNames() []string {
 // checks all flags.
 func (g *graphFlags) view() (graph.View, error) {
 	v := graph.DefaultView()
-	if err := g.parseShare(); err != nil {
-		return v, err
-	}
 	v.NameLimit = g.nameLimit
 	for _, list := range []struct {
 		flag string
@@ -86,7 +83,7 @@ func (g *graphFlags) view() (graph.View, error) {
 		for name := range strings.SplitSeq(list.text, ",") {
 			c, err := graphColumn(name)
 			if err != nil {
-				return v, usagef("--%s: %w", list.flag, err)
+				return v, cli.Usagef("--%s: %w", list.flag, err)
 			}
 			if c != graph.None {
 				*list.to = append(*list.to, c)
@@ -103,7 +100,7 @@ func (g *graphFlags) view() (graph.View, error) {
 		}
 		c, err := graphColumn(one.text)
 		if err != nil {
-			return v, usagef("--%s: %w", one.flag, err)
+			return v, cli.Usagef("--%s: %w", one.flag, err)
 		}
 		*one.to = c
 	}
@@ -112,7 +109,7 @@ func (g *graphFlags) view() (graph.View, error) {
 
 // options keeps quantiles only where they are shown: they cost half the time.
 func (g *graphFlags) options(v *graph.View) graph.Options {
-	quantiles := g.out.isReport() || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
+	quantiles := g.output.IsReport() || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
 	for _, list := range [][]graph.Column{v.EdgeLabels, v.FunctionLabels} {
 		for _, c := range list {
 			quantiles = quantiles || c.IsQuantile()
@@ -121,100 +118,87 @@ func (g *graphFlags) options(v *graph.View) graph.Options {
 	return graph.Options{Quantiles: quantiles, Exact: g.exact}
 }
 
-// parseShare reads --min-share as a fraction.
-func (g *graphFlags) parseShare() error {
-	if g.minShare == "" {
-		return nil
-	}
-	p, err := strconv.ParseFloat(strings.TrimSuffix(g.minShare, "%"), 64)
-	if err != nil || !(p >= 0 && p <= 100) {
-		return usagef("--min-share: %q is no percentage", g.minShare)
-	}
-	g.share = p / 100
-	return nil
-}
-
 // trims reports whether something is to be left out.
-func (g *graphFlags) trims() bool { return g.share > 0 || g.top > 0 }
+func (g *graphFlags) trims() bool { return g.minShare > 0 || g.top > 0 }
 
 // collect builds the call graph of a trace, as far as view shows it.
-func (g *graphFlags) collect(s *session, policy calls.Policy, view *graph.View) (*graph.Analysis, *calls.Stats, error) {
-	return analyse(s, calls.Options{Policy: policy}, func() *graph.Analysis {
+func (g *graphFlags) collect(s *session.Session, policy calls.Policy, view *graph.View) (*graph.Analysis, *session.Run, error) {
+	return session.Analyze(s, s.Scope, calls.Options{Policy: policy}, func() *graph.Analysis {
 		return graph.New(g.options(view))
 	})
 }
 
 // tellLeft says how many edges a picture does not show.
-func (a *app) tellLeft(edges int) {
+func tellLeft(streams *cli.Streams, edges int) {
 	if edges > 0 {
-		fmt.Fprintf(a.stderr, "xray: too large to draw all: %d edges left out of the picture; "+
-			"--top and --min-share choose what is drawn, and --format dot has all\n", edges)
+		streams.Say("too large to draw everything: %s left out of the picture; "+
+			"--top and --min-share choose what is drawn, and --format dot has all", label.Count(uint64(edges), "edge", "edges"))
 	}
 }
 
-// spellings makes the options known by the names of llvm-xray, and by others.
-func (g *graphFlags) spellings(f *pflag.FlagSet, others map[string]string) {
+// graphAlias are other names of flags: those of llvm-xray.
+func graphAlias(others map[string]string) map[string]string {
 	alias := map[string]string{"color-edges": "edge-color", "color-vertices": "vertex-color"}
 	maps.Copy(alias, others)
-	spellings(f, alias)
+	return alias
+}
+
+// graphing is one run of graph.
+type graphing struct {
+	inputs session.Inputs
+	graphFlags
 }
 
 func (a *app) graphCommand() *cobra.Command {
-	var (
-		flags traceFlags
-		g     graphFlags
-		match matchFlags
-	)
-	cmd := &cobra.Command{
-		Use:   "graph TRACE...",
-		Short: "Show the call graph with counts and costs",
-		Long: `Write the call graph as a picture, for Graphviz, or as tables of edges and functions.
+	c := graphing{inputs: session.Inputs{Scope: session.ByCall, Templates: true, Siblings: true}}
+	c.output.Format = graphFormats[0]
+	cmd := a.overTraces(command{
+		use:   "graph TRACE...",
+		short: "Show the call graph with counts and costs",
+		long: `Write the call graph as a picture, for Graphviz, or as tables of edges and functions.
 
 By default, functions are coloured by self time and edges by the time of the calls
 along them. --min-share and --top keep big graphs readable.`,
-		Example: `  xray graph -m ./server --min-share 1 --format svg -o graph.svg trace.xray
-  xray graph -m ./server --min-share 1 trace.xray | dot -Tpng > graph.png
+		example: `  xray graph -m ./server --min-share 1% --format svg -o graph.svg trace.xray
+  xray graph -m ./server --min-share 1% trace.xray | dot -Tpng > graph.png
   xray graph -m ./server -v self,p99 -b p99 --top 20 trace.xray`,
-		Args: operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			view, err := g.view()
-			if err != nil {
-				return err
-			}
-			s, err := a.open(cmd, &flags, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			sink, stats, err := g.collect(s, match.policy(), &view)
-			if err != nil {
-				return err
-			}
-			found := sink.Report(s.clock)
-			if g.trims() {
-				found = found.Trim(g.share, g.top)
-			}
-			if g.out.isReport() {
-				err = s.writeDoc(&g.out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
-			} else {
-				err = s.writeFile(g.out.output, stats, func(w io.Writer) error {
-					if g.out.format == "dot" {
-						return found.WriteDOT(w, s.names, view)
-					}
-					left, err := found.WriteSVG(w, s.names, view)
-					a.tellLeft(left)
-					return err
-				})
-			}
-			s.summary(stats)
+		inputs:  &c.inputs,
+		output:  &c.output,
+		formats: graphFormats,
+		alias:   graphAlias(nil),
+		flags:   c.add,
+		check: func() error {
+			_, err := c.view()
 			return err
 		},
-	}
-	f := cmd.Flags()
-	flags.add(f)
-	g.add(f)
-	g.complete(cmd)
-	match.add(f)
-	g.spellings(f, nil)
+		run: c.run,
+	})
+	c.complete(cmd)
 	return cmd
+}
+
+func (c *graphing) run(s *session.Session) error {
+	view, err := c.view()
+	if err != nil {
+		return err
+	}
+	sink, run, err := c.collect(s, c.inputs.Policy(), &view)
+	if err != nil {
+		return err
+	}
+	found := sink.Report(s.Clock)
+	if c.trims() {
+		found = found.Trim(float64(c.minShare), c.top)
+	}
+	if c.output.IsReport() {
+		return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
+	}
+	return s.WriteForm(c.output.Path, run, func(w io.Writer) error {
+		if c.output.Format == "dot" {
+			return found.WriteDOT(w, s.Names, view)
+		}
+		left, err := found.WriteSVG(w, s.Names, view)
+		tellLeft(s.Streams, left)
+		return err
+	})
 }

@@ -6,19 +6,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/graph"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) graphDiffCommand() *cobra.Command {
-	var (
-		flags traceFlags
-		maps  [2][]string // of one trace alone
-		g     graphFlags
-		match matchFlags
-		each  [2]matchFlags // of one trace alone
-	)
+	c := graphDiffing{app: a, inputs: session.Inputs{Scope: session.ByCall, Templates: true, Siblings: true}}
+	c.output.Format = graphFormats[0]
 	cmd := &cobra.Command{
 		Use:   "graph-diff TRACE-A TRACE-B",
 		Short: "Compare two call graphs",
@@ -27,78 +24,90 @@ may be of different builds, each with its own map (-m1, -m2). Without a map,
 functions with the same id count as the same.`,
 		Example: `  xray graph-diff -m1 ./server.old -m2 ./server --format svg -o diff.svg old.xray new.xray
   xray graph-diff -m ./server --top 20 before.xray after.xray`,
-		Args: operands("two traces", 2, false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			view, err := g.view()
-			if err != nil {
-				return err
-			}
-			var sides [2]graph.Side
-			var caveats sharedCaveats
-			for i, path := range args {
-				one := flags
-				if len(maps[i]) > 0 {
-					one.maps = maps[i]
-				}
-				policy := match.policy()
-				if cmd.Flags().Changed(fmt.Sprintf("deduce-sibling-calls-%d", i+1)) {
-					policy = each[i].policy()
-				}
-				s, err := a.open(cmd, &one, []string{path})
-				if err != nil {
-					return err
-				}
-				defer s.close() // when the report has its names
-				sink, stats, err := g.collect(s, policy, &view)
-				if err != nil {
-					return err
-				}
-				s.summary(stats)
-				caveats.add(s.caveats(stats))
-				sides[i] = graph.Side{Analysis: sink, Clock: s.clock, Names: s.names}
-			}
-			diff := graph.Compare(sides[0], sides[1])
-			if g.trims() {
-				diff = diff.Trim(g.share, g.top)
-			}
-			if g.out.isReport() {
-				name := func(s string) string { return s }
-				if g.out.short(flags.style) {
-					name = symbolize.Shorten
-				}
-				return a.writeDoc(&g.out, &report.Doc{
-					Kind: cmd.Name(), Clock: diff.Clock(), Caveats: caveats.list(len(args)), Body: diff.Body(name, view),
-				})
-			}
-			a.tellCaveats(caveats.list(len(args)))
-			return a.writeOutput(g.out.output, func(w io.Writer) error {
-				if g.out.format == "dot" {
-					return diff.WriteDOT(w, view)
-				}
-				left, err := diff.WriteSVG(w, view)
-				a.tellLeft(left)
-				return err
-			})
-		},
+		Args: cli.Operands("two traces", 2, false),
+		RunE: c.run,
 	}
 	f := cmd.Flags()
-	flags.add(f)
-	f.StringArrayVar(&maps[0], "instr-map-1", nil, "names of the first trace alone, from `FILE` (-m1)")
-	f.StringArrayVar(&maps[1], "instr-map-2", nil, "names of the second trace alone, from `FILE` (-m2)")
-	g.add(f)
-	g.complete(cmd)
-	match.add(f)
-	for i := range each {
-		name := fmt.Sprintf("deduce-sibling-calls-%d", i+1)
-		f.BoolVar(&each[i].deduce, name, true, "")
-		f.MarkHidden(name)
+	c.inputs.AddFlags(f)
+	c.maps.AddFlags(f)
+	c.add(f)
+	c.complete(cmd)
+	c.output.AddFlags(f, graphFormats...)
+	cli.AddKeepGoing(f)
+	for i := range c.siblings {
+		name := siblingsFlag(i)
+		f.BoolVar(&c.siblings[i], name, true, "")
+		// The only error is that there is no such flag.
+		_ = f.MarkHidden(name)
+		cli.Ignored(f, fmt.Sprintf("keep-going-%d", i+1), "")
 	}
-	ignored(f, "keep-going-1", "")
-	ignored(f, "keep-going-2", "")
-	g.spellings(f, map[string]string{
+	cli.Spellings(f, graphAlias(map[string]string{
 		"m1": "instr-map-1", "m2": "instr-map-2", "k1": "keep-going-1", "k2": "keep-going-2",
 		"d1": "deduce-sibling-calls-1", "d2": "deduce-sibling-calls-2",
 		"vertex-label-trun": "name-limit",
-	})
+	}))
 	return cmd
+}
+
+// graphDiffing is one run of graph-diff.
+type graphDiffing struct {
+	*app
+	inputs   session.Inputs
+	maps     session.MapPair
+	siblings [2]bool // of one trace alone
+	graphFlags
+}
+
+// siblingsFlag is the hidden flag for trace i of llvm-xray graph-diff.
+func siblingsFlag(i int) string { return fmt.Sprintf("deduce-sibling-calls-%d", i+1) }
+
+func (c *graphDiffing) run(cmd *cobra.Command, args []string) error {
+	view, err := c.view()
+	if err != nil {
+		return err
+	}
+	var sides [2]graph.Side
+	var caveats session.SharedCaveats
+	for i, path := range args {
+		policy := c.inputs.Policy()
+		if cmd.Flags().Changed(siblingsFlag(i)) {
+			policy = session.PolicyOf(c.siblings[i])
+		}
+		s, err := c.inputs.With(c.maps[i]).Open(&c.Streams, cmd.Name(), path)
+		if err != nil {
+			return err
+		}
+		defer s.Close() // when the report has its names
+		sink, run, err := c.collect(s, policy, &view)
+		if err != nil {
+			return err
+		}
+		s.Summary(run.Stats)
+		caveats.Add(s.Caveats(run))
+		sides[i] = graph.Side{Analysis: sink, Clock: s.Clock, Names: s.Names}
+	}
+	diff := graph.Compare(sides[0], sides[1])
+	if c.trims() {
+		diff = diff.Trim(float64(c.minShare), c.top)
+	}
+	doc := &report.Doc{Kind: cmd.Name(), Clock: diff.Clock(), Caveats: caveats.List(len(args))}
+	if c.output.IsReport() {
+		name := func(s string) string { return s }
+		if c.output.Short(c.inputs.Style) {
+			name = symbolize.Shorten
+		}
+		doc.Body = diff.Body(name, view)
+		return session.WriteDoc(&c.Streams, &c.output, doc)
+	}
+	for _, caveat := range doc.Caveats {
+		c.Say("%s", caveat)
+	}
+	return c.WriteText(c.output.Path, func(w io.Writer) error {
+		if c.output.Format == "dot" {
+			return diff.WriteDOT(w, view)
+		}
+		left, err := diff.WriteSVG(w, view)
+		tellLeft(&c.Streams, left)
+		return err
+	})
 }

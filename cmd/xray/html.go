@@ -8,126 +8,126 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert/html"
 	"github.com/xray-tools/xray/internal/durations"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
 func (a *app) htmlCommand() *cobra.Command {
-	p := htmlFlags{most: 3_000_000}
+	p := newPage()
 	var output string
-	cmd := &cobra.Command{
-		Use:   "html TRACE...",
-		Short: "Write a trace as one interactive HTML page",
-		Long: `html writes one file that shows a trace in a browser, without a network: a table of
+	return a.overTraces(command{
+		use:   "html TRACE...",
+		short: "Write a trace as one interactive HTML page",
+		long: `html writes one file that shows a trace in a browser, without a network: a table of
 all calls that sorts and filters at once, a timeline, a flame graph and a call tree
 of any stretch of time, and each function's latencies and slowest calls.
 
 A page has room for some millions of calls. Of a longer trace it holds the longest
 calls, and says so; choose a part of the trace to see all of it.`,
-		Example: `  xray html -m ./server -o trace.html trace.xray
+		example: `  xray html -m ./server -o trace.html trace.xray
   xray html -m ./server --around 'handle#1' --source -o slow.html trace.xray`,
-		Args: operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := errors.Join(a.refuseTerminal(output, "html"), p.sourceFlags.check()); err != nil {
-				return err
-			}
-			s, err := a.open(cmd, &p.flags, args)
+		inputs: &p.inputs,
+		flags: func(f *pflag.FlagSet) {
+			p.add(f)
+			cli.AddOutput(f, &output)
+		},
+		check: func() error { return errors.Join(a.RefuseTerminal(output, "html"), p.source.Check()) },
+		run: func(s *session.Session) error {
+			page, run, err := p.record(s)
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			page, stats, err := p.record(s, args)
-			if err != nil {
-				return err
-			}
-			err = a.writeData(output, func(w io.Writer) error { return page.Write(w, s.names) })
-			s.summary(stats)
-			if p.sources != nil {
-				p.sources.tell()
-			}
+			err = s.WriteData(output, func(w io.Writer) error { return page.Write(w, s.Names) })
+			s.Summary(run.Stats)
+			p.sources.Tell()
 			return err
 		},
-	}
-	f := cmd.Flags()
-	p.add(cmd)
-	addOutput(f, &output)
-	return cmd
+	})
 }
 
-// htmlFlags are the flags of commands that make a page.
-type htmlFlags struct {
-	flags traceFlags
-	sourceFlags
+// page is one run of a command that makes a page.
+type page struct {
+	inputs  session.Inputs
+	source  session.SourceFlags
 	title   string
 	most    int
-	sources *sources // nil where none are wanted
+	sources *session.Sources // nil where none are wanted
 }
 
-func (p *htmlFlags) add(cmd *cobra.Command) {
-	f := cmd.Flags()
-	p.flags.add(f)
-	f.StringVar(&p.title, "title", "", "title of the page")
-	addCount(f, &p.most, "max-calls", "", 1, "show the `N` longest calls at most")
-	p.sourceFlags.add(f, "show the source code of functions, where its files are on this machine")
-	addKeepGoing(f)
+func newPage() page {
+	return page{inputs: session.Inputs{Scope: session.ByCall, Templates: true}, most: 3_000_000}
+}
+
+func (p *page) add(f *pflag.FlagSet) {
+	cli.AddTitle(f, &p.title, "")
+	cli.AddMaxCalls(f, &p.most, "")
+	p.source.AddFlags(f, "show the source code of functions, where its files are on this machine")
 }
 
 // record makes a page of what the command line chose.
-func (p *htmlFlags) record(s *session, args []string) (*html.Recording, *calls.Stats, error) {
+func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error) {
 	var err error
 	opts := &html.Options{
-		Title: p.title, Frequency: s.clock.Frequency,
-		ThreadName: s.trace.ThreadName, ProcessName: s.trace.ProcessName,
+		Title: p.title, Frequency: s.Clock.Frequency,
+		ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
 	}
 	if opts.Title == "" {
-		names := make([]string, len(args))
-		for i, arg := range args {
+		names := make([]string, len(s.Trace.Files()))
+		for i, arg := range s.Trace.Files() {
 			names[i] = filepath.Base(arg)
 		}
 		opts.Title = strings.Join(names, ", ")
 	}
-	if p.source {
-		if p.sources, err = s.sources(&p.sourceFlags); err != nil {
-			return nil, nil, err
-		}
-		opts.Source = p.sources.text
-	}
-	if opts.Base, err = s.start(); err != nil {
+	if p.sources, err = s.Sources(&p.source); err != nil {
 		return nil, nil, err
 	}
-	if r := s.trace.Recording(0); r != nil {
+	if p.sources != nil {
+		opts.Source = p.sources.Text
+	}
+	if opts.Base, err = s.Start(); err != nil {
+		return nil, nil, err
+	}
+	if r := s.Trace.Recording(0); r != nil {
 		opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 	}
-	all, err := s.sumUp()
+	all, err := sumUp(s)
 	if err != nil {
 		return nil, nil, err
 	}
-	s.prunedIn = "Counts and totals of functions, over all threads and the whole time,"
-	opts.Functions = functionsOf(all.functions.Report(s.clock.Frequency))
-	var note string
-	if opts.Left, note = s.keepLongest(&all.durations, p.most); note != "" {
-		opts.Notes = append(opts.Notes, note)
+	opts.Functions = functionsOf(all.functions.Report(s.Clock.Frequency))
+	scope := s.Scope
+	if p.most > 0 {
+		var note string
+		if scope, opts.Left, note = keepLongest(s, &all.durations, p.most); note != "" {
+			opts.Notes = append(opts.Notes, note)
+		}
 	}
-	if lost := s.trace.Losses().Records(); lost > 0 {
-		opts.Notes = append(opts.Notes, plural(lost, "record", "records")+" lost")
+	if lost := s.Trace.Losses().Records(); lost > 0 {
+		opts.Notes = append(opts.Notes, label.Count(uint64(lost), "record", "records")+" lost")
 	}
 	// Entries are kept before it is known how long a call takes.
-	opts.MinDuration, s.filter.MinDuration = s.filter.MinDuration, 0
-	page, stats, err := analyse(s, calls.Options{Opens: true}, func() *html.Recording { return html.New(opts) })
+	opts.MinDuration = scope.MinDuration
+	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true}, func() *html.Recording { return html.New(opts) })
 	if err == nil {
-		opts.Notes = append(s.caveats(stats), opts.Notes...)
+		run.PrunedFiles, run.PrunedIn = all.pruned, "Counts and totals of functions, over all threads and the whole time,"
+		opts.Notes = append(s.Caveats(run), opts.Notes...)
 	}
-	return page, stats, err
+	return page, run, err
 }
 
 // allCalls sums up the calls of a trace, also those that a page has no room for.
 type allCalls struct {
 	durations durations.Counts
 	functions *account.Analysis
+	pruned    int // files whose sums of pruned calls are in functions
 }
 
 // Calls implements [calls.Sink].
@@ -155,26 +155,28 @@ func (a addedCalls) Merge(other addedCalls) { a.merge(other.allCalls) }
 func (a addedCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
 
 // sumUp takes a pass over all calls that the command line chose.
-func (s *session) sumUp() (*allCalls, error) {
+func sumUp(s *session.Session) (*allCalls, error) {
 	all := func() *allCalls { return &allCalls{functions: account.New(account.Options{})} }
 	opts := calls.Options{Nested: true}
 	var sums *allCalls
-	var stats *calls.Stats
+	var run *session.Run
 	var err error
-	if f := &s.filter; f.From > 0 || f.To > 0 || f.MinDuration > 0 {
+	if f := &s.Scope; f.From > 0 || f.To > 0 || f.MinDuration > 0 {
 		var some someCalls
-		some, stats, err = analyse(s, opts, func() someCalls { return someCalls{all()} })
+		some, run, err = session.Analyze(s, s.Scope, opts, func() someCalls { return someCalls{all()} })
 		sums = some.allCalls
 	} else {
 		var added addedCalls
-		added, stats, err = analyse(s, opts, func() addedCalls { return addedCalls{all()} })
+		added, run, err = session.Analyze(s, s.Scope, opts, func() addedCalls { return addedCalls{all()} })
 		sums = added.allCalls
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.addCounters(sums.functions, stats)
-	return sums, s.addPruned(sums.functions, stats)
+	s.AddCounters(s.Scope, run, sums.functions)
+	s.AddPruned(s.Scope, run, sums.functions)
+	sums.pruned = run.PrunedFiles
+	return sums, nil
 }
 
 // functionsOf is what account says of functions.

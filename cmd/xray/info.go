@@ -7,60 +7,48 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) infoCommand() *cobra.Command {
 	var (
-		flags traceFlags
-		out   reportFlags
+		inputs session.Inputs
+		output session.Output
 	)
-	cmd := &cobra.Command{
-		Use:   "info TRACE...",
-		Short: "Describe a trace, and warn of what is wrong with it",
-		Long: `info says what format a trace has, what is in it, and what was lost. Of all
+	return a.overTraces(command{
+		use:   "info TRACE...",
+		short: "Describe a trace, and warn of what is wrong with it",
+		long: `info says what format a trace has, what is in it, and what was lost. Of all
 that could mislead you it says what to do about it. Start here.`,
-		Example: "  xray info -m ./server trace.xray",
-		Args:    operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.open(cmd, &flags, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			stop := a.progress(s.name, s.trace)
-			found, err := survey.Run(s.trace)
-			stop()
-			if err != nil {
-				return err
-			}
-			o := infoOutput{session: s, Report: found, findings: append(found.Findings(s.trace, s.names), s.missingFindings()...), names: s.shownNames(&out)}
-			doc := &report.Doc{
-				Kind: s.name, Clock: s.clock, Names: o.names, Start: found.Stats.First, Body: o.body(),
-				Threads: label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()},
-			}
-			if err := a.writeDoc(&out, doc); err != nil {
-				return err
-			}
-			return s.checkStrict(&firstUnmatched{})
+		example: "  xray info -m ./server trace.xray",
+		inputs:  &inputs,
+		output:  &output,
+		run: func(s *session.Session) error {
+			return s.Pass(func(func(*calls.Unmatched) error) error {
+				found, err := survey.Run(s.Trace)
+				if err != nil {
+					return err
+				}
+				o := infoOutput{Session: s, Report: found, findings: append(found.Findings(s.Trace, s.Names), missingFindings(s)...), names: s.ShownNames(&output)}
+				doc := s.Doc(o.names, o.body())
+				doc.Start = found.Stats.First
+				return session.WriteDoc(s.Streams, &output, doc)
+			})
 		},
-	}
-	f := cmd.Flags()
-	flags.nameFlags.add(f)
-	flags.addStrict(f)
-	out.add(f)
-	spellings(f, nil)
-	return cmd
+	})
 }
 
 // infoOutput describes a survey.
 type infoOutput struct {
-	*session
+	*session.Session
 	*survey.Report
 	findings []survey.Finding
 	names    symbolize.Names
@@ -73,7 +61,7 @@ func said[T any](title, words string) report.Column[T] {
 
 func (o *infoOutput) body() []report.Node {
 	files := &report.List{Key: "files"}
-	for i, name := range o.trace.Files() {
+	for i, name := range o.Trace.Files() {
 		files.Items = append(files.Items, report.Section{Title: name, Body: o.file(i)})
 	}
 	return []report.Node{files, o.facts(), o.threads(), report.People{o.named()}, o.kindTable(), report.People{o.counts(), o.objects()},
@@ -90,20 +78,20 @@ func (o *infoOutput) facts() report.Node {
 	type T = infoOutput
 	st := &o.Stats
 	clock, span, marks, threads, calls, functions, depth := "unknown", "", "", "", "", "", ""
-	if o.clock.Known() {
-		clock = label.Grouped(o.clock.Frequency) + " ticks a second"
+	if o.Clock.Known() {
+		clock = label.Grouped(o.Clock.Frequency) + " ticks a second"
 	}
 	if st.Events > 0 {
-		span = fmt.Sprintf("%s, from tick %d to %d%s", o.clock.Format(st.Last-st.First), st.First, st.Last, o.when(o.trace.Recording(0), st.First))
+		span = fmt.Sprintf("%s, from tick %d to %d%s", o.Clock.Format(st.Last-st.First), st.First, st.Last, o.when(o.Trace.Recording(0), st.First))
 		calls, functions, depth = o.ends(), label.Grouped(uint64(len(o.Funcs))), label.Grouped(uint64(st.MaxDepth))
 		if o.Marks+o.Requests > 0 {
-			marks = plural(int64(o.Marks), "mark", "marks") + "; " + plural(int64(o.Requests), "request", "requests")
+			marks = label.Count(uint64(o.Marks), "mark", "marks") + "; " + label.Count(uint64(o.Requests), "request", "requests")
 		}
 		processes := map[[2]int32]bool{}
 		for _, t := range o.Threads {
 			processes[[2]int32{t.File, t.Process}] = true
 		}
-		threads = fmt.Sprintf("%d in %s", len(o.Threads), plural(int64(len(processes)), "process", "processes"))
+		threads = fmt.Sprintf("%d in %s", len(o.Threads), label.Count(uint64(len(processes)), "process", "processes"))
 	}
 	number := func(key string, n uint64) report.Column[T] {
 		return report.Count(key, func(*T) uint64 { return n }).ForPrograms()
@@ -111,7 +99,7 @@ func (o *infoOutput) facts() report.Node {
 	return report.Facts(o,
 		said[T]("clock", clock), said[T]("records", o.kinds()), said[T]("span", span), said[T]("calls", calls),
 		said[T]("functions", functions), said[T]("depth", depth), said[T]("marks", marks), said[T]("threads", threads), said[T]("counted", o.counted()),
-		number("ticks_per_second", o.clock.Frequency), number("records", st.Events), number("first_tick", st.First), number("last_tick", st.Last),
+		number("ticks_per_second", o.Clock.Frequency), number("records", st.Events), number("first_tick", st.First), number("last_tick", st.Last),
 		number("calls", st.Calls), number("exited", o.Exited), number("tail_exited", o.TailExited), number("left", st.Left),
 		number("inferred", st.Inferred), number("open", st.Truncated), number("unmatched_exits", st.Unmatched),
 		number("function_count", uint64(len(o.Funcs))), number("max_depth", uint64(st.MaxDepth)),
@@ -157,10 +145,10 @@ func (o *infoOutput) threads() report.Node {
 func (o *infoOutput) named() report.Node {
 	var lines []string
 	for _, n := range o.Named {
-		lines = append(lines, fmt.Sprintf("thread %d was named %s after %s", n.Thread.Thread, n.Name, o.clock.Format(n.TSC-min(n.TSC, o.Stats.First))))
+		lines = append(lines, fmt.Sprintf("thread %d was named %s after %s", n.Thread.Thread, n.Name, o.Clock.Format(n.TSC-min(n.TSC, o.Stats.First))))
 	}
 	if more := o.NamedCount - uint64(len(o.Named)); more > 0 {
-		lines = append(lines, fmt.Sprintf("and %s more", plural(int64(more), "name", "names")))
+		lines = append(lines, fmt.Sprintf("and %s more", label.Count(uint64(more), "name", "names")))
 	}
 	return o.list("", lines)
 }
@@ -173,7 +161,7 @@ func (o *infoOutput) list(title string, lines []string) report.Node {
 	return &report.Section{Title: title, Body: []report.Node{&report.Drawing{Text: func(w io.Writer, width int) error {
 		for _, line := range lines {
 			for _, part := range wrap(line, width) {
-				textf(w, "%s\n", part)
+				cli.Textf(w, "%s\n", part)
 			}
 		}
 		return nil
@@ -212,7 +200,7 @@ func (o *infoOutput) warnings() (lines []string) {
 const maxInfoLosses = 4
 
 func (o *infoOutput) losses() (lines []string) {
-	losses := o.trace.Losses()
+	losses := o.Trace.Losses()
 	shown := map[reader.Cause]int64{}
 	for _, l := range losses.Samples() {
 		shown[l.Cause]++
@@ -227,7 +215,7 @@ func (o *infoOutput) losses() (lines []string) {
 }
 
 func (o *infoOutput) lossTable() report.Node {
-	return report.Table("losses", o.trace.Losses().Samples(),
+	return report.Table("losses", o.Trace.Losses().Samples(),
 		report.String("loss", func(l *reader.Loss) string { return l.Cause.String() }),
 		report.String("name", func(l *reader.Loss) string { return l.File }),
 		report.Count("offset", func(l *reader.Loss) uint64 { return uint64(l.Offset) }),
@@ -239,19 +227,19 @@ func (o *infoOutput) lossTable() report.Node {
 
 // formatOf describes the file in a phrase.
 func (o *infoOutput) formatOf(file int) string {
-	h := o.trace.Header(file)
+	h := o.Trace.Header(file)
 	kind := "basic log"
 	if h.Type == reader.FDR {
 		kind = "FDR log"
 	}
-	size := formatBytes(o.trace.Size(file))
+	size := label.Bytes(uint64(o.Trace.Size(file)))
 	order := ""
 	if o.YAML[int32(file)] {
 		kind = "trace YAML of a " + kind
 	} else if h.ByteOrder.String() == "BigEndian" {
 		order = ", big-endian"
 	}
-	if packed := o.trace.Packed(file); packed != "" {
+	if packed := o.Trace.Packed(file); packed != "" {
 		size += " unpacked from " + packed
 	}
 	return fmt.Sprintf("%s, version %d%s, %s", kind, h.Version, order, size)

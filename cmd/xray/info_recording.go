@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/reader"
@@ -18,14 +19,14 @@ import (
 // file is what is known of a file.
 func (o *infoOutput) file(i int) []report.Node {
 	type T = reader.Header
-	h := o.trace.Header(i)
-	r := o.trace.Recording(i)
+	h := o.Trace.Header(i)
+	r := o.Trace.Recording(i)
 	facts := []report.Column[T]{
 		said[T]("format", o.formatOf(i)),
-		report.String("name", func(*T) string { return o.trace.Files()[i] }).ForPrograms(),
+		report.String("name", func(*T) string { return o.Trace.Files()[i] }).ForPrograms(),
 		report.String("type", func(h *T) string { return h.Type.String() }).ForPrograms(),
 		report.Count("format_version", func(h *T) uint64 { return uint64(h.Version) }).ForPrograms(),
-		report.Bytes("size", func(*T) uint64 { return uint64(o.trace.Size(i)) }).ForPrograms(),
+		report.Bytes("size", func(*T) uint64 { return uint64(o.Trace.Size(i)) }).ForPrograms(),
 		report.Bytes("buffers", func(h *T) uint64 { return h.BufferSize }).
 			Missing(func(h *T) bool { return h.Type != reader.FDR || h.BufferSize == 0 }),
 	}
@@ -51,7 +52,7 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		on = " on " + p.Host
 	}
 	if n := r.Pruned.Calls(); n > 0 {
-		pruned = fmt.Sprintf("calls %s of %s, of which only the sums are known", label.Grouped(n), plural(int64(len(r.Pruned.Functions)), "function", "functions"))
+		pruned = fmt.Sprintf("calls %s of %s, of which only the sums are known", label.Grouped(n), label.Count(uint64(len(r.Pruned.Functions)), "function", "functions"))
 	}
 	return []report.Column[T]{
 		said[T]("recorder", "of xray, version "+cmp.Or(p.Recorder, "unknown")),
@@ -166,13 +167,13 @@ func packedWords(r *reader.Recording) string {
 	if len(r.Functions) == 0 {
 		return ""
 	}
-	text := "names of " + plural(int64(len(r.Functions)), "function", "functions")
+	text := "names of " + label.Count(uint64(len(r.Functions)), "function", "functions")
 	if len(r.Sources) > 0 {
 		files := make(map[string]bool)
 		for i := range r.Sources {
 			files[r.Sources[i].File] = true
 		}
-		text += ", source of " + plural(int64(len(files)), "file", "files")
+		text += ", source of " + label.Count(uint64(len(files)), "file", "files")
 	}
 	return text
 }
@@ -222,13 +223,13 @@ type numberedObject struct {
 
 // objects shows people what the ids of the trace are of.
 func (o *infoOutput) objects() report.Node {
-	objects, _, err := o.trace.Objects()
+	objects, _, err := o.Trace.Objects()
 	if err != nil {
 		objects = nil
 	}
 	var list []numberedObject
 	for i, object := range objects {
-		unnamed := slices.ContainsFunc(o.missing, func(m symbolize.Missing) bool { return m.Number == i && !m.Given })
+		unnamed := slices.ContainsFunc(o.Missing(), func(m symbolize.Missing) bool { return m.Number == i && !m.Given })
 		list = append(list, numberedObject{object, i, unnamed})
 	}
 	type T = numberedObject
@@ -271,7 +272,7 @@ func profileWords(r *reader.Recording) string {
 	for i := range r.Profiles {
 		paths += int(pathsOf(&r.Profiles[i]))
 	}
-	return fmt.Sprintf("%s calls, %s, %s", label.Grouped(summed(r)), plural(int64(paths), "path", "paths"), plural(int64(len(r.Profiles)), "thread", "threads"))
+	return fmt.Sprintf("%s calls, %s, %s", label.Grouped(summed(r)), label.Count(uint64(paths), "path", "paths"), label.Count(uint64(len(r.Profiles)), "thread", "threads"))
 }
 
 // maxInfoCounts bounds the table of counts for people.
@@ -301,8 +302,8 @@ func (o *infoOutput) counts() report.Node {
 // counters are those of all files, the largest first.
 func (o *infoOutput) counters() []reader.Counter {
 	var all []reader.Counter
-	for i := range o.trace.Files() {
-		if r := o.trace.Recording(i); r != nil {
+	for i := range o.Trace.Files() {
+		if r := o.Trace.Recording(i); r != nil {
 			all = append(all, r.Counters...)
 		}
 	}
@@ -313,9 +314,9 @@ func (o *infoOutput) counters() []reader.Counter {
 }
 
 // missingFindings say which objects have no names, or perhaps wrong ones, and why.
-func (s *session) missingFindings() []survey.Finding {
+func missingFindings(s *session.Session) []survey.Finding {
 	var all []survey.Finding
-	for _, m := range s.missing {
+	for _, m := range s.Missing() {
 		f := survey.Finding{
 			Name:   "missing-object",
 			Text:   fmt.Sprintf("No names for object %d: %v.", m.Number, m.Err),

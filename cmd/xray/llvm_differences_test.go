@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -114,7 +115,7 @@ var differences = []difference{
 	{anchor: "control-characters", removed: func(r *sideBySide, o *output) {
 		if r.command() != "convert" {
 			var text strings.Builder
-			_, _ = textOutput{&text}.Write([]byte(o.stdout))
+			_, _ = cli.Text{Raw: &text}.Write([]byte(o.stdout))
 			o.stdout = text.String()
 		}
 	}},

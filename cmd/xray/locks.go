@@ -7,98 +7,91 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
-	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
+// lockReport is one run of locks.
+type lockReport struct {
+	inputs session.Inputs
+	output session.Output
+	which  lockFlags
+	top    int
+}
+
 func (a *app) locksCommand() *cobra.Command {
-	var (
-		flags traceFlags
-		which lockFlags
-		view  = locks.View{Top: 5, Paths: 5}
-		all   bool
-		out   reportFlags
-	)
-	cmd := &cobra.Command{
-		Use:   "locks TRACE...",
-		Short: "Show which locks threads waited for, and who held them",
-		Long: `locks shows for every lock how often it was taken, how long threads waited for it
+	c := lockReport{inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true}, top: 5}
+	return a.overTraces(command{
+		use:   "locks TRACE...",
+		short: "Show which locks threads waited for, and who held them",
+		long: `locks shows for every lock how often it was taken, how long threads waited for it
 and held it, who waited while whom held it, and when several waited at a time. It
 also shows which locks are taken while others are held, and where that can be a
 deadlock.
 
 Lock functions are known by name. A lock is the address that they log as their
 first argument; of those that log none, all calls are taken to be about one lock.`,
-		Example: `  xray locks -m ./server trace.xray
+		example: `  xray locks -m ./server trace.xray
   xray locks -m ./server --lock 'Latch::get$' --unlock 'Latch::put$' trace.xray
   xray locks -m ./server --format csv -o locks.csv trace.xray`,
-		Args: operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			s, err := a.open(cmd, &flags, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			opts := locks.Options{Thread: s.filter.Thread, From: s.filter.From, To: s.filter.To, Clock: s.clock, Short: s.shortTicks(), MaxPaths: (s.paths + lockPathCost - 1) / lockPathCost}
-			if opts.Function, err = which.functions(s); err != nil {
-				return err
-			}
-			first := &firstUnmatched{}
-			if s.strict {
-				opts.Unmatched = first.see
-			}
-			stop := a.progress(s.name, s.trace)
-			found, stats, err := locks.Analyze(s.trace, opts)
-			stop()
-			if err == nil {
-				err = s.checkStrict(first)
-			}
-			if err != nil {
-				return err
-			}
-			view.Threads = label.Threads{Name: s.trace.ThreadName, Files: s.trace.Files()}
-			if all {
-				view.Top, view.Paths = 0, 0
-			}
-			s.first = found.First
-			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
-			s.summary(stats)
-			return err
+		inputs: &c.inputs,
+		output: &c.output,
+		flags: func(f *pflag.FlagSet) {
+			c.which.add(f)
+			cli.AddTop(f, &c.top, "locks by waiting time, and at least 5 call paths of each")
 		},
-	}
-	f := cmd.Flags()
-	flags.nameFlags.add(f)
-	flags.addStrict(f)
-	flags.filter.addPlace(f)
-	flags.paths.add(f)
-	which.add(f)
-	addCount(f, &view.Top, "top", "n", 1, "show `N` locks, those with most waiting")
-	addCount(f, &view.Paths, "paths", "", 1, "show `N` call paths of each")
-	f.BoolVar(&all, "all", false, "show all locks and call paths")
-	out.add(f)
-	addKeepGoing(f)
-	spellings(f, nil)
-	return cmd
+		run: c.run,
+	})
 }
+
+func (c *lockReport) run(s *session.Session) error {
+	opts := locks.Options{
+		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Short: s.ShortTicks(), MaxPaths: lockPaths(s),
+	}
+	var err error
+	if opts.Function, err = c.which.functions(s); err != nil {
+		return err
+	}
+	var found *locks.Report
+	run := &session.Run{}
+	err = s.Pass(func(unmatched func(*calls.Unmatched) error) (err error) {
+		opts.Unmatched = unmatched
+		found, run.Stats, err = locks.Analyze(s.Trace, opts)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	run.Start = found.First
+	view := locks.View{Top: c.top, Threads: s.ThreadNames()}
+	if c.top > 0 {
+		view.Paths = max(c.top, leastPaths)
+	}
+	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
+}
+
+// leastPaths are how many call paths of a lock are shown at least, if it has as many.
+const leastPaths = 5
 
 // lockPathCost is how much more memory a path takes than in other commands, where there are
 // waits and holds of each.
 const lockPathCost = 8
 
+// lockPaths is how many call paths there is memory for; 0 is no limit.
+func lockPaths(s *session.Session) int { return (s.MaxPaths + lockPathCost - 1) / lockPathCost }
+
 // lockFlags say which functions deal with locks.
 type lockFlags struct{ lock, unlock, cond string }
 
 func (f *lockFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.lock, "lock", lockNames, "functions whose name matches `REGEXP` take a lock")
-	flags.StringVar(&f.unlock, "unlock", unlockNames, "functions whose name matches `REGEXP` give back a lock")
-	flags.StringVar(&f.cond, "cond", condNames, "functions whose name matches `REGEXP` wait without the lock")
-	// The defaults are too long for the help, and documented.
-	for _, name := range []string{"lock", "unlock", "cond"} {
-		flags.Lookup(name).DefValue = ""
-	}
+	addNames(flags, &f.lock, "lock", lockNames, "functions that match `REGEXP` take a lock")
+	addNames(flags, &f.unlock, "unlock", unlockNames, "functions that match `REGEXP` release a lock")
+	addNames(flags, &f.cond, "cond", condNames, "functions that match `REGEXP` wait without the lock")
 }
 
 // Functions that take a lock if they need not wait for it, and of those that take
@@ -109,18 +102,18 @@ const (
 )
 
 // functions says what functions do to locks, as their names tell.
-func (f *lockFlags) functions(s *session) (func(reader.FuncID) locks.Function, error) {
+func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Function, error) {
 	var patterns [3]*regexp.Regexp
 	for i, flag := range []struct{ name, value string }{{"lock", f.lock}, {"unlock", f.unlock}, {"cond", f.cond}} {
 		var err error
 		if patterns[i], err = regexp.Compile(flag.value); err != nil {
-			return nil, usagef("--%s: %w", flag.name, err)
+			return nil, cli.Usagef("--%s: %w", flag.name, err)
 		}
 	}
 	lock, unlock, cond := patterns[0], patterns[1], patterns[2]
 	try, shared := regexp.MustCompile(tryNames), regexp.MustCompile(sharedNames)
 	return func(fn reader.FuncID) locks.Function {
-		name := symbolize.Shorten(symbolize.Label(s.names, fn))
+		name := symbolize.Shorten(symbolize.Label(s.Names, fn))
 		class, last := splitName(name)
 		is := locks.Function{Class: class, Constructor: isConstructor(class, last)}
 		switch {

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
 	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/reader"
@@ -26,7 +27,7 @@ func TestLockFunctions(t *testing.T) {
 		"block()":       {},
 		"Clock::tick()": {},
 	} {
-		s := &session{names: testnames.Names{1: name}}
+		s := &session.Session{Names: testnames.Names{1: name}}
 		functions, err := (&lockFlags{lockNames, unlockNames, condNames}).functions(s)
 		if err != nil {
 			t.Fatal(err)

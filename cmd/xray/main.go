@@ -7,7 +7,7 @@
 //	files -> reader.Open -> calls.Run with an analysis -> report -> renderer
 //
 // Called by a name that begins with llvm-xray, the program takes the command
-// lines of LLVM's llvm-xray and prints what that prints; see llvm.go.
+// lines of LLVM's llvm-xray and prints what that prints; see internal/llvmxray.
 //
 // Exit status: 0 for success, 1 for data that cannot be used, failed input or
 // output, and losses under --strict, 2 for a command line that makes no sense.
@@ -31,6 +31,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray"
 	"github.com/xray-tools/xray/internal/outfile"
 )
 
@@ -50,8 +52,7 @@ const (
 
 // app is what the subcommands share: the outside world, and global flags.
 type app struct {
-	stdin          io.Reader
-	stdout, stderr textOutput
+	cli.Streams
 
 	cpuProfile, memProfile string
 	cpuData                *bytes.Buffer
@@ -60,29 +61,24 @@ type app struct {
 	started bool
 }
 
-// usageError is an error of the command line that only a subcommand can see.
-type usageError struct{ error }
-
 // exitStatus is the exit status of a program that xray ran, and becomes its own.
 type exitStatus int
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
 
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: textOutput{stdout}, stderr: textOutput{stderr}}
+	a := &app{Streams: cli.Streams{Stdin: stdin, Stdout: cli.Text{Raw: stdout}, Stderr: cli.Text{Raw: stderr}}}
 	if strings.HasPrefix(filepath.Base(args[0]), "llvm-xray") {
-		return a.llvm(args)
+		return llvmxray.Run(&a.Streams, args, version())
 	}
 	if len(args) > 1 && args[1] == "llvm-xray" {
-		return a.llvm(args[1:])
+		return llvmxray.Run(&a.Streams, args[1:], version())
 	}
 	root := a.root()
 	// Cobra does not look whether help could be written.
-	help := &firstFailure{w: a.stdout}
+	help := &firstFailure{w: a.Stdout}
 	root.SetOut(help)
-	root.SetArgs(normalizeArgs(root, args[1:]))
+	root.SetArgs(cli.NormalizeArgs(root, args[1:]))
 	err := root.Execute()
 	if help.err != nil {
 		a.started, err = true, help.err
@@ -98,11 +94,11 @@ func (a *app) status(err error) int {
 		return int(theirs)
 	case err == nil, errors.Is(err, syscall.EPIPE):
 		return exitOK
-	case !a.started || errors.As(err, new(usageError)):
-		fmt.Fprintf(a.stderr, "xray: %v\n", err)
+	case !a.started || errors.As(err, new(cli.UsageError)):
+		fmt.Fprintf(a.Stderr, "xray: %v\n", err)
 		return exitUsage
 	default:
-		fmt.Fprintf(a.stderr, "xray: %v\n", err)
+		fmt.Fprintf(a.Stderr, "xray: %v\n", err)
 		return exitFailed
 	}
 }
@@ -125,8 +121,8 @@ compressed with gzip or zstd. "-" stands for standard input.`,
 			return a.startProfiles()
 		},
 	}
-	root.SetIn(a.stdin)
-	root.SetErr(a.stderr)
+	root.SetIn(a.Stdin)
+	root.SetErr(a.Stderr)
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.cpuProfile, "cpuprofile", "", "write a CPU profile of xray itself to `FILE`")
@@ -143,7 +139,7 @@ compressed with gzip or zstd. "-" stands for standard input.`,
 	}
 	root.AddCommand(a.observeCommand(), a.manCommand()) // hidden
 	for _, cmd := range root.Commands() {
-		completeChoices(cmd)
+		cli.CompleteChoices(cmd)
 	}
 	root.InitDefaultHelpCmd()
 	for _, cmd := range root.Commands() {

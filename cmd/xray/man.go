@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/outfile"
 )
 
@@ -17,7 +18,7 @@ func (a *app) manCommand() *cobra.Command {
 		Use:    "man DIRECTORY",
 		Short:  "Write the manual pages",
 		Hidden: true,
-		Args:   operands("a DIRECTORY", 1, false),
+		Args:   cli.Operands("a DIRECTORY", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err

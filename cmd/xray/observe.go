@@ -33,7 +33,7 @@ func (a *app) observeCommand() *cobra.Command {
 		Use: "observe", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-			return observe(cmd.Context(), a.stdin, a.stdout)
+			return observe(cmd.Context(), a.Stdin, a.Stdout)
 		},
 	}
 }

@@ -15,7 +15,7 @@ func interrupted() {
 	if err != nil {
 		panic(err)
 	}
-	err = new(app).writeOutput(os.Args[1], func(w io.Writer) error {
+	err = new(app).WriteText(os.Args[1], func(w io.Writer) error {
 		if _, err := io.WriteString(w, "half"); err != nil {
 			return err
 		}

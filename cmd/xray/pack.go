@@ -5,132 +5,113 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert/pack"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
 func (a *app) packCommand() *cobra.Command {
-	p := packing{app: a}
-	cmd := &cobra.Command{
-		Use:   "pack TRACE -o FILE",
-		Short: "Add names and source code to a trace",
-		Long: `pack writes the same trace with what is needed to read it on another machine, years
+	var p packing
+	return a.overTraces(command{
+		use:   "pack TRACE -o FILE",
+		short: "Add names and source code to a trace",
+		long: `pack writes the same trace with what is needed to read it on another machine, years
 later: names, files and lines of the functions that occur in it, the build ids of
 what they are of, and with --source the code of these functions as it is now. All
 subcommands take names from there, unless -m says otherwise.`,
-		Example: `  xray pack -m ./server -o packed.xray trace.xray
+		example: `  xray pack -m ./server -o packed.xray trace.xray
   xray pack -m ./server --source -o packed.xray trace.xray`,
-		Args: operands("a TRACE", 1, false),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := a.refuseTerminal(p.output, "fdr"); err != nil {
-				return err
-			}
-			if err := p.sourceFlags.check(); err != nil {
-				return err
-			}
-			p.flags.style = string(symbolize.Mangled)
-			s, err := a.open(cmd, &p.flags, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return p.run(s)
+		args:   cli.Operands("one TRACE", 1, false),
+		inputs: &p.inputs,
+		flags: func(f *pflag.FlagSet) {
+			// The only error is that there is no such flag.
+			_ = f.MarkHidden("names")
+			p.source.AddFlags(f, "pack the source code of the functions, where its files are on this machine as they were compiled")
+			cli.AddOutput(f, &p.output)
 		},
-	}
-	f := cmd.Flags()
-	p.flags.nameFlags.add(f)
-	f.MarkHidden("names")
-	p.flags.addStrict(f)
-	p.sourceFlags.add(f, "with the source code of the functions, where its files are on this machine as they were compiled")
-	addOutput(f, &p.output)
-	spellings(f, nil)
-	return cmd
+		check: func() error {
+			p.inputs.Style = string(symbolize.Mangled)
+			return errors.Join(a.RefuseTerminal(p.output, "fdr"), p.source.Check())
+		},
+		run: p.run,
+	})
 }
 
 // packing is one run of pack.
 type packing struct {
-	app   *app
-	flags traceFlags
-	sourceFlags
+	inputs session.Inputs
+	source session.SourceFlags
 	output string
 }
 
-func (p *packing) run(s *session) error {
+func (p *packing) run(s *session.Session) error {
 	recording, err := p.recording(s)
 	if err != nil {
 		return err
 	}
-	start, err := s.start()
+	start, err := s.Start()
 	if err != nil {
 		return err
 	}
-	header := s.trace.Header(0)
-	header.CycleFrequency = s.clock.Frequency
-	return p.app.writeData(p.output, func(w io.Writer) error {
+	header := s.Trace.Header(0)
+	header.CycleFrequency = s.Clock.Frequency
+	return s.WriteData(p.output, func(w io.Writer) error {
 		out := tracewrite.NewFDR(w, header, tracewrite.Options{Recording: recording, First: start})
-		stop := p.app.progress(s.name, s.trace)
-		err := s.write(ownProcess{out}, reader.ThreadOrder)
-		stop()
-		if err != nil {
+		if err := s.WriteRecords(ownProcess{out}, session.Scope{}, reader.ThreadOrder); err != nil {
 			return err
 		}
-		if err := s.checkStrict(&firstUnmatched{}); err != nil {
+		if err := s.TellMissing(missing("fdr", out.Dropped, out.TruncatedIDs)); err != nil {
 			return err
 		}
-		lines := missing("fdr", out.Dropped, out.TruncatedIDs)
-		if s.strict && len(lines) > 0 {
-			return errors.New(strings.Join(lines, "; "))
-		}
-		s.summary(nil)
-		for _, line := range lines {
-			p.app.say("%s", line)
-		}
+		s.Summary(nil)
 		return nil
 	})
 }
 
 // recording is what the trace says about itself, and the names that were found.
-func (p *packing) recording(s *session) (*reader.Recording, error) {
-	if s.names == nil {
-		return nil, usagef("the trace does not say which program it is of: " +
+func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
+	if s.Names == nil {
+		return nil, cli.Usagef("the trace does not say which program it is of: " +
 			"give the traced binary, or the map that `xray extract` made of it, with -m")
 	}
-	stop := p.app.progress(s.name, s.trace)
-	ids, err := pack.Occurring(s.trace, runtime.GOMAXPROCS(0))
+	stop := s.Progress()
+	ids, err := pack.Occurring(s.Trace, runtime.GOMAXPROCS(0))
 	stop()
 	if err != nil {
 		return nil, err
 	}
 	var r reader.Recording
-	if old := s.trace.Recording(0); old != nil {
+	if old := s.Trace.Recording(0); old != nil {
 		r = *old
 	}
-	r.Functions = pack.Functions(s.names, ids)
+	r.Functions = pack.Functions(s.Names, ids)
 	if len(r.Functions) == 0 {
-		return nil, fmt.Errorf("%s: no function of the trace has a name: what would be packed is nothing", s.trace.Files()[0])
+		return nil, fmt.Errorf("%s: no function of the trace has a name: what would be packed is nothing", s.Trace.Files()[0])
 	}
 	if n := len(ids) - len(r.Functions); n > 0 {
-		p.app.say("%s of %d without a name", plural(int64(n), "function", "functions"), len(ids))
+		s.Say("%s of %d without a name", label.Count(uint64(n), "function", "functions"), len(ids))
 	}
-	if !s.packed {
+	if !s.Packed() {
 		r.Sources = nil // they may be those of other names
 	}
-	if p.source && len(r.Sources) == 0 {
-		sources, err := s.sources(&p.sourceFlags)
+	if p.source.Source && len(r.Sources) == 0 {
+		sources, err := s.Sources(&p.source)
 		if err != nil {
 			return nil, err
 		}
-		packed := pack.NewSources(r.Functions, sources.read)
+		packed := pack.NewSources(r.Functions, sources.Read)
 		r.Sources = packed.Texts
-		sources.tell()
+		sources.Tell()
 		if len(packed.Large) > 0 {
-			p.app.say("no source of %s: more than 8 MB in all", shortList(packed.Large, 4))
+			s.Say("no source of %s: more than 8 MB in all", cli.ShortList(packed.Large, 4))
 		}
 	}
 	return &r, nil

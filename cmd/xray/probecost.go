@@ -6,9 +6,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
 )
 
 // costFlags say what recording a call costs.
@@ -34,32 +35,32 @@ var usualCosts = []struct {
 
 // of is the cost of a call, and in words where it is from. Where several traces are
 // read together it is that of the recorder of the first.
-func (f *costFlags) of(s *session) (probecost.Cost, string, error) {
+func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 	if f.cost != "" {
-		c, err := parseCost(f.cost, s.clock)
+		c, err := parseCost(f.cost, s.Clock)
 		return c, "as said", err
 	}
-	if !s.clock.Known() {
-		return probecost.Cost{}, "", usagef("give --probe-cost in ticks: the trace does not say how long a tick is")
+	if !s.Clock.Known() {
+		return probecost.Cost{}, "", cli.Usagef("give --probe-cost in ticks: the trace does not say how long a tick is")
 	}
 	usual := &usualCosts[0]
-	if r := s.trace.Recording(0); r == nil || r.Foreign() {
+	if r := s.Trace.Recording(0); r == nil || r.Foreign() {
 		usual = &usualCosts[1]
-		if s.trace.Header(0).Type == reader.Basic {
+		if s.Trace.Header(0).Type == reader.Basic {
 			usual = &usualCosts[2]
 		}
 	}
-	c, err := parseCost(usual.from+".."+usual.to, s.clock)
+	c, err := parseCost(usual.from+".."+usual.to, s.Clock)
 	if err != nil {
-		err = usagef("give --probe-cost in ticks: the trace's clock of %d ticks a second cannot be right", s.clock.Frequency)
+		err = cli.Usagef("give --probe-cost in ticks: the trace's clock of %d ticks a second cannot be right", s.Clock.Frequency)
 	}
 	return c, "usual for " + usual.kind, err
 }
 
 // measured is of, but prefers what the recorder of the first trace has measured when it
 // began.
-func (f *costFlags) measured(s *session) (probecost.Cost, string, error) {
-	if r := s.trace.Recording(0); f.cost == "" && r != nil && !r.Foreign() && r.Process.Probe > 0 && r.Process.Probe < mostCost {
+func (f *costFlags) measured(s *session.Session) (probecost.Cost, string, error) {
+	if r := s.Trace.Recording(0); f.cost == "" && r != nil && !r.Foreign() && r.Process.Probe > 0 && r.Process.Probe < mostCost {
 		// What is measured is probes one after the other. In programs, processors work on
 		// other things meanwhile, but miss their caches: a call took 0.76 of that in Lua, 0.88 in
 		// SQLite and 0.95 in the tests of yaml-cpp. See docs/exclude.md.
@@ -80,7 +81,7 @@ func parseCost(text string, c reader.Clock) (probecost.Cost, error) {
 		cost.High, err = parseThousandths(high, c)
 	}
 	if err == nil && (cost.Low > cost.High || cost.High == 0) {
-		err = usagef("--probe-cost: %q is no range of times from the least to the most, as 20ns..30ns", text)
+		err = cli.Usagef("--probe-cost: %q is no range of times from the least to the most, as 20ns..30ns", text)
 	}
 	return cost, err
 }
@@ -93,36 +94,31 @@ func parseThousandths(text string, c reader.Clock) (uint64, error) {
 	if ticks {
 		text = digits + "000ticks"
 	}
-	n, err := parseTicks("probe-cost", text, reader.Clock{Frequency: 1000 * c.Frequency})
+	n, err := session.ParseTicks("probe-cost", text, reader.Clock{Frequency: 1000 * c.Frequency})
 	if err == nil && n > mostCost {
-		err = usagef("--probe-cost: %q is more than a call can cost", text)
+		err = cli.Usagef("--probe-cost: %q is more than a call can cost", text)
 	}
 	return n, err
 }
 
-// compensation is nil unless it is asked for.
-func (f *costFlags) compensation(s *session, recursiveOnly bool) (*account.Compensation, string, error) {
-	if !f.compensate && f.cost == "" {
-		return nil, "", nil
-	}
-	if recursiveOnly {
-		return nil, "", usagef("--compensate does not go with --recursive-calls-only")
-	}
+// asked reports whether the cost is to be subtracted.
+func (f *costFlags) asked() bool { return f.compensate || f.cost != "" }
+
+// compensation subtracts the cost, and then chooses calls.
+func (f *costFlags) compensation(s *session.Session) (*account.Compensation, string, error) {
 	cost, source, err := f.of(s)
 	if err != nil {
 		return nil, "", err
 	}
-	filter := s.filter
-	s.filter = calls.Filter{Thread: filter.Thread}
-	s.notes = append(s.notes, s.unrecorded)
-	return &account.Compensation{Cost: cost, Keep: filter.Keeper}, source, nil
+	s.Note(func() string { return unrecorded(s) })
+	return &account.Compensation{Cost: cost, Keep: s.Scope.Keeper}, source, nil
 }
 
-// unrecorded says that calls cost time that are not in the trace; "" where all are.
-func (s *session) unrecorded() string {
-	for i := range s.trace.Files() {
-		if r := s.trace.Recording(i); r != nil && (r.Process.ThresholdNS > 0 || r.Process.Depth > 0) {
-			return "calls that the recorder left out because they were short or deep have a cost too, which is not taken out"
+// unrecorded says that calls that are not in the trace cost time, too; "" if all are in it.
+func unrecorded(s *session.Session) string {
+	for i := range s.Trace.Files() {
+		if r := s.Trace.Recording(i); r != nil && (r.Process.ThresholdNS > 0 || r.Process.Depth > 0) {
+			return "calls that the recorder dropped because they were short or deep have a cost, too, which is not subtracted"
 		}
 	}
 	return ""

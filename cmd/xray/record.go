@@ -19,6 +19,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/recorder"
 )
@@ -59,15 +60,15 @@ when a signal ended it.`,
   xray record --prune 5us --ring 64M -- ./server
   xray record --func '^db::' -o db.xray -- ./server
   xray record -p 1234 --duration 10s`,
-		Annotations: map[string]string{verbatim: "true"},
+		Annotations: map[string]string{cli.Verbatim: "true"},
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case r.pid != "" && len(args) > 0:
-				return usagef("-p records a program that runs already: %q is one too many", args[0])
+				return cli.Usagef("-p records a program that runs already: %q is one too many", args[0])
 			case r.pid == "" && len(args) == 0:
-				return usagef("give a PROGRAM to run, or with -p the id of a process")
+				return cli.Usagef("give a PROGRAM to run, or with -p the id of a process")
 			case r.pid == "" && args[0] == "":
-				return usagef("the name of the program is empty")
+				return cli.Usagef("the name of the program is empty")
 			}
 			return r.check(a)
 		},
@@ -84,15 +85,15 @@ when a signal ended it.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what is behind the program's name is the program's
 	r.add(f)
-	addSize(f, &r.ring, "ring", "keep only the last `SIZE` bytes of each thread, and write them at the end")
+	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` bytes of each thread, and write them at the end")
 	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`: %p is the process's id, %e its program's name, %% a percent sign")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record the processes that the program starts")
 	f.BoolVar(&r.drop, "drop", false, "drop records when the trace cannot be written as fast as they come, instead of making threads wait")
 	f.StringVarP(&r.pid, "pid", "p", "", "record the process `PID`, which has the recorder in it")
-	addDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
+	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing but what went wrong")
 	addCompiler(cmd, &r.cc)
-	spellings(f, map[string]string{"threshold": "prune"})
+	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd
 }
 
@@ -105,21 +106,21 @@ func (r *recordFlags) check(a *app) error {
 		return err
 	}
 	if err := recorder.CheckTemplate(r.output); err != nil {
-		return usagef("--output: %w", err)
+		return cli.Usagef("--output: %w", err)
 	}
 	switch {
 	case r.output == "" || r.output == "-":
-		return usagef("--output: name a file: every process writes one of its own")
+		return cli.Usagef("--output: name a file: every process writes one of its own")
 	case (r.ring > 0 || r.drop) && r.sums():
-		return usagef("--ring and --drop are for calls that are recorded, not for --count and --profile")
+		return cli.Usagef("--ring and --drop are for calls that are recorded, not for --count and --profile")
 	case r.ring > 0 && r.drop:
-		return usagef("--drop is for a trace that is written all along, not for --ring")
+		return cli.Usagef("--drop is for a trace that is written all along, not for --ring")
 	case r.ring > 0 && r.ring < leastRing:
-		return usagef("--ring: %d bytes are too few: from %dK on", r.ring, leastRing>>10)
+		return cli.Usagef("--ring: %d bytes are too few: from %dK on", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
-		return usagef("--duration is for -p; end a program with timeout(1)")
+		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
 	case r.pid != "" && (r.ring > 0 || r.noFollow || r.drop):
-		return usagef("--ring, --no-follow and --drop are settled when a program starts, and cannot go with -p")
+		return cli.Usagef("--ring, --no-follow and --drop are settled when a program starts, and cannot go with -p")
 	}
 	return nil
 }
@@ -158,14 +159,14 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 	for _, t := range observed.Traces {
 		if t.Problem != "" {
 			refused = true
-			fmt.Fprintf(a.stderr, "xray: error: the trace is not complete: %s\n", t.Problem)
+			fmt.Fprintf(a.Stderr, "xray: error: the trace is not complete: %s\n", t.Problem)
 		}
 	}
 	for _, problem := range observed.Problems {
-		fmt.Fprintf(a.stderr, "xray: warning: %s\n", problem)
+		fmt.Fprintf(a.Stderr, "xray: warning: %s\n", problem)
 	}
 	if status == 128+sigsys {
-		fmt.Fprintln(a.stderr, "xray: SIGSYS ended the program: a seccomp filter forbids a system call. If the program runs without the recorder, "+
+		fmt.Fprintln(a.Stderr, "xray: SIGSYS ended the program: a seccomp filter forbids a system call. If the program runs without the recorder, "+
 			"allow what the recorder needs: see \"seccomp\" in docs/recorder.md")
 	}
 	report, err := readRecorded(l.written(observed))
@@ -174,7 +175,7 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 	}
 	report.running = observed.Running
 	if !quiet {
-		fmt.Fprintf(a.stderr, "xray: %s\n", report.summary(l.sleds))
+		fmt.Fprintf(a.Stderr, "xray: %s\n", report.summary(l.sleds))
 	}
 	switch {
 	case status != 0:
@@ -218,7 +219,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	}
 	l := &launch{cmd: exec.Command(path, args[1:]...)}
 	l.cmd.Args[0] = args[0]
-	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = a.stdin, a.stdout.raw, a.stderr.raw
+	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = a.Stdin, a.Stdout.Raw, a.Stderr.Raw
 	if l.template, err = absoluteTemplate(r.output); err != nil {
 		return nil, err
 	}
@@ -291,7 +292,7 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 		return err
 	}
 	if kept == 0 && l.sleds {
-		fmt.Fprintf(a.stderr, "xray: no instrumented function of %s is chosen by --func and --exclude; those of objects that are loaded later may be\n", program.Path)
+		fmt.Fprintf(a.Stderr, "xray: no instrumented function of %s is chosen by --func and --exclude; those of objects that are loaded later may be\n", program.Path)
 	}
 	return nil
 }
@@ -300,17 +301,17 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) {
 	const functions = "xray: %s: the functions that gcc instrumented are %s\n"
 	if !l.filter.All() && r.depth == 0 {
-		fmt.Fprintf(a.stderr, functions, program.Path, "all recorded: --func and --exclude choose among those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "all recorded: --func and --exclude choose among those of clang")
 	}
 	if r.depth > 0 {
-		fmt.Fprintf(a.stderr, functions, program.Path, "left out: --depth is for those of clang")
+		fmt.Fprintf(a.Stderr, functions, program.Path, "left out: --depth is for those of clang")
 	}
 }
 
 // cannotRun reports why a program does not run, and returns the exit status that
 // shells have for that.
 func (a *app) cannotRun(err error) error {
-	fmt.Fprintf(a.stderr, "xray: %v\n", err)
+	fmt.Fprintf(a.Stderr, "xray: %v\n", err)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return exitStatus(127)
 	}

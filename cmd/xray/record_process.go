@@ -47,7 +47,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		go followObjects(ctx, p, filter, known)
 	}
 	if !r.quiet {
-		fmt.Fprintf(a.stderr, "xray: recording process %d into %s; Ctrl-C ends it\n", status.PID, path)
+		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; Ctrl-C ends it\n", status.PID, path)
 	}
 	wait(ctx, p, r.duration)
 	// The context may have ended; the recording must end all the same.
@@ -60,7 +60,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	if !r.quiet {
-		fmt.Fprintf(a.stderr, "xray: %s\n", report.summary(status.Functions > 0))
+		fmt.Fprintf(a.Stderr, "xray: %s\n", report.summary(status.Functions > 0))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
@@ -41,7 +42,7 @@ func readRecorded(paths []string) (*recorded, error) {
 		recording, err := recordingOf(path)
 		switch {
 		case err != nil:
-			r.unreadable = errors.Join(r.unreadable, explainTrace(err))
+			r.unreadable = errors.Join(r.unreadable, session.ExplainTrace(err))
 		case recording != nil: // else it is of another recorder
 			r.add(path, recording)
 		}
@@ -144,7 +145,7 @@ func (r *recorded) summary(sleds bool) string {
 	if n := len(r.paths); n > maxListed {
 		files = fmt.Sprintf("%s ... (%d files)", strings.Join(nearNames(r.paths[:maxListed]), " "), n)
 	}
-	parts := []string{fmt.Sprintf("%s, %s in %s", r.what(), formatBytes(r.bytes), files)}
+	parts := []string{fmt.Sprintf("%s, %s in %s", r.what(), label.Bytes(uint64(r.bytes)), files)}
 	parts = append(parts, r.oddities()...)
 	next := "account"
 	if r.calls == 0 {
@@ -179,7 +180,7 @@ func (r *recorded) what() string {
 	case recorder.Profile:
 		return calls + " profiled"
 	}
-	return fmt.Sprintf("%s of %s", calls, plural(int64(r.threads), "thread", "threads"))
+	return fmt.Sprintf("%s of %s", calls, label.Count(uint64(r.threads), "thread", "threads"))
 }
 
 func (r *recorded) oddities() []string {

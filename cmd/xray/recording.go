@@ -6,12 +6,13 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/recorder"
 )
@@ -24,22 +25,22 @@ type recordingFlags struct {
 	limit          int64
 	function       string
 	exclude        string
-	debugFlags
+	session.DebugFlags
 }
 
 func (r *recordingFlags) add(f *pflag.FlagSet) {
-	addDuration(f, &r.prune, "prune", "leave out calls shorter than `TIME`, as 5us, that no longer ones are made from")
+	cli.AddDuration(f, &r.prune, "prune", "leave out calls shorter than `TIME`, as 5us, that no longer ones are made from")
 	f.BoolVar(&r.count, "count", false, "only count the calls of each function")
 	f.BoolVar(&r.profile, "profile", false, "only sum up the times of each call path")
-	addCount(f, &r.depth, "depth", "", 1, "record only calls made at most `N` deep; 1 are the outermost")
-	addSize(f, &r.limit, "limit", "stop writing after `SIZE`, as 500M or 2G")
+	cli.AddCount(f, &r.depth, "depth", "", 1, "record only calls made at most `N` deep; 1 are the outermost")
+	cli.AddSize(f, &r.limit, "limit", "stop writing after `SIZE`, as 500M or 2G")
 	r.addFilter(f)
 }
 
 func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
 	f.StringVar(&r.function, "func", "", "record only functions whose name matches `REGEXP`")
 	f.StringVar(&r.exclude, "exclude", "", "do not record functions whose name matches `REGEXP`")
-	r.addDirs(f)
+	r.AddDirs(f)
 }
 
 func (r *recordingFlags) recording() (recorder.Recording, error) {
@@ -56,9 +57,9 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 	choose(r.profile, "--profile", recorder.Profile)
 	switch {
 	case len(chosen) > 1:
-		return what, usagef("choose one of %s", strings.Join(chosen, " and "))
+		return what, cli.Usagef("choose one of %s", strings.Join(chosen, " and "))
 	case r.depth > 0 && r.sums():
-		return what, usagef("--depth is for calls that are recorded, and %s records none", chosen[0])
+		return what, cli.Usagef("--depth is for calls that are recorded, and %s records none", chosen[0])
 	}
 	return what, nil
 }
@@ -67,7 +68,7 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 func (r *recordingFlags) sums() bool { return r.count || r.profile }
 
 func (r *recordingFlags) filter(a *app) (*recorder.Filter, error) {
-	f := &recorder.Filter{Names: r.options(a)}
+	f := &recorder.Filter{Names: r.Options(&a.Streams)}
 	for _, e := range []struct {
 		flag, text string
 		to         **regexp.Regexp
@@ -77,64 +78,11 @@ func (r *recordingFlags) filter(a *app) (*recorder.Filter, error) {
 		}
 		re, err := regexp.Compile(e.text)
 		if err != nil {
-			return nil, usagef("--%s: %w", e.flag, err)
+			return nil, cli.Usagef("--%s: %w", e.flag, err)
 		}
 		*e.to = re
 	}
 	return f, nil
-}
-
-// duration is a flag that takes a time that is not negative.
-type duration time.Duration
-
-func addDuration(f *pflag.FlagSet, p *time.Duration, name, usage string) {
-	f.Var((*duration)(p), name, usage)
-}
-
-func (d *duration) String() string {
-	if *d == 0 {
-		return ""
-	}
-	return time.Duration(*d).String()
-}
-
-func (d *duration) Type() string { return "time" }
-
-func (d *duration) Set(s string) error {
-	t, err := time.ParseDuration(s)
-	if err != nil || t < 0 {
-		return usagef("%q is no time: write 5us, 200ms or 1.5s", s)
-	}
-	*d = duration(t)
-	return nil
-}
-
-// size is a flag that takes a number of bytes, in units of 1024 where there is a
-// letter behind it.
-type size int64
-
-func addSize(f *pflag.FlagSet, p *int64, name, usage string) { f.Var((*size)(p), name, usage) }
-
-func (s *size) String() string {
-	if *s == 0 {
-		return ""
-	}
-	return strconv.FormatInt(int64(*s), 10)
-}
-
-func (s *size) Type() string { return "size" }
-
-func (s *size) Set(text string) error {
-	digits, shift := strings.TrimSuffix(strings.ToUpper(text), "B"), 0 // 20MB is 20M
-	if i := strings.IndexByte("KMGT", (digits + " ")[max(len(digits)-1, 0)]); i >= 0 {
-		digits, shift = digits[:len(digits)-1], 10*(i+1)
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n <= 0 || n<<shift>>shift != n {
-		return usagef("%q is no size: write a number of bytes, or one with K, M, G or T behind it", text)
-	}
-	*s = size(n << shift)
-	return nil
 }
 
 // objectPaths are the paths of objects, sorted, each once.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/recorder"
 )
 
@@ -21,9 +22,9 @@ func (a *app) runtimeCommand() *cobra.Command {
 none of this, unless the program is linked statically: it preloads the recorder.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("there is no `xray runtime %s`; choose install or flags", args[0])
+				return cli.Usagef("there is no `xray runtime %s`; choose install or flags", args[0])
 			}
-			return usagef("choose install or flags")
+			return cli.Usagef("choose install or flags")
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
@@ -43,7 +44,7 @@ func (a *app) runtimeInstallCommand() *cobra.Command {
   include/xray/recorder.h            for programs that decide what to record
   lib/pkgconfig/xray-recorder.pc     compiler and linker flags`,
 		Example: "  xray runtime install /opt/xray",
-		Args:    operands("one DIRECTORY", 1, false),
+		Args:    cli.Operands("one DIRECTORY", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := a.buildRecorder(cmd.Context(), cc)
 			if err != nil {
@@ -73,7 +74,7 @@ the recorder in. The flags differ between versions of clang, so the compiler tha
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if onlyCompile && onlyLink {
-				return usagef("choose one of --compile and --link; without either, both are printed")
+				return cli.Usagef("choose one of --compile and --link; without either, both are printed")
 			}
 			var l recorder.Library
 			var err error
@@ -99,7 +100,7 @@ the recorder in. The flags differ between versions of clang, so the compiler tha
 			case onlyLink:
 				words = flags.Link
 			}
-			return a.writeOutput("", func(w io.Writer) error {
+			return a.WriteText("", func(w io.Writer) error {
 				_, err := fmt.Fprintln(w, strings.Join(words, " "))
 				return err
 			})
@@ -119,9 +120,9 @@ the recorder in. The flags differ between versions of clang, so the compiler tha
 func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, error) {
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	if isTerminal(a.stderr.raw) {
+	if cli.IsTerminal(a.Stderr.Raw) {
 		message := time.AfterFunc(300*time.Millisecond, func() {
-			fmt.Fprintln(a.stderr, "xray: compiling the recorder, which is done once")
+			fmt.Fprintln(a.Stderr, "xray: compiling the recorder, which is done once")
 		})
 		defer message.Stop()
 	}

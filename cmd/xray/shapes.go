@@ -2,78 +2,82 @@ package main
 
 import (
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/shapes"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
 
-func (a *app) shapesCommand() *cobra.Command {
-	var (
-		flags rootFlags
-		exact bool
-		limit = shapes.DefaultLimit
-		rare  = "100%"
-		top   = 20
-		all   bool
-		out   reportFlags
-	)
-	cmd := &cobra.Command{
-		Use:   "shapes TRACE... --root REGEXP",
-		Short: "Group the calls of a function by what they called; find the rare ones",
-		Long: `shapes sorts the outermost calls of the functions that --root names by what they
-called, and lists the rare shapes first, with how they differ from the commonest:
-"+ f" calls f in addition, "- f" does not, and "f 8x (1x)" calls it 8 times or more
-instead of once.
+// shaping is one run of shapes.
+type shaping struct {
+	inputs session.Inputs
+	output session.Output
+	root   string
+	rare   cli.Share
+	opts   shapes.Options
+	top    int
+}
 
-Calls have the same shape when they took the same paths, each about as often: the
-numbers of calls count by powers of two, unless --exact-counts is given.`,
-		Example: `  xray shapes -m ./server --root '^handleRequest' trace.xray
-  xray shapes -m ./server --root '^handleRequest' --rare 0.1% --all-shapes trace.xray`,
-		Args: operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			view := shapes.View{Top: top}
-			var err error
-			if view.Rare, err = parseShare("rare", rare); err != nil {
-				return err
-			}
-			s, roots, err := flags.open(a, cmd, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			if _, err = s.start(); err != nil {
-				return err
-			}
-			opts := shapes.Options{Root: roots.Root, Thread: roots.Thread, From: roots.From, To: roots.To, ExactCounts: exact, Limit: limit}
-			run := calls.Options{Paths: true, Roots: roots.Root}
-			sink, stats, err := analyse(s, run, func() *shapes.Analysis { return shapes.New(opts) })
-			if err == nil && sink.Full() {
-				run.Shards, opts.Replace = 1, true
-				sink, stats, err = analyse(s, run, func() *shapes.Analysis { return shapes.New(opts) })
-			}
-			if err != nil {
-				return err
-			}
-			if all {
-				view.Top = 0
-			}
-			found := sink.Report(s.clock)
-			err = s.writeDoc(&out, stats, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
-			s.summary(stats)
-			return err
-		},
+func (a *app) shapesCommand() *cobra.Command {
+	c := shaping{
+		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
+		rare:   1, opts: shapes.Options{Limit: shapes.DefaultLimit}, top: 20,
 	}
-	f := cmd.Flags()
-	flags.add(f)
-	flags.paths.add(f)
-	f.StringVar(&rare, "rare", rare, "only shapes of at most `PERCENT` of the calls, and the commonest")
-	f.BoolVar(&exact, "exact-counts", false, "keep shapes apart that differ in the number of any calls")
-	addCount(f, &limit, "limit", "", 1, "keep at most `N` shapes apart")
-	addCount(f, &top, "top", "n", 1, "how many shapes to show")
-	f.BoolVar(&all, "all-shapes", false, "show all shapes")
-	out.add(f)
-	spellings(f, map[string]string{"func": "root", "all": "all-shapes"})
-	return cmd
+	return a.overTraces(command{
+		use:   "shapes TRACE... --root REGEXP",
+		short: "Group the calls of a function by what they called; find the rare ones",
+		long: `Group the outermost calls of the functions that --root selects by what they called,
+and list the rare shapes first. A shape is described by how it differs from the most
+common one: "+ f" calls f in addition, "- f" does not call f, and "f 8x (1x)" calls f 8
+times or more instead of once.
+
+Calls have the same shape if they took the same call paths, each about as often: the
+numbers of calls are rounded down to powers of two, unless you pass --exact-counts.`,
+		example: `  xray shapes -m ./server --root '^handleRequest' trace.xray
+  xray shapes -m ./server --root '^handleRequest' --rare 0.1% --top 0 trace.xray`,
+		inputs: &c.inputs,
+		output: &c.output,
+		alias:  map[string]string{"func": "root"},
+		flags:  c.addFlags,
+		check:  func() error { return session.NeedRoot(c.root) },
+		run:    c.run,
+	})
+}
+
+func (c *shaping) addFlags(f *pflag.FlagSet) {
+	session.AddRoot(f, &c.root)
+	cli.AddShare(f, &c.rare, "rare", "only shapes of at most `PERCENT` of the calls, and the most common one")
+	f.BoolVar(&c.opts.ExactCounts, "exact-counts", false, "keep shapes apart that differ in the number of any calls")
+	cli.AddCount(f, &c.opts.Limit, "max-shapes", "", 1, "keep at most `N` shapes apart")
+	cli.AddTop(f, &c.top, "shapes")
+}
+
+func (c *shaping) run(s *session.Session) error {
+	root, err := s.ChooseFuncs("root", c.root)
+	if err != nil {
+		return err
+	}
+	if _, err := s.Span(); err != nil {
+		return err
+	}
+	opts := c.opts
+	opts.Root, opts.Thread, opts.From, opts.To = root, s.Scope.Thread, s.Scope.From, s.Scope.To
+	how := calls.Options{Paths: true, Roots: root}
+	newSink := func() *shapes.Analysis { return shapes.New(opts) }
+	sink, run, err := session.Analyze(s, session.Scope{}, how, newSink)
+	if err == nil && sink.Full() {
+		how.Shards, opts.Replace = 1, true
+		sink, run, err = session.Analyze(s, session.Scope{}, how, newSink)
+	}
+	if err != nil {
+		return err
+	}
+	found := sink.Report(s.Clock)
+	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node {
+		return found.Body(names, shapes.View{Top: c.top, Rare: float64(c.rare)})
+	})
 }

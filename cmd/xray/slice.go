@@ -5,22 +5,27 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
 func (a *app) sliceCommand() *cobra.Command {
-	c := slicing{app: a, format: "fdr"}
-	cmd := &cobra.Command{
-		Use:   "slice TRACE... -o FILE",
-		Short: "Cut a part out of a trace",
-		Long: `slice writes the part of a trace that was chosen by time, thread, function and
+	c := slicing{format: "fdr", app: a, inputs: session.Inputs{Scope: session.ByCall, Apart: true}}
+	return a.overTraces(command{
+		use:   "slice TRACE... -o FILE",
+		short: "Cut a part out of a trace",
+		long: `slice writes the part of a trace that was chosen by time, thread, function and
 depth as a trace of its own, which xray and llvm-xray read. Every entry in it has
 an exit: calls that are open where the slice begins are entered there, those that
 are open where it ends leave there, and a custom event "xray:cut" says so.
@@ -29,26 +34,17 @@ are open where it ends leave there, and a custom event "xray:cut" says so.
 
   --around 'handleRequest#4711'       the 4711th outermost call, as xray slowest names it
   --around 'handleRequest#slowest:3'  the three slowest`,
-		Example: `  xray slice --from 1s --to 1.5s -o part.xray trace.xray
+		example: `  xray slice --from 1s --to 1.5s -o part.xray trace.xray
   xray slice --last 50ms -o end.xray trace.xray
   xray slice -m ./server --around 'handleRequest#slowest:1' --margin 1ms -o slow.xray trace.xray`,
-		Args: operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := c.check(); err != nil {
-				return err
-			}
-			s, err := a.open(cmd, &c.flags, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
-			return c.run(s)
-		},
-	}
-	f := cmd.Flags()
-	c.flags.nameFlags.add(f)
-	c.flags.addStrict(f)
-	c.flags.filter.add(f)
+		inputs: &c.inputs,
+		flags:  c.addFlags,
+		check:  c.check,
+		run:    c.run,
+	})
+}
+
+func (c *slicing) addFlags(f *pflag.FlagSet) {
 	for name, usage := range map[string]string{
 		"thread":    "only this `THREAD`: an id, or PROCESS/THREAD; repeatable",
 		"func":      "only calls of functions whose name matches `REGEXP`, and the calls around them",
@@ -60,72 +56,70 @@ are open where it ends leave there, and a custom event "xray:cut" says so.
 	} {
 		f.Lookup(name).Usage = usage
 	}
-	f.MarkHidden("min-duration")
-	c.flags.filter.apart = true
+	// The only error is that there is no such flag.
+	_ = f.MarkHidden("min-duration")
 	f.BoolVar(&c.bare, "bare", false, "with --func: without the calls around those")
-	addChoice(f, &c.format, "format", "f", "what to write", "fdr", "basic").synonyms = map[string]string{"raw": "basic"}
-	addOutput(f, &c.output)
-	spellings(f, nil)
-	return cmd
+	cli.AddChoice(f, &c.format, "format", "f", "output format", "fdr", "basic").Synonyms = map[string]string{"raw": "basic"}
+	cli.AddOutput(f, &c.output)
 }
 
 // slicing is one run of slice.
 type slicing struct {
-	app            *app
-	flags          traceFlags
+	*app
+	inputs         session.Inputs
 	bare           bool
 	format, output string
 }
 
 // check refuses what makes no sense before any work is done.
 func (c *slicing) check() error {
-	f := &c.flags.filter
+	function, minDuration := c.inputs.Chooses()
 	switch {
-	case f.minDuration != "":
-		return usagef("--min-duration does not apply: the entry of a call is written before it is known how long the call takes")
-	case c.bare && f.function == "":
-		return usagef("--bare goes with --func")
+	case minDuration:
+		return cli.Usagef("--min-duration does not apply: the entry of a call is written before it is known how long the call takes")
+	case c.bare && !function:
+		return cli.Usagef("--bare goes with --func")
 	}
-	return c.app.refuseTerminal(c.output, c.format)
+	return c.RefuseTerminal(c.output, c.format)
 }
 
-func (c *slicing) run(s *session) error {
+func (c *slicing) run(s *session.Session) error {
 	opts := convert.SliceOptions{
-		Filter: s.filter, Spans: s.spans, Bare: c.bare, NoMarks: c.format == "basic",
+		Filter: s.Scope.Filter, Spans: slices.Clone(s.Scope.Spans), Bare: c.bare, NoMarks: c.format == "basic",
 	}
-	start, err := s.start()
+	start, err := s.Start()
 	if err != nil {
 		return err
 	}
 	opts.Spans[0].From = max(opts.Spans[0].From, start)
-	header := s.trace.Header(0)
-	header.CycleFrequency = s.clock.Frequency
+	header := s.Trace.Header(0)
+	header.CycleFrequency = s.Clock.Frequency
 	fdrOpts := tracewrite.Options{Recording: c.recording(s), First: start}
 	slicer := convert.NewSlicer(opts)
-	err = c.app.writeData(c.output, func(w io.Writer) error {
+	err = c.WriteData(c.output, func(w io.Writer) error {
 		if c.format == "basic" {
 			out := tracewrite.NewBasic(w, header)
-			err := c.write(s, slicer, out, func() error {
-				return out.Sorted(s.trace, runtime.GOMAXPROCS(0), slicer.Edit)
+			err := writeSlice(s, slicer, out, func() error {
+				return out.Sorted(s.Trace, runtime.GOMAXPROCS(0), slicer.Edit)
 			})
-			return errors.Join(err, c.missing(s, out.Dropped, 0))
+			return errors.Join(err, s.TellMissing(missing(c.format, out.Dropped, 0)))
 		}
 		out := tracewrite.NewFDR(w, header, fdrOpts)
-		err := c.write(s, slicer, out, func() error {
-			err := s.trace.Each(1, func(_ int, b *reader.Block) error { return out.Block(slicer.Block(b)) })
+		err := writeSlice(s, slicer, out, func() error {
+			err := s.Trace.Each(1, func(_ int, b *reader.Block) error { return out.Block(slicer.Block(b)) })
 			if err != nil {
 				return err
 			}
 			return slicer.Finish(out.Block)
 		})
-		return errors.Join(err, c.missing(s, out.Dropped, out.TruncatedIDs))
+		return errors.Join(err, s.TellMissing(missing(c.format, out.Dropped, out.TruncatedIDs)))
 	})
 	if err != nil {
 		return err
 	}
-	s.summary(&calls.Stats{Calls: slicer.Events, Unmatched: slicer.Unmatched})
-	if c.format == "basic" || fdrOpts.Recording == nil { // which the slice has too
-		c.app.tellCaveats(s.caveats(nil))
+	s.Summary(&calls.Stats{Calls: slicer.Events, Unmatched: slicer.Unmatched})
+	if c.format == "basic" || fdrOpts.Recording == nil { // which the slice has, too
+		s.TellCaveats("", &session.Run{})
 	}
 	return nil
 }
@@ -133,9 +127,9 @@ func (c *slicing) run(s *session) error {
 // recording is what a slice of a single trace of xray's own recorder says about
 // itself: all that the trace says but for calls that were only added up, and CPU times,
 // which belong to the whole time.
-func (c *slicing) recording(s *session) *reader.Recording {
-	r := s.trace.Recording(0)
-	if len(s.trace.Files()) > 1 || r == nil {
+func (c *slicing) recording(s *session.Session) *reader.Recording {
+	r := s.SingleRecording()
+	if r == nil {
 		return nil
 	}
 	part := *r
@@ -144,36 +138,20 @@ func (c *slicing) recording(s *session) *reader.Recording {
 	return &part
 }
 
-// write has pass write all of the slice to out, and closes that.
-func (c *slicing) write(s *session, slicer *convert.Slicer, out blockWriter, pass func() error) error {
-	stop := c.app.progress(s.name, s.trace)
-	err := pass()
-	stop()
+// writeSlice has pass write all of the slice to out, and closes that.
+func writeSlice(s *session.Session, slicer *convert.Slicer, out convert.RecordWriter, pass func() error) error {
+	err := s.Pass(func(func(*calls.Unmatched) error) error {
+		if err := pass(); err != nil || slicer.Kept > 0 {
+			return err
+		}
+		s.Summary(&calls.Stats{Calls: slicer.Events})
+		return fmt.Errorf("%s: the slice would be empty", strings.Join(s.Trace.Files(), " "))
+	})
 	if err != nil {
 		return err
 	}
-	if slicer.Kept == 0 {
-		s.summary(&calls.Stats{Calls: slicer.Events})
-		return fmt.Errorf("%s: the slice would be empty", strings.Join(s.trace.Files(), " "))
-	}
-	if err := s.checkStrict(&firstUnmatched{}); err != nil {
-		return err
-	}
-	if n := int64(slicer.Unmatched); s.strict && n > 0 {
-		return fmt.Errorf("%s without an entry", plural(n, "exit", "exits"))
+	if n := slicer.Unmatched; s.Strict && n > 0 {
+		return fmt.Errorf("%s without an entry", label.Count(n, "exit", "exits"))
 	}
 	return out.Close()
-}
-
-// missing tells what of the trace the format cannot hold. Under --strict that is
-// an error.
-func (c *slicing) missing(s *session, dropped, truncatedIDs int64) error {
-	lines := missing(c.format, dropped, truncatedIDs)
-	if s.strict && len(lines) > 0 {
-		return errors.New(strings.Join(lines, "; "))
-	}
-	for _, line := range lines {
-		fmt.Fprintf(c.app.stderr, "xray: %s\n", line)
-	}
-	return nil
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -21,7 +23,7 @@ import (
 
 func (a *app) symbolizeCommand() *cobra.Command {
 	var (
-		flags   nameFlags
+		flags   session.NameFlags
 		trace   string
 		inlines bool
 		format  = "text"
@@ -41,36 +43,31 @@ In front of either may be the number of an object, as in 2:17 or 2:0x4010.`,
 		Example: `  xray symbolize -m ./server 17 18 0x4a10
   xray symbolize -m ./server --inlines --format json < ids.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			queries, err := readQueries(args, a.stdin)
+			queries, err := readQueries(args, a.Stdin)
 			if err != nil {
 				return err
 			}
-			s := &session{app: a, name: cmd.Name()}
-			defer s.close()
-			if trace != "" {
-				if s.trace, err = reader.Open(reader.Options{Stdin: a.stdin}, trace); err != nil {
-					return explainTrace(err)
-				}
-			}
-			if err := s.openNames(&flags); err != nil {
+			s, err := flags.OpenNames(&a.Streams, cmd.Name(), trace)
+			if err != nil {
 				return err
 			}
-			if s.names == nil {
-				return usagef("symbolize needs a map (-m), or a trace of xray's recorder (--trace)")
+			defer s.Close()
+			if s.Names == nil {
+				return cli.Usagef("symbolize needs a map (-m), or a trace of xray's recorder (--trace)")
 			}
-			if err := s.answer(queries, flags.search(a).Options, inlines); err != nil {
+			if err := answerAll(s, queries, flags.Search(&a.Streams).Options, inlines); err != nil {
 				return err
 			}
-			return a.writeOutput(output, func(w io.Writer) error { return writeAnswers(w, queries, format) })
+			return a.WriteText(output, func(w io.Writer) error { return writeAnswers(w, queries, format) })
 		},
 	}
 	f := cmd.Flags()
-	flags.add(f)
+	flags.AddFlags(f)
 	f.StringVar(&trace, "trace", "", "ids are those of `TRACE`, which says what it was recorded from")
 	f.BoolVar(&inlines, "inlines", false, "show the functions that were inlined, too")
-	addChoice(f, &format, "format", "f", "what to write", "text", "json")
-	addOutput(f, &output)
-	spellings(f, nil)
+	cli.AddChoice(f, &format, "format", "f", "output format", "text", "json")
+	cli.AddOutput(f, &output)
+	cli.Spellings(f, nil)
 	return cmd
 }
 
@@ -152,7 +149,7 @@ func parseQuery(text string) (query, error) {
 	if object, number, ok := strings.Cut(rest, ":"); ok {
 		n, err := strconv.ParseUint(object, 10, 8)
 		if err != nil {
-			return q, usagef("%q: the number of an object is from 0 to 255", text)
+			return q, cli.Usagef("%q: the number of an object is from 0 to 255", text)
 		}
 		q.object, rest = int(n), number
 		least, most = 0, 1<<24-1
@@ -165,24 +162,24 @@ func parseQuery(text string) (query, error) {
 		var id int64
 		id, err = strconv.ParseInt(rest, 10, 64)
 		if err == nil && (id < least || id > most) {
-			return q, usagef("%q: such an id is from %d to %d", text, least, most)
+			return q, cli.Usagef("%q: such an id is from %d to %d", text, least, most)
 		}
 		q.number = uint64(uint32(id))
 	}
 	if err != nil {
-		return q, usagef("%q is neither an id like 17 nor an address like 0x4a10", text)
+		return q, cli.Usagef("%q is neither an id like 17 nor an address like 0x4a10", text)
 	}
 	return q, nil
 }
 
-// answer finds out what the queries ask for.
-func (s *session) answer(queries []query, opts symbolize.Options, inlines bool) error {
+// answerAll finds out what the queries ask for.
+func answerAll(s *session.Session, queries []query, opts symbolize.Options, inlines bool) error {
 	addresses := make(map[int][]int) // queries by object
 	for i := range queries {
 		if q := &queries[i]; q.address {
 			addresses[q.object] = append(addresses[q.object], i)
 		} else {
-			s.answerID(q, inlines)
+			answerID(s, q, inlines)
 		}
 	}
 	for _, object := range slices.Sorted(maps.Keys(addresses)) {
@@ -193,9 +190,9 @@ func (s *session) answer(queries []query, opts symbolize.Options, inlines bool) 
 		for _, i := range list {
 			wanted = append(wanted, queries[i].number)
 		}
-		file := s.tables(object)
+		file := s.Table(object)
 		if file == nil {
-			return usagef("%s: there is no file of object %d", queries[list[0]].text, object)
+			return cli.Usagef("%s: there is no file of object %d", queries[list[0]].text, object)
 		}
 		table, err := symbolize.LoadAddresses(file.Object().Path, opts, wanted)
 		if err != nil {
@@ -211,15 +208,15 @@ func (s *session) answer(queries []query, opts symbolize.Options, inlines bool) 
 	return nil
 }
 
-func (s *session) answerID(q *query, inlines bool) {
+func answerID(s *session.Session, q *query, inlines bool) {
 	id := reader.FuncID(int32(uint32(q.number) | uint32(q.object)<<24))
 	number := int32(id)
 	q.answer = answer{Input: q.text, ID: &number}
-	if sym, ok := s.names.Func(id); ok {
-		q.answer.fill(sym, symbolize.Label(s.names, id))
+	if sym, ok := s.Names.Func(id); ok {
+		q.answer.fill(sym, symbolize.Label(s.Names, id))
 	}
-	t, own := symbolize.TableOf(s.names, id), id
-	switch names := s.names.(type) {
+	t, own := symbolize.TableOf(s.Names, id), id
+	switch names := s.Names.(type) {
 	case *symbolize.Recorded:
 		own = names.Own(id)
 	case *symbolize.Stored: // ids are those of the trace

@@ -3,33 +3,32 @@ package main
 import (
 	"fmt"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/durations"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// keepLongest makes the session's filter leave out the shortest calls, so that at most
-// so many are left. What it leaves out it says on standard error, and in note.
-func (s *session) keepLongest(counts *durations.Counts, most int) (left uint64, note string) {
+// keepLongest is the scope without the shortest calls, so that at most so many are left, and
+// the number of those that it leaves out. It says so on standard error, and in note.
+func keepLongest(s *session.Session, counts *durations.Counts, most int) (scope session.Scope, left uint64, note string) {
 	choices := counts.Choices()
 	choice := choices[durations.Longest(choices, uint64(most))]
-	if note = s.leftOut(choice, false); note != "" {
-		s.filter.MinDuration = max(s.filter.MinDuration, choice.Shortest)
-		s.sayLeftOut(note, "--max-calls")
+	scope = s.Scope
+	if note = leftOut(s, choice, false); note != "" {
+		scope.MinDuration = max(scope.MinDuration, choice.Shortest)
+		sayLeftOut(s, note, "--max-calls")
 	}
-	return choice.Left, note
-}
-
-func (s *session) countDurations() (*durations.Counts, *calls.Stats, error) {
-	return analyse(s, calls.Options{}, func() *durations.Counts { return &durations.Counts{} })
+	return scope, choice.Left, note
 }
 
 // leftOut says what a choice leaves out; "" for nothing.
-func (s *session) leftOut(c durations.Choice, events bool) string {
+func leftOut(s *session.Session, c durations.Choice, events bool) string {
 	if c.Left == 0 {
 		return ""
 	}
-	note := fmt.Sprintf("%s shorter than %s left out", plural(int64(c.Left), "call", "calls"), s.clock.Format(c.Shortest))
+	note := fmt.Sprintf("%s shorter than %s left out", label.Count(uint64(c.Left), "call", "calls"), s.Clock.Format(c.Shortest))
 	if c.Kept == 0 {
 		note = "all calls left out"
 	}
@@ -43,21 +42,21 @@ func (s *session) leftOut(c durations.Choice, events bool) string {
 	return note
 }
 
-func (s *session) sayLeftOut(note, flag string) {
-	fmt.Fprintf(s.app.stderr, "xray: %s: choose a part of the trace, or a larger %s, to see them\n", note, flag)
+func sayLeftOut(s *session.Session, note, flag string) {
+	s.Say("%s: choose a part of the trace, or a larger %s, to see them", note, flag)
 }
 
 // chooseCalls chooses the calls that a timeline shows: the longest, if there is a limit.
-// It takes the shortest duration out of the session's filter, since timelines leave out
-// calls by themselves.
-func (c *conversion) chooseCalls(s *session, opts convert.Options) (convert.Options, error) {
-	opts.Shortest = s.filter.MinDuration
+// It takes the shortest duration out of the scope, since timelines leave out calls by
+// themselves.
+func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (convert.Options, error) {
+	opts.Shortest = c.scope.MinDuration
+	all := c.scope
+	c.scope = c.scope.OfAnyDuration()
 	if c.most == 0 && c.size == 0 {
-		s.filter.MinDuration = 0
 		return opts, nil
 	}
-	counts, stats, err := s.countDurations()
-	s.filter.MinDuration = 0
+	counts, run, err := session.Analyze(s, all, calls.Options{}, func() *durations.Counts { return &durations.Counts{} })
 	if err != nil {
 		return opts, err
 	}
@@ -67,9 +66,9 @@ func (c *conversion) chooseCalls(s *session, opts convert.Options) (convert.Opti
 	}
 	choose := func(choice durations.Choice) convert.Options {
 		tried := opts
-		if tried.LeftOut = s.leftOut(choice, stats.Custom > 0); tried.LeftOut != "" {
+		if tried.LeftOut = leftOut(s, choice, run.Custom > 0); tried.LeftOut != "" {
 			tried.Shortest = max(opts.Shortest, choice.Shortest)
-			tried.LeftOutEvery = s.spanOfCounters(choice, stats.Threads, c.size)
+			tried.LeftOutEvery = c.spanOfCounters(s, choice, run.Threads)
 		}
 		return tried
 	}
@@ -85,36 +84,38 @@ func (c *conversion) chooseCalls(s *session, opts convert.Options) (convert.Opti
 	}
 	opts = choose(choices[chosen])
 	if opts.LeftOut != "" {
-		s.sayLeftOut(opts.LeftOut, flag)
+		sayLeftOut(s, opts.LeftOut, flag)
 	}
 	return opts, nil
 }
 
 // spanOfCounters is how long the spans are for which a timeline counts the calls that
 // are left out: as many as take a twentieth of its size at most.
-func (s *session) spanOfCounters(choice durations.Choice, threads int, size int64) uint64 {
+func (c *conversion) spanOfCounters(s *session.Session, choice durations.Choice, threads int) uint64 {
 	const most, least, bytesOfSpan, bytesOfCall = 400, 10, 200, 50
+	size := c.size
 	if size == 0 {
 		size = int64(choice.Kept) * bytesOfCall
 	}
 	spans := uint64(min(max(size/20/bytesOfSpan/int64(max(threads, 1)), least), most))
-	first, last := max(s.first, s.filter.From), s.last
-	if s.filter.To > 0 {
-		last = min(last, s.filter.To)
+	all, _ := s.Span() // known: timelines begin with it
+	first, last := max(all.First, c.scope.From), all.Last
+	if c.scope.To > 0 {
+		last = min(last, c.scope.To)
 	}
 	return (max(first, last)-first)/spans + 1
 }
 
 // fit is the place of the choice that shows the most in a file of the chosen size, or
 // nearly so. It takes a pass for each that it tries.
-func (c *conversion) fit(s *session, choices []durations.Choice, choose func(durations.Choice) convert.Options) (int, error) {
+func (c *conversion) fit(s *session.Session, choices []durations.Choice, choose func(durations.Choice) convert.Options) (int, error) {
 	const firstGuess, enough = 60, 0.85 // bytes of a call; parts of the size
 	fits, over := -1, len(choices)      // places of a choice that fits, and of one that does not
 	target := uint64(c.size / firstGuess)
 	for tries := 0; over-fits > 1 && (tries < 5 || fits < 0); tries++ {
 		i := min(max(durations.Longest(choices, target), fits+1), over-1)
 		var written counter
-		if _, err := traceFormatNamed(c.format).write(c, s, choose(choices[i]), &written); err != nil {
+		if _, err := c.spec.write(c, s, choose(choices[i]), &written); err != nil {
 			return 0, err
 		}
 		perCall := float64(written) / float64(max(choices[i].Kept, 1))
@@ -148,5 +149,5 @@ func adviseOnSize(f *traceFormat, written int64) string {
 		return ""
 	}
 	return fmt.Sprintf("%s written, and %s opens some %s well: --max-size 100M keeps the longest calls, --from and --to a part of the trace",
-		formatBytes(written), f.viewer, formatBytes(f.mostBytes))
+		label.Bytes(uint64(written)), f.viewer, label.Bytes(uint64(f.mostBytes)))
 }

@@ -20,57 +20,56 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 )
 
 func (a *app) viewCommand() *cobra.Command {
-	p := htmlFlags{most: 3_000_000}
-	perfetto := false
-	cmd := &cobra.Command{
-		Use:   "view TRACE...",
-		Short: "Open a trace in the browser",
-		Long: `view opens what html writes in the browser, until it is interrupted. It serves the
+	p, perfetto := newPage(), false
+	var cmd *cobra.Command
+	cmd = a.overTraces(command{
+		use:   "view TRACE...",
+		short: "Open a trace in the browser",
+		long: `view opens what html writes in the browser, until it is interrupted. It serves the
 page to this machine only, under an address that cannot be guessed.
 
 With --perfetto it hands the trace to the Perfetto UI, https://ui.perfetto.dev, which
 the browser loads from there; the trace stays on this machine. A browser that asks
 whether the site may reach this device has to be told yes. $BROWSER chooses the
 browser.`,
-		Example: `  xray view -m ./server trace.xray
+		example: `  xray view -m ./server trace.xray
   xray view --perfetto trace.xray`,
-		Args: operands("a TRACE", 1, true),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := p.sourceFlags.check(); err != nil {
-				return err
+		inputs: &p.inputs,
+		flags: func(f *pflag.FlagSet) {
+			p.add(f)
+			f.BoolVar(&perfetto, "perfetto", false, "use the Perfetto UI")
+		},
+		check: func() error {
+			if perfetto && (p.title != "" || p.source.Source) {
+				return cli.Usagef("--title and --source are for the page, which --perfetto does not show")
 			}
-			if perfetto && (p.title != "" || p.source) {
-				return usagef("--title and --source are for the page, which --perfetto does not show")
-			}
-			s, err := a.open(cmd, &p.flags, args)
-			if err != nil {
-				return err
-			}
-			defer s.close()
+			return p.source.Check()
+		},
+		run: func(s *session.Session) error {
 			if perfetto {
-				return a.showInPerfetto(cmd.Context(), s, args, p.most)
+				return a.showInPerfetto(cmd.Context(), s, p.most)
 			}
-			page, stats, err := p.record(s, args)
+			page, run, err := p.record(s)
 			if err != nil {
 				return err
 			}
-			s.summary(stats)
+			s.Summary(run.Stats)
 			var data bytes.Buffer
 			z := gzip.NewWriter(&data)
-			if err := errors.Join(page.Write(z, s.names), z.Close()); err != nil {
+			if err := errors.Join(page.Write(z, s.Names), z.Close()); err != nil {
 				return err
 			}
-			if p.sources != nil {
-				p.sources.tell()
-			}
+			p.sources.Tell()
 			return a.showPage(cmd.Context(), data.Bytes())
 		},
-	}
-	p.add(cmd)
-	cmd.Flags().BoolVar(&perfetto, "perfetto", false, "use the Perfetto UI")
+	})
 	return cmd
 }
 
@@ -90,7 +89,7 @@ func (a *app) showPage(ctx context.Context, data []byte) error {
 		_, _ = w.Write(data)
 	})
 	address := "http://" + listener.Addr().String() + path
-	fmt.Fprintf(a.stderr, "xray: showing %s until interrupted\n", address)
+	fmt.Fprintf(a.Stderr, "xray: showing %s until interrupted\n", address)
 	return a.serve(ctx, listener, mux, address)
 }
 
@@ -98,7 +97,7 @@ func (a *app) showPage(ctx context.Context, data []byte) error {
 const perfettoAddress, perfettoUI = "127.0.0.1:9001", "https://ui.perfetto.dev"
 
 // showInPerfetto serves the longest calls of the trace to the Perfetto UI, once.
-func (a *app) showInPerfetto(ctx context.Context, s *session, args []string, most int) error {
+func (a *app) showInPerfetto(ctx context.Context, s *session.Session, most int) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	listener, err := net.Listen("tcp", perfettoAddress)
@@ -108,7 +107,7 @@ func (a *app) showInPerfetto(ctx context.Context, s *session, args []string, mos
 	}
 	defer listener.Close()
 	var data bytes.Buffer
-	c := conversion{app: a, format: "perfetto", most: most}
+	c := conversion{format: "perfetto", spec: traceFormatNamed("perfetto"), most: most}
 	opts, err := c.options(s)
 	if err != nil {
 		return err
@@ -119,9 +118,9 @@ func (a *app) showInPerfetto(ctx context.Context, s *session, args []string, mos
 	}
 	ctx, fetched := context.WithCancel(ctx)
 	defer fetched()
-	path := "/" + rand.Text() + "/" + url.PathEscape(filepath.Base(args[0])) + ".pftrace.gz"
+	path := "/" + rand.Text() + "/" + url.PathEscape(filepath.Base(s.Trace.Files()[0])) + ".pftrace.gz"
 	address := perfettoUI + "/#!/?url=" + url.QueryEscape("http://"+perfettoAddress+path)
-	fmt.Fprintf(a.stderr, "xray: handing the trace to %s\n", address)
+	fmt.Fprintf(a.Stderr, "xray: handing the trace to %s\n", address)
 	return a.serve(ctx, listener, handOver(path, data.Bytes(), fetched), address)
 }
 
@@ -145,8 +144,8 @@ func (a *app) serve(ctx context.Context, listener net.Listener, handler http.Han
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
-	if err := openBrowser(address, a.stderr.raw); err != nil {
-		fmt.Fprintf(a.stderr, "xray: no browser opened: %v: open the address yourself\n", err)
+	if err := openBrowser(address, a.Stderr.Raw); err != nil {
+		fmt.Fprintf(a.Stderr, "xray: no browser opened: %v: open the address yourself\n", err)
 	}
 	select {
 	case err := <-ended:

@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -28,22 +30,32 @@ const (
 type waitFlags struct{ wait, unlock string }
 
 func (f *waitFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.wait, "wait", waitNames, "functions whose name matches `REGEXP` wait")
-	flags.StringVar(&f.unlock, "unlock", unlockNames, "functions whose name matches `REGEXP` give back a lock")
-	// The defaults are too long for the help, and documented.
-	flags.Lookup("wait").DefValue, flags.Lookup("unlock").DefValue = "", ""
+	f.addWait(flags)
+	addNames(flags, &f.unlock, "unlock", unlockNames, "functions that match `REGEXP` release a lock")
+}
+
+// addWait adds the first of the flags alone.
+func (f *waitFlags) addWait(flags *pflag.FlagSet) {
+	addNames(flags, &f.wait, "wait", waitNames, "functions that match `REGEXP` wait")
+	f.unlock = unlockNames
+}
+
+// addNames adds a flag whose default is too long for the help. It is documented.
+func addNames(flags *pflag.FlagSet, p *string, name, value, usage string) {
+	flags.StringVar(p, name, value, usage)
+	flags.Lookup(name).DefValue = ""
 }
 
 // roles says what functions do. It may be called concurrently. The first call for a
 // function costs some microseconds.
-func (f *waitFlags) roles(s *session) (func(reader.FuncID) why.Role, error) {
+func (f *waitFlags) roles(s *session.Session) (func(reader.FuncID) why.Role, error) {
 	wait, err := regexp.Compile(f.wait)
 	if err != nil {
-		return nil, usagef("--wait: %w", err)
+		return nil, cli.Usagef("--wait: %w", err)
 	}
 	unlock, err := regexp.Compile(f.unlock)
 	if err != nil {
-		return nil, usagef("--unlock: %w", err)
+		return nil, cli.Usagef("--unlock: %w", err)
 	}
 	lock, cond := regexp.MustCompile(lockNames), regexp.MustCompile(condNames)
 	if f.unlock != unlockNames {
@@ -69,7 +81,7 @@ func (f *waitFlags) roles(s *session) (func(reader.FuncID) why.Role, error) {
 		defer mu.Unlock()
 		r, ok := known[fn]
 		if !ok {
-			r = role(symbolize.Shorten(symbolize.Label(s.names, fn)))
+			r = role(symbolize.Shorten(symbolize.Label(s.Names, fn)))
 			known[fn] = r
 		}
 		return r

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/internal/test/testnames"
 	"github.com/xray-tools/xray/reader"
@@ -28,7 +29,7 @@ func TestRoles(t *testing.T) {
 		ids[name] = reader.FuncID(len(ids) + 1)
 		names[ids[name]] = name
 	}
-	roles, err := (&waitFlags{waitNames, unlockNames}).roles(&session{names: names})
+	roles, err := (&waitFlags{waitNames, unlockNames}).roles(&session.Session{Names: names})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func TestRoles(t *testing.T) {
 	}
 	// Who says how locks are given back means whatever waits by the rule given with it.
 	names = testnames.Names{1: "takeTurn(int)", 2: "endTurn()"}
-	roles, err = (&waitFlags{"^takeTurn$", "^endTurn$"}).roles(&session{names: names})
+	roles, err = (&waitFlags{"^takeTurn$", "^endTurn$"}).roles(&session.Session{Names: names})
 	if err != nil {
 		t.Fatal(err)
 	}

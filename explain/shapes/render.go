@@ -78,7 +78,7 @@ func (r *Report) head(shown int) report.Paragraph {
 		text += fmt.Sprintf(" The table has %d: the most common one, then the rarest ones.", shown)
 	}
 	if r.Full {
-		text += fmt.Sprintf(" There are more shapes than --limit allows. The table has all shapes with more than %s.",
+		text += fmt.Sprintf(" There are more shapes than --max-shapes allows. The table has all shapes with more than %s.",
 			label.Count(r.Invocations/uint64(len(r.Shapes)), "invocation", "invocations"))
 	}
 	return report.Paragraph(text)

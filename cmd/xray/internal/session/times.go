@@ -1,16 +1,16 @@
-package main
+package session
 
 import (
 	"cmp"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/explain/slowest"
 )
@@ -19,7 +19,7 @@ import (
 type timeFlags struct {
 	from, to, last string
 	around, margin string
-	apart          bool // the command takes several times that lie apart
+	apart          bool // the command takes several spans of time
 }
 
 func (f *timeFlags) add(flags *pflag.FlagSet) {
@@ -36,18 +36,18 @@ func (f *timeFlags) add(flags *pflag.FlagSet) {
 func (f *timeFlags) check() error {
 	switch {
 	case f.around != "" && f.from+f.to+f.last != "":
-		return usagef("--around says which time to keep: leave out --from, --to and --last")
+		return cli.Usagef("--around says which time to keep: leave out --from, --to and --last")
 	case f.last != "" && f.from+f.to != "":
-		return usagef("--last says which time to keep: leave out --from and --to")
+		return cli.Usagef("--last says which time to keep: leave out --from and --to")
 	case f.around == "" && f.margin != "":
-		return usagef("--margin goes with --around")
+		return cli.Usagef("--margin goes with --around")
 	}
 	return nil
 }
 
 // spans are the times that the flags choose, in order and disjoint; at least one. It may
 // take passes over the trace.
-func (f *timeFlags) spans(s *session) ([]convert.Span, error) {
+func (f *timeFlags) spans(s *Session) ([]convert.Span, error) {
 	switch {
 	case f.around != "":
 		return f.spansAround(s)
@@ -56,70 +56,70 @@ func (f *timeFlags) spans(s *session) ([]convert.Span, error) {
 	case f.from == "" && f.to == "":
 		return []convert.Span{{}}, nil
 	}
-	from, err := parseTicks("from", f.from, s.clock)
+	from, err := s.ParseTicks("from", f.from)
 	if err != nil {
 		return nil, err
 	}
-	to, err := parseTicks("to", f.to, s.clock)
+	to, err := s.ParseTicks("to", f.to)
 	if err != nil {
 		return nil, err
 	}
-	start, err := s.start()
+	all, err := s.Span()
 	if err != nil {
 		return nil, err
 	}
-	span := convert.Span{From: saturatingAdd(start, from)}
-	if s.last >= start && span.From > s.last {
-		s.notes = append(s.notes, func() string {
+	span := convert.Span{From: saturatingAdd(all.First, from)}
+	if all.Last >= all.First && span.From > all.Last {
+		s.Note(func() string {
 			return fmt.Sprintf("nothing is at or after --from %s: the trace lasts %s, and times count from its start",
-				f.from, s.clock.Format(s.last-start))
+				f.from, s.Clock.Format(all.Last-all.First))
 		})
 	}
 	if f.to != "" {
-		span.To = saturatingAdd(start, to)
+		span.To = saturatingAdd(all.First, to)
 		if span.To <= span.From {
-			return nil, usagef("--to must be later than --from")
+			return nil, cli.Usagef("--to must be later than --from")
 		}
 	}
 	return []convert.Span{span}, nil
 }
 
 // spanAtEnd is the time that --last asks for.
-func (f *timeFlags) spanAtEnd(s *session) ([]convert.Span, error) {
-	last, err := parseTicks("last", f.last, s.clock)
+func (f *timeFlags) spanAtEnd(s *Session) ([]convert.Span, error) {
+	last, err := s.ParseTicks("last", f.last)
 	if err != nil {
 		return nil, err
 	}
 	if last == 0 {
-		return nil, usagef("--last: %q is no time to keep", f.last)
+		return nil, cli.Usagef("--last: %q is not a time to keep", f.last)
 	}
-	if _, err := s.start(); err != nil {
+	all, err := s.Span()
+	if err != nil {
 		return nil, err
 	}
-	return []convert.Span{{From: s.last - min(s.last, last)}}, nil
+	return []convert.Span{{From: all.Last - min(all.Last, last)}}, nil
 }
 
 // spansAround are the times that --around asks for.
-func (f *timeFlags) spansAround(s *session) ([]convert.Span, error) {
-	margin, err := parseTicks("margin", f.margin, s.clock)
+func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
+	margin, err := s.ParseTicks("margin", f.margin)
 	if err != nil {
 		return nil, err
 	}
 	place := strings.LastIndexByte(f.around, '#')
 	if place <= 0 {
-		return nil, usagef("--around: %q names no call: write ROOT#N or ROOT#slowest:N", f.around)
-	}
-	re, err := regexp.Compile(f.around[:place])
-	if err != nil {
-		return nil, usagef("--around: %w", err)
+		return nil, cli.Usagef("--around: %q names no call: write ROOT#N or ROOT#slowest:N", f.around)
 	}
 	which, slow := strings.CutPrefix(f.around[place+1:], "slowest:")
 	n, err := strconv.ParseUint(which, 10, 31)
 	if err != nil || n == 0 {
-		return nil, usagef("--around: %q is no number of a call: write ROOT#N or ROOT#slowest:N, with N from 1 on",
+		return nil, cli.Usagef("--around: %q is not the number of a call: write ROOT#N or ROOT#slowest:N, with N ≥ 1",
 			f.around[place+1:])
 	}
-	root := s.chooseFuncs("around", re)
+	root, err := s.ChooseFuncs("around", f.around[:place])
+	if err != nil {
+		return nil, err
+	}
 	if !slow {
 		start, duration, err := s.numbered(root, n)
 		if err != nil {
@@ -127,7 +127,7 @@ func (f *timeFlags) spansAround(s *session) ([]convert.Span, error) {
 		}
 		return []convert.Span{around(start, duration, margin)}, nil
 	}
-	found, _, err := s.searchSlowest(slowest.Options{Root: root, Top: int(n)})
+	found, _, err := s.SearchSlowest(slowest.Options{Root: root, Top: int(n)})
 	if err != nil {
 		return nil, err
 	}
@@ -139,9 +139,9 @@ func (f *timeFlags) spansAround(s *session) ([]convert.Span, error) {
 		spans = append(spans, around(v.Start, v.Duration, margin))
 	}
 	if spans = joined(spans); len(spans) > 1 && !f.apart {
-		return nil, usagef("--around %s: these calls lie apart in time, at %d places, and %s looks at one: "+
-			"give it what `xray slice` makes of them, or choose a call by its number, which `xray slowest` tells",
-			f.around, len(spans), s.name)
+		return nil, cli.Usagef("--around %s: these calls lie apart in time, at %d places, and %s looks at one: "+
+			"pass it the output of xray slice, or choose a call by its number, which xray slowest shows",
+			f.around, len(spans), s.Command)
 	}
 	return spans, nil
 }

@@ -1,13 +1,13 @@
-package main
+package session
 
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/survey"
 	"github.com/xray-tools/xray/reader"
@@ -21,21 +21,21 @@ const (
 	defaultDepth     = 64
 )
 
-// shortTicks is the defaultThreshold in ticks; 0 where the clock does not tell.
-func (s *session) shortTicks() uint64 {
-	return s.clock.Frequency / uint64(time.Second/defaultThreshold)
+// ShortTicks is the defaultThreshold in ticks; 0 where the clock does not tell.
+func (s *Session) ShortTicks() uint64 {
+	return s.Clock.Frequency / uint64(time.Second/defaultThreshold)
 }
 
-// caveats say, in sentences, what a report of the trace's calls does not know. They
-// stand at the top of every report. stats are those of a run with Options.Short.
-func (s *session) caveats(stats *calls.Stats) []string {
-	list := slices.Clone(s.added)
+// Caveats say, in sentences, what a report of the trace's calls does not know. They
+// stand at the top of every report. run.Stats are nil where calls were not rebuilt.
+func (s *Session) Caveats(run *Run) []string {
+	list, stats := slices.Clone(run.Caveats), run.Stats
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	var foreign, pruned, summed, lossy int
 	var dropped, lost uint64
 	var thresholds, depths []uint64
-	for i := range s.trace.Files() {
-		r := s.trace.Recording(i)
+	for i := range s.Trace.Files() {
+		r := s.Trace.Recording(i)
 		if r == nil || r.Foreign() {
 			foreign++
 			continue
@@ -59,7 +59,7 @@ func (s *session) caveats(stats *calls.Stats) []string {
 			depths = append(depths, uint64(r.Process.Depth))
 		}
 	}
-	numbers := cmp.Or(s.prunedIn, "Count and total")
+	numbers := cmp.Or(run.PrunedIn, "Count and total")
 	const charged = "Counts are too low, and the time of missing calls is self time of their callers."
 	if pruned > 0 {
 		what := "for some of the time"
@@ -67,7 +67,7 @@ func (s *session) caveats(stats *calls.Stats) []string {
 			what = "shorter than " + reader.Clock{Frequency: 1e9}.Format(slices.Max(thresholds))
 		}
 		switch {
-		case s.prunedAdded > 0 && s.prunedAdded == pruned:
+		case run.PrunedFiles > 0 && run.PrunedFiles == pruned:
 			add("The recorder dropped %s calls %s%s, unless they made longer ones. %s have them. Min, max and quantiles are of the "+
 				"other calls. Their time is self time of their callers.", label.Grouped(dropped), what, s.inFiles(pruned), numbers)
 		case summed == pruned:
@@ -77,7 +77,7 @@ func (s *session) caveats(stats *calls.Stats) []string {
 			add("Calls are missing%s: the recorder dropped calls %s, unless they made longer ones. %s", s.inFiles(pruned), what, charged)
 		}
 	}
-	if n := s.prunedAdded; n > 0 && n < pruned {
+	if n := run.PrunedFiles; n > 0 && n < pruned {
 		add("%s have the dropped calls of %d of these files: of others, the trace holds only the end of the recording.", numbers, n)
 	}
 	if lost > 0 {
@@ -91,18 +91,18 @@ func (s *session) caveats(stats *calls.Stats) []string {
 	if stats == nil {
 		return list
 	}
-	if fact, advice := survey.Piled(stats, foreign == len(s.trace.Files()), s.names); fact != "" {
+	if fact, advice := survey.Piled(stats, foreign == len(s.Trace.Files()), s.Names); fact != "" {
 		add("%s %s", fact, advice)
 	}
-	if foreign < len(s.trace.Files()) {
+	if foreign < len(s.Trace.Files()) {
 		return append(list, foldedCaveat(stats)...)
 	}
-	basic := s.trace.Header(0).Type == reader.Basic
+	basic := s.Trace.Header(0).Type == reader.Basic
 	option := "XRAY_FDR_OPTIONS"
 	if basic {
 		option = "XRAY_BASIC_OPTIONS"
 	}
-	if ended := stats.Calls - stats.Inferred - stats.Truncated; s.shortTicks() > 0 && !stats.Short && ended > 100 {
+	if ended := stats.Calls - stats.Inferred - stats.Truncated; s.ShortTicks() > 0 && !stats.Short && ended > 100 {
 		add("Calls seem to be missing: none is shorter than 5us, and LLVM's recorder drops those unless %s has func_duration_threshold_us=0. %s",
 			option, charged)
 	}
@@ -122,8 +122,8 @@ func are(n uint64, one string) string {
 }
 
 // inFiles says how many of several files something is about.
-func (s *session) inFiles(n int) string {
-	if all := len(s.trace.Files()); n < all {
+func (s *Session) inFiles(n int) string {
+	if all := len(s.Trace.Files()); n < all {
 		return fmt.Sprintf(" in %d of %d files", n, all)
 	}
 	return ""
@@ -135,43 +135,37 @@ func foldedCaveat(stats *calls.Stats) (list []string) {
 	}
 	if n := stats.FoldedInProfile; n > 0 {
 		list = append(list, fmt.Sprintf("The program has more call paths than the recorder keeps. The others are folded into nodes named (folded), "+
-			"which have %s calls. Counts and times of functions are exact.", label.Grouped(n)))
+			"which have %s. Counts and times of functions are exact.", label.Count(n, "call", "calls")))
 	}
 	if n := stats.Folded - stats.FoldedInProfile; n > 0 {
 		list = append(list, fmt.Sprintf("The trace has more call paths than --path-memory has room for. The lightest are folded into nodes named (folded), "+
-			"which have %s.", plural(int64(n), "call", "calls")))
+			"which have %s.", label.Count(n, "call", "calls")))
 	}
 	return list
 }
 
-// writeFile is writeOutput for a form of a run's calls that has no room for caveats. They are
-// on standard error.
-func (s *session) writeFile(path string, stats *calls.Stats, f func(io.Writer) error) error {
-	s.app.tellCaveats(s.caveats(stats))
-	return s.app.writeOutput(path, f)
-}
-
 // tellCaveats writes caveats to standard error.
-func (a *app) tellCaveats(caveats []string) {
+func tellCaveats(streams *cli.Streams, caveats []string) {
 	for _, caveat := range caveats {
-		fmt.Fprintf(a.stderr, "xray: %s\n", caveat)
+		fmt.Fprintf(streams.Stderr, "xray: %s\n", caveat)
 	}
 }
 
-// tellBase is tellCaveats for what a report is compared with.
-func (a *app) tellBase(caveats []string) {
-	for _, caveat := range caveats {
-		fmt.Fprintf(a.stderr, "xray: in the base: %s\n", caveat)
+// TellCaveats writes the caveats of a run to standard error, each after what where says.
+func (s *Session) TellCaveats(where string, run *Run) {
+	for _, caveat := range s.Caveats(run) {
+		fmt.Fprintf(s.Stderr, "xray: %s%s\n", where, caveat)
 	}
 }
 
-// sharedCaveats are those of several traces that are read one by one.
-type sharedCaveats struct {
+// SharedCaveats are those of several traces that are read one by one.
+type SharedCaveats struct {
 	texts []string // each once
 	of    map[string]int
 }
 
-func (c *sharedCaveats) add(caveats []string) {
+// Add adds the caveats of a trace.
+func (c *SharedCaveats) Add(caveats []string) {
 	if c.of == nil {
 		c.of = make(map[string]int)
 	}
@@ -182,8 +176,8 @@ func (c *sharedCaveats) add(caveats []string) {
 	}
 }
 
-// list says which caveats hold for how many of the traces.
-func (c *sharedCaveats) list(traces int) []string {
+// List says which caveats hold for how many of the traces.
+func (c *SharedCaveats) List(traces int) []string {
 	var list []string
 	for _, text := range c.texts {
 		if n := c.of[text]; n < traces {

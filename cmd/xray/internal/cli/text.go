@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -6,26 +6,28 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/report"
 )
 
-// textOutput is standard output or standard error. Its Write is for text: control
+// Text is standard output or standard error. Its Write is for text: control
 // characters other than tab and newline, invalid UTF-8 and characters that change the
 // direction of writing come out escaped, so that no name in a trace or in a binary can
 // steer a terminal. Each Write is a whole message.
 //
-// Only [app.writeData], the progress shown on a terminal and programs that xray starts
-// use raw.
-type textOutput struct{ raw io.Writer }
+// Only [Streams.WriteData], the progress shown on a terminal and programs that xray starts
+// use Raw.
+type Text struct{ Raw io.Writer }
 
-func (t textOutput) Write(p []byte) (int, error) {
+func (t Text) Write(p []byte) (int, error) {
 	if err := t.check(); err != nil {
 		return 0, err
 	}
-	e := escaper{w: t.raw}
+	e := escaper{w: t.Raw}
 	if _, err := e.Write(p); err != nil {
 		return 0, err
 	}
@@ -33,14 +35,14 @@ func (t textOutput) Write(p []byte) (int, error) {
 }
 
 // check is an error if nothing can be written.
-func (t textOutput) check() error {
-	if f, ok := t.raw.(*os.File); ok && isClosed(f) {
+func (t Text) check() error {
+	if f, ok := t.Raw.(*os.File); ok && isClosed(f) {
 		return errors.New("standard output is closed: write to a file with -o FILE")
 	}
 	return nil
 }
 
-// escaper is a stream of text on its way to w. See [textOutput].
+// escaper is a stream of text on its way to w. See [Text].
 type escaper struct {
 	w     io.Writer
 	color bool   // lets the sequences of reports pass
@@ -145,9 +147,9 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// textf writes formatted text, whose arguments may be of a trace: each of them stays in
+// Textf writes formatted text, whose arguments may be of a trace: each of them stays in
 // its line, and in its cell of a table.
-func textf(w io.Writer, format string, args ...any) {
+func Textf(w io.Writer, format string, args ...any) {
 	for i, arg := range args {
 		switch v := arg.(type) {
 		case string:
@@ -159,7 +161,15 @@ func textf(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, format, args...)
 }
 
-// say writes a note on standard error, which stays in its line.
-func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, "xray: %s\n", texttab.Printable(fmt.Sprintf(format, args...)))
+// Say writes a note on standard error, which stays in its line.
+func (s *Streams) Say(format string, args ...any) {
+	fmt.Fprintf(s.Stderr, "xray: %s\n", texttab.Printable(fmt.Sprintf(format, args...)))
+}
+
+// ShortList puts commas between words, for messages. It leaves out those after the first most.
+func ShortList(words []string, most int) string {
+	if len(words) > most {
+		words = append(slices.Clone(words[:most]), "...")
+	}
+	return strings.Join(words, ", ")
 }

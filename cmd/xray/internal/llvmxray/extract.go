@@ -1,4 +1,4 @@
-package main
+package llvmxray
 
 import (
 	"io"
@@ -8,15 +8,15 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-func (a *app) llvmExtract() (*llvmargs.Command, func([]string) error) {
+func (t *tool) extract() (*llvmargs.Command, func([]string) error) {
 	var (
 		output  = "-"
 		symbols bool
-		names   llvmDemangle
+		names   demangleOptions
 	)
 	c := &llvmargs.Command{Name: "extract", Short: "Extract instrumentation maps", Operands: "<input file>", Min: 1, Max: 1}
 	names.add(c, "don't demangle symbols")
-	c.String(&output, "output", "output file", llvmOutputHelp, "o")
+	c.String(&output, "output", "output file", outputHelp, "o")
 	c.Bool(&symbols, "symbolize", "symbolize functions", "s")
 	return c, func(args []string) error {
 		table, err := symbolize.Load(args[0], names.options())
@@ -24,7 +24,7 @@ func (a *app) llvmExtract() (*llvmargs.Command, func([]string) error) {
 			return stages(err, "Cannot extract instrumentation map from '%s'.", args[0])
 		}
 		defer table.Close()
-		return a.llvmOutput(output, func(w io.Writer) error {
+		return t.writeText(output, func(w io.Writer) error {
 			if !symbols {
 				return symbolize.WriteYAML(w, table.Map(), nil)
 			}
@@ -33,21 +33,21 @@ func (a *app) llvmExtract() (*llvmargs.Command, func([]string) error) {
 	}
 }
 
-func (a *app) llvmFDRDump() (*llvmargs.Command, func([]string) error) {
+func (t *tool) fdrDump() (*llvmargs.Command, func([]string) error) {
 	var verify bool
 	c := &llvmargs.Command{Name: "fdr-dump", Short: "FDR Trace Dump", Operands: "<xray fdr mode log>", Min: 1, Max: 1}
 	c.Bool(&verify, "verify", "verify structure of the log")
 	return c, func(args []string) error {
-		s, err := a.llvmSession(nil, args[0])
+		s, err := t.open(nil, args[0])
 		if err != nil {
-			return llvmCause{err}
+			return systemError{err}
 		}
-		defer s.close()
-		header := s.trace.Header(0)
+		defer s.Close()
+		header := s.Trace.Header(0)
 		write := dump.LLVM
 		if verify {
 			write = dump.LLVMVerify
 		}
-		return write(a.stdout, &header, s.trace.Records(0))
+		return write(t.Stdout, &header, s.Trace.Records(0))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"bytes"
@@ -6,41 +6,18 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"slices"
-	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/reader"
 )
-
-// operands checks that a command line names as many files as usage says: exactly
-// n, or at least that when more is set.
-func operands(usage string, n int, more bool) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) < n:
-			return usagef("give %s", usage)
-		case len(args) > n && !more:
-			return usagef("give only %s: %q is one too many", usage, args[n])
-		case slices.Contains(args, ""):
-			return usagef("the name of a file is empty")
-		}
-		if i := slices.Index(args, "-"); i >= 0 && slices.Contains(args[i+1:], "-") {
-			return usagef("standard input (-) can be read only once")
-		}
-		return nil
-	}
-}
 
 var (
 	mapYAML = regexp.MustCompile(`^(---\s*)?(#.*\s*)*- *\{? *(id|address|function|kind|function-name|always-instrument): `)
 	notYAML = regexp.MustCompile(`as YAML: .* is no mapping$`)
 )
 
-// explainTrace says in the user's terms why a file is no trace. Files that are
+// ExplainTrace says in the user's terms why a file is no trace. Files that are
 // often taken for one are told by how they begin.
-func explainTrace(err error) error {
+func ExplainTrace(err error) error {
 	var format *reader.FormatError
 	if !errors.As(err, &format) {
 		return err
@@ -74,12 +51,4 @@ func beginning(path string) []byte {
 	head := make([]byte, 512)
 	n, _ := f.Read(head)
 	return head[:n]
-}
-
-// shortList is for messages: words with commas between, and at most max of them.
-func shortList(words []string, most int) string {
-	if len(words) > most {
-		words = append(slices.Clone(words[:most]), "...")
-	}
-	return strings.Join(words, ", ")
 }

@@ -1,67 +1,71 @@
-package main
+package session
 
 import (
 	"errors"
 
 	"github.com/spf13/pflag"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/sourcefiles"
-	"github.com/xray-tools/xray/symbolize"
 )
 
-// sourceFlags say whether source code is wanted, and which files may be read for it.
-type sourceFlags struct {
-	source bool
+// SourceFlags say whether source code is wanted, and which files may be read for it.
+type SourceFlags struct {
+	Source bool
 	roots  []string
 }
 
-func (f *sourceFlags) add(flags *pflag.FlagSet, usage string) {
-	flags.BoolVar(&f.source, "source", false, usage)
+func (f *SourceFlags) AddFlags(flags *pflag.FlagSet, usage string) {
+	flags.BoolVar(&f.Source, "source", false, usage)
 	flags.StringArrayVar(&f.roots, "source-root", nil,
 		"with --source: also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
 }
 
-func (f *sourceFlags) check() error {
-	if len(f.roots) > 0 && !f.source {
-		return usagef("--source-root goes with --source")
+func (f *SourceFlags) Check() error {
+	if len(f.roots) > 0 && !f.Source {
+		return cli.Usagef("--source-root goes with --source")
 	}
 	return nil
 }
 
 // sources gives source code to what shows it.
-type sources struct {
-	s        *session
+type Sources struct {
+	s        *Session
 	files    *sourcefiles.Files // nil where names are from the trace
 	unpacked bool               // source code was wanted that is not in the trace
 }
 
-// sources finds the source code of the trace's functions. Where their names are from the
-// trace, so is their source code: no file is read because a trace names it.
-func (s *session) sources(f *sourceFlags) (*sources, error) {
+// Sources finds the source code of the trace's functions; it returns nil where none is
+// wanted. Where names are from the trace, so is the source code: no file is read because a
+// trace names it.
+func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
+	if !f.Source {
+		return nil, nil
+	}
 	if s.packed {
 		if len(f.roots) > 0 {
-			return nil, usagef("--source-root: the names are from the trace, and so is the source code: give the traced binary with -m")
+			return nil, cli.Usagef("--source-root: the names are from the trace, and so is the source code: give the traced binary with -m")
 		}
-		return &sources{s: s}, nil
+		return &Sources{s: s}, nil
 	}
 	files, err := sourcefiles.New(f.roots, s.trusted)
 	if err != nil {
-		return nil, usagef("--source-root: %w", err)
+		return nil, cli.Usagef("--source-root: %w", err)
 	}
-	return &sources{s: s, files: files}, nil
+	return &Sources{s: s, files: files}, nil
 }
 
 // trust notes the binaries whose debug information may name files to be read: those that
 // the user named, and those that have the build id that the trace says.
-func (s *session) trust(given map[int]string, tables []*symbolize.Table) error {
-	if s.trace == nil {
+func (s *Session) trust(given map[int]string) error {
+	if s.Trace == nil {
 		return nil
 	}
-	objects, _, err := s.trace.Objects()
+	objects, _, err := s.Trace.Objects()
 	if err != nil {
 		return err
 	}
-	for n, t := range tables {
+	for n, t := range s.tables {
 		if t == nil {
 			continue
 		}
@@ -74,12 +78,12 @@ func (s *session) trust(given map[int]string, tables []*symbolize.Table) error {
 }
 
 // read returns the text of a file, and the MD5 that it was compared with, in hex.
-func (s *sources) read(path string) (text []byte, md5 string, err error) {
+func (s *Sources) Read(path string) (text []byte, md5 string, err error) {
 	if s.files != nil {
 		file, err := s.files.Read(path)
 		return file.Text, file.MD5, err
 	}
-	text, packed := s.s.trace.Source(path)
+	text, packed := s.s.Trace.Source(path)
 	if text == nil {
 		s.unpacked = s.unpacked || !packed
 		return nil, "", errors.New("no source of " + path + " was packed")
@@ -88,14 +92,17 @@ func (s *sources) read(path string) (text []byte, md5 string, err error) {
 }
 
 // text is read for those who do not care for the MD5.
-func (s *sources) text(path string) ([]byte, error) {
-	text, _, err := s.read(path)
+func (s *Sources) Text(path string) ([]byte, error) {
+	text, _, err := s.Read(path)
 	return text, err
 }
 
 // tell says which source code is not shown, and why.
-func (s *sources) tell() {
-	warn := s.s.app.say
+func (s *Sources) Tell() {
+	if s == nil {
+		return
+	}
+	warn := s.s.Say
 	if s.unpacked {
 		warn("no source: none was packed into the trace, and xray reads no file because a trace names it: give the traced binary with -m")
 	}
@@ -106,7 +113,7 @@ func (s *sources) tell() {
 		warn("warning: %s has changed since it was compiled: its MD5 is not that of the line table; it is left out", path)
 	}
 	if newer := s.files.Newer(); len(newer) > 0 {
-		warn("warning: newer than the program, and perhaps not what was compiled: %s; the line table has no MD5 that would tell", shortList(newer, 4))
+		warn("warning: newer than the program, and perhaps not what was compiled: %s; the line table has no MD5 that would tell", cli.ShortList(newer, 4))
 	}
 	for _, c := range []struct {
 		paths []string
@@ -118,7 +125,7 @@ func (s *sources) tell() {
 		{s.files.Unread(), "not on this machine, or not readable"},
 	} {
 		if len(c.paths) > 0 {
-			warn("no source of %s: %s", shortList(c.paths, 4), c.why)
+			warn("no source of %s: %s", cli.ShortList(c.paths, 4), c.why)
 		}
 	}
 }

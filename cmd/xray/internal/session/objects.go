@@ -1,4 +1,4 @@
-package main
+package session
 
 import (
 	"debug/elf"
@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
@@ -24,11 +26,11 @@ func checkKinds(files map[int]string) error {
 	for _, object := range slices.Sorted(maps.Keys(files)) {
 		path := files[object]
 		if object == 0 && symbolize.IsSharedObject(path) {
-			return usagef("-m %s: a shared object, and functions without a number of an object are those of the program: "+
+			return cli.Usagef("-m %s: a shared object, and functions without a number of an object are those of the program: "+
 				"give it as --object N=%s, or the program with --object auto", path, path)
 		}
 		if object > 0 && symbolize.IsProgram(path) {
-			return usagef("--object %d=%s: a program, and object %d is a shared object: give the program with -m", object, path, object)
+			return cli.Usagef("--object %d=%s: a program, and object %d is a shared object: give the program with -m", object, path, object)
 		}
 	}
 	return nil
@@ -36,9 +38,9 @@ func checkKinds(files map[int]string) error {
 
 // checkGiven holds files that were given, or with auto guessed, against each other and
 // against the trace. tables are those of the files, by object.
-func (s *session) checkGiven(names *symbolize.Packed, tables []*symbolize.Table, auto bool, search symbolize.Search) error {
-	s.warnOfOrder(tables, search)
-	if s.trace == nil {
+func (s *Session) checkGiven(names *symbolize.Packed, auto bool, search symbolize.Search) error {
+	s.warnOfOrder(search)
+	if s.Trace == nil {
 		return nil
 	}
 	if auto {
@@ -55,7 +57,8 @@ func (s *session) checkGiven(names *symbolize.Packed, tables []*symbolize.Table,
 
 // warnOfOrder tells of shared objects that were given for numbers that others have by
 // the order in which the program's loader runs constructors.
-func (s *session) warnOfOrder(tables []*symbolize.Table, search symbolize.Search) {
+func (s *Session) warnOfOrder(search symbolize.Search) {
+	tables := s.tables
 	if len(tables) == 1 || tables[0] == nil {
 		return
 	}
@@ -71,7 +74,7 @@ func (s *session) warnOfOrder(tables []*symbolize.Table, search symbolize.Search
 		if t == nil || t.Map().Class == elf.ELFCLASSNONE || sameFile(t.Object().Path, path) {
 			continue
 		}
-		s.app.say("warning: object %d was given as %s; by the order of constructors it is %s, "+
+		s.Say("warning: object %d was given as %s; by the order of constructors it is %s, "+
 			"and names may be wrong: --object auto takes that order", i+1, t.Object().Path, path)
 	}
 }
@@ -91,15 +94,15 @@ func sameFile(a, b string) bool {
 
 // warnOfSleds tells of files whose functions cannot have made the first records of the
 // trace: nothing else in it tells of a program that was built anew.
-func (s *session) warnOfSleds(names *symbolize.Packed) error {
+func (s *Session) warnOfSleds(names *symbolize.Packed) error {
 	left := 1 << 16
-	for b, err := range s.trace.Blocks(reader.FileOrder) {
+	for b, err := range s.Trace.Blocks(reader.FileOrder) {
 		if err != nil {
 			return err
 		}
 		if e, ok := names.Contradicts(b.Events); ok {
 			object, function := symbolize.Unpack(e.Func)
-			s.app.say("warning: the trace has a %v record of %s, and %s has no sled for it: "+
+			s.Say("warning: the trace has a %v record of %s, and %s has no sled for it: "+
 				"it is not the file that was traced, and its names are wrong",
 				e.Kind, functionOf(object, function), symbolize.TableOf(names, e.Func).Object().Path)
 			return nil
@@ -112,10 +115,10 @@ func (s *session) warnOfSleds(names *symbolize.Packed) error {
 }
 
 // checkObjects holds the files that were guessed against the ids in the trace.
-func (s *session) checkObjects(names *symbolize.Packed) error {
+func (s *Session) checkObjects(names *symbolize.Packed) error {
 	var mu sync.Mutex
 	var largest [256]reader.FuncID
-	err := s.trace.Each(0, func(_ int, b *reader.Block) error {
+	err := s.Trace.Each(0, func(_ int, b *reader.Block) error {
 		var seen [256]reader.FuncID
 		for i := range b.Events {
 			object, function := symbolize.Unpack(b.Events[i].Func)
@@ -141,7 +144,7 @@ func (s *session) checkObjects(names *symbolize.Packed) error {
 		case function > lastID(file):
 			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %s; "+
 				"give the right files with --object N=FILE", object, file.Object().Path, function,
-				plural(int64(len(file.Map().Functions)), "function", "functions"))
+				label.Count(uint64(len(file.Map().Functions)), "function", "functions"))
 		}
 	}
 	return nil
@@ -149,7 +152,7 @@ func (s *session) checkObjects(names *symbolize.Packed) error {
 
 // noteObjects has it told which objects lacked a file, or had one that does not fit:
 // in the summary, and when the names are closed, as some reports ask for names later.
-func (s *session) noteObjects(names *symbolize.Packed) {
+func (s *Session) noteObjects(names *symbolize.Packed) {
 	said := ""
 	note := func() string {
 		text := objectNote(names)
@@ -159,14 +162,13 @@ func (s *session) noteObjects(names *symbolize.Packed) {
 		said = text
 		return text
 	}
-	s.notes = append(s.notes, note)
-	closeNames := s.closeNames
-	s.closeNames = func() error {
+	s.Note(note)
+	s.closers = append(s.closers, func() error {
 		if text := note(); text != "" {
-			fmt.Fprintf(s.app.stderr, "xray: %s\n", text)
+			fmt.Fprintf(s.Stderr, "xray: %s\n", text)
 		}
-		return closeNames()
-	}
+		return nil
+	})
 }
 
 // objectNote says after a report which objects lacked a file, or had one that does

@@ -1,4 +1,4 @@
-package main
+package llvmxray
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/llvmargs"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -14,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-func (a *app) llvmStack() (*llvmargs.Command, func([]string) error) {
+func (t *tool) stack() (*llvmargs.Command, func([]string) error) {
 	var (
 		instrMap            string
 		keepGoing           bool
@@ -30,7 +31,7 @@ func (a *app) llvmStack() (*llvmargs.Command, func([]string) error) {
 	c.Bool(&view.AllStacks, "all-stacks", "Dump sum of timings for all stacks. By default separates stacks per-thread.", "all")
 	c.String(&instrMap, "instr_map", "string",
 		"instrumentation map used to identify function ids. Currently supports elf file instrumentation maps.", "m")
-	c.Bool(&keepGoing, "keep-going", llvmKeepGoingHelp, "k")
+	c.Bool(&keepGoing, "keep-going", keepGoingHelp, "k")
 	c.Bool(&view.PerThreadStacks, "per-thread-stacks", "Report top stacks within each thread id")
 	c.Choice(&format, "stack-format", "The format that output stacks should be output in. Only applies with all-stacks.", []llvmargs.Choice{
 		{Name: "human", Help: "Human readable output. Only valid without -all-stacks."},
@@ -45,7 +46,7 @@ func (a *app) llvmStack() (*llvmargs.Command, func([]string) error) {
 		if err := view.Check(); errors.Is(err, stack.ErrThreadOptions) {
 			return err
 		}
-		names, closeMap, err := llvmMap(instrMap, symbolize.Options{})
+		names, closeMap, err := loadMap(instrMap, symbolize.Options{})
 		if err != nil {
 			return stages(err, "Cannot open instrumentation map: %s", instrMap)
 		}
@@ -53,33 +54,33 @@ func (a *app) llvmStack() (*llvmargs.Command, func([]string) error) {
 		if err := view.Check(); err != nil {
 			return err
 		}
-		s, err := a.llvmStackSession(names, args, keepGoing)
+		s, err := t.openStackTraces(names, args, keepGoing)
 		if err != nil {
 			return err
 		}
-		defer s.close()
-		sink, err := llvmAnalyse(s, calls.Options{Paths: true, Policy: calls.DeduceOrClear}, s.recordOrder(), keepGoing, func(u *calls.Unmatched) error {
+		defer s.Close()
+		sink, err := analyze(s, calls.Options{Paths: true, Policy: calls.DeduceOrClear}, recordOrder(s), keepGoing, func(u *calls.Unmatched) error {
 			err := fmt.Errorf("Found record {FuncId: \"%s\", ThreadId: \"%d\", RecordType: \"Fn Exit\"} with no matching function entry\n",
 				symbolize.Label(names, u.Event.Func), u.Thread.Thread)
 			if keepGoing {
-				fmt.Fprint(a.stderr, err)
+				fmt.Fprint(t.Stderr, err)
 			}
 			return err
 		}, func() *stack.Analysis { return stack.New(view.Options()) })
 		if err != nil {
 			return err
 		}
-		return a.llvmOutput("-", func(w io.Writer) error {
-			return sink.Report(s.clock).WriteLLVM(w, names, view)
+		return t.writeText("-", func(w io.Writer) error {
+			return sink.Report(s.Clock).WriteLLVM(w, names, view)
 		})
 	}
 }
 
-// llvmStackSession opens the traces. With keepGoing, those that cannot be read
+// openStackTraces opens the traces. With keepGoing, those that cannot be read
 // are passed over.
-func (a *app) llvmStackSession(names symbolize.Names, paths []string, keepGoing bool) (*session, error) {
+func (t *tool) openStackTraces(names symbolize.Names, paths []string, keepGoing bool) (*session.Session, error) {
 	for {
-		s, err := a.llvmSession(names, paths...)
+		s, err := t.open(names, paths...)
 		if err == nil {
 			return s, nil
 		}
@@ -87,7 +88,7 @@ func (a *app) llvmStackSession(names symbolize.Names, paths []string, keepGoing 
 		if !keepGoing {
 			return nil, stages(err, "Failed loading input file '%s'", bad)
 		}
-		fmt.Fprintf(a.stderr, "%v\n", llvmCause{err})
+		fmt.Fprintf(t.Stderr, "%v\n", systemError{err})
 		if paths = slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return p == bad }); len(paths) == 0 {
 			return nil, stack.ErrNoCalls
 		}

@@ -1,4 +1,4 @@
-package main
+package llvmxray
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-func (a *app) llvmAccount() (*llvmargs.Command, func([]string) error) {
+func (t *tool) account() (*llvmargs.Command, func([]string) error) {
 	var (
 		instrMap, output             = "", "-"
 		format, sort, order          = "text", "funcid", "asc"
@@ -19,16 +19,16 @@ func (a *app) llvmAccount() (*llvmargs.Command, func([]string) error) {
 		top                          = -1
 	)
 	c := &llvmargs.Command{Name: "account", Short: "Function call accounting", Operands: "<xray log file>", Min: 1, Max: 1}
-	c.Bool(&deduce, "deduce-sibling-calls", llvmDeduceHelp, "d")
+	c.Bool(&deduce, "deduce-sibling-calls", deduceHelp, "d")
 	c.Choice(&format, "format", "output format", []llvmargs.Choice{
 		{Name: "text", Help: "report stats in text"},
 		{Name: "csv", Help: "report stats in csv"},
 	}, "f")
-	c.String(&instrMap, "instr_map", llvmMapValue, llvmMapHelp, "m")
-	c.Bool(&keepGoing, "keep-going", llvmKeepGoingHelp, "k")
-	c.String(&output, "output", "output file", llvmOutputHelp, "o")
+	c.String(&instrMap, "instr_map", mapValue, mapHelp, "m")
+	c.Bool(&keepGoing, "keep-going", keepGoingHelp, "k")
+	c.String(&output, "output", "output file", outputHelp, "o")
 	c.Bool(&recursive, "recursive-calls-only", "Only count the calls that are recursive")
-	sorts := append([]llvmargs.Choice{{Name: "funcid", Help: "function id"}}, llvmStatistics...)
+	sorts := append([]llvmargs.Choice{{Name: "funcid", Help: "function id"}}, statistics...)
 	c.Choice(&sort, "sort", "sort output by this field", append(sorts, llvmargs.Choice{Name: "func", Help: "function names"}), "s")
 	c.Choice(&order, "sortorder", "sort ordering", []llvmargs.Choice{
 		{Name: "asc", Help: "ascending"},
@@ -40,25 +40,25 @@ func (a *app) llvmAccount() (*llvmargs.Command, func([]string) error) {
 		if err != nil {
 			return err
 		}
-		names, closeMap, err := llvmMap(instrMap, symbolize.Options{})
+		names, closeMap, err := loadMap(instrMap, symbolize.Options{})
 		if err != nil {
 			return stages(err, "Cannot open instrumentation map '%s'", instrMap)
 		}
 		defer closeMap()
-		return a.llvmOutput(output, func(w io.Writer) error {
-			s, err := a.llvmSession(names, args[0])
+		return t.writeText(output, func(w io.Writer) error {
+			s, err := t.open(names, args[0])
 			if err != nil {
 				return stages(err, "Failed loading input file '%s'", args[0])
 			}
-			defer s.close()
-			sink, err := llvmAnalyse(s, calls.Options{Nested: true, Policy: llvmPolicy(deduce)}, s.recordOrder(), keepGoing, func(u *calls.Unmatched) error {
-				fmt.Fprint(a.stderr, badRecord(names, u))
+			defer s.Close()
+			sink, err := analyze(s, calls.Options{Nested: true, Policy: policy(deduce)}, recordOrder(s), keepGoing, func(u *calls.Unmatched) error {
+				fmt.Fprint(t.Stderr, badRecord(names, u))
 				return fmt.Errorf("Failed accounting function calls in file '%s'.", args[0])
 			}, func() *account.Analysis { return account.New(account.Options{Exact: true, RecursiveOnly: recursive}) })
 			if err != nil {
 				return err
 			}
-			report := sink.Report(s.clock.Frequency)
+			report := sink.Report(s.Clock.Frequency)
 			report.Ended()
 			report.Sort(column, order == "dsc", names)
 			report.Top(top)

@@ -1,8 +1,9 @@
-package main
+package llvmxray
 
 import (
 	"io"
 
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/llvmargs"
 	"github.com/xray-tools/xray/internal/tracewrite"
@@ -10,18 +11,18 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-func (a *app) llvmConvert() (*llvmargs.Command, func([]string) error) {
+func (t *tool) convert() (*llvmargs.Command, func([]string) error) {
 	var (
 		instrMap, output = "", "-"
 		format           = "raw"
 		sort             = true
 		symbols          bool
-		names            llvmDemangle
+		names            demangleOptions
 	)
 	c := &llvmargs.Command{Name: "convert", Short: "Trace Format Conversion", Operands: "<xray log file>", Min: 1, Max: 1}
 	names.add(c, "determines whether to demangle function name when symbolizing function ids from the input log")
-	c.String(&instrMap, "instr_map", llvmMapValue, llvmMapHelp, "m")
-	c.String(&output, "output", "output file", llvmOutputHelp, "o")
+	c.String(&instrMap, "instr_map", mapValue, mapHelp, "m")
+	c.String(&output, "output", "output file", outputHelp, "o")
 	c.Choice(&format, "output-format", "output format", []llvmargs.Choice{
 		{Name: "raw", Help: "output in binary"},
 		{Name: "yaml", Help: "output in yaml"},
@@ -30,7 +31,7 @@ func (a *app) llvmConvert() (*llvmargs.Command, func([]string) error) {
 	c.Bool(&sort, "sort", "determines whether to sort input log records by timestamp", "s")
 	c.Bool(&symbols, "symbolize", "symbolize function ids from the input log", "y")
 	return c, func(args []string) error {
-		table, closeMap, err := llvmMap(instrMap, names.options())
+		table, closeMap, err := loadMap(instrMap, names.options())
 		if err != nil {
 			return stages(err, "Cannot open instrumentation map '%s'", instrMap)
 		}
@@ -40,14 +41,14 @@ func (a *app) llvmConvert() (*llvmargs.Command, func([]string) error) {
 		} else if table == nil {
 			table = symbolize.Objects{} // knows no function: all are #id
 		}
-		return a.llvmData(output, func(w io.Writer) error {
-			s, err := a.llvmSession(table, args[0])
+		return t.writeData(output, func(w io.Writer) error {
+			s, err := t.open(table, args[0])
 			if err != nil {
 				return stages(err, "Failed loading input file '%s'.", args[0])
 			}
-			defer s.close()
-			opts := convert.Options{Header: s.trace.Header(0), Names: table, Files: s.trace.Files()}
-			var out blockWriter
+			defer s.Close()
+			opts := convert.Options{Header: s.Trace.Header(0), Names: table, Files: s.Trace.Files()}
+			var out convert.RecordWriter
 			switch format {
 			case "yaml":
 				out = convert.NewYAML(w, opts)
@@ -56,29 +57,27 @@ func (a *app) llvmConvert() (*llvmargs.Command, func([]string) error) {
 			default:
 				out = tracewrite.NewRaw(w, opts.Header)
 			}
-			order := s.recordOrder()
+			order := recordOrder(s)
 			if sort {
 				order = reader.TimeOrder
 			}
-			stop := a.progress(s.name, s.trace)
-			err = s.write(out, order)
-			stop()
-			s.warn()
+			err = s.WriteRecords(out, session.Scope{}, order)
+			warn(s)
 			return err
 		})
 	}
 }
 
-// llvmDemangle are --demangle and --no-demangle, of which the later one counts,
+// demangleOptions are --demangle and --no-demangle, of which the later one counts,
 // whatever value it is given.
-type llvmDemangle struct{ keep bool }
+type demangleOptions struct{ keep bool }
 
-func (d *llvmDemangle) add(c *llvmargs.Command, help string) {
+func (d *demangleOptions) add(c *llvmargs.Command, help string) {
 	c.Func("demangle", "demangle symbols (default)", func(bool) { d.keep = false })
 	c.Func("no-demangle", help, func(bool) { d.keep = true })
 }
 
-func (d *llvmDemangle) options() symbolize.Options {
+func (d *demangleOptions) options() symbolize.Options {
 	if d.keep {
 		return symbolize.Options{Style: symbolize.Mangled}
 	}

@@ -1,0 +1,242 @@
+package cli
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Flags that several subcommands have are declared here, each once, so that a flag has the
+// same name, letter and values everywhere.
+
+// AddOutput adds --output.
+func AddOutput(f *pflag.FlagSet, path *string) {
+	f.StringVarP(path, "output", "o", "-", "write to `FILE`; - is standard output")
+}
+
+// AddTop adds --top. *n is the default, and 0 shows all. What says which rows.
+func AddTop(f *pflag.FlagSet, n *int, what string) {
+	AddCount(f, n, "top", "n", 0, "show the first `N` "+what+"; 0 shows all")
+}
+
+// AddSeed adds --seed for analyses that draw samples.
+func AddSeed(f *pflag.FlagSet, seed *uint64) { f.Uint64Var(seed, "seed", 1, "random seed") }
+
+// AddExact adds --exact.
+func AddExact(f *pflag.FlagSet, exact *bool) {
+	f.BoolVar(exact, "exact", false, "never approximate quantiles; needs more memory")
+}
+
+// AddPerThread adds --per-thread.
+func AddPerThread(f *pflag.FlagSet, perThread *bool, where string) {
+	f.BoolVar(perThread, "per-thread", false, where+"keep threads apart")
+}
+
+// AddMaxCalls adds --max-calls. *n is the default, and 0 is no limit.
+func AddMaxCalls(f *pflag.FlagSet, n *int, where string) {
+	AddCount(f, n, "max-calls", "", 0, where+"show only the `N` longest calls; 0 shows all")
+}
+
+// AddTitle adds --title.
+func AddTitle(f *pflag.FlagSet, title *string, where string) {
+	f.StringVar(title, "title", "", where+"set the title to `TEXT`")
+}
+
+// AddSlow adds --slow, the rule that tells slow calls from others.
+func AddSlow(f *pflag.FlagSet, rule *string) {
+	f.StringVar(rule, "slow", "p99", "which ones are slow: `RULE` is a percentile (p99), top:100, or >5ms")
+}
+
+// Share is the value of a flag that takes a percentage. It is a fraction from 0 to 1.
+type Share float64
+
+// AddShare adds a flag that takes a percentage, with or without a percent sign; *p is its
+// default.
+func AddShare(f *pflag.FlagSet, p *Share, name, usage string) { f.Var(p, name, usage) }
+
+// String implements pflag.Value.
+func (s *Share) String() string {
+	if *s == 0 {
+		return ""
+	}
+	return strconv.FormatFloat(100*float64(*s), 'g', 12, 64) + "%"
+}
+
+// Type implements pflag.Value.
+func (s *Share) Type() string { return "share" }
+
+// Set implements pflag.Value.
+func (s *Share) Set(text string) error {
+	v, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
+	if err != nil || !(v >= 0 && v <= 100) {
+		return Usagef("must be a percentage: 1%% or 0.1%%")
+	}
+	*s = Share(v / 100)
+	return nil
+}
+
+// AddKeepGoing accepts a flag of llvm-xray that asks for what xray always does: to go on
+// after a bad record.
+func AddKeepGoing(f *pflag.FlagSet) { Ignored(f, "keep-going", "k") }
+
+// Ignored adds a hidden boolean flag that asks for what xray does anyway.
+func Ignored(f *pflag.FlagSet, name, short string) {
+	f.BoolP(name, short, true, "")
+	// The only error is that there is no such flag.
+	_ = f.MarkHidden(name)
+}
+
+// Choice is a flag that takes one of a few words.
+type Choice struct {
+	value   *string
+	allowed []string
+	// Synonyms maps other words, as llvm-xray has them, to those that are allowed.
+	Synonyms map[string]string
+}
+
+// AddChoice adds a flag that takes one of allowed; *p is its default.
+func AddChoice(flags *pflag.FlagSet, p *string, name, short, usage string, allowed ...string) *Choice {
+	c := &Choice{value: p, allowed: allowed}
+	flags.VarP(c, name, short, usage+": "+strings.Join(allowed, ", "))
+	return c
+}
+
+// String implements pflag.Value.
+func (c *Choice) String() string { return *c.value }
+
+// Type implements pflag.Value.
+func (c *Choice) Type() string { return "word" }
+
+// Set implements pflag.Value.
+func (c *Choice) Set(s string) error {
+	if to, ok := c.Synonyms[s]; ok {
+		s = to
+	}
+	if !slices.Contains(c.allowed, s) {
+		return Usagef("must be one of %s", strings.Join(c.allowed, ", "))
+	}
+	*c.value = s
+	return nil
+}
+
+// count is a flag that takes an integer of at least least.
+type count struct {
+	value *int
+	least int
+}
+
+// AddCount adds a flag that takes an integer of at least least; *p is its default.
+func AddCount(flags *pflag.FlagSet, p *int, name, short string, least int, usage string) {
+	flags.VarP(&count{p, least}, name, short, usage)
+}
+
+func (c *count) String() string { return strconv.Itoa(*c.value) }
+
+func (c *count) Type() string { return "int" }
+
+func (c *count) Set(s string) error {
+	n, err := strconv.ParseInt(s, 10, 32)
+	if err != nil || n < int64(c.least) {
+		return Usagef("must be an integer ≥ %d", c.least)
+	}
+	*c.value = int(n)
+	return nil
+}
+
+// duration is a flag that takes a time that is not negative.
+type duration time.Duration
+
+// AddDuration adds a flag that takes a time; *p is its default, and 0 is shown as none.
+func AddDuration(f *pflag.FlagSet, p *time.Duration, name, usage string) {
+	f.Var((*duration)(p), name, usage)
+}
+
+func (d *duration) String() string {
+	if *d == 0 {
+		return ""
+	}
+	return time.Duration(*d).String()
+}
+
+func (d *duration) Type() string { return "time" }
+
+func (d *duration) Set(s string) error {
+	t, err := ParseDuration(s)
+	*d = duration(t)
+	return err
+}
+
+// ParseDuration reads a time that is not negative.
+func ParseDuration(s string) (time.Duration, error) {
+	t, err := time.ParseDuration(s)
+	if err != nil || t < 0 {
+		return 0, Usagef("%q is not a time: write 5us, 200ms or 1.5s", s)
+	}
+	return t, nil
+}
+
+// size is a flag that takes a number of bytes.
+type size int64
+
+// AddSize adds a flag that takes a number of bytes, with K, M, G or T behind it for powers
+// of 1024; *p is its default, and 0 is shown as none.
+func AddSize(f *pflag.FlagSet, p *int64, name, usage string) { f.Var((*size)(p), name, usage) }
+
+func (s *size) String() string {
+	n, units := int64(*s), "KMGT"
+	if n == 0 {
+		return ""
+	}
+	unit := ""
+	for i := 0; n%1024 == 0 && i < len(units); i++ {
+		n, unit = n/1024, units[i:i+1]
+	}
+	return strconv.FormatInt(n, 10) + unit
+}
+
+func (s *size) Type() string { return "size" }
+
+func (s *size) Set(text string) error {
+	digits, shift := strings.TrimSuffix(strings.ToUpper(text), "B"), 0 // 20MB is 20M
+	if i := strings.IndexByte("KMGT", (digits + " ")[max(len(digits)-1, 0)]); i >= 0 {
+		digits, shift = digits[:len(digits)-1], 10*(i+1)
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n<<shift>>shift != n {
+		return Usagef("%q is not a size: write a number of bytes, or one with K, M, G or T behind it", text)
+	}
+	*s = size(n << shift)
+	return nil
+}
+
+// CompleteColumns lets shells complete a flag that takes a column, or with lists several
+// with commas between them.
+func CompleteColumns(cmd *cobra.Command, flag string, columns []string, lists bool) {
+	complete := func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		before := ""
+		if i := strings.LastIndexByte(typed, ','); lists {
+			before = typed[:i+1]
+		}
+		var words []cobra.Completion
+		for _, c := range columns {
+			words = append(words, before+c)
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	// The only error is that the flag has a completion already.
+	_ = cmd.RegisterFlagCompletionFunc(flag, complete)
+}
+
+// CompleteChoices lets shells complete the words that flags take.
+func CompleteChoices(cmd *cobra.Command) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if c, ok := f.Value.(*Choice); ok {
+			// The only error is that the flag has a completion already.
+			_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(c.allowed, cobra.ShellCompDirectiveNoFileComp))
+		}
+	})
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Progress shows on a terminal how far the passes over the trace are, until the function
+// that it returns is called. Runs that take less than a moment show nothing, nor do those
+// whose standard error is not a terminal.
+func (s *Streams) Progress(what string, t *reader.Trace) (stop func()) {
+	if !IsTerminal(s.Stderr.Raw) {
+		return func() {}
+	}
+	done, finished := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(finished)
+		tick := time.NewTicker(250 * time.Millisecond)
+		defer tick.Stop()
+		shown := false
+		for {
+			select {
+			case <-tick.C:
+				if n, total := t.Progress(); total > 0 {
+					fmt.Fprintf(s.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", what, n*100/total, label.Bytes(uint64(total)))
+					shown = true
+				}
+			case <-done:
+				if shown {
+					fmt.Fprint(s.Stderr.Raw, "\r\x1b[K")
+				}
+				return
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-finished
+	}
+}

@@ -1,0 +1,26 @@
+// Package cli is what all subcommands have to do with the world: standard streams, output
+// files, terminals and pagers, the values of flags, and errors of the command line.
+//
+// What could steer a terminal never reaches one: see [Text].
+package cli
+
+import (
+	"fmt"
+	"io"
+)
+
+// Streams are the standard streams. They may be used concurrently where the streams
+// themselves may.
+type Streams struct {
+	Stdin          io.Reader
+	Stdout, Stderr Text
+}
+
+// UsageError is an error of the command line that only a subcommand can see.
+type UsageError struct{ error }
+
+// Usagef makes a [UsageError].
+func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// Unwrap returns the error without its being one of usage.
+func (e UsageError) Unwrap() error { return e.error }

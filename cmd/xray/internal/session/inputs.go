@@ -1,0 +1,151 @@
+package session
+
+import (
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Inputs declare what a command reads, and hold what its flags say. The exported fields that
+// are not flags are set before AddFlags.
+type Inputs struct {
+	// Scope says which flags choose calls.
+	Scope ScopeKind
+	// Apart allows --around to choose several spans of time.
+	Apart bool
+	// Templates adds --group-templates, PathMemory --path-memory, Siblings
+	// --deduce-sibling-calls.
+	Templates, PathMemory, Siblings bool
+	// Lenient leaves out --strict.
+	Lenient bool
+
+	NameFlags
+	strict   bool
+	group    bool
+	scope    scopeFlags
+	memory   int64
+	siblings bool
+}
+
+// bytesPerPath is what a path takes in the most wasteful command, measured.
+const bytesPerPath = 256
+
+// AddFlags adds the flags that i declares.
+func (i *Inputs) AddFlags(f *pflag.FlagSet) {
+	i.NameFlags.AddFlags(f)
+	if i.Templates {
+		f.BoolVar(&i.group, "group-templates", false, "count all instances of a template as one function")
+	}
+	if !i.Lenient {
+		f.BoolVar(&i.strict, "strict", false, "fail if any part of the trace was lost")
+	}
+	i.scope.apart = i.Apart
+	i.scope.add(f, i.Scope)
+	if i.PathMemory {
+		i.memory = 512 << 20
+		cli.AddSize(f, &i.memory, "path-memory", "use at most `SIZE` for the tree of call paths; fold the lightest subtrees if it is larger")
+	}
+	if i.Siblings {
+		f.BoolVarP(&i.siblings, "deduce-sibling-calls", "d", true,
+			"let an exit end the calls made inside its function; =false takes only exits of the innermost call")
+	}
+}
+
+// Policy says how exits are matched with entries.
+func (i *Inputs) Policy() calls.Policy { return PolicyOf(i.siblings) }
+
+// PolicyOf says how exits are matched with entries, by the value of --deduce-sibling-calls.
+func PolicyOf(siblings bool) calls.Policy {
+	if siblings {
+		return calls.Deduce
+	}
+	return calls.Exact
+}
+
+// Check refuses flags that contradict each other. Open does, too.
+func (i *Inputs) Check() error { return i.scope.check() }
+
+// Chooses says which of the flags that choose calls by what they are were given.
+func (i *Inputs) Chooses() (function, minDuration bool) {
+	return i.scope.function != "", i.scope.minDuration != ""
+}
+
+// Groups reports whether --group-templates was given.
+func (i *Inputs) Groups() bool { return i.group }
+
+// With is i with other maps, if there are any.
+func (i Inputs) With(maps []string) *Inputs {
+	if len(maps) > 0 {
+		i.maps = maps
+	}
+	return &i
+}
+
+// MapPair are maps of one side of a comparison alone.
+type MapPair [2][]string
+
+// AddFlags adds --instr-map-1 and --instr-map-2, which -m1 and -m2 stand for.
+func (m *MapPair) AddFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&m[0], "instr-map-1", nil, "take names of the first side from `FILE` (-m1)")
+	f.StringArrayVar(&m[1], "instr-map-2", nil, "take names of the second side from `FILE` (-m2)")
+}
+
+// Open opens the traces that a command line names, and finds names for them. The caller
+// closes the session.
+func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*Session, error) {
+	if err := i.Check(); err != nil {
+		return nil, err
+	}
+	s := &Session{Streams: streams, Command: command, Strict: i.strict, style: i.Style}
+	if i.memory > 0 {
+		s.MaxPaths = int(max(i.memory/bytesPerPath, 1))
+	}
+	if err := i.open(s, paths); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (i *Inputs) open(s *Session, paths []string) (err error) {
+	if s.Trace, err = reader.Open(reader.Options{Stdin: s.Stdin}, paths...); err != nil {
+		return ExplainTrace(err)
+	}
+	if err = s.openNames(&i.NameFlags); err != nil {
+		return err
+	}
+	if i.group {
+		if s.Names == nil {
+			return cli.Usagef("--group-templates: the functions have no names: give the traced program with -m")
+		}
+		templates := symbolize.GroupTemplates(s.Names)
+		s.Names, s.Alias = templates, templates.Alias
+	}
+	frequency, err := s.Trace.CycleFrequency()
+	if err != nil {
+		return err
+	}
+	s.Clock = reader.Clock{Frequency: frequency}
+	s.Scope, err = i.scope.build(s)
+	return err
+}
+
+// OpenNames opens names without a trace, or those of the trace at path unless that is "".
+// The caller closes the session.
+func (f *NameFlags) OpenNames(streams *cli.Streams, command, path string) (*Session, error) {
+	s := &Session{Streams: streams, Command: command, style: f.Style}
+	var err error
+	if path != "" {
+		if s.Trace, err = reader.Open(reader.Options{Stdin: streams.Stdin}, path); err != nil {
+			return nil, ExplainTrace(err)
+		}
+	}
+	if err := s.openNames(f); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}

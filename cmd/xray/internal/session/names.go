@@ -1,0 +1,296 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/debuginfod"
+)
+
+// NameFlags say where the names of functions come from.
+type NameFlags struct {
+	DebugFlags
+	StyleFlags
+	maps          []string
+	objects       []string
+	ignoreBuildID bool
+}
+
+func (f *NameFlags) AddFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVarP(&f.maps, "instr-map", "m", nil,
+		"take names from `FILE`: the traced binary, or a map that extract wrote; N=FILE is for shared object N")
+	flags.StringArrayVar(&f.objects, "object", nil,
+		"take names of shared object N from `N=FILE`, repeatable; auto numbers what the program is linked with")
+	f.DebugFlags.AddFlags(flags)
+	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "take names from files of another build, too; they may be wrong")
+	f.AddForReports(flags)
+}
+
+// StyleFlags say how functions are called. The style is "" unless it was given.
+type StyleFlags struct{ Style string }
+
+// AddForReports adds the flag for reports, which people read with short names.
+func (f *StyleFlags) AddForReports(flags *pflag.FlagSet) {
+	cli.AddChoice(flags, &f.Style, "names", "", "how functions are called (default short for people, full for programs)", "full", "short", "mangled")
+}
+
+func (f *StyleFlags) AddFlags(flags *pflag.FlagSet) {
+	cli.AddChoice(flags, &f.Style, "names", "", "how functions are called (default full)", "full", "short", "mangled")
+}
+
+// AddDemangle adds llvm-xray's flags, of which the latter one counts.
+func (f *StyleFlags) AddDemangle(flags *pflag.FlagSet) {
+	flags.BoolFunc("no-demangle", "show names as they are linked, as --names mangled does", func(string) error {
+		f.Style = "mangled"
+		return nil
+	})
+	flags.BoolFunc("demangle", "show names as in the source (default)", func(string) error { f.Style = "full"; return nil })
+}
+
+// DebugFlags say where binaries and debug files are looked for.
+type DebugFlags struct {
+	sysroot string
+	Symbols []string
+}
+
+func (f *DebugFlags) AddFlags(flags *pflag.FlagSet) {
+	f.AddDirs(flags)
+	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for what the trace says it was recorded from")
+}
+
+func (f *DebugFlags) AddDirs(flags *pflag.FlagSet) {
+	more := func(dir string) error { f.Symbols = append(f.Symbols, dir); return nil }
+	flags.Func("symbols", "look in `DIR` for binaries and debug files, by build id (.build-id/xx/...), path and name; repeatable", more)
+}
+
+// Options are those of a table of names.
+func (f *DebugFlags) Options(streams *cli.Streams) symbolize.Options {
+	var opts symbolize.Options
+	opts.DebugDirs = append(slices.Clone(f.Symbols), filepath.Join("/", f.sysroot, "usr/lib/debug"))
+	if client := debuginfod.FromEnvironment(); client != nil {
+		client.Progress = downloads(streams)
+		opts.Fetch = client.Fetch
+	}
+	return opts
+}
+
+// downloads shows on a terminal how far a download is; nil where nobody watches.
+func downloads(streams *cli.Streams) func(url string, done, total int64) {
+	if !cli.IsTerminal(streams.Stderr.Raw) {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(url string, done, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case done == total:
+			fmt.Fprint(streams.Stderr.Raw, "\r\x1b[K")
+		case total > 0:
+			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %d%% of %s\x1b[K", url, done*100/total, label.Bytes(uint64(total)))
+		default:
+			fmt.Fprintf(streams.Stderr.Raw, "\r%s: %s\x1b[K", url, label.Bytes(uint64(done)))
+		}
+	}
+}
+
+// Search says how binaries and debug files are found.
+func (f *NameFlags) Search(streams *cli.Streams) symbolize.Search {
+	opts := f.Options(streams)
+	opts.Style = symbolize.Style(f.Style)
+	return symbolize.Search{Options: opts, Sysroot: f.sysroot, Dirs: f.Symbols, IgnoreBuildID: f.ignoreBuildID}
+}
+
+// given are the files that -m and --object name, by the number of the object. auto
+// tells that the rest shall be found.
+func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
+	files = make(map[int]string)
+	add := func(flag, arg string, plain bool) error {
+		object, path := 0, arg
+		number, file, pair := strings.Cut(arg, "=")
+		n, err := strconv.ParseUint(number, 10, 8)
+		if pair && err == nil {
+			object, path = int(n), file
+		} else if !plain {
+			return cli.Usagef("%s %s: say N=FILE, where N is the number of the object, from 0 to 255, or auto", flag, arg)
+		}
+		if path == "" {
+			return cli.Usagef("%s: the name of a file is empty", flag)
+		}
+		if files[object] != "" {
+			return cli.Usagef("two maps for object %d: say which object each is for, as in --object 1=libcodec.so", object)
+		}
+		files[object] = path
+		return nil
+	}
+	for _, arg := range f.maps {
+		if err := add("-m", arg, true); err != nil {
+			return nil, false, err
+		}
+	}
+	for _, arg := range f.objects {
+		if arg == "auto" {
+			auto = true
+		} else if err := add("--object", arg, false); err != nil {
+			return nil, false, err
+		}
+	}
+	return files, auto, nil
+}
+
+// openNames finds the names of the trace's functions: in the files that -m and
+// --object name, or else in the trace, if it was packed, or else in the objects that
+// the recorder of the trace named.
+func (s *Session) openNames(f *NameFlags) error {
+	files, auto, err := f.given()
+	if err != nil {
+		return err
+	}
+	recorded := false // by our recorder, which numbers objects in its own way
+	if s.Trace != nil {
+		objects, _, err := s.Trace.Objects()
+		if err != nil {
+			return err
+		}
+		recorded = len(objects) > 0
+	}
+	search := f.Search(s.Streams)
+	if !recorded {
+		if auto {
+			if err := s.numberObjects(files, search); err != nil {
+				return err
+			}
+		}
+		if err := checkKinds(files); err != nil {
+			return err
+		}
+	}
+	opened, err := symbolize.Open(s.Trace, files, search)
+	if errors.Is(err, symbolize.ErrNoObject) {
+		return cli.Usagef("-m %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	s.Names, s.missing = opened.Names, opened.Missing
+	s.closers = append(s.closers, opened.Close)
+	_, s.packed = opened.Names.(*symbolize.Stored)
+	s.tables = opened.Tables()
+	if err := s.trust(files); err != nil {
+		return err
+	}
+	s.warnOfMissing()
+	WarnOfRefused(s.Streams, s.tables...)
+	if s.Trace != nil && !s.packed && !f.ignoreBuildID {
+		if err := s.warnOfPacked(); err != nil {
+			return err
+		}
+	}
+	if names, ok := s.Names.(*symbolize.Packed); ok {
+		return s.checkGiven(names, auto, search)
+	}
+	return nil
+}
+
+// numberObjects numbers the shared objects that the program is linked with, where
+// no file was given for the number, and tells what it did.
+func (s *Session) numberObjects(files map[int]string, search symbolize.Search) error {
+	program := files[0]
+	if program == "" {
+		return cli.Usagef("--object auto needs the program: give it with -m")
+	}
+	paths, certain, err := symbolize.LinkedObjects(program, search)
+	if err != nil {
+		return fmt.Errorf("--object auto: %w", err)
+	}
+	var list []string
+	for i, path := range paths {
+		if n := i + 1; n < 256 && files[n] == "" {
+			files[n] = path
+			list = append(list, fmt.Sprintf("%d is %s", n, filepath.Base(path)))
+		}
+	}
+	switch {
+	case len(list) == 0:
+		s.Say("%s is linked with no instrumented shared object", program)
+	case certain:
+		s.Say("by the order of their constructors, object %s", strings.Join(list, ", "))
+	default:
+		s.Say("by the order in which glibc 2.35 and later run their constructors, object %s", strings.Join(list, ", "))
+	}
+	return nil
+}
+
+// WarnOfRefused tells which debug files were at hand and could not be used.
+func WarnOfRefused(streams *cli.Streams, tables ...*symbolize.Table) {
+	for _, t := range tables {
+		for _, err := range t.Refused() {
+			// Of several servers, each may have failed.
+			streams.Say("warning: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
+		}
+	}
+}
+
+// warnOfPacked tells of a given file that is of another build than what was packed.
+func (s *Session) warnOfPacked() error {
+	functions, err := s.Trace.Functions()
+	if err != nil {
+		return err
+	}
+	f, ok := symbolize.Disagrees(s.Names, functions)
+	if !ok {
+		return nil
+	}
+	s.Say("warning: function %d was packed as %s at 0x%x, and is elsewhere in %s: "+
+		"that is another build, and names may be wrong", f.ID, f.Name, uint64(f.Address), symbolize.TableOf(s.Names, f.ID).Object().Path)
+	return nil
+}
+
+// warnOfMissing tells which objects have no names: those of another build one by
+// one, as their names would be at hand and wrong, the others in a line.
+func (s *Session) warnOfMissing() {
+	var gone []string
+	for _, m := range s.missing {
+		if !m.Changed {
+			gone = append(gone, m.Object.Path)
+			continue
+		}
+		what := "its functions are shown by number"
+		if m.Given {
+			what = "names from it may be wrong"
+		}
+		s.Say("warning: %s is not what was recorded: %v; %s: "+
+			"give the right file with -m %d=FILE or --symbols DIR, or insist with --ignore-build-id", m.Path, m.Err, what, m.Number)
+	}
+	if len(gone) > 0 {
+		s.Say("no names for %s; -m N=FILE, --sysroot or --symbols say where to look, and `xray info` what is wrong",
+			cli.ShortList(gone, 4))
+	}
+}
+
+// Words are the flags that say where names are, as words of a command line, for messages
+// that name another command.
+func (f *NameFlags) Words() []string {
+	var words []string
+	add := func(flag string, values ...string) {
+		for _, v := range values {
+			words = append(words, flag, v)
+		}
+	}
+	add("-m", f.maps...)
+	add("--symbols", f.Symbols...)
+	if f.sysroot != "" {
+		add("--sysroot", f.sysroot)
+	}
+	return words
+}

@@ -1,0 +1,123 @@
+package session
+
+import (
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Output is how a report is written, and where: the flags --format, --output and --wide.
+type Output struct {
+	// Format is text unless a command sets another default before it adds the flags.
+	Format string
+	Path   string
+	wide   bool
+}
+
+// AddFlags adds the flags. own are formats of the command, beside those of all reports. It
+// returns the flag of the format.
+func (o *Output) AddFlags(f *pflag.FlagSet, own ...string) *cli.Choice {
+	if o.Format == "" {
+		o.Format = string(report.Text)
+	}
+	formats := []string{}
+	for _, format := range report.Formats {
+		formats = append(formats, string(format))
+	}
+	cli.AddOutput(f, &o.Path)
+	f.BoolVar(&o.wide, "wide", false, "do not fit tables to the width of the terminal")
+	return cli.AddChoice(f, &o.Format, "format", "f", "output format", append(formats, own...)...)
+}
+
+// IsReport tells the formats of all reports from a command's own.
+func (o *Output) IsReport() bool {
+	return slices.Contains(report.Formats, report.Format(o.Format))
+}
+
+// Short reports whether names are short: in formats for people, unless --names gives a
+// style. Flags match the full names.
+func (o *Output) Short(style string) bool {
+	switch report.Format(o.Format) {
+	case report.Text, report.Markdown, report.HTML:
+		return style == ""
+	}
+	return false
+}
+
+// ShownNames are the names that a report shows.
+func (s *Session) ShownNames(o *Output) symbolize.Names {
+	if o.Short(s.style) {
+		return symbolize.Shortened(s.Names)
+	}
+	return s.Names
+}
+
+// Report writes the report of a run, and the summary. The session fills in what body does
+// not know: the clock, the names, and the caveats.
+func (s *Session) Report(o *Output, run *Run, body func(symbolize.Names) []report.Node) error {
+	names := s.ShownNames(o)
+	doc := s.Doc(names, body(names))
+	doc.Caveats = s.Caveats(run)
+	if run.Start != 0 {
+		doc.Start = run.Start
+	}
+	err := WriteDoc(s.Streams, o, doc)
+	s.Summary(run.Stats)
+	return err
+}
+
+// Doc is a report without caveats. Its moments count from the start of the trace, where
+// that is known.
+func (s *Session) Doc(names symbolize.Names, body []report.Node) *report.Doc {
+	doc := &report.Doc{Kind: s.Command, Clock: s.Clock, Names: names, Threads: s.ThreadNames(), Body: body}
+	if s.span != nil {
+		doc.Start = s.span.First
+	}
+	return doc
+}
+
+// WriteForm has f write a form of a run's calls that has no room for caveats, which go to
+// standard error, as the summary does.
+func (s *Session) WriteForm(path string, run *Run, f func(io.Writer) error) error {
+	tellCaveats(s.Streams, s.Caveats(run))
+	err := s.WriteText(path, f)
+	s.Summary(run.Stats)
+	return err
+}
+
+// WriteDoc writes a report to a file, a pipe, or through the pager to a terminal.
+func WriteDoc(streams *cli.Streams, o *Output, d *report.Doc) error {
+	style := report.Style{Format: report.Format(o.Format)}
+	if style.Format == report.CSV {
+		tellCaveats(streams, d.Caveats)
+	}
+	write := func(w io.Writer) error { return d.Write(w, style) }
+	if style.Format != report.Text || !streams.ToTerminal(o.Path) {
+		return streams.WriteText(o.Path, write)
+	}
+	if !o.wide {
+		style.Width = cli.TerminalWidth(streams.Stdout.Raw)
+	}
+	style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return streams.Page(write)
+}
+
+// Fail writes the caveats and the summary of a run whose report could not be made.
+func (s *Session) Fail(run *Run) {
+	if run == nil || run.Stats == nil {
+		s.Summary(nil)
+		return
+	}
+	s.Summary(run.Stats)
+	tellCaveats(s.Streams, s.Caveats(run))
+}
+
+// Ended is the run of an analysis that rebuilt calls by itself.
+func Ended(stats *calls.Stats) *Run { return &Run{Stats: stats} }

@@ -1,0 +1,36 @@
+package session
+
+import (
+	"errors"
+	"runtime"
+	"strings"
+
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Streamed makes an analysis of a sink that cannot be merged, for runs with one shard.
+type Streamed struct{ calls.Sink }
+
+// Merge is never called: there is nothing to merge with one shard.
+func (Streamed) Merge(Streamed) {}
+
+// WriteRecords writes the records in scope.
+func (s *Session) WriteRecords(w convert.RecordWriter, scope Scope, order reader.Order) error {
+	return s.Pass(func(func(*calls.Unmatched) error) error {
+		return convert.WriteRecords(w, s.Trace, order, convert.ChooseRecords(scope.Filter), runtime.GOMAXPROCS(0))
+	})
+}
+
+// TellMissing says on standard error what of the trace an output could not hold. With
+// --strict, that is an error.
+func (s *Session) TellMissing(lines []string) error {
+	if s.Strict && len(lines) > 0 {
+		return errors.New(strings.Join(lines, "; "))
+	}
+	for _, line := range lines {
+		s.Say("%s", line)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package session
+
+import (
+	"fmt"
+
+	"github.com/xray-tools/xray/explain/slowest"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// SearchSlowest finds the slowest invocations.
+func (s *Session) SearchSlowest(opts slowest.Options) (*slowest.Found, *Run, error) {
+	sink, run, err := Analyze(s, Scope{}, rootsOnly(opts.Root), func() *slowest.Search { return slowest.NewSearch(opts) })
+	if err != nil {
+		return nil, run, err
+	}
+	return sink.Found(), run, nil
+}
+
+// rootsOnly rebuilds no more of calls than the outermost calls of roots need.
+func rootsOnly(root func(reader.FuncID) bool) calls.Options {
+	return calls.Options{Paths: true, Roots: root, Budget: calls.RootsOnly()}
+}
+
+// fewInvocations are no more than may be kept, to find one among them.
+const fewInvocations = 1 << 16
+
+// numbered finds when the invocation with a number is, from 1 on in the order of
+// their starts.
+func (s *Session) numbered(root func(reader.FuncID) bool, number uint64) (start, duration uint64, err error) {
+	all, err := s.Span()
+	if err != nil {
+		return 0, 0, err
+	}
+	opts := slowest.Options{Root: root, From: all.First, Top: fewInvocations}
+	n := number
+	for {
+		census, _, err := Analyze(s, Scope{}, rootsOnly(root), func() *slowest.Census { return slowest.NewCensus(opts, all.Last) })
+		if err != nil {
+			return 0, 0, err
+		}
+		if count := census.Count(); n > count {
+			return 0, 0, fmt.Errorf("there is no invocation %d: the trace has %d", number, count)
+		}
+		part := census.Part(n)
+		n -= part.Before
+		opts.From, opts.To = part.From, part.To
+		if part.Count <= fewInvocations || part.To == part.From+1 {
+			break
+		}
+	}
+	found, _, err := s.SearchSlowest(opts)
+	if err != nil {
+		return 0, 0, err
+	}
+	v := found.ByTime(n)
+	return v.Start, v.Duration, nil
+}

@@ -1,0 +1,253 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"math/bits"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Scope is the part of a trace that a run is about. The zero Scope is all of it.
+//
+// Analyses of single calls run with the Scope of their session. Analyses of invocations,
+// which are calls with all that was called in them, choose the invocations by its place
+// (thread and time) themselves, and run with the zero Scope: nothing may be missing from an
+// invocation.
+type Scope struct {
+	calls.Filter
+	// Spans are the times that the filter is about, in order and disjoint; at least one
+	// where the command line was read.
+	Spans []convert.Span
+}
+
+// OfThreads is the part of a scope that chooses threads.
+func (sc Scope) OfThreads() Scope { return Scope{Filter: calls.Filter{Thread: sc.Thread}} }
+
+// OfAnyDuration is a scope without the choice by duration, for outputs that leave out short
+// calls themselves.
+func (sc Scope) OfAnyDuration() Scope {
+	sc.MinDuration = 0
+	return sc
+}
+
+// ScopeKind says which flags choose the calls that a command is about.
+type ScopeKind uint8
+
+// The kinds of scopes, each of which has the flags of the one before.
+const (
+	Everything ScopeKind = iota
+	ByPlace              // thread and time
+	ByCall               // also function, duration and depth
+)
+
+// scopeFlags are the flags that choose calls.
+type scopeFlags struct {
+	threads  []string
+	function string
+	timeFlags
+	minDuration string
+	maxDepth    int
+}
+
+func (f *scopeFlags) add(flags *pflag.FlagSet, kind ScopeKind) {
+	if kind == Everything {
+		return
+	}
+	flags.StringArrayVar(&f.threads, "thread", nil, "only this `THREAD`: an id, or PROCESS/THREAD; repeatable")
+	f.timeFlags.add(flags)
+	if kind == ByPlace {
+		return
+	}
+	flags.StringVar(&f.function, "func", "", "only calls of functions that match `REGEXP`")
+	flags.StringVar(&f.minDuration, "min-duration", "", "only calls that take at least `TIME`")
+	cli.AddCount(flags, &f.maxDepth, "max-depth", "", 1, "only calls at most `N` deep; 1 is the outermost")
+}
+
+// build makes a Scope of the flags, which may take passes over the trace.
+func (f *scopeFlags) build(s *Session) (sc Scope, err error) {
+	sc.MaxDepth = uint32(f.maxDepth)
+	if sc.MinDuration, err = s.ParseTicks("min-duration", f.minDuration); err != nil {
+		return sc, err
+	}
+	if sc.Func, err = s.ChooseFuncs("func", f.function); err != nil {
+		return sc, err
+	}
+	if sc.Thread, err = s.chooseThreads(f.threads); err != nil {
+		return sc, err
+	}
+	if sc.Spans, err = f.timeFlags.spans(s); err != nil {
+		return sc, err
+	}
+	sc.From, sc.To = sc.Spans[0].From, sc.Spans[len(sc.Spans)-1].To
+	return sc, nil
+}
+
+// Regexp compiles the value of a flag; nil for "".
+func Regexp(flag, text string) (*regexp.Regexp, error) {
+	if text == "" {
+		return nil, nil
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, cli.Usagef("--%s: %w", flag, err)
+	}
+	return re, nil
+}
+
+// ChooseFuncs chooses the functions whose name matches the regular expression that a flag
+// gives; it returns nil for "". An expression with a # may also match the id of a function
+// that has a name. A note says when no function matched. The result may be called
+// concurrently.
+func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, error) {
+	re, err := Regexp(flag, text)
+	if re == nil {
+		return nil, err
+	}
+	byID := s.Names != nil && strings.Contains(text, "#")
+	var found atomic.Bool
+	s.Note(func() string {
+		switch {
+		case found.Load():
+			return ""
+		case s.Names == nil:
+			return fmt.Sprintf("no function matches --%s %q: without a map (-m), functions are called by number, like #18", flag, re)
+		}
+		return fmt.Sprintf("no function that was called matches --%s %q", flag, re)
+	})
+	return func(id reader.FuncID) bool {
+		keep := re.MatchString(symbolize.Label(s.Names, id)) || byID && re.MatchString(symbolize.Label(nil, id))
+		if keep {
+			found.Store(true)
+		}
+		return keep
+	}, nil
+}
+
+// NeedRoot returns an error if --root was not given, or is not a regular expression.
+func NeedRoot(text string) error {
+	if text == "" {
+		return cli.Usagef("give --root REGEXP: the function whose calls to look at")
+	}
+	_, err := Regexp("root", text)
+	return err
+}
+
+// AddRoot adds --root.
+func AddRoot(flags *pflag.FlagSet, root *string) {
+	flags.StringVar(root, "root", "", "look at the outermost calls of functions that match `REGEXP`")
+}
+
+// chooseThreads makes a filter of --thread flags; nil when there are none.
+func (s *Session) chooseThreads(args []string) (func(reader.Thread) bool, error) {
+	if len(args) == 0 {
+		return nil, nil
+	}
+	type wanted struct {
+		process, thread int32
+		anyProcess      bool
+	}
+	var list []wanted
+	for _, arg := range args {
+		process, thread, pair := strings.Cut(arg, "/")
+		if !pair {
+			process, thread = "0", arg
+		}
+		p, err1 := strconv.ParseInt(process, 10, 32)
+		t, err2 := strconv.ParseInt(thread, 10, 32)
+		if errors.Join(err1, err2) != nil {
+			return nil, cli.Usagef("--thread: %q is neither a thread id nor PROCESS/THREAD", arg)
+		}
+		list = append(list, wanted{int32(p), int32(t), !pair})
+	}
+	matches := func(w wanted, t reader.Thread) bool {
+		return w.thread == t.Thread && (w.anyProcess || w.process == t.Process)
+	}
+	var mu sync.Mutex
+	seen := make(map[reader.Thread]bool)
+	for i, w := range list {
+		s.Note(func() string {
+			var there []reader.Thread
+			for t := range seen {
+				if matches(w, t) {
+					return ""
+				}
+				there = append(there, t)
+			}
+			return fmt.Sprintf("no thread %s; the threads are %s", args[i], threadList(there))
+		})
+	}
+	return func(t reader.Thread) bool {
+		mu.Lock()
+		seen[t] = true
+		mu.Unlock()
+		return slices.ContainsFunc(list, func(w wanted) bool { return matches(w, t) })
+	}, nil
+}
+
+// threadList names the first few threads as --thread takes them.
+func threadList(threads []reader.Thread) string {
+	slices.SortFunc(threads, func(a, b reader.Thread) int {
+		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
+	})
+	var words []string
+	for _, t := range threads {
+		words = append(words, fmt.Sprintf("%d/%d", t.Process, t.Thread))
+	}
+	return cli.ShortList(slices.Compact(words), 20)
+}
+
+// ParseTicks reads a time that a flag gives, as a duration (1.5s) or a number of ticks
+// (1000ticks). "" is 0.
+func (s *Session) ParseTicks(flag, text string) (uint64, error) {
+	return ParseTicks(flag, text, s.Clock)
+}
+
+// ParseTicks is [Session.ParseTicks] for a given clock.
+func ParseTicks(flag, text string, c reader.Clock) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	if digits, ok := strings.CutSuffix(text, "ticks"); ok {
+		n, err := strconv.ParseUint(strings.TrimSpace(digits), 10, 64)
+		if err != nil {
+			return 0, cli.Usagef("--%s: %q is not a number of ticks", flag, text)
+		}
+		return n, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, cli.Usagef("--%s: %q is not a time: write 1.5s, 200ms, 3us or 1000ticks", flag, text)
+	}
+	if !c.Known() {
+		return 0, cli.Usagef("--%s: the trace does not say how long a tick is: write %q in ticks, as in 1000ticks", flag, text)
+	}
+	hi, lo := bits.Mul64(uint64(d), c.Frequency)
+	if hi >= uint64(time.Second) {
+		return math.MaxUint64, nil
+	}
+	ticks, _ := bits.Div64(hi, lo, uint64(time.Second))
+	return ticks, nil
+}
+
+func saturatingAdd(a, b uint64) uint64 {
+	if sum, carry := bits.Add64(a, b, 0); carry == 0 {
+		return sum
+	}
+	return math.MaxUint64
+}

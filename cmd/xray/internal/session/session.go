@@ -1,0 +1,278 @@
+// Package session is one run of a subcommand over a trace: the trace, the names of its
+// functions, its clock, the [Scope] that the command line chose, and what every report
+// says of what it does not know.
+//
+// A command declares its [Inputs], opens a Session, runs analyses with [Analyze], and hands
+// its report to [Session.Report]:
+//
+//	inputs := session.Inputs{Scope: session.ByCall}
+//	inputs.AddFlags(cmd.Flags())
+//	...
+//	s, err := inputs.Open(streams, "account", paths)
+//	sink, run, err := session.Analyze(s, s.Scope, calls.Options{}, account.New)
+//	err = s.Report(&output, run, body)
+package session
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Session is one run over a trace. Its exported fields do not change once it is open. It is
+// not for concurrent use.
+type Session struct {
+	*cli.Streams
+	Command string        // the name of the subcommand
+	Trace   *reader.Trace // nil where a command has names alone
+	Names   symbolize.Names
+	Clock   reader.Clock
+	Scope   Scope // what the command line chose
+	// Strict tells that losses and unmatched exits are errors.
+	Strict bool
+	// MaxPaths is how many call paths a tree may have; 0 is no limit.
+	MaxPaths int
+	// Alias says which function each one counts as; nil where each is itself.
+	Alias func(reader.FuncID) reader.FuncID
+
+	style   string // of names; "" unless it was given
+	packed  bool   // names are from the trace itself
+	tables  []*symbolize.Table
+	trusted []*symbolize.Table  // whose debug information may name files to be read
+	missing []symbolize.Missing // objects of the trace that Names has no file of
+	notes   []func() string
+	span    *Span // nil until it is known
+	closers []func() error
+}
+
+// New makes a session over a trace that is open, with the clock that its header states.
+// The session closes the trace.
+func New(streams *cli.Streams, command string, t *reader.Trace, names symbolize.Names) *Session {
+	return &Session{
+		Streams: streams, Command: command, Trace: t, Names: names,
+		Clock: reader.Clock{Frequency: t.Header(0).CycleFrequency},
+	}
+}
+
+// Close closes the trace and what names are from.
+func (s *Session) Close() error {
+	var err error
+	if s.Trace != nil {
+		err = s.Trace.Close()
+	}
+	for _, c := range s.closers {
+		err = errors.Join(err, c())
+	}
+	return err
+}
+
+// Packed reports whether names are from the trace itself.
+func (s *Session) Packed() bool { return s.packed }
+
+// Missing returns the objects of the trace whose functions have no names, or perhaps wrong
+// ones.
+func (s *Session) Missing() []symbolize.Missing { return s.missing }
+
+// Table returns the names of the functions of an object; nil if there is no file of it.
+func (s *Session) Table(object int) *symbolize.Table {
+	if object >= len(s.tables) {
+		return nil
+	}
+	return s.tables[object]
+}
+
+// Progress shows the progress of passes over the trace on a terminal, until the function
+// that it returns is called.
+func (s *Session) Progress() (stop func()) { return s.Streams.Progress(s.Command, s.Trace) }
+
+// Run is what a report is about: the calls that an analysis saw, and what was added to
+// them.
+type Run struct {
+	*calls.Stats
+	// PrunedFiles is the number of files whose sums of pruned calls are in the report, and
+	// PrunedIn which of its numbers have them; "" is count and total.
+	PrunedFiles int
+	PrunedIn    string
+	Caveats     []string // the command's own, before those of all commands
+	// Start is the time that moments in the report count from; 0 is the start of the trace.
+	Start uint64
+}
+
+// Analyze runs an analysis over the calls in scope. It overwrites what opts says of
+// filters, aliases and short calls.
+func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, newSink func() S) (sink S, run *Run, err error) {
+	run = &Run{}
+	opts.Filter, opts.Alias, opts.Short = scope.Filter, s.Alias, s.ShortTicks()
+	if s.MaxPaths > 0 && opts.Budget == nil {
+		opts.Budget = calls.NewPathBudget(s.MaxPaths)
+	}
+	err = s.Pass(func(unmatched func(*calls.Unmatched) error) (err error) {
+		if opts.Unmatched == nil {
+			opts.Unmatched = unmatched
+		}
+		sink, run.Stats, err = calls.Run(calls.Source(s.Trace), opts, newSink)
+		if err != nil {
+			return err
+		}
+		if to, ok := any(sink).(calls.SumSink); ok {
+			return calls.RunSums(s.Trace, opts, to, run.Stats)
+		}
+		return nil
+	})
+	return sink, run, err
+}
+
+// Pass has f pass over the trace. unmatched is nil, or with --strict what f must call for
+// each exit without an entry; it may be called concurrently. Losses are errors then, too.
+func (s *Session) Pass(f func(unmatched func(*calls.Unmatched) error) error) error {
+	var first firstUnmatched
+	var unmatched func(*calls.Unmatched) error
+	if s.Strict {
+		unmatched = first.see
+	}
+	stop := s.Progress()
+	err := f(unmatched)
+	stop()
+	if err != nil || !s.Strict {
+		return err
+	}
+	losses := s.Trace.Losses()
+	if loss, ok := losses.First(); ok {
+		return fmt.Errorf("%v (%s in all)", loss, label.Grouped(uint64(losses.Count())))
+	}
+	if n := first.count; n > 0 {
+		return fmt.Errorf("%s: thread %d/%d: exit of %s at %d ticks has no entry (%s in all)",
+			s.Trace.Files()[first.thread.File], first.thread.Process, first.thread.Thread,
+			symbolize.Label(s.Names, first.event.Func), first.event.TSC, label.Grouped(n))
+	}
+	return nil
+}
+
+// firstUnmatched finds the unmatched exit that is reported, which must not depend on how
+// the trace was divided among goroutines.
+type firstUnmatched struct {
+	mu     sync.Mutex
+	count  uint64
+	thread reader.Thread
+	event  reader.Event
+}
+
+func (f *firstUnmatched) see(u *calls.Unmatched) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+	if f.count == 1 || u.Event.TSC < f.event.TSC {
+		f.thread, f.event = u.Thread, u.Event
+	}
+	return nil
+}
+
+// Note has [Session.Summary] write what note returns then, unless it is "".
+func (s *Session) Note(note func() string) { s.notes = append(s.notes, note) }
+
+// Summary writes to standard error, in one line after the notes, what the report does not
+// cover. stats is nil when no calls were rebuilt.
+func (s *Session) Summary(stats *calls.Stats) {
+	for _, note := range s.notes {
+		if text := note(); text != "" {
+			fmt.Fprintf(s.Stderr, "xray: %s\n", text)
+		}
+	}
+	var parts []string
+	losses := s.Trace.Losses()
+	if n := losses.Count(); n > 0 {
+		var causes []string
+		for c, total := range losses.Total {
+			if total.Losses > 0 {
+				causes = append(causes, fmt.Sprintf("%s %v", label.Grouped(uint64(total.Losses)), reader.Cause(c)))
+			}
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s", label.Count(uint64(n), "loss", "losses"), strings.Join(causes, ", ")))
+	}
+	if stats != nil && stats.Calls == 0 {
+		if sums := s.OnlySums(); sums != "" {
+			parts = append(parts, sums)
+		}
+	}
+	if stats != nil && stats.Unmatched > 0 {
+		parts = append(parts, label.Count(stats.Unmatched, "exit", "exits")+" without an entry")
+	}
+	if len(parts) > 0 {
+		s.Say("%s; run xray info %s for details", strings.Join(parts, "; "), strings.Join(s.Trace.Files(), " "))
+	}
+}
+
+// OnlySums says what the recorder did instead of recording calls; "" when it recorded them.
+func (s *Session) OnlySums() string {
+	for i := range s.Trace.Files() {
+		switch r := s.Trace.Recording(i); {
+		case r == nil:
+		case len(r.Counters) > 0:
+			return "calls were only counted"
+		case len(r.Profiles) > 0:
+			return "calls were only summed up by call path"
+		}
+	}
+	return ""
+}
+
+// SingleRecording is what the recorder says of the trace; nil if the trace is several files
+// or is not of xray's recorder.
+func (s *Session) SingleRecording() *reader.Recording {
+	if len(s.Trace.Files()) > 1 {
+		return nil
+	}
+	return s.Trace.Recording(0)
+}
+
+// ThreadNames name threads in reports.
+func (s *Session) ThreadNames() label.Threads {
+	return label.Threads{Name: s.Trace.ThreadName, Files: s.Trace.Files()}
+}
+
+// Span is the time of a trace, in ticks, and the number of its threads.
+type Span struct {
+	First, Last uint64
+	Threads     int
+}
+
+// Span passes over the trace, once, to find its first and last record. Without any, all of
+// it is 0.
+func (s *Session) Span() (Span, error) {
+	if s.span != nil {
+		return *s.span, nil
+	}
+	stop := s.Progress()
+	defer stop()
+	var mu sync.Mutex
+	span := Span{First: math.MaxUint64}
+	err := s.Trace.Each(0, func(_ int, b *reader.Block) error {
+		least, most := uint64(math.MaxUint64), uint64(0)
+		for i := range b.Events {
+			least, most = min(least, b.Events[i].TSC), max(most, b.Events[i].TSC)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		span = Span{min(span.First, least), max(span.Last, most), max(span.Threads, b.Index+1)}
+		return nil
+	})
+	if span.First == math.MaxUint64 {
+		span.First = 0
+	}
+	s.span = &span
+	return span, err
+}
+
+// Start is the time of the first record. See [Session.Span].
+func (s *Session) Start() (uint64, error) {
+	span, err := s.Span()
+	return span.First, err
+}

@@ -1,0 +1,74 @@
+package session
+
+import (
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// CountSink is an analysis of calls that were only counted.
+type CountSink interface {
+	Count(th reader.Thread, index int, fn reader.FuncID, calls uint64)
+}
+
+// PrunedSink is an analysis of calls that the recorder dropped after it had summed them up.
+type PrunedSink interface {
+	Pruned(th reader.Thread, index int, fn reader.FuncID, calls, ticks uint64)
+}
+
+// AddCounters adds the calls in scope that were only counted, each process as one more
+// thread.
+func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) {
+	for i := range s.Trace.Files() {
+		r := s.Trace.Recording(i)
+		if r == nil || len(r.Counters) == 0 {
+			continue
+		}
+		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
+		for _, c := range r.Counters {
+			if fn, ok := s.counted(scope, c.Func); ok {
+				sink.Count(thread, run.Threads, fn, c.Calls)
+				run.Calls += c.Calls
+			}
+		}
+		run.Threads++
+	}
+}
+
+// AddPruned adds the sums of the calls that recorders dropped, each process as one more
+// thread. It adds nothing where scope chooses by more than function, since the sums are of
+// all threads and times, or where the trace has only the end of what was recorded.
+func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) {
+	if scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
+		return
+	}
+	for i := range s.Trace.Files() {
+		r := s.Trace.Recording(i)
+		if r == nil || len(r.Pruned.Functions) == 0 || IsEnd(r) {
+			continue
+		}
+		thread := reader.Thread{File: int32(i), Process: r.Process.PID}
+		for _, p := range r.Pruned.Functions {
+			if fn, ok := s.counted(scope, p.Func); ok {
+				sink.Pruned(thread, run.Threads, fn, p.Calls, p.Ticks)
+				run.Calls += p.Calls
+			}
+		}
+		run.Threads++
+		run.PrunedFiles++
+	}
+}
+
+// counted is the function that a sum of calls counts for, if it is in scope.
+func (s *Session) counted(scope Scope, fn reader.FuncID) (reader.FuncID, bool) {
+	if s.Alias != nil {
+		fn = s.Alias(fn)
+	}
+	return fn, scope.Func == nil || scope.Func(fn)
+}
+
+// IsEnd reports whether a trace has only the end of the calls that were recorded, as those of
+// rings do. Its sums of pruned calls are of the whole recording.
+func IsEnd(r *reader.Recording) bool {
+	return slices.ContainsFunc(r.Threads, func(t reader.ThreadInfo) bool { return t.Overwritten > 0 })
+}
