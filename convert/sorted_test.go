@@ -16,11 +16,6 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-type sortedWriter interface {
-	blockWriter
-	Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.Block) error
-}
-
 func openSorted(t *testing.T, data []byte) *reader.Trace {
 	t.Helper()
 	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")

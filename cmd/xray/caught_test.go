@@ -71,7 +71,7 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 				text = strings.Join(strings.Fields(text), " ")
 				// Both functions are left as often; the one with the lower id is named.
 				if !strings.Contains(text, "100 calls of read_header, "+test.says) && !strings.Contains(text, "100 calls of serve, "+test.says) ||
-					!strings.Contains(text, "nless that is recursion, exceptions or longjmp left them, and traces of LLVM's recorders do not say that.") {
+					!strings.Contains(text, "Unless the function is recursive, exceptions or longjmp left these calls, and traces of LLVM's recorders do not show it.") {
 					t.Errorf("%s:\n%s", args, text)
 				}
 			}
