@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
-	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -118,6 +117,3 @@ func (s *Session) Fail(run *Run) {
 	s.Summary(run.Stats)
 	tellCaveats(s.Streams, s.Caveats(run))
 }
-
-// Ended is the run of an analysis that rebuilt calls by itself.
-func Ended(stats *calls.Stats) *Run { return &Run{Stats: stats} }
