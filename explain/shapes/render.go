@@ -96,7 +96,7 @@ func differences(s *Shape) *report.TableNode {
 // mostWords limits the differences in a text.
 const mostWords = 6
 
-// words says how a shape differs, as "+ recompute, hashKey 512x (1x)". A function
+// words describes the differences of a shape, for example "+ recompute, hashKey 512x (1x)". A function
 // that is in several differences is named with its caller.
 func words(list []Difference, names symbolize.Names) string {
 	times := make(map[reader.FuncID]int)

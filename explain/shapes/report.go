@@ -13,11 +13,11 @@ type Report struct {
 	Clock       reader.Clock
 	Invocations uint64 // of all shapes
 	Threads     int
-	// Full tells that there were more shapes than Shapes has, the limit. The
-	// commonest are all among them: those with more than Invocations/limit.
+	// Full says that there were more shapes than the limit, which Shapes has. They
+	// include all with more than Invocations/limit.
 	Full bool
-	// Shapes begin with the commonest. Behind it they are ordered by how rare they
-	// are, the rarest first, and equally rare ones by their median, the longest first.
+	// Shapes begin with the most common one. The others are ordered from the rarest
+	// on, and equally rare ones by their median, the longest first.
 	Shapes []Shape
 }
 
