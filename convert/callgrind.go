@@ -13,14 +13,15 @@ import (
 )
 
 // Callgrind makes a profile in Valgrind's callgrind format, for KCachegrind and
-// callgrind_annotate: the self time of every function, and how often and for how long
-// it called others. The time of a call is that of its caller's callee for as long as no
-// other call of the caller is open inside: so the self time of a function and the times
-// of what it called add up to its total time, as account has it, in recursion, too.
+// callgrind_annotate: the self time of every function, and how often and for how long it
+// called others. The time of a call counts for its caller only while no other call of that
+// caller is open inside. So the self time of a function and the times of its callees add up
+// to its total time in account, also in recursion.
 //
-// It is a [calls.Analysis] for calls.Options with Opens, and without a MinDuration; that
-// is Options.Shortest. Memory grows with functions, with pairs of caller and callee, and
-// with the depth of stacks. The same trace gives the same bytes, however it was sharded.
+// It is a [calls.Analysis] for calls.Options with Opens, and without a MinDuration. Use
+// Options.Shortest instead. Memory grows with functions, with pairs of caller and callee,
+// and with the depth of stacks. The same trace gives the same bytes, however it was
+// sharded.
 type Callgrind struct {
 	opts    Options
 	self    map[reader.FuncID]*uint64 // ticks
@@ -31,13 +32,13 @@ type Callgrind struct {
 // callgrindStack are the open calls of a thread.
 type callgrindStack struct {
 	open   []callgrindCall
-	latest map[reader.FuncID]int // the place of the innermost call of each function, from 1 on; 0 for none
+	latest map[reader.FuncID]int // position of the innermost call of each function, from 1; 0 for none
 }
 
 type callgrindCall struct {
 	fn    reader.FuncID
 	depth uint32
-	outer int // the place of the call of the same function around it, from 1 on; 0 for none
+	outer int // position of the enclosing call of the same function, from 1; 0 for none
 }
 
 type callEdge struct{ caller, callee reader.FuncID }
@@ -65,7 +66,7 @@ func (p *Callgrind) Calls(b *calls.Batch) error {
 			}
 			p.add(c.Func, c.Caller, c.Self, callTotal{1, c.Duration})
 			if around != nil {
-				p.edge(*around).ticks -= c.Duration // what is added at its end is more
+				p.edge(*around).ticks -= c.Duration // more than that is added at its end
 			}
 		},
 		func(*calls.Event) {})
@@ -77,9 +78,8 @@ func (s *callgrindStack) enter(o *calls.Open) {
 	s.latest[o.Func] = len(s.open)
 }
 
-// leave ends the innermost call. If there is a call of the same function around it, leave
-// returns which of the calls that this one made is around it, too; nil where a filter
-// left that out.
+// leave ends the innermost call. If it is inside a call of the same function, leave returns
+// the call of that one that contains it, or nil if a filter dropped it.
 func (s *callgrindStack) leave() *callEdge {
 	n := len(s.open) - 1
 	c := s.open[n]
@@ -100,8 +100,8 @@ func (s *callgrindStack) leave() *callEdge {
 }
 
 // Sums implements [calls.SumSink]. In a recursion of several functions, a folded call does
-// not say which call is around it. Its time is taken out of the edge that leads to it, which
-// is right for functions that call themselves.
+// not tell which call it is inside. Its time is subtracted from the edge that leads to it,
+// which is correct for functions that call themselves.
 func (p *Callgrind) Sums(s *calls.Sums) error {
 	for sum := range s.Functions() {
 		if n := sum.Count + sum.Open; n > 0 {
@@ -121,13 +121,13 @@ func (p *Callgrind) Sums(s *calls.Sums) error {
 	return nil
 }
 
-// nested takes the time of a path out of that of the call that is around it and was made by
-// a call of the same function.
+// nested subtracts the time of a path from that of the enclosing call that was made by a
+// call of the same function.
 func (p *Callgrind) nested(paths []calls.Sum, i int) {
 	child := i
 	for a := paths[i].Parent; a >= 0; child, a = a, paths[a].Parent {
 		if paths[a].Func == paths[i].Func {
-			if c := &paths[child]; c.Count+c.Open > 0 { // no filter left it out
+			if c := &paths[child]; c.Count+c.Open > 0 { // the filter did not drop it
 				p.edge(callEdge{paths[a].Func, c.Func}).ticks -= paths[i].Total + paths[i].OpenTotal
 			}
 			return
@@ -150,7 +150,7 @@ func (p *Callgrind) add(fn, caller reader.FuncID, self uint64, t callTotal) {
 	edge.ticks += t.ticks
 }
 
-// edge is what there is of a pair of functions.
+// edge returns the totals for a pair of functions.
 func (p *Callgrind) edge(e callEdge) *callTotal {
 	edge := p.edges[e]
 	if edge == nil {
@@ -213,11 +213,11 @@ func (p *Callgrind) Write(w io.Writer) error {
 		for len(edges) > 0 && edges[0].caller <= fn {
 			e := edges[0]
 			if edges = edges[1:]; e.caller != fn {
-				continue // a caller that a filter left out
+				continue // a caller that a filter dropped
 			}
 			t := p.edges[e]
 			if t.calls == 0 {
-				continue // a call that a filter left out
+				continue // a call that a filter dropped
 			}
 			to := out.place("c", e.callee)
 			out.line("calls=" + strconv.FormatUint(t.calls, 10) + " " + strconv.Itoa(to))
@@ -244,8 +244,8 @@ func (w *callgrindWriter) cost(line int, v uint64) {
 	w.out.buf = w.out.spill(append(buf, '\n'))
 }
 
-// place says which function what follows is of, with prefix c of a function that is
-// called, and returns its line.
+// place writes the function that the next lines are about, with prefix c for a called
+// function, and returns its line.
 func (w *callgrindWriter) place(prefix string, fn reader.FuncID) (line int) {
 	var s symbolize.Symbol
 	if w.opts.Names != nil {
@@ -265,12 +265,12 @@ func (w *callgrindWriter) place(prefix string, fn reader.FuncID) (line int) {
 	return max(s.Line, 0)
 }
 
-// oneLine is a text as a line can hold it.
+// oneLine replaces line breaks in a text.
 func oneLine(text string) string {
 	return strings.NewReplacer("\n", " ", "\r", " ").Replace(validText(text))
 }
 
-// name writes a name with a number, and later the number alone.
+// name writes a name with a number, and after the first time only the number.
 func (w *callgrindWriter) name(key, kind, name string) {
 	name = oneLine(name)
 	n, known := w.names[kind+"="+name]

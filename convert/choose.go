@@ -5,17 +5,16 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// ChooseRecords returns what leaves in a block only the records that f chooses;
-// nil when f chooses all. An entry and its exit stay or go together, so that the
-// calls of what is left are those that f chooses of the trace: by their thread,
-// function, depth, and the time at which they begin. An exit without an entry is
-// of a call that began before the trace, and stays where From is 0. Custom and
-// typed events are chosen by thread, time and depth. f.MinDuration is ignored, as
-// durations are not known yet.
+// ChooseRecords returns a function that keeps only the records of a block that f selects,
+// or nil if f selects all. An entry and its exit are kept or dropped together. So the calls
+// of the result are those of the trace that f selects by thread, function, depth and start
+// time. An exit without an entry belongs to a call that began before the trace, and is kept
+// if From is 0. Custom and typed events are selected by thread, time and depth.
+// f.MinDuration is ignored, because durations are not known yet.
 //
-// The blocks of a thread must come in order. The block that is returned is that
-// which was passed, or one that stays valid until the next call for its thread.
-// Memory grows with threads and the depth of their stacks.
+// The blocks of a thread must come in order. The function returns the block that was
+// passed, or one that is valid until the next call for its thread. Memory grows with
+// threads and the depth of their stacks.
 func ChooseRecords(f calls.Filter) func(*reader.Block) *reader.Block {
 	if f.From == 0 && f.To == 0 && f.Thread == nil && f.Func == nil && f.MaxDepth == 0 {
 		return nil
@@ -26,11 +25,11 @@ func ChooseRecords(f calls.Filter) func(*reader.Block) *reader.Block {
 
 type chooser struct {
 	calls.Filter
-	funcs   map[reader.FuncID]bool // answers of Func
+	funcs   map[reader.FuncID]bool // results of Func
 	threads map[int]*chosenThread  // by Block.Index
 }
 
-// chosenThread is what a chooser has of a thread.
+// chosenThread is the state of a thread.
 type chosenThread struct {
 	recordStack
 	wanted bool
@@ -72,7 +71,7 @@ func (c *chooser) block(b *reader.Block) *reader.Block {
 	return out
 }
 
-// keep chooses the next record of a thread.
+// keep decides about the next record of a thread.
 func (c *chooser) keep(t *chosenThread, e *reader.Event) bool {
 	depth := uint32(len(t.open))
 	switch {

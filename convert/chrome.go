@@ -10,27 +10,25 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Chrome writes Chrome trace_event JSON, which Perfetto, Chrome's own viewer and
-// others load. (Speedscope, too; but it adds up times in floating point, by which
-// calls that end together get mixed up, and takes calls with other arguments for
-// other functions. It is exact with folded stacks and with pprof profiles.)
+// Chrome writes Chrome trace_event JSON, which Perfetto, Chrome's own viewer and others
+// load. (speedscope does too, but it adds up times in floating point, which mixes up calls
+// that end together, and takes calls with other arguments for other functions. It is exact
+// with folded stacks and with pprof profiles.)
 //
-// Each call is one complete event ("X") on its thread, each custom or typed
-// event an instant ("i") with its payload. Times are microseconds since
-// Options.Base with three decimals. The arguments of an event show logged
-// arguments, and how a call ended whose exit was not recorded. Calls that are
-// still open where their thread's records end are "truncated" and closed a
-// nanosecond (or tick) later: viewers show what begins just when a call ends as
-// not part of it, but what the last record tells of happened within these calls.
-// Processes and threads are named; a process whose id another trace has taken
-// already, and process 0, which stands for an unknown one, get another id.
+// Each call is one complete event ("X") on its thread. Each custom or typed event is an
+// instant ("i") with its payload. Times are microseconds since Options.Base with three
+// decimals. The arguments of an event show logged arguments, and how a call without an exit
+// record ended. Calls that are still open where their thread's records end are "truncated"
+// and closed a nanosecond (or tick) later. Otherwise viewers would not show what the last
+// record tells as part of these calls. Processes and threads are named. A process whose ID
+// another trace has already taken, and process 0, which stands for an unknown one, get
+// another ID.
 //
-// What Options.LeftOut is about is shown as events, which tell how many calls they stand
-// for and how long these took, and as a counter for each thread. It is a sink without a
-// MinDuration; that is Options.Shortest.
+// Calls that Options.LeftOut describes are shown as events, with their number and their
+// time, and as a counter for each thread. Chrome is a sink without a MinDuration. Use
+// Options.Shortest instead.
 //
-// Where the frequency is unknown, a microsecond stands for a tick, and
-// otherData says so.
+// If the frequency is unknown, a microsecond stands for a tick, and otherData says so.
 type Chrome struct {
 	out     output
 	opts    Options
@@ -39,14 +37,14 @@ type Chrome struct {
 	heads   labels
 	threads perThread[chromeThread]
 	events  bool
-	sources *sources // of functions, for vizviewer; else nil
+	sources *sources // of functions, for vizviewer; otherwise nil
 }
 
-// chromeThread is what is kept of a thread.
+// chromeThread is the state of a thread.
 type chromeThread struct {
 	end   string // of its events; "" until it appears
 	short *shortCalls
-	// pending are the instants in open calls, where these may be left out.
+	// pending are the instants in open calls, if these may be left out.
 	pending []chromeInstant
 	last    chromeEnd
 }
@@ -94,9 +92,8 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 		buf = c.out.spill(c.appendInstant(c.next(buf), &events[0], t.end))
 	}
 	for i := 0; i < len(b.Calls); {
-		// Calls come before their callers. Of complete events that start and
-		// end together viewers take the first for the caller, so such a run is
-		// turned around.
+		// Calls come before their callers. Of complete events that start and end together,
+		// viewers take the first for the caller. So such a run is reversed.
 		end := i + 1
 		for end < len(b.Calls) && b.Calls[end].Start == b.Calls[i].Start && b.Calls[end].Duration == b.Calls[i].Duration {
 			end++
@@ -157,8 +154,8 @@ func (c *Chrome) appendCall(dst []byte, b *calls.Batch, i int, t *chromeThread) 
 	return append(dst, '}')
 }
 
-// mostExact bounds the numbers that viewers, which are written in JavaScript, can tell
-// apart. Larger arguments are mostly addresses.
+// mostExact is the largest number that viewers in JavaScript represent exactly. Larger
+// arguments are mostly addresses.
 const mostExact = 1 << 53
 
 // appendArgument appends an argument, in hexadecimal if it is larger than mostExact.
@@ -169,7 +166,7 @@ func appendArgument(dst []byte, v uint64) []byte {
 	return strconv.AppendUint(append(dst, "0x"...), v, 16)
 }
 
-// appendExactInJavaScript appends an argument as a JSON number where that is exact, and
+// appendExactInJavaScript appends an argument as a JSON number if that is exact, and
 // otherwise as text.
 func appendExactInJavaScript(dst []byte, v uint64) []byte {
 	if v <= mostExact {
@@ -209,8 +206,7 @@ func (c *Chrome) next(dst []byte) []byte {
 	return append(dst, '\n')
 }
 
-// thread returns what is kept of the batch's thread. When it meets the thread for the
-// first time, it names it.
+// thread returns the state of the batch's thread. The first time, it names the thread.
 func (c *Chrome) thread(b *calls.Batch) *chromeThread {
 	t := c.threads.at(b.Index)
 	if t.end != "" {

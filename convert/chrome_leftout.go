@@ -13,8 +13,8 @@ type chromeInstant struct {
 	text  []byte
 }
 
-// run shows calls that are left out. It ends a nanosecond early, and so within its
-// caller, whichever a viewer takes first and however it adds.
+// run shows calls that are left out. It ends a nanosecond early, and so within its caller,
+// whatever the order and the rounding of a viewer.
 func (c *Chrome) run(thread string, r *shortRun) {
 	start, duration := c.time.span(r.start, r.end-r.start)
 	buf := append(c.next(c.out.buf), `{"name":"`+leftOutName+`","ph":"X","ts":`...)
@@ -33,8 +33,8 @@ func (c *Chrome) leftOutFrom(thread, name string, tsc, n uint64) {
 	c.out.buf = c.out.spill(append(strconv.AppendUint(buf, n, 10), "}}"...))
 }
 
-// instants takes the events up to a time, which may be left out with the calls that they
-// happened in, and returns the others.
+// instants keeps the events up to a time that may be left out with their calls, and returns
+// the others.
 func (c *Chrome) instants(t *chromeThread, events []calls.Event, tsc uint64) []calls.Event {
 	for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
 		e := &events[0]
@@ -47,7 +47,7 @@ func (c *Chrome) instants(t *chromeThread, events []calls.Event, tsc uint64) []c
 	return events
 }
 
-// leaveOut takes the next call that ends. Instants in it are written if it is shown.
+// leaveOut handles the next call that ends. Instants in it are written if it is shown.
 func (c *Chrome) leaveOut(t *chromeThread, call *calls.Call, shown bool) {
 	t.short.leave(call, shown)
 	n := len(t.pending)

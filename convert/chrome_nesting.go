@@ -2,15 +2,15 @@ package convert
 
 import "strconv"
 
-// chromeEnd is how far calls have reached, in nanoseconds and in floating point.
+// chromeEnd is the end of the calls so far, in nanoseconds and in floating point.
 type chromeEnd struct {
 	start, duration int64
-	micros          float64 // 0 for the sum of the two
+	micros          float64 // 0 if it is the sum of the two
 }
 
 // appendDuration appends the duration of a call. Viewers that add it to the start in
-// floating point must not find that a call ends before the last one inside it, which
-// they would leave out. Where both end together a longer fraction takes care of that.
+// floating point must not find that a call ends before the last one inside it, because they
+// would omit that one. If both end together, a longer fraction ensures this.
 func (e *chromeEnd) appendDuration(dst []byte, time *timeline, start, duration int64) []byte {
 	end, last := start+duration, e.start+e.duration
 	if end < last { // of calls that start together, the inner one comes last

@@ -12,22 +12,22 @@ import (
 
 // CSV writes a row for each call, below a row of column names:
 //
-//	trace        name of the trace; only where there are several
+//	trace        name of the trace; only if there are several
 //	process, thread
 //	function_id, function
 //	depth        how many calls were open around it
 //	caller_id, caller
-//	             the call it was made from; empty when it was the outermost
+//	             the call it was made from; empty for outermost calls
 //	start_ns     since Options.Base; start_unix_ns since 1970 with Options.Absolute
 //	duration_ns  from entry to exit
-//	self_ns      duration less that of the calls it made
+//	self_ns      duration without that of the calls it made
 //	end          exited, tail-exited, inferred, truncated or left; see calls.End
 //	args         logged arguments, separated by spaces
 //
-// Where the frequency is unknown, the three times are named start_ticks,
-// duration_ticks and self_ticks. Custom and typed events are no calls and are
-// left out. Fields are quoted as RFC 4180 says; lines end in a line feed. Names that a
-// spreadsheet would take for a formula are preceded by an apostrophe.
+// If the frequency is unknown, the three times are named start_ticks, duration_ticks and
+// self_ticks. Custom and typed events are omitted. Fields are quoted as in RFC 4180, and
+// lines end in a line feed. Names that a spreadsheet would take for a formula are preceded
+// by an apostrophe.
 type CSV struct {
 	rows
 	names labels
@@ -81,7 +81,7 @@ func (c *CSV) appendThread(dst []byte, t reader.Thread) []byte {
 	return append(dst, ',')
 }
 
-// appendField appends a field of text, in quotes where they are needed.
+// appendField appends a text field, quoted if needed.
 func appendField(dst []byte, s string) []byte {
 	s = texttab.CSVText(s)
 	if !strings.ContainsAny(s, "\",\r\n") && strings.TrimSpace(s) == s {

@@ -1,16 +1,16 @@
 // Package convert writes traces in other formats.
 //
-// Two kinds of writers share it. Some take the blocks of a trace, and show its
-// records one by one, in the order in which the blocks come:
+// It has two kinds of writers. Some take the blocks of a trace, and show its records one by
+// one, in the order of the blocks:
 //
 //	YAML         trace YAML, as llvm-xray writes it
-//	TraceEvents  Chrome trace_event JSON in the shape that llvm-xray gives it
+//	TraceEvents  Chrome trace_event JSON in the same form as llvm-xray's
 //
-// The others are sinks of reader/calls, and show calls with their durations, in
-// the order in which the calls end:
+// The others are sinks of reader/calls, and show calls with their durations, in the order
+// in which the calls end:
 //
 //	Perfetto     a protobuf trace for Perfetto
-//	Chrome       Chrome trace_event JSON for Perfetto and its like, and for vizviewer
+//	Chrome       Chrome trace_event JSON for Perfetto and similar viewers, and for vizviewer
 //	Speedscope   a profile of each thread for speedscope
 //	Firefox      a profile for the Firefox Profiler
 //	Pprof        a profile for pprof: self time and calls of every call path
@@ -18,15 +18,15 @@
 //	CSV          a row for each call
 //	JSONLines    a JSON object for each call
 //
-// All but Pprof, Callgrind, Speedscope and Firefox stream: they hold one buffer, what they
-// keep per thread, and the rendered names of a bounded number of functions. Every
-// writer but Pprof and Callgrind must be closed, which ends the output and flushes it, and leaves the
-// [io.Writer] open. Errors of the io.Writer are returned by the call that meets
-// them and by every one after it. Writers are not safe for concurrent use.
+// All except Pprof, Callgrind, Speedscope and Firefox stream: they hold one buffer, some
+// state per thread, and the rendered names of a limited number of functions. Every writer
+// except Pprof and Callgrind must be closed, which ends the output and flushes it, and
+// leaves the [io.Writer] open. The call that meets an error of the io.Writer returns it,
+// and so does every later call. Writers are not safe for concurrent use.
 //
-// Times are converted from ticks to whole nanoseconds exactly, see package
-// clock. Where the frequency of a trace's clock is unknown, times stay in
-// ticks, and every format that has a place for it says so.
+// Times are converted exactly from ticks to whole nanoseconds, see [reader.Clock]. If the
+// frequency of a trace's clock is unknown, times stay in ticks, and every format that can
+// says so.
 package convert
 
 import (
@@ -40,53 +40,51 @@ import (
 type Options struct {
 	// Header is that of the trace, or of the first of several.
 	Header reader.Header
-	// Names are the functions' names. Without them, the formats of llvm-xray
-	// show the decimal id, as it does unless it is told to symbolise, and all
-	// others "#id".
+	// Names are the functions' names. Without them, the formats of llvm-xray show the
+	// decimal ID, as it does unless told to symbolize, and all others "#id".
 	Names symbolize.Names
 	// Base is the TSC that becomes time 0 in the formats that rebase times:
 	// Chrome, CSV and JSONLines. Earlier times are negative.
 	Base uint64
-	// Epoch is the time at Base in nanoseconds since 1970; 0 when it is not known.
-	// Chrome tells it.
+	// Epoch is the time at Base in nanoseconds since 1970, or 0 if it is unknown. Chrome
+	// shows it.
 	Epoch uint64
-	// Absolute makes CSV and JSONLines count times from 1970 on instead of from
-	// Base. It needs an Epoch and a known frequency.
+	// Absolute makes CSV and JSONLines count times from 1970 instead of from Base. It needs
+	// an Epoch and a known frequency.
 	Absolute bool
-	// Shortest makes Perfetto, Chrome, Speedscope and Firefox leave out calls of fewer ticks.
+	// Shortest makes Perfetto, Chrome, Speedscope and Firefox omit calls of fewer ticks.
 	Shortest uint64
-	// LeftOut says which calls these are, for the same formats to show; they then also
-	// show where runs of such calls are, and leave out the events in them. "" for neither.
+	// LeftOut describes these calls, for the same formats to show. They then also show
+	// where runs of such calls are, and omit the events in them. "" for neither.
 	LeftOut string
-	// LeftOutEvery is how long the spans are, in ticks, for each of which Perfetto and
-	// Chrome show how many calls of a thread were left out; 0 for none. Only with LeftOut.
+	// LeftOutEvery is the length of time spans, in ticks. For each, Perfetto and Chrome
+	// show how many calls of a thread were left out. 0 for none. Only with LeftOut.
 	LeftOutEvery uint64
-	// Caveats, where it is set, says in sentences what the trace does not have. It is asked
-	// when a writer of Perfetto, Chrome, Speedscope or Firefox is closed, and when a
-	// Pprof or Callgrind is written. Other formats have no place for that.
+	// Caveats, if not nil, returns sentences about what the trace lacks. It is called when
+	// a writer of Perfetto, Chrome, Speedscope or Firefox is closed, and when a Pprof or
+	// Callgrind is written. Other formats cannot contain them.
 	Caveats func() []string
-	// Lost, which may be nil, is asked when a Perfetto or Firefox is closed how many records
-	// of the trace could not be read.
+	// Lost, if not nil, returns how many records of the trace could not be read. It is
+	// called when a Perfetto or Firefox is closed.
 	Lost func() int64
-	// Source, which may be nil, returns the text of a file of source code, which VizTracer's
-	// viewer and the Firefox Profiler show then. Files that cannot be read stay empty, and so
-	// do further ones once there are 32 MB. Memory also grows with the functions that have a
-	// file.
+	// Source, if not nil, returns the text of a source file, for VizTracer's viewer and the
+	// Firefox Profiler. Files that cannot be read are empty, and so are further ones after
+	// 32 MB. Memory also grows with the functions that have a file.
 	Source func(path string) ([]byte, error)
-	// Files are the names of the traces, by reader.Thread.File. They are shown
-	// where there is more than one.
+	// Files are the names of the traces, by reader.Thread.File. They are shown if there is
+	// more than one.
 	Files []string
 	// Threads makes Pprof keep threads apart, by labels.
 	Threads bool
-	// Inlines makes Pprof show the inlined functions that calls were made from, where
+	// Inlines makes Pprof show the inlined functions that calls were made from, if
 	// symbolize.CallFrames knows them, and the lines of calls.
 	Inlines bool
-	// ThreadName and ProcessName give threads and their processes names, in Chrome
-	// and Pprof; "" for none. They may be nil.
+	// ThreadName and ProcessName return names of threads and of their processes, for Chrome
+	// and Pprof, or "". They may be nil.
 	ThreadName, ProcessName func(reader.Thread) string
 }
 
-// caveats are what Caveats says, behind what is left out.
+// caveats returns the description of what is left out, followed by Caveats.
 func (o *Options) caveats() []string {
 	var list []string
 	if o.LeftOut != "" {
@@ -98,7 +96,7 @@ func (o *Options) caveats() []string {
 	return list
 }
 
-// nameOf is what name, one of the two above, calls a thread.
+// nameOf returns the result of name, one of the two above, for a thread.
 func nameOf(name func(reader.Thread) string, t reader.Thread) string {
 	if name == nil {
 		return ""
@@ -106,7 +104,7 @@ func nameOf(name func(reader.Thread) string, t reader.Thread) string {
 	return name(t)
 }
 
-// file names the trace a thread is of; "" unless there are several.
+// file returns the name of a thread's trace, or "" unless there are several.
 func (o *Options) file(t reader.Thread) string {
 	if len(o.Files) < 2 || int(t.File) >= len(o.Files) {
 		return ""
@@ -114,22 +112,22 @@ func (o *Options) file(t reader.Thread) string {
 	return o.Files[t.File]
 }
 
-// output collects what is written.
+// output collects the output.
 type output struct {
 	w   io.Writer
 	buf []byte
 	err error
 }
 
-// flushSize is what a write to the io.Writer carries at least.
+// flushSize is the minimum size of a write to the io.Writer.
 const flushSize = 64 << 10
 
 func newOutput(w io.Writer) output {
 	return output{w: w, buf: make([]byte, 0, flushSize+4096)}
 }
 
-// spill writes the buffer out when there is enough in it, and returns what is
-// left: most often buf itself, which the caller goes on appending to.
+// spill writes the buffer if it is large enough, and returns what is left: most often buf
+// itself, to which the caller continues to append.
 func (o *output) spill(buf []byte) []byte {
 	if len(buf) < flushSize {
 		return buf

@@ -15,19 +15,19 @@ import (
 // Firefox writes a profile for the Firefox Profiler, in its "processed" format.
 //
 // The samples of a thread are the runs between two entries or exits: the stack, when it
-// came up, and how long it stayed. So self and total times are exact, and the stack chart
-// shows every call where it was. A run that takes no time is there only where calls
-// would else melt into one or vanish. Calls with logged arguments are markers too, since
-// stacks have no place for these. So are custom and typed events; those that name a
-// request have its flow. What Options.LeftOut is about is shown as calls of one function.
-// The profile's information tells what was lost and left out.
+// began, and how long it stayed. So self and total times are exact, and the stack chart
+// shows every call where it was. A run that takes no time is written only if calls would
+// otherwise merge or vanish. Calls with logged arguments are also markers, because stacks
+// cannot have arguments. So are custom and typed events; those that name a request have its
+// flow. Calls that Options.LeftOut describes are shown as calls of one function. The
+// profile's information shows what was lost and left out.
 //
-// Where the frequency is unknown, a nanosecond stands for a tick.
+// If the frequency is unknown, a nanosecond stands for a tick.
 //
-// It is a sink for calls.Options with Opens, and without a MinDuration; that is
-// Options.Shortest. Samples are written in columns, thread by thread, so that all are kept
-// until the end: two for a call, with some 3 bytes each. Memory also grows with the markers
-// and with distinct call paths. The Firefox Profiler holds more.
+// It is a sink for calls.Options with Opens, and without a MinDuration. Use
+// Options.Shortest instead. Samples are written in columns, thread by thread, so all are
+// kept until the end: two per call, with some 3 bytes each. Memory also grows with the
+// markers and with different call paths. The Firefox Profiler needs more.
 type Firefox struct {
 	out     output
 	opts    Options
@@ -36,23 +36,23 @@ type Firefox struct {
 	threads perThread[*firefoxThread]
 	paths   *calls.Paths // of all threads: the profile's stack n is path n+1
 	texts   indexed[string]
-	ends    [calls.Ends]int64 // calls, by how they ended
+	ends    [calls.Ends]int64 // numbers of calls, by how they ended
 	sources *sources
 }
 
-// firefoxThread is what is kept of a thread. Times are those of the timeline.
+// firefoxThread is the state of a thread. Times are those of the timeline.
 type firefoxThread struct {
 	thread  reader.Thread
 	calls   longCalls
 	runs    firefoxRuns
 	markers []firefoxMarker
-	// settled is how many of markers have their stack. It may be that some calls around
-	// the others are not yet known to take long enough.
+	// settled is the number of markers that have their stack. For the others, it may be
+	// unknown whether some calls around them take long enough.
 	settled int
 	begun   bool
 	first   int64 // start of the first run
 	busy    int64 // time of the runs that have a stack
-	// The run that lasts: its stack and its start, and whether a call began there.
+	// The current run: its stack and its start, and whether a call began there.
 	stack    calls.PathID
 	at       int64
 	entering bool
@@ -60,17 +60,17 @@ type firefoxThread struct {
 
 // firefoxMarker is an event, or a call from start to end.
 type firefoxMarker struct {
-	name       int    // in texts
+	name       int    // index of texts
 	start, end uint64 // TSC
 	call       bool
-	data       string // JSON, but for the stack and the end
+	data       string // JSON, except the stack and the end
 	stack      calls.PathID
 }
 
 // leftOutFunc stands for calls that are left out.
 const leftOutFunc reader.FuncID = math.MinInt32
 
-// NewFirefox makes a writer of a profile.
+// NewFirefox returns a writer of a profile.
 func NewFirefox(w io.Writer, opts Options) *Firefox {
 	f := &Firefox{out: newOutput(w), opts: opts, time: opts.timeline(), paths: calls.NewPaths()}
 	f.sources = newSources(opts.Names, opts.Source)
@@ -122,7 +122,7 @@ func (f *Firefox) newThread(thread reader.Thread) *firefoxThread {
 	return t
 }
 
-// enter begins a call at a time of the trace.
+// enter begins a call.
 func (f *Firefox) enter(t *firefoxThread, tsc uint64, fn reader.FuncID) {
 	t.turn(f.time.at(tsc), f.paths.Child(t.stack, fn), true)
 }
@@ -175,16 +175,16 @@ func (f *Firefox) event(t *firefoxThread, e *calls.Event) {
 	t.markers = append(t.markers, firefoxMarker{name: f.texts.of(name), start: e.TSC, end: e.TSC, data: string(data)})
 }
 
-// settle gives the markers up to a time their stack.
+// settle sets the stacks of the markers up to a time.
 func (t *firefoxThread) settle(tsc uint64) {
 	for ; t.settled < len(t.markers) && t.markers[t.settled].start <= tsc; t.settled++ {
 		t.markers[t.settled].stack = t.stack
 	}
 }
 
-// turn ends the run that lasts, and begins one with another stack. Between two calls of
-// which one ends when the other begins, a run of no time keeps them apart; so it does
-// between entry and exit of a call that takes none.
+// turn ends the current run, and begins one with another stack. If one call ends when
+// another begins, a run of no time separates them. The same separates entry and exit of a
+// call that takes no time.
 func (t *firefoxThread) turn(at int64, stack calls.PathID, entering bool) {
 	if at > t.at || entering != t.entering {
 		t.runs.add(t.stack, at-t.at)
@@ -195,14 +195,14 @@ func (t *firefoxThread) turn(at int64, stack calls.PathID, entering bool) {
 	t.stack, t.at, t.entering = stack, at, entering
 }
 
-// begin notes where the records of the thread begin. No call is known to be there yet.
+// begin records the start of the thread's records, when no call is known yet.
 func (t *firefoxThread) begin(at int64) {
 	if !t.begun {
 		t.begun, t.first, t.at, t.entering = true, at, at, true
 	}
 }
 
-// end ends the runs at a time, the last, with one that has no stack.
+// end ends the last run.
 func (t *firefoxThread) end(at int64) {
 	t.turn(max(at, t.at), 0, t.entering)
 	t.runs.add(0, 0)
@@ -241,7 +241,7 @@ func (r *firefoxRuns) all() iter.Seq2[calls.PathID, int64] {
 	}
 }
 
-// indexed numbers values in the order in which they are met.
+// indexed numbers values in the order of first occurrence.
 type indexed[T comparable] struct {
 	numbers map[T]int
 	list    []T

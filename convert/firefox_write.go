@@ -11,13 +11,13 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// firefoxVersion is that of the format, as docs-developer/CHANGELOG-formats.md of the
-// Firefox Profiler counts: the first that has a place for source code. The profiler reads
-// every version up to its own.
+// firefoxVersion is the version of the format, see docs-developer/CHANGELOG-formats.md of
+// the Firefox Profiler: the first that can contain source code. The profiler reads every
+// version up to its own.
 const firefoxVersion = "64"
 
-// firefoxAbout is what the profile says of itself, whatever the trace. The interval has no
-// meaning for runs of any length; it should be shorter than what is looked at.
+// firefoxAbout is the part of the profile that does not depend on the trace. The interval
+// has no meaning for runs of any length. It should be shorter than any of interest.
 const firefoxAbout = `"interval":0.001,"preprocessedProfileVersion":` + firefoxVersion + `,"version":27,` +
 	`"importedFrom":"xray","processType":0,"stackwalk":1,"debug":false,` +
 	`"symbolicated":true,"usesOnlyOneStackType":true,"sourceCodeIsNotOnSearchfox":true,
@@ -40,11 +40,11 @@ const (
 	phaseInstant, phaseInterval  = 0, 1
 )
 
-// Close writes all.
+// Close writes everything.
 func (f *Firefox) Close() error {
 	threads := slices.DeleteFunc(f.threads, func(t *firefoxThread) bool { return t == nil || !t.begun })
 	if len(threads) == 0 {
-		// The profiler opens no profile without threads.
+		// The profiler cannot open a profile without threads.
 		threads = append(threads, f.newThread(reader.Thread{}))
 	}
 	for _, t := range threads {
@@ -76,11 +76,11 @@ func (f *Firefox) Close() error {
 
 func (f *Firefox) text(s string) { f.out.buf = f.out.spill(append(f.out.buf, s...)) }
 
-// firefoxVisible is how many threads are shown at first. By itself the profiler hides those
-// with few samples, which are the ones whose calls take long.
+// firefoxVisible is how many threads are shown at first. By default, the profiler hides
+// threads with few samples, but those are the ones with long calls.
 const firefoxVisible = 50
 
-// about writes what the profile says of itself and of the trace.
+// about writes the profile's information about itself and the trace.
 func (f *Firefox) about(threads []*firefoxThread) {
 	first, last, total := int64(0), int64(0), int64(0)
 	visible := make([]int, len(threads))
@@ -185,8 +185,8 @@ func (f *Firefox) thread(t *firefoxThread) {
 	f.text("}}")
 }
 
-// samples writes a column of the runs of a thread: value appends that of a run with its
-// stack, its length, and the time since the start of the run before.
+// samples writes a column of the runs of a thread. value appends the value for a run, given
+// its stack, its length, and the time since the start of the previous run.
 func (f *Firefox) samples(t *firefoxThread, name string, value func(dst []byte, stack calls.PathID, length, since int64) []byte) {
 	b := append(append(append(f.out.buf, ",\n\""...), name...), "\":["...)
 	since := t.first
@@ -242,7 +242,7 @@ func (f *Firefox) functions() {
 			f.column(name, n, func(dst []byte, _ int) []byte { return append(dst, value...) })
 		}
 	}
-	// line is null where there is no debug information.
+	// line is null without debug information.
 	line := func(dst []byte, i int) []byte {
 		if symbols[i].File == "" {
 			return append(dst, "null"...)
@@ -296,7 +296,7 @@ func appendNumbers(dst []byte, numbers []int) []byte {
 	return append(dst, ']')
 }
 
-// name is what a function is called.
+// name returns the name of a function.
 func (f *Firefox) name(fn reader.FuncID) string {
 	if fn == leftOutFunc && f.opts.LeftOut != "" {
 		return leftOutName

@@ -4,12 +4,12 @@ import (
 	"unicode/utf8"
 )
 
-// appendJSON appends a string as a JSON string. Bytes that are not UTF-8, which
-// JSON cannot hold, become U+FFFD.
+// appendJSON appends a string as a JSON string. Bytes that are not UTF-8, which JSON cannot
+// contain, become U+FFFD.
 func appendJSON(dst []byte, s string) []byte {
 	const hexDigits = "0123456789ABCDEF"
 	dst = append(dst, '"')
-	clean := 0 // start of what needs no escape
+	clean := 0 // start of the part that needs no escape
 	for i := 0; i < len(s); {
 		c := s[i]
 		if c >= utf8.RuneSelf {

@@ -8,11 +8,10 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// JSONLines writes a JSON object for each call, on a line of its own. Its keys
-// are the columns of [CSV], in the same order; "caller_id" and "caller" are
-// missing from the outermost calls, "args" is an array, and is missing where no
-// arguments were logged. Numbers are JSON integers of up to 64 bits, which some
-// programs round when they read them.
+// JSONLines writes a JSON object for each call, on a separate line. Its keys are the
+// columns of [CSV], in the same order. Outermost calls have no "caller_id" and "caller".
+// "args" is an array, and only present if arguments were logged. Numbers are JSON integers
+// of up to 64 bits, which some programs round when they read them.
 type JSONLines struct {
 	rows
 	names   labels

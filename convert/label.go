@@ -7,10 +7,11 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// label is what functions are called where llvm-xray would say "#id".
+// label returns the name of a function, where llvm-xray would show "#id".
 func (o *Options) label(id reader.FuncID) string { return symbolize.Label(o.Names, id) }
 
-// labelOrID is what the formats of llvm-xray call functions: ids without a map.
+// labelOrID returns the name of a function in the formats of llvm-xray: the ID without a
+// map.
 func (o *Options) labelOrID(id reader.FuncID) string {
 	if o.Names == nil {
 		return strconv.Itoa(int(id))
@@ -18,10 +19,9 @@ func (o *Options) labelOrID(id reader.FuncID) string {
 	return symbolize.Label(o.Names, id)
 }
 
-// labels holds what a format writes for a function, rendered once, not once for
-// every record. It is a cache of fixed size: ids of a damaged trace are
-// arbitrary, and must not make it grow. In a program with fewer functions than
-// it has slots nothing is ever rendered twice.
+// labels caches the text of functions in a format, so that it is not rendered for every
+// record. The cache has a fixed size, because IDs of a damaged trace are arbitrary. If a
+// program has fewer functions than it has slots, nothing is rendered twice.
 type labels struct {
 	render func(dst []byte, id reader.FuncID) []byte
 	slots  []labelSlot
@@ -40,8 +40,8 @@ func newLabels(render func([]byte, reader.FuncID) []byte) labels {
 
 // of returns the text of a function, which is valid until the next call.
 func (l *labels) of(id reader.FuncID) []byte {
-	// The ids of an object count up from 1, so the low bits are a perfect hash
-	// of them; the multiplication sets the objects apart.
+	// The IDs of an object count up from 1, so the low bits are a perfect hash of them. The
+	// multiplication separates the objects.
 	u := uint32(id)
 	slot := &l.slots[(u^u>>24*0x9E37)%labelSlots]
 	if slot.id != id || slot.text == nil {

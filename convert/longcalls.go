@@ -6,17 +6,17 @@ import (
 )
 
 // longCalls finds the calls of a thread that take at least min ticks, for writers that
-// write entries: it tells them as soon as they are known to take long enough, in order
+// write entries. It reports them as soon as they are known to take long enough, in order
 // and before anything inside.
 type longCalls struct {
 	min   uint64
 	open  []openCall
-	shown int // of open, the outermost that begin was called with
+	shown int // of open, how many begin was called for
 	begin func(*openCall)
 	short *shortCalls
 }
 
-// openCall is an entry whose exit is to come.
+// openCall is an entry without its exit so far.
 type openCall struct {
 	start uint64
 	fn    reader.FuncID
@@ -28,8 +28,8 @@ func (l *longCalls) enter(o *calls.Open) {
 	l.short.enter(o.Depth)
 }
 
-// settle tells the open calls that have taken long enough at a time, and reports
-// whether all have.
+// settle reports the open calls that have taken long enough at a time, and returns whether
+// all have.
 func (l *longCalls) settle(now uint64) bool {
 	for l.shown < len(l.open) {
 		o := &l.open[l.shown]

@@ -2,22 +2,21 @@ package convert
 
 import "github.com/xray-tools/xray/reader"
 
-// recordStack is the entries of a thread whose exits are to come, the outermost
-// first.
+// recordStack is the entries of a thread without their exits so far, the outermost first.
 type recordStack struct {
 	open   []openRecord
 	counts map[reader.FuncID]int // of open, by function; nil while it is small
 }
 
-// openRecord is an entry whose exit is to come.
+// openRecord is an entry without its exit so far.
 type openRecord struct {
 	fn   reader.FuncID
-	kept bool // is chosen
-	// The rest is of slices only.
-	shown bool // was written, so that its exit must be
+	kept bool // selected
+	// The rest is only for slices.
+	shown bool // was written, so its exit must be written too
 	cut   bool // was open where the slice begins
 	cpu   uint16
-	tsc   uint64 // as it is to be written
+	tsc   uint64 // as it will be written
 	args  []uint64
 }
 
@@ -33,9 +32,9 @@ func (s *recordStack) push(r openRecord) {
 	}
 }
 
-// find is the place of the innermost open call of a function, and negative when
-// there is none. Stacks are searched only where that finds something or is cheap,
-// as in openCalls.
+// find returns the index of the innermost open call of a function, or a negative number if
+// there is none. Stacks are searched only if that finds something or is cheap, as in
+// openCalls.
 func (s *recordStack) find(fn reader.FuncID) int {
 	if s.counts != nil && s.counts[fn] == 0 {
 		return -1
@@ -47,7 +46,7 @@ func (s *recordStack) find(fn reader.FuncID) int {
 	return i
 }
 
-// cut ends the calls from place i on.
+// cut ends the calls from index i on.
 func (s *recordStack) cut(i int) {
 	if s.counts != nil {
 		for j := range s.open[i:] {

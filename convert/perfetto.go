@@ -13,43 +13,42 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Perfetto writes the protobuf trace of Perfetto, which its UI and its trace
-// processor read: a fifth of the size of Chrome's JSON, with whole nanoseconds.
+// Perfetto writes the protobuf trace of Perfetto, which its UI and its trace processor
+// read. It has a fifth of the size of Chrome's JSON, with whole nanoseconds.
 //
-// Each thread is a sequence of packets with a clock of differences and its own
-// interned names and source locations. A call is a slice, whose annotations show
-// logged arguments, and how it ended where its exit was not recorded. Custom and
-// typed events are instants; those that name a request have the flow of that
-// request, so that viewers draw arrows from thread to thread. Two counters tell how
-// many calls are open on a thread, sampled, and how many records the trace lost.
-// What Options.LeftOut is about is shown as slices, which tell how many calls they stand
-// for and how long these took, and as a counter for each thread. What Options.Caveats says
-// has a track for each sentence.
+// Each thread is a sequence of packets with a clock of differences and its own interned
+// names and source locations. A call is a slice, whose annotations show logged arguments,
+// and how it ended if it has no exit record. Custom and typed events are instants. Those
+// that name a request have the flow of that request, so that viewers draw arrows from
+// thread to thread. Two counters show how many calls are open on a thread, sampled, and how
+// many records the trace lost. Calls that Options.LeftOut describes are shown as slices,
+// with their number and their time, and as a counter for each thread. Each sentence of
+// Options.Caveats has a track.
 //
-// Where the frequency is unknown, a nanosecond stands for a tick. Times before
-// Options.Base are moved there.
+// If the frequency is unknown, a nanosecond stands for a tick. Times before Options.Base
+// are moved there.
 //
-// It is a sink for calls.Options with Opens, and without a MinDuration; that is
-// Options.Shortest. Memory grows with threads, with the functions of each, and with the
-// depth of their stacks.
+// It is a sink for calls.Options with Opens, and without a MinDuration. Use
+// Options.Shortest instead. Memory grows with threads, with the functions of each, and with
+// the depth of their stacks.
 type Perfetto struct {
 	out     output
 	opts    Options
 	time    timeline
 	tracks  tracks
 	threads perThread[*perfettoThread]
-	last    int64               // time of the latest packet of all
-	recent  [4096]perfettoBegin // spares most look-ups
+	last    int64               // of all threads: time of the latest packet
+	recent  [4096]perfettoBegin // saves most look-ups
 }
 
-// perfettoThread is what is kept of a sequence of packets.
+// perfettoThread is the state of a sequence of packets.
 type perfettoThread struct {
 	thread  reader.Thread
-	head    []byte // what packets begin with: the sequence and its flags
-	counter uint64 // track of the calls that are open
+	head    []byte // start of packets: the sequence and its flags
+	counter uint64 // track of the open calls
 	last    int64  // time of the latest packet
-	count   int    // calls that are open since then
-	// unsampled is how many packets came since the counter was written.
+	count   int    // open calls since then
+	// unsampled is the number of packets since the counter was written.
 	unsampled int
 	names     map[string]uint64
 	begins    map[reader.FuncID][]byte // the track event that begins a call
@@ -58,27 +57,26 @@ type perfettoThread struct {
 	pending []pendingInstant
 	leftOut []byte // the track event that begins a run of calls left out
 	absent  bool   // the counter of calls left out is not yet described
-	// fresh are interned data that the next packet has to bring.
+	// fresh are interned data for the next packet.
 	fresh []byte
 }
 
-// perfettoBegin is one of perfettoThread.begins.
+// perfettoBegin is an element of perfettoThread.begins.
 type perfettoBegin struct {
 	thread *perfettoThread
 	fn     reader.FuncID
 	event  []byte
 }
 
-// pendingInstant is an instant that comes when the calls around it are written, or are
-// known to be left out. With Options.LeftOut, it is left out with the innermost.
+// pendingInstant is an instant that is written when the calls around it are written or left
+// out. With Options.LeftOut, it is left out with the innermost.
 type pendingInstant struct {
 	tsc   uint64
 	open  int    // calls around it
 	event []byte // the fields of the track event
 }
 
-// The numbers of fields and the constants are those of Perfetto's
-// protos/perfetto/trace.
+// The numbers of fields and the constants are from Perfetto's protos/perfetto/trace.
 const (
 	tracePacket = 1
 
@@ -114,7 +112,7 @@ const (
 	lostTrack     = 1 << 42
 	caveatTracks  = 1 << 43
 	leftOutTracks = 1 << 44
-	// The sequence of what belongs to no thread.
+	// The sequence for what belongs to no thread.
 	commonSequence = math.MaxUint32
 )
 
@@ -198,7 +196,7 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 	p.packet(t, c.Start+c.Duration, event, -1)
 }
 
-// plainEnd ends a call of which there is nothing else to say.
+// plainEnd ends a call without further information.
 var plainEnd = appendPresent(nil, eventType, sliceEnd)
 
 // begin writes the start of a call.
@@ -243,11 +241,11 @@ func (p *Perfetto) instant(t *perfettoThread, e *calls.Event) {
 	p.packet(t, e.TSC, event, 0)
 }
 
-// The counter of open calls is written before and after nothing happens for quiet
-// nanoseconds, after every often packets, and at the end of a thread.
+// The counter of open calls is written before and after an idle time of quiet nanoseconds,
+// after every often packets, and at the end of a thread.
 const quiet, often = 1e6, 64
 
-// packet writes a track event of a thread. change is what becomes of the number of open
+// packet writes a track event of a thread. change is the change of the number of open
 // calls.
 func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte, change int) {
 	at := max(0, p.time.at(tsc))
@@ -263,7 +261,7 @@ func (p *Perfetto) packet(t *perfettoThread, tsc uint64, event []byte, change in
 	}
 }
 
-// sample writes how many calls are open since the latest packet.
+// sample writes the number of open calls since the latest packet.
 func (p *Perfetto) sample(t *perfettoThread) {
 	var buf [32]byte
 	event := appendPresent(buf[:0], eventType, counterEvent)
@@ -272,8 +270,8 @@ func (p *Perfetto) sample(t *perfettoThread) {
 	t.unsampled = 0
 }
 
-// write writes a packet of a thread: head, the time by the clock that head says, and the
-// track event.
+// write writes a packet of a thread: head, the time by the clock in head, and the track
+// event.
 func (p *Perfetto) write(t *perfettoThread, head []byte, time int64, event []byte) {
 	buf := p.out.buf
 	body := len(head) + numberSize(packetTimestamp, uint64(time)) + bytesSize(packetTrackEvent, len(event))
@@ -291,8 +289,8 @@ func (p *Perfetto) write(t *perfettoThread, head []byte, time int64, event []byt
 	p.out.buf = p.out.spill(appendBytes(buf, packetTrackEvent, event))
 }
 
-// intern gives the name and the place of a function ids, which come with the next
-// packet, and returns what begins a call of it.
+// intern assigns IDs to the name and the place of a function, which come with the next
+// packet, and returns the start of a call of it.
 func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
 	label := p.opts.label(id)
 	begin := appendPresent(nil, eventType, sliceBegin)
@@ -310,7 +308,7 @@ func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
 	return begin
 }
 
-// name gives a name an id, which comes with the next packet.
+// name assigns an ID to a name, which comes with the next packet.
 func (t *perfettoThread) name(label string) uint64 {
 	name := t.names[label]
 	if name == 0 {
@@ -321,7 +319,7 @@ func (t *perfettoThread) name(label string) uint64 {
 	return name
 }
 
-// thread returns the batch's thread, which begins when it is met for the first time.
+// thread returns the batch's thread, and begins it the first time.
 func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	at := p.threads.at(b.Index)
 	if *at != nil {
@@ -365,7 +363,7 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	return t
 }
 
-// track describes a track, of the kind that the field is for.
+// track describes a track, of the kind of the field.
 func (p *Perfetto) track(uuid, parent uint64, field protowire.Number, about []byte, name string) {
 	track := appendPresent(nil, trackUUID, uuid)
 	if name != "" {
@@ -379,10 +377,10 @@ func (p *Perfetto) track(uuid, parent uint64, field protowire.Number, about []by
 	p.out.buf = appendBytes(p.out.buf, tracePacket, appendBytes(packet, packetTrack, track))
 }
 
-// Close writes what is left.
+// Close writes the rest.
 func (p *Perfetto) Close() error {
 	if len(p.threads) == 0 {
-		// The UI opens no empty file.
+		// The UI cannot open an empty file.
 		p.out.buf = appendBytes(p.out.buf, tracePacket, appendPresent(nil, packetSequence, commonSequence))
 	}
 	for i, text := range p.opts.caveats() {

@@ -26,13 +26,13 @@ func (p *Perfetto) leftOutFrom(t *perfettoThread, number, tsc, n uint64) {
 	p.outOfOrder(t, max(0, p.time.at(tsc)), appendPresent(event, eventCount, n))
 }
 
-// outOfOrder writes a track event that may be earlier than the packet before.
+// outOfOrder writes a track event that may be earlier than the previous packet.
 func (p *Perfetto) outOfOrder(t *perfettoThread, at int64, event []byte) {
 	head := appendPresent(t.head[:len(t.head):len(t.head)], packetTimestampClock, clockBoottime)
 	p.write(t, head, at, event)
 }
 
-// dropInstants leaves out the instants with more calls around them than that.
+// dropInstants omits the instants with more than open calls around them.
 func (t *perfettoThread) dropInstants(open int) {
 	n := len(t.pending)
 	for n > 0 && t.pending[n-1].open > open {

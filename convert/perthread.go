@@ -1,11 +1,10 @@
 package convert
 
-// perThread is what a writer keeps of each thread, by the index that batches and
-// blocks carry.
+// perThread is a writer's state of each thread, by the index in batches and blocks.
 type perThread[T any] []T
 
-// at returns the element of a thread, which is zero until it is set. It is valid
-// until the next call.
+// at returns the element of a thread, which is zero until it is set. It is valid until the
+// next call.
 func (p *perThread[T]) at(index int) *T {
 	for len(*p) <= index {
 		var zero T

@@ -13,31 +13,31 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Pprof makes a profile for pprof: for every call path the number of its calls
-// and their self time, so that pprof's flat values are ours, and its cumulative
-// values the time with callees. Calls whose exit was not recorded count with
-// the time that package calls charges them.
+// Pprof makes a profile for pprof: for every call path the number of its calls and their
+// self time. So pprof's flat values are self values, and its cumulative values are total
+// values. Calls without an exit record count with the duration that package calls gives
+// them.
 //
-// It is a [calls.Analysis] and needs calls.Options.Paths. Memory grows with the
-// distinct call paths, and with Options.Threads with those of each thread.
+// It is a [calls.Analysis] and needs calls.Options.Paths. Memory grows with the different
+// call paths, and with Options.Threads with those of each thread.
 //
 // The same trace gives the same bytes, however it was sharded.
 type Pprof struct {
 	opts    Options
 	paths   *calls.Paths
-	threads perThread[pprofThread] // without Options.Threads only one
-	first   uint64                 // TSC of the earliest entry; math.MaxUint64 at first
+	threads perThread[pprofThread] // only one without Options.Threads
+	first   uint64                 // TSC of the earliest entry; initially math.MaxUint64
 	last    uint64                 // TSC of the latest exit
 }
 
-// pprofThread is what calls of one thread, or of all, add up to.
+// pprofThread is the sums over calls of one thread, or of all.
 type pprofThread struct {
 	thread reader.Thread
-	pages  []*tallyPage // by PathID / pageLen; nil where there was no call
+	pages  []*tallyPage // by PathID / pageLen; nil if there was no call
 }
 
-// tallyPage holds the tallies of neighbouring paths. Threads that share a tree
-// but few of its paths pay for the pages that they use.
+// tallyPage has the tallies of neighboring paths. Threads that share a tree but few of its
+// paths pay only for the pages that they use.
 type tallyPage [pageLen]tally
 
 const pageLen = 64
@@ -62,7 +62,7 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 		t := thread.tally(c.Path)
 		t.calls++
 		t.selfTSC += c.Self
-		// Where a clock steps back, calls that end later may have smaller times.
+		// If a clock steps back, calls that end later may have smaller times.
 		p.first, p.last = min(p.first, c.Start), max(p.last, c.Start+c.Duration)
 	}
 	return nil
@@ -135,8 +135,7 @@ func (p *Pprof) Merge(other *Pprof) {
 	}
 }
 
-// each calls fn for all paths of the thread that were called, in order of
-// their ids.
+// each calls fn for all paths of the thread that were called, in order of their IDs.
 func (t *pprofThread) each(fn func(calls.PathID, tally)) {
 	for i, page := range t.pages {
 		if page == nil {
@@ -189,8 +188,8 @@ type pprofSample struct {
 	tally
 }
 
-// samples returns the tallies of all paths in the given order of the paths, and
-// then by thread. shortened, unless it is nil, gives each path another id.
+// samples returns the tallies of all paths in the given order of the paths, and then by
+// thread. shortened, if not nil, maps each path to another ID.
 func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample {
 	n := 0
 	for i := range p.threads {
@@ -227,15 +226,15 @@ func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample 
 	return all[:n]
 }
 
-// maxFrames is how many frames of a call path a profile shows. A profile spells
-// out every path, so that one recursion a million calls deep would need memory
-// for 500 thousand million frames.
+// maxFrames is the maximum number of frames of a call path in a profile. A profile spells
+// out every path, so a recursion a million calls deep would need memory for 500 thousand
+// million frames.
 const maxFrames = 256
 
-// shorten replaces the paths of more than maxFrames by their outermost frames,
-// a frame of function 0, which stands for what was left out, and the innermost
-// frame. It returns the tree of the short paths, and their ids by those of the
-// long ones; or the tree it was given and nil when there is nothing to shorten.
+// shorten replaces the paths of more than maxFrames by their outermost frames, a frame of
+// function 0 for the omitted ones, and the innermost frame. It returns the tree of the
+// short paths, and their IDs by those of the long ones, or the tree it was given and nil if
+// there is nothing to shorten.
 func shorten(long *calls.Paths) (*calls.Paths, []calls.PathID) {
 	depth := make([]uint32, long.Len())
 	deepest := uint32(0)
@@ -248,7 +247,7 @@ func shorten(long *calls.Paths) (*calls.Paths, []calls.PathID) {
 	}
 	short := calls.NewPaths()
 	ids := make([]calls.PathID, long.Len())
-	gap := make([]calls.PathID, long.Len()) // the frame of function 0, of paths that have one
+	gap := make([]calls.PathID, long.Len()) // the frame of function 0, for paths that have one
 	for id := calls.PathID(1); int(id) < long.Len(); id++ {
 		parent := long.Parent(id)
 		above := ids[parent]
@@ -263,15 +262,14 @@ func shorten(long *calls.Paths) (*calls.Paths, []calls.PathID) {
 	return short, ids
 }
 
-// depthFirst gives every path its place in a depth-first walk that visits
-// callees in the order of their ids. Unlike path ids, it does not depend on
-// what was called first.
+// depthFirst returns the position of every path in a depth-first walk that visits callees
+// in the order of their IDs. Unlike path IDs, it does not depend on the order of calls.
 func depthFirst(paths *calls.Paths) []uint32 {
 	children := make([]calls.PathID, paths.Len()-1)
 	for i := range children {
 		children[i] = calls.PathID(i + 1)
 	}
-	// Backwards, as the walk takes what it put on its stack last.
+	// Backwards, because the walk takes from the end of its stack.
 	slices.SortFunc(children, func(a, b calls.PathID) int {
 		return cmp.Or(cmp.Compare(paths.Parent(a), paths.Parent(b)), cmp.Compare(paths.Func(b), paths.Func(a)))
 	})

@@ -12,21 +12,21 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// pprofEncoder writes a profile.proto message field by field, as it becomes
-// known. The model of the pprof module holds a whole profile in memory, at about
-// a kilobyte for a sample with labels; this holds its functions and strings.
+// pprofEncoder writes a profile.proto message field by field, as it becomes known. The
+// pprof module's model keeps a whole profile in memory, at about a kilobyte for a sample
+// with labels. This keeps only its functions and strings.
 //
 // Everything is numbered when it is first used, in the order of the samples.
 type pprofEncoder struct {
 	out       output
 	opts      *Options
 	clock     reader.Clock
-	message   []byte // the message that is being built
+	message   []byte // the current message
 	nested    []byte // a message inside it
 	strings   map[string]uint64
 	table     []string
 	frames    map[symbolize.Call][]symbolize.Symbol // of calls whose places are known
-	locations map[symbolize.Call]uint64             // their numbers; Callee is 0 where frames are not known
+	locations map[symbolize.Call]uint64             // their numbers; Callee is 0 if frames are unknown
 	order     []symbolize.Call                      // location i+1
 	functions map[pprofFunction]uint64              // their numbers
 	mappings  map[symbolize.Object]uint64
@@ -43,7 +43,7 @@ type pprofMapping struct {
 	filenames, lines, inlines bool
 }
 
-// valueType is the meaning of a sample's value.
+// valueType is the type of a sample's value.
 type valueType struct{ name, unit string }
 
 // Field numbers of profile.proto.
@@ -169,9 +169,9 @@ func (e *pprofEncoder) sample(paths *calls.Paths, s *pprofSample) {
 	e.field(profileSample, m)
 }
 
-// appendLabels says which thread a sample is of. The ids are numbers, so that
-// pprof filters them by value: -tagfocus=thread=17, or thread=17:20. It takes a
-// bare number for a range, which labels that are strings never match.
+// appendLabels writes the thread of a sample. The IDs are numbers, so that pprof filters
+// them by value: -tagfocus=thread=17, or thread=17:20. It takes a bare number for a range,
+// which string labels never match.
 func (e *pprofEncoder) appendLabels(dst []byte, t reader.Thread) []byte {
 	number := func(key string, v int32) {
 		m := appendNumber(e.nested[:0], labelKey, e.string(key))

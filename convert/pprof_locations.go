@@ -6,21 +6,21 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// pprofFunction is an instrumented function, by its id, or one that was inlined, by its
-// name as it would be linked.
+// pprofFunction is an instrumented function, by its ID, or an inlined one, by its linkage
+// name.
 type pprofFunction struct {
 	id      reader.FuncID
 	inlined string
 }
 
-// findFrames finds out which inlined functions make the calls of the paths.
+// findFrames finds which inlined functions make the calls of the paths.
 func (e *pprofEncoder) findFrames(paths *calls.Paths) {
 	known := make(map[symbolize.Call]bool)
 	var list []symbolize.Call
 	for p := calls.PathID(1); int(p) < paths.Len(); p++ {
 		caller := paths.Parent(p)
 		c := symbolize.Call{Caller: paths.Func(caller), Callee: paths.Func(p)}
-		// Function 0 stands for frames that were left out.
+		// Function 0 stands for omitted frames.
 		if caller != 0 && c.Caller != 0 && c.Callee != 0 && !known[c] {
 			known[c] = true
 			list = append(list, c)
@@ -35,7 +35,7 @@ func (e *pprofEncoder) findFrames(paths *calls.Paths) {
 }
 
 // location returns the number of a location: that of a call, if its place is known, or
-// else of the caller as such.
+// otherwise of the caller.
 func (e *pprofEncoder) location(c symbolize.Call) uint64 {
 	if len(e.frames[c]) == 0 {
 		c.Callee = 0
@@ -99,8 +99,8 @@ func (e *pprofEncoder) function(key pprofFunction, name, linkage, file string, l
 	return n
 }
 
-// symbol is what is known of a function, and the number of the object that it is in; 0
-// when the object is not known.
+// symbol returns what is known of a function, and the number of its object, or 0 if the
+// object is unknown.
 func (e *pprofEncoder) symbol(id reader.FuncID) (symbolize.Symbol, uint64) {
 	s := symbolize.Symbol{Name: "(frames left out)"}
 	if id == 0 {
@@ -118,8 +118,7 @@ func (e *pprofEncoder) symbol(id reader.FuncID) (symbolize.Symbol, uint64) {
 	return s, e.mapping(id)
 }
 
-// mapping returns the number of the object a function is in; 0 when the object
-// is not known.
+// mapping returns the number of the object of a function, or 0 if the object is unknown.
 func (e *pprofEncoder) mapping(id reader.FuncID) uint64 {
 	table := symbolize.TableOf(e.opts.Names, id)
 	if table == nil {

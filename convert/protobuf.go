@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// appendNumber appends a field of a number, unless it is the default, 0.
+// appendNumber appends a number field, unless it is the default, 0.
 func appendNumber(dst []byte, field protowire.Number, v uint64) []byte {
 	if v == 0 {
 		return dst
@@ -14,18 +14,18 @@ func appendNumber(dst []byte, field protowire.Number, v uint64) []byte {
 	return appendPresent(dst, field, v)
 }
 
-// appendPresent appends a field of a number, be it 0.
+// appendPresent appends a number field, even if it is 0.
 func appendPresent(dst []byte, field protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.VarintType), v)
 }
 
-// appendBytes appends a field of a string, a message or packed numbers.
+// appendBytes appends a field that is a string, a message or packed numbers.
 func appendBytes[B string | []byte](dst []byte, field protowire.Number, b B) []byte {
 	dst = protowire.AppendVarint(protowire.AppendTag(dst, field, protowire.BytesType), uint64(len(b)))
 	return append(dst, b...)
 }
 
-// appendText appends a field of a string. Protocol buffers allow only UTF-8.
+// appendText appends a string field. Protocol buffers allow only UTF-8.
 func appendText(dst []byte, field protowire.Number, s string) []byte {
 	return appendBytes(dst, field, validText(s))
 }

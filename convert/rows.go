@@ -8,8 +8,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// rows is what [CSV] and [JSONLines] share: a line for each call, which begins
-// with what is the same for all calls of the thread.
+// rows is the common part of [CSV] and [JSONLines]: a line for each call. Its start is the
+// same for all calls of a thread.
 type rows struct {
 	out     output
 	opts    Options
@@ -55,5 +55,5 @@ func appendArgs(dst []byte, args []calls.Arg, separator byte) []byte {
 	return dst
 }
 
-// Close writes what is left.
+// Close writes the rest.
 func (r *rows) Close() error { return r.out.finish("") }

@@ -8,9 +8,9 @@ type CallWriter interface {
 	Close() error
 }
 
-// WriteCalls rebuilds the calls of src, writes them to w in the order in which
-// they end as the blocks of src come, and closes w. It ignores opts.Shards: the
-// order of the output is that of one goroutine.
+// WriteCalls rebuilds the calls of src, writes them to w in the order in which they end as
+// the blocks of src come, and closes w. It ignores opts.Shards and uses one goroutine,
+// which defines the order.
 func WriteCalls(src calls.Source, opts calls.Options, w CallWriter) (*calls.Stats, error) {
 	opts.Shards = 1
 	_, stats, err := calls.Run(src, opts, func() stream { return stream{w} })
@@ -20,7 +20,7 @@ func WriteCalls(src calls.Source, opts calls.Options, w CallWriter) (*calls.Stat
 	return stats, w.Close()
 }
 
-// stream is the only sink of a run, so that there is nothing to merge.
+// stream is the only sink of a run, so there is nothing to merge.
 type stream struct{ calls.Sink }
 
 func (stream) Merge(stream) {}

@@ -2,44 +2,44 @@ package convert
 
 import "github.com/xray-tools/xray/reader/calls"
 
-// leftOutName is what timelines call a run of calls that they leave out.
+// leftOutName is the name of a run of omitted calls in timelines.
 const leftOutName = "calls left out"
 
-// shortCalls finds out what a timeline shows of the calls of a thread that it leaves
-// out because they take less than min ticks: runs of them, and how many there are in
-// each span of time. A nil one shows nothing.
+// shortCalls finds what a timeline shows of the calls of a thread that it omits because
+// they take less than min ticks: runs of them, and their number in each span of time. A nil
+// one shows nothing.
 type shortCalls struct {
 	min    uint64
 	levels []shortLevel // by depth
 	run    func(*shortRun)
 
 	rate   leftOutRate
-	sample func(tsc, n uint64) // so many calls ended in the span that begins at tsc
+	sample func(tsc, n uint64) // n calls ended in the span that begins at tsc
 }
 
-// shortRun is calls of one caller, one after the other, with pauses of less than min
-// ticks. Those that took less than min ticks together are not shown, as no call is, so
-// that there are no more of them than there was time.
+// shortRun is consecutive calls of one caller, with pauses of less than min ticks. Runs
+// that take less than min ticks together are not shown, like single calls, so the number of
+// runs is limited by the time.
 type shortRun struct {
 	start, end uint64
 	took       uint64 // ticks in the calls
-	calls      uint64 // these, and what they called
+	calls      uint64 // these, and their callees
 }
 
-// shortLevel is the calls of one depth in the innermost call around.
+// shortLevel is the calls of one depth in the innermost enclosing call.
 type shortLevel struct {
-	shortRun        // the last; without calls if there is none that may go on
+	shortRun        // the last; without calls if none may continue
 	total    uint64 // calls left out, in all runs
 }
 
-// leftOutRate counts the calls of the span of time at hand.
+// leftOutRate counts the calls of the current span of time.
 type leftOutRate struct {
 	base, every uint64 // spans begin at base and last every ticks; 0 counts nothing
-	span        uint64 // which of them
+	span        uint64 // number of the span
 	n           uint64
 }
 
-// shortCalls are those of a timeline; nil if it shows none.
+// shortCalls returns those of a timeline, or nil if it shows none.
 func (o *Options) shortCalls(run func(*shortRun), sample func(tsc, n uint64)) *shortCalls {
 	if o.LeftOut == "" {
 		return nil
@@ -50,7 +50,7 @@ func (o *Options) shortCalls(run func(*shortRun), sample func(tsc, n uint64)) *s
 // enter is called when a call of that depth begins, if that is known.
 func (s *shortCalls) enter(depth uint32) {
 	if s != nil && len(s.levels) > int(depth)+1 {
-		// Runs inside calls of functions that were not chosen.
+		// Runs inside calls of functions that were not selected.
 		s.closeBelow(depth, 0)
 	}
 }
@@ -62,7 +62,7 @@ func (s *shortCalls) before(depth uint32) {
 	}
 }
 
-// leave takes the next call that ends.
+// leave handles the next call that ends.
 func (s *shortCalls) leave(c *calls.Call, shown bool) {
 	if s == nil {
 		return
@@ -89,13 +89,13 @@ func (s *shortCalls) leave(c *calls.Call, shown bool) {
 	s.count(l.end)
 }
 
-// closeBelow shows the runs inside a call that began at start, and tells how many calls
+// closeBelow shows the runs inside a call that began at start, and returns how many calls
 // were left out inside.
 func (s *shortCalls) closeBelow(depth uint32, start uint64) (total uint64) {
 	for len(s.levels) > int(depth)+1 {
 		l := &s.levels[len(s.levels)-1]
 		if l.start < start && start < l.end {
-			l.start = start // it began in a function that was not chosen
+			l.start = start // it began in a function that was not selected
 		}
 		s.close(l)
 		total += l.total
@@ -134,7 +134,7 @@ func (s *shortCalls) endSpan() {
 	}
 }
 
-// finish shows what is left at the end of the thread.
+// finish shows the rest at the end of the thread.
 func (s *shortCalls) finish() {
 	if s == nil {
 		return

@@ -7,70 +7,70 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// CutMark is what the custom events carry that tell where a slice cut calls: one
-// behind the entries of calls that were open where a span begins, and one before
-// the exits of those that were open where it ends. There is one where the slice
-// begins in every thread: llvm-xray takes the first timestamp that it meets for the
-// earliest of the file, and refuses what is earlier.
+// CutMark is the payload of the custom events that mark where a slice cut calls: one after
+// the entries of calls that were open where a span begins, and one before the exits of
+// those that were open where it ends. Every thread has one where the slice begins, because
+// llvm-xray takes the first timestamp of the file for the earliest, and refuses earlier
+// ones.
 const CutMark = "xray:cut"
 
-// Span is a time in ticks: From <= time < To. To 0 is no bound.
+// Span is a time in ticks: From <= time < To. If To is 0, there is no upper limit.
 type Span struct{ From, To uint64 }
 
-// SliceOptions say what a slice holds.
+// SliceOptions select what a slice contains.
 type SliceOptions struct {
-	// Filter chooses threads, functions and depth. Its times are ignored.
+	// Filter selects threads, functions and depth. Its times are ignored.
 	Filter calls.Filter
 	// Spans are the times of the slice, disjoint and in order; at least one. The
 	// first should not begin before the trace.
 	Spans []Span
-	// Bare leaves out the calls around those that Filter.Func chooses.
+	// Bare omits the calls around those that Filter.Func selects.
 	Bare bool
-	// NoMarks leaves out the events with CutMark.
+	// NoMarks omits the events with CutMark.
 	NoMarks bool
 }
 
-// Slicer cuts a trace down to some times and calls, such that what is left is a
-// valid trace in which every entry has an exit: calls that are open where a span
-// begins are entered there, and those that are open at its end, or at the end of
-// their thread, leave there. Calls without an exit of their own get one where
-// package calls ends them. Times are those of package calls, too, but timestamps
-// stay as recorded.
+// Slicer cuts a trace down to some times and calls. The result is a valid trace in which
+// every entry has an exit: calls that are open where a span begins are entered there, and
+// those that are open at its end, or at the end of their thread, exit there. Calls without
+// an exit record get one where package calls ends them. Times are those of package calls
+// too, but timestamps stay as recorded.
 //
-// Custom and typed events go with the call that they are in; landings always stay. Memory grows with
-// threads and the depth of their stacks. A Slicer is not safe for concurrent use.
+// Custom and typed events are kept or dropped with their call. Landings are always kept.
+// Memory grows with threads and the depth of their stacks. A Slicer is not safe for
+// concurrent use.
 type Slicer struct {
-	// Events counts the records that were met, Kept what is left of them, and
-	// Unmatched the exits within the spans that are left out, as they have no entry.
+	// Events counts the records seen, Kept those that are kept, and Unmatched the exits
+	// within the spans that are dropped because they have no entry.
 	Events, Kept, Unmatched uint64
 
 	opts    SliceOptions
-	funcs   map[reader.FuncID]bool // answers of Filter.Func
+	funcs   map[reader.FuncID]bool // results of Filter.Func
 	threads map[int]*slicedThread  // by Block.Index
 	order   []*slicedThread        // by first block
 }
 
-// slicedThread is what a Slicer has of a thread.
+// slicedThread is the state of a thread.
 type slicedThread struct {
 	recordStack
 	wanted bool
 	span   int    // the current span, or the next one
 	inside bool   // the current one has begun
 	change uint64 // when it begins or ends
-	marked bool   // has a mark where the slice begins, or gets one behind the next entries
+	marked bool   // has a mark where the slice begins, or gets one after the next entries
 	last   uint64
-	offset uint64 // what the clock has gone back by
+	offset uint64 // sum of the backward steps of the clock
 	cpu    uint16
 	out    reader.Block
 }
 
-// NewSlicer returns a slicer that has seen nothing.
+// NewSlicer returns an empty slicer.
 func NewSlicer(opts SliceOptions) *Slicer {
 	return &Slicer{opts: opts, funcs: make(map[reader.FuncID]bool), threads: make(map[int]*slicedThread)}
 }
 
-// Block returns what is left of a block. The blocks of a thread must come in
-// order. What is returned is valid until the next call for its thread.
+// Block returns what is kept of a block. The blocks of a thread must come in order. The
+// result is valid until the next call for its thread.
 func (s *Slicer) Block(b *reader.Block) *reader.Block {
 	t := s.threads[b.Index]
 	if t == nil {
@@ -89,8 +89,8 @@ func (s *Slicer) Block(b *reader.Block) *reader.Block {
 	return &t.out
 }
 
-// Edit is Block for [reader.Trace.EachByTime], where Finish is not needed: a block
-// without events ends its thread.
+// Edit is Block for [reader.Trace.EachByTime], which needs no Finish: a block without
+// events ends its thread.
 func (s *Slicer) Edit(b *reader.Block) *reader.Block {
 	if len(b.Events) == 0 {
 		return s.finish(s.threads[b.Index])
@@ -98,7 +98,7 @@ func (s *Slicer) Edit(b *reader.Block) *reader.Block {
 	return s.Block(b)
 }
 
-// Finish passes on the exits of the calls that are open at the end of their thread.
+// Finish yields the exits of the calls that are open at the end of their thread.
 func (s *Slicer) Finish(fn func(*reader.Block) error) error {
 	for _, t := range s.order {
 		if err := fn(s.finish(t)); err != nil {
@@ -119,7 +119,7 @@ func (s *Slicer) finish(t *slicedThread) *reader.Block {
 	return &t.out
 }
 
-// records passes the records of a block one by one.
+// records handles the records of a block one by one.
 func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
@@ -153,7 +153,7 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 	}
 }
 
-// begin makes room for what is left of a block.
+// begin makes room for what is kept of a block.
 func (t *slicedThread) begin(b *reader.Block) {
 	out := &t.out
 	*out = reader.Block{
@@ -162,7 +162,7 @@ func (t *slicedThread) begin(b *reader.Block) {
 	}
 }
 
-// time is the time of a record as package calls has it.
+// time returns the time of a record as in package calls.
 func (t *slicedThread) time(e *reader.Event) uint64 {
 	now := e.TSC + t.offset
 	if now < t.last {
@@ -173,8 +173,8 @@ func (t *slicedThread) time(e *reader.Event) uint64 {
 	return now
 }
 
-// advance begins and ends spans up to the time of a record. A call that ends just
-// when a span begins is no part of it.
+// advance begins and ends spans up to the time of a record. A call that ends exactly when a
+// span begins is not part of it.
 func (s *Slicer) advance(t *slicedThread, now uint64, exit bool) {
 	for t.span < len(s.opts.Spans) {
 		span := s.opts.Spans[t.span]
@@ -199,8 +199,8 @@ func (s *Slicer) advance(t *slicedThread, now uint64, exit bool) {
 	}
 }
 
-// start enters the calls that are open where a span begins. Those that nobody asked
-// for wait for a call in them that somebody did.
+// start enters the calls that are open where a span begins. Those that were not selected
+// wait for a selected call inside them.
 func (s *Slicer) start(t *slicedThread, at uint64) {
 	last := -1
 	for i := range t.open {
@@ -212,7 +212,7 @@ func (s *Slicer) start(t *slicedThread, at uint64) {
 	s.show(t, 0, last)
 }
 
-// end leaves the calls that are open at the end of a span.
+// end exits the calls that are open at the end of a span.
 func (s *Slicer) end(t *slicedThread, at uint64) {
 	marked := false
 	for i := len(t.open) - 1; i >= 0; i-- {
@@ -229,8 +229,8 @@ func (s *Slicer) end(t *slicedThread, at uint64) {
 	}
 }
 
-// begin marks the begin of the slice before the first record of a thread, unless
-// there will be a mark behind that.
+// begin marks the start of the slice before the first record of a thread, unless there will
+// be a mark after that.
 func (s *Slicer) begin(t *slicedThread, marksItself bool) {
 	if !t.marked && !marksItself {
 		s.mark(t, s.opts.Spans[0].From-t.offset)
@@ -252,7 +252,7 @@ func (s *Slicer) enter(t *slicedThread, e *reader.Event, args []uint64) {
 	s.show(t, first, depth)
 }
 
-// show writes the entries of calls that are open, from the place first to last.
+// show writes the entries of the open calls from index first to last.
 func (s *Slicer) show(t *slicedThread, first, last int) {
 	for i := first; i <= last; i++ {
 		call := &t.open[i]
@@ -297,14 +297,14 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 	t.cut(i)
 }
 
-// isLanding reports whether an event says what becomes of the exits behind it. Some of
-// those may be kept even where the event itself is in a call that is not.
+// isLanding reports whether an event determines the meaning of the exits after it. Some of
+// those may be kept even if the event itself is in a call that is not.
 func isLanding(e *reader.Event, payload []byte) bool {
 	_, ok := reader.ParseLanding(payload)
 	return ok && e.Kind == reader.Custom
 }
 
-// keepsEvent reports whether an event stays.
+// keepsEvent reports whether an event is kept.
 func (s *Slicer) keepsEvent(t *slicedThread) bool {
 	depth := len(t.open)
 	if !t.inside || s.opts.Filter.MaxDepth > 0 && uint32(depth) > s.opts.Filter.MaxDepth {
@@ -313,7 +313,7 @@ func (s *Slicer) keepsEvent(t *slicedThread) bool {
 	return s.opts.Filter.Func == nil || depth > 0 && t.open[depth-1].kept
 }
 
-// function is the answer of Filter.Func.
+// function returns the result of Filter.Func.
 func (s *Slicer) function(id reader.FuncID) bool {
 	if s.opts.Filter.Func == nil {
 		return true
@@ -337,7 +337,7 @@ func (t *slicedThread) add(kind reader.Kind, fn reader.FuncID, tsc uint64, cpu u
 	t.out.Events = append(t.out.Events, reader.Event{TSC: tsc, Func: fn, CPU: cpu, Kind: kind})
 }
 
-// carry gives the event that was added last its payload.
+// carry sets the payload of the event that was added last.
 func (t *slicedThread) carry(typ uint16, data []byte) {
 	n := len(t.out.Events) - 1
 	t.out.Events[n].Side = true

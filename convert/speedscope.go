@@ -11,13 +11,13 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Speedscope writes the JSON of speedscope, exact in its times: a profile for each
-// thread, in which calls open and close. The one that speedscope shows at first is that of
-// the thread with the most time in calls, and of equals the first.
+// Speedscope writes the JSON of speedscope, exact in its times: a profile for each thread,
+// in which calls open and close. speedscope first shows the thread with the most time in
+// calls, and of equal ones the first.
 //
-// It is a sink for calls.Options with Opens, and without a MinDuration; that is
-// Options.Shortest. A profile has to be written in one piece, so that all calls are kept: 32
-// bytes for each. Speedscope holds more.
+// It is a sink for calls.Options with Opens, and without a MinDuration. Use
+// Options.Shortest instead. A profile must be written in one piece, so all calls are kept:
+// 32 bytes for each. speedscope needs more.
 type Speedscope struct {
 	out     output
 	opts    Options
@@ -28,7 +28,7 @@ type Speedscope struct {
 	order   []speedscopeFrame
 }
 
-// speedscopeFrame is a function, or what stands for runs of calls left out.
+// speedscopeFrame is a function, or stands for runs of omitted calls.
 type speedscopeFrame struct {
 	fn      reader.FuncID
 	leftOut bool
@@ -93,7 +93,7 @@ func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
 	return t
 }
 
-// Close writes all.
+// Close writes everything.
 func (s *Speedscope) Close() error {
 	s.out.buf = append(s.out.buf, `{"$schema":"https://www.speedscope.app/file-format-schema.json","exporter":"xray",`...)
 	if caveats := s.opts.caveats(); len(caveats) > 0 {
@@ -103,7 +103,7 @@ func (s *Speedscope) Close() error {
 	s.out.buf = append(s.out.buf, `"profiles":[`...)
 	threads := slices.DeleteFunc(slices.Clone(s.threads), func(t *speedscopeThread) bool { return t == nil || len(t.events) == 0 })
 	if len(threads) == 0 {
-		// Speedscope opens no file without profiles.
+		// speedscope cannot open a file without profiles.
 		threads = append(threads, s.newThread(reader.Thread{}))
 	}
 	slices.SortStableFunc(threads, func(x, y *speedscopeThread) int {
@@ -143,7 +143,7 @@ func (s *Speedscope) Close() error {
 	return s.out.finish("\n]}}\n")
 }
 
-// busy is how long calls were open.
+// busy is the time that calls were open.
 func (t *speedscopeThread) busy() int64 {
 	sum, open := int64(0), 0
 	for _, e := range t.events {
@@ -190,7 +190,7 @@ func (s *Speedscope) profile(t *speedscopeThread) {
 	s.out.buf = append(buf, "]}"...)
 }
 
-// number is that of a frame.
+// number returns the number of a frame.
 func (s *Speedscope) number(frame speedscopeFrame) int {
 	n, known := s.frames[frame]
 	if !known {

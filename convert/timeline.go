@@ -7,8 +7,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// timeline places ticks on a time axis that starts with epoch at base. Its unit is the
-// nanosecond, or the tick where the clock's frequency is unknown.
+// timeline places ticks on a time axis on which base is epoch. Its unit is the nanosecond,
+// or the tick if the clock's frequency is unknown.
 type timeline struct {
 	clock reader.Clock
 	base  uint64
@@ -19,8 +19,8 @@ func (o *Options) timeline() timeline {
 	return timeline{clock: reader.Clock{Frequency: o.Header.CycleFrequency}, base: o.Base}
 }
 
-// startTimeline is the timeline for formats that can count from 1970, and the
-// name there of the time at which a call starts.
+// startTimeline returns the timeline for formats that can count from 1970, and their name
+// for the time at which a call starts.
 func (o *Options) startTimeline() (timeline, string) {
 	t := o.timeline()
 	if !o.Absolute {
@@ -30,11 +30,11 @@ func (o *Options) startTimeline() (timeline, string) {
 	return t, "start_unix_ns"
 }
 
-// farthest bounds times on both sides of the base, 146 years away from it, so
-// that differences of times do not overflow.
+// farthest limits times on both sides of the base, to 146 years, so that differences of
+// times do not overflow.
 const farthest = math.MaxInt64 / 2
 
-// at is the time of a TSC. It never decreases with the TSC.
+// at returns the time of a TSC. It never decreases with the TSC.
 func (t *timeline) at(tsc uint64) int64 {
 	if tsc < t.base {
 		return t.epoch - int64(min(t.clock.Nanos(t.base-tsc), farthest))
@@ -42,17 +42,16 @@ func (t *timeline) at(tsc uint64) int64 {
 	return t.epoch + int64(min(t.clock.Nanos(tsc-t.base), farthest))
 }
 
-// span is where a call starts, and how long it takes on the axis: the distance
-// of its rounded ends, not its rounded duration. Thus calls that lie within
-// each other still do so after rounding.
+// span returns where a call starts, and how long it takes on the axis: the distance of its
+// rounded ends, not its rounded duration. So nested calls stay nested after rounding.
 func (t *timeline) span(start, duration uint64) (at, length int64) {
 	at = t.at(start)
 	end := start + min(duration, math.MaxUint64-start)
 	return at, t.at(end) - at
 }
 
-// appendMicros appends a time in microseconds, as trace_event demands: three
-// decimals where its unit is the nanosecond; ticks stay as they are.
+// appendMicros appends a time in microseconds, as in trace_event: with three decimals if
+// its unit is the nanosecond. Ticks stay unchanged.
 func (t *timeline) appendMicros(dst []byte, time int64) []byte {
 	if !t.clock.Known() {
 		return strconv.AppendInt(dst, time, 10)

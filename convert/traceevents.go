@@ -8,23 +8,22 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// TraceEvents writes Chrome trace_event JSON in the exact shape of llvm-xray:
-// a begin and an end event for each call, in the order of the records, every
-// value a string, and a table of the call paths. Programs that read that shape
-// keep working; [Chrome] is what viewers show more of.
+// TraceEvents writes Chrome trace_event JSON in the same form as llvm-xray: a begin and an
+// end event for each call, in the order of the records, every value a string, and a table
+// of the call paths. It is for programs that read that form. Viewers show more of [Chrome].
 //
-// What llvm-xray gets wrong is put right:
+// It corrects what llvm-xray gets wrong:
 //
 //   - Names are escaped, so that the JSON is valid.
-//   - Timestamps are exact, where those of llvm-xray are doubles. With an unknown
-//     frequency they are ticks, where it prints INF.
+//   - Timestamps are exact, instead of doubles. If the frequency is unknown,
+//     they are ticks, instead of INF.
 //   - Calls that are open at the end are ended at their thread's last record.
-//   - An exit that matches no open call ends nothing, where llvm-xray ends all.
-//   - Threads are told apart by process and id, and equal call paths of any
+//   - An exit that matches no open call ends nothing. In llvm-xray, it ends all.
+//   - Threads are identified by process and ID, and equal call paths of any
 //     number of threads share their number.
 //   - Call paths are listed in the order of their numbers.
 //
-// Memory grows with threads, their depth and distinct call paths.
+// Memory grows with threads, their depth and different call paths.
 type TraceEvents struct {
 	out      output
 	opts     Options
@@ -118,7 +117,7 @@ func (t *TraceEvents) appendIDs(dst []byte, thread reader.Thread) []byte {
 	dst = strconv.AppendUint(dst, uint64(uint32(thread.Thread)), 10)
 	dst = append(dst, `", "pid" : "`...)
 	if t.opts.Header.Version < 3 {
-		dst = append(dst, '1') // such traces record none
+		dst = append(dst, '1') // such traces record no CPU
 	} else {
 		dst = strconv.AppendUint(dst, uint64(uint32(thread.Process)), 10)
 	}
@@ -155,15 +154,15 @@ func (t *TraceEvents) Close() error {
 	return t.out.finish("\n  }\n}\n")
 }
 
-// openCalls answers whether a function is on a thread's stack. Stacks are
-// searched frame by frame, for nearly every exit is that of the innermost call;
-// but where a search would go deep it counts the open calls of every function
-// instead, so that no trace, however damaged, costs more than a step an event.
+// openCalls reports whether a function is on a thread's stack. Stacks are searched frame by
+// frame, because nearly every exit is that of the innermost call. If a search would go
+// deep, it counts the open calls of every function instead, so that no trace, however
+// damaged, costs more than a step per event.
 type openCalls struct {
 	counts map[reader.FuncID]int // nil while searching is cheap
 }
 
-// searchDepth is how many frames are looked at before counting begins.
+// searchDepth is the number of frames to search before counting begins.
 const searchDepth = 64
 
 func (o *openCalls) contains(paths *calls.Paths, path calls.PathID, fn reader.FuncID) bool {

@@ -7,8 +7,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// tracks are the processes and threads of a timeline, where processes of different
-// traces stay apart.
+// tracks are the processes and threads of a timeline. Processes of different traces are
+// kept apart.
 type tracks struct {
 	opts      *Options
 	processes map[trackProcess]int64
@@ -21,9 +21,9 @@ func newTracks(opts *Options) tracks {
 	return tracks{opts: opts, processes: map[trackProcess]int64{}, taken: map[int64]bool{}}
 }
 
-// process returns the id under which a process is shown, and whether it was
-// shown before. A process whose id another one has taken already, and process 0,
-// which stands for an unknown one, get another id.
+// process returns the ID under which a process is shown, and whether it was shown before. A
+// process whose ID another one has already taken, and process 0, which stands for an
+// unknown one, get another ID.
 func (k *tracks) process(t reader.Thread) (pid int64, known bool) {
 	key := trackProcess{t.File, t.Process}
 	if pid, known = k.processes[key]; known {
@@ -31,7 +31,7 @@ func (k *tracks) process(t reader.Thread) (pid int64, known bool) {
 	}
 	pid = int64(t.Process)
 	if pid == 0 || k.taken[pid] {
-		// Above what Linux gives to processes.
+		// Above the process IDs of Linux.
 		pid = 1<<22 + 1
 		for k.taken[pid] {
 			pid++
@@ -41,10 +41,10 @@ func (k *tracks) process(t reader.Thread) (pid int64, known bool) {
 	return pid, false
 }
 
-// processName names a process, with its id.
+// processName returns the name of a process, with its ID.
 func (k *tracks) processName(t reader.Thread) string { return k.processBeside(t, 0) }
 
-// processBeside names a process for viewers that show pid beside the name.
+// processBeside returns the name of a process for viewers that show pid next to it.
 func (k *tracks) processBeside(t reader.Thread, pid int64) string {
 	name := cmp.Or(nameOf(k.opts.ProcessName, t), "process")
 	if t.Process != 0 && int64(t.Process) != pid {
@@ -56,7 +56,7 @@ func (k *tracks) processBeside(t reader.Thread, pid int64) string {
 	return name
 }
 
-// threadName names a thread, with its id unless it is the main one.
+// threadName returns the name of a thread, with its ID unless it is the main one.
 func (k *tracks) threadName(t reader.Thread) string {
 	name := k.threadBeside(t)
 	if t.Thread != t.Process {
@@ -65,7 +65,7 @@ func (k *tracks) threadName(t reader.Thread) string {
 	return name
 }
 
-// threadBeside names a thread for viewers that show its id beside the name.
+// threadBeside returns the name of a thread for viewers that show its ID next to it.
 func (k *tracks) threadBeside(t reader.Thread) string {
 	name := "thread"
 	if t.Thread == t.Process {

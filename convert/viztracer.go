@@ -19,7 +19,7 @@ func NewVizTracer(w io.Writer, opts Options) *Chrome {
 	return c
 }
 
-// sources are the places of functions, and the files that they are in.
+// sources are the places of functions, and their files.
 type sources struct {
 	names  symbolize.Names
 	read   func(path string) ([]byte, error)
@@ -31,7 +31,7 @@ func newSources(names symbolize.Names, read func(path string) ([]byte, error)) *
 	return &sources{names: names, read: read, places: map[string]symbolize.Symbol{}, left: 32 << 20}
 }
 
-// add notes where a function is, the first time that one of its label is met.
+// add records the place of a function, the first time that its label occurs.
 func (s *sources) add(label string, id reader.FuncID) {
 	if s == nil || s.names == nil {
 		return
@@ -44,7 +44,7 @@ func (s *sources) add(label string, id reader.FuncID) {
 	}
 }
 
-// write appends what vizviewer calls file_info.
+// write appends file_info for vizviewer.
 func (s *sources) write(out *output) {
 	if s == nil {
 		return
@@ -70,7 +70,7 @@ func (s *sources) write(out *output) {
 	out.buf = append(buf, "}}"...)
 }
 
-// text is that of a file; "" where it is not to be had.
+// text returns the text of a file, or "" if it is not available.
 func (s *sources) text(path string) string {
 	if s.read == nil {
 		return ""
@@ -83,7 +83,7 @@ func (s *sources) text(path string) string {
 	return string(text)
 }
 
-// appendMember begins the i-th member of an object, which is an array.
+// appendMember starts the i-th member of an object, which is an array.
 func appendMember(dst []byte, i int, key string) []byte {
 	if i > 0 {
 		dst = append(dst, ',')

@@ -11,14 +11,13 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// YAML writes trace YAML: a header, and a flow map for each record on a line of
-// its own, in the order of the blocks and their events. The text is that of
-// llvm-xray, but for what it gets wrong: the type of a typed event is that
-// event's alone, where LLVM's is that of later records too, and every payload
-// can be read back. Names that are not UTF-8 are shown with U+FFFD.
+// YAML writes trace YAML: a header, and a flow map for each record on a separate line, in
+// the order of the blocks and their events. The text is that of llvm-xray, except for what
+// it gets wrong: the type of a typed event is only that event's, where LLVM also shows it
+// for later records, and every payload can be read back. Names that are not UTF-8 are shown
+// with U+FFFD.
 //
-// Traces that are read together keep their processes apart, as
-// [tracewrite.Processes] says.
+// Traces that are read together keep their processes apart, see [tracewrite.Processes].
 type YAML struct {
 	out     output
 	opts    Options
@@ -26,7 +25,7 @@ type YAML struct {
 	any     bool // there were records
 }
 
-// yamlRecords makes events into the text of records.
+// yamlRecords converts events to the text of records.
 type yamlRecords struct {
 	opts    Options
 	heads   labels
@@ -125,8 +124,8 @@ func (y *YAML) begin(buf []byte) []byte {
 	return append(buf, '\n')
 }
 
-// Sorted writes all of a trace in the order of time, with up to n goroutines.
-// edit is as of [reader.Trace.EachByTime].
+// Sorted writes a whole trace in time order, with up to n goroutines. edit is as in
+// [reader.Trace.EachByTime].
 func (y *YAML) Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.Block) error {
 	shards := make([]*yamlRecords, n)
 	for i := range shards {
@@ -145,7 +144,7 @@ func (y *YAML) Sorted(t *reader.Trace, n int, edit func(*reader.Block) *reader.B
 	return y.out.err
 }
 
-// take splits the arguments of the i-th event off.
+// take splits off the arguments of the i-th event.
 func take(args []reader.Arg, i int) (of, rest []reader.Arg) {
 	n := 0
 	for n < len(args) && args[n].Event <= i {

@@ -4,24 +4,24 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Function is what is known of all calls of a function, those that the page does not hold
-// among them. Times are in nanoseconds, or in ticks where the frequency is unknown.
+// Function is what is known of all calls of a function, including those that are not in the
+// page. Times are in nanoseconds, or in ticks if the frequency is unknown.
 type Function struct {
 	ID          reader.FuncID
 	Count, Open uint64 // calls that ended, and calls that did not
-	// Of Count, Counted are calls of which nothing but their number is known, and Pruned
-	// those that the recorder left out: Total has their time, and no other number does.
+	// Of Count, Counted calls were only counted, and Pruned calls were dropped by the
+	// recorder: their time is in Total, and in no other number.
 	Counted, Pruned uint64
 	Total, Self     uint64 // time during which a call was open, and that without the calls that it made
-	// Of the durations of the calls that ended, but for Counted and Pruned.
+	// Of the durations of the calls that ended, except Counted and Pruned.
 	Min, P50, P90, P99, P999, Max uint64
-	Octaves                       []uint64 // how many there are, by their length in bits of ticks
+	Octaves                       []uint64 // numbers of these calls, by the length of their ticks in bits
 }
 
-// octave are the shortest and the longest duration of a length in bits.
+// octave is the shortest and the longest duration of a length in bits.
 type octave [2]uint64
 
-// octaves are as many as the functions need; nil where functions have no sums.
+// octaves returns as many as the functions need, or nil if functions have no sums.
 func (o *Options) octaves() []octave {
 	if o.Functions == nil {
 		return nil

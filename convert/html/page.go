@@ -23,12 +23,12 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// scripts are the parts of the page's script in their order.
+// scripts are the parts of the page's script, in order.
 var scripts = []string{
 	"data.js", "show.js", "state.js", "table.js", "timeline.js", "lanes.js", "overview.js", "tree.js", "flame.js", "function.js", "main.js",
 }
 
-// columnIDs are the columns of numbers, each of one number for each call.
+// columnIDs are the columns of numbers, with one number per call.
 var columnIDs = []string{"funcs", "starts", "durations", "depths", "ends"}
 
 func asset(name string) string {
@@ -39,7 +39,7 @@ func asset(name string) string {
 	return string(data)
 }
 
-// page is what page.html shows. Nothing in it is escaped by the template.
+// page is the data of page.html. The template escapes nothing.
 type page struct {
 	Title, Style, Script, Meta string
 	StyleHash, ScriptHash      string // for the page's policy
@@ -48,13 +48,13 @@ type page struct {
 
 type column struct{ ID, Text string }
 
-// meta is what the script needs besides the columns.
+// meta is what the script needs in addition to the columns.
 type meta struct {
 	Unit      string         `json:"unit"`
 	Epoch     string         `json:"epoch,omitempty"`
 	Notes     []string       `json:"notes"`
 	Left      uint64         `json:"left"`    // calls that are not in the columns
-	Octaves   []octave       `json:"octaves"` // null where functions have no sums
+	Octaves   []octave       `json:"octaves"` // null if functions have no sums
 	Functions []metaFunction `json:"functions"`
 	Threads   []metaThread   `json:"threads"`
 	Events    []metaEvent    `json:"events"`
@@ -62,7 +62,7 @@ type meta struct {
 
 type metaFunction struct {
 	Name   string `json:"name"`
-	Short  string `json:"short,omitempty"` // where it is another
+	Short  string `json:"short,omitempty"` // if different
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	Source string `json:"source,omitempty"`
@@ -79,10 +79,10 @@ type metaEvent struct {
 	Text   string `json:"text"`
 }
 
-// maxEnds is how many threads with open calls are named.
+// maxEnds is the maximum number of threads with open calls that are named.
 const maxEnds = 8
 
-// Write writes the page. The recording is not changed but for the order of its events.
+// Write writes the page. It only changes the order of the recording's events.
 func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	m := meta{
 		Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...),
@@ -108,7 +108,7 @@ func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	for _, id := range columnIDs {
 		columns[id] = newPacker()
 	}
-	open, ends := 0, []string(nil) // calls that did not end, and what is said of each thread
+	open, ends := 0, []string(nil) // calls that did not end, and the note about each thread
 	order := r.order()
 	several := len(order) > 1 && r.processOf(order[0]) != r.processOf(order[len(order)-1])
 	for _, i := range order {
@@ -179,7 +179,7 @@ func (r *Recording) render(w io.Writer, m meta, columns map[string]*packer) erro
 	return t.Execute(w, p)
 }
 
-// order are the threads by file, process and thread.
+// order returns the threads by file, process and thread.
 func (r *Recording) order() []int {
 	var order []int
 	for i, t := range r.threads {
@@ -194,13 +194,13 @@ func (r *Recording) order() []int {
 	return order
 }
 
-// processOf is the file and the process of a thread. Of the first and the last in order
-// they are the same if they are of all.
+// processOf returns the file and the process of a thread. If they are equal for the first
+// and the last in order, they are equal for all.
 func (r *Recording) processOf(i int) [2]int32 {
 	return [2]int32{r.threads[i].id.File, r.threads[i].id.Process}
 }
 
-// threadName is how a thread is called, which depends on whether there are several
+// threadName returns the name of a thread, which depends on whether there are several
 // processes or files.
 func (r *Recording) threadName(t reader.Thread, several bool) string {
 	name := cmp.Or(nameOf(r.opts.ThreadName, t), "thread") + " " + strconv.Itoa(int(t.Thread))
@@ -216,7 +216,7 @@ func (r *Recording) threadName(t reader.Thread, several bool) string {
 	return name
 }
 
-// nameOf is what one of the functions of the options calls a thread.
+// nameOf returns the name of a thread, by one of the functions of the options.
 func nameOf(name func(reader.Thread) string, t reader.Thread) string {
 	if name == nil {
 		return ""
@@ -238,7 +238,7 @@ func describe(names symbolize.Names, fn reader.FuncID, source *sources) metaFunc
 	return f
 }
 
-// hash is how a page's policy names a script or a style.
+// hash returns the name of a script or a style in a page's policy.
 func hash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
@@ -248,7 +248,7 @@ func escapeHTML(text string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&#34;").Replace(strings.ToValidUTF8(text, "\uFFFD"))
 }
 
-// packer deflates numbers of 7 bits a byte.
+// packer compresses numbers in 7 bits per byte.
 type packer struct {
 	text    strings.Builder
 	encoder io.WriteCloser
@@ -277,7 +277,7 @@ func (p *packer) flush() {
 	p.buf = p.buf[:0]
 }
 
-// finish returns all in base64.
+// finish returns everything in base64.
 func (p *packer) finish() (string, error) {
 	p.flush()
 	if p.err == nil {

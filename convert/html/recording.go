@@ -11,46 +11,47 @@ import (
 // Options of a page. The zero value is usable.
 type Options struct {
 	Title string
-	// Frequency is that of the trace's clock; 0 when it is unknown, and times are ticks.
+	// Frequency is that of the trace's clock. If it is 0, it is unknown, and times are
+	// ticks.
 	Frequency uint64
-	// Base is the TSC of time 0, and Epoch what time that was, in nanoseconds since
-	// 1970; 0 when it is not known.
+	// Base is the TSC of time 0, and Epoch its time in nanoseconds since 1970, or 0 if it
+	// is unknown.
 	Base, Epoch uint64
-	// MinDuration leaves out shorter calls, in ticks.
+	// MinDuration omits shorter calls, in ticks.
 	MinDuration uint64
-	// Notes say what was left out.
+	// Notes describe what was left out.
 	Notes []string
-	// Left is how many calls the page does not hold for want of room.
+	// Left is the number of calls that did not fit into the page.
 	Left uint64
-	// Functions, where they are set, are the sums of all calls that were chosen, also of
-	// those that the page does not hold. Without them the page adds up what it holds.
+	// Functions, if not nil, are the sums of all selected calls, including those that are
+	// not in the page. Without them, the page adds up its own calls.
 	Functions []Function
-	// ThreadName and ProcessName name threads and their processes; "" for none.
+	// ThreadName and ProcessName return names of threads and their processes, or "".
 	ThreadName, ProcessName func(reader.Thread) string
-	// Source, which may be nil, returns the text of a file of source code.
+	// Source, if not nil, returns the text of a source file.
 	Source func(path string) ([]byte, error)
 }
 
-// maxEvents is how many custom and typed events a page shows, and maxThreadEvents how
-// many of each thread.
+// maxEvents is the maximum number of custom and typed events in a page, and maxThreadEvents
+// that of each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
 
 // Recording keeps the calls of a trace for a page: 25 bytes for each. It is a
 // [calls.Analysis] for calls.Options with Opens, and a filter without MinDuration.
 type Recording struct {
 	opts    *Options
-	threads []*thread // by Batch.Index; nil for those without calls
+	threads []*thread // by Batch.Index; nil if there are no calls
 	events  []event
 	dropped int // events beyond maxThreadEvents
 }
 
-// thread holds the calls of a thread in the order of their entries.
+// thread has the calls of a thread in the order of their entries.
 type thread struct {
 	id        reader.Thread
 	starts    []int64 // in units of the page's clock
 	durations []uint64
 	funcs     []reader.FuncID
-	depths    []uint32 // number of calls around it that are kept too
+	depths    []uint32 // number of calls around it that are also kept
 	ends      []calls.End
 	truncated int // calls that were open at the end
 	open      []int
@@ -66,7 +67,7 @@ type event struct {
 // New returns an empty recording.
 func New(opts *Options) *Recording { return &Recording{opts: opts} }
 
-// at is a time on the page's clock, which starts at the base. What is before is moved
+// at returns a time on the page's clock, which starts at the base. Earlier times are moved
 // there.
 func (o *Options) at(tsc uint64) int64 {
 	if tsc < o.Base {
@@ -112,7 +113,7 @@ func (t *thread) leave(c *calls.Call, opts *Options) {
 	i := t.open[len(t.open)-1]
 	t.open = t.open[:len(t.open)-1]
 	if c.Duration < opts.MinDuration {
-		// What was called inside was shorter still, and is gone.
+		// Calls inside were shorter, and are removed.
 		t.starts, t.durations, t.funcs, t.depths, t.ends = t.starts[:i], t.durations[:i], t.funcs[:i], t.depths[:i], t.ends[:i]
 		return
 	}
@@ -138,7 +139,7 @@ func (r *Recording) Merge(other *Recording) {
 	r.dropped += other.dropped
 }
 
-// sorted are the events by time, and how many there are more.
+// sorted returns the events by time, and the number of further ones.
 func (r *Recording) sorted() ([]event, int) {
 	slices.SortFunc(r.events, func(a, b event) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.index, b.index), cmp.Compare(a.text, b.text))

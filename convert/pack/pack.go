@@ -1,4 +1,4 @@
-// Package pack collects what makes a trace explain itself: the names and places of the
+// Package pack collects what makes a trace self-contained: the names and places of the
 // functions that occur in it, and their source code.
 package pack
 
@@ -12,12 +12,12 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// maxFunc is the largest id that an FDR log holds.
+// maxFunc is the largest ID in an FDR log.
 const maxFunc = 1<<28 - 1
 
-// Occurring returns the ids of the functions that occur in a trace, in its records or in
-// what its recorder counted or added up, in ascending order. It decodes the trace on
-// several goroutines.
+// Occurring returns the IDs of the functions that occur in a trace, in its records or in
+// the recorder's counts and sums, in ascending order. It decodes the trace on several
+// goroutines.
 func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 	seen := make([]map[reader.FuncID]struct{}, max(shards, 1))
 	for i := range seen {
@@ -71,9 +71,9 @@ func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 	return list, nil
 }
 
-// Functions looks up the names of functions, whose style should be mangled. Those that
-// are not known, and ids that an FDR log cannot hold, are left out, as are those that
-// such ids look like when they are cut off.
+// Functions looks up the names of functions, whose style should be mangled. It omits
+// unknown functions, and IDs that an FDR log cannot hold, together with those that they
+// would be confused with when they are truncated.
 func Functions(names symbolize.Names, ids []reader.FuncID) []reader.NamedFunction {
 	cut := make(map[reader.FuncID]bool)
 	for _, id := range ids {
@@ -103,13 +103,13 @@ func Functions(names symbolize.Names, ids []reader.FuncID) []reader.NamedFunctio
 type Sources struct {
 	// Texts are ordered by file and line, and do not overlap.
 	Texts []reader.SourceText
-	// Unread are the files that could not be read, and Large those that did not fit any
-	// more. Both are in the order of paths.
+	// Unread are the files that could not be read, and Large those that exceeded the limit.
+	// Both are ordered by path.
 	Unread, Large []string
 }
 
-// NewSources takes the passages out of the files. read returns the text of a file, and
-// its MD5, in hex, if that is the MD5 of what was compiled.
+// NewSources takes the passages from the files. read returns the text of a file, and its
+// MD5, in hex, if that is the MD5 of what was compiled.
 func NewSources(functions []reader.NamedFunction, read func(path string) (text []byte, md5 string, err error)) *Sources {
 	byFile := make(map[string][]reader.NamedFunction)
 	var files []string
@@ -152,7 +152,7 @@ func NewSources(functions []reader.NamedFunction, read func(path string) (text [
 	return s
 }
 
-// passages are those of the functions of one file; those that touch become one.
+// passages returns those of the functions of one file. Adjacent ones are joined.
 func passages(lines []string, functions []reader.NamedFunction) []reader.SourceText {
 	wanted := make([]bool, len(lines)+2)
 	for _, f := range functions {
