@@ -428,14 +428,16 @@ func (d *fdrDecoder) record(n int) (int, error) {
 	}
 	var r Record
 	size, err := ParseRecord(d.buf[d.rpos:d.wpos], h, &r)
-	if short := (*ShortRecordError)(nil); errors.As(err, &short) && int64(short.Need) <= d.block.end-d.pos {
-		if err := d.fill(short.Need); err != nil {
-			return n, err
-		}
-		size, err = ParseRecord(d.buf[d.rpos:d.wpos], h, &r)
-	}
 	if err != nil {
-		return n, d.bad(err)
+		if short := (*ShortRecordError)(nil); errors.As(err, &short) && int64(short.Need) <= d.block.end-d.pos {
+			if err := d.fill(short.Need); err != nil {
+				return n, err
+			}
+			size, err = ParseRecord(d.buf[d.rpos:d.wpos], h, &r)
+		}
+		if err != nil {
+			return n, d.bad(err)
+		}
 	}
 	ev := Event{CPU: d.cpu}
 	switch r.Kind {
