@@ -54,7 +54,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 // head is the report in a sentence.
 func (d *describer) head() string {
 	if d.NoFunctions {
-		return "No lock function was called, as far as names tell. Name lock functions with --lock REGEXP."
+		return "No called function was recognized as a lock function. Name lock functions with --lock REGEXP."
 	}
 	var taken, contended uint64
 	var waiting quantile.Sum
@@ -68,7 +68,7 @@ func (d *describer) head() string {
 	}
 	text := label.Count(uint64(len(d.Locks)), "lock", "locks")
 	if byAddress {
-		text += ", told apart by address,"
+		text += ", identified by address,"
 	}
 	return fmt.Sprintf("%s taken %s. %s contended. Threads waited %s in total.", text, label.Count(taken, "time", "times"),
 		label.Count(contended, "wait was", "waits were"), report.Duration(d.Clock, waiting))
@@ -283,10 +283,10 @@ func (d *describer) notes() []string {
 			assumed++
 		}
 	}
-	add(assumed, "lock function", "lock functions", "logged no address. All calls of such a function count as one lock. Use xray_log_args(1) to tell locks apart.")
+	add(assumed, "lock function", "lock functions", "logged no address. All calls of such a function count as one lock. Use xray_log_args(1) to distinguish locks.")
 	add(d.Gaps, "hold has", "holds have", "no recorded end. Such a hold ends when the lock is taken again, or does not count.")
 	add(d.Handed, "lock was", "locks were", "released by another thread than the one that took it.")
-	add(d.Orphans, "unlock was", "unlocks were", "of locks without a recorded holder.")
+	add(d.Orphans, "unlock was", "unlocks were", "of a lock without a recorded holder.")
 	if d.Dropped {
 		list = append(list, "There are too many locks to keep apart. The rest are combined by lock function.")
 	}
