@@ -7,14 +7,13 @@ import (
 	"sync"
 )
 
-// demangleFast demangles C++ names of the Itanium ABI as LLVM's demangler writes
-// them, but for rare parts of the grammar, where it gives up.
+// demangleFast demangles C++ names of the Itanium ABI in the form of LLVM's demangler. It fails
+// on rare parts of the grammar.
 //
-// What makes it fast is that there is no tree: text is written as the name is read.
-// Most of what a qualifier, a pointer or template arguments add comes behind what it
-// is about; what wraps around functions and arrays is put in at the middle of their
-// text. A substitution copies the text of what it stands for, and the pattern of a
-// pack expansion is read once for each element.
+// It is fast because it builds no tree: it writes text while it reads the name. Most of the
+// text of a qualifier, a pointer or template arguments comes after the text of its operand.
+// Text around functions and arrays is inserted in the middle of their text. A substitution
+// copies text. The pattern of a pack expansion is read once for each element.
 func demangleFast(linkage string) (string, bool) {
 	rest, ok := strings.CutPrefix(linkage, "_Z")
 	if !ok || legacyRust.MatchString(rest) {
@@ -40,7 +39,7 @@ func demangleFast(linkage string) (string, bool) {
 	return string(d.out), true
 }
 
-// attempt reports whether read did not give up.
+// attempt calls read and returns false if it fails.
 func attempt(read func()) (ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
@@ -54,72 +53,71 @@ func attempt(read func()) (ok bool) {
 	return true
 }
 
-// legacyRust is the hash at the end of names of Rust's older scheme, which look like
-// those of C++.
+// legacyRust matches the hash at the end of legacy Rust names, which look like C++ names.
 var legacyRust = regexp.MustCompile(`17h[0-9a-f]{16}E(\.|$)`)
 
-// demanglers keeps the memory of demanglers that are done.
+// demanglers pools demanglers.
 var demanglers = sync.Pool{New: func() any { return new(demangler) }}
 
 type demangler struct {
-	input string // all of the name behind _Z
-	in    string // what is still to be read
+	input string // the name after _Z
+	in    string // the rest to read
 	out   []byte
-	store []byte // the texts of what follows
-	subs  []text // what S_, S0_, ... stand for
+	store []byte // texts of subs and params
+	subs  []text // values of S_, S0_, ...
 
-	// What T_, T0_, ... stand for: params, from scope on, of the template arguments
-	// of the innermost function that has been begun.
+	// The values of T_, T0_, ...: params from scope on, which are the template arguments of the
+	// innermost function.
 	params    []param
 	arguments []text
 	scope     int
 	scopeID   int
-	scopes    int // how many there were
+	scopes    int // number of scopes so far
 
 	lambda   bool     // in the parameters of a lambda, where T_ is auto
-	declared []string // or one of its template parameters
+	declared []string // names of its template parameters
 
-	uses    int // counts what depends on template arguments
-	packs   int // and on element
-	element int // of packs, -1 outside of expansions
-	size    int // of the packs in an expansion, -1 while it is not known
-	replay  int // above 0, what is read has been read before
+	uses    int // number of uses of template arguments
+	packs   int // number of uses of element
+	element int // index in packs; -1 outside of expansions
+	size    int // of the packs in an expansion; -1 if unknown
+	replay  int // greater than 0 while text is read again
 
-	bare         bool // template arguments do not belong to the type that comes next
-	plainGreater int  // above 0, > does not end template arguments
+	bare         bool // the next type has no template arguments
+	plainGreater int  // if greater than 0, > does not end template arguments
 	depth        int
 	steps        int
 }
 
-// text is a piece of demangled text that can be referred to.
+// text is a part of the output that can be referred to.
 type text struct {
 	start, end int // in store
 	shape      shape
 	precedence precedence // of an expression
 	base, last int        // of a name, its last component without template arguments
 
-	// What depends on template arguments is read again where these are others.
+	// If text depends on template arguments, it is read again when these differ.
 	depends, packed bool
 	scopeID         int
 	source          source
 }
 
-// source says where a text comes from: a type, what N begins up to stop if that is not
-// 0, or what bare says.
+// source is the origin of a text: a type, the rest of a nested name up to stop if that is not
+// 0, or the case in bare.
 type source struct {
 	at, stop int
 	bare     bool
 }
 
-// state is what record wants to know of the time when a text was begun.
+// state is the state that record needs from the start of a text.
 type state struct{ start, at, uses, packs int }
 
 func (d *demangler) state() state { return state{len(d.out), d.position(), d.uses, d.packs} }
 
-// shape says how the text of a type is composed.
+// shape is the structure of the text of a type.
 type shape struct {
-	mid  int  // where a declarator goes, behind the start of the text
-	kind kind // what the declarator is wrapped for
+	mid  int  // offset of a declarator from the start of the text
+	kind kind // determines the parentheses around a declarator
 }
 
 type kind uint8
@@ -130,7 +128,7 @@ const (
 	arrayType
 )
 
-// param is a template argument, or a pack of them.
+// param is a template argument or a pack of them.
 type param struct {
 	first, n int
 	pack     bool
@@ -142,13 +140,13 @@ const (
 	maxDemangleSteps = 1 << 14
 )
 
-// givenUp is what fail panics with.
+// givenUp is the panic value of fail.
 type givenUp struct{}
 
-// fail gives up.
+// fail stops demangling.
 func (d *demangler) fail() { panic(givenUp{}) }
 
-// enter counts what is read inside of each other, and all that is read.
+// enter counts the nesting depth and the total steps.
 func (d *demangler) enter() {
 	d.depth++
 	d.steps++
@@ -166,7 +164,7 @@ func (d *demangler) text(s string) {
 	d.out = append(d.out, s...)
 }
 
-// insert puts text in at a place of the output.
+// insert inserts text into the output.
 func (d *demangler) insert(at int, s string) {
 	end := len(d.out)
 	d.text(s)
@@ -174,7 +172,7 @@ func (d *demangler) insert(at int, s string) {
 	copy(d.out[at:], s)
 }
 
-// endsIn reports whether the output up to end, from start on, ends so.
+// endsIn reports whether the output from start to end ends in a suffix.
 func (d *demangler) endsIn(start, end int, suffix string) bool {
 	at := end - len(suffix)
 	return at >= start && string(d.out[at:end]) == suffix
@@ -189,14 +187,14 @@ func (d *demangler) accept(prefix string) bool {
 	return ok
 }
 
-// expect skips a prefix that must be there.
+// expect skips a prefix and fails if it is missing.
 func (d *demangler) expect(prefix string) {
 	if !d.accept(prefix) {
 		d.fail()
 	}
 }
 
-// peek returns a byte of the input, 0 behind its end.
+// peek returns a byte of the input, or 0 after its end.
 func (d *demangler) peek(i int) byte {
 	if i < len(d.in) {
 		return d.in[i]
@@ -204,12 +202,12 @@ func (d *demangler) peek(i int) byte {
 	return 0
 }
 
-// position is where in the name the input is.
+// position returns the offset of the input in the name.
 func (d *demangler) position() int { return len(d.input) - len(d.in) }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// list reads elements up to E, and puts commas between those that are not empty.
+// list reads elements up to E, and writes commas between those that are not empty.
 func (d *demangler) list(read func()) { d.listTo("E", read) }
 
 func (d *demangler) listTo(end string, read func()) {
@@ -236,7 +234,7 @@ func (d *demangler) listed(first *bool, read func()) {
 	}
 }
 
-// expand reads a pattern, and writes it for every element of the packs in it.
+// expand reads a pattern and writes it for every element of its packs.
 func (d *demangler) expand(read func()) {
 	element, size, packs := d.element, d.size, d.packs
 	defer func() { d.element, d.size, d.packs = element, size, packs }()
@@ -281,7 +279,7 @@ func (d *demangler) sequence(base int) int {
 	return -1
 }
 
-// number reads the digits of a number, after n if that is negative.
+// number reads a number, which is negative after n.
 func (d *demangler) number() string {
 	n := 0
 	if d.peek(0) == 'n' {
@@ -316,7 +314,7 @@ func (d *demangler) identifier() string {
 	return id
 }
 
-// ordinal is what tells the unnamed things of a function apart: "", "0", "1" and so on.
+// ordinal reads the number of an unnamed entity in a function: "", "0", "1" and so on.
 func (d *demangler) ordinal() string {
 	i := d.sequence(10)
 	if i < 0 {

@@ -1,7 +1,6 @@
-// Package demangle turns linkage names of C++ and Rust into those of the source, as LLVM
-// writes them, and shortens these. It is fast, takes bounded time and memory whatever a
-// name is, and never fails: what is no such name stays as it is. All functions may be
-// called concurrently.
+// Package demangle demangles C++ and Rust linkage names in the form of LLVM, and shortens
+// demangled names. It takes bounded time and memory for any input. It returns other names
+// unchanged and has no errors. All functions are safe for concurrent use.
 package demangle
 
 import (
@@ -10,8 +9,8 @@ import (
 	library "github.com/ianlancetaylor/demangle"
 )
 
-// Name turns a linkage name of C++ or Rust into the one of the source, in
-// the style of LLVM. Other names stay as they are.
+// Name demangles a C++ or Rust linkage name in the form of LLVM. It returns other names
+// unchanged.
 func Name(linkage string) string {
 	if !strings.HasPrefix(linkage, "_R") && !strings.HasPrefix(strings.TrimLeft(linkage, "_"), "Z") || linkage[0] != '_' {
 		return linkage
@@ -25,12 +24,12 @@ func Name(linkage string) string {
 	return demangleFully(linkage)
 }
 
-// operatorSpace leaves out the space between an operator and template arguments, as
-// LLVM has done since version 15.
+// operatorSpace removes the space between an operator and template arguments, as LLVM does
+// since version 15.
 var operatorSpace = strings.NewReplacer("operator<< <", "operator<<<", "operator< <", "operator<<")
 
-// maxDemangleFully bounds what is given to the library, whose time grows with the square
-// of the length for names that nest deeply.
+// maxDemangleFully limits the length of names that are passed to the library. Its time is
+// quadratic for deeply nested names.
 const maxDemangleFully = 1 << 12
 
 func demangleFully(linkage string) (name string) {
@@ -38,7 +37,7 @@ func demangleFully(linkage string) (name string) {
 	if len(name) > maxDemangleFully {
 		return name
 	}
-	// A name that does not demangle is best shown as it is.
+	// Show names that do not demangle as they are.
 	defer func() { _ = recover() }() // the library is given whatever strangers send
 	const maxLength = 16             // as a power of 2
 	if s, err := library.ToString(linkage, library.LLVMStyle, library.MaxLength(maxLength)); err == nil {

@@ -1,6 +1,6 @@
 package demangle
 
-// precedence tells which expressions need parentheses, from the tightest on.
+// precedence is the precedence of an expression, tightest first. It determines parentheses.
 type precedence int
 
 const (
@@ -26,7 +26,7 @@ const (
 	loosest
 )
 
-// operator is one that is written as a sign.
+// operator is an operator that is written as a sign.
 type operator struct {
 	text    string
 	binary  precedence // 0 if it is none
@@ -60,8 +60,7 @@ var operators = map[string]operator{
 	"dt": {text: ".", binary: postfix, member: true}, "ds": {text: ".*", binary: memberAccess, member: true},
 }
 
-// enclosing are operators that are written with parentheses around what follows, a
-// type or an expression.
+// enclosing are operators that are written with parentheses around a type or expression.
 var enclosing = map[string]struct {
 	text       string
 	isType     bool
@@ -75,7 +74,7 @@ var casts = map[string]string{
 	"sc": "static_cast<", "dc": "dynamic_cast<", "rc": "reinterpret_cast<", "cc": "const_cast<",
 }
 
-// parenthesized writes parentheses around what read reads.
+// parenthesized writes parentheses around the output of read.
 func (d *demangler) parenthesized(read func()) {
 	d.text("(")
 	d.plainGreater++
@@ -84,8 +83,8 @@ func (d *demangler) parenthesized(read func()) {
 	d.text(")")
 }
 
-// expression reads <expression>, and puts parentheses around it if it binds less
-// tightly than most. It returns the precedence of what it read.
+// expression reads <expression>. It adds parentheses if the expression binds less tightly than
+// most. It returns the precedence.
 func (d *demangler) expression(most precedence) precedence {
 	d.enter()
 	defer d.leave()
@@ -297,7 +296,7 @@ func (d *demangler) operation(op operator, most precedence) precedence {
 // expressions reads expressions up to E.
 func (d *demangler) expressions() { d.list(func() { d.expression(loosest) }) }
 
-// packOperand reads what may be counted by sizeof....
+// packOperand reads the operand of sizeof....
 func (d *demangler) packOperand() {
 	if d.peek(0) == 'f' {
 		d.functionParam()
@@ -306,7 +305,8 @@ func (d *demangler) packOperand() {
 	}
 }
 
-// fold reads what follows fl and so on: an operator, a pack and perhaps another operand.
+// fold reads a fold expression after its code: an operator, a pack and an optional second
+// operand.
 func (d *demangler) fold(code string) {
 	op, ok := operators[d.in[:min(2, len(d.in))]]
 	if !ok || op.binary == 0 {
@@ -335,8 +335,8 @@ func (d *demangler) fold(code string) {
 	})
 }
 
-// functionParam reads the parameter of a function: fp, or fL and how many functions
-// further out.
+// functionParam reads a reference to a function parameter: fp, or fL and the number of
+// enclosing functions.
 func (d *demangler) functionParam() {
 	if d.accept("fpT") {
 		d.text("this")
@@ -357,7 +357,7 @@ func (d *demangler) functionParam() {
 	d.expect("_")
 }
 
-// requires reads what follows rq or rQ.
+// requires reads a requires expression after rq or rQ.
 func (d *demangler) requires(params bool) {
 	d.text("requires")
 	if params {
@@ -385,7 +385,7 @@ func (d *demangler) requires(params bool) {
 	d.text(" }")
 }
 
-// requirement reads an expression that must be valid, and what it must be.
+// requirement reads an expression that must be valid, and its constraints.
 func (d *demangler) requirement() {
 	d.text(" ")
 	start := len(d.out)

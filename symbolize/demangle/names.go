@@ -1,6 +1,6 @@
 package demangle
 
-// specials are the names of what compilers make for a type, a variable or a function.
+// specials are the names of what compilers generate for a type, variable or function.
 var specials = []struct {
 	code, text string
 	read       func(d *demangler)
@@ -18,7 +18,7 @@ var specials = []struct {
 	{"Tv", "virtual thunk to ", func(d *demangler) { d.offsets(2); d.encoding() }},
 }
 
-// mangledName reads what follows _Z.
+// mangledName reads a name after _Z.
 func (d *demangler) mangledName() {
 	for _, s := range specials {
 		if d.accept(s.code) {
@@ -30,7 +30,7 @@ func (d *demangler) mangledName() {
 	d.encoding()
 }
 
-// offsets reads the numbers of a thunk.
+// offsets reads the offsets of a thunk.
 func (d *demangler) offsets(n int) {
 	for range n {
 		d.number()
@@ -38,13 +38,13 @@ func (d *demangler) offsets(n int) {
 	}
 }
 
-// temporary reads the name of a variable, and which of the temporaries it is.
+// temporary reads the name of a variable and the number of its temporary.
 func (d *demangler) temporary() {
 	d.name(false)
 	d.sequence(36)
 }
 
-// function is what the name of a function says beyond its text.
+// function has properties of a function name.
 type function struct {
 	template   bool   // ends in template arguments, so that a return type follows
 	special    bool   // a constructor, destructor or conversion, which has none
@@ -52,13 +52,13 @@ type function struct {
 	qualifiers string // of a member function
 }
 
-// ended reports whether nothing of an encoding is left.
+// ended reports whether an encoding is complete.
 func (d *demangler) ended() bool {
 	c := d.peek(0)
 	return c == 0 || c == 'E' || c == '.'
 }
 
-// encoding reads <encoding>: a function with its parameters, or the name of a variable.
+// encoding reads <encoding>: a function with its parameters, or a variable.
 func (d *demangler) encoding() {
 	d.enter()
 	defer d.leave()
@@ -107,7 +107,7 @@ func (d *demangler) encoding() {
 	}
 }
 
-// name reads <name>. outer is set for the name of a function itself.
+// name reads <name>. outer is true for the name of a function itself.
 func (d *demangler) name(outer bool) function {
 	d.enter()
 	defer d.leave()
@@ -142,7 +142,7 @@ func (d *demangler) name(outer bool) function {
 	return f
 }
 
-// local reads what follows the Z of <local-name>.
+// local reads <local-name> after Z.
 func (d *demangler) local(outer bool) function {
 	d.encoding()
 	d.expect("E")
@@ -160,7 +160,7 @@ func (d *demangler) local(outer bool) function {
 	return f
 }
 
-// discriminator skips what tells entities with the same name apart.
+// discriminator skips the number that distinguishes entities with the same name.
 func (d *demangler) discriminator() {
 	switch {
 	case d.peek(0) != '_':
@@ -177,7 +177,7 @@ func (d *demangler) discriminator() {
 	}
 }
 
-// nested reads what follows the N of <nested-name>.
+// nested reads <nested-name> after N.
 func (d *demangler) nested(outer bool) function {
 	this := d.accept("H")
 	isVolatile, isConst := d.accept("V"), d.accept("K")
@@ -201,8 +201,8 @@ func (d *demangler) nested(outer bool) function {
 	return f
 }
 
-// components reads the components of a <nested-name>, up to E or where from says. It
-// also returns the place of the last one, without template arguments.
+// components reads the components of a <nested-name>, up to E or the end of from. It also
+// returns the offset of the last one, without template arguments.
 func (d *demangler) components(outer bool, from source) (f function, base, last int) {
 	begin := d.state()
 	start := begin.start
@@ -250,7 +250,7 @@ func (d *demangler) components(outer bool, from source) (f function, base, last 
 	return f, base - start, last - start
 }
 
-// structor reads the C1, D1, ... of a constructor or destructor.
+// structor reads the code of a constructor or destructor: C1, D1, ....
 func (d *demangler) structor(class string) {
 	destructor := d.in[0] == 'D'
 	d.in = d.in[1:]
@@ -271,8 +271,8 @@ func (d *demangler) structor(class string) {
 	}
 }
 
-// unqualified reads <unqualified-name>. It returns where the name is without tags, and
-// whether it is that of a conversion.
+// unqualified reads <unqualified-name>. It returns the range of the name without tags, and
+// whether it is a conversion.
 func (d *demangler) unqualified() (start, end int, conversion bool) {
 	start = len(d.out)
 	d.accept("L") // internal linkage

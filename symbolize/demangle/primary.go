@@ -27,7 +27,7 @@ func (d *demangler) unresolvedName() {
 			d.text("::")
 			break
 		}
-		// What clang mangles so are no candidates for substitutions.
+		// Names that clang mangles in this way are no candidates for substitutions.
 		for !d.accept("E") {
 			d.simpleID()
 			d.text("::")
@@ -79,9 +79,8 @@ func (d *demangler) simpleID() {
 	}
 }
 
-// literal reads <expr-primary>: an integer of a type that is written by suffix, or of
-// another, as an enumeration, which is written as a cast; or the name of a function or
-// variable.
+// literal reads <expr-primary>: an integer with a suffix for its type, an integer as a cast to
+// another type such as an enumeration, or the name of a function or variable.
 func (d *demangler) literal() {
 	switch {
 	case d.accept("Lb0E"):
@@ -133,7 +132,7 @@ func (d *demangler) literal() {
 	d.text(suffix)
 }
 
-// float reads the bits of a float or double, which it writes as %a of C does.
+// float reads the bits of a float or double, and writes them like %a in C.
 func (d *demangler) float(c byte) {
 	size := 16
 	if c == 'f' {

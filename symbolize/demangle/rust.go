@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// demangleRust demangles names of Rust's v0 scheme as LLVM's demangler writes them. It
-// gives up on identifiers that are not ASCII.
+// demangleRust demangles names of Rust's v0 scheme in the form of LLVM's demangler. It fails on
+// identifiers that are not ASCII.
 func demangleRust(linkage string) (string, bool) {
 	rest, ok := strings.CutPrefix(linkage, "_R")
 	if !ok {
@@ -34,7 +34,8 @@ func demangleRust(linkage string) (string, bool) {
 	return string(d.out), true
 }
 
-// rustDemangler reads by the grammar of https://doc.rust-lang.org/rustc/symbol-mangling/v0.html.
+// rustDemangler implements the grammar in
+// https://doc.rust-lang.org/rustc/symbol-mangling/v0.html.
 type rustDemangler struct {
 	demangler
 	silent bool   // what is read is not written
@@ -47,7 +48,7 @@ func (d *rustDemangler) write(s string) {
 	}
 }
 
-// again reads what is at an earlier place.
+// again reads a back reference.
 func (d *rustDemangler) again(read func()) {
 	at := d.base62()
 	if at >= uint64(d.position()) {
@@ -62,11 +63,11 @@ func (d *rustDemangler) again(read func()) {
 	d.in = rest
 }
 
-// path reads <path>. Those in types have no :: in front of their arguments.
+// path reads <path>. In types, there is no :: in front of arguments.
 func (d *rustDemangler) path(inType bool) { d.openPath(inType, false) }
 
-// openPath reads <path>. It reports whether it left the list of its arguments open, as
-// it may where open is set.
+// openPath reads <path>. If open is true, it can leave the list of arguments open, and reports
+// this.
 func (d *rustDemangler) openPath(inType, open bool) bool {
 	d.enter()
 	defer d.leave()
@@ -128,7 +129,7 @@ func (d *rustDemangler) openPath(inType, open bool) bool {
 	return false
 }
 
-// impl reads where an implementation is, which is not written.
+// impl reads the path of an implementation, which is not written.
 func (d *rustDemangler) impl(inType bool) {
 	silent := d.silent
 	d.silent = true
@@ -137,7 +138,7 @@ func (d *rustDemangler) impl(inType bool) {
 	d.silent = silent
 }
 
-// as reads a type and a trait of it.
+// as reads a type and its trait.
 func (d *rustDemangler) as() {
 	d.write("<")
 	d.typ()
@@ -146,7 +147,7 @@ func (d *rustDemangler) as() {
 	d.write(">")
 }
 
-// elements reads up to E. It returns how many there were.
+// elements reads up to E. It returns the number of elements.
 func (d *rustDemangler) elements(separator string, read func()) int {
 	n := 0
 	for ; !d.accept("E"); n++ {
@@ -283,7 +284,7 @@ func (d *rustDemangler) dyn() {
 	}
 }
 
-// binder reads how many lifetimes a type is for all of.
+// binder reads the lifetimes that a type is generic over.
 func (d *rustDemangler) binder() {
 	if !d.accept("G") {
 		return
@@ -303,7 +304,7 @@ func (d *rustDemangler) binder() {
 	d.write("> ")
 }
 
-// lifetime writes a lifetime, counted from the innermost.
+// lifetime writes a lifetime. Indexes count from the innermost.
 func (d *rustDemangler) lifetime(n uint64) {
 	switch {
 	case n == 0:
@@ -355,7 +356,7 @@ func (d *rustDemangler) constant() {
 	}
 }
 
-// disambiguator reads s and a number, 0 if it is not there.
+// disambiguator reads an optional s and number. The default is 0.
 func (d *rustDemangler) disambiguator() uint64 {
 	if !d.accept("s") {
 		return 0
@@ -389,7 +390,7 @@ func (d *rustDemangler) base62() uint64 {
 	return n + 1
 }
 
-// ident reads <undisambiguated-identifier>, which may be empty.
+// ident reads <undisambiguated-identifier>, which can be empty.
 func (d *rustDemangler) ident() string {
 	if d.accept("0") {
 		d.accept("_")

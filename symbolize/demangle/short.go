@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	// suffixPart is what compilers add to the names of parts of functions.
+	// suffixPart matches the suffix that compilers add to the names of parts of functions.
 	suffixPart = regexp.MustCompile(` \(\.[^()]*\)$`)
 	abiTag     = regexp.MustCompile(`\[abi:[^\]]*\]`)
 	thunkTo    = regexp.MustCompile(`^(non-virtual thunk|virtual thunk|covariant return thunk) to `)
@@ -16,12 +16,12 @@ var (
 	unnamed    = regexp.MustCompile(`^(\(anonymous [a-z]+\)|'[^']*'|\{[^{}]*\})`)
 )
 
-// Short leaves of a demangled name the scopes and the name itself: parameters,
-// template arguments, the result and qualifiers go. Names that differ in these alone
-// become the same. What is not understood stays as it is, as do labels that are no names.
+// Short removes parameters, template arguments, the result and qualifiers from a demangled
+// name. It keeps scopes. Names that differ only in what it removes become equal. It returns
+// labels that are not names, and names that it does not understand, unchanged.
 func Short(name string) string { return Template(name, "") }
 
-// Template is Short with something in the place of template arguments.
+// Template is Short with a replacement for template arguments.
 func Template(name, arguments string) string {
 	part := suffixPart.FindString(name)
 	thunk := thunkTo.FindString(name)
@@ -46,7 +46,7 @@ func shortened(name, arguments string) (string, bool) {
 				continue
 			}
 			if rest, ok := strings.CutPrefix(name, "operator"); ok && rest != "" && (rest[0] == ' ' || rest[0] == '"') {
-				// A conversion to a type of several words, new, delete, or a literal.
+				// This is a conversion to a type of several words, new, delete, or a literal.
 				n := strings.IndexByte(name, '(')
 				if n < 0 {
 					return "", false
@@ -94,8 +94,8 @@ func shortened(name, arguments string) (string, bool) {
 	return string(out), len(out) > 0
 }
 
-// group is the length of the brackets that a text begins with, up to the one that
-// closes it; -1 where that is missing, or is unclear because of operators in it.
+// group returns the length of the brackets at the start of a text. It returns -1 if the closing
+// bracket is missing, or unclear because of operators.
 func group(s string) int {
 	var open []byte
 	for i := 0; i < len(s); i++ {
@@ -107,7 +107,7 @@ func group(s string) int {
 				continue // an arrow
 			}
 			want := map[byte]byte{')': '(', '>': '<', ']': '[', '}': '{'}[c]
-			// Operators like < are open to the end of the bracket around them.
+			// Operators like < extend to the end of the enclosing bracket.
 			for len(open) > 0 && open[len(open)-1] == '<' && c != '>' {
 				open = open[:len(open)-1]
 			}

@@ -11,7 +11,7 @@ func (d *demangler) keep(start int, s shape) text {
 	return t
 }
 
-// recall writes what was stored.
+// recall writes stored output.
 func (d *demangler) recall(t text) {
 	if len(d.out)+t.end-t.start > maxDemangled {
 		d.fail()
@@ -19,7 +19,7 @@ func (d *demangler) recall(t text) {
 	d.out = append(d.out, d.store[t.start:t.end]...)
 }
 
-// record adds a candidate for substitutions: what was written since begin.
+// record adds the output since begin to the candidates for substitutions.
 func (d *demangler) record(begin state, s shape, from source) *text {
 	if d.replay > 0 {
 		return new(text)
@@ -31,7 +31,7 @@ func (d *demangler) record(begin state, s shape, from source) *text {
 	return &d.subs[len(d.subs)-1]
 }
 
-// templateParam reads T_, T0_ and so on, and writes what it stands for.
+// templateParam reads T_, T0_ and so on, and writes the template argument.
 func (d *demangler) templateParam() (shape, precedence) {
 	d.expect("T")
 	start := len(d.out)
@@ -71,8 +71,8 @@ func (d *demangler) templateParam() (shape, precedence) {
 	return plain, primary
 }
 
-// abbreviations are what stands for parts of the standard library. Constructors are
-// those of the base with its arguments.
+// abbreviations are the abbreviations of the standard library. Constructors have the name of
+// base.
 var abbreviations = map[byte]struct{ name, base, arguments string }{
 	'a': {"allocator", "allocator", ""},
 	'b': {"basic_string", "basic_string", ""},
@@ -82,9 +82,8 @@ var abbreviations = map[byte]struct{ name, base, arguments string }{
 	'd': {"iostream", "basic_iostream", "<char, std::char_traits<char>>"},
 }
 
-// substitution reads S_, S0_ and so on, and the abbreviations of the standard
-// library other than St; prefix is set where a constructor may follow. What it returns
-// is about the text that it wrote.
+// substitution reads S_, S0_ and so on, and the abbreviations of the standard library except
+// St. prefix is true if a constructor can follow. The results describe the text that it wrote.
 func (d *demangler) substitution(prefix bool) text {
 	if a, ok := abbreviations[d.peek(1)]; ok {
 		d.in = d.in[2:]
@@ -114,7 +113,7 @@ func (d *demangler) substitution(prefix bool) text {
 	return t
 }
 
-// again reads what a substitution stands for once more.
+// again reads the source of a substitution again.
 func (d *demangler) again(from source) text {
 	d.enter()
 	defer d.leave()

@@ -2,7 +2,7 @@ package demangle
 
 import "strconv"
 
-// lambdaName reads what follows the Ul of a lambda.
+// lambdaName reads the name of a lambda after Ul.
 func (d *demangler) lambdaName() {
 	start := len(d.out)
 	id, lambda, declared := d.scopeID, d.lambda, d.declared
@@ -22,8 +22,7 @@ func (d *demangler) lambdaName() {
 	d.insert(start, "'lambda"+d.ordinal()+"'"+head)
 }
 
-// templateParamDecls reads the template parameters of a lambda, for which it makes up
-// names.
+// templateParamDecls reads the template parameters of a lambda, and generates names for them.
 func (d *demangler) templateParamDecls() {
 	types, values := 0, 0
 	declare := func(name string, n *int) {
@@ -57,8 +56,8 @@ func (d *demangler) templateParamDecls() {
 	}
 }
 
-// templateArgs reads <template-args>. Those of the function itself are what its
-// parameters refer to.
+// templateArgs reads <template-args>. Function parameters refer to the template arguments of
+// the function itself.
 func (d *demangler) templateArgs(outer bool) {
 	d.expect("I")
 	d.text("<")
@@ -101,8 +100,8 @@ func (d *demangler) templateArgs(outer bool) {
 	d.text(">")
 }
 
-// skipParamDecl skips what says of which kind a template parameter is, where its
-// argument does not tell.
+// skipParamDecl skips the kind of a template parameter, which is present if the argument does
+// not determine it.
 func (d *demangler) skipParamDecl() {
 	start := len(d.out)
 	d.accept("Tp")
@@ -116,7 +115,7 @@ func (d *demangler) skipParamDecl() {
 	d.out = d.out[:start]
 }
 
-// templateArg reads <template-arg> other than a pack.
+// templateArg reads <template-arg> except packs.
 func (d *demangler) templateArg() (shape, precedence) {
 	start := len(d.out)
 	p := primary

@@ -1,6 +1,6 @@
 package demangle
 
-// builtins are the types of one letter, from 'a' on.
+// builtins are the types with one-letter codes, from 'a' on.
 var builtins = [26]string{
 	0: "signed char", 'b' - 'a': "bool", 'c' - 'a': "char", 'd' - 'a': "double", 'e' - 'a': "long double",
 	'f' - 'a': "float", 'g' - 'a': "__float128", 'h' - 'a': "unsigned char", 'i' - 'a': "int",
@@ -9,7 +9,7 @@ var builtins = [26]string{
 	'w' - 'a': "wchar_t", 'x' - 'a': "long long", 'y' - 'a': "unsigned long long", 'z' - 'a': "...",
 }
 
-// laterBuiltins are those that follow a D.
+// laterBuiltins are the types with codes that begin with D.
 var laterBuiltins = [26]string{
 	0: "auto", 'c' - 'a': "decltype(auto)", 'h' - 'a': "half", 'i' - 'a': "char32_t", 'n' - 'a': "std::nullptr_t",
 	's' - 'a': "char16_t", 'u' - 'a': "char8_t",
@@ -95,7 +95,7 @@ func (d *demangler) typ() shape {
 	return s
 }
 
-// laterBuiltin reads a type that begins with D and is no candidate for substitutions.
+// laterBuiltin reads a type that begins with D and is not a candidate for substitutions.
 func (d *demangler) laterBuiltin() bool {
 	c := d.peek(1)
 	switch {
@@ -165,7 +165,7 @@ func (d *demangler) decltype() {
 	d.expect("E")
 }
 
-// declarator puts the * or & of a pointer or reference into a type that begins at start.
+// declarator inserts the * or & of a pointer or reference into a type that begins at start.
 func (d *demangler) declarator(start int, s shape, c byte) shape {
 	at := start + s.mid
 	sign := "*"
@@ -184,8 +184,8 @@ func (d *demangler) declarator(start int, s shape, c byte) shape {
 	return d.wrap(start, s, sign)
 }
 
-// wrap puts a declarator into a type that begins at start, and parentheses around it if
-// it is one of a function or an array.
+// wrap inserts a declarator into a type that begins at start. It adds parentheses for functions
+// and arrays.
 func (d *demangler) wrap(start int, s shape, sign string) shape {
 	after := ""
 	switch s.kind {
