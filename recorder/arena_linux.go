@@ -83,10 +83,13 @@ type arena struct {
 	size uint64
 }
 
+// arenaName is what /proc/PID/maps calls the memory of an arena.
+const arenaName = "xray-arena"
+
 // newArena makes an empty arena of so many bytes, or of fewer where the process may not
 // have so many addresses.
 func newArena(o *ObserverOptions, size int64) (*arena, error) {
-	fd, err := unix.MemfdCreate("xray-arena", unix.MFD_CLOEXEC)
+	fd, err := unix.MemfdCreate(arenaName, unix.MFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("memory to share with the program: %w", err)
 	}

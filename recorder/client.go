@@ -14,6 +14,12 @@ import (
 // whose runtime was not asked to listen.
 var ErrNoRecorder = errors.New("no recorder listens in it")
 
+// ErrForkedFromThreads is why a forked child cannot be controlled that is recorded.
+var ErrForkedFromThreads = errors.New("it is recorded, but cannot be controlled: its parent had several threads when it forked")
+
+// ErrSealed is why a process cannot be controlled that is recorded.
+var ErrSealed = errors.New("it is recorded, but cannot be controlled: a seccomp filter is in place")
+
 // Status is how a runtime is doing.
 type Status struct {
 	PID         int    `json:"pid"`

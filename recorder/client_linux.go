@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -263,6 +264,9 @@ func (p *Process) explainAbsence() error {
 		return fmt.Errorf("%w: seccomp filters its system calls. If it installed the filter while the recorder was in it, the recorder's thread had to end, "+
 			"and the recording goes on as it was", ErrNoRecorder)
 	}
+	if parent := parentOf(p.PID); p.PID != 0 && (isObserved(p.PID) || exeOf(parent) != "" && exeOf(parent) == exeOf(p.PID) && listens(parent)) {
+		return ErrForkedFromThreads
+	}
 	if p.PID != 0 {
 		network := func(pid string) string {
 			link, err := os.Readlink("/proc/" + pid + "/ns/net")
@@ -276,4 +280,11 @@ func (p *Process) explainAbsence() error {
 		}
 	}
 	return fmt.Errorf("%w: %s", ErrNoRecorder, remedy)
+}
+
+// listens reports whether a recorder listens under the usual name in a process.
+func listens(pid int) bool {
+	name, err := nameOf(pid)
+	table, tableErr := os.ReadFile("/proc/net/unix")
+	return err == nil && tableErr == nil && slices.Contains(listeningSockets(string(table)), socketPrefix+strconv.Itoa(name))
 }

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -23,7 +24,8 @@ type Listening struct {
 }
 
 // List finds the processes of this network namespace whose recorders listen under
-// their usual names, by process id. Sockets at paths are not found.
+// their usual names, by process id. Sockets at paths are not found. Processes that are
+// recorded, but do not listen, are in the list with the reason.
 func List(ctx context.Context) ([]Listening, error) {
 	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -38,6 +40,7 @@ func List(ctx context.Context) ([]Listening, error) {
 	wg.Wait()
 	// Those that ended meanwhile are gone.
 	list = slices.DeleteFunc(list, func(l Listening) bool { return errors.Is(l.Err, ErrNoRecorder) })
+	list = append(list, silent(list)...)
 	slices.SortStableFunc(list, func(a, b Listening) int { return cmp.Compare(a.PID, b.PID) })
 	return list, ctx.Err()
 }
@@ -83,6 +86,57 @@ func look(ctx context.Context, socket string) (l Listening) {
 		l.Status = &s
 	}
 	return l
+}
+
+// silent finds processes that are recorded, but do not listen: those that share memory with
+// an observer, and forked children of those that listen.
+func silent(list []Listening) []Listening {
+	listening := make(map[int]bool)
+	for _, l := range list {
+		listening[l.PID] = true
+	}
+	var found []Listening
+	dirs, _ := os.ReadDir("/proc")
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(dir.Name())
+		if err != nil || listening[pid] {
+			continue
+		}
+		parent := parentOf(pid)
+		if why := silence(pid, listening[parent] && exeOf(parent) == exeOf(pid)); why != nil {
+			found = append(found, Listening{PID: pid, Parent: parent, Command: commandOf(pid), Err: why})
+		}
+	}
+	return found
+}
+
+// silence is why a process cannot be controlled that is recorded: as a fork of another, or
+// because it shares memory with an observer. It is nil for processes that are not, and for
+// those that have only begun.
+func silence(pid int, isFork bool) error {
+	if exeOf(pid) == "" || !isFork && !isObserved(pid) {
+		return nil
+	}
+	fields, err := statusFields(pid)
+	switch {
+	case err != nil || len(fields["Threads"]) != 1:
+		return nil
+	case len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0":
+		return ErrSealed
+	}
+	return ErrForkedFromThreads
+}
+
+// isObserved reports whether a process shares memory with an observer.
+func isObserved(pid int) bool {
+	maps, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "maps"))
+	return err == nil && bytes.Contains(maps, []byte("/memfd:"+arenaName+" "))
+}
+
+// exeOf is the program of a process; empty if that is not known.
+func exeOf(pid int) string {
+	exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
+	return exe
 }
 
 func parentOf(pid int) int {

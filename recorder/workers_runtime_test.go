@@ -5,6 +5,7 @@ package recorder
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -182,6 +183,21 @@ func TestWorkerOpensObject(t *testing.T) {
 	}
 }
 
+// A thread of the parent may have held the lock of the loader's list, so a child of several
+// threads ends without it.
+func TestChildDoesNotAskTheLoader(t *testing.T) {
+	for name, f := range flavours(t, "workers.c") {
+		for _, options := range []string{"stream=1", "stream=0"} {
+			if line := f.run(t, options, f.program, "loader").line(t); line != "ended" {
+				t.Errorf("%s, %s: %s", name, options, line)
+			}
+		}
+		if out, _ := f.runObserved(t, "mode=record", "loader"); out != "ended\n" {
+			t.Errorf("%s under an observer: %s", name, out)
+		}
+	}
+}
+
 // A child of a process with threads may do little before it calls exec, so no thread is
 // started in it.
 func TestChildOfThreads(t *testing.T) {
@@ -195,6 +211,21 @@ func TestChildOfThreads(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 			if tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task"); err != nil || len(tasks) != 1 {
 				t.Errorf("%d threads, %v", len(tasks), err)
+			}
+			list, err := List(context.Background())
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
+			if i < 0 || !errors.Is(list[i].Err, ErrForkedFromThreads) || list[i].Parent != r.cmd.Process.Pid {
+				t.Errorf("process %d is not in the list as one that cannot be controlled: %+v", pid, list)
+			}
+			p, err := Dial(strconv.Itoa(pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Do(context.Background(), nil, "status"); !errors.Is(err, ErrForkedFromThreads) {
+				t.Errorf("to ask it is answered by %v", err)
 			}
 		})
 	}

@@ -1213,9 +1213,10 @@ static uint64_t count_threads(void)
 
 int xr_control_is_second(void) { return server.state != NONE && count_threads() == 2; }
 
-void xr_control_fork(void)
+int xr_control_fork(void)
 {
-	server.alone = server.where && !xr_sealed && count_threads() == (server.state == NONE ? 1 : 2);
+	server.alone = !xr_sealed && count_threads() == (server.state == NONE ? 1 : 2);
+	return server.alone;
 }
 
 void xr_control_forked(void)

@@ -384,8 +384,9 @@ const char *xr_dump_at(const char *signal);
 /* lifecycle.c: writes that file. XR_LOCK_CONTROL is held. */
 void xr_dump(void);
 /* Around fork: before it, and in the child, whose parent's sockets are closed. A child of a
- * process with no threads but the recorder's can be controlled, too, if again. */
-void xr_control_fork(void);
+ * process with no threads but the recorder's can be controlled, too, if again. The first
+ * returns whether it is one. */
+int xr_control_fork(void);
 void xr_control_forked(void);
 void xr_control_again(void);
 /* Whether the process has one thread besides it. */

@@ -142,17 +142,20 @@ void xr_resume(void)
 	xr_arena_publish();
 }
 
-void xr_stop(void)
+static void stop(int unpatch)
 {
 	uint64_t cpu = xr_cpu_ns();
 	pending = paused = 0;
-	xr_patch(0);
+	if (unpatch)
+		xr_patch(0);
 	xr_spent.setup_ns += xr_cpu_ns() - cpu;
 	xr_stream_end();
 	xr_arena_publish();
 	xr_arena_flush();
 	xr_set_mode(XR_OFF);
 }
+
+void xr_stop(void) { stop(1); }
 
 /* Processes. */
 
@@ -173,9 +176,13 @@ void xr_forked(void)
 		pending = 1;
 }
 
+/* 1 in a child of a process that had several threads. One of those may have held the lock of
+ * the loader's list, which libc does not reset: the child must not ask for the list. */
+static uint32_t no_loader, had_threads;
+
 static void before_fork(void)
 {
-	xr_control_fork();
+	had_threads = !xr_control_fork();
 	xr_lock(XR_LOCK_LOADER);
 }
 
@@ -184,6 +191,7 @@ static void after_fork(void) { xr_unlock(XR_LOCK_LOADER); }
 static void after_fork_in_child(void)
 {
 	xr_locks_forked();
+	no_loader |= had_threads;
 	xr_forked();
 	if (xr_options.follow)
 		xr_control_again();
@@ -350,14 +358,16 @@ __attribute__((destructor(101))) static void end(void)
 	xr_forked();
 	xr_lock(XR_LOCK_CONTROL);
 	if (xr_observed() && !xr_arena_lost()) {
-		xr_rescan();
+		if (!no_loader)
+			xr_rescan();
 		xr_arena_publish(); /* other threads go on until the process is gone */
 	} else if (xr_root.mode != XR_OFF) {
-		xr_patch(0);
+		if (!no_loader)
+			xr_patch(0);
 		int rings = xr_observed() || (!xr_root.stream && !xr_options.stream);
 		if (rings && xr_options.template[0] && xr_root.nthreads)
 			write_rings();
-		xr_stop();
+		stop(!no_loader);
 	}
 	xr_share_end();
 	xr_unlock(XR_LOCK_CONTROL);

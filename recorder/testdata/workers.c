@@ -3,9 +3,11 @@
  *   workers   three children
  *   daemon    a child of a child, as daemons are
  *   plugin    a child that opens a shared object when it gets SIGUSR1, and calls it
- *   threads   a child of a process with another thread */
+ *   threads   a child of a process with another thread
+ *   loader    a child that exits, of a process whose other thread is in dl_iterate_phdr */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -58,6 +60,41 @@ PLAIN static void *idle(void *none)
 	return none;
 }
 
+static _Atomic int in_loader;
+
+PLAIN static int stay(struct dl_phdr_info *info, size_t size, void *none)
+{
+	(void)info, (void)size, (void)none;
+	in_loader = 1;
+	pause();
+	return 1;
+}
+
+PLAIN static void *look(void *none)
+{
+	dl_iterate_phdr(stay, none);
+	return none;
+}
+
+/* The child ends by exit, or by a signal if it cannot. */
+PLAIN static int exit_in_child(void)
+{
+	pthread_t t;
+	int status;
+	pthread_create(&t, NULL, look, NULL);
+	while (!in_loader)
+		;
+	if (!fork()) {
+		alarm(10);
+		work(1);
+		exit(0);
+	}
+	wait(&status);
+	printf("%s\n", status ? "it hangs" : "ended");
+	fflush(stdout);
+	_exit(0); /* the parent's own thread is in the loader, too */
+}
+
 PLAIN int main(int argc, char **argv)
 {
 	char c;
@@ -69,6 +106,8 @@ PLAIN int main(int argc, char **argv)
 	if (!strcmp(argv[1], "threads"))
 		pthread_create(&t, NULL, idle, NULL);
 	work(0);
+	if (!strcmp(argv[1], "loader"))
+		return exit_in_child();
 	for (int i = 0; i < n; i++) {
 		if (fork())
 			continue;
