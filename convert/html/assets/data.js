@@ -1,6 +1,6 @@
 "use strict";
-// The calls of the trace, in columns. Calls of a thread follow each other in the order
-// of their entries, so that what is called inside a call comes right behind it.
+// The calls of the trace, in columns. Calls of a thread are in the order of their entries,
+// so that the calls inside a call come right after it.
 const meta = JSON.parse(document.getElementById("meta").textContent);
 const calls = {n: 0};
 
@@ -17,7 +17,7 @@ async function unpackBytes(id) {
 	return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-// unpack decodes numbers of 7 bits a byte, the lowest first.
+// unpack decodes numbers of 7 bits per byte, the lowest bits first.
 async function unpack(id, into) {
 	const bytes = await unpackBytes(id);
 	for (let i = 0, at = 0; i < into.length; i++) {
@@ -31,8 +31,8 @@ async function unpack(id, into) {
 	return into;
 }
 
-// loadSums gives functions the sums of all their calls, also of those that are not in the
-// columns.
+// loadSums sets the sums of functions over all their calls, including those that are not in
+// the columns.
 async function loadSums() {
 	const bytes = await unpackBytes("sums");
 	let at = 0;
@@ -44,7 +44,7 @@ async function loadSums() {
 		}
 		return v;
 	};
-	// Calls that functions have in their sums alone.
+	// Calls that are only in the sums of functions.
 	meta.pruned = meta.counted = 0;
 	for (const f of meta.functions) {
 		const [count, open, counted, pruned, total, self, ...quantiles] = Array.from({length: 12}, next);
@@ -91,7 +91,7 @@ async function loadCalls() {
 	nameFunctions();
 }
 
-// nameFunctions finds out which functions share a short name with others.
+// nameFunctions finds functions that share a short name with others.
 function nameFunctions() {
 	const shared = new Map();
 	for (const f of meta.functions) {
@@ -107,8 +107,7 @@ const nameOf = i => shortName(calls.func[i]);
 const threadOf = i => meta.threads[calls.thread[i]];
 const endOf = i => calls.start[i] + calls.duration[i];
 
-// byDepth puts calls of a thread, of which list(k) is the kth of n, into one row for each
-// depth.
+// byDepth divides the calls of a thread into a row for each depth. list(k) is the kth of n.
 function byDepth(t, n, list) {
 	const from = new Uint32Array(t.depth + 1), order = new Uint32Array(n), {depth} = calls;
 	for (let k = 0; k < n; k++) from[depth[list(k)] + 1]++;
@@ -118,13 +117,13 @@ function byDepth(t, n, list) {
 	return d => d < t.depth ? order.subarray(from[d], from[d + 1]) : order.subarray(0, 0);
 }
 
-// rowOf gives the calls of a thread at a depth, in order.
+// rowOf returns the calls of a thread at a depth, in order.
 function rowOf(t, depth) {
 	t.row ||= byDepth(t, t.calls, k => t.first + k);
 	return t.row(depth);
 }
 
-// lastOf is one more than the last call inside call i.
+// lastOf returns one more than the last call inside call i.
 function lastOf(i) {
 	const {end} = threadOf(i), depth = calls.depth[i];
 	let j = i + 1;
@@ -132,7 +131,7 @@ function lastOf(i) {
 	return j;
 }
 
-// bound finds the first of the places low to high - 1 for which less does not hold.
+// bound returns the first index from low to high - 1 for which less is false.
 function bound(low, high, less) {
 	while (low < high) {
 		const middle = (low + high) >> 1;

@@ -1,7 +1,7 @@
-// The flame graph: of all paths, those that are a pixel wide.
+// The flame graph: all paths that are at least a pixel wide.
 const flame = {top: null, of: null, boxes: [], cursor: null};
 
-// layFlame places the paths below a node, and those that lead to it above.
+// layFlame places the paths below a node, and its callers above.
 function layFlame(top, width) {
 	const boxes = [];
 	for (let node = top.parent; node; node = node.parent) boxes.unshift({node, x: 0, w: width, y: node.depth, faint: true});
@@ -46,7 +46,7 @@ function drawFlame(canvas) {
 	g.globalAlpha = 1;
 }
 
-// matched is the time of the outermost paths that are searched for.
+// matched returns the time of the outermost paths that match the search.
 function matched(root, functions) {
 	let sum = 0;
 	const waiting = [root];

@@ -1,4 +1,4 @@
-// One function: how long its calls take, the slowest with their trees, and its source.
+// The view of one function: its durations, its slowest calls with their trees, and its source.
 function startFunctions() {
 	const sorts = {name: "function", calls: "calls", total: "total", self: "self", max: "longest"};
 	const by = {name: "self", down: true};
@@ -44,12 +44,12 @@ function startFunctions() {
 	});
 }
 
-// showTotal and showSelf write times of a function; - where nothing is known of them.
+// showTotal and showSelf format times of a function, or - if they are unknown.
 const showTotal = s => s.counted && s.counted === s.calls ? "-" : showTime(s.total);
 const showSelf = s => s.timed === 0 && !s.open ? "-" : showTime(s.self);
 const showShare = (s, time) => showSelf(s) === "-" ? "-" : percent(s.self, time);
 
-// chosenCalls are the calls of a function in the chosen stretch and threads.
+// chosenCalls returns the calls of a function in the selected time and threads.
 function chosenCalls(f) {
 	const [a, b] = state.selection || always, indices = [], {func, start, duration} = calls;
 	for (const t of threads()) {
@@ -75,7 +75,7 @@ function histogramOf(indices) {
 	return rows;
 }
 
-// callTree lists a call and what is called inside, but for what is short or deep.
+// callTree lists a call and the calls inside it, except short or deep ones.
 function callTree(i) {
 	const rows = [], end = lastOf(i), top = calls.depth[i];
 	for (let j = i; j < end && rows.length < 200; j++) {
@@ -98,7 +98,7 @@ function startFunction() {
 	});
 }
 
-// plainTable makes a table of texts. A number in the first column stands for a function.
+// plainTable makes a table of texts. A number in the first column is a function.
 function plainTable(titles, rows) {
 	const name = v => typeof v === "number" ? element("button", {type: "button", class: "link", title: fullName(v), onclick: () => pickFunction(v)}, element("bdi", {}, shortName(v))) : v;
 	const head = titles.map((title, k) => element("th", {scope: "col", class: k ? "" : "name"}, title));
@@ -128,7 +128,7 @@ function showFunction(parent, f) {
 		if (all && all.pruned) left.append(element("p", {class: "faint"}, `${showCount(all.pruned)} dropped by the recorder: included only in the number of calls and in total`));
 		if (all && all.counted) left.append(element("p", {class: "faint"}, `${showCount(all.counted)} only counted: included only in the number of calls`));
 	}
-	// The page's calls tell more than octaves where they are all there are.
+	// If the page has all calls, they are more precise than octaves.
 	if (n) left.append(element("h3", {}, "durations"), histogram(f, all && n !== whole.length ? all.bins : histogramOf(whole)));
 	const around = neighbours(indices), part = meta.left ? " (calls in the page)" : "";
 	if (around.callers.length) left.append(element("h3", {}, "called from" + part), plainTable(["function", "calls", "total"], around.callers));
@@ -142,7 +142,7 @@ function showFunction(parent, f) {
 	parent.replaceChildren(element("div", {class: "columns"}, left, right));
 }
 
-// neighbours are what called some calls, and what they called, by time.
+// neighbours returns the callers and callees of some calls, by time.
 function neighbours(indices) {
 	const callers = new Map(), callees = new Map(), {parent, func, depth, duration} = calls;
 	const add = (map, f, time) => {
@@ -161,7 +161,7 @@ function neighbours(indices) {
 	return {callers: rows(callers), callees: rows(callees)};
 }
 
-// histogram draws durations as bars; pressing a row lists its calls.
+// histogram draws durations as bars. Click a row to list its calls.
 function histogram(f, rows) {
 	const most = Math.max(...rows.map(r => r.n));
 	const list = element("div", {class: "histogram", role: "group", "aria-label": "durations"});
@@ -175,7 +175,7 @@ function histogram(f, rows) {
 	return list;
 }
 
-// slowCall shows a call with the calls inside, beside each its share.
+// slowCall shows a call with the calls inside it and their shares.
 function slowCall(i, open) {
 	const details = element("details", open ? {open: ""} : {},
 		element("summary", {}, `${showDuration(i)} at ${showMoment(calls.start[i])} on `, element("bdi", {}, threadOf(i).name)));

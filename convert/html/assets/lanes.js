@@ -1,7 +1,7 @@
-// What pointer and keys do in the timeline.
+// Pointer and keyboard events of the timeline.
 const laneAt = y => timeline.lanes[bound(0, timeline.lanes.length, k => timeline.lanes[k].y + timeline.lanes[k].height <= y)];
 
-// at says what is at a place of the canvas: a lane, and there a call or an event.
+// at returns what is at a point of the canvas: a lane, and a call or an event in it.
 function at(x, y) {
 	const view = viewOf($("canvas").clientWidth), down = y - axisHeight + scrolled();
 	const lane = y < axisHeight ? undefined : laneAt(down), what = {lane, call: -1, event: null, gutter: x < view.left};
@@ -11,11 +11,11 @@ function at(x, y) {
 	if (top < 0) what.event = eventsOf(lane.t).find(e => Math.abs(e.at - time) <= 4 * near) || null;
 	if (what.event || top < 0) return what;
 	const {start, duration} = calls, depth = Math.floor(top / rowHeight);
-	// What is highlighted was drawn above the rest.
+	// Highlighted calls were drawn on top of the others.
 	const rows = highlighted()?.[lane.t.index];
 	for (const row of rows ? [rows(depth), rowOf(lane.t, depth)] : [rowOf(lane.t, depth)]) {
 		const k = bound(0, row.length, j => start[row[j]] + duration[row[j]] < time - near);
-		// Of those within a pixel, the one that is there.
+		// Of those within a pixel, the one at this point.
 		const over = k + 1 < row.length && start[row[k + 1]] <= time ? k + 1 : k;
 		if (over < row.length && start[row[over]] <= time + near) {
 			what.call = row[over];
@@ -35,7 +35,7 @@ function move(share) {
 	change({from: state.from + by, to: state.to + by});
 }
 
-// fit shows the chosen call, the chosen time or all, one after the other.
+// fit shows the selected call, then the selected time, then everything.
 function fit() {
 	const {from, to} = state;
 	if (state.call >= 0) {
@@ -46,14 +46,14 @@ function fit() {
 	else change({from: 0, to: calls.end});
 }
 
-// markCall chooses the time of the chosen call.
+// markCall selects the time of the selected call.
 function markCall() {
 	const i = state.call;
 	if (i >= 0) change({selection: [calls.start[i], Math.max(endOf(i), calls.start[i] + 1)]});
 	fillInputs();
 }
 
-// neighbour is the call beside, around or inside another one.
+// neighbour returns the next, previous, enclosing or inner call of another one.
 function neighbour(i, key) {
 	const t = threadOf(i), depth = calls.depth[i];
 	switch (key) {

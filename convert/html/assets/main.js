@@ -16,10 +16,10 @@ function showState() {
 	$("clear").hidden = !isFiltered();
 }
 
-// aboutLeft says what calls the page does not hold.
+// aboutLeft says how many calls are not in the page.
 const aboutLeft = () => `${showCount(calls.n)} of all ${showCount(calls.n + meta.left)} calls are in the page`;
 
-// wrongFields are the fields that hold nothing sensible, each with why.
+// wrongFields returns the fields with invalid contents, each with the reason.
 function wrongFields() {
 	const wrong = [];
 	for (const name of ["query", "thread"]) {
@@ -36,7 +36,7 @@ function wrongFields() {
 	return wrong;
 }
 
-// parseRange reads a stretch of time; null for what is none.
+// parseRange reads a time range, or returns null if it is invalid.
 function parseRange(text) {
 	const [a, b] = text.split(/\s*(?:-|–|to)\s*/).map(parseTime);
 	return a < b ? [a, b] : null;
@@ -47,7 +47,7 @@ function fillInputs() {
 	$("time").value = state.selection ? state.selection.map(exactTime).join(" - ") : "";
 }
 
-// showChosen says what the chosen call is.
+// showChosen describes the selected call.
 function showChosen() {
 	const i = state.call;
 	$("chosen").hidden = i < 0;

@@ -1,5 +1,5 @@
-// The strip above the timeline: how many calls begin when, over the whole trace, and what
-// of it the timeline shows.
+// The strip above the timeline: the number of calls that begin over time, in the whole
+// trace, and the part that the timeline shows.
 const bins = 1024;
 
 const rates = remembered(() => state.thread, () => {

@@ -1,10 +1,10 @@
-// How times, names and colours look.
+// Formats of times, names and colors.
 const units = [["s", 1e9], ["ms", 1e6], ["µs", 1e3], ["ns", 1]];
 const showCount = n => n.toLocaleString("en");
 const plural = (n, one) => showCount(n) + " " + (n === 1 ? one : one + "s");
 const inTicks = meta.unit !== "ns";
 
-// showTime writes a duration with four digits.
+// showTime formats a duration with four digits.
 function showTime(v) {
 	if (inTicks) return showCount(Math.round(v)) + " ticks";
 	if (v >= 1e12) return showCount(Math.round(v / 1e9)) + " s";
@@ -14,7 +14,7 @@ function showTime(v) {
 	return Math.round(v) + " ns";
 }
 
-// showMoment writes a point of time with all its digits, in the same unit throughout.
+// showMoment formats a point in time with all its digits, always in the same unit.
 function showMoment(v) {
 	if (inTicks) return showCount(Math.round(v));
 	const [unit, size] = calls.end >= 1e9 ? units[0] : calls.end >= 1e6 ? units[1] : units[2];
@@ -22,14 +22,14 @@ function showMoment(v) {
 	return showCount(Number(whole)) + "." + part.replace(/\d{3}(?=\d)/g, "$&\u2009") + " " + unit;
 }
 
-// exactTime writes a time as a user would type it.
+// exactTime formats a time as a user would type it.
 function exactTime(v) {
 	if (inTicks) return String(Math.round(v));
 	const [unit, size] = units.find(([, size]) => Math.abs(v) >= size) || units[3];
 	return Number((v / size).toFixed(Math.log10(size))) + (unit === "µs" ? "us" : unit);
 }
 
-// parseTime reads what a user types, as 5us; NaN for what is no time.
+// parseTime reads a time that a user typed, for example 5us, or returns NaN.
 function parseTime(text) {
 	const m = /^\s*(\d+\.?\d*|\.\d+)\s*(s|ms|us|µs|ns|ticks|)\s*$/.exec(text);
 	if (!m || inTicks && m[2] && m[2] !== "ticks" || !inTicks && m[2] === "ticks") return NaN;
@@ -37,7 +37,7 @@ function parseTime(text) {
 	return Number(m[1]) * scale;
 }
 
-// showDate writes when something happened; "" where the trace does not say.
+// showDate formats the date of an event, or "" if it is unknown.
 function showDate(v) {
 	if (!meta.epoch) return "";
 	const at = BigInt(meta.epoch) + BigInt(Math.round(v)), seconds = Number(at / 1000000000n);
@@ -46,7 +46,7 @@ function showDate(v) {
 
 const percent = (v, of) => of > 0 ? (100 * v / of).toFixed(1) + " %" : "";
 
-// showDuration writes how long a call took; of one that did not end, at least.
+// showDuration formats the duration of a call, with ≥ if it did not end.
 const showDuration = i => (calls.ends[i] === truncated ? "≥ " : "") + showTime(calls.duration[i]);
 const endings = {
 	[tailExit]: "left by a tail call",
@@ -55,7 +55,7 @@ const endings = {
 	[abandoned]: "left by an exception or longjmp",
 };
 
-// element makes an element with properties and children; text is never markup.
+// element makes an element with properties and children. Text is never markup.
 function element(tag, properties, ...children) {
 	const e = document.createElement(tag);
 	for (const [name, value] of Object.entries(properties || {})) {
@@ -72,10 +72,10 @@ const button = (text, title, press) => element("button", {type: "button", title,
 const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => state.theme ? state.theme === "dark" : darkScheme.matches;
 
-// colour is a colour of the style sheet.
+// colour returns a color of the style sheet.
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name);
 
-// hex is a colour of OKLCH, whose equal lightness looks equal.
+// hex converts a color from OKLCH, in which equal lightness looks equal.
 function hex(lightness, chroma, hue) {
 	const a = chroma * Math.cos(hue * Math.PI / 180), b = chroma * Math.sin(hue * Math.PI / 180);
 	const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
@@ -93,7 +93,7 @@ function hex(lightness, chroma, hue) {
 
 const palettes = {};
 
-// functionColour follows from the name, so that a function looks the same in all pages.
+// functionColour depends only on the name, so that a function looks the same in all pages.
 function functionColour(f) {
 	const palette = palettes[isDark()] ||= [];
 	if (!palette[f]) {
@@ -108,7 +108,7 @@ function functionColour(f) {
 	return palette[f];
 }
 
-// fitted is as much of a text as fits into a width of the canvas.
+// fitted cuts a text to a width of the canvas.
 function fitted(g, text, width) {
 	if (width < 12) return "";
 	const most = Math.ceil(width / 3);
@@ -117,7 +117,7 @@ function fitted(g, text, width) {
 	return n > 1 ? text.slice(0, n) + "…" : "";
 }
 
-// sizeCanvas gives a canvas the pixels of the screen, and returns what draws on it.
+// sizeCanvas sizes a canvas to the pixels of the screen, and returns its context.
 function sizeCanvas(canvas) {
 	const scale = devicePixelRatio || 1, width = canvas.clientWidth, height = canvas.clientHeight;
 	const w = Math.round(width * scale), h = Math.round(height * scale);
@@ -130,7 +130,7 @@ function sizeCanvas(canvas) {
 	return {g, width, height};
 }
 
-// showTip shows lines of text beside the pointer; none hides them.
+// showTip shows lines of text next to the pointer, or hides them if there are none.
 function showTip(e, title, ...lines) {
 	const tip = $("tip");
 	tip.hidden = !title;

@@ -1,5 +1,5 @@
-// What the reader of the page has chosen. It is kept in the fragment of the address, so
-// that an address shows others the same, and the browser's history goes back.
+// The selection of the page's reader. It is in the fragment of the address, so that an
+// address shows others the same, and the browser's history can return to it.
 const state = {
 	tab: "calls", query: "", min: "", max: "", thread: "",
 	from: 0, to: 1, // what the timeline shows
@@ -25,7 +25,7 @@ function readFragment() {
 	state.down = p.get("down") === "1";
 }
 
-// show bounds what the timeline shows: at least 10 ns, at most three times the trace.
+// show limits what the timeline shows: at least 10 ns, at most three times the trace.
 function show(from, to) {
 	const span = Math.min(Math.max(to - from, 10), Math.max(calls.end * 3, 100)), middle = (from + to) / 2;
 	const at = Math.min(Math.max(middle, 0), calls.end);
@@ -33,7 +33,7 @@ function show(from, to) {
 	state.to = at + span / 2;
 }
 
-// goBack shows what was shown before, but does not leave the page.
+// goBack returns to the previous state, but does not leave the page.
 function goBack() {
 	if (history.state?.steps) history.back();
 }
@@ -58,7 +58,7 @@ function writeFragment() {
 	if (state.func >= 0) p.set("func", state.func);
 	if (state.sort !== "start") p.set("sort", state.sort);
 	if (state.down) p.set("down", "1");
-	// Who moves on can go back; what is typed is not worth a step of the history.
+	// Navigation adds a step to the history. Typing does not.
 	const now = ["tab", "from", "to", "a", "b", "call", "func"].map(name => p.get(name)).join();
 	const text = String(p);
 	if (text === location.hash.slice(1)) {
@@ -71,7 +71,7 @@ function writeFragment() {
 	place = now;
 }
 
-// change sets parts of the state; all views show it in the next frame.
+// change sets parts of the state. All views show it in the next frame.
 function change(what) {
 	Object.assign(state, what);
 	if (what.from !== undefined) show(what.from, what.to);
@@ -85,12 +85,12 @@ function change(what) {
 	saving = setTimeout(writeFragment, 200);
 }
 
-// expression compiles what a user typed. Small letters stand for capital ones, too.
+// expression compiles what a user typed. Lowercase letters also match uppercase letters.
 function expression(text) {
 	return new RegExp(text, /[A-Z]/.test(text.replace(/\\./g, "")) ? "" : "i");
 }
 
-// remembered keeps the last result of make, which is of the key.
+// remembered caches the last result of make, by key.
 function remembered(key, make) {
 	let last = null, value;
 	return () => {
@@ -103,8 +103,8 @@ function remembered(key, make) {
 	};
 }
 
-// matching says of each function whether its name is searched for; null for all.
-// Parameters and template arguments are looked at where the expression has some.
+// matching returns for each function whether its name matches the search, or null for all.
+// Parameters and template arguments are included if the expression has some.
 const matching = remembered(() => state.query, () => {
 	if (!state.query) return null;
 	try {
@@ -115,7 +115,7 @@ const matching = remembered(() => state.query, () => {
 	}
 });
 
-// threads are those that are chosen.
+// threads returns the selected threads.
 const threads = remembered(() => state.thread, () => {
 	const all = meta.threads.filter(t => t.calls > 0);
 	try {
@@ -128,8 +128,8 @@ const threads = remembered(() => state.thread, () => {
 
 const bounds = () => [parseTime(state.min) || 0, state.max && !isNaN(parseTime(state.max)) ? parseTime(state.max) : Infinity];
 
-// selected are the calls of the chosen threads that pass the filter and overlap a
-// stretch of time, in order of thread and start.
+// selected returns the calls of the selected threads that pass the filter and overlap a
+// time range, in order of thread and start.
 function selected([a, b]) {
 	const functions = matching(), [min, max] = bounds();
 	let n = 0;
@@ -148,12 +148,12 @@ function selected([a, b]) {
 const always = [-Infinity, Infinity];
 const filterKey = () => JSON.stringify([state.query, state.min, state.max, state.thread]);
 
-// filtered are the calls that are chosen; found are those at any time.
+// filtered are the selected calls. found are those at any time.
 const found = remembered(filterKey, () => selected(always));
 const filtered = remembered(() => filterKey() + state.selection, () => state.selection ? selected(state.selection) : found());
 
-// highlighted gives the rows of the calls of a thread that are searched for; null when
-// nothing is.
+// highlighted returns the rows of the calls of a thread that match the search, or null if
+// there is none.
 const highlighted = remembered(filterKey, () => {
 	if (!state.query && !state.min && !state.max) return null;
 	const all = found(), rows = [];
@@ -167,17 +167,17 @@ const highlighted = remembered(filterKey, () => {
 
 const isFiltered = () => !!(state.query || state.min || state.max || state.thread || state.selection);
 
-// where says of which threads and time a view is.
+// where describes the threads and the time of a view.
 function where() {
 	const n = threads().length;
 	const t = n === 1 && (state.thread || !meta.pruned && !meta.counted) ? threads()[0].name : state.thread ? `${showCount(n)} threads` : "all threads";
 	return state.selection ? `${t}, ${showMoment(state.selection[0])} to ${showMoment(state.selection[1])}` : t;
 }
 
-// isWhole is whether all threads and all times are chosen, of which functions have sums.
+// isWhole reports whether all threads and all times are selected, for which functions have sums.
 const isWhole = () => !!meta.octaves && !state.thread && !state.selection;
 
-// ofPart tells that what is shown is made of a part of the calls; "" when it is of all.
+// ofPart says that a view shows only a part of the calls, or is "" if it shows all.
 const ofPart = () => {
 	const parts = [];
 	if (meta.left) parts.push(`the ${plural(meta.left, "shorter call")} that ${meta.left === 1 ? "is" : "are"} not in the page`);

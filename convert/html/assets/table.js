@@ -1,5 +1,5 @@
-// The table of calls: rows exist only where they are seen.
-// The keys of a column are whole numbers from 0 up; wide ones have a second word.
+// The table of calls. Only visible rows exist.
+// The keys of a column are integers from 0. Wide ones have a second word.
 const columns = {
 	function: {title: "function", class: "name", keys: order => gather(order, calls.func, ranks())},
 	thread: {title: "thread", class: "thread", keys: order => gather(order, calls.thread)},
@@ -33,7 +33,7 @@ function words(order, times, word) {
 	return keys;
 }
 
-// ranks are the places of functions in the order of their names.
+// ranks returns the positions of functions in the order of their names.
 const ranks = remembered(() => "", () => {
 	const order = meta.functions.map((_, f) => f), compare = (a, b) => a < b ? -1 : a > b ? 1 : 0;
 	order.sort((a, b) => compare(shortName(a), shortName(b)) || compare(fullName(a), fullName(b)) || a - b);
@@ -49,7 +49,7 @@ function sorted(indices, column) {
 	return order;
 }
 
-// radix sorts values by keys of 32 bits, 11 at a time, and leaves out what all share.
+// radix sorts values by keys of 32 bits, 11 at a time, and skips bits that are equal in all.
 function radix(values, keys) {
 	const n = values.length, counts = [new Uint32Array(2048), new Uint32Array(2048), new Uint32Array(2048)];
 	const [c0, c1, c2] = counts;
@@ -86,7 +86,7 @@ function scatter(values, keys, toValues, toKeys, next, shift) {
 
 let listing = {};
 
-// listed are the calls of the table in its order.
+// listed returns the calls of the table, in order.
 function listed() {
 	const indices = filtered();
 	if (listing.of !== indices || listing.sort !== state.sort) {
@@ -99,8 +99,8 @@ function listed() {
 	return listing.rows;
 }
 
-// virtualTable makes a table of which only the rows in view exist. show(row, k) fills a
-// row with line k; press(k) is what choosing a line does, key(e, k) what other keys do.
+// virtualTable makes a table of which only the visible rows exist. show(row, k) fills a
+// row with line k. press(k) handles the selection of a line, and key(e, k) other keys.
 function virtualTable(parent, {titles, count, show, press, key, label, role = "grid"}) {
 	const height = 22, most = 1.5e7; // browsers draw nothing further down
 	const head = element("div", {class: "row head", role: "row", "aria-rowindex": 1}, ...titles);
@@ -168,7 +168,7 @@ function virtualTable(parent, {titles, count, show, press, key, label, role = "g
 
 const cell = (text, name) => element("span", {class: name || "", role: "gridcell", title: text}, text);
 
-// functionCell shows the short name, and the full one where others have the same.
+// functionCell shows the short name, and the full one if others have the same short name.
 function functionCell(f, ...before) {
 	const about = meta.functions[f], swatch = element("span", {class: "swatch"});
 	swatch.style.background = functionColour(f);
@@ -177,7 +177,7 @@ function functionCell(f, ...before) {
 	return element("span", {class: "name", role: "gridcell", title: full}, ...before, swatch, element("bdi", {}, ...text));
 }
 
-// heading is the title of a column, which sorts when it is pressed.
+// heading is the title of a column, which sorts when clicked.
 function heading(title, name, press) {
 	const children = press ? [element("button", {type: "button", onclick: press}, title)] : [title];
 	return element("div", {class: name, role: "columnheader"}, ...children);
@@ -223,7 +223,7 @@ function startCalls() {
 	});
 }
 
-// step chooses the call before or after the chosen one in the table.
+// step selects the previous or the next call of the table.
 function step(by) {
 	const rows = listed();
 	if (!rows.length) return;

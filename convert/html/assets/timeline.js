@@ -1,7 +1,7 @@
-// The timeline: threads as lanes, a row for each depth. What is narrower than a pixel
-// is skipped by binary search, so that drawing takes time by pixels, not by calls.
+// The timeline: threads as lanes, with a row for each depth. Binary search skips calls
+// narrower than a pixel, so that drawing time depends on pixels, not on calls.
 const rowHeight = 17, axisHeight = 22;
-// The gutter has the names of threads; where there is none, they are above the calls.
+// The gutter has the names of threads. Without a gutter, they are above the calls.
 const timeline = {lanes: [], height: 0, gutter: 150, laneTop: 9, drag: null, dragged: false};
 
 const layOut = remembered(() => state.thread + timeline.gutter, () => {
@@ -17,8 +17,8 @@ const layOut = remembered(() => state.thread + timeline.gutter, () => {
 	$("tall").style.height = Math.min(y, 1.5e7) + "px";
 });
 
-// scrolled is how far the lanes are scrolled. What is too high for a browser's scroll
-// bar is scrolled faster.
+// scrolled returns how far the lanes are scrolled. If they are too high for a browser's
+// scroll bar, they scroll faster.
 function scrolled() {
 	const pane = $("lanes"), room = pane.scrollHeight - pane.clientHeight;
 	return room > 0 ? pane.scrollTop / room * Math.max(0, timeline.height + axisHeight - pane.clientHeight) : 0;
@@ -29,10 +29,10 @@ function scrollTo(y) {
 	if (all > 0) pane.scrollTop = y / all * (pane.scrollHeight - pane.clientHeight);
 }
 
-// viewOf is what the canvas shows: times at its pixels.
+// viewOf returns the times at the pixels of the canvas.
 function viewOf(width) {
 	const left = timeline.gutter, perPixel = (state.to - state.from) / Math.max(1, width - left);
-	// On a grid of whole pixels the same calls are drawn wherever the view is.
+	// On a grid of whole pixels, the same calls are drawn in every view.
 	const from = Math.round(state.from / perPixel) * perPixel;
 	return {left, width, perPixel, from, to: from + (width - left) * perPixel, x: v => left + (v - from) / perPixel};
 }
@@ -71,7 +71,7 @@ function drawTimeline() {
 	drawAxis(g, ticks, view, colours);
 }
 
-// drawRow draws the calls of one depth; those narrower than a pixel by one of them.
+// drawRow draws the calls of one depth. One of them stands for those within a pixel.
 function drawRow(g, row, y, {left, width, perPixel, from, to}, colours, dim) {
 	const {start, duration, func} = calls, n = row.length;
 	let k = bound(0, n, j => start[row[j]] + duration[row[j]] < from), edge = -1;
@@ -86,7 +86,7 @@ function drawRow(g, row, y, {left, width, perPixel, from, to}, colours, dim) {
 			edge = at + w;
 			if (w > 24 && !dim) {
 				g.fillStyle = colours.onColour;
-				// The name stays in view while its call is.
+				// The name stays visible while its call is.
 				const visible = Math.max(at, 0);
 				g.fillText(fitted(g, nameOf(i), at + w - visible - 7), left + visible + 3, y + rowHeight / 2);
 			}
@@ -103,7 +103,7 @@ function drawRow(g, row, y, {left, width, perPixel, from, to}, colours, dim) {
 	}
 }
 
-// eventsOf are the events of a thread by time.
+// eventsOf returns the events of a thread by time.
 function eventsOf(t) {
 	if (!t.events) {
 		for (const other of meta.threads) other.events = [];
@@ -135,7 +135,7 @@ function drawLaneName(g, {t, height}, top, bottom, {left, width}, {back, text, f
 	if (left) {
 		g.fillStyle = back;
 		g.fillRect(0, Math.max(top, axisHeight), left - 1, height);
-		// Of a high lane the name stays in view.
+		// The name of a high lane stays visible.
 		const y = Math.max(top, Math.min(axisHeight, top + height - 2 * rowHeight - timeline.laneTop)) + 5 + rowHeight / 2;
 		g.fillStyle = text;
 		g.fillText(fitted(g, t.name, left - 16), 8, y);

@@ -1,8 +1,8 @@
-// Calls added up by call path, and by function, within the chosen threads and time.
+// Sums of calls by call path, and by function, in the selected threads and time.
 
 const newNode = (func, parent) => ({func, parent, calls: 0, total: 0, self: 0, children: new Map(), depth: parent ? parent.depth + 1 : 0});
 
-// summed are the paths of the chosen stretch, of which root is that of all, and functions.
+// summed returns the paths of the selected time, with the root of all, and the functions.
 const summed = remembered(() => JSON.stringify([state.thread, state.selection]), () => {
 	const [a, b] = state.selection || always;
 	const {func, start, duration, depth, ends} = calls, n = meta.functions.length;
@@ -30,7 +30,7 @@ const summed = remembered(() => JSON.stringify([state.thread, state.selection]),
 				}
 				parent.last = node;
 			}
-			// What lies outside has no time, and its calls are not counted.
+			// Calls outside have no time, and are not counted.
 			const inside = Math.max(0, Math.min(e, b) - Math.max(s, a)), touches = s <= b && e >= a;
 			const sum = functions[f];
 			node.total += inside;
@@ -55,8 +55,8 @@ const summed = remembered(() => JSON.stringify([state.thread, state.selection]),
 	return {root, functions};
 });
 
-// functionSums are the sums of functions in the chosen stretch, and of all their self
-// times. Of the whole trace they are those of all calls, also of those not in the page.
+// functionSums returns the sums of functions in the selected time, and of all their self
+// times. For the whole trace, they include calls that are not in the page.
 const functionSums = remembered(() => JSON.stringify([state.thread, state.selection]), () => {
 	if (!isWhole()) {
 		const {root, functions} = summed();
@@ -66,7 +66,7 @@ const functionSums = remembered(() => JSON.stringify([state.thread, state.select
 	return {time: functions.reduce((sum, f) => sum + f.self, 0), functions};
 });
 
-// byTotal are the paths below one, the longest first.
+// byTotal returns the paths below one, the longest first.
 function byTotal(node) {
 	node.sorted ||= Array.from(node.children.values()).filter(c => c.calls > 0)
 		.sort((x, y) => y.total - x.total || ranks()[x.func] - ranks()[y.func]);
@@ -104,7 +104,7 @@ function startTree() {
 				change({});
 			};
 			const name = functionCell(node.func, twist);
-			// Further in there would be no room for names.
+			// Deeper levels have no room for names.
 			name.style.paddingLeft = Math.min(node.depth - 1, 30) * 14 + "px";
 			const share = cell(percent(node.total, root.total), "number narrow share");
 			share.style.setProperty("--share", 100 * node.total / root.total + "%");
@@ -131,7 +131,7 @@ function startTree() {
 		const {root} = summed();
 		if (open.root !== root) {
 			Object.assign(open, {root, set: new Set()});
-			// What takes most of the time of its caller is open at first.
+			// Paths with most of the time of their caller are open at first.
 			for (let node = byTotal(root)[0]; node && node.depth < 50; node = byTotal(node)[0]) open.set.add(node);
 			list();
 		}
