@@ -37,7 +37,7 @@ type diffing struct {
 
 func (a *app) diffCommand() *cobra.Command {
 	d := diffing{
-		app: a, minShare: 0.01, top: 10,
+		app: a, minShare: 0.01, top: 10, seed: 1,
 		inputs: session.Inputs{Scope: session.ByPlace, Templates: true, PathMemory: true},
 	}
 	cmd := &cobra.Command{

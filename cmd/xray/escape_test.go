@@ -123,6 +123,7 @@ func TestHostileNames(t *testing.T) {
 		"shapes":     {"--root", "1evil", "TRACE"},
 		"locks":      {"TRACE"},
 		"residency":  {"TRACE"},
+		"report":     {"TRACE"},
 		"slice":      {"-o", filepath.Join(folder, "slice.xray"), "TRACE"},
 		"pack":       {"-o", filepath.Join(folder, "pack.xray"), "--source", "TRACE"},
 		"convert":    {"-f", "chrome", "-o", filepath.Join(folder, "chrome.json"), "TRACE"},

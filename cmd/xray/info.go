@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"html"
 	"io"
 	"strings"
 
@@ -37,13 +38,17 @@ that could mislead you it says what to do about it. Start here.`,
 				if err != nil {
 					return err
 				}
-				o := infoOutput{Session: s, Report: found, findings: append(found.Findings(s.Trace, s.Names), missingFindings(s)...), names: s.ShownNames(&output)}
+				o := describe(s, found, s.ShownNames(&output))
 				doc := s.Doc(o.names, o.body())
 				doc.Start = found.Stats.First
 				return session.WriteDoc(s.Streams, &output, doc)
 			})
 		},
 	})
+}
+
+func describe(s *session.Session, found *survey.Report, names symbolize.Names) infoOutput {
+	return infoOutput{Session: s, Report: found, findings: append(found.Findings(s.Trace, s.Names), missingFindings(s)...), names: names}
 }
 
 // infoOutput describes a survey.
@@ -158,14 +163,23 @@ func (o *infoOutput) list(title string, lines []string) report.Node {
 	if len(lines) == 0 {
 		return report.People{}
 	}
-	return &report.Section{Title: title, Body: []report.Node{&report.Drawing{Text: func(w io.Writer, width int) error {
-		for _, line := range lines {
-			for _, part := range wrap(line, width) {
-				cli.Textf(w, "%s\n", part)
+	return &report.Section{Title: title, Body: []report.Node{&report.Drawing{
+		Text: func(w io.Writer, width int) error {
+			for _, line := range lines {
+				for _, part := range wrap(line, width) {
+					cli.Textf(w, "%s\n", part)
+				}
 			}
-		}
-		return nil
-	}}}}
+			return nil
+		},
+		HTML: func(w io.Writer) error {
+			for _, line := range lines {
+				text := strings.TrimLeft(line, " ")
+				fmt.Fprintf(w, "<p style=\"margin: 0 0 .3em %dch\">%s</p>\n", len(line)-len(text), html.EscapeString(texttab.Printable(text)))
+			}
+			return nil
+		},
+	}}}
 }
 
 // wrap breaks a line between words. What follows is indented by two more columns. With a

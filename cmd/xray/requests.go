@@ -30,7 +30,7 @@ type requestTracing struct {
 func (a *app) requestsCommand() *cobra.Command {
 	c := requestTracing{
 		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
-		top:    20, exemplars: 3, minShare: 0.01,
+		slow:   "p99", top: 20, exemplars: 3, minShare: 0.01,
 	}
 	return a.overTraces(command{
 		use:   "requests TRACE...",

@@ -28,11 +28,16 @@ type slowestRun struct {
 	minShare  cli.Share
 }
 
-func (a *app) slowestCommand() *cobra.Command {
-	c := slowestRun{
+func newSlowest() slowestRun {
+	return slowestRun{
 		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
+		which:  lockFlags{lockNames, unlockNames, condNames},
 		top:    5, minShare: 0.01,
 	}
+}
+
+func (a *app) slowestCommand() *cobra.Command {
+	c := newSlowest()
 	return a.overTraces(command{
 		use:   "slowest TRACE... --root REGEXP",
 		short: "Show the slowest calls of a function and what they did",
@@ -66,30 +71,36 @@ func (c *slowestRun) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *slowestRun) run(s *session.Session) error {
-	opts := slowest.Options{Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread}
-	var err error
-	if opts.Root, err = s.ChooseFuncs("root", c.root); err != nil {
+	root, err := s.ChooseFuncs("root", c.root)
+	if err != nil {
 		return err
 	}
-	if _, err := s.Span(); err != nil {
+	slow, run, err := c.find(s, root)
+	if err != nil {
 		return err
+	}
+	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return slow.Body(names, c.view()) })
+}
+
+func (c *slowestRun) view() slowest.View { return slowest.View{MinShare: float64(c.minShare)} }
+
+// find runs the analysis.
+func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*slowest.Report, *session.Run, error) {
+	opts := slowest.Options{Root: root, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: c.top, PerThread: c.perThread}
+	if _, err := s.Span(); err != nil {
+		return nil, nil, err
 	}
 	found, _, err := s.SearchSlowest(opts)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	trees, run, err := session.Analyze(s, session.Scope{}, calls.Options{Paths: true, Roots: opts.Root},
 		func() *slowest.Trees { return slowest.NewTrees(found) })
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	slow := trees.Report(s.Clock)
-	if err := findHolders(s, slow, &c.which); err != nil {
-		return err
-	}
-	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node {
-		return slow.Body(names, slowest.View{MinShare: float64(c.minShare)})
-	})
+	return slow, run, findHolders(s, slow, &c.which)
 }
 
 // findHolders adds who held the locks that the slowest calls waited for, if they did.

@@ -31,11 +31,16 @@ type explaining struct {
 	seed              uint64
 }
 
-func (a *app) whyCommand() *cobra.Command {
-	w := explaining{
-		inputs:   session.Inputs{Scope: session.ByPlace, PathMemory: true},
-		minShare: 0.05, exemplars: 3,
+func newExplaining() explaining {
+	return explaining{
+		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
+		waits:  waitFlags{waitNames, unlockNames},
+		slow:   "p99", usual: "p25..p75", minShare: 0.05, exemplars: 3, seed: 1,
 	}
+}
+
+func (a *app) whyCommand() *cobra.Command {
+	w := newExplaining()
 	return a.overTraces(command{
 		use:   "why TRACE...",
 		short: "Explain why the slow calls of a function were slow",
@@ -66,7 +71,7 @@ Without --root, why chooses the function whose slow calls lose the most time.`,
 func (w *explaining) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &w.root)
 	cli.AddSlow(f, &w.slow)
-	f.StringVar(&w.usual, "usual", "p25..p75", "which calls are usual: a `RANGE` of percentiles")
+	f.StringVar(&w.usual, "usual", w.usual, "which calls are usual: a `RANGE` of percentiles")
 	w.waits.add(f)
 	f.StringVar(&w.arg, "arg", "", "look for common arguments of slow calls only in functions that match `REGEXP`")
 	cli.AddCount(f, &w.depth, "path-depth", "", 1, "look at call paths at most `N` deep below the root")
@@ -77,27 +82,38 @@ func (w *explaining) addFlags(f *pflag.FlagSet) {
 }
 
 func (w *explaining) run(s *session.Session) error {
-	opts, err := w.options(s)
+	found, run, err := w.explain(s)
 	if err != nil {
+		s.Fail(run)
 		return err
 	}
-	var found *why.Report
-	run := &session.Run{}
+	return s.Report(&w.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, w.view(s)) })
+}
+
+// explain runs the analysis. The run is nil if the flags make no sense.
+func (w *explaining) explain(s *session.Session) (found *why.Report, run *session.Run, err error) {
+	opts, err := w.options(s)
+	if err != nil {
+		return nil, nil, err
+	}
+	run = &session.Run{}
 	err = s.Pass(func(unmatched func(*calls.Unmatched) error) (err error) {
 		opts.Calls.Unmatched = unmatched
 		found, run.Stats, err = why.Explain(s.Trace, opts)
 		return err
 	})
+	if sums := s.OnlySums(); err != nil && sums != "" {
+		err = cli.Usagef("%s: there are no single calls to compare: record the calls themselves", sums)
+	}
 	if err != nil {
-		s.Fail(run)
-		if sums := s.OnlySums(); sums != "" {
-			return cli.Usagef("%s: there are no single calls to compare: record the calls themselves", sums)
-		}
-		return err
+		return nil, run, err
 	}
 	run.Start = found.Start
-	view := why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Trace.Files()), Full: s.Names}
-	return s.Report(&w.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
+	return found, run, nil
+}
+
+func (w *explaining) view(s *session.Session) why.View {
+	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Trace.Files()), Full: s.Names}
 }
 
 // files are the traces and the options of names for commands that look at the same trace.

@@ -23,8 +23,8 @@ func AddTop(f *pflag.FlagSet, n *int, what string) {
 	AddCount(f, n, "top", "n", 0, "show the first `N` "+what+"; 0 shows all")
 }
 
-// AddSeed adds --seed for analyses that draw samples.
-func AddSeed(f *pflag.FlagSet, seed *uint64) { f.Uint64Var(seed, "seed", 1, "random seed") }
+// AddSeed adds --seed for analyses that draw samples. *seed is the default.
+func AddSeed(f *pflag.FlagSet, seed *uint64) { f.Uint64Var(seed, "seed", *seed, "random seed") }
 
 // AddExact adds --exact.
 func AddExact(f *pflag.FlagSet, exact *bool) {
@@ -46,9 +46,9 @@ func AddTitle(f *pflag.FlagSet, title *string, where string) {
 	f.StringVar(title, "title", "", where+"set the title to `TEXT`")
 }
 
-// AddSlow adds --slow, the rule that tells slow calls from others.
+// AddSlow adds --slow, the rule that tells slow calls from others. *rule is the default.
 func AddSlow(f *pflag.FlagSet, rule *string) {
-	f.StringVar(rule, "slow", "p99", "which ones are slow: `RULE` is a percentile (p99), top:100, or >5ms")
+	f.StringVar(rule, "slow", *rule, "which ones are slow: `RULE` is a percentile (p99), top:100, or >5ms")
 }
 
 // Share is the value of a flag that takes a percentage. It is a fraction from 0 to 1.

@@ -3,6 +3,7 @@ package session
 import (
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/spf13/pflag"
@@ -17,13 +18,15 @@ type Output struct {
 	// Format is text unless a command sets another default before it adds the flags.
 	Format string
 	Path   string
+	// ByName lets the name of the output select the format if --format is not given.
+	ByName bool
 	wide   bool
 }
 
 // AddFlags adds the flags. own are formats of the command, beside those of all reports. It
 // returns the flag of the format.
 func (o *Output) AddFlags(f *pflag.FlagSet, own ...string) *cli.Choice {
-	if o.Format == "" {
+	if o.Format == "" && !o.ByName {
 		o.Format = string(report.Text)
 	}
 	formats := []string{}
@@ -35,6 +38,24 @@ func (o *Output) AddFlags(f *pflag.FlagSet, own ...string) *cli.Choice {
 	return cli.AddChoice(f, &o.Format, "format", "f", "output format", append(formats, own...)...)
 }
 
+// format is the chosen format, or the one that the name of the output selects.
+func (o *Output) format() report.Format {
+	if o.Format != "" {
+		return report.Format(o.Format)
+	}
+	switch filepath.Ext(o.Path) {
+	case ".html":
+		return report.HTML
+	case ".md":
+		return report.Markdown
+	case ".json":
+		return report.JSON
+	case ".csv":
+		return report.CSV
+	}
+	return report.Text
+}
+
 // IsReport tells the formats of all reports from a command's own.
 func (o *Output) IsReport() bool {
 	return slices.Contains(report.Formats, report.Format(o.Format))
@@ -43,7 +64,7 @@ func (o *Output) IsReport() bool {
 // Short reports whether names are short: in formats for people, unless --names gives a
 // style. Flags match the full names.
 func (o *Output) Short(style string) bool {
-	switch report.Format(o.Format) {
+	switch o.format() {
 	case report.Text, report.Markdown, report.HTML:
 		return style == ""
 	}
@@ -93,7 +114,7 @@ func (s *Session) WriteForm(path string, run *Run, f func(io.Writer) error) erro
 
 // WriteDoc writes a report to a file, a pipe, or through the pager to a terminal.
 func WriteDoc(streams *cli.Streams, o *Output, d *report.Doc) error {
-	style := report.Style{Format: report.Format(o.Format)}
+	style := report.Style{Format: o.format()}
 	if style.Format == report.CSV {
 		tellCaveats(streams, d.Caveats)
 	}

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/account"
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/internal/survey"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/stack"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// ticketReport is one run of report.
+type ticketReport struct {
+	inputs session.Inputs
+	output session.Output
+	root   string
+	slow   string
+	top    int
+}
+
+func (a *app) reportCommand() *cobra.Command {
+	c := ticketReport{
+		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
+		output: session.Output{ByName: true},
+		slow:   "p99", top: 20,
+	}
+	return a.overTraces(command{
+		use:   "report TRACE...",
+		short: "Write one page about a trace, for a ticket",
+		long: `Write what info, account, stack, why and slowest show into one document: what was
+recorded and what is missing, the functions with the most self time, a flame graph (on
+a page) or the heaviest stacks, why the slow calls of a function were slow, and the
+slowest of them.
+
+Without --root, the function is the one whose slow calls lose the most time, as in
+xray why.
+
+The name of the output selects the format, unless you pass --format: .html is a page, and
+.md is Markdown.`,
+		example: `  xray report -m ./server -o report.html trace.xray
+  xray report -m ./server -f markdown trace.xray | xclip`,
+		inputs: &c.inputs,
+		output: &c.output,
+		alias:  map[string]string{"func": "root"},
+		flags: func(f *pflag.FlagSet) {
+			session.AddRoot(f, &c.root)
+			cli.AddSlow(f, &c.slow)
+			cli.AddTop(f, &c.top, "functions")
+		},
+		run: c.run,
+	})
+}
+
+func (c *ticketReport) run(s *session.Session) error {
+	names := s.ShownNames(&c.output)
+	if _, err := s.Span(); err != nil {
+		return err
+	}
+	var body []report.Node
+	add := func(key, title string, nodes ...report.Node) {
+		body = append(body, &report.Section{Key: key, Title: title, Body: nodes})
+	}
+	var found *survey.Report
+	err := s.Pass(func(func(*calls.Unmatched) error) (err error) {
+		found, err = survey.Run(s.Trace)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	described := describe(s, found, names)
+	add("info", "Trace", described.body()...)
+
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true}, func() *account.Analysis { return account.New(account.Options{}) })
+	if err != nil {
+		return err
+	}
+	s.AddCounters(s.Scope, run, sink)
+	s.AddPruned(s.Scope, run, sink)
+	functions := sink.Report(s.Clock.Frequency)
+	functions.Sort(account.BySelf, true, s.Names)
+	functions.Top(c.top)
+	add("account", "Functions", functions.Body(names, account.View{})...)
+
+	paths, pathRun, err := stacks(s, false)
+	if err != nil {
+		return err
+	}
+	run.Folded, run.FoldedSelf = pathRun.Folded, pathRun.FoldedSelf
+	add("stack", "Call paths", paths.Body(names, stack.View{Top: shownStacks})...)
+	slow, err := c.slowCalls(s, names)
+	if err != nil {
+		return err
+	}
+	return s.Report(&c.output, run, func(symbolize.Names) []report.Node { return append(body, slow...) })
+}
+
+// shownStacks is how many stacks are shown.
+const shownStacks = 5
+
+// slowCalls are the parts about slow calls, or about why there are none.
+func (c *ticketReport) slowCalls(s *session.Session, names symbolize.Names) ([]report.Node, error) {
+	explained := newExplaining()
+	explained.root, explained.slow = c.root, c.slow
+	part := func(key, title string, body ...report.Node) *report.Section {
+		return &report.Section{Key: key, Title: title, Body: body}
+	}
+	because, run, err := explained.explain(s)
+	if err != nil {
+		if run == nil {
+			return nil, err // the flags make no sense
+		}
+		text := err.Error()
+		return []report.Node{part("why", "Slow calls", report.Notes{strings.ToUpper(text[:1]) + text[1:] + "."})}, nil
+	}
+	root := func(fn reader.FuncID) bool { return fn == because.Root }
+	if c.root != "" {
+		if root, err = s.ChooseFuncs("root", c.root); err != nil {
+			return nil, err
+		}
+	}
+	title := "Why slow calls were slow"
+	if because.Root != 0 {
+		title = fmt.Sprintf("Why slow calls of %s were slow", symbolize.Label(names, because.Root))
+	}
+	view := explained.view(s)
+	view.Exemplars = 0 // the slowest calls follow
+	list := newSlowest()
+	slowest, _, err := list.find(s, root)
+	if err != nil {
+		return nil, err
+	}
+	return []report.Node{
+		part("why", title, because.Body(names, view)...),
+		part("slowest_calls", "Slowest calls", slowest.Body(names, list.view())...),
+	}, nil
+}
