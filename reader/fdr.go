@@ -78,21 +78,24 @@ func deal(lanes []*fdrLane, n int) [][]*fdrLane {
 // drainFDR decodes all blocks of some lanes. The next block is always the one that is first
 // in the file.
 func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) error) error {
-	q := laneQueue{}
-	for _, l := range lanes {
-		if len(l.blocks) > 0 {
-			q = append(q, laneState{lane: l})
-		}
-	}
-	if len(q) == 0 {
+	// Only lanes that have begun are in the queue. There may be a million of threads that
+	// live for a moment, one after the other.
+	waiting := slices.DeleteFunc(slices.Clone(lanes), func(l *fdrLane) bool { return len(l.blocks) == 0 })
+	if len(waiting) == 0 {
 		return nil
 	}
-	heap.Init(&q)
-	d := q[0].lane.newDecoder(p, blockEvents, nil)
+	slices.SortFunc(waiting, func(a, b *fdrLane) int { return cmp.Compare(a.blocks[0].start, b.blocks[0].start) })
+	longest := slices.MaxFunc(waiting, func(a, b *fdrLane) int { return cmp.Compare(a.size, b.size) })
+	d := longest.newDecoder(p, blockEvents, nil)
 	defer d.close()
-	for len(q) > 0 {
+	var q laneQueue
+	for len(waiting)+len(q) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
+		}
+		if len(q) == 0 || len(waiting) > 0 && waiting[0].blocks[0].start < q[0].start() {
+			heap.Push(&q, laneState{lane: waiting[0]})
+			waiting = waiting[1:]
 		}
 		s := &q[0]
 		d.out.Thread, d.out.Index, d.lastFunc = s.lane.thread, s.lane.index, s.lastFunc

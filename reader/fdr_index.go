@@ -25,8 +25,8 @@ import (
 type fdrLog struct {
 	file    *file
 	threads *threadIndex
-	byIndex map[int]*fdrLane
 	order   []*fdrLane // by first block
+	first   int        // index of the first thread; those of the others follow in order
 }
 
 // fdrLane is one thread's blocks, ordered by wall clock.
@@ -61,7 +61,7 @@ type blockHead struct {
 const maxHead = 4 * metadataSize
 
 func (l *fdrLog) index() error {
-	l.byIndex = make(map[int]*fdrLane)
+	l.first = len(l.threads.list)
 	if l.file.header.Recorder {
 		l.file.recording = &Recording{}
 	}
@@ -184,12 +184,10 @@ func (l *fdrLog) addBlock(w *window, h blockHead, b fdrBlock) error {
 		}
 	}
 	i := l.threads.of(Thread{File: l.file.number, Process: h.process, Thread: h.thread})
-	lane := l.byIndex[i]
-	if lane == nil {
-		lane = &fdrLane{log: l, thread: l.threads.list[i], index: i}
-		l.byIndex[i] = lane
-		l.order = append(l.order, lane)
+	if i-l.first == len(l.order) {
+		l.order = append(l.order, &fdrLane{log: l, thread: l.threads.list[i], index: i})
 	}
+	lane := l.order[i-l.first]
 	lane.blocks = append(lane.blocks, b)
 	lane.size += b.end - b.start
 	return nil

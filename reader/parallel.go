@@ -143,7 +143,7 @@ func pump(d laneDecoder, fn func(*Block) error) error {
 
 // threadIndex numbers the threads of a trace.
 type threadIndex struct {
-	index map[Thread]int
+	index map[Thread]int32
 	list  []Thread
 }
 
@@ -151,11 +151,11 @@ func (t *threadIndex) of(th Thread) int {
 	i, ok := t.index[th]
 	if !ok {
 		if t.index == nil {
-			t.index = make(map[Thread]int)
+			t.index = make(map[Thread]int32)
 		}
-		i = len(t.list)
+		i = int32(len(t.list))
 		t.index[th] = i
 		t.list = append(t.list, th)
 	}
-	return i
+	return int(i)
 }

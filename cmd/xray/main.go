@@ -33,6 +33,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/llvmxray"
+	"github.com/xray-tools/xray/internal/headroom"
 	"github.com/xray-tools/xray/internal/outfile"
 )
 
@@ -40,6 +41,7 @@ func main() {
 	// Without this, a closed pipe on standard output kills the program before
 	// it can tell that from a failure.
 	signal.Ignore(syscall.SIGPIPE)
+	headroom.Limit()
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
 }
 
