@@ -28,7 +28,7 @@ func AddSeed(f *pflag.FlagSet, seed *uint64) { f.Uint64Var(seed, "seed", *seed, 
 
 // AddExact adds --exact.
 func AddExact(f *pflag.FlagSet, exact *bool) {
-	f.BoolVar(exact, "exact", false, "never approximate quantiles; needs more memory")
+	f.BoolVar(exact, "exact", false, "never approximate percentiles; needs more memory")
 }
 
 // AddPerThread adds --per-thread.

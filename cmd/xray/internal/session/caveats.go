@@ -26,8 +26,8 @@ func (s *Session) ShortTicks() uint64 {
 	return s.Clock.Frequency / uint64(time.Second/defaultThreshold)
 }
 
-// Caveats say, in sentences, what a report of the trace's calls does not know. They
-// stand at the top of every report. run.Stats are nil where calls were not rebuilt.
+// Caveats are sentences about what is missing in a report of the trace's calls. They
+// begin every report. run.Stats is nil if calls were not rebuilt.
 func (s *Session) Caveats(run *Run) []string {
 	list, stats := slices.Clone(run.Caveats), run.Stats
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
@@ -62,23 +62,23 @@ func (s *Session) Caveats(run *Run) []string {
 	numbers := cmp.Or(run.PrunedIn, "Count and total")
 	const charged = "Counts are too low, and the time of missing calls is self time of their callers."
 	if pruned > 0 {
-		what := "for some of the time"
+		what := "during part of the recording"
 		if len(thresholds) > 0 {
 			what = "shorter than " + reader.Clock{Frequency: 1e9}.Format(slices.Max(thresholds))
 		}
 		switch {
 		case run.PrunedFiles > 0 && run.PrunedFiles == pruned:
-			add("The recorder dropped %s calls %s%s, unless they made longer ones. %s have them. Min, max and quantiles are of the "+
+			add("The recorder dropped %s calls %s%s, unless they contain a longer call. %s include them. Min, max and percentiles are of the "+
 				"other calls. Their time is self time of their callers.", label.Grouped(dropped), what, s.inFiles(pruned), numbers)
 		case summed == pruned:
-			add("%s calls are missing%s: the recorder dropped those %s, unless they made longer ones. %s",
+			add("%s calls are missing%s: the recorder dropped those %s, unless they contain a longer call. %s",
 				label.Grouped(dropped), s.inFiles(pruned), what, charged)
 		default:
-			add("Calls are missing%s: the recorder dropped calls %s, unless they made longer ones. %s", s.inFiles(pruned), what, charged)
+			add("Calls are missing%s: the recorder dropped calls %s, unless they contain a longer call. %s", s.inFiles(pruned), what, charged)
 		}
 	}
 	if n := run.PrunedFiles; n > 0 && n < pruned {
-		add("%s have the dropped calls of %d of these files: of others, the trace holds only the end of the recording.", numbers, n)
+		add("%s include the dropped calls of %d of these files. The others hold only the end of the recording.", numbers, n)
 	}
 	if lost > 0 {
 		add("%s missing%s: the recorder lost them. `xray info` says why. A call whose exit is missing ends with its caller.",
