@@ -56,7 +56,7 @@ quantiles are marked with ~.`,
 
 func (c *accounting) addFlags(f *pflag.FlagSet) {
 	f.StringVarP(&c.sort, "sort", "s", "", "order by `COLUMN` (default self): "+strings.Join(account.Columns(), ", "))
-	cli.AddChoice(f, &c.order, "order", "r", "ascending or descending; names and ids ascend by default, numbers descend", "asc", "dsc")
+	cli.AddChoice(f, &c.order, "order", "r", "sort ascending or descending; by default, names and IDs ascend, numbers descend", "asc", "dsc")
 	cli.AddTop(f, &c.top, "functions")
 	f.BoolVar(&c.view.Histogram, "hist", false, "show a histogram of the durations of each function")
 	f.BoolVar(&c.view.Objects, "objects", false, "show the program or shared object of each function")

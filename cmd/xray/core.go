@@ -26,12 +26,12 @@ func (a *app) coreCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "core CORE",
 		Short: "Recover recent calls from a core dump",
-		Long: `core writes a trace of what the recorder had in memory when a program crashed, or
-when gcore made a core file of it: the last calls of each thread. Cores may be
-compressed with gzip or zstd, as systemd-coredump keeps them.
+		Long: `Write a trace of what the recorder had in memory when a program crashed, or when gcore
+made a core file of it: the last calls of each thread. Core files may be compressed with
+gzip or zstd, as systemd-coredump keeps them.
 
-It also reads the files of rings that a program with the option shm= leaves behind
-when it is killed. Traces of xray record are complete without that.`,
+core also reads the ring files that a program with the option shm= leaves behind when it
+is killed. Traces of xray record are complete without core.`,
 		Example: `  xray core core.1234 -o last.xray
   xray core --last 50ms /var/lib/systemd/coredump/core.server.1234.zst
   xray core /dev/shm/xray-server.1234.ring`,
@@ -47,9 +47,9 @@ when it is killed. Traces of xray record are complete without that.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`; default CORE.xray in the working directory")
-	cli.AddDuration(f, &c.last, "last", "only the last `TIME`, as 50ms, before the latest record")
-	f.StringVar(&c.exe, "exe", "", "take names from `PROGRAM`, where the program is not at its old place")
+	f.StringVarP(&c.output, "output", "o", "", "write to `FILE` (default CORE.xray in the working directory)")
+	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before the latest record, such as 50ms")
+	f.StringVar(&c.exe, "exe", "", "take names from `PROGRAM`, if the program has moved")
 	cli.Spellings(f, nil)
 	return cmd
 }

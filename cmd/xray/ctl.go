@@ -32,7 +32,7 @@ type ctl struct {
 	output string
 	last   time.Duration
 	reset  bool
-	json   bool
+	format string
 
 	process *recorder.Process
 	args    []string // behind the command
@@ -52,19 +52,19 @@ var (
 )
 
 var ctlCommands = []ctlCommand{
-	{"status", "", "what the recorder does, and how it is", nil, (*ctl).status},
+	{"status", "", "show what the recorder does, and its state", nil, (*ctl).status},
 	{"start", "", "record, into the rings or with -o into a file", append([]string{"output", "limit"}, modeFlags...), (*ctl).start},
 	{"stop", "", "stop recording, and end the file", nil, (*ctl).stop},
 	{"mode", "MODE", "change what is recorded: record, prune, count or profile; off pauses, on resumes", []string{"depth", "prune"}, (*ctl).mode},
-	{"threshold", "TIME", "change the time below which prune leaves calls out", nil, (*ctl).threshold},
-	{"filter", "", "record the functions that --func and --exclude choose; without, all", chooseFlags, (*ctl).choose},
-	{"snapshot", "", "write what is in the rings to -o FILE, while the program runs on", []string{"last", "output"}, (*ctl).snapshot},
-	{"rescan", "", "look for shared objects that came and went", nil, (*ctl).rescan},
+	{"threshold", "TIME", "change the duration below which prune drops calls", nil, (*ctl).threshold},
+	{"filter", "", "record the functions that --func and --exclude select; without them, all", chooseFlags, (*ctl).choose},
+	{"snapshot", "", "write the contents of the rings to -o FILE, while the program continues", []string{"last", "output"}, (*ctl).snapshot},
+	{"rescan", "", "look for shared objects that were loaded or unloaded", nil, (*ctl).rescan},
 	{"counters", "", "show how often functions were called, in count mode", append([]string{"reset", "output", "names"}, dirFlags...), (*ctl).counters},
 }
 
 func (a *app) ctlCommand() *cobra.Command {
-	c := &ctl{app: a}
+	c := &ctl{app: a, format: "text"}
 	var chosen ctlCommand
 	cmd := &cobra.Command{
 		Use:   "ctl [PID COMMAND] [flags]",
@@ -104,9 +104,9 @@ Commands:
 	c.recordingFlags.add(f)
 	c.StyleFlags.AddFlags(f)
 	f.StringVarP(&c.output, "output", "o", "", "write to `FILE`")
-	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before now; default is all that the rings hold")
-	f.BoolVar(&c.reset, "reset", false, "count from 0 again")
-	f.BoolVar(&c.json, "json", false, "print the recorder's answer as it is")
+	cli.AddDuration(f, &c.last, "last", "only the last `TIME` before now (default all that the rings hold)")
+	f.BoolVar(&c.reset, "reset", false, "reset the counters")
+	cli.AddChoice(f, &c.format, "format", "f", "output format; json is the response of the recorder", "text", "json")
 	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd
 }
@@ -174,14 +174,14 @@ func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
 	return nil
 }
 
-// do runs a command and prints its answer: as it is with --json, or as the text
+// do runs a command and prints its answer: as it is with --format json, or as the text
 // that say makes of it.
 func (c *ctl) do(ctx context.Context, v any, command string, say func(io.Writer) error, files ...*os.File) error {
 	data, err := c.process.Do(ctx, v, command, files...)
 	if err != nil {
 		return err
 	}
-	if c.json {
+	if c.format == "json" {
 		say = func(w io.Writer) error {
 			_, err := fmt.Fprintf(w, "%s\n", bytes.TrimSpace(data))
 			return err
@@ -190,9 +190,9 @@ func (c *ctl) do(ctx context.Context, v any, command string, say func(io.Writer)
 	return c.WriteText("", say)
 }
 
-// say prints text, or with --json the recorder's answer.
+// say prints text, or with --format json the recorder's answer.
 func (c *ctl) say(answer []byte, text string) error {
-	if c.json {
+	if c.format == "json" {
 		text = string(bytes.TrimSpace(answer))
 	}
 	return c.WriteText("", line("%s", text))
@@ -395,7 +395,7 @@ func (c *ctl) counters(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if c.json {
+	if c.format == "json" {
 		return c.WriteText(c.output, line("%s", bytes.TrimSpace(answer)))
 	}
 	counters, err := parseCounters(body)

@@ -19,7 +19,7 @@ func (c *ctl) list(ctx context.Context) error {
 		return err
 	}
 	return c.WriteText("", func(w io.Writer) error {
-		if c.json {
+		if c.format == "json" {
 			return writeListJSON(w, found)
 		}
 		return writeList(w, found)

@@ -78,7 +78,7 @@ func (c *excluding) addFlags(f *pflag.FlagSet) {
 	c.waits.add(f)
 	cli.AddSize(f, &c.ring, "ring", "show how much time each thread's ring of `SIZE` holds")
 	cli.AddTop(f, &c.top, "functions")
-	cli.AddChoice(f, &c.write, "write", "w", "print only the list, for", append(exclude.Forms(), filterForm)...)
+	cli.AddChoice(f, &c.write, "write", "w", "print only the list, as", append(exclude.Forms(), filterForm)...)
 }
 
 func (c *excluding) run(s *session.Session) error {

@@ -21,9 +21,9 @@ func (a *app) extractCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "extract FILE",
 		Short: "Extract the instrumentation map of a binary",
-		Long: `extract writes the sleds of an ELF file: where a function is entered and left,
-and by which id traces call it. As YAML, the map with its names stands in for
-the binary wherever one is asked for (-m).`,
+		Long: `Write the sleds of an ELF file: where each function is entered and left, and the ID by
+which traces refer to it. The map as YAML has the names, too. Pass it with -m instead of
+the binary.`,
 		Example: `  xray extract -o server.yaml ./server
   xray extract --format text ./server`,
 		Args: cli.Operands("one FILE", 1, false),

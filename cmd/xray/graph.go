@@ -30,13 +30,13 @@ type graphFlags struct {
 
 func (g *graphFlags) add(f *pflag.FlagSet) {
 	columns := " (" + strings.Join(columnNames(), ", ") + ")"
-	f.StringVarP(&g.edgeLabel, "edge-label", "e", "", "`COLUMNS` that edges show, with commas between"+columns)
-	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "`COLUMNS` that functions show")
-	f.StringVarP(&g.edgeColor, "edge-color", "c", "", "`COLUMN` that colours edges")
-	f.StringVarP(&g.vertexColor, "vertex-color", "b", "", "`COLUMN` that colours functions")
+	f.StringVarP(&g.edgeLabel, "edge-label", "e", "", "label edges with `COLUMNS`, separated by commas"+columns)
+	f.StringVarP(&g.vertexLabel, "vertex-label", "v", "", "label functions with `COLUMNS`")
+	f.StringVarP(&g.edgeColor, "edge-color", "c", "", "color edges by `COLUMN`")
+	f.StringVarP(&g.vertexColor, "vertex-color", "b", "", "color functions by `COLUMN`")
 	cli.AddCount(f, &g.nameLimit, "name-limit", "t", 0, "cut names in labels after `N` bytes")
 	cli.AddShare(f, &g.minShare, "min-share", "leave out what is below `PERCENT` of the time of the trace")
-	cli.AddTop(f, &g.top, "functions by self time, and the ways to them")
+	cli.AddTop(f, &g.top, "functions by self time, and the paths to them")
 	cli.AddExact(f, &g.exact)
 }
 
@@ -157,7 +157,7 @@ func (a *app) graphCommand() *cobra.Command {
 		short: "Show the call graph with counts and costs",
 		long: `Write the call graph as a picture, for Graphviz, or as tables of edges and functions.
 
-By default, functions are coloured by self time and edges by the time of the calls
+By default, functions are colored by self time and edges by the time of the calls
 along them. --min-share and --top keep big graphs readable.`,
 		example: `  xray graph -m ./server --min-share 1% --format svg -o graph.svg trace.xray
   xray graph -m ./server --min-share 1% trace.xray | dot -Tpng > graph.png

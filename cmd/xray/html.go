@@ -26,12 +26,12 @@ func (a *app) htmlCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "html TRACE...",
 		short: "Write a trace as one interactive HTML page",
-		long: `html writes one file that shows a trace in a browser, without a network: a table of
-all calls that sorts and filters at once, a timeline, a flame graph and a call tree
-of any stretch of time, and each function's latencies and slowest calls.
+		long: `Write one file that shows a trace in a browser, without a network: a table of all calls to
+sort and filter, a timeline, a flame graph and a call tree of any time range, and the
+latencies and slowest calls of each function.
 
-A page has room for some millions of calls. Of a longer trace it holds the longest
-calls, and says so; choose a part of the trace to see all of it.`,
+A page has room for some millions of calls. For a longer trace, it has the longest calls,
+and says so. Select a part of the trace to see all of it.`,
 		example: `  xray html -m ./server -o trace.html trace.xray
   xray html -m ./server --around 'handle#1' --source -o slow.html trace.xray`,
 		inputs: &p.inputs,
@@ -69,7 +69,7 @@ func newPage() page {
 func (p *page) add(f *pflag.FlagSet) {
 	cli.AddTitle(f, &p.title, "")
 	cli.AddMaxCalls(f, &p.most, "")
-	p.source.AddFlags(f, "show the source code of functions, where its files are on this machine")
+	p.source.AddFlags(f, "include the source code of functions, if its files are on this machine")
 }
 
 // record makes a page of what the command line chose.

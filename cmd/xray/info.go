@@ -27,8 +27,8 @@ func (a *app) infoCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "info TRACE...",
 		short: "Describe a trace, and warn of what is wrong with it",
-		long: `info says what format a trace has, what is in it, and what was lost. Of all
-that could mislead you it says what to do about it. Start here.`,
+		long: `Show the format of a trace, its contents, and what was lost. Warn of everything that
+could mislead you, and say what to do about it. Start here.`,
 		example: "  xray info -m ./server trace.xray",
 		inputs:  &inputs,
 		output:  &output,

@@ -29,13 +29,12 @@ func (a *app) locksCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "locks TRACE...",
 		short: "Show which locks threads waited for, and who held them",
-		long: `locks shows for every lock how often it was taken, how long threads waited for it
-and held it, who waited while whom held it, and when several waited at a time. It
-also shows which locks are taken while others are held, and where that can be a
-deadlock.
+		long: `Show for each lock how often threads took it, how long they waited for it and held it,
+who waited while whom held it, and when several threads waited at a time. Also show which
+locks were taken while others were held, and where that can be a deadlock.
 
-Lock functions are known by name. A lock is the address that they log as their
-first argument; of those that log none, all calls are taken to be about one lock.`,
+Lock functions are recognized by name. A lock is the address that a lock function logs as
+its first argument. All calls of a function that logs no argument count as one lock.`,
 		example: `  xray locks -m ./server trace.xray
   xray locks -m ./server --lock 'Latch::get$' --unlock 'Latch::put$' trace.xray
   xray locks -m ./server --format csv -o locks.csv trace.xray`,

@@ -23,10 +23,10 @@ func (a *app) packCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "pack TRACE -o FILE",
 		short: "Add names and source code to a trace",
-		long: `pack writes the same trace with what is needed to read it on another machine, years
-later: names, files and lines of the functions that occur in it, the build ids of
-what they are of, and with --source the code of these functions as it is now. All
-subcommands take names from there, unless -m says otherwise.`,
+		long: `Write a copy of a trace that can be read on another machine, years later. It has the names,
+files and lines of the functions that occur in it, the build IDs of their binaries, and with
+--source the source code of these functions as it is now. All commands take names from
+there, unless you pass -m.`,
 		example: `  xray pack -m ./server -o packed.xray trace.xray
   xray pack -m ./server --source -o packed.xray trace.xray`,
 		args:   cli.Operands("one TRACE", 1, false),
@@ -34,7 +34,7 @@ subcommands take names from there, unless -m says otherwise.`,
 		flags: func(f *pflag.FlagSet) {
 			// The only error is that there is no such flag.
 			_ = f.MarkHidden("names")
-			p.source.AddFlags(f, "pack the source code of the functions, where its files are on this machine as they were compiled")
+			p.source.AddFlags(f, "include the source code of functions, if its files are on this machine and unchanged")
 			cli.AddOutput(f, &p.output)
 		},
 		check: func() error {

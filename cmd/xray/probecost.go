@@ -19,7 +19,7 @@ type costFlags struct {
 }
 
 func (f *costFlags) add(flags *pflag.FlagSet) {
-	flags.StringVar(&f.cost, "probe-cost", "", "recording a call, entry and exit, costs `TIME`, as 25ns or 20ns..30ns")
+	flags.StringVar(&f.cost, "probe-cost", "", "assume that recording a call costs `TIME`, such as 25ns or 20ns..30ns")
 }
 
 // usualCosts are what recorders take for a call, from the least to the most that was

@@ -45,17 +45,16 @@ func (a *app) recordCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "record [flags] [--] PROGRAM [ARGUMENT...]",
 		Short: "Run a program and record its calls",
-		Long: `record runs a program that was built with clang -fxray-instrument, and writes a
-trace of its calls, which the other subcommands read without -m. The program need
-not be linked with anything: the recorder is preloaded. It is compiled when it is
-first needed, which takes a C compiler.
+		Long: `Run a program that was built with clang -fxray-instrument, and write a trace of its
+calls. Other commands read the trace without -m. The program need not be linked with
+anything: xray preloads the recorder. The first run compiles the recorder, which requires
+a C compiler.
 
-With -p, what is recorded is a program that runs already, with the recorder in it:
-one that xray record started, or that has the recorder linked in.
+With -p, record a running process that has the recorder in it: one that xray record
+started, or one that has the recorder linked in.
 
-Interrupting (Ctrl-C) ends the program as it would without xray, and the recording
-with it. The exit status is that of the program, and 128 and the signal's number
-when a signal ended it.`,
+Ctrl-C ends the program as it would without xray, and the recording with it. The exit
+status is that of the program, or 128 plus the signal's number if a signal ended it.`,
 		Example: `  xray record -- ./server --port 8080
   xray record --prune 5us --ring 64M -- ./server
   xray record --func '^db::' -o db.xray -- ./server
@@ -85,13 +84,13 @@ when a signal ended it.`,
 	f := cmd.Flags()
 	f.SetInterspersed(false) // what is behind the program's name is the program's
 	r.add(f)
-	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` bytes of each thread, and write them at the end")
-	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`: %p is the process's id, %e its program's name, %% a percent sign")
-	f.BoolVar(&r.noFollow, "no-follow", false, "do not record the processes that the program starts")
-	f.BoolVar(&r.drop, "drop", false, "drop records when the trace cannot be written as fast as they come, instead of making threads wait")
-	f.StringVarP(&r.pid, "pid", "p", "", "record the process `PID`, which has the recorder in it")
+	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records of each thread, and write them at the end")
+	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign")
+	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
+	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
+	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
 	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
-	f.BoolVarP(&r.quiet, "quiet", "q", false, "say nothing but what went wrong")
+	f.BoolVarP(&r.quiet, "quiet", "q", false, "print only errors")
 	addCompiler(cmd, &r.cc)
 	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd

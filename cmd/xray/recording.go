@@ -29,17 +29,17 @@ type recordingFlags struct {
 }
 
 func (r *recordingFlags) add(f *pflag.FlagSet) {
-	cli.AddDuration(f, &r.prune, "prune", "leave out calls shorter than `TIME`, as 5us, that no longer ones are made from")
-	f.BoolVar(&r.count, "count", false, "only count the calls of each function")
-	f.BoolVar(&r.profile, "profile", false, "only sum up the times of each call path")
-	cli.AddCount(f, &r.depth, "depth", "", 1, "record only calls made at most `N` deep; 1 are the outermost")
-	cli.AddSize(f, &r.limit, "limit", "stop writing after `SIZE`, as 500M or 2G")
+	cli.AddDuration(f, &r.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they made longer ones")
+	f.BoolVar(&r.count, "count", false, "count the calls of each function, and record no calls")
+	f.BoolVar(&r.profile, "profile", false, "sum up the times of each call path, and record no calls")
+	cli.AddCount(f, &r.depth, "depth", "", 1, "record only calls at most `N` deep; 1 is the outermost")
+	cli.AddSize(f, &r.limit, "limit", "stop writing after `SIZE`, such as 500M or 2G")
 	r.addFilter(f)
 }
 
 func (r *recordingFlags) addFilter(f *pflag.FlagSet) {
-	f.StringVar(&r.function, "func", "", "record only functions whose name matches `REGEXP`")
-	f.StringVar(&r.exclude, "exclude", "", "do not record functions whose name matches `REGEXP`")
+	f.StringVar(&r.function, "func", "", "record only functions that match `REGEXP`")
+	f.StringVar(&r.exclude, "exclude", "", "do not record functions that match `REGEXP`")
 	r.AddDirs(f)
 }
 

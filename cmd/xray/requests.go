@@ -35,14 +35,13 @@ func (a *app) requestsCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "requests TRACE...",
 		short: "Trace requests across threads",
-		long: `requests puts together what all threads did for a request, shows where its time
-went along the critical path (in functions, in queues, and in handoffs between
-threads), what makes slow requests slow, and the slowest ones as waterfalls.
+		long: `Join what all threads did for a request. Show where its time went along the critical path
+(in functions, in queues, and in handoffs between threads), what makes slow requests slow,
+and the slowest requests as waterfalls.
 
-Which request a thread works on is told by the number that a function is called
-with (--id-func, whose first argument must be logged), by custom events
-(--id-event), or by xray_request_begin of xray/recorder.h (--id mark). Without any,
-marks are taken.`,
+The request that a thread works on is the number that a function is called with
+(--id-func, whose first argument must be logged), the text of custom events (--id-event),
+or the argument of xray_request_begin of xray/recorder.h (--id mark, the default).`,
 		example: `  xray requests trace.xray
   xray requests -m ./server --id-func '^(accept|handle|reply)$' trace.xray
   xray requests -m ./server --id-event 'req=([0-9]+)' --class 'method=(\w+)' trace.xray
@@ -56,11 +55,11 @@ marks are taken.`,
 }
 
 func (c *requestTracing) addFlags(f *pflag.FlagSet) {
-	cli.AddChoice(f, &c.id, "id", "", "where the keys of requests come from", "mark", "event", "arg1")
-	f.StringVar(&c.idFunc, "id-func", "", "functions that match `REGEXP` have the key as first argument, which is logged")
-	f.StringVar(&c.idEvent, "id-event", "", "custom events hold the key: what the group of `REGEXP` matches, or all")
-	f.StringVar(&c.class, "class", "", "class of a request: what `REGEXP` captures in its custom events, or argN of --id-func")
-	f.StringVar(&c.pause, "pause", "", "a key that comes back after `TIME` is another request (default ten times the median)")
+	cli.AddChoice(f, &c.id, "id", "", "take the keys of requests from", "mark", "event", "arg1")
+	f.StringVar(&c.idFunc, "id-func", "", "take the key from the logged first argument of functions that match `REGEXP`")
+	f.StringVar(&c.idEvent, "id-event", "", "take the key from custom events: what the group of `REGEXP` captures, or the whole text")
+	f.StringVar(&c.class, "class", "", "take the class of a request from what `REGEXP` captures in its custom events, or from argN of --id-func")
+	f.StringVar(&c.pause, "pause", "", "take a key that returns after `TIME` as another request (default ten times the median)")
 	cli.AddSlow(f, &c.slow)
 	f.StringVar(&c.key, "request", "", "show the requests of `KEY` instead of the slowest")
 	cli.AddTop(f, &c.top, "rows of each table")

@@ -34,17 +34,16 @@ func (a *app) residencyCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "residency TRACE...",
 		short: "Show what each thread was doing over time",
-		long: `residency draws a strip for every thread that shows which outermost function it was
-in, or with --func which of the functions that match, and how much of its time it
-was busy, waiting, silent or absent. It lists the functions with their shares and
-longest calls, the longest gaps, and times in which half of the threads were
-silent at once.
+		long: `Draw a strip for each thread that shows which outermost function it was in, or with
+--func which of the matching functions, and how much of its time it was busy, waiting,
+silent or absent. List the functions with their shares and longest calls, the longest
+gaps, and times in which half of the threads were silent at once.
 
-A thread is silent when a call is open, but nothing was recorded for longer than
---gap: it computes without calling anything, or is stopped.
+A thread is silent if a call is open but nothing was recorded for longer than --gap: it
+computes without calling anything, or it is stopped.
 
-Of a stretch of time, as of --last or --around, it shows all that was open then,
-whenever it began.`,
+For a part of the time, as with --last or --around, residency shows all calls that were
+open then, whenever they began.`,
 		example: `  xray residency -m ./server trace.xray
   xray residency -m ./server --func '^handleRequest' --from 1s --to 1.2s trace.xray
   xray residency -m ./server --around 'handleRequest#slowest:1' --margin 1ms trace.xray

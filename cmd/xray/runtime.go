@@ -18,8 +18,8 @@ func (a *app) runtimeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "runtime",
 		Short: "Build the recorder into your own programs",
-		Long: `runtime is for programs that have the recorder linked in. xray record needs
-none of this, unless the program is linked statically: it preloads the recorder.`,
+		Long: `Link the recorder into a program. xray record does not need this, unless the program is
+linked statically: it preloads the recorder.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return cli.Usagef("there is no `xray runtime %s`; choose install or flags", args[0])
@@ -37,11 +37,11 @@ func (a *app) runtimeInstallCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install DIRECTORY",
 		Short: "Write the recorder's libraries, header and pkg-config file",
-		Long: `install compiles the recorder and writes it to a folder:
+		Long: `Compile the recorder and write it to a directory:
 
-  lib/libxray-recorder.a             to be linked in, with --whole-archive
-  lib/libxray-recorder.so            to be preloaded
-  include/xray/recorder.h            for programs that decide what to record
+  lib/libxray-recorder.a             to link in, with --whole-archive
+  lib/libxray-recorder.so            to preload
+  include/xray/recorder.h            for programs that control recording themselves
   lib/pkgconfig/xray-recorder.pc     compiler and linker flags`,
 		Example: "  xray runtime install /opt/xray",
 		Args:    cli.Operands("one DIRECTORY", 1, false),
@@ -66,9 +66,9 @@ func (a *app) runtimeFlagsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "flags",
 		Short: "Print compiler and linker flags for a program with the recorder in it",
-		Long: `flags prints what the compiler has to be told to instrument a program and to link
-the recorder in. The flags differ between versions of clang, so the compiler that
---cc names is asked. With --gcc they are for gcc, which instruments otherwise.`,
+		Long: `Print the flags with which a compiler instruments a program and links the recorder in.
+The flags depend on the version of clang, so the command asks the compiler that --cc
+names. --gcc prints flags for gcc, which instruments in another way.`,
 		Example: `  clang-19 -O2 -g $(xray runtime flags --cc clang-19) prog.c -o prog
   xray runtime flags --gcc --compile`,
 		Args: cobra.NoArgs,
@@ -108,10 +108,10 @@ the recorder in. The flags differ between versions of clang, so the compiler tha
 	}
 	addCompiler(cmd, &cc)
 	f := cmd.Flags()
-	f.BoolVar(&gcc, "gcc", false, "flags for gcc")
-	f.BoolVar(&onlyCompile, "compile", false, "only those for compiling")
-	f.BoolVar(&onlyLink, "link", false, "only those for linking")
-	f.StringVar(&prefix, "prefix", "", "the recorder is installed in `DIRECTORY`")
+	f.BoolVar(&gcc, "gcc", false, "print flags for gcc")
+	f.BoolVar(&onlyCompile, "compile", false, "print only compiler flags")
+	f.BoolVar(&onlyLink, "link", false, "print only linker flags")
+	f.StringVar(&prefix, "prefix", "", "look for the installed recorder in `DIRECTORY`")
 	return cmd
 }
 
@@ -134,5 +134,5 @@ func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, e
 }
 
 func addCompiler(cmd *cobra.Command, cc *string) {
-	cmd.Flags().StringVar(cc, "cc", "", "use the C compiler `COMMAND`; default $CC, or the first that is there")
+	cmd.Flags().StringVar(cc, "cc", "", "use the C compiler `COMMAND` (default $CC, or the first that is installed)")
 }

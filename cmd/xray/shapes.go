@@ -50,9 +50,9 @@ numbers of calls are rounded down to powers of two, unless you pass --exact-coun
 
 func (c *shaping) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &c.root)
-	cli.AddShare(f, &c.rare, "rare", "only shapes of at most `PERCENT` of the calls, and the most common one")
-	f.BoolVar(&c.opts.ExactCounts, "exact-counts", false, "keep shapes apart that differ in the number of any calls")
-	cli.AddCount(f, &c.opts.Limit, "max-shapes", "", 1, "keep at most `N` shapes apart")
+	cli.AddShare(f, &c.rare, "rare", "show only shapes of at most `PERCENT` of the calls, and the most common one")
+	f.BoolVar(&c.opts.ExactCounts, "exact-counts", false, "distinguish shapes by the exact numbers of calls")
+	cli.AddCount(f, &c.opts.Limit, "max-shapes", "", 1, "distinguish at most `N` shapes")
 	cli.AddTop(f, &c.top, "shapes")
 }
 

@@ -25,15 +25,15 @@ func (a *app) sliceCommand() *cobra.Command {
 	return a.overTraces(command{
 		use:   "slice TRACE... -o FILE",
 		short: "Cut a part out of a trace",
-		long: `slice writes the part of a trace that was chosen by time, thread, function and
-depth as a trace of its own, which xray and llvm-xray read. Every entry in it has
-an exit: calls that are open where the slice begins are entered there, those that
-are open where it ends leave there, and a custom event "xray:cut" says so.
+		long: `Write the part of a trace that time, thread, function and depth select, as a trace that
+xray and llvm-xray read. Every entry in it has an exit. Calls that are open where the
+slice begins are entered there, and calls that are open where it ends are left there. A
+custom event "xray:cut" marks these places.
 
---around takes the time of one call, or of the slowest ones, on all threads:
+--around selects the time of one call, or of the slowest calls, on all threads:
 
-  --around 'handleRequest#4711'       the 4711th outermost call, as xray slowest names it
-  --around 'handleRequest#slowest:3'  the three slowest`,
+  --around 'handleRequest#4711'       the call with this number, as in xray slowest
+  --around 'handleRequest#slowest:3'  the three slowest calls`,
 		example: `  xray slice --from 1s --to 1.5s -o part.xray trace.xray
   xray slice --last 50ms -o end.xray trace.xray
   xray slice -m ./server --around 'handleRequest#slowest:1' --margin 1ms -o slow.xray trace.xray`,
@@ -47,18 +47,18 @@ are open where it ends leave there, and a custom event "xray:cut" says so.
 func (c *slicing) addFlags(f *pflag.FlagSet) {
 	for name, usage := range map[string]string{
 		"thread":    "only this `THREAD`: an id, or PROCESS/THREAD; repeatable",
-		"func":      "only calls of functions whose name matches `REGEXP`, and the calls around them",
+		"func":      "only calls of functions that match `REGEXP`, and the calls around them",
 		"from":      "cut off what is before `TIME` since the trace's start: 1.5s, 200ms, 1000ticks",
 		"to":        "cut off what is at `TIME` or later",
 		"last":      "only the last `TIME` of the trace",
 		"around":    "only the time of these calls: `ROOT#N`, or ROOT#slowest:N; ROOT is a regular expression",
-		"max-depth": "only calls made at most `N` deep; 1 are the outermost",
+		"max-depth": "only calls at most `N` deep; 1 is the outermost",
 	} {
 		f.Lookup(name).Usage = usage
 	}
 	// The only error is that there is no such flag.
 	_ = f.MarkHidden("min-duration")
-	f.BoolVar(&c.bare, "bare", false, "with --func: without the calls around those")
+	f.BoolVar(&c.bare, "bare", false, "with --func: leave out the calls around the selected ones")
 	cli.AddChoice(f, &c.format, "format", "f", "output format", "fdr", "basic").Synonyms = map[string]string{"raw": "basic"}
 	cli.AddOutput(f, &c.output)
 }

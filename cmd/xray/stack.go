@@ -57,7 +57,7 @@ include callees. Calls that are still open when the trace ends count up to its e
 func (c *stacking) addFlags(f *pflag.FlagSet) {
 	cli.AddChoice(f, &c.metric, "metric", "", "order stacks by time or by number of calls", "time", "count")
 	f.StringArrayVar(&c.diffBase, "diff-base", nil,
-		"svg: colour frames by how much more or less they are than in `TRACE`; repeatable")
+		"svg: color frames by how much they differ from those in `TRACE`; repeatable")
 	cli.AddTitle(f, &c.title, "svg: ")
 	cli.AddTop(f, &c.top, "stacks")
 	f.BoolVar(&c.inclusive, "total", false, "folded: inclusive values instead of self values")

@@ -32,14 +32,14 @@ func (a *app) symbolizeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "symbolize [ID | 0xADDRESS]...",
 		Short: "Translate function ids and addresses to names",
-		Long: `symbolize names functions, and says where they are in the source: a line for
-each id or address among the arguments, or without any, for each line of
-standard input, in the same order. All of these are read before the first answer.
+		Long: `Print the name and source location of functions: a line for each ID or address among the
+arguments, or for each line of standard input if there are no arguments, in the same
+order.
 
-A decimal number is an id, as traces have it: of the map that -m names, of a
-shared object with its number in the top 8 bits, or with --trace of what the
-trace was recorded from. A hexadecimal number after 0x is an address of the link.
-In front of either may be the number of an object, as in 2:17 or 2:0x4010.`,
+A decimal number is a function ID as in traces: of the map that -m names, of a shared
+object if its number is in the top 8 bits, or with --trace of what the trace was recorded
+from. A hexadecimal number after 0x is an address as linked. Put the number of an object
+in front of either, as in 2:17 or 2:0x4010.`,
 		Example: `  xray symbolize -m ./server 17 18 0x4a10
   xray symbolize -m ./server --inlines --format json < ids.txt`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,7 +63,7 @@ In front of either may be the number of an object, as in 2:17 or 2:0x4010.`,
 	}
 	f := cmd.Flags()
 	flags.AddFlags(f)
-	f.StringVar(&trace, "trace", "", "ids are those of `TRACE`, which says what it was recorded from")
+	f.StringVar(&trace, "trace", "", "take IDs as those of `TRACE`")
 	f.BoolVar(&inlines, "inlines", false, "show the functions that were inlined, too")
 	cli.AddChoice(f, &format, "format", "f", "output format", "text", "json")
 	cli.AddOutput(f, &output)

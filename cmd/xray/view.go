@@ -32,13 +32,12 @@ func (a *app) viewCommand() *cobra.Command {
 	cmd = a.overTraces(command{
 		use:   "view TRACE...",
 		short: "Open a trace in the browser",
-		long: `view opens what html writes in the browser, until it is interrupted. It serves the
-page to this machine only, under an address that cannot be guessed.
+		long: `Open the page of xray html in a browser, until you press Ctrl-C. xray serves the page to
+this machine only, at an address that cannot be guessed.
 
-With --perfetto it hands the trace to the Perfetto UI, https://ui.perfetto.dev, which
-the browser loads from there; the trace stays on this machine. A browser that asks
-whether the site may reach this device has to be told yes. $BROWSER chooses the
-browser.`,
+--perfetto passes the trace to the Perfetto UI, which the browser loads from
+https://ui.perfetto.dev. The trace stays on this machine. If the browser asks whether the
+site may access this device, allow it. $BROWSER selects the browser.`,
 		example: `  xray view -m ./server trace.xray
   xray view --perfetto trace.xray`,
 		inputs: &p.inputs,

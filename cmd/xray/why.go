@@ -71,7 +71,7 @@ Without --root, why chooses the function whose slow calls lose the most time.`,
 func (w *explaining) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &w.root)
 	cli.AddSlow(f, &w.slow)
-	f.StringVar(&w.usual, "usual", w.usual, "which calls are usual: a `RANGE` of percentiles")
+	f.StringVar(&w.usual, "usual", w.usual, "usual calls are those in this `RANGE` of percentiles")
 	w.waits.add(f)
 	f.StringVar(&w.arg, "arg", "", "look for common arguments of slow calls only in functions that match `REGEXP`")
 	cli.AddCount(f, &w.depth, "path-depth", "", 1, "look at call paths at most `N` deep below the root")

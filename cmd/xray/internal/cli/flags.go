@@ -24,7 +24,7 @@ func AddTop(f *pflag.FlagSet, n *int, what string) {
 }
 
 // AddSeed adds --seed for analyses that draw samples. *seed is the default.
-func AddSeed(f *pflag.FlagSet, seed *uint64) { f.Uint64Var(seed, "seed", *seed, "random seed") }
+func AddSeed(f *pflag.FlagSet, seed *uint64) { f.Uint64Var(seed, "seed", *seed, "use random seed `N`") }
 
 // AddExact adds --exact.
 func AddExact(f *pflag.FlagSet, exact *bool) {
@@ -48,7 +48,7 @@ func AddTitle(f *pflag.FlagSet, title *string, where string) {
 
 // AddSlow adds --slow, the rule that tells slow calls from others. *rule is the default.
 func AddSlow(f *pflag.FlagSet, rule *string) {
-	f.StringVar(rule, "slow", *rule, "which ones are slow: `RULE` is a percentile (p99), top:100, or >5ms")
+	f.StringVar(rule, "slow", *rule, "slow calls are those above a percentile (p99), top:100, or >5ms: `RULE`")
 }
 
 // Share is the value of a flag that takes a percentage. It is a fraction from 0 to 1.

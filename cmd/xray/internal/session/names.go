@@ -30,9 +30,9 @@ func (f *NameFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.maps, "instr-map", "m", nil,
 		"take names from `FILE`: the traced binary, or a map that extract wrote; N=FILE is for shared object N")
 	flags.StringArrayVar(&f.objects, "object", nil,
-		"take names of shared object N from `N=FILE`, repeatable; auto numbers what the program is linked with")
+		"take names of shared object N from `N=FILE`; auto numbers the objects that the program is linked with; repeatable")
 	f.DebugFlags.AddFlags(flags)
-	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "take names from files of another build, too; they may be wrong")
+	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "also take names from files of another build; they may be wrong")
 	f.AddForReports(flags)
 }
 
@@ -41,20 +41,20 @@ type StyleFlags struct{ Style string }
 
 // AddForReports adds the flag for reports, which people read with short names.
 func (f *StyleFlags) AddForReports(flags *pflag.FlagSet) {
-	cli.AddChoice(flags, &f.Style, "names", "", "how functions are called (default short for people, full for programs)", "full", "short", "mangled")
+	cli.AddChoice(flags, &f.Style, "names", "", "style of function names (default short for people, full for programs)", "full", "short", "mangled")
 }
 
 func (f *StyleFlags) AddFlags(flags *pflag.FlagSet) {
-	cli.AddChoice(flags, &f.Style, "names", "", "how functions are called (default full)", "full", "short", "mangled")
+	cli.AddChoice(flags, &f.Style, "names", "", "style of function names (default full)", "full", "short", "mangled")
 }
 
 // AddDemangle adds llvm-xray's flags, of which the latter one counts.
 func (f *StyleFlags) AddDemangle(flags *pflag.FlagSet) {
-	flags.BoolFunc("no-demangle", "show names as they are linked, as --names mangled does", func(string) error {
+	flags.BoolFunc("no-demangle", "show mangled names, like --names mangled", func(string) error {
 		f.Style = "mangled"
 		return nil
 	})
-	flags.BoolFunc("demangle", "show names as in the source (default)", func(string) error { f.Style = "full"; return nil })
+	flags.BoolFunc("demangle", "show demangled names (default)", func(string) error { f.Style = "full"; return nil })
 }
 
 // DebugFlags say where binaries and debug files are looked for.
@@ -65,12 +65,12 @@ type DebugFlags struct {
 
 func (f *DebugFlags) AddFlags(flags *pflag.FlagSet) {
 	f.AddDirs(flags)
-	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for what the trace says it was recorded from")
+	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for the binaries that the trace names")
 }
 
 func (f *DebugFlags) AddDirs(flags *pflag.FlagSet) {
 	more := func(dir string) error { f.Symbols = append(f.Symbols, dir); return nil }
-	flags.Func("symbols", "look in `DIR` for binaries and debug files, by build id (.build-id/xx/...), path and name; repeatable", more)
+	flags.Func("symbols", "look in `DIR` for binaries and debug files, by build ID (.build-id/xx/...), path and name; repeatable", more)
 }
 
 // Options are those of a table of names.
