@@ -50,7 +50,7 @@ const extentsSize = 16
 
 func (w *blockWriter) put(r reader.Record) { w.bytes = tracewrite.AppendRecord(w.bytes, &fdr5, &r) }
 
-// chunk makes a block of the records in data, which begin behind the header. The
+// chunk makes a block of the records in data, which begin after the header. The
 // block's bytes are valid until the next call.
 func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	w.block = block{bytes: w.bytes[:0], last: c.first}
@@ -233,7 +233,7 @@ func (w *blockWriter) other(data []byte, at, size int) {
 	}
 }
 
-// argument takes an argument. FDR allows it only behind its function record, which
+// argument takes an argument. FDR allows it only after its function record, which
 // a signal may have kept from being written.
 func (w *blockWriter) argument(before, value uint64) {
 	switch {

@@ -207,7 +207,7 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 }
 
 // isInterposed reports whether an object file stands in for functions of libc, which it can
-// in the shared object alone: what is linked in cannot find libc's behind its own.
+// in the shared object alone: what is linked in cannot find libc's after its own.
 func isInterposed(object string) bool {
 	return strings.HasPrefix(object, "interpose") || object == "jumps.o"
 }

@@ -162,7 +162,7 @@ func askAs(pid, user int, line string) string {
 }
 
 // A process that gives up its rights is controlled by who it was and by who it is, and by
-// nobody else; what it opened before stays open.
+// no other; what it opened before stays open.
 func TestDroppedPrivileges(t *testing.T) {
 	needOtherUsers(t)
 	for flavour, f := range flavours(t, "privileges.c") {

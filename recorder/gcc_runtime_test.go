@@ -137,7 +137,7 @@ func TestHooksAndSledsTogether(t *testing.T) {
 	}
 }
 
-// An exit behind a longjmp is of the function that returns, not of those that were left;
+// An exit after a longjmp is of the function that returns, not of those that were left;
 // and one of a tail call comes before it.
 func TestHooksFindTheFunctionThatReturns(t *testing.T) {
 	l := library(t)

@@ -36,7 +36,7 @@ func TestLockOrder(t *testing.T) {
 
 // The test before finds a wrong order.
 func TestLockOrderFindsWrongOrder(t *testing.T) {
-	archive := buildArchive(t, checkedLocks, edit{"ring.c", "	xr_lock(XR_LOCK_THREADS);\n	bury_namesake(tid);", "	xr_lock(XR_LOCK_STREAM);\n	bury_namesake(tid);"})
+	archive := buildArchive(t, checkedLocks, edit{"ring.c", "	xr_lock(XR_LOCK_THREADS);\n	mark_namesake_dead(tid);", "	xr_lock(XR_LOCK_STREAM);\n	mark_namesake_dead(tid);"})
 	cmd := exec.Command(buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...), "churn", "100")
 	cmd.Env = append(cmd.Environ(), EnvVar+"=output="+escapeOption(t.TempDir())+"/%25p,ring=131072,budget=1000000")
 	if err := cmd.Run(); err == nil || !strings.Contains(err.Error(), "signal: illegal instruction") {

@@ -145,7 +145,7 @@ func (ob *Observer) Idle() bool {
 	return len(ob.arenas) == 0
 }
 
-// arenaObserver serves the processes of one arena. All but what is behind the
+// arenaObserver serves the processes of one arena. All but what is after the
 // observer's lock belongs to its goroutine.
 type arenaObserver struct {
 	*arena
@@ -159,7 +159,7 @@ type arenaObserver struct {
 	writer      blockWriter
 	chunk       []byte
 
-	// Behind the observer's lock:
+	// After the observer's lock:
 	gone     []int  // processes that executed another program
 	answered uint64 // of Observer.asked
 	running  []ObservedProcess
@@ -183,7 +183,7 @@ const (
 	longestSleep  = 20 * time.Millisecond
 	// between is how often the processes are looked at while there is work.
 	between = 20 * time.Millisecond
-	// noticed is how long a child may take to appear when nobody else is there.
+	// noticed is how long a child may take to appear when no other is there.
 	noticed = 200 * time.Millisecond
 )
 

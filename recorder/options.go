@@ -144,7 +144,7 @@ func ExpandTemplate(template string, pid int, program string) string {
 	return strings.NewReplacer("%%", "%", "%p", strconv.Itoa(pid), "%e", program).Replace(template)
 }
 
-// CheckTemplate is an error when a template has anything behind a percent sign
+// CheckTemplate is an error when a template has anything after a percent sign
 // that means nothing.
 func CheckTemplate(template string) error {
 	for i := 0; i < len(template); i++ {

@@ -88,7 +88,7 @@ func profileProgram(t *testing.T, args ...string) []reader.Profile {
 	return profiles
 }
 
-// Every path has the calls that were made: behind a longjmp, whatever the order of
+// Every path has the calls that were made: after a longjmp, whatever the order of
 // callees, in threads at once.
 func TestProfile(t *testing.T) {
 	if profiles := profileProgram(t, "-4"); len(profiles) != 4 {

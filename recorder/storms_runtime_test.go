@@ -294,7 +294,7 @@ func TestPruneKeepsWhatIsLong(t *testing.T) {
 			short++
 		}
 	}
-	// Pruning does not look behind a stamp, which each chunk begins with.
+	// Pruning does not look after a stamp, which each chunk begins with.
 	if len(leaves) == 0 || short > len(leaves)/1000+2 {
 		t.Errorf("%d of %d calls without others inside are too short", short, len(leaves))
 	}

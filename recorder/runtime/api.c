@@ -55,7 +55,7 @@ static uint32_t may_call(void)
 	return was;
 }
 
-/* Runs a command with options behind it; of the answer only the failure counts. */
+/* Runs a command with options after it; of the answer only the failure counts. */
 static int run(const char *command, const char *what, const char *options)
 {
 	struct xr_text line = {0};

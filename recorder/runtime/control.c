@@ -23,14 +23,14 @@
 
 #define MAX_REQUEST (64 << 10)
 #define MAX_FILTER (64 << 20)
-#define PATIENCE 2000000000ull /* ns a client has */
-#define BIRTH 10000000 /* ns before a forked child listens */
+#define CLIENT_TIMEOUT 2000000000ull /* ns a client has */
+#define FORK_DELAY 10000000 /* ns before a forked child listens */
 #define DEFAULT_THRESHOLD 5000 /* ns */
 
 /* One command with its words and descriptors. The answer is an object whose first
  * field is "ok"; more are added to out. */
 struct request {
-	char *words[16]; /* behind the command: key=value, or one bare word */
+	char *words[16]; /* after the command: key=value, or one bare word */
 	int nwords;
 	const int *fds;
 	int nfds;
@@ -128,7 +128,7 @@ static const char *unknown_word(const struct request *r, const char *const *allo
 }
 
 /* A reason with the word that it is about. XR_LOCK_CONTROL is held. */
-static const char *about(const char *word, const char *what)
+static const char *with_word(const char *word, const char *what)
 {
 	static char why[160];
 	struct xr_text t = xr_text_in(why, sizeof why - 1);
@@ -143,11 +143,11 @@ static const char *about(const char *word, const char *what)
 static const char *number_of(const struct request *r, const char *key, uint64_t *v)
 {
 	const char *s = value_of(r, key);
-	return !s || xr_parse_number(s, v) ? NULL : about(key, "is not a number");
+	return !s || xr_parse_number(s, v) ? NULL : with_word(key, "is not a number");
 }
 
 /* What start and mode have in common: how to record. */
-struct manner {
+struct settings {
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth;
 };
@@ -155,16 +155,16 @@ struct manner {
 /* The threshold that mode prune had last in this recording. */
 static uint64_t latest_threshold;
 
-static struct manner manner_of_now(void)
+static struct settings current_settings(void)
 {
-	return (struct manner){xr_root.mode, xr_threshold_ns, xr_root.depth};
+	return (struct settings){xr_root.mode, xr_threshold_ns, xr_root.depth};
 }
 
-/* Reads a manner. What is not given is as if nothing had been recorded before, but that
+/* Reads settings. What is not given is as if nothing had been recorded before, but that
  * prune keeps the threshold of the recording that is going on. */
-static const char *parse_manner(const struct request *r, const char *mode, struct manner *m)
+static const char *parse_settings(const struct request *r, const char *mode, struct settings *m)
 {
-	*m = (struct manner){.mode = XR_RECORD};
+	*m = (struct settings){.mode = XR_RECORD};
 	if (mode && !xr_parse_mode(mode, &m->mode))
 		return "mode is one of record, prune, count, profile, depth and off";
 	const char *why = number_of(r, "threshold", &m->threshold_ns);
@@ -187,7 +187,7 @@ static void keep_threshold(void)
 		latest_threshold = xr_threshold_ns;
 }
 
-static void note_change(const char *what, const struct manner *m)
+static void note_change(const char *what, const struct settings *m)
 {
 	char room[56];
 	struct xr_text t = xr_text_in(room, sizeof room - 1);
@@ -328,9 +328,9 @@ static uint64_t recordings;
 
 static const char *start(struct request *r)
 {
-	struct manner m;
+	struct settings m;
 	uint64_t limit = 0, stream = 0, hold = 0;
-	const char *why = parse_manner(r, value_of(r, "mode"), &m);
+	const char *why = parse_settings(r, value_of(r, "mode"), &m);
 	if (!why)
 		why = number_of(r, "hold", &hold);
 	if (!why)
@@ -373,7 +373,7 @@ static const char *stop(struct request *r)
 	return NULL;
 }
 
-static const char *switch_to(struct request *r, const struct manner *m)
+static const char *switch_to(struct request *r, const struct settings *m)
 {
 	keep_threshold(); /* that of the environment, say */
 	const char *why = xr_switch(m->mode, m->threshold_ns, m->depth);
@@ -387,30 +387,30 @@ static const char *switch_to(struct request *r, const struct manner *m)
 
 static const char *mode(struct request *r)
 {
-	struct manner m;
+	struct settings m;
 	const char *name = bare_word(r);
 	if (!name)
 		return "mode needs the name of one";
 	if (xr_equal(name, "on")) {
 		if (!xr_is_paused())
 			return "it is not paused";
-		m = manner_of_now();
+		m = current_settings();
 		xr_resume();
 		note_change("mode", &m);
 		put_status_mode(r->out);
 		return NULL;
 	}
-	const char *why = parse_manner(r, name, &m);
+	const char *why = parse_settings(r, name, &m);
 	return why ? why : switch_to(r, &m);
 }
 
 static const char *threshold(struct request *r)
 {
-	struct manner m = manner_of_now();
+	struct settings m = current_settings();
 	if (!bare_word(r) || !xr_parse_number(bare_word(r), &m.threshold_ns))
 		return "threshold needs a number of nanoseconds";
 	if (xr_root.mode == XR_COUNT || xr_root.mode == XR_PROFILE)
-		return about("mode", xr_root.mode == XR_COUNT ? "count has no threshold" : "profile has no threshold");
+		return with_word("mode", xr_root.mode == XR_COUNT ? "count has no threshold" : "profile has no threshold");
 	if (xr_is_paused())
 		return "it is paused: set the mode instead, as in mode prune threshold=N";
 	if (m.mode == XR_RECORD && m.threshold_ns)
@@ -621,7 +621,7 @@ static const char *run(struct request *r, char *line)
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
 	const char *unknown = unknown_word(r, c->words);
-	why = unknown ? about(unknown, "is a word that this command does not know") : c->run(r);
+	why = unknown ? with_word(unknown, "is a word that this command does not know") : c->run(r);
 	xr_arena_publish();
 	xr_unlock(XR_LOCK_CONTROL);
 	xr_restore_signals(signals);
@@ -683,7 +683,7 @@ static struct server {
 	struct client clients[16];
 	char *request, *answer;
 	const char *where;   /* to listen; null when nobody wants that */
-	uint32_t patient;    /* the thread is that of a child, which may end or exec at once */
+	uint32_t delayed;    /* the thread is that of a child, which may end or exec at once */
 	uint32_t users[2];   /* real and effective, of the beginning */
 	uint32_t state;      /* of the thread: a futex */
 	uint32_t leave;      /* it is to end */
@@ -754,7 +754,7 @@ static int knows_users(void)
 }
 
 /* Root may control the process, and its user, also the one that it had in the beginning. */
-static int welcome(int fd)
+static int may_control(int fd)
 {
 	enum { NO_USER = 65534 };
 	struct ucred peer = {.uid = -1};
@@ -770,7 +770,7 @@ static int welcome(int fd)
 }
 
 /* A free place, or that of the client that has waited longest. */
-static struct client *place(void)
+static struct client *free_client(void)
 {
 	struct client *oldest = &server.clients[0];
 	for (struct client *c = server.clients; c < server.clients + CLIENTS; c++) {
@@ -784,21 +784,21 @@ static struct client *place(void)
 }
 
 /* Takes in one client. Returns 0 when none could be. */
-static int take_client(void)
+static int accept_client(void)
 {
 	int listening = xr_held_fd(&server.listening);
 	int fd = listening < 0 ? -EBADF : xr_sys4(SYS_accept4, listening, 0, 0, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	if (fd < 0)
 		return 0;
-	if (!welcome(fd)) {
+	if (!may_control(fd)) {
 		static const char no[] = "{\"ok\":false,\"error\":\"only the user of the process and root may control it\"}";
 		xr_sys6(SYS_sendto, fd, (intptr_t)no, sizeof no - 1, MSG_NOSIGNAL, 0, 0);
 		close_connection(fd);
 		return 1;
 	}
-	struct client *c = place();
+	struct client *c = free_client();
 	xr_hold(&c->at, fd);
-	c->deadline = now_ns() + PATIENCE;
+	c->deadline = now_ns() + CLIENT_TIMEOUT;
 	c->holds = 0;
 	return 1;
 }
@@ -1071,7 +1071,7 @@ static void serve_all(void)
 			struct pollfd more = {.fd = xr_held_fd(&server.listening), .events = POLLIN};
 			if (xr_sys3(SYS_poll, (intptr_t)&more, 1, 0) <= 0)
 				break;
-			listening = take_client();
+			listening = accept_client();
 		}
 		uint64_t now = now_ns();
 		if (now - looked > 100000000 && !is_leaving()) {
@@ -1101,8 +1101,8 @@ static void *run_thread(void *none)
 	xr_sys6(SYS_prctl, 15 /* PR_SET_NAME */, (intptr_t)"xray-ctl", 0, 0, 0, 0);
 	server.tid = xr_sys0(SYS_gettid);
 	xr_unsealed = 1;
-	if (server.patient) {
-		struct { int64_t s, ns; } t = {0, BIRTH};
+	if (server.delayed) {
+		struct { int64_t s, ns; } t = {0, FORK_DELAY};
 		xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);
 	}
 	xr_leave_table();
@@ -1231,14 +1231,14 @@ void xr_control_forked(void)
 
 void xr_control_wanted(void)
 {
-	if (__atomic_load_n(&server.patient, __ATOMIC_RELAXED) && server.state == NONE &&
-	    __atomic_exchange_n(&server.patient, 0, __ATOMIC_RELAXED) && server.where && server.alone && !xr_sealed)
+	if (__atomic_load_n(&server.delayed, __ATOMIC_RELAXED) && server.state == NONE &&
+	    __atomic_exchange_n(&server.delayed, 0, __ATOMIC_RELAXED) && server.where && server.alone && !xr_sealed)
 		xr_control_resume();
 }
 
 void xr_control_again(void)
 {
-	server.patient = 1;
+	server.delayed = 1;
 	/* What has nothing to record, as shells do, has no use for it. */
 	if (server.where && server.alone && !xr_sealed && (xr_root.nobjects || xr_root.nhooked))
 		xr_control_resume();

@@ -34,7 +34,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 		uint64_t copied = size ? copy_payload(q + 2, p, size, owner) : 0;
 		if (copied < n)
 			xr_tls->truncated++;
-		/* A chunk is zeros behind the cursor, and stays so. */
+		/* A chunk is zeros after the cursor, and stays so. */
 		uint64_t end = (copied + 7) & ~7ull;
 		xr_zero((uint8_t *)(q + 2) + copied, padded - copied);
 		q[0] = head | copied << 32;
@@ -70,7 +70,7 @@ void xr_typed_event(uint64_t type, const void *p, uint64_t n)
 		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n, PROGRAM);
 }
 
-/* A landing as metadata, behind which are the exits of the calls that are left. */
+/* A landing as metadata, after which are the exits of the calls that are left. */
 struct landing {
 	char magic[4];
 	uint16_t schema, kind;

@@ -5,7 +5,7 @@
  *   -pg -mfentry -minstrument-return=call     __fentry__ and __return__, with nothing
  *
  * An address gets an id when it is first met, from the same row as those of sleds. With
- * it, the hooks go on to the trampolines of sleds, so that all that is behind these is
+ * it, the hooks go on to the trampolines of sleds, so that all that is after these is
  * as it is there. The trace has the table of addresses.
  *
  * An exit by __return__ does not say of which function: a thread's open calls are kept,

@@ -29,10 +29,10 @@
  *
  *   stamp     16 B  byte 0 = XR_REC_STAMP<<1|1, bytes 2-3 cpu; second qword = TSC<<1|1
  *   argument  16 B  byte 0 = XR_REC_ARG<<1|1, byte 1 = top bit of the value; second
- *                   qword = value<<1|1. Directly behind its entry (kind 3). Of a
+ *                   qword = value<<1|1. Directly after its entry (kind 3). Of a
  *                   running thread, it may be seen before its entry, and with a
  *                   second qword of 0: not yet written either.
- *   event     24 B + payload padded to 8 (16 B in front of it, the trailer behind):
+ *   event     24 B + payload padded to 8 (16 B in front of it, the trailer after):
  *                   byte 0 = XR_REC_CUSTOM or XR_REC_TYPED <<1|1, bytes 2-3 type of
  *                   a typed event, bytes 4-7 length of the payload in bytes;
  *                   second qword = TSC<<1|1; payload; trailer = XR_TRAILER | length<<1|1.
@@ -91,7 +91,7 @@ struct xr_chunk {
 };
 #define XR_CHUNK_MAGIC 0x4b4e484359415258ull /* "XRAYCHNK" */
 
-/* A thread's struct has a page of its own, and its ring begins behind that page. */
+/* A thread's struct has a page of its own, and its ring begins after that page. */
 #define XR_THREAD_PAGE 4096
 #define XR_MAX_DEPTH 256
 
@@ -137,7 +137,7 @@ struct xr_sum {
 /* One instrumented object: the program or a shared object. */
 struct xr_object {
 	uint64_t bias;                 /* address minus virtual address in the file */
-	uint64_t text_first, text_end; /* addresses from the first to behind the last sled */
+	uint64_t text_first, text_end; /* addresses from the first to after the last sled */
 	uint64_t sleds;                /* address of the sled table */
 	uint64_t nsleds;
 	uint32_t first_id, nfunctions;
@@ -208,11 +208,11 @@ extern __thread struct xr_thread *xr_tls __attribute__((tls_model("initial-exec"
 
 /* ring.c: no libc, general registers only, callable with signals on or off.
  * xr_slow is called by the trampolines: gets the thread a chunk with room for n
- * bytes behind a stamp that holds now, or what n of XR_COUNTERS, XR_PATHS or XR_SUMS says. Returns 0
- * when that cannot be had, and the event is lost. */
+ * bytes after a stamp that holds now, or what n of XR_COUNTERS, XR_PATHS or XR_SUMS says. Returns 0
+ * when that is not available, and the event is lost. */
 int xr_slow(uint64_t n);
-/* Where n bytes (a multiple of 8) of records can be written behind a stamp that
- * holds now, and in *tsc that now. Null when that cannot be had, which is counted.
+/* Where n bytes (a multiple of 8) of records can be written after a stamp that
+ * holds now, and in *tsc that now. Null when that is not available, which is counted.
  * They become part of the ring with xr_commit. Signals are blocked by the caller
  * until then. */
 uint8_t *xr_reserve(uint32_t n, uint64_t *tsc);
@@ -236,7 +236,7 @@ int xr_patch(int on);
  * xr_root.threshold and xr_root.depth, which were set before. Returns -1 for a mode
  * that is not there. */
 int xr_set_mode(enum xr_mode mode);
-/* Which functions are recorded: a text of lines "object PATH", behind each of
+/* Which functions are recorded: a text of lines "object PATH", after each of
  * which are lines "3" or "5-9" of functions counted from 1 within that object; with
  * a line "default off", all those of objects that are not named are off. The text
  * is copied; null is all functions. Takes effect with the next xr_patch. Returns

@@ -73,7 +73,7 @@ static const char *check_mode(enum xr_mode *mode, uint32_t depth)
 	return NULL;
 }
 
-static const char *set_manner(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
+static const char *set_recording(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 {
 	const char *why = check_mode(&mode, depth);
 	if (why)
@@ -101,7 +101,7 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 	if (!xr_root.nchunks)
 		return "there was no memory for the recorder";
 	uint64_t cpu = xr_cpu_ns(), now = xr_rdtsc();
-	const char *why = set_manner(mode, threshold_ns, depth);
+	const char *why = set_recording(mode, threshold_ns, depth);
 	if (why)
 		return why;
 	xr_cpu_before = cpu;
@@ -126,7 +126,7 @@ const char *xr_switch(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth)
 {
 	if (xr_root.mode == XR_OFF)
 		return "it is not recording";
-	const char *why = mode == XR_OFF ? NULL : set_manner(mode, threshold_ns, depth);
+	const char *why = mode == XR_OFF ? NULL : set_recording(mode, threshold_ns, depth);
 	if (!why) {
 		paused = mode == XR_OFF;
 		xr_patch(!paused);

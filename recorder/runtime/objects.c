@@ -13,8 +13,8 @@
 #include "text.h"
 
 static struct xr_object objects[XR_MAX_OBJECTS];
-struct xr_place xr_places[XR_MAX_OBJECTS];
-uint64_t xr_looked;
+struct xr_mapping xr_mappings[XR_MAX_OBJECTS];
+uint64_t xr_last_scan;
 
 struct xr_root xr_root = {
 	.magic = XR_ROOT_MAGIC,
@@ -29,7 +29,7 @@ struct xr_root xr_root = {
 };
 
 /* Objects that are known to have no sleds, by the hashes of their keys. */
-static uint64_t plain[1024];
+static uint64_t without_sleds[1024];
 
 /* Bounds for what a file may claim. */
 enum { MAX_SECTIONS = 1 << 16, MAX_NAMES = 1 << 24, MAX_NOTES = 1 << 16, MAX_HEADERS = 1 << 16 };
@@ -182,7 +182,7 @@ static int read_sections(struct finding *f, const ElfW(Ehdr) *e)
 	return err;
 }
 
-/* Finds the table of an object, or why it cannot be had. Objects that have none
+/* Finds the table of an object, or why it is not available. Objects that have none
  * leave with a table of 0. */
 static int find_table(struct finding *f)
 {
@@ -196,7 +196,7 @@ static int find_table(struct finding *f)
 static const uint8_t sled_sizes[XR_SLED_KINDS] = {11, 11, 11, 11, 17, 22};
 
 /* Checks the sled table and describes what it covers. */
-static int read_sleds(struct finding *f, struct xr_object *o, struct xr_place *place)
+static int read_sleds(struct finding *f, struct xr_object *o, struct xr_mapping *place)
 {
 	if (f->size % sizeof(struct xr_sled) || !segment_at(f->info, PF_R, f->table, f->size))
 		return refuse(f, "its sled table is damaged", 0);
@@ -285,7 +285,7 @@ uint32_t xr_take_ids(uint32_t n)
 }
 
 /* An object that was there before keeps its place in the table and its ids. */
-static struct xr_object *returned(const struct xr_object *o)
+static struct xr_object *find_earlier(const struct xr_object *o)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		struct xr_object *old = &objects[i];
@@ -298,9 +298,9 @@ static struct xr_object *returned(const struct xr_object *o)
 }
 
 /* Puts o into the table: *o may be used no more. Returns null when it is full. */
-static struct xr_object *enter(struct xr_object *o)
+static struct xr_object *add_to_table(struct xr_object *o)
 {
-	struct xr_object *old = returned(o), *to = old ? old : &objects[xr_root.nobjects];
+	struct xr_object *old = find_earlier(o), *to = old ? old : &objects[xr_root.nobjects];
 	if (!old && xr_root.nobjects == XR_MAX_OBJECTS)
 		return NULL;
 	if (old) {
@@ -387,7 +387,7 @@ static struct xr_object candidate;
 static int add(struct finding *f, int is_program)
 {
 	struct xr_object *o = &candidate;
-	struct xr_place place = {.key = f->key, .seen = 1, .absent = xr_looked};
+	struct xr_mapping place = {.key = f->key, .seen = 1, .absent = xr_last_scan};
 	xr_zero(o, sizeof *o);
 	f->fd = xr_open(is_program ? "/proc/self/exe" : f->name, O_RDONLY | O_CLOEXEC, 0);
 	if (f->fd < 0)
@@ -396,7 +396,7 @@ static int add(struct finding *f, int is_program)
 		read_sleds(f, o, &place);
 	if (!f->size && !f->why && !find_hooked(f->info, o, imports_hooks(f->info))) {
 		xr_close(f->fd);
-		plain[f->key % 1024] = f->key;
+		without_sleds[f->key % 1024] = f->key;
 		return 0;
 	}
 	name_object(o, f);
@@ -408,12 +408,12 @@ static int add(struct finding *f, int is_program)
 	xr_copy(o->build_id, f->build_id, f->build_id_size);
 	if (f->why)
 		xr_refuse(o, f->why, f->error);
-	o = enter(o);
+	o = add_to_table(o);
 	if (!o) {
 		xr_warn("more objects with sleds than can be recorded", f->name);
 		return 0;
 	}
-	xr_places[o - objects] = place;
+	xr_mappings[o - objects] = place;
 	if (o->state == XR_OBJECT_NEW) {
 		xr_filter_object(o);
 		int err = o->nsleds ? xr_make_thunks(o) : 0;
@@ -428,7 +428,7 @@ static int add(struct finding *f, int is_program)
 static struct xr_object *known(uint64_t key)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
-		if (xr_places[i].key == key && objects[i].state != XR_OBJECT_GONE)
+		if (xr_mappings[i].key == key && objects[i].state != XR_OBJECT_GONE)
 			return &objects[i];
 	return NULL;
 }
@@ -463,8 +463,8 @@ static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 	f.key = hash(f.key, f.build_id, f.build_id_size);
 	struct xr_object *o = known(f.key);
 	if (o)
-		xr_places[o - objects].seen = 1;
-	else if (plain[f.key % 1024] != f.key || find_hooked(info, &candidate, 0))
+		xr_mappings[o - objects].seen = 1;
+	else if (without_sleds[f.key % 1024] != f.key || find_hooked(info, &candidate, 0))
 		d->changed += add(&f, is_program);
 	return 0;
 }
@@ -488,13 +488,13 @@ int xr_discover(void)
 	struct discovery d = {.first = 1};
 	uint64_t hooked = xr_gcc_functions();
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
-		xr_places[i].seen = 0;
+		xr_mappings[i].seen = 0;
 	dl_iterate_phdr(discover_one, &d);
 	d.changed += hooked != first_hooked;
 	first_hooked = hooked;
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
 		struct xr_object *o = &objects[i];
-		if (xr_places[i].seen || o->state == XR_OBJECT_GONE)
+		if (xr_mappings[i].seen || o->state == XR_OBJECT_GONE)
 			continue;
 		o->state = XR_OBJECT_GONE;
 		o->unloaded = xr_rdtsc();

@@ -19,17 +19,17 @@ static inline uint64_t xr_sled_address(const struct xr_sled *s) { return (uintpt
 static inline uint64_t xr_sled_function(const struct xr_sled *s) { return (uintptr_t)&s->function + s->function; }
 
 /* What is known of an object besides what others may see; same index. */
-struct xr_place {
+struct xr_mapping {
 	uint64_t key;      /* of what is mapped: hash of place, path and build id */
 	uint64_t seg_first, seg_end; /* pages of the segment with the sleds */
 	int prot;          /* of that segment */
 	int seen;          /* by the discovery that is going on */
 	uint64_t absent;   /* TSC: not there then; 0 if its sleds are on, or were from the start */
 };
-extern struct xr_place xr_places[XR_MAX_OBJECTS];
+extern struct xr_mapping xr_mappings[XR_MAX_OBJECTS];
 
 /* When objects were last looked for while recording: TSC, or 0. */
-extern uint64_t xr_looked;
+extern uint64_t xr_last_scan;
 
 /* Calls what with arg while no object can come or go, with XR_LOCK_LOADER held. Forking
  * takes that too: a child must not find the loader locked by a thread that it does not

@@ -20,7 +20,7 @@
 #include "ring.h"
 #include "syscall.h"
 
-/* Near thunks: a page of jumps, and behind it a page of where they lead to. */
+/* Near thunks: a page of jumps, and after it a page of where they lead to. */
 enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, THUNKS }; /* KEEP: exits of what is never pruned */
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
@@ -96,7 +96,7 @@ static int64_t reserve_at(uint64_t address)
 
 /* Finds a place: below the object first, and above it only from a distance, because
  * the heap grows directly above a program. */
-static uint64_t reserve_near(const struct xr_place *place, const struct xr_object *o)
+static uint64_t reserve_near(const struct xr_mapping *place, const struct xr_object *o)
 {
 	uint64_t first = place->seg_first, end = place->seg_end;
 	for (uint64_t down = 2 * PAGE; down < first; down += PAGE + (down / 8 & -(uint64_t)PAGE)) {
@@ -120,7 +120,7 @@ int xr_make_thunks(struct xr_object *o)
 	if (o->thunks)
 		xr_unmap((void *)o->thunks, 2 * PAGE);
 	o->thunks = 0;
-	uint64_t at = reserve_near(&xr_places[o - xr_root.objects], o);
+	uint64_t at = reserve_near(&xr_mappings[o - xr_root.objects], o);
 	if (!at)
 		return -ENOMEM;
 	int fd = code_file();
@@ -445,7 +445,7 @@ static int is_alone(void)
 
 static int64_t take_pen(struct pen *pen, const struct xr_object *o)
 {
-	const struct xr_place *place = &xr_places[o - xr_root.objects];
+	const struct xr_mapping *place = &xr_mappings[o - xr_root.objects];
 	pen->fd = -1;
 	pen->prot = place->prot;
 	pen->first = o->text_first & -(uint64_t)PAGE;
@@ -501,7 +501,7 @@ struct work {
 };
 static struct work works[XR_MAX_OBJECTS];
 
-/* Makes an object writable; 0 when that cannot be had, with what follows from it. */
+/* Makes an object writable; returns 0 if that fails, after noting why. */
 static int begin_writing(struct xr_object *o, struct work *work)
 {
 	int64_t err = take_pen(&work->pen, o);
@@ -562,7 +562,7 @@ static void work_on(struct xr_object *o, struct work *work)
 			return;
 		if (c == FRESH) {
 			if (o->patched && !work->fresh) /* closed, and opened again at the same place */
-				xr_places[o - xr_root.objects].absent = xr_looked;
+				xr_mappings[o - xr_root.objects].absent = xr_last_scan;
 			write_tail(&work->pen, &t);
 			work->fresh = 1;
 		} else {
@@ -584,7 +584,7 @@ static void flip_heads(struct xr_object *o, const struct work *work)
 /* Notes when an object that was opened meanwhile is recorded. */
 static void note_recorded(struct xr_object *o)
 {
-	struct xr_place *place = &xr_places[o - xr_root.objects];
+	struct xr_mapping *place = &xr_mappings[o - xr_root.objects];
 	uint64_t now = xr_rdtsc();
 	if (!place->absent || !o->patched)
 		return;
@@ -636,7 +636,7 @@ static void update(void *arg)
 		if (u->patch || patched_on)
 			patch_all();
 	}
-	xr_looked = patched_on ? now : 0;
+	xr_last_scan = patched_on ? now : 0;
 }
 
 int xr_objects_changed(void)
@@ -652,8 +652,8 @@ int xr_objects_changed(void)
 void xr_before_open(void)
 {
 	uint64_t now = xr_rdtsc();
-	if (!xr_objects_changed() && __atomic_load_n(&xr_looked, __ATOMIC_RELAXED))
-		__atomic_store_n(&xr_looked, now, __ATOMIC_RELAXED);
+	if (!xr_objects_changed() && __atomic_load_n(&xr_last_scan, __ATOMIC_RELAXED))
+		__atomic_store_n(&xr_last_scan, now, __ATOMIC_RELAXED);
 }
 
 int xr_rescan(void)

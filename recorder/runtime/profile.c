@@ -149,7 +149,7 @@ static inline __attribute__((always_inline)) void end_call(struct xr_profile *p,
 /* Whether a call was left that is open at this frame: bound is above it, but near. */
 static inline int is_left(const struct xr_frame *f, uint64_t bound) { return bound - f->at - 1 < XR_SAME_STACK; }
 
-/* Opens a call behind n others. */
+/* Opens a call after n others. */
 static inline __attribute__((always_inline)) void begin_call(struct xr_profile *p, uint64_t n, struct xr_path *c, uint64_t at, int folded)
 {
 	/* A handler between the first store and the last leaves its own frame there, and may
@@ -165,7 +165,7 @@ static inline __attribute__((always_inline)) void begin_call(struct xr_profile *
 	} while (f->at != at || f->path != c);
 }
 
-/* Makes room for a call behind n others. */
+/* Makes room for a call after n others. */
 static int make_room(struct xr_profile *p, uint64_t n)
 {
 	enum { LEAST = 1 << 11 };
@@ -185,7 +185,7 @@ static int make_room(struct xr_profile *p, uint64_t n)
 	return deep != NULL;
 }
 
-/* A call without a path, behind n others. A handler may find in between that all open calls
+/* A call without a path, after n others. A handler may find in between that all open calls
  * have paths, so near is set again. */
 static void begin_folded(struct xr_profile *p, uint64_t n, struct xr_path *parent, uint32_t id, uint64_t at)
 {

@@ -83,7 +83,7 @@ struct xr_profile {
 	uint64_t near;     /* with no more calls open, all have paths; see profile.c */
 	struct xr_path top;   /* what outermost calls are called by; its own parent */
 	struct xr_frame frames[XR_PATH_DEPTH];
-	struct xr_frame *deep; /* those behind frames: room for ndeep */
+	struct xr_frame *deep; /* those after frames: room for ndeep */
 	uint64_t ndeep;
 	struct xr_path *folding; /* the path that open folded calls were made from */
 	struct xr_path_page *page; /* the latest */

@@ -160,7 +160,7 @@ static uint64_t wall_clock(void)
 }
 
 /* Notes both clocks of the moment at which the chunk begins: by them, the reader of a core
- * measures the TSC where nobody else did. Returns the TSC. */
+ * measures the TSC where no other did. Returns the TSC. */
 static uint64_t start_clocks(struct xr_chunk *c)
 {
 	enum { interrupted = 1 << 14, tries = 4 };
@@ -182,7 +182,7 @@ static struct xr_chunk *chunk_at(struct xr_thread *t, uint64_t number)
 /* Threads. */
 
 /* Gives a struct its ring; both may have been wiped. */
-static void equip(struct xr_thread *t)
+static void assign_ring(struct xr_thread *t)
 {
 	t->ring = (uint8_t *)t + XR_THREAD_PAGE;
 	t->nchunks = xr_root.nchunks;
@@ -256,7 +256,7 @@ static struct xr_thread *new_thread(void)
 	if (state.dont_dump)
 		xr_sys3(SYS_madvise, ring, size, MADV_DONTDUMP);
 	struct xr_thread *t = (struct xr_thread *)first;
-	equip(t);
+	assign_ring(t);
 	add_thread(t);
 	return t;
 }
@@ -275,7 +275,7 @@ static uint64_t ring_bytes(const struct xr_thread *t)
 }
 
 /* Marks a thread that is gone. What it left goes to the stream. */
-static void bury(struct xr_thread *t)
+static void mark_dead(struct xr_thread *t)
 {
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	if (t->taken) {
@@ -290,7 +290,7 @@ static void bury(struct xr_thread *t)
 }
 
 /* Makes a dead thread's ring free for others. */
-static void retire(struct xr_thread *t, int keep_memory)
+static void recycle(struct xr_thread *t, int keep_memory)
 {
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	xr_thread_gone(t);
@@ -318,15 +318,15 @@ static void reap(void)
 		struct xr_thread *t = xr_root.threads[i];
 		if (t->state == XR_THREAD_LIVE) {
 			if (is_gone(t))
-				bury(t);
+				mark_dead(t);
 			else
 				state.living++;
 		}
 		if (t->state == XR_THREAD_DEAD && !t->taken)
-			retire(t, 1); /* what it added up stays */
+			recycle(t, 1); /* what it added up stays */
 		if (t->state == XR_THREAD_DEAD && xr_arena_streams()) {
 			if (xr_arena_done(t))
-				retire(t, 1);
+				recycle(t, 1);
 			continue;
 		}
 		if (t->state == XR_THREAD_DEAD)
@@ -343,7 +343,7 @@ static void reap(void)
 				oldest = t;
 		}
 		bytes -= ring_bytes(oldest);
-		retire(oldest, spare++ < WARM_RINGS);
+		recycle(oldest, spare++ < WARM_RINGS);
 	}
 }
 
@@ -359,12 +359,12 @@ void xr_reap(void)
 }
 
 /* A living thread has this id, so any other that had it is gone. */
-static void bury_namesake(uint32_t tid)
+static void mark_namesake_dead(uint32_t tid)
 {
 	for (uint64_t i = 0; i < xr_root.nthreads; i++) {
 		struct xr_thread *t = xr_root.threads[i];
 		if (t->state == XR_THREAD_LIVE && t->tid == tid) {
-			bury(t);
+			mark_dead(t);
 			state.living--;
 		}
 	}
@@ -378,7 +378,7 @@ static struct xr_thread *attach(void)
 	if (!process || pid != xr_root.pid || !tid)
 		return NULL;
 	xr_lock(XR_LOCK_THREADS);
-	bury_namesake(tid);
+	mark_namesake_dead(tid);
 	if (state.living >= state.reap_at && !xr_sealed)
 		reap();
 	struct xr_thread *t = free_thread();
@@ -418,7 +418,7 @@ void xr_ring_forked(void)
 {
 	int shared = xr_share_forked();
 	for (uint64_t i = 0; i < xr_root.nthreads && !xr_observed(); i++) {
-		equip(xr_root.threads[i]);
+		assign_ring(xr_root.threads[i]);
 		if (shared)
 			leave_ring(xr_root.threads[i]);
 	}

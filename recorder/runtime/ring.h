@@ -20,7 +20,7 @@ void xr_drop(void);
 /* Copies n bytes that may not be readable. Returns how many are. */
 uint64_t xr_copy_from(void *to, const void *from, uint64_t n);
 /* The id of the calling thread, without a system call where a seccomp filter may forbid it;
- * 0 where it cannot be had so. */
+ * 0 where that takes one. */
 uint32_t xr_thread_id(void);
 /* Whether depth mode records the function event; sp is the stack pointer in its
  * trampoline. */

@@ -5,7 +5,7 @@
  * threads write them. What leads to them, the root and the tables, stays where it
  * is, and so does a thread's struct, which has to be zeros in a forked child: the
  * file has copies, which are renewed when a thread takes a chunk. The copy of a
- * struct has no cursor. Its reader goes on as long as there are records, and behind
+ * struct has no cursor. Its reader goes on as long as there are records, and after
  * the cursor there are none.
  *
  * No libc: the slow path comes here. */

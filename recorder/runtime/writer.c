@@ -42,7 +42,7 @@ static inline uint64_t load64(const uint8_t *p)
 static inline void store32(uint8_t *p, uint32_t v) { __builtin_memcpy(p, &v, sizeof v); }
 static inline void store64(uint8_t *p, uint64_t v) { __builtin_memcpy(p, &v, sizeof v); }
 
-/* A 16-byte record of its first byte and a 64-bit value behind it. */
+/* A 16-byte record of its first byte and a 64-bit value after it. */
 static inline uint8_t *put_record(uint8_t *out, uint8_t first, uint64_t value)
 {
 	store64(out, first | value << 8);
@@ -139,7 +139,7 @@ uint64_t xr_count_records(const struct xr_chunk *c)
 	return n;
 }
 
-/* Moves c to the first function record or event at or after since and behind from.
+/* Moves c to the first function record or event at or after since and after from.
  * Stamps on the way are taken in. Returns 0 if there is none. */
 static int skip(struct cursor *c, const uint8_t *from, uint64_t since)
 {
@@ -246,7 +246,7 @@ static struct block encode(struct cursor c, uint8_t *out)
 			last = value;
 			epoch = value & ~(uint64_t)UINT32_MAX;
 		} else if (*p >> 1 == XR_REC_ARG) {
-			/* FDR allows it only behind its function record, which a signal
+			/* FDR allows it only after its function record, which a signal
 			 * may have kept from being written. */
 			uint32_t entry = p > c.p ? load32(p - 8) : 0;
 			if (entry && is_function(entry))
@@ -415,7 +415,7 @@ static struct xr_thread *thread_at(uint64_t i) { return __atomic_load_n(&xr_root
 
 /* Streaming. */
 
-/* The trace that is streamed. Appends need XR_LOCK_STREAM: one that fails half-way is taken
+/* The trace that is streamed. Appends need XR_LOCK_STREAM: one that fails halfway is taken
  * back, which must not meet another. */
 static struct xr_trace stream = {.fd = -1};
 
