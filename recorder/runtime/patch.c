@@ -501,7 +501,7 @@ struct work {
 };
 static struct work works[XR_MAX_OBJECTS];
 
-/* Makes an object writable; returns 0 if that fails, after noting why. */
+/* Makes an object writable. Returns 0 if that fails. */
 static int begin_writing(struct xr_object *o, struct work *work)
 {
 	int64_t err = take_pen(&work->pen, o);
