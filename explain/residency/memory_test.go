@@ -2,9 +2,11 @@ package residency_test
 
 import (
 	"encoding/binary"
+	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/xray-tools/xray/explain/residency"
@@ -12,9 +14,24 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Threads that live for a moment of a long trace take memory for that moment.
-func TestMemoryOfShortThreads(t *testing.T) {
-	const threads, cells, ticks = 20_000, 600, 100
+// A trace that has 10 MB compressed, and a million threads, must not take 500 MB: it is
+// refused unless some threads are selected.
+func TestTooManyThreads(t *testing.T) {
+	trace := shortThreads(t, residency.MaxThreads+1, 1)
+	_, err := residency.Lives(trace, nil)
+	var many *residency.TooManyThreadsError
+	if !errors.As(err, &many) || many.Threads != residency.MaxThreads+1 || !strings.Contains(err.Error(), "--thread") {
+		t.Errorf("error %v", err)
+	}
+	lives, err := residency.Lives(trace, func(th reader.Thread) bool { return th.Thread > 1 })
+	if err != nil || len(lives) != residency.MaxThreads {
+		t.Errorf("%d threads, %v", len(lives), err)
+	}
+}
+
+// shortThreads is a basic log of threads that make one call each, one after the other.
+func shortThreads(t *testing.T, threads, ticks int) *reader.Trace {
+	t.Helper()
 	le := binary.LittleEndian
 	log := make([]byte, 32, 32+threads*64)
 	le.PutUint16(log, 3)
@@ -24,7 +41,7 @@ func TestMemoryOfShortThreads(t *testing.T) {
 			record := make([]byte, 32)
 			record[3] = byte(kind)
 			le.PutUint32(record[4:], 1)
-			le.PutUint64(record[8:], uint64(1+2*i+kind)*ticks)
+			le.PutUint64(record[8:], uint64((1+2*i+kind)*ticks))
 			le.PutUint32(record[16:], uint32(1+i))
 			le.PutUint32(record[20:], uint32(1+i))
 			log = append(log, record...)
@@ -38,7 +55,14 @@ func TestMemoryOfShortThreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer trace.Close()
+	t.Cleanup(func() { trace.Close() })
+	return trace
+}
+
+// Threads that live for a moment of a long trace take memory for that moment.
+func TestMemoryOfShortThreads(t *testing.T) {
+	const threads, cells, ticks = 20_000, 600, 100
+	trace := shortThreads(t, threads, ticks)
 	used := func() uint64 {
 		var m runtime.MemStats
 		runtime.GC()

@@ -128,7 +128,9 @@ func (a *Analysis) threadReport(th *thread) Thread {
 	open := th.ticks[Other]
 	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Waiting])
 	t.Ticks[Absent] = t.Last - t.First - min(t.Last-t.First, open)
-	t.Funcs = slices.DeleteFunc(slices.Clone(th.funcs.list), func(f Func) bool { return f.Count == 0 })
+	// In place: there may be a list for each of many threads.
+	t.Funcs = slices.DeleteFunc(th.funcs.list, func(f Func) bool { return f.Count == 0 })
+	th.funcs.list = t.Funcs
 	sortFuncs(t.Funcs)
 	return t
 }
