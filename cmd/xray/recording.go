@@ -29,7 +29,7 @@ type recordingFlags struct {
 }
 
 func (r *recordingFlags) add(f *pflag.FlagSet) {
-	cli.AddDuration(f, &r.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they made longer ones")
+	cli.AddDuration(f, &r.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
 	f.BoolVar(&r.count, "count", false, "count the calls of each function, and record no calls")
 	f.BoolVar(&r.profile, "profile", false, "sum up the times of each call path, and record no calls")
 	cli.AddCount(f, &r.depth, "depth", "", 1, "record only calls at most `N` deep; 1 is the outermost")
