@@ -102,6 +102,7 @@ func (p *Plan) columns(v View) []report.Column[Recording] {
 		report.Count("calls", func(r *Recording) uint64 { return r.Calls }),
 		report.Count("calls_per_second", func(r *Recording) uint64 { return uint64(math.Round(p.rate(r, r.Calls))) }).Titled("calls per second" + of).When(known),
 		report.Time("cost", func(r *Recording) uint64 { return r.Cost }).ForPrograms(),
+		report.Time("cpu", func(r *Recording) uint64 { return r.Time + r.Cost }).Titled("CPU time").When(p.CPU > 0),
 		report.Share("overhead", (*Recording).Overhead),
 		report.Share("overhead", func(r *Recording) float64 { return r.Least }).To(func(r *Recording) float64 { return r.Most }).
 			Titled("overhead, range").ForPrograms(),
