@@ -114,7 +114,7 @@ func TestVizviewer(t *testing.T) {
 	for function := range got {
 		place, _ := places.Functions[function][0].(string)
 		if _, ok := places.Files[place]; !ok {
-			t.Errorf("%s is in %q, which is no file", function, place)
+			t.Errorf("%s is in %q, which is not a file", function, place)
 		}
 	}
 	source, err := os.ReadFile(filepath.Join("src", "kvserver.cc"))

@@ -169,7 +169,7 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 			opts.Epoch, _ = r.Clock.Realtime(opts.Base)
 		}
 		if opts.Absolute && opts.Epoch == 0 {
-			return opts, fmt.Errorf("--absolute: %s does not say what time it was: only traces of xray's own recorder do", opts.Files[0])
+			return opts, fmt.Errorf("--absolute: %s does not state the wall-clock time: only traces of xray's recorder do", opts.Files[0])
 		}
 	}
 	if kind == ofTimeline {
@@ -204,7 +204,7 @@ func records(newWriter recordWriter) formatWriter {
 func missing(format string, dropped, truncatedIDs int64) []string {
 	var lines []string
 	if dropped > 0 {
-		lines = append(lines, fmt.Sprintf("%s of the trace left out, which the format %s cannot hold",
+		lines = append(lines, fmt.Sprintf("%s of the trace left out: the format %s cannot hold them",
 			label.Count(uint64(dropped), "event or argument", "events and arguments"), format))
 	}
 	if truncatedIDs > 0 {

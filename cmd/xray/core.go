@@ -64,7 +64,7 @@ func (a *app) core(flags *coreFlags, path string) (err error) {
 	}
 	defer func() { err = errors.Join(err, core.Close()) }()
 	if core.Cut() {
-		a.Say("%s: the core file is cut off; what there is of it is used", path)
+		a.Say("%s: the core file is truncated; xray uses what there is", path)
 	}
 	var paths []string
 	for i, rings := range core.Rings() {

@@ -211,7 +211,7 @@ func (c *ctl) status(ctx context.Context) error {
 	return c.do(ctx, &s, "status", func(w io.Writer) error { return writeStatus(w, &s) })
 }
 
-// nanoseconds shows times that are no ticks.
+// nanoseconds shows times that are not in ticks.
 var nanoseconds = reader.Clock{Frequency: uint64(time.Second)}
 
 func writeStatus(w io.Writer, s *recorder.Status) error {
@@ -379,7 +379,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	}
 	text := fmt.Sprintf("%s records, %s in %s", label.Grouped(answer.Records), label.Bytes(uint64(answer.Bytes)), c.output)
 	if answer.Torn > 0 {
-		text += fmt.Sprintf("; %s overwritten meanwhile, the oldest: make the rings larger", label.Count(uint64(answer.Torn), "piece was", "pieces were"))
+		text += fmt.Sprintf("; %s overwritten meanwhile, the oldest ones: use larger rings", label.Count(uint64(answer.Torn), "piece was", "pieces were"))
 	}
 	text += "; next: xray account " + c.output
 	return c.say(data, text)
@@ -421,7 +421,7 @@ func (c *ctl) counters(ctx context.Context) error {
 // are, and of each the function, four bytes of 0 and the calls.
 func parseCounters(b []byte) ([]reader.Counter, error) {
 	if len(b) < 8 || (len(b)-8)%16 != 0 || uint64(len(b)-8)/16 != binary.LittleEndian.Uint64(b) {
-		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, which is no whole number of them", len(b))
+		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, which is not a multiple of their size", len(b))
 	}
 	var counters []reader.Counter
 	for b = b[8:]; len(b) > 0; b = b[16:] {

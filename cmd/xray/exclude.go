@@ -62,7 +62,7 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 		flags:  c.addFlags,
 		check: func() error {
 			if c.write != "" && c.inputs.Style != "" && c.inputs.Style != "full" {
-				return cli.Usagef("--names is for reports: a list has the names that its reader knows")
+				return cli.Usagef("--names does not go with --write: a list has the names that its reader knows")
 			}
 			return nil
 		},
@@ -164,7 +164,7 @@ func tellExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.Sk
 	const most = 5
 	for i, f := range skipped {
 		if i == most {
-			s.Say("%s not on the list either", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
+			s.Say("%s also not on the list", label.Count(uint64(len(skipped)-i), "more function is", "more functions are"))
 			break
 		}
 		s.Say("%s is not on the list: %s", symbolize.Label(s.Names, f.ID), f.Why)

@@ -62,7 +62,7 @@ var countedNS = [3]float64{1, 2, 4}
 // addBaseline adds the CPU time without recording, of times and of traces of count mode.
 func addBaseline(s *session.Session, opts *exclude.Options, baselines []string, sink *exclude.Analysis) error {
 	if opts.CPU == 0 {
-		return cli.Usagef("--baseline: the CPU time of the recording is not known, or only for more than is chosen")
+		return cli.Usagef("--baseline: the CPU time of the selected part of the recording is unknown")
 	}
 	var traces []string
 	var said time.Duration
@@ -93,7 +93,7 @@ func addBaseline(s *session.Session, opts *exclude.Options, baselines []string, 
 		opts.Baseline = exclude.Range{Least: base(countedNS[2]), Likely: base(countedNS[1]), Most: base(countedNS[0])}
 	}
 	if opts.Baseline.Least > opts.CPU+opts.CPU/2 {
-		return cli.Usagef("--baseline: more CPU time for as many calls than with recording: it is of another load")
+		return cli.Usagef("--baseline: it has more CPU time for the same number of calls than the recording: use the same load")
 	}
 	return nil
 }
@@ -117,7 +117,7 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 		r := t.Recording(i)
 		// A process that called nothing has no counters, but may have taken time.
 		if r == nil || r.Process.Mode != "count" {
-			return nil, cli.Usagef("--baseline: %s is no recording by xray record --count", path)
+			return nil, cli.Usagef("--baseline: %s was not recorded with xray record --count", path)
 		}
 		if r.Process.BuildID != build {
 			return nil, cli.Usagef("--baseline: %s is of another build", path)
@@ -129,7 +129,7 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 		}
 	}
 	if c.cpu <= 0 {
-		return nil, cli.Usagef("--baseline: the recordings do not have their CPU time")
+		return nil, cli.Usagef("--baseline: these recordings do not have their CPU time")
 	}
 	return c, nil
 }
@@ -144,7 +144,7 @@ func (c *countedCalls) scale(sink *exclude.Analysis) (float64, error) {
 		}
 	}
 	if len(ratios) == 0 {
-		return 0, cli.Usagef("--baseline: it has no call of the functions that are recorded")
+		return 0, cli.Usagef("--baseline: it has no calls of the recorded functions")
 	}
 	slices.Sort(ratios)
 	return ratios[len(ratios)/2], nil

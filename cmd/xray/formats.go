@@ -21,7 +21,7 @@ type traceFormat struct {
 	compressed  bool // by the writer itself
 	sources     bool // can show source code
 	inlines     bool // can show inlined functions
-	byThread    bool // each thread has its own blocks, so that merging them would be in vain
+	byThread    bool // each thread has its own blocks, so merging them has no use
 	caveats     bool // what the recorder said of a single trace is in the output, too
 	// viewer is what opens the format, and mostBytes how large a file it opens well.
 	viewer    string

@@ -52,7 +52,7 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		on = " on " + p.Host
 	}
 	if n := r.Pruned.Calls(); n > 0 {
-		pruned = fmt.Sprintf("calls %s of %s, of which only the sums are known", label.Grouped(n), label.Count(uint64(len(r.Pruned.Functions)), "function", "functions"))
+		pruned = fmt.Sprintf("calls %s of %s, of which the trace has only the sums", label.Grouped(n), label.Count(uint64(len(r.Pruned.Functions)), "function", "functions"))
 	}
 	return []report.Column[T]{
 		said[T]("recorder", "of xray, version "+cmp.Or(p.Recorder, "unknown")),

@@ -13,7 +13,7 @@
 // output, and losses under --strict, 2 for a command line that makes no sense.
 // xray record exits as the program that it ran, and xray diff --gate with 3 when a
 // gate fails and 4 when there are too few runs to decide.
-// That the reader of standard output went away is no failure.
+// It is not a failure if the reader of standard output goes away.
 package main
 
 import (

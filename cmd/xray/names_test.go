@@ -111,7 +111,7 @@ func TestObjectAuto(t *testing.T) {
 		}
 	}
 	account("prog", ",two(int),", "by the order of their constructors, object 1 is libtwo.so\n", exitOK)
-	account("libtwo.so", "", "a shared object, and functions without a number of an object are those of the program", exitUsage)
+	account("libtwo.so", "", "this is a shared object, and -m is for the program", exitUsage)
 	shell(clang + "-shared one.cc -o libtwo.so")
 	account("prog", "", "the trace has its function 2, and the file has 1 function;", exitFailed)
 	shell(clang + "main.cc two.cc -o prog")

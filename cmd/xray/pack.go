@@ -94,7 +94,7 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	}
 	r.Functions = pack.Functions(s.Names, ids)
 	if len(r.Functions) == 0 {
-		return nil, fmt.Errorf("%s: no function of the trace has a name: what would be packed is nothing", s.Trace.Files()[0])
+		return nil, fmt.Errorf("%s: no function of the trace has a name: there is nothing to pack", s.Trace.Files()[0])
 	}
 	if n := len(ids) - len(r.Functions); n > 0 {
 		s.Say("%s of %d without a name", label.Count(uint64(n), "function", "functions"), len(ids))

@@ -38,10 +38,10 @@ var usualCosts = []struct {
 func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 	if f.cost != "" {
 		c, err := parseCost(f.cost, s.Clock)
-		return c, "as said", err
+		return c, "--probe-cost", err
 	}
 	if !s.Clock.Known() {
-		return probecost.Cost{}, "", cli.Usagef("give --probe-cost in ticks: the trace does not say how long a tick is")
+		return probecost.Cost{}, "", cli.Usagef("give --probe-cost in ticks: the trace does not state the frequency of its clock")
 	}
 	usual := &usualCosts[0]
 	if r := s.Trace.Recording(0); r == nil || r.Foreign() {
@@ -52,7 +52,7 @@ func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 	}
 	c, err := parseCost(usual.from+".."+usual.to, s.Clock)
 	if err != nil {
-		err = cli.Usagef("give --probe-cost in ticks: the trace's clock of %d ticks a second cannot be right", s.Clock.Frequency)
+		err = cli.Usagef("give --probe-cost in ticks: the trace states a clock of %d ticks a second, which cannot be right", s.Clock.Frequency)
 	}
 	return c, "usual for " + usual.kind, err
 }
@@ -81,7 +81,7 @@ func parseCost(text string, c reader.Clock) (probecost.Cost, error) {
 		cost.High, err = parseThousandths(high, c)
 	}
 	if err == nil && (cost.Low > cost.High || cost.High == 0) {
-		err = cli.Usagef("--probe-cost: %q is no range of times from the least to the most, as 20ns..30ns", text)
+		err = cli.Usagef("--probe-cost: %q is not a range of times like 20ns..30ns", text)
 	}
 	return cost, err
 }

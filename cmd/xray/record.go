@@ -63,9 +63,9 @@ status is that of the program, or 128 plus the signal's number if a signal ended
 		Args: func(_ *cobra.Command, args []string) error {
 			switch {
 			case r.pid != "" && len(args) > 0:
-				return cli.Usagef("-p records a program that runs already: %q is one too many", args[0])
+				return cli.Usagef("-p records a running process: %q is one argument too many", args[0])
 			case r.pid == "" && len(args) == 0:
-				return cli.Usagef("give a PROGRAM to run, or with -p the id of a process")
+				return cli.Usagef("give a PROGRAM to run, or -p and the ID of a process")
 			case r.pid == "" && args[0] == "":
 				return cli.Usagef("the name of the program is empty")
 			}
@@ -109,17 +109,17 @@ func (r *recordFlags) check(a *app) error {
 	}
 	switch {
 	case r.output == "" || r.output == "-":
-		return cli.Usagef("--output: name a file: every process writes one of its own")
+		return cli.Usagef("--output: give the name of a file: each process writes its own")
 	case (r.ring > 0 || r.drop) && r.sums():
-		return cli.Usagef("--ring and --drop are for calls that are recorded, not for --count and --profile")
+		return cli.Usagef("--ring and --drop do not go with --count and --profile")
 	case r.ring > 0 && r.drop:
-		return cli.Usagef("--drop is for a trace that is written all along, not for --ring")
+		return cli.Usagef("--drop does not go with --ring")
 	case r.ring > 0 && r.ring < leastRing:
-		return cli.Usagef("--ring: %d bytes are too few: from %dK on", r.ring, leastRing>>10)
+		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
 	case r.pid != "" && (r.ring > 0 || r.noFollow || r.drop):
-		return cli.Usagef("--ring, --no-follow and --drop are settled when a program starts, and cannot go with -p")
+		return cli.Usagef("--ring, --no-follow and --drop must be given when the program starts: they do not go with -p")
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	if status.Mode != recorder.Off {
-		return fmt.Errorf("%s is being recorded already: `xray ctl %s status` says how, and `xray ctl %[2]s stop` ends that", p, p.Target())
+		return fmt.Errorf("%s is already being recorded: run xray ctl %s status for details, or xray ctl %[2]s stop to end it", p, p.Target())
 	}
 	filter, known, err := r.applyFilter(ctx, a, p)
 	if err != nil {

@@ -202,7 +202,7 @@ func (r *recorded) oddities() []string {
 		parts = append(parts, "a process that writes its own trace was killed or still runs: the last records of each thread are missing")
 	}
 	if r.waited >= time.Millisecond {
-		parts = append(parts, fmt.Sprintf("threads waited %v in all for the trace to be written (--drop loses records instead)", r.waited.Round(time.Millisecond)))
+		parts = append(parts, fmt.Sprintf("threads waited %v in total until the trace was written (with --drop they lose records instead)", r.waited.Round(time.Millisecond)))
 	}
 	if len(r.running) > 0 {
 		parts = append(parts, r.stillRunning())

@@ -59,7 +59,7 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 	case len(chosen) > 1:
 		return what, cli.Usagef("choose one of %s", strings.Join(chosen, " and "))
 	case r.depth > 0 && r.sums():
-		return what, cli.Usagef("--depth is for calls that are recorded, and %s records none", chosen[0])
+		return what, cli.Usagef("--depth is for recorded calls, and %s records none", chosen[0])
 	}
 	return what, nil
 }

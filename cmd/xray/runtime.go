@@ -22,7 +22,7 @@ func (a *app) runtimeCommand() *cobra.Command {
 linked statically: it preloads the recorder.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return cli.Usagef("there is no `xray runtime %s`; choose install or flags", args[0])
+				return cli.Usagef("there is no xray runtime %s: choose install or flags", args[0])
 			}
 			return cli.Usagef("choose install or flags")
 		},
@@ -74,7 +74,7 @@ names. --gcc prints flags for gcc, which instruments in another way.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if onlyCompile && onlyLink {
-				return cli.Usagef("choose one of --compile and --link; without either, both are printed")
+				return cli.Usagef("choose one of --compile and --link, or neither for both")
 			}
 			var l recorder.Library
 			var err error
@@ -128,7 +128,7 @@ func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, e
 	}
 	l, err := recorder.Build(ctx, cc)
 	if err != nil && ctx.Err() != nil {
-		return l, errors.New("interrupted while the recorder was compiled")
+		return l, errors.New("interrupted while compiling the recorder")
 	}
 	return l, err
 }

@@ -149,7 +149,7 @@ func parseQuery(text string) (query, error) {
 	if object, number, ok := strings.Cut(rest, ":"); ok {
 		n, err := strconv.ParseUint(object, 10, 8)
 		if err != nil {
-			return q, cli.Usagef("%q: the number of an object is from 0 to 255", text)
+			return q, cli.Usagef("%q: the number of an object must be from 0 to 255", text)
 		}
 		q.object, rest = int(n), number
 		least, most = 0, 1<<24-1
@@ -162,12 +162,12 @@ func parseQuery(text string) (query, error) {
 		var id int64
 		id, err = strconv.ParseInt(rest, 10, 64)
 		if err == nil && (id < least || id > most) {
-			return q, cli.Usagef("%q: such an id is from %d to %d", text, least, most)
+			return q, cli.Usagef("%q: such an ID must be from %d to %d", text, least, most)
 		}
 		q.number = uint64(uint32(id))
 	}
 	if err != nil {
-		return q, cli.Usagef("%q is neither an id like 17 nor an address like 0x4a10", text)
+		return q, cli.Usagef("%q is neither an ID like 17 nor an address like 0x4a10", text)
 	}
 	return q, nil
 }

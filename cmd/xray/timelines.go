@@ -43,7 +43,7 @@ func leftOut(s *session.Session, c durations.Choice, events bool) string {
 }
 
 func sayLeftOut(s *session.Session, note, flag string) {
-	s.Say("%s: choose a part of the trace, or a larger %s, to see them", note, flag)
+	s.Say("%s: select a part of the trace or raise %s to see them", note, flag)
 }
 
 // chooseCalls chooses the calls that a timeline shows: the longest, if there is a limit.
@@ -130,7 +130,7 @@ func (c *conversion) fit(s *session.Session, choices []durations.Choice, choose 
 		}
 	}
 	if fits < 0 {
-		return 0, fmt.Errorf("--max-size %d: that is too small for what is left without any call: choose a part of the trace", c.size)
+		return 0, fmt.Errorf("--max-size %d: too small for the output even without calls: select a part of the trace", c.size)
 	}
 	return fits, nil
 }
@@ -148,6 +148,6 @@ func adviseOnSize(f *traceFormat, written int64) string {
 	if f.viewer == "" || written <= f.mostBytes {
 		return ""
 	}
-	return fmt.Sprintf("%s written, and %s opens some %s well: --max-size 100M keeps the longest calls, --from and --to a part of the trace",
+	return fmt.Sprintf("%s written, and %s works well up to some %s: use --max-size 100M to keep the longest calls, or --from and --to to select a part of the trace",
 		label.Bytes(uint64(written)), f.viewer, label.Bytes(uint64(f.mostBytes)))
 }

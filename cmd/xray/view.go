@@ -101,7 +101,7 @@ func (a *app) showInPerfetto(ctx context.Context, s *session.Session, most int) 
 	defer stop()
 	listener, err := net.Listen("tcp", perfettoAddress)
 	if err != nil {
-		return fmt.Errorf("the Perfetto UI takes traces from %s only, which another program may have: "+
+		return fmt.Errorf("the Perfetto UI takes traces from %s only, which another program may be using: "+
 			"end it, or open in the UI what convert -f perfetto writes: %w", perfettoAddress, err)
 	}
 	defer listener.Close()

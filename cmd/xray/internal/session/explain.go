@@ -15,7 +15,7 @@ var (
 	notYAML = regexp.MustCompile(`as YAML: .* is no mapping$`)
 )
 
-// ExplainTrace says in the user's terms why a file is no trace. Files that are
+// ExplainTrace says in the user's terms why a file is not a trace. Files that are
 // often taken for one are told by how they begin.
 func ExplainTrace(err error) error {
 	var format *reader.FormatError

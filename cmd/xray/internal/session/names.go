@@ -122,13 +122,13 @@ func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
 		if pair && err == nil {
 			object, path = int(n), file
 		} else if !plain {
-			return cli.Usagef("%s %s: say N=FILE, where N is the number of the object, from 0 to 255, or auto", flag, arg)
+			return cli.Usagef("%s %s: write N=FILE, where N is the number of the object from 0 to 255, or auto", flag, arg)
 		}
 		if path == "" {
 			return cli.Usagef("%s: the name of a file is empty", flag)
 		}
 		if files[object] != "" {
-			return cli.Usagef("two maps for object %d: say which object each is for, as in --object 1=libcodec.so", object)
+			return cli.Usagef("two maps for object %d: give the number of each object, as in --object 1=libcodec.so", object)
 		}
 		files[object] = path
 		return nil
@@ -222,7 +222,7 @@ func (s *Session) numberObjects(files map[int]string, search symbolize.Search) e
 	}
 	switch {
 	case len(list) == 0:
-		s.Say("%s is linked with no instrumented shared object", program)
+		s.Say("%s is not linked with any instrumented shared object", program)
 	case certain:
 		s.Say("by the order of their constructors, object %s", strings.Join(list, ", "))
 	default:
@@ -273,7 +273,7 @@ func (s *Session) warnOfMissing() {
 			"give the right file with -m %d=FILE or --symbols DIR, or insist with --ignore-build-id", m.Path, m.Err, what, m.Number)
 	}
 	if len(gone) > 0 {
-		s.Say("no names for %s; -m N=FILE, --sysroot or --symbols say where to look, and `xray info` what is wrong",
+		s.Say("no names for %s: pass the files with -m N=FILE, --sysroot or --symbols; run xray info for details",
 			cli.ShortList(gone, 4))
 	}
 }

@@ -26,11 +26,11 @@ func checkKinds(files map[int]string) error {
 	for _, object := range slices.Sorted(maps.Keys(files)) {
 		path := files[object]
 		if object == 0 && symbolize.IsSharedObject(path) {
-			return cli.Usagef("-m %s: a shared object, and functions without a number of an object are those of the program: "+
+			return cli.Usagef("-m %s: this is a shared object, and -m is for the program: "+
 				"give it as --object N=%s, or the program with --object auto", path, path)
 		}
 		if object > 0 && symbolize.IsProgram(path) {
-			return cli.Usagef("--object %d=%s: a program, and object %d is a shared object: give the program with -m", object, path, object)
+			return cli.Usagef("--object %d=%s: this is a program, and object %d is a shared object: give the program with -m", object, path, object)
 		}
 	}
 	return nil

@@ -235,7 +235,7 @@ func ParseTicks(flag, text string, c reader.Clock) (uint64, error) {
 		return 0, cli.Usagef("--%s: %q is not a time: write 1.5s, 200ms, 3us or 1000ticks", flag, text)
 	}
 	if !c.Known() {
-		return 0, cli.Usagef("--%s: the trace does not say how long a tick is: write %q in ticks, as in 1000ticks", flag, text)
+		return 0, cli.Usagef("--%s: the trace does not state the frequency of its clock: write %q in ticks, as in 1000ticks", flag, text)
 	}
 	hi, lo := bits.Mul64(uint64(d), c.Frequency)
 	if hi >= uint64(time.Second) {

@@ -36,9 +36,9 @@ func (f *timeFlags) add(flags *pflag.FlagSet) {
 func (f *timeFlags) check() error {
 	switch {
 	case f.around != "" && f.from+f.to+f.last != "":
-		return cli.Usagef("--around says which time to keep: leave out --from, --to and --last")
+		return cli.Usagef("--around selects the time: leave out --from, --to and --last")
 	case f.last != "" && f.from+f.to != "":
-		return cli.Usagef("--last says which time to keep: leave out --from and --to")
+		return cli.Usagef("--last selects the time: leave out --from and --to")
 	case f.around == "" && f.margin != "":
 		return cli.Usagef("--margin goes with --around")
 	}
@@ -91,7 +91,7 @@ func (f *timeFlags) spanAtEnd(s *Session) ([]convert.Span, error) {
 		return nil, err
 	}
 	if last == 0 {
-		return nil, cli.Usagef("--last: %q is not a time to keep", f.last)
+		return nil, cli.Usagef("--last: must be more than 0, not %q", f.last)
 	}
 	all, err := s.Span()
 	if err != nil {
@@ -139,7 +139,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 		spans = append(spans, around(v.Start, v.Duration, margin))
 	}
 	if spans = joined(spans); len(spans) > 1 && !f.apart {
-		return nil, cli.Usagef("--around %s: these calls lie apart in time, at %d places, and %s looks at one: "+
+		return nil, cli.Usagef("--around %s: these calls are at %d separate times, and %s looks at one: "+
 			"pass it the output of xray slice, or choose a call by its number, which xray slowest shows",
 			f.around, len(spans), s.Command)
 	}
