@@ -13,8 +13,9 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// checkForest compares a profile of testdata/forest.c with what the program counted.
-func checkForest(t *testing.T, program, output, path string) {
+// checkForest compares a profile of testdata/forest.c with what the program counted. Self
+// times may be too high by slack ticks in all.
+func checkForest(t *testing.T, program, output, path string, slack uint64) {
 	t.Helper()
 	want := counted(t, output)
 	table, err := symbolize.Load(program, symbolize.Options{})
@@ -86,7 +87,7 @@ func checkForest(t *testing.T, program, output, path string) {
 			}
 		}
 	}
-	if self != outermost || inTree != outermost {
+	if self < outermost || self-outermost > slack || inTree != outermost {
 		t.Errorf("%d ticks of self time, %d in the tree, and outermost calls took %d", self, inTree, outermost)
 	}
 	if paths != profileMaxPaths || folded < 500_000 || folded != stats.Folded {
@@ -106,10 +107,10 @@ func TestProfileOfMorePathsThanFit(t *testing.T) {
 		if stderr != "" || len(traces) != 1 {
 			t.Fatal(name, stderr, traces)
 		}
-		checkForest(t, f.program, out, traces[0])
+		checkForest(t, f.program, out, traces[0], 0)
 		for _, end := range []string{"", "killed"} {
 			out, path := f.runObserved(t, "mode=profile", calls, end)
-			checkForest(t, f.program, out, path)
+			checkForest(t, f.program, out, path, 0)
 		}
 	}
 }
@@ -117,5 +118,7 @@ func TestProfileOfMorePathsThanFit(t *testing.T) {
 func TestFoldedPathsUnderSignals(t *testing.T) {
 	f := flavours(t, "forest.c")["Linked"]
 	out, path := f.runObserved(t, "mode=profile", "1000000", "signals")
-	checkForest(t, f.program, out, path)
+	// A signal that arrives while a call ends, after the clock was read, makes calls of the
+	// handler end later than their caller. Its self time is then 0 instead of less.
+	checkForest(t, f.program, out, path, 1_000_000)
 }
