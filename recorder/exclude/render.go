@@ -35,7 +35,7 @@ func (p *Plan) Body(names symbolize.Names, v View) []report.Node {
 			report.Mean("probe_cost", func(p *Plan) float64 { return cost(p.Cost.Low) }).To(func(p *Plan) float64 { return cost(p.Cost.High) }),
 			report.String("probe_cost_source", func(*Plan) string { return v.CostSource }),
 			report.Count("thread_count", func(p *Plan) uint64 { return uint64(p.Threads) }),
-			report.Time("time", func(p *Plan) uint64 { return p.Time }),
+			report.Time("time", func(p *Plan) uint64 { return p.Before.Time }),
 			report.Flag("is_cpu_time", func(p *Plan) bool { return p.CPU > 0 }),
 			report.Time("memory_time", func(p *Plan) uint64 { return p.Spent.Chunks }),
 			report.Time("fixed_time", func(p *Plan) uint64 { return p.Spent.Fixed }),
@@ -161,10 +161,10 @@ func (p *Plan) notes(names symbolize.Names, v View) []string {
 		add("The recorder's start, exceptions and longjmp took %s.", p.Clock.Format(p.Spent.Fixed))
 	}
 	if p.CPU > 0 {
-		add("The overhead is relative to the other %s of CPU time.", p.Clock.Format(p.Time))
+		add("The overhead is relative to the other %s of CPU time.", p.Clock.Format(p.Before.Time))
 	} else {
-		add("The overhead is relative to %s of wall time of %s, because the CPU time is unknown.",
-			p.Clock.Format(p.Time), label.Count(uint64(p.Threads), "thread", "threads"))
+		add("The overhead is relative to %s: %s of wall time of %s, without the cost. The CPU time is unknown.",
+			p.Clock.Format(p.Before.Time), p.Clock.Format(p.Time), label.Count(uint64(p.Threads), "thread", "threads"))
 	}
 	add("The ring of each thread has %s.", label.Count(v.Ring, "byte", "bytes"))
 	if p.Kept > 0 {
