@@ -62,7 +62,7 @@ type conversion struct {
 	*app
 	inputs    session.Inputs
 	source    session.SourceFlags
-	sources   *session.Sources // nil where none are wanted
+	sources   *session.Sources // nil if none are wanted
 	format    string
 	spec      *traceFormat // of the format
 	output    string

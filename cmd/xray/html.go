@@ -59,7 +59,7 @@ type page struct {
 	source  session.SourceFlags
 	title   string
 	most    int
-	sources *session.Sources // nil where none are wanted
+	sources *session.Sources // nil if none are wanted
 }
 
 func newPage() page {

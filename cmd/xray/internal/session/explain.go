@@ -37,7 +37,7 @@ func ExplainTrace(err error) error {
 	return err
 }
 
-// beginning reads the first bytes of a file; none where that cannot be done again,
+// beginning reads the first bytes of a file; none if that cannot be done again,
 // as with standard input and pipes.
 func beginning(path string) []byte {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {

@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfod"
 )
 
-// NameFlags say where the names of functions come from.
+// NameFlags are the flags that select the files that names come from.
 type NameFlags struct {
 	DebugFlags
 	StyleFlags
@@ -26,6 +26,7 @@ type NameFlags struct {
 	ignoreBuildID bool
 }
 
+// AddFlags adds the flags.
 func (f *NameFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVarP(&f.maps, "instr-map", "m", nil,
 		"take names from `FILE`: the traced binary, or a map that extract wrote; N=FILE is for shared object N")
@@ -36,19 +37,20 @@ func (f *NameFlags) AddFlags(flags *pflag.FlagSet) {
 	f.AddForReports(flags)
 }
 
-// StyleFlags say how functions are called. The style is "" unless it was given.
+// StyleFlags select the style of function names. Style is "" unless the flag is given.
 type StyleFlags struct{ Style string }
 
-// AddForReports adds the flag for reports, which people read with short names.
+// AddForReports adds the flag for reports, which show short names to people by default.
 func (f *StyleFlags) AddForReports(flags *pflag.FlagSet) {
 	cli.AddChoice(flags, &f.Style, "names", "", "style of function names (default short for people, full for programs)", "full", "short", "mangled")
 }
 
+// AddFlags adds the flag for other outputs, which have full names by default.
 func (f *StyleFlags) AddFlags(flags *pflag.FlagSet) {
 	cli.AddChoice(flags, &f.Style, "names", "", "style of function names (default full)", "full", "short", "mangled")
 }
 
-// AddDemangle adds llvm-xray's flags, of which the latter one counts.
+// AddDemangle adds the flags of llvm-xray. The last one on the command line wins.
 func (f *StyleFlags) AddDemangle(flags *pflag.FlagSet) {
 	flags.BoolFunc("no-demangle", "show mangled names, like --names mangled", func(string) error {
 		f.Style = "mangled"
@@ -57,23 +59,26 @@ func (f *StyleFlags) AddDemangle(flags *pflag.FlagSet) {
 	flags.BoolFunc("demangle", "show demangled names (default)", func(string) error { f.Style = "full"; return nil })
 }
 
-// DebugFlags say where binaries and debug files are looked for.
+// DebugFlags select where to look for binaries and debug files.
 type DebugFlags struct {
 	sysroot string
 	Symbols []string
 }
 
+// AddFlags adds the flags.
 func (f *DebugFlags) AddFlags(flags *pflag.FlagSet) {
 	f.AddDirs(flags)
 	flags.StringVar(&f.sysroot, "sysroot", "", "look below `DIR` for the binaries that the trace names")
 }
 
+// AddDirs adds --symbols alone.
 func (f *DebugFlags) AddDirs(flags *pflag.FlagSet) {
 	more := func(dir string) error { f.Symbols = append(f.Symbols, dir); return nil }
 	flags.Func("symbols", "look in `DIR` for binaries and debug files, by build ID (.build-id/xx/...), path and name; repeatable", more)
 }
 
-// Options are those of a table of names.
+// Options returns the options for loading names from a file. It downloads debug files if
+// $DEBUGINFOD_URLS is set.
 func (f *DebugFlags) Options(streams *cli.Streams) symbolize.Options {
 	var opts symbolize.Options
 	opts.DebugDirs = append(slices.Clone(f.Symbols), filepath.Join("/", f.sysroot, "usr/lib/debug"))
@@ -84,7 +89,8 @@ func (f *DebugFlags) Options(streams *cli.Streams) symbolize.Options {
 	return opts
 }
 
-// downloads shows on a terminal how far a download is; nil where nobody watches.
+// downloads returns a function that shows the progress of downloads on a terminal, or nil if
+// standard error is not one.
 func downloads(streams *cli.Streams) func(url string, done, total int64) {
 	if !cli.IsTerminal(streams.Stderr.Raw) {
 		return nil
@@ -104,15 +110,15 @@ func downloads(streams *cli.Streams) func(url string, done, total int64) {
 	}
 }
 
-// Search says how binaries and debug files are found.
+// Search returns the options for finding the files of a trace.
 func (f *NameFlags) Search(streams *cli.Streams) symbolize.Search {
 	opts := f.Options(streams)
 	opts.Style = symbolize.Style(f.Style)
 	return symbolize.Search{Options: opts, Sysroot: f.sysroot, Dirs: f.Symbols, IgnoreBuildID: f.ignoreBuildID}
 }
 
-// given are the files that -m and --object name, by the number of the object. auto
-// tells that the rest shall be found.
+// given returns the files that -m and --object name, by the number of the object. auto
+// reports whether to find the others.
 func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
 	files = make(map[int]string)
 	add := func(flag, arg string, plain bool) error {
@@ -148,15 +154,15 @@ func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
 	return files, auto, nil
 }
 
-// openNames finds the names of the trace's functions: in the files that -m and
-// --object name, or else in the trace, if it was packed, or else in the objects that
-// the recorder of the trace named.
+// openNames finds the names of the trace's functions: in the files that -m and --object
+// name, or in the trace if it is packed, or in the objects that the recorder of the trace
+// named.
 func (s *Session) openNames(f *NameFlags) error {
 	files, auto, err := f.given()
 	if err != nil {
 		return err
 	}
-	recorded := false // by our recorder, which numbers objects in its own way
+	recorded := false // by xray's recorder, which has its own numbers of objects
 	if s.Trace != nil {
 		objects, _, err := s.Trace.Objects()
 		if err != nil {
@@ -202,8 +208,8 @@ func (s *Session) openNames(f *NameFlags) error {
 	return nil
 }
 
-// numberObjects numbers the shared objects that the program is linked with, where
-// no file was given for the number, and tells what it did.
+// numberObjects numbers the shared objects that the program is linked with, except those
+// whose file was given, and reports the result.
 func (s *Session) numberObjects(files map[int]string, search symbolize.Search) error {
 	program := files[0]
 	if program == "" {
@@ -231,7 +237,7 @@ func (s *Session) numberObjects(files map[int]string, search symbolize.Search) e
 	return nil
 }
 
-// WarnOfRefused tells which debug files were at hand and could not be used.
+// WarnOfRefused warns of debug files that exist and could not be used.
 func WarnOfRefused(streams *cli.Streams, tables ...*symbolize.Table) {
 	for _, t := range tables {
 		for _, err := range t.Refused() {
@@ -241,7 +247,7 @@ func WarnOfRefused(streams *cli.Streams, tables ...*symbolize.Table) {
 	}
 }
 
-// warnOfPacked tells of a given file that is of another build than what was packed.
+// warnOfPacked warns if a given file is of another build than the packed names.
 func (s *Session) warnOfPacked() error {
 	functions, err := s.Trace.Functions()
 	if err != nil {
@@ -256,8 +262,8 @@ func (s *Session) warnOfPacked() error {
 	return nil
 }
 
-// warnOfMissing tells which objects have no names: those of another build one by
-// one, as their names would be at hand and wrong, the others in a line.
+// warnOfMissing warns of objects without names: of each one whose file is of another build,
+// and of all others in one line.
 func (s *Session) warnOfMissing() {
 	var gone []string
 	for _, m := range s.missing {
@@ -278,8 +284,8 @@ func (s *Session) warnOfMissing() {
 	}
 }
 
-// Words are the flags that say where names are, as words of a command line, for messages
-// that name another command.
+// Words returns the flags that select names as words of a command line, for messages that
+// suggest another command.
 func (f *NameFlags) Words() []string {
 	var words []string
 	add := func(flag string, values ...string) {

@@ -32,7 +32,7 @@ import (
 type Session struct {
 	*cli.Streams
 	Command string        // the name of the subcommand
-	Trace   *reader.Trace // nil where a command has names alone
+	Trace   *reader.Trace // nil if a command has names alone
 	Names   symbolize.Names
 	Clock   reader.Clock
 	Scope   Scope // what the command line chose
@@ -40,7 +40,7 @@ type Session struct {
 	Strict bool
 	// MaxPaths is how many call paths a tree may have; 0 is no limit.
 	MaxPaths int
-	// Alias says which function each one counts as; nil where each is itself.
+	// Alias says which function each one counts as; nil if each is itself.
 	Alias func(reader.FuncID) reader.FuncID
 
 	style   string // of names; "" unless it was given

@@ -9,18 +9,20 @@ import (
 	"github.com/xray-tools/xray/internal/sourcefiles"
 )
 
-// SourceFlags say whether source code is wanted, and which files may be read for it.
+// SourceFlags select whether to show source code, and which files xray may read for it.
 type SourceFlags struct {
 	Source bool
 	roots  []string
 }
 
+// AddFlags adds the flags.
 func (f *SourceFlags) AddFlags(flags *pflag.FlagSet, usage string) {
 	flags.BoolVar(&f.Source, "source", false, usage)
 	flags.StringArrayVar(&f.roots, "source-root", nil,
 		"with --source: also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
 }
 
+// Check refuses flags that contradict each other.
 func (f *SourceFlags) Check() error {
 	if len(f.roots) > 0 && !f.Source {
 		return cli.Usagef("--source-root goes with --source")
@@ -28,14 +30,14 @@ func (f *SourceFlags) Check() error {
 	return nil
 }
 
-// sources gives source code to what shows it.
+// Sources reads source code, and remembers what it could not read.
 type Sources struct {
 	s        *Session
-	files    *sourcefiles.Files // nil where names are from the trace
+	files    *sourcefiles.Files // nil if names are from the trace
 	unpacked bool               // source code was wanted that is not in the trace
 }
 
-// Sources finds the source code of the trace's functions; it returns nil where none is
+// Sources finds the source code of the trace's functions; it returns nil if none is
 // wanted. Where names are from the trace, so is the source code: no file is read because a
 // trace names it.
 func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
