@@ -19,9 +19,9 @@ import (
 )
 
 // Traces of LLVM's runtimes do not say which files their ids are of. What follows finds
-// out where the files that were given cannot be those.
+// out where the given files cannot be those.
 
-// checkKinds refuses files that cannot be of the objects that they were given for.
+// checkKinds refuses files that cannot be of the objects for which they were given.
 func checkKinds(files map[int]string) error {
 	for _, object := range slices.Sorted(maps.Keys(files)) {
 		path := files[object]
@@ -36,8 +36,8 @@ func checkKinds(files map[int]string) error {
 	return nil
 }
 
-// checkGiven holds files that were given, or with auto guessed, against each other and
-// against the trace. tables are those of the files, by object.
+// checkGiven compares files that were given, or with auto guessed, with each other and with
+// the trace.
 func (s *Session) checkGiven(names *symbolize.Packed, auto bool, search symbolize.Search) error {
 	s.warnOfOrder(search)
 	if s.Trace == nil {
@@ -55,8 +55,8 @@ func (s *Session) checkGiven(names *symbolize.Packed, auto bool, search symboliz
 	return s.warnOfSleds(names)
 }
 
-// warnOfOrder tells of shared objects that were given for numbers that others have by
-// the order in which the program's loader runs constructors.
+// warnOfOrder warns of shared objects whose numbers belong to others by the order in which
+// the program's loader runs constructors.
 func (s *Session) warnOfOrder(search symbolize.Search) {
 	tables := s.tables
 	if len(tables) == 1 || tables[0] == nil {
@@ -79,7 +79,7 @@ func (s *Session) warnOfOrder(search symbolize.Search) {
 	}
 }
 
-// sameFile reports whether two paths are of one file, or of copies with one name.
+// sameFile reports whether two paths are of the same file, or of copies with the same name.
 func sameFile(a, b string) bool {
 	if filepath.Base(a) == filepath.Base(b) {
 		return true
@@ -92,8 +92,8 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(x, y)
 }
 
-// warnOfSleds tells of files whose functions cannot have made the first records of the
-// trace: nothing else in it tells of a program that was built anew.
+// warnOfSleds warns of files whose functions cannot have made the first records of the trace.
+// Nothing else in it reveals that the program was rebuilt.
 func (s *Session) warnOfSleds(names *symbolize.Packed) error {
 	left := 1 << 16
 	for b, err := range s.Trace.Blocks(reader.FileOrder) {
@@ -114,7 +114,7 @@ func (s *Session) warnOfSleds(names *symbolize.Packed) error {
 	return nil
 }
 
-// checkObjects holds the files that were guessed against the ids in the trace.
+// checkObjects compares the guessed files with the IDs in the trace.
 func (s *Session) checkObjects(names *symbolize.Packed) error {
 	var mu sync.Mutex
 	var largest [256]reader.FuncID
@@ -150,8 +150,8 @@ func (s *Session) checkObjects(names *symbolize.Packed) error {
 	return nil
 }
 
-// noteObjects has it told which objects lacked a file, or had one that does not fit:
-// in the summary, and when the names are closed, as some reports ask for names later.
+// noteObjects reports which objects had no file, or one that does not fit: in the summary,
+// and when the session closes, because some reports look up names later.
 func (s *Session) noteObjects(names *symbolize.Packed) {
 	said := ""
 	note := func() string {

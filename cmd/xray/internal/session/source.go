@@ -57,8 +57,8 @@ func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
 	return &Sources{s: s, files: files}, nil
 }
 
-// trust notes the binaries whose debug information may name files to be read: those that
-// the user named, and those that have the build id that the trace says.
+// trust records the binaries whose debug information may name files to read: those that the
+// user named, and those whose build ID is the one in the trace.
 func (s *Session) trust(given map[int]string) error {
 	if s.Trace == nil {
 		return nil
@@ -79,7 +79,7 @@ func (s *Session) trust(given map[int]string) error {
 	return nil
 }
 
-// read returns the text of a file, and the MD5 that it was compared with, in hex.
+// Read returns the text of a file, and the MD5 that it was compared with, in hex.
 func (s *Sources) Read(path string) (text []byte, md5 string, err error) {
 	if s.files != nil {
 		file, err := s.files.Read(path)
@@ -93,13 +93,13 @@ func (s *Sources) Read(path string) (text []byte, md5 string, err error) {
 	return text, "", nil
 }
 
-// text is read for those who do not care for the MD5.
+// Text is Read without the MD5.
 func (s *Sources) Text(path string) ([]byte, error) {
 	text, _, err := s.Read(path)
 	return text, err
 }
 
-// tell says which source code is not shown, and why.
+// Tell reports which source code is not shown, and why. It does nothing for nil.
 func (s *Sources) Tell() {
 	if s == nil {
 		return
