@@ -172,7 +172,7 @@ func (s *Search) paths(o *reader.Object) []string {
 func differs(t *Table, o *reader.Object) error {
 	if own := t.object.BuildID; t.debug != nil && (own != "" || o.BuildID != "") {
 		if own != o.BuildID {
-			return fmt.Errorf("its build ID %s is not the recorded %s", orNone(own), orNone(o.BuildID))
+			return fmt.Errorf("its build ID %s is not the recorded %s", cmp.Or(own, "none"), cmp.Or(o.BuildID, "none"))
 		}
 		return nil
 	}
@@ -217,13 +217,6 @@ func Disagrees(n Names, packed []reader.NamedFunction) (reader.NamedFunction, bo
 		}
 	}
 	return reader.NamedFunction{}, false
-}
-
-func orNone(id string) string {
-	if id == "" {
-		return "none"
-	}
-	return id
 }
 
 // LoadAddresses reads the names of link-time addresses in an ELF file. The addresses may be in

@@ -137,9 +137,7 @@ func (c *conversion) write(s *session.Session, opts convert.Options, w io.Writer
 		return err
 	}
 	s.Summary(run.Stats)
-	for _, caveat := range c.caveats {
-		s.Say("%s", caveat)
-	}
+	session.TellCaveats(s.Streams, "", c.caveats)
 	if advice := adviseOnSize(format, int64(written)); advice != "" {
 		s.Say("%s", advice)
 	}

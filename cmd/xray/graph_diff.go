@@ -99,9 +99,7 @@ func (c *graphDiffing) run(cmd *cobra.Command, args []string) error {
 		doc.Body = diff.Body(name, view)
 		return session.WriteDoc(&c.Streams, &c.output, doc)
 	}
-	for _, caveat := range doc.Caveats {
-		c.Say("%s", caveat)
-	}
+	session.TellCaveats(&c.Streams, "", doc.Caveats)
 	return c.WriteText(c.output.Path, func(w io.Writer) error {
 		if c.output.Format == "dot" {
 			return diff.WriteDOT(w, view)

@@ -2,6 +2,7 @@ package debuginfo
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (b *Binary) openDebugFile(c debugCandidate, link debugLink) (*ELF, error) {
 	}
 	switch id := o.BuildID(); {
 	case id != b.buildID:
-		err = fmt.Errorf("its build ID is %s, that of the binary is %s", orNone(id), orNone(b.buildID))
+		err = fmt.Errorf("its build ID is %s, that of the binary is %s", cmp.Or(id, "none"), cmp.Or(b.buildID, "none"))
 	case id == "" && c.linked:
 		err = link.check(o)
 	}
@@ -194,7 +195,7 @@ func (b *Binary) fetchDebug(buildID string) (*ELF, error) {
 		return nil, err
 	}
 	if id := o.BuildID(); id != buildID {
-		return nil, fmt.Errorf("%s: the server sent the file of build ID %s for %s: remove the file", path, orNone(id), buildID)
+		return nil, fmt.Errorf("%s: the server sent the file of build ID %s for %s: remove the file", path, cmp.Or(id, "none"), buildID)
 	}
 	return o, nil
 }
@@ -228,12 +229,4 @@ func (l debugLink) check(o *ELF) error {
 		return fmt.Errorf("its checksum is %08x, that in the debug link is %08x", sum.Sum32(), l.crc)
 	}
 	return nil
-}
-
-// orNone returns a build ID for messages.
-func orNone(buildID string) string {
-	if buildID == "" {
-		return "none"
-	}
-	return buildID
 }

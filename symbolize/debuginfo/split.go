@@ -321,7 +321,7 @@ func (b *Binary) openAlt(o *ELF) *ELF {
 		if have == id {
 			return other
 		}
-		b.refuse(fmt.Errorf("%s: its build ID is %s, not %s", path, orNone(have), id))
+		b.refuse(fmt.Errorf("%s: its build ID is %s, not %s", path, cmp.Or(have, "none"), id))
 	}
 	if b.opts.Fetch != nil {
 		if other, err := b.fetchDebug(id); err == nil {

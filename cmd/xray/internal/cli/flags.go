@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/internal/bytesize"
 )
 
 // Flags that several subcommands have are declared here, each once, so that a flag has the
@@ -201,15 +203,11 @@ func (s *size) String() string {
 func (s *size) Type() string { return "size" }
 
 func (s *size) Set(text string) error {
-	digits, shift := strings.TrimSuffix(strings.ToUpper(text), "B"), 0 // 20MB is 20M
-	if i := strings.IndexByte("KMGT", (digits + " ")[max(len(digits)-1, 0)]); i >= 0 {
-		digits, shift = digits[:len(digits)-1], 10*(i+1)
-	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n <= 0 || n<<shift>>shift != n {
+	n, ok := bytesize.Parse(strings.TrimSuffix(strings.ToUpper(text), "B")) // 20MB is 20M
+	if !ok || n == 0 {
 		return Usagef("%q is not a size: write a number of bytes, or one with K, M, G or T behind it", text)
 	}
-	*s = size(n << shift)
+	*s = size(n)
 	return nil
 }
 

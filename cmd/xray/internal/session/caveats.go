@@ -144,18 +144,16 @@ func foldedCaveat(stats *calls.Stats) (list []string) {
 	return list
 }
 
-// tellCaveats writes caveats to standard error.
-func tellCaveats(streams *cli.Streams, caveats []string) {
+// TellCaveats writes caveats to standard error, each after what where says.
+func TellCaveats(streams *cli.Streams, where string, caveats []string) {
 	for _, caveat := range caveats {
-		fmt.Fprintf(streams.Stderr, "xray: %s\n", caveat)
+		streams.Say("%s%s", where, caveat)
 	}
 }
 
 // TellCaveats writes the caveats of a run to standard error, each after what where says.
 func (s *Session) TellCaveats(where string, run *Run) {
-	for _, caveat := range s.Caveats(run) {
-		fmt.Fprintf(s.Stderr, "xray: %s%s\n", where, caveat)
-	}
+	TellCaveats(s.Streams, where, s.Caveats(run))
 }
 
 // SharedCaveats are those of several traces that are read one by one.

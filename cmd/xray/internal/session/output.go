@@ -106,7 +106,7 @@ func (s *Session) Doc(names symbolize.Names, body []report.Node) *report.Doc {
 // WriteForm has f write a form of a run's calls that has no room for caveats, which go to
 // standard error, as the summary does.
 func (s *Session) WriteForm(path string, run *Run, f func(io.Writer) error) error {
-	tellCaveats(s.Streams, s.Caveats(run))
+	s.TellCaveats("", run)
 	err := s.WriteText(path, f)
 	s.Summary(run.Stats)
 	return err
@@ -116,7 +116,7 @@ func (s *Session) WriteForm(path string, run *Run, f func(io.Writer) error) erro
 func WriteDoc(streams *cli.Streams, o *Output, d *report.Doc) error {
 	style := report.Style{Format: o.format()}
 	if style.Format == report.CSV {
-		tellCaveats(streams, d.Caveats)
+		TellCaveats(streams, "", d.Caveats)
 	}
 	write := func(w io.Writer) error { return d.Write(w, style) }
 	if style.Format != report.Text || !streams.ToTerminal(o.Path) {
@@ -136,5 +136,5 @@ func (s *Session) Fail(run *Run) {
 		return
 	}
 	s.Summary(run.Stats)
-	tellCaveats(s.Streams, s.Caveats(run))
+	s.TellCaveats("", run)
 }
