@@ -41,7 +41,7 @@ type Summary struct {
 func Annotate(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error], opts Options) (Summary, error) {
 	a := &annotator{w: bufio.NewWriterSize(w, 1<<16), header: h, opts: opts}
 	a.fileHeader()
-	var r reader.Record // declared once, as it escapes
+	var r reader.Record // declared once because it escapes
 	for next, err := range records {
 		r = next
 		if err != nil && r.Kind != reader.Damage {
@@ -54,7 +54,7 @@ func Annotate(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, er
 		}
 		a.flushDamage(false)
 		a.record(&r)
-		if _, err := a.w.Write(nil); err != nil { // an earlier one, which stays
+		if _, err := a.w.Write(nil); err != nil { // the first write error is sticky
 			return a.sum, err
 		}
 	}
@@ -92,7 +92,7 @@ type stretch struct {
 	head         []byte
 	err          error
 	harmless     bool
-	zeros        bool // only zeros
+	zeros        bool // consists of zeros
 }
 
 const (
@@ -295,7 +295,7 @@ func (a *annotator) flushDamage(atEnd bool) {
 	first := l.head[:min(len(l.head), rowBytes)]
 	var text string
 	switch {
-	case l.zeros: // one line says it all
+	case l.zeros: // one line is enough
 		a.sum.Padding += l.size
 		a.bytes(l.offset, first, nil, fmt.Sprintf("%-14s %d bytes", "padding", l.size))
 		l.size = 0

@@ -54,7 +54,7 @@ func llvm(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error]
 	var damage error
 	var line []byte
 	var last reader.RecordKind
-	var r reader.Record // declared once, as it escapes
+	var r reader.Record // declared once because it escapes
 	for next, err := range records {
 		r = next
 		if err != nil {

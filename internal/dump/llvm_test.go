@@ -24,7 +24,7 @@ type recordSeq = iter.Seq2[reader.Record, error]
 
 type dumper func(io.Writer, *reader.Header, recordSeq) error
 
-// run dumps a binary trace. An error becomes the last line.
+// run dumps a binary trace. It appends an error as the last line.
 func run(t testing.TB, data []byte, dump dumper) string {
 	t.Helper()
 	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "trace")
@@ -39,7 +39,7 @@ func run(t testing.TB, data []byte, dump dumper) string {
 	return out.String()
 }
 
-// assemble makes a trace of a text.
+// assemble returns the trace of a text.
 func assemble(t testing.TB, text string) []byte {
 	t.Helper()
 	data, err := tracetext.Parse(text)
@@ -194,9 +194,9 @@ error: BlockVerifier: Invalid transition from WallClockTime to Function.
 	}
 }
 
-// drawText draws a trace that llvm-xray can read. All blocks are of one thread,
-// as it prints threads in the order of a hash table, and in the order of time.
-// If legal is false, one record is out of place.
+// drawText draws a trace that llvm-xray can read. Its blocks are in time order and belong
+// to one thread, because llvm-xray prints threads in the order of a hash table. If legal is
+// false, one record is out of place.
 func drawText(t *rapid.T, legal bool) string {
 	version := rapid.IntRange(1, 5).Draw(t, "version")
 	custom := `custom "hello" tsc=5`
@@ -237,7 +237,7 @@ func drawText(t *rapid.T, legal bool) string {
 	return b.String()
 }
 
-// TestAgainstLLVM compares with llvm-xray over drawn traces.
+// TestAgainstLLVM compares with llvm-xray on random traces.
 func TestAgainstLLVM(t *testing.T) {
 	testenv.Need(t, "llvm-xray-22")
 	path := filepath.Join(t.TempDir(), "trace")
@@ -289,8 +289,8 @@ func TestCorpus(t *testing.T) {
 			}
 			text, _, _ := strings.Cut(string(want), "[exit status 0]\n")
 			if trace == "gen/v3.fdr" {
-				// Only version 4 has a CPU in custom events; llvm-xray takes the
-				// bytes for one in version 3 too.
+				// Only version 4 has a CPU in custom events. llvm-xray also reads these
+				// bytes as one in version 3.
 				text = strings.ReplaceAll(text, "cpu = 2, size", "cpu = 0, size")
 			}
 			if diff := cmp.Diff(text, run(t, data, LLVM)); diff != "" {

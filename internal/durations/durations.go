@@ -1,5 +1,5 @@
-// Package durations finds out which calls of a trace are the longest that a timeline has
-// room for.
+// Package durations finds the longest calls of a trace that fit into a limit on their
+// number.
 package durations
 
 import (
@@ -10,14 +10,13 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Counts counts calls by how long they take, and adds up their self times. It is a
-// [calls.Analysis].
+// Counts counts calls by duration, and sums up their self times. It is a [calls.Analysis].
 type Counts struct {
 	counts [maxBin + 1]uint64
 	self   [maxBin + 1]uint64
 }
 
-// Bins are eighths of an octave.
+// A bin is an eighth of an octave.
 const (
 	binBits = 3
 	maxBin  = 62 << binBits
@@ -32,7 +31,7 @@ func binOf(d uint64) int {
 	return shift<<binBits + int(d>>shift)
 }
 
-// lowOf is the shortest duration in a bin.
+// lowOf returns the shortest duration of a bin.
 func lowOf(bin int) uint64 {
 	if bin < 2<<binBits {
 		return uint64(bin)
@@ -62,16 +61,16 @@ func (d *Counts) Merge(other *Counts) {
 	}
 }
 
-// Choice is one of the ways to leave the shortest calls out.
+// Choice is one way to omit the shortest calls.
 type Choice struct {
-	Shortest   uint64 // ticks that a call takes at least that is kept
-	Kept, Left uint64 // calls
-	// KeptSelf and LeftSelf are the self times of these, in ticks.
+	Shortest   uint64 // shortest duration of a kept call, in ticks
+	Kept, Left uint64 // numbers of calls
+	// KeptSelf and LeftSelf are the self times of the kept and the omitted calls, in ticks.
 	KeptSelf, LeftSelf uint64
 }
 
-// Choices are all ways, from that which keeps the fewest calls, mostly none, to that
-// which keeps all.
+// Choices returns all choices. The first keeps the fewest calls, usually none. The last
+// keeps all.
 func (d *Counts) Choices() []Choice {
 	var all Choice
 	for i, n := range d.counts {
@@ -96,7 +95,7 @@ func (d *Counts) Choices() []Choice {
 	return choices
 }
 
-// Longest is the place of the choice that keeps the most calls, but no more than that many.
+// Longest returns the index of the choice that keeps the most calls, but at most most.
 func Longest(choices []Choice, most uint64) int {
 	return sort.Search(len(choices)-1, func(i int) bool { return choices[i+1].Kept > most })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// The longest that there is room for are at most as many, and all of one duration
-// stay or go together.
+// Longest keeps at most the requested number of calls. Calls of the same duration are kept
+// or omitted together.
 func TestLongest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		durations := rapid.SliceOf(rapid.OneOf(rapid.Uint64Range(0, 100), rapid.Uint64Range(0, math.MaxUint64-1<<60))).Draw(t, "durations")

@@ -5,31 +5,32 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Folder finds where the call paths of a shard are below the roots, with recursion
-// folded. Memory grows with distinct paths.
+// Folder maps the call paths of a shard to paths below the roots, with recursion folded.
+// Memory grows with the number of distinct paths.
 type Folder struct {
-	// Tree holds the folded paths; outermost are the roots.
+	// Tree holds the folded paths. The outermost functions are roots.
 	Tree *calls.Paths
 
 	root   func(reader.FuncID) bool
-	roots  map[reader.FuncID]bool // answers of root
+	roots  map[reader.FuncID]bool // results of root
 	folded []calls.PathID         // by path; 0 outside of roots
 	places []place                // by path in Tree
 	latest map[reader.FuncID]calls.PathID
 }
 
-// place is where a path is in Tree.
+// place is the position of a path in Tree.
 type place struct {
 	depth uint32
-	// jump is a path further out. Jumps lead to any path further out in a number of steps
-	// that grows with the logarithm of the depth.
+	// jump is a path further out. Following jumps reaches any ancestor in a number of steps
+	// that is logarithmic in the depth.
 	jump calls.PathID
-	// alike is the path of the same function that was added before; 0 for none.
+	// alike is the path added before this one that ends with the same function; 0 if there
+	// is none.
 	alike calls.PathID
 }
 
-// NewFolder returns a folder that knows no path. root says which functions are
-// roots, and is called once for each function.
+// NewFolder returns a Folder without paths. root reports whether a function is a root. It
+// is called once for each function.
 func NewFolder(root func(reader.FuncID) bool) *Folder {
 	return &Folder{
 		Tree: calls.NewPaths(), root: root, roots: make(map[reader.FuncID]bool), folded: make([]calls.PathID, 1),
@@ -37,7 +38,7 @@ func NewFolder(root func(reader.FuncID) bool) *Folder {
 	}
 }
 
-// Fold takes those of the paths that are new. The paths must always be the same.
+// Fold adds the new ones of the paths. Every call must pass the same Paths.
 func (f *Folder) Fold(paths *calls.Paths) {
 	for id := calls.PathID(len(f.folded)); int(id) < paths.Len(); id++ {
 		fn := paths.Func(id)
@@ -54,9 +55,10 @@ func (f *Folder) Fold(paths *calls.Paths) {
 	}
 }
 
-// find is the part of a path up to a function; 0 when that is not on it. It looks at the
-// functions of the path and at the paths of the function by turns, as there may be
-// many of either, but not of both: in all, paths are no longer than there are functions.
+// find returns the prefix of a path that ends with a function, or 0 if the function is not
+// on the path. It alternates between the functions of the path and the paths of the
+// function. There can be many of either, but not of both, because a folded path contains
+// each function at most once.
 func (f *Folder) find(path calls.PathID, fn reader.FuncID) calls.PathID {
 	alike := f.latest[fn]
 	for at := path; at != 0 && alike != 0; at = f.Tree.Parent(at) {
@@ -71,7 +73,7 @@ func (f *Folder) find(path calls.PathID, fn reader.FuncID) calls.PathID {
 	return 0
 }
 
-// within reports whether a path is another one or a part of it from the outermost function.
+// within reports whether part is path or a prefix of it.
 func (f *Folder) within(part, path calls.PathID) bool {
 	depth := f.places[part].depth
 	for f.places[path].depth > depth {
@@ -84,7 +86,7 @@ func (f *Folder) within(part, path calls.PathID) bool {
 	return path == part
 }
 
-// child is a path of Tree, which is added when it is new.
+// child returns a path of Tree. It adds the path if it is new.
 func (f *Folder) child(parent calls.PathID, fn reader.FuncID) calls.PathID {
 	path := f.Tree.Child(parent, fn)
 	if int(path) < len(f.places) {
@@ -99,7 +101,7 @@ func (f *Folder) child(parent calls.PathID, fn reader.FuncID) calls.PathID {
 	return path
 }
 
-// Of is the folded path of one that Fold took; 0 outside of roots.
+// Of returns the folded path of a path that Fold has added; 0 outside of roots.
 func (f *Folder) Of(id calls.PathID) calls.PathID { return f.folded[id] }
 
 func (f *Folder) isRoot(fn reader.FuncID) bool {

@@ -9,7 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// A function that is on the path already takes the call: as found by looking at all of it.
+// A function that is on the path already takes the call. The reference searches the whole
+// path.
 func TestFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		paths := calls.NewPaths()
@@ -17,7 +18,7 @@ func TestFold(t *testing.T) {
 		list := []calls.PathID{0}
 		functions := rapid.IntRange(3, 60).Draw(t, "functions")
 		for range rapid.IntRange(0, 300).Draw(t, "paths") {
-			// Mostly on from the latest, so that paths are long.
+			// Mostly continue from the latest path, so that paths get long.
 			at := len(list) - 1 - min(rapid.IntRange(0, 9).Draw(t, "back")/6*rapid.IntRange(0, 40).Draw(t, "by"), len(list)-1)
 			list = append(list, paths.Child(list[at], reader.FuncID(rapid.IntRange(1, functions).Draw(t, "function"))))
 			f.Fold(paths)
@@ -46,8 +47,8 @@ func TestFold(t *testing.T) {
 	})
 }
 
-// A recursion through very many functions takes time that grows with its depth, not with
-// the square of it.
+// The time for a recursion through very many functions grows with its depth, not with the
+// square of it.
 func TestFoldDeep(t *testing.T) {
 	const depth = 500_000
 	paths := calls.NewPaths()

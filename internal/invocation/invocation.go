@@ -1,11 +1,11 @@
-// Package invocation finds the invocations of root functions among the calls of a
-// trace, and what each spent its time on.
+// Package invocation finds the invocations of root functions among the calls of a trace,
+// and how each spent its time.
 //
-// An invocation is an outermost call of a root: one that is made inside another
-// belongs to that. A call that is open where its thread's records end is none.
-// What it called is added up by path below the root, with recursion folded: a
-// function that is on the path already takes the call. So the self times of an
-// invocation's paths add up to its duration, exactly.
+// An invocation is an outermost call of a root. A root call inside another belongs to the
+// outer one. A call that is still open at the end of its thread's records is not an
+// invocation. The calls of an invocation are summed by path below the root, with recursion
+// folded: a function that is on the path already takes the call. So the self times of an
+// invocation's paths add up to exactly its duration.
 package invocation
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Key tells an invocation from all others of a trace, and orders them by time.
+// Key identifies an invocation in a trace. Keys order invocations by time.
 type Key struct {
 	Start uint64
 	Index int // of the thread, as in reader.Block
 }
 
-// Compare orders by time.
+// Compare orders keys by time.
 func (k Key) Compare(o Key) int {
 	switch {
 	case k.Start < o.Start, k.Start == o.Start && k.Index < o.Index:
@@ -38,35 +38,35 @@ type Invocation struct {
 	Thread   reader.Thread
 	Root     reader.FuncID
 	Duration uint64
-	// Paths are what was called, each path once. They are empty unless
-	// Options.Paths.
+	// Paths are the call paths of the invocation, each once. They are empty unless
+	// Options.Paths is set.
 	Paths []Path
 }
 
-// Path is all calls of a path in one invocation.
+// Path sums up all calls of a path in one invocation.
 type Path struct {
 	ID    calls.PathID // in Tracker.Tree
 	Calls uint64
 	Self  uint64
-	First uint64 // when the first call began
+	First uint64 // start of the first call
 }
 
-// Options of a Tracker. Root is needed.
+// Options configures a Tracker. Root is required.
 type Options struct {
-	// Root says which functions are roots. It is called once for each function and
-	// shard, concurrently.
+	// Root reports whether a function is a root. It is called once per function and shard,
+	// concurrently.
 	Root func(reader.FuncID) bool
-	// Paths sets Invocation.Paths.
+	// Paths requests Invocation.Paths.
 	Paths bool
-	// Thread, and From and To if it is not 0, choose invocations by thread and
-	// start. Thread is called once for each thread; nil chooses all.
+	// Thread, From and To select invocations by thread and start. Thread is called once per
+	// thread; nil selects all. To is ignored if it is 0.
 	Thread   func(reader.Thread) bool
 	From, To uint64
 }
 
-// Tracker gives the invocations among the calls of a shard to a function. It is to
-// be part of a sink that runs with calls.Options.Paths and without a filter.
-// Memory grows with distinct paths, and with what the open invocations called.
+// Tracker finds the invocations among the calls of a shard. Use it in a sink that runs with
+// calls.Options.Paths and without a filter. Memory grows with the number of distinct paths,
+// and with the paths of open invocations.
 type Tracker struct {
 	*Folder
 
@@ -74,24 +74,23 @@ type Tracker struct {
 	visit   func(v *Invocation, chosen bool)
 	threads map[int]*thread
 	current *thread
-	places  []uint32 // by path in Tree: one more than its place in current.paths; 0 for none
+	places  []uint32 // by path in Tree: 1 + index in current.paths; 0 for none
 	out     Invocation
 }
 
-// thread is the paths of a thread's open invocation.
+// thread holds the paths of a thread's open invocation.
 type thread struct {
 	chosen bool
 	paths  []Path
 }
 
-// NewTracker returns a tracker that calls visit with every invocation, as it ends,
-// and whether it is one of those that opts choose. The invocation is valid until
-// visit returns.
+// NewTracker returns a tracker that calls visit for every invocation when it ends. chosen
+// reports whether opts select it. The invocation is valid until visit returns.
 func NewTracker(opts Options, visit func(v *Invocation, chosen bool)) *Tracker {
 	return &Tracker{Folder: NewFolder(opts.Root), opts: opts, visit: visit, threads: make(map[int]*thread)}
 }
 
-// Calls takes the next calls of a thread.
+// Calls processes the next calls of a thread.
 func (t *Tracker) Calls(b *calls.Batch) error {
 	t.Fold(b.Paths)
 	t.places = append(t.places, make([]uint32, t.Tree.Len()-len(t.places))...)
@@ -119,7 +118,7 @@ func (t *Tracker) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// use has the thread of b take its turn at places.
+// use makes places describe the thread of b.
 func (t *Tracker) use(b *calls.Batch) *thread {
 	th := t.threads[b.Index]
 	if th == nil {
@@ -154,7 +153,7 @@ func (t *Tracker) add(th *thread, path calls.PathID, c *calls.Call) {
 	p.First = min(p.First, c.Start)
 }
 
-// forget empties the paths of the current thread.
+// forget removes the paths of the current thread from places.
 func (t *Tracker) forget(th *thread) {
 	for i := range th.paths {
 		t.places[th.paths[i].ID] = 0
@@ -162,7 +161,7 @@ func (t *Tracker) forget(th *thread) {
 	th.paths = th.paths[:0]
 }
 
-// Clone copies an invocation, which then is valid for good.
+// Clone returns a copy of the invocation that stays valid.
 func (v *Invocation) Clone() *Invocation {
 	c := *v
 	c.Paths = slices.Clone(v.Paths)

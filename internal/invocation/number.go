@@ -7,16 +7,16 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Numbering finds the numbers of some invocations: the place of each among all by
-// time, from 1 on. Which those are must be known before the first is seen.
+// Numbering numbers some invocations of a trace: their positions among all by time, from 1.
+// These invocations must be known before the first one is seen.
 type Numbering struct {
 	keys   []Key
-	before []uint64 // by place in keys: invocations since the one before it
+	before []uint64 // by index in keys: invocations since the previous key
 	met    []bool
 }
 
-// NewNumbering returns a numbering that has seen nothing. It keeps a copy of keys,
-// which may come in any order.
+// NewNumbering returns a Numbering that has seen no invocations. It copies keys, which may
+// be in any order.
 func NewNumbering(keys []Key) *Numbering {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, Key.Compare)
@@ -24,8 +24,7 @@ func NewNumbering(keys []Key) *Numbering {
 	return &Numbering{keys: keys, before: make([]uint64, len(keys)), met: make([]bool, len(keys))}
 }
 
-// See counts an invocation, and reports whether it is one of those that get a
-// number.
+// See counts an invocation, and reports whether it is one of those to number.
 func (n *Numbering) See(k Key) bool {
 	place, found := slices.BinarySearchFunc(n.keys, k, Key.Compare)
 	switch {
@@ -37,7 +36,7 @@ func (n *Numbering) See(k Key) bool {
 	return found
 }
 
-// Merge takes over what a numbering of the same invocations has seen.
+// Merge adds the counts of o, a numbering of the same invocations.
 func (n *Numbering) Merge(o *Numbering) {
 	for i := range o.before {
 		n.before[i] += o.before[i]
@@ -45,7 +44,7 @@ func (n *Numbering) Merge(o *Numbering) {
 	}
 }
 
-// Number is the number of an invocation, and false for one that was not seen.
+// Number returns the number of an invocation, or false if it was not seen.
 func (n *Numbering) Number(k Key) (uint64, bool) {
 	place, found := slices.BinarySearchFunc(n.keys, k, Key.Compare)
 	if !found || !n.met[place] {
@@ -61,14 +60,14 @@ func (n *Numbering) Number(k Key) (uint64, bool) {
 	return number + n.before[place], true
 }
 
-// Numbers is a Numbering of the roots' invocations, as an analysis.
+// Numbers is a Numbering of the invocations of roots, as an analysis.
 type Numbers struct {
 	*Tracker
 	*Numbering
 }
 
-// NewNumbers returns an analysis that has seen nothing. No filter but root applies:
-// numbers count all invocations of the trace.
+// NewNumbers returns an analysis without invocations. root is its only filter: numbers
+// count all invocations of the trace.
 func NewNumbers(root func(reader.FuncID) bool, keys []Key) *Numbers {
 	n := &Numbers{Numbering: NewNumbering(keys)}
 	n.Tracker = NewTracker(Options{Root: root}, func(v *Invocation, _ bool) { n.See(v.Key) })

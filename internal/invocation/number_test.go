@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Numbers are places in the order of time, however the invocations were shared out.
+// Numbers are positions in time order, however the invocations are divided into shards.
 func TestNumbering(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := rapid.SliceOfDistinct(rapid.Custom(func(t *rapid.T) Key {

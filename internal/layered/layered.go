@@ -1,16 +1,16 @@
-// Package layered draws directed graphs in layers: boxes in rows, and edges that
-// lead down from row to row. It follows Gansner, Koutsofios, North and Vo, "A
-// Technique for Drawing Directed Graphs" (1993), in four steps:
+// Package layered draws directed graphs in layers: boxes in rows, and edges that lead down
+// from row to row. It follows Gansner, Koutsofios, North and Vo, "A Technique for Drawing
+// Directed Graphs" (1993), in four steps:
 //
-//  1. Edges that close a cycle are turned around, and every node gets a rank.
-//  2. Edges are cut into links from one rank to the next, with a bend where they
-//     cross a rank; nodes and bends of a rank are ordered so that links cross less.
-//  3. Ranks are placed below one another, and what is in a rank beside another.
-//  4. Edges become curves.
+//  1. Reverse the edges that close a cycle, and assign a rank to every node.
+//  2. Split edges into links from one rank to the next, with a bend in each rank that
+//     an edge crosses. Order the nodes and bends of each rank to reduce crossings.
+//  3. Place ranks below each other, and the items of a rank side by side.
+//  4. Draw edges as curves.
 //
-// Where that paper solves integer programs for ranks and places, there are sweeps
-// of local improvement here, so that the time is about linear in nodes and bends.
-// The same graph gives the same drawing. Units are pixels; y grows downwards.
+// The paper solves integer programs for ranks and positions. This package improves them
+// locally in sweeps instead, so the time is about linear in the number of nodes and bends.
+// The same graph always gives the same drawing. Units are pixels; y grows downwards.
 package layered
 
 // Node is a box.
@@ -19,23 +19,23 @@ type Node struct {
 	X, Y          float64 // its centre; set by [Graph.Layout]
 }
 
-// Edge leads from one node to another, or to the same.
+// Edge leads from one node to another, or to the same node.
 type Edge struct {
 	From, To                int     // positions in Graph.Nodes
 	LabelWidth, LabelHeight float64 // 0 for no label
-	// Path, set by [Graph.Layout], is where the edge starts, and three points for
-	// each cubic Bézier curve that follows. It ends at the border of the node that
-	// the edge leads to, upright, or level for an edge from a node to itself.
+	// Path is set by [Graph.Layout]. It consists of the start point, and three points for
+	// each cubic Bézier curve that follows. It ends at the border of the target node. The
+	// end is vertical, or horizontal if the edge leads from a node to itself.
 	Path []Point
 	// LabelX and LabelY, set by [Graph.Layout], are the centre of the label.
 	LabelX, LabelY float64
 }
 
-// Point is a place in the drawing.
+// Point is a position in the drawing.
 type Point struct{ X, Y float64 }
 
-// Graph is what is to be drawn. No node has more than one edge to itself. Order matters: what comes first is put further up
-// and to the left where nothing else decides.
+// Graph is a graph to draw. A node has at most one edge to itself. Order matters: if
+// nothing else decides, earlier nodes and edges are placed further up and to the left.
 type Graph struct {
 	Nodes []Node
 	Edges []Edge
@@ -43,16 +43,16 @@ type Graph struct {
 
 const (
 	besides   = 18.0 // pixels between neighbours in a rank
-	loopReach = 26.0 // how far an edge from a node to itself leads to the right
+	loopReach = 26.0 // distance that an edge from a node to itself reaches to the right
 	labelRoom = 5.0  // pixels between an edge and its label
 
-	// Ranks are this many pixels apart, and further where links lead far to the
-	// side: by a part of how far.
+	// The distance between ranks in pixels. It grows with the horizontal length of the
+	// links between them, by the factor slant.
 	leastBelow, mostBelow, slant = 14.0, 60.0, 0.12
 )
 
-// Layout places nodes and edges, and tells the size of the drawing, whose upper
-// left corner is (0, 0).
+// Layout positions nodes and edges, and returns the size of the drawing. Its upper left
+// corner is (0, 0).
 func (g *Graph) Layout() (width, height float64) {
 	l := newLayout(g)
 	l.rank()
@@ -64,31 +64,31 @@ func (g *Graph) Layout() (width, height float64) {
 	return width, height
 }
 
-// layout is a drawing in the making.
+// layout is the state of an unfinished drawing.
 type layout struct {
 	g *Graph
-	// items are the nodes of the graph, and then bends of edges.
+	// items are the nodes of the graph, followed by the bends of edges.
 	items []item
 	ranks [][]int32 // items by rank, from left to right
-	tops  []float64 // of ranks
+	tops  []float64 // y of the tops of ranks
 	tall  []float64 // heights of ranks
-	edges []edge    // like g.Edges
+	edges []edge    // same index as g.Edges
 }
 
 // item is a node, or a bend of an edge.
 type item struct {
 	rank        int
-	pos         int     // place in its rank, from 0
-	left, right float64 // how far it reaches from x
+	pos         int     // position in its rank, from 0
+	left, right float64 // extent on either side of x
 	height      float64
 	x           float64
-	up, down    []int32 // items of neighbouring ranks that links lead to
+	up, down    []int32 // linked items of the neighbouring ranks
 }
 
 // edge is an edge that leads down.
 type edge struct {
 	from, to int32
-	turned   bool // leads up in the graph
+	turned   bool // it leads up in the graph
 	loop     bool
 	bends    []int32
 }

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyGraph draws a graph, with cycles, parallel edges and edges from nodes to
+// anyGraph draws a random graph, with cycles, parallel edges and edges from nodes to
 // themselves.
 func anyGraph(t *rapid.T) *Graph {
 	g := &Graph{}
@@ -68,7 +68,7 @@ func rects(g *Graph) []rect {
 
 const rounding = 1e-6
 
-// along calls fn for points of a path.
+// along calls fn for points along a path.
 func along(path []Point, fn func(Point)) {
 	for i := 0; i+3 < len(path); i += 3 {
 		for step := range 21 {
@@ -83,8 +83,8 @@ func along(path []Point, fn func(Point)) {
 	}
 }
 
-// Nothing lies on something else, and no edge crosses a box or a label: neither
-// another's nor its own. Each edge leads from border to border.
+// Boxes and labels do not overlap. No edge crosses a box or a label, not even its own. Each
+// edge leads from border to border.
 func TestNothingOverlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := anyGraph(t)
@@ -137,7 +137,7 @@ func TestSameGraphSameDrawing(t *testing.T) {
 	})
 }
 
-// Orders without crossings are found where the first order has some.
+// The layout finds an order without crossings even if the first order has some.
 func TestFewCrossings(t *testing.T) {
 	for name, c := range map[string]struct {
 		edges     [][2]int
@@ -167,7 +167,7 @@ func TestFewCrossings(t *testing.T) {
 	}
 }
 
-// Callers are above what they call, but for one edge of a cycle.
+// Callers are above their callees, except for one edge of each cycle.
 func TestRanks(t *testing.T) {
 	g := &Graph{Nodes: make([]Node, 4), Edges: []Edge{{From: 0, To: 1}, {From: 1, To: 2}, {From: 2, To: 1}, {From: 0, To: 2}, {From: 3, To: 2}}}
 	g.Layout()
@@ -179,7 +179,7 @@ func TestRanks(t *testing.T) {
 	}
 }
 
-// Deep graphs with edges past many ranks have far more bends than edges.
+// In deep graphs, edges that cross many ranks cause far more bends than there are edges.
 func TestManyBends(t *testing.T) {
 	g := &Graph{}
 	for i := range 300 {

@@ -6,22 +6,22 @@ import (
 )
 
 const (
-	// sweeps is how often the order of ranks is improved, less often in large
-	// drawings: about orderWork items are looked at.
+	// sweeps is the number of passes that improve the order of ranks. Large drawings get
+	// fewer passes, so that about orderWork items are visited.
 	sweeps    = 24
 	orderWork = 600_000
-	// swapRounds bounds how often neighbours of a rank are exchanged in a sweep.
+	// swapRounds limits the exchanges of neighbours of a rank in a sweep.
 	swapRounds = 8
 )
 
-// order finds an order of each rank in which few links cross.
+// order orders each rank so that few links cross.
 func (l *layout) order() {
 	l.firstOrder()
 	best := l.copyRanks()
 	fewest := l.crossings()
 	rounds := min(sweeps, max(2, orderWork/(1+len(l.items))))
 	for round := 0; round < rounds && fewest > 0; round++ {
-		// What makes no difference is tried both ways.
+		// Try both orders of items with equal medians.
 		down, equal := round%2 == 0, round%4 >= 2
 		for i := range l.ranks {
 			if !down {
@@ -51,15 +51,15 @@ func (l *layout) copyRanks() [][]int32 {
 	return ranks
 }
 
-// number tells the items of a rank their places.
+// number sets the positions of the items of a rank.
 func (l *layout) number(rank int) {
 	for i, n := range l.ranks[rank] {
 		l.items[n].pos = i
 	}
 }
 
-// firstOrder fills ranks as a walk from the top meets their items, so that what
-// hangs together is side by side.
+// firstOrder fills the ranks in the order of a traversal from the top, so that connected
+// items are side by side.
 func (l *layout) firstOrder() {
 	deepest := -1
 	for i := range l.items {
@@ -92,16 +92,16 @@ func (l *layout) firstOrder() {
 	}
 }
 
-// byMedian sorts a rank by where its items' neighbours are, in the rank above or
-// below. Items without neighbours stay where they are; those of equal medians keep
-// their order, or if equal is set have it reversed.
+// byMedian sorts a rank by the median position of the items' neighbours in the rank above
+// or below. Items without neighbours keep their positions. Items with equal medians keep
+// their order. If equal is set, their order is reversed.
 func (l *layout) byMedian(rank int, above, equal bool) {
 	type sorted struct {
 		item   int32
 		median float64
 	}
 	var move []sorted
-	var slots []int // of those that move
+	var slots []int // positions of the items that move
 	var places []int
 	for i, n := range l.ranks[rank] {
 		places = l.placesOf(places[:0], n, above)
@@ -120,8 +120,8 @@ func (l *layout) byMedian(rank int, above, equal bool) {
 	l.number(rank)
 }
 
-// placesOf appends the places of the neighbours of an item in the rank above or
-// below, in ascending order.
+// placesOf appends the positions of an item's neighbours in the rank above or below, in
+// ascending order.
 func (l *layout) placesOf(to []int, n int32, above bool) []int {
 	neighbours := l.items[n].down
 	if above {
@@ -135,8 +135,8 @@ func (l *layout) placesOf(to []int, n int32, above bool) []int {
 	return to
 }
 
-// median is the median of places. Of an even number, it leans to the side where
-// they are closer together.
+// median returns the median of positions. If their number is even, the median is weighted
+// towards the side where they are denser.
 func median(places []int) float64 {
 	n := len(places)
 	low, high := float64(places[(n-1)/2]), float64(places[n/2])
@@ -150,14 +150,14 @@ func median(places []int) float64 {
 	return (low*right + high*left) / (left + right)
 }
 
-// swap exchanges neighbours of a rank as long as that makes fewer links cross. If
-// equal is set it begins with exchanges that make no difference, too.
+// swap exchanges neighbours of a rank as long as that reduces crossings. If equal is set,
+// it starts with exchanges that keep the number of crossings.
 func (l *layout) swap(rank int, equal bool) {
 	items := l.ranks[rank]
 	if len(items) < 2 {
 		return
 	}
-	// Neighbours' places do not change meanwhile.
+	// The positions in the neighbouring ranks do not change here.
 	up, down := make([][]int, len(items)), make([][]int, len(items))
 	var all []int
 	for i, n := range items {
@@ -189,8 +189,8 @@ func (l *layout) swap(rank int, equal bool) {
 	l.number(rank)
 }
 
-// crossingPairs is how many links of an item cross those of the next one, if
-// these are the places where they lead, in ascending order.
+// crossingPairs returns how many links of an item cross those of the next one. left and
+// right are the positions of the links' other ends, in ascending order.
 func crossingPairs(left, right []int) int {
 	n, behind := 0, 0
 	for _, place := range left {
@@ -202,13 +202,13 @@ func crossingPairs(left, right []int) int {
 	return n
 }
 
-// crossings is how many pairs of links cross.
+// crossings returns the number of pairs of links that cross.
 func (l *layout) crossings() int {
 	n := 0
 	var ends, tree []int
 	for i, rank := range l.ranks[:max(0, len(l.ranks)-1)] {
-		// The places where links end, by where they start. Each crosses those
-		// before it that end further right.
+		// Collect the positions of the ends of links, ordered by their starts. Each link
+		// crosses the earlier ones that end further right.
 		ends = ends[:0]
 		for _, at := range rank {
 			ends = l.placesOf(ends, at, false)

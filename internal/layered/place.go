@@ -3,16 +3,16 @@ package layered
 import "math"
 
 const (
-	// Links between bends are kept straighter than those at nodes, by these weights.
+	// These weights keep links between bends straighter than links at nodes.
 	bendPull, endPull = 6.0, 1.0
-	// placeSweeps is how often places in ranks are improved, less often in large
-	// drawings: about placeWork items are looked at.
+	// placeSweeps is the number of passes that improve the positions within ranks. Large
+	// drawings get fewer passes, so that about placeWork items are visited.
 	placeSweeps = 60
 	placeWork   = 2_000_000
 )
 
-// place gives items their place in the rank, close to what they are linked with,
-// and tells the width of all.
+// place sets the x positions of items, close to their neighbours, and returns the width of
+// the drawing.
 func (l *layout) place() float64 {
 	p := placer{layout: l}
 	for i, rank := range l.ranks {
@@ -26,7 +26,7 @@ func (l *layout) place() float64 {
 	}
 	rounds := min(placeSweeps, max(4, placeWork/(1+len(l.items))))
 	for round := range rounds {
-		// First from the top and from the bottom in turns, then to between both.
+		// First align with the rank above and the rank below in turn, then with both.
 		up, down := round%2 == 0, round%2 == 1
 		for i := range l.ranks {
 			if down {
@@ -62,17 +62,17 @@ type placer struct {
 	blocks             []block
 }
 
-// block is a run of neighbours that stand as close as they may.
+// block is a run of neighbours at the smallest allowed distance.
 type block struct {
-	end    int     // behind the last
-	at     float64 // where the first would like to be, all in all
+	end    int     // index after the last item
+	at     float64 // preferred position of the first item
 	weight float64
 }
 
-// pull places the items of a rank, in their order and without overlap, where the
-// sum of squares of their distances from where their neighbours above, below, or
-// both, want them is least. That is isotonic regression, by pooling neighbours that
-// would come too close.
+// pull positions the items of a rank in their order and without overlap. It minimizes the
+// sum of squared distances from the positions that their neighbours above, below, or on
+// both sides suggest. This is isotonic regression: neighbours that would overlap are merged
+// into a block.
 func (p *placer) pull(rank int, up, down bool) {
 	items := p.ranks[rank]
 	p.wish, p.weight, p.room = p.wish[:0], p.weight[:0], p.room[:0]
@@ -90,7 +90,7 @@ func (p *placer) pull(rank int, up, down bool) {
 			sum, weight = p.wants(n, x.down, sum, weight)
 		}
 		if weight == 0 {
-			sum, weight = x.x*0.01, 0.01 // it would rather stay
+			sum, weight = x.x*0.01, 0.01 // a weak preference for the current position
 		}
 		p.wish = append(p.wish, sum/weight-taken)
 		p.weight = append(p.weight, weight)
@@ -115,7 +115,7 @@ func (p *placer) pull(rank int, up, down bool) {
 	}
 }
 
-// wants adds up where the neighbours of an item want it.
+// wants adds up the positions that the neighbours of an item suggest, with their weights.
 func (p *placer) wants(n int32, neighbours []int32, sum, weight float64) (float64, float64) {
 	for _, other := range neighbours {
 		pull := endPull
@@ -128,7 +128,7 @@ func (p *placer) wants(n int32, neighbours []int32, sum, weight float64) (float6
 	return sum, weight
 }
 
-// placeRanks places ranks below one another, and tells the height of all.
+// placeRanks sets the y positions of ranks, and returns the height of the drawing.
 func (l *layout) placeRanks() float64 {
 	l.tall = make([]float64, len(l.ranks))
 	l.tops = make([]float64, len(l.ranks))

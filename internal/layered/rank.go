@@ -1,9 +1,9 @@
 package layered
 
-// rank gives every node a rank: an even one, so that every edge has a bend, and a
-// place for its label, in an odd one.
+// rank assigns a rank to every node. Nodes have even ranks. So every edge has a bend in an
+// odd rank, which has room for its label.
 func (l *layout) rank() {
-	out := make([][]int32, len(l.g.Nodes)) // edges by where they start
+	out := make([][]int32, len(l.g.Nodes)) // edges by start node
 	into := make([]int, len(l.g.Nodes))
 	for i := range l.edges {
 		if e := &l.edges[i]; !e.loop {
@@ -13,7 +13,7 @@ func (l *layout) rank() {
 	}
 	order := l.turn(out, into)
 
-	// As far up as edges allow.
+	// Move each node as far up as its edges allow.
 	for i := range l.edges {
 		e := &l.edges[i]
 		if e.turned {
@@ -35,9 +35,9 @@ func (l *layout) rank() {
 	l.sink(order, up, down)
 }
 
-// turn marks the edges that close a cycle, and gives the nodes in an order in which
-// all others lead forward. out holds the edges from each node, into counts those
-// that lead there. It visits nodes depth first, from those that no edge leads to.
+// turn marks the edges that close a cycle, and returns the nodes in an order in which all
+// other edges lead forward. out holds the outgoing edges of each node, into the number of
+// incoming edges. It visits nodes depth first, starting with those without incoming edges.
 func (l *layout) turn(out [][]int32, into []int) []int32 {
 	const (
 		unseen = iota
@@ -45,7 +45,7 @@ func (l *layout) turn(out [][]int32, into []int) []int32 {
 		done
 	)
 	state := make([]uint8, len(out))
-	next := make([]int, len(out)) // the edge to follow next
+	next := make([]int, len(out)) // next edge to follow
 	order := make([]int32, len(out))
 	place := len(order)
 	var stack []int32
@@ -86,8 +86,8 @@ func (l *layout) turn(out [][]int32, into []int) []int32 {
 	return order
 }
 
-// sink moves nodes down that have more edges to lower nodes than to higher ones,
-// which makes edges shorter.
+// sink moves down the nodes that have more edges to lower nodes than to higher ones. This
+// makes edges shorter.
 func (l *layout) sink(order []int32, up, down [][]int32) {
 	const sweeps = 8
 	for range sweeps {
@@ -112,8 +112,8 @@ func (l *layout) sink(order []int32, up, down [][]int32) {
 	}
 }
 
-// link cuts edges into links from rank to rank. A bend in the middle of an edge
-// has its label on the right.
+// link splits edges into links from rank to rank. The bend in the middle of an edge has the
+// label on its right.
 func (l *layout) link() {
 	for i := range l.edges {
 		e := &l.edges[i]

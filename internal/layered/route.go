@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	// Edges start and end this far apart at a node, if there is room in the middle
-	// part of its border.
+	// portGap is the distance between the ends of edges at a node. It shrinks if the middle
+	// part of the border is too short.
 	portGap  = 14.0
 	portPart = 0.8
 )
 
-// route writes places into the graph, and draws edges.
+// route writes the positions to the graph, and draws edges.
 func (l *layout) route() {
 	for i := range l.g.Nodes {
 		x := &l.items[i]
@@ -29,7 +29,7 @@ func (l *layout) route() {
 		from, to := &l.g.Nodes[e.from], &l.g.Nodes[e.to]
 		upper, lower := l.items[e.from].rank, l.items[e.to].rank
 		path := append(drawn.Path[:0], Point{starts[i], from.Y + from.Height/2})
-		// Past higher neighbours upright.
+		// Lead vertically past taller neighbours.
 		path = curve(path, Point{starts[i], l.tops[upper] + l.tall[upper]})
 		for _, n := range e.bends {
 			bend := &l.items[n]
@@ -50,8 +50,8 @@ func (l *layout) route() {
 	}
 }
 
-// curve leads a path to a point further down, upright at both ends. If it is there
-// already it stays.
+// curve extends a path to a lower point, vertical at both ends. If the path ends there
+// already, it does not change.
 func curve(path []Point, to Point) []Point {
 	from := path[len(path)-1]
 	if to.Y <= from.Y {
@@ -61,8 +61,8 @@ func curve(path []Point, to Point) []Point {
 	return append(path, Point{from.X, middle}, Point{to.X, middle}, to)
 }
 
-// ports tells where edges leave the upper of their nodes, and where they meet the
-// lower: side by side, in the order of where they come from.
+// ports returns the x positions where edges leave their upper node and reach their lower
+// node. They are side by side, in the order of the other ends.
 func (l *layout) ports() (starts, ends []float64) {
 	starts, ends = make([]float64, len(l.edges)), make([]float64, len(l.edges))
 	leaving, coming := make([][]int, len(l.g.Nodes)), make([][]int, len(l.g.Nodes))
@@ -89,12 +89,12 @@ func (l *layout) ports() (starts, ends []float64) {
 	return starts, ends
 }
 
-// loop draws an edge from a node to itself, on its right.
+// loop draws an edge from a node to itself, on the right of the node.
 func (l *layout) loop(e *Edge) {
 	n := &l.g.Nodes[e.From]
 	border, rise := n.X+n.Width/2, n.Height/4
 	e.LabelX, e.LabelY = border+loopReach+labelRoom+e.LabelWidth/2, n.Y
-	// A Bézier curve gets three quarters of the way to its control points.
+	// A Bézier curve reaches three quarters of the distance to its control points.
 	pole := border + loopReach*4/3
 	e.Path = append(e.Path[:0], Point{border, n.Y - rise}, Point{pole, n.Y - rise}, Point{pole, n.Y + rise}, Point{border, n.Y + rise})
 }

@@ -1,12 +1,11 @@
-// Package llvmargs reads command lines the way LLVM's tools do, and complains
-// and helps in their words.
+// Package llvmargs parses command lines like LLVM's tools, with the same error messages and
+// help texts.
 //
-// An option is one or two dashes and its name; its value follows "=" or is the
-// next argument. One-letter options without values may be written together, as
-// in -kd. Options and operands may be mixed, "--" ends the options, and of an
-// option that is given twice the last value counts. Problems do not stop
-// reading: all of them are reported. An argument @file stands for the arguments
-// that a response file holds.
+// An option is one or two dashes and a name. Its value follows "=" or is the next argument.
+// One-letter options without values may be grouped, as in -kd. Options and operands may be
+// mixed. "--" ends the options. If an option is repeated, the last value counts. Errors do
+// not stop parsing: all of them are reported. An argument @file is replaced by the
+// arguments in that response file.
 package llvmargs
 
 import (
@@ -17,11 +16,11 @@ import (
 	"strings"
 )
 
-// Command is a subcommand, its options and its operands.
+// Command is a subcommand with its options and operands.
 type Command struct {
 	Name, Short string
-	// Operands describes the operands in help, and Min and Max bound their
-	// number; a Max of 0 is no bound.
+	// Operands describes the operands in the help. Min and Max limit their number. A Max of
+	// 0 means no limit.
 	Operands string
 	Min, Max int
 
@@ -31,24 +30,24 @@ type Command struct {
 type option struct {
 	name    string
 	aliases []string
-	value   string // what help calls it; "" for options without one
+	value   string // its placeholder in the help; "" for options without a value
 	choices []Choice
 	help    string
 	set     func(string) error
 	boolean bool
 }
 
-// Choice is a value of an option that takes one of a few words.
+// Choice is one of the words that an option accepts.
 type Choice struct{ Name, Help string }
 
-// Bool adds an option that is set by its name alone, or to a value after "=".
-// Aliases of one letter may be grouped.
+// Bool adds an option without a value, or with a boolean after "=". One-letter aliases may
+// be grouped.
 func (c *Command) Bool(p *bool, name, help string, aliases ...string) {
 	c.Func(name, help, func(v bool) { *p = v }, aliases...)
 }
 
-// Func is Bool for an option whose place among the others counts: f is called
-// where it stands.
+// Func is like Bool, for options whose position matters. It calls f in the order of the
+// command line.
 func (c *Command) Func(name, help string, f func(bool), aliases ...string) {
 	c.options = append(c.options, &option{name: name, aliases: aliases, help: help, boolean: true, set: func(s string) error {
 		switch s {
@@ -63,7 +62,7 @@ func (c *Command) Func(name, help string, f func(bool), aliases ...string) {
 	}})
 }
 
-// String adds an option with any value; help calls it value.
+// String adds an option with a string value. value is its placeholder in the help.
 func (c *Command) String(p *string, name, value, help string, aliases ...string) {
 	c.options = append(c.options, &option{name: name, aliases: aliases, value: value, help: help, set: func(s string) error {
 		*p = s
@@ -71,7 +70,7 @@ func (c *Command) String(p *string, name, value, help string, aliases ...string)
 	}})
 }
 
-// Int adds an option with a 32-bit integer, decimal or as in C.
+// Int adds an option with a 32-bit integer, in decimal or C notation.
 func (c *Command) Int(p *int, name, value, help string, aliases ...string) {
 	c.options = append(c.options, &option{name: name, aliases: aliases, value: value, help: help, set: func(s string) error {
 		n, err := strconv.ParseInt(s, 0, 32)
@@ -83,7 +82,7 @@ func (c *Command) Int(p *int, name, value, help string, aliases ...string) {
 	}})
 }
 
-// Choice adds an option with one of choices; *p is the default.
+// Choice adds an option that accepts one of choices. *p is the default.
 func (c *Command) Choice(p *string, name, help string, choices []Choice, aliases ...string) {
 	c.options = append(c.options, &option{name: name, aliases: aliases, value: "value", help: help, choices: choices, set: func(s string) error {
 		if !slices.ContainsFunc(choices, func(ch Choice) bool { return ch.Name == s }) {
@@ -94,26 +93,25 @@ func (c *Command) Choice(p *string, name, help string, choices []Choice, aliases
 	}})
 }
 
-// Tool is a program of several subcommands.
+// Tool is a program with subcommands.
 type Tool struct {
-	Program  string // as it was called
+	Program  string // name under which it was called
 	Overview string
 	Version  string // printed for --version
 	Commands []*Command
 }
 
-// Outcome says what a command line asks for.
+// Outcome is the result of parsing a command line.
 type Outcome uint8
 
 const (
 	Run    Outcome = iota // run the command
-	Shown                 // help or the version, which have been printed
-	Failed                // it makes no sense, and that has been said
+	Shown                 // help or version has been printed
+	Failed                // the command line is invalid; errors have been printed
 )
 
-// Parse reads the arguments after the program's name. It sets the options of
-// the command that it returns with its operands. Help goes to out, complaints
-// to errs.
+// Parse parses the arguments after the program's name. It sets the options of the command,
+// and returns the command with its operands. It prints help to out, and errors to errs.
 func (t *Tool) Parse(args []string, out, errs io.Writer) (*Command, []string, Outcome) {
 	args, err := expand(args)
 	if err != nil {
@@ -167,10 +165,10 @@ func (t *Tool) complain(errs io.Writer, format string, args ...any) {
 	fmt.Fprintf(errs, t.Program+": "+format+"\n", args...)
 }
 
-// parser is one reading of a command line.
+// parser is the state of parsing one command line.
 type parser struct {
 	tool     *Tool
-	cmd      *Command // nil before any subcommand
+	cmd      *Command // nil before the subcommand
 	args     []string
 	errs     io.Writer
 	operands []string
@@ -214,7 +212,7 @@ func (p *parser) run() {
 	}
 }
 
-// options are those of the subcommand, and those that every one has.
+// options returns the options of the subcommand and the general ones.
 func (p *parser) options() map[string]*option {
 	all := map[string]*option{}
 	flag := func(to *bool, names ...string) {
@@ -242,7 +240,7 @@ func (p *parser) fail(format string, args ...any) {
 	p.tool.complain(p.errs, format, args...)
 }
 
-// option takes one option, arg, whose name follows its dashes.
+// option parses one option. arg is the argument, name what follows the dashes.
 func (p *parser) option(options map[string]*option, arg, name string) {
 	key, value, hasValue := strings.Cut(name, "=")
 	o := options[key]
@@ -268,8 +266,7 @@ func (p *parser) set(o *option, value string) {
 	}
 }
 
-// group sets all but the last of the one-letter options that are written
-// together, and returns the last.
+// group sets all but the last of a group of one-letter options, and returns the last.
 func (p *parser) group(options map[string]*option, name string) (o *option, key, value string, hasValue bool) {
 	for {
 		if name == "" || name[0] == '=' {
@@ -312,7 +309,7 @@ func (p *parser) unknown(options map[string]*option, arg, name string) {
 	}
 }
 
-// dashed writes an option as LLVM does: one dash before a letter, else two.
+// dashed adds dashes as LLVM does: one before a letter, two before a longer name.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -320,7 +317,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// nearest is the name that is closest to s; "" when s is empty.
+// nearest returns the name closest to s, or "" if s is empty.
 func nearest(s string, names []string) string {
 	best, least := "", 0
 	for _, name := range names {
@@ -331,7 +328,7 @@ func nearest(s string, names []string) string {
 	return best
 }
 
-// distance is how many letters must be added, removed or replaced.
+// distance returns the number of letters to insert, delete or replace.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// options are those of the command that the tests parse.
+// options holds the options of the test command.
 type options struct {
 	Keep, Deduce bool
 	Map, Format  string
@@ -59,7 +59,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestComplaints has the texts of LLVM 22.
+// TestComplaints expects the texts of LLVM 22.
 func TestComplaints(t *testing.T) {
 	for args, want := range map[string]string{
 		"account":                "Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: tool --help\n",

@@ -13,25 +13,25 @@ import (
 	"unicode/utf16"
 )
 
-// maxResponseBytes bounds what all response files of a command line hold, so
-// that files which name each other many times come to an end.
+// maxResponseBytes limits the total size of the response files of a command line. This ends
+// files that include each other repeatedly.
 const maxResponseBytes = 16 << 20
 
-// expand puts the arguments that a response file holds in the place of each
-// argument @file. Response files may name further ones; relative names are those
-// of the working directory. An argument that names no file stays as it is. It is
-// ExpansionContext::expandResponseFiles of LLVM's CommandLine.cpp.
+// expand replaces each argument @file by the arguments in that response file. Response
+// files may include further ones. Relative names are relative to the working directory. If
+// the file does not exist, the argument does not change. It corresponds to
+// ExpansionContext::expandResponseFiles in LLVM's CommandLine.cpp.
 func expand(args []string) ([]string, error) {
 	e := expansion{left: maxResponseBytes}
 	err := e.add(args)
 	return e.args, err
 }
 
-// expansion is a command line in the making.
+// expansion is the state of expanding a command line.
 type expansion struct {
 	args []string
 	open []os.FileInfo // the response files that are being expanded, outermost first
-	left int64         // how many bytes they may still hold
+	left int64         // remaining bytes of the limit
 }
 
 func (e *expansion) add(args []string) error {
@@ -68,7 +68,7 @@ func (e *expansion) file(name string, info os.FileInfo) error {
 	return err
 }
 
-// read returns the text of a response file, in UTF-8.
+// read returns the text of a response file in UTF-8.
 func (e *expansion) read(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -109,10 +109,10 @@ func cannotOpen(name string, err error) error {
 	return fmt.Errorf("cannot open file '%s': %w", name, err)
 }
 
-// tokenize splits text into arguments as LLVM's TokenizeGNUCommandLine does:
-// white space separates them, quotes of both kinds keep it, and a backslash takes
-// the next character as it is, between quotes too. An argument that comes out
-// empty is none, and one ends at a zero byte.
+// tokenize splits text into arguments like LLVM's TokenizeGNUCommandLine. Whitespace
+// separates arguments. Single and double quotes preserve it. A backslash takes the next
+// character literally, between quotes too. Empty arguments are dropped. A zero byte ends an
+// argument.
 func tokenize(text string) []string {
 	var args []string
 	var token []byte
@@ -123,7 +123,7 @@ func tokenize(text string) []string {
 		}
 		token = token[:0]
 	}
-	quote := byte(0) // the one that is open
+	quote := byte(0) // the open quote
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		switch {

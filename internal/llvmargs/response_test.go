@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestTokenize has what LLVM 22 makes of these texts.
+// TestTokenize expects the results of LLVM 22.
 func TestTokenize(t *testing.T) {
 	for text, want := range map[string][]string{
 		"":                               nil,
@@ -27,7 +27,7 @@ func TestTokenize(t *testing.T) {
 	}
 }
 
-// Response files that name each other come to an end.
+// Expanding response files that include each other ends.
 func TestResponseFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -14,9 +14,9 @@ import (
 	"strings"
 )
 
-// Write has fill write the file at path. A link is followed. If fill fails, a regular
-// file that was there before stays as it is, and a new one does not appear. Write closes
-// the file.
+// Write creates the file at path and calls fill to write its contents. It follows links. If
+// fill fails, an existing regular file does not change, and a new one does not appear.
+// Write closes the file.
 func Write(path string, fill func(*os.File) error) error {
 	target, descriptor := resolve(path)
 	if descriptor >= 0 {
@@ -36,9 +36,9 @@ func Write(path string, fill func(*os.File) error) error {
 	return writeDirectly(path, target, fill)
 }
 
-// Replace has fill write the file at path, as [Write] does, but refuses what
-// [Replaceable] refuses. It is for files that only their user may read, and for those
-// that another process fills. create creates a file that must not be there yet.
+// Replace works like [Write], but fails if [Replaceable] reports an error. It is for files
+// that only their user may read, and for files that another process writes. create must
+// create a file that does not exist yet.
 func Replace(path string, create func(path string) (*os.File, error), fill func(*os.File) error) error {
 	if err := Replaceable(path); err != nil {
 		return err
@@ -46,8 +46,8 @@ func Replace(path string, create func(path string) (*os.File, error), fill func(
 	return replace(path, path, create, fill)
 }
 
-// Replaceable reports why there cannot be a new file at a path: something is there that
-// is not a regular file. A link is none.
+// Replaceable returns an error if a new file cannot take the place of path, because path
+// exists and is not a regular file. A symbolic link is not a regular file.
 func Replaceable(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -59,7 +59,8 @@ func Replaceable(path string) error {
 	return nil
 }
 
-// Mode returns a function that creates files with these permissions, whatever the umask.
+// Mode returns a function that creates files with these permissions, regardless of the
+// umask.
 func Mode(mode fs.FileMode) func(path string) (*os.File, error) {
 	return func(path string) (*os.File, error) {
 		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
@@ -70,13 +71,13 @@ func Mode(mode fs.FileMode) func(path string) (*os.File, error) {
 	}
 }
 
-// newFile creates a file with the permissions that the umask leaves.
+// newFile creates a file with the default permissions of the umask.
 func newFile(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 }
 
-// replace has fill write a file beside target, and renames it when all went well. Errors
-// call it by path.
+// replace calls fill to write a temporary file beside target, and renames it on success.
+// Errors name path.
 func replace(path, target string, create func(path string) (*os.File, error), fill func(*os.File) error) error {
 	temp := filepath.Join(filepath.Dir(target), tempName())
 	file, done, err := createGuarded(temp, create)
@@ -95,7 +96,7 @@ func replace(path, target string, create func(path string) (*os.File, error), fi
 	return err
 }
 
-// closed closes a file, which fill may have done before.
+// closed closes a file that fill may have closed already.
 func closed(file *os.File) error {
 	if err := file.Close(); !errors.Is(err, os.ErrClosed) {
 		return err
@@ -103,8 +104,8 @@ func closed(file *os.File) error {
 	return nil
 }
 
-// tempName is a name that nobody can guess, and that is short enough for every file
-// system whatever the name of the file is.
+// tempName returns an unpredictable name. It is short enough for every file system, however
+// long the name of the file is.
 func tempName() string { return ".xray-" + strings.ToLower(rand.Text()[:16]) }
 
 // writeDirectly writes to a device or a FIFO.
@@ -123,8 +124,8 @@ func writeDirectly(path, target string, fill func(*os.File) error) error {
 	return errors.Join(err, closed(file))
 }
 
-// writeDescriptor writes to a descriptor that this process was started with: opening its
-// path would write over what was appended to before.
+// writeDescriptor writes to an inherited descriptor. Opening its path instead would
+// overwrite a file that the descriptor appends to.
 func writeDescriptor(n int, path string, fill func(*os.File) error) error {
 	if standard := []*os.File{os.Stdin, os.Stdout, os.Stderr}; n < len(standard) {
 		return fill(standard[n])
@@ -133,11 +134,11 @@ func writeDescriptor(n int, path string, fill func(*os.File) error) error {
 	return errors.Join(fill(file), closed(file))
 }
 
-// resolve follows links, so that not they are replaced but the file that they point to,
-// which need not be there yet. A path that stands for a descriptor of this process, as
-// /dev/stdout does, is that descriptor; others have -1.
+// resolve follows links, so that the file they point to is replaced and not the link. That
+// file need not exist yet. If path names a descriptor of this process, as /dev/stdout does,
+// resolve returns its number, otherwise -1.
 func resolve(path string) (target string, descriptor int) {
-	// As many links in a row as the system follows.
+	// The kernel follows at most 40 links, too.
 	for range 40 {
 		if n, ok := ownDescriptor(path); ok {
 			return path, n
@@ -158,7 +159,7 @@ func resolve(path string) (target string, descriptor int) {
 	return path, -1
 }
 
-// ownDescriptor reports which descriptor of this process a path stands for.
+// ownDescriptor returns the descriptor of this process that a path names, if it names one.
 func ownDescriptor(path string) (int, bool) {
 	n, err := strconv.Atoi(filepath.Base(path))
 	if err != nil || n < 0 {
@@ -175,7 +176,7 @@ func ownDescriptor(path string) (int, bool) {
 	return n, err == nil && dir == own
 }
 
-// cannot names the file that the user knows, and not the temporary one.
+// cannot returns an error with the name that the user knows instead of the temporary one.
 func cannot(path string, err error) error {
 	if e := new(fs.PathError); errors.As(err, &e) {
 		err = e.Err

@@ -15,7 +15,7 @@ import (
 	"testing"
 )
 
-// text fills a file.
+// text returns a function that writes s.
 func text(s string) func(*os.File) error {
 	return func(f *os.File) error {
 		_, err := f.WriteString(s)
@@ -25,7 +25,7 @@ func text(s string) func(*os.File) error {
 
 func private(path string) (*os.File, error) { return Mode(0o600)(path) }
 
-// What is no regular file stays what it is, whichever way is asked for.
+// Write and Replace never replace anything but a regular file.
 func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	socket, err := net.Listen("unix", filepath.Join(dir, "socket"))
@@ -108,7 +108,7 @@ func noTemporaries(t *testing.T, dir string) {
 	}
 }
 
-// A file keeps its permissions, and when writing fails, its contents.
+// A file keeps its permissions. If writing fails, it keeps its contents.
 func TestWrite(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, strings.Repeat("n", 255))
@@ -145,8 +145,8 @@ func TestWrite(t *testing.T) {
 	noTemporaries(t, dir)
 }
 
-// Each file has a name of its own while it is written: what a killed process left is not
-// in the way of another of the same id.
+// Each temporary file has a unique name. A file that a killed process left behind does not
+// block another process with the same id.
 func TestTemporaryNames(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
@@ -168,7 +168,7 @@ func TestTemporaryNames(t *testing.T) {
 	}
 }
 
-// What a process appended to before stays, whatever path stands for its descriptor.
+// Writing to an inherited descriptor appends, whatever path names it.
 func TestWriteDescriptor(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
 	for _, form := range []string{"/dev/fd/", "/proc/self/fd/"} {

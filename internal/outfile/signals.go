@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// createGuarded creates a file. Until done is called, a signal that ends this process
-// removes the file first. Signals that this process was told to ignore, as by nohup,
+// createGuarded creates a file. Until done is called, a fatal signal removes the file
+// before the process ends. Signals that the process ignores, for example because of nohup,
 // stay ignored.
 func createGuarded(path string, create func(path string) (*os.File, error)) (file *os.File, done func(), err error) {
 	signals := make(chan os.Signal, 1)
@@ -36,17 +36,17 @@ func createGuarded(path string, create func(path string) (*os.File, error)) (fil
 	}, nil
 }
 
-// endBySignal ends the process as the signal would have, so that a shell knows why and
-// ends its loops, too.
+// endBySignal ends the process with the same signal, so that a shell sees the cause and
+// ends its loops.
 func endBySignal(signals chan<- os.Signal, s os.Signal) {
 	signal.Stop(signals)
 	if s == syscall.SIGQUIT {
-		os.Exit(128 + int(syscall.SIGQUIT)) // Go's own way prints the stacks of all goroutines
+		os.Exit(128 + int(syscall.SIGQUIT)) // the Go runtime would print the stacks of all goroutines
 	}
 	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(s) == nil {
-		time.Sleep(time.Second) // it comes to another thread, at any moment
+		time.Sleep(time.Second) // another thread receives the signal at any moment
 	}
-	// The kernel does not end process 1 of a container by a signal.
+	// The kernel does not deliver the signal if this is process 1 of a container.
 	status := 1
 	if n, ok := s.(syscall.Signal); ok {
 		status = 128 + int(n)

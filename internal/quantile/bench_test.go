@@ -14,8 +14,8 @@ type recorded struct {
 	duration uint64
 }
 
-// workload draws calls of functions of skewed popularity. Each function has its
-// own typical duration and spread; ticks come in steps of the clock.
+// workload draws calls of functions whose popularity is skewed. Each function has its own
+// typical duration and spread. Durations are multiples of the clock's step.
 func workload(seed uint64, n, functions int, spread float64) []recorded {
 	r := rand.New(rand.NewPCG(seed, 2))
 	zipf := rand.NewZipf(r, 1.1, 20, uint64(functions-1))
@@ -62,7 +62,7 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// footprint is the memory that a sample holds besides the Sample itself.
+// footprint returns the bytes that a sample uses besides the Sample itself.
 func footprint(s *Sample) int {
 	n := 4 * cap(s.pending)
 	if c := s.counted; c != nil {

@@ -3,22 +3,21 @@ package quantile
 import "math/bits"
 
 const (
-	// subBits is the logarithm of the number of bins in an octave.
+	// subBits is the binary logarithm of the number of bins in an octave.
 	subBits = 7
 	subBins = 1 << subBits
 
-	// firstShared is the smallest value that has no bin of its own.
+	// firstShared is the smallest value that shares its bin with others.
 	firstShared = 2 * subBins
 
-	// RelativeError bounds the error of an approximate quantile: a bin is at
-	// most 1/128 of its values wide, and its middle stands for all of them.
+	// RelativeError bounds the error of an approximate quantile. A bin is at most 1/128 of
+	// its values wide, and its middle represents all of them.
 	RelativeError = 1.0 / (2 * subBins)
 )
 
-// binOf gives the bin of a value in a log-linear histogram: every value below 256
-// has a bin of its own, and from there on every octave is divided evenly into 128
-// bins. Bins are numbered so that number/128 is the octave, and they ascend with
-// their values:
+// binOf returns the bin of a value in a log-linear histogram. Every value below 256 has its
+// own bin. Each octave from 256 up has 128 bins of equal width. Bins ascend with their
+// values, and bin/128 identifies the octave:
 //
 //	values               bin
 //	0 .. 255             value
@@ -29,7 +28,7 @@ func binOf(v uint64) uint32 {
 	return uint32(shift)<<subBits + uint32(v>>(shift&63))
 }
 
-// middle is the value that stands for a bin.
+// middle returns the value that represents a bin.
 func middle(bin uint32) uint64 {
 	if bin < firstShared {
 		return uint64(bin)

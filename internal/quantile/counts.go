@@ -2,31 +2,34 @@ package quantile
 
 import "math"
 
-// counts is a histogram. A value below OwnCounter has a place of its own, and from
-// there on the values of a bin share one. Places ascend with their values.
+// counts is a histogram. A place is the index of a counter. A value below OwnCounter has
+// its own place. Larger values share the place of their bin. Places ascend with their
+// values.
 //
-// A count is split into its low 8 bits, the 16 bits above these, and the rest,
-// because the memory that thousands of histograms touch in turn decides the speed:
-// 128 bytes hold the busy part of a whole octave, and one value in 256 carries.
+// A count is split into its low 8 bits, the next 16 bits and the rest. The reason is cache
+// use: thousands of histograms are updated in turn, and the memory that they touch decides
+// the speed. 128 bytes hold the low counters of a whole octave, and only one addition in
+// 256 carries.
 type counts struct {
-	// low is at least as long as the largest value needs, in steps of subBins.
+	// low covers at least the largest value. Its length is a multiple of subBins.
 	low []uint8
-	// high has the middle bits of subBins places at a time. steps says which, as 1 + the
-	// position in units of subBins; 0 where none has carried.
+	// high holds the middle bits, for subBins places at a time. steps maps a group of
+	// subBins places to 1 + the index of its group in high, or to 0 if no counter of the
+	// group has carried.
 	high  []uint16
 	steps [lastPlace/subBins + 1]uint8
-	// top has the rest, by place; nil while there is none.
+	// top holds the remaining bits by place. It is nil until a counter needs it.
 	top map[uint32]uint64
 }
 
 const (
 	// ownBin is the bin of OwnCounter.
 	ownBin = 5 * subBins
-	// sharedPlace is what is added to a bin to have its place.
+	// sharedPlace is the difference between the place and the bin of a shared counter.
 	sharedPlace = OwnCounter - ownBin
 )
 
-// placeOf gives the place of a value.
+// placeOf returns the place of a value.
 func placeOf(v uint64) uint32 {
 	if v < OwnCounter {
 		return uint32(v)
@@ -34,17 +37,17 @@ func placeOf(v uint64) uint32 {
 	return binOf(v) + sharedPlace
 }
 
-// shortPlace is placeOf without a branch. A floating-point number has the octave and
-// the place within it side by side; of small values that is more than the value.
+// shortPlace is placeOf without a branch. The bits of a floating-point number hold the
+// octave next to the position within it. For small values, this exceeds the value itself.
 func shortPlace(v uint32) uint32 {
 	const zero = (1023+subBits-1)<<subBits - sharedPlace
 	place := uint32(math.Float64bits(float64(int64(v)))>>(52-subBits)) - zero
-	// The smaller of the two. The compiler would branch.
+	// Take the minimum by arithmetic. The compiler would emit a branch.
 	less := int64(place) - int64(v)
 	return v + uint32(less&(less>>63))
 }
 
-// standsFor is the value that stands for those at a place.
+// standsFor returns the value that represents a place.
 func standsFor(place uint32) uint64 {
 	if place < OwnCounter {
 		return uint64(place)
@@ -52,8 +55,8 @@ func standsFor(place uint32) uint64 {
 	return middle(place - sharedPlace)
 }
 
-// addAll counts every value once. It returns the least that has no place of its own, if
-// the largest has none, and the sum.
+// addAll counts every value once. It returns the sum of the values. If the largest value
+// has no counter of its own, it also returns that value and the smallest such value.
 func (c *counts) addAll(values []uint32) (least, largest uint32, sum uint64) {
 	least = math.MaxUint32
 	for {
@@ -69,12 +72,14 @@ func (c *counts) addAll(values []uint32) (least, largest uint32, sum uint64) {
 	}
 }
 
-// noPlace is the place of no value.
+// noPlace is not a place of any value.
 const noPlace = math.MaxUint32
 
-// addUpToCarry counts values up to one at whose place low wraps around or ends, and
-// returns those after it, and that place; noPlace where there is none. It calls nothing, so that
-// all it needs is in registers. least is less OwnCounter: what is below wraps around, and is larger.
+// addUpToCarry counts values up to and including the first one whose counter in low
+// overflows or does not exist. It returns the remaining values and the place of that
+// counter, or noPlace if there is none. It calls no function, so its variables stay in
+// registers. least is relative to OwnCounter: smaller values wrap around and do not lower
+// it.
 func (c *counts) addUpToCarry(values []uint32, least, largest uint32, sum uint64) ([]uint32, uint32, uint32, uint32, uint64) {
 	low := c.low
 	for i, v := range values {
@@ -92,7 +97,7 @@ func (c *counts) addUpToCarry(values []uint32, least, largest uint32, sum uint64
 	return nil, noPlace, least, largest, sum
 }
 
-// add counts n values at a place.
+// add adds n to the count at a place.
 func (c *counts) add(at uint32, n uint64) {
 	if uint(at) >= uint(len(c.low)) {
 		c.grow(at)
@@ -104,8 +109,8 @@ func (c *counts) add(at uint32, n uint64) {
 	}
 }
 
-// grow makes room for a place. Most functions have durations of few octaves, but many
-// steps would leave more memory to be collected than they save.
+// grow makes room for a place. The durations of most functions span few octaves. Even so,
+// growing in many small steps would leave more garbage than it saves.
 //
 //go:noinline
 func (c *counts) grow(at uint32) {
@@ -119,7 +124,7 @@ func (c *counts) grow(at uint32) {
 	c.low = low
 }
 
-// carry adds n times 256 to a count.
+// carry adds n*256 to a count.
 //
 //go:noinline
 func (c *counts) carry(at uint32, n uint64) {
@@ -151,7 +156,7 @@ func (c *counts) at(place int) uint64 {
 	return n
 }
 
-// each calls f with all places that are not empty, in ascending order.
+// each calls f with every nonzero counter in ascending order of place.
 func (c *counts) each(f func(place uint32, n uint64)) {
 	for first := 0; first < len(c.low); first += subBins {
 		for i, n := range c.low[first : first+subBins] {
@@ -167,7 +172,7 @@ func (c *counts) each(f func(place uint32, n uint64)) {
 	}
 }
 
-// own is the smallest and the largest value below OwnCounter that has been counted.
+// own returns the smallest and the largest counted value below OwnCounter.
 func (c *counts) own() (lo, hi uint64, ok bool) {
 	n := min(len(c.low), OwnCounter)
 	for lo := range n {

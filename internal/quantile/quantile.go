@@ -1,29 +1,29 @@
-// Package quantile keeps samples of durations, or of any unsigned integers, and
-// answers what their quantiles are.
+// Package quantile keeps samples of durations, or of any unsigned integers, and computes
+// their quantiles.
 //
 // A [Sample] counts its values in two parts:
 //
-//   - Values below [OwnCounter] each have a counter of their own.
-//   - Larger values are counted in a multiset, an open-addressing table of
-//     (value, count), as long as there are at most [MaxDistinct] different ones.
-//     Up to then quantiles are exact. Thereafter they go to a log-linear
-//     histogram (see counts), and quantiles are off by at most [RelativeError].
-//     Samples with Exact set keep the multiset, whatever its size.
+//   - Values below [OwnCounter] each have their own counter.
+//   - Larger values are counted in a multiset, an open-addressing table of (value, count)
+//     pairs. The multiset holds up to [MaxDistinct] different values, and until then
+//     quantiles are exact. After that, only a log-linear histogram remains (see counts),
+//     and quantiles are off by at most [RelativeError]. Samples with Exact set keep the
+//     multiset, whatever its size.
 //
 // Count, sum, minimum and maximum are always exact.
 //
-// Values that were counted elsewhere, by their length in bits only, can be added
-// too. Quantiles of a sample with such are off by at most [OctaveError].
+// A sample can also take values of which only the bit lengths are known. Quantiles of such
+// a sample are off by at most [OctaveError].
 //
-// Values of up to 32 bits wait in a buffer until there are enough of them to be
-// worth a visit to these parts. That is what makes recording cheap where
-// thousands of samples are fed in turn: a value costs one write next to the last
-// one, and a visit finds the same cache lines many times. A sample of fewer
-// values has only the buffer, also when it is asked.
+// Values of up to 32 bits wait in a buffer, and a full buffer is counted at once. This
+// makes recording cheap when thousands of samples receive values in turn. An addition
+// writes next to the previous value, and counting a whole buffer reuses the same cache
+// lines. A sample with fewer values than the buffer holds consists of the buffer only.
+// Queries do not change that.
 //
-// Whether a sample is approximate depends only on how many different values it
-// saw. So what it answers does not depend on the order of the values, nor on how
-// they were divided among samples that were merged.
+// Whether a sample is approximate depends only on the number of different values in it. So
+// the results depend neither on the order of the values, nor on how they were divided among
+// merged samples.
 package quantile
 
 import (
@@ -35,52 +35,52 @@ import (
 )
 
 const (
-	// OwnCounter is the smallest value that has no counter of its own. Most calls
-	// are short, and counting them so is the fastest way.
+	// OwnCounter is the smallest value without its own counter. Most calls are short, and
+	// an own counter is the fastest way to count them.
 	OwnCounter = 2048
 
-	// MaxDistinct is the largest number of different values of OwnCounter and
-	// more whose quantiles are always exact.
+	// MaxDistinct is the largest number of different values from OwnCounter up for which
+	// quantiles are always exact.
 	MaxDistinct = 512
 
-	// OctaveError bounds the error of a quantile of a sample that is coarse: 4/3
-	// of the least value of an octave stands for all of them.
+	// OctaveError bounds the error of a quantile of a coarse sample. 4/3 of the smallest
+	// value of an octave represents all values of the octave.
 	OctaveError = 1.0 / 3
 )
 
-// Sample is a multiset of values. The zero value is empty and ready for use. A
-// sample must not be copied after the first Add, nor used concurrently, not even
-// by readers alone.
+// Sample is a multiset of values. The zero value is empty and ready for use. Do not copy a
+// sample after the first Add. A sample is not safe for concurrent use, not even by readers
+// only.
 type Sample struct {
-	// pending holds values that are counted nowhere else yet.
+	// pending holds values that are not counted yet.
 	pending []uint32
 
-	// counted holds all others; nil when there are none. It is apart so that
-	// what every Add touches is small.
+	// counted holds all other values; nil if there are none. It is a separate struct so
+	// that the memory that every Add touches is small.
 	counted *counted
 
-	// Exact keeps every different value, at a cost of 16 to 32 bytes for each.
-	// Set it before the first Add.
+	// Exact keeps every different value. Each takes 16 to 32 bytes. Set it before the first
+	// Add.
 	Exact bool
 }
 
 // counted is the part of a sample that has been counted.
 type counted struct {
 	exact       bool // Sample.Exact
-	approximate bool // table was given up
-	shared      bool // there are values without counters of their own
+	approximate bool // table has been given up
+	shared      bool // there are values without their own counter
 
 	count uint64
 	sum   Sum
-	// min and max are of the values without counters of their own.
+	// min and max of the values without their own counter
 	min, max uint64
 
-	counts counts            // of all values
-	table  table             // of those without counters of their own, unless approximate
+	counts counts            // counts of all values
+	table  table             // values without their own counter, unless approximate
 	coarse map[uint32]uint64 // values of which only the octave is known, by bin; nil if there are none
 }
 
-// maxPending is the length at which the buffer is folded.
+// maxPending is the length at which the buffer is counted.
 const maxPending = 128
 
 // Add adds one value.
@@ -91,7 +91,7 @@ func (s *Sample) Add(v uint64) {
 	}
 }
 
-// settle ends the addition of v, whose lower half is pending.
+// settle completes the addition of v, whose lower half is in pending.
 func (s *Sample) settle(v uint64) {
 	if v>>32 == 0 {
 		s.fold()
@@ -101,7 +101,7 @@ func (s *Sample) settle(v uint64) {
 	s.fold().addLong(v)
 }
 
-// fold counts what is pending, and returns all that is counted.
+// fold counts the pending values and returns all counted values.
 func (s *Sample) fold() *counted {
 	if s.counted == nil {
 		s.counted = &counted{exact: s.Exact}
@@ -113,7 +113,7 @@ func (s *Sample) fold() *counted {
 	return s.counted
 }
 
-// addAll counts values, of which there is at least one. It may change their order.
+// addAll counts at least one value. It may reorder values.
 func (c *counted) addAll(values []uint32) {
 	lo, hi, sum := c.counts.addAll(values)
 	c.count += uint64(len(values))
@@ -125,7 +125,7 @@ func (c *counted) addAll(values []uint32) {
 	if c.approximate {
 		return
 	}
-	// There is no telling which way a branch would go.
+	// The branch would be unpredictable.
 	n := 0
 	for _, v := range values {
 		values[n] = v
@@ -151,8 +151,7 @@ func (c *counted) addLong(v uint64) {
 	c.insert(v, 1)
 }
 
-// note takes values without counters of their own, from lo to hi, into what is known
-// of all these.
+// note updates the minimum and maximum for values from lo to hi without their own counter.
 func (c *counted) note(lo, hi uint64) {
 	if !c.shared {
 		c.shared, c.min, c.max = true, lo, hi
@@ -160,7 +159,7 @@ func (c *counted) note(lo, hi uint64) {
 	c.min, c.max = min(c.min, lo), max(c.max, hi)
 }
 
-// insert takes n > 0 occurrences of v, which has no counter of its own, into table.
+// insert adds n > 0 occurrences of v, which has no counter of its own, to table.
 func (c *counted) insert(v, n uint64) {
 	if c.approximate {
 		return
@@ -175,7 +174,7 @@ func (c *counted) degrade() {
 	c.table = table{}
 }
 
-// Merge adds all values of other, which must not be used again.
+// Merge adds all values of other. Do not use other afterwards.
 func (s *Sample) Merge(other *Sample) {
 	for _, v := range other.pending {
 		s.Add(uint64(v))
@@ -208,9 +207,9 @@ func (c *counted) addCoarse(bin uint32, n uint64) {
 	c.coarse[bin] += n
 }
 
-// AddOctaves adds values of which only the numbers by their length in bits are
-// known, from [Sample.Octaves], and their sum, minimum and maximum. They may be
-// longer than the last octave tells.
+// AddOctaves adds values of which only the octaves, sum, minimum and maximum are known.
+// octaves counts the values by bit length, as [Sample.Octaves] returns it. Values may be
+// longer than the last octave.
 func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
 	var n uint64
 	for _, k := range octaves {
@@ -231,7 +230,7 @@ func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
 	}
 }
 
-// inOctave is the value that stands for all of a length in bits.
+// inOctave returns the value that represents all values of a bit length.
 func inOctave(length int) uint64 {
 	if length == 0 {
 		return 0
@@ -243,8 +242,8 @@ func inOctave(length int) uint64 {
 // Coarse reports whether quantiles may be off by [OctaveError].
 func (s *Sample) Coarse() bool { return s.counted != nil && s.counted.coarse != nil }
 
-// few is all values in ascending order where none has been counted yet, and else
-// nil and false. Samples of few values so never take the room of counters.
+// few returns all values in ascending order if none has been counted yet. Otherwise it
+// returns nil and false. So samples with few values never allocate counters.
 func (s *Sample) few() ([]uint32, bool) {
 	if s.counted != nil {
 		return nil, false
@@ -253,7 +252,7 @@ func (s *Sample) few() ([]uint32, bool) {
 	return s.pending, true
 }
 
-// Count is the number of values.
+// Count returns the number of values.
 func (s *Sample) Count() uint64 {
 	if s.counted == nil {
 		return uint64(len(s.pending))
@@ -261,7 +260,7 @@ func (s *Sample) Count() uint64 {
 	return s.fold().count
 }
 
-// Sum is the sum of all values.
+// Sum returns the sum of all values.
 func (s *Sample) Sum() Sum {
 	if values, ok := s.few(); ok {
 		var sum Sum
@@ -273,13 +272,13 @@ func (s *Sample) Sum() Sum {
 	return s.fold().sum
 }
 
-// Min is the smallest value, and 0 when there is none.
+// Min returns the smallest value, or 0 if there is none.
 func (s *Sample) Min() uint64 {
 	lo, _ := s.extremes()
 	return lo
 }
 
-// Max is the largest value, and 0 when there is none.
+// Max returns the largest value, or 0 if there is none.
 func (s *Sample) Max() uint64 {
 	_, hi := s.extremes()
 	return hi
@@ -308,17 +307,18 @@ func (s *Sample) Approximate() bool {
 	return s.counted != nil && s.fold().approximate
 }
 
-// Quantile is the value at index ⌊q·n⌋ of the n values in ascending order, the
-// last one when that is beyond the end, and 0 when there is none. This is the
-// rule of llvm-xray, and interpolates nothing. Where several are wanted,
-// [Sample.Quantiles] sorts only once.
+// Quantile returns the value at index ⌊q·n⌋ of the n values in ascending order. If the
+// index is beyond the end, it returns the largest value, and 0 if there are no values. This
+// is the rule of llvm-xray, without interpolation. For several quantiles use
+// [Sample.Quantiles], which sorts only once.
 func (s *Sample) Quantile(q float64) uint64 {
 	var one [1]uint64
 	s.Quantiles(one[:], q)
 	return one[0]
 }
 
-// Quantiles stores the quantiles qs, which must ascend and be as many, in dst.
+// Quantiles stores the quantiles qs in dst. qs must be in ascending order and as long as
+// dst.
 func (s *Sample) Quantiles(dst []uint64, qs ...float64) {
 	clear(dst)
 	n := s.Count()
@@ -338,8 +338,8 @@ func rank(q float64, n uint64) uint64 {
 	return min(uint64(q*float64(n)), n-1)
 }
 
-// All yields the different values in ascending order, each with its count. When
-// the sample is approximate, one value stands for all those of its bin.
+// All yields the different values in ascending order with their counts. If the sample is
+// approximate, one value represents all values of its bin.
 func (s *Sample) All() iter.Seq2[uint64, uint64] {
 	return func(yield func(v, n uint64) bool) {
 		if values, ok := s.few(); ok {
@@ -361,8 +361,8 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 	}
 }
 
-// standsFor is the value that stands for those at a place. The extremes are known
-// exactly, so none need lie beyond them.
+// standsFor returns the value that represents a place. The extremes are known exactly, so
+// the result never lies outside of them.
 func (c *counted) standsFor(place uint32) uint64 {
 	v := standsFor(place)
 	if place >= OwnCounter {
@@ -371,8 +371,8 @@ func (c *counted) standsFor(place uint32) uint64 {
 	return v
 }
 
-// eachSorted yields values in one order where those of which only the octave is known
-// lie among the others.
+// eachSorted yields values in ascending order, including those of which only the octave is
+// known.
 func (c *counted) eachSorted(yield func(v, n uint64) bool) {
 	type entry struct{ v, n uint64 }
 	var all []entry
@@ -393,8 +393,8 @@ func (c *counted) eachSorted(yield func(v, n uint64) bool) {
 	}
 }
 
-// Octaves counts the values by their length in bits: those of 2^(i-1) to 2^i-1
-// are at index i. The result is as long as the largest value needs.
+// Octaves counts the values by bit length: index i counts the values from 2^(i-1) to 2^i-1.
+// The result is as long as the largest value requires.
 func (s *Sample) Octaves() []uint64 {
 	octaves := make([]uint64, bits.Len64(s.Max())+1)
 	for v, n := range s.All() {
@@ -403,7 +403,7 @@ func (s *Sample) Octaves() []uint64 {
 	return octaves
 }
 
-// eachRun yields the different values of a sorted list with their counts.
+// eachRun yields the different values of a sorted slice with their counts.
 func eachRun(sorted []uint32, yield func(v, n uint64) bool) {
 	for len(sorted) > 0 {
 		n := 1

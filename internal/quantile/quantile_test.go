@@ -14,7 +14,7 @@ import (
 
 var levels = []float64{0, 0.5, 0.9, 0.99, 0.999, 1}
 
-// answers is all that a sample tells.
+// answers holds all results of a sample.
 type answers struct {
 	Count, Min, Max uint64
 	Sum             Sum
@@ -37,7 +37,7 @@ func ask(s *Sample) answers {
 	return a
 }
 
-// sorted is what a sample must answer, by the plainest means.
+// sorted computes the expected results from the sorted values.
 func sorted(values []uint64) answers {
 	values = slices.Sorted(slices.Values(values))
 	a := answers{Count: uint64(len(values)), Quantiles: make([]uint64, len(levels)), Octaves: make([]uint64, 1)}
@@ -68,7 +68,7 @@ func addAll(s *Sample, values []uint64) *Sample {
 	return s
 }
 
-// drawValues draws values of all magnitudes, few or many different ones.
+// drawValues draws values of all magnitudes, with few or many different ones.
 func drawValues(t *rapid.T) []uint64 {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	n := rapid.SampledFrom([]int{0, 1, 7, 127, 128, 129, 700, 3000, 6000}).Draw(t, "n")
@@ -85,7 +85,7 @@ func drawValues(t *rapid.T) []uint64 {
 	return values
 }
 
-// mustApproximate is the documented condition.
+// mustApproximate is the documented condition for approximate quantiles.
 func mustApproximate(values []uint64) bool {
 	shared := make(map[uint64]bool)
 	for _, v := range values {
@@ -127,8 +127,8 @@ func TestSampleEqualsSorting(t *testing.T) {
 	})
 }
 
-// TestMergeOrder divides values among samples in any way and merges these in
-// any order: nothing that is told may change.
+// TestMergeOrder divides values among samples and merges these in any order. The results
+// must not change.
 func TestMergeOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := drawValues(t)
@@ -142,11 +142,11 @@ func TestMergeOrder(t *testing.T) {
 		}
 		r.Shuffle(len(values), func(i, j int) { values[i], values[j] = values[j], values[i] })
 		for _, v := range values {
-			// Shares of very different sizes, so that approximate samples meet
+			// Choose parts of very different sizes, so that approximate samples merge with
 			// exact ones.
 			parts[r.IntN(1+r.IntN(1+r.IntN(len(parts))))].Add(v)
 			if r.IntN(100) == 0 {
-				parts[r.IntN(len(parts))].Max() // readers must not disturb
+				parts[r.IntN(len(parts))].Max() // queries must not change a sample
 			}
 		}
 		for len(parts) > 1 {
@@ -160,8 +160,8 @@ func TestMergeOrder(t *testing.T) {
 	})
 }
 
-// TestLimit meets the limit of different values exactly, and then exceeds it, in
-// one sample and by merging.
+// TestLimit reaches the limit of different values exactly, and then exceeds it, by adding
+// and by merging.
 func TestLimit(t *testing.T) {
 	run := func(from, to uint64) *Sample {
 		var s Sample
@@ -195,8 +195,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestQuantileRule holds the rule against the numbers that llvm-xray gives for
-// durations of 1 to 100.
+// TestQuantileRule compares with the quantiles that llvm-xray reports for durations of 1 to
+// 100.
 func TestQuantileRule(t *testing.T) {
 	var s Sample
 	for v := uint64(100); v > 0; v-- {
@@ -234,7 +234,7 @@ func TestBinsCoverAllValues(t *testing.T) {
 	}
 }
 
-// The fast way to find a place must agree with the plain one, at the edges above all.
+// The fast computation of a place must agree with the simple one, above all at the edges.
 func TestPlaces(t *testing.T) {
 	check := func(v uint32) {
 		t.Helper()
@@ -256,7 +256,7 @@ func TestPlaces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { check(rapid.Uint32().Draw(t, "v")) })
 }
 
-// TestCountsBeyondTheirFields feeds counts that take hours to reach by adding.
+// TestCountsBeyondTheirFields adds counts so large that single additions would take hours.
 func TestCountsBeyondTheirFields(t *testing.T) {
 	const value = 10_000
 	for _, approximate := range []bool{false, true} {
@@ -297,7 +297,7 @@ func TestCountsBeyondTheirFields(t *testing.T) {
 	}
 }
 
-// TestBoundary has the last value with a counter of its own and the first without.
+// TestBoundary counts the last value with its own counter and the first one without.
 func TestBoundary(t *testing.T) {
 	values := []uint64{0, subBins - 1, subBins, OwnCounter - 1, OwnCounter, OwnCounter + 1}
 	if diff := cmp.Diff(sorted(values), ask(addAll(new(Sample), values))); diff != "" {
@@ -305,7 +305,7 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
-// TestOctaveAfterCarry has a count carry before the histogram grows.
+// TestOctaveAfterCarry makes a counter carry before the histogram grows.
 func TestOctaveAfterCarry(t *testing.T) {
 	var s Sample
 	for range 1000 {
@@ -320,7 +320,7 @@ func TestOctaveAfterCarry(t *testing.T) {
 	}
 }
 
-// TestOwnCountersCarry has counters wrap around, by adding and by merging.
+// TestOwnCountersCarry makes counters overflow by adding and by merging.
 func TestOwnCountersCarry(t *testing.T) {
 	fill := func(n int) *Sample {
 		var s Sample
@@ -371,8 +371,8 @@ func TestSumBeyond64Bits(t *testing.T) {
 	})
 }
 
-// TestFewStaySmall asks samples of few values everything: they must not grow, as
-// programs have many functions that are called a few times.
+// TestFewStaySmall runs every query on samples with few values. The samples must not grow,
+// because programs have many functions that are called a few times.
 func TestFewStaySmall(t *testing.T) {
 	var s, other Sample
 	for v := range uint64(5) {
@@ -388,7 +388,7 @@ func TestFewStaySmall(t *testing.T) {
 	}
 }
 
-// TestFootprint bounds what samples of the kinds that traces consist of take.
+// TestFootprint bounds the memory of samples that are typical of traces.
 func TestFootprint(t *testing.T) {
 	fill := func(n int, value func(*rand.Rand) uint64) *Sample {
 		var s Sample
@@ -419,8 +419,8 @@ func TestFootprint(t *testing.T) {
 	}
 }
 
-// A sample that knows only octaves is off by at most a third; with values of its own
-// besides, what is exact stays so.
+// A sample that knows only octaves is off by at most a third. If other values are added,
+// the exact results stay exact.
 func TestOctavesOnly(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []uint64

@@ -2,47 +2,47 @@ package quantile
 
 import "math"
 
-// Set is many samples that are fed in turn, each with a sum of something else about
-// its values. It does what as many of [Sample] would do, and is laid out for speed:
-// adding touches 16 bytes of a sample and the end of its buffer. The zero value is
-// empty. It must not be copied or used concurrently.
+// Set is a set of samples that receive values in turn. Each sample also sums a weight per
+// value. It behaves like a slice of [Sample], but its layout is faster: an addition touches
+// 16 bytes of a sample and the end of its buffer. The zero value is empty. Do not copy a
+// Set. It is not safe for concurrent use.
 type Set struct {
-	// Exact is as in [Sample], for all. Set it before the first Grow.
+	// Exact applies [Sample.Exact] to all samples. Set it before the first Grow.
 	Exact bool
 
 	heads []head
-	rest  []rest // by the same index
+	rest  []rest // same index as heads
 	// room holds the buffers of all samples.
 	room []uint32
-	// free lists buffers by rest.size that were left for larger ones.
+	// free lists the unused buffers by rest.size. Their samples have moved to larger ones.
 	free [len(buffers)][]uint32
 }
 
-// head is what every Add touches.
+// head is the part of a sample that every Add touches.
 type head struct {
-	weight  uint64 // sum of what came with the values in the buffer
+	weight  uint64 // sum of the weights of the values in the buffer
 	at, end uint32 // the next value goes to Set.room[at]; at < end
 }
 
-// rest is the part of a sample that a full buffer is counted into.
+// rest is the part of a sample that receives the values of a full buffer.
 type rest struct {
 	counted *counted // nil while all values are in the buffer
 	weight  Sum
 	size    uint8 // index in buffers
 }
 
-// buffers are the sizes of a buffer, in values. The last is not a power of two, so
-// that the ends of buffers that fill up side by side are not of one set of a cache.
+// buffers are the sizes of a buffer in values. The last one is not a power of two.
+// Otherwise the ends of buffers that fill up together would map to the same cache set.
 var buffers = [...]uint32{4, 16, 48, 144}
 
-// maxRoom bounds how much of the largest buffers there may be: 8 MB. Samples that come
-// later are counted from smaller ones.
+// maxRoom limits the space for buffers of the largest size to 8 MB. Samples that grow later
+// keep smaller buffers.
 const maxRoom = 2 << 20
 
-// Len is the number of samples.
+// Len returns the number of samples.
 func (s *Set) Len() int { return len(s.heads) }
 
-// Grow adds an empty sample, and returns its index.
+// Grow adds an empty sample and returns its index.
 func (s *Set) Grow() int {
 	start := s.buffer(0)
 	s.heads = append(s.heads, head{at: start, end: start + buffers[0]})
@@ -50,8 +50,8 @@ func (s *Set) Grow() int {
 	return len(s.heads) - 1
 }
 
-// Add adds a value to sample i, and weight to its sum. If it returns true, Settle must be
-// called with the same arguments; it is apart so that Add can be inlined.
+// Add adds value v to sample i, and weight to its sum. If it returns true, the caller must
+// call Settle with the same arguments. Settle is separate so that Add can be inlined.
 func (s *Set) Add(i int, v, weight uint64) bool {
 	h := &s.heads[i]
 	h.weight += weight
@@ -60,10 +60,10 @@ func (s *Set) Add(i int, v, weight uint64) bool {
 	return h.at == h.end || (v|weight)>>32 != 0
 }
 
-// Settle ends the addition of v, whose lower half is in the buffer.
+// Settle completes the addition of v, whose lower half is in the buffer.
 func (s *Set) Settle(i int, v, weight uint64) {
 	h, r := &s.heads[i], &s.rest[i]
-	// Short weights cannot overflow what the head has room for.
+	// The sum in the head cannot overflow from short weights.
 	h.weight -= weight
 	r.weight.Add(h.weight)
 	r.weight.Add(weight)
@@ -84,7 +84,7 @@ func (s *Set) Settle(i int, v, weight uint64) {
 	s.count(i)
 }
 
-// enlarge gives a sample the next larger buffer.
+// enlarge moves a sample to the next larger buffer.
 func (s *Set) enlarge(i int) {
 	h, r := &s.heads[i], &s.rest[i]
 	start := h.end - buffers[r.size]
@@ -95,7 +95,7 @@ func (s *Set) enlarge(i int) {
 	h.at, h.end = to+n, to+buffers[r.size]
 }
 
-// buffer finds room for a buffer.
+// buffer allocates a buffer and returns its position in room.
 func (s *Set) buffer(size uint8) uint32 {
 	if n := len(s.free[size]); n > 0 {
 		start := s.free[size][n-1]
@@ -107,7 +107,7 @@ func (s *Set) buffer(size uint8) uint32 {
 	return start
 }
 
-// count empties the buffer of a sample.
+// count counts the values in the buffer of a sample, and empties the buffer.
 func (s *Set) count(i int) {
 	h, r := &s.heads[i], &s.rest[i]
 	if r.counted == nil {
@@ -123,14 +123,14 @@ func (s *Set) count(i int) {
 // AddWeight adds to the sum of sample i.
 func (s *Set) AddWeight(i int, weight uint64) { s.rest[i].weight.Add(weight) }
 
-// Weight is what came with the values of sample i.
+// Weight returns the sum of the weights of sample i.
 func (s *Set) Weight(i int) Sum {
 	sum := s.rest[i].weight
 	sum.Add(s.heads[i].weight)
 	return sum
 }
 
-// Sample is sample i, to be asked. It holds as long as nothing is added.
+// Sample returns sample i for queries. It is valid until the set changes.
 func (s *Set) Sample(i int) *Sample {
 	h, r := &s.heads[i], &s.rest[i]
 	if r.counted != nil {
@@ -140,13 +140,13 @@ func (s *Set) Sample(i int) *Sample {
 	return &Sample{Exact: s.Exact, counted: r.counted, pending: s.room[start:h.at:h.at]}
 }
 
-// AddOctaves adds to sample i as [Sample.AddOctaves] does.
+// AddOctaves adds values to sample i. See [Sample.AddOctaves].
 func (s *Set) AddOctaves(i int, octaves []uint64, lo, hi uint64, sum Sum) {
 	s.count(i)
 	(&Sample{Exact: s.Exact, counted: s.rest[i].counted}).AddOctaves(octaves, lo, hi, sum)
 }
 
-// Merge adds all that sample j of other has to sample i. Sample j must not be used again.
+// Merge adds sample j of other to sample i. Do not use sample j afterwards.
 func (s *Set) Merge(i int, other *Set, j int) {
 	s.rest[i].weight.AddSum(other.Weight(j))
 	o := other.Sample(j)
@@ -159,5 +159,5 @@ func (s *Set) Merge(i int, other *Set, j int) {
 		s.count(i)
 		s.rest[i].counted.merge(o.counted)
 	}
-	other.rest[j] = rest{size: other.rest[j].size} // the memory of both is not needed at once
+	other.rest[j] = rest{size: other.rest[j].size} // release the memory of j early
 }

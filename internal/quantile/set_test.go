@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A set must answer what as many samples would, whatever buffers its samples have come to,
-// and after merging.
+// A set must give the same results as separate samples, whatever the sizes of its buffers,
+// and after merging too.
 func TestSetEqualsSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -47,7 +47,7 @@ func TestSetEqualsSamples(t *testing.T) {
 				weights[i].Add(12)
 			}
 			if r.IntN(1000) == 0 {
-				set.Sample(i).Max() // readers must not disturb
+				set.Sample(i).Max() // queries must not change a sample
 			}
 		}
 		for i := range want {
@@ -66,7 +66,7 @@ func TestSetEqualsSamples(t *testing.T) {
 	})
 }
 
-// TestSetStaysSmall has many samples of a few values, as large programs do.
+// TestSetStaysSmall creates many samples with a few values, as large programs do.
 func TestSetStaysSmall(t *testing.T) {
 	var s Set
 	const samples, values = 10_000, 20

@@ -7,31 +7,32 @@ import (
 	"slices"
 )
 
-// table is a counted multiset of values other than 0.
+// table is a multiset of values other than 0.
 type table struct {
-	// slots is an open-addressing table with linear probing: empty, or a power of two
-	// in length and at most half full, give or take one: one value more than
-	// MaxDistinct needs no more room, as it ends the table.
+	// slots is an open-addressing table with linear probing. It is empty, or its length is
+	// a power of two. It is at most half full, plus one: value number MaxDistinct+1 needs
+	// no more room because it ends the table.
 	slots []slot
 	used  int
 	shift uint8 // 32 - log2(len(slots))
-	// wide counts what slots have no room for: values above 32 bits, and the
-	// excess of counts over 32 bits. Both are rare.
+	// wide holds what slots cannot: values above 32 bits, and the part of counts above 32
+	// bits. Both are rare.
 	wide    map[uint64]uint64
 	numWide int // values above 32 bits
 }
 
-// slot is one value and its count; both are 0 when the slot is free.
+// slot is a value and its count. Both are 0 in a free slot.
 type slot struct{ value, count uint32 }
 
-// len is the number of different values.
+// len returns the number of different values.
 func (t *table) len() int { return t.used + t.numWide }
 
-// hash is the slot to try first. The factor, 2^32 divided by the golden ratio,
-// spreads runs of values, and multiples of a clock's granularity, evenly.
+// hash returns the first slot to try. The factor is 2^32 divided by the golden ratio. It
+// spreads consecutive values, and multiples of a clock's step, evenly.
 func hash(v uint32, shift uint8) uint32 { return v * 0x9e3779b1 >> (shift & 31) }
 
-// addAll counts every value once, until there are more than limit different ones.
+// addAll counts every value once. It stops when the table has more than limit different
+// values.
 func (t *table) addAll(values []uint32, limit int) {
 	if len(t.slots) == 0 {
 		t.grow()
@@ -89,8 +90,7 @@ func (t *table) addWide(v, n uint64) {
 	t.wide[v] += n
 }
 
-// find is the slot of v, or the free slot where it belongs, or nil when there
-// are no slots at all.
+// find returns the slot of v, or the free slot for it, or nil if there are no slots at all.
 func (t *table) find(v uint32) *slot {
 	mask := uint32(len(t.slots) - 1)
 	for h := hash(v, t.shift); int(h&mask) < len(t.slots); h++ {
@@ -101,8 +101,8 @@ func (t *table) find(v uint32) *slot {
 	return nil
 }
 
-// grow goes up in large steps, as most tables that leave their first size are on
-// the way to the last one of a sample that is not approximate.
+// grow enlarges the table in large steps. Most tables that outgrow their first size also
+// reach the last size of an exact sample.
 func (t *table) grow() {
 	old := t.slots
 	t.slots = make([]slot, growth(len(old)))
@@ -124,7 +124,7 @@ func growth(n int) int {
 	return 2 * n
 }
 
-// eachUnsorted calls f with all different values and their counts, in no order.
+// eachUnsorted calls f with all different values and their counts, in no particular order.
 func (t *table) eachUnsorted(f func(v, n uint64)) {
 	for _, e := range t.slots {
 		if e.value != 0 {
@@ -138,10 +138,10 @@ func (t *table) eachUnsorted(f func(v, n uint64)) {
 	}
 }
 
-// each calls f with all different values, in ascending order, and their counts,
-// until it returns false.
+// each calls f with all different values and their counts, in ascending order, until f
+// returns false.
 func (t *table) each(f func(v, n uint64) bool) {
-	// A slot as one number sorts by its value, and faster than a struct does.
+	// Sorting slots as integers sorts them by value, and is faster than sorting structs.
 	slots := make([]uint64, 0, t.used)
 	for _, e := range t.slots {
 		if e.value != 0 {
@@ -162,7 +162,7 @@ func (t *table) each(f func(v, n uint64) bool) {
 	}
 }
 
-// count is how often the value of a slot occurs.
+// count returns the number of occurrences of the value in a slot.
 func (t *table) count(e slot) uint64 {
 	if len(t.wide) == 0 {
 		return uint64(e.count)

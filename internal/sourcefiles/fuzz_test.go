@@ -12,8 +12,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// FuzzRead asks for a path that a binary names: whatever it is, only what is below the
-// directory that the binary was compiled in comes back.
+// FuzzRead reads a path that a binary names. Read must return only files below the
+// directory that the binary was compiled in.
 func FuzzRead(f *testing.F) {
 	base, err := filepath.EvalSymlinks(f.TempDir())
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package sourcefiles finds files of source code for traces that strangers may have sent:
-// it reads no file because a trace names it.
+// Package sourcefiles finds source files for traces from untrusted sources. A path in a
+// trace is never a reason to read a file.
 //
-// A file is read if the debug information of a trusted binary places a function in it, it is
-// below a directory that the user chose or that the binary was compiled in, and it is
-// what was compiled, as far as an MD5 in the debug information tells.
+// A file is read only if all of these hold: the debug information of a trusted binary
+// places a function in it; it is below a directory that the user chose or that the binary
+// was compiled in; and its MD5 matches the debug information, if that has one.
 package sourcefiles
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// maxSize is more than any file of source code has.
+// maxSize exceeds the size of any real source file.
 const maxSize = 16 << 20
 
-// Reasons why there is no source code of a file.
+// Reasons why a source file is not available.
 var (
 	ErrUnknown = errors.New("no trusted binary names it")
 	ErrOutside = errors.New("outside the compilation directory")
@@ -34,20 +34,20 @@ var (
 	ErrKind    = errors.New("not a text file of at most 16 MB")
 )
 
-// Files reads files of source code, and remembers what could not be read and why. It
-// must not be used concurrently.
+// Files reads source files, and remembers which ones it could not read and why. It is not
+// safe for concurrent use.
 type Files struct {
-	roots    []string // that the user chose
+	roots    []string // chosen by the user
 	binaries []*binary
 	results  map[string]result
 	newer    []string
 }
 
-// binary is one that is trusted.
+// binary is a trusted binary.
 type binary struct {
 	table *symbolize.Table
-	files []string // that it names, sorted
-	dirs  []string // that it was compiled in; nil before they are needed
+	files []string // source files that it names, sorted
+	dirs  []string // directories that it was compiled in; nil until they are needed
 }
 
 type result struct {
@@ -55,17 +55,17 @@ type result struct {
 	err  error
 }
 
-// File is a file of source code.
+// File is a source file.
 type File struct {
 	Text []byte
-	// MD5 is that of the text, in hex, where debug information has the same; "" where it
-	// has none.
+	// MD5 is the MD5 of the text in hexadecimal if the debug information confirms it,
+	// otherwise "".
 	MD5 string
 }
 
-// New returns the files that debug information of the trusted tables names, and that are
-// below the roots or the compilation directories of the tables. Files with a relative path
-// are looked for below the roots alone.
+// New returns the source files that the debug information of the trusted tables names and
+// that are below the roots or the compilation directories of the tables. Relative paths are
+// looked up below the roots only.
 func New(roots []string, trusted []*symbolize.Table) (*Files, error) {
 	f := &Files{results: make(map[string]result)}
 	for _, root := range roots {
@@ -81,7 +81,7 @@ func New(roots []string, trusted []*symbolize.Table) (*Files, error) {
 			return nil, fmt.Errorf("%s is not a directory", root)
 		}
 		f.roots = append(f.roots, given)
-		// Debug information may have the path with or without links in it.
+		// Debug information may have the path with resolved links or without.
 		if real, err := filepath.EvalSymlinks(given); err == nil && real != given {
 			f.roots = append(f.roots, real)
 		}
@@ -92,8 +92,8 @@ func New(roots []string, trusted []*symbolize.Table) (*Files, error) {
 	return f, nil
 }
 
-// Read returns a file by its path as in [symbolize.Symbol]. Errors are [fs.ErrNotExist] and those
-// above, among others.
+// Read returns a file by its path as in [symbolize.Symbol]. Possible errors include
+// [fs.ErrNotExist] and the reasons above.
 func (f *Files) Read(path string) (File, error) {
 	r, known := f.results[path]
 	if !known {
@@ -103,7 +103,8 @@ func (f *Files) Read(path string) (File, error) {
 	return r.file, r.err
 }
 
-// find asks one binary after the other. The first error says most.
+// find tries the binaries in turn. If none has the file, it returns the first error, which
+// is the most specific.
 func (f *Files) find(path string) (File, error) {
 	first := ErrUnknown
 	for _, b := range f.binaries {
@@ -139,7 +140,7 @@ func (f *Files) read(b *binary, path string) (File, error) {
 	return File{text, hex.EncodeToString(sum[:])}, nil
 }
 
-// open reads a file below the first directory that has it.
+// open reads a file below the first directory that contains it.
 func (f *Files) open(b *binary, path string, checked bool) ([]byte, fs.FileInfo, error) {
 	failure := ErrOutside
 	for _, root := range f.roots {
@@ -161,7 +162,7 @@ func (f *Files) open(b *binary, path string, checked bool) ([]byte, fs.FileInfo,
 		if !ok || !filepath.IsAbs(path) {
 			continue
 		}
-		// What is hidden is rather a secret than source code.
+		// A hidden file is more likely a secret than source code.
 		text, info, err := readBelow(dir, name, checked)
 		if err == nil {
 			return text, info, nil
@@ -171,7 +172,7 @@ func (f *Files) open(b *binary, path string, checked bool) ([]byte, fs.FileInfo,
 	return nil, nil, failure
 }
 
-// below returns a path relative to a directory that it is below, going by the names alone.
+// below returns path relative to dir if it is below dir. It compares names only.
 func below(dir, path string) (string, bool) {
 	name := filepath.Clean(path)
 	if filepath.IsAbs(name) {
@@ -187,8 +188,8 @@ func hidden(name string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(name), "/"), func(s string) bool { return strings.HasPrefix(s, ".") })
 }
 
-// compilationDirs are the directories in which programs are compiled. A binary can claim
-// to have been compiled anywhere.
+// compilationDirs returns those directories in which programs are compiled. A binary can
+// claim any directory.
 func compilationDirs(dirs []string) []string {
 	sources := []string{}
 	for _, dir := range dirs {
@@ -200,7 +201,7 @@ func compilationDirs(dirs []string) []string {
 	return sources
 }
 
-// system reports whether a directory holds no source code, or everything.
+// system reports whether a directory contains no source code, or the whole system.
 func system(dir string) bool {
 	dir = filepath.Clean(dir)
 	if filepath.Dir(dir) == dir {
@@ -214,8 +215,8 @@ func system(dir string) bool {
 	return false
 }
 
-// readBelow reads a text file below a directory. It reads nothing that links lead to
-// outside of the directory, opens nothing but regular files, and does not wait for anything.
+// readBelow reads a text file below a directory. It does not follow links that leave the
+// directory, opens only regular files, and never blocks.
 func readBelow(dir, name string, hiddenToo bool) ([]byte, fs.FileInfo, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -229,13 +230,13 @@ func readBelow(dir, name string, hiddenToo bool) ([]byte, fs.FileInfo, error) {
 	if !ok || !hiddenToo && hidden(name) {
 		return nil, nil, ErrOutside
 	}
-	// Links that appear from now on cannot lead outside, either.
+	// Links that are created after this cannot leave the directory either.
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer root.Close()
-	// To open a device may have effects of its own.
+	// Opening a device can have side effects.
 	info, err := root.Stat(name)
 	if err != nil {
 		return nil, nil, err
@@ -254,7 +255,7 @@ func readBelow(dir, name string, hiddenToo bool) ([]byte, fs.FileInfo, error) {
 	if !regular(info) {
 		return nil, nil, ErrKind
 	}
-	// Files of /proc have no size.
+	// Files in /proc report size 0.
 	text, err := io.ReadAll(io.LimitReader(file, info.Size()))
 	if err != nil {
 		return nil, nil, err
@@ -267,12 +268,12 @@ func readBelow(dir, name string, hiddenToo bool) ([]byte, fs.FileInfo, error) {
 
 func regular(info fs.FileInfo) bool { return info.Mode().IsRegular() && info.Size() <= maxSize }
 
-// Failed are the files that Read was asked for in vain for a reason, sorted.
+// Failed returns the files that Read refused for the given reason, sorted.
 func (f *Files) Failed(reason error) []string {
 	return f.failed(func(err error) bool { return errors.Is(err, reason) })
 }
 
-// Unread are the files that are not there or could not be read, sorted.
+// Unread returns the files that do not exist or could not be read, sorted.
 func (f *Files) Unread() []string {
 	return f.failed(func(err error) bool {
 		return err != nil && !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrOutside) && !errors.Is(err, ErrChanged) && !errors.Is(err, ErrKind)
@@ -290,6 +291,6 @@ func (f *Files) failed(is func(error) bool) []string {
 	return paths
 }
 
-// Newer are the files that were read, and that are newer than the binary whose debug
-// information has no MD5 of them, sorted.
+// Newer returns the files that were read, but are newer than the binary, and whose MD5 is
+// not in its debug information. They are sorted.
 func (f *Files) Newer() []string { return slices.Sorted(slices.Values(f.newer)) }

@@ -20,8 +20,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// build compiles a program in dir that has a function in each of the files, as its debug
-// information says.
+// build compiles a program in dir. By its debug information, each of the files contains one
+// of its functions.
 func build(t *testing.T, dir string, files []string, flags ...string) *symbolize.Table {
 	t.Helper()
 	testenv.Need(t, "clang-22")
@@ -59,7 +59,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// soon fails a test that waits for a file, which no path may make it do.
+// soon fails the test if f blocks on a file. No path may cause that.
 func soon(t *testing.T, f func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -71,8 +71,8 @@ func soon(t *testing.T, f func()) {
 	}
 }
 
-// Whatever path a binary names, only source code below its compilation directory, or below
-// the directories that the user chose, is read.
+// Whatever path a binary names, Read returns only source code below its compilation
+// directory or below the directories that the user chose.
 func TestHostilePaths(t *testing.T) {
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -155,7 +155,7 @@ func TestHostilePaths(t *testing.T) {
 			t.Errorf("%s is not told", secret)
 		}
 	}
-	// What no binary names is not read, wherever it is.
+	// A file that no binary names is not read, wherever it is.
 	f, err := sourcefiles.New([]string{"/"}, []*symbolize.Table{table, nil})
 	if err != nil {
 		t.Fatal(err)
@@ -164,7 +164,7 @@ func TestHostilePaths(t *testing.T) {
 	if _, err := f.Read(dir + "/unnamed.c"); !errors.Is(err, sourcefiles.ErrUnknown) {
 		t.Errorf("unnamed.c: %v", err)
 	}
-	// The user may allow everything; what is no file stays none.
+	// The user may allow all directories. What is not a regular file is still refused.
 	for path, want := range map[string]bool{secret: true, dir + "/link.c": true, dir + "/.env": true, "/proc/self/environ": false, "/dev/zero": false, dir + "/fifo.c": false} {
 		soon(t, func() {
 			if _, err := f.Read(path); (err == nil) != want {
@@ -174,7 +174,7 @@ func TestHostilePaths(t *testing.T) {
 	}
 }
 
-// A binary can claim to have been compiled anywhere.
+// A binary can claim any compilation directory.
 func TestHostileCompilationDirs(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink("/etc", link); err != nil {
@@ -197,7 +197,7 @@ func TestHostileCompilationDirs(t *testing.T) {
 	}
 }
 
-// Relative paths, as those of builds that can be repeated, are below the user's directories.
+// Relative paths, as in reproducible builds, are looked up below the user's directories.
 func TestRelativePaths(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "root", "src", "a.c"), "a")
@@ -233,7 +233,7 @@ func TestRelativePaths(t *testing.T) {
 	}
 }
 
-// What is read is what was compiled, as far as the debug information can tell.
+// Read returns the file that was compiled, as far as the debug information can tell.
 func TestChanged(t *testing.T) {
 	for _, dwarf := range []string{"-gdwarf-5", "-gdwarf-4"} {
 		dir := t.TempDir()

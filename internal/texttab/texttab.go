@@ -1,9 +1,7 @@
-// Package texttab lays out tables as text with aligned columns, as Markdown and
-// as CSV.
+// Package texttab lays out tables as text with aligned columns, as Markdown and as CSV.
 //
-// Cells are plain strings. What would break a layout or a terminal is made
-// visible on the way out, each format by its own means: control characters are
-// escaped in text and Markdown, pipes in Markdown, quotes and formulas in CSV.
+// Cells are plain strings. The output escapes what would break a layout or a terminal:
+// control characters in text and Markdown, pipes in Markdown, quotes and formulas in CSV.
 package texttab
 
 import (
@@ -15,36 +13,36 @@ import (
 	"unicode/utf8"
 )
 
-// Column is a column's title and how its cells are aligned.
+// Column is a column's title and the layout of its cells.
 type Column struct {
 	Title string
-	Right bool // aligned to the right, as numbers are
-	// Cut lets [Table.WriteFitted] cut cells on a side, down to a few characters, and
-	// Optional lets it leave the column out. Columns that are Least as well go first.
+	Right bool // align right, as for numbers
+	// Cut allows [Table.WriteFitted] to shorten cells on one side, down to a few
+	// characters. Optional allows it to omit the column. It omits columns with Least first.
 	Cut             Side
 	Optional, Least bool
 	Part            bool // cells are percentages of a whole
 }
 
-// Side is where cells may be cut.
+// Side is the side on which cells may be shortened.
 type Side uint8
 
-// Sides. Names of functions end with what tells them apart, sentences do not.
+// Function names differ most at their ends, sentences at their beginnings.
 const (
 	None Side = iota
 	Left
 	Right
 )
 
-// Table is rows of cells below a header. There may be hundreds of thousands of
-// them, so the cells of a row are kept as one string.
+// Table is a header and rows of cells. There may be hundreds of thousands of rows, so each
+// row is stored as one string.
 type Table struct {
 	Columns []Column
 	rows    []string
-	ends    []uint32 // of the cells in their row, row by row
+	ends    []uint32 // ends of the cells within their row, row by row
 }
 
-// Add appends a row. It has a cell for each column.
+// Add appends a row. The row must have a cell for each column.
 func (t *Table) Add(cells ...string) {
 	t.rows = append(t.rows, strings.Join(cells, ""))
 	end := 0
@@ -54,8 +52,8 @@ func (t *Table) Add(cells ...string) {
 	}
 }
 
-// Each calls f with the header and the rows, in which every cell has passed
-// through edit. A row is valid until f returns.
+// Each calls f with the header and each row, after applying edit to every cell. A row is
+// valid until f returns.
 func (t *Table) Each(edit func(string) string, f func(row []string)) {
 	row := make([]string, len(t.Columns))
 	for i, c := range t.Columns {
@@ -74,20 +72,20 @@ func (t *Table) Each(edit func(string) string, f func(row []string)) {
 	}
 }
 
-// WriteText writes the table with its columns aligned, two spaces apart. Widths
-// are those of a terminal, where a character may take two cells or none. No line
-// ends in a space.
+// WriteText writes the table with aligned columns, two spaces apart. Widths are those of a
+// terminal, where a character takes zero, one or two cells. Lines have no trailing spaces.
 func (t *Table) WriteText(w io.Writer) error {
 	_, err := t.WriteFitted(w, 0)
 	return err
 }
 
-// least is how narrow a column may be cut.
+// least is the smallest width of a shortened column.
 const least = 24
 
-// WriteFitted is [Table.WriteText] for a terminal of so many columns; 0 is any number.
-// Where the table is wider, it leaves out optional columns, the last one first, and then
-// cuts cells on the left. It returns the titles of the columns that it left out.
+// WriteFitted writes the table as [Table.WriteText] does, for a terminal with width
+// columns. A width of 0 means no limit. If the table is wider, WriteFitted omits optional
+// columns, the last one first, and then shortens cells. It returns the titles of the
+// omitted columns.
 func (t *Table) WriteFitted(w io.Writer, width int) (hidden []string, err error) {
 	widths := make([]int, len(t.Columns))
 	t.Each(Printable, func(row []string) {
@@ -137,8 +135,8 @@ func (t *Table) WriteFitted(w io.Writer, width int) (hidden []string, err error)
 	return hidden, b.Flush()
 }
 
-// fit makes columns narrower until the table has that width or nothing is left to do. The
-// width of a column that is left out becomes -1.
+// fit makes columns narrower until the table fits into width or no column can shrink
+// further. The width of an omitted column becomes -1.
 func (t *Table) fit(widths []int, width int) (hidden []string) {
 	excess := func(cut bool) int {
 		sum := -2
@@ -184,8 +182,8 @@ func (t *Table) fit(widths []int, width int) (hidden []string) {
 	}
 }
 
-// cutLeft is s without what it begins with, so that it takes no more than so many cells of
-// a terminal. A mark stands for what is missing.
+// cutLeft removes the beginning of s so that the rest takes at most width terminal cells. A
+// mark replaces the removed part.
 func cutLeft(s string, width int) string {
 	n, rest := 1, len(s)
 	for rest > 0 {
@@ -198,7 +196,7 @@ func cutLeft(s string, width int) string {
 	return "…" + s[rest:]
 }
 
-// cutRight is cutLeft for what s ends with.
+// cutRight is cutLeft for the end of s.
 func cutRight(s string, width int) string {
 	n := 1
 	for i, r := range s {
@@ -209,7 +207,7 @@ func cutRight(s string, width int) string {
 	return s
 }
 
-// WriteMarkdown writes the table in GitHub's dialect of Markdown.
+// WriteMarkdown writes the table as GitHub-flavoured Markdown.
 func (t *Table) WriteMarkdown(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	header := true
@@ -231,8 +229,8 @@ func (t *Table) WriteMarkdown(w io.Writer) error {
 	return b.Flush()
 }
 
-// MarkdownText is one line of text, with escapes for what Markdown would take as its own,
-// which names of C++ functions are full of.
+// MarkdownText escapes one line of text for Markdown. Names of C++ functions are full of
+// characters with a meaning in Markdown.
 func MarkdownText(s string) string {
 	return markdownEscapes.Replace(Printable(s))
 }
@@ -242,8 +240,8 @@ var markdownEscapes = strings.NewReplacer(
 	"<", "&lt;", ">", "&gt;", "&", "&amp;", "[", `\[`, "]", `\]`, "#", `\#`,
 )
 
-// CSVRow is a row as RFC 4180 describes it, but ended by a line feed alone. Text that a
-// spreadsheet would take for a formula is changed as by [CSVText].
+// CSVRow returns a row as described in RFC 4180, but ended by a line feed only. It passes
+// text through [CSVText].
 func CSVRow(cells ...string) string {
 	row := make([]string, len(cells))
 	for i, s := range cells {
@@ -260,12 +258,13 @@ func csvCell(s string) string {
 	return s
 }
 
-// CSVText is s as a spreadsheet takes it for text and not for a formula: text that begins
-// with =, +, - or @, behind spaces or control characters or not, is preceded by an apostrophe,
-// and so is text that begins with a tab or the end of a line. Numbers stay as they are.
+// CSVText returns s in a form that a spreadsheet takes for text and not for a formula. It
+// puts an apostrophe before text that begins with =, +, - or @, even after spaces or
+// control characters, and before text that begins with a tab or a line end. Numbers do not
+// change.
 func CSVText(s string) string {
 	if s == "" || s[0] > '@' {
-		return s // nearly all
+		return s // the common case
 	}
 	text := strings.TrimLeftFunc(s, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) })
 	formula := text != "" && strings.IndexByte("=+-@", text[0]) >= 0
@@ -278,11 +277,11 @@ func CSVText(s string) string {
 	return "'" + s
 }
 
-// QuoteCSV is s as a quoted CSV cell.
+// QuoteCSV returns s as a quoted CSV cell.
 func QuoteCSV(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 
-// Printable is s with control characters and invalid UTF-8 escaped as in a Go
-// string, so that it takes one line and cannot steer a terminal.
+// Printable escapes control characters and invalid UTF-8 in s as a Go string does. The
+// result is a single line and cannot send control sequences to a terminal.
 func Printable(s string) string {
 	if clean(s) {
 		return s
@@ -304,14 +303,13 @@ func Printable(s string) string {
 var xmlEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;",
 	"\uFFFE", "\uFFFD", "\uFFFF", "\uFFFD")
 
-// XML escapes one line of text, for XML and HTML: for elements and for quoted
-// attributes. Control characters are shown as by [Printable]; XML has no way to
-// write some others.
+// XML escapes one line of text for XML and HTML elements and quoted attributes. Control
+// characters are escaped as by [Printable], because XML cannot represent some of them.
 func XML(s string) string { return xmlEscapes.Replace(Printable(s)) }
 
-// clean reports whether s is printed as it is. Marks that combine, or that join
-// characters, are no control characters, but those that turn the direction of
-// writing are: they would reorder the line.
+// clean reports whether s can be printed unchanged. Combining marks and joiners count as
+// printable. Marks that change the direction of writing do not, because they would reorder
+// the line.
 func clean(s string) bool {
 	for i, r := range s {
 		switch {
@@ -328,7 +326,7 @@ func clean(s string) bool {
 	return true
 }
 
-// Width is how many cells of a terminal s takes.
+// Width returns the number of terminal cells that s takes.
 func Width(s string) int {
 	n := 0
 	for _, r := range s {
@@ -345,7 +343,7 @@ func Width(s string) int {
 	return n
 }
 
-// wide holds what terminals draw two cells wide: the blocks of East Asian
+// wide contains the characters that terminals draw two cells wide: the blocks of East Asian
 // scripts and of emoji.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{

@@ -54,7 +54,7 @@ func TestMarkdown(t *testing.T) {
 	}
 }
 
-// No spreadsheet takes a cell of text for a formula, and text is otherwise what it was.
+// A spreadsheet takes no cell of text for a formula. Other text does not change.
 func TestCSVText(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "main": "main", "operator-": "operator-", "0x5": "0x5", "-0.25": "-0.25", "+5": "+5", "-1e-9": "-1e-9", "-Inf": "-Inf",
@@ -83,11 +83,11 @@ func TestCSVText(t *testing.T) {
 	})
 }
 
-// TestCSV reads back what was written.
+// TestCSVRow reads back what CSVRow wrote.
 func TestCSVRow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// encoding/csv takes a line of one empty cell for no line, and reads
-		// \r\n as \n; neither is ours to change.
+		// encoding/csv ignores a line with a single empty cell, and reads \r\n as \n. Avoid
+		// both.
 		cell := rapid.Map(rapid.String(), func(s string) string { return strings.ReplaceAll(s, "\r", " ") })
 		var want [][]string
 		text := ""
@@ -106,8 +106,8 @@ func TestCSVRow(t *testing.T) {
 	})
 }
 
-// TestLayout aligns any cells: every line is as wide as the others up to its
-// last column, and has nothing that steers a terminal.
+// TestLayout aligns random cells. All lines must be equally wide up to the last column, and
+// must not contain control sequences.
 func TestLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }))

@@ -75,10 +75,10 @@ const (
 
 func (f *formatter) records(records iter.Seq2[reader.Record, error]) error {
 	started := false
-	var r reader.Record // declared once, as it escapes
+	var r reader.Record // declared once because it escapes
 	for next, err := range records {
 		r = next
-		if r.Size == 0 { // an error of reading ends the records; see Format
+		if r.Size == 0 { // a read error ends the records; see Format
 			break
 		}
 		if !started {
@@ -104,7 +104,7 @@ func (f *formatter) records(records iter.Seq2[reader.Record, error]) error {
 		if err != nil {
 			return err
 		}
-		if _, err := f.w.Write(nil); err != nil { // an earlier one, which stays
+		if _, err := f.w.Write(nil); err != nil { // the first write error is sticky
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func (f *formatter) release(ended bool) error {
 		_, _ = f.w.Write(f.held)
 	}
 	f.held = f.held[:0]
-	_, err := f.w.Write(nil) // an earlier error, which stays
+	_, err := f.w.Write(nil) // the first write error is sticky
 	return err
 }
 
@@ -263,13 +263,13 @@ func appendLine(b []byte, h *reader.Header, r *reader.Record) []byte {
 		v := r.Field(f)
 		switch {
 		case f.ID == reader.FieldRecordType, f.ID == reader.FieldFuncKind:
-			// the word says it
+			// implied by the word
 		case f.ID == reader.FieldPayloadSize:
 			b = strconv.AppendQuote(append(b, ' '), payload)
 		case f.ID == reader.FieldSeconds && r.Micros < maxMicros:
 			b = fmt.Appendf(b, " %d.%06d", r.Seconds, r.Micros)
 		case f.ID == reader.FieldMicros && r.Micros < maxMicros:
-			// behind the seconds
+			// follows the seconds
 		default:
 			b = append(b, ' ')
 			if f.Key != "" {

@@ -23,7 +23,7 @@ const (
 	maxBlock  = 64 << 20 // bytes of a block with `extents auto`, which is held in memory
 )
 
-// Parse is [Assemble] in memory. The result is at most some thousand times as large as the
+// Parse is [Assemble] in memory. The result is at most a few thousand times as large as the
 // text.
 func Parse(text string) ([]byte, error) {
 	var b bytes.Buffer
@@ -287,7 +287,7 @@ func (p *parser) values(r *reader.Record, f *fields) (auto bool) {
 		name := field.String()
 		switch {
 		case field.ID == reader.FieldRecordType, field.ID == reader.FieldFuncKind:
-			// the word says it
+			// implied by the word
 		case field.ID == reader.FieldPayloadSize:
 			r.Data = f.quoted()
 		case field.ID == reader.FieldDelta && field.Signed:

@@ -41,7 +41,7 @@ func format(t interface {
 	return out.String()
 }
 
-// canonical are texts as Format writes them. They show every form.
+// canonical contains texts as Format writes them. They show every form.
 var canonical = map[string]string{
 	"fdr5": `xray fdr version=5 order=little flags=0x3 frequency=1000000000 buffer=16384
 extents auto
@@ -154,7 +154,7 @@ func TestCanonicalTexts(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := format(t, data)
-			// How the reader words an error is its own affair.
+			// The wording of the reader's errors is not part of the format.
 			lines := strings.Split(got, "\n")
 			for i, l := range lines {
 				if strings.HasPrefix(l, "#") {
@@ -254,8 +254,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// drawTrace draws a file that starts like a trace, mostly, and consists of
-// records and garbage.
+// drawTrace draws a file that usually starts like a trace, and consists of records and
+// garbage.
 func drawTrace(t *rapid.T) []byte {
 	h := &reader.Header{
 		Type:       rapid.SampledFrom([]reader.Type{reader.Basic, reader.FDR}).Draw(t, "type"),
@@ -323,7 +323,7 @@ func TestTestdata(t *testing.T) {
 	}
 }
 
-// A text becomes a trace in memory that has a bound, however large the trace is, or is refused.
+// Assembling a large trace needs bounded memory, or fails.
 func TestAssembleStreams(t *testing.T) {
 	var long strings.Builder
 	long.WriteString("xray fdr\n")
@@ -357,7 +357,7 @@ func (c *counter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// What a payload holds does not steer the terminal that shows the text.
+// A payload cannot send control sequences to the terminal that shows the text.
 func TestTextIsPrintable(t *testing.T) {
 	data, err := Parse("xray fdr\nthread 1\nmetadata process \"{\\\"exe\\\":\\u009b2J\\u202e\\x1b[2J}\"\ncustom \"\\u009b\\t\"\n")
 	if err != nil {
@@ -370,7 +370,7 @@ func TestTextIsPrintable(t *testing.T) {
 	}
 }
 
-// TestCorpus runs over the files that XRAY_CORPUS names.
+// TestCorpus runs on the files that XRAY_CORPUS names.
 func TestCorpus(t *testing.T) {
 	root := os.Getenv("XRAY_CORPUS")
 	if root == "" {
@@ -394,8 +394,8 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// TestLongBlocks makes blocks whose text is longer than what is held back: the
-// numbers of the extents stay then.
+// TestLongBlocks formats blocks whose text exceeds the held-back limit. Their extents keep
+// their numbers.
 func TestLongBlocks(t *testing.T) {
 	data, err := Parse("xray fdr\nthread 1\n" + strings.Repeat("enter 1 +4000000000\n", 80_000) + "thread 2\nenter 1\n")
 	if err != nil {
@@ -451,8 +451,8 @@ type failingReader struct{ err error }
 
 func (r failingReader) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 
-// FuzzParse checks that Parse does not panic, and that what it accepts has a
-// text that does not change any more.
+// FuzzParse checks that Parse does not panic, and that the text of an accepted trace is
+// stable.
 func FuzzParse(f *testing.F) {
 	for _, text := range canonical {
 		f.Add(text)

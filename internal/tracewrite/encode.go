@@ -54,9 +54,9 @@ func AppendHeader(dst []byte, h *reader.Header) []byte {
 	return dst
 }
 
-// AppendRecord appends r in the layout of its kind, with the version and byte order of h. It
-// ignores the type of h. Unused bytes are zero (see [reader.RecordSpec.Unused]). Numbers are
-// truncated to the width of their field. Damage is appended as it is.
+// AppendRecord appends r in the layout of its kind, with the version and byte order of h.
+// It ignores the type of h. Unused bytes are zero (see [reader.RecordSpec.Unused]). Numbers
+// are truncated to the width of their field. It copies damage unchanged.
 func AppendRecord(dst []byte, h *reader.Header, r *reader.Record) []byte {
 	spec := r.Kind.Spec()
 	if spec == nil { // damage

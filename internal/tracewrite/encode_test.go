@@ -97,7 +97,7 @@ func TestParseRecordInvertsAppendRecord(t *testing.T) {
 		want := drawRecord(t, h)
 		b := AppendRecord([]byte("before"), h, want)[len("before"):]
 		want.Size = len(b)
-		// The unused bytes are the recorder's garbage: they must not matter.
+		// The unused bytes are garbage from the recorder. They must not matter.
 		for _, s := range want.Kind.Spec().Unused(h.Version) {
 			for i := s.From; i < s.To; i++ {
 				b[i] = rapid.Byte().Draw(t, "garbage")

@@ -16,9 +16,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// recordedThreads writes a trace as a recorder does: some threads of random ids
-// and beginnings, with calls of function 3 and marks. It returns the number of
-// calls.
+// recordedThreads writes a trace as a recorder does: some threads with random ids and
+// starts, with calls of function 3 and marks. It returns the number of calls.
 func recordedThreads(t *testing.T, random *rand.Rand, recording *reader.Recording) (trace []byte, calls int) {
 	t.Helper()
 	const first = 1_000_000_007
@@ -54,8 +53,8 @@ func recordedThreads(t *testing.T, random *rand.Rand, recording *reader.Recordin
 	return out.Bytes(), calls
 }
 
-// Every llvm-xray takes what we write with a recording, without --keep-going,
-// which it does of few traces with several threads; and counts all calls.
+// Every llvm-xray reads traces with a recording without --keep-going, and counts all calls.
+// It accepts few traces with several threads.
 func TestLLVMReadsRecordings(t *testing.T) {
 	recording := &reader.Recording{
 		Process: reader.Process{PID: 4242, Exe: "/usr/bin/server", Argv: []string{"server", "\x01 \"x\""}, Recorder: "1", Complete: true},

@@ -5,17 +5,17 @@ import "github.com/xray-tools/xray/reader"
 // firstSpare is larger than any process id of Linux.
 const firstSpare = 1 << 22
 
-// Processes assigns process ids to the threads of several traces that are written to one file,
-// so that threads of different traces stay apart. The zero value is ready to use. It is not
-// safe for concurrent use.
+// Processes assigns process ids to the threads of several traces that are written to one
+// file, so that threads of different traces do not merge. The zero value is ready to use.
+// It is not safe for concurrent use.
 //
-// The first trace with a process id keeps it. A process of another trace with the same id gets
-// the lowest free id from 1<<22 up. So each trace has its own processes. The same blocks in the
-// same order lead to the same ids. A single trace keeps all of its ids.
+// The first trace with a process id keeps it. A process of another trace with the same id
+// gets the lowest free id from 1<<22 up. So each trace has its own processes. The same
+// blocks in the same order give the same ids. A single trace keeps all of its ids.
 type Processes struct {
 	ids   map[process]int32
 	taken map[int32]struct{}
-	spare int32 // no lower one from firstSpare up is free
+	spare int32 // no lower id from firstSpare up is free
 }
 
 type process struct{ file, id int32 }

@@ -17,10 +17,10 @@ func TestProcesses(t *testing.T) {
 		{0, 7, 7},
 		{1, 7, 1 << 22},         // taken
 		{1, 8, 8},               // free
-		{0, 8, 1<<22 + 1},       // whichever trace comes first keeps its own
-		{2, 1 << 22, 1<<22 + 2}, // a number that was given away
+		{0, 8, 1<<22 + 1},       // the first trace to use an id keeps it
+		{2, 1 << 22, 1<<22 + 2}, // an id that has been assigned
 		{2, 1<<22 + 3, 1<<22 + 3},
-		{2, 7, 1<<22 + 4},                             // passes over one that a trace has itself
+		{2, 7, 1<<22 + 4},                             // skips an id that a trace itself uses
 		{0, 7, 7}, {1, 7, 1 << 22}, {0, 8, 1<<22 + 1}, // as before
 		{0, -1, -1},
 	} {
@@ -30,7 +30,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// Processes stay apart, and threads of a process together.
+// Processes of different traces are kept apart. Threads of a process stay together.
 func TestProcessesAreDistinct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var p Processes
@@ -53,7 +53,7 @@ func TestProcessesAreDistinct(t *testing.T) {
 	})
 }
 
-// Threads of the same ids in two traces stay two in every format.
+// Threads with the same ids in two traces remain two threads in every format.
 func TestTracesStayApart(t *testing.T) {
 	blocks := []*reader.Block{
 		{Thread: reader.Thread{Process: 7, Thread: 1}, Events: []reader.Event{{Func: 1, TSC: 10}, {Func: 1, TSC: 40, Kind: reader.Exit}}},

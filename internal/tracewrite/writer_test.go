@@ -20,7 +20,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// event is an event with all that belongs to it, to compare traces by.
+// event is an event with all that belongs to it, for comparing traces.
 type event struct {
 	Process, Thread int32
 	Kind            reader.Kind
@@ -32,8 +32,7 @@ type event struct {
 	Data            string
 }
 
-// flatten returns the events of blocks that the format keeps, by process and
-// thread, in order.
+// flatten returns the events of blocks that keep accepts, by process and thread, in order.
 func flatten(blocks []*reader.Block, keep func(e *event) bool) []event {
 	var all []event
 	for _, b := range blocks {
@@ -70,7 +69,7 @@ func byThread(all []event) []event {
 	return all
 }
 
-// drawBlocks draws blocks of a few threads that hold everything that blocks can.
+// drawBlocks draws blocks of a few threads with all contents that blocks can have.
 func drawBlocks(t *rapid.T) []*reader.Block {
 	var blocks []*reader.Block
 	for range rapid.IntRange(0, 6).Draw(t, "blocks") {
@@ -109,7 +108,7 @@ func drawBlocks(t *rapid.T) []*reader.Block {
 	return blocks
 }
 
-// parseAll splits a trace behind its header into records.
+// parseAll splits a trace after its header into records.
 func parseAll(t testing.TB, data []byte, h *reader.Header) []reader.Record {
 	var all []reader.Record
 	for data = data[HeaderSize:]; len(data) > 0; {
@@ -176,8 +175,8 @@ func TestBasicHoldsWhatItCan(t *testing.T) {
 
 var fixedBasic = reader.Header{Version: 3, ByteOrder: fdrV5.ByteOrder}
 
-// TestFDRHoldsWhatItCan decodes what the writer wrote by the rules of the
-// format, and checks the shape of the blocks on the way.
+// TestFDRHoldsWhatItCan decodes the output by the rules of the format, and checks the
+// structure of the blocks.
 func TestFDRHoldsWhatItCan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		blocks := drawBlocks(rt)
@@ -243,7 +242,7 @@ func decodeFDR(t testing.TB, data []byte, size int) []event {
 			if !slices.Equal(kinds, preamble) {
 				t.Fatalf("record %d: block starts with %v", i, kinds)
 			}
-			// One event with its arguments may be larger than the buffer.
+			// A single event with its arguments may exceed the buffer size.
 			if most := max(uint64(size), 4*metadataSize+functionSize+3*metadataSize, 5*metadataSize+50); left > most {
 				t.Fatalf("record %d: a block of %d bytes in buffers of %d", i, left, size)
 			}
@@ -252,7 +251,7 @@ func decodeFDR(t testing.TB, data []byte, size int) []event {
 		left -= uint64(r.Size)
 		e := event{Process: process, Thread: thread, CPU: cpu}
 		switch r.Kind {
-		case reader.WallClock: // looked at with the process
+		case reader.WallClock: // checked with the process id
 		case reader.NewBuffer:
 			thread = r.Thread
 		case reader.PID:
@@ -329,7 +328,7 @@ func TestFDRSetsClockAndCPU(t *testing.T) {
 	}
 }
 
-// Entries of function 0 would look like padding. Nothing else is lost with them.
+// Entries of function 0 would look like padding. They are dropped, and nothing else.
 func TestFDRDropsEntriesOfFunctionZero(t *testing.T) {
 	b := &reader.Block{
 		Thread: reader.Thread{Process: 1, Thread: 1},
@@ -403,13 +402,13 @@ func TestRawIsLLVMs(t *testing.T) {
 	}
 }
 
-// blockWriter is what both writers are.
+// blockWriter is the interface of both writers.
 type blockWriter interface {
 	Block(*reader.Block) error
 	Close() error
 }
 
-// fullDisk refuses everything after the first n bytes.
+// fullDisk fails after the first n bytes.
 type fullDisk struct{ n int }
 
 var errFull = errors.New("disk full")
@@ -439,10 +438,10 @@ func TestWriteErrorsSurface(t *testing.T) {
 	}
 }
 
-// TestLLVMReadsBack converts what we wrote to YAML with every llvm-xray.
+// TestLLVMReadsBack converts our output to YAML with every llvm-xray.
 func TestLLVMReadsBack(t *testing.T) {
-	// Two threads, one of them with many blocks; TSCs never repeat, as llvm-xray
-	// sorts by them.
+	// Two threads, one with many blocks. TSCs never repeat, because llvm-xray sorts by
+	// them.
 	blocks := []*reader.Block{{
 		Thread: reader.Thread{Process: 70, Thread: 71},
 		Events: []reader.Event{
@@ -465,7 +464,7 @@ func TestLLVMReadsBack(t *testing.T) {
 			},
 		})
 	}
-	// llvm-xray leaves the type of a typed event on all records after it.
+	// llvm-xray keeps the type of a typed event for all records after it.
 	record := regexp.MustCompile(`(?m)^  - \{ type: \d+, `)
 	yaml := func(withEvents bool) []string {
 		all := flatten(blocks, func(e *event) bool { return withEvents || e.Kind <= reader.EnterArg })
@@ -478,7 +477,7 @@ func TestLLVMReadsBack(t *testing.T) {
 		var lines []string
 		for _, e := range all {
 			if e.Func == 0 {
-				e.Func = 2 // that of the record before, as both events come after function 2
+				e.Func = 2 // the function of the record before, because both events follow function 2
 			}
 			args := ""
 			if len(e.Args) > 0 {
@@ -546,8 +545,8 @@ func TestLLVMReadsBack(t *testing.T) {
 	}
 }
 
-// TestReaderReadsBack reads what we wrote with the reader of this project, which
-// orders the blocks.
+// TestReaderReadsBack reads our output with the reader of this project, which orders the
+// blocks.
 func TestReaderReadsBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		blocks := drawBlocks(rt)
@@ -555,7 +554,7 @@ func TestReaderReadsBack(t *testing.T) {
 		var out bytes.Buffer
 		w := blockWriter(NewBasic(&out, reader.Header{}))
 		if !fdr {
-			// Events that come twice are, to the reader, the work of a fork.
+			// The reader takes repeated events for the effect of a fork.
 			tsc := uint64(0)
 			for _, b := range blocks {
 				for i := range b.Events {
@@ -582,7 +581,7 @@ func TestReaderReadsBack(t *testing.T) {
 			case !e.Kind.IsEnter():
 				e.Args = nil
 			case fdr && len(e.Args) > 0:
-				e.Kind = reader.EnterArg // an argument makes it one
+				e.Kind = reader.EnterArg // an argument changes the kind
 			}
 			if fdr {
 				e.Func &= maxFDRFunc
@@ -614,8 +613,8 @@ func TestReaderReadsBack(t *testing.T) {
 	})
 }
 
-// TestCorpusSurvivesRewriting rewrites real FDR logs, and compares what
-// llvm-xray makes of both.
+// TestCorpusSurvivesRewriting rewrites real FDR logs, and compares the results of llvm-xray
+// for both.
 func TestCorpusSurvivesRewriting(t *testing.T) {
 	root := os.Getenv("XRAY_CORPUS")
 	if root == "" {
