@@ -36,7 +36,8 @@ type SliceOptions struct {
 // an exit record get one where package calls ends them. Times are those of package calls
 // too, but timestamps stay as recorded.
 //
-// Custom and typed events are kept or dropped with their call. Landings are always kept.
+// Custom and typed events are kept or dropped with their call. Landings and switches are
+// always kept.
 // Memory grows with threads and the depth of their stacks. A Slicer is not safe for
 // concurrent use.
 type Slicer struct {
@@ -144,7 +145,7 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 			for len(payloads) > 0 && payloads[0].Event < i {
 				payloads = payloads[1:]
 			}
-			if len(payloads) > 0 && payloads[0].Event == i && (s.keepsEvent(t) || t.inside && isLanding(e, payloads[0].Data)) {
+			if len(payloads) > 0 && payloads[0].Event == i && (s.keepsEvent(t) || t.inside && staysInThread(e, payloads[0].Data)) {
 				s.begin(t, false)
 				t.add(e.Kind, e.Func, e.TSC, e.CPU)
 				t.carry(payloads[0].Type, payloads[0].Data)
@@ -297,11 +298,16 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 	t.cut(i)
 }
 
-// isLanding reports whether an event determines the meaning of the exits after it. Some of
-// those may be kept even if the event itself is in a call that is not.
-func isLanding(e *reader.Event, payload []byte) bool {
-	_, ok := reader.ParseLanding(payload)
-	return ok && e.Kind == reader.Custom
+// staysInThread reports whether an event matters beyond its call. A landing determines the
+// meaning of the exits after it, some of which may be kept even if it is in a call that is
+// not. A switch is time of the calls around its call, too.
+func staysInThread(e *reader.Event, payload []byte) bool {
+	if e.Kind != reader.Custom {
+		return false
+	}
+	_, landing := reader.ParseLanding(payload)
+	_, switched := reader.ParseSwitch(payload)
+	return landing || switched
 }
 
 // keepsEvent reports whether an event is kept.

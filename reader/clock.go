@@ -48,6 +48,23 @@ func (c Clock) Nanos(ticks uint64) uint64 {
 	return q
 }
 
+// Ticks converts nanoseconds to ticks, rounded to the nearest. It returns the largest
+// number if there are more. If the frequency is unknown, it returns the nanoseconds.
+func (c Clock) Ticks(nanos uint64) uint64 {
+	if c.Frequency == nanosPerSecond || c.Frequency == 0 {
+		return nanos
+	}
+	hi, lo := bits.Mul64(nanos, c.Frequency)
+	if hi >= nanosPerSecond {
+		return math.MaxUint64
+	}
+	q, r := bits.Div64(hi, lo, nanosPerSecond)
+	if roundsUp(q, r, nanosPerSecond) && q != math.MaxUint64 {
+		q++
+	}
+	return q
+}
+
 // AppendSeconds appends ticks as seconds with the given number of decimals, 0
 // to 9. The value is never saturated. Ticks of unknown frequency are appended
 // as an integer.

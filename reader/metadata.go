@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 )
 
 // xray's recorder writes FDR logs. Data that FDR has no records for is in custom events,
@@ -91,6 +92,53 @@ func ParseLanding(payload []byte) (Landing, bool) {
 	}
 	le := binary.LittleEndian
 	return Landing{LandingCause(le.Uint32(body)), le.Uint32(body[4:])}, true
+}
+
+// Switch says that the thread was switched out of a processor between its previous record
+// and this event, once or several times. Counts are those since the previous switch event
+// of the thread.
+type Switch struct {
+	// OffNS is the time off the processor, and QueuedNS the part of it in which the thread
+	// could run and waited for a processor, in nanoseconds of the kernel's clocks. Both are
+	// [UnknownNS] if the recorder could not ask the kernel.
+	OffNS, QueuedNS uint64
+	// Voluntary counts the switches in which the thread blocked or slept, Involuntary those
+	// in which it was preempted.
+	Voluntary, Involuntary   uint32
+	MinorFaults, MajorFaults uint32
+}
+
+// UnknownNS is an unknown time in a [Switch].
+const UnknownNS = math.MaxUint64
+
+const switchSize = 32
+
+// ParseSwitch reads the payload of a custom event as a switch. It returns false if it is
+// none.
+func ParseSwitch(payload []byte) (Switch, bool) {
+	kind, body, ok := SplitMetadata(payload)
+	if !ok || kind != MetadataSwitch || len(body) < switchSize {
+		return Switch{}, false
+	}
+	le := binary.LittleEndian
+	return Switch{
+		OffNS: le.Uint64(body), QueuedNS: le.Uint64(body[8:]),
+		Voluntary: le.Uint32(body[16:]), Involuntary: le.Uint32(body[20:]),
+		MinorFaults: le.Uint32(body[24:]), MajorFaults: le.Uint32(body[28:]),
+	}, true
+}
+
+// AppendSwitch appends the payload of a switch event.
+func AppendSwitch(dst []byte, s Switch) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint16(append(dst, MetadataHead...), uint16(MetadataSwitch))
+	for _, v := range [...]uint64{s.OffNS, s.QueuedNS} {
+		dst = le.AppendUint64(dst, v)
+	}
+	for _, v := range [...]uint32{s.Voluntary, s.Involuntary, s.MinorFaults, s.MajorFaults} {
+		dst = le.AppendUint32(dst, v)
+	}
+	return dst
 }
 
 // String describes the mark in words.

@@ -32,6 +32,7 @@ const (
 	MetadataRequest   MetadataKind = 17
 	MetadataLanding   MetadataKind = 18
 	MetadataName      MetadataKind = 19
+	MetadataSwitch    MetadataKind = 20
 )
 
 // metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
@@ -136,6 +137,7 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataRequest: {name: "request"},
 	MetadataLanding: {name: "landing"},
 	MetadataName:    {name: "name"},
+	MetadataSwitch:  {name: "switch"},
 }
 
 // Bodies of JSON.

@@ -77,6 +77,10 @@ type Process struct {
 	// WritingNS is the CPU time of that process to write the trace, in nanoseconds, or 0 if
 	// it is unknown.
 	WritingNS uint64 `json:"writing_ns,omitempty"`
+	// OffCPU says how the recorder noticed that threads were switched out ("rseq"). If it
+	// is empty, the trace has no [Switch] events, and NoOffCPU says why, if that is known.
+	OffCPU   string `json:"offcpu,omitempty"`
+	NoOffCPU string `json:"no_offcpu,omitempty"`
 }
 
 // Object is the program or a shared object of the process.

@@ -108,7 +108,7 @@ func (o *infoOutput) facts() report.Node {
 		number("calls", st.Calls), number("exited", o.Exited), number("tail_exited", o.TailExited), number("left", st.Left),
 		number("inferred", st.Inferred), number("open", st.Truncated), number("unmatched_exits", st.Unmatched),
 		number("function_count", uint64(len(o.Funcs))), number("max_depth", uint64(st.MaxDepth)),
-		number("marks", o.Marks), number("request_count", o.Requests), number("landings", o.Landings),
+		number("marks", o.Marks), number("request_count", o.Requests), number("landings", o.Landings), number("switches", o.Switches),
 	)
 }
 
@@ -272,7 +272,7 @@ func (o *infoOutput) kinds() string {
 	var parts []string
 	for kind, n := range o.Kinds {
 		if kind == int(reader.Custom) {
-			n -= o.Landings
+			n -= o.Landings + o.Switches
 		}
 		switch name := kindNames[kind]; n {
 		case 0:
@@ -282,12 +282,13 @@ func (o *infoOutput) kinds() string {
 			parts = append(parts, label.Grouped(n)+" "+name.many)
 		}
 	}
-	switch o.Landings {
-	case 0:
-	case 1:
-		parts = append(parts, "1 landing")
-	default:
-		parts = append(parts, label.Grouped(o.Landings)+" landings")
+	for _, note := range []struct {
+		n         uint64
+		one, many string
+	}{{o.Landings, "landing", "landings"}, {o.Switches, "switch", "switches"}} {
+		if note.n > 0 {
+			parts = append(parts, label.Count(note.n, note.one, note.many))
+		}
 	}
 	return countOf(o.Stats.Events, parts)
 }

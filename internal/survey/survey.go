@@ -28,9 +28,9 @@ type Report struct {
 	Threads  []Thread        // ordered by file, process and thread
 	Funcs    []reader.FuncID // all that were entered or left, in ascending order
 	MaxCPU   uint16
-	// Marks, Requests and Landings count notes among the custom events. Requests counts
+	// Marks, Requests, Landings and Switches count notes among the custom events. Requests counts
 	// those that begin.
-	Marks, Requests, Landings uint64
+	Marks, Requests, Landings, Switches uint64
 	// Named are changes of thread names in time order, the first of NamedCount.
 	Named      []Named
 	NamedCount uint64
@@ -89,6 +89,7 @@ type shard struct {
 	marks    uint64
 	requests uint64
 	landings uint64
+	switches uint64
 	named    []Named
 	namedAll uint64
 	threads  []*Thread // by Block.Index
@@ -175,6 +176,9 @@ func (sh *shard) countMarks(b *reader.Block) {
 		if _, ok := reader.ParseLanding(p.Data); ok {
 			sh.landings++
 		}
+		if _, ok := reader.ParseSwitch(p.Data); ok {
+			sh.switches++
+		}
 	}
 }
 
@@ -224,6 +228,7 @@ func (sh *shard) Merge(o *shard) {
 	sh.marks += o.marks
 	sh.requests += o.requests
 	sh.landings += o.landings
+	sh.switches += o.switches
 	sh.addNamed(o.namedAll, o.named...)
 	sh.threads = append(sh.threads, o.threads...)
 	for i, bits := range o.dense {
@@ -236,7 +241,7 @@ func (s *surveyor) report(sh *shard, stats *calls.Stats) *Report {
 	r := &Report{
 		Stats: *stats, Kinds: sh.kinds,
 		Exited: sh.ends[calls.Exited], TailExited: sh.ends[calls.TailExited],
-		Shortest: sh.shortest, MaxCPU: sh.maxCPU, Marks: sh.marks, Requests: sh.requests, Landings: sh.landings, YAML: make(map[int32]bool),
+		Shortest: sh.shortest, MaxCPU: sh.maxCPU, Marks: sh.marks, Requests: sh.requests, Landings: sh.landings, Switches: sh.switches, YAML: make(map[int32]bool),
 	}
 	sh.cutNamed()
 	r.Named, r.NamedCount = sh.named, sh.namedAll

@@ -63,6 +63,11 @@ type Batch struct {
 	// Opens are the calls that were opened since the previous batch, in time order; only
 	// with Options.Opens.
 	Opens []Open
+	// Waits are the times off the processor of those of Calls that have any, in the order of
+	// Calls, and Gaps the single times since the previous batch, in time order; only with
+	// Options.OffCPU. What calls that are open have is in a later batch.
+	Waits []Wait
+	Gaps  []Gap
 	Paths *Paths // nil unless Options.Paths
 	// Last is set in the last batch of a thread.
 	Last bool

@@ -63,8 +63,8 @@ func (f *filter) keepEntry(start uint64, fn reader.FuncID, depth uint32) bool {
 
 // apply removes from b what the filter drops, in place.
 func (f *filter) apply(b *Batch) {
-	args, opens := b.Args, b.Opens
-	b.Args, b.Opens = b.Args[:0], b.Opens[:0]
+	args, opens, waits := b.Args, b.Opens, b.Waits
+	b.Args, b.Opens, b.Waits = b.Args[:0], b.Opens[:0], b.Waits[:0]
 	n := 0
 	// openUpTo keeps the entries before the end of call i.
 	openUpTo := func(i int) {
@@ -85,6 +85,14 @@ func (f *filter) apply(b *Batch) {
 			}
 			args = args[1:]
 		}
+		if len(waits) > 0 && waits[0].Call == i {
+			if keep {
+				w := waits[0]
+				w.Call = n
+				b.Waits = append(b.Waits, w)
+			}
+			waits = waits[1:]
+		}
 		if keep {
 			b.Calls[n] = b.Calls[i]
 			n++
@@ -100,4 +108,12 @@ func (f *filter) apply(b *Batch) {
 		}
 	}
 	b.Events = b.Events[:n]
+	n = 0
+	for _, g := range b.Gaps {
+		if f.span(g.To) && (f.MaxDepth == 0 || g.Depth <= f.MaxDepth) {
+			b.Gaps[n] = g
+			n++
+		}
+	}
+	b.Gaps = b.Gaps[:n]
 }

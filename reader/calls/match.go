@@ -28,8 +28,9 @@ type thread struct {
 
 // rare is state that few threads need.
 type rare struct {
-	deep deep
-	args []frameArg // of open calls, the outermost first
+	deep  deep
+	args  []frameArg  // of open calls, the outermost first
+	waits []frameWait // of open calls that have any, the outermost first
 }
 
 // rarely returns the rare state, and allocates it if needed.
@@ -56,6 +57,7 @@ type shard struct {
 	batch   Batch
 	calls   *[batchCalls]Call // batch.Calls is a slice of it
 	n       int               // calls in use
+	settled int               // calls whose waits are in the batch
 	paths   *Paths
 	counted int // nodes of paths that are counted in the pathLimit
 	stats   Stats
@@ -200,7 +202,7 @@ func (r *run) next(tsc uint64) {
 
 // event handles event i of a block in the general way. It may change e.
 func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
-	now := e.TSC + th.offset
+	before, now := th.last, e.TSC+th.offset
 	if now < th.last {
 		back := th.last - now
 		th.offset += back
@@ -221,8 +223,7 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 	case e.Kind.IsExit():
 		return s.exit(th, e, th.end(e))
 	}
-	th.left = 0
-	s.custom(th, e, side, i)
+	s.custom(th, e, side, i, before)
 	return nil
 }
 
@@ -359,9 +360,10 @@ func (s *shard) popArgs(r *rare) {
 	r.args = r.args[:i]
 }
 
-// custom adds custom or typed event i of a block. Sinks do not get landings as events: the
-// calls that were left show them.
-func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
+// custom adds custom or typed event i of a block. The record before it is at before. Sinks
+// do not get landings as events: the calls that were left show them. Nor do they get
+// switches, which are gaps.
+func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, before uint64) {
 	s.stats.Custom++
 	caller := s.stack.top()
 	ev := Event{
@@ -374,23 +376,33 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int) {
 		}
 		side.payloads = side.payloads[1:]
 	}
-	if landing, ok := reader.ParseLanding(ev.Data); ok && e.Kind == reader.Custom {
-		th.left, th.leftAt = landing.Calls, e.TSC
-		return
+	if e.Kind == reader.Custom {
+		if sw, ok := reader.ParseSwitch(ev.Data); ok {
+			s.gap(th, &sw, before)
+			return
+		}
+		if landing, ok := reader.ParseLanding(ev.Data); ok {
+			th.left, th.leftAt = landing.Calls, e.TSC
+			return
+		}
 	}
+	th.left = 0
 	s.batch.Events = append(s.batch.Events, ev)
 }
 
 // flush passes the calls so far to the sink.
 func (s *shard) flush(last bool) error {
 	b := &s.batch
-	if s.n == 0 && len(b.Events) == 0 && len(b.Opens) == 0 && !last {
+	if s.n == 0 && len(b.Events) == 0 && len(b.Opens) == 0 && len(b.Gaps) == 0 && !last {
 		return nil
+	}
+	if s.opts.OffCPU != nil {
+		s.settle(s.stack.thread)
 	}
 	b.Calls = s.calls[:s.n]
 	b.Last = last
 	s.stats.Calls += uint64(s.n)
-	s.n = 0
+	s.n, s.settled = 0, 0
 	if !s.stats.Short && s.opts.Short > 0 {
 		// If there are short calls at all, this rarely examines more than one batch.
 		s.stats.Short = slices.ContainsFunc(b.Calls, func(c Call) bool { return c.Duration < s.opts.Short && c.End <= TailExited })
@@ -402,7 +414,7 @@ func (s *shard) flush(last bool) error {
 		s.folded(b)
 	}
 	err := s.sink.Calls(b)
-	b.Args, b.Events, b.Opens = b.Args[:0], b.Events[:0], b.Opens[:0]
+	b.Args, b.Events, b.Opens, b.Waits, b.Gaps = b.Args[:0], b.Events[:0], b.Opens[:0], b.Waits[:0], b.Gaps[:0]
 	return err
 }
 

@@ -54,6 +54,9 @@ type Options struct {
 	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then, because the duration of a
 	// call is unknown at its entry.
 	Opens bool
+	// OffCPU, if not nil, sets Batch.Waits and Batch.Gaps. It is the clock of the trace,
+	// which converts the kernel's times.
+	OffCPU *reader.Clock
 	// Alias, if not nil, replaces each function before entries and exits are matched. It is
 	// called concurrently unless Shards is 1.
 	Alias func(reader.FuncID) reader.FuncID
@@ -133,6 +136,8 @@ type Stats struct {
 	// end of a thread. Without exit records, deep recursion looks the same as calls that
 	// were left without the recorder seeing it.
 	Pile, OpenPile Pile
+	// Off sums up the times off the processor, if Options.OffCPU is set.
+	Off OffStats
 	// First and Last are the smallest and largest timestamps, if Events is not 0.
 	First, Last uint64
 	Threads     int
@@ -170,6 +175,7 @@ func (s *Stats) merge(o *Stats) {
 	s.Pile.take(o.Pile)
 	s.OpenPile.take(o.OpenPile)
 	s.Threads += o.Threads
+	s.Off.merge(&o.Off)
 }
 
 // Run rebuilds the calls of src and feeds them to one sink per shard. newSink makes the

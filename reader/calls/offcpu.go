@@ -1,0 +1,154 @@
+package calls
+
+import "github.com/xray-tools/xray/reader"
+
+// Off is time that a thread was off the processor, in ticks.
+type Off struct {
+	Blocked uint64 // it slept or waited for something
+	Queued  uint64 // it could run, and waited for a processor in the run queue
+}
+
+func (o *Off) add(p Off) {
+	o.Blocked += p.Blocked
+	o.Queued += p.Queued
+}
+
+// Wait is the time that the thread was off the processor during a call.
+type Wait struct {
+	Call  int // index in Batch.Calls
+	Self  Off // while no call was open inside it. At most Call.Self.
+	Total Off // at most Call.Duration
+}
+
+// Gap is a time in which the thread was off the processor, once or several times: between
+// two records of the thread, so during the call that was innermost then.
+type Gap struct {
+	// From is the time of the record before, and To that at which the thread noticed. Both
+	// are as Call.Start. The thread was off the processor for a part of this time.
+	From, To uint64
+	Off
+	// Known says that Off is known, and QueueKnown that its division is. Unknown times are 0,
+	// and unless QueueKnown, Blocked includes the time in the run queue.
+	Known, QueueKnown bool
+	// Voluntary counts switches in which the thread blocked or slept, Involuntary those in
+	// which it was preempted. These and the page faults are those since the previous gap
+	// of the thread.
+	Voluntary, Involuntary   uint32
+	MinorFaults, MajorFaults uint32
+	Func                     reader.FuncID // the innermost open call; 0 if there was none
+	Path                     PathID
+	Depth                    uint32 // number of open calls
+}
+
+// OffStats sums up the gaps of a run.
+type OffStats struct {
+	Gaps                   uint64
+	Off                    // of those inside and outside of calls
+	Voluntary, Involuntary uint64
+	// Unknown counts gaps of unknown duration, and Unqueued those whose time in the run
+	// queue is unknown.
+	Unknown, Unqueued uint64
+}
+
+func (s *OffStats) add(g *Gap) {
+	s.Gaps++
+	s.Off.add(g.Off)
+	s.Voluntary += uint64(g.Voluntary)
+	s.Involuntary += uint64(g.Involuntary)
+	switch {
+	case !g.Known:
+		s.Unknown++
+	case !g.QueueKnown:
+		s.Unqueued++
+	}
+}
+
+func (s *OffStats) merge(o *OffStats) {
+	s.Gaps += o.Gaps
+	s.Off.add(o.Off)
+	s.Voluntary += o.Voluntary
+	s.Involuntary += o.Involuntary
+	s.Unknown += o.Unknown
+	s.Unqueued += o.Unqueued
+}
+
+// frameWait is the time off the processor of the open call at a depth.
+type frameWait struct {
+	depth       int
+	self, total Off
+}
+
+// gap handles a switch event. from is the time of the record before.
+//
+// The times of gaps go to a list of the open calls that have any, which is empty or short.
+// The hot loop does not know it: settle looks at the calls that it ended.
+func (s *shard) gap(th *thread, sw *reader.Switch, from uint64) {
+	if s.opts.OffCPU == nil {
+		return
+	}
+	s.settle(th)
+	top := s.stack.top()
+	g := Gap{
+		From: from, To: th.last, Known: sw.OffNS != reader.UnknownNS,
+		Voluntary: sw.Voluntary, Involuntary: sw.Involuntary, MinorFaults: sw.MinorFaults, MajorFaults: sw.MajorFaults,
+		Func: top.fn(), Path: top.path, Depth: uint32(s.stack.depth),
+	}
+	if g.Known {
+		// The kernel's clocks and the TSC may differ by a little.
+		off := s.opts.OffCPU.Ticks(sw.OffNS)
+		if from == 0 {
+			g.From = th.last - min(off, th.last)
+		}
+		off = min(off, g.To-g.From)
+		if g.QueueKnown = sw.QueuedNS != reader.UnknownNS; g.QueueKnown {
+			g.Queued = min(s.opts.OffCPU.Ticks(sw.QueuedNS), off)
+		}
+		g.Blocked = off - g.Queued
+	} else if from == 0 {
+		g.From = g.To
+	}
+	s.stats.Off.add(&g)
+	s.batch.Gaps = append(s.batch.Gaps, g)
+	if s.stack.depth > 0 && g.Off != (Off{}) {
+		w := th.rarely().wait(s.stack.depth)
+		w.self.add(g.Off)
+		w.total.add(g.Off)
+	}
+}
+
+// wait returns the entry of the open call at a depth. No deeper call has one.
+func (r *rare) wait(depth int) *frameWait {
+	n := len(r.waits)
+	if n == 0 || r.waits[n-1].depth < depth {
+		r.waits = append(r.waits, frameWait{depth: depth})
+		n++
+	}
+	return &r.waits[n-1]
+}
+
+// settle passes the times off the processor of the calls that ended since the last time to
+// the batch and to their callers.
+func (s *shard) settle(th *thread) {
+	if th.rare == nil || len(th.rare.waits) == 0 {
+		s.settled = s.n
+		return
+	}
+	r := th.rare
+	for deepest := r.waits[len(r.waits)-1].depth; s.settled < s.n; s.settled++ {
+		c := &s.calls[s.settled]
+		if int(c.Depth) >= deepest {
+			continue
+		}
+		w := r.waits[len(r.waits)-1]
+		r.waits = r.waits[:len(r.waits)-1]
+		s.batch.Waits = append(s.batch.Waits, Wait{s.settled, w.self, w.total})
+		if c.Depth > 0 {
+			r.wait(int(c.Depth)).total.add(w.total)
+		}
+		if len(r.waits) == 0 {
+			s.settled = s.n
+			return
+		}
+		deepest = r.waits[len(r.waits)-1].depth
+	}
+}

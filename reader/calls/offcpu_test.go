@@ -1,0 +1,169 @@
+package calls_test
+
+import (
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// waits collects calls, waits and gaps by thread.
+type waits map[int]*threadWaits
+
+type threadWaits struct {
+	calls []calls.Call
+	waits map[int]calls.Wait // by index of the call
+	gaps  []calls.Gap
+}
+
+func (w waits) Calls(b *calls.Batch) error {
+	t := w[b.Index]
+	if t == nil {
+		t = &threadWaits{waits: make(map[int]calls.Wait)}
+		w[b.Index] = t
+	}
+	for _, x := range b.Waits {
+		x.Call += len(t.calls)
+		t.waits[x.Call] = x
+	}
+	t.calls = append(t.calls, b.Calls...)
+	t.gaps = append(t.gaps, b.Gaps...)
+	return nil
+}
+
+func (w waits) Merge(o waits) {
+	for i, t := range o {
+		w[i] = t
+	}
+}
+
+// drawSwitches draws a thread whose records have distinct times, and in which the thread is
+// switched out now and then.
+func drawSwitches(t *rapid.T) *reader.Block {
+	b := &reader.Block{}
+	tsc := uint64(1000)
+	for range rapid.IntRange(1, 300).Draw(t, "events") {
+		gap := rapid.Uint64Range(1, 50).Draw(t, "gap")
+		tsc += gap
+		e := reader.Event{TSC: tsc, Func: reader.FuncID(rapid.IntRange(1, 5).Draw(t, "func"))}
+		switch kind := rapid.IntRange(0, 9).Draw(t, "kind"); {
+		case kind < 5:
+			e.Kind = reader.Enter
+		case kind < 8:
+			e.Kind = reader.Exit
+		default:
+			e.Kind, e.Func, e.Side = reader.Custom, 0, true
+			sw := reader.Switch{OffNS: gap + 3, Voluntary: 1}
+			if kind == 9 {
+				sw.OffNS = rapid.Uint64Range(0, gap).Draw(t, "off")
+				sw.QueuedNS = rapid.Uint64Range(0, sw.OffNS).Draw(t, "queued")
+			}
+			b.Payloads = append(b.Payloads, reader.Payload{Event: len(b.Events), Data: reader.AppendSwitch(nil, sw)})
+		}
+		b.Events = append(b.Events, e)
+	}
+	return b
+}
+
+// pieces cuts the block as the reader does, which packs entries and exits.
+func pieces(b *reader.Block, pack bool) blocks {
+	var list blocks
+	payloads := b.Payloads
+	for i := range b.Events {
+		e := b.Events[i : i+1]
+		piece := &reader.Block{Thread: b.Thread, Index: b.Index}
+		switch {
+		case e[0].Side:
+			piece.Events, piece.Payloads = e, []reader.Payload{{Data: payloads[0].Data}}
+			payloads = payloads[1:]
+		case pack:
+			piece = packed{basic: true}.pack(&reader.Block{Thread: b.Thread, Index: b.Index, Events: e})[0]
+		default:
+			piece.Events = e
+		}
+		if last := len(list) - 1; pack && last >= 0 && piece.Packed.Len() > 0 && list[last].Packed.Len() > 0 {
+			list[last].Packed.Records = append(list[last].Packed.Records, piece.Packed.Records...)
+			continue
+		}
+		list = append(list, piece)
+	}
+	return list
+}
+
+// The time off the processor of a call is that of the gaps that lie between its entry and
+// its end.
+func TestWaits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := drawSwitches(t)
+		opts := calls.Options{Shards: 1, OffCPU: &reader.Clock{Frequency: 1e9}}
+		if rapid.Bool().Draw(t, "filter") {
+			opts.Filter.MinDuration = 20
+		}
+		for _, pack := range []bool{false, true} {
+			w, stats, err := calls.Run(pieces(b, pack), opts, func() waits { return waits{} })
+			if err != nil {
+				t.Fatal(err)
+			}
+			th := w[0]
+			if stats.Off.Gaps != uint64(len(b.Payloads)) || len(th.gaps) != len(b.Payloads) {
+				t.Fatalf("%d switches, %d gaps, statistics %+v", len(b.Payloads), len(th.gaps), stats.Off)
+			}
+			for i, c := range th.calls {
+				var want calls.Wait
+				want.Call = i
+				for _, g := range th.gaps {
+					if c.Start < g.To && (g.To < c.Start+c.Duration || c.End == calls.Truncated) {
+						want.Total.Blocked += g.Blocked
+						want.Total.Queued += g.Queued
+						if g.Depth == c.Depth+1 {
+							want.Self.Blocked += g.Blocked
+							want.Self.Queued += g.Queued
+							if g.Func != c.Func {
+								t.Fatalf("gap %+v in %+v", g, c)
+							}
+						}
+					}
+				}
+				got, ok := th.waits[i]
+				if !ok {
+					got.Call = i
+				}
+				if diff := gocmp.Diff(want, got); diff != "" {
+					t.Fatalf("packed %v: call %+v (-want +got):\n%s", pack, c, diff)
+				}
+				if got.Total.Blocked+got.Total.Queued > c.Duration || got.Self.Blocked+got.Self.Queued > c.Self {
+					t.Fatalf("call %+v waited %+v", c, got)
+				}
+			}
+		}
+	})
+}
+
+// An end of the trace inside a gap of unknown duration, and a switch before all records.
+func TestUnknownGaps(t *testing.T) {
+	var b reader.Block
+	for i, sw := range []reader.Switch{
+		{OffNS: 100, QueuedNS: reader.UnknownNS, Voluntary: 2},
+		{OffNS: reader.UnknownNS, QueuedNS: reader.UnknownNS},
+	} {
+		b.Events = append(b.Events, reader.Event{TSC: 1000 + 500*uint64(i), Kind: reader.Custom, Side: true})
+		b.Payloads = append(b.Payloads, reader.Payload{Event: i, Data: reader.AppendSwitch(nil, sw)})
+	}
+	w, stats, err := calls.Run(blocks{&b}, calls.Options{OffCPU: &reader.Clock{Frequency: 2e9}}, func() waits { return waits{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []calls.Gap{
+		{From: 800, To: 1000, Off: calls.Off{Blocked: 200}, Known: true, Voluntary: 2},
+		{From: 1000, To: 1500},
+	}
+	if diff := gocmp.Diff(want, w[0].gaps); diff != "" {
+		t.Errorf("gaps (-want +got):\n%s", diff)
+	}
+	if diff := gocmp.Diff(calls.OffStats{Gaps: 2, Off: calls.Off{Blocked: 200}, Voluntary: 2, Unknown: 1, Unqueued: 1}, stats.Off); diff != "" {
+		t.Errorf("statistics (-want +got):\n%s", diff)
+	}
+}
