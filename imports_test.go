@@ -16,6 +16,7 @@ const module = "github.com/xray-tools/xray"
 var foundations = map[string][]string{
 	"reader":               {"internal/yamltree", "internal/bytesize"},
 	"reader/calls":         {"reader"},
+	"reader/sched":         {"reader"},
 	"symbolize/demangle":   {},
 	"symbolize/debuginfo":  {},
 	"symbolize/debuginfod": {"symbolize/debuginfo"},
@@ -25,7 +26,7 @@ var foundations = map[string][]string{
 }
 
 // base is what analyses and internal packages may import.
-var base = []string{"reader", "reader/calls", "symbolize", "symbolize/demangle", "report"}
+var base = []string{"reader", "reader/calls", "reader/sched", "symbolize", "symbolize/demangle", "report"}
 
 // mayImport says whether a package may import another one of this module. Packages that
 // are neither foundations nor internal nor commands are analyses, which know nothing of

@@ -28,6 +28,8 @@ const (
 	MetadataFunctions MetadataKind = 10 // all events count, not only the last
 	MetadataSources   MetadataKind = 11 // likewise
 	MetadataPruned    MetadataKind = 12
+	MetadataSched     MetadataKind = 14 // all events count
+	MetadataTasks     MetadataKind = 15 // likewise
 	MetadataMark      MetadataKind = 16 // this kind and the following ones are in blocks of threads
 	MetadataRequest   MetadataKind = 17
 	MetadataLanding   MetadataKind = 18
@@ -132,6 +134,9 @@ var metadataSpecs = [...]metadataSpec{
 			add(AppendPruned(nil, p))
 		}
 	}},
+
+	MetadataSched: {"sched", (*Recording).addSched, (*Recording).schedBodies},
+	MetadataTasks: {"tasks", (*Recording).addTasks, (*Recording).taskBodies},
 
 	MetadataMark:    {name: "mark"},
 	MetadataRequest: {name: "request"},

@@ -40,6 +40,16 @@ func sample() *reader.Recording {
 			{Func: 1, Parent: -1, Open: 1, OpenTotal: 4000, Octaves: []uint64{}},
 			{Func: 2, Parent: 0, Count: 3, Total: 17, Min: 1, Max: 9, Octaves: []uint64{0, 1, 0, 1, 1}},
 		}}},
+		Sched: reader.Sched{
+			Parts: []reader.SchedPart{
+				{From: 1000, To: 2000, Lost: 3, Origin: reader.SchedTracefs, Events: []reader.SchedEvent{
+					{TSC: 1100, Task: 1, Other: 2, CPU: 513, Kind: reader.Switched, State: 'S', Flags: reader.Preempted},
+					{TSC: 1090, Task: 2, Other: 1, Kind: reader.Waking, Flags: reader.WokenByInterrupt},
+				}},
+				{From: 2000, To: 2500, Events: []reader.SchedEvent{}},
+			},
+			Tasks: []reader.Task{{PID: 700, TID: 701, Name: "worker 1"}, {TID: 9, Name: "sixteen letters."}},
+		},
 		Functions: []reader.NamedFunction{
 			{ID: 3, Name: "_Z5servev", File: "/src/<server>.cc", Line: 12, Column: 3, Address: 0x1010, Object: "/usr/bin/server", BuildID: "00ff"},
 			{ID: 11, Address: 0x2000, Object: "/usr/lib/libplugin.so"},
@@ -176,8 +186,13 @@ func TestMetadataDamage(t *testing.T) {
 		{"no functions", []string{metadata(reader.MetadataFunctions, `{"functions":7}`)}, reader.BadMetadata, "unexpected number"},
 		{"source far down", []string{metadata(reader.MetadataSources, `{"sources":[{"file":"a.c","first":2147483647,"text":"}"}]}`)}, reader.BadMetadata, "source of a.c from line 2147483647 on"},
 		{"source before the first line", []string{metadata(reader.MetadataSources, `{"sources":[{"file":"a.c","text":"}"}]}`)}, reader.BadMetadata, "source of a.c from line 0 on"},
-		{"kind of the future", []string{metadata(15, "x")}, reader.NewerVersion, "kind 15"},
+		{"kind of the future", []string{metadata(1000, "x")}, reader.NewerVersion, "kind 1000"},
 		{"schema of the future", []string{`custom "XRYM\x02\x00\x01\x00{}"`}, reader.NewerVersion, "schema 2"},
+		{"scheduler events that are missing", []string{fmt.Sprintf("metadata sched %q", reader.AppendSched(nil, &reader.SchedPart{Events: make([]reader.SchedEvent, 2)})[:70])}, reader.BadMetadata, "kind 0"},
+		{"scheduler events without a header", []string{`metadata sched "abc"`}, reader.BadMetadata, "without a header"},
+		{"scheduler events that end before they begin", []string{fmt.Sprintf("metadata sched %q", reader.AppendSched(nil, &reader.SchedPart{From: 2, To: 1}))}, reader.BadMetadata, "from 2 to 1"},
+		{"tasks out of range", []string{fmt.Sprintf("metadata tasks %q", reader.AppendTasks(nil, 1<<20, make([]reader.Task, 2)))}, reader.BadMetadata, "exceed the range"},
+		{"tasks after a gap", []string{fmt.Sprintf("metadata tasks %q", reader.AppendTasks(nil, 3, make([]reader.Task, 1)))}, reader.BadMetadata, "1 to 2"},
 		{"not metadata", []string{`custom "hello"`}, reader.BadMetadata, "CustomEvent record among metadata"},
 		{"function", []string{"enter 3 +4"}, reader.BadMetadata, "Function record among metadata"},
 		{"bytes behind the block", []string{"bytes ff00000000000000"}, reader.BadBlock, ""},
@@ -291,6 +306,10 @@ func FuzzMetadata(f *testing.F) {
 	f.Add([]byte(reader.MetadataHead + "\x02\x00" + `{"objects":[{"first":1,"count":4294967295}]}`))
 	pruned := reader.AppendPruned(nil, &reader.Pruned{From: 10, To: 900, Functions: []reader.PrunedFunction{{Func: 3, Calls: 7, Ticks: 70}, {Func: 4, Calls: 1 << 40, Ticks: 1 << 50}}})
 	f.Add(metadataEvent(reader.MetadataPruned, string(pruned)))
+	events := reader.AppendSched(nil, &reader.SchedPart{From: 1, To: 9, Lost: 2, Origin: reader.SchedTracefs, Events: []reader.SchedEvent{
+		{TSC: 3, Task: 1, Other: 2, CPU: 1, Kind: reader.Switched, State: 'S'}, {TSC: 4, Task: 2, Other: 1, Kind: reader.Waking, Flags: reader.WokenBySoftIRQ}}})
+	f.Add(metadataEvent(reader.MetadataSched, string(events)))
+	f.Add(metadataEvent(reader.MetadataTasks, string(reader.AppendTasks(nil, 2, []reader.Task{{PID: 7, TID: 8, Name: "a"}}))))
 	f.Add(metadataEvent(reader.MetadataLanding, "\x01\x00\x00\x00\x02\x00\x00\x00"))
 	for _, payloads := range hostileMetadata(1000) {
 		for _, p := range payloads {
@@ -410,6 +429,8 @@ func hostileMetadata(scale int) map[string][][]byte {
 		"profiles":         {metadataEvent(reader.MetadataProfile, many+strings.Repeat("\x00", 1<<20/scale))},
 		"pruned":           {metadataEvent(reader.MetadataPruned, many+strings.Repeat("\x00", 1<<20/scale))},
 		"functions pruned": {metadataEvent(reader.MetadataPruned, string(binary.LittleEndian.AppendUint64(nil, uint64(len(sums)/24)))+strings.Repeat("\x00", 16)+sums)},
+		"sched":            {metadataEvent(reader.MetadataSched, strings.Repeat("\x00", 28)+"\xff\xff\xff\xff"+strings.Repeat("\x01\x01\x01\x00\x00\x00", 1<<20/scale))},
+		"tasks":            {metadataEvent(reader.MetadataTasks, "\x00\x00\x10\x00\x01\x00\x00\x00"+strings.Repeat("a", 24))},
 		"paths":            {metadataEvent(reader.MetadataProfile, "\x01\x00\x00\x00\x00\x00\x00\x00"+strings.Repeat("\x00", 32)+many)},
 	}
 }

@@ -29,6 +29,7 @@ type Recording struct {
 	Changes   []Change
 	Profiles  []Profile // of profile mode, by thread
 	Pruned    Pruned    // of prune mode; without functions if none was dropped or none is known
+	Sched     Sched     // the kernel's scheduler events
 	// Functions and Sources are from `xray pack`: functions by ID, without duplicates, and
 	// passages of source code by file and line.
 	Functions []NamedFunction

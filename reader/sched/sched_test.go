@@ -1,0 +1,119 @@
+package sched_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/sched"
+)
+
+// The process has thread 7, task 1. Others are hog (2), cat (3), idle (4).
+var (
+	tasks   = []reader.Task{{PID: 7, TID: 7, Name: "prog"}, {PID: 20, TID: 20, Name: "hog"}, {PID: 30, TID: 31, Name: "cat"}, {Name: "swapper"}}
+	unknown = reader.Task{TID: -1}
+)
+
+func switched(tsc uint64, cpu uint16, from, to uint32, state byte) reader.SchedEvent {
+	return reader.SchedEvent{TSC: tsc, Task: from, Other: to, CPU: cpu, Kind: reader.Switched, State: state}
+}
+
+func waking(tsc uint64, by, woken uint32, flags reader.SchedFlags) reader.SchedEvent {
+	return reader.SchedEvent{TSC: tsc, Task: by, Other: woken, Kind: reader.Waking, Flags: flags}
+}
+
+func logOf(lost uint64, events ...reader.SchedEvent) *sched.Log {
+	return sched.New(&reader.Recording{
+		Process: reader.Process{PID: 7},
+		Sched:   reader.Sched{Tasks: tasks, Parts: []reader.SchedPart{{From: 50, To: 1000, Lost: lost, Events: events}}},
+	})
+}
+
+func TestBlocked(t *testing.T) {
+	l := logOf(0,
+		switched(100, 1, 1, 4, 'S'),
+		waking(90, 3, 1, 0),  // before it slept: not the waker
+		waking(200, 3, 1, 0), // out of order in the file
+		switched(150, 1, 4, 2, 'R'),
+		waking(210, 2, 1, 0), // it was awake already
+		switched(300, 1, 2, 1, 'R'),
+		switched(400, 1, 1, 4, 'D'),
+		waking(450, 4, 1, reader.WokenByInterrupt|reader.WokenBySoftIRQ),
+		switched(500, 0, 4, 1, 'R'),
+	)
+	want := []sched.Off{
+		{Out: 100, Woken: 200, In: 300, State: 'S', Next: tasks[3], Previous: tasks[1], Waker: tasks[2], OutCPU: 1, InCPU: 1},
+		{Out: 400, Woken: 450, In: 500, State: 'D', Next: tasks[3], Previous: tasks[3], Waker: tasks[3], Interrupt: true, SoftIRQ: true, OutCPU: 1},
+	}
+	thread := l.Thread(7)
+	if diff := cmp.Diff(want, thread.Off(0, 1000)); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range []struct {
+		from, to    uint64
+		first, many int
+	}{{0, 100, 0, 0}, {0, 101, 0, 1}, {299, 300, 0, 1}, {300, 400, 1, 0}, {250, 401, 0, 2}, {499, 900, 1, 1}, {500, 900, 2, 0}} {
+		got := thread.Off(c.from, c.to)
+		if len(got) != c.many || c.many > 0 && got[0].Out != want[c.first].Out {
+			t.Errorf("from %d to %d: %d stretches %+v", c.from, c.to, len(got), got)
+		}
+	}
+	o := thread.Off(0, 1000)
+	if diff := cmp.Diff([]sched.Run{{Task: tasks[1], From: 200, To: 300}}, thread.Instead(&o[0], 0, 1000)); diff != "" {
+		t.Error(diff)
+	}
+	if l.Thread(20) != nil || l.Thread(99).Off(0, 1000) != nil {
+		t.Error("threads of other processes")
+	}
+}
+
+func TestPreempted(t *testing.T) {
+	l := logOf(0,
+		switched(100, 1, 1, 2, 'R'),
+		switched(200, 1, 2, 3, 'R'),
+		switched(260, 1, 3, 2, 'S'),
+		switched(300, 1, 2, 1, 'R'),
+		switched(800, 1, 3, 2, 'R'), // between is unknown
+	)
+	thread := l.Thread(7)
+	o := thread.Off(0, 1000)
+	want := []sched.Run{{Task: tasks[1], From: 100, To: 200}, {Task: tasks[2], From: 200, To: 260}, {Task: tasks[1], From: 260, To: 300}}
+	if len(o) != 1 || !o[0].Runnable() || o[0].Ready() != 100 {
+		t.Fatalf("%+v", o)
+	}
+	if diff := cmp.Diff(want, thread.Instead(&o[0], 0, 1000)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]sched.Run{{Task: tasks[2], From: 250, To: 260}, {Task: tasks[1], From: 260, To: 270}}, thread.Instead(&o[0], 250, 270)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]sched.Run{{Task: unknown, From: 50, To: 100}}, l.Ran(1, 50, 100)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]sched.Run{{Task: unknown, From: 310, To: 900}}, l.Ran(1, 310, 900)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]sched.Run{{Task: unknown, From: 310, To: 900}}, l.Ran(5, 310, 900)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What is lost is not made up.
+func TestLostEvents(t *testing.T) {
+	l := logOf(3, switched(100, 1, 1, 2, 'S'), switched(500, 1, 2, 1, 'R'))
+	if o := l.Thread(7).Off(0, 1000); len(o) != 1 || !o[0].Doubtful || o[0].Ready() != 0 {
+		t.Errorf("%+v", o)
+	}
+	if l.Covers(100, 500) || !logOf(0, switched(100, 1, 1, 2, 'S')).Covers(100, 500) || logOf(0, switched(100, 1, 1, 2, 'S')).Covers(1, 500) {
+		t.Error("what is covered")
+	}
+	// A thread that ends is not the later one with its ID.
+	l = logOf(0, switched(100, 1, 1, 2, 'X'), waking(150, 2, 1, 0), switched(200, 1, 2, 1, 'R'))
+	if o := l.Thread(7).Off(0, 1000); len(o) != 1 || o[0].In != 0 || o[0].Woken != 0 {
+		t.Errorf("%+v", o)
+	}
+	if sched.New(&reader.Recording{}) != nil {
+		t.Error("a log of no events")
+	}
+}
