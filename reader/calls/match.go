@@ -68,8 +68,11 @@ type shard struct {
 
 func newShard(opts *Options, sink Sink) *shard {
 	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
-	if s.usualFDR, s.usualBasic = usualFor(opts.Nested, opts.Paths); opts.Opens || opts.Alias != nil {
+	if s.usualFDR, s.usualBasic = usualFor(opts); opts.Alias != nil {
 		s.usualFDR, s.usualBasic = none, none
+	}
+	if opts.Opens {
+		s.batch.Opens = make([]Open, 0, batchCalls)
 	}
 	s.stack.init(opts.Nested)
 	if opts.Filter.active() {
@@ -154,7 +157,7 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 	}
 	s.begin(th, p.Len(), r.event().TSC)
 	for len(r.Records) > 0 {
-		if s.n == len(s.calls) {
+		if s.n == len(s.calls) || s.opts.Opens && len(s.batch.Opens) == cap(s.batch.Opens) {
 			if err := s.flush(false); err != nil {
 				return err
 			}

@@ -21,16 +21,23 @@ func isOn[T onOff]() bool {
 }
 
 // usualFor returns the versions of usual for FDR and basic records.
-func usualFor(nested, paths bool) (fdr, basic func(*shard, *thread, *run)) {
-	switch {
-	case nested && paths:
-		return usual[off, on, on], usual[on, on, on]
-	case nested:
-		return usual[off, on, off], usual[on, on, off]
-	case paths:
-		return usual[off, off, on], usual[on, off, on]
+func usualFor(opts *Options) (fdr, basic func(*shard, *thread, *run)) {
+	if opts.Opens {
+		return usualOpens[on](opts)
 	}
-	return usual[off, off, off], usual[on, off, off]
+	return usualOpens[off](opts)
+}
+
+func usualOpens[opens onOff](opts *Options) (fdr, basic func(*shard, *thread, *run)) {
+	switch {
+	case opts.Nested && opts.Paths:
+		return usual[off, on, on, opens], usual[on, on, on, opens]
+	case opts.Nested:
+		return usual[off, on, off, opens], usual[on, on, off, opens]
+	case opts.Paths:
+		return usual[off, off, on, opens], usual[on, off, on, opens]
+	}
+	return usual[off, off, off, opens], usual[on, off, off, opens]
 }
 
 // none replaces usual if every record takes the general path.
@@ -39,14 +46,14 @@ func none(*shard, *thread, *run) {}
 // usual consumes records of r up to the first that is not an entry or the exit of the
 // innermost open call, at which the clock steps back, or for which there is no room. This
 // is the hot loop of every analysis: nearly all records come this way.
-func usual[basic, nested, paths onOff](s *shard, th *thread, r *run) {
+func usual[basic, nested, paths, opens onOff](s *shard, th *thread, r *run) {
 	if s.stack.depth >= deepStack {
 		return
 	}
 	frames, counts, batch := &s.stack.frames, &s.stack.counts, s.calls
 	top := uint8(s.stack.depth)
 	deepest := top
-	n := uint(s.n)
+	n, opened := uint(s.n), s.batch.Opens
 	records := r.Records
 	offset, last := th.offset, th.last
 	size := 8
@@ -72,6 +79,14 @@ func usual[basic, nested, paths onOff](s *shard, th *thread, r *run) {
 		if w&14 == uint64(reader.Enter)<<1 {
 			if top == deepStack {
 				break
+			}
+			if isOn[opens]() {
+				m := len(opened)
+				if m == cap(opened) {
+					break
+				}
+				opened = opened[:m+1]
+				opened[m] = Open{Call: int(n), Start: now, Func: reader.FuncID(key), Depth: uint32(top)}
 			}
 			f := &frames[top+1]
 			if isOn[paths]() {
@@ -113,6 +128,7 @@ func usual[basic, nested, paths onOff](s *shard, th *thread, r *run) {
 		last = now
 	}
 	s.stack.depth, th.last, s.n = int(top), last, int(n)
+	s.batch.Opens = opened
 	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(deepest))
 	r.Records, r.TSC = records[i:], last-offset
 }
