@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"math"
@@ -37,21 +38,23 @@ type Perfetto struct {
 	time    timeline
 	tracks  tracks
 	threads perThread[*perfettoThread]
-	last    int64               // of all threads: time of the latest packet
-	recent  [4096]perfettoBegin // saves most look-ups
+	last    int64 // of all threads: time of the latest packet
 }
 
 // perfettoThread is the state of a sequence of packets.
 type perfettoThread struct {
-	thread  reader.Thread
-	head    []byte // start of packets: the sequence and its flags
-	counter uint64 // track of the open calls
-	last    int64  // time of the latest packet
-	count   int    // open calls since then
+	thread reader.Thread
+	head   []byte // start of packets: the sequence and its flags
+	// headWords are the same, and the tag of the time: headSize bytes, little-endian.
+	headWords [2]uint64
+	headSize  int
+	counter   uint64 // track of the open calls
+	last      int64  // time of the latest packet
+	count     int    // open calls since then
 	// unsampled is the number of packets since the counter was written.
 	unsampled int
 	names     map[string]uint64
-	begins    map[reader.FuncID][]byte // the track event that begins a call
+	begins    eventTemplates // of packets that begin a call
 	calls     longCalls
 	// pending are the instants in open calls of which some may be left out.
 	pending []pendingInstant
@@ -59,13 +62,6 @@ type perfettoThread struct {
 	absent  bool   // the counter of calls left out is not yet described
 	// fresh are interned data for the next packet.
 	fresh []byte
-}
-
-// perfettoBegin is an element of perfettoThread.begins.
-type perfettoBegin struct {
-	thread *perfettoThread
-	fn     reader.FuncID
-	event  []byte
 }
 
 // pendingInstant is an instant that is written when the calls around it are written or left
@@ -135,6 +131,22 @@ func NewPerfetto(w io.Writer, opts Options) *Perfetto {
 // Calls implements [calls.Sink].
 func (p *Perfetto) Calls(b *calls.Batch) error {
 	t := p.thread(b)
+	if p.plain(t, b) {
+		p.plainCalls(t, b)
+	} else {
+		p.allCalls(t, b)
+	}
+	if b.Last {
+		t.calls.short.finish()
+		if t.unsampled > 0 {
+			p.sample(t)
+		}
+	}
+	return p.out.err
+}
+
+// allCalls writes the calls and the events of any batch.
+func (p *Perfetto) allCalls(t *perfettoThread, b *calls.Batch) {
 	b.Replay(
 		t.calls.enter,
 		func(c *calls.Call, args []calls.Arg) { p.leave(t, c, args) },
@@ -144,13 +156,6 @@ func (p *Perfetto) Calls(b *calls.Batch) error {
 			}
 			p.instant(t, e)
 		})
-	if b.Last {
-		t.calls.short.finish()
-		if t.unsampled > 0 {
-			p.sample(t)
-		}
-	}
-	return p.out.err
 }
 
 // instantsBefore writes the pending instants up to a time.
@@ -175,9 +180,13 @@ func (p *Perfetto) leave(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 	if t.calls.shown == len(t.calls.open) {
 		p.instantsBefore(t, math.MaxUint64)
 	}
-	if !shown {
-		return
+	if shown {
+		p.end(t, c, args)
 	}
+}
+
+// end writes the end of a call.
+func (p *Perfetto) end(t *perfettoThread, c *calls.Call, args []calls.Arg) {
 	if len(args) == 0 && c.End < calls.Inferred {
 		p.packet(t, c.Start+c.Duration, plainEnd, -1)
 		return
@@ -202,15 +211,16 @@ var plainEnd = appendPresent(nil, eventType, sliceEnd)
 // begin writes the start of a call.
 func (p *Perfetto) begin(t *perfettoThread, o *openCall) {
 	p.instantsBefore(t, o.start)
-	recent := &p.recent[uint32(o.fn)%uint32(len(p.recent))]
-	if recent.thread != t || recent.fn != o.fn {
-		event := t.begins[o.fn]
-		if event == nil {
-			event = p.intern(t, o.fn)
-		}
-		*recent = perfettoBegin{t, o.fn, event}
+	p.templated(t, o.start, p.beginning(t, o.fn), 1)
+}
+
+// beginning returns the template of packets that begin calls of a function. It is valid
+// until the next call.
+func (p *Perfetto) beginning(t *perfettoThread, fn reader.FuncID) *eventTemplate {
+	if begin := t.begins.find(fn); begin != nil {
+		return begin
 	}
-	p.packet(t, o.start, recent.event, 1)
+	return t.begins.add(newEventTemplate(fn, p.intern(t, fn)))
 }
 
 // instant shows a custom or typed event.
@@ -290,21 +300,20 @@ func (p *Perfetto) write(t *perfettoThread, head []byte, time int64, event []byt
 }
 
 // intern assigns IDs to the name and the place of a function, which come with the next
-// packet, and returns the start of a call of it.
+// packet, and returns the track event that begins a call of it.
 func (p *Perfetto) intern(t *perfettoThread, id reader.FuncID) []byte {
 	label := p.opts.label(id)
 	begin := appendPresent(nil, eventType, sliceBegin)
 	begin = appendPresent(begin, eventName, t.name(label))
 	if p.opts.Names != nil {
 		if s, ok := p.opts.Names.Func(id); ok && s.File != "" {
-			source := uint64(len(t.begins) + 1)
+			source := uint64(t.begins.used + 1)
 			entry := appendText(appendPresent(nil, 1, source), 2, s.File)
 			entry = appendText(entry, 3, label)
 			t.fresh = appendBytes(t.fresh, internedSources, appendNumber(entry, 4, uint64(max(s.Line, 0))))
 			begin = appendPresent(begin, eventSource, source)
 		}
 	}
-	t.begins[id] = begin
 	return begin
 }
 
@@ -328,7 +337,7 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	number := uint64(b.Index + 1)
 	t := &perfettoThread{
 		thread: b.Thread, counter: counterTracks | number,
-		names: map[string]uint64{}, begins: map[reader.FuncID][]byte{}, absent: true,
+		names: map[string]uint64{}, absent: true,
 		unsampled: often, // the first packet has a sample
 	}
 	t.calls = longCalls{
@@ -360,6 +369,9 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 	p.out.buf = appendBytes(p.out.buf, tracePacket, first)
 	t.head = appendPresent(nil, packetSequence, number)
 	t.head = appendPresent(t.head, packetSequenceFlags, needsState)
+	var words [16]byte
+	t.headSize = len(protowire.AppendTag(append(words[:0], t.head...), packetTimestamp, protowire.VarintType))
+	t.headWords = [2]uint64{binary.LittleEndian.Uint64(words[:]), binary.LittleEndian.Uint64(words[8:])}
 	return t
 }
 

@@ -308,3 +308,67 @@ func TestPerfettoOfNothing(t *testing.T) {
 		t.Errorf("%q shows %v and %v", text, got, leftOut)
 	}
 }
+
+// cut divides a batch at a random place: after some calls, and after some of the entries
+// that follow the last of them.
+func cut(t *rapid.T, b *calls.Batch) (first, rest *calls.Batch) {
+	n := rapid.IntRange(0, len(b.Calls)).Draw(t, "calls before the cut")
+	x, y := *b, *b
+	x.Last = false
+	x.Calls, y.Calls = b.Calls[:n], b.Calls[n:]
+	opens, late := 0, 0
+	for opens < len(b.Opens) && b.Opens[opens].Call <= n {
+		if b.Opens[opens].Call == n {
+			late++
+		}
+		opens++
+	}
+	opens -= rapid.IntRange(0, late).Draw(t, "entries after the cut")
+	x.Opens, y.Opens = b.Opens[:opens], slices.Clone(b.Opens[opens:])
+	for i := range y.Opens {
+		y.Opens[i].Call -= n
+	}
+	var last uint64
+	if n > 0 {
+		last = b.Calls[n-1].Start + b.Calls[n-1].Duration
+	}
+	if opens > 0 {
+		last = max(last, b.Opens[opens-1].Start)
+	}
+	events, args := 0, 0
+	for events < len(b.Events) && b.Events[events].TSC <= last {
+		events++
+	}
+	x.Events, y.Events = b.Events[:events], b.Events[events:]
+	for args < len(b.Args) && b.Args[args].Call < n {
+		args++
+	}
+	x.Args, y.Args = b.Args[:args], slices.Clone(b.Args[args:])
+	for i := range y.Args {
+		y.Args[i].Call -= n
+	}
+	return &x, &y
+}
+
+// Batches without arguments and events take another way than others, and alternate with
+// them, so the bytes must not depend on where batches end.
+func TestPerfettoInParts(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		batches := genBatches(t)
+		opts := Options{Header: oneGHz, Names: hostile}
+		if rapid.Bool().Draw(t, "leave out") {
+			genShortest(t, &opts, batches)
+		}
+		var parts []*calls.Batch
+		for _, b := range batches {
+			setOpens(b)
+			first, rest := cut(t, b)
+			middle, last := cut(t, rest)
+			parts = append(parts, first, middle, last)
+		}
+		want := write(t, NewPerfetto, opts, batches...)
+		if got := write(t, NewPerfetto, opts, parts...); got != want {
+			t.Fatalf("in parts %q, in one %q", got, want)
+		}
+	})
+}
