@@ -56,6 +56,9 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	w.block = block{bytes: w.bytes[:0], last: c.first}
 	w.thread, w.place, w.started = t, c, false
 	w.setClock(c.first, 0)
+	if c.used != 0 {
+		data = data[:min(len(data), c.used)]
+	}
 	written := 0 // up to where there are no mere zeros
 	at := chunkHeader
 	for at < len(data) {
@@ -89,8 +92,8 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 		}
 	}
 	w.reached = at
-	// The end of a chunk that a long event did not fit into is no loss.
-	if w.damaged == 0 {
+	// What has not been used yet is no loss.
+	if w.damaged == 0 && c.used == 0 {
 		w.unwritten -= min(w.unwritten, uint64(len(data)-max(written, chunkHeader))/8)
 	}
 	if w.started {

@@ -485,7 +485,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 		p.lose("damaged-chunk", 1)
 		return true
 	}
-	c := chunkPlace{number: number, first: f.u64(8), from: max(s.partial, int(f.u32(48))), part: part}
+	c := chunkPlace{number: number, first: f.u64(8), from: max(s.partial, int(f.u32(48))), used: usedOf(f), part: part}
 	a.writer.first = p.since
 	t := ringThread{}
 	t.PID, t.TID = int32(p.inner), int32(a.u32(at+slotTIDAt))

@@ -163,6 +163,7 @@ type chunkPlace struct {
 	first, last     uint64 // TSC; last is 0 in the current one
 	wall            uint64 // CLOCK_REALTIME at first
 	from            int    // records before this offset were written before
+	used            int    // where the records end, header included, as of hand-over; 0 in the current one
 	part            bool   // the thread may be writing: what comes after a record in the making is left
 }
 
@@ -193,8 +194,19 @@ func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
 	return t, nil
 }
 
-// end is where the records of a chunk end, as far as the thread's cursor says.
+// usedOf is where the records of a chunk with this header end, 0 if that is not said.
+func usedOf(header fields) int {
+	if used := int(header.u32(52)); used >= chunkHeader && used <= chunkSize {
+		return used &^ 7
+	}
+	return 0
+}
+
+// end is where the records of a chunk end, as far as it and the thread's cursor say.
 func (t *ringThread) end(c *chunkPlace) int {
+	if c.used != 0 {
+		return c.used
+	}
 	if at := t.cursor - c.address; at >= chunkHeader && at <= chunkSize {
 		return int(at)
 	}
@@ -210,7 +222,7 @@ func (m *image) parseChunk(t *ringThread, number uint64) (c chunkPlace, torn boo
 		return c, false, err
 	}
 	f := fields(header)
-	c = chunkPlace{address: address, number: number, first: f.u64(8), last: f.u64(16), wall: f.u64(56)}
+	c = chunkPlace{address: address, number: number, first: f.u64(8), last: f.u64(16), wall: f.u64(56), used: usedOf(f)}
 	// Each chunk has one thread, so that no damage makes records count twice.
 	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || f.u64(32) != t.address {
 		return c, true, nil

@@ -46,8 +46,22 @@ func buildPlugins(t *testing.T, n int) []string {
 // call is missing, none is mismatched, and time never runs backwards.
 func TestSignalStorm(t *testing.T) {
 	l := library(t)
-	program := buildProgram(t, "clang-22", "storms.c", "-O1")
-	out, stderr, traces := recordProgram(t, &l, "", program, "signals", many(1000, 20000))
+	checkSignalStorm(t, &l, buildProgram(t, "clang-22", "storms.c", "-O1"), many(1000, 20000))
+}
+
+// A record that a handler interrupts is not lost even if the handler fills the chunk. Here
+// chunks have 13 records and take long to be made, so that many handlers do.
+func TestSignalStormInSmallChunks(t *testing.T) {
+	const store = "	STAMP	\\cpu\n	RESERVE	8\n	movq	%rdx, (%rax)\n"
+	archive := buildArchive(t,
+		edit{"ring.c", "(uint8_t *)c + XR_CHUNK_HEADER", "(uint8_t *)c + XR_CHUNK_SIZE - 120"},
+		edit{"trampoline_amd64.S", store, strings.Replace(store, "movq", ".rept	100\n	pause\n	.endr\n	movq", 1)})
+	checkSignalStorm(t, nil, buildLinked(t, "clang-22", archive, "storms.c", "-O1"), "1000")
+}
+
+func checkSignalStorm(t *testing.T, l *Library, program, signals string) {
+	t.Helper()
+	out, stderr, traces := recordProgram(t, l, "", program, "signals", signals)
 	if stderr != "" || len(traces) != 1 {
 		t.Fatalf("%d traces; %s", len(traces), stderr)
 	}
@@ -56,7 +70,7 @@ func TestSignalStorm(t *testing.T) {
 		t.Errorf("the trace has %v, the program counted %v", got, want)
 	}
 	if f := readTrace(t, traces[0]); f.unmatched != 0 || f.orphan != 0 || f.backwards != 0 {
-		t.Errorf("%d exits without entry, %d calls without exit, %d steps back", f.unmatched, f.orphan, f.backwards)
+		t.Errorf("%d exits without entry, %d calls without exit, %d steps back, losses %v", f.unmatched, f.orphan, f.backwards, f.recording.Losses)
 	}
 	verify(t, traces[0])
 }

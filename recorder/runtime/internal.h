@@ -85,7 +85,7 @@ struct xr_chunk {
 	struct xr_thread *thread;
 	uint64_t magic;     /* XR_CHUNK_MAGIC */
 	uint32_t streamed;  /* bytes of the chunk, header included, that are in the stream's file */
-	uint32_t reserved;
+	uint32_t used;      /* bytes of it, header included, at hand-over; 0 while current */
 	uint64_t wall;      /* CLOCK_REALTIME at the start, ns */
 	/* records up to the cursor, then zeros */
 };
@@ -126,6 +126,7 @@ struct xr_thread {
 	struct xr_slot *slot; /* in the arena; null when the ring is in private memory */
 	struct xr_sum *sums; /* prune mode: calls that were left out, by function id, nsums of them; or null */
 	uint64_t nsums;
+	uint64_t late;       /* number of the chunk that waits to be streamed, for a record in it that is being made; 0 for none */
 };
 
 /* Calls of a function. The first of a table stands for no function: it has the place and
@@ -294,9 +295,10 @@ uint64_t xr_thread_cpu_ns(void);
 void xr_spend(uint64_t *part, uint64_t times, uint64_t start);
 
 /* writer.c: no libc, general registers only: xr_stream is called on the slow path. */
-/* Writes the chunk's records that are not yet in the stream's file to it as one FDR
- * block. The thread's lock is held. */
-void xr_stream(struct xr_thread *t, struct xr_chunk *c);
+/* Writes the records of the thread's latest chunk that are not yet in the stream's file to
+ * it as one FDR block. A chunk with a record that a signal handler keeps from being made
+ * waits for the next one, unless it is the last. The thread's lock is held. */
+void xr_stream(struct xr_thread *t, int last);
 /* Records in a chunk. */
 uint64_t xr_count_records(const struct xr_chunk *c);
 /* What a snapshot wrote; torn are chunks overwritten while they were copied. */

@@ -282,7 +282,7 @@ static void mark_dead(struct xr_thread *t)
 		struct xr_chunk *c = chunk_at(t, t->taken);
 		c->last = t->last = xr_rdtsc();
 		if (xr_root.stream)
-			xr_stream(t, c);
+			xr_stream(t, 1);
 	}
 	xr_arena_ended(t);
 	t->state = XR_THREAD_DEAD;
@@ -388,7 +388,7 @@ static struct xr_thread *attach(void)
 		t->tid = tid;
 		t->pid = pid;
 		t->cursor = t->first = t->last = t->depth = t->nopen = 0;
-		t->dropped = t->truncated = t->streamed = 0;
+		t->dropped = t->truncated = t->streamed = t->late = 0;
 		if (xr_observed() && !xr_arena_attach(t))
 			t = NULL; /* its struct stays free */
 	}
@@ -485,8 +485,9 @@ static void take_chunk(struct xr_thread *t)
 	if (t->taken) {
 		struct xr_chunk *old = chunk_at(t, t->taken);
 		old->last = t->last = now;
+		old->used = XR_CHUNK_SIZE - room(t);
 		if (xr_root.stream)
-			xr_stream(t, old);
+			xr_stream(t, 0);
 	} else {
 		t->first = t->last = now;
 		if (!t->slot)

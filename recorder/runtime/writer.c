@@ -206,9 +206,9 @@ static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t
 	return out + size;
 }
 
-/* Writes the records from c on to out, whose room suits encoded_size. A reader's
- * clock is at c->tsc. */
-static struct block encode(struct cursor c, uint8_t *out)
+/* Writes the records from c on to out, which has room for them. A reader's clock is at
+ * c->tsc. The end is either where the thread was when it handed the chunk over, or later. */
+static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 {
 	struct block b = {0};
 	const uint8_t *p = c.p, *end = c.end;
@@ -259,8 +259,8 @@ static struct block encode(struct cursor c, uint8_t *out)
 		}
 		p += size;
 	}
-	/* The end of a chunk that a long event did not fit into is no loss. */
-	for (const uint8_t *q = end; b.unwritten && !b.damaged && q > c.p && !load64(q - 8); q -= 8)
+	/* What has not been used yet is no loss. */
+	for (const uint8_t *q = end; !is_exact && b.unwritten && !b.damaged && q > c.p && !load64(q - 8); q -= 8)
 		b.unwritten--;
 	b.end = out;
 	return b;
@@ -282,7 +282,7 @@ static struct block encode_chunk(const struct xr_trace *trace, const struct xr_c
 	if (!skip(&c, base + from, trace->since))
 		return b;
 	uint8_t *body = xr_cpu_record(out + XR_BLOCK_HEAD, c.cpu, c.tsc);
-	b = encode(c, body);
+	b = encode(c, body, chunk->used == end);
 	xr_block_head(out, b.end - out - 16, chunk->pid, chunk->tid, block_order(trace, chunk, c.tsc));
 	return b;
 }
@@ -400,6 +400,8 @@ int xr_file_refusal(int fd)
 /* Where the records of a chunk of t end, from its start. */
 static uint64_t chunk_end(const struct xr_thread *t, const struct xr_chunk *c)
 {
+	if (c->used >= XR_CHUNK_HEADER && c->used <= XR_CHUNK_SIZE)
+		return c->used;
 	uint64_t at = __atomic_load_n(&t->cursor, __ATOMIC_RELAXED) - (uint64_t)(uintptr_t)c;
 	return at >= XR_CHUNK_HEADER && at <= XR_CHUNK_SIZE ? at : XR_CHUNK_SIZE;
 }
@@ -445,8 +447,9 @@ static void stream_block(struct xr_thread *t, const uint8_t *p, const struct blo
 	xr_unlock(XR_LOCK_STREAM);
 }
 
-/* Streams the records of a chunk, or of a copy of it, in [from, end). */
-static void stream_records(struct xr_thread *t, const struct xr_chunk *c, uint64_t from, uint64_t end)
+/* Streams the records of a chunk, or of a copy of it, in [from, end). Returns 0 if it should
+ * wait for one that is being made, and may. */
+static int stream_records(struct xr_thread *t, const struct xr_chunk *c, uint64_t from, uint64_t end, int may_wait)
 {
 	struct scratch *owner;
 	uint8_t *p = take_scratch(&owner);
@@ -454,11 +457,14 @@ static void stream_records(struct xr_thread *t, const struct xr_chunk *c, uint64
 		uint64_t n = (end - from) / 8;
 		t->dropped += n;
 		__atomic_fetch_add(&stream.lost[XR_LOST_MEMORY], n, __ATOMIC_RELAXED);
-		return;
+		return 1;
 	}
 	struct block b = encode_chunk(&stream, c, from, end, p);
-	stream_block(t, p, &b);
+	int now = !may_wait || !b.unwritten;
+	if (now)
+		stream_block(t, p, &b);
 	give_scratch(owner, p);
+	return now;
 }
 
 static uint64_t streamed_end(const struct xr_chunk *c)
@@ -466,13 +472,31 @@ static uint64_t streamed_end(const struct xr_chunk *c)
 	return c->streamed > XR_CHUNK_HEADER ? c->streamed : XR_CHUNK_HEADER;
 }
 
-void xr_stream(struct xr_thread *t, struct xr_chunk *c)
+static void stream_chunk(struct xr_thread *t, uint64_t number, int may_wait)
 {
+	struct xr_chunk *c = chunk_of(t, number);
 	uint64_t from = streamed_end(c), end = chunk_end(t, c);
 	if (!xr_root.stream || from >= end)
 		return;
-	stream_records(t, c, from, end);
-	c->streamed = end;
+	if (stream_records(t, c, from, end, may_wait))
+		c->streamed = end;
+	else
+		t->late = number;
+}
+
+/* Streams the chunk that has waited, if there is one. */
+static void stream_late(struct xr_thread *t)
+{
+	uint64_t number = t->late;
+	t->late = 0;
+	if (number && chunk_of(t, number)->seq == 2 * number)
+		stream_chunk(t, number, 0);
+}
+
+void xr_stream(struct xr_thread *t, int last)
+{
+	stream_late(t);
+	stream_chunk(t, t->taken, !last);
 }
 
 /* Copies the first end bytes of a chunk that its thread may be writing to. Reading it
@@ -495,10 +519,11 @@ static void flush(struct xr_thread *t, struct xr_chunk *copy)
 {
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
 	if (t->ring && t->taken && t->state != XR_THREAD_FREE) {
+		stream_late(t);
 		struct xr_chunk *c = chunk_of(t, t->taken);
 		uint64_t from = streamed_end(c), end = copy_chunk(copy, c, chunk_end(t, c));
 		if (from < end && copy->magic == XR_CHUNK_MAGIC) {
-			stream_records(t, copy, from, end);
+			stream_records(t, copy, from, end, 0);
 			c->streamed = end;
 		}
 	}

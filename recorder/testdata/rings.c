@@ -85,10 +85,11 @@ static void next_chunk(struct thread *th)
 	struct xr_thread *t = &th->t;
 	if (t->taken) {
 		struct xr_chunk *c = current(t);
+		c->used = t->cursor - (uint64_t)c;
 		if (xr_root.stream) {
 			uint64_t signals = xr_block_signals();
 			xr_lock_one(XR_LOCK_THREAD, &t->lock);
-			xr_stream(t, c);
+			xr_stream(t, 0);
 			xr_unlock_one(XR_LOCK_THREAD, &t->lock);
 			xr_restore_signals(signals);
 		}
@@ -294,6 +295,9 @@ static int stream(char **argv, uint64_t limit)
 		die("no stream");
 	fill(&threads[0], 10, 1);
 	leave_slot(&threads[0]); /* a record of which nothing but the place is there: lost */
+	fill(&threads[0], 10, 1);
+	leave_slot(&threads[0]); /* the same at the end of a chunk */
+	next_chunk(&threads[0]);
 	for (uint64_t i = 0; i < xr_root.nthreads; i++)
 		fill(&threads[i], atoi(argv[5]), 1);
 	leave_slot(&threads[0]); /* at the end of what is flushed: no loss */
@@ -409,7 +413,7 @@ static int cost(char **argv)
 	for (int i = 0; i < rounds; i++) {
 		c->streamed = 0;
 		uint64_t before = cpu_ns();
-		xr_stream(&th->t, c);
+		xr_stream(&th->t, 1);
 		ns[i] = cpu_ns() - before;
 	}
 	qsort(ns, rounds, sizeof *ns, compare);
