@@ -47,6 +47,9 @@ type Options struct {
 	// call of the same function, and those that had such a call inside. It excludes
 	// Compensation.
 	RecursiveOnly bool
+	// OffCPU splits self and total times into time on the processor, blocked, and in the run
+	// queue. It needs calls.Options.OffCPU, and excludes RecursiveOnly and Compensation.
+	OffCPU bool
 	// Compensation subtracts the cost of recording from times, unless it is nil.
 	Compensation *Compensation
 }
@@ -87,12 +90,17 @@ type special struct {
 	untimed    uint64 // calls that were only counted
 	pruned     uint64 // calls that the recorder dropped, and their durations
 	prunedSum  quantile.Sum
+	self       Off    // part of self times, with Options.OffCPU
+	total      Off    // part of totals
 	probes     probes // with Options.Compensation
 }
 
 // Calls adds a batch.
 func (a *Analysis) Calls(b *calls.Batch) error {
 	t, list := a.table(b), b.Calls
+	if a.opts.OffCPU {
+		t.waits(b)
+	}
 	switch {
 	case a.prober != nil:
 		list = a.prober.count(b, t)
@@ -116,6 +124,19 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		}
 	}
 	return nil
+}
+
+// waits adds the times off the processor of a batch.
+func (t *table) waits(b *calls.Batch) {
+	for i := range b.Waits {
+		w := &b.Waits[i]
+		c := &b.Calls[w.Call]
+		s := t.special(t.index(c.Func))
+		s.self.add(w.Self)
+		if !c.Nested {
+			s.total.add(w.Total)
+		}
+	}
 }
 
 // Sums adds the calls of a thread that the recorder summed up.
@@ -258,5 +279,7 @@ func (s *special) merge(o *special) {
 	s.untimed += o.untimed
 	s.pruned += o.pruned
 	s.prunedSum.AddSum(o.prunedSum)
+	s.self.merge(&o.self)
+	s.total.merge(&o.total)
 	s.probes.add(&o.probes)
 }

@@ -159,6 +159,10 @@ func stream(r *rand.Rand, threads, n int) []calls.Batch {
 				End:      calls.End(max(0, r.IntN(20)-16)),
 			}
 			c.Self = c.Duration / 2
+			if r.IntN(5) == 0 {
+				off := calls.Off{Blocked: c.Self / 3, Queued: c.Self / 5}
+				b.Waits = append(b.Waits, calls.Wait{Call: len(b.Calls), Self: off, Total: off})
+			}
 			b.Calls = append(b.Calls, c)
 		}
 		batches = append(batches, b)
@@ -173,6 +177,7 @@ func TestShards(t *testing.T) {
 			Exact:         rapid.Bool().Draw(t, "exact"),
 			PerThread:     rapid.Bool().Draw(t, "per thread"),
 			RecursiveOnly: rapid.Bool().Draw(t, "recursive only"),
+			OffCPU:        rapid.Bool().Draw(t, "off CPU"),
 		}
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 		const threads = 6
@@ -248,7 +253,7 @@ func TestPerThreadAddsUp(t *testing.T) {
 
 func TestSort(t *testing.T) {
 	batches := stream(rand.New(rand.NewPCG(2, 2)), 3, 30)
-	a := New(Options{PerThread: true})
+	a := New(Options{PerThread: true, OffCPU: true})
 	for i := range batches {
 		if err := a.Calls(&batches[i]); err != nil {
 			t.Fatal(err)
@@ -268,6 +273,11 @@ func TestSort(t *testing.T) {
 		ByInferred:   func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Inferred) },
 		ByTailExited: func(r *Row) *big.Int { return new(big.Int).SetUint64(r.TailExited) },
 		ByOpen:       func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Open) },
+		ByBlocked:    func(r *Row) *big.Int { return r.SelfOff.Blocked.Big() },
+		ByQueued:     func(r *Row) *big.Int { return r.SelfOff.Queued.Big() },
+		ByCPU: func(r *Row) *big.Int {
+			return new(big.Int).Sub(r.Self.Big(), new(big.Int).Add(r.SelfOff.Blocked.Big(), r.SelfOff.Queued.Big()))
+		},
 	}
 	for _, name := range Columns() {
 		by, err := ParseColumn(name)

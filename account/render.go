@@ -76,7 +76,12 @@ func (r *Report) times() []report.Column[Row] {
 		bound("self_low", "at least", func(c *Compensated) quantile.Sum { return c.SelfLow }).Optional(),
 		bound("self_high", "at most", func(c *Compensated) quantile.Sum { return c.SelfHigh }).Optional(),
 		report.Share("share", func(row *Row) float64 { return share(row.Self, r.Self) }).Missing((*Row).selfless),
+		r.off("on_cpu", func(row *Row) quantile.Sum { return row.SelfOff.onCPU(row.Self) }).Titled("cpu").Optional(),
+		r.off("blocked", func(row *Row) quantile.Sum { return row.SelfOff.Blocked }).Optional(),
+		r.off("queued", func(row *Row) quantile.Sum { return row.SelfOff.Queued }).Optional(),
 		report.Sum("total", func(row *Row) quantile.Sum { return row.Total }).Missing((*Row).onlyCounted),
+		r.off("total_blocked", func(row *Row) quantile.Sum { return row.TotalOff.Blocked }).ForPrograms(),
+		r.off("total_queued", func(row *Row) quantile.Sum { return row.TotalOff.Queued }).ForPrograms(),
 		bound("total_low", "at least", func(c *Compensated) quantile.Sum { return c.TotalLow }).Optional(),
 		bound("total_high", "at most", func(c *Compensated) quantile.Sum { return c.TotalHigh }).Optional(),
 		bound("recorded_self", "recorded self", func(c *Compensated) quantile.Sum { return c.RecordedSelf }).Least(),
@@ -98,6 +103,11 @@ func (r *Report) times() []report.Column[Row] {
 		list = append(list, c)
 	}
 	return list
+}
+
+// off is a column of a part of self or total times.
+func (r *Report) off(key string, value func(*Row) quantile.Sum) report.Column[Row] {
+	return report.Sum(key, value).Missing((*Row).selfless).When(r.OffCPU)
 }
 
 func tailExited(row *Row) uint64     { return row.TailExited }

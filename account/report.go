@@ -10,6 +10,7 @@ import (
 	"github.com/xray-tools/xray/internal/probecost"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -44,17 +45,42 @@ type Row struct {
 	// to 2^i-1 ticks. It is as long as the longest duration needs.
 	Octaves []uint64
 
+	// SelfOff and TotalOff are the parts of Self and Total off the processor, with
+	// Options.OffCPU. Times on the processor are the rest.
+	SelfOff, TotalOff Off
+
 	// Compensated is set if the cost of recording is subtracted. It affects only Self and
 	// Total.
 	Compensated *Compensated
 }
+
+// Off is time off the processor.
+type Off struct {
+	Blocked quantile.Sum // the thread slept or waited for something
+	Queued  quantile.Sum // the thread waited for a processor
+}
+
+func (o *Off) add(w calls.Off) {
+	o.Blocked.Add(w.Blocked)
+	o.Queued.Add(w.Queued)
+}
+
+func (o *Off) merge(p *Off) {
+	o.Blocked.AddSum(p.Blocked)
+	o.Queued.AddSum(p.Queued)
+}
+
+// onCPU returns the rest of a time.
+func (o *Off) onCPU(of quantile.Sum) quantile.Sum { return of.Minus(o.Blocked).Minus(o.Queued) }
 
 // Report is the result of an analysis. The caller owns it. It shares nothing with the
 // analysis.
 type Report struct {
 	Clock     reader.Clock
 	PerThread bool
-	Rows      []Row
+	// OffCPU says that times are split by where the thread was.
+	OffCPU bool
+	Rows   []Row
 	// Functions is the number of different functions before [Report.Top].
 	Functions int
 	// Calls is the sum of their counts.
@@ -73,7 +99,7 @@ type Report struct {
 // Report returns the results so far, ordered by thread and function ID. The frequency is
 // that of the trace's clock, in ticks per second, or 0 if unknown.
 func (a *Analysis) Report(frequency uint64) *Report {
-	r := &Report{Clock: reader.Clock{Frequency: frequency}, PerThread: a.opts.PerThread}
+	r := &Report{Clock: reader.Clock{Frequency: frequency}, PerThread: a.opts.PerThread, OffCPU: a.opts.OffCPU}
 	rows := 0
 	for _, t := range a.tables {
 		if t != nil {
@@ -128,6 +154,7 @@ func (t *table) row(at int) Row {
 		row.Count += s.untimed + s.pruned
 		row.Total.AddSum(s.prunedSum)
 		row.Sum.AddSum(s.prunedSum)
+		row.SelfOff, row.TotalOff = s.self, s.total
 	}
 	var q [4]uint64
 	d.Quantiles(q[:], 0.5, 0.9, 0.99, 0.999)
@@ -183,6 +210,9 @@ const (
 	ByInferred
 	ByTailExited
 	ByOpen
+	ByCPU // of self times, like the following ones
+	ByBlocked
+	ByQueued
 )
 
 // columnNames has the name of each column, followed by its other names, for example those
@@ -203,6 +233,9 @@ var columnNames = [...][]string{
 	ByInferred:   {"inferred"},
 	ByTailExited: {"tail-exited"},
 	ByOpen:       {"open"},
+	ByCPU:        {"cpu"},
+	ByBlocked:    {"blocked"},
+	ByQueued:     {"queued"},
 }
 
 // String is the column's name.
@@ -226,6 +259,9 @@ func ParseColumn(name string) (Column, error) {
 	}
 	return 0, fmt.Errorf("unknown column %q: use one of %s", name, strings.Join(Columns(), ", "))
 }
+
+// NeedsOffCPU reports whether the column needs Options.OffCPU.
+func (c Column) NeedsOffCPU() bool { return c >= ByCPU }
 
 // compare orders two rows by a column other than ByName.
 func (c Column) compare(a, b *Row) int {
@@ -256,6 +292,12 @@ func (c Column) compare(a, b *Row) int {
 		return cmp.Compare(a.TailExited, b.TailExited)
 	case ByOpen:
 		return cmp.Compare(a.Open, b.Open)
+	case ByCPU:
+		return a.SelfOff.onCPU(a.Self).Compare(b.SelfOff.onCPU(b.Self))
+	case ByBlocked:
+		return a.SelfOff.Blocked.Compare(b.SelfOff.Blocked)
+	case ByQueued:
+		return a.SelfOff.Queued.Compare(b.SelfOff.Queued)
 	}
 	return compareIDs(a, b)
 }

@@ -60,6 +60,9 @@ type Options struct {
 	// LeftOutEvery is the length of time spans, in ticks. For each, Perfetto and Chrome
 	// show how many calls of a thread were left out. 0 for none. Only with LeftOut.
 	LeftOutEvery uint64
+	// OffCPU, if not nil, makes Pprof, Perfetto, Chrome and Firefox show when threads were
+	// off the processor. Pass it to calls.Options, too.
+	OffCPU *reader.Clock
 	// Caveats, if not nil, returns sentences about what the trace lacks. It is called when
 	// a writer of Perfetto, Chrome, Speedscope or Firefox is closed, and when a Pprof or
 	// Callgrind is written. Other formats cannot contain them.

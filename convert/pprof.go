@@ -15,7 +15,8 @@ import (
 
 // Pprof makes a profile for pprof: for every call path the number of its calls and their
 // self time. So pprof's flat values are self values, and its cumulative values are total
-// values. Calls without an exit record count with the duration that package calls gives
+// values. With Options.OffCPU, it divides self times into time on the processor, blocked,
+// and in the run queue. Calls without an exit record count with the duration that package calls gives
 // them.
 //
 // It is a [calls.Analysis] and needs calls.Options.Paths. Memory grows with the different
@@ -34,6 +35,8 @@ type Pprof struct {
 type pprofThread struct {
 	thread reader.Thread
 	pages  []*tallyPage // by PathID / pageLen; nil if there was no call
+	// off is the part of self times off the processor, of paths that have any.
+	off map[calls.PathID]calls.Off
 }
 
 // tallyPage has the tallies of neighboring paths. Threads that share a tree but few of its
@@ -65,7 +68,23 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 		// If a clock steps back, calls that end later may have smaller times.
 		p.first, p.last = min(p.first, c.Start), max(p.last, c.Start+c.Duration)
 	}
+	for i := range b.Waits {
+		w := &b.Waits[i]
+		thread.addOff(b.Calls[w.Call].Path, w.Self)
+	}
 	return nil
+}
+
+func (t *pprofThread) addOff(path calls.PathID, off calls.Off) {
+	if off == (calls.Off{}) {
+		return
+	}
+	if t.off == nil {
+		t.off = make(map[calls.PathID]calls.Off)
+	}
+	sum := t.off[path]
+	sum.Add(off)
+	t.off[path] = sum
 }
 
 // Sums implements [calls.SumSink].
@@ -132,6 +151,9 @@ func (p *Pprof) Merge(other *Pprof) {
 			sum.calls += t.calls
 			sum.selfTSC += t.selfTSC
 		})
+		for path, off := range from.off {
+			to.addOff(ids[path], off)
+		}
 	}
 }
 
@@ -165,7 +187,13 @@ func (p *Pprof) Write(w io.Writer) error {
 	} else if p.last > p.first {
 		e.duration(e.clock.Nanos(p.last - p.first))
 	}
-	e.sampleTypes(self, valueType{"calls", "count"}, self)
+	types := []valueType{{"calls", "count"}, self}
+	if p.opts.OffCPU != nil {
+		for _, name := range []string{"cpu", "blocked", "queued"} {
+			types = append(types, valueType{name, self.unit})
+		}
+	}
+	e.sampleTypes(self, types...)
 	if p.paths != nil {
 		paths, shortened := shorten(p.paths)
 		if p.opts.Inlines {
@@ -186,6 +214,7 @@ type pprofSample struct {
 	path   calls.PathID
 	thread reader.Thread
 	tally
+	off calls.Off
 }
 
 // samples returns the tallies of all paths in the given order of the paths, and then by
@@ -199,10 +228,11 @@ func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample 
 	for i := range p.threads {
 		t := &p.threads[i]
 		t.each(func(path calls.PathID, sum tally) {
+			off := t.off[path]
 			if shortened != nil {
 				path = shortened[path]
 			}
-			all = append(all, pprofSample{path, t.thread, sum})
+			all = append(all, pprofSample{path, t.thread, sum, off})
 		})
 	}
 	slices.SortFunc(all, func(a, b pprofSample) int {
@@ -218,6 +248,7 @@ func (p *Pprof) samples(shortened []calls.PathID, order []uint32) []pprofSample 
 		if n > 0 && all[n-1].path == s.path && all[n-1].thread == s.thread {
 			all[n-1].calls += s.calls
 			all[n-1].selfTSC += s.selfTSC
+			all[n-1].off.Add(s.off)
 			continue
 		}
 		all[n] = s

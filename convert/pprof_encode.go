@@ -158,6 +158,12 @@ func (e *pprofEncoder) sample(paths *calls.Paths, s *pprofSample) {
 	m := appendBytes(e.message[:0], sampleLocation, e.stack)
 	e.nested = binary.AppendUvarint(e.nested[:0], min(s.calls, math.MaxInt64))
 	e.nested = binary.AppendUvarint(e.nested, min(e.clock.Nanos(s.selfTSC), math.MaxInt64))
+	if e.opts.OffCPU != nil {
+		off := s.off.Blocked + s.off.Queued
+		for _, ticks := range [...]uint64{s.selfTSC - min(off, s.selfTSC), s.off.Blocked, s.off.Queued} {
+			e.nested = binary.AppendUvarint(e.nested, min(e.clock.Nanos(ticks), math.MaxInt64))
+		}
+	}
 	m = appendBytes(m, sampleValue, e.nested)
 	if e.opts.Threads {
 		if s.thread != e.thread || e.labels == nil {

@@ -56,6 +56,9 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Count("count", func(p *pathRow) uint64 { return p.Count }),
 			report.Time("self", func(p *pathRow) uint64 { return p.Self }),
 			report.Time("total", func(p *pathRow) uint64 { return p.Total }),
+			report.Time("on_cpu", func(p *pathRow) uint64 { return CPU.own(p.Frame) }).When(r.OffCPU),
+			report.Time("blocked", func(p *pathRow) uint64 { return p.Off.Blocked }).When(r.OffCPU),
+			report.Time("queued", func(p *pathRow) uint64 { return p.Off.Queued }).When(r.OffCPU),
 			report.Count("open", func(p *pathRow) uint64 { return p.Open }),
 			report.Time("open_self", func(p *pathRow) uint64 { return p.OpenSelf }),
 			report.Time("open_total", func(p *pathRow) uint64 { return p.OpenTotal }),
@@ -72,7 +75,12 @@ func (r *Report) head(all *Frame, stacks int) report.Paragraph {
 	if r.perThread() {
 		text += " of " + label.Count(uint64(len(r.threads)), "thread", "threads")
 	}
-	text += ", " + label.Count(all.Count+all.Open, "call", "calls") + ", " + Time.format(r.Clock, Time.own(all)) + "."
+	text += ", " + label.Count(all.Count+all.Open, "call", "calls") + ", " + Time.format(r.Clock, Time.own(all))
+	if r.OffCPU {
+		text += fmt.Sprintf(" (%s on the processor, %s blocked, %s in the run queue)",
+			CPU.format(r.Clock, CPU.own(all)), Blocked.format(r.Clock, all.Off.Blocked), Queued.format(r.Clock, all.Off.Queued))
+	}
+	text += "."
 	switch {
 	case all.Open == 1:
 		text += " 1 call was still open at the end. It counts up to the last record of its thread."
@@ -89,8 +97,13 @@ func (r *Report) head(all *Frame, stacks int) report.Paragraph {
 func (r *Report) section(m Metric, s *heavyStack, number int, total uint64) report.Node {
 	f := &s.frame
 	title := fmt.Sprintf("#%d  %s", number, m.format(r.Clock, s.weight))
-	if m == Time {
+	switch m {
+	case Time:
 		title += " self"
+	case CPU:
+		title += " on the processor"
+	case Blocked, Queued:
+		title += " " + m.String()
 	}
 	title += fmt.Sprintf(" (%.1f%%)", share(s.weight, total))
 	if m == Time {
@@ -190,6 +203,7 @@ func (f *Frame) add(o *Frame) {
 	f.Open += o.Open
 	f.Self = addSaturating(f.Self, o.Self)
 	f.OpenSelf = addSaturating(f.OpenSelf, o.OpenSelf)
+	f.Off.Add(o.Off)
 }
 
 // pathRow is a row of the table of all paths.

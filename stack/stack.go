@@ -14,6 +14,8 @@ type Options struct {
 	// PerThread keeps threads apart, in memory that grows with the number of distinct pairs
 	// of thread and path.
 	PerThread bool
+	// OffCPU says that batches have the times off the processor.
+	OffCPU bool
 	// ThreadName returns the name of a thread, or "" if it has none. May be nil.
 	ThreadName func(reader.Thread) string
 }
@@ -41,6 +43,8 @@ type sums struct {
 	pages []*page
 	// open are the calls that have not ended. They are few.
 	open map[calls.PathID]amounts
+	// off is the time off the processor that is self time of a path, of paths that have any.
+	off map[calls.PathID]calls.Off
 }
 
 const (
@@ -110,6 +114,10 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		}
 	}
 	th.depth = depth
+	for i := range b.Waits {
+		w := &b.Waits[i]
+		s.addOff(b.Calls[w.Call].Path, w.Self)
+	}
 	return nil
 }
 
@@ -176,6 +184,18 @@ func (s *sums) addOpen(id calls.PathID, a amounts) {
 	s.open[id] = a
 }
 
+func (s *sums) addOff(id calls.PathID, off calls.Off) {
+	if off == (calls.Off{}) {
+		return
+	}
+	if s.off == nil {
+		s.off = make(map[calls.PathID]calls.Off)
+	}
+	sum := s.off[id]
+	sum.Add(off)
+	s.off[id] = sum
+}
+
 func (a *amounts) add(o amounts) {
 	a.count += o.count
 	a.total = addSaturating(a.total, o.total)
@@ -239,6 +259,9 @@ func (s *sums) merge(other *sums, ids []calls.PathID) {
 	}
 	for id, open := range other.open {
 		s.addOpen(here(id), open)
+	}
+	for id, off := range other.off {
+		s.addOff(here(id), off)
 	}
 }
 

@@ -81,7 +81,7 @@ func (r *Report) WriteSVG(w io.Writer, names symbolize.Names, v SVGView) error {
 	}
 	title := v.Title
 	if title == "" {
-		title = map[Metric]string{Time: "Time by call path", Count: "Calls by call path"}[v.Metric]
+		title = metricTitles[v.Metric]
 	}
 	height := svgTop + rows*svgRow + 26
 

@@ -26,6 +26,9 @@ type Frame struct {
 	Leaves, LeafTotal uint64
 	// Calls still open at the end, measured up to their thread's last record.
 	Open, OpenTotal, OpenSelf uint64
+	// Off is the part of Self and OpenSelf in which the thread was off the processor, with
+	// calls.Options.OffCPU.
+	Off calls.Off
 }
 
 // Tree is the call paths of one thread, or of all threads together.
@@ -43,6 +46,8 @@ type Tree struct {
 // Report is the result of an analysis.
 type Report struct {
 	Clock reader.Clock
+	// OffCPU says that it is known where threads were.
+	OffCPU bool
 
 	threads []*thread // ordered by file, process and ID; one without ID for all together
 	labels  []string
@@ -52,7 +57,7 @@ type Report struct {
 
 // Report sums up the analysis, which must not be changed afterwards.
 func (a *Analysis) Report(c reader.Clock) *Report {
-	r := &Report{Clock: c, paths: a.paths}
+	r := &Report{Clock: c, OffCPU: a.opts.OffCPU, paths: a.paths}
 	if a.paths != nil {
 		r.order = preorder(a.paths)
 	}
@@ -193,6 +198,7 @@ func (r *Report) frames(t *Tree, s *sums, position []int) {
 		if open, ok := s.open[id]; ok {
 			f.Open, f.OpenTotal, f.OpenSelf = open.count, open.total, open.self
 		}
+		f.Off = s.off[id]
 		if f.Func == reader.Folded {
 			// The calls of a folded path may contain each other, so their durations
 			// overlap.

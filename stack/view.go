@@ -14,11 +14,26 @@ import (
 type Metric uint8
 
 const (
-	Time  Metric = iota // time: nanoseconds, or ticks if the frequency is unknown
-	Count               // number of calls
+	Time    Metric = iota // time: nanoseconds, or ticks if the frequency is unknown
+	Count                 // number of calls
+	CPU                   // time on the processor; this and the following need calls.Options.OffCPU
+	Blocked               // time in which the thread slept or waited for something
+	Queued                // time in which the thread waited for a processor
 )
 
-var metricNames = [...]string{"time", "count"}
+var metricNames = [...]string{"time", "count", "cpu", "blocked", "queued"}
+
+// titles of flame graphs.
+var metricTitles = [...]string{
+	"Time by call path", "Calls by call path", "Time on the processor by call path",
+	"Blocked time by call path", "Time in the run queue by call path",
+}
+
+// Metrics returns the names of all metrics.
+func Metrics() []string { return metricNames[:] }
+
+// NeedsOffCPU reports whether the metric needs calls.Options.OffCPU.
+func (m Metric) NeedsOffCPU() bool { return m >= CPU }
 
 // String gives the name that [ParseMetric] takes.
 func (m Metric) String() string { return metricNames[m] }
@@ -30,16 +45,24 @@ func ParseMetric(name string) (Metric, error) {
 			return Metric(i), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown metric %q: use time or count", name)
+	return 0, fmt.Errorf("unknown metric %q: use one of %s", name, strings.Join(metricNames[:], ", "))
 }
 
-// own returns the weight of a path without the paths below it: its self time in ticks, or
-// its calls. Open calls count.
+// own returns the weight of a path without the paths below it: its self time or a part of it
+// in ticks, or its calls. Open calls count.
 func (m Metric) own(f *Frame) uint64 {
-	if m == Count {
+	self := addSaturating(f.Self, f.OpenSelf)
+	switch m {
+	case Count:
 		return f.Count + f.Open
+	case CPU:
+		return self - min(self, addSaturating(f.Off.Blocked, f.Off.Queued))
+	case Blocked:
+		return f.Off.Blocked
+	case Queued:
+		return f.Off.Queued
 	}
-	return addSaturating(f.Self, f.OpenSelf)
+	return self
 }
 
 // weights returns, for every frame of t, the weight of the path with all paths below it.

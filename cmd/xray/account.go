@@ -94,7 +94,15 @@ func (c *accounting) run(s *session.Session) error {
 		}
 		scope = scope.OfThreads() // the compensation chooses calls, after it has corrected them
 	}
-	sink, run, err := session.Analyze(s, scope, calls.Options{Nested: true, Policy: c.inputs.Policy()}, func() *account.Analysis {
+	opts := calls.Options{Nested: true, Policy: c.inputs.Policy()}
+	if !c.cost.asked() && !c.opts.RecursiveOnly {
+		opts.OffCPU = s.OffCPU()
+		c.opts.OffCPU = opts.OffCPU != nil
+	}
+	if column.NeedsOffCPU() && opts.OffCPU == nil {
+		return cli.Usagef("--sort %v: %s", column, s.NoOffCPU())
+	}
+	sink, run, err := session.Analyze(s, scope, opts, func() *account.Analysis {
 		return account.New(c.opts)
 	})
 	if err != nil {

@@ -151,6 +151,7 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 		ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
 	}
 	opts.Header.CycleFrequency = s.Clock.Frequency
+	opts.OffCPU = s.OffCPU()
 	opts.Caveats = func() []string { return c.caveats }
 	c.scope = s.Scope
 	opts.Lost = func() int64 { return s.Trace.Losses().Records() }

@@ -115,6 +115,7 @@ func ending[W convert.CallWriter](newWriter func(io.Writer, convert.Options) W) 
 func streaming[W convert.CallWriter](how calls.Options, newWriter func(io.Writer, convert.Options) W) formatWriter {
 	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
 		out := newWriter(w, opts)
+		how.OffCPU = opts.OffCPU
 		_, run, err := session.Analyze(s, c.scope, how, func() session.Streamed { return session.Streamed{Sink: out} })
 		if err != nil {
 			return nil, err
@@ -142,6 +143,7 @@ type mergedAtLast[S any] interface {
 
 func adding[S mergedAtLast[S]](how calls.Options, newSink func(convert.Options) S) formatWriter {
 	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
+		how.OffCPU = opts.OffCPU
 		sink, run, err := session.Analyze(s, c.scope, how, func() S { return newSink(opts) })
 		if err != nil {
 			return nil, err

@@ -37,6 +37,10 @@ var reportRuns = []string{
 // rareKeys are keys of tables that are empty in the reports on these traces, such as those of
 // why about waits and associations.
 var rareKeys = map[string][]string{
+	// Of traces that say when threads were off the processor.
+	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns"},
+	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns"},
+
 	"info": {"folded_calls", "lost_calls"},
 	"why":  {"cause", "ends_with", "evidence", "expected", "of", "period_ns", "scope", "scope_id", "self_share", "text", "value"},
 }

@@ -80,7 +80,10 @@ func (c *ticketReport) run(s *session.Session) error {
 	described := describe(s, found, names)
 	add("info", "Trace", described.body()...)
 
-	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true}, func() *account.Analysis { return account.New(account.Options{}) })
+	off := s.OffCPU()
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Nested: true, OffCPU: off}, func() *account.Analysis {
+		return account.New(account.Options{OffCPU: off != nil})
+	})
 	if err != nil {
 		return err
 	}

@@ -42,12 +42,13 @@ include callees. Calls that are still open when the trace ends count up to its e
 		example: `  xray stack -m ./server trace.xray
   xray stack -m ./server --format folded trace.xray | flamegraph.pl > flame.svg
   xray stack -m ./server --format svg -o flame.svg trace.xray
+  xray stack -m ./server --metric blocked --format svg -o off-cpu.svg trace.xray
   xray stack -m ./server --format svg --diff-base before.xray -o diff.svg after.xray`,
 		inputs:   &c.inputs,
 		output:   &c.output,
 		formats:  []string{"folded", "svg"},
 		synonyms: map[string]string{"human": "text", "flame": "folded"},
-		alias:    map[string]string{"stack-format": "format", "aggregation-type": "metric", "per-thread-stacks": "per-thread"},
+		alias:    map[string]string{"stack-format": "format", "aggregation-type": "metric", "by": "metric", "per-thread-stacks": "per-thread"},
 		flags:    c.addFlags,
 		check:    c.check,
 		run:      c.run,
@@ -55,7 +56,7 @@ include callees. Calls that are still open when the trace ends count up to its e
 }
 
 func (c *stacking) addFlags(f *pflag.FlagSet) {
-	cli.AddChoice(f, &c.metric, "metric", "", "order stacks by time or by number of calls", "time", "count")
+	cli.AddChoice(f, &c.metric, "metric", "", "show time, number of calls, time on the processor, blocked, or in the run queue", append(stack.Metrics(), "wall")...)
 	f.StringArrayVar(&c.diffBase, "diff-base", nil,
 		"svg: color frames by how much they differ from those in `TRACE`; repeatable")
 	cli.AddTitle(f, &c.title, "svg: ")
@@ -81,9 +82,15 @@ func (c *stacking) check() error {
 }
 
 func (c *stacking) run(s *session.Session) error {
+	if c.metric == "wall" {
+		c.metric = stack.Time.String()
+	}
 	metric, err := stack.ParseMetric(c.metric)
 	if err != nil {
 		return err
+	}
+	if why := s.NoOffCPU(); metric.NeedsOffCPU() && why != "" {
+		return cli.Usagef("--metric %v: %s", metric, why)
 	}
 	found, run, err := stacks(s, c.perThread)
 	if err != nil {
@@ -119,8 +126,9 @@ func (c *stacking) run(s *session.Session) error {
 
 // stacks sums up the calls in scope by path.
 func stacks(s *session.Session, perThread bool) (*stack.Report, *session.Run, error) {
-	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true}, func() *stack.Analysis {
-		return stack.New(stack.Options{PerThread: perThread, ThreadName: s.Trace.ThreadName})
+	off := s.OffCPU()
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true, OffCPU: off}, func() *stack.Analysis {
+		return stack.New(stack.Options{PerThread: perThread, OffCPU: off != nil, ThreadName: s.Trace.ThreadName})
 	})
 	if err != nil {
 		return nil, run, err

@@ -8,9 +8,10 @@ type Off struct {
 	Queued  uint64 // it could run, and waited for a processor in the run queue
 }
 
-func (o *Off) add(p Off) {
-	o.Blocked += p.Blocked
-	o.Queued += p.Queued
+// Add adds p to o. Sums of ticks saturate at the largest number.
+func (o *Off) Add(p Off) {
+	o.Blocked = addSaturating(o.Blocked, p.Blocked)
+	o.Queued = addSaturating(o.Queued, p.Queued)
 }
 
 // Wait is the time that the thread was off the processor during a call.
@@ -52,7 +53,7 @@ type OffStats struct {
 
 func (s *OffStats) add(g *Gap) {
 	s.Gaps++
-	s.Off.add(g.Off)
+	s.Off.Add(g.Off)
 	s.Voluntary += uint64(g.Voluntary)
 	s.Involuntary += uint64(g.Involuntary)
 	switch {
@@ -65,7 +66,7 @@ func (s *OffStats) add(g *Gap) {
 
 func (s *OffStats) merge(o *OffStats) {
 	s.Gaps += o.Gaps
-	s.Off.add(o.Off)
+	s.Off.Add(o.Off)
 	s.Voluntary += o.Voluntary
 	s.Involuntary += o.Involuntary
 	s.Unknown += o.Unknown
@@ -111,8 +112,8 @@ func (s *shard) gap(th *thread, sw *reader.Switch, from uint64) {
 	s.batch.Gaps = append(s.batch.Gaps, g)
 	if s.stack.depth > 0 && g.Off != (Off{}) {
 		w := th.rarely().wait(s.stack.depth)
-		w.self.add(g.Off)
-		w.total.add(g.Off)
+		w.self.Add(g.Off)
+		w.total.Add(g.Off)
 	}
 }
 
@@ -143,7 +144,7 @@ func (s *shard) settle(th *thread) {
 		r.waits = r.waits[:len(r.waits)-1]
 		s.batch.Waits = append(s.batch.Waits, Wait{s.settled, w.self, w.total})
 		if c.Depth > 0 {
-			r.wait(int(c.Depth)).total.add(w.total)
+			r.wait(int(c.Depth)).total.Add(w.total)
 		}
 		if len(r.waits) == 0 {
 			s.settled = s.n
