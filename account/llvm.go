@@ -7,6 +7,7 @@ import (
 	"regexp"
 
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -38,9 +39,22 @@ func (r *Report) WriteLLVMText(w io.Writer, names symbolize.Names) error {
 		s := r.llvmStats(row)
 		fmt.Fprintf(out, "%9d %10d [%9.6f, %9.6f, %9.6f, %9.6f, %9.6f] %9.6f  %s: %s\n",
 			row.Func, row.Count, s[0], s[1], s[2], s[3], s[4], s[5],
-			symbolize.Location(names, row.Func), symbolize.Label(names, row.Func))
+			llvmLocation(names, row.Func), symbolize.Label(names, row.Func))
 	}
 	return out.Flush()
+}
+
+// llvmLocation returns the location of a function, with llvm-xray's words for unknown ones.
+func llvmLocation(names symbolize.Names, id reader.FuncID) string {
+	if location := symbolize.Location(names, id); location != "" {
+		return location
+	}
+	if names != nil {
+		if _, ok := names.Func(id); ok {
+			return "<invalid>:0:0"
+		}
+	}
+	return "(unknown)"
 }
 
 // nameless matches the labels of functions without a symbol.
@@ -64,7 +78,7 @@ func (r *Report) WriteLLVMCSV(w io.Writer, names symbolize.Names) error {
 		s := r.llvmStats(row)
 		fmt.Fprintf(out, "%d,%d,%e,%e,%e,%e,%e,%e,%s,%s\n",
 			row.Func, row.Count, s[0], s[1], s[2], s[3], s[4], s[5],
-			texttab.QuoteCSV(texttab.CSVText(symbolize.Location(names, row.Func))), texttab.QuoteCSV(llvmName(symbolize.Label(names, row.Func))))
+			texttab.QuoteCSV(texttab.CSVText(llvmLocation(names, row.Func))), texttab.QuoteCSV(llvmName(symbolize.Label(names, row.Func))))
 	}
 	return out.Flush()
 }

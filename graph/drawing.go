@@ -72,7 +72,10 @@ func (r *Report) draw(names symbolize.Names, v *View) *drawing {
 		n := drawnNode{
 			id:      node(f.ID),
 			lines:   append([]string{cut(name, v.nameLimit())}, r.lines(&f.Stats, v.FunctionLabels, true)...),
-			tooltip: []string{name, symbolize.Location(names, f.ID)},
+			tooltip: []string{name},
+		}
+		if location := symbolize.Location(names, f.ID); location != "" {
+			n.tooltip = append(n.tooltip, location)
 		}
 		if v.FunctionColor != None {
 			fill := amountColor(r.amount(&f.Stats, v.FunctionColor), mostFunction)

@@ -138,8 +138,8 @@ func findCompiler(ctx context.Context, cc string) (*compiler, error) {
 			return newCompiler(ctx, []string{name})
 		}
 	}
-	return nil, errors.New("no C compiler, which the recorder has to be compiled with once: " +
-		"there is neither cc nor gcc nor clang; install one (on Debian and Ubuntu: apt install gcc), or name one in CC")
+	return nil, errors.New("no C compiler, and xray must compile the recorder once: " +
+		"install cc, gcc or clang (on Debian and Ubuntu: apt install gcc), or name a compiler in CC")
 }
 
 func newCompiler(ctx context.Context, command []string) (*compiler, error) {

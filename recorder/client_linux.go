@@ -196,7 +196,7 @@ func gone(err error) error {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("the recorder did not answer within %v; is the program stopped?", timeout)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return errors.New("the recorder went away without an answer; did the program end?")
+		return errors.New("the recorder closed the connection without an answer: the program may have ended")
 	}
 	return err
 }

@@ -76,7 +76,7 @@ func readCore(name string, in io.ReaderAt, size int64) (*Core, error) {
 	case len(m.search(rootMagic, 1)) > 0:
 		return nil, m.errorf("the recorder was in this process, but had recorded nothing")
 	case m.cut:
-		return nil, m.errorf("%w; the core file is cut off", errNoRoot)
+		return nil, m.errorf("%w; the core file is truncated", errNoRoot)
 	}
 	return nil, m.errorf("%w", errNoRoot)
 }

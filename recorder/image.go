@@ -170,7 +170,7 @@ func (m *image) order() error {
 
 // Why memory is not to be had.
 var (
-	errCut      = errors.New("the core file is cut off before it")
+	errCut      = errors.New("the core file is truncated before it")
 	errExcluded = errors.New("the core file leaves it out")
 	errUnmapped = errors.New("there was no such memory")
 )

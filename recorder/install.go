@@ -74,7 +74,7 @@ func findInstrumenting(ctx context.Context, cc string) (*compiler, error) {
 			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s does not know -fxray-instrument: name a clang with --cc, as in --cc clang-19, or ask for --gcc",
+	return nil, fmt.Errorf("%s does not support -fxray-instrument: name a clang with --cc, for example --cc clang-19, or use --gcc",
 		strings.Join(candidates, ", nor "))
 }
 

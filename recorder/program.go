@@ -58,7 +58,7 @@ func Inspect(path string) (*Program, error) {
 		if prog.Type == elf.PT_INTERP && prog.Filesz <= 4096 {
 			b := make([]byte, prog.Filesz)
 			if _, err := io.ReadFull(prog.Open(), b); err != nil {
-				return nil, fmt.Errorf("%s: its interpreter's name is cut off", path)
+				return nil, fmt.Errorf("%s: the name of its interpreter is truncated", path)
 			}
 			p.Interpreter = string(bytes.TrimRight(b, "\x00"))
 		}

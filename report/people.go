@@ -160,9 +160,8 @@ func (d *Doc) place(v cell) string {
 	n := d.named(functionOf(v))
 	if !n.placed {
 		n.placed = true
-		if l := symbolize.Location(d.Names, functionOf(v)); l != "(unknown)" && l != "<invalid>:0:0" {
-			n.place = strings.TrimSuffix(l, ":0") // the column, which debug information rarely has
-		}
+		// Debug information rarely has a column.
+		n.place = strings.TrimSuffix(symbolize.Location(d.Names, functionOf(v)), ":0")
 	}
 	return n.place
 }

@@ -246,7 +246,7 @@ func TestWriteSVG(t *testing.T) {
 		{"main", "main\n75ns (75.00%), 25ns self, 1 call\na.cc:1:1", 2, 0, 75, "main"},
 		{`a<b> && "c"`, "a<b> && \"c\"\n50ns (50.00%), 50ns self, 1 call\na.cc:2:1", 3, 0, 50, `a<b> && "c"`},
 		{"thread 2", "thread 2\n25ns (25.00%)", 1, 75, 25, "thread 2"},
-		{"#3", "#3\n25ns (25.00%), 25ns self, 1 call, 1 open at the end\n(unknown)", 2, 75, 25, "#3"},
+		{"#3", "#3\n25ns (25.00%), 25ns self, 1 call, 1 open at the end", 2, 75, 25, "#3"},
 	}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(svgFrame{})); diff != "" {
 		t.Errorf("frames (-want +got):\n%s", diff)

@@ -177,7 +177,7 @@ func differs(t *Table, o *reader.Object) error {
 		return nil
 	}
 	if n := uint32(len(t.m.Functions)); len(t.m.Sleds) > 0 && n != o.Count {
-		return fmt.Errorf("it has %d functions, the recorded file had %d", n, o.Count)
+		return fmt.Errorf("its number of functions is %d instead of %d", n, o.Count)
 	}
 	text := [2]uint64{uint64(o.Text[0] - o.Bias), uint64(o.Text[1] - o.Bias)}
 	if o.Text[1] != 0 && !t.hasText(text[0], text[1]) {

@@ -70,17 +70,14 @@ func Label(n Names, id reader.FuncID) string {
 }
 
 // Location is the location of a function in reports: "file.cc:12:3" with the base name of the
-// file, "<invalid>:0:0" if the binary has no line for it, "(unknown)" if it is not in the map.
+// file, or "" if it is unknown. n may be nil.
 func Location(n Names, id reader.FuncID) string {
 	if n == nil {
-		return "(unknown)"
+		return ""
 	}
 	s, ok := n.Func(id)
-	if !ok {
-		return "(unknown)"
-	}
-	if s.File == "" {
-		return "<invalid>:0:0"
+	if !ok || s.File == "" {
+		return ""
 	}
 	return shortLocation(s.File, s.Line, s.Column)
 }

@@ -87,7 +87,7 @@ func (c *accounting) run(s *session.Session) error {
 	scope, costSource := s.Scope, ""
 	if c.cost.asked() {
 		if c.opts.RecursiveOnly {
-			return cli.Usagef("--compensate does not go with --recursive-calls-only")
+			return cli.Usagef("--compensate cannot be used with --recursive-calls-only")
 		}
 		if c.opts.Compensation, costSource, err = c.cost.compensation(s); err != nil {
 			return err

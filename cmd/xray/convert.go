@@ -203,12 +203,12 @@ func records(newWriter recordWriter) formatWriter {
 func missing(format string, dropped, truncatedIDs int64) []string {
 	var lines []string
 	if dropped > 0 {
-		lines = append(lines, fmt.Sprintf("%s of the trace left out: the format %s cannot hold them",
+		lines = append(lines, fmt.Sprintf("%s left out: not supported by the format %s",
 			label.Count(uint64(dropped), "event or argument", "events and arguments"), format))
 	}
 	if truncatedIDs > 0 {
-		lines = append(lines, label.Count(uint64(truncatedIDs), "record has an id", "records have ids")+" of more than 28 bits, which FDR logs cut off: "+
-			"functions of shared objects from the 16th on look like those of others; -f raw keeps ids whole")
+		lines = append(lines, label.Count(uint64(truncatedIDs), "record has an ID", "records have IDs")+" of more than 28 bits, which FDR logs truncate: "+
+			"functions of shared objects from the 16th on look like those of others; -f raw keeps all bits")
 	}
 	return lines
 }

@@ -159,7 +159,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 	case len(args)-2 < n:
 		return c, cli.Usagef("%s: give a %s", c.name, c.args)
 	case len(args)-2 > n:
-		return c, cli.Usagef("%s: %q is one too many", c.name, args[2+n])
+		return c, cli.Usagef("%s: unexpected argument %q", c.name, args[2+n])
 	}
 	return c, checkCtlFlags(cmd, c)
 }
@@ -168,7 +168,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
 	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
-			return cli.Usagef("--%s does not go with %s", flag, c.name)
+			return cli.Usagef("--%s cannot be used with %s", flag, c.name)
 		}
 	}
 	return nil
@@ -241,7 +241,7 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 	row("threads", "%d, and %d that ended; rings of %s", s.Threads.Live, s.Threads.Dead, label.Bytes(uint64(s.RingBytes)))
 	row("functions", "%s in %s; %s of %s sleds on", label.Grouped(uint64(s.Functions)), label.Count(uint64(s.Objects), "object", "objects"),
 		label.Grouped(uint64(s.Patched)), label.Grouped(uint64(s.Sleds)))
-	row("clock", "%s ticks a second", label.Grouped(uint64(s.Frequency)))
+	row("clock", "%s ticks per second", label.Grouped(uint64(s.Frequency)))
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
 	row("lost", "%s", label.Count(uint64(s.Dropped), "record", "records"))
 	if s.Sealed {
@@ -307,10 +307,10 @@ func (c *ctl) mode(ctx context.Context) error {
 	}
 	mode := recorder.Mode(c.args[0])
 	if c.prune > 0 && mode != recorder.Prune {
-		return cli.Usagef("--prune does not go with mode %s", mode)
+		return cli.Usagef("--prune cannot be used with mode %s", mode)
 	}
 	if c.depth > 0 && mode != recorder.Prune && mode != recorder.Record {
-		return cli.Usagef("--depth does not go with mode %s", mode)
+		return cli.Usagef("--depth cannot be used with mode %s", mode)
 	}
 	what := recorder.Recording{Mode: mode, Threshold: c.prune, Depth: c.depth}
 	return c.do(ctx, nil, what.ModeCommand(), line("mode %s", mode))
@@ -379,7 +379,7 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	}
 	text := fmt.Sprintf("%s records, %s in %s", label.Grouped(answer.Records), label.Bytes(uint64(answer.Bytes)), c.output)
 	if answer.Torn > 0 {
-		text += fmt.Sprintf("; %s overwritten meanwhile, the oldest ones: use larger rings", label.Count(uint64(answer.Torn), "piece was", "pieces were"))
+		text += fmt.Sprintf("; %s overwritten during the snapshot: use larger rings", label.Count(uint64(answer.Torn), "of the oldest pieces was", "of the oldest pieces were"))
 	}
 	text += "; next: xray account " + c.output
 	return c.say(data, text)

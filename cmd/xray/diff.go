@@ -153,8 +153,8 @@ func (d *diffing) add(command string, to *diff.Comparison, side diff.Side, path 
 	if err != nil {
 		return err
 	}
-	if sums := s.OnlySums(); run.Calls == 0 && sums != "" {
-		return fmt.Errorf("%s: %s: there are no single calls to compare: record the calls themselves", path, sums)
+	if sums := s.NoCalls(); run.Calls == 0 && sums != nil {
+		return fmt.Errorf("%s: %w", path, sums)
 	}
 	s.Summary(run.Stats)
 	d.caveats.Add(s.Caveats(run))

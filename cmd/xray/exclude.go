@@ -62,7 +62,7 @@ Use --write to print the choice as a list for a compiler or a recorder.`,
 		flags:  c.addFlags,
 		check: func() error {
 			if c.write != "" && c.inputs.Style != "" && c.inputs.Style != "full" {
-				return cli.Usagef("--names does not go with --write: a list has the names that its reader knows")
+				return cli.Usagef("--names cannot be used with --write: a list has the names that its reader expects")
 			}
 			return nil
 		},

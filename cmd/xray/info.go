@@ -84,7 +84,7 @@ func (o *infoOutput) facts() report.Node {
 	st := &o.Stats
 	clock, span, marks, threads, calls, functions, depth := "unknown", "", "", "", "", "", ""
 	if o.Clock.Known() {
-		clock = label.Grouped(o.Clock.Frequency) + " ticks a second"
+		clock = label.Grouped(o.Clock.Frequency) + " ticks per second"
 	}
 	if st.Events > 0 {
 		span = fmt.Sprintf("%s, from tick %d to %d%s", o.Clock.Format(st.Last-st.First), st.First, st.Last, o.when(o.Trace.Recording(0), st.First))
@@ -139,8 +139,8 @@ func (o *infoOutput) threads() report.Node {
 		report.Count("calls", func(t *T) uint64 { return t.Entries }),
 		report.Count("open", func(t *T) uint64 { return t.Open }),
 		report.Count("unmatched_exits", func(t *T) uint64 { return t.Unmatched }).Titled("unmatched"),
-		report.Moment("start", func(t *T) uint64 { return t.First }).Titled("from"),
-		report.Time("duration", func(t *T) uint64 { return t.Last - t.First }).Titled("for"),
+		report.Moment("start", func(t *T) uint64 { return t.First }),
+		report.Time("duration", func(t *T) uint64 { return t.Last - t.First }),
 		report.Count("first_tick", func(t *T) uint64 { return t.First }).ForPrograms(),
 		report.Count("last_tick", func(t *T) uint64 { return t.Last }).ForPrograms(),
 	).Top(maxInfoThreads)
@@ -222,7 +222,7 @@ func (o *infoOutput) losses() (lines []string) {
 		case n <= maxInfoLosses:
 			lines = append(lines, l.String())
 		case n == maxInfoLosses+1:
-			lines = append(lines, fmt.Sprintf("... %d more of them", losses.Total[l.Cause].Losses-maxInfoLosses))
+			lines = append(lines, fmt.Sprintf("... %s more", label.Grouped(uint64(losses.Total[l.Cause].Losses-maxInfoLosses))))
 		}
 	}
 	return lines

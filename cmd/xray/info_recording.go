@@ -55,7 +55,7 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		pruned = fmt.Sprintf("calls %s of %s, of which the trace has only the sums", label.Grouped(n), label.Count(uint64(len(r.Pruned.Functions)), "function", "functions"))
 	}
 	return []report.Column[T]{
-		said[T]("recorder", "of xray, version "+cmp.Or(p.Recorder, "unknown")),
+		said[T]("recorder", "xray, version "+cmp.Or(p.Recorder, "unknown")),
 		said[T]("process", fmt.Sprintf("%d%s, user %d, child of %d", p.PID, on, p.UID, p.PPID)),
 		said[T]("program", cmp.Or(p.Exe, "unknown")),
 		said[T]("command", commandLine(p.Argv)),
@@ -236,8 +236,8 @@ func (o *infoOutput) objects() report.Node {
 	return report.Table("objects", list,
 		report.String("object", func(t *T) string { return strconv.Itoa(t.number) }),
 		report.Count("functions", func(t *T) uint64 { return uint64(t.Count) }),
-		report.String("first id", func(t *T) string { return strconv.Itoa(int(t.First)) }).Optional(),
-		report.String("build id", func(t *T) string { return cmp.Or(t.BuildID[:min(len(t.BuildID), 12)], "none") }).Optional(),
+		report.String("first ID", func(t *T) string { return strconv.Itoa(int(t.First)) }).Optional(),
+		report.String("build ID", func(t *T) string { return cmp.Or(t.BuildID[:min(len(t.BuildID), 12)], "none") }).Optional(),
 		report.String("names", func(t *T) string {
 			if t.unnamed {
 				return "no"

@@ -80,7 +80,7 @@ func (p *packing) run(s *session.Session) error {
 func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	if s.Names == nil {
 		return nil, cli.Usagef("the trace does not say which program it is of: " +
-			"give the traced binary, or the map that `xray extract` made of it, with -m")
+			"pass the traced binary, or the map that `xray extract` made of it, with -m")
 	}
 	stop := s.Progress()
 	ids, err := pack.Occurring(s.Trace, runtime.GOMAXPROCS(0))

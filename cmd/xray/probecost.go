@@ -52,7 +52,7 @@ func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 	}
 	c, err := parseCost(usual.from+".."+usual.to, s.Clock)
 	if err != nil {
-		err = cli.Usagef("give --probe-cost in ticks: the trace states a clock of %d ticks a second, which cannot be right", s.Clock.Frequency)
+		err = cli.Usagef("give --probe-cost in ticks: the trace states a clock frequency of %d ticks per second, which is implausible", s.Clock.Frequency)
 	}
 	return c, "usual for " + usual.kind, err
 }

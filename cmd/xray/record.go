@@ -111,15 +111,15 @@ func (r *recordFlags) check(a *app) error {
 	case r.output == "" || r.output == "-":
 		return cli.Usagef("--output: give the name of a file: each process writes its own")
 	case (r.ring > 0 || r.drop) && r.sums():
-		return cli.Usagef("--ring and --drop do not go with --count and --profile")
+		return cli.Usagef("--ring and --drop cannot be used with --count and --profile")
 	case r.ring > 0 && r.drop:
-		return cli.Usagef("--drop does not go with --ring")
+		return cli.Usagef("--drop cannot be used with --ring")
 	case r.ring > 0 && r.ring < leastRing:
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
 	case r.pid != "" && (r.ring > 0 || r.noFollow || r.drop):
-		return cli.Usagef("--ring, --no-follow and --drop must be given when the program starts: they do not go with -p")
+		return cli.Usagef("--ring, --no-follow and --drop must be given when the program starts: they cannot be used with -p")
 	}
 	return nil
 }

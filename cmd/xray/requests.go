@@ -159,5 +159,5 @@ func (f *requestTracing) nothing(r *requests.Report) string {
 	case f.id == "event":
 		return "no custom event has a key as --id-event says"
 	}
-	return "the program told no requests (xray_request_begin): say with --id-func or --id-event how to know them"
+	return "the program marked no requests (xray_request_begin): use --id-func or --id-event to identify them"
 }

@@ -48,8 +48,8 @@ func (c *slicing) addFlags(f *pflag.FlagSet) {
 	for name, usage := range map[string]string{
 		"thread":    "only this `THREAD`: an id, or PROCESS/THREAD; repeatable",
 		"func":      "only calls of functions that match `REGEXP`, and the calls around them",
-		"from":      "cut off what is before `TIME` since the trace's start: 1.5s, 200ms, 1000ticks",
-		"to":        "cut off what is at `TIME` or later",
+		"from":      "omit what is before `TIME` since the trace's start: 1.5s, 200ms, 1000ticks",
+		"to":        "omit what is at `TIME` or later",
 		"last":      "only the last `TIME` of the trace",
 		"around":    "only the time of these calls: `ROOT#N`, or ROOT#slowest:N; ROOT is a regular expression",
 		"max-depth": "only calls at most `N` deep; 1 is the outermost",
@@ -78,7 +78,7 @@ func (c *slicing) check() error {
 	case minDuration:
 		return cli.Usagef("--min-duration does not apply: the entry of a call is written before it is known how long the call takes")
 	case c.bare && !function:
-		return cli.Usagef("--bare goes with --func")
+		return cli.Usagef("--bare requires --func")
 	}
 	return c.RefuseTerminal(c.output, c.format)
 }

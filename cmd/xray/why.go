@@ -102,10 +102,10 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 		found, run.Stats, err = why.Explain(s.Trace, opts)
 		return err
 	})
-	if sums := s.OnlySums(); err != nil && sums != "" {
-		err = cli.Usagef("%s: there are no single calls to compare: record the calls themselves", sums)
-	}
 	if err != nil {
+		if sums := s.NoCalls(); sums != nil {
+			err = sums
+		}
 		return nil, run, err
 	}
 	run.Start = found.Start

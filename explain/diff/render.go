@@ -160,7 +160,7 @@ func (p *phrases) changes() []report.Node {
 		shown = append(shown, changeRow{c, p.phrase(&c) + p.place(&c)})
 	}
 	whole := p.Whole.Difference()
-	shown = append(shown, changeRow{Change{Amount: rest}, "the rest"}, changeRow{Change{Amount: whole, Interval: p.Whole.Interval}, "the whole"})
+	shown = append(shown, changeRow{Change{Amount: rest}, "the rest"}, changeRow{Change{Amount: whole, Interval: p.Whole.Interval}, "total"})
 	columns := append([]report.Column[changeRow]{
 		report.Mean("change", func(c *changeRow) float64 { return c.Amount }).Signed(),
 		report.Share("share", func(c *changeRow) float64 { return ratio(c.Amount, p.Whole.A) }).Signed().Titled("of A"),

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -28,9 +29,9 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	for c, total := range losses.Total {
 		cause := reader.Cause(c)
 		if total.Losses > 0 {
-			text := fmt.Sprintf("%s: %s", cause.Text(), times(uint64(total.Losses)))
+			text := cause.Text() + ": " + label.Count(uint64(total.Losses), "time", "times")
 			if total.Bytes > 0 {
-				text += fmt.Sprintf(", %d %s lost", total.Bytes, plural(uint64(total.Bytes), "byte", "bytes"))
+				text += ", " + label.Count(uint64(total.Bytes), "byte", "bytes") + " lost"
 			}
 			add(cause.String(), sentence(r.remedy(cause, t.Header(0))), "%s", sentence(text))
 		}
@@ -115,7 +116,7 @@ func (r *Report) clockFindings(h reader.Header, add addFinding) {
 	}
 	if s.ClockSteps > 0 {
 		add("clock-steps", "A step counts as no time. Durations around it are too short or too long by its size.",
-			"The clock went backwards %s, by %s in total.", times(s.ClockSteps), reader.Clock{Frequency: h.CycleFrequency}.Format(s.ClockBack))
+			"The clock went backwards %s, by %s in total.", label.Count(s.ClockSteps, "time", "times"), reader.Clock{Frequency: h.CycleFrequency}.Format(s.ClockBack))
 	}
 }
 
@@ -129,7 +130,7 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 		case h.Type == reader.FDR:
 			remedy += " Larger or more buffers keep more of the past (buffer_size, buffer_max)."
 		}
-		add("unmatched-exits", remedy, "%s no entry.", have(s.Unmatched, "exit", "exits"))
+		add("unmatched-exits", remedy, "%s no entry.", label.Count(s.Unmatched, "exit has", "exits have"))
 	}
 	var onlyExits int
 	for _, t := range r.Threads {
@@ -139,15 +140,15 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 	}
 	if onlyExits > 0 {
 		add("only-exits", "The entries were overwritten, or belong to the process that forked.",
-			"%s exits but no entries.", have(uint64(onlyExits), "thread", "threads"))
+			"%s exits but no entries.", label.Count(uint64(onlyExits), "thread has", "threads have"))
 	}
 	if s.Truncated > 0 {
 		add("open-calls", "stack, convert, and the self and total times of account count them up to the last record of their thread. graph counts only their self time.",
-			"%s still open at the end of the trace.", are(s.Truncated, "call", "calls"))
+			"%s still open at the end of the trace.", label.Count(s.Truncated, "call is", "calls are"))
 	}
 	if s.Inferred > 0 {
 		add("inferred-ends", inferredRemedy(recorded),
-			"%s no exit record.", have(s.Inferred, "call", "calls"))
+			"%s no exit record.", label.Count(s.Inferred, "call has", "calls have"))
 	}
 	if h.Type != reader.Basic {
 		return
@@ -199,11 +200,11 @@ func (r *Report) nameFindings(h reader.Header, recorded bool, names symbolize.Na
 			"Functions are shown by ID.")
 	case len(unknown) > 0:
 		add("unknown-functions", "Pass the map of the exact build that was traced. Shared objects need their own maps.",
-			"%s not in the map: %s.", are(uint64(len(unknown)), "function", "functions"), idList(unknown))
+			"%s not in the map: %s.", label.Count(uint64(len(unknown)), "function is", "functions are"), idList(unknown))
 	}
 	if len(nameless) > 0 {
 		add("nameless-functions", "The binary is stripped. Pass the one with symbols.",
-			"%s no symbol: %s.", have(uint64(len(nameless)), "function", "functions"), idList(nameless))
+			"%s no symbol: %s.", label.Count(uint64(len(nameless)), "function has", "functions have"), idList(nameless))
 	}
 }
 
@@ -235,32 +236,4 @@ func idList(ids []reader.FuncID) string {
 		list = slices.Concat(list, []string{"..."})
 	}
 	return strings.Join(list, " ")
-}
-
-func times(n uint64) string {
-	if n == 1 {
-		return "once"
-	}
-	return fmt.Sprintf("%d times", n)
-}
-
-func plural(n uint64, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
-func are(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one + " is"
-	}
-	return fmt.Sprintf("%d %s are", n, many)
-}
-
-func have(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one + " has"
-	}
-	return fmt.Sprintf("%d %s have", n, many)
 }

@@ -3,6 +3,7 @@ package survey
 import (
 	"fmt"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -22,7 +23,7 @@ func Piled(s *calls.Stats, foreign bool, names symbolize.Names) (fact, advice st
 	if pile.Calls == 0 {
 		return "", ""
 	}
-	fact = fmt.Sprintf("%d calls of %s, each inside the previous one, %s.", pile.Calls, symbolize.Shorten(symbolize.Label(names, pile.Func)), what)
+	fact = fmt.Sprintf("%s of %s, each inside the previous one, %s.", label.Count(pile.Calls, "call", "calls"), symbolize.Shorten(symbolize.Label(names, pile.Func)), what)
 	cause, remedy := "the recorder did not note it, as in static programs", ""
 	if foreign {
 		cause, remedy = "traces of LLVM's recorders do not show it", " `xray record` notes where calls are left."

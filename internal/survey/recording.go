@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -53,10 +54,10 @@ func recordingFindings(r *reader.Recording, add addFinding) {
 		words, known := recorderLosses[l.Cause]
 		if !known {
 			add("recorder-losses", "Look for a newer release of xray, which may know this loss.",
-				"The recorder lost something: %s, %s.", l.Cause, times(l.Count))
+				"The recorder lost something: %s, %s.", l.Cause, label.Count(l.Count, "time", "times"))
 			continue
 		}
-		add("recorder-losses", words.remedy, "%d %s %s.", l.Count, plural(l.Count, words.one, words.many), words.text)
+		add("recorder-losses", words.remedy, "%s %s.", label.Count(l.Count, words.one, words.many), words.text)
 	}
 	var folded uint64
 	for i := range r.Profiles {
@@ -64,7 +65,7 @@ func recordingFindings(r *reader.Recording, add addFinding) {
 	}
 	if folded > 0 {
 		add("folded-paths", "No action needed for functions: their counts and times are exact. To keep the paths, select functions with --func or --exclude.",
-			"The program has more call paths than the recorder keeps. %d %s.", folded, plural(folded, "call has a folded path", "calls have folded paths"))
+			"The program has more call paths than the recorder keeps. %s.", label.Count(folded, "call has a folded path", "calls have folded paths"))
 	}
 	for _, f := range r.Refusals {
 		add("refused-object", "Its functions are not in the trace, but the functions that they call are.", "%s was not recorded: %s.", f.Path, f.Why)
@@ -93,7 +94,7 @@ func lateFindings(r *reader.Recording, clock reader.Clock, first uint64, add add
 	const remedy = "Constructors run before dlopen returns and cannot be recorded. To record more, preload the recorder (xray record), which watches dlopen, or call xray_rescan."
 	for i, o := range late {
 		if i == maxLate {
-			add("late-object", remedy, "%d more objects were opened during the recording.", len(late)-i)
+			add("late-object", remedy, "%s opened during the recording.", label.Count(uint64(len(late)-i), "more object was", "more objects were"))
 			return
 		}
 		from := uint64(0)
@@ -104,8 +105,8 @@ func lateFindings(r *reader.Recording, clock reader.Clock, first uint64, add add
 		if o.Opened == 1 {
 			add("late-object", remedy, "%s was opened %s after the start. Its calls within %s may be missing.", name, clock.Format(from), span)
 		} else {
-			add("late-object", remedy, "%s was opened %d times. Its calls within %s after opening may be missing; the longest gap is %s after the start. All gaps take %s.",
-				name, o.Opened, span, clock.Format(from), clock.Format(o.Missed))
+			add("late-object", remedy, "%s was opened %s. Its calls within %s after opening may be missing; the longest gap is %s after the start. All gaps take %s.",
+				name, label.Count(o.Opened, "time", "times"), span, clock.Format(from), clock.Format(o.Missed))
 		}
 	}
 }

@@ -51,7 +51,7 @@ const (
 	YAML  Format = "yaml"  // trace YAML, version 1: the one that llvm-xray reads
 )
 
-// Frequency is the clock of all generated traces, in ticks a second.
+// Frequency is the clock of all generated traces, in ticks per second.
 const Frequency = 2_600_000_000
 
 // Options say what to generate. Zero fields take the value that is given with

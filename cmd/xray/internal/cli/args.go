@@ -61,7 +61,7 @@ func Operands(usage string, n int, more bool) cobra.PositionalArgs {
 		case len(args) < n:
 			return Usagef("give %s", usage)
 		case len(args) > n && !more:
-			return Usagef("give only %s: %q is one too many", usage, args[n])
+			return Usagef("unexpected argument %q: give only %s", args[n], usage)
 		case slices.Contains(args, ""):
 			return Usagef("the name of a file is empty")
 		}

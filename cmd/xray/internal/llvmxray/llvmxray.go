@@ -33,7 +33,7 @@ func Run(streams *cli.Streams, args []string, version string) int {
 	program := &llvmargs.Tool{
 		Program:  filepath.Base(args[0]),
 		Overview: "XRay Tools\n\n  This program consolidates multiple XRay trace processing tools for convenient access.",
-		Version:  "xray " + version + ", in the place of llvm-xray",
+		Version:  "xray " + version + ", in place of llvm-xray",
 	}
 	run := map[*llvmargs.Command]func([]string) error{}
 	for _, c := range []func() (*llvmargs.Command, func([]string) error){

@@ -25,9 +25,9 @@ func ExplainTrace(err error) error {
 	because := func(text string) error { return fmt.Errorf("%s: %s", format.File, text) }
 	switch head := beginning(format.File); {
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
-		return because("this is a program, not a trace: give it with -m")
+		return because("this is a program, not a trace: pass it with -m")
 	case mapYAML.Match(head):
-		return because("this is an instrumentation map, not a trace: give it with -m")
+		return because("this is an instrumentation map, not a trace: pass it with -m")
 	case bytes.HasPrefix(head, []byte("forpyarx")), bytes.HasPrefix(head, []byte("xrayprof")):
 		return because("this is a file of XRay's profiling mode, which no tool of LLVM reads, and xray does not either: " +
 			"record in basic or FDR mode (XRAY_OPTIONS=xray_mode=xray-basic)")

@@ -120,7 +120,7 @@ func (i *Inputs) open(s *Session, paths []string) (err error) {
 	}
 	if i.group {
 		if s.Names == nil {
-			return cli.Usagef("--group-templates: the functions have no names: give the traced program with -m")
+			return cli.Usagef("--group-templates: the functions have no names: pass the traced program with -m")
 		}
 		templates := symbolize.GroupTemplates(s.Names)
 		s.Names, s.Alias = templates, templates.Alias

@@ -134,7 +134,7 @@ func (f *NameFlags) given() (files map[int]string, auto bool, err error) {
 			return cli.Usagef("%s: the name of a file is empty", flag)
 		}
 		if files[object] != "" {
-			return cli.Usagef("two maps for object %d: give the number of each object, as in --object 1=libcodec.so", object)
+			return cli.Usagef("two maps for object %d: specify the number of each object, for example --object 1=libcodec.so", object)
 		}
 		files[object] = path
 		return nil
@@ -213,7 +213,7 @@ func (s *Session) openNames(f *NameFlags) error {
 func (s *Session) numberObjects(files map[int]string, search symbolize.Search) error {
 	program := files[0]
 	if program == "" {
-		return cli.Usagef("--object auto needs the program: give it with -m")
+		return cli.Usagef("--object auto needs the program: pass it with -m")
 	}
 	paths, certain, err := symbolize.LinkedObjects(program, search)
 	if err != nil {
@@ -276,7 +276,7 @@ func (s *Session) warnOfMissing() {
 			what = "names from it may be wrong"
 		}
 		s.Say("warning: %s is not what was recorded: %v; %s: "+
-			"give the right file with -m %d=FILE or --symbols DIR, or insist with --ignore-build-id", m.Path, m.Err, what, m.Number)
+			"pass the right file with -m %d=FILE or --symbols DIR, or use --ignore-build-id to override", m.Path, m.Err, what, m.Number)
 	}
 	if len(gone) > 0 {
 		s.Say("no names for %s: pass the files with -m N=FILE, --sysroot or --symbols; run xray info for details",

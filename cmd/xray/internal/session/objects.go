@@ -27,10 +27,10 @@ func checkKinds(files map[int]string) error {
 		path := files[object]
 		if object == 0 && symbolize.IsSharedObject(path) {
 			return cli.Usagef("-m %s: this is a shared object, and -m is for the program: "+
-				"give it as --object N=%s, or the program with --object auto", path, path)
+				"pass it as --object N=%s, or the program with --object auto", path, path)
 		}
 		if object > 0 && symbolize.IsProgram(path) {
-			return cli.Usagef("--object %d=%s: this is a program, and object %d is a shared object: give the program with -m", object, path, object)
+			return cli.Usagef("--object %d=%s: this is a program, and object %d is a shared object: pass the program with -m", object, path, object)
 		}
 	}
 	return nil
@@ -140,10 +140,10 @@ func (s *Session) checkObjects(names *symbolize.Packed) error {
 		case function == 0:
 		case file == nil:
 			return fmt.Errorf("--object auto: the trace has functions of object %d, and the program is not linked with as many: "+
-				"it was loaded by dlopen, or this is not the program; give the files with --object N=FILE", object)
+				"it was loaded by dlopen, or this is not the program; pass the files with --object N=FILE", object)
 		case function > lastID(file):
 			return fmt.Errorf("--object auto: object %d cannot be %s: the trace has its function %d, and the file has %s; "+
-				"give the right files with --object N=FILE", object, file.Object().Path, function,
+				"pass the right files with --object N=FILE", object, file.Object().Path, function,
 				label.Count(uint64(len(file.Map().Functions)), "function", "functions"))
 		}
 	}
@@ -194,12 +194,12 @@ func objectNote(names *symbolize.Packed) string {
 		}
 	}
 	if len(unknown) > 0 && unknown[0] != "0" {
-		notes = append(notes, fmt.Sprintf("functions of shared objects are shown by number, those of object %s: "+
-			"give the files with --object N=FILE, or try --object auto", strings.Join(unknown, ", ")))
+		notes = append(notes, fmt.Sprintf("functions of object %s are shown by number: "+
+			"pass the files of shared objects with --object N=FILE, or try --object auto", strings.Join(unknown, ", ")))
 	}
 	if all {
 		notes = append(notes, "FDR logs keep 4 bits of the number of an object, and there were 15 or more: "+
-			"what is shown as the program's may be of object 16, what is shown as object 1's of object 17, and so on")
+			"functions shown as the program's may belong to object 16, those of object 1 to object 17, and so on")
 	}
 	return strings.Join(notes, "\nxray: ")
 }

@@ -224,6 +224,14 @@ func (s *Session) OnlySums() string {
 	return ""
 }
 
+// NoCalls returns an error if the recorder recorded sums instead of calls, and nil otherwise.
+func (s *Session) NoCalls() error {
+	if sums := s.OnlySums(); sums != "" {
+		return fmt.Errorf("%s, so there are no individual calls to compare: record the calls themselves", sums)
+	}
+	return nil
+}
+
 // SingleRecording is what the recorder says of the trace; nil if the trace is several files
 // or is not of xray's recorder.
 func (s *Session) SingleRecording() *reader.Recording {

@@ -25,7 +25,7 @@ func (f *SourceFlags) AddFlags(flags *pflag.FlagSet, usage string) {
 // Check refuses flags that contradict each other.
 func (f *SourceFlags) Check() error {
 	if len(f.roots) > 0 && !f.Source {
-		return cli.Usagef("--source-root goes with --source")
+		return cli.Usagef("--source-root requires --source")
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
 	}
 	if s.packed {
 		if len(f.roots) > 0 {
-			return nil, cli.Usagef("--source-root: the names are from the trace, and so is the source code: give the traced binary with -m")
+			return nil, cli.Usagef("--source-root: the names are from the trace, and so is the source code: pass the traced binary with -m")
 		}
 		return &Sources{s: s}, nil
 	}
@@ -106,7 +106,7 @@ func (s *Sources) Tell() {
 	}
 	warn := s.s.Say
 	if s.unpacked {
-		warn("no source: none was packed into the trace, and xray reads no file because a trace names it: give the traced binary with -m")
+		warn("no source: the trace contains none, and xray does not read the files that a trace names: pass the traced binary with -m")
 	}
 	if s.files == nil {
 		return
@@ -122,7 +122,7 @@ func (s *Sources) Tell() {
 		why   string
 	}{
 		{s.files.Failed(sourcefiles.ErrOutside), "outside the binary's compilation directory; --source-root DIR allows files below DIR"},
-		{s.files.Failed(sourcefiles.ErrUnknown), "the binary was found by a path in the trace, and no build id tells that it is the one; give it with -m"},
+		{s.files.Failed(sourcefiles.ErrUnknown), "the binary was found by a path in the trace, and no build ID confirms it: pass it with -m"},
 		{s.files.Failed(sourcefiles.ErrKind), "no text files of at most 16 MB"},
 		{s.files.Unread(), "not on this machine, or not readable"},
 	} {

@@ -40,7 +40,7 @@ func (f *timeFlags) check() error {
 	case f.last != "" && f.from+f.to != "":
 		return cli.Usagef("--last selects the time: leave out --from and --to")
 	case f.around == "" && f.margin != "":
-		return cli.Usagef("--margin goes with --around")
+		return cli.Usagef("--margin requires --around")
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 		spans = append(spans, around(v.Start, v.Duration, margin))
 	}
 	if spans = joined(spans); len(spans) > 1 && !f.apart {
-		return nil, cli.Usagef("--around %s: these calls are at %d separate times, and %s looks at one: "+
+		return nil, cli.Usagef("--around %s: these calls are at %d separate times, but %s supports only one: "+
 			"pass it the output of xray slice, or choose a call by its number, which xray slowest shows",
 			f.around, len(spans), s.Command)
 	}
