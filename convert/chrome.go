@@ -112,6 +112,7 @@ func (c *Chrome) Calls(b *calls.Batch) error {
 	}
 	c.out.buf = buf
 	c.instants(t, events, math.MaxUint64)
+	c.gaps(t, b)
 	if b.Last {
 		t.short.finish()
 	}

@@ -46,6 +46,7 @@ type firefoxThread struct {
 	calls   longCalls
 	runs    firefoxRuns
 	markers []firefoxMarker
+	gaps    []firefoxMarker // times off the processor
 	// settled is the number of markers that have their stack. For the others, it may be
 	// unknown whether some calls around them take long enough.
 	settled int
@@ -100,6 +101,7 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 			t.begin(f.time.at(e.TSC))
 			f.event(t, e)
 		})
+	f.gaps(t, b)
 	if b.Last {
 		t.calls.short.finish()
 	}

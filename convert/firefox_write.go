@@ -32,7 +32,9 @@ const firefoxAbout = `"interval":0.001,"preprocessedProfileVersion":` + firefoxV
 	`"chartLabel":"{marker.name} {marker.data.request}{marker.data.text ? ': ' : ''}{marker.data.text}",` +
 	`"fields":[{"key":"request","label":"Request","format":"flow-id"},{"key":"text","label":"Text","format":"string"}]},
 {"name":"call","display":["marker-chart","marker-table"],"tableLabel":"{marker.data.arguments}",` +
-	`"chartLabel":"{marker.name} {marker.data.arguments}","fields":[{"key":"arguments","label":"Arguments","format":"string"}]}]`
+	`"chartLabel":"{marker.name} {marker.data.arguments}","fields":[{"key":"arguments","label":"Arguments","format":"string"}]},
+{"name":"offcpu","display":["marker-chart","marker-table","timeline-overview"],"tableLabel":"{marker.data.switches}",` +
+	`"chartLabel":"{marker.name}","fields":[{"key":"switches","label":"Switches","format":"string"},{"key":"place","label":"Or","format":"string"}]}]`
 
 // Categories and phases of markers, as above and as the profiler numbers them.
 const (
@@ -48,6 +50,7 @@ func (f *Firefox) Close() error {
 		threads = append(threads, f.newThread(reader.Thread{}))
 	}
 	for _, t := range threads {
+		t.markers = append(t.markers, t.gaps...)
 		last := t.at
 		for i := range t.markers {
 			last = max(last, f.time.at(t.markers[i].end))

@@ -23,7 +23,8 @@ import (
 // that name a request have the flow of that request, so that viewers draw arrows from
 // thread to thread. Two counters show how many calls are open on a thread, sampled, and how
 // many records the trace lost. Calls that Options.LeftOut describes are shown as slices,
-// with their number and their time, and as a counter for each thread. Each sentence of
+// with their number and their time, and as a counter for each thread. Times off the
+// processor are slices on a track below that of their thread. Each sentence of
 // Options.Caveats has a track.
 //
 // If the frequency is unknown, a nanosecond stands for a tick. Times before Options.Base
@@ -59,6 +60,7 @@ type perfettoThread struct {
 	// pending are the instants in open calls of which some may be left out.
 	pending []pendingInstant
 	leftOut []byte // the track event that begins a run of calls left out
+	hasGaps bool   // the track of times off the processor is described
 	absent  bool   // the counter of calls left out is not yet described
 	// fresh are interned data for the next packet.
 	fresh []byte
@@ -108,6 +110,7 @@ const (
 	lostTrack     = 1 << 42
 	caveatTracks  = 1 << 43
 	leftOutTracks = 1 << 44
+	offCPUTracks  = 1 << 45
 	// The sequence for what belongs to no thread.
 	commonSequence = math.MaxUint32
 )
@@ -136,6 +139,7 @@ func (p *Perfetto) Calls(b *calls.Batch) error {
 	} else {
 		p.allCalls(t, b)
 	}
+	p.gaps(t, b)
 	if b.Last {
 		t.calls.short.finish()
 		if t.unsampled > 0 {

@@ -1,0 +1,107 @@
+package convert
+
+import (
+	"strconv"
+
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// offCPUTrack is the name of the track, or the category, of times off the processor.
+const offCPUTrack = "off the processor"
+
+// offSpan is a time off the processor in a timeline.
+type offSpan struct {
+	state      string
+	start, end uint64 // TSC
+	place      string // how exactly the time is known; "" if it is
+	switches   string // "" but in the first span of a gap
+}
+
+// offSpans returns the spans of a gap. The thread noticed the gap at its end. So that is
+// where they are, first those blocked and then those in the run queue, although the thread
+// may have run on before it noticed.
+func (t *timeline) offSpans(g *calls.Gap) []offSpan {
+	off := g.Blocked + g.Queued
+	if off == 0 {
+		return nil
+	}
+	start := g.To - off
+	place := ""
+	if slack := start - g.From; slack > off/16 {
+		place = "up to " + t.clock.Format(slack) + " earlier"
+	}
+	switches := strconv.FormatUint(uint64(g.Voluntary), 10) + " voluntary, " + strconv.FormatUint(uint64(g.Involuntary), 10) + " involuntary"
+	var list []offSpan
+	if g.Blocked > 0 {
+		state := "blocked"
+		if !g.QueueKnown {
+			state = "blocked or in the run queue"
+		}
+		list = append(list, offSpan{state, start, start + g.Blocked, place, switches})
+		switches = ""
+	}
+	if g.Queued > 0 {
+		list = append(list, offSpan{"in the run queue", start + g.Blocked, g.To, place, switches})
+	}
+	return list
+}
+
+// gaps shows times off the processor on a track below that of the thread.
+func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
+	track := uint64(offCPUTracks | (b.Index + 1))
+	for i := range b.Gaps {
+		for _, s := range p.time.offSpans(&b.Gaps[i]) {
+			if !t.hasGaps {
+				t.hasGaps = true
+				p.track(track, uint64(b.Index+1), trackName, []byte(offCPUTrack), "")
+			}
+			event := appendPresent(nil, eventType, sliceBegin)
+			event = appendPresent(event, eventTrack, track)
+			event = appendPresent(event, eventName, t.name(s.state))
+			if s.switches != "" {
+				event = annotateText(event, "switches", s.switches)
+			}
+			if s.place != "" {
+				event = annotateText(event, "or", s.place)
+			}
+			p.outOfOrder(t, max(0, p.time.at(s.start)), event)
+			p.outOfOrder(t, max(0, p.time.at(s.end)), appendPresent(appendPresent(nil, eventType, sliceEnd), eventTrack, track))
+		}
+	}
+}
+
+// gaps shows times off the processor as asynchronous events, which viewers draw on a track
+// of their own.
+func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
+	for i := range b.Gaps {
+		for _, s := range c.time.offSpans(&b.Gaps[i]) {
+			for _, edge := range []struct {
+				kind string
+				tsc  uint64
+			}{{"b", s.start}, {"e", s.end}} {
+				buf := append(c.next(c.out.buf), `{"name":"`...)
+				buf = append(append(buf, s.state...), `","cat":"`+offCPUTrack+`","id2":{"local":"`...)
+				buf = strconv.AppendInt(buf, int64(b.Thread.Thread), 10)
+				buf = append(append(append(buf, `"},"ph":"`...), edge.kind...), `","ts":`...)
+				buf = append(c.time.appendMicros(buf, c.time.at(edge.tsc)), t.end...)
+				if edge.kind == "b" && s.switches+s.place != "" {
+					buf = append(buf, `,"args":{"switches":"`...)
+					buf = append(append(append(buf, s.switches...), `","or":"`...), s.place...)
+					buf = append(buf, `"}`...)
+				}
+				c.out.buf = c.out.spill(append(buf, '}'))
+			}
+		}
+	}
+}
+
+// gaps marks times off the processor.
+func (f *Firefox) gaps(t *firefoxThread, b *calls.Batch) {
+	for i := range b.Gaps {
+		for _, s := range f.time.offSpans(&b.Gaps[i]) {
+			data := appendJSON([]byte(`{"type":"offcpu","switches":`), s.switches)
+			data = appendJSON(append(data, `,"place":`...), s.place)
+			t.gaps = append(t.gaps, firefoxMarker{name: f.texts.of(s.state), start: s.start, end: s.end, call: true, data: string(data)})
+		}
+	}
+}
