@@ -40,7 +40,8 @@ silent or absent. List the functions with their shares and longest calls, the lo
 gaps, and times in which half of the threads were silent at once.
 
 A thread is silent if a call is open but nothing was recorded for longer than --gap: it
-computes without calling anything, or it is stopped.
+computes without calling anything, or it is stopped. In traces that say when threads
+were off the processor, it is busy, waiting or queued instead.
 
 For a part of the time, as with --last or --around, residency shows all calls that were
 open then, whenever they began.`,
@@ -125,8 +126,11 @@ func affordableCells(s *session.Session, span session.Span, opts *residency.Opti
 // entries of calls, which gives the same but takes longer.
 func residencyOf(s *session.Session, opts residency.Options) (*residency.Analysis, *session.Run, error) {
 	newSink := func() *residency.Analysis { return residency.New(opts) }
-	sink, run, err := session.Analyze(s, s.Scope.OfThreads(), calls.Options{Paths: true}, newSink)
+	off := s.OffCPU()
+	opts.OffCPU = off != nil
+	sink, run, err := session.Analyze(s, s.Scope.OfThreads(), calls.Options{Paths: true, OffCPU: off}, newSink)
 	if errors.Is(err, residency.ErrPaths) {
+		opts.OffCPU = false
 		return session.Analyze(s, s.Scope.OfThreads(), calls.Options{Opens: true}, newSink)
 	}
 	return sink, run, err

@@ -9,7 +9,7 @@ import (
 )
 
 // MaxCells is the maximum number of cells in which threads live, summed over all threads. A
-// cell takes 64 bytes.
+// cell takes 72 bytes.
 const MaxCells = 2 << 20
 
 // MaxThreads is the maximum number of threads that are shown. A thread takes some 700 bytes.
@@ -76,7 +76,7 @@ func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 }
 
 // FitCells returns into how many cells the time may be divided: wanted, or fewer if so many
-// threads live so long that all their cells would take more than 128 MB.
+// threads live so long that all their cells would take more than 144 MB.
 func FitCells(wanted int, from, to uint64, lives []Life) int {
 	cells := max(wanted, 1)
 	span := max(to-from, 1)

@@ -25,7 +25,7 @@ type View struct {
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 // signs stand for all states except Busy.
-var signs = [states]string{None: " ", Absent: ".", Other: "+", Busy: "#", Silent: "~", Waiting: "-"}
+var signs = [states]string{None: " ", Absent: ".", Other: "+", Busy: "#", Silent: "~", Queued: "=", Waiting: "-"}
 
 // Body describes the report. Names are for the legend of the strips.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
@@ -107,9 +107,9 @@ func (r *Report) threads() report.Node {
 		report.Thread("thread", func(t *Thread) reader.Thread { return t.Thread }),
 		report.Moment("start", func(t *Thread) uint64 { return t.First }),
 		report.Time("duration", func(t *Thread) uint64 { return t.Last - t.First }),
-		ticks(Busy), ticks(Other), ticks(Waiting), ticks(Silent), ticks(Absent),
+		ticks(Busy), ticks(Other), ticks(Waiting), ticks(Silent).When(!r.OffCPU), ticks(Queued).When(r.OffCPU), ticks(Absent),
 		report.Rows("functions", func(t *Thread) *report.TableNode {
-			return report.Table("functions", t.Funcs, functionColumns(t.Last-t.First)...)
+			return report.Table("functions", t.Funcs, r.functionColumns(t.Last-t.First)...)
 		}, nil),
 	)
 }
@@ -119,11 +119,11 @@ func (r *Report) functions(v View) report.Node {
 	for i := range r.Threads {
 		alive += r.Threads[i].Last - r.Threads[i].First
 	}
-	return report.Table("functions", r.Funcs, functionColumns(alive)...).Top(v.Top)
+	return report.Table("functions", r.Funcs, r.functionColumns(alive)...).Top(v.Top)
 }
 
 // functionColumns are the columns of functions in a given time of threads.
-func functionColumns(alive uint64) []report.Column[Func] {
+func (r *Report) functionColumns(alive uint64) []report.Column[Func] {
 	return []report.Column[Func]{
 		report.Count("count", func(f *Func) uint64 { return f.Count }).Titled("calls"),
 		report.Time("total", func(f *Func) uint64 { return f.Ticks }),
@@ -134,7 +134,8 @@ func functionColumns(alive uint64) []report.Column[Func] {
 			return float64(f.Ticks) / float64(alive)
 		}),
 		report.Time("waiting", func(f *Func) uint64 { return f.Waiting }),
-		report.Time("silent", func(f *Func) uint64 { return f.Silent }).Optional(),
+		report.Time("silent", func(f *Func) uint64 { return f.Silent }).Optional().When(!r.OffCPU),
+		report.Time("queued", func(f *Func) uint64 { return f.Queued }).Optional().When(r.OffCPU),
 		report.Time("max", func(f *Func) uint64 { return f.Longest }).Optional(),
 		report.Moment("max_start", func(f *Func) uint64 { return f.At }).Titled("max at").Least(),
 		report.Function("function", func(f *Func) reader.FuncID { return f.Func }),
@@ -180,12 +181,16 @@ type strips struct {
 
 // shown returns the states that have any time, or are always shown.
 func (s *strips) shown() []State {
+	list := []State{Busy, Waiting, Silent, Absent}
+	if s.OffCPU {
+		list[2] = Queued
+	}
 	for i := range s.Threads {
 		if s.Threads[i].Ticks[Other] > 0 {
-			return []State{Busy, Other, Waiting, Silent, Absent}
+			return slices.Insert(list, 1, Other)
 		}
 	}
-	return []State{Busy, Waiting, Silent, Absent}
+	return list
 }
 
 // draw writes the strips and their legend.
@@ -232,8 +237,12 @@ func (s *strips) draw(w io.Writer, width int) error {
 			fmt.Fprintf(&text, "%s  %s\n", sign, label.Func(s.names, f.Func))
 		}
 	}
+	waiting := "waiting, judging by function names"
+	if s.OffCPU {
+		waiting = "waiting: blocked or asleep"
+	}
 	for state, words := range [...]string{
-		Busy: "other functions", Other: "other calls are open", Waiting: "waiting, judging by function names",
+		Busy: "other functions", Other: "other calls are open", Queued: "queued: the thread waits for a processor", Waiting: waiting,
 		Silent: "silent: a call is open, but nothing was recorded for more than " + s.Clock.Format(s.Gap),
 		Absent: "absent: no call is open",
 	} {

@@ -13,6 +13,7 @@ type Report struct {
 	From, To uint64
 	Cell     uint64 // length of a cell
 	Gap      uint64 // see Options
+	OffCPU   bool   // see Options
 	// Threads are ordered by file, process and ID.
 	Threads []Thread
 	// Funcs adds up the functions of all threads, the longest sums first.
@@ -44,6 +45,7 @@ type Func struct {
 	Func            reader.FuncID
 	Sum             // of its calls
 	Waiting, Silent uint64
+	Queued          uint64
 }
 
 func (f *Func) id() *reader.FuncID { return &f.Func }
@@ -59,9 +61,9 @@ type Run struct {
 // Gap is a time without records, or without a call.
 type Gap struct {
 	Thread       reader.Thread
-	State        State // Silent or Absent
+	State        State // Silent or Absent, or with Options.OffCPU Waiting, Queued or Absent
 	Start, Ticks uint64
-	Func         reader.FuncID // Silent: the innermost open call; Absent: the previous call
+	Func         reader.FuncID // the innermost open call; Absent: the previous call
 	Next         reader.FuncID // Absent: the next call
 }
 
@@ -79,7 +81,7 @@ type Stall struct {
 
 // Report makes the report.
 func (a *Analysis) Report(c reader.Clock) *Report {
-	r := &Report{Clock: c, From: a.opts.From, To: a.opts.To, Cell: a.width, Gap: a.opts.Gap, Gaps: a.gaps, FineCell: a.fine}
+	r := &Report{Clock: c, From: a.opts.From, To: a.opts.To, Cell: a.width, Gap: a.opts.Gap, OffCPU: a.opts.OffCPU, Gaps: a.gaps, FineCell: a.fine}
 	all := make(map[reader.FuncID]*Func)
 	r.Threads = make([]Thread, 0, len(a.threads))
 	for _, th := range a.threads {
@@ -95,6 +97,7 @@ func (a *Analysis) Report(c reader.Clock) *Report {
 				sum.merge(&f.Sum)
 				sum.Waiting += f.Waiting
 				sum.Silent += f.Silent
+				sum.Queued += f.Queued
 			} else {
 				all[f.Func] = &f
 			}
@@ -126,7 +129,7 @@ func (a *Analysis) threadReport(th *thread) Thread {
 	t := Thread{Thread: th.id, Ticks: th.ticks, from: a, thread: th}
 	t.First, t.Last = a.clip(th.first, th.last)
 	open := th.ticks[Other]
-	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Waiting])
+	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Queued]+th.ticks[Waiting])
 	t.Ticks[Absent] = t.Last - t.First - min(t.Last-t.First, open)
 	// In place: there may be a list for each of many threads.
 	t.Funcs = slices.DeleteFunc(th.funcs.list, func(f Func) bool { return f.Count == 0 })
@@ -183,9 +186,9 @@ func (c *cell) run(start, end, first, last uint64) Run {
 		return r
 	}
 	var ticks [states]uint64
-	ticks[Waiting], ticks[Silent] = c.waiting, c.silent
+	ticks[Waiting], ticks[Silent], ticks[Queued] = c.waiting, c.silent, c.queued
 	ticks[Busy] = c.looked - min(c.looked, c.idle)
-	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent)
+	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent+c.queued)
 	ticks[Absent] = to - from - min(to-from, c.open)
 	// Of equal ones, the more informative state counts.
 	for s := Absent; s < states; s++ {

@@ -10,6 +10,11 @@
 //   - [Other]: only calls of functions that are not shown are open;
 //   - [Absent]: no call is open.
 //
+// If the trace says when threads were off the processor (Options.OffCPU), nothing is
+// inferred. Then a thread is [Waiting] while it is blocked in a call, [Queued] while it
+// waits for a processor, and never Silent. Within a time without records, it is assumed to
+// be off the processor at the end, first blocked and then queued.
+//
 // These sums are exact. For pictures, the time of the trace is divided into cells, and each
 // cell of a thread shows what it did most of the time. Runs of equal cells are merged.
 //
@@ -20,6 +25,7 @@ package residency
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -35,13 +41,14 @@ const (
 	Other                // only calls that are not shown are open
 	Busy                 // in a function that is shown
 	Silent               // a call is open, but nothing was recorded for longer than the gap
-	Waiting              // in a function that waits
+	Queued               // runnable, and waits for a processor; only with Options.OffCPU
+	Waiting              // in a function that waits, or blocked
 	states  = iota
 )
 
 // String returns the name of the state in reports.
 func (s State) String() string {
-	return [states]string{"none", "absent", "other", "busy", "silent", "waiting"}[s]
+	return [states]string{"none", "absent", "other", "busy", "silent", "queued", "waiting"}[s]
 }
 
 // Options select what is shown. Times are in ticks.
@@ -53,9 +60,12 @@ type Options struct {
 	// all. Wait selects functions that wait, and may be nil. Both are called once for each
 	// function and shard, concurrently.
 	Func, Wait func(reader.FuncID) bool
-	Gap        uint64 // a thread is silent after this time without a record
-	Cells      int    // number of cells, at least 1
-	Top        int    // number of gaps and stalls that are kept, the longest ones
+	// OffCPU takes waiting times from calls.Options.OffCPU instead of Wait. It needs
+	// calls.Options.Paths.
+	OffCPU bool
+	Gap    uint64 // a thread is silent after this time without a record
+	Cells  int    // number of cells, at least 1
+	Top    int    // number of gaps and stalls that are kept, the longest ones
 }
 
 // fineCells is the maximum number of cells for finding stalls.
@@ -64,7 +74,7 @@ const fineCells = 1 << 20
 // Analysis is a calls.Analysis. It needs calls.Options.Paths or Opens, with the same
 // results, and a filter may only select threads. Paths takes half the time, but refuses a
 // trace of more than a million call paths with [ErrPaths]. Memory grows with threads, and
-// by 64 bytes with each cell in which a thread lives; see [FitCells].
+// by 72 bytes with each cell in which a thread lives; see [FitCells].
 type Analysis struct {
 	opts    Options
 	width   uint64     // ticks per cell
@@ -119,6 +129,7 @@ type thread struct {
 	funcs       byFunc[Func]
 	waited      uint64 // in functions that are shown, since the latest that ended
 	silent      uint64 // in the same
+	queued      uint64 // in the same
 	cells       []cell // from firstCell on, as far as the thread did anything
 	firstCell   int
 	now         int // the cell of now
@@ -141,10 +152,10 @@ func (f *funcTicks) id() *reader.FuncID { return &f.fn }
 
 // cell is what a thread did in a part of the time, in ticks.
 type cell struct {
-	open, looked, waiting, silent uint64
-	idle                          uint64 // of looked, waiting or silent
-	fn                            reader.FuncID
-	most                          uint64 // in fn
+	open, looked, waiting, silent, queued uint64
+	idle                                  uint64 // of looked, waiting, silent or queued
+	fn                                    reader.FuncID
+	most                                  uint64 // in fn
 }
 
 // New returns an empty analysis.
@@ -168,7 +179,7 @@ func (a *Analysis) learn(paths *calls.Paths) {
 func (a *Analysis) called(caller pathInfo, fn reader.FuncID) pathInfo {
 	kind, known := a.kinds[fn]
 	if !known {
-		kind = pathInfo{looked: a.opts.Func == nil || a.opts.Func(fn), waits: a.opts.Wait != nil && a.opts.Wait(fn)}
+		kind = pathInfo{looked: a.opts.Func == nil || a.opts.Func(fn), waits: a.opts.Wait != nil && !a.opts.OffCPU && a.opts.Wait(fn)}
 		a.kinds[fn] = kind
 	}
 	looked := !caller.waits && kind.looked
@@ -213,10 +224,13 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 			return ErrPaths
 		}
 		a.learn(b.Paths)
+		gaps := b.Gaps
 		for i := range b.Calls {
 			c := &b.Calls[i]
+			gaps = a.offUntil(th, gaps, c.Start+c.Duration)
 			a.call(th, c, a.inside[c.Path], a.inside[b.Paths.Parent(c.Path)])
 		}
+		a.offUntil(th, gaps, math.MaxUint64)
 	} else {
 		a.replay(b, th)
 	}
@@ -225,6 +239,29 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		th.nowFuncs, th.levels, th.open = byFunc[funcTicks]{}, nil, nil
 	}
 	return nil
+}
+
+// offUntil adds the times off the processor that end up to a time, and returns the others.
+func (a *Analysis) offUntil(th *thread, gaps []calls.Gap, tsc uint64) []calls.Gap {
+	for ; len(gaps) > 0 && gaps[0].To <= tsc; gaps = gaps[1:] {
+		g := &gaps[0]
+		if !a.opts.OffCPU || g.Depth == 0 {
+			continue
+		}
+		looked := a.inside[g.Path].looked
+		queued := g.To - g.Queued
+		blocked := queued - g.Blocked
+		for _, part := range []struct {
+			from, to uint64
+			state    State
+		}{{blocked, queued, Waiting}, {queued, g.To, Queued}} {
+			a.spend(th, part.from, part.to, part.state, looked)
+			if from, to := a.clip(part.from, part.to); to-from > a.opts.Gap {
+				a.gap(Gap{Thread: th.id, State: part.state, Start: from, Ticks: to - from, Func: g.Func})
+			}
+		}
+	}
+	return gaps
 }
 
 // replay adds calls by their entries.
@@ -303,23 +340,29 @@ func (a *Analysis) each(from, to uint64, f func(i int, ticks uint64)) {
 	}
 }
 
-// spend adds waiting or silence.
+// spend adds waiting, silence, or time in the run queue.
 func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 	start, end := a.clip(from, to)
 	th.ticks[s] += end - start
 	if looked {
-		if s == Waiting {
+		switch s {
+		case Waiting:
 			th.waited += end - start
-		} else {
+		case Silent:
 			th.silent += end - start
+		case Queued:
+			th.queued += end - start
 		}
 	}
 	a.each(from, to, func(i int, ticks uint64) {
 		c := th.cell(i)
-		if s == Waiting {
+		switch s {
+		case Waiting:
 			c.waiting += ticks
-		} else {
+		case Silent:
 			c.silent += ticks
+		case Queued:
+			c.queued += ticks
 		}
 		if looked {
 			c.idle += ticks
@@ -329,7 +372,7 @@ func (a *Analysis) spend(th *thread, from, to uint64, s State, looked bool) {
 
 // pause adds a time without records during a call, however short.
 func (a *Analysis) pause(th *thread, from, to uint64, in pathInfo, fn reader.FuncID) {
-	if to-from <= a.opts.Gap || in.waits {
+	if to-from <= a.opts.Gap || in.waits || a.opts.OffCPU {
 		return
 	}
 	from, to = a.clip(from, to)
@@ -386,8 +429,9 @@ func (a *Analysis) stay(th *thread, c *calls.Call) {
 	}
 	sum.Waiting += th.waited
 	sum.Silent += th.silent
-	th.ticks[Busy] += to - from - min(to-from, th.waited+th.silent)
-	th.waited, th.silent = 0, 0
+	sum.Queued += th.queued
+	th.ticks[Busy] += to - from - min(to-from, th.waited+th.silent+th.queued)
+	th.waited, th.silent, th.queued = 0, 0, 0
 	a.each(c.Start, end, func(i int, ticks uint64) {
 		if i != th.now {
 			th.settle()
