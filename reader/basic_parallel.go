@@ -5,11 +5,11 @@ import (
 	"sync"
 )
 
-// crew is the group of goroutines that decode a log together. Each decodes the threads of
+// workerPool is a group of goroutines that decode a log together. Each decodes the threads of
 // its shard. A goroutine without work splits the next chunk for all of them. So the
 // goroutines with less to decode do most of the splitting, and all are busy until the
 // others are too far behind.
-type crew struct {
+type workerPool struct {
 	log   *basicLog
 	pass  *pass
 	split *splitter // used by the goroutine that has set splitting
@@ -28,7 +28,7 @@ type crew struct {
 const chunksAhead = 8
 
 func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
-	w := &crew{log: l, pass: p, split: l.newSplitter(p), queues: make([][]*chunk, n), left: n * chunksAhead}
+	w := &workerPool{log: l, pass: p, split: l.newSplitter(p), queues: make([][]*chunk, n), left: n * chunksAhead}
 	w.changed.L = &w.mu
 	return parallel(n, func(_ context.Context, shard int) error {
 		d := l.newDecoder(blockEvents)
@@ -43,7 +43,7 @@ func (l *basicLog) each(p *pass, n int, fn func(int, *Block) error) error {
 }
 
 // work decodes the threads of a shard.
-func (w *crew) work(d *basicDecoder, shard int, fn func(*Block) error) error {
+func (w *workerPool) work(d *basicDecoder, shard int, fn func(*Block) error) error {
 	for {
 		c, err := w.next(shard)
 		if c == nil {
@@ -61,7 +61,7 @@ func (w *crew) work(d *basicDecoder, shard int, fn func(*Block) error) error {
 }
 
 // next returns the next chunk for a shard, or nil at the end.
-func (w *crew) next(shard int) (*chunk, error) {
+func (w *workerPool) next(shard int) (*chunk, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for {
@@ -83,7 +83,7 @@ func (w *crew) next(shard int) (*chunk, error) {
 }
 
 // more splits another chunk. Other goroutines may decode at the same time.
-func (w *crew) more() error {
+func (w *workerPool) more() error {
 	c := w.empty()
 	w.splitting = true
 	ok, err := w.fill(c)
@@ -98,7 +98,7 @@ func (w *crew) more() error {
 	return err
 }
 
-func (w *crew) fill(c *chunk) (bool, error) {
+func (w *workerPool) fill(c *chunk) (bool, error) {
 	w.mu.Unlock()
 	defer w.mu.Lock() // also if the file shrinks, which panics here
 	ok, err := w.split.next(c)
@@ -108,7 +108,7 @@ func (w *crew) fill(c *chunk) (bool, error) {
 	return ok, err
 }
 
-func (w *crew) empty() *chunk {
+func (w *workerPool) empty() *chunk {
 	if n := len(w.free); n > 0 {
 		c := w.free[n-1]
 		w.free = w.free[:n-1]
@@ -119,7 +119,7 @@ func (w *crew) empty() *chunk {
 }
 
 // done returns a chunk that a shard has decoded.
-func (w *crew) done(c *chunk) {
+func (w *workerPool) done(c *chunk) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if c.users--; c.users == 0 {
@@ -130,7 +130,7 @@ func (w *crew) done(c *chunk) {
 }
 
 // end ends the work of all goroutines, once they have decoded what is split.
-func (w *crew) end() {
+func (w *workerPool) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.over = true

@@ -31,17 +31,17 @@ func kernels(t *testing.T) map[string][]string {
 	}
 }
 
-// flavour is a program with the recorder preloaded, or linked in where there is no library.
-type flavour struct {
+// variant is a program with the recorder preloaded, or linked in where there is no library.
+type variant struct {
 	program string
 	library *Library
 }
 
-// flavours build a program for both.
-func flavours(t *testing.T, source string) map[string]flavour {
+// variants build a program for both.
+func variants(t *testing.T, source string) map[string]variant {
 	l := library(t)
 	linked := buildProgram(t, "clang-19", source, "-O2", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
-	return map[string]flavour{
+	return map[string]variant{
 		"Preloaded": {buildProgram(t, "clang-19", source, "-O2"), &l},
 		"Linked":    {linked, nil},
 	}
@@ -51,14 +51,14 @@ func flavours(t *testing.T, source string) map[string]flavour {
 // to itself, and the recorder loses nothing and can be reached.
 func TestClosedDescriptors(t *testing.T) {
 	kernels := kernels(t)
-	for flavour, f := range flavours(t, "descriptors.c") {
+	for variant, f := range variants(t, "descriptors.c") {
 		for kernel, command := range kernels {
 			for what, want := range map[string]string{
 				"close":   "numbers 3 4\nheader good, size 19\n",
 				"range":   "numbers 3 4\nheader good, size 19\n",
 				"replace": "header good, size 19\n",
 			} {
-				t.Run(flavour+"/"+kernel+"/"+what, func(t *testing.T) {
+				t.Run(variant+"/"+kernel+"/"+what, func(t *testing.T) {
 					dir := t.TempDir()
 					args := slices.Concat(command, []string{f.program, what})
 					cmd := exec.Command(args[0], args[1:]...)
@@ -116,10 +116,10 @@ func TestClosedDescriptors(t *testing.T) {
 // Clients of a program get to the program, whatever number its socket has.
 func TestOwnClients(t *testing.T) {
 	kernels := kernels(t)
-	for flavour, f := range flavours(t, "descriptors.c") {
+	for variant, f := range variants(t, "descriptors.c") {
 		for kernel, command := range kernels {
 			for place := range 3 {
-				t.Run(fmt.Sprintf("%s/%s/%d", flavour, kernel, place), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/%d", variant, kernel, place), func(t *testing.T) {
 					t.Parallel()
 					args := slices.Concat(command, []string{f.program, "serve", strconv.Itoa(place)})
 					out, _, traces := recordProgram(t, f.library, "control=1", args[0], args[1:]...)
@@ -165,9 +165,9 @@ func askAs(pid, user int, line string) string {
 // no other; what it opened before stays open.
 func TestDroppedPrivileges(t *testing.T) {
 	needOtherUsers(t)
-	for flavour, f := range flavours(t, "privileges.c") {
+	for variant, f := range variants(t, "privileges.c") {
 		for _, what := range []string{"setuid", "seteuid", "threads"} {
-			t.Run(flavour+"/"+what, func(t *testing.T) {
+			t.Run(variant+"/"+what, func(t *testing.T) {
 				dir := t.TempDir()
 				cmd := exec.Command(f.program, what)
 				cmd.Env = append(os.Environ(), EnvVar+"=control=1,output="+dir+"/trace")

@@ -111,7 +111,7 @@ func checkForest(t *testing.T, program, output, path string) {
 // tick: in files that the program writes, under an observer, and killed in the middle.
 func TestProfileOfMorePathsThanFit(t *testing.T) {
 	const calls = "1000000"
-	for name, f := range flavours(t, "forest.c") {
+	for name, f := range variants(t, "forest.c") {
 		out, stderr, traces := recordProgram(t, f.library, "mode=profile", f.program, calls)
 		if stderr != "" || len(traces) != 1 {
 			t.Fatal(name, stderr, traces)
@@ -125,7 +125,7 @@ func TestProfileOfMorePathsThanFit(t *testing.T) {
 }
 
 func TestFoldedPathsUnderSignals(t *testing.T) {
-	f := flavours(t, "forest.c")["Linked"]
+	f := variants(t, "forest.c")["Linked"]
 	out, path := f.runObserved(t, "mode=profile", "1000000", "signals")
 	checkForest(t, f.program, out, path)
 }

@@ -31,7 +31,7 @@ func TestLockOrder(t *testing.T) {
 	recordProgram(t, nil, "start=0,ring=131072", storms, "snapshots", "5", t.TempDir())
 	recordProgram(t, nil, "start=0,control=1", storms, slices.Concat([]string{"plugins", "20"}, buildPlugins(t, 3))...)
 	recordProgram(t, nil, "control=1", buildProgram(t, "clang-22", "life.c", linkedWith(archive)...), "fork")
-	flavour{storms, nil}.runObserved(t, "mode=record", "churn", "100")
+	variant{storms, nil}.runObserved(t, "mode=record", "churn", "100")
 }
 
 // The test before finds a wrong order.

@@ -18,9 +18,9 @@ import (
 
 // noticing builds testdata/noticed.c for the preloaded recorder, which is the one that
 // notices calls of libc.
-func noticing(t *testing.T, flags ...string) flavour {
+func noticing(t *testing.T, flags ...string) variant {
 	l := library(t)
-	return flavour{buildProgram(t, "clang-19", "noticed.c", append([]string{"-O2"}, flags...)...), &l}
+	return variant{buildProgram(t, "clang-19", "noticed.c", append([]string{"-O2"}, flags...)...), &l}
 }
 
 // What the kernel denies processes with several threads, it allows a program of one thread
@@ -233,7 +233,7 @@ func TestWrongOptions(t *testing.T) {
 
 // A signal has the rings written, to a file each time, and is never taken from the program.
 func TestDumpAtSignal(t *testing.T) {
-	for name, f := range flavours(t, "workers.c") {
+	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
 			r := f.run(t, "stream=0,dump=SIGUSR2", f.program, "workers")
 			for range 3 {
@@ -254,7 +254,7 @@ func TestDumpAtSignal(t *testing.T) {
 			r.end(t)
 		})
 	}
-	f := flavours(t, "workers.c")["Preloaded"]
+	f := variants(t, "workers.c")["Preloaded"]
 	for options, want := range map[string]string{
 		"dump=SIGWHAT": "dump= names no signal",
 		"dump=9":       "cannot be handled",

@@ -76,10 +76,10 @@ func TestPrunedCallsAreSummedUp(t *testing.T) {
 // runObserved runs a program under an observer, and returns what it said and its trace.
 func runObserved(t *testing.T, l Library, options, program string, args ...string) (stdout, trace string) {
 	t.Helper()
-	return flavour{program, &l}.runObserved(t, options, args...)
+	return variant{program, &l}.runObserved(t, options, args...)
 }
 
-func (f flavour) runObserved(t *testing.T, options string, args ...string) (stdout, trace string) {
+func (f variant) runObserved(t *testing.T, options string, args ...string) (stdout, trace string) {
 	t.Helper()
 	o := ObserverOptions{Session: uint64(time.Now().UnixNano()), Output: filepath.Join(t.TempDir(), "%p")}
 	ob, err := Listen(o)

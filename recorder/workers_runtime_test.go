@@ -28,13 +28,13 @@ type running struct {
 
 // run starts a program with the recorder's options. At the end of the test its standard
 // input ends, and it has to end well.
-func (f flavour) run(t *testing.T, options string, args ...string) *running {
+func (f variant) run(t *testing.T, options string, args ...string) *running {
 	t.Helper()
 	return f.start(t, options, exec.Command(args[0], args[1:]...))
 }
 
 // start is run for a command.
-func (f flavour) start(t *testing.T, options string, cmd *exec.Cmd) *running {
+func (f variant) start(t *testing.T, options string, cmd *exec.Cmd) *running {
 	t.Helper()
 	r := &running{cmd: cmd, dir: t.TempDir()}
 	r.cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(r.dir)+"/%25p,"+options)
@@ -110,7 +110,7 @@ func (f *found) callsOf(object string) (n uint64) {
 
 // Forked children are controlled as their parents are, and have rings of their own.
 func TestWorkers(t *testing.T) {
-	for name, f := range flavours(t, "workers.c") {
+	for name, f := range variants(t, "workers.c") {
 		for how, n := range map[string]int{"workers": 3, "daemon": 1} {
 			t.Run(name+"/"+how, func(t *testing.T) {
 				r := f.run(t, "control=1,stream=0", f.program, how)
@@ -154,7 +154,7 @@ func TestWorkers(t *testing.T) {
 // What a child opens later is recorded.
 func TestWorkerOpensObject(t *testing.T) {
 	plugin := buildPlugins(t, 1)[0]
-	for name, f := range flavours(t, "workers.c") {
+	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
 			r := f.run(t, "control=1,stream=0", f.program, "plugin", plugin)
 			pid, err := strconv.Atoi(r.line(t))
@@ -186,7 +186,7 @@ func TestWorkerOpensObject(t *testing.T) {
 // A thread of the parent may have held the lock of the loader's list, so a child of several
 // threads ends without it.
 func TestChildDoesNotAskTheLoader(t *testing.T) {
-	for name, f := range flavours(t, "workers.c") {
+	for name, f := range variants(t, "workers.c") {
 		for _, options := range []string{"stream=1", "stream=0"} {
 			if line := f.run(t, options, f.program, "loader").line(t); line != "ended" {
 				t.Errorf("%s, %s: %s", name, options, line)
@@ -201,7 +201,7 @@ func TestChildDoesNotAskTheLoader(t *testing.T) {
 // A child of a process with threads may do little before it calls exec, so no thread is
 // started in it.
 func TestChildOfThreads(t *testing.T) {
-	for name, f := range flavours(t, "workers.c") {
+	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
 			r := f.run(t, "control=1,stream=0", f.program, "threads")
 			pid, err := strconv.Atoi(r.line(t))

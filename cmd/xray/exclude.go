@@ -111,7 +111,7 @@ func (c *excluding) run(s *session.Session) error {
 		return err
 	})
 	if err == nil {
-		tellExclusions(s, plan, skipped)
+		reportExclusions(s, plan, skipped)
 	}
 	s.Summary(run.Stats)
 	return err
@@ -157,8 +157,8 @@ func writeExclusions(s *session.Session, w io.Writer, plan *exclude.Plan, form s
 	return plan.WriteList(w, exclude.Form(form), s.Names)
 }
 
-// tellExclusions tells on standard error what a list is worth.
-func tellExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.Skipped) {
+// reportExclusions tells on standard error what a list is worth.
+func reportExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.Skipped) {
 	plan.PutBack(skipped)
 	s.Say("%s", plan.Summary())
 	const most = 5

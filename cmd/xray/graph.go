@@ -128,8 +128,8 @@ func (g *graphFlags) collect(s *session.Session, policy calls.Policy, view *grap
 	})
 }
 
-// tellLeft says how many edges a picture does not show.
-func tellLeft(streams *cli.Streams, edges int) {
+// reportLeftOutEdges says how many edges a picture does not show.
+func reportLeftOutEdges(streams *cli.Streams, edges int) {
 	if edges > 0 {
 		streams.Say("too large to draw everything: %s left out of the picture; "+
 			"--top and --min-share choose what is drawn, and --format dot has all", label.Count(uint64(edges), "edge", "edges"))
@@ -198,7 +198,7 @@ func (c *graphing) run(s *session.Session) error {
 			return found.WriteDOT(w, s.Names, view)
 		}
 		left, err := found.WriteSVG(w, s.Names, view)
-		tellLeft(s.Streams, left)
+		reportLeftOutEdges(s.Streams, left)
 		return err
 	})
 }

@@ -105,7 +105,7 @@ func (c *graphDiffing) run(cmd *cobra.Command, args []string) error {
 			return diff.WriteDOT(w, view)
 		}
 		left, err := diff.WriteSVG(w, view)
-		tellLeft(&c.Streams, left)
+		reportLeftOutEdges(&c.Streams, left)
 		return err
 	})
 }

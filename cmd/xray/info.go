@@ -59,8 +59,8 @@ type infoOutput struct {
 	names    symbolize.Names
 }
 
-// said is a fact in words, for people, which is left out when it is "".
-func said[T any](title, words string) report.Column[T] {
+// textFact is a fact in words, for people, which is left out when it is "".
+func textFact[T any](title, words string) report.Column[T] {
 	return report.String(title, func(*T) string { return words }).ForPeople().Missing(func(*T) bool { return words == "" })
 }
 
@@ -102,8 +102,8 @@ func (o *infoOutput) facts() report.Node {
 		return report.Count(key, func(*T) uint64 { return n }).ForPrograms()
 	}
 	return report.Facts(o,
-		said[T]("clock", clock), said[T]("records", o.kinds()), said[T]("span", span), said[T]("calls", calls),
-		said[T]("functions", functions), said[T]("depth", depth), said[T]("marks", marks), said[T]("threads", threads), said[T]("counted", o.counted()),
+		textFact[T]("clock", clock), textFact[T]("records", o.kinds()), textFact[T]("span", span), textFact[T]("calls", calls),
+		textFact[T]("functions", functions), textFact[T]("depth", depth), textFact[T]("marks", marks), textFact[T]("threads", threads), textFact[T]("counted", o.counted()),
 		number("ticks_per_second", o.Clock.Frequency), number("records", st.Events), number("first_tick", st.First), number("last_tick", st.Last),
 		number("calls", st.Calls), number("exited", o.Exited), number("tail_exited", o.TailExited), number("left", st.Left),
 		number("inferred", st.Inferred), number("open", st.Truncated), number("unmatched_exits", st.Unmatched),

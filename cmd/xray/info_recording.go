@@ -22,7 +22,7 @@ func (o *infoOutput) file(i int) []report.Node {
 	h := o.Trace.Header(i)
 	r := o.Trace.Recording(i)
 	facts := []report.Column[T]{
-		said[T]("format", o.formatOf(i)),
+		textFact[T]("format", o.formatOf(i)),
 		report.String("name", func(*T) string { return o.Trace.Files()[i] }).ForPrograms(),
 		report.String("type", func(h *T) string { return h.Type.String() }).ForPrograms(),
 		report.Count("format_version", func(h *T) uint64 { return uint64(h.Version) }).ForPrograms(),
@@ -36,10 +36,10 @@ func (o *infoOutput) file(i int) []report.Node {
 	if !r.Foreign() {
 		facts = append(facts, recorderWords(r)...)
 		for _, c := range r.Changes {
-			facts = append(facts, said[T]("changed", c.What+o.when(r, c.TSC)))
+			facts = append(facts, textFact[T]("changed", c.What+o.when(r, c.TSC)))
 		}
 	}
-	facts = append(facts, said[T]("packed", packedWords(r)))
+	facts = append(facts, textFact[T]("packed", packedWords(r)))
 	return []report.Node{report.Facts(&h, facts...), report.Programs{&report.Section{Key: "recording", Body: o.recording(i, r)}}}
 }
 
@@ -55,13 +55,13 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		pruned = fmt.Sprintf("calls %s of %s, of which the trace has only the sums", label.Grouped(n), label.Count(uint64(len(r.Pruned.Functions)), "function", "functions"))
 	}
 	return []report.Column[T]{
-		said[T]("recorder", "xray, version "+cmp.Or(p.Recorder, "unknown")),
-		said[T]("process", fmt.Sprintf("%d%s, user %d, child of %d", p.PID, on, p.UID, p.PPID)),
-		said[T]("program", cmp.Or(p.Exe, "unknown")),
-		said[T]("command", commandLine(p.Argv)),
-		said[T]("mode", modeOf(p)),
-		said[T]("pruned", pruned),
-		said[T]("profile", profileWords(r)),
+		textFact[T]("recorder", "xray, version "+cmp.Or(p.Recorder, "unknown")),
+		textFact[T]("process", fmt.Sprintf("%d%s, user %d, child of %d", p.PID, on, p.UID, p.PPID)),
+		textFact[T]("program", cmp.Or(p.Exe, "unknown")),
+		textFact[T]("command", commandLine(p.Argv)),
+		textFact[T]("mode", modeOf(p)),
+		textFact[T]("pruned", pruned),
+		textFact[T]("profile", profileWords(r)),
 	}
 }
 

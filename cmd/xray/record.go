@@ -349,7 +349,7 @@ func (l *launch) run(ctx context.Context) (status int, err error) {
 	signals := make(chan os.Signal, 16)
 	// Being notified of SIGPIPE, which xray ignores, keeps the program from
 	// inheriting that.
-	signal.Notify(signals, append(heeded(os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP), syscall.SIGPIPE)...)
+	signal.Notify(signals, append(unignored(os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP), syscall.SIGPIPE)...)
 	defer signal.Stop(signals)
 	if err := l.cmd.Start(); err != nil {
 		return 0, err
@@ -372,14 +372,14 @@ func (l *launch) run(ctx context.Context) (status int, err error) {
 	return l.cmd.ProcessState.ExitCode(), nil
 }
 
-// heeded leaves out the signals that xray was told to ignore, as by nohup: the
+// unignored leaves out the signals that xray was told to ignore, as by nohup: the
 // program is to ignore them too.
-func heeded(signals ...os.Signal) []os.Signal { return slices.DeleteFunc(signals, signal.Ignored) }
+func unignored(signals ...os.Signal) []os.Signal { return slices.DeleteFunc(signals, signal.Ignored) }
 
 // untilInterrupted returns a context that ends when xray is told to end. Without a signal
 // to wait for, NotifyContext would wait for any.
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
-	signals := heeded(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	signals := unignored(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	if len(signals) == 0 {
 		return context.WithCancel(ctx)
 	}

@@ -169,8 +169,8 @@ func writeTrace(t *testing.T, name string, recording *reader.Recording, blocks .
 	return trace
 }
 
-// analysed runs an analysis over the calls of a trace and what it knows the sums of.
-func analysed[S interface {
+// analyzed runs an analysis over the calls of a trace and what it knows the sums of.
+func analyzed[S interface {
 	calls.Analysis[S]
 	calls.SumSink
 }](t *testing.T, trace *reader.Trace, newSink func() S) S {
@@ -224,7 +224,7 @@ func compareSums(t *testing.T, seed uint64, most int) {
 		self, total, sum, a, z uint64
 	}
 	rows := func(trace *reader.Trace) (list []row) {
-		a := analysed(t, trace, func() *account.Analysis { return account.New(account.Options{PerThread: true}) })
+		a := analyzed(t, trace, func() *account.Analysis { return account.New(account.Options{PerThread: true}) })
 		for _, r := range a.Report(1e9).Rows {
 			list = append(list, row{r.Func, r.Count, r.Open, r.Self.Lo, r.Total.Lo, r.Sum.Lo, r.Min, r.Max})
 		}
@@ -234,13 +234,13 @@ func compareSums(t *testing.T, seed uint64, most int) {
 		t.Fatalf("seed %d: account, - of calls, + of the profile:\n%s", seed, diff)
 	}
 	edges := func(trace *reader.Trace) []graph.Edge {
-		return analysed(t, trace, func() *graph.Analysis { return graph.New(graph.Options{}) }).Report(reader.Clock{}).Edges
+		return analyzed(t, trace, func() *graph.Analysis { return graph.New(graph.Options{}) }).Report(reader.Clock{}).Edges
 	}
 	if diff := cmp.Diff(edges(full), edges(sums)); diff != "" {
 		t.Fatalf("seed %d: graph, - of calls, + of the profile:\n%s", seed, diff)
 	}
 	folded := func(trace *reader.Trace) string {
-		a := analysed(t, trace, func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
+		a := analyzed(t, trace, func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
 		var out bytes.Buffer
 		if err := a.Report(reader.Clock{}).WriteFolded(&out, nil, stack.FoldedView{}); err != nil {
 			t.Fatal(err)

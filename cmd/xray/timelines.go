@@ -18,7 +18,7 @@ func keepLongest(s *session.Session, counts *durations.Counts, most int) (scope 
 	scope = s.Scope
 	if note = leftOut(s, choice, false); note != "" {
 		scope.MinDuration = max(scope.MinDuration, choice.Shortest)
-		sayLeftOut(s, note, "--max-calls")
+		reportLeftOut(s, note, "--max-calls")
 	}
 	return scope, choice.Left, note
 }
@@ -42,7 +42,7 @@ func leftOut(s *session.Session, c durations.Choice, events bool) string {
 	return note
 }
 
-func sayLeftOut(s *session.Session, note, flag string) {
+func reportLeftOut(s *session.Session, note, flag string) {
 	s.Say("%s: select a part of the trace or raise %s to see them", note, flag)
 }
 
@@ -84,7 +84,7 @@ func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (conv
 	}
 	opts = choose(choices[chosen])
 	if opts.LeftOut != "" {
-		sayLeftOut(s, opts.LeftOut, flag)
+		reportLeftOut(s, opts.LeftOut, flag)
 	}
 	return opts, nil
 }

@@ -103,7 +103,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 		// The last pass can run only once, so find out before what it folds.
 		budget = calls.NewPathBudget(opts.MaxPaths)
 		run := calls.Options{Shards: opts.Shards, Paths: true, Budget: budget}
-		if _, _, err := calls.Run(calls.Source(t), run, func() nobody { return nobody{} }); err != nil {
+		if _, _, err := calls.Run(calls.Source(t), run, func() discard { return discard{} }); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -119,11 +119,11 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	return s.report(), stats, nil
 }
 
-// nobody is a sink for runs that need none.
-type nobody struct{}
+// discard is a sink for runs that need none.
+type discard struct{}
 
-func (nobody) Calls(*calls.Batch) error { return nil }
-func (nobody) Merge(nobody)             {}
+func (discard) Calls(*calls.Batch) error { return nil }
+func (discard) Merge(discard)            {}
 
 // finder collects the functions that are called.
 type finder struct {

@@ -101,7 +101,7 @@ func (r *recognizer) Calls(b *calls.Batch) error {
 	for len(r.threads) <= b.Index {
 		r.threads = append(r.threads, &reading{self: make(map[reader.FuncID]uint64)})
 	}
-	r.meet(b)
+	r.register(b)
 	th := r.threads[b.Index]
 	opens, args := b.Opens, b.Args
 	openUpTo := func(n int) {

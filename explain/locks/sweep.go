@@ -82,7 +82,7 @@ type wait struct {
 	*lock
 	thread *thread
 	start  uint64
-	met    bool // the lock was not free
+	busy   bool // the lock was not free
 	shared bool
 	chosen bool
 	blame  map[calls.PathID]uint64 // by holder
@@ -139,8 +139,8 @@ func (s *sweep) any(roles ...Role) bool {
 	return false
 }
 
-// meet registers the thread of a batch.
-func (s *sweep) meet(b *calls.Batch) {
+// register records the thread of a batch.
+func (s *sweep) register(b *calls.Batch) {
 	s.paths = b.Paths
 	for len(s.threads) <= b.Index {
 		s.threads = append(s.threads, nil)
@@ -194,7 +194,7 @@ func (s *sweep) do(o *op) {
 	case opGiveUp:
 		s.unwait(th, o.time)
 	case opStuck:
-		s.stand(th, o)
+		s.recordStuck(th, o)
 	case opAcquire:
 		s.acquire(th, o)
 	case opTry:
@@ -244,7 +244,7 @@ func (s *sweep) wait(th *thread, l *lock, o *op) {
 	now := o.time
 	s.charge(l, now)
 	w := &wait{lock: l, thread: th, start: now, shared: s.function(o.fn).Shared, chosen: s.chosen(th, now)}
-	w.met = len(l.waiters) > 0 || l.holderFor(w) != nil
+	w.busy = len(l.waiters) > 0 || l.holderFor(w) != nil
 	th.wait = w
 	l.waiters = append(l.waiters, w)
 	if len(l.waiters) == 2 {
@@ -338,7 +338,7 @@ func (s *sweep) acquire(th *thread, o *op) {
 			s.opts.Waited(s.waited(w, o.path, o.fn, ticks))
 		}
 	}
-	if !w.met {
+	if !w.busy {
 		free := s.free[o.fn]
 		if free == nil {
 			free = new(quantile.Sample)
@@ -351,8 +351,8 @@ func (s *sweep) acquire(th *thread, o *op) {
 	}
 }
 
-// stand records that a thread waits at the end of the trace.
-func (s *sweep) stand(th *thread, o *op) {
+// recordStuck records that a thread waits at the end of the trace.
+func (s *sweep) recordStuck(th *thread, o *op) {
 	w := th.wait
 	if w == nil || !w.chosen {
 		return

@@ -104,7 +104,7 @@ func (p program) sums(i int, from, to uint64, looked func(reader.FuncID) bool) (
 	return ticks
 }
 
-func analyse(t testing.TB, src calls.Source, shards int, opts residency.Options) *residency.Report {
+func analyze(t testing.TB, src calls.Source, shards int, opts residency.Options) *residency.Report {
 	sink, _, err := calls.Run(src, calls.Options{Shards: shards, Paths: true}, func() *residency.Analysis { return residency.New(opts) })
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestTimesAddUp(t *testing.T) {
 			opts.From = rapid.Uint64Range(0, 200).Draw(rt, "from")
 			opts.To = rapid.Uint64Range(opts.From+1, span).Draw(rt, "to")
 		}
-		r := analyse(t, p, 1, opts)
+		r := analyze(t, p, 1, opts)
 		for _, th := range r.Threads {
 			got := make(map[residency.State]uint64)
 			for s, ticks := range th.Ticks {
@@ -162,7 +162,7 @@ func TestTimesAddUp(t *testing.T) {
 }
 
 func written(t testing.TB, src calls.Source, shards int, opts residency.Options) string {
-	r := analyse(t, src, shards, opts)
+	r := analyze(t, src, shards, opts)
 	var b bytes.Buffer
 	doc := &report.Doc{Clock: r.Clock, Names: names, Body: r.Body(names, residency.View{})}
 	for _, format := range report.Formats {
@@ -180,7 +180,7 @@ func TestFineCells(t *testing.T) {
 		{TSC: 10, Func: 1, Kind: enter}, {TSC: 12, Func: 2, Kind: enter}, {TSC: 30, Func: 2, Kind: exit}, {TSC: 31, Func: 3, Kind: enter},
 		{TSC: 50, Func: 3, Kind: exit}, {TSC: 52, Func: 1, Kind: exit}, {TSC: 70, Func: 4, Kind: enter}, {TSC: 73, Func: 4, Kind: exit},
 	}}
-	r := analyse(t, p, 1, residency.Options{From: 10, To: 80, Wait: waits, Gap: 10, Cells: 70, Top: 3})
+	r := analyze(t, p, 1, residency.Options{From: 10, To: 80, Wait: waits, Gap: 10, Cells: 70, Top: 3})
 	want := []residency.Run{
 		{State: residency.Busy, Func: 1, Start: 10, Ticks: 2, Cells: 2}, {State: residency.Silent, Func: 1, Start: 12, Ticks: 18, Cells: 18},
 		{State: residency.Busy, Func: 1, Start: 30, Ticks: 1, Cells: 1}, {State: residency.Waiting, Func: 1, Start: 31, Ticks: 19, Cells: 19},
@@ -211,13 +211,13 @@ func TestStalls(t *testing.T) {
 		return append(events, reader.Event{TSC: 1000, Func: 1, Kind: reader.Exit})
 	}
 	p := program{silent(100, 200), silent(150, 300), silent(400, 500), silent(160, 180)}
-	r := analyse(t, p, 2, residency.Options{To: 1000, Gap: 15, Cells: 10, Top: 3})
+	r := analyze(t, p, 2, residency.Options{To: 1000, Gap: 15, Cells: 10, Top: 3})
 	// The silences begin behind the exits, at 101, 151, 401 and 161.
 	want := []residency.Stall{{Start: 151, Ticks: 49, Silent: 3, Alive: 4}}
 	if diff := cmp.Diff(want, r.Stalls); diff != "" || r.Stalled.Count != 1 || r.Stalled.Ticks != 49 {
 		t.Errorf("%+v (-want +got):\n%s", r.Stalled, diff)
 	}
-	if r := analyse(t, p[:1], 1, residency.Options{To: 1000, Gap: 15, Cells: 10, Top: 3}); len(r.Stalls) > 0 {
+	if r := analyze(t, p[:1], 1, residency.Options{To: 1000, Gap: 15, Cells: 10, Top: 3}); len(r.Stalls) > 0 {
 		t.Errorf("one thread alone: %+v", r.Stalls)
 	}
 }
@@ -237,7 +237,7 @@ func TestHostileEvents(t *testing.T) {
 		opts := residency.Options{
 			From: from, To: rapid.Uint64Min(from).Draw(rt, "to"), Wait: waits, Gap: gap, Cells: rapid.IntRange(1, 100).Draw(rt, "cells"), Top: 2,
 		}
-		for _, th := range analyse(t, p, 1, opts).Threads {
+		for _, th := range analyze(t, p, 1, opts).Threads {
 			sum := uint64(0)
 			for _, ticks := range th.Ticks {
 				sum += ticks

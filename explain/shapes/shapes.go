@@ -107,7 +107,7 @@ func (a *Analysis) see(v *invocation.Invocation, chosen bool) {
 		}
 	}
 	s.durations.Add(v.Duration)
-	s.meet(v)
+	s.updateExample(v)
 	if a.opts.Replace {
 		heap.Fix(&a.rarest, s.place)
 	}
@@ -158,8 +158,8 @@ func (a *Analysis) count(n uint64) uint64 {
 	return uint64(bits.Len64(n))
 }
 
-// meet makes an invocation the example if it is earlier.
-func (s *shape) meet(v *invocation.Invocation) {
+// updateExample makes an invocation the example if it is earlier.
+func (s *shape) updateExample(v *invocation.Invocation) {
 	if v.Compare(s.example.Key) < 0 {
 		s.example = *v
 		s.example.Paths = nil
@@ -194,7 +194,7 @@ func (a *Analysis) Merge(o *Analysis) {
 		switch {
 		case s != nil:
 			s.durations.Merge(&theirs.durations)
-			s.meet(&theirs.example)
+			s.updateExample(&theirs.example)
 		case len(a.shapes) >= a.opts.Limit:
 			a.full = true
 		default:

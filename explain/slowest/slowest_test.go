@@ -104,7 +104,7 @@ func TestSlowest(t *testing.T) {
 // to the mean duration.
 func TestUsualTimesAddUp(t *testing.T) {
 	trace := generated(t)
-	r := report(t, trace, 1, slowest.Options{Root: aRoot(t, trace), Top: 1})
+	r := report(t, trace, 1, slowest.Options{Root: matchRoot(t, trace), Top: 1})
 	row := r.Slowest[0].Rows[0]
 	mean := float64(r.Usual.Duration) / float64(r.Usual.Count)
 	if row.UsualCalls != 1 || row.UsualTotal != mean || row.UsualSelf > row.UsualTotal || r.Usual.Count < r.Invocations/2 {
@@ -112,8 +112,8 @@ func TestUsualTimesAddUp(t *testing.T) {
 	}
 }
 
-// aRoot chooses a function that is called by none.
-func aRoot(t *testing.T, trace *reader.Trace) func(reader.FuncID) bool {
+// matchRoot chooses a function that is called by none.
+func matchRoot(t *testing.T, trace *reader.Trace) func(reader.FuncID) bool {
 	list := run(t, trace, 1, func() *outermost { return &outermost{fn: 1} }).list
 	return func(id reader.FuncID) bool { return id == list[0].Root }
 }
@@ -121,7 +121,7 @@ func aRoot(t *testing.T, trace *reader.Trace) func(reader.FuncID) bool {
 func TestShardingChangesNothing(t *testing.T) {
 	trace := generated(t)
 	for _, perThread := range []bool{false, true} {
-		opts := slowest.Options{Root: aRoot(t, trace), Top: 2, PerThread: perThread}
+		opts := slowest.Options{Root: matchRoot(t, trace), Top: 2, PerThread: perThread}
 		one := report(t, trace, 1, opts)
 		if diff := gocmp.Diff(one, report(t, trace, 4, opts)); diff != "" {
 			t.Errorf("(-1 shard +4):\n%s", diff)

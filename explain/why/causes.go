@@ -235,7 +235,7 @@ func (e *evidence) name(minShare float64, seed uint64) {
 	for again := true; again; {
 		again = false
 		for _, l := range e.leads {
-			if !l.named && l.share >= minShare && l.low >= minLow && len(l.dominated) >= minCalls && e.stands(l) {
+			if !l.named && l.share >= minShare && l.low >= minLow && len(l.dominated) >= minCalls && e.isSignificant(l) {
 				l.named, again = true, true
 			}
 		}
@@ -365,11 +365,11 @@ func (e *evidence) likely(l *lead) float64 {
 	return max(self/e.selfAll, calls/e.callsAll)
 }
 
-// stands reports whether a lead is more than the effect of the scheduler. That loses time
+// isSignificant reports whether a lead is more than the effect of the scheduler. That loses time
 // in proportion to where time is spent, except for threads that are interrupted a fixed
 // time after they woke up, and therefore in the same function again and again. But then
 // they lose as much time there as elsewhere.
-func (e *evidence) stands(l *lead) bool {
+func (e *evidence) isSignificant(l *lead) bool {
 	if !e.byChance(l) {
 		return l.kind != MoreCalls || !e.varies(l)
 	}

@@ -336,7 +336,7 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(c
 	}
 	var best *cover
 	for fn, c := range covers {
-		if !c.stands(total, share, count) {
+		if !c.isSignificant(total, share, count) {
 			delete(covers, fn)
 		} else if best == nil || c.ticks[0] > best.ticks[0] {
 			best = c
@@ -389,9 +389,9 @@ func elsewhere(number [copies + 1]int) int {
 	return all
 }
 
-// stands reports whether a function was open in the gaps more than by chance. A function
+// isSignificant reports whether a function was open in the gaps more than by chance. A function
 // that is open most of the time must also end with them.
-func (c *cover) stands(total uint64, share float64, count int) bool {
+func (c *cover) isSignificant(total uint64, share float64, count int) bool {
 	covered := float64(c.ticks[0])
 	if covered <= share*float64(total) || c.ticks[0] <= slices.Max(c.ticks[1:]) {
 		return false

@@ -12,7 +12,7 @@ import (
 type Numbering struct {
 	keys   []Key
 	before []uint64 // by index in keys: invocations since the previous key
-	met    []bool
+	seen   []bool
 }
 
 // NewNumbering returns a Numbering that has seen no invocations. It copies keys, which may
@@ -21,7 +21,7 @@ func NewNumbering(keys []Key) *Numbering {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, Key.Compare)
 	keys = slices.Compact(keys)
-	return &Numbering{keys: keys, before: make([]uint64, len(keys)), met: make([]bool, len(keys))}
+	return &Numbering{keys: keys, before: make([]uint64, len(keys)), seen: make([]bool, len(keys))}
 }
 
 // See counts an invocation, and reports whether it is one of those to number.
@@ -29,7 +29,7 @@ func (n *Numbering) See(k Key) bool {
 	place, found := slices.BinarySearchFunc(n.keys, k, Key.Compare)
 	switch {
 	case found:
-		n.met[place] = true
+		n.seen[place] = true
 	case place < len(n.before):
 		n.before[place]++
 	}
@@ -40,20 +40,20 @@ func (n *Numbering) See(k Key) bool {
 func (n *Numbering) Merge(o *Numbering) {
 	for i := range o.before {
 		n.before[i] += o.before[i]
-		n.met[i] = n.met[i] || o.met[i]
+		n.seen[i] = n.seen[i] || o.seen[i]
 	}
 }
 
 // Number returns the number of an invocation, or false if it was not seen.
 func (n *Numbering) Number(k Key) (uint64, bool) {
 	place, found := slices.BinarySearchFunc(n.keys, k, Key.Compare)
-	if !found || !n.met[place] {
+	if !found || !n.seen[place] {
 		return 0, false
 	}
 	number := uint64(1)
 	for i := range place {
 		number += n.before[i]
-		if n.met[i] {
+		if n.seen[i] {
 			number++
 		}
 	}

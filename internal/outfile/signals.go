@@ -13,9 +13,9 @@ import (
 // stay ignored.
 func createGuarded(path string, create func(path string) (*os.File, error)) (file *os.File, done func(), err error) {
 	signals := make(chan os.Signal, 1)
-	heeded := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
-	if len(heeded) > 0 {
-		signal.Notify(signals, heeded...)
+	unignored := slices.DeleteFunc([]os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, signal.Ignored)
+	if len(unignored) > 0 {
+		signal.Notify(signals, unignored...)
 	}
 	if file, err = create(path); err != nil {
 		signal.Stop(signals)

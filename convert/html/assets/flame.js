@@ -21,8 +21,8 @@ function layFlame(top, width) {
 
 function drawFlame(canvas) {
 	const {g, width, height} = sizeCanvas(canvas), functions = matching(), scroll = $("flame-pane").scrollTop;
-	const {root} = summed(), colours = {};
-	for (const name of ["text", "dim", "onColour", "faint"]) colours[name] = colour("--" + name);
+	const {root} = summed(), colors = {};
+	for (const name of ["text", "dim", "onColor", "faint"]) colors[name] = cssColor("--" + name);
 	flame.boxes = layFlame(flame.top || root, width);
 	const deepest = flame.boxes.reduce((y, box) => Math.max(y, box.y), 0);
 	$("flame-space").style.height = (deepest + 1) * rowHeight + "px";
@@ -31,14 +31,14 @@ function drawFlame(canvas) {
 		if (top < -rowHeight || top > height) continue;
 		const dim = node.func < 0 || functions && !functions[node.func];
 		g.globalAlpha = faint ? 0.6 : 1;
-		g.fillStyle = dim ? colours.dim : functionColour(node.func);
+		g.fillStyle = dim ? colors.dim : functionColor(node.func);
 		g.fillRect(x, top, Math.max(w - 1, 0.5), rowHeight - 1);
 		if (w > 24) {
-			g.fillStyle = dim ? colours.text : colours.onColour;
+			g.fillStyle = dim ? colors.text : colors.onColor;
 			g.fillText(fitted(g, node.func < 0 ? "all" : shortName(node.func), w - 7), x + 3, top + rowHeight / 2);
 		}
 		if (node === flame.cursor) {
-			g.strokeStyle = colours.text;
+			g.strokeStyle = colors.text;
 			g.lineWidth = 2;
 			g.strokeRect(x + 1, top + 1, Math.max(w - 3, 1), rowHeight - 3);
 		}

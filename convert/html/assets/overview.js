@@ -14,7 +14,7 @@ function drawOverview() {
 	const {g, width, height} = sizeCanvas($("overview")), counts = rates(), left = timeline.gutter;
 	const across = width - left, x = v => left + v / calls.end * across;
 	const most = counts.reduce((a, b) => Math.max(a, b), 0) || 1;
-	g.fillStyle = colour("--faint");
+	g.fillStyle = cssColor("--faint");
 	g.globalAlpha = 0.6;
 	g.beginPath();
 	g.moveTo(left, height);
@@ -26,17 +26,17 @@ function drawOverview() {
 	g.fill();
 	g.globalAlpha = 1;
 	const from = Math.max(left, x(state.from)), to = Math.min(width, x(state.to));
-	g.fillStyle = colour("--back");
+	g.fillStyle = cssColor("--back");
 	g.globalAlpha = 0.65;
 	g.fillRect(left, 0, from - left, height);
 	g.fillRect(to, 0, width - to, height);
 	g.globalAlpha = 1;
-	g.fillStyle = colour("--accent");
+	g.fillStyle = cssColor("--accent");
 	if (state.selection) g.fillRect(x(state.selection[0]), height - 3, Math.max(2, x(state.selection[1]) - x(state.selection[0])), 3);
-	g.strokeStyle = colour("--accent");
+	g.strokeStyle = cssColor("--accent");
 	g.strokeRect(from + 0.5, 0.5, Math.max(to - from - 1, 2), height - 1);
 	if (left) {
-		g.fillStyle = colour("--faint");
+		g.fillStyle = cssColor("--faint");
 		const rate = most * bins / calls.end * (inTicks ? 1 : 1e9);
 		const label = meta.left ? "calls in the page" : inTicks || calls.end < 1e4 ? "calls over time" : `≤ ${showCount(Number(rate.toPrecision(2)))} calls/s`;
 		g.fillText(fitted(g, label, left - 12), 8, height / 2);

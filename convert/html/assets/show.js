@@ -72,8 +72,8 @@ const button = (text, title, press) => element("button", {type: "button", title,
 const darkScheme = matchMedia("(prefers-color-scheme: dark)");
 const isDark = () => state.theme ? state.theme === "dark" : darkScheme.matches;
 
-// colour returns a color of the style sheet.
-const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name);
+// cssColor returns a color of the style sheet.
+const cssColor = name => getComputedStyle(document.documentElement).getPropertyValue(name);
 
 // hex converts a color from OKLCH, in which equal lightness looks equal.
 function hex(lightness, chroma, hue) {
@@ -93,8 +93,8 @@ function hex(lightness, chroma, hue) {
 
 const palettes = {};
 
-// functionColour depends only on the name, so that a function looks the same in all pages.
-function functionColour(f) {
+// functionColor depends only on the name, so that a function looks the same in all pages.
+function functionColor(f) {
 	const palette = palettes[isDark()] ||= [];
 	if (!palette[f]) {
 		let h = 2166136261;

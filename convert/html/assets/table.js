@@ -171,7 +171,7 @@ const cell = (text, name) => element("span", {class: name || "", role: "gridcell
 // functionCell shows the short name, and the full one if others have the same short name.
 function functionCell(f, ...before) {
 	const about = meta.functions[f], swatch = element("span", {class: "swatch"});
-	swatch.style.background = functionColour(f);
+	swatch.style.background = functionColor(f);
 	const full = about.name.slice(0, 2000);
 	const text = about.shared ? [about.short.slice(0, 500), element("span", {class: "faint"}, " " + full)] : [about.short.slice(0, 2000)];
 	return element("span", {class: "name", role: "gridcell", title: full}, ...before, swatch, element("bdi", {}, ...text));

@@ -41,10 +41,10 @@ function drawTimeline() {
 	timeline.gutter = $("canvas").clientWidth < 600 ? 0 : 150;
 	layOut();
 	const {g, width, height} = sizeCanvas($("canvas")), view = viewOf(width), scroll = scrolled();
-	const colours = {};
-	for (const name of ["back", "panel", "text", "faint", "line", "accent", "dim", "onColour"]) colours[name] = colour("--" + name);
+	const colors = {};
+	for (const name of ["back", "panel", "text", "faint", "line", "accent", "dim", "onColor"]) colors[name] = cssColor("--" + name);
 	const ticks = ticksOf(view);
-	g.fillStyle = colours.line;
+	g.fillStyle = colors.line;
 	g.globalAlpha = 0.5;
 	for (const {x} of ticks.all) g.fillRect(Math.round(x), axisHeight, 1, height);
 	g.globalAlpha = 1;
@@ -60,19 +60,19 @@ function drawTimeline() {
 		const from = Math.max(0, Math.floor((axisHeight - top) / rowHeight) - 1);
 		for (let d = from; d < lane.t.depth && top + d * rowHeight < height; d++) {
 			const y = top + timeline.laneTop + d * rowHeight;
-			drawRow(g, rowOf(lane.t, d), y, view, colours, rows ? colours.dim : "");
-			if (rows?.[lane.t.index]) drawRow(g, rows[lane.t.index](d), y, view, colours, "");
+			drawRow(g, rowOf(lane.t, d), y, view, colors, rows ? colors.dim : "");
+			if (rows?.[lane.t.index]) drawRow(g, rows[lane.t.index](d), y, view, colors, "");
 		}
-		drawEvents(g, lane.t, top, view, colours);
+		drawEvents(g, lane.t, top, view, colors);
 		g.restore();
-		drawLaneName(g, lane, top, height, view, colours);
+		drawLaneName(g, lane, top, height, view, colors);
 	}
-	drawChosen(g, scroll, height, view, colours);
-	drawAxis(g, ticks, view, colours);
+	drawChosen(g, scroll, height, view, colors);
+	drawAxis(g, ticks, view, colors);
 }
 
 // drawRow draws the calls of one depth. One of them stands for those within a pixel.
-function drawRow(g, row, y, {left, width, perPixel, from, to}, colours, dim) {
+function drawRow(g, row, y, {left, width, perPixel, from, to}, colors, dim) {
 	const {start, duration, func} = calls, n = row.length;
 	let k = bound(0, n, j => start[row[j]] + duration[row[j]] < from), edge = -1;
 	while (k < n) {
@@ -81,11 +81,11 @@ function drawRow(g, row, y, {left, width, perPixel, from, to}, colours, dim) {
 		const x = (s - from) / perPixel, right = (s + duration[i] - from) / perPixel;
 		const at = Math.max(x, -1), w = Math.max(Math.min(right, width) - at, 1);
 		if (at + w > edge) {
-			g.fillStyle = dim || functionColour(func[i]);
+			g.fillStyle = dim || functionColor(func[i]);
 			g.fillRect(left + at, y, w > 3 ? w - 1 : w, rowHeight - 1);
 			edge = at + w;
 			if (w > 24 && !dim) {
-				g.fillStyle = colours.onColour;
+				g.fillStyle = colors.onColor;
 				// The name stays visible while its call is.
 				const visible = Math.max(at, 0);
 				g.fillText(fitted(g, nameOf(i), at + w - visible - 7), left + visible + 3, y + rowHeight / 2);
