@@ -3,6 +3,7 @@ package why
 import (
 	"maps"
 	"math"
+	"slices"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -29,24 +30,39 @@ func (p *pairCounter) block(b *reader.Block) {
 	for i := range b.Events {
 		e := &b.Events[i]
 		p.first = min(p.first, e.TSC)
-		if last.Kind == reader.TailExit && e.Kind.IsExit() {
-			p.loose[last.Func] = true
-		}
-		if last.Kind == reader.TailExit && e.Kind.IsEnter() && e.TSC >= last.TSC {
-			k := pair{last.Func, e.Func}
-			n := p.pairs[k]
-			if n == nil {
-				n = new(prompt)
-				p.pairs[k] = n
-			}
-			n.seen++
-			if e.TSC-last.TSC <= p.within {
-				n.prompt++
-			}
+		if last.Kind == reader.TailExit {
+			p.follow(&last, e)
 		}
 		last = *e
 	}
+	switch {
+	case b.Packed.Len() == 0:
+	case b.Packed.Basic:
+		last = countPacked[on](p, last, &b.Packed)
+	default:
+		last = countPacked[off](p, last, &b.Packed)
+	}
 	p.left[b.Index] = last
+}
+
+// follow counts an event that follows a tail exit.
+func (p *pairCounter) follow(last, e *reader.Event) {
+	if e.Kind.IsExit() {
+		p.loose[last.Func] = true
+	}
+	if !e.Kind.IsEnter() || e.TSC < last.TSC {
+		return
+	}
+	k := pair{last.Func, e.Func}
+	n := p.pairs[k]
+	if n == nil {
+		n = new(prompt)
+		p.pairs[k] = n
+	}
+	n.seen++
+	if e.TSC-last.TSC <= p.within {
+		n.prompt++
+	}
 }
 
 // findTailCalls distinguishes tail calls of functions with sleds from others: the callee is
@@ -57,7 +73,7 @@ func findTailCalls(src calls.Source, shards int, within uint64) (found map[pair]
 	for i := range counters {
 		counters[i] = pairCounter{within: within, first: math.MaxUint64, pairs: make(map[pair]*prompt), loose: make(map[reader.FuncID]bool)}
 	}
-	err = src.Each(shards, func(i int, b *reader.Block) error {
+	err = eachPacked(src, shards, func(i int, b *reader.Block) error {
 		counters[i].block(b)
 		return nil
 	})
@@ -96,16 +112,26 @@ type nesting struct {
 
 // Each rewrites the blocks of the source.
 func (s nesting) Each(n int, fn func(shard int, b *reader.Block) error) error {
+	return s.each(s.Source.Each, n, fn)
+}
+
+// EachPacked rewrites the blocks of the source. Those that are packed stay so.
+func (s nesting) EachPacked(n int, fn func(shard int, b *reader.Block) error) error {
+	each := func(n int, fn func(int, *reader.Block) error) error { return eachPacked(s.Source, n, fn) }
+	return s.each(each, n, fn)
+}
+
+func (s nesting) each(each func(int, func(int, *reader.Block) error) error, n int, fn func(shard int, b *reader.Block) error) error {
 	shards := make([]nester, n)
 	for i := range shards {
 		shards[i].pairs = s.pairs
+		shards[i].emit = func(b *reader.Block) error { return fn(i, b) }
 	}
-	err := s.Source.Each(n, func(i int, b *reader.Block) error { return fn(i, shards[i].block(b)) })
+	err := each(n, func(i int, b *reader.Block) error { return shards[i].block(b) })
 	for i := range shards {
-		for index, t := range shards[i].threads {
+		for _, t := range shards[i].threads {
 			if err == nil && t != nil && t.waits {
-				last := reader.Block{Thread: t.id, Index: index, Offset: -1, Events: t.leave(nil, t.left)}
-				err = fn(i, &last)
+				err = shards[i].leave(t)
 			}
 		}
 	}
@@ -115,13 +141,16 @@ func (s nesting) Each(n int, fn func(shard int, b *reader.Block) error) error {
 // nester rewrites the blocks of one goroutine.
 type nester struct {
 	pairs   map[pair]bool
+	emit    func(*reader.Block) error
 	threads []*nestedThread // by Block.Index
 	out     reader.Block    // reused
+	records []byte          // reused
 }
 
 // nestedThread is the state of a thread.
 type nestedThread struct {
 	id    reader.Thread
+	index int
 	left  reader.Event // the tail exit that was the latest event, if waits is set
 	waits bool
 	// open are calls from the outermost that waits for its tail call, or none.
@@ -137,25 +166,53 @@ type openCall struct {
 // traces do not take quadratic time.
 const searched = 255
 
-func (n *nester) block(b *reader.Block) *reader.Block {
+func (n *nester) block(b *reader.Block) error {
 	n.threads = grow(n.threads, b.Index+1)
 	t := n.threads[b.Index]
 	if t == nil {
-		t = &nestedThread{id: b.Thread}
+		t = &nestedThread{id: b.Thread, index: b.Index}
 		n.threads[b.Index] = t
 	}
-	if !t.waits && len(t.open) == 0 && !hasTailExit(b) {
-		return b
+	if b.Packed.Len() > 0 {
+		return n.packed(t, b)
 	}
-	out := &n.out
+	if !t.waits && len(t.open) == 0 && !hasTailExit(b) {
+		return n.emit(b)
+	}
+	return n.emit(n.events(t, b))
+}
+
+// leave passes on the tail exit that a thread waits with, and the exits of the calls that
+// end with it, in a block of their own.
+func (n *nester) leave(t *nestedThread) error {
+	t.waits = false
+	out := n.clear()
+	out.Thread, out.Index, out.Offset = t.id, t.index, -1
+	out.Events = t.leave(out.Events, t.left)
+	return n.emit(out)
+}
+
+// clear returns an empty block.
+func (n *nester) clear() *reader.Block {
+	n.out = reader.Block{Events: n.out.Events[:0], Args: n.out.Args[:0], Payloads: n.out.Payloads[:0]}
+	return &n.out
+}
+
+// nests reports whether an event is the entry of the tail call of a function that exited.
+func (n *nester) nests(caller reader.FuncID, kind reader.Kind, fn reader.FuncID) bool {
+	return kind.IsEnter() && n.pairs[pair{caller, fn}]
+}
+
+// events rewrites a block of events.
+func (n *nester) events(t *nestedThread, b *reader.Block) *reader.Block {
+	out := n.clear()
 	out.Thread, out.Index, out.Offset = b.Thread, b.Index, b.Offset
-	out.Events, out.Args, out.Payloads = out.Events[:0], out.Args[:0], out.Payloads[:0]
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
 		e := &b.Events[i]
 		if t.waits {
 			t.waits = false
-			if e.Kind.IsEnter() && n.pairs[pair{t.left.Func, e.Func}] {
+			if n.nests(t.left.Func, e.Kind, e.Func) {
 				t.hold(t.left.Func)
 			} else {
 				out.Events = t.leave(out.Events, t.left)
@@ -216,18 +273,31 @@ func (t *nestedThread) hold(fn reader.FuncID) {
 // leave appends an exit, and those of the calls that end with it.
 func (t *nestedThread) leave(out []reader.Event, exit reader.Event) []reader.Event {
 	out = append(out, exit)
-	i := t.find(exit.Func)
+	for _, c := range slices.Backward(t.end(exit.Func)) {
+		out = append(out, reader.Event{TSC: exit.TSC, Func: c.fn, CPU: exit.CPU, Kind: reader.TailExit})
+	}
+	return out
+}
+
+// end ends a call, and returns the calls that end with it, the outermost first. They are
+// valid until the next call.
+func (t *nestedThread) end(fn reader.FuncID) []openCall {
+	if len(t.open) == 0 {
+		return nil
+	}
+	i := t.find(fn)
 	if i < 0 {
 		// An exception, or lost records: the exit is of a call further out.
 		t.open = t.open[:0]
-		return out
+		return nil
 	}
-	for i > 0 && t.open[i-1].left {
-		i--
-		out = append(out, reader.Event{TSC: exit.TSC, Func: t.open[i].fn, CPU: exit.CPU, Kind: reader.TailExit})
+	first := i
+	for first > 0 && t.open[first-1].left {
+		first--
 	}
-	t.open = t.open[:i]
-	return out
+	held := t.open[first:i]
+	t.open = t.open[:first]
+	return held
 }
 
 // grow lengthens s to at least n elements.
