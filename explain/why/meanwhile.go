@@ -47,38 +47,31 @@ type meanwhile struct {
 	gaps    []gap
 	cells   [][]int32 // gaps that overlap a cell of the trace's time
 	origin  uint64
-	cell    uint64            // ticks
-	victims []map[int][]span  // by cause and thread: what slow calls lost, in order
-	seen    map[seenKey]*seen // what was open
-}
-
-type seenKey struct {
-	gap    int32
-	suffer int32 // the cause that the thread itself lost the time to, from 1; 0 for none
-	fn     reader.FuncID
-}
-
-type seen struct {
-	ticks, depth uint64
-	ends         bool // ends within a tenth of the gap's end
-	sharply      bool // within a hundredth
+	cell    uint64           // ticks
+	victims []map[int][]span // by cause and thread: what slow calls lost, in order
+	seen    []seenInGap      // what was open, by gap
+	latest  int              // a cell of which a call was
 }
 
 // others is the pass that examines other threads.
 type others struct {
-	holds     *holds
+	holds     *holds // nil if no thread waited for a lock
 	meanwhile *meanwhile
 }
 
 func (o others) Calls(b *calls.Batch) error {
-	if err := o.holds.Calls(b); err != nil {
-		return err
+	if o.holds != nil {
+		if err := o.holds.Calls(b); err != nil {
+			return err
+		}
 	}
 	return o.meanwhile.Calls(b)
 }
 
 func (o others) Merge(other others) {
-	o.holds.Merge(other.holds)
+	if o.holds != nil {
+		o.holds.Merge(other.holds)
+	}
 	o.meanwhile.Merge(other.meanwhile)
 }
 
@@ -133,21 +126,26 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	byLock := waitsByLock(gaps)
 	gaps = shifted(gaps, d.first, d.last, x.opts.Seed)
 	proto := newMeanwhile(gaps, victims, d.first, d.last)
-	want := calls.Options{Nested: true, Paths: true}
-	if x.opts.MaxPaths > 0 {
+	want := calls.Options{Nested: true, Paths: len(byLock) > 0}
+	if want.Paths && x.opts.MaxPaths > 0 {
 		want.Budget = calls.NewPathBudget(x.opts.MaxPaths)
 	}
 	o, _, err := run(x, want, func() others {
 		m := *proto
-		m.seen = make(map[seenKey]*seen)
+		m.seen = make([]seenInGap, len(gaps))
+		if !want.Paths {
+			return others{nil, &m}
+		}
 		return others{newHolds(byLock, x.opts.Role, d.unlocks), &m}
 	})
 	if err != nil {
 		return f, err
 	}
-	for i, l := range leads {
-		if h := o.holds.holder(i, gaps); h != nil {
-			f.holders[l] = h
+	if o.holds != nil {
+		for i, l := range leads {
+			if h := o.holds.holder(i, gaps); h != nil {
+				f.holders[l] = h
+			}
 		}
 	}
 	coinciding := func(waits func(int) bool) map[*lead]*Holder {
@@ -199,6 +197,19 @@ func (m *meanwhile) cellOf(tsc uint64) int {
 	return int(min((max(tsc, m.origin)-m.origin)/m.cell, gapCells))
 }
 
+// within reports whether a time is certainly in a cell.
+func (m *meanwhile) within(cell int, tsc uint64) bool {
+	return tsc-m.origin-uint64(cell)*m.cell < m.cell
+}
+
+// find is cellOf for times near each other: it divides only where the cell changes.
+func (m *meanwhile) find(tsc uint64) int {
+	if !m.within(m.latest, tsc) {
+		m.latest = m.cellOf(tsc)
+	}
+	return m.latest
+}
+
 // Calls adds the calls that overlap gaps of other threads.
 func (m *meanwhile) Calls(b *calls.Batch) error {
 	for i := range b.Calls {
@@ -206,7 +217,11 @@ func (m *meanwhile) Calls(b *calls.Batch) error {
 		if c.Nested {
 			continue
 		}
-		from, to := m.cellOf(c.Start), m.cellOf(c.Start+c.Duration)
+		from := m.find(c.Start)
+		to := from
+		if end := c.Start + c.Duration; !m.within(to, end) {
+			to = m.cellOf(end)
+		}
 		if to-from > len(m.gaps)/4 {
 			for g := range m.gaps {
 				m.note(b, c, int32(g), 0, ^uint64(0))
@@ -231,27 +246,22 @@ func (m *meanwhile) note(b *calls.Batch, c *calls.Call, number int32, from, to u
 	if start >= stop || g.thread == b.Index || m.suffers(g.cause, b.Index, start, stop) {
 		return
 	}
-	k := seenKey{gap: number, fn: c.Func}
+	suffer := 0
 	for cause := range m.victims {
 		if cause != g.cause && m.suffers(cause, b.Index, start, stop) {
-			k.suffer = int32(cause + 1)
+			suffer = cause + 1
 			break
 		}
 	}
-	s := m.seen[k]
-	if s == nil {
-		s = new(seen)
-		m.seen[k] = s
-	}
+	key := keyOfSeen(c.Func, suffer)
 	off := max(end, g.end) - min(end, g.end)
-	s.add(&seen{stop - start, (stop - start) * uint64(c.Depth), off <= (g.end-g.start)/10, off <= (g.end-g.start)/100})
-}
-
-func (s *seen) add(other *seen) {
-	s.ticks += other.ticks
-	s.depth += other.depth
-	s.ends = s.ends || other.ends
-	s.sharply = s.sharply || other.sharply
+	if off <= (g.end-g.start)/10 {
+		key |= seenEnds
+	}
+	if off <= (g.end-g.start)/100 {
+		key |= seenSharp
+	}
+	m.seen[number].add(key, stop-start, (stop-start)*uint64(c.Depth), g.copy == 0)
 }
 
 // suffers reports whether a thread itself loses more than half of a time to the cause.
@@ -276,12 +286,8 @@ func (m *meanwhile) suffers(cause, thread int, start, stop uint64) bool {
 
 // Merge adds what other found.
 func (m *meanwhile) Merge(other *meanwhile) {
-	for k, s := range other.seen {
-		if mine := m.seen[k]; mine != nil {
-			mine.add(s)
-		} else {
-			m.seen[k] = s
-		}
+	for i := range m.seen {
+		m.seen[i].merge(&other.seen[i], m.gaps[i].copy == 0)
 	}
 }
 
@@ -304,36 +310,13 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(c
 			count++
 		}
 	}
-	open := make(map[seenKey]*seen)
-	for k, s := range m.seen {
-		if m.gaps[k.gap].cause != cause || not(k.fn) || k.suffer > 0 && waits(int(k.suffer-1)) {
-			continue
-		}
-		k.suffer = 0
-		if open[k] == nil {
-			open[k] = new(seen)
-		}
-		open[k].add(s)
-	}
 	covers := make(map[reader.FuncID]*cover)
-	for k, s := range open {
-		g := &m.gaps[k.gap]
-		c := covers[k.fn]
-		if c == nil {
-			c = new(cover)
-			covers[k.fn] = c
-		}
-		c.ticks[g.copy] += min(s.ticks, g.end-g.start)
-		if s.sharply {
-			c.sharp[g.copy]++
-		}
-		if g.copy == 0 {
-			c.depth += float64(s.depth)
-		}
-		if s.ends {
-			c.ends[g.copy]++
+	for i := range m.gaps {
+		if m.gaps[i].cause == cause {
+			m.gaps[i].cover(covers, m.seen[i].without(waits), not)
 		}
 	}
+	maps.DeleteFunc(covers, func(_ reader.FuncID, c *cover) bool { return c == nil })
 	var best *cover
 	for fn, c := range covers {
 		if !c.isSignificant(total, share, count) {
@@ -362,6 +345,38 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(c
 		Covered:  float64(c.ticks[0]) / float64(total),
 		Expected: c.expected() / float64(total),
 		Ends:     2*c.ends[0] >= count && 2*elsewhere(c.ends) < copies*c.ends[0],
+	}
+}
+
+// cover adds what was open in a gap to that of functions. It is nil for those that not
+// excludes.
+func (g *gap) cover(covers map[reader.FuncID]*cover, open *seenInGap, not func(reader.FuncID) bool) {
+	for i := range open.slots {
+		s := &open.slots[i]
+		if s.key == 0 {
+			continue
+		}
+		fn := s.key.fn()
+		c, known := covers[fn]
+		if !known {
+			if !not(fn) {
+				c = new(cover)
+			}
+			covers[fn] = c
+		}
+		if c == nil {
+			continue
+		}
+		c.ticks[g.copy] += min(s.ticks, g.end-g.start)
+		if s.key&seenSharp != 0 {
+			c.sharp[g.copy]++
+		}
+		if g.copy == 0 {
+			c.depth += float64(open.depth(i))
+		}
+		if s.key&seenEnds != 0 {
+			c.ends[g.copy]++
+		}
 	}
 }
 
