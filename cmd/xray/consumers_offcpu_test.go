@@ -3,12 +3,14 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
 
 	"github.com/xray-tools/xray/internal/test/firefoxprofiler"
+	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/test/traceprocessor"
 	"github.com/xray-tools/xray/internal/tracetext"
 )
@@ -64,5 +66,32 @@ func TestOffCPUInFirefoxProfiler(t *testing.T) {
 	threads := firefoxThreads(firefoxprofiler.Open(t, output))
 	if len(threads) != 1 || threads[0].MarkerCount != 4 {
 		t.Errorf("threads %+v", threads)
+	}
+}
+
+// The page divides the self time of functions as account does, and lists the times as events.
+func TestHTMLOffCPU(t *testing.T) {
+	testenv.Need(t, "chromium")
+	input := offCPUTrace(t)
+	page := openHTML(t, htmlOf(t, "", input), "#tab=function&function=1")
+	want, _, _ := accountOf(t, input)
+	if want["#2"].Blocked != 350 {
+		t.Errorf("account says %+v", want["#2"])
+	}
+	if diff := cmp.Diff(want, functionsIn(page)); diff != "" {
+		t.Errorf("account (-) and page (+):\n%s", diff)
+	}
+	var events []string
+	page.Eval(`meta.events.map(e => e.at + " " + e.text)`, &events)
+	if diff := cmp.Diff([]string{
+		"410 was off the processor: blocked 250ns, in the run queue 50ns",
+		"700 was off the processor: blocked 100ns", "900 was off the processor: in the run queue 10ns",
+	}, events); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	var text string
+	page.Eval(`(async () => { change({tab: "function", func: 1}); await settled(); return document.querySelector("#panels > section:not([hidden])").innerText; })()`, &text)
+	if !strings.Contains(text, "in the run queue") {
+		t.Errorf("the function's page: %s", text)
 	}
 }

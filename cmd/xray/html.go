@@ -102,6 +102,7 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	if err != nil {
 		return nil, nil, err
 	}
+	opts.OffCPU = s.OffCPU() != nil
 	opts.Functions = functionsOf(all.functions.Report(s.Clock.Frequency))
 	scope := s.Scope
 	if p.most > 0 {
@@ -115,7 +116,7 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	}
 	// Entries are kept before it is known how long a call takes.
 	opts.MinDuration = scope.MinDuration
-	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true}, func() *html.Recording { return html.New(opts) })
+	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true, OffCPU: s.OffCPU()}, func() *html.Recording { return html.New(opts) })
 	if err == nil {
 		run.PrunedFiles, run.PrunedIn = all.pruned, "Counts and totals of functions, over all threads and the whole time,"
 		opts.Notes = append(s.Caveats(run), opts.Notes...)
@@ -156,8 +157,10 @@ func (a addedCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
 
 // sumUp takes a pass over all calls that the command line chose.
 func sumUp(s *session.Session) (*allCalls, error) {
-	all := func() *allCalls { return &allCalls{functions: account.New(account.Options{})} }
-	opts := calls.Options{Nested: true}
+	opts := calls.Options{Nested: true, OffCPU: s.OffCPU()}
+	all := func() *allCalls {
+		return &allCalls{functions: account.New(account.Options{OffCPU: opts.OffCPU != nil})}
+	}
 	var sums *allCalls
 	var run *session.Run
 	var err error
@@ -193,7 +196,7 @@ func functionsOf(r *account.Report) []html.Function {
 		nanos := r.Clock.Nanos
 		functions[i] = html.Function{
 			ID: row.Func, Count: row.Count, Open: row.Open, Counted: row.Untimed, Pruned: row.Pruned, Total: time(row.Total), Self: time(row.Self),
-			Min: nanos(row.Min), P50: nanos(row.P50), P90: nanos(row.P90), P99: nanos(row.P99), P999: nanos(row.P999), Max: nanos(row.Max),
+			Blocked: time(row.SelfOff.Blocked), Queued: time(row.SelfOff.Queued), Min: nanos(row.Min), P50: nanos(row.P50), P90: nanos(row.P90), P99: nanos(row.P99), P999: nanos(row.P999), Max: nanos(row.Max),
 			Octaves: row.Octaves,
 		}
 	}

@@ -178,9 +178,9 @@ func TestHTMLInBrowser(t *testing.T) {
 
 // sumsOfFunction are what account and a page say of all calls of a function.
 type sumsOfFunction struct {
-	Count, Open, Pruned, Total, Self float64
-	Quantiles                        []float64
-	Bins                             []octaveOfCalls
+	Count, Open, Pruned, Total, Self, Blocked, Queued float64
+	Quantiles                                         []float64
+	Bins                                              []octaveOfCalls
 }
 
 type octaveOfCalls struct{ From, To, N float64 }
@@ -196,6 +196,8 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 			Count, Open, Pruned float64
 			Total               float64 `json:"total_ns"`
 			Self                float64 `json:"self_ns"`
+			Blocked             float64 `json:"blocked_ns"`
+			Queued              float64 `json:"queued_ns"`
 			Min                 float64 `json:"min_ns"`
 			P50                 float64 `json:"p50_ns"`
 			P90                 float64 `json:"p90_ns"`
@@ -215,7 +217,7 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 	}
 	functions = map[string]sumsOfFunction{}
 	for _, row := range report.Functions {
-		f := sumsOfFunction{row.Count, row.Open, row.Pruned, row.Total, row.Self,
+		f := sumsOfFunction{row.Count, row.Open, row.Pruned, row.Total, row.Self, row.Blocked, row.Queued,
 			[]float64{row.Min, row.P50, row.P90, row.P99, row.P999, row.Max}, []octaveOfCalls{}}
 		for _, o := range row.Histogram {
 			f.Bins = append(f.Bins, octaveOfCalls{o.From, o.To, o.Count})
@@ -230,8 +232,8 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 func functionsIn(page *browser.Page) map[string]sumsOfFunction {
 	functions := map[string]sumsOfFunction{}
 	page.Eval(`Object.fromEntries(meta.functions.map((f, k) => {
-		const {count: Count, open: Open, pruned: Pruned, quantiles: Quantiles} = f.all, {total: Total, self: Self} = functionSums().functions[k];
-		return [f.name, {Count, Open, Pruned, Total, Self, Quantiles, Bins: f.all.bins.filter(b => b.n).map(({from: From, to: To, n: N}) => ({From, To, N}))}]; }))`, &functions)
+		const {count: Count, open: Open, pruned: Pruned, blocked: Blocked, queued: Queued, quantiles: Quantiles} = f.all, {total: Total, self: Self} = functionSums().functions[k];
+		return [f.name, {Count, Open, Pruned, Total, Self, Blocked, Queued, Quantiles, Bins: f.all.bins.filter(b => b.n).map(({from: From, to: To, n: N}) => ({From, To, N}))}]; }))`, &functions)
 	return functions
 }
 

@@ -13,6 +13,9 @@ type Function struct {
 	// recorder: their time is in Total, and in no other number.
 	Counted, Pruned uint64
 	Total, Self     uint64 // time during which a call was open, and that without the calls that it made
+	// Blocked and Queued are the parts of Self off the processor. They count only with
+	// Options.OffCPU.
+	Blocked, Queued uint64
 	// Of the durations of the calls that ended, except Counted and Pruned.
 	Min, P50, P90, P99, P999, Max uint64
 	Octaves                       []uint64 // numbers of these calls, by the length of their ticks in bits
@@ -44,7 +47,7 @@ const maxExact = 1 << 53
 
 // addTo packs the sums of a function.
 func (f *Function) addTo(p *packer) {
-	for _, v := range []uint64{f.Count, f.Open, f.Counted, f.Pruned, f.Total, f.Self, f.Min, f.P50, f.P90, f.P99, f.P999, f.Max} {
+	for _, v := range []uint64{f.Count, f.Open, f.Counted, f.Pruned, f.Total, f.Self, f.Blocked, f.Queued, f.Min, f.P50, f.P90, f.P99, f.P999, f.Max} {
 		p.add(min(v, maxExact))
 	}
 	first := 0

@@ -55,6 +55,7 @@ type meta struct {
 	Notes     []string       `json:"notes"`
 	Left      uint64         `json:"left"`    // calls that are not in the columns
 	Octaves   []octave       `json:"octaves"` // null if functions have no sums
+	OffCPU    bool           `json:"offCPU"`
 	Functions []metaFunction `json:"functions"`
 	Threads   []metaThread   `json:"threads"`
 	Events    []metaEvent    `json:"events"`
@@ -86,7 +87,7 @@ const maxEnds = 8
 func (r *Recording) Write(w io.Writer, names symbolize.Names) error {
 	m := meta{
 		Unit: reader.Clock{Frequency: r.opts.Frequency}.Unit(), Notes: append([]string{}, r.opts.Notes...),
-		Left: min(r.opts.Left, maxExact), Octaves: r.opts.octaves(),
+		Left: min(r.opts.Left, maxExact), Octaves: r.opts.octaves(), OffCPU: r.opts.OffCPU,
 		Functions: []metaFunction{}, Threads: []metaThread{}, Events: []metaEvent{},
 	}
 	if r.opts.Epoch != 0 {

@@ -23,6 +23,8 @@ type Options struct {
 	Notes []string
 	// Left is the number of calls that did not fit into the page.
 	Left uint64
+	// OffCPU says that times off the processor are known. They are shown as events.
+	OffCPU bool
 	// Functions, if not nil, are the sums of all selected calls, including those that are
 	// not in the page. Without them, the page adds up its own calls.
 	Functions []Function
@@ -98,14 +100,38 @@ func (r *Recording) Calls(b *calls.Batch) error {
 			t.ends = append(t.ends, calls.Truncated)
 		},
 		func(c *calls.Call, _ []calls.Arg) { t.leave(c, r.opts) },
-		func(e *calls.Event) {
-			if t.events++; t.events > maxThreadEvents {
-				r.dropped++
-				return
-			}
-			r.events = append(r.events, event{b.Index, r.opts.at(e.TSC), e.String()})
-		})
+		func(e *calls.Event) { r.event(t, b.Index, e.TSC, e.String()) })
+	for i := range b.Gaps {
+		if g := &b.Gaps[i]; g.Blocked+g.Queued > 0 {
+			r.event(t, b.Index, g.To, r.opts.offCPU(g))
+		}
+	}
 	return nil
+}
+
+// event adds an event of the thread with an index.
+func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
+	if t.events++; t.events > maxThreadEvents {
+		r.dropped++
+		return
+	}
+	r.events = append(r.events, event{index, r.opts.at(tsc), text})
+}
+
+// offCPU describes a time off the processor that ends.
+func (o *Options) offCPU(g *calls.Gap) string {
+	c := reader.Clock{Frequency: o.Frequency}
+	text := "was off the processor: "
+	if g.Blocked > 0 {
+		text += "blocked " + c.Format(g.Blocked)
+		if g.Queued > 0 {
+			text += ", "
+		}
+	}
+	if g.Queued > 0 {
+		text += "in the run queue " + c.Format(g.Queued)
+	}
+	return text
 }
 
 // leave ends the innermost call.

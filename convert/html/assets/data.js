@@ -47,8 +47,8 @@ async function loadSums() {
 	// Calls that are only in the sums of functions.
 	meta.pruned = meta.counted = 0;
 	for (const f of meta.functions) {
-		const [count, open, counted, pruned, total, self, ...quantiles] = Array.from({length: 12}, next);
-		f.all = {count, open, counted, pruned, calls: count + open, timed: count - counted - pruned, total, self, max: quantiles[5], quantiles, bins: []};
+		const [count, open, counted, pruned, total, self, blocked, queued, ...quantiles] = Array.from({length: 14}, next);
+		f.all = {count, open, counted, pruned, calls: count + open, timed: count - counted - pruned, total, self, blocked, queued, max: quantiles[5], quantiles, bins: []};
 		meta.pruned += pruned;
 		meta.counted += counted;
 		const first = next(), n = next();
