@@ -46,7 +46,7 @@ custom event "xray:cut" marks these places.
 
 func (c *slicing) addFlags(f *pflag.FlagSet) {
 	for name, usage := range map[string]string{
-		"thread":    "only this `THREAD`: an id, or PROCESS/THREAD; repeatable",
+		"thread":    "only this `THREAD`: an ID, or PROCESS/THREAD; repeatable",
 		"func":      "only calls of functions that match `REGEXP`, and the calls around them",
 		"from":      "omit what is before `TIME` since the trace's start: 1.5s, 200ms, 1000ticks",
 		"to":        "omit what is at `TIME` or later",

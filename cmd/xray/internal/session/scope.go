@@ -69,7 +69,7 @@ func (f *scopeFlags) add(flags *pflag.FlagSet, kind ScopeKind) {
 	if kind == Everything {
 		return
 	}
-	flags.StringArrayVar(&f.threads, "thread", nil, "only this `THREAD`: an id, or PROCESS/THREAD; repeatable")
+	flags.StringArrayVar(&f.threads, "thread", nil, "only this `THREAD`: an ID, or PROCESS/THREAD; repeatable")
 	f.timeFlags.add(flags)
 	if kind == ByPlace {
 		return
@@ -171,7 +171,7 @@ func (s *Session) chooseThreads(args []string) (func(reader.Thread) bool, error)
 		p, err1 := strconv.ParseInt(process, 10, 32)
 		t, err2 := strconv.ParseInt(thread, 10, 32)
 		if errors.Join(err1, err2) != nil {
-			return nil, cli.Usagef("--thread: %q is neither a thread id nor PROCESS/THREAD", arg)
+			return nil, cli.Usagef("--thread: %q is neither a thread ID nor PROCESS/THREAD", arg)
 		}
 		list = append(list, wanted{int32(p), int32(t), !pair})
 	}
