@@ -1,4 +1,4 @@
-/* The functions that xray/recorder.h calls. */
+/* The functions of xray/recorder.h. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ static int fail(const char *what, const char *why)
 
 static const char *error(void) { return last_error; }
 
-/* The same with the reason that the answer to a command gives. */
+/* The same, with the reason from the answer to a command. */
 static int fail_as_answered(const char *what, char *answer)
 {
 	static const char before[] = "{\"ok\":false,\"error\":\"";
@@ -47,7 +47,7 @@ static int command(const char *line, char *answer, size_t size)
 	return 0;
 }
 
-/* What the program asks for takes system calls, and so is no surprise to it. */
+/* What the program asks for takes system calls, so the program expects them. */
 static uint32_t may_call(void)
 {
 	uint32_t was = xr_unsealed;
@@ -55,7 +55,7 @@ static uint32_t may_call(void)
 	return was;
 }
 
-/* Runs a command with options after it; of the answer only the failure counts. */
+/* Runs a command with options. Of the answer, only failure matters. */
 static int run(const char *command, const char *what, const char *options)
 {
 	struct xr_text line = {0};
@@ -102,7 +102,7 @@ static int write_snapshot(const char *path, uint64_t since)
 		return fail(path, ": the name is too long");
 	room[part.n] = 0;
 
-	xr_sys1(SYS_unlink, (intptr_t)room); /* of a process that ended meanwhile */
+	xr_sys1(SYS_unlink, (intptr_t)room); /* from a process that has ended */
 	int fd = xr_open(room, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	int64_t err = fd;
 	if (fd >= 0) {
@@ -139,7 +139,7 @@ static int keep(const char *path, uint64_t *longest, uint64_t begin, uint64_t to
 	uint32_t was = may_call();
 	uint64_t signals = xr_block_signals();
 	xr_lock(XR_LOCK_CONTROL);
-	/* Another thread may have ended a longer one meanwhile. */
+	/* Another thread may have finished a longer request in the meantime. */
 	if (xr_root.mode != XR_OFF && took > __atomic_load_n(longest, __ATOMIC_RELAXED)) {
 		result = write_snapshot(path, begin);
 		if (!result) {

@@ -35,8 +35,8 @@ static socklen_t abstract(struct sockaddr_un *a, const char *name)
 	return offsetof(struct sockaddr_un, sun_path) + 1 + n;
 }
 
-/* Anybody may listen under an abstract name. The program gives its calls to its own
- * user or to root only. */
+/* Anyone can listen under an abstract name. The program hands its calls only to its own
+ * user or to root. */
 static int trusted(int fd, uint32_t *pid)
 {
 	struct ucred peer = {.uid = -1};
@@ -89,8 +89,8 @@ static int ask(int fd, const char *name, uint32_t *observer)
 	return err < 0 ? err : receive_descriptor(fd);
 }
 
-/* Only the part of the arena that is in use can be read and written: a program that locks
- * its memory (mlockall) would take all of the rest. */
+/* Only the used part of the arena is readable and writable. A program that locks its memory
+ * (mlockall) would otherwise make all of it resident. */
 static uint64_t opened;
 
 /* How much of it is mapped. */
@@ -98,7 +98,7 @@ static uint64_t reach;
 
 enum { AHEAD = 16 << 20 };
 
-/* Opens the arena, which is at base, up to an offset. Returns 0 when that cannot be done. */
+/* Makes the arena at base accessible up to an offset. Returns 0 on failure. */
 static int open_up_to(uint64_t base, uint64_t end, uint64_t size)
 {
 	uint64_t from = __atomic_load_n(&opened, __ATOMIC_ACQUIRE);
@@ -109,7 +109,7 @@ static int open_up_to(uint64_t base, uint64_t end, uint64_t size)
 		to = size;
 	if (xr_sealed || end > to || xr_sys3(SYS_mprotect, base + from, to - from, PROT_READ | PROT_WRITE) < 0)
 		return 0;
-	/* Others may have done the same meanwhile. */
+	/* Other threads may have done the same in the meantime. */
 	while (from < to && !__atomic_compare_exchange_n(&opened, &from, to, 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 		;
 	return 1;
@@ -117,7 +117,7 @@ static int open_up_to(uint64_t base, uint64_t end, uint64_t size)
 
 static int open_more(uint64_t end) { return open_up_to(arena->base, end, reach); }
 
-/* What other processes took is open here, too: they may leave it to this one. */
+/* Also opens what other processes use, because they may leave it to this one. */
 static int open_all(void) { return open_more(__atomic_load_n(&arena->next, __ATOMIC_ACQUIRE)); }
 
 /* Where the tables of the arena end. */
@@ -126,7 +126,7 @@ static uint64_t processes_end(void)
 	return XR_THREAD_PAGE + XR_ARENA_SLOTS * sizeof(struct xr_slot) + XR_ARENA_PROCESSES * sizeof(struct xr_process);
 }
 
-/* Maps as much as the process may have. Nothing takes memory before it is used. */
+/* Maps as much as the process may use. Nothing takes memory before it is used. */
 static int map_arena(int fd)
 {
 	enum { LEAST = 64 << 20 };
@@ -143,7 +143,7 @@ static int map_arena(int fd)
 		int64_t at = xr_sys6(SYS_mmap, 0, size + XR_CHUNK_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (at < 0 && at > -4096)
 			continue;
-		/* Chunks are told apart by the low bits of their addresses. */
+		/* Chunks are identified by the low bits of their addresses. */
 		uint64_t base = (at + XR_CHUNK_SIZE - 1) & -(uint64_t)XR_CHUNK_SIZE;
 		if (base > (uint64_t)at)
 			xr_unmap((void *)at, base - at);
@@ -259,7 +259,7 @@ void xr_arena_forked(uint32_t parent)
 		enroll();
 }
 
-/* Shows the observer the metadata of latest. */
+/* Publishes the metadata in latest to the observer. */
 static void show(void)
 {
 	uint32_t version = self->texts + 1, at = version & 1;
@@ -273,7 +273,7 @@ static void show(void)
 	__atomic_store_n(&self->texts, version, __ATOMIC_RELEASE);
 }
 
-/* A forked child begins with what its parent knew. */
+/* A forked child starts with its parent's metadata. */
 static int is_enrolled(void)
 {
 	if (!self)
@@ -358,7 +358,8 @@ int xr_arena_attach(struct xr_thread *t)
 	if (!is_enrolled())
 		return 0;
 	uint32_t n = __atomic_load_n(&arena->nslots, __ATOMIC_ACQUIRE);
-	/* Slots of processes that are gone. Looking for one costs more the more there are. */
+	/* Reuse slots of processes that have ended. The search takes longer the more slots
+	 * there are. */
 	for (uint32_t i = 0; !s && __atomic_load_n(&arena->nfree, __ATOMIC_ACQUIRE) && i < n && i < XR_ARENA_SLOTS; i++) {
 		if (slot_at(i)->nchunks != xr_root.nchunks || !claim(&slot_at(i)->state, XR_SLOT_FREE, XR_SLOT_TAKEN))
 			continue;
@@ -459,7 +460,8 @@ static int has_room(const struct xr_slot *s, uint64_t number)
 	return number <= s->nchunks || __atomic_load_n(&s->consumed, __ATOMIC_ACQUIRE) >= number - s->nchunks;
 }
 
-/* An observer that has not moved for so many ticks, 10 s on most machines, is gone. */
+/* An observer that makes no progress for this many ticks, about 10 s on most machines,
+ * counts as gone. */
 #define GIVE_UP (30ull << 30)
 
 int xr_arena_room(struct xr_thread *t)

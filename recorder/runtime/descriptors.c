@@ -1,10 +1,10 @@
-/* Descriptors of the recorder's in a process whose descriptors are the program's.
+/* The recorder's descriptors in a process whose descriptors belong to the program.
  *
- * The control thread has a table of its own, so that the program cannot close what is
- * in it, finds no number taken, and no descriptor it does not know. Where the kernel
- * cannot do that, and for what the program's threads write to, a descriptor lies high,
- * and is looked at each time before it is used: whatever is not the file or socket that
- * it was is the program's, and left alone. */
+ * The control thread has its own descriptor table. So the program cannot close the
+ * recorder's descriptors, finds all numbers free, and finds no unknown descriptors. If the
+ * kernel does not support that, and for files that the program's threads write to, the
+ * recorder uses high numbers and checks a descriptor before each use. If it is no longer
+ * the same file or socket, it belongs to the program, and the recorder leaves it alone. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 #include "syscall.h"
 #include "text.h"
 
-/* Higher numbers would make the kernel's table, which each fork copies, a large one. */
+/* Higher numbers would enlarge the kernel's table, which each fork copies. */
 enum { HIGHEST = 4096, ROOM = 32 };
 
 __thread uint32_t xr_own_table __attribute__((tls_model("initial-exec")));
@@ -32,7 +32,7 @@ int xr_identify(int fd, uint64_t id[2])
 	return err;
 }
 
-/* Moves a descriptor to where programs have none. */
+/* Moves a descriptor to a number that programs do not use. */
 static int move_high(int fd)
 {
 	struct rlimit limit = {0, 0};
@@ -95,7 +95,7 @@ int xr_leave_table(void)
 	return xr_own_table;
 }
 
-/* Standard error as it was when the recorder began. */
+/* Standard error at the start of the recorder. */
 static struct xr_held stderr_then = {.fd = -1};
 
 void xr_remember_stderr(void)

@@ -5,11 +5,11 @@
 #include "syscall.h"
 #include "trace.h"
 
-/* Whose memory a payload is. Compilers pass wrong pointers to typed events, so that only
- * our own can be read without asking the kernel. */
+/* Who owns the memory of a payload. Compilers pass wrong pointers to typed events, so only
+ * our own memory can be read without asking the kernel. */
 enum owner { PROGRAM, OURS };
 
-/* Returns how many bytes could be read. */
+/* Returns the number of bytes that could be read. */
 static uint64_t copy_payload(void *to, const void *p, uint64_t n, enum owner owner)
 {
 	if (owner == PROGRAM)
@@ -18,8 +18,8 @@ static uint64_t copy_payload(void *to, const void *p, uint64_t n, enum owner own
 	return n;
 }
 
-/* Writes an event record. What is recorded at once in one piece, header, payload and
- * trailer, becomes part of the ring in the end. */
+/* Writes an event record. Header, payload and trailer are written in one piece, which
+ * becomes part of the ring at the end. */
 static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 {
 	uint64_t size = n < XR_MAX_PAYLOAD ? n : XR_MAX_PAYLOAD, tsc;
@@ -34,7 +34,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 		uint64_t copied = size ? copy_payload(q + 2, p, size, owner) : 0;
 		if (copied < n)
 			xr_tls->truncated++;
-		/* A chunk is zeros after the cursor, and stays so. */
+		/* The bytes after the cursor in a chunk are zeros, and must stay zeros. */
 		uint64_t end = (copied + 7) & ~7ull;
 		xr_zero((uint8_t *)(q + 2) + copied, padded - copied);
 		q[0] = head | copied << 32;
@@ -45,7 +45,7 @@ static void record(uint64_t head, const void *p, uint64_t n, enum owner owner)
 	xr_leave(signals);
 }
 
-/* Events are kept where calls are. */
+/* Modes that keep calls keep events. */
 static int wanted(void)
 {
 	uint32_t mode = __atomic_load_n(&xr_root.mode, __ATOMIC_RELAXED);
@@ -70,7 +70,7 @@ void xr_typed_event(uint64_t type, const void *p, uint64_t n)
 		record(XR_REC_TYPED << 1 | 1 | (type & 0xffff) << 16, p, n, PROGRAM);
 }
 
-/* A landing as metadata, after which are the exits of the calls that are left. */
+/* A landing as metadata. The exits of the calls that are left follow it. */
 struct landing {
 	char magic[4];
 	uint16_t schema, kind;

@@ -1,21 +1,20 @@
-/* Profile mode: calls that have no path, because there are as many as there may be, or
- * because they are too deep. Their sums are kept by function and caller, so those of
- * functions are exact. The tree shows them as one folded path below the last path that it
- * has.
+/* Profile mode: calls without a path of their own, because the tree is full or they are too
+ * deep. Their sums are kept by function and caller, so the sums of functions are exact. The
+ * tree shows such calls as one folded path below the last path that it has.
  *
- * All calls made from a folded call are folded too. So at any time, open folded calls
+ * All calls made from a folded call are folded too. So at any time, the open folded calls
  * were made from one path, the profile's folding.
  *
- * Nothing here calls libc or uses vector registers, and a signal handler may come between
- * any two instructions, as in profile.c. */
+ * Nothing here calls libc or uses vector registers. A signal handler may come between any
+ * two instructions, as in profile.c. */
 #include "arena.h"
 #include "profile.h"
 #include "ring.h"
 #include "syscall.h"
 
-/* All threads together tell so many pairs of function and caller apart: 30 MB. Beyond that,
- * sums of a function have any caller. Of those there are as many as threads have functions
- * without a path, and at most 120 MB. */
+/* All threads together can distinguish this many pairs of function and caller: 30 MB.
+ * Beyond that, the sums of a function have any caller. There are as many of those as
+ * threads have functions without a path, and at most 120 MB. */
 enum { MAX_PAIRS = 1 << 16, MAX_ANY = 1 << 18 };
 
 static struct xr_quota pairs, any_callers;
@@ -36,7 +35,7 @@ static struct xr_fold *find(struct xr_profile *p, uint32_t caller, uint32_t id)
 	return f;
 }
 
-/* Here and in the next two, signals are blocked. */
+/* Signals are blocked in this function and the next two. */
 static struct xr_fold *make(struct xr_profile *p, uint32_t caller, uint32_t id)
 {
 	uint32_t at = p->nfolds % XR_PAGE_FOLDS;
@@ -101,8 +100,9 @@ int xr_path_has(const struct xr_profile *p, const struct xr_path *c, uint32_t id
 
 static struct xr_fold *fold_at(struct xr_profile *p, uint64_t n) { return (struct xr_fold *)xr_frame_at(p, n - 1)->path; }
 
-/* Whether another folded call of the function is open, further out than the nth. What first
- * says is looked up: a signal handler can leave calls by longjmp at any instruction. */
+/* Whether another folded call of the function is open, further out than the nth. This
+ * checks what first says, because a signal handler can leave calls by longjmp at any
+ * instruction. */
 static int is_open_before(struct xr_profile *p, const struct xr_fold *any, uint64_t n)
 {
 	if (any->first + 1 >= n)
@@ -129,7 +129,8 @@ void xr_fold_opened(struct xr_profile *p, uint64_t n)
 		any->first = n - 1;
 }
 
-/* Takes the time of the nth call out of that of its caller. Returns whether it is nested. */
+/* Subtracts the time of the nth call from that of its caller. Returns whether the call is
+ * nested. */
 static int end_fold(struct xr_profile *p, uint64_t n, uint64_t ticks)
 {
 	struct xr_path *caller = n > 1 ? xr_frame_at(p, n - 2)->path : &p->top;

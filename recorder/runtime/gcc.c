@@ -18,7 +18,7 @@
 #include "ring.h"
 #include "syscall.h"
 
-/* Most functions, and open calls of a thread whose exits get an id. */
+/* The maximum numbers of functions, and of open calls of a thread whose exits get an id. */
 enum { MAX_FUNCTIONS = XR_MAX_HOOKED, SLOTS = 2 * MAX_FUNCTIONS, MAX_OPEN = 1 << 14 };
 
 struct function {
@@ -26,8 +26,8 @@ struct function {
 	uint64_t id;
 };
 
-/* The table is where a function's slot depends on its key; known has all of them in the
- * order in which they were met, with their addresses in place of the keys. */
+/* In the table, a function's slot depends on its key. known has all functions in the order
+ * of their first calls, with addresses in place of keys. */
 static struct {
 	uint64_t n;
 	struct function *table, *known;
@@ -43,7 +43,7 @@ struct xr_open {
 void (*xr_gcc_hooks[XR_GCC_HOOKS])(void) = {xr_nothing, xr_nothing, xr_nothing, xr_nothing};
 void (*xr_gcc_next[XR_GCC_HOOKS])(void);
 
-/* Functions that are neighbours in memory are so in the table. */
+/* Functions that are neighbours in memory are neighbours in the table. */
 static inline uint64_t slot_of(uint64_t key) { return ((key >> 4) + (key >> 21) * 0x9e37) % SLOTS; }
 
 static inline struct function *search(struct function *table, uint64_t key)
@@ -56,7 +56,7 @@ static inline struct function *search(struct function *table, uint64_t key)
 	}
 }
 
-/* The function that calls __fentry__ begins with that, or with an endbr64 before it. */
+/* A function that calls __fentry__ begins with that call, or with an endbr64 before it. */
 static uint64_t start_of(uint64_t behind_call)
 {
 	static const uint8_t endbr[4] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -143,7 +143,7 @@ static struct xr_open *open_calls(void)
 	return t->open;
 }
 
-/* Calls whose frames are below have been left. */
+/* Calls with frames below this one have been left. */
 static inline uint64_t leave_below(const struct xr_open *open, uint64_t n, uint64_t frame)
 {
 	while (n && frame - open[n - 1].frame - 1 < XR_SAME_STACK)
@@ -219,7 +219,7 @@ void xr_gcc_set_mode(enum xr_mode mode, void (*enter)(void), void (*leave)(void)
 void xr_gcc_switch(int on)
 {
 	static void (*const hooks[XR_GCC_HOOKS])(void) = {xr_on_cyg_enter, xr_on_cyg_exit, xr_on_fentry, xr_on_return};
-	/* Depth mode goes by frames, which functions that are inlined share. */
+	/* Depth mode uses frames, which inlined functions share. */
 	on = on && xr_root.mode != XR_OFF && xr_root.mode != XR_DEPTH;
 	for (int i = 0; i < XR_GCC_HOOKS; i++)
 		__atomic_store_n(&xr_gcc_hooks[i], on ? hooks[i] : xr_nothing, __ATOMIC_RELEASE);
@@ -237,7 +237,8 @@ int xr_gcc_any_in(uint64_t but, uint64_t first, uint64_t end)
 	return 0;
 }
 
-/* Functions with sleds are in the table too: a reader takes it for that of all. */
+/* Functions with sleds are in the table too, because a reader takes it for the table of all
+ * functions. */
 static void put_sleds(uint64_t *addresses, uint64_t max)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {

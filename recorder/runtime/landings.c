@@ -1,16 +1,15 @@
-/* Calls that end without an exit: an exception, forced unwinding or longjmp lands in a
- * function further out. On the way there, at the last moment at which the stack still has
- * them, the calls that are left are written down by function, so that a reader ends them
- * there.
+/* Calls that end without an exit. An exception, forced unwinding or longjmp lands in a
+ * function further out. At the last moment at which the stack still has the calls in
+ * between, the recorder writes an exit for each of them, so that a reader ends them there.
  *
- * Whoever unwinds for a language ends up in _Unwind_SetIP when control goes to a handler
- * or to code that cleans up: personality routines of C++, Rust and others call it with the
- * frame to land in, and dynamic programs can be made to call this one first. The functions
- * of the longjmp family are in jumps.c.
+ * Every language's unwinding calls _Unwind_SetIP when control goes to a handler or to
+ * cleanup code: personality routines of C++, Rust and others call it with the frame to land
+ * in. In dynamic programs, the recorder's version comes first. The functions of the longjmp
+ * family are in jumps.c.
  *
- * Each frame of an instrumented function on the stack is one call. The stack is walked by
- * the program's unwinder; nothing here allocates or locks. Some frames are known without
- * that: those of depth and profile mode, and of gcc's -mfentry. */
+ * Each frame of an instrumented function on the stack is one call. The program's unwinder
+ * walks the stack. Nothing here allocates or locks. Some frames are known without a walk:
+ * those of depth and profile mode, and of gcc's -mfentry. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,7 +22,8 @@
 
 typedef void set_ip_function(struct _Unwind_Context *, _Unwind_Ptr);
 
-/* The unwinder's functions, found when the recorder starts; null when there is none. */
+/* The unwinder's functions, looked up when the recorder starts; null if there is no
+ * unwinder. */
 static struct {
 	set_ip_function *set_ip;
 	_Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
@@ -33,8 +33,8 @@ static struct {
 
 /* Functions by address. */
 
-/* Whether an object's table of sleds is in the order of its functions, as linkers leave
- * it; found out when it is first searched. */
+/* Whether an object's sled table is in the order of its functions, as linkers leave it.
+ * Determined by the first search. */
 static struct {
 	uint64_t sleds;
 	int ordered;
@@ -54,7 +54,7 @@ static int is_ordered(const struct xr_object *o)
 	return ordered;
 }
 
-/* The place of the first sled whose function is not before this one. */
+/* The index of the first sled whose function is not before this one. */
 static uint64_t first_sled(const struct xr_object *o, uint64_t function)
 {
 	const struct xr_sled *s = (const struct xr_sled *)o->sleds;
@@ -85,7 +85,7 @@ static uint32_t id_in_sled(const struct xr_sled *sled)
 	return word >> 4;
 }
 
-/* The id of the function that begins there, if it has sleds and they are on. */
+/* The id of the function that begins at this address, if its sleds are on; otherwise 0. */
 static uint32_t sled_id(uint64_t function)
 {
 	uint64_t n = __atomic_load_n(&xr_root.nobjects, __ATOMIC_ACQUIRE);
@@ -105,7 +105,7 @@ static uint32_t sled_id(uint64_t function)
 
 /* The calls that are left. */
 
-/* Ids are written in pieces of so many, since the stack may be small. */
+/* Ids are written in pieces of this size, because the stack may be small. */
 enum { PIECE = 64 };
 
 struct walk {
@@ -120,13 +120,13 @@ struct walk {
 	uint32_t ids[PIECE]; /* the latest of them */
 };
 
-/* The id of the call that has its return address at slot; 0 when it is not recorded. */
+/* The id of the call whose return address is at slot; 0 if the call is not recorded. */
 static uint32_t call_of(struct walk *w, uint64_t function, uint64_t slot)
 {
 	uint32_t id = xr_gcc_open_at(slot, &w->nopen);
 	if (!id)
 		id = sled_id(function);
-	/* What calls hooks by itself when it is unwound has said that it ends. */
+	/* The hook has already reported the end of this call when it was unwound. */
 	if (!id && w->cause == XR_LEFT_BY_JUMP)
 		id = xr_gcc_known(function);
 	if (w->mode == XR_PROFILE)
@@ -149,9 +149,9 @@ static void leave(struct walk *w, uint32_t id)
 	w->ids[w->n++ % PIECE] = id;
 }
 
-/* Looks at a frame. The one before is left when its return address is below where control
- * lands; the search ends with the frame that it lands in. A frame of another stack, of a
- * signal handler or a coroutine, may be anywhere. */
+/* Examines a frame. The previous frame is left if its return address is below the landing
+ * frame. The search ends at the landing frame. A frame of another stack, of a signal
+ * handler or a coroutine, can be anywhere. */
 static _Unwind_Reason_Code look(struct _Unwind_Context *c, void *arg)
 {
 	struct walk *w = arg;
@@ -190,7 +190,7 @@ void xr_land(uint64_t sp, int cause)
 	if (!xr_tls || !unwinder.backtrace || mode == XR_OFF || mode == XR_COUNT || xr_is_forked())
 		return;
 	int error = errno;
-	enum { measured = 17 }; /* one landing in so many */
+	enum { measured = 17 }; /* measure one landing in 17 */
 	static uint64_t landings;
 	uint64_t number = __atomic_fetch_add(&landings, 1, __ATOMIC_RELAXED);
 	uint64_t cpu = number % measured ? 0 : xr_thread_cpu_ns();
@@ -199,7 +199,7 @@ void xr_land(uint64_t sp, int cause)
 	if (w.found && mode == XR_PROFILE) {
 		xr_profile_leave(w.depth);
 	} else if (w.found && w.n) {
-		/* Only now is it known that they are left. */
+		/* Only here is it certain that these calls are left. */
 		if (w.n > PIECE)
 			walk(&w, 1);
 		w.write = 1;
@@ -222,12 +222,12 @@ static void *search(const char *name)
 	return p ? p : dlsym(RTLD_DEFAULT, name);
 }
 
-/* Static programs do without these. */
+/* Static programs lack these. */
 extern __typeof(dlopen) dlopen __attribute__((weak));
 extern __typeof(dladdr) dladdr __attribute__((weak));
 
-/* As the object with the address caller would find it. Where only a plugin has an
- * unwinder, only the plugin sees that. */
+/* Looks a name up as the object with the address caller would. If only a plugin has an
+ * unwinder, only the plugin sees it. */
 static void *search_from(uint64_t caller, const char *name)
 {
 	Dl_info info;
@@ -240,8 +240,9 @@ static void *search_from(uint64_t caller, const char *name)
 	return p;
 }
 
-/* What the program calls without the recorder: of the unwinder that is seen from here, or
- * else of the caller's. Looked for as seldom as can be, since that takes the loader's lock. */
+/* What the program would call without the recorder: the unwinder that is visible from here,
+ * or else that of the caller. Looked up as rarely as possible, because that takes the
+ * loader's lock. */
 static set_ip_function *real_set_ip(uint64_t caller, int *ours)
 {
 	set_ip_function *next = __atomic_load_n(&unwinder.set_ip, __ATOMIC_RELAXED);
@@ -267,8 +268,8 @@ __attribute__((weak, visibility("default"))) void _Unwind_SetIP(struct _Unwind_C
 void xr_landings_init(int load)
 {
 	void *backtrace = search("_Unwind_Backtrace"), *library = NULL;
-	/* A program in C comes without an unwinder, which longjmp needs. glibc loads this one
-	 * itself when a thread is cancelled. */
+	/* A C program has no unwinder, but longjmp needs one. glibc itself loads this
+	 * library when a thread is cancelled. */
 	if (!backtrace && load && dlopen)
 		library = dlopen("libgcc_s.so.1", RTLD_NOW);
 	unwinder.cfa = library ? dlsym(library, "_Unwind_GetCFA") : search("_Unwind_GetCFA");

@@ -1,6 +1,6 @@
-/* Which objects of the program have sleds, where, and under which ids. One way for
- * all: the loader says what is mapped, and the section headers of the mapped file say
- * where its sled table is. */
+/* Finds the objects of the program that have sleds, and assigns ids to their functions. All
+ * objects are treated alike: the loader says what is mapped, and the section headers of the
+ * mapped file say where the sled table is. */
 #define _GNU_SOURCE
 #include <elf.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ struct xr_root xr_root = {
 /* Objects that are known to have no sleds, by the hashes of their keys. */
 static uint64_t without_sleds[1024];
 
-/* Bounds for what a file may claim. */
+/* Limits for what a file may claim. */
 enum { MAX_SECTIONS = 1 << 16, MAX_NAMES = 1 << 24, MAX_NOTES = 1 << 16, MAX_HEADERS = 1 << 16 };
 
 /* What is found out about an object. */
@@ -112,7 +112,7 @@ static int read_at(struct finding *f, void *to, uint64_t n, uint64_t offset)
 	return 0;
 }
 
-/* Whether n bytes of the file are those that are mapped at p: 0 if so. */
+/* Compares n bytes of the file with those mapped at p. Returns 0 if they are equal. */
 static int same_bytes(struct finding *f, const void *p, uint64_t n, uint64_t offset)
 {
 	if (!n)
@@ -182,8 +182,8 @@ static int read_sections(struct finding *f, const ElfW(Ehdr) *e)
 	return err;
 }
 
-/* Finds the table of an object, or why it is not available. Objects that have none
- * leave with a table of 0. */
+/* Finds the sled table of an object, or the reason why it is not available. The table is 0
+ * for objects without one. */
 static int find_table(struct finding *f)
 {
 	ElfW(Ehdr) e;
@@ -256,8 +256,7 @@ void xr_refuse(struct xr_object *o, const char *why, int64_t error)
 	xr_warn("an object is not recorded", room);
 }
 
-/* The path of the file that is open, and the name it was opened by if that cannot
- * be told. */
+/* The path of the open file, or the name it was opened by if the path is unknown. */
 static void name_object(struct xr_object *o, const struct finding *f)
 {
 	char link[40] = "/proc/thread-self/fd/";
@@ -284,7 +283,7 @@ uint32_t xr_take_ids(uint32_t n)
 	return max + 1;
 }
 
-/* An object that was there before keeps its place in the table and its ids. */
+/* An object that was loaded before keeps its place in the table and its ids. */
 static struct xr_object *find_earlier(const struct xr_object *o)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++) {
@@ -297,7 +296,7 @@ static struct xr_object *find_earlier(const struct xr_object *o)
 	return NULL;
 }
 
-/* Puts o into the table: *o may be used no more. Returns null when it is full. */
+/* Moves o into the table; do not use *o afterwards. Returns null if the table is full. */
 static struct xr_object *add_to_table(struct xr_object *o)
 {
 	struct xr_object *old = find_earlier(o), *to = old ? old : &objects[xr_root.nobjects];
@@ -328,14 +327,15 @@ const void *xr_dynamic_section(const struct dl_phdr_info *info)
 	return NULL;
 }
 
-/* An address in the dynamic section, which musl and read-only sections have as in the file. */
+/* Converts an address in the dynamic section. musl, and read-only sections, keep it as in
+ * the file. */
 static uint64_t dynamic_address(const struct dl_phdr_info *info, uint64_t value)
 {
 	return value < info->dlpi_addr ? info->dlpi_addr + value : value;
 }
 
-/* Whether an object calls the hooks that gcc puts into functions. The string table follows
- * the table of symbols, though other tables may lie between. */
+/* Whether an object calls the hooks of gcc's instrumentation. The string table follows the
+ * symbol table, though other tables may lie between. */
 static int imports_hooks(const struct dl_phdr_info *info)
 {
 	static const char *const hooks[] = {"__cyg_profile_func_enter", "__fentry__"};
@@ -361,12 +361,11 @@ static int imports_hooks(const struct dl_phdr_info *info)
 	return 0;
 }
 
-/* Functions that were met by their hooks; those before the first were looked at by
- * the last discovery. */
+/* Functions found by their hooks. The last discovery has examined those before the first. */
 static uint64_t first_hooked;
 
-/* Finds the code of an object without sleds that has such functions, or is known to have
- * some that were not met yet. */
+/* Finds the code of an object without sleds that has such functions, or may have some that
+ * no hook has reported yet. */
 static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o, int hooked)
 {
 	for (int i = 0; i < info->dlpi_phnum; i++) {
@@ -381,7 +380,7 @@ static int find_hooked(const struct dl_phdr_info *info, struct xr_object *o, int
 	return 0;
 }
 
-/* Too large for the stack of whoever calls. */
+/* Too large for the caller's stack. */
 static struct xr_object candidate;
 
 static int add(struct finding *f, int is_program)

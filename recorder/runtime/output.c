@@ -1,5 +1,4 @@
-/* The file that a process writes its trace to: its name, and its descriptor among those of
- * the program. */
+/* The file that a process writes its trace to: its name and its descriptor. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -75,9 +74,9 @@ int xr_open_output(const char *template)
 
 /* Descriptors. */
 
-/* The output: one file, which may be open in the program's table and in the control
- * thread's. One thread cannot close what is in the other's table, so an entry may be that of an
- * earlier output. */
+/* The output is one file, which may be open in the program's table and in the control
+ * thread's. One thread cannot close what is in the other's table, so an entry may belong to
+ * an earlier output. */
 static struct {
 	uint64_t id[2];       /* 0 when there is none */
 	struct xr_held in[2]; /* by xr_own_table */
@@ -87,7 +86,7 @@ static struct {
 
 static int is_output(const uint64_t id[2]) { return id[1] && id[0] == output.id[0] && id[1] == output.id[1]; }
 
-/* Takes fd for the output if it is that. */
+/* Uses fd for the output if it is that file. */
 static int take(int fd)
 {
 	uint64_t id[2];

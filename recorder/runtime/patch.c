@@ -20,7 +20,7 @@
 #include "ring.h"
 #include "syscall.h"
 
-/* Near thunks: a page of jumps, and after it a page of where they lead to. */
+/* Near thunks: a page of jumps, followed by a page of their targets. */
 enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, THUNKS }; /* KEEP: exits of what is never pruned */
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
@@ -31,11 +31,11 @@ void xr_record(void), xr_record_nocpu(void), xr_record_arg(void), xr_record_arg_
 
 typedef void (*trampoline)(void);
 
-/* Where the thunks of all objects lead to. */
+/* Targets of the thunks of all objects. */
 static trampoline targets[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 
-/* Where depth mode goes with what it wants: entries, exits, entries with argument, exits
- * of what is never pruned. */
+/* Where depth mode passes the events that it records: entries, exits, entries with
+ * argument, exits of functions that are never pruned. */
 trampoline xr_depth_next[4];
 
 static int patched_on;
@@ -50,8 +50,8 @@ static void write_slots(const struct xr_object *o)
 		__atomic_store_n(&slots[i], targets[i], __ATOMIC_RELEASE);
 }
 
-/* A file with the code of the first page. Memory that was writable can be denied to
- * become executable; a file can be mapped so from the start. */
+/* A file with the code of the first page. A system can forbid making writable memory
+ * executable, but a file can be mapped as executable from the start. */
 static int code_file(void)
 {
 	uint8_t code[THUNKS * THUNK_SIZE];
@@ -90,12 +90,12 @@ static int64_t reserve_at(uint64_t address)
 		return p;
 	if ((uint64_t)p == address)
 		return 0;
-	xr_sys2(SYS_munmap, p, 2 * PAGE); /* a kernel that does not know the flag */
+	xr_sys2(SYS_munmap, p, 2 * PAGE); /* the kernel does not know the flag */
 	return -EEXIST;
 }
 
-/* Finds a place: below the object first, and above it only from a distance, because
- * the heap grows directly above a program. */
+/* Finds a place for the pages: below the object first. Above it, only at a distance,
+ * because the heap grows directly above a program. */
 static uint64_t reserve_near(const struct xr_mapping *place, const struct xr_object *o)
 {
 	uint64_t first = place->seg_first, end = place->seg_end;
@@ -214,7 +214,7 @@ static void set_bits(const struct xr_object *o, uint64_t first, uint64_t last, i
 	}
 }
 
-/* Reads a number that ends at end or before another character; 0 if there is none. */
+/* Reads a number that ends at end or before another character; returns 0 if there is none. */
 static uint64_t number(const char **p, const char *end)
 {
 	uint64_t v = 0;
@@ -229,8 +229,8 @@ static int starts(const char *p, const char *end, const char *with)
 	return (uint64_t)(end - p) >= n && !xr_strncmp(p, with, n);
 }
 
-/* Applies the filter's lines to o, or only checks them when o is null. Returns the
- * number of the first line that is wrong. */
+/* Applies the filter's lines to o, or only checks them if o is null. Returns the number of
+ * the first invalid line. */
 static int read_filter(const char *text, uint64_t size, const struct xr_object *o)
 {
 	int line = 1, applies = 0, named = 0;
@@ -316,15 +316,15 @@ static const struct shape {
 
 static int is_event(int kind) { return kind == XR_SLED_CUSTOM || kind == XR_SLED_TYPED; }
 
-/* What compilers put into the tails of entries and exits: a nop of 9 bytes or the end
- * of one of 10, and the same for processors that are slow with nops so long. */
+/* The bytes that compilers put into the tails of entries and exits: a nop of 9 bytes, the
+ * end of one of 10 bytes, and the same for processors on which such long nops are slow. */
 static const uint8_t nops[][9] = {
 	{0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x02, 0x00, 0x00},
 	{0x0f, 0x1f, 0x80, 0x00, 0x02, 0x00, 0x00, 0x66, 0x90},
 	{0x1f, 0x80, 0x00, 0x02, 0x00, 0x00, 0x0f, 0x1f, 0x00},
 };
 
-/* A sled and what it should be. */
+/* A sled and its intended state. */
 struct target {
 	uint8_t *p;
 	const struct shape *shape;
@@ -335,9 +335,9 @@ struct target {
 
 enum condition { FRESH, OURS, FOREIGN };
 
-/* Tails have 9 bytes, or 4. Copies of a fixed size are single loads and stores, of the same
- * size here and where a tail is put together: that matters where there are tens of
- * thousands of sleds. */
+/* Tails have 9 or 4 bytes. Copies of a fixed size compile to single loads and stores, of
+ * the same size here and where a tail is assembled. This matters for tens of thousands of
+ * sleds. */
 static int has_tail(const struct target *t)
 {
 	const uint8_t *p = t->p + t->shape->tail;
@@ -380,7 +380,7 @@ static enum condition condition(const struct target *t)
 	return FOREIGN;
 }
 
-/* Whether the mode has a use for sleds of this kind. */
+/* Whether the mode records sleds of this kind. */
 static int mode_wants(int kind)
 {
 	if (xr_root.mode == XR_COUNT)
@@ -388,7 +388,7 @@ static int mode_wants(int kind)
 	return !is_event(kind) || xr_root.mode != XR_PROFILE;
 }
 
-/* The sleds of an object, one after the other. */
+/* Iterates over the sleds of an object. */
 struct walk {
 	const struct xr_object *o;
 	uint64_t i, function;
@@ -427,16 +427,16 @@ static int next(struct walk *w, struct target *t)
 	return 1;
 }
 
-/* How text is written to: directly, or through a file of the process's memory where
- * it may not be made writable. */
+/* How to write to code: directly, or through a file of the process's memory if the code may
+ * not be made writable. */
 struct pen {
 	int fd;        /* -1: directly */
 	uint64_t first, size;
 	int prot;
 };
 
-/* Whether no other thread can be in the text. Only then may it be written through a
- * file: that copy need not be atomic. */
+/* Whether no other thread can execute the code. Only then may it be written through a file,
+ * because that copy need not be atomic. */
 static int is_alone(void)
 {
 	struct stat st;
@@ -486,14 +486,14 @@ static void write_head(const struct pen *pen, const struct target *t)
 		__atomic_store_n((uint16_t *)t->p, head, __ATOMIC_RELEASE);
 }
 
-/* Makes all cores see what was written before they run what is written next. */
+/* Makes all cores see what was written before they execute what is written next. */
 static void barrier(void)
 {
 	if (xr_sys3(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) < 0)
 		xr_sys3(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-/* What is done to an object. */
+/* The state of patching an object. */
 struct work {
 	int writing;   /* pen is taken */
 	int fresh;     /* tails were written, whose heads wait for a barrier */
@@ -523,7 +523,7 @@ static int has_foreign(const struct xr_object *o)
 	return 0;
 }
 
-/* Gives up an object with sleds that somebody else has changed. */
+/* Gives up an object whose sleds something else has changed. */
 static void give_up(struct xr_object *o, struct work *work)
 {
 	struct walk w = {.o = o};
@@ -540,9 +540,9 @@ static void give_up(struct xr_object *o, struct work *work)
 	xr_refuse(o, "somebody else has changed its sleds", 0);
 }
 
-/* Goes through the sleds of an object once, since memory is what takes the time: looks
- * at each and flips its head, or, where there is no tail yet, writes that. Before the
- * first tail is written, all sleds are looked at. */
+/* Goes through the sleds of an object only once, because memory access takes most of the
+ * time. It checks each sled and flips its head, or writes the tail if there is none yet.
+ * Before it writes the first tail, it checks all sleds. */
 static void work_on(struct xr_object *o, struct work *work)
 {
 	struct walk w = {.o = o};
@@ -561,7 +561,7 @@ static void work_on(struct xr_object *o, struct work *work)
 		if (!work->writing && !begin_writing(o, work))
 			return;
 		if (c == FRESH) {
-			if (o->patched && !work->fresh) /* closed, and opened again at the same place */
+			if (o->patched && !work->fresh) /* closed, and opened again at the same address */
 				xr_mappings[o - xr_root.objects].absent = xr_last_scan;
 			write_tail(&work->pen, &t);
 			work->fresh = 1;
@@ -581,7 +581,7 @@ static void flip_heads(struct xr_object *o, const struct work *work)
 			write_head(&work->pen, &t);
 }
 
-/* Notes when an object that was opened meanwhile is recorded. */
+/* Records when patching of an object that was opened during the recording was complete. */
 static void note_recorded(struct xr_object *o)
 {
 	struct xr_mapping *place = &xr_mappings[o - xr_root.objects];

@@ -1,12 +1,11 @@
-/* Rings in a file, which is there however the process ends.
+/* Rings in a file that survives the process.
  *
- * The file has the form of an ELF core file of little memory: segments that say
- * which addresses they are of. The rings are mapped from it, so there they are as the
- * threads write them. What leads to them, the root and the tables, stays where it
- * is, and so does a thread's struct, which has to be zeros in a forked child: the
- * file has copies, which are renewed when a thread takes a chunk. The copy of a
- * struct has no cursor. Its reader goes on as long as there are records, and after
- * the cursor there are none.
+ * The file is an ELF core file of little memory: its segments say which addresses they
+ * hold. The rings are mapped from it, so the file has them as the threads write them. The
+ * root and the tables stay in private memory. So does a thread's struct, which must be zero
+ * in a forked child. The file has copies of these, which are updated when a thread takes a
+ * chunk. The copy of a struct has no cursor. Its reader continues as long as there are
+ * records, and there are none after the cursor.
  *
  * No libc: the slow path comes here. */
 #include <elf.h>
@@ -19,7 +18,8 @@
 #include "text.h"
 #include "trace.h"
 
-/* Segments, of which each ring is one; and what is in front of the first. */
+/* The maximum number of segments, one for each ring, and the size of the part before the
+ * first segment. */
 enum { MAX_SEGMENTS = 4096, HEADER_SIZE = 1 << 18 };
 _Static_assert(sizeof(Elf64_Ehdr) + MAX_SEGMENTS * sizeof(Elf64_Phdr) <= HEADER_SIZE, "");
 
@@ -27,7 +27,7 @@ enum { MAX_PATH = 4096 };
 static char path[MAX_PATH]; /* up to prefix, the same for forked children */
 static uint64_t prefix;
 
-/* What has been written. */
+/* The state of the file. */
 static struct {
 	int fd;            /* -1: nothing yet */
 	int failed;
@@ -55,7 +55,7 @@ static int put(uint64_t at, const void *p, uint64_t n)
 	return k == (int64_t)n ? 0 : k < 0 ? k : -ENOSPC;
 }
 
-/* Makes the file longer by this many bytes, and returns where they are. */
+/* Extends the file by this many bytes, and returns their offset. */
 static int64_t extend(uint64_t size)
 {
 	uint64_t at = file.end, end = (at + size + XR_THREAD_PAGE - 1) & -(uint64_t)XR_THREAD_PAGE;
@@ -91,7 +91,7 @@ static int add_segment(uint32_t type, const void *p, uint64_t size, uint64_t at)
 	return err;
 }
 
-/* Room for a copy of memory, whose contents come later. */
+/* Reserves space for a copy of memory. The contents come later. */
 static int64_t add_copy(const void *p, uint64_t size)
 {
 	int64_t at = extend(size);
@@ -99,7 +99,7 @@ static int64_t add_copy(const void *p, uint64_t size)
 	return err ? err : at;
 }
 
-/* The kernel's note of which process it is. */
+/* Adds the kernel's note that identifies the process. */
 static int add_note(void)
 {
 	struct {
@@ -217,7 +217,7 @@ static int start(void)
 	return at < 0 ? at : put_objects();
 }
 
-/* The copy of a struct, at the front of its ring. */
+/* Copies a struct to the front of its ring. */
 static int put_thread(const struct xr_thread *t)
 {
 	uint8_t copy[offsetof(struct xr_thread, depth)];
@@ -232,8 +232,8 @@ static int add_ring(struct xr_thread *t)
 	int64_t at = extend(XR_THREAD_PAGE + size);
 	if (at < 0)
 		return at;
-	/* A write to a mapped page that there is no room for would be the end of the
-	 * program, so the room is taken now. */
+	/* Allocate the space now. A write to a mapped page without space on the file system
+	 * would kill the program. */
 	int64_t err = xr_sys4(SYS_fallocate, file.fd, 0, at, XR_THREAD_PAGE + size);
 	if (err < 0)
 		return err;

@@ -1,13 +1,13 @@
-/* Prune mode: how many calls of each function were left out, and how long they took. So
- * the sums of a pruned trace are still exact.
+/* Prune mode: how many calls of each function were dropped, and how long they took. This
+ * keeps the sums of a pruned trace exact.
  *
- * A thread adds to its own tables, and tables are only added up here. Nothing here calls
- * libc or uses vector registers. */
+ * A thread adds to its own tables. The code here only adds up the tables. Nothing here
+ * calls libc or uses vector registers. */
 #include "arena.h"
 #include "internal.h"
 #include "syscall.h"
 
-/* Sums that are from before the recording began, of nbefore functions, and when it did. */
+/* Sums from before the recording began, for nbefore functions, and the time when it began. */
 static struct xr_sum *before;
 static uint64_t nbefore, began;
 
@@ -24,7 +24,7 @@ int xr_sums_make(struct xr_thread *t)
 		sums = xr_map(n * sizeof *sums);
 	if (!sums)
 		return 0;
-	/* A function that a signal handler interrupted may still add to the old ones. */
+	/* A signal handler may have interrupted a function that still adds to the old sums. */
 	sums[0] = (struct xr_sum){(uintptr_t)t->sums, t->nsums};
 	__atomic_store_n(&t->sums, sums, __ATOMIC_RELEASE);
 	__atomic_store_n(&t->nsums, n, __ATOMIC_RELEASE);

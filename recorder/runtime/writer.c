@@ -1,13 +1,13 @@
-/* Chunks to the blocks of an FDR log of version 5.
+/* Converts chunks to the blocks of an FDR log of version 5.
  *
  * A trace is a header, a block of metadata, blocks of threads, and a last block of
- * metadata. It is either streamed, a chunk at a time by the thread that filled it, or
- * a snapshot of all rings. What goes out is what came in with two changes: time
- * stamps become differences, and each 8- or 16-byte record its counterpart of equal
- * size. So one pass over a chunk does it.
+ * metadata. It is either streamed, one chunk at a time by the thread that filled it, or it
+ * is a snapshot of all rings. The output differs from the input in two ways: timestamps
+ * become differences, and each 8- or 16-byte record becomes its counterpart of equal size.
+ * So one pass over a chunk is enough.
  *
- * Nothing here calls libc or uses vector registers: a thread streams in the middle
- * of any of its functions. */
+ * Nothing here calls libc or uses vector registers, because a thread may stream in the
+ * middle of any of its functions. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static inline uint64_t load64(const uint8_t *p)
 static inline void store32(uint8_t *p, uint32_t v) { __builtin_memcpy(p, &v, sizeof v); }
 static inline void store64(uint8_t *p, uint64_t v) { __builtin_memcpy(p, &v, sizeof v); }
 
-/* A 16-byte record of its first byte and a 64-bit value after it. */
+/* Writes a 16-byte record: its first byte, and a 64-bit value after it. */
 static inline uint8_t *put_record(uint8_t *out, uint8_t first, uint64_t value)
 {
 	store64(out, first | value << 8);
@@ -67,11 +67,10 @@ uint8_t *xr_block_head(uint8_t *out, uint64_t extent, uint32_t pid, uint32_t tid
 	return put_record(out, PID, pid);
 }
 
-/* The wall clocks of blocks serve to order those of a thread, and llvm-xray takes
- * two for ordered only if both seconds and microseconds grow. So the seconds are
- * the block's time in units of 2^15 ticks, and the microseconds, which have to stay
- * below a million, the number of the chunk in its thread. When it was, the metadata
- * says. */
+/* The wall clocks of blocks order the blocks of a thread. llvm-xray considers two blocks
+ * ordered only if both seconds and microseconds grow. So the seconds are the block's time
+ * in units of 2^15 ticks. The microseconds must stay below a million: they are the number
+ * of the chunk in its thread. The metadata has the actual time. */
 static struct xr_order block_order(const struct xr_trace *trace, const struct xr_chunk *c, uint64_t tsc)
 {
 	uint64_t number = c->seq / 2;
@@ -81,7 +80,7 @@ static struct xr_order block_order(const struct xr_trace *trace, const struct xr
 	};
 }
 
-/* A position in a chunk, with the state that the stamps before it set. */
+/* A position in a chunk, with the clock state at that position. */
 struct cursor {
 	const uint8_t *p, *end;
 	uint64_t tsc;
@@ -90,8 +89,8 @@ struct cursor {
 
 static inline int is_function(uint32_t word) { return !(word & 1); }
 
-/* Size of the record at p that is not a function record; 0 if there is none that
- * ends by end. */
+/* The size of the record at p, which is not a function record; 0 if no such record ends
+ * before end. */
 static uint64_t record_size(const uint8_t *p, const uint8_t *end)
 {
 	uint64_t left = end - p, size;
@@ -112,8 +111,8 @@ static uint64_t record_size(const uint8_t *p, const uint8_t *end)
 	return size <= left ? size : 0;
 }
 
-/* Whether the record at p, which is of this size, is there in full. Its first and
- * last words are odd once they are written. */
+/* Whether the record at p of this size is complete. Its first and last words are odd once
+ * they are written. */
 static int written(const uint8_t *p, uint64_t size)
 {
 	return p[8] & p[size - 8] & 1;
@@ -139,8 +138,8 @@ uint64_t xr_count_records(const struct xr_chunk *c)
 	return n;
 }
 
-/* Moves c to the first function record or event at or after since and after from.
- * Stamps on the way are taken in. Returns 0 if there is none. */
+/* Moves c to the first function record or event at or after both since and from. It applies
+ * the timestamps on the way. Returns 0 if there is none. */
 static int skip(struct cursor *c, const uint8_t *from, uint64_t since)
 {
 	while (c->p < c->end) {
@@ -176,7 +175,7 @@ static int skip(struct cursor *c, const uint8_t *from, uint64_t since)
 	return 0;
 }
 
-/* What a chunk became. */
+/* The result of converting a chunk. */
 struct block {
 	uint8_t *end;
 	uint64_t records;
@@ -206,8 +205,9 @@ static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t
 	return out + size;
 }
 
-/* Writes the records from c on to out, which has room for them. A reader's clock is at
- * c->tsc. The end is either where the thread was when it handed the chunk over, or later. */
+/* Writes the records from c on to out, which must have room for them. The reader's clock is
+ * at c->tsc. is_exact means that the chunk ends where the thread was when it handed the
+ * chunk over; otherwise it ends later. */
 static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 {
 	struct block b = {0};
@@ -246,8 +246,8 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 			last = value;
 			epoch = value & ~(uint64_t)UINT32_MAX;
 		} else if (*p >> 1 == XR_REC_ARG) {
-			/* FDR allows it only after its function record, which a signal
-			 * may have kept from being written. */
+			/* FDR allows an argument only after its function record. A signal
+			 * may have prevented that one from being written. */
 			uint32_t entry = p > c.p ? load32(p - 8) : 0;
 			if (entry && is_function(entry))
 				out = put_record(out, CALL_ARGUMENT, value | (record >> 8 & 1) << 63);
@@ -259,14 +259,15 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 		}
 		p += size;
 	}
-	/* What has not been used yet is no loss. */
+	/* Unused space is not a loss. */
 	for (const uint8_t *q = end; !is_exact && b.unwritten && !b.damaged && q > c.p && !load64(q - 8); q -= 8)
 		b.unwritten--;
 	b.end = out;
 	return b;
 }
 
-/* Bytes that a chunk may become: 8 more than tripled when time went backwards at each record. */
+/* The maximum size of a converted chunk: 8 bytes more than three times its size, if time
+ * went backwards at each record. */
 #define SCRATCH (256 << 10)
 _Static_assert(SCRATCH >= XR_BLOCK_HEAD + XR_CPU_RECORD + 3 * XR_CHUNK_SIZE, "a block fits");
 
@@ -287,8 +288,8 @@ static struct block encode_chunk(const struct xr_trace *trace, const struct xr_c
 	return b;
 }
 
-/* Memory to encode in. Threads that stream at the same time each need one; a few that
- * stay warm serve many threads. */
+/* Memory for encoding. Threads that stream at the same time each need one. A few buffers
+ * that stay in the cache serve many threads. */
 static struct scratch {
 	uint32_t taken;
 	uint8_t *p;
@@ -351,8 +352,8 @@ static int append(struct xr_trace *trace, const uint8_t *p, uint64_t n)
 	return 0;
 }
 
-/* The file header. Its last 8 bytes, which llvm-xray does not look at, say that our
- * metadata is in the file. */
+/* The file header. llvm-xray ignores its last 8 bytes, which say that the file has our
+ * metadata. */
 static void put_header(uint8_t h[32])
 {
 	store64(h, 5 | 1 << 16 | (xr_invariant_tsc() ? 3ull << 32 : 0));
@@ -388,7 +389,7 @@ int xr_file_refusal(int fd)
 	struct stat st;
 	if (xr_sys2(SYS_fstat, fd, (long)&st) < 0)
 		return -EBADF;
-	/* Whatever is not a file could keep its writer waiting for ever. */
+	/* Writing to anything other than a file could block forever. */
 	if (!S_ISREG(st.st_mode))
 		return -ENOTSUP;
 	int64_t flags = xr_sys3(SYS_fcntl, fd, F_GETFL, 0);
@@ -397,7 +398,7 @@ int xr_file_refusal(int fd)
 	return 0;
 }
 
-/* Where the records of a chunk of t end, from its start. */
+/* The end of the records in a chunk of t, as an offset in the chunk. */
 static uint64_t chunk_end(const struct xr_thread *t, const struct xr_chunk *c)
 {
 	if (c->used >= XR_CHUNK_HEADER && c->used <= XR_CHUNK_SIZE)
@@ -406,7 +407,7 @@ static uint64_t chunk_end(const struct xr_thread *t, const struct xr_chunk *c)
 	return at >= XR_CHUNK_HEADER && at <= XR_CHUNK_SIZE ? at : XR_CHUNK_SIZE;
 }
 
-/* The chunk with this number of t, counted from 1. */
+/* The chunk of t with this number, counted from 1. */
 static struct xr_chunk *chunk_of(const struct xr_thread *t, uint64_t number)
 {
 	return (struct xr_chunk *)(t->ring + (number - 1) % t->nchunks * XR_CHUNK_SIZE);
@@ -417,8 +418,8 @@ static struct xr_thread *thread_at(uint64_t i) { return __atomic_load_n(&xr_root
 
 /* Streaming. */
 
-/* The trace that is streamed. Appends need XR_LOCK_STREAM: one that fails halfway is taken
- * back, which must not meet another. */
+/* The streamed trace. Appending requires XR_LOCK_STREAM: an append that fails halfway is
+ * undone, which must not overlap with another one. */
 static struct xr_trace stream = {.fd = -1};
 
 /* Appends the n bytes of a block, or counts its records as lost. */
@@ -447,8 +448,8 @@ static void stream_block(struct xr_thread *t, const uint8_t *p, const struct blo
 	xr_unlock(XR_LOCK_STREAM);
 }
 
-/* Streams the records of a chunk, or of a copy of it, in [from, end). Returns 0 if it should
- * wait for one that is being made, and may. */
+/* Streams the records in [from, end) of a chunk or of a copy of it. Returns 0 if it should
+ * wait for a record that is being written, and may wait. */
 static int stream_records(struct xr_thread *t, const struct xr_chunk *c, uint64_t from, uint64_t end, int may_wait)
 {
 	struct scratch *owner;
@@ -484,7 +485,7 @@ static void stream_chunk(struct xr_thread *t, uint64_t number, int may_wait)
 		t->late = number;
 }
 
-/* Streams the chunk that has waited, if there is one. */
+/* Streams the chunk that was held back, if there is one. */
 static void stream_late(struct xr_thread *t)
 {
 	uint64_t number = t->late;
@@ -499,9 +500,9 @@ void xr_stream(struct xr_thread *t, int last)
 	stream_chunk(t, t->taken, !last);
 }
 
-/* Copies the first end bytes of a chunk that its thread may be writing to. Reading it
- * twice shows where it changed meanwhile: what is before that was there as it is in
- * the copy, all at one moment. Returns the end of that. */
+/* Copies the first end bytes of a chunk that its thread may be writing to. It reads the
+ * chunk twice to see what changed in between. Everything before the first change was there
+ * at one moment, exactly as in the copy. Returns the end of that part. */
 static uint64_t copy_chunk(struct xr_chunk *to, const struct xr_chunk *from, uint64_t end)
 {
 	const volatile uint64_t *src = (const volatile uint64_t *)from;
@@ -514,7 +515,7 @@ static uint64_t copy_chunk(struct xr_chunk *to, const struct xr_chunk *from, uin
 	return same * 8;
 }
 
-/* Streams what is left in the current chunk of a thread that may be running. */
+/* Streams the rest of the current chunk of a thread that may be running. */
 static void flush(struct xr_thread *t, struct xr_chunk *copy)
 {
 	xr_lock_one(XR_LOCK_THREAD, &t->lock);
@@ -569,8 +570,8 @@ int xr_stream_metadata(void)
 	return err;
 }
 
-/* Writes the frequency that is known by now into the header. Appending files have no
- * other place to write to. */
+/* Writes the frequency that is known by now into the header. A descriptor that appends
+ * cannot write anywhere else, so this clears O_APPEND for the write. */
 static void correct_header(int fd)
 {
 	uint8_t h[32];
@@ -643,9 +644,9 @@ static struct xr_chunk *copy_at(const struct copies *s, uint64_t i)
 	return (struct xr_chunk *)(s->chunks + i * XR_CHUNK_SIZE);
 }
 
-/* Copies the chunk with this number, if it still is that and has records since then.
- * The end of its records replaces streamed in the copy. Returns 1, 0 when it and those
- * before it are not wanted, or -1 when it is gone. */
+/* Copies the chunk with this number, if it still has that number and has records since
+ * then. The end of its records replaces streamed in the copy. Returns 1; 0 if this chunk
+ * and those before it are not wanted; or -1 if it is gone. */
 static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number, uint64_t since, struct xr_chunk *to)
 {
 	int result = -1;
@@ -669,8 +670,8 @@ static int copy_number(struct xr_thread *t, const uint8_t *ring, uint64_t number
 	return result;
 }
 
-/* Copies the thread's chunks that are wanted, newest first, so that the oldest are those
- * that are lost to its going on. */
+/* Copies the wanted chunks of a thread, newest first. If the thread continues and
+ * overwrites some, the oldest are lost. */
 static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, uint64_t *torn)
 {
 	uint64_t taken = __atomic_load_n(&t->taken, __ATOMIC_ACQUIRE);
@@ -700,7 +701,7 @@ static int copy_thread(struct xr_thread *t, uint64_t since, struct copies *s, ui
 	return 0;
 }
 
-/* Nothing in the rings that is wanted is older. */
+/* The time before which the rings hold nothing that is wanted. */
 static uint64_t oldest(uint64_t since)
 {
 	uint64_t min = UINT64_MAX;
