@@ -78,6 +78,8 @@ type Process struct {
 	// WritingNS is the CPU time of that process to write the trace, in nanoseconds, or 0 if
 	// it is unknown.
 	WritingNS uint64 `json:"writing_ns,omitempty"`
+	// NoSched is why there are no scheduler events although the user asked for them, or "".
+	NoSched string `json:"no_sched,omitempty"`
 	// OffCPU says how the recorder noticed that threads were switched out ("rseq"). If it
 	// is empty, the trace has no [Switch] events, and NoOffCPU says why, if that is known.
 	OffCPU   string `json:"offcpu,omitempty"`

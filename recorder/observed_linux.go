@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -38,8 +39,9 @@ type observedProcess struct {
 	lost        map[string]uint64
 	dropped     uint64 // records that threads lost rather than to wait
 	truncated   uint64
-	waited      uint64 // ticks
-	writing     uint64 // CPU time to write the trace, ns
+	waited      uint64    // ticks
+	writing     uint64    // CPU time to write the trace, ns
+	scheduled   time.Time // when scheduler events were last written
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {
@@ -236,6 +238,7 @@ func (p *observedProcess) amend(r *reader.Recording) {
 		r.Process.PPID = int32(p.ppid)
 	}
 	r.Process.Session = p.observer.options.Session
+	r.Process.NoSched = p.noSched()
 	if r.Process.PageSize == 0 {
 		r.Process.PageSize = 4096
 	}
@@ -418,7 +421,11 @@ func (a *arenaObserver) finish(p *observedProcess) {
 		p.open()
 	}
 	if p.trace != nil {
+		p.writeSched(true)
 		a.observer.end(p, recording)
+	}
+	if s := a.observer.sched; s != nil {
+		s.forget(p.host)
 	}
 	for _, slot := range own {
 		a.free(slot)

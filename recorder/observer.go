@@ -14,6 +14,7 @@ type ObserverOptions struct {
 	Rings bool  `json:"rings"`
 	Drop  bool  `json:"drop"`  // lose records rather than make threads wait
 	Limit int64 `json:"limit"` // bytes written for each process; 0 is no bound
+	Sched bool  `json:"sched"` // also record the scheduler's events, if the kernel lets us
 }
 
 // Name is the abstract name that programs find the observer by.

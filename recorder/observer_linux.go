@@ -23,6 +23,8 @@ import (
 type Observer struct {
 	options ObserverOptions
 	socket  int
+	sched   *schedReader // nil for none
+	noSched string       // why there is none although it was asked for
 
 	mu       sync.Mutex
 	arenas   []*arenaObserver // of processes that live, or may
@@ -44,7 +46,23 @@ func Listen(o ObserverOptions) (*Observer, error) {
 		unix.Close(fd)
 		return nil, fmt.Errorf("a socket for the program: %w", err)
 	}
+	if o.Sched {
+		if ob.sched, err = newSchedReader(); err != nil {
+			ob.noSched = err.Error()
+		}
+	}
 	return ob, nil
+}
+
+// NoSched is why no scheduler events are recorded although the options ask for them, in a
+// line, or "".
+func (ob *Observer) NoSched() string { return ob.noSched }
+
+// Started says which process was started to be recorded.
+func (ob *Observer) Started(pid int) {
+	if ob.sched != nil {
+		ob.sched.begin(pid, []int{pid}, schedEvents(&ob.options))
+	}
 }
 
 // Run serves programs until ctx ends, and those that it knows to their ends.
@@ -66,7 +84,11 @@ func (ob *Observer) Run(ctx context.Context) error {
 		}
 		unix.Close(fd)
 	}
-	return unix.Close(ob.socket)
+	err := unix.Close(ob.socket)
+	if ob.sched != nil {
+		err = errors.Join(err, ob.sched.close())
+	}
+	return err
 }
 
 func (ob *Observer) problem(err error) {
@@ -283,6 +305,7 @@ func (a *arenaObserver) look() {
 		}
 		p.begin(a)
 		a.flush(p)
+		p.writeSched(false)
 		if p.ended() || slices.Contains(replaced, p.host) {
 			a.finish(p)
 		}

@@ -14,8 +14,23 @@ func Listen(ObserverOptions) (*Observer, error) { return nil, Supported() }
 // Run serves programs; there are none on this system.
 func (ob *Observer) Run(context.Context) error { return Supported() }
 
+// NoSched is why no scheduler events are recorded.
+func (ob *Observer) NoSched() string { return "" }
+
+// Started says which process was started.
+func (ob *Observer) Started(int) {}
+
 // Settle returns what was written.
 func (ob *Observer) Settle() *Observed { return &Observed{} }
 
 // Idle reports whether no process is observed.
 func (ob *Observer) Idle() bool { return true }
+
+// SchedFollower reads the scheduler's events of a process; it cannot on this system.
+type SchedFollower struct{}
+
+// FollowSched begins to read; it cannot on this system.
+func FollowSched(SchedOptions) (*SchedFollower, error) { return nil, Supported() }
+
+// Finish appends the events to the trace.
+func (f *SchedFollower) Finish(context.Context) error { return nil }

@@ -62,7 +62,24 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		textFact[T]("mode", modeOf(p)),
 		textFact[T]("pruned", pruned),
 		textFact[T]("profile", profileWords(r)),
+		textFact[T]("scheduler", schedWords(r)),
 	}
+}
+
+// schedWords say how many scheduler events a file has.
+func schedWords(r *reader.Recording) string {
+	n := r.Sched.Events()
+	if n == 0 {
+		return ""
+	}
+	from, to := r.Sched.Span()
+	clock := reader.Clock{Frequency: r.Clock.Frequency}
+	text := fmt.Sprintf("%s of %s in %s, from tick %d to %d", label.Count(n, "event", "events"),
+		label.Count(uint64(len(r.Sched.Tasks)), "task", "tasks"), clock.Format(to-from), from, to)
+	if lost := r.Sched.Lost(); lost > 0 {
+		text += fmt.Sprintf(", up to %s lost", label.Grouped(lost))
+	}
+	return text
 }
 
 // recording is what a recorder says, for programs.
@@ -93,6 +110,12 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		count("waiting_ns", func(p *P) uint64 { return p.WaitedNS }),
 		count("writing_ns", func(p *P) uint64 { return p.WritingNS }),
 		report.Flag("complete", func(p *P) bool { return p.Complete }),
+		count("sched_events", func(*P) uint64 { return r.Sched.Events() }),
+		count("sched_tasks", func(*P) uint64 { return uint64(len(r.Sched.Tasks)) }),
+		count("sched_lost", func(*P) uint64 { return r.Sched.Lost() }),
+		count("sched_first_tick", func(*P) uint64 { from, _ := r.Sched.Span(); return from }),
+		count("sched_last_tick", func(*P) uint64 { _, to := r.Sched.Span(); return to }),
+		report.String("no_sched", func(p *P) string { return p.NoSched }),
 		count("ticks_per_second", func(*P) uint64 { return r.Clock.Frequency }),
 		report.Flag("invariant_clock", func(*P) bool { return r.Clock.Invariant }),
 	)

@@ -139,7 +139,7 @@ compressed with gzip or zstd. "-" stands for standard input.`,
 			root.AddCommand(cmd)
 		}
 	}
-	root.AddCommand(a.observeCommand(), a.manCommand()) // hidden
+	root.AddCommand(a.observeCommand(), a.followCommand(), a.manCommand()) // hidden
 	for _, cmd := range root.Commands() {
 		cli.CompleteChoices(cmd)
 	}

@@ -26,7 +26,8 @@ import (
 // has ended.
 //
 // Its standard input has its options, an object of JSON in a line; when it listens, it
-// writes a line. Then come lines "started PID", for the program, and "settle", which it
+// writes the line "listening", and behind it why it records no scheduler events if that was
+// asked for. Then come lines "started PID", for the program, and "settle", which it
 // answers with a line of JSON, a [recorder.Observed].
 func (a *app) observeCommand() *cobra.Command {
 	return &cobra.Command{
@@ -55,7 +56,7 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- observer.Run(ctx) }()
-	fmt.Fprintln(out, "listening")
+	fmt.Fprintln(out, strings.TrimSpace("listening "+strings.ReplaceAll(observer.NoSched(), "\n", ": ")))
 	program := &recorder.Process{}
 	for lines.Scan() {
 		command, rest, _ := strings.Cut(lines.Text(), " ")
@@ -63,6 +64,7 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 		case "started":
 			if pid, err := strconv.Atoi(rest); err == nil {
 				program.PID = pid
+				observer.Started(pid)
 			}
 		case "settle":
 			answer, err := json.Marshal(observer.Settle())
@@ -87,6 +89,8 @@ type observer struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	failed chan string // its standard error, when it has ended
+	// noSched is why it records no scheduler events although it was asked to, or "".
+	noSched string
 }
 
 // startObserver starts the process that writes the traces, and waits until programs can
@@ -125,7 +129,9 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 		return nil, err
 	}
 	if _, err = fmt.Fprintf(o.in, "%s\n", line); err == nil {
-		_, err = o.out.ReadString('\n')
+		var answer string
+		answer, err = o.out.ReadString('\n')
+		o.noSched = strings.TrimSpace(strings.TrimPrefix(answer, "listening"))
 	}
 	if err != nil {
 		return nil, o.end("the process that writes the trace does not start", err)

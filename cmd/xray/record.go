@@ -31,6 +31,7 @@ type recordFlags struct {
 	output   string
 	noFollow bool
 	drop     bool
+	sched    bool
 	quiet    bool
 	cc       string
 	pid      string
@@ -88,6 +89,7 @@ status is that of the program, or 128 plus the signal's number if a signal ended
 	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
 	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
+	f.BoolVar(&r.sched, "sched", false, "also record which tasks ran instead of the program's threads, and which woke them; requires root")
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
 	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "print only errors")
@@ -225,6 +227,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	l.session = 1 + rand.Uint64N(1<<53-1) // JSON's numbers end there
 	observing := recorder.ObserverOptions{
 		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit,
+		Sched: r.sched,
 	}
 	options := recorder.Options{
 		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),
@@ -244,7 +247,9 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	if l.before, err = l.listing(); err != nil {
 		return l, err
 	}
-	l.observer, err = a.startObserver(observing)
+	if l.observer, err = a.startObserver(observing); err == nil {
+		a.warnOfSched(l.observer.noSched)
+	}
 	return l, err
 }
 
@@ -294,6 +299,13 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 		fmt.Fprintf(a.Stderr, "xray: no instrumented function of %s is chosen by --func and --exclude; those of objects that are loaded later may be\n", program.Path)
 	}
 	return nil
+}
+
+// warnOfSched says why --sched has no effect.
+func (a *app) warnOfSched(why string) {
+	if why != "" {
+		fmt.Fprintf(a.Stderr, "xray: --sched: %s. The recording goes on without the scheduler's events\n", why)
+	}
 }
 
 // warnOfHooks says which flags do not hold for functions without sleds.

@@ -43,6 +43,12 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	defer held.Close()
+	var follower *schedFollower
+	if r.sched {
+		if follower, err = a.startFollower(recorder.SchedOptions{PID: status.PID, Trace: path}); err != nil {
+			return err
+		}
+	}
 	if !filter.All() {
 		go followObjects(ctx, p, filter, known)
 	}
@@ -53,6 +59,9 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	// The context may have ended; the recording must end all the same.
 	_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
 	if err = errors.Join(err, file.Close()); err != nil && p.Alive() {
+		return errors.Join(err, follower.finish())
+	}
+	if err := follower.finish(); err != nil {
 		return err
 	}
 	report, err := readRecorded([]string{path})

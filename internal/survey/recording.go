@@ -26,6 +26,8 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"torn-chunk": {"chunk", "chunks", "of 64 kB reused while being copied",
 		"No action needed: they are the oldest of their threads. A larger --ring makes room."},
 	"truncated-payload": {"event payload", "event payloads", "truncated or not readable", "The recorder keeps 4096 bytes of an event."},
+	"sched-size-limit":  {"scheduler event", "scheduler events", "did not fit into the file size limit", "Record with a larger --limit."},
+	"sched-write-error": {"scheduler event", "scheduler events", "could not be written", "Check for a full or slow disk."},
 	"no-path": {"record", "records", "of calls that the profile got no memory for",
 		"Give the program more memory, or count calls with --count."},
 	"not-waited-for":  {"record", "records", "dropped because threads did not wait for the trace to be written", "Record without --drop."},
@@ -66,6 +68,14 @@ func recordingFindings(r *reader.Recording, add addFinding) {
 	if folded > 0 {
 		add("folded-paths", "No action needed for functions: their counts and times are exact. To keep the paths, select functions with --func or --exclude.",
 			"The program has more call paths than the recorder keeps. %s.", label.Count(folded, "call has a folded path", "calls have folded paths"))
+	}
+	if n := r.Sched.Lost(); n > 0 {
+		add("lost-sched-events", "Where events are missing, xray does not say what ran instead of a thread, or what woke it.",
+			"Up to %s.", label.Count(n, "scheduler event is missing", "scheduler events are missing"))
+	}
+	if why := r.Process.NoSched; why != "" {
+		add("no-sched-events", "The calls are complete. What ran instead of the program's threads, and what woke them, is not known.",
+			"The scheduler's events were not recorded: %s.", why)
 	}
 	for _, f := range r.Refusals {
 		add("refused-object", "Its functions are not in the trace, but the functions that they call are.", "%s was not recorded: %s.", f.Path, f.Why)

@@ -60,3 +60,37 @@ func recordingEvents(r *reader.Recording) []byte {
 	}
 	return all
 }
+
+// AppendSched appends a block of metadata with scheduler events, and with the tasks that they
+// name, of which the first has the number firstTask. first is the earliest time of the file.
+func AppendSched(dst []byte, firstTask uint32, tasks []reader.Task, part *reader.SchedPart, first uint64) []byte {
+	var b []byte
+	for _, rec := range []reader.Record{
+		{Kind: reader.NewBuffer},
+		{Kind: reader.WallClock},
+		{Kind: reader.PID},
+		{Kind: reader.NewCPUID, TSC: first},
+	} {
+		b = AppendRecord(b, &fdrV5, &rec)
+	}
+	add := func(kind reader.MetadataKind, body []byte) {
+		b = AppendRecord(b, &fdrV5, &reader.Record{Kind: reader.CustomEvent, Data: AppendMetadata(nil, kind, body)})
+	}
+	for len(tasks) > 0 {
+		n := min(len(tasks), 4096)
+		add(reader.MetadataTasks, reader.AppendTasks(nil, firstTask, tasks[:n]))
+		firstTask += uint32(n)
+		tasks = tasks[n:]
+	}
+	p, events := *part, part.Events
+	for {
+		n := min(len(events), reader.SchedPartEvents)
+		p.Events, events = events[:n], events[n:]
+		add(reader.MetadataSched, reader.AppendSched(nil, &p))
+		if p.Lost = 0; len(events) == 0 {
+			break
+		}
+	}
+	dst = AppendRecord(dst, &fdrV5, &reader.Record{Kind: reader.BufferExtents, Value: uint64(len(b))})
+	return append(dst, b...)
+}

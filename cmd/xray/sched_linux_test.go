@@ -1,0 +1,353 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/sched"
+)
+
+const schedProgram = `
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static int turn, pipes[2];
+#define RECORDED __attribute__((noinline, xray_always_instrument))
+static void spin(long us) {
+	struct timespec a, b;
+	clock_gettime(CLOCK_MONOTONIC, &a);
+	do clock_gettime(CLOCK_MONOTONIC, &b);
+	while ((b.tv_sec - a.tv_sec) * 1000000000l + b.tv_nsec - a.tv_nsec < us * 1000);
+}
+RECORDED void wait_turn(void) { pthread_mutex_lock(&m); while (!turn) pthread_cond_wait(&c, &m); turn--; pthread_mutex_unlock(&m); }
+RECORDED void give_turn(void) { pthread_mutex_lock(&m); turn++; pthread_cond_signal(&c); pthread_mutex_unlock(&m); }
+RECORDED void read_pipe(void) { char b; if (read(pipes[0], &b, 1) != 1) abort(); }
+RECORDED void write_pipe(void) { if (write(pipes[1], "x", 1) != 1) abort(); }
+RECORDED void nap(void) { usleep(500); }
+RECORDED void work(void) { spin(200); }
+static void *waiter(void *p) {
+	prctl(PR_SET_NAME, "waiter");
+	for (int i = 0; i < 40; i++) { wait_turn(); read_pipe(); }
+	return p;
+}
+static void pin(void) {
+	cpu_set_t set, one;
+	sched_getaffinity(0, sizeof set, &set);
+	CPU_ZERO(&one);
+	for (int i = 0; i < CPU_SETSIZE; i++)
+		if (CPU_ISSET(i, &set)) { CPU_SET(i, &one); break; }
+	sched_setaffinity(0, sizeof one, &one);
+}
+int main(int argc, char **argv) {
+	if (argc > 1 && !strcmp(argv[1], "hog")) {
+		prctl(PR_SET_NAME, "hogtask");
+		pin();
+		for (;;) spin(1000000);
+	}
+	if (argc > 1) { // until it is told to end
+		for (int i = 0; i < 20000 && access(argv[1], F_OK); i++) { nap(); work(); }
+		return 0;
+	}
+	pthread_t t;
+	if (pipe(pipes)) abort();
+	prctl(PR_SET_NAME, "signaller");
+	pthread_create(&t, 0, waiter, 0);
+	for (int i = 0; i < 40; i++) { spin(1000); give_turn(); spin(1000); write_pipe(); }
+	pthread_join(t, 0);
+	pin();
+	for (int i = 0; i < 500; i++) work();
+	return 0;
+}
+`
+
+// schedTest returns a program, or skips the test where the kernel's tracer cannot be used.
+func schedTest(t *testing.T) (program string) {
+	t.Helper()
+	testenv.Need(t, "clang-22", "cc", "unshare")
+	kinds, _ := os.ReadFile("/proc/filesystems")
+	if os.Getuid() != 0 || !bytes.Contains(kinds, []byte("tracefs")) {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("not root, or no tracefs; with CI=true it must be so")
+		}
+		t.Skip("not root, or no tracefs")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	program = filepath.Join(dir, "prog")
+	source := program + ".c"
+	if err := os.WriteFile(source, []byte(schedProgram), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("clang-22", "-O1", "-fxray-instrument", "-pthread", source, "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// instances are those of the kernel's tracer that xray has made.
+func instances(t *testing.T) []string {
+	t.Helper()
+	const list = `d=/sys/kernel/tracing; [ -d $d/instances ] || mount -t tracefs nodev $d; ls $d/instances`
+	out, err := exec.Command("unshare", "-m", "sh", "-c", list).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return !strings.HasPrefix(name, "xray-") })
+}
+
+// instanceOf returns the instance that belongs to a process, or "".
+func instanceOf(t *testing.T, pid int) string {
+	for _, name := range instances(t) {
+		if strings.HasPrefix(name, "xray-"+strconv.Itoa(pid)+"-") {
+			return name
+		}
+	}
+	return ""
+}
+
+func startXray(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("xray", args...)
+	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd
+}
+
+// until waits for something to be so.
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for range 400 {
+		if is() {
+			return
+		}
+		time.Sleep(25 * time.Millisecond)
+	}
+	t.Fatalf("%s: not so after 10 s", what)
+}
+
+// childNamed returns a child of a process whose command line has a word.
+func childNamed(parent int, word string) int {
+	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(parent), "-f", word).Output()
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
+	return pid
+}
+
+func TestSchedSaysWho(t *testing.T) {
+	program := schedTest(t)
+	hog := exec.Command(program, "hog")
+	if err := hog.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hog.Process.Kill(); _ = hog.Wait() }()
+	path := program + ".xray"
+	out, err := exec.Command("xray", "record", "--sched", "-o", path, program).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	tr, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	r := tr.Recording(0)
+	log := sched.New(r)
+	if log == nil || r.Sched.Lost() > 0 {
+		t.Fatalf("%d events, %d lost, %s", r.Sched.Events(), r.Sched.Lost(), r.Process.NoSched)
+	}
+	signaller := r.Process.PID
+	var waiter *sched.Thread
+	for _, info := range r.Threads {
+		if info.Name == "waiter" {
+			waiter = log.Thread(info.TID)
+		}
+	}
+	woken := 0
+	for _, o := range waiter.Off(0, ^uint64(0)) {
+		if o.Woken != 0 && !(o.Out < o.Woken && o.Woken < o.In) {
+			t.Errorf("out of order: %+v", o)
+		}
+		if o.State == 'S' && o.Waker == (reader.Task{PID: signaller, TID: signaller, Name: "signaller"}) && !o.Interrupt {
+			woken++
+		}
+	}
+	// The condition variable and the pipe, 40 times each; a busy machine may save some.
+	if woken < 60 {
+		t.Errorf("the waiter was woken %d times by the signaller, want some 80: %+v", woken, waiter.Off(0, ^uint64(0)))
+	}
+	var queued, byHog, byUnknown uint64
+	main := log.Thread(signaller)
+	for i, off := 0, main.Off(0, ^uint64(0)); i < len(off); i++ {
+		for _, run := range main.Instead(&off[i], 0, ^uint64(0)) {
+			if off[i].Runnable() {
+				queued += run.To - run.From
+				if run.Task.TID < 0 {
+					byUnknown += run.To - run.From
+				}
+				if run.Task == (reader.Task{PID: int32(hog.Process.Pid), TID: int32(hog.Process.Pid), Name: "hogtask"}) {
+					byHog += run.To - run.From
+				}
+			}
+		}
+	}
+	if ms := byHog * 1000 / r.Clock.Frequency; ms < 10 || byUnknown > queued/50 {
+		t.Errorf("the hog ran for %d ms in the place of the program, of %d ticks in the run queue; %d are unknown", ms, queued, byUnknown)
+	}
+	// The kernel's clock is the trace's: nothing is recorded while a thread does not run.
+	records, asleep := 0, 0
+	for block, err := range tr.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		thread := log.Thread(block.Thread.Thread)
+		for i := range block.Events {
+			tsc := block.Events[i].TSC
+			records++
+			for _, o := range thread.Off(tsc, tsc+1) {
+				if o.In != 0 && o.Out < tsc && tsc < o.In {
+					asleep++
+				}
+			}
+		}
+	}
+	if records < 1000 || asleep > 0 {
+		t.Errorf("%d of %d records are of threads that did not run", asleep, records)
+	}
+}
+
+// However a recording ends, nothing of it stays in the kernel.
+func TestSchedInstanceRemoved(t *testing.T) {
+	program := schedTest(t)
+	for _, c := range []struct {
+		name string
+		kill func(xray, observer int)
+		next bool // only the next recording removes the instance
+	}{
+		{"normal end", func(int, int) {}, false},
+		{"SIGINT", func(xray, _ int) { _ = syscall.Kill(-xray, syscall.SIGINT) }, false},
+		{"SIGKILL of record", func(xray, _ int) { _ = syscall.Kill(xray, syscall.SIGKILL) }, false},
+		{"SIGKILL of both", func(xray, observer int) {
+			_ = syscall.Kill(xray, syscall.SIGKILL)
+			_ = syscall.Kill(observer, syscall.SIGKILL)
+		}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			end := filepath.Join(t.TempDir(), "end")
+			cmd := startXray(t, "record", "-q", "--sched", "-o", end+".xray", program, end)
+			observer, name := 0, ""
+			until(t, "an instance", func() bool {
+				observer = childNamed(cmd.Process.Pid, "observe")
+				if observer != 0 {
+					name = instanceOf(t, observer)
+				}
+				return name != ""
+			})
+			c.kill(cmd.Process.Pid, observer)
+			if err := os.WriteFile(end, nil, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			_ = cmd.Wait()
+			if c.next {
+				if instanceOf(t, observer) == "" {
+					t.Error("the instance is gone before the next recording: what removed it?")
+				}
+				if out, err := exec.Command("xray", "record", "-q", "--sched", "-o", end+"2.xray", program, end).CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+			}
+			until(t, "no instance", func() bool { return instanceOf(t, observer) == "" })
+		})
+	}
+}
+
+// A process that runs already, and a recording of it that is killed.
+func TestSchedOfRunningProcess(t *testing.T) {
+	program := schedTest(t)
+	end := filepath.Join(t.TempDir(), "end")
+	cmd := startXray(t, "record", "-q", "-o", end+".xray", program, end)
+	pid := 0
+	until(t, "the program", func() bool {
+		pid = childNamed(cmd.Process.Pid, program)
+		return pid != 0 && exec.Command("xray", "ctl", strconv.Itoa(pid), "stop").Run() == nil
+	})
+	events := func(path string) uint64 {
+		tr, err := reader.Open(reader.Options{}, path)
+		if err != nil {
+			return 0
+		}
+		defer tr.Close()
+		if tr.Losses().Count() > 0 {
+			t.Errorf("losses: %v", tr.Losses().Samples())
+		}
+		log := sched.New(tr.Recording(0))
+		if log == nil {
+			return 0
+		}
+		var naps uint64
+		for _, o := range log.Thread(int32(pid)).Off(0, ^uint64(0)) {
+			if o.State == 'S' && o.Interrupt {
+				naps++ // the timer woke it
+			}
+		}
+		return naps
+	}
+	if out, err := exec.Command("xray", "record", "--sched", "-p", strconv.Itoa(pid), "--duration", "300ms", "-o", end+"1.xray").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if n := events(end + "1.xray"); n < 50 {
+		t.Errorf("the timer woke the program %d times", n)
+	}
+	killed := startXray(t, "record", "-q", "--sched", "-p", strconv.Itoa(pid), "-o", end+"2.xray")
+	follower := 0
+	until(t, "an instance", func() bool {
+		follower = childNamed(killed.Process.Pid, "follow-sched")
+		return follower != 0 && instanceOf(t, follower) != ""
+	})
+	time.Sleep(300 * time.Millisecond)
+	_ = killed.Process.Kill()
+	until(t, "no instance", func() bool { return instanceOf(t, follower) == "" })
+	until(t, "the events", func() bool { return events(end+"2.xray") >= 50 })
+	if err := os.WriteFile(end, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without the right, the recording goes on.
+func TestSchedWithoutRight(t *testing.T) {
+	program := schedTest(t)
+	testenv.Need(t, "setpriv")
+	path := program + ".xray"
+	end := filepath.Join(t.TempDir(), "end")
+	if err := os.WriteFile(end, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command("setpriv", "--bounding-set=-sys_admin,-dac_override", "--inh-caps=-sys_admin,-dac_override",
+		"xray", "record", "--sched", "-o", path, program, end).CombinedOutput()
+	if err != nil || !bytes.Contains(out, []byte("xray: --sched: ")) || !bytes.Contains(out, []byte("run xray as root")) ||
+		bytes.Count(out, []byte("--sched")) != 1 || !bytes.Contains(out, []byte("1 call of")) && !bytes.Contains(out, []byte("0 calls")) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if o := runHere("xray", "info", path); !strings.Contains(o.stdout, "The scheduler's events were not recorded: ") {
+		t.Errorf("info says nothing about it:\n%s", o)
+	}
+}

@@ -1,0 +1,41 @@
+package tracefs
+
+import "bytes"
+
+// Comm is the name of a task, padded with zeros.
+type Comm [16]byte
+
+// String returns the name without its padding.
+func (c Comm) String() string {
+	text, _, _ := bytes.Cut(c[:], []byte{0})
+	return string(text)
+}
+
+// Kind is the kind of an event.
+type Kind uint8
+
+// The kinds of events.
+const (
+	Switch Kind = iota + 1 // Task was switched out, Other switched in
+	Waking                 // Task made Other runnable
+	Fork                   // Task created Other
+)
+
+// Event is an event of the kernel's scheduler.
+type Event struct {
+	Time        uint64 // in the units of the trace's clock
+	Task, Other int32  // thread IDs
+	// Names. That of the task that wakes another one is empty: such events do not have it.
+	TaskComm, OtherComm Comm
+	CPU                 uint16
+	Kind                Kind
+	State               byte // the letter of the state that Task was switched out in
+	Preempted           bool // inside the kernel
+	Interrupt, SoftIRQ  bool // the event happened in an interrupt, or in the deferred part of one
+}
+
+// Flags of events, as the kernel has them.
+const (
+	inHardIRQ = 0x08
+	inSoftIRQ = 0x10
+)

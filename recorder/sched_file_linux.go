@@ -1,0 +1,136 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// SchedFollower reads the scheduler's events of a process that writes its trace itself. It
+// keeps them in a file without a name, and appends them to the trace when that is finished.
+type SchedFollower struct {
+	options SchedOptions
+	reader  *schedReader
+	trace   *os.File
+	spool   *os.File
+	first   uint64
+	cancel  context.CancelFunc
+	done    chan error
+}
+
+// FollowSched begins to read. The error says in a line why it cannot.
+func FollowSched(o SchedOptions) (*SchedFollower, error) {
+	if fields, err := statusFields(o.PID); err == nil && len(fields["NSpid"]) > 1 {
+		return nil, errors.New("the process runs in another PID namespace, where the kernel's events have other IDs")
+	}
+	f := &SchedFollower{options: o, done: make(chan error, 1)}
+	var err error
+	if f.trace, err = os.OpenFile(o.Trace, os.O_WRONLY|os.O_APPEND|syscall.O_NOFOLLOW, 0); err != nil {
+		return nil, err
+	}
+	if f.spool, err = unnamed(filepath.Dir(o.Trace)); err != nil {
+		return nil, err
+	}
+	if f.reader, err = newSchedReader(); err != nil {
+		return nil, err
+	}
+	f.first = f.reader.since
+	tids, err := threadsOf(o.PID)
+	if err != nil {
+		return nil, errors.Join(err, f.reader.close())
+	}
+	f.reader.begin(o.PID, tids, schedEvents(&ObserverOptions{}))
+	ctx, cancel := context.WithCancel(context.Background())
+	f.cancel = cancel
+	go f.run(ctx)
+	return f, nil
+}
+
+// unnamed makes a file without a name.
+func unnamed(dir string) (*os.File, error) {
+	f, err := os.CreateTemp(dir, ".xray-sched-")
+	if err != nil {
+		return nil, err
+	}
+	return f, os.Remove(f.Name())
+}
+
+func threadsOf(pid int) ([]int, error) {
+	names, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return nil, err
+	}
+	var tids []int
+	for _, n := range names {
+		if tid, err := strconv.Atoi(n.Name()); err == nil {
+			tids = append(tids, tid)
+		}
+	}
+	return tids, nil
+}
+
+func (f *SchedFollower) run(ctx context.Context) {
+	tick := time.NewTicker(betweenSched)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			f.done <- nil
+			return
+		case <-tick.C:
+		}
+		if err := f.take(1); err != nil {
+			f.done <- err
+			return
+		}
+	}
+}
+
+func (f *SchedFollower) take(least int) error {
+	f.reader.claim(f.options.PID)
+	block, _ := f.reader.take(f.options.PID, least, f.first)
+	_, err := f.spool.Write(block)
+	return err
+}
+
+// Finish reads what there is up to now, removes what FollowSched set up, and appends the events
+// to the trace when the process has finished it.
+func (f *SchedFollower) Finish(ctx context.Context) error {
+	f.cancel()
+	err := <-f.done
+	f.reader.catchUp()
+	if err == nil {
+		err = f.take(0)
+	}
+	err = errors.Join(err, f.reader.close(), f.finished(ctx))
+	if _, seek := f.spool.Seek(0, io.SeekStart); err == nil && seek == nil {
+		_, err = io.Copy(f.trace, f.spool)
+	}
+	return errors.Join(err, f.spool.Close(), f.trace.Close())
+}
+
+// finished waits until the process does not write to the trace any more.
+func (f *SchedFollower) finished(ctx context.Context) error {
+	for tries := range 100 {
+		p, err := Dial(strconv.Itoa(f.options.PID))
+		if err != nil {
+			return nil // it is gone
+		}
+		var status Status
+		if _, err := p.Do(ctx, &status, "status"); err != nil {
+			if !p.Alive() {
+				return nil
+			}
+		} else if status.Mode == Off {
+			return nil
+		}
+		time.Sleep(time.Duration(tries+1) * time.Millisecond)
+	}
+	return fmt.Errorf("process %d goes on writing %s: the scheduler's events cannot be added", f.options.PID, f.options.Trace)
+}

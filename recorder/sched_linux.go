@@ -1,0 +1,253 @@
+package recorder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xray-tools/xray/internal/schedtrack"
+	"github.com/xray-tools/xray/internal/tracefs"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// schedReader reads the kernel's scheduler events while processes run, and hands out those of
+// each process.
+type schedReader struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu       sync.Mutex
+	instance *tracefs.Instance
+	tracker  *schedtrack.Tracker // nil until the processes are known
+	pending  []tracefs.Event     // that others may still come before
+	horizon  uint64              // all earlier events are with the tracker
+	since    uint64              // when the instance was there
+	swept    time.Time
+	err      error
+}
+
+// newSchedReader makes an instance of the kernel's tracer. It reads nothing before begin.
+func newSchedReader() (*schedReader, error) {
+	instance, err := tracefs.Open()
+	if err != nil {
+		return nil, err
+	}
+	s := &schedReader{instance: instance, since: rdtsc(), done: make(chan struct{})}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel = cancel
+	go s.run(ctx)
+	return s, nil
+}
+
+// begin names threads of a process, to follow them and what they create. most limits the
+// events that wait for a process.
+func (s *schedReader) begin(pid int, tids []int, most int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracker != nil {
+		return
+	}
+	s.tracker = schedtrack.New(s.since)
+	s.tracker.ProcessOf, s.tracker.NameOf, s.tracker.Most = processOf, commOf, most
+	for _, tid := range tids {
+		s.tracker.Follow(int32(pid), int32(tid))
+	}
+	s.horizon = s.since
+}
+
+// processOf returns the process of a thread, or 0 if it is gone.
+func processOf(tid int32) int32 {
+	fields, err := statusFields(int(tid))
+	if err != nil || len(fields["Tgid"]) == 0 {
+		return 0
+	}
+	pid, err := strconv.ParseInt(fields["Tgid"][0], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(pid)
+}
+
+// commOf returns the name of a thread, or "" if it is gone.
+func commOf(tid int32) string {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", tid))
+	return strings.TrimSuffix(string(text), "\n")
+}
+
+const (
+	longestRound  = 20 * time.Millisecond
+	shortestRound = time.Millisecond
+	// manyPages is how many pages make the next round come earlier: the buffer of a CPU has
+	// from 128 to 1024.
+	manyPages = 64
+	// settling is how many ticks after an event all earlier ones can be read: some 100 us.
+	settling = 300_000
+)
+
+func (s *schedReader) run(ctx context.Context) {
+	defer close(s.done)
+	sleep := longestRound
+	for ctx.Err() == nil {
+		switch pages := s.round(); {
+		case pages > manyPages:
+			sleep = max(shortestRound, sleep/2)
+		case pages < manyPages/4:
+			sleep = min(longestRound, 2*sleep)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(sleep):
+		}
+	}
+}
+
+// round reads what is there.
+func (s *schedReader) round() (pages int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracker == nil || s.err != nil || s.instance == nil {
+		return 0
+	}
+	horizon := rdtsc() - settling
+	pages, lost, err := s.instance.Read(func(e *tracefs.Event) { s.pending = append(s.pending, *e) })
+	s.tracker.Lose(lost)
+	if err != nil {
+		s.err = err
+		s.tracker.Lose(1)
+	}
+	s.give(horizon)
+	if time.Since(s.swept) > 5*time.Second {
+		s.tracker.Sweep()
+		s.swept = time.Now()
+	}
+	return pages
+}
+
+// give hands the events before a time to the tracker.
+func (s *schedReader) give(horizon uint64) {
+	slices.SortStableFunc(s.pending, func(a, b tracefs.Event) int { return cmp.Compare(a.Time, b.Time) })
+	n, _ := slices.BinarySearchFunc(s.pending, horizon, func(e tracefs.Event, t uint64) int { return cmp.Compare(e.Time, t) })
+	for i := range s.pending[:n] {
+		s.tracker.Add(&s.pending[i])
+	}
+	s.pending = append(s.pending[:0], s.pending[n:]...)
+	s.horizon = max(s.horizon, horizon)
+}
+
+// catchUp reads all events up to now.
+func (s *schedReader) catchUp() {
+	for now, tries := rdtsc(), 0; tries < 10; tries++ {
+		s.round()
+		s.mu.Lock()
+		reached := s.horizon >= now || s.err != nil
+		s.mu.Unlock()
+		if reached {
+			return
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// claim says that take will ask for a process. It may be too early.
+func (s *schedReader) claim(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracker != nil {
+		s.tracker.Claim(int32(pid))
+	}
+}
+
+// take returns the events of a process since the last time as a block of metadata, and their
+// number. It returns nothing if there are fewer than least.
+func (s *schedReader) take(pid, least int, first uint64) (block []byte, events int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracker == nil || s.tracker.Pending(int32(pid)) < least {
+		return nil, 0
+	}
+	t := s.tracker.Take(int32(pid), s.horizon)
+	if t == nil {
+		return nil, 0
+	}
+	t.Part.Origin = reader.SchedTracefs
+	return tracewrite.AppendSched(nil, t.First, t.Tasks, &t.Part, first), len(t.Part.Events)
+}
+
+func (s *schedReader) forget(pid int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.tracker != nil {
+		s.tracker.Forget(int32(pid))
+	}
+}
+
+// close removes the instance.
+func (s *schedReader) close() error {
+	s.cancel()
+	<-s.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := errors.Join(s.err, s.instance.Close())
+	s.instance = nil
+	return err
+}
+
+// schedEvents limits the events of a process that wait to be written: with rings, until it
+// ends.
+func schedEvents(o *ObserverOptions) int {
+	if o.Rings {
+		return 1 << 18
+	}
+	return 1 << 20
+}
+
+// noSched is why a trace has no scheduler events although they were asked for, or "".
+func (p *observedProcess) noSched() string {
+	if p.observer.options.Sched && p.host != p.inner {
+		return "the process runs in another PID namespace, where the kernel's events have other IDs"
+	}
+	return p.observer.noSched
+}
+
+// Scheduler events are written when there are many, or from time to time.
+const (
+	manySched    = 1 << 14
+	betweenSched = 500 * time.Millisecond
+)
+
+// writeSched appends the scheduler events of a process to its trace: with last all that there
+// are.
+func (p *observedProcess) writeSched(last bool) {
+	s := p.observer.sched
+	if s == nil || p.noSched() != "" {
+		return
+	}
+	if s.claim(p.host); p.trace == nil {
+		return
+	}
+	least := manySched
+	if time.Since(p.scheduled) > betweenSched {
+		least, p.scheduled = 1, time.Now()
+	}
+	if last {
+		s.catchUp()
+		least = 0
+	}
+	block, events := s.take(p.host, least, p.trace.first)
+	t, limit := p.trace, p.observer.options.Limit
+	switch {
+	case block == nil:
+	case limit > 0 && t.size+int64(len(block)) > limit:
+		p.lose("sched-size-limit", uint64(events))
+	case t.append(block) != nil:
+		p.lose("sched-write-error", uint64(events))
+	}
+}
