@@ -53,6 +53,10 @@ type Status struct {
 		Why  string `json:"why"`
 	} `json:"refused"`
 	Dropped int64 `json:"dropped"` // records lost
+	// OffCPU says how it notices that threads were switched out, and NoOffCPU, if it does
+	// not, why.
+	OffCPU   string `json:"offcpu"`
+	NoOffCPU string `json:"no_offcpu"`
 	// Sealed tells that a thread has put a filter in front of its system calls: the recorder
 	// makes none in the program's threads any more.
 	Sealed    bool     `json:"sealed"`

@@ -94,6 +94,8 @@ type Options struct {
 	// Session is noted in the traces and rings of all processes, which tells them from
 	// those of other programs that are recorded at the same time.
 	Session uint64
+	// NoOffCPU leaves out when threads were off the processor.
+	NoOffCPU bool
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
 }
@@ -124,6 +126,9 @@ func (o *Options) Environment() string {
 	}
 	if o.Session != 0 {
 		add("session", strconv.FormatUint(o.Session, 10))
+	}
+	if o.NoOffCPU {
+		add("offcpu", "0")
 	}
 	if o.Quiet {
 		add("quiet", "1")

@@ -9,10 +9,10 @@ func TestEnvironment(t *testing.T) {
 	o := Options{
 		Recording: Recording{Mode: Prune, Threshold: 5 * time.Microsecond, Depth: 3, Limit: 1 << 20},
 		Output:    "/tmp/a,b/100%%/xray-%e.%p.xray", Ring: 1 << 20, Filter: "/tmp/f",
-		NoFollow: true, Observer: "o", Session: 12, Quiet: true,
+		NoFollow: true, Observer: "o", Session: 12, NoOffCPU: true, Quiet: true,
 	}
 	want := "XRAY_RECORDER=mode=depth,threshold=5000,depth=3,limit=1048576,start=1,control=1," +
-		"output=/tmp/a%2Cb/100%25%25/xray-%25e.%25p.xray,stream=0,ring=1048576,filter=/tmp/f,follow=0,observer=o,session=12,quiet=1"
+		"output=/tmp/a%2Cb/100%25%25/xray-%25e.%25p.xray,stream=0,ring=1048576,filter=/tmp/f,follow=0,observer=o,session=12,offcpu=0,quiet=1"
 	if got := o.Environment(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -163,11 +163,18 @@ func TestSignalAfterEveryInstruction(t *testing.T) {
 	}
 }
 
-// Without rdpid, the trampolines are others.
-func TestSignalAfterEveryInstructionWithoutRdpid(t *testing.T) {
-	archive := buildArchive(t, edit{"ring.c", "state.rdpid = c >> 22 & 1;", "state.rdpid = 0;"})
-	program := buildLinked(t, "clang-22", archive, "steps.c", prunable...)
-	checkSteps(t, program)
+// Processors without rdpid, and programs without restartable sequences.
+var (
+	noRdpid = edit{"ring.c", "state.rdpid = c >> 22 & 1;", "state.rdpid = 0;"}
+	noRseq  = edit{"options.c", ".offcpu = 1,", ".offcpu = 0,"}
+)
+
+// There, the trampolines are others.
+func TestSignalAfterEveryInstructionWithoutRseq(t *testing.T) {
+	for _, edits := range [][]edit{{noRseq}, {noRseq, noRdpid}} {
+		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "steps.c", prunable...)
+		checkSteps(t, program)
+	}
 }
 
 // The test before finds what goes wrong when the steps of the trampolines are in
@@ -184,9 +191,9 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 			"	movq	%rdx, (%rcx)\n	movq	%rcx, %rax\n	addq	$\\n, %rcx\n	movq	%rcx, XR_THREAD_CURSOR(%r11)\n	.endm\n",
 		}}},
 		"StampThenLoad": {[]string{"record"}, []edit{
-			{"trampoline_amd64.S", "	.macro STAMP cpu\n" + load, "	.macro STAMP cpu\n"},
-			{"trampoline_amd64.S", "	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n	.endm\n",
-				"	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n" + load + "	.endm\n"},
+			{"trampoline_amd64.S", "	.macro STAMP by\n" + load, "	.macro STAMP by\n"},
+			{"trampoline_amd64.S", "	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n	.if",
+				"	cmpl	%edx, XR_THREAD_EPOCH(%r11)\n	jne	4f\n" + load + "	.if"},
 		}},
 		"PruneWithoutPuttingBack": {[]string{"prune"}, []edit{
 			{"trampoline_amd64.S", "6:	movq	%rdx, (%rcx)\n", "6:\n"},
@@ -247,9 +254,9 @@ func registersLost(t *testing.T, program, mode string) (lost, slow int64) {
 }
 
 // All registers but r10 come through the sleds as they were, and r11 through tail exits,
-// on the fast and on the slow path, with rdpid and without.
+// on the fast and on the slow path, with restartable sequences, with rdpid and with neither.
 func TestRegisters(t *testing.T) {
-	for _, edits := range [][]edit{nil, {{"ring.c", "state.rdpid = c >> 22 & 1;", "state.rdpid = 0;"}}} {
+	for _, edits := range [][]edit{nil, {noRseq}, {noRseq, noRdpid}} {
 		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "registers.c")
 		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile"} {
 			lost, slow := registersLost(t, program, mode)

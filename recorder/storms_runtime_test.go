@@ -50,11 +50,11 @@ func TestSignalStorm(t *testing.T) {
 }
 
 // A record that a handler interrupts is not lost even if the handler fills the chunk. Here
-// chunks have 13 records and take long to be made, so that many handlers do.
+// chunks have 37 records and take long to be made, so that many handlers do.
 func TestSignalStormInSmallChunks(t *testing.T) {
-	const store = "	STAMP	\\cpu\n	RESERVE	8\n	movq	%rdx, (%rax)\n"
+	const store = "	STAMP	\\by\n	RESERVE	8\n	movq	%rdx, (%rax)\n"
 	archive := buildArchive(t,
-		edit{"ring.c", "(uint8_t *)c + XR_CHUNK_HEADER", "(uint8_t *)c + XR_CHUNK_SIZE - 120"},
+		edit{"ring.c", "(uint8_t *)c + XR_CHUNK_HEADER", "(uint8_t *)c + XR_CHUNK_SIZE - 312"},
 		edit{"trampoline_amd64.S", store, strings.Replace(store, "movq", ".rept	100\n	pause\n	.endr\n	movq", 1)})
 	checkSignalStorm(t, nil, buildLinked(t, "clang-22", archive, "storms.c", "-O1"), "1000")
 }

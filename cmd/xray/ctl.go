@@ -244,6 +244,11 @@ func writeStatus(w io.Writer, s *recorder.Status) error {
 	row("clock", "%s ticks per second", label.Grouped(uint64(s.Frequency)))
 	row("running", "for %s", nanoseconds.Format(uint64(s.UptimeNS)))
 	row("lost", "%s", label.Count(uint64(s.Dropped), "record", "records"))
+	if s.OffCPU != "" {
+		row("switches", "recorded (%s)", s.OffCPU)
+	} else if s.NoOffCPU != "" {
+		row("switches", "not recorded: %s", texttab.Printable(s.NoOffCPU))
+	}
 	if s.Sealed {
 		row("seccomp", "a filter is in place; the program's threads make no system calls for the recorder")
 	}

@@ -30,6 +30,7 @@ type recordFlags struct {
 	ring     int64
 	output   string
 	noFollow bool
+	noOffCPU bool
 	drop     bool
 	sched    bool
 	quiet    bool
@@ -88,6 +89,7 @@ status is that of the program, or 128 plus the signal's number if a signal ended
 	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records of each thread, and write them at the end")
 	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
+	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record when threads were off the processor")
 	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
 	f.BoolVar(&r.sched, "sched", false, "also record which tasks ran instead of the program's threads, and which woke them; requires root")
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
@@ -120,8 +122,8 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
-	case r.pid != "" && (r.ring > 0 || r.noFollow || r.drop):
-		return cli.Usagef("--ring, --no-follow and --drop must be given when the program starts: they cannot be used with -p")
+	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop):
+		return cli.Usagef("--ring, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
 	}
 	return nil
 }
@@ -231,7 +233,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	}
 	options := recorder.Options{
 		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),
-		NoFollow: r.noFollow, Session: l.session, Quiet: r.quiet,
+		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU, Session: l.session, Quiet: r.quiet,
 	}
 	if l.cmd.Env, err = a.preload(ctx, program, r.cc); err != nil {
 		return nil, err

@@ -17,6 +17,7 @@
 #include "arena.h"
 #include "descriptors.h"
 #include "internal.h"
+#include "offcpu.h"
 #include "output.h"
 #include "syscall.h"
 #include "trace.h"
@@ -287,6 +288,7 @@ static const char *status(struct request *r)
 	xr_put_text(t, "}");
 	put_objects_sums(t);
 	xr_put_field(t, "dropped", dropped);
+	xr_put_offcpu(t);
 	xr_put_field_bool(t, "sealed", xr_sealed);
 	xr_put_key(t, "warnings");
 	xr_put_text(t, "[");

@@ -16,6 +16,7 @@
 #define XR_THREAD_NCOUNTERS 128
 #define XR_THREAD_SUMS 2224
 #define XR_THREAD_NSUMS 2232
+#define XR_THREAD_RSEQ 2248
 #define XR_ROOT_THRESHOLD 48
 
 #define XR_CHUNK_SIZE 65536 /* also the alignment of chunks */
@@ -97,6 +98,16 @@ struct xr_chunk {
 
 enum { XR_THREAD_FREE, XR_THREAD_LIVE, XR_THREAD_DEAD };
 
+/* What the kernel said of a thread when it was looked at the last time: counters, and ns. */
+struct xr_offcpu {
+	uint64_t looked;     /* TSC */
+	uint64_t off;        /* ns off the processor, since the clocks began */
+	uint64_t voluntary, involuntary, minor, major;
+	uint64_t queued;     /* ns in the run queue that were written down, and those before; or all ones */
+	uint64_t unasked;    /* blocked ns since the run queue was asked for */
+	uint64_t idle, idle_since; /* looks without a switch, and TSC of the first */
+};
+
 /* What a thread records with. Lives outside thread-local storage, so that it
  * outlives its thread; only the pointer to it is thread-local. Fields above tid
  * are written by the thread in assembly. */
@@ -127,6 +138,9 @@ struct xr_thread {
 	struct xr_sum *sums; /* prune mode: calls that were left out, by function id, nsums of them; or null */
 	uint64_t nsums;
 	uint64_t late;       /* number of the chunk that waits to be streamed, for a record in it that is being made; 0 for none */
+	const volatile uint64_t *rseq; /* 0 there: the kernel has interfered with the thread; see offcpu.c */
+	void *area;          /* where that is if it is our own; or null */
+	struct xr_offcpu off;
 };
 
 /* Calls of a function. The first of a table stands for no function: it has the place and

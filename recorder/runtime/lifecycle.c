@@ -10,6 +10,7 @@
 #include "gcc.h"
 #include "landings.h"
 #include "objects.h"
+#include "offcpu.h"
 #include "options.h"
 #include "output.h"
 #include "ring.h"
@@ -166,6 +167,7 @@ void xr_forked(void)
 	xr_locks_forked();
 	xr_writer_forked();
 	xr_control_forked();
+	xr_offcpu_forked();
 	xr_ring_forked();
 	xr_cpu_before = 0;
 	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
@@ -184,9 +186,14 @@ static void before_fork(void)
 {
 	had_threads = !xr_control_fork();
 	xr_lock(XR_LOCK_LOADER);
+	xr_offcpu_fork();
 }
 
-static void after_fork(void) { xr_unlock(XR_LOCK_LOADER); }
+static void after_fork(void)
+{
+	xr_offcpu_fork_done();
+	xr_unlock(XR_LOCK_LOADER);
+}
 
 static void after_fork_in_child(void)
 {

@@ -41,6 +41,17 @@ void xr_unlock_one(enum xr_lock_id lock, uint32_t *word)
 }
 
 void xr_lock(enum xr_lock_id lock) { xr_lock_one(lock, &words[lock]); }
+int xr_trylock(enum xr_lock_id lock)
+{
+	uint32_t was = 0;
+	if (CHECKED && held >> lock)
+		__builtin_trap();
+	int got = __atomic_compare_exchange_n(&words[lock], &was, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+	if (CHECKED && got)
+		held |= 1u << lock;
+	return got;
+}
+
 void xr_unlock(enum xr_lock_id lock) { xr_unlock_one(lock, &words[lock]); }
 
 void xr_locks_forked(void)

@@ -25,6 +25,8 @@ enum xr_lock_id {
 
 void xr_lock(enum xr_lock_id lock);
 void xr_unlock(enum xr_lock_id lock);
+/* Takes the lock if it is free, and returns whether it was. */
+int xr_trylock(enum xr_lock_id lock);
 /* The same for a lock of which there are several: its word. */
 void xr_lock_one(enum xr_lock_id lock, uint32_t *word);
 void xr_unlock_one(enum xr_lock_id lock, uint32_t *word);

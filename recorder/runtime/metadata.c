@@ -7,6 +7,7 @@
 
 #include "gcc.h"
 #include "internal.h"
+#include "offcpu.h"
 #include "syscall.h"
 #include "trace.h"
 
@@ -153,6 +154,7 @@ static void put_process(struct xr_text *t, int complete)
 		xr_put_field(t, "chunks_ns", xr_spent.chunks_ns);
 		xr_put_field(t, "landings_ns", xr_spent.landings_ns);
 	}
+	xr_put_offcpu(t);
 	xr_put_field_bool(t, "complete", complete);
 	xr_put_text(t, "}");
 }

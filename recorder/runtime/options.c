@@ -20,6 +20,7 @@ struct xr_options xr_options = {
 	.stream = 1,
 	.follow = 1,
 	.start = 1,
+	.offcpu = 1,
 	.ring = XR_NCHUNKS * XR_CHUNK_SIZE,
 	.budget = XR_RING_BUDGET,
 };
@@ -48,7 +49,7 @@ static const struct {
 	{"threshold", .number = &xr_options.threshold_ns}, {"depth", .number = &xr_options.depth}, {"ring", .number = &xr_options.ring},
 	{"limit", .number = &xr_options.limit}, {"budget", .number = &xr_options.budget}, {"pid", .number = &xr_options.pid},
 	{"session", .number = &xr_options.session}, {"stream", .on = &xr_options.stream}, {"follow", .on = &xr_options.follow},
-	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start},
+	{"dontdump", .on = &xr_options.dontdump}, {"quiet", .on = &xr_quiet}, {"start", .on = &xr_options.start}, {"offcpu", .on = &xr_options.offcpu},
 };
 enum { KNOWN_OPTIONS = sizeof known_options / sizeof *known_options };
 

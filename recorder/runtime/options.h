@@ -11,7 +11,7 @@ struct xr_options {
 	int asked; /* the environment has options for this process */
 	enum xr_mode mode;
 	uint64_t threshold_ns, depth, ring, limit, budget, pid, session;
-	int stream, follow, dontdump, start;
+	int stream, follow, dontdump, start, offcpu;
 	char *output, *control, *filter, *shm, *observer, *dump;
 	char template[4096]; /* of the output, an absolute path; empty if there is none */
 };

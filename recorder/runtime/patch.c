@@ -17,6 +17,7 @@
 #include "arena.h"
 #include "gcc.h"
 #include "objects.h"
+#include "offcpu.h"
 #include "ring.h"
 #include "syscall.h"
 
@@ -25,8 +26,9 @@ enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, THUNKS }; /* KEEP: exits of what i
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
 /* trampoline_amd64.S */
-void xr_record(void), xr_record_nocpu(void), xr_record_arg(void), xr_record_arg_nocpu(void),
-	xr_prune(void), xr_prune_nocpu(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
+void xr_record(void), xr_record_nocpu(void), xr_record_rseq(void),
+	xr_record_arg(void), xr_record_arg_nocpu(void), xr_record_arg_rseq(void),
+	xr_prune(void), xr_prune_nocpu(void), xr_prune_rseq(void), xr_count(void), xr_profile(void), xr_depth_enter(void),
 	xr_depth_exit(void), xr_depth_arg(void), xr_depth_keep(void), __xray_CustomEvent(void), __xray_TypedEvent(void);
 
 typedef void (*trampoline)(void);
@@ -140,10 +142,10 @@ int xr_make_thunks(struct xr_object *o)
 
 int xr_set_mode(enum xr_mode mode)
 {
-	int cpu = xr_has_rdpid();
-	trampoline record = cpu ? xr_record : xr_record_nocpu;
-	trampoline arg = cpu ? xr_record_arg : xr_record_arg_nocpu;
-	trampoline prune = cpu ? xr_prune : xr_prune_nocpu;
+	enum { NONE, RDPID, RSEQ } by = xr_offcpu_on() ? RSEQ : xr_has_rdpid() ? RDPID : NONE;
+	trampoline record = (trampoline[]){xr_record_nocpu, xr_record, xr_record_rseq}[by];
+	trampoline arg = (trampoline[]){xr_record_arg_nocpu, xr_record_arg, xr_record_arg_rseq}[by];
+	trampoline prune = (trampoline[]){xr_prune_nocpu, xr_prune, xr_prune_rseq}[by];
 	trampoline to[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 	switch (mode) {
 	case XR_OFF:

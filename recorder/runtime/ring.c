@@ -12,8 +12,10 @@
 #include "arena.h"
 #include "internal.h"
 #include "landings.h"
+#include "offcpu.h"
 #include "ring.h"
 #include "syscall.h"
+#include "trace.h"
 
 _Static_assert(offsetof(struct xr_thread, cursor) == XR_THREAD_CURSOR, "");
 _Static_assert(offsetof(struct xr_thread, epoch) == XR_THREAD_EPOCH, "");
@@ -23,6 +25,7 @@ _Static_assert(offsetof(struct xr_thread, profile) == XR_THREAD_PROFILE, "");
 _Static_assert(offsetof(struct xr_thread, ncounters) == XR_THREAD_NCOUNTERS, "");
 _Static_assert(offsetof(struct xr_thread, sums) == XR_THREAD_SUMS, "");
 _Static_assert(offsetof(struct xr_thread, nsums) == XR_THREAD_NSUMS, "");
+_Static_assert(offsetof(struct xr_thread, rseq) == XR_THREAD_RSEQ, "");
 _Static_assert(offsetof(struct xr_root, threshold) == XR_ROOT_THRESHOLD, "");
 _Static_assert(sizeof(struct xr_chunk) == XR_CHUNK_HEADER, "");
 _Static_assert(sizeof(struct xr_thread) <= XR_THREAD_PAGE, "");
@@ -126,6 +129,7 @@ int xr_ring_init(int dont_dump)
 		return -1;
 	process->here = 1;
 	find_tid();
+	xr_offcpu_init();
 	return 0;
 }
 
@@ -140,9 +144,12 @@ uint64_t xr_copy_from(void *to, const void *from, uint64_t n)
 
 int xr_is_forked(void) { return process && !__atomic_load_n(&process->here, __ATOMIC_ACQUIRE); }
 
-static uint32_t current_cpu(void)
+static uint32_t current_cpu(const struct xr_thread *t)
 {
 	uint64_t cpu = 0;
+	uint32_t known;
+	if (xr_offcpu_cpu(t, &known))
+		return known;
 	if (state.rdpid)
 		__asm__ volatile("rdpid %0" : "=r"(cpu));
 	else if (!xr_sealed)
@@ -393,6 +400,7 @@ static struct xr_thread *attach(void)
 			t = NULL; /* its struct stays free */
 	}
 	if (t) {
+		xr_offcpu_attach(t);
 		t->state = XR_THREAD_LIVE;
 		state.living++;
 		xr_tls = t;
@@ -467,7 +475,7 @@ static void begin_chunk(struct xr_thread *t, uint64_t number)
 		xr_sys2(SYS_prctl, PR_GET_NAME, (intptr_t)t->name);
 	uint64_t now = start_clocks(c);
 	__atomic_store_n(&c->seq, 2 * number, __ATOMIC_RELEASE);
-	put_stamp(t, (uint8_t *)c + XR_CHUNK_HEADER, now, current_cpu());
+	put_stamp(t, (uint8_t *)c + XR_CHUNK_HEADER, now, current_cpu(t));
 	t->taken = number;
 }
 
@@ -521,6 +529,41 @@ static int make_counters(struct xr_thread *t)
 	return 1;
 }
 
+/* Puts a stamp where the one before does not hold now. */
+static void renew_stamp(struct xr_thread *t)
+{
+	uint64_t now = xr_rdtsc();
+	uint32_t cpu = current_cpu(t);
+	if (t->epoch != now >> 32 || t->cpu != cpu)
+		put_stamp(t, (uint8_t *)t->cursor, now, cpu);
+}
+
+/* A switch as metadata, with what is around it as an event. */
+struct switch_event {
+	uint64_t head, tsc;
+	char magic[4];
+	uint16_t schema, kind;
+	struct xr_switch body;
+	uint64_t trailer;
+};
+enum { SWITCH_SIZE = sizeof(struct switch_event), SWITCH_PAYLOAD = SWITCH_SIZE - 24 };
+_Static_assert(SWITCH_PAYLOAD == 40, "");
+
+/* Looks why the kernel has interfered with the thread, and records it if it was off the
+ * processor. There is room for that. */
+static void note_switch(struct xr_thread *t)
+{
+	struct switch_event e = {
+		.head = XR_REC_CUSTOM << 1 | 1 | (uint64_t)SWITCH_PAYLOAD << 32, .magic = {'X', 'R', 'Y', 'M'}, .schema = 1,
+		.kind = XR_META_SWITCH, .trailer = XR_TRAILER | SWITCH_PAYLOAD << 1 | 1,
+	};
+	if (!xr_offcpu_look(t, &e.body))
+		return;
+	e.tsc = (e.body.off == XR_UNKNOWN ? xr_rdtsc() : t->off.looked) << 1 | 1;
+	xr_copy((void *)t->cursor, &e, sizeof e);
+	__atomic_store_n(&t->cursor, t->cursor + sizeof e, __ATOMIC_RELEASE);
+}
+
 /* What xr_slow does. Signals are blocked. */
 static struct xr_thread *prepare(uint64_t n)
 {
@@ -531,6 +574,7 @@ static struct xr_thread *prepare(uint64_t n)
 		xr_open_pending();
 		t = attach();
 	}
+	xr_offcpu_settle();
 	if (!t)
 		return NULL;
 	/* The caller knows its mode; xr_root.mode may be another by now. */
@@ -540,14 +584,13 @@ static struct xr_thread *prepare(uint64_t n)
 		return xr_profile_make(t) ? t : NULL;
 	if (n == XR_SUMS)
 		return xr_sums_make(t) ? t : NULL;
-	if (room(t) < n + STAMP_SIZE) {
+	/* What taking a chunk takes off the processor is to be before the event. */
+	if (room(t) < n + STAMP_SIZE + (xr_interfered(t) ? SWITCH_SIZE : 0))
 		take_chunk(t);
-		return t;
-	}
-	uint64_t now = xr_rdtsc();
-	uint32_t cpu = current_cpu();
-	if (t->epoch != now >> 32 || t->cpu != cpu)
-		put_stamp(t, (uint8_t *)t->cursor, now, cpu);
+	else
+		renew_stamp(t);
+	if (xr_interfered(t) && room(t) >= n + SWITCH_SIZE)
+		note_switch(t);
 	return t;
 }
 

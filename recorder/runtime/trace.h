@@ -12,6 +12,7 @@ enum {
 	XR_META_ADDRESSES, XR_META_COUNTERS, XR_META_CHANGES, XR_META_PROFILE,
 	XR_META_PRUNED = 12, /* 10 and 11 are of xray pack */
 	XR_META_MARK = 16, XR_META_REQUEST, XR_META_LANDING, XR_META_NAME,
+	XR_META_SWITCH,
 };
 
 /* Why records are missing in a trace. */

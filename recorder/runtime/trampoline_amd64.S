@@ -26,12 +26,20 @@
 	/* rcx becomes the cursor and eax the stamp, or control goes to label 4: without
 	 * a chunk, with a full one, on another cpu and in another epoch. The cursor is
 	 * loaded before the stamp is taken: a signal handler that records in between
-	 * moves the cursor, which RESERVE notices, so that time never runs backwards. */
-	.macro STAMP cpu
+	 * moves the cursor, which RESERVE notices, so that time never runs backwards.
+	 *
+	 * by says how another cpu is noticed: not at all, by its number, or by the kernel
+	 * having cleared what is at rseq, as it does whenever the thread was not running. That
+	 * is looked at after the stamp: a time in between is before the event, whose stamp is
+	 * taken anew. */
+	.set	BY_NOTHING, 0
+	.set	BY_RDPID, 1
+	.set	BY_RSEQ, 2
+	.macro STAMP by
 	movq	XR_THREAD_CURSOR(%r11), %rcx
 	testw	%cx, %cx
 	jz	4f
-	.if \cpu
+	.if \by == BY_RDPID
 	rdpid	%rdx
 	cmpl	%edx, XR_THREAD_CPU(%r11)
 	jne	4f
@@ -39,6 +47,11 @@
 	rdtsc
 	cmpl	%edx, XR_THREAD_EPOCH(%r11)
 	jne	4f
+	.if \by == BY_RSEQ
+	movq	XR_THREAD_RSEQ(%r11), %rdx
+	cmpq	$0, (%rdx)
+	je	4f
+	.endif
 	.endm
 
 	/* From rcx and eax as of STAMP: rax becomes the place of n bytes of records,
@@ -102,12 +115,12 @@ slow:
 	END	xr_nothing
 
 	/* Records an entry or an exit. */
-	.macro RECORD name, cpu
+	.macro RECORD name, by
 	BEGIN	\name
 	SAVE4
 1:	THREAD
 	jz	4f
-2:	STAMP	\cpu
+2:	STAMP	\by
 	RESERVE	8
 	movq	%rdx, (%rax)
 	LEAVE4
@@ -115,16 +128,17 @@ slow:
 	END	\name
 	.endm
 
-	RECORD	xr_record, 1
-	RECORD	xr_record_nocpu, 0
+	RECORD	xr_record, BY_RDPID
+	RECORD	xr_record_nocpu, BY_NOTHING
+	RECORD	xr_record_rseq, BY_RSEQ
 
 	/* Records an entry and the function's first argument. */
-	.macro RECORD_ARG name, cpu
+	.macro RECORD_ARG name, by
 	BEGIN	\name
 	SAVE4
 1:	THREAD
 	jz	4f
-2:	STAMP	\cpu
+2:	STAMP	\by
 	cmpw	$(XR_CHUNK_SIZE - 24), %cx
 	ja	4f
 	RESERVE	24
@@ -141,8 +155,9 @@ slow:
 	END	\name
 	.endm
 
-	RECORD_ARG xr_record_arg, 1
-	RECORD_ARG xr_record_arg_nocpu, 0
+	RECORD_ARG xr_record_arg, BY_RDPID
+	RECORD_ARG xr_record_arg_nocpu, BY_NOTHING
+	RECORD_ARG xr_record_arg_rseq, BY_RSEQ
 
 	/* Records an exit, or takes the entry back when that is the record before and not
 	 * as old as the threshold. The entry's slot is zeroed before the cursor passes it
@@ -155,12 +170,12 @@ slow:
 	 * loads whose addresses depend on this one.
 	 * Calls with an argument are never taken back: compilers log arguments only of functions
 	 * that are always instrumented. */
-	.macro PRUNE name, cpu
+	.macro PRUNE name, by
 	BEGIN	\name
 	SAVE4
 1:	THREAD
 	jz	4f
-2:	STAMP	\cpu
+2:	STAMP	\by
 	movl	%r10d, %edx
 	andl	$-16, %edx
 	cmpl	%edx, -8(%rcx)
@@ -204,8 +219,9 @@ slow:
 	END	\name
 	.endm
 
-	PRUNE	xr_prune, 1
-	PRUNE	xr_prune_nocpu, 0
+	PRUNE	xr_prune, BY_RDPID
+	PRUNE	xr_prune_nocpu, BY_NOTHING
+	PRUNE	xr_prune_rseq, BY_RSEQ
 
 	/* Counts an entry, at which r11 is free. One instruction does it, so that signals do
 	 * not matter. */

@@ -23,6 +23,7 @@
 
 #include "gcc.h"
 #include "internal.h"
+#include "offcpu.h"
 #include "syscall.h"
 
 struct xr_root xr_root = {
@@ -33,6 +34,7 @@ struct xr_root xr_root = {
 void xr_counters_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_profile_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_sums_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
+void xr_put_offcpu(struct xr_text *t) { (void)t; }
 int xr_sums_any(void) { return 0; }
 void xr_warn(const char *what, const char *detail) { fprintf(stderr, "%s: %s\n", what, detail); }
 uint64_t xr_profile_lost(void) { return 0; }

@@ -27,6 +27,7 @@ TRACED static void lengthy(void) { spin(xr_root.threshold + xr_root.threshold / 
 TRACED static long plain(long x) { sink++; return x + 1; }
 TRACED __attribute__((__xray_always_instrument__, xray_log_args(1))) static long logged(long x) { sink++; return x + 1; }
 
+static uint64_t sequence; /* what the recorder looks for; 0 when it does not */
 static volatile long step, at;
 static volatile int stepping, happened, ended_early, toggles, with_lengthy;
 
@@ -70,6 +71,10 @@ PLAIN static void on_step(int signal, siginfo_t *info, void *context)
 		unwind();
 	if (step++ == at)
 		interrupted();
+	/* The kernel has cleared the pointer for the signal. If that stayed so, no step would get
+	 * past the look at it. */
+	if (sequence && !*xr_tls->rseq)
+		*(volatile uint64_t *)xr_tls->rseq = sequence;
 }
 
 /* A call with the trap flag set. */
@@ -98,6 +103,11 @@ PLAIN int main(int argc, char **argv)
 	sched_setaffinity(0, sizeof cpus, &cpus);
 	if (!xr_parse_mode(argv[1], &mode) || xr_start(mode, threshold_ns, mode == XR_DEPTH ? 100 : 0, -1, 0))
 		return 2;
+	do
+		quick();
+	while (!(sequence = *xr_tls->rseq));
+	if (sequence == 1)
+		sequence = 0;
 	sigaction(SIGTRAP, &action, NULL);
 
 	long interruptions = 0, faults = 0, missing = 0;
@@ -119,7 +129,8 @@ PLAIN int main(int argc, char **argv)
 			missing++;
 		if (threshold_ns && f.shortest >= 0 && f.shortest < (long)xr_root.threshold)
 			faults++;
-		if (happened) {
+		/* The first time goes through all instructions, for the unwinder. */
+		if (happened && (at || with_lengthy || !ended_early)) {
 			at += with_lengthy;
 			with_lengthy = !with_lengthy;
 		}

@@ -34,6 +34,13 @@ PLAIN static void walk_chunk(struct faults *f, const uint8_t *p, const uint8_t *
 				if (base < *last)
 					f->backwards++;
 				leaf = 0; /* pruning does not look behind a stamp */
+			} else if (kind == XR_REC_CUSTOM) { /* a switch */
+				if (second >> 1 < *last)
+					f->backwards++;
+				*last = second >> 1;
+				leaf = 0;
+				p += 24 + (q >> 32);
+				continue;
 			} else if (kind != XR_REC_ARG) {
 				f->odd++;
 				return;

@@ -1,0 +1,381 @@
+/* Notices that threads were switched out, by restartable sequences: whenever a thread was
+ * off the processor, got a signal or was moved to another cpu, the kernel clears a pointer
+ * of the thread's before it goes on, unless it is in the sequence that this points to. The
+ * sequence here is one that nobody is ever in. Trampolines look whether the pointer is still
+ * there, which takes the place of a look at the number of the cpu.
+ *
+ * Any pointer serves for that, also another's, which is never overwritten: only a cleared
+ * one is set. Who uses sequences of his own often leaves it cleared, or clears it, so that
+ * the slow path would be taken all the time. Then the trampolines look at the cpu instead.
+ *
+ * What there was since the look before is told by counters of the kernel. The thread is on
+ * the processor between any two looks but for what is noticed, so the times add up.
+ *
+ * No libc, general registers only. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#include "offcpu.h"
+#include "options.h"
+#include "ring.h"
+#include "syscall.h"
+
+/* What libc says about its areas: at a distance from the thread's control block. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned __rseq_size __attribute__((weak));
+
+/* The signature of libc's registrations, which others have to share. */
+#define SIGNATURE 0x53053053
+
+/* A thread's area: what the kernel reads and writes. */
+struct area {
+	uint32_t cpu_id_start;
+	int32_t cpu_id; /* below 0 while the area is not registered */
+	uint64_t sequence;
+	uint32_t flags;
+} __attribute__((aligned(32)));
+
+/* A sequence, with what the kernel looks at before it ends one: where it goes on, and the
+ * signature before that. None of this is code. It has a page of its own, which stays when
+ * the object that the recorder is linked into is unloaded. */
+struct sequence {
+	uint32_t version, flags;
+	uint64_t start, length, abort;
+	uint32_t signature, nowhere[7];
+} __attribute__((aligned(32)));
+
+/* When blocked time of a thread adds up to so much, the run queue is asked for: opening a
+ * file takes some 5 us. */
+enum { ASK_AT = 250000 };
+
+/* So many looks without a switch in so many ticks, more than 10 ms: signals come less often. */
+enum { IDLE_LOOKS = 512, IDLE_TICKS = 1 << 25 };
+
+static const uint64_t always = 1;
+
+static struct {
+	const char *why;     /* it does not work; null while it does */
+	struct sequence *sequence;
+	struct area *areas;  /* of our own that are free; as many as nareas */
+	uint32_t nareas;
+	uint32_t unsettled;  /* trampolines rely on it although it does not work */
+	uint32_t reading, forking;
+	int no_queue;        /* the kernel does not tell about the run queue */
+} state = {.why = "the recorder has not started"};
+
+/* The area that was registered here for the thread; it stays registered in a forked child. */
+static __thread struct area *registered __attribute__((tls_model("initial-exec")));
+
+int xr_offcpu_on(void) { return !__atomic_load_n(&state.why, __ATOMIC_RELAXED); }
+
+void xr_put_offcpu(struct xr_text *t)
+{
+	const char *why = __atomic_load_n(&state.why, __ATOMIC_RELAXED);
+	if (xr_root.mode == XR_COUNT)
+		why = "mode count keeps no times";
+	xr_put_field_text(t, why ? "no_offcpu" : "offcpu", why ? why : "rseq");
+}
+
+/* Areas. */
+
+static int libc_has_areas(void) { return &__rseq_size && &__rseq_offset; }
+
+static int64_t register_area(struct area *a) { return xr_sys4(SYS_rseq, (intptr_t)a, sizeof *a, 0, SIGNATURE); }
+
+/* Whether somebody is about to register areas: those who do say so by these symbols. */
+static int others_have_areas(void) { return dlsym && (dlsym(RTLD_DEFAULT, "__rseq_abi") || dlsym(RTLD_DEFAULT, "rseq_register_current_thread")); }
+
+static const char *why_not(void)
+{
+	if (!xr_options.offcpu)
+		return "switched off (offcpu=0)";
+	if (xr_sys4(SYS_rseq, 0, 0, 0, 0) == -ENOSYS)
+		return "the kernel has no restartable sequences";
+	if (libc_has_areas() && !__rseq_size)
+		return "the C library does not use restartable sequences (glibc.pthread.rseq=0)";
+	if (!libc_has_areas() && others_have_areas())
+		return "a library of the program uses restartable sequences";
+	state.sequence = xr_map(XR_THREAD_PAGE);
+	if (!state.sequence)
+		return "there was no memory";
+	struct sequence *s = state.sequence;
+	*s = (struct sequence){.length = 1, .signature = SIGNATURE};
+	s->abort = (uintptr_t)&s->nowhere[0];
+	s->start = (uintptr_t)&s->nowhere[4];
+	xr_sys3(SYS_mprotect, (intptr_t)s, XR_THREAD_PAGE, PROT_READ);
+	return NULL;
+}
+
+void xr_offcpu_init(void) { state.why = why_not(); }
+
+static void fail(const char *why)
+{
+	__atomic_store_n(&state.unsettled, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&state.why, why, __ATOMIC_RELEASE);
+}
+
+void xr_offcpu_settle(void)
+{
+	if (!__atomic_load_n(&state.unsettled, __ATOMIC_RELAXED) || !xr_trylock(XR_LOCK_CONTROL))
+		return;
+	if (__atomic_exchange_n(&state.unsettled, 0, __ATOMIC_RELAXED))
+		xr_set_mode(xr_root.mode);
+	xr_unlock(XR_LOCK_CONTROL);
+}
+
+/* An area for the calling thread. A thread's struct keeps what it got, for the next thread
+ * that has the struct. */
+static struct area *own_area(struct xr_thread *t)
+{
+	if (registered)
+		return registered;
+	if (!t->area && !state.nareas && !xr_sealed) {
+		state.areas = xr_map(XR_THREAD_PAGE);
+		state.nareas = state.areas ? XR_THREAD_PAGE / sizeof *state.areas : 0;
+	}
+	if (!t->area && state.nareas) {
+		t->area = state.areas++;
+		state.nareas--;
+	}
+	struct area *a = t->area;
+	if (!a || xr_sealed)
+		return NULL;
+	*a = (struct area){.cpu_id = -1};
+	if (register_area(a))
+		return NULL;
+	return registered = a;
+}
+
+static struct area *area_of(struct xr_thread *t)
+{
+	uint64_t block;
+	if (!libc_has_areas())
+		return own_area(t);
+	__asm__("movq %%fs:0, %0" : "=r"(block));
+	struct area *a = (struct area *)(block + __rseq_offset);
+	return a->cpu_id < 0 ? NULL : a;
+}
+
+int xr_offcpu_cpu(const struct xr_thread *t, uint32_t *cpu)
+{
+	if (t->rseq == &always || !t->rseq)
+		return 0;
+	*cpu = *(volatile uint32_t *)((uintptr_t)t->rseq - offsetof(struct area, sequence) + offsetof(struct area, cpu_id));
+	return 1;
+}
+
+/* Looks. */
+
+/* Ns that the thread has waited in run queues; XR_UNKNOWN where that cannot be told. */
+static uint64_t ask_queue(void)
+{
+	char text[80];
+	if (state.no_queue || xr_is_sealed())
+		return XR_UNKNOWN;
+	/* A child that is forked meanwhile would inherit the descriptor. */
+	__atomic_fetch_add(&state.reading, 1, __ATOMIC_SEQ_CST);
+	int fd = -1;
+	int64_t n = 0;
+	if (!__atomic_load_n(&state.forking, __ATOMIC_SEQ_CST))
+		fd = xr_open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC, 0);
+	if (fd >= 0) {
+		n = xr_read(fd, text, sizeof text);
+		xr_close(fd);
+	}
+	__atomic_fetch_sub(&state.reading, 1, __ATOMIC_SEQ_CST);
+	/* Time on the cpu, in run queues, and how often it ran: none of them is 0 where they are
+	 * kept. */
+	uint64_t fields[3] = {0, 0, 0};
+	for (int64_t i = 0, k = 0; i < n && k < 3; i++) {
+		if (text[i] >= '0' && text[i] <= '9')
+			fields[k] = 10 * fields[k] + (text[i] - '0');
+		else
+			k++;
+	}
+	if (n > 0 && !fields[2])
+		state.no_queue = 1;
+	return fields[2] ? fields[1] : XR_UNKNOWN;
+}
+
+void xr_offcpu_fork(void)
+{
+	enum { PATIENCE = 1000 };
+	__atomic_fetch_add(&state.forking, 1, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < PATIENCE && __atomic_load_n(&state.reading, __ATOMIC_SEQ_CST); i++)
+		xr_sys0(SYS_sched_yield);
+}
+
+void xr_offcpu_fork_done(void) { __atomic_fetch_sub(&state.forking, 1, __ATOMIC_SEQ_CST); }
+
+void xr_offcpu_forked(void) { state.forking = state.reading = 0; }
+
+static uint64_t clock_ns(int clock)
+{
+	struct timespec t = {0, 0};
+	xr_sys2(SYS_clock_gettime, clock, (intptr_t)&t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* The kernel's counters, and time off the processor, as of one moment. */
+struct totals {
+	uint64_t voluntary, involuntary, minor, major;
+	uint64_t off;
+};
+
+static void count(struct totals *now)
+{
+	struct rusage usage;
+	xr_zero(&usage, sizeof usage);
+	xr_sys2(SYS_getrusage, RUSAGE_THREAD, (intptr_t)&usage);
+	now->voluntary = usage.ru_nvcsw;
+	now->involuntary = usage.ru_nivcsw;
+	now->minor = usage.ru_minflt;
+	now->major = usage.ru_majflt;
+}
+
+/* The clocks are read one after the other, if possible without an interrupt in between. */
+static uint64_t off_so_far(void)
+{
+	enum { TRIES = 4, INTERRUPTED = 1 << 13 };
+	uint64_t off = 0;
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t start = xr_rdtsc(), raw = clock_ns(CLOCK_MONOTONIC_RAW);
+		off = raw - clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		if (xr_rdtsc() - start < INTERRUPTED)
+			break;
+	}
+	return off;
+}
+
+static void keep(struct xr_offcpu *o, const struct totals *now)
+{
+	o->off = now->off;
+	o->voluntary = now->voluntary;
+	o->involuntary = now->involuntary;
+	o->minor = now->minor;
+	o->major = now->major;
+	o->looked = xr_rdtsc();
+}
+
+static void begin(struct xr_thread *t)
+{
+	struct totals now = {0};
+	count(&now);
+	now.off = off_so_far();
+	t->off = (struct xr_offcpu){.queued = ask_queue()};
+	keep(&t->off, &now);
+}
+
+void xr_offcpu_attach(struct xr_thread *t)
+{
+	t->rseq = &always;
+	if (!xr_offcpu_on())
+		return;
+	struct area *a = area_of(t);
+	if (!a) {
+		fail(xr_sealed ? "threads that begin behind a seccomp filter cannot use restartable sequences" :
+		     "a thread cannot use restartable sequences, or another library does");
+		return;
+	}
+	t->rseq = &a->sequence;
+	t->off = (struct xr_offcpu){0};
+	if (!*t->rseq)
+		a->sequence = (uintptr_t)state.sequence;
+	if (!xr_sealed)
+		begin(t);
+}
+
+/* How much of a time off the processor was in the run queue. Of preemptions it is all. Of
+ * short waits it is not asked for; it then goes to the next for which it is. */
+static uint64_t queued_of(struct xr_offcpu *o, const struct xr_switch *s)
+{
+	uint64_t queued = 0;
+	if (!s->voluntary) {
+		queued = s->off;
+	} else if (o->queued == XR_UNKNOWN) {
+		return XR_UNKNOWN;
+	} else if ((o->unasked += s->off) >= ASK_AT) {
+		uint64_t total = ask_queue();
+		if (total == XR_UNKNOWN)
+			return XR_UNKNOWN;
+		o->unasked = 0;
+		uint64_t left = total > o->queued ? total - o->queued : 0;
+		queued = left < s->off ? left : s->off;
+	}
+	if (o->queued != XR_UNKNOWN)
+		o->queued += queued;
+	return queued;
+}
+
+/* Somebody else clears the pointer, if it was not signals. */
+static void count_idle(struct xr_offcpu *o)
+{
+	uint64_t now = xr_rdtsc();
+	if (o->idle++ == 0)
+		o->idle_since = now;
+	if (o->idle < IDLE_LOOKS)
+		return;
+	o->idle = 0;
+	if (now - o->idle_since < IDLE_TICKS)
+		fail("the program uses restartable sequences of its own");
+}
+
+static void arm(struct xr_thread *t)
+{
+	if (!*t->rseq)
+		*(volatile uint64_t *)t->rseq = (uintptr_t)state.sequence;
+}
+
+/* What there was between two looks; o becomes that of now. */
+static struct xr_switch since(struct xr_offcpu *o, const struct totals *now)
+{
+	struct xr_switch s = {
+		.off = now->off > o->off ? now->off - o->off : 0,
+		.voluntary = now->voluntary - o->voluntary, .involuntary = now->involuntary - o->involuntary,
+		.minor = now->minor - o->minor, .major = now->major - o->major,
+	};
+	uint64_t off = o->off + s.off;
+	s.queued = queued_of(o, &s);
+	keep(o, now);
+	o->off = off;
+	o->idle = 0;
+	return s;
+}
+
+int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s)
+{
+	enum { TRIES = 4 };
+	struct xr_offcpu *o = &t->off, next;
+	struct totals now = {0};
+	if (!xr_offcpu_on()) {
+		t->rseq = &always;
+		return 0;
+	}
+	/* What comes after a look belongs to the next, so that nothing may be between the look
+	 * and its time. */
+	for (int i = 0; i < TRIES && xr_interfered(t); i++) {
+		arm(t);
+		if (xr_is_sealed()) {
+			*s = (struct xr_switch){.off = XR_UNKNOWN, .queued = XR_UNKNOWN};
+			return 1;
+		}
+		count(&now);
+		if (o->looked < xr_cpu_from) {
+			begin(t); /* it was in an earlier recording */
+			return 0;
+		}
+		if (now.voluntary == o->voluntary && now.involuntary == o->involuntary) {
+			count_idle(o);
+			return 0;
+		}
+		now.off = off_so_far();
+		next = *o;
+		*s = since(&next, &now);
+	}
+	*o = next;
+	return 1;
+}
