@@ -33,7 +33,7 @@ func notes(t *testing.T, path string) (marks []string, events []string) {
 		for _, p := range b.Payloads {
 			if m, ok := reader.ParseMark(p.Data); ok {
 				marks = append(marks, m.String())
-			} else {
+			} else if _, switched := reader.ParseSwitch(p.Data); !switched {
 				events = append(events, string(p.Data))
 			}
 		}

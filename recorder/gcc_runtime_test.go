@@ -157,7 +157,7 @@ func TestHooksFindTheFunctionThatReturns(t *testing.T) {
 		for _, e := range b.Events {
 			if e.Kind.IsEnter() {
 				enters[e.Func]++
-			} else {
+			} else if e.Kind.IsExit() {
 				exits[e.Func]++
 			}
 		}

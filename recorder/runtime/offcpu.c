@@ -87,7 +87,7 @@ static int libc_has_areas(void) { return &__rseq_size && &__rseq_offset; }
 static int64_t register_area(struct area *a) { return xr_sys4(SYS_rseq, (intptr_t)a, sizeof *a, 0, SIGNATURE); }
 
 /* Whether somebody is about to register areas: those who do say so by these symbols. */
-static int others_have_areas(void) { return dlsym && (dlsym(RTLD_DEFAULT, "__rseq_abi") || dlsym(RTLD_DEFAULT, "rseq_register_current_thread")); }
+static int others_have_areas(void) { return dlsym(RTLD_DEFAULT, "__rseq_abi") || dlsym(RTLD_DEFAULT, "rseq_register_current_thread"); }
 
 static const char *why_not(void)
 {
