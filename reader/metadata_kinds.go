@@ -16,25 +16,26 @@ import (
 type MetadataKind uint16
 
 const (
-	MetadataProcess   MetadataKind = 1
-	MetadataObjects   MetadataKind = 2
-	MetadataThreads   MetadataKind = 3
-	MetadataClock     MetadataKind = 4
-	MetadataLosses    MetadataKind = 5
-	MetadataAddresses MetadataKind = 6
-	MetadataCounters  MetadataKind = 7
-	MetadataChanges   MetadataKind = 8
-	MetadataProfile   MetadataKind = 9
-	MetadataFunctions MetadataKind = 10 // all events count, not only the last
-	MetadataSources   MetadataKind = 11 // likewise
-	MetadataPruned    MetadataKind = 12
-	MetadataSched     MetadataKind = 14 // all events count
-	MetadataTasks     MetadataKind = 15 // likewise
-	MetadataMark      MetadataKind = 16 // this kind and the following ones are in blocks of threads
-	MetadataRequest   MetadataKind = 17
-	MetadataLanding   MetadataKind = 18
-	MetadataName      MetadataKind = 19
-	MetadataSwitch    MetadataKind = 20
+	MetadataProcess    MetadataKind = 1
+	MetadataObjects    MetadataKind = 2
+	MetadataThreads    MetadataKind = 3
+	MetadataClock      MetadataKind = 4
+	MetadataLosses     MetadataKind = 5
+	MetadataAddresses  MetadataKind = 6
+	MetadataCounters   MetadataKind = 7
+	MetadataChanges    MetadataKind = 8
+	MetadataProfile    MetadataKind = 9
+	MetadataFunctions  MetadataKind = 10 // all events count, not only the last
+	MetadataSources    MetadataKind = 11 // likewise
+	MetadataPruned     MetadataKind = 12
+	MetadataProfileOff MetadataKind = 13 // after kind 9
+	MetadataSched      MetadataKind = 14 // all events count
+	MetadataTasks      MetadataKind = 15 // likewise
+	MetadataMark       MetadataKind = 16 // this kind and the following ones are in blocks of threads
+	MetadataRequest    MetadataKind = 17
+	MetadataLanding    MetadataKind = 18
+	MetadataName       MetadataKind = 19
+	MetadataSwitch     MetadataKind = 20
 )
 
 // metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
@@ -134,6 +135,8 @@ var metadataSpecs = [...]metadataSpec{
 			add(AppendPruned(nil, p))
 		}
 	}},
+
+	MetadataProfileOff: {"profile-off", (*Recording).setProfileOff, (*Recording).addProfileOff},
 
 	MetadataSched: {"sched", (*Recording).addSched, (*Recording).schedBodies},
 	MetadataTasks: {"tasks", (*Recording).addTasks, (*Recording).taskBodies},

@@ -41,6 +41,23 @@ type ProfilePath struct {
 	// Octaves counts the calls that ended by the length of their ticks in bits. The last
 	// one of ProfileOctaves includes longer calls.
 	Octaves []uint64
+	// Off is the time off the processor while a call of the path was the innermost one. It
+	// is part of Total and OpenTotal.
+	Off ProfileOff
+}
+
+// ProfileOff is the time off the processor, in nanoseconds of the kernel's clocks. It is 0
+// if the recorder did not notice switches; see [Process.OffCPU].
+type ProfileOff struct {
+	Switches uint64 // how often the thread was switched out
+	Blocked  uint64 // ns in which the thread could not run
+	Queued   uint64 // ns in which it could run and waited for a processor
+}
+
+// NewProfileOff divides a time off the processor, of which queued was in the run queue.
+func NewProfileOff(switches, off, queued uint64) ProfileOff {
+	queued = min(queued, off)
+	return ProfileOff{Switches: switches, Blocked: off - queued, Queued: queued}
 }
 
 // ProfileFold is the calls of a function that have no path of their own. Times are in ticks.
@@ -59,6 +76,7 @@ type ProfileFold struct {
 	// Nested is the part of Total in calls made while another call of the function was
 	// open, and OpenNested that of OpenTotal.
 	Nested, OpenNested uint64
+	Off                ProfileOff // as in [ProfilePath]
 }
 
 // FoldedCalls is the number of calls that have no path of their own.
@@ -281,4 +299,66 @@ func appendOctaves(b []byte, octaves []uint64) []byte {
 		}
 	}
 	return b
+}
+
+// profileOffSize is the size of a row of [MetadataProfileOff].
+const profileOffSize = 32
+
+// profileOffFold marks rows of folded functions.
+const profileOffFold = 1 << 31
+
+// setProfileOff applies the times off the processor to the profiles that were read before.
+// It leaves out rows of paths that do not exist.
+func (r *Recording) setProfileOff(body []byte) error {
+	le := binary.LittleEndian
+	var err error
+	if n := len(body) % profileOffSize; n > 0 {
+		err = fmt.Errorf("%d bytes after the last row", n)
+	}
+	for ; len(body) >= profileOffSize; body = body[profileOffSize:] {
+		profile, path := le.Uint32(body), le.Uint32(body[4:])
+		off := r.profileOff(profile, path)
+		if off == nil {
+			err = fmt.Errorf("profile %d has no path %#x", profile, path)
+			continue
+		}
+		*off = NewProfileOff(le.Uint64(body[8:]), le.Uint64(body[16:]), le.Uint64(body[24:]))
+	}
+	return err
+}
+
+// profileOff returns nil if there is no such path.
+func (r *Recording) profileOff(profile, path uint32) *ProfileOff {
+	if uint64(profile) >= uint64(len(r.Profiles)) {
+		return nil
+	}
+	p, at := &r.Profiles[profile], int(path&^uint32(profileOffFold))
+	switch {
+	case path&profileOffFold == 0 && at < len(p.Paths):
+		return &p.Paths[at].Off
+	case path&profileOffFold != 0 && at < len(p.Folds):
+		return &p.Folds[at].Off
+	}
+	return nil
+}
+
+func (r *Recording) addProfileOff(add func([]byte)) {
+	var b []byte
+	row := func(profile int, path uint32, off *ProfileOff) {
+		if *off != (ProfileOff{}) {
+			b = appendRow(b, uint32(profile), path, []uint64{off.Switches, off.Blocked + off.Queued, off.Queued})
+		}
+	}
+	for i := range r.Profiles {
+		p := &r.Profiles[i]
+		for j := range p.Paths {
+			row(i, uint32(j), &p.Paths[j].Off)
+		}
+		for j := range p.Folds {
+			row(i, uint32(j)|profileOffFold, &p.Folds[j].Off)
+		}
+	}
+	if b != nil {
+		add(b)
+	}
 }

@@ -12,9 +12,10 @@ const (
 	profileMaxPaths    = 1 << 17
 	profileMaxFolds    = 1<<16 + 1<<18
 	profileMaxDeep     = 1 << 22
-	profilePathsOfPage = 163
-	profileFoldsOfPage = 140
-	profilePathSize    = 72 + 8*reader.ProfileOctaves
+	profilePathsOfPage = 154
+	profileFoldsOfPage = 134
+	profileOffAt       = 72 + 8*reader.ProfileOctaves
+	profilePathSize    = profileOffAt + 24
 	profileLeftSize    = 16
 	profileFoldSize    = profilePathSize + 80
 	profileLeftAt      = 8 + profilePathsOfPage*profilePathSize
@@ -24,7 +25,7 @@ const (
 	profileFramesAt    = profileTopAt + profilePathSize
 	profileFrameSize   = 24
 	profileDeepAt      = profileFramesAt + profilePathDepth*profileFrameSize
-	profileSize        = profileDeepAt + 64
+	profileSize        = profileDeepAt + 72
 	profileBuckets     = 1 << 12
 )
 
@@ -93,6 +94,7 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 			Func: reader.FuncID(row.u32(24)), Total: row.u64(32), Min: row.u64(40), Max: row.u64(48), Open: left.u64(0), OpenTotal: left.u64(8),
 		}
 		path.Octaves, path.Count = octaves(row)
+		path.Off = offOf(row)
 		if path.Max == 0 {
 			path.Min = 0
 		}
@@ -110,6 +112,11 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 // foldedOf is the folded path below one.
 func foldedOf(row fields, parent int) reader.ProfilePath {
 	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.u64(56), Total: row.u64(64)}
+}
+
+// offOf is the time off the processor of a path.
+func offOf(row fields) reader.ProfileOff {
+	return reader.NewProfileOff(row.u64(profileOffAt), row.u64(profileOffAt+8), row.u64(profileOffAt+16))
 }
 
 func octaves(row fields) (list []uint64, count uint64) {
@@ -134,6 +141,7 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 			Inside: own.u64(40), Nested: own.u64(48), Open: own.u64(56), OpenTotal: own.u64(64), OpenNested: own.u64(72),
 		}
 		fold.Octaves, fold.Count = octaves(row)
+		fold.Off = offOf(row)
 		if fold.Max == 0 {
 			fold.Min = 0
 		}

@@ -375,6 +375,8 @@ uint64_t xr_profile_lost(void);
  * collects. */
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
 void xr_profile_dump(void (*put)(void *to, const void *p, uint64_t n), void *to);
+/* The same of times off the processor, after that. */
+void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void *to);
 
 /* sums.c: general registers only. */
 /* Gives a thread room for the sums of all functions; 0 when there is no memory. */

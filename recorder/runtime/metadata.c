@@ -417,6 +417,8 @@ void xr_put_metadata(struct xr_text *t, struct xr_trace *trace, int complete)
 		EVENT(XR_META_COUNTERS, xr_counters_dump(collect, t));
 	if (complete && xr_root.mode == XR_PROFILE)
 		EVENT(XR_META_PROFILE, xr_profile_dump(collect, t));
+	if (complete && xr_root.mode == XR_PROFILE && xr_offcpu_on())
+		EVENT(XR_META_PROFILE_OFF, xr_profile_dump_off(collect, t));
 	if (complete && xr_sums_any())
 		EVENT(XR_META_PRUNED, xr_sums_dump(collect, t));
 	end_block(t, block, METADATA_THREAD, trace);

@@ -12,6 +12,7 @@
 
 #include "arena.h"
 #include "landings.h"
+#include "offcpu.h"
 #include "ring.h"
 #include "syscall.h"
 
@@ -285,6 +286,23 @@ static void inherit(struct xr_profile *p, uint32_t tid)
 		p->first = xr_rdtsc();
 }
 
+/* The thread may have been off the processor: then the innermost open call was. */
+static __attribute__((noinline)) void switched(struct xr_thread *t, struct xr_profile *p)
+{
+	uint64_t signals;
+	struct xr_switch s;
+	if (!xr_enter(&signals))
+		return;
+	if (xr_offcpu_look(t, &s)) {
+		struct xr_path *c = p->depth ? xr_frame_at(p, p->depth - 1)->path : &p->top;
+		uint64_t times = s.voluntary + s.involuntary;
+		c->switches += times ? times : 1;
+		c->off += s.off == XR_UNKNOWN ? 0 : s.off;
+		c->queued += s.queued == XR_UNKNOWN ? 0 : s.queued;
+	}
+	xr_leave(signals);
+}
+
 static __attribute__((noinline)) void first_event(uint32_t word, uint64_t at, uint64_t bound);
 
 static inline __attribute__((always_inline)) void event(uint32_t word, uint64_t at, uint64_t bound)
@@ -294,9 +312,15 @@ static inline __attribute__((always_inline)) void event(uint32_t word, uint64_t 
 	uint64_t now = leaves ? xr_rdtsc() : 0; /* an entry's is taken when all is done */
 	struct xr_thread *t = xr_tls;
 	struct xr_profile *p = t ? t->profile : NULL;
-	if (__builtin_expect(!p || p->tid != t->tid, 0))
+	if (__builtin_expect(!p || p->tid != t->tid, 0)) {
 		first_event(word, at, bound);
-	else if (__builtin_expect(p->depth > p->near, 0))
+		return;
+	}
+	if (__builtin_expect(xr_interfered(t), 0)) {
+		switched(t, p);
+		now = leaves ? xr_rdtsc() : 0;
+	}
+	if (__builtin_expect(p->depth > p->near, 0))
 		(leaves ? leave_folded : enter_folded)(p, word >> 4, at, leaves ? now : bound);
 	else if (leaves)
 		leave(p, word >> 4, at, now, 0);

@@ -22,6 +22,7 @@ struct xr_path {
 	 * the time of those made directly from here. */
 	uint64_t folded, folded_ticks;
 	uint64_t calls[XR_PROFILE_OCTAVES]; /* that ended, by the length of their ticks in bits */
+	uint64_t switches, off, queued; /* while it was the innermost open call; ns */
 };
 
 /* Calls of a path that had not ended with their thread. */
@@ -29,7 +30,7 @@ struct xr_left {
 	uint64_t calls, ticks;
 };
 
-enum { XR_PAGE_PATHS = 163 };
+enum { XR_PAGE_PATHS = 154 };
 struct xr_path_page {
 	struct xr_path_page *next;
 	struct xr_path paths[XR_PAGE_PATHS];
@@ -54,7 +55,7 @@ struct xr_fold {
 };
 #define XR_ANY_CALLER UINT32_MAX
 
-enum { XR_PAGE_FOLDS = 140 };
+enum { XR_PAGE_FOLDS = 134 };
 struct xr_fold_page {
 	struct xr_fold_page *next;
 	struct xr_fold folds[XR_PAGE_FOLDS];
@@ -89,7 +90,9 @@ struct xr_profile {
 	struct xr_path_page *page; /* the latest */
 	struct xr_fold **buckets;
 	struct xr_fold_page *folds, *fold; /* the first page and the latest */
-	uint32_t nfolds, unused;
+	uint32_t nfolds;
+	uint32_t put;      /* 1 when metadata has had it */
+	uint32_t put_paths, put_folds; /* how many paths and folds the latest has */
 };
 
 static inline int xr_is_folded(const struct xr_path *c) { return !c->parent; }

@@ -4,7 +4,7 @@
 #include "profile.h"
 #include "syscall.h"
 
-_Static_assert(sizeof(struct xr_path) == 72 + 8 * XR_PROFILE_OCTAVES, "");
+_Static_assert(sizeof(struct xr_path) == 96 + 8 * XR_PROFILE_OCTAVES, "");
 _Static_assert(offsetof(struct xr_path, id) == 24 && offsetof(struct xr_path, folded) == 56, "");
 _Static_assert(offsetof(struct xr_path_page, paths) == 8 && sizeof(struct xr_path_page) <= XR_CHUNK_SIZE, "");
 _Static_assert(sizeof(struct xr_path_page) == 8 + XR_PAGE_PATHS * (sizeof(struct xr_path) + 16), "");
@@ -199,6 +199,9 @@ static void put_thread(const struct sink *to, const struct xr_thread *t, struct 
 		open.folds = (struct open_fold *)(open.paths + open.npaths);
 	else
 		open.npaths = open.nfolds = 0;
+	p->put = 1;
+	p->put_paths = open.npaths;
+	p->put_folds = open.nfolds;
 	add_open(&open, p);
 	uint32_t nfolded = add_ended(&open, p);
 	/* The threads of a profile that several had, one after the other, have no common id. */
@@ -225,5 +228,49 @@ void xr_profile_dump(void (*put_bytes)(void *to, const void *p, uint64_t n), voi
 			continue;
 		put_thread(&sink, threads[i], p);
 		profiles--;
+	}
+}
+
+/* Time off the processor, of the profiles that were put before. */
+
+struct off_row {
+	uint32_t profile, path;
+	uint64_t switches, off, queued;
+};
+enum { OFF_FOLD = 1u << 31 };
+
+static void put_off(const struct sink *to, const struct xr_path *c, uint32_t profile, uint32_t path)
+{
+	struct off_row row = {profile, path, c->switches, c->off, c->queued};
+	if (row.switches)
+		put(to, &row, sizeof row);
+}
+
+static void put_profile_off(const struct sink *to, const struct xr_profile *p, uint32_t number)
+{
+	const struct xr_path_page *page = p->pages;
+	for (uint32_t i = 0; i < p->put_paths; i++) {
+		if (i && i % XR_PAGE_PATHS == 0)
+			page = page->next;
+		put_off(to, &page->paths[i % XR_PAGE_PATHS], number, i);
+	}
+	const struct xr_fold_page *folds = p->folds;
+	for (uint32_t i = 0; i < p->put_folds; i++) {
+		if (i && i % XR_PAGE_FOLDS == 0)
+			folds = folds->next;
+		put_off(to, &folds->folds[i % XR_PAGE_FOLDS].sums, number, i | OFF_FOLD);
+	}
+}
+
+void xr_profile_dump_off(void (*put_bytes)(void *to, const void *p, uint64_t n), void *to)
+{
+	struct sink sink = {put_bytes, to};
+	uint64_t n = __atomic_load_n(&xr_root.nthreads, __ATOMIC_ACQUIRE);
+	struct xr_thread **threads = __atomic_load_n(&xr_root.threads, __ATOMIC_ACQUIRE);
+	uint32_t number = 0;
+	for (uint64_t i = 0; i < n; i++) {
+		const struct xr_profile *p = __atomic_load_n(&threads[i]->profile, __ATOMIC_ACQUIRE);
+		if (p && p->put)
+			put_profile_off(&sink, p, number++);
 	}
 }

@@ -33,6 +33,8 @@ struct xr_root xr_root = {
 };
 void xr_counters_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_profile_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
+void xr_profile_dump_off(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
+int xr_offcpu_on(void) { return 0; }
 void xr_sums_dump(void (*put)(void *, const void *, uint64_t), void *to) { (void)put, (void)to; }
 void xr_put_offcpu(struct xr_text *t) { (void)t; }
 int xr_sums_any(void) { return 0; }
