@@ -136,7 +136,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root,
 	}
-	opts.Calls.Filter.Thread, opts.Calls.Short = s.Scope.Thread, s.ShortTicks()
+	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
 	var err error
 	if opts.Root, err = s.ChooseFuncs("root", w.root); err != nil {
 		return opts, err

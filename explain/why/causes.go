@@ -7,11 +7,14 @@ import (
 )
 
 const (
+	maxDisturbed = 1e-3 // maxChance if the scheduler cannot have caused it
+
 	maxGroups  = 64    // candidates for causes
 	minGroup   = 0.005 // minimum share of the excess of such a group
 	dominance  = 0.3   // of a call's excess, by a cause that dominates it
 	minLow     = 0.02  // minimum of the lower bound of the share of a named cause
 	minCalls   = 3     // that a cause must dominate
+	minFar     = 2     // the same if these lose far more than usual calls vary
 	maxChance  = 1e-4  // probability that the scheduler caused it
 	maxBeside  = 1e-8  // the same, only by the calls that named causes do not dominate
 	minDensity = 4     // times the density of the leads that are not named
@@ -26,48 +29,80 @@ type lead struct {
 	nodes     []node
 	x         []float64 // by slow call
 	own       []float64 // x of only the group
-	share     float64   // of the excess
-	low, high float64
-	dominated []int // slow calls
+	share     float64   // of the excess without the time in the run queue
+	low, high float64   // 95 % interval of share
+	dominated []int     // slow calls
 	chance    float64
 	// likely is the probability that a thread that is stopped at a random moment loses the
 	// time here.
 	likely float64
 	named  bool
 	waits  Kind // Wait or LockWait if the name says so
+	// blocked is the part of the time that the thread was blocked, in the calls that it
+	// dominates.
+	blocked float64
 }
 
 // evidence is what the slow calls lost, and where.
 type evidence struct {
 	*model
 	slow   []rootCall
-	excess []float64 // by slow call
-	total  float64   // of excess
+	offCPU bool // it is known when threads were off the processor
+	// Time in the run queue is no function's, and set apart. By slow call:
+	excess    []float64 // without it
+	preempted []float64 // the difference of it
+	total     float64   // of excess
+	queued    float64   // of preempted
 	// amounts are sums over the slow calls, by kind and node.
-	amounts [parts][]float64
-	leads   []*lead
+	amounts  [parts][]float64
+	queuedIn []float64 // the difference of the time in the run queue, by node
+	leads    []*lead
 	// pruned says that the recorder dropped short calls. A thread that is stopped in one
 	// makes it appear.
 	pruned bool
 	// Self time and calls of all paths, per usual invocation.
 	selfAll, callsAll float64
+	// spread is the difference between the durations of the shortest and the longest usual
+	// calls.
+	spread float64
 }
 
-func newEvidence(m *model, slow []rootCall) *evidence {
-	e := &evidence{model: m, slow: slow}
+func newEvidence(m *model, slow []rootCall, offCPU bool) *evidence {
+	e := &evidence{model: m, slow: slow, offCPU: offCPU}
 	for k := range e.amounts {
 		e.amounts[k] = make([]float64, len(m.n))
 	}
+	e.queuedIn = make([]float64, len(m.n))
 	d := newDecomposer(m)
 	for i := range slow {
-		e.excess = append(e.excess, float64(slow[i].duration)-m.mean)
+		queued := float64(slow[i].queued) - m.meanQueued
+		e.preempted = append(e.preempted, queued)
+		e.excess = append(e.excess, float64(slow[i].duration)-m.mean-queued)
 		d.split(&slow[i], func(k Kind, n node, x float64) { e.amounts[k][n] += x })
+		for _, v := range slow[i].visits {
+			e.queuedIn[v.node] += float64(v.off.Queued)
+		}
 	}
-	e.total = sum(e.excess)
+	for n, queued := range m.queued {
+		e.queuedIn[n] -= queued * float64(len(slow))
+	}
+	e.total, e.queued = sum(e.excess), sum(e.preempted)
 	e.group(d)
 	e.merge()
 	e.dominate()
 	return e
+}
+
+// lost returns what each slow call lost, with the time in the run queue.
+func (e *evidence) lost() []float64 {
+	if !e.offCPU {
+		return e.excess
+	}
+	lost := slices.Clone(e.excess)
+	for i, x := range e.preempted {
+		lost[i] += x
+	}
+	return lost
 }
 
 // group finds the groups with most of the excess, and their amounts by slow call.
@@ -215,16 +250,19 @@ func (e *evidence) dominate() {
 				best = l
 			}
 		}
-		if best != nil && best.x[i] > dominance*e.excess[i] {
+		if best != nil && e.slow[i].late && best.x[i] > dominance*e.excess[i] {
 			best.dominated = append(best.dominated, i)
 		}
+	}
+	for _, l := range e.leads {
+		l.blocked = e.blockedIn(l)
 	}
 }
 
 // name decides which leads are causes, the largest first.
 func (e *evidence) name(minShare float64, seed uint64) {
 	for i := range e.n {
-		e.selfAll += e.s[i]
+		e.selfAll += e.s[i] - e.b[i]
 		e.callsAll += e.n[i]
 	}
 	for _, l := range e.leads {
@@ -235,12 +273,36 @@ func (e *evidence) name(minShare float64, seed uint64) {
 	for again := true; again; {
 		again = false
 		for _, l := range e.leads {
-			if !l.named && l.share >= minShare && l.low >= minLow && len(l.dominated) >= minCalls && e.isSignificant(l) {
+			if !l.named && l.share >= minShare && e.enough(l) && e.isSignificant(l) {
 				l.named, again = true, true
 			}
 		}
 	}
 }
+
+// enough reports whether a lead dominates enough slow calls. Two are enough if it is known
+// that the scheduler is not the reason, and they lose far more than usual calls vary.
+func (e *evidence) enough(l *lead) bool {
+	if e.offCPU && !e.byChance(l) && e.lossOf(l) > farBeyond*e.spread {
+		return len(l.dominated) >= minFar
+	}
+	return len(l.dominated) >= minCalls && l.low >= minLow
+}
+
+// lossOf returns the mean of what the calls lose that a lead dominates.
+func (e *evidence) lossOf(l *lead) float64 {
+	x := 0.0
+	for _, i := range l.dominated {
+		x += l.x[i]
+	}
+	return x / float64(max(1, len(l.dominated)))
+}
+
+// Multiples of the difference between the longest and the shortest usual calls.
+const (
+	clearly   = 2  // more than durations vary
+	farBeyond = 10 // far more
+)
 
 // judge computes the probability that the scheduler caused a lead of kind Slower, or of any
 // kind if calls were dropped: that threads that are stopped at random moments are stopped
@@ -269,7 +331,34 @@ func (e *evidence) chance(l *lead, explained []bool) float64 {
 			its++
 		}
 	}
-	return min(1, binomialTail(all, its, l.likely)*float64(dominating))
+	p := binomialTail(all, its, l.likely)
+	if e.offCPU {
+		p = min(p, e.amongLargest(l, counts))
+	}
+	return min(1, p*float64(dominating))
+}
+
+// amongLargest is the probability that so many of the largest losses are a lead's, for the
+// number of losses for which it is smallest.
+func (e *evidence) amongLargest(l *lead, counts []bool) float64 {
+	var order []int
+	for i := range e.slow {
+		if counts[i] {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(e.excess[b], e.excess[a]) })
+	least, tried, its := 1.0, 0, 0
+	for k, i := range order {
+		if _, is := slices.BinarySearch(l.dominated, i); is {
+			its++
+		}
+		if n := k + 1; n >= minCalls && n&(n-1) == 0 || n == minCalls {
+			tried++
+			least = min(least, binomialTail(n, its, l.likely))
+		}
+	}
+	return least * float64(tried)
 }
 
 // explained returns the slow calls that named causes dominate.
@@ -292,7 +381,7 @@ func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
 	var order []int
 	total := 0.0
 	for i := range e.slow {
-		if !explained[i] {
+		if !explained[i] && e.slow[i].late {
 			order = append(order, i)
 			total += e.excess[i]
 		}
@@ -309,7 +398,7 @@ func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
 // byChance reports whether a stopped thread can look like the lead. A stop makes no calls,
 // unless the recorder had dropped them; and then it must occur in each.
 func (e *evidence) byChance(l *lead) bool {
-	return l.kind == Slower || e.pruned && e.callsOf(l) < manyStops*len(l.dominated)
+	return l.kind == Slower || l.kind != Blocked && e.pruned && e.callsOf(l) < manyStops*len(l.dominated)
 }
 
 // clearShare is a share of the excess that clearly exceeds the usual variation.
@@ -342,6 +431,32 @@ func (e *evidence) callsOf(l *lead) int {
 	return n
 }
 
+// exceeds reports whether the calls that a lead dominates lose clearly more to it than the
+// durations of usual calls differ by.
+func (e *evidence) exceeds(l *lead) bool { return e.lossOf(l) > clearly*e.spread }
+
+// blockedIn returns the part of a lead's time that the thread was blocked, in the calls that
+// it dominates.
+func (e *evidence) blockedIn(l *lead) float64 {
+	if !e.offCPU {
+		return 0
+	}
+	var blocked, all uint64
+	for _, i := range l.dominated {
+		for _, v := range e.slow[i].visits {
+			at := v.node
+			if l.kind == NewPath {
+				at = e.rare[at]
+			}
+			if slices.Contains(l.nodes, at) {
+				blocked += v.off.Blocked
+				all += v.self - v.off.Queued
+			}
+		}
+	}
+	return float64(blocked) / float64(max(1, all))
+}
+
 // likely returns the larger of the shares of a lead's functions in usual time and in usual
 // records, because the time that the recorder loses follows records. The time of dropped
 // calls belongs to their callers.
@@ -358,7 +473,7 @@ func (e *evidence) likely(l *lead) float64 {
 		if slices.ContainsFunc(groups, func(g group) bool {
 			return g.fn == e.tree.steps[i].fn && g.lock == e.tree.steps[i].lock
 		}) || slices.Contains(callers, node(i)) {
-			self += e.s[i]
+			self += e.s[i] - e.b[i]
 			calls += e.n[i]
 		}
 	}
@@ -370,10 +485,17 @@ func (e *evidence) likely(l *lead) float64 {
 // time after they woke up, and therefore in the same function again and again. But then
 // they lose as much time there as elsewhere.
 func (e *evidence) isSignificant(l *lead) bool {
+	if e.offCPU && !e.exceeds(l) {
+		return false
+	}
 	if !e.byChance(l) {
 		return l.kind != MoreCalls || !e.varies(l)
 	}
-	if e.judge(l); l.chance > maxChance {
+	limit := maxChance
+	if e.offCPU {
+		limit = maxDisturbed
+	}
+	if e.judge(l); l.chance > limit {
 		return false
 	}
 	unnamed := 0.0
@@ -391,6 +513,9 @@ func (e *evidence) isSignificant(l *lead) bool {
 	odds := (1 - l.likely) / l.likely
 	if l.share*odds < minDensity*math.Max(0.01, unnamed) {
 		return false
+	}
+	if e.offCPU {
+		return true // the scheduler has no part in it
 	}
 	its, others, alike := e.likeTheRest(l)
 	return !alike || float64(its)*odds >= minApart*float64(others)
@@ -415,21 +540,6 @@ func (e *evidence) likeTheRest(l *lead) (its, others int, alike bool) {
 		}
 	}
 	return len(x), len(y), len(x) >= enough && len(y) >= enough && sameDistribution(x, y) > 0.01
-}
-
-// undecided returns the lead with most of the excess whose functions also have most of the
-// usual time or calls, so that there are too few slow calls to decide, with the number
-// needed. It is nil if there is none.
-func (e *evidence) undecided() (l *lead, needed int) {
-	if len(e.leads) == 0 || e.leads[0].named || !e.byChance(e.leads[0]) || e.leads[0].share < 0.5 {
-		return nil, 0
-	}
-	l = e.leads[0]
-	e.judge(l)
-	if l.chance <= maxChance || l.likely < dominance || l.likely >= 1 || 10*len(l.dominated) < 9*len(e.slow) {
-		return nil, 0
-	}
-	return l, int(math.Log(maxChance)/math.Log(l.likely)) + 1
 }
 
 // most descends from a new path while one child has most of the time.

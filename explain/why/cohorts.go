@@ -21,9 +21,13 @@ type plan struct {
 	span     span
 	torn     torn
 	slow     uint64 // minimum duration of slow calls
-	low      uint64 // limits of the durations of usual calls
-	high     uint64
-	median   uint64
+	offCPU   bool   // the trace says when threads were off the processor
+	// Of durations without the time in the run queue, if offCPU is set:
+	ownSlow uint64 // minimum of slow calls
+	low     uint64 // limits of usual calls
+	high    uint64
+	median  uint64
+	pruned  uint64 // below which the recorder dropped calls; 0 if it dropped none
 	// keep is the part of the slow calls that are kept, of 2^64. The largest number means
 	// all.
 	keep uint64
@@ -35,16 +39,20 @@ type hole struct {
 	start, end    uint64
 	before, after reader.FuncID // calls before and after it; 0 for none
 	lock          uint64        // address of the lock that was waited for; 0 if unknown
+	off           uint64        // ticks of it off the processor
 }
 
-func (h hole) ticks() uint64 { return h.end - h.start }
+// ticks returns the time on the processor, as far as that is known.
+func (h hole) ticks() uint64 { return h.end - h.start - h.off }
 
 // visit is what one call of the root did on one path.
 type visit struct {
 	node  node
 	calls uint32
 	self  uint64
+	off   calls.Off // of self
 	hole  hole
+	block span // the longest time blocked at a stretch
 }
 
 // argument is a logged argument, or a custom event, whose value is a hash.
@@ -68,9 +76,15 @@ type rootCall struct {
 	index    int // among the invocations of its thread, from 0
 	start    uint64
 	duration uint64
+	queued   uint64 // of duration, in the run queue
+	queue    span   // the longest time in the run queue at a stretch
+	late     bool   // slow also without the time in the run queue
 	visits   []visit
 	args     []argument
 }
+
+// own is the duration without the time in the run queue, which is the machine's.
+func (v *rootCall) own() uint64 { return v.duration - v.queued }
 
 func (v *rootCall) clone() rootCall {
 	c := *v
@@ -85,7 +99,10 @@ func earlier(a, b *rootCall) int {
 }
 
 // pathSum is a path over all usual invocations.
-type pathSum struct{ have, calls, self uint64 }
+type pathSum struct {
+	have, calls, self uint64
+	off               calls.Off // of self
+}
 
 // counted is the number of buckets in which arguments of usual invocations are counted.
 // Different ones may share a bucket. They then look more frequent, and differences look
@@ -102,6 +119,7 @@ type cohorts struct {
 
 	usual struct {
 		count, ticks uint64
+		queued       uint64 // of ticks
 		paths        []pathSum
 		args         []uint32 // by bucket
 	}
@@ -116,6 +134,7 @@ type opened struct {
 	rootCall
 	total    int // invocations so far
 	siblings []siblings
+	off      []openOff // by depth of the open call
 }
 
 // siblings is what is known of the calls made from an open call.
@@ -124,6 +143,7 @@ type siblings struct {
 	firstStart  uint64
 	first, last reader.FuncID
 	lastEnd     uint64
+	firstOff    uint64 // ticks off the processor of the caller before the first
 	longest     hole
 }
 
@@ -139,9 +159,17 @@ func newCohorts(p *plan) *cohorts {
 func (c *cohorts) Calls(b *calls.Batch) error {
 	c.places.find(b.Paths)
 	t := c.use(b)
-	args, events := b.Args, b.Events
+	args, events, waits, gaps := b.Args, b.Events, b.Waits, b.Gaps
 	for i := range b.Calls {
 		call := &b.Calls[i]
+		var w calls.Wait
+		if len(waits) > 0 && waits[0].Call == i {
+			w, waits = waits[0], waits[1:]
+		}
+		for len(gaps) > 0 && gaps[0].To <= call.Start+call.Duration {
+			c.gap(t, &gaps[0])
+			gaps = gaps[1:]
+		}
 		for len(events) > 0 && events[0].TSC <= call.Start+call.Duration {
 			c.event(t, b, &events[0])
 			events = events[1:]
@@ -152,8 +180,13 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 		}
 		own = own[:len(own)-len(args)]
 		if p := c.places.list[call.Path]; p.kind == top || p.kind == below || p.kind == deep {
-			c.add(t, call, p, own)
+			c.add(t, call, p, own, &w)
+		} else if c.plan.offCPU {
+			t.close(call, p.kind == insideLock)
 		}
+	}
+	for i := range gaps {
+		c.gap(t, &gaps[i])
 	}
 	for i := range events {
 		c.event(t, b, &events[i])
@@ -199,13 +232,13 @@ func (t *opened) argument(a argument) {
 }
 
 // add adds a call of the root or below it.
-func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg) {
-	node, self, counts := p.node, call.Self, p.kind == below && p.node > 0
+func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w *calls.Wait) {
+	node, self, off, counts := p.node, call.Self, w.Self, p.kind == below && p.node > 0
 	isLock, address := false, uint64(0)
 	if len(c.plan.locks) > 0 && counts {
 		var own bool
 		if own, isLock = c.plan.locks[call.Func]; isLock {
-			self = call.Duration
+			self, off = call.Duration, w.Total
 			if len(args) > 0 {
 				address = args[0].Value
 			}
@@ -221,7 +254,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg) {
 				t.argument(argument{fn: call.Func, value: a.Value})
 			}
 		}
-		if counts && c.plan.charged[call.Func] && t.leaf(call) {
+		if counts && (c.plan.charged[call.Func] || call.Duration-w.Total.Queued < c.plan.pruned) && t.leaf(call) {
 			node, counts = c.places.tree.steps[node].parent, false
 		}
 	}
@@ -230,12 +263,21 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg) {
 		v.calls++
 	}
 	v.self += self
-	if h := t.hole(call, isLock); h.ticks() > v.hole.ticks() {
+	var ended openOff
+	if c.plan.offCPU {
+		v.off.Blocked += off.Blocked
+		v.off.Queued += off.Queued
+		if ended = t.close(call, false); ended.block.ticks() > v.block.ticks() {
+			v.block = ended.block
+		}
+	}
+	if h := t.hole(call, isLock, ended.off); h.ticks() > v.hole.ticks() {
 		v.hole = h
 		v.hole.lock = address
 	}
 	if p.kind == top {
 		v.calls = 1
+		t.queued = w.Total.Queued
 		c.end(t, call)
 	}
 }
@@ -258,10 +300,11 @@ func (c *cohorts) visit(t *opened, n node) *visit {
 }
 
 // hole returns the longest time of a call without calls, and adds the call to its caller's
-// siblings. Calls come as they end, so those that it made came before.
-func (t *opened) hole(call *calls.Call, leaf bool) hole {
+// siblings. Calls come as they end, so those that it made came before. off is how long the
+// thread was off the processor since the last of these.
+func (t *opened) hole(call *calls.Call, leaf bool, off uint64) hole {
 	end := call.Start + call.Duration
-	longest := hole{start: call.Start, end: end}
+	longest := hole{start: call.Start, end: end, off: off}
 	depth := int(call.Depth)
 	if depth >= maxHoleDepth {
 		return longest
@@ -270,18 +313,19 @@ func (t *opened) hole(call *calls.Call, leaf bool) hole {
 	inside := &t.siblings[depth+1]
 	if inside.any && !leaf {
 		longest = inside.longest
-		if h := (hole{start: call.Start, end: inside.firstStart, after: inside.first}); h.ticks() > longest.ticks() {
+		if h := (hole{start: call.Start, end: inside.firstStart, after: inside.first, off: inside.firstOff}); h.ticks() > longest.ticks() {
 			longest = h
 		}
-		if h := (hole{start: inside.lastEnd, end: end, before: inside.last}); h.ticks() > longest.ticks() {
+		if h := (hole{start: inside.lastEnd, end: end, before: inside.last, off: off}); h.ticks() > longest.ticks() {
 			longest = h
 		}
 	}
 	*inside = siblings{}
 	s := &t.siblings[depth]
+	before := t.offBefore(call)
 	if !s.any {
-		*s = siblings{any: true, firstStart: call.Start, first: call.Func}
-	} else if h := (hole{s.lastEnd, call.Start, s.last, call.Func, 0}); h.ticks() > s.longest.ticks() {
+		*s = siblings{any: true, firstStart: call.Start, first: call.Func, firstOff: before}
+	} else if h := (hole{s.lastEnd, call.Start, s.last, call.Func, 0, before}); h.ticks() > s.longest.ticks() {
 		s.longest = h
 	}
 	s.last, s.lastEnd = call.Func, end
@@ -302,21 +346,25 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 		c.slot[t.visits[i].node] = 0
 	}
 	t.visits, t.args = t.visits[:0], t.args[:0]
+	t.queued, t.queue = 0, span{}
 }
 
 // sort puts an invocation into its cohort.
 func (c *cohorts) sort(v *rootCall) {
+	own := v.own()
+	v.late = own >= c.plan.ownSlow
 	switch {
-	case v.duration >= c.plan.slow:
+	case v.late || v.duration >= c.plan.slow:
 		c.slowCount++
 		c.slowTicks += v.duration
 		if v.hash() <= c.plan.keep {
 			c.slow = append(c.slow, v.clone())
 		}
-	case v.duration >= c.plan.low && v.duration <= c.plan.high:
+	case own >= c.plan.low && own <= c.plan.high:
 		o := &c.usual
 		o.count++
 		o.ticks += v.duration
+		o.queued += v.queued
 		o.paths = grow(o.paths, len(c.places.tree.steps))
 		for i := range v.visits {
 			w := &v.visits[i]
@@ -324,6 +372,8 @@ func (c *cohorts) sort(v *rootCall) {
 			p.have++
 			p.calls += uint64(w.calls)
 			p.self += w.self
+			p.off.Blocked += w.off.Blocked
+			p.off.Queued += w.off.Queued
 		}
 		for _, a := range v.args {
 			o.args[a.bucket()]++
@@ -340,7 +390,7 @@ func (c *cohorts) nearer(a, b *rootCall) bool {
 		if len(v.visits) == 0 {
 			return math.MaxUint64
 		}
-		return max(v.duration, c.plan.median) - min(v.duration, c.plan.median)
+		return max(v.own(), c.plan.median) - min(v.own(), c.plan.median)
 	}
 	return cmp.Or(cmp.Compare(distance(a), distance(b)), earlier(a, b)) < 0
 }
@@ -375,12 +425,15 @@ func (c *cohorts) Merge(other *cohorts) {
 	o, p := &c.usual, &other.usual
 	o.count += p.count
 	o.ticks += p.ticks
+	o.queued += p.queued
 	o.paths = grow(o.paths, len(c.places.tree.steps))
 	for n, s := range p.paths {
 		m := &o.paths[to[n]]
 		m.have += s.have
 		m.calls += s.calls
 		m.self += s.self
+		m.off.Blocked += s.off.Blocked
+		m.off.Queued += s.off.Queued
 	}
 	for i, n := range p.args {
 		o.args[i] += n
@@ -418,14 +471,25 @@ func (c *cohorts) settle() {
 	c.middle.renumber(to)
 }
 
-// cut keeps the n longest of the slow calls.
+// cut keeps the n longest of the slow calls, and the n longest without the time in the run
+// queue.
 func (c *cohorts) cut(n int) {
 	if n >= len(c.slow) {
 		return
 	}
+	slices.SortStableFunc(c.slow, func(a, b rootCall) int { return cmp.Compare(b.own(), a.own()) })
+	for i := range c.slow {
+		c.slow[i].late = i < n
+	}
 	slices.SortStableFunc(c.slow, func(a, b rootCall) int { return cmp.Compare(b.duration, a.duration) })
-	c.slow = c.slow[:n]
-	c.slowCount, c.slowTicks = uint64(n), 0
+	kept := c.slow[:n]
+	for _, v := range c.slow[n:] {
+		if v.late {
+			kept = append(kept, v)
+		}
+	}
+	c.slow = kept
+	c.slowCount, c.slowTicks = uint64(len(kept)), 0
 	for i := range c.slow {
 		c.slowTicks += c.slow[i].duration
 	}

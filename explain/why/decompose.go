@@ -9,13 +9,14 @@ const (
 	Slower    Kind = iota // a function itself takes longer
 	MoreCalls             // a function is called more often by its caller
 	NewPath               // a path that usual calls hardly ever take
+	Blocked               // a function is blocked longer
 	Wait                  // a function waits, according to its name or to other threads
 	LockWait              // a function waits for a lock
 )
 
 // String returns the name of the kind in JSON.
 func (k Kind) String() string {
-	return [...]string{"slower", "more-calls", "new-path", "wait", "lock-wait"}[k]
+	return [...]string{"slower", "more-calls", "new-path", "slower", "wait", "lock-wait"}[k]
 }
 
 // Role is the effect of a function on other threads.
@@ -41,36 +42,41 @@ func (r Role) kind() Kind {
 }
 
 // parts is the number of kinds that the decomposition itself distinguishes.
-const parts = 3
+const parts = 4
 
 // model describes usual invocations, by node.
 type model struct {
 	tree     *tree
 	children [][]node
-	n, s     []float64 // calls and self time per invocation
-	u, r, v  []float64 // see the package documentation
-	rare     []node    // topmost rare path that a path is part of; 0 for none
-	mean     float64   // duration of an invocation
+	// Calls and self time per invocation. Self time is that without the run queue, of
+	// which b was blocked. queued is the time in the run queue.
+	n, s, b, queued []float64
+	u, r, v         []float64 // see the package documentation
+	ub              []float64 // part of u that was blocked
+	rare            []node    // topmost rare path that a path is part of; 0 for none
+	mean            float64   // duration of an invocation
+	meanQueued      float64   // of mean, in the run queue
 }
 
 func newModel(c *cohorts) *model {
 	size := len(c.places.tree.steps)
 	m := &model{tree: c.places.tree, children: c.places.tree.children(), rare: make([]node, size)}
-	for _, f := range []*[]float64{&m.n, &m.s, &m.u, &m.r, &m.v} {
+	for _, f := range []*[]float64{&m.n, &m.s, &m.b, &m.queued, &m.u, &m.ub, &m.r, &m.v} {
 		*f = make([]float64, size)
 	}
 	count := float64(c.usual.count)
-	m.mean = float64(c.usual.ticks) / count
+	m.mean, m.meanQueued = float64(c.usual.ticks)/count, float64(c.usual.queued)/count
 	fewest := max(min(5, count), count/200)
 	for i := range size {
 		p := c.usual.paths[i]
-		m.n[i], m.s[i] = float64(p.calls)/count, float64(p.self)/count
+		m.n[i], m.s[i] = float64(p.calls)/count, float64(p.self-p.off.Queued)/count
+		m.b[i], m.queued[i] = float64(p.off.Blocked)/count, float64(p.off.Queued)/count
 		if i == 0 {
-			m.u[i] = m.s[i]
+			m.u[i], m.ub[i] = m.s[i], m.b[i]
 			continue
 		}
 		if p.calls > 0 {
-			m.u[i] = m.s[i] / m.n[i]
+			m.u[i], m.ub[i] = m.s[i]/m.n[i], m.b[i]/m.n[i]
 		}
 		parent := m.tree.steps[i].parent
 		if m.n[parent] > 0 {
@@ -92,25 +98,27 @@ func newModel(c *cohorts) *model {
 // decomposer divides what invocations take beyond the mean of usual ones.
 type decomposer struct {
 	*model
-	calls, self []float64 // of the current invocation, by node
-	inRare      []float64 // self time in the subtree of a topmost rare path
+	// Of the current invocation, by node, without the time in the run queue:
+	calls, self, blocked []float64
+	inRare               []float64 // self time in the subtree of a topmost rare path
 }
 
 func newDecomposer(m *model) *decomposer {
 	d := &decomposer{model: m}
 	d.calls, d.self = make([]float64, len(m.n)), make([]float64, len(m.n))
-	d.inRare = make([]float64, len(m.n))
+	d.blocked, d.inRare = make([]float64, len(m.n)), make([]float64, len(m.n))
 	return d
 }
 
 // split passes the amounts of an invocation to add. They add up to its duration minus the
-// mean of the usual ones, in ticks.
+// mean of the usual ones, in ticks, both without the time in the run queue.
 func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	for i := range v.visits {
 		w := &v.visits[i]
-		d.calls[w.node], d.self[w.node] = float64(w.calls), float64(w.self)
+		self := float64(w.self - w.off.Queued)
+		d.calls[w.node], d.self[w.node], d.blocked[w.node] = float64(w.calls), self, float64(w.off.Blocked)
 		if r := d.rare[w.node]; r > 0 {
-			d.inRare[r] += float64(w.self)
+			d.inRare[r] += self
 		}
 	}
 	for i := range v.visits {
@@ -118,7 +126,9 @@ func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 		if d.rare[p] > 0 {
 			continue
 		}
-		add(Slower, p, d.self[p]-d.calls[p]*d.u[p])
+		blocked := d.blocked[p] - d.calls[p]*d.ub[p]
+		add(Slower, p, d.self[p]-d.calls[p]*d.u[p]-blocked)
+		add(Blocked, p, blocked)
 		for _, c := range d.children[p] {
 			expected := d.calls[p] * d.r[c]
 			if d.rare[c] > 0 {
@@ -130,7 +140,7 @@ func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	}
 	for i := range v.visits {
 		n := v.visits[i].node
-		d.calls[n], d.self[n], d.inRare[n] = 0, 0, 0
+		d.calls[n], d.self[n], d.blocked[n], d.inRare[n] = 0, 0, 0, 0
 		if r := d.rare[n]; r > 0 {
 			d.inRare[r] = 0
 		}

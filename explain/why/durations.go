@@ -93,6 +93,8 @@ type durations struct {
 	role   func(reader.FuncID) Role
 
 	sample    quantile.Sample
+	own       quantile.Sample // the same without the time in the run queue, if offCPU is set
+	offCPU    bool
 	roots     map[reader.FuncID]bool
 	leaves    quantile.Sample // durations of calls below the root without callees
 	lengths   map[reader.FuncID]*lengths
@@ -141,6 +143,7 @@ const maxLocks = 256
 
 func newDurations(e *explainer) *durations {
 	return &durations{
+		offCPU: e.facts(),
 		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), torn: e.torn, role: e.opts.Role, first: ^uint64(0),
 		roots: make(map[reader.FuncID]bool), lengths: make(map[reader.FuncID]*lengths),
 		addresses: make(map[reader.FuncID]map[uint64]bool),
@@ -150,12 +153,15 @@ func newDurations(e *explainer) *durations {
 func (d *durations) Calls(b *calls.Batch) error {
 	d.find(b.Paths)
 	d.depths = grow(d.depths, b.Index+1)
+	waits := b.Waits
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		// Calls come as they end: a call with callees comes after a deeper one.
 		leaf := d.depths[b.Index] <= c.Depth
 		d.depths[b.Index] = c.Depth
 		d.first, d.last = min(d.first, c.Start), max(d.last, c.Start+c.Duration)
+		var off calls.Off
+		off, waits = waited(waits, i)
 		switch d.places.list[c.Path].kind {
 		case outside:
 			if d.outside.add(c.Func) {
@@ -164,11 +170,11 @@ func (d *durations) Calls(b *calls.Batch) error {
 		case below:
 			if leaf {
 				d.leaves.Add(c.Duration)
-				d.sizes(b.Paths, c)[bits.Len64(c.Duration)]++
+				d.sizes(b.Paths, c)[bits.Len64(c.Duration-off.Queued)]++
 			}
 		case top:
 			if d.span.has(c.Start) {
-				d.root(c, b.Index)
+				d.root(c, b.Index, off.Queued)
 			}
 		}
 	}
@@ -215,7 +221,7 @@ func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 }
 
 // root adds an outermost call of the root.
-func (d *durations) root(c *calls.Call, thread int) {
+func (d *durations) root(c *calls.Call, thread int, queued uint64) {
 	d.roots[c.Func] = true
 	switch {
 	case c.End == calls.Truncated:
@@ -228,10 +234,23 @@ func (d *durations) root(c *calls.Call, thread int) {
 		d.inferred++
 	}
 	d.sample.Add(c.Duration)
+	if d.offCPU {
+		d.own.Add(c.Duration - queued)
+	}
+}
+
+// waited returns the time off the processor of a call, by its index in the batch, and the
+// waits of the calls after it.
+func waited(waits []calls.Wait, call int) (calls.Off, []calls.Wait) {
+	if len(waits) == 0 || waits[0].Call != call {
+		return calls.Off{}, waits
+	}
+	return waits[0].Total, waits[1:]
 }
 
 func (d *durations) Merge(other *durations) {
 	d.sample.Merge(&other.sample)
+	d.own.Merge(&other.own)
 	d.leaves.Merge(&other.leaves)
 	d.truncated += other.truncated
 	d.inferred += other.inferred

@@ -79,6 +79,14 @@ func (e *evidence) restGaps(cause int) []gap {
 				longest = v.hole
 			}
 		}
+		if e.offCPU {
+			// What ran instead is known to have been runnable.
+			longest = hole{start: e.slow[i].queue.from, end: e.slow[i].queue.to}
+			if float64(longest.ticks()) > dominance*(e.excess[i]+e.preempted[i]) {
+				gaps = append(gaps, gap{start: longest.start, end: longest.end, thread: e.slow[i].thread, cause: cause})
+			}
+			continue
+		}
 		if !named[i] && float64(longest.ticks()) > dominance*e.excess[i] {
 			gaps = append(gaps, gap{start: longest.start, end: longest.end, thread: e.slow[i].thread, cause: cause})
 		}
@@ -102,17 +110,25 @@ func someOf(gaps []gap) []gap {
 // holeOf returns the longest hole of a slow call in the function of a lead, or on a new
 // path.
 func (e *evidence) holeOf(l *lead, i int) (longest hole, ok bool) {
+	blocked := l.kind == Blocked || l.kind == NewPath && l.isBlocked()
 	for _, v := range e.slow[i].visits {
 		at := v.node
 		if l.kind == NewPath {
 			at = e.rare[at]
 		}
-		if slices.Contains(l.nodes, at) && v.hole.ticks() > longest.ticks() {
-			longest, ok = v.hole, true
+		h := v.hole
+		if blocked {
+			h = hole{start: v.block.from, end: v.block.to, lock: h.lock}
+		}
+		if slices.Contains(l.nodes, at) && h.ticks() > longest.ticks() {
+			longest, ok = h, true
 		}
 	}
 	return longest, ok
 }
+
+// isBlocked reports whether the thread is blocked for most of the time.
+func (l *lead) isBlocked() bool { return l.blocked > 0.5 }
 
 // joined sorts spans, and merges those that overlap.
 func joined(spans []span) []span {

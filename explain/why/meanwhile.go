@@ -98,7 +98,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		fn := e.waiter(l)
 		role := x.opts.Role(fn)
 		l.waits = role.kind()
-		if l.kind != Slower && (l.kind != NewPath || l.waits == Slower) {
+		if !e.mayWait(l) {
 			continue
 		}
 		gaps = append(gaps, e.gapsOf(l, len(leads), fn, role)...)
@@ -413,4 +413,18 @@ func (c *cover) isSignificant(total uint64, share float64, count int) bool {
 	}
 	return covered > 3*c.expected() ||
 		covered >= 0.9*float64(total) && 2*c.sharp[0] >= count && 3*elsewhere(c.sharp) < copies*count
+}
+
+// mayWait reports whether a lead may wait for another thread. One that is known to have been
+// on the processor only waits if its name says so: for a spinlock.
+func (e *evidence) mayWait(l *lead) bool {
+	switch l.kind {
+	case Blocked:
+		return true
+	case NewPath:
+		return l.waits != Slower || l.isBlocked()
+	case Slower:
+		return !e.offCPU || l.waits != Slower
+	}
+	return false
 }

@@ -19,7 +19,11 @@ type phrases struct {
 	names symbolize.Names
 }
 
-const restText = "the rest: lost at scattered points (scheduler, page faults, noise)"
+const (
+	restText      = "the rest: lost at scattered points (scheduler, page faults, noise)"
+	restKnownText = "the rest: lost at scattered points (interrupts, page faults, noise)"
+	preemptedText = "preempted: ready to run, but waiting for a processor"
+)
 
 // explained reports whether there were two cohorts to compare.
 func (r *Report) explained() bool { return r.Kept > 0 && r.Usual.Count > 0 }
@@ -57,35 +61,75 @@ func (t *phrases) chosen() string {
 
 // answer is the report in a sentence.
 func (t *phrases) answer() string {
-	if len(t.Causes) == 0 {
-		text := fmt.Sprintf("No function explains the slow calls of %s.", t.rootLabel())
-		if t.Meanwhile != nil {
-			text += fmt.Sprintf(" While they lose time, another thread is in %s.", t.label(t.Meanwhile.Self))
-		}
-		return text
+	type part struct {
+		what  string
+		share float64
 	}
-	var parts []string
+	var parts []part
 	for i := range t.Causes {
 		c := &t.Causes[i]
 		what := t.phrase(c)
-		if h := c.Holder; h != nil && c.Kind == LockWait && h.Evidence != ByCoincidence {
-			what += ", which " + t.label(h.Scope) + " holds"
-		} else if h != nil {
-			what += " for " + t.label(h.Self)
+		if h := c.Holder; h != nil && h.Covered >= headline {
+			if c.Kind == LockWait && h.Evidence != ByCoincidence {
+				what += ", which " + t.label(h.Scope) + " holds"
+			} else {
+				what += " for " + t.label(h.Self)
+			}
 		}
-		parts = append(parts, fmt.Sprintf("%s (%s of the lost time)", what, percent(c.Share)))
+		parts = append(parts, part{what, c.Share})
 	}
-	return fmt.Sprintf("Why %s is slow at times: %s.", t.rootLabel(), strings.Join(parts, "; "))
+	if p := t.Preempted; p != nil && p.Share >= preemptedShare {
+		parts = append(parts, part{"it is preempted", p.Share})
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
+	var texts []string
+	for _, p := range parts {
+		texts = append(texts, fmt.Sprintf("%s (%s of the lost time)", p.what, percent(p.share)))
+	}
+	text := ""
+	if len(texts) > 0 {
+		text = fmt.Sprintf("Why %s is slow at times: %s.", t.rootLabel(), strings.Join(texts, "; "))
+	}
+	if len(t.Causes) == 0 && len(t.Suspects) == 0 {
+		if text != "" {
+			text += " No function explains the rest."
+		} else {
+			text = fmt.Sprintf("No function explains the slow calls of %s.", t.rootLabel())
+		}
+	}
+	if len(t.Causes) == 0 && t.Meanwhile != nil {
+		text += fmt.Sprintf(" %s, another thread is in %s.", t.whileLost(), t.label(t.Meanwhile.Self))
+	}
+	for i := range t.Suspects {
+		if text != "" {
+			text += " "
+		}
+		text += t.suspicion(&t.Suspects[i])
+	}
+	return text
 }
 
-// notes are the warnings, and what is undecided.
-func (t *phrases) notes() []string {
-	notes := slices.Clone(t.Warnings)
-	if u := t.Undecided; u != nil {
-		notes = append(notes, fmt.Sprintf("%s has %s of the lost time, but also %s of the usual time or calls. "+
-			"xray needs about %d slow calls to tell that from chance.", t.label(u.Func), percent(u.Share), percent(u.Likely), u.Needed))
+const (
+	// headline is the share of the waiting from which a holder is part of the answer.
+	headline = 0.7
+	// preemptedShare is the share of the lost time from which preemption is.
+	preemptedShare = 0.05
+)
+
+// whileLost says when other threads did something.
+func (t *phrases) whileLost() string {
+	if t.Preempted != nil {
+		return "While it is preempted"
 	}
-	return notes
+	return "While they lose time"
+}
+
+// whileRest says the same below the table of causes.
+func (t *phrases) whileRest() string {
+	if t.Preempted != nil {
+		return "While it is preempted"
+	}
+	return "While the rest is lost"
 }
 
 // cohorts says what is compared.
@@ -129,6 +173,9 @@ func (t *phrases) phrase(c *Cause) string {
 		}
 		return fmt.Sprintf("it waits in %s", name)
 	}
+	if c.Kind == Blocked {
+		return fmt.Sprintf("it is blocked longer in %s", name)
+	}
 	return fmt.Sprintf("%s itself is slower", name)
 }
 
@@ -167,13 +214,18 @@ func (t *phrases) details(c *Cause) string {
 // likelihood says how likely the scheduler is to have made a cause.
 func (c *Cause) likelihood() string {
 	switch {
+	case c.blocks:
+		return "It is known that the thread was blocked, so the scheduler does not explain it."
 	case !c.ByChance:
 		return "The scheduler cannot explain it, since it makes no calls."
 	case c.Chance < 1e-9:
 		return "It is unlikely to be chance (p < 1e-9)."
 	}
-	return fmt.Sprintf("It is unlikely to be chance (p = %s).", strings.Replace(fmt.Sprintf("%.1g", c.Chance), "e-0", "e-", 1))
+	return fmt.Sprintf("It is unlikely to be chance (p = %s).", chance(c.Chance))
 }
+
+// chance formats a probability.
+func chance(p float64) string { return strings.Replace(fmt.Sprintf("%.1g", p), "e-0", "e-", 1) }
 
 // path returns a path from the root. The last function may be named after a lock.
 func (t *phrases) path(path []reader.FuncID, lock uint64) []string {

@@ -44,12 +44,12 @@ func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 		).Hidden(),
 		r.Slow.section("slow"), r.Usual.section("usual"),
 		report.Programs{report.Table("causes", p.causes(false), p.causeColumns()...)},
-		p.rest(),
+		report.Programs{p.suspects()}, p.preempted(), p.rest(),
 	)
 	if r.explained() {
 		body = append(body, report.People{report.Table("causes", p.causes(true), p.causeColumns()...)})
 		if r.Meanwhile != nil {
-			body = append(body, report.Paragraph("While the rest is lost, "+p.meanwhile(r.Meanwhile)))
+			body = append(body, report.Paragraph(p.whileRest()+", "+p.meanwhile(r.Meanwhile)))
 		}
 	}
 	for i := range r.Causes {
@@ -67,7 +67,7 @@ func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 	if view.All {
 		body = append(body, report.People{p.decomposition(r.largestParts()).Titled("The whole difference, per slow call")})
 	}
-	return append(body, report.Notes(p.notes()))
+	return append(body, report.Notes(p.Warnings))
 }
 
 func (c *Cohort) section(key string) report.Node {
@@ -76,6 +76,32 @@ func (c *Cohort) section(key string) report.Node {
 		report.Count("count", func(c *Cohort) uint64 { return c.Count }),
 		report.Mean("mean", func(c *Cohort) float64 { return c.Mean }),
 	).Hidden()}}
+}
+
+func (p *phrases) suspects() *report.TableNode {
+	return report.Table("suspects", p.Suspects,
+		report.Share("share", func(s *Suspect) float64 { return s.Share }),
+		report.Count("dominates", func(s *Suspect) uint64 { return uint64(s.Dominates) }),
+		report.String("kind", func(s *Suspect) string { return s.Kind.String() }),
+		report.Function("function", func(s *Suspect) reader.FuncID { return s.Func }),
+		report.String("doubt", func(s *Suspect) string { return s.Doubt.String() }),
+		report.Number("p", func(s *Suspect) float64 { return s.Chance }).Missing(func(s *Suspect) bool { return s.Doubt > Disturbance }),
+		report.Count("needed", func(s *Suspect) uint64 { return uint64(s.Needed) }).Missing(func(s *Suspect) bool { return s.Needed == 0 }),
+	)
+}
+
+// preempted is the time in the run queue, for programs.
+func (p *phrases) preempted() report.Node {
+	s := &report.Section{Key: "preempted"}
+	if x := p.Preempted; x != nil {
+		s.Body = append(s.Body, report.Facts(x,
+			report.Share("share", func(x *Preempted) float64 { return x.Share }),
+			report.Count("dominates", func(x *Preempted) uint64 { return uint64(x.Dominates) }),
+			report.Mean("usual", func(x *Preempted) float64 { return x.Usual }),
+			report.Mean("slow", func(x *Preempted) float64 { return x.Slow }),
+		).Hidden())
+	}
+	return s
 }
 
 // rest is the part that no cause explains.
@@ -89,18 +115,33 @@ func (p *phrases) rest() report.Node {
 // cause is a row of causes.
 type cause struct {
 	*Cause
-	rank int // 0 for the rest
+	rank int    // 0 for what is no cause
+	what string // of what is no cause
 }
 
-// causes are all causes, and for people the rest.
+// causes are all causes, and for people what is none.
 func (p *phrases) causes(rest bool) []cause {
 	var list []cause
 	for i := range p.Causes {
-		list = append(list, cause{&p.Causes[i], i + 1})
+		list = append(list, cause{Cause: &p.Causes[i], rank: i + 1})
 	}
-	if rest {
-		list = append(list, cause{Cause: &Cause{Share: max(0, p.Rest)}})
+	if !rest {
+		return list
 	}
+	text := restText
+	if p.Preempted != nil {
+		text = restKnownText
+		if share := p.Preempted.Share; share >= 0.005 {
+			list = append(list, cause{Cause: &Cause{Share: share, Dominates: p.Preempted.Dominates}, what: preemptedText})
+		}
+	}
+	left := p.Rest
+	for i := range p.Suspects {
+		s := &p.Suspects[i]
+		left -= s.Share
+		list = append(list, cause{Cause: &Cause{Share: s.Share, Dominates: s.Dominates}, what: "not proven: " + p.suspected(s)})
+	}
+	list = append(list, cause{Cause: &Cause{Share: max(0, left)}, what: text})
 	return list
 }
 
@@ -114,11 +155,12 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		report.Share("share", func(c *cause) float64 { return c.Share }).Titled("lost time"),
 		report.Share("share", func(c *cause) float64 { return c.Low }).To(func(c *cause) float64 { return c.High }).
 			Missing(isRest).Titled("95% interval").Optional(),
-		report.Count("dominates", func(c *cause) uint64 { return uint64(c.Dominates) }).Missing(isRest).Titled("slow calls"),
+		report.Count("dominates", func(c *cause) uint64 { return uint64(c.Dominates) }).Missing(func(c *cause) bool { return c.rank == 0 && c.Dominates == 0 }).Titled("slow calls"),
 		report.String("kind", func(c *cause) string { return c.Kind.String() }).ForPrograms(),
 		report.Function("function", func(c *cause) reader.FuncID { return c.Func }).ForPrograms(),
 		report.String("address", func(c *cause) string { return address(c.Lock) }).Missing(func(c *cause) bool { return c.Lock == 0 }).ForPrograms(),
 		report.Number("p", func(c *cause) float64 { return c.Chance }).Missing(func(c *cause) bool { return !c.ByChance }).ForPrograms(),
+		report.Share("blocked", func(c *cause) float64 { return c.Blocked }).When(p.Preempted != nil).ForPrograms(),
 		optional("most_in", func(c *cause) reader.FuncID { return c.Most }),
 		optional("after", func(c *cause) reader.FuncID { return c.Between[0] }),
 		optional("before", func(c *cause) reader.FuncID { return c.Between[1] }),
@@ -139,7 +181,7 @@ func (p *phrases) causeColumns() []report.Column[cause] {
 		}, nil),
 		report.String("what", func(c *cause) string {
 			if c.rank == 0 {
-				return restText
+				return c.what
 			}
 			return p.phrase(c.Cause)
 		}).Titled("cause"),
@@ -165,8 +207,13 @@ func (p *phrases) paths(c *Cause, people bool) *report.TableNode {
 		}
 	}
 	time := "self"
-	if len(list) > 0 && list[0].Callees {
+	switch {
+	case len(list) > 0 && list[0].Callees:
 		time = "total"
+	case c.blocks:
+		time = "blocked"
+	case c.Kind == Slower && p.Preempted != nil:
+		time = "cpu"
 	}
 	where := path(p, func(c *CausePath) []reader.FuncID { return c.Path })
 	if people {
@@ -275,6 +322,8 @@ func (p *phrases) decomposition(parts []Part) *report.TableNode {
 		report.Mean("slower", func(p *Part) float64 { return p.Slower }),
 		report.Mean("more_calls", func(p *Part) float64 { return p.More }),
 		report.Mean("new_path", func(p *Part) float64 { return p.New }),
+		report.Mean("blocked", func(p *Part) float64 { return p.Blocked }).When(p.Preempted != nil),
+		report.Mean("preempted", func(p *Part) float64 { return p.Preempted }).When(p.Preempted != nil),
 		report.String("address", func(p *Part) string { return address(p.Lock) }).Missing(func(p *Part) bool { return p.Lock == 0 }),
 		path(p, func(p *Part) []reader.FuncID { return p.Path }),
 	)

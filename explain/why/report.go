@@ -25,9 +25,10 @@ type Report struct {
 	Kept                 int        // slow calls that were examined
 	Excess               float64    // mean of the slow calls minus mean of the usual ones
 	Causes               []Cause    // in order of their shares
-	Rest                 float64    // share of the excess that no cause explains
+	Preempted            *Preempted // nil if the trace does not tell
+	Rest                 float64    // share of the excess that is neither preemption nor explained by a cause
 	Meanwhile            *Holder    // what other threads did then; nil if nothing special
-	Undecided            *Undecided // nil if there is none
+	Suspects             []Suspect  // what may be causes, without proof
 	Decomposition        []Part
 	Exemplars            []Exemplar // typical slow calls, if no cause is named
 	Warnings             []string
@@ -40,15 +41,6 @@ type Candidate struct {
 	Median, P99 uint64
 	Total       float64 // of all calls
 	Lost        float64 // by calls from the 99th percentile up, beyond the median
-}
-
-// Undecided is a function that has most of the excess, but also most of the usual time or
-// calls, so that more slow calls are needed to distinguish it from chance.
-type Undecided struct {
-	Func   reader.FuncID
-	Share  float64 // of the excess
-	Likely float64 // of usual time or of usual calls
-	Needed int     // slow calls
 }
 
 // Cohort is a set of invocations.
@@ -65,6 +57,7 @@ type Cause struct {
 	Lock         uint64  // address; 0 if unknown
 	Share        float64 // of the excess
 	Low, High    float64 // 95 % interval of Share
+	Blocked      float64 // share of its time in which the thread was blocked; 0 if the trace does not tell
 	Dominates    int     // slow calls that are mostly due to it
 	ByChance     bool    // the scheduler can make this kind of cause
 	Chance       float64 // probability that it did
@@ -72,6 +65,7 @@ type Cause struct {
 	Between      [2]reader.FuncID // calls before and after the lost time; 0 for none
 	Paths        []CausePath
 	Holder       *Holder // nil if none was found
+	blocks       bool    // the thread is known to have been blocked
 	Associations []Association
 	Along        []Companion
 	Exemplars    []Exemplar
@@ -82,7 +76,9 @@ type CausePath struct {
 	Path  []reader.FuncID // from the root
 	Share float64         // of the excess
 	// Usual is per invocation. Affected is per invocation that the cause dominates. Their
-	// time includes all callees if Callees is set, as on new paths.
+	// time includes all callees if Callees is set, as on new paths. If the trace tells when
+	// threads were off the processor, it is without the run queue, of a function that is
+	// slower only that on the processor, and of one that is blocked only that.
 	Usual, Affected Amount
 	Callees         bool
 }
@@ -101,6 +97,9 @@ type Part struct {
 	Path              []reader.FuncID
 	Lock              uint64
 	Slower, More, New float64
+	// Blocked and Preempted are 0 if the trace does not tell. Slower is then without the
+	// former, and all others are without the latter.
+	Blocked, Preempted float64
 }
 
 // Exemplar is an example of a slow call.
@@ -189,20 +188,24 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 // fill adds what paths show.
 func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	kept := float64(len(ev.slow))
-	r.Excess = ev.total / kept
+	lost := ev.total + ev.queued
+	r.Excess = lost / kept
+	if ev.offCPU {
+		r.Preempted = ev.preemption()
+		r.Rest -= r.Preempted.Share
+	}
 	for n := range ev.n {
 		p := Part{Path: ev.tree.functions(node(n)), Lock: ev.tree.steps[n].lock}
 		p.Slower, p.More, p.New = ev.amounts[Slower][n]/kept, ev.amounts[MoreCalls][n]/kept, ev.amounts[NewPath][n]/kept
-		if p.Slower != 0 || p.More != 0 || p.New != 0 {
+		p.Blocked, p.Preempted = ev.amounts[Blocked][n]/kept, ev.queuedIn[n]/kept
+		if p.Slower != 0 || p.More != 0 || p.New != 0 || p.Blocked != 0 || p.Preempted != 0 {
 			r.Decomposition = append(r.Decomposition, p)
 		}
 	}
-	if l, needed := ev.undecided(); l != nil {
-		r.Undecided = &Undecided{Func: l.fn, Share: l.share, Likely: l.likely, Needed: needed}
-	}
+	r.Suspects = ev.suspects()
 	for _, l := range ev.leads {
 		if l.named {
-			r.Rest -= l.share
+			r.Rest -= l.share * ev.total / lost
 			r.Causes = append(r.Causes, e.cause(l, c, ev, f.holders[l]))
 		}
 	}
@@ -282,23 +285,23 @@ const exemplarsOfCause = 3
 
 func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
 	k := Cause{
-		Kind: l.kind, Func: l.fn, Lock: l.lock, Share: l.share, Low: l.low, High: l.high,
+		Kind: l.kind, Func: l.fn, Lock: l.lock, Share: l.share * ev.total / (ev.total + ev.queued),
+		Blocked: l.blocked, blocks: l.kind == Blocked,
 		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
 	}
+	k.Low, k.High = interval(l.x, ev.lost(), e.opts.Seed)
 	if l.kind == Slower {
 		k.Between = ev.between(l)
 	}
 	switch {
 	case l.waits != Slower && l.kind != MoreCalls:
 		k.Kind = l.waits
-	case h != nil:
+	case h != nil && l.kind != NewPath:
 		k.Kind = Wait
 	}
 	if l.kind == NewPath {
-		if most := ev.tree.steps[ev.most(l.nodes[0], l.dominated)].fn; most != l.fn {
-			k.Most = most
-		}
+		k.Most = ev.mostOf(l)
 	}
 	for _, a := range l.along {
 		k.Along = append(k.Along, Companion{a.kind, a.fn})
@@ -309,25 +312,45 @@ func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
 	return k
 }
 
+// mostOf returns the function below that of a new path that has most of the time, or 0 if
+// it is the same.
+func (e *evidence) mostOf(l *lead) reader.FuncID {
+	if most := e.tree.steps[e.most(l.nodes[0], l.dominated)].fn; most != l.fn {
+		return most
+	}
+	return 0
+}
+
 // maxPaths is the maximum number of paths of a cause.
 const maxPaths = 5
 
 // path sums up a path of a lead.
 func (e *evidence) path(l *lead, n node) CausePath {
-	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / e.total}
+	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / (e.total + e.queued), Callees: l.kind == NewPath}
 	p.Usual = Amount{e.n[n], e.s[n]}
-	if p.Callees = l.kind == NewPath; p.Callees {
+	switch l.kind {
+	case NewPath:
 		p.Usual.Ticks = e.n[n] * e.v[n]
+	case Blocked:
+		p.Usual.Ticks = e.b[n]
+	case Slower:
+		p.Usual.Ticks -= e.b[n]
 	}
 	for _, i := range l.dominated {
 		for _, v := range e.slow[i].visits {
-			switch {
-			case v.node == n:
+			if v.node == n {
 				p.Affected.Calls += float64(v.calls)
-				p.Affected.Ticks += float64(v.self)
-			case l.kind == NewPath && e.rare[v.node] == n:
-				p.Affected.Ticks += float64(v.self)
+			} else if !p.Callees || e.rare[v.node] != n {
+				continue
 			}
+			ticks := v.self - v.off.Queued
+			switch l.kind {
+			case Blocked:
+				ticks = v.off.Blocked
+			case Slower:
+				ticks -= v.off.Blocked
+			}
+			p.Affected.Ticks += float64(ticks)
 		}
 	}
 	count := float64(max(1, len(l.dominated)))

@@ -122,7 +122,7 @@ type explainer struct {
 // run is a pass over the calls. Unmatched exits are reported only in the first.
 func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S) (S, *calls.Stats, error) {
 	o := e.opts.Calls
-	o.Nested, o.Paths, o.Roots, o.Budget = want.Nested, want.Paths, want.Roots, want.Budget
+	o.Nested, o.Paths, o.Roots, o.Budget, o.OffCPU = want.Nested, want.Paths, want.Roots, want.Budget, want.OffCPU
 	sink, stats, err := calls.Run(e.src, o, newSink)
 	e.opts.Calls.Unmatched = nil
 	return sink, stats, err
@@ -130,8 +130,11 @@ func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S
 
 // rooted returns the options of passes that examine the root and what it calls.
 func (e *explainer) rooted() calls.Options {
-	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget}
+	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
 }
+
+// facts reports whether it is known when threads were off the processor.
+func (e *explainer) facts() bool { return e.opts.Calls.OffCPU != nil }
 
 // microsecond returns a microsecond in ticks, or 1000 if the frequency is unknown.
 func (e *explainer) microsecond() uint64 {
@@ -192,58 +195,74 @@ func (e *explainer) measure() (*durations, *calls.Stats, error) {
 	return d, stats, err
 }
 
-// plan sets the limits of the cohorts.
+// plan sets the limits of the cohorts. Time in the run queue says nothing about the program,
+// so usual calls are those that are usual without it. Slow ones are those that are slow
+// with it or without it.
 func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
 	p := &plan{
 		root: o.Root, locks: d.locks(), depth: o.PathDepth, charged: d.charged(d.pruned(e)), args: o.Argument,
-		span: e.span(), torn: e.torn, keep: math.MaxUint64,
+		span: e.span(), torn: e.torn, keep: math.MaxUint64, offCPU: e.facts(),
 	}
 	if len(d.roots) == 1 {
 		for fn := range d.roots {
 			p.rootFunc = fn
 		}
 	}
+	own := &d.sample
+	if p.offCPU {
+		own, p.pruned = &d.own, d.pruned(e)
+	}
 	var q [3]uint64
-	d.sample.Quantiles(q[:], o.UsualLow, 0.5, o.UsualHigh)
+	own.Quantiles(q[:], o.UsualLow, 0.5, o.UsualHigh)
 	p.low, p.median, p.high = q[0], q[1], q[2]
-	if d.sample.Approximate() && p.high-p.low <= p.high/128 {
+	if own.Approximate() && p.high-p.low <= p.high/128 {
 		// Similar durations share a value, which may be none of theirs.
 		p.low -= p.low / 128
 		p.high += p.high / 128
 	}
-	count := d.sample.Count()
+	var slow, ownSlow uint64
+	p.slow, slow = o.Slow.limit(&d.sample, p.high)
+	p.ownSlow = p.slow
+	if p.offCPU {
+		p.ownSlow, ownSlow = o.Slow.limit(own, p.high)
+	}
+	if slow += ownSlow; slow > maxSlow {
+		p.keep = uint64(float64(maxSlow) / float64(slow) * math.MaxUint64)
+	}
+	return p
+}
+
+// limit returns the duration above high from which calls are slow, and the number of those
+// calls.
+func (r *Rule) limit(sample *quantile.Sample, high uint64) (slow, number uint64) {
 	switch {
-	case o.Slow.Top > 0:
-		rest := count
-		for v, n := range d.sample.All() {
-			p.slow = v
-			if rest -= n; rest < o.Slow.Top {
+	case r.Top > 0:
+		rest := sample.Count()
+		for v, n := range sample.All() {
+			slow = v
+			if rest -= n; rest < r.Top {
 				break
 			}
 		}
 		// Values may be approximate. Excess calls are removed later.
-		p.slow -= p.slow / 64
-	case o.Slow.Ticks > 0:
-		p.slow = o.Slow.Ticks
+		slow -= slow / 64
+	case r.Ticks > 0:
+		slow = r.Ticks
 	default:
-		p.slow = d.sample.Quantile(o.Slow.Quantile)
-		if d.sample.Approximate() {
+		slow = sample.Quantile(r.Quantile)
+		if sample.Approximate() {
 			// Similar durations share a value, which may be above all of them.
-			p.slow -= p.slow / 128
+			slow -= slow / 128
 		}
 	}
-	p.slow = max(p.slow, p.high+1)
-	slow := uint64(0)
-	for v, n := range d.sample.All() {
-		if v >= p.slow {
-			slow += n
+	slow = max(slow, high+1)
+	for v, n := range sample.All() {
+		if v >= slow {
+			number += n
 		}
 	}
-	if slow > maxSlow {
-		p.keep = uint64(float64(maxSlow) / float64(slow) * math.MaxUint64)
-	}
-	return p
+	return slow, number
 }
 
 // explain compares the cohorts.
@@ -261,7 +280,8 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	if c.usual.count == 0 || len(c.slow) == 0 {
 		return r, nil
 	}
-	ev := newEvidence(newModel(c), c.slow)
+	ev := newEvidence(newModel(c), c.slow, e.facts())
+	ev.spread = float64(p.high - p.low)
 	ev.pruned = d.shortest(e) > 0
 	ev.name(e.opts.MinShare, e.opts.Seed)
 	meanwhile, err := e.meanwhile(d, ev)

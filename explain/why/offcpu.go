@@ -1,0 +1,79 @@
+package why
+
+import "github.com/xray-tools/xray/reader/calls"
+
+// openOff is what is known of an open call's time off the processor.
+type openOff struct {
+	off   uint64 // ticks since the last call that it made
+	block span   // the longest time blocked
+}
+
+func (s span) ticks() uint64 { return s.to - s.from }
+
+// gap adds a time off the processor to the call that was open then. Of a gap that has both,
+// the thread was blocked first and then in the run queue.
+func (c *cohorts) gap(t *opened, g *calls.Gap) {
+	if g.Depth == 0 || g.Depth > maxHoleDepth || g.Off == (calls.Off{}) || c.places.list[g.Path].kind == outside {
+		return
+	}
+	if g.Queued > t.queue.ticks() {
+		t.queue = span{g.To - g.Queued, g.To}
+	}
+	t.off = grow(t.off, int(g.Depth))
+	o := &t.off[g.Depth-1]
+	o.off += g.Blocked + g.Queued
+	if g.Blocked > o.block.ticks() {
+		o.block = span{g.To - g.Queued - g.Blocked, g.To - g.Queued}
+	}
+}
+
+// close returns what is known of a call that ended. Calls of a lock function are time of
+// that function itself.
+func (t *opened) close(call *calls.Call, insideLock bool) openOff {
+	depth := int(call.Depth)
+	if depth >= len(t.off) {
+		return openOff{}
+	}
+	o := t.off[depth]
+	t.off[depth] = openOff{}
+	if insideLock && depth > 0 {
+		outer := &t.off[depth-1]
+		outer.off += o.off
+		if o.block.ticks() > outer.block.ticks() {
+			outer.block = o.block
+		}
+	}
+	return o
+}
+
+// offBefore returns how long the caller was off the processor between the previous call
+// that it made and this one, which ended.
+func (t *opened) offBefore(call *calls.Call) uint64 {
+	if call.Depth == 0 || int(call.Depth) > len(t.off) {
+		return 0
+	}
+	o := &t.off[call.Depth-1]
+	off := o.off
+	o.off = 0
+	return off
+}
+
+// Preempted is the time that slow calls lose in the run queue, waiting for a processor.
+type Preempted struct {
+	Share     float64 // of the excess; below 0 if usual calls wait longer
+	Dominates int     // slow calls that lose most of their time there
+	// Usual and Slow are ticks in the run queue per call.
+	Usual, Slow float64
+}
+
+// preemption sums up the time in the run queue.
+func (e *evidence) preemption() *Preempted {
+	p := &Preempted{Share: e.queued / (e.total + e.queued), Usual: e.meanQueued}
+	for i, queued := range e.preempted {
+		p.Slow += float64(e.slow[i].queued) / float64(len(e.slow))
+		if 2*queued > queued+e.excess[i] {
+			p.Dominates++
+		}
+	}
+	return p
+}

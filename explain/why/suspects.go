@@ -1,0 +1,106 @@
+package why
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Suspect is what has much of the excess without proof that it is the cause.
+type Suspect struct {
+	Kind  Kind
+	Func  reader.FuncID
+	Most  reader.FuncID // as in Cause
+	Share float64       // of the excess
+	// Dominates is the number of slow calls that are mostly due to it.
+	Dominates int
+	Doubt     Doubt
+	// Chance is the probability that a disturbance made it, if Doubt is Preemption or
+	// Disturbance. Needed is how many slow calls would tell, or 0 if that is unknown.
+	Chance float64
+	Needed int
+}
+
+// Doubt is why a suspect is not proven to be a cause.
+type Doubt uint8
+
+const (
+	Preemption  Doubt = iota // threads may have been preempted there, which the trace does not tell
+	Disturbance              // interrupts, page faults and the like may have been the reason
+	Variation                // usual calls differ nearly as much
+	Few                      // too few slow calls are due to it
+)
+
+// String returns the name of the doubt in JSON.
+func (d Doubt) String() string {
+	return [...]string{"preemption", "disturbance", "variation", "few calls"}[d]
+}
+
+// suspicious is the share of the excess from which something is a suspect.
+const suspicious = 1. / 3
+
+// suspects returns the leads that have much of the excess, but are not causes.
+func (e *evidence) suspects() (list []Suspect) {
+	for _, l := range e.leads {
+		share := l.share * e.total / (e.total + e.queued)
+		if l.named || share < suspicious || len(l.dominated) == 0 {
+			continue
+		}
+		s := Suspect{Kind: l.kind, Func: l.fn, Share: share, Dominates: len(l.dominated), Doubt: e.doubt(l)}
+		if l.kind == NewPath {
+			s.Most = e.mostOf(l)
+		}
+		if s.Doubt <= Disturbance {
+			s.Chance, s.Needed = l.chance, e.needed(l)
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+func (e *evidence) doubt(l *lead) Doubt {
+	switch {
+	case !e.enough(l):
+		return Few
+	case e.offCPU && !e.exceeds(l), !e.byChance(l):
+		return Variation
+	}
+	e.judge(l)
+	if e.offCPU {
+		return Disturbance
+	}
+	return Preemption
+}
+
+// needed returns how many slow calls would tell a lead that dominates nearly all of them
+// from chance, if its functions also have much of the usual time or calls.
+func (e *evidence) needed(l *lead) int {
+	if l.chance <= maxChance || l.likely < dominance || l.likely >= 1 || 10*len(l.dominated) < 9*len(e.slow) {
+		return 0
+	}
+	return int(math.Log(maxChance)/math.Log(l.likely)) + 1
+}
+
+// suspicion describes a suspect.
+func (t *phrases) suspicion(s *Suspect) string {
+	text := fmt.Sprintf("Probably %s (%s of the lost time). This is not proven, because ", t.suspected(s), percent(s.Share))
+	switch s.Doubt {
+	case Few:
+		text += fmt.Sprintf("only %d of the slow calls are due to it.", s.Dominates)
+	case Variation:
+		text += "usual calls differ nearly as much."
+	case Disturbance:
+		text += fmt.Sprintf("interrupts, page faults and other disturbances could be the reason (p = %s).", chance(s.Chance))
+	case Preemption:
+		text += fmt.Sprintf("preemption cannot be told apart in this trace (p = %s). Recordings by `xray record` tell it.", chance(s.Chance))
+	}
+	if s.Needed > 0 {
+		text += fmt.Sprintf(" About %d slow calls would decide.", s.Needed)
+	}
+	return text
+}
+
+func (t *phrases) suspected(s *Suspect) string {
+	return t.phrase(&Cause{Kind: s.Kind, Func: s.Func, Most: s.Most})
+}
