@@ -90,18 +90,18 @@ func (p *phrases) suspects() *report.TableNode {
 	)
 }
 
-// preempted is the time in the run queue, for programs.
-func (p *phrases) preempted() report.Node {
-	s := &report.Section{Key: "preempted"}
-	if x := p.Preempted; x != nil {
-		s.Body = append(s.Body, report.Facts(x,
-			report.Share("share", func(x *Preempted) float64 { return x.Share }),
-			report.Count("dominates", func(x *Preempted) uint64 { return uint64(x.Dominates) }),
-			report.Mean("usual", func(x *Preempted) float64 { return x.Usual }),
-			report.Mean("slow", func(x *Preempted) float64 { return x.Slow }),
-		).Hidden())
+// preempted is the time in the run queue, for programs. It is nothing if the trace does not
+// tell.
+func (p *phrases) preempted() report.Programs {
+	if p.Preempted == nil {
+		return nil
 	}
-	return s
+	return report.Programs{&report.Section{Key: "preempted", Body: []report.Node{report.Facts(p.Preempted,
+		report.Share("share", func(x *Preempted) float64 { return x.Share }),
+		report.Count("dominates", func(x *Preempted) uint64 { return uint64(x.Dominates) }),
+		report.Mean("usual_queued", func(x *Preempted) float64 { return x.Usual }),
+		report.Mean("slow_queued", func(x *Preempted) float64 { return x.Slow }),
+	)}}}
 }
 
 // rest is the part that no cause explains.
