@@ -10,6 +10,14 @@ type FuncID int32
 // function has this ID.
 const Folded FuncID = -1 << 31
 
+// Functions that stand for what ended a wait, in call paths that go on with the path of the
+// waker. No function has these IDs.
+const (
+	WakerThread    FuncID = -0x7f << 24 // a thread of the process, whose innermost function follows
+	WakerProcess   FuncID = -0x7e << 24
+	WakerInterrupt FuncID = -0x7d << 24
+)
+
 // Kind is the kind of an [Event]. The values are those of LLVM's RecordTypes, and the first
 // four are the kinds of function records on disk.
 type Kind uint8

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -16,6 +17,11 @@ type Options struct {
 	PerThread bool
 	// OffCPU says that batches have the times off the processor.
 	OffCPU bool
+	// Wakers, if not nil, are scheduler events that say who ended the waits. Then paths of
+	// blocked time go on with what ended it: a function of reader.WakerThread and the like, and
+	// behind that the waker's path, the innermost function first. It needs OffCPU, and
+	// excludes PerThread.
+	Wakers *wakers.Logs
 	// ThreadName returns the name of a thread, or "" if it has none. May be nil.
 	ThreadName func(reader.Thread) string
 }
@@ -25,8 +31,9 @@ type Options struct {
 type Analysis struct {
 	opts    Options
 	paths   *calls.Paths
-	threads []*thread // by Batch.Index; nil for threads of other shards
-	all     *sums     // nil with PerThread
+	threads []*thread         // by Batch.Index; nil for threads of other shards
+	all     *sums             // nil with PerThread
+	wakers  *wakers.Collector // nil unless Options.Wakers
 }
 
 // thread is what is known of one thread.
@@ -75,6 +82,9 @@ func New(opts Options) *Analysis {
 	if !opts.PerThread {
 		a.all = &sums{}
 	}
+	if opts.Wakers != nil {
+		a.wakers = wakers.New(opts.Wakers)
+	}
 	return a
 }
 
@@ -88,6 +98,11 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		a.paths = b.Paths
 	case a.paths != b.Paths:
 		return errors.New("batches of one analysis have different path trees")
+	}
+	if a.wakers != nil {
+		if err := a.wakers.Calls(b); err != nil {
+			return err
+		}
 	}
 	if len(b.Calls) == 0 {
 		return nil
@@ -160,6 +175,32 @@ func (a *Analysis) thread(b *calls.Batch) *thread {
 	return th
 }
 
+// join makes paths that go on with what ended their waits, and moves blocked time there.
+func (a *Analysis) join() {
+	if a.wakers == nil || a.paths == nil {
+		return
+	}
+	for _, w := range a.wakers.Wakes() {
+		if w.Path == 0 || w.By == wakers.Unknown {
+			continue
+		}
+		moved := calls.Off{Blocked: min(w.Ticks, a.all.off[w.Path].Blocked)}
+		if moved.Blocked == 0 {
+			continue
+		}
+		path := a.paths.Child(w.Path, map[wakers.By]reader.FuncID{
+			wakers.Thread: reader.WakerThread, wakers.Process: reader.WakerProcess, wakers.Interrupt: reader.WakerInterrupt,
+		}[w.By])
+		for ; w.Waker != 0; w.Waker = a.paths.Parent(w.Waker) {
+			path = a.paths.Child(path, a.paths.Func(w.Waker))
+		}
+		rest := a.all.off[w.Path]
+		rest.Blocked -= moved.Blocked
+		a.all.off[w.Path] = rest
+		a.all.addOff(path, moved)
+	}
+}
+
 // at returns the total of a path.
 func (s *sums) at(id calls.PathID) *total {
 	p := int(id >> pageBits)
@@ -215,6 +256,9 @@ func (a *Analysis) Merge(other *Analysis) {
 	}
 	if other.all != nil {
 		a.all.merge(other.all, ids)
+	}
+	if a.wakers != nil {
+		a.wakers.Merge(other.wakers, ids)
 	}
 	for i, th := range other.threads {
 		if th == nil {

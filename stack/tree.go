@@ -57,6 +57,7 @@ type Report struct {
 
 // Report sums up the analysis, which must not be changed afterwards.
 func (a *Analysis) Report(c reader.Clock) *Report {
+	a.join()
 	r := &Report{Clock: c, OffCPU: a.opts.OffCPU, paths: a.paths}
 	if a.paths != nil {
 		r.order = preorder(a.paths)
@@ -214,7 +215,10 @@ func (s *sums) known(id calls.PathID) bool {
 	if p := s.page(id); p != nil && p[id&pageMask].count > 0 {
 		return true
 	}
-	_, ok := s.open[id]
+	if _, ok := s.open[id]; ok {
+		return true
+	}
+	_, ok := s.off[id]
 	return ok
 }
 

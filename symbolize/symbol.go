@@ -43,6 +43,14 @@ type namer interface {
 	name(reader.FuncID) (Symbol, bool)
 }
 
+// standIns are the names of what is no function.
+var standIns = map[reader.FuncID]string{
+	reader.Folded:         "(folded)",
+	reader.WakerThread:    "(woken by)",
+	reader.WakerProcess:   "(woken by another process)",
+	reader.WakerInterrupt: "(woken by an interrupt)",
+}
+
 // Label is the name of a function in reports: "@(hexaddress)" if it has no name, "#id" if it
 // is not in the map.
 func Label(n Names, id reader.FuncID) string {
@@ -59,8 +67,8 @@ func Label(n Names, id reader.FuncID) string {
 		s, ok = n.Func(id)
 	}
 	switch {
-	case !ok && id == reader.Folded:
-		return "(folded)"
+	case !ok && standIns[id] != "":
+		return standIns[id]
 	case !ok:
 		return "#" + strconv.Itoa(int(id))
 	case s.Name == "":

@@ -154,7 +154,7 @@ func adding[S mergedAtLast[S]](how calls.Options, newSink func(convert.Options) 
 }
 
 func foldedStacks(c *conversion, s *session.Session, _ convert.Options, w io.Writer) (*session.Run, error) {
-	report, run, err := stacks(s, c.perThread)
+	report, run, err := stacks(s, c.perThread, false)
 	if err != nil {
 		return nil, err
 	}

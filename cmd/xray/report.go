@@ -94,7 +94,7 @@ func (c *ticketReport) run(s *session.Session) error {
 	functions.Top(c.top)
 	add("account", "Functions", functions.Body(names, account.View{})...)
 
-	paths, pathRun, err := stacks(s, false)
+	paths, pathRun, err := stacks(s, false, false)
 	if err != nil {
 		return err
 	}

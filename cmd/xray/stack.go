@@ -8,6 +8,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/stack"
@@ -92,7 +93,7 @@ func (c *stacking) run(s *session.Session) error {
 	if why := s.NoOffCPU(); metric.NeedsOffCPU() && why != "" {
 		return cli.Usagef("--metric %v: %s", metric, why)
 	}
-	found, run, err := stacks(s, c.perThread)
+	found, run, err := stacks(s, c.perThread, metric == stack.Blocked)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (c *stacking) run(s *session.Session) error {
 			}
 			defer base.Close()
 			var baseRun *session.Run
-			if view.Base, baseRun, err = stacks(base, false); err != nil {
+			if view.Base, baseRun, err = stacks(base, false, false); err != nil {
 				return err
 			}
 			view.BaseNames = base.Names
@@ -124,11 +125,16 @@ func (c *stacking) run(s *session.Session) error {
 	})
 }
 
-// stacks sums up the calls in scope by path.
-func stacks(s *session.Session, perThread bool) (*stack.Report, *session.Run, error) {
+// stacks sums up the calls in scope by path. If joined, blocked paths go on with what ended
+// their waits, if the trace has scheduler events and all calls are in scope.
+func stacks(s *session.Session, perThread, joined bool) (*stack.Report, *session.Run, error) {
 	off := s.OffCPU()
+	opts := stack.Options{PerThread: perThread, OffCPU: off != nil, ThreadName: s.Trace.ThreadName}
+	if f := &s.Scope; joined && off != nil && !perThread && f.From == 0 && f.To == 0 && f.Func == nil && f.MinDuration == 0 && f.MaxDepth == 0 {
+		opts.Wakers = wakers.NewLogs(s.Trace)
+	}
 	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true, OffCPU: off}, func() *stack.Analysis {
-		return stack.New(stack.Options{PerThread: perThread, OffCPU: off != nil, ThreadName: s.Trace.ThreadName})
+		return stack.New(opts)
 	})
 	if err != nil {
 		return nil, run, err

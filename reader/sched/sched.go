@@ -4,6 +4,7 @@ package sched
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"sort"
 
@@ -215,6 +216,18 @@ func (t *Thread) Off(from, to uint64) []Off {
 	}
 	j := i + sort.Search(len(t.off)-i, func(j int) bool { return t.off[i+j].Out >= to })
 	return t.off[i:j]
+}
+
+// All yields the threads of the process by ID, in no order, and the stretches in which they
+// did not run, in the order of time. They are part of the log.
+func (l *Log) All() iter.Seq2[int32, []Off] {
+	return func(yield func(int32, []Off) bool) {
+		for tid, t := range l.threads {
+			if !yield(tid, t.off) {
+				return
+			}
+		}
+	}
 }
 
 // Ran returns what ran on a CPU in [from, to), in the order of time. It has an unknown task

@@ -1,0 +1,255 @@
+// Package wakers joins the times in which threads were blocked with the calls of the
+// threads that woke them.
+package wakers
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/reader/sched"
+)
+
+// By says what ended a wait.
+type By uint8
+
+const (
+	Unknown   By = iota // the scheduler events do not say
+	Thread              // a thread of the process
+	Process             // another process
+	Interrupt           // an interrupt, for example a timer or a device
+)
+
+// Wake adds up times of a call path that were ended in the same way.
+type Wake struct {
+	Path  calls.PathID // what was blocked
+	By    By
+	Waker calls.PathID // what the waker had open, if By is Thread; 0 if that is unknown or nothing
+	Ticks uint64
+}
+
+// Logs are the scheduler events of the files of a trace.
+type Logs struct {
+	files []*log
+}
+
+// log has the wake-ups of a process.
+type log struct {
+	*sched.Log
+	process int32
+	wakeups map[int32][]uint64 // by the waker's thread ID: TSCs, ascending
+}
+
+// NewLogs reads the events of a trace. It returns nil if there are none.
+func NewLogs(t *reader.Trace) *Logs {
+	l := &Logs{}
+	found := false
+	for i := range t.Files() {
+		r := t.Recording(i)
+		var of *log
+		if r != nil {
+			if events := sched.New(r); events != nil {
+				of, found = newLog(events, r), true
+			}
+		}
+		l.files = append(l.files, of)
+	}
+	if !found {
+		return nil
+	}
+	return l
+}
+
+func newLog(events *sched.Log, r *reader.Recording) *log {
+	l := &log{events, r.Process.PID, make(map[int32][]uint64)}
+	for _, off := range events.All() {
+		for i := range off {
+			if o := &off[i]; l.by(o) == Thread {
+				l.wakeups[o.Waker.TID] = append(l.wakeups[o.Waker.TID], o.Woken)
+			}
+		}
+	}
+	for _, list := range l.wakeups {
+		slices.Sort(list)
+	}
+	return l
+}
+
+// by says what ended a stretch.
+func (l *log) by(o *sched.Off) By {
+	switch {
+	case o.Woken == 0 || o.Doubtful:
+		return Unknown
+	case l.Thread(o.Waker.TID) != nil && !o.Interrupt && !o.SoftIRQ:
+		return Thread
+	case o.Interrupt || o.SoftIRQ || o.Waker.TID == 0: // the idle task only wakes in interrupts
+		return Interrupt
+	case o.Waker.TID < 0:
+		return Unknown
+	}
+	return Process
+}
+
+// Collector collects the wakes of one shard. It is a sink for calls.Options with Paths and
+// OffCPU, without a filter except by thread. It takes 32 bytes for each time that a thread
+// of the process ended.
+type Collector struct {
+	logs    *Logs
+	threads []*thread // by Batch.Index
+	waits   []wait    // ended by threads
+	sums    map[Wake]uint64
+}
+
+// wait is a time in which a path was blocked, until a thread ended it.
+type wait struct {
+	path  calls.PathID
+	ticks uint64
+	waker reader.Thread
+	woken uint64
+}
+
+// thread finds the calls in which a thread woke others.
+type thread struct {
+	id      reader.Thread
+	wakeups []uint64       // TSCs, ascending
+	paths   []calls.PathID // of the calls in which they were
+	pending []int          // wake-ups up to the end of the latest call that are in no call that ended
+	next    int            // the first one behind
+}
+
+// New returns an empty collector.
+func New(logs *Logs) *Collector { return &Collector{logs: logs, sums: make(map[Wake]uint64)} }
+
+func (c *Collector) thread(b *calls.Batch) *thread {
+	for len(c.threads) <= b.Index {
+		c.threads = append(c.threads, nil)
+	}
+	t := c.threads[b.Index]
+	if t == nil {
+		t = &thread{id: b.Thread}
+		if l := c.logs.files[b.Thread.File]; l != nil && l.process == b.Thread.Process {
+			t.wakeups = l.wakeups[b.Thread.Thread]
+		}
+		t.paths = make([]calls.PathID, len(t.wakeups))
+		c.threads[b.Index] = t
+	}
+	return t
+}
+
+// Calls adds a batch.
+func (c *Collector) Calls(b *calls.Batch) error {
+	t := c.thread(b)
+	if t.next < len(t.wakeups) || len(t.pending) > 0 {
+		for i := range b.Calls {
+			t.call(&b.Calls[i])
+		}
+	}
+	for i := range b.Gaps {
+		c.gap(t, &b.Gaps[i])
+	}
+	return nil
+}
+
+// call gives a call that ended the wake-ups in it. Calls inside it have ended before.
+func (t *thread) call(c *calls.Call) {
+	end := c.Start + c.Duration
+	for ; t.next < len(t.wakeups) && t.wakeups[t.next] <= end; t.next++ {
+		t.pending = append(t.pending, t.next)
+	}
+	n := len(t.pending)
+	for ; n > 0 && t.wakeups[t.pending[n-1]] >= c.Start; n-- {
+		t.paths[t.pending[n-1]] = c.Path
+	}
+	t.pending = t.pending[:n]
+}
+
+// gap divides the blocked time of a gap by what ended it.
+func (c *Collector) gap(t *thread, g *calls.Gap) {
+	left := g.Blocked
+	l := c.logs.files[t.id.File]
+	if l != nil && l.process == t.id.Process && left > 0 {
+		list := l.Thread(t.id.Thread).Off(g.From, g.To)
+		for i := range list {
+			o := &list[i]
+			if o.Runnable() || o.Woken <= o.Out {
+				continue
+			}
+			ticks := min(left, o.Woken-o.Out)
+			left -= ticks
+			by := l.by(o)
+			if by != Thread {
+				c.sums[Wake{Path: g.Path, By: by}] += ticks
+				continue
+			}
+			waker := t.id
+			waker.Thread = o.Waker.TID
+			c.waits = append(c.waits, wait{g.Path, ticks, waker, o.Woken})
+		}
+	}
+	if left > 0 {
+		c.sums[Wake{Path: g.Path}] += left
+	}
+}
+
+// Merge adds what other has collected. ids are the paths of other here, or nil if they are
+// the same.
+func (c *Collector) Merge(other *Collector, ids []calls.PathID) {
+	here := func(id calls.PathID) calls.PathID {
+		if ids == nil {
+			return id
+		}
+		return ids[id]
+	}
+	for _, w := range other.waits {
+		w.path = here(w.path)
+		c.waits = append(c.waits, w)
+	}
+	for w, ticks := range other.sums {
+		w.Path = here(w.Path)
+		c.sums[w] += ticks
+	}
+	for i, t := range other.threads {
+		if t == nil {
+			continue
+		}
+		for k := range t.paths {
+			t.paths[k] = here(t.paths[k])
+		}
+		for len(c.threads) <= i {
+			c.threads = append(c.threads, nil)
+		}
+		c.threads[i] = t
+	}
+}
+
+// Wakes returns the sums, ordered by path, by what ended the wait, and by the waker's path.
+func (c *Collector) Wakes() []Wake {
+	of := make(map[reader.Thread]*thread)
+	for _, t := range c.threads {
+		if t != nil {
+			of[t.id] = t
+		}
+	}
+	for _, w := range c.waits {
+		wake := Wake{Path: w.path, By: Thread}
+		if t := of[w.waker]; t != nil {
+			i := sort.Search(len(t.wakeups), func(i int) bool { return t.wakeups[i] >= w.woken })
+			if i < len(t.wakeups) && t.wakeups[i] == w.woken {
+				wake.Waker = t.paths[i]
+			}
+		}
+		c.sums[wake] += w.ticks
+	}
+	c.waits = nil
+	list := make([]Wake, 0, len(c.sums))
+	for w, ticks := range c.sums {
+		w.Ticks = ticks
+		list = append(list, w)
+	}
+	slices.SortFunc(list, func(a, b Wake) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.By, b.By), cmp.Compare(a.Waker, b.Waker))
+	})
+	return list
+}
