@@ -349,6 +349,7 @@ func checkMetadata(t *testing.T, payload []byte) {
 		}
 		last = a.TSC
 		r.Clock.Realtime(a.TSC + 3)
+		r.Clock.TSC(reader.Monotonic, a.Real+3)
 	}
 	reader.ParseMark(payload)
 	reader.ParseLanding(payload)

@@ -153,9 +153,11 @@ type RecordedClock struct {
 
 // Anchor is the reading of several clocks at one moment.
 type Anchor struct {
-	TSC   uint64 `json:"tsc"`
-	Raw   uint64 `json:"raw"`   // CLOCK_MONOTONIC_RAW in nanoseconds
-	Real  uint64 `json:"real"`  // CLOCK_REALTIME in nanoseconds
+	TSC  uint64 `json:"tsc"`
+	Raw  uint64 `json:"raw"`  // CLOCK_MONOTONIC_RAW in nanoseconds
+	Real uint64 `json:"real"` // CLOCK_REALTIME in nanoseconds
+	// Mono is CLOCK_MONOTONIC in nanoseconds, or 0 if the recorder did not read it.
+	Mono  uint64 `json:"mono,omitempty"`
 	Width uint64 `json:"width"` // ticks between the two TSC reads around the others
 }
 

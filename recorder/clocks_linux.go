@@ -11,14 +11,15 @@ import (
 func readClocks() reader.Anchor {
 	var best reader.Anchor
 	for range 16 {
-		var raw, real unix.Timespec
+		var raw, real, mono unix.Timespec
 		before := rdtsc()
-		if unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &raw) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil {
+		if unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &raw) != nil || unix.ClockGettime(unix.CLOCK_REALTIME, &real) != nil ||
+			unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil {
 			return reader.Anchor{}
 		}
 		after := rdtsc()
 		if width := after - before; best.TSC == 0 || width < best.Width {
-			best = reader.Anchor{TSC: before + width/2, Raw: uint64(raw.Nano()), Real: uint64(real.Nano()), Width: width}
+			best = reader.Anchor{TSC: before + width/2, Raw: uint64(raw.Nano()), Real: uint64(real.Nano()), Mono: uint64(mono.Nano()), Width: width}
 		}
 	}
 	return best

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,7 +90,6 @@ func schedTest(t *testing.T) (program string) {
 		}
 		t.Skip("not root, or no tracefs")
 	}
-	t.Parallel()
 	dir := t.TempDir()
 	program = filepath.Join(dir, "prog")
 	source := program + ".c"
@@ -154,6 +155,7 @@ func childNamed(parent int, word string) int {
 }
 
 func TestSchedSaysWho(t *testing.T) {
+	t.Parallel()
 	program := schedTest(t)
 	hog := exec.Command(program, "hog")
 	if err := hog.Start(); err != nil {
@@ -175,26 +177,8 @@ func TestSchedSaysWho(t *testing.T) {
 	if log == nil || r.Sched.Lost() > 0 {
 		t.Fatalf("%d events, %d lost, %s", r.Sched.Events(), r.Sched.Lost(), r.Process.NoSched)
 	}
+	checkWoken(t, r, log)
 	signaller := r.Process.PID
-	var waiter *sched.Thread
-	for _, info := range r.Threads {
-		if info.Name == "waiter" {
-			waiter = log.Thread(info.TID)
-		}
-	}
-	woken := 0
-	for _, o := range waiter.Off(0, ^uint64(0)) {
-		if o.Woken != 0 && !(o.Out < o.Woken && o.Woken < o.In) {
-			t.Errorf("out of order: %+v", o)
-		}
-		if o.State == 'S' && o.Waker == (reader.Task{PID: signaller, TID: signaller, Name: "signaller"}) && !o.Interrupt {
-			woken++
-		}
-	}
-	// The condition variable and the pipe, 40 times each; a busy machine may save some.
-	if woken < 60 {
-		t.Errorf("the waiter was woken %d times by the signaller, want some 80: %+v", woken, waiter.Off(0, ^uint64(0)))
-	}
 	var queued, byHog, byUnknown uint64
 	main := log.Thread(signaller)
 	for i, off := 0, main.Off(0, ^uint64(0)); i < len(off); i++ {
@@ -235,8 +219,105 @@ func TestSchedSaysWho(t *testing.T) {
 	}
 }
 
+// checkWoken checks that the program's waiter was woken by its signaller: by the condition
+// variable and by the pipe, 40 times each. A busy machine may save some.
+func checkWoken(t *testing.T, r *reader.Recording, log *sched.Log) {
+	t.Helper()
+	signaller, waiter := r.Process.PID, int32(0)
+	for _, info := range r.Threads {
+		if info.Name == "waiter" {
+			waiter = info.TID
+		}
+	}
+	woken := 0
+	off := log.Thread(waiter).Off(0, ^uint64(0))
+	for _, o := range off {
+		if o.Woken != 0 && o.In != 0 && !(o.Out < o.Woken && o.Woken < o.In) {
+			t.Errorf("out of order: %+v", o)
+		}
+		if o.State == 'S' && o.Waker == (reader.Task{PID: signaller, TID: signaller, Name: "signaller"}) && !o.Interrupt {
+			woken++
+		}
+	}
+	if woken < 60 {
+		t.Errorf("the waiter was woken %d times by the signaller, want some 80: %+v", woken, off)
+	}
+}
+
+// What perf and ftrace recorded says the same, if the clock is named that it was recorded with.
+func TestMergeSched(t *testing.T) {
+	program := schedTest(t)
+	testenv.Need(t, "perf")
+	t.Chdir(filepath.Dir(program))
+	const script = `set -e
+mount -t tracefs nodev /sys/kernel/tracing
+i=/sys/kernel/tracing/instances/merge-$$
+mkdir $i
+trap 'echo 0 >$i/tracing_on; rmdir $i' EXIT
+echo x86-tsc >$i/trace_clock
+echo 16000 >$i/buffer_size_kb
+for e in sched_switch sched_waking; do echo 1 >$i/events/sched/$e/enable; done
+perf record -q -a -k CLOCK_MONOTONIC -m 1M -e sched:sched_switch,sched:sched_waking -o perf.data -- xray record -q -o t.xray ./prog
+echo 0 >$i/tracing_on
+cat $i/trace >ftrace.txt
+perf script --ns -i perf.data >perf.txt
+`
+	if out, err := exec.Command("unshare", "-m", "sh", "-c", script).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, c := range []struct {
+		args []string
+		says string // "" for success
+	}{
+		{[]string{"perf.txt", "--clock", "monotonic"}, ""},
+		{[]string{"ftrace.txt"}, ""},
+		{[]string{"perf.txt", "--clock", "realtime"}, "was it recorded at the same time, and with this clock?"},
+		{[]string{"ftrace.txt", "--clock", "monotonic"}, "its times are ticks"},
+		{[]string{"perf.txt", "--clock", "x86-tsc"}, "its times are seconds"},
+		{[]string{"perf.txt"}, "--clock"},
+	} {
+		o := runHere(append([]string{"xray", "merge-sched", "t.xray", "-o", "merged.xray"}, c.args...)...)
+		if c.says != "" {
+			if o.status == 0 || !strings.Contains(o.stderr, c.says) {
+				t.Errorf("%v: %s", c.args, o)
+			}
+			continue
+		}
+		if o.status != 0 {
+			t.Errorf("%v: %s", c.args, o)
+			continue
+		}
+		tr, err := reader.Open(reader.Options{}, "merged.xray")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tr.Losses().Count() > 0 {
+			t.Errorf("losses: %v", tr.Losses().Samples())
+		}
+		r := tr.Recording(0)
+		checkWoken(t, r, sched.New(r))
+		tr.Close()
+	}
+	// Clocks that are near each other are told apart by what cannot be.
+	text, err := os.ReadFile("ftrace.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shifted := regexp.MustCompile(` (\d{9,}): sched_`).ReplaceAllFunc(text, func(m []byte) []byte {
+		n, _ := strconv.ParseUint(string(m[1:len(m)-len(": sched_")]), 10, 64)
+		return []byte(fmt.Sprintf(" %d: sched_", n+3_000_000))
+	})
+	if err := os.WriteFile("shifted.txt", shifted, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if o := runHere("xray", "merge-sched", "t.xray", "-o", "merged.xray", "shifted.txt"); o.status == 0 || !strings.Contains(o.stderr, "threads that did not run") {
+		t.Errorf("a millisecond off: %s", o)
+	}
+}
+
 // However a recording ends, nothing of it stays in the kernel.
 func TestSchedInstanceRemoved(t *testing.T) {
+	t.Parallel()
 	program := schedTest(t)
 	for _, c := range []struct {
 		name string
@@ -282,6 +363,7 @@ func TestSchedInstanceRemoved(t *testing.T) {
 
 // A process that runs already, and a recording of it that is killed.
 func TestSchedOfRunningProcess(t *testing.T) {
+	t.Parallel()
 	program := schedTest(t)
 	end := filepath.Join(t.TempDir(), "end")
 	cmd := startXray(t, "record", "-q", "-o", end+".xray", program, end)
@@ -334,6 +416,7 @@ func TestSchedOfRunningProcess(t *testing.T) {
 
 // Without the right, the recording goes on.
 func TestSchedWithoutRight(t *testing.T) {
+	t.Parallel()
 	program := schedTest(t)
 	testenv.Need(t, "setpriv")
 	path := program + ".xray"

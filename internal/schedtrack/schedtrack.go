@@ -170,9 +170,9 @@ func (t *Tracker) waking(e *tracefs.Event) {
 		th.wait(t, e.Time, -1)
 	}
 	var comm tracefs.Comm
-	if c := t.cpu(e.CPU); c.is && c.tid == e.Task {
+	if c := t.cpu(min(e.CPU, maxCPU-1)); c.is && c.tid == e.Task {
 		comm = c.comm
-	} else {
+	} else if comm = e.TaskComm; comm == (tracefs.Comm{}) {
 		copy(comm[:], t.NameOf(e.Task))
 	}
 	var flags reader.SchedFlags

@@ -13,7 +13,7 @@ import (
 type Format struct {
 	ID     uint16
 	fields map[string]field
-	print  string
+	print  string // of the event's text form
 }
 
 type field struct {

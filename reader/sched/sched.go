@@ -233,7 +233,10 @@ func (l *Log) All() iter.Seq2[int32, []Off] {
 // Ran returns what ran on a CPU in [from, to), in the order of time. It has an unknown task
 // where the log does not say. The recorder keeps what ran where a thread of the process
 // waited for a CPU.
-func (l *Log) Ran(cpu uint16, from, to uint64) []Run {
+func (l *Log) Ran(cpu uint16, from, to uint64) []Run { return l.ran(cpu, from, to, false) }
+
+// ran is Ran. With complete, the log is known to have all switches of the CPU in [from, to).
+func (l *Log) ran(cpu uint16, from, to uint64, complete bool) []Run {
 	var runs []Run
 	add := func(t reader.Task, a, b uint64) {
 		a, b = max(a, from), min(b, to)
@@ -263,7 +266,7 @@ func (l *Log) Ran(cpu uint16, from, to uint64) []Run {
 			e := &l.events[list[i]]
 			after, end = l.sched.Task(e.Task), e.TSC
 		}
-		if before.TID != after.TID || l.lostBetween(max(start, from), min(end, to)) {
+		if before.TID != after.TID && !(complete && start < from) || l.lostBetween(max(start, from), min(end, to)) {
 			after = unknown
 		}
 		add(after, start, end)
@@ -289,5 +292,5 @@ func (t *Thread) Instead(o *Off, from, to uint64) []Run {
 	if from >= to {
 		return nil
 	}
-	return t.log.Ran(cpu, from, to)
+	return t.log.ran(cpu, from, to, true)
 }

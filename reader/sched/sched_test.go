@@ -99,6 +99,18 @@ func TestPreempted(t *testing.T) {
 	}
 }
 
+// What ran when a thread began to wait is known by the first switch after that.
+func TestInsteadFromBefore(t *testing.T) {
+	l := logOf(0, switched(100, 1, 1, 4, 'S'), waking(200, 3, 1, 0), switched(300, 1, 2, 1, 'R'))
+	thread := l.Thread(7)
+	if diff := cmp.Diff([]sched.Run{{Task: tasks[1], From: 200, To: 300}}, thread.Instead(&thread.Off(0, 1000)[0], 0, 1000)); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]sched.Run{{Task: unknown, From: 200, To: 300}}, l.Ran(1, 200, 300)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // What is lost is not made up.
 func TestLostEvents(t *testing.T) {
 	l := logOf(3, switched(100, 1, 1, 2, 'S'), switched(500, 1, 2, 1, 'R'))

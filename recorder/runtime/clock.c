@@ -51,6 +51,12 @@ void xr_anchor(struct xr_anchor *a)
 	a->real = real - (clock_ns(CLOCK_MONOTONIC_RAW) - a->raw);
 }
 
+uint64_t xr_monotonic(const struct xr_anchor *a)
+{
+	uint64_t mono = clock_ns(CLOCK_MONOTONIC);
+	return mono - (clock_ns(CLOCK_MONOTONIC_RAW) - a->raw);
+}
+
 void xr_calibrate(const struct xr_anchor *a)
 {
 	uint64_t ticks = a->tsc - xr_root.start.tsc, ns = a->raw - xr_root.start.raw;

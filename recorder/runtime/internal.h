@@ -281,6 +281,8 @@ void *xr_keep(uint64_t size);
 
 /* clock.c */
 void xr_anchor(struct xr_anchor *a);
+/* CLOCK_MONOTONIC at an anchor that was taken just now, ns. */
+uint64_t xr_monotonic(const struct xr_anchor *a);
 /* Sets xr_root.frequency from xr_root.start and a. */
 void xr_calibrate(const struct xr_anchor *a);
 /* Does so with an anchor of now unless the frequency is known, after a wait of at most

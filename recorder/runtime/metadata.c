@@ -287,6 +287,7 @@ static void put_threads(struct xr_text *t, const struct xr_trace *trace)
 /* Clock readings so far: the first is that of the start. When the table is full, every
  * other one goes. */
 static struct xr_anchor anchors[64];
+static uint64_t monotonic[64]; /* CLOCK_MONOTONIC of each; 0 if it was not read */
 static uint32_t nanchors;
 
 static void keep_anchor(void)
@@ -296,11 +297,12 @@ static void keep_anchor(void)
 		anchors[nanchors++] = xr_root.start;
 	if (nanchors == max) {
 		for (uint32_t i = 1; i < max / 2; i++)
-			anchors[i] = anchors[2 * i];
+			anchors[i] = anchors[2 * i], monotonic[i] = monotonic[2 * i];
 		nanchors = max / 2;
 	}
 	struct xr_anchor *a = &anchors[nanchors++];
 	xr_anchor(a);
+	monotonic[a - anchors] = xr_monotonic(a);
 	xr_calibrate(a);
 }
 
@@ -318,6 +320,8 @@ static void put_clock(struct xr_text *t)
 		xr_put_field(t, "tsc", a->tsc);
 		xr_put_field(t, "raw", a->raw);
 		xr_put_field(t, "real", a->real);
+		if (monotonic[i])
+			xr_put_field(t, "mono", monotonic[i]);
 		xr_put_field(t, "width", a->width);
 		xr_put_text(t, "}");
 	}

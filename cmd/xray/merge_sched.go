@@ -1,0 +1,249 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/schedtext"
+	"github.com/xray-tools/xray/internal/schedtrack"
+	"github.com/xray-tools/xray/internal/tracefs"
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/sched"
+)
+
+// tscClock is the kernel tracer's name of the clock of the trace.
+const tscClock = "x86-tsc"
+
+var systemClocks = map[string]reader.SystemClock{
+	"monotonic": reader.Monotonic, "monotonic_raw": reader.MonotonicRaw, "realtime": reader.Realtime,
+}
+
+func (a *app) mergeSchedCommand() *cobra.Command {
+	var output, clock string
+	cmd := &cobra.Command{
+		Use:   "merge-sched TRACE TEXT",
+		Short: "Add scheduler events that perf or ftrace recorded to a trace",
+		Long: `Write a copy of a trace with the scheduler events of a text: the output of perf script,
+or of trace_pipe of the kernel's tracer. Record them for the whole machine, at the same
+time as the trace, with a clock that both know. xray record --sched does all that by
+itself.
+
+The trace must be of xray's recorder. xray checks that the clocks agree: a thread that
+records something is running.`,
+		Example: `  perf record -a -k CLOCK_MONOTONIC -e sched:sched_switch,sched:sched_waking -o perf.data &
+  xray record -o trace.xray ./server; kill %1; wait
+  perf script --ns -i perf.data >perf.txt
+  xray merge-sched trace.xray perf.txt --clock monotonic -o merged.xray`,
+		Args: cli.Operands("a TRACE and a TEXT", 2, false),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if _, known := systemClocks[clock]; clock != "" && clock != tscClock && !known {
+				return cli.Usagef("--clock: %q is not one of monotonic, monotonic_raw, realtime, x86-tsc", clock)
+			}
+			if output == "" {
+				return cli.Usagef("give the FILE to write with -o")
+			}
+			return a.mergeSched(args[0], args[1], clock, output)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&clock, "clock", "", "`CLOCK` of the text: monotonic, monotonic_raw or realtime as for perf record -k, or x86-tsc")
+	cli.AddOutput(f, &output)
+	cli.Spellings(f, nil)
+	return cmd
+}
+
+func (a *app) mergeSched(trace, text, clock, output string) error {
+	if err := a.RefuseTerminal(output, "a trace"); err != nil {
+		return err
+	}
+	t, err := reader.Open(reader.Options{}, trace)
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	r := t.Recording(0)
+	if r == nil || r.Foreign() {
+		return fmt.Errorf("%s: not a trace of xray's recorder: it does not say how its clock relates to others", trace)
+	}
+	events, err := readSchedText(text)
+	if err != nil {
+		return err
+	}
+	if err := toTicks(r, events, clock); err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	part, tasks, err := chooseSched(r, events)
+	if err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	if err := sameClock(t, r, part, tasks, events); err != nil {
+		return fmt.Errorf("%s: %w", text, err)
+	}
+	for i := range part.Events {
+		e := &part.Events[i]
+		for _, n := range []*uint32{&e.Task, &e.Other} {
+			if *n > 0 {
+				*n += uint32(len(r.Sched.Tasks))
+			}
+		}
+	}
+	block := tracewrite.AppendSched(nil, uint32(len(r.Sched.Tasks))+1, tasks, part, r.Clock.Anchors[0].TSC)
+	err = a.WriteData(output, func(w io.Writer) error {
+		bytes := t.Bytes(0)
+		_, err := io.Copy(w, io.NewSectionReader(bytes, 0, bytes.Size()))
+		if err == nil {
+			_, err = w.Write(block)
+		}
+		return err
+	})
+	if err == nil {
+		fmt.Fprintf(a.Stderr, "xray: %s of %s added\n", label.Count(uint64(len(part.Events)), "scheduler event", "scheduler events"),
+			label.Count(uint64(len(tasks)), "task", "tasks"))
+	}
+	return err
+}
+
+func readSchedText(path string) (*schedtext.Events, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	events, err := schedtext.Parse(f)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case len(events.List) == 0:
+		return nil, fmt.Errorf("%s: no scheduler events as perf script or trace_pipe writes them, in %s", path, label.Count(uint64(events.Other), "line", "lines"))
+	case events.Damaged > 0:
+		return nil, fmt.Errorf("%s: line %d: a scheduler event that xray cannot read", path, events.FirstDamaged)
+	}
+	return events, nil
+}
+
+// toTicks converts the times of events to those of the trace.
+func toTicks(r *reader.Recording, events *schedtext.Events, clock string) error {
+	switch {
+	case events.Ticks && clock != "" && clock != tscClock:
+		return fmt.Errorf("its times are ticks, not of the clock %s", clock)
+	case events.Ticks:
+		return nil
+	case clock == tscClock:
+		return errors.New("its times are seconds, not ticks of the TSC")
+	case clock == "":
+		return cli.Usagef("give the clock of the text with --clock")
+	}
+	for i := range events.List {
+		e := &events.List[i]
+		tsc, ok := r.Clock.TSC(systemClocks[clock], e.Time)
+		if !ok {
+			if !slices.ContainsFunc(r.Clock.Anchors, func(a reader.Anchor) bool { return clock != "monotonic" || a.Mono != 0 }) {
+				return fmt.Errorf("the trace does not say how its clock relates to %s", clock)
+			}
+			return fmt.Errorf("its times are far from those of the trace by the clock %s: was it recorded at the same time, and with this clock?", clock)
+		}
+		e.Time = tsc
+	}
+	return nil
+}
+
+// chooseSched returns what belongs into the trace of a process.
+func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPart, []reader.Task, error) {
+	list := events.List
+	from, to := list[0].Time, list[len(list)-1].Time
+	first, last := ^uint64(0), uint64(0)
+	for _, t := range r.Threads {
+		if t.Last > 0 {
+			first, last = min(first, t.First), max(last, t.Last)
+		}
+	}
+	if from > last || to < first {
+		return nil, nil, fmt.Errorf("its events are from ticks %d to %d, and those of the trace from %d to %d: was it recorded at the same time, and with this clock?",
+			from, to, first, last)
+	}
+	t := schedtrack.New(from)
+	pid := r.Process.PID
+	own := make(map[int32]bool)
+	for _, info := range r.Threads {
+		own[info.TID] = true
+	}
+	t.ProcessOf = func(tid int32) int32 {
+		if own[tid] {
+			return pid
+		}
+		return 0
+	}
+	t.Most = len(list) + 1
+	for tid := range own {
+		t.Follow(pid, tid)
+	}
+	t.Claim(pid)
+	for i := range list {
+		t.Add(&list[i])
+	}
+	t.Lose(events.Missing)
+	taken := t.Take(pid, to)
+	if taken == nil || len(taken.Part.Events) == 0 {
+		return nil, nil, errors.New("it has no events of the threads of the trace")
+	}
+	outs, ins := 0, 0
+	for i := range list {
+		if e := &list[i]; e.Kind == tracefs.Switch {
+			if own[e.Task] {
+				outs++
+			}
+			if own[e.Other] {
+				ins++
+			}
+		}
+	}
+	if outs > 10 && ins < outs/2 {
+		return nil, nil, errors.New("the threads of the trace are switched out, but hardly in: record the whole machine (perf record -a)")
+	}
+	taken.Part.Origin = reader.SchedMerged
+	return &taken.Part, taken.Tasks, nil
+}
+
+// sameClock checks the clocks: no thread may record anything while it does not run.
+func sameClock(t *reader.Trace, r *reader.Recording, part *reader.SchedPart, tasks []reader.Task, events *schedtext.Events) error {
+	merged := *r
+	merged.Sched = reader.Sched{Parts: []reader.SchedPart{*part}, Tasks: tasks}
+	log := sched.New(&merged)
+	// Times of the text are rounded, and a switch takes some time.
+	slack := max(1, (events.Step+1000)*r.Clock.Frequency/1e9)
+	var records, asleep uint64
+	for b, err := range t.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			return err
+		}
+		thread := log.Thread(b.Thread.Thread)
+		if thread == nil {
+			continue
+		}
+		for i := range b.Events {
+			tsc := b.Events[i].TSC
+			if tsc < part.From || tsc > part.To {
+				continue
+			}
+			records++
+			for _, o := range thread.Off(tsc, tsc+1) {
+				if o.In != 0 && o.Out+slack < tsc && tsc+slack < o.In {
+					asleep++
+				}
+			}
+		}
+	}
+	const most = 50 // one in
+	if asleep > 2 && asleep > records/most {
+		return fmt.Errorf("%d of %d records would be of threads that did not run: was it recorded with another clock, or not for the whole machine?", asleep, records)
+	}
+	return nil
+}
