@@ -150,3 +150,129 @@ func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 		}
 	}
 }
+
+// allSwitches are the voluntary switches in a trace, and what it says of them.
+func allSwitches(t *testing.T, path string) (n uint64, p reader.Process) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	for b, err := range trace.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Payloads {
+			if s, ok := reader.ParseSwitch(b.Payloads[i].Data); ok {
+				n += uint64(s.Voluntary)
+			}
+		}
+	}
+	return n, trace.Recording(0).Process
+}
+
+// However a program was built, and whoever registers areas, 50 sleeps are 50 switches; or the
+// trace says why they are missing. All calls are there in any case.
+func TestSwitchesElsewhere(t *testing.T) {
+	l := library(t)
+	archive := buildArchive(t)
+	noArea := buildArchive(t, edit{"offcpu.c", "static int libc_has_areas(void) { return ", "static int libc_has_areas(void) { return 0 && "})
+	preloaded := func(t *testing.T) (string, *Library) { return buildProgram(t, "clang-22", "sequences.c", "-O1"), &l }
+	linked := func(archive string, flags ...string) func(t *testing.T) (string, *Library) {
+		return func(t *testing.T) (string, *Library) {
+			return buildLinked(t, "clang-22", archive, "sequences.c", flags...), nil
+		}
+	}
+	const off = "GLIBC_TUNABLES=glibc.pthread.rseq=0"
+	for _, c := range []struct {
+		name          string
+		build         func(t *testing.T) (string, *Library)
+		options, what string
+		env           string
+		traces        int
+		missing       string
+	}{
+		{"preloaded", preloaded, "", "plain", "", 1, ""},
+		{"pruned", preloaded, "mode=prune,threshold=100000", "plain", "", 1, ""},
+		{"depth", preloaded, "mode=depth,depth=1", "plain", "", 1, ""},
+		{"ring", preloaded, "stream=0", "plain", "", 1, ""},
+		{"forked", preloaded, "", "fork", "", 2, ""},
+		{"linked", linked(archive), "", "fork", "", 2, ""},
+		{"static", linked(archive, "-static"), "", "fork", "", 2, ""},
+		{"own pointer", preloaded, "", "pointer", "", 1, ""},
+		{"off", preloaded, "offcpu=0", "plain", "", 1, "switched off (offcpu=0)"},
+		{"tunable", preloaded, "", "plain", off, 1, "glibc.pthread.rseq=0"},
+		{"cleared often", preloaded, "", "often", "", 1, "sequences of its own"},
+		// As where libc does not know them; the kernel has one area for each thread.
+		{"own area", linked(noArea), "", "fork", off, 2, ""},
+		{"area of another", linked(noArea), "", "plain", "", 1, "a thread cannot use restartable sequences"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			program, l := c.build(t)
+			if name, value, ok := strings.Cut(c.env, "="); ok {
+				t.Setenv(name, value)
+			}
+			out, stderr, traces := recordProgram(t, l, c.options, program, c.what)
+			want := counted(t, out)
+			if stderr != "" || len(traces) != c.traces || c.what == "pointer" && want["foreign"] < 40 {
+				t.Fatalf("%d traces; %s%s", len(traces), out, stderr)
+			}
+			leaves := int64(0)
+			for _, path := range traces {
+				verify(t, path)
+				n, p := allSwitches(t, path)
+				if c.missing == "" && (n < 50 || n > 60 || p.OffCPU != "rseq" || p.NoOffCPU != "") {
+					t.Errorf("%d switches; %q, %q", n, p.OffCPU, p.NoOffCPU)
+				}
+				if c.missing != "" && (p.OffCPU != "" || !strings.Contains(p.NoOffCPU, c.missing)) {
+					t.Errorf("%d switches; %q, %q", n, p.OffCPU, p.NoOffCPU)
+				}
+			}
+			leaves = entries(t, program, traces)["leaf"]
+			if c.what == "fork" {
+				want["leaf"] = 103
+			} else {
+				want["leaf"] = want["calls"]
+			}
+			if leaves != want["leaf"] && c.options != "mode=prune,threshold=100000" {
+				t.Errorf("%d calls, want %d", leaves, want["leaf"])
+			}
+		})
+	}
+}
+
+// Profiles have the time off the processor at the path of the innermost call, whoever writes
+// the trace.
+func TestSwitchesInProfiles(t *testing.T) {
+	l := library(t)
+	check := func(t *testing.T, out, path string) {
+		trace, err := reader.Open(reader.Options{}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trace.Close()
+		want, r := uint64(counted(t, out)["off"]), trace.Recording(0)
+		if len(r.Profiles) != 1 || r.Process.OffCPU != "rseq" {
+			t.Fatalf("%d profiles; %q, %q", len(r.Profiles), r.Process.OffCPU, r.Process.NoOffCPU)
+		}
+		var off, switches uint64
+		for _, p := range r.Profiles[0].Paths {
+			// nap is the outermost call, and makes others.
+			if p.Parent >= 0 && p.Off.Blocked > want/10 {
+				t.Errorf("function %d was blocked for %d ns", p.Func, p.Off.Blocked)
+			}
+			off += p.Off.Blocked + p.Off.Queued
+			switches += p.Off.Switches
+		}
+		// A preemption may be between two calls.
+		if switches < 200 || off > want+want/100 || off < want-want/10 {
+			t.Errorf("%d ns off the processor in %d switches, want %d in 200", off, switches, want)
+		}
+	}
+	program := buildProgram(t, "clang-22", "sequences.c", "-O1")
+	out, _, traces := recordProgram(t, &l, "mode=profile", program, "nap")
+	check(t, out, traces[0])
+	out, path := runObserved(t, l, "mode=profile", program, "nap")
+	check(t, out, path)
+}

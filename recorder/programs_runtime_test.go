@@ -228,6 +228,10 @@ func TestMusl(t *testing.T) {
 			if want, got := counted(t, out), entries(t, program, traces); stderr != "" || !maps.Equal(got, want) {
 				t.Errorf("the trace has %v, the program counted %v; %s", got, want, stderr)
 			}
+			// This libc registers no areas for restartable sequences: the runtime does.
+			if _, p := allSwitches(t, traces[0]); p.OffCPU != "rseq" {
+				t.Errorf("off the processor: %q, %q", p.OffCPU, p.NoOffCPU)
+			}
 		})
 	}
 }

@@ -55,6 +55,9 @@ enum { ASK_AT = 250000 };
 /* So many looks without a switch in so many ticks, more than 10 ms: signals come less often. */
 enum { IDLE_LOOKS = 512, IDLE_TICKS = 1 << 25 };
 
+/* How often something is read that should not be interrupted. */
+enum { TRIES = 4 };
+
 static const uint64_t always = 1;
 
 static struct {
@@ -240,7 +243,7 @@ static void count(struct totals *now)
 /* The clocks are read one after the other, if possible without an interrupt in between. */
 static uint64_t off_so_far(void)
 {
-	enum { TRIES = 4, INTERRUPTED = 1 << 13 };
+	enum { INTERRUPTED = 1 << 13 };
 	uint64_t off = 0;
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t start = xr_rdtsc(), raw = clock_ns(CLOCK_MONOTONIC_RAW);
@@ -261,12 +264,24 @@ static void keep(struct xr_offcpu *o, const struct totals *now)
 	o->looked = xr_rdtsc();
 }
 
+static void arm(struct xr_thread *t)
+{
+	if (!*t->rseq)
+		*(volatile uint64_t *)t->rseq = (uintptr_t)state.sequence;
+}
+
+/* All of this is to be of one moment. */
 static void begin(struct xr_thread *t)
 {
 	struct totals now = {0};
-	count(&now);
-	now.off = off_so_far();
-	t->off = (struct xr_offcpu){.queued = ask_queue()};
+	for (int i = 0; i < TRIES; i++) {
+		arm(t);
+		count(&now);
+		now.off = off_so_far();
+		t->off = (struct xr_offcpu){.queued = ask_queue()};
+		if (!xr_interfered(t))
+			break;
+	}
 	keep(&t->off, &now);
 }
 
@@ -283,8 +298,7 @@ void xr_offcpu_attach(struct xr_thread *t)
 	}
 	t->rseq = &a->sequence;
 	t->off = (struct xr_offcpu){0};
-	if (!*t->rseq)
-		a->sequence = (uintptr_t)state.sequence;
+	arm(t);
 	if (!xr_sealed)
 		begin(t);
 }
@@ -324,12 +338,6 @@ static void count_idle(struct xr_offcpu *o)
 		fail("the program uses restartable sequences of its own");
 }
 
-static void arm(struct xr_thread *t)
-{
-	if (!*t->rseq)
-		*(volatile uint64_t *)t->rseq = (uintptr_t)state.sequence;
-}
-
 /* What there was between two looks; o becomes that of now. */
 static struct xr_switch since(struct xr_offcpu *o, const struct totals *now)
 {
@@ -348,7 +356,6 @@ static struct xr_switch since(struct xr_offcpu *o, const struct totals *now)
 
 int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s)
 {
-	enum { TRIES = 4 };
 	struct xr_offcpu *o = &t->off, next;
 	struct totals now = {0};
 	if (!xr_offcpu_on()) {
