@@ -87,6 +87,7 @@ type special struct {
 	inferred   uint64
 	left       uint64
 	tailExited uint64
+	continued  uint64 // calls with their tail calls inside
 	untimed    uint64 // calls that were only counted
 	pruned     uint64 // calls that the recorder dropped, and their durations
 	prunedSum  quantile.Sum
@@ -198,6 +199,8 @@ func (s *special) add(c *calls.Call) {
 	switch c.End {
 	case calls.TailExited:
 		s.tailExited++
+	case calls.Continued:
+		s.continued++
 	case calls.Inferred:
 		s.inferred++
 	case calls.Left:
@@ -276,6 +279,7 @@ func (s *special) merge(o *special) {
 	s.inferred += o.inferred
 	s.left += o.left
 	s.tailExited += o.tailExited
+	s.continued += o.continued
 	s.untimed += o.untimed
 	s.pruned += o.pruned
 	s.prunedSum.AddSum(o.prunedSum)

@@ -220,7 +220,8 @@ func (r *Report) notes(v View) []string {
 		"were dropped by the recorder. If their function is recursive, total counts their time more than once.")
 	say(r.Open, "was still open at the end. Its time is part of self and total, but not of count, min, max and percentiles.",
 		"were still open at the end. Their time is part of self and total, but not of count, min, max and percentiles.")
-	say(r.TailExited, "left through a tail call. Its time ends there and does not include the function that it called.",
+	say(r.Continued, "left through a tail call, which its time includes.", "left through tail calls, which their times include.")
+	say(r.TailExited-r.Continued, "left through a tail call. Its time ends there and does not include the function that it called.",
 		"left through a tail call. Their time ends there and does not include the functions that they called.")
 	say(r.Left, "was left by an exception or longjmp.", "were left by an exception or longjmp.")
 	say(r.Inferred, "has no exit record. It ends when its caller ends.", "have no exit record. They end when their callers end.")

@@ -21,6 +21,7 @@ type Row struct {
 
 	Count      uint64 // calls that ended
 	TailExited uint64 // calls of these that left through a tail call
+	Continued  uint64 // calls of these with the tail call inside
 	Inferred   uint64 // calls of these whose end was not recorded
 	Left       uint64 // calls of these that an exception or a longjmp left
 	Open       uint64 // calls that had not ended
@@ -87,9 +88,9 @@ type Report struct {
 	Calls uint64
 	// Self is the self time of all functions, the base of shares.
 	Self quantile.Sum
-	// Open, Inferred, Left, TailExited, Untimed and Pruned are sums over the rows, before
-	// [Report.Top].
-	Open, Inferred, Left, TailExited, Untimed, Pruned uint64
+	// Open, Inferred, Left, TailExited, Continued, Untimed and Pruned are sums over the rows,
+	// before [Report.Top].
+	Open, Inferred, Left, TailExited, Continued, Untimed, Pruned uint64
 	// Cost is what was subtracted from times, or nil. CostSource says where it is from, and
 	// may be set before writing.
 	Cost       *probecost.Cost
@@ -119,6 +120,7 @@ func (a *Analysis) Report(frequency uint64) *Report {
 			r.Open += row.Open
 			r.Inferred += row.Inferred
 			r.TailExited += row.TailExited
+			r.Continued += row.Continued
 			r.Left += row.Left
 			r.Untimed += row.Untimed
 			r.Pruned += row.Pruned
@@ -147,7 +149,8 @@ func (t *table) row(at int) Row {
 		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(), Coarse: d.Coarse(),
 	}
 	if s := t.specials[at]; s != nil {
-		row.TailExited, row.Inferred, row.Left, row.Open = s.tailExited, s.inferred, s.left, s.open
+		row.TailExited, row.Continued = s.tailExited+s.continued, s.continued
+		row.Inferred, row.Left, row.Open = s.inferred, s.left, s.open
 		row.Total = row.Total.Minus(s.nested)
 		row.Total.AddSum(s.openTotal)
 		row.Untimed, row.Pruned = s.untimed, s.pruned

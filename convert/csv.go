@@ -21,7 +21,7 @@ import (
 //	start_ns     since Options.Base; start_unix_ns since 1970 with Options.Absolute
 //	duration_ns  from entry to exit
 //	self_ns      duration without that of the calls it made
-//	end          exited, tail-exited, inferred, truncated or left; see calls.End
+//	end          exited, tail-exited, continued, inferred, truncated or left; see calls.End
 //	args         logged arguments, separated by spaces
 //
 // If the frequency is unknown, the three times are named start_ticks, duration_ticks and

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/xray-tools/xray/internal/test/elftest"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
@@ -23,6 +24,7 @@ func exercise(data []byte) {
 	WriteCSV(io.Discard, t.Map(), t)
 	t.CompilationDirs()
 	t.SourceFiles()
+	FindTailCalls(t)
 	for _, f := range t.Map().Functions {
 		Label(t, f.ID)
 		Location(t, f.ID)
@@ -73,6 +75,75 @@ func debugObject() []byte {
 		elftest.Section{Name: ".debug_abbrev", Kind: elf.SHT_PROGBITS, Data: []byte("\x01\x11\x00\x10\x17\x1b\x08\x00\x00\x00")},
 		elftest.Section{Name: ".note.gnu.build-id", Kind: elf.SHT_NOTE, Data: []byte("\x04\x00\x00\x00\x02\x00\x00\x00\x03\x00\x00\x00GNU\x00\xab\xcd\x00\x00")},
 	)
+}
+
+// tailObject makes a linked file of functions that end in tail calls, with the given code and
+// dynamic relocations.
+func tailObject(code, relocations []byte) []byte {
+	order := binary.LittleEndian
+	var sleds []byte
+	for at := uint64(0); at < 64; at += 16 {
+		word := uint64(len(sleds))
+		sleds = append(sleds, elftest.Sled(order, 8, 0x1000+at-0x8000-word, 0x1000+at-0x8000-word-8, byte(TailExit), 1, 2)...)
+	}
+	symbol := order.AppendUint32(nil, 1)
+	symbol = append(symbol, byte(elf.STB_GLOBAL)<<4|byte(elf.STT_FUNC), 0, 1, 0)
+	symbol = append(symbol, elftest.Words(order, 8, 0x1010, 16)...)
+	return elftest.File(order, elf.ELFCLASS64, elf.EM_X86_64, elf.ET_DYN,
+		elftest.Section{Name: ".text", Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, Address: 0x1000, Data: code},
+		elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC, Address: 0x8000, Data: sleds},
+		elftest.Section{Name: ".dynsym", Kind: elf.SHT_DYNSYM, Flags: elf.SHF_ALLOC, Link: 4, Data: append(make([]byte, 24), symbol...)},
+		elftest.Section{Name: ".dynstr", Kind: elf.SHT_STRTAB, Flags: elf.SHF_ALLOC, Data: []byte("\x00f\x00")},
+		elftest.Section{Name: ".rela.plt", Kind: elf.SHT_RELA, Flags: elf.SHF_ALLOC, Link: 3, Data: relocations},
+	)
+}
+
+// tailCode has a jump to the next function, one to itself, one through a slot that has the
+// address of the second, and one through a register.
+const tailCode = "\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xe9\x00\x00\x00\x00" +
+	"\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xe9\xf0\xff\xff\xff" +
+	"\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xe9\x10\x00\x00\x00" +
+	"\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xff\xe0\x90\x90\x90" +
+	"\xff\x25\xba\x0f\x00\x00" // jmp *0x2000
+
+// tailRelocation is that of the slot at 0x2000.
+func tailRelocation() []byte { return elftest.Words(binary.LittleEndian, 8, 0x2000, 1<<32|7, 0) }
+
+// Damaged binaries with tail calls cause no panic, and results that can be used.
+func FuzzTailCalls(f *testing.F) {
+	f.Add([]byte(tailCode), tailRelocation())
+	f.Fuzz(func(t *testing.T, code, relocations []byte) {
+		table := new(Table)
+		data := tailObject(code, relocations)
+		if table.read(bytes.NewReader(data), int64(len(data))) != nil {
+			return
+		}
+		found := FindTailCalls(table)
+		for from := range reader.FuncID(6) {
+			if found.Continue(from, from) {
+				t.Errorf("function %d continues itself", from)
+			}
+		}
+		for i := range code {
+			decodeJump(code[i:], uint64(i))
+		}
+	})
+}
+
+// The seed that the fuzzer starts from works.
+func TestTailObject(t *testing.T) {
+	table := new(Table)
+	data := tailObject([]byte(tailCode), tailRelocation())
+	if err := table.read(bytes.NewReader(data), int64(len(data))); err != nil {
+		t.Fatal(err)
+	}
+	found := FindTailCalls(table)
+	if !found.Continue(1, 2) || !found.Continue(3, 2) || found.Continue(2, 2) || found.Continue(4, 2) {
+		t.Errorf("%+v", found)
+	}
+	if want := [jumpKinds]int{jumpUnknown: 1, jumpRecorded: 2, jumpImported: 1}; found.sleds != want {
+		t.Errorf("sleds by kind: %v, want %v", found.sleds, want)
+	}
 }
 
 // The seed that the fuzzers start from works.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
@@ -96,6 +97,24 @@ func openGiven(t *reader.Trace, files map[int]string, s Search) (*Opened, error)
 // Tables returns the tables of the files by object number, nil for objects without one. The
 // caller must not change the list.
 func (o *Opened) Tables() []*Table { return o.tables }
+
+// Continue returns a function that reports whether a function may end with a tail call of
+// another one, by [FindTailCalls]. It does not use binaries that are known to be of another
+// build. It is nil if no binary has tail calls that can be found. The function reads the
+// binaries on its first call, and may be called concurrently.
+func (o *Opened) Continue() func(from, to reader.FuncID) bool {
+	var wrong []*Table
+	for _, m := range o.Missing {
+		if m.Given {
+			wrong = append(wrong, o.tables[m.Number])
+		}
+	}
+	if !slices.ContainsFunc(o.tables, func(t *Table) bool { return t.hasTailCalls() && !slices.Contains(wrong, t) }) {
+		return nil
+	}
+	find := sync.OnceValue(func() *TailCalls { return FindTailCalls(o.Names, wrong...) })
+	return func(from, to reader.FuncID) bool { return find().Continue(from, to) }
+}
 
 // Close closes the files. After Close, only locations that were read before are known.
 func (o *Opened) Close() error {

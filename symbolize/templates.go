@@ -91,12 +91,19 @@ func (t *Templates) find(id reader.FuncID) (*Table, reader.FuncID) {
 // eachFunction calls visit for the functions of n, with their ids and their indexes in
 // m.Functions of their table. The order is always the same.
 func eachFunction(n Names, visit func(id reader.FuncID, t *Table, i int)) {
-	all := func(t *Table, more reader.FuncID) {
-		if t == nil {
-			return
-		}
+	eachTable(n, func(t *Table, more reader.FuncID) {
 		for i := range t.m.Functions {
 			visit(t.m.Functions[i].ID+more, t, i)
+		}
+	})
+}
+
+// eachTable calls visit for the tables of n, with what the ids of functions in n have more than
+// those in the table. The order is always the same.
+func eachTable(n Names, visit func(t *Table, more reader.FuncID)) {
+	all := func(t *Table, more reader.FuncID) {
+		if t != nil {
+			visit(t, more)
 		}
 	}
 	switch n := n.(type) {

@@ -137,6 +137,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root,
 	}
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
+	opts.Calls.Continue = s.Continue
 	var err error
 	if opts.Root, err = s.ChooseFuncs("root", w.root); err != nil {
 		return opts, err

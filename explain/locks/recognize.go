@@ -226,7 +226,7 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	case TryLock:
 		// The unlock will show whether it got the lock. One inside a Lock function belongs
 		// to that.
-		if !ended.inLock && (c.End == calls.Exited || c.End == calls.TailExited) {
+		if !ended.inLock && c.End <= calls.Continued {
 			next.kind = opTry
 			r.emit(th, next)
 		}
@@ -257,7 +257,7 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
 	th.waiting = 0
 	next.addr, next.logged = call.addr, call.logged
 	switch c.End {
-	case calls.Exited:
+	case calls.Exited, calls.Continued:
 		r.acquire(th, next)
 	case calls.TailExited:
 		th.tail = &next

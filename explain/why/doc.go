@@ -3,8 +3,7 @@
 //
 // [Explain] makes several passes over a trace:
 //
-//  1. It finds tail calls, so that what a function ends with is inside it, and
-//     places where records are missing.
+//  1. It finds the start of the trace, and places where records are missing.
 //  2. The durations of the calls of a function, the root, define two cohorts: the
 //     slow calls and the usual ones.
 //  3. For every call path below the root, calls and self time are added up over

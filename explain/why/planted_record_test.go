@@ -134,6 +134,7 @@ func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
 	slow.Ticks = ticks(slow.Ticks)
 	opts := why.Options{Slow: slow, Clock: reader.Clock{Frequency: frequency}, Role: p.role}
 	opts.Root = func(fn reader.FuncID) bool { return strings.HasSuffix(short(p.names, fn), "handleRequest") }
+	opts.Calls.Continue = symbolize.FindTailCalls(p.names).Continue
 	if r := p.trace.Recording(0); r != nil {
 		opts.Pruned, opts.PrunedKnown = ticks(r.Process.ThresholdNS), true
 	}

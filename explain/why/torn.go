@@ -109,6 +109,10 @@ func (s mended) Each(n int, fn func(shard int, b *reader.Block) error) error {
 	})
 }
 
+// searched is the maximum number of calls in which an exit is searched, so that damaged
+// traces do not take quadratic time.
+const searched = 255
+
 // mendedThread is the state of a thread with tears.
 type mendedThread struct {
 	tears []tear // not yet reached

@@ -175,3 +175,11 @@ func (f *places) below(path calls.PathID) place {
 	f.level[n] = f.level[parent.node] + 1
 	return place{n, below}
 }
+
+// grow lengthens s to at least n elements.
+func grow[T any](s []T, n int) []T {
+	if n <= len(s) {
+		return s
+	}
+	return append(s, make([]T, n-len(s))...)
+}

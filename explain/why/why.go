@@ -1,10 +1,12 @@
 package why
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
@@ -112,7 +114,7 @@ func (o Options) withDefaults() Options {
 type explainer struct {
 	opts       Options
 	plain      calls.Source // the trace as it is
-	src        calls.Source // with tail calls inside the calls that made them
+	src        calls.Source // with the ends of calls where records are missing
 	start      uint64       // TSC of the trace's first event
 	torn       torn
 	candidates []Candidate
@@ -144,24 +146,47 @@ func (e *explainer) microsecond() uint64 {
 	return max(1, e.opts.Clock.Frequency/1_000_000)
 }
 
-// prepare makes the source for calls: tail calls are inside their callers, and where
-// records are missing, all calls end.
-func (e *explainer) prepare() error {
-	pairs, first, err := findTailCalls(e.src, e.opts.Calls.Shards, e.microsecond())
+// prepare finds the start of the trace and what of it was lost, and makes the source for calls:
+// where records are missing, all calls end.
+func (e *explainer) prepare() (err error) {
+	firsts := make([]uint64, e.opts.Calls.Shards)
+	for i := range firsts {
+		firsts[i] = math.MaxUint64
+	}
+	each := e.src.Each
+	if p, ok := e.src.(interface {
+		EachPacked(n int, fn func(shard int, b *reader.Block) error) error
+	}); ok {
+		each = p.EachPacked // which decodes less
+	}
+	err = each(len(firsts), func(i int, b *reader.Block) error {
+		if tsc, ok := firstTSC(b); ok {
+			firsts[i] = min(firsts[i], tsc)
+		}
+		return nil
+	})
 	if err != nil {
 		return err
 	}
-	e.start = first
-	if e.torn, err = findTorn(e.src); err != nil {
-		return err
-	}
-	if len(e.torn) > 0 {
+	e.start = slices.Min(firsts)
+	if e.torn, err = findTorn(e.src); len(e.torn) > 0 {
 		e.src = mended{e.src, e.torn}
 	}
-	if len(pairs) > 0 {
-		e.src = nesting{e.src, pairs}
+	return err
+}
+
+// firstTSC returns the TSC of the first record of a block.
+func firstTSC(b *reader.Block) (uint64, bool) {
+	switch p := &b.Packed; {
+	case len(b.Events) > 0:
+		return b.Events[0].TSC, true
+	case p.Len() == 0:
+		return 0, false
+	case p.Basic:
+		return binary.LittleEndian.Uint64(p.Records[8:]), true
+	default:
+		return p.TSC + binary.LittleEndian.Uint64(p.Records)>>32, true
 	}
-	return nil
 }
 
 func (e *explainer) span() span { return span{e.opts.From, e.opts.To} }
@@ -189,10 +214,13 @@ func (e *explainer) chooseRoot() error {
 // measure finds the durations of the root.
 func (e *explainer) measure() (*durations, *calls.Stats, error) {
 	d, stats, err := run(e, e.rooted(), func() *durations { return newDurations(e) })
-	if err == nil && d.sample.Count() == 0 {
-		err = ErrNoInvocations
+	if err != nil {
+		return d, stats, err
 	}
-	return d, stats, err
+	if d.sample.Count() == 0 {
+		return d, stats, ErrNoInvocations
+	}
+	return d, stats, nil
 }
 
 // plan sets the limits of the cohorts. Time in the run queue says nothing about the program,
@@ -292,15 +320,16 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	return r, e.number(r.exemplars())
 }
 
-// number finds the numbers of exemplars in the original trace, without tail calls, as other
-// commands use them.
+// number finds the numbers of exemplars in the trace as it is, as other commands use them.
 func (e *explainer) number(list []*Exemplar) error {
 	keys := make([]invocation.Key, len(list))
 	for i, x := range list {
 		keys[i] = invocation.Key{Start: x.Start, Index: x.index}
 	}
-	src, opts := e.plain, calls.Options{Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, Budget: calls.RootsOnly()}
-	numbers, _, err := calls.Run(src, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, keys) })
+	opts := calls.Options{
+		Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, Budget: calls.RootsOnly(), Continue: e.opts.Calls.Continue,
+	}
+	numbers, _, err := calls.Run(e.plain, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, keys) })
 	if err != nil {
 		return err
 	}

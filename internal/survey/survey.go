@@ -21,7 +21,8 @@ type Report struct {
 	Stats calls.Stats
 	// Kinds counts records with a time, by reader.Kind.
 	Kinds [reader.Typed + 1]uint64
-	// Exited and TailExited are the calls that ended by an exit record of their own.
+	// Exited and TailExited are the calls with an exit record of their own. TailExited
+	// includes those that their tail calls continued.
 	Exited, TailExited uint64
 	// Shortest is the shortest duration of those, in ticks, or math.MaxUint64.
 	Shortest uint64
@@ -61,10 +62,12 @@ type Thread struct {
 	First, Last uint64
 }
 
-// Run surveys a trace in one pass, with the default number of goroutines of calls.Run.
-func Run(t *reader.Trace) (*Report, error) {
+// Run surveys a trace in one pass, with the default number of goroutines of calls.Run. opts
+// says how calls are matched.
+func Run(t *reader.Trace, opts calls.Options) (*Report, error) {
 	s := &surveyor{trace: t, unmatched: make(map[reader.Thread]uint64)}
-	sum, stats, err := calls.Run(s, calls.Options{Unmatched: s.sawUnmatched}, s.newShard)
+	opts.Unmatched = s.sawUnmatched
+	sum, stats, err := calls.Run(s, opts, s.newShard)
 	if err != nil {
 		return nil, err
 	}
@@ -208,7 +211,7 @@ func (sh *shard) Calls(b *calls.Batch) error {
 		switch c.End {
 		case calls.Truncated:
 			t.Open++
-		case calls.Exited, calls.TailExited:
+		case calls.Exited, calls.TailExited, calls.Continued:
 			sh.shortest = min(sh.shortest, c.Duration)
 		}
 	}
@@ -240,7 +243,7 @@ func (sh *shard) Merge(o *shard) {
 func (s *surveyor) report(sh *shard, stats *calls.Stats) *Report {
 	r := &Report{
 		Stats: *stats, Kinds: sh.kinds,
-		Exited: sh.ends[calls.Exited], TailExited: sh.ends[calls.TailExited],
+		Exited: sh.ends[calls.Exited], TailExited: sh.ends[calls.TailExited] + sh.ends[calls.Continued],
 		Shortest: sh.shortest, MaxCPU: sh.maxCPU, Marks: sh.marks, Requests: sh.requests, Landings: sh.landings, Switches: sh.switches, YAML: make(map[int32]bool),
 	}
 	sh.cutNamed()

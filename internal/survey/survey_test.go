@@ -9,6 +9,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -23,7 +24,7 @@ func surveyed(t *testing.T, text string) (*Report, *reader.Trace) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Run(trace)
+	r, err := Run(trace, calls.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

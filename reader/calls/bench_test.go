@@ -85,6 +85,7 @@ func BenchmarkRun(b *testing.B) {
 			{"plain", calls.Options{}},
 			{"nested", calls.Options{Nested: true}},
 			{"paths", calls.Options{Paths: true}},
+			{"continue", calls.Options{Continue: func(from, to reader.FuncID) bool { return false }}},
 		} {
 			for _, shards := range []int{1, 2} {
 				b.Run(fmt.Sprintf("format=%s/options=%s/shards=%d", format, v.name, shards), func(b *testing.B) {

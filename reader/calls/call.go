@@ -10,8 +10,13 @@ import (
 type End uint8
 
 const (
-	Exited     End = iota // the function returned
-	TailExited            // the function left through a tail call
+	Exited End = iota // the function returned
+	// TailExited: the function left through a tail call, which is not part of the call. Or the
+	// tail call is part of it, and left through one that is not.
+	TailExited
+	// Continued: the function left through a tail call, which is part of the call. The two
+	// end together. See Options.Continue.
+	Continued
 	// Inferred: the call has no exit record. The exit of an outer call ended it, because of
 	// an unrecorded tail call, an exception or a longjmp that the recorder did not note, or
 	// lost records. It lasts until that exit.
@@ -28,7 +33,7 @@ const (
 
 // String returns the name of the end in reports.
 func (e End) String() string {
-	return [...]string{"exited", "tail-exited", "inferred", "truncated", "left"}[e]
+	return [...]string{"exited", "tail-exited", "continued", "inferred", "truncated", "left"}[e]
 }
 
 // Call is one matched entry and exit. Times are in ticks.

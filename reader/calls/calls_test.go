@@ -155,8 +155,9 @@ func run(t interface{ Fatal(...any) }, src calls.Source, opts calls.Options) ([]
 }
 
 // model rebuilds the calls of one thread in the plainest way there is.
-func model(events []reader.Event, policy calls.Policy) (got []collected, unmatched int) {
+func model(events []reader.Event, policy calls.Policy, tails func(from, to reader.FuncID) bool) (got []collected, unmatched int) {
 	type open struct {
+		gone  bool
 		i     int // event
 		begin uint64
 		call  collected
@@ -209,10 +210,11 @@ func model(events []reader.Event, policy calls.Policy) (got []collected, unmatch
 			continue
 		}
 		at := len(stack) - 1
-		for policy != calls.Exact && at >= 0 && stack[at].call.Call.Func != e.Func {
+		is := func(o open) bool { return o.call.Call.Func == e.Func && !o.gone }
+		for policy != calls.Exact && at >= 0 && !is(stack[at]) {
 			at--
 		}
-		if at < 0 || stack[at].call.Call.Func != e.Func {
+		if at < 0 || !is(stack[at]) {
 			unmatched++
 			for policy == calls.DeduceOrClear && len(stack) > 0 {
 				end(calls.Inferred)
@@ -225,8 +227,19 @@ func model(events []reader.Event, policy calls.Policy) (got []collected, unmatch
 		how := calls.Exited
 		if e.Kind == reader.TailExit {
 			how = calls.TailExited
+			next := slices.IndexFunc(events[i+1:], func(e reader.Event) bool { return e.Kind.IsEnter() || e.Kind.IsExit() })
+			if tails != nil && next >= 0 && events[i+1+next].Kind.IsEnter() && tails(e.Func, events[i+1+next].Func) {
+				stack[at].gone = true
+				continue
+			}
 		}
 		end(how)
+		for len(stack) > 0 && stack[len(stack)-1].gone {
+			if how == calls.Exited {
+				how = calls.Continued
+			}
+			end(how)
+		}
 	}
 	for len(stack) > 0 {
 		end(calls.Truncated)
@@ -277,6 +290,10 @@ func TestRunMatchesModel(t *testing.T) {
 			threads = append(threads, drawEvents(t))
 		}
 		policy := calls.Policy(rapid.IntRange(0, 2).Draw(t, "policy"))
+		var tails func(from, to reader.FuncID) bool
+		if rapid.Bool().Draw(t, "tails") {
+			tails = func(from, to reader.FuncID) bool { return from != to && (from < 3 || to == 4) }
+		}
 		var want []collected
 		unmatched, entries, events := 0, 0, 0
 		first, last := uint64(math.MaxUint64), uint64(0)
@@ -285,7 +302,7 @@ func TestRunMatchesModel(t *testing.T) {
 				first = min(first, ev[0].TSC)
 				last = max(last, ev[0].TSC+forward(ev))
 			}
-			got, n := model(ev, policy)
+			got, n := model(ev, policy, tails)
 			unmatched += n
 			events += len(ev)
 			for _, c := range got {
@@ -298,7 +315,7 @@ func TestRunMatchesModel(t *testing.T) {
 			for _, size := range []int{1, 7, 1000} {
 				bs := split(threads, size)
 				for _, src := range []calls.Source{bs, packed{bs, false}, packed{bs, true}} {
-					opts := calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy}
+					opts := calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy, Continue: tails}
 					got, stats := run(t, src, opts)
 					if diff := gocmp.Diff(want, got); diff != "" {
 						t.Fatalf("shards %d, blocks of %d, %T (-want +got):\n%s", shards, size, src, diff)
@@ -458,7 +475,7 @@ func TestDeepStacks(t *testing.T) {
 		// Two threads take turns, deep in their stacks.
 		var want []collected
 		for th := range 2 {
-			got, _ := model(events, calls.Deduce)
+			got, _ := model(events, calls.Deduce, nil)
 			for i := range got {
 				got[i].Thread = thread(th)
 				got[i].Path = ""

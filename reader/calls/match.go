@@ -23,7 +23,12 @@ type thread struct {
 	// left is how many exits at the TSC leftAt may still be of calls that were left.
 	left   uint32
 	leftAt uint64
-	rare   *rare
+	// awaits is set if the innermost open call, of function awaited, left at time awaitedAt
+	// through a tail call that may continue it.
+	awaits    bool
+	awaited   reader.FuncID
+	awaitedAt uint64
+	rare      *rare
 }
 
 // rare is state that few threads need.
@@ -31,6 +36,8 @@ type rare struct {
 	deep  deep
 	args  []frameArg  // of open calls, the outermost first
 	waits []frameWait // of open calls that have any, the outermost first
+	// switched are switches since thread.awaitedAt.
+	switched []switched
 }
 
 // rarely returns the rare state, and allocates it if needed.
@@ -168,7 +175,7 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 			}
 			r.next(e.TSC)
 		}
-		if th.left == 0 {
+		if th.left == 0 && !th.awaits {
 			usual(s, th, &r)
 		}
 	}
@@ -205,6 +212,11 @@ func (r *run) next(tsc uint64) {
 
 // event handles event i of a block in the general way. It may change e.
 func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) error {
+	if th.awaits && (e.Kind.IsEnter() || e.Kind.IsExit()) {
+		if err := s.resolve(th, e); err != nil {
+			return err
+		}
+	}
 	before, now := th.last, e.TSC+th.offset
 	if now < th.last {
 		back := th.last - now
@@ -214,6 +226,7 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 		now = th.last
 	}
 	th.last = now
+	fn := e.Func
 	if s.opts.Alias != nil {
 		e.Func = s.opts.Alias(e.Func)
 	}
@@ -224,10 +237,9 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 		s.args(th, side, i)
 		return nil
 	case e.Kind.IsExit():
-		return s.exit(th, e, th.end(e))
+		return s.exit(th, e, fn, th.end(e))
 	}
-	s.custom(th, e, side, i, before)
-	return nil
+	return s.custom(th, e, side, i, before)
 }
 
 // end returns how an exit ends its call.
@@ -242,6 +254,9 @@ func (th *thread) end(e *reader.Event) End {
 
 func (s *shard) enter(th *thread, e *reader.Event) {
 	f := frame{start: th.last, key: keyOf(e.Func)}
+	if s.stack.top().key&gone != 0 {
+		f.key |= continues
+	}
 	if s.paths != nil {
 		caller := s.stack.top()
 		f.path = s.paths.childAfter(caller.path, caller.child, e.Func)
@@ -292,13 +307,14 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 	}
 }
 
-// exit ends the call of an exit, and the calls inside it.
-func (s *shard) exit(th *thread, e *reader.Event, end End) error {
+// exit ends the call of an exit, and the calls inside it. fn is the function before
+// Options.Alias.
+func (s *shard) exit(th *thread, e *reader.Event, fn reader.FuncID, end End) error {
 	depth := s.stack.depth
 	if s.opts.Policy != Exact {
-		depth = s.stack.find(e.Func)
+		depth = s.stack.findExit(e.Func)
 	}
-	if depth == 0 || s.stack.at(depth).fn() != e.Func {
+	if depth == 0 || !s.stack.at(depth).exits(e.Func) {
 		s.stats.Unmatched++
 		if s.opts.Unmatched != nil {
 			if err := s.opts.Unmatched(&Unmatched{Thread: th.id, Event: *e, stack: &s.stack}); err != nil {
@@ -314,7 +330,14 @@ func (s *shard) exit(th *thread, e *reader.Event, end End) error {
 	if err := s.popTo(th, depth, Inferred); err != nil {
 		return err
 	}
-	return s.popTo(th, depth-1, end)
+	if end == TailExited && s.opts.Continue != nil && depth <= deepStack {
+		s.await(th, fn)
+		return nil
+	}
+	if err := s.popTo(th, depth-1, end); err != nil {
+		return err
+	}
+	return s.popGone(th, Continued)
 }
 
 // popTo ends open calls at the time of the latest record until depth are left.
@@ -366,13 +389,9 @@ func (s *shard) popArgs(r *rare) {
 // custom adds custom or typed event i of a block. The record before it is at before. Sinks
 // do not get landings as events: the calls that were left show them. Nor do they get
 // switches, which are gaps.
-func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, before uint64) {
+func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, before uint64) error {
 	s.stats.Custom++
-	caller := s.stack.top()
-	ev := Event{
-		TSC: th.last, Kind: e.Kind, CPU: e.CPU,
-		Func: caller.fn(), Path: caller.path, Depth: uint32(s.stack.depth),
-	}
+	ev := Event{TSC: th.last, Kind: e.Kind, CPU: e.CPU}
 	for len(side.payloads) > 0 && side.payloads[0].Event <= i {
 		if side.payloads[0].Event == i {
 			ev.Type, ev.Data = side.payloads[0].Type, side.payloads[0].Data
@@ -381,16 +400,26 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 	}
 	if e.Kind == reader.Custom {
 		if sw, ok := reader.ParseSwitch(ev.Data); ok {
+			if th.awaits && s.opts.OffCPU != nil {
+				return s.keepSwitched(th, &sw, before)
+			}
 			s.gap(th, &sw, before)
-			return
-		}
-		if landing, ok := reader.ParseLanding(ev.Data); ok {
-			th.left, th.leftAt = landing.Calls, e.TSC
-			return
+			return nil
 		}
 	}
+	// No tail call follows: the program ran on to what made the event.
+	if err := s.stopAwaiting(th); err != nil {
+		return err
+	}
+	if landing, ok := reader.ParseLanding(ev.Data); ok && e.Kind == reader.Custom {
+		th.left, th.leftAt = landing.Calls, e.TSC
+		return nil
+	}
 	th.left = 0
+	caller := s.stack.top()
+	ev.Func, ev.Path, ev.Depth = caller.fn(), caller.path, uint32(s.stack.depth)
 	s.batch.Events = append(s.batch.Events, ev)
+	return nil
 }
 
 // flush passes the calls so far to the sink.
@@ -408,7 +437,7 @@ func (s *shard) flush(last bool) error {
 	s.n, s.settled = 0, 0
 	if !s.stats.Short && s.opts.Short > 0 {
 		// If there are short calls at all, this rarely examines more than one batch.
-		s.stats.Short = slices.ContainsFunc(b.Calls, func(c Call) bool { return c.Duration < s.opts.Short && c.End <= TailExited })
+		s.stats.Short = slices.ContainsFunc(b.Calls, func(c Call) bool { return c.Duration < s.opts.Short && c.End <= Continued })
 	}
 	if s.filter != nil {
 		s.filter.apply(b)
@@ -429,6 +458,9 @@ func (s *shard) finish() error {
 		}
 		s.batch.Thread, s.batch.Index = th.id, i
 		s.stack.use(th)
+		if err := s.stopAwaiting(th); err != nil {
+			return err
+		}
 		s.pile(0, &s.stats.OpenPile)
 		if err := s.popTo(th, 0, Truncated); err != nil {
 			return err

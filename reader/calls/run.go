@@ -60,6 +60,11 @@ type Options struct {
 	// Alias, if not nil, replaces each function before entries and exits are matched. It is
 	// called concurrently unless Shards is 1.
 	Alias func(reader.FuncID) reader.FuncID
+	// Continue, if not nil, reports whether a function may end with a tail call of another one
+	// that is recorded. If that is entered next, it is inside the call that it continues, which
+	// ends with it. Otherwise a tail exit ends its call. Functions are those before Alias.
+	// Continue is called concurrently unless Shards is 1.
+	Continue func(from, to reader.FuncID) bool
 	// Short is a duration in ticks. Stats.Short reports whether any call is shorter.
 	Short uint64
 	// Filter drops calls before they reach the sinks.

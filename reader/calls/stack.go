@@ -17,12 +17,20 @@ const (
 	// noCall is the key of the frame below the outermost call, which no exit matches. Its
 	// function is 0.
 	noCall = 1 << 33
+	// gone marks the key of a call that left through the tail call above it, which continues
+	// it.
+	gone = 1 << 34
+	// continues marks the key of such a tail call.
+	continues = 1 << 35
 )
 
 // keyOf is the key of a frame without arguments.
 func keyOf(fn reader.FuncID) uint64 { return uint64(uint32(fn)) }
 
 func (f *frame) fn() reader.FuncID { return reader.FuncID(f.key) }
+
+// exits reports whether an exit of fn may be that of the call.
+func (f *frame) exits(fn reader.FuncID) bool { return f.key&^(hasArgs|continues) == keyOf(fn) }
 
 // deepStack is the depth up to which the stack is searched for a function. Deeper calls are
 // counted by function, so that no trace takes time that is quadratic in depth.
@@ -140,12 +148,17 @@ func (s *stack) isOpen(fn reader.FuncID) bool {
 	return *s.counts.of(keyOf(fn)) > 0 && find(s.frames[:1+min(s.depth, deepStack)], fn) > 0
 }
 
-// find returns the depth of the innermost open call of fn, or 0 if there is none.
-func (s *stack) find(fn reader.FuncID) int {
+// findExit returns the depth of the innermost open call that an exit of fn may end, or 0 if
+// there is none. No call beyond deepStack is gone.
+func (s *stack) findExit(fn reader.FuncID) int {
 	if s.depth > deepStack && s.thread.rare.deep.counts[fn] > 0 {
 		return deepStack + 1 + find(s.thread.rare.deep.frames, fn)
 	}
-	return find(s.frames[:1+min(s.depth, deepStack)], fn)
+	i := min(s.depth, deepStack)
+	for i > 0 && !s.frames[i].exits(fn) {
+		i--
+	}
+	return i
 }
 
 // find returns the index of the last frame of fn except the first, or 0.

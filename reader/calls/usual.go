@@ -22,31 +22,37 @@ func isOn[T onOff]() bool {
 
 // usualFor returns the versions of usual for FDR and basic records.
 func usualFor(opts *Options) (fdr, basic func(*shard, *thread, *run)) {
-	if opts.Opens {
-		return usualOpens[on](opts)
+	switch {
+	case opts.Opens && opts.Continue != nil:
+		return usualWith[on, on](opts)
+	case opts.Opens:
+		return usualWith[on, off](opts)
+	case opts.Continue != nil:
+		return usualWith[off, on](opts)
 	}
-	return usualOpens[off](opts)
+	return usualWith[off, off](opts)
 }
 
-func usualOpens[opens onOff](opts *Options) (fdr, basic func(*shard, *thread, *run)) {
+func usualWith[opens, tails onOff](opts *Options) (fdr, basic func(*shard, *thread, *run)) {
 	switch {
 	case opts.Nested && opts.Paths:
-		return usual[off, on, on, opens], usual[on, on, on, opens]
+		return usual[off, on, on, opens, tails], usual[on, on, on, opens, tails]
 	case opts.Nested:
-		return usual[off, on, off, opens], usual[on, on, off, opens]
+		return usual[off, on, off, opens, tails], usual[on, on, off, opens, tails]
 	case opts.Paths:
-		return usual[off, off, on, opens], usual[on, off, on, opens]
+		return usual[off, off, on, opens, tails], usual[on, off, on, opens, tails]
 	}
-	return usual[off, off, off, opens], usual[on, off, off, opens]
+	return usual[off, off, off, opens, tails], usual[on, off, off, opens, tails]
 }
 
 // none replaces usual if every record takes the general path.
 func none(*shard, *thread, *run) {}
 
 // usual consumes records of r up to the first that is not an entry or the exit of the
-// innermost open call, at which the clock steps back, or for which there is no room. This
-// is the hot loop of every analysis: nearly all records come this way.
-func usual[basic, nested, paths, opens onOff](s *shard, th *thread, r *run) {
+// innermost open call, at which the clock steps back, or for which there is no room. If tail
+// calls may continue calls, it leaves tail exits and what they concern. This is the hot loop of
+// every analysis: nearly all records come this way.
+func usual[basic, nested, paths, opens, tails onOff](s *shard, th *thread, r *run) {
 	if s.stack.depth >= deepStack {
 		return
 	}
@@ -108,7 +114,7 @@ func usual[basic, nested, paths, opens onOff](s *shard, th *thread, r *run) {
 			deepest = max(deepest, top)
 		} else {
 			f := &frames[top]
-			if f.key != key || n >= uint(len(batch)) {
+			if f.key != key || n >= uint(len(batch)) || isOn[tails]() && w&14 == uint64(reader.TailExit)<<1 {
 				break
 			}
 			top--

@@ -50,6 +50,7 @@ const percent = (v, of) => of > 0 ? (100 * v / of).toFixed(1) + " %" : "";
 const showDuration = i => (calls.ends[i] === truncated ? "≥ " : "") + showTime(calls.duration[i]);
 const endings = {
 	[tailExit]: "left by a tail call",
+	[continued]: "left by the tail call inside it",
 	[inferred]: "no exit record: ended with its caller",
 	[truncated]: "still open at the end of the trace",
 	[abandoned]: "left by an exception or longjmp",

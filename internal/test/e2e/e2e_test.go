@@ -22,14 +22,14 @@ const testdata = "../../../testdata"
 
 // tally counts calls by function and by how they ended.
 type tally struct {
-	ends  map[reader.FuncID][4]int64
+	ends  map[reader.FuncID][calls.Ends]int64
 	ticks map[reader.FuncID]uint64 // of those with an exit of their own
 	args  int64
 	texts []string // payloads of custom events
 }
 
 func newTally() *tally {
-	return &tally{ends: map[reader.FuncID][4]int64{}, ticks: map[reader.FuncID]uint64{}}
+	return &tally{ends: map[reader.FuncID][calls.Ends]int64{}, ticks: map[reader.FuncID]uint64{}}
 }
 
 func (t *tally) Calls(b *calls.Batch) error {
@@ -167,7 +167,7 @@ func TestRecorded(t *testing.T) {
 						continue
 					}
 					n := got.ends[id]
-					add("calls "+name, n[0]+n[1]+n[2]+n[3])
+					add("calls "+name, n[0]+n[1]+n[2]+n[3]+n[4]+n[5])
 					add("unwound "+name, n[calls.Inferred])
 					add("open "+name, n[calls.Truncated])
 				}
@@ -244,10 +244,10 @@ func TestGenerated(t *testing.T) {
 // TestDamaged reads what runtimes really write when something goes wrong; what is
 // true of these programs is in their sources and in testdata/README.md.
 func TestDamaged(t *testing.T) {
-	type ends = [4]int64
+	type ends = [calls.Ends]int64
 	for _, tt := range []struct {
 		trace  string
-		ends   map[reader.FuncID]ends // exited, tail-exited, inferred, truncated
+		ends   map[reader.FuncID]ends // by calls.End
 		args   int64
 		others uint64                 // custom and typed events
 		lost   map[reader.Cause]int64 // records
@@ -269,7 +269,7 @@ func TestDamaged(t *testing.T) {
 		},
 		{
 			trace:  "typed-event-fdr", // rotateKeys, audit
-			ends:   map[reader.FuncID]ends{1: {3}, 2: {3, 0, 0, 1}},
+			ends:   map[reader.FuncID]ends{1: {3}, 2: {calls.Exited: 3, calls.Truncated: 1}},
 			others: 3,
 			lost:   map[reader.Cause]int64{reader.ShortBlock: 1},
 		},
@@ -318,7 +318,7 @@ func TestRingOverflow(t *testing.T) {
 		t.Errorf("losses: %+v", losses.Samples())
 	}
 	step, lap, race := got.ends[1], got.ends[2], got.ends[3]
-	if step[0] < 500 || step[0] > 2699 || lap[0] != step[0]/9 || race != [4]int64{} {
+	if step[0] < 500 || step[0] > 2699 || lap[0] != step[0]/9 || race != [calls.Ends]int64{} {
 		t.Errorf("calls of step, lap and race by end: %v, %v, %v", step, lap, race)
 	}
 	// What the lost records opened: race, and possibly one lap and one step.

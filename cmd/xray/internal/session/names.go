@@ -191,7 +191,7 @@ func (s *Session) openNames(f *NameFlags) error {
 	s.Names, s.missing = opened.Names, opened.Missing
 	s.closers = append(s.closers, opened.Close)
 	_, s.packed = opened.Names.(*symbolize.Stored)
-	s.tables = opened.Tables()
+	s.tables, s.Continue = opened.Tables(), opened.Continue()
 	if err := s.trust(files); err != nil {
 		return err
 	}

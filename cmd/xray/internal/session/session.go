@@ -42,6 +42,9 @@ type Session struct {
 	MaxPaths int
 	// Alias says which function each one counts as; nil if each is itself.
 	Alias func(reader.FuncID) reader.FuncID
+	// Continue reports which function may end with a tail call of which; nil if no binary
+	// shows that. See calls.Options.
+	Continue func(from, to reader.FuncID) bool
 
 	style   string // of names; "" unless it was given
 	packed  bool   // names are from the trace itself
@@ -107,10 +110,10 @@ type Run struct {
 }
 
 // Analyze runs an analysis over the calls in scope. It overwrites what opts says of
-// filters, aliases and short calls.
+// filters, aliases, tail calls and short calls.
 func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, newSink func() S) (sink S, run *Run, err error) {
 	run = &Run{}
-	opts.Filter, opts.Alias, opts.Short = scope.Filter, s.Alias, s.ShortTicks()
+	opts.Filter, opts.Alias, opts.Continue, opts.Short = scope.Filter, s.Alias, s.Continue, s.ShortTicks()
 	if s.MaxPaths > 0 && opts.Budget == nil {
 		opts.Budget = calls.NewPathBudget(s.MaxPaths)
 	}

@@ -1,0 +1,85 @@
+package calls
+
+import "github.com/xray-tools/xray/reader"
+
+// A tail exit ends its call, or a tail call continues it. The next record of the thread tells,
+// so the call stays open until then. A continued call is gone, but its frame stays until the
+// tail call ends.
+
+// switched is a switch that was noticed while a call awaited the next record.
+type switched struct {
+	reader.Switch
+	from, to uint64 // times of the record before, and of its own
+}
+
+// maxSwitched is more than a recorder notes between two records.
+const maxSwitched = 16
+
+// await keeps the innermost open call, which left through a tail call, open until it is known
+// what came next.
+func (s *shard) await(th *thread, fn reader.FuncID) {
+	th.awaits, th.awaited, th.awaitedAt = true, fn, th.last
+}
+
+// resolve ends or continues the call that awaits the next record, which is e.
+func (s *shard) resolve(th *thread, e *reader.Event) error {
+	if !e.Kind.IsEnter() || !s.opts.Continue(th.awaited, e.Func) {
+		return s.stopAwaiting(th)
+	}
+	th.awaits = false
+	s.stack.top().key |= gone
+	s.passSwitched(th)
+	return nil
+}
+
+// stopAwaiting ends the call that awaits the next record, if there is one.
+func (s *shard) stopAwaiting(th *thread) error {
+	if !th.awaits {
+		return nil
+	}
+	th.awaits = false
+	last := th.last
+	th.last = th.awaitedAt
+	err := s.popTo(th, s.stack.depth-1, TailExited)
+	if err == nil {
+		err = s.popGone(th, TailExited)
+	}
+	th.last = last
+	s.passSwitched(th)
+	return err
+}
+
+// popGone ends the calls that continued in the call that ended last.
+func (s *shard) popGone(th *thread, end End) error {
+	for s.stack.top().key&gone != 0 {
+		if err := s.popTo(th, s.stack.depth-1, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// keepSwitched keeps a switch until it is known which call was innermost then.
+func (s *shard) keepSwitched(th *thread, sw *reader.Switch, from uint64) error {
+	r := th.rarely()
+	r.switched = append(r.switched, switched{*sw, from, th.last})
+	if len(r.switched) == maxSwitched {
+		return s.stopAwaiting(th)
+	}
+	return nil
+}
+
+// passSwitched handles the switches that were kept.
+func (s *shard) passSwitched(th *thread) {
+	if th.rare == nil || len(th.rare.switched) == 0 {
+		return
+	}
+	last := th.last
+	for i := range th.rare.switched {
+		sw := &th.rare.switched[i]
+		th.last = sw.to
+		s.gap(th, &sw.Switch, sw.from)
+	}
+	th.last = last
+	th.rare.switched = th.rare.switched[:0]
+}

@@ -1,0 +1,219 @@
+package symbolize
+
+import (
+	"debug/elf"
+	"slices"
+
+	"golang.org/x/arch/x86/x86asm"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
+)
+
+// TailCalls says which functions end with a tail call of which others, as the machine code of
+// their binaries shows it. It does not change, and may be used concurrently.
+type TailCalls struct {
+	// to has the functions with sleds that a function may jump to, sorted.
+	to    map[reader.FuncID][]reader.FuncID
+	sleds [jumpKinds]int // by where the jump behind a sled goes
+}
+
+// jumpKind says where the jump behind a tail-exit sled goes.
+type jumpKind int
+
+const (
+	jumpUnknown    jumpKind = iota // to an address in a register or in memory, or the code is not known
+	jumpRecorded                   // to a function of the same file that has sleds
+	jumpUnrecorded                 // to a function of the same file that has none
+	jumpImported                   // to a function of another file
+	jumpKinds
+)
+
+// FindTailCalls reads the jump behind each tail-exit sled of the binaries of n. It knows
+// nothing of binaries that cannot be read, of those in except, of maps, and of machines other
+// than x86-64.
+//
+// A jump to a function of another file is found if n has that file, and only if it exports the
+// function. Functions that can reach each other by tail calls alone take turns in a loop: they
+// do not count as tail calls of each other.
+func FindTailCalls(n Names, except ...*Table) *TailCalls {
+	t := &TailCalls{to: make(map[reader.FuncID][]reader.FuncID)}
+	var files []*tailFile
+	imports := make(map[string][]reader.FuncID)
+	eachTable(n, func(table *Table, more reader.FuncID) {
+		f := &tailFile{table: table, more: more}
+		// Of a damaged file, nothing is known.
+		if table.isX86() && !slices.Contains(except, table) && debuginfo.Guard(f.read) == nil {
+			files = append(files, f)
+			f.wanted(imports)
+		}
+	})
+	for _, f := range files {
+		if debuginfo.Guard(func() error { f.export(imports); return nil }) != nil {
+			clear(imports)
+		}
+	}
+	for _, f := range files {
+		for _, j := range f.jumps {
+			ids, kind := f.resolve(j, imports)
+			t.sleds[kind]++
+			if len(ids) > 0 {
+				t.to[j.from] = append(t.to[j.from], ids...)
+			}
+		}
+	}
+	for from, ids := range t.to {
+		slices.Sort(ids)
+		t.to[from] = slices.Compact(ids)
+	}
+	t.breakLoops()
+	return t
+}
+
+// Continue reports whether a function may end with a tail call of another one that has sleds.
+func (t *TailCalls) Continue(from, to reader.FuncID) bool {
+	_, ok := slices.BinarySearch(t.to[from], to)
+	return ok
+}
+
+// tailFile has the tail calls of one file.
+type tailFile struct {
+	table     *Table
+	more      reader.FuncID // what the ids of the trace have more than those of the table
+	code      *debuginfo.Code
+	functions map[uint64][]reader.FuncID // with sleds, by address
+	jumps     []tailJump
+	slots     map[uint64]debuginfo.Pointer // words that jumps read
+}
+
+// tailJump is the jump behind a sled.
+type tailJump struct {
+	from    reader.FuncID
+	address uint64 // of the code that it goes to
+	slot    uint64 // or else of the word that has the target; both are 0 if it is not known
+}
+
+// isX86 reports whether a table is of a binary for x86-64.
+func (t *Table) isX86() bool {
+	return t != nil && t.debug != nil && t.m.Machine == elf.EM_X86_64 && t.m.Class == elf.ELFCLASS64
+}
+
+// hasTailCalls reports whether a table is of a binary with tail-exit sleds that can be read.
+func (t *Table) hasTailCalls() bool {
+	return t.isX86() && slices.ContainsFunc(t.m.Sleds, func(s Sled) bool { return s.Kind == TailExit })
+}
+
+// read decodes the jumps.
+func (f *tailFile) read() error {
+	t := f.table
+	f.functions = make(map[uint64][]reader.FuncID)
+	f.slots = make(map[uint64]debuginfo.Pointer)
+	f.code = debuginfo.NewCode(t.debug.ELF())
+	for i := range t.m.Functions {
+		fn := &t.m.Functions[i]
+		f.functions[fn.Address] = append(f.functions[fn.Address], fn.ID+f.more)
+	}
+	for i := range t.m.Sleds {
+		s := &t.m.Sleds[i]
+		if s.Kind != TailExit {
+			continue
+		}
+		j := f.jump(s.Address)
+		j.from = s.ID + f.more
+		if j.slot != 0 {
+			f.slots[j.slot] = debuginfo.Pointer{}
+		}
+		f.jumps = append(f.jumps, j)
+	}
+	if len(f.slots) == 0 {
+		return nil
+	}
+	return t.debug.ELF().Pointers(func(at uint64, p debuginfo.Pointer) {
+		if _, ok := f.slots[at]; ok {
+			f.slots[at] = p
+		}
+	})
+}
+
+// sledSize is that of an exit sled on x86-64, in bytes: a jump over the rest of it.
+const sledSize = 11
+
+// jump decodes the instruction behind a sled.
+func (f *tailFile) jump(sled uint64) tailJump {
+	code := f.code.At(sled, sledSize+maxInstruction)
+	if len(code) < sledSize || code[0] != 0xeb || code[1] != sledSize-2 {
+		return tailJump{}
+	}
+	address, slot := decodeJump(code[sledSize:], sled+sledSize)
+	if slot != 0 || address == 0 || len(f.functions[address]) > 0 {
+		return tailJump{address: address, slot: slot}
+	}
+	if _, slot := decodeJump(f.code.At(address, maxInstruction), address); slot != 0 {
+		return tailJump{slot: slot} // through the procedure linkage table
+	}
+	return tailJump{address: address}
+}
+
+// maxInstruction is enough for an instruction and a mark of a jump target before it.
+const maxInstruction = 4 + 15
+
+// decodeJump decodes an unconditional jump. It returns the address that the jump goes to, or
+// the address of the word that it reads the target from. Both are 0 for other instructions.
+func decodeJump(code []byte, at uint64) (address, slot uint64) {
+	if len(code) > 4 && string(code[:4]) == "\xf3\x0f\x1e\xfa" { // endbr64
+		code, at = code[4:], at+4
+	}
+	inst, err := x86asm.Decode(code, 64)
+	if err != nil || inst.Op != x86asm.JMP {
+		return 0, 0
+	}
+	next := at + uint64(inst.Len)
+	switch to := inst.Args[0].(type) {
+	case x86asm.Rel:
+		return next + uint64(int64(to)), 0
+	case x86asm.Mem:
+		if to.Base == x86asm.RIP && to.Index == 0 && to.Segment == 0 {
+			return 0, next + uint64(int32(to.Disp)) // the decoder does not extend the sign
+		}
+	}
+	return 0, 0
+}
+
+// wanted adds the names of imported functions.
+func (f *tailFile) wanted(imports map[string][]reader.FuncID) {
+	for _, p := range f.slots {
+		if p.Symbol != "" {
+			imports[p.Symbol] = nil
+		}
+	}
+}
+
+// export sets the functions that the file exports with wanted names.
+func (f *tailFile) export(imports map[string][]reader.FuncID) {
+	if len(imports) == 0 || len(f.functions) == 0 {
+		return
+	}
+	for _, s := range f.table.debug.ELF().DynamicSymbols() {
+		if ids, ok := imports[s.Name]; ok && s.Address != 0 {
+			imports[s.Name] = append(ids, f.functions[s.Address]...)
+		}
+	}
+}
+
+// resolve returns the functions with sleds that a jump may go to.
+func (f *tailFile) resolve(j tailJump, imports map[string][]reader.FuncID) ([]reader.FuncID, jumpKind) {
+	if j.slot != 0 {
+		p := f.slots[j.slot]
+		if p.Symbol != "" {
+			return imports[p.Symbol], jumpImported
+		}
+		j.address = p.Address
+	}
+	if j.address == 0 {
+		return nil, jumpUnknown
+	}
+	if ids := f.functions[j.address]; len(ids) > 0 {
+		return ids, jumpRecorded
+	}
+	return nil, jumpUnrecorded
+}
