@@ -109,7 +109,7 @@ var metadataSpecs = [...]metadataSpec{
 		}
 		return r.addFunctions(b.Functions)
 	}, func(r *Recording, add func([]byte)) {
-		for part := range chunks(r.Functions, func(f *NamedFunction) int { return len(f.Name) + len(f.File) }) {
+		for part := range chunks(r.Functions, func(f *NamedFunction) int { return len(f.Name) + len(f.File) + 10*len(f.Continues) }) {
 			add(encodeJSON(functionsBody{part}))
 		}
 	}},

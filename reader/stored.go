@@ -18,6 +18,8 @@ type NamedFunction struct {
 	Address Address `json:"address"`            // as linked
 	Object  string  `json:"object,omitempty"`   // path of the program or shared object
 	BuildID string  `json:"build_id,omitempty"` // of the object; lowercase hex
+	// Continues lists functions that this one may end with a tail call of.
+	Continues []FuncID `json:"continues,omitempty"`
 }
 
 // SourceText is a passage of a source file, as it was when the trace was packed.
@@ -35,6 +37,9 @@ func (s *SourceText) last() int { return int(s.First) + strings.Count(s.Text, "\
 // MaxSourceLines is the highest line number of a [SourceText].
 const MaxSourceLines = 1 << 20
 
+// MaxContinues is the largest number of a [NamedFunction]'s Continues.
+const MaxContinues = 256
+
 // Limits of what a trace can make its reader allocate. Lines count from the first line of a
 // file, because Source returns as many.
 const (
@@ -49,8 +54,9 @@ func (r *Recording) addFunctions(functions []NamedFunction) error {
 	}
 	var err error
 	for _, f := range functions {
-		if f.ID < 1 || f.ID > maxRecordedFunc || f.Line < 0 || f.Column < 0 {
-			err = fmt.Errorf("function %d at %d:%d: ID, line or column is out of range", f.ID, f.Line, f.Column)
+		if f.ID < 1 || f.ID > maxRecordedFunc || f.Line < 0 || f.Column < 0 || len(f.Continues) > MaxContinues {
+			err = fmt.Errorf("function %d at %d:%d with %d tail calls: ID, line, column or tail calls are out of range",
+				f.ID, f.Line, f.Column, len(f.Continues))
 			continue
 		}
 		r.Functions = append(r.Functions, f)

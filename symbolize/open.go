@@ -98,11 +98,16 @@ func openGiven(t *reader.Trace, files map[int]string, s Search) (*Opened, error)
 // caller must not change the list.
 func (o *Opened) Tables() []*Table { return o.tables }
 
-// Continue returns a function that reports whether a function may end with a tail call of
-// another one, by [FindTailCalls]. It does not use binaries that are known to be of another
-// build. It is nil if no binary has tail calls that can be found. The function reads the
-// binaries on its first call, and may be called concurrently.
-func (o *Opened) Continue() func(from, to reader.FuncID) bool {
+// TailCalls returns a function that finds the tail calls of the program on its first call, by
+// [FindTailCalls]. It does not use binaries that are known to be of another build. It is nil if
+// there is nothing to find, and may be called concurrently.
+func (o *Opened) TailCalls() func() *TailCalls {
+	if stored, ok := o.Names.(*Stored); ok {
+		if len(stored.tails.to) == 0 {
+			return nil
+		}
+		return func() *TailCalls { return stored.tails }
+	}
 	var wrong []*Table
 	for _, m := range o.Missing {
 		if m.Given {
@@ -112,8 +117,7 @@ func (o *Opened) Continue() func(from, to reader.FuncID) bool {
 	if !slices.ContainsFunc(o.tables, func(t *Table) bool { return t.hasTailCalls() && !slices.Contains(wrong, t) }) {
 		return nil
 	}
-	find := sync.OnceValue(func() *TailCalls { return FindTailCalls(o.Names, wrong...) })
-	return func(from, to reader.FuncID) bool { return find().Continue(from, to) }
+	return sync.OnceValue(func() *TailCalls { return FindTailCalls(o.Names, wrong...) })
 }
 
 // Close closes the files. After Close, only locations that were read before are known.

@@ -250,7 +250,7 @@ func TestDisagrees(t *testing.T) {
 		{Objects{0: table}, []reader.NamedFunction{moved}, true},
 		{nil, []reader.NamedFunction{moved}, false},
 	} {
-		if f, got := Disagrees(c.names, c.packed); got != c.want || got && f != c.packed[len(c.packed)-1] {
+		if f, got := Disagrees(c.names, c.packed); got != c.want || got && f.ID != c.packed[len(c.packed)-1].ID {
 			t.Errorf("%T, %+v: %v, %+v; want %v", c.names, c.packed, got, f, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package symbolize
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
@@ -12,11 +13,12 @@ import (
 type Stored struct {
 	tables []*Table // one per object, with the ids of the trace
 	of     map[reader.FuncID]*Table
+	tails  *TailCalls
 }
 
 // NewStored returns names for the result of [reader.Trace.Functions].
 func NewStored(functions []reader.NamedFunction, style Style) *Stored {
-	s := &Stored{of: make(map[reader.FuncID]*Table, len(functions))}
+	s := &Stored{of: make(map[reader.FuncID]*Table, len(functions)), tails: &TailCalls{to: make(map[reader.FuncID][]reader.FuncID)}}
 	objects := make(map[Object]*Table)
 	for _, f := range functions {
 		o := Object{Path: f.Object, BuildID: f.BuildID}
@@ -30,7 +32,11 @@ func NewStored(functions []reader.NamedFunction, style Style) *Stored {
 		t.linkage = append(t.linkage, f.Name)
 		t.stored = append(t.stored, debuginfo.Location{File: f.File, Line: f.Line, Column: f.Column})
 		s.of[f.ID] = t
+		if len(f.Continues) > 0 {
+			s.tails.to[f.ID] = slices.Clone(f.Continues)
+		}
 	}
+	s.tails.settle()
 	for _, t := range s.tables {
 		t.names = make([]atomic.Pointer[string], len(t.linkage))
 	}

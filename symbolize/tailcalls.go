@@ -31,12 +31,15 @@ const (
 
 // FindTailCalls reads the jump behind each tail-exit sled of the binaries of n. It knows
 // nothing of binaries that cannot be read, of those in except, of maps, and of machines other
-// than x86-64.
+// than x86-64. Packed traces have the tail calls that were known then.
 //
 // A jump to a function of another file is found if n has that file, and only if it exports the
 // function. Functions that can reach each other by tail calls alone take turns in a loop: they
 // do not count as tail calls of each other.
 func FindTailCalls(n Names, except ...*Table) *TailCalls {
+	if stored, ok := n.(*Stored); ok {
+		return stored.tails
+	}
 	t := &TailCalls{to: make(map[reader.FuncID][]reader.FuncID)}
 	var files []*tailFile
 	imports := make(map[string][]reader.FuncID)
@@ -62,18 +65,32 @@ func FindTailCalls(n Names, except ...*Table) *TailCalls {
 			}
 		}
 	}
+	t.settle()
+	return t
+}
+
+// settle sorts the functions that others may jump to.
+func (t *TailCalls) settle() {
 	for from, ids := range t.to {
 		slices.Sort(ids)
 		t.to[from] = slices.Compact(ids)
 	}
 	t.breakLoops()
-	return t
 }
 
 // Continue reports whether a function may end with a tail call of another one that has sleds.
 func (t *TailCalls) Continue(from, to reader.FuncID) bool {
-	_, ok := slices.BinarySearch(t.to[from], to)
+	_, ok := slices.BinarySearch(t.Targets(from), to)
 	return ok
+}
+
+// Targets returns the functions that a function may end with a tail call of, in ascending
+// order. The caller must not change them.
+func (t *TailCalls) Targets(from reader.FuncID) []reader.FuncID {
+	if t == nil {
+		return nil
+	}
+	return t.to[from]
 }
 
 // tailFile has the tail calls of one file.

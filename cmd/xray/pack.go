@@ -92,7 +92,7 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	if old := s.Trace.Recording(0); old != nil {
 		r = *old
 	}
-	r.Functions = pack.Functions(s.Names, ids)
+	r.Functions = pack.Functions(s.Names, s.TailCalls(), ids)
 	if len(r.Functions) == 0 {
 		return nil, fmt.Errorf("%s: no function of the trace has a name: there is nothing to pack", s.Trace.Files()[0])
 	}

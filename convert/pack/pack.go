@@ -73,8 +73,8 @@ func Occurring(t *reader.Trace, shards int) ([]reader.FuncID, error) {
 
 // Functions looks up the names of functions, whose style should be mangled. It omits
 // unknown functions, and IDs that an FDR log cannot hold, together with those that they
-// would be confused with when they are truncated.
-func Functions(names symbolize.Names, ids []reader.FuncID) []reader.NamedFunction {
+// would be confused with when they are truncated. tails has their tail calls, and may be nil.
+func Functions(names symbolize.Names, tails *symbolize.TailCalls, ids []reader.FuncID) []reader.NamedFunction {
 	cut := make(map[reader.FuncID]bool)
 	for _, id := range ids {
 		if id < 0 || id > maxFunc {
@@ -91,6 +91,10 @@ func Functions(names symbolize.Names, ids []reader.FuncID) []reader.NamedFunctio
 		if s.Line <= math.MaxInt32 && s.Column <= math.MaxInt32 {
 			f.Line, f.Column = int32(s.Line), int32(s.Column)
 		}
+		f.Continues = slices.DeleteFunc(slices.Clone(tails.Targets(id)), func(to reader.FuncID) bool {
+			return to < 1 || to > maxFunc || cut[to]
+		})
+		f.Continues = f.Continues[:min(len(f.Continues), reader.MaxContinues)]
 		if t := symbolize.TableOf(names, id); t != nil {
 			f.Object, f.BuildID = t.Object().Path, t.Object().BuildID
 		}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func build(t *testing.T, dwarf string) (string, symbolize.Names, []reader.NamedF
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { table.Close() })
-	return source, table, pack.Functions(table, []reader.FuncID{-5, 1, 2, 3, 900, 1 << 28})
+	return source, table, pack.Functions(table, nil, []reader.FuncID{-5, 1, 2, 3, 900, 1 << 28})
 }
 
 func TestFunctions(t *testing.T) {
@@ -63,11 +64,11 @@ func TestFunctions(t *testing.T) {
 	s, _ := names.Func(2)
 	want := reader.NamedFunction{ID: 2, Name: "_Z5outeri", File: source, Line: 8, Column: int32(s.Column),
 		Address: reader.Address(s.Address), Object: object.Path, BuildID: object.BuildID}
-	if functions[1] != want || want.Address == 0 || len(want.BuildID) != 40 {
+	if !reflect.DeepEqual(functions[1], want) || want.Address == 0 || len(want.BuildID) != 40 {
 		t.Errorf("outer is %+v, want %+v", functions[1], want)
 	}
 	// Once it is cut off, the id of object 16 is that of the program's function.
-	if got := pack.Functions(names, []reader.FuncID{1, 2, 3, 1<<28 | 2}); len(got) != 2 || got[0].ID != 1 || got[1].ID != 3 {
+	if got := pack.Functions(names, nil, []reader.FuncID{1, 2, 3, 1<<28 | 2}); len(got) != 2 || got[0].ID != 1 || got[1].ID != 3 {
 		t.Errorf("with an id of object 16: %+v", got)
 	}
 }

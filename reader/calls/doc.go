@@ -16,7 +16,8 @@
 // # Matching
 //
 // All analyses use the same policy. Per thread, an entry opens a call. An exit or a tail
-// exit ends the innermost open call of its function. Calls opened inside that one end at
+// exit ends the innermost open call of its function. If the function may end with a tail call
+// of the one that is entered next, see [Options].Continue, the call goes on and is [Continued]. Calls opened inside that one end at
 // the same moment and are [Inferred]: a sibling call that the compiler turned into a jump,
 // an exception, a longjmp, or lost records. An exit of a function without an open call is
 // unmatched: it is counted and changes nothing. Where the recorder noted that an exception

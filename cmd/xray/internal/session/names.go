@@ -13,6 +13,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/debuginfod"
 )
@@ -191,7 +192,10 @@ func (s *Session) openNames(f *NameFlags) error {
 	s.Names, s.missing = opened.Names, opened.Missing
 	s.closers = append(s.closers, opened.Close)
 	_, s.packed = opened.Names.(*symbolize.Stored)
-	s.tables, s.Continue = opened.Tables(), opened.Continue()
+	s.tables = opened.Tables()
+	if s.tails = opened.TailCalls(); s.tails != nil {
+		s.Continue = func(from, to reader.FuncID) bool { return s.tails().Continue(from, to) }
+	}
 	if err := s.trust(files); err != nil {
 		return err
 	}

@@ -52,7 +52,8 @@ type Session struct {
 	trusted []*symbolize.Table  // whose debug information may name files to be read
 	missing []symbolize.Missing // objects of the trace that Names has no file of
 	notes   []func() string
-	span    *Span // nil until it is known
+	tails   func() *symbolize.TailCalls // nil if no binary shows them
+	span    *Span                       // nil until it is known
 	closers []func() error
 }
 
@@ -83,6 +84,14 @@ func (s *Session) Packed() bool { return s.packed }
 // Missing returns the objects of the trace whose functions have no names, or perhaps wrong
 // ones.
 func (s *Session) Missing() []symbolize.Missing { return s.missing }
+
+// TailCalls returns the tail calls that the binaries show; nil if there are none.
+func (s *Session) TailCalls() *symbolize.TailCalls {
+	if s.tails == nil {
+		return nil
+	}
+	return s.tails()
+}
 
 // Table returns the names of the functions of an object; nil if there is no file of it.
 func (s *Session) Table(object int) *symbolize.Table {
