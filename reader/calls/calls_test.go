@@ -227,8 +227,7 @@ func model(events []reader.Event, policy calls.Policy, tails func(from, to reade
 		how := calls.Exited
 		if e.Kind == reader.TailExit {
 			how = calls.TailExited
-			next := slices.IndexFunc(events[i+1:], func(e reader.Event) bool { return e.Kind.IsEnter() || e.Kind.IsExit() })
-			if tails != nil && next >= 0 && events[i+1+next].Kind.IsEnter() && tails(e.Func, events[i+1+next].Func) {
+			if i++; tails != nil && i < len(events) && events[i].Kind.IsEnter() && tails(e.Func, events[i].Func) {
 				stack[at].gone = true
 				continue
 			}
