@@ -1,10 +1,14 @@
 package reader
 
+import "encoding/binary"
+
 // basicLane describes where the records of one thread are in a basic log.
 type basicLane struct {
 	log      *basicLog
 	thread   *basicThread
 	segments []segment
+	begins   bool   // start is known
+	start    uint64 // TSC of the first event
 }
 
 // segment is a piece of the file that has records of a lane.
@@ -35,12 +39,25 @@ func (l *basicLog) lanes(p *pass) ([]lane, error) {
 			ln := byIndex[th.index]
 			if ln == nil {
 				ln = &basicLane{log: l, thread: th}
+				ln.begin(c, &c.runs[first])
 				byIndex[th.index] = ln
 				all = append(all, ln)
 			}
 			ln.add(c, first)
 		}
 	}
+}
+
+// begin records when the lane begins, unless its first record is unusual.
+func (l *basicLane) begin(c *chunk, r *run) {
+	b := c.data[r.start*basicRecordSize : (r.start+1)*basicRecordSize]
+	if !r.forked && !isBigEndian(l.log.file.header.ByteOrder) && isFunction(b) && b[3] <= byte(EnterArg) && !isZero(b) {
+		l.begins, l.start = true, binary.LittleEndian.Uint64(b[8:])
+	}
+}
+
+func (l *basicLane) first() (tsc uint64, at place, ok bool) {
+	return l.start, place{file: l.thread.id.File, inFile: l.segments[0].start}, l.begins
 }
 
 // add records the positions of the runs that are grouped with the one at first.
@@ -61,7 +78,7 @@ func (l *basicLane) add(c *chunk, first int) {
 
 func (l *basicLane) decoder(p *pass, eventCap int) laneDecoder {
 	ld := &basicLaneDecoder{
-		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap), s: l.log.newSplitter(p),
+		pass: p, lane: l, segments: l.segments, d: l.log.newDecoder(eventCap),
 		// An entry with its arguments must fit, plus one record.
 		size: int64(eventCap+maxArgs+2) * basicRecordSize,
 	}
@@ -79,9 +96,9 @@ type basicLaneDecoder struct {
 	segments []segment
 	d        *basicDecoder
 	c        chunk
-	size     int64 // bytes to load at a time
-	s        *splitter
-	queue    []run // runs of c that are not yet decoded
+	size     int64     // bytes to load at a time
+	s        *splitter // nil until there is a mixed segment
+	queue    []run     // runs of c that are not yet decoded
 }
 
 func (ld *basicLaneDecoder) close() { ld.pass.lost(&ld.d.losses) }
@@ -127,6 +144,9 @@ func (ld *basicLaneDecoder) load() error {
 	whole := run{of: ld.lane.thread, end: len(ld.c.data) / basicRecordSize, forked: seg.forked}
 	if !seg.mixed {
 		return ld.enqueue(whole)
+	}
+	if ld.s == nil {
+		ld.s = ld.lane.log.newSplitter(ld.pass)
 	}
 	ld.s.split(&ld.c)
 	for _, r := range ld.c.runs {

@@ -19,6 +19,35 @@ func (l *fdrLane) decoder(p *pass, eventCap int) laneDecoder {
 	return l.newDecoder(p, eventCap, l.blocks)
 }
 
+// first reads the start of the first block.
+func (l *fdrLane) first() (tsc uint64, at place, ok bool) {
+	if len(l.blocks) == 0 {
+		return 0, at, false
+	}
+	block := &l.blocks[0]
+	w := window{in: l.log.file.in}
+	b, err := w.at(block.start, maxHead+metadataSize+functionSize)
+	if err != nil {
+		return 0, at, false // the decoder reports it
+	}
+	b = b[:max(0, min(int64(len(b)), min(block.end, block.declared)-block.start))]
+	for clock := false; ; {
+		var r Record
+		n, err := ParseRecord(b, &l.log.file.header, &r)
+		switch {
+		case err != nil:
+			return 0, at, false
+		case r.Kind == NewCPUID:
+			tsc, clock = r.TSC, true
+		case r.Kind == Function && clock && (r.Func != 0 || r.FuncKind != Enter || r.Delta != 0):
+			return tsc + uint64(r.Delta), place{file: l.thread.File}, true
+		case clock || r.Kind != NewBuffer && r.Kind != WallClock && r.Kind != PID:
+			return 0, at, false
+		}
+		b = b[n:]
+	}
+}
+
 func (l *fdrLane) newDecoder(p *pass, eventCap int, blocks []fdrBlock) *fdrDecoder {
 	d := &fdrDecoder{pass: p, file: l.log.file, blocks: blocks}
 	d.out.Thread = l.thread

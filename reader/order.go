@@ -2,8 +2,10 @@ package reader
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 )
 
 // mergeEvents limits the total number of events in the buffers of a merge.
@@ -90,42 +92,145 @@ func (t *Trace) windows(p *pass, edit func(*Block) *Block, get func() *Window, f
 	return run()
 }
 
+// MaxThreads is how many threads are merged by time, or reported one by one, at most.
+// A thread takes up to a kilobyte then.
+const MaxThreads = 1 << 18
+
+// TooManyThreadsError reports that a trace has more threads than fit into memory.
+type TooManyThreadsError struct {
+	Files   []string
+	Threads int // at least
+}
+
+// Error names the files, the numbers and the remedy.
+func (e *TooManyThreadsError) Error() string {
+	return fmt.Sprintf("%s: %d threads or more are too many: at most %d fit into memory at a time. "+
+		"Select some with --thread, or cut the trace with xray slice --from --to.", strings.Join(e.Files, ", "), e.Threads, MaxThreads)
+}
+
 func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {
-	var m merge
-	eventCap := min(max(mergeEvents/max(len(lanes), 1), 16), blockEvents)
-	for i, l := range lanes {
-		c := &cursor{decoder: l.decoder(p, eventCap), edit: edit, place: place{lane: i}}
-		defer c.decoder.close()
-		if ok, err := c.load(); err != nil {
-			return err
-		} else if ok {
-			m.heap = append(m.heap, c)
-		}
+	m := &merge{pass: p, lanes: lanes, edit: edit, eventCap: min(max(mergeEvents/max(len(lanes), 1), 16), blockEvents)}
+	m.ends.slot, m.ends.before = 0, (*cursor).endsBefore
+	m.keys.slot, m.keys.before = 1, (*cursor).comesBefore
+	defer m.close()
+	if err := m.queue(); err != nil {
+		return err
 	}
-	slices.SortFunc(m.heap, func(a, b *cursor) int { return cmp.Or(cmp.Compare(a.key(), b.key()), a.place.compare(b.place)) })
-	threads := make([]Thread, len(m.heap))
-	indices := make([]int, len(m.heap))
-	for i, c := range m.heap {
-		c.owner = uint32(i)
-		threads[i], indices[i] = c.block.Thread, c.block.Index
-	}
-	for i := len(m.heap)/2 - 1; i >= 0; i-- {
-		m.down(i)
-	}
-	for len(m.heap) > 0 {
+	for len(m.waiting)+len(m.ends.list) > 0 {
 		w := get()
 		if w == nil {
 			return nil
 		}
-		w.Threads = threads
 		if err := m.fill(w); err != nil {
 			return err
 		}
-		if err := fn(w, indices); err != nil {
+		// Other goroutines still have earlier windows, but not what is appended since.
+		w.Threads = m.threads
+		if err := fn(w, m.indices); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// merge is the state of a merge. Only threads that have begun, and have not ended, have a
+// cursor: there may be a million of threads that live for a moment, one after the other.
+type merge struct {
+	pass     *pass
+	lanes    []lane // nil after their end
+	edit     func(*Block) *Block
+	eventCap int
+	waiting  []waitingLane // by first event
+	// ends and keys have the cursors by the ends of their buffers and by their next event.
+	// All events up to the first of these ends can be sorted.
+	ends, keys cursorHeap
+	threads    []Thread // that have begun, see Window.Threads
+	indices    []int    // their Block.Index
+}
+
+// waitingLane is a lane before its first event.
+type waitingLane struct {
+	key    uint64 // time of the first event
+	place  place
+	cursor *cursor // if it had to be loaded to know the time
+}
+
+// queue finds out when threads begin.
+func (m *merge) queue() error {
+	m.waiting = make([]waitingLane, 0, len(m.lanes))
+	loaded := 0
+	for i, l := range m.lanes {
+		if m.edit == nil {
+			if key, at, ok := l.first(); ok {
+				m.waiting = append(m.waiting, waitingLane{key: key, place: place{at.file, at.inFile, i}})
+				continue
+			}
+		}
+		c, err := m.load(i)
+		if err != nil {
+			return err
+		}
+		if c == nil {
+			continue
+		}
+		m.waiting = append(m.waiting, waitingLane{c.key(), c.place, c})
+		if loaded++; loaded > MaxThreads {
+			return m.tooMany(loaded)
+		}
+	}
+	slices.SortFunc(m.waiting, func(a, b waitingLane) int { return cmp.Or(cmp.Compare(a.key, b.key), a.place.compare(b.place)) })
+	return nil
+}
+
+func (m *merge) tooMany(n int) error {
+	return &TooManyThreadsError{Files: m.pass.trace.Files(), Threads: n}
+}
+
+// load starts decoding a lane. It returns nil if the lane has no events.
+func (m *merge) load(lane int) (*cursor, error) {
+	c := &cursor{decoder: m.lanes[lane].decoder(m.pass, m.eventCap), edit: m.edit, place: place{lane: lane}}
+	m.lanes[lane] = nil
+	if ok, err := c.load(); !ok {
+		c.decoder.close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// wake starts the first lane that waits.
+func (m *merge) wake() error {
+	next := m.waiting[0]
+	m.waiting = m.waiting[1:]
+	c := next.cursor
+	if c == nil {
+		var err error
+		if c, err = m.load(next.place.lane); c == nil {
+			return err
+		}
+		// A thread cannot begin in the past.
+		c.floor = max(c.floor, next.key)
+		c.last = max(c.last, c.floor)
+	}
+	c.owner = uint32(len(m.threads))
+	m.threads, m.indices = append(m.threads, c.block.Thread), append(m.indices, c.block.Index)
+	m.ends.push(c)
+	m.keys.push(c)
+	if n := len(m.ends.list); n > MaxThreads {
+		return m.tooMany(n)
+	}
+	return nil
+}
+
+// close reports the losses of the lanes that were not read to their end.
+func (m *merge) close() {
+	for _, c := range m.ends.list {
+		c.decoder.close()
+	}
+	for i := range m.waiting {
+		if c := m.waiting[i].cursor; c != nil {
+			c.decoder.close()
+		}
+	}
 }
 
 // cursor is a thread's position in a merge.
@@ -133,6 +238,7 @@ type cursor struct {
 	decoder laneDecoder
 	edit    func(*Block) *Block
 	owner   uint32 // see Window.Owners
+	at      [2]int // index in the heaps
 	latest  *Block // of decoder
 	ended   bool   // decoder has no more blocks
 	block   *Block
@@ -183,70 +289,134 @@ func (c *cursor) load() (bool, error) {
 	return false, nil
 }
 
-// merge is a heap of threads by the ends of their buffers. All events up to the first of
-// these ends can be sorted.
-type merge struct{ heap []*cursor }
-
 func (c *cursor) endsBefore(o *cursor) bool {
 	return c.last < o.last || c.last == o.last && c.place.compare(o.place) < 0
 }
 
-func (m *merge) down(i int) {
-	h := m.heap
-	if i >= len(h) {
-		return
+func (c *cursor) comesBefore(o *cursor) bool {
+	a, b := c.key(), o.key()
+	return a < b || a == b && c.place.compare(o.place) < 0
+}
+
+// cursorHeap is a heap of cursors, each of which knows its index.
+type cursorHeap struct {
+	list   []*cursor
+	slot   int // of cursor.at
+	before func(a, b *cursor) bool
+}
+
+func (h *cursorHeap) push(c *cursor) {
+	h.list = append(h.list, c)
+	h.put(len(h.list)-1, c)
+	h.up(len(h.list) - 1)
+}
+
+func (h *cursorHeap) put(i int, c *cursor) { h.list[i], c.at[h.slot] = c, i }
+
+func (h *cursorHeap) remove(c *cursor) {
+	i, end := c.at[h.slot], len(h.list)-1
+	last := h.list[end]
+	h.list[end] = nil
+	h.list = h.list[:end]
+	if i < end {
+		h.put(i, last)
+		h.fix(last)
 	}
-	c := h[i]
+}
+
+// fix moves a cursor whose place changed.
+func (h *cursorHeap) fix(c *cursor) {
+	h.down(c.at[h.slot])
+	h.up(c.at[h.slot])
+}
+
+func (h *cursorHeap) up(i int) {
+	c := h.list[i]
+	for i > 0 && h.before(c, h.list[(i-1)/2]) {
+		h.put(i, h.list[(i-1)/2])
+		i = (i - 1) / 2
+	}
+	h.put(i, c)
+}
+
+func (h *cursorHeap) down(i int) {
+	c := h.list[i]
 	for {
 		child := 2*i + 1
-		if child >= len(h) {
+		if child >= len(h.list) {
 			break
 		}
-		if child+1 < len(h) && h[child+1].endsBefore(h[child]) {
+		if child+1 < len(h.list) && h.before(h.list[child+1], h.list[child]) {
 			child++
 		}
-		if !h[child].endsBefore(c) {
+		if !h.before(h.list[child], c) {
 			break
 		}
-		h[i] = h[child]
+		h.put(i, h.list[child])
 		i = child
 	}
-	h[i] = c
+	h.put(i, c)
 }
 
 // fill takes the buffers of the threads in the order in which they end, until the window is
 // full, and then the earlier events of the other threads.
 func (m *merge) fill(w *Window) error {
 	base := uint64(math.MaxUint64)
-	for _, c := range m.heap {
-		base = min(base, c.key())
+	if len(m.keys.list) > 0 {
+		base = m.keys.list[0].key()
+	}
+	if len(m.waiting) > 0 {
+		base = min(base, m.waiting[0].key)
 	}
 	w.reset(base)
 	limit, from := base+min(windowTicks, math.MaxUint64-base), place{file: math.MaxInt32}
-	for len(m.heap) > 0 && m.heap[0].last <= limit {
-		c := m.heap[0]
+	for !w.full() {
+		if len(m.waiting) > 0 && m.waiting[0].key <= limit && (len(m.ends.list) == 0 || m.waiting[0].key <= m.ends.list[0].last) {
+			if err := m.wake(); err != nil {
+				return err
+			}
+			continue
+		}
+		if len(m.ends.list) == 0 || m.ends.list[0].last > limit {
+			break
+		}
+		c := m.ends.list[0]
 		last, at := c.last, c.place
 		w.take(c, last)
 		if ok, err := c.load(); err != nil {
 			return err
 		} else if !ok {
-			end := len(m.heap) - 1
-			m.heap[0] = m.heap[end]
-			m.heap = m.heap[:end]
+			m.ends.remove(c)
+			m.keys.remove(c)
+			c.decoder.close()
+		} else {
+			m.ends.fix(c)
+			m.keys.fix(c)
 		}
-		m.down(0)
 		if w.full() {
 			limit, from = last, at
+		}
+	}
+	m.takeEarlier(w, limit, from)
+	return nil
+}
+
+// takeEarlier takes the events up to limit. Those at limit it takes only from threads before
+// a place.
+func (m *merge) takeEarlier(w *Window, limit uint64, from place) {
+	for len(m.keys.list) > 0 {
+		c := m.keys.list[0]
+		upTo := limit
+		if c.place.compare(from) >= 0 {
+			if limit == 0 {
+				break
+			}
+			upTo = limit - 1
+		}
+		if c.key() > upTo {
 			break
 		}
+		w.take(c, upTo)
+		m.keys.fix(c)
 	}
-	for _, c := range m.heap {
-		switch {
-		case c.place.compare(from) < 0:
-			w.take(c, limit)
-		case limit > 0:
-			w.take(c, limit-1)
-		}
-	}
-	return nil
 }

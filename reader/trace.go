@@ -58,6 +58,9 @@ type format interface {
 
 // lane is one thread of a file.
 type lane interface {
+	// first returns the time and the place of the first event, or false if only a decoder
+	// can tell.
+	first() (tsc uint64, at place, ok bool)
 	// decoder starts decoding. eventCap limits the events of a block.
 	decoder(p *pass, eventCap int) laneDecoder
 }

@@ -48,6 +48,10 @@ func (y *yamlTrace) stream(_ *pass, _ Order, fn func(*Block) error) error {
 
 func (y *yamlTrace) records(func(Record, error) bool) {}
 
+func (l *yamlLane) first() (tsc uint64, at place, ok bool) {
+	return l.events[0].TSC, place{file: l.thread.File, inFile: l.runs[0].place}, true
+}
+
 func (l *yamlLane) decoder(_ *pass, eventCap int) laneDecoder {
 	return &yamlDecoder{lane: l, eventCap: eventCap}
 }
