@@ -27,6 +27,7 @@ type chooser struct {
 	calls.Filter
 	funcs   map[reader.FuncID]bool // results of Func
 	threads map[int]*chosenThread  // by Block.Index
+	others  chosenThread           // all that are not selected
 }
 
 // chosenThread is the state of a thread.
@@ -39,8 +40,13 @@ type chosenThread struct {
 func (c *chooser) block(b *reader.Block) *reader.Block {
 	t := c.threads[b.Index]
 	if t == nil {
-		t = &chosenThread{wanted: c.Thread == nil || c.Thread(b.Thread)}
+		if t = &c.others; c.Thread == nil || c.Thread(b.Thread) {
+			t = &chosenThread{wanted: true}
+		}
 		c.threads[b.Index] = t
+	}
+	if len(b.Events) == 0 { // the end of the thread, see reader.Trace.EachByTime
+		delete(c.threads, b.Index)
 	}
 	out := &t.out
 	*out = reader.Block{

@@ -49,6 +49,7 @@ type Slicer struct {
 	funcs   map[reader.FuncID]bool // results of Filter.Func
 	threads map[int]*slicedThread  // by Block.Index
 	order   []*slicedThread        // by first block
+	head    reader.Block           // the latest block, without events
 }
 
 // slicedThread is the state of a thread.
@@ -62,7 +63,9 @@ type slicedThread struct {
 	last   uint64
 	offset uint64 // sum of the backward steps of the clock
 	cpu    uint16
-	out    reader.Block
+	// out is what is kept of the latest block; nil until something is, which for most
+	// threads of a slice is never.
+	out *reader.Block
 }
 
 // NewSlicer returns an empty slicer.
@@ -81,20 +84,21 @@ func (s *Slicer) Block(b *reader.Block) *reader.Block {
 		s.threads[b.Index] = t
 		s.order = append(s.order, t)
 	}
-	t.begin(b)
+	s.begins(t, b)
 	s.Events += uint64(len(b.Events))
 	if t.wanted && t.span < len(s.opts.Spans) {
 		s.records(t, b)
-		s.Kept += uint64(len(t.out.Events))
 	}
-	return &t.out
+	return s.kept(t)
 }
 
 // Edit is Block for [reader.Trace.EachByTime], which needs no Finish: a block without
 // events ends its thread.
 func (s *Slicer) Edit(b *reader.Block) *reader.Block {
 	if len(b.Events) == 0 {
-		return s.finish(s.threads[b.Index])
+		t := s.threads[b.Index]
+		delete(s.threads, b.Index)
+		return s.finish(t, b)
 	}
 	return s.Block(b)
 }
@@ -102,22 +106,25 @@ func (s *Slicer) Edit(b *reader.Block) *reader.Block {
 // Finish yields the exits of the calls that are open at the end of their thread.
 func (s *Slicer) Finish(fn func(*reader.Block) error) error {
 	for _, t := range s.order {
-		if err := fn(s.finish(t)); err != nil {
+		if t.out == nil {
+			continue
+		}
+		if err := fn(s.finish(t, t.out)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Slicer) finish(t *slicedThread) *reader.Block {
-	t.begin(&t.out)
+// finish ends a thread, of which b was a block.
+func (s *Slicer) finish(t *slicedThread, b *reader.Block) *reader.Block {
+	s.begins(t, b)
 	if t.inside {
 		s.end(t, t.last)
 		t.inside = false
-		s.Kept += uint64(len(t.out.Events))
 	}
 	t.span = len(s.opts.Spans)
-	return &t.out
+	return s.kept(t)
 }
 
 // records handles the records of a block one by one.
@@ -147,20 +154,30 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 			}
 			if len(payloads) > 0 && payloads[0].Event == i && (s.keepsEvent(t) || t.inside && staysInThread(e, payloads[0].Data)) {
 				s.begin(t, false)
-				t.add(e.Kind, e.Func, e.TSC, e.CPU)
+				s.add(t, e.Kind, e.Func, e.TSC, e.CPU)
 				t.carry(payloads[0].Type, payloads[0].Data)
 			}
 		}
 	}
 }
 
-// begin makes room for what is kept of a block.
-func (t *slicedThread) begin(b *reader.Block) {
-	out := &t.out
-	*out = reader.Block{
-		Thread: b.Thread, Index: b.Index, Offset: b.Offset,
-		Events: out.Events[:0], Args: out.Args[:0], Payloads: out.Payloads[:0],
+// begins makes room for what is kept of a block.
+func (s *Slicer) begins(t *slicedThread, b *reader.Block) {
+	s.head = reader.Block{Thread: b.Thread, Index: b.Index, Offset: b.Offset}
+	if out := t.out; out != nil {
+		events, args, payloads := out.Events[:0], out.Args[:0], out.Payloads[:0]
+		*out = s.head
+		out.Events, out.Args, out.Payloads = events, args, payloads
 	}
+}
+
+// kept is what is kept of the latest block.
+func (s *Slicer) kept(t *slicedThread) *reader.Block {
+	if t.out == nil {
+		return &s.head
+	}
+	s.Kept += uint64(len(t.out.Events))
+	return t.out
 }
 
 // time returns the time of a record as in package calls.
@@ -226,7 +243,7 @@ func (s *Slicer) end(t *slicedThread, at uint64) {
 			marked = true
 		}
 		call.shown = false
-		t.add(reader.Exit, call.fn, at-t.offset, t.cpu)
+		s.add(t, reader.Exit, call.fn, at-t.offset, t.cpu)
 	}
 }
 
@@ -264,7 +281,7 @@ func (s *Slicer) show(t *slicedThread, first, last int) {
 			if len(call.args) > 0 {
 				kind = reader.EnterArg
 			}
-			t.add(kind, call.fn, call.tsc, call.cpu)
+			s.add(t, kind, call.fn, call.tsc, call.cpu)
 			n := len(t.out.Events) - 1
 			for _, a := range call.args {
 				t.out.Events[n].Side = true
@@ -293,7 +310,7 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 		if j == i {
 			kind = e.Kind
 		}
-		t.add(kind, t.open[j].fn, e.TSC, e.CPU)
+		s.add(t, kind, t.open[j].fn, e.TSC, e.CPU)
 	}
 	t.cut(i)
 }
@@ -334,12 +351,16 @@ func (s *Slicer) function(id reader.FuncID) bool {
 
 func (s *Slicer) mark(t *slicedThread, tsc uint64) {
 	if !s.opts.NoMarks {
-		t.add(reader.Custom, 0, tsc, t.cpu)
+		s.add(t, reader.Custom, 0, tsc, t.cpu)
 		t.carry(0, []byte(CutMark))
 	}
 }
 
-func (t *slicedThread) add(kind reader.Kind, fn reader.FuncID, tsc uint64, cpu uint16) {
+func (s *Slicer) add(t *slicedThread, kind reader.Kind, fn reader.FuncID, tsc uint64, cpu uint16) {
+	if t.out == nil {
+		out := s.head
+		t.out = &out
+	}
 	t.out.Events = append(t.out.Events, reader.Event{TSC: tsc, Func: fn, CPU: cpu, Kind: kind})
 }
 

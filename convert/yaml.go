@@ -29,7 +29,8 @@ type YAML struct {
 type yamlRecords struct {
 	opts    Options
 	heads   labels
-	threads perThread[yamlThread]
+	threads [yamlThreads]yamlThread // by index, modulo their number
+	known   int                     // threads of windows that have a process
 	tsc     counter
 
 	processes tracewrite.Processes
@@ -43,9 +44,13 @@ func newYAMLRecords(opts Options) *yamlRecords {
 
 // yamlThread is the text between a record's function and its kind.
 type yamlThread struct {
-	text []byte // nil until the thread appears
-	cpu  uint16
+	index int
+	text  []byte // nil until a thread appears
+	cpu   uint16
 }
+
+// yamlThreads limits the threads whose text is kept. There may be a million of them.
+const yamlThreads = 1 << 12
 
 // NewYAML starts the YAML of a trace with the header opts.Header.
 func NewYAML(w io.Writer, opts Options) *YAML {
@@ -93,11 +98,10 @@ func (y *YAML) Block(b *reader.Block) error {
 		return y.out.err
 	}
 	buf := y.begin(y.out.buf)
-	thread := y.records.threads.at(b.Index)
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
 		e := &b.Events[i]
-		text := y.records.thread(thread, b.Thread, e.CPU)
+		text := y.records.thread(b.Index, b.Thread, e.CPU)
 		if !e.Side {
 			buf = y.records.append(buf, e, text)
 		} else {
@@ -155,14 +159,14 @@ func take(args []reader.Arg, i int) (of, rest []reader.Arg) {
 
 // window appends the records of a window to its Out.
 func (r *yamlRecords) window(w *reader.Window) {
-	for i := len(r.threads); i < len(w.Threads); i++ {
-		r.thread(r.threads.at(i), w.Threads[i], 0)
+	for ; r.known < len(w.Threads); r.known++ {
+		r.processes.Of(w.Threads[r.known])
 	}
 	out := w.Out
 	for _, i := range w.Order {
 		e := &w.Events[i]
 		owner := w.Owners[i]
-		text := r.thread(&r.threads[owner], w.Threads[owner], e.CPU)
+		text := r.thread(int(owner), w.Threads[owner], e.CPU)
 		if e.Side {
 			out = r.appendSided(out, e, text, w.ArgsOf(i), w.PayloadOf(i))
 		} else {
@@ -173,10 +177,11 @@ func (r *yamlRecords) window(w *reader.Window) {
 }
 
 // thread returns the text of a thread on a CPU.
-func (r *yamlRecords) thread(y *yamlThread, t reader.Thread, cpu uint16) []byte {
-	if y.cpu != cpu || y.text == nil {
+func (r *yamlRecords) thread(index int, t reader.Thread, cpu uint16) []byte {
+	y := &r.threads[index%yamlThreads]
+	if y.index != index || y.cpu != cpu || y.text == nil {
 		t.Process = r.processes.Of(t)
-		*y = yamlThread{appendYAMLThread(y.text[:0], t, cpu), cpu}
+		*y = yamlThread{index, appendYAMLThread(y.text[:0], t, cpu), cpu}
 	}
 	return y.text
 }

@@ -248,8 +248,10 @@ func (s *surveyor) report(sh *shard, stats *calls.Stats) *Report {
 	}
 	sh.cutNamed()
 	r.Named, r.NamedCount = sh.named, sh.namedAll
-	for _, t := range sh.threads {
+	r.Threads = make([]Thread, 0, stats.Threads)
+	for i, t := range sh.threads {
 		if t != nil {
+			sh.threads[i] = nil // frees it: there may be a million of them
 			t.Unmatched = s.unmatched[t.Thread]
 			r.Threads = append(r.Threads, *t)
 			r.YAML[t.File] = t.yaml

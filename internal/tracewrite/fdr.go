@@ -56,6 +56,7 @@ type FDR struct {
 	processes Processes
 	threads   map[threadKey]*fdrThread
 	order     []*fdrThread // by first event
+	buffered  int          // bytes that their buffers take
 }
 
 type threadKey struct{ process, thread int32 }
@@ -108,6 +109,15 @@ func (f *FDR) Block(b *reader.Block) error {
 		t = &fdrThread{threadKey: key}
 		f.threads[key] = t
 		f.order = append(f.order, t)
+	}
+	// Threads that ended long ago must not keep their buffers.
+	before := cap(t.buf)
+	defer func() { f.buffered += cap(t.buf) - before }()
+	if f.buffered > maxBuffered {
+		if err := f.flushAll(); err != nil {
+			return err
+		}
+		before = 0
 	}
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
@@ -212,6 +222,24 @@ func (f *FDR) begin(t *fdrThread, e *reader.Event) {
 var fdrV5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
 
 func (t *fdrThread) metadata(r *reader.Record) { t.buf = AppendRecord(t.buf, &fdrV5, r) }
+
+// maxBuffered limits the memory for blocks that are not full, in bytes. A thousand threads with
+// blocks of the default size need a quarter of it.
+const maxBuffered = 64 << 20
+
+// flushAll writes all unfinished blocks, and frees their memory.
+func (f *FDR) flushAll() error {
+	for _, t := range f.order {
+		if len(t.buf) > 0 {
+			if err := f.flush(t); err != nil {
+				return err
+			}
+		}
+		t.buf = nil
+	}
+	f.buffered = 0
+	return nil
+}
 
 // flush writes the block of t.
 func (f *FDR) flush(t *fdrThread) error {
