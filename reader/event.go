@@ -80,6 +80,10 @@ type Block struct {
 	Events []Event
 	// Packed has the events instead of Events in some blocks of [Trace.EachPacked].
 	Packed Packed
+	// Ended is set in a block of [Trace.EachPacked] without events, after the last one of
+	// its thread, so that consumers can free what they keep for it. Only FDR logs have such
+	// blocks, because in other formats a thread may appear again.
+	Ended bool
 	// Args has the logged arguments in the order of their events. An event may have
 	// several.
 	Args []Arg

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"math"
 	"slices"
 )
 
@@ -51,8 +52,8 @@ func (l *fdrLane) first() (tsc uint64, at place, ok bool) {
 func (l *fdrLane) newDecoder(p *pass, eventCap int, blocks []fdrBlock) *fdrDecoder {
 	d := &fdrDecoder{pass: p, file: l.log.file, blocks: blocks}
 	d.out.Thread = l.thread
-	d.out.Index = l.index
-	eventCap = int(min(int64(eventCap), l.size/functionSize+1))
+	d.out.Index = int(l.index)
+	eventCap = int(min(int64(eventCap), l.size(int64(eventCap)*functionSize)/functionSize+1))
 	d.events = make([]Event, eventCap)
 	if l.log.file.in.bytes == nil {
 		// Room for the function records of a full block of events.
@@ -88,8 +89,15 @@ func deal(lanes []*fdrLane, n int) [][]*fdrLane {
 		shards[0] = lanes
 		return shards
 	}
-	sorted := slices.Clone(lanes)
-	slices.SortStableFunc(sorted, func(a, b *fdrLane) int { return cmp.Compare(b.size, a.size) })
+	type sized struct {
+		*fdrLane
+		size int64
+	}
+	sorted := make([]sized, len(lanes))
+	for i, l := range lanes {
+		sorted[i] = sized{l, l.size(math.MaxInt64)}
+	}
+	slices.SortStableFunc(sorted, func(a, b sized) int { return cmp.Compare(b.size, a.size) })
 	load := make([]int64, n)
 	for _, l := range sorted {
 		least := 0
@@ -98,7 +106,7 @@ func deal(lanes []*fdrLane, n int) [][]*fdrLane {
 				least = i
 			}
 		}
-		shards[least] = append(shards[least], l)
+		shards[least] = append(shards[least], l.fdrLane)
 		load[least] += l.size
 	}
 	return shards
@@ -114,7 +122,12 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 		return nil
 	}
 	slices.SortFunc(waiting, func(a, b *fdrLane) int { return cmp.Compare(a.blocks[0].start, b.blocks[0].start) })
-	longest := slices.MaxFunc(waiting, func(a, b *fdrLane) int { return cmp.Compare(a.size, b.size) })
+	longest, size := waiting[0], int64(0)
+	for _, l := range waiting {
+		if n := l.size(blockEvents * functionSize); n > size {
+			longest, size = l, n
+		}
+	}
 	d := longest.newDecoder(p, blockEvents, nil)
 	defer d.close()
 	var q laneQueue
@@ -127,7 +140,7 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 			waiting = waiting[1:]
 		}
 		s := &q[0]
-		d.out.Thread, d.out.Index, d.lastFunc = s.lane.thread, s.lane.index, s.lastFunc
+		d.out.Thread, d.out.Index, d.lastFunc = s.lane.thread, int(s.lane.index), s.lastFunc
 		d.blocks = s.lane.blocks[s.next : s.next+1]
 		if err := pump(d, fn); err != nil {
 			return err
@@ -135,6 +148,11 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 		s.lastFunc = d.lastFunc
 		if s.next++; s.next == len(s.lane.blocks) {
 			heap.Pop(&q)
+			if p.packed {
+				if err := fn(&Block{Thread: d.out.Thread, Index: d.out.Index, Offset: -1, Ended: true}); err != nil {
+					return err
+				}
+			}
 		} else {
 			heap.Fix(&q, 0)
 		}
@@ -203,7 +221,7 @@ type fdrDecoder struct {
 	blocks []fdrBlock // still to be decoded
 	out    Block
 	events []Event // out.Events is a slice of it
-	losses Losses
+	losses *Losses // nil if there are none
 	// payloads holds the payloads of out. If it is full, a new one replaces it, so that
 	// slices of it stay valid.
 	payloads     []byte
@@ -225,7 +243,18 @@ type fdrDecoder struct {
 	noClock  Loss // records of this block before its clock
 }
 
-func (d *fdrDecoder) close() { d.pass.lost(&d.losses) }
+func (d *fdrDecoder) close() {
+	if d.losses != nil {
+		d.pass.lost(d.losses)
+	}
+}
+
+func (d *fdrDecoder) lose(l Loss) {
+	if d.losses == nil {
+		d.losses = new(Losses)
+	}
+	d.losses.add(l)
+}
 
 // next decodes up to len(d.events) events.
 func (d *fdrDecoder) next() (*Block, error) {
@@ -308,7 +337,7 @@ func (d *fdrDecoder) begin() {
 
 func (d *fdrDecoder) endBlock() {
 	if d.noClock.Records > 0 {
-		d.losses.add(d.noClock)
+		d.lose(d.noClock)
 	}
 	d.inBlock = false
 	d.pass.decoded(d.file.in, d.block.start, d.block.end)
@@ -547,7 +576,7 @@ func (d *fdrDecoder) keep(data []byte) []byte {
 // argument adds a logged argument to the latest event.
 func (d *fdrDecoder) argument(n int, value uint64) {
 	if n == d.first || !d.events[n-1].Kind.IsEnter() || d.sameEventArgs(n-1) >= maxArgs {
-		d.losses.add(Loss{Cause: OrphanArgument, File: d.file.name, Offset: d.pos, Bytes: metadataSize, Records: 1})
+		d.lose(Loss{Cause: OrphanArgument, File: d.file.name, Offset: d.pos, Bytes: metadataSize, Records: 1})
 		return
 	}
 	ev := &d.events[n-1]
@@ -583,7 +612,7 @@ func (d *fdrDecoder) bad(err error) error {
 
 func (d *fdrDecoder) drop(l Loss) {
 	l.File, l.Offset, l.Bytes = d.file.name, d.pos, d.block.end-d.pos
-	d.losses.add(l)
+	d.lose(l)
 	d.endBlock()
 }
 

@@ -33,9 +33,16 @@ type fdrLog struct {
 type fdrLane struct {
 	log    *fdrLog
 	thread Thread
-	index  int
+	index  int32
 	blocks []fdrBlock
-	size   int64
+}
+
+// size is the length of the lane in bytes. It stops counting at most.
+func (l *fdrLane) size(most int64) (n int64) {
+	for i := 0; i < len(l.blocks) && n < most; i++ {
+		n += l.blocks[i].end - l.blocks[i].start
+	}
+	return n
 }
 
 // fdrBlock is the position of a block's records, beginning with NewBuffer.
@@ -142,7 +149,6 @@ func (l *fdrLane) dropCopies() error {
 			kept = append(kept, b)
 			continue
 		}
-		l.size -= b.end - b.start
 		l.log.file.losses.add(Loss{Cause: DuplicateRun, File: l.log.file.name, Offset: b.start, Bytes: b.end - b.start,
 			Detail: "a block that is in the file twice"})
 	}
@@ -185,11 +191,10 @@ func (l *fdrLog) addBlock(w *window, h blockHead, b fdrBlock) error {
 	}
 	i := l.threads.of(Thread{File: l.file.number, Process: h.process, Thread: h.thread})
 	if i-l.first == len(l.order) {
-		l.order = append(l.order, &fdrLane{log: l, thread: l.threads.list[i], index: i})
+		l.order = append(l.order, &fdrLane{log: l, thread: l.threads.list[i], index: int32(i)})
 	}
 	lane := l.order[i-l.first]
 	lane.blocks = append(lane.blocks, b)
-	lane.size += b.end - b.start
 	return nil
 }
 

@@ -99,13 +99,13 @@ const MaxThreads = 1 << 18
 // TooManyThreadsError reports that a trace has more threads than fit into memory.
 type TooManyThreadsError struct {
 	Files   []string
-	Threads int // at least
+	Threads int // or more
 }
 
 // Error names the files, the numbers and the remedy.
 func (e *TooManyThreadsError) Error() string {
-	return fmt.Sprintf("%s: %d threads or more are too many: at most %d fit into memory at a time. "+
-		"Select some with --thread, or cut the trace with xray slice --from --to.", strings.Join(e.Files, ", "), e.Threads, MaxThreads)
+	return fmt.Sprintf("%s: too many threads (%d): at most %d fit into memory at a time. "+
+		"Select some with --thread, or a part of the time with xray slice", strings.Join(e.Files, ", "), e.Threads, MaxThreads)
 }
 
 func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {
@@ -183,7 +183,7 @@ func (m *merge) queue() error {
 }
 
 func (m *merge) tooMany(n int) error {
-	return &TooManyThreadsError{Files: m.pass.trace.Files(), Threads: n}
+	return &TooManyThreadsError{Files: m.pass.trace.Files(), Threads: max(n, m.pass.trace.Threads())}
 }
 
 // load starts decoding a lane. It returns nil if the lane has no events.

@@ -16,7 +16,8 @@ func (t *Trace) Each(n int, fn func(shard int, b *Block) error) error {
 	return t.each(t.begin(), n, fn)
 }
 
-// EachPacked is Each, but blocks may have their events in Block.Packed.
+// EachPacked is Each, but blocks may have their events in Block.Packed, and may be
+// Block.Ended.
 func (t *Trace) EachPacked(n int, fn func(shard int, b *Block) error) error {
 	p := t.begin()
 	p.packed = true

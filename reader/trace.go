@@ -252,6 +252,10 @@ func (t *Trace) Files() []string {
 // Header returns the header of a file.
 func (t *Trace) Header(file int) Header { return t.files[file].header }
 
+// Threads returns the number of threads that were found so far: when the trace was opened,
+// or, in basic logs, in passes over it.
+func (t *Trace) Threads() int { return len(t.threads.list) }
+
 // Size returns the size of a file in bytes, after decompression.
 func (t *Trace) Size(file int) int64 { return t.files[file].in.size }
 

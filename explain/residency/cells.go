@@ -1,7 +1,6 @@
 package residency
 
 import (
-	"fmt"
 	"runtime"
 	"sync"
 
@@ -12,23 +11,13 @@ import (
 // cell takes 72 bytes.
 const MaxCells = 2 << 20
 
-// MaxThreads is the maximum number of threads that are shown. A thread takes some 700 bytes.
-const MaxThreads = 1 << 18
-
-// TooManyThreadsError reports that a trace has more than MaxThreads threads.
-type TooManyThreadsError struct{ Threads int }
-
-// Error names both numbers and the remedy.
-func (e *TooManyThreadsError) Error() string {
-	return fmt.Sprintf("%d threads are too many to show: at most %d fit into memory. Use --thread to select some.", e.Threads, MaxThreads)
-}
-
 // Life is the time from a thread's first record to its last, in ticks, on a clock that does
 // not step back.
 type Life struct{ First, Last uint64 }
 
 // Lives returns the lives of the selected threads of a trace. A nil thread selects all. It
-// takes a pass. More than MaxThreads are a [*TooManyThreadsError].
+// takes a pass. More than reader.MaxThreads are a
+// [*reader.TooManyThreadsError].
 func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 	type clock struct {
 		Life
@@ -69,8 +58,8 @@ func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 			lives = append(lives, th.Life)
 		}
 	}
-	if err == nil && len(lives) > MaxThreads {
-		err = &TooManyThreadsError{len(lives)}
+	if err == nil && len(lives) > reader.MaxThreads {
+		err = &reader.TooManyThreadsError{Files: t.Files(), Threads: len(lives)}
 	}
 	return lives, err
 }

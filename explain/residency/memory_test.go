@@ -17,14 +17,14 @@ import (
 // A trace that has 10 MB compressed, and a million threads, must not take 500 MB: it is
 // refused unless some threads are selected.
 func TestTooManyThreads(t *testing.T) {
-	trace := shortThreads(t, residency.MaxThreads+1, 1)
+	trace := shortThreads(t, reader.MaxThreads+1, 1)
 	_, err := residency.Lives(trace, nil)
-	var many *residency.TooManyThreadsError
-	if !errors.As(err, &many) || many.Threads != residency.MaxThreads+1 || !strings.Contains(err.Error(), "--thread") {
+	var many *reader.TooManyThreadsError
+	if !errors.As(err, &many) || many.Threads != reader.MaxThreads+1 || !strings.Contains(err.Error(), "--thread") {
 		t.Errorf("error %v", err)
 	}
 	lives, err := residency.Lives(trace, func(th reader.Thread) bool { return th.Thread > 1 })
-	if err != nil || len(lives) != residency.MaxThreads {
+	if err != nil || len(lives) != reader.MaxThreads {
 		t.Errorf("%d threads, %v", len(lives), err)
 	}
 }

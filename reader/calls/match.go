@@ -3,6 +3,7 @@ package calls
 import (
 	"encoding/binary"
 	"slices"
+	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -58,9 +59,10 @@ type frameArg struct {
 type shard struct {
 	opts    *Options
 	sink    Sink
-	filter  *filter   // nil to keep all
-	threads []*thread // by thread index; nil for those of other shards
-	stack   stack     // of the thread of the latest block
+	filter  *filter       // nil to keep all
+	threads []*thread     // by thread index; nil for those of other shards, and those that ended
+	kept    *atomic.Int64 // threads that the filter selects, of all shards
+	stack   stack         // of the thread of the latest block
 	batch   Batch
 	calls   *[batchCalls]Call // batch.Calls is a slice of it
 	n       int               // calls in use
@@ -73,8 +75,8 @@ type shard struct {
 	usualFDR, usualBasic func(*shard, *thread, *run)
 }
 
-func newShard(opts *Options, sink Sink) *shard {
-	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
+func newShard(opts *Options, sink Sink, kept *atomic.Int64) *shard {
+	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call), kept: kept}
 	if s.usualFDR, s.usualBasic = usualFor(opts); opts.Alias != nil {
 		s.usualFDR, s.usualBasic = none, none
 	}
@@ -100,29 +102,60 @@ func newShard(opts *Options, sink Sink) *shard {
 	return s
 }
 
-func (s *shard) thread(b *reader.Block) *thread {
+// skipped stands for all threads that a filter drops.
+var skipped = &thread{skip: true}
+
+func (s *shard) thread(b *reader.Block) (*thread, error) {
 	if b.Index >= len(s.threads) {
 		s.threads = slices.Grow(s.threads, b.Index+1-len(s.threads))[:b.Index+1]
 	}
 	th := s.threads[b.Index]
 	if th == nil {
-		th = &thread{id: b.Thread}
-		th.skip = s.opts.Filter.Thread != nil && !s.opts.Filter.Thread(b.Thread)
+		if s.opts.Filter.Thread != nil && !s.opts.Filter.Thread(b.Thread) {
+			th = skipped
+		} else if n := s.kept.Add(1); s.opts.MaxThreads > 0 && n > int64(s.opts.MaxThreads) {
+			return nil, &reader.TooManyThreadsError{Threads: int(n)}
+		} else {
+			th = &thread{id: b.Thread}
+		}
 		s.threads[b.Index] = th
 		s.stats.Threads++
 	}
-	return th
+	return th, nil
+}
+
+// ended frees a thread without open calls. Others wait for finish.
+func (s *shard) ended(index int) error {
+	if index >= len(s.threads) || s.threads[index] == nil {
+		return nil
+	}
+	th := s.threads[index]
+	if !th.skip {
+		s.stack.use(th)
+		if s.stack.depth > 0 {
+			return nil
+		}
+		s.batch.Thread, s.batch.Index = th.id, index
+		if err := s.flush(true); err != nil {
+			return err
+		}
+	}
+	s.threads[index] = nil
+	return nil
 }
 
 // block matches the entries and exits of b. At its end, it passes the remaining calls to
 // the sink, so that a batch is always of one thread.
 func (s *shard) block(b *reader.Block) error {
 	if len(b.Events)+b.Packed.Len() == 0 {
+		if b.Ended && s.opts.anyOrder {
+			return s.ended(b.Index)
+		}
 		return nil
 	}
-	th := s.thread(b)
-	if th.skip {
-		return nil
+	th, err := s.thread(b)
+	if err != nil || th.skip {
+		return err
 	}
 	s.batch.Thread, s.batch.Index = th.id, b.Index
 	s.stack.use(th)

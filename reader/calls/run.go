@@ -2,6 +2,7 @@ package calls
 
 import (
 	"runtime"
+	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -69,11 +70,18 @@ type Options struct {
 	Short uint64
 	// Filter drops calls before they reach the sinks.
 	Filter Filter
+	// MaxThreads, if not 0, is how many threads Filter may select, for sinks that keep much
+	// of each. More are a [*reader.TooManyThreadsError].
+	MaxThreads int
 	// Policy is for unmatched exits.
 	Policy Policy
 	// Unmatched, if not nil, is called for every exit that matches no open call. An error
 	// ends the run. It is called concurrently unless Shards is 1.
 	Unmatched func(*Unmatched) error
+
+	// anyOrder allows threads to end when they have no more records, before others. Without
+	// it, the last batches of all threads come at the end.
+	anyOrder bool
 }
 
 // Policy is the effect of an exit that is not of the innermost open call.
@@ -191,7 +199,7 @@ func (s *Stats) merge(o *Stats) {
 // With a budget, Run may read the source up to three times, and make sinks again.
 func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, error) {
 	if opts.Shards <= 0 {
-		opts.Shards = runtime.GOMAXPROCS(0)
+		opts.Shards, opts.anyOrder = runtime.GOMAXPROCS(0), true
 	}
 	if opts.Paths && opts.Budget != nil {
 		return runBudget(src, opts, newSink)
@@ -203,9 +211,10 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 func pass[S Analysis[S]](src Source, opts *Options, limit *pathLimit, newSink func() S) (S, *Stats, error) {
 	sinks := make([]S, opts.Shards)
 	shards := make([]*shard, opts.Shards)
+	var kept atomic.Int64
 	for i := range shards {
 		sinks[i] = newSink()
-		shards[i] = newShard(opts, sinks[i])
+		shards[i] = newShard(opts, sinks[i], &kept)
 	}
 	err := each(src)(opts.Shards, func(i int, b *reader.Block) error {
 		if err := shards[i].block(b); err != nil || limit == nil {

@@ -142,6 +142,14 @@ func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, n
 	return sink, run, err
 }
 
+// MaxThreads is calls.Options.MaxThreads for a report that is of each thread, or of all.
+func MaxThreads(perThread bool) int {
+	if perThread {
+		return reader.MaxThreads
+	}
+	return 0
+}
+
 // Pass has f pass over the trace. unmatched is nil, or with --strict what f must call for
 // each exit without an entry; it may be called concurrently. Losses are errors then, too.
 func (s *Session) Pass(f func(unmatched func(*calls.Unmatched) error) error) error {
@@ -153,6 +161,12 @@ func (s *Session) Pass(f func(unmatched func(*calls.Unmatched) error) error) err
 	stop := s.Progress()
 	err := f(unmatched)
 	stop()
+	if many := (*reader.TooManyThreadsError)(nil); errors.As(err, &many) && many.Files == nil {
+		many.Files = s.Trace.Files()
+		if s.Scope.Thread == nil {
+			many.Threads = max(many.Threads, s.Trace.Threads())
+		}
+	}
 	if err != nil || !s.Strict {
 		return err
 	}
