@@ -93,8 +93,8 @@ func (t *Trace) windows(p *pass, edit func(*Block) *Block, get func() *Window, f
 }
 
 // MaxThreads is how many threads are merged by time, or reported one by one, at most.
-// A thread takes up to a kilobyte then.
-const MaxThreads = 1 << 18
+// A thread takes up to two kilobytes then.
+const MaxThreads = 1 << 17
 
 // TooManyThreadsError reports that a trace has more threads than fit into memory.
 type TooManyThreadsError struct {
