@@ -20,6 +20,24 @@ func (s span) has(tsc uint64) bool { return tsc >= s.from && (s.to == 0 || tsc <
 type rootFinder struct {
 	span  span
 	funcs map[reader.FuncID]*quantile.Sample
+	small [1 << 12]*quantile.Sample // the same for small IDs, for speed
+}
+
+// sample returns that of a function, which may be new.
+func (r *rootFinder) sample(fn reader.FuncID) *quantile.Sample {
+	small := uint32(fn) < uint32(len(r.small))
+	if small && r.small[fn] != nil {
+		return r.small[fn]
+	}
+	s := r.funcs[fn]
+	if s == nil {
+		s = new(quantile.Sample)
+		r.funcs[fn] = s
+	}
+	if small {
+		r.small[fn] = s
+	}
+	return s
 }
 
 func (r *rootFinder) Calls(b *calls.Batch) error {
@@ -28,12 +46,7 @@ func (r *rootFinder) Calls(b *calls.Batch) error {
 		if c.Nested || c.End == calls.Truncated || !r.span.has(c.Start) {
 			continue
 		}
-		s := r.funcs[c.Func]
-		if s == nil {
-			s = new(quantile.Sample)
-			r.funcs[c.Func] = s
-		}
-		s.Add(c.Duration)
+		r.sample(c.Func).Add(c.Duration)
 	}
 	return nil
 }
