@@ -33,6 +33,7 @@ import (
 	"io"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -63,6 +64,10 @@ type Options struct {
 	// OffCPU, if not nil, makes Pprof, Perfetto, Chrome and Firefox show when threads were
 	// off the processor. Pass it to calls.Options, too.
 	OffCPU *reader.Clock
+	// Sched has the scheduler's events of each file, or nil for none. With OffCPU, Perfetto,
+	// Chrome and Firefox show times off the processor as exactly as these say, and Perfetto
+	// names what ran instead of a thread, and what woke it.
+	Sched []*sched.Log
 	// Caveats, if not nil, returns sentences about what the trace lacks. It is called when
 	// a writer of Perfetto, Chrome, Speedscope or Firefox is closed, and when a Pprof or
 	// Callgrind is written. Other formats cannot contain them.

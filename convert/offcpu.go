@@ -15,6 +15,7 @@ type offSpan struct {
 	start, end uint64 // TSC
 	place      string // how exactly the time is known; "" if it is
 	switches   string // "" but in the first span of a gap
+	by         string // what ran instead, or ended the wait; "" if that is not known
 }
 
 // offSpans returns the spans of a gap. The thread noticed the gap at its end. So that is
@@ -37,11 +38,11 @@ func (t *timeline) offSpans(g *calls.Gap) []offSpan {
 		if !g.QueueKnown {
 			state = "blocked or in the run queue"
 		}
-		list = append(list, offSpan{state, start, start + g.Blocked, place, switches})
+		list = append(list, offSpan{state, start, start + g.Blocked, place, switches, ""})
 		switches = ""
 	}
 	if g.Queued > 0 {
-		list = append(list, offSpan{"in the run queue", start + g.Blocked, g.To, place, switches})
+		list = append(list, offSpan{"in the run queue", start + g.Blocked, g.To, place, switches, ""})
 	}
 	return list
 }
@@ -50,7 +51,7 @@ func (t *timeline) offSpans(g *calls.Gap) []offSpan {
 func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 	track := uint64(offCPUTracks | (b.Index + 1))
 	for i := range b.Gaps {
-		for _, s := range p.time.offSpans(&b.Gaps[i]) {
+		for _, s := range p.time.spansOf(&p.opts, b.Thread, &b.Gaps[i]) {
 			if !t.hasGaps {
 				t.hasGaps = true
 				p.track(track, uint64(b.Index+1), trackName, []byte(offCPUTrack), "")
@@ -64,6 +65,9 @@ func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 			if s.place != "" {
 				event = annotateText(event, "or", s.place)
 			}
+			if s.by != "" {
+				event = annotateText(event, "by", s.by)
+			}
 			p.outOfOrder(t, max(0, p.time.at(s.start)), event)
 			p.outOfOrder(t, max(0, p.time.at(s.end)), appendPresent(appendPresent(nil, eventType, sliceEnd), eventTrack, track))
 		}
@@ -74,7 +78,7 @@ func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 // of their own.
 func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
 	for i := range b.Gaps {
-		for _, s := range c.time.offSpans(&b.Gaps[i]) {
+		for _, s := range c.time.spansOf(&c.opts, b.Thread, &b.Gaps[i]) {
 			for _, edge := range []struct {
 				kind string
 				tsc  uint64
@@ -98,7 +102,7 @@ func (c *Chrome) gaps(t *chromeThread, b *calls.Batch) {
 // gaps marks times off the processor.
 func (f *Firefox) gaps(t *firefoxThread, b *calls.Batch) {
 	for i := range b.Gaps {
-		for _, s := range f.time.offSpans(&b.Gaps[i]) {
+		for _, s := range f.time.spansOf(&f.opts, b.Thread, &b.Gaps[i]) {
 			data := appendJSON([]byte(`{"type":"offcpu","switches":`), s.switches)
 			data = appendJSON(append(data, `,"place":`...), s.place)
 			t.gaps = append(t.gaps, firefoxMarker{name: f.texts.of(s.state), start: s.start, end: s.end, call: true, data: string(data)})

@@ -24,7 +24,8 @@ import (
 // thread to thread. Two counters show how many calls are open on a thread, sampled, and how
 // many records the trace lost. Calls that Options.LeftOut describes are shown as slices,
 // with their number and their time, and as a counter for each thread. Times off the
-// processor are slices on a track below that of their thread. Each sentence of
+// processor are slices on a track below that of their thread. With Options.Sched, an
+// annotation says what ran instead, or what ended the wait. Each sentence of
 // Options.Caveats has a track.
 //
 // If the frequency is unknown, a nanosecond stands for a tick. Times before Options.Base

@@ -15,6 +15,7 @@ import (
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/sched"
 )
 
 func (a *app) convertCommand() *cobra.Command {
@@ -151,7 +152,15 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 		ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
 	}
 	opts.Header.CycleFrequency = s.Clock.Frequency
-	opts.OffCPU = s.OffCPU()
+	if opts.OffCPU = s.OffCPU(); opts.OffCPU != nil && c.spec.kind == ofTimeline {
+		for i := range s.Trace.Files() {
+			var log *sched.Log
+			if r := s.Trace.Recording(i); r != nil {
+				log = sched.New(r)
+			}
+			opts.Sched = append(opts.Sched, log)
+		}
+	}
 	opts.Caveats = func() []string { return c.caveats }
 	c.scope = s.Scope
 	opts.Lost = func() int64 { return s.Trace.Losses().Records() }
