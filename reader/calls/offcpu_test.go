@@ -167,3 +167,39 @@ func TestUnknownGaps(t *testing.T) {
 		t.Errorf("statistics (-want +got):\n%s", diff)
 	}
 }
+
+// Time off the processor between a tail exit and the next entry is that of the call that the
+// tail call continues, or of its caller.
+func TestGapsAfterTailExits(t *testing.T) {
+	sw := reader.Switch{OffNS: 40, Voluntary: 1}
+	payload := reader.AppendSwitch(nil, sw)
+	for _, continues := range []bool{true, false} {
+		b := &reader.Block{
+			Events: []reader.Event{
+				{TSC: 100, Func: 1, Kind: reader.Enter}, {TSC: 110, Func: 2, Kind: reader.Enter}, {TSC: 120, Func: 2, Kind: reader.TailExit},
+				{TSC: 170, Kind: reader.Custom, Side: true}, {TSC: 171, Func: 3, Kind: reader.Enter}, {TSC: 180, Func: 3, Kind: reader.Exit}, {TSC: 190, Func: 1, Kind: reader.Exit},
+			},
+			Payloads: []reader.Payload{{Event: 3, Data: payload}},
+		}
+		opts := calls.Options{Shards: 1, OffCPU: &reader.Clock{Frequency: 1_000_000_000}}
+		opts.Continue = func(from, to reader.FuncID) bool { return continues && from == 2 && to == 3 }
+		got, _, err := calls.Run(blocks{b}, opts, func() waits { return make(waits) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		th := got[0]
+		for i, c := range th.calls {
+			w := th.waits[i]
+			if w.Total.Blocked > c.Duration || w.Self.Blocked > c.Self {
+				t.Errorf("continues %v: call %+v waits %+v", continues, c, w)
+			}
+			self := map[bool]reader.FuncID{true: 2, false: 1}[continues]
+			if want := uint64(40); c.Func == self && w.Self.Blocked != want || c.Func != self && w.Self.Blocked != 0 {
+				t.Errorf("continues %v: call %+v waits %+v", continues, c, w)
+			}
+		}
+		if len(th.calls) != 3 || len(th.gaps) != 1 || th.gaps[0].From != 120 || th.gaps[0].To != 170 {
+			t.Errorf("continues %v: calls %+v, gaps %+v", continues, th.calls, th.gaps)
+		}
+	}
+}
