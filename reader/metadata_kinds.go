@@ -36,6 +36,8 @@ const (
 	MetadataLanding    MetadataKind = 18
 	MetadataName       MetadataKind = 19
 	MetadataSwitch     MetadataKind = 20
+	MetadataResult     MetadataKind = 21
+	MetadataDescriptor MetadataKind = 22
 )
 
 // metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
@@ -141,11 +143,13 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataSched: {"sched", (*Recording).addSched, (*Recording).schedBodies},
 	MetadataTasks: {"tasks", (*Recording).addTasks, (*Recording).taskBodies},
 
-	MetadataMark:    {name: "mark"},
-	MetadataRequest: {name: "request"},
-	MetadataLanding: {name: "landing"},
-	MetadataName:    {name: "name"},
-	MetadataSwitch:  {name: "switch"},
+	MetadataMark:       {name: "mark"},
+	MetadataRequest:    {name: "request"},
+	MetadataLanding:    {name: "landing"},
+	MetadataName:       {name: "name"},
+	MetadataSwitch:     {name: "switch"},
+	MetadataResult:     {name: "result"},
+	MetadataDescriptor: {name: "descriptor"},
 }
 
 // Bodies of JSON.

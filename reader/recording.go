@@ -106,6 +106,9 @@ type Object struct {
 	Absent   uint64 `json:"absent,omitempty"`
 	Recorded uint64 `json:"recorded,omitempty"`
 	Missed   uint64 `json:"missed,omitempty"`
+	// Names are the linkage names of its functions, in order, for objects whose files other
+	// machines do not have: those of xray with functions of the C library.
+	Names []string `json:"names,omitempty"`
 }
 
 // Holds reports whether an ID belongs to the object.

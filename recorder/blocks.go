@@ -15,6 +15,7 @@ const (
 	recordArg    = 2
 	recordCustom = 3
 	recordTyped  = 4
+	recordResult = 5
 )
 
 // maxPayload is the longest payload of an event that the runtime keeps.
@@ -43,6 +44,7 @@ type blockWriter struct {
 	started    bool
 	epoch, tsc uint64 // upper half of the time of coming records; time of the last one
 	cpu        uint16
+	more       int // where a further argument of the call may be
 }
 
 // extentsSize is that of a BufferExtents record, which does not count itself.
@@ -54,7 +56,7 @@ func (w *blockWriter) put(r reader.Record) { w.bytes = tracewrite.AppendRecord(w
 // block's bytes are valid until the next call.
 func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	w.block = block{bytes: w.bytes[:0], last: c.first}
-	w.thread, w.place, w.started = t, c, false
+	w.thread, w.place, w.started, w.more = t, c, false, 0
 	w.setClock(c.first, 0)
 	if c.used != 0 {
 		data = data[:min(len(data), c.used)]
@@ -202,7 +204,7 @@ func (w *blockWriter) lost() {
 func recordSize(data []byte) int {
 	size := 0
 	switch data[0] >> 1 {
-	case recordStamp, recordArg:
+	case recordStamp, recordArg, recordResult:
 		size = 16
 	case recordCustom, recordTyped:
 		if n := binary.LittleEndian.Uint32(data[4:]); n <= maxPayload {
@@ -230,7 +232,9 @@ func (w *blockWriter) other(data []byte, at, size int) {
 			w.put(reader.Record{Kind: reader.NewCPUID, CPU: w.cpu, TSC: value})
 		}
 	case kind == recordArg:
-		w.argument(binary.LittleEndian.Uint64(data[at-8:]), value|head>>8&1<<63)
+		w.argument(binary.LittleEndian.Uint64(data[at-8:]), at, value|head>>8&1<<63)
+	case kind == recordResult:
+		w.result(value | head>>8&1<<63)
 	case w.begins(value):
 		w.event(r, head, value)
 	}
@@ -238,14 +242,27 @@ func (w *blockWriter) other(data []byte, at, size int) {
 
 // argument takes an argument. FDR allows it only after its function record, which
 // a signal may have kept from being written.
-func (w *blockWriter) argument(before, value uint64) {
+func (w *blockWriter) argument(before uint64, at int, value uint64) {
 	switch {
 	case !w.started:
-	case uint32(before) != 0 && before&1 == 0:
+	case uint32(before) != 0 && before&1 == 0, at == w.more:
 		w.put(reader.Record{Kind: reader.CallArgument, Value: value})
+		w.more = at + 16
 	default:
 		w.unwritten++
 	}
+}
+
+// result takes the result of a call, which becomes an event at the time of the record
+// before.
+func (w *blockWriter) result(value uint64) {
+	if !w.started {
+		return
+	}
+	payload := binary.LittleEndian.AppendUint64(nil, value)
+	payload = tracewrite.AppendMetadata(nil, reader.MetadataResult, payload)
+	w.put(reader.Record{Kind: reader.CustomEvent, Data: payload})
+	w.records++
 }
 
 func (w *blockWriter) event(r []byte, head, tsc uint64) {

@@ -55,6 +55,8 @@ func (l Library) Include() string { return filepath.Join(l.dir, "include") }
 const (
 	preloadName = "libxray-recorder.so"
 	archiveName = "libxray-recorder.a"
+	// sourceDir is that of the runtime's sources while they are compiled.
+	sourceDir = "src"
 )
 
 // compileFlags suit all files of the runtime. Some of them run in the middle of
@@ -183,7 +185,7 @@ func (c *compiler) key() string {
 
 // build compiles into dir, with more flags than usual.
 func (c *compiler) build(ctx context.Context, dir string, more ...string) error {
-	src, lib := filepath.Join(dir, "src"), filepath.Join(dir, "lib")
+	src, lib := filepath.Join(dir, sourceDir), filepath.Join(dir, "lib")
 	if err := os.CopyFS(src, sources()); err != nil {
 		return err
 	}
@@ -202,6 +204,9 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 	archive := slices.Concat([]string{"rcs", filepath.Join("..", "lib", archiveName)}, linked)
 	if _, err := run(ctx, src, archiver(), archive...); err != nil {
 		return fmt.Errorf("the recorder's archive: %w", err)
+	}
+	if err := c.buildCalls(ctx, filepath.Join(src, callsDir)); err != nil {
+		return err
 	}
 	return os.RemoveAll(src)
 }

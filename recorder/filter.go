@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/xray-tools/xray/reader"
@@ -16,6 +17,8 @@ import (
 type Filter struct {
 	Func    *regexp.Regexp // only functions that match; nil is all
 	Exclude *regexp.Regexp // but not those that match; nil is none
+	// Chosen are objects whose functions Func leaves in: those of [Library.PreloadCalls].
+	Chosen []string
 	// Names says where names are that the objects lack.
 	Names symbolize.Options
 }
@@ -23,8 +26,8 @@ type Filter struct {
 // All reports whether the filter lets every function through.
 func (f *Filter) All() bool { return f.Func == nil && f.Exclude == nil }
 
-func (f *Filter) keeps(name string) bool {
-	return (f.Func == nil || f.Func.MatchString(name)) && (f.Exclude == nil || !f.Exclude.MatchString(name))
+func (f *Filter) keeps(name string, chosen bool) bool {
+	return (chosen || f.Func == nil || f.Func.MatchString(name)) && (f.Exclude == nil || !f.Exclude.MatchString(name))
 }
 
 // Write writes which functions of the objects are to be recorded, in the form
@@ -80,9 +83,10 @@ func (f *Filter) choose(path string) ([]reader.FuncID, error) {
 		return nil, err
 	}
 	defer table.Close()
+	chosen := slices.Contains(f.Chosen, path)
 	var ids []reader.FuncID
 	for _, fn := range table.Map().Functions {
-		if f.keeps(symbolize.Label(table, fn.ID)) {
+		if f.keeps(symbolize.Label(table, fn.ID), chosen) {
 			ids = append(ids, fn.ID)
 		}
 	}

@@ -86,11 +86,19 @@ func (l Library) Install(dir string) error {
 		return err
 	}
 	header := filepath.Join("include", "xray", "recorder.h")
-	for name, mode := range map[string]os.FileMode{
+	files := map[string]os.FileMode{
 		filepath.Join("lib", preloadName): 0o755,
 		filepath.Join("lib", archiveName): 0o644,
 		header:                            0o644,
-	} {
+	}
+	for _, name := range callFiles() {
+		mode := os.FileMode(0o644)
+		if strings.HasSuffix(name, ".so") {
+			mode = 0o755
+		}
+		files[filepath.Join("lib", name)] = mode
+	}
+	for name, mode := range files {
 		data, err := os.ReadFile(filepath.Join(l.dir, name))
 		if err != nil {
 			return err

@@ -252,6 +252,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 		p.lose("damaged-metadata", 1)
 	}
 	p.amend(r)
+	nameCalls(r)
 	r.Process.Complete = complete
 	r.Process.WaitedNS = scale(p.waited, 1e9, r.Clock.Frequency)
 	r.Process.WritingNS = p.writing

@@ -120,17 +120,29 @@ func (p *Program) CheckPreload() error {
 }
 
 // PreloadEnvironment returns the entry of the environment that preloads the
-// library beside what is preloaded already.
-func PreloadEnvironment(l Library, already string) (string, error) {
-	path := l.Preload()
-	if strings.ContainsAny(path, " :") {
-		return "", fmt.Errorf("%s: the loader cannot preload a path with a space or a colon in it; set XDG_CACHE_HOME to another folder", path)
-	}
+// library, and sets of functions of libc, beside what is preloaded already.
+func PreloadEnvironment(l Library, already string, sets ...CallSet) (string, error) {
+	return preload(already, append([]string{l.Preload()}, l.preloadCalls(sets)...))
+}
+
+// PreloadCallsEnvironment is PreloadEnvironment for a program with the recorder linked in.
+func PreloadCallsEnvironment(l Library, already string, sets ...CallSet) (string, error) {
+	return preload(already, l.preloadCalls(sets))
+}
+
+func preload(already string, objects []string) (string, error) {
+	var paths []string
 	if already != "" {
 		// Others, such as sanitizers, insist on coming first.
-		path = already + ":" + path
+		paths = append(paths, already)
 	}
-	return "LD_PRELOAD=" + path, nil
+	for _, path := range objects {
+		if strings.ContainsAny(path, " :") {
+			return "", fmt.Errorf("%s: the loader cannot preload a path with a space or a colon in it; set XDG_CACHE_HOME to another folder", path)
+		}
+		paths = append(paths, path)
+	}
+	return "LD_PRELOAD=" + strings.Join(paths, ":"), nil
 }
 
 // Objects lists the shared objects that the loader would load with the program,

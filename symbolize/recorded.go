@@ -77,6 +77,10 @@ func LoadRecorded(objects []reader.Object, addresses []uint64, given map[int]str
 			}
 			continue
 		}
+		if names := objects[i].Names; r.owners == nil && len(names) == int(objects[i].Count) {
+			r.tables[i] = storedNames(&objects[i], s.Options)
+			continue
+		}
 		table, m := s.load(&objects[i], read)
 		r.tables[i] = table
 		if m != nil {

@@ -43,6 +43,17 @@ func NewStored(functions []reader.NamedFunction, style Style) *Stored {
 	return s
 }
 
+// storedNames returns a table of the names that a trace has of an object.
+func storedNames(o *reader.Object, opts Options) *Table {
+	t := &Table{object: Object{Path: o.Path, BuildID: o.BuildID}, opts: opts, m: &Map{}, linked: true, linkage: o.Names}
+	for i := range o.Names {
+		t.m.Functions = append(t.m.Functions, Function{ID: reader.FuncID(i + 1)})
+	}
+	t.names = make([]atomic.Pointer[string], len(o.Names))
+	t.stored = make([]debuginfo.Location, len(o.Names))
+	return t
+}
+
 func (s *Stored) find(id reader.FuncID) (*Table, reader.FuncID) { return s.of[id], id }
 
 // Func implements [Names].

@@ -52,6 +52,9 @@ cp kvserver /tmp/xray-testdata/kvserver
 (cd "$out/.." && go build -o "$work/xray" ./cmd/xray)
 (cd /tmp/xray-testdata && "$work/xray" record -o "$out/kvserver-recorded.xray" -- ./kvserver basic 40 "$out/kvserver-recorded.counts")
 chmod 644 "$out/kvserver-recorded.xray"
+clang-22 -O1 -g -fno-optimize-sibling-calls -fxray-instrument -fxray-instruction-threshold=1 -pthread "$out/src/journal.c" -o /tmp/xray-testdata/journal
+(cd /tmp/xray-testdata && "$work/xray" record --libcalls=all -o journal.xray -- ./journal /tmp/xray-testdata/journal.log)
+"$work/xray" pack -o "$out/journal-recorded.xray" /tmp/xray-testdata/journal.xray
 rm -r /tmp/xray-testdata
 
 for v in 14 19; do

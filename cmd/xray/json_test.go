@@ -17,6 +17,7 @@ import (
 
 // reportRuns are reports of recorded traces that have, together, all keys.
 var reportRuns = []string{
+	"alloc journal-recorded.xray",
 	"account --per-thread --probe-cost 1ns..20ns --objects -m kvserver kvserver-fdr.xray",
 	"account -m kvserver kvserver-fdr.xray",
 	"diff -m kvserver --root ^kv::handle --gate p99:+500% kvserver-fdr.xray -- kvserver-fdr.xray",
@@ -25,6 +26,7 @@ var reportRuns = []string{
 	"graph-diff -m1 clang14.yaml -m2 clang19.yaml clang14-fdr.xray clang19-fdr.xray",
 	"info kvserver-recorded.xray",
 	"info typed-event-fdr.xray",
+	"io journal-recorded.xray",
 	"locks -m locks.yaml locks-basic.xray",
 	`requests -m pipeline.yaml --id-func ^(accept|handle|reply) --class method=(\w+) pipeline-fdr.xray`,
 	"residency -m kvserver --cells 20 kvserver-fdr.xray",

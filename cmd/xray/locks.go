@@ -114,6 +114,9 @@ func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Fun
 	try, shared := regexp.MustCompile(tryNames), regexp.MustCompile(sharedNames)
 	return func(fn reader.FuncID) locks.Function {
 		name := symbolize.Shorten(symbolize.Label(s.Names, fn))
+		if f, ok := locks.Libc(name); ok {
+			return f
+		}
 		class, last := splitName(name)
 		is := locks.Function{Class: class, Constructor: isConstructor(class, last)}
 		switch {

@@ -167,7 +167,7 @@ func (a *app) tasks() []task {
 		{"Record", []*cobra.Command{a.recordCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
 		{"Understand", []*cobra.Command{
 			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
-			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.residencyCommand(), a.reportCommand(),
+			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.ioCommand(), a.allocCommand(), a.residencyCommand(), a.reportCommand(),
 		}},
 		{"Compare", []*cobra.Command{a.diffCommand(), a.graphDiffCommand()}},
 		{"Look at", []*cobra.Command{a.viewCommand(), a.htmlCommand()}},

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/outfile"
@@ -37,6 +38,26 @@ type recordFlags struct {
 	cc       string
 	pid      string
 	duration time.Duration
+	libcalls callFlag
+}
+
+// callFlag selects sets of functions of libc; "" is none.
+type callFlag string
+
+func (c *callFlag) add(f *pflag.FlagSet) {
+	f.StringVar((*string)(c), "libcalls", "", "record calls of the C library, too: the sets locks, io, sleep, alloc, or all of them, in `LIST`")
+	f.Lookup("libcalls").NoOptDefVal = recorder.DefaultCallSets
+}
+
+func (c callFlag) sets() ([]recorder.CallSet, error) {
+	if c == "" {
+		return nil, nil
+	}
+	sets, err := recorder.ParseCallSets(string(c))
+	if err != nil {
+		return nil, cli.Usagef("--libcalls: %w", err)
+	}
+	return sets, nil
 }
 
 // defaultTrace is the template of the traces' names.
@@ -95,6 +116,7 @@ status is that of the program, or 128 plus the signal's number if a signal ended
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
 	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "print only errors")
+	r.libcalls.add(f)
 	addCompiler(cmd, &r.cc)
 	cli.Spellings(f, map[string]string{"threshold": "prune"})
 	return cmd
@@ -106,6 +128,9 @@ func (r *recordFlags) check(a *app) error {
 		return err
 	}
 	if _, err := r.filter(a); err != nil {
+		return err
+	}
+	if _, err := r.libcalls.sets(); err != nil {
 		return err
 	}
 	if err := recorder.CheckTemplate(r.output); err != nil {
@@ -122,8 +147,8 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", r.ring, leastRing>>10)
 	case r.pid == "" && r.duration > 0:
 		return cli.Usagef("--duration is for -p; end a program with timeout(1)")
-	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop):
-		return cli.Usagef("--ring, --no-follow, --no-offcpu and --drop must be given when the program starts: they cannot be used with -p")
+	case r.pid != "" && (r.ring > 0 || r.noFollow || r.noOffCPU || r.drop || r.libcalls != ""):
+		return cli.Usagef("--ring, --no-follow, --no-offcpu, --drop and --libcalls must be given when the program starts: they cannot be used with -p")
 	}
 	return nil
 }
@@ -235,7 +260,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),
 		NoFollow: r.noFollow, NoOffCPU: r.noOffCPU, Session: l.session, Quiet: r.quiet,
 	}
-	if l.cmd.Env, err = a.preload(ctx, program, r.cc); err != nil {
+	if l.cmd.Env, err = a.preload(ctx, l, program, r); err != nil {
 		return nil, err
 	}
 	if err := a.chooseFunctions(ctx, l, r, program); err != nil {
@@ -256,20 +281,28 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 }
 
 // preload returns the environment for a program, with the recorder preloaded if
-// it is not part of it.
-func (a *app) preload(ctx context.Context, program *recorder.Program, cc string) ([]string, error) {
+// it is not part of it, and the objects with functions of libc. It adds these to l.objects.
+func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program, r *recordFlags) ([]string, error) {
 	env := os.Environ()
-	if program.Linked {
-		return env, nil
+	sets, err := r.libcalls.sets()
+	if err != nil || program.Linked && len(sets) == 0 {
+		return env, err
 	}
 	if err := program.CheckPreload(); err != nil {
 		return nil, err
 	}
-	library, err := a.buildRecorder(ctx, cc)
+	library, err := a.buildRecorder(ctx, r.cc)
 	if err != nil {
 		return nil, err
 	}
-	entry, err := recorder.PreloadEnvironment(library, os.Getenv("LD_PRELOAD"))
+	for _, set := range sets {
+		l.objects = append(l.objects, recorder.RealPath(library.PreloadCalls(set)))
+	}
+	preload := recorder.PreloadEnvironment
+	if program.Linked {
+		preload = recorder.PreloadCallsEnvironment
+	}
+	entry, err := preload(library, os.Getenv("LD_PRELOAD"), sets...)
 	return append(env, entry), err
 }
 
@@ -279,6 +312,7 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 	if l.filter, err = r.filter(a); err != nil {
 		return err
 	}
+	l.filter.Chosen = slices.Clone(l.objects)
 	shared, err := program.Objects(ctx)
 	if err != nil && !l.filter.All() {
 		return err

@@ -62,6 +62,7 @@ func (a *app) runtimeFlagsCommand() *cobra.Command {
 		cc, prefix            string
 		gcc                   bool
 		onlyCompile, onlyLink bool
+		libcalls              callFlag
 	)
 	cmd := &cobra.Command{
 		Use:   "flags",
@@ -93,6 +94,11 @@ names. --gcc prints flags for gcc, which instruments in another way.`,
 					return err
 				}
 			}
+			sets, err := libcalls.sets()
+			if err != nil {
+				return err
+			}
+			flags.Link = append(flags.Link, l.LinkCalls(sets...)...)
 			words := append(flags.Compile, flags.Link...)
 			switch {
 			case onlyCompile:
@@ -111,6 +117,7 @@ names. --gcc prints flags for gcc, which instruments in another way.`,
 	f.BoolVar(&gcc, "gcc", false, "print flags for gcc")
 	f.BoolVar(&onlyCompile, "compile", false, "print only compiler flags")
 	f.BoolVar(&onlyLink, "link", false, "print only linker flags")
+	libcalls.add(f)
 	f.StringVar(&prefix, "prefix", "", "look for the installed recorder in `DIRECTORY`")
 	return cmd
 }

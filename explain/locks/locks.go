@@ -12,7 +12,10 @@
 //
 // A wait is a call of a lock function. If lock functions call lock functions, the innermost
 // that logs its argument counts, or if none does, the outermost. A lock function that
-// leaves through a tail call waits until the next event of its thread.
+// leaves through a tail call waits until the next event of its thread. If that is the call of a
+// function that logs its argument, that one counts.
+//
+// A lock function whose recorded result is not 0 did not take the lock.
 //
 // A hold lasts from the end of a wait to the end of the call that releases the lock. If no
 // unlock function of the same class is ever called, it lasts to the end of the function
@@ -49,6 +52,11 @@ type Function struct {
 	Class string
 	// Constructor says that a hold continues when the function has returned.
 	Constructor bool
+	// OfLock says that the first logged argument of a Condition function is the lock that it
+	// releases. Without it, that is the lock that the thread took last.
+	OfLock bool
+	// Unheld says that nobody holds what a Lock function waits for, as a semaphore.
+	Unheld bool
 }
 
 // Options of [Analyze].

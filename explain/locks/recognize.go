@@ -67,7 +67,8 @@ type reading struct {
 	calls   []openCall // the outermost first
 	open    []lockCall // open calls of Lock functions
 	waiting int        // one more than the index in open of the one that waits; 0 for none
-	// tail is the acquisition that waits for the thread's next event, or nil.
+	// tail is the acquisition or the release that waits for the thread's next event, or nil:
+	// the function left through a tail call.
 	tail     *op
 	given    bool   // the open Unlock functions have already released a lock,
 	released uint64 // in a call that began then
@@ -103,7 +104,7 @@ func (r *recognizer) Calls(b *calls.Batch) error {
 	}
 	r.register(b)
 	th := r.threads[b.Index]
-	opens, args := b.Opens, b.Args
+	opens, args, results := b.Opens, b.Args, b.Results
 	openUpTo := func(n int) {
 		for ; len(opens) > 0 && opens[0].Call <= n; opens = opens[1:] {
 			r.opened(b, th, &opens[0])
@@ -115,7 +116,11 @@ func (r *recognizer) Calls(b *calls.Batch) error {
 		for n < len(args) && args[n].Call == i {
 			n++
 		}
-		r.ended(b, th, &b.Calls[i], args[:n])
+		failed := false
+		for ; len(results) > 0 && results[0].Call == i; results = results[1:] {
+			failed = results[0].Value != 0
+		}
+		r.ended(b, th, &b.Calls[i], args[:n], failed)
 		args = args[n:]
 	}
 	openUpTo(len(b.Calls))
@@ -178,12 +183,32 @@ func (r *recognizer) passTail(th *reading, now uint64) {
 	o := *th.tail
 	th.tail = nil
 	o.time = now
+	if o.kind == opRelease {
+		r.release(th, o)
+		return
+	}
 	r.acquire(th, o)
+}
+
+// passTo ends what a function without an argument left to the function that is called now
+// and has one.
+func (r *recognizer) passTo(th *reading, o *calls.Open) {
+	role := r.function(o.Func).Role
+	switch t := th.tail; {
+	case t == nil || t.logged || !o.Args:
+	case t.kind == opRelease && role == Unlock:
+		th.tail = nil
+	case t.kind != opRelease && (role == Lock || role == TryLock):
+		t.kind, t.time = opGiveUp, o.Start
+		r.emit(th, *t)
+		th.tail = nil
+	}
+	r.passTail(th, o.Start)
 }
 
 func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 	r.enter(th, o)
-	r.passTail(th, o.Start)
+	r.passTo(th, o)
 	next := op{time: o.Start, thread: b.Index, fn: o.Func, addr: o.Arg, logged: o.Args}
 	switch r.function(o.Func).Role {
 	case Lock:
@@ -204,7 +229,8 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 	}
 }
 
-func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []calls.Arg) {
+// ended handles the end of a call. failed means that its result is not 0.
+func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []calls.Arg, failed bool) {
 	end := c.Start + c.Duration
 	ended := th.calls[len(th.calls)-1]
 	th.calls = th.calls[:len(th.calls)-1]
@@ -222,11 +248,11 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 	}
 	switch role {
 	case Lock:
-		r.lockEnded(th, c, next)
+		r.lockEnded(th, c, next, failed)
 	case TryLock:
 		// The unlock will show whether it got the lock. One inside a Lock function belongs
 		// to that.
-		if !ended.inLock && c.End <= calls.Continued {
+		if !failed && !ended.inLock && c.End <= calls.Continued {
 			next.kind = opTry
 			r.emit(th, next)
 		}
@@ -247,7 +273,7 @@ func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []ca
 }
 
 // lockEnded handles the end of a Lock function's call.
-func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
+func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op, failed bool) {
 	place := len(th.open)
 	call := th.open[place-1]
 	th.open = th.open[:place-1]
@@ -258,6 +284,11 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op) {
 	next.addr, next.logged = call.addr, call.logged
 	switch c.End {
 	case calls.Exited, calls.Continued:
+		if failed {
+			next.kind = opGiveUp
+			r.emit(th, next)
+			return
+		}
 		r.acquire(th, next)
 	case calls.TailExited:
 		th.tail = &next
@@ -281,14 +312,24 @@ func (r *recognizer) unlockEnded(th *reading, c *calls.Call, next op, inner bool
 	}
 	th.released = c.Start
 	next.kind = opRelease
-	r.emit(th, next)
+	if c.End == calls.TailExited && !next.logged {
+		th.tail = &next
+		return
+	}
+	r.release(th, next)
+}
+
+func (r *recognizer) release(th *reading, o op) {
+	r.emit(th, o)
 	th.held = max(0, th.held-1)
 }
 
 // acquire emits the end of a wait.
 func (r *recognizer) acquire(th *reading, o op) {
 	o.kind = opAcquire
-	if !r.unlocks[r.function(o.fn).Class] {
+	if f := r.function(o.fn); f.Unheld {
+		o.noHold = true
+	} else if !r.unlocks[f.Class] {
 		o.depth = o.who
 		o.noHold = o.depth == 0
 		switch n := len(th.scopes); {
@@ -313,7 +354,9 @@ func (r *recognizer) acquire(th *reading, o op) {
 func (r *recognizer) finish() {
 	for _, th := range r.threads {
 		if th.tail != nil {
-			th.tail.kind = opStuck
+			if th.tail.kind != opRelease {
+				th.tail.kind = opStuck
+			}
 			r.emit(th, *th.tail)
 		}
 	}

@@ -210,7 +210,7 @@ func (s *sweep) do(o *op) {
 			}
 		}
 	case opSuspend:
-		if h := th.innermost(); h != nil {
+		if h := s.suspended(th, o); h != nil {
 			s.endHold(h, o.time)
 			h.suspended = true
 		}
@@ -228,6 +228,18 @@ func (s *sweep) resume(h *hold, now uint64) {
 	h.start, h.chosen = now, s.chosen(h.thread, now)
 	s.overtake(h, now)
 	h.holders = append(h.holders, h)
+}
+
+// suspended returns the hold that ends while its thread waits for a condition, or nil.
+func (s *sweep) suspended(th *thread, o *op) *hold {
+	if !o.logged || !s.function(o.fn).OfLock {
+		return th.innermost()
+	}
+	i := slices.IndexFunc(th.holds, func(h *hold) bool { return h.logged && h.addr == o.addr && !h.recursive && !h.suspended })
+	if i < 0 {
+		return nil
+	}
+	return th.holds[i]
 }
 
 // innermost returns the hold that began last, or nil.

@@ -62,6 +62,9 @@ type Batch struct {
 	Calls  []Call
 	// Args has the logged arguments of the calls with Call.Args, in the order of Calls.
 	Args []Arg
+	// Results has the recorded results of calls, in the order of Calls. Only calls of the C
+	// library have them, and not all.
+	Results []Arg
 	// Events are the custom and typed events that were recorded since the previous batch,
 	// in time order.
 	Events []Event
@@ -121,7 +124,7 @@ func (b *Batch) Replay(enter func(*Open), leave func(*Call, []Arg), event func(*
 	eventsUpTo(math.MaxUint64)
 }
 
-// Arg is one logged argument of a call.
+// Arg is one logged argument of a call, or its result.
 type Arg struct {
 	Call  int // index in Batch.Calls
 	Value uint64

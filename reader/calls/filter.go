@@ -63,8 +63,8 @@ func (f *filter) keepEntry(start uint64, fn reader.FuncID, depth uint32) bool {
 
 // apply removes from b what the filter drops, in place.
 func (f *filter) apply(b *Batch) {
-	args, opens, waits := b.Args, b.Opens, b.Waits
-	b.Args, b.Opens, b.Waits = b.Args[:0], b.Opens[:0], b.Waits[:0]
+	args, results, opens, waits := b.Args, b.Results, b.Opens, b.Waits
+	b.Args, b.Results, b.Opens, b.Waits = b.Args[:0], b.Results[:0], b.Opens[:0], b.Waits[:0]
 	n := 0
 	// openUpTo keeps the entries before the end of call i.
 	openUpTo := func(i int) {
@@ -84,6 +84,12 @@ func (f *filter) apply(b *Batch) {
 				b.Args = append(b.Args, Arg{n, args[0].Value})
 			}
 			args = args[1:]
+		}
+		for len(results) > 0 && results[0].Call == i {
+			if keep {
+				b.Results = append(b.Results, Arg{n, results[0].Value})
+			}
+			results = results[1:]
 		}
 		if len(waits) > 0 && waits[0].Call == i {
 			if keep {

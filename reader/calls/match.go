@@ -51,8 +51,9 @@ func (th *thread) rarely() *rare {
 
 // frameArg is an argument of the open call at a depth.
 type frameArg struct {
-	depth int
-	value uint64
+	depth  int
+	value  uint64
+	result bool
 }
 
 // shard rebuilds the calls of the threads of one goroutine.
@@ -328,7 +329,7 @@ func (s *shard) args(th *thread, side *sideTables, i int) {
 		if side.args[0].Event == i {
 			s.stack.top().key |= hasArgs
 			rare := th.rarely()
-			rare.args = append(rare.args, frameArg{s.stack.depth, side.args[0].Value})
+			rare.args = append(rare.args, frameArg{depth: s.stack.depth, value: side.args[0].Value})
 			s.stats.Args++
 			if s.opts.Opens {
 				if o := &s.batch.Opens[len(s.batch.Opens)-1]; !o.Args {
@@ -401,27 +402,42 @@ func (s *shard) pop(th *thread, end End) {
 	s.stack.pop()
 	c.set(f, s.stack.top(), th.last, s.stack.depth, end)
 	c.Nested = s.opts.Nested && s.stack.isOpen(c.Func)
-	if c.Args = f.key&hasArgs != 0; c.Args {
-		s.popArgs(th.rare)
-	}
+	c.Args = f.key&hasArgs != 0 && s.popArgs(th.rare)
 	s.n++
 }
 
-// popArgs adds the arguments of the call that was innermost to the batch.
-func (s *shard) popArgs(r *rare) {
+// popArgs adds the arguments and the result of the call that was innermost to the batch. It
+// reports whether there were arguments.
+func (s *shard) popArgs(r *rare) (args bool) {
 	i := len(r.args)
 	for i > 0 && r.args[i-1].depth > s.stack.depth {
 		i--
 	}
 	for _, a := range r.args[i:] {
+		if a.result {
+			s.batch.Results = append(s.batch.Results, Arg{s.n, a.value})
+			continue
+		}
 		s.batch.Args = append(s.batch.Args, Arg{s.n, a.value})
+		args = true
 	}
 	r.args = r.args[:i]
+	return args
+}
+
+// result attaches a result to the innermost open call.
+func (s *shard) result(th *thread, value uint64) {
+	if s.stack.depth == 0 {
+		return // its entry is not in the trace
+	}
+	s.stack.top().key |= hasArgs
+	rare := th.rarely()
+	rare.args = append(rare.args, frameArg{s.stack.depth, value, true})
 }
 
 // custom adds custom or typed event i of a block. The record before it is at before. Sinks
 // do not get landings as events: the calls that were left show them. Nor do they get
-// switches, which are gaps.
+// switches, which are gaps, and results, which belong to calls.
 func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, before uint64) error {
 	s.stats.Custom++
 	ev := Event{TSC: th.last, Kind: e.Kind, CPU: e.CPU}
@@ -439,10 +455,18 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 			s.gap(th, &sw, before)
 			return nil
 		}
+		if value, ok := reader.ParseResult(ev.Data); ok {
+			th.left = 0
+			s.result(th, value)
+			return nil
+		}
 	}
-	// No tail call follows: the program ran on to what made the event.
-	if err := s.stopAwaiting(th); err != nil {
-		return err
+	// No tail call follows: the program ran on to what made the event. But the name of a
+	// descriptor is before the call that uses it.
+	if _, ok := reader.ParseDescriptor(ev.Data); !ok || e.Kind != reader.Custom {
+		if err := s.stopAwaiting(th); err != nil {
+			return err
+		}
 	}
 	if landing, ok := reader.ParseLanding(ev.Data); ok && e.Kind == reader.Custom {
 		th.left, th.leftAt = landing.Calls, e.TSC
@@ -479,6 +503,7 @@ func (s *shard) flush(last bool) error {
 		s.folded(b)
 	}
 	err := s.sink.Calls(b)
+	b.Results = b.Results[:0]
 	b.Args, b.Events, b.Opens, b.Waits, b.Gaps = b.Args[:0], b.Events[:0], b.Opens[:0], b.Waits[:0], b.Gaps[:0]
 	return err
 }

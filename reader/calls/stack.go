@@ -12,7 +12,7 @@ type frame struct {
 }
 
 const (
-	// hasArgs marks the key of a frame that has arguments in rare.args.
+	// hasArgs marks the key of a frame that has arguments or a result in rare.args.
 	hasArgs = 1 << 32
 	// noCall is the key of the frame below the outermost call, which no exit matches. Its
 	// function is 0.

@@ -17,6 +17,7 @@
 #include "arena.h"
 #include "descriptors.h"
 #include "internal.h"
+#include "libcalls.h"
 #include "offcpu.h"
 #include "output.h"
 #include "syscall.h"
@@ -1134,7 +1135,9 @@ static int start_thread(void)
 	server.leave = 0;
 	server.state = STARTING;
 	uint64_t signals = xr_block_signals();
+	struct xr_thread *t = xr_mute();
 	int err = pthread_create(&server.thread, &attr, run_thread, NULL);
+	xr_unmute(t);
 	xr_restore_signals(signals);
 	pthread_attr_destroy(&attr);
 	if (err)

@@ -30,9 +30,11 @@
  *
  *   stamp     16 B  byte 0 = XR_REC_STAMP<<1|1, bytes 2-3 cpu; second qword = TSC<<1|1
  *   argument  16 B  byte 0 = XR_REC_ARG<<1|1, byte 1 = top bit of the value; second
- *                   qword = value<<1|1. Directly after its entry (kind 3). Of a
+ *                   qword = value<<1|1. Directly after its entry (kind 3)
+ *                   or the argument before it. Of a
  *                   running thread, it may be seen before its entry, and with a
  *                   second qword of 0: not yet written either.
+ *   result    16 B  as an argument, directly before the exit that it belongs to.
  *   event     24 B + payload padded to 8 (16 B in front of it, the trailer after):
  *                   byte 0 = XR_REC_CUSTOM or XR_REC_TYPED <<1|1, bytes 2-3 type of
  *                   a typed event, bytes 4-7 length of the payload in bytes;
@@ -46,6 +48,7 @@
 #define XR_REC_ARG 2
 #define XR_REC_CUSTOM 3
 #define XR_REC_TYPED 4
+#define XR_REC_RESULT 5
 #define XR_TRAILER (1ull << 63) /* tells a trailer from the value of an argument */
 
 /* Longest payload that is recorded; the rest is cut off and counted. */

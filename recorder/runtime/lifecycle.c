@@ -9,6 +9,7 @@
 #include "descriptors.h"
 #include "gcc.h"
 #include "landings.h"
+#include "libcalls.h"
 #include "objects.h"
 #include "offcpu.h"
 #include "options.h"
@@ -109,6 +110,7 @@ const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, i
 	xr_cpu_from = now;
 	xr_spent = (struct xr_spent){0};
 	xr_rescan();
+	xr_forget_names();
 	xr_sums_begin();
 	xr_probe_cost();
 	xr_root.stream_limit = limit;
@@ -169,6 +171,7 @@ void xr_forked(void)
 	xr_control_forked();
 	xr_offcpu_forked();
 	xr_ring_forked();
+	xr_forget_names();
 	xr_cpu_before = 0;
 	xr_cpu_from = xr_cpu_from ? xr_rdtsc() : 0;
 	xr_spent = (struct xr_spent){0};

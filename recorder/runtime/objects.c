@@ -8,6 +8,7 @@
 #include <link.h>
 
 #include "gcc.h"
+#include "libcalls.h"
 #include "objects.h"
 #include "syscall.h"
 #include "text.h"
@@ -213,6 +214,8 @@ static int read_sleds(struct finding *f, struct xr_object *o, struct xr_mapping 
 			return refuse(f, "its sled table is of a version before 2", 0);
 		if (s->kind >= XR_SLED_KINDS)
 			return refuse(f, "it has sleds of an unknown kind", 0);
+		if (s->call > XR_CALLS)
+			return refuse(f, "it has sleds of a newer recorder", 0);
 		uint64_t behind = at + sled_sizes[s->kind];
 		if (at < seg_first || behind > seg_end)
 			return refuse(f, "its sleds are in several segments", 0);

@@ -11,7 +11,9 @@
  * addresses. */
 struct xr_sled {
 	int64_t sled, function;
-	uint8_t kind, always, version, padding[13];
+	uint8_t kind, always, version;
+	uint8_t call; /* of functions of libc, XR_CALL_...; else 0 */
+	uint8_t padding[12];
 } __attribute__((packed));
 enum { XR_SLED_ENTRY, XR_SLED_EXIT, XR_SLED_TAIL, XR_SLED_ARG, XR_SLED_CUSTOM, XR_SLED_TYPED, XR_SLED_KINDS };
 

@@ -16,13 +16,15 @@
 
 #include "arena.h"
 #include "gcc.h"
+#include "libcalls.h"
 #include "objects.h"
 #include "offcpu.h"
 #include "ring.h"
 #include "syscall.h"
 
 /* Near thunks: a page of jumps, followed by a page of their targets. */
-enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, THUNKS }; /* KEEP: exits of what is never pruned */
+enum { ENTER, EXIT, ARG, CUSTOM, TYPED, KEEP, /* exits of what is never pruned */
+       CALL, THUNKS = CALL + XR_CALLS }; /* functions of libc: from XR_CALL_ARG on */
 enum { PAGE = 4096, THUNK_SIZE = 16 };
 
 /* trampoline_amd64.S */
@@ -37,8 +39,8 @@ typedef void (*trampoline)(void);
 static trampoline targets[THUNKS] = {[0 ... THUNKS - 1] = xr_nothing};
 
 /* Where depth mode passes the events that it records: entries, exits, entries with
- * argument, exits of functions that are never pruned. */
-trampoline xr_depth_next[4];
+ * argument, exits of functions that are never pruned, and the same as from CALL on. */
+trampoline xr_depth_next[4 + XR_CALLS];
 
 static int patched_on;
 static uint64_t seen_changes;
@@ -140,6 +142,29 @@ int xr_make_thunks(struct xr_object *o)
 	return 0;
 }
 
+/* Directs the sleds of functions of libc, for a mode that keeps records; by as in
+ * xr_set_mode. */
+static void direct_calls(trampoline *to, int by, int prune)
+{
+	static const trampoline plain[][XR_CALLS] = {
+		{xr_call_arg_nocpu, xr_call_args_nocpu, xr_call_descriptor_nocpu, xr_record_nocpu, xr_call_result_nocpu},
+		{xr_call_arg, xr_call_args, xr_call_descriptor, xr_record, xr_call_result},
+		{xr_call_arg_rseq, xr_call_args_rseq, xr_call_descriptor_rseq, xr_record_rseq, xr_call_result_rseq},
+	};
+	static const trampoline pruning[][2] = {
+		{xr_call_prune_nocpu, xr_call_prune_result_nocpu},
+		{xr_call_prune, xr_call_prune_result},
+		{xr_call_prune_rseq, xr_call_prune_result_rseq},
+	};
+	xr_copy(to, plain[by], sizeof plain[by]);
+	if (prune)
+		xr_copy(&to[XR_CALL_EXIT - 1], pruning[by], sizeof pruning[by]);
+}
+
+static const trampoline depth_calls[XR_CALLS] = {
+	xr_depth_call_arg, xr_depth_call_args, xr_depth_call_descriptor, xr_depth_call_exit, xr_depth_call_result,
+};
+
 int xr_set_mode(enum xr_mode mode)
 {
 	enum { NONE, RDPID, RSEQ } by = xr_offcpu_on() ? RSEQ : xr_has_rdpid() ? RDPID : NONE;
@@ -156,12 +181,15 @@ int xr_set_mode(enum xr_mode mode)
 		to[EXIT] = mode == XR_PRUNE ? prune : record;
 		to[KEEP] = record;
 		to[ARG] = arg;
+		direct_calls(&to[CALL], by, mode == XR_PRUNE);
 		break;
 	case XR_DEPTH:
 		xr_depth_next[0] = record;
 		xr_depth_next[1] = xr_root.threshold ? prune : record;
 		xr_depth_next[2] = arg;
 		xr_depth_next[3] = record;
+		direct_calls(&xr_depth_next[4], by, xr_root.threshold != 0);
+		xr_copy(&to[CALL], depth_calls, sizeof depth_calls);
 		to[ENTER] = xr_depth_enter;
 		to[EXIT] = xr_depth_exit;
 		to[KEEP] = xr_depth_keep;
@@ -169,9 +197,13 @@ int xr_set_mode(enum xr_mode mode)
 		break;
 	case XR_COUNT:
 		to[ENTER] = to[ARG] = xr_count;
+		for (int i = XR_CALL_ARG; i <= XR_CALL_DESCRIPTOR; i++)
+			to[CALL + i - 1] = xr_count;
 		break;
 	case XR_PROFILE:
 		to[ENTER] = to[EXIT] = to[KEEP] = to[ARG] = xr_profile;
+		for (int i = CALL; i < THUNKS; i++)
+			to[i] = xr_profile;
 		break;
 	default:
 		return -1;
@@ -416,6 +448,8 @@ static int next(struct walk *w, struct target *t)
 	t->want = patched_on && mode_wants(s->kind) && xr_filter_wants(w->id);
 	/* Functions that the source marks as always instrumented are never pruned. */
 	int which = shape->thunk == EXIT && s->always ? KEEP : shape->thunk;
+	if (s->call)
+		which = CALL + s->call - 1;
 	uint64_t thunk = w->o->thunks + which * THUNK_SIZE;
 	uint64_t displacement = (uint32_t)(thunk - ((uintptr_t)t->p + shape->call + 5)), tail = displacement;
 	t->size = 4;

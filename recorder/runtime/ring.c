@@ -12,6 +12,7 @@
 #include "arena.h"
 #include "internal.h"
 #include "landings.h"
+#include "libcalls.h"
 #include "offcpu.h"
 #include "ring.h"
 #include "syscall.h"
@@ -602,6 +603,8 @@ void xr_drop(void)
 
 int xr_slow(uint64_t n)
 {
+	if (xr_muted)
+		return 0;
 	if (!xr_tls && xr_rdtsc() < __atomic_load_n(&state.next_try, __ATOMIC_RELAXED)) {
 		xr_drop();
 		return 0;

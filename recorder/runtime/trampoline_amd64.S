@@ -7,6 +7,7 @@
  * results are anywhere. The flags need not survive. Every push has its CFI, so that
  * debuggers and profilers find the caller from each instruction. */
 #include "internal.h"
+#include "libcalls.h"
 #include "trampoline_amd64.h"
 
 	.macro LEAVE4
@@ -281,6 +282,8 @@ slow:
 	DEPTH	xr_depth_exit, 8
 	DEPTH	xr_depth_arg, 16
 	DEPTH	xr_depth_keep, 24
+
+#include "libcalls_amd64.h"
 
 	/* Events. Their sleds bring the payload in argument registers, in the middle of
 	 * a function, with the stack aligned as it happens to be. These are the symbols

@@ -97,6 +97,7 @@ static uint64_t record_size(const uint8_t *p, const uint8_t *end)
 	switch (*p >> 1) {
 	case XR_REC_STAMP:
 	case XR_REC_ARG:
+	case XR_REC_RESULT:
 		size = 16;
 		break;
 	case XR_REC_CUSTOM:
@@ -205,13 +206,27 @@ static uint8_t *put_event(uint8_t *out, const uint8_t *p, uint64_t tsc, uint64_t
 	return out + size;
 }
 
+/* A result becomes an event at the time of the record before. */
+static uint8_t *put_result(uint8_t *out, uint64_t value)
+{
+	struct {
+		char magic[4];
+		uint16_t schema, kind;
+		uint64_t value;
+	} body = {{'X', 'R', 'Y', 'M'}, 1, XR_META_RESULT, value};
+	store64(out, CUSTOM_EVENT | sizeof body << 8);
+	store64(out + 8, 0);
+	xr_copy(out + 16, &body, sizeof body);
+	return out + 16 + sizeof body;
+}
+
 /* Writes the records from c on to out, which must have room for them. The reader's clock is
  * at c->tsc. is_exact means that the chunk ends where the thread was when it handed the
  * chunk over; otherwise it ends later. */
 static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 {
 	struct block b = {0};
-	const uint8_t *p = c.p, *end = c.end;
+	const uint8_t *p = c.p, *end = c.end, *more = NULL; /* where a further argument may be */
 	uint64_t epoch = c.tsc & ~(uint64_t)UINT32_MAX, last = c.tsc;
 
 	while (p < end) {
@@ -249,10 +264,15 @@ static struct block encode(struct cursor c, uint8_t *out, int is_exact)
 			/* FDR allows an argument only after its function record. A signal
 			 * may have prevented that one from being written. */
 			uint32_t entry = p > c.p ? load32(p - 8) : 0;
-			if (entry && is_function(entry))
+			if ((entry && is_function(entry)) || p == more) {
 				out = put_record(out, CALL_ARGUMENT, value | (record >> 8 & 1) << 63);
-			else
+				more = p + size;
+			} else {
 				b.unwritten++;
+			}
+		} else if (*p >> 1 == XR_REC_RESULT) {
+			out = put_result(out, value | (record >> 8 & 1) << 63);
+			b.records++;
 		} else {
 			out = put_event(out, p, value, &last);
 			b.records++;

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/explain/allocations"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// allocReport is one run of alloc.
+type allocReport struct {
+	inputs session.Inputs
+	output session.Output
+	short  time.Duration
+	top    int
+}
+
+func (a *app) allocCommand() *cobra.Command {
+	c := allocReport{inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true}, short: time.Millisecond, top: 10}
+	return a.overTraces(command{
+		use:   "alloc TRACE...",
+		short: "Show who allocates memory, what stays, and what is copied",
+		long: `Show for each call path how much memory it allocated, how much of that was live at the
+end of the trace, how much was freed soon, and how much was copied because realloc had to
+move a block.
+
+The calls are those of the C library that xray record --libcalls=alloc records.`,
+		example: `  xray record --libcalls=alloc -o server.xray -- ./server
+  xray alloc server.xray
+  xray alloc --churn 100us --format csv -o alloc.csv server.xray`,
+		inputs: &c.inputs,
+		output: &c.output,
+		flags: func(f *pflag.FlagSet) {
+			cli.AddDuration(f, &c.short, "churn", "blocks that are freed within `TIME` are short-lived")
+			cli.AddTop(f, &c.top, "call paths of each table")
+		},
+		run: c.run,
+	})
+}
+
+func (c *allocReport) run(s *session.Session) error {
+	opts := allocations.Options{
+		Role:   func(fn reader.FuncID) allocations.Role { return allocations.RoleOf(symbolize.Label(s.Names, fn)) },
+		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To,
+		Short: s.Clock.Ticks(uint64(c.short)),
+	}
+	how := calls.Options{Shards: 1, Paths: true, Opens: true, Short: s.ShortTicks()}
+	if s.MaxPaths > 0 {
+		how.Budget = calls.NewPathBudget(s.MaxPaths)
+	}
+	var sink *allocations.Analysis
+	run := &session.Run{}
+	err := s.Pass(func(unmatched func(*calls.Unmatched) error) (err error) {
+		how.Unmatched = unmatched
+		sink, run.Stats, err = calls.Run(calls.InOrder(s.Trace, reader.TimeOrder), how, func() *allocations.Analysis { return allocations.New(opts) })
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	found := sink.Report(s.Clock)
+	return s.Report(&c.output, run, func(symbolize.Names) []report.Node { return found.Body(allocations.View{Top: c.top}) })
+}

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/explain/iocalls"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// ioReport is one run of io.
+type ioReport struct {
+	inputs session.Inputs
+	output session.Output
+	top    int
+}
+
+func (a *app) ioCommand() *cobra.Command {
+	c := ioReport{inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true}, top: 10}
+	return a.overTraces(command{
+		use:   "io TRACE...",
+		short: "Show which files and sockets were used, by whom, and how long that took",
+		long: `Show for each file and socket how many bytes were read and written and how long the
+calls took, and the same for each call path. Waits for events and connections are in a
+table of their own.
+
+The calls are those of the C library that xray record --libcalls records.`,
+		example: `  xray record --libcalls -o server.xray -- ./server
+  xray io server.xray
+  xray io --thread 4711 --format csv -o io.csv server.xray`,
+		inputs: &c.inputs,
+		output: &c.output,
+		flags:  func(f *pflag.FlagSet) { cli.AddTop(f, &c.top, "files, and as many call paths and waits") },
+		run:    c.run,
+	})
+}
+
+func (c *ioReport) run(s *session.Session) error {
+	names, _, err := session.Analyze(s, session.Scope{}, calls.Options{}, iocalls.NewNames)
+	if err != nil {
+		return err
+	}
+	names.Settle()
+	opts := iocalls.Options{Names: names, Role: func(fn reader.FuncID) iocalls.Role { return iocalls.RoleOf(symbolize.Label(s.Names, fn)) }}
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true}, func() *iocalls.Analysis { return iocalls.New(opts) })
+	if err != nil {
+		return err
+	}
+	found := sink.Report(s.Clock)
+	return s.Report(&c.output, run, func(symbolize.Names) []report.Node { return found.Body(iocalls.View{Top: c.top}) })
+}

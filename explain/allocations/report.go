@@ -1,0 +1,89 @@
+package allocations
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Path is the allocations of a call path. Times are in ticks.
+type Path struct {
+	Func reader.FuncID   // the function of the C library
+	Path []reader.FuncID // without it, the outermost first
+	Sums
+}
+
+// Sums are those of some allocations.
+type Sums struct {
+	// Blocks is the number of blocks, and Bytes what they were asked for. A block that grows
+	// in its place counts again, and of its bytes those that were added.
+	Blocks, Bytes uint64
+	Largest       uint64
+	// Live blocks were in use at the end.
+	LiveBlocks, LiveBytes uint64
+	// Short blocks were freed within Options.Short.
+	ShortBlocks, ShortBytes uint64
+	// Copies are blocks that moved when they were resized, and Copied their bytes.
+	Copies, Copied uint64
+	Failed         uint64
+	Ticks, Longest uint64 // in the calls that allocate
+}
+
+// Report is the allocations of a program.
+type Report struct {
+	Clock reader.Clock
+	Short uint64
+	Paths []Path // by bytes, the most first
+	Total Sums
+	// Peak is the most bytes in use at a time, PeakAt.
+	Peak, PeakAt uint64
+	// Frees are calls that freed something, FreeTicks long in all. Of Unknown blocks, the
+	// allocation is not in the trace.
+	Frees, FreeTicks, Unknown uint64
+}
+
+// Report returns what was found.
+func (a *Analysis) Report(clock reader.Clock) *Report {
+	r := &Report{
+		Clock: clock, Short: a.opts.Short, Peak: a.now.peak, PeakAt: a.now.peakAt,
+		Frees: a.freed.calls, FreeTicks: a.freed.ticks, Unknown: a.freed.unknown,
+	}
+	live := make(map[*sum]Sums)
+	for _, b := range a.live {
+		if b.sum != nil {
+			l := live[b.sum]
+			l.LiveBlocks++
+			l.LiveBytes += b.bytes
+			live[b.sum] = l
+		}
+	}
+	for _, s := range a.sums {
+		l := live[s]
+		p := Path{Func: a.paths.Func(s.path), Path: a.paths.Frames(nil, a.paths.Parent(s.path)), Sums: Sums{
+			Blocks: s.blocks, Bytes: s.bytes, Largest: s.largest, LiveBlocks: l.LiveBlocks, LiveBytes: l.LiveBytes,
+			ShortBlocks: s.shortBlocks, ShortBytes: s.short, Copies: s.copies, Copied: s.copied, Failed: s.failed,
+			Ticks: s.ticks, Longest: s.maxTicks,
+		}}
+		r.Paths = append(r.Paths, p)
+		r.Total.plus(&p.Sums)
+	}
+	r.sort(r.Paths, func(s *Sums) uint64 { return s.Bytes })
+	return r
+}
+
+// sort orders paths by a sum, the largest first.
+func (*Report) sort(list []Path, by func(*Sums) uint64) {
+	slices.SortFunc(list, func(a, b Path) int {
+		return cmp.Or(cmp.Compare(by(&b.Sums), by(&a.Sums)), cmp.Compare(b.Blocks, a.Blocks),
+			slices.Compare(a.Path, b.Path), cmp.Compare(a.Func, b.Func))
+	})
+}
+
+func (s *Sums) plus(o *Sums) {
+	s.Blocks, s.Bytes, s.Largest = s.Blocks+o.Blocks, s.Bytes+o.Bytes, max(s.Largest, o.Largest)
+	s.LiveBlocks, s.LiveBytes = s.LiveBlocks+o.LiveBlocks, s.LiveBytes+o.LiveBytes
+	s.ShortBlocks, s.ShortBytes = s.ShortBlocks+o.ShortBlocks, s.ShortBytes+o.ShortBytes
+	s.Copies, s.Copied, s.Failed = s.Copies+o.Copies, s.Copied+o.Copied, s.Failed+o.Failed
+	s.Ticks, s.Longest = s.Ticks+o.Ticks, max(s.Longest, o.Longest)
+}

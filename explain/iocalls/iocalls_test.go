@@ -1,0 +1,94 @@
+package iocalls_test
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/explain/iocalls"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// journal analyzes the recorded program, whose calls are known: see testdata/README.md.
+func journal(t *testing.T, shards int) (*iocalls.Report, symbolize.Names) {
+	t.Helper()
+	trace, err := reader.Open(reader.Options{}, filepath.Join("..", "..", "testdata", "journal-recorded.xray"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { trace.Close() })
+	opened, err := symbolize.Open(trace, nil, symbolize.Search{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names, _, err := calls.Run(calls.Source(trace), calls.Options{Shards: shards}, iocalls.NewNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names.Settle()
+	opts := iocalls.Options{Names: names, Role: func(fn reader.FuncID) iocalls.Role {
+		return iocalls.RoleOf(symbolize.Label(opened.Names, fn))
+	}}
+	sink, _, err := calls.Run(calls.Source(trace), calls.Options{Shards: shards, Paths: true}, func() *iocalls.Analysis { return iocalls.New(opts) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink.Report(reader.Clock{Frequency: 1_000_000_000}), opened.Names
+}
+
+func TestJournal(t *testing.T) {
+	r, names := journal(t, 1)
+	file := func(name string) iocalls.File {
+		i := slices.IndexFunc(r.Files, func(f iocalls.File) bool { return strings.HasSuffix(f.Name, name) })
+		if i < 0 {
+			t.Fatalf("no %s in %+v", name, r.Files)
+		}
+		return r.Files[i]
+	}
+	// 64 writes, 4 syncs, 2 opens, 2 closes, 3 pages and the end.
+	if f := file("journal.log"); f.Calls != 76 || f.Written != 64*144 || f.Read != 64*144 || f.Failed != 0 {
+		t.Errorf("%+v", f)
+	}
+	// 20 requests and answers, each at both ends, the end of the peer, and the shutdown.
+	if f := file("socket"); f.Calls != 82 || f.Written != 20*(17+2) || f.Read != 20*(17+2) {
+		t.Errorf("%+v", f)
+	}
+	path := func(list []iocalls.Path, function, caller string) iocalls.Path {
+		i := slices.IndexFunc(list, func(p iocalls.Path) bool {
+			return symbolize.Label(names, p.Func) == function && len(p.Path) > 0 && symbolize.Label(names, p.Path[len(p.Path)-1]) == caller
+		})
+		if i < 0 {
+			t.Fatalf("no %s by %s in %+v", function, caller, list)
+		}
+		return list[i]
+	}
+	if p := path(r.Paths, "fsync", "flushJournal"); p.Calls != 4 || !strings.HasSuffix(p.File, "journal.log") || len(p.Path) != 3 {
+		t.Errorf("%+v", p)
+	}
+	if p := path(r.Paths, "pread", "verifyPages"); p.Calls != 4 || p.Read != 64*144 {
+		t.Errorf("%+v", p)
+	}
+	if p := path(r.Waits, "epoll_wait", "ask"); p.Calls != 20 || p.File != "" || r.Wait.Calls != 20 {
+		t.Errorf("%+v", p)
+	}
+	var sum uint64
+	for _, p := range r.Paths {
+		sum += p.Ticks
+	}
+	if sum != r.Total.Ticks {
+		t.Errorf("paths take %d ticks, all %d", sum, r.Total.Ticks)
+	}
+}
+
+func TestShardingChangesNothing(t *testing.T) {
+	one, _ := journal(t, 1)
+	four, _ := journal(t, 4)
+	if diff := cmp.Diff(one, four); diff != "" {
+		t.Errorf("(-1 shard +4):\n%s", diff)
+	}
+}

@@ -1,0 +1,83 @@
+package iocalls
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+	"strconv"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// descriptor identifies a file descriptor of a process.
+type descriptor struct {
+	file, process int32
+	fd            int32
+}
+
+// naming is a moment at which a descriptor was first used.
+type naming struct {
+	tsc  uint64
+	name string
+}
+
+// Names are what descriptors stand for, at all times. It is an analysis that needs nothing
+// but events.
+type Names struct {
+	of map[descriptor][]naming
+}
+
+// NewNames returns names of no descriptor.
+func NewNames() *Names { return &Names{of: make(map[descriptor][]naming)} }
+
+// Calls implements calls.Sink.
+func (n *Names) Calls(b *calls.Batch) error {
+	for i := range b.Events {
+		e := &b.Events[i]
+		if e.Kind != reader.Custom {
+			continue
+		}
+		if d, ok := reader.ParseDescriptor(e.Data); ok {
+			k := descriptor{b.Thread.File, b.Thread.Process, d.FD}
+			n.of[k] = append(n.of[k], naming{e.TSC, d.String()})
+		}
+	}
+	return nil
+}
+
+// Merge implements calls.Analysis.
+func (n *Names) Merge(o *Names) {
+	for k, list := range o.of {
+		n.of[k] = append(n.of[k], list...)
+	}
+}
+
+// Settle ends the collection. It comes before the first use.
+func (n *Names) Settle() {
+	for _, list := range n.of {
+		slices.SortFunc(list, func(a, b naming) int { return cmp.Or(cmp.Compare(a.tsc, b.tsc), cmp.Compare(a.name, b.name)) })
+	}
+}
+
+// used returns the name of a descriptor that a call used which began at tsc: that of the
+// last event before.
+func (n *Names) used(t reader.Thread, fd int32, tsc uint64) string {
+	list := n.of[descriptor{t.File, t.Process, fd}]
+	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc > tsc }); i > 0 {
+		return list[i-1].name
+	}
+	return unnamed(fd)
+}
+
+// opened returns the name of a descriptor that a call returned at tsc: that of its first
+// use.
+func (n *Names) opened(t reader.Thread, fd int32, tsc uint64) string {
+	list := n.of[descriptor{t.File, t.Process, fd}]
+	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc >= tsc }); i < len(list) {
+		return list[i].name
+	}
+	return unnamed(fd)
+}
+
+func unnamed(fd int32) string { return "descriptor " + strconv.Itoa(int(fd)) }

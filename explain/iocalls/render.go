@@ -1,0 +1,72 @@
+package iocalls
+
+import (
+	"fmt"
+
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/report"
+)
+
+// View selects what people see of a report.
+type View struct {
+	Top int // rows of each table; 0 is all
+}
+
+// Body describes the report.
+func (r *Report) Body(v View) []report.Node {
+	return []report.Node{
+		report.Paragraph(r.head()),
+		report.Facts(r,
+			report.Count("calls", func(r *Report) uint64 { return r.Total.Calls }),
+			report.Count("failed", func(r *Report) uint64 { return r.Total.Failed }),
+			report.Bytes("read", func(r *Report) uint64 { return r.Total.Read }),
+			report.Bytes("written", func(r *Report) uint64 { return r.Total.Written }),
+			report.Time("total", func(r *Report) uint64 { return r.Total.Ticks }),
+			report.Time("waiting", func(r *Report) uint64 { return r.Wait.Ticks }),
+		).Hidden(),
+		report.Table("files", r.Files, append(columns(r.Total.Ticks, func(f *File) *Sums { return &f.Sums }),
+			report.String("name", func(f *File) string { return f.Name }).Titled("file"))...).Top(v.Top),
+		paths("paths", r.Paths, r.Total.Ticks).Titled("Call paths").Top(v.Top),
+		paths("event_waits", r.Waits, r.Wait.Ticks).Titled("Waits for events and connections").Top(v.Top),
+	}
+}
+
+func (r *Report) head() string {
+	if r.Total.Calls+r.Total.Open+r.Wait.Calls+r.Wait.Open == 0 {
+		return "The trace has no calls of the C library for files and sockets. Record them with xray record --libcalls."
+	}
+	return fmt.Sprintf("%s for %s took %s: %s read, %s written, %s failed. %s for events and connections took %s.",
+		label.Count(r.Total.Calls+r.Total.Open, "call", "calls"), label.Count(uint64(len(r.Files)), "file or socket", "files and sockets"),
+		r.Clock.Format(r.Total.Ticks), label.Bytes(r.Total.Read), label.Bytes(r.Total.Written), label.Grouped(r.Total.Failed),
+		label.Count(r.Wait.Calls+r.Wait.Open, "wait", "waits"), r.Clock.Format(r.Wait.Ticks))
+}
+
+func columns[T any](all uint64, of func(*T) *Sums) []report.Column[T] {
+	about := func(t *T) bool { return of(t).Approximate }
+	none := func(t *T) bool { return of(t).Calls == 0 }
+	return []report.Column[T]{
+		report.Time("total", func(t *T) uint64 { return of(t).Ticks }),
+		report.Share("share", func(t *T) float64 {
+			if all == 0 {
+				return 0
+			}
+			return float64(of(t).Ticks) / float64(all)
+		}),
+		report.Count("calls", func(t *T) uint64 { return of(t).Calls }),
+		report.Count("open", func(t *T) uint64 { return of(t).Open }).ForPrograms(),
+		report.Count("failed", func(t *T) uint64 { return of(t).Failed }).Optional(),
+		report.Bytes("read", func(t *T) uint64 { return of(t).Read }),
+		report.Bytes("written", func(t *T) uint64 { return of(t).Written }),
+		report.Time("p50", func(t *T) uint64 { return of(t).P50 }).Missing(none).About(about).Least(),
+		report.Time("p99", func(t *T) uint64 { return of(t).P99 }).Missing(none).About(about).Optional(),
+		report.Time("max", func(t *T) uint64 { return of(t).Longest }),
+	}
+}
+
+func paths(key string, list []Path, all uint64) *report.TableNode {
+	return report.Table(key, list, append(columns(all, func(p *Path) *Sums { return &p.Sums }),
+		report.Function("function", func(p *Path) reader.FuncID { return p.Func }),
+		report.String("name", func(p *Path) string { return p.File }).Titled("file"),
+		report.Path("path", func(p *Path) []reader.FuncID { return p.Path }).Titled("by"))...)
+}

@@ -1,0 +1,181 @@
+package recorder
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// CallSet is a set of functions of libc whose calls can be recorded although they have no
+// sleds: functions that have some take their place.
+type CallSet string
+
+// CallSets are all sets, in the order of their objects in a preload list.
+var CallSets = []CallSet{"locks", "io", "sleep", "alloc"}
+
+// DefaultCallSets are those that are recorded if nobody names any.
+const DefaultCallSets = "locks,io,sleep"
+
+// ParseCallSets reads a list of sets, separated by commas. "all" is all of them. The result
+// has the order of CallSets, without duplicates.
+func ParseCallSets(list string) ([]CallSet, error) {
+	var named []CallSet
+	for _, name := range strings.Split(list, ",") {
+		switch set := CallSet(strings.TrimSpace(name)); {
+		case set == "all":
+			named = append(named, CallSets...)
+		case slices.Contains(CallSets, set):
+			named = append(named, set)
+		default:
+			return nil, fmt.Errorf("%q is none of locks, io, sleep, alloc and all", name)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(CallSets), func(s CallSet) bool { return !slices.Contains(named, s) }), nil
+}
+
+// callsDir is the folder of the sources of the sets, below that of the runtime.
+const callsDir = "libcalls"
+
+func (s CallSet) objectName() string  { return "libxray-libcalls-" + string(s) + ".so" }
+func (s CallSet) archiveName() string { return "libxray-libcalls-" + string(s) + ".a" }
+
+// wrapName is the name of a file with the linker's options for a set.
+func (s CallSet) wrapName() string { return "libxray-libcalls-" + string(s) + ".wrap" }
+
+// PreloadCalls is the path of the shared object of a set for LD_PRELOAD, behind
+// [Library.Preload].
+func (l Library) PreloadCalls(s CallSet) string { return filepath.Join(l.dir, "lib", s.objectName()) }
+
+func (l Library) preloadCalls(sets []CallSet) []string {
+	var paths []string
+	for _, s := range sets {
+		paths = append(paths, l.PreloadCalls(s))
+	}
+	return paths
+}
+
+// LinkCalls are the linker's flags for a program whose calls of libc are recorded: the calls
+// that are in the program itself, not those in shared objects.
+func (l Library) LinkCalls(sets ...CallSet) []string {
+	var flags []string
+	for _, s := range sets {
+		flags = append(flags, "-Wl,@"+filepath.Join(l.dir, "lib", s.wrapName()),
+			"-Wl,--whole-archive", filepath.Join(l.dir, "lib", s.archiveName()), "-Wl,--no-whole-archive")
+	}
+	return flags
+}
+
+// callFiles are the names of the sets' files in the folder lib.
+func callFiles() []string {
+	var names []string
+	for _, s := range CallSets {
+		names = append(names, s.objectName(), s.archiveName(), s.wrapName())
+	}
+	return names
+}
+
+// buildCalls makes the files of all sets from the sources in dir.
+func (c *compiler) buildCalls(ctx context.Context, dir string) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(2)
+	for _, s := range CallSets {
+		g.Go(func() error {
+			if err := c.buildCallSet(ctx, dir, s); err != nil {
+				return fmt.Errorf("the recorder's functions for %s: %w", s, err)
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+func (c *compiler) buildCallSet(ctx context.Context, dir string, s CallSet) error {
+	lib := filepath.Join("..", "..", "lib")
+	source, helpers := string(s)+".S", []string(nil)
+	if s == "io" {
+		helpers = []string{"names.c"}
+	}
+	shared := slices.Concat(c.flags(), []string{"-o", filepath.Join(lib, s.objectName()), source, "first.S", "find.c"}, helpers,
+		[]string{"-shared", "-Wl,-soname," + s.objectName(), "-Wl,-z,nodelete,-z,now,-z,noexecstack"})
+	if s == "locks" {
+		shared = append(shared, "-Wl,--version-script=locks.map")
+	}
+	if _, err := run(ctx, dir, c.command, shared...); err != nil {
+		return err
+	}
+	var objects []string
+	for _, source := range append(helpers, source) {
+		object := "wrap-" + strings.TrimSuffix(source, filepath.Ext(source)) + ".o"
+		objects = append(objects, object)
+		if _, err := run(ctx, dir, c.command, slices.Concat(c.flags(), []string{"-DXR_WRAP", "-c", "-o", object, source})...); err != nil {
+			return err
+		}
+	}
+	if _, err := run(ctx, dir, archiver(), slices.Concat([]string{"rcs", filepath.Join(lib, s.archiveName())}, objects)...); err != nil {
+		return err
+	}
+	return writeWrap(filepath.Join(dir, objects[len(objects)-1]), filepath.Join(dir, lib, s.wrapName()))
+}
+
+// callNames has the names of the functions of files that [CallSet.objectName] names.
+var callNames sync.Map
+
+// nameCalls adds the names of functions of libc to their objects: who reads the trace
+// elsewhere does not have the files.
+func nameCalls(r *reader.Recording) {
+	for i := range r.Objects {
+		o := &r.Objects[i]
+		if !slices.ContainsFunc(CallSets, func(s CallSet) bool { return filepath.Base(o.Path) == s.objectName() }) {
+			continue
+		}
+		names, ok := callNames.Load(o.Path)
+		if !ok {
+			names, _ = callNames.LoadOrStore(o.Path, functionNames(o.Path))
+		}
+		if list := names.([]string); len(list) == int(o.Count) {
+			o.Names = list
+		}
+	}
+}
+
+// functionNames returns the names of an object's functions, or nil if it cannot be read.
+func functionNames(path string) []string {
+	table, err := symbolize.Load(path, symbolize.Options{})
+	if err != nil {
+		return nil
+	}
+	defer table.Close()
+	var names []string
+	for _, f := range table.Map().Functions {
+		s, _ := table.Func(f.ID)
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+var wrapped = regexp.MustCompile(`\x00__wrap_(\w+)`)
+
+// writeWrap writes the linker's options for the functions of an object file. Their names
+// are in its table of strings.
+func writeWrap(object, file string) error {
+	data, err := os.ReadFile(object)
+	if err != nil {
+		return err
+	}
+	var options bytes.Buffer
+	for _, m := range wrapped.FindAllSubmatch(data, -1) {
+		fmt.Fprintf(&options, "--wrap=%s\n", m[1])
+	}
+	return os.WriteFile(file, options.Bytes(), 0o644)
+}

@@ -1,0 +1,384 @@
+//go:build linux && amd64
+
+package recorder
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// libcall is what a trace has of a function.
+type libcall struct {
+	calls, left int
+	args        []string // the arguments of each call, if they are small
+	results     []int64  // of each call that has one
+}
+
+func (c *libcall) sum() (sum int64) {
+	for _, r := range c.results {
+		sum += max(r, 0)
+	}
+	return sum
+}
+
+// libcalls collects calls of all functions of traces, and the names of descriptors.
+type libcalls struct {
+	names symbolize.Names
+	by    map[string]*libcall
+	files []reader.Descriptor
+}
+
+func (l *libcalls) Calls(b *calls.Batch) error {
+	results := b.Results
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		name := symbolize.Label(l.names, c.Func)
+		f := l.by[name]
+		if f == nil {
+			f = new(libcall)
+			l.by[name] = f
+		}
+		f.calls++
+		if c.End == calls.Left {
+			f.left++
+		}
+		var args []string
+		for _, a := range b.ArgsOf(i) {
+			if a.Value < 1<<32 {
+				args = append(args, fmt.Sprint(a.Value))
+			}
+		}
+		f.args = append(f.args, strings.Join(args, " "))
+		for ; len(results) > 0 && results[0].Call == i; results = results[1:] {
+			f.results = append(f.results, int64(results[0].Value))
+		}
+	}
+	for i := range b.Events {
+		if d, ok := reader.ParseDescriptor(b.Events[i].Data); ok {
+			l.files = append(l.files, d)
+		}
+	}
+	return nil
+}
+
+func (l *libcalls) Merge(*libcalls) {}
+
+// readLibcalls reads the calls of all traces.
+func readLibcalls(t *testing.T, traces ...string) *libcalls {
+	t.Helper()
+	l := &libcalls{by: make(map[string]*libcall)}
+	for _, path := range traces {
+		trace, err := reader.Open(reader.Options{}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trace.Close()
+		opened, err := symbolize.Open(trace, nil, symbolize.Search{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer opened.Close()
+		l.names = opened.Names
+		if _, stats, err := calls.Run(calls.Source(trace), calls.Options{Shards: 1}, func() *libcalls { return l }); err != nil {
+			t.Fatal(err)
+		} else if stats.Unmatched > 0 {
+			t.Errorf("%s: %d exits without an entry", path, stats.Unmatched)
+		}
+	}
+	return l
+}
+
+// callRun is a program with calls of libc, and how to record these.
+type callRun struct {
+	program string
+	preload []string
+}
+
+// callRuns are ways to record calls of libc: preloaded, with the recorder linked in, and
+// linked in, dynamic and static.
+func callRuns(t *testing.T) map[string]callRun {
+	l := library(t)
+	var preloads []string
+	for _, s := range CallSets {
+		preloads = append(preloads, l.PreloadCalls(s))
+	}
+	linked := []string{"-O1", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive", "-ldl"}
+	wrapped := append(slices.Clone(linked), l.LinkCalls(CallSets...)...)
+	return map[string]callRun{
+		"preloaded": {buildProgram(t, "clang-19", "libcalls.c", "-O1"), append([]string{l.Preload()}, preloads...)},
+		"linked":    {buildProgram(t, "clang-19", "libcalls.c", linked...), preloads},
+		"wrapped":   {buildProgram(t, "clang-19", "libcalls.c", wrapped...), nil},
+		"static":    {buildProgram(t, "clang-19", "libcalls.c", append(wrapped, "-static")...), nil},
+	}
+}
+
+// run runs the program with and without the recorder, whose output has to be the same, and
+// returns the calls.
+func (r callRun) run(t *testing.T, options string, args ...string) *libcalls {
+	t.Helper()
+	work := t.TempDir()
+	for i, a := range args {
+		args[i] = strings.ReplaceAll(a, "DIR", work)
+	}
+	plain, err := exec.Command(r.program, args...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(r.program, args...)
+	var errs bytes.Buffer
+	cmd.Stderr = &errs
+	cmd.Env = append(os.Environ(), EnvVar+"=output="+escapeOption(dir)+"/%25p,"+options, "LD_PRELOAD="+strings.Join(r.preload, ":"))
+	recorded, err := cmd.Output()
+	if err != nil || errs.Len() > 0 {
+		t.Fatalf("%v\n%s%s", err, recorded, &errs)
+	}
+	if string(recorded) != string(plain) {
+		t.Errorf("recorded, the program says\n%s\nand unrecorded\n%s", recorded, plain)
+	}
+	traces, err := filepath.Glob(dir + "/*")
+	if err != nil || len(traces) == 0 {
+		t.Fatalf("no trace: %v", err)
+	}
+	return readLibcalls(t, traces...)
+}
+
+// expect checks how many calls there are of functions.
+func (l *libcalls) expect(t *testing.T, want map[string]int) {
+	t.Helper()
+	for name, n := range want {
+		got := 0
+		if f := l.by[name]; f != nil {
+			got = f.calls
+		}
+		if got != n {
+			t.Errorf("%d calls of %s, want %d; there are %v", got, name, n, slices.Sorted(maps.Keys(l.by)))
+		}
+	}
+}
+
+func TestLibcalls(t *testing.T) {
+	for name, r := range callRuns(t) {
+		t.Run(name, func(t *testing.T) {
+			for what, check := range map[string]func(*testing.T, string, callRun){
+				"locks": checkLocks, "io": checkIO, "cancel": checkCancelled, "forks": checkForks, "memory": checkMemory,
+			} {
+				t.Run(what, func(t *testing.T) { check(t, name, r) })
+			}
+			if name == "preloaded" {
+				t.Run("modes", func(t *testing.T) { checkModes(t, r) })
+				t.Run("pruned", func(t *testing.T) { checkPrunedCalls(t, r) })
+			}
+		})
+	}
+}
+
+func checkLocks(t *testing.T, name string, r callRun) {
+	l := r.run(t, "mode=record", "locks")
+	waits := 1
+	if f := l.by["pthread_cond_wait"]; f != nil {
+		waits = max(1, f.calls)
+	}
+	locks := 1003
+	if name == "static" { // where the unwinder's lock is, too
+		locks = l.by["pthread_mutex_unlock"].calls
+		if locks < 1003 || locks > 1013 {
+			t.Errorf("%d unlocks", locks)
+		}
+	}
+	l.expect(t, map[string]int{
+		"pthread_mutex_lock": locks, "pthread_mutex_unlock": locks, "pthread_mutex_trylock": 1,
+		"pthread_cond_wait": waits, "pthread_cond_timedwait": 1, "pthread_cond_signal": 1,
+		"pthread_rwlock_rdlock": 1, "pthread_rwlock_trywrlock": 1, "pthread_rwlock_unlock": 1,
+		"pthread_spin_lock": 1, "pthread_spin_trylock": 1, "pthread_spin_unlock": 1,
+		"pthread_barrier_wait": 2, "sem_wait": 1, "sem_post": 1, "pthread_join": 3, "contend": 2,
+	})
+	const busy, timedOut = 16, 110
+	for name, want := range map[string]int64{
+		"pthread_mutex_trylock": busy, "pthread_spin_trylock": busy, "pthread_rwlock_trywrlock": busy, "pthread_cond_timedwait": timedOut,
+	} {
+		if f := l.by[name]; f == nil || !slices.Equal(f.results, []int64{want}) {
+			t.Errorf("%s: %+v, want the result %d", name, f, want)
+		}
+	}
+}
+
+func checkIO(t *testing.T, name string, r callRun) {
+	l := r.run(t, "mode=record", "io", "DIR/a file")
+	l.expect(t, map[string]int{
+		"write": 10, "writev": 1, "pwrite": 1, "pread": 1, "fsync": 1, "open": 2, "dup": 1, "send": 1, "recv": 1,
+		"poll": 1, "epoll_wait": 1, "read": 4, "close": 7,
+	})
+	for name, want := range map[string]int64{"write": 100, "writev": 7, "pwrite": 5, "pread": 55, "read": 50, "send": 5, "recv": 5, "poll": 1} {
+		if f := l.by[name]; f == nil || f.sum() != want {
+			t.Errorf("%s: %+v, want results of %d", name, f, want)
+		}
+	}
+	// One could not, one was interrupted, and one was left by a jump, which only the
+	// recorder as a shared object notices.
+	if f := l.by["read"]; f != nil && (len(f.results) != 3 || f.results[1] != -1 || f.results[2] != -1) {
+		t.Errorf("read: %+v", f)
+	}
+	if f := l.by["write"]; f != nil && (f.args[0] == "" || f.args[0] != l.by["fsync"].args[0]) {
+		t.Errorf("write is of %v, fsync of %v", f.args, l.by["fsync"].args)
+	}
+	named := map[string]int{}
+	for _, d := range l.files {
+		what := filepath.Base(d.String())
+		if strings.HasPrefix(d.Path, "anon_inode") {
+			what = "anon_inode"
+		}
+		named[what]++
+	}
+	// The file by two numbers; both ends of the pair, which have no names; the pipe.
+	for what, n := range map[string]int{"a file": 2, "socket": 2, "anon_inode": 1, "pipe": 2} {
+		if named[what] != n {
+			t.Errorf("descriptors: %v, want %d of %s", named, n, what)
+		}
+	}
+}
+
+// Threads that are cancelled in a call clean up, and leave nothing broken behind.
+func checkCancelled(t *testing.T, name string, r callRun) {
+	if name == "static" {
+		return // glibc does not load its unwinder there
+	}
+	l := r.run(t, "mode=record", "cancel")
+	l.expect(t, map[string]int{"pthread_mutex_lock": 2, "pthread_mutex_unlock": 2, "usleep": 3, "sleep": 1, "read": 1, "pthread_cond_wait": 1})
+}
+
+func checkForks(t *testing.T, name string, r callRun) {
+	l := r.run(t, "mode=record", "fork", "DIR/file")
+	want := map[string]int{"write": 2, "open": 2, "close": 2, "waitpid": 1}
+	if f := l.by["write"]; f != nil && f.calls == 1 {
+		t.Skip("the child ended by _exit, with its records") // nobody observes it
+	}
+	l.expect(t, want)
+}
+
+func checkMemory(t *testing.T, name string, r callRun) {
+	l := r.run(t, "mode=record", "alloc")
+	// Libraries allocate, too.
+	least := map[string]int{"malloc": 108, "free": 104, "realloc": 2, "calloc": 1, "aligned_alloc": 1, "posix_memalign": 2, "mmap": 1, "munmap": 1}
+	for name, n := range least {
+		if f := l.by[name]; f == nil || f.calls < n || f.calls > n+10 {
+			t.Errorf("%s: %+v, want %d", name, f, n)
+		}
+	}
+	size := func(name, args string) (n int) {
+		for _, a := range l.by[name].args {
+			if a == args {
+				n++
+			}
+		}
+		return n
+	}
+	if a, b, c, d := size("malloc", "1000"), size("malloc", "5000"), size("calloc", "200"), size("posix_memalign", "700"); a != 100 || b != 7 || c != 1 || d != 2 {
+		t.Errorf("sizes: %d of 1000, %d of 5000, %d of 10 times 20, %d of 700", a, b, c, d)
+	}
+	if f := l.by["posix_memalign"]; f.results[0] == 0 || f.results[1] != 0 {
+		t.Errorf("posix_memalign: %+v", f)
+	}
+}
+
+// In other modes calls of libc are like others: short ones are pruned, with their sums, deep
+// ones left out, and all counted.
+func checkModes(t *testing.T, r callRun) {
+	l := r.run(t, "mode=prune,threshold=5000000", "io", "DIR/file")
+	// A busy machine may make any call long, but not all.
+	if f := l.by["read"]; f == nil || f.calls < 2 {
+		t.Errorf("of reads, %+v last 5 ms, want 2", f)
+	}
+	if f := l.by["write"]; f != nil && f.calls == 10 {
+		t.Error("no write was pruned")
+	}
+	l = r.run(t, "mode=depth,depth=2", "io", "DIR/file")
+	l.expect(t, map[string]int{"write": 0, "files": 1})
+	l = r.run(t, "mode=depth,depth=3", "io", "DIR/file")
+	l.expect(t, map[string]int{"write": 10, "files": 1})
+	l = r.run(t, "mode=depth,depth=3,threshold=5000000", "io", "DIR/file")
+	if f := l.by["write"]; f != nil && f.calls == 10 {
+		t.Error("no write was pruned")
+	}
+}
+
+// What is pruned has sums, with one argument and with two, and with a result.
+func checkPrunedCalls(t *testing.T, r callRun) {
+	dir := t.TempDir()
+	cmd := exec.Command(r.program, "alloc")
+	cmd.Env = append(os.Environ(), EnvVar+"=mode=prune,threshold=1000000000,output="+escapeOption(dir)+"/trace", "LD_PRELOAD="+strings.Join(r.preload, ":"))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	trace, err := reader.Open(reader.Options{}, filepath.Join(dir, "trace"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	opened, err := symbolize.Open(trace, nil, symbolize.Search{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	sums := map[string]uint64{}
+	for _, f := range trace.Recording(0).Pruned.Functions {
+		sums[symbolize.Label(opened.Names, f.Func)] = f.Calls
+	}
+	for name, n := range map[string]uint64{"malloc": 108, "free": 104, "realloc": 2, "posix_memalign": 2, "munmap": 1} {
+		// A call during which the thread was switched out is kept.
+		if sums[name] < n/2 || sums[name] > n+10 {
+			t.Errorf("%d calls of %s were pruned, want %d", sums[name], name, n)
+		}
+	}
+}
+
+// Without being asked for, nothing stands in for libc's functions.
+func TestNoLibcalls(t *testing.T) {
+	for _, name := range exports(t, library(t).Preload()) {
+		if slices.Contains([]string{"read", "write", "malloc", "free", "pthread_mutex_lock", "nanosleep"}, name) {
+			t.Errorf("the recorder has %s", name)
+		}
+	}
+}
+
+// The functions that the sets export are those of libc, nothing else.
+func TestLibcallExports(t *testing.T) {
+	testenv.Need(t, "gcc")
+	l := library(t)
+	for _, s := range CallSets {
+		names := exports(t, l.PreloadCalls(s))
+		if len(names) < 10 || len(names) > 200 {
+			t.Errorf("%s: %v", s, names)
+		}
+		for _, name := range names {
+			if strings.HasPrefix(name, "xr_") || strings.HasPrefix(name, "__start") {
+				t.Errorf("%s exports %s", s, name)
+			}
+		}
+	}
+}
+
+func TestParseCallSets(t *testing.T) {
+	for list, want := range map[string]string{
+		DefaultCallSets: "[locks io sleep]", "alloc,locks": "[locks alloc]", "all": "[locks io sleep alloc]", "io,io": "[io]",
+	} {
+		if got, err := ParseCallSets(list); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, %v", list, got, err)
+		}
+	}
+	if _, err := ParseCallSets("locks,files"); err == nil || !strings.Contains(err.Error(), `"files"`) {
+		t.Errorf("an unknown set: %v", err)
+	}
+}

@@ -1,0 +1,105 @@
+/* What descriptors stand for: written into the trace of the thread that first uses one in a
+ * recorded call of libc, before that call. Whether it was is a bit in a table of those
+ * functions, which clear it when the descriptor is closed or comes new into being.
+ *
+ * No libc: the trampolines come here. */
+#include <sys/socket.h>
+
+#include "internal.h"
+#include "libcalls.h"
+#include "ring.h"
+#include "syscall.h"
+#include "text.h"
+#include "trace.h"
+
+/* Longest path that is written down whole. */
+enum { MAX_PATH = 960 };
+
+/* The table, once there are bits in it. */
+static uint64_t *table;
+
+/* The body of the event but for the text at its end. */
+struct descriptor {
+	char magic[4];
+	uint16_t schema, kind;
+	int32_t fd;
+	uint16_t whose, size; /* whose address: XR_NO_ADDRESS and so on; its bytes, which follow */
+};
+enum { XR_NO_ADDRESS, XR_PEER_ADDRESS, XR_OWN_ADDRESS };
+
+/* Gets the address of a socket's peer, or its own when it has none. */
+static void get_address(struct descriptor *d, struct sockaddr_storage *address)
+{
+	uint32_t size = sizeof *address;
+	d->whose = XR_PEER_ADDRESS;
+	int64_t err = xr_sys3(SYS_getpeername, d->fd, (intptr_t)address, (intptr_t)&size);
+	if (err) {
+		size = sizeof *address;
+		d->whose = XR_OWN_ADDRESS;
+		err = xr_sys3(SYS_getsockname, d->fd, (intptr_t)address, (intptr_t)&size);
+	}
+	if (err || size > sizeof *address)
+		d->whose = XR_NO_ADDRESS;
+	else
+		d->size = size;
+}
+
+/* Gets the path, or what the kernel says instead of one, as "socket:[7]". Returns its
+ * length. */
+static int64_t get_path(char *path, int64_t fd)
+{
+	char link[40];
+	struct xr_text t = xr_text_in(link, sizeof link - 1);
+	xr_put_text(&t, "/proc/thread-self/fd/");
+	xr_put_number(&t, fd);
+	link[t.n] = 0;
+	return xr_sys3(SYS_readlink, (intptr_t)link, (intptr_t)path, MAX_PATH);
+}
+
+void xr_name_descriptor(int64_t fd, uint64_t *named)
+{
+	struct {
+		struct descriptor head;
+		struct sockaddr_storage address;
+		char path[MAX_PATH];
+	} e;
+	if (!xr_is_sealed()) {
+		int64_t n = get_path(e.path, fd);
+		if (n <= 0)
+			return; /* not open */
+		e.head = (struct descriptor){{'X', 'R', 'Y', 'M'}, 1, XR_META_DESCRIPTOR, fd, XR_NO_ADDRESS, 0};
+		if (n > 7 && !xr_memcmp(e.path, "socket:", 7))
+			get_address(&e.head, &e.address);
+		char *behind = (char *)&e.address + e.head.size;
+		xr_copy(behind, e.path, n); /* forwards, so that they may overlap */
+		if (n < MAX_PATH)
+			xr_note_event(&e, behind + n - (char *)&e);
+	}
+	/* Whoever meets it meanwhile writes it down, too. */
+	__atomic_store_n(&table, named, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&named[fd / 64], 1ull << fd % 64, __ATOMIC_RELEASE);
+}
+
+__thread uint32_t xr_muted __attribute__((tls_model("initial-exec")));
+
+struct xr_thread *xr_mute(void)
+{
+	struct xr_thread *t = xr_tls;
+	xr_muted = 1;
+	xr_tls = NULL;
+	return t;
+}
+
+void xr_unmute(struct xr_thread *t)
+{
+	xr_tls = t;
+	xr_muted = 0;
+}
+
+void xr_forget_names(void)
+{
+	uint64_t *named = __atomic_load_n(&table, __ATOMIC_ACQUIRE);
+	for (uint64_t i = 0; named && i < XR_NAMED / 64; i++)
+		if (__atomic_load_n(&named[i], __ATOMIC_RELAXED))
+			__atomic_store_n(&named[i], 0, __ATOMIC_RELAXED);
+}

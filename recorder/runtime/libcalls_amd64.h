@@ -1,0 +1,200 @@
+/* Trampolines for functions of libc, whose sleds bring a value in r11: an argument at the
+ * entry, the result at the exit. They are like those of trampoline_amd64.S, whose macros they
+ * use. In the registers that these save, the value is at 24(%rsp) and rax at 16(%rsp). */
+
+	/* Puts the argument or result in rcx at \at(%rax), as a record of this kind. rcx is
+	 * lost. */
+	.macro PUT_VALUE kind, at, from
+	movq	\from(%rsp), %rcx
+	shrq	$63, %rcx
+	shlq	$8, %rcx
+	orq	$(\kind << 1 | 1), %rcx
+	movq	%rcx, \at(%rax)
+	movq	\from(%rsp), %rcx
+	leaq	1(%rcx, %rcx), %rcx
+	movq	%rcx, \at + 8(%rax)
+	.endm
+
+	/* Goes to label 4 when a chunk may have no room for n bytes. */
+	.macro ROOM n
+	cmpw	$(XR_CHUNK_SIZE - \n), %cx
+	ja	4f
+	.endm
+
+	.macro CALL_ARG name, by
+	BEGIN	\name
+	SAVE4
+1:	THREAD
+	jz	4f
+2:	STAMP	\by
+	ROOM	24
+	RESERVE	24
+	PUT_VALUE XR_REC_ARG, 8, 24
+	movq	%rdx, (%rax)
+	LEAVE4
+4:	SLOW	24
+	END	\name
+	.endm
+
+	.macro CALL_ARGS name, by
+	BEGIN	\name
+	SAVE4
+1:	THREAD
+	jz	4f
+2:	STAMP	\by
+	ROOM	40
+	RESERVE	40
+	PUT_VALUE XR_REC_ARG, 24, 16
+	PUT_VALUE XR_REC_ARG, 8, 24
+	movq	%rdx, (%rax)
+	LEAVE4
+4:	SLOW	40
+	END	\name
+	.endm
+
+	/* A descriptor: what it stands for is recorded before the call that it is first met in. */
+	.macro CALL_DESCRIPTOR name, next
+	BEGIN	\name
+	cmpq	$XR_NAMED, %r11
+	jae	\next
+	btq	%r11, (%rax)
+	jc	\next
+	SAVE_ALL
+	movq	%r11, %rdi
+	movq	%rax, %rsi
+	CALL_C	xr_name_descriptor
+	UNSAVE_ALL
+	jmp	\next
+	END	\name
+	.endm
+
+	.macro CALL_RESULT name, by
+	BEGIN	\name
+	SAVE4
+1:	THREAD
+	jz	4f
+2:	STAMP	\by
+	ROOM	24
+	RESERVE	24
+	PUT_VALUE XR_REC_RESULT, 0, 24
+	movq	%rdx, 16(%rax)
+	LEAVE4
+4:	SLOW	24
+	END	\name
+	.endm
+
+	/* Takes back an entry with n bytes, its arguments included, as PRUNE does with one of 8:
+	 * the words are kept on the stack, and put back if a signal handler recorded in between.
+	 * edx is the entry's word. Goes to label 3 when the call was too long. */
+	.macro TAKE_BACK n
+	movl	%eax, %edx
+	subl	4 - \n(%rcx), %edx
+	cmpq	xray_recorder_root + XR_ROOT_THRESHOLD(%rip), %rdx
+	jae	3f
+	shlq	$32, %rdx
+	orq	%rdx, %r10
+	movl	-\n(%rcx), %edx
+	.set	.Lat, 8
+	.rept	\n / 8
+	pushq	-.Lat(%rcx)
+	.cfi_adjust_cfa_offset 8
+	movq	$0, -.Lat(%rcx)
+	.set	.Lat, .Lat + 8
+	.endr
+	movq	%rcx, %rax
+	subq	$\n, %rcx
+	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
+	jne	6f
+	.cfi_remember_state
+	addq	$\n, %rsp
+	.cfi_adjust_cfa_offset -\n
+	jmp	8f
+	.cfi_restore_state
+6:	.set	.Lat, 0
+	.rept	\n / 8
+	popq	.Lat(%rcx)
+	.cfi_adjust_cfa_offset -8
+	.set	.Lat, .Lat + 8
+	.endr
+	movl	%r10d, %r10d
+	jmp	2b
+	.endm
+
+	/* An exit in prune mode. An argument is a word like that of no function before one that
+	 * is no trailer: what ends so is an entry with one argument, or two. */
+	.macro CALL_PRUNE name, by, result
+	BEGIN	\name
+	SAVE4
+1:	THREAD
+	jz	4f
+2:	STAMP	\by
+	movl	%r10d, %edx
+	andl	$-16, %edx
+	orl	$(XR_ENTER_ARG << 1), %edx
+	cmpb	$(XR_REC_ARG << 1 | 1), -16(%rcx)
+	jne	3f
+	testb	$1, -8(%rcx)
+	jz	3f
+	cmpq	$0, -8(%rcx)
+	jl	3f
+	cmpl	%edx, -24(%rcx)
+	jne	7f
+	TAKE_BACK 24
+7:	cmpb	$(XR_REC_ARG << 1 | 1), -32(%rcx)
+	jne	3f
+	testb	$1, -24(%rcx)
+	jz	3f
+	cmpq	$0, -24(%rcx)
+	jl	3f
+	cmpl	%edx, -40(%rcx)
+	jne	3f
+	TAKE_BACK 40
+8:	movl	%edx, %eax
+	shrl	$4, %eax
+	cmpq	%rax, XR_THREAD_NSUMS(%r11)
+	jbe	9f
+	shlq	$4, %rax
+	addq	XR_THREAD_SUMS(%r11), %rax
+	shrq	$32, %r10
+	incq	(%rax)
+	addq	%r10, 8(%rax)
+	LEAVE4
+9:	movl	$XR_SUMS, %eax
+	call	slow
+	testl	%eax, %eax
+	jz	10f
+	THREAD
+	jnz	8b
+10:	LEAVE4
+3:	.if \result
+	ROOM	24
+	RESERVE	24
+	PUT_VALUE XR_REC_RESULT, 0, 24
+	movq	%rdx, 16(%rax)
+	.else
+	RESERVE	8
+	movq	%rdx, (%rax)
+	.endif
+	LEAVE4
+4:	SLOW	(8 + 16 * \result)
+	END	\name
+	.endm
+
+	.macro CALLS suffix, by
+	CALL_ARG xr_call_arg\suffix, \by
+	CALL_ARGS xr_call_args\suffix, \by
+	CALL_DESCRIPTOR xr_call_descriptor\suffix, xr_call_arg\suffix
+	CALL_RESULT xr_call_result\suffix, \by
+	CALL_PRUNE xr_call_prune\suffix, \by, 0
+	CALL_PRUNE xr_call_prune_result\suffix, \by, 1
+	.endm
+
+	CALLS	, BY_RDPID
+	CALLS	_nocpu, BY_NOTHING
+	CALLS	_rseq, BY_RSEQ
+
+	DEPTH	xr_depth_call_arg, 32
+	DEPTH	xr_depth_call_args, 40
+	DEPTH	xr_depth_call_descriptor, 48
+	DEPTH	xr_depth_call_exit, 56
+	DEPTH	xr_depth_call_result, 64
