@@ -44,8 +44,8 @@ var rareKeys = map[string][]string{
 	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns"},
 
 	"info": {"folded_calls", "lost_calls"},
-	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "needed", "of", "period_ns", "preempted", "preempted_ns",
-		"scope", "scope_id", "self_share", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value"},
+	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns",
+		"scope", "scope_id", "self_share", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "task", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value"},
 }
 
 // seenKey is a key of JSON or CSV.

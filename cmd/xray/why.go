@@ -13,6 +13,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/reader/sched"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -138,6 +139,13 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	}
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
 	opts.Calls.Continue = s.Continue
+	for i := range s.Trace.Files() {
+		var log *sched.Log
+		if r := s.Trace.Recording(i); r != nil {
+			log = sched.New(r)
+		}
+		opts.Sched = append(opts.Sched, log)
+	}
 	var err error
 	if opts.Root, err = s.ChooseFuncs("root", w.root); err != nil {
 		return opts, err

@@ -7,8 +7,6 @@ import (
 )
 
 const (
-	maxDisturbed = 1e-3 // maxChance if the scheduler cannot have caused it
-
 	maxGroups  = 64    // candidates for causes
 	minGroup   = 0.005 // minimum share of the excess of such a group
 	dominance  = 0.3   // of a call's excess, by a cause that dominates it
@@ -491,11 +489,7 @@ func (e *evidence) isSignificant(l *lead) bool {
 	if !e.byChance(l) {
 		return l.kind != MoreCalls || !e.varies(l)
 	}
-	limit := maxChance
-	if e.offCPU {
-		limit = maxDisturbed
-	}
-	if e.judge(l); l.chance > limit {
+	if e.judge(l); l.chance > maxChance {
 		return false
 	}
 	unnamed := 0.0
@@ -514,15 +508,36 @@ func (e *evidence) isSignificant(l *lead) bool {
 	if l.share*odds < minDensity*math.Max(0.01, unnamed) {
 		return false
 	}
-	if e.offCPU {
-		return true // the scheduler has no part in it
-	}
 	its, others, alike := e.likeTheRest(l)
-	return !alike || float64(its)*odds >= minApart*float64(others)
+	return !alike && !(e.offCPU && e.isRegular(l)) || float64(its)*odds >= minApart*float64(others)
 }
 
 // enough is how many slow calls are needed to compare their durations with others.
 const enough = 8
+
+// isRegular reports whether the time is lost a fixed time after the call of the root began,
+// and is always the same, as with an interrupt that the wake-up of the thread entails. Where
+// the trace does not tell, it may as well be a wait.
+func (e *evidence) isRegular(l *lead) bool {
+	var offsets, lengths []float64
+	for _, i := range l.dominated {
+		if h, ok := e.holeOf(l, i); ok {
+			offsets = append(offsets, float64(h.end-e.slow[i].start))
+			lengths = append(lengths, float64(h.ticks()))
+		}
+	}
+	return len(offsets) >= minCalls && spreads(offsets) < regular && spreads(lengths) < regular
+}
+
+// regular is the spread below which times are the same.
+const regular = 0.05
+
+// spreads returns the distance of the quartiles of x, relative to the median. It sorts x.
+func spreads(x []float64) float64 {
+	slices.Sort(x)
+	n := len(x)
+	return (x[3*n/4] - x[n/4]) / x[n/2]
+}
 
 // likeTheRest reports whether the durations of the calls that a lead dominates cannot be
 // distinguished from those of the others that no named lead dominates, and the numbers of

@@ -16,7 +16,8 @@ const gapCells = 1 << 14
 type Holder struct {
 	Evidence Evidence
 	// Scope is the innermost function that was open as long as the lock was held, and Self
-	// the function inside it with most of the time. By coincidence, Self is the innermost
+	// the function inside it with most of the time. By waking, both are the innermost function
+	// from which threads were woken. By coincidence, Self is the innermost
 	// function that fits, and Scope the next one around it that fits, or Self if there is
 	// none.
 	Self, Scope reader.FuncID
@@ -34,12 +35,13 @@ type Evidence uint8
 const (
 	ByAddress     Evidence = iota // it held the lock with the address that was waited for
 	ByFunction                    // it held a lock of the same function, which is assumed to be the only one
+	ByWaking                      // it woke the threads that waited
 	ByCoincidence                 // it was active when time was lost, and hardly ever at other times
 )
 
 // String returns the name of the evidence in JSON.
 func (e Evidence) String() string {
-	return [...]string{"address", "assumed one lock per function", "coincidence"}[e]
+	return [...]string{"address", "assumed one lock per function", "waking", "coincidence"}[e]
 }
 
 // meanwhile is the pass that finds what other threads do during gaps.
@@ -57,11 +59,17 @@ type meanwhile struct {
 type others struct {
 	holds     *holds // nil if no thread waited for a lock
 	meanwhile *meanwhile
+	wakers    *wakers
 }
 
 func (o others) Calls(b *calls.Batch) error {
 	if o.holds != nil {
 		if err := o.holds.Calls(b); err != nil {
+			return err
+		}
+	}
+	if o.wakers != nil {
+		if err := o.wakers.Calls(b); err != nil {
 			return err
 		}
 	}
@@ -71,6 +79,9 @@ func (o others) Calls(b *calls.Batch) error {
 func (o others) Merge(other others) {
 	if o.holds != nil {
 		o.holds.Merge(other.holds)
+	}
+	if o.wakers != nil {
+		o.wakers.Merge(other.wakers)
 	}
 	o.meanwhile.Merge(other.meanwhile)
 }
@@ -115,6 +126,10 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 			lost[thread] = joined(append(lost[thread], more...))
 		}
 	}
+	ids := make(map[int]reader.Thread)
+	for i := range e.slow {
+		ids[e.slow[i].thread] = e.slow[i].id
+	}
 	rest := e.restGaps(len(leads))
 	if len(rest) >= fewGaps {
 		gaps = append(gaps, rest...)
@@ -124,6 +139,7 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		return f, nil
 	}
 	byLock := waitsByLock(gaps)
+	wakeUps := x.wakeUps(gaps, ids)
 	gaps = shifted(gaps, d.first, d.last, x.opts.Seed)
 	proto := newMeanwhile(gaps, victims, d.first, d.last)
 	want := calls.Options{Nested: true, Paths: len(byLock) > 0}
@@ -133,10 +149,14 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 	o, _, err := run(x, want, func() others {
 		m := *proto
 		m.seen = make([]seenInGap, len(gaps))
-		if !want.Paths {
-			return others{nil, &m}
+		o := others{meanwhile: &m}
+		if want.Paths {
+			o.holds = newHolds(byLock, x.opts.Role, d.unlocks)
 		}
-		return others{newHolds(byLock, x.opts.Role, d.unlocks), &m}
+		if len(wakeUps) > 0 {
+			o.wakers = &wakers{list: wakeUps, open: make([]openAt, len(wakeUps)), role: x.opts.Role}
+		}
+		return o
 	})
 	if err != nil {
 		return f, err
@@ -145,6 +165,15 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 		for i, l := range leads {
 			if h := o.holds.holder(i, gaps); h != nil {
 				f.holders[l] = h
+			}
+		}
+	}
+	if o.wakers != nil {
+		for i, l := range leads {
+			if f.holders[l] == nil {
+				if h := o.wakers.holder(i, gaps); h != nil {
+					f.holders[l] = h
+				}
 			}
 		}
 	}

@@ -64,6 +64,8 @@ type Preempted struct {
 	Dominates int     // slow calls that lose most of their time there
 	// Usual and Slow are ticks in the run queue per call.
 	Usual, Slow float64
+	// Instead is what ran instead, the longest first, if scheduler events were recorded.
+	Instead []Instead
 }
 
 // preemption sums up the time in the run queue.

@@ -79,7 +79,7 @@ func (t *phrases) answer() string {
 		parts = append(parts, part{what, c.Share})
 	}
 	if p := t.Preempted; p != nil && p.Share >= preemptedShare {
-		parts = append(parts, part{"it is preempted", p.Share})
+		parts = append(parts, part{"it is preempted" + t.behind(), p.Share})
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
 	var texts []string
@@ -115,6 +115,27 @@ const (
 	// preemptedShare is the share of the lost time from which preemption is.
 	preemptedShare = 0.05
 )
+
+// behind says what ran while slow calls were preempted, or is "".
+func (t *phrases) behind() string {
+	if t.Preempted == nil || len(t.Preempted.Instead) == 0 {
+		return ""
+	}
+	i := &t.Preempted.Instead[0]
+	where := "behind"
+	if i.Share > 0.5 {
+		where = "mostly behind"
+	}
+	return fmt.Sprintf(", %s %s (%s)", where, texttab.Printable(i.Task.Name), i.number())
+}
+
+// number returns the number of a task.
+func (i *Instead) number() string {
+	if i.Task.PID > 0 {
+		return fmt.Sprintf("pid %d", i.Task.PID)
+	}
+	return fmt.Sprintf("tid %d", i.Task.TID)
+}
 
 // whileLost says when other threads did something.
 func (t *phrases) whileLost() string {
@@ -244,9 +265,12 @@ func (t *phrases) path(path []reader.FuncID, lock uint64) []string {
 func (t *phrases) holder(c *Cause) string {
 	h := c.Holder
 	var text string
-	if h.Evidence == ByCoincidence {
+	switch h.Evidence {
+	case ByCoincidence:
 		text = capital(t.meanwhile(h))
-	} else {
+	case ByWaking:
+		text = fmt.Sprintf("A thread in %s ends %s of the waiting by waking the thread.", t.label(h.Self), percent(h.Covered))
+	default:
 		text = fmt.Sprintf("%s holds the lock for %s of the waiting.", t.label(h.Scope), percent(h.Covered))
 		if h.Self != h.Scope {
 			text += fmt.Sprintf(" Most of that time it is in %s (%s).", t.label(h.Self), percent(h.SelfShare))

@@ -136,6 +136,9 @@ func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
 	opts.Root = func(fn reader.FuncID) bool { return strings.HasSuffix(short(p.names, fn), "handleRequest") }
 	opts.Calls.Continue = symbolize.FindTailCalls(p.names).Continue
 	if r := p.trace.Recording(0); r != nil {
+		if r.Process.OffCPU != "" {
+			opts.Calls.OffCPU = &opts.Clock
+		}
 		opts.Pruned, opts.PrunedKnown = ticks(r.Process.ThresholdNS), true
 	}
 	return explain(t, p.trace, opts)

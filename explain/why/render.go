@@ -101,6 +101,11 @@ func (p *phrases) preempted() report.Programs {
 		report.Count("dominates", func(x *Preempted) uint64 { return uint64(x.Dominates) }),
 		report.Mean("usual_queued", func(x *Preempted) float64 { return x.Usual }),
 		report.Mean("slow_queued", func(x *Preempted) float64 { return x.Slow }),
+	), report.Table("instead", p.Preempted.Instead,
+		report.String("task", func(i *Instead) string { return i.Task.Name }),
+		report.Count("process", func(i *Instead) uint64 { return uint64(max(0, i.Task.PID)) }),
+		report.Count("thread", func(i *Instead) uint64 { return uint64(i.Task.TID) }),
+		report.Share("share", func(i *Instead) float64 { return i.Share }),
 	)}}}
 }
 
@@ -132,7 +137,7 @@ func (p *phrases) causes(rest bool) []cause {
 	if p.Preempted != nil {
 		text = restKnownText
 		if share := p.Preempted.Share; share >= 0.005 {
-			list = append(list, cause{Cause: &Cause{Share: share, Dominates: p.Preempted.Dominates}, what: preemptedText})
+			list = append(list, cause{Cause: &Cause{Share: share, Dominates: p.Preempted.Dominates}, what: preemptedText + p.behind()})
 		}
 	}
 	left := p.Rest

@@ -192,6 +192,7 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	r.Excess = lost / kept
 	if ev.offCPU {
 		r.Preempted = ev.preemption()
+		r.Preempted.Instead = e.instead(ev.slow)
 		r.Rest -= r.Preempted.Share
 	}
 	for n := range ev.n {

@@ -12,6 +12,7 @@ import (
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/reader/sched"
 )
 
 // Rule selects slow calls: those from a quantile up, the Top longest, or those of at least
@@ -54,6 +55,8 @@ type Options struct {
 	// Seed is the random seed. Equal seeds give equal reports.
 	Seed  uint64
 	Clock reader.Clock
+	// Sched are the scheduler events of each file of the trace, if they were recorded.
+	Sched []*sched.Log
 	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit.
 	MaxPaths int
 	// Calls are options for the passes. Paths and Nested are set as needed. Unmatched exits

@@ -40,10 +40,11 @@ var names = testnames.Names{main: "main", handle: "handle(int)", parse: "parse()
 type program struct{ threads []*thread }
 
 type thread struct {
-	now    uint64
-	events []reader.Event
-	args   []reader.Arg
-	rng    *rand.Rand
+	now      uint64
+	events   []reader.Event
+	args     []reader.Arg
+	payloads []reader.Payload
+	rng      *rand.Rand
 }
 
 func newProgram(threads int) *program {
@@ -57,13 +58,17 @@ func newProgram(threads int) *program {
 // Each implements calls.Source.
 func (p *program) Each(n int, fn func(int, *reader.Block) error) error {
 	for i, t := range p.threads {
-		args := t.args
+		args, payloads := t.args, t.payloads
 		for from := 0; from < len(t.events); from += 100 {
 			b := reader.Block{Thread: reader.Thread{Process: 7, Thread: int32(100 + i)}, Index: i}
 			b.Events = t.events[from:min(from+100, len(t.events))]
 			for len(args) > 0 && args[0].Event < from+100 {
 				b.Args = append(b.Args, reader.Arg{Event: args[0].Event - from, Value: args[0].Value})
 				args = args[1:]
+			}
+			for len(payloads) > 0 && payloads[0].Event < from+100 {
+				b.Payloads = append(b.Payloads, reader.Payload{Event: payloads[0].Event - from, Data: payloads[0].Data})
+				payloads = payloads[1:]
 			}
 			if err := fn(i%n, &b); err != nil {
 				return err

@@ -1,0 +1,205 @@
+package why_test
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/xray-tools/xray/explain/why"
+	"github.com/xray-tools/xray/reader"
+)
+
+// switched has the thread be off the processor: blocked, and then in the run queue.
+func (t *thread) switched(blocked, queued uint64) {
+	t.now += blocked + queued
+	t.event(reader.Custom, 0)
+	t.events[len(t.events)-1].Side = true
+	sw := reader.Switch{OffNS: blocked + queued, QueuedNS: queued, Involuntary: 1}
+	if blocked > 0 {
+		sw.Voluntary, sw.Involuntary = 1, 0
+	}
+	t.payloads = append(t.payloads, reader.Payload{Event: len(t.events) - 1, Data: reader.AppendSwitch(nil, sw)})
+}
+
+// known are options for a trace that tells when threads were off the processor.
+func known() why.Options {
+	o := options()
+	o.Calls.OffCPU = &reader.Clock{Frequency: 1_000_000_000}
+	return o
+}
+
+// A function in which threads are preempted again and again is no cause. Without the facts,
+// it looks like one.
+func TestPreemptedIsNotNamed(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(row, 1000, func() {
+			if slowAt(i) {
+				t.switched(0, 300_000+t.rng.Uint64N(300_000))
+			}
+		})
+		t.call(work, 2000)
+	})
+	if c := only(t, explain(t, p, options())); c.Func != row {
+		t.Errorf("without facts: %+v", c)
+	}
+	r := explain(t, p, known())
+	if len(r.Causes) != 0 || len(r.Suspects) != 0 {
+		t.Errorf("%+v, %+v", r.Causes, r.Suspects)
+	}
+	if r.Preempted == nil || r.Preempted.Share < 0.99 || r.Preempted.Dominates != 120 {
+		t.Errorf("%+v of %d", r.Preempted, r.Slow.Count)
+	}
+}
+
+// What is slow on the processor, or blocked, is found among calls that are slower by far
+// because they are preempted.
+func TestCauseAmongPreempted(t *testing.T) {
+	for _, blocked := range []bool{false, true} {
+		p := newProgram(4)
+		p.requests(3000, func(t *thread, i int) {
+			for _, fn := range []reader.FuncID{row, work, sort} {
+				t.call(fn, 1000, func() {
+					if t.rng.IntN(60) == 0 {
+						t.switched(0, 1_000_000+t.rng.Uint64N(3_000_000))
+					}
+					switch {
+					case fn != work || i%150 != 60:
+					case blocked:
+						t.switched(90_000, 2000)
+					default:
+						t.self(90_000)
+					}
+				})
+			}
+		})
+		c := only(t, explain(t, p, known()))
+		if c.Func != work || c.Kind.String() != "slower" || (c.Blocked > 0.9) != blocked || c.ByChance == blocked {
+			t.Errorf("blocked %v: %+v", blocked, c)
+		}
+		self := c.Paths[0].Affected.Ticks
+		if self < 89_000 || self > 120_000 {
+			t.Errorf("blocked %v: %v ticks in affected calls", blocked, self)
+		}
+	}
+}
+
+// A function waits although its name does not say so, and for whom the times tell.
+func TestBlockedForHolder(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(t *thread, _ int) {
+		t.call(row, 2000)
+		t.call(query, 500, func() {
+			t.call(work, 1000, func() {
+				if at := t.now % burst; t.now > burst && at < lasts {
+					t.switched(lasts-at, 0)
+				}
+			})
+		})
+	})
+	p.bursts(flush)
+	c := only(t, explain(t, p, known()))
+	if h := c.Holder; c.Func != work || c.Kind != why.Wait || h == nil || h.Self != flush || c.Blocked < 0.9 {
+		t.Errorf("%+v, %+v", c, h)
+	}
+}
+
+// Time on the processor is not waiting, whatever other threads do then.
+func TestComputingDoesNotWait(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(t *thread, _ int) { t.call(row, 2000); t.call(work, 1000, t.outlast) })
+	p.bursts(flush)
+	if c := only(t, explain(t, p, known())); c.Func != work || c.Kind != why.Slower || c.Holder != nil {
+		t.Errorf("%+v, %+v", c, c.Holder)
+	}
+}
+
+// A call that the recorder kept only because the thread was preempted in it is no call more
+// than usual, and its time is its caller's.
+func TestKeptByPreemption(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(query, 20_000, func() {
+			if t.rng.IntN(40) == 0 {
+				t.call(row, 100, func() { t.switched(0, 500_000) })
+			}
+			if slowAt(i) {
+				t.call(sort, 90_000)
+			} else {
+				t.call(sort, 9000)
+			}
+		})
+	})
+	o := known()
+	o.Pruned = 5000
+	r := explain(t, p, o)
+	if c := only(t, r); c.Func != sort || c.Kind != why.Slower {
+		t.Errorf("%+v", c)
+	}
+	for _, d := range r.Decomposition {
+		if d.Path[len(d.Path)-1] == row {
+			t.Errorf("row has a part of its own: %+v", d)
+		}
+	}
+}
+
+// What is hardly longer than usual calls vary is at most a suspect.
+func TestVariationIsNotNamed(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(t *thread, i int) {
+		n := uint64(1000)
+		if slowAt(i) {
+			n = 14_000
+		}
+		t.call(row, 8000+t.rng.Uint64N(20_000))
+		t.call(work, n)
+	})
+	r := explain(t, p, known())
+	if len(r.Causes) != 0 {
+		t.Errorf("%+v", r.Causes)
+	}
+}
+
+// Parts of the decomposition add up also where time was off the processor.
+func TestPartsSumOffCPU(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		p := newProgram(rapid.IntRange(1, 3).Draw(rt, "threads"))
+		funcs := []reader.FuncID{query, row, work, sort, lock, unlock}
+		p.requests(rapid.IntRange(20, 300).Draw(rt, "requests"), func(t *thread, _ int) {
+			for range 1 + t.rng.IntN(4) {
+				t.callArg(funcs[t.rng.IntN(len(funcs))], t.rng.Uint64N(3), 1+t.rng.Uint64N(300), func() {
+					if t.rng.IntN(3) == 0 {
+						t.call(funcs[t.rng.IntN(len(funcs))], 100, func() { t.switched(t.rng.Uint64N(2000), t.rng.Uint64N(2000)) })
+					}
+					if t.rng.IntN(5) == 0 {
+						t.switched(t.rng.Uint64N(2)*t.rng.Uint64N(9000), t.rng.Uint64N(9000))
+					}
+				})
+			}
+		})
+		o := known()
+		o.Slow = why.Rule{Quantile: rapid.SampledFrom([]float64{0.8, 0.95, 0.99}).Draw(rt, "slow")}
+		if rapid.Bool().Draw(rt, "top") {
+			o.Slow = why.Rule{Top: uint64(rapid.IntRange(1, 20).Draw(rt, "top"))}
+		}
+		o.Pruned = rapid.SampledFrom([]uint64{0, 200}).Draw(rt, "pruned")
+		r := explain(t, p, o)
+		if r.Usual.Count == 0 || r.Kept == 0 {
+			return
+		}
+		all, preempted, blocked := 0.0, 0.0, 0.0
+		for _, d := range r.Decomposition {
+			all += d.Slower + d.More + d.New + d.Blocked + d.Preempted
+			preempted += d.Preempted
+			blocked += d.Blocked
+		}
+		want := r.Slow.Mean - r.Usual.Mean
+		if math.Abs(all-want) > 1e-6 || math.Abs(r.Excess-want) > 1e-6 {
+			rt.Fatalf("parts add up to %v, the excess is %v, the means differ by %v", all, r.Excess, want)
+		}
+		if math.Abs(preempted-r.Preempted.Share*r.Excess) > 1e-6*(1+math.Abs(r.Excess)) {
+			rt.Fatalf("%v of %v preempted, but paths have %v", r.Preempted.Share, r.Excess, preempted)
+		}
+	})
+}

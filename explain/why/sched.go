@@ -1,0 +1,155 @@
+package why
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/reader/sched"
+)
+
+// Instead is a task that ran while slow calls waited for a processor.
+type Instead struct {
+	Task  reader.Task
+	Share float64 // of the time in the run queue during which it is known what ran
+}
+
+// scheduled returns what the scheduler did with a thread, or nil.
+func (e *explainer) scheduled(t reader.Thread) *sched.Thread {
+	if int(t.File) >= len(e.opts.Sched) || e.opts.Sched[t.File] == nil {
+		return nil
+	}
+	return e.opts.Sched[t.File].Thread(t.Thread)
+}
+
+// instead returns what ran while slow calls were in the run queue, the longest first.
+func (e *explainer) instead(slow []rootCall) (list []Instead) {
+	ran := make(map[reader.Task]uint64)
+	all := uint64(0)
+	for i := range slow {
+		v := &slow[i]
+		t := e.scheduled(v.id)
+		for _, o := range t.Off(v.start, v.start+v.duration) {
+			if o.Doubtful {
+				continue
+			}
+			for _, r := range t.Instead(&o, v.start, v.start+v.duration) {
+				if r.Task.TID > 0 {
+					ran[r.Task] += r.To - r.From
+					all += r.To - r.From
+				}
+			}
+		}
+	}
+	for task, ticks := range ran {
+		list = append(list, Instead{task, float64(ticks) / float64(all)})
+	}
+	slices.SortFunc(list, func(a, b Instead) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Task.PID, b.Task.PID),
+			cmp.Compare(a.Task.TID, b.Task.TID), cmp.Compare(a.Task.Name, b.Task.Name))
+	})
+	return list[:min(len(list), maxInstead)]
+}
+
+// maxInstead is the maximum number of tasks that a report has.
+const maxInstead = 10
+
+// wakeUp is an end of a gap that another thread of the process is known to have brought.
+type wakeUp struct {
+	gap    int // index in the gaps
+	tsc    uint64
+	thread int32
+	file   int32
+}
+
+// wakers is the pass that finds what threads had open when they woke others.
+type wakers struct {
+	list []wakeUp // by file, thread and time
+	open []openAt // by index in list
+	role func(reader.FuncID) Role
+}
+
+// openAt is the innermost function, other than one that releases a lock or waits.
+type openAt struct {
+	fn    reader.FuncID
+	depth uint32
+}
+
+// wakeUps finds the ends of gaps that threads of the process brought.
+func (e *explainer) wakeUps(gaps []gap, ids map[int]reader.Thread) (list []wakeUp) {
+	for i, g := range gaps {
+		id := ids[g.thread]
+		t := e.scheduled(id)
+		if t == nil {
+			continue
+		}
+		for _, o := range t.Off(g.start, g.end) {
+			woken := !o.Doubtful && !o.Interrupt && !o.SoftIRQ && o.Woken > g.start && o.Waker.TID > 0
+			if woken && o.Woken <= g.end+(g.end-g.start)/10 && e.opts.Sched[id.File].Thread(o.Waker.TID) != nil {
+				list = append(list, wakeUp{i, o.Woken, o.Waker.TID, id.File})
+			}
+		}
+	}
+	slices.SortStableFunc(list, func(a, b wakeUp) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.thread, b.thread), cmp.Compare(a.tsc, b.tsc))
+	})
+	return list
+}
+
+func (w *wakers) Calls(b *calls.Batch) error {
+	of := func(x *wakeUp) int {
+		return cmp.Or(cmp.Compare(x.file, b.Thread.File), cmp.Compare(x.thread, b.Thread.Thread))
+	}
+	from := sort.Search(len(w.list), func(i int) bool { return of(&w.list[i]) >= 0 })
+	to := from + sort.Search(len(w.list)-from, func(i int) bool { return of(&w.list[from+i]) > 0 })
+	if from == to {
+		return nil
+	}
+	mine := w.list[from:to]
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		at := sort.Search(len(mine), func(i int) bool { return mine[i].tsc >= c.Start })
+		for ; at < len(mine) && mine[at].tsc <= c.Start+c.Duration; at++ {
+			if o := &w.open[from+at]; (o.fn == 0 || c.Depth > o.depth) && w.role(c.Func) == Runs {
+				*o = openAt{c.Func, c.Depth}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *wakers) Merge(other *wakers) {
+	for i, o := range other.open {
+		if mine := &w.open[i]; mine.fn == 0 || o.fn != 0 && o.depth > mine.depth {
+			*mine = o
+		}
+	}
+}
+
+// holder returns who ended most of the time that a cause lost, if that was long enough.
+func (w *wakers) holder(cause int, gaps []gap) *Holder {
+	var total, most uint64
+	for _, g := range gaps {
+		if g.cause == cause && g.copy == 0 {
+			total += g.end - g.start
+		}
+	}
+	ended := make(map[reader.FuncID]uint64)
+	for i, o := range w.open {
+		if g := &gaps[w.list[i].gap]; g.cause == cause && g.copy == 0 && o.fn != 0 {
+			ended[o.fn] += g.end - g.start
+		}
+	}
+	var best reader.FuncID
+	for fn, ticks := range ended {
+		if ticks > most || ticks == most && fn < best {
+			best, most = fn, ticks
+		}
+	}
+	if most == 0 || 10*most < 3*total {
+		return nil
+	}
+	return &Holder{Evidence: ByWaking, Self: best, Scope: best, Covered: min(1, float64(most)/float64(total)), Ends: true}
+}
