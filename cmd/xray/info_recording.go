@@ -60,10 +60,22 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 		textFact[T]("program", cmp.Or(p.Exe, "unknown")),
 		textFact[T]("command", commandLine(p.Argv)),
 		textFact[T]("mode", modeOf(p)),
+		textFact[T]("switches", switchWords(p)),
 		textFact[T]("pruned", pruned),
 		textFact[T]("profile", profileWords(r)),
 		textFact[T]("scheduler", schedWords(r)),
 	}
+}
+
+// switchWords say whether the recorder noticed when threads were off the processor.
+func switchWords(p *reader.Process) string {
+	switch {
+	case p.OffCPU != "":
+		return "recorded (" + p.OffCPU + ")"
+	case p.NoOffCPU != "":
+		return "not recorded: " + p.NoOffCPU
+	}
+	return ""
 }
 
 // schedWords say how many scheduler events a file has.
@@ -96,6 +108,8 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		report.String("host", func(p *P) string { return p.Host }),
 		report.Bytes("page", func(p *P) uint64 { return p.PageSize }),
 		report.String("mode", func(p *P) string { return p.Mode }),
+		report.String("offcpu", func(p *P) string { return p.OffCPU }),
+		report.String("no_offcpu", func(p *P) string { return p.NoOffCPU }),
 		count("threshold_ns", func(p *P) uint64 { return p.ThresholdNS }),
 		count("depth_limit", func(p *P) uint64 { return uint64(p.Depth) }),
 		report.String("recorder_version", func(p *P) string { return p.Recorder }),

@@ -191,6 +191,11 @@ func (b *bench) measure(clang string, w workload) (samples, error) {
 				all[name] = append(all[name], values...)
 			}
 			if ring == "262144" {
+				without, err := b.run("start=0,offcpu=0,ring=" + ring)
+				if err != nil {
+					return nil, err
+				}
+				all["no switches"] = append(all["no switches"], without["record"]...)
 				for i, v := range s["record"] {
 					all["ratio"] = append(all["ratio"], v/s["floor"][i])
 				}
@@ -309,6 +314,7 @@ var rows = []struct{ title, name string }{
 	{"count", "count"},
 	{"a clock read and two stores for each event", "floor"},
 	{"**record**, rings of 256 kB", "record"},
+	{"the same without noticing switches", "no switches"},
 	{"**record**, rings of 1 MB", "record, 1 MB"},
 	{"record to a file that `xray record` writes", "observed"},
 	{"record to a file that the program writes", "stream"},
