@@ -3,6 +3,7 @@ package convert
 import (
 	"strconv"
 
+	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
@@ -16,6 +17,7 @@ type offSpan struct {
 	place      string // how exactly the time is known; "" if it is
 	switches   string // "" but in the first span of a gap
 	by         string // what ran instead, or ended the wait; "" if that is not known
+	waker      int32  // thread of the process that woke this one at the start; 0 for none
 }
 
 // offSpans returns the spans of a gap. The thread noticed the gap at its end. So that is
@@ -38,11 +40,11 @@ func (t *timeline) offSpans(g *calls.Gap) []offSpan {
 		if !g.QueueKnown {
 			state = "blocked or in the run queue"
 		}
-		list = append(list, offSpan{state, start, start + g.Blocked, place, switches, ""})
+		list = append(list, offSpan{state, start, start + g.Blocked, place, switches, "", 0})
 		switches = ""
 	}
 	if g.Queued > 0 {
-		list = append(list, offSpan{"in the run queue", start + g.Blocked, g.To, place, switches, ""})
+		list = append(list, offSpan{"in the run queue", start + g.Blocked, g.To, place, switches, "", 0})
 	}
 	return list
 }
@@ -67,6 +69,10 @@ func (p *Perfetto) gaps(t *perfettoThread, b *calls.Batch) {
 			}
 			if s.by != "" {
 				event = annotateText(event, "by", s.by)
+			}
+			if s.waker != 0 {
+				event = appendFlow(event, wakeID(b.Thread, s.start))
+				p.wake(reader.Thread{File: b.Thread.File, Process: b.Thread.Process, Thread: s.waker}, wakeUp{s.start, b.Thread})
 			}
 			p.outOfOrder(t, max(0, p.time.at(s.start)), event)
 			p.outOfOrder(t, max(0, p.time.at(s.end)), appendPresent(appendPresent(nil, eventType, sliceEnd), eventTrack, track))

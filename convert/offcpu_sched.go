@@ -2,9 +2,14 @@ package convert
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"slices"
+	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -26,7 +31,11 @@ func (t *timeline) spansOf(opts *Options, thread reader.Thread, g *calls.Gap) []
 		if !o.Runnable() {
 			list = append(list, offSpan{state: "blocked", start: o.Out, end: o.Woken, by: wokenBy(&o)})
 		}
-		list = append(list, offSpan{state: "in the run queue", start: o.Ready(), end: o.In, by: ranInstead(own.Instead(&o, 0, o.In))})
+		span := offSpan{state: "in the run queue", start: o.Ready(), end: o.In, by: ranInstead(own.Instead(&o, 0, o.In))}
+		if o.Woken != 0 && !o.Interrupt && !o.SoftIRQ && opts.Sched[thread.File].Thread(o.Waker.TID) != nil {
+			span.waker = o.Waker.TID
+		}
+		list = append(list, span)
 	}
 	if len(list) == 0 {
 		return known
@@ -80,4 +89,44 @@ func ranInstead(runs []sched.Run) string {
 		return ""
 	}
 	return "behind " + strings.Join(names, ", ")
+}
+
+// wakeID identifies a wake-up of a thread among the flows of a trace.
+func wakeID(woken reader.Thread, tsc uint64) uint64 {
+	h := fnv.New64a()
+	_ = binary.Write(h, binary.LittleEndian, []uint64{uint64(woken.File), uint64(uint32(woken.Thread)), tsc})
+	return max(1, h.Sum64())
+}
+
+// wakeUp is a moment at which a thread woke another one of its process.
+type wakeUp struct {
+	tsc   uint64
+	woken reader.Thread
+}
+
+// wake shows where a thread woke another one, with a flow to where that begins to wait for a
+// CPU. If nothing is known of the thread yet, it is shown with its first calls.
+func (p *Perfetto) wake(waker reader.Thread, w wakeUp) {
+	t := p.byThread[waker]
+	if t == nil {
+		p.pendingWakes[waker] = append(p.pendingWakes[waker], w)
+		return
+	}
+	event := appendPresent(nil, eventType, instantEvent)
+	event = appendPresent(event, eventName, t.name("wakes thread "+strconv.Itoa(int(w.woken.Thread))))
+	p.outOfOrder(t, max(0, p.time.at(w.tsc)), appendFlow(event, wakeID(w.woken, w.tsc)))
+}
+
+// wakesBefore shows the wake-ups by a thread that are known before its first calls.
+func (p *Perfetto) wakesBefore(t *perfettoThread) {
+	p.byThread[t.thread] = t
+	for _, w := range p.pendingWakes[t.thread] {
+		p.wake(t.thread, w)
+	}
+	delete(p.pendingWakes, t.thread)
+}
+
+// appendFlow makes an event part of a flow.
+func appendFlow(event []byte, id uint64) []byte {
+	return protowire.AppendFixed64(protowire.AppendTag(event, eventFlow, protowire.Fixed64Type), id)
 }

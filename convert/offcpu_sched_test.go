@@ -16,12 +16,13 @@ func TestSpansOfSchedulerEvents(t *testing.T) {
 		return reader.SchedEvent{TSC: tsc, Task: from, Other: to, Kind: reader.Switched, State: state}
 	}
 	log := sched.New(&reader.Recording{Process: reader.Process{PID: 7}, Sched: reader.Sched{
-		Tasks: []reader.Task{{PID: 7, TID: 7, Name: "prog"}, {PID: 20, TID: 20, Name: "hog"}, {PID: 30, TID: 31, Name: "cat"}},
+		Tasks: []reader.Task{{PID: 7, TID: 7, Name: "prog"}, {PID: 20, TID: 20, Name: "hog"}, {PID: 30, TID: 31, Name: "cat"}, {PID: 7, TID: 8, Name: "prog"}},
 		Parts: []reader.SchedPart{{From: 1, To: 900, Events: []reader.SchedEvent{
 			switched(100, 1, 2, 'S'), {TSC: 150, Task: 3, Other: 1, Kind: reader.Waking}, switched(160, 2, 1, 'R'),
 			switched(200, 1, 2, 'R'), switched(230, 2, 3, 'R'), switched(240, 3, 1, 'S'),
 			switched(300, 1, 2, 'S'), {TSC: 350, Task: 2, Other: 1, Kind: reader.Waking, Flags: reader.WokenByInterrupt}, switched(360, 2, 1, 'R'),
-			switched(400, 1, 2, 'S'),
+			switched(400, 1, 2, 'S'), {TSC: 420, Task: 4, Other: 1, Kind: reader.Waking}, switched(430, 2, 1, 'R'),
+			switched(600, 1, 2, 'S'),
 		}}},
 	}})
 	opts := &Options{Sched: []*sched.Log{log}}
@@ -44,8 +45,12 @@ func TestSpansOfSchedulerEvents(t *testing.T) {
 			{state: "blocked", start: 300, end: 350, switches: switches, by: "in state S, woken by an interrupt"},
 			{state: "in the run queue", start: 350, end: 360, by: "behind hog (thread 20)"},
 		}},
+		{390, 440, []offSpan{
+			{state: "blocked", start: 400, end: 420, switches: switches, by: "in state S, woken by prog (thread 8)"},
+			{state: "in the run queue", start: 420, end: 430, by: "behind hog (thread 20)", waker: 8},
+		}},
 		// What the events do not tell is as without them.
-		{390, 500, time.offSpans(gap(390, 500))},
+		{590, 700, time.offSpans(gap(590, 700))},
 		{161, 199, time.offSpans(gap(161, 199))},
 		{120, 250, time.offSpans(gap(120, 250))},
 	} {

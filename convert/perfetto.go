@@ -25,7 +25,8 @@ import (
 // many records the trace lost. Calls that Options.LeftOut describes are shown as slices,
 // with their number and their time, and as a counter for each thread. Times off the
 // processor are slices on a track below that of their thread. With Options.Sched, an
-// annotation says what ran instead, or what ended the wait. Each sentence of
+// annotation says what ran instead, or what ended the wait, and a flow leads there from the
+// thread of the process that did. Each sentence of
 // Options.Caveats has a track.
 //
 // If the frequency is unknown, a nanosecond stands for a tick. Times before Options.Base
@@ -41,6 +42,9 @@ type Perfetto struct {
 	tracks  tracks
 	threads perThread[*perfettoThread]
 	last    int64 // of all threads: time of the latest packet
+	// byThread has the threads that have calls, and pendingWakes the wake-ups by others.
+	byThread     map[reader.Thread]*perfettoThread
+	pendingWakes map[reader.Thread][]wakeUp
 }
 
 // perfettoThread is the state of a sequence of packets.
@@ -118,7 +122,10 @@ const (
 
 // NewPerfetto starts the trace.
 func NewPerfetto(w io.Writer, opts Options) *Perfetto {
-	p := &Perfetto{out: newOutput(w), opts: opts, time: opts.timeline()}
+	p := &Perfetto{
+		out: newOutput(w), opts: opts, time: opts.timeline(),
+		byThread: make(map[reader.Thread]*perfettoThread), pendingWakes: make(map[reader.Thread][]wakeUp),
+	}
 	p.tracks = newTracks(&p.opts)
 	if opts.Epoch != 0 {
 		var snapshot []byte
@@ -135,6 +142,9 @@ func NewPerfetto(w io.Writer, opts Options) *Perfetto {
 // Calls implements [calls.Sink].
 func (p *Perfetto) Calls(b *calls.Batch) error {
 	t := p.thread(b)
+	if p.byThread[t.thread] != t && len(p.opts.Sched) > 0 {
+		p.wakesBefore(t)
+	}
 	if p.plain(t, b) {
 		p.plainCalls(t, b)
 	} else {

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/sched"
@@ -197,6 +199,9 @@ func TestSchedSaysWho(t *testing.T) {
 	if ms := byHog * 1000 / r.Clock.Frequency; ms < 10 || byUnknown > queued/50 {
 		t.Errorf("the hog ran for %d ms in the place of the program, of %d ticks in the run queue; %d are unknown", ms, queued, byUnknown)
 	}
+	if r.Process.OffCPU != "" {
+		checkPerfetto(t, path)
+	}
 	// The kernel's clock is the trace's: nothing is recorded while a thread does not run.
 	records, asleep := 0, 0
 	for block, err := range tr.Blocks(reader.ThreadOrder) {
@@ -216,6 +221,57 @@ func TestSchedSaysWho(t *testing.T) {
 	}
 	if records < 1000 || asleep > 0 {
 		t.Errorf("%d of %d records are of threads that did not run", asleep, records)
+	}
+}
+
+// checkPerfetto checks that the timeline names who ran and who woke the waiter, and has flows
+// between the two threads.
+func checkPerfetto(t *testing.T, path string) {
+	t.Helper()
+	out := path + ".pftrace"
+	if o := runHere("xray", "convert", "-f", "perfetto", "-o", out, path); o.status != 0 {
+		t.Fatal(o)
+	}
+	data, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{"woken by signaller", "behind hogtask", "wakes thread "} {
+		if !bytes.Contains(data, []byte(text)) {
+			t.Errorf("the timeline does not say %q", text)
+		}
+	}
+	ends := make(map[uint64]int) // of flows
+	var find func(data []byte, path ...protowire.Number)
+	find = func(data []byte, path ...protowire.Number) {
+		for len(data) > 0 {
+			field, kind, n := protowire.ConsumeTag(data)
+			size := protowire.ConsumeFieldValue(field, kind, data[max(0, n):])
+			if n < 0 || size < 0 {
+				t.Fatal("the timeline is no protobuf")
+			}
+			value := data[n : n+size]
+			switch {
+			case field != path[0]:
+			case kind == protowire.Fixed64Type:
+				id, _ := protowire.ConsumeFixed64(value)
+				ends[id]++
+			default:
+				inner, _ := protowire.ConsumeBytes(value)
+				find(inner, path[1:]...)
+			}
+			data = data[n+size:]
+		}
+	}
+	find(data, 1, 11, 47) // packet, track event, flow
+	whole := 0
+	for _, n := range ends {
+		if n == 2 {
+			whole++
+		}
+	}
+	if whole < 40 || whole < len(ends) {
+		t.Errorf("%d of %d flows have two ends", whole, len(ends))
 	}
 }
 
