@@ -73,6 +73,7 @@ var modes = []mode{
 	{"count", []string{"--count"}},
 	{"profile", []string{"--profile"}},
 	{"prune", []string{"--prune", "2us"}},
+	{"libcalls", []string{"--libcalls=all", "--limit", "4G"}},
 }
 
 // scratch is what the tests share.

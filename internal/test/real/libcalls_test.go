@@ -1,0 +1,80 @@
+//go:build linux && amd64
+
+package real
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The locks of servers are known, although no function of theirs that takes one logs it, and
+// xray io knows what went over their sockets.
+func TestLibcalls(t *testing.T) {
+	if os.Getenv("XRAY_REAL") == "" {
+		t.Skip("takes XRAY_REAL=1")
+	}
+	for _, p := range programs {
+		for _, l := range p.loads {
+			least, ok := map[string]uint64{"memcached/server": 4000, "redis/server": 3}[p.name+"/"+l.name]
+			if !ok {
+				continue
+			}
+			t.Run(p.name, func(t *testing.T) {
+				s := startSession(t, l, run{src: p.build(t, instrumented), record: []string{"--libcalls"}})
+				if _, err := l.drive(s); err != nil {
+					t.Fatalf("%v\n%s", err, s.said())
+				}
+				if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
+					t.Fatal(err)
+				}
+				checkTraces(t, l, s)
+				checkLocks(t, s, least)
+			})
+		}
+	}
+}
+
+// checkLocks wants locks to be taken so often at least, by address, and as often released.
+func checkLocks(t *testing.T, s *session, least uint64) {
+	var taken, holds, moved uint64
+	for _, trace := range s.traceFiles(t) {
+		var locks struct {
+			Locks []struct {
+				Address      *string
+				Taken, Holds uint64
+			}
+		}
+		var io struct {
+			ReadBytes    uint64 `json:"read_bytes"`
+			WrittenBytes uint64 `json:"written_bytes"`
+		}
+		for command, to := range map[string]any{"locks": &locks, "io": &io} {
+			out, err := exec.Command(xray(t), command, "--top", "0", "--format", "json", trace).Output()
+			if err != nil {
+				t.Fatalf("%s %s: %v", command, filepath.Base(trace), err)
+			}
+			if err := json.Unmarshal(out, to); err != nil {
+				t.Fatalf("%s %s: %v", command, filepath.Base(trace), err)
+			}
+		}
+		for _, l := range locks.Locks {
+			if l.Address == nil {
+				t.Errorf("%s: a lock without address, taken %d times", filepath.Base(trace), l.Taken)
+			}
+			taken += l.Taken
+			holds += l.Holds
+		}
+		moved += min(io.ReadBytes, io.WrittenBytes)
+	}
+	t.Logf("%d locks taken, %d holds", taken, holds)
+	if taken < least || holds+holds/100+2 < taken {
+		t.Errorf("locks were taken %d times, and held %d times; want at least %d", taken, holds, least)
+	}
+	if moved < 10_000 {
+		t.Errorf("only %d bytes were read and written", moved)
+	}
+}
