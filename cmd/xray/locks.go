@@ -124,6 +124,8 @@ func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Fun
 			is.Role = locks.Unlock
 		case cond.MatchString(name):
 			is.Role = locks.Condition
+		case strings.HasPrefix(last, "~"):
+			is.Class = "" // of a class that is named after a lock
 		case try.MatchString(last):
 			is.Role, is.Shared = locks.TryLock, shared.MatchString(last)
 		case lock.MatchString(name):

@@ -237,7 +237,7 @@ func (s *sweep) suspended(th *thread, o *op) *hold {
 	}
 	i := slices.IndexFunc(th.holds, func(h *hold) bool { return h.logged && h.addr == o.addr && !h.recursive && !h.suspended })
 	if i < 0 {
-		return nil
+		return th.innermost() // what is logged is something else
 	}
 	return th.holds[i]
 }

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strconv"
 	"unicode"
 	"unicode/utf8"
@@ -37,6 +38,9 @@ func (e *Event) Name() string {
 	if mark, ok := e.Mark(); ok {
 		return mark.String()
 	}
+	if d, ok := reader.ParseDescriptor(e.Data); ok {
+		return fmt.Sprintf("descriptor %d is %s", d.FD, d)
+	}
 	return "custom event"
 }
 
@@ -55,6 +59,9 @@ func (e *Event) IsText() bool {
 // String returns the name and the payload of the event, as text or as hexadecimal bytes.
 func (e *Event) String() string {
 	if _, ok := e.Mark(); ok {
+		return e.Name()
+	}
+	if _, ok := reader.ParseDescriptor(e.Data); ok && e.Kind == reader.Custom {
 		return e.Name()
 	}
 	if e.IsText() {
