@@ -121,6 +121,8 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 	}
 	byID := s.Names != nil && strings.Contains(text, "#")
 	var found atomic.Bool
+	var lock sync.Mutex
+	others := make(map[string]bool) // names of functions that do not match, until one does
 	s.Note(func() string {
 		switch {
 		case found.Load():
@@ -128,12 +130,22 @@ func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, erro
 		case s.Names == nil:
 			return fmt.Sprintf("no function matches --%s %q: without a map (-m), functions are called by number, like #18", flag, re)
 		}
-		return fmt.Sprintf("no function that was called matches --%s %q", flag, re)
+		note := fmt.Sprintf("no function that was called matches --%s %q", flag, re)
+		lock.Lock()
+		defer lock.Unlock()
+		if like := nearest(text, others); len(like) > 0 {
+			note += ". The nearest names are " + strings.Join(like, ", ")
+		}
+		return note
 	})
 	return func(id reader.FuncID) bool {
 		keep := re.MatchString(symbolize.Label(s.Names, id)) || byID && re.MatchString(symbolize.Label(nil, id))
 		if keep {
 			found.Store(true)
+		} else if !found.Load() {
+			lock.Lock()
+			others[symbolize.Shorten(symbolize.Label(s.Names, id))] = true
+			lock.Unlock()
 		}
 		return keep
 	}, nil
