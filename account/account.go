@@ -156,6 +156,12 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		at := t.index(p.Func)
 		t.durations.AddWeight(at, p.Self)
 		t.durations.AddWeight(at, p.OpenSelf)
+		if a.opts.OffCPU {
+			t.special(at).self.add(p.SelfOff)
+			if p.Nested+p.OpenNested == 0 {
+				t.special(at).total.add(p.TotalOff)
+			}
+		}
 		t.durations.AddOctaves(at, p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
 		if p.Open == 0 && p.Nested == 0 {
 			continue

@@ -99,6 +99,7 @@ func (p *Pprof) Sums(s *calls.Sums) error {
 			t := thread.tally(id)
 			t.calls += n
 			t.selfTSC += path.Self + path.OpenSelf
+			thread.addOff(id, path.SelfOff)
 		}
 	}
 	p.first, p.last = min(p.first, s.First), max(p.last, s.Last)

@@ -33,8 +33,11 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	people := report.People{r.head(&all, rows.length()), report.Picture(func(w io.Writer) error {
 		return r.WriteSVG(w, names, SVGView{Metric: v.Metric})
 	})}
-	if len(list) < rows.length() {
-		people = append(people, report.Paragraph("The "+label.Count(uint64(len(list)), "heaviest stack", "heaviest stacks")+":"))
+	switch {
+	case len(list) == 0 && rows.length() > 0:
+		people = append(people, report.Paragraph("No stack has "+metricWords[v.Metric]+"."))
+	case len(list) < rows.length():
+		people = append(people, report.Paragraph("The "+heaviestStacks(len(list))+":"))
 	}
 	for i := range list {
 		people = append(people, r.section(v.Metric, &list[i], i+1, v.Metric.own(&all)))
@@ -67,6 +70,13 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 				Missing(func(p *pathRow) bool { return p.Depth >= maxFrames }).Flat(),
 		)},
 	}
+}
+
+func heaviestStacks(n int) string {
+	if n == 1 {
+		return "heaviest stack"
+	}
+	return label.Grouped(uint64(n)) + " heaviest stacks"
 }
 
 // head is the sentence above the stacks.

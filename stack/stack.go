@@ -144,6 +144,7 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 	sums := a.thread(&calls.Batch{Thread: s.Thread, Index: s.Index}).sums
 	for i, id := range s.PathsIn(a.paths) {
 		p := &s.Paths[i]
+		sums.addOff(id, p.SelfOff)
 		if p.Open > 0 {
 			sums.addOpen(id, amounts{p.Open, p.OpenTotal, p.OpenSelf})
 		}

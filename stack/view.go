@@ -23,7 +23,10 @@ const (
 
 var metricNames = [...]string{"time", "count", "cpu", "blocked", "queued"}
 
-// titles of flame graphs.
+// metricWords name what stacks may have none of.
+var metricWords = [...]string{"time", "calls", "time on the processor", "blocked time", "time in the run queue"}
+
+// metricTitles are the titles of flame graphs.
 var metricTitles = [...]string{
 	"Time by call path", "Calls by call path", "Time on the processor by call path",
 	"Blocked time by call path", "Time in the run queue by call path",

@@ -122,3 +122,51 @@ func TestWakers(t *testing.T) {
 		}
 	}
 }
+
+// A profile has the time off the processor of its paths.
+func TestOffCPUOfProfile(t *testing.T) {
+	r := &reader.Recording{
+		Process: reader.Process{PID: 7, OffCPU: "rseq"},
+		Profiles: []reader.Profile{{Process: 7, Thread: 7, First: 1000, Last: 9000, Paths: []reader.ProfilePath{
+			{Func: 1, Parent: -1, Count: 1, Total: 4000, Min: 4000, Max: 4000, Octaves: make([]uint64, reader.ProfileOctaves)},
+			{Func: 2, Parent: 0, Count: 2, Total: 3000, Min: 1000, Max: 2000, Octaves: make([]uint64, reader.ProfileOctaves),
+				Off: reader.NewProfileOff(3, 800, 300)},
+			{Func: 1, Parent: 1, Count: 1, Total: 500, Min: 500, Max: 500, Octaves: make([]uint64, reader.ProfileOctaves),
+				Off: reader.NewProfileOff(1, 400, 0)}, // more than the path has, in ticks
+		}}},
+	}
+	for i := range r.Profiles[0].Paths {
+		p := &r.Profiles[0].Paths[i]
+		p.Octaves[12] = p.Count
+	}
+	var out bytes.Buffer
+	w := tracewrite.NewFDR(&out, reader.Header{CycleFrequency: 2e9, Recorder: true}, tracewrite.Options{Recording: r})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "trace.xray")
+	if err := os.WriteFile(file, out.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	trace, err := reader.Open(reader.Options{}, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	a := stack.New(stack.Options{OffCPU: true})
+	if err := calls.RunSums(trace, calls.Options{OffCPU: &reader.Clock{Frequency: 2e9}}, a, &calls.Stats{}); err != nil {
+		t.Fatal(err)
+	}
+	clock := reader.Clock{Frequency: 2e9}
+	for metric, want := range map[stack.Metric]string{
+		stack.Blocked: "#1;#2 500\n#1;#2;#1 250\n", stack.Queued: "#1;#2 300\n", stack.CPU: "#1 500\n#1;#2 450\n",
+	} {
+		var got bytes.Buffer
+		if err := a.Report(clock).WriteFolded(&got, nil, stack.FoldedView{Metric: metric}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got.String()); diff != "" {
+			t.Errorf("%v (-want +got):\n%s", metric, diff)
+		}
+	}
+}

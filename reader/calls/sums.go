@@ -36,6 +36,9 @@ type Sum struct {
 	Octaves            []uint64 // calls that ended, by the length of their ticks in bits
 	// Open is the number of calls that had not ended. They last until Sums.Last.
 	Open, OpenTotal, OpenSelf uint64
+	// SelfOff is the part of Self and OpenSelf off the processor, with Options.OffCPU. TotalOff
+	// adds what is in the paths below, and is 0 in folds.
+	SelfOff, TotalOff Off
 	// Nested is the part of Total in calls made while another call of Func was open, and
 	// OpenNested that of OpenTotal.
 	Nested, OpenNested uint64
@@ -91,7 +94,7 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 			if f.Thread != nil && !f.Thread(thread) {
 				continue
 			}
-			s := sumsOf(p, f, opts.Alias)
+			s := sumsOf(p, f, &opts)
 			s.Thread, s.Index = thread, stats.Threads
 			stats.addSums(s)
 			if err := sink.Sums(s); err != nil {
@@ -102,7 +105,8 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 	return nil
 }
 
-func sumsOf(p *reader.Profile, f *filter, alias func(reader.FuncID) reader.FuncID) *Sums {
+func sumsOf(p *reader.Profile, f *filter, opts *Options) *Sums {
+	alias := opts.Alias
 	if alias == nil {
 		alias = func(fn reader.FuncID) reader.FuncID { return fn }
 	}
@@ -143,8 +147,32 @@ func sumsOf(p *reader.Profile, f *filter, alias func(reader.FuncID) reader.FuncI
 		fold.take(from.Inside)
 		s.Folds = append(s.Folds, fold)
 	}
+	if opts.OffCPU != nil {
+		s.addOff(p, opts.OffCPU)
+	}
 	s.apply(f)
 	return s
+}
+
+// addOff adds the times off the processor. The kernel's clocks and the TSC may differ by a
+// little, so a time is at most the self time.
+func (s *Sums) addOff(p *reader.Profile, clock *reader.Clock) {
+	off := func(from *reader.ProfileOff, to *Sum) Off {
+		self := addSaturating(to.Self, to.OpenSelf)
+		queued := min(clock.Ticks(from.Queued), self)
+		return Off{Blocked: min(clock.Ticks(from.Blocked), self-queued), Queued: queued}
+	}
+	for i := range s.Folds {
+		s.Folds[i].SelfOff = off(&p.Folds[i].Off, &s.Folds[i])
+	}
+	for i := len(s.Paths) - 1; i >= 0; i-- { // callers come first
+		to := &s.Paths[i]
+		to.SelfOff = off(&p.Paths[i].Off, to)
+		to.TotalOff.Add(to.SelfOff)
+		if to.Parent >= 0 {
+			s.Paths[to.Parent].TotalOff.Add(to.TotalOff)
+		}
+	}
 }
 
 // isNested reports whether the function of a path also occurs earlier on it.
@@ -209,6 +237,7 @@ func (s *Sum) drop() {
 	s.Count, s.Total, s.Self, s.Min, s.Max, s.Octaves = 0, 0, 0, 0, 0, nil
 	s.Open, s.OpenTotal, s.OpenSelf = 0, 0, 0
 	s.Nested, s.OpenNested = 0, 0
+	s.SelfOff, s.TotalOff = Off{}, Off{}
 }
 
 // keepSum is keep for a path.
