@@ -180,8 +180,11 @@ func decodeJump(code []byte, at uint64) (address, slot uint64) {
 	if len(code) > 4 && string(code[:4]) == "\xf3\x0f\x1e\xfa" { // endbr64
 		code, at = code[4:], at+4
 	}
-	inst, err := x86asm.Decode(code, 64)
-	if err != nil || inst.Op != x86asm.JMP {
+	// The decoder panics on some instructions that the code cuts off.
+	var whole [2 * maxInstruction]byte
+	n := copy(whole[:], code)
+	inst, err := x86asm.Decode(whole[:], 64)
+	if err != nil || inst.Op != x86asm.JMP || inst.Len > n {
 		return 0, 0
 	}
 	next := at + uint64(inst.Len)
