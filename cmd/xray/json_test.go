@@ -42,6 +42,8 @@ var rareKeys = map[string][]string{
 	// Of traces that say when threads were off the processor.
 	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns"},
 	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns"},
+	// Of traces with scheduler events.
+	"locks": {"by_waker_ns", "queued_ns", "woken_count", "woken_ns"},
 
 	"info": {"folded_calls", "lost_calls"},
 	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns",

@@ -10,6 +10,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/locks"
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -52,6 +53,7 @@ func (c *lockReport) run(s *session.Session) error {
 	opts := locks.Options{
 		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Short: s.ShortTicks(), MaxPaths: lockPaths(s),
 		Continue: s.Continue,
+		Wakers:   wakers.NewLogs(s.Trace),
 	}
 	var err error
 	if opts.Function, err = c.which.functions(s); err != nil {

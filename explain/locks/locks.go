@@ -29,6 +29,7 @@ import (
 	"math"
 	"runtime"
 
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -83,6 +84,9 @@ type Options struct {
 	// Unmatched and Continue are as in calls.Options.
 	Unmatched func(*calls.Unmatched) error
 	Continue  func(from, to reader.FuncID) bool
+	// Wakers are the scheduler events of the trace. With them, the thread that ended the sleep
+	// of a waiter counts as the holder where no hold is recorded. May be nil.
+	Wakers *wakers.Logs
 	// Waited, if not nil, is called for each selected wait when it ends.
 	Waited func(*Wait)
 }
@@ -117,6 +121,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 		}
 	}
 	r := &recognizer{sweep: s}
+	s.woke = r.wokeIn
 	src := byTime{trace: t, shards: opts.Shards, after: r.sweepWindow}
 	_, last, err := calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true, Continue: opts.Continue, Budget: budget}, func() *recognizer { return r })
 	if err != nil {

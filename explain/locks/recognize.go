@@ -57,9 +57,10 @@ type recognizer struct {
 // calls, not from call paths, which may be folded.
 type openCall struct {
 	role             Role
-	through          bool   // an outer function wants the locks that are taken in it
-	inLock, inUnlock bool   // it is inside such a call
-	who              uint32 // depth of the function that wants a lock that this call takes, from 1; 0 for none
+	through          bool         // an outer function wants the locks that are taken in it
+	inLock, inUnlock bool         // it is inside such a call
+	who              uint32       // depth of the function that wants a lock that this call takes, from 1; 0 for none
+	path             calls.PathID // only with Options.Wakers
 }
 
 // reading is the state of a thread.
@@ -79,6 +80,7 @@ type reading struct {
 	held  int
 	since uint64
 	self  map[reader.FuncID]uint64
+	wakeups
 }
 
 // lockCall is an open call of a Lock function.
@@ -100,10 +102,14 @@ func (r *recognizer) Merge(*recognizer) {}
 func (r *recognizer) Calls(b *calls.Batch) error {
 	r.learn(b.Paths)
 	for len(r.threads) <= b.Index {
-		r.threads = append(r.threads, &reading{self: make(map[reader.FuncID]uint64)})
+		r.threads = append(r.threads, nil)
 	}
 	r.register(b)
 	th := r.threads[b.Index]
+	if th == nil {
+		th = &reading{self: make(map[reader.FuncID]uint64), wakeups: wakeups{times: r.opts.Wakers.Wakeups(b.Thread)}}
+		r.threads[b.Index] = th
+	}
 	opens, args, results := b.Opens, b.Args, b.Results
 	openUpTo := func(n int) {
 		for ; len(opens) > 0 && opens[0].Call <= n; opens = opens[1:] {
@@ -160,6 +166,13 @@ func (r *recognizer) enter(th *reading, o *calls.Open) {
 			c.who = caller.who
 		}
 	}
+	if r.opts.Wakers != nil {
+		caller := calls.PathID(0)
+		if n := len(th.calls); n > 0 {
+			caller = th.calls[n-1].path
+		}
+		c.path = r.paths.Child(caller, o.Func)
+	}
 	th.calls = append(th.calls, c)
 }
 
@@ -207,6 +220,7 @@ func (r *recognizer) passTo(th *reading, o *calls.Open) {
 }
 
 func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
+	th.upTo(o.Start)
 	r.enter(th, o)
 	r.passTo(th, o)
 	next := op{time: o.Start, thread: b.Index, fn: o.Func, addr: o.Arg, logged: o.Args}
@@ -232,6 +246,7 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 // ended handles the end of a call. failed means that its result is not 0.
 func (r *recognizer) ended(b *calls.Batch, th *reading, c *calls.Call, args []calls.Arg, failed bool) {
 	end := c.Start + c.Duration
+	th.upTo(end)
 	ended := th.calls[len(th.calls)-1]
 	th.calls = th.calls[:len(th.calls)-1]
 	r.passTail(th, end)
@@ -353,7 +368,7 @@ func (r *recognizer) acquire(th *reading, o op) {
 // finish ends the waits that would have ended with the next event.
 func (r *recognizer) finish() {
 	for _, th := range r.threads {
-		if th.tail != nil {
+		if th != nil && th.tail != nil {
 			if th.tail.kind != opRelease {
 				th.tail.kind = opStuck
 			}

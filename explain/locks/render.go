@@ -37,6 +37,8 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Count("unseen_ends", func(r *Report) uint64 { return r.Gaps }),
 			report.Count("unmatched_unlocks", func(r *Report) uint64 { return r.Orphans }),
 			report.Count("handed_over", func(r *Report) uint64 { return r.Handed }),
+			report.Count("woken_count", func(r *Report) uint64 { return r.Woken.Count }).When(r.Wakers),
+			report.Time("woken", func(r *Report) uint64 { return r.Woken.Ticks }).When(r.Wakers),
 		).Hidden(),
 		d.locks(),
 	}
@@ -119,12 +121,13 @@ func (d *describer) locks() report.Node {
 		report.Count("convoy_count", func(l *numbered) uint64 { return l.Queued.Count }).Titled("convoys").Least(),
 		report.Time("convoy_total", func(l *numbered) uint64 { return l.Queued.Ticks }).Titled("together").Least(),
 		report.Sum("no_holder", func(l *numbered) quantile.Sum { return l.Free() }).ForPrograms(),
+		report.Sum("queued", func(l *numbered) quantile.Sum { return l.Queuing }).ForPrograms().When(d.Wakers),
 		report.Thread("longest_hold", func(l *numbered) reader.Thread { return l.Longest.Thread }).Missing(free).ForPrograms(),
 		report.Moment("longest_hold_start", func(l *numbered) uint64 { return l.Longest.Start }).Missing(free).ForPrograms(),
 		report.Path("longest_hold_path", func(l *numbered) []reader.FuncID { return l.Longest.Path }).Missing(free).ForPrograms(),
 		report.Rows("waiting_paths", func(l *numbered) *report.TableNode { return d.waitPaths(l.LockReport) }, nil),
 		report.Rows("holding_paths", func(l *numbered) *report.TableNode { return d.holdPaths(l.LockReport) }, nil),
-		report.Rows("blame", func(l *numbered) *report.TableNode { return blame(l.LockReport) }, nil),
+		report.Rows("blame", func(l *numbered) *report.TableNode { return d.blame(l.LockReport) }, nil),
 		report.Rows("convoys", func(l *numbered) *report.TableNode { return convoys(l.LockReport) }, nil),
 		report.Function("function", func(l *numbered) reader.FuncID { return l.Func }).Titled("lock function"),
 	)
@@ -150,8 +153,12 @@ func (d *describer) details(l *LockReport) []report.Node {
 		body = append(body, report.Paragraph(fmt.Sprintf("Longest hold: %s at %s on thread %s, by %s.", d.Clock.Format(l.Longest.Ticks),
 			d.Clock.Format(l.Longest.Start-min(l.Longest.Start, d.First)), d.view.Threads.Of(l.Longest.Thread), label.Path(d.names, l.Longest.Path, 0))))
 	}
+	if l.Queuing != (quantile.Sum{}) {
+		body = append(body, report.Paragraph(fmt.Sprintf("Waiters were in the run queue for %s (%s) of the waiting.",
+			report.Duration(d.Clock, l.Queuing), label.Percent(l.Queuing.Float64(), l.Waits.Sum.Float64()))))
+	}
 	if len(l.Blame) > 0 {
-		body = append(body, blame(l).Top(d.view.Paths))
+		body = append(body, d.blame(l).Top(d.view.Paths))
 		if free := l.Free(); free != (quantile.Sum{}) {
 			body = append(body, report.Paragraph(fmt.Sprintf("%s (%s) of the waiting has no recorded holder. Threads woke up late, or holds were not recorded.",
 				report.Duration(d.Clock, free), label.Percent(free.Float64(), l.Waits.Sum.Float64()))))
@@ -204,10 +211,11 @@ func (d *describer) spent(p *PathReport) string {
 	return "itself " + share(own)
 }
 
-func blame(l *LockReport) *report.TableNode {
+func (d *describer) blame(l *LockReport) *report.TableNode {
 	return report.Table("blame", l.Blame,
 		report.Time("total", func(b *Blame) uint64 { return b.Ticks }).Titled("waiting"),
 		report.Share("share", func(b *Blame) float64 { return share(b.Ticks, l.Waits.Sum) }),
+		report.Time("by_waker", func(b *Blame) uint64 { return b.ByWaker }).Titled("by waker").Optional().When(d.Wakers),
 		report.Path("waiter_path", func(b *Blame) []reader.FuncID { return b.Waiter }).Titled("waiter"),
 		report.Path("holder_path", func(b *Blame) []reader.FuncID { return b.Holder }).Titled("while held by"),
 	)
@@ -284,6 +292,7 @@ func (d *describer) notes() []string {
 		}
 	}
 	add(assumed, "lock function", "lock functions", "logged no address. All calls of such a function count as one lock. Use xray_log_args(1) to distinguish locks.")
+	add(d.Woken.Count, "wait is", "waits are", "charged to the thread that woke the waiter, for "+d.Clock.Format(d.Woken.Ticks)+" in total: its hold is not recorded.")
 	add(d.Gaps, "hold has", "holds have", "no recorded end. Such a hold ends when the lock is taken again, or does not count.")
 	add(d.Handed, "lock was", "locks were", "released by another thread than the one that took it.")
 	add(d.Orphans, "unlock was", "unlocks were", "of a lock without a recorded holder.")

@@ -27,6 +27,12 @@ type Report struct {
 	Gaps        uint64 // holds without a recorded end: they end when the lock is taken again, or do not count
 	Orphans     uint64 // calls of unlock functions for locks without a recorded holder
 	Handed      uint64 // locks released by another thread than the one that took them
+
+	// Wakers says that the trace has scheduler events. Woken is the number of waits of which
+	// some time is charged to the thread that woke the waiter, because no hold of another is
+	// recorded, or the record is wrong, and that time.
+	Wakers bool
+	Woken  struct{ Count, Ticks uint64 }
 }
 
 // LockReport is one lock.
@@ -35,7 +41,10 @@ type LockReport struct {
 	Logged  bool          // the lock is identified by its address
 	Func    reader.FuncID // the lock function that took it first
 	Waits   Times         // one for each acquisition by a lock function
-	Tries   uint64        // acquisitions by TryLock functions, as far as unlocks show them
+	// Queuing is the part of the waits in which the thread could run and waited for a
+	// processor; only if Report.Wakers.
+	Queuing quantile.Sum
+	Tries   uint64 // acquisitions by TryLock functions, as far as unlocks show them
 	Holds   Times
 	// Contended is the number of waits of more than a microsecond and 5 times the median of
 	// those for a free lock.
@@ -113,6 +122,7 @@ type Convoy struct {
 type Blame struct {
 	Waiter, Holder []reader.FuncID
 	Ticks          uint64
+	ByWaker        uint64 // of Ticks: the holder is known only because it woke the waiter
 }
 
 // Open is a wait that lasts until the end of the trace.
@@ -142,8 +152,9 @@ func (o *Options) microsecond() uint64 {
 func (s *sweep) report() *Report {
 	r := &Report{
 		Clock: s.opts.Clock, First: s.first, Dropped: s.dropped, Gaps: s.gaps, Orphans: s.orphan, Handed: s.handed,
-		NoFunctions: !s.any(Lock, TryLock),
+		NoFunctions: !s.any(Lock, TryLock), Wakers: s.opts.Wakers != nil,
 	}
+	r.Woken.Count, r.Woken.Ticks = s.byWaker.count, s.byWaker.ticks
 	list := slices.DeleteFunc(s.list, func(l *lock) bool { return !l.used })
 	sums := make(map[*lock]quantile.Sum)
 	for _, l := range list {
@@ -171,15 +182,15 @@ func (s *sweep) lockReport(l *lock) LockReport {
 	out := LockReport{
 		Address: l.addr, Logged: l.logged, Func: l.fn, Tries: l.tries, Waits: times(&l.waits), Holds: times(&l.holds),
 		Contended: s.contended(l), WaitPaths: s.pathReports(l.waitPaths), HoldPaths: s.pathReports(l.holdPaths),
-		Longest: l.longest, Convoys: l.convoys,
+		Longest: l.longest, Convoys: l.convoys, Queuing: l.queuing,
 	}
 	out.Queued.Count, out.Queued.Ticks = l.queued.count, l.queued.ticks
 	out.Longest.Path = s.frames(l.longest.path)
 	for i := range out.Convoys {
 		out.Convoys[i].Path = s.frames(out.Convoys[i].holder)
 	}
-	for p, ticks := range l.blame {
-		out.Blame = append(out.Blame, Blame{s.frames(p.waiter), s.frames(p.holder), ticks})
+	for p, c := range l.blame {
+		out.Blame = append(out.Blame, Blame{s.frames(p.waiter), s.frames(p.holder), c.ticks, c.byWaker})
 	}
 	slices.SortFunc(out.Blame, func(a, b Blame) int {
 		return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), slices.Compare(a.Waiter, b.Waiter), slices.Compare(a.Holder, b.Holder))

@@ -1,11 +1,13 @@
 package locks
 
 import (
+	"math"
 	"slices"
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/reader/sched"
 )
 
 // key identifies a lock: by address, or by function if there is none.
@@ -34,6 +36,12 @@ type sweep struct {
 	gaps   uint64 // holds without a recorded end
 	orphan uint64 // locks released without a recorded holder
 	handed uint64 // locks released by another thread
+	// byID numbers the threads, and woke says what a thread had open when it woke another;
+	// only with Options.Wakers.
+	byID map[reader.Thread]int
+	woke func(thread int, tsc uint64) calls.PathID
+	// byWaker are the waits of which some time is charged to the waker, and that time.
+	byWaker struct{ count, ticks uint64 }
 }
 
 // lock is the state of a lock.
@@ -47,8 +55,9 @@ type lock struct {
 	holds      quantile.Sample
 	waitPaths  map[calls.PathID]*pathSum
 	holdPaths  map[calls.PathID]*pathSum
-	blame      map[pair]uint64
-	longest    Stay // hold
+	blame      map[pair]charged
+	queuing    quantile.Sum // of the waits: time in the run queue
+	longest    Stay         // hold
 	longestSet bool
 
 	waiters []*wait
@@ -85,7 +94,9 @@ type wait struct {
 	busy   bool // the lock was not free
 	shared bool
 	chosen bool
-	blame  map[calls.PathID]uint64 // by holder
+	blame  map[calls.PathID]charged // by holder
+	sleeps []sched.Off              // that are not over, if they are known
+	sleep  *sleep                   // the latest one that is not settled, or nil
 }
 
 // hold is a thread holding a lock.
@@ -118,6 +129,9 @@ func newSweep(opts *Options, f *finder) *sweep {
 		opts: opts, functions: make(map[reader.FuncID]Function), unlocks: make(map[string]bool), locks: make(map[key]*lock),
 		free: make(map[reader.FuncID]*quantile.Sample), edges: make(map[edgeKey]*Edge),
 	}
+	if opts.Wakers != nil {
+		s.byID = make(map[reader.Thread]int)
+	}
 	for fn := range f.funcs {
 		if described := opts.Function(fn); described != (Function{}) {
 			s.functions[fn] = described
@@ -148,6 +162,9 @@ func (s *sweep) register(b *calls.Batch) {
 	if s.threads[b.Index] == nil {
 		chosen := s.opts.Thread == nil || s.opts.Thread(b.Thread)
 		s.threads[b.Index] = &thread{id: b.Thread, chosen: chosen}
+		if s.byID != nil {
+			s.byID[b.Thread] = b.Index
+		}
 	}
 }
 
@@ -172,7 +189,7 @@ func (s *sweep) lockOf(o *op) *lock {
 	if l == nil {
 		l = &lock{
 			key: k, number: len(s.list), fn: o.fn,
-			waitPaths: make(map[calls.PathID]*pathSum), holdPaths: make(map[calls.PathID]*pathSum), blame: make(map[pair]uint64),
+			waitPaths: make(map[calls.PathID]*pathSum), holdPaths: make(map[calls.PathID]*pathSum), blame: make(map[pair]charged),
 		}
 		s.locks[k] = l
 		s.list = append(s.list, l)
@@ -256,6 +273,9 @@ func (s *sweep) wait(th *thread, l *lock, o *op) {
 	now := o.time
 	s.charge(l, now)
 	w := &wait{lock: l, thread: th, start: now, shared: s.function(o.fn).Shared, chosen: s.chosen(th, now)}
+	if w.chosen {
+		w.sleeps = s.opts.Wakers.Off(th.id, now, math.MaxUint64)
+	}
 	w.busy = len(l.waiters) > 0 || l.holderFor(w) != nil
 	th.wait = w
 	l.waiters = append(l.waiters, w)
@@ -278,6 +298,7 @@ func (s *sweep) unwait(th *thread, now uint64) *wait {
 		return nil
 	}
 	s.charge(w.lock, now)
+	s.settle(w, true)
 	th.wait = nil
 	w.waiters = slices.DeleteFunc(w.waiters, func(o *wait) bool { return o == w })
 	if len(w.waiters) == 1 {
@@ -305,19 +326,28 @@ func (s *sweep) endConvoy(l *lock, now uint64) {
 
 // charge attributes the waiting up to now to the holder of a lock.
 func (s *sweep) charge(l *lock, now uint64) {
-	ticks := now - min(now, l.now)
+	from := min(now, l.now)
 	l.now = max(l.now, now)
+	ticks := now - from
 	if ticks == 0 {
 		return
 	}
 	for _, w := range l.waiters {
+		if len(w.sleeps) > 0 {
+			s.chargeAsleep(w, from, now)
+			continue
+		}
 		if h := l.holderFor(w); h != nil && w.chosen {
-			if w.blame == nil {
-				w.blame = make(map[calls.PathID]uint64)
-			}
-			w.blame[h.path] += ticks
+			w.charge(h.path, charged{ticks: ticks})
 		}
 	}
+}
+
+func (w *wait) charge(holder calls.PathID, c charged) {
+	if w.blame == nil {
+		w.blame = make(map[calls.PathID]charged)
+	}
+	w.blame[holder] = w.blame[holder].plus(c)
 }
 
 // holderFor returns who keeps a thread waiting: of several, the one that has held the lock
@@ -344,8 +374,9 @@ func (s *sweep) acquire(th *thread, o *op) {
 		l.waits.Add(ticks)
 		sumOf(l.waitPaths, o.path).add(ticks)
 		for holder, t := range w.blame {
-			l.blame[pair{o.path, holder}] += t
+			l.blame[pair{o.path, holder}] = l.blame[pair{o.path, holder}].plus(t)
 		}
+		s.countWakers(w, o.time)
 		if s.opts.Waited != nil {
 			s.opts.Waited(s.waited(w, o.path, o.fn, ticks))
 		}

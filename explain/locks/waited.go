@@ -26,7 +26,7 @@ type Holder struct {
 func (s *sweep) waited(w *wait, path calls.PathID, fn reader.FuncID, ticks uint64) *Wait {
 	out := &Wait{Thread: w.thread.id, Start: w.start, Ticks: ticks, Path: s.frames(path), Func: fn}
 	for holder, t := range w.blame {
-		out.Holders = append(out.Holders, Holder{s.frames(holder), t})
+		out.Holders = append(out.Holders, Holder{s.frames(holder), t.ticks})
 	}
 	slices.SortFunc(out.Holders, func(a, b Holder) int {
 		return cmp.Or(cmp.Compare(b.Ticks, a.Ticks), slices.Compare(a.Path, b.Path))

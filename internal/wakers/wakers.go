@@ -77,6 +77,49 @@ func newLog(events *sched.Log, r *reader.Recording) *log {
 	return l
 }
 
+// of returns the events of a thread's process, or nil.
+func (l *Logs) of(t reader.Thread) *log {
+	if l == nil || int(t.File) >= len(l.files) {
+		return nil
+	}
+	if of := l.files[t.File]; of != nil && of.process == t.Process {
+		return of
+	}
+	return nil
+}
+
+// Off returns the stretches in which a thread did not run that overlap [from, to), in the
+// order of time. They are part of the logs. Nil logs have none.
+func (l *Logs) Off(t reader.Thread, from, to uint64) []sched.Off {
+	if of := l.of(t); of != nil {
+		return of.Thread(t.Thread).Off(from, to)
+	}
+	return nil
+}
+
+// Wakeups returns when a thread woke others of its process, in ascending TSCs. They are part
+// of the logs.
+func (l *Logs) Wakeups(t reader.Thread) []uint64 {
+	if of := l.of(t); of != nil {
+		return of.wakeups[t.Thread]
+	}
+	return nil
+}
+
+// Waker returns what ended a stretch of a thread, and which thread if By is Thread.
+func (l *Logs) Waker(t reader.Thread, o *sched.Off) (reader.Thread, By) {
+	of := l.of(t)
+	if of == nil {
+		return reader.Thread{}, Unknown
+	}
+	by := of.by(o)
+	if by != Thread {
+		return reader.Thread{}, by
+	}
+	t.Thread = o.Waker.TID
+	return t, by
+}
+
 // by says what ended a stretch.
 func (l *log) by(o *sched.Off) By {
 	switch {
@@ -128,10 +171,7 @@ func (c *Collector) thread(b *calls.Batch) *thread {
 	}
 	t := c.threads[b.Index]
 	if t == nil {
-		t = &thread{id: b.Thread}
-		if l := c.logs.files[b.Thread.File]; l != nil && l.process == b.Thread.Process {
-			t.wakeups = l.wakeups[b.Thread.Thread]
-		}
+		t = &thread{id: b.Thread, wakeups: c.logs.Wakeups(b.Thread)}
 		t.paths = make([]calls.PathID, len(t.wakeups))
 		c.threads[b.Index] = t
 	}
@@ -168,9 +208,8 @@ func (t *thread) call(c *calls.Call) {
 // gap divides the blocked time of a gap by what ended it.
 func (c *Collector) gap(t *thread, g *calls.Gap) {
 	left := g.Blocked
-	l := c.logs.files[t.id.File]
-	if l != nil && l.process == t.id.Process && left > 0 {
-		list := l.Thread(t.id.Thread).Off(g.From, g.To)
+	if left > 0 {
+		list := c.logs.Off(t.id, g.From, g.To)
 		for i := range list {
 			o := &list[i]
 			if o.Runnable() || o.Woken <= o.Out {
@@ -178,13 +217,11 @@ func (c *Collector) gap(t *thread, g *calls.Gap) {
 			}
 			ticks := min(left, o.Woken-o.Out)
 			left -= ticks
-			by := l.by(o)
+			waker, by := c.logs.Waker(t.id, o)
 			if by != Thread {
 				c.sums[Wake{Path: g.Path, By: by}] += ticks
 				continue
 			}
-			waker := t.id
-			waker.Thread = o.Waker.TID
 			c.waits = append(c.waits, wait{g.Path, ticks, waker, o.Woken})
 		}
 	}
