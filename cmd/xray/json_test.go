@@ -44,6 +44,10 @@ var rareKeys = map[string][]string{
 	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns"},
 	// Of traces with scheduler events.
 	"locks": {"by_waker_ns", "queued_ns", "woken_count", "woken_ns"},
+	"requests": {
+		"blocked_difference_ns", "blocked_ns", "queued_difference_ns", "queued_ns", "sleeps", "waker_file", "waker_function", "waker_function_id",
+		"waker_key", "waker_process", "waker_thread", "waker_thread_name", "woken_by",
+	},
 
 	"info": {"folded_calls", "lost_calls"},
 	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns",

@@ -11,6 +11,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/requests"
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
@@ -68,7 +69,7 @@ func (c *requestTracing) addFlags(f *pflag.FlagSet) {
 }
 
 func (c *requestTracing) run(s *session.Session) error {
-	choice := requests.Choice{Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To}
+	choice := requests.Choice{Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Wakers: wakers.NewLogs(s.Trace)}
 	var err error
 	if choice.Pause, err = s.ParseTicks("pause", c.pause); err != nil {
 		return err
@@ -89,11 +90,21 @@ func (c *requestTracing) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	found := collector.Requests(choice).Report(s.Clock, requests.Rule(rule))
+	set, off := collector.Requests(choice), s.OffCPU()
+	if off != nil {
+		waits := requests.NewWaits(set)
+		if _, _, err = session.Analyze(s, session.Scope{}, calls.Options{OffCPU: off}, func() *requests.Waits { return waits }); err != nil {
+			return err
+		}
+	}
+	found := set.Report(s.Clock, requests.Rule(rule))
 	found.Show(c.key, c.exemplars)
 	if report.Format(c.output.Format) != report.CSV && len(found.Shown) > 0 {
 		var trees *session.Run
-		view.Trees, trees, err = session.Analyze(s, session.Scope{}, calls.Options{Paths: true}, func() *requests.Trees { return requests.NewTrees(found.Shown) })
+		view.Sleeps = requests.NewSleeps(set, found.Shown)
+		view.Trees, trees, err = session.Analyze(s, session.Scope{}, calls.Options{Paths: true, OffCPU: off}, func() *requests.Trees {
+			return requests.NewTrees(found.Shown, view.Sleeps)
+		})
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,9 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // Request is the work for a key, up to a long pause.
@@ -19,6 +21,9 @@ type Request struct {
 	// those.
 	Segments []Segment
 	Cut      bool // the trace ended before the request
+
+	wakers *wakers.Logs // may be nil
+	off    []calls.Off  // of the parts of Path, if Set.OffKnown
 }
 
 // Duration is in ticks.
@@ -43,6 +48,9 @@ type Choice struct {
 	// If To is 0, there is no upper limit. A nil Thread selects all threads.
 	Thread   func(reader.Thread) bool
 	From, To uint64
+	// Wakers are the scheduler events of the trace, or nil. With them, critical paths follow
+	// wake-ups.
+	Wakers *wakers.Logs
 }
 
 // Set is the requests of a trace.
@@ -58,6 +66,8 @@ type Set struct {
 	Every   uint64
 	Outside uint64 // events with a key that were recorded outside of all calls
 	Pause   uint64 // minimum pause between requests of a key
+	// OffKnown says that the times off the processor are known, see [NewWaits].
+	OffKnown bool
 }
 
 // Requests makes requests of the segments. The collector must not be used afterwards.
@@ -83,6 +93,7 @@ func (c *Collector) Requests(choice Choice) *Set {
 		split(group, set.Pause, func(segments []Segment) {
 			requests++
 			r := newRequest(segments, requests)
+			r.wakers = choice.Wakers
 			first := &r.Segments[0]
 			switch {
 			case choice.Thread != nil && !choice.Thread(first.Thread), r.Start < choice.From, choice.To > 0 && r.Start >= choice.To:

@@ -2,8 +2,12 @@ package requests
 
 import (
 	"slices"
+	"sort"
 
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/reader/sched"
 )
 
 // Kind is the kind of a step.
@@ -32,19 +36,29 @@ type Part struct {
 	Step
 	Start, End uint64
 	Segment    int // in Request.Segments: the one that runs or comes next
+	// Off is the part of the time in which the thread of the segment was off the processor,
+	// if Set.OffKnown. It is 0 for queues.
+	Off calls.Off
 }
 
 // Path returns the critical path of a request: if a part of it had been shorter, the
 // request would have ended sooner. It is found backwards from the end. From the start of a
 // segment, it continues with the segment that was running then, or that had ended last.
+// From where a segment was woken by another segment of the request, it continues with that.
 // Parts follow each other without gaps, from the start of the request to its end.
 func (r *Request) Path() []Part {
 	last := r.lastEnds()
 	at, now := last[len(last)-1], r.End
 	var parts []Part
+	follow := r.follower()
 	for {
 		cur := &r.Segments[at]
-		parts = append(parts, Part{Step{Kind: Run, To: cur.Func}, cur.Start, now, at})
+		if by, woken, ok := follow.back(at, now); ok {
+			parts = append(parts, Part{Step: Step{Kind: Run, To: cur.Func}, Start: woken, End: now, Segment: at})
+			at, now = by, woken
+			continue
+		}
+		parts = append(parts, Part{Step: Step{Kind: Run, To: cur.Func}, Start: cur.Start, End: now, Segment: at})
 		now = cur.Start
 		// Segments that began before.
 		before := at
@@ -65,15 +79,75 @@ func (r *Request) Path() []Part {
 		prev := &r.Segments[next]
 		busy := min(max(cur.Busy, prev.End), now)
 		if busy < now {
-			parts = append(parts, Part{Step{Handoff, prev.Func, cur.Func}, busy, now, at})
+			parts = append(parts, Part{Step: Step{Handoff, prev.Func, cur.Func}, Start: busy, End: now, Segment: at})
 		}
 		if busy > prev.End {
-			parts = append(parts, Part{Step{Queue, prev.Func, cur.Func}, prev.End, busy, at})
+			parts = append(parts, Part{Step: Step{Queue, prev.Func, cur.Func}, Start: prev.End, End: busy, Segment: at})
 		}
 		at, now = next, prev.End
 	}
 	slices.Reverse(parts)
+	for i := range r.off {
+		parts[i].Off = r.off[i]
+	}
 	return parts
+}
+
+// follower finds the wake-ups between the segments of a request. A nil one finds none.
+type follower struct {
+	r     *Request
+	sleep map[int][]sched.Off // by segment: stretches that are not examined
+	of    map[reader.Thread][]int
+}
+
+func (r *Request) follower() *follower {
+	if r.wakers == nil || len(r.Segments) < 2 {
+		return nil
+	}
+	f := &follower{r, make(map[int][]sched.Off), make(map[reader.Thread][]int)}
+	for i := range r.Segments {
+		f.of[r.Segments[i].Thread] = append(f.of[r.Segments[i].Thread], i)
+	}
+	return f
+}
+
+// back returns the last segment that woke segment at before now, and when. Nobody asks for
+// later wake-ups of the segment afterwards.
+func (f *follower) back(at int, now uint64) (by int, woken uint64, ok bool) {
+	if f == nil || len(f.of) < 2 {
+		return 0, 0, false
+	}
+	s := &f.r.Segments[at]
+	list, seen := f.sleep[at]
+	if !seen {
+		list = f.r.wakers.Off(s.Thread, s.Start, s.End)
+	}
+	for ; len(list) > 0; list = list[:len(list)-1] {
+		o := &list[len(list)-1]
+		if o.Woken >= now || o.Woken <= s.Start {
+			continue
+		}
+		waker, how := f.r.wakers.Waker(s.Thread, o)
+		if how != wakers.Thread || waker == s.Thread {
+			continue
+		}
+		if by = f.at(waker, o.Woken); by >= 0 {
+			f.sleep[at] = list[:len(list)-1]
+			return by, o.Woken, true
+		}
+	}
+	f.sleep[at] = nil
+	return 0, 0, false
+}
+
+// at returns the segment in which a thread was, or -1.
+func (f *follower) at(t reader.Thread, tsc uint64) int {
+	list := f.of[t]
+	i := sort.Search(len(list), func(i int) bool { return f.r.Segments[list[i]].Start >= tsc }) - 1
+	if i < 0 || f.r.Segments[list[i]].End < tsc {
+		return -1
+	}
+	return list[i]
 }
 
 // lastEnds returns, for each segment, which of the segments up to it ends last, and of

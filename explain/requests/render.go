@@ -8,6 +8,7 @@ import (
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/texttab"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -16,7 +17,8 @@ import (
 type View struct {
 	Base    uint64 // TSC to which times are relative, the smallest of the trace
 	Threads label.Threads
-	Trees   *Trees // of the requests that are shown
+	Trees   *Trees  // of the requests that are shown
+	Sleeps  *Sleeps // of the requests that are shown, or nil
 	// MinShare omits segments and calls with less than this part of the request's time,
 	// from 0 to 1, from waterfalls.
 	MinShare float64
@@ -46,7 +48,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 	}
 	shown := &report.List{Key: "shown"}
 	for i, q := range r.Shown {
-		w := &waterfall{q: q, parts: q.Path(), clock: r.Clock, names: names, v: v}
+		w := &waterfall{q: q, parts: q.Path(), clock: r.Clock, names: names, v: v, offKnown: r.OffKnown}
 		shown.Items = append(shown.Items, report.Section{Title: w.title(i + 1), Body: w.body()})
 	}
 	return append(body, shown)
@@ -103,18 +105,25 @@ type sums struct {
 	*Request
 	known bool
 	times [3]uint64
+	off   calls.Off // of times[Run]
+}
+
+func (s *sums) sum() *sums {
+	if s.known {
+		return s
+	}
+	for _, p := range s.Path() {
+		s.times[p.Kind] += p.End - p.Start
+		if p.Kind == Run {
+			s.off.Add(p.Off)
+		}
+	}
+	s.known = true
+	return s
 }
 
 func spent(k Kind) func(*sums) uint64 {
-	return func(s *sums) uint64 {
-		if !s.known {
-			for _, p := range s.Path() {
-				s.times[p.Kind] += p.End - p.Start
-			}
-			s.known = true
-		}
-		return s.times[k]
-	}
+	return func(s *sums) uint64 { return s.sum().times[k] }
 }
 
 // all are the requests, for programs.
@@ -131,6 +140,8 @@ func (r *Report) all() *report.TableNode {
 		report.Moment("start", func(s *sums) uint64 { return s.Start }),
 		report.Time("duration", func(s *sums) uint64 { return s.Duration() }),
 		report.Time("run", spent(Run)),
+		report.Time("blocked", func(s *sums) uint64 { return s.sum().off.Blocked }).When(r.OffKnown),
+		report.Time("queued", func(s *sums) uint64 { return s.sum().off.Queued }).When(r.OffKnown),
 		report.Time("queue", spent(Queue)),
 		report.Time("handoff", spent(Handoff)),
 		report.Count("segment_count", func(s *sums) uint64 { return uint64(len(s.Segments)) }),
@@ -167,10 +178,17 @@ func stepColumns[T any](of func(*T) *Step) []report.Column[T] {
 	}
 }
 
+// queue says that a thread worked on another request.
+func queue[T any](of func(*T) *Step) func(*T) bool {
+	return func(r *T) bool { return of(r).Kind == Queue }
+}
+
 func (r *Report) steps(v View) report.Node {
 	columns := append([]report.Column[StepRow]{
 		report.Sum("total", func(s *StepRow) quantile.Sum { return s.Time }),
 		report.Share("share", func(s *StepRow) float64 { return ratio(s.Time.Float64(), r.Time.Float64()) }),
+		report.Time("blocked", func(s *StepRow) uint64 { return s.Off.Blocked }).Missing(queue(func(s *StepRow) *Step { return &s.Step })).When(r.OffKnown),
+		report.Time("queued", func(s *StepRow) uint64 { return s.Off.Queued }).Missing(queue(func(s *StepRow) *Step { return &s.Step })).When(r.OffKnown),
 		report.Count("count", func(s *StepRow) uint64 { return s.Count }).Titled("requests"),
 	}, quantiles(func(s *StepRow) *Quantiles { return &s.Quantiles })...)
 	columns = append(columns, stepColumns(func(s *StepRow) *Step { return &s.Step })...)
@@ -197,6 +215,8 @@ func (r *Report) comparison(v View) report.Node {
 	columns := append([]report.Column[StepDifference]{
 		report.Mean("difference", func(s *StepDifference) float64 { return s.SlowMean - s.UsualMean }).Signed(),
 		report.Share("share", func(s *StepDifference) float64 { return ratio(s.SlowMean-s.UsualMean, excess) }).Signed(),
+		report.Mean("blocked_difference", func(s *StepDifference) float64 { return s.Blocked }).Titled("blocked").Signed().When(r.OffKnown),
+		report.Mean("queued_difference", func(s *StepDifference) float64 { return s.Queued }).Titled("queued").Signed().When(r.OffKnown),
 		report.Mean("slow_mean", func(s *StepDifference) float64 { return s.SlowMean }).Titled("slow"),
 		report.Mean("usual_mean", func(s *StepDifference) float64 { return s.UsualMean }).Titled("usual"),
 		report.Count("dominates", func(s *StepDifference) uint64 { return uint64(s.Dominates) }).Optional(),

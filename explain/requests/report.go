@@ -7,6 +7,7 @@ import (
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // Rule selects slow requests: those from a quantile up, the Top longest, or those of at
@@ -61,6 +62,7 @@ type StepRow struct {
 	// Of the time of the step in requests that take it, on the critical path.
 	Quantiles
 	Time quantile.Sum
+	Off  calls.Off // of Time, if Set.OffKnown
 }
 
 // Comparison compares slow with usual requests. The differences of the steps add up to the
@@ -76,6 +78,9 @@ type Comparison struct {
 type StepDifference struct {
 	Step
 	SlowMean, UsualMean float64
+	// Blocked and Queued are the differences of the mean times off the processor, if
+	// Set.OffKnown.
+	Blocked, Queued float64
 	// Dominates is the number of slow requests in which it is most of the extra time.
 	Dominates int
 }
@@ -135,7 +140,22 @@ func (r *Request) times() map[Step]uint64 {
 	return m
 }
 
+// offs returns the times off the processor in each step of a request.
+func (r *Request) offs() map[Step]calls.Off {
+	if r.off == nil {
+		return nil
+	}
+	m := make(map[Step]calls.Off)
+	for _, p := range r.Path() {
+		sum := m[p.Step]
+		sum.Add(p.Off)
+		m[p.Step] = sum
+	}
+	return m
+}
+
 func (r *Report) sumSteps() {
+	offs := make(map[Step]calls.Off)
 	samples := make(map[Step]*quantile.Sample)
 	for i := range r.Requests {
 		for step, t := range r.Requests[i].times() {
@@ -144,9 +164,14 @@ func (r *Report) sumSteps() {
 			}
 			samples[step].Add(t)
 		}
+		for step, off := range r.Requests[i].offs() {
+			sum := offs[step]
+			sum.Add(off)
+			offs[step] = sum
+		}
 	}
 	for step, s := range samples {
-		r.Steps = append(r.Steps, StepRow{step, quantilesOf(s), s.Sum()})
+		r.Steps = append(r.Steps, StepRow{step, quantilesOf(s), s.Sum(), offs[step]})
 	}
 	slices.SortFunc(r.Steps, func(a, b StepRow) int { return cmp.Or(b.Time.Compare(a.Time), a.Step.compare(b.Step)) })
 }
@@ -161,15 +186,16 @@ func (r *Report) compare(rule Rule, b *bounds) {
 	c.Rule = rule.Text
 	slow, usualSums := make(map[Step]quantile.Sum), make(map[Step]quantile.Sum)
 	var slowTime, usualTime quantile.Sum
+	slowOff, usualOff := make(map[Step]calls.Off), make(map[Step]calls.Off)
 	for i := range r.Requests {
 		q := &r.Requests[i]
-		sums, time := slow, &slowTime
+		sums, time, offs := slow, &slowTime, slowOff
 		switch {
 		case b.isSlow(q):
 			c.Slow++
 		case b.isUsual(q):
 			c.Usual++
-			sums, time = usualSums, &usualTime
+			sums, time, offs = usualSums, &usualTime, usualOff
 		default:
 			continue
 		}
@@ -178,6 +204,11 @@ func (r *Report) compare(rule Rule, b *bounds) {
 			sum := sums[step]
 			sum.Add(t)
 			sums[step] = sum
+		}
+		for step, off := range q.offs() {
+			sum := offs[step]
+			sum.Add(off)
+			offs[step] = sum
 		}
 	}
 	if c.Slow == 0 || c.Usual == 0 {
@@ -201,7 +232,14 @@ func (r *Report) compare(rule Rule, b *bounds) {
 		}
 	}
 	for step, s := range slow {
-		c.Steps = append(c.Steps, StepDifference{step, mean(s, c.Slow), usual[step], dominates[step]})
+		more := func(slow, usual uint64) float64 {
+			return float64(slow)/float64(c.Slow) - float64(usual)/float64(c.Usual)
+		}
+		a, b := slowOff[step], usualOff[step]
+		c.Steps = append(c.Steps, StepDifference{
+			Step: step, SlowMean: mean(s, c.Slow), UsualMean: usual[step], Dominates: dominates[step],
+			Blocked: more(a.Blocked, b.Blocked), Queued: more(a.Queued, b.Queued),
+		})
 	}
 	slices.SortFunc(c.Steps, func(x, y StepDifference) int {
 		return cmp.Or(cmp.Compare(y.SlowMean-y.UsualMean, x.SlowMean-x.UsualMean), x.Step.compare(y.Step))

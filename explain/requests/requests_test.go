@@ -357,7 +357,7 @@ func TestProperties(t *testing.T) {
 			found := c.Requests(choice).Report(reader.Clock{}, requests.Rule{Quantile: 0.9, Text: "p90"})
 			found.Show("", 3)
 			o.Paths = true
-			trees, _, err := calls.Run(calls.Source(trace), o, func() *requests.Trees { return requests.NewTrees(found.Shown) })
+			trees, _, err := calls.Run(calls.Source(trace), o, func() *requests.Trees { return requests.NewTrees(found.Shown, nil) })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 type Trees struct {
 	threads map[int][]*tree
 	trees   map[place]*tree
+	sleeps  *Sleeps
 }
 
 // place identifies a segment.
@@ -35,11 +36,14 @@ type Call struct {
 	Depth              int // in the segment
 	First              uint64
 	Calls, Total, Self uint64
+	// Off is the part of Self in which the thread was off the processor, if
+	// calls.Options.OffCPU was set.
+	Off calls.Off
 }
 
-// NewTrees returns an empty pass over the segments of requests.
-func NewTrees(shown []*Request) *Trees {
-	t := &Trees{threads: make(map[int][]*tree), trees: make(map[place]*tree)}
+// NewTrees returns an empty pass over the segments of requests. sleeps are theirs, or nil.
+func NewTrees(shown []*Request, sleeps *Sleeps) *Trees {
+	t := &Trees{threads: make(map[int][]*tree), trees: make(map[place]*tree), sleeps: sleeps}
 	for _, r := range shown {
 		for i := range r.Segments {
 			s := &r.Segments[i]
@@ -55,6 +59,7 @@ func NewTrees(shown []*Request) *Trees {
 
 // Calls takes the next calls of a thread.
 func (t *Trees) Calls(b *calls.Batch) error {
+	t.sleeps.find(b)
 	list := t.threads[b.Index]
 	if len(list) == 0 || len(b.Calls) == 0 {
 		return nil
@@ -65,21 +70,28 @@ func (t *Trees) Calls(b *calls.Batch) error {
 		if tr.end < from {
 			continue
 		}
+		waits := b.Waits
 		for i := range b.Calls {
 			c := &b.Calls[i]
+			var off calls.Off
+			for ; len(waits) > 0 && waits[0].Call <= i; waits = waits[1:] {
+				if waits[0].Call == i {
+					off = waits[0].Self
+				}
+			}
 			if end := c.Start + c.Duration; end > tr.end {
 				break
 			}
 			if c.Start >= tr.start {
 				tr.paths = b.Paths
-				tr.add(c)
+				tr.add(c, off)
 			}
 		}
 	}
 	return nil
 }
 
-func (t *tree) add(c *calls.Call) {
+func (t *tree) add(c *calls.Call, off calls.Off) {
 	s := t.sums[c.Path]
 	if s == nil {
 		s = &Call{Func: t.paths.Func(c.Path), First: c.Start}
@@ -87,6 +99,7 @@ func (t *tree) add(c *calls.Call) {
 	}
 	s.Calls++
 	s.Self += c.Self
+	s.Off.Add(off)
 	if s.Func == reader.Folded {
 		s.Total += c.Self // some of the calls were made by others of them
 	} else {

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/texttab"
+	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
@@ -20,6 +22,8 @@ type waterfall struct {
 	clock reader.Clock
 	names symbolize.Names
 	v     View
+	// offKnown is Set.OffKnown.
+	offKnown bool
 }
 
 func (w *waterfall) title(n int) string {
@@ -46,6 +50,9 @@ func (w *waterfall) body() []report.Node {
 		).Hidden(),
 		&report.Drawing{Text: w.draw, Data: report.Programs{w.segments(), w.path()}},
 	}
+	if w.v.Sleeps != nil {
+		body = append(body, w.blocked()...)
+	}
 	if text := w.pathWords(); text != "" {
 		body = append(body, report.Paragraph(text))
 	}
@@ -70,7 +77,7 @@ func (w *waterfall) lines(s *Segment) []line {
 	}
 	deeper := 1
 	if len(tree) > 0 && tree[0].First == s.Start && tree[0].Total == s.End-s.Start && tree[0].Calls == 1 {
-		head.Self, head.noSelf = tree[0].Self, false
+		head.Self, head.Off, head.noSelf = tree[0].Self, tree[0].Off, false
 		tree, deeper = tree[1:], 0
 	}
 	list := []line{head}
@@ -91,6 +98,8 @@ func (w *waterfall) segments() *report.TableNode {
 		report.Count("calls", func(l *line) uint64 { return l.Calls }),
 		report.Time("total", func(l *line) uint64 { return l.Total }),
 		report.Time("self", func(l *line) uint64 { return l.Self }).Missing(func(l *line) bool { return l.noSelf }),
+		report.Time("blocked", func(l *line) uint64 { return l.Off.Blocked }).Missing(func(l *line) bool { return l.noSelf }).When(w.offKnown),
+		report.Time("queued", func(l *line) uint64 { return l.Off.Queued }).Missing(func(l *line) bool { return l.noSelf }).When(w.offKnown),
 		report.Thread("thread", func(l *line) reader.Thread { return l.of.Thread }),
 		report.Function("function", func(l *line) reader.FuncID { return l.Func }),
 	)
@@ -101,6 +110,8 @@ func (w *waterfall) path() *report.TableNode {
 	columns := append(stepColumns(func(p *Part) *Step { return &p.Step }),
 		report.Moment("start", func(p *Part) uint64 { return p.Start }),
 		report.Time("duration", func(p *Part) uint64 { return p.End - p.Start }),
+		report.Time("blocked", func(p *Part) uint64 { return p.Off.Blocked }).Missing(queue(func(p *Part) *Step { return &p.Step })).When(w.offKnown),
+		report.Time("queued", func(p *Part) uint64 { return p.Off.Queued }).Missing(queue(func(p *Part) *Step { return &p.Step })).When(w.offKnown),
 		report.Count("segment", func(p *Part) uint64 { return uint64(p.Segment) + 1 }),
 	)
 	return report.Table("critical_path", w.parts, columns...)
@@ -126,6 +137,32 @@ func (w *waterfall) pathWords() string {
 	return "Critical path: " + strings.Join(words, ", ") + "."
 }
 
+// blocked are the times in which the threads slept, and what ended them: all for programs, and
+// those that take a share for people.
+func (w *waterfall) blocked() []report.Node {
+	all := w.v.Sleeps.of[w.q]
+	table := func(list []*Blocked) *report.TableNode {
+		noThread := func(b **Blocked) bool { return (*b).By != wakers.Thread }
+		return report.Table("sleeps", list,
+			report.Moment("start", func(b **Blocked) uint64 { return (*b).Start }).ForPrograms(),
+			report.Time("start", func(b **Blocked) uint64 { return (*b).Start - w.q.Start }).Titled("at").ForPeople(),
+			report.Time("duration", func(b **Blocked) uint64 { return (*b).End - (*b).Start }).Titled("blocked"),
+			report.Count("segment", func(b **Blocked) uint64 { return uint64((*b).Segment) + 1 }).ForPrograms(),
+			report.Function("function", func(b **Blocked) reader.FuncID { return (*b).Func }).Missing(func(b **Blocked) bool { return (*b).Func == 0 }).Titled("in"),
+			report.String("woken_by", func(b **Blocked) string { return wakerNames[(*b).By] }).Titled("woken by"),
+			report.Thread("waker", func(b **Blocked) reader.Thread { return (*b).Waker }).Missing(noThread).Titled("thread"),
+			report.String("waker_key", func(b **Blocked) string { return printable((*b).WakerOwner.Key) }).
+				Missing(func(b **Blocked) bool { return (*b).WakerOwner == nil }).Titled("request"),
+			report.Function("waker_function", func(b **Blocked) reader.FuncID { return (*b).WakerFunc }).
+				Missing(func(b **Blocked) bool { return (*b).WakerFunc == 0 }).Titled("in its function"),
+		)
+	}
+	large := slices.DeleteFunc(slices.Clone(all), func(b *Blocked) bool { return w.small(b.End - b.Start) })
+	return []report.Node{report.Programs{table(all)}, report.People{table(large).Top(w.v.Rows)}}
+}
+
+var wakerNames = [...]string{wakers.Unknown: "unknown", wakers.Thread: "thread", wakers.Process: "another process", wakers.Interrupt: "interrupt"}
+
 func (w *waterfall) small(ticks uint64) bool {
 	return float64(ticks) < w.v.MinShare*float64(w.q.Duration())
 }
@@ -142,14 +179,28 @@ func (w *waterfall) draw(out io.Writer, width int) error {
 	}
 	t := &texttab.Table{Columns: []texttab.Column{
 		{Title: "at", Right: true}, {Title: "for", Right: true}, {Title: "self", Right: true, Optional: true},
+		{Title: "blocked", Right: true, Optional: true}, {Title: "queued", Right: true, Optional: true},
 		{Title: "thread", Optional: true, Least: true}, {}, {Title: "function", Cut: texttab.Left},
 	}}
+	if !w.offKnown {
+		t.Columns = slices.Delete(t.Columns, 3, 5)
+	}
+	add := func(cells ...string) {
+		if !w.offKnown {
+			cells = slices.Delete(cells, 3, 5)
+		}
+		t.Add(cells...)
+	}
 	q, format := w.q, w.clock.Format
 	small, next := 0, 0
 	for i := range q.Segments {
 		for ; next < len(w.parts) && w.parts[next].Segment <= i; next++ {
 			if p := &w.parts[next]; p.Kind != Run && !w.small(p.End-p.Start) {
-				t.Add(format(p.Start-q.Start), format(p.End-p.Start), "", "", w.bar(cells, -1, p.Start, p.End), p.Kind.String())
+				blocked, queued := "", ""
+				if p.Kind != Queue {
+					blocked, queued = format(p.Off.Blocked), format(p.Off.Queued)
+				}
+				add(format(p.Start-q.Start), format(p.End-p.Start), "", blocked, queued, "", w.bar(cells, -1, p.Start, p.End), p.Kind.String())
 			}
 		}
 		s := &q.Segments[i]
@@ -158,9 +209,10 @@ func (w *waterfall) draw(out io.Writer, width int) error {
 			continue
 		}
 		for _, l := range w.lines(s) {
-			self, thread, bar, name := format(l.Self), "", "", label.Indent(l.depth)+label.Func(w.names, l.Func)
+			self, blocked, queued := format(l.Self), format(l.Off.Blocked), format(l.Off.Queued)
+			thread, bar, name := "", "", label.Indent(l.depth)+label.Func(w.names, l.Func)
 			if l.noSelf {
-				self = ""
+				self, blocked, queued = "", "", ""
 			}
 			switch {
 			case l.depth == 0:
@@ -170,7 +222,7 @@ func (w *waterfall) draw(out io.Writer, width int) error {
 			case l.Calls > 1:
 				name += fmt.Sprintf(" %dx", l.Calls)
 			}
-			t.Add(format(l.First-q.Start), format(l.Total), self, thread, bar, name)
+			add(format(l.First-q.Start), format(l.Total), self, blocked, queued, thread, bar, name)
 		}
 	}
 	if _, err := t.WriteFitted(out, width); err != nil || small == 0 {
