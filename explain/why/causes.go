@@ -15,6 +15,7 @@ const (
 	minFar     = 2     // the same if these lose far more than usual calls vary
 	maxChance  = 1e-4  // probability that the scheduler caused it
 	maxBeside  = 1e-8  // the same, only by the calls that named causes do not dominate
+	maxAlone   = 1e-2  // the same if all disturbances elsewhere are far smaller
 	minDensity = 4     // times the density of the leads that are not named
 	minApart   = 20    // the same by number of calls, if these are as slow as the others
 	weighty    = 0.99  // of the excess, in the slow calls that count as evidence
@@ -489,7 +490,11 @@ func (e *evidence) isSignificant(l *lead) bool {
 	if !e.byChance(l) {
 		return l.kind != MoreCalls || !e.varies(l)
 	}
-	if e.judge(l); l.chance > maxChance {
+	limit := maxChance
+	if e.isAlone(l) {
+		limit = maxAlone
+	}
+	if e.judge(l); l.chance > limit {
 		return false
 	}
 	unnamed := 0.0
@@ -514,6 +519,30 @@ func (e *evidence) isSignificant(l *lead) bool {
 
 // enough is how many slow calls are needed to compare their durations with others.
 const enough = 8
+
+// isAlone reports whether the scheduler is not the reason, and each call that a lead dominates
+// loses far more to it than usual calls vary and than any call loses to another lead that may
+// be chance: magnitude counts, not only the number of calls.
+func (e *evidence) isAlone(l *lead) bool {
+	if !e.offCPU || e.lossOf(l) <= farBeyond*e.spread {
+		return false
+	}
+	least := math.Inf(1)
+	for _, i := range l.dominated {
+		least = min(least, l.x[i])
+	}
+	for _, o := range e.leads {
+		if o == l || o.named || !e.byChance(o) {
+			continue
+		}
+		for _, x := range o.x {
+			if x > least/3 {
+				return false
+			}
+		}
+	}
+	return true
+}
 
 // isRegular reports whether the time is lost a fixed time after the call of the root began,
 // and is always the same, as with an interrupt that the wake-up of the thread entails. Where

@@ -203,3 +203,32 @@ func TestPartsSumOffCPU(t *testing.T) {
 		}
 	})
 }
+
+// A few calls that lose far more than anything else tell, where the scheduler cannot be the
+// reason.
+func TestMagnitudeCounts(t *testing.T) {
+	explained := func(elsewhere uint64) *why.Report {
+		p := newProgram(2)
+		p.requests(300, func(t *thread, i int) {
+			late := i == 60 || i == 250
+			for _, fn := range []reader.FuncID{row, query, work, sort, flush} {
+				t.call(fn, 1500, func() {
+					switch {
+					case late && fn == work:
+						t.self(900_000)
+					case fn == row && i%97 == 5:
+						t.self(elsewhere)
+					}
+				})
+			}
+		})
+		return explain(t, p, known())
+	}
+	if c := only(t, explained(10_000)); c.Func != work || c.Dominates != 4 || c.Chance < 1e-4 {
+		t.Errorf("%+v", c)
+	}
+	r := explained(600_000)
+	if len(r.Causes) != 0 {
+		t.Errorf("%+v", r.Causes)
+	}
+}
