@@ -1,0 +1,75 @@
+//go:build linux && amd64
+
+package why_test
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/explain/why"
+	"github.com/xray-tools/xray/internal/test/testenv"
+)
+
+// busy has so many other programs compute until the test ends.
+func busy(t *testing.T, hogs int) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	t.Cleanup(cancel)
+	for range hogs {
+		cmd := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	}
+}
+
+// Beside programs that take the processors away, the causes are the same, and nothing else is
+// named.
+func TestPlantedBesideHogs(t *testing.T) {
+	if os.Getenv("XRAY_SOAK") != "1" {
+		t.Skip("set XRAY_SOAK=1 to record all programs beside others")
+	}
+	testenv.Need(t, "sh")
+	programs := make(map[string]string)
+	for _, p := range plantedPrograms {
+		programs[p.name] = compileRequests(t, p.name)
+	}
+	programs["steady"], programs["busy"] = compileRequests(t, "steady"), compileRequests(t, "busy")
+	const runs = 3
+	for _, hogs := range []int{0, 2, 4} {
+		t.Run(map[int]string{0: "none", 2: "two", 4: "four"}[hogs], func(t *testing.T) {
+			busy(t, hogs)
+			right, wrong, silent := 0, 0, 0
+			for range runs {
+				for _, p := range plantedPrograms {
+					run := ours.run(t, programs[p.name])
+					truth := readTruth(t, run.said)
+					switch r := run.explain(t, p.slow); {
+					case len(r.Causes) == 0:
+						silent++
+						t.Logf("%s: no cause\n%s", p.name, run.text(r))
+					case truth[0].find(r, run.names) == 0:
+						right++
+					default:
+						wrong++
+						t.Logf("%s: expected %v\n%s", p.name, truth[0], run.text(r))
+					}
+				}
+				for _, name := range []string{"steady", "busy"} {
+					run := ours.run(t, programs[name])
+					if r := run.explain(t, why.Rule{}); len(r.Causes) > 0 {
+						t.Errorf("%s: %s is named\n%s", name, short(run.names, r.Causes[0].Func), run.text(r))
+					}
+				}
+			}
+			all := right + wrong + silent
+			t.Logf("%d of %d right, %d wrong, %d without a cause", right, all, wrong, silent)
+			if 100*right < 90*all {
+				t.Errorf("%d of %d right", right, all)
+			}
+		})
+	}
+}
