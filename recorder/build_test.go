@@ -113,7 +113,7 @@ func TestBuildWithoutCompiler(t *testing.T) {
 	cache := emptyCache(t)
 	t.Setenv("PATH", t.TempDir())
 	t.Setenv("CC", "")
-	if _, err := Build(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "install one") {
+	if _, err := Build(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "install cc") {
 		t.Errorf("without a compiler: %v", err)
 	}
 	if _, err := Build(context.Background(), "nocc -O1"); err == nil || !strings.Contains(err.Error(), "nocc") {
