@@ -51,15 +51,15 @@ func unwind(t *testing.T, program, mode string) unwound {
 func TestUnwindFromEveryInstruction(t *testing.T) {
 	program := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", append(prunable, "-g")...)
 	always := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", "-g")
-	t.Run("kept", func(t *testing.T) { checkUnwind(t, always, "depth", "xr_depth_keep", "xr_record", "?") })
+	t.Run("kept", func(t *testing.T) { checkUnwind(t, always, "depth", "xr_depth_keep", "xr_record_rseq", "?") })
 	for mode, trampolines := range map[string][]string{
-		"record":  {"xr_record", "slow"},
-		"prune":   {"xr_record", "xr_prune", "slow"},
-		"arg":     {"xr_record_arg", "xr_record", "slow"},
+		"record":  {"xr_record_rseq", "slow"},
+		"prune":   {"xr_record_rseq", "xr_prune_rseq", "slow"},
+		"arg":     {"xr_record_arg_rseq", "xr_record_rseq", "slow"},
 		"count":   {"xr_count", "slow"},
-		"depth":   {"xr_depth_enter", "xr_depth_exit", "xr_record"},
+		"depth":   {"xr_depth_enter", "xr_depth_exit", "xr_record_rseq"},
 		"profile": {"xr_profile"},
-		"events":  {"__xray_CustomEvent", "__xray_TypedEvent", "xr_record", "slow"},
+		"events":  {"__xray_CustomEvent", "__xray_TypedEvent", "xr_record_rseq", "slow"},
 	} {
 		t.Run(mode, func(t *testing.T) { checkUnwind(t, program, mode, append(trampolines, "?")...) })
 	}
@@ -98,7 +98,7 @@ func TestUnwindFromHooksOfGCC(t *testing.T) {
 			t.Fatalf("gcc: %v\n%s", err, out)
 		}
 		for mode, trampoline := range map[string]string{
-			"record": "xr_record", "prune": "xr_prune", "count": "xr_count", "profile": way.profile,
+			"record": "xr_record_rseq", "prune": "xr_prune_rseq", "count": "xr_count", "profile": way.profile,
 		} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				checkUnwind(t, program, mode, append(way.hooks, trampoline)...)

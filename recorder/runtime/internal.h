@@ -109,6 +109,7 @@ struct xr_offcpu {
 	uint64_t queued;     /* ns in the run queue that were written down, and those before; or all ones */
 	uint64_t unasked;    /* blocked ns since the run queue was asked for */
 	uint64_t idle, idle_since; /* looks without a switch, and TSC of the first */
+	uint64_t cursor, again; /* xr_thread.cursor after a look, and looks since without a record in between */
 };
 
 /* What a thread records with. Lives outside thread-local storage, so that it
@@ -142,6 +143,7 @@ struct xr_thread {
 	uint64_t nsums;
 	uint64_t late;       /* number of the chunk that waits to be streamed, for a record in it that is being made; 0 for none */
 	const volatile uint64_t *rseq; /* 0 there: the kernel has interfered with the thread; see offcpu.c */
+	const volatile uint64_t *place; /* where rseq leads while the thread is looked at; or null */
 	void *area;          /* where that is if it is our own; or null */
 	struct xr_offcpu off;
 };

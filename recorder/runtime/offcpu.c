@@ -288,6 +288,7 @@ static void begin(struct xr_thread *t)
 void xr_offcpu_attach(struct xr_thread *t)
 {
 	t->rseq = &always;
+	t->place = NULL;
 	if (!xr_offcpu_on())
 		return;
 	struct area *a = area_of(t);
@@ -296,7 +297,7 @@ void xr_offcpu_attach(struct xr_thread *t)
 		     "a thread cannot use restartable sequences, or another library does");
 		return;
 	}
-	t->rseq = &a->sequence;
+	t->rseq = t->place = &a->sequence;
 	t->off = (struct xr_offcpu){0};
 	arm(t);
 	if (!xr_sealed)
@@ -385,4 +386,20 @@ int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s)
 	}
 	*o = next;
 	return 1;
+}
+
+void xr_offcpu_resume(struct xr_thread *t)
+{
+	struct xr_offcpu *o = &t->off;
+	if (t->place && t->rseq == &always && xr_offcpu_on())
+		t->rseq = t->place;
+	o->again = t->cursor == o->cursor ? o->again + 1 : 0;
+}
+
+void xr_offcpu_looked(struct xr_thread *t)
+{
+	enum { PATIENCE = 16 };
+	t->off.cursor = t->cursor;
+	if (t->off.again > PATIENCE)
+		t->rseq = &always;
 }

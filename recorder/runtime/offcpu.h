@@ -28,6 +28,11 @@ static inline int xr_interfered(const struct xr_thread *t) { return !*t->rseq; }
 /* Looks at the calling thread, with which the kernel has interfered, signals blocked. Returns
  * whether it was switched out; t->off.looked is when. From then on, the next time is noticed. */
 int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s);
+/* A debugger that steps through a trampoline interferes at each instruction, so that no look
+ * would be the last. After some without a record in between, the thread goes without looks
+ * until the next slow path. These are called there, before all and after all. */
+void xr_offcpu_resume(struct xr_thread *t);
+void xr_offcpu_looked(struct xr_thread *t);
 /* The cpu that the calling thread runs on, if that is known. */
 int xr_offcpu_cpu(const struct xr_thread *t, uint32_t *cpu);
 /* Has all threads go without this once it turned out not to work. Called without a lock. */

@@ -585,6 +585,7 @@ static struct xr_thread *prepare(uint64_t n)
 		return xr_profile_make(t) ? t : NULL;
 	if (n == XR_SUMS)
 		return xr_sums_make(t) ? t : NULL;
+	xr_offcpu_resume(t);
 	/* What taking a chunk takes off the processor is to be before the event. */
 	if (room(t) < n + STAMP_SIZE + (xr_interfered(t) ? SWITCH_SIZE : 0))
 		take_chunk(t);
@@ -592,6 +593,7 @@ static struct xr_thread *prepare(uint64_t n)
 		renew_stamp(t);
 	if (xr_interfered(t) && room(t) >= n + SWITCH_SIZE)
 		note_switch(t);
+	xr_offcpu_looked(t);
 	return t;
 }
 
