@@ -185,7 +185,7 @@ func TestRecordedWithoutBuildID(t *testing.T) {
 		{"moved", first + 16, last + 27, n, false, "its code is not at"},
 		{"shorter", first, last - 11, n, false, "its code is not at"},
 		{"longer", first, last + 0x1000, n, false, "its code is not at"},
-		{"more functions", first, last + 11, n + 1, false, "it has 55 functions, the recorded file had 56"},
+		{"more functions", first, last + 11, n + 1, false, "its number of functions is 55 instead of 56"},
 		{"the same segment", segment.Vaddr, segment.Vaddr + segment.Memsz, 0, true, ""},
 		{"another segment", segment.Vaddr, segment.Vaddr + segment.Memsz + 16, 0, true, "its code is not at"},
 	} {

@@ -131,8 +131,13 @@ func TestHostileNames(t *testing.T) {
 		"extract":    {"--format", "text", yamlMap},
 		"symbolize":  {"--trace", "TRACE", "1", "2"},
 		"fdr-dump":   {"TRACE"},
+		"io":         {"TRACE"},
+		"alloc":      {"TRACE"},
+		// It refuses these, in words that may have names in them.
+		"merge-sched": {"TRACE", yamlMap, "--clock", "monotonic", "-o", filepath.Join(folder, "merged.xray")},
 	}
-	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true, "observe": true}
+	refused := map[string]bool{"merge-sched": true}
+	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true, "observe": true, "follow-sched": true}
 	for _, packed := range []bool{true, false} {
 		trace := hostileTrace(t, packed)
 		for _, cmd := range (&app{}).root().Commands() {
@@ -156,7 +161,7 @@ func TestHostileNames(t *testing.T) {
 					line = append(line, "--format", form)
 				}
 				out := runHere(line...)
-				if form == "" && out.status != 0 && packed {
+				if form == "" && (out.status != 0) != refused[cmd.Name()] && packed {
 					t.Errorf("%s: %v", line, out)
 				}
 				checkPrinted(t, strings.Join(line[1:], " "), out.stdout, true)
@@ -179,7 +184,7 @@ func TestRawOutputs(t *testing.T) {
 	raw := map[string]int{
 		"internal/cli/text.go": 2, "internal/cli/output.go": 1, "internal/cli/progress.go": 3, "internal/cli/page.go": 3,
 		"internal/session/names.go": 4, "internal/session/output.go": 1,
-		"info_recording.go": 1, "record.go": 2, "residency.go": 1, "runtime.go": 1, "view.go": 1, "main.go": 2,
+		"info_recording.go": 1, "record.go": 2, "residency.go": 1, "runtime.go": 1, "sched.go": 1, "view.go": 1, "main.go": 2,
 	}
 	var files []string
 	for _, pattern := range []string{"*.go", "internal/*/*.go"} {
