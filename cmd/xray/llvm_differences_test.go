@@ -17,6 +17,10 @@ import (
 // recorderMetadata are records about the trace, which are of process 0.
 var recorderMetadata = regexp.MustCompile(`(?m)^  - \{ type: 0, func-id: 0, function: '0', cpu: 0,( thread: \d+,)? kind: custom-event, tsc: \d+, data: "XRYM.*\n`)
 
+// notUTF8 is what follows the first byte of a payload that is not UTF-8, of which
+// llvm-xray makes U+FFFD.
+var notUTF8 = regexp.MustCompile(`(?m)(, data: "(?:[^\\"]|\\.)*?)(?:\x{FFFD}|\\x[89A-F][0-9A-F]).*" \}$`)
+
 // difference is an entry of docs/llvm-xray.md.
 type difference struct {
 	anchor string
@@ -122,6 +126,11 @@ var differences = []difference{
 	{anchor: "recorder-metadata", removed: func(r *sideBySide, o *output) {
 		if r.command() == "convert" && r.has("yaml", "-f=yaml") {
 			o.stdout = recorderMetadata.ReplaceAllString(o.stdout, "")
+		}
+	}},
+	{anchor: "payload-bytes", removed: func(r *sideBySide, o *output) {
+		if r.command() == "convert" && r.has("yaml", "-f=yaml") {
+			o.stdout = notUTF8.ReplaceAllString(o.stdout, `$1" }`)
 		}
 	}},
 	{anchor: "duplicates", shown: func(r *sideBySide) bool {
