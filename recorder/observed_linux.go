@@ -42,6 +42,7 @@ type observedProcess struct {
 	waited      uint64    // ticks
 	writing     uint64    // CPU time to write the trace, ns
 	scheduled   time.Time // when scheduler events were last written
+	tasks       int       // of the scheduler in the trace
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {

@@ -15,6 +15,7 @@ import (
 // SchedFollower reads the scheduler's events of a process that writes its trace itself. It
 // keeps them in a file without a name, and appends them to the trace when that is finished.
 type SchedFollower struct {
+	tasks   int // in the spool
 	options SchedOptions
 	reader  *schedReader
 	trace   *os.File
@@ -94,7 +95,7 @@ func (f *SchedFollower) run(ctx context.Context) {
 
 func (f *SchedFollower) take(least int) error {
 	f.reader.claim(f.options.PID)
-	block, _ := f.reader.take(f.options.PID, least, f.first)
+	block, _ := f.reader.take(f.options.PID, least, f.first, &f.tasks)
 	_, err := f.spool.Write(block)
 	return err
 }

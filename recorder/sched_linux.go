@@ -166,17 +166,19 @@ func (s *schedReader) claim(pid int) {
 }
 
 // take returns the events of a process since the last time as a block of metadata, and their
-// number. It returns nothing if there are fewer than least.
-func (s *schedReader) take(pid, least int, first uint64) (block []byte, events int) {
+// number. It returns nothing if there are fewer than least. tasks is the number of tasks that
+// the trace has, and counts those of the block.
+func (s *schedReader) take(pid, least int, first uint64, tasks *int) (block []byte, events int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.tracker == nil || s.tracker.Pending(int32(pid)) < least {
 		return nil, 0
 	}
-	t := s.tracker.Take(int32(pid), s.horizon)
+	t := s.tracker.Take(int32(pid), s.horizon, *tasks)
 	if t == nil {
 		return nil, 0
 	}
+	*tasks += len(t.Tasks)
 	t.Part.Origin = reader.SchedTracefs
 	return tracewrite.AppendSched(nil, t.First, t.Tasks, &t.Part, first), len(t.Part.Events)
 }
@@ -241,7 +243,7 @@ func (p *observedProcess) writeSched(last bool) {
 		s.catchUp()
 		least = 0
 	}
-	block, events := s.take(p.host, least, p.trace.first)
+	block, events := s.take(p.host, least, p.trace.first, &p.tasks)
 	t, limit := p.trace, p.observer.options.Limit
 	switch {
 	case block == nil:

@@ -190,7 +190,7 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 		t.Add(&list[i])
 	}
 	t.Lose(events.Missing)
-	taken := t.Take(pid, to)
+	taken := t.Take(pid, to, 0)
 	if taken == nil || len(taken.Part.Events) == 0 {
 		return nil, nil, errors.New("it has no events of the threads of the trace")
 	}

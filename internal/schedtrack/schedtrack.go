@@ -62,8 +62,7 @@ type process struct {
 	claimed bool // somebody will take the events
 	idle    bool // nobody wanted them at the last Sweep
 	numbers map[taskKey]uint32
-	tasks   []reader.Task // that were not taken
-	first   uint32        // the number of tasks[0]
+	tasks   []reader.Task // by number, from 1
 	from    uint64
 	lost    uint64 // at the last Take, or when the process began
 	events  []reader.SchedEvent
@@ -95,7 +94,7 @@ func (t *Tracker) follow(pid, tid int32, from uint64) {
 	t.pids[tid] = pid
 	p := t.processes[pid]
 	if p == nil {
-		p = &process{numbers: make(map[taskKey]uint32), first: 1, from: from, lost: t.lost, instead: make(map[int]uint64)}
+		p = &process{numbers: make(map[taskKey]uint32), from: from, lost: t.lost, instead: make(map[int]uint64)}
 		t.processes[pid] = p
 	}
 	p.threads++
@@ -354,15 +353,15 @@ type Taken struct {
 }
 
 // Take returns the events of a process since the last time, which are complete up to the
-// given time, or nil if the process is not followed.
-func (t *Tracker) Take(pid int32, to uint64) *Taken {
+// given time, or nil if the process is not followed. The trace has so many tasks already: a
+// program that the process executes has a trace of its own, which begins without any.
+func (t *Tracker) Take(pid int32, to uint64, tasks int) *Taken {
 	p := t.processes[pid]
 	if p == nil {
 		return nil
 	}
-	taken := &Taken{First: p.first, Tasks: p.tasks, Part: reader.SchedPart{From: p.from, To: max(p.from, to), Lost: t.lost - p.lost, Events: p.events}}
-	p.first += uint32(len(p.tasks))
-	p.tasks, p.events, p.from, p.lost = nil, nil, max(p.from, to), t.lost
+	taken := &Taken{First: uint32(tasks + 1), Tasks: slices.Clone(p.tasks[min(tasks, len(p.tasks)):]), Part: reader.SchedPart{From: p.from, To: max(p.from, to), Lost: t.lost - p.lost, Events: p.events}}
+	p.events, p.from, p.lost = nil, max(p.from, to), t.lost
 	return taken
 }
 

@@ -48,7 +48,7 @@ func script(t *testing.T, tr *Tracker, text string) {
 
 // taken are the events of a process in words.
 func taken(tr *Tracker, pid int32) []string {
-	k := tr.Take(pid, 1000)
+	k := tr.Take(pid, 1000, 0)
 	if k == nil {
 		return nil
 	}
@@ -128,7 +128,7 @@ func TestForks(t *testing.T) {
 	}
 	tr.Sweep()
 	tr.Sweep()
-	if tr.Take(7, 1) == nil || tr.Take(9, 1) != nil {
+	if tr.Take(7, 1, 0) == nil || tr.Take(9, 1, 0) != nil {
 		t.Error("a process with threads is forgotten, or one without is not")
 	}
 }
@@ -164,7 +164,7 @@ func TestBounds(t *testing.T) {
 		add(2*i, 7, 20)
 		add(2*i+1, 20, 7)
 	}
-	k := tr.Take(7, 5000)
+	k := tr.Take(7, 5000, 0)
 	if n := len(k.Part.Events); n < 50 || n > 100 || k.Part.From != k.Part.Events[0].TSC || k.Part.To != 5000 || k.Part.Lost != 0 {
 		t.Errorf("%d events, part from %d to %d, %d lost", n, k.Part.From, k.Part.To, k.Part.Lost)
 	}
@@ -175,7 +175,11 @@ func TestBounds(t *testing.T) {
 	if n := len(tr.backlog[0]); n > maxBacklog {
 		t.Errorf("%d switches remembered", n)
 	}
-	if k := tr.Take(7, 99999); k.Part.Lost == 0 || k.Part.From != 5000 || k.First != 3 {
+	if k := tr.Take(7, 99999, len(k.Tasks)); k.Part.Lost == 0 || k.Part.From != 5000 || k.First != 3 {
 		t.Errorf("part %+v, tasks from %d", k.Part, k.First)
+	}
+	// Another trace begins with all tasks.
+	if again := tr.Take(7, 99999, 0); again.First != 1 || len(again.Tasks) != 2 {
+		t.Errorf("%d tasks from %d", len(again.Tasks), again.First)
 	}
 }
