@@ -1,6 +1,10 @@
 package convert
 
-import "strconv"
+import (
+	"cmp"
+	"math"
+	"strconv"
+)
 
 // chromeEnd is the end of the calls so far, in nanoseconds and in floating point.
 type chromeEnd struct {
@@ -9,27 +13,37 @@ type chromeEnd struct {
 }
 
 // appendDuration appends the duration of a call. Viewers that add it to the start in
-// floating point must not find that a call ends before the last one inside it, because they
-// would omit that one. If both end together, a longer fraction ensures this.
+// floating point must not find that a call ends after one that starts there starts, or
+// before the last one inside it, because they would omit one of the two. A longer fraction
+// ensures this where it is necessary.
 func (e *chromeEnd) appendDuration(dst []byte, time *timeline, start, duration int64) []byte {
 	end, last := start+duration, e.start+e.duration
-	if end < last { // of calls that start together, the inner one comes last
-		return time.appendMicros(dst, duration)
+	from, to := float64(start)/1000, float64(end)/1000
+	sum := from + float64(duration)/1000
+	exact := duration > 0 && time.clock.Known()
+	var inside float64
+	if end == last {
+		inside = cmp.Or(e.micros, float64(e.start)/1000+float64(e.duration)/1000)
 	}
-	if end == last && time.clock.Known() {
-		inside := e.micros
-		if inside == 0 {
-			inside = float64(e.start)/1000 + float64(e.duration)/1000
+	long := exact && (sum > to || end == last && sum < inside)
+	micros := to - from
+	if long {
+		for from+micros > to {
+			micros = math.Nextafter(micros, 0)
 		}
-		from := float64(start) / 1000
-		if from+float64(duration)/1000 < inside {
-			e.micros = inside
-			if duration > 0 {
-				return strconv.AppendFloat(dst, inside-from, 'f', -1, 64)
-			}
-			return time.appendMicros(dst, 0)
+		if longer := math.Nextafter(micros, math.Inf(1)); from+micros < to && from+longer <= to {
+			micros = longer
+		}
+		sum = from + micros
+	}
+	if end >= last { // of calls that start together, the inner one comes last
+		*e = chromeEnd{start, duration, 0}
+		if long {
+			e.micros = sum
 		}
 	}
-	*e = chromeEnd{start, duration, 0}
+	if long {
+		return strconv.AppendFloat(dst, micros, 'f', -1, 64)
+	}
 	return time.appendMicros(dst, duration)
 }

@@ -9,9 +9,10 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Calls lie within their callers for viewers that add up in floating point, too.
+// Calls lie within their callers, and behind calls that end where they start, for viewers
+// that add up in floating point, too.
 func TestChromeNestsInFloatingPoint(t *testing.T) {
-	together := 0
+	together, adjacent := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Header: reader.Header{CycleFrequency: rapid.SampledFrom([]uint64{1_000_000_000, 3_000_000_001, 7_000_000}).Draw(t, "frequency")}}
 		batches := genBatches(t)
@@ -41,6 +42,12 @@ func TestChromeNestsInFloatingPoint(t *testing.T) {
 			start := nanos(t, e.Ts)
 			call := span{start, start + nanos(t, *e.Dur), ts, ts + dur}
 			for _, in := range inside[e.Tid] {
+				if in.start < in.end && in.end == call.start {
+					adjacent++
+					if in.to > call.from {
+						t.Fatalf("%+v ends after %+v starts", in, call)
+					}
+				}
 				if call.start > in.start || in.end > call.end {
 					continue
 				}
@@ -56,5 +63,8 @@ func TestChromeNestsInFloatingPoint(t *testing.T) {
 	})
 	if together == 0 {
 		t.Error("no calls ended together")
+	}
+	if adjacent == 0 {
+		t.Error("no calls started where others ended")
 	}
 }

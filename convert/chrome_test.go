@@ -182,15 +182,16 @@ func parseChrome(t rapid.TB, text string) chromeTrace {
 	return trace
 }
 
-// nanos is a number of microseconds in nanoseconds. It may be more by next to nothing.
+// nanos is a number of microseconds in nanoseconds. It may differ by next to nothing.
 func nanos(t rapid.TB, micros json.Number) int64 {
 	r, ok := new(big.Rat).SetString(micros.String())
 	if !ok {
 		t.Fatalf("time %s", micros)
 	}
 	r.Mul(r, big.NewRat(1000, 1))
-	whole := new(big.Int).Div(r.Num(), r.Denom())
-	if r.Sub(r, new(big.Rat).SetInt(whole)).Cmp(big.NewRat(1, 10)) > 0 {
+	nearest := new(big.Rat).Add(r, big.NewRat(1, 2))
+	whole := new(big.Int).Div(nearest.Num(), nearest.Denom())
+	if r.Sub(r, new(big.Rat).SetInt(whole)).Abs(r).Cmp(big.NewRat(1, 10)) > 0 {
 		t.Fatalf("time %s is no whole number of ns", micros)
 	}
 	return whole.Int64()
