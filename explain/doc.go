@@ -8,6 +8,8 @@
 //	shapes     calls of a function by what they called; the rare ones stand out
 //	requests   requests that go from thread to thread, and their critical paths
 //	locks      who waited for which lock, and who held it
+//	iocalls    which files and sockets calls of the C library were about, and how long they took
+//	allocations  who allocates memory, and what is live at the end
 //	residency  what each thread was doing over time
 //	diff       what changed between runs, with confidence intervals
 //
