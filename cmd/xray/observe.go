@@ -2,17 +2,12 @@ package main
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
-	"os/signal"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,20 +15,17 @@ import (
 	"github.com/xray-tools/xray/recorder"
 )
 
-// observeCommand is the process that writes traces for record. It is one of its own,
-// in a session of its own, so that whatever ends record does not end the recording: not
-// Ctrl-C, not a closed terminal, not a kill. It runs until the last recorded process
-// has ended.
+// observeCommand is the [partner] that writes traces for record. It runs until the last
+// recorded process has ended.
 //
-// Its standard input has its options, an object of JSON in a line; when it listens, it
-// writes the line "listening", and behind it why it records no scheduler events if that was
-// asked for. Then come lines "started PID", for the program, and "settle", which it
+// It answers with the word "listening", and behind it why it records no scheduler events if
+// that was asked for. Then come lines "started PID", for the program, and "settle", which it
 // answers with a line of JSON, a [recorder.Observed].
 func (a *app) observeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "observe", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+			outliveRecord()
 			return observe(cmd.Context(), a.Stdin, a.Stdout)
 		},
 	}
@@ -42,10 +34,7 @@ func (a *app) observeCommand() *cobra.Command {
 func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	var options recorder.ObserverOptions
-	if !lines.Scan() {
-		return cmp.Or(lines.Err(), io.ErrUnexpectedEOF)
-	}
-	if err := json.Unmarshal(lines.Bytes(), &options); err != nil {
+	if err := readOptions(lines, &options); err != nil {
 		return err
 	}
 	observer, err := recorder.Listen(options)
@@ -56,7 +45,7 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- observer.Run(ctx) }()
-	fmt.Fprintln(out, strings.TrimSpace("listening "+strings.ReplaceAll(observer.NoSched(), "\n", ": ")))
+	ready(out, "listening", observer.NoSched())
 	program := &recorder.Process{}
 	for lines.Scan() {
 		command, rest, _ := strings.Cut(lines.Text(), " ")
@@ -85,9 +74,7 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 
 // observer is the process that writes the traces of a launch.
 type observer struct {
-	cmd    *exec.Cmd
-	in     io.WriteCloser
-	out    *bufio.Reader
+	*partner
 	failed chan string // its standard error, when it has ended
 	// noSched is why it records no scheduler events although it was asked to, or "".
 	noSched string
@@ -96,25 +83,15 @@ type observer struct {
 // startObserver starts the process that writes the traces, and waits until programs can
 // find it.
 func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error) {
-	self, err := os.Executable()
+	p, err := newPartner("observe")
 	if err != nil {
 		return nil, err
 	}
-	o := &observer{cmd: exec.Command(self, "observe"), failed: make(chan string, 1)}
-	o.cmd.Args[0] = os.Args[0]
-	o.cmd.SysProcAttr = newSession()
+	o := &observer{partner: p, failed: make(chan string, 1)}
 	failed, err := o.cmd.StderrPipe()
 	if err != nil {
 		return nil, err
 	}
-	if o.in, err = o.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := o.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	o.out = bufio.NewReader(out)
 	if err := o.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -124,16 +101,7 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 		// The program takes an observer for alive until it is waited for.
 		_, _ = o.cmd.Process.Wait()
 	}()
-	line, err := json.Marshal(options)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = fmt.Fprintf(o.in, "%s\n", line); err == nil {
-		var answer string
-		answer, err = o.out.ReadString('\n')
-		o.noSched = strings.TrimSpace(strings.TrimPrefix(answer, "listening"))
-	}
-	if err != nil {
+	if o.noSched, err = o.tell(options, "listening"); err != nil {
 		return nil, o.end("the process that writes the trace does not start", err)
 	}
 	return o, nil

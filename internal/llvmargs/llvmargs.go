@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/xray-tools/xray/internal/label"
 )
 
 // Command is a subcommand with its options and operands.
@@ -321,30 +323,9 @@ func dashed(name string) string {
 func nearest(s string, names []string) string {
 	best, least := "", 0
 	for _, name := range names {
-		if d := distance(s, name); s != "" && (best == "" || d < least) {
+		if d := label.Distance(s, name); s != "" && (best == "" || d < least) {
 			best, least = name, d
 		}
 	}
 	return best
-}
-
-// distance returns the number of letters to insert, delete or replace.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -149,23 +149,7 @@
 	cmpl	%edx, -40(%rcx)
 	jne	3f
 	TAKE_BACK 40
-8:	movl	%edx, %eax
-	shrl	$4, %eax
-	cmpq	%rax, XR_THREAD_NSUMS(%r11)
-	jbe	9f
-	shlq	$4, %rax
-	addq	XR_THREAD_SUMS(%r11), %rax
-	shrq	$32, %r10
-	incq	(%rax)
-	addq	%r10, 8(%rax)
-	LEAVE4
-9:	movl	$XR_SUMS, %eax
-	call	slow
-	testl	%eax, %eax
-	jz	10f
-	THREAD
-	jnz	8b
-10:	LEAVE4
+	ADD_SUMS
 3:	.if \result
 	ROOM	24
 	RESERVE	24

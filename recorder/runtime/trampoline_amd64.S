@@ -160,6 +160,28 @@ slow:
 	RECORD_ARG xr_record_arg_nocpu, BY_NOTHING
 	RECORD_ARG xr_record_arg_rseq, BY_RSEQ
 
+	/* Label 8: adds a call that was taken back to the thread's sums. edx is the word of its
+	 * entry, and its ticks are in the upper half of r10. Each sum takes one instruction. */
+	.macro ADD_SUMS
+8:	movl	%edx, %eax
+	shrl	$4, %eax
+	cmpq	%rax, XR_THREAD_NSUMS(%r11)
+	jbe	9f
+	shlq	$4, %rax
+	addq	XR_THREAD_SUMS(%r11), %rax
+	shrq	$32, %r10
+	incq	(%rax)
+	addq	%r10, 8(%rax)
+	LEAVE4
+9:	movl	$XR_SUMS, %eax
+	call	slow
+	testl	%eax, %eax
+	jz	10f
+	THREAD
+	jnz	8b
+10:	LEAVE4
+	.endm
+
 	/* Records an exit, or takes the entry back when that is the record before and not
 	 * as old as the threshold. The entry's slot is zeroed before the cursor passes it
 	 * backwards, so that what is not written always reads as 0; if a signal handler
@@ -193,26 +215,10 @@ slow:
 	subq	$8, %rcx
 	cmpxchgq %rcx, XR_THREAD_CURSOR(%r11)
 	jne	6f
-8:	movl	%edx, %eax
-	shrl	$4, %eax
-	cmpq	%rax, XR_THREAD_NSUMS(%r11)
-	jbe	9f
-	shlq	$4, %rax
-	addq	XR_THREAD_SUMS(%r11), %rax
-	shrq	$32, %r10
-	incq	(%rax)
-	addq	%r10, 8(%rax)
-	LEAVE4
+	ADD_SUMS
 6:	movq	%rdx, (%rcx)
 	movl	%r10d, %r10d
 	jmp	2b
-9:	movl	$XR_SUMS, %eax
-	call	slow
-	testl	%eax, %eax
-	jz	10f
-	THREAD
-	jnz	8b
-10:	LEAVE4
 3:	RESERVE	8
 	movq	%rdx, (%rax)
 	LEAVE4

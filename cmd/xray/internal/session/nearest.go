@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/xray-tools/xray/internal/label"
 )
 
 // maxNearest is how many names are suggested in place of one that does not exist.
@@ -19,9 +21,9 @@ func nearest(expression string, names map[string]bool) []string {
 	}
 	distances := make(map[string]int)
 	for name := range names {
-		d := distance(want, plain(name))
+		d := label.Distance(want, plain(name))
 		if at := strings.LastIndex(name, "::"); at >= 0 {
-			d = min(d, distance(want, plain(name[at:])))
+			d = min(d, label.Distance(want, plain(name[at:])))
 		}
 		if 3*d <= len(want) {
 			distances[name] = d
@@ -43,25 +45,4 @@ func plain(text string) string {
 		}
 		return -1
 	}, text)
-}
-
-// distance is Levenshtein's: how many letters must be changed, added or left out.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := before
-			if a[i] != b[j] {
-				change++
-			}
-			before = row[j+1]
-			row[j+1] = min(change, row[j]+1, before+1)
-		}
-	}
-	return row[len(b)]
 }
