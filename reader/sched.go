@@ -70,6 +70,9 @@ const (
 	// Preempted says that the task was switched out inside the kernel, although it was
 	// runnable.
 	Preempted SchedFlags = 4
+	// Unreported says that the kernel did not report the switch. Other ran afterwards, and TSC
+	// is the earliest possible time.
+	Unreported SchedFlags = 8
 )
 
 // Task is a thread of any process, as the kernel knows it. A thread that changed its name is

@@ -194,19 +194,18 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 	if taken == nil || len(taken.Part.Events) == 0 {
 		return nil, nil, errors.New("it has no events of the threads of the trace")
 	}
-	outs, ins := 0, 0
+	outs, others := 0, 0
 	for i := range list {
 		if e := &list[i]; e.Kind == tracefs.Switch {
 			if own[e.Task] {
 				outs++
-			}
-			if own[e.Other] {
-				ins++
+			} else {
+				others++
 			}
 		}
 	}
-	if outs > 10 && ins < outs/2 {
-		return nil, nil, errors.New("the threads of the trace are switched out, but hardly in: record the whole machine (perf record -a)")
+	if outs > 10 && others < outs/10 {
+		return nil, nil, errors.New("nothing but the threads of the trace is switched out: record the whole machine (perf record -a)")
 	}
 	taken.Part.Origin = reader.SchedMerged
 	return &taken.Part, taken.Tasks, nil

@@ -45,9 +45,10 @@ type thread struct {
 
 // current is the task that runs on a CPU.
 type current struct {
-	tid  int32
-	comm tracefs.Comm
-	is   bool // known
+	tid   int32
+	comm  tracefs.Comm
+	since uint64
+	is    bool // known
 }
 
 // remembered is a switch that may have been in the place of a thread.
@@ -206,20 +207,23 @@ func (t *Tracker) switched(e *tracefs.Event) {
 	if e.CPU >= maxCPU {
 		return
 	}
-	*t.cpu(e.CPU) = current{e.Other, e.OtherComm, true}
 	prev, next := t.own[e.Task], t.own[e.Other]
+	if prev != nil {
+		t.unseen(prev, e)
+	}
+	*t.cpu(e.CPU) = current{e.Other, e.OtherComm, e.Time, true}
 	if next != nil && next.waits {
 		t.instead(next, e)
 	}
 	kept := [2]int32{}
 	if prev != nil {
 		kept[0] = prev.process
-		t.keep(t.processes[prev.process], e)
+		t.keep(t.processes[prev.process], e, 0)
 	}
 	if next != nil {
 		kept[1] = next.process
 		if kept[1] != kept[0] {
-			t.keep(t.processes[next.process], e)
+			t.keep(t.processes[next.process], e, 0)
 		}
 		next.ran(t)
 	}
@@ -236,6 +240,23 @@ func (t *Tracker) switched(e *tracefs.Event) {
 			prev.ran(t)
 		}
 	}
+}
+
+// unseen adds the switch to a thread that runs on a CPU where the kernel reported no switch to
+// it. Some kernels do not report the switches from the idle task of a CPU. An idle CPU does not
+// let a thread wait, so the time is the earliest possible one.
+func (t *Tracker) unseen(th *thread, out *tracefs.Event) {
+	c := *t.cpu(out.CPU)
+	if !c.is || c.tid == th.tid {
+		return
+	}
+	e := tracefs.Event{Time: c.since, Kind: tracefs.Switch, CPU: out.CPU, Task: c.tid, TaskComm: c.comm, State: 'R',
+		Other: th.tid, OtherComm: out.TaskComm}
+	if th.waits {
+		e.Time = max(e.Time, th.since)
+	}
+	t.keep(t.processes[th.process], &e, reader.Unreported)
+	th.ran(t)
 }
 
 // remember keeps a switch as long as a thread waits that it may be in the place of.
@@ -268,17 +289,16 @@ func (t *Tracker) instead(th *thread, e *tracefs.Event) {
 	i, _ := slices.BinarySearchFunc(list, p.instead[cpu], func(r remembered, from uint64) int { return cmp.Compare(r.Time, from) })
 	for _, r := range list[i:] {
 		if r.kept[0] != th.process && r.kept[1] != th.process {
-			t.keep(p, &r.Event)
+			t.keep(p, &r.Event, 0)
 		}
 	}
 	p.instead[cpu] = e.Time
 }
 
 // keep adds a switch to what is written for a process.
-func (t *Tracker) keep(p *process, e *tracefs.Event) {
-	var flags reader.SchedFlags
+func (t *Tracker) keep(p *process, e *tracefs.Event, flags reader.SchedFlags) {
 	if e.Preempted {
-		flags = reader.Preempted
+		flags |= reader.Preempted
 	}
 	p.add(t, reader.SchedEvent{
 		TSC: e.Time, CPU: e.CPU, Kind: reader.Switched, State: e.State, Flags: flags,

@@ -105,6 +105,25 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
+// A thread that is switched out was switched in before, also if the kernel did not say so.
+func TestUnreportedSwitches(t *testing.T) {
+	tr := newTracker()
+	tr.Follow(7, 7)
+	script(t, tr, `10 1 switch 7 prog S 0 swapper/1
+		20 1 wake 20 7 prog
+		25 1 switch 7 prog S 0 swapper/1
+		30 1 switch 20 hog R 30 cat
+		40 1 switch 7 prog R 20 hog`)
+	var got []string
+	part := tr.Take(7, 50, 0).Part
+	for _, e := range part.Events {
+		got = append(got, fmt.Sprint(e.TSC, e.Kind, e.Flags&reader.Unreported != 0))
+	}
+	if diff := cmp.Diff([]string{"10 1 false", "20 2 false", "20 1 true", "25 1 false", "30 1 true", "40 1 false"}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Threads and processes that a followed one creates are followed, each process by itself.
 func TestForks(t *testing.T) {
 	tr := newTracker()

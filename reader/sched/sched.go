@@ -35,8 +35,10 @@ type Off struct {
 	// Woken is when something made the blocked thread runnable again, or 0 if it was
 	// runnable all the time, or is not known to be woken.
 	Woken uint64
-	// In is when the thread was switched in again, or 0 if the events end before.
-	In uint64
+	// In is when the thread was switched in again, or 0 if the events end before. If
+	// Unreported is set, the kernel did not say when, and In is the earliest possible time.
+	In         uint64
+	Unreported bool
 	// Next ran behind the thread on the same CPU, and Previous before it on the CPU that the
 	// thread ran on afterwards. An unknown task has a negative TID.
 	Next, Previous reader.Task
@@ -163,6 +165,7 @@ func (t *Thread) in(e *reader.SchedEvent) {
 		return // its first time, or what came before is lost
 	}
 	o.In, o.InCPU, o.Previous = e.TSC, e.CPU, t.log.sched.Task(e.Task)
+	o.Unreported = e.Flags&reader.Unreported != 0
 	o.Doubtful = o.Doubtful || t.log.lostBetween(o.Out, o.In)
 }
 
