@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The guide for writers of analysers shows the program that TestDocs runs, which
-// needs nothing that other modules may not import. -update rewrites the page.
+// TestAnalysersGuide checks that docs/analysers.md shows the program that TestDocs runs, and that
+// the program imports only packages which other modules may import. -update rewrites the page.
 func TestAnalysersGuide(t *testing.T) {
 	page, program := filepath.Join("..", "..", "docs", "analysers.md"), filepath.Join("..", "..", "docs", "slowwrites", "main.go")
 	text, err := os.ReadFile(page)
@@ -26,7 +26,7 @@ func TestAnalysersGuide(t *testing.T) {
 	}
 	blocks := regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllSubmatchIndex(text, -1)
 	if len(blocks) != 1 {
-		t.Fatalf("%d programs in the page", len(blocks))
+		t.Fatalf("docs/analysers.md has %d programs, want 1", len(blocks))
 	}
 	from, to := blocks[0][2], blocks[0][3]
 	if shown := string(text[from:to]); shown != string(source) {
@@ -45,7 +45,7 @@ func TestAnalysersGuide(t *testing.T) {
 	}
 	for _, imp := range file.Imports {
 		if strings.Contains(imp.Path.Value, "/internal/") {
-			t.Errorf("the program imports %s", imp.Path.Value)
+			t.Errorf("the program imports %s, which other modules cannot", imp.Path.Value)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// A loop that catches exceptions, recorded by LLVM's runtimes: what they do not know about
-// it is told where calls are, and only then.
+// LLVM's runtimes do not record which calls an exception leaves. Commands that rebuild calls warn
+// about such calls, and only if there are any.
 func TestCaughtExceptionsOfLLVM(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	dir := t.TempDir()
@@ -26,7 +26,7 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 	for _, test := range []struct {
 		name, mode string
 		args       []string
-		says       string // of a function
+		says       string // what the warning says about a function
 	}{
 		{"basic", "patch_premain=true xray_mode=xray-basic", []string{"20"}, "each inside the previous one, have no exit record"},
 		{"basic-calm", "patch_premain=true xray_mode=xray-basic", []string{"0"}, ""},
@@ -43,7 +43,7 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 			}
 			traces, _ := filepath.Glob(log + "*")
 			if len(traces) != 1 {
-				t.Fatalf("traces %q", traces)
+				t.Fatalf("got traces %q, want one", traces)
 			}
 			for _, args := range [][]string{{"account"}, {"why", "--root", "^serve"}, {"stack"}, {"info"}, {"residency"}} {
 				var stdout, stderr bytes.Buffer
@@ -52,7 +52,8 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 				text := stdout.String()
 				switch {
 				case args[0] == "why" && test.name == "fdr":
-					// No call of it ends after the first that is left, which is the first.
+					// The first call of serve is the first that an exception
+					// leaves. No later call of serve is rebuilt as ended.
 					if text = stderr.String(); status != 1 || !strings.Contains(text, "no call of the root ended") {
 						t.Errorf("%s: status %d: %s", args, status, text)
 					}
@@ -61,7 +62,7 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 				case args[0] != "info":
 					text, _, _ = strings.Cut(text, "\n\n")
 				}
-				text = strings.Join(strings.Fields(text), " ") // whatever the width of a line
+				text = strings.Join(strings.Fields(text), " ") // ignore line breaks
 				if test.says == "" {
 					if strings.Contains(text, "each inside the previous one") {
 						t.Errorf("%s:\n%s", args, text)
@@ -69,7 +70,8 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 					continue
 				}
 				text = strings.Join(strings.Fields(text), " ")
-				// Both functions are left as often; the one with the lower id is named.
+				// Both functions have as many calls without exits. The report names
+				// the one with the lower ID.
 				if !strings.Contains(text, "100 calls of read_header, "+test.says) && !strings.Contains(text, "100 calls of serve, "+test.says) ||
 					!strings.Contains(text, "Unless the function is recursive, exceptions or longjmp left these calls, and traces of LLVM's recorders do not show it.") {
 					t.Errorf("%s:\n%s", args, text)

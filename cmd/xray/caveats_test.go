@@ -12,7 +12,8 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// What LLVM's recorders drop by default is told where no call contradicts it.
+// LLVM's recorders drop short and deep calls by default. Reports warn of that unless the trace has
+// a call that shows otherwise.
 func TestCaveatsOfOtherRecorders(t *testing.T) {
 	for _, test := range []struct {
 		format     string
@@ -65,19 +66,19 @@ func TestCaveatsOfOtherRecorders(t *testing.T) {
 			head, _, _ := strings.Cut(stdout.String(), "\n\n")
 			for _, want := range test.want {
 				if !strings.Contains(head, want) {
-					t.Errorf("%v: %s does not say %q:\n%s", test, command, want, head)
+					t.Errorf("%v: %s: no %q at the top:\n%s", test, command, want, head)
 				}
 			}
 			for _, deny := range test.deny {
 				if strings.Contains(stdout.String(), deny) && command[0] != "why" {
-					t.Errorf("%v: %s says %q:\n%s", test, command, deny, stdout.String())
+					t.Errorf("%v: %s: unexpected %q in:\n%s", test, command, deny, stdout.String())
 				}
 			}
 		}
 	}
 }
 
-// Locks and requests have a bound on call paths too, and say so where it is reached.
+// locks and requests bound the memory for call paths, too, and warn when they reach the bound.
 func TestFoldedPathsOfLocksAndRequests(t *testing.T) {
 	text := new(strings.Builder)
 	text.WriteString("xray fdr\nthread 1\n")
@@ -106,15 +107,15 @@ func TestFoldedPathsOfLocksAndRequests(t *testing.T) {
 		}
 		const says = "The trace has more call paths than --path-memory has room for."
 		if text := output("256K"); !strings.HasPrefix(text, says) || !strings.Contains(text, "(folded)\n") {
-			t.Errorf("%s: %.3000s", args, text)
+			t.Errorf("%s: wrong warning or folded paths:\n%.3000s", args, text)
 		}
 		if text := output("100M"); strings.Contains(text, says) || strings.Contains(text, "(folded)\n") {
-			t.Errorf("%s: %.3000s", args, text)
+			t.Errorf("%s: wrong warning or folded paths:\n%.3000s", args, text)
 		}
 	}
 }
 
-// Folded paths are told at the top, and in JSON beside what is in it anyway.
+// Reports warn about folded paths at the top of the text and among the caveats of JSON.
 func TestFoldedPaths(t *testing.T) {
 	text := new(strings.Builder)
 	text.WriteString("xray fdr\nthread 1\n")
@@ -153,7 +154,7 @@ func TestFoldedPaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(got.Caveats) != 1 {
-		t.Errorf("%q", got.Caveats)
+		t.Errorf("got caveats %q, want one", got.Caveats)
 	}
 	calls, self, outermost, folded := 0, 0, 0, 0
 	for _, s := range got.Stacks {
@@ -167,7 +168,7 @@ func TestFoldedPaths(t *testing.T) {
 		}
 	}
 	if folded == 0 || calls != 4000 || self != 24_000 || outermost != 24_000 {
-		t.Errorf("%d folded paths, %d calls, %d ns of self time, %d ns of outermost calls", folded, calls, self, outermost)
+		t.Errorf("got %d folded paths, %d calls, %d ns of self time, %d ns of outermost calls; want some, 4000, 24000 and 24000", folded, calls, self, outermost)
 	}
 	for _, want := range []string{"(folded) "} {
 		if text := output("convert", "-f", "folded"); !strings.Contains(text, want) {

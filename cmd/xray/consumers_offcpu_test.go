@@ -15,7 +15,8 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// offCPUTrace writes the trace of a script, in which a thread is off the processor.
+// offCPUTrace writes the trace of testdata/script/offcpu.txtar, whose thread is off the processor
+// at times.
 func offCPUTrace(t *testing.T) string {
 	archive, err := txtar.ParseFile("testdata/script/offcpu.txtar")
 	if err != nil {
@@ -32,7 +33,7 @@ func offCPUTrace(t *testing.T) string {
 	return input
 }
 
-// Times off the processor have a track of their own below that of the thread.
+// Perfetto shows off-CPU times on a track below the thread's.
 func TestOffCPUInTraceProcessor(t *testing.T) {
 	input := offCPUTrace(t)
 	output := filepath.Join(t.TempDir(), "trace.pftrace")
@@ -59,24 +60,24 @@ func TestOffCPUInTraceProcessor(t *testing.T) {
 	}
 }
 
-// They are markers in the Firefox Profiler.
+// The Firefox Profiler shows off-CPU times as markers.
 func TestOffCPUInFirefoxProfiler(t *testing.T) {
 	output := filepath.Join(t.TempDir(), "profile.json")
 	produce(t, "convert", "-f", "firefox", "-o", output, offCPUTrace(t))
 	threads := firefoxThreads(firefoxprofiler.Open(t, output))
 	if len(threads) != 1 || threads[0].MarkerCount != 4 {
-		t.Errorf("threads %+v", threads)
+		t.Errorf("got threads %+v, want one with 4 markers", threads)
 	}
 }
 
-// The page divides the self time of functions as account does, and lists the times as events.
+// The page splits self times by off-CPU time as account does, and lists the times as events.
 func TestHTMLOffCPU(t *testing.T) {
 	testenv.Need(t, "chromium")
 	input := offCPUTrace(t)
 	page := openHTML(t, htmlOf(t, "", input), "#tab=function&function=1")
 	want, _, _ := accountOf(t, input)
 	if want["#2"].Blocked != 350 {
-		t.Errorf("account says %+v", want["#2"])
+		t.Errorf("account: got %+v, want 350 ns blocked", want["#2"])
 	}
 	if diff := cmp.Diff(want, functionsIn(page)); diff != "" {
 		t.Errorf("account (-) and page (+):\n%s", diff)
@@ -92,6 +93,6 @@ func TestHTMLOffCPU(t *testing.T) {
 	var text string
 	page.Eval(`(async () => { change({tab: "function", func: 1}); await settled(); return document.querySelector("#panels > section:not([hidden])").innerText; })()`, &text)
 	if !strings.Contains(text, "in the run queue") {
-		t.Errorf("the function's page: %s", text)
+		t.Errorf("no run queue in the function's view: %s", text)
 	}
 }

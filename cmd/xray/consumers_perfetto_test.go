@@ -11,7 +11,7 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// sumsOfSlices selects the sums of calls from a trace processor.
+// sumsOfSlices selects the count and times of slices by name.
 const sumsOfSlices = `
 	with inside as (select parent_id as id, sum(dur) as dur from slice group by 1)
 	select s.name, count(*), sum(s.dur - ifnull(inside.dur, 0)),
@@ -19,8 +19,8 @@ const sumsOfSlices = `
 	from slice s join thread_track t on s.track_id = t.id left join inside on inside.id = s.id
 	where s.dur > 0 or s.name not in ('custom event') group by 1`
 
-// wrongCounters selects the samples of open calls with which a pause of a millisecond or
-// the end of the thread begins, and that are not how many calls are open then.
+// wrongCounters compares the counter of open calls with the calls that are open. It looks at
+// samples after which the thread records nothing for a millisecond or ends.
 const wrongCounters = `
 	with samples as (
 		select t.utid, c.ts, c.value, lead(c.ts) over (partition by c.track_id order by c.ts, c.id) as next
@@ -31,7 +31,7 @@ const wrongCounters = `
 		from samples where next is null or next - ts >= 1000000)
 	select tid, ts, value, n from open join thread using (utid) where value <> n`
 
-// Perfetto finds the calls that we do, on the threads that we do.
+// Perfetto finds the same calls on the same threads as xray does.
 func TestPerfettoInTraceProcessor(t *testing.T) {
 	kvserver := consumedTraces(t)["kvserver-fdr.xray"]
 	for name, args := range map[string][]string{
@@ -54,19 +54,20 @@ func TestPerfettoInTraceProcessor(t *testing.T) {
 			for _, row := range p.Query(sumsOfSlices) {
 				got[row[0].(string)] = sums{row[1].(int64), row[2].(int64), row[3].(int64)}
 			}
-			// A slice ends at a whole nanosecond, where a call has a whole duration, and so do those inside.
+			// Perfetto's times are whole nanoseconds. A slice ends where the call does,
+			// rounded down, as do the slices inside it.
 			agree(t, got, accounted(t, args...), 3)
-			// The counter is right when nothing happens for a while, and at the end.
+			// The counter must be right during pauses and at the end.
 			for _, row := range p.Query(wrongCounters) {
-				t.Errorf("thread %v at %v: the counter is %v, with %v calls open", row...)
+				t.Errorf("thread %v at %v: got counter %v, want %v open calls", row...)
 			}
 			if n := p.Query(`select count(*) from counter c join thread_counter_track t on c.track_id = t.id where t.name = 'open calls' and value > 0`)[0][0].(int64); n == 0 {
-				t.Error("no counter of open calls")
+				t.Error("the counter of open calls is missing")
 			}
 			if n := p.Query(`select count(*) from thread where upid > 0`)[0][0].(int64); n < 7 {
-				t.Errorf("%d threads", n)
+				t.Errorf("got %d threads, want at least 7", n)
 			}
-			// Where there are names and lines, a slice shows them.
+			// With debug information, slices show source locations.
 			if n := p.Query(`select count(*) from args where key = 'source.line_number' and int_value > 0`)[0][0].(int64); n == 0 {
 				t.Error("no slice has a source location")
 			}
@@ -74,7 +75,7 @@ func TestPerfettoInTraceProcessor(t *testing.T) {
 	}
 }
 
-// Perfetto shows arguments, payloads, and a request's way over threads.
+// Perfetto shows arguments, payloads, and a request's path across threads.
 func TestEventsInTraceProcessor(t *testing.T) {
 	text := `xray fdr version=5
 thread 11 pid=7 wall=1.000020 cpu=0 tsc=1000
@@ -130,7 +131,7 @@ end-of-buffer
 	}
 }
 
-// What the trace does not have is in the timeline, and viewers take the file as before.
+// The timeline says what the trace lacks, and viewers still accept the file.
 func TestCaveatsInTraceProcessor(t *testing.T) {
 	const text = "xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
 		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"prune\",\"threshold_ns\":5000,\"depth\":3,\"complete\":true}`\n" +
@@ -159,7 +160,7 @@ func TestCaveatsInTraceProcessor(t *testing.T) {
 			`select count(*) from slice s join track t on s.track_id = t.id where s.name like 'Calls are missing%'`: caveats,
 		} {
 			if got := p.Query(query)[0][0].(int64); got != want {
-				t.Errorf("%s: %d, not %d: %s", format, got, want, query)
+				t.Errorf("%s: got %d, want %d: %s", format, got, want, query)
 			}
 		}
 	}

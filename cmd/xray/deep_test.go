@@ -11,8 +11,8 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// Trees of calls that nest thousands deep are shown to a depth that people and readers of
-// JSON take, and what is deeper is added up.
+// Trees of calls that nest thousands deep are cut at a depth that people and JSON parsers can
+// handle. The deepest shown level includes what is below it.
 func TestDeepTrees(t *testing.T) {
 	const deep, invocations = 6000, 45
 	var text strings.Builder
@@ -61,7 +61,7 @@ func TestDeepTrees(t *testing.T) {
 		at = at.Children[0]
 	}
 	if self+at.Self != report.Slowest[0].Duration || depth != 1000 || at.Function != "(folded)" || at.Calls != deep-1000 || at.Total != at.Self {
-		t.Errorf("at depth %d is %+v; with it the self times are %d of %d", depth, at, self+at.Self, report.Slowest[0].Duration)
+		t.Errorf("depth %d: got %+v; self times up to it sum to %d of %d", depth, at, self+at.Self, report.Slowest[0].Duration)
 	}
 	for command, wants := range map[string][]string{
 		"slowest": {"(folded)"},
@@ -75,7 +75,7 @@ func TestDeepTrees(t *testing.T) {
 			}
 		}
 		if len(got) > 20<<20 {
-			t.Errorf("%s writes %d bytes", command, len(got))
+			t.Errorf("%s: got %d bytes", command, len(got))
 		}
 	}
 }

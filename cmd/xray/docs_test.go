@@ -13,9 +13,9 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// TestDocs runs the commands of README.md and of the pages in docs, and compares what they print
-// with what the pages say. They are the lines that begin with "$ " in blocks of
-// the kind "console", and run in testdata, in a shell. -update rewrites the pages.
+// TestDocs runs the commands of README.md and of the pages in docs, and compares their output with
+// the pages. Commands are the lines that begin with "$ " in blocks of the kind "console". They run
+// in testdata, in a shell. -update rewrites the pages.
 func TestDocs(t *testing.T) {
 	testenv.Need(t, "sh")
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
@@ -61,8 +61,8 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// The C++ program of README.md compiles with the command in its first line, and its trace
-// has the calls that it makes.
+// The C++ program of README.md compiles with the command in its first line, and its trace has the
+// calls that it makes.
 func TestFDRProgramOfREADME(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	text, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
@@ -71,7 +71,7 @@ func TestFDRProgramOfREADME(t *testing.T) {
 	}
 	m := regexp.MustCompile("(?ms)^```cpp\n(// ([a-z.]+), compiled by: clang\\+\\+ (.*?)\n.*?)^```$").FindStringSubmatch(string(text))
 	if m == nil {
-		t.Fatal("no program")
+		t.Fatal("README.md has no C++ program")
 	}
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, m[2]), []byte(m[1]), 0o666); err != nil {
@@ -90,6 +90,6 @@ func TestFDRProgramOfREADME(t *testing.T) {
 	}
 	got := produce(t, "account", "--format", "csv", "--func", "^work", "-m", filepath.Join(dir, "fdr"), traces[0])
 	if !regexp.MustCompile(`(?m)^1000,.*,work\(\),\d+,fdr.cc:5$`).MatchString(got) {
-		t.Errorf("work() was called 1000 times; account says\n%s", got)
+		t.Errorf("account: want 1000 calls of work(), got\n%s", got)
 	}
 }

@@ -15,12 +15,11 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// evil is a name that wants to steer the terminal, turn the direction of writing, and
-// have a line of its own.
+// evil is a name with escape sequences, direction overrides and line breaks.
 const evil = "evil\x1b[31m\x1b]8;;http://x\x07l\u009bm\u0085\u202e\u2067\r\nINJECTED\n\tb"
 
-// hostileTrace is a trace whose every text is evil. Names are packed into it if packed
-// is set, and else are those of an object whose path is evil, too.
+// hostileTrace writes a trace in which every text is evil. With packed, names are packed into the
+// trace. Without, they come from an object whose path is evil, too.
 func hostileTrace(t *testing.T, packed bool) string {
 	t.Helper()
 	var text strings.Builder
@@ -67,8 +66,8 @@ func hostileTrace(t *testing.T, packed bool) string {
 	return path
 }
 
-// checkPrinted fails where text could steer a terminal, or with oneLine where a name has
-// a line of its own.
+// checkPrinted fails if text can control a terminal or, with oneLine, if a name starts a line of
+// its own.
 func checkPrinted(t *testing.T, what, text string, oneLine bool) {
 	t.Helper()
 	if !utf8.ValidString(text) {
@@ -84,17 +83,17 @@ func checkPrinted(t *testing.T, what, text string, oneLine bool) {
 			return
 		}
 		if oneLine && strings.HasPrefix(strings.TrimLeft(line, " |"), "INJECTED") {
-			t.Errorf("%s: a name begins a line", what)
+			t.Errorf("%s: a name starts a line of its own", what)
 			return
 		}
 	}
 }
 
-// Every command shows names of strangers without doing what they say.
+// TestHostileNames checks that every command escapes names from the trace.
 func TestHostileNames(t *testing.T) {
 	folder := t.TempDir()
 	yamlMap := filepath.Join(folder, "map.yaml")
-	name, err := json.Marshal(evil) // which is YAML, too
+	name, err := json.Marshal(evil) // JSON strings are valid YAML
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +107,7 @@ func TestHostileNames(t *testing.T) {
 	if err := os.WriteFile(yamlMap, []byte(sleds.String()), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	// What is not here must be among the commands that show nothing of a trace.
+	// A command that is not here must be in silent: it prints nothing from a trace.
 	runs := map[string][]string{
 		"info":       {"TRACE"},
 		"account":    {"TRACE", "--hist"},
@@ -133,7 +132,7 @@ func TestHostileNames(t *testing.T) {
 		"fdr-dump":   {"TRACE"},
 		"io":         {"TRACE"},
 		"alloc":      {"TRACE"},
-		// It refuses these, in words that may have names in them.
+		// merge-sched refuses these files, and its error may contain names.
 		"merge-sched": {"TRACE", yamlMap, "--clock", "monotonic", "-o", filepath.Join(folder, "merged.xray")},
 	}
 	refused := map[string]bool{"merge-sched": true}
@@ -144,7 +143,7 @@ func TestHostileNames(t *testing.T) {
 			args, ok := runs[cmd.Name()]
 			if !ok {
 				if !silent[cmd.Name()] {
-					t.Errorf("%s: not tried", cmd.Name())
+					t.Errorf("%s: add the command to runs, or to silent if it prints nothing from a trace", cmd.Name())
 				}
 				continue
 			}
@@ -168,7 +167,7 @@ func TestHostileNames(t *testing.T) {
 				checkPrinted(t, strings.Join(line[1:], " ")+": standard error", out.stderr, true)
 			}
 		}
-		// LLVM's lines are as LLVM has them.
+		// In llvm-xray mode, line breaks are as in LLVM's output.
 		for _, line := range [][]string{
 			{"account", trace, "-m", yamlMap}, {"stack", trace, "-m", yamlMap}, {"graph", trace, "-m", yamlMap}, {"extract", yamlMap}, {"fdr-dump", trace},
 		} {
@@ -179,7 +178,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// What goes to standard output and error without being escaped is listed here.
+// This list has every place that writes to standard output or error without escaping.
 func TestRawOutputs(t *testing.T) {
 	raw := map[string]int{
 		"internal/cli/text.go": 2, "internal/cli/output.go": 1, "internal/cli/progress.go": 3, "internal/cli/page.go": 3,
@@ -200,7 +199,7 @@ func TestRawOutputs(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := len(regexp.MustCompile(`\.Raw\b|os\.Std(out|err)`).FindAll(text, -1)); n != raw[file] && !strings.HasSuffix(file, "_test.go") {
-			t.Errorf("%s: %d raw outputs, not %d: text goes through cli.Text or Streams.WriteText", file, n, raw[file])
+			t.Errorf("%s: got %d raw outputs, want %d; write text through cli.Text or Streams.WriteText", file, n, raw[file])
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/xray-tools/xray/recorder/exclude"
 )
 
-// Most functions say how much larger a load is, whatever a loop that waits does.
+// The scale between two loads is that of most functions, so a polling loop does not distort it.
 func TestBaselineScale(t *testing.T) {
 	sink := exclude.New()
 	for id, n := range map[reader.FuncID]uint64{1: 20, 2: 21, 3: 2000, 5: 7} {
@@ -15,10 +15,10 @@ func TestBaselineScale(t *testing.T) {
 	}
 	c := &countedCalls{of: map[reader.FuncID]uint64{1: 10, 2: 10, 3: 5, 4: 9}}
 	if scale, err := c.scale(sink); err != nil || scale != 2.1 {
-		t.Errorf("%v, %v", scale, err)
+		t.Errorf("got scale %v, error %v; want 2.1", scale, err)
 	}
 	c.of = map[reader.FuncID]uint64{4: 9}
 	if _, err := c.scale(sink); err == nil {
-		t.Error("a scale without a function in common")
+		t.Error("no error without common functions")
 	}
 }

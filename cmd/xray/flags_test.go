@@ -16,21 +16,21 @@ import (
 // flagsPage has the table of all flags.
 var flagsPage = filepath.Join("..", "..", "docs", "flags.md")
 
-// legacyLetters are letters that mean something else in another command, because they do so in
-// llvm-xray.
+// legacyLetters are letters that have another meaning in another command, because llvm-xray has
+// them so.
 var legacyLetters = map[string]bool{
-	"symbolize -s": true, // of extract; account has --sort
+	"symbolize -s": true, // extract --sort; account has --sort, too
 	"symbolize -y": true,
 }
 
-// flagUse is how some commands take a flag.
+// flagUse is a flag as one or more commands declare it.
 type flagUse struct {
 	letter, value, usage, defaults string
 	commands                       []string
 }
 
-// TestFlags holds that a flag has the same letter and the same kind of value in all commands,
-// that a letter is of one flag, and that docs/flags.md lists all of them.
+// TestFlags checks that a flag has the same letter and the same kind of value in all commands, that
+// no two flags share a letter, and that docs/flags.md lists all flags.
 func TestFlags(t *testing.T) {
 	uses := make(map[string][]*flagUse)
 	var visit func(cmd *cobra.Command)

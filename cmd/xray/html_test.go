@@ -17,13 +17,13 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// settled is a function of the page that waits until it has shown what was chosen, and
-// has written that into its address.
+// settled is a JavaScript function that waits until the page shows the current selection and has
+// stored it in its address.
 const settled = `async () => { for (let k = 0; k < 3; k++) await new Promise(r => requestAnimationFrame(() => setTimeout(r)));
 	while (saving) await new Promise(r => setTimeout(r, 10)); }`
 
-// openHTML opens a page and waits until it shows its calls. Whatever the page complains
-// of by the end of the test fails it.
+// openHTML opens a page and waits until it shows its calls. The test fails if the page reports an
+// error before the test ends.
 func openHTML(t *testing.T, file, fragment string) *browser.Page {
 	t.Helper()
 	page := browser.Open(t, "file://"+file+fragment)
@@ -42,7 +42,7 @@ func awaitHTML(page *browser.Page) {
 		window.settled = `+settled+`; await settled(); return true; })()`, &ready)
 }
 
-// htmlOf writes the page of a text trace, or of a file of testdata.
+// htmlOf writes the page of a text trace, or of a file in testdata.
 func htmlOf(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +62,7 @@ func htmlOf(t *testing.T, text string, args ...string) string {
 	return file
 }
 
-// The page holds all calls with their times, shows them, and does what its controls say.
+// The page holds all calls with their times, shows them, and its controls work.
 func TestHTMLInBrowser(t *testing.T) {
 	testenv.Need(t, "chromium")
 	args := consumedTraces(t)["kvserver-fdr.xray"]
@@ -74,21 +74,21 @@ func TestHTMLInBrowser(t *testing.T) {
 		const t = s[fullName(calls.func[i])] ||= [0, 0]; t[0]++; t[1] += calls.duration[i]; } return s; })()`, &sums)
 	for name, want := range sumsOfCalls(t, args...) {
 		if got := sums[name]; int64(got[0]) != want[0] || max(int64(got[1])-want[1], want[1]-int64(got[1])) > want[0] {
-			t.Errorf("%s: %v in the page, %v in the trace", name, got, want)
+			t.Errorf("%s: got %v, want %v as in the trace", name, got, want)
 		}
 		delete(sums, name)
 	}
 	if len(sums) > 0 {
-		t.Errorf("also in the page: %v", sums)
+		t.Errorf("functions that the trace lacks: %v", sums)
 	}
 	var same bool
 	page.Eval(`(() => { let self = 0, outermost = 0; for (let i = 0; i < calls.n; i++) {
 		self += calls.self[i]; if (calls.parent[i] < 0) outermost += calls.duration[i]; } return self === outermost; })()`, &same)
 	if !same {
-		t.Error("self times do not add up to the outermost calls")
+		t.Error("self times do not add up to the times of outermost calls")
 	}
 
-	// do runs a script, and returns what the page then shows.
+	// do runs a script and returns what the page shows afterwards.
 	type shown struct {
 		Range, Title string
 		Rows         []string
@@ -109,11 +109,11 @@ func TestHTMLInBrowser(t *testing.T) {
 		return `document.querySelector('#calls [data-name="` + name + `"] button').click()`
 	}
 	if s := do(sortBy("duration")); !strings.HasPrefix(s.Rows[0], "kv::work") || !strings.Contains(s.Hash, "down=1") {
-		t.Errorf("by duration: %q %s", s.Rows[0], s.Hash)
+		t.Errorf("sorted by duration: %q %s", s.Rows[0], s.Hash)
 	}
 	do(sortBy("duration"))
 	if s := do(sortBy("function")); !strings.HasPrefix(s.Rows[0], "kv::Flusher::run") {
-		t.Errorf("by name: %q", s.Rows[0])
+		t.Errorf("sorted by name: %q", s.Rows[0])
 	}
 	set := func(id, value string) string {
 		return `$("` + id + `").value = "` + value + `"; $("` + id + `").dispatchEvent(new Event("input"))`
@@ -123,14 +123,14 @@ func TestHTMLInBrowser(t *testing.T) {
 		t.Errorf("filtered: %+v", s)
 	}
 	if s := do(`$("calls").querySelector(".space .row").click()`); !strings.Contains(s.Hash, "call=") {
-		t.Errorf("a chosen call is not in the address: %s", s.Hash)
+		t.Errorf("the selected call is not in the address: %s", s.Hash)
 	}
 	hash := do(`$("tab-function").click()`).Hash
 	var text string
 	page.Eval(`$("function").innerText`, &text)
 	for _, want := range []string{"kv::execute(kv::Store&, kv::Request const&)", "slowest calls", "p99", ".cc:"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the function's page has no %q: %.300s", want, text)
+			t.Errorf("no %q in the function's view: %.300s", want, text)
 		}
 	}
 	for _, tab := range []string{"functions", "tree", "events"} {
@@ -140,31 +140,31 @@ func TestHTMLInBrowser(t *testing.T) {
 	}
 	var boxes int
 	if page.Eval(`(async () => { $("tab-flame").click(); await settled(); return flame.boxes.length; })()`, &boxes); boxes < 10 {
-		t.Errorf("%d boxes in the flame graph", boxes)
+		t.Errorf("got %d boxes in the flame graph", boxes)
 	}
-	// Zooming by keys, and measuring by dragging.
+	// Zoom by keys and measure by dragging.
 	var before, after float64
 	page.Eval("state.to - state.from", &before)
 	page.Eval(`(async () => { dispatchEvent(new KeyboardEvent("keydown", {key: "w"})); await settled(); return state.to - state.from; })()`, &after)
 	if !(after < before) {
-		t.Errorf("w zooms from %v to %v", before, after)
+		t.Errorf("key w: the width went from %v to %v", before, after)
 	}
 	var selected float64
 	page.Eval(`(async () => { const c = $("canvas"), at = (type, x) => c.dispatchEvent(new PointerEvent(type, {clientX: x, clientY: c.getBoundingClientRect().top + 100, pointerId: 1}));
 		c.setPointerCapture = () => {}; at("pointerdown", 300); at("pointermove", 500); at("pointerup", 500); await settled();
 		return (state.selection[1] - state.selection[0]) / viewOf(c.clientWidth).perPixel; })()`, &selected)
 	if selected < 199 || selected > 201 {
-		t.Errorf("200 pixels are %v", selected)
+		t.Errorf("selecting 200 pixels: got %v", selected)
 	}
 	if s := do(""); !strings.Contains(s.Hash, "a=") {
-		t.Errorf("the chosen time is not in the address: %s", s.Hash)
+		t.Errorf("the selected time is not in the address: %s", s.Hash)
 	}
-	// The browser goes back to what was before.
+	// The browser's Back button restores the previous view.
 	if s := do("dispatchEvent(new KeyboardEvent('keydown', {key: 'Backspace'})); await new Promise(r => { addEventListener('popstate', r, {once: true}); setTimeout(r, 30000); })"); strings.Contains(s.Hash, "a=") {
-		t.Errorf("back leads to %s", s.Hash)
+		t.Errorf("Back: got %s", s.Hash)
 	}
 
-	// The address brings all of it back.
+	// The address restores the whole view.
 	again := openHTML(t, file, hash)
 	var back struct {
 		Query, Tab string
@@ -172,11 +172,11 @@ func TestHTMLInBrowser(t *testing.T) {
 	}
 	again.Eval("({Query: $('query').value, Tab: state.tab, Call: state.call})", &back)
 	if back.Query != "^kv::execute" || back.Tab != "function" || back.Call < 0 {
-		t.Errorf("%s brings back %+v", hash, back)
+		t.Errorf("%s: restored %+v", hash, back)
 	}
 }
 
-// sumsOfFunction are what account and a page say of all calls of a function.
+// sumsOfFunction is what account or a page says about all calls of a function.
 type sumsOfFunction struct {
 	Count, Open, Pruned, Total, Self, Blocked, Queued float64
 	Quantiles                                         []float64
@@ -185,8 +185,8 @@ type sumsOfFunction struct {
 
 type octaveOfCalls struct{ From, To, N float64 }
 
-// accountOf is what account says of functions, their order there, and the sum of their
-// self times.
+// accountOf returns what account says about functions, their order, and the sum of their self
+// times.
 func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunction, ranked []string, self float64) {
 	t.Helper()
 	var report struct {
@@ -228,7 +228,7 @@ func accountOf(t *testing.T, args ...string) (functions map[string]sumsOfFunctio
 	return functions, ranked, report.Self
 }
 
-// functionsIn is what a page says of functions.
+// functionsIn returns what a page says about functions.
 func functionsIn(page *browser.Page) map[string]sumsOfFunction {
 	functions := map[string]sumsOfFunction{}
 	page.Eval(`Object.fromEntries(meta.functions.map((f, k) => {
@@ -237,8 +237,8 @@ func functionsIn(page *browser.Page) map[string]sumsOfFunction {
 	return functions
 }
 
-// Of a page that has no room for all calls, what it says of functions is what account says
-// of all calls, and what is made of the others says so.
+// If a page has no room for all calls, its sums by function are still those of all calls, as in
+// account. Views that use only the calls in the page say so.
 func TestHTMLOfLongestCalls(t *testing.T) {
 	testenv.Need(t, "chromium")
 	args := consumedTraces(t)["kvserver-fdr.xray"]
@@ -269,35 +269,35 @@ func TestHTMLOfLongestCalls(t *testing.T) {
 			change({selection: [0, calls.end / 2]}); await settled(); s.Part = $("function").innerText;
 			return s; })()`, &shown)
 		if n := len(shown.Names); n < 5 || !slices.Equal(shown.Names, ranked[:n]) {
-			t.Errorf("%v: it ranks functions as %q, account as %q", chosen, shown.Names, ranked)
+			t.Errorf("%v: got order %q, want %q as in account", chosen, shown.Names, ranked)
 		}
 		top := want[ranked[0]]
 		if wantSelf, wantShare := fmt.Sprintf("%.2f ms", top.Self/1e6), fmt.Sprintf("%.1f %%", 100*top.Self/self); shown.Self != wantSelf || shown.Share != wantShare {
-			t.Errorf("%v: the first function has %s, %s; account has %s, %s", chosen, shown.Self, shown.Share, wantSelf, wantShare)
+			t.Errorf("%v: first function: got %s, %s, want %s, %s as in account", chosen, shown.Self, shown.Share, wantSelf, wantShare)
 		}
 		partial := chosen != nil
 		for _, text := range []string{shown.Range, shown.Bar, shown.Tree, shown.Part} {
 			if says := strings.Contains(text, "in the page"); says != partial {
-				t.Errorf("%v: is it said that it is a part? %q", chosen, text)
+				t.Errorf("%v: %q: mentions of calls in the page: got %v, want %v", chosen, text, says, partial)
 			}
 		}
 		if partial && !strings.Contains(shown.Function, " of them in the page") || !strings.Contains(shown.Function, " calls in all threads") {
-			t.Errorf("%v: the function's page says %.200q", chosen, shown.Function)
+			t.Errorf("%v: wrong counts in the function's view: %.200q", chosen, shown.Function)
 		}
 		if partial != strings.Contains(shown.Summary, "the longest ") {
-			t.Errorf("%v: %q", chosen, shown.Summary)
+			t.Errorf("%v: wrong summary: %q", chosen, shown.Summary)
 		}
 	}
 }
 
-// A page has the sums of calls that the recorder dropped or only counted where account has
-// them, and says what numbers are without them.
+// A page includes calls that the recorder pruned or only counted where account does, and says which
+// numbers lack them.
 func TestHTMLOfPrunedCalls(t *testing.T) {
 	testenv.Need(t, "chromium")
 	const head = "xray fdr frequency=1000000000 free=5852594d46445231\nthread 0 tsc=1000\n" +
 		"metadata 1 `{\"pid\":700,\"recorder\":\"1\",\"mode\":\"prune\",\"threshold_ns\":5000,\"complete\":true}`\n"
 	var sums, counts strings.Builder
-	for _, n := range []uint64{2, 1000, 300_000, 2, 1000, 5000, 3, 5, 2500} { // of the head, and of two functions
+	for _, n := range []uint64{2, 1000, 300_000, 2, 1000, 5000, 3, 5, 2500} { // the header and two functions
 		fmt.Fprintf(&sums, "%q", binary.LittleEndian.AppendUint64(nil, n))
 	}
 	for _, n := range []uint64{1, 4, 12} {
@@ -343,18 +343,18 @@ func TestHTMLOfPrunedCalls(t *testing.T) {
 			}
 			for want := range strings.SplitSeq(test.function, "|") {
 				if !strings.Contains(got.Function, want) {
-					t.Errorf("no %q: %q", want, got.Function)
+					t.Errorf("no %q in the function's view: %q", want, got.Function)
 				}
 			}
 			if test.partial != "" && !strings.HasSuffix(got.Part, test.partial) {
-				t.Errorf("of a part: %q", got.Part)
+				t.Errorf("with a part of the time selected: %q", got.Part)
 			}
 		})
 	}
 }
 
-// Fields choose threads and times, a call is found in all views, and what is searched for
-// shows in the timeline however far out.
+// The fields select threads and times, all views find a selected call, and the timeline marks
+// search results at any zoom.
 func TestHTMLChoosing(t *testing.T) {
 	testenv.Need(t, "chromium")
 	page := openHTML(t, htmlOf(t, "", consumedTraces(t)["kvserver-fdr.xray"]...), "")
@@ -417,7 +417,8 @@ func TestHTMLChoosing(t *testing.T) {
 		key("ArrowRight", t); await settled(); if (Number(t.getAttribute("aria-rowcount")) !== n) return "not open again";`)
 }
 
-// Pages of little or nothing, of ticks, and of hours in nanoseconds.
+// Pages of traces that are empty or tiny, whose times are in ticks, or that last hours at
+// nanosecond resolution.
 func TestHTMLOfExtremes(t *testing.T) {
 	testenv.Need(t, "chromium")
 	const head = "xray fdr version=5 frequency=1000000000 buffer=65536\nthread 11 pid=7 wall=1.000020 cpu=0 tsc=1000\n"
@@ -448,13 +449,13 @@ func TestHTMLOfExtremes(t *testing.T) {
 				t.Errorf("%+v", got)
 			}
 			if open := strings.HasPrefix(got.Duration, "≥ "); open != (test.name == "open") {
-				t.Errorf("the first call took %s", got.Duration)
+				t.Errorf("first call: got duration %s", got.Duration)
 			}
 		})
 	}
 }
 
-// An automatic audit finds nothing that bars people, in any view, light or dark.
+// axe finds no accessibility problem in any view, with the light or dark theme.
 func TestHTMLAccessible(t *testing.T) {
 	testenv.Need(t, "chromium")
 	axe, err := os.ReadFile(testenv.Fetched(t, "axe-core/package/axe.min.js"))
@@ -480,7 +481,7 @@ func TestHTMLAccessible(t *testing.T) {
 	}
 }
 
-// Names cannot break out of the page.
+// Names cannot inject markup or scripts into the page.
 func TestHTMLOfHostileNames(t *testing.T) {
 	testenv.Need(t, "chromium")
 	dir := t.TempDir()

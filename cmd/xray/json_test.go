@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// reportRuns are reports of recorded traces that have, together, all keys.
+// reportRuns are commands whose reports on recorded traces have all keys between them.
 var reportRuns = []string{
 	"alloc journal-recorded.xray",
 	"account --per-thread --probe-cost 1ns..20ns --objects -m kvserver kvserver-fdr.xray",
@@ -36,13 +36,13 @@ var reportRuns = []string{
 	"why -m kvserver --root ^kv::handle --slow p97 kvserver-fdr.xray",
 }
 
-// rareKeys are keys of tables that are empty in the reports on these traces, such as those of
-// why about waits and associations.
+// rareKeys are keys of tables that are empty in these reports, for example those of why about waits
+// and associations.
 var rareKeys = map[string][]string{
-	// Of traces that say when threads were off the processor.
+	// Traces that record when threads were off the processor.
 	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns"},
 	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns"},
-	// Of traces with scheduler events.
+	// Traces with scheduler events.
 	"locks": {"by_waker_ns", "queued_ns", "woken_count", "woken_ns"},
 	"requests": {
 		"blocked_difference_ns", "blocked_ns", "queued_difference_ns", "queued_ns", "sleeps", "waker_file", "waker_function", "waker_function_id",
@@ -59,7 +59,7 @@ type seenKey struct {
 	types, reports map[string]bool
 }
 
-// keysOf collects the keys of what reports write.
+// keysOf collects the keys that reports write.
 type keysOf map[string]*seenKey
 
 func (k keysOf) add(report, key, typ string) {
@@ -101,8 +101,8 @@ func (k keysOf) walk(report string, v any) {
 	}
 }
 
-// TestKeys compares the keys that reports write with the list of docs/json.md. -update adds
-// keys to the list, whose meaning is then to be written, and drops those that are gone.
+// TestKeys compares the keys that reports write with the list in docs/json.md. -update adds new
+// keys, whose meaning you must then write, and removes obsolete ones.
 func TestKeys(t *testing.T) {
 	seen := make(keysOf)
 	for _, run := range reportRuns {
@@ -114,7 +114,7 @@ func TestKeys(t *testing.T) {
 		}
 		for _, format := range []string{"json", "csv"} {
 			out := runHere(append([]string{"xray", args[0], "--format", format}, args[1:]...)...)
-			if out.status != exitOK && args[0] != "diff" { // its status is that of the gate
+			if out.status != exitOK && args[0] != "diff" { // diff exits by the result of its gate
 				t.Fatalf("%s: %v", run, out)
 			}
 			if format == "csv" {
@@ -137,7 +137,7 @@ func TestKeys(t *testing.T) {
 	for report, keys := range rareKeys {
 		for _, key := range keys {
 			if s := seen[key]; s != nil && s.reports[report] {
-				t.Errorf("%s is not rare", key)
+				t.Errorf("a report has %s: delete it from rareKeys", key)
 			}
 			seen.add(report, key, "")
 		}
@@ -150,7 +150,7 @@ func TestKeys(t *testing.T) {
 	const head = "| key | type | unit | meaning | reports |\n|---|---|---|---|---|\n"
 	at := strings.Index(string(text), head)
 	if at < 0 {
-		t.Fatal("no list of keys")
+		t.Fatal("docs/json.md has no list of keys")
 	}
 	listed := make(map[string][]string)
 	for _, m := range regexp.MustCompile("(?m)^\\| `(.*?)` \\| (.*?) \\| (.*?) \\| (.*?) \\| (.*?) \\|$").FindAllStringSubmatch(string(text[at+len(head):]), -1) {
@@ -164,14 +164,14 @@ func TestKeys(t *testing.T) {
 			copy(row, old)
 		}
 		if row[2] == "" {
-			t.Errorf("docs/json.md does not say what %s is", key)
+			t.Errorf("docs/json.md: describe %s", key)
 		}
 		types := slices.Sorted(maps.Keys(s.types))
 		switch {
 		case len(types) > 1:
 			t.Errorf("%s has several types: %v, in %v", key, types, slices.Sorted(maps.Keys(s.reports)))
 		case len(types) == 1:
-			row[0] = types[0] // otherwise it is null in all these reports
+			row[0] = types[0] // otherwise the key is null in all these reports
 		}
 		row[3] = "all"
 		if len(s.reports) < len(seen["report"].reports) {

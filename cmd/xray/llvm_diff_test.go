@@ -20,11 +20,10 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// TestLLVMDifferential runs llvm-xray and our program in its place side by side:
-// over recorded traces, the samples of $XRAY_CORPUS, and random traces, with
-// many combinations of options. What they print and how they exit is equal, or
-// is a difference that docs/llvm-xray.md explains. A difference that no run
-// shows any more is an error too.
+// TestLLVMDifferential runs llvm-xray and our program in its place side by side, over recorded
+// traces, the samples of $XRAY_CORPUS, and random traces, with many combinations of options. Output
+// and exit status must be equal, or differ as docs/llvm-xray.md explains. A documented difference
+// that no run shows is an error, too.
 func TestLLVMDifferential(t *testing.T) {
 	testenv.Need(t, llvmXRay)
 	runs := make(chan *sideBySide)
@@ -77,7 +76,7 @@ func TestLLVMDifferential(t *testing.T) {
 	t.Logf("%d runs; differences met: %v", total, hits)
 }
 
-// documented compares the anchors of docs/llvm-xray.md with the differences.
+// documented checks that docs/llvm-xray.md and the list of differences have the same anchors.
 func documented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "llvm-xray.md"))
 	if err != nil {
@@ -111,10 +110,10 @@ func runLLVM(args ...string) output {
 	return output{stdout.String(), stderr.String(), status}
 }
 
-// sideBySide is one command line, and what both programs make of it.
+// sideBySide is a command line and what both programs do with it.
 type sideBySide struct {
 	args         []string
-	trace        string // the trace among the arguments, "" for none
+	trace        string // the trace among the arguments, or ""
 	theirs, ours output
 }
 
@@ -134,7 +133,7 @@ func (r *sideBySide) has(args ...string) bool {
 	return false
 }
 
-// differentialRuns are all command lines that are compared.
+// differentialRuns returns all command lines to compare.
 func differentialRuns(t *testing.T) []*sideBySide {
 	var runs []*sideBySide
 	add := func(trace string, args ...string) {
@@ -151,7 +150,7 @@ func differentialRuns(t *testing.T) []*sideBySide {
 		if i > 0 {
 			add(trace, "graph-diff", "-k", "-d", "-e", "sum", "-c", "count", "-v", "max", "-b", "sum", traces[i-1])
 		}
-		// Of the many ways to sort and colour, each trace sees a few.
+		// Of the many ways to sort and color, try a few on each trace.
 		n := i % len(llvmSorts)
 		add(trace, "account", "-k", "-d", "-s", llvmSorts[n], "-r", "dsc")
 		add(trace, "graph", "-k", "-c", llvmSorts[(n+1)%len(llvmSorts)], "-b", llvmSorts[(n+2)%len(llvmSorts)],
@@ -190,7 +189,7 @@ func differentialRuns(t *testing.T) []*sideBySide {
 	return runs
 }
 
-// commandLines are run on every trace, which comes last.
+// commandLines run on every trace. The trace is the last argument.
 var commandLines = []string{
 	"account", "account -k", "account -d", "account -d -k -f csv", "account -recursive-calls-only -k -d",
 	"account --keep-going --sort=func", "account -kd -top=2",
@@ -203,7 +202,7 @@ var commandLines = []string{
 
 var llvmSorts = []string{"count", "min", "med", "90p", "99p", "max", "sum"}
 
-// oddCommandLines are about options more than about traces.
+// oddCommandLines test the parsing of options rather than traces.
 var oddCommandLines = []string{
 	"account", "account TRACE TRACE", "account --nope TRACE", "account -s", "account -s bogus TRACE", "account -p x TRACE",
 	"account -p 0x2 TRACE", "account -k=maybe TRACE", "account -kd TRACE", "account --kd TRACE", "account -dk=false TRACE",
@@ -223,7 +222,7 @@ var oddCommandLines = []string{
 	"acount TRACE", "", "--help", "--version", "--nope", "account -",
 }
 
-// responseFiles are command lines with arguments in files.
+// responseFiles returns command lines with arguments in files.
 func responseFiles(t *testing.T, sample string) []string {
 	dir := t.TempDir()
 	here, err := os.Getwd()
@@ -265,7 +264,7 @@ func responseFiles(t *testing.T, sample string) []string {
 	return lines
 }
 
-// recordedTraces are the project's own and those of the corpus.
+// recordedTraces returns the project's recorded traces and those of the corpus.
 func recordedTraces(t *testing.T) []string {
 	patterns := []string{filepath.Join("..", "..", "testdata", "*.xray")}
 	if corpus := os.Getenv("XRAY_CORPUS"); corpus != "" {
@@ -284,7 +283,7 @@ func recordedTraces(t *testing.T) []string {
 	return traces
 }
 
-// writtenTraces are small ones, each for something that recorders seldom write.
+// writtenTraces returns small traces, each for something that recorders seldom write.
 func writtenTraces(t *testing.T) []string {
 	var traces []string
 	add := func(name string, content []byte) {
@@ -355,11 +354,11 @@ func quotedNames(t *testing.T) string {
 	return object
 }
 
-// tracesWithMaps maps traces to the maps of the programs that made them.
+// tracesWithMaps returns the instrumentation map of each trace's program.
 func tracesWithMaps(t *testing.T, sample string) map[string]string {
 	dir := filepath.Join("..", "..", "testdata")
 	pairs := map[string]string{
-		sample: filepath.Join(dir, "kvserver"), // ids are ids
+		sample: filepath.Join(dir, "kvserver"), // another program's trace: any map with these IDs will do
 		filepath.Join(dir, "kvserver-basic.xray"): filepath.Join(dir, "kvserver"),
 		filepath.Join(dir, "clang14-fdr.xray"):    filepath.Join(dir, "clang14.yaml"),
 		filepath.Join(dir, "kvserver-fdr.xray"):   filepath.Join(dir, "kvserver"),
@@ -386,9 +385,8 @@ func mapFiles(t *testing.T) []string {
 	return files
 }
 
-// randomTrace writes a trace as YAML of version 1, which llvm-xray reads. Its
-// records are in order of time, so that llvm-xray takes it. Traces of even seeds
-// are balanced.
+// randomTrace writes a trace as YAML version 1, which llvm-xray reads. Records are in order of
+// time, because llvm-xray refuses others. Even seeds give balanced traces.
 func randomTrace(t *testing.T, seed uint64) string {
 	r := rand.New(rand.NewPCG(seed, 1))
 	frequency := []uint64{0, 1000, 1_000_000_000, 2_600_000_000}[r.IntN(4)]
@@ -418,7 +416,8 @@ func randomTrace(t *testing.T, seed uint64) string {
 			write(thread, fn, "function-enter")
 			stacks[thread] = append(stacks[thread], fn)
 		case seed%2 == 1 && r.IntN(12) == 0:
-			// A record that is missing: the top of the stack, or any exit.
+			// Lose a record: pop the stack without an exit, or write an exit of any
+			// function.
 			if n := len(stacks[thread]); n > 0 && r.IntN(2) == 0 {
 				stacks[thread] = stacks[thread][:n-1]
 			} else {
@@ -443,7 +442,7 @@ func randomTrace(t *testing.T, seed uint64) string {
 	return path
 }
 
-// facts are what the differences ask about a trace.
+// facts are the properties of a trace on which differences depend.
 type facts struct {
 	readable    bool
 	yaml        bool
@@ -453,19 +452,19 @@ type facts struct {
 	threads     int
 	processes   int
 	stepsBack   bool // within a thread
-	beforeFirst bool // a record earlier than the first of the file
+	beforeFirst bool // a record is earlier than the first of the file
 	typed       bool // has typed events
 }
 
 var factsOf sync.Map
 
-// facts are those of the trace of the run.
+// facts returns the properties of the run's trace.
 func (r *sideBySide) facts() *facts {
 	f, _ := factsOf.LoadOrStore(r.trace, sync.OnceValue(func() *facts { return readFacts(r.trace) }))
 	return f.(func() *facts)()
 }
 
-// some reports whether any trace among the arguments is such.
+// some reports whether any trace among the arguments has a property.
 func (r *sideBySide) some(such func(*facts) bool) bool {
 	for _, arg := range r.args[min(1, len(r.args)):] {
 		one := sideBySide{trace: arg}

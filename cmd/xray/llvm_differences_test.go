@@ -14,26 +14,26 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// recorderMetadata are records about the trace, which are of process 0.
+// recorderMetadata matches our recorder's metadata, which are custom events of process 0.
 var recorderMetadata = regexp.MustCompile(`(?m)^  - \{ type: 0, func-id: 0, function: '0', cpu: 0,( thread: \d+,)? kind: custom-event, tsc: \d+, data: "XRYM.*\n`)
 
-// notUTF8 is what follows the first byte of a payload that is not UTF-8, of which
-// llvm-xray makes U+FFFD.
+// notUTF8 matches a payload from its first byte that is not UTF-8. llvm-xray replaces such bytes by
+// U+FFFD.
 var notUTF8 = regexp.MustCompile(`(?m)(, data: "(?:[^\\"]|\\.)*?)(?:\x{FFFD}|\\x[89A-F][0-9A-F]).*" \}$`)
 
 // difference is an entry of docs/llvm-xray.md.
 type difference struct {
 	anchor string
-	// corpus says that only files of $XRAY_CORPUS show it.
+	// corpus: only files of $XRAY_CORPUS show this difference.
 	corpus bool
-	// Either shown reports whether it explains all of what differs in a run, or
-	// removed takes what is about it out of a result. Those can go together.
+	// A difference has one of these. shown reports whether the difference explains all of what
+	// differs in a run. removed deletes everything it affects from an output, so several can
+	// apply together.
 	shown   func(*sideBySide) bool
 	removed func(*sideBySide, *output)
 }
 
-// explain reports whether the results are equal, or if not, by which documented
-// differences.
+// explain reports whether the outputs are equal or which documented differences explain them.
 func (r *sideBySide) explain() (names []string, ok bool) {
 	r.theirs.stdout = strings.ReplaceAll(r.theirs.stdout, llvmXRay, "llvm-xray")
 	r.theirs.stderr = strings.ReplaceAll(r.theirs.stderr, llvmXRay, "llvm-xray")
@@ -51,7 +51,7 @@ func (r *sideBySide) explain() (names []string, ok bool) {
 	if !r.equalWithout(removing) {
 		return nil, false
 	}
-	// Which of them are needed?
+	// Name only the differences that are needed.
 	for i := 0; i < len(removing); {
 		if others := slices.Delete(slices.Clone(removing), i, i+1); r.equalWithout(others) {
 			removing = others
@@ -71,8 +71,8 @@ func (r *sideBySide) equalWithout(list []difference) bool {
 	})
 }
 
-// differences are tried in this order: those first after which nothing else of
-// a run can be compared.
+// differences are tried in this order. Those after which nothing else of a run is comparable come
+// first.
 var differences = []difference{
 	{anchor: "help", shown: func(r *sideBySide) bool {
 		top := len(r.args) == 0 || strings.HasPrefix(r.args[0], "--")
@@ -203,8 +203,7 @@ var differences = []difference{
 	{anchor: "stack-callers", shown: func(r *sideBySide) bool {
 		return r.has("-aggregate-threads") && r.facts().threads > 1 && r.sameWeights()
 	}},
-	// The same numbers lead the stacks; which of equal ones come first, and which
-	// are not shown any more, differs.
+	// The lists begin with the same numbers, but order and cut off equal stacks differently.
 	{anchor: "stack-ties", shown: func(r *sideBySide) bool {
 		return (!r.has("-aggregate-threads") || r.facts().threads == 1) && r.sameWeights()
 	}},
@@ -236,7 +235,7 @@ var differences = []difference{
 	}},
 }
 
-// sameBut reports whether the results are equal after both have been changed.
+// sameBut reports whether the outputs are equal after change has edited both.
 func (r *sideBySide) sameBut(change func(*output)) bool {
 	theirs, ours := r.theirs, r.ours
 	change(&theirs)
@@ -244,7 +243,7 @@ func (r *sideBySide) sameBut(change func(*output)) bool {
 	return theirs == ours
 }
 
-// sameWeights reports whether both list stacks of the same weights.
+// sameWeights reports whether both list stacks with the same weights.
 func (r *sideBySide) sameWeights() bool {
 	rows := regexp.MustCompile(`(?m)^(#|lvl).*\n`)
 	return r.command() == "stack" && strings.Contains(r.ours.stdout, "Unique Stacks") && r.sameBut(func(o *output) {
@@ -259,7 +258,7 @@ func (r *sideBySide) refused() bool {
 		(strings.Contains(text, "failed loading") || strings.Contains(text, "no instrumented calls"))
 }
 
-// withMap reports whether names come from a file that ends so.
+// withMap reports whether names come from a file with this suffix.
 func (r *sideBySide) withMap(suffix string) bool {
 	i := slices.Index(r.args, "-m")
 	return i >= 0 && filepath.Ext(r.args[i+1]) == suffix || r.command() == "extract" && filepath.Ext(r.args[len(r.args)-1]) == suffix
@@ -274,8 +273,7 @@ func sorted(s string) string {
 
 var diffVertex = regexp.MustCompile(`(?m)^F\d+ (-> F\d+ )?\[`)
 
-// unnumbered takes the numbers of vertices out of the output of graph-diff,
-// which has names beside them.
+// unnumbered deletes vertex numbers from the output of graph-diff. Names identify the vertices.
 func unnumbered(s string) string {
 	if !strings.HasPrefix(s, "digraph xrayDiff") {
 		return s
@@ -283,8 +281,8 @@ func unnumbered(s string) string {
 	return diffVertex.ReplaceAllString(s, "F [")
 }
 
-// flameValues reports whether our folded stacks, which hold self values, add up
-// to theirs, which are inclusive and have a semicolon more.
+// flameValues reports whether our folded stacks, which hold self values, add up to llvm-xray's,
+// which are inclusive and end in a semicolon.
 func (r *sideBySide) flameValues() bool {
 	if r.command() != "stack" || !r.has("flame", "--stack-format=flame") || r.theirs.status != 0 || r.ours.status != 0 {
 		return false
@@ -305,8 +303,8 @@ func (r *sideBySide) flameValues() bool {
 		}
 	}
 	for path, v := range theirs {
-		// Calls that are open at the end have no time in either, but what they
-		// called has.
+		// Neither counts time of calls that are open at the end. Calls inside them do
+		// count, so our sum may be larger.
 		if v > inclusive[path] {
 			return false
 		}
@@ -327,9 +325,9 @@ func folded(s string) map[string]uint64 {
 	return values
 }
 
-// traceEvents reports whether our trace events say what theirs do, but for what
-// theirs get wrong: timestamps rounded to doubles or INF, invalid JSON, calls
-// that never end, and all calls ended by an exit that matches none.
+// traceEvents reports whether our trace events match llvm-xray's, except for its bugs: timestamps
+// rounded to doubles or INF, invalid JSON, calls that never end, and an unmatched exit that ends
+// all calls.
 func (r *sideBySide) traceEvents() bool {
 	if !r.has("trace_event") || r.theirs.status != 0 || r.ours.status != 0 {
 		return false
@@ -343,7 +341,7 @@ func (r *sideBySide) traceEvents() bool {
 	if json.Unmarshal([]byte(r.theirs.stdout), &theirs) != nil {
 		return true
 	}
-	// Begins are all there, in the same order within each thread.
+	// Compare begin events, which must have the same order within each thread.
 	begins := func(t trace) map[string][]event {
 		by := map[string][]event{}
 		for _, e := range t.TraceEvents {

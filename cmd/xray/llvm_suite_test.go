@@ -16,9 +16,9 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// TestLLVMSuite runs LLVM's own tests of llvm-xray on our program, where
-// $XRAY_CORPUS has them: the commands of their RUN lines in a shell, and what
-// their CHECK lines expect. Tests whose binary inputs are not there are left out.
+// TestLLVMSuite runs LLVM's own tests of llvm-xray on our program, if $XRAY_CORPUS has them. It
+// runs the RUN lines in a shell and checks the CHECK lines. It skips tests whose binary inputs are
+// missing.
 func TestLLVMSuite(t *testing.T) {
 	corpus := os.Getenv("XRAY_CORPUS")
 	if corpus == "" {
@@ -41,7 +41,7 @@ func TestLLVMSuite(t *testing.T) {
 			for _, line := range runLines(string(text)) {
 				script, ok := shellOf(line, file, temp)
 				if !ok {
-					t.Logf("left out, an input is missing: %s", line)
+					t.Logf("skipped for a missing input: %s", line)
 					continue
 				}
 				ran++
@@ -53,11 +53,11 @@ func TestLLVMSuite(t *testing.T) {
 		})
 	}
 	if ran < 35 {
-		t.Errorf("only %d commands were run", ran)
+		t.Errorf("ran only %d commands", ran)
 	}
 }
 
-// runLines are the commands of a test, with lines that go on put together.
+// runLines returns the RUN lines of a test, with continuation lines joined.
 func runLines(text string) []string {
 	var lines []string
 	var open string
@@ -72,7 +72,7 @@ func runLines(text string) []string {
 	return lines
 }
 
-// shellOf makes a shell script of a RUN line; false when an input is missing.
+// shellOf converts a RUN line to a shell script. It returns false if an input is missing.
 func shellOf(line, file, temp string) (string, bool) {
 	// An option of old versions, and a file of this suite.
 	line = strings.ReplaceAll(line, " -t yaml", "")
@@ -86,9 +86,8 @@ func shellOf(line, file, temp string) (string, bool) {
 	return "not() { ! \"$@\"; }\n" + line, true
 }
 
-// fileCheck does as much of LLVM's FileCheck as the suite needs: it looks for
-// what the CHECK lines of a file expect in its input, with white space as one
-// blank.
+// fileCheck implements the part of LLVM's FileCheck that the suite needs: it searches the input for
+// the CHECK lines of a file in order, with runs of white space equal to one blank.
 func fileCheck() {
 	args := os.Args[1:]
 	prefix, file := "CHECK", ""
@@ -112,7 +111,7 @@ func fileCheck() {
 	}
 	input, _ := io.ReadAll(os.Stdin)
 	if strings.Contains(file, "graph-color") {
-		// These are colours of long ago, which no version prints that is around.
+		// These colors are of old versions.
 		color := regexp.MustCompile(`color="#\w+"`)
 		expected, input = color.ReplaceAll(expected, nil), color.ReplaceAll(input, nil)
 	}
@@ -129,7 +128,7 @@ func check(expected, input, prefix string) error {
 		lines = append(lines, blank.ReplaceAllString(strings.TrimSuffix(line, "\n"), " "))
 	}
 	directive := regexp.MustCompile(`(?m)^.*?\b` + prefix + `(-NEXT|-DAG|-NOT|-EMPTY)?:(.*)$`)
-	last := -1 // the line that matched last
+	last := -1 // the last line that matched
 	var unordered []int
 	var never []*regexp.Regexp
 	for _, m := range directive.FindAllStringSubmatch(expected, -1) {
@@ -182,8 +181,8 @@ func check(expected, input, prefix string) error {
 	return nil
 }
 
-// pattern makes a regular expression of a CHECK line: text with expressions in
-// double braces.
+// pattern converts a CHECK line to a regular expression. Text in double braces is an expression
+// already.
 func pattern(s string) *regexp.Regexp {
 	var b strings.Builder
 	for {
@@ -198,8 +197,7 @@ func pattern(s string) *regexp.Regexp {
 	}
 }
 
-// sortedJSON stands for the Python that prints JSON indented and with its keys
-// in order.
+// sortedJSON replaces the Python script that prints indented JSON with sorted keys.
 func sortedJSON() {
 	var v any
 	d := json.NewDecoder(os.Stdin)

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// What functions do to locks, their names tell.
+// locks tells from names what functions do to locks.
 func TestLockFunctions(t *testing.T) {
 	for name, want := range map[string]locks.Function{
 		"app::Mutex::lock()":                   {Role: locks.Lock, Class: "app::Mutex"},
@@ -37,7 +37,7 @@ func TestLockFunctions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := functions(reader.FuncID(1)); got != want {
-			t.Errorf("%s: %+v, want %+v", name, got, want)
+			t.Errorf("%s: got %+v, want %+v", name, got, want)
 		}
 	}
 }

@@ -27,25 +27,24 @@ var commands = map[string]func(){
 	// For TestLLVMSuite.
 	"FileCheck":   fileCheck,
 	"sorted-json": sortedJSON,
-	// Writes half of a file, and is interrupted.
+	// Writes half a file and is interrupted.
 	"interrupted": interrupted,
 }
 
 func TestMain(m *testing.M) { testscript.Main(m, commands) }
 
-// TestScripts runs the transcripts in testdata/script. Beside the commands of
-// testscript they have
+// TestScripts runs the transcripts in testdata/script. In addition to testscript's commands they
+// have
 //
 //	mktrace FILE [NAME...]
 //
-// which assembles the text traces of FILE (see package tracetext) in place, or
-// as NAME, and
+// which assembles the text traces of FILE (see package tracetext) in place, or as NAME, and
 //
 //	exits STATUS PROGRAM [ARGUMENT...]
 //
-// which is exec for a program that must exit so. $TESTDATA is the folder of
-// recorded traces. The condition [has:PROGRAM] is that there is a program, which
-// with CI=true must be so (see package testenv).
+// which is exec with a required exit status. $TESTDATA is the folder of recorded traces. The
+// condition [has:PROGRAM] holds if the program is installed. With CI=true it must be (see package
+// testenv).
 func TestScripts(t *testing.T) {
 	traces, err := filepath.Abs("../../testdata")
 	if err != nil {
@@ -56,7 +55,7 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Else `go tool` compiles its tools anew.
+	// Without these, `go tool` would recompile its tools.
 	goCache := cmp.Or(os.Getenv("GOCACHE"), filepath.Join(userCache, "go-build"))
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -76,7 +75,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// holds are conditions of scripts: a program is there, and the user is root.
+// holds evaluates conditions of scripts: whether a program is installed, and whether the user is
+// root.
 func holds(condition string) (bool, error) {
 	if condition == "root" {
 		return os.Getuid() == 0, nil
@@ -116,13 +116,13 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// output is what a run of the program leaves behind.
+// output is what a run of the program prints and its exit status.
 type output struct {
 	stdout, stderr string
 	status         int
 }
 
-// runHere runs the program within the test.
+// runHere runs the program inside the test process.
 func runHere(args ...string) output {
 	var stdout, stderr bytes.Buffer
 	status := run(args, strings.NewReader(""), &stdout, &stderr)

@@ -14,8 +14,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Debug information that is nowhere else comes from a debuginfod server, if the
-// environment names one.
+// Missing debug information is fetched from a debuginfod server if the environment names one.
 func TestDebuginfod(t *testing.T) {
 	testenv.Need(t, "strip")
 	whole := filepath.Join("..", "..", "testdata", "kvserver")
@@ -51,7 +50,7 @@ func TestDebuginfod(t *testing.T) {
 	t.Setenv("DEBUGINFOD_CACHE_PATH", cache)
 	t.Setenv("DEBUGINFOD_URLS", "")
 	if got := ask(); got != "@(11c20)\n" || asked != 0 {
-		t.Errorf("without a server: %q after %d questions", got, asked)
+		t.Errorf("without a server: got %q after %d requests", got, asked)
 	}
 	t.Setenv("DEBUGINFOD_URLS", server.URL)
 	for range 2 {
@@ -60,15 +59,15 @@ func TestDebuginfod(t *testing.T) {
 		}
 	}
 	if asked != 1 {
-		t.Errorf("the server was asked %d times, want once", asked)
+		t.Errorf("got %d requests to the server, want 1", asked)
 	}
 	if _, err := os.Stat(filepath.Join(cache, id, "debuginfo")); err != nil {
 		t.Error(err)
 	}
 }
 
-// --object auto numbers what the program is linked with, and refuses files that are
-// too small for what the trace has.
+// --object auto numbers the program's shared objects, and refuses a file that has too few functions
+// for the trace.
 func TestObjectAuto(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	dir := t.TempDir()
@@ -104,7 +103,7 @@ func TestObjectAuto(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		args := []string{"xray", "account", "--format", "csv", "-m", filepath.Join(dir, program), "--object", "auto", traces[0]}
 		if got := run(args, strings.NewReader(""), &stdout, &stderr); got != status {
-			t.Errorf("status %d, want %d", got, status)
+			t.Errorf("got status %d, want %d", got, status)
 		}
 		if !strings.Contains(stdout.String(), want) || !strings.Contains(stderr.String(), wantErr) {
 			t.Errorf("%s%s; want %q and %q", stdout.String(), stderr.String(), want, wantErr)

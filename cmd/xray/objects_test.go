@@ -20,7 +20,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// linked is a program with two shared objects, and a trace of it.
+// linked is a program with two shared objects, and its trace.
 type linked struct {
 	trace                  string
 	program, first, second string // the shared objects by number
@@ -74,8 +74,8 @@ exit 1 +10
 	return l
 }
 
-// Every subcommand that names functions names those of shared objects, and tells when a
-// file cannot be the one that was traced.
+// Every command that names functions names those of shared objects, and warns if a file cannot be
+// the one that was traced.
 func TestObjectsEverywhere(t *testing.T) {
 	l := buildLinked(t)
 	wrong := filepath.Join(t.TempDir(), "wrong.yaml")
@@ -84,7 +84,7 @@ func TestObjectsEverywhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := []string{"main", "first::one(int)", "first::two(int)", "second::one(int)", "second::two(int)"}
-	some := map[string][]string{ // that are all the report is about
+	some := map[string][]string{ // reports about these commands' own functions only
 		"diff BOTH":          {"main"},
 		"shapes --root main": {"first::two", "second::two"},
 	}
@@ -144,27 +144,27 @@ func TestObjectsEverywhere(t *testing.T) {
 				want = all
 			}
 			for _, function := range want {
-				function = strings.TrimSuffix(function, "(int)") // names are short for people
+				function = strings.TrimSuffix(function, "(int)") // text shows short names
 				if !strings.Contains(stdout, function) && !strings.Contains(stdout, strings.ReplaceAll(function, "::", "\\:\\:")) {
 					t.Errorf("no %s in\n%.3000s", function, stdout)
 				}
 			}
 			if stderr != "" {
-				t.Errorf("standard error: %s", stderr)
+				t.Errorf("unexpected standard error: %s", stderr)
 			}
 			notes := 1
 			if both {
 				notes = 2
 			}
 			if _, stderr = run(wrong); strings.Count(stderr, "function 2 of object 1 was called, and "+wrong+" has 1") != notes {
-				t.Errorf("with a wrong file, standard error: %s", stderr)
+				t.Errorf("with a wrong file: got standard error %s, want %d warnings", stderr, notes)
 			}
 		})
 	}
 }
 
-// A profile has a mapping for each object, with its build id, and each function is at
-// its address in its mapping, wherever the objects are known from.
+// A profile has a mapping with a build ID for each object, and each function has its address in
+// that mapping, however the objects were given.
 func TestPprofObjects(t *testing.T) {
 	l := buildLinked(t)
 	type object struct {
@@ -248,18 +248,18 @@ exit 1 +10
 					m := loc.Mapping
 					inside := loc.Address >= m.Start && loc.Address < m.Limit && loc.Address-m.Start+m.Offset == address
 					if m.File != o.file || !inside && name != "packed" || loc.Address != address {
-						t.Errorf("%s is at %#x, want %#x, in %+v", loc.Line[0].Function.Name, loc.Address, address, m)
+						t.Errorf("%s: got address %#x, want %#x, in mapping %+v", loc.Line[0].Function.Name, loc.Address, address, m)
 					}
 				}
 			}
 			if seen != 5 || t.Failed() {
-				t.Errorf("%d functions of 5 in\n%s", seen, raw)
+				t.Errorf("got %d functions, want 5, in\n%s", seen, raw)
 			}
 			account := runHere(append([]string{"xray", "account", "--objects", "--format", "csv"}, args...)...)
 			for _, o := range objects {
 				for function := range o.functions {
 					if row := regexp.MustCompile(`(?m)^\d+,.*,` + filepath.Base(o.file) + `,` + regexp.QuoteMeta(function) + `,`); !row.MatchString(account.stdout) {
-						t.Errorf("account --objects does not say that %s is of %s:\n%v", function, o.file, account)
+						t.Errorf("account --objects: %s does not belong to %s:\n%v", function, o.file, account)
 					}
 				}
 			}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// interrupted writes half of the file that its first argument names, and gets the signal of
-// its second, a number, as soon as that is there.
+// interrupted writes half of the file named by its first argument. Then it sends itself the signal
+// whose number is its second argument.
 func interrupted() {
 	n, err := strconv.Atoi(os.Args[2])
 	if err != nil {

@@ -10,9 +10,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// LLVM's tools pass over what was packed, and read all records. What was packed comes
-// first and is as early as the first record, so that account, which takes what is earlier
-// than the first record of a file for an error, takes all of them.
+// LLVM's tools skip packed metadata and read all records. Packed metadata come first, with the time
+// of the first record: llvm-xray account reports an error for anything earlier.
 func TestLLVMReadsPacked(t *testing.T) {
 	for _, trace := range []string{"kvserver-fdr", "kvserver-basic", "kvserver-recorded"} {
 		packed := filepath.Join(t.TempDir(), "packed.xray")
@@ -26,19 +25,19 @@ func TestLLVMReadsPacked(t *testing.T) {
 				testenv.Need(t, llvm)
 				yaml, err := exec.Command(llvm, "convert", "-f", "yaml", packed).Output()
 				if got := strings.Count(string(yaml), "kind: function-"); err != nil || got != want {
-					t.Errorf("%d function records, %v; want %d", got, err, want)
+					t.Errorf("got %d function records, error %v; want %d", got, err, want)
 				}
 				csv, err := exec.Command(llvm, "account", "-d", "-f", "csv", packed).Output()
 				ours := runHere("llvm-xray", "account", "-d", "-f", "csv", original)
 				if got, want := counts(string(csv)), counts(ours.stdout); err != nil || got != want || got == "" {
-					t.Errorf("account: %v\n%s\nwant\n%s", err, got, want)
+					t.Errorf("account: error %v, got\n%s\nwant\n%s", err, got, want)
 				}
 			})
 		}
 	}
 }
 
-// counts are the calls of each function in the CSV of account.
+// counts returns the calls of each function in account's CSV.
 func counts(csv string) string {
 	var lines []string
 	for line := range strings.Lines(csv) {

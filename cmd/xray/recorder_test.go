@@ -18,16 +18,15 @@ import (
 
 func init() { commands["fake-recorder"] = fakeRecorder }
 
-// fakeRecorder is a program for scripts, which stands for a process with the recorder in it:
+// fakeRecorder is a program for scripts that stands in for a process with the recorder:
 //
 //	fake-recorder ANSWERS COMMAND [ARGUMENT...]
 //
-// runs a command, in whose arguments PID is replaced by the process, and answers
-// commands of the recorder meanwhile. ANSWERS is a JSON object with the answer to
-// each, by its first word. What it was asked it writes to the file "asked", with
-// the contents of the files that came along; to files of the command "snapshot" it
-// writes "a trace", and to those of "counters" and "objects" what is in the files of
-// these names.
+// It runs a command, replacing PID in its arguments by its own process ID, and answers control
+// requests until the command ends. ANSWERS is a JSON object that maps the first word of a request
+// to the answer. fakeRecorder writes the requests and the contents of files passed with them to the
+// file "asked". To files of the request "snapshot" it writes "a trace". To those of "counters" and
+// "objects" it writes the files of these names.
 func fakeRecorder() {
 	answers := make(map[string]json.RawMessage)
 	text, err := os.ReadFile(os.Args[1])

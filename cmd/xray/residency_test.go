@@ -11,8 +11,8 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// Very many threads do not get all the cells that are wanted, and text does not draw all of
-// them; either is said.
+// With very many threads, residency uses fewer cells than wanted and text shows only some threads.
+// The report says so in both cases.
 func TestResidencyOfManyThreads(t *testing.T) {
 	const threads = 3000
 	text := new(strings.Builder)
@@ -39,12 +39,12 @@ func TestResidencyOfManyThreads(t *testing.T) {
 	drawn := output("--cells", "10")
 	if n := strings.Count(drawn, "|~~~~~~~~~~|"); n != 1000 || !strings.Contains(drawn, "(and 2,000 threads that lived shorter; ") ||
 		strings.Contains(drawn, "The time is cut") {
-		t.Errorf("%d threads: %.300s", n, drawn)
+		t.Errorf("drew %d threads: %.300s", n, drawn)
 	}
 	if few := output("--cells", "2000", "--thread", "5"); strings.Contains(few, "The time is cut") {
-		t.Errorf("%.300s", few)
+		t.Errorf("few threads: %.300s", few)
 	}
 	if many := output("--cells", "2000"); !strings.Contains(many, " parts instead of 2,000: for more, there are too many threads.") {
-		t.Errorf("%.300s", many)
+		t.Errorf("many threads: %.300s", many)
 	}
 }

@@ -81,14 +81,14 @@ int main(int argc, char **argv) {
 }
 `
 
-// schedTest returns a program, or skips the test where the kernel's tracer cannot be used.
+// schedTest returns a program, or skips the test if the kernel's tracer is not usable.
 func schedTest(t *testing.T) (program string) {
 	t.Helper()
 	testenv.Need(t, "clang-22", "cc", "unshare")
 	kinds, _ := os.ReadFile("/proc/filesystems")
 	if os.Getuid() != 0 || !bytes.Contains(kinds, []byte("tracefs")) {
 		if os.Getenv("CI") == "true" {
-			t.Fatal("not root, or no tracefs; with CI=true it must be so")
+			t.Fatal("not root, or no tracefs; CI=true requires both")
 		}
 		t.Skip("not root, or no tracefs")
 	}
@@ -104,7 +104,7 @@ func schedTest(t *testing.T) (program string) {
 	return program
 }
 
-// instances are those of the kernel's tracer that xray has made.
+// instances returns the tracer instances that xray has created.
 func instances(t *testing.T) []string {
 	t.Helper()
 	const list = `d=/sys/kernel/tracing; [ -d $d/instances ] || mount -t tracefs nodev $d; ls $d/instances`
@@ -115,7 +115,7 @@ func instances(t *testing.T) []string {
 	return slices.DeleteFunc(strings.Fields(string(out)), func(name string) bool { return !strings.HasPrefix(name, "xray-") })
 }
 
-// instanceOf returns the instance that belongs to a process, or "".
+// instanceOf returns the tracer instance of a process, or "".
 func instanceOf(t *testing.T, pid int) string {
 	for _, name := range instances(t) {
 		if strings.HasPrefix(name, "xray-"+strconv.Itoa(pid)+"-") {
@@ -137,7 +137,7 @@ func startXray(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// until waits for something to be so.
+// until waits for a condition.
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	for range 400 {
@@ -146,10 +146,10 @@ func until(t *testing.T, what string, is func() bool) {
 		}
 		time.Sleep(25 * time.Millisecond)
 	}
-	t.Fatalf("%s: not so after 10 s", what)
+	t.Fatalf("timeout after 10 s: waiting for %s", what)
 }
 
-// childNamed returns a child of a process whose command line has a word.
+// childNamed returns a child of a process whose command line contains a word.
 func childNamed(parent int, word string) int {
 	out, _ := exec.Command("pgrep", "-P", strconv.Itoa(parent), "-f", word).Output()
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(out)))
@@ -177,14 +177,15 @@ func TestSchedSaysWho(t *testing.T) {
 	r := tr.Recording(0)
 	log := sched.New(r)
 	if log == nil || r.Sched.Lost() > 0 {
-		t.Fatalf("%d events, %d lost, %s", r.Sched.Events(), r.Sched.Lost(), r.Process.NoSched)
+		t.Fatalf("got %d scheduler events, %d lost; reason %q", r.Sched.Events(), r.Sched.Lost(), r.Process.NoSched)
 	}
 	checkWoken(t, r, log)
 	signaller := r.Process.PID
 	var waited, queued, byHog, byUnknown uint64
 	main := log.Thread(signaller)
 	for i, off := 0, main.Off(0, ^uint64(0)); i < len(off); i++ {
-		// The recorder does not follow a CPU that the thread left while it waited.
+		// Skip waits in which the thread moved to another CPU: the recorder does not say
+		// who ran on the first one.
 		stayed := off[i].Runnable() && off[i].OutCPU == off[i].InCPU
 		if stayed && off[i].In != 0 {
 			waited += off[i].In - off[i].Out
@@ -202,12 +203,12 @@ func TestSchedSaysWho(t *testing.T) {
 		}
 	}
 	if ms := byHog * 1000 / r.Clock.Frequency; ms < 10 || queued != waited || byUnknown > queued/10 {
-		t.Errorf("the hog ran for %d ms in the place of the program, of %d ticks in the run queue; who ran is told of %d, and unknown for %d", ms, waited, queued, byUnknown)
+		t.Errorf("the hog ran for %d ms instead of the program; of %d ticks in the run queue, %d are attributed, %d of these to an unknown task", ms, waited, queued, byUnknown)
 	}
 	if r.Process.OffCPU != "" {
 		checkPerfetto(t, path)
 	}
-	// The kernel's clock is the trace's: nothing is recorded while a thread does not run.
+	// The kernel's clock and the trace's agree: a thread records nothing while it does not run.
 	records, asleep := 0, 0
 	for block, err := range tr.Blocks(reader.ThreadOrder) {
 		if err != nil {
@@ -225,12 +226,12 @@ func TestSchedSaysWho(t *testing.T) {
 		}
 	}
 	if records < 1000 || asleep > 0 {
-		t.Errorf("%d of %d records are of threads that did not run", asleep, records)
+		t.Errorf("%d of %d records have a time at which their thread did not run", asleep, records)
 	}
 }
 
-// checkPerfetto checks that the timeline names who ran and who woke the waiter, and has flows
-// between the two threads.
+// checkPerfetto checks that the timeline names who ran and who woke the waiter, and that flows
+// connect the two threads.
 func checkPerfetto(t *testing.T, path string) {
 	t.Helper()
 	out := path + ".pftrace"
@@ -243,17 +244,17 @@ func checkPerfetto(t *testing.T, path string) {
 	}
 	for _, text := range []string{"woken by signaller", "behind hogtask", "wakes thread "} {
 		if !bytes.Contains(data, []byte(text)) {
-			t.Errorf("the timeline does not say %q", text)
+			t.Errorf("no %q in the timeline", text)
 		}
 	}
-	ends := make(map[uint64]int) // of flows
+	ends := make(map[uint64]int) // by flow
 	var find func(data []byte, path ...protowire.Number)
 	find = func(data []byte, path ...protowire.Number) {
 		for len(data) > 0 {
 			field, kind, n := protowire.ConsumeTag(data)
 			size := protowire.ConsumeFieldValue(field, kind, data[max(0, n):])
 			if n < 0 || size < 0 {
-				t.Fatal("the timeline is no protobuf")
+				t.Fatal("the timeline is not a valid protobuf message")
 			}
 			value := data[n : n+size]
 			switch {
@@ -280,8 +281,8 @@ func checkPerfetto(t *testing.T, path string) {
 	}
 }
 
-// checkWoken checks that the program's waiter was woken by its signaller: by the condition
-// variable and by the pipe, 40 times each. A busy machine may save some.
+// checkWoken checks that the signaller woke the waiter 40 times by the condition variable and 40
+// times by the pipe. On a busy machine it may be fewer, because the waiter comes too late to sleep.
 func checkWoken(t *testing.T, r *reader.Recording, log *sched.Log) {
 	t.Helper()
 	signaller, waiter := r.Process.PID, int32(0)
@@ -305,11 +306,12 @@ func checkWoken(t *testing.T, r *reader.Recording, log *sched.Log) {
 		}
 	}
 	if woken < 10 || others > 4 {
-		t.Errorf("the waiter was woken %d times by the signaller, want up to 80, and %d times by others, want hardly any", woken, others)
+		t.Errorf("the signaller woke the waiter %d times, want up to 80; others %d times, want hardly any", woken, others)
 	}
 }
 
-// What perf and ftrace recorded says the same, if the clock is named that it was recorded with.
+// merge-sched gives the same result from files of perf and ftrace if --clock names the clock they
+// were recorded with.
 func TestMergeSched(t *testing.T) {
 	program := schedTest(t)
 	testenv.Need(t, "perf")
@@ -363,7 +365,8 @@ perf script --ns -i perf.data >perf.txt
 		checkWoken(t, r, sched.New(r))
 		tr.Close()
 	}
-	// Clocks that are near each other are told apart by what cannot be.
+	// If a clock is only slightly off, merge-sched notices by threads that record while they do
+	// not run.
 	text, err := os.ReadFile("ftrace.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -376,11 +379,12 @@ perf script --ns -i perf.data >perf.txt
 		t.Fatal(err)
 	}
 	if o := runHere("xray", "merge-sched", "t.xray", "-o", "merged.xray", "shifted.txt"); o.status == 0 || !strings.Contains(o.stderr, "threads that did not run") {
-		t.Errorf("a millisecond off: %s", o)
+		t.Errorf("clock 3,000,000 ticks off: want an error, got %s", o)
 	}
 }
 
-// However a recording ends, nothing of it stays in the kernel.
+// TestSchedInstanceRemoved checks that no tracer instance stays in the kernel, however a recording
+// ends.
 func TestSchedInstanceRemoved(t *testing.T) {
 	t.Parallel()
 	program := schedTest(t)
@@ -415,7 +419,7 @@ func TestSchedInstanceRemoved(t *testing.T) {
 			_ = cmd.Wait()
 			if c.next {
 				if instanceOf(t, observer) == "" {
-					t.Error("the instance is gone before the next recording: what removed it?")
+					t.Error("the instance was removed before the next recording")
 				}
 				if out, err := exec.Command("xray", "record", "-q", "--sched", "-o", end+"2.xray", program, end).CombinedOutput(); err != nil {
 					t.Fatalf("%v\n%s", err, out)
@@ -426,7 +430,8 @@ func TestSchedInstanceRemoved(t *testing.T) {
 	}
 }
 
-// A process that runs already, and a recording of it that is killed.
+// Recording scheduler events of a running process works, and after the recording was killed the
+// process goes on.
 func TestSchedOfRunningProcess(t *testing.T) {
 	t.Parallel()
 	program := schedTest(t)
@@ -462,7 +467,7 @@ func TestSchedOfRunningProcess(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if n := events(end + "1.xray"); n < 50 {
-		t.Errorf("the timer woke the program %d times", n)
+		t.Errorf("the timer woke the program %d times, want at least 50", n)
 	}
 	killed := startXray(t, "record", "-q", "--sched", "-p", strconv.Itoa(pid), "-o", end+"2.xray")
 	follower := 0
@@ -479,7 +484,7 @@ func TestSchedOfRunningProcess(t *testing.T) {
 	}
 }
 
-// Without the right, the recording goes on.
+// Without permission to trace the scheduler, the recording goes on without these events.
 func TestSchedWithoutRight(t *testing.T) {
 	t.Parallel()
 	program := schedTest(t)
@@ -496,6 +501,6 @@ func TestSchedWithoutRight(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if o := runHere("xray", "info", path); !strings.Contains(o.stdout, "The scheduler's events were not recorded: ") {
-		t.Errorf("info says nothing about it:\n%s", o)
+		t.Errorf("info does not say that scheduler events are missing:\n%s", o)
 	}
 }

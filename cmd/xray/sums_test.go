@@ -22,15 +22,14 @@ import (
 	"github.com/xray-tools/xray/stack"
 )
 
-// summing makes the events of a thread, and adds its calls up by path as the recorder
-// does.
+// summing generates the events of a thread and also sums its calls by path, as the recorder does.
 type summing struct {
 	rng    *rand.Rand
 	tsc    uint64
 	block  reader.Block
 	thread reader.Profile
 	paths  map[[2]int]int // by parent and function
-	most   int            // paths that are kept; calls of others are folded
+	most   int            // the most paths to keep; calls on others are folded
 	folds  map[[2]int]int // by caller and function
 	stack  []int          // open functions
 }
@@ -40,7 +39,7 @@ func (s *summing) event(fn int, kind reader.Kind) {
 	s.block.Events = append(s.block.Events, reader.Event{TSC: s.tsc, Func: reader.FuncID(fn), Kind: kind})
 }
 
-// path is the path of a call, or of the folded ones from there on.
+// path returns the index of a call's path, or that of the folded path which contains it.
 func (s *summing) path(parent, fn int) int {
 	if parent >= 0 && s.thread.Paths[parent].Func == reader.Folded {
 		return parent
@@ -62,7 +61,7 @@ func (s *summing) path(parent, fn int) int {
 	return at
 }
 
-// fold is the calls of a function without a path.
+// fold returns the sums of a function's calls that have no path.
 func (s *summing) fold(caller, fn int) *reader.ProfileFold {
 	at, ok := s.folds[[2]int{caller, fn}]
 	if !ok {
@@ -75,8 +74,8 @@ func (s *summing) fold(caller, fn int) *reader.ProfileFold {
 	return &s.thread.Folds[at]
 }
 
-// call makes a call with some inside. One that stays open is the last of its caller's,
-// which stays open too. It returns how long it took.
+// call generates a call with nested calls. An open call is the last of its caller, which stays
+// open, too. call returns the duration.
 func (s *summing) call(parent, depth int, open bool) uint64 {
 	fn, caller := 1+s.rng.IntN(6), 0
 	if len(s.stack) > 0 {
@@ -99,7 +98,7 @@ func (s *summing) call(parent, depth int, open bool) uint64 {
 		s.event(fn, reader.Exit)
 	}
 	s.stack = s.stack[:len(s.stack)-1]
-	ticks := s.tsc - start // nothing comes behind a call that is open
+	ticks := s.tsc - start // no event follows an open call
 	p := &s.thread.Paths[at]
 	if p.Func != reader.Folded {
 		add(&p.Count, &p.Total, &p.Min, &p.Max, &p.Open, &p.OpenTotal, p.Octaves, ticks, open)
@@ -114,7 +113,7 @@ func (s *summing) call(parent, depth int, open bool) uint64 {
 	case nested:
 		f.Nested += ticks
 	}
-	own := ticks // of the folded path, whose parent made the call
+	own := ticks // time of the folded path, if its parent made the call
 	if at == parent {
 		own = 0
 	}
@@ -128,7 +127,7 @@ func (s *summing) call(parent, depth int, open bool) uint64 {
 	return ticks
 }
 
-// add adds a call.
+// add adds a call to the sums.
 func add(count, total, least, most, open, openTotal *uint64, octaves []uint64, ticks uint64, isOpen bool) {
 	if isOpen {
 		*open++
@@ -169,7 +168,7 @@ func writeTrace(t *testing.T, name string, recording *reader.Recording, blocks .
 	return trace
 }
 
-// analyzed runs an analysis over the calls of a trace and what it knows the sums of.
+// analyzed runs an analysis over a trace's calls and recorded sums.
 func analyzed[S interface {
 	calls.Analysis[S]
 	calls.SumSink
@@ -186,14 +185,14 @@ func analyzed[S interface {
 	return sink
 }
 
-// What a profile says is what the calls themselves say, but for quantiles.
+// Analyses give the same results for a profile as for the calls themselves, except quantiles.
 func TestProfilesAgreeWithCalls(t *testing.T) {
 	for seed := range uint64(30) {
 		compareSums(t, seed, math.MaxInt)
 	}
 }
 
-// So do profiles with folded paths, as far as functions and their callers go.
+// For profiles with folded paths, results by function and caller are the same.
 func TestFoldedProfilesAgreeWithCalls(t *testing.T) {
 	for seed := range uint64(30) {
 		compareSums(t, seed, int(seed)*4)
@@ -231,13 +230,13 @@ func compareSums(t *testing.T, seed uint64, most int) {
 		return list
 	}
 	if diff := cmp.Diff(rows(full), rows(sums), cmp.AllowUnexported(row{})); diff != "" {
-		t.Fatalf("seed %d: account, - of calls, + of the profile:\n%s", seed, diff)
+		t.Fatalf("seed %d: account (-calls +profile):\n%s", seed, diff)
 	}
 	edges := func(trace *reader.Trace) []graph.Edge {
 		return analyzed(t, trace, func() *graph.Analysis { return graph.New(graph.Options{}) }).Report(reader.Clock{}).Edges
 	}
 	if diff := cmp.Diff(edges(full), edges(sums)); diff != "" {
-		t.Fatalf("seed %d: graph, - of calls, + of the profile:\n%s", seed, diff)
+		t.Fatalf("seed %d: graph (-calls +profile):\n%s", seed, diff)
 	}
 	folded := func(trace *reader.Trace) string {
 		a := analyzed(t, trace, func() *stack.Analysis { return stack.New(stack.Options{PerThread: true}) })
@@ -249,14 +248,14 @@ func compareSums(t *testing.T, seed uint64, most int) {
 	}
 	if most < math.MaxInt {
 		if a, b := added(folded(full)), added(folded(sums)); a != b {
-			t.Fatalf("seed %d: stacks have %d ticks of calls, %d of the profile", seed, a, b)
+			t.Fatalf("seed %d: folded stacks: %d ticks from calls, %d from the profile", seed, a, b)
 		}
 	} else if diff := cmp.Diff(folded(full), folded(sums)); diff != "" {
-		t.Fatalf("seed %d: stack, - of calls, + of the profile:\n%s", seed, diff)
+		t.Fatalf("seed %d: stack (-calls +profile):\n%s", seed, diff)
 	}
 }
 
-// added adds up the values of folded stacks.
+// added returns the sum of the values of folded stacks.
 func added(stacks string) (sum int) {
 	for line := range strings.Lines(stacks) {
 		n, _ := strconv.Atoi(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]))

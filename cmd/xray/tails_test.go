@@ -18,8 +18,8 @@ import (
 	"github.com/xray-tools/xray/recorder"
 )
 
-// recordTails returns the environment and the arguments that record the programs of
-// testdata to a file that begins with log, in a mode of LLVM's runtime or by our recorder.
+// recordTails returns the environment and arguments that make the programs of testdata record to a
+// file whose name begins with log. mode is one of LLVM's, or anything else for our recorder.
 func recordTails(t *testing.T, mode, log string) (environment, args []string) {
 	t.Helper()
 	stock := "XRAY_OPTIONS=verbosity=0 xray_logfile_base=" + log
@@ -54,12 +54,12 @@ func recordedProgram(t *testing.T, program, mode string, args ...string) string 
 	}
 	traces, _ := filepath.Glob(log + "*")
 	if len(traces) != 1 {
-		t.Fatalf("traces %q", traces)
+		t.Fatalf("got traces %q, want one", traces)
 	}
 	return traces[0]
 }
 
-// xray runs a command and returns its output.
+// xrayOutput runs a command and returns its output.
 func xrayOutput(t *testing.T, args ...string) string {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -69,8 +69,7 @@ func xrayOutput(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// foldedPaths returns the call paths of a trace with the numbers of calls, without those of
-// main and above.
+// foldedPaths returns the call paths below serve and their numbers of calls.
 func foldedPaths(t *testing.T, program, trace string) map[string]string {
 	t.Helper()
 	paths := make(map[string]string)
@@ -83,8 +82,8 @@ func foldedPaths(t *testing.T, program, trace string) map[string]string {
 	return paths
 }
 
-// What a function ends with is inside it if the binary shows it, in every command and
-// however the program was recorded.
+// If the binary shows the target of a tail call, every command shows the callee inside the caller,
+// with all recorders.
 func TestTailCalls(t *testing.T) {
 	want := map[string]string{
 		"to_recorded": "1200", "to_recorded;work": "1200", "to_recorded;finish": "1200",
@@ -107,7 +106,7 @@ func TestTailCalls(t *testing.T) {
 			for _, mode := range []string{"basic", "fdr", "ours"} {
 				trace := recordedProgram(t, program, mode)
 				if diff := cmp.Diff(want, foldedPaths(t, program, trace)); diff != "" {
-					t.Errorf("%s: calls by path -want +got:\n%s", mode, diff)
+					t.Errorf("%s: calls by path (-want +got):\n%s", mode, diff)
 				}
 				for _, fn := range []string{"to_recorded", "to_two", "to_unrecorded", "to_libc", "indirect", "either"} {
 					n := "1,200"
@@ -147,7 +146,7 @@ func checkTailAccount(t *testing.T, mode, text string) {
 		"indirect": {1200, 1200}, "either": {1200, 1200}, "even": {2400, 2400}, "odd": {2400, 1200}, "finish": {4200, 0}, "work": {8400, 0},
 	} {
 		if got[fn] != want {
-			t.Errorf("%s: account: %s has %v calls and tail calls, want %v", mode, fn, got[fn], want)
+			t.Errorf("%s: account: %s: got %v calls and tail calls, want %v", mode, fn, got[fn], want)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// writeManyThreads writes an FDR log of threads that live one after the other. Each has a
-// block with two calls.
+// writeManyThreads writes an FDR log of threads that live one after another. Each has a block with
+// two calls.
 func writeManyThreads(t *testing.T, threads int) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "many.xray")
@@ -60,13 +60,12 @@ func writeManyThreads(t *testing.T, threads int) string {
 
 func init() { commands["measured"] = measured }
 
-// measured is a program that runs another, and writes how many KB of memory that had
-// resident at most to a file:
+// measured is a program that runs another one and writes its peak resident memory in KB to a file:
 //
 //	measured FILE PROGRAM [ARGUMENT...]
 //
-// A process starts with the peak of the one that forked it, which Linux carries over exec.
-// The tests may have become large by then; this program has not.
+// A process starts with the peak of the process that forked it: Linux keeps it across exec. The
+// test process may be large by then. This program is small.
 func measured() {
 	cmd := exec.Command(os.Args[2], os.Args[3:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -83,8 +82,8 @@ func measured() {
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
-// Memory is bounded when threads are many. Threads that ended take little, and what would
-// take much for each thread is refused.
+// Memory is bounded when there are many threads. Threads that ended take little memory, and
+// commands that need much for each thread refuse the trace.
 func TestMemoryOfManyThreads(t *testing.T) {
 	const threads, limit = 300_000, 320 << 10 // KB
 	trace := writeManyThreads(t, threads)
@@ -117,7 +116,7 @@ func TestMemoryOfManyThreads(t *testing.T) {
 				t.Fatal(parseErr)
 			}
 			if rss <= 0 || rss > limit {
-				t.Errorf("%d KB resident, not within %d", rss, limit)
+				t.Errorf("got %d KB resident, want at most %d", rss, limit)
 			}
 			text := string(out)
 			if !test.refused {
@@ -128,7 +127,7 @@ func TestMemoryOfManyThreads(t *testing.T) {
 			}
 			for _, want := range []string{trace, "(300000)", "131072", "--thread"} {
 				if err == nil || !strings.Contains(text, want) {
-					t.Errorf("%v: %q has no %q", err, text, want)
+					t.Errorf("%v: got %q, want %q in it", err, text, want)
 				}
 			}
 		})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Timelines get as large as they may, and no larger.
+// Timelines use the room that --max-size gives, and no more.
 func TestMaxSize(t *testing.T) {
 	const trace = "../../testdata/kvserver-fdr.xray"
 	for _, format := range traceFormatNames(isTimeline) {
@@ -17,10 +17,10 @@ func TestMaxSize(t *testing.T) {
 				t.Errorf("%s, %s: %v", format, text, out)
 			case size == 1<<30:
 				if all := runHere("xray", "convert", "-f", format, trace); out.stdout != all.stdout || out.stderr != all.stderr {
-					t.Errorf("%s: there is room, and it is not used", format)
+					t.Errorf("%s: output differs although --max-size has room for all calls", format)
 				}
 			case len(out.stdout) > size || len(out.stdout) < size/2 || !said:
-				t.Errorf("%s, %s: %d bytes, %s", format, text, len(out.stdout), out.stderr)
+				t.Errorf("%s, %s: got %d bytes, warning %q", format, text, len(out.stdout), out.stderr)
 			}
 		}
 	}
@@ -30,10 +30,10 @@ func TestAdviceOnSize(t *testing.T) {
 	for i := range traceFormats {
 		f := &traceFormats[i]
 		if advice := adviseOnSize(f, f.mostBytes); advice != "" {
-			t.Error(advice)
+			t.Errorf("unexpected advice at the limit: %s", advice)
 		}
 		if advice := adviseOnSize(f, 1<<40); strings.Contains(advice, "--max-size") != (f.kind == ofTimeline) {
-			t.Errorf("%s: %q", f.name, advice)
+			t.Errorf("%s: wrong advice %q", f.name, advice)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The Perfetto UI may read the trace, once it knows its path, and nobody else.
+// handOver serves the trace at its secret path only, to the Perfetto UI.
 func TestHandOver(t *testing.T) {
 	fetched := 0
 	handler := handOver("/secret/trace.gz", []byte("trace"), func() { fetched++ })
@@ -20,22 +20,23 @@ func TestHandOver(t *testing.T) {
 		return w.Result()
 	}
 	if r := ask(http.MethodGet, "/trace.gz"); r.StatusCode != http.StatusNotFound || fetched != 0 {
-		t.Errorf("another path: %s", r.Status)
+		t.Errorf("GET of another path: %s", r.Status)
 	}
-	// The UI asks first whether a trace processor serves here.
+	// The UI first asks whether a trace processor is listening here.
 	if r := ask(http.MethodPost, "/status"); r.StatusCode != http.StatusNotFound || r.Header.Get("Access-Control-Allow-Origin") != "" || fetched != 0 {
-		t.Errorf("status: %s, %v", r.Status, r.Header)
+		t.Errorf("POST of /status: %s, %v", r.Status, r.Header)
 	}
 	if r := ask(http.MethodHead, "/secret/trace.gz"); r.StatusCode != http.StatusOK || fetched != 0 {
-		t.Errorf("only asked about the trace: %s, fetched %d times", r.Status, fetched)
+		t.Errorf("HEAD of the trace: %s, fetched %d times", r.Status, fetched)
 	}
 	if r := ask(http.MethodGet, "/secret/trace.gz"); r.StatusCode != http.StatusOK || fetched != 1 ||
 		r.Header.Get("Access-Control-Allow-Origin") != "https://ui.perfetto.dev" {
-		t.Errorf("the trace: %s, %v", r.Status, r.Header)
+		t.Errorf("GET of the trace: %s, %v", r.Status, r.Header)
 	}
 }
 
-// A program that has the only port for the Perfetto UI is told of before any work is done.
+// If another program has the port that the Perfetto UI needs, view reports it before it does any
+// work.
 func TestViewWithoutPort(t *testing.T) {
 	for start := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		listener, err := net.Listen("tcp", perfettoAddress)
@@ -43,7 +44,7 @@ func TestViewWithoutPort(t *testing.T) {
 			defer listener.Close()
 			break
 		}
-		if time.Since(start) > 3*time.Minute { // other tests use it, too, for seconds
+		if time.Since(start) > 3*time.Minute { // other tests use the port for seconds
 			t.Fatal(err)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Names say what functions do to other threads, and blocks and clocks are no locks.
+// Names tell what functions do to other threads. Names that merely contain "block" or "clock" are
+// not locks.
 func TestRoles(t *testing.T) {
 	want := map[string]why.Role{
 		"app::Mutex::lock()": why.Locks, "pthread_mutex_lock": why.Locks, "mutex_lock(int)": why.Locks, "spinlock": why.Locks,
@@ -35,16 +36,16 @@ func TestRoles(t *testing.T) {
 	}
 	for name, role := range want {
 		if got := roles(ids[name]); got != role {
-			t.Errorf("%s: role %d, want %d", name, got, role)
+			t.Errorf("%s: got role %d, want %d", name, got, role)
 		}
 	}
-	// Who says how locks are given back means whatever waits by the rule given with it.
+	// If the user says which functions release, those that match the other flag take locks.
 	names = testnames.Names{1: "takeTurn(int)", 2: "endTurn()"}
 	roles, err = (&waitFlags{"^takeTurn$", "^endTurn$"}).roles(&session.Session{Names: names})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if roles(1) != why.Locks || roles(2) != why.Unlocks {
-		t.Errorf("roles %d and %d", roles(1), roles(2))
+		t.Errorf("got roles %d and %d, want %d and %d", roles(1), roles(2), why.Locks, why.Unlocks)
 	}
 }

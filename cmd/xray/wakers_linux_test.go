@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The holder takes the lock by functions that no name and no record gives away.
+// The holder takes the lock through functions that neither their names nor records show to be
+// locks.
 const wakersProgram = `
 #include <pthread.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ int main(void) {
 }
 `
 
-// A recorded program's locks and requests are charged to the function that woke the waiter.
+// locks and requests charge waits of a recorded program to the function that woke the waiter.
 func TestWakersOfProgram(t *testing.T) {
 	schedTest(t)
 	dir := t.TempDir()
@@ -93,9 +94,9 @@ func TestWakersOfProgram(t *testing.T) {
 			}
 		}
 	}
-	// Nobody knows how often a busy machine lets the waiter come too late.
+	// On a busy machine the waiter may come too late to wait, any number of times.
 	if locks.Count < 10 || charged < 20e6 {
-		t.Errorf("%d waits, %d ns: %s", locks.Count, charged, out)
+		t.Errorf("got %d waits, %d ns charged: %s", locks.Count, charged, out)
 	}
 	var requests struct {
 		Requests []struct {
@@ -122,6 +123,6 @@ func TestWakersOfProgram(t *testing.T) {
 		blocked += r.Blocked
 	}
 	if len(requests.Requests) != 30 || woken < 10 || blocked < 20e6 {
-		t.Errorf("%d requests, %d sleeps, %d ns: %s", len(requests.Requests), woken, blocked, out)
+		t.Errorf("got %d requests, %d sleeps, %d ns blocked: %s", len(requests.Requests), woken, blocked, out)
 	}
 }
