@@ -82,6 +82,8 @@ func (r *Report) times() []report.Column[Row] {
 		report.Sum("total", func(row *Row) quantile.Sum { return row.Total }).Missing((*Row).onlyCounted),
 		r.off("total_blocked", func(row *Row) quantile.Sum { return row.TotalOff.Blocked }).ForPrograms(),
 		r.off("total_queued", func(row *Row) quantile.Sum { return row.TotalOff.Queued }).ForPrograms(),
+		r.off("recorder", func(row *Row) quantile.Sum { return row.SelfOff.Recorder }).ForPrograms(),
+		r.off("total_recorder", func(row *Row) quantile.Sum { return row.TotalOff.Recorder }).ForPrograms(),
 		bound("total_low", "at least", func(c *Compensated) quantile.Sum { return c.TotalLow }).Optional(),
 		bound("total_high", "at most", func(c *Compensated) quantile.Sum { return c.TotalHigh }).Optional(),
 		bound("recorded_self", "recorded self", func(c *Compensated) quantile.Sum { return c.RecordedSelf }).Least(),

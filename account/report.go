@@ -59,20 +59,26 @@ type Row struct {
 type Off struct {
 	Blocked quantile.Sum // the thread slept or waited for something
 	Queued  quantile.Sum // the thread waited for a processor
+	// Recorder is the time in which the recorder blocked the thread.
+	Recorder quantile.Sum
 }
 
 func (o *Off) add(w calls.Off) {
 	o.Blocked.Add(w.Blocked)
 	o.Queued.Add(w.Queued)
+	o.Recorder.Add(w.Recorder)
 }
 
 func (o *Off) merge(p *Off) {
 	o.Blocked.AddSum(p.Blocked)
 	o.Queued.AddSum(p.Queued)
+	o.Recorder.AddSum(p.Recorder)
 }
 
 // onCPU returns the rest of a time.
-func (o *Off) onCPU(of quantile.Sum) quantile.Sum { return of.Minus(o.Blocked).Minus(o.Queued) }
+func (o *Off) onCPU(of quantile.Sum) quantile.Sum {
+	return of.Minus(o.Blocked).Minus(o.Queued).Minus(o.Recorder)
+}
 
 // Report is the result of an analysis. The caller owns it. It shares nothing with the
 // analysis.

@@ -21,10 +21,10 @@ type offSpan struct {
 }
 
 // offSpans returns the spans of a gap. The thread noticed the gap at its end. So that is
-// where they are, first those blocked and then those in the run queue, although the thread
-// may have run on before it noticed.
+// where they are, first those blocked by the program, then by the recorder, and then those in
+// the run queue, although the thread may have run on before it noticed.
 func (t *timeline) offSpans(g *calls.Gap) []offSpan {
-	off := g.Blocked + g.Queued
+	off := g.Sum()
 	if off == 0 {
 		return nil
 	}
@@ -43,8 +43,12 @@ func (t *timeline) offSpans(g *calls.Gap) []offSpan {
 		list = append(list, offSpan{state, start, start + g.Blocked, place, switches, "", 0})
 		switches = ""
 	}
+	if g.Recorder > 0 {
+		list = append(list, offSpan{"waiting for the recorder", start + g.Blocked, g.To - g.Queued, place, switches, "", 0})
+		switches = ""
+	}
 	if g.Queued > 0 {
-		list = append(list, offSpan{"in the run queue", start + g.Blocked, g.To, place, switches, "", 0})
+		list = append(list, offSpan{"in the run queue", g.To - g.Queued, g.To, place, switches, "", 0})
 	}
 	return list
 }

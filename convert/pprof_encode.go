@@ -159,7 +159,7 @@ func (e *pprofEncoder) sample(paths *calls.Paths, s *pprofSample) {
 	e.nested = binary.AppendUvarint(e.nested[:0], min(s.calls, math.MaxInt64))
 	e.nested = binary.AppendUvarint(e.nested, min(e.clock.Nanos(s.selfTSC), math.MaxInt64))
 	if e.opts.OffCPU != nil {
-		off := s.off.Blocked + s.off.Queued
+		off := s.off.Sum()
 		for _, ticks := range [...]uint64{s.selfTSC - min(off, s.selfTSC), s.off.Blocked, s.off.Queued} {
 			e.nested = binary.AppendUvarint(e.nested, min(e.clock.Nanos(ticks), math.MaxInt64))
 		}

@@ -102,6 +102,9 @@ type Switch struct {
 	// could run and waited for a processor, in nanoseconds of the kernel's clocks. Both are
 	// [UnknownNS] if the recorder could not ask the kernel.
 	OffNS, QueuedNS uint64
+	// RecorderNS is the part of OffNS - QueuedNS in which the thread waited for the recorder: for
+	// memory that the trace's writer had not yet freed, or for the file. Old traces do not tell.
+	RecorderNS uint64
 	// Voluntary counts the switches in which the thread blocked or slept, Involuntary those
 	// in which it was preempted.
 	Voluntary, Involuntary   uint32
@@ -111,7 +114,7 @@ type Switch struct {
 // UnknownNS is an unknown time in a [Switch].
 const UnknownNS = math.MaxUint64
 
-const switchSize = 32
+const switchSize = 32 // without RecorderNS
 
 // ParseSwitch reads the payload of a custom event as a switch. It returns false if it is
 // none.
@@ -121,11 +124,15 @@ func ParseSwitch(payload []byte) (Switch, bool) {
 		return Switch{}, false
 	}
 	le := binary.LittleEndian
-	return Switch{
+	s := Switch{
 		OffNS: le.Uint64(body), QueuedNS: le.Uint64(body[8:]),
 		Voluntary: le.Uint32(body[16:]), Involuntary: le.Uint32(body[20:]),
 		MinorFaults: le.Uint32(body[24:]), MajorFaults: le.Uint32(body[28:]),
-	}, true
+	}
+	if len(body) >= switchSize+8 {
+		s.RecorderNS = le.Uint64(body[switchSize:])
+	}
+	return s, true
 }
 
 // AppendSwitch appends the payload of a switch event.
@@ -138,7 +145,7 @@ func AppendSwitch(dst []byte, s Switch) []byte {
 	for _, v := range [...]uint32{s.Voluntary, s.Involuntary, s.MinorFaults, s.MajorFaults} {
 		dst = le.AppendUint32(dst, v)
 	}
-	return dst
+	return le.AppendUint64(dst, s.RecorderNS)
 }
 
 // String describes the mark in words.

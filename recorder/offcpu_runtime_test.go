@@ -20,6 +20,8 @@ type offTruth struct {
 	minor                  uint64
 	signals                uint64
 	events, outside        uint64 // outside: longer than the time since the record before
+	recorder               uint64
+	shared, short          uint64 // waits for the recorder: with others in one event, and of less than 4 ms
 }
 
 func offTruths(t *testing.T, out string) []offTruth {
@@ -68,6 +70,13 @@ func switches(t *testing.T, path string) (map[int32]offTruth, *reader.Recording)
 				v.voluntary += uint64(s.Voluntary)
 				v.involuntary += uint64(s.Involuntary)
 				v.minor += uint64(s.MinorFaults)
+				v.recorder += s.RecorderNS
+				if s.RecorderNS > 0 && s.Voluntary > 1 {
+					v.shared++
+				}
+				if s.RecorderNS > 0 && s.RecorderNS < 3_900_000 {
+					v.short++
+				}
 				if ns := gap * 1000 / (frequency / 1e6); s.OffNS > ns+ns/100+100_000 { // interrupts are in between
 					v.outside++
 				}
@@ -275,4 +284,29 @@ func TestSwitchesInProfiles(t *testing.T) {
 	check(t, out, traces[0])
 	out, path := runObserved(t, l, "mode=profile", program, "nap")
 	check(t, out, path)
+}
+
+// What a thread waits for the recorder is told apart from what it waits for itself, also where
+// both are between the same two records.
+func TestRecorderBlocks(t *testing.T) {
+	const stream, slow = "			xr_stream(t, 0);\n	} else {", `			xr_stream(t, 0);
+		struct timespec disk = {0, 4000000};
+		xr_sys2(SYS_nanosleep, (intptr_t)&disk, 0);
+	} else {`
+	const slept = 4_000_000
+	program := buildLinked(t, "clang-22", buildArchive(t, edit{"ring.c", stream, slow}), "offcpu.c")
+	out, _, traces := recordProgram(t, nil, "", program, "0", "quick")
+	want := offTruths(t, out)[0]
+	sums, _ := switches(t, traces[0])
+	got := sums[want.tid]
+	if got.off+want.off/100 < want.off || got.voluntary != want.voluntary {
+		t.Errorf("%d ns off the processor and %d switches, want %d and %d", got.off, got.voluntary, want.off, want.voluntary)
+	}
+	if chunks := got.recorder / slept; chunks < 3 || got.shared == 0 {
+		t.Errorf("%d ns for the recorder, %d times between two waits of the program", got.recorder, got.shared)
+	}
+	// 3000 waits of the program.
+	if own := got.off - got.queued - got.recorder; own < 3000*1000 || got.short != 0 {
+		t.Errorf("%d ns blocked by the program; %d waits for the recorder are too short", own, got.short)
+	}
 }

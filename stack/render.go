@@ -62,6 +62,7 @@ func (r *Report) Body(names symbolize.Names, v View) []report.Node {
 			report.Time("on_cpu", func(p *pathRow) uint64 { return CPU.own(p.Frame) }).When(r.OffCPU),
 			report.Time("blocked", func(p *pathRow) uint64 { return p.Off.Blocked }).When(r.OffCPU),
 			report.Time("queued", func(p *pathRow) uint64 { return p.Off.Queued }).When(r.OffCPU),
+			report.Time("recorder", func(p *pathRow) uint64 { return p.Off.Recorder }).When(r.OffCPU),
 			report.Count("open", func(p *pathRow) uint64 { return p.Open }),
 			report.Time("open_self", func(p *pathRow) uint64 { return p.OpenSelf }),
 			report.Time("open_total", func(p *pathRow) uint64 { return p.OpenTotal }),

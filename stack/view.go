@@ -59,7 +59,7 @@ func (m Metric) own(f *Frame) uint64 {
 	case Count:
 		return f.Count + f.Open
 	case CPU:
-		return self - min(self, addSaturating(f.Off.Blocked, f.Off.Queued))
+		return self - min(self, f.Off.Sum())
 	case Blocked:
 		return f.Off.Blocked
 	case Queued:

@@ -3,6 +3,7 @@ package html
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -102,7 +103,7 @@ func (r *Recording) Calls(b *calls.Batch) error {
 		func(c *calls.Call, _ []calls.Arg) { t.leave(c, r.opts) },
 		func(e *calls.Event) { r.event(t, b.Index, e.TSC, e.String()) })
 	for i := range b.Gaps {
-		if g := &b.Gaps[i]; g.Blocked+g.Queued > 0 {
+		if g := &b.Gaps[i]; g.Sum() > 0 {
 			r.event(t, b.Index, g.To, r.opts.offCPU(g))
 		}
 	}
@@ -121,17 +122,16 @@ func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
 // offCPU describes a time off the processor that ends.
 func (o *Options) offCPU(g *calls.Gap) string {
 	c := reader.Clock{Frequency: o.Frequency}
-	text := "was off the processor: "
-	if g.Blocked > 0 {
-		text += "blocked " + c.Format(g.Blocked)
-		if g.Queued > 0 {
-			text += ", "
+	var parts []string
+	for _, part := range []struct {
+		what  string
+		ticks uint64
+	}{{"blocked ", g.Blocked}, {"waiting for the recorder ", g.Recorder}, {"in the run queue ", g.Queued}} {
+		if part.ticks > 0 {
+			parts = append(parts, part.what+c.Format(part.ticks))
 		}
 	}
-	if g.Queued > 0 {
-		text += "in the run queue " + c.Format(g.Queued)
-	}
-	return text
+	return "was off the processor: " + strings.Join(parts, ", ")
 }
 
 // leave ends the innermost call.

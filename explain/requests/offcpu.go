@@ -72,9 +72,10 @@ func (t *stretches) gap(g *calls.Gap) {
 	}
 	t.open = slices.DeleteFunc(t.open, func(s stretch) bool { return s.end <= g.From })
 	ready := g.To - g.Queued
-	out := ready - g.Blocked
+	recorder := ready - g.Recorder
+	out := recorder - g.Blocked
 	for _, s := range t.open {
-		s.off.Add(calls.Off{Blocked: s.overlap(out, ready), Queued: s.overlap(ready, g.To)})
+		s.off.Add(calls.Off{Blocked: s.overlap(out, recorder), Recorder: s.overlap(recorder, ready), Queued: s.overlap(ready, g.To)})
 	}
 }
 

@@ -250,7 +250,7 @@ func (a *Analysis) offUntil(th *thread, gaps []calls.Gap, tsc uint64) []calls.Ga
 		}
 		looked := a.inside[g.Path].looked
 		queued := g.To - g.Queued
-		blocked := queued - g.Blocked
+		blocked := queued - g.Blocked - g.Recorder
 		for _, part := range []struct {
 			from, to uint64
 			state    State

@@ -47,15 +47,16 @@ type evidence struct {
 	*model
 	slow   []rootCall
 	offCPU bool // it is known when threads were off the processor
-	// Time in the run queue is no function's, and set apart. By slow call:
-	excess    []float64 // without it
-	preempted []float64 // the difference of it
-	total     float64   // of excess
-	queued    float64   // of preempted
+	// Time in the run queue or waiting for the recorder is no function's, and set apart. By slow
+	// call:
+	excess     []float64 // without it
+	foreign    []float64 // the difference of it
+	total      float64   // of excess
+	foreignSum float64   // of foreign
 	// amounts are sums over the slow calls, by kind and node.
-	amounts  [parts][]float64
-	queuedIn []float64 // the difference of the time in the run queue, by node
-	leads    []*lead
+	amounts   [parts][]float64
+	foreignIn []float64 // the difference of foreign time, by node
+	leads     []*lead
 	// pruned says that the recorder dropped short calls. A thread that is stopped in one
 	// makes it appear.
 	pruned bool
@@ -71,34 +72,34 @@ func newEvidence(m *model, slow []rootCall, offCPU bool) *evidence {
 	for k := range e.amounts {
 		e.amounts[k] = make([]float64, len(m.n))
 	}
-	e.queuedIn = make([]float64, len(m.n))
+	e.foreignIn = make([]float64, len(m.n))
 	d := newDecomposer(m)
 	for i := range slow {
-		queued := float64(slow[i].queued) - m.meanQueued
-		e.preempted = append(e.preempted, queued)
-		e.excess = append(e.excess, float64(slow[i].duration)-m.mean-queued)
+		out := float64(slow[i].foreign) - m.meanForeign
+		e.foreign = append(e.foreign, out)
+		e.excess = append(e.excess, float64(slow[i].duration)-m.mean-out)
 		d.split(&slow[i], func(k Kind, n node, x float64) { e.amounts[k][n] += x })
 		for _, v := range slow[i].visits {
-			e.queuedIn[v.node] += float64(v.off.Queued)
+			e.foreignIn[v.node] += float64(foreign(v.off))
 		}
 	}
-	for n, queued := range m.queued {
-		e.queuedIn[n] -= queued * float64(len(slow))
+	for n, out := range m.foreign {
+		e.foreignIn[n] -= out * float64(len(slow))
 	}
-	e.total, e.queued = sum(e.excess), sum(e.preempted)
+	e.total, e.foreignSum = sum(e.excess), sum(e.foreign)
 	e.group(d)
 	e.merge()
 	e.dominate()
 	return e
 }
 
-// lost returns what each slow call lost, with the time in the run queue.
+// lost returns what each slow call lost, with foreign time.
 func (e *evidence) lost() []float64 {
 	if !e.offCPU {
 		return e.excess
 	}
 	lost := slices.Clone(e.excess)
-	for i, x := range e.preempted {
+	for i, x := range e.foreign {
 		lost[i] += x
 	}
 	return lost
@@ -449,7 +450,7 @@ func (e *evidence) blockedIn(l *lead) float64 {
 			}
 			if slices.Contains(l.nodes, at) {
 				blocked += v.off.Blocked
-				all += v.self - v.off.Queued
+				all += v.self - foreign(v.off)
 			}
 		}
 	}

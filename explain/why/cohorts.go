@@ -76,7 +76,8 @@ type rootCall struct {
 	index    int // among the invocations of its thread, from 0
 	start    uint64
 	duration uint64
-	queued   uint64 // of duration, in the run queue
+	foreign  uint64 // of duration, see foreign
+	recorder uint64 // of foreign
 	queue    span   // the longest time in the run queue at a stretch
 	late     bool   // slow also without the time in the run queue
 	visits   []visit
@@ -84,7 +85,7 @@ type rootCall struct {
 }
 
 // own is the duration without the time in the run queue, which is the machine's.
-func (v *rootCall) own() uint64 { return v.duration - v.queued }
+func (v *rootCall) own() uint64 { return v.duration - v.foreign }
 
 func (v *rootCall) clone() rootCall {
 	c := *v
@@ -119,7 +120,8 @@ type cohorts struct {
 
 	usual struct {
 		count, ticks uint64
-		queued       uint64 // of ticks
+		foreign      uint64 // of ticks
+		recorder     uint64 // of foreign
 		paths        []pathSum
 		args         []uint32 // by bucket
 	}
@@ -254,7 +256,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 				t.argument(argument{fn: call.Func, value: a.Value})
 			}
 		}
-		if counts && (c.plan.charged[call.Func] || call.Duration-w.Total.Queued < c.plan.pruned) && t.leaf(call) {
+		if counts && (c.plan.charged[call.Func] || call.Duration-foreign(w.Total) < c.plan.pruned) && t.leaf(call) {
 			node, counts = c.places.tree.steps[node].parent, false
 		}
 	}
@@ -265,8 +267,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 	v.self += self
 	var ended openOff
 	if c.plan.offCPU {
-		v.off.Blocked += off.Blocked
-		v.off.Queued += off.Queued
+		v.off.Add(off)
 		if ended = t.close(call, false); ended.block.ticks() > v.block.ticks() {
 			v.block = ended.block
 		}
@@ -277,7 +278,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 	}
 	if p.kind == top {
 		v.calls = 1
-		t.queued = w.Total.Queued
+		t.foreign, t.recorder = foreign(w.Total), w.Total.Recorder
 		c.end(t, call)
 	}
 }
@@ -346,7 +347,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 		c.slot[t.visits[i].node] = 0
 	}
 	t.visits, t.args = t.visits[:0], t.args[:0]
-	t.queued, t.queue = 0, span{}
+	t.foreign, t.recorder, t.queue = 0, 0, span{}
 }
 
 // sort puts an invocation into its cohort.
@@ -364,7 +365,8 @@ func (c *cohorts) sort(v *rootCall) {
 		o := &c.usual
 		o.count++
 		o.ticks += v.duration
-		o.queued += v.queued
+		o.foreign += v.foreign
+		o.recorder += v.recorder
 		o.paths = grow(o.paths, len(c.places.tree.steps))
 		for i := range v.visits {
 			w := &v.visits[i]
@@ -372,8 +374,7 @@ func (c *cohorts) sort(v *rootCall) {
 			p.have++
 			p.calls += uint64(w.calls)
 			p.self += w.self
-			p.off.Blocked += w.off.Blocked
-			p.off.Queued += w.off.Queued
+			p.off.Add(w.off)
 		}
 		for _, a := range v.args {
 			o.args[a.bucket()]++
@@ -425,15 +426,15 @@ func (c *cohorts) Merge(other *cohorts) {
 	o, p := &c.usual, &other.usual
 	o.count += p.count
 	o.ticks += p.ticks
-	o.queued += p.queued
+	o.foreign += p.foreign
+	o.recorder += p.recorder
 	o.paths = grow(o.paths, len(c.places.tree.steps))
 	for n, s := range p.paths {
 		m := &o.paths[to[n]]
 		m.have += s.have
 		m.calls += s.calls
 		m.self += s.self
-		m.off.Blocked += s.off.Blocked
-		m.off.Queued += s.off.Queued
+		m.off.Add(s.off)
 	}
 	for i, n := range p.args {
 		o.args[i] += n

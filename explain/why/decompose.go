@@ -48,29 +48,31 @@ const parts = 4
 type model struct {
 	tree     *tree
 	children [][]node
-	// Calls and self time per invocation. Self time is that without the run queue, of
-	// which b was blocked. queued is the time in the run queue.
-	n, s, b, queued []float64
-	u, r, v         []float64 // see the package documentation
-	ub              []float64 // part of u that was blocked
-	rare            []node    // topmost rare path that a path is part of; 0 for none
-	mean            float64   // duration of an invocation
-	meanQueued      float64   // of mean, in the run queue
+	// Calls and self time per invocation. Self time is that without foreign time, of
+	// which b was blocked.
+	n, s, b, foreign []float64
+	u, r, v          []float64 // see the package documentation
+	ub               []float64 // part of u that was blocked
+	rare             []node    // topmost rare path that a path is part of; 0 for none
+	mean             float64   // duration of an invocation
+	meanForeign      float64   // of mean
+	meanRecorder     float64   // of meanForeign
 }
 
 func newModel(c *cohorts) *model {
 	size := len(c.places.tree.steps)
 	m := &model{tree: c.places.tree, children: c.places.tree.children(), rare: make([]node, size)}
-	for _, f := range []*[]float64{&m.n, &m.s, &m.b, &m.queued, &m.u, &m.ub, &m.r, &m.v} {
+	for _, f := range []*[]float64{&m.n, &m.s, &m.b, &m.foreign, &m.u, &m.ub, &m.r, &m.v} {
 		*f = make([]float64, size)
 	}
 	count := float64(c.usual.count)
-	m.mean, m.meanQueued = float64(c.usual.ticks)/count, float64(c.usual.queued)/count
+	m.mean, m.meanForeign = float64(c.usual.ticks)/count, float64(c.usual.foreign)/count
+	m.meanRecorder = float64(c.usual.recorder) / count
 	fewest := max(min(5, count), count/200)
 	for i := range size {
 		p := c.usual.paths[i]
-		m.n[i], m.s[i] = float64(p.calls)/count, float64(p.self-p.off.Queued)/count
-		m.b[i], m.queued[i] = float64(p.off.Blocked)/count, float64(p.off.Queued)/count
+		m.n[i], m.s[i] = float64(p.calls)/count, float64(p.self-foreign(p.off))/count
+		m.b[i], m.foreign[i] = float64(p.off.Blocked)/count, float64(foreign(p.off))/count
 		if i == 0 {
 			m.u[i], m.ub[i] = m.s[i], m.b[i]
 			continue
@@ -98,7 +100,7 @@ func newModel(c *cohorts) *model {
 // decomposer divides what invocations take beyond the mean of usual ones.
 type decomposer struct {
 	*model
-	// Of the current invocation, by node, without the time in the run queue:
+	// Of the current invocation, by node, without foreign time:
 	calls, self, blocked []float64
 	inRare               []float64 // self time in the subtree of a topmost rare path
 }
@@ -111,11 +113,11 @@ func newDecomposer(m *model) *decomposer {
 }
 
 // split passes the amounts of an invocation to add. They add up to its duration minus the
-// mean of the usual ones, in ticks, both without the time in the run queue.
+// mean of the usual ones, in ticks, both without foreign time.
 func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	for i := range v.visits {
 		w := &v.visits[i]
-		self := float64(w.self - w.off.Queued)
+		self := float64(w.self - foreign(w.off))
 		d.calls[w.node], d.self[w.node], d.blocked[w.node] = float64(w.calls), self, float64(w.off.Blocked)
 		if r := d.rare[w.node]; r > 0 {
 			d.inRare[r] += self

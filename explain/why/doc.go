@@ -28,8 +28,9 @@
 // instead, the new path: sum of s - n(parent)r(p)v(p).
 //
 // If the trace says when threads were off the processor, s is without the time in the run
-// queue, whose difference is an amount of its own, preempted, and no function's. "Slower" is
-// then divided into time on the processor and time blocked, each with its own u(p).
+// queue and that in which threads waited for the recorder. Their differences are amounts of
+// their own, preempted and recorder, and no function's. "Slower" is then divided into time
+// on the processor and time blocked, each with its own u(p).
 //
 // Amounts are grouped into causes by kind and function. A cause is named only if chance and
 // the scheduler are unlikely explanations.

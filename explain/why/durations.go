@@ -106,7 +106,7 @@ type durations struct {
 	role   func(reader.FuncID) Role
 
 	sample    quantile.Sample
-	own       quantile.Sample // the same without the time in the run queue, if offCPU is set
+	own       quantile.Sample // the same without foreign time, if offCPU is set
 	offCPU    bool
 	roots     map[reader.FuncID]bool
 	leaves    quantile.Sample // durations of calls below the root without callees
@@ -183,11 +183,11 @@ func (d *durations) Calls(b *calls.Batch) error {
 		case below:
 			if leaf {
 				d.leaves.Add(c.Duration)
-				d.sizes(b.Paths, c)[bits.Len64(c.Duration-off.Queued)]++
+				d.sizes(b.Paths, c)[bits.Len64(c.Duration-foreign(off))]++
 			}
 		case top:
 			if d.span.has(c.Start) {
-				d.root(c, b.Index, off.Queued)
+				d.root(c, b.Index, foreign(off))
 			}
 		}
 	}
@@ -234,7 +234,7 @@ func (d *durations) sizesOf(fn reader.FuncID) *lengths {
 }
 
 // root adds an outermost call of the root.
-func (d *durations) root(c *calls.Call, thread int, queued uint64) {
+func (d *durations) root(c *calls.Call, thread int, foreign uint64) {
 	d.roots[c.Func] = true
 	switch {
 	case c.End == calls.Truncated:
@@ -248,7 +248,7 @@ func (d *durations) root(c *calls.Call, thread int, queued uint64) {
 	}
 	d.sample.Add(c.Duration)
 	if d.offCPU {
-		d.own.Add(c.Duration - queued)
+		d.own.Add(c.Duration - foreign)
 	}
 }
 

@@ -82,7 +82,7 @@ func (e *evidence) restGaps(cause int) []gap {
 		if e.offCPU {
 			// What ran instead is known to have been runnable.
 			longest = hole{start: e.slow[i].queue.from, end: e.slow[i].queue.to}
-			if float64(longest.ticks()) > dominance*(e.excess[i]+e.preempted[i]) {
+			if float64(longest.ticks()) > dominance*(e.excess[i]+e.foreign[i]) {
 				gaps = append(gaps, gap{start: longest.start, end: longest.end, thread: e.slow[i].thread, cause: cause})
 			}
 			continue

@@ -2,6 +2,10 @@ package why
 
 import "github.com/xray-tools/xray/reader/calls"
 
+// foreign returns the part of a time off the processor that no function can do anything about:
+// in the run queue, or waiting for the recorder.
+func foreign(o calls.Off) uint64 { return o.Queued + o.Recorder }
+
 // openOff is what is known of an open call's time off the processor.
 type openOff struct {
 	off   uint64 // ticks since the last call that it made
@@ -10,8 +14,9 @@ type openOff struct {
 
 func (s span) ticks() uint64 { return s.to - s.from }
 
-// gap adds a time off the processor to the call that was open then. Of a gap that has both,
-// the thread was blocked first and then in the run queue.
+// gap adds a time off the processor to the call that was open then. Of a gap that has several
+// parts, the thread was blocked by the program first, then by the recorder, and then in the run
+// queue.
 func (c *cohorts) gap(t *opened, g *calls.Gap) {
 	if g.Depth == 0 || g.Depth > maxHoleDepth || g.Off == (calls.Off{}) || c.places.list[g.Path].kind == outside {
 		return
@@ -21,9 +26,10 @@ func (c *cohorts) gap(t *opened, g *calls.Gap) {
 	}
 	t.off = grow(t.off, int(g.Depth))
 	o := &t.off[g.Depth-1]
-	o.off += g.Blocked + g.Queued
+	o.off += g.Sum()
 	if g.Blocked > o.block.ticks() {
-		o.block = span{g.To - g.Queued - g.Blocked, g.To - g.Queued}
+		end := g.To - foreign(g.Off)
+		o.block = span{end - g.Blocked, end}
 	}
 }
 
@@ -64,16 +70,25 @@ type Preempted struct {
 	Dominates int     // slow calls that lose most of their time there
 	// Usual and Slow are ticks in the run queue per call.
 	Usual, Slow float64
+	// Recorder is the share of the excess in which threads waited for the recorder. Share and
+	// the other fields do not include it.
+	Recorder float64
 	// Instead is what ran instead, the longest first, if scheduler events were recorded.
 	Instead []Instead
 }
 
-// preemption sums up the time in the run queue.
+// preemption sums up the time in the run queue, and that in which threads waited for the
+// recorder.
 func (e *evidence) preemption() *Preempted {
-	p := &Preempted{Share: e.queued / (e.total + e.queued), Usual: e.meanQueued}
-	for i, queued := range e.preempted {
-		p.Slow += float64(e.slow[i].queued) / float64(len(e.slow))
-		if 2*queued > queued+e.excess[i] {
+	count := float64(len(e.slow))
+	p := &Preempted{Usual: e.meanForeign - e.meanRecorder}
+	for i := range e.slow {
+		v := &e.slow[i]
+		queued, recorder := float64(v.foreign-v.recorder), float64(v.recorder)
+		p.Slow += queued / count
+		p.Share += (queued - p.Usual) / (e.total + e.foreignSum)
+		p.Recorder += (recorder - e.meanRecorder) / (e.total + e.foreignSum)
+		if 2*(queued-p.Usual) > e.foreign[i]+e.excess[i] {
 			p.Dominates++
 		}
 	}

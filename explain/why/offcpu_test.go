@@ -22,6 +22,15 @@ func (t *thread) switched(blocked, queued uint64) {
 	t.payloads = append(t.payloads, reader.Payload{Event: len(t.events) - 1, Data: reader.AppendSwitch(nil, sw)})
 }
 
+// waitsForRecorder has the recorder block the thread.
+func (t *thread) waitsForRecorder(ticks uint64) {
+	t.now += ticks
+	t.event(reader.Custom, 0)
+	t.events[len(t.events)-1].Side = true
+	sw := reader.Switch{OffNS: ticks, RecorderNS: ticks, Voluntary: 1}
+	t.payloads = append(t.payloads, reader.Payload{Event: len(t.events) - 1, Data: reader.AppendSwitch(nil, sw)})
+}
+
 // known are options for a trace that tells when threads were off the processor.
 func known() why.Options {
 	o := options()
@@ -50,6 +59,31 @@ func TestPreemptedIsNotNamed(t *testing.T) {
 	}
 	if r.Preempted == nil || r.Preempted.Share < 0.99 || r.Preempted.Dominates != 120 {
 		t.Errorf("%+v of %d", r.Preempted, r.Slow.Count)
+	}
+}
+
+// The recorder makes threads wait in the same function again and again. That is no cause of the
+// program's, and does not hide one.
+func TestRecorderIsNotNamed(t *testing.T) {
+	p := newProgram(4)
+	p.requests(3000, func(t *thread, i int) {
+		t.call(row, 1000, func() {
+			if slowAt(i) {
+				t.waitsForRecorder(300_000 + t.rng.Uint64N(300_000))
+			}
+		})
+		t.call(work, 2000, func() {
+			if i%150 == 60 {
+				t.self(90_000)
+			}
+		})
+	})
+	r := explain(t, p, known())
+	if c := only(t, r); c.Func != work || len(r.Suspects) != 0 {
+		t.Errorf("%+v, %+v", r.Causes, r.Suspects)
+	}
+	if p := r.Preempted; p == nil || p.Share > 0.01 || p.Dominates != 0 || p.Recorder < 0.8 || math.Abs(p.Recorder+r.Causes[0].Share+r.Rest-1) > 0.01 {
+		t.Errorf("%+v, rest %v", p, r.Rest)
 	}
 }
 

@@ -23,6 +23,7 @@ const (
 	restText      = "the rest: lost at scattered points (scheduler, page faults, noise)"
 	restKnownText = "the rest: lost at scattered points (interrupts, page faults, noise)"
 	preemptedText = "preempted: ready to run, but waiting for a processor"
+	recorderText  = "waiting for the recorder"
 )
 
 // explained reports whether there were two cohorts to compare.
@@ -81,6 +82,9 @@ func (t *phrases) answer() string {
 	if p := t.Preempted; p != nil && p.Share >= preemptedShare {
 		parts = append(parts, part{"it is preempted" + t.behind(), p.Share})
 	}
+	if p := t.Preempted; p != nil && p.Recorder >= preemptedShare {
+		parts = append(parts, part{"it waits for the recorder", p.Recorder})
+	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
 	var texts []string
 	for _, p := range parts {
@@ -112,7 +116,7 @@ func (t *phrases) answer() string {
 const (
 	// headline is the share of the waiting from which a holder is part of the answer.
 	headline = 0.7
-	// preemptedShare is the share of the lost time from which preemption is.
+	// preemptedShare is the share of the lost time from which preemption is, and the recorder.
 	preemptedShare = 0.05
 )
 

@@ -90,8 +90,8 @@ func (p *phrases) suspects() *report.TableNode {
 	)
 }
 
-// preempted is the time in the run queue, for programs. It is nothing if the trace does not
-// tell.
+// preempted is the time in the run queue and that for the recorder, for programs. It is nothing
+// if the trace does not tell.
 func (p *phrases) preempted() report.Programs {
 	if p.Preempted == nil {
 		return nil
@@ -101,6 +101,7 @@ func (p *phrases) preempted() report.Programs {
 		report.Count("dominates", func(x *Preempted) uint64 { return uint64(x.Dominates) }),
 		report.Mean("usual_queued", func(x *Preempted) float64 { return x.Usual }),
 		report.Mean("slow_queued", func(x *Preempted) float64 { return x.Slow }),
+		report.Share("recorder", func(x *Preempted) float64 { return x.Recorder }),
 	), report.Table("instead", p.Preempted.Instead,
 		report.String("task", func(i *Instead) string { return i.Task.Name }),
 		report.Count("process", func(i *Instead) uint64 { return uint64(max(0, i.Task.PID)) }),
@@ -138,6 +139,9 @@ func (p *phrases) causes(rest bool) []cause {
 		text = restKnownText
 		if share := p.Preempted.Share; share >= 0.005 {
 			list = append(list, cause{Cause: &Cause{Share: share, Dominates: p.Preempted.Dominates}, what: preemptedText + p.behind()})
+		}
+		if share := p.Preempted.Recorder; share >= 0.005 {
+			list = append(list, cause{Cause: &Cause{Share: share}, what: recorderText})
 		}
 	}
 	left := p.Rest

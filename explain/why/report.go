@@ -26,7 +26,7 @@ type Report struct {
 	Excess               float64    // mean of the slow calls minus mean of the usual ones
 	Causes               []Cause    // in order of their shares
 	Preempted            *Preempted // nil if the trace does not tell
-	Rest                 float64    // share of the excess that is neither preemption nor explained by a cause
+	Rest                 float64    // share of the excess that is neither set apart in Preempted nor explained by a cause
 	Meanwhile            *Holder    // what other threads did then; nil if nothing special
 	Suspects             []Suspect  // what may be causes, without proof
 	Decomposition        []Part
@@ -97,7 +97,8 @@ type Part struct {
 	Path              []reader.FuncID
 	Lock              uint64
 	Slower, More, New float64
-	// Blocked and Preempted are 0 if the trace does not tell. Slower is then without the
+	// Blocked and Preempted are 0 if the trace does not tell. Preempted includes waiting for the
+	// recorder. Slower is then without the
 	// former, and all others are without the latter.
 	Blocked, Preempted float64
 }
@@ -188,17 +189,20 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 // fill adds what paths show.
 func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	kept := float64(len(ev.slow))
-	lost := ev.total + ev.queued
+	lost := ev.total + ev.foreignSum
 	r.Excess = lost / kept
 	if ev.offCPU {
 		r.Preempted = ev.preemption()
 		r.Preempted.Instead = e.instead(ev.slow)
-		r.Rest -= r.Preempted.Share
+		r.Rest -= r.Preempted.Share + r.Preempted.Recorder
+		if r.Preempted.Recorder >= preemptedShare {
+			r.Warnings = append(r.Warnings, "Threads waited for the recorder. Record fewer calls, or with --ring or --drop.")
+		}
 	}
 	for n := range ev.n {
 		p := Part{Path: ev.tree.functions(node(n)), Lock: ev.tree.steps[n].lock}
 		p.Slower, p.More, p.New = ev.amounts[Slower][n]/kept, ev.amounts[MoreCalls][n]/kept, ev.amounts[NewPath][n]/kept
-		p.Blocked, p.Preempted = ev.amounts[Blocked][n]/kept, ev.queuedIn[n]/kept
+		p.Blocked, p.Preempted = ev.amounts[Blocked][n]/kept, ev.foreignIn[n]/kept
 		if p.Slower != 0 || p.More != 0 || p.New != 0 || p.Blocked != 0 || p.Preempted != 0 {
 			r.Decomposition = append(r.Decomposition, p)
 		}
@@ -286,7 +290,7 @@ const exemplarsOfCause = 3
 
 func (e *explainer) cause(l *lead, c *cohorts, ev *evidence, h *Holder) Cause {
 	k := Cause{
-		Kind: l.kind, Func: l.fn, Lock: l.lock, Share: l.share * ev.total / (ev.total + ev.queued),
+		Kind: l.kind, Func: l.fn, Lock: l.lock, Share: l.share * ev.total / (ev.total + ev.foreignSum),
 		Blocked: l.blocked, blocks: l.kind == Blocked,
 		Dominates: len(l.dominated), Chance: l.chance, ByChance: ev.byChance(l), Holder: h,
 		Associations: ev.associate(l, c), Exemplars: ev.exemplars(l.dominated, l.x, &c.middle),
@@ -327,7 +331,7 @@ const maxPaths = 5
 
 // path sums up a path of a lead.
 func (e *evidence) path(l *lead, n node) CausePath {
-	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / (e.total + e.queued), Callees: l.kind == NewPath}
+	p := CausePath{Path: e.tree.functions(n), Share: e.amounts[l.kind][n] / (e.total + e.foreignSum), Callees: l.kind == NewPath}
 	p.Usual = Amount{e.n[n], e.s[n]}
 	switch l.kind {
 	case NewPath:
@@ -344,7 +348,7 @@ func (e *evidence) path(l *lead, n node) CausePath {
 			} else if !p.Callees || e.rare[v.node] != n {
 				continue
 			}
-			ticks := v.self - v.off.Queued
+			ticks := v.self - foreign(v.off)
 			switch l.kind {
 			case Blocked:
 				ticks = v.off.Blocked

@@ -43,7 +43,7 @@ const suspicious = 1. / 3
 // suspects returns the leads that have much of the excess, but are not causes.
 func (e *evidence) suspects() (list []Suspect) {
 	for _, l := range e.leads {
-		share := l.share * e.total / (e.total + e.queued)
+		share := l.share * e.total / (e.total + e.foreignSum)
 		if l.named || share < suspicious || len(l.dominated) == 0 {
 			continue
 		}

@@ -6,12 +6,18 @@ import "github.com/xray-tools/xray/reader"
 type Off struct {
 	Blocked uint64 // it slept or waited for something
 	Queued  uint64 // it could run, and waited for a processor in the run queue
+	// Recorder is the time in which it was blocked by the recorder, not by the program.
+	Recorder uint64
 }
+
+// Sum returns all of it.
+func (o Off) Sum() uint64 { return addSaturating(addSaturating(o.Blocked, o.Queued), o.Recorder) }
 
 // Add adds p to o. Sums of ticks saturate at the largest number.
 func (o *Off) Add(p Off) {
 	o.Blocked = addSaturating(o.Blocked, p.Blocked)
 	o.Queued = addSaturating(o.Queued, p.Queued)
+	o.Recorder = addSaturating(o.Recorder, p.Recorder)
 }
 
 // Wait is the time that the thread was off the processor during a call.
@@ -104,7 +110,8 @@ func (s *shard) gap(th *thread, sw *reader.Switch, from uint64) {
 		if g.QueueKnown = sw.QueuedNS != reader.UnknownNS; g.QueueKnown {
 			g.Queued = min(s.opts.OffCPU.Ticks(sw.QueuedNS), off)
 		}
-		g.Blocked = off - g.Queued
+		g.Recorder = min(s.opts.OffCPU.Ticks(sw.RecorderNS), off-g.Queued)
+		g.Blocked = off - g.Queued - g.Recorder
 	} else if from == 0 {
 		g.From = g.To
 	}

@@ -60,6 +60,7 @@ func drawSwitches(t *rapid.T) *reader.Block {
 			if kind == 9 {
 				sw.OffNS = rapid.Uint64Range(0, gap).Draw(t, "off")
 				sw.QueuedNS = rapid.Uint64Range(0, sw.OffNS).Draw(t, "queued")
+				sw.RecorderNS = rapid.Uint64Range(0, sw.OffNS-sw.QueuedNS).Draw(t, "recorder")
 			}
 			b.Payloads = append(b.Payloads, reader.Payload{Event: len(b.Events), Data: reader.AppendSwitch(nil, sw)})
 		}
@@ -116,11 +117,9 @@ func TestWaits(t *testing.T) {
 				want.Call = i
 				for _, g := range th.gaps {
 					if c.Start < g.To && (g.To < c.Start+c.Duration || c.End == calls.Truncated) {
-						want.Total.Blocked += g.Blocked
-						want.Total.Queued += g.Queued
+						want.Total.Add(g.Off)
 						if g.Depth == c.Depth+1 {
-							want.Self.Blocked += g.Blocked
-							want.Self.Queued += g.Queued
+							want.Self.Add(g.Off)
 							if g.Func != c.Func {
 								t.Fatalf("gap %+v in %+v", g, c)
 							}
@@ -134,12 +133,28 @@ func TestWaits(t *testing.T) {
 				if diff := gocmp.Diff(want, got); diff != "" {
 					t.Fatalf("packed %v: call %+v (-want +got):\n%s", pack, c, diff)
 				}
-				if got.Total.Blocked+got.Total.Queued > c.Duration || got.Self.Blocked+got.Self.Queued > c.Self {
+				if got.Total.Sum() > c.Duration || got.Self.Sum() > c.Self {
 					t.Fatalf("call %+v waited %+v", c, got)
 				}
 			}
 		}
 	})
+}
+
+// The parts of a gap are those that the recorder told apart.
+func TestPartsOfGap(t *testing.T) {
+	b := &reader.Block{
+		Events:   []reader.Event{{TSC: 100, Func: 1, Kind: reader.Enter}, {TSC: 500, Kind: reader.Custom, Side: true}, {TSC: 600, Func: 1, Kind: reader.Exit}},
+		Payloads: []reader.Payload{{Event: 1, Data: reader.AppendSwitch(nil, reader.Switch{OffNS: 350, QueuedNS: 200, RecorderNS: 120, Voluntary: 2})}},
+	}
+	w, stats, err := calls.Run(blocks{b}, calls.Options{OffCPU: &reader.Clock{Frequency: 1e9}}, func() waits { return waits{} })
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := calls.Off{Blocked: 30, Queued: 200, Recorder: 120}
+	if got := w[0].gaps[0].Off; got != want || stats.Off.Off != want || w[0].waits[0].Self != want {
+		t.Errorf("%+v, %+v, %+v", got, stats.Off, w[0].waits)
+	}
 }
 
 // An end of the trace inside a gap of unknown duration, and a switch before all records.

@@ -101,6 +101,15 @@ struct xr_chunk {
 
 enum { XR_THREAD_FREE, XR_THREAD_LIVE, XR_THREAD_DEAD };
 
+/* What happened to a thread between two looks at it; docs/format.md has these as the body of
+ * a switch event. */
+struct xr_switch {
+	uint64_t off, queued; /* ns, or XR_UNKNOWN */
+	uint32_t voluntary, involuntary, minor, major;
+	uint64_t recorder;    /* ns of off that are not in queued: the thread waited for the recorder */
+};
+#define XR_UNKNOWN UINT64_MAX
+
 /* What the kernel said of a thread when it was looked at the last time: counters, and ns. */
 struct xr_offcpu {
 	uint64_t looked;     /* TSC */
@@ -110,6 +119,8 @@ struct xr_offcpu {
 	uint64_t unasked;    /* blocked ns since the run queue was asked for */
 	uint64_t idle, idle_since; /* looks without a switch, and TSC of the first */
 	uint64_t cursor, again; /* xr_thread.cursor after a look, and looks since without a record in between */
+	struct xr_switch kept;  /* what looks found and is to be written down */
+	uint64_t keeps;         /* whether there is any */
 };
 
 /* What a thread records with. Lives outside thread-local storage, so that it

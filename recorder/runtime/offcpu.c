@@ -388,6 +388,26 @@ int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s)
 	return 1;
 }
 
+static uint64_t add(uint64_t a, uint64_t b) { return a == XR_UNKNOWN || b == XR_UNKNOWN ? XR_UNKNOWN : a + b; }
+
+void xr_offcpu_keep(struct xr_thread *t, int ours)
+{
+	struct xr_switch s, *k = &t->off.kept;
+	if (!xr_interfered(t) || !xr_offcpu_look(t, &s))
+		return;
+	if (!t->off.keeps)
+		*k = (struct xr_switch){0};
+	t->off.keeps = 1;
+	if (ours && s.off != XR_UNKNOWN)
+		k->recorder += s.off - (s.queued == XR_UNKNOWN ? 0 : s.queued);
+	k->off = add(k->off, s.off);
+	k->queued = add(k->queued, s.queued);
+	k->voluntary += s.voluntary;
+	k->involuntary += s.involuntary;
+	k->minor += s.minor;
+	k->major += s.major;
+}
+
 void xr_offcpu_resume(struct xr_thread *t)
 {
 	struct xr_offcpu *o = &t->off;

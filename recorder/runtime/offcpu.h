@@ -8,15 +8,6 @@
 
 #pragma GCC visibility push(hidden)
 
-#define XR_UNKNOWN UINT64_MAX
-
-/* What happened to a thread since it was looked at before; docs/format.md has these as the
- * body of a switch event. */
-struct xr_switch {
-	uint64_t off, queued; /* ns, or XR_UNKNOWN */
-	uint32_t voluntary, involuntary, minor, major;
-};
-
 /* Once, after the options were read. Finds out whether switches can be noticed. */
 void xr_offcpu_init(void);
 /* Whether they are, so that trampolines can rely on it in place of the cpu's number. */
@@ -28,6 +19,9 @@ static inline int xr_interfered(const struct xr_thread *t) { return !*t->rseq; }
 /* Looks at the calling thread, with which the kernel has interfered, signals blocked. Returns
  * whether it was switched out; t->off.looked is when. From then on, the next time is noticed. */
 int xr_offcpu_look(struct xr_thread *t, struct xr_switch *s);
+/* The same for what is to be written down: adds it to t->off.kept. With ours, the recorder is
+ * the reason for all since the look before. */
+void xr_offcpu_keep(struct xr_thread *t, int ours);
 /* A debugger that steps through a trampoline interferes at each instruction, so that no look
  * would be the last. After some without a record in between, the thread goes without looks
  * until the next slow path. These are called there, before all and after all. */

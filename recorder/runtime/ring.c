@@ -548,19 +548,27 @@ struct switch_event {
 	uint64_t trailer;
 };
 enum { SWITCH_SIZE = sizeof(struct switch_event), SWITCH_PAYLOAD = SWITCH_SIZE - 24 };
-_Static_assert(SWITCH_PAYLOAD == 40, "");
+_Static_assert(SWITCH_PAYLOAD == 48, "");
 
-/* Looks why the kernel has interfered with the thread, and records it if it was off the
- * processor. There is room for that. */
-static void note_switch(struct xr_thread *t)
+/* Looks whether the kernel has interfered with the thread and why, and records it if it was
+ * off the processor; with took, while it took a chunk. There is room for that. */
+static void note_switch(struct xr_thread *t, int took)
 {
+	uint64_t now = xr_rdtsc(); /* no switch since then is recorded */
+	int interfered = xr_interfered(t);
+	if (interfered)
+		xr_offcpu_keep(t, took);
+	if (!t->off.keeps)
+		return;
+	if (interfered && t->off.kept.off == XR_UNKNOWN)
+		now = xr_rdtsc();
+	else if (interfered && t->off.looked > now)
+		now = t->off.looked;
 	struct switch_event e = {
 		.head = XR_REC_CUSTOM << 1 | 1 | (uint64_t)SWITCH_PAYLOAD << 32, .magic = {'X', 'R', 'Y', 'M'}, .schema = 1,
-		.kind = XR_META_SWITCH, .trailer = XR_TRAILER | SWITCH_PAYLOAD << 1 | 1,
+		.kind = XR_META_SWITCH, .body = t->off.kept, .tsc = now << 1 | 1, .trailer = XR_TRAILER | SWITCH_PAYLOAD << 1 | 1,
 	};
-	if (!xr_offcpu_look(t, &e.body))
-		return;
-	e.tsc = (e.body.off == XR_UNKNOWN ? xr_rdtsc() : t->off.looked) << 1 | 1;
+	t->off.keeps = 0;
 	xr_copy((void *)t->cursor, &e, sizeof e);
 	__atomic_store_n(&t->cursor, t->cursor + sizeof e, __ATOMIC_RELEASE);
 }
@@ -587,12 +595,15 @@ static struct xr_thread *prepare(uint64_t n)
 		return xr_sums_make(t) ? t : NULL;
 	xr_offcpu_resume(t);
 	/* What taking a chunk takes off the processor is to be before the event. */
-	if (room(t) < n + STAMP_SIZE + (xr_interfered(t) ? SWITCH_SIZE : 0))
+	int take = room(t) < n + STAMP_SIZE + (xr_interfered(t) || t->off.keeps ? SWITCH_SIZE : 0);
+	if (take) {
+		xr_offcpu_keep(t, 0);
 		take_chunk(t);
-	else
+	} else {
 		renew_stamp(t);
-	if (xr_interfered(t) && room(t) >= n + SWITCH_SIZE)
-		note_switch(t);
+	}
+	if (room(t) >= n + SWITCH_SIZE)
+		note_switch(t, take);
 	xr_offcpu_looked(t);
 	return t;
 }

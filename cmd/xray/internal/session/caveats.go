@@ -94,7 +94,7 @@ func (s *Session) Caveats(run *Run) []string {
 	if fact, advice := survey.Piled(stats, foreign == len(s.Trace.Files()), s.Names); fact != "" {
 		add("%s %s", fact, advice)
 	}
-	list = append(list, offCPUCaveats(stats)...)
+	list = append(list, offCPUCaveats(stats, s.Clock)...)
 	if foreign < len(s.Trace.Files()) {
 		return append(list, foldedCaveat(stats)...)
 	}

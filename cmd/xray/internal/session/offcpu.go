@@ -38,7 +38,7 @@ func (s *Session) NoOffCPU() string {
 }
 
 // offCPUCaveats say what is unknown of the times off the processor.
-func offCPUCaveats(stats *calls.Stats) (list []string) {
+func offCPUCaveats(stats *calls.Stats, clock reader.Clock) (list []string) {
 	if stats == nil {
 		return nil
 	}
@@ -49,6 +49,9 @@ func offCPUCaveats(stats *calls.Stats) (list []string) {
 	if n := stats.Off.Unqueued; n > 0 {
 		list = append(list, fmt.Sprintf("For %s off the processor, the kernel did not say how long the thread waited for a processor. They count as blocked.",
 			label.Count(n, "time", "times")))
+	}
+	if ticks := stats.Off.Recorder; ticks > 0 {
+		list = append(list, fmt.Sprintf("Threads waited %s for the recorder. This counts neither as blocked nor as time on the processor.", clock.Format(ticks)))
 	}
 	return list
 }
