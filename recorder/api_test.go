@@ -18,7 +18,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// notes are the marks and other events of a trace, in order.
+// notes returns the marks and other events of a trace, in order.
 func notes(t *testing.T, path string) (marks []string, events []string) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -41,7 +41,7 @@ func notes(t *testing.T, path string) (marks []string, events []string) {
 	return marks, events
 }
 
-// The functions of testdata/api.c, whose ids are in the order of the source.
+// IDs of the functions in testdata/api.c, in the order of the source.
 const (
 	idStep   = 1
 	idHandle = 2
@@ -53,10 +53,10 @@ func checkAPITraces(t *testing.T, dir string, pid int) {
 	verify(t, stream)
 	got := readTrace(t, stream)
 	if got.calls[idHandle] != 20 || got.calls[idStep] != 19*3+3000 || got.unmatched+got.orphan != 0 {
-		t.Errorf("calls %v, %d and %d without their other half", got.calls, got.unmatched, got.orphan)
+		t.Errorf("got calls %v, %d exits without entry, %d calls without exit", got.calls, got.unmatched, got.orphan)
 	}
 	if name := got.recording.Threads[0].Name; name != "the main one" {
-		t.Errorf("the thread is called %q", name)
+		t.Errorf("wrong thread name %q", name)
 	}
 	wantMarks := []string{"before"}
 	for i := 1; i <= 20; i++ {
@@ -68,27 +68,28 @@ func checkAPITraces(t *testing.T, dir string, pid int) {
 	}
 	marks, events := notes(t, stream)
 	if diff := cmp.Diff(wantMarks, marks); diff != "" {
-		t.Errorf("marks, - made, + read:\n%s", diff)
+		t.Errorf("marks (-made +read):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"payload"}, events); diff != "" {
-		t.Errorf("events, - made, + read:\n%s", diff)
+		t.Errorf("events (-made +read):\n%s", diff)
 	}
 
 	slowest := filepath.Join(dir, "slowest.xray")
 	verify(t, slowest)
 	got = readTrace(t, slowest)
 	if got.calls[idHandle] != 1 || got.calls[idStep] != 3000 || got.unmatched+got.orphan != 0 {
-		t.Errorf("the slowest request: calls %v, %d and %d without their other half", got.calls, got.unmatched, got.orphan)
+		t.Errorf("the slowest request: got calls %v, %d exits without entry, %d calls without exit", got.calls, got.unmatched, got.orphan)
 	}
 	if all := readTrace(t, filepath.Join(dir, "all.xray")); all.calls[idHandle] != 20 {
-		t.Errorf("the snapshot of everything: calls %v", all.calls)
+		t.Errorf("the full snapshot: wrong calls %v", all.calls)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("files left behind: %v", left)
 	}
 }
 
-// The header finds the recorder however the program was built, and does without.
+// Programs that use the recorder's header find the recorder however they were built, and work
+// without it.
 func TestAPI(t *testing.T) {
 	library, err := Build(context.Background(), "")
 	if err != nil {
@@ -129,7 +130,7 @@ func TestAPI(t *testing.T) {
 			if c.cc != "gcc" {
 				flags = append(flags, "-fxray-instrument", "-fxray-instruction-threshold=300")
 			}
-			// Only step and handle are instrumented, in this order.
+			// Instrument only step and handle, so that they get IDs in this order.
 			text := strings.ReplaceAll(string(source), "__attribute__((noinline))", "__attribute__((noinline, xray_always_instrument))")
 			if c.cc == "gcc" {
 				text = string(source)
@@ -152,16 +153,16 @@ func TestAPI(t *testing.T) {
 			}
 			if !c.preload && !c.linked {
 				if string(out) != "absent\n" {
-					t.Errorf("the program says %q", out)
+					t.Errorf("the program printed %q", out)
 				}
 				if files, _ := os.ReadDir(dir); len(files) > 0 {
-					t.Errorf("it left %v", files)
+					t.Errorf("the program left files: %v", files)
 				}
 				return
 			}
 			var pid int
 			if _, err := fmt.Sscanf(string(out), "present %d", &pid); err != nil {
-				t.Fatalf("the program says %q", out)
+				t.Fatalf("the program printed %q", out)
 			}
 			checkAPITraces(t, dir, pid)
 		})

@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// emptyCache makes the user's cache an empty folder.
+// emptyCache sets the user's cache directory to an empty folder.
 func emptyCache(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,10 +40,10 @@ func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
 	wg.Wait()
 	l := libraries[0]
 	if libraries[1] != l || libraries[2] != l {
-		t.Errorf("libraries are %v", libraries)
+		t.Errorf("got libraries %v", libraries)
 	}
 	if entries, _ := os.ReadDir(filepath.Join(cache, "xray")); len(entries) != 1 {
-		t.Errorf("the cache holds %v", entries)
+		t.Errorf("got cache entries %v", entries)
 	}
 	for _, path := range []string{l.Preload(), l.Archive(), filepath.Join(l.Include(), "xray", "recorder.h")} {
 		if _, err := os.Stat(path); err != nil {
@@ -55,15 +55,15 @@ func TestBuildIsDoneOnceForManyAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := Build(context.Background(), ""); again != l || err != nil {
-		t.Errorf("again: %v, %v", again, err)
+		t.Errorf("second build: got %v, error %v", again, err)
 	}
 	if after, err := os.Stat(l.Preload()); err != nil || !os.SameFile(before, after) {
-		t.Error("what was built is built again")
+		t.Error("the second build compiled again")
 	}
 }
 
-// The runtime must not raise a warning in any compiler, nor export more than
-// programs may link with.
+// Every supported compiler compiles the runtime without warnings, and the runtime exports only the
+// listed names.
 func TestBuildWithEveryCompiler(t *testing.T) {
 	for _, cc := range []string{"gcc", "clang-14", "clang-19", "clang-22"} {
 		t.Run(cc, func(t *testing.T) {
@@ -78,14 +78,14 @@ func TestBuildWithEveryCompiler(t *testing.T) {
 			}
 			for _, name := range exports(t, l.Preload()) {
 				if !slices.ContainsFunc(exported, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
-					t.Errorf("%s is exported", name)
+					t.Errorf("unexpected export %s", name)
 				}
 			}
 		})
 	}
 }
 
-// exported are the beginnings of the names that the shared object may export.
+// exported lists prefixes of the names that the shared object may export.
 var exported = []string{"xray_", "__xray_", "_ZN6__xray", "__cyg_profile_func_", "__fentry__", "__return__",
 	"_Unwind_SetIP", "longjmp", "_longjmp", "siglongjmp", "__longjmp_chk",
 	"dlopen", "dlsym", "unshare", "setrlimit", "prlimit", "mlockall", "setns", "prctl", "syscall", "pthread_exit", "pthread_setname_np"}
@@ -117,10 +117,10 @@ func TestBuildWithoutCompiler(t *testing.T) {
 		t.Errorf("without a compiler: %v", err)
 	}
 	if _, err := Build(context.Background(), "nocc -O1"); err == nil || !strings.Contains(err.Error(), "nocc") {
-		t.Errorf("with a compiler that is not there: %v", err)
+		t.Errorf("with a missing compiler: %v", err)
 	}
 	if entries, _ := os.ReadDir(cache); len(entries) != 0 {
-		t.Errorf("the cache holds %v", entries)
+		t.Errorf("got cache entries %v", entries)
 	}
 }
 
@@ -134,10 +134,10 @@ func TestBuildSaysWhatTheCompilerSaid(t *testing.T) {
 	}
 	t.Setenv("CC", cc)
 	if _, err := Build(context.Background(), ""); err == nil || !strings.Contains(err.Error(), "no such target") {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if entries, _ := os.ReadDir(filepath.Join(cache, "xray")); len(entries) != 0 {
-		t.Errorf("the cache holds %v", entries)
+		t.Errorf("got cache entries %v", entries)
 	}
 }
 
@@ -166,9 +166,9 @@ func TestInstall(t *testing.T) {
 	}
 	dir := t.TempDir()
 	if _, err := Installed(dir); err == nil {
-		t.Error("an empty folder is taken")
+		t.Error("an empty folder was accepted")
 	}
-	for range 2 { // the second time over the first
+	for range 2 { // the second time, files exist
 		if err := l.Install(dir); err != nil {
 			t.Fatal(err)
 		}

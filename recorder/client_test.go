@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serve listens at an address in place of a runtime, and answers each command by
-// what answer makes of it.
+// serve listens at an address instead of a runtime, and answers each command with the result of
+// answer.
 func serve(t *testing.T, address string, answer func(command string, files []*os.File) string) {
 	t.Helper()
 	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: address, Net: "unixpacket"})
@@ -92,16 +92,16 @@ func TestClientAsksAndPassesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s.PID != 7 || s.Mode != Prune || s.Stream == nil || s.Stream.Limit != 6 || len(s.Refused) != 1 {
-		t.Errorf("status is %+v", s)
+		t.Errorf("got status %+v", s)
 	}
 	if !json.Valid(data) {
-		t.Errorf("raw answer is %q", data)
+		t.Errorf("the raw answer is not JSON: %q", data)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "snapshot last_ns=5" {
-		t.Errorf("the file holds %q", got)
+		t.Errorf("got file content %q", got)
 	}
 	if info, _ := os.Stat(path); info.Mode() != 0o600 {
-		t.Errorf("the file has mode %v", info.Mode())
+		t.Errorf("got file mode %v, want 0600", info.Mode())
 	}
 }
 
@@ -119,7 +119,7 @@ func TestClientErrors(t *testing.T) {
 	} {
 		_, err := dialOwn(t).Do(context.Background(), nil, command)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", command, err, want)
+			t.Errorf("%s: got error %v, want %q", command, err, want)
 		}
 	}
 }
@@ -140,18 +140,18 @@ func TestClientGivesUpWithItsContext(t *testing.T) {
 
 func TestClientWithoutRecorder(t *testing.T) {
 	if _, err := dialOwn(t).Do(context.Background(), nil, "status"); !errors.Is(err, ErrNoRecorder) {
-		t.Errorf("nobody listens: %v", err)
+		t.Errorf("without a listener: got error %v", err)
 	}
 	for target, want := range map[string]string{
 		"0": "neither", "-5": "neither", "x": "neither", "2000000000": "there is none", "/nowhere/socket": "no such file",
 	} {
 		if _, err := Dial(target); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("Dial(%q): %v, want %q", target, err, want)
+			t.Errorf("Dial(%q): got error %v, want %q", target, err, want)
 		}
 	}
 }
 
-// A process may listen under the name of another, before that does.
+// Another process can take a process's abstract socket name first. The client notices.
 func TestClientTrustsOnlyTheProcessItself(t *testing.T) {
 	sleeper := exec.Command("sleep", "100")
 	if err := sleeper.Start(); err != nil {
@@ -170,15 +170,15 @@ func TestClientTrustsOnlyTheProcessItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := p.Do(context.Background(), nil, "status"); !errors.Is(err, ErrNoRecorder) {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if asked {
-		t.Error("the impostor got the command")
+		t.Error("the other process received the command")
 	}
 }
 
-// needOtherUsers skips the test unless files and processes may become those of another
-// user: by root alone, and not by that of a container that has no other.
+// needOtherUsers skips the test unless it can change the owner of files and processes. That takes
+// root, and in a container a mapping for other users.
 func needOtherUsers(t *testing.T) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "given away")
@@ -192,12 +192,12 @@ func needOtherUsers(t *testing.T) {
 	}
 }
 
-// nobody is another user than that of the tests.
+// nobody is a user other than the one who runs the tests.
 const nobody = 65534
 
 func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
 	needOtherUsers(t)
-	dir, err := os.MkdirTemp("", "s") // a socket's path has to be short
+	dir, err := os.MkdirTemp("", "s") // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +219,7 @@ func TestClientTrustsOnlyTheOwnerOfASocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := dial(); err == nil || !strings.Contains(err.Error(), "not spoken to") {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -233,20 +233,20 @@ func TestAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !p.Alive() {
-		t.Error("a sleeping process is not alive")
+		t.Error("sleeping process: got dead, want alive")
 	}
 	cmd.Process.Kill()
-	// Dead, but not yet waited for.
+	// The process is dead but not yet waited for.
 	var info unix.Siginfo
 	if err := unix.Waitid(unix.P_PID, cmd.Process.Pid, &info, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 		t.Fatal(err)
 	}
 	if p.Alive() {
-		t.Error("a zombie is alive")
+		t.Error("zombie: got alive, want dead")
 	}
 	cmd.Wait()
 	if p.Alive() {
-		t.Error("a process that is gone is alive")
+		t.Error("process that was waited for: got alive, want dead")
 	}
 }
 
@@ -258,9 +258,9 @@ func TestCreateFollowsNothing(t *testing.T) {
 	}
 	if f, err := Create(link); !errors.Is(err, syscall.EEXIST) {
 		f.Close()
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if entries, _ := os.ReadDir(dir); !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == "link" }) || len(entries) != 1 {
-		t.Errorf("the folder holds %v", entries)
+		t.Errorf("got files %v", entries)
 	}
 }

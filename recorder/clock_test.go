@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The header of a stream has the frequency of the TSC, to a millionth.
+// The header of a stream has the TSC frequency to within one part per million.
 func TestClockOfARecording(t *testing.T) {
 	pid := startControlled(t, "control=1,start=0")
 	file, path := createFile(t)
@@ -19,15 +19,15 @@ func TestClockOfARecording(t *testing.T) {
 	got := readTrace(t, path)
 	clock := got.recording.Clock
 	if len(clock.Anchors) < 2 {
-		t.Fatalf("%d anchors", len(clock.Anchors))
+		t.Fatalf("got %d anchors", len(clock.Anchors))
 	}
 	first, last := clock.Anchors[0], clock.Anchors[len(clock.Anchors)-1]
 	measured := float64(last.TSC-first.TSC) / float64(last.Raw-first.Raw) * 1e9
 	if ratio := float64(clock.Frequency) / measured; ratio < 1-1e-6 || ratio > 1+1e-6 {
-		t.Errorf("%d Hz, and by its own anchors %.0f", clock.Frequency, measured)
+		t.Errorf("got %d Hz, want %.0f as by its anchors", clock.Frequency, measured)
 	}
 	if lag := time.Since(time.Unix(0, int64(last.Real))); lag < 0 || lag > time.Hour {
-		t.Errorf("the last anchor was %v ago", lag)
+		t.Errorf("the last anchor is %v old", lag)
 	}
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
@@ -35,14 +35,14 @@ func TestClockOfARecording(t *testing.T) {
 	}
 	defer trace.Close()
 	if h := trace.Header(0); h.CycleFrequency != clock.Frequency {
-		t.Errorf("%d Hz in the header, %d in the metadata", h.CycleFrequency, clock.Frequency)
+		t.Errorf("got %d Hz in the header and %d in the metadata", h.CycleFrequency, clock.Frequency)
 	}
 }
 
-// What is measured in a moment agrees with what is measured in ten seconds.
+// A short measurement of the frequency agrees with one over ten seconds.
 func TestClockOfALongRecording(t *testing.T) {
 	if !soak() {
-		t.Skip("takes ten seconds: XRAY_SOAK=1 does it")
+		t.Skip("takes ten seconds; set XRAY_SOAK=1 to run it")
 	}
 	pid := startControlled(t, "control=1,start=0")
 	measure := func(d time.Duration) (said, measured float64) {
@@ -57,6 +57,6 @@ func TestClockOfALongRecording(t *testing.T) {
 	said, _ := measure(50 * time.Millisecond)
 	_, reference := measure(10 * time.Second)
 	if ratio := said / reference; ratio < 1-1e-6 || ratio > 1+1e-6 {
-		t.Errorf("%.0f Hz, and in ten seconds %.0f", said, reference)
+		t.Errorf("got %.0f Hz, want %.0f as measured over ten seconds", said, reference)
 	}
 }

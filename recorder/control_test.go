@@ -23,9 +23,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// startControlled runs testdata/controlled.c with the recorder preloaded, and with
-// these options besides control. At the end of the test the program must have come
-// through unharmed.
+// startControlled runs testdata/controlled.c with the recorder preloaded and the given options. The
+// test fails if the program does not end normally.
 func startControlled(t *testing.T, options string) (pid int) {
 	t.Helper()
 	testenv.Need(t, "clang-14")
@@ -55,11 +54,11 @@ func startControlled(t *testing.T, options string) (pid int) {
 	t.Cleanup(func() {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the program did not end well: %v", err)
+			t.Errorf("the program did not exit normally: %v", err)
 		}
 	})
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the program says %q, %v", line, err)
+		t.Fatalf("the program printed %q, %v", line, err)
 	}
 	return cmd.Process.Pid
 }
@@ -69,7 +68,7 @@ func dial(pid int) (*net.UnixConn, error) {
 	return net.DialUnix("unixpacket", nil, &net.UnixAddr{Name: name, Net: "unixpacket"})
 }
 
-// receive takes the answer, which must come.
+// receive reads an answer, and fails the test if there is none.
 func receive(t *testing.T, c *net.UnixConn) map[string]any {
 	t.Helper()
 	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -82,7 +81,7 @@ func receive(t *testing.T, c *net.UnixConn) map[string]any {
 	}
 	var answer map[string]any
 	if err := json.Unmarshal(buf[:n], &answer); err != nil {
-		t.Fatalf("%v in %q", err, buf[:n])
+		t.Fatalf("got error %v, answer %q", err, buf[:n])
 	}
 	return answer
 }
@@ -118,7 +117,7 @@ func mustAsk(t *testing.T, pid int, line string, files ...*os.File) map[string]a
 	return answer
 }
 
-// await asks until the answer is as it should be some day.
+// await repeats the request until good accepts the answer.
 func await(t *testing.T, pid int, line string, good func(map[string]any) bool) map[string]any {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
@@ -127,7 +126,7 @@ func await(t *testing.T, pid int, line string, good func(map[string]any) bool) m
 			return answer
 		}
 		if time.Now().After(end) {
-			t.Fatalf("%s: still %v", line, answer)
+			t.Fatalf("%s: timeout; last answer: %v", line, answer)
 		}
 	}
 }
@@ -143,17 +142,17 @@ func createFile(t *testing.T) (*os.File, string) {
 	return f, path
 }
 
-// checkControlled expects calls of branch, each with two of leaf.
+// checkControlled checks that the trace is valid and has two calls of leaf for each call of branch.
 func checkControlled(t *testing.T, path string) found {
 	t.Helper()
 	verify(t, path)
 	got := readTrace(t, path)
-	// Both threads may be inside calls at either edge.
+	// Calls of both threads may be cut at either end.
 	if got.calls[1]+8 < 2*got.calls[2] || 2*got.calls[2]+8 < got.calls[1] || got.records == 0 {
-		t.Errorf("%d calls of leaf and %d of branch", got.calls[1], got.calls[2])
+		t.Errorf("got %d calls of leaf and %d of branch, want twice as many of leaf", got.calls[1], got.calls[2])
 	}
 	if got.unmatched > 4 || got.orphan > 4 || got.backwards != 0 {
-		t.Errorf("%d exits without entry, %d calls without exit, %d steps back", got.unmatched, got.orphan, got.backwards)
+		t.Errorf("%d exits without entry, %d calls without exit, %d backward time steps", got.unmatched, got.orphan, got.backwards)
 	}
 	if !got.recording.Process.Complete {
 		t.Error("the trace is not complete")
@@ -165,50 +164,50 @@ func TestControl(t *testing.T) {
 	pid := startControlled(t, "control=1,start=0")
 	status := mustAsk(t, pid, "status")
 	if status["recording"] != false || status["mode"] != "off" || status["pid"] != float64(pid) || status["stream"] != nil {
-		t.Errorf("status %v", status)
+		t.Errorf("wrong status: %v", status)
 	}
 
 	stream, path := createFile(t)
 	started := mustAsk(t, pid, "start mode=record stream=1", stream)
 	if started["functions"] != 2.0 || started["patched"] == 0.0 {
-		t.Errorf("start: %v", started)
+		t.Errorf("wrong answer to start: %v", started)
 	}
 	if again := ask(t, pid, "start mode=record"); again["ok"] != false {
-		t.Errorf("a second start: %v", again)
+		t.Errorf("wrong answer to a second start: %v", again)
 	}
 	s := await(t, pid, "status", func(s map[string]any) bool { return s["threads"].(map[string]any)["live"] == 2.0 })
 	if s["recording"] != true || s["mode"] != "record" || s["stream"] == nil {
-		t.Errorf("status while recording: %v", s)
+		t.Errorf("wrong status while recording: %v", s)
 	}
 
 	snapshot, snapshotPath := createFile(t)
 	written := mustAsk(t, pid, "snapshot last_ns=20000000000", snapshot)
 	if got := checkControlled(t, snapshotPath); float64(got.records) != written["records"] {
-		t.Errorf("%d records, and the answer says %v", got.records, written)
+		t.Errorf("got %d records, want %v as answered", got.records, written)
 	}
 
 	mustAsk(t, pid, "stop")
 	got := checkControlled(t, path)
 	if got.unmatched > 0 {
-		t.Errorf("%d exits without entry in a stream from the start", got.unmatched)
+		t.Errorf("got %d exits without entry in a complete stream, want none", got.unmatched)
 	}
 	if p := got.recording.Process; p.PID != int32(pid) || len(p.Argv) != 1 || p.Mode != "record" || p.BuildID != got.recording.Objects[0].BuildID {
-		t.Errorf("process %+v", p)
+		t.Errorf("wrong process metadata: %+v", p)
 	}
 	if n := len(got.recording.Threads); n != 2 {
-		t.Errorf("%d threads", n)
+		t.Errorf("wrong number of threads: %d", n)
 	}
 	if s := mustAsk(t, pid, "status"); s["recording"] != false || s["patched"] != 0.0 {
-		t.Errorf("status after stop: %v", s)
+		t.Errorf("wrong status after stop: %v", s)
 	}
 
-	// Pruned of what takes less than a second, nothing is left.
+	// No call takes a second, so pruning drops all of them.
 	mustAsk(t, pid, "start mode=prune threshold=1000000000")
 	if m := mustAsk(t, pid, "threshold 2000000000"); m["threshold_ns"] != 2e9 && m["threshold_ns"] != 2e9-1 {
-		t.Errorf("threshold: %v", m)
+		t.Errorf("wrong answer to threshold: %v", m)
 	}
 	if m := mustAsk(t, pid, "mode record"); m["mode"] != "record" {
-		t.Errorf("mode: %v", m)
+		t.Errorf("wrong answer to mode: %v", m)
 	}
 	filter := filepath.Join(t.TempDir(), "filter")
 	if err := os.WriteFile(filter, []byte("default off\n"), 0o600); err != nil {
@@ -220,23 +219,23 @@ func TestControl(t *testing.T) {
 	}
 	defer f.Close()
 	if a := mustAsk(t, pid, "filter", f); a["patched"] != 0.0 {
-		t.Errorf("a filter of nothing: %v", a)
+		t.Errorf("wrong answer to an empty filter: %v", a)
 	}
 	if a := mustAsk(t, pid, "filter"); a["patched"] == 0.0 {
-		t.Errorf("no filter: %v", a)
+		t.Errorf("wrong answer to removing the filter: %v", a)
 	}
 	if a := mustAsk(t, pid, "rescan"); a["changed"] != 0.0 {
-		t.Errorf("rescan: %v", a)
+		t.Errorf("wrong answer to rescan: %v", a)
 	}
 	if a := mustAsk(t, pid, "objects"); len(a["objects"].([]any)) == 0 {
-		t.Errorf("objects: %v", a)
+		t.Errorf("wrong answer to objects: %v", a)
 	}
 	mustAsk(t, pid, "mode count")
 	await(t, pid, "counters reset=1", func(a map[string]any) bool { return a["functions"] == 2.0 && a["calls"] != 0.0 })
 	mustAsk(t, pid, "stop")
 }
 
-// What is not right is refused in words, and nothing changes.
+// Invalid requests are refused with an error and change nothing.
 func TestControlRefuses(t *testing.T) {
 	pid := startControlled(t, "control=1,start=0")
 	readOnly, err := os.Open(os.DevNull)
@@ -297,16 +296,16 @@ func TestControlRefuses(t *testing.T) {
 		answer := ask(t, pid, c.line, files...)
 		text, _ := answer["error"].(string)
 		if (answer["ok"] == true) != (c.want == "") || !strings.Contains(text, c.want) {
-			t.Errorf("%.40q: %v, want %q", c.line, answer, c.want)
+			t.Errorf("%.40q: got %v, want error %q", c.line, answer, c.want)
 		}
 	}
 	if s := mustAsk(t, pid, "status"); s["recording"] != false || s["mode"] != "off" {
-		t.Errorf("status %v", s)
+		t.Errorf("wrong status: %v", s)
 	}
 }
 
-// Clients that connect and do nothing, go away in the middle, or come in crowds do not
-// keep others from being served.
+// Clients that send nothing, disconnect early, or connect in large numbers do not block other
+// clients.
 func TestControlHostileClients(t *testing.T) {
 	pid := startControlled(t, "control=1,stream=0")
 	fds := openFiles(t, pid)
@@ -321,8 +320,7 @@ func TestControlHostileClients(t *testing.T) {
 	}
 	mustAsk(t, pid, "status")
 
-	// Half a request, and the other half: two packets are two requests, and only the
-	// first is answered.
+	// A request split into two packets is two requests. The runtime answers only the first.
 	c, err := dial(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -333,11 +331,11 @@ func TestControlHostileClients(t *testing.T) {
 		}
 	}
 	if answer := receive(t, c); answer["ok"] != false {
-		t.Errorf("half a request: %v", answer)
+		t.Errorf("half a request: got %v, want an error", answer)
 	}
 	c.Close()
 
-	// Gone before the snapshot is written.
+	// Disconnect before the snapshot is written.
 	for range 20 {
 		file, _ := createFile(t)
 		c, err := dial(pid)
@@ -350,7 +348,7 @@ func TestControlHostileClients(t *testing.T) {
 		c.Close()
 	}
 
-	// More descriptors than a request can have.
+	// Pass more descriptors than a request can hold.
 	many := make([]int, 100)
 	for i := range many {
 		many[i] = int(os.Stderr.Fd())
@@ -362,7 +360,7 @@ func TestControlHostileClients(t *testing.T) {
 		t.Fatal(err)
 	}
 	if answer := receive(t, c); answer["ok"] != true {
-		t.Errorf("with 100 descriptors: %v", answer)
+		t.Errorf("with 100 descriptors: got %v, want ok", answer)
 	}
 	c.Close()
 
@@ -370,7 +368,8 @@ func TestControlHostileClients(t *testing.T) {
 	served := make(chan bool, 100)
 	for range 100 {
 		wg.Go(func() {
-			// A crowd may push one another out; then they come again.
+			// Clients of a crowd may be disconnected in favor of others. They try
+			// again.
 			for range 50 {
 				if c, err := dial(pid); err == nil {
 					_ = c.SetDeadline(time.Now().Add(time.Minute))
@@ -391,7 +390,7 @@ func TestControlHostileClients(t *testing.T) {
 	wg.Wait()
 	for range 100 {
 		if !<-served {
-			t.Error("a client was never served")
+			t.Error("a client got no answer")
 		}
 	}
 
@@ -400,17 +399,17 @@ func TestControlHostileClients(t *testing.T) {
 	}
 	s := mustAsk(t, pid, "status")
 	if s["recording"] != true || s["mode"] != "record" {
-		t.Errorf("status %v", s)
+		t.Errorf("wrong status: %v", s)
 	}
-	mustAsk(t, pid, "status") // the one before is closed by then
+	mustAsk(t, pid, "status") // ensures that the previous connection is closed
 	if now := openFiles(t, pid); now > fds+2 {
-		t.Errorf("%d files are open, and %d were before", now, fds)
+		t.Errorf("got %d open files, want about %d as before", now, fds)
 	}
 }
 
 func openFiles(t *testing.T, pid int) int {
 	t.Helper()
-	// Threads may have tables of their own.
+	// Threads may have descriptor tables of their own.
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/fd/*", pid))
 	if err != nil {
 		t.Fatal(err)
@@ -418,19 +417,19 @@ func openFiles(t *testing.T, pid int) int {
 	return len(paths)
 }
 
-// Another user is told that he may not, and nothing is done.
+// Requests of another user are refused with an error and have no effect.
 func TestControlOfAnotherUser(t *testing.T) {
 	needOtherUsers(t)
 	pid := startControlled(t, "control=1,stream=0")
 	if answer := askAs(pid, nobody, "stop"); !strings.Contains(answer, "only the user of the process") {
-		t.Errorf("answer %q", answer)
+		t.Errorf("got answer %q, want a refusal", answer)
 	}
 	if s := mustAsk(t, pid, "status"); s["recording"] != true {
-		t.Errorf("status %v", s)
+		t.Errorf("wrong status: %v", s)
 	}
 }
 
-// A mode is what was said last, and of what was said before the recording nothing holds.
+// The latest command decides the mode. A new recording does not inherit settings from before it.
 func TestControlModes(t *testing.T) {
 	pid := startControlled(t, "control=1,start=0")
 	steps := []struct {
@@ -465,25 +464,26 @@ func TestControlModes(t *testing.T) {
 		paused, _ := s["paused"].(string)
 		if s["mode"] != step.mode || paused != step.paused || s["depth"] != step.depth ||
 			step.mode != "off" && s["threshold_ns"] != step.threshold {
-			t.Errorf("%s: mode %v, paused %q, threshold %v, depth %v, want %v", step.command, s["mode"], paused, s["threshold_ns"], s["depth"], step)
+			t.Errorf("%s: got mode %v, paused %q, threshold %v, depth %v, want %v", step.command, s["mode"], paused, s["threshold_ns"], s["depth"], step)
 		}
 		if on := step.mode != "off"; s["recording"] != on || (s["patched"] != 0.0) != on {
-			t.Errorf("%s: recording is %v, and %v sleds are on", step.command, s["recording"], s["patched"])
+			t.Errorf("%s: got recording %v with %v patched sleds", step.command, s["recording"], s["patched"])
 		}
 	}
 	if a := ask(t, pid, "threshold 5"); a["ok"] != true {
-		t.Errorf("threshold: %v", a)
+		t.Errorf("wrong answer to threshold: %v", a)
 	}
 	mustAsk(t, pid, "mode count")
 	if a := ask(t, pid, "threshold 5"); a["error"] != "mode count has no threshold" {
-		t.Errorf("threshold of counts: %v", a)
+		t.Errorf("wrong answer to threshold in count mode: %v", a)
 	}
 	if a := ask(t, pid, "start"); a["error"] != "it is recording already" {
-		t.Errorf("start: %v", a)
+		t.Errorf("wrong answer to start while recording: %v", a)
 	}
 }
 
-// What is recorded for a client that goes away ends, and is whole.
+// A recording that belongs to a connection ends when the client disconnects, and its trace is
+// complete.
 func TestControlHold(t *testing.T) {
 	pid := startControlled(t, "control=1,start=0")
 	p, err := Dial(strconv.Itoa(pid))
@@ -500,26 +500,26 @@ func TestControlHold(t *testing.T) {
 	}
 	held, path := record()
 	for range 40 {
-		// Others do not take the connection's place.
+		// Other requests do not displace this connection.
 		mustAsk(t, pid, "status")
 	}
 	if s := await(t, pid, "status", func(s map[string]any) bool { return s["threads"].(map[string]any)["live"] == 2.0 }); s["recording"] != true {
-		t.Errorf("status %v", s)
+		t.Errorf("wrong status: %v", s)
 	}
 	held.Close()
 	await(t, pid, "status", func(s map[string]any) bool { return s["recording"] == false })
 	checkControlled(t, path)
 
-	// A recording that somebody else began meanwhile goes on.
+	// A recording that another client has started meanwhile goes on.
 	held, _ = record()
 	mustAsk(t, pid, "stop")
 	mustAsk(t, pid, "start")
 	held.Close()
 	time.Sleep(300 * time.Millisecond)
 	if s := mustAsk(t, pid, "status"); s["recording"] != true {
-		t.Errorf("status %v", s)
+		t.Errorf("wrong status: %v", s)
 	}
 	if _, _, err := p.Hold(t.Context(), "start mode=record"); err == nil {
-		t.Error("a second start holds")
+		t.Error("the client recorded although another one was recording")
 	}
 }

@@ -24,8 +24,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// crash runs a program that ends with a core file, and returns that and what it
-// said.
+// crash runs a program that dumps core. It returns the path of the core and the program's output.
 func crash(t *testing.T, env []string, program string, args ...string) (core, said string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -40,14 +39,14 @@ func crash(t *testing.T, env []string, program string, args ...string) (core, sa
 	if len(cores) == 0 {
 		pattern, _ := os.ReadFile("/proc/sys/kernel/core_pattern")
 		if os.Getenv("CI") == "true" {
-			t.Fatalf("no core file; core_pattern is %q, and has to be core with CI=true", pattern)
+			t.Fatalf("no core file; core_pattern is %q, and CI=true requires \"core\"", pattern)
 		}
 		t.Skipf("the system writes no core files into the working directory: core_pattern is %q", pattern)
 	}
 	return cores[0], string(out)
 }
 
-// recordBlocks returns the header of a trace, and its blocks but those of metadata.
+// recordBlocks returns the header of a trace and its blocks except those of metadata.
 func recordBlocks(t *testing.T, trace []byte) (header, blocks []byte) {
 	t.Helper()
 	for rest := trace[32:]; len(rest) > 0; {
@@ -63,12 +62,12 @@ func recordBlocks(t *testing.T, trace []byte) (header, blocks []byte) {
 	return trace[:32], blocks
 }
 
-// The runtime's writer and that of cores make the same of the same rings, to the byte.
+// From the same rings, the runtime and the core reader write the same trace, byte for byte.
 func TestCoreIsWhatASnapshotIs(t *testing.T) {
 	rings := buildRings(t)
 	for _, test := range []struct {
 		name string
-		args []string // seed, threads, calls, chunks, and since
+		args []string // seed, threads, calls, chunks and since
 	}{
 		{"one thread", []string{"1", "1", "20000", "64"}},
 		{"threads", []string{"2", "7", "20000", "64"}},
@@ -100,16 +99,16 @@ func TestCoreIsWhatASnapshotIs(t *testing.T) {
 			}
 			wantHeader, wantBlocks := recordBlocks(t, want)
 			gotHeader, gotBlocks := recordBlocks(t, got.Bytes())
-			// Whether the clock is invariant the stand-in for the runtime does not note, and
-			// the frequency is that of the last measurement, after the header.
+			// The stand-in for the runtime does not set the invariant TSC flag. The
+			// frequency is measured again after it wrote its header.
 			if !bytes.Equal(wantHeader[:4], gotHeader[:4]) || !bytes.Equal(wantHeader[16:], gotHeader[16:]) {
-				t.Errorf("header\n%x, want\n%x", gotHeader, wantHeader)
+				t.Errorf("got header\n%x, want\n%x", gotHeader, wantHeader)
 			}
 			if i := firstDifference(wantBlocks, gotBlocks); i >= 0 {
-				t.Errorf("%d bytes of blocks, want %d; they differ at %#x", len(gotBlocks), len(wantBlocks), i)
+				t.Errorf("got %d bytes of blocks, want %d; they differ at %#x", len(gotBlocks), len(wantBlocks), i)
 			}
 			if len(gotBlocks) < 10000 {
-				t.Errorf("only %d bytes of blocks", len(gotBlocks))
+				t.Errorf("got only %d bytes of blocks", len(gotBlocks))
 			}
 		})
 	}
@@ -127,8 +126,8 @@ func firstDifference(a, b []byte) int {
 	return -1
 }
 
-// crashProgram compiles testdata/crash.c, and returns the environment to run it with
-// the recorder preloaded, which keeps rings.
+// crashProgram compiles testdata/crash.c and returns the environment for running it with the
+// recorder preloaded and recording to rings.
 func crashProgram(t *testing.T, options string, flags ...string) (program string, env []string) {
 	t.Helper()
 	testenv.Need(t, "clang-14")
@@ -147,19 +146,20 @@ func crashProgram(t *testing.T, options string, flags ...string) (program string
 	return program, []string{"LD_PRELOAD=" + library.Preload(), EnvVar + "=quiet=1,stream=0," + options + ",output=" + escapeOption(output)}
 }
 
-// The functions of testdata/crash.c.
+// IDs of the functions in testdata/crash.c.
 const (
 	idLeaf   = 1
 	idBranch = 2
 )
 
-// checkCrash expects all calls of crash.c, with so many in its thread, in a trace.
+// checkCrash checks that a trace has all calls of crash.c. calls is the number that its thread
+// makes.
 func checkCrash(t *testing.T, path string, calls uint64) found {
 	t.Helper()
 	verify(t, path)
 	got := readTrace(t, path)
 	if got.calls[idLeaf] != 2*(calls+100) || got.calls[idBranch] != calls+100 || got.unmatched+got.orphan+got.backwards != 0 {
-		t.Errorf("calls %v, want %d of branch; %d exits without entry, %d calls without exit, %d steps back",
+		t.Errorf("got calls %v, want %d of branch; %d exits without entry, %d calls without exit, %d backward time steps",
 			got.calls, calls+100, got.unmatched, got.orphan, got.backwards)
 	}
 	var names []string
@@ -168,14 +168,14 @@ func checkCrash(t *testing.T, path string, calls uint64) found {
 	}
 	slices.Sort(names)
 	if !slices.Equal(names, []string{"out", "worker"}) || len(got.recording.Losses) > 0 {
-		t.Errorf("threads %q, losses %v", names, got.recording.Losses)
+		t.Errorf("got threads %q, losses %v", names, got.recording.Losses)
 	}
 	if p := got.recording.Process; p.PID == 0 || p.PPID == 0 || filepath.Base(p.Exe) != "out" || len(p.Argv) == 0 {
-		t.Errorf("process %+v", p)
+		t.Errorf("wrong process metadata: %+v", p)
 	}
-	// The clock of a machine runs at some GHz.
+	// Clocks run at about 1 GHz.
 	if f := got.recording.Clock.Frequency; f < 100e6 || f > 10e9 {
-		t.Errorf("%d Hz", f)
+		t.Errorf("got a clock of %d Hz", f)
 	}
 	return got
 }
@@ -195,14 +195,14 @@ func TestCoreOfAStrippedProgram(t *testing.T) {
 	path, _ := crash(t, env, program, "a", "30000")
 	c := openCore(t, path)
 	if got := c.Ending(); !strings.HasPrefix(got, "SIGABRT in thread ") {
-		t.Errorf("it ended by %q", got)
+		t.Errorf("wrong signal: %q", got)
 	}
 	checkCrash(t, traceOf(t, c, 0), 30000)
 
-	// The crash itself is in the last records.
+	// The last records include the crash.
 	last := readTrace(t, traceOf(t, c, time.Microsecond))
 	if n := last.calls[idBranch]; last.records == 0 || n > 100 {
-		t.Errorf("%d records and %d calls in the last microsecond", last.records, n)
+		t.Errorf("got %d records and %d calls of branch in the last microsecond", last.records, n)
 	}
 	for _, tool := range []string{"gzip", "zstd"} {
 		t.Run(tool, func(t *testing.T) {
@@ -241,7 +241,7 @@ func TestCoreWithoutRings(t *testing.T) {
 	program, env := crashProgram(t, "dontdump=1")
 	path, _ := crash(t, env, program, "a", "100")
 	if _, err := OpenCore(path, nil); err == nil || !strings.Contains(err.Error(), "dontdump=1") {
-		t.Errorf("%v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -254,12 +254,12 @@ func TestCoreOfCounts(t *testing.T) {
 		calls[uint32(c.Func)] = c.Calls
 	}
 	if calls[idLeaf] != 1600 || calls[idBranch] != 800 {
-		t.Errorf("counters %v", calls)
+		t.Errorf("wrong counters: %v", calls)
 	}
 }
 
-// Functions without sleds are known by their addresses, which a core has, and a file of
-// rings.
+// Functions without sleds are identified by their addresses, which are in core dumps and ring
+// files.
 func TestCoreOfHookedFunctions(t *testing.T) {
 	dir := shmFolder(t)
 	_, env := crashProgram(t, "ring=1048576")
@@ -271,19 +271,19 @@ func TestCoreOfHookedFunctions(t *testing.T) {
 		path := traceOf(t, openCore(t, path), 0)
 		verify(t, path)
 		got := readTrace(t, path)
-		// Their ids are in the order of the first calls.
+		// IDs are in the order of the first calls.
 		const branch, leaf = 1, 2
 		if got.calls[branch] != 5100 || got.calls[leaf] != 10200 || got.unmatched+got.orphan != 0 {
-			t.Errorf("calls %v, %d and %d without their other half", got.calls, got.unmatched, got.orphan)
+			t.Errorf("got calls %v, %d exits without entry, %d calls without exit", got.calls, got.unmatched, got.orphan)
 		}
 		a := got.recording.Addresses
 		if len(a) != 2 || a[0] <= a[1] || a[0]-a[1] > 1000 {
-			t.Errorf("addresses %#x of branch and leaf", a)
+			t.Errorf("wrong addresses of branch and leaf: %#x", a)
 		}
 	}
 }
 
-// waiting runs crash.c until it has made its calls.
+// waiting runs crash.c and returns after it has made its calls.
 func waiting(t *testing.T, env []string, program, calls string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(program, "w", calls)
@@ -300,7 +300,7 @@ func waiting(t *testing.T, env []string, program, calls string) *exec.Cmd {
 		_ = cmd.Wait()
 	})
 	if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-		t.Fatalf("the program says %q, %v", line, err)
+		t.Fatalf("the program printed %q, %v", line, err)
 	}
 	return cmd
 }
@@ -320,7 +320,7 @@ func TestCoreOfARunningProgram(t *testing.T) {
 	checkCrash(t, traceOf(t, openCore(t, fmt.Sprint(prefix, ".", cmd.Process.Pid)), 0), 5000)
 }
 
-// shmFolder is a folder in shared memory where there is enough of that.
+// shmFolder returns a folder in shared memory if that has enough room.
 func shmFolder(t *testing.T) string {
 	t.Helper()
 	const enough = 64 << 20
@@ -345,7 +345,7 @@ func ringFiles(t *testing.T, dir string) []string {
 	return files
 }
 
-// runToEnd runs crash.c, which may be killed.
+// runToEnd runs crash.c until it ends, which may be by a signal.
 func runToEnd(t *testing.T, env []string, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -366,15 +366,15 @@ func TestRingsOutliveAKill(t *testing.T) {
 	runToEnd(t, env, program, "k", "5000")
 	files := ringFiles(t, dir)
 	if len(files) != 1 {
-		t.Fatalf("files %q", files)
+		t.Fatalf("wrong number of files: %q", files)
 	}
 	if info, err := os.Stat(files[0]); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("got mode %v, error %v", info.Mode(), err)
 	}
 	checkCrash(t, traceOf(t, openCore(t, files[0]), 0), 5000)
 }
 
-// While the program runs, its rings can be read too.
+// The rings of a running program can be read.
 func TestRingsOfARunningProgram(t *testing.T) {
 	dir := shmFolder(t)
 	program, env := crashProgram(t, "ring=1048576,shm="+dir)
@@ -382,7 +382,7 @@ func TestRingsOfARunningProgram(t *testing.T) {
 	checkCrash(t, traceOf(t, openCore(t, ringFiles(t, dir)[0]), 0), 5000)
 }
 
-// Rings that went round keep the latest chunks.
+// Rings that wrapped hold the latest chunks.
 func TestRingsThatWentRound(t *testing.T) {
 	dir := shmFolder(t)
 	program, env := crashProgram(t, "ring=262144,shm="+dir)
@@ -390,20 +390,20 @@ func TestRingsThatWentRound(t *testing.T) {
 	path := traceOf(t, openCore(t, ringFiles(t, dir)[0]), 0)
 	verify(t, path)
 	got := readTrace(t, path)
-	// Three chunks at least of the thread, and all of the other one.
+	// There are at least three chunks of the thread and all of the main thread.
 	if n := got.calls[idLeaf]; n < 8000 || n > 12000 || got.unmatched > 2 || got.orphan > 0 || got.backwards > 0 {
-		t.Errorf("calls %v; %d exits without entry, %d calls without exit, %d steps back", got.calls, got.unmatched, got.orphan, got.backwards)
+		t.Errorf("got calls %v; %d exits without entry, %d calls without exit, %d backward time steps", got.calls, got.unmatched, got.orphan, got.backwards)
 	}
 }
 
-// A child has rings of its own, in a file of its own, and leaves its parent's alone.
+// A forked child has its own ring file and does not change its parent's.
 func TestRingsOfAForkedChild(t *testing.T) {
 	dir := shmFolder(t)
 	program, env := crashProgram(t, "ring=1048576,shm="+dir)
 	runToEnd(t, env, program, "f", "5000")
 	files := ringFiles(t, dir)
 	if len(files) != 2 {
-		t.Fatalf("files %q", files)
+		t.Fatalf("wrong number of files: %q", files)
 	}
 	var branches []uint64
 	for _, f := range files {
@@ -412,17 +412,17 @@ func TestRingsOfAForkedChild(t *testing.T) {
 		got := readTrace(t, path)
 		branches = append(branches, got.calls[idBranch])
 		if pid := got.recording.Process.PID; !strings.Contains(f, fmt.Sprint(".", pid, ".ring")) || got.unmatched+got.orphan != 0 {
-			t.Errorf("%s: process %d, %d and %d without their other half", f, pid, got.unmatched, got.orphan)
+			t.Errorf("%s: got process %d, %d exits without entry, %d calls without exit", f, pid, got.unmatched, got.orphan)
 		}
 	}
 	slices.Sort(branches)
 	if !slices.Equal(branches, []uint64{1, 5100}) {
-		t.Errorf("calls of branch %d, want 1 and 5100", branches)
+		t.Errorf("got calls of branch %d, want 1 and 5100", branches)
 	}
 }
 
-// Of threads that come and go the rings of the last ones are there, and the file does
-// not grow without bound.
+// When many threads come and go, the latest ones keep their rings and the file stays within its
+// budget.
 func TestRingsOfManyThreads(t *testing.T) {
 	const ring, budget = 128 << 10, 1 << 20
 	dir := shmFolder(t)
@@ -434,31 +434,30 @@ func TestRingsOfManyThreads(t *testing.T) {
 	got := readTrace(t, path)
 	threads := uint64(len(got.recording.Threads))
 	if threads < budget/chunkSize || got.calls[idBranch] != 10*threads || got.unmatched+got.orphan != 0 || len(got.recording.Losses) > 0 {
-		t.Errorf("%d threads, calls %v, %d and %d without their other half, losses %v",
+		t.Errorf("got %d threads, calls %v, %d exits without entry, %d calls without exit, losses %v",
 			threads, got.calls, got.unmatched, got.orphan, got.recording.Losses)
 	}
 	if size := fileSize(t, file); size > 100*(ring+4096)+2<<20 {
-		t.Errorf("%d bytes", size)
+		t.Errorf("got %d bytes", size)
 	}
 }
 
-// A child that cannot have a file leaves its parent's alone all the same.
+// A forked child without room for a ring file still does not change its parent's.
 func TestRingsOfAForkedChildWithoutRoom(t *testing.T) {
 	dir := shmFolder(t)
 	program, env := crashProgram(t, "ring=1048576,shm="+dir)
 	runToEnd(t, env, program, "g", "5000")
 	files := ringFiles(t, dir)
 	if len(files) != 1 {
-		t.Fatalf("files %q", files)
+		t.Fatalf("wrong number of files: %q", files)
 	}
 	got := readTrace(t, traceOf(t, openCore(t, files[0]), 0))
 	if records := got.records - got.events; got.calls[idBranch] != 1 || records != 6 || len(got.recording.Losses) > 0 {
-		t.Errorf("%d records of calls, calls %v, losses %v", records, got.calls, got.recording.Losses)
+		t.Errorf("got %d records, calls %v, losses %v", records, got.calls, got.recording.Losses)
 	}
 }
 
-// A full file system is no reason to die of: there, a write to a mapped page that has
-// no memory would be.
+// A full file system must not kill the program. Writing to a mapped page that has no storage would.
 func TestRingsInAFullFolder(t *testing.T) {
 	testenv.Need(t, "unshare", "mount")
 	dir := t.TempDir()
@@ -467,7 +466,7 @@ func TestRingsInAFullFolder(t *testing.T) {
 		return exec.Command("unshare", append([]string{"-rm", "sh", "-c", script, dir}, args...)...)
 	}
 	if out, err := inside("true").CombinedOutput(); err != nil {
-		t.Skipf("no file system of one's own: %v %s", err, out)
+		t.Skipf("cannot mount a file system: %v %s", err, out)
 	}
 	program, env := crashProgram(t, "ring=1048576,shm="+dir)
 	env[1] = strings.Replace(env[1], "quiet=1", "quiet=0", 1)
@@ -478,31 +477,31 @@ func TestRingsInAFullFolder(t *testing.T) {
 		t.Fatalf("%v\n%s", err, &stderr)
 	}
 	if !strings.Contains(stderr.String(), "further rings cannot be kept in a file") {
-		t.Errorf("the program says %q", &stderr)
+		t.Errorf("the program printed %q", &stderr)
 	}
 	traces, _ := filepath.Glob(filepath.Join(filepath.Dir(outputOf(env)), "*"))
 	if len(traces) != 1 {
-		t.Fatalf("traces %q", traces)
+		t.Fatalf("got traces %q, want one", traces)
 	}
 	if got := readTrace(t, traces[0]); got.calls[idBranch] != 5100 {
-		t.Errorf("calls %v", got.calls)
+		t.Errorf("wrong calls: %v", got.calls)
 	}
 }
 
-// A program that ends by itself writes its trace, and needs no rings any more.
+// A program that ends normally writes its trace and removes its ring file.
 func TestRingsGoWithTheProgram(t *testing.T) {
 	dir := shmFolder(t)
 	program, env := crashProgram(t, "ring=1048576,shm="+dir)
 	runToEnd(t, env, program, "x", "5000")
 	if files := ringFiles(t, dir); len(files) > 0 {
-		t.Errorf("left behind: %q", files)
+		t.Errorf("files left behind: %q", files)
 	}
 	traces, _ := filepath.Glob(filepath.Join(filepath.Dir(outputOf(env)), "*"))
 	if len(traces) != 1 {
-		t.Fatalf("traces %q", traces)
+		t.Fatalf("got traces %q, want one", traces)
 	}
 	if got := readTrace(t, traces[0]); got.calls[idBranch] != 5100 {
-		t.Errorf("calls %v", got.calls)
+		t.Errorf("wrong calls: %v", got.calls)
 	}
 }
 
@@ -511,11 +510,11 @@ func outputOf(env []string) string {
 	return output
 }
 
-// Where there is no room for rings, they are kept in memory as without a file.
+// Without room for a ring file, rings stay in memory as without the option.
 func TestRingsWithoutRoom(t *testing.T) {
 	testenv.Need(t, "prlimit")
 	for _, test := range []struct{ name, dir, limit string }{
-		{"limit of file sizes", shmFolder(t), "--fsize=1200000"}, // enough for the trace, and the tables
+		{"limit of file sizes", shmFolder(t), "--fsize=1200000"}, // enough for the trace and the tables
 		{"no folder", "/nowhere", "--fsize=unlimited"},
 		{"relative path", "nowhere", "--fsize=unlimited"},
 	} {
@@ -524,17 +523,17 @@ func TestRingsWithoutRoom(t *testing.T) {
 			env[1] = strings.Replace(env[1], "quiet=1", "quiet=0", 1)
 			said := runToEnd(t, env, "prlimit", test.limit, program, "x", "5000")
 			if !strings.Contains(said, "xray recorder: ") || !strings.Contains(said, "rings") {
-				t.Errorf("the program says %q", said)
+				t.Errorf("the program printed %q", said)
 			}
 			traces, _ := filepath.Glob(filepath.Join(filepath.Dir(outputOf(env)), "*"))
 			if len(traces) != 1 {
-				t.Fatalf("traces %q", traces)
+				t.Fatalf("got traces %q, want one", traces)
 			}
 			if got := readTrace(t, traces[0]); got.calls[idBranch] != 5100 {
-				t.Errorf("calls %v", got.calls)
+				t.Errorf("wrong calls: %v", got.calls)
 			}
 			if files := ringFiles(t, test.dir); len(files) > 0 {
-				t.Errorf("left behind: %q", files)
+				t.Errorf("files left behind: %q", files)
 			}
 		})
 	}

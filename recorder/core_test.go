@@ -15,15 +15,15 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// A fakeCore is a core file put together by hand: a root, one object, and a thread
-// with a ring of two chunks, of which the first is full of nothing but one call.
+// A fakeCore is a core file built by hand: a root, one object, and a thread whose ring has two
+// chunks. The first chunk is complete and has one call.
 type fakeCore struct {
 	header, root, object, table, thread []byte
 	chunks                              [2][]byte
-	segments                            int // that there are
+	segments                            int // number of segments to write
 }
 
-// Where it all is in memory.
+// Addresses in the fake core.
 const (
 	fakeRoot   = 0x10000
 	fakeObject = 0x20000
@@ -61,7 +61,7 @@ func newFakeCore() *fakeCore {
 	le.PutUint32(c.thread[32:], 78)
 	le.PutUint32(c.thread[36:], 77)
 	le.PutUint32(c.thread[40:], 1)
-	for i, v := range []uint64{fakeRing, 2, 4} { // the ring has gone round once
+	for i, v := range []uint64{fakeRing, 2, 4} { // the ring has wrapped once
 		le.PutUint64(c.thread[48+8*i:], v)
 	}
 	copy(c.thread[112:], "worker")
@@ -108,7 +108,7 @@ func (c *fakeCore) bytes() []byte {
 	return append(file, data...)
 }
 
-// open writes the core to a file and opens that.
+// openFake writes the core to a file and opens it.
 func openFake(t *testing.T, data []byte) (*Core, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "core")
@@ -122,11 +122,11 @@ func openFake(t *testing.T, data []byte) (*Core, error) {
 	return c, err
 }
 
-// traceOf writes the trace of the only rings.
+// traceOf writes the trace of the core's only runtime.
 func traceOf(t *testing.T, c *Core, last time.Duration) string {
 	t.Helper()
 	if n := len(c.Rings()); n != 1 {
-		t.Fatalf("%d runtimes", n)
+		t.Fatalf("got %d runtimes, want 1", n)
 	}
 	var b bytes.Buffer
 	if err := c.Rings()[0].WriteTrace(&b, last); err != nil {
@@ -148,7 +148,7 @@ func lossOf(r *reader.Recording, cause string) uint64 {
 	return 0
 }
 
-// coreFound is what is in the trace of a core.
+// coreFound is the content of a core's trace.
 type coreFound struct {
 	events    []string
 	recording *reader.Recording
@@ -188,20 +188,21 @@ func TestCoreIsReadAsWritten(t *testing.T) {
 	}
 	got := readCoreTrace(t, traceOf(t, c, 0))
 	if fmt.Sprint(got.events) != fmt.Sprint(want) {
-		t.Errorf("events\n%q, want\n%q", got.events, want)
+		t.Errorf("got events\n%q, want\n%q", got.events, want)
 	}
 	r := got.recording
 	if r.Process.PID != 77 || r.Process.Exe != "/bin/program" || r.Process.Mode != "record" || len(r.Losses) > 0 ||
 		len(r.Objects) != 1 || r.Objects[0].Count != 5 || len(r.Threads) != 1 || r.Threads[0].Name != "worker" || r.Clock.Frequency != 1e9 {
-		t.Errorf("the recording is %+v", r)
+		t.Errorf("wrong recording metadata: %+v", r)
 	}
-	// A microsecond is 1000 ticks: from the latest record on, the newer chunk.
+	// A microsecond is 1000 ticks. Counted back from the latest record, it covers only the
+	// newer chunk.
 	if got := readCoreTrace(t, traceOf(t, c, time.Microsecond)); fmt.Sprint(got.events) != fmt.Sprint(want[1:]) {
-		t.Errorf("the last microsecond: %q", got.events)
+		t.Errorf("wrong events of the last microsecond: %q", got.events)
 	}
 }
 
-// A program with the runtime linked in and preloaded has two; one that recorded
+// If the recorder is both linked in and preloaded, a core has two runtimes. A runtime that recorded
 // nothing does not count.
 func TestCoreOfTwoRuntimes(t *testing.T) {
 	fake := newFakeCore()
@@ -213,17 +214,17 @@ func TestCoreOfTwoRuntimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(c.Rings()); n != 2 {
-		t.Fatalf("%d runtimes", n)
+		t.Fatalf("got %d runtimes, want 2", n)
 	}
 	for _, rings := range c.Rings() {
 		var b bytes.Buffer
 		if err := rings.WriteTrace(&b, 0); err != nil || b.Len() < 500 {
-			t.Errorf("%d bytes, %v", b.Len(), err)
+			t.Errorf("got %d bytes, error %v", b.Len(), err)
 		}
 	}
 }
 
-// What is not as it should be is left out and counted, and the rest is there.
+// Damaged parts are omitted and counted as losses. The rest is recovered.
 func TestCoreWithDamage(t *testing.T) {
 	le := binary.LittleEndian
 	for _, test := range []struct {
@@ -267,10 +268,10 @@ func TestCoreWithDamage(t *testing.T) {
 			}
 			got := readCoreTrace(t, traceOf(t, c, 0))
 			if len(got.events) != test.events {
-				t.Errorf("events %q, want %d", got.events, test.events)
+				t.Errorf("got events %q, want %d", got.events, test.events)
 			}
 			if n := lossOf(got.recording, test.cause); test.cause != "" && n == 0 || test.cause == "" && len(got.recording.Losses) > 0 {
-				t.Errorf("losses %v, want %q", got.recording.Losses, test.cause)
+				t.Errorf("got losses %v, want %q", got.recording.Losses, test.cause)
 			}
 		})
 	}
@@ -303,17 +304,17 @@ func TestCoreThatCannotBeRead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fake := newFakeCore()
-			fake.bytes() // makes what is damaged
+			fake.bytes() // compute the fields that the test damages
 			test.damage(fake)
 			data := fake.bytes()
 			if _, err := openFake(t, data); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v, want %q", err, test.want)
+				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
 	}
 }
 
-// Wherever a core is cut off, there is a trace of what is there, or an error.
+// A core truncated anywhere yields a trace of what is there, or an error.
 func TestCoreCutOff(t *testing.T) {
 	data := newFakeCore().bytes()
 	traces := 0
@@ -321,26 +322,27 @@ func TestCoreCutOff(t *testing.T) {
 		c, err := readCore("core", bytes.NewReader(data[:n]), int64(n))
 		if err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) && !strings.Contains(err.Error(), "core: ") {
-				t.Errorf("at %d: %v", n, err)
+				t.Errorf("cut off at %d: %v", n, err)
 			}
 			continue
 		}
 		traces++
 		if !c.Cut() {
-			t.Errorf("at %d of %d bytes nothing seems to be missing", n, len(data))
+			t.Errorf("cut off at %d of %d bytes: no loss reported", n, len(data))
 		}
 		got := readCoreTrace(t, traceOf(t, c, 0))
 		if lossOf(got.recording, "chunk-not-in-core") == 0 {
-			t.Errorf("at %d: losses %v", n, got.recording.Losses)
+			t.Errorf("cut off at %d: got losses %v", n, got.recording.Losses)
 		}
 	}
 	if traces == 0 {
-		t.Error("nothing of any")
+		t.Error("no truncated core yielded a trace")
 	}
 }
 
 func FuzzCore(f *testing.F) {
-	// Zeros at the end are not worth mutating: one chunk, which ends early.
+	// Fuzz a small core: mutating the zeros at its end is useless. It has one chunk, which is
+	// short.
 	small := func() *fakeCore {
 		c := newFakeCore()
 		c.segments = 5
@@ -371,10 +373,10 @@ func FuzzCore(f *testing.F) {
 				if rings.WriteTrace(&b, last) != nil {
 					continue
 				}
-				// Records are of one size in rings and traces, but for what a clock that
-				// steps back takes; and each is there once for each root.
+				// Records have the same size in rings and traces, except after a
+				// backward clock step. Each can appear once per root.
 				if b.Len() > 1<<16+4*len(data)*maxRoots {
-					t.Errorf("%d bytes of a core of %d", b.Len(), len(data))
+					t.Errorf("got a trace of %d bytes from a core of %d", b.Len(), len(data))
 				}
 			}
 		}

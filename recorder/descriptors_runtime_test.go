@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// kernels are commands that run a program as on this kernel, and as on one before 6.9,
-// where a thread cannot be named by a descriptor.
+// kernels are commands that run a program as on this kernel, and as on one before 6.9, where
+// pidfd_open does not work on threads.
 func kernels(t *testing.T) map[string][]string {
 	older := compileWith(t, "older", []string{"testdata/older.c"})
 	return map[string][]string{
@@ -31,13 +31,14 @@ func kernels(t *testing.T) map[string][]string {
 	}
 }
 
-// variant is a program with the recorder preloaded, or linked in where there is no library.
+// variant is a program for the preloaded recorder, or with the recorder linked in if library is
+// nil.
 type variant struct {
 	program string
 	library *Library
 }
 
-// variants build a program for both.
+// variants builds a program both ways.
 func variants(t *testing.T, source string) map[string]variant {
 	l := library(t)
 	linked := buildProgram(t, "clang-19", source, "-O2", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
@@ -47,8 +48,8 @@ func variants(t *testing.T, source string) map[string]variant {
 	}
 }
 
-// A program that closes all descriptors, or puts its own in their places, has its files
-// to itself, and the recorder loses nothing and can be reached.
+// If a program closes all descriptors or reuses their numbers, its files stay intact, and the
+// recorder loses nothing and can still be controlled.
 func TestClosedDescriptors(t *testing.T) {
 	kernels := kernels(t)
 	for variant, f := range variants(t, "descriptors.c") {
@@ -85,26 +86,26 @@ func TestClosedDescriptors(t *testing.T) {
 					for !strings.Contains(said, "header") {
 						line, err := lines.ReadString('\n')
 						if err != nil {
-							t.Fatalf("the program says %q, %v\n%s", said, err, &stderr)
+							t.Fatalf("the program printed %q, %v\n%s", said, err, &stderr)
 						}
 						said += line
 					}
 					if !strings.HasSuffix(said, want) {
-						t.Errorf("the program says %q, want %q", said, want)
+						t.Errorf("the program printed %q, want %q", said, want)
 					}
 					reach(t, cmd.Process.Pid)
 					stdin.Close()
 					io.Copy(io.Discard, lines)
 					if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
-						t.Errorf("the program ends with %v and %q", err, &stderr)
+						t.Errorf("the program ended with %v and %q", err, &stderr)
 					}
 					got := entries(t, f.program, []string{filepath.Join(dir, "trace")})
 					if got["work"] != 30000 {
-						t.Errorf("calls %v", got)
+						t.Errorf("wrong calls: %v", got)
 					}
 					for _, file := range []string{"db.dat", "my.log"} {
 						if data, err := os.ReadFile(filepath.Join(dir, file)); err != nil || len(data) > 19 {
-							t.Errorf("%s has %q, %v", file, data, err)
+							t.Errorf("%s: got %q, error %v", file, data, err)
 						}
 					}
 				})
@@ -113,7 +114,7 @@ func TestClosedDescriptors(t *testing.T) {
 	}
 }
 
-// Clients of a program get to the program, whatever number its socket has.
+// A program's own socket clients reach the program, whatever descriptor number its socket has.
 func TestOwnClients(t *testing.T) {
 	kernels := kernels(t)
 	for variant, f := range variants(t, "descriptors.c") {
@@ -124,11 +125,11 @@ func TestOwnClients(t *testing.T) {
 					args := slices.Concat(command, []string{f.program, "serve", strconv.Itoa(place)})
 					out, _, traces := recordProgram(t, f.library, "control=1", args[0], args[1:]...)
 					if out != "bad 0 of 200\n" {
-						t.Errorf("the program says %q", out)
+						t.Errorf("the program printed %q", out)
 					}
-					// The process is what older became.
+					// This is the process that older became by exec.
 					if got := entries(t, f.program, traces); got["work"] < 200 {
-						t.Errorf("calls %v", got)
+						t.Errorf("wrong calls: %v", got)
 					}
 				})
 			}
@@ -136,11 +137,11 @@ func TestOwnClients(t *testing.T) {
 	}
 }
 
-// askAs asks a process as another user, and returns the answer as it comes.
+// askAs sends a request as another user and returns the raw answer.
 func askAs(pid, user int, line string) string {
 	answers := make(chan string)
 	go func() {
-		// The thread is the user's from here on, and ends with the goroutine.
+		// Change the user of this thread only. The thread ends with the goroutine.
 		runtime.LockOSThread()
 		if _, _, err := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(user), uintptr(user), uintptr(user)); err != 0 {
 			answers <- err.Error()
@@ -161,8 +162,8 @@ func askAs(pid, user int, line string) string {
 	return <-answers
 }
 
-// A process that gives up its rights is controlled by who it was and by who it is, and by
-// no other; what it opened before stays open.
+// After a process drops privileges, its old and new users can control it and others cannot. Its
+// open files stay open.
 func TestDroppedPrivileges(t *testing.T) {
 	needOtherUsers(t)
 	for variant, f := range variants(t, "privileges.c") {
@@ -187,12 +188,12 @@ func TestDroppedPrivileges(t *testing.T) {
 					t.Fatal(err)
 				}
 				if line, err := bufio.NewReader(stdout).ReadString('\n'); line != "ready\n" {
-					t.Fatalf("the program says %q, %v", line, err)
+					t.Fatalf("the program printed %q, %v", line, err)
 				}
 				pid := cmd.Process.Pid
 				for user, want := range map[int]string{0: `"ok":true`, nobody: `"ok":true`, 12345: "only the user of the process and root"} {
 					if answer := askAs(pid, user, "status"); !strings.Contains(answer, want) {
-						t.Errorf("user %d: %s", user, answer)
+						t.Errorf("user %d: wrong answer %s", user, answer)
 					}
 				}
 				stdin.Close()
@@ -200,7 +201,7 @@ func TestDroppedPrivileges(t *testing.T) {
 					t.Error(err)
 				}
 				if got := entries(t, f.program, []string{dir + "/trace"}); got["work"] != 20000 {
-					t.Errorf("calls %v", got)
+					t.Errorf("wrong calls: %v", got)
 				}
 			})
 		}

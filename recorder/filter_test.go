@@ -13,7 +13,7 @@ import (
 
 const instrumented = "../testdata/kvserver"
 
-// chosen reads a filter file back: for each object its functions.
+// chosen parses a filter file into the functions of each object.
 func chosen(t *testing.T, text string) (objects map[string]map[int]bool, off bool) {
 	t.Helper()
 	objects = make(map[string]map[int]bool)
@@ -36,7 +36,7 @@ func chosen(t *testing.T, text string) (objects map[string]map[int]bool, off boo
 		from, err1 := strconv.Atoi(first)
 		to, err2 := strconv.Atoi(last)
 		if err1 != nil || err2 != nil || ids == nil || isRange && from >= to {
-			t.Fatalf("line %q", line)
+			t.Fatalf("invalid line %q", line)
 		}
 		for id := from; id <= to; id++ {
 			ids[id] = true
@@ -65,10 +65,10 @@ func TestFilterChoosesByName(t *testing.T) {
 		objects, off := chosen(t, out.String())
 		ids := objects[RealPath(instrumented)]
 		if off != (f.Func != nil) {
-			t.Errorf("%v: default off is %v", f, off)
+			t.Errorf("%v: got default off %v", f, off)
 		}
 		if len(objects) != 1 {
-			t.Fatalf("%v: objects are %v", f, objects)
+			t.Fatalf("%v: got objects %v", f, objects)
 		}
 		want := 0
 		for _, fn := range table.Map().Functions {
@@ -78,16 +78,16 @@ func TestFilterChoosesByName(t *testing.T) {
 				want++
 			}
 			if ids[int(fn.ID)] != keep {
-				t.Errorf("%v: %s is %v", f, name, !keep)
+				t.Errorf("%v: %s: got %v, want %v", f, name, !keep, keep)
 			}
 		}
 		if kept != want || len(ids) != want {
-			t.Errorf("%v: %d kept, %d written, want %d", f, kept, len(ids), want)
+			t.Errorf("%v: got %d functions kept and %d written, want %d", f, kept, len(ids), want)
 		}
 	}
 }
 
-// The runtime knows objects by their files, not by links to these.
+// The runtime knows objects by their files, not by symbolic links to them.
 func TestFilterNamesFiles(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(RealPath(instrumented), link); err != nil {
@@ -99,6 +99,6 @@ func TestFilterNamesFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if objects, _ := chosen(t, out.String()); len(objects) != 1 || len(objects[RealPath(instrumented)]) == 0 {
-		t.Errorf("objects are %v", objects)
+		t.Errorf("got objects %v", objects)
 	}
 }

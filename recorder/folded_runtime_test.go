@@ -39,7 +39,7 @@ func checkForest(t *testing.T, program, output, path string) {
 	got := map[string]int64{}
 	for _, e := range edges.Report(reader.Clock{}).Edges {
 		if e.Caller == reader.Folded {
-			t.Errorf("%d calls of %s are of any caller", e.Count, symbolize.Label(table, e.Callee))
+			t.Errorf("%d calls of %s have no caller", e.Count, symbolize.Label(table, e.Callee))
 		}
 		got["edge;"+symbolize.Label(table, e.Caller)+";"+symbolize.Label(table, e.Callee)] += int64(e.Count)
 	}
@@ -48,21 +48,22 @@ func checkForest(t *testing.T, program, output, path string) {
 		name := symbolize.Label(table, row.Func)
 		got["calls;"+name] += int64(row.Count + row.Open)
 		self += row.Self.Lo
-		// The program measures just inside and outside of its functions.
+		// The program measures its times just inside and just outside the functions.
 		inner, timed := want["inner;"+name]
 		slack := int64(100 * (row.Count + row.Open))
 		if total := int64(row.Total.Lo); timed && (total < inner-slack || total > want["outer;"+name]+slack) {
-			t.Errorf("outermost calls of %s took %d ticks, and between %d and %d by the program", name, total, inner, want["outer;"+name])
+			t.Errorf("outermost calls of %s: got %d ticks, want %d to %d as the program measured", name, total, inner, want["outer;"+name])
 		}
 	}
 	for key, n := range want {
 		kind, _, _ := strings.Cut(key, ";")
 		if kind == "calls" && got[key] != n || kind == "edge" && stats.Truncated == 0 && got[key] != n {
-			t.Errorf("%s: %d, and there were %d", key, got[key], n)
+			t.Errorf("%s: got %d, want %d", key, got[key], n)
 		}
 	}
 
-	// The times of outermost calls, and the tree of paths, say how much time there was.
+	// Total self time must equal both the time of outermost calls and the time in the tree of
+	// paths.
 	r := trace.Recording(0)
 	var outermost, inTree, folded, beyond uint64
 	paths := 0
@@ -77,8 +78,9 @@ func checkForest(t *testing.T, program, output, path string) {
 			}
 			spent[path.Parent] -= spent[j]
 		}
-		// A signal that arrives while a call ends, after the clock was read, makes calls of the
-		// handler end later than their caller, whose self time is then 0 instead of less.
+		// If a signal arrives while a call ends, after the clock was read, the handler's
+		// calls end later than their caller. The caller's self time is then set to 0
+		// instead of a negative value.
 		for j := range p.Folds {
 			if f := &p.Folds[j]; f.Inside > f.Total+f.OpenTotal {
 				beyond += f.Inside - f.Total - f.OpenTotal
@@ -97,18 +99,18 @@ func checkForest(t *testing.T, program, output, path string) {
 		}
 	}
 	if self != outermost+beyond || inTree != outermost {
-		t.Errorf("%d ticks of self time, %d in the tree, and outermost calls took %d; calls took %d longer than their callers", self, inTree, outermost, beyond)
+		t.Errorf("got %d ticks of self time, %d in the tree, %d in outermost calls; calls took %d longer than their callers", self, inTree, outermost, beyond)
 	}
 	if paths != profileMaxPaths || folded < 500_000 || folded != stats.Folded {
-		t.Errorf("%d paths; %d calls have others by the tree, %d by functions", paths, folded, stats.Folded)
+		t.Errorf("got %d paths; folded calls: %d in the tree, %d by function", paths, folded, stats.Folded)
 	}
 	for _, l := range r.Losses {
-		t.Errorf("%d lost: %s", l.Count, l.Cause)
+		t.Errorf("unexpected loss: %d, %s", l.Count, l.Cause)
 	}
 }
 
-// Calls that have no path of their own still count for their functions and callers, to the
-// tick: in files that the program writes, under an observer, and killed in the middle.
+// Calls without a path of their own still count for their function and caller, to the tick: in
+// files that the program writes, under an observer, and in a process that is killed.
 func TestProfileOfMorePathsThanFit(t *testing.T) {
 	const calls = "1000000"
 	for name, f := range variants(t, "forest.c") {

@@ -15,15 +15,15 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// hooks are the flags by which gcc instruments. Calls that become loops or are inlined
-// have no __fentry__.
+// hooks are the flags that make GCC instrument functions. With __fentry__, calls that become loops
+// or are inlined would not be recorded.
 var hooks = map[string][]string{
 	"functions": {"-finstrument-functions"},
 	"fentry":    {"-pg", "-mfentry", "-minstrument-return=call", "-fno-inline", "-fno-optimize-sibling-calls"},
 }
 
-// buildHooked compiles a program of testdata with gcc. What instruments is not for
-// the linker, which would add gprof's start files.
+// buildHooked compiles a program of testdata with GCC. The flags in compile are not passed to the
+// linker, because -pg would add gprof's start files.
 func buildHooked(t *testing.T, source string, compile []string, link ...string) string {
 	t.Helper()
 	testenv.Need(t, "gcc")
@@ -41,7 +41,7 @@ func buildHooked(t *testing.T, source string, compile []string, link ...string) 
 	return program
 }
 
-// named gives numbers by id the names of a recording's functions.
+// named converts numbers by function ID to numbers by function name.
 func named(t *testing.T, r *reader.Recording, byID map[reader.FuncID]uint64) map[string]int64 {
 	t.Helper()
 	names, missing, err := symbolize.LoadRecorded(r.Objects, r.Addresses, nil, symbolize.Search{})
@@ -58,7 +58,7 @@ func named(t *testing.T, r *reader.Recording, byID map[reader.FuncID]uint64) map
 	return m
 }
 
-// sums are the calls of a recording that were counted or profiled.
+// sums returns the calls that a recording counted or profiled, by function.
 func sums(r *reader.Recording) map[reader.FuncID]uint64 {
 	n := map[reader.FuncID]uint64{}
 	for _, c := range r.Counters {
@@ -72,8 +72,8 @@ func sums(r *reader.Recording) map[reader.FuncID]uint64 {
 	return n
 }
 
-// Every mode has exactly the calls that a program counted, which gcc instrumented in
-// either way; and the program computes the same.
+// With either kind of GCC instrumentation, every mode has exactly the calls that the program
+// counted, and the program prints the same as unrecorded.
 func TestHooks(t *testing.T) {
 	l := library(t)
 	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
@@ -82,7 +82,7 @@ func TestHooks(t *testing.T) {
 			t.Run(way+strings.Join(o, ""), func(t *testing.T) {
 				preload, link := &l, slices.Clone(o)
 				if way == "fentry" {
-					preload, link = nil, append(link, archive...) // nobody else has __return__
+					preload, link = nil, append(link, archive...) // only the recorder defines __return__
 				}
 				program := buildHooked(t, "program.c", slices.Concat(flags, o), link...)
 				plain, err := exec.Command(program).Output()
@@ -93,7 +93,7 @@ func TestHooks(t *testing.T) {
 				for _, options := range []string{"mode=record", "mode=record,stream=0,ring=4194304", "mode=count", "mode=profile"} {
 					out, stderr, traces := recordProgram(t, preload, options, program)
 					if out != string(plain) || stderr != "" || len(traces) != 1 {
-						t.Fatalf("%s: the program says\n%s%s\nwithout the recorder\n%s%v", options, out, stderr, plain, traces)
+						t.Fatalf("%s: the program printed\n%s%s\nwithout the recorder\n%s%v", options, out, stderr, plain, traces)
 					}
 					f := readTrace(t, traces[0])
 					calls := f.calls
@@ -101,7 +101,7 @@ func TestHooks(t *testing.T) {
 						calls = sums(f.recording)
 					}
 					if got := named(t, f.recording, calls); !maps.Equal(got, want) {
-						t.Errorf("%s: the trace has %v, the program counted %v", options, got, want)
+						t.Errorf("%s: got calls %v, want %v as the program counted", options, got, want)
 					}
 				}
 			})
@@ -109,7 +109,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// Ids are dense: of functions with sleds first, of the others as they are met.
+// IDs are dense: functions with sleds come first, then others in the order of their first calls.
 func TestHooksAndSledsTogether(t *testing.T) {
 	l := library(t)
 	testenv.Need(t, "clang-22")
@@ -127,18 +127,18 @@ func TestHooksAndSledsTogether(t *testing.T) {
 	f := readTrace(t, traces[0])
 	want := map[string]int64{"call_hooked": 100, "main": 1, "hooked": 100, "inner": 200, "hooked_callback": 100, "called_back": 100}
 	if got := named(t, f.recording, f.calls); !maps.Equal(got, want) {
-		t.Errorf("the trace has %v, and the calls were %v", got, want)
+		t.Errorf("got calls %v, want %v", got, want)
 	}
 	if n := len(f.recording.Addresses); n != len(want) {
-		t.Errorf("%d addresses of %d functions", n, len(want))
+		t.Errorf("got %d addresses, want %d", n, len(want))
 	}
 	if f.unmatched+f.orphan != 0 {
-		t.Errorf("%d exits and %d entries without their other half", f.unmatched, f.orphan)
+		t.Errorf("%d exits without entry, %d calls without exit", f.unmatched, f.orphan)
 	}
 }
 
-// An exit after a longjmp is of the function that returns, not of those that were left;
-// and one of a tail call comes before it.
+// After a longjmp, an exit belongs to the function that returns, not to those that were left. The
+// exit of a tail call comes before it.
 func TestHooksFindTheFunctionThatReturns(t *testing.T) {
 	l := library(t)
 	archive := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
@@ -170,13 +170,13 @@ func TestHooksFindTheFunctionThatReturns(t *testing.T) {
 			left = 667
 		}
 		if out[name] != n-left {
-			t.Errorf("%s was entered %d times and left %d times, of which %d by longjmp", name, n, out[name], left)
+			t.Errorf("%s: got %d entries and %d exits; longjmp left %d calls", name, n, out[name], left)
 		}
 	}
 }
 
-// Exceptions end calls: with -finstrument-functions by an exit like any other, with
-// __return__ by none, which those of their callers do not suffer from.
+// Exceptions end calls. With -finstrument-functions, the call has a normal exit. With __return__ it
+// has none, and the callers' exits still match.
 func TestExceptionsThroughHooks(t *testing.T) {
 	l := library(t)
 	testenv.Need(t, "g++")
@@ -197,7 +197,7 @@ func TestExceptionsThroughHooks(t *testing.T) {
 			for _, options := range []string{"mode=record", "mode=count", "mode=profile"} {
 				out, stderr, traces := recordProgram(t, nil, options, program)
 				if stderr != "" || len(traces) != 1 {
-					t.Fatalf("%s: %d traces; %s", options, len(traces), stderr)
+					t.Fatalf("%s: got %d traces; stderr: %s", options, len(traces), stderr)
 				}
 				f := readTrace(t, traces[0])
 				calls := f.calls
@@ -207,11 +207,11 @@ func TestExceptionsThroughHooks(t *testing.T) {
 				got := named(t, f.recording, calls)
 				for name, n := range counted(t, out) {
 					if got[name] != n {
-						t.Errorf("%s: %d calls of %s, want %d", options, got[name], name, n)
+						t.Errorf("%s: got %d calls of %s, want %d", options, got[name], name, n)
 					}
 				}
 				if way == "functions" && f.unmatched+f.orphan > 0 || f.backwards > 0 {
-					t.Errorf("%s: %d exits without entry, %d calls without exit, %d steps back", options, f.unmatched, f.orphan, f.backwards)
+					t.Errorf("%s: %d exits without entry, %d calls without exit, %d backward time steps", options, f.unmatched, f.orphan, f.backwards)
 				}
 			}
 		})

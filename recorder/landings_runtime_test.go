@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// tree is what calls a trace has: how many by path, and by how they ended.
+// tree counts the calls of a trace by path and by how they ended.
 type tree struct {
 	name  func(reader.FuncID) string
 	paths map[string]int
@@ -41,7 +41,7 @@ func (tr *tree) Calls(b *calls.Batch) error {
 
 func (tr *tree) Merge(*tree) {}
 
-// treeOf rebuilds the calls of a trace. Functions of objects without a map of sleds are
+// treeOf rebuilds the calls of a trace. Functions of objects without an instrumentation map are
 // named by their addresses.
 func treeOf(t *testing.T, program, path string) (*tree, *calls.Stats) {
 	t.Helper()
@@ -75,8 +75,8 @@ func treeOf(t *testing.T, program, path string) (*tree, *calls.Stats) {
 	return tr, stats
 }
 
-// buildLandings compiles testdata/landings.cc, for the preloaded recorder or with link
-// flags of another way to get it.
+// buildLandings compiles testdata/landings.cc for the preloaded recorder, or with link flags that
+// add it in another way.
 func buildLandings(t *testing.T, compiler string, flags ...string) string {
 	t.Helper()
 	testenv.Need(t, compiler)
@@ -88,7 +88,7 @@ func buildLandings(t *testing.T, compiler string, flags ...string) string {
 	return program
 }
 
-// The calls of testdata/landings.cc by path, and how many are left.
+// The calls of testdata/landings.cc by path.
 var (
 	requestPaths = map[string]int{
 		"serve": 1, "serve;request": 1000, "serve;request;parse": 1000, "serve;request;parse;check": 1000,
@@ -123,7 +123,8 @@ func divePaths() map[string]int {
 	return paths
 }
 
-// checkLandings runs the program in one way and compares its calls.
+// checkLandings runs one scenario of the program and compares its calls. left is how many of them
+// exceptions or longjmp leave.
 func checkLandings(t *testing.T, preload *Library, program, options, what string, want map[string]int, left int) {
 	t.Helper()
 	plain, err := exec.Command(program, what).Output()
@@ -132,27 +133,27 @@ func checkLandings(t *testing.T, preload *Library, program, options, what string
 	}
 	out, stderr, traces := recordProgram(t, preload, options, program, what)
 	if out != string(plain) || stderr != "" || len(traces) != 1 {
-		t.Fatalf("%s: %d traces; the program says %q, %s; without the recorder %q", what, len(traces), out, stderr, plain)
+		t.Fatalf("%s: got %d traces; the program printed %q, %s; without the recorder %q", what, len(traces), out, stderr, plain)
 	}
 	got, stats := treeOf(t, program, traces[0])
 	for path := range want {
 		if got.paths[path] != want[path] {
-			t.Errorf("%s: %d calls of %s, want %d", what, got.paths[path], path, want[path])
+			t.Errorf("%s: got %d calls of %s, want %d", what, got.paths[path], path, want[path])
 		}
 	}
 	for path, n := range got.paths {
 		if want[path] == 0 {
-			t.Errorf("%s: %d calls of %s, where there are none", what, n, path)
+			t.Errorf("%s: got %d calls of %s, want none", what, n, path)
 		}
 	}
 	if got.ends[calls.Left] != left || got.ends[calls.Inferred]+got.ends[calls.Truncated] != 0 || stats.Unmatched != 0 {
-		t.Errorf("%s: %d calls were left, want %d; %d without exit, %d open, %d exits without entry", what,
+		t.Errorf("%s: got %d calls left, want %d; %d without exit, %d open, %d exits without entry", what,
 			got.ends[calls.Left], left, got.ends[calls.Inferred], got.ends[calls.Truncated], stats.Unmatched)
 	}
 }
 
-// Calls that an exception or longjmp leaves end there, and what is called on the way is in
-// the call that calls it. llvm-xray reads the same.
+// Calls that an exception or longjmp leaves end at that moment, and calls made during unwinding
+// belong to their real caller. llvm-xray reads the same calls.
 func TestLandings(t *testing.T) {
 	l := library(t)
 	for _, clang := range []string{"clang++-14", "clang++-19", "clang++-22"} {
@@ -170,7 +171,7 @@ func TestLandings(t *testing.T) {
 	}
 }
 
-// Linked in, the recorder comes before the unwinder as well.
+// The recorder intercepts the unwinder when linked in, too.
 func TestLandingsLinkedIn(t *testing.T) {
 	l := library(t)
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive")
@@ -178,8 +179,8 @@ func TestLandingsLinkedIn(t *testing.T) {
 	checkLandings(t, nil, program, "mode=record", "recursion", divePaths(), 150)
 }
 
-// What is not recorded is not left: deeper calls in depth mode, functions of a filter.
-// Calls that are left stay, however short they are.
+// Calls that are not recorded do not count as left: those below the limit of depth mode and those
+// that a filter omits. Pruning keeps calls that are left, however short.
 func TestLandingsInOtherModes(t *testing.T) {
 	l := library(t)
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps")
@@ -190,35 +191,35 @@ func TestLandingsInOtherModes(t *testing.T) {
 	for what, want := range map[string]map[string]int{"exceptions": requestPaths, "longjmp": jumpPaths, "handler": landings[4].paths} {
 		_, stderr, traces := recordProgram(t, &l, "mode=profile", program, what)
 		if stderr != "" || len(traces) != 1 {
-			t.Fatalf("%s: %d traces; %s", what, len(traces), stderr)
+			t.Fatalf("%s: got %d traces; stderr: %s", what, len(traces), stderr)
 		}
 		got, _ := profiled(t, program, traces[0])
 		for path, n := range want {
 			if got[path] != int64(n) {
-				t.Errorf("profile of %s: %d calls of %s, want %d", what, got[path], path, n)
+				t.Errorf("profile of %s: got %d calls of %s, want %d", what, got[path], path, n)
 			}
 		}
 		if len(got) != len(want) {
-			t.Errorf("profile of %s: %d paths, want %d", what, len(got), len(want))
+			t.Errorf("profile of %s: got %d paths, want %d", what, len(got), len(want))
 		}
 	}
 	program = buildLandings(t, "clang++-22", append(prunable, "-fxray-instrument", "-fno-xray-link-deps")...)
 	_, _, traces := recordProgram(t, &l, "mode=prune,threshold=1000000000", program, "exceptions")
 	got, stats := treeOf(t, program, traces[0])
 	if got.ends[calls.Left] != 300 || got.ends[calls.Inferred] != 0 || stats.Unmatched != 0 || got.depth != 5 && got.depth != 4 {
-		t.Errorf("pruned: %v, %d exits without entry, depth %d", got.ends, stats.Unmatched, got.depth)
+		t.Errorf("pruned: got calls by end %v, %d exits without entry, depth %d", got.ends, stats.Unmatched, got.depth)
 	}
 }
 
-// divesTo is divePaths down to a depth.
+// divesTo returns divePaths cut off at a depth.
 func divesTo(depth int) map[string]int {
 	paths := divePaths()
 	maps.DeleteFunc(paths, func(path string, _ int) bool { return strings.Count(path, ";") >= depth })
 	return paths
 }
 
-// With gcc's -finstrument-functions, exceptions end calls by hooks, but longjmp does not;
-// with __return__, neither does.
+// With -finstrument-functions, the hooks end calls that an exception leaves, but not those that
+// longjmp leaves. With __return__, hooks end neither.
 func TestLandingsThroughHooks(t *testing.T) {
 	l := library(t)
 	for way, left := range map[string]map[string]int{
@@ -242,8 +243,8 @@ func TestLandingsThroughHooks(t *testing.T) {
 	}
 }
 
-// Stacks that take turns in a thread: nothing crashes, and every entry is there. Where a
-// thread ends in the middle of its calls, the one that does not clean up is left open.
+// If a thread switches between stacks, nothing crashes and every entry is recorded. If a thread
+// ends inside its calls, the one that does not clean up stays open.
 func TestLandingsOnOtherStacks(t *testing.T) {
 	l := library(t)
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps")
@@ -260,29 +261,29 @@ func TestLandingsOnOtherStacks(t *testing.T) {
 		for _, options := range []string{"mode=record", "mode=prune,threshold=1000000", "mode=depth,depth=2", "mode=profile", "mode=count"} {
 			out, stderr, traces := recordProgram(t, &l, options, program, what)
 			if out != string(plain) || stderr != "" {
-				t.Errorf("%s, %s: %q, %s; without the recorder %q", what, options, out, stderr, plain)
+				t.Errorf("%s, %s: the program printed %q, %s; without the recorder %q", what, options, out, stderr, plain)
 			}
 			if options != "mode=record" {
 				continue
 			}
 			if got := entries(t, program, traces); !maps.Equal(got, want) {
-				t.Errorf("%s: the trace has %v, the calls were %v", what, got, want)
+				t.Errorf("%s: got calls %v, want %v", what, got, want)
 			}
 		}
 	}
 }
 
-// The tests before find a recorder that notes no landings.
+// A runtime that records no landings fails the tests above.
 func TestLandingsFindWhatIsMissing(t *testing.T) {
 	archive := buildArchive(t, edit{"landings.c", "	if (ours)\n		xr_land(unwinder.cfa(c), XR_LEFT_BY_UNWINDING);\n", ""})
 	program := buildLandings(t, "clang++-22", "-fxray-instrument", "-fno-xray-link-deps", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive")
 	_, _, traces := recordProgram(t, nil, "mode=record", program, "exceptions")
 	if got, _ := treeOf(t, program, traces[0]); got.ends[calls.Inferred] == 0 || got.depth < 100 {
-		t.Errorf("calls end by %v, and are %d deep", got.ends, got.depth)
+		t.Errorf("got calls by end %v and depth %d; the broken runtime passed", got.ends, got.depth)
 	}
 }
 
-// Panics of Rust that are caught.
+// Caught panics of Rust.
 func TestLandingsOfRust(t *testing.T) {
 	if _, err := exec.LookPath("rustc"); err != nil {
 		t.Skip("rustc is not on PATH")
@@ -292,11 +293,11 @@ func TestLandingsOfRust(t *testing.T) {
 	cmd := exec.Command("rustc", "-O", "-g", "-Z", "instrument-xray=always", "-o", program, "testdata/panics.rs")
 	cmd.Env = append(os.Environ(), "RUSTC_BOOTSTRAP=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("rustc does not instrument: %s", out)
+		t.Skipf("rustc does not support XRay: %s", out)
 	}
 	_, stderr, traces := recordProgram(t, &l, "mode=record", program)
 	if stderr != "" || len(traces) != 1 {
-		t.Fatalf("%d traces; %s", len(traces), stderr)
+		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 	}
 	got, stats := treeOf(t, program, traces[0])
 	sums := map[string]int{}
@@ -313,15 +314,15 @@ func TestLandingsOfRust(t *testing.T) {
 		"<panics::Guard as core::ops::drop::Drop>::drop in panics::request": 3000,
 	} {
 		if sums[name] != want {
-			t.Errorf("%d calls of %s, want %d; all are %v", sums[name], name, want, sums)
+			t.Errorf("got %d calls of %s, want %d; all calls: %v", sums[name], name, want, sums)
 		}
 	}
 	if got.ends[calls.Left] < 600 || got.ends[calls.Inferred] != 0 || stats.Unmatched != 0 {
-		t.Errorf("calls end by %v, %d exits without entry", got.ends, stats.Unmatched)
+		t.Errorf("got calls by end %v, %d exits without entry", got.ends, stats.Unmatched)
 	}
 }
 
-// Exceptions through coroutines of C++20.
+// Exceptions in C++20 coroutines.
 func TestLandingsOfCoroutines(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	l := library(t)

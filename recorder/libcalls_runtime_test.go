@@ -19,10 +19,10 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// libcall is what a trace has of a function.
+// libcall is what a trace has about calls of a function.
 type libcall struct {
 	calls, left int
-	args        []string // the arguments of each call, if they are small
+	args        []string // the small arguments of each call
 	results     []int64  // of each call that has one
 }
 
@@ -33,7 +33,7 @@ func (c *libcall) sum() (sum int64) {
 	return sum
 }
 
-// libcalls collects calls of all functions of traces, and the names of descriptors.
+// libcalls holds the calls of all functions of some traces, and the names of descriptors.
 type libcalls struct {
 	names symbolize.Names
 	by    map[string]*libcall
@@ -100,14 +100,14 @@ func readLibcalls(t *testing.T, traces ...string) *libcalls {
 	return l
 }
 
-// callRun is a program with calls of libc, and how to record these.
+// callRun is a program that calls libc, and the libraries to preload for recording these calls.
 type callRun struct {
 	program string
 	preload []string
 }
 
-// callRuns are ways to record calls of libc: preloaded, with the recorder linked in, and
-// linked in, dynamic and static.
+// callRuns are the ways to record calls of libc: preloaded, or linked into a dynamic or static
+// program.
 func callRuns(t *testing.T) map[string]callRun {
 	l := library(t)
 	var preloads []string
@@ -124,8 +124,8 @@ func callRuns(t *testing.T) map[string]callRun {
 	}
 }
 
-// run runs the program with and without the recorder, whose output has to be the same, and
-// returns the calls.
+// run runs the program with and without the recorder, checks that it prints the same, and returns
+// the calls.
 func (r callRun) run(t *testing.T, options string, args ...string) *libcalls {
 	t.Helper()
 	work := t.TempDir()
@@ -146,7 +146,7 @@ func (r callRun) run(t *testing.T, options string, args ...string) *libcalls {
 		t.Fatalf("%v\n%s%s", err, recorded, &errs)
 	}
 	if string(recorded) != string(plain) {
-		t.Errorf("recorded, the program says\n%s\nand unrecorded\n%s", recorded, plain)
+		t.Errorf("the program printed\n%s\nwithout the recorder\n%s", recorded, plain)
 	}
 	traces, err := filepath.Glob(dir + "/*")
 	if err != nil || len(traces) == 0 {
@@ -155,7 +155,7 @@ func (r callRun) run(t *testing.T, options string, args ...string) *libcalls {
 	return readLibcalls(t, traces...)
 }
 
-// expect checks how many calls there are of functions.
+// expect checks the number of calls of each function.
 func (l *libcalls) expect(t *testing.T, want map[string]int) {
 	t.Helper()
 	for name, n := range want {
@@ -164,7 +164,7 @@ func (l *libcalls) expect(t *testing.T, want map[string]int) {
 			got = f.calls
 		}
 		if got != n {
-			t.Errorf("%d calls of %s, want %d; there are %v", got, name, n, slices.Sorted(maps.Keys(l.by)))
+			t.Errorf("got %d calls of %s, want %d; functions: %v", got, name, n, slices.Sorted(maps.Keys(l.by)))
 		}
 	}
 }
@@ -192,10 +192,10 @@ func checkLocks(t *testing.T, name string, r callRun) {
 		waits = max(1, f.calls)
 	}
 	locks := 1003
-	if name == "static" { // where the unwinder's lock is, too
+	if name == "static" { // includes the unwinder's own lock
 		locks = l.by["pthread_mutex_unlock"].calls
 		if locks < 1003 || locks > 1013 {
-			t.Errorf("%d unlocks", locks)
+			t.Errorf("got %d unlocks", locks)
 		}
 	}
 	l.expect(t, map[string]int{
@@ -210,7 +210,7 @@ func checkLocks(t *testing.T, name string, r callRun) {
 		"pthread_mutex_trylock": busy, "pthread_spin_trylock": busy, "pthread_rwlock_trywrlock": busy, "pthread_cond_timedwait": timedOut,
 	} {
 		if f := l.by[name]; f == nil || !slices.Equal(f.results, []int64{want}) {
-			t.Errorf("%s: %+v, want the result %d", name, f, want)
+			t.Errorf("%s: got %+v, want result %d", name, f, want)
 		}
 	}
 }
@@ -223,16 +223,16 @@ func checkIO(t *testing.T, name string, r callRun) {
 	})
 	for name, want := range map[string]int64{"write": 100, "writev": 7, "pwrite": 5, "pread": 55, "read": 50, "send": 5, "recv": 5, "poll": 1} {
 		if f := l.by[name]; f == nil || f.sum() != want {
-			t.Errorf("%s: %+v, want results of %d", name, f, want)
+			t.Errorf("%s: got %+v, want a sum of results of %d", name, f, want)
 		}
 	}
-	// One could not, one was interrupted, and one was left by a jump, which only the
-	// recorder as a shared object notices.
+	// One read failed, one was interrupted, and a jump left one. Only the recorder as a shared
+	// object notices the last.
 	if f := l.by["read"]; f != nil && (len(f.results) != 3 || f.results[1] != -1 || f.results[2] != -1) {
-		t.Errorf("read: %+v", f)
+		t.Errorf("read: wrong results: %+v", f)
 	}
 	if f := l.by["write"]; f != nil && (f.args[0] == "" || f.args[0] != l.by["fsync"].args[0]) {
-		t.Errorf("write is of %v, fsync of %v", f.args, l.by["fsync"].args)
+		t.Errorf("descriptors differ: write %v, fsync %v", f.args, l.by["fsync"].args)
 	}
 	named := map[string]int{}
 	for _, d := range l.files {
@@ -242,18 +242,18 @@ func checkIO(t *testing.T, name string, r callRun) {
 		}
 		named[what]++
 	}
-	// The file by two numbers; both ends of the pair, which have no names; the pipe.
+	// Two descriptors of the file, both ends of the unnamed socket pair, and the pipe.
 	for what, n := range map[string]int{"a file": 2, "socket": 2, "anon_inode": 1, "pipe": 2} {
 		if named[what] != n {
-			t.Errorf("descriptors: %v, want %d of %s", named, n, what)
+			t.Errorf("got descriptors %v, want %d of %s", named, n, what)
 		}
 	}
 }
 
-// Threads that are cancelled in a call clean up, and leave nothing broken behind.
+// Threads that are cancelled inside a recorded call clean up and leave nothing broken behind.
 func checkCancelled(t *testing.T, name string, r callRun) {
 	if name == "static" {
-		return // glibc does not load its unwinder there
+		return // glibc does not load its unwinder in static programs
 	}
 	l := r.run(t, "mode=record", "cancel")
 	l.expect(t, map[string]int{"pthread_mutex_lock": 2, "pthread_mutex_unlock": 2, "usleep": 3, "sleep": 1, "read": 1, "pthread_cond_wait": 1})
@@ -263,7 +263,7 @@ func checkForks(t *testing.T, name string, r callRun) {
 	l := r.run(t, "mode=record", "fork", "DIR/file")
 	want := map[string]int{"write": 2, "open": 2, "close": 2, "waitpid": 1}
 	if f := l.by["write"]; f != nil && f.calls == 1 {
-		t.Skip("the child ended by _exit, with its records") // nobody observes it
+		t.Skip("the child's records end with it at _exit") // no observer takes them over
 	}
 	l.expect(t, want)
 }
@@ -274,7 +274,7 @@ func checkMemory(t *testing.T, name string, r callRun) {
 	least := map[string]int{"malloc": 108, "free": 104, "realloc": 2, "calloc": 1, "aligned_alloc": 1, "posix_memalign": 2, "mmap": 1, "munmap": 1}
 	for name, n := range least {
 		if f := l.by[name]; f == nil || f.calls < n || f.calls > n+10 {
-			t.Errorf("%s: %+v, want %d", name, f, n)
+			t.Errorf("%s: got %+v, want about %d calls", name, f, n)
 		}
 	}
 	size := func(name, args string) (n int) {
@@ -286,20 +286,20 @@ func checkMemory(t *testing.T, name string, r callRun) {
 		return n
 	}
 	if a, b, c, d := size("malloc", "1000"), size("malloc", "5000"), size("calloc", "200"), size("posix_memalign", "700"); a != 100 || b != 7 || c != 1 || d != 2 {
-		t.Errorf("sizes: %d of 1000, %d of 5000, %d of 10 times 20, %d of 700", a, b, c, d)
+		t.Errorf("got sizes: %d of 1000, %d of 5000, %d of 10 times 20, %d of 700", a, b, c, d)
 	}
 	if f := l.by["posix_memalign"]; f.results[0] == 0 || f.results[1] != 0 {
 		t.Errorf("posix_memalign: %+v", f)
 	}
 }
 
-// In other modes calls of libc are like others: short ones are pruned, with their sums, deep
-// ones left out, and all counted.
+// Modes treat calls of libc like others: prune mode sums up short ones, depth mode drops deep ones,
+// and count mode counts all.
 func checkModes(t *testing.T, r callRun) {
 	l := r.run(t, "mode=prune,threshold=5000000", "io", "DIR/file")
-	// A busy machine may make any call long, but not all.
+	// On a busy machine any call may take long, but not all of them.
 	if f := l.by["read"]; f == nil || f.calls < 2 {
-		t.Errorf("of reads, %+v last 5 ms, want 2", f)
+		t.Errorf("got reads of 5 ms: %+v, want at least 2", f)
 	}
 	if f := l.by["write"]; f != nil && f.calls == 10 {
 		t.Error("no write was pruned")
@@ -314,7 +314,7 @@ func checkModes(t *testing.T, r callRun) {
 	}
 }
 
-// What is pruned has sums, with one argument and with two, and with a result.
+// Pruned calls have sums, whether they have one argument, two, or a result.
 func checkPrunedCalls(t *testing.T, r callRun) {
 	dir := t.TempDir()
 	cmd := exec.Command(r.program, "alloc")
@@ -337,30 +337,30 @@ func checkPrunedCalls(t *testing.T, r callRun) {
 		sums[symbolize.Label(opened.Names, f.Func)] = f.Calls
 	}
 	for name, n := range map[string]uint64{"malloc": 108, "free": 104, "realloc": 2, "posix_memalign": 2, "munmap": 1} {
-		// A call during which the thread was switched out is kept.
+		// A call is kept if its thread was switched out during it.
 		if sums[name] < n/2 || sums[name] > n+10 {
-			t.Errorf("%d calls of %s were pruned, want %d", sums[name], name, n)
+			t.Errorf("got %d pruned calls of %s, want about %d", sums[name], name, n)
 		}
 	}
 }
 
-// Without being asked for, nothing stands in for libc's functions.
+// Without --libcalls, the recorder replaces none of libc's functions.
 func TestNoLibcalls(t *testing.T) {
 	for _, name := range exports(t, library(t).Preload()) {
 		if slices.Contains([]string{"read", "write", "malloc", "free", "pthread_mutex_lock", "nanosleep"}, name) {
-			t.Errorf("the recorder has %s", name)
+			t.Errorf("the recorder exports %s", name)
 		}
 	}
 }
 
-// The functions that the sets export are those of libc, nothing else.
+// The call sets export only functions of libc.
 func TestLibcallExports(t *testing.T) {
 	testenv.Need(t, "gcc")
 	l := library(t)
 	for _, s := range CallSets {
 		names := exports(t, l.PreloadCalls(s))
 		if len(names) < 10 || len(names) > 200 {
-			t.Errorf("%s: %v", s, names)
+			t.Errorf("%s: wrong exports: %v", s, names)
 		}
 		for _, name := range names {
 			if strings.HasPrefix(name, "xr_") || strings.HasPrefix(name, "__start") {
@@ -375,10 +375,10 @@ func TestParseCallSets(t *testing.T) {
 		DefaultCallSets: "[locks io sleep]", "alloc,locks": "[locks alloc]", "all": "[locks io sleep alloc]", "io,io": "[io]",
 	} {
 		if got, err := ParseCallSets(list); err != nil || fmt.Sprint(got) != want {
-			t.Errorf("%s: %v, %v", list, got, err)
+			t.Errorf("%s: got %v, error %v", list, got, err)
 		}
 	}
 	if _, err := ParseCallSets("locks,files"); err == nil || !strings.Contains(err.Error(), `"files"`) {
-		t.Errorf("an unknown set: %v", err)
+		t.Errorf("unknown set: got error %v", err)
 	}
 }

@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// checkedLocks compiles the runtime so that it ends a process that takes locks out of order.
+// checkedLocks makes the runtime end a process that takes locks out of order.
 var checkedLocks = edit{"locks.c", "enum { CHECKED = 0 };", "enum { CHECKED = 1 };"}
 
-// linkedWith are the flags that link an archive in.
+// linkedWith returns the flags that link an archive in.
 func linkedWith(archive string) []string {
 	return []string{"-O1", "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"}
 }
 
-// Locks are taken in the order of locks.h: while threads come and go, rings are written,
+// The runtime takes locks in the order of locks.h while threads come and go, it writes rings,
 // processes fork and objects are opened.
 func TestLockOrder(t *testing.T) {
 	archive := buildArchive(t, checkedLocks)
@@ -34,17 +34,17 @@ func TestLockOrder(t *testing.T) {
 	variant{storms, nil}.runObserved(t, "mode=record", "churn", "100")
 }
 
-// The test before finds a wrong order.
+// A wrong order fails the test above.
 func TestLockOrderFindsWrongOrder(t *testing.T) {
 	archive := buildArchive(t, checkedLocks, edit{"ring.c", "	xr_lock(XR_LOCK_THREADS);\n	mark_namesake_dead(tid);", "	xr_lock(XR_LOCK_STREAM);\n	mark_namesake_dead(tid);"})
 	cmd := exec.Command(buildProgram(t, "clang-22", "storms.c", linkedWith(archive)...), "churn", "100")
 	cmd.Env = append(cmd.Environ(), EnvVar+"=output="+escapeOption(t.TempDir())+"/%25p,ring=131072,budget=1000000")
 	if err := cmd.Run(); err == nil || !strings.Contains(err.Error(), "signal: illegal instruction") {
-		t.Errorf("the program ends with %v", err)
+		t.Errorf("the program ended with %v", err)
 	}
 }
 
-// leaves are headers of the runtime that the rest builds on, and what each may include.
+// leaves are the runtime's basic headers and what each may include.
 var leaves = map[string][]string{
 	"syscall":     nil,
 	"locks":       {"locks", "syscall"},
@@ -53,7 +53,7 @@ var leaves = map[string][]string{
 	"warnings":    {"warnings", "descriptors", "text", "syscall"},
 }
 
-// Locks, warnings and what they need know nothing of the rest of the runtime.
+// Locks, warnings and their helpers do not depend on the rest of the runtime.
 func TestLeavesIncludeNothingElse(t *testing.T) {
 	include := regexp.MustCompile(`(?m)^#include "(.*)\.h"$`)
 	for leaf, allowed := range leaves {

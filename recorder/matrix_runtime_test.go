@@ -20,17 +20,17 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// soak says that tests take the time to try everything.
+// soak reports whether tests should take the time to try everything.
 func soak() bool { return os.Getenv("XRAY_SOAK") == "1" }
 
-// choice is one way to do something, and the flags for it.
+// choice is an alternative and its flags.
 type choice struct {
 	name  string
 	flags []string
 }
 
-// withoutJumps is a filter of the functions of testdata/program.c that return:
-// llvm-xray account refuses traces with others.
+// withoutJumps filters to the functions of testdata/program.c that return: llvm-xray account
+// refuses traces with others.
 func withoutJumps(t *testing.T, program string) string {
 	t.Helper()
 	table, err := symbolize.Load(program, symbolize.Options{})
@@ -52,7 +52,7 @@ func withoutJumps(t *testing.T, program string) string {
 	return path
 }
 
-// checkStockCounts expects llvm-xray to count the calls that our reader counts.
+// checkStockCounts checks that llvm-xray counts the same calls as our reader.
 func checkStockCounts(t *testing.T, trace string) {
 	t.Helper()
 	want := readTrace(t, trace).calls
@@ -65,14 +65,14 @@ func checkStockCounts(t *testing.T, trace string) {
 			continue
 		}
 		if diff := cmp.Diff(want, csvCounts(t, out)); diff != "" {
-			t.Errorf("%s account, - recorded, + counted:\n%s", tool, diff)
+			t.Errorf("%s account (-recorded +counted):\n%s", tool, diff)
 		}
 	}
 }
 
-// A program computes the same and is recorded exactly, whichever compiler, linker and
-// level of optimisation it is built with, and however it gets the recorder. Without
-// XRAY_SOAK=1, linkers and levels take turns.
+// A program prints the same and is recorded exactly with every compiler, linker, optimization level
+// and way to add the recorder. Without XRAY_SOAK=1, the test tries each linker and level, but not
+// all combinations.
 func TestMatrix(t *testing.T) {
 	l := library(t)
 	testenv.Need(t, "ld.bfd", "ld.lld-22")
@@ -109,9 +109,9 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// hasPlugin reports whether bfd's linker can be given what clang -flto compiles.
+// hasPlugin reports whether GNU ld can link objects of clang -flto.
 func hasPlugin(clang string) bool {
-	// What it would do, it says on standard error.
+	// -### prints the commands to standard error.
 	out, err := exec.Command(clang, "-flto", "-fuse-ld=bfd", "-###", "-x", "c", os.DevNull, "-o", os.DevNull).CombinedOutput()
 	_, rest, found := strings.Cut(string(out), `"-plugin" "`)
 	path, _, _ := strings.Cut(rest, `"`)
@@ -128,17 +128,17 @@ func checkBuild(t *testing.T, preload *Library, program string) {
 	}
 	out, stderr, traces := recordProgram(t, preload, "filter="+withoutJumps(t, program), program)
 	if out != string(plain) || stderr != "" || len(traces) != 1 {
-		t.Fatalf("%d traces; the program says\n%s%s\nwithout the recorder\n%s", len(traces), out, stderr, plain)
+		t.Fatalf("got %d traces; the program printed\n%s%s\nwithout the recorder\n%s", len(traces), out, stderr, plain)
 	}
 	want := counted(t, out)
 	maps.DeleteFunc(want, func(name string, _ int64) bool { return strings.HasPrefix(name, "jump") })
 	if got := entries(t, program, traces); !maps.Equal(got, want) {
-		t.Errorf("the trace has %v, the program counted %v", got, want)
+		t.Errorf("got calls %v, want %v as the program counted", got, want)
 	}
 	checkStockCounts(t, traces[0])
 }
 
-// Of a program that is killed, a file lacks at most the chunk that a thread was in.
+// If a program is killed, the file lacks at most the current chunk of each thread.
 func TestKilledWhileStreaming(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "killed.c", "-O1")
@@ -155,11 +155,11 @@ func TestKilledWhileStreaming(t *testing.T) {
 	}
 	verify(t, trace)
 	got := readTrace(t, trace)
-	const chunk = 65536 / 16 // calls
+	const chunk = 65536 / 16 // number of calls
 	if n := got.calls[reader.FuncID(1)]; n > calls || n+chunk < calls {
-		t.Errorf("%d of %d calls are there", n, calls)
+		t.Errorf("got %d of %d calls", n, calls)
 	}
 	if got.unmatched != 0 || got.backwards != 0 || got.recording == nil || got.recording.Process.Complete {
-		t.Errorf("%d exits without entry, %d steps back, %+v", got.unmatched, got.backwards, got.recording)
+		t.Errorf("%d exits without entry, %d backward time steps, %+v", got.unmatched, got.backwards, got.recording)
 	}
 }

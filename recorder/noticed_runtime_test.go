@@ -16,15 +16,15 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// noticing builds testdata/noticed.c for the preloaded recorder, which is the one that
-// notices calls of libc.
+// noticing builds testdata/noticed.c for the preloaded recorder. Only that intercepts these
+// functions of libc.
 func noticing(t *testing.T, flags ...string) variant {
 	l := library(t)
 	return variant{buildProgram(t, "clang-19", "noticed.c", append([]string{"-O2"}, flags...)...), &l}
 }
 
-// What the kernel denies processes with several threads, it allows a program of one thread
-// that is recorded; and still denies one with threads of its own.
+// The kernel denies some namespace calls to processes with several threads. A single-threaded
+// program can make them while recorded, and one with threads of its own still cannot.
 func TestNamespaces(t *testing.T) {
 	f := noticing(t)
 	for _, how := range []string{"unshare", "syscall", "setns", "threads"} {
@@ -38,13 +38,14 @@ func TestNamespaces(t *testing.T) {
 				want = "Invalid argument"
 			}
 			if string(plain) != want+"\n" {
-				t.Skipf("unrecorded, the program says %q", plain)
+				t.Skipf("without the recorder, the program printed %q", plain)
 			}
 			r := f.run(t, "control=1,stream=0", f.program, "namespaces", how)
 			if line := r.line(t); line != want {
-				t.Errorf("the program says %q, want %q", line, want)
+				t.Errorf("the program printed %q, want %q", line, want)
 			}
-			// The recorder is there again. Its user may be another by now, so only root is sure.
+			// The recorder is reachable again. In a new user namespace only root can be
+			// sure to reach it.
 			if os.Geteuid() == 0 && how == "setns" || how == "threads" {
 				reach(t, r.cmd.Process.Pid)
 			}
@@ -52,7 +53,7 @@ func TestNamespaces(t *testing.T) {
 	}
 }
 
-// tasks is how many threads a process has.
+// tasks returns the number of threads of a process.
 func tasks(t *testing.T, pid int) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task")
@@ -62,7 +63,8 @@ func tasks(t *testing.T, pid int) int {
 	return len(entries)
 }
 
-// A program that a filter would kill for any system call of the recorder's runs to its end.
+// A program runs to its end even if its seccomp filter would kill it for any system call of the
+// recorder.
 func TestSystemCallFilter(t *testing.T) {
 	f := noticing(t)
 	for _, options := range []string{"control=1,start=0"} {
@@ -79,27 +81,27 @@ func TestSystemCallFilter(t *testing.T) {
 				t.Cleanup(func() { input.Close() })
 				pid := cmd.Process.Pid
 				if line := r.line(t); line != "refused" {
-					t.Fatalf("the program says %q", line)
+					t.Fatalf("the program printed %q", line)
 				}
 				reach(t, pid)
 				before := tasks(t, pid)
 				r.stdin.Close()
 				if line := r.line(t); line != "sealed" {
-					t.Fatalf("the program says %q", line)
+					t.Fatalf("the program printed %q", line)
 				}
 				if how != "threads" {
 					if after := tasks(t, pid); before != 2 || after != 1 {
-						t.Errorf("%d threads, and %d under the filter", before, after)
+						t.Errorf("got %d threads, and %d under the filter, want 2 and 1", before, after)
 					}
 					p, err := Dial(strconv.Itoa(pid))
 					if err != nil {
 						t.Fatal(err)
 					}
 					if _, err := p.Do(t.Context(), nil, "status"); err == nil || !strings.Contains(err.Error(), "seccomp") {
-						t.Errorf("error is %v", err)
+						t.Errorf("got error %v", err)
 					}
 				} else if s := mustAsk(t, pid, "status"); s["sealed"] != true {
-					t.Errorf("status is %v", s)
+					t.Errorf("wrong status: %v", s)
 				}
 				input.Close()
 				r.end(t)
@@ -108,8 +110,8 @@ func TestSystemCallFilter(t *testing.T) {
 	}
 }
 
-// An object that the program opens is recorded from its first call on, and found where it
-// is found without the recorder.
+// Recording of an object that the program opens starts with its first call. dlopen searches for the
+// object as without the recorder.
 func TestOpenedObject(t *testing.T) {
 	testenv.Need(t, "clang-22")
 	dir := t.TempDir()
@@ -144,28 +146,27 @@ func TestOpenedObject(t *testing.T) {
 			t.Run(way+"/"+filepath.Base(name), func(t *testing.T) {
 				_, stderr, traces := recordProgram(t, f.library, "", program, "open", name)
 				if stderr != "" || len(traces) != 1 {
-					t.Fatalf("%d traces; %s", len(traces), stderr)
+					t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 				}
 				got := readTrace(t, traces[0])
 				if n := got.callsOf("plugin.so") + got.callsOf("libplug.so"); n != 60 {
-					t.Errorf("%d calls, want 60", n)
+					t.Errorf("got %d calls, want 60", n)
 				}
 				i := slices.IndexFunc(got.recording.Objects, func(o reader.Object) bool { return filepath.Ext(o.Path) == ".so" })
 				if o := got.recording.Objects[i]; o.Opened != 3 || o.Recorded <= o.Absent || o.Missed < o.Recorded-o.Absent {
-					t.Errorf("object %+v", o)
+					t.Errorf("wrong object: %+v", o)
 				}
 			})
 		}
 	}
 }
 
-// Threads have the names that they had at their ends, and the trace has all that they had
-// meanwhile.
+// Threads have their final names, and the trace records all earlier ones.
 func TestThreadNames(t *testing.T) {
 	f := noticing(t)
 	_, stderr, traces := recordProgram(t, f.library, "control=1", f.program, "names")
 	if stderr != "" || len(traces) != 1 {
-		t.Fatalf("%d traces; %s", len(traces), stderr)
+		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 	}
 	var last []string
 	for _, thread := range readTrace(t, traces[0]).recording.Threads {
@@ -173,7 +174,7 @@ func TestThreadNames(t *testing.T) {
 	}
 	slices.Sort(last)
 	if want := []string{"by-another", "io-reader", "io-writer, long", "the-first"}; !slices.Equal(last, want) {
-		t.Errorf("threads %q, want %q", last, want)
+		t.Errorf("got threads %q, want %q", last, want)
 	}
 	trace, err := reader.Open(reader.Options{}, traces[0])
 	if err != nil {
@@ -192,25 +193,25 @@ func TestThreadNames(t *testing.T) {
 		}
 	}
 	if want := []string{"io-writer", "io-writer, long", "by-another", "the-first"}; !slices.Equal(changes, want) {
-		t.Errorf("changes %q, want %q", changes, want)
+		t.Errorf("got changes %q, want %q", changes, want)
 	}
 }
 
-// A process ends with its last thread, which the recorder's is not.
+// A process ends with its last thread. The recorder's thread does not keep it alive.
 func TestFirstThreadEnds(t *testing.T) {
 	f := noticing(t)
 	for range 20 {
 		out, stderr, traces := recordProgram(t, f.library, "control=1", f.program, "leave")
 		if out != "buffered\n" || stderr != "" {
-			t.Fatalf("the program says %q, %q", out, stderr)
+			t.Fatalf("the program printed %q, %q", out, stderr)
 		}
 		if got := entries(t, f.program, traces); got["work"] != 2 {
-			t.Errorf("calls %v", got)
+			t.Errorf("wrong calls: %v", got)
 		}
 	}
 }
 
-// Options that are wrong are named, and where they are.
+// A warning names wrong options and where they are.
 func TestWrongOptions(t *testing.T) {
 	f := noticing(t)
 	for options, want := range map[string]string{
@@ -226,12 +227,13 @@ func TestWrongOptions(t *testing.T) {
 		cmd.Env = append(os.Environ(), EnvVar+"="+options, "LD_PRELOAD="+f.library.Preload())
 		out, _ := cmd.CombinedOutput()
 		if want = "xray recorder: XRAY_RECORDER has an option that is not understood: " + want + "\n"; string(out) != want {
-			t.Errorf("%s: %q, want %q", options, out, want)
+			t.Errorf("%s: got %q, want %q", options, out, want)
 		}
 	}
 }
 
-// A signal has the rings written, to a file each time, and is never taken from the program.
+// A signal writes the rings to a new file each time. The recorder does not take over a signal that
+// the program uses.
 func TestDumpAtSignal(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
@@ -246,9 +248,9 @@ func TestDumpAtSignal(t *testing.T) {
 				}
 				path := filepath.Join(r.dir, strconv.Itoa(pid)+".dump-"+strconv.Itoa(i))
 				await(t, pid, "status", func(map[string]any) bool { _, err := os.Stat(path); return err == nil })
-				mustAsk(t, pid, "status") // it is written while nobody else may ask
+				mustAsk(t, pid, "status") // the signal works when control is off
 				if got := readTrace(t, path); got.calls[1] != 1 {
-					t.Errorf("%d calls", got.calls[1])
+					t.Errorf("wrong number of calls: %d", got.calls[1])
 				}
 			}
 			r.end(t)
@@ -262,12 +264,12 @@ func TestDumpAtSignal(t *testing.T) {
 		cmd := exec.Command(f.program, "workers")
 		cmd.Env = append(os.Environ(), EnvVar+"=start=0,"+options, "LD_PRELOAD="+f.library.Preload())
 		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), want) {
-			t.Errorf("%s: %q", options, out)
+			t.Errorf("%s: got %q, want a warning with %q", options, out, want)
 		}
 	}
-	// nohup has it ignored.
+	// nohup makes the program ignore SIGHUP.
 	cmd := exec.Command("sh", "-c", `trap "" USR2; LD_PRELOAD=`+f.library.Preload()+` `+EnvVar+`=start=0,dump=USR2 exec `+f.program+` workers`)
 	if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), "handled or ignored by the program") {
-		t.Errorf("an ignored signal: %q", out)
+		t.Errorf("ignored signal: got %q", out)
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// gonePID is no process: ids end before.
+// gonePID is larger than any process ID.
 const gonePID = 1 << 30
 
-// testBase is where processes would have the arena.
+// testBase is the address of the arena in processes.
 const testBase = 0x7f00_0000_0000
 
-// makeArena makes the arena of a process that is gone: two threads with two calls each
-// in a full chunk and one in the current one, counters and a profile.
+// makeArena makes the arena of a process that has ended. It has two threads with two calls each in
+// a full chunk and one in the current chunk, counters and a profile.
 func makeArena(t testing.TB, o *Observer) *arenaObserver {
 	t.Helper()
 	a, err := newArena(&o.options, smallestArena)
@@ -91,7 +91,7 @@ func makeArena(t testing.TB, o *Observer) *arenaObserver {
 		put64(page+8, address+profileTopAt)
 		put32(page+8+24, 2)
 		put64(page+8+72, 9)
-		// The function calls itself, without a path.
+		// A recursive call without a path.
 		folds, foldsAddress := take(profileFoldsSize)
 		put64(page+8+56, 4)
 		put32(profile+profileDeepAt+56, 1)
@@ -126,7 +126,7 @@ func testObserver(t testing.TB) *Observer {
 	return &Observer{options: ObserverOptions{Session: 5, Output: filepath.Join(t.TempDir(), "%e.%p")}}
 }
 
-// observe does what the observer's goroutine does, until no process is left.
+// observe does the work of the observer's goroutine until no process is left.
 func observe(t testing.TB, a *arenaObserver) {
 	t.Helper()
 	for range 10 {
@@ -138,8 +138,8 @@ func observe(t testing.TB, a *arenaObserver) {
 	}
 }
 
-// What a process left that is gone is in its trace: full chunks, those that threads were
-// in, counters and profiles.
+// The trace of a process that has ended includes its full chunks, its current chunks, counters and
+// profiles.
 func TestObserverWritesWhatIsLeft(t *testing.T) {
 	ob := testObserver(t)
 	ob.settled.L = &ob.mu
@@ -147,11 +147,11 @@ func TestObserverWritesWhatIsLeft(t *testing.T) {
 	defer a.close()
 	observe(t, a)
 	if len(ob.finished) != 1 || ob.finished[0].Problem != "" {
-		t.Fatalf("finished: %+v", ob.finished)
+		t.Fatalf("wrong finished processes: %+v", ob.finished)
 	}
 	path := ob.finished[0].Path
 	if want := "prog.1073741824"; filepath.Base(path) != want {
-		t.Errorf("trace %s, want %s", path, want)
+		t.Errorf("got trace %s, want %s", path, want)
 	}
 	trace, err := reader.Open(reader.Options{}, path)
 	if err != nil {
@@ -160,11 +160,11 @@ func TestObserverWritesWhatIsLeft(t *testing.T) {
 	defer trace.Close()
 	_, stats, err := calls.Run(calls.Source(trace), calls.Options{}, func() countCalls { return countCalls{} })
 	if err != nil || stats.Calls != 6 || stats.Threads != 2 || trace.Losses().Count() != 0 {
-		t.Errorf("%d calls of %d threads, losses %v, error %v; want 6 of 2", stats.Calls, stats.Threads, trace.Losses(), err)
+		t.Errorf("got %d calls of %d threads, losses %v, error %v; want 6 calls of 2 threads", stats.Calls, stats.Threads, trace.Losses(), err)
 	}
 	r := trace.Recording(0)
 	if len(r.Counters) != 1 || r.Counters[0] != (reader.Counter{Func: 3, Calls: 14}) {
-		t.Errorf("counters %v", r.Counters)
+		t.Errorf("wrong counters: %v", r.Counters)
 	}
 	want := reader.Profile{
 		Process: gonePID, Thread: 0, Last: 5000,
@@ -178,19 +178,19 @@ func TestObserverWritesWhatIsLeft(t *testing.T) {
 		}},
 	}
 	if len(r.Profiles) != 2 {
-		t.Fatalf("profiles %+v", r.Profiles)
+		t.Fatalf("wrong profiles: %+v", r.Profiles)
 	}
 	if diff := cmp.Diff(want, r.Profiles[0]); diff != "" {
-		t.Errorf("profile, - as it should be:\n%s", diff)
+		t.Errorf("profile (-want +got):\n%s", diff)
 	}
 	if b := a.read(a.u64(slotAt(0)+slotProfileAt), profileSize); b == nil || fields(b).u64(8) != 0 {
-		t.Error("the profile still has memory")
+		t.Error("the profile still holds memory")
 	}
 	if !r.Process.Complete || r.Process.Session != 5 || len(r.Threads) != 2 || len(r.Losses) != 0 {
-		t.Errorf("process %+v, threads %v, losses %v", r.Process, r.Threads, r.Losses)
+		t.Errorf("wrong metadata: process %+v, threads %v, losses %v", r.Process, r.Threads, r.Losses)
 	}
 	if a.u32(processAt(0)+processStateAt) != processFree || a.u32(arenaFreeAt) != 2 {
-		t.Error("the process and its slots are not free for others")
+		t.Error("the process and its slots were not released")
 	}
 }
 
@@ -199,8 +199,8 @@ type countCalls struct{}
 func (countCalls) Calls(*calls.Batch) error { return nil }
 func (countCalls) Merge(countCalls)         {}
 
-// The program can write anything to the memory that it shares. The observer must not
-// fail, nor take memory or time without bound.
+// The program can write anything to the memory that it shares with the observer. The observer must
+// not fail, and must limit its memory and time.
 func FuzzObserver(f *testing.F) {
 	f.Add([]byte{}, false)
 	for _, at := range []uint64{slotAt(0) + slotTakenAt, slotAt(1) + slotChunksAt, slotAt(0) + slotRingAt, slotAt(0) + slotNCountersAt,
@@ -208,8 +208,8 @@ func FuzzObserver(f *testing.F) {
 		f.Add(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(nil, uint32(at)), 1<<63-1), at&8 != 0)
 	}
 	f.Fuzz(func(t *testing.T, patches []byte, rings bool) {
-		// Time is bounded, too.
-		defer time.AfterFunc(20*time.Second, func() { panic("the observer does not come to an end") }).Stop()
+		// The time is limited, too.
+		defer time.AfterFunc(20*time.Second, func() { panic("the observer did not finish in 20 s") }).Stop()
 		ob := testObserver(t)
 		ob.settled.L = &ob.mu
 		ob.options.Rings = rings
@@ -237,8 +237,8 @@ func FuzzObserver(f *testing.F) {
 	})
 }
 
-// What the observer does for each chunk but for writing it. Threads at full speed fill
-// one in 85 µs.
+// BenchmarkEncodeChunk measures the observer's work for each chunk, except writing it. A thread at
+// full speed fills a chunk in 85 µs.
 func BenchmarkEncodeChunk(b *testing.B) {
 	data := make([]byte, chunkSize)
 	le := binary.LittleEndian

@@ -11,7 +11,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// offTruth is what the kernel says of a thread of testdata/offcpu.c, or a trace.
+// offTruth is what the kernel or a trace says about a thread of testdata/offcpu.c.
 type offTruth struct {
 	name                   string
 	tid                    int32
@@ -19,9 +19,9 @@ type offTruth struct {
 	voluntary, involuntary uint64
 	minor                  uint64
 	signals                uint64
-	events, outside        uint64 // outside: longer than the time since the record before
+	events, outside        uint64 // outside: events longer than the time since the previous record
 	recorder               uint64
-	shared, short          uint64 // waits for the recorder: with others in one event, and of less than 4 ms
+	shared, short          uint64 // waits for the recorder: those in one event with other waits, and those shorter than 4 ms
 }
 
 func offTruths(t *testing.T, out string) []offTruth {
@@ -37,7 +37,7 @@ func offTruths(t *testing.T, out string) []offTruth {
 	return all
 }
 
-// switches sums up the switch events of each thread between the last marks "from" and "to".
+// switches sums the switch events of each thread between the last marks "from" and "to".
 func switches(t *testing.T, path string) (map[int32]offTruth, *reader.Recording) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -77,7 +77,7 @@ func switches(t *testing.T, path string) (map[int32]offTruth, *reader.Recording)
 				if s.RecorderNS > 0 && s.RecorderNS < 3_900_000 {
 					v.short++
 				}
-				if ns := gap * 1000 / (frequency / 1e6); s.OffNS > ns+ns/100+100_000 { // interrupts are in between
+				if ns := gap * 1000 / (frequency / 1e6); s.OffNS > ns+ns/100+100_000 { // allow for interrupts
 					v.outside++
 				}
 			case mark.Text == "from":
@@ -91,7 +91,7 @@ func switches(t *testing.T, path string) (map[int32]offTruth, *reader.Recording)
 	return ends, trace.Recording(0)
 }
 
-// offCases are what is done beside how many hogs.
+// offCases are the workloads to run next to a number of hogs.
 var offCases = []struct {
 	hogs  string
 	works []string
@@ -106,7 +106,7 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 	t.Helper()
 	sums, recording := switches(t, path)
 	if p := recording.Process; p.OffCPU != "rseq" || p.NoOffCPU != "" {
-		t.Fatalf("off the processor: %q, %q", p.OffCPU, p.NoOffCPU)
+		t.Fatalf("got off-CPU source %q, reason %q", p.OffCPU, p.NoOffCPU)
 	}
 	differ := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	near := func(got, want, slack uint64) bool {
@@ -114,7 +114,7 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 	}
 	for _, want := range offTruths(t, out) {
 		got := sums[want.tid]
-		// Of less than 250 us the run queue is not asked for.
+		// For less than 250 µs, the recorder does not read the time in the run queue.
 		if !near(got.off, want.off, 20_000) || got.queued > got.off || !near(got.queued, want.queued, 300_000) {
 			differ("%s: %d ns off the processor, %d in the run queue, want %d and %d", want.name, got.off, got.queued, want.off, want.queued)
 		}
@@ -159,7 +159,8 @@ func TestSwitches(t *testing.T) {
 	}
 }
 
-// Switches that are noticed at some later record are not where the time is missing.
+// A runtime that notices switches only at a later record fails the test above: the event is not
+// where the time is missing.
 func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 	const look = "	cmpq	$0, (%rdx)\n	je	4f\n"
 	program := buildLinked(t, "clang-22", buildArchive(t, edit{"trampoline_amd64.S", look, ""}), "offcpu.c")
@@ -167,12 +168,12 @@ func TestSwitchesFindsWhatIsNoticedLate(t *testing.T) {
 	got, _ := switches(t, traces[0])
 	for _, want := range offTruths(t, out) {
 		if got := got[want.tid]; got.outside == 0 || got.events > want.voluntary/2 {
-			t.Errorf("%d events of %d switches, %d outside: nothing was found", got.events, want.voluntary, got.outside)
+			t.Errorf("got %d events for %d switches, %d outside: the broken runtime passed", got.events, want.voluntary, got.outside)
 		}
 	}
 }
 
-// allSwitches are the voluntary switches in a trace, and what it says of them.
+// allSwitches returns the number of voluntary switches in a trace, and its process metadata.
 func allSwitches(t *testing.T, path string) (n uint64, p reader.Process) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -193,8 +194,9 @@ func allSwitches(t *testing.T, path string) (n uint64, p reader.Process) {
 	return n, trace.Recording(0).Process
 }
 
-// However a program was built, and whoever registers areas, 50 sleeps are 50 switches; or the
-// trace says why they are missing. All calls are there in any case.
+// However the program was built, and whether libc or the runtime registers the rseq areas, 50
+// sleeps give 50 switches, or the trace says why they are missing. The trace has all calls in any
+// case.
 func TestSwitchesElsewhere(t *testing.T) {
 	l := library(t)
 	archive := buildArchive(t)
@@ -225,7 +227,8 @@ func TestSwitchesElsewhere(t *testing.T) {
 		{"off", preloaded, "offcpu=0", "plain", "", 1, "switched off (offcpu=0)"},
 		{"tunable", preloaded, "", "plain", off, 1, "glibc.pthread.rseq=0"},
 		{"cleared often", preloaded, "", "often", "", 1, "sequences of its own"},
-		// As where libc does not know them; the kernel has one area for each thread.
+		// These run as with a libc without rseq areas. The kernel allows one area per
+		// thread.
 		{"own area", linked(noArea), "", "fork", off, 2, ""},
 		{"area of another", linked(noArea), "", "plain", "", 1, "a thread cannot use restartable sequences"},
 	} {
@@ -244,10 +247,10 @@ func TestSwitchesElsewhere(t *testing.T) {
 				verify(t, path)
 				n, p := allSwitches(t, path)
 				if c.missing == "" && (n < 50 || n > 60 || p.OffCPU != "rseq" || p.NoOffCPU != "") {
-					t.Errorf("%d switches; %q, %q", n, p.OffCPU, p.NoOffCPU)
+					t.Errorf("got %d switches; off-CPU source %q, reason %q", n, p.OffCPU, p.NoOffCPU)
 				}
 				if c.missing != "" && (p.OffCPU != "" || !strings.Contains(p.NoOffCPU, c.missing)) {
-					t.Errorf("%d switches; %q, %q", n, p.OffCPU, p.NoOffCPU)
+					t.Errorf("got %d switches; off-CPU source %q, reason %q", n, p.OffCPU, p.NoOffCPU)
 				}
 			}
 			leaves = entries(t, program, traces)["leaf"]
@@ -257,14 +260,13 @@ func TestSwitchesElsewhere(t *testing.T) {
 				want["leaf"] = want["calls"]
 			}
 			if leaves != want["leaf"] && c.options != "mode=prune,threshold=100000" {
-				t.Errorf("%d calls, want %d", leaves, want["leaf"])
+				t.Errorf("got %d calls, want %d", leaves, want["leaf"])
 			}
 		})
 	}
 }
 
-// Profiles have the time off the processor at the path of the innermost call, whoever writes
-// the trace.
+// A profile attributes off-CPU time to the path of the innermost call, whoever writes the trace.
 func TestSwitchesInProfiles(t *testing.T) {
 	l := library(t)
 	check := func(t *testing.T, out, path string) {
@@ -275,20 +277,20 @@ func TestSwitchesInProfiles(t *testing.T) {
 		defer trace.Close()
 		want, r := uint64(counted(t, out)["off"]), trace.Recording(0)
 		if len(r.Profiles) != 1 || r.Process.OffCPU != "rseq" {
-			t.Fatalf("%d profiles; %q, %q", len(r.Profiles), r.Process.OffCPU, r.Process.NoOffCPU)
+			t.Fatalf("got %d profiles; off-CPU source %q, reason %q", len(r.Profiles), r.Process.OffCPU, r.Process.NoOffCPU)
 		}
 		var off, switches uint64
 		for _, p := range r.Profiles[0].Paths {
-			// nap is the outermost call, and makes others.
+			// nap is the outermost call and calls others.
 			if p.Parent >= 0 && p.Off.Blocked > want/10 {
-				t.Errorf("function %d was blocked for %d ns", p.Func, p.Off.Blocked)
+				t.Errorf("function %d: got %d ns blocked, want hardly any", p.Func, p.Off.Blocked)
 			}
 			off += p.Off.Blocked + p.Off.Queued
 			switches += p.Off.Switches
 		}
-		// A preemption may be between two calls.
+		// A preemption may fall between two calls.
 		if switches < 200 || off > want+want/100 || off < want-want/10 {
-			t.Errorf("%d ns off the processor in %d switches, want %d in 200", off, switches, want)
+			t.Errorf("got %d ns off the processor in %d switches, want %d in 200", off, switches, want)
 		}
 	}
 	program := buildProgram(t, "clang-22", "sequences.c", "-O1")

@@ -41,7 +41,7 @@ func TestTemplates(t *testing.T) {
 	}
 	for _, bad := range []string{"%", "a%", "%d", "%%%"} {
 		if CheckTemplate(bad) == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 	if got := ExpandTemplate("%e-%p-%%p", 12, "pro"); got != "pro-12-%p" {

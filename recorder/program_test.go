@@ -14,7 +14,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// compileTo compiles a C program or, by its flags, something else.
+// compileTo runs the compiler with these flags and returns the output file.
 func compileTo(t *testing.T, cc, source string, flags ...string) string {
 	t.Helper()
 	testenv.Need(t, cc)
@@ -44,28 +44,28 @@ func inspect(t *testing.T, path string) *Program {
 func TestInspect(t *testing.T) {
 	plain := inspect(t, compileTo(t, "cc", emptyMain))
 	if !plain.ELF || plain.Interpreter == "" || plain.Linked || plain.Instrumented || plain.CheckPreload() != nil {
-		t.Errorf("a plain program is %+v", plain)
+		t.Errorf("plain program: got %+v", plain)
 	}
 	static := inspect(t, compileTo(t, "cc", emptyMain, "-static"))
 	if static.Interpreter != "" {
-		t.Errorf("a static program is %+v", static)
+		t.Errorf("static program: got %+v", static)
 	}
 	if err := static.CheckPreload(); err == nil || !strings.Contains(err.Error(), "linked statically") {
-		t.Errorf("a static program: %v", err)
+		t.Errorf("static program: got error %v", err)
 	}
 	linked := inspect(t, compileTo(t, "cc", `char root[4096] = "XRAY-RECORDER-1";`+emptyMain))
 	if !linked.Linked {
-		t.Errorf("a program with the recorder is %+v", linked)
+		t.Errorf("program with the recorder: got %+v", linked)
 	}
 	if p := inspect(t, instrumented); !p.Instrumented {
-		t.Errorf("an instrumented program is %+v", p)
+		t.Errorf("instrumented program: got %+v", p)
 	}
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if p := inspect(t, script); p.ELF || p.CheckPreload() != nil {
-		t.Errorf("a script is %+v", p)
+		t.Errorf("script: got %+v", p)
 	}
 }
 
@@ -80,13 +80,13 @@ func TestInspectRefusesOtherMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Inspect(path); err == nil || !strings.Contains(err.Error(), "EM_AARCH64") {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if err := os.WriteFile(path, data[:100], 0o777); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Inspect(path); err == nil {
-		t.Error("a program that is cut off is taken")
+		t.Error("a truncated program was accepted")
 	}
 }
 
@@ -100,7 +100,7 @@ func TestSetUserIDCannotBePreloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := inspect(t, path).CheckPreload(); err == nil || !strings.Contains(err.Error(), "set-user-id") {
-		t.Errorf("error is %v", err)
+		t.Errorf("got error %v", err)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestObjectsAreThoseOfTheLoader(t *testing.T) {
 	}
 	all := strings.Join(objects, "\n")
 	if !strings.Contains(all, lib) || !strings.Contains(all, "libc.so") || strings.Contains(all, "vdso") {
-		t.Errorf("objects are %q", objects)
+		t.Errorf("got objects %q", objects)
 	}
 }
 
@@ -121,10 +121,10 @@ func TestContainsAcrossReads(t *testing.T) {
 	for _, before := range []int{0, 1, 64<<10 - 8, 64 << 10, 128<<10 - 3} {
 		data := append(bytes.Repeat([]byte{'X'}, before), rootMagic...)
 		if ok, err := contains(bytes.NewReader(data), []byte(rootMagic)); !ok || err != nil {
-			t.Errorf("%d bytes before: %v, %v", before, ok, err)
+			t.Errorf("%d bytes before: got %v, error %v", before, ok, err)
 		}
 		if ok, _ := contains(bytes.NewReader(data[:len(data)-1]), []byte(rootMagic)); ok {
-			t.Errorf("%d bytes before: found what is cut off", before)
+			t.Errorf("%d bytes before: found a truncated entry", before)
 		}
 	}
 }
@@ -132,9 +132,9 @@ func TestContainsAcrossReads(t *testing.T) {
 func TestPreloadEnvironment(t *testing.T) {
 	entry, err := PreloadEnvironment(Library{"/c"}, "/a.so")
 	if want := "LD_PRELOAD=/a.so:/c/lib/libxray-recorder.so"; entry != want || err != nil {
-		t.Errorf("%q, %v", entry, err)
+		t.Errorf("got %q, error %v", entry, err)
 	}
 	if _, err := PreloadEnvironment(Library{"/my cache"}, ""); err == nil {
-		t.Error("a path with a space is taken")
+		t.Error("a path with a space was accepted")
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// library is the compiled runtime.
+// library returns the compiled runtime.
 func library(t *testing.T) Library {
 	t.Helper()
 	testenv.Need(t, "gcc", "ar")
@@ -31,8 +31,8 @@ func library(t *testing.T) Library {
 	return l
 }
 
-// buildProgram compiles a program of testdata for the preloaded recorder, or with
-// link flags of another way to get it.
+// buildProgram compiles a program of testdata for the preloaded recorder, or with link flags that
+// add it in another way.
 func buildProgram(t *testing.T, clang, source string, flags ...string) string {
 	t.Helper()
 	testenv.Need(t, clang)
@@ -45,8 +45,8 @@ func buildProgram(t *testing.T, clang, source string, flags ...string) string {
 	return program
 }
 
-// recordProgram runs a program with the recorder's options, and preloaded unless the
-// library is nil. It returns what the program printed and the traces it left.
+// recordProgram runs a program with the recorder's options, preloaded unless the library is nil. It
+// returns what the program printed and the traces.
 func recordProgram(t *testing.T, l *Library, options, program string, args ...string) (stdout, stderr string, traces []string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func recordProgram(t *testing.T, l *Library, options, program string, args ...st
 	return out.String(), errs.String(), traces
 }
 
-// entries are the entries of all traces by the functions' names.
+// entries returns the number of entries in all traces by function name.
 func entries(t *testing.T, program string, traces []string) map[string]int64 {
 	t.Helper()
 	table, err := symbolize.Load(program, symbolize.Options{})
@@ -88,7 +88,7 @@ func entries(t *testing.T, program string, traces []string) map[string]int64 {
 	return n
 }
 
-// counted parses lines of a name and a number; sum is not a count.
+// counted parses lines of a name and a number, except the line of the program's result, sum.
 func counted(t *testing.T, output string) map[string]int64 {
 	t.Helper()
 	m := map[string]int64{}
@@ -99,15 +99,15 @@ func counted(t *testing.T, output string) map[string]int64 {
 		}
 		n, err := strconv.ParseInt(number, 10, 64)
 		if err != nil {
-			t.Fatalf("the program says %q", line)
+			t.Fatalf("the program printed %q", line)
 		}
 		m[name] += n
 	}
 	return m
 }
 
-// A program compiled in any way computes the same with and without the recorder, and
-// the trace has exactly the calls that the program counted.
+// However a program was compiled, it prints the same with and without the recorder, and the trace
+// has exactly the calls that the program counted.
 func TestKnownAnswers(t *testing.T) {
 	l := library(t)
 	linked := []string{"-Wl,--whole-archive", l.Archive(), "-Wl,--no-whole-archive"}
@@ -145,10 +145,10 @@ func TestKnownAnswers(t *testing.T) {
 				for _, options := range []string{"mode=record", "mode=depth,depth=200"} {
 					out, stderr, traces := recordProgram(t, preload, options, program)
 					if out != string(plain) || stderr != "" {
-						t.Errorf("%s: the program says\n%s%s\nwithout the recorder\n%s", options, out, stderr, plain)
+						t.Errorf("%s: the program printed\n%s%s\nwithout the recorder\n%s", options, out, stderr, plain)
 					}
 					if want, got := counted(t, out), entries(t, program, traces); !maps.Equal(got, want) {
-						t.Errorf("%s: the trace has %v, the program counted %v", options, got, want)
+						t.Errorf("%s: got calls %v, want %v as the program counted", options, got, want)
 					}
 				}
 			})
@@ -156,8 +156,8 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
-// A tail call may have its target in r11. In every mode the program computes what it
-// computes unrecorded.
+// A tail call may have its target in r11. In every mode the program prints what it prints
+// unrecorded.
 func TestTailCallsThroughPointers(t *testing.T) {
 	testenv.Need(t, "objdump")
 	l := library(t)
@@ -165,7 +165,7 @@ func TestTailCallsThroughPointers(t *testing.T) {
 		program := buildProgram(t, clang, "tail.c", "-O2")
 		code, err := exec.Command("objdump", "-d", "--no-show-raw-insn", program).Output()
 		if err != nil || !regexp.MustCompile(`jmp\s+\*%r11`).Match(code) {
-			t.Fatalf("%s: no jump to what is in r11 (%v)", clang, err)
+			t.Fatalf("%s: no jump through r11 (%v)", clang, err)
 		}
 		plain, err := exec.Command(program).Output()
 		if err != nil {
@@ -177,23 +177,23 @@ func TestTailCallsThroughPointers(t *testing.T) {
 		} {
 			out, stderr, traces := recordProgram(t, &l, options, program)
 			if out != string(plain) || stderr != "" {
-				t.Errorf("%s, %s: the program says\n%s%s\nwithout the recorder\n%s", clang, options, out, stderr, plain)
+				t.Errorf("%s, %s: the program printed\n%s%s\nwithout the recorder\n%s", clang, options, out, stderr, plain)
 			}
 			if options != "mode=record" {
 				continue
 			}
 			if want, got := counted(t, out), entries(t, program, traces); !maps.Equal(got, want) {
-				t.Errorf("%s: the trace has %v, the program counted %v", clang, got, want)
+				t.Errorf("%s: got calls %v, want %v as the program counted", clang, got, want)
 			}
 		}
 	}
 }
 
-// Programs of another libc are recorded as well, when the runtime is compiled for it.
+// Programs with another libc can be recorded if the runtime is compiled for that libc.
 func TestMusl(t *testing.T) {
 	testenv.Need(t, "clang-19", "musl-gcc")
 	const include = "/usr/include/x86_64-linux-musl"
-	// The kernel's headers do not come with it.
+	// musl comes without kernel headers.
 	command := []string{"musl-gcc", "-idirafter", "/usr/include", "-idirafter", "/usr/include/x86_64-linux-gnu"}
 	c, err := newCompiler(context.Background(), command)
 	if err != nil {
@@ -226,17 +226,17 @@ func TestMusl(t *testing.T) {
 			}
 			out, stderr, traces := recordProgram(t, preload, "mode=record", program)
 			if want, got := counted(t, out), entries(t, program, traces); stderr != "" || !maps.Equal(got, want) {
-				t.Errorf("the trace has %v, the program counted %v; %s", got, want, stderr)
+				t.Errorf("got calls %v, want %v as the program counted; %s", got, want, stderr)
 			}
-			// This libc registers no areas for restartable sequences: the runtime does.
+			// musl registers no rseq areas, so the runtime does.
 			if _, p := allSwitches(t, traces[0]); p.OffCPU != "rseq" {
-				t.Errorf("off the processor: %q, %q", p.OffCPU, p.NoOffCPU)
+				t.Errorf("got off-CPU source %q, reason %q", p.OffCPU, p.NoOffCPU)
 			}
 		})
 	}
 }
 
-// What the modes and the filter leave away.
+// Which calls each mode and the filter omit.
 func TestModesOfAProgram(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "program.c", "-O2")
@@ -249,22 +249,22 @@ func TestModesOfAProgram(t *testing.T) {
 	}
 	record := func(options string) map[string]int64 { return recordOf(program, options) }
 	if got := record("mode=depth,depth=1"); got["fib"] != 1 || got["jumped"] != 2000 || got["jump"] != 0 {
-		t.Errorf("depth 1: %v", got)
+		t.Errorf("depth 1: wrong calls %v", got)
 	}
-	// Calls that are open when the thread comes to another cpu stay as well.
+	// Calls that are open when the thread moves to another CPU are kept, too.
 	pruned := recordOf(buildProgram(t, "clang-22", "program.c", append(prunable, "-O2")...), "mode=prune,threshold=1000000000")
 	others := -pruned["jumped"] - pruned["jump"]
 	for _, n := range pruned {
 		others += n
 	}
 	if others > 1000 || pruned["jumped"] == 0 || pruned["jump"] == 0 {
-		t.Errorf("prune: only calls that longjmp left stay: %v", pruned)
+		t.Errorf("prune: want only calls that longjmp left, got %v", pruned)
 	}
 	if got := record("mode=off"); len(got) != 0 {
-		t.Errorf("off: %v", got)
+		t.Errorf("off: wrong calls %v", got)
 	}
 	if got := record("mode=count"); len(got) != 0 {
-		t.Errorf("count: %v", got)
+		t.Errorf("count: wrong calls %v", got)
 	}
 	filter := filepath.Join(t.TempDir(), "filter")
 	table, err := symbolize.Load(program, symbolize.Options{})
@@ -282,7 +282,7 @@ func TestModesOfAProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := record("filter=" + filter); len(got) != 2 || got["tail"] != 2000 || got["fib"] != 8361 {
-		t.Errorf("filter: %v", got)
+		t.Errorf("filter: wrong calls %v", got)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestLives(t *testing.T) {
 		what    string
 		options string
 		traces  int
-		more    int64 // calls that the process does not count: of children
+		more    int64 // calls of children, which the process does not count
 	}{
 		{"leaf", "", 1, 0},
 		{"fork", "", 2, 70},
@@ -310,11 +310,11 @@ func TestLives(t *testing.T) {
 		t.Run(strings.ReplaceAll(life.what+" "+life.options, ",", " "), func(t *testing.T) {
 			out, stderr, traces := recordProgram(t, &l, life.options, program, life.what)
 			if stderr != "" || len(traces) != life.traces {
-				t.Errorf("%d traces; %s", len(traces), stderr)
+				t.Errorf("got %d traces; stderr: %s", len(traces), stderr)
 			}
 			want := counted(t, out)["leaf"] + life.more
 			if got := entries(t, program, traces)["leaf"]; got != want {
-				t.Errorf("%d calls of leaf in %v, want %d", got, traces, want)
+				t.Errorf("got %d calls of leaf in %v, want %d", got, traces, want)
 			}
 		})
 	}
@@ -326,7 +326,7 @@ func TestLives(t *testing.T) {
 	})
 }
 
-// Where nothing can be recorded, the program runs on, and it is said why.
+// If recording is impossible, the program runs unrecorded and the recorder says why.
 func TestRefusals(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "life.c", "-O1")
@@ -343,11 +343,11 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("memory: %v", c)
 	}
 	if got := entries(t, program, traces); got["leaf"] != 0 {
-		t.Errorf("memory: %v was recorded", got)
+		t.Errorf("memory: unexpected calls %v", got)
 	}
 }
 
-// A program that has compiler-rt's runtime and uses it keeps its own sleds.
+// A program that uses compiler-rt's XRay runtime keeps its sleds.
 func TestSledsOfTheStockRuntime(t *testing.T) {
 	l := library(t)
 	testenv.Need(t, "clang-22")
@@ -365,7 +365,7 @@ func TestSledsOfTheStockRuntime(t *testing.T) {
 	}
 }
 
-// Objects that are opened and closed, at the same places too, keep their ids.
+// Objects keep their IDs when they are closed and opened again, even at the same address.
 func TestPlugins(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "life.c", "-O1")
@@ -384,7 +384,7 @@ func TestPlugins(t *testing.T) {
 	out, stderr, traces := recordProgram(t, &l, "", program, append([]string{"plugins"}, plugins...)...)
 	want := counted(t, out)
 	if stderr != "" || len(traces) != 1 {
-		t.Fatalf("%d traces; %s", len(traces), stderr)
+		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 	}
 	f := readTrace(t, traces[0])
 	objects := f.recording.Objects
@@ -400,19 +400,19 @@ func TestPlugins(t *testing.T) {
 		}
 	}
 	if calls[0] != uint64(want["leaf"]) {
-		t.Errorf("%d calls of leaf, want %d", calls[0], want["leaf"])
+		t.Errorf("got %d calls of leaf, want %d", calls[0], want["leaf"])
 	}
 	for i := 1; i < len(objects); i++ {
 		if calls[i] != uint64(want["plug"])*2/uint64(len(plugins)) {
-			t.Errorf("%d calls in %s, want the plugin's share of %d", calls[i], objects[i].Path, want["plug"]*2)
+			t.Errorf("got %d calls in %s, want the plugin's share of %d", calls[i], objects[i].Path, want["plug"]*2)
 		}
 	}
 }
 
-// vectorRegister matches those of SSE, AVX, AVX-512 with its masks, MMX, AMX and x87.
+// vectorRegister matches registers of SSE, AVX, AVX-512 including masks, MMX, AMX and x87.
 var vectorRegister = regexp.MustCompile(`%([xyzt]?mm|k[0-7]|st)`)
 
-// The runtime runs in the middle of any function, whose vector registers are its own.
+// The runtime runs inside any function, whose vector registers it must not change.
 func TestNoVectorRegisters(t *testing.T) {
 	testenv.Need(t, "objdump")
 	l := library(t)
@@ -432,7 +432,7 @@ func TestNoVectorRegisters(t *testing.T) {
 	for line := range strings.Lines(string(out)) {
 		for _, name := range []string{" memcpy", " memset", " memmove", " strlen"} {
 			if strings.Contains(line, name) {
-				t.Errorf("libc's%s may be called on the slow path", name)
+				t.Errorf("the slow path may call libc's%s", name)
 			}
 		}
 	}

@@ -16,22 +16,22 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// clangs are the compilers whose programs are recorded, and how each is told to
-// leave compiler-rt out.
+// clangs maps each compiler to its flag that leaves compiler-rt's runtime out.
 var clangs = map[string]string{
 	"clang-14": "-fnoxray-link-deps",
 	"clang-19": "-fno-xray-link-deps",
 	"clang-22": "-fno-xray-link-deps",
 }
 
-// prunable are flags for programs whose functions are marked as always instrumented:
-// without, they would never be pruned.
+// prunable are flags for programs that mark functions as always instrumented. Without these flags,
+// such functions are never pruned.
 var prunable = []string{"-Dxray_always_instrument=noinline", "-fxray-instruction-threshold=1"}
 
-// edit replaces text in a file of the runtime; the text must be there once.
+// edit replaces text in a file of the runtime. The text must occur exactly once.
 type edit struct{ file, old, new string }
 
-// buildArchive is the archive of the runtime, or one of it with edits of its sources.
+// buildArchive returns the archive of the runtime, compiled with edits of its sources if there are
+// any.
 func buildArchive(t *testing.T, edits ...edit) string {
 	t.Helper()
 	l := library(t)
@@ -61,7 +61,7 @@ func buildArchive(t *testing.T, edits ...edit) string {
 	return archive
 }
 
-// applyEdits changes sources, and returns those that have to be compiled anew.
+// applyEdits edits sources and returns the files to recompile.
 func applyEdits(t *testing.T, src string, edits []edit) (files []string) {
 	t.Helper()
 	for _, e := range edits {
@@ -71,7 +71,7 @@ func applyEdits(t *testing.T, src string, edits []edit) (files []string) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(string(data), e.old); n != 1 {
-			t.Fatalf("%s has %d times\n%s", e.file, n, e.old)
+			t.Fatalf("%s: got %d occurrences, want 1, of\n%s", e.file, n, e.old)
 		}
 		if err := os.WriteFile(path, []byte(strings.Replace(string(data), e.old, e.new, 1)), 0o666); err != nil {
 			t.Fatal(err)
@@ -86,8 +86,7 @@ func applyEdits(t *testing.T, src string, edits []edit) (files []string) {
 	return slices.Compact(files)
 }
 
-// buildLinked compiles a program of testdata that has the archive linked in and looks
-// into its memory.
+// buildLinked compiles a program of testdata that links the archive and reads the runtime's memory.
 func buildLinked(t *testing.T, clang, archive, source string, flags ...string) string {
 	t.Helper()
 	testenv.Need(t, clang)
@@ -103,7 +102,7 @@ func buildLinked(t *testing.T, clang, archive, source string, flags ...string) s
 	return program
 }
 
-// numbers runs a program that prints lines of a name and a number.
+// numbers runs a program and parses its output, lines of a name and a number.
 func numbers(t *testing.T, program string, args ...string) map[string]int64 {
 	t.Helper()
 	m, err := runNumbers(program, args...)
@@ -113,7 +112,7 @@ func numbers(t *testing.T, program string, args ...string) map[string]int64 {
 	return m
 }
 
-// runNumbers is numbers of a program that may fail.
+// runNumbers is numbers for a program that may fail.
 func runNumbers(program string, args ...string) (map[string]int64, error) {
 	out, err := exec.Command(program, args...).CombinedOutput()
 	if err != nil {
@@ -131,13 +130,13 @@ func runNumbers(program string, args ...string) (map[string]int64, error) {
 	return m, nil
 }
 
-// steps are the ways in which testdata/steps.c is run.
+// steps are the arguments for runs of testdata/steps.c.
 var steps = [][]string{
 	{"record"}, {"record", "arg"}, {"record", "toggle"}, {"prune"}, {"prune", "toggle"}, {"depth"},
 }
 
-// checkSteps runs the program in all ways. Each has some 45 instructions to be
-// interrupted after at least: two sleds of 2, two thunks of 2, two trampolines of 20.
+// checkSteps runs the program in all ways. Each run can be interrupted after about 45 instructions
+// for each of two calls: two sleds of 2, two thunks of 2, two trampolines of 20.
 func checkSteps(t *testing.T, program string) {
 	for _, args := range steps {
 		n := numbers(t, program, args...)
@@ -145,14 +144,13 @@ func checkSteps(t *testing.T, program string) {
 			t.Errorf("%v: %v", args, n)
 		}
 		if n["unwound"] < 40 || n["lost"] != 0 {
-			t.Errorf("%v: an unwinder does not find the caller: %v", args, n)
+			t.Errorf("%v: an unwinder did not find the caller: %v", args, n)
 		}
 	}
 }
 
-// A recorded call that is interrupted after any of its instructions, by a signal
-// handler that is recorded or by sleds that are switched, leaves rings in which
-// nothing is missing, unmatched or out of order.
+// A signal after any instruction of a recorded call, with a recorded handler or one that switches
+// sleds, leaves rings in which nothing is missing, unmatched or out of order.
 func TestSignalAfterEveryInstruction(t *testing.T) {
 	archive := buildArchive(t)
 	for clang := range clangs {
@@ -169,7 +167,7 @@ var (
 	noRseq  = edit{"options.c", ".offcpu = 1,", ".offcpu = 0,"}
 )
 
-// There, the trampolines are others.
+// These use other trampolines.
 func TestSignalAfterEveryInstructionWithoutRseq(t *testing.T) {
 	for _, edits := range [][]edit{{noRseq}, {noRseq, noRdpid}} {
 		program := buildLinked(t, "clang-22", buildArchive(t, edits...), "steps.c", prunable...)
@@ -177,8 +175,7 @@ func TestSignalAfterEveryInstructionWithoutRseq(t *testing.T) {
 	}
 }
 
-// The test before finds what goes wrong when the steps of the trampolines are in
-// another order, and when tails are written again.
+// Trampolines whose steps are in another order, or that write a tail twice, fail the tests above.
 func TestSignalsFindWrongOrders(t *testing.T) {
 	const load = "	movq	XR_THREAD_CURSOR(%r11), %rcx\n	testw	%cx, %cx\n	jz	4f\n"
 	mutations := map[string]struct {
@@ -211,20 +208,20 @@ func TestSignalsFindWrongOrders(t *testing.T) {
 	for name, m := range mutations {
 		t.Run(name, func(t *testing.T) {
 			program := buildLinked(t, "clang-22", buildArchive(t, m.edits...), "steps.c", prunable...)
-			// A machine that is busy enough to make short calls long may hide it.
+			// A busy machine can make short calls long and hide the fault.
 			for range 10 {
 				n, err := runNumbers(program, m.args...)
 				if err != nil || n["faults"]+n["missing"]+n["lost"] > 0 {
-					return // a crash is found too
+					return // a crash counts, too
 				}
 			}
-			t.Error("nothing was found")
+			t.Error("the broken runtime passed")
 		})
 	}
 }
 
-// Sleds are switched while threads run through them. XRAY_SOAK=1 does it as often as
-// it takes to trust it.
+// Sleds are switched while threads run through them. With XRAY_SOAK=1, this runs long enough to
+// rely on.
 func TestToggleStorm(t *testing.T) {
 	toggles := "2000"
 	if soak() {
@@ -234,27 +231,27 @@ func TestToggleStorm(t *testing.T) {
 	for clang := range clangs {
 		t.Run(clang, func(t *testing.T) {
 			program := buildLinked(t, clang, archive, "storm.c", prunable...)
-			// Short ones first: they are about the first events of threads.
+			// Start with short runs, which test the first events of threads.
 			for _, times := range append(slices.Repeat([]string{"100"}, 10), toggles) {
 				n := numbers(t, program, times)
 				if times == toggles && (n["handled"] == 0 || n["rounds"] == 0 || n["snapshots"] == 0) {
-					t.Errorf("nothing happened: %v", n)
+					t.Errorf("the storm did not run: %v", n)
 				}
 			}
 		})
 	}
 }
 
-// registersLost are how many calls of testdata/registers.c found a register changed in
-// a mode, and how many calls took the slow path.
+// registersLost returns how many calls of testdata/registers.c found a changed register in a mode,
+// and how many took the slow path.
 func registersLost(t *testing.T, program, mode string) (lost, slow int64) {
 	t.Helper()
 	n := numbers(t, program, mode)
 	return n["differences"] + n["tails"], n["slow"]
 }
 
-// C functions that leave nothing in the registers that they need not preserve: which ones
-// they really use is the compiler's choice.
+// These edits clobber all registers that C functions need not preserve, because which ones they use
+// is up to the compiler.
 var (
 	scratch   = "	.irp r, rcx,rdx,rsi,rdi,r8,r9,r10,r11\n	movq	$-1, %\\r\n	.endr\n"
 	clobbered = []edit{
@@ -263,9 +260,8 @@ var (
 	}
 )
 
-// All registers but r10 come through the sleds as they were, and r11 through tail exits,
-// on the fast and on the slow path, with restartable sequences, with rdpid and with neither,
-// whatever the C functions do with them.
+// Sleds preserve all registers except r10, and tail exits preserve r11, too: on the fast and slow
+// paths, with and without restartable sequences and rdpid, whatever registers the C functions use.
 func TestRegisters(t *testing.T) {
 	for _, edits := range [][]edit{
 		nil, clobbered, slices.Concat(clobbered, []edit{noRseq}), slices.Concat(clobbered, []edit{noRseq, noRdpid}),
@@ -274,17 +270,17 @@ func TestRegisters(t *testing.T) {
 		for _, mode := range []string{"off", "record", "prune", "depth", "count", "profile"} {
 			lost, slow := registersLost(t, program, mode)
 			if lost != 0 {
-				t.Errorf("%s: %d calls found another register", mode, lost)
+				t.Errorf("%s: %d calls found a changed register", mode, lost)
 			}
 			if mode == "record" && slow < 10 {
-				t.Errorf("%s: the slow path was taken %d times", mode, slow)
+				t.Errorf("%s: wrong number of slow paths: %d", mode, slow)
 			}
 		}
 	}
 }
 
-// The test before finds trampolines that do not restore r11, and a slow path that
-// does not restore what a fast one has no need of.
+// Trampolines that do not restore r11, or a slow path that does not restore what the fast path
+// leaves alone, fail the test above.
 func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 	r11 := edit{"trampoline_amd64.h", "	UNSAVE3\n	UNSAVE	r11\n", "	UNSAVE3\n	leaq	8(%rsp), %rsp\n	.cfi_adjust_cfa_offset -8\n"}
 	for name, m := range map[string]struct {
@@ -299,18 +295,19 @@ func TestRegistersFindsWhatIsClobbered(t *testing.T) {
 		program := buildLinked(t, "clang-22", buildArchive(t, slices.Concat(clobbered, []edit{m.edit})...), "registers.c")
 		for _, mode := range m.modes {
 			if lost, _ := registersLost(t, program, mode); lost == 0 {
-				t.Errorf("%s: %s: nothing was found", name, mode)
+				t.Errorf("%s: %s: the broken runtime passed", name, mode)
 			}
 		}
 	}
 }
 
-// Where somebody else changes one sled of an object, the others are switched off again.
+// If another party changes one sled of an object, the recorder switches the object's other sleds
+// off again.
 func TestForeignSledEndsRecordingOfItsObject(t *testing.T) {
 	program := buildLinked(t, "clang-22", buildArchive(t), "foreign.c")
 	t.Setenv(EnvVar, "start=0,quiet=1")
 	n := numbers(t, program)
 	if n["before"] < 4 || n["after"] != 1 || n["refused"] != 1 || n["calls"] != 2 {
-		t.Errorf("%v", n)
+		t.Errorf("wrong result: %v", n)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// many is short, or with XRAY_SOAK=1 long.
+// many returns short, or long with XRAY_SOAK=1.
 func many(short, long int) string {
 	if soak() {
 		return strconv.Itoa(long)
@@ -25,8 +25,8 @@ func many(short, long int) string {
 	return strconv.Itoa(short)
 }
 
-// buildPlugins compiles objects that differ in nothing but a number, so that they are
-// loaded at the same addresses.
+// buildPlugins compiles objects that differ only in a number, so they are loaded at the same
+// addresses.
 func buildPlugins(t *testing.T, n int) []string {
 	t.Helper()
 	testenv.Need(t, "clang-22")
@@ -42,15 +42,15 @@ func buildPlugins(t *testing.T, n int) []string {
 	return plugins
 }
 
-// Signals interrupt threads that are recorded with handlers that are recorded too: no
-// call is missing, none is mismatched, and time never runs backwards.
+// If signals with recorded handlers interrupt recorded threads, no call is missing or mismatched
+// and time never runs backwards.
 func TestSignalStorm(t *testing.T) {
 	l := library(t)
 	checkSignalStorm(t, &l, buildProgram(t, "clang-22", "storms.c", "-O1"), many(1000, 20000))
 }
 
-// A record that a handler interrupts is not lost even if the handler fills the chunk. Here
-// chunks have 37 records and take long to be made, so that many handlers do.
+// A record that a handler interrupts is not lost even if the handler fills the chunk. Chunks have
+// only 37 records here, and records take long to write, so this happens often.
 func TestSignalStormInSmallChunks(t *testing.T) {
 	const store = "	STAMP	\\by\n	RESERVE	8\n	movq	%rdx, (%rax)\n"
 	archive := buildArchive(t,
@@ -63,20 +63,20 @@ func checkSignalStorm(t *testing.T, l *Library, program, signals string) {
 	t.Helper()
 	out, stderr, traces := recordProgram(t, l, "", program, "signals", signals)
 	if stderr != "" || len(traces) != 1 {
-		t.Fatalf("%d traces; %s", len(traces), stderr)
+		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 	}
 	want, got := counted(t, out), entries(t, program, traces)
 	if want["handler"] == 0 || got["handler"] != want["handler"] || got["leaf"] != want["leaf"] {
-		t.Errorf("the trace has %v, the program counted %v", got, want)
+		t.Errorf("got calls %v, want %v as the program counted", got, want)
 	}
 	if f := readTrace(t, traces[0]); f.unmatched != 0 || f.orphan != 0 || f.backwards != 0 {
-		t.Errorf("%d exits without entry, %d calls without exit, %d steps back, losses %v", f.unmatched, f.orphan, f.backwards, f.recording.Losses)
+		t.Errorf("%d exits without entry, %d calls without exit, %d backward time steps, losses %v", f.unmatched, f.orphan, f.backwards, f.recording.Losses)
 	}
 	verify(t, traces[0])
 }
 
-// Snapshots of rings that are overwritten all the time lack what was being overwritten,
-// and nothing else: only the edges cut calls.
+// Snapshots of rings that are constantly overwritten lack only what was being overwritten: calls
+// are cut only at the edges.
 func TestSnapshotStorm(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
@@ -87,16 +87,16 @@ func TestSnapshotStorm(t *testing.T) {
 		verify(t, path)
 		f := readTrace(t, path)
 		if !f.cutAtEdges() {
-			t.Errorf("%s: %d exits without entry, %d calls without exit, %d steps back", path, f.unmatched, f.orphan, f.backwards)
+			t.Errorf("%s: %d exits without entry, %d calls without exit, %d backward time steps", path, f.unmatched, f.orphan, f.backwards)
 		}
 		records += f.records
 	}
 	if strconv.Itoa(len(paths)) != n || records < uint64(len(paths))*1000 {
-		t.Errorf("%d records in %d snapshots", records, len(paths))
+		t.Errorf("got %d records in %d snapshots", records, len(paths))
 	}
 }
 
-// snapshots runs storms.c, which takes n of them while two threads overwrite their rings.
+// snapshots runs storms.c, which takes n snapshots while two threads overwrite their rings.
 func snapshots(t *testing.T, l *Library, program, n string) []string {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,18 +110,17 @@ func snapshots(t *testing.T, l *Library, program, n string) []string {
 	return paths
 }
 
-// cutAtEdges says of a snapshot of storms.c that no call is missing but where it begins
-// and ends.
+// cutAtEdges reports whether a snapshot of storms.c misses calls only at its beginning and end.
 func (f *found) cutAtEdges() bool {
-	const deepest = 12 // calls in each of two threads
+	const deepest = 12 // open calls in each of two threads
 	return f.unmatched <= 2*deepest && f.orphan <= 2*deepest && f.backwards == 0
 }
 
-// The test before finds chunks that their thread takes while they are copied, if nothing
-// keeps it from that: neither its lock, nor a look at the number, nor reading twice.
+// A runtime whose threads reuse chunks while these are copied fails the test above. The edits
+// remove the thread's lock, the check of the chunk's number, and the second read.
 func TestSnapshotStormFindsTornChunks(t *testing.T) {
 	archive := buildArchive(t,
-		// For threads to go on meanwhile, however busy the machine is.
+		// Let threads go on meanwhile, however busy the machine is.
 		edit{"writer.c", "		dst[i] = src[i];\n", `{
 			if (i == n / 2) { int64_t nap[2] = {0, 2000000}; xr_sys2(SYS_nanosleep, (intptr_t)nap, 0); }
 			dst[i] = src[i]; }`},
@@ -131,17 +130,17 @@ func TestSnapshotStormFindsTornChunks(t *testing.T) {
 		edit{"writer.c", "while (same < n && dst[same] == src[same])", "while (same < n)"},
 	)
 	program := buildLinked(t, "clang-22", archive, "storms.c", "-O1")
-	for range 50 { // one in two or more finds it
+	for range 50 { // at least every second run shows it
 		for _, path := range snapshots(t, nil, program, "30") {
 			if f := readTrace(t, path); !f.cutAtEdges() {
 				return
 			}
 		}
 	}
-	t.Error("nothing was found")
+	t.Error("the broken runtime passed")
 }
 
-// The slow path, which writes to the file too, needs little stack.
+// The slow path needs little stack, even though it writes to the file.
 func TestSmallStack(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
@@ -151,29 +150,29 @@ func TestSmallStack(t *testing.T) {
 			t.Errorf("%s: %s", options, stderr)
 		}
 		if got := entries(t, program, traces); options == "mode=record" && got["leaf"] != counted(t, out)["leaf"] {
-			t.Errorf("%s: the trace has %v, the program counted %s", options, got, out)
+			t.Errorf("%s: got calls %v, want %s as the program counted", options, got, out)
 		}
 	}
 }
 
-// Threads that come and go use the rings of others.
+// New threads reuse the rings of threads that ended.
 func TestThreadsDoNotAddUp(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
 	for _, options := range []string{"", ",stream=0"} {
 		out, stderr, traces := recordProgram(t, &l, "ring=131072,budget=1000000"+options, program, "churn", many(3000, 100000))
 		want, got := counted(t, out), entries(t, program, traces)
-		// 3,000 threads that touched a chunk each would be 200 MB.
+		// 3,000 threads with a chunk each would need 200 MB.
 		if stderr != "" || want["peak"] > 32<<10 {
-			t.Errorf("%q: the program needed %d kB; %s", options, want["peak"], stderr)
+			t.Errorf("%q: got a peak of %d KB; stderr: %s", options, want["peak"], stderr)
 		}
 		if options == "" && got["leaf"] != want["leaf"] {
-			t.Errorf("the trace has %d calls of leaf, want %d", got["leaf"], want["leaf"])
+			t.Errorf("got %d calls of leaf, want %d", got["leaf"], want["leaf"])
 		}
 	}
 }
 
-// Objects are opened and closed, at the same places too, while sleds are switched.
+// Objects are opened and closed, even at the same addresses, while sleds are switched.
 func TestPluginStorm(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
@@ -181,11 +180,11 @@ func TestPluginStorm(t *testing.T) {
 	out, stderr, _ := recordProgram(t, &l, "start=0,control=1", program, args...)
 	n := counted(t, out)
 	if stderr != "" || n["toggles"] < 10 || n["again"] == 0 {
-		t.Errorf("%v; %s", n, stderr)
+		t.Errorf("wrong result %v; stderr: %s", n, stderr)
 	}
 }
 
-// An object whose file is another by now is left alone.
+// The recorder leaves an object alone if its file was replaced.
 func TestReplacedFile(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
@@ -195,12 +194,12 @@ func TestReplacedFile(t *testing.T) {
 	}
 }
 
-// A program that may be run but not read cannot be recorded, and runs on.
+// A program that may be executed but not read runs unrecorded.
 func TestUnreadableProgram(t *testing.T) {
 	needOtherUsers(t)
 	l := library(t)
 	dir := t.TempDir()
-	// All of the test's folders are in one that is root's alone.
+	// All folders of this test are in one that only root can enter.
 	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), l.Install(dir)); err != nil {
 		t.Fatal(err)
 	}
@@ -217,49 +216,49 @@ func TestUnreadableProgram(t *testing.T) {
 	cmd.Env = append(os.Environ(), "LD_PRELOAD="+installed.Preload(), EnvVar+"=output=/dev/null/none")
 	out, err := cmd.CombinedOutput()
 	if errors.Is(err, os.ErrPermission) {
-		t.Skipf("another user cannot come to %s: %v", program, err)
+		t.Skipf("another user cannot reach %s: %v", program, err)
 	}
 	if err != nil || !strings.Contains(string(out), "leaf 100\n") || !strings.Contains(string(out), "its file cannot be opened: permission denied") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }
 
-// Each process has its own trace, and a parent's is not touched by its children.
+// Each process has its own trace, and children do not change their parent's.
 func TestSpawnedProcesses(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", "-O1")
 	out, stderr, traces := recordProgram(t, &l, "", program, "spawn")
 	if stderr != "" || len(traces) != 2 {
-		t.Fatalf("%d traces; %s", len(traces), stderr)
+		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 	}
 	if got, want := entries(t, program, traces)["leaf"], counted(t, out)["leaf"]; got != want {
-		t.Errorf("%d calls of leaf, want %d", got, want)
+		t.Errorf("got %d calls of leaf, want %d", got, want)
 	}
 	checkProcesses(t, traces)
 
-	// The process that becomes a daemon leaves its parent, which ends by _exit.
+	// The daemon is a child. Its parent ends by _exit.
 	out, stderr, traces = recordProgram(t, &l, "", program, "daemon")
 	if stderr != "" || len(traces) != 2 {
-		t.Fatalf("%d traces; %s", len(traces), stderr)
+		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 	}
 	if got, want := entries(t, program, traces)["leaf"], counted(t, out)["leaf"]; got != want {
-		t.Errorf("the daemon called leaf %d times, and %d are there", want, got)
+		t.Errorf("daemon: got %d calls of leaf, want %d", got, want)
 	}
 	checkProcesses(t, traces)
 }
 
-// checkProcesses expects traces with names that are the ids of the processes in them.
+// checkProcesses checks that each trace has the ID of its process in its name.
 func checkProcesses(t *testing.T, traces []string) {
 	t.Helper()
 	for _, path := range traces {
 		f := readTrace(t, path)
 		if name := filepath.Base(path); f.recording == nil || strconv.Itoa(int(f.recording.Process.PID)) != name {
-			t.Errorf("%s is of %+v", name, f.recording)
+			t.Errorf("%s: wrong process in %+v", name, f.recording)
 		}
 	}
 }
 
-// Calls that exceptions leave have no exits; all else is there.
+// Calls that exceptions leave have no exits. All other records are there.
 func TestExceptions(t *testing.T) {
 	l := library(t)
 	for clang, flag := range clangs {
@@ -275,19 +274,18 @@ func TestExceptions(t *testing.T) {
 				want, got := counted(t, out), entries(t, program, traces)
 				for name, n := range want {
 					if got[name] != n {
-						t.Errorf("%s: %d calls of %s, want %d", options, got[name], name, n)
+						t.Errorf("%s: got %d calls of %s, want %d", options, got[name], name, n)
 					}
 				}
 				if f := readTrace(t, traces[0]); f.backwards != 0 || stderr != "" {
-					t.Errorf("%s: %d steps back; %s", options, f.backwards, stderr)
+					t.Errorf("%s: %d backward time steps; %s", options, f.backwards, stderr)
 				}
 			}
 		})
 	}
 }
 
-// Pruning keeps each call that is as long as the threshold, and those around it; what
-// else is kept has something long inside.
+// Pruning keeps each call that lasts at least the threshold, and its callers. It drops the others.
 func TestPruneKeepsWhatIsLong(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "storms.c", append(prunable, "-O1")...)
@@ -299,7 +297,7 @@ func TestPruneKeepsWhatIsLong(t *testing.T) {
 	}
 	want, got := counted(t, out), entries(t, program, []string{snapshot})
 	if got["some_time"] < want["longer"] || got["some_time"] > want["longer"]+want["longer"]/2 || got["around"] < got["some_time"] {
-		t.Errorf("%v was kept, and %d calls were long", got, want["longer"])
+		t.Errorf("got calls %v, want those around %d long ones", got, want["longer"])
 	}
 	short := 0
 	leaves := leafDurations(t, snapshot)
@@ -308,13 +306,13 @@ func TestPruneKeepsWhatIsLong(t *testing.T) {
 			short++
 		}
 	}
-	// Pruning does not look after a stamp, which each chunk begins with.
+	// Pruning does not look back across a stamp, and each chunk begins with one.
 	if len(leaves) == 0 || short > len(leaves)/1000+2 {
-		t.Errorf("%d of %d calls without others inside are too short", short, len(leaves))
+		t.Errorf("%d of %d calls without callees are shorter than the threshold", short, len(leaves))
 	}
 }
 
-// leafDurations are the lengths of all calls that made none, in ticks.
+// leafDurations returns the durations of all calls without callees, in ticks.
 func leafDurations(t *testing.T, path string) []uint64 {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -338,9 +336,9 @@ func leafDurations(t *testing.T, path string) []uint64 {
 	return durations
 }
 
-// What reads rings while they are written to stays within them.
+// Reading rings while threads write to them never goes out of bounds.
 func TestSnapshotsWithSanitizers(t *testing.T) {
-	// At its usual random address, a program may be where older sanitizers want their heap.
+	// With address randomization, the program may be where older sanitizers want their heap.
 	rings := buildRings(t, "-no-pie", "-g", "-fsanitize=address,undefined", "-fno-sanitize=alignment", "-fno-sanitize-recover=all")
 	for _, check := range []struct {
 		name string

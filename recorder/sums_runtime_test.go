@@ -17,8 +17,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// checkPruned compares the calls of testdata/pruned.c, those that were kept and those of
-// which only the sums are known, with what the program counted.
+// checkPruned compares the calls of testdata/pruned.c, both kept and summed, with what the program
+// counted.
 func checkPruned(t *testing.T, program, output, path string) {
 	t.Helper()
 	table, err := symbolize.Load(program, symbolize.Options{})
@@ -39,22 +39,22 @@ func checkPruned(t *testing.T, program, output, path string) {
 		got[name] += int64(one.Calls)
 	}
 	if want := counted(t, output); !maps.Equal(got, want) {
-		t.Errorf("%v were kept, %v pruned; the program counted %v", kept, left, want)
+		t.Errorf("got %v kept and %v pruned, want %v as the program counted", kept, left, want)
 	}
 	if left["kept"].Calls+left["lengthy"].Calls != 0 || left["caller"].Calls == 0 || left["logged"].Calls == 0 || left["recursive"].Calls == 0 {
-		t.Errorf("%v were pruned", left)
+		t.Errorf("wrong pruned calls: %v", left)
 	}
 	if p.From == 0 || p.To <= p.From {
-		t.Errorf("sums are from %d to %d", p.From, p.To)
+		t.Errorf("wrong time range of the sums: %d to %d", p.From, p.To)
 	}
-	// Three threads run in lengthy nearly all the time, and what it calls is pruned.
+	// Three threads spend nearly all their time in lengthy, whose callees are pruned.
 	if most := 3 * (p.To - p.From); left["caller"].Ticks == 0 || left["caller"].Ticks > most || left["quick"].Ticks > most {
-		t.Errorf("caller took %d ticks in %d", left["caller"].Ticks, most)
+		t.Errorf("got %d ticks of caller, want up to %d", left["caller"].Ticks, most)
 	}
 }
 
-// What pruning leaves out is summed up: no call and none of its time is lost, in a stream,
-// in rings and under an observer, in signal handlers and in a process that is killed.
+// The sums include every pruned call and its time: in a stream, in rings, under an observer, in
+// signal handlers, and in a process that is killed.
 func TestPrunedCallsAreSummedUp(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "pruned.c", "-O2", "-fxray-instruction-threshold=1")
@@ -63,7 +63,7 @@ func TestPrunedCallsAreSummedUp(t *testing.T) {
 	} {
 		out, stderr, traces := recordProgram(t, &l, options, program)
 		if stderr != "" || len(traces) != 1 {
-			t.Fatalf("%s: %d traces; %s", options, len(traces), stderr)
+			t.Fatalf("%s: got %d traces; stderr: %s", options, len(traces), stderr)
 		}
 		checkPruned(t, program, out, traces[0])
 	}
@@ -73,7 +73,7 @@ func TestPrunedCallsAreSummedUp(t *testing.T) {
 	}
 }
 
-// runObserved runs a program under an observer, and returns what it said and its trace.
+// runObserved runs a program under an observer. It returns what the program printed and its trace.
 func runObserved(t *testing.T, l Library, options, program string, args ...string) (stdout, trace string) {
 	t.Helper()
 	return variant{program, &l}.runObserved(t, options, args...)
@@ -96,7 +96,7 @@ func (f variant) runObserved(t *testing.T, options string, args ...string) (stdo
 	if f.library != nil {
 		cmd.Env = append(cmd.Env, "LD_PRELOAD="+f.library.Preload())
 	}
-	_ = cmd.Run() // it may kill itself
+	_ = cmd.Run() // the program may kill itself
 	for !ob.Idle() {
 		time.Sleep(10 * time.Millisecond)
 	}
@@ -108,7 +108,7 @@ func (f variant) runObserved(t *testing.T, options string, args ...string) (stdo
 	return out.String(), observed.Traces[0].Path
 }
 
-// The sums of a recording that is started again are its own.
+// A recording that is started again has its own sums.
 func TestSumsOfOneRecording(t *testing.T) {
 	program := buildLinked(t, "clang-22", library(t).Archive(), "sums.c", "-fxray-instruction-threshold=1")
 	dir := t.TempDir()
@@ -118,12 +118,12 @@ func TestSumsOfOneRecording(t *testing.T) {
 	for i, want := range []uint64{1000, 30} {
 		f := readTrace(t, filepath.Join(dir, strconv.Itoa(i)))
 		if p := f.recording.Pruned; p.Calls()+f.calls[1] != want {
-			t.Errorf("recording %d: %d calls were pruned and %d kept, of %d", i, p.Calls(), f.calls[1], want)
+			t.Errorf("recording %d: got %d calls pruned and %d kept, want %d", i, p.Calls(), f.calls[1], want)
 		}
 	}
 }
 
-// A core has the sums.
+// A core has the sums, too.
 func TestCoreOfPrunedCalls(t *testing.T) {
 	program, env := crashProgram(t, "mode=prune,threshold=1000000000", prunable...)
 	path, _ := crash(t, env, program, "a", "700")
@@ -133,16 +133,16 @@ func TestCoreOfPrunedCalls(t *testing.T) {
 		calls[p.Func] += p.Calls
 	}
 	if calls[idLeaf] != 1600 || calls[idBranch] != 800 || f.recording.Pruned.Calls() == 0 {
-		t.Errorf("%v, of which %d were pruned", calls, f.recording.Pruned.Calls())
+		t.Errorf("got calls %v, of which %d pruned", calls, f.recording.Pruned.Calls())
 	}
 }
 
-// The tests before find a trampoline that forgets what it takes back.
+// A trampoline that does not count what it prunes fails the tests above.
 func TestSumsFindWhatIsForgotten(t *testing.T) {
 	archive := buildArchive(t, edit{"trampoline_amd64.S", "	incq	(%rax)\n", ""})
 	program := buildLinked(t, "clang-22", archive, "pruned.c", "-fxray-instruction-threshold=1")
 	_, _, traces := recordProgram(t, nil, "mode=prune,threshold=10000000", program)
 	if n := readTrace(t, traces[0]).recording.Pruned.Calls(); n != 0 {
-		t.Errorf("%d calls were counted", n)
+		t.Errorf("the broken runtime passed: %d calls were counted", n)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// unwound is what a debugger found that stepped through recorded calls.
+// unwound is what a debugger found while it stepped through recorded calls.
 type unwound struct {
-	lost    []string       // where the caller was not found
-	stepped map[string]int // instructions, by function; "?" are the thunks
+	lost    []string       // where it did not find the caller
+	stepped map[string]int // instructions by function; "?" is the thunks
 }
 
 // unwind steps through the calls of testdata/unwind.c.
@@ -41,13 +41,13 @@ func unwind(t *testing.T, program, mode string) unwound {
 		}
 	}
 	if len(u.stepped) == 0 {
-		t.Fatalf("gdb says\n%s", out)
+		t.Fatalf("unexpected output of gdb:\n%s", out)
 	}
 	return u
 }
 
-// A debugger finds the caller from each instruction of thunks and trampolines, on the
-// fast path and on the slow one.
+// A debugger finds the caller from each instruction of thunks and trampolines, on the fast and the
+// slow path.
 func TestUnwindFromEveryInstruction(t *testing.T) {
 	program := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", append(prunable, "-g")...)
 	always := buildLinked(t, "clang-22", library(t).Archive(), "unwind.c", "-g")
@@ -65,8 +65,8 @@ func TestUnwindFromEveryInstruction(t *testing.T) {
 	}
 }
 
-// checkUnwind expects the caller to be found everywhere, and functions to have been
-// stepped through.
+// checkUnwind checks that the debugger found the caller everywhere and stepped through the given
+// functions.
 func checkUnwind(t *testing.T, program, mode string, functions ...string) {
 	t.Helper()
 	u := unwind(t, program, mode)
@@ -75,12 +75,12 @@ func checkUnwind(t *testing.T, program, mode string, functions ...string) {
 	}
 	for _, name := range functions {
 		if u.stepped[name] == 0 {
-			t.Errorf("%s was not stepped through: %v", name, u.stepped)
+			t.Errorf("the debugger did not step through %s: %v", name, u.stepped)
 		}
 	}
 }
 
-// The same from the hooks that functions call which gcc has instrumented.
+// The same for the hooks that GCC-instrumented functions call.
 func TestUnwindFromHooksOfGCC(t *testing.T) {
 	archive := library(t).Archive()
 	for name, way := range map[string]struct {
@@ -107,13 +107,13 @@ func TestUnwindFromHooksOfGCC(t *testing.T) {
 	}
 }
 
-// The test before finds what the assembly does not say about its frames.
+// Assembly without frame information fails the tests above.
 func TestUnwindFindsMissingFrameInformation(t *testing.T) {
 	archive := buildArchive(t, edit{
 		"trampoline_amd64.h",
 		"	pushq	%\\reg\n	.cfi_adjust_cfa_offset 8\n", "	pushq	%\\reg\n",
 	})
 	if u := unwind(t, buildLinked(t, "clang-22", archive, "unwind.c"), "record"); len(u.lost) == 0 {
-		t.Errorf("nothing was lost: %v", u.stepped)
+		t.Errorf("the broken runtime passed: %v", u.stepped)
 	}
 }

@@ -18,22 +18,22 @@ import (
 	"time"
 )
 
-// running is a program of testdata with the recorder in it.
+// running is a running program of testdata with the recorder in it.
 type running struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	lines *bufio.Reader
-	dir   string // of the traces, by process id
+	dir   string // holds the traces, named by process ID
 }
 
-// run starts a program with the recorder's options. At the end of the test its standard
-// input ends, and it has to end well.
+// run starts a program with the recorder's options. The test ends by closing the program's standard
+// input, and the program must exit normally.
 func (f variant) run(t *testing.T, options string, args ...string) *running {
 	t.Helper()
 	return f.start(t, options, exec.Command(args[0], args[1:]...))
 }
 
-// start is run for a command.
+// start is run with a command.
 func (f variant) start(t *testing.T, options string, cmd *exec.Cmd) *running {
 	t.Helper()
 	r := &running{cmd: cmd, dir: t.TempDir()}
@@ -58,7 +58,7 @@ func (f variant) start(t *testing.T, options string, cmd *exec.Cmd) *running {
 	return r
 }
 
-// end ends the program.
+// end closes the program's standard input and waits for it to end.
 func (r *running) end(t *testing.T) {
 	t.Helper()
 	if r.cmd.ProcessState != nil {
@@ -67,7 +67,7 @@ func (r *running) end(t *testing.T) {
 	r.stdin.Close()
 	io.Copy(io.Discard, r.lines)
 	if err := r.cmd.Wait(); err != nil {
-		t.Errorf("the program ends with %v", err)
+		t.Errorf("the program ended with %v", err)
 	}
 }
 
@@ -75,12 +75,12 @@ func (r *running) line(t *testing.T) string {
 	t.Helper()
 	line, err := r.lines.ReadString('\n')
 	if err != nil {
-		t.Fatalf("the program says %q, %v", line, err)
+		t.Fatalf("the program printed %q, %v", line, err)
 	}
 	return strings.TrimSpace(line)
 }
 
-// reach waits until a process, which may be new, can be controlled.
+// reach waits until a process, which may have just started, can be controlled.
 func reach(t *testing.T, pid int) {
 	t.Helper()
 	p, err := Dial(strconv.Itoa(pid))
@@ -92,10 +92,10 @@ func reach(t *testing.T, pid int) {
 			break
 		}
 	}
-	t.Fatalf("process %d cannot be reached: %v", pid, err)
+	t.Fatalf("cannot reach process %d: %v", pid, err)
 }
 
-// callsOf is how many calls a trace has of the functions of an object.
+// callsOf returns the number of calls of an object's functions.
 func (f *found) callsOf(object string) (n uint64) {
 	for i := range f.recording.Objects {
 		o := &f.recording.Objects[i]
@@ -108,7 +108,7 @@ func (f *found) callsOf(object string) (n uint64) {
 	return n
 }
 
-// Forked children are controlled as their parents are, and have rings of their own.
+// Forked children can be controlled like their parents and have rings of their own.
 func TestWorkers(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		for how, n := range map[string]int{"workers": 3, "daemon": 1} {
@@ -127,7 +127,7 @@ func TestWorkers(t *testing.T) {
 					file, path := createFile(t)
 					mustAsk(t, pid, "snapshot", file)
 					if got := readTrace(t, path); got.calls[1] != 10 || got.recording.Process.PID != int32(pid) {
-						t.Errorf("calls %v of process %d, want 10 of %d", got.calls, got.recording.Process.PID, pid)
+						t.Errorf("got calls %v of process %d, want 10 of process %d", got.calls, got.recording.Process.PID, pid)
 					}
 					mustAsk(t, pid, "stop")
 					mustAsk(t, pid, "start mode=count")
@@ -139,11 +139,11 @@ func TestWorkers(t *testing.T) {
 				for _, pid := range append(pids, r.cmd.Process.Pid) {
 					i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
 					if i < 0 || list[i].Status == nil || !strings.Contains(list[i].Command, "workers "+how) {
-						t.Errorf("process %d is not in the list, or not well: %+v", pid, list)
+						t.Errorf("process %d is missing from the list or has errors: %+v", pid, list)
 						continue
 					}
 					if how == "workers" && pid != r.cmd.Process.Pid && list[i].Parent != r.cmd.Process.Pid {
-						t.Errorf("the parent of %d is %d, want %d", pid, list[i].Parent, r.cmd.Process.Pid)
+						t.Errorf("parent of %d: got %d, want %d", pid, list[i].Parent, r.cmd.Process.Pid)
 					}
 				}
 			})
@@ -151,7 +151,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// What a child opens later is recorded.
+// An object that a child opens is recorded.
 func TestWorkerOpensObject(t *testing.T) {
 	plugin := buildPlugins(t, 1)[0]
 	for name, f := range variants(t, "workers.c") {
@@ -167,24 +167,24 @@ func TestWorkerOpensObject(t *testing.T) {
 				t.Fatal(err)
 			}
 			if line := r.line(t); line != "plugged" {
-				t.Fatalf("the program says %q", line)
+				t.Fatalf("the program printed %q", line)
 			}
 			await(t, pid, "status", func(s map[string]any) bool { return s["patched"].(float64) > before })
 			if f.library == nil {
-				return // that dlopen was called is noticed by the preloaded recorder alone
+				return // only the preloaded recorder notices dlopen
 			}
 			file, path := createFile(t)
 			mustAsk(t, pid, "snapshot", file)
 			got := readTrace(t, path)
 			if n := got.callsOf("plugin.so"); n != 20 {
-				t.Errorf("%d calls of the plugin, want 20", n)
+				t.Errorf("got %d calls of the plugin, want 20", n)
 			}
 		})
 	}
 }
 
-// A thread of the parent may have held the lock of the loader's list, so a child of several
-// threads ends without it.
+// A thread of the parent may hold the loader's lock at fork, so a child of several threads must end
+// without taking it.
 func TestChildDoesNotAskTheLoader(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		for _, options := range []string{"stream=1", "stream=0"} {
@@ -198,8 +198,8 @@ func TestChildDoesNotAskTheLoader(t *testing.T) {
 	}
 }
 
-// A child of a process with threads may do little before it calls exec, so no thread is
-// started in it.
+// A child of a process with several threads may do little before it calls exec, so the recorder
+// starts no thread in it.
 func TestChildOfThreads(t *testing.T) {
 	for name, f := range variants(t, "workers.c") {
 		t.Run(name, func(t *testing.T) {
@@ -210,7 +210,7 @@ func TestChildOfThreads(t *testing.T) {
 			}
 			time.Sleep(50 * time.Millisecond)
 			if tasks, err := os.ReadDir("/proc/" + strconv.Itoa(pid) + "/task"); err != nil || len(tasks) != 1 {
-				t.Errorf("%d threads, %v", len(tasks), err)
+				t.Errorf("got %d threads, error %v", len(tasks), err)
 			}
 			list, err := List(context.Background())
 			if err != nil {
@@ -218,14 +218,14 @@ func TestChildOfThreads(t *testing.T) {
 			}
 			i := slices.IndexFunc(list, func(l Listening) bool { return l.PID == pid })
 			if i < 0 || !errors.Is(list[i].Err, ErrForkedFromThreads) || list[i].Parent != r.cmd.Process.Pid {
-				t.Errorf("process %d is not in the list as one that cannot be controlled: %+v", pid, list)
+				t.Errorf("process %d is not listed as uncontrollable: %+v", pid, list)
 			}
 			p, err := Dial(strconv.Itoa(pid))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := p.Do(context.Background(), nil, "status"); !errors.Is(err, ErrForkedFromThreads) {
-				t.Errorf("to ask it is answered by %v", err)
+				t.Errorf("wrong error from a request: %v", err)
 			}
 		})
 	}

@@ -23,14 +23,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The writer is tested with testdata/rings.c in place of the core: it fills rings
-// with what no real program does on demand, and says what it has put there.
+// These tests run the writer with testdata/rings.c instead of the core. It fills rings with content
+// that no real program produces on demand, and prints what it has written.
 
 // compileWith compiles files of testdata and of the runtime to a program.
 func compileWith(t *testing.T, output string, files []string, flags ...string) string {
 	t.Helper()
 	testenv.Need(t, "gcc")
-	// The go command notices what tests read, not what compilers do.
+	// The go command tracks files that tests read, but not those that compilers read.
 	for _, f := range files {
 		if _, err := os.ReadFile(f); err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func compileWith(t *testing.T, output string, files []string, flags ...string) s
 	}
 	program := filepath.Join(t.TempDir(), output)
 	args := slices.Concat(compileFlags, gccFlags, []string{"-Werror", "-Iruntime", "-pthread", "-o", program}, files, flags)
-	// The tests' own C is ordinary code.
+	// The tests' own C needs no special flags.
 	args = slices.DeleteFunc(args, func(a string) bool { return a == "-mgeneral-regs-only" })
 	if out, err := exec.Command("gcc", args...).CombinedOutput(); err != nil {
 		t.Fatalf("gcc: %v\n%s", err, out)
@@ -66,7 +66,7 @@ func TestWriter(t *testing.T) {
 	t.Run("Header", func(t *testing.T) { checkHeader(t, rings) })
 }
 
-// said is what rings reports: numbers by name, and calls by function.
+// said is what rings prints: numbers by name, and calls by function.
 type said struct {
 	numbers map[string]uint64
 	calls   map[reader.FuncID]uint64
@@ -86,7 +86,7 @@ func runRings(t *testing.T, program string, args ...string) said {
 		f := strings.Fields(line)
 		n, err := strconv.ParseUint(f[len(f)-1], 10, 64)
 		if err != nil {
-			t.Fatalf("rings said %q", line)
+			t.Fatalf("unexpected line from rings: %q", line)
 		}
 		if f[0] == "call" {
 			id, _ := strconv.Atoi(f[1])
@@ -100,12 +100,12 @@ func runRings(t *testing.T, program string, args ...string) said {
 
 // found is what our reader finds in a trace.
 type found struct {
-	calls             map[reader.FuncID]uint64 // entries
+	calls             map[reader.FuncID]uint64 // entries by function
 	args, events      uint64
-	sum               uint64 // of the upper halves of the arguments
+	sum               uint64 // sum of the upper halves of the arguments
 	records           uint64
 	unmatched, orphan int // exits without entry, entries without exit
-	backwards         int // steps of a thread's time
+	backwards         int // backward steps in a thread's time
 	first             uint64
 	recording         *reader.Recording
 }
@@ -161,7 +161,7 @@ func readTrace(t *testing.T, path string) found {
 	return f
 }
 
-// verify holds the blocks of a trace against LLVM's rules.
+// verify checks the blocks of a trace against LLVM's rules.
 func verify(t *testing.T, path string) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -198,22 +198,22 @@ func checkExact(t *testing.T, path string, want said) found {
 	verify(t, path)
 	got := readTrace(t, path)
 	if diff := cmp.Diff(want.calls, got.calls); diff != "" {
-		t.Errorf("calls, - as recorded, + as read:\n%s", diff)
+		t.Errorf("calls (-recorded +read):\n%s", diff)
 	}
 	if got.sum != want.numbers["sum"] {
-		t.Errorf("the arguments' upper halves add up to %#x, want %#x", got.sum, want.numbers["sum"])
+		t.Errorf("sum of the arguments' upper halves: got %#x, want %#x", got.sum, want.numbers["sum"])
 	}
 	if got.args != want.numbers["argument"] || got.events != want.numbers["event"] {
-		t.Errorf("%d arguments and %d events, want %d and %d", got.args, got.events, want.numbers["argument"], want.numbers["event"])
+		t.Errorf("got %d arguments and %d events, want %d and %d", got.args, got.events, want.numbers["argument"], want.numbers["event"])
 	}
 	if got.unmatched != 0 || got.orphan != 0 || uint64(got.backwards) != want.numbers["back"] {
-		t.Errorf("%d exits without entry, %d calls without exit, %d steps back of %d", got.unmatched, got.orphan, got.backwards, want.numbers["back"])
+		t.Errorf("%d exits without entry, %d calls without exit, %d backward time steps of %d", got.unmatched, got.orphan, got.backwards, want.numbers["back"])
 	}
 	if got.recording == nil {
-		t.Fatal("the trace says nothing about its recording")
+		t.Fatal("the trace has no recorder metadata")
 	}
 	if !got.recording.Process.Complete {
-		t.Error("the last metadata do not say that the recording is complete")
+		t.Error("the metadata do not say that the recording is complete")
 	}
 	return got
 }
@@ -225,17 +225,17 @@ func checkSnapshotIsWhatTheRingsHold(t *testing.T, rings string) {
 			want := runRings(t, rings, "snapshot", path, fmt.Sprint(threads), fmt.Sprint(threads), "20000", "64")
 			got := checkExact(t, path, want)
 			if got.records != want.numbers["records"] {
-				t.Errorf("the snapshot counted %d records, and %d are there", want.numbers["records"], got.records)
+				t.Errorf("got %d records, want %d as the snapshot counted", got.records, want.numbers["records"])
 			}
 			if size := uint64(fileSize(t, path)); size != want.numbers["bytes"] {
-				t.Errorf("the snapshot counted %d bytes, and there are %d", want.numbers["bytes"], size)
+				t.Errorf("got %d bytes, want %d as the snapshot counted", size, want.numbers["bytes"])
 			}
 			names := map[string]bool{}
 			for _, th := range got.recording.Threads {
 				names[th.Name] = true
 			}
 			if len(names) != threads {
-				t.Errorf("threads are called %v", names)
+				t.Errorf("wrong thread names: %v", names)
 			}
 		})
 	}
@@ -258,28 +258,27 @@ func checkSnapshotSince(t *testing.T, rings string) {
 	verify(t, path)
 	got, whole := readTrace(t, path), readTrace(t, all)
 	if got.first < since.numbers["since"] {
-		t.Errorf("a record of %d, before %d", got.first, since.numbers["since"])
+		t.Errorf("got a record at %d, before %d", got.first, since.numbers["since"])
 	}
 	if got.records == 0 || got.records >= whole.records {
-		t.Errorf("%d of %d records", got.records, whole.records)
+		t.Errorf("got %d of %d records", got.records, whole.records)
 	}
 	if got.records != since.numbers["records"] || got.backwards != 0 {
-		t.Errorf("%d records, want %d; %d steps back", got.records, since.numbers["records"], got.backwards)
+		t.Errorf("got %d records, want %d; %d backward time steps", got.records, since.numbers["records"], got.backwards)
 	}
 }
 
-// A ring that went round keeps the latest chunks: what is missing is at the left
-// edge alone.
+// A ring that wrapped holds the latest chunks. Calls are missing only at its beginning.
 func checkSnapshotOfAWrappedRing(t *testing.T, rings string) {
 	path := filepath.Join(t.TempDir(), "a.xray")
 	want := runRings(t, rings, "snapshot", path, "9", "2", "40000", "2", "0")
 	verify(t, path)
 	got := readTrace(t, path)
 	if got.records < 10000 || got.records != want.numbers["records"] {
-		t.Errorf("%d records, want %d and at least 10000", got.records, want.numbers["records"])
+		t.Errorf("got %d records, want %d and at least 10000", got.records, want.numbers["records"])
 	}
 	if got.unmatched > 2*25 || got.orphan != 0 || got.backwards != 0 {
-		t.Errorf("%d exits without entry, %d calls without exit, %d steps back", got.unmatched, got.orphan, got.backwards)
+		t.Errorf("%d exits without entry, %d calls without exit, %d backward time steps", got.unmatched, got.orphan, got.backwards)
 	}
 }
 
@@ -291,7 +290,7 @@ func checkStreamLosesNothing(t *testing.T, rings string) {
 			got := checkExact(t, path, want)
 			lost := []reader.RecordedLoss{{Cause: "interrupted", Count: 2}}
 			if diff := cmp.Diff(lost, got.recording.Losses); diff != "" || want.numbers["dropped"] != 2 {
-				t.Errorf("%d dropped; losses, - expected, + written:\n%s", want.numbers["dropped"], diff)
+				t.Errorf("%d records dropped; losses (-want +got):\n%s", want.numbers["dropped"], diff)
 			}
 		})
 	}
@@ -308,9 +307,8 @@ func checkStreamLimit(t *testing.T, rings string) {
 	checkLost(t, got, want, "size-limit")
 }
 
-// At the limit of file sizes a write is cut short, and its block is taken back: what
-// was written before, and the metadata, which are small, stay a trace. Nor does the
-// signal that comes with it end the program.
+// If a write reaches the file size limit, the runtime takes the partial block back. Earlier blocks
+// and the small metadata remain a valid trace. The signal for the limit does not kill the program.
 func checkStreamToAFullDevice(t *testing.T, rings string) {
 	testenv.Need(t, "prlimit")
 	path := filepath.Join(t.TempDir(), "a.xray")
@@ -318,12 +316,12 @@ func checkStreamToAFullDevice(t *testing.T, rings string) {
 	verify(t, path)
 	got := readTrace(t, path)
 	if got.records == 0 || got.backwards != 0 || !got.recording.Process.Complete {
-		t.Errorf("%d records, %d steps back, complete %v", got.records, got.backwards, got.recording.Process.Complete)
+		t.Errorf("got %d records, %d backward time steps, complete %v", got.records, got.backwards, got.recording.Process.Complete)
 	}
 	checkLost(t, got, want, "write-error")
 }
 
-// checkLost expects all records that are not there to be counted under one cause.
+// checkLost checks that all missing records are counted under one cause.
 func checkLost(t *testing.T, got found, want said, cause string) {
 	t.Helper()
 	var lost uint64
@@ -338,7 +336,7 @@ func checkLost(t *testing.T, got found, want said, cause string) {
 	}
 	// Each call is two records.
 	if recorded := 2*entries + want.numbers["event"]; lost == 0 || got.records+lost != recorded {
-		t.Errorf("%d records are there and %d are counted as lost, of %d", got.records, lost, recorded)
+		t.Errorf("got %d records and %d counted as lost, want %d in all", got.records, lost, recorded)
 	}
 }
 
@@ -355,22 +353,22 @@ func checkSnapshotsOfRunningThreads(t *testing.T, rings string) {
 		verify(t, path)
 		got := readTrace(t, path)
 		records += got.records
-		// At the left edge two calls may have begun before, at the right edge two
-		// may go on, in each of two threads.
+		// In each of two threads, two calls may have begun before the snapshot and two may
+		// still be open.
 		if got.unmatched > 4 || got.orphan > 4 || got.backwards != 0 {
-			t.Errorf("%s: %d exits without entry, %d calls without exit, %d steps back", path, got.unmatched, got.orphan, got.backwards)
+			t.Errorf("%s: %d exits without entry, %d calls without exit, %d backward time steps", path, got.unmatched, got.orphan, got.backwards)
 		}
 	}
 	if records != want.numbers["records"] || records == 0 {
-		t.Errorf("%d records, want %d", records, want.numbers["records"])
+		t.Errorf("got %d records, want %d", records, want.numbers["records"])
 	}
 	if torn := want.numbers["torn"]; torn > uint64(2*snapshots) {
 		t.Errorf("%d chunks were torn in %d snapshots", torn, snapshots)
 	}
 }
 
-// A thread may write to places that it has taken back while they are copied. What
-// a snapshot shows was there at one moment.
+// A thread may overwrite pruned records while they are copied. A snapshot must still be a state
+// that existed at one moment.
 func checkSnapshotsOfPruning(t *testing.T, rings string) {
 	const snapshots = 200
 	base := filepath.Join(t.TempDir(), "a.xray")
@@ -378,14 +376,13 @@ func checkSnapshotsOfPruning(t *testing.T, rings string) {
 	for i := range snapshots {
 		got := readTrace(t, fmt.Sprint(base, ".", i))
 		if got.calls[5]+got.calls[7] > 1 || got.calls[6] > got.calls[5] || got.calls[8] > got.calls[7] {
-			t.Errorf("snapshot %d: calls %v", i, got.calls)
+			t.Errorf("snapshot %d: wrong calls %v", i, got.calls)
 		}
 	}
 }
 
-// llvm-xray loads the threads in the order of the hashes of their ids, sorts their
-// blocks by a comparison that is no order, and refuses records that are older than
-// the first.
+// llvm-xray loads threads in the order of the hashes of their IDs, sorts their blocks with an
+// inconsistent comparison, and refuses records older than the first.
 func checkStockToolsReadTraces(t *testing.T, rings string) {
 	versions := []string{"14", "19", "22"}
 	for _, v := range versions {
@@ -393,8 +390,8 @@ func checkStockToolsReadTraces(t *testing.T, rings string) {
 	}
 	for _, threads := range []int{1, 2, 7, 30} {
 		path := filepath.Join(t.TempDir(), "a.xray")
-		// Up to 16 blocks std::sort leaves to insertion, which hides a wrong order:
-		// the one thread has more.
+		// For up to 16 blocks, std::sort uses insertion sort, which hides a wrong order.
+		// The single thread has more blocks.
 		calls := "2000"
 		if threads == 1 {
 			calls = "80000"
@@ -408,7 +405,7 @@ func checkStockToolsReadTraces(t *testing.T, rings string) {
 				continue
 			}
 			if diff := cmp.Diff(want.calls, csvCounts(t, account)); diff != "" {
-				t.Errorf("%s, %d threads: account, - recorded, + counted:\n%s", tool, threads, diff)
+				t.Errorf("%s, %d threads: account (-recorded +counted):\n%s", tool, threads, diff)
 			}
 			if threads == 1 {
 				continue
@@ -440,7 +437,7 @@ func csvCounts(t *testing.T, data []byte) map[reader.FuncID]uint64 {
 	return counts
 }
 
-// The header's last bytes tell the recorder's files from others.
+// The header's last bytes identify the recorder's files.
 func checkHeader(t *testing.T, rings string) {
 	path := filepath.Join(t.TempDir(), "a.xray")
 	runRings(t, rings, "stream", path, "1", "1", "10", "2")
@@ -449,14 +446,14 @@ func checkHeader(t *testing.T, rings string) {
 		t.Fatal(err)
 	}
 	if v, kind := binary.LittleEndian.Uint16(data), binary.LittleEndian.Uint16(data[2:]); v != 5 || kind != 1 {
-		t.Errorf("version %d, type %d", v, kind)
+		t.Errorf("got version %d, type %d", v, kind)
 	}
 	if mark := string(data[24:32]); mark != reader.RecorderMark {
-		t.Errorf("mark %q", mark)
+		t.Errorf("wrong mark %q", mark)
 	}
-	// At its end the stream knows the frequency better and corrects the header.
+	// At the end, the stream has measured the frequency better and corrects the header.
 	got := readTrace(t, path)
 	if f := binary.LittleEndian.Uint64(data[8:]); f != got.recording.Clock.Frequency || f == 0 {
-		t.Errorf("%d Hz in the header, %d in the metadata", f, got.recording.Clock.Frequency)
+		t.Errorf("got %d Hz in the header, %d in the metadata", f, got.recording.Clock.Frequency)
 	}
 }
