@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math/bits"
 )
@@ -40,6 +41,7 @@ type splitter struct {
 	key   uint64 // identifies the thread in records
 	known bool   // a record has identified the thread
 	run   run
+	err   error // there are too many threads
 }
 
 func (l *basicLog) newSplitter(p *pass) *splitter {
@@ -63,7 +65,7 @@ func (s *splitter) next(c *chunk) (bool, error) {
 		if n := int64(len(c.data)); n > 0 {
 			s.offset += n
 			s.split(c)
-			return true, nil
+			return s.err == nil, s.err
 		}
 	}
 	if rest := in.size - s.offset; rest > 0 {
@@ -168,7 +170,9 @@ func (s *splitter) thread(key uint64) *basicThread {
 
 func (s *splitter) newThread(key uint64) *basicThread {
 	id := Thread{File: s.log.file.number, Process: int32(key >> 32), Thread: int32(key)}
-	return &basicThread{id: id, index: s.log.threads.of(id)}
+	index, err := s.log.threads.of(s.log.file, id)
+	s.err = cmp.Or(s.err, err)
+	return &basicThread{id: id, index: index}
 }
 
 func (s *splitter) cut(start, end int) run {

@@ -69,6 +69,7 @@ const maxHead = 4 * metadataSize
 
 func (l *fdrLog) index() error {
 	l.first = len(l.threads.list)
+	l.threads.bytes += l.file.in.size
 	if l.file.header.Recorder {
 		l.file.recording = &Recording{}
 	}
@@ -189,7 +190,13 @@ func (l *fdrLog) addBlock(w *window, h blockHead, b fdrBlock) error {
 			return l.readMetadata(w, b)
 		}
 	}
-	i := l.threads.of(Thread{File: l.file.number, Process: h.process, Thread: h.thread})
+	if err := l.threads.addBlock(l.file); err != nil {
+		return err
+	}
+	i, err := l.threads.of(l.file, Thread{File: l.file.number, Process: h.process, Thread: h.thread})
+	if err != nil {
+		return err
+	}
 	if i-l.first == len(l.order) {
 		l.order = append(l.order, &fdrLane{log: l, thread: l.threads.list[i], index: int32(i)})
 	}

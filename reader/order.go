@@ -2,10 +2,8 @@ package reader
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
-	"strings"
 )
 
 // mergeEvents limits the total number of events in the buffers of a merge.
@@ -92,22 +90,6 @@ func (t *Trace) windows(p *pass, edit func(*Block) *Block, get func() *Window, f
 	return run()
 }
 
-// MaxThreads is how many threads are merged by time, or reported one by one, at most.
-// A thread takes up to two kilobytes then.
-const MaxThreads = 1 << 17
-
-// TooManyThreadsError reports that a trace has more threads than fit into memory.
-type TooManyThreadsError struct {
-	Files   []string
-	Threads int // or more
-}
-
-// Error names the files, the numbers and the remedy.
-func (e *TooManyThreadsError) Error() string {
-	return fmt.Sprintf("%s: too many threads (%d): at most %d fit into memory at a time. "+
-		"Select some with --thread, or a part of the time with xray slice", strings.Join(e.Files, ", "), e.Threads, MaxThreads)
-}
-
 func mergeLanes(p *pass, lanes []lane, edit func(*Block) *Block, get func() *Window, fn func(*Window, []int) error) error {
 	m := &merge{pass: p, lanes: lanes, edit: edit, eventCap: min(max(mergeEvents/max(len(lanes), 1), 16), blockEvents)}
 	m.ends.slot, m.ends.before = 0, (*cursor).endsBefore
@@ -158,7 +140,6 @@ type waitingLane struct {
 // queue finds out when threads begin.
 func (m *merge) queue() error {
 	m.waiting = make([]waitingLane, 0, len(m.lanes))
-	loaded := 0
 	for i, l := range m.lanes {
 		if m.edit == nil {
 			if key, at, ok := l.first(); ok {
@@ -174,16 +155,9 @@ func (m *merge) queue() error {
 			continue
 		}
 		m.waiting = append(m.waiting, waitingLane{c.key(), c.place, c})
-		if loaded++; loaded > MaxThreads {
-			return m.tooMany(loaded)
-		}
 	}
 	slices.SortFunc(m.waiting, func(a, b waitingLane) int { return cmp.Or(cmp.Compare(a.key, b.key), a.place.compare(b.place)) })
 	return nil
-}
-
-func (m *merge) tooMany(n int) error {
-	return &TooManyThreadsError{Files: m.pass.trace.Files(), Threads: max(n, m.pass.trace.Threads())}
 }
 
 // load starts decoding a lane. It returns nil if the lane has no events.
@@ -215,9 +189,6 @@ func (m *merge) wake() error {
 	m.threads, m.indices = append(m.threads, c.block.Thread), append(m.indices, c.block.Index)
 	m.ends.push(c)
 	m.keys.push(c)
-	if n := len(m.ends.list); n > MaxThreads {
-		return m.tooMany(n)
-	}
 	return nil
 }
 

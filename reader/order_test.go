@@ -1,10 +1,7 @@
 package reader_test
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -171,53 +168,6 @@ func TestEachByTimeErrors(t *testing.T) {
 		})
 		if err == nil || err.Error() != "call 1" {
 			t.Errorf("%d goroutines: error %v", n+1, err)
-		}
-	}
-}
-
-// Threads take memory from their first event to their last. So any number of them is
-// merged one after the other, but not at the same time.
-func TestTimeOrderOfManyThreads(t *testing.T) {
-	const threads = reader.MaxThreads + 1
-	for _, atOnce := range []bool{false, true} {
-		log := make([]byte, 32, 32+threads*64)
-		le := binary.LittleEndian
-		le.PutUint16(log, 3)
-		for kind := range 2 {
-			for i := range threads {
-				record := make([]byte, 32)
-				record[3] = byte(kind)
-				le.PutUint32(record[4:], 1)
-				at := 2*i + kind
-				if atOnce {
-					at = kind*threads + i
-				}
-				le.PutUint64(record[8:], uint64(1+at))
-				le.PutUint32(record[16:], uint32(1+i))
-				log = append(log, record...)
-			}
-		}
-		trace, err := reader.OpenReaderAt(bytes.NewReader(log), int64(len(log)), "many.xray")
-		if err != nil {
-			t.Fatal(err)
-		}
-		var events uint64
-		for b, e := range trace.Blocks(reader.TimeOrder) {
-			if err = e; err != nil {
-				break
-			}
-			for i := range b.Events {
-				if events++; b.Events[i].TSC != events {
-					t.Fatalf("at once %v: event %d is at %d", atOnce, events, b.Events[i].TSC)
-				}
-			}
-		}
-		var many *reader.TooManyThreadsError
-		switch {
-		case !atOnce && (err != nil || events != 2*threads):
-			t.Errorf("one after the other: %d events, %v", events, err)
-		case atOnce && (!errors.As(err, &many) || many.Threads != threads || !strings.Contains(err.Error(), "many.xray")):
-			t.Errorf("at once: %v", err)
 		}
 	}
 }

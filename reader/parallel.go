@@ -141,22 +141,3 @@ func pump(d laneDecoder, fn func(*Block) error) error {
 		}
 	}
 }
-
-// threadIndex numbers the threads of a trace.
-type threadIndex struct {
-	index map[Thread]int32
-	list  []Thread
-}
-
-func (t *threadIndex) of(th Thread) int {
-	i, ok := t.index[th]
-	if !ok {
-		if t.index == nil {
-			t.index = make(map[Thread]int32)
-		}
-		i = int32(len(t.list))
-		t.index[th] = i
-		t.list = append(t.list, th)
-	}
-	return int(i)
-}

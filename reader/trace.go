@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -15,6 +16,10 @@ import (
 type Options struct {
 	// Stdin is read for the path "-". If nil, it is os.Stdin.
 	Stdin io.Reader
+	// MaxThreads is how many threads all files may have together. 0 is
+	// DefaultMaxThreads. If there are more, the error is a [*TooManyThreadsError]: of Open,
+	// or, in basic logs, of a pass.
+	MaxThreads int
 }
 
 // Trace is one or more trace files that are read together. Passes over it (each call of
@@ -82,7 +87,7 @@ func Open(opts Options, paths ...string) (*Trace, error) {
 	if opts.Stdin == nil {
 		opts.Stdin = os.Stdin
 	}
-	t := &Trace{}
+	t := &Trace{threads: threadIndex{max: cmp.Or(opts.MaxThreads, DefaultMaxThreads)}}
 	for i, path := range paths {
 		f, err := t.open(path, int32(i), opts)
 		if err != nil {
@@ -95,7 +100,7 @@ func Open(opts Options, paths ...string) (*Trace, error) {
 
 // OpenReaderAt opens a single uncompressed trace in r. Errors call it name.
 func OpenReaderAt(r io.ReaderAt, size int64, name string) (*Trace, error) {
-	t := &Trace{}
+	t := &Trace{threads: threadIndex{max: DefaultMaxThreads}}
 	f, err := t.newFile(&input{ReaderAt: r, size: size, close: func() error { return nil }}, name, 0)
 	if err != nil {
 		return nil, err

@@ -157,7 +157,8 @@ func (y *yamlTrace) scan() (at yamlPlace, err error) {
 		}
 		at.line++
 		done, err := p.line(bytes.TrimSpace(sc.Bytes()))
-		if err != nil && p.inRecords && next == y.file.in.size {
+		var many *TooManyThreadsError
+		if err != nil && p.inRecords && next == y.file.in.size && !errors.As(err, &many) {
 			y.file.losses.add(Loss{
 				Cause: TruncatedFile, File: y.file.name, Offset: at.offset, Bytes: next - at.offset, Records: 1,
 				Detail: fmt.Sprintf("line %d: %v", at.line, err),
@@ -205,8 +206,7 @@ func (p *yamlScanner) line(b []byte) (done bool, err error) {
 		if err := p.flow.record(bytes.TrimSpace(b[1:]), &r); err != nil {
 			return false, err
 		}
-		p.trace.add(&r)
-		return false, nil
+		return false, p.trace.add(&r)
 	}
 	key, value, ok := bytes.Cut(b, []byte(":"))
 	if !ok {
@@ -279,8 +279,11 @@ func parseYAMLBool(v string) (bool, error) {
 	return false, fmt.Errorf("%q is not true or false", v)
 }
 
-func (y *yamlTrace) add(r *yamlRecord) {
-	i := y.threads.of(Thread{File: y.file.number, Process: r.process, Thread: r.thread})
+func (y *yamlTrace) add(r *yamlRecord) error {
+	i, err := y.threads.of(y.file, Thread{File: y.file.number, Process: r.process, Thread: r.thread})
+	if err != nil {
+		return err
+	}
 	l := y.byIndex[i]
 	if l == nil {
 		l = &yamlLane{thread: y.threads.list[i], index: i}
@@ -300,10 +303,11 @@ func (y *yamlTrace) add(r *yamlRecord) {
 	}
 	if k := len(y.runs) - 1; k >= 0 && y.runs[k] == l {
 		l.runs[len(l.runs)-1].end++
-		return
+		return nil
 	}
 	l.runs = append(l.runs, yamlRun{int64(len(y.runs)), n + 1})
 	y.runs = append(y.runs, l)
+	return nil
 }
 
 // load reads any YAML with a library.
@@ -347,8 +351,7 @@ func (y *yamlTrace) load() error {
 		if err := r.load(item); err != nil {
 			return fmt.Errorf("record %d: %w", i+1, err)
 		}
-		y.add(&r)
-		return nil
+		return y.add(&r)
 	})
 }
 

@@ -94,7 +94,7 @@ func (c *accounting) run(s *session.Session) error {
 		}
 		scope = scope.OfThreads() // the compensation chooses calls, after it has corrected them
 	}
-	opts := calls.Options{Nested: true, Policy: c.inputs.Policy(), MaxThreads: session.MaxThreads(c.opts.PerThread)}
+	opts := calls.Options{Nested: true, Policy: c.inputs.Policy()}
 	if !c.cost.asked() && !c.opts.RecursiveOnly {
 		opts.OffCPU = s.OffCPU()
 		c.opts.OffCPU = opts.OffCPU != nil

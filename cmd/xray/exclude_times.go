@@ -106,9 +106,9 @@ type countedCalls struct {
 }
 
 func openCounts(s *session.Session, paths []string) (c *countedCalls, err error) {
-	t, err := reader.Open(reader.Options{}, paths...)
+	t, err := s.OpenTrace(paths...)
 	if err != nil {
-		return nil, session.ExplainTrace(err)
+		return nil, err
 	}
 	defer func() { err = errors.Join(err, t.Close()) }()
 	c = &countedCalls{of: make(map[reader.FuncID]uint64)}

@@ -8,7 +8,6 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/tracewrite"
-	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/stack"
 )
@@ -106,7 +105,7 @@ func hasSources(f *traceFormat) bool  { return f.sources }
 // opening is for writers that write a call's entry before they know how long it takes, and
 // ending for those that write a call when it ends.
 func opening[W convert.CallWriter](newWriter func(io.Writer, convert.Options) W) formatWriter {
-	return streaming(calls.Options{Shards: 1, Opens: true, MaxThreads: reader.MaxThreads}, newWriter)
+	return streaming(calls.Options{Shards: 1, Opens: true}, newWriter)
 }
 
 func ending[W convert.CallWriter](newWriter func(io.Writer, convert.Options) W) formatWriter {
@@ -144,7 +143,7 @@ type mergedAtLast[S any] interface {
 
 func adding[S mergedAtLast[S]](how calls.Options, newSink func(convert.Options) S) formatWriter {
 	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
-		how.OffCPU, how.MaxThreads = opts.OffCPU, session.MaxThreads(c.perThread)
+		how.OffCPU = opts.OffCPU
 		sink, run, err := session.Analyze(s, c.scope, how, func() S { return newSink(opts) })
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/schedtext"
 	"github.com/xray-tools/xray/internal/schedtrack"
@@ -28,6 +29,7 @@ var systemClocks = map[string]reader.SystemClock{
 
 func (a *app) mergeSchedCommand() *cobra.Command {
 	var output, clock string
+	var flags session.TraceFlags
 	cmd := &cobra.Command{
 		Use:   "merge-sched TRACE TEXT",
 		Short: "Add scheduler events that perf or ftrace recorded to a trace",
@@ -50,21 +52,22 @@ records something is running.`,
 			if output == "" {
 				return cli.Usagef("give the FILE to write with -o")
 			}
-			return a.mergeSched(args[0], args[1], clock, output)
+			return a.mergeSched(&flags, args[0], args[1], clock, output)
 		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&clock, "clock", "", "`CLOCK` of the text: monotonic, monotonic_raw or realtime as for perf record -k, or x86-tsc")
+	flags.AddFlags(f)
 	cli.AddOutput(f, &output)
 	cli.Spellings(f, nil)
 	return cmd
 }
 
-func (a *app) mergeSched(trace, text, clock, output string) error {
+func (a *app) mergeSched(flags *session.TraceFlags, trace, text, clock, output string) error {
 	if err := a.RefuseTerminal(output, "a trace"); err != nil {
 		return err
 	}
-	t, err := reader.Open(reader.Options{}, trace)
+	t, err := flags.OpenTrace(&a.Streams, trace)
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -35,6 +36,9 @@ type recorded struct {
 	unreadable error
 }
 
+// ownTrace opens traces that were just recorded, with any number of threads.
+var ownTrace = reader.Options{MaxThreads: math.MaxInt32}
+
 // readRecorded reads the traces that a recording left.
 func readRecorded(paths []string) (*recorded, error) {
 	r := &recorded{lost: make(map[string]uint64)}
@@ -55,7 +59,7 @@ func readRecorded(paths []string) (*recorded, error) {
 
 // recordingOf reads what the recorder says about a trace.
 func recordingOf(path string) (*reader.Recording, error) {
-	t, err := reader.Open(reader.Options{}, path)
+	t, err := reader.Open(ownTrace, path)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +101,7 @@ func summed(recording *reader.Recording) uint64 {
 
 // count reads the traces through.
 func (r *recorded) count() (err error) {
-	t, err := reader.Open(reader.Options{}, r.paths...)
+	t, err := reader.Open(ownTrace, r.paths...)
 	if err != nil {
 		return err
 	}

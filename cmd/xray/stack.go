@@ -133,7 +133,7 @@ func stacks(s *session.Session, perThread, joined bool) (*stack.Report, *session
 	if f := &s.Scope; joined && off != nil && !perThread && f.From == 0 && f.To == 0 && f.Func == nil && f.MinDuration == 0 && f.MaxDepth == 0 {
 		opts.Wakers = wakers.NewLogs(s.Trace)
 	}
-	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true, OffCPU: off, MaxThreads: session.MaxThreads(perThread)}, func() *stack.Analysis {
+	sink, run, err := session.Analyze(s, s.Scope, calls.Options{Paths: true, OffCPU: off}, func() *stack.Analysis {
 		return stack.New(opts)
 	})
 	if err != nil {

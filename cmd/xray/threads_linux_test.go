@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/xray-tools/xray/reader"
 )
 
 // writeManyThreads writes an FDR log of threads that live one after another. Each has a block with
@@ -82,54 +84,54 @@ func measured() {
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
-// Memory is bounded when there are many threads. Threads that ended take little memory, and
-// commands that need much for each thread refuse the trace.
+// No command takes 500 MB for a compressed trace of a megabyte. What takes most are threads
+// that each command is about, as many as are allowed; more are refused.
 func TestMemoryOfManyThreads(t *testing.T) {
-	const threads, limit = 300_000, 320 << 10 // KB
-	trace := writeManyThreads(t, threads)
-	for _, test := range []struct {
-		args    string
-		refused bool
-	}{
-		{"account", false},
-		{"convert -f raw -o /dev/null", false},
-		{"convert -f yaml -o /dev/null", false},
-		{"convert -f yaml -o /dev/null --thread 5", false},
-		{"account --per-thread --thread 5", false},
-		{"account --per-thread", true},
-		{"stack --per-thread", true},
-		{"convert -f pprof --per-thread -o /dev/null", true},
-		{"convert -f perfetto -o /dev/null", true},
-		{"convert -f firefox -o /dev/null", true},
-		{"residency", true},
+	const limit = 500 << 10 // KB
+	allowed := writeManyThreads(t, reader.DefaultMaxThreads)
+	more := writeManyThreads(t, reader.DefaultMaxThreads+1)
+	raised := []string{"--max-threads", strconv.Itoa(reader.DefaultMaxThreads + 1)}
+	for _, command := range []string{
+		"account --per-thread", "stack --per-thread", "why --root .", "residency --format json", "alloc", "html",
+		"convert -f yaml", "convert -f perfetto", "convert -f folded --per-thread",
 	} {
-		t.Run(test.args, func(t *testing.T) {
-			peak := filepath.Join(t.TempDir(), "peak")
-			cmd := exec.Command("measured", append(append([]string{peak, "xray"}, strings.Fields(test.args)...), trace)...)
-			out, err := cmd.CombinedOutput()
-			measured, readErr := os.ReadFile(peak)
-			if readErr != nil {
-				t.Fatalf("%v: %v: %s", readErr, err, out)
-			}
-			rss, parseErr := strconv.Atoi(string(measured))
-			if parseErr != nil {
-				t.Fatal(parseErr)
+		t.Run(command, func(t *testing.T) {
+			args := append(strings.Fields(command), "-o", os.DevNull)
+			out, rss, err := measure(t, append(args, allowed)...)
+			if err != nil {
+				t.Errorf("%v: %s", err, out)
 			}
 			if rss <= 0 || rss > limit {
 				t.Errorf("got %d KB resident, want at most %d", rss, limit)
 			}
-			text := string(out)
-			if !test.refused {
-				if err != nil {
-					t.Errorf("%v: %s", err, text)
-				}
-				return
+			out, rss, err = measure(t, append(args, more)...)
+			if err == nil || rss > limit/4 {
+				t.Errorf("%d KB resident for a thread too many, error %v", rss, err)
 			}
-			for _, want := range []string{trace, "(300000)", "131072", "--thread"} {
-				if err == nil || !strings.Contains(text, want) {
-					t.Errorf("%v: got %q, want %q in it", err, text, want)
+			for _, want := range []string{more, " 131072 threads", "--max-threads"} {
+				if !strings.Contains(out, want) {
+					t.Errorf("%q has no %q", out, want)
 				}
 			}
 		})
 	}
+	if out, _, err := measure(t, append(raised, "account", more)...); err != nil || !strings.Contains(out, "262,146 calls") {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// measure runs the program, and returns its output and how many KB it had resident at most.
+func measure(t *testing.T, args ...string) (output string, kb int, err error) {
+	t.Helper()
+	peak := filepath.Join(t.TempDir(), "peak")
+	out, err := exec.Command("measured", append([]string{peak, "xray"}, args...)...).CombinedOutput()
+	measured, readErr := os.ReadFile(peak)
+	if readErr != nil {
+		t.Fatalf("%v: %v: %s", readErr, err, out)
+	}
+	kb, parseErr := strconv.Atoi(string(measured))
+	if parseErr != nil {
+		t.Fatal(parseErr)
+	}
+	return string(out), kb, err
 }

@@ -16,8 +16,7 @@ const MaxCells = 2 << 20
 type Life struct{ First, Last uint64 }
 
 // Lives returns the lives of the selected threads of a trace. A nil thread selects all. It
-// takes a pass. More than reader.MaxThreads are a
-// [*reader.TooManyThreadsError].
+// takes a pass.
 func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 	type clock struct {
 		Life
@@ -57,9 +56,6 @@ func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 		if th != nil && th.begun && !th.skip {
 			lives = append(lives, th.Life)
 		}
-	}
-	if err == nil && len(lives) > reader.MaxThreads {
-		err = &reader.TooManyThreadsError{Files: t.Files(), Threads: len(lives)}
 	}
 	return lives, err
 }

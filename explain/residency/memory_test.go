@@ -2,32 +2,15 @@ package residency_test
 
 import (
 	"encoding/binary"
-	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 
 	"github.com/xray-tools/xray/explain/residency"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
-
-// A trace that has 10 MB compressed, and a million threads, must not take 500 MB: it is
-// refused unless some threads are selected.
-func TestTooManyThreads(t *testing.T) {
-	trace := shortThreads(t, reader.MaxThreads+1, 1)
-	_, err := residency.Lives(trace, nil)
-	var many *reader.TooManyThreadsError
-	if !errors.As(err, &many) || many.Threads != reader.MaxThreads+1 || !strings.Contains(err.Error(), "--thread") {
-		t.Errorf("error %v", err)
-	}
-	lives, err := residency.Lives(trace, func(th reader.Thread) bool { return th.Thread > 1 })
-	if err != nil || len(lives) != reader.MaxThreads {
-		t.Errorf("%d threads, %v", len(lives), err)
-	}
-}
 
 // shortThreads is a basic log of threads that make one call each, one after the other.
 func shortThreads(t *testing.T, threads, ticks int) *reader.Trace {

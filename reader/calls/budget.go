@@ -79,7 +79,7 @@ func choosePaths(src Source, opts Options, most int) (*Paths, error) {
 	opts.Shards, opts.Opens, opts.Unmatched, opts.Budget = 1, false, nil, nil
 	limit := candidates * most
 	c := &pathChooser{weights: make([]uint64, limit+limit/64)}
-	s := newShard(&opts, c, new(atomic.Int64))
+	s := newShard(&opts, c)
 	s.paths.reserve(limit + limit/64)
 	err := each(src)(1, func(_ int, b *reader.Block) error {
 		if err := s.block(b); err != nil {

@@ -3,7 +3,6 @@ package calls
 import (
 	"encoding/binary"
 	"slices"
-	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -60,10 +59,9 @@ type frameArg struct {
 type shard struct {
 	opts    *Options
 	sink    Sink
-	filter  *filter       // nil to keep all
-	threads []*thread     // by thread index; nil for those of other shards, and those that ended
-	kept    *atomic.Int64 // threads that the filter selects, of all shards
-	stack   stack         // of the thread of the latest block
+	filter  *filter   // nil to keep all
+	threads []*thread // by thread index; nil for those of other shards, and those that ended
+	stack   stack     // of the thread of the latest block
 	batch   Batch
 	calls   *[batchCalls]Call // batch.Calls is a slice of it
 	n       int               // calls in use
@@ -76,8 +74,8 @@ type shard struct {
 	usualFDR, usualBasic func(*shard, *thread, *run)
 }
 
-func newShard(opts *Options, sink Sink, kept *atomic.Int64) *shard {
-	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call), kept: kept}
+func newShard(opts *Options, sink Sink) *shard {
+	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
 	if s.usualFDR, s.usualBasic = usualFor(opts); opts.Alias != nil {
 		s.usualFDR, s.usualBasic = none, none
 	}
@@ -106,7 +104,7 @@ func newShard(opts *Options, sink Sink, kept *atomic.Int64) *shard {
 // skipped stands for all threads that a filter drops.
 var skipped = &thread{skip: true}
 
-func (s *shard) thread(b *reader.Block) (*thread, error) {
+func (s *shard) thread(b *reader.Block) *thread {
 	if b.Index >= len(s.threads) {
 		s.threads = slices.Grow(s.threads, b.Index+1-len(s.threads))[:b.Index+1]
 	}
@@ -114,15 +112,13 @@ func (s *shard) thread(b *reader.Block) (*thread, error) {
 	if th == nil {
 		if s.opts.Filter.Thread != nil && !s.opts.Filter.Thread(b.Thread) {
 			th = skipped
-		} else if n := s.kept.Add(1); s.opts.MaxThreads > 0 && n > int64(s.opts.MaxThreads) {
-			return nil, &reader.TooManyThreadsError{Threads: int(n)}
 		} else {
 			th = &thread{id: b.Thread}
 		}
 		s.threads[b.Index] = th
 		s.stats.Threads++
 	}
-	return th, nil
+	return th
 }
 
 // ended frees a thread without open calls. Others wait for finish.
@@ -154,9 +150,9 @@ func (s *shard) block(b *reader.Block) error {
 		}
 		return nil
 	}
-	th, err := s.thread(b)
-	if err != nil || th.skip {
-		return err
+	th := s.thread(b)
+	if th.skip {
+		return nil
 	}
 	s.batch.Thread, s.batch.Index = th.id, b.Index
 	s.stack.use(th)

@@ -2,7 +2,6 @@ package calls
 
 import (
 	"runtime"
-	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -70,9 +69,6 @@ type Options struct {
 	Short uint64
 	// Filter drops calls before they reach the sinks.
 	Filter Filter
-	// MaxThreads, if not 0, is how many threads Filter may select, for sinks that keep much
-	// of each. More are a [*reader.TooManyThreadsError].
-	MaxThreads int
 	// Policy is for unmatched exits.
 	Policy Policy
 	// Unmatched, if not nil, is called for every exit that matches no open call. An error
@@ -211,10 +207,9 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 func pass[S Analysis[S]](src Source, opts *Options, limit *pathLimit, newSink func() S) (S, *Stats, error) {
 	sinks := make([]S, opts.Shards)
 	shards := make([]*shard, opts.Shards)
-	var kept atomic.Int64
 	for i := range shards {
 		sinks[i] = newSink()
-		shards[i] = newShard(opts, sinks[i], &kept)
+		shards[i] = newShard(opts, sinks[i])
 	}
 	err := each(src)(opts.Shards, func(i int, b *reader.Block) error {
 		if err := shards[i].block(b); err != nil || limit == nil {

@@ -139,6 +139,9 @@ func loadMap(path string, opts symbolize.Options) (symbolize.Names, func() error
 // open opens traces that names were loaded for.
 func (t *tool) open(names symbolize.Names, paths ...string) (*session.Session, error) {
 	trace, err := reader.Open(reader.Options{Stdin: t.Stdin}, paths...)
+	if many := (*reader.TooManyThreadsError)(nil); errors.As(err, &many) {
+		return nil, fmt.Errorf("%w; llvm-xray has no such flag, xray has", err)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -101,7 +101,7 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 	if err := i.Check(); err != nil {
 		return nil, err
 	}
-	s := &Session{Streams: streams, Command: command, Strict: i.strict, style: i.Style}
+	s := &Session{Streams: streams, Command: command, Strict: i.strict, traces: i.TraceFlags, style: i.Style}
 	if i.memory > 0 {
 		s.MaxPaths = int(max(i.memory/bytesPerPath, 1))
 	}
@@ -112,8 +112,8 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 }
 
 func (i *Inputs) open(s *Session, paths []string) (err error) {
-	if s.Trace, err = reader.Open(reader.Options{Stdin: s.Stdin}, paths...); err != nil {
-		return ExplainTrace(err)
+	if s.Trace, err = i.OpenTrace(s.Streams, paths...); err != nil {
+		return err
 	}
 	if err = s.openNames(&i.NameFlags); err != nil {
 		return err
@@ -140,8 +140,8 @@ func (f *NameFlags) OpenNames(streams *cli.Streams, command, path string) (*Sess
 	s := &Session{Streams: streams, Command: command, style: f.Style}
 	var err error
 	if path != "" {
-		if s.Trace, err = reader.Open(reader.Options{Stdin: streams.Stdin}, path); err != nil {
-			return nil, ExplainTrace(err)
+		if s.Trace, err = f.OpenTrace(streams, path); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.openNames(f); err != nil {

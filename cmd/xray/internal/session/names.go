@@ -22,6 +22,7 @@ import (
 type NameFlags struct {
 	DebugFlags
 	StyleFlags
+	TraceFlags
 	maps          []string
 	objects       []string
 	ignoreBuildID bool
@@ -34,6 +35,7 @@ func (f *NameFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.objects, "object", nil,
 		"take names of shared object N from `N=FILE`; auto numbers the objects that the program is linked with; repeatable")
 	f.DebugFlags.AddFlags(flags)
+	f.TraceFlags.AddFlags(flags)
 	flags.BoolVar(&f.ignoreBuildID, "ignore-build-id", false, "also take names from files of another build; they may be wrong")
 	f.AddForReports(flags)
 }

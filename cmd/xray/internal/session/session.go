@@ -46,6 +46,7 @@ type Session struct {
 	// shows that. See calls.Options.
 	Continue func(from, to reader.FuncID) bool
 
+	traces  TraceFlags
 	style   string // of names; "" unless it was given
 	packed  bool   // names are from the trace itself
 	tables  []*symbolize.Table
@@ -142,14 +143,6 @@ func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, n
 	return sink, run, err
 }
 
-// MaxThreads is calls.Options.MaxThreads for a report that is of each thread, or of all.
-func MaxThreads(perThread bool) int {
-	if perThread {
-		return reader.MaxThreads
-	}
-	return 0
-}
-
 // Pass has f pass over the trace. unmatched is nil, or with --strict what f must call for
 // each exit without an entry; it may be called concurrently. Losses are errors then, too.
 func (s *Session) Pass(f func(unmatched func(*calls.Unmatched) error) error) error {
@@ -161,12 +154,6 @@ func (s *Session) Pass(f func(unmatched func(*calls.Unmatched) error) error) err
 	stop := s.Progress()
 	err := f(unmatched)
 	stop()
-	if many := (*reader.TooManyThreadsError)(nil); errors.As(err, &many) && many.Files == nil {
-		many.Files = s.Trace.Files()
-		if s.Scope.Thread == nil {
-			many.Threads = max(many.Threads, s.Trace.Threads())
-		}
-	}
 	if err != nil || !s.Strict {
 		return err
 	}
