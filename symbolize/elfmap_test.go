@@ -87,7 +87,7 @@ func checkMap(t *testing.T, path string, table *Table, sections bool) {
 			linkage = "third" // local linkage is mangled even in extern "C"
 		}
 		if !ok || !want[linkage] {
-			t.Errorf("function %d is %+v", fn.ID, s)
+			t.Errorf("function %d: got %+v", fn.ID, s)
 			continue
 		}
 		delete(want, linkage)

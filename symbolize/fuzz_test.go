@@ -139,7 +139,7 @@ func TestTailObject(t *testing.T) {
 	}
 	found := FindTailCalls(table)
 	if !found.Continue(1, 2) || !found.Continue(3, 2) || found.Continue(2, 2) || found.Continue(4, 2) {
-		t.Errorf("%+v", found)
+		t.Errorf("got %+v", found)
 	}
 	if want := [jumpKinds]int{jumpUnknown: 1, jumpRecorded: 2, jumpImported: 1}; found.sleds != want {
 		t.Errorf("sleds by kind: %v, want %v", found.sleds, want)

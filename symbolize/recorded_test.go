@@ -68,15 +68,15 @@ func TestRecordedIDs(t *testing.T) {
 	for id := reader.FuncID(1); id <= n; id++ {
 		want, _ := table.Func(id)
 		if got, ok := r.Func(id); !ok || got != want {
-			t.Fatalf("function %d is %+v, want %+v", id, got, want)
+			t.Fatalf("function %d: got %+v, want %+v", id, got, want)
 		}
 		if got, ok := r.Func(n + id); !ok || got != want {
-			t.Fatalf("function %d is %+v, want %+v", n+id, got, want)
+			t.Fatalf("function %d: got %+v, want %+v", n+id, got, want)
 		}
 	}
 	for _, id := range []reader.FuncID{-1, 0, 2*n + 1} {
 		if s, ok := r.Func(id); ok {
-			t.Errorf("function %d is %+v", id, s)
+			t.Errorf("function %d: got %+v", id, s)
 		}
 	}
 	if got := TableOf(r, n+1).Object().Path; got != filepath.Join(root, "usr/lib/libplugin.so") {
@@ -107,7 +107,7 @@ func TestRecordedSearch(t *testing.T) {
 			}
 			r, missing := loadRecorded(t, recorded(table)[:1], nil, nil, c.find)
 			if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
-				t.Errorf("function 1 is %s, want %s; missing %+v", Label(r, 1), Label(table, 1), missing)
+				t.Errorf("function 1: got %s, want %s; missing %+v", Label(r, 1), Label(table, 1), missing)
 			}
 		})
 	}
@@ -125,7 +125,7 @@ func TestRecordedMissing(t *testing.T) {
 			t.Errorf("missing %+v, want changed=%v and %q", missing, changed, text)
 		}
 		if got := Label(r, 1); got != "#1" {
-			t.Errorf("function 1 is %s", got)
+			t.Errorf("function 1: got %s", got)
 		}
 	}
 	check(false, "no such file")
@@ -139,7 +139,7 @@ func TestRecordedMissing(t *testing.T) {
 	s.IgnoreBuildID = true
 	r, missing := loadRecorded(t, objects[:1], nil, nil, s)
 	if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
-		t.Errorf("function 1 is %s; missing %+v", Label(r, 1), missing)
+		t.Errorf("function 1: got %s; missing %+v", Label(r, 1), missing)
 	}
 	s.IgnoreBuildID = false
 
@@ -202,7 +202,7 @@ func TestRecordedWithoutBuildID(t *testing.T) {
 				r, missing := loadRecorded(t, []reader.Object{o}, addresses, given, Search{Sysroot: root})
 				if c.want == "" {
 					if len(missing) != 0 || Label(r, 1) != Label(table, 1) {
-						t.Errorf("function 1 is %s; missing %+v", Label(r, 1), missing)
+						t.Errorf("function 1: got %s; missing %+v", Label(r, 1), missing)
 					}
 					continue
 				}
@@ -210,7 +210,7 @@ func TestRecordedWithoutBuildID(t *testing.T) {
 					t.Errorf("missing %+v, want %q", missing, c.want)
 				}
 				if got := Label(r, 1); (got == "#1") != (given == nil) {
-					t.Errorf("function 1 is %s", got)
+					t.Errorf("function 1: got %s", got)
 				}
 			}
 		})
@@ -310,7 +310,7 @@ func TestDebugFile(t *testing.T) {
 	for _, f := range table.Map().Functions {
 		want, _ := table.Func(f.ID)
 		if got, _ := full.Func(f.ID); got != want {
-			t.Fatalf("function %d is %+v, want %+v", f.ID, got, want)
+			t.Fatalf("function %d: got %+v, want %+v", f.ID, got, want)
 		}
 	}
 	// That of another build is not taken.

@@ -28,7 +28,7 @@ func TestRefused(t *testing.T) {
 		}
 		defer table.Close()
 		if s, _ := table.Func(1); s.Name != "" || s.File != "" {
-			t.Errorf("function 1 is %+v", s)
+			t.Errorf("function 1: got %+v", s)
 		}
 		if got := fmt.Sprint(table.Refused()); !strings.Contains(got, want) {
 			t.Errorf("refused: %s; want %q", got, want)

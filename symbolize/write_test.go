@@ -265,7 +265,7 @@ func TestYAMLMapNames(t *testing.T) {
 	}
 	for id, want := range map[reader.FuncID]string{1: "f(int, A<int>)", 2: "@(ffffffffffffffff)", 3: "#3"} {
 		if got := Label(table, id); got != want {
-			t.Errorf("function %d is %q, want %q", id, got, want)
+			t.Errorf("function %d: got %q, want %q", id, got, want)
 		}
 	}
 	if got := Location(table, 1); got != "" {

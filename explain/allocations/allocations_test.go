@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Functions of the traces below.
+// Functions in the traces below.
 const (
 	work    = 1
 	malloc  = 2
@@ -26,10 +26,10 @@ func role(fn reader.FuncID) allocations.Role {
 	return allocations.RoleOf(map[reader.FuncID]string{malloc: "malloc", free: "free", realloc: "realloc", mmap: "mmap"}[fn])
 }
 
-// log is an FDR log of blocks of threads.
+// log builds an FDR log.
 type log struct{ bytes []byte }
 
-// thread appends a block of a thread, of process 7.
+// thread appends a block of a thread of process 7.
 func (l *log) thread(tid int32, start uint64, records ...reader.Record) {
 	h := reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian, CycleFrequency: 1_000_000_000, ConstantTSC: true, NonstopTSC: true}
 	if l.bytes == nil {
@@ -61,7 +61,7 @@ func exit(fn reader.FuncID) []reader.Record {
 	return []reader.Record{{Kind: reader.Function, FuncKind: reader.Exit, Func: fn, Delta: 10}}
 }
 
-// call is a call with its arguments and a result.
+// call returns the records of a call with its arguments and a result.
 func call(fn reader.FuncID, result uint64, args ...uint64) []reader.Record {
 	payload := tracewrite.AppendMetadata(nil, reader.MetadataResult, binary.LittleEndian.AppendUint64(nil, result))
 	return append(append(enter(fn, args...), reader.Record{Kind: reader.CustomEvent, Data: payload}), exit(fn)...)
@@ -96,11 +96,11 @@ func TestOneThread(t *testing.T) {
 	var l log
 	l.thread(1, 1000, join(enter(work),
 		call(malloc, 0x1000, 100), enter(free, 0x1000), exit(free), // 30 ticks
-		call(malloc, 0x1000, 50), // at the same place
+		call(malloc, 0x1000, 50), // at the same address
 		call(malloc, 0, 1<<40),   // fails
 		call(mmap, ^uint64(0), 4096), call(mmap, 0x10000, 4096),
 		call(realloc, 0x2000, 0x1000, 200), // moves
-		call(realloc, 0x2000, 0x2000, 300), // grows in its place
+		call(realloc, 0x2000, 0x2000, 300), // grows in place
 		call(realloc, 0, 0x2000, 0),        // frees
 		enter(free, 0x9000), exit(free),    // never allocated
 		enter(free, 0), exit(free),
@@ -109,7 +109,7 @@ func TestOneThread(t *testing.T) {
 	sums := make(map[reader.FuncID]allocations.Sums)
 	for _, p := range r.Paths {
 		if len(p.Path) != 1 || p.Path[0] != work {
-			t.Errorf("path %v", p.Path)
+			t.Errorf("got path %v, want only work", p.Path)
 		}
 		p.Ticks, p.Longest = 0, 0
 		sums[p.Func] = p.Sums
@@ -123,12 +123,12 @@ func TestOneThread(t *testing.T) {
 		t.Error(diff)
 	}
 	if r.Unknown != 1 || r.Frees != 3 || r.Peak != 4396 || r.Total.LiveBytes != 4096 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 }
 
-// A block that another thread frees is free when that call begins: the place may have an
-// owner before it returns.
+// A block is free when the call that frees it begins: another thread may get the address before
+// that call returns.
 func TestTwoThreads(t *testing.T) {
 	var l log
 	l.thread(1, 1000, join(call(malloc, 0x1000, 10))...)          // 1010 to 1020
@@ -137,11 +137,11 @@ func TestTwoThreads(t *testing.T) {
 	l.thread(4, 1102, join(call(realloc, 0x3000, 0x1000, 40))...) // of the first: 1112 to 1122
 	r := analyze(t, &l, allocations.Options{})
 	if r.Total.LiveBytes != 60 || r.Total.LiveBlocks != 2 || r.Unknown != 0 {
-		t.Errorf("%+v", r.Total)
+		t.Errorf("got %+v", r.Total)
 	}
-	// Only what thread 3 allocated.
+	// Only allocations of thread 3.
 	r = analyze(t, &l, allocations.Options{Thread: func(t reader.Thread) bool { return t.Thread == 3 }})
 	if r.Total.LiveBytes != 20 || r.Total.Bytes != 20 {
-		t.Errorf("of thread 3: %+v", r.Total)
+		t.Errorf("thread 3: got %+v", r.Total)
 	}
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// names has two functions of one name.
+// names has two functions with the same name.
 var names = testnames.Names{1: "handle(int)", 2: "parse()", 3: "query()", 4: "row()", 5: "row()", 6: "flush()"}
 
-// trace is what a run recorded, by thread.
+// trace is the recording of a run, by thread.
 type trace struct {
 	frequency uint64
 	threads   [][]reader.Event
@@ -39,13 +39,13 @@ func (t *trace) Each(n int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
-// recorder makes the events of a thread.
+// recorder generates the events of a thread.
 type recorder struct {
 	now    uint64
 	events []reader.Event
 }
 
-// call takes ticks itself and runs body in the middle.
+// call adds a call with this self time and runs body in the middle.
 func (r *recorder) call(fn reader.FuncID, ticks uint64, body ...func()) {
 	r.events = append(r.events, reader.Event{TSC: r.now, Func: fn, Kind: reader.Enter})
 	r.now += ticks / 2
@@ -56,7 +56,7 @@ func (r *recorder) call(fn reader.FuncID, ticks uint64, body ...func()) {
 	r.events = append(r.events, reader.Event{TSC: r.now, Func: fn, Kind: reader.Exit})
 }
 
-// random makes calls of any functions below those open.
+// random adds calls of random functions inside a call of fn.
 func (r *recorder) random(rng *rand.Rand, fn reader.FuncID, depth int) {
 	r.call(fn, rng.Uint64N(1000), func() {
 		for depth > 0 && rng.IntN(3) > 0 {
@@ -65,7 +65,8 @@ func (r *recorder) random(rng *rand.Rand, fn reader.FuncID, depth int) {
 	})
 }
 
-// randomTrace has at least one call of handle. Its gaps make it some seconds long.
+// randomTrace returns a trace with at least one call of handle. With its gaps it lasts some
+// seconds.
 func randomTrace(rng *rand.Rand) *trace {
 	t := &trace{frequency: 1_000_000_000}
 	for range 1 + rng.IntN(3) {
@@ -137,7 +138,7 @@ type nothing struct{}
 func (nothing) Calls(*calls.Batch) error { return nil }
 func (nothing) Merge(nothing)            {}
 
-// written is everything that a report says.
+// written returns the report in all formats.
 func written(t rapid.TB, r *diff.Report) string {
 	var b bytes.Buffer
 	doc := report.Doc{Clock: r.Clock, Body: r.Body(diff.View{})}
@@ -149,11 +150,11 @@ func written(t rapid.TB, r *diff.Report) string {
 	return b.String()
 }
 
-// near compares numbers that were added up in another order.
+// near compares sums that may have been added in another order.
 var near = cmpopts.EquateApprox(1e-9, 1e-6)
 
-// What is drawn from the runs depends neither on shards nor on the order of runs;
-// the parts add up to the whole; and swapping the sides turns every difference.
+// Resampling depends neither on shards nor on the order of runs, parts add up to the whole, and
+// swapping the sides negates every difference.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
@@ -176,7 +177,7 @@ func TestProperties(t *testing.T) {
 			changes += ch.Amount
 		}
 		if d := r.Whole.Difference(); !(math.Abs(sum-d) <= 1e-6) || !(math.Abs(changes-d) <= 1e-6) {
-			t.Errorf("the parts are %v, the changes %v, the whole is %v", sum, changes, d)
+			t.Errorf("got sums %v of parts and %v of changes, want the total difference %v", sum, changes, d)
 		}
 		text := written(t, r)
 
@@ -185,7 +186,7 @@ func TestProperties(t *testing.T) {
 		again := c
 		again.shards = 3
 		if d := cmp.Diff(text, written(t, again.compare(t, sides[0], sides[1]))); d != "" {
-			t.Errorf("another order, 3 shards (-before +after):\n%s", d)
+			t.Errorf("3 shards in another order (-before +after):\n%s", d)
 		}
 		swapped := c.compare(t, sides[1], sides[0])
 		if d := cmp.Diff(turned(r.Whole), swapped.Whole, near); d != "" {
@@ -197,14 +198,14 @@ func TestProperties(t *testing.T) {
 	})
 }
 
-// turned is a metric as it is with the sides swapped.
+// turned returns a metric with the sides swapped.
 func turned(m diff.Metric) diff.Metric {
 	m.A, m.B = m.B, m.A
 	m.Low, m.High = -m.High, -m.Low
 	return m
 }
 
-// turnedRows are rows with the sides swapped, by path.
+// turnedRows returns rows with the sides swapped, by path.
 func turnedRows(rows []diff.Row) map[string]diff.Row {
 	out := make(map[string]diff.Row)
 	for _, r := range rows {
@@ -226,7 +227,7 @@ func turnedBack(rows []diff.Row) []diff.Row {
 	return out
 }
 
-// requests is a run of a server, whose times vary by jitter.
+// requests returns a run of a server whose times vary by jitter.
 func requests(rng *rand.Rand, n int, jitter float64, body func(r *recorder, scaled func(uint64) uint64)) *trace {
 	r := recorder{now: 1}
 	speed := math.Exp(jitter * rng.NormFloat64()) // of the whole run
@@ -248,7 +249,7 @@ func side(seed uint64, runs int, body func(r *recorder, scaled func(uint64) uint
 	return list
 }
 
-// before is the server that the others below are changed from.
+// before is the server before any change.
 func before(r *recorder, scaled func(uint64) uint64) {
 	r.call(2, scaled(1000))
 	r.call(3, scaled(200), func() {
@@ -258,13 +259,13 @@ func before(r *recorder, scaled func(uint64) uint64) {
 	})
 }
 
-// What was changed is named, first, for what it is, and is sure.
+// The report names each change first, with the right kind, and as significant.
 func TestChanges(t *testing.T) {
 	tests := []struct {
 		name   string
 		kind   diff.Kind
 		fn     string
-		amount float64 // about
+		amount float64 // approximate
 		body   func(r *recorder, scaled func(uint64) uint64)
 	}{
 		{"slower", diff.Slower, "parse()", 500, func(r *recorder, scaled func(uint64) uint64) {
@@ -279,7 +280,7 @@ func TestChanges(t *testing.T) {
 			r.call(2, scaled(1000))
 			r.call(3, scaled(200), func() {
 				for range 7 {
-					r.call(5, scaled(500)) // another id, and the same name
+					r.call(5, scaled(500)) // another ID with the same name
 				}
 			})
 		}},
@@ -302,21 +303,21 @@ func TestChanges(t *testing.T) {
 			r := comparison{root: isHandle}.compare(t, side(1, 5, before), side(2, 5, test.body))
 			c := r.Changes[0]
 			if c.Kind != test.kind || c.Function != test.fn || math.Abs(c.Amount/test.amount-1) > 0.1 || !c.Significant() {
-				t.Errorf("%+v", c)
+				t.Errorf("got %+v", c)
 			}
 			if c.Low > c.Amount || c.High < c.Amount || c.Low*c.High < 0 {
-				t.Errorf("%v is from %v to %v", c.Amount, c.Low, c.High)
+				t.Errorf("got change %v, interval %v to %v", c.Amount, c.Low, c.High)
 			}
 			for _, other := range r.Changes[1:] {
 				if other.Significant() {
-					t.Errorf("%v of %s is sure, too: %+v", other.Kind, other.Function, other.Interval)
+					t.Errorf("%v of %s is significant, too: %+v", other.Kind, other.Function, other.Interval)
 				}
 			}
 		})
 	}
 }
 
-// Without a root a function is named all the same.
+// Without a root, the report still names the function.
 func TestFunctions(t *testing.T) {
 	r := comparison{}.compare(t, side(1, 5, before), side(2, 5, func(r *recorder, scaled func(uint64) uint64) {
 		r.call(2, scaled(1500))
@@ -328,17 +329,17 @@ func TestFunctions(t *testing.T) {
 	}))
 	row, c := r.Rows[0], r.Changes[0]
 	if row.Path[0] != "parse()" || len(row.Metrics) != 5 || c.Kind != diff.Slower || c.Function != "parse()" {
-		t.Fatalf("%+v\n%+v", row, r.Changes)
+		t.Fatalf("got %+v\n%+v", row, r.Changes)
 	}
 	want := []struct{ a, b float64 }{{50, 50}, {50_000, 75_000}, {50_000, 75_000}, {1000, 1500}, {1090, 1640}}
 	for i, m := range row.Metrics {
 		if math.Abs(m.A/want[i].a-1) > 0.1 || math.Abs(m.B/want[i].b-1) > 0.1 || !m.Known || m.Significant() != (i > 0) {
-			t.Errorf("%+v, want %v", m, want[i])
+			t.Errorf("got %+v, want %v", m, want[i])
 		}
 	}
 }
 
-// Times are compared as such, whatever the clocks count in.
+// Clocks of different frequencies are compared in units of time.
 func TestClocksOfDifferentFrequency(t *testing.T) {
 	a := side(1, 3, before)
 	var b []*trace
@@ -352,7 +353,7 @@ func TestClocksOfDifferentFrequency(t *testing.T) {
 	r := comparison{root: isHandle}.compare(t, a, b)
 	p99 := r.Metrics[2]
 	if !(math.Abs(r.Whole.Difference()) <= 1e-9*r.Whole.A) || r.Whole.Significant() || p99.A != p99.B || p99.A == 0 {
-		t.Errorf("%+v\n%+v", r.Whole, r.Metrics)
+		t.Errorf("got %+v\n%+v", r.Whole, r.Metrics)
 	}
 }
 
@@ -374,7 +375,7 @@ func TestClocksThatDoNotCompare(t *testing.T) {
 	}
 }
 
-// A long run is drawn from by seconds, a short one not at all.
+// A long run is resampled in blocks of seconds. A short run is not resampled.
 func TestBlocks(t *testing.T) {
 	long := func(seed uint64, ticks uint64) *trace {
 		rng := rand.New(rand.NewPCG(seed, 0))
@@ -396,16 +397,16 @@ func TestBlocks(t *testing.T) {
 			want *= 400
 		}
 		if c.Function != "parse()" || !c.Significant() || math.Abs(c.Amount/want-1) > 0.05 || c.Low < want/2 || c.High > 2*want {
-			t.Errorf("%+v, want about %v", c, want)
+			t.Errorf("got %+v, want about %v", c, want)
 		}
 		for _, m := range r.Metrics {
 			if d := m.Difference(); !m.Significant() || m.Low > d || m.High < d || d < 900 || d > 1600 {
-				t.Errorf("%+v", m)
+				t.Errorf("got %+v", m)
 			}
 		}
 	}
 	r := comparison{}.compare(t, side(1, 1, before), side(2, 1, before))
 	if r.Resampled != "" || r.Whole.Known || len(r.Notes) != 1 {
-		t.Errorf("%q, %+v, %q", r.Resampled, r.Whole, r.Notes)
+		t.Errorf("got resampled %q, total %+v, notes %q", r.Resampled, r.Whole, r.Notes)
 	}
 }

@@ -37,7 +37,7 @@ func TestGates(t *testing.T) {
 		{isHandle, 5, "self:parse:+40%", diff.Pass},
 		{isHandle, 5, "self:query|row:+5%", diff.Pass},
 		{isHandle, 5, "total:handle|parse:+5%", diff.Fail},
-		{isHandle, 5, "total:handle|parse:+15%", diff.Pass}, // parse counts as a part of handle only
+		{isHandle, 5, "total:handle|parse:+15%", diff.Pass}, // selects parse only inside handle
 		{isHandle, 5, "calls:^row:+0%", diff.Pass},
 		{nil, 5, "p50:^parse:+20%", diff.Fail},
 		{nil, 5, "p50:row:+20%", diff.Pass},
@@ -51,26 +51,26 @@ func TestGates(t *testing.T) {
 		c := comparison{root: test.root, gates: []string{test.gate}}
 		r := c.compare(t, side(1, test.runs, before), side(2, test.runs, slower))
 		if g := r.Gates[0]; g.Verdict != test.want {
-			t.Errorf("%d runs, rooted %v: %+v, want %s", test.runs, test.root != nil, g, test.want)
+			t.Errorf("%d runs, rooted %v: got %+v, want %s", test.runs, test.root != nil, g, test.want)
 		}
 	}
-	// With 4 runs a side, one of 70 ways to divide them is the worst: enough for one
-	// gate, not for two.
+	// With 4 runs a side, one of 70 divisions is the most extreme. That is significant enough
+	// for one gate but not for two.
 	c := comparison{root: isHandle, gates: []string{"p99:+5%", "p50:+5%"}}
 	r := c.compare(t, side(1, 4, before), side(2, 4, slower))
 	for _, g := range r.Gates {
 		if g.Verdict != diff.Undecided {
-			t.Errorf("%+v", g)
+			t.Errorf("got %+v", g)
 		}
 	}
 }
 
-// What is new grows without bounds.
+// A new function's growth is infinite.
 func TestGateOfANewFunction(t *testing.T) {
 	c := comparison{root: isHandle, gates: []string{"self:flush:+5%"}}
 	r := c.compare(t, side(1, 5, before), side(2, 5, func(r *recorder, scaled func(uint64) uint64) { r.call(6, scaled(500)) }))
 	if g := r.Gates[0]; g.Verdict != diff.Fail || !math.IsInf(g.Change, 1) || !math.IsInf(g.Low, 1) || g.P > 0.025 {
-		t.Errorf("%+v", g)
+		t.Errorf("got %+v", g)
 	}
 	if text := written(t, r); !strings.Contains(text, "fail         +∞      +∞ to +∞  +5.0%  self:flush:+5%") {
 		t.Error(text)
@@ -86,12 +86,12 @@ func FuzzParseGate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, rooted bool) {
 		g, err := diff.ParseGate(text, rooted)
 		if err == nil && (!shape.MatchString(text) || g.Text != text) {
-			t.Errorf("%q is taken for %+v", text, g)
+			t.Errorf("%q was accepted as %+v", text, g)
 		}
 	})
 }
 
-// What changed for sure is told where the whole varies too much to tell.
+// The report names significant changes even if the total varies too much for a verdict.
 func TestSureBesideAnUnsureWhole(t *testing.T) {
 	waits := []uint64{1_000, 90_000, 20_000, 70_000, 5_000}
 	noisy := func(parse uint64, calls *int) func(r *recorder, scaled func(uint64) uint64) {

@@ -41,7 +41,7 @@ func record(t *testing.T, all *diff.Comparison, side diff.Side, runs int, flags 
 		}
 		paths, _ := filepath.Glob(log + "*")
 		if len(paths) != 1 {
-			t.Fatalf("traces %q", paths)
+			t.Fatalf("wrong traces: %q", paths)
 		}
 		addTrace(t, all, side, paths[0], root, table)
 		os.Remove(paths[0])
@@ -71,7 +71,7 @@ func addTrace(t *testing.T, all *diff.Comparison, side diff.Side, path string, r
 	}
 }
 
-// What was changed in a real program is found.
+// diff finds what was changed in a real program.
 func TestTwoBuilds(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	gate, err := diff.ParseGate("p50:+50%", true)
@@ -86,11 +86,11 @@ func TestTwoBuilds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Gates[0].Verdict != diff.Fail || r.Gates[0].Change < 1 {
-		t.Errorf("%+v", r.Gates[0])
+		t.Errorf("got %+v", r.Gates[0])
 	}
 	c := r.Changes[0]
 	if c.Kind != diff.Slower || strings.Join(c.Path, " ") != "handleRequest() parse() tokenize()" {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	kinds := make(map[string]diff.Kind)
 	for _, c := range r.Changes {
@@ -100,12 +100,12 @@ func TestTwoBuilds(t *testing.T) {
 	}
 	for fn, kind := range map[string]diff.Kind{"lookup()": diff.MoreCalls, "audit()": diff.New, "log()": diff.Gone} {
 		if got, ok := kinds[fn]; !ok || got != kind {
-			t.Errorf("%s is %v, want %v", fn, got, kind)
+			t.Errorf("%s: got %v, want %v", fn, got, kind)
 		}
 	}
 	for _, row := range r.Rows {
 		if n := row.Metrics[0]; row.Path[len(row.Path)-1] == "lookup()" && (n.A != 1 || n.B != 3) {
-			t.Errorf("calls of lookup: %+v", n)
+			t.Errorf("calls of lookup: got %+v", n)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// journal analyzes the recorded program, whose calls are known: see testdata/README.md.
+// journal analyzes a recorded program with known calls. See testdata/README.md.
 func journal(t *testing.T, shards int) (*iocalls.Report, symbolize.Names) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, filepath.Join("..", "..", "testdata", "journal-recorded.xray"))
@@ -50,13 +50,13 @@ func TestJournal(t *testing.T) {
 		}
 		return r.Files[i]
 	}
-	// 64 writes, 4 syncs, 2 opens, 2 closes, 3 pages and the end.
+	// 64 writes, 4 syncs, 2 opens, 2 closes, 3 reads of pages and 1 of the end.
 	if f := file("journal.log"); f.Calls != 76 || f.Written != 64*144 || f.Read != 64*144 || f.Failed != 0 {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v", f)
 	}
-	// 20 requests and answers, each at both ends, the end of the peer, and the shutdown.
+	// 20 requests and answers counted at both ends, a read of the end, and the shutdown.
 	if f := file("socket"); f.Calls != 82 || f.Written != 20*(17+2) || f.Read != 20*(17+2) {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v", f)
 	}
 	path := func(list []iocalls.Path, function, caller string) iocalls.Path {
 		i := slices.IndexFunc(list, func(p iocalls.Path) bool {
@@ -68,20 +68,20 @@ func TestJournal(t *testing.T) {
 		return list[i]
 	}
 	if p := path(r.Paths, "fsync", "flushJournal"); p.Calls != 4 || !strings.HasSuffix(p.File, "journal.log") || len(p.Path) != 3 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v", p)
 	}
 	if p := path(r.Paths, "pread", "verifyPages"); p.Calls != 4 || p.Read != 64*144 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v", p)
 	}
 	if p := path(r.Waits, "epoll_wait", "ask"); p.Calls != 20 || p.File != "" || r.Wait.Calls != 20 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v", p)
 	}
 	var sum uint64
 	for _, p := range r.Paths {
 		sum += p.Ticks
 	}
 	if sum != r.Total.Ticks {
-		t.Errorf("paths take %d ticks, all %d", sum, r.Total.Ticks)
+		t.Errorf("paths sum to %d ticks, want %d as in total", sum, r.Total.Ticks)
 	}
 }
 

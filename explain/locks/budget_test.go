@@ -13,8 +13,8 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// Where call paths are folded, locks have the waits and holds that they have without, and
-// nobody can tell how the trace was shared among goroutines.
+// Folding call paths does not change the waits and holds of locks, and the report does not depend
+// on how the trace is shared among goroutines.
 func TestPathBudget(t *testing.T) {
 	var trace bytes.Buffer
 	if _, err := tracegen.Generate(&trace, tracegen.Options{Records: 100_000, Random: true, Threads: 5, Functions: 200}); err != nil {
@@ -54,7 +54,7 @@ func TestPathBudget(t *testing.T) {
 			t.Fatal(err)
 		}
 		if folds := run.MaxPaths == 300; folds != (stats.Folded > 0) {
-			t.Errorf("%d paths: %d calls are folded", run.MaxPaths, stats.Folded)
+			t.Errorf("%d paths: %d folded calls", run.MaxPaths, stats.Folded)
 		}
 		var got []numbers
 		for _, l := range found.Locks {
@@ -64,7 +64,7 @@ func TestPathBudget(t *testing.T) {
 			all = got
 		}
 		if len(got) < 10 || !cmp.Equal(all, got) {
-			t.Errorf("%d paths, without (-) and with a bound (+):\n%s", run.MaxPaths, cmp.Diff(all, got))
+			t.Errorf("%d paths (-unlimited +limited):\n%s", run.MaxPaths, cmp.Diff(all, got))
 		}
 		if run.MaxPaths != 300 {
 			continue
@@ -78,10 +78,10 @@ func TestPathBudget(t *testing.T) {
 		case first == "":
 			first = text.String()
 		case text.String() != first:
-			t.Errorf("other goroutines (+):\n%s", cmp.Diff(first, text.String()))
+			t.Errorf("another sharing among goroutines (-first +other):\n%s", cmp.Diff(first, text.String()))
 		}
 		if !bytes.Contains(text.Bytes(), []byte("(folded)")) {
-			t.Errorf("nothing is folded:\n%.2000s", text.String())
+			t.Errorf("no path is folded:\n%.2000s", text.String())
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// The locks of a program without sleds are those of the C library that it calls.
+// For a program without sleds, locks are found from its calls of the C library.
 func TestLibc(t *testing.T) {
 	testenv.Need(t, "gcc", "ar")
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestLibc(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.Orphans != 0 || r.Handed != 0 || r.Gaps != 0 || len(r.Stuck) != 0 {
-		t.Errorf("%d unlocks without a lock, %d by another thread, %d holds without an end, %d stuck", r.Orphans, r.Handed, r.Gaps, len(r.Stuck))
+		t.Errorf("got %d unlocks without a lock, %d by another thread, %d holds without an end, %d stuck", r.Orphans, r.Handed, r.Gaps, len(r.Stuck))
 	}
 	type counts struct{ waits, tries, holds uint64 }
 	got := map[string]counts{}
@@ -64,30 +64,30 @@ func TestLibc(t *testing.T) {
 		name := symbolize.Label(opened.Names, l.Func)
 		got[name] = counts{l.Waits.Count, l.Tries, l.Holds.Count}
 	}
-	// Attempts that fail take nothing, and each wait for a condition divides a hold.
+	// Failed attempts take no lock, and each wait for a condition splits a hold in two.
 	want := map[string]counts{
 		"pthread_mutex_lock": {1003, 0, got["pthread_mutex_lock"].holds}, "pthread_rwlock_rdlock": {1, 0, 1},
 		"pthread_spin_lock": {1, 0, 1}, "sem_wait": {1, 0, 0},
 	}
 	for name, n := range want {
 		if got[name] != n {
-			t.Errorf("%s: %+v, want %+v", name, got[name], n)
+			t.Errorf("%s: got %+v, want %+v", name, got[name], n)
 		}
 	}
 	if n := got["pthread_mutex_lock"].holds; n < 1005 || n > 1010 {
-		t.Errorf("the mutex was held %d times", n)
+		t.Errorf("got %d holds of the mutex", n)
 	}
 }
 
-// A wrapper that leaves through a tail call leaves the lock to the function that logs it.
+// If a wrapper leaves through a tail call, the lock belongs to the function that logs its address.
 func TestTailCallOfLogged(t *testing.T) {
 	r := analyze(t, open(t, trace(t, "100 +4 110 +20 120 ~20 130 +10(16) 140 -10 150 +21 160 ~21 170 +11(16) 180 -11 190 -4")), locks.Options{})
 	if len(r.Locks) != 1 || !r.Locks[0].Logged || r.Locks[0].Waits.Count != 1 || r.Locks[0].Holds.Count != 1 || r.Orphans != 0 {
-		t.Errorf("%+v, %d unlocks without a lock", r.Locks, r.Orphans)
+		t.Errorf("got %+v, %d unlocks without a lock", r.Locks, r.Orphans)
 	}
-	// Without such a function, the wrapper takes it.
+	// Without such a function, the wrapper takes the lock.
 	r = analyze(t, open(t, trace(t, "100 +4 110 +20 120 ~20 130 +2 140 -2 150 +21 160 ~21 190 -4")), locks.Options{})
 	if len(r.Locks) != 1 || r.Locks[0].Logged || r.Locks[0].Waits.Count != 1 || r.Locks[0].Holds.Count != 1 {
-		t.Errorf("%+v", r.Locks)
+		t.Errorf("got %+v", r.Locks)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// names are the functions of the traces below.
+// names are the functions in the traces below.
 var names = testnames.Names{
 	1: "main", 2: "serve", 3: "flush", 4: "work", 5: "Guard",
 	10: "Mutex::lock", 11: "Mutex::unlock", 12: "Mutex::try_lock", 13: "Mutex::lock_shared", 14: "wait",
@@ -58,9 +58,9 @@ func analyze(t *testing.T, tr *reader.Trace, opts locks.Options) *locks.Report {
 	return r
 }
 
-// trace writes threads one after the other. A word is a function, with a time
-// before it, and in brackets an argument: "100 +10(16)" enters Mutex::lock at 100,
-// "-10" leaves it, "~10" by a tail call.
+// trace writes threads one after another. A word is an event of a function, preceded by a time,
+// with an argument in parentheses: "100 +10(16)" enters Mutex::lock at 100, "-10" leaves it, "~10"
+// leaves it by a tail call.
 func trace(t *testing.T, threads ...string) []byte {
 	t.Helper()
 	var text strings.Builder
@@ -88,8 +88,7 @@ func trace(t *testing.T, threads ...string) []byte {
 	return b
 }
 
-// summary is what the tests below compare, in a line for each lock and for what
-// else there is.
+// summary returns what the tests below compare: a line for each lock and for other results.
 func summary(r *locks.Report) string {
 	var b strings.Builder
 	for i, l := range r.Locks {
@@ -281,7 +280,7 @@ cycle of 2
 	}
 }
 
-// Waits are chosen by thread and by start; what others hold still counts.
+// Waits are selected by thread and start. Holders may be outside of the selection.
 func TestChoice(t *testing.T) {
 	tr := open(t, trace(t,
 		"1000 +1 1100 +10(16) 1150 -10 11170 +11(16) 11200 -11 11210 -1",
@@ -299,11 +298,11 @@ func TestChoice(t *testing.T) {
 		}
 	}
 	if r := analyze(t, tr, locks.Options{To: 1600}); r.Locks[0].Waits.Count != 1 || r.Locks[0].Waits.Sum.Lo != 50 {
-		t.Errorf("before 1600: %s", summary(r))
+		t.Errorf("until 1600: got %s", summary(r))
 	}
 }
 
-// A clock that steps back loses nothing.
+// A backward clock step loses no waits or holds.
 func TestClockStepsBack(t *testing.T) {
 	threads := func(step int) []string {
 		return []string{
@@ -315,11 +314,11 @@ func TestClockStepsBack(t *testing.T) {
 	straight := analyze(t, open(t, trace(t, threads(0)...)), locks.Options{})
 	r := analyze(t, open(t, trace(t, threads(11_000)...)), locks.Options{})
 	if len(r.Locks) != 1 || r.Locks[0].Waits.Count != 3 || straight.Locks[0].Waits.Count != 3 {
-		t.Errorf("%swithout the step:\n%s", summary(r), summary(straight))
+		t.Errorf("got\n%swant as without the step:\n%s", summary(r), summary(straight))
 	}
 }
 
-// Locks beyond the limit are one.
+// Locks beyond the limit share one entry.
 func TestLimit(t *testing.T) {
 	var thread strings.Builder
 	for i := range 10 {
@@ -332,27 +331,27 @@ func TestLimit(t *testing.T) {
 		taken += l.Waits.Count
 	}
 	if len(r.Locks) != 5 || taken != 10 || !r.Dropped {
-		t.Errorf("%d locks, taken %d times, dropped %v", len(r.Locks), taken, r.Dropped)
+		t.Errorf("got %d locks, taken %d times, dropped %v", len(r.Locks), taken, r.Dropped)
 	}
 }
 
-// What an uncontended wait is, those tell that met nobody, however few they are.
+// Waits that met no holder define how long an uncontended wait takes, even if they are few.
 func TestContended(t *testing.T) {
 	threads := make([]strings.Builder, 3)
 	for round := range 5 {
 		start := 1000 + 1_000_000*round
-		// Thread 1 gets the lock at once, in 2us, and holds it for 50us.
+		// Thread 1 gets the lock at once, in 2 µs, and holds it for 50 µs.
 		for i, times := range [][4]int{{0, 2000, 52_000, 52_001}, {20_000, 52_001, 60_000, 60_001}, {30_000, 60_001, 70_000, 70_001}} {
 			fmt.Fprintf(&threads[i], "%d +10(16) %d -10 %d +11(16) %d -11 ", start+times[0], start+times[1], start+times[2], start+times[3])
 		}
 	}
 	r := analyze(t, open(t, trace(t, threads[0].String(), threads[1].String(), threads[2].String())), locks.Options{})
 	if l := r.Locks[0]; l.Waits.Count != 15 || l.Contended != 10 {
-		t.Errorf("%d of %d waits are contended", l.Contended, l.Waits.Count)
+		t.Errorf("got %d of %d waits contended, want 10 of 15", l.Contended, l.Waits.Count)
 	}
 }
 
-// Locks that are never given back take neither time nor memory without bounds.
+// Locks that are never released take bounded time and memory.
 func TestNeverUnlocked(t *testing.T) {
 	var thread strings.Builder
 	const n = 20_000
@@ -363,6 +362,6 @@ func TestNeverUnlocked(t *testing.T) {
 	thread.WriteString(fmt.Sprintf(" %d +11(5) %d -11", 10*n+5, 10*n+6))
 	r := analyze(t, open(t, trace(t, thread.String())), locks.Options{})
 	if l := r.Locks[0]; l.Waits.Count != n || r.Gaps < n-100 || r.Orphans != 1 || l.Holds.Count != 1 {
-		t.Errorf("%d waits, %d gaps, %d orphans, %d holds", l.Waits.Count, r.Gaps, r.Orphans, l.Holds.Count)
+		t.Errorf("got %d waits, %d gaps, %d orphans, %d holds", l.Waits.Count, r.Gaps, r.Orphans, l.Holds.Count)
 	}
 }

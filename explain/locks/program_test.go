@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// A real program has the queue that it was written for.
+// A real program has the convoy that it was written to have.
 func TestProgram(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	dir := t.TempDir()
@@ -78,21 +78,22 @@ func TestProgram(t *testing.T) {
 	}
 	journal, statistics := find(address[0]), find(address[1])
 	if journal.Waits.Count != 4 || journal.Holds.Count != 4 || statistics.Waits.Count != 50 || statistics.Holds.Count != 50 {
-		t.Errorf("the journal was taken %d times, held %d; statistics %d, %d", journal.Waits.Count, journal.Holds.Count,
+		t.Errorf("wrong counts: journal taken %d times, held %d times; statistics %d and %d", journal.Waits.Count, journal.Holds.Count,
 			statistics.Waits.Count, statistics.Holds.Count)
 	}
 	if most := journal.Convoys[0]; most.Most != 3 || most.Waits != 3 || !most.Held || last(most.Path) != "flushJournal" {
-		t.Errorf("convoy %+v", most)
+		t.Errorf("wrong longest convoy: %+v", most)
 	}
-	// A loaded machine may stop anybody anywhere, so nothing is said of what is longest.
+	// On a busy machine any thread may be stopped anywhere, so the test does not check which is
+	// longest.
 	blamed := slices.ContainsFunc(journal.Blame, func(b locks.Blame) bool {
 		return last(b.Waiter) == "appendJournal" && last(b.Holder) == "flushJournal" && b.Ticks > frequency/1000
 	})
 	if !blamed {
-		t.Errorf("blame %+v", journal.Blame)
+		t.Errorf("wrong blame: %+v", journal.Blame)
 	}
 	if len(statistics.Blame) > 0 || len(statistics.Convoys) > 0 {
-		t.Errorf("statistics: %+v, %+v", statistics.Blame, statistics.Convoys)
+		t.Errorf("statistics: unexpected blame or convoys: %+v, %+v", statistics.Blame, statistics.Convoys)
 	}
 	spent := slices.ContainsFunc(journal.HoldPaths, func(p locks.PathReport) bool {
 		return last(p.Path) == "flushJournal" && slices.ContainsFunc(p.Self, func(s locks.SelfReport) bool {
@@ -100,14 +101,14 @@ func TestProgram(t *testing.T) {
 		})
 	})
 	if !spent {
-		t.Errorf("holds %+v", journal.HoldPaths)
+		t.Errorf("wrong holds: %+v", journal.HoldPaths)
 	}
 	if len(r.Cycles) != 1 || len(r.Cycles[0].Edges) != 2 {
-		t.Fatalf("cycles %+v", r.Cycles)
+		t.Fatalf("wrong cycles: %+v", r.Cycles)
 	}
 	for _, e := range r.Cycles[0].Edges {
 		if held := r.Locks[e.Held].Address; held != address[2] && held != address[3] {
-			t.Errorf("cycle %+v", r.Cycles[0])
+			t.Errorf("wrong cycle: %+v", r.Cycles[0])
 		}
 	}
 }

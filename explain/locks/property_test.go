@@ -18,7 +18,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// event is one of a simulated program.
+// event is an event of a simulated program.
 type event struct {
 	tsc  int
 	kind string
@@ -26,8 +26,8 @@ type event struct {
 	arg  int // 0 for none
 }
 
-// simulated is a program whose threads take locks, first come, first served, with
-// what it knows itself: by lock.
+// simulated is a program whose threads take locks in the order of their requests, with the times
+// that the simulation counted by lock.
 type simulated struct {
 	threads                     [][]event
 	taken, waited, held, queued []int
@@ -140,7 +140,7 @@ func assemble(t *rapid.T, text string) []byte {
 	return b
 }
 
-// written is a report of a trace, in all formats.
+// written returns the report of a trace, and its text in all formats.
 func written(t *rapid.T, trace []byte, shards int) (*locks.Report, string) {
 	tr, err := reader.OpenReaderAt(bytes.NewReader(trace), int64(len(trace)), "trace")
 	if err != nil {
@@ -168,8 +168,7 @@ func write(w io.Writer, r *locks.Report, names symbolize.Names, v locks.View) er
 	return nil
 }
 
-// What is found is what the program knows, however the trace is written and shared
-// out.
+// The analysis finds what the simulation counted, whatever the trace format and number of shards.
 func TestSimulatedPrograms(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rng := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -199,14 +198,13 @@ func TestSimulatedPrograms(t *testing.T) {
 				seen -= n
 			}
 			if seen != 0 || r.Gaps+r.Orphans+r.Handed > 0 || len(r.Stuck) > 0 {
-				t.Errorf("%d calls more or less, %d gaps, %d orphans, %d handed over", seen, r.Gaps, r.Orphans, r.Handed)
+				t.Errorf("got a difference of %d calls, %d gaps, %d orphans, %d handed over", seen, r.Gaps, r.Orphans, r.Handed)
 			}
 		}
 	})
 }
 
-// No bytes make the analysis fail in other ways than by an error, and sharding
-// changes nothing then either.
+// Any input gives a report or an error, and the number of shards changes neither.
 func FuzzAnalyze(f *testing.F) {
 	for _, text := range []string{
 		"xray fdr\nthread 1 pid=7 tsc=100\nenter-arg 10 +1\narg 16\nexit 10 +1\nenter 14 +1\nexit 14 +5\nexit 11 +1\nexit 1 +1\n",

@@ -9,8 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// A path keeps the functions with the most time, whatever the order of maps, and loses no
-// time.
+// A path keeps the functions with the most time, independent of map order, and loses no time.
 func TestSelvesOfManyFunctions(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	holds := make([]map[reader.FuncID]uint64, 50)
@@ -35,11 +34,11 @@ func TestSelvesOfManyFunctions(t *testing.T) {
 		for i, s := range p.self {
 			sum += s.ticks
 			if s.fn == 7 && s.ticks != heavy || i > 0 && p.self[i-1].fn >= s.fn {
-				t.Errorf("%+v", p.self)
+				t.Errorf("got %+v", p.self)
 			}
 		}
 		if sum != all || len(p.self) != maxSelves+1 || p.self[0].fn != reader.Folded {
-			t.Errorf("%d of %d ticks in %d functions, first #%d", sum, all, len(p.self), p.self[0].fn)
+			t.Errorf("got %d of %d ticks in %d functions, first #%d", sum, all, len(p.self), p.self[0].fn)
 		}
 		if first == nil {
 			first = p.self

@@ -36,8 +36,7 @@ func collect(t testing.TB, text string, shards int, opts requests.Options) *requ
 	return c
 }
 
-// short is a request in words: key#number class, and its segments as
-// thread:function[start,end).
+// short describes a request: key#number class, and its segments as thread:function[start,end).
 func short(r *requests.Request) string {
 	s := fmt.Sprintf("%s#%d %s", r.Key, r.Number, r.Class)
 	for _, g := range r.Segments {
@@ -55,7 +54,7 @@ func all(set *requests.Set) (list []string) {
 
 func byArgument(fn reader.FuncID) bool { return fn < 10 }
 
-// Functions below 10 have the key; 2 hands over to 3 in another thread.
+// Functions below 10 have the key as argument. 2 hands over to 3 in another thread.
 const twoThreads = `xray fdr
 thread 1 pid=7 tsc=1000
 enter-arg 2 +0
@@ -96,18 +95,18 @@ func TestSegmentsOfCalls(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if set.Cut != 1 || set.Threads != 2 || set.Segments != 5 || set.Reused != 0 {
-		t.Errorf("%+v", set)
+		t.Errorf("got %+v", set)
 	}
 	path := set.Requests[1].Path()
 	var kinds []string
 	for _, p := range path {
 		kinds = append(kinds, fmt.Sprintf("%v %d", p.Kind, p.End))
 	}
-	// The thread was busy with 41 up to 1045.
+	// The thread worked on 41 until 1045.
 	if got := strings.Join(kinds, " "); got != "run 1030 queue 1045 handoff 1050 run 1060" {
-		t.Errorf("path of 42: %s", got)
+		t.Errorf("path of 42: got %s", got)
 	}
-	// Requests are chosen by where they begin.
+	// Requests are selected by their start.
 	set = collect(t, twoThreads, 2, opts).Requests(requests.Choice{From: 1001, To: 1023})
 	if diff := gocmp.Diff(want[1:2], all(set)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -136,7 +135,7 @@ exit 1 +5
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if set.Outside != 1 {
-		t.Errorf("%d events outside of calls", set.Outside)
+		t.Errorf("got %d events outside of calls", set.Outside)
 	}
 }
 
@@ -154,14 +153,14 @@ func TestSegmentsOfMarks(t *testing.T) {
 		mark(6, "PUT") + " +0\nenter 2 +0\nexit 2 +5\n" + mark(0, "") + " +5\n" +
 		mark(7, "") + " +5\nexit 1 +5\n"
 	set := collect(t, text, 1, requests.Options{Marks: true}).Requests(requests.Choice{})
-	// What took longest of what was called directly names a segment.
+	// The longest direct callee names a segment.
 	want := []string{"5#1 GET 1:3[1010,1030)", "6#1 PUT 1:2[1030,1040)"}
 	if diff := gocmp.Diff(want, all(set)); diff != "" || set.Cut != 1 {
 		t.Errorf("%d cut, (-want +got):\n%s", set.Cut, diff)
 	}
 }
 
-// A key that comes back after a long pause is another request, if it begins like one.
+// A key that comes back after a long pause is a new request if it begins like one.
 func TestReusedKeys(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("xray fdr\nthread 1 pid=7 tsc=1000\n")
@@ -172,24 +171,24 @@ func TestReusedKeys(t *testing.T) {
 		call(2, 1, 1000)
 		call(3, 1, 20) // of the same request
 	}
-	call(3, 1, 1000) // a late part of the last one
+	call(3, 1, 1000) // a late part of the last request
 	call(2, 2, 0)
-	call(2, 2, 30) // too soon for another one
+	call(2, 2, 30) // too soon for another request
 	set := collect(t, b.String(), 1, requests.Options{IDFunc: byArgument}).Requests(requests.Choice{})
 	var got []string
 	for i := range set.Requests {
 		got = append(got, fmt.Sprintf("%s#%d %d", set.Requests[i].Key, set.Requests[i].Number, len(set.Requests[i].Segments)))
 	}
 	if want := []string{"1#1 2", "1#2 2", "1#3 3", "2#1 2"}; !slices.Equal(got, want) || set.Reused != 1 {
-		t.Errorf("%v, want %v; %d reused", got, want, set.Reused)
+		t.Errorf("got %v, want %v; %d reused", got, want, set.Reused)
 	}
 	// A thread that did nothing else was not busy.
 	if path := set.Requests[0].Path(); path[1].Kind != requests.Handoff {
-		t.Errorf("path %+v", path)
+		t.Errorf("got path %+v, want a handoff", path)
 	}
 	set = collect(t, b.String(), 1, requests.Options{IDFunc: byArgument}).Requests(requests.Choice{Pause: 5000})
 	if len(set.Requests) != 2 {
-		t.Errorf("with long pauses: %v", all(set))
+		t.Errorf("with long pauses: got %v", all(set))
 	}
 }
 
@@ -241,12 +240,13 @@ func TestPath(t *testing.T) {
 			words = append(words, fmt.Sprintf("%v %s%d %d-%d", p.Kind, from, p.To, p.Start, p.End))
 		}
 		if got := strings.Join(words, ", "); got != c.want {
-			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
 		}
 	}
 }
 
-// What a shard alone has to drop, all of them drop, and no more than one would.
+// If one shard must drop keys, all shards drop the same keys, and no more than a single shard
+// would.
 func TestTooManySegments(t *testing.T) {
 	opts := requests.Options{IDFunc: byArgument, Most: 10, Always: "5"}
 	one := requests.NewCollector(opts)
@@ -266,17 +266,17 @@ func TestTooManySegments(t *testing.T) {
 	shards[0].Merge(shards[1])
 	want, got := one.Requests(requests.Choice{}), shards[0].Requests(requests.Choice{})
 	if diff := gocmp.Diff(all(want), all(got)); diff != "" || got.Every != want.Every {
-		t.Errorf("one key in %d, and %d of two shards (-one +two):\n%s", want.Every, got.Every, diff)
+		t.Errorf("got one key in %[2]d from two shards, want %[1]d (-one +two):\n%[3]s", want.Every, got.Every, diff)
 	}
 	if want.Every < 4 || want.Segments == 0 || want.Segments > 10 {
-		t.Errorf("one key in %d: %v", want.Every, all(want))
+		t.Errorf("one key in %d: got %v", want.Every, all(want))
 	}
 	if !slices.ContainsFunc(want.Requests, func(r requests.Request) bool { return r.Key == "5" }) {
-		t.Errorf("5 is not in %v", all(want))
+		t.Errorf("key 5 is missing from %v", all(want))
 	}
 }
 
-// Keys that are very long are dropped as too many segments are.
+// Very long keys are dropped like too many segments.
 func TestTooLongKeys(t *testing.T) {
 	opts := requests.Options{IDEvent: regexp.MustCompile(`.*`)}
 	one := requests.NewCollector(opts)
@@ -298,18 +298,18 @@ func TestTooLongKeys(t *testing.T) {
 	shards[0].Merge(shards[1])
 	want, got := one.Requests(requests.Choice{}), shards[0].Requests(requests.Choice{})
 	if !slices.Equal(all(want), all(got)) || got.Every != want.Every {
-		t.Errorf("one key in %d, and %d of two shards", want.Every, got.Every)
+		t.Errorf("got one key in %[2]d from two shards, want %[1]d", want.Every, got.Every)
 	}
 	held := 0
 	for _, r := range want.Requests {
 		held += len(r.Key)
 	}
 	if want.Every < 2 || held > 64<<20 || held < 10<<20 {
-		t.Errorf("one key in %d: %d bytes", want.Every, held)
+		t.Errorf("one key in %d: got %d bytes", want.Every, held)
 	}
 }
 
-// random is a trace of a number of threads, each of which works on random requests.
+// random returns a trace of several threads that work on random requests.
 func random(t *rapid.T) string {
 	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	var b strings.Builder
@@ -332,8 +332,8 @@ func random(t *rapid.T) string {
 	return b.String()
 }
 
-// Parts of a critical path follow each other from start to end, so that sums are
-// exact, and no number of shards makes a difference, also where requests are dropped.
+// Parts of a critical path follow each other from start to end, so sums are exact. The number of
+// shards changes nothing, even if requests are dropped.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := random(t)
@@ -382,7 +382,7 @@ func check(t *rapid.T, report *requests.Report) {
 		now := r.Start
 		for _, p := range r.Path() {
 			if p.Start != now || p.End < p.Start {
-				t.Fatalf("part %+v of %+v", p, r)
+				t.Fatalf("wrong part %+v of %+v", p, r)
 			}
 			now = p.End
 		}
@@ -396,6 +396,6 @@ func check(t *rapid.T, report *requests.Report) {
 		more += s.SlowMean - s.UsualMean
 	}
 	if d := more - (c.SlowMean - c.UsualMean); len(c.Steps) > 0 && (d > 1e-6 || d < -1e-6) {
-		t.Fatalf("steps explain %g of %+v", more, c)
+		t.Fatalf("got steps that explain %g of %+v", more, c)
 	}
 }

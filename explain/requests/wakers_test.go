@@ -17,9 +17,9 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// Functions 10 and 11 have the key as their argument. In request 5, thread 1 waits in 12 for
-// thread 2, which works on the same request, and wakes it in 13. In request 6, thread 1 waits
-// for thread 2 in request 7, for an interrupt, and for what no call is known of.
+// Functions 10 and 11 have the key as their argument. In request 5, thread 1 waits in 12 for thread
+// 2, which works on the same request and wakes it in 13. In request 6, thread 1 waits for thread 2
+// in request 7, for an interrupt, and for a thread without a known call.
 var (
 	wakerThreads = []string{
 		"1000 +10(5) 1100 +12 6510 !5300/500 6600 -12 9000 -10 " +
@@ -59,8 +59,8 @@ func traced(t *testing.T, shards int) (*requests.Set, *requests.Report, requests
 	return set, r, v
 }
 
-// Critical paths go on with the segment of the same request that ended a wait, and know the
-// time off the processor.
+// A critical path continues in the segment of the same request that ended a wait, and shows off-CPU
+// time.
 func TestPathFollowsWakers(t *testing.T) {
 	for _, shards := range []int{1, 2} {
 		set, r, _ := traced(t, shards)
@@ -83,13 +83,13 @@ func TestPathFollowsWakers(t *testing.T) {
 		}
 		for _, s := range r.Steps {
 			if s.To == 10 && (s.Off != calls.Off{Blocked: 3190, Queued: 510}) {
-				t.Errorf("%+v", s)
+				t.Errorf("got %+v", s)
 			}
 		}
 	}
 }
 
-// A report says in which call each thread slept, and what ended it.
+// The report says in which call each thread slept and what ended the sleep.
 func TestSleeps(t *testing.T) {
 	for _, shards := range []int{1, 2} {
 		_, r, v := traced(t, shards)

@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// jsonOf runs an analysis by call paths, or by the entries of calls.
+// jsonOf runs the analysis with call paths or with the entries of calls.
 func jsonOf(t *testing.T, src calls.Source, run calls.Options, opts residency.Options) (string, error) {
 	t.Helper()
 	sink, _, err := calls.Run(src, run, func() *residency.Analysis { return residency.New(opts) })
@@ -30,7 +30,7 @@ func jsonOf(t *testing.T, src calls.Source, run calls.Options, opts residency.Op
 	return b.String(), nil
 }
 
-// Where there are too many call paths, the entries of calls tell the same.
+// If there are too many call paths, the analysis gives the same results from the entries of calls.
 func TestEntriesInsteadOfPaths(t *testing.T) {
 	for seed := range uint64(20) {
 		src := random(rand.New(rand.NewPCG(seed, 1)), 3)
@@ -47,7 +47,7 @@ func TestEntriesInsteadOfPaths(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(byPaths, byEntries); diff != "" {
-			t.Fatalf("seed %d: by paths (-) and by entries (+):\n%s", seed, diff)
+			t.Fatalf("seed %d: (-paths +entries):\n%s", seed, diff)
 		}
 	}
 	var trace bytes.Buffer
@@ -60,12 +60,12 @@ func TestEntriesInsteadOfPaths(t *testing.T) {
 	}
 	opts := residency.Options{To: 1e18, Cells: 10, Top: 5}
 	if _, err := jsonOf(t, src, calls.Options{Shards: 1, Paths: true}, opts); !errors.Is(err, residency.ErrPaths) {
-		t.Errorf("so many call paths: %v", err)
+		t.Errorf("too many call paths: got error %v", err)
 	}
 }
 
-// Threads that live long, and are many, have fewer cells each; those of short lives, as
-// many as are wanted.
+// Many threads with long lives get fewer cells each. Threads with short lives get as many as
+// requested.
 func TestFitCells(t *testing.T) {
 	lives := func(n int, ticks uint64) (list []residency.Life) {
 		for i := range uint64(n) {
@@ -86,7 +86,7 @@ func TestFitCells(t *testing.T) {
 	} {
 		got := residency.FitCells(1000, 0, 1e6, test.lives)
 		if got < test.least || got > test.most {
-			t.Errorf("%d threads: %d cells", len(test.lives), got)
+			t.Errorf("%d threads: got %d cells", len(test.lives), got)
 		}
 	}
 }

@@ -24,7 +24,7 @@ const (
 
 func waits(fn reader.FuncID) bool { return fn == 3 }
 
-// program is the events of threads, and a source of them.
+// program is the events of threads. It implements calls.Source.
 type program [][]reader.Event
 
 // Each implements calls.Source.
@@ -40,8 +40,8 @@ func (p program) Each(n int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
-// random makes threads whose calls all return. Their events are at different times,
-// so that a time has one state.
+// random generates threads whose calls all return. Events have distinct times, so each tick has one
+// state.
 func random(rng *rand.Rand, threads int) program {
 	p := make(program, threads)
 	for i := range p {
@@ -66,7 +66,7 @@ func random(rng *rand.Rand, threads int) program {
 	return p
 }
 
-// sums are what a thread did at every tick, found by looking.
+// sums counts a thread's states tick by tick.
 func (p program) sums(i int, from, to uint64, looked func(reader.FuncID) bool) (ticks map[residency.State]uint64) {
 	ticks = make(map[residency.State]uint64)
 	var open []reader.FuncID
@@ -112,8 +112,8 @@ func analyze(t testing.TB, src calls.Source, shards int, opts residency.Options)
 	return sink.Report(reader.Clock{Frequency: 1_000_000_000})
 }
 
-// Every tick of a thread has the state that looking finds, the cells are all of the
-// time, and sharding changes nothing.
+// Every tick has the state that sums finds, the cells cover all of the time, and sharding changes
+// nothing.
 func TestTimesAddUp(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := random(rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1)), rapid.IntRange(1, 6).Draw(rt, "threads"))
@@ -147,12 +147,12 @@ func TestTimesAddUp(t *testing.T) {
 			at := opts.From
 			for _, run := range th.Runs() {
 				if run.Start != at {
-					rt.Errorf("a run begins at %d, the one before ends at %d", run.Start, at)
+					rt.Errorf("a run begins at %d, but the one before ends at %d", run.Start, at)
 				}
 				at += run.Ticks
 			}
 			if at != opts.To {
-				rt.Errorf("the runs end at %d, not %d", at, opts.To)
+				rt.Errorf("runs end at %d, want %d", at, opts.To)
 			}
 		}
 		if got, want := written(t, p, 3, opts), written(t, p, 1, opts); got != want {
@@ -173,7 +173,7 @@ func written(t testing.TB, src calls.Source, shards int, opts residency.Options)
 	return b.String()
 }
 
-// Cells as short as a tick show exactly what the thread did.
+// With cells of one tick, the report shows exactly what the thread did.
 func TestFineCells(t *testing.T) {
 	const enter, exit = reader.Enter, reader.Exit
 	p := program{{
@@ -199,7 +199,7 @@ func TestFineCells(t *testing.T) {
 	}
 }
 
-// A stall is a silence of half of the threads that live, and of at least two.
+// A stall is a time in which at least half of the live threads, and at least two, record nothing.
 func TestStalls(t *testing.T) {
 	silent := func(from, to uint64) []reader.Event {
 		events := []reader.Event{{TSC: 0, Func: 1}}
@@ -212,18 +212,17 @@ func TestStalls(t *testing.T) {
 	}
 	p := program{silent(100, 200), silent(150, 300), silent(400, 500), silent(160, 180)}
 	r := analyze(t, p, 2, residency.Options{To: 1000, Gap: 15, Cells: 10, Top: 3})
-	// The silences begin behind the exits, at 101, 151, 401 and 161.
+	// The silences begin after the exits, at 101, 151, 401 and 161.
 	want := []residency.Stall{{Start: 151, Ticks: 49, Silent: 3, Alive: 4}}
 	if diff := cmp.Diff(want, r.Stalls); diff != "" || r.Stalled.Count != 1 || r.Stalled.Ticks != 49 {
 		t.Errorf("%+v (-want +got):\n%s", r.Stalled, diff)
 	}
 	if r := analyze(t, p[:1], 1, residency.Options{To: 1000, Gap: 15, Cells: 10, Top: 3}); len(r.Stalls) > 0 {
-		t.Errorf("one thread alone: %+v", r.Stalls)
+		t.Errorf("unexpected stalls of a single thread: %+v", r.Stalls)
 	}
 }
 
-// Whatever the records are, the analysis ends and its sums stay within the threads'
-// times.
+// Whatever the records are, the analysis ends and its sums stay within the threads' lifetimes.
 func TestHostileEvents(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		event := rapid.Custom(func(t *rapid.T) reader.Event {
@@ -243,7 +242,7 @@ func TestHostileEvents(t *testing.T) {
 				sum += ticks
 			}
 			if sum != th.Last-th.First {
-				rt.Errorf("%d of %d ticks: %v", sum, th.Last-th.First, th.Ticks)
+				rt.Errorf("got states for %d of %d ticks: %v", sum, th.Last-th.First, th.Ticks)
 			}
 		}
 		written(t, p, 2, opts)

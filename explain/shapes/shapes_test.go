@@ -38,31 +38,30 @@ func TestShardingChangesNothing(t *testing.T) {
 			t.Errorf("exact %v (-1 shard +4):\n%s", exact, diff)
 		}
 		if len(one.Shapes) < 10 {
-			t.Errorf("exact %v: only %d shapes", exact, len(one.Shapes))
+			t.Errorf("exact %v: got only %d shapes", exact, len(one.Shapes))
 		}
 	}
 }
 
-// Only the commonest shape differs in nothing from it, and every invocation has
-// one shape.
+// Only the most common shape has no differences, and every invocation has exactly one shape.
 func TestShapesAreApart(t *testing.T) {
 	r := report(t, 2, shapes.Options{})
 	var sum uint64
 	for i, s := range r.Shapes {
 		sum += s.Count
 		if s.Count > r.Shapes[0].Count {
-			t.Errorf("shape %d is commoner than the first", i)
+			t.Errorf("shape %d is more common than the first", i)
 		}
 		if (len(s.Differences) == 0) != (i == 0) {
-			t.Errorf("shape %d differs in %v", i, s.Differences)
+			t.Errorf("shape %d has differences %v", i, s.Differences)
 		}
 	}
 	if sum != r.Invocations || r.Full {
-		t.Errorf("%d invocations in shapes, %d in all; full %v", sum, r.Invocations, r.Full)
+		t.Errorf("got %d invocations in shapes, want %d; full %v", sum, r.Invocations, r.Full)
 	}
 }
 
-// More shapes than the limit are noticed, however the threads are shared out.
+// The report says that shapes exceeded the limit, however threads are distributed over shards.
 func TestFull(t *testing.T) {
 	all := report(t, 1, shapes.Options{})
 	for _, shards := range []int{1, 2, 5} {
@@ -72,13 +71,13 @@ func TestFull(t *testing.T) {
 		}{{len(all.Shapes) - 1, true}, {len(all.Shapes), false}} {
 			r := report(t, shards, shapes.Options{Limit: c.limit})
 			if r.Full != c.full || !r.Full && !cmp.Equal(all, r) {
-				t.Errorf("%d shards, limit %d of %d: full %v", shards, c.limit, len(all.Shapes), r.Full)
+				t.Errorf("%d shards, limit %d of %d: got full %v", shards, c.limit, len(all.Shapes), r.Full)
 			}
 		}
 	}
 }
 
-// A shard that is full may know no more shapes than the others.
+// A full shard may have no more shapes than the others.
 func TestFullInOneShard(t *testing.T) {
 	const x, y = "enter 1 +1\nexit 1 +1\n", "enter 1 +1\nenter 2 +1\nexit 2 +1\nexit 1 +1\n"
 	log, err := tracetext.Parse("xray fdr\nthread 1 pid=1 tsc=1000\n" + x + "thread 2 pid=1 tsc=1000\n" + x + y)
@@ -99,15 +98,15 @@ func TestFullInOneShard(t *testing.T) {
 		}
 	}
 	if shards[0].Full() || !shards[1].Full() {
-		t.Errorf("full: %v and %v", shards[0].Full(), shards[1].Full())
+		t.Errorf("got full %v and %v", shards[0].Full(), shards[1].Full())
 	}
 	if shards[0].Merge(shards[1]); !shards[0].Full() {
-		t.Error("not full when merged")
+		t.Error("got not full after the merge")
 	}
 }
 
-// Where new shapes take the places of the rarest, counts are off by no more than is
-// said, and the common ones are all there.
+// If new shapes replace the rarest ones, counts are within the stated error and no common shape is
+// missing.
 func TestReplace(t *testing.T) {
 	for _, exact := range []bool{false, true} {
 		all := report(t, 1, shapes.Options{ExactCounts: exact})
@@ -118,25 +117,25 @@ func TestReplace(t *testing.T) {
 		for limit := 1; limit < len(all.Shapes); limit += 1 + limit/4 {
 			r := report(t, 1, shapes.Options{ExactCounts: exact, Limit: limit, Replace: true})
 			if !r.Full || r.Invocations != all.Invocations || len(r.Shapes) != limit {
-				t.Fatalf("limit %d: full %v, %d invocations of %d, %d shapes", limit, r.Full, r.Invocations, all.Invocations, len(r.Shapes))
+				t.Fatalf("limit %d: got full %v, %d invocations of %d, %d shapes", limit, r.Full, r.Invocations, all.Invocations, len(r.Shapes))
 			}
 			kept := make(map[uint64]bool)
 			for _, s := range r.Shapes {
 				kept[s.ID] = true
 				if real := counts[s.ID]; real > s.Count || real < s.Count-s.Error {
-					t.Errorf("limit %d: %d invocations are said to be %d..%d", limit, real, s.Count-s.Error, s.Count)
+					t.Errorf("limit %d: got %[3]d to %[4]d invocations, want %[2]d", limit, real, s.Count-s.Error, s.Count)
 				}
 				if s.Error > r.Invocations/uint64(limit) {
-					t.Errorf("limit %d: %d..%d of %d invocations took the place of a common shape", limit, s.Count-s.Error, s.Count, r.Invocations)
+					t.Errorf("limit %d: a shape of %d to %d of %d invocations replaced a common one", limit, s.Count-s.Error, s.Count, r.Invocations)
 				}
 			}
 			for id, n := range counts {
 				if n > r.Invocations/uint64(limit) && !kept[id] {
-					t.Errorf("limit %d: the shape of %d of %d invocations is missing", limit, n, r.Invocations)
+					t.Errorf("limit %d: missing shape of %d of %d invocations", limit, n, r.Invocations)
 				}
 			}
 		}
-		// With room for all, nothing is replaced.
+		// Without a shortage of room, nothing is replaced.
 		r := report(t, 1, shapes.Options{ExactCounts: exact, Limit: len(all.Shapes), Replace: true})
 		if diff := cmp.Diff(all, r); diff != "" {
 			t.Errorf("(-without +with replacement):\n%s", diff)

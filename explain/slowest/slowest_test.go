@@ -28,8 +28,8 @@ func generated(t *testing.T) *reader.Trace {
 	return trace
 }
 
-// outermost lists the calls of the functions fn divides, of which none is made in
-// another, by brute force.
+// outermost lists the calls of functions that fn divides, without calls nested in another one, by
+// brute force.
 type outermost struct {
 	fn   reader.FuncID
 	list []slowest.Slow
@@ -64,8 +64,8 @@ func report(t *testing.T, trace *reader.Trace, shards int, opts slowest.Options)
 	return run(t, trace, shards, func() *slowest.Trees { return slowest.NewTrees(found) }).Report(reader.Clock{Frequency: tracegen.Frequency})
 }
 
-// The slowest are those that brute force finds, with their numbers, and their trees
-// hold all of their time.
+// The slowest calls and their numbers match a brute-force search, and their trees account for all
+// of their time.
 func TestSlowest(t *testing.T) {
 	trace := generated(t)
 	all := run(t, trace, 1, func() *outermost { return &outermost{fn: 3} }).list
@@ -78,7 +78,7 @@ func TestSlowest(t *testing.T) {
 	opts := slowest.Options{Root: func(id reader.FuncID) bool { return id%3 == 0 }, Top: 20}
 	got := report(t, trace, 2, opts)
 	if got.Invocations != uint64(len(all)) {
-		t.Errorf("%d invocations, want %d", got.Invocations, len(all))
+		t.Errorf("got %d invocations, want %d", got.Invocations, len(all))
 	}
 	want := slices.Clone(all)
 	slices.SortStableFunc(want, func(a, b slowest.Slow) int { return cmp.Compare(b.Duration, a.Duration) })
@@ -88,7 +88,7 @@ func TestSlowest(t *testing.T) {
 			sum += row.Self
 		}
 		if sum != s.Duration || s.Rows[0].Total != s.Duration || len(s.Rows) < 2 {
-			t.Errorf("%d: %d rows with %d of %d ticks, the root with %d", i, len(s.Rows), sum, s.Duration, s.Rows[0].Total)
+			t.Errorf("%d: got %d rows with self times of %d of %d ticks, root total %d", i, len(s.Rows), sum, s.Duration, s.Rows[0].Total)
 		}
 		s.Rows = nil
 		if diff := gocmp.Diff(want[i], s); diff != "" {
@@ -96,23 +96,22 @@ func TestSlowest(t *testing.T) {
 		}
 	}
 	if len(got.Slowest) != opts.Top {
-		t.Errorf("%d slowest", len(got.Slowest))
+		t.Errorf("got %d slowest calls", len(got.Slowest))
 	}
 }
 
-// The usual values are means over the usual invocations: those of the roots add up
-// to the mean duration.
+// Usual values are means over the usual invocations: the roots' values add up to the mean duration.
 func TestUsualTimesAddUp(t *testing.T) {
 	trace := generated(t)
 	r := report(t, trace, 1, slowest.Options{Root: matchRoot(t, trace), Top: 1})
 	row := r.Slowest[0].Rows[0]
 	mean := float64(r.Usual.Duration) / float64(r.Usual.Count)
 	if row.UsualCalls != 1 || row.UsualTotal != mean || row.UsualSelf > row.UsualTotal || r.Usual.Count < r.Invocations/2 {
-		t.Errorf("root %+v, mean %g, %d of %d usual", row, mean, r.Usual.Count, r.Invocations)
+		t.Errorf("got root %+v, mean %g, %d of %d usual", row, mean, r.Usual.Count, r.Invocations)
 	}
 }
 
-// matchRoot chooses a function that is called by none.
+// matchRoot selects a function that has no caller.
 func matchRoot(t *testing.T, trace *reader.Trace) func(reader.FuncID) bool {
 	list := run(t, trace, 1, func() *outermost { return &outermost{fn: 1} }).list
 	return func(id reader.FuncID) bool { return id == list[0].Root }
@@ -127,7 +126,7 @@ func TestShardingChangesNothing(t *testing.T) {
 			t.Errorf("(-1 shard +4):\n%s", diff)
 		}
 		if want := 2; !perThread && len(one.Slowest) != want || perThread && len(one.Slowest) != want*one.Threads {
-			t.Errorf("%d calls of %d threads", len(one.Slowest), one.Threads)
+			t.Errorf("got %d calls of %d threads", len(one.Slowest), one.Threads)
 		}
 	}
 }
@@ -145,11 +144,11 @@ func TestCensusFindsNumbers(t *testing.T) {
 			part = c.Part(n)
 			n -= part.Before
 			if part.Count == 0 || n == 0 || n > part.Count || s.Start < part.From || part.To != 0 && s.Start >= part.To {
-				t.Fatalf("number %d at %d is not number %d of %+v", s.Number, s.Start, n, part)
+				t.Fatalf("number %d at %d: got number %d of %+v", s.Number, s.Start, n, part)
 			}
 		}
 		if part.From != s.Start {
-			t.Errorf("number %d starts at %d, and is found at %d after %d passes", s.Number, s.Start, part.From, passes)
+			t.Errorf("number %d: want start %d, got %d after %d passes", s.Number, s.Start, part.From, passes)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// A wait goes to the lock function's row below the function that wanted the lock,
-// with recursion folded as in the tree, and only if it was made in the invocation.
+// A wait is added to the row of the lock function below the function that takes the lock, with
+// recursion folded as in the tree, and only if the wait was part of the invocation.
 func TestAddWait(t *testing.T) {
 	thread := reader.Thread{Thread: 3}
 	tree := func() *slowest.Report {

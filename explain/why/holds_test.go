@@ -10,12 +10,12 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// mutexes says how the program of contended takes locks.
+// mutexes says how the contended program takes locks.
 type mutexes struct {
-	addresses bool // lock and unlock log theirs
+	addresses bool // lock and unlock log the address
 	noUnlocks bool // unlock has no sled
 	guard     bool // lock and unlock are called by a guard
-	waits     bool // the flusher also waits for a condition, during which it has no lock
+	waits     bool // the flusher also waits for a condition, without the lock
 }
 
 const (
@@ -27,7 +27,7 @@ const (
 	bystander          = reader.FuncID(53)
 )
 
-// lockCall takes a lock, which it waits for.
+// lock takes a lock after a wait.
 func (m mutexes) lock(t *thread, address, wait uint64) {
 	if m.guard {
 		t.event(reader.Enter, guardOn)
@@ -57,8 +57,8 @@ func (m mutexes) unlock(t *thread, address uint64) {
 	}
 }
 
-// contended is a program whose requests wait while another thread, in flush, has the
-// lock, and spends most of that time in sort. A bystander works at the same times.
+// contended is a program whose requests wait while another thread has the lock, in flush. That
+// thread spends most of the time in sort. A bystander works at the same times.
 func contended(m mutexes) *program {
 	p := newProgram(3)
 	p.requests(3000, func(t *thread, i int) {
@@ -108,7 +108,7 @@ func contended(m mutexes) *program {
 	return p
 }
 
-// Who has the lock is told by the lock, not by who happens to be at work.
+// Lock events tell which thread is the holder, not which threads are busy at the time.
 func TestHolderOfTheLock(t *testing.T) {
 	for name, m := range map[string]mutexes{
 		"addresses":            {addresses: true},
@@ -125,7 +125,7 @@ func TestHolderOfTheLock(t *testing.T) {
 			}
 			c := only(t, explain(t, contended(m), o))
 			if c.Kind != why.LockWait || c.Func != lock || m.addresses && c.Lock != theLock {
-				t.Fatalf("%+v", c)
+				t.Fatalf("got %+v", c)
 			}
 			want := why.Holder{Scope: flush, Self: sort, Evidence: why.ByFunction}
 			if m.addresses {
@@ -133,10 +133,10 @@ func TestHolderOfTheLock(t *testing.T) {
 			}
 			h := c.Holder
 			if h == nil {
-				t.Fatal("nobody held it")
+				t.Fatal("got no holder")
 			}
 			if h.Covered < 0.95 || h.Covered > 1 || h.SelfShare < 0.7 || h.SelfShare > 0.9 {
-				t.Errorf("covered %v, by itself %v", h.Covered, h.SelfShare)
+				t.Errorf("got coverage %v, by itself %v", h.Covered, h.SelfShare)
 			}
 			got := *h
 			got.Covered, got.SelfShare = 0, 0
@@ -147,7 +147,7 @@ func TestHolderOfTheLock(t *testing.T) {
 	}
 }
 
-// A thread that waits for a condition all day does not have the lock meanwhile.
+// A thread that waits for a condition for a long time is not the holder meanwhile.
 func TestConditionsGiveLocksBack(t *testing.T) {
 	m := mutexes{addresses: true}
 	p := contended(m)
@@ -165,12 +165,12 @@ func TestConditionsGiveLocksBack(t *testing.T) {
 		return map[reader.FuncID]why.Role{lock: why.Locks, unlock: why.Unlocks, condWait: why.WaitsUnlocked}[fn]
 	}
 	if h := only(t, explain(t, p, o)).Holder; h == nil || h.Scope != flush {
-		t.Errorf("%+v", h)
+		t.Errorf("got %+v", h)
 	}
 }
 
-// One request in some holds a lock for long, and others queue for it: the wait is
-// linked with what takes so long.
+// Some requests hold a lock for long and others queue for it. The cause of the wait is linked to
+// the cause of the long hold.
 func TestConvoyIsLinked(t *testing.T) {
 	m := mutexes{addresses: true}
 	p := newProgram(8)
@@ -196,23 +196,23 @@ func TestConvoyIsLinked(t *testing.T) {
 	})
 	r := explain(t, p, options())
 	if len(r.Causes) != 2 {
-		t.Fatalf("%+v", r.Causes)
+		t.Fatalf("got %+v", r.Causes)
 	}
 	for i, c := range r.Causes {
 		switch c.Kind {
 		case why.LockWait:
 			if h := c.Holder; h == nil || h.Scope != query || h.Self != rebuild || h.Cause != 2-i {
-				t.Errorf("%+v", h)
+				t.Errorf("got %+v", h)
 			}
 		case why.NewPath:
 			if c.Func != rebuild {
-				t.Errorf("%+v", c)
+				t.Errorf("got %+v", c)
 			}
 		}
 	}
 }
 
-// Nobody is named for noise, but who is at work on other threads is told.
+// Noise has no cause, but the report says what other threads did at the time.
 func TestRestCoincides(t *testing.T) {
 	p := newProgram(4)
 	const burst, lasts = 1_000_000, 60_000
@@ -236,9 +236,9 @@ func TestRestCoincides(t *testing.T) {
 	p.threads = append(p.threads, burner)
 	r := explain(t, p, options())
 	if len(r.Causes) != 0 {
-		t.Fatalf("%+v", r.Causes)
+		t.Fatalf("got %+v", r.Causes)
 	}
 	if h := r.Meanwhile; h == nil || h.Self != flush || h.Covered < 0.9 {
-		t.Errorf("%+v", h)
+		t.Errorf("got %+v", h)
 	}
 }

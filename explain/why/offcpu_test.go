@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// switched has the thread be off the processor: blocked, and then in the run queue.
+// switched takes the thread off the processor: first blocked, then in the run queue.
 func (t *thread) switched(blocked, queued uint64) {
 	t.now += blocked + queued
 	t.event(reader.Custom, 0)
@@ -22,7 +22,7 @@ func (t *thread) switched(blocked, queued uint64) {
 	t.payloads = append(t.payloads, reader.Payload{Event: len(t.events) - 1, Data: reader.AppendSwitch(nil, sw)})
 }
 
-// waitsForRecorder has the recorder block the thread.
+// waitsForRecorder makes the thread wait for the recorder.
 func (t *thread) waitsForRecorder(ticks uint64) {
 	t.now += ticks
 	t.event(reader.Custom, 0)
@@ -31,15 +31,15 @@ func (t *thread) waitsForRecorder(ticks uint64) {
 	t.payloads = append(t.payloads, reader.Payload{Event: len(t.events) - 1, Data: reader.AppendSwitch(nil, sw)})
 }
 
-// known are options for a trace that tells when threads were off the processor.
+// known are options for a trace with off-CPU times.
 func known() why.Options {
 	o := options()
 	o.Calls.OffCPU = &reader.Clock{Frequency: 1_000_000_000}
 	return o
 }
 
-// A function in which threads are preempted again and again is no cause. Without the facts,
-// it looks like one.
+// A function in which threads are often preempted is not a cause. Without off-CPU times it looks
+// like one.
 func TestPreemptedIsNotNamed(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, i int) {
@@ -51,19 +51,19 @@ func TestPreemptedIsNotNamed(t *testing.T) {
 		t.call(work, 2000)
 	})
 	if c := only(t, explain(t, p, options())); c.Func != row {
-		t.Errorf("without facts: %+v", c)
+		t.Errorf("without off-CPU times: got %+v", c)
 	}
 	r := explain(t, p, known())
 	if len(r.Causes) != 0 || len(r.Suspects) != 0 {
-		t.Errorf("%+v, %+v", r.Causes, r.Suspects)
+		t.Errorf("got %+v, %+v", r.Causes, r.Suspects)
 	}
 	if r.Preempted == nil || r.Preempted.Share < 0.99 || r.Preempted.Dominates != 120 {
 		t.Errorf("%+v of %d", r.Preempted, r.Slow.Count)
 	}
 }
 
-// The recorder makes threads wait in the same function again and again. That is no cause of the
-// program's, and does not hide one.
+// Time that threads wait for the recorder is not a cause and does not hide one, even if it is
+// always in the same function.
 func TestRecorderIsNotNamed(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, i int) {
@@ -80,15 +80,14 @@ func TestRecorderIsNotNamed(t *testing.T) {
 	})
 	r := explain(t, p, known())
 	if c := only(t, r); c.Func != work || len(r.Suspects) != 0 {
-		t.Errorf("%+v, %+v", r.Causes, r.Suspects)
+		t.Errorf("got %+v, %+v", r.Causes, r.Suspects)
 	}
 	if p := r.Preempted; p == nil || p.Share > 0.01 || p.Dominates != 0 || p.Recorder < 0.8 || math.Abs(p.Recorder+r.Causes[0].Share+r.Rest-1) > 0.01 {
-		t.Errorf("%+v, rest %v", p, r.Rest)
+		t.Errorf("got %+v, rest %v", p, r.Rest)
 	}
 }
 
-// What is slow on the processor, or blocked, is found among calls that are slower by far
-// because they are preempted.
+// Causes on the processor or by blocking are found even if preemption costs slow calls far more.
 func TestCauseAmongPreempted(t *testing.T) {
 	for _, blocked := range []bool{false, true} {
 		p := newProgram(4)
@@ -110,16 +109,17 @@ func TestCauseAmongPreempted(t *testing.T) {
 		})
 		c := only(t, explain(t, p, known()))
 		if c.Func != work || c.Kind.String() != "slower" || (c.Blocked > 0.9) != blocked || c.ByChance == blocked {
-			t.Errorf("blocked %v: %+v", blocked, c)
+			t.Errorf("blocked %v: got %+v", blocked, c)
 		}
 		self := c.Paths[0].Affected.Ticks
 		if self < 89_000 || self > 120_000 {
-			t.Errorf("blocked %v: %v ticks in affected calls", blocked, self)
+			t.Errorf("blocked %v: got %v ticks in affected calls", blocked, self)
 		}
 	}
 }
 
-// A function waits although its name does not say so, and for whom the times tell.
+// Off-CPU time shows that a function waits although its name does not say so, and times alone tell
+// for whom.
 func TestBlockedForHolder(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, _ int) {
@@ -135,22 +135,22 @@ func TestBlockedForHolder(t *testing.T) {
 	p.bursts(flush)
 	c := only(t, explain(t, p, known()))
 	if h := c.Holder; c.Func != work || c.Kind != why.Wait || h == nil || h.Self != flush || c.Blocked < 0.9 {
-		t.Errorf("%+v, %+v", c, h)
+		t.Errorf("got %+v, %+v", c, h)
 	}
 }
 
-// Time on the processor is not waiting, whatever other threads do then.
+// Time on the processor is not waiting, whatever other threads do at the time.
 func TestComputingDoesNotWait(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, _ int) { t.call(row, 2000); t.call(work, 1000, t.outlast) })
 	p.bursts(flush)
 	if c := only(t, explain(t, p, known())); c.Func != work || c.Kind != why.Slower || c.Holder != nil {
-		t.Errorf("%+v, %+v", c, c.Holder)
+		t.Errorf("got %+v, %+v", c, c.Holder)
 	}
 }
 
-// A call that the recorder kept only because the thread was preempted in it is no call more
-// than usual, and its time is its caller's.
+// If the recorder kept a call only because it was preempted, the call does not count as an extra
+// one, and its time belongs to its caller.
 func TestKeptByPreemption(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, i int) {
@@ -169,16 +169,16 @@ func TestKeptByPreemption(t *testing.T) {
 	o.Pruned = 5000
 	r := explain(t, p, o)
 	if c := only(t, r); c.Func != sort || c.Kind != why.Slower {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	for _, d := range r.Decomposition {
 		if d.Path[len(d.Path)-1] == row {
-			t.Errorf("row has a part of its own: %+v", d)
+			t.Errorf("row has its own part: %+v", d)
 		}
 	}
 }
 
-// What is hardly longer than usual calls vary is at most a suspect.
+// A difference within the usual variation is at most a suspect.
 func TestVariationIsNotNamed(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, i int) {
@@ -191,11 +191,11 @@ func TestVariationIsNotNamed(t *testing.T) {
 	})
 	r := explain(t, p, known())
 	if len(r.Causes) != 0 {
-		t.Errorf("%+v", r.Causes)
+		t.Errorf("got %+v", r.Causes)
 	}
 }
 
-// Parts of the decomposition add up also where time was off the processor.
+// Parts of the decomposition add up with off-CPU time, too.
 func TestPartsSumOffCPU(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := newProgram(rapid.IntRange(1, 3).Draw(rt, "threads"))
@@ -230,16 +230,16 @@ func TestPartsSumOffCPU(t *testing.T) {
 		}
 		want := r.Slow.Mean - r.Usual.Mean
 		if math.Abs(all-want) > 1e-6 || math.Abs(r.Excess-want) > 1e-6 {
-			rt.Fatalf("parts add up to %v, the excess is %v, the means differ by %v", all, r.Excess, want)
+			rt.Fatalf("got a sum of parts %v and excess %v, want the difference of means %v", all, r.Excess, want)
 		}
 		if math.Abs(preempted-r.Preempted.Share*r.Excess) > 1e-6*(1+math.Abs(r.Excess)) {
-			rt.Fatalf("%v of %v preempted, but paths have %v", r.Preempted.Share, r.Excess, preempted)
+			rt.Fatalf("got %v of %v preempted, but paths sum to %v", r.Preempted.Share, r.Excess, preempted)
 		}
 	})
 }
 
-// A few calls that lose far more than anything else tell, where the scheduler cannot be the
-// reason.
+// A few calls are enough evidence if they lose far more time than anything else and scheduling
+// cannot be the reason.
 func TestMagnitudeCounts(t *testing.T) {
 	explained := func(elsewhere uint64) *why.Report {
 		p := newProgram(2)
@@ -259,10 +259,10 @@ func TestMagnitudeCounts(t *testing.T) {
 		return explain(t, p, known())
 	}
 	if c := only(t, explained(10_000)); c.Func != work || c.Dominates != 4 || c.Chance < 1e-4 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	r := explained(600_000)
 	if len(r.Causes) != 0 {
-		t.Errorf("%+v", r.Causes)
+		t.Errorf("got %+v", r.Causes)
 	}
 }

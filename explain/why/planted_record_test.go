@@ -23,9 +23,9 @@ type recording int
 
 const (
 	ours        recording = iota // our recorder
-	oursPruned                   // the same, without short calls
+	oursPruned                   // the same with short calls pruned
 	basic                        // LLVM's basic mode
-	basicPruned                  // the same, without short calls
+	basicPruned                  // the same with short calls dropped
 	fdr                          // LLVM's FDR mode
 )
 
@@ -33,9 +33,9 @@ func (how recording) String() string {
 	return [...]string{"ours", "ours-pruned", "basic", "basic-pruned", "fdr"}[how]
 }
 
-// planted is a program that was recorded.
+// planted is a recorded program with a known cause.
 type planted struct {
-	said  string // by the program
+	said  string // the program's output
 	trace *reader.Trace
 	names symbolize.Names
 }
@@ -59,7 +59,7 @@ func (how recording) run(t *testing.T, program string) planted {
 	return openPlanted(t, dir, program, said.String())
 }
 
-// library is our recorder, compiled.
+// library returns our compiled recorder.
 func library(t *testing.T) recorder.Library {
 	t.Helper()
 	testenv.Need(t, "cc", "ar")
@@ -70,7 +70,7 @@ func library(t *testing.T) recorder.Library {
 	return l
 }
 
-// compilePlanted compiles a program in dir.
+// compilePlanted compiles a program to dir.
 func compilePlanted(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	testenv.Need(t, "clang++-22")
@@ -82,7 +82,7 @@ func compilePlanted(t *testing.T, dir, name string, args ...string) string {
 	return program
 }
 
-// openPlanted opens the trace log.* that a program left in dir.
+// openPlanted opens the traces log.* that a program wrote to dir.
 func openPlanted(t *testing.T, dir, program, said string) planted {
 	t.Helper()
 	logs, _ := filepath.Glob(filepath.Join(dir, "log.*"))
@@ -99,8 +99,8 @@ func openPlanted(t *testing.T, dir, program, said string) planted {
 	return planted{said: said, trace: trace, names: table}
 }
 
-// environment has a program recorded to a file log.* in dir. With our recorder other
-// libraries can be preloaded, too.
+// environment returns the environment that records a program to log.* in dir. With our recorder, it
+// can preload other libraries, too.
 func (how recording) environment(t *testing.T, dir string, preload ...string) []string {
 	t.Helper()
 	stock := "XRAY_OPTIONS=verbosity=0 xray_logfile_base=" + dir + "/log."
@@ -123,7 +123,7 @@ func (how recording) environment(t *testing.T, dir string, preload ...string) []
 	return []string{entry, options.Environment()}
 }
 
-// explain explains the requests.
+// explain runs why on the requests.
 func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
 	t.Helper()
 	frequency, err := p.trace.CycleFrequency()
@@ -144,7 +144,7 @@ func (p *planted) explain(t *testing.T, slow why.Rule) *why.Report {
 	return explain(t, p.trace, opts)
 }
 
-// role says what functions do to other threads.
+// role returns the role of a function by its name.
 func (p *planted) role(fn reader.FuncID) why.Role {
 	name := short(p.names, fn)
 	switch name[strings.LastIndex(name, ":")+1:] {

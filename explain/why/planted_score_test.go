@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// busy has so many other programs compute until the test ends.
+// busy keeps a number of other processes computing until the test ends.
 func busy(t *testing.T, hogs int) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	t.Cleanup(cancel)
@@ -26,11 +26,10 @@ func busy(t *testing.T, hogs int) {
 	}
 }
 
-// Beside programs that take the processors away, the causes are the same, and nothing else is
-// named.
+// Next to programs that compete for the processors, why finds the same causes and names no others.
 func TestPlantedBesideHogs(t *testing.T) {
 	if os.Getenv("XRAY_SOAK") != "1" {
-		t.Skip("set XRAY_SOAK=1 to record all programs beside others")
+		t.Skip("set XRAY_SOAK=1 to record all programs next to competing ones")
 	}
 	testenv.Need(t, "sh")
 	programs := make(map[string]string)
@@ -55,13 +54,13 @@ func TestPlantedBesideHogs(t *testing.T) {
 						right++
 					default:
 						wrong++
-						t.Logf("%s: expected %v\n%s", p.name, truth[0], run.text(r))
+						t.Logf("%s: want %v, got\n%s", p.name, truth[0], run.text(r))
 					}
 				}
 				for _, name := range []string{"steady", "busy"} {
 					run := ours.run(t, programs[name])
 					if r := run.explain(t, why.Rule{}); len(r.Causes) > 0 {
-						t.Errorf("%s: %s is named\n%s", name, short(run.names, r.Causes[0].Func), run.text(r))
+						t.Errorf("%s: unexpected cause %s\n%s", name, short(run.names, r.Causes[0].Func), run.text(r))
 					}
 				}
 			}

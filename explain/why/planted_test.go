@@ -15,12 +15,12 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// The programs of testdata have a known cause of slowness, and say which. Each is
-// recorded and explained; that the first cause is right is asked of all.
+// The programs of testdata have a known cause of slowness and print it. The test records and
+// explains each, and requires the right first cause for all.
 var plantedPrograms = []struct {
 	name     string
 	recorded recording
-	slow     why.Rule // the 99th percentile when zero
+	slow     why.Rule // zero means the 99th percentile
 }{
 	{name: "tree", slow: why.Rule{Quantile: 0.95, Text: "p95"}},
 	{name: "stall", recorded: basic},
@@ -52,15 +52,15 @@ func TestPlanted(t *testing.T) {
 			truth := readTruth(t, run.said)
 			for i := range truth {
 				if at := truth[i].find(r, run.names); at < 0 || i == 0 && at != 0 {
-					t.Errorf("expected as cause %d: %v\n%s", i+1, truth[i], run.text(r))
+					t.Errorf("want as cause %d: %v, got\n%s", i+1, truth[i], run.text(r))
 				}
 			}
 		})
 	}
 }
 
-// Nothing is planted in these. Threads that are stopped in short calls which the
-// recorder left out make them appear: that is no new path.
+// These programs have no planted cause. If a thread is stopped in short calls, the recorder keeps
+// calls that it usually drops. That is not a new path.
 func TestPlantedNothing(t *testing.T) {
 	for name, recordings := range map[string][]recording{
 		"steady": {basic, basicPruned, ours},
@@ -73,24 +73,24 @@ func TestPlantedNothing(t *testing.T) {
 				run := how.run(t, program)
 				r := run.explain(t, why.Rule{})
 				if len(r.Causes) > 0 {
-					t.Errorf("%v: %s is named:\n%s", how, short(run.names, r.Causes[0].Func), run.text(r))
+					t.Errorf("%v: unexpected cause %s:\n%s", how, short(run.names, r.Causes[0].Func), run.text(r))
 				}
 				told := slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "left out") })
 				if !told && (how == oursPruned || how == basicPruned) {
-					t.Errorf("%v: warnings %q", how, r.Warnings)
+					t.Errorf("%v: wrong warnings: %q", how, r.Warnings)
 				}
 			}
 		})
 	}
 }
 
-// short is the name of a function in a program.
+// short returns a function's short name.
 func short(names symbolize.Names, fn reader.FuncID) string {
 	return symbolize.Shorten(symbolize.Label(names, fn))
 }
 
-// truth is what a program says of a cause: its kind, and words key=value, in which a
-// bar is between values of which any is right.
+// truth is a cause as a program prints it: its kind and words key=value. A bar separates values of
+// which any is right.
 type truth struct {
 	kind  string
 	words []string
@@ -103,12 +103,12 @@ func readTruth(t *testing.T, said string) (list []truth) {
 		list = append(list, truth{words[0], words[1:]})
 	}
 	if len(list) == 0 {
-		t.Fatal("the program does not say what its cause is")
+		t.Fatal("the program printed no cause")
 	}
 	return list
 }
 
-// find is the cause that is meant, or -1.
+// find returns the index of the matching cause, or -1.
 func (want *truth) find(r *why.Report, names symbolize.Names) int {
 	return slices.IndexFunc(r.Causes, func(c why.Cause) bool {
 		if c.Kind.String() != want.kind {
@@ -121,7 +121,7 @@ func (want *truth) find(r *why.Report, names symbolize.Names) int {
 	})
 }
 
-// matches compares a cause with a word of the truth.
+// matches compares a cause with one word of the truth.
 func matches(r *why.Report, c *why.Cause, names symbolize.Names, key, value string) bool {
 	associated := func(has func(a *why.Association) bool) bool {
 		return slices.ContainsFunc(c.Associations, func(a why.Association) bool { return has(&a) })
@@ -141,7 +141,7 @@ func matches(r *why.Report, c *why.Cause, names symbolize.Names, key, value stri
 		return c.Holder != nil && short(names, c.Holder.Self) == value
 	case "evidence": // for the holder
 		return c.Holder != nil && c.Holder.Evidence.String() == value
-	case "because": // of another cause, which the holder is slow for
+	case "because": // another cause, which makes the holder slow
 		return c.Holder != nil && c.Holder.Cause > 0 && short(names, r.Causes[c.Holder.Cause-1].Func) == value
 	case "lock":
 		return fmt.Sprintf("%#x", c.Lock) == value
@@ -163,7 +163,7 @@ func matches(r *why.Report, c *why.Cause, names symbolize.Names, key, value stri
 	panic("a program says " + key)
 }
 
-// text is a report as people see it.
+// text returns the report as text.
 func (r *planted) text(found *why.Report) string {
 	return written(found, r.names, why.View{}, report.Text)
 }

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	burst = 1_000_000 // from the begin of one to that of the next
+	burst = 1_000_000 // from the start of one burst to the next
 	lasts = 60_000
 )
 
-// bursts adds a thread that is at work in bursts: in functions one inside the other.
+// bursts adds a thread that works in bursts, in nested functions.
 func (p *program) bursts(funcs ...reader.FuncID) {
 	end := p.threads[0].now
 	t := &thread{rng: rand.New(rand.NewPCG(5, 5))}
@@ -29,15 +29,14 @@ func (p *program) bursts(funcs ...reader.FuncID) {
 	p.threads = append(p.threads, t)
 }
 
-// outlast has a thread wait until a burst is over.
+// outlast makes a thread wait until a burst is over.
 func (t *thread) outlast() {
 	if at := t.now % burst; t.now > burst && at < lasts {
 		t.now += lasts - at
 	}
 }
 
-// Functions around the one that waits are open whenever anything happens: they are
-// not waited for.
+// Functions on the waiter's own path are open at any time, so they are not holders.
 func TestHolderIsNotOnThePath(t *testing.T) {
 	for _, funcs := range [][]reader.FuncID{{query}, {flush, query}} {
 		p := newProgram(4)
@@ -50,16 +49,16 @@ func TestHolderIsNotOnThePath(t *testing.T) {
 		c := only(t, explain(t, p, options()))
 		switch h := c.Holder; {
 		case c.Func != work:
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v", c)
 		case len(funcs) == 1 && (h != nil || c.Kind != why.Slower):
-			t.Errorf("%v for %+v", c.Kind, h)
+			t.Errorf("got %v, holder %+v", c.Kind, h)
 		case len(funcs) == 2 && (h == nil || h.Self != flush || h.Scope != flush || !h.Ends):
-			t.Errorf("%v for %+v", c.Kind, h)
+			t.Errorf("got %v, holder %+v", c.Kind, h)
 		}
 	}
 }
 
-// Threads that wait for the same in different functions are not waited for.
+// A thread that waits for the same thing in another function is not the holder.
 func TestHolderDoesNotWait(t *testing.T) {
 	p := newProgram(4)
 	p.requests(4000, func(th *thread, _ int) {
@@ -75,17 +74,17 @@ func TestHolderDoesNotWait(t *testing.T) {
 	p.bursts(flush)
 	r := explain(t, p, options())
 	if len(r.Causes) != 2 {
-		t.Fatalf("%+v", r.Causes)
+		t.Fatalf("got %+v", r.Causes)
 	}
 	for _, c := range r.Causes {
 		if h := c.Holder; h == nil || h.Self != flush || c.Func != work && c.Func != sort {
-			t.Errorf("%v waits for %+v", c.Func, h)
+			t.Errorf("unexpected holder for %v: %+v", c.Func, h)
 		}
 	}
 }
 
-// On a busy machine threads are stopped in most of many calls. The scheduler did not
-// make the calls.
+// On a busy machine, threads are stopped in most of many calls. The scheduler did not cause the
+// extra calls.
 func TestMoreCallsAreSlower(t *testing.T) {
 	p := newProgram(2)
 	p.requests(3000, func(t *thread, i int) {
@@ -98,9 +97,9 @@ func TestMoreCallsAreSlower(t *testing.T) {
 		}
 	})
 	if c := only(t, explain(t, p, options())); c.Func != row || c.Kind != why.MoreCalls || c.Share < 0.9 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
-	// A few more calls that take far longer are no more than that.
+	// If a few extra calls take far longer, the cause is slowness, not the number of calls.
 	p = newProgram(2)
 	p.requests(3000, func(t *thread, i int) {
 		t.call(work, 10_000)
@@ -113,11 +112,11 @@ func TestMoreCallsAreSlower(t *testing.T) {
 		}
 	})
 	if c := only(t, explain(t, p, options())); c.Func != row || c.Kind != why.Slower {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 }
 
-// Where all calls are long, but none were left out, the calls count.
+// If all calls are long but none were dropped, the number of calls counts as a cause.
 func TestNotPruned(t *testing.T) {
 	for _, test := range []struct {
 		shortest uint64
@@ -143,15 +142,15 @@ func TestNotPruned(t *testing.T) {
 		o.PrunedKnown = test.known
 		r := explain(t, p, o)
 		if c := only(t, r); c.Func != row || c.Kind != why.MoreCalls {
-			t.Errorf("%v: %+v", test, c)
+			t.Errorf("%v: got %+v", test, c)
 		}
 		if test.known != (len(r.Warnings) == 0) {
-			t.Errorf("%v: warnings %q", test, r.Warnings)
+			t.Errorf("%v: wrong warnings: %q", test, r.Warnings)
 		}
 	}
 }
 
-// That long calls make as many calls as the longest usual ones is no cause.
+// It is not a cause if slow calls make as many calls as the largest usual ones.
 func TestCallsVary(t *testing.T) {
 	p := newProgram(2)
 	p.requests(3000, func(t *thread, i int) {
@@ -168,12 +167,12 @@ func TestCallsVary(t *testing.T) {
 	})
 	for _, c := range explain(t, p, options()).Causes {
 		if c.Kind == why.MoreCalls {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v", c)
 		}
 	}
 }
 
-// Calls that take nearly the same are usual ones, though quantiles are rounded.
+// Calls of nearly equal duration are usual ones, even though quantiles are rounded.
 func TestAlike(t *testing.T) {
 	p := newProgram(2)
 	for _, t := range p.threads {
@@ -189,6 +188,6 @@ func TestAlike(t *testing.T) {
 	}
 	r := explain(t, p, options())
 	if c := only(t, r); c.Func != work || r.Usual.Count < 1000 {
-		t.Errorf("%+v, %d usual calls", c, r.Usual.Count)
+		t.Errorf("got %+v, %d usual calls", c, r.Usual.Count)
 	}
 }

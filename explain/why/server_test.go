@@ -14,8 +14,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// A server keeps the lock of its journal while it waits for the disk, which is slow now
-// and then. Those who store something wait for the lock.
+// A server holds the lock of its journal while it waits for the disk, which is slow now and then.
+// Threads that store something wait for the lock.
 func TestServerOnASlowDisk(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "go")
@@ -54,11 +54,11 @@ func TestServerOnASlowDisk(t *testing.T) {
 	r := run.explain(t, over5ms)
 	want := truth{"lock-wait", []string{"function=Mutex::lock", fmt.Sprintf("lock=%#x", journal), "holder=Journal::sync", "evidence=address"}}
 	if want.find(r, run.names) != 0 {
-		t.Errorf("expected: %v\n%s", want, run.text(r))
+		t.Errorf("want cause %v, got\n%s", want, run.text(r))
 	}
 }
 
-// command runs a program that has to succeed.
+// command runs a program that must succeed.
 func command(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if said, err := exec.Command(name, args...).CombinedOutput(); err != nil {

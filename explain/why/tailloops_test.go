@@ -7,14 +7,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// A loop whose body ends in a tail call is as many calls as it has turns, whether or not the
-// trace has its end. The tail call is inside the body if the binary shows it.
+// A loop whose body ends in a tail call has one call for each iteration, whether or not the trace
+// includes its end. The tail call is inside the body if the binary shows it.
 func TestLoopsThatEndInTailCalls(t *testing.T) {
 	const turns = 1200
 	for _, test := range []struct {
 		name string
 		tail reader.Kind // how the body is left, before or after unlock
-		cut  bool        // the trace ends within the loop
+		cut  bool        // the trace ends inside the loop
 		seen bool        // the binary shows the tail call
 	}{
 		{"tail call of an instrumented function", reader.TailExit, false, true},
@@ -55,14 +55,14 @@ func TestLoopsThatEndInTailCalls(t *testing.T) {
 		o.Calls.Continue = func(from, to reader.FuncID) bool { return test.seen && from == handle && to == unlock }
 		r := explain(t, p, o)
 		if r.Invocations != turns {
-			t.Errorf("%s: %d calls, want %d", test.name, r.Invocations, turns)
+			t.Errorf("%s: got %d calls, want %d", test.name, r.Invocations, turns)
 		}
 		inside := false
 		for _, part := range r.Decomposition {
 			inside = inside || fmt.Sprint(part.Path) == fmt.Sprint([]reader.FuncID{handle, unlock})
 		}
 		if inside != test.seen {
-			t.Errorf("%s: unlock is inside: %v: %+v", test.name, inside, r.Decomposition)
+			t.Errorf("%s: unlock inside the body: got %v: %+v", test.name, inside, r.Decomposition)
 		}
 	}
 }

@@ -17,8 +17,7 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// Whatever shards there are, a report with all that there is in one has the same
-// bytes.
+// A full report in all formats has the same bytes for any number of shards.
 func TestShardingChangesNoReport(t *testing.T) {
 	p := contended(mutexes{addresses: true})
 	explained := func(shards int) string {
@@ -26,20 +25,20 @@ func TestShardingChangesNoReport(t *testing.T) {
 		o.Calls.Shards = shards
 		r := explain(t, p, o)
 		if only(t, r).Holder == nil {
-			t.Fatal("no holder")
+			t.Fatal("got no holder")
 		}
 		return written(r, names, why.View{Exemplars: 2, All: true, Files: "trace"}, report.Text, report.JSON)
 	}
 	one := explained(1)
 	for _, shards := range []int{2, 3, 4, 5, 8} {
 		if diff := cmp.Diff(one, explained(shards)); diff != "" {
-			t.Fatalf("with %d shards:\n%s", shards, diff)
+			t.Fatalf("%d shards (-1 shard +got):\n%s", shards, diff)
 		}
 	}
 }
 
-// Exemplars have the numbers that other subcommands give them, which know no tail
-// calls and count the calls of all threads.
+// Exemplars have the numbers that other commands give them. Those do not rewrite tail calls, and
+// they count calls of all threads.
 func TestNumbers(t *testing.T) {
 	p := newProgram(3)
 	for k, th := range p.threads {
@@ -48,7 +47,7 @@ func TestNumbers(t *testing.T) {
 			th.event(reader.Enter, handle)
 			th.self(300)
 			th.event(reader.TailExit, handle)
-			if i%3 == 0 { // its tail call; handle inside that is no invocation of its own for why
+			if i%3 == 0 { // a tail call; why does not count the handle inside it as an invocation
 				th.now += 20
 				th.event(reader.Enter, work)
 				th.call(handle, 100)
@@ -69,7 +68,7 @@ func TestNumbers(t *testing.T) {
 	r := explain(t, p, o)
 	list, _ := r.Shown(100)
 	if len(list) != 3 {
-		t.Fatalf("%d exemplars", len(list))
+		t.Fatalf("got %d exemplars", len(list))
 	}
 	for _, e := range list {
 		before := 0
@@ -79,15 +78,15 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 		if e.Number != uint64(before) {
-			t.Errorf("number %d of the call at %d, of which there are %d up to then", e.Number, e.Start, before)
+			t.Errorf("got number %d for the call at %d, want %d", e.Number, e.Start, before)
 		}
 	}
-	// Other threads count, too, where only one is looked at.
+	// Numbers count all threads even if one is selected.
 	o.Calls.Filter.Thread = func(t reader.Thread) bool { return t.Thread == 102 }
 	list, _ = explain(t, p, o).Shown(100)
 	for _, e := range list {
 		if e.Number < 20 || e.Thread.Thread != 102 {
-			t.Errorf("number %d on thread %d", e.Number, e.Thread.Thread)
+			t.Errorf("got number %d on thread %d", e.Number, e.Thread.Thread)
 		}
 	}
 }
@@ -103,7 +102,7 @@ func newStarts(all *[]invocation.Key) *starts {
 	})}
 }
 
-// What is deeper than paths go is time of the last function on the path.
+// Time below the path depth limit belongs to the last function on the path.
 func TestPathDepth(t *testing.T) {
 	p := newProgram(2)
 	p.requests(3000, func(t *thread, i int) {
@@ -122,17 +121,17 @@ func TestPathDepth(t *testing.T) {
 		o.PathDepth = depth
 		r := explain(t, p, o)
 		if c := only(t, r); c.Kind != why.Slower || c.Func != want || c.Paths[0].Usual.Calls != 1 {
-			t.Errorf("depth %d: %+v", depth, c)
+			t.Errorf("depth %d: got %+v", depth, c)
 		}
 		for _, d := range r.Decomposition {
 			if depth > 0 && len(d.Path) > depth+1 {
-				t.Errorf("depth %d: path %v", depth, d.Path)
+				t.Errorf("depth %d: got path %v", depth, d.Path)
 			}
 		}
 	}
 }
 
-// Only the arguments that were asked for are told.
+// The report shows only the requested arguments.
 func TestArgument(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(th *thread, i int) {
@@ -151,19 +150,18 @@ func TestArgument(t *testing.T) {
 			if a.Kind == "argument" {
 				found = true
 				if a.Func != fn || a.Value != 42 {
-					t.Errorf("%+v", a)
+					t.Errorf("got %+v", a)
 				}
 			}
 		}
 		if found != (fn != parse) {
-			t.Errorf("of %s: found %v", names[fn], found)
+			t.Errorf("%s: got arguments found %v", names[fn], found)
 		}
 	}
 }
 
-// pruned is a program of which calls of less than 5000 ticks were left out. In some
-// requests so many short calls of row were made that query is slower for it, and now
-// and then one of them took longer.
+// pruned returns a program whose calls shorter than 5000 ticks were dropped. Some requests make so
+// many short calls of row that query is slower, and some of these calls are long enough to be kept.
 func pruned() *program {
 	p := newProgram(4)
 	for i, th := range p.threads {
@@ -200,7 +198,7 @@ func pruned() *program {
 	return p
 }
 
-// The time of calls that the recorder mostly left out is their callers'.
+// If the recorder dropped most calls of a function, their time belongs to the callers.
 func TestPrunedLeaves(t *testing.T) {
 	for _, known := range []uint64{0, 5000} {
 		o := options()
@@ -208,11 +206,11 @@ func TestPrunedLeaves(t *testing.T) {
 		r := explain(t, pruned(), o)
 		c := only(t, r)
 		if c.Kind != why.Slower || c.Func != query || len(c.Along) > 0 {
-			t.Errorf("%+v", c)
+			t.Errorf("got %+v", c)
 		}
 		for _, d := range r.Decomposition {
 			if d.Path[len(d.Path)-1] == row {
-				t.Errorf("row has a part of its own: %+v", d)
+				t.Errorf("row has its own part: %+v", d)
 			}
 		}
 		want := "The recorder left out calls shorter than 5.000us"
@@ -220,23 +218,23 @@ func TestPrunedLeaves(t *testing.T) {
 			want = "No call is shorter than 5.000us, so the recorder seems to have left out short calls"
 		}
 		if len(r.Warnings) == 0 || !strings.HasPrefix(r.Warnings[0], want) {
-			t.Errorf("warnings %q", r.Warnings)
+			t.Errorf("wrong warnings: %q", r.Warnings)
 		}
 	}
 }
 
-// Where the root itself was pruned its usual calls are missing.
+// If the root itself was pruned, the report warns that its usual calls are missing.
 func TestPrunedRoot(t *testing.T) {
 	o := options()
 	o.Pruned = 10_000
 	r := explain(t, pruned(), o)
 	if !strings.Contains(strings.Join(r.Warnings, "\n"), "Calls of the root that are shorter than 10.00us are missing") {
-		t.Errorf("warnings %q", r.Warnings)
+		t.Errorf("wrong warnings: %q", r.Warnings)
 	}
 }
 
-// torn is an FDR log of a thread with 300 requests in three blocks, the second of
-// which is damaged in a request whose exit is missing.
+// torn is an FDR log of a thread with 300 requests in three blocks. The second block is damaged
+// inside a request, whose exit is missing.
 func torn(t *testing.T) *reader.Trace {
 	t.Helper()
 	var text strings.Builder
@@ -269,26 +267,25 @@ func torn(t *testing.T) *reader.Trace {
 	return trace
 }
 
-// A request within which records are missing is no request, and those that follow
-// are not inside of it.
+// A request with missing records is not counted, and later requests are not nested in it.
 func TestTorn(t *testing.T) {
 	o := options()
 	o.Slow = why.Rule{Ticks: 50_000, Text: ">50us"}
 	r := explain(t, torn(t), o)
-	// 100 and 79 before the damage, 100 behind it; one in twenty of these is slow.
+	// 100 and 79 requests before the damage, 100 after it. One in twenty of these is slow.
 	if r.Invocations != 279 || r.Slow.Count != 13 {
-		t.Errorf("%d invocations, %d slow ones", r.Invocations, r.Slow.Count)
+		t.Errorf("got %d invocations, %d slow ones, want 279 and 13", r.Invocations, r.Slow.Count)
 	}
 	if want := "1 call of the root was left out because records are missing within."; len(r.Warnings) == 0 ||
 		!strings.Contains(strings.Join(r.Warnings, "\n"), want) {
-		t.Errorf("warnings %q", r.Warnings)
+		t.Errorf("wrong warnings: %q", r.Warnings)
 	}
 	if r.Longest > 100_000 {
-		t.Errorf("the longest takes %d", r.Longest)
+		t.Errorf("got a longest call of %d ticks", r.Longest)
 	}
 }
 
-// A page needs nothing from elsewhere, and takes no names for markup. Shares have bars.
+// The page loads nothing, escapes names, and shows shares as bars.
 func TestHTML(t *testing.T) {
 	evil := testnames.Names{
 		handle: `handle<"a" & 'b'>`, query: `</style><script src="https://example.org/x.js">`,
@@ -315,8 +312,8 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// Threads that are stopped in one function more often than in others, but as long as
-// there, were stopped some time after they woke up. That is no cause.
+// If threads are stopped more often in one function but for the same time as elsewhere, that is
+// because they are stopped some time after they wake up. It is not a cause.
 func TestPhaseIsNotNamed(t *testing.T) {
 	program := func(inRow uint64) *program {
 		p := newProgram(4)
@@ -342,15 +339,15 @@ func TestPhaseIsNotNamed(t *testing.T) {
 		return p
 	}
 	if r := explain(t, program(50_000), options()); len(r.Causes) != 0 {
-		t.Errorf("%+v", r.Causes)
+		t.Errorf("got %+v", r.Causes)
 	}
-	// The same number of times, but longer: that has a reason.
+	// Stopped as often, but longer there: this is a cause.
 	if c := only(t, explain(t, program(200_000), options())); c.Func != row {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 }
 
-// What a larger cause makes slow does not hide a smaller one.
+// A larger cause does not hide a smaller one.
 func TestSecondCause(t *testing.T) {
 	p := newProgram(2)
 	p.requests(3000, func(t *thread, i int) {
@@ -365,6 +362,6 @@ func TestSecondCause(t *testing.T) {
 	})
 	r := explain(t, p, options())
 	if len(r.Causes) != 2 || r.Causes[0].Func != rebuild || r.Causes[1].Func != work || r.Causes[1].Kind != why.Slower {
-		t.Errorf("%+v", r.Causes)
+		t.Errorf("got %+v", r.Causes)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Functions of the programs below.
+// Functions in the programs below.
 const (
 	main reader.FuncID = iota + 1
 	handle
@@ -36,7 +36,7 @@ const (
 var names = testnames.Names{main: "main", handle: "handle(int)", parse: "parse()", query: "query()", row: "row()",
 	rebuild: "rebuild()", sort: "sort()", lock: "Mutex::lock()", unlock: "Mutex::unlock()", flush: "flush()", work: "work()"}
 
-// program is a trace in the making: a source with the events of threads.
+// program is a generated trace. It implements calls.Source.
 type program struct{ threads []*thread }
 
 type thread struct {
@@ -82,10 +82,10 @@ func (t *thread) event(k reader.Kind, fn reader.FuncID) {
 	t.events = append(t.events, reader.Event{TSC: t.now, Func: fn, Kind: k})
 }
 
-// self lets about so many ticks pass.
+// self advances the thread's clock by about this many ticks.
 func (t *thread) self(ticks uint64) { t.now += ticks + t.rng.Uint64N(ticks/4+1) }
 
-// call makes a call that takes ticks itself, and does body in the middle.
+// call adds a call with this self time and runs body in the middle.
 func (t *thread) call(fn reader.FuncID, ticks uint64, body ...func()) {
 	t.event(reader.Enter, fn)
 	t.finish(fn, ticks, body)
@@ -107,7 +107,7 @@ func (t *thread) finish(fn reader.FuncID, ticks uint64, body []func()) {
 	t.event(reader.Exit, fn)
 }
 
-// requests makes n requests on every thread; what is inside them, inner says.
+// requests adds n requests to every thread. inner fills each of them.
 func (p *program) requests(n int, inner func(t *thread, i int)) {
 	for _, t := range p.threads {
 		for i := range n {
@@ -139,11 +139,11 @@ func explain(t testing.TB, p calls.Source, o why.Options) *why.Report {
 	return r
 }
 
-// only is the one cause of a report.
+// only returns the one cause of a report.
 func only(t *testing.T, r *why.Report) why.Cause {
 	t.Helper()
 	if len(r.Causes) != 1 {
-		t.Fatalf("%d causes: %+v", len(r.Causes), r.Causes)
+		t.Fatalf("got %d causes, want 1: %+v", len(r.Causes), r.Causes)
 	}
 	return r.Causes[0]
 }
@@ -165,10 +165,10 @@ func TestMoreCalls(t *testing.T) {
 	})
 	c := only(t, explain(t, p, options()))
 	if c.Kind != why.MoreCalls || c.Func != row || c.Share < 0.9 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	if a := c.Paths[0].Affected.Calls; a != 200 {
-		t.Errorf("%v calls in slow ones", a)
+		t.Errorf("got %v calls in slow requests", a)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestNewPath(t *testing.T) {
 	})
 	c := only(t, explain(t, p, options()))
 	if c.Kind != why.NewPath || c.Func != rebuild || c.Most != sort || c.Share < 0.95 {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 }
 
@@ -200,14 +200,14 @@ func TestSlowerBetweenCalls(t *testing.T) {
 	})
 	c := only(t, explain(t, p, options()))
 	if c.Kind != why.Slower || c.Func != query || c.Between != [2]reader.FuncID{row, work} {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	if c.Low > c.Share || c.High < c.Share || c.Chance > 1e-4 {
-		t.Errorf("share %v from %v to %v, by chance %v", c.Share, c.Low, c.High, c.Chance)
+		t.Errorf("got share %v, interval %v to %v, p %v", c.Share, c.Low, c.High, c.Chance)
 	}
 }
 
-// A thread that is stopped now and then, at any moment, is no cause.
+// A thread that is stopped now and then, at random, is not a cause.
 func TestNoiseIsNotNamed(t *testing.T) {
 	p := newProgram(4)
 	p.requests(3000, func(t *thread, i int) {
@@ -224,12 +224,11 @@ func TestNoiseIsNotNamed(t *testing.T) {
 		stop(2500)()
 	})
 	if r := explain(t, p, options()); len(r.Causes) != 0 || r.Rest != 1 {
-		t.Errorf("%+v", r.Causes)
+		t.Errorf("got %+v", r.Causes)
 	}
 }
 
-// The lock's address tells which lock it is, and what another thread does while it
-// is waited for, who has it.
+// The argument says which lock it is. What another thread does during the wait says who holds it.
 func TestLockWait(t *testing.T) {
 	p := newProgram(3)
 	flusher := &thread{now: 1000, rng: rand.New(rand.NewPCG(2, 2))}
@@ -260,10 +259,10 @@ func TestLockWait(t *testing.T) {
 	p.threads = append(p.threads, flusher)
 	c := only(t, explain(t, p, options()))
 	if c.Kind != why.LockWait || c.Func != lock || c.Lock != 0xbb {
-		t.Fatalf("%+v", c)
+		t.Fatalf("got %+v", c)
 	}
 	if h := c.Holder; h == nil || h.Self != sort || h.Scope != flush || h.Covered < 0.9 || !h.Ends {
-		t.Errorf("holder %+v", h)
+		t.Errorf("wrong holder: %+v", h)
 	}
 }
 
@@ -282,14 +281,14 @@ func TestAssociations(t *testing.T) {
 		kinds[a.Kind] = a
 	}
 	if a, ok := kinds["thread"]; !ok || a.Thread.Thread != 102 || a.Count != a.Of {
-		t.Errorf("thread: %+v", c.Associations)
+		t.Errorf("wrong thread association: %+v", c.Associations)
 	}
 	if a, ok := kinds["argument"]; !ok || a.Func != work || a.Value != 42 {
-		t.Errorf("argument: %+v", c.Associations)
+		t.Errorf("wrong argument association: %+v", c.Associations)
 	}
 }
 
-// A tail call belongs to who made it.
+// A tail call belongs to the function that made it.
 func TestTailCallsAreInside(t *testing.T) {
 	p := newProgram(2)
 	for _, th := range p.threads {
@@ -315,14 +314,14 @@ func TestTailCallsAreInside(t *testing.T) {
 	r := explain(t, p, o)
 	c := only(t, r)
 	if c.Func != work || c.Kind != why.Slower || r.Longest < 90_000 {
-		t.Errorf("longest %d: %+v", r.Longest, c)
+		t.Errorf("longest %d: got %+v", r.Longest, c)
 	}
 	if diff := cmp.Diff([]reader.FuncID{handle, work}, c.Paths[0].Path); diff != "" {
 		t.Error(diff)
 	}
 }
 
-// A root inside a root belongs to it, and recursion is one path.
+// A root nested in a root belongs to the outer one, and recursion is one path.
 func TestRecursionIsFolded(t *testing.T) {
 	p := newProgram(1)
 	p.requests(1000, func(t *thread, i int) {
@@ -348,10 +347,10 @@ func TestRecursionIsFolded(t *testing.T) {
 	})
 	r := explain(t, p, options())
 	if r.Invocations != 1000 {
-		t.Errorf("%d invocations", r.Invocations)
+		t.Errorf("got %d invocations", r.Invocations)
 	}
 	if c := only(t, r); c.Kind != why.MoreCalls || c.Func != query {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 	var paths [][]reader.FuncID
 	for _, d := range r.Decomposition {
@@ -382,7 +381,7 @@ func TestRootIsProposed(t *testing.T) {
 	o.Root = nil
 	r := explain(t, p, o)
 	if r.Root != handle || len(r.Candidates) == 0 || r.Candidates[0].Func != handle {
-		t.Errorf("root %d of %+v", r.Root, r.Candidates)
+		t.Errorf("got root %d among %+v", r.Root, r.Candidates)
 	}
 }
 
@@ -407,12 +406,12 @@ func TestTopIsExact(t *testing.T) {
 	for _, top := range []uint64{1, 2, 29, 30, 31, 37, 500} {
 		o.Slow = why.Rule{Top: top, Text: "top"}
 		if r := explain(t, p, o); r.Slow.Count != top || r.Kept != int(top) {
-			t.Errorf("%d slow calls of %d, %d kept", r.Slow.Count, top, r.Kept)
+			t.Errorf("got %d slow calls of %d, %d kept", r.Slow.Count, top, r.Kept)
 		}
 	}
 }
 
-// Times count from the start of the trace, whatever threads are looked at.
+// Times are relative to the start of the trace, whatever threads are selected.
 func TestStartIsThatOfTheTrace(t *testing.T) {
 	p := newProgram(2)
 	p.threads[1].now = 1_000_000
@@ -420,11 +419,11 @@ func TestStartIsThatOfTheTrace(t *testing.T) {
 	o := options()
 	o.Calls.Filter.Thread = func(t reader.Thread) bool { return t.Thread == 101 }
 	if r := explain(t, p, o); r.Start != 1000 || r.Threads != 1 || r.Invocations != 500 {
-		t.Errorf("%d invocations on %d threads, from %d", r.Invocations, r.Threads, r.Start)
+		t.Errorf("got %d invocations on %d threads, starting at %d", r.Invocations, r.Threads, r.Start)
 	}
 }
 
-// Calls that last alike have no slow ones among them.
+// If all calls take the same time, none are slow.
 func TestNothingToExplain(t *testing.T) {
 	p := newProgram(1)
 	for range 500 {
@@ -434,15 +433,14 @@ func TestNothingToExplain(t *testing.T) {
 	}
 	r := explain(t, p, options())
 	if r.Slow.Count != 0 || len(r.Causes) != 0 || len(r.Warnings) != 1 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 	if got := written(r, names, why.View{Exemplars: 3, All: true}, report.Formats...); !strings.Contains(got, "The durations differ too little") {
 		t.Error(got)
 	}
 }
 
-// drawProgram draws threads that do anything, with exits that are missing and
-// events that match nothing.
+// drawProgram draws threads with random calls, missing exits and unmatched events.
 func drawProgram(rt *rapid.T) *program {
 	p := newProgram(rapid.IntRange(1, 5).Draw(rt, "threads"))
 	seed := rapid.Uint64().Draw(rt, "seed")
@@ -484,7 +482,7 @@ func drawProgram(rt *rapid.T) *program {
 	return p
 }
 
-// What paths contribute adds up to the excess, to the last nanosecond.
+// Contributions of paths add up to the excess, to the nanosecond.
 func TestPartsSumToTheExcess(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p, o := drawProgram(rt), options()
@@ -504,7 +502,7 @@ func TestPartsSumToTheExcess(t *testing.T) {
 		}
 		want := r.Slow.Mean - r.Usual.Mean
 		if math.Abs(all-want) > 1e-6 || math.Abs(r.Excess-want) > 1e-6 {
-			rt.Fatalf("parts add up to %v, the excess is %v, the means differ by %v", all, r.Excess, want)
+			rt.Fatalf("got a sum of parts %v and excess %v, want the difference of means %v", all, r.Excess, want)
 		}
 	})
 }
@@ -530,7 +528,7 @@ func TestShardingChangesNothing(t *testing.T) {
 	})
 }
 
-// written is a report in some formats.
+// written returns the report in some formats.
 func written(r *why.Report, names symbolize.Names, view why.View, formats ...report.Format) string {
 	var b strings.Builder
 	doc := report.Doc{Kind: "why", Clock: r.Clock, Names: names, Start: r.Start, Body: r.Body(names, view)}

@@ -34,8 +34,8 @@ func count(t testing.TB, log []byte, shards int) *exclude.Analysis {
 	return a
 }
 
-// Function 1 runs for 1000 ns, of which 2 takes 500 in one call, and 3, which 2 calls,
-// 100 in 10 calls. 4 is a leaf that takes 200 in 2 calls.
+// Function 1 runs for 1000 ns. One call of 2 takes 500 ns of that. 2 calls 3 10 times, which takes
+// 100 ns. 4 is a leaf that takes 200 ns in 2 calls.
 const program = `xray fdr
 thread 8 pid=7 tsc=1000
 enter 1 +0
@@ -68,7 +68,7 @@ func ids(p *exclude.Plan) (list []reader.FuncID) {
 }
 
 func options(budget float64) exclude.Options {
-	// 2 ns a call, of which 1 is inside.
+	// A call costs 2 ns, 1 of them inside the call.
 	return exclude.Options{
 		Budget: budget, Cost: probecost.Cost{Low: 2000, High: 2000}, Sizes: exclude.Sizes{Call: 16, Event: 24},
 		Clock: reader.Clock{Frequency: 1e9},
@@ -78,25 +78,25 @@ func options(budget float64) exclude.Options {
 func TestPlan(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 
-	// 14 calls cost 28 of 1000 ns, and without the 10 of function 3 it is 8.
+	// 14 calls cost 28 of 1000 ns. Without the 10 of function 3, they cost 8.
 	p := a.Plan(options(0.01))
 	want := exclude.Recording{Functions: 4, Calls: 14, Bytes: 14*16 + 24 + 5, Time: 972, Cost: 28, Covered: 1}
 	want.Least, want.Most = 28.0/972, 28.0/972
 	if p.Before != want {
-		t.Errorf("before: %+v, want %+v", p.Before, want)
+		t.Errorf("before: got %+v, want %+v", p.Before, want)
 	}
-	// Self times without the cost are 296, 389, 90 and 198 of 973.
+	// Self times without the cost are 296, 389, 90 and 198 ns, 973 in all.
 	want = exclude.Recording{Functions: 3, Calls: 4, Bytes: 4*16 + 24 + 5, Time: 972, Cost: 8, Covered: 883.0 / 973}
 	want.Least, want.Most = 8.0/972, 8.0/972
 	if p.After != want {
-		t.Errorf("after: %+v, want %+v", p.After, want)
+		t.Errorf("after: got %+v, want %+v", p.After, want)
 	}
 	wantFunctions := []exclude.Function{{ID: 3, Calls: 10, Cost: 20, Self: 90, Caller: 2, Callers: 1, Leaf: true, Bytes: 160}}
 	if diff := gocmp.Diff(wantFunctions, p.Functions); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !slices.Equal(p.Remaining, []reader.FuncID{1, 2, 4}) {
-		t.Errorf("%v remain", p.Remaining)
+		t.Errorf("got remaining functions %v, want 1, 2 and 4", p.Remaining)
 	}
 
 	for _, c := range []struct {
@@ -109,58 +109,58 @@ func TestPlan(t *testing.T) {
 		{"callees before callers", 0, 0, []reader.FuncID{3, 4, 2, 1}},
 		{"a leaf is kept", 0.025, 3, []reader.FuncID{4}},
 		{"only callers are left", 0.001, 3, []reader.FuncID{4, 1, 2}},
-		// 4 goes first when 3 may not, and 3 would have been enough.
+		// Without 3, 4 goes first, but 3 alone is enough.
 		{"one is enough", 0.022, 0, []reader.FuncID{3}},
 	} {
 		opts := options(c.budget)
 		opts.Keep = func(id reader.FuncID) bool { return id == c.keep }
 		if got := ids(a.Plan(opts)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+			t.Errorf("%s: got %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// What recording takes besides calls is part of its cost, and not of the program's time.
-// It shrinks with the records, but for what is fixed.
+// Recording costs other than calls belong to the cost, not to the program's time. They shrink with
+// the size of the records, except the fixed part.
 func TestSpent(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 	opts := options(0.03)
 	opts.CPU, opts.Spent = 10_000, exclude.Spent{Fixed: 1000, Chunks: 2530, Writing: 506, Waiting: 1012}
 	p := a.Plan(opts)
 	time := 10_000 - 1000 - 2530 - 28.0
-	// Records are 253 bytes, 93 without function 3, and 29 without calls.
+	// Records take 253 bytes, 93 without function 3, and 29 without any calls.
 	want := exclude.Recording{Functions: 4, Calls: 14, Bytes: 253, Time: 6442, Cost: 3558, Writing: 506, Waiting: 1012, Covered: 1}
 	want.Least, want.Most = 3558/time, 3558/time
 	if p.Before != want {
-		t.Errorf("before: %+v, want %+v", p.Before, want)
+		t.Errorf("before: got %+v, want %+v", p.Before, want)
 	}
-	// The budget is for what a choice can change: 930 of the chunks and 8 are too much,
-	// and 290 + 61 - 61 of the rest is not.
+	// The budget covers only costs that the choice of functions can change. At 930 for chunks
+	// and 8 for calls they exceed it. At 290 + 61 - 61 they do not.
 	if p.After.Bytes == 253 || p.After.Cost != 1000+10*p.After.Bytes+2*p.After.Calls || p.After.Writing != 2*p.After.Bytes || p.After.Waiting != 4*p.After.Bytes {
-		t.Errorf("after: %+v", p.After)
+		t.Errorf("after: got %+v", p.After)
 	}
 	opts.Budget = 0.2
 	if p := a.Plan(opts); !slices.Equal(ids(p), []reader.FuncID{3}) || !strings.HasSuffix(p.Summary(), ", of which 15.5% is not for calls") {
-		t.Errorf("%v: %s", ids(p), p.Summary())
+		t.Errorf("got functions %v, summary %s", ids(p), p.Summary())
 	}
 }
 
-// What a list does not name is recorded, and the prediction has it.
+// Functions that a list cannot name are still recorded, and the prediction includes them.
 func TestPutBackSkipped(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 	opts := options(0)
-	p := a.Plan(opts) // without 3, 4, 2 and 1
+	p := a.Plan(opts) // excludes 3, 4, 2 and 1
 	p.PutBack([]exclude.Skipped{{ID: 3}, {ID: 1}})
 	want := exclude.Recording{Functions: 2, Calls: 11, Bytes: 11*16 + 29, Time: 972, Cost: 22, Least: 22.0 / 972, Most: 22.0 / 972, Covered: 386.0 / 973}
 	if math.Abs(p.After.Covered-want.Covered) < 1e-9 {
 		want.Covered = p.After.Covered
 	}
 	if p.After != want || !slices.Equal(ids(p), []reader.FuncID{4, 2}) || !slices.Equal(p.Remaining, []reader.FuncID{1, 3}) {
-		t.Errorf("%+v, without %v, with %v", p.After, ids(p), p.Remaining)
+		t.Errorf("got %+v, excluded %v, remaining %v", p.After, ids(p), p.Remaining)
 	}
 }
 
-// Calls that the recorder dropped cost what others do, and take no room.
+// Pruned calls cost as much as others but take no space.
 func TestPruned(t *testing.T) {
 	a := count(t, assemble(t, program), 2)
 	a.Pruned(reader.Thread{}, 9, 3, 30, 1)
@@ -168,30 +168,31 @@ func TestPruned(t *testing.T) {
 	b.Pruned(reader.Thread{}, 9, 5, 6, 1)
 	a.Merge(b)
 	if a.Count(3) != 50 || a.Count(5) != 6 || a.Count(6) != 0 {
-		t.Errorf("%d, %d and %d calls", a.Count(3), a.Count(5), a.Count(6))
+		t.Errorf("got %d, %d and %d calls, want 50, 6 and 0", a.Count(3), a.Count(5), a.Count(6))
 	}
 	p := a.Plan(options(1))
 	if p.Before.Calls != 64 || p.Before.Cost != 128 || p.Before.Bytes != 2*253 || p.Before.Functions != 5 {
-		t.Errorf("%+v", p.Before)
+		t.Errorf("got %+v", p.Before)
 	}
 }
 
-// A range of costs gives a range of overheads, in which calls take some time themselves.
+// A range of costs gives a range of overheads. The calls themselves take some of the time, too.
 func TestBounds(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 	opts := options(1)
 	opts.CPU, opts.Cost, opts.Least = 100, probecost.Cost{Low: 4000, High: 7000}, 1500
-	// 56 to 98 of 100 ns are for calls; but these take 21 themselves. So it is 56 to 79.
+	// By the costs, 56 to 98 of 100 ns go to calls. But the calls themselves take 21, so it is
+	// 56 to 79.
 	p := a.Plan(opts)
 	if r := p.Before; r.Least != 56.0/44 || r.Cost != 67 || r.Time != 33 || r.Most != 79.0/21 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 	if p.Call != 4821 || p.Cost.Low != 4000 || p.Cost.High != 79_000/14 {
-		t.Errorf("%d, %+v", p.Call, p.Cost)
+		t.Errorf("got %d ps a call, cost %+v", p.Call, p.Cost)
 	}
 }
 
-// With a baseline, calls cost what is left.
+// With a baseline, the cost of calls is the remaining difference.
 func TestBaseline(t *testing.T) {
 	a := count(t, assemble(t, program), 1)
 	opts := options(0.5)
@@ -199,15 +200,15 @@ func TestBaseline(t *testing.T) {
 	opts.Baseline = exclude.Range{Least: 490, Likely: 700, Most: 840}
 	p := a.Plan(opts)
 	if r := p.Before; r.Time != 700 || r.Cost != 300 || r.Least != 160.0/840 || r.Most != 510.0/490 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 	if p.Call != 20_000 || p.Cost != (probecost.Cost{Low: 10_000, High: 35_000}) {
-		t.Errorf("%d, %+v", p.Call, p.Cost)
+		t.Errorf("got %d ps a call, cost %+v", p.Call, p.Cost)
 	}
-	// A recording that takes less than its baseline costs nothing that can be told.
+	// A recording that takes less time than its baseline has no measurable cost per call.
 	opts.Baseline = exclude.Range{Least: 1100, Likely: 1100, Most: 1100}
 	if r := a.Plan(opts).Before; r.Time != 980 || r.Cost != 20 {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v", r)
 	}
 }
 
@@ -216,33 +217,33 @@ func writeJSON(w io.Writer, p *exclude.Plan) error {
 	return doc.Write(w, report.Style{Format: report.JSON})
 }
 
-// A cost that takes all of the time is an overhead beyond all budgets, and no panic.
+// A cost that takes all of the time gives an overhead above any budget and no panic.
 func TestCostBeyondTime(t *testing.T) {
 	opts := options(1)
 	opts.Cost = probecost.Cost{Low: 1e6, High: 1e6}
 	p := count(t, assemble(t, program), 1).Plan(opts)
 	if !math.IsInf(p.Before.Overhead(), 1) || len(p.Remaining) > 0 || p.After.Overhead() != 0 {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v", p)
 	}
 	var out strings.Builder
 	if err := writeJSON(&out, p); err != nil || !strings.Contains(out.String(), `"overhead": null`) {
-		t.Errorf("%v: %s", err, out.String())
+		t.Errorf("got error %v, output %s", err, out.String())
 	}
 }
 
-// Put back are functions that went before it was known that others suffice.
+// Functions excluded early are put back if later ones turn out to suffice.
 func TestPutBack(t *testing.T) {
-	// 5 costs most for what it is worth, but 6 is what costs.
+	// 5 has the highest cost for its worth, but 6 has most of the cost.
 	text := "xray fdr\nthread 8 pid=7 tsc=1000\nenter 1 +0\nenter 5 +0\nexit 5 +0\n" +
 		strings.Repeat("enter 6 +5\nexit 6 +5\n", 50) + "exit 1 +500\n"
 	p := count(t, assemble(t, text), 1).Plan(options(0.05))
 	if !slices.Equal(ids(p), []reader.FuncID{6}) {
-		t.Errorf("%v", ids(p))
+		t.Errorf("got functions %v, want 6", ids(p))
 	}
 }
 
-// Whatever is chosen, what stays adds up, nothing that is kept goes, nothing goes
-// without need, and no number of shards makes a difference.
+// For any options, sums are consistent, kept functions stay, no function is excluded without need,
+// and the number of shards changes nothing.
 func TestPlanProperties(t *testing.T) {
 	var log bytes.Buffer
 	opts := tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 5, Functions: 100, Open: true}
@@ -273,22 +274,22 @@ func TestPlanProperties(t *testing.T) {
 			calls += f.Calls
 			gone[f.ID] = true
 			if opts.Keep(f.ID) {
-				t.Fatalf("%d is kept, and goes", f.ID)
+				t.Fatalf("function %d must be kept but is excluded", f.ID)
 			}
 		}
 		if calls != p.Before.Calls || len(p.Functions)+len(p.Remaining) != p.Before.Functions || p.After.Functions != len(p.Remaining) {
-			t.Fatalf("%+v", p)
+			t.Fatalf("got %+v", p)
 		}
 		over := p.After.Overhead() > p.Budget
 		for _, id := range p.Remaining {
 			if gone[id] || over && !opts.Keep(id) {
-				t.Fatalf("%d stays", id)
+				t.Fatalf("function %d remains without need", id)
 			}
 		}
 	})
 }
 
-// names has functions 1, 2, ... of a table.
+// names is a table with functions 1, 2, ...
 type names []symbolize.Symbol
 
 func (n names) Func(id reader.FuncID) (symbolize.Symbol, bool) {
@@ -320,22 +321,22 @@ func TestLists(t *testing.T) {
 	}{
 		{exclude.AttrList, "[never]\nfun:_ZN2kv3getIiEET_S1_\nfun:_ZN2kv3putEic\nfun:_ZZ4mainENK3\\$_0clEv\n", []reader.FuncID{6, 8, 9}},
 		{exclude.IgnoreList, "fun:_ZN2kv3getIiEET_S1_\nfun:_ZN2kv3putEic\nfun:_ZZ4mainENK3\\$_0clEv\n", []reader.FuncID{6, 8, 9}},
-		// put is part of putAll, and stays.
+		// put is a substring of putAll, so it stays.
 		{exclude.GCC, "-finstrument-functions-exclude-function-list=kv::only\n", []reader.FuncID{2, 4, 5, 6, 9}},
-		{exclude.Uftrace, "-N _ZN2kv3putEic\n", []reader.FuncID{4, 5, 6, 8, 9}}, // 4 calls what stays
+		{exclude.Uftrace, "-N _ZN2kv3putEic\n", []reader.FuncID{4, 5, 6, 8, 9}}, // 4 calls a function that stays
 		{exclude.Regexp, `^(#9|int kv::get<int>\(int\)|kv::only\(int\)|kv::put\(int, char\)|main::\$_0::operator\(\)\(\) const)$` + "\n", []reader.FuncID{6}},
 	} {
 		var out strings.Builder
 		skipped, err := plan.WriteList(&out, c.form, table)
 		if err != nil || out.String() != c.want {
-			t.Errorf("%s: %v\n%s\nwant\n%s", c.form, err, out.String(), c.want)
+			t.Errorf("%s: error %v, got\n%s\nwant\n%s", c.form, err, out.String(), c.want)
 		}
 		var got []reader.FuncID
 		for _, s := range skipped {
 			got = append(got, s.ID)
 		}
 		if !slices.Equal(got, c.skipped) {
-			t.Errorf("%s: %v are skipped, want %v", c.form, skipped, c.skipped)
+			t.Errorf("%s: got skipped %v, want %v", c.form, skipped, c.skipped)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestFirstTableWins(t *testing.T) {
 	for range 20 {
 		got, _, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
 		if want := (Location{"/a.cc", 1, 0}); err != nil || got[0] != want {
-			t.Fatalf("%+v, %v, want %+v", got, err, want)
+			t.Fatalf("got %+v, %v, want %+v", got, err, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestTooManyUnits(t *testing.T) {
 	}
 	// Some padding is none of that.
 	if got, err := find(append(make([]byte, 400), table...)); err != nil || got.Line != 7 {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := find(make([]byte, 4*maxEmptyUnits+4)); err == nil || !strings.Contains(err.Error(), "too short") {
 		t.Errorf("very many empty units: %v", err)
