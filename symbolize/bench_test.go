@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// bigMap is a map of many functions with names as long as real ones.
+// bigMap returns a map of many functions with names of realistic length.
 func bigMap(functions int) (*Map, fakeNames) {
 	m, names := new(Map), make(fakeNames)
 	for i := range functions {
@@ -49,7 +49,7 @@ func BenchmarkReadYAML(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if !newMapBuilder().scan(text.Bytes()) {
-					b.Fatal("the fast path gave up")
+					b.Fatal("the fast path refused the map")
 				}
 			}
 		})
@@ -69,8 +69,8 @@ func BenchmarkReadYAML(b *testing.B) {
 	})
 }
 
-// BenchmarkLoad is all of what a subcommand does with a program: its map, its
-// names and its source locations.
+// BenchmarkLoad measures what a command does with a program: reading its map, names and source
+// locations.
 func BenchmarkLoad(b *testing.B) {
 	for _, v := range variants[1:3] {
 		path := elftest.Compile(b, program, v.args...)

@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The comments say what stands in the lines.
+// The test finds lines by their comments.
 const callsSource = `#define TRACED __attribute__((xray_always_instrument, noinline))
 #define INLINE static inline __attribute__((always_inline, xray_never_instrument))
 extern "C" {
@@ -76,7 +76,7 @@ func TestCallFrames(t *testing.T) {
 	}
 	ways := []struct {
 		caller, callee string
-		frames         string // functions and what stands in the lines, from the innermost one
+		frames         string // functions and the comments of their lines, innermost first
 	}{
 		{"once", "leaf", "deep(int):deep wrap(int):wrap once:once wrap"},
 		{"plain", "leaf", "plain:plain leaf"},
@@ -86,9 +86,9 @@ func TestCallFrames(t *testing.T) {
 		{"either", "leaf", ""},
 		{"both", "leaf", "pair(int):line 0 both:both pair"},
 		{"again", "leaf", "again:again"},
-		{"through", "other", ""}, // by a function that is not in the trace
-		{"main", "plain", ""},    // by a pointer
-		{"main", "leaf", ""},     // never
+		{"through", "other", ""}, // called by a function that is not in the trace
+		{"main", "plain", ""},    // called through a pointer
+		{"main", "leaf", ""},     // never called
 	}
 	for _, flags := range []string{"-O2 -g", "-O2 -gdwarf-4", "-O2 -g -gsplit-dwarf", "-O2 -g -flto -fuse-ld=lld-22", "-O2 -g1"} {
 		t.Run(flags, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestCallFrames(t *testing.T) {
 			for _, w := range ways {
 				c := Call{id[w.caller], id[w.callee]}
 				calls = append(calls, c)
-				if flags != "-O2 -g1" { // which tells of no calls
+				if flags != "-O2 -g1" { // has no call sites
 					want[c] = w.frames
 				}
 			}

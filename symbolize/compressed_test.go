@@ -12,8 +12,8 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Debug information that compresses well, as that of much alike code does, stays within
-// what a file may unpack for its size alone.
+// Debug information of very similar functions compresses well. Its unpacked size must still be
+// within the limit for a file of this size.
 func TestCompressedDebugInfo(t *testing.T) {
 	const functions, members = 100, 300
 	var source, list strings.Builder
@@ -38,7 +38,7 @@ func TestCompressedDebugInfo(t *testing.T) {
 			defer file.Close()
 			s := file.Section(".debug_info")
 			if s == nil || s.Flags&elf.SHF_COMPRESSED == 0 || s.Size < 4*s.FileSize {
-				t.Fatalf("not compressed, or not well: %+v", s.SectionHeader)
+				t.Fatalf("the section is not compressed well: %+v", s.SectionHeader)
 			}
 			t.Setenv(debuginfo.UnpackLimitVariable, strconv.Itoa(8*int(info.Size())))
 			table := load(t, path)
@@ -56,7 +56,7 @@ func TestCompressedDebugInfo(t *testing.T) {
 				}
 			}
 			if found != functions {
-				t.Errorf("%d of %d functions have their lines", found, functions)
+				t.Errorf("got lines for %d of %d functions", found, functions)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// inlinedFirst has functions whose first instruction was inlined from elsewhere.
+// inlinedFirst has functions whose first instruction belongs to an inlined function.
 const inlinedFirst = `#include <vector>
 #include <string>
 struct Status { static Status OK() { return Status(); } void *state = nullptr; };
@@ -38,8 +38,8 @@ int main(int argc, char **argv) {
 }
 `
 
-// definitionsOf are the places of functions by address, as the standard library reads the
-// entries of a program.
+// definitionsOf returns the declared locations of functions by address, as the standard library
+// reads them.
 func definitionsOf(t *testing.T, path string) map[uint64]debuginfo.Location {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -98,8 +98,8 @@ func definitionsOf(t *testing.T, path string) map[uint64]debuginfo.Location {
 	}
 }
 
-// A function is where its entry says that it is declared, whatever its first instruction
-// was inlined from.
+// A function's location is its declaration, even if its first instruction was inlined from
+// elsewhere.
 func TestDefinitions(t *testing.T) {
 	for _, args := range [][]string{
 		{"clang++-22", "-O2", "-g"}, {"clang++-22", "-O2", "-gdwarf-4"}, {"clang++-14", "-O2", "-g"},
@@ -133,7 +133,7 @@ func TestDefinitions(t *testing.T) {
 				if w, ok := want[f.Address]; ok {
 					checked++
 					if got := (debuginfo.Location{File: filepath.Clean(s.File), Line: int32(s.Line)}); got != w {
-						t.Errorf("%s is at %+v, want %+v", s.Name, got, w)
+						t.Errorf("%s: got %+v, want %+v", s.Name, got, w)
 					}
 				}
 				line := map[string]int{"main": 18, "plain(int)": 16, "Env::Close()": 6}[s.Name]
@@ -141,17 +141,17 @@ func TestDefinitions(t *testing.T) {
 					line = 7
 				}
 				if line != 0 && (filepath.Base(s.File) != "main.cc" || s.Line < line || args[len(args)-1] != "-gline-tables-only" && s.Line != line) {
-					t.Errorf("%s is at %s:%d", s.Name, s.File, s.Line)
+					t.Errorf("%s: wrong location %s:%d", s.Name, s.File, s.Line)
 				}
 			}
 			if split := args[len(args)-1]; checked < 3 && split != "-gsplit-dwarf" && split != "-gline-tables-only" {
-				t.Errorf("%d functions checked", checked)
+				t.Errorf("checked only %d functions", checked)
 			}
 		})
 	}
 }
 
-// Rust's main is in the program, not in the standard library that is inlined into it.
+// Rust's main is located in the program, not in the standard library that is inlined into it.
 func TestRustDefinitions(t *testing.T) {
 	rustc, err := exec.LookPath("rustc")
 	if err != nil {
@@ -184,11 +184,11 @@ fn main() {
 		if line := want[s.Name]; line != 0 {
 			delete(want, s.Name)
 			if filepath.Base(s.File) != "prog.rs" || s.Line != line {
-				t.Errorf("%s is at %s:%d", s.Name, s.File, s.Line)
+				t.Errorf("%s: wrong location %s:%d", s.Name, s.File, s.Line)
 			}
 		}
 	}
 	if len(want) > 0 {
-		t.Errorf("not found: %v", want)
+		t.Errorf("missing functions: %v", want)
 	}
 }

@@ -18,14 +18,14 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// targets are all that clang instruments and that use ELF.
+// targets are all ELF targets that clang can instrument.
 var targets = []string{
 	"x86_64-linux-gnu", "aarch64-linux-gnu", "armv7-linux-gnueabihf", "powerpc64le-linux-gnu",
 	"mips-linux-gnu", "mipsel-linux-gnu", "mips64-linux-gnuabi64", "mips64el-linux-gnuabi64",
 	"riscv64-linux-gnu", "riscv32-linux-gnu", "loongarch64-linux-gnu", "hexagon-linux-musl", "s390x-linux-gnu",
 }
 
-// targetSource has its functions on known lines.
+// targetSource has functions on known lines.
 const targetSource = `extern "C" {
 volatile int global;
 [[clang::xray_always_instrument]]
@@ -52,8 +52,8 @@ int fourth(int a) { return third(global) + third(a); }  // line 23
 }
 `
 
-// checkMap compares a map with what the symbol table of the file, as the
-// standard library reads it, says about its functions.
+// checkMap compares a map's functions with the file's symbol table as the standard library reads
+// it.
 func checkMap(t *testing.T, path string, table *Table, sections bool) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -74,17 +74,17 @@ func checkMap(t *testing.T, path string, table *Table, sections bool) {
 	m := table.Map()
 	want := map[string]bool{"first": true, "second": true, "third": true, "fourth": true}
 	if len(m.Functions) != len(want) {
-		t.Fatalf("%d functions, want %d", len(m.Functions), len(want))
+		t.Fatalf("got %d functions, want %d", len(m.Functions), len(want))
 	}
 	lines := map[string]int{"first": 4, "second": 11, "third": 18, "fourth": 23}
 	for i, fn := range m.Functions {
 		if int(fn.ID) != i+1 {
-			t.Errorf("function %d has id %d", i, fn.ID)
+			t.Errorf("function %d: got ID %d", i, fn.ID)
 		}
 		s, ok := table.Func(fn.ID)
 		linkage := s.Linkage
 		if strings.HasPrefix(linkage, "_ZL5third") {
-			linkage = "third" // local linkage is mangled even in extern "C"
+			linkage = "third" // names with local linkage are mangled even in extern "C"
 		}
 		if !ok || !want[linkage] {
 			t.Errorf("function %d: got %+v", fn.ID, s)
@@ -92,14 +92,14 @@ func checkMap(t *testing.T, path string, table *Table, sections bool) {
 		}
 		delete(want, linkage)
 		if fn.Address != byName[s.Linkage].Value {
-			t.Errorf("%s is at %#x, the symbol at %#x", linkage, fn.Address, byName[s.Linkage].Value)
+			t.Errorf("%s: got address %#x, want %#x as of the symbol", linkage, fn.Address, byName[s.Linkage].Value)
 		}
 		line := lines[linkage]
 		if f.Machine == elf.EM_S390 && s.Line == line+1 {
 			line++ // the compiler gives the entry the line of the first statement
 		}
 		if s.Line != line || filepath.Base(s.File) != "main.cc" || !filepath.IsAbs(s.File) {
-			t.Errorf("%s is in %s:%d, want line %d", linkage, s.File, s.Line, line)
+			t.Errorf("%s: got %s:%d, want line %d", linkage, s.File, s.Line, line)
 		}
 		entry := Entry
 		if linkage == "second" {
@@ -112,27 +112,27 @@ func checkMap(t *testing.T, path string, table *Table, sections bool) {
 			}
 			size := byName[s.Linkage].Size
 			if sled.Function != fn.Address || sled.Address-fn.Address >= size {
-				t.Errorf("%s, of %d bytes at %#x: sled %+v", linkage, size, fn.Address, sled)
+				t.Errorf("%s, of %d bytes at %#x: got sled %+v", linkage, size, fn.Address, sled)
 			}
 			if !sled.AlwaysInstrument || sled.Version != 2 {
-				t.Errorf("%s: sled %+v", linkage, sled)
+				t.Errorf("%s: wrong sled %+v", linkage, sled)
 			}
 			if n++; (n == 1) != (sled.Kind == entry) {
-				t.Errorf("%s: sled number %d is %v", linkage, n, sled.Kind)
+				t.Errorf("%s: sled %d: wrong kind %v", linkage, n, sled.Kind)
 			}
 		}
-		// Hexagon has none for the tail call that third's caller may make.
+		// On Hexagon, fourth may end in a tail call, which has no sled.
 		if n < 2 && !(linkage == "fourth" && f.Machine == elf.EM_QDSP6) {
-			t.Errorf("%s has %d sleds", linkage, n)
+			t.Errorf("%s: got %d sleds", linkage, n)
 		}
 	}
 	if sections && m.Functions[0].Address != m.Functions[1].Address {
-		t.Error("the functions are not in sections of their own")
+		t.Error("functions are not in separate sections")
 	}
 }
 
-// Object files of every target are read right, with and without a section per
-// function, and so are the shared objects that they are linked into.
+// Maps are correct for object files of every target, with and without a section for each function,
+// and for shared objects linked from them.
 func TestTargets(t *testing.T) {
 	testenv.Need(t, "clang++-22", "ld.lld-22")
 	for _, target := range targets {
@@ -151,18 +151,18 @@ func TestTargets(t *testing.T) {
 				table := load(t, linked)
 				checkMap(t, linked, table, false)
 				if got := table.Object(); got.BuildID != "feedc0de" || got.Path != linked {
-					t.Errorf("object %+v", got)
+					t.Errorf("got object %+v", got)
 				}
 				first := table.Map().Functions[0].Address
 				if o := table.Object(); first < o.Start || first >= o.Limit {
-					t.Errorf("function at %#x outside of the executable segment, %#x to %#x", first, o.Start, o.Limit)
+					t.Errorf("the function at %#x is outside the executable segment, %#x to %#x", first, o.Start, o.Limit)
 				}
 			})
 		}
 	}
 }
 
-// Positions in the corpus are known by disassembly.
+// The expected sleds of files in the corpus are from disassembly.
 func TestCorpusObjects(t *testing.T) {
 	corpus := os.Getenv("XRAY_CORPUS")
 	if corpus == "" {
@@ -201,8 +201,8 @@ func TestCorpusObjects(t *testing.T) {
 	}
 }
 
-// absolute makes a shared object with a map of an old version, whose addresses
-// only the dynamic relocations have.
+// absolute makes a shared object with a map of an old version, whose addresses are only in the
+// dynamic relocations.
 func absolute(order elftest.ByteOrder, class elf.Class, machine elf.Machine, version byte, inPlace bool) []byte {
 	word := 8
 	if class == elf.ELFCLASS32 {
@@ -262,13 +262,13 @@ func absolute(order elftest.ByteOrder, class elf.Class, machine elf.Machine, ver
 		elftest.Section{Name: ".dynstr", Kind: elf.SHT_STRTAB, Flags: elf.SHF_ALLOC, Data: []byte("\x00_Z3onev\x00two\x00")},
 		elftest.Section{Name: ".text", Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC | elf.SHF_EXECINSTR, Address: 0x1000, Data: make([]byte, 0x80)},
 		elftest.Section{Name: ".rel.dyn", Kind: kind, Flags: elf.SHF_ALLOC, Link: 1, Data: relocs},
-		// A linker's --emit-relocs leaves these in linked files; they are not for loading.
+		// --emit-relocs leaves these in linked files. They do not apply at load time.
 		elftest.Section{Name: ".rela" + mapSection, Kind: kind, Link: 1, Info: 6, Data: relocs[:len(relocs)/2]},
 		elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC | elf.SHF_WRITE, Address: base, Data: sleds},
 	)
 }
 
-// Maps of versions 0 and 1 hold addresses, in shared objects by dynamic
+// Maps of versions 0 and 1 contain addresses. In shared objects, these come from dynamic
 // relocations.
 func TestDynamicRelocations(t *testing.T) {
 	for _, c := range []struct {
@@ -298,16 +298,16 @@ func TestDynamicRelocations(t *testing.T) {
 			if diff := cmp.Diff(want, table.Map().Sleds); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			// The second function is inside of its symbol.
+			// The second function is inside its symbol.
 			if a, b := Label(table, 1), Label(table, 2); a != "one()" || b != "two" {
-				t.Errorf("names %q and %q", a, b)
+				t.Errorf("got names %q and %q", a, b)
 			}
 		})
 	}
 }
 
-// Ids count changes of the function in map order, so a function whose sleds are
-// not together has several.
+// IDs count changes of the function in map order. If a function's sleds are not together, it has
+// several IDs.
 func TestIDs(t *testing.T) {
 	order := binary.LittleEndian
 	for _, word := range []int{4, 8} {
@@ -375,26 +375,26 @@ func TestMapErrors(t *testing.T) {
 	} {
 		_, _, err := parseMap(strings.NewReader(c.data), int64(len(c.data)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: error %v, want %q", c.name, err, c.want)
+			t.Errorf("%s: got error %v, want %q", c.name, err, c.want)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "missing")
 	if _, err := Load(path, Options{}); err == nil || strings.Count(err.Error(), path) != 1 {
-		t.Errorf("missing file: %v", err)
+		t.Errorf("missing file: got error %v", err)
 	}
 	if _, err := LoadMap(t.TempDir()); err == nil || !strings.Contains(err.Error(), "regular file") {
-		t.Errorf("folder: %v", err)
+		t.Errorf("folder: got error %v", err)
 	}
 	testenv.Need(t, "mkfifo")
-	pipe := filepath.Join(t.TempDir(), "pipe") // that nobody writes to
+	pipe := filepath.Join(t.TempDir(), "pipe") // nobody writes to it
 	elftest.Run(t, "mkfifo", pipe)
 	if _, err := LoadMap(pipe); err == nil || !strings.Contains(err.Error(), "regular file") {
-		t.Errorf("map in a pipe: %v", err)
+		t.Errorf("map in a pipe: got error %v", err)
 	}
 	if _, err := Load(pipe, Options{}); err == nil || !strings.Contains(err.Error(), "regular file") {
-		t.Errorf("binary in a pipe: %v", err)
+		t.Errorf("binary in a pipe: got error %v", err)
 	}
 	if IsSharedObject(pipe) || IsProgram(pipe) {
-		t.Error("a pipe is a program")
+		t.Error("a pipe was taken for a program")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// A trace of LLVM's runtime does not say what it is of: give the binary, or a map of
-// it. Shared objects have numbers of their own.
+// A trace of LLVM's runtime does not name its program: give the binary or its instrumentation map.
+// Shared objects have numbers of their own.
 func ExampleOpen() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/dso-fdr.xray")
 	if err != nil {
@@ -35,9 +35,8 @@ func ExampleOpen() {
 	// #99
 }
 
-// A trace of this project's recorder says which files it is of. They are looked for
-// where they were, and in the folders that are given; only the very build that was
-// recorded is taken.
+// A trace of this project's recorder names its files. LoadRecorded looks for them at their original
+// paths and in the given folders. It accepts only the recorded build.
 func ExampleOpen_recorded() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/kvserver-recorded.xray")
 	if err != nil {

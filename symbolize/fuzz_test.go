@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// exercise does with a file all that the package can do.
+// exercise does everything with a file that the package can do.
 func exercise(data []byte) {
 	t := new(Table)
 	if t.read(bytes.NewReader(data), int64(len(data))) != nil {
@@ -45,8 +45,8 @@ func seeds(t testing.TB) [][]byte {
 	return append(all, debugObject())
 }
 
-// debugObject makes a linked file with a map, symbols and line tables of
-// versions 4 and 5, without a compiler.
+// debugObject makes a linked file with a map, symbols and line tables of versions 4 and 5, without
+// a compiler.
 func debugObject() []byte {
 	order := binary.LittleEndian
 	sled := func(at, f uint64) []byte {
@@ -98,18 +98,18 @@ func tailObject(code, relocations []byte) []byte {
 	)
 }
 
-// tailCode has a jump to the next function, one to itself, one through a slot that has the
-// address of the second, and one through a register.
+// tailCode has a jump to the next function, one to itself, one through a slot with the address of
+// the second, and one through a register.
 const tailCode = "\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xe9\x00\x00\x00\x00" +
 	"\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xe9\xf0\xff\xff\xff" +
 	"\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xe9\x10\x00\x00\x00" +
 	"\xeb\x09\x66\x0f\x1f\x84\x00\x00\x02\x00\x00\xff\xe0\x90\x90\x90" +
 	"\xff\x25\xba\x0f\x00\x00" // jmp *0x2000
 
-// tailRelocation is that of the slot at 0x2000.
+// tailRelocation is the relocation of the slot at 0x2000.
 func tailRelocation() []byte { return elftest.Words(binary.LittleEndian, 8, 0x2000, 1<<32|7, 0) }
 
-// Damaged binaries with tail calls cause no panic, and results that can be used.
+// For damaged binaries with tail calls, results are usable and nothing panics.
 func FuzzTailCalls(f *testing.F) {
 	f.Add([]byte(tailCode), tailRelocation())
 	f.Fuzz(func(t *testing.T, code, relocations []byte) {
@@ -130,7 +130,7 @@ func FuzzTailCalls(f *testing.F) {
 	})
 }
 
-// The seed that the fuzzer starts from works.
+// The fuzzer's seed is valid.
 func TestTailObject(t *testing.T) {
 	table := new(Table)
 	data := tailObject([]byte(tailCode), tailRelocation())
@@ -142,11 +142,11 @@ func TestTailObject(t *testing.T) {
 		t.Errorf("got %+v", found)
 	}
 	if want := [jumpKinds]int{jumpUnknown: 1, jumpRecorded: 2, jumpImported: 1}; found.sleds != want {
-		t.Errorf("sleds by kind: %v, want %v", found.sleds, want)
+		t.Errorf("got sleds by kind %v, want %v", found.sleds, want)
 	}
 }
 
-// The seed that the fuzzers start from works.
+// The fuzzers' seed is valid.
 func TestDebugObject(t *testing.T) {
 	data := debugObject()
 	table := new(Table)
@@ -165,12 +165,12 @@ func TestDebugObject(t *testing.T) {
 		}
 	}
 	if got := table.Object().BuildID; got != "abcd" {
-		t.Errorf("build id %q", got)
+		t.Errorf("got build ID %q", got)
 	}
 }
 
-// Every prefix and every changed byte of a file is taken or refused, in memory
-// that the size of the file bounds.
+// Every prefix of a file, and every change of a byte, is accepted or refused in memory bounded by
+// the file's size.
 func TestCorruption(t *testing.T) {
 	for _, seed := range seeds(t) {
 		var before, after runtime.MemStats
@@ -190,13 +190,13 @@ func TestCorruption(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		if per := (after.TotalAlloc - before.TotalAlloc) / uint64(tries); per > 4<<20 {
-			t.Errorf("%d bytes allocated for each file of %d bytes", per, len(seed))
+			t.Errorf("got %d bytes allocated for each file of %d bytes", per, len(seed))
 		}
 	}
 }
 
-// A small file that names a million functions by the ends of one long string
-// does not get memory for each.
+// If a small file names a million functions by suffixes of one long string, the names do not take
+// memory each.
 func TestSharedStrings(t *testing.T) {
 	const functions, length = 4_000, 100_000
 	order := binary.LittleEndian
@@ -219,10 +219,10 @@ func TestSharedStrings(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if got := len(Label(table, functions)); got != length-functions {
-		t.Errorf("the last name has %d bytes", got)
+		t.Errorf("got a last name of %d bytes", got)
 	}
 	if got := after.TotalAlloc - before.TotalAlloc; got > 16<<20 {
-		t.Errorf("%d bytes allocated for a file of %d", got, len(data))
+		t.Errorf("got %d bytes allocated for a file of %d", got, len(data))
 	}
 }
 
@@ -251,22 +251,22 @@ func FuzzYAMLMap(f *testing.F) {
 		if !fast.scan(data) {
 			return
 		}
-		// What the fast path takes, the YAML parser takes in the same way.
+		// The YAML parser accepts what the fast path accepts, with the same result.
 		slow := newMapBuilder()
 		if err := debuginfo.Guard(func() error { return slow.parse(data) }); err != nil {
-			t.Fatalf("only the fast path takes %q: %v", data, err)
+			t.Fatalf("only the fast path accepts %q: %v", data, err)
 		}
 		if a, b := len(fast.m.Sleds), len(slow.m.Sleds); a != b {
-			t.Fatalf("%d sleds and %d in %q", a, b, data)
+			t.Fatalf("%d sleds on the fast path, %d from the parser, in %q", a, b, data)
 		}
 		for i := range fast.m.Sleds {
 			if fast.m.Sleds[i] != slow.m.Sleds[i] {
-				t.Fatalf("%+v and %+v in %q", fast.m.Sleds[i], slow.m.Sleds[i], data)
+				t.Fatalf("got sled %+v on the fast path, %+v from the parser, in %q", fast.m.Sleds[i], slow.m.Sleds[i], data)
 			}
 		}
 		for i := range fast.m.Functions {
 			if fast.m.Functions[i] != slow.m.Functions[i] {
-				t.Fatalf("%+v and %+v in %q", fast.m.Functions[i], slow.m.Functions[i], data)
+				t.Fatalf("got function %+v on the fast path, %+v from the parser, in %q", fast.m.Functions[i], slow.m.Functions[i], data)
 			}
 		}
 	})

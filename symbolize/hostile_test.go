@@ -10,8 +10,8 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// No file of 10 MB takes 500 MB, or long. What is unpacked is tried with an eighth of
-// everything.
+// No file of 10 MB takes 500 MB or a long time. Files with compressed parts are tested at an eighth
+// of all sizes.
 func TestHostileFiles(t *testing.T) {
 	for name, data := range map[string][]byte{
 		"units": elftest.ManyUnits(700_000), "abbreviations": elftest.Mapped(elftest.ManyAbbreviations(8 << 20)...), "functions": elftest.Overlapping(8 << 20), "nested": elftest.Mapped(elftest.Nested(8 << 20)...),
@@ -27,10 +27,10 @@ func TestHostileFiles(t *testing.T) {
 	}
 }
 
-// hostile tells of a file that takes more bytes of memory than most.
+// hostile reports a file that takes much memory for its size.
 func hostile(t *testing.T, name string, data []byte, size int, most uint64) {
 	if len(data) > size {
-		t.Errorf("%s: %d bytes", name, len(data))
+		t.Errorf("%s: got a file of %d bytes", name, len(data))
 	}
 	runtime.GC()
 	before := elftest.Heap()
@@ -50,6 +50,6 @@ func hostile(t *testing.T, name string, data []byte, size int, most uint64) {
 	elftest.Bounded(t, 1<<40, func() { exercise(data) })
 	close(stop)
 	if n := <-peak; n > before+most {
-		t.Errorf("%s: %d MB for a file of %d bytes", name, (n-before)>>20, len(data))
+		t.Errorf("%s: got %d MB allocated for a file of %d bytes", name, (n-before)>>20, len(data))
 	}
 }

@@ -48,7 +48,7 @@ func TestLabelAndLocation(t *testing.T) {
 	}
 }
 
-// An id names a function of one object, and no other object answers for it.
+// An ID names a function of one object only.
 func TestObjects(t *testing.T) {
 	program := elftest.Compile(t, `[[clang::xray_always_instrument]] int main() { return 0; }`, "-g")
 	library := elftest.Compile(t, `[[clang::xray_always_instrument]] void inner() {}

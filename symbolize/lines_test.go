@@ -15,8 +15,8 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// program has what real programs have: templates, lambdas, overloads, headers,
-// namespaces, exceptions and event sleds.
+// program has what real programs have: templates, lambdas, overloads, headers, namespaces,
+// exceptions and event sleds.
 const program = `#include <algorithm>
 #include <map>
 #include <string>
@@ -85,8 +85,8 @@ var variants = []struct {
 	{"object", []string{"-O2", "-g", "-c"}},
 }
 
-// naive finds lines with the standard library's reader: it collects the rows of
-// every sequence, and then applies the rule.
+// naive finds lines with the standard library's reader. It collects the rows of each sequence and
+// applies the rule.
 func naive(t *testing.T, path string, starts, ends []uint64) []debuginfo.Location {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -143,8 +143,7 @@ func naive(t *testing.T, path string, starts, ends []uint64) []debuginfo.Locatio
 	return result
 }
 
-// Lines are those that the standard library's reader gives, whatever the form
-// of the debug information.
+// Lines are the same as with the standard library's reader, for all forms of debug information.
 func TestLines(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
@@ -158,21 +157,21 @@ func TestLines(t *testing.T) {
 			for _, f := range table.Map().Functions {
 				s, _ := table.Func(f.ID)
 				if !filepath.IsAbs(s.File) || s.Line == 0 {
-					t.Errorf("%s is at %q line %d", s.Name, s.File, s.Line)
+					t.Errorf("%s: wrong location %q, line %d", s.Name, s.File, s.Line)
 				}
 				if filepath.Base(s.File) == "main.cc" {
 					located++
 				}
 				if s.Name == "plain" && s.Line != 33 || s.Name == "main" && s.Line != 37 {
-					t.Errorf("%s is on line %d", s.Name, s.Line)
+					t.Errorf("%s: wrong line %d", s.Name, s.Line)
 				}
 			}
 			if located < 11 {
-				t.Errorf("only %d functions", located)
+				t.Errorf("located only %d functions", located)
 			}
 			if v.name == "object" || v.name == "O2-dwarf64" {
-				// The layout of sections is this package's own; and the standard
-				// library finds nothing in 64-bit DWARF 5.
+				// The standard library does not use this package's layout of
+				// sections, and finds nothing in 64-bit DWARF 5.
 				return
 			}
 			starts, ends := bounds(t, path, table)
@@ -191,7 +190,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// bounds are the sorted addresses of the functions of a table, and where they end.
+// bounds returns the sorted addresses of a table's functions, and where they end.
 func bounds(t *testing.T, path string, table *Table) (starts, ends []uint64) {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -222,7 +221,7 @@ func bounds(t *testing.T, path string, table *Table) (starts, ends []uint64) {
 	return starts, ends
 }
 
-// Where LLVM's symbolizer knows a line, so do we, and it is in the same file.
+// If LLVM's symbolizer finds a line, so does this package, in the same file.
 func TestLinesLikeLLVM(t *testing.T) {
 	path := elftest.Compile(t, program, variants[1].args...)
 	table, err := Load(path, Options{Options: debuginfo.Options{Code: true}})
@@ -235,7 +234,7 @@ func TestLinesLikeLLVM(t *testing.T) {
 		parts := strings.Split(out[len(out)-1], ":")
 		s, _ := table.Func(f.ID)
 		if llvm := parts[len(parts)-2]; llvm != "0" && llvm != itoa(s.Line) || parts[0] != s.File {
-			t.Errorf("%s: LLVM says %v, we say %s:%d", s.Name, out, s.File, s.Line)
+			t.Errorf("%[1]s: got %[3]s:%[4]d, want %[2]v as in LLVM", s.Name, out, s.File, s.Line)
 		}
 	}
 }

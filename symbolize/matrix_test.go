@@ -18,8 +18,8 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// matrixSource is the source of an executable or shared object, whose functions have
-// names with %s in it. A comment names the function that begins on its line.
+// matrixSource is the source of an executable or shared object. %s becomes part of its function
+// names. A comment names the function that begins on its line.
 const matrixSource = `#define INSTRUMENT __attribute__((xray_always_instrument, noinline))
 #define INLINE static inline __attribute__((always_inline))
 namespace %[1]s {
@@ -54,24 +54,23 @@ extern "C" INSTRUMENT int plain_%[1]s(int n) { // plain_%[1]s
 }
 `
 
-// gcc leaves the linkage names of local functions out of the debug information.
+// GCC omits the linkage names of local functions from the debug information.
 const gcc = "g++-12"
 
-// matrixObject is one executable or shared object of the matrix.
+// matrixObject is an executable or shared object of the matrix.
 type matrixObject struct {
-	dir, path string // where everything is; the file
+	dir, path string // dir holds all files; path is the file
 	name      string
-	lines     map[string]int // of the functions, by name
-	id        string         // build id
+	lines     map[string]int // by function name
+	id        string         // build ID
 	compiler  string
-	// What was built last has these functions, by id, as others tell. Programs of gcc
-	// have no map: ids count addresses.
+	// Functions of the last build by ID, from other tools. Programs of GCC have no map, so
+	// their IDs count addresses.
 	functions []string
 	addresses []uint64
 }
 
-// check holds what a table says against the source. Where lines says no, only names
-// are there.
+// check compares a table with the source. Without lines, it compares only names.
 func (m *matrixObject) check(t *testing.T, what, path string, lines, inlines bool, opts Options) {
 	t.Helper()
 	table, err := m.load(path, opts)
@@ -81,7 +80,7 @@ func (m *matrixObject) check(t *testing.T, what, path string, lines, inlines boo
 	}
 	defer table.Close()
 	if len(table.Map().Functions) != len(m.functions) {
-		t.Errorf("%s: %d functions, want %d", what, len(table.Map().Functions), len(m.functions))
+		t.Errorf("%s: got %d functions, want %d", what, len(table.Map().Functions), len(m.functions))
 	}
 	for i, name := range m.functions {
 		f := Function{ID: reader.FuncID(i + 1)}
@@ -89,9 +88,9 @@ func (m *matrixObject) check(t *testing.T, what, path string, lines, inlines boo
 		line := m.lines[name]
 		switch {
 		case s.Name != name:
-			t.Errorf("%s: function %d is %q, want %q", what, f.ID, s.Name, name)
+			t.Errorf("%s: function %d: got %q, want %q", what, f.ID, s.Name, name)
 		case lines && (s.Line != line || s.File != filepath.Join(m.dir, m.name+".cc")):
-			t.Errorf("%s: %s is at %s:%d, want line %d", what, s.Name, s.File, s.Line, line)
+			t.Errorf("%s: %s: got %s:%d, want line %d", what, s.Name, s.File, s.Line, line)
 		}
 		if inlines && strings.Contains(s.Name, "::work(") {
 			outer, inner := "outer", "inner"
@@ -107,16 +106,16 @@ func (m *matrixObject) check(t *testing.T, what, path string, lines, inlines boo
 				}
 			}
 			if fmt.Sprint(got) != want {
-				t.Errorf("%s: inlined into %s: %v, want %s", what, s.Name, got, want)
+				t.Errorf("%s: inlined into %s: got %v, want %s", what, s.Name, got, want)
 			}
 		}
 	}
 	for _, err := range table.Refused() {
-		t.Errorf("%s: refused: %v", what, err)
+		t.Errorf("%s: unexpected refusals: %v", what, err)
 	}
 }
 
-// build compiles the object in the folder of a variant.
+// build compiles the object into the folder of a variant.
 func (m *matrixObject) build(t *testing.T, variant string, args ...string) string {
 	t.Helper()
 	path := filepath.Join(m.dir, variant, filepath.Base(m.path))
@@ -144,7 +143,7 @@ func (m *matrixObject) build(t *testing.T, variant string, args ...string) strin
 	return path
 }
 
-// ask asks others which functions a file has.
+// ask lists the functions of a file with other tools.
 func (m *matrixObject) ask(t *testing.T, path string) {
 	t.Helper()
 	m.functions, m.addresses = nil, nil
@@ -165,7 +164,7 @@ func (m *matrixObject) ask(t *testing.T, path string) {
 		}
 	}
 	if len(m.functions) != len(m.lines) {
-		t.Fatalf("%s has functions %q, want %d", path, m.functions, len(m.lines))
+		t.Fatalf("%s: got functions %q, want %d", path, m.functions, len(m.lines))
 	}
 }
 
@@ -184,8 +183,7 @@ func (m *matrixObject) copy(t *testing.T, variant string) string {
 	return path
 }
 
-// Every function has its name and line, whichever clang made it, and wherever the
-// debug information went.
+// Every function has its name and line, with every compiler and wherever the debug information is.
 func TestMatrix(t *testing.T) {
 	testenv.Need(t, "objcopy", "strip", "xz", "nm", "llvm-objcopy-22", "llvm-dwp-22", "ld.lld-22", "llvm-symbolizer-22", "llvm-xray-22")
 	for _, compiler := range []string{"clang++-14", "clang++-19", "clang++-22", gcc} {
@@ -234,8 +232,8 @@ func newMatrixObject(t *testing.T, compiler, name string) *matrixObject {
 	return m
 }
 
-// likeLLVM holds names, lines and inlined frames in the middle of functions against
-// those of LLVM's symbolizer.
+// likeLLVM compares names, lines and inlined frames in the middle of functions with those of LLVM's
+// symbolizer.
 func (m *matrixObject) likeLLVM(t *testing.T) {
 	t.Helper()
 	table, err := m.load(m.path, Options{})
@@ -265,7 +263,7 @@ func (m *matrixObject) likeLLVM(t *testing.T) {
 		got.WriteByte('\n')
 	}
 	if want := elftest.Run(t, "llvm-symbolizer-22", args...); got.String() != want {
-		t.Errorf("frames are\n%swant\n%s", got.String(), want)
+		t.Errorf("got frames\n%swant\n%s", got.String(), want)
 	}
 }
 
@@ -296,7 +294,7 @@ func (m *matrixObject) separate(t *testing.T) {
 	m.check(t, "build id", stripped, true, true, Options{Options: debuginfo.Options{DebugDirs: []string{filepath.Join(m.dir, "store")}}})
 	m.check(t, "fetched", stripped, true, true, Options{Options: debuginfo.Options{Fetch: func(id string, kind debuginfo.FileKind) (string, error) {
 		if id != m.id || kind != debuginfo.DebugInfo {
-			return "", fmt.Errorf("asked for %s %s", id, kind)
+			return "", fmt.Errorf("unexpected request for %s %s", id, kind)
 		}
 		return byID, nil
 	}}})
@@ -318,13 +316,13 @@ func (m *matrixObject) compressed(t *testing.T) {
 		elftest.Run(t, "llvm-objcopy-22", "--compress-debug-sections="+how, path)
 		m.check(t, how, path, true, true, Options{})
 	}
-	// .zdebug_info and so on, of before there was a flag.
+	// The older form has sections such as .zdebug_info.
 	path := m.copy(t, "zlib-gnu")
 	elftest.Run(t, "objcopy", "--compress-debug-sections=zlib-gnu", path)
 	m.check(t, "zlib-gnu", path, true, true, Options{})
 }
 
-// split leaves the debug information in .dwo files, and packs these.
+// split puts the debug information into .dwo files, and packs these.
 func (m *matrixObject) split(t *testing.T, dwarf string) {
 	t.Helper()
 	// The order of options differs between versions; the last one counts.
@@ -340,7 +338,7 @@ func (m *matrixObject) split(t *testing.T, dwarf string) {
 	if dwos = append(dwos, more...); err != nil || len(dwos) == 0 {
 		t.Fatalf("no .dwo file in %s: %v", m.dir, err)
 	}
-	if m.name == "server" { // a package of two units, of which the first is another's
+	if m.name == "server" { // a package whose first unit belongs to another file
 		other := filepath.Join(m.dir, "other.cc")
 		if err := os.WriteFile(other, []byte("int other() { return 1; }\n"), 0o666); err != nil {
 			t.Fatal(err)
@@ -371,11 +369,11 @@ func move(t *testing.T, from, to string) {
 	}
 }
 
-// dwz moves what files have in common to another one.
+// dwz moves common parts of files to another file.
 func TestDwz(t *testing.T) {
 	testenv.Need(t, "dwz", "clang++-22")
 	m := newMatrixObject(t, "clang++-22", "server")
-	m.path = m.build(t, "one", "-gdwarf-4") // dwz does not take what clang makes of DWARF 5
+	m.path = m.build(t, "one", "-gdwarf-4") // dwz does not support clang's DWARF 5
 	second := m.copy(t, "two")
 	common := filepath.Join(m.dir, "common.debug")
 	elftest.Run(t, "dwz", "-m", common, "-M", common, m.path, second)
@@ -384,7 +382,7 @@ func TestDwz(t *testing.T) {
 	m.check(t, "in a debug directory", second, true, true, Options{Options: debuginfo.Options{DebugDirs: []string{filepath.Join(m.dir, "dir")}}})
 }
 
-// Programs of gcc have no map; their functions are known by address.
+// Programs of GCC have no map. Their functions are identified by address.
 func TestGCC(t *testing.T) {
 	testenv.Need(t, gcc, "dwz", "objcopy", "llvm-symbolizer-22", "nm")
 	for _, c := range []struct {
@@ -431,8 +429,8 @@ func TestGCC(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer table.Close()
-			// Where rows begin at one address, LLVM takes the last, we the first: lines
-			// are compared in TestMatrix.
+			// If several rows begin at one address, LLVM uses the last and this package
+			// the first. TestMatrix compares lines.
 			lines := regexp.MustCompile(`:[0-9]+:[0-9]+\n`)
 			var got strings.Builder
 			for _, f := range table.Map().Functions {
@@ -445,7 +443,7 @@ func TestGCC(t *testing.T) {
 				t.Errorf("(-llvm-symbolizer +frames)\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(got.String(), "\n")))
 			}
 			if !strings.Contains(want, "inner") {
-				t.Error("nothing was inlined")
+				t.Error("got no inlined calls")
 			}
 		})
 	}

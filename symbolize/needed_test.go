@@ -20,7 +20,7 @@ import (
 const linkedLibrary = `extern "C" [[clang::xray_always_instrument, gnu::noinline]] int NAME(int n) { return n + 1; }
 `
 
-// linkedProgram prints which object has which number, as the runtime knows it.
+// linkedProgram prints the runtime's numbers of objects.
 const linkedProgram = `#include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ extern "C" uintptr_t __xray_function_address_in_object(int32_t, int32_t);
 }
 `
 
-// Objects are numbered as the runtime does it, whatever depends on what.
+// Objects have the same numbers as in the runtime, whatever their dependencies.
 func TestLinkedObjects(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	for _, c := range []struct {
@@ -87,7 +87,7 @@ func TestLinkedObjects(t *testing.T) {
 				build(name)
 			}
 			clang("main.cc", "-o", "prog", "-l:libxa.so", "-l:libxb.so", "-l:libxc.so")
-			if c.name == "chain" { // found by the first folder of the run path
+			if c.name == "chain" { // found in the first folder of the run path
 				move(t, filepath.Join(dir, "libxb.so"), filepath.Join(dir, "lib", "libxb.so"))
 				os.Symlink(filepath.Join("..", "libxc.so"), filepath.Join(dir, "lib", "libxc.so"))
 			}
@@ -102,26 +102,26 @@ func TestLinkedObjects(t *testing.T) {
 				got = append(got, filepath.Base(p))
 			}
 			if len(want) != 3 || !slices.Equal(got, want) || certain != c.certain {
-				t.Errorf("got %v, certain: %v; the runtime says %v, want certain: %v", got, certain, want, c.certain)
+				t.Errorf("got %v, certain: %v; want %v as in the runtime, certain: %v", got, certain, want, c.certain)
 			}
 			if IsSharedObject(prog) || !IsSharedObject(paths[0]) {
-				t.Errorf("shared objects: program %v, library %v", IsSharedObject(prog), IsSharedObject(paths[0]))
+				t.Errorf("IsSharedObject: got %v for the program, %v for the library", IsSharedObject(prog), IsSharedObject(paths[0]))
 			}
 			if !IsProgram(prog) || IsProgram(paths[0]) || IsProgram("needed_test.go") {
-				t.Errorf("programs: program %v, library %v, text %v", IsProgram(prog), IsProgram(paths[0]), IsProgram("needed_test.go"))
+				t.Errorf("IsProgram: got %v for the program, %v for the library, %v for text", IsProgram(prog), IsProgram(paths[0]), IsProgram("needed_test.go"))
 			}
 			for _, name := range []string{"libxc.so", filepath.Join("lib", "libxb.so")} {
 				os.Remove(filepath.Join(dir, name))
 			}
 			if _, _, err := LinkedObjects(prog, Search{}); err == nil || !strings.Contains(err.Error(), "libxc.so") && !strings.Contains(err.Error(), "libxb.so") {
-				t.Errorf("without a library: %v", err)
+				t.Errorf("without a library: got error %v", err)
 			}
 		})
 	}
 }
 
-// Objects whose numbers look alike in a trace have a name where only one of them can
-// be meant.
+// FDR logs truncate the numbers of objects. An object has a name only if its truncated number is
+// unambiguous.
 func TestPackedCut(t *testing.T) {
 	table := func(name string, functions int) *Table {
 		var text strings.Builder
@@ -140,27 +140,27 @@ func TestPackedCut(t *testing.T) {
 		id         uint32
 		whole, cut string
 	}{
-		{2, "main2", "#2"},                     // or function 2 of object 16
-		{3, "#3", "sixteen3"},                  // the program has no function 3
-		{4, "#4", "#4"},                        // nobody has
-		{1<<24 | 1, "one1", "one1"},            //
+		{2, "main2", "#2"},    // or function 2 of object 16
+		{3, "#3", "sixteen3"}, // the program has no function 3
+		{4, "#4", "#4"},       // no object has it
+		{1<<24 | 1, "one1", "one1"},
 		{16<<24 | 1, "sixteen1", "#268435457"}, // no FDR log has it
 	} {
 		whole, cut := NewPacked(objects, false), NewPacked(objects, true)
 		if got := Label(whole, reader.FuncID(c.id)); got != c.whole {
-			t.Errorf("%#x is %s, want %s", c.id, got, c.whole)
+			t.Errorf("%#x: got %s, want %s", c.id, got, c.whole)
 		}
 		if got := Label(cut, reader.FuncID(c.id)); got != c.cut {
-			t.Errorf("cut to 4 bits %#x is %s, want %s", c.id, got, c.cut)
+			t.Errorf("%#x truncated: got %s, want %s", c.id, got, c.cut)
 		}
 		object, function := Unpack(reader.FuncID(c.id))
 		if got := whole.Largest(object); got != function {
-			t.Errorf("%#x: the largest function asked for is %d", c.id, got)
+			t.Errorf("%#x: got largest function %d", c.id, got)
 		}
 	}
 }
 
-// Events that need a sled which the function has not are of another file.
+// An event for which the function has no sled contradicts the file.
 func TestPackedContradicts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "map.yaml")
 	var text strings.Builder
@@ -183,10 +183,10 @@ func TestPackedContradicts(t *testing.T) {
 		{1<<24 | 1, reader.EnterArg, true},
 		{1<<24 | 1, reader.Exit, false},
 		{1<<24 | 2, reader.TailExit, false},
-		{1<<24 | 2, reader.Exit, false}, // some recorders write tail exits so
+		{1<<24 | 2, reader.Exit, false}, // some recorders write tail exits this way
 		{1<<24 | 2, reader.EnterArg, true},
 		{1<<24 | 3, reader.EnterArg, false},
-		{1<<24 | 3, reader.Enter, false}, // the program had no handler of arguments
+		{1<<24 | 3, reader.Enter, false}, // the program had no handler for arguments
 		{1<<24 | 4, reader.TailExit, false},
 		{1<<24 | 4, reader.EnterArg, false},
 		{1<<24 | 5, reader.TailExit, false},
@@ -194,12 +194,12 @@ func TestPackedContradicts(t *testing.T) {
 	} {
 		events := []reader.Event{{Func: 1<<24 | 1, Kind: reader.Enter}, {Func: reader.FuncID(c.function), Kind: c.kind}}
 		if e, got := p.Contradicts(events); got != c.want || got && e != events[1] {
-			t.Errorf("%v of function %#x: %v, %+v; want %v", c.kind, c.function, got, e, c.want)
+			t.Errorf("%v of function %#x: got %v, %+v; want %v", c.kind, c.function, got, e, c.want)
 		}
 	}
 }
 
-// linkedFile is a shared object that says what it is linked with.
+// linkedFile makes a shared object that names its dependencies.
 func linkedFile(names string, needed []uint64, symbols []uint32) []byte {
 	order := binary.LittleEndian
 	var dynamic, table []byte
@@ -218,8 +218,7 @@ func linkedFile(names string, needed []uint64, symbols []uint32) []byte {
 		elftest.Section{Name: mapSection, Kind: elf.SHT_PROGBITS, Flags: elf.SHF_ALLOC, Address: 0x1000, Data: make([]byte, 32)})
 }
 
-// Files of strangers that are linked with others are read within limits, and what these
-// name may be anything.
+// Dependencies of untrusted files are read within limits, whatever they name.
 func TestHostileLinks(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
@@ -237,13 +236,13 @@ func TestHostileLinks(t *testing.T) {
 	plain := linkedFile(used, nil, []uint32{0, 9})
 	write("liba.so", plain)
 	if paths, err := linked(write("one", linkedFile(used, []uint64{1}, nil))); err != nil || len(paths) != 1 {
-		t.Errorf("a plain file: %v, %v", paths, err)
+		t.Errorf("plain file: got %v, error %v", paths, err)
 	}
 	if !IsSharedObject(filepath.Join(dir, "liba.so")) {
-		t.Error("a plain shared object is none")
+		t.Error("plain shared object: IsSharedObject returned false")
 	}
 
-	// Names that are the ends of one long string.
+	// Names that are suffixes of one long string.
 	const long, many = 1 << 20, 200_000
 	text := strings.Repeat("x", long) + "\x00"
 	var at []uint64
@@ -254,18 +253,18 @@ func TestHostileLinks(t *testing.T) {
 	path := write("names", linkedFile(text, nil, at32))
 	elftest.Bounded(t, 64<<20, func() {
 		if IsSharedObject(path) {
-			t.Error("no name is that of the runtime, and one is found")
+			t.Error("found a symbol of the runtime, want none")
 		}
 	})
 	if _, err := linked(write("needs", linkedFile(text, at, nil))); err == nil || !strings.Contains(err.Error(), "more than 4096 dependencies") {
-		t.Errorf("linked with very many: %v", err)
+		t.Errorf("very many dependencies: got error %v", err)
 	}
 
-	// Nobody ever writes into the pipe.
+	// Nothing is ever written to the pipe.
 	if err := syscall.Mkfifo(filepath.Join(dir, "libpipe.so"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := linked(write("piped", linkedFile("\x00libpipe.so\x00", []uint64{1}, nil))); err == nil || !strings.Contains(err.Error(), "was not found") {
-		t.Errorf("linked with a pipe: %v", err)
+		t.Errorf("dependency is a pipe: got error %v", err)
 	}
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Files are taken for the objects whose numbers they are given, and errors name them.
+// Files are assigned to objects by the given numbers, and errors name the files.
 func TestOpen(t *testing.T) {
 	for _, c := range []struct {
 		trace string
 		files map[int]string
-		want  string // the name of function 3, or a part of the error
+		want  string // the name of function 3, or part of the error
 	}{
 		{"kvserver-fdr.xray", nil, "#3"},
 		{"kvserver-fdr.xray", map[int]string{0: "kvserver.yaml"}, "kv::hash(unsigned long)"},
@@ -44,7 +44,7 @@ func TestOpen(t *testing.T) {
 			}
 		}
 		if !strings.Contains(got, c.want) {
-			t.Errorf("%s with %v: %q, want %q", c.trace, c.files, got, c.want)
+			t.Errorf("%s with %v: got %q, want %q", c.trace, c.files, got, c.want)
 		}
 	}
 }

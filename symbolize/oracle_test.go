@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// oracle is what delve's packages, which share no code with this one, know of a program.
+// oracle has what delve's packages find in a program. They share no code with this package.
 type oracle struct {
 	data      *dwarf.Data
 	functions map[uint64]*oracleFunction // by address
@@ -83,7 +83,7 @@ func newOracle(t *testing.T, path string) *oracle {
 	}
 }
 
-// definition is where the function is declared that an entry is about.
+// definition returns the location where the entry's function is declared.
 func (f *oracleFunction) definition() string {
 	return f.place(f.tree.Entry, dwarf.AttrDeclFile, dwarf.AttrDeclLine)
 }
@@ -96,8 +96,7 @@ func (f *oracleFunction) place(e godwarf.Entry, file, line dwarf.Attr) string {
 	return ""
 }
 
-// inlined are the calls that were inlined into a function, as "depth function called at
-// file:line".
+// inlined lists the calls inlined into a function, as "depth function called at file:line".
 func (f *oracleFunction) inlined() (list []string) {
 	var walk func(t *godwarf.Tree, depth int)
 	walk = func(t *godwarf.Tree, depth int) {
@@ -123,13 +122,13 @@ func (f *oracleFunction) inlined() (list []string) {
 	return list
 }
 
-// What is said of functions agrees with delve's reader of line tables and its trees of
+// Lines, definitions and inlined calls agree with delve's reader of line tables and trees of
 // entries.
 func TestOracle(t *testing.T) {
 	for _, v := range variants {
 		switch v.name {
 		case "O2-dwarf64", "split-dwarf4", "split-dwarf5", "object":
-			continue // delve reads none of these
+			continue // delve does not read these
 		}
 		t.Run(v.name, func(t *testing.T) {
 			t.Parallel()
@@ -155,10 +154,10 @@ func compareWithOracle(t *testing.T, path string, full bool) {
 			continue
 		}
 		here, _ := code.Func(f.ID)
-		if file, n := of.lines.PCToLine(f.Address, f.Address); n != 0 { // line 0 stands for no line
+		if file, n := of.lines.PCToLine(f.Address, f.Address); n != 0 { // line 0 means no line
 			lines++
 			if want := fmt.Sprint(filepath.Clean(file), ":", n); place(here) != want {
-				t.Errorf("%s: the code is of %s, delve says %s", here.Name, place(here), want)
+				t.Errorf("%s: got line %s, want %s as in delve", here.Name, place(here), want)
 			}
 		}
 		if !full {
@@ -168,7 +167,7 @@ func compareWithOracle(t *testing.T, path string, full bool) {
 		if want := of.definition(); want != "" {
 			definitions++
 			if place(defined) != want {
-				t.Errorf("%s: defined at %s, delve says %s", defined.Name, place(defined), want)
+				t.Errorf("%s: got definition %s, want %s as in delve", defined.Name, place(defined), want)
 			}
 		}
 		var got []string
@@ -178,11 +177,11 @@ func compareWithOracle(t *testing.T, path string, full bool) {
 		want := of.inlined()
 		inlined += len(want)
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: inlined are\n%q\ndelve says\n%q", defined.Name, got, want)
+			t.Errorf("%s: got inlined calls\n%q\nwant as in delve\n%q", defined.Name, got, want)
 		}
 	}
 	t.Logf("compared: %d lines, %d definitions, %d inlined calls", lines, definitions, inlined)
 	if lines < 5 || full && definitions < 5 {
-		t.Errorf("compared: %d lines, %d definitions", lines, definitions)
+		t.Errorf("compared only %d lines, %d definitions", lines, definitions)
 	}
 }

@@ -19,7 +19,7 @@ import (
 
 const kvserver = "../testdata/kvserver"
 
-// copyFile copies a file into a folder that it makes.
+// copyFile copies a file and creates the folder for it.
 func copyFile(t testing.TB, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)
@@ -34,7 +34,7 @@ func copyFile(t testing.TB, from, to string) {
 	}
 }
 
-// recorded are two objects that both are kvserver.
+// recorded are two objects that are both kvserver.
 func recorded(table *Table) []reader.Object {
 	n := uint32(len(table.Map().Functions))
 	id := table.Object().BuildID
@@ -62,7 +62,7 @@ func TestRecordedIDs(t *testing.T) {
 	objects := recorded(table)
 	r, missing := loadRecorded(t, objects, nil, nil, Search{Sysroot: root})
 	if len(missing) != 0 {
-		t.Fatalf("missing: %+v", missing)
+		t.Fatalf("got missing objects %+v, want none", missing)
 	}
 	n := reader.FuncID(objects[0].Count)
 	for id := reader.FuncID(1); id <= n; id++ {
@@ -80,7 +80,7 @@ func TestRecordedIDs(t *testing.T) {
 		}
 	}
 	if got := TableOf(r, n+1).Object().Path; got != filepath.Join(root, "usr/lib/libplugin.so") {
-		t.Errorf("function %d is of %s", n+1, got)
+		t.Errorf("function %d: got object %s", n+1, got)
 	}
 }
 
@@ -89,8 +89,8 @@ func TestRecordedSearch(t *testing.T) {
 	id := table.Object().BuildID
 	for _, c := range []struct {
 		name string
-		at   string // of kvserver
-		find Search // with the test's folder in front
+		at   string // the path of kvserver's copy
+		find Search // relative to the test's folder
 	}{
 		{"by path below the sysroot", "usr/bin/server", Search{Sysroot: "."}},
 		{"by path in a folder", "usr/bin/server", Search{Dirs: []string{"."}}},
@@ -122,7 +122,7 @@ func TestRecordedMissing(t *testing.T) {
 		t.Helper()
 		r, missing := loadRecorded(t, objects[:1], nil, nil, s)
 		if len(missing) != 1 || missing[0].Changed != changed || !strings.Contains(missing[0].Err.Error(), text) {
-			t.Errorf("missing %+v, want changed=%v and %q", missing, changed, text)
+			t.Errorf("got missing %+v, want changed=%v and %q", missing, changed, text)
 		}
 		if got := Label(r, 1); got != "#1" {
 			t.Errorf("function 1: got %s", got)
@@ -143,18 +143,18 @@ func TestRecordedMissing(t *testing.T) {
 	}
 	s.IgnoreBuildID = false
 
-	// What is given is taken, whatever it is, and another build told.
+	// A given file is used whatever it is, and another build is reported.
 	r, missing = loadRecorded(t, objects[:1], nil, map[int]string{0: kvserver}, s)
 	if len(missing) != 1 || !missing[0].Given || !missing[0].Changed || Label(r, 1) != Label(table, 1) {
 		t.Errorf("given: function 1 is %s; missing %+v", Label(r, 1), missing)
 	}
 	if _, _, err := LoadRecorded(objects[:1], nil, map[int]string{0: "nowhere"}, s); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("given a file that is not there: %v", err)
+		t.Errorf("given a missing file: got error %v", err)
 	}
 }
 
-// Files without a build id are told by their functions and where their code is, whether
-// they have a map or not.
+// Files without a build ID are compared by their functions and the addresses of their code, with or
+// without a map.
 func TestRecordedWithoutBuildID(t *testing.T) {
 	testenv.Need(t, "objcopy")
 	root := t.TempDir()
@@ -163,7 +163,7 @@ func TestRecordedWithoutBuildID(t *testing.T) {
 	elftest.Run(t, "objcopy", "--remove-section=.note.gnu.build-id", path)
 	table := load(t, path)
 	if table.Object().BuildID != "" {
-		t.Fatalf("the build id is %s", table.Object().BuildID)
+		t.Fatalf("got build ID %s, want none", table.Object().BuildID)
 	}
 	var first, last uint64 = math.MaxUint64, 0
 	for _, s := range table.Map().Sleds {
@@ -207,7 +207,7 @@ func TestRecordedWithoutBuildID(t *testing.T) {
 					continue
 				}
 				if len(missing) != 1 || !missing[0].Changed || missing[0].Given != (given != nil) || !strings.Contains(missing[0].Err.Error(), c.want) {
-					t.Errorf("missing %+v, want %q", missing, c.want)
+					t.Errorf("got missing %+v, want %q", missing, c.want)
 				}
 				if got := Label(r, 1); (got == "#1") != (given == nil) {
 					t.Errorf("function 1: got %s", got)
@@ -229,7 +229,7 @@ func executable(t *testing.T, path string) *elf.Prog {
 	return f.Progs[i]
 }
 
-// What was packed must be at the same addresses.
+// Packed functions must be at the same addresses.
 func TestDisagrees(t *testing.T) {
 	table := load(t, kvserver)
 	s, _ := table.Func(2)
@@ -246,17 +246,17 @@ func TestDisagrees(t *testing.T) {
 		{table, []reader.NamedFunction{same, unknown}, false},
 		{table, []reader.NamedFunction{same, moved}, true},
 		{table, []reader.NamedFunction{same, beyond}, true},
-		{Objects{1: table}, []reader.NamedFunction{moved}, false}, // nobody knows the program
+		{Objects{1: table}, []reader.NamedFunction{moved}, false}, // the program has no table
 		{Objects{0: table}, []reader.NamedFunction{moved}, true},
 		{nil, []reader.NamedFunction{moved}, false},
 	} {
 		if f, got := Disagrees(c.names, c.packed); got != c.want || got && f.ID != c.packed[len(c.packed)-1].ID {
-			t.Errorf("%T, %+v: %v, %+v; want %v", c.names, c.packed, got, f, c.want)
+			t.Errorf("%T, %+v: got %v, %+v; want %v", c.names, c.packed, got, f, c.want)
 		}
 	}
 }
 
-// Functions without a map are known by their addresses in memory.
+// Functions without a map are identified by their addresses in memory.
 func TestRecordedAddresses(t *testing.T) {
 	table := load(t, kvserver)
 	root := t.TempDir()
@@ -269,16 +269,16 @@ func TestRecordedAddresses(t *testing.T) {
 	want := []string{"#1"}
 	for id := reader.FuncID(20); id > 0; id-- {
 		s, _ := table.Func(id)
-		addresses = append(addresses, bias+s.Address+5) // behind what the function begins with
+		addresses = append(addresses, bias+s.Address+5) // after the function's first instructions
 		want = append(want, s.Name)
 	}
 	r, missing := loadRecorded(t, objects, addresses, nil, Search{Sysroot: root})
 	if len(missing) != 0 {
-		t.Fatalf("missing: %+v", missing)
+		t.Fatalf("got missing objects %+v, want none", missing)
 	}
 	for i, name := range want {
 		if got := Label(r, reader.FuncID(i+1)); got != name {
-			t.Errorf("function %d at %#x is %s, want %s", i+1, addresses[i], got, name)
+			t.Errorf("function %d at %#x: got %s, want %s", i+1, addresses[i], got, name)
 		}
 	}
 	if s, _ := r.Func(2); s.Line == 0 {
@@ -286,7 +286,7 @@ func TestRecordedAddresses(t *testing.T) {
 	}
 }
 
-// Names and lines of a stripped file come from its debug file.
+// A stripped file takes names and lines from its debug file.
 func TestDebugFile(t *testing.T) {
 	testenv.Need(t, "objcopy", "strip")
 	dir := t.TempDir()
@@ -300,7 +300,7 @@ func TestDebugFile(t *testing.T) {
 
 	bare := load(t, stripped)
 	if s, _ := bare.Func(1); s.Name != "" {
-		t.Errorf("without its debug file the stripped file names function 1 %s", s.Name)
+		t.Errorf("without its debug file, the stripped file has a name for function 1: %s", s.Name)
 	}
 	full, err := Load(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{"/nowhere", dir}}})
 	if err != nil {
@@ -313,7 +313,7 @@ func TestDebugFile(t *testing.T) {
 			t.Fatalf("function %d: got %+v, want %+v", f.ID, got, want)
 		}
 	}
-	// That of another build is not taken.
+	// A debug file of another build is not used.
 	other := t.TempDir()
 	copyFile(t, elftest.Compile(t, "int main() { return 0; }\n", "-O1"), filepath.Join(other, "kvserver.debug"))
 	wrong, err := Load(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{other}}})
@@ -322,6 +322,6 @@ func TestDebugFile(t *testing.T) {
 	}
 	defer wrong.Close()
 	if s, _ := wrong.Func(1); s.Name != "" {
-		t.Errorf("the debug file of another build names function 1 %s", s.Name)
+		t.Errorf("function 1 has a name from a debug file of another build: %s", s.Name)
 	}
 }

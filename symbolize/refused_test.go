@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/symbolize/debuginfo"
 )
 
-// Files of another build are refused, and it is said which and why.
+// Files of another build are refused with the file's name and the reason.
 func TestRefused(t *testing.T) {
 	testenv.Need(t, "objcopy", "strip", "clang++-22")
 	m := newMatrixObject(t, "clang++-22", "server")
@@ -31,7 +31,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("function 1: got %+v", s)
 		}
 		if got := fmt.Sprint(table.Refused()); !strings.Contains(got, want) {
-			t.Errorf("refused: %s; want %q", got, want)
+			t.Errorf("got refusal %s, want %q", got, want)
 		}
 	}
 	stripped := m.copy(t, "stripped")
@@ -41,7 +41,7 @@ func TestRefused(t *testing.T) {
 	refused(stripped, Options{Options: debuginfo.Options{DebugDirs: []string{dir}}}, "its build ID is "+load(t, other.path).Object().BuildID+", that of the binary is "+id)
 	refused(stripped, Options{Options: debuginfo.Options{Fetch: func(string, debuginfo.FileKind) (string, error) { return other.path, nil }}}, "the server sent the file of build ID")
 
-	// Without build ids the checksum of the link tells.
+	// Without build IDs, the checksum of the debug link decides.
 	linked := m.copy(t, "linked")
 	elftest.Run(t, "objcopy", "--remove-section=.note.gnu.build-id", linked)
 	debug := linked + ".debug"
@@ -67,14 +67,14 @@ func TestRefused(t *testing.T) {
 	m.build(t, "split", "-g", "-gsplit-dwarf", "-DX", "-o", filepath.Join(m.dir, "split", "server"))
 	table := load(t, split)
 	if len(table.Inlined(1)) == 0 {
-		t.Error("the build that is there has no inlined functions")
+		t.Error("the present build has no inlined functions")
 	}
 	os.Rename(old, dwos[0])
 	table = load(t, split)
 	if got := table.Inlined(1); len(got) != 0 {
-		t.Errorf("inlined calls from a .dwo file of another build: %v", got)
+		t.Errorf("got inlined calls from a .dwo file of another build: %v", got)
 	}
 	if got := fmt.Sprint(table.Refused()); !strings.Contains(got, "it may be of another build") {
-		t.Errorf("refused: %s", got)
+		t.Errorf("wrong refusal: %s", got)
 	}
 }

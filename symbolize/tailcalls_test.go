@@ -39,7 +39,7 @@ int helper(int i) { more++; return inner(i); }
 __attribute__((xray_never_instrument)) int plain(int i) { return more -= i; }
 `
 
-// The targets of tail calls are those of the source, also in other objects.
+// Targets of tail calls are as in the source, including those in other objects.
 func TestFindTailCalls(t *testing.T) {
 	for _, test := range []struct {
 		clang string
@@ -83,12 +83,12 @@ func TestFindTailCalls(t *testing.T) {
 			names := NewPacked(Objects{0: program, 3: library}, false)
 			checkTails(t, names, FindTailCalls(names),
 				"either finish", "either helper", "odd finish", "to_helper helper", "to_recorded finish", "helper inner")
-			// Without the library, what is in it is unknown.
+			// Without the library, targets in it are unknown.
 			checkTails(t, program, FindTailCalls(program), "either finish", "odd finish", "to_recorded finish")
 			checkTails(t, names, FindTailCalls(names, library), "either finish", "odd finish", "to_recorded finish")
 			f := FindTailCalls(program)
 			if f.sleds[jumpUnknown] != 1 || f.sleds[jumpUnrecorded] != 1 || f.sleds[jumpImported] != 3 {
-				t.Errorf("sleds by kind: %v", f.sleds)
+				t.Errorf("got sleds by kind %v", f.sleds)
 			}
 		})
 	}
@@ -114,7 +114,7 @@ func checkTails(t *testing.T, names Names, found *TailCalls, want ...string) {
 	}
 }
 
-// Of code that is not a jump, nothing is known.
+// decodeJump returns nothing for code that is not a jump.
 func TestDecodeJump(t *testing.T) {
 	for _, test := range []struct {
 		code          string
@@ -132,7 +132,7 @@ func TestDecodeJump(t *testing.T) {
 		{"", 0, 0},
 	} {
 		if address, slot := decodeJump([]byte(test.code), 0x1000); address != test.address || slot != test.slot {
-			t.Errorf("% x: %#x, %#x; want %#x, %#x", test.code, address, slot, test.address, test.slot)
+			t.Errorf("% x: got %#x, %#x; want %#x, %#x", test.code, address, slot, test.address, test.slot)
 		}
 	}
 }

@@ -19,10 +19,10 @@ func TestGroupTemplates(t *testing.T) {
 		at(3, "_Z5scaleIdET_S0_", 8),
 		at(4, "_Z5scaleIiET_S0_S0_", 9), // another overload
 		at(5, "_Z5scaleIiET_S0_", 8),
-		at(6, "_Z5plainSt6vectorIiSaIiEE", 12), // no template, for all its parameter
+		at(6, "_Z5plainSt6vectorIiSaIiEE", 12), // not a template, only its parameter is one
 		at(7, "_Z5plaini", 13),
 		at(8, "", 14),
-		at(9, "_Z5scaleIfET_S0_", 0), // its place is unknown
+		at(9, "_Z5scaleIfET_S0_", 0), // its location is unknown
 	}
 	for _, test := range []struct {
 		style symbolize.Style
@@ -52,20 +52,20 @@ func TestGroupTemplates(t *testing.T) {
 				want = a
 			}
 			if got := grouped.Alias(id); got != want {
-				t.Errorf("%s: %d counts as %d; want %d", test.style, id, got, want)
+				t.Errorf("%s: alias of %d: got %d, want %d", test.style, id, got, want)
 			}
 			if got := symbolize.Label(grouped, id); got != names[id] {
-				t.Errorf("%s: %d is called %s; want %s", test.style, id, got, names[id])
+				t.Errorf("%s: label of %d: got %s, want %s", test.style, id, got, names[id])
 			}
 			s, _ := grouped.Func(id)
 			if plain, _ := symbolize.NewStored(functions, test.style).Func(want); s.Line != plain.Line || s.Linkage != plain.Linkage {
-				t.Errorf("%s: %d: %+v; want what is known of %d: %+v", test.style, id, s, want, plain)
+				t.Errorf("%s: %d: got %+v, want that of %d: %+v", test.style, id, s, want, plain)
 			}
 		}
 	}
 }
 
-// Templates are found in every kind of names, under the ids that these have.
+// Instances of templates are found in every kind of names, by the IDs used there.
 func TestGroupTemplatesOfObjects(t *testing.T) {
 	const path = "../testdata/kvserver"
 	table, err := symbolize.Load(path, symbolize.Options{})
@@ -102,11 +102,11 @@ func TestGroupTemplatesOfObjects(t *testing.T) {
 		}
 	}
 	if instances == 0 {
-		t.Error("the program has no template of which there are two instances")
+		t.Error("no template of the program has two instances")
 	}
 }
 
-// aliases are those of the functions 1 to n, whose ids begin after base.
+// aliases returns the aliases of functions 1 to n, whose IDs begin after base.
 func aliases(g *symbolize.Templates, base, n reader.FuncID) map[reader.FuncID]reader.FuncID {
 	all := make(map[reader.FuncID]reader.FuncID)
 	for id := reader.FuncID(1); id <= n; id++ {

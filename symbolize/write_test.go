@@ -26,7 +26,7 @@ func yamlOf(t testing.TB, m *Map, n Names) string {
 	return b.String()
 }
 
-// What extract prints is what llvm-xray prints, byte for byte.
+// extract prints the same as llvm-xray, byte for byte.
 func TestExtractLikeLLVM(t *testing.T) {
 	for _, v := range variants {
 		if v.name == "object" {
@@ -61,8 +61,8 @@ func TestExtractLikeLLVM(t *testing.T) {
 	}
 }
 
-// Without symbols there are no names, and only the dynamic ones when those are
-// left.
+// Without symbols there are no names. If only dynamic symbols are left, only their functions have
+// names.
 func TestStripped(t *testing.T) {
 	source := `[[clang::xray_always_instrument]] void visible() {}
 [[clang::xray_always_instrument]] static void hidden(void (*f)()) { f(); }
@@ -83,16 +83,16 @@ int main() {}`
 				want = fmt.Sprintf("@(%x)", f.Address)
 			}
 			if got := Label(table, f.ID); got != want {
-				t.Errorf("%v: function %d is %q, want %q", c.args, i, got, want)
+				t.Errorf("%v: function %d: got %q, want %q", c.args, i, got, want)
 			}
 		}
 		if got := Location(table, 1); got != "" {
-			t.Errorf("%v: location %q without debug information", c.args, got)
+			t.Errorf("%v: got location %q without debug information", c.args, got)
 		}
 	}
 }
 
-// Typed events, which llvm-xray refuses, are sleds like others.
+// Sleds of typed events, which llvm-xray refuses, are sleds like others.
 func TestTypedEvents(t *testing.T) {
 	table := load(t, elftest.Compile(t, `[[clang::xray_always_instrument]] void f(const char *p) { __xray_typedevent(1, p, 4); __xray_customevent(p, 4); }`, "-c"))
 	var kinds []string
@@ -104,7 +104,7 @@ func TestTypedEvents(t *testing.T) {
 	}
 }
 
-// A table serves many at once.
+// A table can be used concurrently.
 func TestConcurrentUse(t *testing.T) {
 	table := load(t, elftest.Compile(t, program, variants[0].args...))
 	want := load(t, table.Object().Path)
@@ -113,7 +113,7 @@ func TestConcurrentUse(t *testing.T) {
 		wg.Go(func() {
 			for _, f := range want.Map().Functions {
 				if a, b := Label(table, f.ID)+Location(table, f.ID), Label(want, f.ID)+Location(want, f.ID); a != b {
-					t.Errorf("function %d is %s, not %s", f.ID, a, b)
+					t.Errorf("function %d: got %s, want %s", f.ID, a, b)
 				}
 			}
 		})
@@ -121,7 +121,7 @@ func TestConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-// After Close, names stay, and locations that were not found yet are unknown.
+// After Close, names remain, and locations that were not found before are unknown.
 func TestClose(t *testing.T) {
 	path := elftest.Compile(t, program, variants[0].args...)
 	early, late := load(t, path), load(t, path)
@@ -129,12 +129,12 @@ func TestClose(t *testing.T) {
 	early.Close()
 	late.Close()
 	if Label(early, 1) != Label(late, 1) || Location(early, 1) != "" || !strings.HasPrefix(Location(late, 1), "main.cc:") {
-		t.Errorf("%s %s, %s %s", Label(early, 1), Location(early, 1), Label(late, 1), Location(late, 1))
+		t.Errorf("located early: got %s %s; located late: got %s %s", Label(early, 1), Location(early, 1), Label(late, 1), Location(late, 1))
 	}
 }
 
-// Names that need quotes are read back, and those that are not UTF-8 are written
-// so that YAML can hold them.
+// Names that need quotes can be read back. Names that are not UTF-8 are written in a form that YAML
+// allows.
 func TestWriteYAMLOfHostileNames(t *testing.T) {
 	for _, c := range []struct{ name, written, read string }{
 		{"a,b", "'a,b'", "a,b"},
@@ -146,19 +146,19 @@ func TestWriteYAMLOfHostileNames(t *testing.T) {
 		m := &Map{Sleds: []Sled{{ID: 1, Version: 2}}, Functions: []Function{{ID: 1}}}
 		got := yamlOf(t, m, fakeNames{1: {Name: c.name}})
 		if !strings.Contains(got, "function-name: "+c.written+", version: 2 }") {
-			t.Errorf("%q is written\n%s\nwithout %s", c.name, got, c.written)
+			t.Errorf("%q: got\n%s\nwant %s in it", c.name, got, c.written)
 		}
 		back, err := parseYAMLMap([]byte(got))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if back.Functions[0].Name != c.read {
-			t.Errorf("%q reads as %q, want %q", c.name, back.Functions[0].Name, c.read)
+			t.Errorf("%q: read back %q, want %q", c.name, back.Functions[0].Name, c.read)
 		}
 	}
 }
 
-// fakeMap is a map that needs every feature of the formats.
+// fakeMap returns a map that uses every feature of the formats.
 func fakeMap() (*Map, Names) {
 	m := &Map{
 		Sleds: []Sled{
@@ -247,12 +247,12 @@ func TestWriteErrors(t *testing.T) {
 		"json": WriteJSON(failing{}, m, names), "csv": WriteCSV(failing{}, m, names), "text": WriteText(failing{}, m, names),
 	} {
 		if err != os.ErrClosed {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 }
 
-// A YAML map with names stands in for the program.
+// A YAML map with names can replace the program.
 func TestYAMLMapNames(t *testing.T) {
 	m, names := fakeMap()
 	path := filepath.Join(t.TempDir(), "map.yaml")
@@ -269,9 +269,9 @@ func TestYAMLMapNames(t *testing.T) {
 		}
 	}
 	if got := Location(table, 1); got != "" {
-		t.Errorf("location %q", got)
+		t.Errorf("got location %q", got)
 	}
 	if got := table.Object(); got != (Object{Path: path}) {
-		t.Errorf("object %+v", got)
+		t.Errorf("got object %+v", got)
 	}
 }

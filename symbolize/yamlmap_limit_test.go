@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// hostileMaps are YAML maps that are there to exhaust memory or time, or smaller ones of
-// the same structure.
+// hostileMaps are YAML maps meant to exhaust memory or time, or smaller ones of the same structure.
 func hostileMaps(scale int) map[string]string {
 	const sled = "- { id: 1, address: 0x10, function: 0x10, kind: function-enter, always-instrument: true"
 	return map[string]string{
@@ -21,7 +20,7 @@ func hostileMaps(scale int) map[string]string {
 	}
 }
 
-// Maps of strangers take neither long nor much memory, however they are made.
+// Untrusted YAML maps take neither long nor much memory.
 func TestHostileYAMLMaps(t *testing.T) {
 	for name, text := range hostileMaps(1) {
 		var before, after runtime.MemStats
@@ -32,7 +31,7 @@ func TestHostileYAMLMaps(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc - uint64(len(text)); n > 250<<20 {
-			t.Errorf("%s: %d bytes for a text of %d", name, n, len(text))
+			t.Errorf("%s: got %d bytes allocated for a text of %d", name, n, len(text))
 		}
 	}
 }

@@ -17,8 +17,7 @@ import (
 
 var mapOptions = cmp.Options{cmpopts.IgnoreUnexported(Function{}), cmpopts.EquateEmpty()}
 
-// Any map that is written is read back, on the fast path and by the YAML parser
-// alike.
+// Any map that is written can be read back, by the fast path and by the YAML parser.
 func TestYAMLMapRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := make(fakeNames)
@@ -29,7 +28,7 @@ func TestYAMLMapRoundTrip(t *testing.T) {
 			if _, ok := byID[id]; !ok {
 				s := Symbol{
 					Name: strings.ToValidUTF8(rapid.StringN(0, 8, -1).Draw(t, "name"), ""),
-					// A function at any address may be without a name.
+					// A function may have no name, whatever its address.
 					Address: rapid.Uint64().Draw(t, "function"),
 				}
 				names[id] = s
@@ -99,24 +98,24 @@ func TestYAMLMapPaths(t *testing.T) {
 	} {
 		b := newMapBuilder()
 		if got := b.scan([]byte(c.text)); got != c.fast {
-			t.Errorf("%s: fast %v, want %v", c.text, got, c.fast)
+			t.Errorf("%s: got fast path %v, want %v", c.text, got, c.fast)
 		}
 		m, err := parseYAMLMap([]byte(c.text))
 		switch {
 		case err != nil:
 			if c.want == "" || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s: error %v, want %q", c.text, err, c.want)
+				t.Errorf("%s: got error %v, want %q", c.text, err, c.want)
 			}
 		case len(m.Sleds) != 1 || m.Sleds[0].Address != 16 || m.Sleds[0].ID != 1 || m.Functions[0].Name != c.want:
-			t.Errorf("%s: %+v", c.text, m)
+			t.Errorf("%s: got map %+v", c.text, m)
 		}
 	}
 	if m, err := parseYAMLMap([]byte("---\n[]\n...\n")); err != nil || len(m.Sleds) != 0 {
-		t.Errorf("empty map: %v, %v", m, err)
+		t.Errorf("empty map: got %v, error %v", m, err)
 	}
 }
 
-// Ids of YAML maps are taken as given: with gaps, out of order, negative.
+// IDs of YAML maps are used as given: with gaps, out of order, negative.
 func TestYAMLMapIDs(t *testing.T) {
 	var sb strings.Builder
 	ids := []reader.FuncID{7, math.MinInt32, 2, 7, math.MaxInt32, 1}
@@ -139,7 +138,7 @@ func TestYAMLMapIDs(t *testing.T) {
 	}
 }
 
-// The maps of the corpus are written back byte for byte.
+// Maps of the corpus are written back byte for byte.
 func TestCorpusMaps(t *testing.T) {
 	corpus := os.Getenv("XRAY_CORPUS")
 	if corpus == "" {

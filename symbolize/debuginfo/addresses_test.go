@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAddressIndex compares searches with those of the whole list, at its
-// addresses and beside them.
+// TestAddressIndex compares the index with a search of the whole list, at its addresses and next to
+// them.
 func TestAddressIndex(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		address := rapid.OneOf(rapid.Uint64(), rapid.Uint64Range(0x1000, 0x1100), rapid.Just(^uint64(0)))

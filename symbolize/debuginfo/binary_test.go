@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { elftest.Main(m) }
 
-// openFunctions is a program that is asked about all functions of its symbol table.
+// openFunctions opens a program and asks for all functions of its symbol table.
 func openFunctions(t *testing.T, path string) *Binary {
 	t.Helper()
 	file, err := elf.Open(path)
@@ -40,7 +40,7 @@ func openFunctions(t *testing.T, path string) *Binary {
 	return b
 }
 
-// program has functions that are inlined, and line tables.
+// program has inlined functions and line tables.
 const program = `#include <algorithm>
 #include <string>
 #include <vector>
@@ -54,8 +54,8 @@ int main(int argc, char **argv) {
 }
 `
 
-// What was read to locate functions does not stay in memory, unless it was compressed:
-// there may be hundreds of objects.
+// Sections that were read to locate functions do not stay in memory unless they were compressed,
+// because there may be hundreds of objects.
 func TestLocateForgets(t *testing.T) {
 	b := openFunctions(t, elftest.Compile(t, program, "-O2", "-g"))
 	sections := func() (held int) {
@@ -75,16 +75,16 @@ func TestLocateForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := sections(); n != 0 {
-		t.Errorf("%d bytes of sections are held", n)
+		t.Errorf("%d bytes of sections are still held", n)
 	}
 	inlined := 0
 	for i := range b.functions {
 		inlined += len(b.InlinedCalls(i))
 	}
 	if inlined == 0 {
-		t.Error("no inlined calls")
+		t.Error("got no inlined calls")
 	}
 	if sections() == 0 {
-		t.Error("nothing is read for inlined calls")
+		t.Error("no section was read for inlined calls")
 	}
 }

@@ -13,8 +13,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
-// Where several tables describe an address, the first one counts, whichever
-// worker comes first.
+// If several tables describe an address, the first one counts, whichever goroutine finishes first.
 func TestFirstTableWins(t *testing.T) {
 	var lines []byte
 	for i := range uint64(200) {
@@ -29,16 +28,16 @@ func TestFirstTableWins(t *testing.T) {
 	for range 20 {
 		got, _, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
 		if want := (Location{"/a.cc", 1, 0}); err != nil || got[0] != want {
-			t.Fatalf("got %+v, %v, want %+v", got, err, want)
+			t.Fatalf("got %+v, error %v, want %+v", got, err, want)
 		}
 	}
 }
 
-// A list of 2^40 files that take no space each ends at once.
+// A list of 2^40 files without any content takes no time.
 func TestEndlessFileList(t *testing.T) {
 	table := &lineTable{order: binary.LittleEndian, version: 5, lists: []byte("\x00\x00\x01\x01\x19\x80\x80\x80\x80\x80\x20")}
 	if got := filePath(table, 1<<39); got != "" {
-		t.Errorf("path %q", got)
+		t.Errorf("got path %q", got)
 	}
 }
 
@@ -49,11 +48,11 @@ func filePath(t *lineTable, file uint64) string {
 	return path
 }
 
-// debugSections are the parts of debug information that describe inlined calls.
+// debugSections are the sections that describe inlined calls.
 type debugSections struct{ info, abbrev, ranges, rnglists, addr, index []byte }
 
-// exerciseSections looks for inlined calls in debug information without a program, and
-// returns how many there are in its first functions.
+// exerciseSections looks for inlined calls in debug information without a program. It returns how
+// many calls its first functions have.
 func exerciseSections(t testing.TB, s debugSections, split bool) (inlined int) {
 	suffix := ""
 	if split {
@@ -98,7 +97,7 @@ func exerciseSections(t testing.TB, s debugSections, split bool) (inlined int) {
 	return inlined
 }
 
-// realSections are those of a program in testdata, of which the first unit is cut short.
+// realSections returns sections of a program in testdata. The first unit is truncated.
 func realSections(t testing.TB) debugSections {
 	f, err := elf.Open("../../testdata/kvserver")
 	if err != nil {
@@ -121,11 +120,11 @@ func realSections(t testing.TB) debugSections {
 	return s
 }
 
-// Every changed byte of real debug information is read or refused.
+// Real debug information with changed bytes is read or refused without a panic.
 func TestDamagedSections(t *testing.T) {
 	s := realSections(t)
 	if exerciseSections(t, s, false) == 0 {
-		t.Error("no inlined calls in what was not damaged")
+		t.Error("no inlined calls in undamaged data")
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -136,7 +135,7 @@ func TestDamagedSections(t *testing.T) {
 			}
 			*part = bytes.Clone(*part)
 			for range 1 + random.IntN(4) {
-				// The first bytes of a section matter most.
+				// Prefer the first bytes of a section. They matter most.
 				(*part)[random.IntN(1+random.IntN(len(*part)))] = byte(random.Uint32())
 			}
 		}
@@ -177,8 +176,8 @@ func FuzzXZ(f *testing.F) {
 	})
 }
 
-// What another compressor packed is unpacked; what was damaged or asks for much memory
-// is refused.
+// Data from other XZ compressors can be unpacked. Damaged data, and data that needs much memory,
+// are refused.
 func TestUnPackXZ(t *testing.T) {
 	plain := bytes.Repeat([]byte("a symbol and another one; "), 10_000)
 	for _, check := range []byte{xz.CRC32, xz.CRC64, xz.SHA256} {
@@ -193,24 +192,24 @@ func TestUnPackXZ(t *testing.T) {
 		}
 		data := b.Bytes()
 		if got, err := unpackXZ(data, xzLimit); err != nil || !bytes.Equal(got, plain) {
-			t.Fatalf("check %d: %d bytes, %v; want %d", check, len(got), err, len(plain))
+			t.Fatalf("check %d: got %d bytes, error %v; want %d", check, len(got), err, len(plain))
 		}
 		for n := range data {
 			if _, err := unpackXZ(data[:n], xzLimit); err == nil {
-				t.Fatalf("check %d: the first %d bytes of %d were taken", check, n, len(data))
+				t.Fatalf("check %d: the first %d of %d bytes were accepted", check, n, len(data))
 			}
 		}
 		if check == xz.CRC32 {
 			data[len(data)/2] ^= 0x40
 			if got, err := unpackXZ(data, xzLimit); err == nil {
-				t.Errorf("damage was not seen: %v", bytes.Equal(got, plain))
+				t.Errorf("damage was not detected; unpacked data are intact: %v", bytes.Equal(got, plain))
 			}
 		}
 		large := bytes.Clone(data)
 		if i := bytes.Index(large[:64], []byte{0x21, 1}); i > 0 {
 			large[i+2] = 40 // a dictionary of 4 GiB
 			if _, err := unpackXZ(large, xzLimit); err == nil || !strings.Contains(err.Error(), "dictionary") {
-				t.Errorf("a dictionary of 4 GiB: %v", err)
+				t.Errorf("dictionary of 4 GiB: got error %v", err)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
-// A section of more units than programs have is damaged, and says so.
+// A section with more units than any program has is refused as damaged.
 func TestTooManyUnits(t *testing.T) {
 	table := elftest.LineTable(4, []byte("\x00/a.cc\x00\x00\x00\x00\x00"), elftest.Row{Address: 0x1000, Line: 7}, elftest.Row{Address: 0x1040})
 	find := func(lines []byte) (Location, error) {
@@ -23,21 +23,21 @@ func TestTooManyUnits(t *testing.T) {
 		found, _, err := newDebugData(o).findLines([]uint64{0x1000}, []uint64{0x1040})
 		return found[0], err
 	}
-	// Some padding is none of that.
+	// A little padding is no damage.
 	if got, err := find(append(make([]byte, 400), table...)); err != nil || got.Line != 7 {
-		t.Errorf("got %+v, %v", got, err)
+		t.Errorf("padding: got %+v, error %v", got, err)
 	}
 	if _, err := find(make([]byte, 4*maxEmptyUnits+4)); err == nil || !strings.Contains(err.Error(), "too short") {
-		t.Errorf("very many empty units: %v", err)
+		t.Errorf("very many empty units: got error %v", err)
 	}
 	if _, err := find(bytes.Repeat([]byte("\x07\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00"), maxSectionUnits+1)); err == nil || !strings.Contains(err.Error(), " units, ") {
-		t.Errorf("very many units: %v", err)
+		t.Errorf("very many units: got error %v", err)
 	}
 }
 
-// What is small in the file must not fill the memory.
+// Data that are small in the file must not fill the memory.
 func TestBombs(t *testing.T) {
-	// section reads a compressed section that says how large it is.
+	// section reads a compressed section with a claimed size.
 	section := func(size int, content []byte) ([]byte, error) {
 		b := bytes.NewBuffer(elftest.Words(binary.LittleEndian, 8, uint64(elf.COMPRESS_ZLIB), uint64(size), 1))
 		w := zlib.NewWriter(b)
@@ -57,32 +57,32 @@ func TestBombs(t *testing.T) {
 	const mb = 1 << 20
 	zeros := make([]byte, 4*mb)
 	if b, err := section(mb, zeros[:mb]); err != nil || len(b) != mb {
-		t.Errorf("a section of 1 MB: %d bytes, %v", len(b), err)
+		t.Errorf("section of 1 MB: got %d bytes, error %v", len(b), err)
 	}
-	// Nothing is unpacked before the size is looked at.
+	// The size is checked before anything is unpacked.
 	if b, err := section(160*mb, nil); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
-		t.Errorf("a section of 160 MB: %d bytes, %v", len(b), err)
+		t.Errorf("section of 160 MB: got %d bytes, error %v", len(b), err)
 	}
 	if b, err := section(120*mb, nil); err == nil || strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
-		t.Errorf("a section of 120 MB that is empty: %d bytes, %v", len(b), err)
+		t.Errorf("empty section that claims 120 MB: got %d bytes, error %v", len(b), err)
 	}
 	t.Setenv(UnpackLimitVariable, "3M")
 	if b, err := section(4*mb, zeros); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
-		t.Errorf("a section of 4 MB of 3: %d bytes, %v", len(b), err)
+		t.Errorf("section of 4 MB with a limit of 3 MB: got %d bytes, error %v", len(b), err)
 	}
 	t.Setenv(UnpackLimitVariable, "4M")
 	if b, err := section(4*mb, zeros); err != nil || len(b) != 4*mb {
-		t.Errorf("a section of 4 MB that is allowed: %d bytes, %v", len(b), err)
+		t.Errorf("section of 4 MB within the limit: got %d bytes, error %v", len(b), err)
 	}
 	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb); err != nil || len(b) != 4*mb {
-		t.Errorf("xz data of 4 MB: %d bytes, %v", len(b), err)
+		t.Errorf("XZ data of 4 MB: got %d bytes, error %v", len(b), err)
 	}
 	if b, err := unpackXZ(elftest.PackXZ(t, zeros), 4*mb-1); err == nil || !strings.Contains(err.Error(), "unpack to too many") {
-		t.Errorf("xz data of more than 4 MB: %d bytes, %v", len(b), err)
+		t.Errorf("XZ data above the limit: got %d bytes, error %v", len(b), err)
 	}
 }
 
-// What is unpacked from a section counts like what is compressed in it again.
+// If a section's data are compressed again inside it, both count toward the limit.
 func TestNestedBomb(t *testing.T) {
 	t.Setenv(UnpackLimitVariable, "4M")
 	inside := func(size int) error {
@@ -113,6 +113,6 @@ func TestNestedBomb(t *testing.T) {
 		t.Error(err)
 	}
 	if err := inside(3 << 20); err == nil || !strings.Contains(err.Error(), "set XRAY_UNPACK_LIMIT") {
-		t.Errorf("3 MB in 2 MB of 4: %v", err)
+		t.Errorf("3 MB inside 2 MB with a limit of 4 MB: got error %v", err)
 	}
 }

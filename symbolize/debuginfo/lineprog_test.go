@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/elftest"
 )
 
-// lineTableOf is a line table with a program.
+// lineTableOf returns a line table with a program.
 func lineTableOf(program []byte) *lineTable {
 	return &lineTable{
 		order: binary.LittleEndian, version: 4, addressSize: 8, minInst: 1, lineBase: -3, lineRange: 12, opcodeBase: 13,
@@ -21,7 +21,7 @@ func lineTableOf(program []byte) *lineTable {
 	}
 }
 
-// findIn is the lines that a program has for functions.
+// findIn returns the lines that a program gives to functions.
 func findIn(program []byte, starts, ends []uint64) map[uint64]uint64 {
 	got := make(map[uint64]uint64)
 	s := seeker{wanted: wanted{starts: starts, ends: ends, first: 1}, report: func(i int, r row) { got[starts[i]] = r.line }}
@@ -39,7 +39,7 @@ func rowsOf(rows []row) (list []elftest.Row) {
 func TestSeeker(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		rows []row // line 0 of the last one: end of the sequence
+		rows []row // line 0 in the last row ends the sequence
 		want map[uint64]uint64
 	}{
 		{"at", []row{{address: 0x10, line: 5}, {address: 0x14, line: 6}, {address: 0x20}}, map[uint64]uint64{0x10: 5}},
@@ -65,7 +65,7 @@ func TestSeeker(t *testing.T) {
 	}
 }
 
-// On any sequence, the seeker finds what the rule says.
+// On any sequence, the seeker finds the line that the rule defines.
 func TestSeekerProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		starts := rapid.SliceOfNDistinct(rapid.Uint64Range(1, 40), 1, 6, rapid.ID).Draw(t, "starts")
@@ -90,7 +90,7 @@ func TestSeekerProperty(t *testing.T) {
 				continue
 			}
 			line := uint64(0)
-			for _, r := range rows[:n-1] { // the row that a is in
+			for _, r := range rows[:n-1] { // the row that contains a
 				if r.address < a {
 					line = r.line
 				}
@@ -98,7 +98,7 @@ func TestSeekerProperty(t *testing.T) {
 			if slices.ContainsFunc(rows[:n-1], func(r row) bool { return r.address == a }) {
 				line = 0
 			}
-			for _, r := range rows[:n-1] { // or the next one with a line
+			for _, r := range rows[:n-1] { // or the next row with a line
 				if line == 0 && r.address >= a && r.address < ends[i] {
 					line = r.line
 				}
@@ -136,7 +136,7 @@ func BenchmarkLineTable(b *testing.B) {
 			s := seeker{wanted: want, report: func(int, row) { found++ }}
 			t.run(&s)
 			if found != functions {
-				b.Fatalf("%d of %d functions", found, functions)
+				b.Fatalf("got lines for %d of %d functions", found, functions)
 			}
 		}
 	})

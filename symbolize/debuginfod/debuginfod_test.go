@@ -17,7 +17,7 @@ import (
 
 const id = "00112233445566778899aabbccddeeff00112233"
 
-// serve starts a server, and returns a client of it and how often it was asked.
+// serve starts a server, and returns a client for it and the number of requests.
 func serve(t *testing.T, handle http.HandlerFunc) (*Client, *atomic.Int64) {
 	t.Helper()
 	var asked atomic.Int64
@@ -41,33 +41,33 @@ func TestFetch(t *testing.T) {
 	})
 	var last [2]int64
 	c.Progress = func(_ string, done, total int64) { last = [2]int64{done, total} }
-	for range 2 { // the second time from the cache
+	for range 2 { // the second time, from the cache
 		path, err := c.Fetch(id, debuginfo.DebugInfo)
 		if want := filepath.Join(c.Cache, id, "debuginfo"); err != nil || path != want {
 			t.Fatalf("got %q, %v, want %q", path, err, want)
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, content) {
-			t.Fatalf("%d bytes, %v, want %d", len(got), err, len(content))
+			t.Fatalf("got %d bytes, error %v, want %d", len(got), err, len(content))
 		}
 	}
 	if n := int64(len(content)); last != [2]int64{n, n} {
 		t.Errorf("progress ended at %v of %d", last, n)
 	}
-	for range 2 { // the second time a miss is known
+	for range 2 { // the second time, the miss is cached
 		if path, err := c.Fetch(id, debuginfo.Executable); path != "" || err != nil {
-			t.Errorf("got %q, %v for what the server does not have", path, err)
+			t.Errorf("got %q, error %v for a file that the server lacks", path, err)
 		}
 	}
 	if n := asked.Load(); n != 2 {
-		t.Errorf("the server was asked %d times, want 2", n)
+		t.Errorf("got %d requests, want 2", n)
 	}
 	c.Miss = 0
 	if _, err := c.Fetch(id, debuginfo.Executable); err != nil || asked.Load() != 3 {
-		t.Errorf("an old miss: %v after %d questions, want 3", err, asked.Load())
+		t.Errorf("an expired miss: got error %v after %d requests, want 3", err, asked.Load())
 	}
 	entries, err := os.ReadDir(filepath.Join(c.Cache, id))
 	if err != nil || len(entries) != 2 {
-		t.Errorf("the cache holds %v, %v: temporary files stayed", entries, err)
+		t.Errorf("temporary files stayed in the cache: %v, %v", entries, err)
 	}
 }
 
@@ -102,18 +102,19 @@ func TestFetchFails(t *testing.T) {
 				t.Errorf("got %q, %v, want an error about %q", path, err, c.want)
 			}
 			if entries, _ := os.ReadDir(filepath.Join(client.Cache, id)); len(entries) != 0 {
-				t.Errorf("%v stayed in the cache", entries)
+				t.Errorf("files stayed in the cache: %v", entries)
 			}
-			// A program may have hundreds of shared objects.
+			// With hundreds of shared objects, the client must not wait for a silent
+			// server each time.
 			_, err = client.Fetch(id, debuginfo.DebugInfo)
 			if err == nil || strings.Contains(err.Error(), "skipped, because") != (c.name == "silent") {
-				t.Errorf("the second time: %v", err)
+				t.Errorf("second request: got error %v", err)
 			}
 		})
 	}
 	client, asked := serve(t, func(http.ResponseWriter, *http.Request) {})
 	if _, err := client.Fetch("../../etc/passwd", debuginfo.DebugInfo); err == nil || asked.Load() != 0 {
-		t.Errorf("a build id that is a path: %v, %d questions", err, asked.Load())
+		t.Errorf("build ID that is a path: got error %v after %d requests", err, asked.Load())
 	}
 }
 
@@ -125,7 +126,7 @@ func TestFromEnvironment(t *testing.T) {
 	t.Setenv("DEBUGINFOD_TIMEOUT", "")
 	t.Setenv("DEBUGINFOD_URLS", " ")
 	if c := FromEnvironment(); c != nil {
-		t.Errorf("a client without servers: %+v", c)
+		t.Errorf("without servers: got client %+v", c)
 	}
 	t.Setenv("DEBUGINFOD_URLS", "http://a https://b/")
 	check := func(cache string, timeout time.Duration) {

@@ -37,8 +37,8 @@ func TestDemangle(t *testing.T) {
 	}
 }
 
-// Names that were wrong once, or are made of rare things, with what LLVM's demangler
-// says of them; of Rust's legacy names, without the hash.
+// Names that were once demangled incorrectly, or that use rare constructs, with the output of
+// LLVM's demangler. For Rust's legacy names, the output lacks the hash.
 func TestDemangleRegressions(t *testing.T) {
 	for mangled, want := range map[string]string{
 		"_Z1fIiENSt9enable_ifIXsr3std9is_signedIT_EE5valueENS0_IS1_EEE4typeES1_":              "std::enable_if<std::is_signed<int>::value, std::enable_if<int>>::type f<int>(int)",
@@ -85,7 +85,8 @@ func TestDemangleRegressions(t *testing.T) {
 		"_RINvNtCsgEmfK2I1SDS_4core3ptr13drop_in_placeINtNtCslNYArtu3iFV_5alloc5boxed3BoxDG_INtNtNtB4_3ops8function5FnMutTRL0_eEEp6OutputbEL_EECslKGqiwnqz1t_17rustc_codegen_ssa": "core::ptr::drop_in_place::<alloc::boxed::Box<dyn for<'a> core::ops::function::FnMut<(&'a str,), Output = bool>>>",
 		"_RNvYNvNtNtNtCsjrHSEGnQ3l9_3std3sys2fs4unix4statINtNtNtCsgEmfK2I1SDS_4core3ops8function2FnTRNtNtNtBQ_3ffi5c_str4CStrEE4callBa_":                                          "<std::sys::fs::unix::stat as core::ops::function::Fn<(&core::ffi::c_str::CStr,)>>::call",
 		"_RNvXsK_NtCseQVuubCcFDg_12simd_adler324hashAhj2e_NtB7_11Adler32Hash4hash":                                                                                                "<[u8; 46] as simd_adler32::Adler32Hash>::hash",
-		// Where LLVM takes the template parameters of another function, or leaves the name.
+		// LLVM uses the template parameters of another function here, or does not demangle
+		// the name.
 		"_ZNK1n1McvNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEEv": "n::M::operator std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char>>() const",
 		"_ZZN1n2lmIiEEivENKUlTyTniRAT0__T_E_clIiLi3EEEDaS3_":               "auto int n::lm<int>()::'lambda'<typename $T, int $N>($T (&) [$N])::operator()<int, 3>(int (&) [3]) const",
 		"_Z1gIZ1fIiEvT_EUlvE_EvS1_":                                        "void g<void f<int>(int)::'lambda'()>(void f<int>(int)::'lambda'())",
@@ -94,12 +95,12 @@ func TestDemangleRegressions(t *testing.T) {
 		"_ZZN1n2lmIdEEivENHUlT_iE_clIS2_EEiS1_i":                           "int int n::lm<double>()::'lambda'(auto, int)::operator()<'lambda'(auto, int)>(this 'lambda'(auto, int), int)",
 	} {
 		if got := Name(mangled); got != want {
-			t.Errorf("Name(%q)\nis  %s\nnot %s", mangled, got, want)
+			t.Errorf("Name(%q):\ngot  %s\nwant %s", mangled, got, want)
 		}
 	}
 }
 
-// Long names take some milliseconds: without bounds it would be minutes.
+// Long names take milliseconds. Without limits they would take minutes.
 func TestDemangleLongNames(t *testing.T) {
 	const n = 1 << 18
 	for _, name := range []string{
@@ -115,15 +116,15 @@ func TestDemangleLongNames(t *testing.T) {
 	} {
 		got := Name(name)
 		if len(got) > len(name) {
-			t.Errorf("%.20s... becomes %d bytes of %.40s...", name, len(got), got)
+			t.Errorf("%.20s...: got %d bytes, %.40s...", name, len(got), got)
 		}
 		Short(got)
 	}
 }
 
-// Names are those that LLVM's demangler gives, but for those that it does not take, and few
-// on which it is wrong: a substitution that stands for a template parameter is the one
-// of the function that it is used in, and not of where it was met first.
+// Names are those of LLVM's demangler, except for names that LLVM refuses and a few that it gets
+// wrong: a substitution that stands for a template parameter is that of the function where it is
+// used, not where it first appeared.
 func TestDemangleLikeLLVM(t *testing.T) {
 	for _, c := range []struct {
 		library string
@@ -145,19 +146,19 @@ func TestDemangleLikeLLVM(t *testing.T) {
 				if got := Name(names[i]); got == want {
 					same++
 				} else if compared-same < 10 {
-					t.Logf("%s\nis       %s\nand LLVM %s", names[i], got, want)
+					t.Logf("%s:\ngot  %s\nLLVM %s", names[i], got, want)
 				}
 			}
 			share := 100 * float64(same) / float64(compared)
-			t.Logf("of %d names %d (%.2f %%) are as LLVM has them", compared, same, share)
+			t.Logf("of %d names, %d (%.2f%%) are equal to LLVM's", compared, same, share)
 			if compared < 1000 || share < c.percent {
-				t.Errorf("want %.1f %% of 1000 or more", c.percent)
+				t.Errorf("want %.1f%% of at least 1000 names", c.percent)
 			}
 		})
 	}
 }
 
-// The library, which is slow and wrong on some, is needed for few names.
+// Few names need the library, which is slow and sometimes wrong.
 func TestDemangleFast(t *testing.T) {
 	names := libraryNames(t, "libstdc++.so")
 	fast := 0
@@ -167,12 +168,11 @@ func TestDemangleFast(t *testing.T) {
 		}
 	}
 	if len(names) < 1000 || fast < len(names)-len(names)/100 {
-		t.Errorf("%d names, of them %d fast", len(names), fast)
+		t.Errorf("got %d names, %d of them on the fast path", len(names), fast)
 	}
 }
 
-// libraryNames are the names of the C++ functions that a library of the compiler or
-// the system exports.
+// libraryNames returns the C++ function names that a library of the compiler or the system exports.
 func libraryNames(t testing.TB, library string) []string {
 	t.Helper()
 	testenv.Need(t, "clang++-22")
@@ -215,10 +215,10 @@ func FuzzDemangle(f *testing.F) {
 		Short(Name(name))
 		if got, ok := demangleFast(name); ok {
 			if part, ok := demangleFast(name + ".part"); !strings.Contains(name, ".") && (!ok || part != got+" (.part)") {
-				t.Errorf("%q is %q, and with .part %q", name, got, part)
+				t.Errorf("%q: got %q, and with .part %q", name, got, part)
 			}
 			if !strings.ContainsAny(name, "()") && strings.Count(strings.ReplaceAll(got, "operator()", ""), "(") != strings.Count(strings.ReplaceAll(got, "operator()", ""), ")") {
-				t.Errorf("%q is %q: not all parentheses are closed", name, got)
+				t.Errorf("%q: got %q with unbalanced parentheses", name, got)
 			}
 		}
 	})

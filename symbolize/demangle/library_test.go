@@ -13,7 +13,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// byLibrary is what the library says of a name; the name where it refuses it.
+// byLibrary demangles a name with the library. If the library refuses the name, byLibrary returns
+// it unchanged.
 func byLibrary(name string) string {
 	s, err := library.ToString(name, library.LLVMStyle)
 	if err != nil {
@@ -22,7 +23,7 @@ func byLibrary(name string) string {
 	return s
 }
 
-// byLLVM is what llvm-cxxfilt says of names.
+// byLLVM demangles names with llvm-cxxfilt.
 func byLLVM(t *testing.T, names []string) []string {
 	t.Helper()
 	testenv.Need(t, "llvm-cxxfilt-22")
@@ -34,12 +35,12 @@ func byLLVM(t *testing.T, names []string) []string {
 	}
 	list := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
 	if len(list) != len(names) {
-		t.Fatalf("%d names make %d", len(names), len(list))
+		t.Fatalf("got %[2]d results for %[1]d names", len(names), len(list))
 	}
 	return list
 }
 
-// The list of differences from the library is right. When the library is, an entry goes.
+// The list of the library's errors is up to date. Delete an entry when the library is fixed.
 func TestLibraryDifferences(t *testing.T) {
 	text, err := os.ReadFile("testdata/library.txt")
 	if err != nil {
@@ -54,22 +55,21 @@ func TestLibraryDifferences(t *testing.T) {
 		found++
 		name, want, wrong := lines[0], lines[1], lines[2]
 		if got := Name(name); got != want {
-			t.Errorf("%s\nis       %s\nand not  %s", name, got, want)
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
 		}
 		if got := byLibrary(name); got != wrong {
-			t.Errorf("%s: the library writes\n%s\nand not\n%s", name, got, wrong)
+			t.Errorf("%s: library: got\n%s\nwant\n%s", name, got, wrong)
 		}
 		if got := byLLVM(t, []string{name})[0]; got != want {
-			t.Errorf("%s: LLVM writes\n%s\nand not\n%s", name, got, want)
+			t.Errorf("%s: LLVM: got\n%s\nwant\n%s", name, got, want)
 		}
 	}
 	if found < 8 {
-		t.Errorf("%d differences", found)
+		t.Errorf("got %d differences", found)
 	}
 }
 
-// Where this package and the library differ on names of real programs, LLVM agrees with
-// this package.
+// If this package and the library differ on names of real programs, LLVM agrees with this package.
 func TestLikeLibrary(t *testing.T) {
 	for _, name := range []string{"libstdc++.so", "libLLVM.so.22.1", "libclang-cpp.so.22.1", "libclang-cpp.so.14", "librustc_driver"} {
 		t.Run(name, func(t *testing.T) {
@@ -87,21 +87,21 @@ func TestLikeLibrary(t *testing.T) {
 			}
 			t.Logf("of %d names, %d differ", len(names), len(differ))
 			if len(names) < 1000 || len(differ) > len(names)/50 {
-				t.Errorf("of %d names, %d differ", len(names), len(differ))
+				t.Errorf("of %d names, %d differ, want at most one in 50", len(names), len(differ))
 			}
 			if len(differ) == 0 {
 				return
 			}
 			for i, want := range byLLVM(t, differ) {
 				if got := Name(differ[i]); got != want {
-					t.Errorf("%s\nis          %s\nLLVM        %s\nthe library %s", differ[i], got, want, byLibrary(differ[i]))
+					t.Errorf("%s:\ngot         %s\nLLVM        %s\nthe library %s", differ[i], got, want, byLibrary(differ[i]))
 				}
 			}
 		})
 	}
 }
 
-// rustNames are the names of the functions of Rust's compiler.
+// rustNames returns function names of Rust's compiler.
 func rustNames(t *testing.T) []string {
 	t.Helper()
 	testenv.Need(t, "rustc")
@@ -124,17 +124,17 @@ func rustNames(t *testing.T) []string {
 	}
 	var names []string
 	for i, s := range symbols {
-		if strings.HasPrefix(s.Name, "_R") && i%3 == 0 { // which is enough
+		if strings.HasPrefix(s.Name, "_R") && i%3 == 0 { // a third is enough
 			names = append(names, s.Name)
 		}
 	}
 	if len(names) < 1000 {
-		t.Skipf("%s is stripped, or has names of the older scheme", paths[0])
+		t.Skipf("%s is stripped or uses legacy mangling", paths[0])
 	}
 	return names
 }
 
-// BenchmarkLibraries demangles the names of a library, all of them in one turn.
+// BenchmarkLibraries demangles all names of a library in each iteration.
 func BenchmarkLibraries(b *testing.B) {
 	for _, file := range []string{"libLLVM.so.22.1", "libclang-cpp.so.14"} {
 		names := libraryNames(b, file)

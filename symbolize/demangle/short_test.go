@@ -38,7 +38,7 @@ func TestShort(t *testing.T) {
 		"":                                                                                    "",
 	} {
 		if got := Short(name); got != want {
-			t.Errorf("%s\nbecomes %s\nnot     %s", name, got, want)
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, want)
 		}
 	}
 }
