@@ -24,7 +24,9 @@ type command struct {
 	alias    map[string]string // other names of flags
 	flags    func(*pflag.FlagSet)
 	check    func() error // refuses flags before any work is done; may be nil
-	run      func(*session.Session) error
+	// apart reports that run is for one trace at a time; nil if it always is for all.
+	apart func() bool
+	run   func(*session.Session) error
 }
 
 // overTraces makes a subcommand.
@@ -40,12 +42,15 @@ func (a *app) overTraces(c command) *cobra.Command {
 					return err
 				}
 			}
-			s, err := c.inputs.Open(&a.Streams, cmd.Name(), args...)
-			if err != nil {
-				return err
+			if c.apart == nil || !c.apart() {
+				return c.over(a, cmd.Name(), args...)
 			}
-			defer s.Close()
-			return c.run(s)
+			for _, arg := range args {
+				if err := c.over(a, cmd.Name(), arg); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	f := cmd.Flags()
@@ -59,4 +64,14 @@ func (a *app) overTraces(c command) *cobra.Command {
 	cli.AddKeepGoing(f)
 	cli.Spellings(f, c.alias)
 	return cmd
+}
+
+// over runs the subcommand over traces that are read together.
+func (c *command) over(a *app, name string, paths ...string) error {
+	s, err := c.inputs.Open(&a.Streams, name, paths...)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return c.run(s)
 }

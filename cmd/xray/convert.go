@@ -30,11 +30,13 @@ func (a *app) convertCommand() *cobra.Command {
 			listFormats(isOfRecords) + "\n\nFormats of calls:\n" + listFormats(isOfCalls),
 		example: `  xray convert -f chrome -m ./server -o trace.json trace.xray
   xray convert -f pprof -m ./server -o profile.pb.gz trace.xray
-  xray convert -f yaml trace.xray | less`,
+  xray convert -f yaml trace.xray | less
+  xray convert -f parquet -m ./server -o tables *.xray`,
 		inputs: &c.inputs,
 		alias:  map[string]string{"output-format": "format", "sort": "merge-threads"},
 		flags:  c.addFlags,
 		check:  c.check,
+		apart:  func() bool { return c.spec.tables != nil },
 		run: func(s *session.Session) error {
 			if !c.symbols {
 				s.Names = nil
@@ -51,6 +53,7 @@ func (c *conversion) addFlags(f *pflag.FlagSet) {
 	c.source.AddFlags(f, strings.Join(traceFormatNames(hasSources), ", ")+": include the source code of functions, if its files are on this machine")
 	cli.AddPerThread(f, &c.perThread, "pprof, folded: ")
 	f.BoolVar(&c.inlines, "inlines", false, "pprof: show the inlined functions that calls were made from, and the lines of calls")
+	f.StringVar(&c.traceName, "trace-name", "", "parquet: `NAME` of the trace in the tables, instead of that of its file")
 	f.BoolVar(&c.absolute, "absolute", false, "csv, json: write times since 1970, if the trace has them")
 	f.BoolVar(&c.merge, "merge-threads", true, "raw, yaml, trace_event: merge threads by time; =false writes one after the other")
 	f.BoolVarP(&c.symbols, "symbolize", "y", true, "show names if there is a map")
@@ -72,6 +75,7 @@ type conversion struct {
 	perThread bool
 	inlines   bool
 	absolute  bool
+	traceName string
 	most      int   // 0 for all calls
 	size      int64 // 0 for all calls
 
@@ -87,6 +91,12 @@ func (c *conversion) check() error {
 		if err := c.RefuseTerminal(c.output, c.format); err != nil {
 			return err
 		}
+	}
+	if format.tables != nil && (c.output == "" || c.output == "-") {
+		return cli.Usagef("-f %s writes a directory: name it with -o DIR", c.format)
+	}
+	if c.traceName != "" && format.tables == nil {
+		return cli.Usagef("--trace-name is for -f parquet")
 	}
 	_, minDuration := c.inputs.Chooses()
 	if (c.most > 0 || c.size > 0) && format.kind != ofTimeline {
@@ -119,6 +129,15 @@ func (c *conversion) run(s *session.Session) error {
 	opts, err := c.options(s)
 	if err != nil {
 		return err
+	}
+	if c.spec.tables != nil {
+		run, err := c.spec.tables(c, s, opts)
+		if err != nil {
+			return err
+		}
+		s.Summary(run.Stats)
+		session.TellCaveats(s.Streams, "", c.caveats)
+		return nil
 	}
 	return c.WriteData(c.output, func(w io.Writer) error {
 		if c.spec.compressed || !strings.HasSuffix(c.output, ".gz") {

@@ -28,6 +28,8 @@ type traceFormat struct {
 	mostBytes int64
 	// write writes a trace, and returns what is known of its calls.
 	write formatWriter
+	// tables writes a trace as files in a directory, instead of write.
+	tables func(c *conversion, s *session.Session, opts convert.Options) (*session.Run, error)
 }
 
 // formatWriter writes a trace to w. Caveats are known when all calls were read, and the
@@ -64,6 +66,7 @@ var traceFormats = []traceFormat{
 	{name: "folded", about: "folded stacks of self time for flame graph tools", kind: ofSums, write: foldedStacks},
 	{name: "csv", about: "a row for each call", kind: ofCalls, write: ending(convert.NewCSV)},
 	{name: "json", about: "a line with a JSON object for each call", kind: ofCalls, write: ending(convert.NewJSONLines)},
+	{name: "parquet", about: "a directory of tables for DuckDB, Spark, ClickHouse and the like", kind: ofCalls, tables: parquetTables},
 }
 
 // traceFormatNames are the names of all formats, or of those that ok chooses.

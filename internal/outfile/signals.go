@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// createGuarded creates a file. Until done is called, a fatal signal removes the file
+// createGuarded creates a file or directory. Until done is called, a fatal signal removes it
 // before the process ends. Signals that the process ignores, for example because of nohup,
 // stay ignored.
 func createGuarded(path string, create func(path string) (*os.File, error)) (file *os.File, done func(), err error) {
@@ -25,7 +25,7 @@ func createGuarded(path string, create func(path string) (*os.File, error)) (fil
 	go func() {
 		select {
 		case s := <-signals:
-			os.Remove(path)
+			os.RemoveAll(path)
 			endBySignal(signals, s)
 		case <-over:
 		}

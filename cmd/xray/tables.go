@@ -1,0 +1,137 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/convert/parquet"
+	"github.com/xray-tools/xray/internal/outfile"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// mostEncoders limits the goroutines that encode tables. Each takes some 30 MB, and one that
+// rebuilds calls feeds about six of them.
+const mostEncoders = 8
+
+// parquetTables writes a trace as tables in a directory.
+func parquetTables(c *conversion, s *session.Session, opts convert.Options) (*session.Run, error) {
+	span, err := s.Span()
+	if err != nil {
+		return nil, err
+	}
+	file := s.Trace.Files()[0]
+	how := parquet.Options{
+		Trace:     parquet.PartitionName(cmp.Or(c.traceName, filepath.Base(file))),
+		Identity:  fmt.Sprintf("%d to %d, %d threads", span.First, span.Last, span.Threads),
+		CreatedBy: "xray version " + version(),
+		Names:     s.Names, Clock: s.Clock, Base: opts.Base, Last: span.Last,
+		OffCPU: opts.OffCPU != nil, ThreadName: opts.ThreadName, ProcessName: opts.ProcessName,
+		Workers: min(runtime.GOMAXPROCS(0), mostEncoders),
+	}
+	if err := c.beside(&how); err != nil {
+		return nil, err
+	}
+	var run *session.Run
+	err = outfile.WriteTree(c.output, func(t *outfile.Tree) (err error) {
+		how.Create = func(path string) (io.WriteCloser, error) { return t.Create(path) }
+		run, err = c.fillTables(s, opts, how, t)
+		return err
+	})
+	return run, err
+}
+
+// beside returns an error if the directory has tables that those of the trace cannot be
+// added to. One trace tells the version of all.
+func (c *conversion) beside(opts *parquet.Options) error {
+	own := parquet.TraceFile(opts.Trace)
+	found := []string{own}
+	if others, err := os.ReadDir(filepath.Join(c.output, parquet.TracesFolder)); err == nil && len(others) > 0 {
+		found = append(found, parquet.TracesFolder+"/"+others[0].Name()+"/"+filepath.Base(own))
+	}
+	for _, name := range found {
+		path := filepath.Join(c.output, filepath.FromSlash(name))
+		err := checkTraceFile(path, name == own, opts.Identity)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ENOTDIR) {
+			return fmt.Errorf("cannot add %s to %s: %s: %w: choose another directory, or another name with --trace-name",
+				opts.Trace, c.output, path, err)
+		}
+	}
+	return nil
+}
+
+func checkTraceFile(path string, same bool, identity string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	return parquet.Check(file, info.Size(), same, identity)
+}
+
+// fillTables writes the files of a tree.
+func (c *conversion) fillTables(s *session.Session, opts convert.Options, how parquet.Options, t *outfile.Tree) (*session.Run, error) {
+	var w *parquet.Writer
+	var failed error
+	run, err := func() (*session.Run, error) {
+		_, run, err := session.Analyze(s, c.scope, calls.Options{Shards: 1, Paths: true, OffCPU: opts.OffCPU}, func() session.Streamed {
+			if w != nil { // call paths did not fit, and the calls come again with fewer
+				w.Abort()
+				failed = errors.Join(failed, t.Discard())
+			}
+			var err error
+			if w, err = parquet.New(how); err != nil {
+				failed = errors.Join(failed, err)
+				return session.Streamed{Sink: failing{err}}
+			}
+			return session.Streamed{Sink: w}
+		})
+		return run, errors.Join(failed, err)
+	}()
+	if w == nil {
+		return nil, err
+	}
+	if err != nil {
+		w.Abort()
+		return nil, err
+	}
+	c.caveats = s.Caveats(run)
+	return run, w.Close(c.summary(s, opts, how, run))
+}
+
+// summary is what the tables say of the trace.
+func (c *conversion) summary(s *session.Session, opts convert.Options, how parquet.Options, run *session.Run) *parquet.Summary {
+	losses := s.Trace.Losses()
+	list := &parquet.Summary{
+		Name: s.Trace.Files()[0], Stats: run.Stats, Threads: s.Trace.Threads(),
+		Losses: losses.Count(), LostRecords: losses.Records(), Caveats: c.caveats,
+	}
+	if opts.OffCPU == nil {
+		list.OffProcessor = s.NoOffCPU()
+	}
+	if r := s.Trace.Recording(0); r != nil {
+		list.Process = &r.Process
+	}
+	if opts.Epoch <= math.MaxInt64 {
+		list.Started = int64(opts.Epoch)
+	}
+	return list
+}
+
+// failing is a sink that returns an error.
+type failing struct{ err error }
+
+func (f failing) Calls(*calls.Batch) error { return f.err }

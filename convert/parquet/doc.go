@@ -1,0 +1,134 @@
+// Package parquet writes the calls of a trace as tables in Parquet files, for engines such as
+// DuckDB, Spark and ClickHouse. [Tables] describes the tables, and docs/parquet.md how to use
+// them.
+//
+// Each table has a folder, with a folder for each trace, named as engines expect partitions:
+//
+//	calls/trace=NAME/part-0.parquet
+//
+// A [Writer] is a sink of reader/calls that sees the calls of all threads on one goroutine. It
+// sorts them into buckets by the time at which they start. A full bucket becomes a row group,
+// which another goroutine encodes, so that the calls of a row group are close in time, and
+// engines skip the others. Memory does not depend on the length of the trace, but on the
+// numbers of its threads, functions and call paths. The output does not depend on the number
+// of goroutines.
+package parquet
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/parquetfile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Options of a Writer.
+type Options struct {
+	// Create creates a file by its path in the output, with slashes.
+	Create func(path string) (io.WriteCloser, error)
+	// Trace is the value of the partition: see [PartitionName].
+	Trace string
+	// Identity distinguishes the trace from others of that name.
+	Identity string
+	// CreatedBy is the program and its version.
+	CreatedBy string
+	Names     symbolize.Names
+	// Clock is that of the trace, Base the tick that becomes time 0, and Last that of the last
+	// record.
+	Clock      reader.Clock
+	Base, Last uint64
+	// OffCPU says that the trace tells when threads were off the processor, and calls.Options
+	// says so, too.
+	OffCPU bool
+	// ThreadName and ProcessName return the names of a thread and of its process, or "".
+	ThreadName, ProcessName func(reader.Thread) string
+	// Workers is the number of goroutines that encode; at least 1.
+	Workers int
+}
+
+// PartitionName turns the name of a trace into one that is safe in the names of folders of
+// all systems, and that engines do not decode: what is not a letter, a digit, or one of
+// ".-_+@," becomes "_".
+func PartitionName(name string) string {
+	name = strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune(".-_+@,", r):
+			return r
+		}
+		return '_'
+	}, name)
+	if len(name) > 200 {
+		name = name[:200]
+	}
+	return name
+}
+
+// function returns what is known of a function.
+func (o *Options) function(id reader.FuncID) function {
+	f := function{name: valid(symbolize.Label(o.Names, id))}
+	if o.Names != nil {
+		if s, ok := o.Names.Func(id); ok && s.File != "" {
+			f.file, f.line = valid(s.File), int32(s.Line)
+		}
+	}
+	return f
+}
+
+func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// time converts a time of the trace's clock to nanoseconds since Base.
+func (o *Options) time(tsc uint64) int64 {
+	if tsc < o.Base {
+		return -saturated(o.Clock.Nanos(o.Base - tsc))
+	}
+	return saturated(o.Clock.Nanos(tsc - o.Base))
+}
+
+// Summary is the row of the table traces, as far as the caller knows it.
+type Summary struct {
+	Name                string
+	Started             int64 // nanoseconds since 1970; 0 if unknown
+	Stats               *calls.Stats
+	Threads             int // of the trace
+	Losses, LostRecords int64
+	Process             *reader.Process // nil if unknown
+	OffProcessor        string          // why times off the processor are unknown
+	Caveats             []string
+}
+
+// Keys of what each file says of itself.
+const (
+	schemaKey = "xray.schema"
+	traceKey  = "xray.trace"
+)
+
+// TracesFolder is the folder of the table traces in the output.
+const TracesFolder = "traces"
+
+// TraceFile returns the path of the file that says that the tables of a trace are complete.
+func TraceFile(trace string) string { return TracesFolder + "/trace=" + trace + "/part-0.parquet" }
+
+// Check returns an error if new tables cannot be beside a file of the table traces, or with
+// the same partition, take its place: its tables have another version, or it is of another
+// trace. identity is as in Options.
+func Check(r io.ReaderAt, size int64, samePartition bool, identity string) error {
+	values, err := parquetfile.Metadata(r, size)
+	switch version := values[schemaKey]; {
+	case err != nil:
+		return err
+	case version == "":
+		return errors.New("xray has not written this file")
+	case version != strconv.Itoa(Version):
+		return fmt.Errorf("its tables have version %s, and this xray writes version %d", version, Version)
+	case samePartition && values[traceKey] != identity:
+		return errOtherTrace
+	}
+	return nil
+}
+
+var errOtherTrace = errors.New("it is of another trace with the same name")

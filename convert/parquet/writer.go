@@ -1,0 +1,344 @@
+package parquet
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+
+	"github.com/xray-tools/xray/internal/parquetfile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// buckets is the number of parts of the trace's time whose calls are kept apart.
+const buckets = 16
+
+// partRows limits the rows of a file, so that its description stays small.
+const partRows = 1 << 25
+
+// Writer writes the tables of a trace. It implements [calls.Sink] for a run on one goroutine,
+// with paths. It is not safe for concurrent use.
+type Writer struct {
+	opts    Options
+	clock   scale
+	threads []threadRow // by index of batches
+	paths   *calls.Paths
+	events  *rows
+
+	bucket [buckets]*group
+	width  uint64 // of a bucket, in ticks
+	free   chan *group
+	slots  chan struct{} // as many as groups may be on their way
+	todo   chan task
+	queue  chan *group // in the order of the file
+	over   sync.WaitGroup
+	wait   sync.WaitGroup
+
+	mu    sync.Mutex // guards err
+	err   error
+	calls callsFile
+}
+
+// task is a group to encode, with the threads that have begun.
+type task struct {
+	group   *group
+	threads []threadRow
+}
+
+// New starts the tables of a trace.
+func New(opts Options) (*Writer, error) {
+	opts.Workers = max(opts.Workers, 1)
+	w := &Writer{
+		opts:  opts,
+		clock: newScale(opts.Clock),
+		width: (max(opts.Last, opts.Base)-opts.Base)/buckets + 1,
+		free:  make(chan *group, 2*opts.Workers+buckets),
+		slots: make(chan struct{}, opts.Workers+1),
+		todo:  make(chan task, opts.Workers+1),
+		queue: make(chan *group, opts.Workers+1),
+	}
+	w.calls = callsFile{writer: w, functions: map[reader.FuncID]struct{}{}}
+	if err := w.calls.open(); err != nil {
+		return nil, err
+	}
+	for range opts.Workers {
+		w.over.Add(1)
+		go w.work()
+	}
+	w.wait.Add(1)
+	go w.collect()
+	return w, nil
+}
+
+// create starts a file of a table.
+func (w *Writer) create(t *Table, part int) (*parquetfile.File, io.Closer, error) {
+	out, err := w.opts.Create(fmt.Sprintf("%s/trace=%s/part-%d.parquet", t.Name, w.opts.Trace, part))
+	if err != nil {
+		return nil, nil, err
+	}
+	file, err := parquetfile.NewFile(out, t.Name, w.opts.CreatedBy, t.columns(), [][2]string{
+		{schemaKey, strconv.Itoa(Version)}, {traceKey, w.opts.Identity},
+	})
+	if err != nil {
+		out.Close()
+		return nil, nil, err
+	}
+	return file, out, nil
+}
+
+// Calls implements [calls.Sink].
+func (w *Writer) Calls(b *calls.Batch) error {
+	w.paths = b.Paths
+	for len(w.threads) <= b.Index {
+		w.threads = append(w.threads, threadRow{})
+	}
+	t := &w.threads[b.Index]
+	if !t.seen && len(b.Calls)+len(b.Events) > 0 {
+		t.seen, t.thread = true, b.Thread
+		t.name, t.process = known(w.opts.ThreadName, b.Thread), known(w.opts.ProcessName, b.Thread)
+	}
+	for i := range b.Events {
+		if err := w.event(t, &b.Events[i]); err != nil {
+			return err
+		}
+	}
+	args, results, waits := b.Args, b.Results, b.Waits
+	for i := range b.Calls {
+		c := &b.Calls[i]
+		at := w.clock.at(c.Start - w.opts.Base)
+		g := w.bucketOf(c.Start)
+		row := uint32(g.rows())
+		g.span(row, int32(b.Index))
+		if c.Start < w.opts.Base {
+			at = w.opts.time(c.Start)
+		}
+		g.start = append(g.start, at)
+		g.length, g.self = append(g.length, c.Duration), append(g.self, c.Self)
+		g.site = append(g.site, site{c.Path, c.Depth, c.Func, c.Caller})
+		g.end = append(g.end, uint8(c.End))
+		for ; len(args) > 0 && args[0].Call == i; args = args[1:] {
+			g.args = append(g.args, rowValue{row, args[0].Value})
+		}
+		for ; len(results) > 0 && results[0].Call == i; results = results[1:] {
+			g.results = append(g.results, rowValue{row, results[0].Value})
+		}
+		for ; len(waits) > 0 && waits[0].Call == i; waits = waits[1:] {
+			g.waits = append(g.waits, rowWait{row, waits[0].Self, waits[0].Total})
+		}
+		t.note(at, c, &w.clock)
+		if g.rows() == groupRows {
+			if err := w.flush(g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// note counts a call of the thread.
+func (t *threadRow) note(start int64, c *calls.Call, clock *scale) {
+	if t.calls == 0 || start < t.first {
+		t.first = start
+	}
+	if last := start + clock.at(c.Duration); t.calls == 0 || last > t.last {
+		t.last = last
+	}
+	t.calls++
+}
+
+// known returns what name returns, or "" without it.
+func known(name func(reader.Thread) string, t reader.Thread) string {
+	if name == nil {
+		return ""
+	}
+	return valid(name(t))
+}
+
+// bucketOf returns the group that a call belongs to.
+func (w *Writer) bucketOf(start uint64) *group {
+	i := uint64(0)
+	if start > w.opts.Base {
+		i = min((start-w.opts.Base)/w.width, buckets-1)
+	}
+	if w.bucket[i] == nil {
+		w.bucket[i] = w.newGroup()
+	}
+	return w.bucket[i]
+}
+
+func (w *Writer) newGroup() *group {
+	select {
+	case g := <-w.free:
+		return g
+	default:
+		return &group{}
+	}
+}
+
+// flush hands on a full group.
+func (w *Writer) flush(g *group) error {
+	for i := range w.bucket {
+		if w.bucket[i] == g {
+			w.bucket[i] = nil
+		}
+	}
+	if err := w.failure(); err != nil {
+		return err
+	}
+	g.done = make(chan struct{})
+	w.slots <- struct{}{}
+	// Threads that have begun do not change what is encoded of them.
+	w.queue <- g
+	w.todo <- task{g, w.threads}
+	return nil
+}
+
+// work encodes groups.
+func (w *Writer) work() {
+	defer w.over.Done()
+	e := newGroupEncoder(&w.opts)
+	for t := range w.todo {
+		e.encode(t.group, t.threads)
+		close(t.group.done)
+	}
+}
+
+// collect writes groups in order.
+func (w *Writer) collect() {
+	defer w.wait.Done()
+	for g := range w.queue {
+		<-g.done
+		if w.failure() == nil {
+			w.fail(w.calls.append(g))
+		}
+		g.reset()
+		select {
+		case w.free <- g:
+		default:
+		}
+		<-w.slots
+	}
+}
+
+func (w *Writer) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
+}
+
+func (w *Writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// stop waits until all groups are written.
+func (w *Writer) stop() {
+	close(w.todo)
+	close(w.queue)
+	w.over.Wait()
+	w.wait.Wait()
+}
+
+// Abort ends the writer without completing the tables.
+func (w *Writer) Abort() {
+	w.stop()
+	w.calls.abort()
+	if w.events != nil {
+		w.events.closer.Close()
+	}
+}
+
+// Close writes what is left, and the tables beside the calls.
+func (w *Writer) Close(s *Summary) error {
+	err := w.flushAll()
+	w.stop()
+	if err == nil {
+		err = w.failure()
+	}
+	if err != nil {
+		w.calls.abort()
+		return err
+	}
+	if err := w.calls.close(); err != nil {
+		return err
+	}
+	return w.tables(s)
+}
+
+// flushAll hands on what is left in the buckets, in row groups of several buckets.
+func (w *Writer) flushAll() error {
+	var last *group
+	for i, g := range w.bucket {
+		w.bucket[i] = nil
+		switch {
+		case g == nil:
+			continue
+		case last == nil:
+			last = g
+		case last.rows()+g.rows() <= groupRows:
+			last.take(g)
+		default:
+			if err := w.flush(last); err != nil {
+				return err
+			}
+			last = g
+		}
+	}
+	if last == nil {
+		return nil
+	}
+	return w.flush(last)
+}
+
+// callsFile writes the table calls in parts. Only one goroutine uses it at a time.
+type callsFile struct {
+	writer    *Writer
+	file      *parquetfile.File
+	closer    io.Closer
+	part      int
+	rows      int64
+	functions map[reader.FuncID]struct{} // of all calls
+}
+
+func (c *callsFile) open() (err error) {
+	c.file, c.closer, err = c.writer.create(&callsTable, c.part)
+	return err
+}
+
+func (c *callsFile) append(g *group) error {
+	for _, s := range g.sites {
+		c.functions[s.fn] = struct{}{}
+	}
+	c.rows += int64(g.rows())
+	if c.file.Rows()+int64(g.rows()) > partRows {
+		if err := c.close(); err != nil {
+			return err
+		}
+		c.part++
+		if err := c.open(); err != nil {
+			return err
+		}
+	}
+	return c.file.Append(&g.encoded)
+}
+
+func (c *callsFile) close() error {
+	err := c.file.Close()
+	if closed := c.closer.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+func (c *callsFile) abort() { c.closer.Close() }
+
+// scale converts ticks quickly.
+type scale struct{ reader.Clock }
+
+func newScale(c reader.Clock) scale { return scale{c} }
+
+func (s *scale) at(ticks uint64) int64 { return saturated(s.Nanos(ticks)) }

@@ -1,0 +1,381 @@
+package parquetfile
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/delta"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// Group is an encoded row group.
+type Group struct {
+	rows   int
+	data   []byte                  // of all columns
+	chunks []format.ColumnMetaData // offsets are those in data; -1 for none
+}
+
+// Encoder encodes row groups of a table. Its methods encode one column each, in the order of
+// the table. It is not safe for concurrent use.
+type Encoder struct {
+	columns []Column
+	group   *Group
+	zstd    *zstd.Encoder
+	delta   delta.BinaryPackedEncoding
+	page    []byte   // before compression
+	packed  []byte   // after it
+	used    []uint32 // index in the dictionary of each key
+	levels  []byte
+	indices []uint32
+}
+
+// NewEncoder returns an encoder of a table.
+func NewEncoder(columns []Column) *Encoder {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic(err) // the options are constants
+	}
+	return &Encoder{columns: columns, zstd: z}
+}
+
+// Begin starts a row group in the memory of g.
+func (e *Encoder) Begin(g *Group, rows int) {
+	e.group = g
+	g.rows, g.data, g.chunks = rows, g.data[:0], g.chunks[:0]
+}
+
+// column returns the column that comes next, which must be of a kind.
+func (e *Encoder) column(kinds ...Kind) *Column {
+	c := &e.columns[len(e.group.chunks)]
+	for _, k := range kinds {
+		if c.Kind == k {
+			return c
+		}
+	}
+	panic(fmt.Sprintf("parquetfile: column %s is of %v", c.Name, c.Kind))
+}
+
+// Null encodes a column without values.
+func (e *Encoder) Null() {
+	c := &e.columns[len(e.group.chunks)]
+	k := e.begin(c)
+	k.Statistics.NullCount = int64(e.group.rows)
+	e.page = e.page[:0]
+	if c.List {
+		e.page = appendLevels(e.page, constantLevel(nil, e.group.rows, 0))
+	}
+	e.page = appendLevels(e.page, constantLevel(nil, e.group.rows, 0))
+	e.dataPage(k, format.Plain, e.group.rows)
+}
+
+// Int64s encodes a value for each row by differences.
+func (e *Encoder) Int64s(values []int64) {
+	c := e.column(Int64, Timestamp)
+	k := e.begin(c)
+	least, most := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, v := range values {
+		least, most = min(least, v), max(most, v)
+	}
+	k.Statistics.MinValue, k.Statistics.MaxValue = plain64(least), plain64(most)
+	e.page = e.page[:0]
+	if c.Optional {
+		e.page = appendLevels(e.page, constantLevel(nil, len(values), 1))
+	}
+	var err error
+	if e.packed, err = e.delta.EncodeInt64(e.packed[:0], values); err != nil {
+		panic(err) // it has none
+	}
+	e.page = append(e.page, e.packed...)
+	e.dataPage(k, format.DeltaBinaryPacked, len(values))
+}
+
+// Keyed says which value each row has: values[keys[row]], or with Via
+// values[Via[keys[row]]]. If the index of the value is Absent, the row is null.
+type Keyed struct {
+	Keys []uint32 // by row
+	Via  []uint32 // by key, or nil
+}
+
+// Absent is the index of no value.
+const Absent = math.MaxUint32
+
+// Int32Of encodes a column of few distinct values. Each of values must be used.
+func (e *Encoder) Int32Of(k Keyed, values []int32) {
+	e.column(Int32)
+	keyed(e, k, values, func(dst []byte, v int32) []byte { return binary.LittleEndian.AppendUint32(dst, uint32(v)) },
+		func(v int32) []byte { return binary.LittleEndian.AppendUint32(nil, uint32(v)) })
+}
+
+// Int64Of encodes a column of few distinct values. Each of values must be used.
+func (e *Encoder) Int64Of(k Keyed, values []int64) {
+	e.column(Int64, Timestamp)
+	keyed(e, k, values, func(dst []byte, v int64) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(v)) }, plain64)
+}
+
+// Uint64Of encodes a column of few distinct values. Each of values must be used.
+func (e *Encoder) Uint64Of(k Keyed, values []uint64) {
+	e.column(Uint64)
+	keyed(e, k, values, binary.LittleEndian.AppendUint64, func(v uint64) []byte { return plain64(int64(v)) })
+}
+
+// StringOf encodes a column of few distinct values. Each of values must be used. Those of a
+// column of strings must be UTF-8.
+func (e *Encoder) StringOf(k Keyed, values []string) {
+	e.column(String, Bytes)
+	keyed(e, k, values, appendString, func(v string) []byte {
+		if len(v) > longestBound {
+			return nil
+		}
+		return []byte(v)
+	})
+}
+
+// longestBound is the length of the longest string that is a minimum or maximum. Longer ones
+// are left out, so that the description of a row group stays small.
+const longestBound = 1 << 10
+
+func appendString(dst []byte, v string) []byte {
+	return append(binary.LittleEndian.AppendUint32(dst, uint32(len(v))), v...)
+}
+
+func plain64(v int64) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(v)) }
+
+// keyed encodes a column by a dictionary.
+func keyed[T interface {
+	comparable
+	int32 | int64 | uint64 | string
+}](e *Encoder, k Keyed, values []T, plain func([]byte, T) []byte, bound func(T) []byte) {
+	c := &e.columns[len(e.group.chunks)]
+	chunk := e.begin(c)
+	// Readers may take different indices for different values.
+	index := make(map[T]uint32, len(values))
+	e.used = e.used[:0]
+	e.page = e.page[:0]
+	var least, most T
+	for i, v := range values {
+		at, known := index[v]
+		if !known {
+			at = uint32(len(index))
+			index[v] = at
+			e.page = plain(e.page, v)
+		}
+		e.used = append(e.used, at)
+		if i == 0 {
+			least, most = v, v
+		}
+		least, most = min(least, v), max(most, v)
+	}
+	if k.Via != nil {
+		via := make([]uint32, len(k.Via))
+		for i, at := range k.Via {
+			via[i] = Absent
+			if at != Absent {
+				via[i] = e.used[at]
+			}
+		}
+		e.used = via
+	}
+	nulls := e.index(k)
+	chunk.Statistics.NullCount = int64(nulls)
+	if len(values) > 0 {
+		if low, high := bound(least), bound(most); low != nil && high != nil {
+			chunk.Statistics.MinValue, chunk.Statistics.MaxValue = low, high
+		}
+		e.dictionaryPage(chunk, len(index))
+	}
+	e.page = e.page[:0]
+	if c.Optional {
+		e.page = appendLevels(e.page, e.definition(nulls))
+	}
+	if len(values) == 0 {
+		e.dataPage(chunk, format.Plain, len(k.Keys))
+		return
+	}
+	e.page = appendIndices(e.page, e.indices, len(index))
+	e.dataPage(chunk, format.RLEDictionary, len(k.Keys))
+}
+
+// index sets e.indices to the indices of the rows that are not null, and e.levels to whether
+// each row is, if any is. It returns the number of nulls.
+func (e *Encoder) index(k Keyed) (nulls int) {
+	if cap(e.indices) < len(k.Keys) {
+		e.indices = make([]uint32, len(k.Keys))
+	}
+	e.indices = e.indices[:len(k.Keys)]
+	used := e.used
+	for i, key := range k.Keys {
+		at := uint32(Absent)
+		if key != Absent {
+			at = used[key]
+		}
+		if at == Absent {
+			nulls++
+		}
+		e.indices[i] = at
+	}
+	e.levels = e.levels[:0]
+	if nulls == 0 {
+		return 0
+	}
+	n := 0
+	for _, at := range e.indices {
+		if at == Absent {
+			e.levels = append(e.levels, 0)
+			continue
+		}
+		e.levels = append(e.levels, 1)
+		e.indices[n] = at
+		n++
+	}
+	e.indices = e.indices[:n]
+	return nulls
+}
+
+// definition encodes which rows are not null.
+func (e *Encoder) definition(nulls int) []byte {
+	switch nulls {
+	case 0:
+		return constantLevel(nil, e.group.rows, 1)
+	case e.group.rows:
+		return constantLevel(nil, e.group.rows, 0)
+	}
+	return packLevels(nil, e.levels, 1)
+}
+
+// Uint64Lists encodes lists. counts has the length of each row's list, whose values follow
+// each other; rows without one are null.
+func (e *Encoder) Uint64Lists(counts []uint32, values []uint64) {
+	e.lists(e.column(Uint64), counts, len(values), func(dst []byte) []byte {
+		for _, v := range values {
+			dst = binary.LittleEndian.AppendUint64(dst, v)
+		}
+		return dst
+	})
+}
+
+// StringLists is Uint64Lists for strings.
+func (e *Encoder) StringLists(counts []uint32, values []string) {
+	e.lists(e.column(String), counts, len(values), func(dst []byte) []byte {
+		for _, v := range values {
+			dst = appendString(dst, v)
+		}
+		return dst
+	})
+}
+
+func (e *Encoder) lists(c *Column, counts []uint32, values int, plain func([]byte) []byte) {
+	k := e.begin(c)
+	var repetition, definition []byte
+	for _, n := range counts {
+		if n == 0 {
+			repetition, definition = append(repetition, 0), append(definition, 0)
+			k.Statistics.NullCount++
+		}
+		for i := range n {
+			repetition, definition = append(repetition, byte(min(i, 1))), append(definition, 2)
+		}
+	}
+	e.page = appendLevels(e.page[:0], packLevels(nil, repetition, 1))
+	e.page = plain(appendLevels(e.page, packLevels(nil, definition, 2)))
+	e.dataPage(k, format.Plain, len(repetition))
+}
+
+// begin starts a column.
+func (e *Encoder) begin(c *Column) *format.ColumnMetaData {
+	e.group.chunks = append(e.group.chunks, format.ColumnMetaData{
+		Type: c.Kind.physical(), Codec: format.Zstd, DictionaryPageOffset: -1,
+	})
+	return &e.group.chunks[len(e.group.chunks)-1]
+}
+
+// dictionaryPage writes e.page as the dictionary of a column.
+func (e *Encoder) dictionaryPage(k *format.ColumnMetaData, values int) {
+	k.DictionaryPageOffset = int64(len(e.group.data))
+	e.addPage(k, &format.PageHeader{
+		Type:                 format.DictionaryPage,
+		DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{NumValues: int32(values), Encoding: format.Plain}),
+	})
+	k.EncodingStats = append(k.EncodingStats, format.PageEncodingStats{PageType: format.DictionaryPage, Encoding: format.Plain, Count: 1})
+	k.Encoding = append(k.Encoding, format.Plain)
+}
+
+// dataPage writes e.page as the values of a column, nulls included.
+func (e *Encoder) dataPage(k *format.ColumnMetaData, encoding format.Encoding, values int) {
+	k.DataPageOffset, k.NumValues = int64(len(e.group.data)), int64(values)
+	header := format.DataPageHeader{
+		NumValues: int32(values), Encoding: encoding, DefinitionLevelEncoding: format.RLE, RepetitionLevelEncoding: format.RLE,
+	}
+	e.addPage(k, &format.PageHeader{Type: format.DataPage, DataPageHeader: thrift.New(header)})
+	k.EncodingStats = append(k.EncodingStats, format.PageEncodingStats{PageType: format.DataPage, Encoding: encoding, Count: 1})
+	k.Encoding = append(k.Encoding, encoding, format.RLE)
+}
+
+func (e *Encoder) addPage(k *format.ColumnMetaData, header *format.PageHeader) {
+	e.packed = e.zstd.EncodeAll(e.page, e.packed[:0])
+	header.UncompressedPageSize, header.CompressedPageSize = int32(len(e.page)), int32(len(e.packed))
+	head, err := thrift.Marshal(&compact, header)
+	if err != nil {
+		panic(err) // the structure is the library's own
+	}
+	e.group.data = append(append(e.group.data, head...), e.packed...)
+	k.TotalUncompressedSize += int64(len(head) + len(e.page))
+	k.TotalCompressedSize += int64(len(head) + len(e.packed))
+}
+
+// appendIndices appends indices in a dictionary of that size. They have as many bits as fit
+// into whole bytes, so that the compression finds what repeats.
+func appendIndices(dst []byte, indices []uint32, size int) []byte {
+	width := max(bits.Len(uint(size-1))+7, 8) / 8
+	dst = append(dst, byte(8*width))
+	if size == 1 {
+		return append(binary.AppendUvarint(dst, uint64(len(indices))<<1), 0)
+	}
+	groups := (len(indices) + 7) / 8
+	dst = binary.AppendUvarint(dst, uint64(groups)<<1|1)
+	end := len(dst) + groups*8*width
+	switch width {
+	case 1:
+		for _, v := range indices {
+			dst = append(dst, byte(v))
+		}
+	case 2:
+		for _, v := range indices {
+			dst = append(dst, byte(v), byte(v>>8))
+		}
+	default:
+		for _, v := range indices {
+			dst = append(dst, byte(v), byte(v>>8), byte(v>>16))
+			if width == 4 {
+				dst = append(dst, byte(v>>24))
+			}
+		}
+	}
+	return append(dst, make([]byte, end-len(dst))...)
+}
+
+// appendLevels appends encoded levels as data pages have them.
+func appendLevels(dst, levels []byte) []byte {
+	return append(binary.LittleEndian.AppendUint32(dst, uint32(len(levels))), levels...)
+}
+
+// constantLevel encodes a level that all values have.
+func constantLevel(dst []byte, values int, level byte) []byte {
+	return append(binary.AppendUvarint(dst, uint64(values)<<1), level)
+}
+
+// packLevels encodes levels of 1 or 2 bits.
+func packLevels(dst, levels []byte, width int) []byte {
+	groups := (len(levels) + 7) / 8
+	dst = binary.AppendUvarint(dst, uint64(groups)<<1|1)
+	at := len(dst)
+	dst = append(dst, make([]byte, groups*width)...)
+	for i, level := range levels {
+		bit := i * width
+		dst[at+bit/8] |= level << (bit % 8)
+	}
+	return dst
+}
