@@ -24,6 +24,10 @@ type SliceOptions struct {
 	// Spans are the times of the slice, disjoint and in order; at least one. The
 	// first should not begin before the trace.
 	Spans []Span
+	// Whole, if it is not nil, selects calls by thread, as in reader.Block.Index, and start.
+	// The slice has these calls, all that they call, and nothing else. Filter.Func and
+	// Filter.MaxDepth are then ignored.
+	Whole func(index int, start uint64, fn reader.FuncID) bool
 	// Bare omits the calls around those that Filter.Func selects.
 	Bare bool
 	// NoMarks omits the events with CutMark.
@@ -258,13 +262,13 @@ func (s *Slicer) begin(t *slicedThread, marksItself bool) {
 
 func (s *Slicer) enter(t *slicedThread, e *reader.Event, args []uint64) {
 	depth := len(t.open)
-	kept := (s.opts.Filter.MaxDepth == 0 || uint32(depth) < s.opts.Filter.MaxDepth) && s.function(e.Func)
+	kept := s.keeps(t, depth, e.Func)
 	t.push(openRecord{fn: e.Func, kept: kept, cpu: e.CPU, tsc: e.TSC, args: args})
 	if !kept || !t.inside {
 		return
 	}
 	first := depth
-	for !s.opts.Bare && first > 0 && !t.open[first-1].shown {
+	for !s.bare() && first > 0 && !t.open[first-1].shown {
 		first--
 	}
 	s.show(t, first, depth)
@@ -274,7 +278,7 @@ func (s *Slicer) enter(t *slicedThread, e *reader.Event, args []uint64) {
 func (s *Slicer) show(t *slicedThread, first, last int) {
 	for i := first; i <= last; i++ {
 		call := &t.open[i]
-		if call.kept || !s.opts.Bare {
+		if call.kept || !s.bare() {
 			s.begin(t, call.cut && t.span == 0)
 			call.shown = true
 			kind := reader.Enter
@@ -330,11 +334,22 @@ func staysInThread(e *reader.Event, payload []byte) bool {
 // keepsEvent reports whether an event is kept.
 func (s *Slicer) keepsEvent(t *slicedThread) bool {
 	depth := len(t.open)
-	if !t.inside || s.opts.Filter.MaxDepth > 0 && uint32(depth) > s.opts.Filter.MaxDepth {
+	if !t.inside || s.opts.Whole == nil && s.opts.Filter.MaxDepth > 0 && uint32(depth) > s.opts.Filter.MaxDepth {
 		return false
 	}
-	return s.opts.Filter.Func == nil || depth > 0 && t.open[depth-1].kept
+	return s.opts.Filter.Func == nil && s.opts.Whole == nil || depth > 0 && t.open[depth-1].kept
 }
+
+// keeps reports whether a call that begins now is selected.
+func (s *Slicer) keeps(t *slicedThread, depth int, fn reader.FuncID) bool {
+	if s.opts.Whole != nil {
+		return depth > 0 && t.open[depth-1].kept || s.opts.Whole(s.head.Index, t.last, fn)
+	}
+	return (s.opts.Filter.MaxDepth == 0 || uint32(depth) < s.opts.Filter.MaxDepth) && s.function(fn)
+}
+
+// bare reports whether the slice lacks the calls around selected ones.
+func (s *Slicer) bare() bool { return s.opts.Bare || s.opts.Whole != nil }
 
 // function returns the result of Filter.Func.
 func (s *Slicer) function(id reader.FuncID) bool {

@@ -1,6 +1,13 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -42,6 +49,10 @@ func (a *app) overTraces(c command) *cobra.Command {
 					return err
 				}
 			}
+			args, err := filesBelow(args)
+			if err != nil {
+				return err
+			}
 			if c.apart == nil || !c.apart() {
 				return c.over(a, cmd.Name(), args...)
 			}
@@ -74,4 +85,35 @@ func (c *command) over(a *app, name string, paths ...string) error {
 	}
 	defer s.Close()
 	return c.run(s)
+}
+
+// filesBelow replaces folders by all files below them, in the order of their paths. As in
+// data lakes, names that begin with a dot or an underscore are left out.
+func filesBelow(paths []string) (files []string, err error) {
+	for _, path := range paths {
+		st, err := os.Stat(path)
+		if err != nil || !st.IsDir() {
+			files = append(files, path) // an error is told when it is opened
+			continue
+		}
+		n := len(files)
+		err = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
+			switch hidden := at != path && strings.Trim(d.Name()[:1], "._") == ""; {
+			case err != nil:
+				return err
+			case hidden && d.IsDir():
+				return fs.SkipDir
+			case !hidden && d.Type().IsRegular():
+				files = append(files, at)
+			}
+			return nil
+		})
+		if err == nil && len(files) == n {
+			err = errors.New("there is no file in the folder")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return files, nil
 }

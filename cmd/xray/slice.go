@@ -14,6 +14,8 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/convert"
+	"github.com/xray-tools/xray/explain/slowest"
+	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
@@ -21,7 +23,7 @@ import (
 )
 
 func (a *app) sliceCommand() *cobra.Command {
-	c := slicing{format: "fdr", app: a, inputs: session.Inputs{Scope: session.ByCall, Apart: true}}
+	c := slicing{format: "fdr", seed: 1, app: a, inputs: session.Inputs{Scope: session.ByCall, Apart: true}}
 	return a.overTraces(command{
 		use:   "slice TRACE... -o FILE",
 		short: "Cut a part out of a trace",
@@ -33,10 +35,15 @@ custom event "xray:cut" marks these places.
 --around selects the time of one call, or of the slowest calls, on all threads:
 
   --around 'handleRequest#4711'       the call with this number, as in xray slowest
-  --around 'handleRequest#slowest:3'  the three slowest calls`,
+  --around 'handleRequest#slowest:3'  the three slowest calls
+
+--root keeps whole calls of a function, with everything inside them, and nothing else:
+the slow ones with --slow, and a random sample of the others with --sample. Such slices
+of many machines are small enough to explain together with xray why.`,
 		example: `  xray slice --from 1s --to 1.5s -o part.xray trace.xray
   xray slice --last 50ms -o end.xray trace.xray
-  xray slice -m ./server --around 'handleRequest#slowest:1' --margin 1ms -o slow.xray trace.xray`,
+  xray slice -m ./server --around 'handleRequest#slowest:1' --margin 1ms -o slow.xray trace.xray
+  xray slice --root '^handleRequest' --slow '>5ms' --sample 20 -o calls.xray trace.xray`,
 		inputs: &c.inputs,
 		flags:  c.addFlags,
 		check:  c.check,
@@ -59,6 +66,11 @@ func (c *slicing) addFlags(f *pflag.FlagSet) {
 	// The only error is that there is no such flag.
 	_ = f.MarkHidden("min-duration")
 	f.BoolVar(&c.bare, "bare", false, "with --func: leave out the calls around the selected ones")
+	session.AddRoot(f, &c.root)
+	f.Lookup("root").Usage = "only whole outermost calls of functions that match `REGEXP`, chosen by --slow and --sample"
+	f.StringVar(&c.slow, "slow", "", "with --root: calls that take longer than a time, as >5ms: `RULE`")
+	cli.AddCount(f, &c.sample, "sample", "", 1, "with --root: `N` random calls of those that are not slow")
+	cli.AddSeed(f, &c.seed)
 	cli.AddChoice(f, &c.format, "format", "f", "output format", "fdr", "basic").Synonyms = map[string]string{"raw": "basic"}
 	cli.AddOutput(f, &c.output)
 }
@@ -68,6 +80,9 @@ type slicing struct {
 	*app
 	inputs         session.Inputs
 	bare           bool
+	root, slow     string
+	sample         int
+	seed           uint64
 	format, output string
 }
 
@@ -79,6 +94,14 @@ func (c *slicing) check() error {
 		return cli.Usagef("--min-duration does not apply: the entry of a call is written before it is known how long the call takes")
 	case c.bare && !function:
 		return cli.Usagef("--bare requires --func")
+	case c.root == "" && (c.slow != "" || c.sample > 0):
+		return cli.Usagef("--slow and --sample require --root")
+	case c.root != "" && c.slow == "" && c.sample == 0:
+		return cli.Usagef("--root requires --slow or --sample")
+	case c.root != "" && (function || c.inputs.LimitsDepth()):
+		return cli.Usagef("--root keeps whole calls: leave out --func and --max-depth")
+	case c.slow != "" && !strings.HasPrefix(c.slow, ">"):
+		return cli.Usagef("--slow: %q is not a time: write >5ms", c.slow)
 	}
 	return c.RefuseTerminal(c.output, c.format)
 }
@@ -90,6 +113,11 @@ func (c *slicing) run(s *session.Session) error {
 	start, err := s.Start()
 	if err != nil {
 		return err
+	}
+	if c.root != "" {
+		if opts.Whole, err = c.choose(s); err != nil {
+			return err
+		}
 	}
 	opts.Spans[0].From = max(opts.Spans[0].From, start)
 	header := s.Trace.Header(0)
@@ -122,6 +150,45 @@ func (c *slicing) run(s *session.Session) error {
 		s.TellCaveats("", &session.Run{})
 	}
 	return nil
+}
+
+// maxSlowCalls is the number of slow calls that a slice may have. Of more, it has the
+// slowest.
+const maxSlowCalls = 10_000
+
+// choose finds the calls of the root that the slice has.
+func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) bool, error) {
+	root, err := s.ChooseFuncs("root", c.root)
+	if err != nil {
+		return nil, err
+	}
+	opts := slowest.ChoiceOptions{
+		Options: slowest.Options{Root: root, Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Top: maxSlowCalls},
+		Sample:  c.sample, Seed: c.seed,
+	}
+	if c.slow != "" {
+		if opts.Slow, err = s.ParseTicks("slow", c.slow[1:]); err != nil {
+			return nil, err
+		}
+		opts.Slow = max(opts.Slow, 1)
+	}
+	slow, others, found, err := s.Choose(opts)
+	if err != nil {
+		return nil, err
+	}
+	if len(slow)+len(others) == 0 {
+		return nil, fmt.Errorf("%s: no call of --root %s is to be kept", strings.Join(s.Trace.Files(), " "), c.root)
+	}
+	if uint64(len(slow)) < found {
+		s.Say("the slice has the slowest %s of %s slow calls", label.Grouped(uint64(len(slow))), label.Grouped(found))
+	}
+	keep := make(map[invocation.Key]bool)
+	for _, k := range slices.Concat(slow, others) {
+		keep[k] = true
+	}
+	return func(index int, start uint64, fn reader.FuncID) bool {
+		return keep[invocation.Key{Start: start, Index: index}] && root(fn)
+	}, nil
 }
 
 // recording is what a slice of a single trace of xray's own recorder says about

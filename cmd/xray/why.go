@@ -34,7 +34,7 @@ type explaining struct {
 
 func newExplaining() explaining {
 	return explaining{
-		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true},
+		inputs: session.Inputs{Scope: session.ByPlace, PathMemory: true, Join: true},
 		waits:  waitFlags{waitNames, unlockNames},
 		slow:   "p99", usual: "p25..p75", minShare: 0.05, exemplars: 3, seed: 1,
 	}
@@ -72,7 +72,7 @@ Without --root, why chooses the function whose slow calls lose the most time.`,
 func (w *explaining) addFlags(f *pflag.FlagSet) {
 	session.AddRoot(f, &w.root)
 	cli.AddSlow(f, &w.slow)
-	f.StringVar(&w.usual, "usual", w.usual, "usual calls are those in this `RANGE` of percentiles")
+	f.StringVar(&w.usual, "usual", w.usual, "usual calls are those in this `RANGE` of percentiles, or of times as in 10us..20us")
 	w.waits.add(f)
 	f.StringVar(&w.arg, "arg", "", "look for common arguments of slow calls only in functions that match `REGEXP`")
 	cli.AddCount(f, &w.depth, "path-depth", "", 1, "look at call paths at most `N` deep below the root")
@@ -100,7 +100,7 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 	run = &session.Run{}
 	err = s.Pass(func(unmatched func(*calls.Unmatched) error) (err error) {
 		opts.Calls.Unmatched = unmatched
-		found, run.Stats, err = why.Explain(s.Trace, opts)
+		found, run.Stats, err = why.Explain(s.Source(), opts)
 		return err
 	})
 	if err != nil {
@@ -139,7 +139,11 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	}
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
 	opts.Calls.Continue = s.Continue
+	opts.Origins = s.Origins()
 	for i := range s.Trace.Files() {
+		if opts.Origins != nil {
+			break // they have the clocks of their machines
+		}
 		var log *sched.Log
 		if r := s.Trace.Recording(i); r != nil {
 			log = sched.New(r)
@@ -163,14 +167,31 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 		return opts, err
 	}
 	low, high, ok := strings.Cut(strings.ReplaceAll(w.usual, "..", "-"), "-")
+	if ok && !strings.HasPrefix(low, "p") {
+		return opts, w.usualTimes(s, &opts, low, high)
+	}
 	opts.UsualLow, err = parseQuantile(low)
 	if err == nil {
 		opts.UsualHigh, err = parseQuantile(high)
 	}
 	if !ok || err != nil || opts.UsualLow >= opts.UsualHigh {
-		return opts, cli.Usagef("--usual: %q is not a range of percentiles like p25..p75", w.usual)
+		return opts, cli.Usagef("--usual: %q is not a range of percentiles like p25..p75, or of times like 10us..20us", w.usual)
 	}
 	return opts, nil
+}
+
+// usualTimes reads --usual as two times.
+func (w *explaining) usualTimes(s *session.Session, opts *why.Options, low, high string) (err error) {
+	if opts.UsualFrom, err = s.ParseTicks("usual", low); err != nil {
+		return err
+	}
+	if opts.UsualTo, err = s.ParseTicks("usual", high); err != nil {
+		return err
+	}
+	if opts.UsualFrom >= opts.UsualTo {
+		return cli.Usagef("--usual: %q is not a range of times", w.usual)
+	}
+	return nil
 }
 
 // slowRule reads --slow.

@@ -10,13 +10,19 @@ import (
 // Association is something that the slow calls of a cause have in common. It is not a
 // cause.
 type Association struct {
-	Kind   string // "thread", "start", "argument", "event", "bursts" or "period"
+	Kind   string // "host", "build", "label", "thread", "start", "argument", "event", "bursts" or "period"
 	Count  int    // calls that have it, or number of bursts
 	Of     int    // calls that the cause dominates
 	Thread reader.Thread
 	Func   reader.FuncID // of the argument
 	Value  uint64        // of the argument; of a period, ticks
-	Text   string        // of the event
+	Text   string        // of the event; of hosts, a build or a label
+	// Of hosts, a build or a label: the number of machines in the traces. Elsewhere is the
+	// share of the calls that are not slow on these hosts. Of a build or a label, Count and Of
+	// are hosts, With is the number of all hosts that have it, and Chance the probability of
+	// that by chance.
+	Machines, With    int
+	Elsewhere, Chance float64
 }
 
 // associate finds what the calls that a lead dominates have in common.
@@ -26,7 +32,8 @@ func (e *evidence) associate(l *lead, c *cohorts) []Association {
 		return nil
 	}
 	var list []Association
-	if a, ok := e.onThread(l, c); ok {
+	list = e.fleet(l, c)
+	if a, ok := e.onThread(l, c); ok && len(list) == 0 {
 		list = append(list, a)
 	}
 	early := 0
@@ -41,7 +48,7 @@ func (e *evidence) associate(l *lead, c *cohorts) []Association {
 	if a, ok := e.argument(l, c); ok {
 		list = append(list, a)
 	}
-	if a, ok := e.inTime(l, c); ok && 10*early < 9*n {
+	if a, ok := e.inTime(l, c); ok && 10*early < 9*n && c.plan.origins == nil {
 		list = append(list, a)
 	}
 	return list

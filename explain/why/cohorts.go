@@ -20,8 +20,9 @@ type plan struct {
 	args     func(reader.FuncID) bool
 	span     span
 	torn     torn
-	slow     uint64 // minimum duration of slow calls
-	offCPU   bool   // the trace says when threads were off the processor
+	origins  []Origin // nil unless the files are of several machines
+	slow     uint64   // minimum duration of slow calls
+	offCPU   bool     // the trace says when threads were off the processor
 	// Of durations without the time in the run queue, if offCPU is set:
 	ownSlow uint64 // minimum of slow calls
 	low     uint64 // limits of usual calls

@@ -177,6 +177,9 @@ func (x *explainer) meanwhile(d *durations, e *evidence) (found, error) {
 			}
 		}
 	}
+	if x.opts.Origins != nil {
+		return f, nil
+	}
 	coinciding := func(waits func(int) bool) map[*lead]*Holder {
 		list := make(map[*lead]*Holder)
 		for i, l := range leads {

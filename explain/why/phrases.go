@@ -318,6 +318,8 @@ func (t *phrases) between(c *Cause) string {
 
 func (t *phrases) association(a *Association) string {
 	switch a.Kind {
+	case "host", "build", "label":
+		return a.onMachines()
 	case "thread":
 		return fmt.Sprintf("%d of %d are on thread %d", a.Count, a.Of, a.Thread.Thread)
 	case "start":
@@ -337,6 +339,10 @@ func (t *phrases) exemplarTitle(e *Exemplar, cause int) string {
 	of := "A typical slow call"
 	if cause > 0 && len(t.Causes) > 1 {
 		of += fmt.Sprintf(" of cause %d", cause)
+	}
+	if t.Origins != nil {
+		o := &t.Origins[e.Thread.File]
+		return fmt.Sprintf("%s: thread %d, at %s of %s", of, e.Thread.Thread, t.Clock.Format(e.Start-o.Start), texttab.Printable(o.File))
 	}
 	number := ""
 	if e.Number > 0 {

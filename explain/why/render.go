@@ -275,16 +275,20 @@ func associations(c *cause) *report.TableNode {
 		report.Function("function", func(a *Association) reader.FuncID { return a.Func }).Missing(not("argument")),
 		report.Count("value", func(a *Association) uint64 { return a.Value }).Missing(not("argument")),
 		report.Time("period", func(a *Association) uint64 { return a.Value }).Missing(not("period")),
-		report.String("text", func(a *Association) string { return a.Text }).Missing(not("event")),
+		report.String("text", func(a *Association) string { return a.Text }).Missing(not("event", "host", "build", "label")),
+		report.Count("hosts", func(a *Association) uint64 { return uint64(a.Machines) }).Missing(not("host", "build", "label")),
+		report.Share("usual_share", func(a *Association) float64 { return a.Elsewhere }).Missing(not("host")),
+		report.Count("hosts_with", func(a *Association) uint64 { return uint64(a.With) }).Missing(not("build", "label")),
+		report.Number("p", func(a *Association) float64 { return a.Chance }).Missing(not("build", "label")),
 	)
 }
 
 // exemplars are slow calls with their trees, for programs.
 func (p *phrases) exemplars(list []*Exemplar) *report.TableNode {
 	return report.Table("exemplars", list,
-		report.Count("number", func(e **Exemplar) uint64 { return (*e).Number }),
+		report.Count("number", func(e **Exemplar) uint64 { return (*e).Number }).Missing(func(e **Exemplar) bool { return p.Origins != nil }),
 		report.Thread("thread", func(e **Exemplar) reader.Thread { return (*e).Thread }),
-		report.Moment("start", func(e **Exemplar) uint64 { return (*e).Start }),
+		report.Moment("start", func(e **Exemplar) uint64 { return (*e).Start }).Missing(func(e **Exemplar) bool { return p.Origins != nil }),
 		report.Time("duration", func(e **Exemplar) uint64 { return (*e).Duration }),
 		report.Rows("tree", func(e **Exemplar) *report.TableNode { return p.tree(*e) }, nil),
 	)

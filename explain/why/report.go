@@ -32,6 +32,8 @@ type Report struct {
 	Decomposition        []Part
 	Exemplars            []Exemplar // typical slow calls, if no cause is named
 	Warnings             []string
+	// Origins are those of the options.
+	Origins []Origin
 }
 
 // Candidate is a function that may be a root.
@@ -138,6 +140,9 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 		Usual: Cohort{Rule: fmt.Sprintf("p%g..p%g", 100*o.UsualLow, 100*o.UsualHigh), Count: c.usual.count},
 		Kept:  len(c.slow),
 		Rest:  1,
+	}
+	if o.UsualTo > 0 {
+		r.Usual.Rule = o.Clock.Format(o.UsualFrom) + ".." + o.Clock.Format(o.UsualTo)
 	}
 	for _, t := range c.threads {
 		if t != nil && t.total > 0 {

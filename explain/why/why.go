@@ -35,7 +35,9 @@ type Options struct {
 	// UsualLow and UsualHigh are the quantiles between which calls are usual. If both are
 	// 0, they are a quarter and three quarters.
 	UsualLow, UsualHigh float64
-	MinShare            float64 // of a named cause; 0 means 0.05
+	// UsualFrom and UsualTo are durations in ticks that take their place if UsualTo is not 0.
+	UsualFrom, UsualTo uint64
+	MinShare           float64 // of a named cause; 0 means 0.05
 	// Role returns the effect of functions on other threads. It is called concurrently. nil
 	// means Runs for all.
 	Role func(reader.FuncID) Role
@@ -55,6 +57,10 @@ type Options struct {
 	// Seed is the random seed. Equal seeds give equal reports.
 	Seed  uint64
 	Clock reader.Clock
+	// Origins are where the files of the trace are from, if they are of several machines.
+	// Their times must not overlap then: what happens on one machine is not compared with
+	// what happens on another.
+	Origins []Origin
 	// Sched are the scheduler events of each file of the trace, if they were recorded.
 	Sched []*sched.Log
 	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit.
@@ -233,7 +239,7 @@ func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
 	p := &plan{
 		root: o.Root, locks: d.locks(), depth: o.PathDepth, charged: d.charged(d.pruned(e)), args: o.Argument,
-		span: e.span(), torn: e.torn, keep: math.MaxUint64, offCPU: e.facts(),
+		span: e.span(), torn: e.torn, origins: o.Origins, keep: math.MaxUint64, offCPU: e.facts(),
 	}
 	if len(d.roots) == 1 {
 		for fn := range d.roots {
@@ -251,6 +257,10 @@ func (e *explainer) plan(d *durations) *plan {
 		// Similar durations share a value, which may be none of theirs.
 		p.low -= p.low / 128
 		p.high += p.high / 128
+	}
+	if o.UsualTo > 0 {
+		p.low, p.high = o.UsualFrom, o.UsualTo
+		p.median = own.Quantile(0.5)
 	}
 	var slow, ownSlow uint64
 	p.slow, slow = o.Slow.limit(&d.sample, p.high)
@@ -320,6 +330,12 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 		return nil, err
 	}
 	e.fill(r, c, ev, meanwhile)
+	if o := e.opts.Origins; o != nil {
+		r.Origins = o
+		r.Warnings = append(r.Warnings, fmt.Sprintf("The traces are of %d hosts. xray did not look for what other threads did at the same time, "+
+			"or for bursts. To do that, run xray why with the traces of one host.", hosts(o)))
+		return r, nil
+	}
 	return r, e.number(r.exemplars())
 }
 

@@ -21,6 +21,9 @@ type Inputs struct {
 	// Templates adds --group-templates, PathMemory --path-memory, Siblings
 	// --deduce-sibling-calls.
 	Templates, PathMemory, Siblings bool
+	// Join lets the traces be of several machines and builds. Analyses then use
+	// Session.Source.
+	Join bool
 	// Lenient leaves out --strict.
 	Lenient bool
 
@@ -75,6 +78,9 @@ func (i *Inputs) Chooses() (function, minDuration bool) {
 	return i.scope.function != "", i.scope.minDuration != ""
 }
 
+// LimitsDepth reports whether --max-depth was given.
+func (i *Inputs) LimitsDepth() bool { return i.scope.maxDepth > 0 }
+
 // Groups reports whether --group-templates was given.
 func (i *Inputs) Groups() bool { return i.group }
 
@@ -113,6 +119,16 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 
 func (i *Inputs) open(s *Session, paths []string) (err error) {
 	if s.Trace, err = i.OpenTrace(s.Streams, paths...); err != nil {
+		return err
+	}
+	joined := false
+	if i.Join && len(paths) > 1 {
+		if joined, err = s.joinMachines(&i.NameFlags); err != nil {
+			return err
+		}
+	}
+	if joined {
+		s.Scope, err = i.scope.build(s)
 		return err
 	}
 	if err = s.openNames(&i.NameFlags); err != nil {

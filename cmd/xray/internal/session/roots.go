@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/xray-tools/xray/explain/slowest"
+	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -15,6 +16,16 @@ func (s *Session) SearchSlowest(opts slowest.Options) (*slowest.Found, *Run, err
 		return nil, run, err
 	}
 	return sink.Found(), run, nil
+}
+
+// Choose chooses invocations. See [slowest.Choice.Chosen].
+func (s *Session) Choose(opts slowest.ChoiceOptions) (slow, others []invocation.Key, found uint64, err error) {
+	sink, _, err := Analyze(s, Scope{}, rootsOnly(opts.Root), func() *slowest.Choice { return slowest.NewChoice(opts) })
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	slow, others, found = sink.Chosen()
+	return slow, others, found, nil
 }
 
 // rootsOnly rebuilds no more of calls than the outermost calls of roots need.

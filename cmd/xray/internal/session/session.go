@@ -46,16 +46,17 @@ type Session struct {
 	// shows that. See calls.Options.
 	Continue func(from, to reader.FuncID) bool
 
-	traces  TraceFlags
-	style   string // of names; "" unless it was given
-	packed  bool   // names are from the trace itself
-	tables  []*symbolize.Table
-	trusted []*symbolize.Table  // whose debug information may name files to be read
-	missing []symbolize.Missing // objects of the trace that Names has no file of
-	notes   []func() string
-	tails   func() *symbolize.TailCalls // nil if no binary shows them
-	span    *Span                       // nil until it is known
-	closers []func() error
+	traces   TraceFlags
+	style    string    // of names; "" unless it was given
+	packed   bool      // names are from the trace itself
+	machines *machines // nil unless the traces are of several machines or builds, and joined
+	tables   []*symbolize.Table
+	trusted  []*symbolize.Table  // whose debug information may name files to be read
+	missing  []symbolize.Missing // objects of the trace that Names has no file of
+	notes    []func() string
+	tails    func() *symbolize.TailCalls // nil if no binary shows them
+	span     *Span                       // nil until it is known
+	closers  []func() error
 }
 
 // New makes a session over a trace that is open, with the clock that its header states.
