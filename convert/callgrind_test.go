@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// totals are the times during which at least one call of a function was open.
+// totals are the times in which at least one call of a function was open.
 type totals map[reader.FuncID]uint64
 
 func (s totals) Calls(b *calls.Batch) error {
@@ -24,8 +24,8 @@ func (s totals) Calls(b *calls.Batch) error {
 
 func (s totals) Merge(totals) {}
 
-// The self time of a function and the times of what it called are its total time, whoever
-// calls whom again.
+// A function's self time and the times of its callees add up to its total time, even with
+// recursion.
 func TestCallgrindTotals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var source oneThread
@@ -53,15 +53,15 @@ func TestCallgrindTotals(t *testing.T) {
 				}
 			}
 			if inclusive != want[fn] {
-				t.Fatalf("function %d: inclusive %d, total %d, in %v", fn, inclusive, want[fn], source)
+				t.Fatalf("function %d: got inclusive time %d, want %d, in %v", fn, inclusive, want[fn], source)
 			}
 		}
 		for e, edge := range got.edges {
 			if e.caller == e.callee && edge.ticks != 0 || edge.ticks > tsc-1000 || edge.calls == 0 {
-				t.Fatalf("%+v: %+v", e, *edge)
+				t.Fatalf("%+v: got %+v", e, *edge)
 			}
 		}
-		// Added up by path, they are the same.
+		// Sums by path give the same result.
 		sums := &calls.Sums{}
 		tree := map[[2]int]int{} // by parent and function
 		var addUp collectSums = func(depth uint32, c calls.Call, stack []reader.FuncID) {
@@ -95,13 +95,13 @@ func TestCallgrindTotals(t *testing.T) {
 		}
 		for e, edge := range got.edges {
 			if other := again.edges[e]; other == nil || *other != *edge {
-				t.Fatalf("%+v: %+v by call, %+v by path", e, *edge, other)
+				t.Fatalf("%+v: got %+v by call, %+v by path", e, *edge, other)
 			}
 		}
 	})
 }
 
-// oneThread is a thread for calls.Run.
+// oneThread is a calls.Source with one thread.
 type oneThread []reader.Event
 
 func (s oneThread) Each(_ int, fn func(int, *reader.Block) error) error {
@@ -110,7 +110,7 @@ func (s oneThread) Each(_ int, fn func(int, *reader.Block) error) error {
 
 type collectSums func(depth uint32, c calls.Call, stack []reader.FuncID)
 
-// stackedCalls tells each call with the functions of those around it.
+// stackedCalls passes on each call with the functions of its callers.
 type stackedCalls struct {
 	stack []reader.FuncID
 	call  collectSums

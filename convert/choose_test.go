@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// chosen is a trace of which only some records are left.
+// chosen is a trace of which only some records are read.
 type chosen struct {
 	*reader.Trace
 	filter calls.Filter
@@ -26,8 +26,8 @@ func (c chosen) Each(_ int, fn func(int, *reader.Block) error) error {
 
 func (c chosen) EachPacked(n int, fn func(int, *reader.Block) error) error { return c.Each(n, fn) }
 
-// callList lists calls. How long a call takes that nothing ends depends on other
-// calls, and is left out.
+// callList lists calls. It omits the durations of calls without an exit, because they depend on
+// other calls.
 type callList []string
 
 func (l *callList) Calls(b *calls.Batch) error {
@@ -43,7 +43,7 @@ func (l *callList) Calls(b *calls.Batch) error {
 
 func (l *callList) Merge(*callList) {}
 
-// The calls of the chosen records are the calls that the filter chooses.
+// The chosen records contain exactly the calls that the filter chooses.
 func TestChosenRecordsMakeChosenCalls(t *testing.T) {
 	var log bytes.Buffer
 	if _, err := tracegen.Generate(&log, tracegen.Options{Format: tracegen.FDR, Records: 50_000, Threads: 3, Functions: 100, Open: true}); err != nil {
@@ -71,23 +71,23 @@ func TestChosenRecordsMakeChosenCalls(t *testing.T) {
 	} {
 		want, _ := run(trace, filter)
 		if len(want) == 0 || len(want) == len(all) {
-			t.Fatalf("%s: %d of %d calls are chosen, which tests nothing", name, len(want), len(all))
+			t.Fatalf("%s: %d of %d calls are chosen, so the test checks nothing", name, len(want), len(all))
 		}
 		got, stats := run(chosen{trace, filter}, calls.Filter{})
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s: calls that are chosen (-), calls of chosen records (+):\n%.2000s", name, diff)
+			t.Errorf("%s: (-chosen calls +calls of chosen records):\n%.2000s", name, diff)
 		}
 		if stats.Unmatched > 0 {
-			t.Errorf("%s: %d exits have lost their entry", name, stats.Unmatched)
+			t.Errorf("%s: got %d exits without entry, want none", name, stats.Unmatched)
 		}
 	}
 	if ChooseRecords(calls.Filter{MinDuration: 5}) != nil {
-		t.Error("there is something to choose by where there is not")
+		t.Error("a filter without criteria chooses records")
 	}
 }
 
-// What has no entry began before the trace. Deep stacks are searched no longer
-// than others.
+// An exit without an entry belongs to a call that began before the trace. The search for it is
+// short even in deep stacks.
 func TestChooseRecordsOddly(t *testing.T) {
 	deep := &reader.Block{Events: []reader.Event{{TSC: 5, Func: 9, Kind: reader.Exit}}}
 	for range 100_000 {
@@ -110,7 +110,7 @@ func TestChooseRecordsOddly(t *testing.T) {
 		{calls.Filter{MaxDepth: 1}, 2},
 	} {
 		if got := ChooseRecords(test.filter)(deep); len(got.Events) != test.want {
-			t.Errorf("%+v leaves %d events, want %d", test.filter, len(got.Events), test.want)
+			t.Errorf("%+v: got %d events, want %d", test.filter, len(got.Events), test.want)
 		}
 	}
 }

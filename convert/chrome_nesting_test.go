@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Calls lie within their callers, and behind calls that end where they start, for viewers
-// that add up in floating point, too.
+// Calls lie within their callers, and after calls that end where they start, even for viewers that
+// compute in floating point.
 func TestChromeNestsInFloatingPoint(t *testing.T) {
 	together, adjacent := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -55,7 +55,7 @@ func TestChromeNestsInFloatingPoint(t *testing.T) {
 					together++
 				}
 				if call.from > in.from || in.to > call.to {
-					t.Fatalf("%+v is within %+v", in, call)
+					t.Fatalf("%+v is inside %+v", in, call)
 				}
 			}
 			inside[e.Tid] = append(inside[e.Tid], call)

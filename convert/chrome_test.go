@@ -57,7 +57,7 @@ func TestChrome(t *testing.T) {
 ]}
 `
 	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -67,16 +67,15 @@ func TestChromeOfUnknownFrequency(t *testing.T) {
 	}))
 	call := got.TraceEvents[len(got.TraceEvents)-1]
 	if call.Ts != "2" || *call.Dur != "1234" {
-		t.Errorf("ts %s, dur %s, want 2 and 1234 ticks", call.Ts, *call.Dur)
+		t.Errorf("got ts %s, dur %s, want 2 and 1234 ticks", call.Ts, *call.Dur)
 	}
 	if !strings.Contains(got.OtherData["unit-of-time"], "ticks") {
 		t.Errorf("otherData does not say that times are ticks: %v", got.OtherData)
 	}
 }
 
-// TestChromeClosesOpenCallsAfterTheLastRecord has a thread whose last records
-// enter a function and log an event. Viewers take a call for ended at its end,
-// so both would be shown outside their caller if that ended there.
+// TestChromeClosesOpenCallsAfterTheLastRecord has a thread whose last records enter a function and
+// log an event. If the caller ended at that time, viewers would show both outside it.
 func TestChromeClosesOpenCallsAfterTheLastRecord(t *testing.T) {
 	for _, frequency := range []uint64{1_000_000_000, 0} {
 		got := parseChrome(t, write(t, NewChrome, Options{Header: reader.Header{CycleFrequency: frequency}}, &calls.Batch{
@@ -89,7 +88,7 @@ func TestChromeClosesOpenCallsAfterTheLastRecord(t *testing.T) {
 		caller := got.TraceEvents[len(got.TraceEvents)-1]
 		callerEnd := nanos(t, caller.Ts) + nanos(t, *caller.Dur)
 		if caller.Name != "#1" {
-			t.Fatalf("the last event is %v, not the caller", caller)
+			t.Fatalf("got last event %v, want the caller", caller)
 		}
 		for _, e := range got.TraceEvents {
 			if e.Ph != "M" && nanos(t, e.Ts) >= callerEnd {
@@ -101,11 +100,11 @@ func TestChromeClosesOpenCallsAfterTheLastRecord(t *testing.T) {
 
 func TestChromeWithoutCalls(t *testing.T) {
 	if got := parseChrome(t, write(t, NewChrome, Options{})); len(got.TraceEvents) != 0 {
-		t.Errorf("events %v", got.TraceEvents)
+		t.Errorf("got events %v", got.TraceEvents)
 	}
 }
 
-// TestChromeKeepsProcessesApart has several traces with the same ids.
+// TestChromeKeepsProcessesApart has several traces with the same IDs.
 func TestChromeKeepsProcessesApart(t *testing.T) {
 	var batches []*calls.Batch
 	for i, thread := range []reader.Thread{
@@ -125,11 +124,11 @@ func TestChromeKeepsProcessesApart(t *testing.T) {
 		5: "process of a.xray", 4194305: "process 5 of b.xray", 4194306: "process of a.xray", 4194307: "process of b.xray",
 	}
 	if diff := gocmp.Diff(want, processes); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// chromeTrace is what a viewer reads. Numbers are kept as they are written.
+// chromeTrace is what a viewer reads. Numbers keep their text.
 type chromeTrace struct {
 	DisplayTimeUnit string            `json:"displayTimeUnit"`
 	OtherData       map[string]string `json:"otherData"`
@@ -144,7 +143,7 @@ type chromeEvent struct {
 	Args        map[string]any
 }
 
-// parseChrome reads a trace as strictly as the format's description does.
+// parseChrome reads a trace as strictly as the specification of the format allows.
 func parseChrome(t rapid.TB, text string) chromeTrace {
 	t.Helper()
 	if !utf8.ValidString(text) {
@@ -182,23 +181,23 @@ func parseChrome(t rapid.TB, text string) chromeTrace {
 	return trace
 }
 
-// nanos is a number of microseconds in nanoseconds. It may differ by next to nothing.
+// nanos converts microseconds to nanoseconds. It allows a tiny difference.
 func nanos(t rapid.TB, micros json.Number) int64 {
 	r, ok := new(big.Rat).SetString(micros.String())
 	if !ok {
-		t.Fatalf("time %s", micros)
+		t.Fatalf("invalid time %s", micros)
 	}
 	r.Mul(r, big.NewRat(1000, 1))
 	nearest := new(big.Rat).Add(r, big.NewRat(1, 2))
 	whole := new(big.Int).Div(nearest.Num(), nearest.Denom())
 	if r.Sub(r, new(big.Rat).SetInt(whole)).Abs(r).Cmp(big.NewRat(1, 10)) > 0 {
-		t.Fatalf("time %s is no whole number of ns", micros)
+		t.Fatalf("time %s is not a whole number of ns", micros)
 	}
 	return whole.Int64()
 }
 
-// TestChromeShowsEveryCall checks random calls with hostile names: each is
-// there, with its time to the nanosecond, and lies within its callers.
+// TestChromeShowsEveryCall checks that each of some random calls with hostile names is there, with
+// its time to the nanosecond, and lies within its callers.
 func TestChromeShowsEveryCall(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := names{}
@@ -262,14 +261,14 @@ func TestChromeShowsEveryCall(t *testing.T) {
 				want = append(want, slice{leftOutName, at(r.start), max(at(r.start), at(r.end)-1)})
 			}
 			if want := leftOutOf(b, opts); leftOut[tid] != want {
-				t.Fatalf("thread %d counts %d calls left out, want %d", tid, leftOut[tid], want)
+				t.Fatalf("thread %d: got %d calls left out, want %d", tid, leftOut[tid], want)
 			}
 			for _, call := range b.Calls {
 				if call.Duration < opts.Shortest {
 					continue
 				}
-				// Like the writer, this takes every byte that is not UTF-8
-				// for one bad character.
+				// Replace each byte that is not UTF-8 by one character, as the
+				// writer does.
 				name := string([]rune(opts.label(call.Func)))
 				end := at(call.Start + call.Duration)
 				if call.End == calls.Truncated {
@@ -280,7 +279,7 @@ func TestChromeShowsEveryCall(t *testing.T) {
 			slices.SortFunc(want, order)
 			slices.SortFunc(got[tid], order)
 			if !slices.Equal(got[tid], want) {
-				t.Fatalf("thread %d shows\n%v\nwant\n%v", tid, got[tid], want)
+				t.Fatalf("thread %d: got\n%v\nwant\n%v", tid, got[tid], want)
 			}
 			var open []slice
 			for _, s := range got[tid] {
@@ -288,7 +287,7 @@ func TestChromeShowsEveryCall(t *testing.T) {
 					open = open[:len(open)-1]
 				}
 				if len(open) > 0 && s.end > open[len(open)-1].end {
-					t.Fatalf("%v begins within %v and ends after it", s, open[len(open)-1])
+					t.Fatalf("%v begins inside %v and ends after it", s, open[len(open)-1])
 				}
 				open = append(open, s)
 			}
@@ -298,12 +297,12 @@ func TestChromeShowsEveryCall(t *testing.T) {
 					payloads = append(payloads, string(e.Data))
 				}
 			}
-			if opts.LeftOut != "" { // they come when it is known whether their call is shown
+			if opts.LeftOut != "" { // they are written when it is known whether their call is shown
 				slices.Sort(payloads)
 				slices.Sort(instants[tid])
 			}
 			if !slices.Equal(instants[tid], payloads) {
-				t.Fatalf("thread %d shows payloads %q, want %q", tid, instants[tid], payloads)
+				t.Fatalf("thread %d: got payloads %q, want %q", tid, instants[tid], payloads)
 			}
 		}
 	})

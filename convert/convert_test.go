@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// names are the functions of a test.
+// names are the function names of a test.
 type names map[reader.FuncID]string
 
 func (n names) Func(id reader.FuncID) (symbolize.Symbol, bool) {
@@ -41,7 +41,7 @@ var genHostileName = rapid.OneOf(
 
 var oneGHz = reader.Header{Version: 3, Type: reader.Basic, ConstantTSC: true, NonstopTSC: true, CycleFrequency: 1_000_000_000}
 
-// genBatches draws the batches that threads of correctly nested calls make.
+// genBatches draws batches of threads whose calls nest correctly.
 func genBatches(t *rapid.T) []*calls.Batch {
 	var batches []*calls.Batch
 	for index := range rapid.IntRange(1, 3).Draw(t, "threads") {
@@ -58,8 +58,8 @@ func genBatches(t *rapid.T) []*calls.Batch {
 	return batches
 }
 
-// genCalls fills the time from start on with calls made from path, and returns
-// the sum of their durations.
+// genCalls fills the time from start on with calls below path, and returns the sum of their
+// durations.
 func genCalls(t *rapid.T, b *calls.Batch, path calls.PathID, start, span uint64, depth uint32) uint64 {
 	total := uint64(0)
 	for range rapid.IntRange(0, max(0, 5-2*int(depth))).Draw(t, "calls") {
@@ -85,8 +85,8 @@ func genCalls(t *rapid.T, b *calls.Batch, path calls.PathID, start, span uint64,
 	return total
 }
 
-// leaveOpen makes the calls truncated that are open where the thread's records
-// end, but at most some of them.
+// leaveOpen truncates at most this many of the calls that are open at the end of the thread's
+// records.
 func leaveOpen(b *calls.Batch, most uint32) {
 	for depth := range min(most, uint32(len(b.Calls))) {
 		i := len(b.Calls) - 1 - int(depth)
@@ -147,8 +147,8 @@ type blockWriter interface {
 	Close() error
 }
 
-// full is a device without space left. Later on there is space again, which
-// must not pass for success: the output has a hole.
+// full is a device without space left. Later writes succeed again, and the writer must not report
+// success, because the output has a hole.
 type full struct{ failed bool }
 
 var errFull = errors.New("no space left on device")
@@ -170,10 +170,10 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 		"chrome": NewChrome(&full{}, Options{}), "csv": NewCSV(&full{}, Options{}), "json": NewJSONLines(&full{}, Options{}),
 	} {
 		if err := w.Calls(many); !errors.Is(err, errFull) {
-			t.Errorf("%s: Calls returns %v", name, err)
+			t.Errorf("%s: Calls returned %v", name, err)
 		}
 		if err := w.Close(); !errors.Is(err, errFull) {
-			t.Errorf("%s: Close returns %v", name, err)
+			t.Errorf("%s: Close returned %v", name, err)
 		}
 	}
 	block := &reader.Block{Events: make([]reader.Event, 10_000)}
@@ -181,15 +181,15 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 		"yaml": NewYAML(&full{}, Options{}), "trace events": NewTraceEvents(&full{}, Options{}),
 	} {
 		if err := w.Block(block); !errors.Is(err, errFull) {
-			t.Errorf("%s: Block returns %v", name, err)
+			t.Errorf("%s: Block returned %v", name, err)
 		}
 		if err := w.Close(); !errors.Is(err, errFull) {
-			t.Errorf("%s: Close returns %v", name, err)
+			t.Errorf("%s: Close returned %v", name, err)
 		}
 	}
 }
 
-// TestLabelsThatCollide has more functions than there are slots for labels.
+// TestLabelsThatCollide has more functions than slots for labels.
 func TestLabelsThatCollide(t *testing.T) {
 	opts := Options{}
 	rendered := 0
@@ -200,17 +200,16 @@ func TestLabelsThatCollide(t *testing.T) {
 	for range 2 {
 		for _, id := range []reader.FuncID{1, 1 + labelSlots, 1, -1, 0, 2 << 24} {
 			if got, want := string(l.of(id)), opts.label(id); got != want {
-				t.Errorf("function %d is called %s, want %s", id, got, want)
+				t.Errorf("function %d: got %s, want %s", id, got, want)
 			}
 		}
 	}
-	if rendered != 8 { // 1 and its rival took turns
-		t.Errorf("%d labels were rendered, want 8", rendered)
+	if rendered != 8 { // 1 and the function with its slot took turns
+		t.Errorf("got %d labels rendered, want 8", rendered)
 	}
 }
 
-// benchBatch is a batch that resembles real ones: leaves and their callers,
-// among a few hundred functions.
+// benchBatch returns a realistic batch: leaves and their callers, among a few hundred functions.
 func benchBatch() *calls.Batch {
 	b := &calls.Batch{Thread: reader.Thread{Process: 11207, Thread: 11208}, Paths: calls.NewPaths()}
 	tsc := uint64(1_795_215_991_362_020_957)
@@ -232,7 +231,7 @@ func benchBatch() *calls.Batch {
 	return b
 }
 
-// benchNames name the functions of benchBatch and benchBlock.
+// benchNames are the names of functions in benchBatch and benchBlock.
 var benchNames = func() names {
 	n := names{}
 	for id := range reader.FuncID(400) {
@@ -243,7 +242,7 @@ var benchNames = func() names {
 
 var benchOptions = Options{Header: oneGHz, Names: benchNames, Base: 1_795_215_991_000_000_000}
 
-// benchCalls measures a sink in calls; each stands for two records.
+// benchCalls measures a sink in calls. Each call stands for two records.
 func benchCalls(b *testing.B, sink calls.Sink) {
 	batch := benchBatch()
 	for b.Loop() {
@@ -256,7 +255,7 @@ func benchCalls(b *testing.B, sink calls.Sink) {
 	b.ReportMetric(2000/perCall, "Mrecords/s")
 }
 
-// benchBlock has the records of benchBatch, without the order of times.
+// benchBlock returns the records of benchBatch without order of time.
 func benchBlock() *reader.Block {
 	b := &reader.Block{Thread: reader.Thread{Process: 11207, Thread: 11208}}
 	tsc := uint64(1_795_215_991_362_020_957)

@@ -19,10 +19,10 @@ func TestCounter(t *testing.T) {
 			rapid.SampledFrom([]uint64{0, 9_999_9999, lowRange * 10, math.MaxUint64}),
 		)).Draw(t, "numbers") {
 			if got, want := string(c.append(nil, v)), strconv.FormatUint(v, 10); got != want {
-				t.Fatalf("%s is written %s", want, got)
+				t.Fatalf("got %[2]s, want %[1]s", want, got)
 			}
 			if got, want := string(c.appendSigned(nil, int64(v))), strconv.FormatInt(int64(v), 10); got != want {
-				t.Fatalf("%s is written %s", want, got)
+				t.Fatalf("got %[2]s, want %[1]s", want, got)
 			}
 		}
 	})
@@ -34,7 +34,7 @@ func TestEightDigits(t *testing.T) {
 	for v := uint32(0); v < lowRange; v += 997 {
 		want := strconv.Itoa(int(v) + lowRange)[1:]
 		if got := string(appendEightDigits(nil, v)); got != want {
-			t.Fatalf("%s is written %s", want, got)
+			t.Fatalf("got %[2]s, want %[1]s", want, got)
 		}
 	}
 }

@@ -91,7 +91,7 @@ func parseFirefox(t rapid.TB, text string) *firefoxProfile {
 	return p
 }
 
-// checkColumns checks that tables have as many rows as they say in each column.
+// checkColumns checks that each column of a table has as many rows as the table's length says.
 func checkColumns(t rapid.TB, v any) {
 	t.Helper()
 	switch v := v.(type) {
@@ -102,25 +102,25 @@ func checkColumns(t rapid.TB, v any) {
 	case map[string]any:
 		for name, column := range v {
 			if rows, ok := column.([]any); ok && v["length"] != nil && float64(len(rows)) != v["length"] {
-				t.Fatalf("column %s has %d rows of %v", name, len(rows), v["length"])
+				t.Fatalf("column %s: got %d rows, want %v", name, len(rows), v["length"])
 			}
 			checkColumns(t, column)
 		}
 	}
 }
 
-// millis is a number of milliseconds in nanoseconds.
+// millis converts milliseconds to nanoseconds.
 func millis(t rapid.TB, number json.Number) int64 {
 	t.Helper()
 	digits, scaled := strings.CutSuffix(string(number), "e-6")
 	n, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || !scaled && n != 0 {
-		t.Fatalf("%s is no whole number of nanoseconds", number)
+		t.Fatalf("%s ms is not a whole number of nanoseconds", number)
 	}
 	return n
 }
 
-// stack is the names of a stack, the outermost first.
+// stack returns the names of a stack, outermost first.
 func (p *firefoxProfile) stack(stack *int) (names []string) {
 	for ; stack != nil; stack = p.Shared.StackTable.Prefix[*stack] {
 		fn := p.Shared.FrameTable.Func[p.Shared.StackTable.Frame[*stack]]
@@ -130,12 +130,12 @@ func (p *firefoxProfile) stack(stack *int) (names []string) {
 	return names
 }
 
-// boxes are the calls that the stack chart shows of a thread: from a sample in whose stack
-// one is to the first in whose it is not.
+// boxes returns the calls that the stack chart shows for a thread. A box reaches from the first
+// sample whose stack has it to the first whose stack has not.
 func (p *firefoxProfile) boxes(t rapid.TB, thread int) (all []slice) {
 	t.Helper()
 	samples := &p.Threads[thread].Samples
-	var open []int // stacks, the outermost first
+	var open []int // stacks, outermost first
 	var starts []int64
 	now := int64(0)
 	for i, top := range samples.Stack {
@@ -169,8 +169,8 @@ func (p *firefoxProfile) boxes(t rapid.TB, thread int) (all []slice) {
 	return all
 }
 
-// The stack chart of the Firefox Profiler shows every call that is long enough where it
-// was; events and arguments are markers.
+// The stack chart of the Firefox Profiler shows every call that is long enough at its original
+// position. Events and arguments are markers.
 func TestFirefoxShowsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batches := genBatches(t)
@@ -178,7 +178,7 @@ func TestFirefoxShowsAll(t *testing.T) {
 		opts.Base = rapid.Uint64Range(0, 2_000_000).Draw(t, "base")
 		genShortest(t, &opts, batches)
 		axis := opts.timeline()
-		// Unlike a writer, this decodes what it has encoded.
+		// shown returns a string as a reader of the JSON sees it.
 		shown := func(s string) (name string) {
 			if err := json.Unmarshal(appendJSON(nil, s), &name); err != nil {
 				t.Fatal(err)
@@ -232,12 +232,12 @@ func TestFirefoxShowsAll(t *testing.T) {
 			}
 		}
 		if diff := gocmp.Diff(sortSlices(want), sortSlices(got)); diff != "" {
-			t.Fatalf("-want +got:\n%s", diff)
+			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		slices.Sort(markers)
 		slices.Sort(marked)
 		if !slices.Equal(markers, marked) {
-			t.Fatalf("markers %q, want %q", marked, markers)
+			t.Fatalf("got markers %q, want %q", marked, markers)
 		}
 	})
 }
@@ -312,7 +312,7 @@ func TestFirefox(t *testing.T) {
 "content":[null,"int f() {\n}\n"]`,
 	} {
 		if !strings.Contains(text, want) {
-			t.Errorf("no\n%s\nin\n%s", want, text)
+			t.Errorf("want\n%s\nin\n%s", want, text)
 		}
 	}
 	p := parseFirefox(t, text)
@@ -321,23 +321,23 @@ func TestFirefox(t *testing.T) {
 	}
 }
 
-// A trace without calls, or without names, is a profile too.
+// A trace without calls or names gives a valid profile.
 func TestFirefoxOfLittle(t *testing.T) {
 	if p := parseFirefox(t, write(t, NewFirefox, Options{})); len(p.Threads) != 1 || p.Threads[0].Samples.Length != 1 {
-		t.Errorf("%d threads", len(p.Threads)) // the profiler opens no profile without
+		t.Errorf("got %d threads", len(p.Threads)) // the profiler refuses profiles without threads
 	}
 	text := write(t, NewFirefox, Options{}, &calls.Batch{Thread: reader.Thread{Thread: 5}}, &calls.Batch{
 		Thread: reader.Thread{Thread: 6}, Index: 1, Events: []calls.Event{{TSC: 30, Kind: reader.Custom, Data: []byte("a")}},
 	})
 	if p := parseFirefox(t, text); len(p.Threads) != 1 || p.Threads[0].TID != 6 || p.Threads[0].Samples.Length != 1 {
-		t.Errorf("not one thread with a sample that marks its end: %s", text)
+		t.Errorf("want one thread with a sample at its end: %s", text)
 	}
 	if !strings.Contains(text, "1 ns stands for 1 tick") {
-		t.Errorf("the unit is not told: %s", text)
+		t.Errorf("the unit is missing: %s", text)
 	}
 }
 
-// Of many threads the profile shows those that were busiest.
+// Of many threads, the profile shows the busiest ones.
 func TestFirefoxVisibleThreads(t *testing.T) {
 	var batches []*calls.Batch
 	for i := range firefoxVisible + 10 {

@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// Where scheduler events are known, times off the processor are theirs, and name others.
+// If a trace has scheduler events, off-CPU times come from them and name other tasks.
 func TestSpansOfSchedulerEvents(t *testing.T) {
 	switched := func(tsc uint64, from, to uint32, state byte) reader.SchedEvent {
 		return reader.SchedEvent{TSC: tsc, Task: from, Other: to, Kind: reader.Switched, State: state}
@@ -49,7 +49,7 @@ func TestSpansOfSchedulerEvents(t *testing.T) {
 			{state: "blocked", start: 400, end: 420, switches: switches, by: "in state S, woken by prog (thread 8)"},
 			{state: "in the run queue", start: 420, end: 430, by: "behind hog (thread 20)", waker: 8},
 		}},
-		// What the events do not tell is as without them.
+		// Times that the events do not cover are as without them.
 		{590, 700, time.offSpans(gap(590, 700))},
 		{161, 199, time.offSpans(gap(161, 199))},
 		{120, 250, time.offSpans(gap(120, 250))},

@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// setOpens gives a batch the entries of its calls.
+// setOpens sets a batch's entries to those of its calls.
 func setOpens(b *calls.Batch) {
 	b.Opens = nil
 	for i, c := range b.Calls {
@@ -29,19 +29,19 @@ func setOpens(b *calls.Batch) {
 	placeEvents(b)
 }
 
-// slice is a call as Perfetto shows it, or with a duration of -1 an instant.
+// slice is a call as Perfetto shows it, or an instant if the duration is -1.
 type slice struct {
 	Track           uint64
 	Name            string
 	Start, Duration int64
 	Line            uint64
 	Flow            uint64
-	Calls           uint64 // left out
+	Calls           uint64 // number of calls left out
 }
 
-// decodePerfetto reads a trace as Perfetto does: packets in the order of time, and those
-// of one time in that of the file. It also adds up the counters of calls left out, and
-// checks that the counter of open calls is right around every pause and at the end.
+// decodePerfetto reads a trace as Perfetto does: packets in order of time, and equal times in the
+// order of the file. It also sums the counters of calls left out, and checks the counter of open
+// calls around every pause and at the end.
 func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 	t.Helper()
 	type sequence struct {
@@ -62,7 +62,7 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 	sequences := map[uint64]*sequence{}
 	each(t, []byte(data), func(field protowire.Number, _ uint64, packet []byte) {
 		if field != tracePacket {
-			t.Fatalf("field %d of the trace", field)
+			t.Fatalf("unexpected field %d in the trace", field)
 		}
 		var id, flags, time, clock uint64
 		var event, interned, defaults []byte
@@ -120,7 +120,7 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 			return
 		}
 		if !s.cleared || flags&needsState == 0 {
-			t.Fatalf("an event of sequence %d before its state", id)
+			t.Fatalf("got an event of sequence %d before its state", id)
 		}
 		now := trackEvent{slice: slice{Track: s.track, Start: int64(time), Duration: -1}}
 		if clock == 0 {
@@ -166,11 +166,11 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 		case clock != 0: // calls left out
 		case now.kind == counterEvent:
 			if s.sampled = true; now.Track != counterTracks|s.track || int(count) != s.open {
-				t.Fatalf("at %d counter %#x of track %d is %d, with %d calls open", now.Start, now.Track, s.track, count, s.open)
+				t.Fatalf("at %d: counter %#x of track %d: got %d, want %d open calls", now.Start, now.Track, s.track, count, s.open)
 			}
 		default:
 			if time >= quiet && now.Start != int64(time) && !s.sampled {
-				t.Fatalf("track %d: the counter does not know what is open in the %d ns before %d", s.track, time, now.Start)
+				t.Fatalf("track %d: no counter value for the pause of %d ns before %d", s.track, time, now.Start)
 			}
 			s.sampled = false
 			switch now.kind {
@@ -184,7 +184,7 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 	})
 	for _, s := range sequences {
 		if s.cleared && (!s.sampled || s.open != 0) {
-			t.Fatalf("at the end %d calls are open on track %d, and the counter has that: %v", s.open, s.track, s.sampled)
+			t.Fatalf("at the end, %d calls are open on track %d; sampled: %v", s.open, s.track, s.sampled)
 		}
 	}
 	slices.SortStableFunc(events, func(a, b trackEvent) int { return cmp.Compare(a.Start, b.Start) })
@@ -197,7 +197,7 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 			open[e.Track] = append(stack, e.slice)
 		case sliceEnd:
 			if len(stack) == 0 {
-				t.Fatalf("track %d ends what it has not begun", e.Track)
+				t.Fatalf("track %d: an end without a begin", e.Track)
 			}
 			last := stack[len(stack)-1]
 			open[e.Track] = stack[:len(stack)-1]
@@ -209,7 +209,7 @@ func decodePerfetto(t rapid.TB, data string) ([]slice, map[uint64]uint64) {
 	}
 	for track, stack := range open {
 		if len(stack) > 0 {
-			t.Fatalf("track %d leaves %v open", track, stack)
+			t.Fatalf("track %d: %v did not end", track, stack)
 		}
 	}
 	return sortSlices(all), leftOut
@@ -250,7 +250,7 @@ func each(t rapid.TB, data []byte, fn func(field protowire.Number, v uint64, dat
 	}
 }
 
-// Perfetto gets every call that is long enough, and every event, in the right order.
+// The trace has every call that is long enough, and every event, in the right order.
 func TestPerfettoShowsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batches := genBatches(t)
@@ -293,24 +293,24 @@ func TestPerfettoShowsAll(t *testing.T) {
 		}
 		got, leftOut := decodePerfetto(t, write(t, NewPerfetto, opts, batches...))
 		if diff := gocmp.Diff(sortSlices(want), got); diff != "" {
-			t.Fatalf("-want +got:\n%s", diff)
+			t.Fatalf("(-want +got):\n%s", diff)
 		}
 		if diff := gocmp.Diff(counted, leftOut); diff != "" {
-			t.Fatalf("calls left out: -want +got:\n%s", diff)
+			t.Fatalf("calls left out (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// The UI opens no empty file, which a trace without calls must not become.
+// The UI cannot open an empty file, so a trace without calls must not give one.
 func TestPerfettoOfNothing(t *testing.T) {
 	text := write(t, NewPerfetto, Options{})
 	if got, leftOut := decodePerfetto(t, text); text == "" || len(got)+len(leftOut) > 0 {
-		t.Errorf("%q shows %v and %v", text, got, leftOut)
+		t.Errorf("%q: got %v and %v", text, got, leftOut)
 	}
 }
 
-// cut divides a batch at a random place: after some calls, and after some of the entries
-// that follow the last of them.
+// cut divides a batch at a random place: after some calls, and after some of the entries that
+// follow the last of them.
 func cut(t *rapid.T, b *calls.Batch) (first, rest *calls.Batch) {
 	n := rapid.IntRange(0, len(b.Calls)).Draw(t, "calls before the cut")
 	x, y := *b, *b
@@ -350,8 +350,8 @@ func cut(t *rapid.T, b *calls.Batch) (first, rest *calls.Batch) {
 	return &x, &y
 }
 
-// Batches without arguments and events take another way than others, and alternate with
-// them, so the bytes must not depend on where batches end.
+// Batches without arguments and events have their own code path. The bytes must not depend on where
+// batches end.
 func TestPerfettoInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batches := genBatches(t)
@@ -368,7 +368,7 @@ func TestPerfettoInParts(t *testing.T) {
 		}
 		want := write(t, NewPerfetto, opts, batches...)
 		if got := write(t, NewPerfetto, opts, parts...); got != want {
-			t.Fatalf("in parts %q, in one %q", got, want)
+			t.Fatalf("in parts: got %q, want %q", got, want)
 		}
 	})
 }

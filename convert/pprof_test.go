@@ -21,7 +21,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// trace is a trace in memory: a calls.Source.
+// trace is a calls.Source in memory.
 type trace []*reader.Block
 
 func (tr trace) Each(n int, fn func(int, *reader.Block) error) error {
@@ -33,7 +33,7 @@ func (tr trace) Each(n int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
-// runPprof makes a profile on that many shards.
+// runPprof makes a profile on this number of shards.
 func runPprof(t rapid.TB, tr trace, opts Options, shards int) *Pprof {
 	t.Helper()
 	p, _, err := calls.Run(tr, calls.Options{Paths: true, Shards: shards}, func() *Pprof { return NewPprof(opts) })
@@ -64,8 +64,7 @@ func parsePprof(t rapid.TB, p *Pprof) *profile.Profile {
 	return prof
 }
 
-// twoThreads is main calling work and leaf on one thread, and work alone on
-// another.
+// twoThreads has main calling work and leaf on one thread, and work alone on another.
 func twoThreads() trace {
 	return trace{
 		{Thread: reader.Thread{Process: 7, Thread: 8}, Events: []reader.Event{
@@ -80,7 +79,7 @@ func twoThreads() trace {
 	}
 }
 
-// folded is a profile's samples as text.
+// folded returns a profile's samples as text.
 func folded(prof *profile.Profile) []string {
 	var lines []string
 	for _, s := range prof.Sample {
@@ -141,23 +140,23 @@ func TestPprof(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			prof := parsePprof(t, runPprof(t, twoThreads(), test.opts, 1))
 			if diff := cmp.Diff(test.want, folded(prof)); diff != "" {
-				t.Errorf("samples: want (-), got (+):\n%s", diff)
+				t.Errorf("samples (-want +got):\n%s", diff)
 			}
 			if got := *prof.SampleType[1]; got.Type != "self" || got.Unit != test.unit || prof.DefaultSampleType != "self" {
-				t.Errorf("sample type %v, default %s", got, prof.DefaultSampleType)
+				t.Errorf("got sample type %v, default %s", got, prof.DefaultSampleType)
 			}
 			if prof.DurationNanos != test.duration {
-				t.Errorf("duration %d ns, want %d", prof.DurationNanos, test.duration)
+				t.Errorf("got duration %d ns, want %d", prof.DurationNanos, test.duration)
 			}
 			if said := len(prof.Comments) > 0; said != (test.unit == "ticks") {
-				t.Errorf("comments %q", prof.Comments)
+				t.Errorf("got comments %q", prof.Comments)
 			}
 		})
 	}
 }
 
-// TestPprofIsReproducible shards random traces in different ways: the bytes are
-// the same, and nothing is lost.
+// TestPprofIsReproducible shards random traces in different ways. The bytes must be equal and
+// nothing may be lost.
 func TestPprofIsReproducible(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{
@@ -169,10 +168,10 @@ func TestPprofIsReproducible(t *testing.T) {
 		want := pprofBytes(t, first)
 		for shards := 2; shards <= 4; shards++ {
 			if got := pprofBytes(t, runPprof(t, tr, opts, shards)); !bytes.Equal(got, want) {
-				t.Fatalf("%d shards make another profile than 1", shards)
+				t.Fatalf("the profile of %d shards differs from that of 1", shards)
 			}
 		}
-		// The order in which paths were met must not show either.
+		// The order in which paths were found must not matter either.
 		backwards := trace{}
 		for _, index := range []int{1, 0} {
 			for _, b := range tr {
@@ -182,7 +181,7 @@ func TestPprofIsReproducible(t *testing.T) {
 			}
 		}
 		if got := pprofBytes(t, runPprof(t, backwards, opts, 1)); !bytes.Equal(got, want) {
-			t.Fatal("the threads in another order make another profile")
+			t.Fatal("the order of threads changes the profile")
 		}
 
 		var sum tally
@@ -193,7 +192,7 @@ func TestPprofIsReproducible(t *testing.T) {
 		prof := parsePprof(t, first)
 		for _, fn := range prof.Function {
 			if !utf8.ValidString(fn.Name) {
-				t.Fatalf("protocol buffers do not allow the name %q", fn.Name)
+				t.Fatalf("the name %q is not valid in protocol buffers", fn.Name)
 			}
 		}
 		for _, s := range prof.Sample {
@@ -201,12 +200,12 @@ func TestPprofIsReproducible(t *testing.T) {
 			got.selfTSC += uint64(s.Value[1])
 		}
 		if got != sum {
-			t.Fatalf("the profile adds up to %+v, the calls to %+v", got, sum)
+			t.Fatalf("got sums %+v, want %+v as of the calls", got, sum)
 		}
 	})
 }
 
-// summer adds all calls up.
+// summer sums all calls.
 type summer struct{ *tally }
 
 func (s summer) Calls(b *calls.Batch) error {
@@ -219,7 +218,7 @@ func (s summer) Calls(b *calls.Batch) error {
 
 func (s summer) Merge(summer) {}
 
-// TestPprofOfDeepRecursion would need 40 GB if all frames were spelt out.
+// TestPprofOfDeepRecursion has a trace whose profile would need 40 GB with all frames.
 func TestPprofOfDeepRecursion(t *testing.T) {
 	const depth = 100_000
 	b := &reader.Block{}
@@ -228,19 +227,19 @@ func TestPprofOfDeepRecursion(t *testing.T) {
 	}
 	b.Events = append(b.Events, reader.Event{TSC: depth, Func: 9}, reader.Event{TSC: depth + 5, Func: 9, Kind: reader.Exit})
 	prof := parsePprof(t, runPprof(t, trace{b}, Options{}, 1))
-	// All whole paths; then one of each function behind the gap.
+	// All complete paths, then one path for each function beyond the gap.
 	if got, want := len(prof.Sample), maxFrames+3; got != want {
-		t.Fatalf("%d samples, want %d", got, want)
+		t.Fatalf("got %d samples, want %d", got, want)
 	}
 	var callCount int64
 	for _, s := range prof.Sample {
 		callCount += s.Value[0]
 		if len(s.Location) == maxFrames+1 && s.Location[1].Line[0].Function.Name != "(frames left out)" {
-			t.Errorf("a long path has %q behind its innermost frame", s.Location[1].Line[0].Function.Name)
+			t.Errorf("long path: got %q after the innermost frame", s.Location[1].Line[0].Function.Name)
 		}
 	}
 	if callCount != depth+1 {
-		t.Errorf("%d calls, want %d", callCount, depth+1)
+		t.Errorf("got %d calls, want %d", callCount, depth+1)
 	}
 }
 
@@ -257,14 +256,14 @@ func TestShortenKeepsPathsThatFit(t *testing.T) {
 	}
 	want := append(long.Frames(nil, path)[:maxFrames-1], 0, 2)
 	if diff := cmp.Diff(want, short.Frames(nil, ids[longer])); diff != "" {
-		t.Errorf("a path of one frame more: want (-), got (+):\n%s", diff)
+		t.Errorf("a path of one frame more (-want +got):\n%s", diff)
 	}
 }
 
 func TestPprofNeedsPaths(t *testing.T) {
 	err := NewPprof(Options{}).Calls(&calls.Batch{Calls: make([]calls.Call, 1)})
 	if err == nil || !strings.Contains(err.Error(), "Options.Paths") {
-		t.Errorf("error %v does not say what is missing", err)
+		t.Errorf("got error %v, want one about Options.Paths", err)
 	}
 }
 
@@ -276,19 +275,19 @@ func TestPprofSaturates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := parsePprof(t, p).Sample[0].Value[1]; got != math.MaxInt64 {
-		t.Errorf("self is %d", got)
+		t.Errorf("got self time %d", got)
 	}
 }
 
 func TestPprofWithoutCalls(t *testing.T) {
 	prof := parsePprof(t, runPprof(t, nil, Options{Header: oneGHz}, 2))
 	if len(prof.Sample) != 0 || prof.DurationNanos != 0 {
-		t.Errorf("samples %v, duration %d", prof.Sample, prof.DurationNanos)
+		t.Errorf("got samples %v, duration %d", prof.Sample, prof.DurationNanos)
 	}
 }
 
-// traced builds a program of main, work and leaf, which stand at the beginnings of lines
-// of the code, and gives its names and the trace of twoThreads with its ids.
+// traced builds a program whose code has main, work and leaf at the beginnings of lines. It returns
+// the names and the trace of twoThreads with the program's IDs.
 func traced(t *testing.T, code string, flags ...string) (*symbolize.Table, trace) {
 	t.Helper()
 	testenv.Need(t, "clang-22")
@@ -321,8 +320,8 @@ func traced(t *testing.T, code string, flags ...string) (*symbolize.Table, trace
 	return table, tr
 }
 
-// TestPprofInlines puts inlined functions between their callers and what they call,
-// with the lines of calls, and leaves all values as they are.
+// TestPprofInlines checks that inlined functions stand between their callers and callees, with the
+// lines of calls, and that values do not change.
 func TestPprofInlines(t *testing.T) {
 	table, tr := traced(t, `#define TRACED __attribute__((xray_always_instrument, noinline))
 #define INLINE static inline __attribute__((always_inline, xray_never_instrument))
@@ -346,24 +345,24 @@ TRACED int main(int argc, char **argv) {
 		for _, l := range s.Location {
 			for _, line := range l.Line {
 				if filepath.Base(line.Function.Filename) != "work.c" {
-					t.Errorf("%s is in %q", line.Function.Name, line.Function.Filename)
+					t.Errorf("%s: got file %q", line.Function.Name, line.Function.Filename)
 				}
 				frames = append(frames, fmt.Sprintf("%s:%d", line.Function.Name, line.Line))
 			}
 		}
 		got = append(got, fmt.Sprint(strings.Join(frames, " "), s.Value))
 	}
-	// Self time stays with the function that is traced; main calls work in two lines.
+	// Self time stays with the traced function. main calls work on two lines.
 	want := []string{"work:7[1 4000]", "main:10[2 1850]", "work:7 main:10[3 140]", "leaf:3 deep:5 work:8 main:10[1 10]"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if !prof.Mapping[0].HasInlineFrames {
-		t.Error("the mapping does not say that there are inlined frames")
+		t.Error("the mapping does not have HasInlineFrames")
 	}
 	opts.Inlines = false
 	if prof := parsePprof(t, runPprof(t, tr, opts, 1)); prof.Mapping[0].HasInlineFrames || len(prof.Location) != 3 {
-		t.Errorf("unasked: %v", prof)
+		t.Errorf("without the option: got inlined frames in %v", prof)
 	}
 }
 
@@ -406,7 +405,7 @@ __attribute__((xray_always_instrument)) int main(void) { return work(3); }
 		squeezed := strings.Join(strings.Fields(string(text)), " ")
 		for _, want := range test.want {
 			if !strings.Contains(squeezed, want) {
-				t.Errorf("go tool pprof %v prints no %q:\n%s", test.args, want, text)
+				t.Errorf("go tool pprof %v: want %q in\n%s", test.args, want, text)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func TestWriteCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if stats.Calls != 7 || stats.Truncated != 2 {
-		t.Errorf("%d calls, %d truncated; want 7 and 2", stats.Calls, stats.Truncated)
+		t.Errorf("got %d calls, %d truncated; want 7 and 2", stats.Calls, stats.Truncated)
 	}
 	for i, want := range []string{
 		"process,thread,function_id,function,depth,caller_id,caller,start_ns,duration_ns,self_ns,end,args",
@@ -31,12 +31,12 @@ func TestWriteCalls(t *testing.T) {
 		"7,6,1,main,0,,,4000,1000,1000,truncated,",
 	} {
 		if lines := strings.Split(out.String(), "\n"); i >= len(lines) || lines[i] != want {
-			t.Errorf("line %d is not %q in\n%s", i+1, want, out.String())
+			t.Errorf("line %d: want %q in\n%s", i+1, want, out.String())
 		}
 	}
 }
 
-// onOneGoroutine is a source that must not be shared out.
+// onOneGoroutine is a source that must be read on one goroutine.
 type onOneGoroutine struct {
 	t *testing.T
 	trace
@@ -44,18 +44,18 @@ type onOneGoroutine struct {
 
 func (s onOneGoroutine) Each(n int, fn func(int, *reader.Block) error) error {
 	if n != 1 {
-		s.t.Errorf("the trace is read on %d goroutines", n)
+		s.t.Errorf("the trace was read on %d goroutines, want 1", n)
 	}
 	return s.trace.Each(n, fn)
 }
 
 func TestWriteCallsReturnsErrors(t *testing.T) {
 	if _, err := WriteCalls(twoThreads(), calls.Options{}, NewCSV(&full{}, Options{})); !errors.Is(err, errFull) {
-		t.Errorf("error %v, want that of the writer", err)
+		t.Errorf("got error %v, want that of the writer", err)
 	}
 }
 
-// Example shows the main path: a trace is read, and its calls are written.
+// Example reads a trace and writes its calls.
 func Example() {
 	trace := trace{{Thread: reader.Thread{Process: 7, Thread: 8}, Events: []reader.Event{
 		{TSC: 5_000_000, Func: 1},

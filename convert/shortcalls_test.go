@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// genShortest draws how long calls are at least that a timeline shows, and whether it
-// shows the others as runs.
+// genShortest draws the shortest duration that a timeline shows, and whether it shows the other
+// calls as runs.
 func genShortest(t *rapid.T, opts *Options, batches []*calls.Batch) {
 	durations := []uint64{0, 1, 1000, 200_000}
 	for _, b := range batches {
@@ -25,8 +25,8 @@ func genShortest(t *rapid.T, opts *Options, batches []*calls.Batch) {
 	}
 }
 
-// runsOf are the runs of calls that a timeline leaves out of a whole thread, found from
-// the callers: the calls of each in order, cut where one is shown and at pauses.
+// runsOf finds the runs of calls that a timeline leaves out of a whole thread. It starts from the
+// callers and cuts each one's calls where one is shown and at pauses.
 func runsOf(b *calls.Batch, opts Options) []shortRun {
 	if opts.LeftOut == "" {
 		return nil
@@ -77,7 +77,7 @@ func within(b *calls.Batch, i int) int {
 	return n
 }
 
-// leftOutOf counts the calls of a thread that have to be in the counter of a timeline.
+// leftOutOf counts the calls of a thread that must be in the counter of calls left out.
 func leftOutOf(b *calls.Batch, opts Options) (n uint64) {
 	if opts.LeftOut == "" || opts.LeftOutEvery == 0 {
 		return 0
@@ -90,7 +90,7 @@ func leftOutOf(b *calls.Batch, opts Options) (n uint64) {
 	return n
 }
 
-// placeEvents puts the events of a whole thread in order and into the calls around them.
+// placeEvents sorts the events of a whole thread and assigns them to calls.
 func placeEvents(b *calls.Batch) {
 	slices.SortStableFunc(b.Events, func(x, y calls.Event) int { return cmp.Compare(x.TSC, y.TSC) })
 	for i := range b.Events {

@@ -16,10 +16,10 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// sliced lists the calls of a trace as they must be in a slice of it.
+// sliced lists the calls of a trace that a slice must have, in the form they have there.
 type sliced struct {
 	opts SliceOptions
-	need map[int]map[uint32]bool // by thread and depth: a call that is in the slice was made there
+	need map[int]map[uint32]bool // by thread and depth: a call of the slice was made there
 	list []string
 	// times are those at which calls begin and end.
 	times []uint64
@@ -50,13 +50,13 @@ func (s *sliced) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// A slice holds what the trace has in its time, cut off at its ends, and every
-// entry in it has an exit.
+// A slice has the part of the trace in its time span, cut off at both ends, and every entry in it
+// has an exit.
 func TestSliceIsPartOfTheTrace(t *testing.T) {
 	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 3, Functions: 100, Open: true})
 	all, stats := callsOf(t, trace, new(sliced))
 	rapid.Check(t, func(t *rapid.T) {
-		// What happens just where the slice begins or ends is hardest.
+		// Prefer the times of records: calls at the slice's very ends are the hardest.
 		moment := rapid.OneOf(rapid.Uint64Range(stats.First, stats.Last), rapid.SampledFrom(all.times))
 		span := Span{moment.Draw(t, "from"), moment.Draw(t, "to")}
 		if span.From > span.To {
@@ -86,7 +86,7 @@ func TestSliceIsPartOfTheTrace(t *testing.T) {
 	})
 }
 
-// accounted adds up the calls that begin behind from and end before to.
+// accounted sums the calls that begin after from and end before to.
 type accounted struct {
 	*account.Analysis
 	from, to uint64
@@ -101,8 +101,8 @@ func (a accounted) Calls(b *calls.Batch) error {
 
 func (a accounted) Merge(accounted) {}
 
-// account says of a slice what it says of that time of the trace: of all calls
-// between moments at which none is open, and of those that are not cut between any.
+// account of a slice equals account of that part of the trace: for all calls if none is open at the
+// ends, and else for those that are not cut.
 func TestAccountOfSlice(t *testing.T) {
 	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 1, Functions: 100})
 	all, stats := callsOf(t, trace, new(sliced))
@@ -111,7 +111,7 @@ func TestAccountOfSlice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(outermost.starts) < 10 {
-		t.Fatalf("only %d outermost calls", len(outermost.starts))
+		t.Fatalf("got only %d outermost calls", len(outermost.starts))
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		quiet := rapid.Bool().Draw(t, "quiet")
@@ -123,7 +123,7 @@ func TestAccountOfSlice(t *testing.T) {
 			span.From, span.To = moment.Draw(t, "from"), moment.Draw(t, "to")
 		}
 		if span.From >= span.To {
-			t.Skip("nothing between")
+			t.Skip("no calls between these times")
 		}
 		report := func(trace *reader.Trace, filter calls.Filter) *account.Report {
 			a := accounted{account.New(account.Options{}), span.From, span.To}
@@ -146,7 +146,7 @@ func TestAccountOfSlice(t *testing.T) {
 	})
 }
 
-// outermostCalls lists when they begin and end.
+// outermostCalls lists when outermost calls begin and end.
 type outermostCalls struct{ starts, ends []uint64 }
 
 func (o *outermostCalls) Calls(b *calls.Batch) error {
@@ -160,7 +160,7 @@ func (o *outermostCalls) Calls(b *calls.Batch) error {
 
 func (o *outermostCalls) Merge(*outermostCalls) {}
 
-// In the order of time a slice has the same calls as thread by thread.
+// A slice has the same calls in order of time as thread by thread.
 func TestSliceInOrderOfTime(t *testing.T) {
 	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 20_000, Threads: 4, Functions: 100, Open: true})
 	all, _ := callsOf(t, trace, new(sliced))
@@ -176,7 +176,7 @@ func TestSliceInOrderOfTime(t *testing.T) {
 		}
 		one, two := cutInOrder(t, trace, 1, opts), cutInOrder(t, trace, 2, opts)
 		if !bytes.Equal(one, two) {
-			t.Error("two goroutines write other bytes than one")
+			t.Error("output of two goroutines differs from that of one")
 		}
 		var lists [2][]string
 		for i, part := range []*reader.Trace{cutOut(t, trace, opts), opened(t, one)} {
@@ -193,8 +193,7 @@ func TestSliceInOrderOfTime(t *testing.T) {
 	})
 }
 
-// cutInOrder writes a slice as a basic log, whose records it expects in the order
-// of time.
+// cutInOrder writes a slice as a basic log and checks that its records are in order of time.
 func cutInOrder(t failer, trace *reader.Trace, goroutines int, opts SliceOptions) []byte {
 	var log bytes.Buffer
 	w := tracewrite.NewBasic(&log, trace.Header(0))
@@ -212,7 +211,7 @@ func cutInOrder(t failer, trace *reader.Trace, goroutines int, opts SliceOptions
 		}
 		if r.Kind == reader.BasicFunction {
 			if r.TSC < last {
-				t.Fatal("a record at", r.TSC, "stands behind one at", last)
+				t.Fatal("a record at", r.TSC, "follows one at", last)
 			}
 			last = r.TSC
 		}
@@ -220,7 +219,7 @@ func cutInOrder(t failer, trace *reader.Trace, goroutines int, opts SliceOptions
 	return log.Bytes()
 }
 
-// What lies between spans is left out.
+// A slice of several spans leaves out what is between them.
 func TestSliceOfSeveralSpans(t *testing.T) {
 	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 5_000, Threads: 2, Functions: 100})
 	_, all := callsOf(t, trace, new(sliced))

@@ -25,7 +25,7 @@ func openSorted(t *testing.T, data []byte) *reader.Trace {
 	return trace
 }
 
-// tiedTrace is an FDR log of threads whose records are often at the same time.
+// tiedTrace is an FDR log of threads with many records at equal times.
 func tiedTrace(t *testing.T, threads int) []byte {
 	t.Helper()
 	r := rand.New(rand.NewPCG(1, 2))
@@ -36,7 +36,7 @@ func tiedTrace(t *testing.T, threads int) []byte {
 		for i := range 3000 {
 			switch i % 50 {
 			case 10:
-				fmt.Fprintf(&text, "tsc-wrap %d\n", 100+i/2) // mostly a step back
+				fmt.Fprintf(&text, "tsc-wrap %d\n", 100+i/2) // mostly a backward step
 			case 20:
 				fmt.Fprintf(&text, "enter-arg 7 +%d\narg %d\n", r.IntN(3), i)
 			case 30:
@@ -55,9 +55,8 @@ func tiedTrace(t *testing.T, threads int) []byte {
 	return data
 }
 
-// What is written in the order of time does not depend on how many goroutines
-// write it, is what blocks in this order make, and stays as it is when it is
-// sorted again.
+// Output in order of time does not depend on the number of goroutines, equals what blocks in this
+// order give, and does not change when sorted again.
 func TestSorted(t *testing.T) {
 	formats := map[string]func(io.Writer, reader.Header) sortedWriter{
 		"yaml":  func(w io.Writer, h reader.Header) sortedWriter { return NewYAML(w, Options{Header: h}) },
@@ -90,7 +89,7 @@ func TestSorted(t *testing.T) {
 						t.Fatal(err)
 					}
 					if diff := cmp.Diff(strings.Split(want.String(), "\n"), strings.Split(got.String(), "\n")); diff != "" {
-						t.Errorf("%s, %d threads, %d goroutines, pass %d: blocks in time order (-), sorted (+):\n%.2000s",
+						t.Errorf("%s, %d threads, %d goroutines, pass %d (-blocks in time order +sorted):\n%.2000s",
 							name, threads, n, pass+1, diff)
 					}
 				}
@@ -99,7 +98,7 @@ func TestSorted(t *testing.T) {
 	}
 }
 
-// Errors of the writer come out.
+// Errors of the writer are returned.
 func TestSortedError(t *testing.T) {
 	trace := openSorted(t, tiedTrace(t, 5))
 	for _, n := range []int{1, 2} {
@@ -107,10 +106,10 @@ func TestSortedError(t *testing.T) {
 			"yaml": NewYAML(&full{}, Options{}), "basic": tracewrite.NewBasic(&full{}, reader.Header{}),
 		} {
 			if err := w.Sorted(trace, n, nil); !errors.Is(err, errFull) {
-				t.Errorf("%s: Sorted returns %v", name, err)
+				t.Errorf("%s: Sorted returned %v", name, err)
 			}
 			if err := w.Close(); !errors.Is(err, errFull) {
-				t.Errorf("%s: Close returns %v", name, err)
+				t.Errorf("%s: Close returned %v", name, err)
 			}
 		}
 	}

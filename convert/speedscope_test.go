@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Speedscope gets every call that is long enough, opened and closed in order.
+// The file has every call that is long enough, opened and closed in order.
 func TestSpeedscopeShowsAll(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batches := genBatches(t)
@@ -57,7 +57,7 @@ func TestSpeedscopeShowsAll(t *testing.T) {
 			last := p.StartValue
 			for _, e := range p.Events {
 				if e.At < last || e.At > p.EndValue {
-					t.Fatalf("%d after %d, up to %d", e.At, last, p.EndValue)
+					t.Fatalf("event at %d after %d, end %d", e.At, last, p.EndValue)
 				}
 				last = e.At
 				name := file.Shared.Frames[e.Frame].Name
@@ -68,7 +68,7 @@ func TestSpeedscopeShowsAll(t *testing.T) {
 				s := open[len(open)-1]
 				open = open[:len(open)-1]
 				if s.Name != name {
-					t.Fatalf("%s closes %s", name, s.Name)
+					t.Fatalf("got close of %s, want %s", name, s.Name)
 				}
 				s.Duration = e.At - s.Start
 				got = append(got, s)
@@ -78,7 +78,7 @@ func TestSpeedscopeShowsAll(t *testing.T) {
 			}
 		}
 		if diff := gocmp.Diff(sortSlices(want), sortSlices(got)); diff != "" {
-			t.Fatalf("-want +got:\n%s", diff)
+			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
 }

@@ -47,7 +47,7 @@ func TestCSV(t *testing.T) {
 77,78,-7,#-7,1,3,"f(int, int)",0,1,1,inferred,
 `
 	if diff := cmp.Diff(want, write(t, NewCSV, tableOptions, tableBatches()...)); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestCSVOfSeveralTraces(t *testing.T) {
 c.xray,77,78,-7,#-7,1,3,#3,1000000,1,1,inferred,
 `
 	if diff := cmp.Diff(want, write(t, NewCSV, opts, tableBatches()...)); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestJSONLines(t *testing.T) {
 {"process":77,"thread":78,"function_id":-7,"function":"#-7","depth":1,"caller_id":3,"caller":"f(int, int)","start_ns":0,"duration_ns":1,"self_ns":1,"end":"inferred"}
 `
 	if diff := cmp.Diff(want, write(t, NewJSONLines, tableOptions, tableBatches()...)); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestJSONLinesOfSeveralTraces(t *testing.T) {
 	const want = `{"trace":"c.xray","process":77,"thread":78,"function_id":-7,"function":"#-7","depth":1,"caller_id":3,"caller":"#3","start_ticks":1000000,"duration_ticks":1,"self_ticks":1,"end":"inferred"}
 `
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -98,7 +98,7 @@ type row struct {
 	Args                        []uint64
 }
 
-// TestTables reads tables of random calls with hostile names back.
+// TestTables reads back tables of random calls with hostile names.
 func TestTables(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := names{}
@@ -130,16 +130,16 @@ func TestTables(t *testing.T) {
 		}
 		text := write(t, NewCSV, opts, batches...)
 		if diff := cmp.Diff(mapNames(mapNames(want, texttab.CSVText), crlf), mapNames(parseCSV(t, text), crlf)); diff != "" {
-			t.Fatalf("csv: want (-), got (+):\n%s\n%s", diff, text)
+			t.Fatalf("csv (-want +got):\n%s\n%s", diff, text)
 		}
 		text = write(t, NewJSONLines, opts, batches...)
 		if diff := cmp.Diff(mapNames(want, replaceBadBytes), parseJSONLines(t, text)); diff != "" {
-			t.Fatalf("json: want (-), got (+):\n%s\n%s", diff, text)
+			t.Fatalf("json (-want +got):\n%s\n%s", diff, text)
 		}
 	})
 }
 
-// crlf is what encoding/csv makes of line ends within quotes.
+// crlf changes line ends as encoding/csv does within quotes.
 func crlf(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
 func replaceBadBytes(s string) string { return string([]rune(s)) }

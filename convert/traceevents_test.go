@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// llvmTrace is trace_event JSON in the shape of llvm-xray.
+// llvmTrace is trace_event JSON in the form of llvm-xray.
 type llvmTrace struct {
 	TraceEvents     []llvmEvent          `json:"traceEvents"`
 	DisplayTimeUnit string               `json:"displayTimeUnit"`
@@ -86,7 +86,7 @@ func TestTraceEvents(t *testing.T) {
 }
 `
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("want (-), got (+):\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
@@ -95,7 +95,7 @@ func TestTraceEventsOfOldVersion(t *testing.T) {
 	got := writeBlocks(t, NewTraceEvents, Options{Header: reader.Header{Version: 2}}, block)
 	want := `    { "name" : "7", "ph" : "B", "tid" : "10", "pid" : "1", "ts" : "5.000", "sf" : "0" },` + "\n"
 	if !strings.Contains(got, want) {
-		t.Errorf("got\n%s\nwhich lacks\n%s", got, want)
+		t.Errorf("got\n%s\nwant in it\n%s", got, want)
 	}
 }
 
@@ -107,8 +107,8 @@ func TestTraceEventsWithoutRecords(t *testing.T) {
 	}
 }
 
-// TestTraceEventsAreLLVMs compares random traces, up to where calls stay open:
-// there llvm-xray ends the file.
+// TestTraceEventsAreLLVMs compares random traces without calls that stay open: llvm-xray's file
+// ends there.
 func TestTraceEventsAreLLVMs(t *testing.T) {
 	testenv.Need(t, "llvm-xray-22")
 	file := filepath.Join(t.TempDir(), "trace.yaml")
@@ -130,9 +130,9 @@ func TestTraceEventsAreLLVMs(t *testing.T) {
 		gotTrace.TraceEvents = append([]llvmEvent(nil), gotTrace.TraceEvents[:n]...)
 		wantTrace.TraceEvents = append([]llvmEvent(nil), wantTrace.TraceEvents...)
 		if diff := cmp.Diff(wantTrace, gotTrace); diff != "" {
-			t.Fatalf("llvm-xray (-) and this package (+) differ:\n%s\n%s", diff, got)
+			t.Fatalf("(-llvm-xray +this package):\n%s\n%s", diff, got)
 		}
-		// Not only the values, but the text too.
+		// Compare the text, too, not only the values.
 		common, _, _ := strings.Cut(want, "\n  ],")
 		if !strings.HasPrefix(got, common) {
 			t.Fatalf("got\n%s\nwant\n%s", got, want)
@@ -140,7 +140,7 @@ func TestTraceEventsAreLLVMs(t *testing.T) {
 	})
 }
 
-// withoutUnmatchedExits drops the exits at which llvm-xray goes wrong.
+// withoutUnmatchedExits drops the unmatched exits, which llvm-xray handles incorrectly.
 func withoutUnmatchedExits(blocks []*reader.Block) []*reader.Block {
 	open := map[int]map[reader.FuncID]int{}
 	stacks := map[int][]reader.FuncID{}
@@ -170,8 +170,8 @@ func withoutUnmatchedExits(blocks []*reader.Block) []*reader.Block {
 	return blocks
 }
 
-// TestTraceEventsOfCorpus compares whole traces with what llvm-xray printed for
-// them, timestamps apart, which it rounds.
+// TestTraceEventsOfCorpus compares whole traces with the output of llvm-xray, except timestamps,
+// which llvm-xray rounds.
 func TestTraceEventsOfCorpus(t *testing.T) {
 	timestamp := regexp.MustCompile(`"ts" : "([0-9.]+)"`)
 	for trace, want := range corpus(t, ".trace_event.json.txt") {
@@ -182,21 +182,21 @@ func TestTraceEventsOfCorpus(t *testing.T) {
 				g, err1 := strconv.ParseFloat(gotTimes[i][1], 64)
 				w, err2 := strconv.ParseFloat(wantTimes[i][1], 64)
 				if err1 != nil || err2 != nil || g < w-0.25 || g > w+0.25 {
-					t.Fatalf("event %d is at %s us, llvm-xray has %s", i, gotTimes[i][1], wantTimes[i][1])
+					t.Fatalf("event %d: got %s us, want %s as in llvm-xray", i, gotTimes[i][1], wantTimes[i][1])
 				}
 			}
 			want = strings.TrimSuffix(want, "[exit status 0]\n")
 			wantTrace := parseLLVMTrace(t, timestamp.ReplaceAllString(want, `"ts":""`))
 			gotTrace := parseLLVMTrace(t, timestamp.ReplaceAllString(got, `"ts":""`))
 			if diff := cmp.Diff(wantTrace, gotTrace); diff != "" {
-				t.Errorf("llvm-xray (-) and this package (+) differ:\n%s", diff)
+				t.Errorf("(-llvm-xray +this package):\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestTraceEventsBalance checks traces of any kind: names and times are valid,
-// and every call that began ends.
+// TestTraceEventsBalance checks for all kinds of traces that names and times are valid and that
+// every call ends.
 func TestTraceEventsBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := names{}
@@ -212,7 +212,7 @@ func TestTraceEventsBalance(t *testing.T) {
 			}
 			frame, ok := trace.StackFrames[e.Sf]
 			if !ok || frame.Name != e.Name {
-				t.Fatalf("%v has stack frame %v", e, frame)
+				t.Fatalf("%v: wrong stack frame %v", e, frame)
 			}
 			stack := open[e.Tid]
 			if e.Ph == "B" {
@@ -221,26 +221,26 @@ func TestTraceEventsBalance(t *testing.T) {
 					parent = stack[len(stack)-1]
 				}
 				if frame.Parent != parent {
-					t.Fatalf("%v begins in frame %q, but its parent is %q", e, parent, frame.Parent)
+					t.Fatalf("%v begins in frame %q, but its parent frame is %q", e, parent, frame.Parent)
 				}
 				open[e.Tid] = append(stack, e.Sf)
 				continue
 			}
 			if len(stack) == 0 || stack[len(stack)-1] != e.Sf {
-				t.Fatalf("%v ends out of turn: open are %v", e, stack)
+				t.Fatalf("%v ends out of order; open: %v", e, stack)
 			}
 			open[e.Tid] = stack[:len(stack)-1]
 		}
 		for tid, stack := range open {
 			if len(stack) > 0 {
-				t.Fatalf("thread %s leaves %v open", tid, stack)
+				t.Fatalf("thread %s: %v did not end", tid, stack)
 			}
 		}
 	})
 }
 
-// TestTraceEventsOfDeepStack has exits that match nothing on a deep stack: a
-// search through the whole stack for each would not end in time.
+// TestTraceEventsOfDeepStack has unmatched exits on a deep stack. Searching the whole stack for
+// each would take too long.
 func TestTraceEventsOfDeepStack(t *testing.T) {
 	const depth = 50_000
 	b := &reader.Block{}
@@ -258,9 +258,9 @@ func TestTraceEventsOfDeepStack(t *testing.T) {
 		reader.Event{Func: 7, Kind: reader.Exit, TSC: 99}, reader.Event{Func: 7, Kind: reader.Exit, TSC: 100})
 	trace := parseLLVMTrace(t, writeBlocks(t, NewTraceEvents, Options{}, b))
 	if got, want := len(trace.TraceEvents), 2*depth+2; got != want {
-		t.Fatalf("%d events, want %d", got, want)
+		t.Fatalf("got %d events, want %d", got, want)
 	}
 	if last := trace.TraceEvents[2*depth+1]; last.Ph != "E" || last.Ts != "99.000" {
-		t.Errorf("the last call ends with %v", last)
+		t.Errorf("got last event %v", last)
 	}
 }

@@ -58,7 +58,7 @@ func TestVizTracer(t *testing.T) {
 			t.Fatalf("%s: %v in %s", name, err, text)
 		}
 		if n := len(got.TraceEvents); n != 8 {
-			t.Errorf("%s: %d events, want 6 calls and 2 names", name, n)
+			t.Errorf("%s: got %d events, want 6 calls and 2 names", name, n)
 		}
 		var compact [2]any
 		for i, raw := range []json.RawMessage{got.FileInfo.Files, got.FileInfo.Functions} {
@@ -78,10 +78,10 @@ func TestVizTracer(t *testing.T) {
 	}
 }
 
-// Files count together: what goes beyond is left out.
+// The total size of sources is limited. Files beyond the limit are left out.
 func TestVizTracerBoundsSources(t *testing.T) {
 	s := &sources{read: func(string) ([]byte, error) { return make([]byte, 60), nil }, left: 100}
 	if a, b := s.text("a"), s.text("b"); len(a) != 60 || b != "" {
-		t.Errorf("%d bytes, then %d", len(a), len(b))
+		t.Errorf("got %d bytes, then %d", len(a), len(b))
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Threads of the same ids in two traces stay two.
+// Threads with the same IDs in two traces remain two.
 func TestYAMLKeepsTracesApart(t *testing.T) {
 	var out bytes.Buffer
 	y := NewYAML(&out, Options{})
@@ -39,7 +39,7 @@ func TestYAMLKeepsTracesApart(t *testing.T) {
 	}
 	for _, process := range []string{"process: 7,", "process: 4194304,"} {
 		if n := strings.Count(out.String(), process); n != 2 {
-			t.Errorf("%d records of %q, want 2:\n%s", n, process, out.String())
+			t.Errorf("got %d records of %q, want 2:\n%s", n, process, out.String())
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestYAML(t *testing.T) {
 				{Event: 4, Type: 513, Data: []byte{0, 1, 0xFF}},
 			},
 		},
-		{}, // holds nothing, and leaves no trace
+		{}, // empty, so it has no effect
 		{Index: 1, Events: []reader.Event{{Func: -16777213}}},
 	}
 	const header = `---
@@ -111,14 +111,13 @@ header:
 				opts.Names = test.names
 			}
 			if diff := cmp.Diff(test.want, writeBlocks(t, NewYAML, opts, test.blocks...)); diff != "" {
-				t.Errorf("want (-), got (+):\n%s", diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// genBlocks draws blocks of a few threads, with exits that match nothing and
-// calls that stay open.
+// genBlocks draws blocks of a few threads, with unmatched exits and calls that stay open.
 func genBlocks(t *rapid.T, processes bool) []*reader.Block {
 	tsc := rapid.Uint64Range(0, 1<<40).Draw(t, "base")
 	var blocks []*reader.Block
@@ -157,12 +156,12 @@ func genBlocks(t *rapid.T, processes bool) []*reader.Block {
 	return blocks
 }
 
-// TestYAMLIsLLVMs has llvm-xray read what was written and write it again.
+// TestYAMLIsLLVMs lets llvm-xray read the output and write it again.
 func TestYAMLIsLLVMs(t *testing.T) {
 	testenv.Need(t, "llvm-xray-22")
 	file := filepath.Join(t.TempDir(), "trace.yaml")
 	checkFew(t, func(t *rapid.T) {
-		// The only version that llvm-xray reads back.
+		// llvm-xray reads only this version back.
 		opts := Options{Header: reader.Header{
 			Version: 1, Type: reader.Type(rapid.IntRange(0, 1).Draw(t, "type")),
 			ConstantTSC: rapid.Bool().Draw(t, "constant"), NonstopTSC: rapid.Bool().Draw(t, "nonstop"),
@@ -171,13 +170,12 @@ func TestYAMLIsLLVMs(t *testing.T) {
 		got := writeBlocks(t, NewYAML, opts, genBlocks(t, true)...)
 		want := llvmConvert(t, file, got, "-f", "yaml", "-sort=false")
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("llvm-xray (-) and this package (+) differ:\n%s", diff)
+			t.Fatalf("(-llvm-xray +this package):\n%s", diff)
 		}
 	})
 }
 
-// TestYAMLRoundTrip reads what was written, and writes it again. Payloads are
-// any bytes.
+// TestYAMLRoundTrip reads the output and writes it again. Payloads are arbitrary bytes.
 func TestYAMLRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Header: reader.Header{Version: uint16(rapid.IntRange(1, 5).Draw(t, "version")), CycleFrequency: 7}}
@@ -209,15 +207,15 @@ func TestYAMLRoundTrip(t *testing.T) {
 			read = append(read, copied)
 		}
 		if diff := cmp.Diff(want, writeBlocks(t, NewYAML, Options{Header: trace.Header(0)}, read...)); diff != "" {
-			t.Fatalf("written first (-) and after reading (+):\n%s", diff)
+			t.Fatalf("(-written +read back):\n%s", diff)
 		}
 		if !slices.EqualFunc(payloads, payloadsRead, bytes.Equal) {
-			t.Fatalf("payloads %q are read as %q", payloads, payloadsRead)
+			t.Fatalf("payloads %q: read back %q", payloads, payloadsRead)
 		}
 	})
 }
 
-// TestYAMLOfCorpus compares whole traces with what llvm-xray printed for them.
+// TestYAMLOfCorpus compares whole traces with the output of llvm-xray.
 func TestYAMLOfCorpus(t *testing.T) {
 	for trace, output := range corpus(t, ".convert-nosort.yaml.txt") {
 		t.Run(filepath.Base(trace), func(t *testing.T) {
@@ -225,23 +223,22 @@ func TestYAMLOfCorpus(t *testing.T) {
 			want := strings.TrimSuffix(output, "[exit status 0]\n")
 			gotLines, wantLines := strings.SplitAfter(got, "\n"), strings.SplitAfter(want, "\n")
 			if strings.HasPrefix(filepath.Base(trace), "fdr") {
-				// llvm-xray has threads in the order of a hash table.
+				// llvm-xray writes threads in the order of a hash table.
 				slices.Sort(gotLines)
 				slices.Sort(wantLines)
 			}
 			if diff := cmp.Diff(wantLines, gotLines); diff != "" {
-				t.Errorf("llvm-xray (-) and this package (+) differ:\n%s", diff)
+				t.Errorf("(-llvm-xray +this package):\n%s", diff)
 			}
 		})
 	}
 }
 
-// corpus returns the outputs of llvm-xray whose names end so, by the paths of
-// the traces that they are of.
+// corpus returns the outputs of llvm-xray with this suffix by the paths of their traces.
 func corpus(t *testing.T, suffix string) map[string]string {
 	dir := os.Getenv("XRAY_CORPUS")
 	if dir == "" {
-		t.Skip("XRAY_CORPUS names no folder of traces")
+		t.Skip("XRAY_CORPUS is not set")
 	}
 	paths, err := filepath.Glob(filepath.Join(dir, "samples/outputs/*"+suffix))
 	if err != nil || len(paths) == 0 {
@@ -283,7 +280,7 @@ func writeTrace[W blockWriter](t *testing.T, open func(io.Writer, Options) W, pa
 	return out.String()
 }
 
-// TestYAMLPayloadsAreLLVMs has llvm-xray write random payloads and compares the text.
+// TestYAMLPayloadsAreLLVMs lets llvm-xray write random payloads and compares the text.
 func TestYAMLPayloadsAreLLVMs(t *testing.T) {
 	testenv.Need(t, "llvm-xray-22")
 	file := filepath.Join(t.TempDir(), "trace.yaml")
@@ -295,8 +292,7 @@ func TestYAMLPayloadsAreLLVMs(t *testing.T) {
 			block.Payloads = append(block.Payloads, reader.Payload{Event: i, Data: []byte(s)})
 		}
 		got := writeBlocks(t, NewYAML, Options{Header: reader.Header{Version: 1}}, block)
-		// What llvm-xray reads is written here with nothing but escapes, so
-		// that this side of the test does not depend on what is tested.
+		// Write llvm-xray's input entirely in escapes, independent of the code under test.
 		var in strings.Builder
 		header, _, _ := strings.Cut(got, "records:")
 		in.WriteString(header + "records:\n")
@@ -309,7 +305,7 @@ func TestYAMLPayloadsAreLLVMs(t *testing.T) {
 		}
 		want := llvmConvert(t, file, in.String(), "-f", "yaml")
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("llvm-xray (-) and this package (+) differ:\n%s", diff)
+			t.Fatalf("(-llvm-xray +this package):\n%s", diff)
 		}
 	})
 }
@@ -330,7 +326,7 @@ func checkFew(t *testing.T, prop func(*rapid.T)) {
 	rapid.Check(t, prop)
 }
 
-// llvmConvert has llvm-xray convert trace YAML, which it puts into file.
+// llvmConvert converts trace YAML with llvm-xray. It writes the YAML to file.
 func llvmConvert(t rapid.TB, file, trace string, args ...string) string {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(trace), 0o644); err != nil {

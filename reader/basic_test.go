@@ -14,9 +14,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// mixedBasicLog is a log of several chunks in which threads take turns after runs
-// of many lengths, with arguments and zeros between, and the events of each
-// thread in their order.
+// mixedBasicLog returns a log of several chunks and the events of each thread in order. Threads
+// take turns after runs of many lengths, with arguments and zeros between records.
 func mixedBasicLog(t *testing.T) (*reader.Trace, map[int32][]string) {
 	var text strings.Builder
 	text.WriteString("xray basic\n")
@@ -39,7 +38,7 @@ func mixedBasicLog(t *testing.T) (*reader.Trace, map[int32][]string) {
 		if i%11 == 0 {
 			add("enter-arg", "5")
 		}
-		if i%17 == 0 { // whose argument was not recorded
+		if i%17 == 0 { // without its argument
 			add("enter-arg", "")
 		}
 		if i%13 == 0 {
@@ -54,7 +53,7 @@ func mixedBasicLog(t *testing.T) (*reader.Trace, map[int32][]string) {
 	return open(t, text.String()), want
 }
 
-// However many goroutines decode a log, each thread's events come in order.
+// Each thread's events are in order, however many goroutines decode a log.
 func TestBasicThreadsStayInOrder(t *testing.T) {
 	tr, want := mixedBasicLog(t)
 	sameInAllOrders(t, tr)
@@ -68,7 +67,7 @@ func TestBasicThreadsStayInOrder(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				if first, ok := shards[b.Thread.Thread]; ok && first != shard {
-					t.Errorf("thread %d of shards %d and %d", b.Thread.Thread, first, shard)
+					t.Errorf("thread %d came on shards %d and %d", b.Thread.Thread, first, shard)
 				}
 				shards[b.Thread.Thread] = shard
 				for i := range b.Events {
@@ -83,20 +82,20 @@ func TestBasicThreadsStayInOrder(t *testing.T) {
 				t.Errorf("%d shards (-want +got):\n%s", n, diff)
 			}
 			if done, total := tr.Progress(); done < total-32 {
-				t.Errorf("%d shards: %d of %d bytes are done", n, done, total)
+				t.Errorf("%d shards: got progress %d of %d bytes", n, done, total)
 			}
 		}
 	}
 }
 
-// An error of any goroutine, at any time, ends the pass.
+// An error of any goroutine ends the pass at any time.
 func TestBasicEachEndsWithAnError(t *testing.T) {
 	b, err := tracetext.Parse("xray basic\n" + strings.Repeat("enter 1 tsc=7 tid=1 pid=1\n", 2000) +
 		strings.Repeat("enter 1 tsc=7 tid=2 pid=1\n", 2000) + strings.Repeat("enter 1 tsc=7 tid=3 pid=1\n", 2000))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// More than may be split and not yet decoded.
+	// More data than can be split and waiting at once.
 	tr := openBytes(t, append(b[:32:32], bytes.Repeat(b[32:], 50)...))
 	stop := errors.New("stop")
 	for _, n := range []int{1, 2, 3} {
@@ -109,14 +108,13 @@ func TestBasicEachEndsWithAnError(t *testing.T) {
 				return nil
 			})
 			if err != stop {
-				t.Errorf("%d shards, after %d blocks: error %v", n, after, err)
+				t.Errorf("%d shards, after %d blocks: got error %v", n, after, err)
 			}
 		}
 	}
 }
 
-// A file that got shorter, where it is not mapped, ends early; what is not there
-// is counted.
+// If a file that is not mapped became shorter, it ends early, and the missing bytes are counted.
 func TestBasicEndsEarly(t *testing.T) {
 	b, err := tracetext.Parse("xray basic\n" + strings.Repeat("enter 1 tsc=7 tid=1 pid=1\n", 10))
 	if err != nil {
@@ -127,7 +125,7 @@ func TestBasicEndsEarly(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := events(t, tr, reader.FileOrder); len(got) != 10 {
-		t.Errorf("%d events, want 10", len(got))
+		t.Errorf("got %d events, want 10", len(got))
 	}
 	if diff := cmp.Diff([]string{"truncated-file at 352: 161 bytes, 6 records"}, losses(tr)); diff != "" {
 		t.Errorf("losses (-want +got):\n%s", diff)
@@ -135,7 +133,7 @@ func TestBasicEndsEarly(t *testing.T) {
 	sameInAllOrders(t, tr)
 }
 
-// Copies are found as far back as runs are remembered, and the memory goes round.
+// Copies are found as far back as the reader remembers runs. The memory for runs wraps.
 func TestBasicCopiesOfManyRuns(t *testing.T) {
 	const runs = 100
 	var text strings.Builder
@@ -152,10 +150,10 @@ func TestBasicCopiesOfManyRuns(t *testing.T) {
 			want++
 		}
 		if got := events(t, tr, reader.ThreadOrder); len(got) != want {
-			t.Errorf("a copy of the run %d back: %d events, want %d", back, len(got), want)
+			t.Errorf("a copy of the run %d back: got %d events, want %d", back, len(got), want)
 		}
 		if n := len(losses(tr)); n != 2*runs+2-want {
-			t.Errorf("a copy of the run %d back: losses %v", back, losses(tr))
+			t.Errorf("a copy of the run %d back: got losses %v", back, losses(tr))
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// exact is ticks/frequency in units of 10^-exp seconds with the given number of
-// decimals, by way of big rationals.
+// exact returns ticks/frequency in units of 10^-exp seconds with the given number of decimals,
+// computed with big rationals.
 func exact(ticks, frequency uint64, exp, decimals int) *big.Int {
 	scale := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(exp+decimals)), nil)
 	n := new(big.Int).Mul(new(big.Int).SetUint64(ticks), scale)
@@ -35,7 +35,7 @@ func exactText(ticks, frequency uint64, exp, decimals int) string {
 	return s[:len(s)-decimals] + "." + s[len(s)-decimals:]
 }
 
-// genTicks favours the ends of the range and what real clocks show.
+// genTicks prefers the ends of the range and values of real clocks.
 var genTicks = rapid.OneOf(
 	rapid.Uint64(),
 	rapid.Uint64Range(0, 10_000),
@@ -62,7 +62,7 @@ func TestNanosIsExact(t *testing.T) {
 	})
 }
 
-// TestNanosAtItsLimit has the numbers next to those that fit.
+// TestNanosAtItsLimit tests numbers next to the largest that fit.
 func TestNanosAtItsLimit(t *testing.T) {
 	tests := []struct{ frequency, ticks, want uint64 }{
 		{1, 18_446_744_073, 18_446_744_073_000_000_000},
@@ -85,7 +85,7 @@ func TestNanosKeepsOrder(t *testing.T) {
 		a := genTicks.Draw(t, "a")
 		b := a + rapid.Uint64Range(0, math.MaxUint64-a).Draw(t, "step")
 		if c.Nanos(a) > c.Nanos(b) {
-			t.Fatalf("%d ticks are %d ns, but %d ticks are %d ns", a, c.Nanos(a), b, c.Nanos(b))
+			t.Fatalf("not monotonic: %d ticks are %d ns, but %d ticks are %d ns", a, c.Nanos(a), b, c.Nanos(b))
 		}
 	})
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The command is as started, whatever a server made of it later.
+// Command is the command line as started, even if the server changed it later.
 func TestCommandAsStarted(t *testing.T) {
 	data, err := tracetext.Parse("xray fdr free=5852594d46445231\nthread 0 tsc=1000\n" +
 		"metadata process `{\"pid\":7,\"argv\":[\"nginx\",\"-g\",\"x\"]}`\n" +
@@ -22,6 +22,6 @@ func TestCommandAsStarted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := trace.Recording(0).Process; !slices.Equal(p.Argv, []string{"nginx", "-g", "x"}) || !p.Complete {
-		t.Errorf("%+v", p)
+		t.Errorf("got %+v", p)
 	}
 }

@@ -91,9 +91,8 @@ func seedTraces(t testing.TB) [][]byte {
 	return all
 }
 
-// readAll goes through a trace in every way, and checks what must hold for any
-// bytes: threads have the same events in every order, records cover the file,
-// and side tables refer to events.
+// readAll reads a trace in every way. It checks properties that hold for any bytes: threads have
+// the same events in every order, records cover the file, and side tables refer to events.
 func readAll(t testing.TB, data []byte) {
 	tr, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "fuzz")
 	if err != nil {
@@ -104,12 +103,12 @@ func readAll(t testing.TB, data []byte) {
 	tally := func(how string, b *reader.Block) {
 		for _, a := range b.Args {
 			if e := b.Events[a.Event]; !e.Kind.IsEnter() || !e.Side {
-				t.Fatalf("%s: argument of %v", how, e)
+				t.Fatalf("%s: invalid argument of %v", how, e)
 			}
 		}
 		for _, p := range b.Payloads {
 			if e := b.Events[p.Event]; e.Kind != reader.Custom && e.Kind != reader.Typed || !e.Side {
-				t.Fatalf("%s: payload of %v", how, e)
+				t.Fatalf("%s: invalid payload of %v", how, e)
 			}
 		}
 		c := total[how]
@@ -131,7 +130,7 @@ func readAll(t testing.TB, data []byte) {
 	}
 	for how, c := range total {
 		if c != total["thread"] {
-			t.Fatalf("%s: %+v, in thread order %+v", how, c, total["thread"])
+			t.Fatalf("%s: got %+v, want %+v as in thread order", how, c, total["thread"])
 		}
 	}
 	if tr.Header(0).ByteOrder != nil && !bytes.HasPrefix(data, []byte("-")) {
@@ -143,7 +142,7 @@ func readAll(t testing.TB, data []byte) {
 			size += int64(r.Size)
 		}
 		if yaml := size == 32; !yaml && size != int64(len(data)) {
-			t.Fatalf("records cover %d bytes of %d", size, len(data))
+			t.Fatalf("got records of %d bytes, want %d", size, len(data))
 		}
 	}
 	for _, l := range tr.Losses().Samples() {
@@ -151,7 +150,7 @@ func readAll(t testing.TB, data []byte) {
 	}
 }
 
-// allocated is how many bytes f allocates, freed or not.
+// allocated returns how many bytes f allocates, freed or not.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -160,15 +159,15 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Every prefix of a valid trace, and every corruption of one of its bytes, is
-// read or refused, in bounded memory.
+// Every prefix of a valid trace, and every change of one byte, is read or refused in bounded
+// memory.
 func TestDamagedTraces(t *testing.T) {
-	// Buffers of fixed size are what reading a tiny trace costs: five passes
-	// with chunks of a megabyte each for basic logs.
+	// Fixed-size buffers dominate for tiny traces: five passes with chunks of a megabyte each
+	// for basic logs.
 	const bound = 32 << 20
 	for i, data := range seedTraces(t) {
-		// Several values each, of which one flips the lowest bit, which is what
-		// kinds are told apart by, and one makes numbers huge.
+		// Try several values: one flips the lowest bit, which distinguishes kinds, and one
+		// makes numbers huge.
 		flips := []byte{0x01, 0x80, 0xff, 0x0e}
 		if testing.Short() {
 			flips = flips[:1]
@@ -212,7 +211,7 @@ func FuzzReader(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		defer time.AfterFunc(time.Minute, func() { panic("reading does not come to an end") }).Stop()
 		if n, most := allocated(func() { readAll(t, data) }), uint64(256<<20+1024*len(data)); n > most {
-			t.Errorf("%d bytes of memory for %d of input", n, len(data))
+			t.Errorf("got %d bytes of memory for %d of input", n, len(data))
 		}
 	})
 }

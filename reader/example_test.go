@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Open finds out by itself what a file is. Several files make one trace.
+// Open detects the format of each file. Several files make one trace.
 func ExampleOpen() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/kvserver-fdr.xray", "../testdata/fork-basic.xray")
 	if err != nil {
@@ -24,8 +24,7 @@ func ExampleOpen() {
 	// ../testdata/fork-basic.xray: basic log, version 3, 1000000000 ticks a second
 }
 
-// Each decodes on several goroutines. What they find is kept apart by shard, and
-// put together in the end.
+// Each decodes on several goroutines. Collect results by shard and combine them at the end.
 func ExampleTrace_Each() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/kvserver-fdr.xray")
 	if err != nil {
@@ -54,7 +53,7 @@ func ExampleTrace_Each() {
 	// 10344 entries
 }
 
-// In the order of time, a block ends where an event of another thread comes first.
+// In order of time, a block ends where an event of another thread comes first.
 func ExampleTrace_Blocks() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/kvserver-fdr.xray")
 	if err != nil {
@@ -83,8 +82,8 @@ func ExampleTrace_Blocks() {
 	// thread 15751 enters function 3 with argument 76
 }
 
-// All events in the order of time, on several goroutines: work makes text of a
-// window, and done prints one after the other.
+// Read all events in order of time on several goroutines: work formats the text of a window, and
+// done prints the texts in order.
 func ExampleTrace_EachByTime() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/kvserver-recorded.xray")
 	if err != nil {
@@ -114,7 +113,7 @@ func ExampleTrace_EachByTime() {
 	// 1413 events
 }
 
-// What of a trace cannot be used is no error. It is counted, after a pass.
+// Unusable parts of a trace are not errors. They are counted after a pass.
 func ExampleTrace_Losses() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/typed-event-fdr.xray")
 	if err != nil {
@@ -136,7 +135,7 @@ func ExampleTrace_Losses() {
 	// LLVM's recorder miscounts blocks with typed events. In a log without typed events, this is damage. Nothing else is affected
 }
 
-// Records are what is in the file, with nothing made of it.
+// Records returns the records of a file as they are.
 func ExampleTrace_Records() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/typed-event-fdr.xray")
 	if err != nil {
@@ -165,7 +164,7 @@ func ExampleTrace_Records() {
 	// 0x88: TypedEvent, 30 bytes
 }
 
-// The recorder of this project says what it recorded.
+// This project's recorder describes what it recorded.
 func ExampleTrace_Recording() {
 	trace, err := reader.Open(reader.Options{}, "../testdata/kvserver-recorded.xray")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The tables of docs/format.md are those that the decoder goes by.
+// The tables in docs/format.md match those that the decoder uses.
 func TestFormatDocument(t *testing.T) {
 	data, err := os.ReadFile("../docs/format.md")
 	if err != nil {
@@ -22,7 +22,7 @@ func TestFormatDocument(t *testing.T) {
 		fixedTable(reader.BasicFunction.Spec()), fixedTable(reader.BasicArgument.Spec()), bitsTable(reader.Function.Spec()), metadataTable(),
 	} {
 		if !strings.Contains(doc, "\n\n"+table+"\n") {
-			t.Errorf("docs/format.md does not have this table:\n%s", table)
+			t.Errorf("docs/format.md lacks this table:\n%s", table)
 		}
 	}
 	rows := 0
@@ -30,16 +30,16 @@ func TestFormatDocument(t *testing.T) {
 		if name := kind.String(); name != fmt.Sprint(uint16(kind)) {
 			rows++
 			if row := fmt.Sprintf("\n| %d %s | ", kind, name); strings.Count(doc, row) != 1 {
-				t.Errorf("docs/format.md does not have this row once: %s", row)
+				t.Errorf("docs/format.md must have this row once: %s", row)
 			}
 		}
 	}
 	if rows < 16 {
-		t.Errorf("%d kinds of metadata", rows)
+		t.Errorf("got %d kinds of metadata", rows)
 	}
 }
 
-// sortedFields are in the order of a record's bytes.
+// sortedFields returns fields in the order of a record's bytes.
 func sortedFields(s *reader.RecordSpec) []reader.RecordField {
 	return slices.SortedStableFunc(slices.Values(s.Fields), func(a, b reader.RecordField) int {
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Shift, b.Shift), cmp.Compare(a.First, b.First))
@@ -54,7 +54,7 @@ func fieldText(f *reader.RecordField) string {
 	return text
 }
 
-// qualities are what is said of a field behind its size.
+// qualities returns what the table says about a field after its size.
 func qualities(f *reader.RecordField, first, last uint16) string {
 	var list []string
 	if f != nil && f.Signed {
@@ -71,7 +71,7 @@ func qualities(f *reader.RecordField, first, last uint16) string {
 	return strings.Join(list, ", ")
 }
 
-// fixedTable has all bytes of a record.
+// fixedTable returns the table of all bytes of a record.
 func fixedTable(s *reader.RecordSpec) string {
 	lines := []string{"| offset | size | field |", "|---|---|---|"}
 	unused := s.Unused(5)
@@ -89,7 +89,7 @@ func fixedTable(s *reader.RecordSpec) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// bitsTable is that of a record with bit fields.
+// bitsTable returns the table of a record with bit fields.
 func bitsTable(s *reader.RecordSpec) string {
 	lines := []string{"| offset | size | bits | field |", "|---|---|---|---|"}
 	for _, f := range sortedFields(s) {
@@ -102,7 +102,7 @@ func bitsTable(s *reader.RecordSpec) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// metadataTable is that of the metadata records of FDR logs.
+// metadataTable returns the table of an FDR metadata record.
 func metadataTable() string {
 	lines := []string{"| first byte | kind | text | fields, by offset and size |", "|---|---|---|---|"}
 	for k := range reader.Damage {

@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// sample has something of every kind.
+// sample returns a recording with something of every kind.
 func sample() *reader.Recording {
 	return &reader.Recording{
 		Process: reader.Process{PID: 700, PPID: 1, UID: 1000, Exe: "/usr/bin/server", Argv: []string{"server", "--port", "80 80"},
@@ -61,7 +61,7 @@ func sample() *reader.Recording {
 	}
 }
 
-// write makes a trace of one call in thread 701, with a mark inside.
+// write makes a trace with one call in thread 701 and a mark inside it.
 func write(r *reader.Recording) []byte {
 	var out bytes.Buffer
 	w := tracewrite.NewFDR(&out, reader.Header{CycleFrequency: 2_000_000_000}, tracewrite.Options{Recording: r, First: 1000})
@@ -88,11 +88,11 @@ func TestRecordingRoundTrip(t *testing.T) {
 	b := write(want)
 	for _, mark := range []bool{true, false} {
 		if !mark {
-			clear(b[24:32]) // known by its content, too
+			clear(b[24:32]) // recognized by its content, too
 		}
 		tr := openBytes(t, b)
 		if tr.Header(0).Recorder != mark {
-			t.Errorf("header says recorder=%v, want %v", tr.Header(0).Recorder, mark)
+			t.Errorf("got recorder=%v, want %v", tr.Header(0).Recorder, mark)
 		}
 		if diff := cmp.Diff(want, tr.Recording(0)); diff != "" {
 			t.Errorf("(-written +read)\n%s", diff)
@@ -107,22 +107,22 @@ func TestRecordingRoundTrip(t *testing.T) {
 			note, _ = reader.ParseMark(block.Payloads[0].Data)
 		}
 		if want := map[reader.Thread]int{{Process: 700, Thread: 701}: 3}; !cmp.Equal(threads, want) {
-			t.Errorf("threads are %v, want %v", threads, want)
+			t.Errorf("got threads %v, want %v", threads, want)
 		}
 		if got := note.String(); got != "request 9: GET /" {
-			t.Errorf("mark is %q", got)
+			t.Errorf("got mark %q", got)
 		}
 		if got := tr.ThreadName(reader.Thread{Process: 700, Thread: 701}); got != "worker 1" {
-			t.Errorf("thread is called %q", got)
+			t.Errorf("got thread name %q", got)
 		}
 		if n := tr.Losses().Count(); n != 0 {
-			t.Errorf("%d losses: %v", n, tr.Losses().Samples())
+			t.Errorf("got %d losses: %v", n, tr.Losses().Samples())
 		}
 	}
 }
 
-// Without metadata nobody is told that there is any; and threads that a person
-// wrote as 0 of process 0 are threads.
+// A trace without metadata has no recording. Thread 0 of process 0 in a handwritten trace is an
+// ordinary thread.
 func TestNoRecording(t *testing.T) {
 	b, err := tracetext.Parse("xray fdr\nthread 0 pid=0 tsc=100\ncustom \"note\" +1\nenter 1 +1\nexit 1 +1\n")
 	if err != nil {
@@ -130,19 +130,19 @@ func TestNoRecording(t *testing.T) {
 	}
 	tr := openBytes(t, b)
 	if r := tr.Recording(0); r != nil {
-		t.Errorf("recording %+v", r)
+		t.Errorf("got recording %+v", r)
 	}
 	n := 0
 	for block := range tr.Blocks(reader.FileOrder) {
 		n += len(block.Events)
 	}
 	if n != 3 {
-		t.Errorf("%d events, want 3", n)
+		t.Errorf("got %d events, want 3", n)
 	}
 }
 
-// text assembles a file of the recorder with one metadata block that holds the
-// lines, and then a thread with a call.
+// text assembles a file of the recorder with a metadata block that holds the lines, and a thread
+// with a call.
 func text(t *testing.T, lines ...string) []byte {
 	t.Helper()
 	b, err := tracetext.Parse("xray fdr free=5852594d46445231 frequency=2000000000\nthread 0 tsc=100\n" + strings.Join(lines, "\n") +
@@ -201,17 +201,17 @@ func TestMetadataDamage(t *testing.T) {
 			tr := openBytes(t, text(t, append([]string{process}, c.lines...)...))
 			got := tr.Losses().Samples()
 			if len(got) != 1 || got[0].Cause != c.cause || !strings.Contains(got[0].Detail, c.detail) {
-				t.Errorf("losses %v, want one of %v with %q", got, c.cause, c.detail)
+				t.Errorf("got losses %v, want one of %v with %q", got, c.cause, c.detail)
 			}
 			if r := tr.Recording(0); r == nil || r.Process.Mode != "record" {
-				t.Errorf("what is whole is lost: %+v", r)
+				t.Errorf("intact metadata were lost: %+v", r)
 			}
 		})
 	}
 }
 
-// Of each kind the last event of the file counts, wherever it is, unless it is
-// damaged; and an object that was closed and opened again is one.
+// The last event of each kind counts, wherever it is in the file, unless it is damaged. An object
+// that was closed and opened again counts once.
 func TestMetadataLastCounts(t *testing.T) {
 	b := text(t, metadata(reader.MetadataProcess, `{"pid":7,"complete":false}`),
 		metadata(reader.MetadataObjects, `{"objects":[]}`))
@@ -224,21 +224,21 @@ func TestMetadataLastCounts(t *testing.T) {
 	tr := openBytes(t, append(b, more[32:]...))
 	r := tr.Recording(0)
 	if !r.Process.Complete {
-		t.Error("the first block counts")
+		t.Error("got the first block's metadata, want the last")
 	}
 	var paths []string
 	for _, o := range r.Objects {
 		paths = append(paths, o.Path)
 	}
 	if strings.Join(paths, " ") != "a b refused" {
-		t.Errorf("objects %v, want a b refused", paths)
+		t.Errorf("got objects %v, want a b refused", paths)
 	}
 	if n := tr.Losses().Count(); n != 1 {
-		t.Errorf("%d losses, want 1", n)
+		t.Errorf("got %d losses, want 1", n)
 	}
 }
 
-// A file that ends within its metadata has lost no more than that.
+// A file that ends inside its metadata loses nothing else.
 func TestMetadataCutOff(t *testing.T) {
 	b := write(sample())
 	for n := 32; n < len(b); n += 7 {
@@ -246,7 +246,7 @@ func TestMetadataCutOff(t *testing.T) {
 		for range tr.Blocks(reader.ThreadOrder) {
 		}
 		if got := tr.Losses().Count(); n > 32 && got > 1 {
-			t.Errorf("cut off at %d: %d losses: %v", n, got, tr.Losses().Samples())
+			t.Errorf("cut off at %d: got %d losses: %v", n, got, tr.Losses().Samples())
 		}
 	}
 }
@@ -256,47 +256,47 @@ func TestMeasuredFrequency(t *testing.T) {
 	const want = 1_999_999_980
 	tr := openBytes(t, write(sample()))
 	if f, err := tr.CycleFrequency(); err != nil || f != want {
-		t.Errorf("%d ticks a second, %v; want %d", f, err, want)
+		t.Errorf("got %d ticks per second, error %v; want %d", f, err, want)
 	}
 	if f := tr.Header(0).CycleFrequency; f != 2_000_000_000 {
-		t.Errorf("the header is changed to %d", f)
+		t.Errorf("the header was changed to %d", f)
 	}
 	short := sample()
 	short.Clock.Anchors[1] = reader.Anchor{TSC: 2000, Raw: 5_000_000_500, Real: 1_700_000_000_000_000_500}
 	if f, _ := openBytes(t, write(short)).CycleFrequency(); f != 2_000_000_000 {
-		t.Errorf("half a microsecond of ticks gives %d ticks a second", f)
+		t.Errorf("half a microsecond of ticks: got %d ticks per second", f)
 	}
 }
 
 func TestRealtime(t *testing.T) {
 	c := reader.RecordedClock{Frequency: 2_000_000_000}
 	if ns, ok := c.Realtime(5); ok {
-		t.Errorf("%d ns without an anchor", ns)
+		t.Errorf("without an anchor: got %d ns", ns)
 	}
 	c.Anchors = []reader.Anchor{{TSC: 1000, Raw: 500, Real: 1_000_000}}
 	check := func(tsc, want uint64) {
 		t.Helper()
 		if ns, ok := c.Realtime(tsc); !ok || ns != want {
-			t.Errorf("at %d: %d, %v; want %d", tsc, ns, ok, want)
+			t.Errorf("at %d: got %d, %v; want %d", tsc, ns, ok, want)
 		}
 	}
 	check(1000, 1_000_000)
 	check(3000, 1_001_000)
 	check(0, 999_500)
-	// The second stretch runs at 1 GHz, the third at 3; the wall clock is set
-	// back before the third.
+	// The second interval runs at 1 GHz and the third at 3 GHz. The wall clock is set back
+	// before the third.
 	c.Anchors = append(c.Anchors, reader.Anchor{TSC: 2000, Raw: 1500, Real: 1_001_000}, reader.Anchor{TSC: 5000, Raw: 2500, Real: 900_000})
 	check(1500, 1_000_500)
 	check(3500, 1_001_500)
 	check(5003, 900_001)
 	check(0, 999_000)
 	if ns, ok := c.Realtime(1<<63 + 1<<62); !ok || ns < 1<<61 {
-		t.Errorf("far away: %d, %v", ns, ok)
+		t.Errorf("far away: got %d, %v", ns, ok)
 	}
 }
 
-// FuzzMetadata puts any payload into a block of metadata. What comes out must be
-// in order, and come out again when it is written.
+// FuzzMetadata puts any payload into a block of metadata. The result must be consistent, and must
+// be the same after it was written and read again.
 func FuzzMetadata(f *testing.F) {
 	for block, err := range openBytes(f, write(sample())).Records(0) {
 		if err == nil && block.Kind == reader.CustomEvent {
@@ -319,12 +319,12 @@ func FuzzMetadata(f *testing.F) {
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		defer time.AfterFunc(20*time.Second, func() { panic("reading does not come to an end") }).Stop()
 		if n, most := allocated(func() { checkMetadata(t, payload) }), uint64(128<<20+1024*len(payload)); n > most {
-			t.Errorf("%d bytes of memory for %d of input", n, len(payload))
+			t.Errorf("got %d bytes of memory for %d of input", n, len(payload))
 		}
 	})
 }
 
-// checkMetadata reads a trace with a payload of metadata, and again what is written of it.
+// checkMetadata reads a trace with a metadata payload, writes the result and reads it again.
 func checkMetadata(t *testing.T, payload []byte) {
 	tr := openBytes(t, withMetadata(payload))
 	r := tr.Recording(0)
@@ -334,18 +334,18 @@ func checkMetadata(t *testing.T, payload []byte) {
 			continue
 		}
 		if o.First < next || o.Count == 0 {
-			t.Fatalf("objects %+v", r.Objects)
+			t.Fatalf("got objects %+v", r.Objects)
 		}
 		next = o.First + reader.FuncID(o.Count)
 	}
 	frequency, err := tr.CycleFrequency()
 	if err != nil || frequency == 0 {
-		t.Fatalf("frequency %d, %v", frequency, err)
+		t.Fatalf("got frequency %d, error %v", frequency, err)
 	}
 	last := uint64(0)
 	for _, a := range r.Clock.Anchors {
 		if a.TSC < last {
-			t.Fatalf("anchors %+v", r.Clock.Anchors)
+			t.Fatalf("got anchors %+v", r.Clock.Anchors)
 		}
 		last = a.TSC
 		r.Clock.Realtime(a.TSC + 3)
@@ -356,7 +356,7 @@ func checkMetadata(t *testing.T, payload []byte) {
 	once := make(map[reader.FuncID]bool)
 	for _, p := range r.Pruned.Functions {
 		if p.Func < 1 || once[p.Func] {
-			t.Fatalf("pruned functions %+v", r.Pruned.Functions)
+			t.Fatalf("got pruned functions %+v", r.Pruned.Functions)
 		}
 		once[p.Func] = true
 	}
@@ -371,7 +371,7 @@ func checkMetadata(t *testing.T, payload []byte) {
 	}
 }
 
-// withMetadata is a trace of one block, of metadata.
+// withMetadata returns a trace with one block of metadata.
 func withMetadata(payloads ...[]byte) []byte {
 	h := reader.Header{Type: reader.FDR, Version: 5, Recorder: true, CycleFrequency: 1_000_000}
 	b := tracewrite.AppendHeader(nil, &h)
@@ -392,13 +392,12 @@ func withMetadata(payloads ...[]byte) []byte {
 	return b
 }
 
-// metadataEvent is a payload of metadata.
+// metadataEvent returns a metadata payload.
 func metadataEvent(kind reader.MetadataKind, body string) []byte {
 	return append(binary.LittleEndian.AppendUint16([]byte(reader.MetadataHead), uint16(kind)), body...)
 }
 
-// hostileMetadata are payloads that are there to exhaust the memory, or smaller ones of the
-// same structure.
+// hostileMetadata are payloads meant to exhaust memory, or smaller ones of the same structure.
 func hostileMetadata(scale int) map[string][][]byte {
 	list := func(kind reader.MetadataKind, name, item string, n int) []byte {
 		return metadataEvent(kind, `{"`+name+`":[`+strings.Repeat(item+",", n-1)+item+"]}")
@@ -436,7 +435,7 @@ func hostileMetadata(scale int) map[string][][]byte {
 	}
 }
 
-// A small file must not make its reader allocate without bound, whatever it says.
+// A small file must not make its reader allocate without bound, whatever it claims.
 func TestMetadataMemory(t *testing.T) {
 	for name, payloads := range hostileMetadata(1) {
 		t.Run(name, func(t *testing.T) {
@@ -448,13 +447,13 @@ func TestMetadataMemory(t *testing.T) {
 			tr.Objects()
 			runtime.ReadMemStats(&after)
 			if got := after.TotalAlloc - before.TotalAlloc; got > 192<<20 {
-				t.Errorf("%d MB for a file of %d kB", got>>20, len(b)>>10)
+				t.Errorf("got %d MB allocated for a file of %d KB", got>>20, len(b)>>10)
 			}
 		})
 	}
 }
 
-// equalJSON takes null and nothing for the same.
+// equalJSON treats null and an empty list as equal.
 func equalJSON(a, b []byte) bool {
 	plain := func(b []byte) string { return strings.ReplaceAll(string(b), "[]", "null") }
 	return plain(a) == plain(b)

@@ -14,7 +14,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// More traces may be open than the process may have files.
+// More traces can be open than the process may open files.
 func TestManyFiles(t *testing.T) {
 	b, err := tracetext.Parse("xray basic\nenter 1 tsc=7 tid=1 pid=1\nexit 1 tsc=9 tid=1 pid=1\n")
 	if err != nil {
@@ -51,7 +51,7 @@ func TestManyFiles(t *testing.T) {
 		events += len(block.Events)
 	}
 	if events != 2*files {
-		t.Errorf("%d events, want %d", events, 2*files)
+		t.Errorf("got %d events, want %d", events, 2*files)
 	}
 	if err := tr.Close(); err != nil {
 		t.Error(err)

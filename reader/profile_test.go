@@ -26,7 +26,7 @@ func sampleProfiles() []Profile {
 func TestProfilesComeBack(t *testing.T) {
 	got, err := parseProfiles(AppendProfiles(nil, sampleProfiles()))
 	if diff := cmp.Diff(sampleProfiles(), got); diff != "" || err != nil {
-		t.Errorf("%v, - written, + read:\n%s", err, diff)
+		t.Errorf("error %v (-written +read):\n%s", err, diff)
 	}
 }
 
@@ -42,7 +42,7 @@ func TestDamagedProfiles(t *testing.T) {
 	for _, test := range []struct {
 		name, want string
 		body       []byte
-		threads    int // that are kept
+		threads    int // number kept
 	}{
 		{"empty", "without the number", nil, 0},
 		{"more threads", "before its last thread", put(0, 3), 2},
@@ -63,7 +63,7 @@ func TestDamagedProfiles(t *testing.T) {
 	} {
 		got, err := parseProfiles(test.body)
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(got) != test.threads {
-			t.Errorf("%s: %d threads, error %v; want %d, %q", test.name, len(got), err, test.threads, test.want)
+			t.Errorf("%s: got %d threads, error %v; want %d, %q", test.name, len(got), err, test.threads, test.want)
 		}
 	}
 }

@@ -15,14 +15,14 @@ func TestPrunedComeBack(t *testing.T) {
 	want := samplePruned()
 	got, err := parsePruned(AppendPruned(nil, &want))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
-		t.Errorf("%v, - written, + read:\n%s", err, diff)
+		t.Errorf("error %v (-written +read):\n%s", err, diff)
 	}
 	if n := got.Calls(); n != 1<<40+2 {
-		t.Errorf("%d calls", n)
+		t.Errorf("got %d calls", n)
 	}
 }
 
-// What is damaged is said, and what is whole stays.
+// Damage is reported, and intact parts remain.
 func TestDamagedPruned(t *testing.T) {
 	sample := samplePruned()
 	whole := string(AppendPruned(nil, &sample))
@@ -43,7 +43,7 @@ func TestDamagedPruned(t *testing.T) {
 	} {
 		got, err := parsePruned([]byte(test.body))
 		if err == nil || !strings.Contains(err.Error(), test.want) || len(got.Functions) != test.functions {
-			t.Errorf("%s: %v, %d functions", test.name, err, len(got.Functions))
+			t.Errorf("%s: got error %v, %d functions", test.name, err, len(got.Functions))
 		}
 	}
 }

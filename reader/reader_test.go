@@ -39,7 +39,7 @@ func openBytes(t testing.TB, b []byte) *reader.Trace {
 	return tr
 }
 
-// line spells out an event with all that belongs to it.
+// line returns an event with all that belongs to it as text.
 func line(b *reader.Block, i int) string {
 	e := b.Events[i]
 	s := fmt.Sprintf("%d/%d cpu%d %s #%d @%d", b.Thread.Process, b.Thread.Thread, e.CPU,
@@ -79,8 +79,8 @@ func losses(tr *reader.Trace) []string {
 	return lines
 }
 
-// Each case is a trace as recorders write it, or damage that llvm-xray trips
-// over: the events that come out in thread order, and what is counted as lost.
+// Each case is a trace as recorders write it, or with damage that llvm-xray cannot handle. It
+// checks the events in thread order and the losses.
 func TestDecode(t *testing.T) {
 	tests := []struct {
 		name, text, events, losses string
@@ -582,8 +582,8 @@ exit 268435455 +16909060
 	}
 }
 
-// sameInAllOrders checks that every way to read a trace gives each thread the
-// same events, and that time order is one.
+// sameInAllOrders checks that every way to read a trace gives each thread the same events, and that
+// time order is ordered by time.
 func sameInAllOrders(t *testing.T, tr *reader.Trace) {
 	t.Helper()
 	want := events(t, tr, reader.ThreadOrder)
@@ -628,7 +628,7 @@ func sameInAllOrders(t *testing.T, tr *reader.Trace) {
 	check("packed blocks", got)
 }
 
-// unpacked spells out the events of a block as the documentation of Packed says.
+// unpacked expands the events of a block as the documentation of Packed says.
 func unpacked(b *reader.Block) *reader.Block {
 	if b.Packed.Len() == 0 {
 		return b
@@ -659,7 +659,7 @@ func unpacked(b *reader.Block) *reader.Block {
 	return &u
 }
 
-// Runs of every length are packed or not, with anything behind them.
+// Runs of every length are read correctly, packed or not, whatever follows them.
 func TestPackedRuns(t *testing.T) {
 	behind := []string{
 		"", "arg 7\n", "enter-arg 3 +2\narg 8\nexit 3 +1\n", "enter-arg 3 +2\n", "cpu 4 tsc=99\n",
@@ -669,17 +669,16 @@ func TestPackedRuns(t *testing.T) {
 		for n := range 40 {
 			run := strings.Repeat("enter 2 +1\n", n)
 			if n%8 == 3 {
-				run += "enter-arg 2 +1\n" // whose argument was not recorded
+				run += "enter-arg 2 +1\n" // without its argument
 			}
 			tr := open(t, "xray fdr\nthread 1 pid=1 tsc=5\n"+run+rest+"enter 4 +1\n"+run+"exit 4 +1\ntail-exit 9 +1\n")
 			sameInAllOrders(t, tr)
 			if t.Failed() {
-				t.Fatalf("run of %d, case %d", n, i)
+				t.Fatalf("failed for a run of %d, case %d", n, i)
 			}
 		}
 	}
-	// A custom event has the function of the record before it, also of one in
-	// another block.
+	// A custom event has the function of the previous record, even if that is in another block.
 	tr := open(t, "xray fdr\nthread 1 pid=1 wall=1.000000 tsc=5\n"+strings.Repeat("enter 6 +1\n", 20)+
 		"thread 2 pid=1 wall=1.000000 tsc=5\n"+strings.Repeat("enter 7 +1\n", 20)+
 		"thread 1 pid=1 wall=2.000000 tsc=50\ncustom \"x\" +1\n")
@@ -726,14 +725,14 @@ exit 2 +20
 		t.Run(test.name, func(t *testing.T) {
 			got := strings.Join(events(t, open(t, test.text), reader.TimeOrder), "\n")
 			if diff := cmp.Diff(strings.TrimSpace(test.want), got); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A log long enough for several chunks, threads that take turns at every
-// record, and arguments at every place of a chunk.
+// A log of several chunks, with threads that take turns at every record and arguments at every
+// place of a chunk.
 func TestLongBasicLog(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("xray basic\n")
@@ -750,7 +749,7 @@ func TestLongBasicLog(t *testing.T) {
 	tr := open(t, text.String())
 	got := events(t, tr, reader.TimeOrder)
 	if len(got) != 70_000 {
-		t.Fatalf("%d events, want 70000", len(got))
+		t.Fatalf("got %d events, want 70000", len(got))
 	}
 	for i, s := range got {
 		want := fmt.Sprintf("#%d @%d arg=%d", 1+i%9, 10+i, i)
@@ -758,7 +757,7 @@ func TestLongBasicLog(t *testing.T) {
 			want += " arg=5"
 		}
 		if !strings.HasSuffix(s, want) {
-			t.Fatalf("event %d is %q", i, s)
+			t.Fatalf("event %d: got %q", i, s)
 		}
 	}
 	sameInAllOrders(t, tr)
@@ -770,7 +769,7 @@ func TestLargePayload(t *testing.T) {
 	tr := open(t, fmt.Sprintf("xray fdr\nthread 1 tsc=5\nenter 1 +0\ncustom %q +1\nexit 1 +2\n", big))
 	got := events(t, tr, reader.ThreadOrder)
 	if len(got) != 3 || !strings.HasSuffix(got[1], fmt.Sprintf("@6 type=0 %q", big)) || !strings.HasSuffix(got[2], "@8") {
-		t.Errorf("%d events", len(got))
+		t.Errorf("got %d events", len(got))
 	}
 	sameInAllOrders(t, tr)
 }
@@ -802,7 +801,7 @@ func TestCompressedAndPiped(t *testing.T) {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(want, events(t, tr, reader.ThreadOrder)); diff != "" {
-					t.Errorf("%s: -want +got:\n%s", p, diff)
+					t.Errorf("%s (-want +got):\n%s", p, diff)
 				}
 				if err := tr.Close(); err != nil {
 					t.Error(err)
@@ -818,12 +817,12 @@ func TestCompressedAndPiped(t *testing.T) {
 		}
 		defer tr.Close()
 		if n := tr.Losses().Total[reader.TruncatedFile].Losses; n == 0 {
-			t.Error("a gzip stream that is cut off is not counted as a loss")
+			t.Error("a truncated gzip stream did not count as a loss")
 		}
 	})
 }
 
-// Streams larger than what is kept in memory go through a file.
+// Streams too large for memory are spooled to a file.
 func TestSpool(t *testing.T) {
 	var raw bytes.Buffer
 	head, err := tracetext.Parse("xray basic\nenter 1 tsc=7 tid=1 pid=1\n")
@@ -847,14 +846,14 @@ func TestSpool(t *testing.T) {
 		n += len(b.Events)
 	}
 	if n != records {
-		t.Errorf("%d events, want %d", n, records)
+		t.Errorf("got %d events, want %d", n, records)
 	}
 	if err := tr.Close(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Several files are several sets of threads.
+// Several files have separate sets of threads.
 func TestSeveralFiles(t *testing.T) {
 	dir := t.TempDir()
 	var paths []string
@@ -887,11 +886,11 @@ func TestSeveralFiles(t *testing.T) {
 	}
 	want := []string{"0 1/1 cpu0 enter #1 @10", "1 1/1 cpu0 enter #2 @20", "0 1/1 cpu0 exit #1 @30"}
 	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-// A trace that shrinks while it is read is an error, not a crash.
+// A trace that shrinks while it is read gives an error, not a crash.
 func TestShrinkingFile(t *testing.T) {
 	for _, text := range []string{
 		"xray basic\n" + strings.Repeat("enter 1 tsc=7 tid=1 pid=1\n", 5000),
@@ -914,7 +913,7 @@ func TestShrinkingFile(t *testing.T) {
 		}
 		for _, n := range []int{1, 2} {
 			if err := tr.Each(n, func(int, *reader.Block) error { return nil }); !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%d shards: error %v", n, err)
+				t.Errorf("%d shards: got error %v", n, err)
 			}
 		}
 		for _, order := range []reader.Order{reader.FileOrder, reader.ThreadOrder, reader.TimeOrder} {
@@ -923,7 +922,7 @@ func TestShrinkingFile(t *testing.T) {
 				last = err
 			}
 			if !errors.Is(last, io.ErrUnexpectedEOF) {
-				t.Errorf("order %d: error %v", order, last)
+				t.Errorf("order %d: got error %v", order, last)
 			}
 		}
 		if err := tr.Close(); err != nil {
@@ -945,7 +944,7 @@ func TestRefused(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := reader.OpenReaderAt(strings.NewReader(test.data), int64(len(test.data)), "f")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "f: ") {
-				t.Errorf("error %v, want one of f with %q", err, test.want)
+				t.Errorf("got error %v, want %q for file f", err, test.want)
 			}
 			if !errors.Is(err, reader.ErrNotTrace) {
 				t.Errorf("%v is not ErrNotTrace", err)
@@ -998,13 +997,13 @@ func TestYAML(t *testing.T) {
 			got := tr.Header(0)
 			got.ByteOrder = nil
 			if got != want {
-				t.Errorf("header %+v, want %+v", got, want)
+				t.Errorf("got header %+v, want %+v", got, want)
 			}
 			if diff := cmp.Diff(strings.TrimSpace(test.want), strings.Join(events(t, tr, reader.FileOrder), "\n")); diff != "" {
-				t.Errorf("-want +got:\n%s", diff)
+				t.Errorf("(-want +got):\n%s", diff)
 			}
 			if cut := tr.Losses().Total[reader.TruncatedFile]; (cut.Losses > 0) != (test.name == "cut off") {
-				t.Errorf("cut off: %+v", cut)
+				t.Errorf("got cut off %+v", cut)
 			}
 			sameInAllOrders(t, tr)
 		})
@@ -1019,13 +1018,13 @@ func TestYAML(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := reader.OpenReaderAt(strings.NewReader(test.text), int64(len(test.text)), "f")
 			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("error %v, want %q", err, test.want)
+				t.Errorf("got error %v, want %q", err, test.want)
 			}
 		})
 	}
 }
 
-// Records are all there is in a file, byte after byte.
+// Records cover the whole file without gaps.
 func TestRecordsCoverTheFile(t *testing.T) {
 	files, err := filepath.Glob("../testdata/*.xray")
 	if err != nil || len(files) == 0 {
@@ -1058,7 +1057,7 @@ func TestRecordsCoverTheFile(t *testing.T) {
 				t.Errorf("%s: %v record at %#x with error %v", file, r.Kind, r.Offset, err)
 			}
 			if r.Offset != pos {
-				t.Fatalf("%s: record at %#x, want %#x", file, r.Offset, pos)
+				t.Fatalf("%s: got a record at %#x, want %#x", file, r.Offset, pos)
 			}
 			pos += int64(r.Size)
 			if r.Kind == reader.Function || r.Kind == reader.BasicFunction {
@@ -1066,7 +1065,7 @@ func TestRecordsCoverTheFile(t *testing.T) {
 			}
 		}
 		if pos != tr.Size(0) {
-			t.Errorf("%s: records end at %#x of %#x", file, pos, tr.Size(0))
+			t.Errorf("%s: records end at %#x, want %#x", file, pos, tr.Size(0))
 		}
 		sameInAllOrders(t, tr)
 		tr.Close()

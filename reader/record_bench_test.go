@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// BenchmarkParseRecord measures the records that the hot loops leave to it.
+// BenchmarkParseRecord measures the records that the hot loops do not handle themselves.
 func BenchmarkParseRecord(b *testing.B) {
 	for _, c := range []struct {
 		header reader.Header

@@ -29,19 +29,19 @@ func several(t *testing.T, recordings ...*reader.Recording) *reader.Trace {
 	return tr
 }
 
-// Processes of one machine measure its clock a little differently; the longest
-// measurement counts. What differs by more is of two machines.
+// Processes of one machine measure its clock slightly differently, and the longest measurement
+// counts. A larger difference means two machines.
 func TestFrequencyOfSeveral(t *testing.T) {
 	short, long := sample(), sample()
 	long.Clock.Anchors[1] = reader.Anchor{TSC: 200_000_001_000, Raw: 105_000_000_000, Real: 1}
 	for _, recordings := range [][]*reader.Recording{{short, long}, {long, short}} {
 		if f, err := several(t, recordings...).CycleFrequency(); err != nil || f != 2_000_000_000 {
-			t.Errorf("%d ticks a second, %v; want those of the longer one", f, err)
+			t.Errorf("got %d ticks per second, error %v; want those of the longer recording", f, err)
 		}
 	}
 	long.Clock.Anchors[1].Raw += 100_000_000
 	if f, err := several(t, short, long).CycleFrequency(); err == nil {
-		t.Errorf("%d ticks a second of clocks that differ by a thousandth", f)
+		t.Errorf("got %d ticks per second from clocks that differ by a thousandth, want an error", f)
 	}
 }
 
@@ -54,16 +54,16 @@ func TestObjectsOfSeveral(t *testing.T) {
 	}
 	more.Objects[1].BuildID = "other"
 	if _, _, err := several(t, one, more).Objects(); err == nil || !strings.Contains(err.Error(), "share ID 11") {
-		t.Errorf("ids that mean two functions: %v", err)
+		t.Errorf("IDs of two functions: got error %v", err)
 	}
 	more = sample()
 	more.Addresses[0]++
 	if _, _, err := several(t, one, more).Objects(); err == nil {
-		t.Error("addresses that differ are taken for the same")
+		t.Error("different addresses were accepted as equal")
 	}
 }
 
-// A thread id that was given out again has the name of its last thread.
+// If a thread ID was reused, it has the name of its last thread.
 func TestThreadNames(t *testing.T) {
 	r := sample()
 	r.Threads = append(r.Threads, reader.ThreadInfo{PID: 700, TID: 701, Name: "later"})
@@ -77,10 +77,10 @@ func TestThreadNames(t *testing.T) {
 		{reader.Thread{Process: 700, Thread: 9}, ""},
 	} {
 		if got := tr.ThreadName(c.thread); got != c.want {
-			t.Errorf("%+v is called %q, want %q", c.thread, got, c.want)
+			t.Errorf("%+v: got name %q, want %q", c.thread, got, c.want)
 		}
 	}
 	if got := tr.ProcessName(reader.Thread{Process: 700, Thread: 701}); got != "server" {
-		t.Errorf("process is called %q", got)
+		t.Errorf("got process name %q", got)
 	}
 }

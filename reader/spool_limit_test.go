@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What was compressed may not grow as no trace does.
+// Compressed data may not expand more than a trace can.
 func TestSpoolRatio(t *testing.T) {
 	l := spoolLimit{most: spoolMost, ratio: spoolRatio, free: math.MaxInt64}
 	for _, c := range []struct {
@@ -20,11 +20,11 @@ func TestSpoolRatio(t *testing.T) {
 		{spoolMost, -1, true},
 	} {
 		if err := l.check(c.size, c.unpacked); (err == nil) != c.ok {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: got error %v", c, err)
 		}
 	}
 	l.free = 5 << 20
 	if err := l.check(6<<20, -1); err == nil {
-		t.Error("more than what is free")
+		t.Error("the limit exceeds the free space")
 	}
 }

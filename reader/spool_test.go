@@ -16,11 +16,11 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// endless repeats text, and counts what is read of it.
+// endless repeats text and counts the bytes read.
 type endless struct {
 	start, text string
 	read        int
-	limit       int // more is too much
+	limit       int // reading more is an error
 }
 
 var errTooMuch = errors.New("too much was read")
@@ -38,7 +38,7 @@ func (e *endless) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// A stream that is no trace is refused by its beginning, before it fills the disk.
+// A stream that is not a trace is refused from its first bytes, before it fills the disk.
 func TestStreamsOfStrangers(t *testing.T) {
 	for name, e := range map[string]*endless{
 		"zeros":  {text: "\x00"},
@@ -49,7 +49,7 @@ func TestStreamsOfStrangers(t *testing.T) {
 		e.limit = 1 << 20
 		_, err := reader.Open(reader.Options{Stdin: e}, "-")
 		if !errors.Is(err, reader.ErrNotTrace) || errors.Is(err, errTooMuch) {
-			t.Errorf("%s: %v after %d bytes", name, err, e.read)
+			t.Errorf("%s: got error %v after %d bytes", name, err, e.read)
 		}
 	}
 	for name, pack := range packers(t) {
@@ -60,11 +60,11 @@ func TestStreamsOfStrangers(t *testing.T) {
 		}
 		t.Setenv("TMPDIR", "/does/not/exist") // nothing is spooled
 		if _, err := reader.Open(reader.Options{}, path); !errors.Is(err, reader.ErrNotTrace) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: got error %v", name, err)
 		}
 	}
 	if _, err := reader.OpenInput("-", &endless{text: "core?", limit: 1 << 20}, "\x7fELF"); err == nil || !strings.Contains(err.Error(), "not a file of the expected kind") {
-		t.Errorf("core file: %v", err)
+		t.Errorf("core file: got error %v", err)
 	}
 }
 
@@ -95,7 +95,7 @@ func packers(t *testing.T) map[string]func(io.Reader) []byte {
 	}
 }
 
-// What begins as a trace is spooled up to a limit.
+// A stream that begins like a trace is spooled up to a limit.
 func TestSpoolLimit(t *testing.T) {
 	head, err := tracetext.Parse("xray basic\n")
 	if err != nil {
@@ -106,10 +106,10 @@ func TestSpoolLimit(t *testing.T) {
 	e := &endless{start: string(head), text: "\x00", limit: 64 << 20}
 	_, err = reader.Open(reader.Options{Stdin: e}, "-")
 	if err == nil || errors.Is(err, errTooMuch) || !strings.Contains(err.Error(), "more than 41943040 bytes: unpack it") {
-		t.Errorf("%v after %d bytes", err, e.read)
+		t.Errorf("got error %v after %d bytes", err, e.read)
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
-		t.Errorf("%v are left, %v", left, err)
+		t.Errorf("files left behind: %v, %v", left, err)
 	}
 	t.Setenv(reader.SpoolLimitVariable, "100M")
 	trace, err := reader.Open(reader.Options{Stdin: io.LimitReader(&endless{start: string(head), text: "\x00", limit: 64 << 20}, 48<<20)}, "-")
@@ -117,7 +117,7 @@ func TestSpoolLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if trace.Size(0) != 48<<20 {
-		t.Errorf("%d bytes", trace.Size(0))
+		t.Errorf("got %d bytes", trace.Size(0))
 	}
 	if err := trace.Close(); err != nil {
 		t.Error(err)

@@ -11,7 +11,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Names and source code are in as many events as they need.
+// Names and source code use as many events as they need.
 func TestStoredInManyEvents(t *testing.T) {
 	want := sample()
 	want.Functions, want.Sources = nil, nil
@@ -28,7 +28,7 @@ func TestStoredInManyEvents(t *testing.T) {
 	}
 	for _, kind := range []string{"\x0a", "\x0b"} {
 		if n := strings.Count(string(b), reader.MetadataHead+kind+"\x00"); n < 3 {
-			t.Errorf("kind %q is in %d events", kind, n)
+			t.Errorf("kind %q: got %d events, want several", kind, n)
 		}
 	}
 	text, ok := tr.Source("a.c")
@@ -37,11 +37,11 @@ func TestStoredInManyEvents(t *testing.T) {
 		t.Errorf("%d lines of source", len(lines))
 	}
 	if text, ok := tr.Source("b.c"); text != nil || !ok {
-		t.Errorf("source %q of a file that was not packed", text)
+		t.Errorf("got source %q for a file that was not packed", text)
 	}
 }
 
-// Of two events about one function the later counts, whichever has more.
+// Of two events about one function the later counts, even if the earlier has more.
 func TestStoredLastCounts(t *testing.T) {
 	b := text(t, metadata(reader.MetadataFunctions, `{"functions":[{"id":2,"name":"b"},{"id":1,"name":"old"}]}`),
 		metadata(reader.MetadataFunctions, `{"functions":[{"id":1,"name":"a"}]}`))
@@ -52,7 +52,7 @@ func TestStoredLastCounts(t *testing.T) {
 	}
 }
 
-// Many short passages far down in their files would be many lines.
+// The number of lines is limited: short passages far down in their files would need many.
 func TestStoredLinesAreBounded(t *testing.T) {
 	r := sample()
 	r.Sources = nil
@@ -61,10 +61,10 @@ func TestStoredLinesAreBounded(t *testing.T) {
 	}
 	tr := openBytes(t, write(r))
 	if n := len(tr.Recording(0).Sources); n != 16 {
-		t.Errorf("%d passages are kept, want 16", n)
+		t.Errorf("got %d passages, want 16", n)
 	}
 	if got := tr.Losses().Samples(); len(got) != 1 || !strings.Contains(got[0].Detail, "source of 16.c") {
-		t.Errorf("losses %v", got)
+		t.Errorf("got losses %v", got)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestFunctionsOfSeveral(t *testing.T) {
 	more.Functions = append(more.Functions[1:], reader.NamedFunction{ID: 12, Name: "more"})
 	got, err := several(t, one, more).Functions()
 	if err != nil || len(got) != 3 {
-		t.Errorf("%d functions, %v; want 3", len(got), err)
+		t.Errorf("got %d functions, %v; want 3", len(got), err)
 	}
 	for _, change := range []func(*reader.NamedFunction){
 		func(f *reader.NamedFunction) { f.Name = "other" },
@@ -84,12 +84,12 @@ func TestFunctionsOfSeveral(t *testing.T) {
 		other.Functions = slices.Clone(more.Functions)
 		change(&other.Functions[0])
 		if _, err := several(t, one, &other).Functions(); err == nil || !strings.Contains(err.Error(), "analyze them separately") {
-			t.Errorf("%+v in one and %+v in the other: %v", one.Functions[1], other.Functions[0], err)
+			t.Errorf("%+v in one trace and %+v in the other: got error %v", one.Functions[1], other.Functions[0], err)
 		}
 	}
 }
 
-// What is out of range is left out, and the rest kept.
+// Values out of range are dropped, and the rest is kept.
 func TestStoredRanges(t *testing.T) {
 	b := text(t, metadata(reader.MetadataFunctions, `{"functions":[{"id":0},{"id":-1},{"id":268435456},{"id":1,"line":-1},{"id":2,"column":-1},{"id":3},{"id":268435455}]}`),
 		metadata(reader.MetadataSources, fmt.Sprintf(`{"sources":[{"file":"a","first":0},{"file":"b","first":%d,"text":"x\ny"},{"file":"c","first":%[1]d,"text":"x"}]}`, reader.MaxSourceLines)))
@@ -99,26 +99,26 @@ func TestStoredRanges(t *testing.T) {
 		ids = append(ids, f.ID)
 	}
 	if !slices.Equal(ids, []reader.FuncID{3, 268435455}) {
-		t.Errorf("functions %v", ids)
+		t.Errorf("got functions %v", ids)
 	}
 	if s := tr.Recording(0).Sources; len(s) != 1 || s[0].File != "c" {
-		t.Errorf("sources %+v", s)
+		t.Errorf("got sources %+v", s)
 	}
 	if n := tr.Losses().Count(); n != 2 {
-		t.Errorf("%d losses, want 2", n)
+		t.Errorf("got %d losses, want 2", n)
 	}
 }
 
-// Passages that overlap are shown by the first of them.
+// If passages overlap, the first one is shown.
 func TestSourceOverlaps(t *testing.T) {
 	r := sample()
 	r.Sources = []reader.SourceText{{File: "a.c", First: 2, Text: "two\nthree"}, {File: "a.c", First: 3, Text: "3\n4"}, {File: "a.c", First: 5, Text: "five"}}
 	if got, _ := openBytes(t, write(r)).Source("a.c"); string(got) != "\ntwo\nthree\n\nfive\n" {
-		t.Errorf("source %q", got)
+		t.Errorf("got source %q", got)
 	}
 }
 
-// Each object has a table of its own, however few functions it has.
+// The number of objects is limited, because each has its own table.
 func TestStoredObjectsAreBounded(t *testing.T) {
 	r := sample()
 	r.Functions = nil
@@ -127,15 +127,14 @@ func TestStoredObjectsAreBounded(t *testing.T) {
 	}
 	tr := openBytes(t, write(r))
 	if n := len(tr.Recording(0).Functions); n != 1<<14 {
-		t.Errorf("%d functions are kept, want %d", n, 1<<14)
+		t.Errorf("got %d functions, want %d", n, 1<<14)
 	}
 	if got := tr.Losses().Samples(); len(got) != 1 || !strings.Contains(got[0].Detail, "3 functions belong to more than 16384 objects") {
-		t.Errorf("losses %v", got)
+		t.Errorf("got losses %v", got)
 	}
 }
 
-// Names that were packed are not given to a trace whose recorder says that it is of
-// something else.
+// Packed names do not apply to a trace whose recorder names other binaries.
 func TestFunctionsOfUnpacked(t *testing.T) {
 	foreign, recorded := &reader.Recording{Functions: sample().Functions[:1]}, sample()
 	recorded.Functions = nil
@@ -143,17 +142,17 @@ func TestFunctionsOfUnpacked(t *testing.T) {
 		t.Helper()
 		got, err := several(t, foreign, recorded).Functions()
 		if text == "" && (err != nil || len(got) != 1) {
-			t.Errorf("%d functions, %v", len(got), err)
+			t.Errorf("got %d functions, %v", len(got), err)
 		}
 		if text != "" && (err == nil || !strings.Contains(err.Error(), text)) {
-			t.Errorf("%d functions, %v; want %q", len(got), err, text)
+			t.Errorf("got %d functions, %v; want %q", len(got), err, text)
 		}
 	}
 	check("")
 	recorded.Objects[0].BuildID = "00fe"
 	check("packed with names of other binaries")
 	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "", ""
-	check("packed with names of other binaries") // who knows
+	check("packed with names of other binaries") // unknown, so refused
 	recorded.Objects[0].BuildID, foreign.Functions[0].BuildID = "00ff", "00ff"
 	recorded.Objects[0].Count = 2
 	check("packed with names of other binaries")
@@ -161,6 +160,6 @@ func TestFunctionsOfUnpacked(t *testing.T) {
 	packed := sample()
 	recorded.Objects[0].Path = "/usr/bin/other"
 	if _, err := several(t, packed, recorded).Functions(); err == nil || !strings.Contains(err.Error(), "share ID") {
-		t.Errorf("recorded from different programs: %v", err)
+		t.Errorf("recorded from different programs: got error %v", err)
 	}
 }

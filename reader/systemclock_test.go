@@ -27,19 +27,19 @@ func TestTSCOfSystemClocks(t *testing.T) {
 		{reader.Monotonic, 20_000_000, 2_001_000},
 	} {
 		if tsc, ok := c.TSC(test.clock, test.nanos); !ok || tsc != test.tsc {
-			t.Errorf("clock %d at %d: %d, %v; want %d", test.clock, test.nanos, tsc, ok, test.tsc)
+			t.Errorf("clock %d at %d: got %d, %v; want %d", test.clock, test.nanos, tsc, ok, test.tsc)
 		}
 	}
 	for _, nanos := range []uint64{0, 1 << 63} {
 		if tsc, ok := c.TSC(reader.MonotonicRaw, nanos); ok && nanos == 0 {
-			t.Errorf("%d at %d", tsc, nanos)
+			t.Errorf("got %d at %d, want none", tsc, nanos)
 		}
 	}
 	c.Anchors = c.Anchors[:1]
 	if _, ok := c.TSC(reader.Monotonic, 5); ok {
-		t.Error("a clock that was not read")
+		t.Error("got a time of a clock that was not read")
 	}
 	if tsc, ok := c.TSC(reader.MonotonicRaw, 10_000_500); !ok || tsc != 2000 {
-		t.Errorf("with one anchor: %d, %v", tsc, ok)
+		t.Errorf("with one anchor: got %d, %v", tsc, ok)
 	}
 }

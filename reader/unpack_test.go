@@ -14,8 +14,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// What follows compressed data is no damage to them, but is told unless it is
-// padding with zeros.
+// Data after a compressed stream do not damage it, but are reported unless they are padding zeros.
 func TestTrailing(t *testing.T) {
 	raw, err := tracetext.Parse("xray basic\nenter 1 tsc=7 tid=1 pid=1\nexit 1 tsc=9 tid=1 pid=1\n")
 	if err != nil {
@@ -35,12 +34,12 @@ func TestTrailing(t *testing.T) {
 		},
 		"zstd": func(b []byte) []byte { return enc.EncodeAll(b, nil) },
 	}
-	// What the packers do not write: a frame that is to be skipped, with which files
-	// of pzstd begin, and one with a block that is a thousand zeros.
+	// Streams that the packers do not write: a frame to skip, with which files of pzstd begin,
+	// and one with a block of a thousand zeros.
 	skipped := map[string][]byte{"zstd": []byte("\x50\x2a\x4d\x18\x04\x00\x00\x00skip")}
 	zeros := map[string][]byte{"zstd": []byte("\x28\xb5\x2f\xfd\x00\x40\x03\x20\x00\x00")}
 	for name, pack := range packers {
-		// The last stream has what compresses well, and what does not at all.
+		// The last stream has parts that compress well and parts that do not compress.
 		long := slices.Concat(raw[32:], make([]byte, 300_000))
 		random := rand.New(rand.NewPCG(1, 2))
 		for range 200_000 {
@@ -71,14 +70,14 @@ func TestTrailing(t *testing.T) {
 				}
 				defer tr.Close()
 				if least := int64(len(raw) + len(long)); tr.Size(0) < least && test.lessBytes == 0 {
-					t.Errorf("%d bytes, want at least %d", tr.Size(0), least)
+					t.Errorf("got %d bytes, want at least %d", tr.Size(0), least)
 				}
 				total := tr.Losses().Total
 				if got := total[reader.TrailingGarbage]; got != (reader.LossTotal{Losses: test.garbage, Bytes: int64(test.bytes)}) {
-					t.Errorf("garbage %+v, want %d bytes", got, test.bytes)
+					t.Errorf("got garbage %+v, want %d bytes", got, test.bytes)
 				}
 				if got := total[reader.TruncatedFile].Losses; got != test.cut {
-					t.Errorf("%d truncated files, want %d", got, test.cut)
+					t.Errorf("got %d truncated files, want %d", got, test.cut)
 				}
 			})
 		}

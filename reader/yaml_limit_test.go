@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// numbered repeats a text with a number in it.
+// numbered repeats a text with a running number.
 func numbered(format string, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -17,8 +17,8 @@ func numbered(format string, n int) string {
 	return b.String()
 }
 
-// hostileYAML are texts of up to 6 MB that took the YAML library seconds or gigabytes, or
-// smaller ones of the same structure.
+// hostileYAML are texts of up to 6 MB that took the YAML library seconds or gigabytes, or smaller
+// ones of the same structure.
 func hostileYAML(scale int) map[string]string {
 	const head = "---\nheader:\n  version: 3\n  type: 0\n  constant-tsc: true\n  nonstop-tsc: true\n  cycle-frequency: 1\n"
 	return map[string]string{
@@ -40,16 +40,16 @@ func hostileYAML(scale int) map[string]string {
 	}
 }
 
-// Trace YAML of strangers takes neither long nor much memory, however it is made.
+// Untrusted trace YAML takes neither long nor much memory.
 func TestHostileYAML(t *testing.T) {
 	for name, text := range hostileYAML(1) {
 		var err error
 		n := allocated(func() { _, err = reader.OpenReaderAt(strings.NewReader(text), int64(len(text)), name) })
-		if err == nil && name != "arguments" { // a line that is cut off is a loss
+		if err == nil && name != "arguments" { // a truncated line is a loss
 			t.Errorf("%s: no error", name)
 		}
 		if most := uint64(250 << 20); n > most {
-			t.Errorf("%s: %d bytes for a text of %d", name, n, len(text))
+			t.Errorf("%s: got %d bytes allocated for a text of %d", name, n, len(text))
 		}
 	}
 }

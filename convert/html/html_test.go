@@ -19,7 +19,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// shown is a call of a page.
+// shown is a call in a page.
 type shown struct {
 	Func            reader.FuncID
 	Start, Duration uint64
@@ -27,7 +27,7 @@ type shown struct {
 	End             calls.End
 }
 
-// decode reads a page as its script does. Functions without names have their ids.
+// decode reads a page as its script does. Functions without names get their IDs.
 func decode(t rapid.TB, page []byte) (meta, []shown) {
 	t.Helper()
 	part := func(id string) []byte {
@@ -70,13 +70,13 @@ func decode(t rapid.TB, page []byte) (meta, []shown) {
 	}
 	for id, c := range columns {
 		if c.Len() > 0 {
-			t.Fatalf("%d bytes too many of %s", c.Len(), id)
+			t.Fatalf("%d extra bytes in %s", c.Len(), id)
 		}
 	}
 	return m, all
 }
 
-// source is a thread for calls.Run.
+// source is a calls.Source with one thread.
 type source []reader.Event
 
 func (s source) Each(_ int, fn func(int, *reader.Block) error) error {
@@ -99,7 +99,7 @@ func (c *collector) Calls(b *calls.Batch) error {
 
 func (c *collector) Merge(*collector) {}
 
-// A page has the calls that are long enough, in the order of their entries.
+// A page has all calls that are long enough, in the order of their entries.
 func TestPageHoldsTheCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var events source
@@ -130,7 +130,7 @@ func TestPageHoldsTheCalls(t *testing.T) {
 		for _, c := range want.all {
 			all = append(all, shown{c.Func, c.Start - 1000, c.Duration, uint64(c.Depth), c.End})
 		}
-		// Of calls that start together, the outer comes first.
+		// Of calls that start together, the outer one comes first.
 		slices.SortStableFunc(all, func(a, b shown) int { return int(a.Start) - int(b.Start) })
 		slices.SortStableFunc(inPage, func(a, b shown) int { return int(a.Start) - int(b.Start) })
 		key := func(s shown) [5]uint64 { return [5]uint64{s.Start, s.Duration, s.Depth, uint64(s.Func), uint64(s.End)} }
@@ -138,7 +138,7 @@ func TestPageHoldsTheCalls(t *testing.T) {
 			slices.SortFunc(list, func(a, b shown) int { x, y := key(a), key(b); return slices.Compare(x[:], y[:]) })
 		}
 		if diff := gocmp.Diff(all, inPage); diff != "" {
-			t.Fatalf("-want +got:\n%s", diff)
+			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
 }
@@ -162,13 +162,13 @@ func TestEventsAndSource(t *testing.T) {
 	}
 	m, _ := decode(t, page.Bytes())
 	if want := []metaEvent{{At: 5, Thread: 0, Text: "custom event: hello"}}; m.Unit != "ticks" || !slices.Equal(m.Events, want) {
-		t.Errorf("%+v", m)
+		t.Errorf("got %+v", m)
 	}
 	s := newSources(func(string) ([]byte, error) { return []byte("#include\n\nint f()\n{\n\treturn 1;\r\n}\nint g;\n"), nil })
 	if got, want := s.at("f.c", 3), "    1  #include\n    2  \n    3  int f()\n    4  {\n    5  \treturn 1;\n    6  }\n"; got != want {
-		t.Errorf("%q", got)
+		t.Errorf("got %q", got)
 	}
 	if got := s.at("f.c", 99); got != "" {
-		t.Errorf("line 99: %q", got)
+		t.Errorf("line 99: got %q", got)
 	}
 }

@@ -58,22 +58,22 @@ func build(t *testing.T, dwarf string) (string, symbolize.Names, []reader.NamedF
 func TestFunctions(t *testing.T) {
 	source, names, functions := build(t, "-gdwarf-5")
 	if len(functions) != 3 {
-		t.Fatalf("%d functions, want 3: %+v", len(functions), functions)
+		t.Fatalf("got %d functions, want 3: %+v", len(functions), functions)
 	}
 	object := symbolize.TableOf(names, 2).Object()
 	s, _ := names.Func(2)
 	want := reader.NamedFunction{ID: 2, Name: "_Z5outeri", File: source, Line: 8, Column: int32(s.Column),
 		Address: reader.Address(s.Address), Object: object.Path, BuildID: object.BuildID}
 	if !reflect.DeepEqual(functions[1], want) || want.Address == 0 || len(want.BuildID) != 40 {
-		t.Errorf("outer is %+v, want %+v", functions[1], want)
+		t.Errorf("outer: got %+v, want %+v", functions[1], want)
 	}
-	// Once it is cut off, the id of object 16 is that of the program's function.
+	// FDR logs truncate the ID of object 16 to that of the program's function.
 	if got := pack.Functions(names, nil, []reader.FuncID{1, 2, 3, 1<<28 | 2}); len(got) != 2 || got[0].ID != 1 || got[1].ID != 3 {
-		t.Errorf("with an id of object 16: %+v", got)
+		t.Errorf("with an ID of object 16: got %+v", got)
 	}
 }
 
-// Functions occur in records of all kinds, and in what was counted and added up.
+// Functions are found in records of all kinds, in counters and in sums.
 func TestOccurring(t *testing.T) {
 	r := &reader.Recording{
 		Counters: []reader.Counter{{Func: 70, Calls: 3}},
@@ -104,17 +104,17 @@ func TestOccurring(t *testing.T) {
 	for shards := range 5 {
 		got, err := pack.Occurring(tr, shards)
 		if want := []reader.FuncID{5, 10, 11, 12, 13, 60, 70}; err != nil || !slices.Equal(got, want) {
-			t.Errorf("%d shards: %v, %v; want %v", shards, got, err, want)
+			t.Errorf("%d shards: got %v, error %v; want %v", shards, got, err, want)
 		}
 	}
 }
 
-// Source code beyond what may be packed is left out, file by file.
+// Source files beyond the size limit are omitted one by one.
 func TestSourcesLarge(t *testing.T) {
 	line := strings.Repeat("x", 100_000) + "\n"
 	files := map[string]string{
 		"a.c": strings.Repeat(line, 60),
-		"b.c": strings.Repeat(line, 60), // too much beside the first
+		"b.c": strings.Repeat(line, 60), // exceeds the limit together with the first
 		"c.c": strings.Repeat(line, 10),
 		"d.c": strings.Repeat("\n", reader.MaxSourceLines+1),
 	}
@@ -129,14 +129,14 @@ func TestSourcesLarge(t *testing.T) {
 		return nil, "", fs.ErrNotExist
 	})
 	if len(s.Texts) != 2 || s.Texts[0].File != "a.c" || s.Texts[1].File != "c.c" {
-		t.Errorf("%d passages", len(s.Texts))
+		t.Errorf("got %d passages", len(s.Texts))
 	}
 	if !slices.Equal(s.Large, []string{"b.c", "d.c"}) || !slices.Equal(s.Unread, []string{"e.c"}) {
-		t.Errorf("too large: %v, unread: %v", s.Large, s.Unread)
+		t.Errorf("got too large %v, unread %v", s.Large, s.Unread)
 	}
 }
 
-// The source is that of the functions, with the MD5 that it was compared with.
+// The packed source covers the functions and has the MD5 that it was compared with.
 func TestSources(t *testing.T) {
 	file, _, functions := build(t, "-gdwarf-5")
 	lines := strings.Split(program, "\n")
@@ -145,7 +145,7 @@ func TestSources(t *testing.T) {
 		return text, "md5", err
 	})
 	if len(s.Texts) != 2 || len(s.Unread)+len(s.Large) != 0 {
-		t.Fatalf("%+v", s)
+		t.Fatalf("got %+v", s)
 	}
 	for i, first := range []int32{1, 15} {
 		got, want := s.Texts[i], strings.Join(lines[:10], "\n")
@@ -153,7 +153,7 @@ func TestSources(t *testing.T) {
 			want = strings.Join(lines[14:20], "\n")
 		}
 		if got.File != file || got.First != first || got.Text != want || got.MD5 != "md5" {
-			t.Errorf("passage %d is %+v, want\n%s", i, got, want)
+			t.Errorf("passage %d: got %+v, want\n%s", i, got, want)
 		}
 	}
 }

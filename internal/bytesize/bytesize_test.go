@@ -10,7 +10,7 @@ func TestParse(t *testing.T) {
 			n = -1
 		}
 		if n != want {
-			t.Errorf("%q: %d, want %d", text, n, want)
+			t.Errorf("%q: got %d, want %d", text, n, want)
 		}
 	}
 }

@@ -201,10 +201,10 @@ func TestAnnotateReportsWriteErrors(t *testing.T) {
 	h := trace.Header(0)
 	sum, err := Annotate(failingWriter{}, &h, trace.Records(0), Options{})
 	if !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("error %v", err)
+		t.Errorf("got error %v", err)
 	}
 	if sum.Records > 2_000 {
-		t.Errorf("went on for %d records", sum.Records)
+		t.Errorf("continued for %d records after the error", sum.Records)
 	}
 }
 
@@ -245,7 +245,7 @@ func FuzzDump(f *testing.F) {
 			}
 		}
 		if bytes != int64(len(data)) {
-			t.Fatalf("accounts for %d of %d bytes", bytes, len(data))
+			t.Fatalf("got records of %d bytes, want %d", bytes, len(data))
 		}
 	})
 }

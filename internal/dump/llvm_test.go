@@ -333,7 +333,7 @@ func TestVerifier(t *testing.T) {
 			got = err.Error()
 		}
 		if got != tt.want {
-			t.Errorf("%v: %q, want %q", tt.kinds, got, tt.want)
+			t.Errorf("%v: got %q, want %q", tt.kinds, got, tt.want)
 		}
 	}
 }

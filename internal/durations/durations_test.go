@@ -37,17 +37,17 @@ func TestLongest(t *testing.T) {
 				}
 			}
 			if got != want {
-				t.Fatalf("%+v is said, %+v is so", got, want)
+				t.Fatalf("got %+v, want %+v", got, want)
 			}
 			if i > 0 && got.Kept <= choices[i-1].Kept {
 				t.Fatalf("%+v comes after %+v", got, choices[i-1])
 			}
 			if (got.Kept <= most) != (i <= chosen) {
-				t.Fatalf("%+v is chosen of %+v", choices[chosen], choices)
+				t.Fatalf("got %+v of %+v", choices[chosen], choices)
 			}
 		}
 		if all := choices[len(choices)-1]; all.Left > 0 {
-			t.Fatalf("all are not: %+v", all)
+			t.Fatalf("not all were chosen: %+v", all)
 		}
 	})
 }

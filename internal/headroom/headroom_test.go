@@ -12,12 +12,12 @@ import (
 func TestPercent(t *testing.T) {
 	for live, want := range map[uint64]int{0: 100, 1 << 20: 100, 32 << 20: 100, 64 << 20: 50, 100 << 20: 30, 1 << 30: 25, 1 << 62: 25} {
 		if got := percent(live); got != want {
-			t.Errorf("%d bytes: %d %%, want %d", live, got, want)
+			t.Errorf("%d bytes: got %d%%, want %d%%", live, got, want)
 		}
 	}
 }
 
-// A large heap gets little headroom, and a small one the default again.
+// A large heap gets little headroom, and a small one gets the default again.
 func TestLimit(t *testing.T) {
 	if os.Getenv("HEADROOM_TEST") == "" {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestLimit$")
@@ -44,7 +44,7 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	if p := current(); p != 25 {
-		t.Errorf("128 MB in use: %d %%", p)
+		t.Errorf("128 MB in use: got %d%%", p)
 	}
 	runtime.KeepAlive(keep)
 	keep = nil
@@ -53,5 +53,5 @@ func TestLimit(t *testing.T) {
 			return
 		}
 	}
-	t.Errorf("nothing in use: %d %%", current())
+	t.Errorf("nothing in use: got %d%%", current())
 }

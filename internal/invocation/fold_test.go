@@ -9,8 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// A function that is on the path already takes the call. The reference searches the whole
-// path.
+// A function that is already on the path takes the call. The reference searches the whole path.
 func TestFold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		paths := calls.NewPaths()
@@ -36,19 +35,18 @@ func TestFold(t *testing.T) {
 			}
 			got := f.Tree.Frames(nil, f.Of(id))
 			if len(got) != len(want) {
-				t.Fatalf("%v is folded to %v, want %v", paths.Frames(nil, id), got, want)
+				t.Fatalf("%v: got folded path %v, want %v", paths.Frames(nil, id), got, want)
 			}
 			for i := range got {
 				if got[i] != want[i] {
-					t.Fatalf("%v is folded to %v, want %v", paths.Frames(nil, id), got, want)
+					t.Fatalf("%v: got folded path %v, want %v", paths.Frames(nil, id), got, want)
 				}
 			}
 		}
 	})
 }
 
-// The time for a recursion through very many functions grows with its depth, not with the
-// square of it.
+// For a recursion through very many functions, time grows with the depth, not with its square.
 func TestFoldDeep(t *testing.T) {
 	const depth = 500_000
 	paths := calls.NewPaths()
@@ -59,11 +57,11 @@ func TestFoldDeep(t *testing.T) {
 	}
 	f.Fold(paths)
 	if got := len(f.Tree.Frames(nil, f.Of(id))); got != depth {
-		t.Errorf("the path has %d functions", got)
+		t.Errorf("got a path of %d functions", got)
 	}
 	again := paths.Child(id, depth/2)
 	f.Fold(paths)
 	if got := len(f.Tree.Frames(nil, f.Of(again))); got != depth/2 {
-		t.Errorf("the path of a function that was on it has %d", got)
+		t.Errorf("got %d functions in the path of a function that was on it", got)
 	}
 }

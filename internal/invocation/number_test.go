@@ -19,7 +19,7 @@ func TestNumbering(t *testing.T) {
 		shards := []*Numbering{NewNumbering(wanted), NewNumbering(wanted), NewNumbering(wanted)}
 		for _, k := range all {
 			if is := shards[k.Index%len(shards)].See(k); is != slices.Contains(wanted, k) {
-				t.Fatalf("%v is wanted: %v", k, is)
+				t.Fatalf("%v: got wanted %v", k, is)
 			}
 		}
 		shards[0].Merge(shards[1])
@@ -29,11 +29,11 @@ func TestNumbering(t *testing.T) {
 			want := slices.Index(all, k) + 1
 			got, ok := shards[0].Number(k)
 			if ok != (want > 0) || ok && got != uint64(want) {
-				t.Fatalf("%v of %v is number %d, %v", k, all, got, ok)
+				t.Fatalf("%v of %v: got number %d, %v", k, all, got, ok)
 			}
 		}
 		if _, ok := shards[0].Number(Key{Start: 99}); ok {
-			t.Fatal("an unknown key has a number")
+			t.Fatal("got a number for an unknown key")
 		}
 	})
 }

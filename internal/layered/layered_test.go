@@ -92,7 +92,7 @@ func TestNothingOverlaps(t *testing.T) {
 		boxes := rects(g)
 		for i, a := range boxes {
 			if !(a.left >= -rounding && a.top >= -rounding && a.right <= width+rounding && a.bottom <= height+rounding) {
-				t.Fatalf("%+v is not inside of %g x %g", a, width, height)
+				t.Fatalf("%+v is outside %g x %g", a, width, height)
 			}
 			for _, b := range boxes[:i] {
 				if a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom {
@@ -102,7 +102,7 @@ func TestNothingOverlaps(t *testing.T) {
 		}
 		for i, e := range g.Edges {
 			if len(e.Path) < 4 || len(e.Path)%3 != 1 {
-				t.Fatalf("edge %d has a path of %d points", i, len(e.Path))
+				t.Fatalf("edge %d: got a path of %d points", i, len(e.Path))
 			}
 			for _, end := range []struct {
 				node int
@@ -111,7 +111,7 @@ func TestNothingOverlaps(t *testing.T) {
 				n := g.Nodes[end.node]
 				aside, away := math.Abs(end.at.X-n.X)-n.Width/2, math.Abs(end.at.Y-n.Y)-n.Height/2
 				if max(aside, away) > rounding || max(aside, away) < -rounding {
-					t.Fatalf("edge %d meets node %d at %+v, which is not its border: %+v", i, end.node, end.at, n)
+					t.Fatalf("edge %d meets node %d at %+v, which is not on its border: %+v", i, end.node, end.at, n)
 				}
 			}
 			along(e.Path, func(p Point) {
@@ -162,7 +162,7 @@ func TestFewCrossings(t *testing.T) {
 		before := l.crossings()
 		l.order()
 		if n := l.crossings(); n != c.crossings {
-			t.Errorf("%s: %d crossings, want %d (%d at first)", name, n, c.crossings, before)
+			t.Errorf("%s: got %d crossings, want %d (%d at first)", name, n, c.crossings, before)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func TestRanks(t *testing.T) {
 	g := &Graph{Nodes: make([]Node, 4), Edges: []Edge{{From: 0, To: 1}, {From: 1, To: 2}, {From: 2, To: 1}, {From: 0, To: 2}, {From: 3, To: 2}}}
 	g.Layout()
 	if !(g.Nodes[0].Y < g.Nodes[1].Y && g.Nodes[1].Y < g.Nodes[2].Y && g.Nodes[3].Y == g.Nodes[1].Y) {
-		t.Errorf("%+v", g.Nodes)
+		t.Errorf("got %+v", g.Nodes)
 	}
 	if back := g.Edges[2].Path; back[0].Y <= back[len(back)-1].Y {
 		t.Errorf("the edge that closes the cycle leads down: %+v", back)
@@ -192,7 +192,7 @@ func TestManyBends(t *testing.T) {
 	l.rank()
 	l.link()
 	if len(l.items) < 20_000 {
-		t.Errorf("only %d items", len(l.items))
+		t.Errorf("got only %d items", len(l.items))
 	}
 	g.Layout()
 }

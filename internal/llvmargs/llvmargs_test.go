@@ -51,7 +51,7 @@ func TestParse(t *testing.T) {
 		test.want(&want)
 		got, operands, outcome, _, errs := parse(strings.Fields(test.args)...)
 		if outcome != Run || errs != "" || len(operands) != 1 || operands[0] != "log" {
-			t.Errorf("%s: outcome %v, operands %q, errors %q", test.args, outcome, operands, errs)
+			t.Errorf("%s: got outcome %v, operands %q, errors %q", test.args, outcome, operands, errs)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.args, diff)
@@ -76,7 +76,7 @@ func TestComplaints(t *testing.T) {
 	} {
 		_, _, outcome, out, errs := parse(strings.Fields(args)...)
 		if outcome != Failed || out != "" || errs != "tool: "+want {
-			t.Errorf("%s: outcome %v, output %q, errors\n%s", args, outcome, out, errs)
+			t.Errorf("%s: got outcome %v, output %q, errors\n%s", args, outcome, out, errs)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range []string{"", "--help", "-h", "account --help", "account -h a b", "--version"} {
 		_, _, outcome, out, errs := parse(strings.Fields(args)...)
 		if outcome != Shown || out == "" || errs != "" {
-			t.Errorf("%q: outcome %v, output %q, errors %q", args, outcome, out, errs)
+			t.Errorf("%q: got outcome %v, output %q, errors %q", args, outcome, out, errs)
 		}
 	}
 	_, _, _, out, _ := parse("account", "--help")
@@ -99,7 +99,7 @@ General options:
   --instr_map=<file>     - a map
 `
 	if !strings.Contains(out, want) {
-		t.Errorf("help is\n%s", out)
+		t.Errorf("got help\n%s", out)
 	}
 }
 
@@ -112,11 +112,11 @@ func FuzzParse(f *testing.F) {
 		switch outcome {
 		case Run:
 			if len(operands) != 1 || out+errs != "" {
-				t.Errorf("%q: operands %q, output %q, errors %q", line, operands, out, errs)
+				t.Errorf("%q: got operands %q, output %q, errors %q", line, operands, out, errs)
 			}
 		case Failed:
 			if errs == "" {
-				t.Errorf("%q fails and says nothing", line)
+				t.Errorf("%q failed without a message", line)
 			}
 		}
 	})

@@ -43,10 +43,10 @@ func TestResponseFilesAreBounded(t *testing.T) {
 	}
 	for _, path := range []string{last, write("big", strings.Repeat("x ", maxResponseBytes))} {
 		if _, err := expand([]string{"@" + path}); err == nil || !strings.Contains(err.Error(), "more than 16 MB") {
-			t.Errorf("error %v", err)
+			t.Errorf("got error %v", err)
 		}
 	}
 	if got, err := expand([]string{"@" + write("once", "-k @"+filepath.Join(dir, "0"))}); err != nil || len(got) != 2 || len(got[1]) != 1000 {
-		t.Errorf("%q, error %v", got, err)
+		t.Errorf("got %q, error %v", got, err)
 	}
 }

@@ -70,25 +70,25 @@ func TestOnlyRegularFilesAreReplaced(t *testing.T) {
 			before = info.Mode()
 		}
 		if err := Replace(target, private, text("replaced")); (err == nil) != c.replace {
-			t.Errorf("Replace(%s): %v", c.name, err)
+			t.Errorf("Replace(%s): got error %v", c.name, err)
 		} else if err != nil && !strings.Contains(err.Error(), target) {
-			t.Errorf("Replace(%s): %v does not name it", c.name, err)
+			t.Errorf("Replace(%s): error %v does not name the target", c.name, err)
 		}
 		if err := Write(target, text("written")); (err == nil) != c.writes {
-			t.Errorf("Write(%s): %v", c.name, err)
+			t.Errorf("Write(%s): got error %v", c.name, err)
 		}
 		if info, err := os.Lstat(target); err == nil && before != fs.ModeIrregular && info.Mode().Type() != before.Type() {
-			t.Errorf("%s was %v, and is %v", c.name, before, info.Mode())
+			t.Errorf("%s: mode changed from %v to %v", c.name, before, info.Mode())
 		}
 	}
 	for _, name := range []string{"file", "nowhere"} { // by way of the links
 		if got, err := os.ReadFile(path(name)); string(got) != "written" {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("%s: got %q, error %v", name, got, err)
 		}
 	}
 	got := make([]byte, 99)
 	if n, err := fifo.Read(got); string(got[:n]) != "written" {
-		t.Errorf("through the FIFO came %q, %v", got[:n], err)
+		t.Errorf("got %q, error %v through the FIFO", got[:n], err)
 	}
 	noTemporaries(t, dir)
 }
@@ -104,7 +104,7 @@ func makeFIFO(t *testing.T, path string) string {
 func noTemporaries(t *testing.T, dir string) {
 	t.Helper()
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
-		t.Errorf("left over: %v, %v", left, err)
+		t.Errorf("files left behind: %v, %v", left, err)
 	}
 }
 
@@ -126,21 +126,21 @@ func TestWrite(t *testing.T) {
 		return failure
 	})
 	if got, readErr := os.ReadFile(path); !errors.Is(err, failure) || string(got) != "first" {
-		t.Errorf("after a failure: %q, %v, %v", got, err, readErr)
+		t.Errorf("after a failure: got %q, errors %v and %v", got, err, readErr)
 	}
 	if err := Write(path, text("second")); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o666 {
-		t.Errorf("%v, %v: want the permissions of the file before", info.Mode(), err)
+		t.Errorf("got mode %v, error %v; want the previous permissions", info.Mode(), err)
 	}
 	private := filepath.Join(dir, "private")
 	if err := Replace(private, Mode(0o600), text("x")); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(private); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
+		t.Errorf("got mode %v, error %v", info.Mode(), err)
 	}
 	noTemporaries(t, dir)
 }
@@ -159,11 +159,11 @@ func TestTemporaryNames(t *testing.T) {
 		})
 	})
 	if err != nil || len(seen) != 2 {
-		t.Errorf("%v, %v", seen, err)
+		t.Errorf("got %v, error %v", seen, err)
 	}
 	for name := range seen {
 		if base := filepath.Base(name); strings.Contains(base, "out") || len(base) > 32 || filepath.Dir(name) != dir {
-			t.Errorf("%s is not short, or elsewhere", name)
+			t.Errorf("%s is too long or in another directory", name)
 		}
 	}
 }
@@ -194,7 +194,7 @@ func TestWriteDescriptor(t *testing.T) {
 			t.Error(err)
 		}
 		if got, err := os.ReadFile(path); string(got) != "before after" {
-			t.Errorf("%s: %q, %v", form, got, err)
+			t.Errorf("%s: got %q, error %v", form, got, err)
 		}
 	}
 }

@@ -15,12 +15,12 @@ func TestTicks(t *testing.T) {
 		want := new(big.Int).Mul(new(big.Int).SetUint64(n), new(big.Int).SetUint64(cost))
 		want.Add(want, big.NewInt(500)).Quo(want, big.NewInt(1000))
 		if got := probecost.Ticks(n, cost).Big(); got.Cmp(want) != 0 {
-			t.Fatalf("%v, want %v", got, want)
+			t.Fatalf("got %v, want %v", got, want)
 		}
 	})
 }
 
-// Whatever the split, its parts add up to a cost within the bounds.
+// The parts of any split add up to a cost within the bounds.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := probecost.Cost{Low: rapid.Uint64Range(0, 1e9).Draw(t, "low")}

@@ -14,8 +14,8 @@ type recorded struct {
 	duration uint64
 }
 
-// workload draws calls of functions whose popularity is skewed. Each function has its own
-// typical duration and spread. Durations are multiples of the clock's step.
+// workload draws calls of functions with skewed popularity. Each function has its own typical
+// duration and spread. Durations are multiples of the clock's step.
 func workload(seed uint64, n, functions int, spread float64) []recorded {
 	r := rand.New(rand.NewPCG(seed, 2))
 	zipf := rand.NewZipf(r, 1.1, 20, uint64(functions-1))

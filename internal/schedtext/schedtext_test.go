@@ -63,16 +63,16 @@ func TestParseFtrace(t *testing.T) {
 func TestParseDamage(t *testing.T) {
 	const good = "a 1 [000] 1.000000: sched:sched_waking: comm=b pid=2 prio=1\n"
 	if e := parseText(t, good); e.Step != 1000 || e.List[0].Time != 1e9 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v", e)
 	}
 	if e := parseText(t, good+"a 1 [000] 1.000000: sched:sched_switch: garbage\na 1 [70000] 1.000000: sched:sched_waking: comm=b pid=2 prio=1\n"); e.Damaged != 2 || e.FirstDamaged != 2 || len(e.List) != 1 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v", e)
 	}
 	if e := parseText(t, "a 1 [000] 99999999999.000000: sched:sched_waking: comm=b pid=2 prio=1\na 1 [000] 1.000000: sched:sched_waking: comm=b pid=99999999999 prio=1\n"); e.Damaged != 2 {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v", e)
 	}
 	if _, err := Parse(strings.NewReader(good + "a 1 [000] 12345: sched:sched_waking: comm=b pid=2 prio=1\n")); err == nil {
-		t.Error("times of two kinds")
+		t.Error("got no error for times of two kinds")
 	}
 }
 
@@ -87,11 +87,11 @@ func FuzzParse(f *testing.F) {
 		}
 		for i := range e.List {
 			if ev := &e.List[i]; ev.Kind == 0 || i > 0 && ev.Time < e.List[i-1].Time || ev.Task < 0 || ev.Other < 0 {
-				t.Fatalf("%+v", ev)
+				t.Fatalf("got %+v", ev)
 			}
 		}
 		if lines := strings.Count(text, "\n") + 1; len(e.List)+e.Damaged > lines {
-			t.Fatalf("%d events of %d lines", len(e.List), lines)
+			t.Fatalf("got %d events from %d lines", len(e.List), lines)
 		}
 	})
 }

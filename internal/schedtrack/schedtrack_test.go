@@ -46,7 +46,7 @@ func script(t *testing.T, tr *Tracker, text string) {
 	}
 }
 
-// taken are the events of a process in words.
+// taken returns the events of a process as text.
 func taken(tr *Tracker, pid int32) []string {
 	k := tr.Take(pid, 1000, 0)
 	if k == nil {
@@ -105,7 +105,7 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// A thread that is switched out was switched in before, also if the kernel did not say so.
+// A thread that is switched out was switched in before, even if the kernel did not report it.
 func TestUnreportedSwitches(t *testing.T) {
 	tr := newTracker()
 	tr.Follow(7, 7)
@@ -124,7 +124,7 @@ func TestUnreportedSwitches(t *testing.T) {
 	}
 }
 
-// Threads and processes that a followed one creates are followed, each process by itself.
+// Threads and processes created by a followed one are followed, each process by itself.
 func TestForks(t *testing.T) {
 	tr := newTracker()
 	tr.Follow(7, 7)
@@ -143,12 +143,12 @@ func TestForks(t *testing.T) {
 		t.Error(diff)
 	}
 	if taken(tr, 30) != nil {
-		t.Error("events of another process")
+		t.Error("got events of another process")
 	}
 	tr.Sweep()
 	tr.Sweep()
 	if tr.Take(7, 1, 0) == nil || tr.Take(9, 1, 0) != nil {
-		t.Error("a process with threads is forgotten, or one without is not")
+		t.Error("a process with threads was forgotten, or one without was not")
 	}
 }
 
@@ -170,7 +170,7 @@ func TestSeveralWait(t *testing.T) {
 	}
 }
 
-// What is not taken, and what is remembered, is bounded.
+// The number of events taken and remembered is limited.
 func TestBounds(t *testing.T) {
 	tr := newTracker()
 	tr.Most = 100
@@ -185,20 +185,20 @@ func TestBounds(t *testing.T) {
 	}
 	k := tr.Take(7, 5000, 0)
 	if n := len(k.Part.Events); n < 50 || n > 100 || k.Part.From != k.Part.Events[0].TSC || k.Part.To != 5000 || k.Part.Lost != 0 {
-		t.Errorf("%d events, part from %d to %d, %d lost", n, k.Part.From, k.Part.To, k.Part.Lost)
+		t.Errorf("got %d events, part from %d to %d, %d lost", n, k.Part.From, k.Part.To, k.Part.Lost)
 	}
 	add(6000, 7, 20)
 	for i := range uint64(3 * maxBacklog) {
 		add(6001+i, 20, 30)
 	}
 	if n := len(tr.backlog[0]); n > maxBacklog {
-		t.Errorf("%d switches remembered", n)
+		t.Errorf("got %d switches remembered", n)
 	}
 	if k := tr.Take(7, 99999, len(k.Tasks)); k.Part.Lost == 0 || k.Part.From != 5000 || k.First != 3 {
-		t.Errorf("part %+v, tasks from %d", k.Part, k.First)
+		t.Errorf("got part %+v, tasks from %d", k.Part, k.First)
 	}
-	// Another trace begins with all tasks.
+	// A new trace begins with all tasks.
 	if again := tr.Take(7, 99999, 0); again.First != 1 || len(again.Tasks) != 2 {
-		t.Errorf("%d tasks from %d", len(again.Tasks), again.First)
+		t.Errorf("got %d tasks from %d", len(again.Tasks), again.First)
 	}
 }

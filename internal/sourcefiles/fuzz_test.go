@@ -37,7 +37,7 @@ func FuzzRead(f *testing.F) {
 		for _, named := range []string{path, dir + "/" + path} {
 			files := &Files{results: make(map[string]result), binaries: []*binary{{table: new(symbolize.Table), files: []string{named}, dirs: []string{dir}}}}
 			if file, err := files.Read(named); err == nil && string(file.Text) != "good" {
-				t.Errorf("%q gives %.20q", named, file.Text)
+				t.Errorf("%q: got %.20q", named, file.Text)
 			}
 		}
 	})

@@ -67,7 +67,7 @@ func soon(t *testing.T, f func()) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal("it waits")
+		t.Fatal("f blocks")
 	}
 }
 
@@ -144,15 +144,15 @@ func TestHostilePaths(t *testing.T) {
 			}
 			soon(t, func() {
 				if got, err := f.Read(path); string(got.Text) != want || (err == nil) != (want != "") {
-					t.Errorf("%s: %s gives %.20q, %v; want %q", name, c.path, got.Text, err, want)
+					t.Errorf("%s: %s: got %.20q, error %v; want %q", name, c.path, got.Text, err, want)
 				}
 			})
 		}
 		if n := len(f.Failed(sourcefiles.ErrUnknown)); n != 0 {
-			t.Errorf("not known from the debug information: %q", f.Failed(sourcefiles.ErrUnknown))
+			t.Errorf("want nothing unknown from the debug information, got %q", f.Failed(sourcefiles.ErrUnknown))
 		}
 		if roots == nil && !slices.Contains(f.Failed(sourcefiles.ErrOutside), secret) {
-			t.Errorf("%s is not told", secret)
+			t.Errorf("%s is not reported", secret)
 		}
 	}
 	// A file that no binary names is not read, wherever it is.
@@ -162,13 +162,13 @@ func TestHostilePaths(t *testing.T) {
 	}
 	write(t, dir+"/unnamed.c", "unnamed")
 	if _, err := f.Read(dir + "/unnamed.c"); !errors.Is(err, sourcefiles.ErrUnknown) {
-		t.Errorf("unnamed.c: %v", err)
+		t.Errorf("unnamed.c: got error %v", err)
 	}
 	// The user may allow all directories. What is not a regular file is still refused.
 	for path, want := range map[string]bool{secret: true, dir + "/link.c": true, dir + "/.env": true, "/proc/self/environ": false, "/dev/zero": false, dir + "/fifo.c": false} {
 		soon(t, func() {
 			if _, err := f.Read(path); (err == nil) != want {
-				t.Errorf("below /: %s: %v", path, err)
+				t.Errorf("below /: %s: got error %v", path, err)
 			}
 		})
 	}
@@ -190,7 +190,7 @@ func TestHostileCompilationDirs(t *testing.T) {
 		for _, path := range table.SourceFiles() {
 			soon(t, func() {
 				if got, err := f.Read(path); err == nil {
-					t.Errorf("compiled in %q: %s gives %.20q", dir, path, got.Text)
+					t.Errorf("compiled in %q: %s: got %.20q", dir, path, got.Text)
 				}
 			})
 		}
@@ -223,12 +223,12 @@ func TestRelativePaths(t *testing.T) {
 			}
 		}
 		if !slices.Equal(got, c.read) {
-			t.Errorf("below %q: %q of %q, want %q", c.root, got, table.SourceFiles(), c.read)
+			t.Errorf("below %q: got %q of %q, want %q", c.root, got, table.SourceFiles(), c.read)
 		}
 	}
 	for _, root := range []string{"nowhere", "src/a.c"} {
 		if _, err := sourcefiles.New([]string{root}, nil); err == nil {
-			t.Errorf("%s is no directory", root)
+			t.Errorf("%s was accepted as a directory", root)
 		}
 	}
 }
@@ -252,7 +252,7 @@ func TestChanged(t *testing.T) {
 		checked := dwarf == "-gdwarf-5"
 		f, file, err := read()
 		if err != nil || string(file.Text) != text || (len(file.MD5) == 32) != checked || len(f.Newer()) != 0 {
-			t.Errorf("%s: %+v, %v", dwarf, file, err)
+			t.Errorf("%s: got %+v, error %v", dwarf, file, err)
 		}
 		write(t, source, "// New.\n"+text)
 		if err := os.Chtimes(source, time.Time{}, time.Now().Add(time.Hour)); err != nil {
@@ -260,16 +260,16 @@ func TestChanged(t *testing.T) {
 		}
 		f, _, err = read()
 		if changed := errors.Is(err, sourcefiles.ErrChanged); changed != checked || slices.Equal(f.Newer(), []string{source}) == checked {
-			t.Errorf("%s, changed: %v, newer: %v", dwarf, err, f.Newer())
+			t.Errorf("%s, changed file: got error %v, newer %v", dwarf, err, f.Newer())
 		}
 		if checked != slices.Equal(f.Failed(sourcefiles.ErrChanged), []string{source}) {
-			t.Errorf("%s: told as changed: %v", dwarf, f.Failed(sourcefiles.ErrChanged))
+			t.Errorf("%s: got changed files %v", dwarf, f.Failed(sourcefiles.ErrChanged))
 		}
 		if err := os.Remove(source); err != nil {
 			t.Fatal(err)
 		}
 		if f, _, err = read(); !errors.Is(err, fs.ErrNotExist) || !slices.Equal(f.Unread(), []string{source}) {
-			t.Errorf("%s, gone: %v, %v", dwarf, err, f.Unread())
+			t.Errorf("%s, missing file: got error %v, unread %v", dwarf, err, f.Unread())
 		}
 	}
 }

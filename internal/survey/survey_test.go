@@ -54,10 +54,10 @@ tail-exit 3 tsc=150 tid=9 pid=2
 		t.Errorf("functions (-want +got):\n%s", diff)
 	}
 	if got := [...]uint64{r.Exited, r.TailExited, r.Stats.Truncated, r.Shortest, uint64(r.MaxCPU)}; got != [...]uint64{1, 1, 1, 20, 4} {
-		t.Errorf("exited, tail exits, open, shortest and CPU: %v", got)
+		t.Errorf("wrong exited, tail exits, open, shortest and CPU: %v", got)
 	}
 	if want := [...]uint64{2, 2, 1, 1, 0, 0}; r.Kinds != want {
-		t.Errorf("kinds: %v, want %v", r.Kinds, want)
+		t.Errorf("got kinds %v, want %v", r.Kinds, want)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestFindings(t *testing.T) {
 			var got []string
 			for _, f := range r.Findings(trace, test.names) {
 				if f.Text == "" || f.Remedy == "" {
-					t.Errorf("%s says nothing: %+v", f.Name, f)
+					t.Errorf("%s has no text: %+v", f.Name, f)
 				}
 				got = append(got, f.Name)
 			}
@@ -100,7 +100,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// namesOf are names by id.
+// namesOf are names by ID.
 type namesOf map[reader.FuncID]string
 
 func (n namesOf) Func(id reader.FuncID) (symbolize.Symbol, bool) {

@@ -63,22 +63,22 @@ func TestCSVText(t *testing.T) {
 		"=HYPERLINK(\"http://x\",\"y\")": "'=HYPERLINK(\"http://x\",\"y\")", "'=1": "'=1",
 	} {
 		if got := CSVText(text); got != want {
-			t.Errorf("%q became %q, want %q", text, got, want)
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 		rows, err := csv.NewReader(strings.NewReader(CSVRow(text, "x"))).ReadAll()
 		if read := strings.ReplaceAll(want, "\r\n", "\n"); err != nil || rows[0][0] != read {
-			t.Errorf("%q in a table: %q, %v", text, rows, err)
+			t.Errorf("%q in a table: got %q, error %v", text, rows, err)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[ \t\r\n]?[=+@'"\-]?[-+=0-9.e,a]*`).Draw(t, "text")
 		got := CSVText(text)
 		if strings.TrimPrefix(got, "'") != text && got != text {
-			t.Fatalf("%q became %q", text, got)
+			t.Fatalf("%q: got %q", text, got)
 		}
 		_, err := strconv.ParseFloat(got, 64)
 		if trimmed := strings.TrimSpace(got); err != nil && trimmed != "" && strings.ContainsAny(trimmed[:1], "=+-@") {
-			t.Fatalf("%q became %q, which is a formula", text, got)
+			t.Fatalf("%q: got %q, which is a formula", text, got)
 		}
 	})
 }
@@ -122,7 +122,7 @@ func TestLayout(t *testing.T) {
 		lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 		for _, line := range lines {
 			if Width(line) != Width(lines[0]) || !utf8.ValidString(line) || strings.ContainsAny(line, "\x00\x1b\r\t\u0085\u202e") {
-				t.Errorf("line %q below %q", line, lines[0])
+				t.Errorf("line %q is not aligned with %q", line, lines[0])
 			}
 		}
 	})
@@ -147,7 +147,7 @@ func TestXML(t *testing.T) {
 	const text = "a<b>&\"c\"\n\x00\uFFFE\uFFFFé"
 	const want = `a&lt;b&gt;&amp;&quot;c&quot;\n\x00` + "\uFFFD\uFFFDé"
 	if got := XML(text); got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// decoder is for the formats of Linux 6.18.
+// decoder returns a decoder for the formats of Linux 6.18.
 func decoder(t testing.TB) *Decoder {
 	t.Helper()
 	var texts [4]string
@@ -34,7 +34,7 @@ func comm(name string) (c Comm) {
 
 var le = binary.LittleEndian
 
-// page is a page with these entries, of a first time.
+// page returns a page with these entries and this first time.
 func page(time uint64, flags uint64, entries ...[]byte) []byte {
 	var data []byte
 	for _, e := range entries {
@@ -45,7 +45,7 @@ func page(time uint64, flags uint64, entries ...[]byte) []byte {
 	return append(b, data...)
 }
 
-// entry is an event with its head, whose size must be a multiple of 4.
+// entry returns an event with its head. The size must be a multiple of 4.
 func entry(delta uint32, event []byte) []byte {
 	return append(le.AppendUint32(nil, delta<<5|uint32(len(event)/4)), event...)
 }
@@ -116,7 +116,7 @@ func TestPage(t *testing.T) {
 		{Time: 1<<47 + 7, CPU: 3, Kind: Waking, Task: 8, Other: 7, OtherComm: comm("prog")},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || lost != 0 {
-		t.Errorf("%d lost\n%s", lost, diff)
+		t.Errorf("got %d lost events; events (-want +got):\n%s", lost, diff)
 	}
 }
 
@@ -124,10 +124,10 @@ func TestPageLost(t *testing.T) {
 	d := decoder(t)
 	p := page(1, missedEvents|missedCounted, entry(1, wakingEvent(d, 0, 8, 7, "prog")))
 	if list, lost := decode(t, d, le.AppendUint64(p, 41)); lost != 41 || len(list) != 1 {
-		t.Errorf("%d lost, %d events", lost, len(list))
+		t.Errorf("got %d lost, %d events", lost, len(list))
 	}
 	if _, lost := decode(t, d, page(1, missedEvents)); lost != 1 {
-		t.Errorf("%d lost", lost)
+		t.Errorf("got %d lost events", lost)
 	}
 }
 
@@ -135,7 +135,7 @@ func TestPageDamage(t *testing.T) {
 	d := decoder(t)
 	whole := page(1, 0, entry(1, wakingEvent(d, 0, 8, 7, "prog")))
 	for n := range whole {
-		if _, err := d.Page(whole[:n], 0, func(*Event) { t.Error("an event of a page that is cut off") }); err == nil {
+		if _, err := d.Page(whole[:n], 0, func(*Event) { t.Error("got an event from a truncated page") }); err == nil {
 			t.Errorf("no error for %d bytes", n)
 		}
 	}
@@ -159,7 +159,7 @@ func TestFormats(t *testing.T) {
 	}
 	for _, bad := range []string{"", "ID: x", "ID: 99999999", strings.Replace(string(good), "prev_state;", "state;", 1), strings.Split(string(good), "print fmt")[0]} {
 		if _, err := NewDecoder("", bad, bad, bad); err == nil {
-			t.Errorf("a decoder of the format %.40q", bad)
+			t.Errorf("got a decoder for the invalid format %.40q", bad)
 		}
 	}
 }
@@ -172,7 +172,7 @@ func FuzzPage(f *testing.F) {
 		n := 0
 		if _, err := d.Page(p, 0, func(e *Event) {
 			if n++; e.Kind < Switch || e.Kind > Fork {
-				t.Fatalf("%+v", e)
+				t.Fatalf("got %+v", e)
 			}
 		}); err == nil && n > len(p)/8 {
 			t.Fatalf("%d events of %d bytes", n, len(p))

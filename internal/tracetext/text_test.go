@@ -36,7 +36,7 @@ func format(t interface {
 		t.Fatalf("Parse: %v\n%s", err, out.String())
 	}
 	if !bytes.Equal(data, back) {
-		t.Fatalf("assembles to other bytes: %s\n%s", cmp.Diff(data, back), out.String())
+		t.Fatalf("the text assembles to other bytes: %s\n%s", cmp.Diff(data, back), out.String())
 	}
 	return out.String()
 }
@@ -247,9 +247,9 @@ func TestParseErrors(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q: no error", tt.text)
 		} else if err.Error() != tt.want {
-			t.Errorf("%q: error %q, want %q", tt.text, err, tt.want)
+			t.Errorf("%q: got error %q, want %q", tt.text, err, tt.want)
 		} else if data != nil {
-			t.Errorf("%q: data beside an error", tt.text)
+			t.Errorf("%q: got data and an error", tt.text)
 		}
 	}
 }
@@ -310,7 +310,7 @@ func TestEveryFileHasAText(t *testing.T) {
 func TestTestdata(t *testing.T) {
 	paths, err := filepath.Glob("../../testdata/*.xray")
 	if err != nil || len(paths) < 15 {
-		t.Fatalf("%d traces, %v", len(paths), err)
+		t.Fatalf("got %d traces, error %v", len(paths), err)
 	}
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
@@ -318,7 +318,7 @@ func TestTestdata(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := format(t, data); !strings.HasPrefix(text, "xray ") {
-			t.Errorf("%s: the text is no trace's: %.40q", path, text)
+			t.Errorf("%s: not the text of a trace: %.40q", path, text)
 		}
 	}
 }
@@ -336,7 +336,7 @@ func TestAssembleStreams(t *testing.T) {
 			t.Error(err)
 		}
 		if want := 32 + 100*(5*16+8000+10*65536); int(n) != want {
-			t.Errorf("%d bytes, want %d", n, want)
+			t.Errorf("got %d bytes, want %d", n, want)
 		}
 	})
 	for text, want := range map[string]string{
@@ -345,7 +345,7 @@ func TestAssembleStreams(t *testing.T) {
 		"xray fdr # " + strings.Repeat("x", maxLine+64<<10):            "line 1: longer than 67108864 bytes",
 	} {
 		if err := Assemble(io.Discard, strings.NewReader(text)); err == nil || err.Error() != want {
-			t.Errorf("%.20q: %v, want %s", text, err, want)
+			t.Errorf("%.20q: got error %v, want %s", text, err, want)
 		}
 	}
 }
@@ -365,7 +365,7 @@ func TestTextIsPrintable(t *testing.T) {
 	}
 	for _, r := range format(t, data) {
 		if r != '\n' && !strconv.IsPrint(r) {
-			t.Errorf("%U", r)
+			t.Errorf("got control character %U", r)
 		}
 	}
 }
@@ -403,7 +403,7 @@ func TestLongBlocks(t *testing.T) {
 	}
 	text := format(t, data)
 	if lines := strings.Split(text, "\n"); lines[1] != "extents 640064" || lines[80_006] != "extents auto" {
-		t.Errorf("lines %q and %q", lines[1], lines[80_006])
+		t.Errorf("got lines %q and %q", lines[1], lines[80_006])
 	}
 }
 
@@ -414,10 +414,10 @@ func TestFormatReportsErrors(t *testing.T) {
 	}
 	want := errors.New("disk full")
 	if err := Format(failingWriter{want}, bytes.NewReader(data), int64(len(data))); !errors.Is(err, want) {
-		t.Errorf("write error: %v", err)
+		t.Errorf("write error: got %v", err)
 	}
 	if err := Format(io.Discard, failingReader{want}, int64(len(data))); !errors.Is(err, want) {
-		t.Errorf("read error: %v", err)
+		t.Errorf("read error: got %v", err)
 	}
 	long, err := Parse("xray basic\n" + strings.Repeat("enter 1 tsc=1\n", 100_000))
 	if err != nil {
@@ -425,10 +425,10 @@ func TestFormatReportsErrors(t *testing.T) {
 	}
 	in := &countingReader{r: bytes.NewReader(long)}
 	if err := Format(failingWriter{want}, in, int64(len(long))); !errors.Is(err, want) || in.n > len(long)/2 {
-		t.Errorf("a log without blocks: %v after %d bytes", err, in.n)
+		t.Errorf("log without blocks: got error %v after %d bytes", err, in.n)
 	}
 	if err := Format(iotest.TruncateWriter(io.Discard, 10), bytes.NewReader(data), int64(len(data))); err != nil {
-		t.Errorf("no error: %v", err)
+		t.Errorf("got error %v, want none", err)
 	}
 }
 

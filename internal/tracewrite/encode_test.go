@@ -136,7 +136,7 @@ func TestUnusedIsAllThatIsUnused(t *testing.T) {
 			var got reader.Record
 			_, err := reader.ParseRecord(b, h, &got)
 			if same := err == nil && cmp.Equal(want, &got); same != unused[i] {
-				t.Fatalf("byte %d of %v: unused is %v, but changing it changes the record: %v", i, want.Kind, unused[i], !same)
+				t.Fatalf("byte %d of %v: unused %v, but a change of it changes the record: %v", i, want.Kind, unused[i], !same)
 			}
 			b[i] ^= 1 << 6
 		}

@@ -89,7 +89,7 @@ func TestLLVMReadsRecordings(t *testing.T) {
 				}
 				rows, err := csv.NewReader(bytes.NewReader(out)).ReadAll()
 				if err != nil || len(rows) != 2 || rows[1][1] != strconv.Itoa(calls) {
-					t.Errorf("counts %q, %v; want %d calls", rows, err, calls)
+					t.Errorf("got counts %q, error %v; want %d calls", rows, err, calls)
 				}
 				for _, how := range [][]string{
 					{"convert", "-f", "yaml"}, {"convert", "-f", "trace_event"}, {"graph"}, {"stack"},

@@ -25,7 +25,7 @@ func TestProcesses(t *testing.T) {
 		{0, -1, -1},
 	} {
 		if got := p.Of(reader.Thread{File: step.file, Process: step.process, Thread: 1}); got != step.want {
-			t.Errorf("process %d of file %d is %d, want %d", step.process, step.file, got, step.want)
+			t.Errorf("got process %d of file %d is %d, want %d", step.process, step.file, got, step.want)
 		}
 	}
 }
@@ -43,7 +43,7 @@ func TestProcessesAreDistinct(t *testing.T) {
 			}
 			id := p.Of(reader.Thread{File: key.file, Process: key.id, Thread: rapid.Int32().Draw(t, "thread")})
 			if before, ok := ids[key]; ok && before != id {
-				t.Fatalf("%+v is %d, and was %d", key, id, before)
+				t.Fatalf("%+v: got %d, was %d before", key, id, before)
 			}
 			if other, ok := owner[id]; ok && other != key {
 				t.Fatalf("%+v and %+v are both %d", key, other, id)

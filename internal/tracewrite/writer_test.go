@@ -157,7 +157,7 @@ func TestBasicHoldsWhatItCan(t *testing.T) {
 			if r.Kind == reader.BasicArgument {
 				last := &got[len(got)-1]
 				if last.Func != r.Func || last.Thread != r.Thread || last.Process != r.Process {
-					rt.Fatalf("payload %+v behind %+v", r, last)
+					rt.Fatalf("payload %+v after %+v", r, last)
 				}
 				last.Args = append(last.Args, r.Value)
 				continue
@@ -168,7 +168,7 @@ func TestBasicHoldsWhatItCan(t *testing.T) {
 			rt.Fatal(diff)
 		}
 		if w.Dropped != dropped {
-			rt.Fatalf("dropped %d, want %d", w.Dropped, dropped)
+			rt.Fatalf("got %d dropped, want %d", w.Dropped, dropped)
 		}
 	})
 }
@@ -214,7 +214,7 @@ func TestFDRHoldsWhatItCan(t *testing.T) {
 			rt.Fatal(diff)
 		}
 		if w.Dropped != dropped || w.TruncatedIDs != truncated {
-			rt.Fatalf("dropped %d, truncated %d; want %d, %d", w.Dropped, w.TruncatedIDs, dropped, truncated)
+			rt.Fatalf("got %d dropped, %d truncated; want %d, %d", w.Dropped, w.TruncatedIDs, dropped, truncated)
 		}
 	})
 }
@@ -244,7 +244,7 @@ func decodeFDR(t testing.TB, data []byte, size int) []event {
 			}
 			// A single event with its arguments may exceed the buffer size.
 			if most := max(uint64(size), 4*metadataSize+functionSize+3*metadataSize, 5*metadataSize+50); left > most {
-				t.Fatalf("record %d: a block of %d bytes in buffers of %d", i, left, size)
+				t.Fatalf("record %d: got a block of %d bytes in buffers of %d", i, left, size)
 			}
 			continue
 		}
@@ -283,7 +283,7 @@ func decodeFDR(t testing.TB, data []byte, size int) []event {
 			}
 			all = append(all, e)
 		default:
-			t.Fatalf("record %d: %v", i, r.Kind)
+			t.Fatalf("record %d: unexpected kind %v", i, r.Kind)
 		}
 	}
 	if left != 0 {
@@ -348,7 +348,7 @@ func TestFDRDropsEntriesOfFunctionZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.Dropped != 3 || w.TruncatedIDs != 0 {
-		t.Errorf("dropped %d, truncated %d; want two entries and an argument, and no id", w.Dropped, w.TruncatedIDs)
+		t.Errorf("got %d dropped, %d truncated; want two entries and an argument, and no ID", w.Dropped, w.TruncatedIDs)
 	}
 	want := []event{
 		{1, 1, reader.Enter, 1, 0, 5, nil, 0, ""},
@@ -396,7 +396,7 @@ func TestRawIsLLVMs(t *testing.T) {
 				t.Error(diff)
 			}
 			if w.Dropped != 3 {
-				t.Errorf("dropped %d, want the two arguments and the event", w.Dropped)
+				t.Errorf("got %d dropped, want the two arguments and the event", w.Dropped)
 			}
 		})
 	}
@@ -432,7 +432,7 @@ func TestWriteErrorsSurface(t *testing.T) {
 		} {
 			err := w.Block(big)
 			if closeErr := w.Close(); !errors.Is(closeErr, errFull) {
-				t.Errorf("%s, room for %d bytes: Block says %v, Close %v", name, room, err, closeErr)
+				t.Errorf("%s, room for %d bytes: Block returned %v, Close %v", name, room, err, closeErr)
 			}
 		}
 	}
@@ -608,7 +608,7 @@ func TestReaderReadsBack(t *testing.T) {
 			rt.Fatal(diff)
 		}
 		if n := trace.Losses().Count(); n != 0 {
-			rt.Fatalf("%d losses: %v", n, trace.Losses().Samples())
+			rt.Fatalf("got %d losses: %v", n, trace.Losses().Samples())
 		}
 	})
 }

@@ -74,7 +74,7 @@ var scalars = []struct{ in, want string }{
 func TestAppend(t *testing.T) {
 	for _, test := range scalars {
 		if got := string(Append(nil, test.in)); got != test.want {
-			t.Errorf("%q is written %s, want %s", test.in, got, test.want)
+			t.Errorf("%q: got %s, want %s", test.in, got, test.want)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestAppendDiffersFromLLVM(t *testing.T) {
 		{"ok\xff\xc3\u00e9\xe2\x80", "\"ok\\xFF\\xC3\u00e9\\xE2\\x80\""},
 	} {
 		if got := string(Append(nil, test.in)); got != test.want {
-			t.Errorf("%q is written %s, want %s", test.in, got, test.want)
+			t.Errorf("%q: got %s, want %s", test.in, got, test.want)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestLibraryReadsBack(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		if got.Data != want || got.Other != 1 {
-			t.Fatalf("%q is written %s, which reads as %q", want, text, got.Data)
+			t.Fatalf("%q: got %s, which reads as %q", want, text, got.Data)
 		}
 	})
 }

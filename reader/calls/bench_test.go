@@ -10,7 +10,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// total sums up what the simplest analysis looks at.
+// total sums what the simplest analysis looks at.
 type total struct{ calls, duration, self uint64 }
 
 func (s *total) Calls(b *calls.Batch) error {
@@ -29,7 +29,7 @@ func (s *total) Merge(o *total) {
 	s.self += o.self
 }
 
-// generated opens a generated trace of 2 M records that is held in memory.
+// generated opens a generated trace of 2 M records, held in memory.
 func generated(b *testing.B, format tracegen.Format) *reader.Trace {
 	var buf bytes.Buffer
 	if _, err := tracegen.Generate(&buf, tracegen.Options{Format: format, Records: 2_000_000}); err != nil {
@@ -74,7 +74,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-// BenchmarkRun measures decoding and matching, with a sink that only adds up.
+// BenchmarkRun measures decoding and matching, with a sink that only adds.
 func BenchmarkRun(b *testing.B) {
 	for _, format := range []tracegen.Format{tracegen.FDR, tracegen.Basic} {
 		t := generated(b, format)

@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// byPath adds calls up by path, by the names of the paths.
+// byPath sums calls by the names of their paths.
 type byPath struct {
 	paths *calls.Paths
 	sums  map[calls.PathID]pathTotal
@@ -38,7 +38,7 @@ func (s *byPath) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// settle names the paths.
+// settle looks up the names of the paths.
 func (s *byPath) settle() map[string]pathTotal {
 	for id, t := range s.sums {
 		name := fmt.Sprint(s.paths.Frames(nil, id))
@@ -55,7 +55,7 @@ func (s *byPath) Merge(o *byPath) {
 	}
 }
 
-// random is a trace of which hardly a path comes twice.
+// random returns a trace in which hardly any path occurs twice.
 func random(t testing.TB, opts tracegen.Options) *reader.Trace {
 	t.Helper()
 	var buf bytes.Buffer
@@ -69,8 +69,8 @@ func random(t testing.TB, opts tracegen.Options) *reader.Trace {
 	return trace
 }
 
-// What is folded is the light part of the tree, nothing is lost, and nobody can tell
-// how the trace was shared among goroutines.
+// Only light parts of the tree are folded, nothing is lost, and the result does not depend on how
+// the trace is shared among goroutines.
 func TestPathBudget(t *testing.T) {
 	for _, opts := range []tracegen.Options{
 		{Records: 20_000, Random: true, Threads: 7, Functions: 100},
@@ -88,7 +88,7 @@ func TestPathBudget(t *testing.T) {
 			for _, shards := range []int{1, 3} {
 				budget := calls.NewPathBudget(most)
 				run := calls.Options{Paths: true, Shards: shards, Budget: budget}
-				for range 2 { // the second time what is folded is known
+				for range 2 { // the second pass knows what to fold
 					sink, got, err := calls.Run(trace, run, newByPath)
 					if err != nil {
 						t.Fatal(err)
@@ -98,16 +98,16 @@ func TestPathBudget(t *testing.T) {
 						first = sums
 					}
 					if !cmp.Equal(first, sums, cmp.AllowUnexported(pathTotal{})) {
-						t.Fatalf("%+v, %d paths: %d shards give other sums", opts, most, shards)
+						t.Fatalf("got %+v, %d paths: %d shards give other sums", opts, most, shards)
 					}
 					if n := max(most, 16); len(sums) > n || len(every) < n && len(sums) != len(every) {
-						t.Errorf("%+v: %d of %d paths for a budget of %d", opts, len(sums), len(every), n)
+						t.Errorf("%+v: got %d of %d paths for a budget of %d", opts, len(sums), len(every), n)
 					}
 					if want := checkFolded(t, every, sums); want != got.Folded {
-						t.Errorf("%d calls are said to be folded, and %d are", got.Folded, want)
+						t.Errorf("got %d folded calls, want %d", got.Folded, want)
 					}
 					if got.Calls != stats.Calls || got.Events != stats.Events {
-						t.Errorf("%d calls of %d events, want %d of %d", got.Calls, got.Events, stats.Calls, stats.Events)
+						t.Errorf("got %d calls of %d events, want %d of %d", got.Calls, got.Events, stats.Calls, stats.Events)
 					}
 				}
 			}
@@ -115,8 +115,7 @@ func TestPathBudget(t *testing.T) {
 	}
 }
 
-// checkFolded compares sums with those of all paths, and returns how many calls are
-// folded.
+// checkFolded compares sums with those of all paths, and returns the number of folded calls.
 func checkFolded(t *testing.T, every, sums map[string]pathTotal) (folded uint64) {
 	t.Helper()
 	var all, kept pathTotal
@@ -128,17 +127,17 @@ func checkFolded(t *testing.T, every, sums map[string]pathTotal) (folded uint64)
 		if strings.Contains(name, fmt.Sprint(int(reader.Folded))) {
 			folded += s.calls
 		} else if s != every[name] {
-			t.Errorf("%s has %v, want %v", name, s, every[name])
+			t.Errorf("%s: got %v, want %v", name, s, every[name])
 		}
 	}
 	if all != kept {
-		t.Errorf("all paths have %v together, want %v", kept, all)
+		t.Errorf("all paths: got %v, want %v", kept, all)
 	}
 	return folded
 }
 
-// The heaviest paths are kept, and their sums are whole: those of a program that also
-// goes ways that it never goes again.
+// The heaviest paths of a program are kept with complete sums, even if it also has paths that it
+// takes only once.
 func TestPathBudgetKeepsHeavy(t *testing.T) {
 	var events []reader.Event
 	now := uint64(0)
@@ -167,15 +166,15 @@ func TestPathBudgetKeepsHeavy(t *testing.T) {
 	sums := sink.settle()
 	for fn := 2; fn < 52; fn++ {
 		if got := sums[fmt.Sprint([]int{1, fn})]; got != (pathTotal{400, 4000}) {
-			t.Errorf("function %d has %v", fn, got)
+			t.Errorf("function %d: got %v", fn, got)
 		}
 	}
 	if folded := sums[fmt.Sprint([]int{1, int(reader.Folded)})]; folded.calls > stats.Folded || folded.calls < 39_000 {
-		t.Errorf("%d calls are folded below function 1, %d in all", folded.calls, stats.Folded)
+		t.Errorf("got %d folded calls below function 1, %d in all", folded.calls, stats.Folded)
 	}
 }
 
-// Roots are never folded, and what is outside of them has no path.
+// Roots are never folded, and calls outside of roots have no path.
 func TestPathRoots(t *testing.T) {
 	trace := random(t, tracegen.Options{Records: 20_000, Random: true, Functions: 100, Threads: 3})
 	roots := func(fn reader.FuncID) bool { return fn == 7 || fn == 50 }
@@ -191,16 +190,16 @@ func TestPathRoots(t *testing.T) {
 				t.Fatal(err)
 			}
 			if sink.outermost != plain.outermost || sink.outermost == 0 || sink.inside != plain.inside {
-				t.Errorf("%d outermost calls, %d inside; want %d and %d", sink.outermost, sink.inside, plain.outermost, plain.inside)
+				t.Errorf("got %d outermost calls, %d inside; want %d and %d", sink.outermost, sink.inside, plain.outermost, plain.inside)
 			}
 			if (stats.Folded > 0) != (budget != nil) {
-				t.Errorf("%d calls are folded", stats.Folded)
+				t.Errorf("got %d folded calls, want none", stats.Folded)
 			}
 		}
 	}
 }
 
-// rootCounter counts calls of roots that are in no other, and all calls inside.
+// rootCounter counts outermost calls of roots, and all calls inside them.
 type rootCounter struct {
 	roots             func(reader.FuncID) bool
 	outermost, inside int
@@ -238,7 +237,7 @@ func TestPathBudgetUnmatched(t *testing.T) {
 	}}
 	_, stats, err := calls.Run(src, opts, newByPath)
 	if err != nil || unmatched != 2000 || stats.Unmatched != 2000 {
-		t.Errorf("%d exits reported, %d counted, %v", unmatched, stats.Unmatched, err)
+		t.Errorf("got %d exits reported, %d counted, error %v", unmatched, stats.Unmatched, err)
 	}
 	wrong := errors.New("one is enough")
 	opts.Budget, opts.Unmatched = calls.NewPathBudget(100), func(*calls.Unmatched) error { return wrong }

@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// blocks is a Source that deals its threads out round robin.
+// blocks is a Source that distributes its threads round robin.
 type blocks []*reader.Block
 
 func (bs blocks) Each(n int, fn func(int, *reader.Block) error) error {
@@ -27,8 +27,7 @@ func (bs blocks) Each(n int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
-// packed is a Source that packs what can be packed, as records of a basic log or
-// of an FDR log.
+// packed is a Source that packs what can be packed, as records of a basic log or of an FDR log.
 type packed struct {
 	blocks
 	basic bool
@@ -45,7 +44,7 @@ func (p packed) EachPacked(n int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
-// pack cuts b into packed blocks and, for what cannot be packed, others.
+// pack cuts b into packed blocks and blocks of what cannot be packed.
 func (p packed) pack(b *reader.Block) []*reader.Block {
 	var pieces []*reader.Block
 	var last uint64 // time of the latest record in a packed piece
@@ -83,7 +82,7 @@ func (p packed) pack(b *reader.Block) []*reader.Block {
 	return pieces
 }
 
-// split makes blocks of events, each of at most size, taking turns among threads.
+// split divides events into blocks of at most size events, taking turns among threads.
 func split(threads [][]reader.Event, size int) blocks {
 	var bs blocks
 	threads = slices.Clone(threads)
@@ -110,8 +109,7 @@ func split(threads [][]reader.Event, size int) blocks {
 
 func thread(i int) reader.Thread { return reader.Thread{Process: int32(i / 2), Thread: int32(i)} }
 
-// collected is a call with everything about it spelled out, and so comparable
-// between runs.
+// collected is a call in a form that is comparable between runs.
 type collected struct {
 	Thread reader.Thread
 	Call   calls.Call
@@ -140,7 +138,7 @@ func (c *collector) Calls(b *calls.Batch) error {
 
 func (c *collector) Merge(o *collector) { c.got = append(c.got, o.got...) }
 
-// byThread sorts the calls by thread and keeps the order of each thread's.
+// byThread sorts calls by thread and keeps each thread's order.
 func byThread(cs []collected) []collected {
 	slices.SortStableFunc(cs, func(a, b collected) int { return cmp.Compare(a.Thread.Thread, b.Thread.Thread) })
 	return cs
@@ -154,7 +152,7 @@ func run(t interface{ Fatal(...any) }, src calls.Source, opts calls.Options) ([]
 	return byThread(c.got), stats
 }
 
-// model rebuilds the calls of one thread in the plainest way there is.
+// model rebuilds the calls of one thread in the simplest way.
 func model(events []reader.Event, policy calls.Policy, tails func(from, to reader.FuncID) bool) (got []collected, unmatched int) {
 	type open struct {
 		gone  bool
@@ -163,7 +161,7 @@ func model(events []reader.Event, policy calls.Policy, tails func(from, to reade
 		call  collected
 	}
 	var stack []open
-	// Thread time: the first timestamp and the sum of all steps forward.
+	// Thread time: the first timestamp plus all forward steps.
 	var now, last uint64
 	path := func() string {
 		fns := []reader.FuncID(nil)
@@ -246,8 +244,8 @@ func model(events []reader.Event, policy calls.Policy, tails func(from, to reade
 	return got, unmatched
 }
 
-// events draws the events of a thread: mostly balanced, with few functions so
-// that recursion and wrong matches are common, and a clock that may step back.
+// drawEvents draws the events of a thread. They are mostly balanced, with few functions so that
+// recursion and wrong matches are common, and a clock that may step back.
 func drawEvents(t *rapid.T) []reader.Event {
 	var events []reader.Event
 	var open []reader.FuncID
@@ -280,8 +278,8 @@ func drawEvents(t *rapid.T) []reader.Event {
 	return events
 }
 
-// The calls are those of the model, however the trace is cut into blocks and
-// dealt out to shards.
+// The calls equal those of the model, however the trace is cut into blocks and distributed over
+// shards.
 func TestRunMatchesModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var threads [][]reader.Event
@@ -333,7 +331,7 @@ func TestRunMatchesModel(t *testing.T) {
 	})
 }
 
-// forward is by how much the clock of a thread went forward in all.
+// forward returns the sum of a thread's forward clock steps.
 func forward(events []reader.Event) (ticks uint64) {
 	for i := range events[1:] {
 		ticks += max(events[i].TSC, events[i+1].TSC) - events[i].TSC
@@ -341,8 +339,7 @@ func forward(events []reader.Event) (ticks uint64) {
 	return ticks
 }
 
-// The self times of a thread's calls add up to the durations of its outermost
-// calls.
+// The self times of a thread's calls add up to the durations of its outermost calls.
 func TestSelfTimesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		got, _ := run(t, split([][]reader.Event{drawEvents(t)}, 10), calls.Options{Shards: 1})
@@ -354,12 +351,12 @@ func TestSelfTimesAddUp(t *testing.T) {
 			}
 		}
 		if self != outermost {
-			t.Fatalf("self times add up to %d, outermost calls to %d", self, outermost)
+			t.Fatalf("got self times of %d, want %d as of outermost calls", self, outermost)
 		}
 	})
 }
 
-// A filter leaves out calls, and changes none of those it keeps.
+// A filter omits calls and does not change the others.
 func TestFilter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		threads := [][]reader.Event{drawEvents(t), drawEvents(t)}
@@ -381,12 +378,12 @@ func TestFilter(t *testing.T) {
 			}
 		}
 		if diff := gocmp.Diff(want, got); diff != "" {
-			t.Fatalf("-want +got:\n%s", diff)
+			t.Fatalf("(-want +got):\n%s", diff)
 		}
 	})
 }
 
-// replay follows entries and ends as a sink that writes both does.
+// replay follows entries and ends, like a sink that writes both.
 type replay struct {
 	t    *rapid.T
 	open map[int][]calls.Open
@@ -398,10 +395,10 @@ func (r *replay) Calls(b *calls.Batch) error {
 	}, func(c *calls.Call, _ []calls.Arg) {
 		stack := r.open[b.Index]
 		if len(stack) == 0 {
-			r.t.Fatalf("%+v ends without having begun", *c)
+			r.t.Fatalf("%+v ends but has not begun", *c)
 		}
 		if o := stack[len(stack)-1]; o.Start != c.Start || o.Func != c.Func || o.Depth != c.Depth {
-			r.t.Fatalf("%+v ends, the innermost is %+v", *c, o)
+			r.t.Fatalf("%+v ends, but the innermost call is %+v", *c, o)
 		}
 		r.open[b.Index] = stack[:len(stack)-1]
 	}, func(*calls.Event) {})
@@ -413,7 +410,7 @@ func (r *replay) Calls(b *calls.Batch) error {
 
 func (r *replay) Merge(*replay) {}
 
-// Entries come in their places between the ends, also of what a filter keeps.
+// Entries are in the right place between ends, with filters, too.
 func TestOpens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bs := split([][]reader.Event{drawEvents(t), drawEvents(t)}, rapid.IntRange(1, 30).Draw(t, "size"))
@@ -443,15 +440,15 @@ func TestUnmatchedStopsTheRun(t *testing.T) {
 		return stop
 	}}, func() *collector { return &collector{} })
 	if err != stop {
-		t.Errorf("error %v, want that of Unmatched", err)
+		t.Errorf("got error %v, want that of Unmatched", err)
 	}
 	if seen.Thread != thread(0) || seen.Event != threads[0][2] || !slices.Equal(open, []reader.FuncID{1, 2}) {
 		t.Errorf("unmatched exit %+v, open calls %v", seen, open)
 	}
 }
 
-// Stacks deeper than are searched: recursion, functions that occur once, exits of
-// outer calls, and exits that match nothing.
+// Stacks deeper than the searched part: recursion, functions that occur once, exits of outer calls,
+// and unmatched exits.
 func TestDeepStacks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var events []reader.Event
@@ -498,17 +495,17 @@ func TestPathsRemap(t *testing.T) {
 	other := b.Child(0, 6)
 	ids := a.Remap(b)
 	if got := a.Frames(nil, ids[leaf]); !slices.Equal(got, []reader.FuncID{5, 6, 7}) {
-		t.Errorf("path %v, want [5 6 7]", got)
+		t.Errorf("got path %v, want [5 6 7]", got)
 	}
 	if got := a.Frames(nil, ids[other]); !slices.Equal(got, []reader.FuncID{6}) {
-		t.Errorf("path %v, want [6]", got)
+		t.Errorf("got path %v, want [6]", got)
 	}
 	if a.Len() != 5 {
-		t.Errorf("%d nodes, want the root and 4 paths", a.Len())
+		t.Errorf("got %d nodes, want the root and 4 paths", a.Len())
 	}
 }
 
-// A run with aliases is that of a trace in which functions have their aliases' ids.
+// A run with aliases equals a run over a trace whose IDs are replaced by their aliases.
 func TestAlias(t *testing.T) {
 	alias := func(id reader.FuncID) reader.FuncID {
 		if id == 4 || id == -7 {

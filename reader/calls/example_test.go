@@ -19,8 +19,8 @@ func openExample(path string) *reader.Trace {
 	return trace
 }
 
-// totals is an analysis: it adds up the calls of every function. Each goroutine has
-// one of its own, and those of all become one by Merge.
+// totals is an analysis that sums the calls of every function. Each goroutine has its own, and
+// Merge combines them.
 type totals map[reader.FuncID]spent
 
 type spent struct{ calls, self uint64 }
@@ -40,7 +40,7 @@ func (t totals) Merge(o totals) {
 	}
 }
 
-// A run over all calls of a trace, on as many goroutines as there are processors.
+// Run an analysis over all calls of a trace, on as many goroutines as there are processors.
 func ExampleRun() {
 	trace := openExample("../../testdata/kvserver-fdr.xray")
 	defer trace.Close()
@@ -62,7 +62,7 @@ func ExampleRun() {
 	// function 4: 994 calls, 1031213 ticks
 }
 
-// However many goroutines share the threads, the result is the same.
+// The result does not depend on the number of goroutines.
 func ExampleOptions_shards() {
 	trace := openExample("../../testdata/kvserver-fdr.xray")
 	defer trace.Close()
@@ -90,8 +90,8 @@ func (d *deepest) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// take decides between paths of one length by their functions, so that it does not
-// matter which comes first.
+// take orders paths of equal length by their functions, so that it does not matter which comes
+// first.
 func (d *deepest) take(path []reader.FuncID) {
 	if cmp.Or(cmp.Compare(len(path), len(d.path)), slices.Compare(path, d.path)) > 0 {
 		d.path = path
@@ -100,7 +100,7 @@ func (d *deepest) take(path []reader.FuncID) {
 
 func (d *deepest) Merge(o *deepest) { d.take(o.path) }
 
-// With Options.Paths every call knows the calls around it.
+// With Options.Paths, every call has the path of its callers.
 func ExamplePaths() {
 	trace := openExample("../../testdata/kvserver-fdr.xray")
 	defer trace.Close()
@@ -130,8 +130,8 @@ func (logged) Calls(b *calls.Batch) error {
 
 func (logged) Merge(logged) {}
 
-// Arguments that were logged come with their call, custom and typed events with the
-// call that they were logged in. Here a filter chooses a time and functions.
+// Calls come with their logged arguments, and custom and typed events with the call that logged
+// them. Here, a filter selects a time and functions.
 func ExampleBatch_ArgsOf() {
 	trace := openExample("../../testdata/kvserver-fdr.xray")
 	defer trace.Close()
@@ -149,7 +149,7 @@ func ExampleBatch_ArgsOf() {
 	// "request 15 key 35" was logged in function 11, 3 deep
 }
 
-// ends notes on which threads calls ended, one after the other.
+// ends records the threads in the order in which their calls ended.
 type ends struct{ threads []int32 }
 
 func (e *ends) Calls(b *calls.Batch) error {
@@ -161,7 +161,7 @@ func (e *ends) Calls(b *calls.Batch) error {
 
 func (e *ends) Merge(*ends) {}
 
-// In the order of time, batches of different threads take turns.
+// In order of time, batches of different threads take turns.
 func ExampleInOrder() {
 	trace := openExample("../../testdata/kvserver-recorded.xray")
 	defer trace.Close()

@@ -40,8 +40,8 @@ func (w waits) Merge(o waits) {
 	}
 }
 
-// drawSwitches draws a thread whose records have distinct times, and in which the thread is
-// switched out now and then.
+// drawSwitches draws a thread whose records have distinct times, and which is switched out now and
+// then.
 func drawSwitches(t *rapid.T) *reader.Block {
 	b := &reader.Block{}
 	tsc := uint64(1000)
@@ -94,8 +94,7 @@ func pieces(b *reader.Block, pack bool) blocks {
 	return list
 }
 
-// The time off the processor of a call is that of the gaps that lie between its entry and
-// its end.
+// A call's off-CPU time is that of the gaps between its entry and its end.
 func TestWaits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := drawSwitches(t)
@@ -110,7 +109,7 @@ func TestWaits(t *testing.T) {
 			}
 			th := w[0]
 			if stats.Off.Gaps != uint64(len(b.Payloads)) || len(th.gaps) != len(b.Payloads) {
-				t.Fatalf("%d switches, %d gaps, statistics %+v", len(b.Payloads), len(th.gaps), stats.Off)
+				t.Fatalf("got %d switches, %d gaps, statistics %+v", len(b.Payloads), len(th.gaps), stats.Off)
 			}
 			for i, c := range th.calls {
 				var want calls.Wait
@@ -121,7 +120,7 @@ func TestWaits(t *testing.T) {
 						if g.Depth == c.Depth+1 {
 							want.Self.Add(g.Off)
 							if g.Func != c.Func {
-								t.Fatalf("gap %+v in %+v", g, c)
+								t.Fatalf("wrong gap %+v in %+v", g, c)
 							}
 						}
 					}
@@ -134,14 +133,14 @@ func TestWaits(t *testing.T) {
 					t.Fatalf("packed %v: call %+v (-want +got):\n%s", pack, c, diff)
 				}
 				if got.Total.Sum() > c.Duration || got.Self.Sum() > c.Self {
-					t.Fatalf("call %+v waited %+v", c, got)
+					t.Fatalf("call %+v: got wait %+v", c, got)
 				}
 			}
 		}
 	})
 }
 
-// The parts of a gap are those that the recorder told apart.
+// The parts of a gap are as recorded.
 func TestPartsOfGap(t *testing.T) {
 	b := &reader.Block{
 		Events:   []reader.Event{{TSC: 100, Func: 1, Kind: reader.Enter}, {TSC: 500, Kind: reader.Custom, Side: true}, {TSC: 600, Func: 1, Kind: reader.Exit}},
@@ -153,11 +152,11 @@ func TestPartsOfGap(t *testing.T) {
 	}
 	want := calls.Off{Blocked: 30, Queued: 200, Recorder: 120}
 	if got := w[0].gaps[0].Off; got != want || stats.Off.Off != want || w[0].waits[0].Self != want {
-		t.Errorf("%+v, %+v, %+v", got, stats.Off, w[0].waits)
+		t.Errorf("got %+v, %+v, %+v", got, stats.Off, w[0].waits)
 	}
 }
 
-// An end of the trace inside a gap of unknown duration, and a switch before all records.
+// The trace ends inside a gap of unknown duration, and a switch precedes all records.
 func TestUnknownGaps(t *testing.T) {
 	var b reader.Block
 	for i, sw := range []reader.Switch{
@@ -183,8 +182,8 @@ func TestUnknownGaps(t *testing.T) {
 	}
 }
 
-// Time off the processor between a tail exit and the next entry is that of the call that the
-// tail call continues, or of its caller.
+// Off-CPU time between a tail exit and the next entry belongs to the call that the tail call
+// continues, or to its caller.
 func TestGapsAfterTailExits(t *testing.T) {
 	sw := reader.Switch{OffNS: 40, Voluntary: 1}
 	payload := reader.AppendSwitch(nil, sw)
@@ -206,15 +205,15 @@ func TestGapsAfterTailExits(t *testing.T) {
 		for i, c := range th.calls {
 			w := th.waits[i]
 			if w.Total.Blocked > c.Duration || w.Self.Blocked > c.Self {
-				t.Errorf("continues %v: call %+v waits %+v", continues, c, w)
+				t.Errorf("continues %v: call %+v: got waits %+v", continues, c, w)
 			}
 			self := map[bool]reader.FuncID{true: 2, false: 1}[continues]
 			if want := uint64(40); c.Func == self && w.Self.Blocked != want || c.Func != self && w.Self.Blocked != 0 {
-				t.Errorf("continues %v: call %+v waits %+v", continues, c, w)
+				t.Errorf("continues %v: call %+v: got waits %+v", continues, c, w)
 			}
 		}
 		if len(th.calls) != 3 || len(th.gaps) != 1 || th.gaps[0].From != 120 || th.gaps[0].To != 170 {
-			t.Errorf("continues %v: calls %+v, gaps %+v", continues, th.calls, th.gaps)
+			t.Errorf("continues %v: got calls %+v, gaps %+v", continues, th.calls, th.gaps)
 		}
 	}
 }

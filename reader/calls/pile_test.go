@@ -7,8 +7,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Calls of a function within each other that had no exit are counted where one exit ends
-// them all, or the end of their thread, however threads are shared among goroutines.
+// Nested calls of a function without exits are counted if one exit, or the end of their thread,
+// ends them all. The result does not depend on how threads are shared among goroutines.
 func TestPiles(t *testing.T) {
 	tsc := uint64(0)
 	enter := func(fns ...reader.FuncID) (events []reader.Event) {
@@ -25,7 +25,7 @@ func TestPiles(t *testing.T) {
 		}
 		return events
 	}
-	// loop calls 2 that calls 3, from which so many never return.
+	// loop calls 2, which calls 3. In this many iterations, the calls never return.
 	loop := func(left int) []reader.Event {
 		events := enter(1)
 		for range left {
@@ -37,7 +37,7 @@ func TestPiles(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		threads [][]reader.Event
-		// of one exit, and of the ends of threads
+		// ended by one exit, and by the end of threads
 		pile, open calls.Pile
 	}{
 		{"returned", [][]reader.Event{exit(recursion, 2, 2, 2, 2, 2, 2, 2, 2, 2, 1)}, calls.Pile{}, calls.Pile{}},
@@ -52,7 +52,7 @@ func TestPiles(t *testing.T) {
 			for _, src := range []calls.Source{split(test.threads, 100), packed{split(test.threads, 100), false}} {
 				_, stats := run(t, src, calls.Options{Shards: shards})
 				if stats.Pile != test.pile || stats.OpenPile != test.open {
-					t.Errorf("%s: %+v and %+v", test.name, stats.Pile, stats.OpenPile)
+					t.Errorf("%s: got %+v and %+v", test.name, stats.Pile, stats.OpenPile)
 				}
 			}
 		}

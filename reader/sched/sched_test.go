@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// The process has thread 7, task 1. Others are hog (2), cat (3), idle (4).
+// The process has thread 7, which is task 1. Other tasks are hog (2), cat (3) and idle (4).
 var (
 	tasks   = []reader.Task{{PID: 7, TID: 7, Name: "prog"}, {PID: 20, TID: 20, Name: "hog"}, {PID: 30, TID: 31, Name: "cat"}, {Name: "swapper"}}
 	unknown = reader.Task{TID: -1}
@@ -36,7 +36,7 @@ func TestBlocked(t *testing.T) {
 		waking(90, 3, 1, 0),  // before it slept: not the waker
 		waking(200, 3, 1, 0), // out of order in the file
 		switched(150, 1, 4, 2, 'R'),
-		waking(210, 2, 1, 0), // it was awake already
+		waking(210, 2, 1, 0), // it was already awake
 		switched(300, 1, 2, 1, 'R'),
 		switched(400, 1, 1, 4, 'D'),
 		waking(450, 4, 1, reader.WokenByInterrupt|reader.WokenBySoftIRQ),
@@ -56,7 +56,7 @@ func TestBlocked(t *testing.T) {
 	}{{0, 100, 0, 0}, {0, 101, 0, 1}, {299, 300, 0, 1}, {300, 400, 1, 0}, {250, 401, 0, 2}, {499, 900, 1, 1}, {500, 900, 2, 0}} {
 		got := thread.Off(c.from, c.to)
 		if len(got) != c.many || c.many > 0 && got[0].Out != want[c.first].Out {
-			t.Errorf("from %d to %d: %d stretches %+v", c.from, c.to, len(got), got)
+			t.Errorf("from %d to %d: got %d stretches %+v", c.from, c.to, len(got), got)
 		}
 	}
 	o := thread.Off(0, 1000)
@@ -64,7 +64,7 @@ func TestBlocked(t *testing.T) {
 		t.Error(diff)
 	}
 	if l.Thread(20) != nil || l.Thread(99).Off(0, 1000) != nil {
-		t.Error("threads of other processes")
+		t.Error("got a thread of another process")
 	}
 }
 
@@ -74,13 +74,13 @@ func TestPreempted(t *testing.T) {
 		switched(200, 1, 2, 3, 'R'),
 		switched(260, 1, 3, 2, 'S'),
 		switched(300, 1, 2, 1, 'R'),
-		switched(800, 1, 3, 2, 'R'), // between is unknown
+		switched(800, 1, 3, 2, 'R'), // unknown in between
 	)
 	thread := l.Thread(7)
 	o := thread.Off(0, 1000)
 	want := []sched.Run{{Task: tasks[1], From: 100, To: 200}, {Task: tasks[2], From: 200, To: 260}, {Task: tasks[1], From: 260, To: 300}}
 	if len(o) != 1 || !o[0].Runnable() || o[0].Ready() != 100 {
-		t.Fatalf("%+v", o)
+		t.Fatalf("got %+v", o)
 	}
 	if diff := cmp.Diff(want, thread.Instead(&o[0], 0, 1000)); diff != "" {
 		t.Error(diff)
@@ -99,7 +99,7 @@ func TestPreempted(t *testing.T) {
 	}
 }
 
-// What ran when a thread began to wait is known by the first switch after that.
+// The next switch says what was running when a thread began to wait.
 func TestInsteadFromBefore(t *testing.T) {
 	l := logOf(0, switched(100, 1, 1, 4, 'S'), waking(200, 3, 1, 0), switched(300, 1, 2, 1, 'R'))
 	thread := l.Thread(7)
@@ -111,21 +111,21 @@ func TestInsteadFromBefore(t *testing.T) {
 	}
 }
 
-// What is lost is not made up.
+// Lost events leave gaps that are not filled.
 func TestLostEvents(t *testing.T) {
 	l := logOf(3, switched(100, 1, 1, 2, 'S'), switched(500, 1, 2, 1, 'R'))
 	if o := l.Thread(7).Off(0, 1000); len(o) != 1 || !o[0].Doubtful || o[0].Ready() != 0 {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v", o)
 	}
 	if l.Covers(100, 500) || !logOf(0, switched(100, 1, 1, 2, 'S')).Covers(100, 500) || logOf(0, switched(100, 1, 1, 2, 'S')).Covers(1, 500) {
-		t.Error("what is covered")
+		t.Error("wrong coverage")
 	}
-	// A thread that ends is not the later one with its ID.
+	// A thread that ends is not a later one with the same ID.
 	l = logOf(0, switched(100, 1, 1, 2, 'X'), waking(150, 2, 1, 0), switched(200, 1, 2, 1, 'R'))
 	if o := l.Thread(7).Off(0, 1000); len(o) != 1 || o[0].In != 0 || o[0].Woken != 0 {
-		t.Errorf("%+v", o)
+		t.Errorf("got %+v", o)
 	}
 	if sched.New(&reader.Recording{}) != nil {
-		t.Error("a log of no events")
+		t.Error("got a log without events, want nil")
 	}
 }

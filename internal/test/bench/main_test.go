@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestMain makes the test program a program to measure: called with an argument
-// of its own it succeeds or fails.
+// TestMain makes the test program a program to measure: called with an argument of its own, it
+// succeeds or fails.
 func TestMain(m *testing.M) {
 	switch os.Getenv("BENCH_TEST_CHILD") {
 	case "":
@@ -64,11 +64,11 @@ func TestMeasureJob(t *testing.T) {
 			var out strings.Builder
 			err := measureJob(&out, tt.job, programs, 3)
 			if (err == nil) != (tt.failed == "") || err != nil && !strings.Contains(err.Error(), tt.failed) {
-				t.Errorf("error %v, want %q", err, tt.failed)
+				t.Errorf("got error %v, want %q", err, tt.failed)
 			}
 			rows := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
 			if len(rows) != len(tt.rows) {
-				t.Fatalf("%d rows, want %d:\n%s", len(rows), len(tt.rows), &out)
+				t.Fatalf("got %d rows, want %d:\n%s", len(rows), len(tt.rows), &out)
 			}
 			for i, want := range tt.rows {
 				want = `^\| account \| fdr \| 1 234 567 records \| .*` + want

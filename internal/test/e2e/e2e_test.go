@@ -23,7 +23,7 @@ const testdata = "../../../testdata"
 // tally counts calls by function and by how they ended.
 type tally struct {
 	ends  map[reader.FuncID][calls.Ends]int64
-	ticks map[reader.FuncID]uint64 // of those with an exit of their own
+	ticks map[reader.FuncID]uint64 // of calls with an exit of their own
 	args  int64
 	texts []string // payloads of custom events
 }
@@ -78,7 +78,7 @@ func run(t *testing.T, path string, shards int, stdin io.Reader) (*tally, *calls
 	return got, stats, trace.Losses()
 }
 
-// counts reads what a program counted: lines of "calls NAME N" and the like.
+// counts parses what a program counted: lines such as "calls NAME N".
 func counts(t *testing.T, name string) map[string]int64 {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(testdata, name))
@@ -98,8 +98,8 @@ func counts(t *testing.T, name string) map[string]int64 {
 	return m
 }
 
-// names reads the functions of an instrumentation map, without parameters and
-// ABI tags. It knows no more of YAML than these maps need.
+// names reads the functions of an instrumentation map, without parameters and ABI tags. It supports
+// only the YAML that these maps use.
 func names(t *testing.T, name string) map[reader.FuncID]string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(testdata, name))
@@ -117,11 +117,11 @@ func names(t *testing.T, name string) map[reader.FuncID]string {
 	return m
 }
 
-// TestRecorded holds traces of the key-value server against its own counters.
+// TestRecorded compares traces of the key-value server with its own counters.
 func TestRecorded(t *testing.T) {
 	for _, tt := range []struct {
 		trace, instrMap string
-		lost            []string // functions that the runtime lost calls of
+		lost            []string // functions whose calls the runtime lost
 		duplicates      bool
 	}{
 		{trace: "kvserver-basic", instrMap: "kvserver"},
@@ -172,34 +172,34 @@ func TestRecorded(t *testing.T) {
 					add("open "+name, n[calls.Truncated])
 				}
 				if diff := cmp.Diff(want, found); diff != "" {
-					t.Errorf("-counted by the program +found in the trace:\n%s", diff)
+					t.Errorf("(-counted by the program +found in the trace):\n%s", diff)
 				}
 				if got.args != logged {
-					t.Errorf("%d logged arguments, want %d", got.args, logged)
+					t.Errorf("got %d logged arguments, want %d", got.args, logged)
 				}
 				if strings.HasSuffix(tt.trace, "-basic") {
 					events = 0 // that mode drops them
 				}
 				if int64(len(got.texts)) != events {
-					t.Errorf("%d custom events, want %d", len(got.texts), events)
+					t.Errorf("got %d custom events, want %d", len(got.texts), events)
 				}
 				for _, text := range got.texts {
 					if !regexp.MustCompile(`^request \d+ key \d+$`).MatchString(text) {
-						t.Errorf("custom event %q", text)
+						t.Errorf("wrong custom event %q", text)
 					}
 				}
 				if stats.Unmatched != 0 {
-					t.Errorf("%d exits match no call", stats.Unmatched)
+					t.Errorf("got %d unmatched exits", stats.Unmatched)
 				}
 				if (losses.Count() > 0) != tt.duplicates {
-					t.Errorf("losses: %+v", losses.Samples())
+					t.Errorf("unexpected losses: %+v", losses.Samples())
 				}
 			})
 		}
 	}
 }
 
-// TestGenerated holds generated traces of every format against the generator.
+// TestGenerated compares generated traces of every format with the generator's counts.
 func TestGenerated(t *testing.T) {
 	for _, opts := range []tracegen.Options{
 		{Records: 1_000_000},
@@ -217,32 +217,32 @@ func TestGenerated(t *testing.T) {
 			for _, shards := range []int{1, 2, 5} {
 				got, stats, losses := run(t, "-", shards, bytes.NewReader(trace.Bytes()))
 				if losses.Count() > 0 {
-					t.Errorf("%d shards: losses: %+v", shards, losses.Samples())
+					t.Errorf("%d shards: unexpected losses: %+v", shards, losses.Samples())
 				}
 				if stats.Events != uint64(opts.Records) || int(stats.MaxDepth) != truth.Depth {
-					t.Errorf("%d shards: %d events, %d deep; want %d, %d deep", shards, stats.Events, stats.MaxDepth, opts.Records, truth.Depth)
+					t.Errorf("%d shards: got %d events, %d deep; want %d, %d deep", shards, stats.Events, stats.MaxDepth, opts.Records, truth.Depth)
 				}
 				var open int64
 				for id := range truth.Calls {
 					n := got.ends[reader.FuncID(id)]
 					open += n[calls.Inferred] + n[calls.Truncated]
 					if ended := n[calls.Exited] + n[calls.TailExited]; ended != truth.Calls[id] {
-						t.Fatalf("%d shards: function %d: %d calls, want %d", shards, id, ended, truth.Calls[id])
+						t.Fatalf("%d shards: function %d: got %d calls, want %d", shards, id, ended, truth.Calls[id])
 					}
 					if ticks := got.ticks[reader.FuncID(id)]; ticks != truth.Ticks[id] {
-						t.Fatalf("%d shards: function %d: %d ticks, want %d", shards, id, ticks, truth.Ticks[id])
+						t.Fatalf("%d shards: function %d: got %d ticks, want %d", shards, id, ticks, truth.Ticks[id])
 					}
 				}
 				if open != truth.Open {
-					t.Errorf("%d shards: %d calls without an exit, want %d", shards, open, truth.Open)
+					t.Errorf("%d shards: got %d calls without an exit, want %d", shards, open, truth.Open)
 				}
 			}
 		})
 	}
 }
 
-// TestDamaged reads what runtimes really write when something goes wrong; what is
-// true of these programs is in their sources and in testdata/README.md.
+// TestDamaged reads what runtimes really write when something goes wrong. The programs' sources and
+// testdata/README.md say what to expect.
 func TestDamaged(t *testing.T) {
 	type ends = [calls.Ends]int64
 	for _, tt := range []struct {
@@ -288,10 +288,10 @@ func TestDamaged(t *testing.T) {
 				tt.ends = map[reader.FuncID]ends{}
 			}
 			if diff := cmp.Diff(tt.ends, got.ends); diff != "" {
-				t.Errorf("calls by end -want +got:\n%s", diff)
+				t.Errorf("calls by end (-want +got):\n%s", diff)
 			}
 			if got.args != tt.args || stats.Custom != tt.others || stats.Unmatched != tt.bare {
-				t.Errorf("%d arguments, %d other events, %d exits without a call; want %d, %d, %d",
+				t.Errorf("got %d arguments, %d other events, %d exits without a call; want %d, %d, %d",
 					got.args, stats.Custom, stats.Unmatched, tt.args, tt.others, tt.bare)
 			}
 			lost := map[reader.Cause]int64{}
@@ -304,30 +304,30 @@ func TestDamaged(t *testing.T) {
 				tt.lost = map[reader.Cause]int64{}
 			}
 			if diff := cmp.Diff(tt.lost, lost); diff != "" {
-				t.Errorf("lost records by cause -want +got:\n%s", diff)
+				t.Errorf("lost records by cause (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// A ring of buffers that overflowed begins in the middle of calls. How much is
-// kept depends on the runtime; that calls nest and that nothing is lost does not.
+// A ring of buffers that overflowed begins inside calls. The number of records kept depends on the
+// runtime. Calls must nest and nothing else may be lost.
 func TestRingOverflow(t *testing.T) {
 	got, stats, losses := run(t, filepath.Join(testdata, "ring-overflow-fdr.xray"), 1, nil)
 	if losses.Count() > 0 {
-		t.Errorf("losses: %+v", losses.Samples())
+		t.Errorf("unexpected losses: %+v", losses.Samples())
 	}
 	step, lap, race := got.ends[1], got.ends[2], got.ends[3]
 	if step[0] < 500 || step[0] > 2699 || lap[0] != step[0]/9 || race != [calls.Ends]int64{} {
-		t.Errorf("calls of step, lap and race by end: %v, %v, %v", step, lap, race)
+		t.Errorf("got calls of step, lap and race by end: %v, %v, %v", step, lap, race)
 	}
-	// What the lost records opened: race, and possibly one lap and one step.
+	// Calls opened by lost records: race, and possibly one lap and one step.
 	if stats.Unmatched < 1 || stats.Unmatched > 3 {
-		t.Errorf("%d exits without a call", stats.Unmatched)
+		t.Errorf("got %d exits without a call", stats.Unmatched)
 	}
 }
 
-// Long traces give the same results whether records are packed or decoded.
+// Long traces give the same results from packed and from decoded records.
 func TestPackedAndDecoded(t *testing.T) {
 	for _, opts := range []tracegen.Options{{Records: 300_000, Unwind: true}, {Records: 100_000, Format: tracegen.Basic, Open: true}} {
 		var trace bytes.Buffer

@@ -11,9 +11,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// FuzzAccount takes any bytes the whole way from trace to every output: what can
-// be opened is analysed, two shards give the same as one, outputs are well
-// formed, and traces that we write hold what was read.
+// FuzzAccount takes any bytes from trace to every output. What can be opened is analyzed, two
+// shards give the same as one, outputs are well-formed, and rewritten traces hold what was read.
 func FuzzAccount(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join(testdata, "*.xray"))
 	if err != nil {
@@ -37,7 +36,7 @@ func FuzzAccount(f *testing.F) {
 		same := func(how string, other map[string][]byte) {
 			for name, b := range other {
 				if !bytes.Equal(one[name], b) {
-					t.Errorf("%s: one shard gives\n%s\n%s give\n%s", name, one[name], how, b)
+					t.Errorf("%s: one shard gave\n%s\n%s gave\n%s", name, one[name], how, b)
 				}
 			}
 		}
@@ -78,13 +77,13 @@ type blockWriter interface {
 	Close() error
 }
 
-// rewrite writes the trace in every trace format, and compares what is read back.
+// rewrite writes the trace in every trace format, reads it back and compares.
 func rewrite(t testing.TB, tr *reader.Trace) {
 	header := tr.Header(0)
 	type sum struct {
 		events, tsc, funcs uint64
 		args, payload      int
-		zero               bool // function 0, which an FDR log cannot tell from padding
+		zero               bool // function 0, which an FDR log cannot distinguish from padding
 	}
 	total := func(tr *reader.Trace) (s sum) {
 		for b, err := range tr.Blocks(reader.ThreadOrder) {
@@ -93,7 +92,7 @@ func rewrite(t testing.TB, tr *reader.Trace) {
 				s.events++
 				s.tsc += e.TSC
 				if e.Kind == reader.Custom || e.Kind == reader.Typed {
-					continue // the function is that of the record before, which may be lost
+					continue // the function is that of the previous record, which may be lost
 				}
 				s.funcs += uint64(uint32(e.Func))
 				s.zero = s.zero || e.Func == 0
@@ -118,7 +117,7 @@ func rewrite(t testing.TB, tr *reader.Trace) {
 		back, err := reader.OpenReaderAt(bytes.NewReader(buf.Bytes()), int64(buf.Len()), name)
 		must(t, err)
 		if got := total(back); got != want || back.Losses().Count() > 0 {
-			t.Errorf("%s: %+v were written, %+v read back", name, want, got)
+			t.Errorf("%s: wrote %+v, read back %+v", name, want, got)
 		}
 	}
 	var buf bytes.Buffer

@@ -25,7 +25,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// program has templates and inlined functions. Its names are for any trace.
+// program has templates and inlined functions. Its names serve any trace.
 type program struct {
 	names     *symbolize.Table
 	templates *symbolize.Templates
@@ -39,7 +39,7 @@ func loadProgram(t testing.TB) program {
 	return program{table, symbolize.GroupTemplates(table)}
 }
 
-// render writes what can be sharded.
+// render writes outputs that can be sharded.
 func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int, p program) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -107,7 +107,7 @@ func render(t testing.TB, tr *reader.Trace, src calls.Source, shards int, p prog
 			count += s.Value[0]
 		}
 		if uint64(count) != stats.Calls {
-			t.Errorf("%s: %d of %d calls", name, count, stats.Calls)
+			t.Errorf("%s: got %d calls, want %d", name, count, stats.Calls)
 		}
 	}
 	pprof("pprof --inlines", convert.Options{Threads: true, Names: p.names, Inlines: true}, nil)
@@ -155,17 +155,16 @@ func stream(t testing.TB, tr *reader.Trace) {
 	all, err := csv.NewReader(&rows).ReadAll()
 	must(t, err)
 	if len(all) != 1+int(stats.Calls) {
-		t.Errorf("%d rows of %d calls", len(all)-1, stats.Calls)
+		t.Errorf("got %d rows, want %d", len(all)-1, stats.Calls)
 	}
 	_, err = convert.WriteCalls(src, calls.Options{}, convert.NewJSONLines(&lines, opts))
 	must(t, err)
 	if n := bytes.Count(lines.Bytes(), []byte("\n")); n != int(stats.Calls) {
-		t.Errorf("%d lines of %d calls", n, stats.Calls)
+		t.Errorf("got %d lines, want %d", n, stats.Calls)
 	}
 }
 
-// timelines writes what viewers show, with all calls, and with the longest only, as for
-// a limit of size.
+// timelines writes timelines, with all calls and with only the longest ones, as for a size limit.
 func timelines(t testing.TB, tr *reader.Trace, p program) {
 	src := calls.InOrder(tr, reader.ThreadOrder)
 	counts, stats, err := calls.Run(src, calls.Options{Shards: 1}, func() *durations.Counts { return &durations.Counts{} })
@@ -201,7 +200,7 @@ func timelines(t testing.TB, tr *reader.Trace, p program) {
 	}
 }
 
-// checkMessages checks that a protobuf message is of whole fields, and all of these packets.
+// checkMessages checks that a protobuf message consists of complete fields, all of them packets.
 func checkMessages(t testing.TB, data []byte) {
 	t.Helper()
 	const packet = 1
@@ -215,8 +214,7 @@ func checkMessages(t testing.TB, data []byte) {
 	}
 }
 
-// checkSpeedscope checks that calls are inside of each other, and that there are as many
-// as wanted.
+// checkSpeedscope checks that calls nest and that their number is as wanted.
 func checkSpeedscope(t testing.TB, data []byte, want uint64) {
 	t.Helper()
 	var file struct {
@@ -250,16 +248,16 @@ func checkSpeedscope(t testing.TB, data []byte, want uint64) {
 				continue
 			}
 			if len(open) == 0 || open[len(open)-1] != e.Frame {
-				t.Errorf("speedscope: frame %d ends within %d", e.Frame, open)
+				t.Errorf("speedscope: frame %d ends inside %d", e.Frame, open)
 				return
 			}
 			open = open[:len(open)-1]
 		}
 		if len(open) > 0 {
-			t.Errorf("speedscope: %d calls do not end", len(open))
+			t.Errorf("speedscope: %d calls did not end", len(open))
 		}
 	}
 	if n != want {
-		t.Errorf("speedscope: %d calls, want %d", n, want)
+		t.Errorf("speedscope: got %d calls, want %d", n, want)
 	}
 }

@@ -21,7 +21,7 @@ pq.write_table(pa.table({"f": ["a", "b"], "n": pa.array([1 << 62, None], pa.int6
 			rows := Query(t, engine, `SELECT f, max(n), count(*), count(n) FROM `+
 				engine.Files(filepath.Join(dir, "*", "*.parquet"))+` GROUP BY f ORDER BY f`)
 			if got, want := fmt.Sprint(rows), "[[a 4611686018427387904 2 2] [b <nil> 2 0]]"; got != want {
-				t.Errorf("%s, want %s", got, want)
+				t.Errorf("got %s, want %s", got, want)
 			}
 		})
 	}

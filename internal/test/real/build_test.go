@@ -17,13 +17,12 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// A flavor is a set of compiler flags that programs are built with.
+// A flavor is a set of compiler flags for building programs.
 type flavor struct{ name, flags string }
 
 var (
 	instrumented = flavor{"xray", "-O2 -g -fxray-instrument -fxray-instruction-threshold=1"}
-	// counting has the compiler count how often each function is entered. The counts
-	// are of functions as they are written, so that inlined calls are among them.
+	// counting makes the compiler count the entries of each function, including inlined calls.
 	counting = flavor{"count", "-O1 -fprofile-instr-generate -fprofile-update=atomic"}
 )
 
@@ -32,7 +31,7 @@ const (
 	profdata = "llvm-profdata-22"
 )
 
-// cacheDirectory is where sources and what is built from them are kept.
+// cacheDirectory returns the directory for sources and builds.
 func cacheDirectory(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
@@ -46,8 +45,8 @@ func cacheDirectory(t *testing.T) string {
 	return dir
 }
 
-// source fetches the sources of a Debian package, once, and returns their directory.
-// Without network it skips the test, or fails it with CI=true.
+// source fetches the sources of a Debian package once and returns their directory. Without network
+// it skips the test, or fails it with CI=true.
 func source(t *testing.T, pkg string) string {
 	t.Helper()
 	dir := filepath.Join(cacheDirectory(t), "source-"+pkg)
@@ -64,8 +63,8 @@ func source(t *testing.T, pkg string) string {
 	return dir
 }
 
-// build builds the program, once, and returns the directory that it was built in.
-// The directory's name depends on all that the build depends on.
+// build builds the program once and returns the build directory. The directory's name depends on
+// all inputs of the build.
 func (p program) build(t *testing.T, f flavor) string {
 	t.Helper()
 	testenv.Need(t, slices.Concat([]string{compiler, "make"}, p.needs)...)
@@ -74,9 +73,9 @@ func (p program) build(t *testing.T, f flavor) string {
 			continue
 		}
 		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s is missing: script/setup installs it", file)
+			t.Fatalf("%s is missing; run script/setup to install it", file)
 		}
-		t.Skipf("%s is missing: script/setup installs it", file)
+		t.Skipf("%s is missing; run script/setup to install it", file)
 	}
 	version, err := exec.Command(compiler, "--version").Output()
 	if err != nil {
@@ -90,7 +89,7 @@ func (p program) build(t *testing.T, f flavor) string {
 	}
 	from := source(t, p.source)
 	old, _ := filepath.Glob(base + "-*")
-	for _, d := range old { // of another script or compiler, or not finished
+	for _, d := range old { // made by another script or compiler, or incomplete
 		os.RemoveAll(d)
 	}
 	if out, err := exec.Command("cp", "-r", from, dir).CombinedOutput(); err != nil {
@@ -110,7 +109,7 @@ func (p program) build(t *testing.T, f flavor) string {
 	return dir
 }
 
-// xray builds the program of this project, once.
+// xray builds this project's program once.
 func xray(t *testing.T) string {
 	t.Helper()
 	path, err := buildXray()

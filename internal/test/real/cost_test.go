@@ -17,11 +17,11 @@ import (
 
 var costRounds = flag.Int("cost", 0, "measure what recording costs, by medians of so many runs in each mode, and print the table of docs/recorder.md")
 
-// TestCost prints what recording adds to the CPU time of each program. Modes take turns,
-// so that a machine that gets busier slows all of them alike.
+// TestCost prints how much recording adds to the CPU time of each program. Modes take turns, so a
+// machine that gets busier slows all of them alike.
 func TestCost(t *testing.T) {
 	if *costRounds < 1 {
-		t.Skip("measures only with -cost N")
+		t.Skip("set -cost N to measure")
 	}
 	var table strings.Builder
 	table.WriteString("| program | load | million calls a second |")
@@ -64,10 +64,10 @@ func median(values []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-// A cost is the CPU time of a run, and how many calls its traces have.
+// A cost is the CPU time of a run and the number of calls in its traces.
 type cost struct{ seconds, calls, bytes float64 }
 
-// measure runs a load, and leaves no trace.
+// measure runs a load and deletes its traces.
 func measure(t *testing.T, l load, r run) cost {
 	t.Helper()
 	r.timed, r.times = filepath.Join(t.TempDir(), "timed"), 10

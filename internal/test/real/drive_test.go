@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// driveLines writes n lines to a program that answers each by a line, after one call
-// of the function.
+// driveLines writes n lines to a program that answers each with a line after one call of the
+// function.
 func driveLines(n int, function string) func(*session) (answer, error) {
 	return func(s *session) (answer, error) {
 		n := n * s.times
@@ -29,8 +29,8 @@ func driveLines(n int, function string) func(*session) (answer, error) {
 	}
 }
 
-// converse asks n questions, each when the one before it was answered by a line. For
-// each, the program calls the functions once before it answers.
+// converse asks n questions, each after the answer to the previous one. For each, the program calls
+// the functions once before it answers.
 func (s *session) converse(w io.Writer, r *bufio.Reader, n int, question func(int) string, functions ...string) (string, error) {
 	var b strings.Builder
 	for i := range n {
@@ -48,8 +48,8 @@ func (s *session) converse(w io.Writer, r *bufio.Reader, n int, question func(in
 	return b.String(), nil
 }
 
-// A tally counts the calls that a driver asked for, and those that it knows to be made
-// because they were answered. Its methods may be called from several goroutines.
+// A tally counts the calls that a driver asked for, and those that it knows were made because it
+// got an answer. Its methods are safe for concurrent use.
 type tally struct {
 	mu              sync.Mutex
 	asked, answered map[string]int64
@@ -79,8 +79,8 @@ func (t *tally) total() int64 {
 	return t.answers
 }
 
-// driveRedis sends commands, has a child save the data, and asks how many commands of
-// each kind there were.
+// driveRedis sends commands, makes a child save the data, and asks how many commands of each kind
+// there were.
 func driveRedis(s *session) (answer, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -118,7 +118,7 @@ func driveRedis(s *session) (answer, error) {
 			break
 		}
 		if time.Now().After(end) {
-			return answer{}, fmt.Errorf("the data are not saved:\n%s", info)
+			return answer{}, fmt.Errorf("the data were not saved:\n%s", info)
 		}
 	}
 	info, err := s.redisInfo(c, r, "commandstats")
@@ -148,8 +148,7 @@ func (s *session) redisInfo(c io.Writer, r *bufio.Reader, section string) (strin
 	return string(body), err
 }
 
-// driveMemcached stores and gets values over several connections, so that all threads
-// have something to do.
+// driveMemcached stores and gets values over several connections, so that all threads have work.
 func driveMemcached(s *session) (answer, error) {
 	var text strings.Builder
 	for range 4 {
@@ -198,8 +197,8 @@ func driveMemcached(s *session) (answer, error) {
 	return answer{text.String(), calls}, nil
 }
 
-// driveNginx gets a file over and over from all workers, and has the server replace
-// them by new ones meanwhile. The server's log says how many requests there were.
+// driveNginx gets a file repeatedly from all workers while the server replaces its workers. The
+// server's log has the number of requests.
 func driveNginx(s *session) (answer, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -240,7 +239,7 @@ func driveNginx(s *session) (answer, error) {
 	}
 }
 
-// getAll gets a file and what is not there in turn, with a client of its own.
+// getAll alternately gets a file and a missing one, with its own client.
 func (s *session) getAll(requests int) (string, error) {
 	client := &http.Client{Transport: &http.Transport{}, Timeout: patience}
 	defer client.CloseIdleConnections()
@@ -271,8 +270,8 @@ func (s *session) getAll(requests int) (string, error) {
 	return text.String(), nil
 }
 
-// drivePostgres calls functions of PL/pgSQL from several clients, and asks how many
-// calls there were.
+// drivePostgres calls functions of PL/pgSQL from several clients, and asks how many calls there
+// were.
 func drivePostgres(s *session) (answer, error) {
 	c, err := s.dial()
 	if err != nil {
@@ -335,7 +334,7 @@ func drivePostgres(s *session) (answer, error) {
 			return answer{}, errors.New(out)
 		}
 		if n, err := strconv.ParseInt(strings.TrimSpace(out), 10, 64); err == nil && n >= calls {
-			// Each call of the function divides once, which is done by the server itself.
+			// Each call of the function makes the server divide once.
 			return answer{text, map[string]int64{"plpgsql_call_handler": n, "int4mod": n}}, nil
 		}
 		if time.Now().After(end) {

@@ -16,11 +16,11 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// TestExclude prints how the predictions of exclude compare with what is measured, for the
-// table of docs/exclude.md. It asserts nothing about time. Recordings take turns.
+// TestExclude prints how the predictions of exclude compare with measurements, for the table in
+// docs/exclude.md. It asserts nothing about time. Recordings take turns.
 func TestExclude(t *testing.T) {
 	if *costRounds < 1 {
-		t.Skip("measures only with -cost N")
+		t.Skip("set -cost N to measure")
 	}
 	var table strings.Builder
 	table.WriteString("| program | predicted | range | with a baseline | measured | list: predicted | measured | list with a baseline: predicted | measured |\n")
@@ -30,7 +30,7 @@ func TestExclude(t *testing.T) {
 	times.WriteString("|---|--:|--:|--:|--:|--:|--:|--:|\n")
 	eachLoad(t, func(l load) bool { return l.cost }, func(t *testing.T, p program, l load) {
 		if p.name == "memcached" {
-			t.Skip("its CPU time differs by a factor of two from run to run: there is nothing to compare with")
+			t.Skip("its CPU time varies by a factor of two, so there is nothing to compare with")
 		}
 		src := p.build(t, instrumented)
 		limit := []string{"--limit", "4G"}
@@ -47,7 +47,7 @@ func TestExclude(t *testing.T) {
 		var base []float64
 		var after [2][]float64
 		for i := range *costRounds {
-			for range 2 { // short runs, and all that is measured depends on them
+			for range 2 { // runs are short and determine all results
 				base = append(base, measure(t, l, run{src: src}).seconds)
 			}
 			if i > 0 {
@@ -80,7 +80,7 @@ func share(x float64) string {
 	return fmt.Sprintf("%.0f %%", 100*x)
 }
 
-// A prediction is what exclude says of a recording.
+// A prediction is what exclude reports about a recording.
 type prediction struct {
 	Time    float64 `json:"time_ns"` // CPU time without recording
 	Present struct {
@@ -93,15 +93,15 @@ type prediction struct {
 	}
 }
 
-// A list is of functions to leave out.
+// A list is a list of functions to exclude.
 type list struct {
 	budget, expression string
 	promise            string  // the overhead without them
 	cpu                float64 // the CPU time without them, in seconds
 }
 
-// recordedCPU runs a load and returns the CPU time that its traces have, in seconds. The
-// program follows xray record at once, so that --exclude is about it.
+// recordedCPU runs a load and returns the CPU time in its traces, in seconds. xray record starts
+// the program directly, so that --exclude applies to it.
 func recordedCPU(t *testing.T, l load, r run) float64 {
 	t.Helper()
 	if r.kept == "" {
@@ -135,7 +135,7 @@ func tracesIn(t *testing.T, dir string) []string {
 
 var promised = regexp.MustCompile(`recording(?: all [0-9,]+ functions?)? costs ([0-9.]+)%`)
 
-// choose finds the smallest budget from 20 % on with a list that fits on a command line.
+// choose finds the smallest budget from 20% up whose list fits on a command line.
 func choose(t *testing.T, traces string, flags ...string) list {
 	t.Helper()
 	for percent := 20; ; percent *= 2 {
@@ -156,7 +156,7 @@ func choose(t *testing.T, traces string, flags ...string) list {
 	}
 }
 
-// predict asks exclude about the traces of a directory.
+// predict runs exclude on the traces of a directory.
 func predict(t *testing.T, traces string, flags ...string) prediction {
 	t.Helper()
 	var p prediction

@@ -10,9 +10,8 @@ import (
 	"time"
 )
 
-// A program that is killed or interrupted while it works has in its trace all calls that
-// it made before: at least those whose answers had come, and at most those that were
-// asked for.
+// The trace of a program that is killed or interrupted has all calls made before: at least those
+// with answers, and at most those asked for.
 func TestEndedUnderLoad(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {
@@ -29,7 +28,7 @@ func TestEndedUnderLoad(t *testing.T) {
 					enough := int64(1000 + 77*i + 333*j)
 					for end := time.Now().Add(patience); s.tally.total() < enough; time.Sleep(time.Millisecond) {
 						if time.Now().After(end) {
-							t.Fatalf("only %d answers\n%s", s.tally.total(), s.said())
+							t.Fatalf("got only %d answers\n%s", s.tally.total(), s.said())
 						}
 					}
 					if err := e.end(s); err != nil {

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// The locks of servers are known, although no function of theirs that takes one logs it, and
-// xray io knows what went over their sockets.
+// xray locks finds the locks of servers although none of their functions logs a lock's address, and
+// xray io counts the bytes on their sockets.
 func TestLibcalls(t *testing.T) {
 	if os.Getenv("XRAY_REAL") == "" {
-		t.Skip("takes XRAY_REAL=1")
+		t.Skip("set XRAY_REAL=1 to run this test")
 	}
 	for _, p := range programs {
 		for _, l := range p.loads {
@@ -38,7 +38,8 @@ func TestLibcalls(t *testing.T) {
 	}
 }
 
-// checkLocks wants locks to be taken so often at least, by address, and as often released.
+// checkLocks checks that locks with addresses were taken at least this often, and released as
+// often.
 func checkLocks(t *testing.T, s *session, least uint64) {
 	var taken, holds, moved uint64
 	for _, trace := range s.traceFiles(t) {
@@ -72,9 +73,9 @@ func checkLocks(t *testing.T, s *session, least uint64) {
 	}
 	t.Logf("%d locks taken, %d holds", taken, holds)
 	if taken < least || holds+holds/100+2 < taken {
-		t.Errorf("locks were taken %d times, and held %d times; want at least %d", taken, holds, least)
+		t.Errorf("got %d locks taken and %d holds, want at least %d", taken, holds, least)
 	}
 	if moved < 10_000 {
-		t.Errorf("only %d bytes were read and written", moved)
+		t.Errorf("got only %d bytes read and written", moved)
 	}
 }

@@ -6,12 +6,12 @@ import "regexp"
 
 var seconds = regexp.MustCompile(`\d+\.\d{3}s`)
 
-// programs are what is recorded.
+// programs are the programs to record.
 var programs = []program{
 	{
 		name:   "lua",
 		source: "lua5.4",
-		// What Debian's configure script writes, and a compilation without libtool.
+		// Run the commands of Debian's configure script, and compile without libtool.
 		script: `cd src
 			echo '#define DEB_HOST_MULTIARCH "x86_64-linux-gnu"' > lua5.4-deb-multiarch.h
 			ls l*.c | grep -v luac.c | xargs -n 1 -P 2 $CC $CFLAGS -DLUA_USE_LINUX "-Dluai_makeseed(L)=1" -c
@@ -108,7 +108,7 @@ var programs = []program{
 		name:   "memcached",
 		source: "memcached",
 		files:  []string{"/usr/include/event2/event.h", "/usr/include/seccomp.h"},
-		// Debian's patches are newer than what was made from what they change.
+		// Debian's patches are newer than the files generated from what they change.
 		script: `./configure -q --enable-seccomp
 			make -s -j2 AUTOCONF=: AUTOMAKE=: ACLOCAL=: AUTOHEADER=: memcached`,
 		loads: []load{
@@ -206,7 +206,7 @@ var programs = []program{
 					for level in -1 -3 -T2; do "$@" "$SRC/programs/zstd" -q $level numbers -o "numbers$level.zst"; done
 					for f in *.zst; do "$@" "$SRC/programs/zstd" -q -d "$f" -o "$f.out"; done
 					sha256sum *.zst *.out`,
-				// Which thread compresses which part is left to chance.
+				// Which thread compresses which part is random.
 				exact:     []string{"ZSTD_decompressBlock_internal", "ZSTD_compressBlock_fast", "FIO_compressFilename"},
 				scheduled: true,
 				cost:      true,
@@ -260,7 +260,7 @@ var programs = []program{
 
 const redisServer = `exec "$@" "$SRC/src/redis-server" --port $PORT --save "" --enable-debug-command yes`
 
-// PostgreSQL does not run as root. In a user namespace root is somebody else.
+// PostgreSQL does not run as root. In a user namespace, root is another user.
 const postgresServer = `user=()
 	if [[ $(id -u) == 0 ]]; then user=(unshare --user --map-user=1000 --map-group=1000); fi
 	"${user[@]}" "$SRC/installed/bin/initdb" -D data -U tester -A trust -N --no-locale -E UTF8 > initdb 2>&1

@@ -22,40 +22,40 @@ import (
 	"time"
 )
 
-// A program is built from Debian's sources as they are.
+// A program is built from Debian's unmodified sources.
 type program struct {
 	name   string
 	source string   // Debian's name of the source package
-	needs  []string // commands that the build or the loads take
-	files  []string // headers and libraries that the build takes
+	needs  []string // commands that the build or the loads need
+	files  []string // headers and libraries that the build needs
 	script string   // builds it, in bash, with $CC, $CXX and $CFLAGS
 	loads  []load
 }
 
-// A load is what a program is made to do.
+// A load is a task for a program.
 type load struct {
 	name   string
 	quick  bool   // part of make test
-	root   bool   // takes root
-	script string // in bash: "$@" stands before the program that is recorded, $SRC is where it was built
-	// drive is what a server is asked, or a program at whose streams somebody sits. Loads
-	// without it end by themselves.
+	root   bool   // needs root
+	script string // in bash: "$@" precedes the recorded program, and $SRC is the build directory
+	// drive talks to a server, or to a program over its standard streams. Loads without it end
+	// by themselves.
 	drive func(*session) (answer, error)
-	// varies matches what differs from run to run in the output.
+	// varies matches parts of the output that differ from run to run.
 	varies *regexp.Regexp
-	// exact are functions whose calls must be as many as the counting build has. Those of
-	// no other function may be more, but fewer, where calls were inlined.
+	// exact are functions with exactly as many calls as in the counting build. Other functions
+	// may have fewer, where calls were inlined, but not more.
 	exact []string
-	// random are functions whose calls differ from run to run. With scheduled set, those of
-	// all functions but the exact ones do, because threads race.
+	// random are functions whose calls differ from run to run. With scheduled, those of all
+	// functions except the exact ones differ, because threads race.
 	random    []string
 	scheduled bool
-	// cost is set for the load by which the cost of recording is measured.
+	// cost marks the load that measures the cost of recording.
 	cost bool
 }
 
-// An answer is what a server said, and how often its functions must have been called by
-// its own statistics.
+// An answer is a server's output, and how often its functions must have been called by its own
+// statistics.
 type answer struct {
 	text  string
 	calls map[string]int64
@@ -68,7 +68,7 @@ type mode struct {
 }
 
 var modes = []mode{
-	{"file", []string{"--limit", "4G"}}, // a load that is too long fails, and does not fill the disk
+	{"file", []string{"--limit", "4G"}}, // if a load takes too long, it fails and does not fill the disk
 	{"ring", []string{"--ring", "512M"}},
 	{"count", []string{"--count"}},
 	{"profile", []string{"--profile"}},
@@ -76,13 +76,12 @@ var modes = []mode{
 	{"libcalls", []string{"--libcalls=all", "--limit", "4G"}},
 }
 
-// scratch is what the tests share.
+// scratch is a directory that the tests share.
 var scratch string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Daemons and workers become children of the test when their parent ends, so that
-	// nothing is left running.
+	// Adopt daemons and workers when their parent ends, so that no process stays behind.
 	const prSetChildSubreaper = 36
 	if _, _, errno := syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0); errno != 0 {
 		fmt.Fprintln(os.Stderr, "prctl:", errno)
@@ -108,8 +107,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// eachLoad runs a test for each load that it is for: of quick ones, or with XRAY_REAL of
-// all.
+// eachLoad runs a test for each matching load: the quick ones, or all with XRAY_REAL.
 func eachLoad(t *testing.T, isFor func(load) bool, test func(*testing.T, program, load)) {
 	all := os.Getenv("XRAY_REAL") != ""
 	for _, p := range programs {
@@ -120,7 +118,7 @@ func eachLoad(t *testing.T, isFor func(load) bool, test func(*testing.T, program
 				}
 				t.Run(l.name, func(t *testing.T) {
 					if l.root && os.Geteuid() != 0 {
-						t.Skip("takes root")
+						t.Skip("needs root")
 					}
 					test(t, p, l)
 				})
@@ -129,8 +127,8 @@ func eachLoad(t *testing.T, isFor func(load) bool, test func(*testing.T, program
 	}
 }
 
-// A recorded program does what it does unrecorded, in every mode, and its trace has the
-// calls that were made, however it ends.
+// A recorded program behaves as it does unrecorded, in every mode, and its trace has the calls that
+// were made, however it ends.
 func TestRecorded(t *testing.T) {
 	eachLoad(t, func(load) bool { return true }, func(t *testing.T, p program, l load) {
 		src := p.build(t, instrumented)
@@ -140,7 +138,7 @@ func TestRecorded(t *testing.T) {
 		}
 		want := outcome(t, l, run{src: src})
 		if !strings.HasSuffix(want, "\nexit status 0\n") {
-			t.Fatalf("unrecorded, it fails:\n%s", want)
+			t.Fatalf("the program fails unrecorded:\n%s", want)
 		}
 		var counted map[string]int64
 		if l.exact != nil {
@@ -150,7 +148,7 @@ func TestRecorded(t *testing.T) {
 			t.Run(m.name, func(t *testing.T) {
 				s := startSession(t, l, run{src: src, record: m.flags})
 				if got := s.outcome(t, l); got != want {
-					t.Error("recorded, it does not say the same:", difference(want, got))
+					t.Error("output differs from that without recording:", difference(want, got))
 				}
 				checkTraces(t, l, s)
 				if counted != nil {
@@ -180,7 +178,7 @@ func testDriven(t *testing.T, l load, src string) {
 					t.Fatalf("%v\n%s", err, s.said())
 				}
 				if got.text != want.text {
-					t.Error("recorded, it does not answer the same:", difference(want.text, got.text))
+					t.Error("answers differ from those without recording:", difference(want.text, got.text))
 				}
 				if err := errors.Join(e.end(s), s.wait()); err != nil {
 					t.Fatal(err)
@@ -203,7 +201,7 @@ func outcome(t *testing.T, l load, r run) string {
 	return startSession(t, l, r).outcome(t, l)
 }
 
-// outcome is what a load said and how it ended, without what varies.
+// outcome is what a load printed and how it ended, without the varying parts.
 func (s *session) outcome(t *testing.T, l load) string {
 	t.Helper()
 	if err := s.wait(); err != nil {
@@ -235,7 +233,7 @@ func difference(unrecorded, recorded string) string {
 	return fmt.Sprintf("from line %d, unrecorded\n%s\nrecorded\n%s", same+1, head(a), head(b))
 }
 
-// countedCalls are the calls by function that the counting build made.
+// countedCalls returns the calls by function that the counting build made.
 func countedCalls(t *testing.T, p program, l load) map[string]int64 {
 	t.Helper()
 	raw := t.TempDir()
@@ -287,7 +285,7 @@ func compareCounts(t *testing.T, l load, recorded, counted map[string]int64) {
 	t.Logf("%d functions recorded, %d with all calls that were counted", len(recorded), equal)
 }
 
-// traceFiles are the traces that a session left.
+// traceFiles returns the traces of a session.
 func (s *session) traceFiles(t *testing.T) []string {
 	t.Helper()
 	traces, err := filepath.Glob(filepath.Join(s.traces, "*.xray"))
@@ -300,7 +298,7 @@ func (s *session) traceFiles(t *testing.T) []string {
 	return traces
 }
 
-// checkTraces reads the traces of a session, and wants nothing lost.
+// checkTraces reads the traces of a session and checks that nothing was lost.
 func checkTraces(t *testing.T, l load, s *session) {
 	t.Helper()
 	for _, trace := range s.traceFiles(t) {
@@ -322,7 +320,7 @@ func checkTraces(t *testing.T, l load, s *session) {
 	}
 }
 
-// calls are the recorded calls by function, of all traces of a session.
+// calls returns the recorded calls by function, of all traces of a session.
 func calls(t *testing.T, s *session) map[string]int64 {
 	t.Helper()
 	sums := map[string]int64{}
@@ -337,7 +335,7 @@ func calls(t *testing.T, s *session) map[string]int64 {
 		}
 		name := slices.Index(rows[0], "function")
 		for _, row := range rows[1:] {
-			// Calls that were open at the end are not among those that are counted.
+			// The counting build does not count calls that were open at the end.
 			for _, key := range []string{"count", "open"} {
 				n, err := strconv.ParseInt(row[slices.Index(rows[0], key)], 10, 64)
 				if err != nil {

@@ -19,42 +19,40 @@ import (
 	"time"
 )
 
-// patience is how long a program may take for anything, on a busy machine too.
+// patience is how long to wait for a program, even on a busy machine.
 const patience = 5 * time.Minute
 
-// A session is one run of a load. Sessions run one at a time, since all processes
-// that descend from the test are taken for the session's.
+// A session is one run of a load. Sessions run one at a time, because all descendants of the test
+// count as the session's processes.
 type session struct {
 	dir    string // working directory of the load
 	traces string // directory of the traces
 	src    string // where the program was built
-	port   int    // free when the session started, on loopback
-	times  int    // how long the load is, in relation to a short one
+	port   int    // free on loopback when the session started
+	times  int    // length of the load as a multiple of a short one
 	stdin  io.WriteCloser
-	stdout *bufio.Reader // of loads that are driven; others write into a file
+	stdout *bufio.Reader // of driven loads; others write to a file
 	tally  tally
 	cmd    *exec.Cmd
 	ended  chan *os.ProcessState
 }
 
-// A run says how a load is run: with which build of the program, and behind which
-// command, if any.
+// A run says how to run a load: with which build of the program, and under which command, if any.
 type run struct {
 	src    string
 	record []string // flags of xray record; nil runs the program unrecorded
-	timed  string   // file for the CPU time of the program, if not ""
-	kept   string   // directory for the traces, if not "": they stay there
+	timed  string   // file for the CPU time of the program, or ""
+	kept   string   // directory in which the traces stay, or ""
 	env    []string
 	times  int // 0 is once
 }
 
-// startSession runs the script of a load. In it, "$@" is what stands before the
-// program that is to be recorded.
+// startSession runs the script of a load. In it, "$@" is the command that precedes the program.
 func startSession(t *testing.T, l load, r run) *session {
 	t.Helper()
 	s := &session{dir: t.TempDir(), traces: t.TempDir(), src: r.src, port: freePort(t), times: max(1, r.times), ended: make(chan *os.ProcessState, 1)}
 	s.tally.asked, s.tally.answered = map[string]int64{}, map[string]int64{}
-	for _, dir := range []string{s.dir, filepath.Dir(s.dir)} { // for users that servers become
+	for _, dir := range []string{s.dir, filepath.Dir(s.dir)} { // for the users that servers switch to
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -113,7 +111,7 @@ func startSession(t *testing.T, l load, r run) *session {
 func (s *session) stdoutPath() string { return filepath.Join(s.dir, ".stdout") }
 func (s *session) stderrPath() string { return filepath.Join(s.dir, ".stderr") }
 
-// said is what the load wrote, for messages.
+// said returns the load's output, for messages.
 func (s *session) said() string {
 	out, _ := os.ReadFile(s.stdoutPath())
 	errs, _ := os.ReadFile(s.stderrPath())
@@ -133,7 +131,7 @@ func freePort(t *testing.T) int {
 
 // dial connects to the program's port as soon as it listens.
 func (s *session) dial() (net.Conn, error) {
-	gone := 0 // how often in a row there was no program, as may seem so while it forks
+	gone := 0 // how many times in a row there was no program; a fork can make it look so
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)))
 		if err == nil {
@@ -149,7 +147,7 @@ func (s *session) dial() (net.Conn, error) {
 	}
 }
 
-// wait waits until the load's script and all that it started have ended.
+// wait waits until the load's script and all processes that it started have ended.
 func (s *session) wait() error {
 	if s.stdin != nil {
 		s.stdin.Close()
@@ -169,8 +167,8 @@ func (s *session) wait() error {
 	}
 }
 
-// programs are the processes of the load that run a program of the build, outermost
-// first. Clients that the test started itself are not among them.
+// programs are the load's processes that run a program of the build, outermost first. They do not
+// include clients that the test started itself.
 func (s *session) programs() []process {
 	var found []process
 	for _, p := range descendants() {
@@ -195,8 +193,8 @@ var endings = []ending{
 		}
 		return errors.New("the program is gone")
 	}},
-	// A terminal interrupts all processes of the group, xray record among them. Daemons
-	// have left it.
+	// A terminal interrupts all processes of the group, including xray record. Daemons have
+	// left the group.
 	{"Ctrl-C", func(s *session) error {
 		interrupt := func(pid int) error {
 			if err := syscall.Kill(pid, syscall.SIGINT); !errors.Is(err, syscall.ESRCH) {
@@ -226,8 +224,8 @@ type process struct {
 	exe         string
 }
 
-// descendants are all processes below the test, parents before children. Orphans are
-// among them: see TestMain.
+// descendants returns all processes below the test, parents before children, including orphans: see
+// TestMain.
 func descendants() []process {
 	entries, _ := os.ReadDir("/proc")
 	children := map[int][]process{}
@@ -270,7 +268,7 @@ func (s *session) reap() {
 	}
 }
 
-// killDescendants leaves nothing running.
+// killDescendants kills all processes that are left.
 func (s *session) killDescendants() {
 	for range 100 {
 		if !killAll() {
@@ -281,7 +279,7 @@ func (s *session) killDescendants() {
 	}
 }
 
-// killAll kills all descendants, and says whether there were any.
+// killAll kills all descendants and reports whether there were any.
 func killAll() bool {
 	all := descendants()
 	for _, p := range all {

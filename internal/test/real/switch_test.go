@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// longer is how much longer the load is that recording is switched on and off under.
+// longer is the factor by which the load is longer when recording is switched on and off.
 const longer = 40
 
-// Recording can be stopped and started again and again under load, in all processes of
-// a program, which answers as ever.
+// Recording can be stopped and started repeatedly under load, in all processes of a program. The
+// program's answers do not change.
 func TestSwitched(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {
@@ -53,7 +53,7 @@ func TestSwitched(t *testing.T) {
 					}
 				}
 				if switched < 50 {
-					t.Errorf("switched %d times only", switched)
+					t.Errorf("switched only %d times", switched)
 				}
 				if len(driven) > 0 {
 					t.Log("the load was over before the last time")
@@ -63,7 +63,7 @@ func TestSwitched(t *testing.T) {
 					t.Fatalf("%v\n%s", got.err, s.said())
 				}
 				if got.answer.text != want.text {
-					t.Error("switched on and off, it does not answer the same:", difference(want.text, got.answer.text))
+					t.Error("answers differ from those without switching:", difference(want.text, got.answer.text))
 				}
 				if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
 					t.Fatal(err)
@@ -74,14 +74,14 @@ func TestSwitched(t *testing.T) {
 						t.Errorf("%s: %d calls recorded, but only %d by the program's statistics", f, n, most)
 					}
 				}
-				t.Logf("%d times", switched)
+				t.Logf("switched %d times", switched)
 			})
 		}
 	})
 }
 
-// switchProcess stops and starts the recording of a process, and says whether it did.
-// Processes may end meanwhile, and those that have only begun may not listen yet.
+// switchProcess stops and starts the recording of a process and reports whether it did. Processes
+// may end meanwhile, and new ones may not listen yet.
 func switchProcess(t *testing.T, s *session, p process, i int) bool {
 	t.Helper()
 	pid := strconv.Itoa(p.pid)

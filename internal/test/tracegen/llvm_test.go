@@ -12,9 +12,9 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// TestLLVMXray has llvm-xray read each format, without --keep-going, and count
-// the calls. The FDR trace has more blocks of a thread than it sorts rightly
-// unless their wall clocks are as it expects.
+// TestLLVMXray lets llvm-xray read each format, without --keep-going, and count the calls. The FDR
+// trace has enough blocks of one thread that llvm-xray sorts them incorrectly unless their wall
+// clocks are as it expects.
 func TestLLVMXray(t *testing.T) {
 	testenv.Need(t, "llvm-xray-22")
 	for _, opts := range []Options{
@@ -58,7 +58,7 @@ func TestLLVMXray(t *testing.T) {
 			}
 			for id, want := range truth.Calls {
 				if got[id] != want {
-					t.Errorf("function %d: llvm-xray counts %d calls, want %d", id, got[id], want)
+					t.Errorf("function %d: got %d calls in llvm-xray, want %d", id, got[id], want)
 				}
 			}
 		})

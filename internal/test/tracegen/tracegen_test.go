@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// decoded is what a trace holds, found again from its bytes by the plainest
-// means: the tests must not trust the generator's own counting.
+// decoded is the content of a trace, found by the simplest decoder: the tests must not trust the
+// generator's own counts.
 type decoded struct {
 	records, open int64
 	calls         map[uint32]int64
@@ -24,10 +24,10 @@ type decoded struct {
 	entries       map[uint32]int64
 	metadata      map[byte]int
 	first, least  uint64 // TSC of the first record, smallest TSC
-	unmatched     int64  // exits that are not those of the innermost call
+	unmatched     int64  // exits of other calls than the innermost one
 }
 
-// state is that of one thread while decoding.
+// state is the state of one thread while decoding.
 type state struct {
 	stack []frame
 	tsc   uint64
@@ -75,11 +75,11 @@ func decodeFDR(t *testing.T, b []byte) *decoded {
 	last := map[uint32]uint64{} // wall clock of a thread's last block
 	for b = b[32:]; len(b) > 0; {
 		if b[0] != 0x0f {
-			t.Fatalf("byte 0x%x where extents should be", b[0])
+			t.Fatalf("got byte 0x%x, want extents", b[0])
 		}
 		n := le.Uint64(b[1:])
 		if n > fdrBuffer {
-			t.Fatalf("block of %d bytes", n)
+			t.Fatalf("got a block of %d bytes", n)
 		}
 		block := b[16 : 16+n]
 		b = b[16+n:]
@@ -198,20 +198,20 @@ func TestTruth(t *testing.T) {
 				t.Errorf("%d records in the trace, %d counted, want %d", d.records, truth.Records, opts.Records)
 			}
 			if d.least < d.first {
-				t.Errorf("a record at %d is earlier than the first, at %d", d.least, d.first)
+				t.Errorf("got a record at %d, before the first at %d", d.least, d.first)
 			}
 			if d.open != truth.Open {
-				t.Errorf("%d calls without an exit, %d counted", d.open, truth.Open)
+				t.Errorf("got %d calls without an exit, want %d as counted", d.open, truth.Open)
 			}
 			wantOpen := opts.Open || opts.Unwind
 			if !wantOpen && d.open != opts.Records%2 {
-				t.Errorf("%d calls open at the end", d.open)
+				t.Errorf("got %d calls open at the end", d.open)
 			}
 			if wantOpen && d.open == 0 {
 				t.Error("every call has an exit")
 			}
 			if (d.unmatched > 0) != opts.Unwind {
-				t.Errorf("%d exits leave an inner call open", d.unmatched)
+				t.Errorf("got %d exits that leave an inner call open", d.unmatched)
 			}
 			for id := range truth.Calls {
 				fn := uint32(id)
@@ -225,14 +225,14 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// The three formats must hold the same calls for the same seed, so that what is
-// measured on one can be compared with the other.
+// The three formats must hold the same calls for the same seed, so that measurements are
+// comparable.
 func TestFormatsHoldTheSame(t *testing.T) {
 	_, want := generate(t, Options{Records: 30_000})
 	for _, f := range []Format{Basic, YAML} {
 		_, got := generate(t, Options{Records: 30_000, Format: f})
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s differs from fdr:\n%s", f, diff)
+			t.Errorf("%s (-fdr +got):\n%s", f, diff)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestShape(t *testing.T) {
 			t.Errorf("seed %d: the most popular function has only %d calls", seed, most)
 		}
 		if truth.Depth < 10 || truth.Depth > 40 {
-			t.Errorf("seed %d: calls are %d deep", seed, truth.Depth)
+			t.Errorf("seed %d: got calls %d deep", seed, truth.Depth)
 		}
 		if tail == 0 {
 			t.Errorf("seed %d: no tail calls", seed)
@@ -300,7 +300,7 @@ func TestSpread(t *testing.T) {
 		n := len(longest)
 		decades := math.Log10(float64(longest[n-1-n/1000]) / float64(longest[n/1000]))
 		if want := map[bool]float64{true: 6, false: 1.2}[spread]; n < 10_000 || math.Abs(decades-want) > 0.7 {
-			t.Errorf("spread %v: %d durations over %.1f decades, want %.1f", spread, n, decades, want)
+			t.Errorf("spread %v: got %d durations over %.1f decades, want %.1f", spread, n, decades, want)
 		}
 	}
 }
@@ -317,10 +317,10 @@ func sum(t *testing.T, opts Options) string {
 func TestReproducible(t *testing.T) {
 	a := sum(t, Options{Records: 100_000, Seed: 3})
 	if b := sum(t, Options{Records: 100_000, Seed: 3}); a != b {
-		t.Errorf("the same seed gives %s and %s", a, b)
+		t.Errorf("the same seed gave %s and %s", a, b)
 	}
 	if b := sum(t, Options{Records: 100_000, Seed: 4}); a == b {
-		t.Error("two seeds give the same bytes")
+		t.Error("two seeds gave the same bytes")
 	}
 }
 
@@ -349,7 +349,7 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 func TestWriteError(t *testing.T) {
 	for _, left := range []int{0, 1 << 20} {
 		if _, err := Generate(&failingWriter{left}, Options{}); !errors.Is(err, errFull) {
-			t.Errorf("after %d bytes: error %v, want %v", left, err, errFull)
+			t.Errorf("after %d bytes: got error %v, want %v", left, err, errFull)
 		}
 	}
 }
@@ -361,14 +361,14 @@ func TestMap(t *testing.T) {
 	}
 	line := regexp.MustCompile(`(?m)^- \{ id: \d+, address: 0x[0-9A-F]+, function: 0x[0-9A-F]+, kind: (function-enter|function-exit|tail-exit), always-instrument: false, function-name: '[^']+', version: 2 \}$`)
 	if n := len(line.FindAllString(b.String(), -1)); n != 6000 {
-		t.Errorf("%d sleds, want 6000", n)
+		t.Errorf("got %d sleds, want 6000", n)
 	}
 	names := map[string]bool{}
 	for id := 1; id <= maxFunctions; id++ {
 		names[Name(id)] = true
 	}
 	if len(names) != maxFunctions {
-		t.Errorf("only %d names are distinct", len(names))
+		t.Errorf("got only %d distinct names", len(names))
 	}
 }
 

@@ -24,13 +24,13 @@ func TestRun(t *testing.T) {
 		return b
 	}
 	if n := len(read(trace)); n != 32+1000*32 {
-		t.Errorf("the trace has %d bytes", n)
+		t.Errorf("got a trace of %d bytes", n)
 	}
 	if n := bytes.Count(read(instrMap), []byte("kind: function-enter")); n != 100 {
-		t.Errorf("the map has %d functions", n)
+		t.Errorf("got a map of %d functions", n)
 	}
 	if c := string(read(counts)); !strings.HasPrefix(c, "id,entries,calls,ticks\n") || strings.Count(c, "\n") < 10 {
-		t.Errorf("counts: %q", c)
+		t.Errorf("wrong counts: %q", c)
 	}
 	var stdout bytes.Buffer
 	if err := run(args, &stdout, io.Discard); err != nil {
