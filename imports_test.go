@@ -25,6 +25,9 @@ var foundations = map[string][]string{
 	"recorder":             {"reader", "symbolize"},
 }
 
+// summary is an analysis and a file format. It is a package of its own, and not part of
+// reader, so that what decodes traces stays free of Parquet.
+
 // base is what analyses and internal packages may import.
 var base = []string{"reader", "reader/calls", "reader/sched", "symbolize", "symbolize/demangle", "report"}
 

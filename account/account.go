@@ -162,12 +162,16 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 				t.special(at).total.add(p.TotalOff)
 			}
 		}
-		t.durations.AddOctaves(at, p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
-		if p.Open == 0 && p.Nested == 0 {
+		p.AddDurations(t.durations.Binned(at))
+		if p.Open+p.Nested+p.Inferred+p.Left+p.TailExited+p.Continued == 0 {
 			continue
 		}
 		special := t.special(at)
 		special.open += p.Open
+		special.inferred += p.Inferred
+		special.left += p.Left
+		special.tailExited += p.TailExited
+		special.continued += p.Continued
 		special.nested.Add(p.Nested)
 		special.openTotal.Add(p.OpenTotal - min(p.OpenNested, p.OpenTotal))
 	}

@@ -238,11 +238,13 @@ func (r *Report) quantileNotes() (notes []string) {
 	if r.Cost != nil { // then the report has no quantiles
 		return nil
 	}
-	var approximate, coarse uint64
+	var approximate, binned, coarse uint64
 	for i := range r.Rows {
 		switch row := &r.Rows[i]; {
 		case row.Coarse:
 			coarse++
+		case row.Binned:
+			binned++
 		case row.Approximate:
 			approximate++
 		}
@@ -250,6 +252,10 @@ func (r *Report) quantileNotes() (notes []string) {
 	if approximate > 0 {
 		notes = append(notes, fmt.Sprintf("Percentiles marked ~ are approximate, at most %.1f%% off, in %s with many different durations. --exact makes them exact and needs more memory.",
 			100*quantile.RelativeError, label.Count(approximate, "row", "rows")))
+	}
+	if binned > 0 {
+		notes = append(notes, fmt.Sprintf("Percentiles marked ~ are approximate, at most %.1f%% off, in %s of a summary. Summaries have histograms of durations.",
+			100*quantile.RelativeError, label.Count(binned, "row", "rows")))
 	}
 	if coarse > 0 {
 		notes = append(notes, fmt.Sprintf("Percentiles marked ~ are approximate, at most a third off, in %s of a profile. Profiles count durations by powers of two.",

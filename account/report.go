@@ -36,7 +36,9 @@ type Row struct {
 	// Approximate says that quantiles may be off by quantile.RelativeError, or, with
 	// Coarse, by quantile.OctaveError. Min and Max are always exact.
 	Approximate, Coarse bool
-	Untimed             uint64 // calls of these that were only counted
+	// Binned says that some durations are from summaries, which have no exact ones.
+	Binned  bool
+	Untimed uint64 // calls of these that were only counted
 	// Pruned is the number of calls of Count that the recorder dropped. Total and Sum
 	// include their durations. Quantiles and Self do not. Total also includes, a second
 	// time, what they called, and nested calls of the same function. Their time is also in
@@ -152,7 +154,7 @@ func (t *table) row(at int) Row {
 	d := t.durations.Sample(at)
 	row := Row{
 		Count: d.Count(), Self: t.durations.Weight(at), Total: d.Sum(), Sum: d.Sum(),
-		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(), Coarse: d.Coarse(),
+		Min: d.Min(), Max: d.Max(), Approximate: d.Approximate(), Coarse: d.Coarse(), Binned: d.Binned(),
 	}
 	if s := t.specials[at]; s != nil {
 		row.TailExited, row.Continued = s.tailExited+s.continued, s.continued

@@ -85,10 +85,10 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		}
 		at := a.edge(p.Caller, p.Func)
 		a.edges[at].add(&edge{
-			count: p.Count, open: p.Open, sum: p.Total, self: addSaturating(p.Self, p.OpenSelf), min: p.Min, max: p.Max,
+			count: p.Count, open: p.Open, inferred: p.Inferred, sum: p.Total, self: addSaturating(p.Self, p.OpenSelf), min: p.Min, max: p.Max,
 		})
 		if a.opts.Quantiles {
-			a.samples[at].AddOctaves(p.Octaves, p.Min, p.Max, quantile.Sum{Lo: p.Total})
+			p.AddDurations(a.samples[at])
 		}
 	}
 	return nil

@@ -155,6 +155,9 @@ func ObjectName(n Names, id reader.FuncID) string {
 	if s, ok := n.(*shortNames); ok {
 		n = s.Names
 	}
+	if o, ok := n.(interface{ ObjectName(reader.FuncID) string }); ok {
+		return o.ObjectName(id)
+	}
 	if t, ok := n.(*Templates); ok {
 		n = t.Names
 	}

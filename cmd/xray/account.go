@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,7 +28,7 @@ type accounting struct {
 }
 
 func (a *app) accountCommand() *cobra.Command {
-	c := accounting{inputs: session.Inputs{Scope: session.ByCall, Templates: true, Siblings: true}}
+	c := accounting{inputs: session.Inputs{Scope: session.ByCall, Templates: true, Summaries: true, Siblings: true}}
 	cmd := a.overTraces(command{
 		use:   "account TRACE...",
 		short: "Show per-function call counts and latency",
@@ -85,6 +86,11 @@ func (c *accounting) run(s *session.Session) error {
 		return err
 	}
 	scope, costSource := s.Scope, ""
+	err = cmp.Or(s.NeedCalls("recursive-calls-only", c.opts.RecursiveOnly), s.NeedCalls("per-thread", c.opts.PerThread),
+		s.NeedCalls("compensate", c.cost.asked()))
+	if err != nil {
+		return err
+	}
 	if c.cost.asked() {
 		if c.opts.RecursiveOnly {
 			return cli.Usagef("--compensate cannot be used with --recursive-calls-only")

@@ -87,6 +87,7 @@ type conversion struct {
 func (c *conversion) check() error {
 	c.spec = traceFormatNamed(c.format)
 	format := c.spec
+	c.inputs.Summaries = format.kind == ofSums
 	if format.binary {
 		if err := c.RefuseTerminal(c.output, c.format); err != nil {
 			return err
@@ -167,7 +168,7 @@ func (c *conversion) write(s *session.Session, opts convert.Options, w io.Writer
 // options are those of the trace. They take passes over it.
 func (c *conversion) options(s *session.Session) (convert.Options, error) {
 	opts := convert.Options{
-		Header: s.Trace.Header(0), Names: s.Names, Files: s.Trace.Files(), Threads: c.perThread, Inlines: c.inlines, Absolute: c.absolute,
+		Header: s.Header(), Names: s.Names, Files: s.Trace.Files(), Threads: c.perThread, Inlines: c.inlines, Absolute: c.absolute,
 		ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
 	}
 	opts.Header.CycleFrequency = s.Clock.Frequency

@@ -146,6 +146,9 @@ type mergedAtLast[S any] interface {
 
 func adding[S mergedAtLast[S]](how calls.Options, newSink func(convert.Options) S) formatWriter {
 	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
+		if err := s.NeedCalls("per-thread", c.perThread); err != nil {
+			return nil, err
+		}
 		how.OffCPU = opts.OffCPU
 		sink, run, err := session.Analyze(s, c.scope, how, func() S { return newSink(opts) })
 		if err != nil {

@@ -150,7 +150,7 @@ type graphing struct {
 }
 
 func (a *app) graphCommand() *cobra.Command {
-	c := graphing{inputs: session.Inputs{Scope: session.ByCall, Templates: true, Siblings: true}}
+	c := graphing{inputs: session.Inputs{Scope: session.ByCall, Templates: true, Summaries: true, Siblings: true}}
 	c.output.Format = graphFormats[0]
 	cmd := a.overTraces(command{
 		use:   "graph TRACE...",

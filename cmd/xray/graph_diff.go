@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) graphDiffCommand() *cobra.Command {
-	c := graphDiffing{app: a, inputs: session.Inputs{Scope: session.ByCall, Templates: true, Siblings: true}}
+	c := graphDiffing{app: a, inputs: session.Inputs{Scope: session.ByCall, Templates: true, Summaries: true, Siblings: true}}
 	c.output.Format = graphFormats[0]
 	cmd := &cobra.Command{
 		Use:   "graph-diff TRACE-A TRACE-B",

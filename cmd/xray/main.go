@@ -171,7 +171,7 @@ func (a *app) tasks() []task {
 		}},
 		{"Compare", []*cobra.Command{a.diffCommand(), a.graphDiffCommand()}},
 		{"Look at", []*cobra.Command{a.viewCommand(), a.htmlCommand()}},
-		{"Convert", []*cobra.Command{a.convertCommand(), a.sliceCommand(), a.packCommand()}},
+		{"Convert", []*cobra.Command{a.convertCommand(), a.summarizeCommand(), a.sliceCommand(), a.packCommand()}},
 		{"Maps and files", []*cobra.Command{a.extractCommand(), a.symbolizeCommand(), a.fdrDumpCommand()}},
 	}
 }

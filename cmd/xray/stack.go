@@ -29,7 +29,7 @@ type stacking struct {
 
 func (a *app) stackCommand() *cobra.Command {
 	c := stacking{
-		inputs: session.Inputs{Scope: session.ByCall, Templates: true, PathMemory: true},
+		inputs: session.Inputs{Scope: session.ByCall, Templates: true, Summaries: true, PathMemory: true},
 		metric: "time", top: 10,
 	}
 	return a.overTraces(command{
@@ -128,6 +128,9 @@ func (c *stacking) run(s *session.Session) error {
 // stacks sums up the calls in scope by path. If joined, blocked paths go on with what ended
 // their waits, if the trace has scheduler events and all calls are in scope.
 func stacks(s *session.Session, perThread, joined bool) (*stack.Report, *session.Run, error) {
+	if err := s.NeedCalls("per-thread", perThread); err != nil {
+		return nil, nil, err
+	}
 	off := s.OffCPU()
 	opts := stack.Options{PerThread: perThread, OffCPU: off != nil, ThreadName: s.Trace.ThreadName}
 	if f := &s.Scope; joined && off != nil && !perThread && f.From == 0 && f.To == 0 && f.Func == nil && f.MinDuration == 0 && f.MaxDepth == 0 {

@@ -15,7 +15,7 @@ const (
 	RelativeError = 1.0 / (2 * subBins)
 )
 
-// binOf returns the bin of a value in a log-linear histogram. Every value below 256 has its
+// Bin returns the bin of a value in a log-linear histogram. Every value below 256 has its
 // own bin. Each octave from 256 up has 128 bins of equal width. Bins ascend with their
 // values, and bin/128 identifies the octave:
 //
@@ -23,13 +23,13 @@ const (
 //	0 .. 255             value
 //	256 .. 511           1*128 + value>>1
 //	2^(7+k) .. 2^(8+k)-1 k*128 + value>>k
-func binOf(v uint64) uint32 {
+func Bin(v uint64) uint32 {
 	shift := bits.Len64(v|(firstShared-1)) - (subBits + 1)
 	return uint32(shift)<<subBits + uint32(v>>(shift&63))
 }
 
-// middle returns the value that represents a bin.
-func middle(bin uint32) uint64 {
+// Middle returns the value that represents a bin.
+func Middle(bin uint32) uint64 {
 	if bin < firstShared {
 		return uint64(bin)
 	}

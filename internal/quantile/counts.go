@@ -34,7 +34,7 @@ func placeOf(v uint64) uint32 {
 	if v < OwnCounter {
 		return uint32(v)
 	}
-	return binOf(v) + sharedPlace
+	return Bin(v) + sharedPlace
 }
 
 // shortPlace is placeOf without a branch. The bits of a floating-point number hold the
@@ -52,7 +52,7 @@ func standsFor(place uint32) uint64 {
 	if place < OwnCounter {
 		return uint64(place)
 	}
-	return middle(place - sharedPlace)
+	return Middle(place - sharedPlace)
 }
 
 // addAll counts every value once. It returns the sum of the values. If the largest value

@@ -12,8 +12,8 @@
 //
 // Count, sum, minimum and maximum are always exact.
 //
-// A sample can also take values of which only the bit lengths are known. Quantiles of such
-// a sample are off by at most [OctaveError].
+// A sample can also take values of which only the bins are known. It is approximate then. If
+// only their bit lengths are known, quantiles are off by at most [OctaveError].
 //
 // Values of up to 32 bits wait in a buffer, and a full buffer is counted at once. This
 // makes recording cheap when thousands of samples receive values in turn. An addition
@@ -77,7 +77,8 @@ type counted struct {
 
 	counts counts            // counts of all values
 	table  table             // values without their own counter, unless approximate
-	coarse map[uint32]uint64 // values of which only the octave is known, by bin; nil if there are none
+	binned map[uint32]uint64 // values of which only the bin or the octave is known, by bin; nil if there are none
+	coarse bool              // of some, only the octave is known
 }
 
 // maxPending is the length at which the buffer is counted.
@@ -195,16 +196,17 @@ func (c *counted) merge(o *counted) {
 	}
 	o.counts.each(c.counts.add)
 	o.table.eachUnsorted(c.insert)
-	for bin, n := range o.coarse {
-		c.addCoarse(bin, n)
+	for bin, n := range o.binned {
+		c.addBinned(bin, n)
 	}
+	c.coarse = c.coarse || o.coarse
 }
 
-func (c *counted) addCoarse(bin uint32, n uint64) {
-	if c.coarse == nil {
-		c.coarse = make(map[uint32]uint64)
+func (c *counted) addBinned(bin uint32, n uint64) {
+	if c.binned == nil {
+		c.binned = make(map[uint32]uint64)
 	}
-	c.coarse[bin] += n
+	c.binned[bin] += n
 }
 
 // AddOctaves adds values of which only the octaves, sum, minimum and maximum are known.
@@ -218,20 +220,50 @@ func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
 	if n == 0 {
 		return
 	}
+	c := s.addKnown(n, lo, hi, sum)
+	c.coarse = true
+	for length, k := range octaves {
+		if k > 0 {
+			c.addBinned(Bin(min(hi, max(lo, InOctave(length)))), k)
+		}
+	}
+}
+
+// addKnown adds n values of which only sum, minimum and maximum are known.
+func (s *Sample) addKnown(n, lo, hi uint64, sum Sum) *counted {
 	c := s.fold()
 	c.count += n
 	c.sum.AddSum(sum)
 	c.note(lo, hi)
 	c.degrade()
-	for length, k := range octaves {
-		if k > 0 {
-			c.addCoarse(binOf(min(hi, max(lo, inOctave(length)))), k)
-		}
+	return c
+}
+
+// BinCount is the number of values in a bin.
+type BinCount struct {
+	Bin   uint32
+	Count uint64
+}
+
+// AddBins adds values of which only the bins, sum, minimum and maximum are known. With
+// coarse, a bin represents an octave.
+func (s *Sample) AddBins(bins []BinCount, coarse bool, lo, hi uint64, sum Sum) {
+	var n uint64
+	for _, b := range bins {
+		n += b.Count
+	}
+	if n == 0 {
+		return
+	}
+	c := s.addKnown(n, lo, hi, sum)
+	c.coarse = c.coarse || coarse
+	for _, b := range bins {
+		c.addBinned(b.Bin, b.Count)
 	}
 }
 
-// inOctave returns the value that represents all values of a bit length.
-func inOctave(length int) uint64 {
+// InOctave returns the value that represents all values of a bit length.
+func InOctave(length int) uint64 {
 	if length == 0 {
 		return 0
 	}
@@ -240,7 +272,10 @@ func inOctave(length int) uint64 {
 }
 
 // Coarse reports whether quantiles may be off by [OctaveError].
-func (s *Sample) Coarse() bool { return s.counted != nil && s.counted.coarse != nil }
+func (s *Sample) Coarse() bool { return s.counted != nil && s.counted.coarse }
+
+// Binned reports whether only the bins of some values were known, as they were added.
+func (s *Sample) Binned() bool { return s.counted != nil && s.counted.binned != nil }
 
 // few returns all values in ascending order if none has been counted yet. Otherwise it
 // returns nil and false. So samples with few values never allocate counters.
@@ -347,7 +382,7 @@ func (s *Sample) All() iter.Seq2[uint64, uint64] {
 			return
 		}
 		c := s.fold()
-		if c.coarse != nil {
+		if c.binned != nil {
 			c.eachSorted(yield)
 			return
 		}
@@ -371,15 +406,15 @@ func (c *counted) standsFor(place uint32) uint64 {
 	return v
 }
 
-// eachSorted yields values in ascending order, including those of which only the octave is
+// eachSorted yields values in ascending order, including those of which only the bin is
 // known.
 func (c *counted) eachSorted(yield func(v, n uint64) bool) {
 	type entry struct{ v, n uint64 }
 	var all []entry
 	add := func(v, n uint64) { all = append(all, entry{v, n}) }
 	c.counts.each(func(place uint32, n uint64) { add(c.standsFor(place), n) })
-	for bin, n := range c.coarse {
-		add(max(c.min, min(c.max, middle(bin))), n)
+	for bin, n := range c.binned {
+		add(max(c.min, min(c.max, Middle(bin))), n)
 	}
 	slices.SortStableFunc(all, func(a, b entry) int { return cmp.Compare(a.v, b.v) })
 	for i, e := range all {

@@ -215,18 +215,18 @@ func TestQuantileRule(t *testing.T) {
 func TestBinsCoverAllValues(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Uint64().Draw(t, "v") >> rapid.IntRange(0, 63).Draw(t, "shift")
-		m := middle(binOf(v))
+		m := Middle(Bin(v))
 		if v < firstShared && m != v {
 			t.Errorf("%d stands for %d", m, v)
 		}
 		if off := max(m, v) - min(m, v); float64(off) > RelativeError*float64(v) {
 			t.Errorf("%d stands for %d", m, v)
 		}
-		if binOf(m) != binOf(v) {
-			t.Errorf("middle %d of bin %d is in bin %d", m, binOf(v), binOf(m))
+		if Bin(m) != Bin(v) {
+			t.Errorf("middle %d of bin %d is in bin %d", m, Bin(v), Bin(m))
 		}
-		if v < math.MaxUint64 && binOf(v+1) != binOf(v) && binOf(v+1) != binOf(v)+1 {
-			t.Errorf("bin %d of %d is followed by bin %d", binOf(v), v, binOf(v+1))
+		if v < math.MaxUint64 && Bin(v+1) != Bin(v) && Bin(v+1) != Bin(v)+1 {
+			t.Errorf("bin %d of %d is followed by bin %d", Bin(v), v, Bin(v+1))
 		}
 	})
 	if last := placeOf(math.MaxUint64); last != lastPlace {
@@ -241,7 +241,7 @@ func TestPlaces(t *testing.T) {
 		if got, want := shortPlace(v), placeOf(uint64(v)); got != want {
 			t.Fatalf("the place of %d is %d and %d", v, got, want)
 		}
-		if v > 0 && v >= OwnCounter && middle(binOf(uint64(v))) != standsFor(placeOf(uint64(v))) {
+		if v > 0 && v >= OwnCounter && Middle(Bin(uint64(v))) != standsFor(placeOf(uint64(v))) {
 			t.Fatalf("%d stands for %d", standsFor(placeOf(uint64(v))), v)
 		}
 	}

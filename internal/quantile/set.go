@@ -140,10 +140,11 @@ func (s *Set) Sample(i int) *Sample {
 	return &Sample{Exact: s.Exact, counted: r.counted, pending: s.room[start:h.at:h.at]}
 }
 
-// AddOctaves adds values to sample i. See [Sample.AddOctaves].
-func (s *Set) AddOctaves(i int, octaves []uint64, lo, hi uint64, sum Sum) {
+// Binned returns sample i for [Sample.AddOctaves] and [Sample.AddBins] alone. It is valid
+// until the set changes.
+func (s *Set) Binned(i int) *Sample {
 	s.count(i)
-	(&Sample{Exact: s.Exact, counted: s.rest[i].counted}).AddOctaves(octaves, lo, hi, sum)
+	return &Sample{Exact: s.Exact, counted: s.rest[i].counted}
 }
 
 // Merge adds sample j of other to sample i. Do not use sample j afterwards.

@@ -42,7 +42,7 @@ func TestSetEqualsSamples(t *testing.T) {
 			if r.IntN(500) == 0 {
 				octaves, lo, hi := []uint64{0, 0, 2, 1}, uint64(2), uint64(7)
 				want[i].AddOctaves(octaves, lo, hi, NewSum(12))
-				set.AddOctaves(i, octaves, lo, hi, NewSum(12))
+				set.Binned(i).AddOctaves(octaves, lo, hi, NewSum(12))
 				set.AddWeight(i, 12)
 				weights[i].Add(12)
 			}

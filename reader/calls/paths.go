@@ -63,6 +63,12 @@ func (p *Paths) Frames(dst []reader.FuncID, id PathID) []reader.FuncID {
 // Child returns the path that calls fn from parent, and adds it if it is new.
 func (p *Paths) Child(parent PathID, fn reader.FuncID) PathID { return p.childAfter(parent, 0, fn) }
 
+// ChildAfter is [Paths.Child], given the child of parent that was looked up before, or 0. It
+// is faster if children are looked up in the same order as before.
+func (p *Paths) ChildAfter(parent, sibling PathID, fn reader.FuncID) PathID {
+	return p.childAfter(parent, sibling, fn)
+}
+
 // childAfter is Child, given sibling, the previous child of parent that was looked up, or
 // 0.
 func (p *Paths) childAfter(parent, sibling PathID, fn reader.FuncID) PathID {

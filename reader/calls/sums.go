@@ -5,6 +5,7 @@ import (
 	"iter"
 	"math"
 
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -33,7 +34,13 @@ type Sum struct {
 	// time of the calls made directly.
 	Count, Total, Self uint64
 	Min, Max           uint64
-	Octaves            []uint64 // calls that ended, by the length of their ticks in bits
+	// Octaves are the calls that ended, by the length of their ticks in bits. Or Bins are
+	// these calls by bin of their duration, but for those in Coarse, whose bins represent
+	// octaves.
+	Octaves      []uint64
+	Bins, Coarse []quantile.BinCount
+	// Of Count: how calls ended.
+	Inferred, Left, TailExited, Continued uint64
 	// Open is the number of calls that had not ended. They last until Sums.Last.
 	Open, OpenTotal, OpenSelf uint64
 	// SelfOff is the part of Self and OpenSelf off the processor, with Options.OffCPU. TotalOff
@@ -42,6 +49,17 @@ type Sum struct {
 	// Nested is the part of Total in calls made while another call of Func was open, and
 	// OpenNested that of OpenTotal.
 	Nested, OpenNested uint64
+}
+
+// AddDurations adds the durations of the calls that ended.
+func (s *Sum) AddDurations(to *quantile.Sample) {
+	sum := quantile.NewSum(s.Total)
+	to.AddOctaves(s.Octaves, s.Min, s.Max, sum)
+	if len(s.Coarse) > 0 {
+		to.AddBins(s.Coarse, true, s.Min, s.Max, sum)
+		sum = quantile.Sum{}
+	}
+	to.AddBins(s.Bins, false, s.Min, s.Max, sum)
 }
 
 // Functions yields the sums that have a function: all calls of a thread.
@@ -94,10 +112,9 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 			if f.Thread != nil && !f.Thread(thread) {
 				continue
 			}
-			s := sumsOf(p, f, &opts)
-			s.Thread, s.Index = thread, stats.Threads
-			stats.addSums(s)
-			if err := sink.Sums(s); err != nil {
+			s := sumsOf(p, &opts)
+			s.Thread = thread
+			if err := feedSums(s, f, sink, stats); err != nil {
 				return err
 			}
 		}
@@ -105,7 +122,48 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 	return nil
 }
 
-func sumsOf(p *reader.Profile, f *filter, opts *Options) *Sums {
+// FeedSums feeds sums that are not of a trace to a sink, and adds them to the statistics of
+// a previous [Run]. They count as another thread. It drops what the filter excludes, which
+// must choose by function and depth alone, and sets what depends on the callers of a path:
+// Caller, Depth, Leaf, Nested, OpenNested and TotalOff.
+func FeedSums(s *Sums, filter *Filter, sink SumSink, stats *Stats) error {
+	f := newFilter(filter)
+	if f.From > 0 || f.To > 0 || f.MinDuration > 0 || f.Thread != nil {
+		return errors.New("a summary does not contain single calls, nor threads: select by function or depth")
+	}
+	if f.MaxDepth > 0 && len(s.Folds) > 0 {
+		return ErrFoldedDepth
+	}
+	for i := range s.Paths {
+		s.Paths[i].Leaf = s.Paths[i].Func != reader.Folded
+		s.place(i)
+	}
+	s.addTotalOff()
+	return feedSums(s, f, sink, stats)
+}
+
+func feedSums(s *Sums, f *filter, sink SumSink, stats *Stats) error {
+	s.apply(f)
+	s.Index = stats.Threads
+	stats.addSums(s)
+	return sink.Sums(s)
+}
+
+// place sets what depends on the caller of a path.
+func (s *Sums) place(i int) {
+	p := &s.Paths[i]
+	if p.Parent < 0 {
+		return
+	}
+	parent := &s.Paths[p.Parent]
+	parent.Leaf = false
+	p.Caller, p.Depth = parent.Func, parent.Depth+1
+	if s.isNested(i) {
+		p.Nested, p.OpenNested = p.Total, p.OpenTotal
+	}
+}
+
+func sumsOf(p *reader.Profile, opts *Options) *Sums {
 	alias := opts.Alias
 	if alias == nil {
 		alias = func(fn reader.FuncID) reader.FuncID { return fn }
@@ -126,13 +184,8 @@ func sumsOf(p *reader.Profile, f *filter, opts *Options) *Sums {
 		if from.Parent < 0 {
 			continue
 		}
-		parent := &s.Paths[from.Parent]
-		parent.Leaf = false
-		to.Caller, to.Depth = parent.Func, parent.Depth+1
-		if s.isNested(i) {
-			to.Nested, to.OpenNested = to.Total, to.OpenTotal
-		}
-		parent.take(addSaturating(from.Total, from.OpenTotal))
+		s.place(i)
+		s.Paths[from.Parent].take(addSaturating(from.Total, from.OpenTotal))
 	}
 	for i := range p.Folds {
 		from := &p.Folds[i]
@@ -150,7 +203,6 @@ func sumsOf(p *reader.Profile, f *filter, opts *Options) *Sums {
 	if opts.OffCPU != nil {
 		s.addOff(p, opts.OffCPU)
 	}
-	s.apply(f)
 	return s
 }
 
@@ -165,9 +217,16 @@ func (s *Sums) addOff(p *reader.Profile, clock *reader.Clock) {
 	for i := range s.Folds {
 		s.Folds[i].SelfOff = off(&p.Folds[i].Off, &s.Folds[i])
 	}
+	for i := range s.Paths {
+		s.Paths[i].SelfOff = off(&p.Paths[i].Off, &s.Paths[i])
+	}
+	s.addTotalOff()
+}
+
+// addTotalOff adds the times off the processor to those of callers.
+func (s *Sums) addTotalOff() {
 	for i := len(s.Paths) - 1; i >= 0; i-- { // callers come first
 		to := &s.Paths[i]
-		to.SelfOff = off(&p.Paths[i].Off, to)
 		to.TotalOff.Add(to.SelfOff)
 		if to.Parent >= 0 {
 			s.Paths[to.Parent].TotalOff.Add(to.TotalOff)
@@ -234,7 +293,8 @@ func (s *Sum) take(ticks uint64) {
 }
 
 func (s *Sum) drop() {
-	s.Count, s.Total, s.Self, s.Min, s.Max, s.Octaves = 0, 0, 0, 0, 0, nil
+	s.Count, s.Total, s.Self, s.Min, s.Max, s.Octaves, s.Bins, s.Coarse = 0, 0, 0, 0, 0, nil, nil, nil
+	s.Inferred, s.Left, s.TailExited, s.Continued = 0, 0, 0, 0
 	s.Open, s.OpenTotal, s.OpenSelf = 0, 0, 0
 	s.Nested, s.OpenNested = 0, 0
 	s.SelfOff, s.TotalOff = Off{}, Off{}
@@ -250,6 +310,8 @@ func (s *Stats) addSums(sums *Sums) {
 	for p := range sums.Functions() {
 		s.Calls += p.Count + p.Open
 		s.Truncated += p.Open
+		s.Inferred += p.Inferred
+		s.Left += p.Left
 		s.MaxDepth = max(s.MaxDepth, p.Depth+1)
 	}
 	for i := range sums.Folds {

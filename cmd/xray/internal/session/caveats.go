@@ -29,6 +29,9 @@ func (s *Session) ShortTicks() uint64 {
 // Caveats are sentences about what is missing in a report of the trace's calls. They
 // begin every report. run.Stats is nil if calls were not rebuilt.
 func (s *Session) Caveats(run *Run) []string {
+	if s.summed != nil {
+		return s.summedCaveats(run)
+	}
 	list, stats := slices.Clone(run.Caveats), run.Stats
 	add := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	var foreign, pruned, summed, lossy int

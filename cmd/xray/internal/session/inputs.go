@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -24,6 +25,8 @@ type Inputs struct {
 	// Join lets the traces be of several machines and builds. Analyses then use
 	// Session.Source.
 	Join bool
+	// Summaries lets the command take summaries. Its analysis is a calls.SumSink then.
+	Summaries bool
 	// Lenient leaves out --strict.
 	Lenient bool
 
@@ -108,9 +111,7 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 		return nil, err
 	}
 	s := &Session{Streams: streams, Command: command, Strict: i.strict, traces: i.TraceFlags, style: i.Style}
-	if i.memory > 0 {
-		s.MaxPaths = int(max(i.memory/bytesPerPath, 1))
-	}
+	s.MaxPaths = i.MaxPaths()
 	if err := i.open(s, paths); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -118,6 +119,9 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 }
 
 func (i *Inputs) open(s *Session, paths []string) (err error) {
+	if slices.ContainsFunc(paths, IsSummary) {
+		return i.openSummaries(s, paths)
+	}
 	if s.Trace, err = i.OpenTrace(s.Streams, paths...); err != nil {
 		return err
 	}

@@ -24,6 +24,9 @@ func (s *Session) NoOffCPU() string {
 	if !s.Clock.Known() {
 		return "the trace does not state the frequency of its clock, so times off the processor are unknown"
 	}
+	if s.summed != nil && !s.summed.set.KnowsOffCPU() {
+		return "not all of the traces that were summed up say when threads were off the processor"
+	}
 	for i, file := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
 		if r != nil && r.Process.OffCPU != "" {

@@ -56,6 +56,7 @@ type Session struct {
 	notes    []func() string
 	tails    func() *symbolize.TailCalls // nil if no binary shows them
 	span     *Span                       // nil until it is known
+	summed   *summed                     // nil unless calls are from summaries
 	closers  []func() error
 }
 
@@ -135,6 +136,9 @@ func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, n
 		sink, run.Stats, err = calls.Run(calls.Source(s.Trace), opts, newSink)
 		if err != nil {
 			return err
+		}
+		if s.summed != nil {
+			return s.summed.feed(scope, sink, run.Stats)
 		}
 		if to, ok := any(sink).(calls.SumSink); ok {
 			return calls.RunSums(s.Trace, opts, to, run.Stats)

@@ -19,6 +19,14 @@ type PrunedSink interface {
 // AddCounters adds the calls in scope that were only counted, each process as one more
 // thread.
 func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) {
+	if s.summed != nil {
+		for _, c := range s.summed.counts {
+			if c.untimed > 0 {
+				sink.Count(reader.Thread{}, run.Threads, c.fn, c.untimed)
+				run.Calls += c.untimed
+			}
+		}
+	}
 	for i := range s.Trace.Files() {
 		r := s.Trace.Recording(i)
 		if r == nil || len(r.Counters) == 0 {
@@ -41,6 +49,14 @@ func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) {
 func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) {
 	if scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
 		return
+	}
+	if s.summed != nil {
+		for _, c := range s.summed.counts {
+			if c.pruned > 0 {
+				sink.Pruned(reader.Thread{}, run.Threads, c.fn, c.pruned, c.prunedTime)
+				run.Calls += c.pruned
+			}
+		}
 	}
 	for i := range s.Trace.Files() {
 		r := s.Trace.Recording(i)

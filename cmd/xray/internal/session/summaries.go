@@ -1,0 +1,291 @@
+package session
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/summary"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// summed are the summaries of a session, and the summaries of its traces beside them.
+type summed struct {
+	set     *summary.Set
+	caveats SharedCaveats // of the traces
+	traces  int
+	counts  []counted // of the last pass
+}
+
+// counted are the calls of a function without times of their own.
+type counted struct {
+	fn                          reader.FuncID
+	untimed, pruned, prunedTime uint64
+}
+
+// IsSummary reports whether a file is a summary.
+func IsSummary(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false // reading it as a trace will say why
+	}
+	defer f.Close()
+	var magic [len(summary.Magic)]byte
+	st, err := f.Stat()
+	if err != nil || !st.Mode().IsRegular() {
+		return false
+	}
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && string(magic[:]) == summary.Magic
+}
+
+// Header is the header of the first trace. Summaries have none.
+func (s *Session) Header() reader.Header {
+	if s.summed != nil {
+		return reader.Header{}
+	}
+	return s.Trace.Header(0)
+}
+
+// NeedCalls returns an error if a flag is given that needs calls, and there are only sums.
+func (s *Session) NeedCalls(flag string, given bool) error {
+	if s.summed == nil || !given {
+		return nil
+	}
+	return cli.Usagef("--%s needs single calls, and a summary has only sums: pass traces", flag)
+}
+
+// openSummaries opens summaries, and sums up the traces beside them.
+func (i *Inputs) openSummaries(s *Session, paths []string) error {
+	if !i.Summaries {
+		at := slices.IndexFunc(paths, IsSummary)
+		return fmt.Errorf("%s is a summary, and %s needs single calls: pass traces", paths[at], s.Command)
+	}
+	if i.scope.choosesSingleCalls() {
+		return cli.Usagef("a summary does not contain single calls, nor threads: select calls by --func and --max-depth, or use a trace")
+	}
+	if i.group {
+		return cli.Usagef("--group-templates does not apply to summaries")
+	}
+	s.Trace, s.summed = &reader.Trace{}, &summed{}
+	traces := *i
+	traces.scope = scopeFlags{} // the sums of all inputs are filtered together
+	sources, err := traces.sources(s.Streams, s.Command, summary.Key{}, paths, func(caveats []string) {
+		s.summed.traces++
+		s.summed.caveats.Add(caveats)
+	})
+	if err != nil {
+		return err
+	}
+	s.summed.set = summary.NewSet(sources, s.MaxPaths)
+	s.Names = s.summed.set
+	if s.Clock, err = s.summed.set.Clock(); err != nil {
+		return err
+	}
+	s.Scope, err = i.scope.build(s)
+	return err
+}
+
+// choosesSingleCalls reports whether a flag needs more than the sums of a path.
+func (f *scopeFlags) choosesSingleCalls() bool {
+	return len(f.threads) > 0 || f.minDuration != "" || f.from+f.to+f.last+f.around != ""
+}
+
+// Sources opens summaries, and sums up traces, each with what the trace says in place of
+// empty fields of the key. It writes the caveats of traces to standard error.
+func (i *Inputs) Sources(streams *cli.Streams, command string, key summary.Key, paths []string) ([]summary.Source, error) {
+	var caveats SharedCaveats
+	traces := 0
+	sources, err := i.sources(streams, command, key, paths, func(list []string) {
+		traces++
+		caveats.Add(list)
+	})
+	TellCaveats(streams, "", caveats.List(traces))
+	return sources, err
+}
+
+// MaxPaths is how many call paths a tree may have; 0 is no limit.
+func (i *Inputs) MaxPaths() int {
+	if i.memory == 0 {
+		return 0
+	}
+	return int(max(i.memory/bytesPerPath, 1))
+}
+
+func (i *Inputs) sources(streams *cli.Streams, command string, key summary.Key, paths []string, tell func([]string)) ([]summary.Source, error) {
+	var sources []summary.Source
+	for _, path := range paths {
+		var source summary.Source
+		var err error
+		if IsSummary(path) {
+			source, err = OpenSummary(path)
+		} else {
+			source, err = i.summarize(streams, command, key, path, tell)
+		}
+		if err != nil {
+			return nil, err
+		}
+		sources = append(sources, source)
+	}
+	return sources, nil
+}
+
+// summarize sums up a trace.
+func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key, path string, tell func([]string)) (summary.Source, error) {
+	s, err := i.Open(streams, command, path)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	g, run, err := s.Summarize(key)
+	if err != nil {
+		return nil, err
+	}
+	tell(s.Caveats(run))
+	s.Summary(run.Stats)
+	return summary.Memory{g}, nil
+}
+
+// Summarize sums up the calls in scope. Empty fields of the key are what the trace says.
+func (s *Session) Summarize(key summary.Key) (*summary.Group, *Run, error) {
+	opts := calls.Options{Paths: true, Nested: true, OffCPU: s.OffCPU()}
+	how := summary.Options{Clock: s.Clock, OffCPU: opts.OffCPU != nil}
+	sink, run, err := Analyze(s, s.Scope, opts, func() *summary.Analysis { return summary.NewAnalysis(how) })
+	if err != nil {
+		return nil, nil, err
+	}
+	s.AddCounters(s.Scope, run, sink)
+	s.AddPruned(s.Scope, run, sink)
+	program, build, host := s.program()
+	key.Program, key.BuildID, key.Host = cmp.Or(key.Program, program), cmp.Or(key.BuildID, build), cmp.Or(key.Host, host)
+	key.Labels, key.Unit = cmp.Or(key.Labels, summary.NoLabels), s.Clock.Unit()
+	return sink.Group(key, s.describe), run, nil
+}
+
+// program returns what is known of the program that was traced.
+func (s *Session) program() (name, buildID, host string) {
+	if r := s.SingleRecording(); r != nil && !r.Foreign() {
+		return filepath.Base(r.Process.Exe), r.Process.BuildID, r.Process.Host
+	}
+	if t := s.Table(0); t != nil {
+		o := t.Object()
+		return filepath.Base(o.Path), o.BuildID, ""
+	}
+	return "", "", ""
+}
+
+// describe describes a function of the trace as summaries do.
+func (s *Session) describe(fn reader.FuncID) summary.Function {
+	f := summary.Function{Name: symbolize.Label(s.Names, fn)}
+	if s.Names == nil {
+		return f
+	}
+	f.Object = symbolize.ObjectName(s.Names, fn)
+	if symbol, ok := s.Names.Func(fn); ok {
+		f.Symbol, f.File, f.Line = symbol.Linkage, symbol.File, int32(symbol.Line)
+	}
+	return f
+}
+
+// OpenSummary opens a summary as a source of groups. Files are open only while they are
+// read.
+func OpenSummary(path string) (summary.Source, error) {
+	f := &summaryFile{path: path}
+	if err := f.open(); err != nil {
+		return nil, err
+	}
+	if !f.file.Ordered() {
+		groups, err := f.file.Groups()
+		f.Close()
+		return summary.Memory(groups), err
+	}
+	f.keys, f.knowsOffCPU = f.file.Keys(), f.file.KnowsOffCPU()
+	f.Close()
+	return f, nil
+}
+
+// summaryFile is a summary on disk.
+type summaryFile struct {
+	path string
+	keys []summary.Key
+	// knowsOffCPU is summary.File.KnowsOffCPU.
+	knowsOffCPU bool
+	raw         *os.File      // nil while it is closed
+	file        *summary.File // of raw
+}
+
+func (f *summaryFile) open() error {
+	if f.raw != nil {
+		return nil
+	}
+	raw, err := os.Open(f.path)
+	if err != nil {
+		return err
+	}
+	st, err := raw.Stat()
+	if err == nil {
+		f.file, err = summary.Open(raw, st.Size(), f.path)
+	}
+	if err != nil {
+		return errors.Join(err, raw.Close())
+	}
+	f.raw = raw
+	return nil
+}
+
+func (f *summaryFile) Keys() []summary.Key { return f.keys }
+
+func (f *summaryFile) KnowsOffCPU() bool { return f.knowsOffCPU }
+
+func (f *summaryFile) AddTo(g *summary.Group, index int) error {
+	if err := f.open(); err != nil {
+		return err
+	}
+	if keys := f.file.Keys(); index >= len(keys) || keys[index] != f.keys[index] {
+		return fmt.Errorf("%s: the file has changed while it was read", f.path)
+	}
+	return f.file.AddTo(g, index)
+}
+
+func (f *summaryFile) Close() {
+	if f.raw != nil {
+		f.file.Close()
+		f.raw.Close() // it was only read
+		f.raw, f.file = nil, nil
+	}
+}
+
+// feed feeds the sums of the summaries to a sink.
+func (s *summed) feed(scope Scope, sink any, stats *calls.Stats) error {
+	to, ok := sink.(calls.SumSink)
+	if !ok {
+		return errors.New("a summary does not contain single calls: use a trace")
+	}
+	s.counts = nil
+	return s.set.Each(func(g *summary.Group, sums *calls.Sums) error {
+		s.set.Counts(g, func(fn reader.FuncID, untimed, pruned, prunedTime uint64) {
+			if scope.Func == nil || scope.Func(fn) {
+				s.counts = append(s.counts, counted{fn, untimed, pruned, prunedTime})
+			}
+		})
+		return calls.FeedSums(sums, &scope.Filter, to, stats)
+	})
+}
+
+// summedCaveats are those of a report of summaries.
+func (s *Session) summedCaveats(run *Run) []string {
+	list := append(slices.Clone(run.Caveats), s.summed.caveats.List(s.summed.traces)...)
+	if known, self := s.summed.set.OffCPU(); known > 0 && known < self {
+		list = append(list, fmt.Sprintf("Where threads were is known for %s of self time. The rest counts as time on the processor.",
+			label.Percent(float64(known), float64(self))))
+	}
+	return append(list, foldedCaveat(run.Stats)...)
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/summary"
+)
+
+// summarizing is one run of summarize.
+type summarizing struct {
+	*app
+	inputs     session.Inputs
+	output     string
+	key        summary.Key
+	labelTexts []string
+}
+
+func (a *app) summarizeCommand() *cobra.Command {
+	c := summarizing{app: a, inputs: session.Inputs{Scope: session.ByCall, PathMemory: true, Summaries: true}}
+	cmd := &cobra.Command{
+		Use:   "summarize TRACE... -o FILE",
+		Short: "Sum up traces into a Parquet table that merges",
+		Long: `Sum up the calls of each trace by call path, and write a Parquet table that any SQL
+engine can read and merge. Summaries among the inputs are added to it. A row has the
+program, its build ID, the host, the labels and a call path, with counts, times and a
+histogram of durations. account, stack, graph, graph-diff, diff and convert take
+summaries in place of traces.`,
+		Example: `  xray summarize -m ./server --label region=eu -o host1.parquet trace.xray
+  xray summarize -o day.parquet host*.parquet
+  xray account day.parquet`,
+		Args: cli.Operands("a TRACE", 1, true),
+		RunE: c.run,
+	}
+	f := cmd.Flags()
+	c.inputs.AddFlags(f)
+	c.addFlags(f)
+	cli.AddKeepGoing(f)
+	return cmd
+}
+
+func (c *summarizing) addFlags(f *pflag.FlagSet) {
+	f.StringArrayVar(&c.labelTexts, "label", nil, "add a label `KEY=VALUE` to the rows of traces; repeatable")
+	f.StringVar(&c.key.Host, "host", "", "the `HOST` of traces that do not state it")
+	f.StringVar(&c.key.Program, "program", "", "the `PROGRAM` of traces that do not state it")
+	cli.AddOutput(f, &c.output)
+}
+
+// labelKey is the form of the key of a label.
+var labelKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
+
+// labels reads --label.
+func (c *summarizing) labels() (string, error) {
+	labels := make(map[string]string)
+	for _, text := range c.labelTexts {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || !labelKey.MatchString(key) || !utf8.ValidString(value) {
+			return "", cli.Usagef("--label %s: write KEY=VALUE, with a key of letters, digits and _.-", text)
+		}
+		if _, twice := labels[key]; twice {
+			return "", cli.Usagef("--label: %s is given twice", key)
+		}
+		labels[key] = value
+	}
+	return summary.Labels(labels), nil
+}
+
+func (c *summarizing) run(cmd *cobra.Command, args []string) error {
+	if err := c.RefuseTerminal(c.output, "parquet"); err != nil {
+		return err
+	}
+	if err := c.inputs.Check(); err != nil {
+		return err
+	}
+	var err error
+	if c.key.Labels, err = c.labels(); err != nil {
+		return err
+	}
+	files, err := filesBelow(args)
+	if err != nil {
+		return err
+	}
+	sources, err := c.inputs.Sources(&c.Streams, cmd.Name(), c.key, files)
+	if err != nil {
+		return err
+	}
+	return c.WriteData(c.output, func(w io.Writer) error {
+		out := summary.NewWriter(w)
+		return errors.Join(summary.Merge(sources, c.inputs.MaxPaths(), out.Group), out.Close())
+	})
+}

@@ -1,0 +1,272 @@
+package summary
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Key says whose calls a group has. Groups with equal keys can be added up.
+type Key struct {
+	Program string `json:"program"`  // base name of the program
+	BuildID string `json:"build_id"` // of the program; "" if unknown
+	Host    string `json:"host"`     // "" if unknown
+	// Labels are a JSON object of strings, with its keys in order.
+	Labels string `json:"labels"`
+	// Unit is the unit of times: "ns", or "ticks" if the frequency of the clock is unknown.
+	Unit string `json:"unit"`
+}
+
+// Compare orders keys as files have them.
+func (k *Key) Compare(o *Key) int {
+	return cmp.Or(
+		cmp.Compare(k.Program, o.Program), cmp.Compare(k.BuildID, o.BuildID), cmp.Compare(k.Host, o.Host),
+		cmp.Compare(k.Labels, o.Labels), cmp.Compare(k.Unit, o.Unit))
+}
+
+// Function is a function as rows name it.
+type Function struct {
+	Name   string // as reports show it
+	Symbol string // as the linker knows it; "" if unknown
+	File   string // full path of the source file; "" if unknown
+	Line   int32  // 1-based; 0 if unknown
+	Object string // base name of the program or shared object; "" if unknown
+}
+
+func (f *Function) compare(o *Function) int {
+	return cmp.Or(
+		cmp.Compare(f.Name, o.Name), cmp.Compare(f.Symbol, o.Symbol), cmp.Compare(f.File, o.File),
+		cmp.Compare(f.Line, o.Line), cmp.Compare(f.Object, o.Object))
+}
+
+const (
+	// foldedName is the function of paths that stand for all calls below their parents that
+	// have no path of their own.
+	foldedName = "(folded)"
+	// foldsName is the outermost function of the paths of folded calls: below it is the
+	// caller, and below that the function.
+	foldsName = "(folded by caller)"
+	// foldsDepth is the depth of folded calls.
+	foldsDepth = 2
+)
+
+// Sums are the values of a path. Times are in the unit of the key, and saturate.
+type Sums struct {
+	Calls, Time, Self uint64 // calls that ended
+	Min, Max          uint64 // of their durations; meaningless while Calls is 0
+	// Open calls had not ended.
+	Open, OpenTime, OpenSelf uint64
+	// Nested is the part of Time and OpenTime in calls made while another call of the
+	// function was open.
+	Nested uint64
+	// Of Calls: how they ended.
+	Inferred, Left, TailExited, Continued uint64
+	// OffKnown says that OnCPU, Blocked and Queued are known, of some calls at least. They
+	// are parts of Self and OpenSelf.
+	OffKnown               bool
+	OnCPU, Blocked, Queued uint64
+	// Untimed calls were only counted. Pruned calls were dropped by the recorder, which
+	// summed up their durations.
+	Untimed, Pruned, PrunedTime uint64
+	// Folded is the number of calls below a path of foldedName, and FoldedSelf their self
+	// time. The rows below foldsName have the calls themselves.
+	Folded, FoldedSelf uint64
+}
+
+func (s *Sums) add(o *Sums) {
+	if o.Calls > 0 {
+		if s.Calls == 0 {
+			s.Min, s.Max = o.Min, o.Max
+		}
+		s.Min, s.Max = min(s.Min, o.Min), max(s.Max, o.Max)
+	}
+	s.OffKnown = s.OffKnown || o.OffKnown
+	to, from := s.counters(), o.counters()
+	for i := range to {
+		*to[i] = addSaturating(*to[i], *from[i])
+	}
+}
+
+// counters are the fields that are added up, in the order of the columns.
+func (s *Sums) counters() [19]*uint64 {
+	return [...]*uint64{
+		&s.Calls, &s.Time, &s.Self, &s.Open, &s.OpenTime, &s.OpenSelf, &s.Nested,
+		&s.Inferred, &s.Left, &s.TailExited, &s.Continued, &s.OnCPU, &s.Blocked, &s.Queued,
+		&s.Untimed, &s.Pruned, &s.PrunedTime, &s.Folded, &s.FoldedSelf,
+	}
+}
+
+// maxValue is the largest value of a column: SQL has no unsigned integers.
+const maxValue = math.MaxInt64
+
+func addSaturating(a, b uint64) uint64 {
+	if s := a + b; s >= a && s <= maxValue {
+		return s
+	}
+	return maxValue
+}
+
+// Group is the calls of one key by call path. It must not be used concurrently.
+type Group struct {
+	Key       Key
+	functions []Function // by FuncID; 0 is none
+	ids       map[Function]reader.FuncID
+	paths     *calls.Paths
+	sums      []Sums      // by path
+	bins      []histogram // by path
+	slab      slab
+}
+
+// NewGroup returns an empty group.
+func NewGroup(key Key) *Group {
+	return &Group{
+		Key: key, functions: make([]Function, 1), ids: make(map[Function]reader.FuncID),
+		paths: calls.NewPaths(), sums: make([]Sums, 1), bins: make([]histogram, 1),
+	}
+}
+
+// Len is the number of paths.
+func (g *Group) Len() int { return g.paths.Len() - 1 }
+
+// function returns the id of a function in this group.
+func (g *Group) function(f Function) reader.FuncID {
+	id, ok := g.ids[f]
+	if !ok {
+		id = reader.FuncID(len(g.functions))
+		g.functions = append(g.functions, f)
+		g.ids[f] = id
+	}
+	return id
+}
+
+// child returns the path of a function below a parent.
+func (g *Group) child(parent, sibling calls.PathID, f reader.FuncID) calls.PathID {
+	if parent != 0 && g.paths.Func(parent) == reader.Folded {
+		return parent
+	}
+	id := g.paths.ChildAfter(parent, sibling, f)
+	for len(g.sums) < g.paths.Len() {
+		g.sums = append(g.sums, Sums{})
+		g.bins = append(g.bins, histogram{})
+	}
+	return id
+}
+
+// foldsPath returns the path of folded calls of a function by its caller.
+func (g *Group) foldsPath(caller, f Function) calls.PathID {
+	root := g.child(0, 0, g.function(Function{Name: foldsName}))
+	return g.child(g.child(root, 0, g.function(caller)), 0, g.function(f))
+}
+
+// name returns the function of a path.
+func (g *Group) name(path calls.PathID) Function {
+	if fn := g.paths.Func(path); fn != reader.Folded {
+		return g.functions[fn]
+	}
+	return Function{Name: foldedName}
+}
+
+// Add adds the rows of another group with the same key.
+func (g *Group) Add(o *Group) {
+	ids := make([]calls.PathID, o.paths.Len())
+	for path := calls.PathID(1); int(path) < len(ids); path++ {
+		fn := o.paths.Func(path)
+		if fn != reader.Folded {
+			fn = g.function(o.functions[fn])
+		}
+		ids[path] = g.child(ids[o.paths.Parent(path)], 0, fn)
+		g.sums[ids[path]].add(&o.sums[path])
+		for bin, n := range o.slab.all(&o.bins[path]) {
+			g.slab.add(&g.bins[ids[path]], bin, n)
+		}
+	}
+}
+
+// walk calls f for all paths, callers first and the functions called by the same caller in
+// order, until f returns an error.
+func (g *Group) walk(f func(path calls.PathID, depth int) error) error {
+	children := make([]calls.PathID, g.Len())
+	for i := range children {
+		children[i] = calls.PathID(i + 1)
+	}
+	rank := g.ranks()
+	of := func(p calls.PathID) int32 {
+		if fn := g.paths.Func(p); fn != reader.Folded {
+			return rank[fn]
+		}
+		return rank[0]
+	}
+	// Backwards, because the walk takes from the end of its stack.
+	slices.SortFunc(children, func(a, b calls.PathID) int {
+		return cmp.Or(cmp.Compare(g.paths.Parent(a), g.paths.Parent(b)), cmp.Compare(of(b), of(a)))
+	})
+	from := make([]uint32, g.paths.Len()+1) // children of path p are children[from[p]:from[p+1]]
+	for _, c := range children {
+		from[g.paths.Parent(c)+1]++
+	}
+	for i := 1; i < len(from); i++ {
+		from[i] += from[i-1]
+	}
+	type step struct {
+		path  calls.PathID
+		depth int
+	}
+	stack := []step{{0, -1}}
+	for len(stack) > 0 {
+		s := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if s.path != 0 {
+			if err := f(s.path, s.depth); err != nil {
+				return err
+			}
+		}
+		for _, c := range children[from[s.path]:from[s.path+1]] {
+			stack = append(stack, step{c, s.depth + 1})
+		}
+	}
+	return nil
+}
+
+// ranks returns the place of each function in the order of functions; at index 0 that of
+// folded calls.
+func (g *Group) ranks() []int32 {
+	order := make([]int32, len(g.functions))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	at := func(i int32) Function {
+		if i == 0 {
+			return Function{Name: foldedName}
+		}
+		return g.functions[i]
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		x, y := at(a), at(b)
+		return cmp.Or(x.compare(&y), cmp.Compare(a, b))
+	})
+	rank := make([]int32, len(order))
+	for place, i := range order {
+		rank[i] = int32(place)
+	}
+	return rank
+}
+
+// clean makes a text fit to be a name in a path: a path has a name in each line.
+func clean(text string) string {
+	if !strings.ContainsFunc(text, isControl) && utf8.ValidString(text) {
+		return text
+	}
+	return strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }

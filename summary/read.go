@@ -1,0 +1,471 @@
+package summary
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/parquet-go/parquet-go"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// Magic begins and ends Parquet files.
+const Magic = "PAR1"
+
+// File is a summary. It is not for concurrent use.
+type File struct {
+	name  string
+	file  *parquet.File
+	meta  *fileMeta // nil if another program wrote the rows, so that their order is unknown
+	texts texts
+	keys  [5]*column // nil if there is none
+	path  *column
+	depth *column // nil if there is none
+	// function, symbol, file, line, object
+	names  [4]*column
+	line   *column
+	values [len(counterColumns)]*column
+	least  *column
+	most   *column
+	bins   [4]*column
+
+	at   int // the row group that is being read, of which left rows are left
+	left int64
+	done int64 // rows that were read
+}
+
+var keyColumns = [5]string{"program", "build_id", "host", "labels", "unit"}
+var nameColumns = [4]string{"function", "symbol", "file", "object"}
+
+// counterColumns are the columns of Sums.counters.
+var counterColumns = [...]string{
+	"calls", "time", "self_time", "open_calls", "open_time", "open_self_time", "nested_time",
+	"inferred", "left_calls", "tail_exited", "continued", "on_cpu", "blocked", "queued",
+	"untimed_calls", "pruned_calls", "pruned_time", "folded_calls", "folded_self_time",
+}
+
+// onCPU is the index of on_cpu in counterColumns.
+const onCPU = 11
+
+var binColumns = [4]string{"bin", "durations", "self_times", "coarse"}
+
+// Open opens a summary of size bytes. Errors call it name.
+func Open(r io.ReaderAt, size int64, name string) (f *File, err error) {
+	f = &File{name: name, at: -1, texts: texts{ids: make(map[string]uint32), ofDictionary: make(map[*column]dictionaryTexts)}}
+	err = f.guard(func() (err error) {
+		f.file, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
+		if err != nil {
+			return err
+		}
+		if err := f.findColumns(); err != nil {
+			return err
+		}
+		return f.readMeta()
+	})
+	return f, err
+}
+
+// guard names the file in errors. Damaged files may cause panics in the decoder, which
+// become errors here.
+func (f *File) guard(do func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%s: the file is damaged: %v", f.name, r)
+		}
+	}()
+	if err = do(); err != nil {
+		err = fmt.Errorf("%s: %w", f.name, err)
+	}
+	return err
+}
+
+// findColumns finds the columns by name.
+func (f *File) findColumns() error {
+	leaves := make(map[string]*column)
+	each(f.file.Root(), func(c *parquet.Column) {
+		path := c.Path()
+		name := path[0]
+		if len(path) > 1 {
+			name += "." + path[len(path)-1]
+		}
+		leaves[name] = &column{name: name, index: c.Index(), maxDef: c.MaxDefinitionLevel(), repeated: c.MaxRepetitionLevel() > 0}
+	})
+	var missing []string
+	find := func(name string, required, repeated bool) *column {
+		c := leaves[name]
+		if required && (c == nil || c.repeated != repeated) {
+			missing = append(missing, name)
+			return nil
+		}
+		return c
+	}
+	for i, name := range keyColumns {
+		f.keys[i] = find(name, name == "unit", false)
+	}
+	f.path, f.depth, f.line = find("path", true, false), find("depth", false, false), find("line", false, false)
+	for i, name := range nameColumns {
+		f.names[i] = find(name, false, false)
+	}
+	for i, name := range counterColumns {
+		f.values[i] = find(name, true, false)
+	}
+	f.least, f.most = find("min", true, false), find("max", true, false)
+	for i, name := range binColumns {
+		f.bins[i] = find("bins."+name, true, true)
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("not a summary of xray: it has no column %s", strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+func each(c *parquet.Column, f func(*parquet.Column)) {
+	if c.Leaf() {
+		f(c)
+		return
+	}
+	for _, child := range c.Columns() {
+		each(child, f)
+	}
+}
+
+// readMeta reads what the writer of this package says of a file.
+func (f *File) readMeta() error {
+	text, ok := f.file.Lookup(metaKey)
+	if !ok {
+		return nil
+	}
+	var meta fileMeta
+	if err := json.Unmarshal([]byte(text), &meta); err != nil {
+		return fmt.Errorf("its metadata %s: %w", metaKey, err)
+	}
+	if meta.Version > Version {
+		return fmt.Errorf("the summary has version %d of the schema, and this xray knows version %d: use a newer xray", meta.Version, Version)
+	}
+	// Some programs copy the metadata of files that they change.
+	if !strings.HasPrefix(f.file.Metadata().CreatedBy, creator+" ") && f.file.Metadata().CreatedBy != creator {
+		return nil
+	}
+	rows := int64(0)
+	for i := range meta.Groups {
+		g := &meta.Groups[i]
+		if g.Rows <= 0 || g.Rows > f.file.NumRows()-rows || i > 0 && meta.Groups[i-1].Key.Compare(&g.Key) >= 0 {
+			return fmt.Errorf("its metadata %s does not fit its rows", metaKey)
+		}
+		rows += g.Rows
+	}
+	if rows != f.file.NumRows() {
+		return fmt.Errorf("its metadata %s does not fit its rows", metaKey)
+	}
+	f.meta = &meta
+	return nil
+}
+
+// Ordered reports whether the rows are in the order of this package, so that groups can be
+// read one by one.
+func (f *File) Ordered() bool { return f.meta != nil }
+
+// Keys returns the keys of an ordered file, in order.
+func (f *File) Keys() []Key {
+	keys := make([]Key, len(f.meta.Groups))
+	for i := range keys {
+		keys[i] = f.meta.Groups[i].Key
+	}
+	return keys
+}
+
+// KnowsOffCPU reports whether an ordered file has times off the processor in all rows.
+func (f *File) KnowsOffCPU() bool {
+	for _, g := range f.file.RowGroups() {
+		c, ok := g.ColumnChunks()[f.values[onCPU].index].(*parquet.FileColumnChunk)
+		if !ok || c.NullCount() > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// AddTo adds the rows of a group of an ordered file, by its index in Keys. It is cheapest
+// in the order of Keys.
+func (f *File) AddTo(g *Group, index int) error {
+	return f.guard(func() error {
+		first := int64(0)
+		for i := range index {
+			first += f.meta.Groups[i].Rows
+		}
+		if err := f.seek(first); err != nil {
+			return err
+		}
+		a := newRowAdder(f, g)
+		return f.rows(f.meta.Groups[index].Rows, a.orderedRows)
+	})
+}
+
+// seek goes to a row.
+func (f *File) seek(row int64) error {
+	groups := f.file.RowGroups()
+	if row < f.done {
+		f.at, f.left, f.done = -1, 0, 0
+	}
+	for f.done < row {
+		if f.left > 0 && f.done+f.left > row {
+			b := newBatch(f)
+			return f.rowsInto(b, row-f.done, func(*batch) error { return nil })
+		}
+		f.done += f.left
+		f.left = 0
+		if f.done == row {
+			break
+		}
+		if f.at++; f.at >= len(groups) {
+			return io.ErrUnexpectedEOF
+		}
+		f.left = groups[f.at].NumRows()
+		if f.done+f.left > row {
+			f.openGroup()
+		}
+	}
+	return nil
+}
+
+func (f *File) columns() []*column {
+	list := append([]*column{f.path, f.depth, f.line, f.least, f.most}, f.keys[:]...)
+	list = append(list, f.names[:]...)
+	list = append(list, f.values[:]...)
+	list = append(list, f.bins[:]...)
+	return slices.DeleteFunc(list, func(c *column) bool { return c == nil })
+}
+
+// openGroup begins to read the row group.
+func (f *File) openGroup() {
+	g := f.file.RowGroups()[f.at]
+	for _, c := range f.columns() {
+		if f.meta != nil && (c == f.path || slices.Contains(f.keys[:], c)) {
+			continue // depths and functions say it
+		}
+		c.open(g)
+	}
+}
+
+// Close frees memory. The file can be read again afterwards.
+func (f *File) Close() {
+	for _, c := range f.columns() {
+		c.close()
+	}
+	f.at, f.left, f.done = -1, 0, 0
+}
+
+// batchRows is the number of rows that are read together.
+const batchRows = 1024
+
+// batch are rows, column by column.
+type batch struct {
+	n           int
+	keys        [5][]uint32
+	paths       []uint32
+	depth, line []int64
+	names       [4][]uint32
+	values      [len(counterColumns)][]int64
+	noOff       []bool
+	least, most []int64
+	binEnds     []int
+	bins        [4][]int64
+}
+
+func newBatch(*File) *batch {
+	b := &batch{
+		depth: make([]int64, batchRows), line: make([]int64, batchRows), least: make([]int64, batchRows), most: make([]int64, batchRows),
+		noOff: make([]bool, batchRows), binEnds: make([]int, batchRows), paths: make([]uint32, batchRows),
+	}
+	for i := range b.keys {
+		b.keys[i] = make([]uint32, batchRows)
+	}
+	for i := range b.names {
+		b.names[i] = make([]uint32, batchRows)
+	}
+	for i := range b.values {
+		b.values[i] = make([]int64, batchRows)
+	}
+	return b
+}
+
+// rows reads the next n rows and passes them to fn, some at a time.
+func (f *File) rows(n int64, fn func(*batch) error) error { return f.rowsInto(newBatch(f), n, fn) }
+
+func (f *File) rowsInto(b *batch, n int64, fn func(*batch) error) error {
+	groups := f.file.RowGroups()
+	for n > 0 {
+		if f.left == 0 {
+			if f.at++; f.at >= len(groups) {
+				return io.ErrUnexpectedEOF
+			}
+			f.left = groups[f.at].NumRows()
+			f.openGroup()
+			continue
+		}
+		b.n = int(min(n, f.left, batchRows))
+		if err := f.read(b); err != nil {
+			return err
+		}
+		n, f.left, f.done = n-int64(b.n), f.left-int64(b.n), f.done+int64(b.n)
+		if err := fn(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads the next b.n rows.
+func (f *File) read(b *batch) error {
+	t := &f.texts
+	texts := func(c *column, dst []uint32) error {
+		if c == nil {
+			clear(dst)
+			return nil
+		}
+		return c.fillTexts(dst[:b.n], t)
+	}
+	ints := func(c *column, dst []int64, null []bool) error {
+		if c == nil {
+			clear(dst)
+			return nil
+		}
+		return c.fill(dst[:b.n], null, t)
+	}
+	if _, err := t.id(nil); err != nil { // so that text 0 is ""
+		return err
+	}
+	var errs []error
+	if f.meta == nil {
+		errs = append(errs, texts(f.path, b.paths))
+		for i, c := range f.keys {
+			errs = append(errs, texts(c, b.keys[i]))
+		}
+	}
+	for i, c := range f.names {
+		errs = append(errs, texts(c, b.names[i]))
+	}
+	errs = append(errs, ints(f.depth, b.depth, nil), ints(f.line, b.line, nil), ints(f.least, b.least, nil), ints(f.most, b.most, nil))
+	for i, c := range f.values {
+		var null []bool
+		if i == onCPU {
+			null = b.noOff[:b.n]
+		}
+		errs = append(errs, ints(c, b.values[i], null))
+	}
+	ends := b.binEnds[:b.n]
+	for i, c := range f.bins {
+		var err error
+		b.bins[i], err = c.fillLists(b.bins[i][:0], ends, t)
+		errs = append(errs, err)
+	}
+	for i := range b.bins {
+		if len(b.bins[i]) != len(b.bins[0]) {
+			errs = append(errs, errors.New("the columns of bins have different lengths"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// rowAdder adds rows to a group.
+type rowAdder struct {
+	f *File
+	g *Group
+	// functions are those that were seen, by the text of the name.
+	functions []seenFunction
+	others    map[functionTexts]reader.FuncID
+	// stack are the paths of the row before, and last the path below each that came last.
+	stack []calls.PathID
+}
+
+type functionTexts struct {
+	name, symbol, file, object uint32
+	line                       int64
+}
+
+type seenFunction struct {
+	functionTexts
+	id reader.FuncID // 0 for none
+}
+
+func newRowAdder(f *File, g *Group) *rowAdder {
+	return &rowAdder{f: f, g: g, others: make(map[functionTexts]reader.FuncID), stack: []calls.PathID{0}}
+}
+
+// maxDepth bounds the depth of a path.
+const maxDepth = 1 << 20
+
+// orderedRows adds rows that come callers first.
+func (a *rowAdder) orderedRows(b *batch) error {
+	firstBin := 0
+	for i := range b.n {
+		depth := int(b.depth[i])
+		if depth > len(a.stack)-1 || depth > maxDepth {
+			return fmt.Errorf("a path %d deep follows one that is %d deep", depth+1, len(a.stack)-1)
+		}
+		sibling := calls.PathID(0)
+		if depth+1 < len(a.stack) {
+			sibling = a.stack[depth+1]
+		}
+		fn := a.function(b, i, depth)
+		path := a.g.child(a.stack[depth], sibling, fn)
+		a.stack = append(a.stack[:depth+1], path)
+		if err := a.add(b, i, firstBin, path); err != nil {
+			return err
+		}
+		firstBin = b.binEnds[i]
+	}
+	return nil
+}
+
+// function returns the function of a row.
+func (a *rowAdder) function(b *batch, i, depth int) reader.FuncID {
+	t := functionTexts{b.names[0][i], b.names[1][i], b.names[2][i], b.names[3][i], b.line[i]}
+	for int(t.name) >= len(a.functions) {
+		a.functions = append(a.functions, make([]seenFunction, int(t.name)+1)...)
+	}
+	known := &a.functions[t.name]
+	if known.id != 0 && known.functionTexts == t {
+		return a.orFolded(known.id, depth)
+	}
+	id, ok := a.others[t]
+	if !ok {
+		text := a.f.texts.list
+		id = a.g.function(Function{Name: text[t.name], Symbol: text[t.symbol], File: text[t.file], Line: int32(min(t.line, 1<<31-1)), Object: text[t.object]})
+		a.others[t] = id
+	}
+	*known = seenFunction{t, id}
+	return a.orFolded(id, depth)
+}
+
+// orFolded returns [reader.Folded] for the function of folded paths. A caller of that name
+// among folded calls is only the name of callers that are unknown.
+func (a *rowAdder) orFolded(id reader.FuncID, depth int) reader.FuncID {
+	if a.g.functions[id].Name != foldedName || depth == 1 && a.g.name(a.stack[1]).Name == foldsName {
+		return id
+	}
+	return reader.Folded
+}
+
+// add adds a row to a path.
+func (a *rowAdder) add(b *batch, i, firstBin int, path calls.PathID) error {
+	var s Sums
+	for k, c := range s.counters() {
+		*c = uint64(b.values[k][i])
+	}
+	s.Min, s.Max, s.OffKnown = uint64(b.least[i]), uint64(b.most[i]), !b.noOff[i]
+	a.g.sums[path].add(&s)
+	c := cursor{slab: &a.g.slab, h: &a.g.bins[path]}
+	for k := firstBin; k < b.binEnds[i]; k++ {
+		if b.bins[0][k] > maxBin {
+			return fmt.Errorf("there is no bin %d", b.bins[0][k])
+		}
+		c.bin(uint32(b.bins[0][k])).add(Counts{uint64(b.bins[1][k]), uint64(b.bins[2][k]), uint64(b.bins[3][k])})
+	}
+	return nil
+}
