@@ -9,8 +9,15 @@ import (
 	"github.com/xray-tools/xray/internal/texttab"
 )
 
-// pageWidth is the maximum width of paragraphs.
-const pageWidth = 100
+// ParagraphWidth returns the width of paragraphs on a terminal of width columns, or of an
+// unknown number if width is 0: at most 100 columns.
+func ParagraphWidth(width int) int {
+	const most = 100
+	if width == 0 || width > most {
+		return most
+	}
+	return width
+}
 
 // Escape sequences of [Style.Color]. A report has no others.
 const (
@@ -81,26 +88,9 @@ func (t *textWriter) drawing(n *Drawing) error {
 
 // prose wraps a paragraph.
 func (t *textWriter) prose(s string) {
-	width := t.style.Width
-	if width == 0 || width > pageWidth {
-		width = pageWidth
+	for _, line := range texttab.Wrap(texttab.Printable(s), "", "", ParagraphWidth(t.style.Width)) {
+		t.w.WriteString(line + "\n")
 	}
-	at := 0
-	for _, word := range strings.Fields(texttab.Printable(s)) {
-		n := texttab.Width(word)
-		switch {
-		case at == 0:
-		case at+1+n > width:
-			t.w.WriteByte('\n')
-			at = 0
-		default:
-			t.w.WriteByte(' ')
-			at++
-		}
-		t.w.WriteString(word)
-		at += n
-	}
-	t.w.WriteByte('\n')
 }
 
 // facts writes a line for each fact. On a terminal, values that do not fit continue on the

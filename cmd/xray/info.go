@@ -158,7 +158,7 @@ func (o *infoOutput) named() report.Node {
 	return o.list("", lines)
 }
 
-// list shows people lines, of which those that are indented belong to the one before.
+// list shows people a paragraph for each line. Indented lines belong to the one before.
 func (o *infoOutput) list(title string, lines []string) report.Node {
 	if len(lines) == 0 {
 		return report.People{}
@@ -166,7 +166,13 @@ func (o *infoOutput) list(title string, lines []string) report.Node {
 	return &report.Section{Title: title, Body: []report.Node{&report.Drawing{
 		Text: func(w io.Writer, width int) error {
 			for _, line := range lines {
-				for _, part := range wrap(line, width) {
+				text := strings.TrimLeft(line, " ")
+				first := line[:len(line)-len(text)]
+				rest := first
+				if first == "" {
+					rest = "  "
+				}
+				for _, part := range texttab.Wrap(text, first, rest, report.ParagraphWidth(width)) {
 					cli.Textf(w, "%s\n", part)
 				}
 			}
@@ -180,26 +186,6 @@ func (o *infoOutput) list(title string, lines []string) report.Node {
 			return nil
 		},
 	}}}
-}
-
-// wrap breaks a line between words. What follows is indented by two more columns. With a
-// width of 0, it stays one.
-func wrap(line string, width int) []string {
-	indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " ")))
-	var lines []string
-	at := ""
-	for _, word := range strings.Fields(line) {
-		switch {
-		case at == "":
-			at = indent + word
-		case width > 0 && texttab.Width(at)+1+texttab.Width(word) > width:
-			lines = append(lines, at)
-			at = indent + "  " + word
-		default:
-			at += " " + word
-		}
-	}
-	return append(lines, at)
 }
 
 // warnings are the findings, each with its remedy.
