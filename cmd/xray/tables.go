@@ -44,7 +44,7 @@ func parquetTables(c *conversion, s *session.Session, opts convert.Options) (*se
 	var run *session.Run
 	err = outfile.WriteTree(c.output, func(t *outfile.Tree) (err error) {
 		how.Create = func(path string) (io.WriteCloser, error) { return t.Create(path) }
-		run, err = c.fillTables(s, opts, how, t)
+		run, err = c.fillTables(s, opts, how)
 		return err
 	})
 	return run, err
@@ -82,38 +82,26 @@ func checkTraceFile(path string, same bool, identity string) error {
 	return parquet.Check(file, info.Size(), same, identity)
 }
 
-// fillTables writes the files of a tree.
-func (c *conversion) fillTables(s *session.Session, opts convert.Options, how parquet.Options, t *outfile.Tree) (*session.Run, error) {
+// fillTables writes the files of the tables.
+func (c *conversion) fillTables(s *session.Session, opts convert.Options, how parquet.Options) (*session.Run, error) {
 	var w *parquet.Writer
-	var failed error
-	run, err := func() (*session.Run, error) {
-		_, run, err := session.Analyze(s, c.scope, calls.Options{Shards: 1, Paths: true, OffCPU: opts.OffCPU}, func() session.Streamed {
-			if w != nil { // call paths did not fit, and the calls come again with fewer
-				w.Abort()
-				failed = errors.Join(failed, t.Discard())
-			}
-			var err error
-			if w, err = parquet.New(how); err != nil {
-				failed = errors.Join(failed, err)
-				return session.Streamed{Sink: failing{err}}
-			}
-			return session.Streamed{Sink: w}
-		})
-		return run, errors.Join(failed, err)
-	}()
-	if w == nil {
-		return nil, err
-	}
+	_, run, err := session.Analyze(s, c.scope, calls.Options{Shards: 1, Paths: true, OffCPU: opts.OffCPU}, func() session.Streamed {
+		if w != nil { // there were too many call paths, and the calls come again with fewer
+			w.Abort()
+		}
+		w = parquet.New(how)
+		return session.Streamed{Sink: w}
+	})
 	if err != nil {
 		w.Abort()
 		return nil, err
 	}
 	c.caveats = s.Caveats(run)
-	return run, w.Close(c.summary(s, opts, how, run))
+	return run, w.Close(c.summary(s, opts, run))
 }
 
 // summary is what the tables say of the trace.
-func (c *conversion) summary(s *session.Session, opts convert.Options, how parquet.Options, run *session.Run) *parquet.Summary {
+func (c *conversion) summary(s *session.Session, opts convert.Options, run *session.Run) *parquet.Summary {
 	losses := s.Trace.Losses()
 	list := &parquet.Summary{
 		Name: s.Trace.Files()[0], Stats: run.Stats, Threads: s.Trace.Threads(),
@@ -130,8 +118,3 @@ func (c *conversion) summary(s *session.Session, opts convert.Options, how parqu
 	}
 	return list
 }
-
-// failing is a sink that returns an error.
-type failing struct{ err error }
-
-func (f failing) Calls(*calls.Batch) error { return f.err }

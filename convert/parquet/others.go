@@ -155,7 +155,7 @@ func (w *Writer) threadRows(r *rows) error {
 		}
 		var first, last any
 		if t.calls > 0 {
-			first, last = t.first, t.last
+			first, last = w.opts.time(t.first), w.opts.time(t.last)
 		}
 		if err := r.add(t.thread.Process, t.thread.Thread, text(t.name), text(t.process), t.calls, first, last); err != nil {
 			return err

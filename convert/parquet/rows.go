@@ -88,7 +88,7 @@ func (r *rows) flush() error {
 	r.encoder.Begin(&r.group, r.n)
 	for i := range r.cells {
 		c := &r.cells[i]
-		of := parquetfile.Keyed{Keys: c.keys}
+		of := parquetfile.Keyed{Keys: c.keys, Gaps: true}
 		switch column := &r.table.Columns[i]; {
 		case column.List:
 			r.encoder.StringLists(c.counts, c.texts)

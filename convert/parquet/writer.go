@@ -3,6 +3,7 @@ package parquet
 import (
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"sync"
 
@@ -14,26 +15,24 @@ import (
 // buckets is the number of parts of the trace's time whose calls are kept apart.
 const buckets = 16
 
-// partRows limits the rows of a file, so that its description stays small.
-const partRows = 1 << 25
-
 // Writer writes the tables of a trace. It implements [calls.Sink] for a run on one goroutine,
 // with paths. It is not safe for concurrent use.
 type Writer struct {
 	opts    Options
-	clock   scale
 	threads []threadRow // by index of batches
 	paths   *calls.Paths
 	events  *rows
 
 	bucket [buckets]*group
 	width  uint64 // of a bucket, in ticks
-	free   chan *group
-	slots  chan struct{} // as many as groups may be on their way
-	todo   chan task
-	queue  chan *group // in the order of the file
-	over   sync.WaitGroup
-	wait   sync.WaitGroup
+	// partRows limits the rows of a file, so that its description stays small.
+	partRows int64
+	free     chan *group
+	slots    chan struct{} // as many as groups may be on their way
+	todo     chan task
+	queue    chan *group // in the order of the file
+	over     sync.WaitGroup
+	wait     sync.WaitGroup
 
 	mu    sync.Mutex // guards err
 	err   error
@@ -46,29 +45,26 @@ type task struct {
 	threads []threadRow
 }
 
-// New starts the tables of a trace.
-func New(opts Options) (*Writer, error) {
+// New returns a writer of the tables of a trace. It must be closed or aborted.
+func New(opts Options) *Writer {
 	opts.Workers = max(opts.Workers, 1)
 	w := &Writer{
-		opts:  opts,
-		clock: newScale(opts.Clock),
-		width: (max(opts.Last, opts.Base)-opts.Base)/buckets + 1,
-		free:  make(chan *group, 2*opts.Workers+buckets),
-		slots: make(chan struct{}, opts.Workers+1),
-		todo:  make(chan task, opts.Workers+1),
-		queue: make(chan *group, opts.Workers+1),
+		opts:     opts,
+		width:    (max(opts.Last, opts.Base)-opts.Base)/buckets + 1,
+		partRows: 1 << 25,
+		free:     make(chan *group, 2*opts.Workers+buckets),
+		slots:    make(chan struct{}, opts.Workers+1),
+		todo:     make(chan task, opts.Workers+1),
+		queue:    make(chan *group, opts.Workers+1),
 	}
 	w.calls = callsFile{writer: w, functions: map[reader.FuncID]struct{}{}}
-	if err := w.calls.open(); err != nil {
-		return nil, err
-	}
 	for range opts.Workers {
 		w.over.Add(1)
 		go w.work()
 	}
 	w.wait.Add(1)
 	go w.collect()
-	return w, nil
+	return w
 }
 
 // create starts a file of a table.
@@ -106,14 +102,10 @@ func (w *Writer) Calls(b *calls.Batch) error {
 	args, results, waits := b.Args, b.Results, b.Waits
 	for i := range b.Calls {
 		c := &b.Calls[i]
-		at := w.clock.at(c.Start - w.opts.Base)
 		g := w.bucketOf(c.Start)
 		row := uint32(g.rows())
 		g.span(row, int32(b.Index))
-		if c.Start < w.opts.Base {
-			at = w.opts.time(c.Start)
-		}
-		g.start = append(g.start, at)
+		g.start = append(g.start, c.Start)
 		g.length, g.self = append(g.length, c.Duration), append(g.self, c.Self)
 		g.site = append(g.site, site{c.Path, c.Depth, c.Func, c.Caller})
 		g.end = append(g.end, uint8(c.End))
@@ -126,7 +118,8 @@ func (w *Writer) Calls(b *calls.Batch) error {
 		for ; len(waits) > 0 && waits[0].Call == i; waits = waits[1:] {
 			g.waits = append(g.waits, rowWait{row, waits[0].Self, waits[0].Total})
 		}
-		t.note(at, c, &w.clock)
+		t.note(c)
+		g.grow()
 		if g.rows() == groupRows {
 			if err := w.flush(g); err != nil {
 				return err
@@ -137,13 +130,12 @@ func (w *Writer) Calls(b *calls.Batch) error {
 }
 
 // note counts a call of the thread.
-func (t *threadRow) note(start int64, c *calls.Call, clock *scale) {
-	if t.calls == 0 || start < t.first {
-		t.first = start
+func (t *threadRow) note(c *calls.Call) {
+	end := c.Start + min(c.Duration, math.MaxUint64-c.Start)
+	if t.calls == 0 {
+		t.first, t.last = c.Start, end
 	}
-	if last := start + clock.at(c.Duration); t.calls == 0 || last > t.last {
-		t.last = last
-	}
+	t.first, t.last = min(t.first, c.Start), max(t.last, end)
 	t.calls++
 }
 
@@ -246,6 +238,11 @@ func (w *Writer) stop() {
 // Abort ends the writer without completing the tables.
 func (w *Writer) Abort() {
 	w.stop()
+	w.closeFiles()
+}
+
+// closeFiles closes files that are of no use.
+func (w *Writer) closeFiles() {
 	w.calls.abort()
 	if w.events != nil {
 		w.events.closer.Close()
@@ -260,10 +257,10 @@ func (w *Writer) Close(s *Summary) error {
 		err = w.failure()
 	}
 	if err != nil {
-		w.calls.abort()
+		w.closeFiles()
 		return err
 	}
-	if err := w.calls.close(); err != nil {
+	if err := w.calls.finish(); err != nil {
 		return err
 	}
 	return w.tables(s)
@@ -314,11 +311,13 @@ func (c *callsFile) append(g *group) error {
 		c.functions[s.fn] = struct{}{}
 	}
 	c.rows += int64(g.rows())
-	if c.file.Rows()+int64(g.rows()) > partRows {
+	if c.file != nil && c.file.Rows()+int64(g.rows()) > c.writer.partRows {
 		if err := c.close(); err != nil {
 			return err
 		}
 		c.part++
+	}
+	if c.file == nil {
 		if err := c.open(); err != nil {
 			return err
 		}
@@ -326,19 +325,28 @@ func (c *callsFile) append(g *group) error {
 	return c.file.Append(&g.encoded)
 }
 
+// close ends a part.
 func (c *callsFile) close() error {
 	err := c.file.Close()
 	if closed := c.closer.Close(); err == nil {
 		err = closed
 	}
+	c.file = nil
 	return err
 }
 
-func (c *callsFile) abort() { c.closer.Close() }
+// finish ends the last part. A table without rows is a file, too.
+func (c *callsFile) finish() error {
+	if c.file == nil {
+		if err := c.open(); err != nil {
+			return err
+		}
+	}
+	return c.close()
+}
 
-// scale converts ticks quickly.
-type scale struct{ reader.Clock }
-
-func newScale(c reader.Clock) scale { return scale{c} }
-
-func (s *scale) at(ticks uint64) int64 { return saturated(s.Nanos(ticks)) }
+func (c *callsFile) abort() {
+	if c.file != nil {
+		c.closer.Close()
+	}
+}

@@ -60,8 +60,8 @@ func makeDir(dir string) (made bool, err error) {
 	return false, nil
 }
 
-// Create creates a file by its path below the directory, with slashes. All files are in
-// folders. Errors of the file name the directory.
+// Create creates a file by its path below the directory, with slashes, in place of the one
+// that was created before. All files are in folders. Errors name the directory.
 func (t *Tree) Create(path string) (*TreeFile, error) {
 	name := filepath.FromSlash(path)
 	folder := filepath.Dir(name)
@@ -71,7 +71,7 @@ func (t *Tree) Create(path string) (*TreeFile, error) {
 		}
 		t.folders = append(t.folders, folder)
 	}
-	file, err := newFile(filepath.Join(t.temp, name))
+	file, err := os.Create(filepath.Join(t.temp, name))
 	if err != nil {
 		return nil, cannot(t.dir, err)
 	}
@@ -98,17 +98,6 @@ func (f *TreeFile) Close() error {
 	if err := f.file.Close(); err != nil {
 		return cannot(f.dir, err)
 	}
-	return nil
-}
-
-// Discard removes all files that were created, which must be closed.
-func (t *Tree) Discard() error {
-	for _, folder := range t.folders {
-		if err := os.RemoveAll(filepath.Join(t.temp, folder)); err != nil {
-			return cannot(t.dir, err)
-		}
-	}
-	t.folders = nil
 	return nil
 }
 

@@ -1,10 +1,12 @@
 package parquetfile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go/encoding/delta"
@@ -28,9 +30,13 @@ type Encoder struct {
 	delta   delta.BinaryPackedEncoding
 	page    []byte   // before compression
 	packed  []byte   // after it
-	used    []uint32 // index in the dictionary of each key
+	used    []uint32 // index in the dictionary of each value, or key
+	via     []uint32
 	levels  []byte
 	indices []uint32
+	// recent are the last pages, of which oldest is replaced next.
+	recent [4]struct{ page, packed []byte }
+	oldest int
 }
 
 // NewEncoder returns an encoder of a table.
@@ -96,8 +102,9 @@ func (e *Encoder) Int64s(values []int64) {
 // Keyed says which value each row has: values[keys[row]], or with Via
 // values[Via[keys[row]]]. If the index of the value is Absent, the row is null.
 type Keyed struct {
-	Keys []uint32 // by row
+	Keys []uint32 // by row; nil if all rows have key 0
 	Via  []uint32 // by key, or nil
+	Gaps bool     // Keys may have Absent
 }
 
 // Absent is the index of no value.
@@ -169,18 +176,18 @@ func keyed[T interface {
 		}
 		least, most = min(least, v), max(most, v)
 	}
+	missing := len(values) == 0
 	if k.Via != nil {
-		via := make([]uint32, len(k.Via))
-		for i, at := range k.Via {
-			via[i] = Absent
+		e.via = e.via[:0]
+		for _, at := range k.Via {
 			if at != Absent {
-				via[i] = e.used[at]
+				at = e.used[at]
 			}
+			missing = missing || at == Absent
+			e.via = append(e.via, at)
 		}
-		e.used = via
+		e.used, e.via = e.via, e.used
 	}
-	nulls := e.index(k)
-	chunk.Statistics.NullCount = int64(nulls)
 	if len(values) > 0 {
 		if low, high := bound(least), bound(most); low != nil && high != nil {
 			chunk.Statistics.MinValue, chunk.Statistics.MaxValue = low, high
@@ -188,60 +195,57 @@ func keyed[T interface {
 		e.dictionaryPage(chunk, len(index))
 	}
 	e.page = e.page[:0]
-	if c.Optional {
-		e.page = appendLevels(e.page, e.definition(nulls))
+	switch {
+	case missing || k.Gaps:
+		e.choose(k.Keys)
+		chunk.Statistics.NullCount = int64(e.group.rows - len(e.indices))
+		e.page = appendLevels(e.page, e.definition())
+		if len(values) == 0 {
+			e.dataPage(chunk, format.Plain, e.group.rows)
+			return
+		}
+		e.page = appendIndices(e.page, e.indices, nil, len(e.indices), len(index))
+	case c.Optional:
+		e.page = appendLevels(e.page, constantLevel(nil, e.group.rows, 1))
+		fallthrough
+	default:
+		used := e.used
+		if k.Via == nil && len(index) == len(values) {
+			used = nil
+		}
+		e.page = appendIndices(e.page, k.Keys, used, e.group.rows, len(index))
 	}
-	if len(values) == 0 {
-		e.dataPage(chunk, format.Plain, len(k.Keys))
-		return
-	}
-	e.page = appendIndices(e.page, e.indices, len(index))
-	e.dataPage(chunk, format.RLEDictionary, len(k.Keys))
+	e.dataPage(chunk, format.RLEDictionary, e.group.rows)
 }
 
-// index sets e.indices to the indices of the rows that are not null, and e.levels to whether
-// each row is, if any is. It returns the number of nulls.
-func (e *Encoder) index(k Keyed) (nulls int) {
-	if cap(e.indices) < len(k.Keys) {
-		e.indices = make([]uint32, len(k.Keys))
-	}
-	e.indices = e.indices[:len(k.Keys)]
-	used := e.used
-	for i, key := range k.Keys {
-		at := uint32(Absent)
-		if key != Absent {
-			at = used[key]
+// choose sets e.indices to the indices of the rows that are not null, and e.levels to which
+// rows these are.
+func (e *Encoder) choose(keys []uint32) {
+	e.levels, e.indices = e.levels[:0], e.indices[:0]
+	for row := range e.group.rows {
+		at := uint32(0)
+		if keys != nil {
+			at = keys[row]
 		}
-		if at == Absent {
-			nulls++
+		if at != Absent {
+			at = e.used[at]
 		}
-		e.indices[i] = at
-	}
-	e.levels = e.levels[:0]
-	if nulls == 0 {
-		return 0
-	}
-	n := 0
-	for _, at := range e.indices {
 		if at == Absent {
 			e.levels = append(e.levels, 0)
 			continue
 		}
 		e.levels = append(e.levels, 1)
-		e.indices[n] = at
-		n++
+		e.indices = append(e.indices, at)
 	}
-	e.indices = e.indices[:n]
-	return nulls
 }
 
 // definition encodes which rows are not null.
-func (e *Encoder) definition(nulls int) []byte {
-	switch nulls {
+func (e *Encoder) definition() []byte {
+	switch len(e.indices) {
 	case 0:
-		return constantLevel(nil, e.group.rows, 1)
-	case e.group.rows:
 		return constantLevel(nil, e.group.rows, 0)
+	case e.group.rows:
+		return constantLevel(nil, e.group.rows, 1)
 	}
 	return packLevels(nil, e.levels, 1)
 }
@@ -315,7 +319,7 @@ func (e *Encoder) dataPage(k *format.ColumnMetaData, encoding format.Encoding, v
 }
 
 func (e *Encoder) addPage(k *format.ColumnMetaData, header *format.PageHeader) {
-	e.packed = e.zstd.EncodeAll(e.page, e.packed[:0])
+	e.pack()
 	header.UncompressedPageSize, header.CompressedPageSize = int32(len(e.page)), int32(len(e.packed))
 	head, err := thrift.Marshal(&compact, header)
 	if err != nil {
@@ -326,35 +330,71 @@ func (e *Encoder) addPage(k *format.ColumnMetaData, header *format.PageHeader) {
 	k.TotalCompressedSize += int64(len(head) + len(e.packed))
 }
 
-// appendIndices appends indices in a dictionary of that size. They have as many bits as fit
-// into whole bytes, so that the compression finds what repeats.
-func appendIndices(dst []byte, indices []uint32, size int) []byte {
+// pack compresses e.page to e.packed. Columns that depend on each other, as names on IDs,
+// often have equal pages.
+func (e *Encoder) pack() {
+	for i := range e.recent {
+		if r := &e.recent[i]; bytes.Equal(r.page, e.page) && len(r.packed) > 0 {
+			e.packed = append(e.packed[:0], r.packed...)
+			return
+		}
+	}
+	e.packed = e.zstd.EncodeAll(e.page, e.packed[:0])
+	if len(e.page) >= leastRecent {
+		r := &e.recent[e.oldest]
+		r.page, r.packed = append(r.page[:0], e.page...), append(r.packed[:0], e.packed...)
+		e.oldest = (e.oldest + 1) % len(e.recent)
+	}
+}
+
+// leastRecent is how long a page is, at least, that is kept.
+const leastRecent = 1 << 10
+
+// appendIndices appends indices in a dictionary of that size: those of keys, or if table is
+// not nil, table[key]. They have as many bits as fit into whole bytes, so that the compression
+// finds what repeats.
+func appendIndices(dst []byte, keys, table []uint32, rows, size int) []byte {
 	width := max(bits.Len(uint(size-1))+7, 8) / 8
 	dst = append(dst, byte(8*width))
 	if size == 1 {
-		return append(binary.AppendUvarint(dst, uint64(len(indices))<<1), 0)
+		dst = append(binary.AppendUvarint(dst, uint64(rows)<<1), 0)
+		return dst
 	}
-	groups := (len(indices) + 7) / 8
+	groups := (rows + 7) / 8
 	dst = binary.AppendUvarint(dst, uint64(groups)<<1|1)
-	end := len(dst) + groups*8*width
-	switch width {
-	case 1:
-		for _, v := range indices {
-			dst = append(dst, byte(v))
+	start := len(dst)
+	dst = slices.Grow(dst, groups*8*width)[:start+groups*8*width]
+	out := dst[start:]
+	clear(out[rows*width:])
+	keys = keys[:rows]
+	switch {
+	case width == 1 && table == nil:
+		for i, k := range keys {
+			out[i] = byte(k)
 		}
-	case 2:
-		for _, v := range indices {
-			dst = append(dst, byte(v), byte(v>>8))
+	case width == 1:
+		for i, k := range keys {
+			out[i] = byte(table[k])
+		}
+	case width == 2 && table == nil:
+		for i, k := range keys {
+			binary.LittleEndian.PutUint16(out[2*i:], uint16(k))
+		}
+	case width == 2:
+		for i, k := range keys {
+			binary.LittleEndian.PutUint16(out[2*i:], uint16(table[k]))
 		}
 	default:
-		for _, v := range indices {
-			dst = append(dst, byte(v), byte(v>>8), byte(v>>16))
-			if width == 4 {
-				dst = append(dst, byte(v>>24))
+		for i, k := range keys {
+			if table != nil {
+				k = table[k]
+			}
+			for b := range width {
+				out[width*i+b] = byte(k >> (8 * b))
 			}
 		}
 	}
-	return append(dst, make([]byte, end-len(dst))...)
+	return dst
 }
 
 // appendLevels appends encoded levels as data pages have them.

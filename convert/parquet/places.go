@@ -1,0 +1,148 @@
+package parquet
+
+import (
+	"github.com/xray-tools/xray/internal/parquetfile"
+	"github.com/xray-tools/xray/reader"
+)
+
+// places encodes depth, the function, the caller and the path.
+func (e *groupEncoder) places(g *group) {
+	g.sites = e.sites.keys(e.keysOf(g.rows()), g.site, g.sites)
+	var depths, paths []int32
+	var ids numbering[reader.FuncID]
+	for _, s := range g.sites {
+		depths, paths = append(depths, int32(s.depth)), append(paths, int32(s.path))
+		ids.add(s.fn, false)
+	}
+	of := parquetfile.Keyed{Keys: e.keys}
+	e.Int32Of(of, depths)
+
+	of.Via = ids.keys
+	functions := e.functions(ids.values)
+	var files []string
+	var lines []int32
+	var fileOf, lineOf []uint32
+	names := make([]string, 0, len(functions))
+	for _, f := range functions {
+		names = append(names, f.name)
+		files, fileOf = addKnown(files, fileOf, f.file, f.file != "")
+		lines, lineOf = addKnown(lines, lineOf, f.line, f.line != 0)
+	}
+	e.Int32Of(of, idNumbers(ids.values))
+	e.StringOf(of, names)
+	e.StringOf(parquetfile.Keyed{Keys: e.keys, Via: through(ids.keys, fileOf)}, files)
+	e.Int32Of(parquetfile.Keyed{Keys: e.keys, Via: through(ids.keys, lineOf)}, lines)
+
+	var callers numbering[reader.FuncID]
+	for _, s := range g.sites {
+		callers.add(s.outside, s.outside == 0)
+	}
+	of.Via = callers.keys
+	e.Int32Of(of, idNumbers(callers.values))
+	names = names[:0]
+	for _, f := range e.functions(callers.values) {
+		names = append(names, f.name)
+	}
+	e.StringOf(of, names)
+	of.Via = nil
+	e.Int32Of(of, paths)
+}
+
+// functions returns what is known of functions.
+func (e *groupEncoder) functions(ids []reader.FuncID) []function {
+	if len(e.names) > mostNames {
+		clear(e.names)
+	}
+	list := make([]function, 0, len(ids))
+	for _, id := range ids {
+		f, known := e.names[id]
+		if !known {
+			f = e.opts.function(id)
+			e.names[id] = f
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+func idNumbers(ids []reader.FuncID) []int32 {
+	list := make([]int32, len(ids))
+	for i, id := range ids {
+		list[i] = int32(id)
+	}
+	return list
+}
+
+// numbering numbers values in the order in which they occur.
+type numbering[T comparable] struct {
+	values []T
+	keys   []uint32
+	index  map[T]uint32
+}
+
+func (n *numbering[T]) add(v T, absent bool) {
+	if absent {
+		n.keys = append(n.keys, parquetfile.Absent)
+		return
+	}
+	at, known := n.index[v]
+	if !known {
+		if n.index == nil {
+			n.index = map[T]uint32{}
+		}
+		at = uint32(len(n.values))
+		n.index[v] = at
+		n.values = append(n.values, v)
+	}
+	n.keys = append(n.keys, at)
+}
+
+// addKnown adds the key of a value, and the value if it is known.
+func addKnown[T any](values []T, keys []uint32, v T, known bool) ([]T, []uint32) {
+	if !known {
+		return values, append(keys, parquetfile.Absent)
+	}
+	return append(values, v), append(keys, uint32(len(values)))
+}
+
+// through follows keys to those of other keys.
+func through(keys, next []uint32) []uint32 {
+	list := make([]uint32, len(keys))
+	for i, k := range keys {
+		list[i] = next[k]
+	}
+	return list
+}
+
+// grown returns a slice of that length, in the memory of s if there is enough.
+func grown(s []uint32, n int) []uint32 {
+	if cap(s) < n {
+		return make([]uint32, n)
+	}
+	return s[:n]
+}
+
+// siteIndex numbers sites.
+type siteIndex struct{ slots []uint32 }
+
+// keys sets the number of each site, and appends the distinct ones.
+func (x *siteIndex) keys(keys []uint32, sites, distinct []site) []site {
+	const size = 4 * groupRows
+	if x.slots == nil {
+		x.slots = make([]uint32, size)
+	}
+	for row := range sites {
+		s := &sites[row]
+		h := (uint64(s.path)<<32 | uint64(uint32(s.fn))) * 0x9E3779B97F4A7C15 >> 40 % size
+		for x.slots[h] != 0 && distinct[x.slots[h]-1] != *s {
+			h = (h + 1) % size
+		}
+		if x.slots[h] == 0 {
+			distinct = append(distinct, *s)
+			x.slots[h] = uint32(len(distinct))
+		}
+		keys[row] = x.slots[h] - 1
+	}
+	clear(x.slots)
+	return distinct
+}
