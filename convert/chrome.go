@@ -220,16 +220,16 @@ func (c *Chrome) thread(b *calls.Batch) *chromeThread {
 	text = strconv.AppendInt(text, int64(b.Thread.Thread), 10)
 	end := string(text)
 	if !known {
-		c.nameIt("process_name", end, c.tracks.processBeside(b.Thread, pid))
+		c.writeName("process_name", end, c.tracks.processBeside(b.Thread, pid))
 	}
 	name := c.tracks.threadName(b.Thread)
-	c.nameIt("thread_name", end, c.tracks.threadBeside(b.Thread))
+	c.writeName("thread_name", end, c.tracks.threadBeside(b.Thread))
 	t.end, t.last.start = end, math.MinInt64
 	t.short = c.opts.shortCalls(func(r *shortRun) { c.run(end, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
 	return t
 }
 
-func (c *Chrome) nameIt(event, thread, name string) {
+func (c *Chrome) writeName(event, thread, name string) {
 	b := append(c.next(c.out.buf), `{"name":"`...)
 	b = append(b, event...)
 	b = append(b, `","ph":"M"`...)

@@ -73,7 +73,7 @@ func (l *fdrLog) lanes(*pass) ([]lane, error) {
 // each distributes the threads, and each goroutine decodes its blocks in file order, which
 // disks and caches prefer.
 func (l *fdrLog) each(p *pass, n int, fn func(int, *Block) error) error {
-	shards := deal(l.order, n)
+	shards := distribute(l.order, n)
 	return parallel(len(shards), func(ctx context.Context, shard int) error {
 		return l.file.in.guard(l.file.name, func() error {
 			return drainFDR(ctx, p, shards[shard], func(b *Block) error { return fn(shard, b) })
@@ -81,8 +81,8 @@ func (l *fdrLog) each(p *pass, n int, fn func(int, *Block) error) error {
 	})
 }
 
-// deal distributes lanes so that all shards have about as many bytes.
-func deal(lanes []*fdrLane, n int) [][]*fdrLane {
+// distribute divides lanes among shards so that all have about as many bytes.
+func distribute(lanes []*fdrLane, n int) [][]*fdrLane {
 	n = max(1, min(n, len(lanes)))
 	shards := make([][]*fdrLane, n)
 	if n == 1 {

@@ -161,8 +161,8 @@ func (a *arena) processes() uint32 { return min(a.u32(arenaNProcsAt), maxProcess
 func slotAt(i uint32) uint64    { return slotsAt + uint64(i)*slotSize }
 func processAt(i uint32) uint64 { return processesAt + uint64(i)*processSize }
 
-// punch gives back the memory of a range of addresses, which is zeros from then on.
-func (a *arena) punch(address, size uint64) {
+// punchHole gives back the memory of a range of addresses, which is zeros from then on.
+func (a *arena) punchHole(address, size uint64) {
 	if at, ok := a.offset(address, size); ok && size > 0 {
 		_ = unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), int64(size))
 	}

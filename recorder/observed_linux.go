@@ -454,10 +454,10 @@ func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
 // free lets other processes have a slot, with tables of zeros.
 func (a *arenaObserver) free(slot uint32) {
 	at := slotAt(slot)
-	a.punch(a.u64(at+slotRingAt), a.u64(at+slotChunksAt)*chunkSize)
-	a.punch(a.u64(at+slotCountersAt), 8*a.u64(at+slotNCountersAt))
+	a.punchHole(a.u64(at+slotRingAt), a.u64(at+slotChunksAt)*chunkSize)
+	a.punchHole(a.u64(at+slotCountersAt), 8*a.u64(at+slotNCountersAt))
 	for address, n := range a.sumTables(slot) {
-		a.punch(address, 16*n)
+		a.punchHole(address, 16*n)
 	}
 	if address := a.u64(at + slotProfileAt); address != 0 {
 		a.freeProfile(address)

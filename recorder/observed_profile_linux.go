@@ -239,9 +239,9 @@ func (a *arena) freeProfile(address uint64) {
 	f := fields(b)
 	a.freePages(f.u64(48), int(min(f.u32(36), profileMaxPaths)), profilePathsOfPage, profilePageSize)
 	a.freePages(f.u64(profileDeepAt+40), int(min(f.u32(profileDeepAt+56), profileMaxFolds)), profileFoldsOfPage, profileFoldsSize)
-	a.punch(f.u64(profileDeepAt), min(f.u64(profileDeepAt+8), profileMaxDeep)*profileFrameSize)
-	a.punch(f.u64(profileDeepAt+32), profileBuckets*8)
-	a.punch(address, profileSize)
+	a.punchHole(f.u64(profileDeepAt), min(f.u64(profileDeepAt+8), profileMaxDeep)*profileFrameSize)
+	a.punchHole(f.u64(profileDeepAt+32), profileBuckets*8)
+	a.punchHole(address, profileSize)
 }
 
 func (a *arena) freePages(page uint64, n, ofPage int, size uint64) {
@@ -250,7 +250,7 @@ func (a *arena) freePages(page uint64, n, ofPage int, size uint64) {
 		if next == nil {
 			return
 		}
-		a.punch(page, size)
+		a.punchHole(page, size)
 		page = binary.LittleEndian.Uint64(next)
 	}
 }

@@ -79,7 +79,7 @@ func (ob *Observer) Run(ctx context.Context) error {
 		if err != nil {
 			continue
 		}
-		if err := ob.welcome(fd); err != nil {
+		if err := ob.handshake(fd); err != nil {
 			ob.problem(err)
 		}
 		unix.Close(fd)
@@ -99,10 +99,10 @@ func (ob *Observer) problem(err error) {
 	}
 }
 
-// welcome gives an arena to a program that connects.
-func (ob *Observer) welcome(fd int) error {
-	patience := unix.NsecToTimeval(int64(2 * time.Second))
-	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &patience)
+// handshake gives an arena to a program that connects.
+func (ob *Observer) handshake(fd int) error {
+	timeout := unix.NsecToTimeval(int64(2 * time.Second))
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
 	peer, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
 	if err != nil {
 		return err
@@ -513,7 +513,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	t := ringThread{}
 	t.PID, t.TID = int32(p.inner), int32(a.u32(at+slotTIDAt))
 	b := a.writer.chunk(&t, &c, data)
-	if b.unwritten > 0 && !part && a.patient(at, number, chunks) {
+	if b.unwritten > 0 && !part && a.canWait(at, number, chunks) {
 		return false
 	}
 	p.write(a, b)
@@ -532,9 +532,9 @@ func threadCPU() uint64 {
 	return uint64(t.Nano())
 }
 
-// patient tells whether a record that is being written can be waited for: its thread
+// canWait reports whether a record that is being written can be waited for: its thread
 // has room.
-func (a *arenaObserver) patient(at, number, chunks uint64) bool {
+func (a *arenaObserver) canWait(at, number, chunks uint64) bool {
 	return a.u32(at+slotStateAt) == slotLive && a.u64(at+slotTakenAt)-number < chunks/2
 }
 

@@ -77,7 +77,7 @@ func threadsOf(pid int) ([]int, error) {
 }
 
 func (f *SchedFollower) run(ctx context.Context) {
-	tick := time.NewTicker(betweenSched)
+	tick := time.NewTicker(schedInterval)
 	defer tick.Stop()
 	for {
 		select {

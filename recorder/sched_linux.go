@@ -221,8 +221,8 @@ func (p *observedProcess) noSched() string {
 
 // Scheduler events are written when there are many, or from time to time.
 const (
-	manySched    = 1 << 14
-	betweenSched = 500 * time.Millisecond
+	manySched     = 1 << 14
+	schedInterval = 500 * time.Millisecond
 )
 
 // writeSched appends the scheduler events of a process to its trace: with last all that there
@@ -236,7 +236,7 @@ func (p *observedProcess) writeSched(last bool) {
 		return
 	}
 	least := manySched
-	if time.Since(p.scheduled) > betweenSched {
+	if time.Since(p.scheduled) > schedInterval {
 		least, p.scheduled = 1, time.Now()
 	}
 	if last {

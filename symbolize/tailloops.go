@@ -8,19 +8,19 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// breakLoops removes the tail calls within circles of tail calls. Otherwise each turn of a loop
-// through tail calls would be inside the one before.
+// breakLoops removes the tail calls that are part of a cycle of tail calls. Otherwise each iteration
+// of a loop through tail calls would be inside the previous one.
 func (t *TailCalls) breakLoops() {
-	circles := circlesOf(t.to)
+	components := componentsOf(t.to)
 	for from, to := range t.to {
-		t.to[from] = slices.DeleteFunc(to, func(fn reader.FuncID) bool { return circles[from] == circles[fn] })
+		t.to[from] = slices.DeleteFunc(to, func(fn reader.FuncID) bool { return components[from] == components[fn] })
 	}
 }
 
-// circlesOf numbers functions so that two have the same number if edges lead from each to the
-// other. A function in no circle has a number of its own. An edge from a function to itself is
-// a circle.
-func circlesOf(next map[reader.FuncID][]reader.FuncID) map[reader.FuncID]int {
+// componentsOf numbers the strongly connected components: two functions have the same number if
+// edges lead from each to the other. A function in no cycle has a number of its own. An edge from
+// a function to itself is a cycle.
+func componentsOf(next map[reader.FuncID][]reader.FuncID) map[reader.FuncID]int {
 	back := make(map[reader.FuncID][]reader.FuncID)
 	for from, list := range next {
 		for _, to := range list {

@@ -101,7 +101,7 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 		// The program takes an observer for alive until it is waited for.
 		_, _ = o.cmd.Process.Wait()
 	}()
-	if o.noSched, err = o.tell(options, "listening"); err != nil {
+	if o.noSched, err = o.send(options, "listening"); err != nil {
 		return nil, o.end("the process that writes the trace does not start", err)
 	}
 	return o, nil

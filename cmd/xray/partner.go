@@ -43,9 +43,8 @@ func newPartner(command string) (*partner, error) {
 	return p, nil
 }
 
-// tell passes the options to the process, which runs, and returns what it answers behind
-// the word.
-func (p *partner) tell(options any, word string) (cannot string, err error) {
+// send writes the options to the running process, and returns its answer after the word.
+func (p *partner) send(options any, word string) (cannot string, err error) {
 	line, err := json.Marshal(options)
 	if err != nil {
 		return "", err
@@ -57,7 +56,7 @@ func (p *partner) tell(options any, word string) (cannot string, err error) {
 	return strings.TrimSpace(strings.TrimPrefix(answer, word)), err
 }
 
-// readOptions reads in a partner what tell passes to it.
+// readOptions reads in a partner what send has written.
 func readOptions(in *bufio.Scanner, options any) error {
 	if !in.Scan() {
 		return cmp.Or(in.Err(), io.ErrUnexpectedEOF)

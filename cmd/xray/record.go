@@ -268,7 +268,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	}
 	options.Filter = l.filterFile
 	l.cmd.Env = append(l.cmd.Env, options.Environment())
-	if err := makeWay(l.template); err != nil {
+	if err := removeOld(l.template); err != nil {
 		return l, err
 	}
 	if l.before, err = l.listing(); err != nil {
@@ -377,8 +377,8 @@ func absoluteTemplate(template string) (string, error) {
 	return filepath.Join(recorder.EscapeTemplate(dir), template), nil
 }
 
-// makeWay removes a trace that the user asked to be replaced.
-func makeWay(template string) error {
+// removeOld removes a trace that the user asked to be replaced.
+func removeOld(template string) error {
 	if strings.Contains(strings.ReplaceAll(template, "%%", ""), "%") {
 		return nil // the recorder takes another name when there is a file
 	}

@@ -97,7 +97,7 @@ func startStream(r *recordingFlags, path string, start func(command string, file
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := makeWay(recorder.EscapeTemplate(path)); err != nil {
+	if err := removeOld(recorder.EscapeTemplate(path)); err != nil {
 		return nil, nil, err
 	}
 	file, err := recorder.Create(path)

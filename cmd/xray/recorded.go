@@ -150,7 +150,7 @@ func (r *recorded) summary(sleds bool) string {
 		files = fmt.Sprintf("%s ... (%d files)", strings.Join(nearNames(r.paths[:maxListed]), " "), n)
 	}
 	parts := []string{fmt.Sprintf("%s, %s in %s", r.what(), label.Bytes(uint64(r.bytes)), files)}
-	parts = append(parts, r.oddities()...)
+	parts = append(parts, r.warnings()...)
 	next := "account"
 	if r.calls == 0 {
 		next = "info"
@@ -187,7 +187,7 @@ func (r *recorded) what() string {
 	return fmt.Sprintf("%s of %s", calls, label.Count(uint64(r.threads), "thread", "threads"))
 }
 
-func (r *recorded) oddities() []string {
+func (r *recorded) warnings() []string {
 	var parts []string
 	if r.functions == 0 && r.refusals == nil {
 		parts = append(parts, recorder.ErrNotInstrumented.Error())

@@ -50,7 +50,7 @@ func (a *app) startFollower(options recorder.SchedOptions) (*schedFollower, erro
 		return nil, err
 	}
 	f := &schedFollower{p}
-	why, err := p.tell(options, "following")
+	why, err := p.send(options, "following")
 	if err != nil {
 		return nil, fmt.Errorf("the process that reads the scheduler's events does not start: %w", err)
 	}

@@ -215,24 +215,24 @@ func (a *Analysis) allocated(s *sum, at address, bytes, fresh, now uint64) {
 
 // resized moves a block, or changes its size.
 func (a *Analysis) resized(s *sum, from, to address, bytes, start, now uint64, ok bool) {
-	old, had := a.live[from]
-	had = had && old.since <= start // else it is of somebody who got the place meanwhile
+	old, known := a.live[from]
+	known = known && old.since <= start // else it is of somebody who got the place meanwhile
 	if !ok && bytes > 0 {
 		return
 	}
-	if had {
+	if known {
 		delete(a.live, from)
 	}
 	switch {
 	case !ok:
-		if had {
+		if known {
 			a.end(old, now)
 		}
-	case had && from == to:
+	case known && from == to:
 		a.leave(old)
 		a.allocated(s, to, bytes, bytes-min(bytes, old.bytes), now)
 	default:
-		if had {
+		if known {
 			a.end(old, now)
 		}
 		if s != nil && from.at != 0 {

@@ -12,15 +12,15 @@ import (
 type opKind uint8
 
 const (
-	opWait     opKind = iota // a thread begins to wait
-	opGiveUp                 // it was not a wait
-	opStuck                  // the trace ends during the wait
-	opAcquire                // the wait is over
-	opTry                    // a TryLock function returned
-	opRelease                // an Unlock function returned
-	opScopeEnd               // the function ended for which a hold lasts
-	opSuspend                // a wait for a condition begins
-	opResume                 // and ends
+	opWait       opKind = iota // a thread begins to wait
+	opCancelWait               // it was not a wait
+	opStuck                    // the trace ends during the wait
+	opAcquire                  // the wait is over
+	opTry                      // a TryLock function returned
+	opRelease                  // an Unlock function returned
+	opScopeEnd                 // the function ended for which a hold lasts
+	opSuspend                  // a wait for a condition begins
+	opResume                   // and ends
 )
 
 // op is what a thread did to a lock at a time. The kind determines which fields count.
@@ -212,7 +212,7 @@ func (r *recognizer) passTo(th *reading, o *calls.Open) {
 	case t.kind == opRelease && role == Unlock:
 		th.tail = nil
 	case t.kind != opRelease && (role == Lock || role == TryLock):
-		t.kind, t.time = opGiveUp, o.Start
+		t.kind, t.time = opCancelWait, o.Start
 		r.emit(th, *t)
 		th.tail = nil
 	}
@@ -231,7 +231,7 @@ func (r *recognizer) opened(b *calls.Batch, th *reading, o *calls.Open) {
 			return
 		}
 		if th.waiting > 0 {
-			r.emit(th, op{time: o.Start, kind: opGiveUp, thread: b.Index})
+			r.emit(th, op{time: o.Start, kind: opCancelWait, thread: b.Index})
 		}
 		th.waiting = len(th.open)
 		r.emit(th, next)
@@ -300,7 +300,7 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op, failed bool)
 	switch c.End {
 	case calls.Exited, calls.Continued:
 		if failed {
-			next.kind = opGiveUp
+			next.kind = opCancelWait
 			r.emit(th, next)
 			return
 		}
@@ -309,7 +309,7 @@ func (r *recognizer) lockEnded(th *reading, c *calls.Call, next op, failed bool)
 		th.tail = &next
 	case calls.Inferred, calls.Left:
 		// It did not return, or its return is unknown.
-		next.kind = opGiveUp
+		next.kind = opCancelWait
 		r.emit(th, next)
 	case calls.Truncated:
 		next.kind = opStuck

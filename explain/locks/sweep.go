@@ -208,8 +208,8 @@ func (s *sweep) do(o *op) {
 	switch o.kind {
 	case opWait:
 		s.wait(th, s.lockOf(o), o)
-	case opGiveUp:
-		s.unwait(th, o.time)
+	case opCancelWait:
+		s.endWait(th, o.time)
 	case opStuck:
 		s.recordStuck(th, o)
 	case opAcquire:
@@ -291,8 +291,8 @@ func (s *sweep) wait(th *thread, l *lock, o *op) {
 	}
 }
 
-// unwait ends the wait of a thread, if there is one.
-func (s *sweep) unwait(th *thread, now uint64) *wait {
+// endWait ends the wait of a thread, if there is one.
+func (s *sweep) endWait(th *thread, now uint64) *wait {
 	w := th.wait
 	if w == nil {
 		return nil
@@ -363,7 +363,7 @@ func (l *lock) holderFor(w *wait) *hold {
 
 // acquire ends a wait and begins a hold.
 func (s *sweep) acquire(th *thread, o *op) {
-	w := s.unwait(th, o.time)
+	w := s.endWait(th, o.time)
 	if w == nil {
 		return
 	}

@@ -43,7 +43,7 @@ func NewChoice(opts ChoiceOptions) *Choice {
 			c.found++
 			c.keep(v.Clone())
 		default:
-			c.draw(drawn{c.lot(v.Key), v.Key})
+			c.draw(drawn{c.priority(v.Key), v.Key})
 		}
 	})
 	return c
@@ -56,9 +56,9 @@ func (c *Choice) keep(v *invocation.Invocation) {
 	}
 }
 
-// lot returns a random number that depends on the seed and the invocation alone, so that the
+// priority returns a random number that depends on the seed and the invocation alone, so that the
 // sample does not depend on how the trace was divided.
-func (c *Choice) lot(k invocation.Key) uint64 {
+func (c *Choice) priority(k invocation.Key) uint64 {
 	h := fnv.New64a()
 	var b [24]byte
 	binary.LittleEndian.PutUint64(b[:], c.opts.Seed)
@@ -109,11 +109,13 @@ func (c *Choice) Chosen() (slow, others []invocation.Key, found uint64) {
 
 // drawn is an invocation with the number that it drew.
 type drawn struct {
-	lot uint64
+	priority uint64
 	invocation.Key
 }
 
-func (d drawn) compare(o drawn) int { return cmp.Or(cmp.Compare(d.lot, o.lot), d.Key.Compare(o.Key)) }
+func (d drawn) compare(o drawn) int {
+	return cmp.Or(cmp.Compare(d.priority, o.priority), d.Key.Compare(o.Key))
+}
 
 // drawnHeap has the largest number on top.
 type drawnHeap []drawn

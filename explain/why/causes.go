@@ -18,7 +18,7 @@ const (
 	maxAlone   = 1e-2  // the same if all disturbances elsewhere are far smaller
 	minDensity = 4     // times the density of the leads that are not named
 	minApart   = 20    // the same by number of calls, if these are as slow as the others
-	weighty    = 0.99  // of the excess, in the slow calls that count as evidence
+	mostExcess = 0.99  // of the excess, in the slow calls that count as evidence
 )
 
 // lead is a group with the groups that go along with it.
@@ -165,7 +165,7 @@ func (e *evidence) merge() {
 	e.moreFirst()
 	var leads []*lead
 	for _, g := range e.leads {
-		at := slices.IndexFunc(leads, func(l *lead) bool { return e.companions(l, g) })
+		at := slices.IndexFunc(leads, func(l *lead) bool { return e.belongTogether(l, g) })
 		if at < 0 {
 			leads = append(leads, g)
 			continue
@@ -219,7 +219,7 @@ func (e *evidence) multiplied(more, slower *lead) bool {
 	return number >= minCalls && 2*lost > sum(slower.own)
 }
 
-func (e *evidence) companions(l, g *lead) bool {
+func (e *evidence) belongTogether(l, g *lead) bool {
 	if g.kind == Slower && l.kind == MoreCalls && g.fn == l.fn {
 		return true
 	}
@@ -324,7 +324,7 @@ func (e *evidence) chance(l *lead, explained []bool) float64 {
 			dominating++
 		}
 	}
-	counts, all := e.weighty(explained)
+	counts, all := e.mainCalls(explained)
 	its := 0
 	for _, i := range l.dominated {
 		if counts[i] {
@@ -374,10 +374,10 @@ func (e *evidence) explained() []bool {
 	return explained
 }
 
-// weighty returns the fewest slow calls without an explanation that have nearly all of
+// mainCalls returns the fewest slow calls without an explanation that have nearly all of
 // their excess, and their number. Calls that are hardly slow would only hide what the
 // others have in common.
-func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
+func (e *evidence) mainCalls(explained []bool) (counts []bool, number int) {
 	var order []int
 	total := 0.0
 	for i := range e.slow {
@@ -388,7 +388,7 @@ func (e *evidence) weighty(explained []bool) (counts []bool, number int) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(e.excess[b], e.excess[a]) })
 	counts = make([]bool, len(e.slow))
-	for got := 0.0; number < len(order) && got < weighty*total; number++ {
+	for got := 0.0; number < len(order) && got < mostExcess*total; number++ {
 		got += e.excess[order[number]]
 		counts[order[number]] = true
 	}
@@ -514,7 +514,7 @@ func (e *evidence) isSignificant(l *lead) bool {
 	if l.share*odds < minDensity*math.Max(0.01, unnamed) {
 		return false
 	}
-	its, others, alike := e.likeTheRest(l)
+	its, others, alike := e.sameAsOthers(l)
 	return !alike && !(e.offCPU && e.isRegular(l)) || float64(its)*odds >= minApart*float64(others)
 }
 
@@ -569,10 +569,10 @@ func spreads(x []float64) float64 {
 	return (x[3*n/4] - x[n/4]) / x[n/2]
 }
 
-// likeTheRest reports whether the durations of the calls that a lead dominates cannot be
+// sameAsOthers reports whether the durations of the calls that a lead dominates cannot be
 // distinguished from those of the others that no named lead dominates, and the numbers of
 // both.
-func (e *evidence) likeTheRest(l *lead) (its, others int, alike bool) {
+func (e *evidence) sameAsOthers(l *lead) (its, others int, alike bool) {
 	explained := e.explained()
 	var x, y []float64
 	for _, i := range l.dominated {

@@ -19,7 +19,7 @@ type plan struct {
 	charged  map[reader.FuncID]bool // functions whose calls without callees count as time of their callers
 	args     func(reader.FuncID) bool
 	span     span
-	torn     torn
+	lost     lossPoints
 	origins  []Origin // nil unless the files are of several machines
 	slow     uint64   // minimum duration of slow calls
 	offCPU   bool     // the trace says when threads were off the processor
@@ -339,7 +339,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 	if call.Depth < maxHoleDepth {
 		t.siblings[call.Depth] = siblings{}
 	}
-	if call.End != calls.Truncated && c.plan.span.has(call.Start) && !c.plan.torn.within(t.thread, call) {
+	if call.End != calls.Truncated && c.plan.span.has(call.Start) && !c.plan.lost.within(t.thread, call) {
 		t.start, t.duration, t.index = call.Start, call.Duration, t.total
 		t.total++
 		c.sort(&t.rootCall)

@@ -102,7 +102,7 @@ func (r *rootFinder) propose() []Candidate {
 type durations struct {
 	places *places
 	span   span
-	torn   torn
+	lost   lossPoints
 	role   func(reader.FuncID) Role
 
 	sample    quantile.Sample
@@ -115,7 +115,7 @@ type durations struct {
 	depths    []uint32   // by thread, of the call that ended last
 	truncated uint64
 	inferred  uint64
-	spoilt    uint64 // calls of the root inside which records are missing
+	partial   uint64 // calls of the root inside which records are missing
 	first     uint64 // TSC
 	last      uint64
 	// addresses are those logged by functions that wait, up to maxLocks each.
@@ -157,7 +157,7 @@ const maxLocks = 256
 func newDurations(e *explainer) *durations {
 	return &durations{
 		offCPU: e.facts(),
-		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), torn: e.torn, role: e.opts.Role, first: ^uint64(0),
+		places: newPlaces(&plan{root: e.opts.Root}), span: e.span(), lost: e.lossPoints, role: e.opts.Role, first: ^uint64(0),
 		roots: make(map[reader.FuncID]bool), lengths: make(map[reader.FuncID]*lengths),
 		addresses: make(map[reader.FuncID]map[uint64]bool),
 	}
@@ -240,8 +240,8 @@ func (d *durations) root(c *calls.Call, thread int, foreign uint64) {
 	case c.End == calls.Truncated:
 		d.truncated++
 		return
-	case d.torn.within(thread, c):
-		d.spoilt++
+	case d.lost.within(thread, c):
+		d.partial++
 		return
 	case c.End == calls.Inferred:
 		d.inferred++
@@ -267,7 +267,7 @@ func (d *durations) Merge(other *durations) {
 	d.leaves.Merge(&other.leaves)
 	d.truncated += other.truncated
 	d.inferred += other.inferred
-	d.spoilt += other.spoilt
+	d.partial += other.partial
 	d.first, d.last = min(d.first, other.first), max(d.last, other.last)
 	d.unlocks = d.unlocks || other.unlocks
 	for fn := range other.roots {

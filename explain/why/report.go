@@ -179,8 +179,8 @@ func (e *explainer) report(d *durations, c *cohorts) *Report {
 		warn("Calls of the root that are shorter than %s are missing, so the usual calls are too long. Record with a threshold "+
 			"below the usual duration of the root.", o.Clock.Format(p))
 	}
-	if d.spoilt > 0 {
-		warn("%s left out because records are missing within.", callsOfRoot(uint64(d.spoilt), "was", "were"))
+	if d.partial > 0 {
+		warn("%s left out because records are missing within.", callsOfRoot(uint64(d.partial), "was", "were"))
 	}
 	if d.truncated > 0 {
 		warn("%s still open at the end of the trace.", callsOfRoot(uint64(d.truncated), "was", "were"))

@@ -233,9 +233,9 @@ func TestPrunedRoot(t *testing.T) {
 	}
 }
 
-// torn is an FDR log of a thread with 300 requests in three blocks. The second block is damaged
+// damaged is an FDR log of a thread with 300 requests in three blocks. The second block is damaged
 // inside a request, whose exit is missing.
-func torn(t *testing.T) *reader.Trace {
+func damaged(t *testing.T) *reader.Trace {
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("xray fdr\n")
@@ -260,7 +260,7 @@ func torn(t *testing.T) *reader.Trace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "torn.xray")
+	trace, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), "damaged.xray")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +271,7 @@ func torn(t *testing.T) *reader.Trace {
 func TestTorn(t *testing.T) {
 	o := options()
 	o.Slow = why.Rule{Ticks: 50_000, Text: ">50us"}
-	r := explain(t, torn(t), o)
+	r := explain(t, damaged(t), o)
 	// 100 and 79 requests before the damage, 100 after it. One in twenty of these is slow.
 	if r.Invocations != 279 || r.Slow.Count != 13 {
 		t.Errorf("got %d invocations, %d slow ones, want 279 and 13", r.Invocations, r.Slow.Count)

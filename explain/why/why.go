@@ -125,7 +125,7 @@ type explainer struct {
 	plain      calls.Source // the trace as it is
 	src        calls.Source // with the ends of calls where records are missing
 	start      uint64       // TSC of the trace's first event
-	torn       torn
+	lossPoints lossPoints
 	candidates []Candidate
 	budget     *calls.PathBudget // of passes that examine the root; nil for no limit
 }
@@ -178,8 +178,8 @@ func (e *explainer) prepare() (err error) {
 		return err
 	}
 	e.start = slices.Min(firsts)
-	if e.torn, err = findTorn(e.src); len(e.torn) > 0 {
-		e.src = mended{e.src, e.torn}
+	if e.lossPoints, err = findLossPoints(e.src); len(e.lossPoints) > 0 {
+		e.src = closedAtLosses{e.src, e.lossPoints}
 	}
 	return err
 }
@@ -239,7 +239,7 @@ func (e *explainer) plan(d *durations) *plan {
 	o := &e.opts
 	p := &plan{
 		root: o.Root, locks: d.locks(), depth: o.PathDepth, charged: d.charged(d.pruned(e)), args: o.Argument,
-		span: e.span(), torn: e.torn, origins: o.Origins, keep: math.MaxUint64, offCPU: e.facts(),
+		span: e.span(), lost: e.lossPoints, origins: o.Origins, keep: math.MaxUint64, offCPU: e.facts(),
 	}
 	if len(d.roots) == 1 {
 		for fn := range d.roots {

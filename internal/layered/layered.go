@@ -42,13 +42,13 @@ type Graph struct {
 }
 
 const (
-	besides   = 18.0 // pixels between neighbours in a rank
+	nodeGap   = 18.0 // pixels between neighbours in a rank
 	loopReach = 26.0 // distance that an edge from a node to itself reaches to the right
 	labelRoom = 5.0  // pixels between an edge and its label
 
 	// The distance between ranks in pixels. It grows with the horizontal length of the
-	// links between them, by the factor slant.
-	leastBelow, mostBelow, slant = 14.0, 60.0, 0.12
+	// links between them, by the factor gapPerOffset.
+	leastBelow, mostBelow, gapPerOffset = 14.0, 60.0, 0.12
 )
 
 // Layout positions nodes and edges, and returns the size of the drawing. Its upper left
@@ -68,11 +68,11 @@ func (g *Graph) Layout() (width, height float64) {
 type layout struct {
 	g *Graph
 	// items are the nodes of the graph, followed by the bends of edges.
-	items []item
-	ranks [][]int32 // items by rank, from left to right
-	tops  []float64 // y of the tops of ranks
-	tall  []float64 // heights of ranks
-	edges []edge    // same index as g.Edges
+	items   []item
+	ranks   [][]int32 // items by rank, from left to right
+	tops    []float64 // y of the tops of ranks
+	heights []float64 // heights of ranks
+	edges   []edge    // same index as g.Edges
 }
 
 // item is a node, or a bend of an edge.

@@ -20,7 +20,7 @@ func (l *layout) place() float64 {
 		for _, n := range rank {
 			x += l.items[n].left
 			l.items[n].x = x
-			x += l.items[n].right + besides
+			x += l.items[n].right + nodeGap
 		}
 		p.shift(i, -x/2)
 	}
@@ -58,8 +58,8 @@ func (l *layout) shift(rank int, by float64) {
 // placer has the working memory of place.
 type placer struct {
 	*layout
-	wish, weight, room []float64
-	blocks             []block
+	desired, weight, room []float64
+	blocks                []block
 }
 
 // block is a run of neighbours at the smallest allowed distance.
@@ -75,30 +75,30 @@ type block struct {
 // into a block.
 func (p *placer) pull(rank int, up, down bool) {
 	items := p.ranks[rank]
-	p.wish, p.weight, p.room = p.wish[:0], p.weight[:0], p.room[:0]
+	p.desired, p.weight, p.room = p.desired[:0], p.weight[:0], p.room[:0]
 	taken := 0.0
 	for i, n := range items {
 		x := &p.items[n]
 		if i > 0 {
-			taken += p.items[items[i-1]].right + besides + x.left
+			taken += p.items[items[i-1]].right + nodeGap + x.left
 		}
 		sum, weight := 0.0, 0.0
 		if up {
-			sum, weight = p.wants(n, x.up, sum, weight)
+			sum, weight = p.addDesired(n, x.up, sum, weight)
 		}
 		if down {
-			sum, weight = p.wants(n, x.down, sum, weight)
+			sum, weight = p.addDesired(n, x.down, sum, weight)
 		}
 		if weight == 0 {
 			sum, weight = x.x*0.01, 0.01 // a weak preference for the current position
 		}
-		p.wish = append(p.wish, sum/weight-taken)
+		p.desired = append(p.desired, sum/weight-taken)
 		p.weight = append(p.weight, weight)
 		p.room = append(p.room, taken)
 	}
 	p.blocks = p.blocks[:0]
 	for i := range items {
-		b := block{i + 1, p.wish[i], p.weight[i]}
+		b := block{i + 1, p.desired[i], p.weight[i]}
 		for len(p.blocks) > 0 && p.blocks[len(p.blocks)-1].at > b.at {
 			last := p.blocks[len(p.blocks)-1]
 			p.blocks = p.blocks[:len(p.blocks)-1]
@@ -115,8 +115,8 @@ func (p *placer) pull(rank int, up, down bool) {
 	}
 }
 
-// wants adds up the positions that the neighbours of an item suggest, with their weights.
-func (p *placer) wants(n int32, neighbours []int32, sum, weight float64) (float64, float64) {
+// addDesired adds up the positions that the neighbours of an item suggest, with their weights.
+func (p *placer) addDesired(n int32, neighbours []int32, sum, weight float64) (float64, float64) {
 	for _, other := range neighbours {
 		pull := endPull
 		if int(n) >= len(p.g.Nodes) && int(other) >= len(p.g.Nodes) {
@@ -130,23 +130,23 @@ func (p *placer) wants(n int32, neighbours []int32, sum, weight float64) (float6
 
 // placeRanks sets the y positions of ranks, and returns the height of the drawing.
 func (l *layout) placeRanks() float64 {
-	l.tall = make([]float64, len(l.ranks))
+	l.heights = make([]float64, len(l.ranks))
 	l.tops = make([]float64, len(l.ranks))
 	bottom := 0.0
 	for i, rank := range l.ranks {
 		l.tops[i] = bottom
-		aside := 0.0
+		offset := 0.0
 		for _, n := range rank {
 			x := &l.items[n]
-			l.tall[i] = max(l.tall[i], x.height)
+			l.heights[i] = max(l.heights[i], x.height)
 			for _, other := range x.up {
-				aside = max(aside, math.Abs(l.items[other].x-x.x))
+				offset = max(offset, math.Abs(l.items[other].x-x.x))
 			}
 		}
 		if i > 0 {
-			l.tops[i] += min(max(leastBelow, slant*aside), mostBelow)
+			l.tops[i] += min(max(leastBelow, gapPerOffset*offset), mostBelow)
 		}
-		bottom = l.tops[i] + l.tall[i]
+		bottom = l.tops[i] + l.heights[i]
 	}
 	return bottom
 }

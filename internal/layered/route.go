@@ -17,7 +17,7 @@ func (l *layout) route() {
 	for i := range l.g.Nodes {
 		x := &l.items[i]
 		l.g.Nodes[i].X = x.x
-		l.g.Nodes[i].Y = l.tops[x.rank] + l.tall[x.rank]/2
+		l.g.Nodes[i].Y = l.tops[x.rank] + l.heights[x.rank]/2
 	}
 	starts, ends := l.ports()
 	for i := range l.edges {
@@ -30,10 +30,10 @@ func (l *layout) route() {
 		upper, lower := l.items[e.from].rank, l.items[e.to].rank
 		path := append(drawn.Path[:0], Point{starts[i], from.Y + from.Height/2})
 		// Lead vertically past taller neighbours.
-		path = curve(path, Point{starts[i], l.tops[upper] + l.tall[upper]})
+		path = curve(path, Point{starts[i], l.tops[upper] + l.heights[upper]})
 		for _, n := range e.bends {
 			bend := &l.items[n]
-			top, bottom := l.tops[bend.rank], l.tops[bend.rank]+l.tall[bend.rank]
+			top, bottom := l.tops[bend.rank], l.tops[bend.rank]+l.heights[bend.rank]
 			path = curve(path, Point{bend.x, top})
 			path = curve(path, Point{bend.x, bottom})
 			if bend.height > 0 {
@@ -95,6 +95,6 @@ func (l *layout) loop(e *Edge) {
 	border, rise := n.X+n.Width/2, n.Height/4
 	e.LabelX, e.LabelY = border+loopReach+labelRoom+e.LabelWidth/2, n.Y
 	// A Bézier curve reaches three quarters of the distance to its control points.
-	pole := border + loopReach*4/3
-	e.Path = append(e.Path[:0], Point{border, n.Y - rise}, Point{pole, n.Y - rise}, Point{pole, n.Y + rise}, Point{border, n.Y + rise})
+	control := border + loopReach*4/3
+	e.Path = append(e.Path[:0], Point{border, n.Y - rise}, Point{control, n.Y - rise}, Point{control, n.Y + rise}, Point{border, n.Y + rise})
 }

@@ -64,14 +64,14 @@ func (l *pathLimit) check(s *shard) error {
 	}
 	// Unmatched exits are reported in one pass only, so this pass continues.
 	s.paths.freeze()
-	s.sink = nowhere{}
+	s.sink = discard{}
 	return nil
 }
 
-// nowhere is a sink for calls that are no longer needed.
-type nowhere struct{}
+// discard is a sink for calls that are no longer needed.
+type discard struct{}
 
-func (nowhere) Calls(*Batch) error { return nil }
+func (discard) Calls(*Batch) error { return nil }
 
 // choosePaths finds the heaviest paths, in a pass on one goroutine: what is weighed and
 // dropped depends on the order in which paths occur.

@@ -277,19 +277,19 @@ func (a *Analysis) Plan(opts Options) *Plan {
 	for _, f := range slices.Backward(chosen) {
 		back := with(p.After, &f.Function)
 		e.predict(&back)
-		if p.fits(&back) && !slices.ContainsFunc(f.callers, (*node).isGone) {
-			f.gone = false
+		if p.fits(&back) && !slices.ContainsFunc(f.callers, (*node).isExcluded) {
+			f.excluded = false
 			p.After = back
 		}
 	}
 	for _, f := range chosen {
-		if f.gone {
+		if f.excluded {
 			p.Functions = append(p.Functions, f.Function)
 		}
 	}
 	covered := uint64(0)
 	for _, f := range g.nodes {
-		if f.gone {
+		if f.excluded {
 			continue
 		}
 		p.Remaining = append(p.Remaining, f.ID)

@@ -13,18 +13,18 @@ import (
 // node is a function with the data for choosing it.
 type node struct {
 	Function
-	keep    bool
-	always  bool
-	gone    bool
-	callees int // still recorded, except itself
-	callers []*node
-	place   int // index in the heap, if it is there
+	keep     bool
+	always   bool
+	excluded bool
+	callees  int // still recorded, except itself
+	callers  []*node
+	place    int // index in the heap, if it is there
 }
 
-func (n *node) isGone() bool { return n.gone }
+func (n *node) isExcluded() bool { return n.excluded }
 
-// worse orders the functions with the highest cost for their value first.
-func worse(a, b *node) bool {
+// excludedBefore orders the functions with the highest cost for their value first.
+func excludedBefore(a, b *node) bool {
 	// Compare cost / self crosswise, because self may be 0.
 	x, y := float64(a.Cost)*float64(b.Self), float64(b.Cost)*float64(a.Self)
 	if a.Self == 0 && b.Self == 0 {
@@ -104,10 +104,10 @@ func (g *greedy) next() *node {
 		return nil
 	}
 	n := heap.Pop(from).(*node)
-	n.gone = true
+	n.excluded = true
 	n.Leaf = n.callees == 0
 	for _, caller := range n.callers {
-		if caller.callees--; caller.callees == 0 && !caller.keep && !caller.gone {
+		if caller.callees--; caller.callees == 0 && !caller.keep && !caller.excluded {
 			heap.Remove(&g.others, caller.place)
 			heap.Push(&g.leaves, caller)
 		}
@@ -119,7 +119,7 @@ func (g *greedy) next() *node {
 type nodeHeap []*node
 
 func (h nodeHeap) Len() int           { return len(h) }
-func (h nodeHeap) Less(i, j int) bool { return worse(h[i], h[j]) }
+func (h nodeHeap) Less(i, j int) bool { return excludedBefore(h[i], h[j]) }
 
 func (h nodeHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]

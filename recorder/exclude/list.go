@@ -165,14 +165,14 @@ func (p *Plan) writeUftrace(w io.Writer, n namer) []Skipped {
 	simple := func(id reader.FuncID) (text, why string) {
 		text = symbolize.Shorten(symbolize.Label(n.Names, id))
 		linkage, why := n.linkage(id)
-		leaf, goes := leaves[id]
+		leaf, excluded := leaves[id]
 		switch {
 		case why != "":
 		case strings.ContainsAny(linkage, ".$"):
 			why = "uftrace would read its name as a regular expression"
-		case goes && !leaf:
+		case excluded && !leaf:
 			why = "uftrace would also leave out its callees"
-		case goes:
+		case excluded:
 			linkages[text] = append(linkages[text], linkage)
 		}
 		return text, why

@@ -43,7 +43,7 @@ func demangleFast(linkage string) (string, bool) {
 func attempt(read func()) (ok bool) {
 	defer func() {
 		if e := recover(); e != nil {
-			if _, expected := e.(givenUp); !expected {
+			if _, expected := e.(bailout); !expected {
 				panic(e)
 			}
 			ok = false
@@ -140,11 +140,11 @@ const (
 	maxDemangleSteps = 1 << 14
 )
 
-// givenUp is the panic value of fail.
-type givenUp struct{}
+// bailout is the panic value of fail.
+type bailout struct{}
 
 // fail stops demangling.
-func (d *demangler) fail() { panic(givenUp{}) }
+func (d *demangler) fail() { panic(bailout{}) }
 
 // enter counts the nesting depth and the total steps.
 func (d *demangler) enter() {

@@ -23,7 +23,7 @@ const (
 	conditional
 	assignment
 	comma
-	loosest
+	lowest
 )
 
 // operator is an operator that is written as a sign.
@@ -114,7 +114,7 @@ func (d *demangler) bareExpression(most precedence) precedence {
 			if e.isType {
 				d.typ()
 			} else {
-				d.expression(loosest)
+				d.expression(lowest)
 			}
 		})
 		return e.precedence
@@ -127,27 +127,27 @@ func (d *demangler) bareExpression(most precedence) precedence {
 		d.typ()
 		d.plainGreater = greater
 		d.text(">")
-		d.parenthesized(func() { d.expression(loosest) })
+		d.parenthesized(func() { d.expression(lowest) })
 		return postfix
 	}
 	switch code {
 	case "cl":
 		d.in = d.in[2:]
-		d.expression(loosest)
+		d.expression(lowest)
 		d.parenthesized(d.expressions)
 		return postfix
 	case "ix":
 		d.in = d.in[2:]
 		d.expression(primary)
 		d.text("[")
-		d.expression(loosest)
+		d.expression(lowest)
 		d.text("]")
 		return postfix
 	case "qu":
 		d.in = d.in[2:]
 		d.expression(conditional - 1)
 		d.text(" ? ")
-		d.expression(loosest)
+		d.expression(lowest)
 		d.text(" : ")
 		d.expression(assignment)
 		return conditional
@@ -159,7 +159,7 @@ func (d *demangler) bareExpression(most precedence) precedence {
 			if d.accept("_") {
 				d.expressions()
 			} else {
-				d.expression(loosest)
+				d.expression(lowest)
 			}
 		})
 		return cast
@@ -179,7 +179,7 @@ func (d *demangler) bareExpression(most precedence) precedence {
 			d.text("[]")
 		}
 		if !d.accept("_") {
-			d.parenthesized(func() { d.listTo("_", func() { d.expression(loosest) }) })
+			d.parenthesized(func() { d.listTo("_", func() { d.expression(lowest) }) })
 		}
 		d.text(" ")
 		d.typ()
@@ -192,7 +192,7 @@ func (d *demangler) bareExpression(most precedence) precedence {
 	case "tw":
 		d.in = d.in[2:]
 		d.text("throw ")
-		d.expression(loosest)
+		d.expression(lowest)
 		return primary
 	case "tr":
 		d.in = d.in[2:]
@@ -201,7 +201,7 @@ func (d *demangler) bareExpression(most precedence) precedence {
 	case "gs":
 		d.in = d.in[2:]
 		d.text("::")
-		return d.bareExpression(loosest)
+		return d.bareExpression(lowest)
 	case "sZ":
 		d.in = d.in[2:]
 		d.text("sizeof...")
@@ -209,7 +209,7 @@ func (d *demangler) bareExpression(most precedence) precedence {
 		return primary
 	case "sp":
 		d.in = d.in[2:]
-		d.expand(func() { d.expression(loosest) })
+		d.expand(func() { d.expression(lowest) })
 		return primary
 	case "fl", "fr", "fL", "fR":
 		if code == "fL" && isDigit(d.peek(2)) {
@@ -294,7 +294,7 @@ func (d *demangler) operation(op operator, most precedence) precedence {
 }
 
 // expressions reads expressions up to E.
-func (d *demangler) expressions() { d.list(func() { d.expression(loosest) }) }
+func (d *demangler) expressions() { d.list(func() { d.expression(lowest) }) }
 
 // packOperand reads the operand of sizeof....
 func (d *demangler) packOperand() {
@@ -313,7 +313,7 @@ func (d *demangler) fold(code string) {
 		d.fail()
 	}
 	d.in = d.in[2:]
-	pack := func() { d.parenthesized(func() { d.expand(func() { d.expression(loosest) }) }) }
+	pack := func() { d.parenthesized(func() { d.expand(func() { d.expression(lowest) }) }) }
 	sign := " " + op.text + " "
 	d.parenthesized(func() {
 		switch code {
@@ -376,7 +376,7 @@ func (d *demangler) requires(params bool) {
 			d.typ()
 		case d.accept("Q"):
 			d.text(" requires ")
-			d.expression(loosest)
+			d.expression(lowest)
 		default:
 			d.fail()
 		}
@@ -389,7 +389,7 @@ func (d *demangler) requires(params bool) {
 func (d *demangler) requirement() {
 	d.text(" ")
 	start := len(d.out)
-	d.expression(loosest)
+	d.expression(lowest)
 	noexcept, constraint := d.accept("N"), d.accept("R")
 	if !noexcept && !constraint {
 		return

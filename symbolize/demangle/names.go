@@ -103,7 +103,7 @@ func (d *demangler) encoding() {
 	d.text(f.qualifiers)
 	if d.accept("Q") {
 		d.text(" requires ")
-		d.expression(loosest)
+		d.expression(lowest)
 	}
 }
 

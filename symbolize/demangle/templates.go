@@ -123,7 +123,7 @@ func (d *demangler) templateArg() (shape, precedence) {
 	case d.peek(0) == 'L':
 		d.literal()
 	case d.accept("X"):
-		p = d.expression(loosest)
+		p = d.expression(lowest)
 		d.expect("E")
 	default:
 		return d.typ(), primary

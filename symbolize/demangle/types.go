@@ -161,7 +161,7 @@ func (d *demangler) later() shape {
 func (d *demangler) decltype() {
 	d.in = d.in[2:]
 	d.text("decltype")
-	d.parenthesized(func() { d.expression(loosest) })
+	d.parenthesized(func() { d.expression(lowest) })
 	d.expect("E")
 }
 
@@ -279,7 +279,7 @@ func (d *demangler) array() shape {
 	case isDigit(d.peek(0)):
 		size = d.number()
 	default:
-		d.expression(loosest)
+		d.expression(lowest)
 		size = string(d.out[start:])
 		d.out = d.out[:start]
 	}

@@ -14,27 +14,27 @@ type lossy interface {
 	Losses() *reader.Losses
 }
 
-// tear is a place where records of a thread may be missing.
-type tear struct {
+// lossPoint is a place where records of a thread may be missing.
+type lossPoint struct {
 	offset int64  // of the first block after it
 	tsc    uint64 // of the last event before it
 }
 
-// torn is where records are missing, by thread. It is unknown which threads lost records
+// lossPoints are the places where records are missing, by thread. It is unknown which threads lost records
 // with some bytes of a file, so these are all that have records on both sides.
-type torn map[int][]tear
+type lossPoints map[int][]lossPoint
 
 // within reports whether a call was open where records are missing.
-func (t torn) within(thread int, c *calls.Call) bool {
-	tears := t[thread]
-	i, _ := slices.BinarySearchFunc(tears, c.Start, func(w tear, tsc uint64) int { return cmp.Compare(w.tsc, tsc) })
-	return i < len(tears) && tears[i].tsc <= c.Start+c.Duration
+func (p lossPoints) within(thread int, c *calls.Call) bool {
+	points := p[thread]
+	i, _ := slices.BinarySearchFunc(points, c.Start, func(l lossPoint, tsc uint64) int { return cmp.Compare(l.tsc, tsc) })
+	return i < len(points) && points[i].tsc <= c.Start+c.Duration
 }
 
-// findTorn finds the threads that have records before and after a loss, in a separate pass
+// findLossPoints finds the threads that have records before and after a loss, in a separate pass
 // if there was any. Of every cause of loss, the first few are known. It does not read
 // concurrently.
-func findTorn(src calls.Source) (torn, error) {
+func findLossPoints(src calls.Source) (lossPoints, error) {
 	s, ok := src.(lossy)
 	if !ok {
 		return nil, nil
@@ -55,48 +55,48 @@ func findTorn(src calls.Source) (torn, error) {
 	for _, offsets := range lost {
 		slices.Sort(offsets)
 	}
-	found := make(torn)
-	last := make(map[int]tear) // the latest block of every thread
+	found := make(lossPoints)
+	last := make(map[int]lossPoint) // the latest block of every thread
 	err := src.Each(1, func(_ int, b *reader.Block) error {
 		if len(b.Events) == 0 {
 			return nil
 		}
 		before, known := last[b.Index]
-		last[b.Index] = tear{b.Offset, b.Events[len(b.Events)-1].TSC}
+		last[b.Index] = lossPoint{b.Offset, b.Events[len(b.Events)-1].TSC}
 		offsets := lost[b.Thread.File]
 		i, _ := slices.BinarySearch(offsets, before.offset)
 		if known && i < len(offsets) && offsets[i] < b.Offset {
-			found[b.Index] = append(found[b.Index], tear{b.Offset, before.tsc})
+			found[b.Index] = append(found[b.Index], lossPoint{b.Offset, before.tsc})
 		}
 		return nil
 	})
-	for _, tears := range found {
-		slices.SortStableFunc(tears, func(a, b tear) int { return cmp.Compare(a.tsc, b.tsc) })
+	for _, points := range found {
+		slices.SortStableFunc(points, func(a, b lossPoint) int { return cmp.Compare(a.tsc, b.tsc) })
 	}
 	return found, err
 }
 
-// mended is a source in which calls that are open where records are missing end there.
+// closedAtLosses is a source in which calls that are open where records are missing end there.
 // Otherwise a root whose exit is missing would include all that follow.
-type mended struct {
+type closedAtLosses struct {
 	calls.Source
-	torn torn
+	lossPoints lossPoints
 }
 
 // Each adds the exits to the events of the source.
-func (s mended) Each(n int, fn func(shard int, b *reader.Block) error) error {
-	shards := make([]map[int]*mendedThread, n)
+func (s closedAtLosses) Each(n int, fn func(shard int, b *reader.Block) error) error {
+	shards := make([]map[int]*lossThread, n)
 	for i := range shards {
-		shards[i] = make(map[int]*mendedThread)
+		shards[i] = make(map[int]*lossThread)
 	}
 	return s.Source.Each(n, func(i int, b *reader.Block) error {
-		tears := s.torn[b.Index]
-		if len(tears) == 0 || len(b.Events) == 0 {
+		points := s.lossPoints[b.Index]
+		if len(points) == 0 || len(b.Events) == 0 {
 			return fn(i, b)
 		}
 		t := shards[i][b.Index]
 		if t == nil {
-			t = &mendedThread{tears: tears}
+			t = &lossThread{points: points}
 			shards[i][b.Index] = t
 		}
 		if exits := t.exits(b); exits != nil {
@@ -113,27 +113,27 @@ func (s mended) Each(n int, fn func(shard int, b *reader.Block) error) error {
 // traces do not take quadratic time.
 const searched = 255
 
-// mendedThread is the state of a thread with tears.
-type mendedThread struct {
-	tears []tear // not yet reached
-	open  []reader.FuncID
+// lossThread is the state of a thread with losses.
+type lossThread struct {
+	points []lossPoint // not yet reached
+	open   []reader.FuncID
 }
 
-// exits returns a block that ends the open calls before a block after a tear, or nil.
-func (t *mendedThread) exits(b *reader.Block) *reader.Block {
-	if len(t.tears) == 0 || b.Offset < t.tears[0].offset {
+// exits returns a block that ends the open calls before the first block after a loss, or nil.
+func (t *lossThread) exits(b *reader.Block) *reader.Block {
+	if len(t.points) == 0 || b.Offset < t.points[0].offset {
 		return nil
 	}
 	exits := &reader.Block{Thread: b.Thread, Index: b.Index, Offset: -1}
 	for _, fn := range slices.Backward(t.open) {
-		exits.Events = append(exits.Events, reader.Event{TSC: t.tears[0].tsc, Func: fn, Kind: reader.Exit})
+		exits.Events = append(exits.Events, reader.Event{TSC: t.points[0].tsc, Func: fn, Kind: reader.Exit})
 	}
-	t.open, t.tears = t.open[:0], t.tears[1:]
+	t.open, t.points = t.open[:0], t.points[1:]
 	return exits
 }
 
 // follow opens and ends the calls of a block.
-func (t *mendedThread) follow(b *reader.Block) {
+func (t *lossThread) follow(b *reader.Block) {
 	for i := range b.Events {
 		e := &b.Events[i]
 		switch {
