@@ -22,6 +22,7 @@ const (
 	path
 	namePath
 	thread
+	value
 	rows
 )
 
@@ -38,6 +39,7 @@ type column struct {
 	nested     bool // not in CSV
 	flat       bool // not in JSON
 	interval   bool // there are two values, the lower and the upper end
+	right      bool // values are numbers
 }
 
 // cell is one value.
@@ -50,6 +52,7 @@ type cell struct {
 	names          []string
 	thread         reader.Thread
 	rows           *TableNode
+	v              any
 }
 
 // Column is a column of a table whose rows are of type T.
@@ -193,6 +196,14 @@ func NamePath[T any](key string, f func(*T) []string) Column[T] {
 // thread_name. If the key is not "thread", it precedes them: KEY_file and so on.
 func Thread[T any](key string, f func(*T) reader.Thread) Column[T] {
 	return newColumn(key, thread, func(r *T) cell { return cell{thread: f(r)} })
+}
+
+// Value is a column of values of any type, as a database returns them: nil, int64, float64,
+// string or []byte. numbers says that they are to be aligned as numbers.
+func Value[T any](key string, numbers bool, f func(*T) any) Column[T] {
+	c := newColumn(key, value, func(r *T) cell { return cell{v: f(r)} })
+	c.title, c.right = key, numbers
+	return c
 }
 
 // Rows is a column of tables: arrays in JSON. People and CSV get words instead. If words is

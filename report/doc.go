@@ -45,7 +45,10 @@ type Doc struct {
 	Start   uint64          // TSC to which moments are relative
 	// Caveats are sentences about what is missing in the whole report. They come first.
 	Caveats []string
-	Body    []Node
+	// Late, if not nil, returns the caveats after the body was written, for a [Streamed]
+	// table. JSON has them at its end, and other formats do not have them.
+	Late func() []string
+	Body []Node
 
 	known map[reader.FuncID]*named
 }

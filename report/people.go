@@ -35,6 +35,8 @@ func (d *Doc) words(c *column, v cell) string {
 	switch c.kind {
 	case text, rows:
 		return v.s
+	case value:
+		return valueWords(v.v)
 	case count:
 		return about + label.Grouped(v.n)
 	case number, share, mean:
@@ -70,6 +72,20 @@ func (d *Doc) words(c *column, v cell) string {
 		return d.Threads.Of(v.thread)
 	}
 	panic("unknown kind of cell")
+}
+
+// valueWords returns a value of a database. Numbers are as they can be used in a query.
+func valueWords(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "-"
+	case float64:
+		if abs := math.Abs(v); abs >= 1 && abs < 1e15 {
+			return strings.TrimRight(strings.TrimRight(strconv.FormatFloat(v, 'f', 3, 64), "0"), ".")
+		}
+		return strconv.FormatFloat(v, 'g', 4, 64)
+	}
+	return valueDatum(v).s
 }
 
 // Duration returns a sum of ticks as text for people, in a suitable unit. Sums of many
@@ -126,6 +142,8 @@ func (c *column) isRight() bool {
 	switch c.kind {
 	case text, rows, function, path, namePath, thread, flag:
 		return false
+	case value:
+		return c.right
 	}
 	return true
 }
@@ -137,6 +155,10 @@ func (c *column) cut() texttab.Side {
 		return texttab.Left
 	case text, rows:
 		return texttab.Right
+	case value:
+		if !c.right {
+			return texttab.Right
+		}
 	}
 	return texttab.None
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"math"
@@ -123,6 +124,8 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 	case thread:
 		t := v.thread
 		return append(list, integer(t.File+1), integer(t.Process), integer(t.Thread), quotation(d.Threads.NameOf(t)))
+	case value:
+		return append(list, valueDatum(v.v))
 	case rows:
 		if v.rows == nil {
 			return append(list, datum{list: []datum{}})
@@ -130,6 +133,21 @@ func (d *Doc) data(list []datum, c *column, v cell) []datum {
 		return append(list, datum{rows: v.rows})
 	}
 	panic("unknown kind of cell")
+}
+
+// valueDatum returns a value of a database.
+func valueDatum(v any) datum {
+	switch v := v.(type) {
+	case int64:
+		return datum{s: strconv.FormatInt(v, 10)}
+	case float64:
+		return floating(v)
+	case string:
+		return quotation(v)
+	case []byte:
+		return quotation(hex.EncodeToString(v))
+	}
+	return datum{null: true}
 }
 
 // bufferSize is the size of the buffer for large tables.
@@ -220,7 +238,7 @@ func (d *Doc) writeCSV(w io.Writer) error {
 		}
 	}
 	b.WriteString(texttab.CSVRow(cells...))
-	for row := range t.length {
+	for row := 0; t.has(row); row++ {
 		cells = cells[:0]
 		if t.level != nil {
 			cells = append(cells, strconv.Itoa(t.level(row)))
@@ -282,8 +300,13 @@ func (d *Doc) writeJSON(w io.Writer) error {
 	j.datum(quotation(d.Kind))
 	j.key("version")
 	j.datum(number64(Version))
-	j.strings("caveats", d.Caveats)
+	if d.Late == nil {
+		j.strings("caveats", d.Caveats)
+	}
 	j.nodes(d.Body)
+	if d.Late != nil {
+		j.strings("caveats", d.Late())
+	}
 	j.close('}')
 	j.w.WriteByte('\n')
 	return j.w.Flush()
@@ -450,7 +473,7 @@ func (j *jsonWriter) table(t *TableNode) {
 	j.open('[')
 	columns := j.columns(t)
 	row := 0
-	for row < t.length {
+	for t.has(row) {
 		row = j.row(t, columns, row)
 	}
 	j.close(']')

@@ -15,6 +15,7 @@ type TableNode struct {
 	cell       func(row, column int) cell
 	level      func(row int) int // of trees: 0 for roots
 	top        int               // how many rows people see; 0 for all
+	next       func() bool       // whether another row has come; nil if length is known
 	transposed bool              // people see columns as rows
 }
 
@@ -36,6 +37,27 @@ func Computed[T any](key string, length int, at func(row int) *T, columns ...Col
 		return columns[col].of(at(row))
 	}
 	return t
+}
+
+// Streamed is a table whose rows come one after the other, for JSON and CSV, which write
+// each before they ask for the next. next returns nil after the last one. The document may
+// be written once.
+func Streamed[T any](key string, next func() *T, columns ...Column[T]) *TableNode {
+	var now *T
+	t := Computed(key, 0, func(int) *T { return now }, columns...)
+	t.next = func() bool {
+		now = next()
+		return now != nil
+	}
+	return t
+}
+
+// has reports whether there is a row. It is called for each row once, in ascending order.
+func (t *TableNode) has(row int) bool {
+	if t.next != nil {
+		return t.next()
+	}
+	return row < t.length
 }
 
 // of returns the cell of a row.

@@ -88,6 +88,13 @@ func (t *Templates) find(id reader.FuncID) (*Table, reader.FuncID) {
 	return nil, id
 }
 
+// IDs returns the ids of all functions that names of this package know, in the same order
+// each time.
+func IDs(n Names) (list []reader.FuncID) {
+	eachFunction(n, func(id reader.FuncID, _ *Table, _ int) { list = append(list, id) })
+	return list
+}
+
 // eachFunction calls visit for the functions of n, with their ids and their indexes in
 // m.Functions of their table. The order is always the same.
 func eachFunction(n Names, visit func(id reader.FuncID, t *Table, i int)) {

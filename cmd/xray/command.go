@@ -21,7 +21,9 @@ import (
 type command struct {
 	use, short, long, example string
 
-	args   cobra.PositionalArgs // one trace or more, unless set
+	args cobra.PositionalArgs // one trace or more, unless set
+	// traces takes the operands that are not traces, and returns the others. It may be nil.
+	traces func(operands []string) []string
 	inputs *session.Inputs
 	output *session.Output // nil for commands that write no report
 	// formats are those that output has beside those of all reports, and synonyms other
@@ -48,6 +50,9 @@ func (a *app) overTraces(c command) *cobra.Command {
 				if err := c.check(); err != nil {
 					return err
 				}
+			}
+			if c.traces != nil {
+				args = c.traces(args)
 			}
 			args, err := filesBelow(args)
 			if err != nil {

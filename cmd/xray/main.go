@@ -168,6 +168,7 @@ func (a *app) tasks() []task {
 		{"Understand", []*cobra.Command{
 			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
 			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.ioCommand(), a.allocCommand(), a.residencyCommand(), a.reportCommand(),
+			a.sqlCommand(),
 		}},
 		{"Compare", []*cobra.Command{a.diffCommand(), a.graphDiffCommand()}},
 		{"Look at", []*cobra.Command{a.viewCommand(), a.htmlCommand()}},

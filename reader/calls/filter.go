@@ -21,6 +21,34 @@ type Filter struct {
 	MaxDepth uint32
 }
 
+// And returns a filter that selects the calls that both f and g select.
+func (f Filter) And(g Filter) Filter {
+	f.From = max(f.From, g.From)
+	f.To = leastLimit(f.To, g.To)
+	f.MinDuration = max(f.MinDuration, g.MinDuration)
+	f.MaxDepth = leastLimit(f.MaxDepth, g.MaxDepth)
+	f.Thread, f.Func = both(f.Thread, g.Thread), both(f.Func, g.Func)
+	return f
+}
+
+// leastLimit returns the smaller of two limits, of which 0 is none.
+func leastLimit[T uint32 | uint64](a, b T) T {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+func both[T any](a, b func(T) bool) func(T) bool {
+	if a == nil || b == nil {
+		if a == nil {
+			return b
+		}
+		return a
+	}
+	return func(v T) bool { return a(v) && b(v) }
+}
+
 // active reports whether the filter examines single calls.
 func (f *Filter) active() bool {
 	return f.From > 0 || f.To > 0 || f.Func != nil || f.MinDuration > 0 || f.MaxDepth > 0

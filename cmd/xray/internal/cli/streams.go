@@ -22,5 +22,8 @@ type UsageError struct{ error }
 // Usagef makes a [UsageError].
 func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
 
+// Usage makes err a [UsageError].
+func Usage(err error) error { return UsageError{err} }
+
 // Unwrap returns the error without its being one of usage.
 func (e UsageError) Unwrap() error { return e.error }

@@ -61,6 +61,12 @@ func (o *Output) IsReport() bool {
 	return slices.Contains(report.Formats, report.Format(o.Format))
 }
 
+// Streams reports whether the format is written row by row, for any number of rows.
+func (o *Output) Streams() bool { return o.format() == report.CSV || o.format() == report.JSON }
+
+// TellsCaveats reports whether the format has a place for caveats.
+func (o *Output) TellsCaveats() bool { return o.format() != report.CSV }
+
 // Short reports whether names are short: in formats for people, unless --names gives a
 // style. Flags match the full names.
 func (o *Output) Short(style string) bool {

@@ -58,6 +58,7 @@ type Session struct {
 	span     *Span                       // nil until it is known
 	summed   *summed                     // nil unless calls are from summaries
 	closers  []func() error
+	quiet    bool // shows no progress
 }
 
 // New makes a session over a trace that is open, with the clock that its header states.
@@ -106,7 +107,12 @@ func (s *Session) Table(object int) *symbolize.Table {
 
 // Progress shows the progress of passes over the trace on a terminal, until the function
 // that it returns is called.
-func (s *Session) Progress() (stop func()) { return s.Streams.Progress(s.Command, s.Trace) }
+func (s *Session) Progress() (stop func()) {
+	if s.quiet {
+		return func() {}
+	}
+	return s.Streams.Progress(s.Command, s.Trace)
+}
 
 // Run is what a report is about: the calls that an analysis saw, and what was added to
 // them.

@@ -1,0 +1,24 @@
+package session
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+)
+
+// Again opens the traces of a session once more, for a pass that runs beside another one.
+// It shares everything else with s, and is closed before s.
+func (s *Session) Again() (*Session, error) {
+	files := s.Trace.Files()
+	if slices.Contains(files, "-") {
+		return nil, cli.Usagef("standard input can be read only once, and this needs it twice at the same time: write the trace to a file")
+	}
+	t, err := s.OpenTrace(files...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the trace again: %w", err)
+	}
+	c := *s
+	c.Trace, c.closers, c.notes, c.quiet = t, nil, nil, true
+	return &c, nil
+}

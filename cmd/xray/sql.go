@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/sqltables"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/report"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// sqlQuery is one run of sql.
+type sqlQuery struct {
+	inputs session.Inputs
+	output session.Output
+	text   string
+}
+
+func (a *app) sqlCommand() *cobra.Command {
+	q := sqlQuery{inputs: session.Inputs{Scope: session.ByCall, Templates: true, PathMemory: true}}
+	var tables strings.Builder
+	for _, t := range sqltables.Tables {
+		fmt.Fprintf(&tables, "\n  %-10s %s", t.Name, strings.Join(namesOf(t.Columns), ", "))
+	}
+	return a.overTraces(command{
+		use:   "sql TRACE... QUERY",
+		short: "Answer SQL queries over the calls of a trace",
+		long: `Run a query in SQLite's SQL over the calls, functions, call paths, threads and events
+of traces. There is no server and nothing to load: the query reads the trace.
+Times are in nanoseconds.
+
+Tables:` + tables.String(),
+		example: `  xray sql -m ./server trace.xray 'SELECT function, count(*), quantile(duration, 0.99) FROM calls GROUP BY 1'
+  xray sql trace.xray "SELECT * FROM calls WHERE duration > ns('5ms') ORDER BY duration DESC LIMIT 10"
+  xray sql -f csv -o slow.csv trace.xray 'SELECT start, duration FROM calls WHERE thread = 4711'`,
+		args:   cli.Operands("a TRACE, and a QUERY such as 'SELECT function, count(*) FROM calls GROUP BY 1'", 2, true),
+		traces: q.operands,
+		inputs: &q.inputs,
+		output: &q.output,
+		run:    q.run,
+	})
+}
+
+func namesOf(columns []sqltables.Column) []string {
+	var list []string
+	for _, c := range columns {
+		list = append(list, c.Name)
+	}
+	return list
+}
+
+// operands takes the query, which is the last one.
+func (q *sqlQuery) operands(args []string) []string {
+	q.text = args[len(args)-1]
+	return args[:len(args)-1]
+}
+
+func (q *sqlQuery) run(s *session.Session) (err error) {
+	p := &passes{s: s, budget: budgetOf(s)}
+	defer func() { err = errors.Join(err, p.close()) }()
+	db, err := sqltables.Open(p.options())
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	rows, err := db.Query(context.Background(), q.text)
+	if e := (*sqltables.Error)(nil); errors.As(err, &e) {
+		return cli.Usage(err)
+	}
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	doc := &report.Doc{Kind: s.Command, Clock: s.Clock}
+	result := &result{rows: rows, short: q.output.Short(q.inputs.Style)}
+	streamed := q.output.Streams()
+	caveats := func() []string { return append(approximate(db), s.Caveats(p.seen())...) }
+	if streamed {
+		doc.Late = caveats
+		doc.Body = []report.Node{report.Streamed("rows", result.next, result.columns(nil)...)}
+	} else {
+		list, more, err := result.first(mostRows)
+		if err != nil {
+			return err
+		}
+		doc.Caveats = caveats()
+		doc.Body = resultNodes(result, list, more)
+	}
+	err = session.WriteDoc(s.Streams, &q.output, doc)
+	if err = errors.Join(result.err, err); err != nil {
+		return err
+	}
+	if streamed && !q.output.TellsCaveats() {
+		session.TellCaveats(s.Streams, "", caveats())
+	}
+	s.Summary(p.seen().Stats)
+	return nil
+}
+
+// mostRows is how many rows people see. Other formats have all.
+const mostRows = 10_000
+
+func resultNodes(r *result, list [][]any, more bool) []report.Node {
+	if len(list) == 0 {
+		return []report.Node{report.Paragraph("The result has no rows.")}
+	}
+	nodes := []report.Node{report.Table("rows", list, r.columns(list)...)}
+	if more {
+		nodes = append(nodes, report.Notes{fmt.Sprintf("These are the first %s rows. Use LIMIT and OFFSET to see others, or -f csv or json for all.", label.Grouped(mostRows))})
+	}
+	return nodes
+}
+
+// approximate says how many quantiles are estimates.
+func approximate(db *sqltables.DB) []string {
+	if db.About == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s of quantile() may be off by %.2g%%, because they are of many different values.",
+		label.Count(uint64(db.About), "value", "values"), 100*sqltables.RelativeError)}
+}
+
+// result makes a table of rows.
+type result struct {
+	rows  *sqltables.Rows
+	short bool // names of functions
+	now   []any
+	err   error
+}
+
+// next returns the next row, or nil at the end or at an error, which err keeps.
+func (r *result) next() *[]any {
+	if r.now, r.err = r.rows.Next(); r.now == nil {
+		return nil
+	}
+	return &r.now
+}
+
+// first returns the first rows, and whether there are more.
+func (r *result) first(n int) (list [][]any, more bool, err error) {
+	for row := r.next(); row != nil; row = r.next() {
+		if len(list) == n {
+			return list, true, nil
+		}
+		list = append(list, append([]any(nil), *row...))
+	}
+	return list, false, r.err
+}
+
+// columns are those of the result. Columns of the same name are numbered. Where the rows are
+// known, numbers are aligned as such.
+func (r *result) columns(list [][]any) []report.Column[[]any] {
+	var columns []report.Column[[]any]
+	used := make(map[string]bool)
+	for i, name := range r.rows.Columns() {
+		key := name
+		for n := 2; used[key]; n++ {
+			key = fmt.Sprintf("%s_%d", name, n)
+		}
+		used[key] = true
+		numbers := true
+		for _, row := range list {
+			switch row[i].(type) {
+			case string, []byte:
+				numbers = false
+			}
+		}
+		short := r.short && r.rows.Names()[i]
+		columns = append(columns, report.Value(key, numbers, func(row *[]any) any {
+			if name, ok := (*row)[i].(string); ok && short {
+				return symbolize.Shorten(name)
+			}
+			return (*row)[i]
+		}))
+	}
+	return columns
+}
+
+// passes run the passes of a query over the trace: the first one on the session itself, and
+// those beside it on sessions of their own.
+type passes struct {
+	s      *session.Session
+	budget *calls.PathBudget // nil for any number of paths
+
+	mu     sync.Mutex
+	busy   bool // s has a pass
+	others []*session.Session
+	run    *session.Run // the one that saw most; nil until there is one
+}
+
+func budgetOf(s *session.Session) *calls.PathBudget {
+	if s.MaxPaths == 0 {
+		return nil
+	}
+	return calls.NewPathBudget(s.MaxPaths)
+}
+
+// acquire returns a session without a pass.
+func (p *passes) acquire() (*session.Session, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.busy {
+		p.busy = true
+		return p.s, nil
+	}
+	if n := len(p.others); n > 0 {
+		s := p.others[n-1]
+		p.others = p.others[:n-1]
+		return s, nil
+	}
+	return p.s.Again()
+}
+
+func (p *passes) release(s *session.Session) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if s == p.s {
+		p.busy = false
+	} else {
+		p.others = append(p.others, s)
+	}
+}
+
+func (p *passes) close() (err error) {
+	for _, s := range p.others {
+		err = errors.Join(err, s.Trace.Close())
+	}
+	return err
+}
+
+// pass implements sqltables.Options.Pass.
+func (p *passes) pass(opts sqltables.PassOptions, sink calls.Sink) error {
+	s, err := p.acquire()
+	if err != nil {
+		return err
+	}
+	defer p.release(s)
+	how := calls.Options{Shards: 1, Paths: opts.Paths, Budget: p.budget}
+	if opts.OffCPU {
+		how.OffCPU = s.OffCPU()
+	}
+	scope := s.Scope
+	scope.Filter = scope.Filter.And(opts.Filter)
+	begun := false
+	_, run, err := session.Analyze(s, scope, how, func() session.Streamed {
+		if again, ok := sink.(sqltables.Restarter); ok && begun {
+			again.Restart()
+		}
+		begun = true
+		return session.Streamed{Sink: sink}
+	})
+	if run != nil && run.Stats != nil {
+		p.mu.Lock()
+		if p.run == nil || p.run.Events <= run.Events {
+			p.run = run
+		}
+		p.mu.Unlock()
+	}
+	return err
+}
+
+// seen is the run that saw most of the trace.
+func (p *passes) seen() *session.Run {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run == nil {
+		return &session.Run{}
+	}
+	return p.run
+}
+
+func (p *passes) options() sqltables.Options {
+	s := p.s
+	opts := sqltables.Options{
+		Pass: p.pass, Clock: s.Clock, Names: s.Names, Files: s.Trace.Files(),
+		OffCPU: s.OffCPU() != nil, ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
+		Start: func() (uint64, error) {
+			s, err := p.acquire()
+			if err != nil {
+				return 0, err
+			}
+			defer p.release(s)
+			return s.Start()
+		},
+		Traces: p.traces,
+	}
+	if s.Names != nil {
+		opts.Functions = aliased(s)
+		opts.Object = func(id reader.FuncID) string { return symbolize.ObjectName(s.Names, id) }
+	}
+	return opts
+}
+
+// aliased returns the functions that the maps list, or those that they count as.
+func aliased(s *session.Session) []reader.FuncID {
+	list := symbolize.IDs(s.Names)
+	if s.Alias != nil {
+		for i, id := range list {
+			list[i] = s.Alias(id)
+		}
+	}
+	return list
+}
+
+// traces is what is known of the trace files.
+func (p *passes) traces() []sqltables.TraceFile {
+	var list []sqltables.TraceFile
+	start, _ := p.options().Start()
+	for i := range p.s.Trace.Files() {
+		file := sqltables.TraceFile{OffProcessor: p.s.NoOffCPU()}
+		if r := p.s.Trace.Recording(i); r != nil {
+			file.Process = &r.Process
+			if at, ok := r.Clock.Realtime(start); ok {
+				file.Started = int64(at)
+			}
+		}
+		list = append(list, file)
+	}
+	return list
+}

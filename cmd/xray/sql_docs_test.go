@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/internal/sqltables"
+)
+
+// docs/sql.md lists all tables, columns and functions. -update writes the lists.
+func TestSQLPage(t *testing.T) {
+	page := filepath.Join("..", "..", "docs", "sql.md")
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tables, functions strings.Builder
+	for _, table := range sqltables.Tables {
+		fmt.Fprintf(&tables, "### %s\n\nEach row is %s.\n\n| column | type | meaning |\n|---|---|---|\n", table.Name, table.Text)
+		for _, c := range table.Columns {
+			fmt.Fprintf(&tables, "| `%s` | %s | %s |\n", c.Name, c.Type, c.Text)
+		}
+		tables.WriteByte('\n')
+	}
+	functions.WriteString("| function | value |\n|---|---|\n")
+	for _, f := range sqltables.Functions {
+		fmt.Fprintf(&functions, "| `%s` | %s |\n", f.Usage, f.Text)
+	}
+	want := between(t, string(text), "apart from the [functions](#functions) below.\n\n", "## Functions\n", tables.String())
+	want = between(t, want, "queries have these:\n\n", "\n`P` is a", functions.String())
+	if *update {
+		if err := os.WriteFile(page, []byte(want), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	} else if diff := cmp.Diff(string(text), want); diff != "" {
+		t.Errorf("(-page +program):\n%s", diff)
+	}
+}
+
+// between replaces what is between two passages of a text.
+func between(t *testing.T, text, before, after, middle string) string {
+	from := strings.Index(text, before)
+	if from < 0 {
+		t.Fatalf("no %q", before)
+	}
+	from += len(before)
+	to := strings.Index(text[from:], after)
+	if to < 0 {
+		t.Fatalf("no %q", after)
+	}
+	return text[:from] + middle + text[from+to:]
+}

@@ -1,0 +1,164 @@
+// Package sqltables answers SQL over the calls of a trace. SQLite runs the queries. The tables
+// are virtual: reading one reads the trace, so there is nothing to load, and conditions on
+// threads, times, functions and durations reach the reader.
+//
+//	db, err := sqltables.Open(opts)
+//	rows, err := db.Query(ctx, "SELECT function, count(*) FROM calls GROUP BY 1")
+//
+// Queries can only read. A query from a stranger can take time and temporary space, but it
+// cannot write files or open others.
+package sqltables
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"fmt"
+	"regexp"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// Options say what a DB reads.
+type Options struct {
+	// Pass feeds the calls of the trace to a sink, in an order that depends on the trace
+	// alone. It may be called while another pass is under way. It returns the error of the
+	// sink.
+	Pass func(PassOptions, calls.Sink) error
+	// Start returns the time that becomes 0, in ticks.
+	Start func() (uint64, error)
+	Clock reader.Clock
+	Names symbolize.Names
+	// Functions are the functions that the instrumentation maps have.
+	Functions []reader.FuncID
+	// Object returns the name of the file that a function is in.
+	Object func(reader.FuncID) string
+	// OffCPU says that the trace has times off the CPU.
+	OffCPU bool
+	// Files are the names of the traces, by reader.Thread.File.
+	Files                   []string
+	ThreadName, ProcessName func(reader.Thread) string
+	// Traces returns what the table traces says of each file.
+	Traces func() []TraceFile
+}
+
+// TraceFile is what is known of a trace file.
+type TraceFile struct {
+	Process      *reader.Process // nil if unknown
+	Started      int64           // nanoseconds since 1970; 0 if unknown
+	OffProcessor string          // why times off the processor are unknown
+}
+
+// PassOptions say what a pass needs.
+type PassOptions struct {
+	Filter calls.Filter
+	Paths  bool // call paths, with the same numbers in each pass
+	OffCPU bool // times off the CPU
+}
+
+// Restarter is a sink that takes the calls of a pass that begins again, because there are
+// more call paths than fit. That happens in the first pass with paths alone, and its sink is
+// a Restarter.
+type Restarter interface{ Restart() }
+
+// DB is a database whose tables are those of [Tables]. It is not for concurrent use.
+type DB struct {
+	opts  Options
+	db    *sql.DB
+	conn  *sql.Conn
+	names *nameCache
+	base  *uint64 // nil until it is known
+
+	counts *census   // nil until it is known
+	paths  *pathTree // nil until it is known
+
+	expressions map[string]*regexp.Regexp
+	failed      error // of a pass
+
+	// About counts the quantiles that are approximate, since the last query began.
+	About int
+}
+
+// maxLength is the largest text or row that a query may build, in bytes.
+const maxLength = 64 << 20
+
+// Open makes a database. It reads nothing yet.
+func Open(opts Options) (*DB, error) {
+	db := &DB{opts: opts, names: newNameCache(opts.Names), expressions: make(map[string]*regexp.Regexp)}
+	d := &sqlite.Driver{}
+	for i := range Tables {
+		if err := d.RegisterModule("xray_"+Tables[i].Name, module{db, &Tables[i]}); err != nil {
+			return nil, err
+		}
+	}
+	if err := db.addFunctions(d); err != nil {
+		return nil, err
+	}
+	db.db = sql.OpenDB(connector{d})
+	var err error
+	if db.conn, err = db.db.Conn(context.Background()); err == nil {
+		err = db.prepare()
+	}
+	if err != nil {
+		db.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// Close releases the database. It does not close the trace.
+func (db *DB) Close() error {
+	if db.conn != nil {
+		db.conn.Close()
+	}
+	return db.db.Close()
+}
+
+type connector struct{ d *sqlite.Driver }
+
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.d.Open(":memory:") }
+func (c connector) Driver() driver.Driver                        { return c.d }
+
+// prepare makes the tables, and forbids all but reading.
+func (db *DB) prepare() error {
+	// Sorting takes this much memory, and temporary files beyond it.
+	statements := []string{"PRAGMA cache_size = -16384", "PRAGMA temp_store = FILE"}
+	for _, t := range Tables {
+		statements = append(statements, fmt.Sprintf("CREATE VIRTUAL TABLE %s USING xray_%s", t.Name, t.Name))
+	}
+	for _, s := range statements {
+		if _, err := db.conn.ExecContext(context.Background(), s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	if _, err := sqlite.Limit(db.conn, sqlite3.SQLITE_LIMIT_LENGTH, maxLength); err != nil {
+		return err
+	}
+	return db.conn.Raw(func(c any) error { return c.(sqlite.AuthorizerRegisterer).RegisterAuthorizer(onlyRead) })
+}
+
+// onlyRead is the authorizer of all queries.
+func onlyRead(action sqlite.AuthorizerActionCode, _, _, _, _ string) sqlite.AuthorizerReturnCode {
+	switch action {
+	case sqlite.AuthSelect, sqlite.AuthRead, sqlite.AuthFunction, sqlite.AuthRecursive:
+		return sqlite.AuthorizerOK
+	}
+	return sqlite.AuthorizerDeny
+}
+
+// start0 returns the time that is 0 in all tables.
+func (db *DB) start0() (uint64, error) {
+	if db.base == nil {
+		base, err := db.opts.Start()
+		if err != nil {
+			return 0, err
+		}
+		db.base = &base
+	}
+	return *db.base, nil
+}
