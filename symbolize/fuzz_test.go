@@ -25,6 +25,7 @@ func exercise(data []byte) {
 	t.CompilationDirs()
 	t.SourceFiles()
 	FindTailCalls(t)
+	FindCallers(t).CanCall(1, 2)
 	for _, f := range t.Map().Functions {
 		Label(t, f.ID)
 		Location(t, f.ID)
@@ -118,6 +119,7 @@ func FuzzTailCalls(f *testing.F) {
 		if table.read(bytes.NewReader(data), int64(len(data))) != nil {
 			return
 		}
+		FindCallers(table)
 		found := FindTailCalls(table)
 		for from := range reader.FuncID(6) {
 			if found.Continue(from, from) {

@@ -108,16 +108,32 @@ func (o *Opened) TailCalls() func() *TailCalls {
 		}
 		return func() *TailCalls { return stored.tails }
 	}
-	var wrong []*Table
-	for _, m := range o.Missing {
-		if m.Given {
-			wrong = append(wrong, o.tables[m.Number])
-		}
-	}
+	wrong := o.wrong()
 	if !slices.ContainsFunc(o.tables, func(t *Table) bool { return t.hasTailCalls() && !slices.Contains(wrong, t) }) {
 		return nil
 	}
 	return sync.OnceValue(func() *TailCalls { return FindTailCalls(o.Names, wrong...) })
+}
+
+// Callers returns a function that finds the callers of functions on its first call, by
+// [FindCallers]. It does not use binaries that are known to be of another build. It is nil if
+// no binary can catch exceptions or be the target of longjmp, and may be called concurrently.
+func (o *Opened) Callers() func() *Callers {
+	wrong := o.wrong()
+	if _, ok := o.Names.(*Stored); ok || !slices.ContainsFunc(o.tables, func(t *Table) bool { return t.isX86() && !slices.Contains(wrong, t) && t.canLand() }) {
+		return nil
+	}
+	return sync.OnceValue(func() *Callers { return FindCallers(o.Names, wrong...) })
+}
+
+// wrong returns the tables of binaries that are known to be of another build.
+func (o *Opened) wrong() (list []*Table) {
+	for _, m := range o.Missing {
+		if m.Given {
+			list = append(list, o.tables[m.Number])
+		}
+	}
+	return list
 }
 
 // Close closes the files. After Close, only locations that were read before are known.

@@ -34,7 +34,7 @@ could mislead you, and say what to do about it. Start here.`,
 		output:  &output,
 		run: func(s *session.Session) error {
 			return s.Pass(func(func(*calls.Unmatched) error) error {
-				found, err := survey.Run(s.Trace, calls.Options{Continue: s.Continue})
+				found, err := survey.Run(s.Trace, calls.Options{Code: s.Code})
 				if err != nil {
 					return err
 				}

@@ -52,8 +52,8 @@ its first argument. All calls of a function that logs no argument count as one l
 func (c *lockReport) run(s *session.Session) error {
 	opts := locks.Options{
 		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Short: s.ShortTicks(), MaxPaths: lockPaths(s),
-		Continue: s.Continue,
-		Wakers:   wakers.NewLogs(s.Trace),
+		Code:   s.Code,
+		Wakers: wakers.NewLogs(s.Trace),
 	}
 	var err error
 	if opts.Function, err = c.which.functions(s); err != nil {

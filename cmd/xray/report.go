@@ -71,7 +71,7 @@ func (c *ticketReport) run(s *session.Session) error {
 	}
 	var found *survey.Report
 	err := s.Pass(func(func(*calls.Unmatched) error) (err error) {
-		found, err = survey.Run(s.Trace, calls.Options{Continue: s.Continue})
+		found, err = survey.Run(s.Trace, calls.Options{Code: s.Code})
 		return err
 	})
 	if err != nil {

@@ -138,7 +138,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root,
 	}
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
-	opts.Calls.Continue = s.Continue
+	opts.Calls.Code = s.Code
 	opts.Origins = s.Origins()
 	for i := range s.Trace.Files() {
 		if opts.Origins != nil {

@@ -81,9 +81,9 @@ type Options struct {
 	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit. The locks and
 	// times of calls do not depend on it.
 	MaxPaths int
-	// Unmatched and Continue are as in calls.Options.
+	// Unmatched and Code are as in calls.Options.
 	Unmatched func(*calls.Unmatched) error
-	Continue  func(from, to reader.FuncID) bool
+	calls.Code
 	// Wakers are the scheduler events of the trace. With them, the thread that ended the sleep
 	// of a waiter counts as the holder where no hold is recorded. May be nil.
 	Wakers *wakers.Logs
@@ -103,7 +103,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = DefaultLimit
 	}
-	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Continue: opts.Continue, Short: opts.Short}, newFinder)
+	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Code: opts.Code, Short: opts.Short}, newFinder)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,7 +115,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.MaxPaths > 0 {
 		// The last pass can run only once, so find out before what it folds.
 		budget = calls.NewPathBudget(opts.MaxPaths)
-		run := calls.Options{Shards: opts.Shards, Paths: true, Continue: opts.Continue, Budget: budget}
+		run := calls.Options{Shards: opts.Shards, Paths: true, Code: opts.Code, Budget: budget}
 		if _, _, err := calls.Run(calls.Source(t), run, func() discard { return discard{} }); err != nil {
 			return nil, nil, err
 		}
@@ -123,7 +123,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	r := &recognizer{sweep: s}
 	s.woke = r.wokeIn
 	src := byTime{trace: t, shards: opts.Shards, after: r.sweepWindow}
-	_, last, err := calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true, Continue: opts.Continue, Budget: budget}, func() *recognizer { return r })
+	_, last, err := calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true, Code: opts.Code, Budget: budget}, func() *recognizer { return r })
 	if err != nil {
 		return nil, nil, err
 	}

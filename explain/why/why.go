@@ -346,7 +346,7 @@ func (e *explainer) number(list []*Exemplar) error {
 		keys[i] = invocation.Key{Start: x.Start, Index: x.index}
 	}
 	opts := calls.Options{
-		Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, Budget: calls.RootsOnly(), Continue: e.opts.Calls.Continue,
+		Shards: e.opts.Calls.Shards, Paths: true, Roots: e.opts.Root, Budget: calls.RootsOnly(), Code: e.opts.Calls.Code,
 	}
 	numbers, _, err := calls.Run(e.plain, opts, func() *invocation.Numbers { return invocation.NewNumbers(e.opts.Root, keys) })
 	if err != nil {

@@ -85,7 +85,8 @@ func BenchmarkRun(b *testing.B) {
 			{"plain", calls.Options{}},
 			{"nested", calls.Options{Nested: true}},
 			{"paths", calls.Options{Paths: true}},
-			{"continue", calls.Options{Continue: func(from, to reader.FuncID) bool { return false }}},
+			{"continue", calls.Options{Code: calls.Code{Continue: func(from, to reader.FuncID) bool { return false }}}},
+			{"callers", calls.Options{Code: calls.Code{CanCall: func(from, to reader.FuncID) bool { return true }}}},
 		} {
 			for _, shards := range []int{1, 2} {
 				b.Run(fmt.Sprintf("format=%s/options=%s/shards=%d", format, v.name, shards), func(b *testing.B) {

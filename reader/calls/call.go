@@ -24,8 +24,9 @@ const (
 	// Truncated: still open when its thread's records end. It lasts until the last record
 	// of the thread.
 	Truncated
-	// Left: an exception, a longjmp or the like left the call without a return, and the
-	// recorder noted the time.
+	// Left: an exception, a longjmp or the like left the call without a return. The recorder
+	// noted the time, or the call lasts until the entry of one that it cannot have made. See
+	// Options.CanCall.
 	Left
 	// Ends is the number of ways to end.
 	Ends = iota

@@ -312,7 +312,7 @@ func TestRunMatchesModel(t *testing.T) {
 			for _, size := range []int{1, 7, 1000} {
 				bs := split(threads, size)
 				for _, src := range []calls.Source{bs, packed{bs, false}, packed{bs, true}} {
-					opts := calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy, Continue: tails}
+					opts := calls.Options{Shards: shards, Paths: true, Nested: true, Policy: policy, Code: calls.Code{Continue: tails}}
 					got, stats := run(t, src, opts)
 					if diff := gocmp.Diff(want, got); diff != "" {
 						t.Fatalf("shards %d, blocks of %d, %T (-want +got):\n%s", shards, size, src, diff)

@@ -38,6 +38,10 @@ type rare struct {
 	waits []frameWait // of open calls that have any, the outermost first
 	// switched are switches since thread.awaitedAt.
 	switched []switched
+	// With Options.CanCall: calls that leave ended, with the functions that ended them, and pairs
+	// of which it is known that the first calls the second after all.
+	abandoned, calls []pair
+	origins          []reader.FuncID // with Options.Alias, by depth: functions before it
 }
 
 // rarely returns the rare state, and allocates it if needed.
@@ -57,19 +61,20 @@ type frameArg struct {
 
 // shard rebuilds the calls of the threads of one goroutine.
 type shard struct {
-	opts    *Options
-	sink    Sink
-	filter  *filter   // nil to keep all
-	threads []*thread // by thread index; nil for those of other shards, and those that ended
-	stack   stack     // of the thread of the latest block
-	batch   Batch
-	calls   *[batchCalls]Call // batch.Calls is a slice of it
-	n       int               // calls in use
-	settled int               // calls whose waits are in the batch
-	paths   *Paths
-	counted int // nodes of paths that are counted in the pathLimit
-	stats   Stats
-	piled   []reader.FuncID // scratch memory of pile
+	opts     *Options
+	sink     Sink
+	filter   *filter   // nil to keep all
+	threads  []*thread // by thread index; nil for those of other shards, and those that ended
+	stack    stack     // of the thread of the latest block
+	batch    Batch
+	calls    *[batchCalls]Call // batch.Calls is a slice of it
+	n        int               // calls in use
+	settled  int               // calls whose waits are in the batch
+	paths    *Paths
+	counted  int // nodes of paths that are counted in the pathLimit
+	stats    Stats
+	piled    []reader.FuncID // scratch memory of pile
+	callable *callable       // nil unless Options.CanCall
 	// The hot loop, for this shard's options.
 	usualFDR, usualBasic func(*shard, *thread, *run)
 }
@@ -78,6 +83,9 @@ func newShard(opts *Options, sink Sink) *shard {
 	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
 	if s.usualFDR, s.usualBasic = usualFor(opts); opts.Alias != nil {
 		s.usualFDR, s.usualBasic = none, none
+	}
+	if opts.CanCall != nil {
+		s.callable = new(callable)
 	}
 	if opts.Opens {
 		s.batch.Opens = make([]Open, 0, batchCalls)
@@ -263,7 +271,15 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 	switch {
 	case e.Kind.IsEnter():
 		th.left = 0
+		if s.opts.CanCall != nil {
+			if err := s.leave(th, fn); err != nil {
+				return err
+			}
+		}
 		s.enter(th, e)
+		if s.opts.CanCall != nil && s.opts.Alias != nil {
+			s.keepOrigin(th, fn)
+		}
 		s.args(th, side, i)
 		return nil
 	case e.Kind.IsExit():
@@ -346,6 +362,7 @@ func (s *shard) exit(th *thread, e *reader.Event, fn reader.FuncID, end End) err
 	}
 	if depth == 0 || !s.stack.at(depth).exits(e.Func) {
 		s.stats.Unmatched++
+		th.stayed(fn)
 		if s.opts.Unmatched != nil {
 			if err := s.opts.Unmatched(&Unmatched{Thread: th.id, Event: *e, stack: &s.stack}); err != nil {
 				return err

@@ -37,6 +37,20 @@ func (s inOrder) Each(_ int, fn func(int, *reader.Block) error) error {
 	return nil
 }
 
+// Code is what the machine code of a program shows of its calls. The zero value knows nothing.
+type Code struct {
+	// Continue, if not nil, reports whether a function may end with a tail call of another one
+	// that is recorded. If that is entered next, it is inside the call that it continues, which
+	// ends with it. Otherwise a tail exit ends its call. Functions are those before Alias.
+	// Continue is called concurrently unless Shards is 1.
+	Continue func(from, to reader.FuncID) bool
+	// CanCall, if not nil, reports whether a call of a function can be entered while one of
+	// another is innermost. Where it cannot, the calls up to one that can have been left by an
+	// exception or longjmp that the recorder did not note: they end as Left at that entry.
+	// Functions are those before Alias. CanCall is called concurrently unless Shards is 1.
+	CanCall func(from, to reader.FuncID) bool
+}
+
 // Options of [Run]. The zero value is usable.
 type Options struct {
 	// Shards is the number of goroutines that share the threads of the trace. 0 means
@@ -60,11 +74,7 @@ type Options struct {
 	// Alias, if not nil, replaces each function before entries and exits are matched. It is
 	// called concurrently unless Shards is 1.
 	Alias func(reader.FuncID) reader.FuncID
-	// Continue, if not nil, reports whether a function may end with a tail call of another one
-	// that is recorded. If that is entered next, it is inside the call that it continues, which
-	// ends with it. Otherwise a tail exit ends its call. Functions are those before Alias.
-	// Continue is called concurrently unless Shards is 1.
-	Continue func(from, to reader.FuncID) bool
+	Code
 	// Short is a duration in ticks. Stats.Short reports whether any call is shorter.
 	Short uint64
 	// Filter drops calls before they reach the sinks.

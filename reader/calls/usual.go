@@ -22,27 +22,31 @@ func isOn[T onOff]() bool {
 
 // usualFor returns the versions of usual for FDR and basic records.
 func usualFor(opts *Options) (fdr, basic func(*shard, *thread, *run)) {
-	switch {
-	case opts.Opens && opts.Continue != nil:
-		return usualWith[on, on](opts)
+	switch code := opts.Continue != nil || opts.CanCall != nil; {
+	case opts.CanCall != nil && opts.Opens:
+		return usualWith[on, on, on](opts)
+	case opts.CanCall != nil:
+		return usualWith[off, on, on](opts)
+	case opts.Opens && code:
+		return usualWith[on, on, off](opts)
 	case opts.Opens:
-		return usualWith[on, off](opts)
-	case opts.Continue != nil:
-		return usualWith[off, on](opts)
+		return usualWith[on, off, off](opts)
+	case code:
+		return usualWith[off, on, off](opts)
 	}
-	return usualWith[off, off](opts)
+	return usualWith[off, off, off](opts)
 }
 
-func usualWith[opens, tails onOff](opts *Options) (fdr, basic func(*shard, *thread, *run)) {
+func usualWith[opens, tails, lefts onOff](opts *Options) (fdr, basic func(*shard, *thread, *run)) {
 	switch {
 	case opts.Nested && opts.Paths:
-		return usual[off, on, on, opens, tails], usual[on, on, on, opens, tails]
+		return usual[off, on, on, opens, tails, lefts], usual[on, on, on, opens, tails, lefts]
 	case opts.Nested:
-		return usual[off, on, off, opens, tails], usual[on, on, off, opens, tails]
+		return usual[off, on, off, opens, tails, lefts], usual[on, on, off, opens, tails, lefts]
 	case opts.Paths:
-		return usual[off, off, on, opens, tails], usual[on, off, on, opens, tails]
+		return usual[off, off, on, opens, tails, lefts], usual[on, off, on, opens, tails, lefts]
 	}
-	return usual[off, off, off, opens, tails], usual[on, off, off, opens, tails]
+	return usual[off, off, off, opens, tails, lefts], usual[on, off, off, opens, tails, lefts]
 }
 
 // none replaces usual if every record takes the general path.
@@ -50,9 +54,10 @@ func none(*shard, *thread, *run) {}
 
 // usual consumes records of r up to the first that is not an entry or the exit of the
 // innermost open call, at which the clock steps back, or for which there is no room. If tail
-// calls may continue calls, it leaves tail exits and what they concern. This is the hot loop of
-// every analysis: nearly all records come this way.
-func usual[basic, nested, paths, opens, tails onOff](s *shard, th *thread, r *run) {
+// calls may continue calls, it leaves tail exits and what they concern, and with lefts entries of
+// calls that the innermost open one may not have made. This is the hot loop of every analysis:
+// nearly all records come this way.
+func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, th *thread, r *run) {
 	if s.stack.depth >= deepStack {
 		return
 	}
@@ -83,7 +88,7 @@ func usual[basic, nested, paths, opens, tails onOff](s *shard, th *thread, r *ru
 			break
 		}
 		if w&14 == uint64(reader.Enter)<<1 {
-			if top == deepStack {
+			if top == deepStack || isOn[lefts]() && !s.callable.has(frames[top].key, key) {
 				break
 			}
 			if isOn[opens]() {

@@ -168,7 +168,7 @@ func (s *Session) joinMachines(f *NameFlags) (joined bool, err error) {
 		s.Clock.Frequency = nanosPerSecond
 	}
 	if m.tailCalls() {
-		s.Continue = m.continues
+		s.Code.Continue = m.continues
 	}
 	return true, nil
 }

@@ -196,7 +196,12 @@ func (s *Session) openNames(f *NameFlags) error {
 	_, s.packed = opened.Names.(*symbolize.Stored)
 	s.tables = opened.Tables()
 	if s.tails = opened.TailCalls(); s.tails != nil {
-		s.Continue = func(from, to reader.FuncID) bool { return s.tails().Continue(from, to) }
+		s.Code.Continue = func(from, to reader.FuncID) bool { return s.tails().Continue(from, to) }
+	}
+	if s.Trace != nil && s.unnoted() {
+		if callers := opened.Callers(); callers != nil {
+			s.Code.CanCall = func(from, to reader.FuncID) bool { return callers().CanCall(from, to) }
+		}
 	}
 	if err := s.trust(files); err != nil {
 		return err
@@ -212,6 +217,16 @@ func (s *Session) openNames(f *NameFlags) error {
 		return s.checkGiven(names, auto, search)
 	}
 	return nil
+}
+
+// unnoted reports whether no recorder of the trace notes which calls exceptions and longjmp leave.
+func (s *Session) unnoted() bool {
+	for i := range s.Trace.Files() {
+		if r := s.Trace.Recording(i); r != nil && !r.Foreign() {
+			return false
+		}
+	}
+	return true
 }
 
 // numberObjects numbers the shared objects that the program is linked with, except those

@@ -42,9 +42,8 @@ type Session struct {
 	MaxPaths int
 	// Alias says which function each one counts as; nil if each is itself.
 	Alias func(reader.FuncID) reader.FuncID
-	// Continue reports which function may end with a tail call of which; nil if no binary
-	// shows that. See calls.Options.
-	Continue func(from, to reader.FuncID) bool
+	// Code is what the binaries show of calls.
+	Code calls.Code
 
 	traces   TraceFlags
 	style    string    // of names; "" unless it was given
@@ -128,10 +127,10 @@ type Run struct {
 }
 
 // Analyze runs an analysis over the calls in scope. It overwrites what opts says of
-// filters, aliases, tail calls and short calls.
+// filters, aliases, code and short calls.
 func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, newSink func() S) (sink S, run *Run, err error) {
 	run = &Run{}
-	opts.Filter, opts.Alias, opts.Continue, opts.Short = scope.Filter, s.Alias, s.Continue, s.ShortTicks()
+	opts.Filter, opts.Alias, opts.Code, opts.Short = scope.Filter, s.Alias, s.Code, s.ShortTicks()
 	if s.MaxPaths > 0 && opts.Budget == nil {
 		opts.Budget = calls.NewPathBudget(s.MaxPaths)
 	}

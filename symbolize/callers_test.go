@@ -1,0 +1,125 @@
+package symbolize
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/reader"
+)
+
+const callersProgram = `
+#include <setjmp.h>
+#include <stdlib.h>
+#define NOINLINE __attribute__((noinline))
+#define UNRECORDED __attribute__((noinline, xray_never_instrument))
+volatile int sum;
+jmp_buf place;
+NOINLINE int plain(int i) { sum += i; return sum; }
+NOINLINE int tailed(int i) { sum += 2 * i; return sum; }
+NOINLINE int in_data(int i) { sum += 3 * i; return sum; }
+NOINLINE int in_code(int i) { sum += 4 * i; return sum; }
+NOINLINE int behind(int i) { sum += 5 * i; return sum; }
+NOINLINE int behind_taken(int i) { sum += 6 * i; return sum; }
+NOINLINE int recursive(int i) { if (i > 0) sum += recursive(i - 1) + recursive(i - 2); return sum; }
+int (*const table[])(int) = { in_data, abs };
+UNRECORDED int inner(int i) { sum -= behind(i); return sum; }
+UNRECORDED int outer(int i) { sum -= inner(i); return sum; }
+UNRECORDED int taken(int i) { sum -= behind_taken(i); return sum; }
+NOINLINE int calls(int i) { sum += plain(i); sum += recursive(i); return sum; }
+NOINLINE int jumps(int i) { sum++; return tailed(i); }
+NOINLINE int before(int i) { sum += jumps(i); return sum; } // it is open in tailed, and jumps is not
+NOINLINE int passes(int i) { sum += outer(i); return sum; }
+NOINLINE int chooses(int i, int (*f)(int)) { sum += f(i) + table[i % 2](i); return sum; }
+int main(int argc, char **argv) {
+	if (setjmp(place))
+		return 1;
+	return calls(argc) + before(argc) + passes(argc) + chooses(argc, argc ? in_code : taken);
+}
+`
+
+// The callers of functions are those of the source, however the file was linked.
+func TestFindCallers(t *testing.T) {
+	for _, test := range []struct {
+		clang string
+		flags []string
+	}{
+		{"clang-14", nil}, {"clang-19", nil}, {"clang-22", nil},
+		{"clang-22", []string{"-fno-plt"}},
+		{"clang-22", []string{"-fcf-protection=full", "-fuse-ld=lld", "-Wl,-z,pack-relative-relocs"}},
+		{"clang-22", []string{"-no-pie", "-fno-pie"}},
+		{"clang-22", []string{"-rdynamic"}},
+	} {
+		t.Run(test.clang+strings.Join(test.flags, ""), func(t *testing.T) {
+			t.Parallel()
+			testenv.Need(t, test.clang)
+			dir := t.TempDir()
+			program := filepath.Join(dir, "program")
+			if err := os.WriteFile(program+".c", []byte(callersProgram), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := append([]string{"-O2", "-fxray-instrument", "-fxray-instruction-threshold=1", program + ".c", "-o", program}, test.flags...)
+			if said, err := exec.Command(test.clang, args...).CombinedOutput(); err != nil {
+				if strings.Contains(string(said), "invalid linker name") {
+					testenv.Need(t, "ld.lld")
+				}
+				t.Fatalf("%v\n%s", err, said)
+			}
+			table, err := Load(program, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer table.Close()
+			if !table.canLand() {
+				t.Error("it cannot land")
+			}
+			want := []string{
+				"before: main", "behind: passes", "calls: main", "chooses: main", "jumps: before", "passes: main", "plain: calls",
+				"recursive: calls recursive", "tailed: before jumps",
+			}
+			if slices.Contains(test.flags, "-rdynamic") {
+				want = nil // others may look up all of them
+			}
+			if got := callersOf(table, FindCallers(table)); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if got := callersOf(table, FindCallers(table, table)); got != nil {
+				t.Errorf("of a wrong file: %q", got)
+			}
+			if out, err := exec.Command("strip", program).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			stripped, err := Load(program, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stripped.Close()
+			if got := callersOf(table, FindCallers(stripped)); got != nil {
+				t.Errorf("without symbols: %q", got)
+			}
+		})
+	}
+}
+
+// callersOf names the callers of all functions of which they are known.
+func callersOf(names *Table, c *Callers) (list []string) {
+	for id, callers := range c.of {
+		var labels []string
+		for _, from := range callers {
+			if c.CanCall(from, id) {
+				labels = append(labels, Label(names, from))
+			}
+		}
+		if c.CanCall(reader.FuncID(1<<20), id) {
+			labels = append(labels, "any")
+		}
+		slices.Sort(labels)
+		list = append(list, Label(names, id)+": "+strings.Join(labels, " "))
+	}
+	slices.Sort(list)
+	return list
+}

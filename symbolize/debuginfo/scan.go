@@ -1,0 +1,96 @@
+package debuginfo
+
+import (
+	"debug/elf"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// maxScan limits the bytes of code and data that are searched in a file.
+const maxScan = 1 << 30
+
+// scanSize is the size of the pieces that are read, and scanMore is what they have in common.
+const (
+	scanSize = 1 << 20
+	scanMore = 8
+)
+
+// EachCode calls f for the machine code of a linked file in pieces. A piece begins at an
+// address and has n bytes. data also has up to 8 of the bytes behind them. f must not keep it.
+func (o *ELF) EachCode(f func(address uint64, n int, data []byte)) error {
+	return o.scan(isCode, f)
+}
+
+// EachData does the same for the data that a program begins with, but for tables that only
+// unwinders, the dynamic loader and XRay read.
+func (o *ELF) EachData(f func(address uint64, n int, data []byte)) error {
+	return o.scan(func(s *elf.Section) bool {
+		switch s.Type {
+		case elf.SHT_PROGBITS, elf.SHT_INIT_ARRAY, elf.SHT_FINI_ARRAY, elf.SHT_PREINIT_ARRAY:
+		default:
+			return false
+		}
+		const flags = elf.SHF_ALLOC | elf.SHF_EXECINSTR
+		return s.Flags&flags == elf.SHF_ALLOC && !slices.ContainsFunc([]string{"xray_", ".eh_frame", ".gcc_except_table"},
+			func(prefix string) bool { return strings.HasPrefix(s.Name, prefix) })
+	}, f)
+}
+
+func (o *ELF) scan(want func(*elf.Section) bool, f func(address uint64, n int, data []byte)) error {
+	left := uint64(maxScan)
+	for i, s := range o.f.Sections {
+		if o.Relocatable() || !want(s) {
+			continue
+		}
+		if s.Size > left {
+			return errors.New("too much code and data to search")
+		}
+		left -= s.Size
+		section := &Section{o: o, s: s, index: i}
+		for offset := uint64(0); offset < s.Size; offset += scanSize {
+			data, err := section.at(offset, scanSize+scanMore)
+			if err != nil {
+				return err
+			}
+			f(s.Addr+offset, min(len(data), scanSize), data)
+		}
+	}
+	return nil
+}
+
+// CodeStarts calls f for each address at which the symbol table of the binary, or of its debug
+// file, says that code begins. label says that it need not be a function. Sections with code
+// begin with such an address, too. It returns an error if there is no symbol table.
+func (b *Binary) CodeStarts(f func(address uint64, label bool)) error {
+	var found bool
+	for _, o := range b.symbols {
+		table := o.f.SectionByType(elf.SHT_SYMTAB)
+		if table == nil {
+			continue
+		}
+		found = true
+		err := o.symbols(table, func(s symbol) {
+			switch {
+			case s.section == 0 || uint64(s.section) >= uint64(len(o.f.Sections)) || o.f.Sections[s.section].Flags&elf.SHF_EXECINSTR == 0:
+			case s.kind == elf.STT_FUNC, s.kind == elf.STT_GNU_IFUNC:
+				f(s.address, false)
+			case s.kind == elf.STT_NOTYPE:
+				f(s.address, true)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		break
+	}
+	if !found {
+		return errors.New("no symbol table")
+	}
+	for _, s := range b.elf.f.Sections {
+		if isCode(s) {
+			f(s.Addr, false)
+		}
+	}
+	return nil
+}
