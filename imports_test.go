@@ -12,7 +12,7 @@ import (
 
 const module = "github.com/xray-tools/xray"
 
-// foundations says what of this module the packages below the analyses may import.
+// foundations lists what the packages below the analyses may import from this module.
 var foundations = map[string][]string{
 	"reader":               {"internal/yamltree", "internal/bytesize"},
 	"reader/calls":         {"reader"},
@@ -31,9 +31,8 @@ var foundations = map[string][]string{
 // base is what analyses and internal packages may import.
 var base = []string{"reader", "reader/calls", "reader/sched", "symbolize", "symbolize/demangle", "report"}
 
-// mayImport says whether a package may import another one of this module. Packages that
-// are neither foundations nor internal nor commands are analyses, which know nothing of
-// each other.
+// mayImport reports whether a package may import another one of this module. Packages that are
+// neither foundations nor internal nor commands are analyses, which do not import each other.
 func mayImport(pkg, dep string) bool {
 	allowed, foundation := foundations[pkg]
 	switch {
@@ -87,7 +86,7 @@ func listPackages(t *testing.T) []goPackage {
 	}
 }
 
-// Imports point one way: from the program over the analyses to the reader.
+// Imports point one way: from the program through the analyses to the reader.
 func TestImportDirections(t *testing.T) {
 	known := map[string]bool{}
 	for _, p := range listPackages(t) {
@@ -95,13 +94,13 @@ func TestImportDirections(t *testing.T) {
 		known[name] = true
 		for _, imp := range p.Imports {
 			if dep, ours := strings.CutPrefix(imp, module+"/"); ours && !mayImport(name, dep) {
-				t.Errorf("%s imports %s", name, dep)
+				t.Errorf("%s must not import %s", name, dep)
 			}
 		}
 	}
 	for name := range foundations {
 		if !known[name] {
-			t.Errorf("no package %s", name)
+			t.Errorf("foundations names %s, which is not a package", name)
 		}
 	}
 }
@@ -110,7 +109,7 @@ func nameOf(p goPackage) string {
 	return strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 }
 
-// Files, streams and exit codes are the program's business.
+// Only the program may use files, standard streams and exit codes.
 func TestAnalysesDoNotTouchTheSystem(t *testing.T) {
 	for _, p := range listPackages(t) {
 		if !isAnalysis(nameOf(p)) {
@@ -118,7 +117,7 @@ func TestAnalysesDoNotTouchTheSystem(t *testing.T) {
 		}
 		for _, imp := range p.Imports {
 			if imp == "os" || imp == "os/exec" || imp == "syscall" {
-				t.Errorf("%s imports %s", p.ImportPath, imp)
+				t.Errorf("%s must not import %s", p.ImportPath, imp)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// collect feeds calls of one thread.
+// collect feeds calls of one thread to a new analysis.
 func collect(t testing.TB, opts Options, list ...calls.Call) *Analysis {
 	t.Helper()
 	a := New(opts)
@@ -25,13 +25,13 @@ func collect(t testing.TB, opts Options, list ...calls.Call) *Analysis {
 	return a
 }
 
-// call is a leaf that exited.
+// call returns a leaf that exited.
 func call(fn reader.FuncID, duration uint64) calls.Call {
 	return calls.Call{Func: fn, Duration: duration, Self: duration}
 }
 
-// fact is fact(3) called from main, which is still open: main runs for 100, and
-// the three calls of fact for 60, 40 and 10.
+// fact returns the calls of fact(3) below main, which is still open: main runs for 100, and the
+// three calls of fact for 60, 40 and 10.
 func fact() []calls.Call {
 	return []calls.Call{
 		{Func: 2, Duration: 10, Self: 10, Caller: 2, Depth: 3, Nested: true},
@@ -56,23 +56,22 @@ func TestRows(t *testing.T) {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	if r.Functions != 2 || r.Self != quantile.NewSum(100) {
-		t.Errorf("%d functions with self time %v", r.Functions, r.Self)
+		t.Errorf("got %d functions with self time %v", r.Functions, r.Self)
 	}
 	r.Ended()
 	if len(r.Rows) != 1 || r.Rows[0].Func != 2 || r.Functions != 1 {
-		t.Errorf("after Ended: %d functions, rows %v", r.Functions, r.Rows)
+		t.Errorf("after Ended: got %d functions, rows %v", r.Functions, r.Rows)
 	}
 }
 
-// TestOpenRecursion has two calls of a function open at the end, one within the
-// other: the time is spent once.
+// TestOpenRecursion has two nested calls of a function open at the end. Their time counts once.
 func TestOpenRecursion(t *testing.T) {
 	r := collect(t, Options{},
 		calls.Call{Func: 1, Duration: 30, Self: 30, Depth: 1, Nested: true, End: calls.Truncated},
 		calls.Call{Func: 1, Duration: 100, Self: 70, End: calls.Truncated},
 	).Report(0)
 	if row := r.Rows[0]; row.Open != 2 || row.Total != quantile.NewSum(100) || row.Self != quantile.NewSum(100) {
-		t.Errorf("row %+v", row)
+		t.Errorf("got row %+v", row)
 	}
 }
 
@@ -106,7 +105,7 @@ func TestRecursiveOnly(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}
 	}
-	// A recursion of one thread makes no call of another thread recursive.
+	// Recursion in one thread does not make calls of another thread recursive.
 	a := New(Options{RecursiveOnly: true})
 	for _, b := range []calls.Batch{
 		{Index: 0, Calls: []calls.Call{nested(call(1, 10))}},
@@ -117,11 +116,11 @@ func TestRecursiveOnly(t *testing.T) {
 		}
 	}
 	if r := a.Report(0); len(r.Rows) != 1 || r.Rows[0].Count != 1 || r.Rows[0].Max != 10 {
-		t.Errorf("two threads: rows %v", r.Rows)
+		t.Errorf("two threads: got rows %v", r.Rows)
 	}
 }
 
-// TestFunctionTable meets ids of all sorts, more than once, in any order.
+// TestFunctionTable adds all kinds of IDs, more than once, in any order.
 func TestFunctionTable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfN(rapid.OneOf(
@@ -170,7 +169,7 @@ func stream(r *rand.Rand, threads, n int) []calls.Batch {
 	return batches
 }
 
-// TestShards divides threads among shards in any way, which no report may show.
+// TestShards divides threads among shards in any way. Reports must not depend on it.
 func TestShards(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{
@@ -210,7 +209,7 @@ func TestShards(t *testing.T) {
 	})
 }
 
-// TestPerThreadAddsUp holds the rows of threads against those of all together.
+// TestPerThreadAddsUp compares the rows by thread with those of all threads together.
 func TestPerThreadAddsUp(t *testing.T) {
 	batches := stream(rand.New(rand.NewPCG(1, 1)), 5, 80)
 	together, apart := New(Options{}), New(Options{PerThread: true})
@@ -247,7 +246,7 @@ func TestPerThreadAddsUp(t *testing.T) {
 		t.Errorf("sums (-together +apart):\n%s", diff)
 	}
 	if len(b.Rows) != 25 || b.Functions != 5 || a.Self != b.Self {
-		t.Errorf("%d rows of %d functions, self time %v and %v", len(b.Rows), b.Functions, a.Self, b.Self)
+		t.Errorf("got %d rows of %d functions, self time %v and %v", len(b.Rows), b.Functions, a.Self, b.Self)
 	}
 }
 
@@ -301,12 +300,12 @@ func TestSort(t *testing.T) {
 					order = -order
 				}
 				if order > 0 || order == 0 && compareIDs(x, y) >= 0 {
-					t.Fatalf("%s, descending %v: row %v before %v", name, descending, x, y)
+					t.Fatalf("%s, descending %v: got row %v before %v", name, descending, x, y)
 				}
 			}
 			r.Top(4)
 			if len(r.Rows) != 4 || r.Functions != 5 {
-				t.Errorf("Top: %d rows of %d functions", len(r.Rows), r.Functions)
+				t.Errorf("Top: got %d rows of %d functions", len(r.Rows), r.Functions)
 			}
 		}
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// workload draws calls of functions of skewed popularity. Each function has its
-// own typical duration, from about 50 ticks to some 100,000.
+// workload draws calls of functions with skewed popularity. Each function has its own typical
+// duration, from about 50 to about 100,000 ticks.
 func workload(functions, n int) []drawn {
 	r := rand.New(rand.NewPCG(1, 2))
 	zipf := rand.NewZipf(r, 1.1, 20, uint64(functions-1))
@@ -28,8 +28,7 @@ func workload(functions, n int) []drawn {
 
 type drawn struct{ fn, duration uint32 }
 
-// feed gives the calls to an analysis in batches that fit the cache, as calls.Run
-// does.
+// feed passes calls to an analysis in batches that fit the cache, as calls.Run does.
 func feed(b *testing.B, a calls.Sink, list []drawn) {
 	batch := calls.Batch{Calls: make([]calls.Call, 512)}
 	for len(list) >= len(batch.Calls) {
@@ -44,8 +43,7 @@ func feed(b *testing.B, a calls.Sink, list []drawn) {
 	}
 }
 
-// BenchmarkAccount says what a call costs; functions=0 is the cost of the
-// benchmark itself.
+// BenchmarkAccount measures the cost of a call. functions=0 is the cost of the benchmark itself.
 func BenchmarkAccount(b *testing.B) {
 	for _, functions := range []int{0, 20, 2000, 30000} {
 		list := workload(max(functions, 2), 8<<20)

@@ -14,8 +14,7 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// timed are the times of a row: self and total, as they are, at least, at most, and
-// recorded.
+// timed are the self and total times of a row: compensated, lower and upper bound, and recorded.
 type timed struct{ self, selfLow, selfHigh, selfWas, total, totalLow, totalHigh, totalWas uint64 }
 
 func timesOf(row *Row) timed {
@@ -26,7 +25,8 @@ func timesOf(row *Row) timed {
 	}
 }
 
-// nested is 1 calling 2 twice, of which the first calls 3; then 1 calls itself.
+// nested returns calls in which 1 calls 2 twice, the first of these calls 3, and then 1 calls
+// itself.
 func nested() []calls.Call {
 	return []calls.Call{
 		{Func: 3, Duration: 100, Self: 100, Depth: 2},
@@ -38,44 +38,44 @@ func nested() []calls.Call {
 }
 
 func TestCompensation(t *testing.T) {
-	// 30 ticks a call, of which 10 to 20 are inside.
+	// A call costs 30 ticks, of which 10 to 20 are inside.
 	opts := Options{Compensation: &Compensation{Cost: probecost.Cost{Low: 30_000, High: 30_000}}}
 	r := collect(t, opts, nested()...).Report(0)
-	// Function 1: 2 calls, which make 3; the outermost has 4 inside. Function 2: 2
-	// calls, which make 1. Function 3: 1 call.
+	// Function 1 has 2 calls, which make 3, and the outermost has 4 inside. Function 2 has 2
+	// calls, which make 1. Function 3 has 1 call.
 	want := []timed{
 		{550 - 2*15 - 3*15, 550 - 2*10 - 3*20, 550 - 2*20 - 3*10, 550, 1000 - 15 - 4*30, 1000 - 20 - 4*30, 1000 - 10 - 4*30, 1000},
 		{350 - 2*15 - 15, 350 - 2*20 - 10, 350 - 2*10 - 20, 350, 450 - 2*15 - 30, 450 - 2*20 - 30, 450 - 2*10 - 30, 450},
 		{100 - 15, 100 - 20, 100 - 10, 100, 100 - 15, 100 - 20, 100 - 10, 100},
 	}
-	// More calls made than were: the bounds of function 1 are the other way round.
+	// Function 1 makes more calls than it has, so its bounds are in reverse order.
 	want[0].selfLow, want[0].selfHigh = min(want[0].selfLow, want[0].selfHigh), max(want[0].selfLow, want[0].selfHigh)
 	for i := range want {
 		if got := timesOf(&r.Rows[i]); got != want[i] {
-			t.Errorf("function %d: %+v, want %+v", i+1, got, want[i])
+			t.Errorf("function %d: got %+v, want %+v", i+1, got, want[i])
 		}
 	}
 	if sum := want[0].self + want[1].self + want[2].self; r.Self.Lo != sum {
-		t.Errorf("%d of self time, want %d", r.Self.Lo, sum)
+		t.Errorf("got %d of self time, want %d", r.Self.Lo, sum)
 	}
 }
 
-// A cost that lies between bounds widens them, and what it exceeds becomes 0.
+// A range of costs widens the bounds, and times that it exceeds become 0.
 func TestCompensationBounds(t *testing.T) {
 	opts := Options{Compensation: &Compensation{Cost: probecost.Cost{Low: 30_000, High: 600_000}}}
 	r := collect(t, opts, call(1, 250)).Report(0)
 	want := timed{250 - 315/2 - 1, 0, 240, 250, 250 - 315/2 - 1, 0, 240, 250}
 	if got := timesOf(&r.Rows[0]); got != want && got != (timed{93, 0, 240, 250, 93, 0, 240, 250}) {
-		t.Errorf("%+v, want %+v", got, want)
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 	opts.Compensation.Cost = probecost.Cost{Low: 600_000, High: 600_000}
 	r = collect(t, opts, call(1, 250)).Report(0)
 	if c := r.Rows[0].Compensated; r.Rows[0].Self.Lo != 0 || !c.Exceeds {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v", c)
 	}
 }
 
-// No more can be inside a call than functions that call nothing last on average.
+// The cost inside a call is at most the average duration of functions without callees.
 func TestShortestCallBoundsWhatIsInside(t *testing.T) {
 	var list []calls.Call
 	for range enoughCalls {
@@ -90,13 +90,13 @@ func TestShortestCallBoundsWhatIsInside(t *testing.T) {
 	}
 	for i := range want {
 		if got := timesOf(&r.Rows[i]); got != want[i] {
-			t.Errorf("function %d: %+v, want %+v", i+1, got, want[i])
+			t.Errorf("function %d: got %+v, want %+v", i+1, got, want[i])
 		}
 	}
 }
 
-// Probes added to the calls of a trace are taken out of it again, to the tick, whatever
-// is chosen of the calls, and however they are shared among shards.
+// Compensation removes the cost of probes that were added to a trace, to the tick, whatever calls
+// are selected and however they are sharded.
 func TestCompensationUndoesProbes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		inside := rapid.Uint64Range(0, 50).Draw(t, "half")
@@ -122,12 +122,13 @@ func TestCompensationUndoesProbes(t *testing.T) {
 		want, got := plain.Report(0), probed.Report(0)
 		for i := range want.Rows {
 			w, g := &want.Rows[i], &got.Rows[i]
-			// Calls of 0 ticks may be shorter than half of the cost is said to be inside.
+			// Calls of 0 ticks may be shorter than the half of the cost that is
+			// attributed to their inside.
 			if w.Func != g.Func || w.Self != g.Self || w.Total != g.Total {
-				t.Fatalf("%+v, want %+v", g, w)
+				t.Fatalf("got %+v, want %+v", g, w)
 			}
 			if w.Self.Compare(g.Compensated.SelfLow) < 0 || w.Self.Compare(g.Compensated.SelfHigh) > 0 {
-				t.Fatalf("%v is not from %v to %v", w.Self, g.Compensated.SelfLow, g.Compensated.SelfHigh)
+				t.Fatalf("%v is outside the bounds %v and %v", w.Self, g.Compensated.SelfLow, g.Compensated.SelfHigh)
 			}
 		}
 		for _, row := range some.Report(0).Rows {
@@ -142,7 +143,7 @@ func TestCompensationUndoesProbes(t *testing.T) {
 	})
 }
 
-// drawTree draws the calls of a thread, without and with probes.
+// drawTree draws the calls of a thread, with and without probes.
 func drawTree(t *rapid.T, s probecost.Split) (free, probed []calls.Call) {
 	var draw func(depth uint32, open [5]int) (freeTime, probedTime uint64)
 	draw = func(depth uint32, open [5]int) (uint64, uint64) {
@@ -170,7 +171,7 @@ func drawTree(t *rapid.T, s probecost.Split) (free, probed []calls.Call) {
 	return free, probed
 }
 
-// Calls that were only counted have no times that something could be taken out of.
+// Calls that were only counted have no times to compensate.
 func TestCompensationOfCounts(t *testing.T) {
 	a := New(Options{Compensation: &Compensation{Cost: probecost.Cost{High: 1000}}})
 	a.Count(reader.Thread{}, 0, 1, 7)
@@ -178,21 +179,21 @@ func TestCompensationOfCounts(t *testing.T) {
 		var out strings.Builder
 		doc := report.Doc{Clock: reader.Clock{Frequency: 1e9}, Body: a.Report(1e9).Body(nil, View{})}
 		if err := doc.Write(&out, report.Style{Format: format}); err != nil || !strings.Contains(out.String(), "7") {
-			t.Errorf("%s: %v\n%s", format, err, out.String())
+			t.Errorf("%s: got error %v\n%s", format, err, out.String())
 		}
 		if format == report.Text && strings.Contains(out.String(), "self") {
-			t.Errorf("times of what was counted:\n%s", out.String())
+			t.Errorf("got times of counted calls:\n%s", out.String())
 		}
 	}
 }
 
-// Profiles have no single calls.
+// Profiles have no individual calls.
 func TestCompensationOfProfiles(t *testing.T) {
 	a := New(Options{Compensation: &Compensation{Cost: probecost.Cost{High: 1}}})
 	if err := a.Sums(&calls.Sums{}); err == nil {
 		t.Error("no error")
 	}
 	if got := probecost.Ticks(3, 500); got != quantile.NewSum(2) {
-		t.Errorf("%v", got)
+		t.Errorf("got %v", got)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/report"
 )
 
-// An analysis is fed by calls.Run; here it gets the calls of one thread by hand:
-// function 1 called function 2 twice.
+// calls.Run feeds an analysis. Here it gets the calls of one thread by hand: function 1 called
+// function 2 twice.
 func Example() {
 	a := account.New(account.Options{})
 	a.Calls(&calls.Batch{

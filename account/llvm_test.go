@@ -19,8 +19,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// randomTrace is trace YAML of three threads that call six functions. With
-// damage, some entries or exits are missing.
+// randomTrace returns trace YAML of three threads that call six functions. With damage, some
+// entries or exits are missing.
 func randomTrace(r *rand.Rand, frequency uint64, damage bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "---\nheader:\n  version: 1\n  type: 0\n  constant-tsc: true\n  nonstop-tsc: true\n  cycle-frequency: %d\nrecords:\n", frequency)
@@ -54,8 +54,8 @@ func randomTrace(r *rand.Rand, frequency uint64, damage bool) string {
 	return b.String()
 }
 
-// TestLLVM has llvm-xray account for the same traces. Order is made definite by
-// names that sort.
+// TestLLVM compares with llvm-xray account on the same traces. Sorting by name makes the order
+// definite.
 func TestLLVM(t *testing.T) {
 	testenv.Need(t, "llvm-xray-22")
 	path := filepath.Join(t.TempDir(), "trace.yaml")

@@ -36,7 +36,7 @@ var names = nameMap{
 	5: {Address: 0x1234},
 }
 
-// goldenReport has calls of all kinds, of durations from nothing to hours.
+// goldenReport has all kinds of calls, with durations from zero to hours.
 func goldenReport(t *testing.T, opts Options, frequency uint64) *Report {
 	a := New(opts)
 	for thread := range 2 {
@@ -102,7 +102,7 @@ func write(w io.Writer, format report.Format, r *Report, v View, names symbolize
 	return doc.Write(w, report.Style{Format: format})
 }
 
-// golden compares what f writes with a file in testdata.
+// golden compares the output of f with a file in testdata.
 func golden(t *testing.T, file string, f func(io.Writer) error) {
 	t.Run(file, func(t *testing.T) {
 		var got bytes.Buffer
@@ -125,7 +125,7 @@ func golden(t *testing.T, file string, f func(io.Writer) error) {
 	})
 }
 
-// TestMachineFormats reads CSV and JSON back, whatever names and durations are.
+// TestMachineFormats reads CSV and JSON back, with arbitrary names and durations.
 func TestMachineFormats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := nameMap{1: {Name: rapid.String().Draw(t, "name") + "x"}}
@@ -155,7 +155,7 @@ func TestMachineFormats(t *testing.T) {
 			t.Fatalf("%v in %s", err, out.Bytes())
 		}
 		if row := doc.Functions[0]; row.Function != n[1].Name || row.Sum.String() != want.String() || row.Max != r.Rows[0].Max {
-			t.Errorf("JSON has %+v, want %q and %v", row, n[1].Name, want)
+			t.Errorf("JSON: got %+v, want %q and %v", row, n[1].Name, want)
 		}
 
 		for _, f := range []func() error{
@@ -168,7 +168,7 @@ func TestMachineFormats(t *testing.T) {
 			}
 			records, err := csv.NewReader(&out).ReadAll()
 			if err != nil || len(records) != 2 {
-				t.Fatalf("%d records, %v", len(records), err)
+				t.Fatalf("got %d records, error %v", len(records), err)
 			}
 		}
 	})

@@ -53,10 +53,10 @@ func TestWriteDOT(t *testing.T) {
 	}
 }
 
-// nasty draws names that contain what DOT, XML and CSV treat as special.
+// nasty draws names with characters that are special in DOT, XML and CSV.
 var nasty = rapid.StringOf(rapid.SampledFrom([]rune("a{}|<>\\\"&;,#\n\r\t\x00é漢 lt;nN")))
 
-// Every line is a statement whose quotes match, whatever the names.
+// Every line is a statement with matching quotes, whatever the names.
 func TestDOTSyntax(t *testing.T) {
 	_, err := exec.LookPath("dot")
 	haveDOT := err == nil
@@ -93,14 +93,14 @@ func TestDOTSyntax(t *testing.T) {
 	})
 }
 
-// checkDOT says what is wrong with a graph; nothing if it is "".
+// checkDOT returns what is wrong with a graph, or "".
 func checkDOT(s string) string {
 	lines := strings.Split(strings.TrimSuffix(s, "\n"), "\n")
 	if !strings.HasPrefix(lines[0], "digraph ") || lines[len(lines)-1] != "}" {
 		return "not a digraph"
 	}
 	for _, line := range lines[1 : len(lines)-1] {
-		// Outside quotes nothing may be left that is not of our own making.
+		// Outside quotes there may be only our own syntax.
 		quoted, depth := false, 0
 		for i := 0; i < len(line); i++ {
 			switch c := line[i]; {
@@ -166,18 +166,18 @@ func TestBody(t *testing.T) {
 			t.Errorf("edge (-want +got):\n%s", diff)
 		}
 		if doc.Edges[0]["caller_id"] != nil || doc.Self != 2000 || doc.Functions[1]["function"] != `a<"b">, c` {
-			t.Errorf("self %d, edges %v, functions %v", doc.Self, doc.Edges, doc.Functions)
+			t.Errorf("got self %d, edges %v, functions %v", doc.Self, doc.Edges, doc.Functions)
 		}
 		if text := write(t, report.CSV, r.Clock, n, body); !strings.HasPrefix(text, header) || !strings.HasSuffix(text, row) {
-			t.Errorf("%s\nwant\n%s...\n%s", text, header, row)
+			t.Errorf("got\n%s\nwant\n%s...\n%s", text, header, row)
 		}
 		if text := write(t, report.HTML, r.Clock, n, body); !strings.Contains(text, `<object type="image/svg+xml"`) {
-			t.Error("no picture on the page")
+			t.Error("the page has no picture")
 		}
 	}
 }
 
-// Empty traces have graphs, too.
+// Empty traces give valid graphs.
 func TestEmpty(t *testing.T) {
 	r := New(quantiles).Report(gigahertz).Trim(0.5, 3)
 	d := Compare(Side{New(Options{}), gigahertz, nil}, Side{New(Options{}), zeroClock, nil}).Trim(0.5, 3)
@@ -205,7 +205,7 @@ func TestEmpty(t *testing.T) {
 }
 
 func TestCompareByName(t *testing.T) {
-	// The ids of the two builds differ, and A has two functions named f.
+	// The two builds have different IDs, and A has two functions named f.
 	a := collect(t, quantiles, call(0, 1, 100, 60), call(1, 2, 10, 10), call(1, 3, 30, 30), call(1, 4, 7, 7))
 	b := collect(t, quantiles, call(0, 8, 400, 200), call(8, 9, 200, 200))
 	d := Compare(
@@ -220,35 +220,35 @@ func TestCompareByName(t *testing.T) {
 		}
 		got = append(got, s)
 	}
-	// Times are compared as seconds: 0.1 s and 0.2 s; 0.04 s and 0.1 s.
+	// Times are compared in seconds: 0.1 s and 0.2 s, 0.04 s and 0.1 s.
 	want := []string{">main (+100.0%)", "main>f (+150.0%)", "main>gone"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("edges (-want +got):\n%s", diff)
 	}
 	if f := d.Functions[1]; f.Name != "f" || f.A.Count != 2 || f.A.Min != 10 || f.A.Max != 30 || f.A.P99 != 30 {
-		t.Errorf("functions of one name: %+v", f.A)
+		t.Errorf("functions with equal names: got %+v", f.A)
 	}
 
 	trimmed := d.Trim(0, 1)
 	if len(trimmed.Functions) != 2 || trimmed.Functions[1].Name != "f" || trimmed.Left.Functions != 2 {
-		t.Errorf("Trim(0, 1): %+v", trimmed)
+		t.Errorf("Trim(0, 1): got %+v", trimmed)
 	}
-	// gone's 7 ms are less than a tenth of the 200 ms of B.
+	// gone's 7 ms are less than a tenth of B's 200 ms.
 	trimmed = d.Trim(0.1, 0)
 	if len(trimmed.Edges) != 2 || trimmed.Left.Edges != 1 {
-		t.Errorf("Trim(0.1, 0) keeps %d edges, leaves %d out", len(trimmed.Edges), trimmed.Left.Edges)
+		t.Errorf("Trim(0.1, 0): got %d edges, %d left out", len(trimmed.Edges), trimmed.Left.Edges)
 	}
 
 	trimmed = Compare(
 		Side{collect(t, Options{}, call(0, 1, 5, 5), call(0, 2, 9, 9)), zeroClock, names{1: "a", 2: "b"}},
 		Side{collect(t, Options{}, call(0, 1, 5, 5), call(0, 2, 1, 1)), zeroClock, names{1: "a", 2: "b"}}).Trim(0.1, 0)
 	if len(trimmed.Edges) != 1 || trimmed.Functions[trimmed.Edges[0].Callee].Name != "b" {
-		t.Errorf("of a and b, where only b changed, stays: %+v", trimmed)
+		t.Errorf("only b changed: got %+v", trimmed)
 	}
 
 	rows, err := csv.NewReader(strings.NewReader(write(t, report.CSV, d.Clock(), nil, d.Body(strings.ToUpper, DefaultView())))).ReadAll()
 	if err != nil || len(rows) != 4 {
-		t.Fatalf("%v: %q", err, rows)
+		t.Fatalf("got error %v, rows %q", err, rows)
 	}
 	column := func(name string, row int) string {
 		for i, h := range rows[0] {
@@ -258,7 +258,7 @@ func TestCompareByName(t *testing.T) {
 		}
 		return "no such column"
 	}
-	// Those first that changed most, in seconds.
+	// The largest changes in seconds come first.
 	for i, want := range []map[string]string{
 		{"caller": "", "callee": "MAIN", "sum_change": "1", "b_sum_ns": "200000000"},
 		{"caller": "MAIN", "callee": "F", "sum_change": "1.5", "a_sum_ns": "40000000", "count_change": "-0.5"},
@@ -272,7 +272,7 @@ func TestCompareByName(t *testing.T) {
 	}
 }
 
-// Out of nothing comes an infinite change, and no sum of two nothings is one.
+// A change from zero is infinite, and a change from zero to zero is none.
 func TestChangeOfNothing(t *testing.T) {
 	if r := change(0, 0); r != 0 {
 		t.Errorf("change(0, 0) = %g", r)

@@ -74,14 +74,14 @@ func TestReport(t *testing.T) {
 func TestSumsStayAtTheLargest(t *testing.T) {
 	r := collect(t, Options{}, call(0, 1, math.MaxUint64-1, 4), call(0, 1, 3, 3)).Report(reader.Clock{})
 	if got := r.Edges[0].Sum; got != math.MaxUint64 {
-		t.Errorf("sum = %d, want the largest number", got)
+		t.Errorf("got sum %d, want the largest number", got)
 	}
 	if got := r.Edges[0].Self; got != 7 {
-		t.Errorf("self = %d, want 7", got)
+		t.Errorf("got self time %d, want 7", got)
 	}
 }
 
-// Whatever the number of shards, the report is the same.
+// The report does not depend on the number of shards.
 func TestSharding(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		opts := Options{Quantiles: rapid.Bool().Draw(t, "quantiles")}
@@ -106,12 +106,12 @@ func TestSharding(t *testing.T) {
 		}
 		want, got := whole.Report(reader.Clock{}), shards[0].Report(reader.Clock{})
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Fatalf("report of %d shards (-one +merged):\n%s", len(shards), diff)
+			t.Fatalf("%d shards (-one +merged):\n%s", len(shards), diff)
 		}
 	})
 }
 
-// Many edges make the table grow, and all of them are found again.
+// After many edges have enlarged the table, all of them are still found.
 func TestManyEdges(t *testing.T) {
 	a := New(Options{})
 	const n = 200
@@ -124,11 +124,11 @@ func TestManyEdges(t *testing.T) {
 	}
 	r := a.Report(reader.Clock{})
 	if len(r.Edges) != n*n {
-		t.Fatalf("%d edges, want %d", len(r.Edges), n*n)
+		t.Fatalf("got %d edges, want %d", len(r.Edges), n*n)
 	}
 	for _, e := range r.Edges {
 		if e.Count != 2 || e.Min != uint64(e.Callee-1) || e.Max != e.Min {
-			t.Fatalf("edge %d -> %d: %+v", e.Caller, e.Callee, e.Stats)
+			t.Fatalf("edge %d -> %d: got %+v", e.Caller, e.Callee, e.Stats)
 		}
 	}
 }
@@ -138,8 +138,8 @@ func TestTrim(t *testing.T) {
 	open.End = calls.Truncated
 	report := func() *Report {
 		return collect(t, Options{},
-			call(0, 1, 1000, 0), call(1, 2, 900, 10), call(2, 3, 890, 890), // the way to 3
-			call(1, 4, 60, 60), call(2, 4, 1, 1), // 4 is called from two places
+			call(0, 1, 1000, 0), call(1, 2, 900, 10), call(2, 3, 890, 890), // the path to 3
+			call(1, 4, 60, 60), call(2, 4, 1, 1), // 4 has two callers
 			call(1, 5, 3, 3), open, call(8, 3, 36, 36),
 		).Report(reader.Clock{})
 	}
@@ -159,9 +159,9 @@ func TestTrim(t *testing.T) {
 		want  string
 	}{
 		{0, 0, "1 2 3 4 5 8 0>1 0>8 1>2 1>4 1>5 2>3 2>4 8>3 left 0 0"},
-		// 5 is too small, and so are 4's calls from 2, but not those from 1.
+		// 5 is too small, and so are calls of 4 from 2, but not those from 1.
 		{0.01, 0, "1 2 3 4 8 0>1 0>8 1>2 1>4 2>3 8>3 left 1 2"},
-		// The open calls of 8 have no sum, and what they call stays connected.
+		// The open calls of 8 have no sum. Their callees stay connected.
 		{0.5, 0, "1 2 3 8 0>1 0>8 1>2 2>3 left 2 4"},
 		{0, 1, "1 2 3 0>1 1>2 2>3 left 3 5"},
 		{0, 2, "1 2 3 4 0>1 1>2 1>4 2>3 2>4 left 2 3"},
@@ -174,21 +174,20 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// The costliest way to a function may be a circle, and its costliest calls those
-// that it makes to itself.
+// The most expensive path to a function may be a cycle, and its most expensive calls may be to
+// itself.
 func TestTrimWithRecursion(t *testing.T) {
 	r := collect(t, Options{}, call(2, 1, 10, 10), call(1, 2, 10, 0), call(2, 2, 50, 0)).Report(zeroClock)
 	if got := len(r.Trim(0, 1).Functions); got != 2 {
-		t.Errorf("%d functions stay, want both of the circle", got)
+		t.Errorf("got %d functions, want both of the cycle", got)
 	}
 	r = collect(t, Options{}, call(0, 1, 10, 1), call(1, 2, 20, 1), call(2, 2, 50, 50)).Report(zeroClock)
 	if got := len(r.Trim(0, 1).Functions); got != 2 {
-		t.Errorf("%d functions stay, want the caller of the recursive one, too", got)
+		t.Errorf("got %d functions, want the caller of the recursive one, too", got)
 	}
 }
 
-// A function that many call a little stays connected by the one that calls it
-// most.
+// A function with many small callers stays connected through the one that calls it most.
 func TestTrimKeepsOneWayIn(t *testing.T) {
 	r := collect(t, Options{}, call(0, 1, 100, 78), call(1, 3, 6, 6), call(0, 2, 30, 0), call(2, 3, 7, 7)).Report(zeroClock)
 	var got []string
@@ -200,7 +199,7 @@ func TestTrimKeepsOneWayIn(t *testing.T) {
 	}
 }
 
-// Blending is the same from either end, also where hues wrap around.
+// Blending is symmetric, even where hues wrap around.
 func TestBlendIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) rgb {
@@ -210,14 +209,14 @@ func TestBlendIsSymmetric(t *testing.T) {
 		a, b := draw("a"), draw("b")
 		w := rapid.Float64Range(0, 1).Draw(t, "weight")
 		if d := math.Abs(toHSV(a).h - toHSV(b).h); math.Abs(d-3) < 1e-9 {
-			return // both ways round are as short
+			return // both directions are equally short
 		}
 		x, y := blend(a, b, w), blend(b, a, 1-w)
 		if math.Abs(x.r-y.r) > 1 || math.Abs(x.g-y.g) > 1 || math.Abs(x.b-y.b) > 1 {
-			t.Fatalf("%v and %v", x, y)
+			t.Fatalf("blend is not symmetric: %v and %v", x, y)
 		}
 		if blend(a, b, 0) != a || blend(a, b, 1) != b {
-			t.Fatalf("ends are %v and %v", blend(a, b, 0), blend(a, b, 1))
+			t.Fatalf("got ends %v and %v", blend(a, b, 0), blend(a, b, 1))
 		}
 	})
 }
@@ -234,7 +233,7 @@ func TestParseColumn(t *testing.T) {
 		}
 	}
 	if _, err := ParseColumn("p95"); err == nil || !strings.Contains(err.Error(), "p999") {
-		t.Errorf("ParseColumn(p95): %v, want an error that lists the columns", err)
+		t.Errorf("ParseColumn(p95): got error %v, want one that lists the columns", err)
 	}
 }
 
@@ -245,7 +244,7 @@ type event struct {
 	tsc        uint64
 }
 
-// writeYAML writes a trace that llvm-xray reads, too.
+// writeYAML writes a trace that llvm-xray can read, too.
 func writeYAML(t testing.TB, frequency uint64, events []event) string {
 	t.Helper()
 	var b strings.Builder
@@ -263,7 +262,7 @@ func writeYAML(t testing.TB, frequency uint64, events []event) string {
 	return path
 }
 
-// run analyses a trace file.
+// run analyzes a trace file.
 func run(t testing.TB, path string, opts Options) (*Analysis, reader.Clock) {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)
@@ -278,8 +277,8 @@ func run(t testing.TB, path string, opts Options) (*Analysis, reader.Clock) {
 	return a, reader.Clock{Frequency: trace.Header(0).CycleFrequency}
 }
 
-// randomTrace draws the events of a few threads, in the order of time. Every
-// call takes time: llvm-xray forgets a minimum of 0.
+// randomTrace draws the events of a few threads in order of time. Every call takes time, because
+// llvm-xray ignores a minimum of 0.
 func randomTrace(t *rapid.T) []event {
 	var events []event
 	tsc := uint64(1000)
@@ -294,7 +293,7 @@ func randomTrace(t *rapid.T) []event {
 			events = append(events, event{fn, thread + 1, "enter", tsc})
 			continue
 		}
-		// Now and then the exits of some calls are missing.
+		// Omit the exits of some calls.
 		if len(*stack) > 1 && rapid.IntRange(0, 9).Draw(t, "jump") == 0 {
 			*stack = (*stack)[:len(*stack)-1]
 		}
@@ -315,7 +314,7 @@ func BenchmarkCalls(b *testing.B) {
 	for _, opts := range []Options{{}, quantiles} {
 		for _, edges := range []int{500, 20000} {
 			b.Run(fmt.Sprintf("edges=%d/quantiles=%t", edges, opts.Quantiles), func(b *testing.B) {
-				// A random walk: popular edges come often, as in real programs.
+				// A random walk: some edges are popular, as in real programs.
 				const n = 1 << 16
 				cs := make([]calls.Call, n)
 				seed := uint64(1)

@@ -16,8 +16,8 @@ import (
 
 const llvmXRay = "llvm-xray-22"
 
-// llvm runs llvm-xray and gives its output. It reports false when llvm-xray
-// crashes, as it does where a colour would be that of 0 / 0.
+// llvm runs llvm-xray and returns its output. It returns false if llvm-xray crashes, as it does
+// when a color would be that of 0 / 0.
 func llvm(t *rapid.T, args ...string) (string, bool) {
 	out, err := exec.Command(llvmXRay, args...).CombinedOutput()
 	if err != nil && strings.Contains(err.Error(), "segmentation fault") {
@@ -29,18 +29,18 @@ func llvm(t *rapid.T, args ...string) (string, bool) {
 	return string(out), true
 }
 
-// llvmColumns are the columns that llvm-xray has.
+// llvmColumns are llvm-xray's columns.
 var llvmColumns = map[Column]string{
 	None: "none", Count: "count", Min: "min", P50: "med", P90: "90p", P99: "99p", Max: "max", Sum: "sum",
 }
 
-// atLeast returns a counter of comparisons, and fails the test when it ends with
-// fewer than n: llvm-xray crashes on some traces.
+// atLeast returns a counter of comparisons. The test fails if there were fewer than n at its end,
+// because llvm-xray crashes on some traces.
 func atLeast(t *testing.T, n int) *int {
 	compared := new(int)
 	t.Cleanup(func() {
 		if !testing.Short() && *compared < n {
-			t.Errorf("only %d graphs were compared", *compared)
+			t.Errorf("compared only %d graphs", *compared)
 		}
 	})
 	return compared
@@ -50,7 +50,7 @@ func drawColumn(t *rapid.T, label string) Column {
 	return rapid.SampledFrom([]Column{None, Count, Min, P50, P90, P99, Max, Sum}).Draw(t, label)
 }
 
-// Lines are those of llvm-xray, which writes them in the order of a hash table.
+// Compare lines, which llvm-xray writes in the order of a hash table.
 func TestLLVMGraph(t *testing.T) {
 	testenv.Need(t, llvmXRay)
 	compared := atLeast(t, 50)
@@ -77,7 +77,7 @@ func TestLLVMGraph(t *testing.T) {
 	})
 }
 
-// Vertices are numbered differently; apart from that, lines are llvm-xray's.
+// Lines are equal to llvm-xray's, except for the numbers of vertices.
 func TestLLVMGraphDiff(t *testing.T) {
 	testenv.Need(t, llvmXRay)
 	compared := atLeast(t, 50)
@@ -102,7 +102,7 @@ func TestLLVMGraphDiff(t *testing.T) {
 		if err := d.WriteLLVM(&got, v); err != nil {
 			rt.Fatal(err)
 		}
-		want = strings.ReplaceAll(want, "nan", "0.00%") // nothing, compared to nothing
+		want = strings.ReplaceAll(want, "nan", "0.00%") // zero compared with zero
 		if diff := cmp.Diff(byName(want), byName(got.String())); diff != "" {
 			rt.Fatalf("lines (-llvm +ours):\n%s", diff)
 		}
@@ -111,7 +111,7 @@ func TestLLVMGraphDiff(t *testing.T) {
 
 var vertexLine = regexp.MustCompile(`(?m)^(F\d+) \[label="\{?([^|"]*)`)
 
-// byName replaces the numbers of vertices by their names, and sorts the lines.
+// byName replaces vertex numbers by names, and sorts the lines.
 func byName(dot string) []string {
 	name := make(map[string]string)
 	for _, m := range vertexLine.FindAllStringSubmatch(dot, -1) {
@@ -126,7 +126,7 @@ func byName(dot string) []string {
 	}))
 }
 
-// The shape of names is llvm-xray's where it writes sound DOT.
+// Names are formatted as in llvm-xray if its output is valid DOT.
 func TestLLVMNames(t *testing.T) {
 	long := strings.Repeat("x", 39) + "é" + "tail"
 	n := names{1: long, 2: `f<int&>("{|}\")`, -5: "plain"}

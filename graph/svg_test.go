@@ -27,13 +27,13 @@ type shape struct {
 	lines        []string
 }
 
-// parsePicture reads an SVG graph. Elements that no graph has are an error: they
-// would have come with a name.
+// parsePicture parses an SVG graph. It fails for elements that no graph has, because they must come
+// from a name.
 func parsePicture(text []byte) (*picture, error) {
 	var p picture
 	d := xml.NewDecoder(bytes.NewReader(text))
 	var within []string
-	var at *shape // the group that is open
+	var at *shape // the open group
 	for {
 		token, err := d.Token()
 		if err == io.EOF {
@@ -67,7 +67,7 @@ func parsePicture(text []byte) (*picture, error) {
 				}
 			case "svg", "style", "rect", "title", "circle", "path", "polygon":
 			default:
-				return nil, fmt.Errorf("a %s in the picture", e.Name.Local)
+				return nil, fmt.Errorf("unexpected element %s", e.Name.Local)
 			}
 		case xml.EndElement:
 			if e.Name.Local == "g" {
@@ -132,8 +132,7 @@ func TestWriteSVG(t *testing.T) {
 	}
 }
 
-// A picture is XML without anything in it that a name brought, and shows what the
-// DOT graph does.
+// A picture is valid XML without markup from names, and shows the same as the DOT graph.
 func TestSVGSyntax(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := names{1: nasty.Draw(rt, "one"), 2: nasty.Draw(rt, "two"), -7: nasty.Draw(rt, "three")}
@@ -159,19 +158,19 @@ func TestSVGSyntax(t *testing.T) {
 			edges := len(regexp.MustCompile(`(?m)^\t\S+ -> \S+ \[`).FindAll(dot.Bytes(), -1))
 			nodes := len(regexp.MustCompile(`(?m)^\t"?F\S+ \[`).FindAll(dot.Bytes(), -1))
 			if len(p.nodes) != nodes || len(p.edges) != edges {
-				rt.Fatalf("%s: %d nodes and %d edges, in DOT %d and %d", name, len(p.nodes), len(p.edges), nodes, edges)
+				rt.Fatalf("%s: got %d nodes and %d edges, want %d and %d as in DOT", name, len(p.nodes), len(p.edges), nodes, edges)
 			}
 		}
 	})
 }
 
-// Of a graph that is too large, the costliest edges are drawn, and it is said.
+// If a graph is too large, the picture shows the most expensive edges and says so.
 func TestSVGLimit(t *testing.T) {
 	a := New(Options{})
 	batch := &calls.Batch{}
 	n := names{}
 	for i := range reader.FuncID(2 * MostDrawn) {
-		// Functions of even number are called by others for longer than from outside.
+		// Functions with even numbers take longer when called by others than from outside.
 		batch.Calls = append(batch.Calls, call(0, i+1, 10, 0), call(i%7+1, i+1, uint64(1+10*(1+i%2*4)), 1))
 		n[i+1] = fmt.Sprint("f", i+1)
 	}
@@ -181,15 +180,15 @@ func TestSVGLimit(t *testing.T) {
 	r := a.Report(gigahertz)
 	p, left := svgOf(t, func(w io.Writer) (int, error) { return r.WriteSVG(w, n, DefaultView()) })
 	if len(p.edges) != MostDrawn || left != len(r.Edges)-MostDrawn {
-		t.Errorf("%d nodes and %d edges of %d, %d left out", len(p.nodes), len(p.edges), len(r.Edges), left)
+		t.Errorf("got %d nodes and %d edges of %d, %d left out", len(p.nodes), len(p.edges), len(r.Edges), left)
 	}
 	for _, e := range p.edges {
 		if e.lines[0] != "sum 51ns" {
-			t.Fatalf("an edge of little time is there: %v", e)
+			t.Fatalf("got an edge with little time: %v", e)
 		}
 	}
 	want := "not shown completely: only the 1,000 of 4,000 edges with the most time"
 	if got := p.caption[len(p.caption)-1]; got != want {
-		t.Errorf("caption %q, want %q", got, want)
+		t.Errorf("got caption %q, want %q", got, want)
 	}
 }

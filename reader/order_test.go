@@ -13,11 +13,11 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// genTrace draws a trace as text, as a basic or an FDR log, and returns with it
-// its events in time order. step draws the time between records of a thread.
+// genTrace draws a basic or FDR log as text, and its events in time order. step draws the time
+// between records of a thread.
 func genTrace(r *rand.Rand, fdr bool, threads, records int, step func() int64) (text string, want []string) {
 	type event struct {
-		key    int64 // the largest timestamp of the thread up to here
+		key    int64 // the largest timestamp of the thread so far
 		thread int
 		text   string
 	}
@@ -65,7 +65,7 @@ func genTrace(r *rand.Rand, fdr bool, threads, records int, step func() int64) (
 	return text, want
 }
 
-// windowEvents are the events of a trace as EachByTime passes them on.
+// windowEvents collects the events of a trace in the order in which EachByTime passes them on.
 func windowEvents(t *testing.T, tr *reader.Trace, n int) []string {
 	t.Helper()
 	var lines []string
@@ -90,8 +90,8 @@ func windowEvents(t *testing.T, tr *reader.Trace, n int) []string {
 	return lines
 }
 
-// Random traces of several windows: with equal times, clocks that step back and
-// stand still, and pauses that no window spans.
+// Random traces of several windows with equal times, clocks that step back or stand still, and
+// pauses longer than a window.
 func TestTimeOrderIsStableSort(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	steps := map[string]func() int64{
@@ -111,7 +111,7 @@ func TestTimeOrderIsStableSort(t *testing.T) {
 					check := func(how string, got []string) {
 						t.Helper()
 						if diff := gocmp.Diff(want, got); diff != "" {
-							t.Fatalf("%s: -want +got:\n%.2000s", how, diff)
+							t.Fatalf("%s (-want +got):\n%.2000s", how, diff)
 						}
 					}
 					check("blocks", events(t, tr, reader.TimeOrder))
@@ -124,7 +124,7 @@ func TestTimeOrderIsStableSort(t *testing.T) {
 	}
 }
 
-// Payloads come with their events, and fill a window by themselves.
+// Payloads come with their events, and count toward the size of a window.
 func TestWindowPayloads(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("xray fdr\n")
@@ -140,15 +140,15 @@ func TestWindowPayloads(t *testing.T) {
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(want, got) {
-		t.Errorf("%d events change on their way", len(got))
+		t.Errorf("%d events were changed", len(got))
 	}
 	err := tr.EachByTime(1, nil, func(_ int, w *reader.Window) {
 		size := 0
 		for _, p := range w.Payloads {
 			size += len(p.Data)
 		}
-		if size > 6<<20 { // a full window, and a block more of each thread
-			t.Errorf("a window has %d bytes of payloads", size)
+		if size > 6<<20 { // a full window and one more block of each thread
+			t.Errorf("got a window with %d bytes of payloads", size)
 		}
 	}, func(*reader.Window) error { return nil })
 	if err != nil {
@@ -156,7 +156,7 @@ func TestWindowPayloads(t *testing.T) {
 	}
 }
 
-// An error of any part ends the pass.
+// An error in any part ends the pass.
 func TestEachByTimeErrors(t *testing.T) {
 	text, _ := genTrace(rand.New(rand.NewPCG(1, 2)), true, 3, 50_000, func() int64 { return 1 })
 	tr := open(t, text)
@@ -167,7 +167,7 @@ func TestEachByTimeErrors(t *testing.T) {
 			return fmt.Errorf("call %d", calls)
 		})
 		if err == nil || err.Error() != "call 1" {
-			t.Errorf("%d goroutines: error %v", n+1, err)
+			t.Errorf("%d goroutines: got error %v", n+1, err)
 		}
 	}
 }

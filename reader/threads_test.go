@@ -14,7 +14,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Each format has a limit of threads, of all files together.
+// Each format has a limit on threads, for all files together.
 func TestMaxThreads(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -57,10 +57,10 @@ func TestMaxThreads(t *testing.T) {
 				err := passOver(reader.Options{MaxThreads: test.max}, n, test.paths...)
 				var many *reader.TooManyThreadsError
 				if !test.refused && err != nil || test.refused && (!errors.As(err, &many) || many.MaxThreads != test.max) {
-					t.Errorf("%s with %d of %d goroutines: %v", format, test.max, n, err)
+					t.Errorf("%s with %d of %d goroutines: got error %v", format, test.max, n, err)
 				}
 				if want := fmt.Sprintf("%s: more than %d threads", path, test.max); test.refused && err != nil && !strings.Contains(err.Error(), want) {
-					t.Errorf("%q does not say %q", err, want)
+					t.Errorf("got error %q, want %q in it", err, want)
 				}
 			}
 		}
@@ -78,15 +78,15 @@ func passOver(opts reader.Options, n int, paths ...string) error {
 	for _, order := range []reader.Order{reader.FileOrder, reader.ThreadOrder, reader.TimeOrder} {
 		for _, err := range trace.Blocks(order) {
 			if (err == nil) != (all == nil) && err != nil {
-				return fmt.Errorf("only order %d: %w", order, err)
+				return fmt.Errorf("order %d: %w", order, err)
 			}
 		}
 	}
 	return all
 }
 
-// The index of a log may not be much larger than the log: a megabyte of gzip can have
-// millions of blocks, of two threads.
+// The index of a log is not much larger than the log: a megabyte of gzip can have millions of
+// blocks of two threads.
 func TestMaxBlocks(t *testing.T) {
 	log := []byte{0: 5, 2: 1, 4: 3, 31: 0}
 	le := binary.LittleEndian
@@ -105,12 +105,12 @@ func TestMaxBlocks(t *testing.T) {
 	}
 	var many *reader.TooManyThreadsError
 	if err := open(log, 2); !errors.As(err, &many) || many.MaxBlocks != 2*8+int64(len(log))/256 {
-		t.Errorf("100 blocks: %v", err)
+		t.Errorf("100 blocks: got error %v", err)
 	}
 	if err := open(log, 100); err != nil {
 		t.Error(err)
 	}
-	// Padding makes them blocks of ordinary size.
+	// Padding makes blocks of ordinary size.
 	var long []byte
 	for block := log[32:]; len(block) > 0; block = block[32:] {
 		long = append(append(long, block[:32]...), bytes.Repeat([]byte{0}, 256)...)
@@ -120,7 +120,7 @@ func TestMaxBlocks(t *testing.T) {
 	}
 }
 
-// Any number of threads is merged by time.
+// Any number of threads can be merged by time.
 func TestTimeOrderOfManyThreads(t *testing.T) {
 	const threads = 20_000
 	for _, atOnce := range []bool{false, true} {
@@ -152,12 +152,12 @@ func TestTimeOrderOfManyThreads(t *testing.T) {
 			}
 			for i := range b.Events {
 				if events++; b.Events[i].TSC != events {
-					t.Fatalf("at once %v: event %d is at %d", atOnce, events, b.Events[i].TSC)
+					t.Fatalf("at once %v: got event %d at %d", atOnce, events, b.Events[i].TSC)
 				}
 			}
 		}
 		if events != 2*threads {
-			t.Errorf("at once %v: %d events", atOnce, events)
+			t.Errorf("at once %v: got %d events", atOnce, events)
 		}
 	}
 }

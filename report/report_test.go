@@ -124,13 +124,13 @@ parse<a|b>                                     1
 `)
 }
 
-// On a narrow terminal optional columns go first, and then names are cut on the left.
+// On a narrow terminal, optional columns are hidden first, and then names are cut on the left.
 func TestNarrow(t *testing.T) {
 	for _, width := range []int{60, 72, 80, 100, 120} {
 		got := write(t, Style{Width: width})
 		for line := range strings.Lines(got) {
 			if n := len([]rune(strings.TrimSuffix(line, "\n"))); n > width {
-				t.Errorf("%d columns: %d in %q", width, n, line)
+				t.Errorf("%d columns: got %d in %q", width, n, line)
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func TestHTML(t *testing.T) {
 	}
 }
 
-// Columns that matter least go before others that may be left out, wherever they are.
+// The least important optional columns are hidden first, wherever they are.
 func TestLeast(t *testing.T) {
 	column := func(key string) Column[int] { return Count(key, func(*int) uint64 { return 1e12 }) }
 	d := Doc{Body: []Node{Table("rows", []int{1}, column("a"), column("b").Least(), column("c").Optional(), column("d").Optional())}}
@@ -223,12 +223,12 @@ func TestLeast(t *testing.T) {
 		}
 		_, hidden, _ := strings.Cut(b.String(), "(--wide also shows: ")
 		if hidden = strings.TrimSuffix(hidden, ")\n"); hidden != want {
-			t.Errorf("%d columns hide %q, want %q", width, hidden, want)
+			t.Errorf("%d columns: got hidden %q, want %q", width, hidden, want)
 		}
 	}
 }
 
-// Sums are converted as rational numbers are.
+// Sums are converted like rational numbers.
 func TestSum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := quantile.Sum{
@@ -241,7 +241,7 @@ func TestSum(t *testing.T) {
 		if !ok {
 			t.Fatalf("%v has no number", s)
 		}
-		// Twice the error, in ticks, is at most the frequency.
+		// Twice the error in ticks is at most the frequency.
 		err := new(big.Int).Mul(got, new(big.Int).SetUint64(f))
 		err.Sub(err, new(big.Int).Mul(s.Big(), big.NewInt(nanosPerSecond)))
 		if err.Lsh(err.Abs(err), 1).Cmp(new(big.Int).SetUint64(f)) > 0 {
@@ -259,7 +259,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// change is a row of what differs.
+// change is a row of differences.
 type change struct {
 	by, low, high, ratio float64
 	unknown              bool
@@ -323,12 +323,12 @@ func TestChanges(t *testing.T) {
 func TestNumberWords(t *testing.T) {
 	for f, want := range map[float64]string{0: "0", 1: "1", 0.25: "0.25", 56.291: "56.3", -999.4: "-999", 1234567.8: "1,234,568", -5e-6: "-5e-06"} {
 		if got := numberWords(f); got != want {
-			t.Errorf("%v is %s, want %s", f, got, want)
+			t.Errorf("%v: got %s, want %s", f, got, want)
 		}
 	}
 }
 
-// Rows that are computed are asked for in order, and CSV has columns that JSON says otherwise.
+// Computed rows are requested in order, and CSV has flat columns for what JSON nests.
 func TestComputed(t *testing.T) {
 	last, passes := 0, 0
 	at := func(row int) *int {
@@ -336,7 +336,7 @@ func TestComputed(t *testing.T) {
 		case row < last:
 			passes++
 		case row > last+1:
-			t.Errorf("row %d after %d", row, last)
+			t.Errorf("got row %d after %d", row, last)
 		}
 		last = row
 		return &row
@@ -347,15 +347,15 @@ func TestComputed(t *testing.T) {
 		d := Doc{Body: []Node{Computed("rows", 1000, at, Count("n", number), Count("flat", number).Flat())}}
 		var b strings.Builder
 		if err := d.Write(&b, Style{Format: format}); err != nil || passes > 2 || last != 999 {
-			t.Errorf("%s: %v, %d passes, up to row %d", format, err, passes+1, last)
+			t.Errorf("%s: got error %v, %d passes, up to row %d", format, err, passes+1, last)
 		}
 		if got := strings.Contains(b.String(), "flat"); got == (format == JSON) {
-			t.Errorf("%s has the flat column: %v", format, got)
+			t.Errorf("%s: got flat column %v", format, got)
 		}
 	}
 }
 
-// People see the first rows of a table and the last functions of a path; programs see all.
+// Text shows the first rows of a table and the last functions of a path. JSON and CSV have all.
 func TestParts(t *testing.T) {
 	list := []row{{fn: 1, path: make([]reader.FuncID, 40)}, {fn: 2}, {fn: 3}}
 	for i := range list[0].path {
@@ -378,7 +378,7 @@ func TestParts(t *testing.T) {
 		}
 		for _, text := range want {
 			if !strings.Contains(b.String(), text) {
-				t.Errorf("%s without %q:\n%s", format, text, b.String())
+				t.Errorf("%s: want %q in\n%s", format, text, b.String())
 			}
 		}
 	}
@@ -401,12 +401,12 @@ func TestTransposed(t *testing.T) {
 func TestFloating(t *testing.T) {
 	for f, want := range map[float64]string{0: "0", 1e6: "1000000", -2.5e9: "-2500000000", 1e300: "1e+300", 0.25: "0.25", 5e-6: "5e-06"} {
 		if got := floating(f); got.s != want || got.null {
-			t.Errorf("%v is %s, want %s", f, got.s, want)
+			t.Errorf("%v: got %s, want %s", f, got.s, want)
 		}
 	}
 }
 
-// Facts go on below themselves where the terminal ends.
+// Facts that do not fit the terminal continue on the next line.
 func TestLongFacts(t *testing.T) {
 	d := &Doc{Body: []Node{Facts(&row{count: 7},
 		Count("calls", func(r *row) uint64 { return r.count }),

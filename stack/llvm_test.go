@@ -18,7 +18,7 @@ import (
 
 const llvmXRay = "llvm-xray-22"
 
-// llvm runs llvm-xray stack and gives what it prints.
+// llvm runs llvm-xray stack and returns its output.
 func llvm(t *rapid.T, args ...string) string {
 	out, err := exec.Command(llvmXRay, append([]string{"stack", "-k"}, args...)...).Output()
 	if err != nil {
@@ -40,10 +40,10 @@ func llvmView(t *rapid.T) (LLVMView, []string) {
 	return v, args
 }
 
-// randomEvents draws the events of one or more threads, one thread after the
-// other: what llvm-xray holds for a call without calls depends on the event
-// before, of whatever thread. Threads to be aggregated are only one, as llvm-xray
-// crashes or mixes them up when it merges.
+// randomEvents draws the events of one or more threads, one thread after another, because
+// llvm-xray's result for a call without callees depends on the previous event of any thread. For
+// aggregated threads there is only one, because llvm-xray crashes or mixes threads up when it
+// merges them.
 func randomEvents(t *rapid.T, v LLVMView) string {
 	var b strings.Builder
 	tsc := uint64(1000)
@@ -61,7 +61,7 @@ func randomEvents(t *rapid.T, v LLVMView) string {
 				stack = append(stack, fn)
 			} else {
 				// Some exits are missing, and some are of functions that were never
-				// entered: they end all calls.
+				// entered. The latter end all calls.
 				at := max(0, len(stack)-1-max(0, rapid.IntRange(-8, 2).Draw(t, "missing")))
 				kind, fn = "exit", stack[at]
 				if rapid.IntRange(0, 19).Draw(t, "unmatched") == 0 {
@@ -92,9 +92,9 @@ func TestLLVMHuman(t *testing.T) {
 	})
 }
 
-// stackSections takes the order out of what llvm-xray prints in that of hash
-// tables: threads, and stacks of the same weight. Lists of ten are left to their
-// first weights, as llvm-xray cuts off other stacks of the last weight.
+// stackSections removes the order of hash tables from llvm-xray's output: of threads, and of stacks
+// with equal weights. Lists of ten keep only their first weights, because llvm-xray cuts off other
+// stacks of the last weight.
 func stackSections(s string) map[string][]string {
 	sections := make(map[string][]string)
 	title, thread := "", ""
@@ -130,8 +130,8 @@ func stackSections(s string) map[string][]string {
 	return sections
 }
 
-// Flame stacks are llvm-xray's, with times of their own where llvm-xray counts
-// those of callees as well.
+// Flame stacks equal llvm-xray's, except that they have self times where llvm-xray includes
+// callees.
 func TestLLVMFlame(t *testing.T) {
 	testenv.Need(t, llvmXRay)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -197,18 +197,16 @@ func TestLLVMErrors(t *testing.T) {
 		{LLVMView{}, ErrNoCalls},
 	} {
 		if err := r.WriteLLVM(new(bytes.Buffer), nil, test.view); !errors.Is(err, test.want) {
-			t.Errorf("%+v: %v, want %v", test.view, err, test.want)
+			t.Errorf("%+v: got error %v, want %v", test.view, err, test.want)
 		}
 	}
 }
 
-// TestLLVMAcrossThreads holds that the calls around a stack are those of the
-// threads that have it, and that of stacks of equal weight the later function
-// comes first.
+// TestLLVMAcrossThreads checks that a stack's callers are those of the threads that have it, and
+// that of stacks with equal weight the later function comes first.
 func TestLLVMAcrossThreads(t *testing.T) {
 	view := LLVMView{AggregateThreads: true}
-	// Both threads call 2 from 1, only the first calls 3 from 1, and 4 is as
-	// heavy as that.
+	// Both threads call 2 from 1. Only the first calls 3 from 1. 4 has the same weight.
 	r := collect(t, view.Options(), "1 2 +10 . +1 3 +5 . .", "1 2 +20 . +2 . 4 +5 .").Report(reader.Clock{})
 	var b strings.Builder
 	if err := r.WriteLLVM(&b, nil, view); err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// text writes a report for people.
+// text returns a report as text.
 func text(t testing.TB, r *Report, n symbolize.Names, v View) string {
 	t.Helper()
 	return write(t, report.Text, r, n, v)
@@ -66,11 +66,11 @@ depth  location  function
 	}
 	got := text(t, r, nil, View{Metric: Count, Top: 1})
 	if want := "#1  2 calls (22.2%), 50ns self, 51ns total, thread 1\n\ndepth  function\n    0  #1\n    1  #2\n"; !strings.HasSuffix(got, want) {
-		t.Errorf("by count:\n%s\nwant an end of\n%s", got, want)
+		t.Errorf("by count: got\n%s\nwant the end\n%s", got, want)
 	}
 }
 
-// The list holds the heaviest stacks in order, however many there are.
+// The list has the heaviest stacks in order, whatever their number.
 func TestTop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 300).Draw(rt, "stacks")
@@ -85,7 +85,7 @@ func TestTop(t *testing.T) {
 			lists[top] = strings.Split(strings.TrimSpace(text(t, r, nil, View{Top: top})), "\n\n#")[1:]
 		}
 		if len(lists[0]) != n {
-			rt.Fatalf("%d of all %d stacks are listed", len(lists[0]), n)
+			rt.Fatalf("got %d of %d stacks", len(lists[0]), n)
 		}
 		if diff := cmp.Diff(lists[0][:min(n, top)], lists[top]); diff != "" {
 			rt.Fatalf("top %d (-all +got):\n%s", top, diff)
@@ -106,7 +106,7 @@ func TestElides(t *testing.T) {
 		}
 	}
 	if !strings.HasSuffix(got, "\n  149  #150\n") {
-		t.Error("the innermost frame is not the last line")
+		t.Error("the last line is not the innermost frame")
 	}
 }
 
@@ -138,11 +138,11 @@ func TestJSON(t *testing.T) {
 		t.Errorf("stacks (-want +got):\n%s", diff)
 	}
 	if got["stack_count"] != n || got["calls"] != 9.0 || got["self_ns"] != 474.0 || got["open"] != 1.0 {
-		t.Errorf("%v stacks, %v calls, %v ns, %v open", got["stack_count"], got["calls"], got["self_ns"], got["open"])
+		t.Errorf("got %v stacks, %v calls, %v ns, %v open", got["stack_count"], got["calls"], got["self_ns"], got["open"])
 	}
 }
 
-// CSV has the names of all functions of a path, unless they are very many.
+// CSV has the names of all functions of a path, unless there are very many.
 func TestCSV(t *testing.T) {
 	r := collect(t, Options{}, "1 +1 2 +2 . .").Report(gigahertz)
 	want := "id,parent,depth,count,self_ns,total_ns,open,open_self_ns,open_total_ns,function,function_id,location,path,path_ids\n" +
@@ -153,11 +153,11 @@ func TestCSV(t *testing.T) {
 	deep := collect(t, Options{}, strings.Repeat("1 ", 3000)+strings.Repeat(". ", 3000)).Report(gigahertz)
 	lines := strings.Split(strings.TrimSpace(write(t, report.CSV, deep, nil, View{})), "\n")
 	if len(lines) != 3001 || strings.HasSuffix(lines[1000], ",,") || !strings.HasSuffix(lines[1001], ",,") {
-		t.Errorf("%d lines, 1000 deep: %.60s, 1001 deep: %.60s", len(lines), lines[1000], lines[1001])
+		t.Errorf("got %d lines, 1000 deep: %.60s, 1001 deep: %.60s", len(lines), lines[1000], lines[1001])
 	}
 }
 
-// A page has the flame graph beside the list.
+// The page has the flame graph next to the list.
 func TestPage(t *testing.T) {
 	r := collect(t, Options{}, "1 +1 2 +2 . .").Report(gigahertz)
 	page := write(t, report.HTML, r, names{1: "main"}, View{})
@@ -168,11 +168,11 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if frames, _ := parseSVG(t, picture); len(frames) != 3 || !strings.Contains(page, "<td>main</td>") {
-		t.Errorf("%d frames in the picture, and the page is\n%s", len(frames), page)
+		t.Errorf("got %d frames in the picture of the page\n%s", len(frames), page)
 	}
 }
 
-// svgFrame is what a flame graph shows of a frame.
+// svgFrame is a frame of a flame graph as shown.
 type svgFrame struct {
 	name, title string
 	row         int
@@ -180,7 +180,7 @@ type svgFrame struct {
 	text        string
 }
 
-// parseSVG reads a flame graph back, and fails unless it is well-formed XML.
+// parseSVG parses a flame graph, and fails unless it is well-formed XML.
 func parseSVG(t testing.TB, svg []byte) (frames []svgFrame, texts []string) {
 	t.Helper()
 	d := xml.NewDecoder(bytes.NewReader(svg))
@@ -256,11 +256,11 @@ func TestWriteSVG(t *testing.T) {
 	}
 	_, texts := parseSVG(t, writeSVG(t, r, n, SVGView{Metric: Count, Title: "<mine>"}))
 	if texts[0] != "<mine>" || !strings.HasPrefix(texts[1], "3 calls in total.") {
-		t.Errorf("texts: %q", texts)
+		t.Errorf("got texts %q", texts)
 	}
 }
 
-// Frames lie within their parents and do not overlap, whatever the names.
+// Frames lie inside their parents and do not overlap, whatever the names.
 func TestSVGLayout(t *testing.T) {
 	nasty := rapid.StringOf(rapid.SampledFrom([]rune("ab<>&\"'\x00\x1b\n]\uFFFE\uFFFF\U0001F600é")))
 	rapid.Check(t, func(rt *rapid.T) {
@@ -284,22 +284,21 @@ func TestSVGLayout(t *testing.T) {
 				}
 			}
 			if f.x < ends[f.row]-slack {
-				rt.Fatalf("%+v overlaps what ends at %f", f, ends[f.row])
+				rt.Fatalf("%+v overlaps a frame that ends at %f", f, ends[f.row])
 			}
 			ends[f.row] = f.x + f.width
 		}
 	})
 }
 
-// Whatever the trace, the file has a size that a browser takes, and says what is
-// missing.
+// For any trace, the size of the file is limited, and the picture says what is missing.
 func TestSVGBounded(t *testing.T) {
 	wide := New(Options{})
 	paths := calls.NewPaths()
 	b := &calls.Batch{Paths: paths, Thread: reader.Thread{Thread: 1}}
 	const n = 100_000
 	for i := range n {
-		// A tree of threes: most of its frames are too narrow.
+		// A tree with three children each: most frames are too narrow.
 		id := paths.Child(calls.PathID(max(0, i/3)), reader.FuncID(i+1))
 		b.Calls = append(b.Calls, calls.Call{Path: id, Func: reader.FuncID(i + 1), Self: 1, Duration: 1})
 	}
@@ -314,16 +313,16 @@ func TestSVGBounded(t *testing.T) {
 		svg := writeSVG(t, r, nil, SVGView{})
 		frames, texts := parseSVG(t, svg)
 		if len(svg) > 4<<20 || len(frames) > svgMaxBoxes {
-			t.Errorf("%s: %d frames in %d bytes", name, len(frames), len(svg))
+			t.Errorf("%s: got %d frames in %d bytes", name, len(frames), len(svg))
 		}
 		all := map[string]int{"wide": n, "deep": 5000}[name] + 1
 		if last, want := texts[len(texts)-1], label.Count(uint64(all-len(frames)), "frame", "frames")+" too narrow"; !strings.HasPrefix(last, want) {
-			t.Errorf("%s: %q does not say %q", name, last, want)
+			t.Errorf("%s: got %q, want %q in it", name, last, want)
 		}
 	}
 }
 
-// More frames than fit are cut where they are narrowest.
+// If there are too many frames, the narrowest are dropped.
 func TestWidest(t *testing.T) {
 	var boxes []box
 	for i, w := range []uint64{100, 60, 60, 5, 5, 40, 40} {
@@ -343,12 +342,12 @@ func TestEmpty(t *testing.T) {
 		r := New(opts).Report(reader.Clock{})
 		for _, format := range report.Formats {
 			if got := write(t, format, r, nil, View{}); format == report.JSON && !json.Valid([]byte(got)) {
-				t.Error(got)
+				t.Errorf("invalid JSON: %s", got)
 			}
 		}
 		parseSVG(t, writeSVG(t, r, nil, SVGView{}))
 		if got := folded(t, r, nil, FoldedView{}); got != "" {
-			t.Errorf("folded: %q", got)
+			t.Errorf("got folded %q", got)
 		}
 	}
 }
@@ -360,7 +359,7 @@ func TestParseMetric(t *testing.T) {
 		}
 	}
 	if _, err := ParseMetric("ticks"); err == nil {
-		t.Error("ParseMetric takes ticks")
+		t.Error("ParseMetric accepts ticks")
 	}
 }
 

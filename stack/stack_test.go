@@ -21,7 +21,7 @@ type names = testnames.Names
 
 var gigahertz = reader.Clock{Frequency: 1_000_000_000}
 
-// program is a thread that runs for tests: its calls, as they end.
+// program is a simulated thread and its calls in the order of their ends.
 type program struct {
 	paths *calls.Paths
 	now   uint64
@@ -57,8 +57,8 @@ func (p *program) exit(end calls.End) {
 	p.calls = append(p.calls, c)
 }
 
-// run interprets a script: a number enters a function, "." exits the innermost
-// one, "!" leaves it open, and "+n" lets time pass.
+// run interprets a script: a number enters a function, "." exits the innermost one, "!" leaves it
+// open, and "+n" advances the clock.
 func (p *program) run(script string) *program {
 	for _, word := range strings.Fields(script) {
 		var n uint64
@@ -88,7 +88,7 @@ func collect(t testing.TB, opts Options, scripts ...string) *Analysis {
 	for i, script := range scripts {
 		p := (&program{paths: paths}).run(script)
 		b := &calls.Batch{Index: i, Thread: reader.Thread{Process: 7, Thread: int32(i + 1)}, Paths: paths}
-		// Batches end anywhere.
+		// Batches may end anywhere.
 		for at := range p.calls {
 			b.Calls = p.calls[at : at+1]
 			if err := a.Calls(b); err != nil {
@@ -164,15 +164,15 @@ thread_2;#5;std::sort<a:b>\n(int) 1
 	}
 }
 
-// What weighs nothing has no line.
+// Stacks of weight zero have no line.
 func TestFoldedLeavesZeroOut(t *testing.T) {
 	r := collect(t, Options{}, "1 2 +5 . 3 . .").Report(reader.Clock{})
 	if got, want := folded(t, r, nil, FoldedView{}), "#1;#2 5\n"; got != want {
-		t.Errorf("%q, want %q", got, want)
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-// A line repeats all callers, so deep recursion must not show in full.
+// A line repeats all callers, so it must not show deep recursion in full.
 func TestFoldedDeep(t *testing.T) {
 	const depth = 3000
 	script := strings.Repeat("1 +1 ", depth) + strings.Repeat(". ", depth-maxFrames) + " 2 +3 . " +
@@ -182,7 +182,7 @@ func TestFoldedDeep(t *testing.T) {
 		var got []string
 		for line := range strings.Lines(folded(t, r, nil, FoldedView{Inclusive: inclusive})) {
 			if n := strings.Count(line, ";"); n > maxFrames {
-				t.Errorf("inclusive=%t: a line of %d frames", inclusive, n+1)
+				t.Errorf("inclusive=%t: got a line of %d frames", inclusive, n+1)
 			}
 			if at := strings.Index(line, deeper); at >= 0 {
 				got = append(got, line[at-3:])
@@ -209,7 +209,7 @@ func TestThreadLabels(t *testing.T) {
 			threads = append(threads, &thread{id: id})
 		}
 		if got := strings.Join(threadLabels(threads), " "); got != test.want {
-			t.Errorf("%v: %s, want %s", test.threads, got, test.want)
+			t.Errorf("%v: got %s, want %s", test.threads, got, test.want)
 		}
 	}
 }
@@ -217,13 +217,13 @@ func TestThreadLabels(t *testing.T) {
 func TestBatchErrors(t *testing.T) {
 	a := New(Options{})
 	if err := a.Calls(&calls.Batch{}); err != ErrNoPaths {
-		t.Errorf("no paths: %v", err)
+		t.Errorf("without paths: got error %v", err)
 	}
 	if err := a.Calls(&calls.Batch{Paths: calls.NewPaths()}); err != nil {
 		t.Error(err)
 	}
 	if err := a.Calls(&calls.Batch{Paths: calls.NewPaths()}); err == nil {
-		t.Error("another tree of paths is accepted")
+		t.Error("another tree of paths was accepted")
 	}
 }
 
@@ -232,12 +232,12 @@ func TestSumsStayAtTheLargest(t *testing.T) {
 	a := collect(t, Options{}, script)
 	for tree := range a.Report(reader.Clock{}).Trees() {
 		if f := tree.Frames[0]; f.Total != math.MaxUint64 || f.Self != math.MaxUint64 || f.LeafTotal != math.MaxUint64 {
-			t.Errorf("%+v", f)
+			t.Errorf("got %+v", f)
 		}
 	}
 }
 
-// randomScript draws what a thread does.
+// randomScript draws a thread's script.
 func randomScript(t *rapid.T) string {
 	var b strings.Builder
 	depth := 0
@@ -254,8 +254,7 @@ func randomScript(t *rapid.T) string {
 	return b.String() + strings.Repeat("! ", depth)
 }
 
-// Self times add up to the durations of the outermost calls, and the number of
-// shards changes nothing.
+// Self times add up to the durations of outermost calls, and the number of shards changes nothing.
 func TestSumsAndShards(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var scripts []string
@@ -294,7 +293,7 @@ func TestSumsAndShards(t *testing.T) {
 			}
 		}
 		if self != roots {
-			rt.Fatalf("self times add up to %d, outermost calls take %d", self, roots)
+			rt.Fatalf("got self times of %d, want %d as of outermost calls", self, roots)
 		}
 
 		var want, got []Tree
@@ -304,7 +303,7 @@ func TestSumsAndShards(t *testing.T) {
 		for tree := range collect(t, opts, scripts...).Report(gigahertz).Trees() {
 			want = append(want, Tree{tree.Thread, tree.Label, append([]Frame{}, tree.Frames...)})
 		}
-		// A thread without calls may be known or not.
+		// Threads without calls may be listed or not.
 		if diff := cmp.Diff(withCalls(want), withCalls(got)); diff != "" {
 			rt.Fatalf("%d shards (-one +merged):\n%s", len(shards), diff)
 		}
@@ -321,7 +320,7 @@ func withCalls(trees []Tree) []Tree {
 	return some
 }
 
-// writeYAML writes a trace that llvm-xray reads, too.
+// writeYAML writes a trace that llvm-xray can read, too.
 func writeYAML(t testing.TB, frequency uint64, events string) string {
 	t.Helper()
 	text := fmt.Sprintf("---\nheader:\n  version: 1\n  type: 0\n  constant-tsc: true\n  nonstop-tsc: true\n"+
@@ -333,7 +332,7 @@ func writeYAML(t testing.TB, frequency uint64, events string) string {
 	return path
 }
 
-// run analyses a trace file under the rules of llvm-xray stack.
+// run analyzes a trace file by the rules of llvm-xray stack.
 func run(t testing.TB, path string, opts Options) *Report {
 	t.Helper()
 	trace, err := reader.Open(reader.Options{}, path)

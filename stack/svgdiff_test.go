@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// Frames tell how they differ from the same path of the base, whatever the ids of its
-// functions.
+// Frames show the difference from the same path of the base, whatever the IDs of functions.
 func TestWriteSVGOfDifference(t *testing.T) {
 	now := collect(t, Options{}, "1 +10 2 +70 . 3 +10 . 4 +10 . .").Report(gigahertz)
 	then := collect(t, Options{}, "6 +10 7 +10 . 8 +80 . 9 +100 . .").Report(gigahertz)
@@ -27,22 +26,22 @@ func TestWriteSVGOfDifference(t *testing.T) {
 		"not in the base",
 	}
 	if !slices.Equal(titles, want) {
-		t.Errorf("%q", titles)
+		t.Errorf("got titles %q", titles)
 	}
 	if !slices.ContainsFunc(texts, func(s string) bool { return strings.Contains(s, "Red: larger share") }) {
-		t.Errorf("texts: %q", texts)
+		t.Errorf("got texts %q", texts)
 	}
 	for _, class := range []string{"f same", "f more4", "f less4"} {
 		if !strings.Contains(svg, `class="`+class+`"`) {
-			t.Errorf("no frame is %q", class)
+			t.Errorf("no frame has class %q", class)
 		}
 	}
-	// A report is not different from itself.
+	// A report does not differ from itself.
 	svg = string(writeSVG(t, now, n, SVGView{Base: now, BaseNames: n}))
 	if strings.Contains(svg, `class="f more`) || strings.Contains(svg, `class="f less`) {
-		t.Error("a report differs from itself")
+		t.Error("got differences of a report from itself")
 	}
 	if svg := string(writeSVG(t, now, n, SVGView{})); strings.Contains(svg, "more4") {
-		t.Error("a plain flame graph speaks of differences")
+		t.Error("got differences in a plain flame graph")
 	}
 }

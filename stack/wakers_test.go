@@ -26,9 +26,9 @@ func record(b *reader.Block, tsc uint64, kind reader.Kind, fn reader.FuncID) {
 	b.Events = append(b.Events, reader.Event{TSC: tsc, Kind: kind, Func: fn})
 }
 
-// Thread 8 waits in 2, called by 1: twice for thread 9, which is in 4, called by 3, the first
-// time and in 3 the second, once for an interrupt, and once for another process. Thread 9
-// waits for thread 8 before that calls anything, and for what the events do not say.
+// Thread 8 waits in 2, called by 1: twice for thread 9, which is in 4, called by 3, the first time
+// and in 3 the second, once for an interrupt, and once for another process. Thread 9 waits for
+// thread 8 before that calls anything, and for something that the events do not show.
 func wakersTrace(t *testing.T) *reader.Trace {
 	waiter := &reader.Block{Thread: reader.Thread{Process: 7, Thread: 8}}
 	record(waiter, 1000, reader.Enter, 1)
@@ -93,7 +93,7 @@ func wakersTrace(t *testing.T) *reader.Trace {
 	return trace
 }
 
-// Blocked paths go on with what ended their waits.
+// Blocked paths continue with what ended their waits.
 func TestWakers(t *testing.T) {
 	trace := wakersTrace(t)
 	logs := wakers.NewLogs(trace)
@@ -123,7 +123,7 @@ func TestWakers(t *testing.T) {
 	}
 }
 
-// A profile has the time off the processor of its paths.
+// A profile has the off-CPU times of its paths.
 func TestOffCPUOfProfile(t *testing.T) {
 	r := &reader.Recording{
 		Process: reader.Process{PID: 7, OffCPU: "rseq"},

@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// shortThreads is a basic log of threads that make one call each, one after the other.
+// shortThreads returns a basic log of threads that make one call each, one after another.
 func shortThreads(t *testing.T, threads, ticks int) *reader.Trace {
 	t.Helper()
 	le := binary.LittleEndian
@@ -42,7 +42,7 @@ func shortThreads(t *testing.T, threads, ticks int) *reader.Trace {
 	return trace
 }
 
-// Threads that live for a moment of a long trace take memory for that moment.
+// A thread that lives briefly in a long trace takes memory only for its life.
 func TestMemoryOfShortThreads(t *testing.T) {
 	const threads, cells, ticks = 20_000, 600, 100
 	trace := shortThreads(t, threads, ticks)
@@ -61,9 +61,9 @@ func TestMemoryOfShortThreads(t *testing.T) {
 		t.Fatal(stats.Calls, err)
 	}
 	if took := (used() - before) / threads; took > 700 {
-		t.Errorf("%d bytes for each thread", took)
+		t.Errorf("got %d bytes for each thread", took)
 	}
 	if n := len(a.Report(reader.Clock{Frequency: 1e9}).Threads); n != threads {
-		t.Errorf("%d threads", n)
+		t.Errorf("got %d threads", n)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// limited takes so many bytes and then fails.
+// limited accepts this many bytes and then fails.
 type limited struct {
 	bytes.Buffer
 	left int
@@ -35,7 +35,7 @@ func TestBehind(t *testing.T) {
 		for rest := data; len(rest) > 0; {
 			n := min(len(rest), 1+r.IntN(2*behindLarge))
 			if k, err := b.Write(rest[:n]); k != n || err != nil {
-				t.Fatalf("write of %d: %d, %v", n, k, err)
+				t.Fatalf("write of %d bytes: got %d, error %v", n, k, err)
 			}
 			rest = rest[n:]
 		}
@@ -43,12 +43,12 @@ func TestBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(w.Bytes(), data) {
-			t.Errorf("%d bytes arrive changed", size)
+			t.Errorf("%d bytes arrived changed", size)
 		}
 	}
 }
 
-// An error shows at a later write, or at the end, and ends nothing else.
+// An error is returned by a later write or by Close. It has no other effect.
 func TestBehindError(t *testing.T) {
 	for _, writes := range []int{1, 50} {
 		b := newBehind(&limited{left: 100})
@@ -59,7 +59,7 @@ func TestBehindError(t *testing.T) {
 			}
 		}
 		if e := b.Close(); e != errLimit || writes == 50 && err != errLimit {
-			t.Errorf("%d writes: errors %v, %v", writes, err, e)
+			t.Errorf("%d writes: got errors %v, %v", writes, err, e)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Characters that come in pieces stay whole.
+// Characters that are split over writes stay intact.
 func TestEscaperPieces(t *testing.T) {
 	text := "a▂█\x1bé\u009b\xff\xe2\x96 \u202e\r\n\tz\xe2\x96"
 	want := `a▂█\x1bé\u009b\xff\xe2\x96 \u202e\r` + "\n\t" + `z\xe2\x96`
@@ -20,7 +20,7 @@ func TestEscaperPieces(t *testing.T) {
 			rest = rest[n:]
 		}
 		if err := e.flush(); err != nil || b.String() != want {
-			t.Fatalf("in pieces of %d: %q, %v", size, b.String(), err)
+			t.Fatalf("in pieces of %d: got %q, error %v", size, b.String(), err)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func TestNearest(t *testing.T) {
 		"^.*$":           nil,
 	} {
 		if got := nearest(expression, names); len(got) < len(want) || !slices.Equal(got[:len(want)], want) || want == nil && len(got) > 0 {
-			t.Errorf("%s: %q", expression, got)
+			t.Errorf("%s: got %q", expression, got)
 		}
 	}
 }
