@@ -192,7 +192,7 @@ func (e *groupEncoder) ends(g *group) {
 // waits encodes times on and off the processor.
 func (e *groupEncoder) waits(g *group, length, self times) {
 	if !e.opts.OffCPU {
-		for range 6 {
+		for range 8 {
 			e.Null()
 		}
 		return
@@ -203,9 +203,10 @@ func (e *groupEncoder) waits(g *group, length, self times) {
 		all times
 		off func(*rowWait) *calls.Off
 	}{{length, total}, {self, own}} {
-		e.onCPU(g, c.all, func(w *rowWait) uint64 { return c.off(w).Blocked + c.off(w).Queued })
+		e.onCPU(g, c.all, func(w *rowWait) uint64 { return c.off(w).Sum() })
 		e.off(g, func(w *rowWait) uint64 { return c.off(w).Blocked })
 		e.off(g, func(w *rowWait) uint64 { return c.off(w).Queued })
+		e.off(g, func(w *rowWait) uint64 { return c.off(w).Recorder })
 	}
 }
 

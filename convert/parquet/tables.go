@@ -92,12 +92,14 @@ var callsTable = Table{"calls", "A row for each call.", []Column{
 	list("arguments", uint64s, "logged arguments; null without any"),
 	column("result", uint64s, optional, "", "recorded result of a call of the C library"),
 	column("ended", texts, required, "", "how it ended: exited, tail-exited, continued, inferred, truncated or left; see below"),
-	column("cpu", int64s, optional, "ns", "`duration` without `blocked` and `queued`; null if the trace does not say when threads were off the processor"),
+	column("cpu", int64s, optional, "ns", "`duration` without `blocked`, `queued` and `recorder`; null if the trace does not say when threads were off the processor"),
 	column("blocked", int64s, optional, "ns", "time in which the thread slept or waited, in the call and those it made"),
 	column("queued", int64s, optional, "ns", "time in which the thread could run and waited for a processor"),
-	column("self_cpu", int64s, optional, "ns", "`self` without `self_blocked` and `self_queued`"),
+	column("recorder", int64s, optional, "ns", "time in which the recorder blocked the thread"),
+	column("self_cpu", int64s, optional, "ns", "`self` without `self_blocked`, `self_queued` and `self_recorder`"),
 	column("self_blocked", int64s, optional, "ns", "part of `blocked` while no call was open inside"),
 	column("self_queued", int64s, optional, "ns", "part of `queued` while no call was open inside"),
+	column("self_recorder", int64s, optional, "ns", "part of `recorder` while no call was open inside"),
 }}
 
 var functionsTable = Table{"functions", "A row for each function that was called, by ID.", []Column{

@@ -196,7 +196,7 @@ func keyed[T interface {
 	}
 	e.page = e.page[:0]
 	switch {
-	case missing || k.Gaps:
+	case c.Optional && (missing || k.Gaps):
 		e.choose(k.Keys)
 		chunk.Statistics.NullCount = int64(e.group.rows - len(e.indices))
 		e.page = appendLevels(e.page, e.definition())

@@ -57,7 +57,7 @@ func write(rng *rand.Rand, e *Encoder, g *Group, rows, size int, want table) {
 	for i := range values64 {
 		values32[i], values64[i] = int32(i)-7, number(uint32(i))
 	}
-	e.Int32Of(Keyed{Keys: keys}, values32)
+	e.Int32Of(Keyed{Keys: keys, Gaps: true}, values32) // which a required column cannot have
 	e.Int64Of(Keyed{Keys: keys}, values64)
 	delta := make([]int64, rows)
 	for i, k := range keys {

@@ -43,7 +43,13 @@ var queryScript string
 // [testenv.Fetched].
 func Query(t testing.TB, engine Engine, query string) [][]any {
 	t.Helper()
-	decoder := json.NewDecoder(bytes.NewReader(Python(t, queryScript, []Engine{engine}, string(engine), query)))
+	return Rows(t, queryScript, engine, string(engine), query)
+}
+
+// Rows runs a script that imports an engine and prints rows as Query returns them, in JSON.
+func Rows(t testing.TB, script string, engine Engine, args ...string) [][]any {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(Python(t, script, []Engine{engine}, args...)))
 	decoder.UseNumber()
 	var rows [][]any
 	if err := decoder.Decode(&rows); err != nil {
