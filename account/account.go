@@ -89,11 +89,13 @@ type special struct {
 	tailExited uint64
 	continued  uint64 // calls with their tail calls inside
 	untimed    uint64 // calls that were only counted
-	pruned     uint64 // calls that the recorder dropped, and their durations
-	prunedSum  quantile.Sum
-	self       Off    // part of self times, with Options.OffCPU
-	total      Off    // part of totals
-	probes     probes // with Options.Compensation
+	pruned     uint64 // calls that the recorder dropped
+	// summed are calls of which only the sum of their durations is known, with those of pruned.
+	summed    uint64
+	summedSum quantile.Sum
+	self      Off    // part of self times, with Options.OffCPU
+	total     Off    // part of totals
+	probes    probes // with Options.Compensation
 }
 
 // Calls adds a batch.
@@ -162,7 +164,11 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 				t.special(at).total.add(p.TotalOff)
 			}
 		}
-		p.AddDurations(t.durations.Binned(at))
+		if p.Spread() {
+			p.AddDurations(t.durations.Binned(at))
+		} else if p.Count > 0 {
+			t.special(at).sum(p.Count, p.Total)
+		}
 		if p.Open+p.Nested+p.Inferred+p.Left+p.TailExited+p.Continued == 0 {
 			continue
 		}
@@ -189,7 +195,13 @@ func (a *Analysis) Pruned(th reader.Thread, index int, fn reader.FuncID, n, tick
 	t := a.table(&calls.Batch{Thread: th, Index: index})
 	s := t.special(t.index(fn))
 	s.pruned += n
-	s.prunedSum.Add(ticks)
+	s.sum(n, ticks)
+}
+
+// sum adds n calls that took ticks in total.
+func (s *special) sum(n, ticks uint64) {
+	s.summed += n
+	s.summedSum.Add(ticks)
 }
 
 // recursions returns the calls of the batch that are part of a recursion. They are valid
@@ -292,7 +304,8 @@ func (s *special) merge(o *special) {
 	s.continued += o.continued
 	s.untimed += o.untimed
 	s.pruned += o.pruned
-	s.prunedSum.AddSum(o.prunedSum)
+	s.summed += o.summed
+	s.summedSum.AddSum(o.summedSum)
 	s.self.merge(&o.self)
 	s.total.merge(&o.total)
 	s.probes.add(&o.probes)

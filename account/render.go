@@ -54,6 +54,7 @@ func (r *Report) table(names symbolize.Names, v View) *report.TableNode {
 		report.Count("left", func(row *Row) uint64 { return row.Left }).ForPrograms(),
 		report.Count("open", func(row *Row) uint64 { return row.Open }).ForPrograms(),
 		report.Count("pruned", func(row *Row) uint64 { return row.Pruned }).ForPrograms(),
+		report.Count("summed", func(row *Row) uint64 { return row.Summed }).ForPrograms(),
 		report.Count("tail_exited", tailExited).ForPrograms(),
 		report.Count("tail_exited", tailExited).ForPeople().Titled("tail calls").Optional().When(slices.ContainsFunc(r.Rows, func(row Row) bool { return row.TailExited > 0 })),
 		report.String("histogram", func(row *Row) string { return row.histogram(first, last) }).ForPeople().When(v.Histogram),

@@ -44,6 +44,9 @@ type Row struct {
 	// time, what they called, and nested calls of the same function. Their time is also in
 	// Self of their callers.
 	Pruned uint64
+	// Summed is the number of calls of Count of which only the sum of their durations is
+	// known: those of Pruned, and of profiles of LLVM. Quantiles do not include them.
+	Summed uint64
 	// Octaves counts durations by their length in bits: Octaves[i] counts those of 2^(i-1)
 	// to 2^i-1 ticks. It is as long as the longest duration needs.
 	Octaves []uint64
@@ -159,12 +162,11 @@ func (t *table) row(at int) Row {
 	if s := t.specials[at]; s != nil {
 		row.TailExited, row.Continued = s.tailExited+s.continued, s.continued
 		row.Inferred, row.Left, row.Open = s.inferred, s.left, s.open
-		row.Total = row.Total.Minus(s.nested)
+		row.Untimed, row.Pruned, row.Summed = s.untimed, s.pruned, s.summed
+		row.Count += s.untimed + s.summed
+		row.Sum.AddSum(s.summedSum)
+		row.Total = row.Sum.Minus(s.nested)
 		row.Total.AddSum(s.openTotal)
-		row.Untimed, row.Pruned = s.untimed, s.pruned
-		row.Count += s.untimed + s.pruned
-		row.Total.AddSum(s.prunedSum)
-		row.Sum.AddSum(s.prunedSum)
 		row.SelfOff, row.TotalOff = s.self, s.total
 	}
 	var q [4]uint64
@@ -178,7 +180,7 @@ func (t *table) row(at int) Row {
 func (r *Report) OnlyCounted() bool { return r.Untimed > 0 && r.Untimed == r.Calls && r.Open == 0 }
 
 // timed reports whether durations of some calls that ended are known.
-func (row *Row) timed() bool { return row.Count > row.Untimed+row.Pruned }
+func (row *Row) timed() bool { return row.Count > row.Untimed+row.Summed }
 
 // onlyPruned reports whether no call was recorded, so that the self time is unknown.
 func (row *Row) onlyPruned() bool { return row.Pruned > 0 && row.Pruned == row.Count && row.Open == 0 }

@@ -135,7 +135,7 @@ func change(a, b float64) float64 {
 // change is the relative change of a column from A to B. It reports false if it
 // is missing on one side. Times of different clocks are compared as seconds.
 func (d *Diff) change(a, b *Stats, c Column) (float64, bool) {
-	if a == nil || b == nil || c == None {
+	if a == nil || b == nil || c == None || !a.Has(c) || !b.Has(c) {
 		return 0, false
 	}
 	return change(amount(a, c, d.ClockA), amount(b, c, d.ClockB)), true

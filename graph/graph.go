@@ -39,7 +39,7 @@ type edge struct {
 	caller, callee        reader.FuncID
 	count, open, inferred uint64
 	sum, self             uint64 // ticks; they saturate at the largest number
-	min, max              uint64 // ticks; meaningless while count is 0
+	min, max              uint64 // ticks; meaningless while count is 0; unknown if min > max
 }
 
 var _ calls.Analysis[*Analysis] = (*Analysis)(nil)
@@ -84,10 +84,14 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 			continue
 		}
 		at := a.edge(p.Caller, p.Func)
+		least, most := p.Min, p.Max
+		if !p.Spread() {
+			least, most = math.MaxUint64, 0
+		}
 		a.edges[at].add(&edge{
-			count: p.Count, open: p.Open, inferred: p.Inferred, sum: p.Total, self: addSaturating(p.Self, p.OpenSelf), min: p.Min, max: p.Max,
+			count: p.Count, open: p.Open, inferred: p.Inferred, sum: p.Total, self: addSaturating(p.Self, p.OpenSelf), min: least, max: most,
 		})
-		if a.opts.Quantiles {
+		if a.opts.Quantiles && p.Spread() {
 			p.AddDurations(a.samples[at])
 		}
 	}

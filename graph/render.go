@@ -48,7 +48,7 @@ func same(ticks uint64) uint64 { return ticks }
 // row, all its numbers are missing.
 func columns[T any](prefix string, quantiles bool, time func(uint64) uint64, of func(*T) *Stats) []report.Column[T] {
 	missing := func(r *T) bool { return of(r) == nil }
-	untimed := func(r *T) bool { return of(r) == nil || of(r).Count == 0 }
+	untimed := func(r *T) bool { return of(r) == nil || of(r).Count == 0 || of(r).Untimed }
 	approximate := func(r *T) bool { return of(r) != nil && of(r).Approximate }
 	duration := func(c Column) report.Column[T] {
 		column := report.Time(prefix+c.String(), func(r *T) uint64 { return time(of(r).Value(c)) }).Missing(untimed)
@@ -177,6 +177,7 @@ func diffColumns[T any](d *Diff, shown Column, of func(*T) (a, b *Stats)) []repo
 		if c == Count {
 			return report.Count("", func(r *T) uint64 { return of(r).Count }).Missing(missing).Titled(title).ForPeople()
 		}
+		missing = func(r *T) bool { return of(r) == nil || !of(r).Has(c) }
 		return report.Time("", func(r *T) uint64 { return time(clock)(of(r).Value(c)) }).Missing(missing).Titled(title).ForPeople()
 	}
 	list := []report.Column[T]{

@@ -18,6 +18,9 @@ type Stats struct {
 	Sum      uint64 // of durations; saturates at the largest number
 	Self     uint64 // of the callee, in calls by this edge, including open ones; saturates like Sum
 	Min, Max uint64
+	// Untimed says that Min, Max and quantiles are unknown, because the calls are in profiles
+	// that have only their number and their total time.
+	Untimed bool
 	// Quantiles by llvm-xray's rule, the value at index ⌊q·n⌋ in ascending order. 0 unless
 	// Report.Quantiles is set.
 	P50, P90, P99, P999 uint64
@@ -90,6 +93,9 @@ func (a *Analysis) stats(i int) Stats {
 		Count: e.count, Open: e.open, Inferred: e.inferred,
 		Sum: e.sum, Self: e.self, Min: e.min, Max: e.max,
 	}
+	if e.count > 0 && e.min > e.max {
+		s.Min, s.Max, s.Untimed = 0, 0, true
+	}
 	if a.opts.Quantiles {
 		var q [4]uint64
 		a.samples[i].Quantiles(q[:], 0.5, 0.9, 0.99, 0.999)
@@ -138,6 +144,9 @@ func ParseColumn(name string) (Column, error) {
 
 // IsQuantile reports whether the column needs [Options.Quantiles].
 func (c Column) IsQuantile() bool { return c >= P50 && c <= P999 }
+
+// Has reports whether the value of a column is known.
+func (s *Stats) Has(c Column) bool { return !s.Untimed || c < Min }
 
 // Value is the number of a column: calls or ticks. It is 0 for None.
 func (s *Stats) Value(c Column) uint64 {

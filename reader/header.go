@@ -1,6 +1,9 @@
 package reader
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // Type is the kind of log that a trace file holds.
 type Type uint16
@@ -8,6 +11,9 @@ type Type uint16
 const (
 	Basic Type = 0 // "naive" mode: 32-byte records
 	FDR   Type = 1 // flight data recorder mode: blocks of 8- and 16-byte records
+	// Profiling mode: sums of calls by path, in [Recording.Profiles]. Its files have a header
+	// of their own, without this number.
+	Profiling Type = math.MaxUint16
 )
 
 // String returns the name that users know for the mode.
@@ -17,6 +23,8 @@ func (t Type) String() string {
 		return "basic"
 	case FDR:
 		return "fdr"
+	case Profiling:
+		return "profiling"
 	}
 	return "unknown"
 }

@@ -57,6 +57,8 @@ const (
 	// TrailingGarbage: bytes that are neither compressed nor padding follow the
 	// compressed data.
 	TrailingGarbage
+	// BadTime: a time that cannot be right, and counts as 0.
+	BadTime
 	numCauses
 )
 
@@ -81,6 +83,8 @@ var causes = [numCauses]struct{ name, text, remedy string }{
 		"records are not affected. Pass the program with -m if names are missing, and inspect the damage with fdr-dump"},
 	TrailingGarbage: {"trailing-garbage", "bytes that are not compressed follow the compressed data",
 		"no action needed: the compressed data is complete. Something was appended to the file"},
+	BadTime: {"bad-time", "times that are negative",
+		"no action needed: such times count as 0. LLVM's profiling mode writes them where calls have no exit record"},
 }
 
 // String is the cause's name in reports and JSON.

@@ -39,7 +39,8 @@ type ProfilePath struct {
 	// latest entry or exit.
 	Open, OpenTotal uint64
 	// Octaves counts the calls that ended by the length of their ticks in bits. The last
-	// one of ProfileOctaves includes longer calls.
+	// one of ProfileOctaves includes longer calls. Without any, only Count and Total are known, and
+	// Min and Max are 0.
 	Octaves []uint64
 	// Off is the time off the processor while a call of the path was the innermost one. It
 	// is part of Total and OpenTotal.
@@ -98,6 +99,8 @@ const (
 	profileFoldSize = 24 // in addition to the fields of a path
 
 	profileAnyCaller = math.MaxUint32
+	// profileNoOctaves stands for calls of which only the number and the time are known.
+	profileNoOctaves = 1 << 63
 )
 
 // parseProfiles reads the body of a metadata event. With an error, it returns the threads
@@ -170,6 +173,9 @@ func (p *ProfilePath) parse(body []byte, at int) (int, error) {
 		Func: FuncID(id), Parent: int(parent) - 1, Count: count, Total: le.Uint64(body[8:]), Min: le.Uint64(body[16:]), Max: le.Uint64(body[24:]),
 		Open: le.Uint64(body[32:]), OpenTotal: le.Uint64(body[40:]), Octaves: octaves,
 	}
+	if octaves == nil { // only the number of calls and their time are known
+		p.Min, p.Max = 0, 0
+	}
 	if id == 0 {
 		p.Func, p.Count, p.Min, p.Max, p.Octaves = Folded, p.Min, 0, 0, nil
 	}
@@ -206,6 +212,9 @@ func (f *ProfileFold) parse(body []byte, at int) (int, error) {
 func parseOctaves(row []byte, first int) (octaves []uint64, count uint64, size int, err error) {
 	le := binary.LittleEndian
 	mask := le.Uint64(row[48:])
+	if mask == profileNoOctaves && len(row) >= first+8 {
+		return nil, le.Uint64(row[first:]), first + 8, nil
+	}
 	if bits.Len64(mask) > ProfileOctaves {
 		return nil, 0, 0, fmt.Errorf("it has %d octaves, more than %d", bits.Len64(mask), ProfileOctaves)
 	}
@@ -254,12 +263,12 @@ func AppendProfiles(b []byte, profiles []Profile) []byte {
 }
 
 func (p *ProfilePath) append(b []byte) []byte {
-	fn, least := p.Func, p.Min
+	fn, least, unspread := p.Func, p.Min, p.Count
 	if fn == Folded {
-		fn, least = 0, p.Count
+		fn, least, unspread = 0, p.Count, 0
 	}
-	b = appendRow(b, uint32(fn), uint32(p.Parent+1), []uint64{p.Total, least, p.Max, p.Open, p.OpenTotal, octaveMask(p.Octaves)})
-	return appendOctaves(b, p.Octaves)
+	b = appendRow(b, uint32(fn), uint32(p.Parent+1), []uint64{p.Total, least, p.Max, p.Open, p.OpenTotal, octaveMask(p.Octaves, unspread)})
+	return appendOctaves(b, p.Octaves, unspread)
 }
 
 func (f *ProfileFold) append(b []byte) []byte {
@@ -268,9 +277,9 @@ func (f *ProfileFold) append(b []byte) []byte {
 		caller = profileAnyCaller
 	}
 	b = appendRow(b, uint32(f.Func), caller, []uint64{
-		f.Total, f.Min, f.Max, f.Open, f.OpenTotal, octaveMask(f.Octaves), f.Inside, f.Nested, f.OpenNested,
+		f.Total, f.Min, f.Max, f.Open, f.OpenTotal, octaveMask(f.Octaves, f.Count), f.Inside, f.Nested, f.OpenNested,
 	})
-	return appendOctaves(b, f.Octaves)
+	return appendOctaves(b, f.Octaves, f.Count)
 }
 
 func appendRow(b []byte, fn, parent uint32, fields []uint64) []byte {
@@ -282,17 +291,23 @@ func appendRow(b []byte, fn, parent uint32, fields []uint64) []byte {
 	return b
 }
 
-// octaveMask returns which octaves have calls.
-func octaveMask(octaves []uint64) (mask uint64) {
+// octaveMask returns which octaves of count calls have calls.
+func octaveMask(octaves []uint64, count uint64) (mask uint64) {
 	for o, n := range octaves {
 		if n > 0 {
 			mask |= 1 << o
 		}
 	}
+	if mask == 0 && count > 0 {
+		return profileNoOctaves
+	}
 	return mask
 }
 
-func appendOctaves(b []byte, octaves []uint64) []byte {
+func appendOctaves(b []byte, octaves []uint64, count uint64) []byte {
+	if octaveMask(octaves, count) == profileNoOctaves {
+		return binary.LittleEndian.AppendUint64(b, count)
+	}
 	for _, n := range octaves {
 		if n > 0 {
 			b = binary.LittleEndian.AppendUint64(b, n)

@@ -137,9 +137,9 @@ func lastOfEach[T any](list []T, compare func(a, b T) int) []T {
 }
 
 // Foreign reports whether the trace is one of another recorder, and r no more than what
-// `xray pack` added.
+// `xray pack` added, or a profile.
 func (r *Recording) Foreign() bool {
-	return r.Process.PID == 0 && r.Process.Exe == "" && len(r.Functions) > 0
+	return r.Process.PID == 0 && r.Process.Exe == "" && (len(r.Functions) > 0 || len(r.Profiles) > 0 && len(r.Objects) == 0)
 }
 
 // Functions returns what the files that were packed say about the functions of the

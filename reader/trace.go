@@ -20,6 +20,9 @@ type Options struct {
 	// DefaultMaxThreads. If there are more, the error is a [*TooManyThreadsError]: of Open,
 	// or, in basic logs, of a pass.
 	MaxThreads int
+	// Frequency is that of the clock, in ticks per second, for files that do not state it.
+	// 0 leaves it unknown.
+	Frequency uint64
 }
 
 // Trace is one or more trace files that are read together. Passes over it (each call of
@@ -27,6 +30,8 @@ type Options struct {
 type Trace struct {
 	files   []*file
 	threads threadIndex
+	// frequency is Options.Frequency.
+	frequency uint64
 	// losses of the last pass. The files keep those of opening.
 	losses Losses
 	done   atomic.Int64 // bytes decoded by the current pass
@@ -81,13 +86,13 @@ type laneDecoder interface {
 const blockEvents = 1024
 
 // Open opens the traces at the given paths. "-" is standard input. It detects the format by
-// content: an XRay header of either byte order, trace YAML, or one of these compressed with
+// content: an XRay header of either byte order, a file of profiling mode, trace YAML, or one of these compressed with
 // gzip or zstd.
 func Open(opts Options, paths ...string) (*Trace, error) {
 	if opts.Stdin == nil {
 		opts.Stdin = os.Stdin
 	}
-	t := &Trace{threads: threadIndex{max: cmp.Or(opts.MaxThreads, DefaultMaxThreads)}}
+	t := &Trace{threads: threadIndex{max: cmp.Or(opts.MaxThreads, DefaultMaxThreads)}, frequency: opts.Frequency}
 	for i, path := range paths {
 		f, err := t.open(path, int32(i), opts)
 		if err != nil {
@@ -129,7 +134,14 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 		return nil, &FormatError{name, 0, err}
 	}
 	order, binaryTrace := detect(head[:n])
+	profiling, isProfiling := profilingOrder(head[:n])
 	switch {
+	case isProfiling:
+		f.format = profilingFile{}
+		err := in.guard(name, func() error { return parseProfiling(f, profiling, t.threads.max) })
+		if err != nil {
+			return nil, err
+		}
 	case binaryTrace && n < headerSize:
 		return nil, &FormatError{name, 0, fmt.Errorf(
 			"%w: the header needs %d bytes, the file has %d: is it truncated?", ErrNotTrace, headerSize, n)}
@@ -161,6 +173,7 @@ func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
 			return nil, err
 		}
 	}
+	f.header.CycleFrequency = cmp.Or(f.header.CycleFrequency, t.frequency)
 	f.calibrate()
 	if f.recording != nil {
 		if err := f.recording.settle(); err != nil {
@@ -254,7 +267,7 @@ func (t *Trace) Files() []string {
 	return names
 }
 
-// Header returns the header of a file.
+// Header returns the header of a file, with Options.Frequency if it states none.
 func (t *Trace) Header(file int) Header { return t.files[file].header }
 
 // Threads returns the number of threads that were found so far: when the trace was opened,

@@ -121,7 +121,8 @@ func isText(b []byte) error {
 
 // maybeTrace is the [acceptFunc] of traces.
 func maybeTrace(head []byte, whole bool) error {
-	if _, ok := detect(head); ok || whole {
+	_, profiling := profilingOrder(head)
+	if _, ok := detect(head); ok || profiling || whole {
 		return nil // the parsers decide
 	}
 	if err := isText(head[:min(len(head), 512)]); err != nil {

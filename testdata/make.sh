@@ -32,6 +32,7 @@ record() {
 	mv log.* "$out/$trace"
 	chmod 644 "$out/$trace"
 }
+# Programs that start FDR or profiling mode themselves.
 fdr() { XRAY_OPTIONS="xray_logfile_base=log." record "$@"; }
 basic() {
 	XRAY_OPTIONS="patch_premain=true xray_mode=xray-basic xray_logfile_base=log." \
@@ -62,6 +63,12 @@ for v in 14 19; do
 	basic clang$v-basic.xray ./clang$v basic 20 "$out/clang$v-basic.counts"
 	fdr clang$v-fdr.xray ./clang$v fdr 40 "$out/clang$v-fdr.counts"
 	map $v clang$v clang$v.yaml
+done
+
+for v in 14 22; do
+	compile $v profiling$v profiling.cc -fxray-modes=xray-profiling -pthread
+	fdr clang$v-profiling.xray ./profiling$v "$out/clang$v-profiling.counts"
+	map $v profiling$v clang$v-profiling.yaml
 done
 
 compile 22 locks locks.cc -pthread

@@ -122,6 +122,11 @@ func (c *conversion) check() error {
 }
 
 func (c *conversion) run(s *session.Session) error {
+	for i, file := range s.Trace.Files() {
+		if c.spec.kind == ofRecords && s.Trace.Header(i).Type == reader.Profiling {
+			return fmt.Errorf("%s: a profile has no records to write in another format: use -f pprof, callgrind or folded", file)
+		}
+	}
 	var err error
 	if c.sources, err = s.Sources(&c.source); err != nil {
 		return err

@@ -79,6 +79,9 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	defer s.Close()
+	if s.Trace.Header(0).Type == reader.Profiling {
+		return fmt.Errorf("%s: a profile has no records: see it with xray stack", args[0])
+	}
 	if fromYAML(s) {
 		return fmt.Errorf("%s: trace YAML has no records on disk to show: convert it with xray convert first", args[0])
 	}

@@ -229,8 +229,11 @@ func (o *infoOutput) lossTable() report.Node {
 func (o *infoOutput) formatOf(file int) string {
 	h := o.Trace.Header(file)
 	kind := "basic log"
-	if h.Type == reader.FDR {
+	switch h.Type {
+	case reader.FDR:
 		kind = "FDR log"
+	case reader.Profiling:
+		kind = "profile of LLVM's profiling mode"
 	}
 	size := label.Bytes(uint64(o.Trace.Size(file)))
 	order := ""

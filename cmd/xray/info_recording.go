@@ -39,6 +39,9 @@ func (o *infoOutput) file(i int) []report.Node {
 			facts = append(facts, textFact[T]("changed", c.What+o.when(r, c.TSC)))
 		}
 	}
+	if r.Foreign() {
+		facts = append(facts, textFact[T]("profile", profileWords(r)))
+	}
 	facts = append(facts, textFact[T]("packed", packedWords(r)))
 	return []report.Node{report.Facts(&h, facts...), report.Programs{&report.Section{Key: "recording", Body: o.recording(i, r)}}}
 }

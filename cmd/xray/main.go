@@ -113,8 +113,8 @@ func (a *app) root() *cobra.Command {
 clang -fxray-instrument. To record a program, run "xray record PROGRAM".
 To see what a trace holds, run "xray info TRACE".
 
-xray reads basic and FDR logs of every version and trace YAML, plain or
-compressed with gzip or zstd. "-" stands for standard input.`,
+xray reads basic and FDR logs of every version, profiles of LLVM's profiling mode and
+trace YAML, plain or compressed with gzip or zstd. "-" stands for standard input.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

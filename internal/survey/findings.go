@@ -38,9 +38,10 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	}
 	recorded, counted := false, false
 	for i := range t.Files() {
-		if recording := t.Recording(i); recording != nil && !recording.Foreign() {
+		recording := t.Recording(i)
+		counted = counted || recording != nil && len(recording.Counters)+len(recording.Profiles) > 0
+		if recording != nil && !recording.Foreign() {
 			recorded = true
-			counted = counted || len(recording.Counters)+len(recording.Profiles) > 0
 			recordingFindings(recording, add)
 			clock, _ := t.Clock() // without a frequency, times are ticks
 			lateFindings(recording, clock, r.Stats.First, add)
@@ -48,6 +49,9 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 	}
 	header := t.Header(0)
 	s := &r.Stats
+	if s.Events > 0 || header.Type == reader.Profiling {
+		r.clockFindings(header, add)
+	}
 	if s.Events == 0 {
 		// Perhaps all records were lost.
 		if losses.Count() == 0 && !counted {
@@ -55,7 +59,6 @@ func (r *Report) Findings(t *reader.Trace, names symbolize.Names) []Finding {
 		}
 		return all
 	}
-	r.clockFindings(header, add)
 	r.callFindings(header, recorded, add)
 	if fact, advice := Piled(s, !recorded, names); fact != "" {
 		add("piled-calls", advice, "%s", fact)
@@ -104,7 +107,7 @@ func (r *Report) clockFindings(h reader.Header, add addFinding) {
 	const year2001 = 1e18
 	switch {
 	case h.CycleFrequency == 0:
-		add("unknown-frequency", "Times are in ticks. Nothing else is affected.",
+		add("unknown-frequency", "Times are in ticks. If you know the frequency, pass it with --clock-rate. On the machine of the recording, `dmesg | grep -i tsc` shows it.",
 			"The header does not state the frequency of the clock.")
 	case h.CycleFrequency < 1e3 || h.CycleFrequency > 1e11:
 		add("odd-frequency", "If the header is wrong, all times are wrong. Compare them with times that you know, or use ticks.",

@@ -317,6 +317,9 @@ func TestTestdata(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if bytes.HasPrefix(data, []byte("forpyarx")) {
+			continue // of profiling mode, which has no records
+		}
 		if text := format(t, data); !strings.HasPrefix(text, "xray ") {
 			t.Errorf("%s: not the text of a trace: %.40q", path, text)
 		}

@@ -62,6 +62,10 @@ func (s *Sum) AddDurations(to *quantile.Sample) {
 	to.AddBins(s.Bins, false, s.Min, s.Max, sum)
 }
 
+// Spread reports whether more is known of the calls that ended than their number and the sum of
+// their durations: Min, Max and Octaves.
+func (s *Sum) Spread() bool { return len(s.Octaves)+len(s.Bins)+len(s.Coarse) > 0 }
+
 // Functions yields the sums that have a function: all calls of a thread.
 func (s *Sums) Functions() iter.Seq[*Sum] {
 	return func(yield func(*Sum) bool) {
@@ -84,7 +88,7 @@ type SumSink interface {
 // ErrSumsFilter means that the filter needs properties of single calls, and there are only
 // sums.
 var ErrSumsFilter = errors.New("a profile does not contain the times and durations of single calls: " +
-	"select by thread, function or depth, or record without --profile")
+	"select by thread, function or depth, or record calls instead of a profile")
 
 // ErrFoldedDepth means that the filter selects by depth, and the recorder did not keep the
 // paths of all calls.

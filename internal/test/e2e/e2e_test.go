@@ -199,6 +199,41 @@ func TestRecorded(t *testing.T) {
 	}
 }
 
+// Sums adds the calls of a thread of a profile.
+func (t *tally) Sums(s *calls.Sums) error {
+	for p := range s.Functions() {
+		n := t.ends[p.Func]
+		n[calls.Exited] += int64(p.Count)
+		t.ends[p.Func] = n
+	}
+	return nil
+}
+
+// TestProfiles compares files of LLVM's profiling mode with the program's own counters.
+func TestProfiles(t *testing.T) {
+	for _, name := range []string{"clang14-profiling", "clang22-profiling"} {
+		trace, err := reader.Open(reader.Options{}, filepath.Join(testdata, name+".xray"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer trace.Close()
+		got, stats := newTally(), &calls.Stats{}
+		if err := calls.RunSums(trace, calls.Options{}, got, stats); err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]int64{}
+		for id, function := range names(t, name+".yaml") {
+			found["calls "+function] = got.ends[id][calls.Exited]
+		}
+		if diff := cmp.Diff(counts(t, name+".counts"), found); diff != "" {
+			t.Errorf("%s: -counted by the program +found in the profile:\n%s", name, diff)
+		}
+		if n := trace.Losses().Count(); n > 0 || stats.Calls != 375 || stats.Threads != 2 || stats.MaxDepth != 5 {
+			t.Errorf("%s: %d losses, %d calls, %d threads, %d deep", name, n, stats.Calls, stats.Threads, stats.MaxDepth)
+		}
+	}
+}
+
 // TestGenerated compares generated traces of every format with the generator's counts.
 func TestGenerated(t *testing.T) {
 	for _, opts := range []tracegen.Options{

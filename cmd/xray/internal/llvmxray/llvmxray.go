@@ -145,6 +145,11 @@ func (t *tool) open(names symbolize.Names, paths ...string) (*session.Session, e
 	if err != nil {
 		return nil, err
 	}
+	for i := range trace.Files() {
+		if trace.Header(i).Type == reader.Profiling {
+			return nil, errors.Join(fmt.Errorf("%s: this is a file of XRay's profiling mode, which llvm-xray does not read: use xray account, stack or convert", paths[i]), trace.Close())
+		}
+	}
 	return session.New(t.Streams, "llvm-xray", trace, names), nil
 }
 

@@ -98,6 +98,7 @@ func (s *Session) Caveats(run *Run) []string {
 		add("%s %s", fact, advice)
 	}
 	list = append(list, offCPUCaveats(stats, s.Clock)...)
+	list = append(list, s.sumCaveats()...)
 	if foreign < len(s.Trace.Files()) {
 		return append(list, foldedCaveat(stats)...)
 	}
@@ -105,6 +106,9 @@ func (s *Session) Caveats(run *Run) []string {
 	option := "XRAY_FDR_OPTIONS"
 	if basic {
 		option = "XRAY_BASIC_OPTIONS"
+	}
+	if s.OnlySums() != "" {
+		return append(list, foldedCaveat(stats)...)
 	}
 	if ended := stats.Calls - stats.Inferred - stats.Truncated; s.ShortTicks() > 0 && !stats.Short && ended > 100 {
 		add("Calls seem to be missing: none is shorter than 5us, and LLVM's recorder drops those unless %s has func_duration_threshold_us=0. %s",
@@ -115,6 +119,22 @@ func (s *Session) Caveats(run *Run) []string {
 			defaultDepth, option)
 	}
 	return append(list, foldedCaveat(stats)...)
+}
+
+// sumCaveats say what the files of LLVM's profiling mode do not have.
+func (s *Session) sumCaveats() []string {
+	files := s.Trace.Files()
+	n := 0
+	for i := range files {
+		if r := s.Trace.Recording(i); r != nil && r.Foreign() && len(r.Profiles) > 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("LLVM's profiling mode records only the number of calls of each path and their total time%s: min, max and percentiles are unknown. "+
+		"It omits calls that were open at the end.", s.inFiles(n))}
 }
 
 // are writes a number of things and its verb.

@@ -28,9 +28,6 @@ func ExplainTrace(err error) error {
 		return because("this is a program, not a trace: pass it with -m")
 	case mapYAML.Match(head):
 		return because("this is an instrumentation map, not a trace: pass it with -m")
-	case bytes.HasPrefix(head, []byte("forpyarx")), bytes.HasPrefix(head, []byte("xrayprof")):
-		return because("this is a file of XRay's profiling mode, which no tool of LLVM reads, and xray does not either: " +
-			"record in basic or FDR mode (XRAY_OPTIONS=xray_mode=xray-basic)")
 	case notYAML.MatchString(err.Error()):
 		return because("not an XRay trace: neither a header of version and type nor trace YAML")
 	}

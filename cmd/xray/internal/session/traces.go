@@ -1,6 +1,10 @@
 package session
 
 import (
+	"math"
+	"strconv"
+	"strings"
+
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
@@ -9,17 +13,25 @@ import (
 
 // TraceFlags say how traces are opened. Every command that reads traces has them. The zero
 // value has the defaults.
-type TraceFlags struct{ maxThreads int }
+type TraceFlags struct {
+	maxThreads int
+	clockRate  string
+}
 
 // AddFlags adds the flags.
 func (f *TraceFlags) AddFlags(flags *pflag.FlagSet) {
 	f.maxThreads = reader.DefaultMaxThreads
 	cli.AddCount(flags, &f.maxThreads, "max-threads", "", 1, "accept traces of up to `N` threads, which may take N times 3 KB of memory")
+	flags.StringVar(&f.clockRate, "clock-rate", "", "ticks per second of the clock of traces that do not state it, such as 2.5GHz: `RATE`")
 }
 
 // OpenTrace opens the traces that a command line names. Errors are in the user's terms.
 func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.Trace, error) {
-	t, err := reader.Open(reader.Options{Stdin: streams.Stdin, MaxThreads: f.maxThreads}, paths...)
+	frequency, err := f.frequency()
+	if err != nil {
+		return nil, err
+	}
+	t, err := reader.Open(reader.Options{Stdin: streams.Stdin, MaxThreads: f.maxThreads, Frequency: frequency}, paths...)
 	if err != nil {
 		return nil, ExplainTrace(err)
 	}
@@ -29,4 +41,22 @@ func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.T
 // OpenTrace opens more traces, as those of the session. The caller closes them.
 func (s *Session) OpenTrace(paths ...string) (*reader.Trace, error) {
 	return s.traces.OpenTrace(s.Streams, paths...)
+}
+
+// frequency is the value of --clock-rate in ticks per second; 0 if it was not given.
+func (f *TraceFlags) frequency() (uint64, error) {
+	if f.clockRate == "" {
+		return 0, nil
+	}
+	text, unit := f.clockRate, 1.0
+	for suffix, factor := range map[string]float64{"GHz": 1e9, "MHz": 1e6, "kHz": 1e3} {
+		if number, ok := strings.CutSuffix(text, suffix); ok {
+			text, unit = strings.TrimSpace(number), factor
+		}
+	}
+	number, err := strconv.ParseFloat(strings.TrimSuffix(text, "Hz"), 64)
+	if rate := number * unit; err == nil && rate >= 1 && rate < 1e15 {
+		return uint64(math.Round(rate)), nil
+	}
+	return 0, cli.Usagef("--clock-rate: %q is not a number of ticks per second: write 2.5GHz or 2500000000", f.clockRate)
 }
