@@ -164,10 +164,14 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 				t.special(at).total.add(p.TotalOff)
 			}
 		}
-		if p.Spread() {
-			p.AddDurations(t.durations.Binned(at))
-		} else if p.Count > 0 {
+		switch spread := p.Spread(); {
+		case spread == 0 && p.Count > 0:
 			t.special(at).sum(p.Count, p.Total)
+		case spread < p.Count:
+			t.special(at).sum(p.Count-spread, 0) // their time is in the sum of the others
+			fallthrough
+		default:
+			p.AddDurations(t.durations.Binned(at))
 		}
 		if p.Open+p.Nested+p.Inferred+p.Left+p.TailExited+p.Continued == 0 {
 			continue

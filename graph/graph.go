@@ -85,13 +85,13 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		}
 		at := a.edge(p.Caller, p.Func)
 		least, most := p.Min, p.Max
-		if !p.Spread() {
+		if p.Spread() == 0 {
 			least, most = math.MaxUint64, 0
 		}
 		a.edges[at].add(&edge{
 			count: p.Count, open: p.Open, inferred: p.Inferred, sum: p.Total, self: addSaturating(p.Self, p.OpenSelf), min: least, max: most,
 		})
-		if a.opts.Quantiles && p.Spread() {
+		if a.opts.Quantiles && p.Spread() > 0 {
 			p.AddDurations(a.samples[at])
 		}
 	}

@@ -197,6 +197,9 @@ func (t *table) addSum(slot int, p *calls.Sum, k *scale) {
 		Open: p.Open, OpenTime: p.OpenTotal, OpenSelf: p.OpenSelf, Nested: addSaturating(p.Nested, p.OpenNested),
 		Blocked: p.SelfOff.Blocked, Queued: p.SelfOff.Queued,
 	}
+	if p.Spread() == 0 {
+		o.Min, o.Max = maxValue, 0
+	}
 	t.sums[slot].add(&o)
 	for length, n := range p.Octaves {
 		if n > 0 {

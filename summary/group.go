@@ -58,7 +58,7 @@ const (
 // Sums are the values of a path. Times are in the unit of the key, and saturate.
 type Sums struct {
 	Calls, Time, Self uint64 // calls that ended
-	Min, Max          uint64 // of their durations; meaningless while Calls is 0
+	Min, Max          uint64 // of their durations; meaningless while Calls is 0, unknown if Min > Max
 	// Open calls had not ended.
 	Open, OpenTime, OpenSelf uint64
 	// Nested is the part of Time and OpenTime in calls made while another call of the

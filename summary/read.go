@@ -272,6 +272,7 @@ type batch struct {
 	names       [4][]uint32
 	values      [len(counterColumns)][]int64
 	noOff       []bool
+	untimed     []bool // no call has a duration
 	least, most []int64
 	binEnds     []int
 	bins        [4][]int64
@@ -280,7 +281,7 @@ type batch struct {
 func newBatch(*File) *batch {
 	b := &batch{
 		depth: make([]int64, batchRows), line: make([]int64, batchRows), least: make([]int64, batchRows), most: make([]int64, batchRows),
-		noOff: make([]bool, batchRows), binEnds: make([]int, batchRows), paths: make([]uint32, batchRows),
+		noOff: make([]bool, batchRows), untimed: make([]bool, batchRows), binEnds: make([]int, batchRows), paths: make([]uint32, batchRows),
 	}
 	for i := range b.keys {
 		b.keys[i] = make([]uint32, batchRows)
@@ -350,7 +351,7 @@ func (f *File) read(b *batch) error {
 	for i, c := range f.names {
 		errs = append(errs, texts(c, b.names[i]))
 	}
-	errs = append(errs, ints(f.depth, b.depth, nil), ints(f.line, b.line, nil), ints(f.least, b.least, nil), ints(f.most, b.most, nil))
+	errs = append(errs, ints(f.depth, b.depth, nil), ints(f.line, b.line, nil), ints(f.least, b.least, b.untimed[:b.n]), ints(f.most, b.most, nil))
 	for i, c := range f.values {
 		var null []bool
 		if i == onCPU {
@@ -459,6 +460,9 @@ func (a *rowAdder) add(b *batch, i, firstBin int, path calls.PathID) error {
 		*c = uint64(b.values[k][i])
 	}
 	s.Min, s.Max, s.OffKnown = uint64(b.least[i]), uint64(b.most[i]), !b.noOff[i]
+	if b.untimed[i] {
+		s.Min, s.Max = maxValue, 0
+	}
 	a.g.sums[path].add(&s)
 	c := cursor{slab: &a.g.slab, h: &a.g.bins[path]}
 	for k := firstBin; k < b.binEnds[i]; k++ {

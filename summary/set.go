@@ -146,6 +146,9 @@ func (s *Set) sum(g *Group, path calls.PathID) calls.Sum {
 		Inferred: v.Inferred, Left: v.Left, TailExited: v.TailExited, Continued: v.Continued,
 		SelfOff: calls.Off{Blocked: v.Blocked, Queued: v.Queued},
 	}
+	if v.Min > v.Max {
+		sum.Min, sum.Max = 0, 0
+	}
 	self := addSaturating(v.Self, v.OpenSelf)
 	s.self = addSaturating(s.self, self)
 	s.known = addSaturating(s.known, min(self, addSaturating(v.OnCPU, addSaturating(v.Blocked, v.Queued))))

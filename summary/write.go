@@ -93,7 +93,7 @@ func (w *Writer) append(g *Group, path calls.PathID, depth int) {
 		Untimed: int64(s.Untimed), PrunedCalls: int64(s.Pruned), PrunedTime: int64(s.PrunedTime),
 		FoldedCalls: int64(s.Folded), FoldedSelfTime: int64(s.FoldedSelf),
 	}
-	if s.Calls > 0 {
+	if s.Calls > 0 && s.Min <= s.Max {
 		r.Min, r.Max = w.value(s.Min), w.value(s.Max)
 	}
 	if s.OffKnown {

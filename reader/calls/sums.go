@@ -62,9 +62,19 @@ func (s *Sum) AddDurations(to *quantile.Sample) {
 	to.AddBins(s.Bins, false, s.Min, s.Max, sum)
 }
 
-// Spread reports whether more is known of the calls that ended than their number and the sum of
-// their durations: Min, Max and Octaves.
-func (s *Sum) Spread() bool { return len(s.Octaves)+len(s.Bins)+len(s.Coarse) > 0 }
+// Spread returns of how many of the calls that ended more is known than their number and the sum
+// of their durations. Min, Max and AddDurations are of these calls.
+func (s *Sum) Spread() (n uint64) {
+	for _, calls := range s.Octaves {
+		n += calls
+	}
+	for _, bins := range [][]quantile.BinCount{s.Bins, s.Coarse} {
+		for _, b := range bins {
+			n += b.Count
+		}
+	}
+	return min(n, s.Count)
+}
 
 // Functions yields the sums that have a function: all calls of a thread.
 func (s *Sums) Functions() iter.Seq[*Sum] {
