@@ -6,7 +6,7 @@ BENCHTIME ?= 1s
 export CGO_ENABLED ?= 0
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test real soak race fuzz bench bench-recorder lint cross man clean
+.PHONY: help build demo test real fleet soak race fuzz bench bench-recorder lint cross man clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 16
@@ -24,6 +24,9 @@ test: ## run all tests, after installing what they need
 real: ## record SQLite, Redis, nginx, PostgreSQL and others under load; fetches and builds them once
 	@script/setup
 	XRAY_REAL=1 $(GO) test -count=1 -timeout 120m -v ./internal/test/real
+
+fleet: ## test fleet/ on a Spark cluster of processes, with an S3 API; fetches 2 GB once
+	@GO=$(GO) script/fleet test
 
 soak: ## run the storms of the recorder's tests at full length, and hold its cost against bounds
 	@script/setup

@@ -1,0 +1,7 @@
+"""What spark-submit runs: spark-submit job.py summarize TRACES --out DATASET."""
+
+import sys
+
+from xray_fleet.__main__ import main
+
+sys.exit(main())

@@ -1,0 +1,78 @@
+"""Measures the job: two workers against one, and what a trace and a gigabyte cost.
+
+The times of one and two cores alternate, on the same cluster, so that what else the machine
+does hits both alike. Start-up of executors is not part of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import xray_fleet as xf  # noqa: E402
+
+from cluster import Cluster  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--traces", type=int, default=16)
+    parser.add_argument("--records", type=int, default=10_000_000, help="records of a trace (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3)
+    args = parser.parse_args()
+    scratch = Path(tempfile.mkdtemp(prefix="xray-fleet-"))
+    try:
+        measure(args, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def measure(args: argparse.Namespace, scratch: Path) -> None:
+    folder = scratch / "traces"
+    folder.mkdir()
+    for n in range(args.traces):
+        subprocess.run([os.environ["TRACEGEN"], "-records", str(args.records), "-seed", str(n), "-o", folder / f"{n}.xray"], check=True)
+    size = sum(p.stat().st_size for p in folder.iterdir()) / 1e9
+    times = {"1": [], "2": []}
+    work = []
+    with Cluster(workers=2) as cluster:
+        for i in range(args.rounds):
+            for cores in times:
+                spark = cluster.session(**{"spark.cores.max": cores})
+                try:
+                    warm(spark, int(cores))
+                    out = str(scratch / f"out{i}.{cores}")
+                    start = time.monotonic()
+                    xf.summarize(spark, [str(folder)], out, xray=os.environ["XRAY"])
+                    times[cores].append(time.monotonic() - start)
+                    work.append(xf.outcomes(spark, out).selectExpr("sum(seconds)").head()[0])
+                finally:
+                    spark.stop()
+                print(f"{cores} core(s): {times[cores][-1]:.1f} s, of which xray {work[-1]:.1f} s of the cores", flush=True)
+    one, two = statistics.median(times["1"]), statistics.median(times["2"])
+    print(f"{args.traces} traces, {size:.2f} GB: {one:.1f} s with one worker, {two:.1f} s with two: {one / two:.2f} times")
+    print(f"xray took {min(work) / args.traces:.2f} s a trace and {min(work) / size:.1f} s/GB; the job with one worker {one / args.traces:.2f} s a trace")
+
+
+def warm(spark, cores: int) -> None:
+    """Waits until all executors run, with Python workers."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        sc = spark.sparkContext
+        sc.parallelize(range(2 * cores), 2 * cores).map(lambda x: time.sleep(0.5)).count()
+        if sc._jsc.sc().getExecutorMemoryStatus().size() > cores:
+            return
+    raise TimeoutError("executors did not start")
+
+
+if __name__ == "__main__":
+    main()

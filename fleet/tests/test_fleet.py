@@ -1,0 +1,333 @@
+"""The job on a real cluster: results equal those of one machine, whatever happens on the way.
+
+XRAY and TRACEGEN name the programs. JARS is the folder of the jars for s3a; without it, the
+tests of S3 are skipped.
+"""
+
+from __future__ import annotations
+
+import atexit
+import csv
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import urllib.request
+from pathlib import Path
+from typing import List
+
+import pyarrow.parquet as pq
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import xray_fleet as xf  # noqa: E402
+from xray_fleet import dataset, traces  # noqa: E402
+
+from cluster import Cluster, _end, free_port  # noqa: E402
+
+XRAY, TRACEGEN = os.environ["XRAY"], os.environ["TRACEGEN"]
+JARS = os.environ.get("JARS", "")
+HOSTS = 10
+
+
+def xray(*args: str) -> str:
+    return subprocess.run([XRAY, *args], check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+def jars() -> List[str]:
+    return sorted(str(p) for p in Path(JARS).glob("*.jar")) if JARS else []
+
+
+def setUpModule() -> None:
+    global scratch, cluster, spark
+    scratch = Path(tempfile.mkdtemp(prefix="xray-fleet-"))
+    unittest.addModuleCleanup(shutil.rmtree, scratch, ignore_errors=True)
+    cluster = unittest.enterModuleContext(Cluster(workers=2, classpath=":".join(jars())))
+    global s3
+    s3 = S3() if jars() else None
+    if s3:
+        unittest.addModuleCleanup(s3.stop)
+    spark = cluster.session(**(s3.conf() if s3 else {}))
+    unittest.addModuleCleanup(spark.stop)
+    make_traces(scratch / "traces")
+
+
+def make_traces(folder: Path) -> None:
+    """Records ten hosts with two builds, the second of which has a regression, and a bad disk."""
+    for build, flags in [("old", []), ("new", ["-DREGRESSED"])]:
+        (scratch / build).mkdir()
+        source = str(Path(__file__).with_name("shop.cpp"))
+        subprocess.run(
+            ["clang++-22", "-O1", "-g", "-fxray-instrument", "-fxray-instruction-threshold=1000", *flags, "-o", scratch / build / "shop", source],
+            check=True,
+        )
+    for h in range(HOSTS):
+        trace = folder / f"region={'eu' if h % 2 else 'us'}" / f"host=h{h}" / "shop.xray"
+        trace.parent.mkdir(parents=True)
+        program = scratch / ("old" if h < HOSTS // 2 else "new") / "shop"
+        subprocess.run([XRAY, "record", "-o", trace, "--", program, "600", *(["bad"] if h == 2 else [])], check=True, capture_output=True)
+    (folder / "damaged.xray").write_bytes(b"no trace at all")
+    whole = (folder / "region=us" / "host=h0" / "shop.xray").read_bytes()
+    (folder / "cut.xray").write_bytes(whole[: len(whole) * 2 // 3])
+
+
+def one_machine(folder: Path, out: Path) -> Path:
+    """Summarizes the traces of a folder without Spark, into one file."""
+    parts = []
+    for n, trace in enumerate(sorted(folder.rglob("*.xray"))):
+        labels = traces.labels_of(str(trace.relative_to(folder)))
+        host = labels.pop("host", None)
+        args = [*(["--host", host] if host else []), *sum((["--label", f"{k}={v}"] for k, v in sorted(labels.items())), [])]
+        part = str(out.with_suffix(f".{n}.parquet"))
+        if subprocess.run([XRAY, "summarize", "-o", part, *args, trace], capture_output=True).returncode == 0:
+            parts.append(part)
+    xray("summarize", "-o", str(out), *parts)
+    return out
+
+
+def rows_of(path: Path) -> List[str]:
+    """Returns the rows of a summary, in order."""
+    return sorted(json.dumps({**row, "bins": row["bins"] or []}, sort_keys=True) for row in pq.read_table(path).to_pylist())
+
+
+class FleetTest(unittest.TestCase):
+    maxDiff = 2000
+
+    def setUp(self) -> None:
+        self.dir = Path(tempfile.mkdtemp(dir=scratch))
+        self.out = str(self.dir / "out")
+
+    def assertEqualsOneMachine(self, folder: Path, out: str) -> None:
+        want = one_machine(folder, self.dir / "want.parquet")
+        got = self.dir / "got.parquet"
+        xf.write_summary(xf.summaries(spark, out), str(got))
+        self.assertEqual(rows_of(got), rows_of(want))
+        # xray makes the same bytes of both, so all of its commands say the same.
+        again = self.dir / "again.parquet"
+        xray("summarize", "-o", str(again), str(got))
+        self.assertEqual(again.read_bytes(), want.read_bytes())
+
+
+class SummarizeTest(FleetTest):
+    def test_all_at_once_then_nothing_then_what_changed(self) -> None:
+        folder = self.dir / "traces"
+        shutil.copytree(scratch / "traces", folder)
+        report = xf.summarize(spark, [str(folder)], self.out, xray=XRAY)
+        self.assertEqual((report.found, report.summarized, report.problems, report.vanished), (HOSTS + 2, HOSTS + 1, 1, 0))
+        self.assertEqualsOneMachine(folder, self.out)
+        problems = {Path(r.trace).name: r for r in xf.outcomes(spark, self.out).collect() if r.error or r.notes}
+        self.assertIn("not an XRay trace", problems["damaged.xray"].error)
+        self.assertIn("loss", problems["cut.xray"].notes)
+
+        report = xf.summarize(spark, [str(folder)], self.out, xray=XRAY)
+        self.assertEqual((report.already_done, report.summarized, report.runs), (HOSTS + 2, 0, []))
+
+        shutil.copy(folder / "region=eu" / "host=h1" / "shop.xray", folder / "damaged.xray")
+        report = xf.summarize(spark, [str(folder)], self.out, xray=XRAY)
+        self.assertEqual((report.already_done, report.summarized, report.problems), (HOSTS + 1, 1, 0))
+        self.assertEqualsOneMachine(folder, self.out)
+
+    def test_a_run_that_did_not_end_does_not_count(self) -> None:
+        folder = scratch / "traces" / "region=eu"
+        report = xf.summarize(spark, [str(folder)], self.out, xray=XRAY)
+        os.remove(Path(dataset.run_path(self.out, report.runs[0]), "_SUCCESS"))
+        self.assertEqual(xf.summaries(spark, self.out).count(), 0)
+        again = xf.summarize(spark, [str(folder / "*" / "shop.xray")], self.out, xray=XRAY)
+        self.assertEqual((again.already_done, again.summarized), (0, HOSTS // 2))
+
+    def test_xray_is_killed_and_tried_again(self) -> None:
+        """A task that fails leaves nothing behind, and the next try has the whole result."""
+        marks = self.dir / "marks"
+        marks.mkdir()
+        flaky = self.dir / "flaky"
+        flaky.write_text(f'#!/bin/sh\nfor last; do :; done\nmark={marks}/$(echo "$last" | tr / _)\n'
+                         f'case $last in *h3*) [ -e $mark ] || {{ touch $mark; kill -9 $$; }};; esac\nexec {XRAY} "$@"\n')
+        flaky.chmod(0o755)
+        report = xf.summarize(spark, [str(scratch / "traces")], self.out, xray=str(flaky))
+        self.assertEqual((report.summarized, report.problems), (HOSTS + 1, 1))
+        self.assertEqual(len(list(marks.iterdir())), 1)
+        self.assertEqualsOneMachine(scratch / "traces", self.out)
+
+
+class ViewsTest(FleetTest):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.shared = str(scratch / "views")
+        xf.summarize(spark, [str(scratch / "traces" / "region=*")], cls.shared, xray=XRAY)
+        xf.create(spark, cls.shared)
+
+    def test_account_equals_that_of_xray(self) -> None:
+        files = sorted(map(str, (scratch / "traces").glob("region=*/*/shop.xray")))
+        for host in ("h2", "h7"):
+            trace = next(f for f in files if f"host={host}/" in f)
+            want = {r["function"]: r for r in csv.DictReader(io.StringIO(xray("account", "-f", "csv", trace)))}
+            got = spark.sql(f"SELECT * FROM xray_by_host WHERE host = '{host}'").collect()
+            self.assertEqual(len(got), len(want))
+            for r in got:
+                w = want[r.function]
+                self.assertEqual((r.calls, r.min, r.max), (int(w["count"]), int(w["min_ns"]), int(w["max_ns"])), r)
+                self.assertLessEqual(abs(r["self"] - int(w["self_ns"])), 2)
+                for q in ("p50", "p90", "p99"):
+                    self.assertLessEqual(abs(r[q] - int(w[q + "_ns"])), 1 + int(w[q + "_ns"]) / 250, (r.function, q))
+
+    def test_sums_agree_in_all_views(self) -> None:
+        total = spark.sql("SELECT sum(calls) FROM xray_account").head()[0]
+        self.assertEqual(total, HOSTS * (600 * 5 + 1))
+        for view, key in [("xray_by_build", "build_id"), ("xray_by_host", "host"), ("xray_by_hour", "hour"), ("xray_stack", "path")]:
+            self.assertEqual(spark.sql(f"SELECT sum(calls) FROM {view}").head()[0], total, view)
+        regions = spark.sql("SELECT label['region'], count(DISTINCT host) FROM xray_summaries GROUP BY 1 ORDER BY 1").collect()
+        self.assertEqual([tuple(r) for r in regions], [("eu", HOSTS // 2), ("us", HOSTS // 2)])
+
+    def test_regression_between_builds(self) -> None:
+        rows = xf.with_labels(xf.summaries(spark, self.shared))
+        build = {r.host: r.build_id for r in rows.select("host", "build_id").distinct().collect()}
+        found = {r.function: r for r in xf.regressions(rows, build["h0"], build["h9"]).collect()}
+        worse = found["checksum"]
+        self.assertTrue(worse.significant)
+        self.assertTrue(0 < worse.low < worse.change < worse.high, worse)
+        self.assertFalse(found["readDisk"].significant, found["readDisk"])  # one bad disk is no build
+
+    def test_the_slow_calls_of_the_fleet(self) -> None:
+        text = xf.why(spark, self.shared, "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.96)
+        flat = " ".join(text.split())
+        self.assertIn("checksum itself is slower", flat)
+        self.assertRegex(flat, "are on hosts h5, h6, h7, h8, h9, as are")
+        self.assertRegex(flat, "5 of the 5 hosts that have nearly all of them run build")
+        self.assertIn("are on host h2, as are", flat)
+
+    def test_command(self) -> None:
+        from xray_fleet.__main__ import main
+
+        path = self.dir / "h3.parquet"
+        self.assertEqual(main(["export", self.shared, "-o", str(path), "--where", "host = 'h3'"]), 0)
+        self.assertIn("checksum", xray("account", str(path)))
+        self.assertEqual({r["host"] for r in pq.read_table(path).to_pylist()}, {"h3"})
+        self.assertEqual(main(["sql", self.shared, "SELECT count(*) FROM xray_problems"]), 0)
+
+    def test_stack_reads_what_spark_wrote(self) -> None:
+        path = self.dir / "fleet.parquet"
+        xf.write_summary(xf.summaries(spark, self.shared), str(path), by=["program", "unit", "path", "depth", "function", "symbol", "file", "line", "object"])
+        xray("stack", "--format", "svg", "-o", str(self.dir / "flame.svg"), str(path))
+        self.assertIn("checksum", (self.dir / "flame.svg").read_text())
+        folded = dict(line.rsplit(" ", 1) for line in xray("stack", "--format", "folded", str(path)).splitlines())
+        self.assertIn("main;handleRequest;checksum", folded)
+
+
+class WorkerTest(FleetTest):
+    """Last, because it takes a worker away."""
+
+    def test_worker_killed_in_the_middle(self) -> None:
+        folder = self.dir / "traces"
+        folder.mkdir()
+        for n in range(16):
+            subprocess.run([TRACEGEN, "-records", "4000000", "-functions", "200", "-seed", str(n % 2), "-o", folder / f"{n}.xray"], check=True)
+        failure: List[BaseException] = []
+
+        def job() -> None:
+            try:
+                xf.summarize(spark, [str(folder)], self.out, xray=XRAY)
+            except BaseException as e:
+                failure.append(e)
+
+        thread = threading.Thread(target=job)
+        thread.start()
+        self.assertTrue(self.wait_for_tasks(3, thread), "the job ended before a worker could be killed")
+        cluster.kill_worker(1)
+        thread.join(timeout=900)
+        self.assertFalse(thread.is_alive())
+        self.assertEqual(failure, [])
+        self.assertEqual(xf.outcomes(spark, self.out).where("error IS NULL").count(), 16)
+        self.assertEqualsOneMachine(folder, self.out)
+
+    def wait_for_tasks(self, n: int, thread: threading.Thread) -> bool:
+        """Waits until n tasks of a stage with one task for each trace have ended."""
+        tracker = spark.sparkContext.statusTracker()
+        end = time.monotonic() + 300
+        while time.monotonic() < end and thread.is_alive():
+            for stage in tracker.getActiveStageIds():
+                info = tracker.getStageInfo(stage)
+                if info and info.numTasks == 16 and n <= info.numCompletedTasks < 12:
+                    return True
+            time.sleep(0.05)
+        return False
+
+
+class S3:
+    """An S3 API of a process on the loopback interface."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        server = Path(sys.executable).with_name("moto_server")
+        self.process = subprocess.Popen(
+            [server, "-H", "127.0.0.1", "-p", str(self.port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
+        atexit.register(self.stop)
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            try:
+                urllib.request.urlopen(self.url, timeout=5).close()
+                return
+            except OSError:
+                time.sleep(0.2)
+        self.stop()
+        raise TimeoutError("no S3 API after 60 s")
+
+    def stop(self) -> None:
+        _end(self.process)
+
+    def conf(self) -> dict:
+        return {
+            "spark.hadoop.fs.s3a.endpoint": self.url,
+            "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.access.key": "test",
+            "spark.hadoop.fs.s3a.secret.key": "test",
+            "spark.hadoop.fs.s3a.connection.ssl.enabled": "false",
+        }
+
+    def client(self):
+        import boto3
+
+        return boto3.client("s3", endpoint_url=self.url, region_name="us-east-1", aws_access_key_id="test", aws_secret_access_key="test")
+
+
+@unittest.skipUnless(jars(), "there are no jars for s3a: set JARS")
+class S3Test(FleetTest):
+    def test_rows_and_streams_equal_files(self) -> None:
+        client = s3.client()
+        client.create_bucket(Bucket="fleet")
+        folder = scratch / "traces"
+        for path in folder.rglob("*.xray"):
+            client.upload_file(str(path), "fleet", f"day/{path.relative_to(folder)}")
+        for name, limit in [("rows", traces.ROW_LIMIT), ("streams", 0)]:
+            with self.subTest(name):
+                out = f"s3a://fleet/{name}"
+                report = xf.summarize(spark, ["s3a://fleet/day"], out, xray=XRAY, row_limit=limit)
+                self.assertEqual((report.found, report.summarized, report.problems), (HOSTS + 2, HOSTS + 1, 1))
+                rows = xf.summaries(spark, out)
+                xf.write_summary(rows, f"s3a://fleet/{name}.parquet")
+                got = self.dir / f"{name}.parquet"
+                client.download_file("fleet", f"{name}.parquet", str(got))
+                self.assertEqual(rows_of(got), rows_of(one_machine(folder, self.dir / f"{name}-want.parquet")))
+                again = xf.summarize(spark, ["s3a://fleet/day/*/*/*.xray", "s3a://fleet/day/*.xray"], out, xray=XRAY)
+                self.assertEqual(again.already_done, HOSTS + 2)
+        text = xf.why(spark, "s3a://fleet/rows", "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.96)
+        self.assertIn("are on host h2, as are", " ".join(text.split()))
+
+
+def load_tests(loader, _tests, _pattern):
+    suite = unittest.TestSuite()
+    for case in (SummarizeTest, ViewsTest, S3Test, WorkerTest):
+        suite.addTests(loader.loadTestsFromTestCase(case))
+    return suite
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,63 @@
+"""Reads the dataset that :func:`xray_fleet.summarize` writes."""
+
+from __future__ import annotations
+
+from typing import List
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from . import schema
+
+
+def run_path(out: str, run: str) -> str:
+    return f"{out.rstrip('/')}/runs/{run}"
+
+
+def runs(spark: SparkSession, out: str) -> List[str]:
+    """Returns the runs that ended, in the order in which they began."""
+    sc = spark.sparkContext
+    path = sc._jvm.org.apache.hadoop.fs.Path(f"{out.rstrip('/')}/runs/*/_SUCCESS")
+    found = path.getFileSystem(sc._jsc.hadoopConfiguration()).globStatus(path)
+    return sorted(f.getPath().getParent().getName() for f in found or [])
+
+
+def run_outcomes(spark: SparkSession, out: str, run: str) -> DataFrame:
+    return _read(spark, out, [run], schema.TRACES)
+
+
+def outcomes(spark: SparkSession, out: str) -> DataFrame:
+    """Returns the table of traces, each with its latest outcome."""
+    from pyspark.sql import Window
+
+    every = _read(spark, out, runs(spark, out), schema.TRACES)
+    latest = Window.partitionBy("trace").orderBy(F.desc("run"))
+    return every.withColumn("n", F.row_number().over(latest)).where("n = 1").drop("n")
+
+
+def summaries(spark: SparkSession, out: str) -> DataFrame:
+    """Returns the rows of the summaries of all traces, of each trace the latest."""
+    every = _read(spark, out, runs(spark, out), schema.SUMMARIES)
+    return every.join(outcomes(spark, out).select("trace", "run"), ["trace", "run"], "left_semi")
+
+
+def _read(spark: SparkSession, out: str, ids: List[str], kind: str) -> DataFrame:
+    own = schema.OUTCOME if kind == schema.TRACES else schema.SUMMARY
+    wanted = schema.StructType([*schema.TRACE.fields, *own.fields])
+    if not ids:
+        empty = spark.createDataFrame([], wanted)
+        return empty.withColumn("run", F.lit("").cast("string"))
+    paths = [f"{run_path(out, i)}/kind={kind}" for i in ids]
+    if kind == schema.SUMMARIES:
+        paths = _existing(spark, paths)  # a run may have problems alone
+        if not paths:
+            return _read(spark, out, [], kind)
+    rows = spark.read.schema(wanted).parquet(*paths)
+    return rows.withColumn("run", F.regexp_extract(F.col("_metadata.file_path"), r"/runs/([^/]+)/kind=", 1))
+
+
+def _existing(spark: SparkSession, paths: List[str]) -> List[str]:
+    sc = spark.sparkContext
+    conf = sc._jsc.hadoopConfiguration()
+    path = sc._jvm.org.apache.hadoop.fs.Path
+    return [p for p in paths if path(p).getFileSystem(conf).exists(path(p))]

@@ -1,0 +1,215 @@
+"""A job that summarizes the traces of a fleet on a Spark cluster.
+
+The dataset is a folder. Each run of the job writes ``runs/ID/kind=summaries`` and
+``runs/ID/kind=traces``. Spark writes ``runs/ID/_SUCCESS`` last, and a run without it does
+not count. So a task or a job that fails leaves nothing behind that anybody reads, and may
+be repeated. See :mod:`xray_fleet.dataset` for reading.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+import uuid
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Tuple
+
+from pyspark.sql import DataFrame, SparkSession
+
+from . import dataset, schema, traces
+from .binary import MachineError, Xray, last_attempt
+
+# BATCH is the number of traces of a run. A job that fails has to repeat the last batch.
+BATCH = 20_000
+
+# TEXT is how much of a message is kept, in characters.
+TEXT = 2000
+
+
+@dataclass
+class Report:
+    """What a job did: the number of traces found, of those that were summarized, and of others."""
+
+    found: int = 0
+    already_done: int = 0
+    summarized: int = 0
+    problems: int = 0
+    vanished: int = 0  # between listing and reading
+    runs: List[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = f"{self.found} traces: {self.summarized} summarized, {self.already_done} already were, {self.problems} with problems"
+        return text + (f", {self.vanished} vanished before they were read" if self.vanished else "")
+
+
+def summarize(
+    spark: SparkSession,
+    paths: Sequence[str],
+    out: str,
+    *,
+    xray: Optional[str] = None,
+    names: Sequence[str] = (),
+    labels: Optional[Mapping[str, str]] = None,
+    args: Sequence[str] = (),
+    row_limit: int = traces.ROW_LIMIT,
+    batch: int = BATCH,
+) -> Report:
+    """Summarizes traces that the dataset at out does not have yet.
+
+    paths are files, folders and globs in any file system that Hadoop reads. xray is the
+    program on the driver, by default the one on PATH; it is shipped to the executors, with
+    names, binaries and debug files that functions are named from. Folders KEY=VALUE in the
+    path of a trace become labels, beside the given labels, which are of all traces; host=NAME
+    sets the host. args are further arguments of ``xray summarize``. A trace that changed is summarized again and
+    replaces its older summary. Traces that xray cannot read are rows of the table of
+    traces with an error.
+
+    Do not run two jobs with the same out at a time.
+    """
+    found = traces.find(spark, paths)
+    done = dataset.outcomes(spark, out)
+    listed = [(r.trace, r.length, r.modified) for r in found.collect()]
+    have = {(r.trace, r.length, r.modified) for r in done.select("trace", "length", "modified").collect()}
+    todo = sorted(t for t in listed if t not in have)
+    report = Report(found=len(listed), already_done=len(listed) - len(todo))
+    if not todo:
+        return report
+    sc = spark.sparkContext
+    tries = int(spark.conf.get("spark.task.maxFailures", "4") or 4)
+    task = Task(Xray.ship(sc, xray, names), traces.Hadoop.of(spark), tuple(sorted((labels or {}).items())), tuple(args), tries)
+    for start in range(0, len(todo), batch):
+        part = todo[start : start + batch]
+        run = f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:8]}"
+        _write(spark, task, part, row_limit, dataset.run_path(out, run))
+        report.runs.append(run)
+        bad, good = _count(dataset.run_outcomes(spark, out, run))
+        report.summarized += good
+        report.problems += bad
+        report.vanished += len(part) - good - bad
+    return report
+
+
+def _count(outcomes: DataFrame) -> Tuple[int, int]:
+    row = outcomes.selectExpr("count(error)", "count(*) - count(error)").head()
+    assert row is not None
+    return row[0], row[1]
+
+
+Listed = Tuple[str, int, Any]
+
+
+def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit: int, path: str) -> None:
+    """Summarizes traces into a run."""
+    by_row = [t for t in part if t[1] <= row_limit and not traces.local_path(t[0])]
+    rest = sorted((t for t in part if t not in set(by_row)), key=lambda t: -t[1])  # the largest first
+    inputs: List[DataFrame] = []
+    if rest:
+        rdd = spark.sparkContext.parallelize(rest, len(rest))  # a task is a trace
+        inputs.append(spark.createDataFrame(rdd, schema.TRACE).selectExpr("*", "CAST(NULL AS binary) AS content"))
+    if by_row:
+        inputs.append(traces.rows(spark, [t[0] for t in by_row]))
+    settings = {
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a content may be large
+        "spark.sql.files.ignoreMissingFiles": "true",  # they are counted as vanished
+        "spark.sql.parquet.compression.codec": "zstd",
+    }
+    before = {k: spark.conf.get(k, None) for k in settings}
+    try:
+        for k, v in settings.items():
+            spark.conf.set(k, v)
+        every = reduce(DataFrame.union, inputs)
+        every.mapInArrow(task, schema.WRITTEN).write.partitionBy("kind").parquet(path)
+    finally:
+        for k, old in before.items():
+            spark.conf.unset(k) if old is None else spark.conf.set(k, old)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What executors do with each trace. It is a function for ``mapInArrow``."""
+
+    xray: Xray
+    hadoop: traces.Hadoop
+    labels: Tuple[Tuple[str, str], ...]
+    args: Tuple[str, ...]
+    tries: int
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from self.trace(row)
+
+    def trace(self, row: Dict[str, Any]) -> Iterator[Any]:
+        """Yields the rows of a trace: its outcome first, and its summary."""
+        import pyarrow.parquet as pq
+
+        outcome = {k: row[k] for k in ("trace", "length", "modified")}
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder:
+            summary = os.path.join(folder, "summary.parquet")
+            try:
+                status, text = self.run(row, summary)
+            except (MachineError, OSError) as e:
+                if not last_attempt(self.tries):
+                    raise  # Spark repeats the task, elsewhere if it can
+                status, text = 1, str(e)
+            outcome["seconds"] = time.monotonic() - start
+            outcome["error" if status else "notes"] = text[:TEXT] or (f"exit status {status}" if status else None)
+            yield from _rows(schema.TRACES, [outcome])
+            if status == 0:
+                with pq.ParquetFile(summary) as file:
+                    for part in file.iter_batches(batch_size=4096):
+                        yield _with(part, row)
+
+    def run(self, row: Dict[str, Any], summary: str) -> Tuple[int, str]:
+        """Runs xray over a trace, however it is read."""
+        labels = {**dict(self.labels), **traces.labels_of(row["trace"])}
+        args = ["summarize", "-o", summary, *self.args]
+        host = labels.pop("host", None)
+        if host is not None:
+            args += ["--host", host]
+        for key, value in sorted(labels.items()):
+            args += ["--label", f"{key}={value}"]
+        path = traces.local_path(row["trace"])
+        if row["content"] is not None:
+            return self.xray.run(args, row["content"])
+        if path:
+            os.stat(path)  # a file that is not here may be on another machine
+            return self.xray.run(args, path)
+        with self.hadoop.open(row["trace"]) as stream:
+            return self.xray.run(args, stream)
+
+
+def _arrow_schema() -> Any:
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema.WRITTEN)
+
+
+def _rows(kind: str, rows: List[Dict[str, Any]]) -> Iterator[Any]:
+    import pyarrow as pa
+
+    wanted = _arrow_schema()
+    yield pa.RecordBatch.from_pylist([{"kind": kind, **r} for r in rows], schema=wanted)
+
+
+def _with(part: Any, row: Dict[str, Any]) -> Any:
+    """Adds to rows of a summary which trace they are of."""
+    import pyarrow as pa
+
+    own = {"kind": schema.SUMMARIES, **{k: row[k] for k in schema.columns(schema.TRACE)}}
+    arrays = []
+    wanted = _arrow_schema()
+    for f in wanted:
+        if f.name in own:
+            arrays.append(pa.array([own[f.name]] * part.num_rows, f.type))
+        elif f.name in part.schema.names:
+            column = part.column(f.name)
+            if isinstance(column, pa.DictionaryArray):
+                column = column.dictionary_decode()
+            arrays.append(column.cast(f.type))
+        else:
+            arrays.append(pa.nulls(part.num_rows, f.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)

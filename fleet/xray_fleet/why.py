@@ -1,0 +1,156 @@
+"""Explains the slow calls of a function over all machines of a fleet."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from urllib.parse import quote
+
+from pyspark.sql import SparkSession, functions as F
+from pyspark.sql.types import StructType
+
+from . import dataset, traces, views
+from .binary import MachineError, Xray, last_attempt
+
+SLICE = StructType().add("trace", "string").add("slice", "binary").add("error", "string")
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """Which calls of a function are slow and which are usual, in nanoseconds."""
+
+    calls: int
+    usual_from: int
+    usual_to: int
+    slow: int
+
+
+def thresholds(spark: SparkSession, out: str, root: str, *, slow: float = 0.99, usual: Tuple[float, float] = (0.25, 0.75)) -> Thresholds:
+    """Finds quantiles of the durations of the functions that match a regular expression.
+
+    They are of all calls of these functions, of all machines.
+    """
+    rows = dataset.summaries(spark, out).where(F.col("function").rlike(root) & (F.col("unit") == "ns"))
+    row = views.merge(rows, ["unit"]).select(
+        "calls", views.quantile("bins", usual[0]), views.quantile("bins", usual[1]), views.quantile("bins", slow)
+    ).head()
+    if row is None or not row[0]:
+        raise ValueError(f"no call of a function that matches {root!r} is in the summaries")
+    return Thresholds(*row)
+
+
+def why(
+    spark: SparkSession,
+    out: str,
+    root: str,
+    folder: str,
+    *,
+    xray: Optional[str] = None,
+    names: Sequence[str] = (),
+    slow: float = 0.99,
+    usual: Tuple[float, float] = (0.25, 0.75),
+    sample: int = 20,
+    limit: int = 1000,
+    args: Sequence[str] = (),
+) -> str:
+    """Explains why calls of the root are slow, with traces of all machines.
+
+    Executors cut the slow calls of the root, and a sample of the others, out of each trace.
+    The slices go to a local folder of the driver, in folders by label, host and build. Then
+    ``xray why`` explains them together, and its report is returned. Of more traces than
+    limit, those with the longest calls are taken, and as many others at random: usual
+    calls come from both.
+    """
+    t = thresholds(spark, out, root, slow=slow, usual=usual)
+    chosen = _choose(spark, out, root, limit)
+    sc = spark.sparkContext
+    tries = int(spark.conf.get("spark.task.maxFailures", "4") or 4)
+    cut = Cut(Xray.ship(sc, xray, names), traces.Hadoop.of(spark), root, max(t.slow, t.usual_to + 1), sample, tries)
+    df = spark.createDataFrame(sc.parallelize([(c["trace"],) for c in chosen], max(len(chosen), 1)), "trace string")
+    origin = {c["trace"]: c for c in chosen}
+    problems = []
+    for row in df.mapInArrow(cut, SLICE).toLocalIterator(prefetchPartitions=True):
+        if row.error is not None:
+            problems.append(f"{row.trace}: {row.error}")
+        elif row.slice is not None:
+            _save(Path(folder), origin[row.trace], row.slice)
+    command = [
+        xray or "xray", "why", "--root", root, "--slow", f">{cut.slow - 1}ns", "--usual", f"{t.usual_from}ns..{t.usual_to + 1}ns",
+        *sum((["--symbols", os.path.dirname(os.path.abspath(n))] for n in names), []), *args, folder,
+    ]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{' '.join(command)}: {done.stderr.strip()}")
+    notes = [
+        f"Slow calls take more than {cut.slow - 1:,} ns and usual calls {t.usual_from:,} to {t.usual_to:,} ns, by the summaries of {t.calls:,} calls. "
+        f"The traces are slices: all slow calls of each trace, and at most {sample} others.",
+        *(f"Not cut: {p}" for p in problems),
+    ]
+    return done.stdout + "\n" + "\n".join(notes) + "\n"
+
+
+def _choose(spark: SparkSession, out: str, root: str, limit: int) -> List[Dict[str, Any]]:
+    """Chooses traces with calls of the root: half of them by their longest call."""
+    rows = views.with_labels(dataset.summaries(spark, out)).where(F.col("function").rlike(root) & (F.col("calls") > 0))
+    found = rows.groupBy("trace").agg(
+        F.max("max").alias("max"), F.first("host").alias("host"), F.first("build_id").alias("build"), F.first("label").alias("label")
+    )
+    slowest = found.orderBy(F.desc("max"), "trace").limit((limit + 1) // 2).collect()
+    others = found.orderBy(F.xxhash64("trace"), "trace").limit(limit).collect()
+    chosen = {r["trace"]: r.asDict() for r in [*slowest, *others]}
+    return [chosen[t] for t in list(chosen)[:limit]]
+
+
+def _save(folder: Path, origin: Dict[str, Any], content: bytes) -> None:
+    """Saves a slice where its folders say where it is from, as ``xray why`` reads them."""
+    labels = {**(origin["label"] or {}), "host": origin["host"], "build": origin["build"]}
+    for key, value in sorted(labels.items()):
+        if value:
+            folder = folder / f"{quote(key, safe='')}={quote(value, safe='')}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / (quote(origin["trace"], safe="")[-200:].lstrip("._") + ".slice")).write_bytes(content)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What executors do with each trace. It is a function for ``mapInArrow``."""
+
+    xray: Xray
+    hadoop: traces.Hadoop
+    root: str
+    slow: int  # ns
+    sample: int
+    tries: int
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield pa.RecordBatch.from_pylist([self.trace(row["trace"])], schema=to_arrow_schema(SLICE))
+
+    def trace(self, trace: str) -> Dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "slice.xray")
+            args = ["slice", "--root", self.root, "--slow", f">{self.slow - 1}ns", "--sample", str(self.sample), "-o", path]
+            try:
+                status, text = self.run(args, trace)
+            except (MachineError, OSError) as e:
+                if not last_attempt(self.tries):
+                    raise
+                return {"trace": trace, "slice": None, "error": str(e)}
+            if status != 0:
+                return {"trace": trace, "slice": None, "error": text}
+            return {"trace": trace, "slice": Path(path).read_bytes(), "error": None}
+
+    def run(self, args: Sequence[str], trace: str) -> Tuple[int, str]:
+        path = traces.local_path(trace)
+        if path:
+            return self.xray.run(args, path)
+        with self.hadoop.open(trace) as stream:
+            return self.xray.run(args, stream)
