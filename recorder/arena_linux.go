@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The layout of the arena is that of runtime/arena.h, version 1.
+// The layout of the arena, as in runtime/arena.h, version 1.
 const (
 	arenaMagic     = "XRAY-ARENA-1\x00\x00\x00\x00"
 	arenaVersion   = 1
@@ -74,20 +74,20 @@ const (
 	processDroppedAt, processHookedAt, processNHookedAt         = 72, 80, 88
 )
 
-// arena is memory that processes share with their observer, who makes it. What is in
-// it may change at any time, and may be anything: a program can write where it should
-// not. So all that is read is checked, and copied before it is used.
+// arena is memory that processes share with their observer, which creates it. Its contents may
+// change at any time and may be anything, because a program can write where it should not. So the
+// observer checks all that it reads, and copies it before use.
 type arena struct {
 	mem  []byte
 	fd   int // of the memory
 	size uint64
 }
 
-// arenaName is what /proc/PID/maps calls the memory of an arena.
+// arenaName is the name of an arena's memory in /proc/PID/maps.
 const arenaName = "xray-arena"
 
-// newArena makes an empty arena of so many bytes, or of fewer where the process may not
-// have so many addresses.
+// newArena makes an empty arena of this size, or a smaller one if the process may not have so many
+// addresses.
 func newArena(o *ObserverOptions, size int64) (*arena, error) {
 	fd, err := unix.MemfdCreate(arenaName, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -146,7 +146,7 @@ func (a *arena) offset(address, size uint64) (uint64, bool) {
 	return at, true
 }
 
-// read copies memory by its address; nil when it is not in the arena.
+// read copies memory at an address. It returns nil if the memory is not in the arena.
 func (a *arena) read(address, size uint64) []byte {
 	at, ok := a.offset(address, size)
 	if !ok {
@@ -161,7 +161,7 @@ func (a *arena) processes() uint32 { return min(a.u32(arenaNProcsAt), maxProcess
 func slotAt(i uint32) uint64    { return slotsAt + uint64(i)*slotSize }
 func processAt(i uint32) uint64 { return processesAt + uint64(i)*processSize }
 
-// punchHole gives back the memory of a range of addresses, which is zeros from then on.
+// punchHole releases the memory of a range of addresses, which then reads as zeros.
 func (a *arena) punchHole(address, size uint64) {
 	if at, ok := a.offset(address, size); ok && size > 0 {
 		_ = unix.Fallocate(a.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, int64(at), int64(size))
@@ -177,8 +177,8 @@ const (
 	futexWake = 1
 )
 
-// sleep waits until a thread rings, for at most d. work tells whether there is
-// something to do, after the threads know that they have to ring.
+// sleep waits until a thread rings, for at most d. work reports whether there is something to do.
+// sleep calls it after the threads know that they must ring.
 func (a *arena) sleep(d time.Duration, work func() bool) {
 	bell := a.word32(arenaBellAt)
 	atomic.StoreUint32(bell, 1)
@@ -189,13 +189,13 @@ func (a *arena) sleep(d time.Duration, work func() bool) {
 	atomic.StoreUint32(bell, 0)
 }
 
-// beat shows the processes that their observer is there.
+// beat shows the processes that their observer is running.
 func (a *arena) beat() {
 	atomic.AddUint64(a.word64(arenaBeatAt), 1)
 }
 
-// text is the newest metadata of a process; nil when there is none yet. A version may
-// be overwritten while it is read, when it is no longer the newest.
+// text returns the newest metadata of a process, or nil if there is none yet. A version may be
+// overwritten while text reads it. Then it is no longer the newest.
 func (a *arena) text(process uint32) (text []byte, version uint32) {
 	at := processAt(process)
 	for range 4 {

@@ -9,7 +9,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Kinds of the runtime's records but those of functions.
+// Kinds of the runtime's records, except those of functions.
 const (
 	recordStamp  = 1
 	recordArg    = 2
@@ -18,13 +18,13 @@ const (
 	recordResult = 5
 )
 
-// maxPayload is the longest payload of an event that the runtime keeps.
+// maxPayload is the longest event payload that the runtime keeps.
 const maxPayload = 4096
 
 var fdr5 = reader.Header{Version: 5, Type: reader.FDR, ByteOrder: binary.LittleEndian}
 
-// block is what a chunk became: an FDR block, the same as the runtime's writer
-// makes of the chunk.
+// block is a chunk converted to an FDR block. The runtime's writer converts chunks to the same
+// bytes.
 type block struct {
 	bytes              []byte
 	records            uint64
@@ -33,27 +33,27 @@ type block struct {
 	reached            int    // end of the records that were looked at
 }
 
-// blockWriter makes chunks into blocks.
+// blockWriter converts chunks to blocks.
 type blockWriter struct {
 	first uint64 // earliest TSC of the trace
-	since uint64 // records before are left out
+	since uint64 // earlier records are left out
 
 	block
 	place      *chunkPlace
 	thread     *ringThread
 	started    bool
-	epoch, tsc uint64 // upper half of the time of coming records; time of the last one
+	epoch, tsc uint64 // upper half of the time of the next records; time of the last one
 	cpu        uint16
-	more       int // where a further argument of the call may be
+	more       int // where a further argument of the call may follow
 }
 
-// extentsSize is that of a BufferExtents record, which does not count itself.
+// extentsSize is the size of a BufferExtents record, which does not count itself.
 const extentsSize = 16
 
 func (w *blockWriter) put(r reader.Record) { w.bytes = tracewrite.AppendRecord(w.bytes, &fdr5, &r) }
 
-// chunk makes a block of the records in data, which begin after the header. The
-// block's bytes are valid until the next call.
+// chunk makes a block of the records in data, which begin after the header. The block's bytes are
+// valid until the next call.
 func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	w.block = block{bytes: w.bytes[:0], last: c.first}
 	w.thread, w.place, w.started, w.more = t, c, false, 0
@@ -61,7 +61,7 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	if c.used != 0 {
 		data = data[:min(len(data), c.used)]
 	}
-	written := 0 // up to where there are no mere zeros
+	written := 0 // end of data without trailing zeros
 	at := chunkHeader
 	for at < len(data) {
 		if n := w.run(data[at:]); n > 0 {
@@ -94,7 +94,7 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 		}
 	}
 	w.reached = at
-	// What has not been used yet is no loss.
+	// An unused part is not a loss.
 	if w.damaged == 0 && c.used == 0 {
 		w.unwritten -= min(w.unwritten, uint64(len(data)-max(written, chunkHeader))/8)
 	}
@@ -104,8 +104,8 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 	return &w.block
 }
 
-// run takes the records of functions that data begins with, as long as they are there and
-// time goes forward, which nearly all are. It returns their size.
+// run converts the function records at the beginning of data as long as time goes forward, which is
+// nearly all. It returns their size.
 func (w *blockWriter) run(data []byte) int {
 	if !w.started || w.tsc&^math.MaxUint32 != w.epoch {
 		return 0
@@ -134,7 +134,7 @@ func (w *blockWriter) run(data []byte) int {
 	return n
 }
 
-// isWritten reports whether a record of a chunk is there in full.
+// isWritten reports whether a record of a chunk is complete.
 func isWritten(r []byte) bool {
 	if len(r) == 8 {
 		return binary.LittleEndian.Uint32(r) != 0
@@ -153,8 +153,8 @@ func (w *blockWriter) setClock(tsc uint64, cpu uint16) {
 	w.epoch, w.tsc, w.cpu = tsc&^math.MaxUint32, tsc, cpu
 }
 
-// begins reports whether a record of this time is part of the block, which the
-// first of them opens.
+// begins reports whether a record of this time is part of the block. The first such record opens
+// the block.
 func (w *blockWriter) begins(tsc uint64) bool {
 	if w.started {
 		return true
@@ -164,8 +164,8 @@ func (w *blockWriter) begins(tsc uint64) bool {
 	}
 	w.started = true
 	w.setClock(tsc, w.cpu)
-	// llvm-xray takes two blocks of a thread for ordered when both the seconds and
-	// the microseconds grow, of which the latter stay below a million.
+	// llvm-xray considers two blocks of a thread ordered if both the seconds and the
+	// microseconds grow, and microseconds stay below a million.
 	w.put(reader.Record{Kind: reader.BufferExtents})
 	w.put(reader.Record{Kind: reader.NewBuffer, Thread: w.thread.TID})
 	w.put(reader.Record{Kind: reader.WallClock, Seconds: (tsc - w.first) >> 15, Micros: uint32(min(w.place.number, 999999))})
@@ -199,8 +199,8 @@ func (w *blockWriter) lost() {
 	}
 }
 
-// recordSize is the size of the record that data begins with, which is none of a
-// function; 0 when there is none that ends within data.
+// recordSize returns the size of the record at the beginning of data, which is not a function
+// record, or 0 if no complete record is there.
 func recordSize(data []byte) int {
 	size := 0
 	switch data[0] >> 1 {
@@ -217,7 +217,7 @@ func recordSize(data []byte) int {
 	return size
 }
 
-// other takes the record of this size at data[at:], which is none of a function.
+// other converts the record of this size at data[at:], which is not a function record.
 func (w *blockWriter) other(data []byte, at, size int) {
 	r := data[at : at+size]
 	head, second := binary.LittleEndian.Uint64(r), binary.LittleEndian.Uint64(r[8:])
@@ -240,8 +240,8 @@ func (w *blockWriter) other(data []byte, at, size int) {
 	}
 }
 
-// argument takes an argument. FDR allows it only after its function record, which
-// a signal may have kept from being written.
+// argument converts an argument. FDR allows it only after its function record, which a signal may
+// have prevented.
 func (w *blockWriter) argument(before uint64, at int, value uint64) {
 	switch {
 	case !w.started:
@@ -253,8 +253,7 @@ func (w *blockWriter) argument(before uint64, at int, value uint64) {
 	}
 }
 
-// result takes the result of a call, which becomes an event at the time of the record
-// before.
+// result converts the result of a call to an event at the time of the previous record.
 func (w *blockWriter) result(value uint64) {
 	if !w.started {
 		return
@@ -271,7 +270,7 @@ func (w *blockWriter) event(r []byte, head, tsc uint64) {
 		w.put(reader.Record{Kind: reader.TSCWrap, TSC: tsc})
 		delta = 0
 	}
-	// llvm-xray refuses a file with an empty payload; a byte of 0 stands for it.
+	// llvm-xray refuses files with empty payloads. Write a zero byte instead.
 	payload := []byte{0}
 	if n := head >> 32; n > 0 {
 		payload = r[16 : 16+n]

@@ -31,8 +31,7 @@ func sources() fs.FS {
 	return sub
 }
 
-// Supported is an error that says why, where the recorder does not work on this
-// system.
+// Supported returns an error with the reason if the recorder does not work on this system.
 func Supported() error {
 	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return fmt.Errorf("the recorder works on Linux on amd64, and this is %s on %s", runtime.GOOS, runtime.GOARCH)
@@ -43,42 +42,41 @@ func Supported() error {
 // Library is the compiled runtime: a folder laid out as for installation.
 type Library struct{ dir string }
 
-// Preload is the path of the shared object for LD_PRELOAD.
+// Preload returns the path of the shared object for LD_PRELOAD.
 func (l Library) Preload() string { return filepath.Join(l.dir, "lib", preloadName) }
 
-// Archive is the path of the archive, to be linked with --whole-archive.
+// Archive returns the path of the archive, to be linked with --whole-archive.
 func (l Library) Archive() string { return filepath.Join(l.dir, "lib", archiveName) }
 
-// Include is the folder that holds xray/recorder.h.
+// Include returns the folder that holds xray/recorder.h.
 func (l Library) Include() string { return filepath.Join(l.dir, "include") }
 
 const (
 	preloadName = "libxray-recorder.so"
 	archiveName = "libxray-recorder.a"
-	// sourceDir is that of the runtime's sources while they are compiled.
+	// sourceDir is the folder of the runtime's sources during compilation.
 	sourceDir = "src"
 )
 
-// compileFlags suit all files of the runtime. Some of them run in the middle of
-// any function of the program, whose vector registers nobody has saved.
+// compileFlags are for all files of the runtime. Some of them run inside arbitrary functions of the
+// program, whose vector registers are not saved.
 var compileFlags = []string{
 	"-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror=implicit",
 	"-fPIC", "-fvisibility=hidden", "-fno-strict-aliasing",
 	"-mgeneral-regs-only", "-fno-builtin", "-fno-stack-protector",
 }
 
-// gccFlags are those that only gcc knows, or needs.
+// gccFlags are flags that only GCC has or needs.
 var gccFlags = []string{"-fno-tree-loop-distribute-patterns"}
 
-// linkFlags make the shared object. It must not be unloaded: sleds jump into it.
+// linkFlags make the shared object. It must not be unloaded, because sleds jump into it.
 var linkFlags = []string{
 	"-shared", "-Wl,-soname," + preloadName, "-Wl,-z,nodelete,-z,now,-z,noexecstack", "-pthread", "-ldl",
 }
 
-// Build compiles the runtime with the C compiler cc, unless that was done before,
-// and returns where it is, in the user's cache. With cc empty, the compiler is
-// $CC, or the first of cc, gcc and clang that is there. Several processes may
-// build at once. The result stays in the cache.
+// Build compiles the runtime with the C compiler cc, unless that was done before, and returns its
+// place in the user's cache. If cc is empty, the compiler is $CC, or the first of cc, gcc and clang
+// that is installed. Several processes may build at once. The result stays in the cache.
 func Build(ctx context.Context, cc string) (Library, error) {
 	if err := Supported(); err != nil {
 		return Library{}, err
@@ -107,8 +105,7 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	if err := c.build(ctx, temp); err != nil {
 		return Library{}, err
 	}
-	// A folder that is renamed replaces only an empty one, so a build that was
-	// first stays.
+	// Renaming a folder replaces only an empty one, so the first complete build stays.
 	if err := os.Rename(temp, dir); err != nil {
 		if _, statErr := os.Stat(dir); statErr != nil {
 			return Library{}, err
@@ -117,7 +114,7 @@ func Build(ctx context.Context, cc string) (Library, error) {
 	return Library{dir}, nil
 }
 
-// compiler is a C compiler: its command, and how it introduces itself.
+// compiler is a C compiler: its command and its version text.
 type compiler struct {
 	command []string
 	version string
@@ -147,7 +144,7 @@ func findCompiler(ctx context.Context, cc string) (*compiler, error) {
 func newCompiler(ctx context.Context, command []string) (*compiler, error) {
 	path, err := exec.LookPath(command[0])
 	if err == nil {
-		path, err = filepath.Abs(path) // it is run in other folders
+		path, err = filepath.Abs(path) // it runs in other folders
 	}
 	if err != nil {
 		return nil, fmt.Errorf("C compiler: %w", err)
@@ -167,7 +164,7 @@ func (c *compiler) flags() []string {
 	return compileFlags
 }
 
-// key stands for all that the result of a build depends on.
+// key identifies all that the result of a build depends on.
 func (c *compiler) key() string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q\n", c.command, c.version, c.flags(), linkFlags)
@@ -183,7 +180,7 @@ func (c *compiler) key() string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// build compiles into dir, with more flags than usual.
+// build compiles into dir, with additional flags.
 func (c *compiler) build(ctx context.Context, dir string, more ...string) error {
 	src, lib := filepath.Join(dir, sourceDir), filepath.Join(dir, "lib")
 	if err := os.CopyFS(src, sources()); err != nil {
@@ -211,13 +208,13 @@ func (c *compiler) build(ctx context.Context, dir string, more ...string) error 
 	return os.RemoveAll(src)
 }
 
-// isInterposed reports whether an object file stands in for functions of libc, which it can
-// in the shared object alone: what is linked in cannot find libc's after its own.
+// isInterposed reports whether an object file replaces functions of libc. Only the shared object
+// can do that: linked-in code cannot find libc's functions after its own.
 func isInterposed(object string) bool {
 	return strings.HasPrefix(object, "interpose") || object == "jumps.o"
 }
 
-// compile makes an object file of each source file in src, beside it.
+// compile makes an object file of each source file in src, in the same folder.
 func (c *compiler) compile(ctx context.Context, src string, more []string) ([]string, error) {
 	var files []string
 	for _, pattern := range []string{"*.c", "*.S"} {
@@ -267,14 +264,14 @@ func archiver() []string {
 			return []string{name}
 		}
 	}
-	return []string{"ar"} // whose absence is the error then
+	return []string{"ar"} // then its absence is the error
 }
 
-// maxDiagnostics bounds how much of what a tool said becomes part of an error.
+// maxDiagnostics limits how much of a tool's output becomes part of an error.
 const maxDiagnostics = 4096
 
-// run runs a tool in dir and returns what it printed. When it fails, what it
-// said of that is in the error.
+// run runs a tool in dir and returns its output. If the tool fails, the error includes its
+// messages.
 func run(ctx context.Context, dir string, command []string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, command[0], slices.Concat(command[1:], args)...)
 	cmd.Dir = dir

@@ -10,32 +10,32 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// ErrNoRecorder is why a process cannot be reached that has no runtime in it, or
-// whose runtime was not asked to listen.
+// ErrNoRecorder means that a process has no runtime, or that its runtime was not asked to listen.
 var ErrNoRecorder = errors.New("no recorder listens in it")
 
-// ErrForkedFromThreads is why a forked child cannot be controlled that is recorded.
+// ErrForkedFromThreads is the reason that a recorded child, forked from a process with several
+// threads, cannot be controlled.
 var ErrForkedFromThreads = errors.New("it is recorded, but cannot be controlled: its parent had several threads when it forked")
 
-// ErrSealed is why a process cannot be controlled that is recorded.
+// ErrSealed is the reason that a recorded process with a seccomp filter cannot be controlled.
 var ErrSealed = errors.New("it is recorded, but cannot be controlled: a seccomp filter is in place")
 
-// Status is how a runtime is doing.
+// Status is the state of a runtime.
 type Status struct {
 	PID         int    `json:"pid"`
 	Exe         string `json:"exe"`
 	Mode        Mode   `json:"mode"`
-	Paused      Mode   `json:"paused"` // that of the recording, when it is paused; "" when not
+	Paused      Mode   `json:"paused"` // mode of the recording if it is paused, or ""
 	ThresholdNS int64  `json:"threshold_ns"`
 	Depth       int    `json:"depth"`
 	Recording   bool   `json:"recording"`
-	// Stream is what is being written all along; nil when nothing is.
+	// Stream is the continuous recording to a file, or nil.
 	Stream *struct {
 		Bytes int64 `json:"bytes"`
-		Limit int64 `json:"limit"` // 0 is none
+		Limit int64 `json:"limit"` // 0 means no limit
 	} `json:"stream"`
-	// Observed tells that xray record writes the trace: all of it with ObservedStream, else
-	// the rings when the process ends.
+	// Observed means that xray record writes the trace: continuously if ObservedStream is set,
+	// and otherwise from the rings when the process ends.
 	Observed       bool  `json:"observed"`
 	ObservedStream bool  `json:"observed_stream"`
 	RingBytes      int64 `json:"ring_bytes"` // of all threads
@@ -47,26 +47,26 @@ type Status struct {
 	Sleds     int64 `json:"sleds"`
 	Patched   int64 `json:"patched"` // sleds that are switched on
 	Objects   int64 `json:"objects"`
-	// Refused are objects that are not recorded, and why.
+	// Refused are objects that are not recorded, and the reasons.
 	Refused []struct {
 		Path string `json:"path"`
 		Why  string `json:"why"`
 	} `json:"refused"`
-	Dropped int64 `json:"dropped"` // records lost
-	// OffCPU says how it notices that threads were switched out, and NoOffCPU, if it does
-	// not, why.
+	Dropped int64 `json:"dropped"` // lost records
+	// OffCPU says how the runtime notices that threads were switched out. If it does not,
+	// NoOffCPU says why.
 	OffCPU   string `json:"offcpu"`
 	NoOffCPU string `json:"no_offcpu"`
-	// Sealed tells that a thread has put a filter in front of its system calls: the recorder
-	// makes none in the program's threads any more.
+	// Sealed means that a thread has installed a seccomp filter: the recorder no longer makes
+	// system calls in the program's threads.
 	Sealed    bool     `json:"sealed"`
 	Warnings  []string `json:"warnings"`
-	Frequency int64    `json:"frequency"` // of the clock, Hz
+	Frequency int64    `json:"frequency"` // clock frequency in Hz
 	UptimeNS  int64    `json:"uptime_ns"`
 }
 
-// answer decodes the runtime's answer to a command into v. What the runtime says
-// of a failure becomes the error.
+// answer decodes the runtime's answer to a command into v. An error reported by the runtime becomes
+// the error.
 func answer(data []byte, v any) error {
 	var head struct {
 		OK    bool   `json:"ok"`
@@ -90,8 +90,7 @@ func answer(data []byte, v any) error {
 	return nil
 }
 
-// Data has the runtime run a command that writes data, and returns its answer and
-// the data.
+// Data lets the runtime run a command that writes data, and returns its answer and the data.
 func (p *Process) Data(ctx context.Context, command string) (answer, data []byte, err error) {
 	file, err := os.CreateTemp("", "xray-*")
 	if err != nil {
@@ -106,8 +105,8 @@ func (p *Process) Data(ctx context.Context, command string) (answer, data []byte
 	return answer, data, err
 }
 
-// Objects are the instrumented objects that are or were in the process, as its
-// traces list them.
+// Objects returns the instrumented objects that are or were in the process, as its traces list
+// them.
 func (p *Process) Objects(ctx context.Context) ([]reader.Object, error) {
 	_, data, err := p.Data(ctx, "objects")
 	if err != nil {
@@ -122,8 +121,8 @@ func (p *Process) Objects(ctx context.Context) ([]reader.Object, error) {
 	return list.Objects, nil
 }
 
-// Create creates a file that only its user may read, as the traces of a runtime
-// are. A file or a symbolic link that is there is an error.
+// Create creates a file that only its user may read, like the runtime's traces. It returns an error
+// if the file or a symbolic link of this name exists.
 func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL|os.O_APPEND, 0o600)
 }

@@ -18,17 +18,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is a process that has the runtime in it. Every command is a connection
-// of its own, so several may be under way at once.
+// Process is a process with the runtime. Each command uses its own connection, so several may run
+// at once.
 type Process struct {
-	PID    int // 0 when it was named by the path of its socket
+	PID    int // 0 if the path of its socket was given
 	socket string
 	owner  uint32 // of the socket at a path
-	anyone bool   // whoever listens is to be found out
+	anyone bool   // the listener must be verified
 }
 
-// Dial finds the runtime of a process: target is its id, or the path of the
-// socket that the runtime was told to listen on.
+// Dial finds the runtime of a process. target is the process ID, or the path of the socket that the
+// runtime was told to use.
 func Dial(target string) (*Process, error) {
 	if strings.Contains(target, "/") {
 		info, err := os.Stat(target)
@@ -50,11 +50,10 @@ func Dial(target string) (*Process, error) {
 	return &Process{PID: pid, socket: socketPrefix + strconv.Itoa(name)}, nil
 }
 
-// socketPrefix begins the names of recorders' sockets; the id of the process follows.
+// socketPrefix begins the names of recorders' sockets. The process ID follows.
 const socketPrefix = "@xray-recorder-"
 
-// nameOf is the id by which a process knows itself, which is another one in a
-// container.
+// nameOf returns the ID by which a process knows itself. In a container it is another one.
 func nameOf(pid int) (int, error) {
 	fields, err := statusFields(pid)
 	if err != nil {
@@ -94,15 +93,14 @@ func (p *Process) Alive() bool {
 	return err == nil && len(state) > 0 && state[0] != "Z" && state[0] != "X"
 }
 
-// maxAnswer bounds an answer, which is one packet.
+// maxAnswer limits an answer, which is one packet.
 const maxAnswer = 256 << 10
 
-// timeout is for a command as a whole, of which the longest is a snapshot of all
-// rings to a slow disk.
+// timeout is for a whole command. The longest is a snapshot of all rings to a slow disk.
 const timeout = 2 * time.Minute
 
-// Do has the runtime run a command, with files that it may use meanwhile, and
-// decodes its answer into v unless that is nil. It returns the answer as it came.
+// Do lets the runtime run a command, with files that it may use, and decodes its answer into v
+// unless v is nil. It returns the raw answer.
 func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.File) ([]byte, error) {
 	data, conn, err := p.exchange(ctx, command, files)
 	if err == nil {
@@ -115,9 +113,9 @@ func (p *Process) Do(ctx context.Context, v any, command string, files ...*os.Fi
 	return data, nil
 }
 
-// Hold starts a recording that the runtime ends by itself when the returned connection is
-// closed, also because this process ends. The command is one of [Recording.StartCommand],
-// and files go with it. It returns the answer as it came.
+// Hold starts a recording that the runtime ends when the returned connection is closed, even if
+// this process is killed. The command is one of [Recording.StartCommand], and files are passed with
+// it. Hold returns the raw answer.
 func (p *Process) Hold(ctx context.Context, command string, files ...*os.File) ([]byte, io.Closer, error) {
 	data, conn, err := p.exchange(ctx, command+" hold=1", files)
 	if err == nil {
@@ -137,7 +135,7 @@ func (p *Process) String() string {
 	return "process " + strconv.Itoa(p.PID)
 }
 
-// Target is what to give to [Dial] to reach the process again.
+// Target returns what to pass to [Dial] to reach the process again.
 func (p *Process) Target() string {
 	if p.PID == 0 {
 		return p.socket
@@ -145,7 +143,7 @@ func (p *Process) Target() string {
 	return strconv.Itoa(p.PID)
 }
 
-// exchange sends a command and returns the answer, and the connection.
+// exchange sends a command and returns the answer and the connection.
 func (p *Process) exchange(ctx context.Context, command string, files []*os.File) ([]byte, *net.UnixConn, error) {
 	conn, err := p.connect(ctx)
 	if err != nil {
@@ -175,7 +173,7 @@ func converse(conn *net.UnixConn, command string, files []*os.File) ([]byte, err
 		}
 		rights = unix.UnixRights(fds...)
 	}
-	// A recorder that refuses this user may have said so, and hung up, already.
+	// A recorder that refuses this user may already have answered and closed the connection.
 	if _, _, err := conn.WriteMsgUnix([]byte(command), rights, nil); err != nil && !errors.Is(err, syscall.EPIPE) {
 		return nil, gone(err)
 	}
@@ -190,7 +188,7 @@ func converse(conn *net.UnixConn, command string, files []*os.File) ([]byte, err
 	return buf[:n], nil
 }
 
-// gone says what errors of a connection mean.
+// gone explains errors of a connection.
 func gone(err error) error {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -201,8 +199,8 @@ func gone(err error) error {
 	return err
 }
 
-// connect opens a connection, and makes sure that who listens is the process:
-// anyone may take a name before it does.
+// connect opens a connection and checks that the listener is the process: anyone may take the name
+// first.
 func (p *Process) connect(ctx context.Context) (*net.UnixConn, error) {
 	var d net.Dialer
 	c, err := d.DialContext(ctx, "unixpacket", p.socket)
@@ -234,7 +232,7 @@ func (p *Process) checkPeer(conn *net.UnixConn) error {
 	return nil
 }
 
-// peerOf is who listens at the other end, as of when it began to.
+// peerOf returns who listens at the other end, as of when it began to listen.
 func peerOf(conn *net.UnixConn) (*unix.Ucred, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -257,7 +255,7 @@ func peerProcess(conn *net.UnixConn) (int, error) {
 	return int(peer.Pid), nil
 }
 
-// explainAbsence says what may be the reason that nobody listens.
+// explainAbsence gives a possible reason that no recorder listens.
 func (p *Process) explainAbsence() error {
 	remedy := "start it with `xray record`, or link the recorder in (`xray runtime flags`) and start it with " + EnvVar + "=control=1,start=0"
 	if fields, err := statusFields(p.PID); err == nil && p.PID != 0 && len(fields["Seccomp"]) == 1 && fields["Seccomp"][0] != "0" {
@@ -282,7 +280,7 @@ func (p *Process) explainAbsence() error {
 	return fmt.Errorf("%w: %s", ErrNoRecorder, remedy)
 }
 
-// listens reports whether a recorder listens under the usual name in a process.
+// listens reports whether a process's recorder listens under its usual name.
 func listens(pid int) bool {
 	name, err := nameOf(pid)
 	table, tableErr := os.ReadFile("/proc/net/unix")

@@ -8,18 +8,18 @@ import (
 	"os"
 )
 
-// Process is a process that has the runtime in it.
+// Process is a process with the runtime.
 type Process struct{ PID int }
 
-// Dial finds the runtime of a process; there is none on this system.
+// Dial finds the runtime of a process. There is none on this system.
 func Dial(string) (*Process, error) { return nil, Supported() }
 
-// Do has the runtime run a command; there is none on this system.
+// Do lets the runtime run a command. There is none on this system.
 func (p *Process) Do(context.Context, any, string, ...*os.File) ([]byte, error) {
 	return nil, Supported()
 }
 
-// Hold starts a recording; there is no runtime on this system.
+// Hold starts a recording. There is no runtime on this system.
 func (p *Process) Hold(context.Context, string, ...*os.File) ([]byte, io.Closer, error) {
 	return nil, nil, Supported()
 }
@@ -27,7 +27,7 @@ func (p *Process) Hold(context.Context, string, ...*os.File) ([]byte, io.Closer,
 // Alive reports whether the process has not ended.
 func (p *Process) Alive() bool { return false }
 
-// Target is what to give to [Dial] to reach the process again.
+// Target returns what to pass to [Dial] to reach the process again.
 func (p *Process) Target() string { return "" }
 
 // String names the process in messages.
@@ -42,5 +42,5 @@ type Listening struct {
 	Err     error
 }
 
-// List finds the processes whose recorders listen; there are none on this system.
+// List finds the processes whose recorders listen. There are none on this system.
 func List(context.Context) ([]Listening, error) { return nil, Supported() }

@@ -6,8 +6,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// readClocks reads the TSC and the kernel's clocks at one moment: of several attempts the
-// one in which the least time went by.
+// readClocks reads the TSC and the kernel's clocks at one moment. It makes several attempts and
+// uses the fastest.
 func readClocks() reader.Anchor {
 	var best reader.Anchor
 	for range 16 {

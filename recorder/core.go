@@ -17,9 +17,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Core is the core file of a process that had the runtime in it, or a file of
-// rings, which the runtime keeps when it is told to and which has the form of a
-// core file. It is not safe for concurrent use.
+// Core is the core file of a process with the runtime, or a ring file of the runtime, which has the
+// format of a core file. It is not safe for concurrent use.
 type Core struct {
 	image *image
 	input *reader.Input
@@ -29,12 +28,11 @@ type Core struct {
 var errNoRoot = errors.New("no recorder was in this process, or its data are not in the core file " +
 	"(/proc/PID/coredump_filter has to have bit 0 set)")
 
-// maxRoots bounds how many runtimes are looked for: one that is linked in and one
-// that is preloaded, and copies of them in other memory.
+// maxRoots limits the number of runtimes: one linked in, one preloaded, and copies of them in other
+// memory.
 const maxRoots = 64
 
-// OpenCore opens a core file, "-" for stdin; it may be compressed with gzip or
-// zstd.
+// OpenCore opens a core file, or stdin for "-". The file may be compressed with gzip or zstd.
 func OpenCore(path string, stdin io.Reader) (*Core, error) {
 	in, err := reader.OpenInput(path, stdin, elf.ELFMAG)
 	if err != nil {
@@ -81,18 +79,18 @@ func readCore(name string, in io.ReaderAt, size int64) (*Core, error) {
 	return nil, m.errorf("%w", errNoRoot)
 }
 
-// Close gives back what the core takes.
+// Close releases the core's resources.
 func (c *Core) Close() error { return c.input.Close() }
 
-// Rings are the rings of each runtime that had recorded something: more than one
-// where it was both linked in and preloaded.
+// Rings returns the rings of each runtime that recorded something. There are several if the runtime
+// was both linked in and preloaded.
 func (c *Core) Rings() []*CoreRings { return c.rings }
 
-// Cut reports whether the core file ends before its end.
+// Cut reports whether the core file is truncated.
 func (c *Core) Cut() bool { return c.image.cut }
 
-// Ending says how the process ended, as "SIGSEGV in thread 12"; "" when the core
-// does not tell, or was taken of a process that went on.
+// Ending says how the process ended, for example "SIGSEGV in thread 12". It is "" if the core does
+// not tell, or if the process went on.
 func (c *Core) Ending() string {
 	b := c.image.note(elf.NT_PRSTATUS, 36)
 	if b == nil {
@@ -110,22 +108,22 @@ func (c *Core) Ending() string {
 	return fmt.Sprintf("%s in thread %d", name, f.u32(32))
 }
 
-// signals are those that the kernel makes core files at, on amd64.
+// signals are those for which the kernel writes core files, on amd64.
 var signals = map[uint16]string{
 	3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
 	11: "SIGSEGV", 24: "SIGXCPU", 25: "SIGXFSZ", 31: "SIGSYS",
 }
 
-// CoreRings are what one runtime had in memory.
+// CoreRings are the rings of one runtime in a core.
 type CoreRings struct {
 	image   *image
 	root    *runtimeRoot
 	objects []reader.Object
-	hooked  []uint64 // addresses of functions without sleds, by id
+	hooked  []uint64 // addresses of functions without sleds, by ID
 	threads []*ringThread
 	first   uint64 // earliest TSC
 	lost    map[string]uint64
-	missing error // why something is not there; nil when all is
+	missing error // why something is missing, or nil
 }
 
 // collect reads the tables of a runtime and finds its chunks.
@@ -176,7 +174,7 @@ func (c *Core) collect(root *runtimeRoot) (*CoreRings, error) {
 	return r, nil
 }
 
-// userSpace is the end of the addresses that a process has.
+// userSpace is the end of a process's address space.
 const userSpace = 1 << 47
 
 func (r *CoreRings) lose(n uint64, cause string, why error) {
@@ -184,8 +182,8 @@ func (r *CoreRings) lose(n uint64, cause string, why error) {
 	r.missing = cmp.Or(r.missing, why)
 }
 
-// findChunks lists the chunks of a thread that are in the core file. Memory of one
-// ring that is claimed by another is damage.
+// findChunks lists the chunks of a thread in the core file. It is damage if two rings claim the
+// same memory.
 func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 	n := min(t.size, t.taken)
 	if n == 0 || t.free {
@@ -203,7 +201,7 @@ func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 		}
 		claimed[place] = true
 		absent--
-		// Of all chunks that were at this place, the latest.
+		// Of all chunks at this place, keep the latest.
 		index := (place - t.ring) / chunkSize
 		number := t.taken - (t.taken-1-index%t.size)%t.size
 		c, torn, err := r.image.parseChunk(t, number)
@@ -229,8 +227,8 @@ func (r *CoreRings) findChunks(t *ringThread, claimed map[uint64]bool) {
 	slices.SortFunc(t.chunks, func(a, b chunkPlace) int { return cmp.Compare(a.number, b.number) })
 }
 
-// measureClock finds the frequency where the runtime had not yet done so: chunks
-// note both clocks when they begin.
+// measureClock measures the frequency if the runtime had not yet done so. Chunks have a reading of
+// both clocks at their beginnings.
 func (r *CoreRings) measureClock() {
 	if r.root.frequency != 0 {
 		return
@@ -244,13 +242,13 @@ func (r *CoreRings) measureClock() {
 			}
 		}
 	}
-	// What the two readings are apart by is some 100 ns.
+	// The two readings are about 100 ns apart.
 	if ns := last.Real - first.Real; last.Real > first.Real && ns >= uint64(time.Millisecond) {
 		r.root.frequency = scale(last.TSC-first.TSC, 1e9, ns)
 	}
 }
 
-// Program is the path of the program.
+// Program returns the path of the program.
 func (r *CoreRings) Program() string {
 	if len(r.objects) == 0 {
 		return ""
@@ -258,16 +256,16 @@ func (r *CoreRings) Program() string {
 	return r.objects[0].Path
 }
 
-// SetProgram makes path that of the program in the trace, where the file is
-// somewhere else than it was. Who reads the trace compares the build ids.
+// SetProgram sets the path of the program in the trace, if the file is elsewhere now. Readers of
+// the trace compare build IDs.
 func (r *CoreRings) SetProgram(path string) {
 	if len(r.objects) > 0 {
 		r.objects[0].Path = path
 	}
 }
 
-// WriteTrace writes a trace of what the rings hold, or with last of the last so
-// long before the latest record.
+// WriteTrace writes a trace of the rings' contents, or, if last is not 0, of this much time before
+// the latest record.
 func (r *CoreRings) WriteTrace(w io.Writer, last time.Duration) error {
 	since, err := r.since(last)
 	if err != nil {
@@ -276,7 +274,7 @@ func (r *CoreRings) WriteTrace(w io.Writer, last time.Duration) error {
 	return r.writeTrace(w, since)
 }
 
-// since is the TSC that was so long before the latest record.
+// since returns the TSC this long before the latest record.
 func (r *CoreRings) since(last time.Duration) (uint64, error) {
 	if last == 0 {
 		return 0, nil
@@ -296,7 +294,7 @@ func (r *CoreRings) since(last time.Duration) (uint64, error) {
 	return latest - min(latest, scale(uint64(last), r.root.frequency, 1e9)), nil
 }
 
-// encode makes a chunk into a block. data is room for the chunk.
+// encode converts a chunk to a block. data is a buffer for the chunk.
 func (r *CoreRings) encode(w *blockWriter, t *ringThread, c *chunkPlace, data []byte) *block {
 	data = data[:t.end(c)]
 	n, _ := r.image.readSome(data, c.address)
@@ -326,7 +324,7 @@ func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
 	first := max(r.first, since)
 	recording := r.recording()
 	lost := map[string]uint64{}
-	// What is missing has to be known before the first block.
+	// Losses must be known before the first block is written.
 	err := r.eachBlock(first, since, func(b *block) error {
 		lost["interrupted"] += b.unwritten
 		lost["damaged-chunk"] += b.damaged
@@ -352,7 +350,7 @@ func (r *CoreRings) writeTrace(w io.Writer, since uint64) error {
 	})
 }
 
-// traceHeader is the header of the trace of a recording with this clock.
+// traceHeader returns the header of a trace with this clock.
 func traceHeader(c *reader.RecordedClock) []byte {
 	h := fdr5
 	h.CycleFrequency, h.BufferSize, h.Recorder = c.Frequency, chunkSize, true
@@ -371,7 +369,7 @@ func losses(lost map[string]uint64) []reader.RecordedLoss {
 	return list
 }
 
-// recording is what the trace says of the process.
+// recording returns the metadata of the process.
 func (r *CoreRings) recording() *reader.Recording {
 	root := r.root
 	recording := &reader.Recording{
@@ -410,8 +408,7 @@ func (r *CoreRings) recording() *reader.Recording {
 	return recording
 }
 
-// addProcess takes what the kernel notes about a process: of the command line, up
-// to 80 bytes.
+// addProcess adds what the kernel notes about a process, with up to 80 bytes of the command line.
 func (r *CoreRings) addProcess(p *reader.Process) {
 	b := r.image.note(elf.NT_PRPSINFO, 136)
 	if b == nil {
@@ -422,8 +419,8 @@ func (r *CoreRings) addProcess(p *reader.Process) {
 	p.Argv = strings.Fields(string(bytes.ToValidUTF8([]byte(f.text(56, 80)), []byte("?"))))
 }
 
-// words calls each with the words that are not 0 of the n at an address. What is not in
-// the core is a loss with the cause.
+// words calls each with the nonzero words of the n words at an address. Words missing from the core
+// count as a loss with this cause.
 func (r *CoreRings) words(address, n uint64, cause string, each func(i, v uint64)) {
 	buf := make([]byte, 8<<10)
 	for from := uint64(0); from < n; from += uint64(len(buf) / 8) {
@@ -440,7 +437,7 @@ func (r *CoreRings) words(address, n uint64, cause string, each func(i, v uint64
 	}
 }
 
-// counters are the calls of each function, summed up over the threads.
+// counters returns the calls of each function, summed over threads.
 func (r *CoreRings) counters() []reader.Counter {
 	sums := make(map[reader.FuncID]uint64)
 	seen := make(map[uint64]bool)
@@ -461,13 +458,13 @@ func (r *CoreRings) counters() []reader.Counter {
 	return list
 }
 
-// pruned are the calls of each function that were left out, summed up over the threads.
+// pruned returns the pruned calls of each function, summed over threads.
 func (r *CoreRings) pruned() []reader.PrunedFunction {
 	const cause = "pruned-not-in-core"
 	sums := make(map[reader.FuncID]*reader.PrunedFunction)
 	seen := make(map[uint64]bool)
 	for _, t := range r.threads {
-		// The first entry of a table leads to the one before.
+		// The first entry of a table links to the previous one.
 		for address, n := t.sums, t.nsums; address != 0 && !seen[address]; {
 			seen[address] = true
 			next := [2]uint64{}

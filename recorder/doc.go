@@ -1,15 +1,13 @@
-// Package recorder brings the recorder to programs and controls it there: the
-// small runtime, in C and assembly, that writes traces of programs built with
-// clang -fxray-instrument.
+// Package recorder adds the recorder to programs and controls it there. The recorder is a small
+// runtime in C and assembly that writes traces of programs built with clang -fxray-instrument.
 //
-// The runtime's sources are part of the Go program. [Build] compiles them with
-// the user's compiler, once for each compiler, into a library that is preloaded
-// or linked in. [Options] is what the runtime is told in the environment of a
-// program that is started; [Dial] reaches the runtime of a program that runs.
-// [Inspect] says beforehand whether a program can be recorded, and [Filter] turns
-// names of functions into the numbers that the runtime knows. [OpenCore] finds what
-// the runtime had in memory when a program crashed.
+// The runtime's sources are part of the Go program. [Build] compiles them with the user's compiler,
+// once for each compiler, into a library to preload or link in. [Options] are passed to the runtime
+// in the environment of a new program. [Dial] reaches the runtime of a running program. [Inspect]
+// tells beforehand whether a program can be recorded. [Filter] converts names of functions to the
+// numbers that the runtime uses. [OpenCore] recovers the runtime's rings from the core dump of a
+// program.
 //
-// The runtime works on Linux on amd64. Elsewhere the package compiles, and
-// [Supported] says so.
+// The runtime works on Linux on amd64. On other systems the package compiles, and [Supported]
+// returns an error.
 package recorder

@@ -13,31 +13,31 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Filter chooses functions by their names, as [symbolize.Label] shows them.
+// Filter selects functions by their names, as [symbolize.Label] shows them.
 type Filter struct {
-	Func    *regexp.Regexp // only functions that match; nil is all
-	Exclude *regexp.Regexp // but not those that match; nil is none
-	// Chosen are objects whose functions Func leaves in: those of [Library.PreloadCalls].
+	Func    *regexp.Regexp // only functions that match; nil means all
+	Exclude *regexp.Regexp // except those that match; nil means none
+	// Chosen are objects whose functions pass Func whatever their names: those of
+	// [Library.PreloadCalls].
 	Chosen []string
-	// Names says where names are that the objects lack.
+	// Names says where to find names that the objects lack.
 	Names symbolize.Options
 }
 
-// All reports whether the filter lets every function through.
+// All reports whether the filter selects every function.
 func (f *Filter) All() bool { return f.Func == nil && f.Exclude == nil }
 
 func (f *Filter) keeps(name string, chosen bool) bool {
 	return (chosen || f.Func == nil || f.Func.MatchString(name)) && (f.Exclude == nil || !f.Exclude.MatchString(name))
 }
 
-// Write writes which functions of the objects are to be recorded, in the form
-// that the runtime reads: for each object a line "object PATH", and below it lines
-// with the numbers of functions, counted from 1 within the object, or with ranges
-// of them, "5-9". It returns how many functions were kept. Objects without sleds
-// are left out.
+// Write writes which functions of the objects to record, in the form that the runtime reads: for
+// each object a line "object PATH", followed by lines with numbers of functions, counted from 1
+// within the object, or ranges of them, "5-9". It returns the number of selected functions. Objects
+// without sleds are omitted.
 //
-// In objects that are not named, everything is off if the filter wants certain
-// functions, and on if it only excludes some.
+// In objects that are not named, everything is off if the filter selects functions, and on if it
+// only excludes some.
 func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 	b := bufio.NewWriter(w)
 	if f.Func != nil {
@@ -64,8 +64,8 @@ func (f *Filter) Write(w io.Writer, objects []string) (kept int, err error) {
 	return kept, b.Flush()
 }
 
-// RealPath is how the runtime knows a file: by its own name, not by that of a link
-// to it.
+// RealPath returns the name by which the runtime knows a file: its own name, not that of a symbolic
+// link.
 func RealPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
@@ -76,7 +76,7 @@ func RealPath(path string) string {
 	return path
 }
 
-// choose returns the functions of an object that the filter keeps, ascending.
+// choose returns the functions of an object that the filter selects, in ascending order.
 func (f *Filter) choose(path string) ([]reader.FuncID, error) {
 	table, err := symbolize.Load(path, f.Names)
 	if err != nil {

@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// image is the memory of a process, as far as an ELF core file holds it. All
-// sizes and addresses in it may be wrong: nothing is allocated or read by them
-// before they were held against the file.
+// image is the memory of a process as far as an ELF core file holds it. All its sizes and addresses
+// may be wrong: they are checked against the file before anything is allocated or read by them.
 type image struct {
 	name     string
 	in       io.ReaderAt
@@ -27,8 +26,8 @@ type image struct {
 
 // segment is a range of memory.
 type segment struct {
-	address, memory uint64 // where, and how long
-	offset, bytes   uint64 // in the file, as far as they are there
+	address, memory uint64 // address and size
+	offset, bytes   uint64 // the part in the file
 	writable, cut   bool
 }
 
@@ -38,15 +37,15 @@ const (
 	elfHeaderSize = 64
 	segmentSize   = 56
 	sectionSize   = 64
-	// maxNotes is how much of the notes is read: those of the process and of the
-	// thread that made it end come first.
+	// maxNotes limits how much of the notes is read. Those of the process and of the thread
+	// that ended it come first.
 	maxNotes = 64 << 10
-	// manySegments in the header stands for a number that has its place in the
-	// first section's header, since it has more than 16 bits.
+	// manySegments in the header means that the number of segments needs more than 16 bits and
+	// is in the first section's header.
 	manySegments = 0xffff
 )
 
-// archives are compressions that are often seen and not read here.
+// archives are common compression formats that are not supported here.
 var archives = []struct{ magic, name string }{
 	{"\x04\x22\x4d\x18", "lz4"}, {"\xfd7zXZ\x00", "xz"}, {"BZh", "bzip2"},
 }
@@ -129,7 +128,7 @@ func (m *image) readFile(p []byte, offset uint64) error {
 	return cmp.Or(err, io.ErrUnexpectedEOF)
 }
 
-// addSegment takes over a program header.
+// addSegment adds the segment of a program header.
 func (m *image) addSegment(entry []byte) {
 	le := binary.LittleEndian
 	s := segment{
@@ -168,14 +167,14 @@ func (m *image) order() error {
 	return nil
 }
 
-// Why memory is not to be had.
+// Reasons that memory is not available.
 var (
 	errCut      = errors.New("the core file is truncated before it")
 	errExcluded = errors.New("the core file leaves it out")
 	errUnmapped = errors.New("there was no such memory")
 )
 
-// find returns the segment that an address is in, or nil with the reason.
+// find returns the segment that contains an address, or nil and the reason.
 func (m *image) find(address uint64) (*segment, error) {
 	i, _ := slices.BinarySearchFunc(m.segments, address, func(s segment, address uint64) int {
 		if s.end() > address {
@@ -196,8 +195,7 @@ func (m *image) find(address uint64) (*segment, error) {
 	return nil, errExcluded
 }
 
-// readSome reads what there is of the memory from address on, until p is full, and
-// says why it ends before.
+// readSome reads the memory from address on until p is full, and returns why it ended before.
 func (m *image) readSome(p []byte, address uint64) (int, error) {
 	done := 0
 	for done < len(p) {
@@ -216,7 +214,7 @@ func (m *image) readSome(p []byte, address uint64) (int, error) {
 	return done, nil
 }
 
-// read reads memory of which all has to be there. what is for the error.
+// read reads memory that must be complete. what is for the error.
 func (m *image) read(what string, address uint64, size int) ([]byte, error) {
 	p := make([]byte, size)
 	if _, err := m.readSome(p, address); err != nil {
@@ -225,12 +223,11 @@ func (m *image) read(what string, address uint64, size int) ([]byte, error) {
 	return p, nil
 }
 
-// largeSegment is the size from which memory is rather the heap than the data of a
-// program.
+// largeSegment is the size from which a segment is assumed to be heap rather than a program's data.
 const largeSegment = 64 << 20
 
-// search returns the addresses of a text of data: first of all in the segments
-// that may be the data of a program, and in the others only when it is not there.
+// search returns the addresses of a text of data. It searches the segments that may be the
+// program's data first, and the others only if the text is not there.
 func (m *image) search(text string, most int) []uint64 {
 	found := m.searchSegments(text, most, func(s *segment) bool { return s.bytes <= largeSegment })
 	if found == nil {
@@ -270,8 +267,8 @@ func (m *image) searchSegments(text string, most int, wanted func(*segment) bool
 	return found
 }
 
-// note returns the body of the first note of the kernel's of a type; nil when there
-// is none, or not of that size at least.
+// note returns the body of the kernel's first note of a type, or nil if there is none of at least
+// that size.
 func (m *image) note(kind elf.NType, size int) []byte {
 	le := binary.LittleEndian
 	for p := m.notes; len(p) >= 12; {
@@ -289,8 +286,8 @@ func (m *image) note(kind elf.NType, size int) []byte {
 	return nil
 }
 
-// places returns the addresses of the chunks in [from, to) of which the file has
-// the beginning, in ascending order. from is that of a chunk.
+// places returns the addresses of the chunks in [from, to) whose beginning is in the file, in
+// ascending order. from is the address of a chunk.
 func (m *image) places(from, to uint64) iter.Seq[uint64] {
 	return func(yield func(uint64) bool) {
 		for at := from; at < to; {
@@ -301,7 +298,7 @@ func (m *image) places(from, to uint64) iter.Seq[uint64] {
 				at += chunkSize
 				continue
 			}
-			// On to the first chunk that begins in a later segment.
+			// Continue with the first chunk that begins in a later segment.
 			i, _ := slices.BinarySearchFunc(m.segments, at, func(s segment, address uint64) int {
 				if s.address > address {
 					return 1

@@ -12,15 +12,15 @@ import (
 	"github.com/xray-tools/xray/internal/outfile"
 )
 
-// Flags are what compilers have to be told so that a program can be recorded.
+// Flags are the compiler and linker flags for recordable programs.
 type Flags struct{ Compile, Link []string }
 
-// noStockRuntime are the spellings by which versions of clang are told not to
-// link compiler-rt's XRay runtime: the second since 15 or so, the first before.
+// noStockRuntime are the spellings of clang's flag not to link compiler-rt's XRay runtime: the
+// second is for clang 15 and later, the first for older versions.
 var noStockRuntime = []string{"-fnoxray-link-deps", "-fno-xray-link-deps"}
 
-// XRayFlags are the flags for the compiler cc, which is asked what it knows. With
-// cc empty, it is $CC, or the first of cc and clang that can instrument.
+// XRayFlags returns the flags for the compiler cc. It asks the compiler which it supports. If cc is
+// empty, it is $CC, or the first of cc and clang that can instrument.
 func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
 	c, err := findInstrumenting(ctx, cc)
 	if err != nil {
@@ -35,8 +35,8 @@ func XRayFlags(ctx context.Context, cc string, l Library) (Flags, error) {
 		c, strings.Join(noStockRuntime, ", "))
 }
 
-// GCCFlags are the flags for gcc, and for other compilers without XRay. Objects that
-// are loaded later have to find the program's hooks: libc has some that do nothing.
+// GCCFlags returns the flags for GCC and other compilers without XRay. Objects loaded later must
+// find the program's hooks, because libc has hooks that do nothing.
 func GCCFlags(l Library) Flags {
 	return l.flags([]string{"-finstrument-functions"},
 		[]string{"-Wl,--export-dynamic-symbol=__cyg_profile_func_enter", "-Wl,--export-dynamic-symbol=__cyg_profile_func_exit"})
@@ -49,7 +49,7 @@ func (l Library) flags(compile, link []string) Flags {
 	}
 }
 
-// knows reports whether the compiler takes a flag.
+// knows reports whether the compiler accepts a flag.
 func (c *compiler) knows(ctx context.Context, flag string) bool {
 	_, err := run(ctx, "", c.command, "-###", flag, "-x", "c", os.DevNull, "-o", os.DevNull)
 	return err == nil
@@ -78,8 +78,8 @@ func findInstrumenting(ctx context.Context, cc string) (*compiler, error) {
 		strings.Join(candidates, ", nor "))
 }
 
-// Install copies the library to dir: lib, include and lib/pkgconfig. Files that
-// are there already are replaced, one by one.
+// Install copies the library to dir: lib, include and lib/pkgconfig. It replaces existing files one
+// by one.
 func (l Library) Install(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -110,7 +110,7 @@ func (l Library) Install(dir string) error {
 	return replace(filepath.Join(dir, "lib", "pkgconfig", "xray-recorder.pc"), []byte(pkgConfig), 0o644)
 }
 
-// Installed is the library that [Library.Install] put into dir.
+// Installed returns the library that [Library.Install] put into dir.
 func Installed(dir string) (Library, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -123,8 +123,8 @@ func Installed(dir string) (Library, error) {
 	return l, nil
 }
 
-// replace writes a file anew, so that programs that have the old one mapped keep
-// it.
+// replace writes a new file in place of the old one, so that programs that have the old one mapped
+// keep it.
 func replace(path string, data []byte, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -135,8 +135,8 @@ func replace(path string, data []byte, mode os.FileMode) error {
 	})
 }
 
-// pkgConfig describes the archive: the shared object is for preloading. What
-// instruments is left to the program's own flags, since versions of clang differ.
+// pkgConfig describes the archive. The shared object is for preloading. Flags for instrumentation
+// are left to the program, because versions of clang differ.
 const pkgConfig = `prefix=${pcfiledir}/../..
 libdir=${prefix}/lib
 includedir=${prefix}/include

@@ -17,18 +17,18 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// CallSet is a set of functions of libc whose calls can be recorded although they have no
-// sleds: functions that have some take their place.
+// CallSet is a set of libc's functions whose calls can be recorded although they have no sleds.
+// Functions with sleds replace them.
 type CallSet string
 
 // CallSets are all sets, in the order of their objects in a preload list.
 var CallSets = []CallSet{"locks", "io", "sleep", "alloc"}
 
-// DefaultCallSets are those that are recorded if nobody names any.
+// DefaultCallSets are the sets to record if none are named.
 const DefaultCallSets = "locks,io,sleep"
 
-// ParseCallSets reads a list of sets, separated by commas. "all" is all of them. The result
-// has the order of CallSets, without duplicates.
+// ParseCallSets parses a comma-separated list of sets. "all" means all of them. The result has the
+// order of CallSets, without duplicates.
 func ParseCallSets(list string) ([]CallSet, error) {
 	var named []CallSet
 	for _, name := range strings.Split(list, ",") {
@@ -44,17 +44,16 @@ func ParseCallSets(list string) ([]CallSet, error) {
 	return slices.DeleteFunc(slices.Clone(CallSets), func(s CallSet) bool { return !slices.Contains(named, s) }), nil
 }
 
-// callsDir is the folder of the sources of the sets, below that of the runtime.
+// callsDir is the folder of the sets' sources, below that of the runtime.
 const callsDir = "libcalls"
 
 func (s CallSet) objectName() string  { return "libxray-libcalls-" + string(s) + ".so" }
 func (s CallSet) archiveName() string { return "libxray-libcalls-" + string(s) + ".a" }
 
-// wrapName is the name of a file with the linker's options for a set.
+// wrapName returns the name of the file with the linker's options for a set.
 func (s CallSet) wrapName() string { return "libxray-libcalls-" + string(s) + ".wrap" }
 
-// PreloadCalls is the path of the shared object of a set for LD_PRELOAD, behind
-// [Library.Preload].
+// PreloadCalls returns the path of a set's shared object for LD_PRELOAD, after [Library.Preload].
 func (l Library) PreloadCalls(s CallSet) string { return filepath.Join(l.dir, "lib", s.objectName()) }
 
 func (l Library) preloadCalls(sets []CallSet) []string {
@@ -65,8 +64,8 @@ func (l Library) preloadCalls(sets []CallSet) []string {
 	return paths
 }
 
-// LinkCalls are the linker's flags for a program whose calls of libc are recorded: the calls
-// that are in the program itself, not those in shared objects.
+// LinkCalls returns the linker's flags for a program whose libc calls are recorded: calls in the
+// program itself, not those in shared objects.
 func (l Library) LinkCalls(sets ...CallSet) []string {
 	var flags []string
 	for _, s := range sets {
@@ -76,7 +75,7 @@ func (l Library) LinkCalls(sets ...CallSet) []string {
 	return flags
 }
 
-// callFiles are the names of the sets' files in the folder lib.
+// callFiles returns the names of the sets' files in the folder lib.
 func callFiles() []string {
 	var names []string
 	for _, s := range CallSets {
@@ -128,11 +127,11 @@ func (c *compiler) buildCallSet(ctx context.Context, dir string, s CallSet) erro
 	return writeWrap(filepath.Join(dir, objects[len(objects)-1]), filepath.Join(dir, lib, s.wrapName()))
 }
 
-// callNames has the names of the functions of files that [CallSet.objectName] names.
+// callNames caches the function names of files that [CallSet.objectName] names.
 var callNames sync.Map
 
-// nameCalls adds the names of functions of libc to their objects: who reads the trace
-// elsewhere does not have the files.
+// nameCalls adds the names of libc functions to their objects, because readers of the trace on
+// other machines lack the files.
 func nameCalls(r *reader.Recording) {
 	for i := range r.Objects {
 		o := &r.Objects[i]
@@ -166,8 +165,8 @@ func functionNames(path string) []string {
 
 var wrapped = regexp.MustCompile(`\x00__wrap_(\w+)`)
 
-// writeWrap writes the linker's options for the functions of an object file. Their names
-// are in its table of strings.
+// writeWrap writes the linker's options for the functions of an object file, whose names are in its
+// string table.
 func writeWrap(object, file string) error {
 	data, err := os.ReadFile(object)
 	if err != nil {

@@ -15,17 +15,17 @@ import (
 
 // Listening is a process whose recorder listens.
 type Listening struct {
-	PID     int // 0 when it is not one of this PID namespace
+	PID     int // 0 if it is not in this PID namespace
 	Parent  int
 	Command string // with its arguments
 	Status  *Status
-	// Err is why it has no Status: it is another user's, say.
+	// Err is why it has no Status, for example because it belongs to another user.
 	Err error
 }
 
-// List finds the processes of this network namespace whose recorders listen under
-// their usual names, by process id. Sockets at paths are not found. Processes that are
-// recorded, but do not listen, are in the list with the reason.
+// List finds the processes of this network namespace whose recorders listen under their usual
+// names, by process ID. It does not find sockets at paths. Recorded processes that do not listen
+// are in the list with the reason.
 func List(ctx context.Context) ([]Listening, error) {
 	table, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
@@ -38,14 +38,14 @@ func List(ctx context.Context) ([]Listening, error) {
 		wg.Go(func() { list[i] = look(ctx, socket) })
 	}
 	wg.Wait()
-	// Those that ended meanwhile are gone.
+	// Omit processes that have ended meanwhile.
 	list = slices.DeleteFunc(list, func(l Listening) bool { return errors.Is(l.Err, ErrNoRecorder) })
 	list = append(list, silent(list)...)
 	slices.SortStableFunc(list, func(a, b Listening) int { return cmp.Compare(a.PID, b.PID) })
 	return list, ctx.Err()
 }
 
-// listeningSockets are the names of recorders' sockets in the kernel's table of them.
+// listeningSockets returns the names of recorders' sockets in the kernel's table.
 func listeningSockets(table string) []string {
 	const accepting = "00010000"
 	var sockets []string
@@ -62,7 +62,7 @@ func listeningSockets(table string) []string {
 	return sockets
 }
 
-// look asks who listens at a socket, and how it is doing.
+// look asks who listens at a socket, and for its status.
 func look(ctx context.Context, socket string) (l Listening) {
 	p := &Process{socket: socket, anyone: true}
 	conn, err := p.connect(ctx)
@@ -76,7 +76,7 @@ func look(ctx context.Context, socket string) (l Listening) {
 		return l
 	}
 	l.Parent, l.Command = parentOf(l.PID), commandOf(l.PID)
-	// The socket's name is that of another process where somebody was there first.
+	// Another process took this process's socket name first.
 	if name, err := nameOf(l.PID); err != nil || socketPrefix+strconv.Itoa(name) != socket {
 		l.Err = ErrNoRecorder
 		return l
@@ -88,8 +88,8 @@ func look(ctx context.Context, socket string) (l Listening) {
 	return l
 }
 
-// silent finds processes that are recorded, but do not listen: those that share memory with
-// an observer, and forked children of those that listen.
+// silent finds recorded processes that do not listen: those that share memory with an observer, and
+// forked children of those that listen.
 func silent(list []Listening) []Listening {
 	listening := make(map[int]bool)
 	for _, l := range list {
@@ -110,9 +110,9 @@ func silent(list []Listening) []Listening {
 	return found
 }
 
-// silence is why a process cannot be controlled that is recorded: as a fork of another, or
-// because it shares memory with an observer. It is nil for processes that are not, and for
-// those that have only begun.
+// silence returns why a recorded process cannot be controlled: because it is a fork of another one,
+// or because it shares memory with an observer. It returns nil for other processes, and for those
+// that have just started.
 func silence(pid int, isFork bool) error {
 	if exeOf(pid) == "" || !isFork && !isObserved(pid) {
 		return nil
@@ -133,7 +133,7 @@ func isObserved(pid int) bool {
 	return err == nil && bytes.Contains(maps, []byte("/memfd:"+arenaName+" "))
 }
 
-// exeOf is the program of a process; empty if that is not known.
+// exeOf returns the program of a process, or "" if unknown.
 func exeOf(pid int) string {
 	exe, _ := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe"))
 	return exe

@@ -27,22 +27,22 @@ import (
 type observedProcess struct {
 	observer    *Observer
 	index       uint32 // in the arena
-	host, inner int    // its id, and as it knows itself
+	host, inner int    // its ID, and its own view of it
 	ppid        int
-	handle      int // a pidfd; -1 when the process was gone before it was seen
+	handle      int // a pidfd; -1 if the process had ended before it was seen
 	since       uint64
-	text        []byte // newest metadata that was there
+	text        []byte // newest metadata found
 	version     uint32
 	trace       *observedTrace
 	threads     []reader.ThreadInfo
 	unlisted    uint64
 	lost        map[string]uint64
-	dropped     uint64 // records that threads lost rather than to wait
+	dropped     uint64 // records that threads dropped instead of waiting
 	truncated   uint64
 	waited      uint64    // ticks
 	writing     uint64    // CPU time to write the trace, ns
 	scheduled   time.Time // when scheduler events were last written
-	tasks       int       // of the scheduler in the trace
+	tasks       int       // scheduler events in the trace
 }
 
 func (a *arenaObserver) newProcess(i uint32) *observedProcess {
@@ -63,8 +63,8 @@ func (a *arenaObserver) newProcess(i uint32) *observedProcess {
 	return p
 }
 
-// begin makes the trace of the program that joined as soon as its metadata is there: it has
-// one even if it records nothing.
+// begin makes the trace of a new process as soon as its metadata is there, even if it never records
+// anything.
 func (p *observedProcess) begin(a *arenaObserver) {
 	if p.trace != nil || p.inner != a.inner || a.observer.options.Rings {
 		return
@@ -81,7 +81,7 @@ func (p *observedProcess) read(a *arenaObserver) {
 	}
 }
 
-// hostPID finds the process that knows itself by an id in the container of another.
+// hostPID finds the process with this ID in another process's container.
 func hostPID(neighbour, inner int) int {
 	if neighbour <= 0 {
 		return -1
@@ -107,12 +107,12 @@ func hostPID(neighbour, inner int) int {
 	return -1
 }
 
-// ended reports whether the process is gone.
+// ended reports whether the process has ended.
 func (p *observedProcess) ended() bool {
 	return p.handle < 0 || hasEnded(p.handle)
 }
 
-// hasEnded reports whether the process of a pidfd is gone.
+// hasEnded reports whether the process of a pidfd has ended.
 func hasEnded(handle int) bool {
 	poll := []unix.PollFd{{Fd: int32(handle), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, 0)
@@ -125,7 +125,7 @@ func (p *observedProcess) lose(cause string, n uint64) {
 	}
 }
 
-// addThread notes what a slot says of its thread.
+// addThread notes the thread of a slot.
 func (p *observedProcess) addThread(a *arenaObserver, i uint32) {
 	at := slotAt(i)
 	f := fields(bytes.Clone(a.mem[at : at+slotSize]))
@@ -170,16 +170,16 @@ func (p *observedProcess) write(a *arenaObserver, b *block) {
 	}
 }
 
-// observedTrace is a file that is being written.
+// observedTrace is a file being written.
 type observedTrace struct {
 	path  string
-	file  *os.File // nil when it could not be made
+	file  *os.File // nil if it could not be made
 	size  int64
 	first uint64
-	err   error // the first that occurred
+	err   error // the first error
 }
 
-// open makes the file of the process's trace, with what is known so far.
+// open makes the file of the process's trace, with the metadata known so far.
 func (p *observedProcess) open() {
 	recording, _ := reader.ParseRecording(p.text)
 	if recording == nil {
@@ -192,8 +192,8 @@ func (p *observedProcess) open() {
 	_ = t.append(tracewrite.AppendRecording(traceHeader(&recording.Clock), recording, t.first))
 }
 
-// createTrace makes a new file by a template. If there is one of that name, it takes
-// another, as the runtime does.
+// createTrace makes a new file from a template. If the name exists, it chooses another one, as the
+// runtime does.
 func createTrace(template string, pid int, program string) (string, *os.File, error) {
 	first := ExpandTemplate(template, pid, program)
 	path := first
@@ -231,8 +231,8 @@ func (t *observedTrace) metadata(r *reader.Recording) {
 	_ = t.append(tracewrite.AppendRecording(nil, r, t.first))
 }
 
-// amend says what the observer knows better than the process's own metadata, which may
-// be that of its parent.
+// amend replaces what the observer knows better than the process's own metadata, which may be its
+// parent's.
 func (p *observedProcess) amend(r *reader.Recording) {
 	r.Process.PID = int32(p.inner)
 	if p.ppid != 0 {
@@ -245,7 +245,7 @@ func (p *observedProcess) amend(r *reader.Recording) {
 	}
 }
 
-// recording is what the trace says of a process at its end, or so far.
+// recording returns the metadata of a process, at its end or so far.
 func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Recording {
 	p.read(a)
 	r, err := reader.ParseRecording(p.text)
@@ -292,7 +292,7 @@ func (a *arenaObserver) recording(p *observedProcess, complete bool) *reader.Rec
 	return r
 }
 
-// addAddresses adds functions without sleds that were met since the metadata.
+// addAddresses adds functions without sleds that were first called after the metadata was written.
 func (a *arenaObserver) addAddresses(r *reader.Recording, at uint64) {
 	n := min(a.u64(at+processNHookedAt), maxHooked)
 	b := a.read(a.u64(at+processHookedAt), 16*n)
@@ -339,7 +339,7 @@ func (a *arenaObserver) addSums(r *reader.Recording, p *observedProcess, slots [
 	}
 }
 
-// addPruned adds the calls that a thread left out to those of functions.
+// addPruned adds a thread's pruned calls to those of functions.
 func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunction, slot uint32) {
 	for address, n := range a.sumTables(slot) {
 		a.words(address, 2*n, func(i, v uint64) {
@@ -359,10 +359,10 @@ func (a *arenaObserver) addPruned(pruned map[reader.FuncID]*reader.PrunedFunctio
 	}
 }
 
-// sumTables goes through a thread's tables of pruned calls: addresses, and for how many
-// functions each is. The first entry of a table leads to the one before.
+// sumTables returns the addresses of a thread's tables of pruned calls, and their numbers of
+// functions. The first entry of a table links to the previous table.
 func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
-	const maxTables = 32 // each is at least twice as long as the one before
+	const maxTables = 32 // each is at least twice as long as the previous one
 	return func(yield func(uint64, uint64) bool) {
 		address, n := a.u64(slotAt(slot)+slotSumsAt), a.u64(slotAt(slot)+slotNSumsAt)
 		for range maxTables {
@@ -375,8 +375,8 @@ func (a *arenaObserver) sumTables(slot uint32) iter.Seq2[uint64, uint64] {
 	}
 }
 
-// words calls each with the words that are not 0 of the n at an address. It reads the
-// memory as a file: looking at pages that nobody wrote to would make them.
+// words calls each with the nonzero words of the n words at an address. It reads the memory as a
+// file, because touching unused pages would allocate them.
 func (a *arena) words(address, n uint64, each func(i, v uint64)) {
 	at, ok := a.offset(address, 8*n)
 	if !ok {
@@ -402,7 +402,7 @@ func (a *arena) words(address, n uint64, each func(i, v uint64)) {
 	}
 }
 
-// finish ends the trace of a process that is gone, and gives back what it had.
+// finish ends the trace of a process that has ended, and releases its resources.
 func (a *arenaObserver) finish(p *observedProcess) {
 	var own []uint32
 	for slot := range a.knownSlots() {
@@ -439,7 +439,7 @@ func (a *arenaObserver) finish(p *observedProcess) {
 	atomic.StoreUint32(a.word32(processAt(p.index)+processStateAt), processFree)
 }
 
-// writeRing writes what a thread's ring holds, the oldest chunk first.
+// writeRing writes a thread's ring, oldest chunk first.
 func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
 	at, s := slotAt(slot), &a.slotsOf[slot]
 	*s = observedSlot{owner: a.u32(at + slotOwnerAt), process: a.u32(at + slotProcessAt)}
@@ -451,7 +451,7 @@ func (a *arenaObserver) writeRing(slot uint32, p *observedProcess) {
 	p.addThread(a, slot)
 }
 
-// free lets other processes have a slot, with tables of zeros.
+// free makes a slot available to other processes, with zeroed tables.
 func (a *arenaObserver) free(slot uint32) {
 	at := slotAt(slot)
 	a.punchHole(a.u64(at+slotRingAt), a.u64(at+slotChunksAt)*chunkSize)
@@ -467,7 +467,7 @@ func (a *arenaObserver) free(slot uint32) {
 	atomic.AddUint32(a.word32(arenaFreeAt), 1)
 }
 
-// end writes the last metadata of a trace and closes it.
+// end writes the final metadata of a trace and closes it.
 func (ob *Observer) end(p *observedProcess, r *reader.Recording) {
 	t := p.trace
 	t.metadata(r)

@@ -37,15 +37,15 @@ type profileParser struct {
 	out     reader.Profile
 	paths   map[uint64]int // by address; -1 for the top
 	folds   map[uint64]int
-	any     []int // of each fold, the place of that with any caller
-	// folded is what paths have of folded calls; that of the top is the last.
+	any     []int // for each fold, the index of the fold with any caller
+	// folded are the folded calls of paths. The last is that of the top.
 	folded []reader.ProfilePath
 }
 
-// profileRoom is how many paths and folds all threads may have.
+// profileRoom limits the paths and folds of all threads together.
 type profileRoom struct{ paths, folds int }
 
-// profile reads the profile of a thread, and takes its size from what there is room for.
+// profile reads a thread's profile, and subtracts its size from the room.
 func (a *arena) profile(address uint64, pid int32, room *profileRoom) (reader.Profile, bool) {
 	b := a.read(address, profileSize)
 	if b == nil {
@@ -55,7 +55,7 @@ func (a *arena) profile(address uint64, pid int32, room *profileRoom) (reader.Pr
 	p := &profileParser{arena: a, address: address, head: f, paths: make(map[uint64]int), folds: make(map[uint64]int)}
 	p.out = reader.Profile{Process: pid, Thread: int32(f.u32(24)), First: f.u64(40), Last: f.u64(8), Lost: f.u64(16)}
 	if f.u32(28) > 1 {
-		p.out.Thread = 0 // several threads had it, one after the other
+		p.out.Thread = 0 // several threads used it, one after another
 	}
 	paths, folds := int(f.u32(36)), int(f.u32(profileDeepAt+56))
 	if paths > room.paths || folds > room.folds || !p.readPaths(f.u64(48), paths) || !p.readFolds(f.u64(profileDeepAt+40), folds) {
@@ -68,7 +68,7 @@ func (a *arena) profile(address uint64, pid int32, room *profileRoom) (reader.Pr
 	return p.out, true
 }
 
-// rows reads n rows of a list of pages, which begin with the address of the next.
+// rows reads n rows of a list of pages. Each page begins with the address of the next one.
 func (p *profileParser) rows(page uint64, n, ofPage, size, pageSize int, each func(address uint64, page []byte, at int) bool) bool {
 	for first := 0; first < n; first += ofPage {
 		b := p.arena.read(page, uint64(pageSize))
@@ -109,12 +109,12 @@ func (p *profileParser) readPaths(page uint64, n int) bool {
 	return ok
 }
 
-// foldedOf is the folded path below one.
+// foldedOf returns the folded path below a path.
 func foldedOf(row fields, parent int) reader.ProfilePath {
 	return reader.ProfilePath{Func: reader.Folded, Parent: parent, Count: row.u64(56), Total: row.u64(64)}
 }
 
-// offOf is the time off the processor of a path.
+// offOf returns the off-CPU time of a path.
 func offOf(row fields) reader.ProfileOff {
 	return reader.NewProfileOff(row.u64(profileOffAt), row.u64(profileOffAt+8), row.u64(profileOffAt+16))
 }
@@ -161,8 +161,8 @@ func (p *profileParser) readFolds(page uint64, n int) bool {
 	return ok
 }
 
-// addOpen adds the calls that had not ended, which last until the latest event. It stops
-// at the first that is not whole.
+// addOpen adds the calls that have not ended, as lasting until the latest event. It stops at the
+// first incomplete one.
 func (p *profileParser) addOpen() {
 	frames := p.head[profileFramesAt:profileDeepAt]
 	depth := int(min(p.head.u64(0), profilePathDepth+profileMaxDeep))
@@ -171,7 +171,7 @@ func (p *profileParser) addOpen() {
 		more := p.arena.read(p.head.u64(profileDeepAt), room*profileFrameSize)
 		frames = append(frames[:len(frames):len(frames)], more...)
 	}
-	caller, last := -1, -1 // a fold, and the path that folded calls are made from
+	caller, last := -1, -1 // a fold, and the caller's path
 	isOpen := make(map[int]bool)
 	for ; depth > 0 && len(frames) >= profileFrameSize; frames, depth = frames[profileFrameSize:], depth-1 {
 		ticks := uint64(0)
@@ -213,7 +213,7 @@ func (p *profileParser) addOpenFold(at, caller, last int, ticks uint64, isOpen m
 	}
 }
 
-// has reports whether a path has a function.
+// has reports whether a path contains a function.
 func (p *profileParser) has(at int, fn reader.FuncID) bool {
 	for at >= 0 && p.out.Paths[at].Func != fn {
 		at = p.out.Paths[at].Parent
@@ -230,7 +230,7 @@ func (p *profileParser) addFolded() {
 	}
 }
 
-// freeProfile gives back the memory of a profile.
+// freeProfile releases the memory of a profile.
 func (a *arena) freeProfile(address uint64) {
 	b := a.read(address, profileSize)
 	if b == nil {

@@ -5,44 +5,43 @@ import (
 	"strconv"
 )
 
-// ObserverOptions say what an [Observer] does with what processes record.
+// ObserverOptions say what an [Observer] does with recorded data.
 type ObserverOptions struct {
-	Session uint64 `json:"session"` // of the processes: others are sent away
+	Session uint64 `json:"session"` // of the processes; others are refused
 	Output  string `json:"output"`  // template of the traces' paths, as in [Options]
-	// Rings keeps the rings of threads, and writes them when their process ends.
-	// Otherwise chunks are written as they fill up.
+	// Rings keeps the threads' rings and writes them when their process ends. Otherwise chunks
+	// are written as they fill up.
 	Rings bool  `json:"rings"`
-	Drop  bool  `json:"drop"`  // lose records rather than make threads wait
-	Limit int64 `json:"limit"` // bytes written for each process; 0 is no bound
-	Sched bool  `json:"sched"` // also record the scheduler's events, if the kernel lets us
+	Drop  bool  `json:"drop"`  // drop records instead of making threads wait
+	Limit int64 `json:"limit"` // maximum bytes written for each process; 0 means no limit
+	Sched bool  `json:"sched"` // also record scheduler events, if permitted
 }
 
-// Name is the abstract name that programs find the observer by.
+// Name is the abstract socket name of the observer.
 func (o *ObserverOptions) Name() string { return "xray-observer-" + strconv.FormatUint(o.Session, 10) }
 
-// Observed is what became of processes.
+// Observed is what an observer has written.
 type Observed struct {
 	Traces   []ObservedTrace   `json:"traces"`   // of processes that have ended
-	Running  []ObservedProcess `json:"running"`  // and of those that have not
-	Problems []string          `json:"problems"` // what went wrong
+	Running  []ObservedProcess `json:"running"`  // processes still running
+	Problems []string          `json:"problems"` // errors
 }
 
 // ObservedTrace is a trace that was written.
 type ObservedTrace struct {
 	Path     string `json:"path"`
 	PID      int    `json:"pid"`
-	WaitedNS uint64 `json:"waited_ns"` // time that threads waited for the observer, in all
-	Problem  string `json:"problem"`   // why it lacks records; "" if it does not
+	WaitedNS uint64 `json:"waited_ns"` // total time that threads waited for the observer
+	Problem  string `json:"problem"`   // why records are missing, or ""
 }
 
-// ObservedProcess is a process that is recorded.
+// ObservedProcess is a recorded process.
 type ObservedProcess struct {
 	PID   int    `json:"pid"`
 	Trace string `json:"trace"` // "" while it has recorded nothing
 }
 
-// mapsArena reports whether a list of mappings, /proc/PID/maps, has the arena with this
-// inode.
+// mapsArena reports whether the contents of /proc/PID/maps include the arena with this inode.
 func mapsArena(maps, inode []byte) bool {
 	for line := range bytes.Lines(maps) {
 		if bytes.Contains(line, []byte("/memfd:xray-arena")) && bytes.Contains(line, inode) {

@@ -16,25 +16,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Observer writes the traces of processes that have the runtime in them. It shares
-// memory with them, an arena for each program that is executed, which forked children
-// have in common: they fill chunks, and it writes them to files. So a trace has all
-// that was recorded before its process ended, in whatever way that was.
+// Observer writes the traces of processes with the runtime. It shares memory with them, an arena
+// for each executed program and its forked children. The processes fill chunks, and the observer
+// writes them to files. So a trace has all that was recorded before its process ended, however it
+// ended.
 type Observer struct {
 	options ObserverOptions
 	socket  int
 	sched   *schedReader // nil for none
-	noSched string       // why there is none although it was asked for
+	noSched string       // why there are none although they were requested
 
 	mu       sync.Mutex
-	arenas   []*arenaObserver // of processes that live, or may
+	arenas   []*arenaObserver // of processes that live, or may live
 	finished []ObservedTrace
 	problems []error
 	asked    uint64 // rounds of Settle
 	settled  sync.Cond
 }
 
-// Listen begins to listen for programs. Name tells them where.
+// Listen begins to listen for programs. Name is the address.
 func Listen(o ObserverOptions) (*Observer, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -54,8 +54,8 @@ func Listen(o ObserverOptions) (*Observer, error) {
 	return ob, nil
 }
 
-// NoSched is why no scheduler events are recorded although the options ask for them, in a
-// line, or "".
+// NoSched is why scheduler events are not recorded although the options request them, in one line,
+// or "".
 func (ob *Observer) NoSched() string { return ob.noSched }
 
 // Started says which process was started to be recorded.
@@ -65,7 +65,7 @@ func (ob *Observer) Started(pid int) {
 	}
 }
 
-// Run serves programs until ctx ends, and those that it knows to their ends.
+// Run serves programs until ctx ends, and known programs until they end.
 func (ob *Observer) Run(ctx context.Context) error {
 	wait := []unix.PollFd{{Fd: int32(ob.socket), Events: unix.POLLIN}}
 	for ctx.Err() == nil {
@@ -114,7 +114,7 @@ func (ob *Observer) handshake(fd int) error {
 	}
 	le := binary.LittleEndian
 	if le.Uint32(hello[16:]) != arenaVersion || le.Uint64(hello[24:]) != ob.options.Session {
-		return nil // it writes its trace itself
+		return nil // the process writes its trace itself
 	}
 	a, err := newArena(&ob.options, largestArena)
 	if err != nil {
@@ -125,7 +125,7 @@ func (ob *Observer) handshake(fd int) error {
 	if ao.joining, err = unix.PidfdOpen(ao.pid, 0); err != nil {
 		return errors.Join(err, a.close())
 	}
-	// The program may be gone before Sendmsg returns, and Settle has to find its arena.
+	// The program may have ended before Sendmsg returns, and Settle must find its arena.
 	ob.mu.Lock()
 	for _, other := range ob.arenas {
 		other.replaced(ao.pid)
@@ -137,7 +137,7 @@ func (ob *Observer) handshake(fd int) error {
 	return err
 }
 
-// Settle returns what was written of processes that have ended by now, and which still
+// Settle returns what was written for processes that have ended by now, and which processes still
 // run.
 func (ob *Observer) Settle() *Observed {
 	ob.mu.Lock()
@@ -167,14 +167,14 @@ func (ob *Observer) Idle() bool {
 	return len(ob.arenas) == 0
 }
 
-// arenaObserver serves the processes of one arena. All but what is after the
-// observer's lock belongs to its goroutine.
+// arenaObserver serves the processes of one arena. Its goroutine owns all fields except those after
+// the observer's lock.
 type arenaObserver struct {
 	*arena
 	observer *Observer
 	pid      int // of the process that the arena was made for
-	joining  int // a pidfd of that, until it has an entry in the arena; then -1
-	inner    int // the same as it knows itself: in a container another
+	joining  int // a pidfd of that process until it has an entry in the arena; then -1
+	inner    int // the process's own view of pid, which differs in a container
 
 	processesOf []*observedProcess // by index in the arena; nil for none
 	slotsOf     []observedSlot
@@ -187,7 +187,7 @@ type arenaObserver struct {
 	running  []ObservedProcess
 }
 
-// replaced notes that a process executes another program now. The observer is locked.
+// replaced notes that a process now executes another program. The observer is locked.
 func (a *arenaObserver) replaced(pid int) {
 	a.gone = append(a.gone, pid)
 	a.wake()
@@ -203,10 +203,10 @@ func (a *arenaObserver) wake() {
 const (
 	shortestSleep = 500 * time.Microsecond
 	longestSleep  = 20 * time.Millisecond
-	// between is how often the processes are looked at while there is work.
-	between = 20 * time.Millisecond
-	// noticed is how long a child may take to appear when no other is there.
-	noticed = 200 * time.Millisecond
+	// lookInterval is the interval at which processes are checked while there is work.
+	lookInterval = 20 * time.Millisecond
+	// childDelay is how long to wait for a child to appear if no other process is there.
+	childDelay = 200 * time.Millisecond
 )
 
 // run serves until no process has the arena any more.
@@ -218,7 +218,7 @@ func (a *arenaObserver) run() {
 	for {
 		a.beat()
 		work := a.consume()
-		if !work || time.Since(looked) > between {
+		if !work || time.Since(looked) > lookInterval {
 			a.look()
 			looked = time.Now()
 		}
@@ -226,7 +226,7 @@ func (a *arenaObserver) run() {
 			if alone.IsZero() {
 				alone = time.Now()
 			}
-			if time.Since(alone) > noticed && !a.mapped() {
+			if time.Since(alone) > childDelay && !a.mapped() {
 				break
 			}
 		} else {
@@ -239,7 +239,7 @@ func (a *arenaObserver) run() {
 		a.sleep(sleep, func() bool { return a.hasWork() })
 		sleep = min(2*sleep, longestSleep)
 	}
-	// Nobody may wake an arena that is not mapped any more.
+	// Nothing may wake an arena that is no longer mapped.
 	ob := a.observer
 	ob.mu.Lock()
 	ob.arenas = slices.DeleteFunc(ob.arenas, func(o *arenaObserver) bool { return o == a })
@@ -250,7 +250,7 @@ func (a *arenaObserver) run() {
 	}
 }
 
-// awaited reports whether the process that the arena was made for is still to come.
+// awaited reports whether the process that the arena was made for has not appeared yet.
 func (a *arenaObserver) awaited() bool {
 	if a.joining < 0 {
 		return false
@@ -263,8 +263,8 @@ func (a *arenaObserver) awaited() bool {
 	return false
 }
 
-// mapped reports whether some process has the arena in its memory, though it has not
-// said so: a forked child that has recorded nothing yet.
+// mapped reports whether some process has mapped the arena without an entry: a forked child that
+// has recorded nothing yet.
 func (a *arenaObserver) mapped() bool {
 	var st unix.Stat_t
 	if unix.Fstat(a.fd, &st) != nil {
@@ -291,7 +291,7 @@ func (a *arenaObserver) empty() bool {
 	return !slices.ContainsFunc(a.processesOf, func(p *observedProcess) bool { return p != nil })
 }
 
-// look finds processes that came and went.
+// look finds processes that started or ended.
 func (a *arenaObserver) look() {
 	ob := a.observer
 	ob.mu.Lock()
@@ -347,11 +347,11 @@ func (a *arenaObserver) find() {
 	}
 }
 
-// streams tells whether chunks are written as they fill up. If not, there is nothing to do
-// before a process ends.
+// streams reports whether chunks are written as they fill up. If not, there is nothing to do until
+// a process ends.
 func (a *arenaObserver) streams() bool { return a.u32(arenaStreamAt) != 0 }
 
-// hasWork reports whether a chunk is to be written.
+// hasWork reports whether a chunk is ready to be written.
 func (a *arenaObserver) hasWork() bool {
 	if !a.streams() {
 		return false
@@ -373,16 +373,16 @@ func (a *arenaObserver) hasWork() bool {
 	return false
 }
 
-// observedSlot is what the observer knows of a thread's slot.
+// observedSlot is what the observer knows about a thread's slot.
 type observedSlot struct {
 	owner    uint32
 	process  uint32
-	consumed uint64 // chunks that are written
+	consumed uint64 // chunks written
 	partial  int    // of the next chunk, the end of what is written
-	over     bool   // nothing more comes from this owner
+	over     bool   // this owner writes nothing more
 }
 
-// knownSlots is how many slots there are, all of which slotsOf has then.
+// knownSlots returns the number of slots. slotsOf has room for all of them.
 func (a *arenaObserver) knownSlots() uint32 {
 	n := a.slots()
 	if more := int(n) - len(a.slotsOf); more > 0 {
@@ -391,7 +391,7 @@ func (a *arenaObserver) knownSlots() uint32 {
 	return n
 }
 
-// consume writes the chunks that are full. It reports whether there were any.
+// consume writes the full chunks. It reports whether there were any.
 func (a *arenaObserver) consume() bool {
 	if !a.streams() {
 		return false
@@ -406,8 +406,7 @@ func (a *arenaObserver) consume() bool {
 	return work
 }
 
-// consumeSlot writes the chunks of a thread: those that are full, and with last the one
-// that it was in when it ended.
+// consumeSlot writes the full chunks of a thread and, with last, its current chunk when it ended.
 func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 	at, s := slotAt(i), &a.slotsOf[i]
 	state, owner := a.u32(at+slotStateAt), a.u32(at+slotOwnerAt)
@@ -426,8 +425,8 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 		return false
 	}
 	if taken > s.consumed+chunks+1 {
-		// Only a thread that was not waited for, or something that writes where it
-		// should not, comes here.
+		// This happens only to a thread that dropped records, or if the program wrote to
+		// the arena by mistake.
 		if p := a.process(s.process); p != nil {
 			p.lose("damaged-chunk", taken-chunks-s.consumed)
 		}
@@ -460,7 +459,7 @@ func (a *arenaObserver) consumeSlot(i uint32, last bool) bool {
 	return true
 }
 
-// release lets a thread use chunks again.
+// release lets a thread reuse chunks.
 func (a *arenaObserver) release(at, consumed uint64) {
 	atomic.StoreUint64(a.word64(at+slotConsumedAt), consumed)
 	waiting := a.word32(at + slotWaitingAt)
@@ -479,9 +478,9 @@ func (a *arenaObserver) process(i uint32) *observedProcess {
 	return a.processesOf[i]
 }
 
-// writeChunk writes what is in a chunk with this number, from where it was written up
-// to. It returns false, and writes nothing, when a record in the middle is being
-// written, unless that takes too long. With part it writes up to such a record.
+// writeChunk writes the unwritten part of the chunk with this number. It returns false and writes
+// nothing while a record in the middle is being written, unless that takes too long. With part, it
+// writes up to such a record.
 func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, part bool) bool {
 	p := a.process(s.process)
 	if p == nil {
@@ -503,7 +502,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	data := a.chunk
 	copy(data, a.mem[place:place+chunkSize])
 	f := fields(data)
-	// A thread that did not wait may begin the chunk anew meanwhile.
+	// A thread that did not wait may meanwhile reuse the chunk.
 	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || a.u64(place) != 2*number {
 		p.lose("damaged-chunk", 1)
 		return true
@@ -523,7 +522,7 @@ func (a *arenaObserver) writeChunk(i uint32, s *observedSlot, number uint64, par
 	return true
 }
 
-// threadCPU is the CPU time of the calling thread, in nanoseconds.
+// threadCPU returns the CPU time of the calling thread, in nanoseconds.
 func threadCPU() uint64 {
 	var t unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
@@ -532,13 +531,13 @@ func threadCPU() uint64 {
 	return uint64(t.Nano())
 }
 
-// canWait reports whether a record that is being written can be waited for: its thread
-// has room.
+// canWait reports whether there is time to wait for a record that is being written: its thread has
+// room.
 func (a *arenaObserver) canWait(at, number, chunks uint64) bool {
 	return a.u32(at+slotStateAt) == slotLive && a.u64(at+slotTakenAt)-number < chunks/2
 }
 
-// flush writes what is in the chunks that threads are in, if the process asks for it.
+// flush writes the threads' current chunks if the process asks for it.
 func (a *arenaObserver) flush(p *observedProcess) {
 	at := processAt(p.index)
 	asked := a.u32(at + processFlushAskedAt)

@@ -4,17 +4,16 @@ package recorder
 
 import "context"
 
-// Observer writes the traces of processes that have the runtime in them; there are none
-// on this system.
+// Observer writes the traces of processes with the runtime. There are none on this system.
 type Observer struct{}
 
-// Listen begins to listen for programs; there are none on this system.
+// Listen begins to listen for programs. There are none on this system.
 func Listen(ObserverOptions) (*Observer, error) { return nil, Supported() }
 
-// Run serves programs; there are none on this system.
+// Run serves programs. There are none on this system.
 func (ob *Observer) Run(context.Context) error { return Supported() }
 
-// NoSched is why no scheduler events are recorded.
+// NoSched is why scheduler events are not recorded.
 func (ob *Observer) NoSched() string { return "" }
 
 // Started says which process was started.
@@ -26,10 +25,10 @@ func (ob *Observer) Settle() *Observed { return &Observed{} }
 // Idle reports whether no process is observed.
 func (ob *Observer) Idle() bool { return true }
 
-// SchedFollower reads the scheduler's events of a process; it cannot on this system.
+// SchedFollower reads the scheduler events of a process. It cannot on this system.
 type SchedFollower struct{}
 
-// FollowSched begins to read; it cannot on this system.
+// FollowSched begins to read. It cannot on this system.
 func FollowSched(SchedOptions) (*SchedFollower, error) { return nil, Supported() }
 
 // Finish appends the events to the trace.

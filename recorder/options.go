@@ -7,28 +7,27 @@ import (
 	"time"
 )
 
-// EnvVar is the variable of the environment that the runtime takes its options
-// from.
+// EnvVar is the environment variable with the runtime's options.
 const EnvVar = "XRAY_RECORDER"
 
-// Mode is what is recorded.
+// Mode is what to record.
 type Mode string
 
 const (
 	Record  Mode = "record"  // every entry and exit
-	Prune   Mode = "prune"   // calls that last at least a threshold, and those around them
-	Count   Mode = "count"   // how often each function was called
+	Prune   Mode = "prune"   // calls that last at least a threshold, and their callers
+	Count   Mode = "count"   // the number of calls of each function
 	Profile Mode = "profile" // call paths with counts, times and histograms
-	Off     Mode = "off"     // nothing: a recording that goes on is paused
-	On      Mode = "on"      // what was recorded before the pause; no mode of [Status]
+	Off     Mode = "off"     // nothing: the recording is paused
+	On      Mode = "on"      // resume the mode before the pause; never in [Status]
 )
 
-// Recording says what to record; the zero value is every call.
+// Recording says what to record. The zero value records every call.
 type Recording struct {
-	Mode      Mode          // Record when empty
-	Threshold time.Duration // of Prune
-	Depth     int           // record only calls at most so deep; 0 is no bound
-	Limit     int64         // bytes written for each process; 0 is no bound
+	Mode      Mode          // Record if empty
+	Threshold time.Duration // for Prune
+	Depth     int           // record only calls at most this deep; 0 means no limit
+	Limit     int64         // maximum bytes written for each process; 0 means no limit
 }
 
 func (r *Recording) words() []string {
@@ -40,7 +39,7 @@ func (r *Recording) words() []string {
 	number := func(key string, n int64) { words = append(words, key+"="+strconv.FormatInt(n, 10)) }
 	switch {
 	case r.Depth > 0:
-		// A mode of its own, which prunes if there is a threshold.
+		// Depth is a mode of its own, which prunes if there is a threshold.
 		words = append(words, "mode=depth")
 		number("threshold", int64(r.Threshold))
 		number("depth", int64(r.Depth))
@@ -56,9 +55,8 @@ func (r *Recording) words() []string {
 	return words
 }
 
-// StartCommand is the command by which a runtime starts the recording. With stream
-// a file has to go with it, which all is written to; without, the rings keep the
-// latest records.
+// StartCommand returns the command that starts the recording. With stream, it needs a file to which
+// everything is written. Without it, the rings keep the latest records.
 func (r *Recording) StartCommand(stream bool) string {
 	words := append([]string{"start"}, r.words()...)
 	if stream {
@@ -67,40 +65,39 @@ func (r *Recording) StartCommand(stream bool) string {
 	return strings.Join(words, " ")
 }
 
-// ModeCommand is the command by which a runtime changes what it records. A limit
-// stays as it is.
+// ModeCommand returns the command that changes what is recorded. It does not change a limit.
 func (r *Recording) ModeCommand() string {
 	words := r.words()
 	words[0] = strings.TrimPrefix(words[0], "mode=")
 	return "mode " + strings.Join(words, " ")
 }
 
-// Options is what a program that is started is told in its environment.
+// Options are passed to the runtime in the environment of a new program.
 type Options struct {
 	Recording
-	// Output is a template of the trace's path: %p is the process, %e the
-	// program's base name, %% a percent sign. See [EscapeTemplate].
+	// Output is a template of the trace's path: %p is the process ID, %e the program's base
+	// name, %% a percent sign. See [EscapeTemplate].
 	Output string
-	// Ring is the size of a thread's ring in bytes when only that much of the end
-	// of the recording is wanted. 0 is all: records are written all along.
+	// Ring is the size of each thread's ring in bytes, to record only the end. 0 records
+	// everything, written continuously.
 	Ring int64
-	// Filter is a file that [Filter.Write] wrote; "" is every function.
+	// Filter is the path of a file written by [Filter.Write]. "" means every function.
 	Filter string
-	// NoFollow leaves the processes that the program starts alone.
+	// NoFollow does not record processes that the program starts.
 	NoFollow bool
-	// Observer is the name of the [Observer] that writes the trace. With "", or where the
-	// process cannot reach it, the process writes its trace itself.
+	// Observer is the name of the [Observer] that writes the trace. If it is "" or the process
+	// cannot reach it, the process writes its trace itself.
 	Observer string
-	// Session is noted in the traces and rings of all processes, which tells them from
-	// those of other programs that are recorded at the same time.
+	// Session is noted in the traces and rings of all processes. It distinguishes them from
+	// other programs that are recorded at the same time.
 	Session uint64
-	// NoOffCPU leaves out when threads were off the processor.
+	// NoOffCPU does not record when threads were off the processor.
 	NoOffCPU bool
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
 }
 
-// Environment returns the entry of the environment that holds the options.
+// Environment returns the environment entry that holds the options.
 func (o *Options) Environment() string {
 	words := o.words()
 	add := func(key, value string) { words = append(words, key+"="+escapeOption(value)) }
@@ -136,21 +133,21 @@ func (o *Options) Environment() string {
 	return EnvVar + "=" + strings.Join(words, ",")
 }
 
-// escapeOption keeps commas from ending an option's value.
+// escapeOption escapes commas, which would end an option's value.
 func escapeOption(s string) string {
 	return strings.NewReplacer("%", "%25", ",", "%2C").Replace(s)
 }
 
-// EscapeTemplate makes a template that stands for the path itself.
+// EscapeTemplate returns a template that stands for exactly this path.
 func EscapeTemplate(path string) string { return strings.ReplaceAll(path, "%", "%%") }
 
-// ExpandTemplate is the path that a process writes to by a template.
+// ExpandTemplate returns the path that a process writes to for a template.
 func ExpandTemplate(template string, pid int, program string) string {
 	return strings.NewReplacer("%%", "%", "%p", strconv.Itoa(pid), "%e", program).Replace(template)
 }
 
-// CheckTemplate is an error when a template has anything after a percent sign
-// that means nothing.
+// CheckTemplate returns an error if a percent sign in a template is followed by anything without a
+// meaning.
 func CheckTemplate(template string) error {
 	for i := 0; i < len(template); i++ {
 		if template[i] != '%' {

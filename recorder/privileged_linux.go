@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privileged says by what a program has rights that its user has not; "" when it
-// has none.
+// privileged returns how a program gets rights that its user does not have, or "".
 func privileged(path string) string {
 	info, err := os.Stat(path)
 	if err != nil {

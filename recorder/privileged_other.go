@@ -2,5 +2,5 @@
 
 package recorder
 
-// privileged says by what a program has rights that its user has not.
+// privileged returns how a program gets rights that its user does not have.
 func privileged(string) string { return "" }

@@ -13,21 +13,20 @@ import (
 	"strings"
 )
 
-// Program is what the file of a program tells about whether it can be recorded.
+// Program is what a program's file tells about whether it can be recorded.
 type Program struct {
 	Path string
-	// ELF is false for scripts, whose interpreter is the program then.
+	// ELF is false for scripts. Their interpreter is the program then.
 	ELF bool
-	// Interpreter is the dynamic loader; "" when the program is static.
+	// Interpreter is the dynamic loader, or "" if the program is static.
 	Interpreter string
-	// Linked says that the recorder is part of the program, or of an object that
-	// it names.
+	// Linked means that the recorder is part of the program, or of an object that it names.
 	Linked bool
-	// Instrumented says that the file itself has sleds.
+	// Instrumented means that the file itself has sleds.
 	Instrumented bool
 }
 
-// sledSection is where the compiler puts the table of sleds.
+// sledSection is the section of the table of sleds.
 const sledSection = "xray_instr_map"
 
 // rootMagic begins the runtime's root structure.
@@ -43,7 +42,7 @@ func Inspect(path string) (*Program, error) {
 	p := &Program{Path: path}
 	magic := make([]byte, len(elf.ELFMAG))
 	if _, err := io.ReadFull(file, magic); err != nil || string(magic) != elf.ELFMAG {
-		return p, nil // what it is, the kernel will say
+		return p, nil // the kernel will report what it is
 	}
 	f, err := elf.NewFile(file)
 	if err != nil {
@@ -71,8 +70,7 @@ func Inspect(path string) (*Program, error) {
 	return p, nil
 }
 
-// hasRoot reports whether the runtime's root structure is in the file. It is
-// initialised data.
+// hasRoot reports whether the runtime's root structure is in the file. It is initialized data.
 func hasRoot(f *elf.File) bool {
 	s := f.Section(".data")
 	if s == nil || s.Type == elf.SHT_NOBITS {
@@ -82,7 +80,7 @@ func hasRoot(f *elf.File) bool {
 	return err == nil && found
 }
 
-// contains searches a stream, piecewise.
+// contains searches a stream piece by piece.
 func contains(r io.Reader, what []byte) (bool, error) {
 	buf := make([]byte, 64<<10)
 	kept := 0
@@ -97,15 +95,15 @@ func contains(r io.Reader, what []byte) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// The end may hold the beginning of what is searched for.
+		// The end may hold the beginning of a match.
 		tail := min(kept+n, len(what)-1)
 		copy(buf, buf[kept+n-tail:kept+n])
 		kept = tail
 	}
 }
 
-// CheckPreload is an error that says why the runtime cannot be preloaded into
-// the program.
+// CheckPreload returns an error with the reason if the runtime cannot be preloaded into the
+// program.
 func (p *Program) CheckPreload() error {
 	if !p.ELF {
 		return nil
@@ -119,8 +117,8 @@ func (p *Program) CheckPreload() error {
 	return nil
 }
 
-// PreloadEnvironment returns the entry of the environment that preloads the
-// library, and sets of functions of libc, beside what is preloaded already.
+// PreloadEnvironment returns the environment entry that preloads the library and sets of libc
+// functions, in addition to what is preloaded already.
 func PreloadEnvironment(l Library, already string, sets ...CallSet) (string, error) {
 	return preload(already, append([]string{l.Preload()}, l.preloadCalls(sets)...))
 }
@@ -133,7 +131,7 @@ func PreloadCallsEnvironment(l Library, already string, sets ...CallSet) (string
 func preload(already string, objects []string) (string, error) {
 	var paths []string
 	if already != "" {
-		// Others, such as sanitizers, insist on coming first.
+		// Others, such as sanitizers, must come first.
 		paths = append(paths, already)
 	}
 	for _, path := range objects {
@@ -145,8 +143,8 @@ func preload(already string, objects []string) (string, error) {
 	return "LD_PRELOAD=" + strings.Join(paths, ":"), nil
 }
 
-// Objects lists the shared objects that the loader would load with the program,
-// in the environment that the program will have. The program itself does not run.
+// Objects lists the shared objects that the loader would load with the program, in the environment
+// that the program will have. It does not run the program itself.
 func (p *Program) Objects(ctx context.Context) ([]string, error) {
 	if p.Interpreter == "" {
 		return nil, nil
@@ -173,8 +171,8 @@ func (p *Program) Objects(ctx context.Context) ([]string, error) {
 	return objects, nil
 }
 
-// HasSleds reports whether a shared object or a program is instrumented. What
-// cannot be read is not.
+// HasSleds reports whether a shared object or program is instrumented. It returns false if the file
+// cannot be read.
 func HasSleds(path string) bool {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -184,8 +182,8 @@ func HasSleds(path string) bool {
 	return f.Section(sledSection) != nil
 }
 
-// HasHooks reports whether a shared object or a program calls the hooks of gcc's
-// -finstrument-functions in another object. What cannot be read does not.
+// HasHooks reports whether a shared object or program calls the hooks of GCC's
+// -finstrument-functions in another object. It returns false if the file cannot be read.
 func HasHooks(path string) bool {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -196,6 +194,6 @@ func HasHooks(path string) bool {
 	return err == nil && slices.ContainsFunc(symbols, func(s elf.ImportedSymbol) bool { return s.Name == "__cyg_profile_func_enter" })
 }
 
-// ErrNotInstrumented is why there is nothing to record.
+// ErrNotInstrumented means that there is nothing to record.
 var ErrNotInstrumented = errors.New("no function is instrumented: compile and link with clang and -fxray-instrument " +
 	"(-fxray-instruction-threshold=1 for short functions too); `xray runtime flags` says more")

@@ -9,8 +9,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// The layout of the runtime's memory is that of runtime/internal.h, version 1.
-// Structs may have grown at their ends; these are the sizes of what is used here.
+// The layout of the runtime's memory, as in runtime/internal.h, version 1. Structs may have grown
+// at their ends. These are the sizes of the parts used here.
 const (
 	layoutVersion = 1
 	rootSize      = 232
@@ -22,7 +22,7 @@ const (
 	chunkMagic    = 0x4b4e484359415258
 )
 
-// Bounds on what is believed of tables.
+// Limits for values in tables.
 const (
 	maxStruct  = 64 << 10
 	maxObjects = 1 << 14
@@ -37,7 +37,7 @@ type fields []byte
 func (f fields) u32(at int) uint32 { return binary.LittleEndian.Uint32(f[at:]) }
 func (f fields) u64(at int) uint64 { return binary.LittleEndian.Uint64(f[at:]) }
 
-// text is a string that ends with a zero, or with its room.
+// text returns a string that ends with a zero or at this length.
 func (f fields) text(at, room int) string {
 	s, _, _ := strings.Cut(string(f[at:at+room]), "\x00")
 	return s
@@ -59,7 +59,7 @@ type runtimeRoot struct {
 	session                uint64
 }
 
-// modeNames are the modes by their numbers.
+// modeNames are the modes by number.
 var modeNames = []string{"off", "record", "prune", "count", "profile", "depth"}
 
 const (
@@ -67,8 +67,8 @@ const (
 	modeProfile = 4
 )
 
-// parseRoot reads the struct at an address where its magic was found. It may be a
-// text that looks like it.
+// parseRoot reads the struct at an address where its magic was found. It may be a text that only
+// looks like it.
 func (m *image) parseRoot(address uint64) (*runtimeRoot, error) {
 	b, err := m.read("the recorder's root", address, rootSize)
 	if err != nil {
@@ -123,7 +123,7 @@ func (m *image) parseObjects(r *runtimeRoot) ([]reader.Object, error) {
 	return objects, nil
 }
 
-// parseHooked reads the addresses of functions without sleds, by their ids from 1 on.
+// parseHooked reads the addresses of functions without sleds, by their IDs from 1 on.
 func (m *image) parseHooked(r *runtimeRoot) ([]uint64, error) {
 	const size = 16
 	b, err := m.read("the table of functions", r.hooked, int(r.nhooked)*size)
@@ -132,7 +132,7 @@ func (m *image) parseHooked(r *runtimeRoot) ([]uint64, error) {
 	}
 	var addresses []uint64
 	for f := fields(b); len(f) > 0; f = f[size:] {
-		// Functions with sleds, of which there may be others in the process, have ids too.
+		// Functions with sleds, of which there may be others in the process, have IDs, too.
 		id := f.u64(8)
 		if id == 0 || id > 4*maxHooked {
 			return addresses, m.errorf("the table of functions is damaged: there is an id of %d", id)
@@ -157,14 +157,14 @@ type ringThread struct {
 	chunks             []chunkPlace // oldest first
 }
 
-// chunkPlace is where a chunk is, and what it says of itself.
+// chunkPlace is the place of a chunk, and its header.
 type chunkPlace struct {
 	address, number uint64
-	first, last     uint64 // TSC; last is 0 in the current one
+	first, last     uint64 // TSC; last is 0 in the current chunk
 	wall            uint64 // CLOCK_REALTIME at first
-	from            int    // records before this offset were written before
-	used            int    // where the records end, header included, as of hand-over; 0 in the current one
-	part            bool   // the thread may be writing: what comes after a record in the making is left
+	from            int    // records before this offset were already written
+	used            int    // end of the records, including the header, at hand-over; 0 in the current chunk
+	part            bool   // the thread may be writing: ignore what follows an incomplete record
 }
 
 func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
@@ -194,7 +194,7 @@ func (m *image) parseThread(address uint64, size int) (*ringThread, error) {
 	return t, nil
 }
 
-// usedOf is where the records of a chunk with this header end, 0 if that is not said.
+// usedOf returns the end of the records of a chunk with this header, or 0 if unknown.
 func usedOf(header fields) int {
 	if used := int(header.u32(52)); used >= chunkHeader && used <= chunkSize {
 		return used &^ 7
@@ -202,7 +202,7 @@ func usedOf(header fields) int {
 	return 0
 }
 
-// end is where the records of a chunk end, as far as it and the thread's cursor say.
+// end returns the end of a chunk's records, according to the chunk and the thread's cursor.
 func (t *ringThread) end(c *chunkPlace) int {
 	if c.used != 0 {
 		return c.used
@@ -213,8 +213,8 @@ func (t *ringThread) end(c *chunkPlace) int {
 	return chunkSize
 }
 
-// parseChunk reads the header of the chunk with a number of a thread, as far as it
-// is that: it may be in the making.
+// parseChunk reads the header of a thread's chunk with this number, if it is one. It may be
+// incomplete.
 func (m *image) parseChunk(t *ringThread, number uint64) (c chunkPlace, torn bool, err error) {
 	address := t.ring + (number-1)%t.size*chunkSize
 	header := make([]byte, chunkHeader)
@@ -223,17 +223,17 @@ func (m *image) parseChunk(t *ringThread, number uint64) (c chunkPlace, torn boo
 	}
 	f := fields(header)
 	c = chunkPlace{address: address, number: number, first: f.u64(8), last: f.u64(16), wall: f.u64(56), used: usedOf(f)}
-	// Each chunk has one thread, so that no damage makes records count twice.
+	// Each chunk belongs to one thread, so that damage cannot count records twice.
 	if f.u64(0) != 2*number || f.u64(40) != chunkMagic || f.u64(32) != t.address {
 		return c, true, nil
 	}
 	return c, false, nil
 }
 
-// nanos are ticks in nanoseconds; 0 when the frequency is not known.
+// nanos converts ticks to nanoseconds. It returns 0 if the frequency is unknown.
 func (r *runtimeRoot) nanos(ticks uint64) uint64 { return scale(ticks, 1e9, r.frequency) }
 
-// scale is a*b/c, and 0 where that is no number, or too large a one.
+// scale returns a*b/c, or 0 if that is undefined or too large.
 func scale(a, b, c uint64) uint64 {
 	high, low := bits.Mul64(a, b)
 	if high >= c {

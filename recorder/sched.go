@@ -1,7 +1,7 @@
 package recorder
 
-// SchedOptions say which process's scheduler events to record, and where to.
+// SchedOptions say which process's scheduler events to record, and where to write them.
 type SchedOptions struct {
 	PID   int    `json:"pid"`
-	Trace string `json:"trace"` // the file of a recording of this process, which has begun
+	Trace string `json:"trace"` // the trace of this process, which has begun
 }

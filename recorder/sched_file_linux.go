@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// SchedFollower reads the scheduler's events of a process that writes its trace itself. It
-// keeps them in a file without a name, and appends them to the trace when that is finished.
+// SchedFollower reads the scheduler events of a process that writes its trace itself. It keeps them
+// in an unnamed file, and appends them to the trace when that is finished.
 type SchedFollower struct {
 	tasks   int // in the spool
 	options SchedOptions
@@ -25,7 +25,7 @@ type SchedFollower struct {
 	done    chan error
 }
 
-// FollowSched begins to read. The error says in a line why it cannot.
+// FollowSched begins to read. If it cannot, the error says why in one line.
 func FollowSched(o SchedOptions) (*SchedFollower, error) {
 	if fields, err := statusFields(o.PID); err == nil && len(fields["NSpid"]) > 1 {
 		return nil, errors.New("the process runs in another PID namespace, where the kernel's events have other IDs")
@@ -100,8 +100,8 @@ func (f *SchedFollower) take(least int) error {
 	return err
 }
 
-// Finish reads what there is up to now, removes what FollowSched set up, and appends the events
-// to the trace when the process has finished it.
+// Finish reads the remaining events, removes what FollowSched set up, and appends the events to the
+// trace when the process has finished it.
 func (f *SchedFollower) Finish(ctx context.Context) error {
 	f.cancel()
 	err := <-f.done
@@ -116,12 +116,12 @@ func (f *SchedFollower) Finish(ctx context.Context) error {
 	return errors.Join(err, f.spool.Close(), f.trace.Close())
 }
 
-// finished waits until the process does not write to the trace any more.
+// finished waits until the process no longer writes to the trace.
 func (f *SchedFollower) finished(ctx context.Context) error {
 	for tries := range 100 {
 		p, err := Dial(strconv.Itoa(f.options.PID))
 		if err != nil {
-			return nil // it is gone
+			return nil // it has ended
 		}
 		var status Status
 		if _, err := p.Do(ctx, &status, "status"); err != nil {

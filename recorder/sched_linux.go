@@ -18,8 +18,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// schedReader reads the kernel's scheduler events while processes run, and hands out those of
-// each process.
+// schedReader reads the kernel's scheduler events while processes run, and distributes them by
+// process.
 type schedReader struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -27,9 +27,9 @@ type schedReader struct {
 	mu       sync.Mutex
 	instance *tracefs.Instance
 	tracker  *schedtrack.Tracker // nil until the processes are known
-	pending  []tracefs.Event     // that others may still come before
-	horizon  uint64              // all earlier events are with the tracker
-	since    uint64              // when the instance was there
+	pending  []tracefs.Event     // earlier ones may still arrive
+	horizon  uint64              // the tracker has all earlier events
+	since    uint64              // when the instance existed
 	swept    time.Time
 	err      error
 }
@@ -47,8 +47,8 @@ func newSchedReader() (*schedReader, error) {
 	return s, nil
 }
 
-// begin names threads of a process, to follow them and what they create. most limits the
-// events that wait for a process.
+// begin names threads of a process, to follow them and what they create. most limits the events
+// that wait for a process.
 func (s *schedReader) begin(pid int, tids []int, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,7 +63,7 @@ func (s *schedReader) begin(pid int, tids []int, most int) {
 	s.horizon = s.since
 }
 
-// processOf returns the process of a thread, or 0 if it is gone.
+// processOf returns the process of a thread, or 0 if it has ended.
 func processOf(tid int32) int32 {
 	fields, err := statusFields(int(tid))
 	if err != nil || len(fields["Tgid"]) == 0 {
@@ -76,7 +76,7 @@ func processOf(tid int32) int32 {
 	return int32(pid)
 }
 
-// commOf returns the name of a thread, or "" if it is gone.
+// commOf returns the name of a thread, or "" if it has ended.
 func commOf(tid int32) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", tid))
 	return strings.TrimSuffix(string(text), "\n")
@@ -85,10 +85,11 @@ func commOf(tid int32) string {
 const (
 	longestRound  = 20 * time.Millisecond
 	shortestRound = time.Millisecond
-	// manyPages is how many pages make the next round come earlier: the buffer of a CPU has
-	// from 128 to 1024.
+	// manyPages is the number of pages that makes the next round come earlier. The buffer of a
+	// CPU has from 128 to 1024.
 	manyPages = 64
-	// settling is how many ticks after an event all earlier ones can be read: some 100 us.
+	// settling is the number of ticks after an event until all earlier ones can be read: about
+	// 100 µs.
 	settling = 300_000
 )
 
@@ -109,7 +110,7 @@ func (s *schedReader) run(ctx context.Context) {
 	}
 }
 
-// round reads what is there.
+// round reads the available events.
 func (s *schedReader) round() (pages int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +132,7 @@ func (s *schedReader) round() (pages int) {
 	return pages
 }
 
-// give hands the events before a time to the tracker.
+// give passes the events before a time to the tracker.
 func (s *schedReader) give(horizon uint64) {
 	slices.SortStableFunc(s.pending, func(a, b tracefs.Event) int { return cmp.Compare(a.Time, b.Time) })
 	n, _ := slices.BinarySearchFunc(s.pending, horizon, func(e tracefs.Event, t uint64) int { return cmp.Compare(e.Time, t) })
@@ -156,7 +157,7 @@ func (s *schedReader) catchUp() {
 	}
 }
 
-// claim says that take will ask for a process. It may be too early.
+// claim announces that take will ask for a process. The process may not have appeared yet.
 func (s *schedReader) claim(pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,9 +166,9 @@ func (s *schedReader) claim(pid int) {
 	}
 }
 
-// take returns the events of a process since the last time as a block of metadata, and their
-// number. It returns nothing if there are fewer than least. tasks is the number of tasks that
-// the trace has, and counts those of the block.
+// take returns the events of a process since the last call as a block of metadata, and their
+// number. It returns nothing if there are fewer than least. tasks is the number of tasks in the
+// trace. take adds those of the block.
 func (s *schedReader) take(pid, least int, first uint64, tasks *int) (block []byte, events int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +203,8 @@ func (s *schedReader) close() error {
 	return err
 }
 
-// schedEvents limits the events of a process that wait to be written: with rings, until it
-// ends.
+// schedEvents limits the events of a process that wait to be written. With rings, they wait until
+// it ends.
 func schedEvents(o *ObserverOptions) int {
 	if o.Rings {
 		return 1 << 18
@@ -211,7 +212,7 @@ func schedEvents(o *ObserverOptions) int {
 	return 1 << 20
 }
 
-// noSched is why a trace has no scheduler events although they were asked for, or "".
+// noSched returns why a trace has no scheduler events although they were requested, or "".
 func (p *observedProcess) noSched() string {
 	if p.observer.options.Sched && p.host != p.inner {
 		return "the process runs in another PID namespace, where the kernel's events have other IDs"
@@ -225,8 +226,8 @@ const (
 	schedInterval = 500 * time.Millisecond
 )
 
-// writeSched appends the scheduler events of a process to its trace: with last all that there
-// are.
+// writeSched appends the scheduler events of a process to its trace. With last, it appends all that
+// there are.
 func (p *observedProcess) writeSched(last bool) {
 	s := p.observer.sched
 	if s == nil || p.noSched() != "" {

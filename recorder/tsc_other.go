@@ -2,5 +2,5 @@
 
 package recorder
 
-// rdtsc reads the time stamp counter, which there is on amd64.
+// rdtsc reads the time stamp counter, which exists on amd64.
 func rdtsc() uint64 { return 0 }
