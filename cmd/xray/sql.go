@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/outfile"
 	"github.com/xray-tools/xray/internal/sqltables"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -39,15 +41,25 @@ func (a *app) sqlCommand() *cobra.Command {
 of traces. There is no server and nothing to load: the query reads the trace.
 Times are in nanoseconds.
 
+-f sqlite takes no query. It writes all tables to a database for other tools.
+
 Tables:` + tables.String(),
 		example: `  xray sql -m ./server trace.xray 'SELECT function, count(*), quantile(duration, 0.99) FROM calls GROUP BY 1'
   xray sql trace.xray "SELECT * FROM calls WHERE duration > ns('5ms') ORDER BY duration DESC LIMIT 10"
-  xray sql -f csv -o slow.csv trace.xray 'SELECT start, duration FROM calls WHERE thread = 4711'`,
-		args:   cli.Operands("a TRACE, and a QUERY such as 'SELECT function, count(*) FROM calls GROUP BY 1'", 2, true),
-		traces: q.operands,
-		inputs: &q.inputs,
-		output: &q.output,
-		run:    q.run,
+  xray sql -f csv -o slow.csv trace.xray 'SELECT start, duration FROM calls WHERE thread = 4711'
+  xray sql -m ./server -f sqlite -o trace.db trace.xray`,
+		args: func(cmd *cobra.Command, args []string) error {
+			if q.output.Format == formatSQLite {
+				return cli.Operands("a TRACE", 1, true)(cmd, args)
+			}
+			return cli.Operands("a TRACE, and a QUERY such as 'SELECT function, count(*) FROM calls GROUP BY 1'", 2, true)(cmd, args)
+		},
+		traces:  q.operands,
+		inputs:  &q.inputs,
+		output:  &q.output,
+		formats: []string{formatSQLite},
+		check:   q.check,
+		run:     q.run,
 	})
 }
 
@@ -59,8 +71,21 @@ func namesOf(columns []sqltables.Column) []string {
 	return list
 }
 
+// formatSQLite is the format that has all tables.
+const formatSQLite = "sqlite"
+
+func (q *sqlQuery) check() error {
+	if q.output.Format == formatSQLite && (q.output.Path == "" || q.output.Path == "-") {
+		return cli.Usagef("-f sqlite writes a database: name its file with -o FILE")
+	}
+	return nil
+}
+
 // operands takes the query, which is the last one.
 func (q *sqlQuery) operands(args []string) []string {
+	if q.output.Format == formatSQLite {
+		return args
+	}
 	q.text = args[len(args)-1]
 	return args[:len(args)-1]
 }
@@ -68,6 +93,9 @@ func (q *sqlQuery) operands(args []string) []string {
 func (q *sqlQuery) run(s *session.Session) (err error) {
 	p := &passes{s: s, budget: budgetOf(s)}
 	defer func() { err = errors.Join(err, p.close()) }()
+	if q.output.Format == formatSQLite {
+		return q.export(s, p)
+	}
 	db, err := sqltables.Open(p.options())
 	if err != nil {
 		return err
@@ -105,6 +133,19 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 	}
 	s.Summary(p.seen().Stats)
 	return nil
+}
+
+// export writes all tables to a database.
+func (q *sqlQuery) export(s *session.Session, p *passes) error {
+	err := outfile.Write(q.output.Path, func(file *os.File) error {
+		if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+			return cli.Usagef("%s is not a regular file: SQLite cannot write a database there", q.output.Path)
+		}
+		return sqltables.Export(context.Background(), p.options(), file.Name())
+	})
+	s.TellCaveats("", p.seen())
+	s.Summary(p.seen().Stats)
+	return err
 }
 
 // mostRows is how many rows people see. Other formats have all.

@@ -64,7 +64,7 @@ const (
 // fieldOf is the part of a call that a column shows.
 func fieldOf(column int) fields {
 	switch column {
-	case colTrace, colProcess, colThread, colThreadName:
+	case colTrace, colProcess, colThread, colThreadName, colThreadKey:
 		return fieldThread
 	case colStart:
 		return fieldStart
@@ -145,7 +145,7 @@ const blockSize = 1 << 10
 // collect reads the calls that a filter selects into buckets.
 func (db *DB) collect(p *plan, filter calls.Filter, column int) (*bucketList, error) {
 	l := &bucketList{db: db, column: column, byKey: make(map[uint64]*bucket)}
-	for n := range callColumns {
+	for n := range colThreadKey + 1 {
 		if p.uses(n) {
 			l.fields |= fieldOf(n)
 		}

@@ -235,17 +235,63 @@ func (db *DB) pathOf(v driver.Value) ([]reader.FuncID, error) {
 	return tree.frames(calls.PathID(id)), nil
 }
 
-// firstMatch is the position of the first function of a path that an expression matches; -1
-// if there is none.
-func (db *DB) firstMatch(args []driver.Value) (path []reader.FuncID, at int, err error) {
+// pathMatches remembers where a regular expression matches call paths.
+type pathMatches struct {
+	re *regexp.Regexp
+	at []int32 // by path: 1 for the outermost function and so on, -1 for none, 0 if unknown
+}
+
+// mostExpressions is how many expressions are remembered.
+const mostExpressions = 16
+
+// firstMatch is which function of a path is the first that an expression matches: 1 is the
+// outermost, and 0 means that there is none.
+func (db *DB) firstMatch(args []driver.Value) (calls.PathID, int, error) {
 	re, err := db.expression(args[1])
 	if err != nil {
-		return nil, -1, err
+		return 0, 0, err
 	}
-	if path, err = db.pathOf(args[0]); err != nil {
-		return nil, -1, err
+	tree, err := db.pathTree()
+	if err != nil {
+		return 0, 0, db.fail(err)
 	}
-	return path, slices.IndexFunc(path, func(id reader.FuncID) bool { return re.MatchString(db.names.name(id)) }), nil
+	n, ok := args[0].(int64)
+	if !ok || n <= 0 || n >= int64(len(tree.funcs)) {
+		return 0, 0, nil
+	}
+	m := db.matches[re]
+	if m == nil {
+		if len(db.matches) >= mostExpressions {
+			clear(db.matches)
+		}
+		m = &pathMatches{re, make([]int32, len(tree.funcs))}
+		m.at[0] = -1
+		db.matches[re] = m
+	}
+	id := calls.PathID(n)
+	return id, int(max(m.of(db, tree, id), 0)), nil
+}
+
+// of returns the element of m.at for a path.
+func (m *pathMatches) of(db *DB, tree *pathTree, id calls.PathID) int32 {
+	var unknown []calls.PathID
+	for ; m.at[id] == 0; id = tree.parents[id] {
+		unknown = append(unknown, id)
+	}
+	at, depth := m.at[id], int32(0)
+	if at < 0 {
+		for up := id; up != 0; up = tree.parents[up] {
+			depth++
+		}
+	}
+	for _, id := range slices.Backward(unknown) {
+		depth++
+		if at < 0 && m.re.MatchString(db.names.name(tree.funcs[id])) {
+			at = depth
+		}
+		m.at[id] = at
+	}
+	return at
 }
 
 func stackOf(db *DB, args []driver.Value) (driver.Value, error) {
@@ -258,15 +304,15 @@ func stackOf(db *DB, args []driver.Value) (driver.Value, error) {
 
 func pathHas(db *DB, args []driver.Value) (driver.Value, error) {
 	_, at, err := db.firstMatch(args)
-	return at >= 0, err
+	return at > 0, err
 }
 
 func pathFrom(db *DB, args []driver.Value) (driver.Value, error) {
-	path, at, err := db.firstMatch(args)
-	if err != nil || at < 0 {
+	id, at, err := db.firstMatch(args)
+	if err != nil || at == 0 {
 		return nil, err
 	}
-	return db.names.joined(path[at:]), nil
+	return db.names.joined(db.paths.frames(id)[at-1:]), nil
 }
 
 func pathAt(db *DB, args []driver.Value) (driver.Value, error) {

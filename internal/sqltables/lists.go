@@ -40,9 +40,13 @@ func (t *listTable) BestIndex(info *vtab.IndexInfo) error {
 	return nil
 }
 
+// deepestStack is the length of the longest call path whose names the table paths has, or a
+// deep recursion would make it endless.
+const deepestStack = 256
+
 // lazy reports whether a column is not kept, because call paths are long.
 func (t *listTable) lazy(column int) bool {
-	return t.table.Name == "paths" && t.table.Columns[column].Name == "stack"
+	return t.table.Name == "paths" && column == colStack
 }
 
 // Open implements [vtab.Table].
@@ -57,7 +61,7 @@ func (t *listTable) load() error {
 	if t.rows, err = t.db.listRows(t.table.Name); err != nil {
 		return t.db.fail(err)
 	}
-	t.index = make([]map[driver.Value][]int32, len(t.table.Columns))
+	t.index = make([]map[driver.Value][]int32, len(t.table.Columns)+1) // and the hidden one
 	t.loaded = true
 	return nil
 }
@@ -93,7 +97,11 @@ func (c *listCursor) Filter(column int, _ string, args []vtab.Value) error {
 	// SQLite may convert other values before it compares them.
 	_, text := args[0].(string)
 	_, integer := args[0].(int64)
-	if want := c.t.table.Columns[column].Type; text && want == "TEXT" || integer && want == "INTEGER" {
+	want := integers
+	if column < len(c.t.table.Columns) {
+		want = c.t.table.Columns[column].Type
+	}
+	if text && want == texts || integer && want == integers {
 		c.chosen = c.t.with(column, args[0])
 		if c.chosen == nil {
 			c.chosen = []int32{}
@@ -124,6 +132,9 @@ func (c *listCursor) row() int {
 // Column implements [vtab.Cursor].
 func (c *listCursor) Column(n int) (vtab.Value, error) {
 	if c.t.lazy(n) {
+		if c.t.rows[c.row()][colPathDepth].(int64) >= deepestStack {
+			return nil, nil
+		}
 		return c.t.db.names.path(c.t.db.paths, calls.PathID(c.row()+1)), nil
 	}
 	return c.t.rows[c.row()][n], nil
@@ -155,7 +166,7 @@ func (db *DB) listRows(table string) ([][]driver.Value, error) {
 // census is the functions and threads that occur in a trace.
 type census struct {
 	functions map[reader.FuncID]bool
-	threads   []*spanOfThread // by index; nil for those without a call
+	threads   []*spanOfThread // by index; nil for those without a call and an event
 }
 
 type spanOfThread struct {
@@ -166,7 +177,7 @@ type spanOfThread struct {
 
 // Calls implements [calls.Sink].
 func (c *census) Calls(b *calls.Batch) error {
-	if len(b.Calls) == 0 {
+	if len(b.Calls) == 0 && len(b.Events) == 0 {
 		return nil
 	}
 	for b.Index >= len(c.threads) {
@@ -207,13 +218,17 @@ func (db *DB) threadRows() (rows [][]driver.Value, err error) {
 	if _, err := db.start0(); err != nil {
 		return nil, err
 	}
-	for _, t := range db.counts.threads {
+	for i, t := range db.counts.threads {
 		if t == nil {
 			continue
 		}
 		info := db.threadInfo(t.thread)
+		var first, last driver.Value
+		if t.calls > 0 {
+			first, last = db.at(t.first), db.at(t.last)
+		}
 		rows = append(rows, []driver.Value{info.trace, info.process, info.thread, info.name,
-			orNull(db.opts.ProcessName(t.thread)), int64(t.calls), db.at(t.first), db.at(t.last)})
+			orNull(db.opts.ProcessName(t.thread)), int64(t.calls), first, last, int64(i) + 1})
 	}
 	return rows, nil
 }
@@ -432,6 +447,8 @@ func (c *eventCursor) Column(n int) (vtab.Value, error) {
 		}
 	case colData:
 		return e.Data, nil
+	case eventThreadKey:
+		return int64(c.chunk.index) + 1, nil
 	case colEventFunctionID, colEventFunction, colEventPath:
 		switch {
 		case e.Func == 0:

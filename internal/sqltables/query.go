@@ -13,6 +13,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -78,6 +79,7 @@ type DB struct {
 	paths  *pathTree // nil until it is known
 
 	expressions map[string]*regexp.Regexp
+	matches     map[*regexp.Regexp]*pathMatches
 	failed      error // of a pass
 
 	// About counts the quantiles that are approximate, since the last query began.
@@ -87,9 +89,23 @@ type DB struct {
 // maxLength is the largest text or row that a query may build, in bytes.
 const maxLength = 64 << 20
 
-// Open makes a database. It reads nothing yet.
+// Open makes a database that queries can read. It reads nothing yet.
 func Open(opts Options) (*DB, error) {
-	db := &DB{opts: opts, names: newNameCache(opts.Names), expressions: make(map[string]*regexp.Regexp)}
+	db, err := open(opts, ":memory:")
+	if err != nil {
+		return nil, err
+	}
+	if err := db.restrict(); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return db, nil
+}
+
+// open makes a database whose own tables are in a file. The tables of the trace are
+// temporary ones.
+func open(opts Options, file string) (*DB, error) {
+	db := &DB{opts: opts, names: newNameCache(opts.Names), expressions: make(map[string]*regexp.Regexp),
+		matches: make(map[*regexp.Regexp]*pathMatches)}
 	d := &sqlite.Driver{}
 	for i := range Tables {
 		if err := d.RegisterModule("xray_"+Tables[i].Name, module{db, &Tables[i]}); err != nil {
@@ -99,14 +115,13 @@ func Open(opts Options) (*DB, error) {
 	if err := db.addFunctions(d); err != nil {
 		return nil, err
 	}
-	db.db = sql.OpenDB(connector{d})
+	db.db = sql.OpenDB(connector{d, file})
 	var err error
 	if db.conn, err = db.db.Conn(context.Background()); err == nil {
 		err = db.prepare()
 	}
 	if err != nil {
-		db.Close()
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
 }
@@ -119,23 +134,37 @@ func (db *DB) Close() error {
 	return db.db.Close()
 }
 
-type connector struct{ d *sqlite.Driver }
+type connector struct {
+	d    *sqlite.Driver
+	file string
+}
 
-func (c connector) Connect(context.Context) (driver.Conn, error) { return c.d.Open(":memory:") }
+func (c connector) Connect(context.Context) (driver.Conn, error) { return c.d.Open(c.file) }
 func (c connector) Driver() driver.Driver                        { return c.d }
 
-// prepare makes the tables, and forbids all but reading.
+// prepare makes the tables.
 func (db *DB) prepare() error {
 	// Sorting takes this much memory, and temporary files beyond it.
 	statements := []string{"PRAGMA cache_size = -16384", "PRAGMA temp_store = FILE"}
 	for _, t := range Tables {
-		statements = append(statements, fmt.Sprintf("CREATE VIRTUAL TABLE %s USING xray_%s", t.Name, t.Name))
+		statements = append(statements, fmt.Sprintf("CREATE VIRTUAL TABLE temp.%s USING xray_%s", t.Name, t.Name))
 	}
+	return db.exec(context.Background(), statements...)
+}
+
+// exec runs statements.
+func (db *DB) exec(ctx context.Context, statements ...string) error {
 	for _, s := range statements {
-		if _, err := db.conn.ExecContext(context.Background(), s); err != nil {
-			return fmt.Errorf("%s: %w", s, err)
+		db.failed = nil
+		if _, err := db.conn.ExecContext(ctx, s); err != nil {
+			return fmt.Errorf("%s: %w", s, db.cause(err))
 		}
 	}
+	return nil
+}
+
+// restrict limits what queries can do.
+func (db *DB) restrict() error {
 	if _, err := sqlite.Limit(db.conn, sqlite3.SQLITE_LIMIT_LENGTH, maxLength); err != nil {
 		return err
 	}

@@ -45,6 +45,7 @@ const (
 	colSelfBlocked
 	colSelfQueued
 	callColumns
+	colThreadKey = callColumns // hidden, as in eventThreadKey
 )
 
 // The columns of events after those of the thread, by number.
@@ -60,6 +61,13 @@ const (
 	colText
 	colRequest
 	colData
+	eventThreadKey
+)
+
+// Columns of paths, by number.
+const (
+	colPathDepth = 2
+	colStack     = 5
 )
 
 const (
@@ -117,9 +125,9 @@ var Tables = []Table{
 		{"depth", integers, "number of functions before the last"},
 		{"function_id", integers, "XRay function ID of the last function"},
 		{"function", texts, "name of the last function"},
-		{"stack", texts, "names of all functions, outermost first, joined by `;`"},
+		{"stack", texts, "names of all functions, outermost first, joined by `;`; NULL if there are more than 256"},
 	}},
-	{"threads", "a thread that has calls", append(ofThread[:4:4],
+	{"threads", "a thread that has calls or events", append(ofThread[:4:4],
 		Column{"process_name", texts, "name of the process"},
 		Column{"calls", integers, "number of its calls"},
 		Column{"first_start", integers, "`start` of the first of these calls"},
@@ -152,6 +160,13 @@ var Tables = []Table{
 	}},
 }
 
+// threadKey is a hidden column of tables about threads: a number for each thread, which
+// databases refer to.
+const threadKey = "thread_key"
+
+// hasThreads reports whether the rows of a table are of threads.
+func (t *Table) hasThreads() bool { return len(t.Columns) > 2 && t.Columns[2].Name == "thread" }
+
 // declaration is the CREATE TABLE statement that SQLite gets.
 func (t *Table) declaration() string {
 	var b strings.Builder
@@ -161,6 +176,9 @@ func (t *Table) declaration() string {
 			b.WriteString(", ")
 		}
 		b.WriteString(c.Name + " " + c.Type)
+	}
+	if t.hasThreads() {
+		b.WriteString(", " + threadKey + " INTEGER HIDDEN")
 	}
 	return b.String() + ")"
 }
