@@ -1,0 +1,119 @@
+package why_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/xray-tools/xray/explain/why"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/sched"
+	"github.com/xray-tools/xray/report"
+)
+
+// Tasks of the scheduler's events: the program's first two threads, and another program.
+const (
+	firstTask uint32 = iota + 1
+	secondTask
+	hogTask
+)
+
+// scheduled are options with scheduler events.
+func scheduled(events []reader.SchedEvent) why.Options {
+	r := &reader.Recording{Process: reader.Process{PID: 7}, Threads: []reader.ThreadInfo{{PID: 7, TID: 100}, {PID: 7, TID: 101}}}
+	r.Sched.Tasks = []reader.Task{{PID: 7, TID: 100, Name: "server"}, {PID: 7, TID: 101, Name: "flusher"}, {PID: 30, TID: 31, Name: "compile"}}
+	r.Sched.Parts = []reader.SchedPart{{From: 1, To: 1 << 50, Events: events}}
+	o := known()
+	o.Sched = []*sched.Log{sched.New(r)}
+	return o
+}
+
+// away are the events of a time off the processor. woken is 0 if the thread was preempted.
+func away(out, woken, in uint64, by uint32, flags reader.SchedFlags) []reader.SchedEvent {
+	state := byte('R')
+	if woken != 0 {
+		state = 'S'
+	}
+	list := []reader.SchedEvent{{TSC: out, Task: firstTask, Other: hogTask, Kind: reader.Switched, State: state}}
+	if woken != 0 {
+		list = append(list, reader.SchedEvent{TSC: woken, Task: by, Other: firstTask, Kind: reader.Waking, Flags: flags})
+	}
+	return append(list, reader.SchedEvent{TSC: in, Task: hogTask, Other: firstTask, Kind: reader.Switched, State: 'R'})
+}
+
+// A thread that was blocked waits for what its waker had open, but for functions that release
+// locks, although that was open for a small part of the time. Interrupts and other programs are
+// nobody to wait for.
+func TestWaitsForWaker(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		by    uint32
+		flags reader.SchedFlags
+		want  bool
+	}{
+		{"a thread", secondTask, 0, true},
+		{"an interrupt", secondTask, reader.WokenByInterrupt, false},
+		{"another program", hogTask, 0, false},
+	} {
+		p := newProgram(2)
+		var events []reader.SchedEvent
+		var wakes []uint64
+		first, second := &program{p.threads[:1]}, p.threads[1]
+		first.requests(6000, func(t *thread, i int) {
+			t.call(row, 1000)
+			t.call(work, 2000, func() {
+				if i%150 == 60 {
+					out := t.now
+					t.switched(90_000, 1000)
+					wakes = append(wakes, t.now-1000)
+					events = append(events, away(out, t.now-1000, t.now, c.by, c.flags)...)
+				}
+			})
+		})
+		for i, at := range wakes {
+			second.now = at - 1000
+			second.call(flush, 1500, func() {
+				second.now = at - 100
+				second.call(unlock, 100, func() { second.now = at + 50 })
+			})
+			for second.now += 2000; i+1 < len(wakes) && second.now+20_000 < wakes[i+1]; {
+				second.call(sort, 5000)
+			}
+		}
+		cause := only(t, explain(t, p, scheduled(events)))
+		if cause.Func != work || cause.Blocked < 0.9 {
+			t.Errorf("%s: %+v", c.name, cause)
+		}
+		h := cause.Holder
+		if got := h != nil && h.Evidence == why.ByWaking; got != c.want {
+			t.Errorf("%s: waits for %+v", c.name, h)
+		}
+		if c.want && (h.Self != flush || h.Covered < 0.95 || cause.Kind != why.Wait) {
+			t.Errorf("%s: kind %v, %+v", c.name, cause.Kind, h)
+		}
+	}
+}
+
+// The report names what ran while slow calls were preempted.
+func TestRanInstead(t *testing.T) {
+	p := newProgram(1)
+	var events []reader.SchedEvent
+	p.requests(6000, func(t *thread, i int) {
+		t.call(work, 2000, func() {
+			if i%150 == 60 {
+				out := t.now
+				t.switched(0, 90_000)
+				events = append(events, away(out, 0, t.now, 0, 0)...)
+			}
+		})
+	})
+	r := explain(t, p, scheduled(events))
+	if len(r.Causes) != 0 || r.Preempted == nil || len(r.Preempted.Instead) != 1 {
+		t.Fatalf("%+v, %+v", r.Causes, r.Preempted)
+	}
+	if i := r.Preempted.Instead[0]; i.Task != (reader.Task{PID: 30, TID: 31, Name: "compile"}) || i.Share != 1 {
+		t.Errorf("%+v", i)
+	}
+	if said := strings.Join(strings.Fields(written(r, names, why.View{}, report.Text)), " "); !strings.Contains(said, "it is preempted, mostly behind compile (pid 30)") {
+		t.Errorf("the report says %q", said)
+	}
+}
