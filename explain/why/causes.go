@@ -459,13 +459,16 @@ func (e *evidence) blockedIn(l *lead) float64 {
 
 // likely returns the larger of the shares of a lead's functions in usual time and in usual
 // records, because the time that the recorder loses follows records. The time of dropped
-// calls belongs to their callers.
+// calls belongs to their callers: if the recorder may have dropped most calls of a function,
+// the shares of its callers count, too, since a thread that is stopped in it makes a call appear.
 func (e *evidence) likely(l *lead) float64 {
 	var self, calls float64
 	groups := append([]group{l.group}, l.along...)
 	var callers []node
-	if l.kind != Slower {
-		for _, n := range l.nodes {
+	for _, n := range l.nodes {
+		if last := e.mostlyDropped(n); last != 0 {
+			callers = append(callers, e.callersUpTo(n, last)...)
+		} else if l.kind != Slower {
 			callers = append(callers, e.tree.steps[n].parent)
 		}
 	}
@@ -478,6 +481,29 @@ func (e *evidence) likely(l *lead) float64 {
 		}
 	}
 	return max(self/e.selfAll, calls/e.callsAll)
+}
+
+// mostlyDropped returns the outermost path, of those to n, of which the recorder may have
+// dropped most calls, or 0: it dropped short calls, and most calls of the path's caller do not
+// have one.
+func (e *evidence) mostlyDropped(n node) (outermost node) {
+	for ; e.pruned && n != 0; n = e.tree.steps[n].parent {
+		if e.r[n] < 0.5 {
+			outermost = n
+		}
+	}
+	return outermost
+}
+
+// callersUpTo returns the callers of a path, up to that of one on the way to it.
+func (e *evidence) callersUpTo(n, last node) (callers []node) {
+	for {
+		callers = append(callers, e.tree.steps[n].parent)
+		if n == last {
+			return callers
+		}
+		n = e.tree.steps[n].parent
+	}
 }
 
 // isSignificant reports whether a lead is more than the effect of the scheduler. That loses time
