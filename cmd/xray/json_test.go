@@ -41,6 +41,7 @@ var reportRuns = []string{
 var rareKeys = map[string][]string{
 	// Traces that record when threads were off the processor.
 	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns"},
+	"io":      {"blocked_ns", "queued_ns"},
 	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
 	// Traces with scheduler events.
 	"locks": {"by_waker_ns", "queued_ns", "woken_count", "woken_ns"},

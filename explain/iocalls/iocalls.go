@@ -54,6 +54,8 @@ type Options struct {
 	Role func(reader.FuncID) Role
 	// Names are what descriptors stand for.
 	Names *Names
+	// OffCPU divides times. It needs calls.Options.OffCPU.
+	OffCPU bool
 }
 
 // sums are those of some calls.
@@ -62,9 +64,11 @@ type sums struct {
 	read, written       uint64
 	times               quantile.Sample
 	ticks, longest      uint64
+	off                 calls.Off // of ticks
 }
 
-func (s *sums) add(c *calls.Call, role Role, result int64, known bool) {
+func (s *sums) add(c *calls.Call, off calls.Off, role Role, result int64, known bool) {
+	s.off.Add(off)
 	if c.End == calls.Truncated {
 		s.open++
 	} else {
@@ -90,6 +94,7 @@ func (s *sums) merge(o *sums) {
 	s.times.Merge(&o.times)
 	s.ticks += o.ticks
 	s.longest = max(s.longest, o.longest)
+	s.off.Add(o.off)
 }
 
 // several is the name of a path's file if there are several.
@@ -138,24 +143,26 @@ func (a *Analysis) role(fn reader.FuncID) Role {
 
 // Calls implements calls.Sink.
 func (a *Analysis) Calls(b *calls.Batch) error {
-	results := b.Results
+	results, waits := b.Results, b.Waits
 	for i := range b.Calls {
 		c := &b.Calls[i]
 		result, known := int64(0), false
 		for ; len(results) > 0 && results[0].Call <= i; results = results[1:] {
 			result, known = int64(results[0].Value), results[0].Call == i
 		}
-		role := a.role(c.Func)
-		if role == None {
-			continue
+		var off calls.Off
+		if len(waits) > 0 && waits[0].Call == i {
+			off, waits = waits[0].Total, waits[1:]
 		}
-		a.add(b, i, role, result, known)
+		if role := a.role(c.Func); role != None {
+			a.add(b, i, off, role, result, known)
+		}
 	}
 	return nil
 }
 
 // add adds call i of a batch.
-func (a *Analysis) add(b *calls.Batch, i int, role Role, result int64, known bool) {
+func (a *Analysis) add(b *calls.Batch, i int, off calls.Off, role Role, result int64, known bool) {
 	c := &b.Calls[i]
 	name := ""
 	switch args := b.ArgsOf(i); {
@@ -180,7 +187,7 @@ func (a *Analysis) add(b *calls.Batch, i int, role Role, result int64, known boo
 	if p.file != name {
 		p.file = several
 	}
-	p.sums.add(c, role, result, known)
+	p.sums.add(c, off, role, result, known)
 	if role == Wait {
 		return
 	}
@@ -189,7 +196,7 @@ func (a *Analysis) add(b *calls.Batch, i int, role Role, result int64, known boo
 		f = &file{name: name}
 		a.files[name] = f
 	}
-	f.sums.add(c, role, result, known)
+	f.sums.add(c, off, role, result, known)
 }
 
 // Merge implements calls.Analysis.

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/explain/iocalls"
+	"github.com/xray-tools/xray/internal/test/schedtrace"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/symbolize"
@@ -90,5 +91,33 @@ func TestShardingChangesNothing(t *testing.T) {
 	four, _ := journal(t, 4)
 	if diff := cmp.Diff(one, four); diff != "" {
 		t.Errorf("(-1 shard +4):\n%s", diff)
+	}
+}
+
+// Times off the processor belong to the calls in which threads were blocked or waited to run.
+func TestTimesOffCPU(t *testing.T) {
+	trace := schedtrace.Open(t, []string{"100 +10 200 +20(3) 900 !600/100 910 -20 1000 +21(1) 1700 !650/0 1710 -21 1800 !50/50 1900 -10", "100 +20(4) 150 -20"}, nil)
+	off := &reader.Clock{Frequency: 1e9}
+	names, _, err := calls.Run(calls.Source(trace), calls.Options{}, iocalls.NewNames)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names.Settle()
+	opts := iocalls.Options{Names: names, OffCPU: true, Role: func(fn reader.FuncID) iocalls.Role {
+		return map[reader.FuncID]iocalls.Role{20: iocalls.Read, 21: iocalls.Wait}[fn]
+	}}
+	sink, _, err := calls.Run(calls.Source(trace), calls.Options{Paths: true, OffCPU: off}, func() *iocalls.Analysis { return iocalls.New(opts) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := sink.Report(*off)
+	if s := r.Total; s.Calls != 2 || s.Blocked != 500 || s.Queued != 100 || s.Ticks != 760 {
+		t.Errorf("got %+v", s)
+	}
+	if s := r.Wait; s.Calls != 1 || s.Blocked != 650 || s.Queued != 0 {
+		t.Errorf("got %+v", s)
+	}
+	if len(r.Files) != 2 || r.Files[0].Name != "descriptor 3" || r.Files[0].Blocked != 500 || r.Files[1].Blocked != 0 {
+		t.Errorf("got %+v", r.Files)
 	}
 }

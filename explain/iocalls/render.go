@@ -25,10 +25,10 @@ func (r *Report) Body(v View) []report.Node {
 			report.Time("total", func(r *Report) uint64 { return r.Total.Ticks }),
 			report.Time("waiting", func(r *Report) uint64 { return r.Wait.Ticks }),
 		).Hidden(),
-		report.Table("files", r.Files, append(columns(r.Total.Ticks, func(f *File) *Sums { return &f.Sums }),
+		report.Table("files", r.Files, append(columns(r, r.Total.Ticks, func(f *File) *Sums { return &f.Sums }),
 			report.String("name", func(f *File) string { return f.Name }).Titled("file"))...).Top(v.Top),
-		paths("paths", r.Paths, r.Total.Ticks).Titled("Call paths").Top(v.Top),
-		paths("event_waits", r.Waits, r.Wait.Ticks).Titled("Waits for events and connections").Top(v.Top),
+		r.paths("paths", r.Paths, r.Total.Ticks).Titled("Call paths").Top(v.Top),
+		r.paths("event_waits", r.Waits, r.Wait.Ticks).Titled("Waits for events and connections").Top(v.Top),
 	}
 }
 
@@ -36,13 +36,17 @@ func (r *Report) head() string {
 	if r.Total.Calls+r.Total.Open+r.Wait.Calls+r.Wait.Open == 0 {
 		return "The trace has no calls of the C library for files and sockets. Record them with xray record --libcalls."
 	}
-	return fmt.Sprintf("%s for %s took %s: %s read, %s written, %s failed. %s for events and connections took %s.",
+	blocked := ""
+	if r.OffCPU {
+		blocked = fmt.Sprintf(" (%s blocked, %s in the run queue)", r.Clock.Format(r.Total.Blocked), r.Clock.Format(r.Total.Queued))
+	}
+	return fmt.Sprintf("%s for %s took %s%s: %s read, %s written, %s failed. %s for events and connections took %s.",
 		label.Count(r.Total.Calls+r.Total.Open, "call", "calls"), label.Count(uint64(len(r.Files)), "file or socket", "files and sockets"),
-		r.Clock.Format(r.Total.Ticks), label.Bytes(r.Total.Read), label.Bytes(r.Total.Written), label.Grouped(r.Total.Failed),
+		r.Clock.Format(r.Total.Ticks), blocked, label.Bytes(r.Total.Read), label.Bytes(r.Total.Written), label.Grouped(r.Total.Failed),
 		label.Count(r.Wait.Calls+r.Wait.Open, "wait", "waits"), r.Clock.Format(r.Wait.Ticks))
 }
 
-func columns[T any](all uint64, of func(*T) *Sums) []report.Column[T] {
+func columns[T any](r *Report, all uint64, of func(*T) *Sums) []report.Column[T] {
 	about := func(t *T) bool { return of(t).Approximate }
 	none := func(t *T) bool { return of(t).Calls == 0 }
 	return []report.Column[T]{
@@ -53,6 +57,8 @@ func columns[T any](all uint64, of func(*T) *Sums) []report.Column[T] {
 			}
 			return float64(of(t).Ticks) / float64(all)
 		}),
+		report.Time("blocked", func(t *T) uint64 { return of(t).Blocked }).When(r.OffCPU).Optional(),
+		report.Time("queued", func(t *T) uint64 { return of(t).Queued }).When(r.OffCPU).Optional(),
 		report.Count("calls", func(t *T) uint64 { return of(t).Calls }),
 		report.Count("open", func(t *T) uint64 { return of(t).Open }).ForPrograms(),
 		report.Count("failed", func(t *T) uint64 { return of(t).Failed }).Optional(),
@@ -64,8 +70,8 @@ func columns[T any](all uint64, of func(*T) *Sums) []report.Column[T] {
 	}
 }
 
-func paths(key string, list []Path, all uint64) *report.TableNode {
-	return report.Table(key, list, append(columns(all, func(p *Path) *Sums { return &p.Sums }),
+func (r *Report) paths(key string, list []Path, all uint64) *report.TableNode {
+	return report.Table(key, list, append(columns(r, all, func(p *Path) *Sums { return &p.Sums }),
 		report.Function("function", func(p *Path) reader.FuncID { return p.Func }),
 		report.String("name", func(p *Path) string { return p.File }).Titled("file"),
 		report.Path("path", func(p *Path) []reader.FuncID { return p.Path }).Titled("by"))...)

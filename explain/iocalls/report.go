@@ -18,6 +18,9 @@ type Sums struct {
 	P50, P99      uint64 // of the calls that ended
 	Longest       uint64
 	Approximate   bool // P50 and P99 are
+	// Blocked and Queued are the parts of Ticks in which threads were blocked and in the run
+	// queue, if Report.OffCPU is set.
+	Blocked, Queued uint64
 }
 
 func (s *sums) report() Sums {
@@ -26,6 +29,7 @@ func (s *sums) report() Sums {
 	return Sums{
 		Calls: s.count, Open: s.open, Failed: s.failed, Read: s.read, Written: s.written, Ticks: s.ticks,
 		P50: q[0], P99: q[1], Longest: s.longest, Approximate: s.times.Approximate(),
+		Blocked: s.off.Blocked, Queued: s.off.Queued,
 	}
 }
 
@@ -47,16 +51,18 @@ type Path struct {
 // longest first.
 type Report struct {
 	Clock reader.Clock
-	Files []File
-	Paths []Path // of calls for one descriptor
-	Waits []Path // of calls that wait for events or connections
-	Total Sums   // of Files, without percentiles
-	Wait  Sums   // of Waits, likewise
+	// OffCPU says that the trace tells when threads were off the processor.
+	OffCPU bool
+	Files  []File
+	Paths  []Path // of calls for one descriptor
+	Waits  []Path // of calls that wait for events or connections
+	Total  Sums   // of Files, without percentiles
+	Wait   Sums   // of Waits, likewise
 }
 
 // Report returns what was found. The analysis must not be used afterwards.
 func (a *Analysis) Report(clock reader.Clock) *Report {
-	r := &Report{Clock: clock}
+	r := &Report{Clock: clock, OffCPU: a.opts.OffCPU}
 	for _, f := range a.files {
 		r.Files = append(r.Files, File{f.report(), f.name})
 	}
@@ -83,4 +89,5 @@ func (s *Sums) plus(o *Sums) {
 	s.Calls, s.Open, s.Failed = s.Calls+o.Calls, s.Open+o.Open, s.Failed+o.Failed
 	s.Read, s.Written, s.Ticks = s.Read+o.Read, s.Written+o.Written, s.Ticks+o.Ticks
 	s.Longest = max(s.Longest, o.Longest)
+	s.Blocked, s.Queued = s.Blocked+o.Blocked, s.Queued+o.Queued
 }
