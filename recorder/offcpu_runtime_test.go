@@ -5,6 +5,7 @@ package recorder
 import (
 	"bufio"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -322,5 +323,31 @@ func TestRecorderBlocks(t *testing.T) {
 	// 3000 waits of the program.
 	if own := got.off - got.queued - got.recorder; own < 3000*1000 || got.short != 0 {
 		t.Errorf("%d ns blocked by the program; %d waits for the recorder are too short", own, got.short)
+	}
+}
+
+// A recording that begins anew notices the first switch of a thread, too.
+func TestSwitchesAfterRestarts(t *testing.T) {
+	program := buildLinked(t, "clang-22", buildArchive(t), "restarts.c")
+	path := filepath.Join(t.TempDir(), "trace")
+	recordProgram(t, nil, "stream=0", program, "30", path)
+	trace, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trace.Close()
+	naps := 0
+	for b, err := range trace.Blocks(reader.ThreadOrder) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Payloads {
+			if s, ok := reader.ParseSwitch(b.Payloads[i].Data); ok && s.Voluntary > 0 && s.OffNS >= 1_900_000 {
+				naps++
+			}
+		}
+	}
+	if naps != 30 {
+		t.Errorf("%d of 30 sleeps are in the trace", naps)
 	}
 }

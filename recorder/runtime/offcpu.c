@@ -408,9 +408,22 @@ void xr_offcpu_keep(struct xr_thread *t, int ours)
 	k->major += s.major;
 }
 
+/* Whether the latest record of the thread is of the recording that goes on, if that is one that
+ * has a time. */
+static int has_recorded(const struct xr_thread *t)
+{
+	if (!(t->cursor & (XR_CHUNK_SIZE - 1)))
+		return 0;
+	uint64_t record = *(const uint64_t *)(t->cursor - 8);
+	return record && !(record & 1) && ((uint64_t)t->epoch << 32 | record >> 32) >= xr_cpu_from;
+}
+
 void xr_offcpu_resume(struct xr_thread *t)
 {
 	struct xr_offcpu *o = &t->off;
+	/* What was recorded found that nothing had happened since the look in an earlier recording. */
+	if (o->looked && o->looked < xr_cpu_from && has_recorded(t))
+		o->looked = xr_cpu_from;
 	if (t->place && t->rseq == &always && xr_offcpu_on())
 		t->rseq = t->place;
 	o->again = t->cursor == o->cursor ? o->again + 1 : 0;
