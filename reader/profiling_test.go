@@ -14,8 +14,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// profilingText writes a file of profiling mode. The blocks are "THREAD PATH=COUNT,TICKS ...",
-// and a path is its functions from the outermost to the innermost, as in 1/2/3.
+// profilingText writes a file of profiling mode. The blocks are "THREAD PATH=COUNT,TICKS ...". A
+// path lists its functions from the outermost to the innermost, for example 1/2/3.
 func profilingText(t testing.TB, order binary.AppendByteOrder, blocks ...string) []byte {
 	t.Helper()
 	b := order.AppendUint64(nil, 0x7872617970726f66)
@@ -57,7 +57,7 @@ func openProfiling(b []byte) (*reader.Trace, error) {
 	return reader.OpenReaderAt(bytes.NewReader(b), int64(len(b)), "f")
 }
 
-// profileText is the inverse of profilingText. Paths that no call ended in have no sums.
+// profileText is the inverse of profilingText. Paths on which no call ended have no sums.
 func profileText(profiles []reader.Profile) []string {
 	var list []string
 	for _, p := range profiles {
@@ -86,18 +86,18 @@ func TestProfiling(t *testing.T) {
 			t.Fatal(err)
 		}
 		if h := tr.Header(0); h.Type != reader.Profiling || h.CycleFrequency != 0 {
-			t.Errorf("header %+v", h)
+			t.Errorf("got header %+v", h)
 		}
 		r := tr.Recording(0)
 		want := []string{"5 1=2,107 1/2=5,45 1/2/-16777215=1,2", "6 9 9/8 9/8/7=1,10"}
 		if diff := cmp.Diff(want, profileText(r.Profiles)); diff != "" {
-			t.Errorf("-want +got:\n%s", diff)
+			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if r.Profiles[1].Process != 77 || !r.Foreign() || tr.Losses().Count() != 0 {
-			t.Errorf("process %d, foreign %v, losses %v", r.Profiles[1].Process, r.Foreign(), tr.Losses().Samples())
+			t.Errorf("got process %d, foreign %v, losses %v", r.Profiles[1].Process, r.Foreign(), tr.Losses().Samples())
 		}
 		for range tr.Blocks(reader.TimeOrder) {
-			t.Error("a profile has events")
+			t.Error("got events from a profile")
 		}
 	}
 }
@@ -139,18 +139,18 @@ func TestDamagedProfiling(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := profileText(tr.Recording(0).Profiles)
-			if test.name != "block too small" { // what follows is no block
+			if test.name != "block too small" { // not followed by a block
 				if diff := cmp.Diff(test.want, got); diff != "" {
-					t.Errorf("-want +got:\n%s", diff)
+					t.Errorf("(-want +got):\n%s", diff)
 				}
 			} else if got[0] != test.want[0] {
 				t.Errorf("got %q", got)
 			}
 			if n := tr.Losses().Total[test.cause].Losses; n < 1 {
-				t.Errorf("%d losses of %v", n, test.cause)
+				t.Errorf("got %d losses of %v", n, test.cause)
 			}
 			if loss, ok := tr.Losses().First(); !ok || !strings.Contains(fmt.Sprint(tr.Losses().Samples()), test.text) {
-				t.Errorf("%v does not say %q", loss, test.text)
+				t.Errorf("got loss %v, want %q in it", loss, test.text)
 			}
 		})
 	}
@@ -158,15 +158,15 @@ func TestDamagedProfiling(t *testing.T) {
 
 func TestProfilingRefused(t *testing.T) {
 	if _, err := openProfiling(profilingText(t, binary.LittleEndian)[:20]); !errors.Is(err, reader.ErrNotTrace) || !strings.Contains(err.Error(), "has 20") {
-		t.Errorf("a file of 20 bytes: %v", err)
+		t.Errorf("file of 20 bytes: got error %v", err)
 	}
 	tr, err := openProfiling(profilingText(t, binary.LittleEndian))
 	if err != nil || len(tr.Recording(0).Profiles) != 0 {
-		t.Errorf("a file of a header: %v", err)
+		t.Errorf("file with only a header: got error %v", err)
 	}
 }
 
-// A file has at most as many threads as a trace, and a bounded number of paths.
+// The threads of a file are limited as in other traces, and so are its paths.
 func TestProfilingLimits(t *testing.T) {
 	var b bytes.Buffer
 	b.Write(profilingText(t, binary.LittleEndian))
@@ -184,7 +184,7 @@ func TestProfilingLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := tr.Losses().Total[reader.BadRecord].Records; n != 5 || len(tr.Recording(0).Profiles[0].Paths) != 1<<20 {
-		t.Errorf("%d of 5 paths too many are lost", n)
+		t.Errorf("got %d lost paths, want 5", n)
 	}
 
 	b.Reset()
@@ -196,11 +196,11 @@ func TestProfilingLimits(t *testing.T) {
 	}
 	var many *reader.TooManyThreadsError
 	if _, err := openProfiling(b.Bytes()); !errors.As(err, &many) {
-		t.Errorf("too many threads: %v", err)
+		t.Errorf("too many threads: got error %v", err)
 	}
 }
 
-// Any bytes are paths in order, or losses.
+// Any bytes give ordered paths or losses.
 func FuzzProfiling(f *testing.F) {
 	f.Add(profilingText(f, binary.LittleEndian, "5 1/2=3,40 1=1,100 1/2=2,5", "6 9/8/7=1,10 1=1,-1")[32:])
 	f.Add(profilingText(f, binary.LittleEndian, "5 1/1/1/1=1,1", "5 1=0,0")[32:])
@@ -214,12 +214,12 @@ func FuzzProfiling(f *testing.F) {
 		for _, p := range tr.Recording(0).Profiles {
 			for i, path := range p.Paths {
 				if path.Parent >= i || path.Func == 0 || path.Func == reader.Folded || path.Total > 1<<63 {
-					t.Fatalf("path %d: %+v", i, path)
+					t.Fatalf("path %d: got %+v", i, path)
 				}
 			}
 		}
 		if n := tr.Losses().Count(); n == 0 && len(blocks) > 0 && len(tr.Recording(0).Profiles) == 0 {
-			t.Error("blocks without threads or losses")
+			t.Error("got blocks without threads or losses")
 		}
 	})
 }

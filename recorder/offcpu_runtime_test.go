@@ -101,8 +101,8 @@ var offCases = []struct {
 	{"4", []string{"sleep", "wait", "compute", "signal", "migrate", "quick"}},
 }
 
-// checkOff compares the sums of a trace's switch events with what the kernel says of the
-// threads, and returns the differences.
+// checkOff compares the sums of a trace's switch events with the kernel's numbers of the threads,
+// and returns the differences.
 func checkOff(t *testing.T, path, out string) (wrong []string) {
 	t.Helper()
 	sums, recording := switches(t, path)
@@ -117,28 +117,27 @@ func checkOff(t *testing.T, path, out string) (wrong []string) {
 		got := sums[want.tid]
 		// For less than 250 µs, the recorder does not read the time in the run queue.
 		if !near(got.off, want.off, 20_000) || got.queued > got.off || !near(got.queued, want.queued, 300_000) {
-			differ("%s: %d ns off the processor, %d in the run queue, want %d and %d", want.name, got.off, got.queued, want.off, want.queued)
+			differ("%s: got %d ns off the processor, %d in the run queue, want %d and %d", want.name, got.off, got.queued, want.off, want.queued)
 		}
 		if got.voluntary != want.voluntary || got.involuntary != want.involuntary {
-			differ("%s: %d and %d switches, want %d and %d", want.name, got.voluntary, got.involuntary, want.voluntary, want.involuntary)
+			differ("%s: got %d voluntary and %d involuntary switches, want %d and %d", want.name, got.voluntary, got.involuntary, want.voluntary, want.involuntary)
 		}
 		if got.outside != 0 {
-			differ("%s: %d of %d events are not where the time is missing", want.name, got.outside, got.events)
+			differ("%s: %d of %d events are longer than the time since the previous record", want.name, got.outside, got.events)
 		}
 		if got.events > got.voluntary+got.involuntary || got.minor < want.minor {
-			differ("%s: %d events with %d switches; %d faults, want %d", want.name, got.events, got.voluntary+got.involuntary, got.minor, want.minor)
+			differ("%s: got %d events with %d switches; %d faults, want %d", want.name, got.events, got.voluntary+got.involuntary, got.minor, want.minor)
 		}
 		if want.name == "signal" && want.signals == 0 || want.name == "sleep" && want.voluntary < 100 {
-			differ("%+v: the program does not do what it should", want)
+			differ("%+v: the workload did not run as planned", want)
 		}
 	}
 	return wrong
 }
 
-// Idle and beside more threads than there are processors, the sums of what is recorded are
-// what the kernel counts. On a busy machine the kernel's own numbers have been seen to differ by
-// a time slice: a preempted thread was off the processor, and the run queue did not count it.
-// So one of three recordings has to agree.
+// With and without more runnable threads than processors, recorded sums match the kernel's. On a
+// busy machine, the kernel's own numbers may differ by a time slice: a preempted thread was off the
+// processor, but the run queue did not count it. So one of three recordings must match.
 func TestSwitches(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "offcpu.c", "-O1")
@@ -301,8 +300,8 @@ func TestSwitchesInProfiles(t *testing.T) {
 	check(t, out, path)
 }
 
-// What a thread waits for the recorder is told apart from what it waits for itself, also where
-// both are between the same two records.
+// Time that a thread waits for the recorder is separate from the thread's own waits, even between
+// the same two records.
 func TestRecorderBlocks(t *testing.T) {
 	const stream, slow = "			xr_stream(t, 0);\n	} else {", `			xr_stream(t, 0);
 		struct timespec disk = {0, 4000000};
@@ -320,7 +319,7 @@ func TestRecorderBlocks(t *testing.T) {
 	if chunks := got.recorder / slept; chunks < 3 || got.shared == 0 {
 		t.Errorf("%d ns for the recorder, %d times between two waits of the program", got.recorder, got.shared)
 	}
-	// 3000 waits of the program.
+	// The program waits 3000 times.
 	if own := got.off - got.queued - got.recorder; own < 3000*1000 || got.short != 0 {
 		t.Errorf("%d ns blocked by the program; %d waits for the recorder are too short", own, got.short)
 	}

@@ -42,7 +42,7 @@ int main(int argc, char **argv) {
 }
 `
 
-// The callers of functions are those of the source, however the file was linked.
+// The callers of functions are as in the source, however the file was linked.
 func TestFindCallers(t *testing.T) {
 	for _, test := range []struct {
 		clang string
@@ -75,20 +75,20 @@ func TestFindCallers(t *testing.T) {
 			}
 			defer table.Close()
 			if !table.canLand() {
-				t.Error("it cannot land")
+				t.Error("the function cannot be landed in")
 			}
 			want := []string{
 				"before: main", "behind: passes", "calls: main", "chooses: main", "jumps: before", "passes: main", "plain: calls",
 				"recursive: calls recursive", "tailed: before jumps",
 			}
 			if slices.Contains(test.flags, "-rdynamic") {
-				want = nil // others may look up all of them
+				want = nil // other objects may look up all of them
 			}
 			if got := callersOf(table, FindCallers(table)); !slices.Equal(got, want) {
 				t.Errorf("got %q, want %q", got, want)
 			}
 			if got := callersOf(table, FindCallers(table, table)); got != nil {
-				t.Errorf("of a wrong file: %q", got)
+				t.Errorf("for a wrong file: got %q", got)
 			}
 			if out, err := exec.Command("strip", program).CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
@@ -99,13 +99,13 @@ func TestFindCallers(t *testing.T) {
 			}
 			defer stripped.Close()
 			if got := callersOf(table, FindCallers(stripped)); got != nil {
-				t.Errorf("without symbols: %q", got)
+				t.Errorf("without symbols: got %q", got)
 			}
 		})
 	}
 }
 
-// callersOf names the callers of all functions of which they are known.
+// callersOf returns the names of the callers of all functions with known callers.
 func callersOf(names *Table, c *Callers) (list []string) {
 	for id, callers := range c.of {
 		var labels []string

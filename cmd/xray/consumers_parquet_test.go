@@ -17,20 +17,20 @@ import (
 	"github.com/xray-tools/xray/internal/tracetext"
 )
 
-// tableSums are the sums of a function that tables of calls and account have in common.
+// tableSums are the sums of a function that are in both tables of calls and account.
 type tableSums struct {
 	Trace             string
 	ID                int64 `json:"function_id"`
 	Function          string
 	Count, Open, Left int64 // Count is of calls that ended
 	Inferred          int64
-	Self              int64 `json:"self_ns"` // of all
-	Sum               int64 `json:"sum_ns"`  // of those that ended, as Min and Max
+	Self              int64 `json:"self_ns"` // of all calls
+	Sum               int64 `json:"sum_ns"`  // of calls that ended, like Min and Max
 	Min               int64 `json:"min_ns"`
 	Max               int64 `json:"max_ns"`
 }
 
-// accountSums are those of account.
+// accountSums returns the sums that account prints.
 func accountSums(t *testing.T, trace string, args ...string) []tableSums {
 	t.Helper()
 	var report struct{ Functions []tableSums }
@@ -53,7 +53,7 @@ const sumsInSQL = `SELECT c.trace AS trace, function_id, function,
 	max(frequency)
 	FROM %s AS c JOIN %s AS t ON c.trace = t.trace GROUP BY c.trace, function_id, function`
 
-// What engines sum up is what account does, for several traces in a directory.
+// Engines compute the same sums as account, for several traces in a directory.
 func TestParquetEngines(t *testing.T) {
 	dir := t.TempDir()
 	testdata := filepath.Join("..", "..", "testdata")
@@ -83,7 +83,7 @@ func TestParquetEngines(t *testing.T) {
 	}
 }
 
-// script is a script of testdata.
+// script returns the path of a script in testdata.
 func script(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -93,7 +93,7 @@ func script(t *testing.T, name string) string {
 	return string(text)
 }
 
-// sameTableSums compares rows as sumsInSQL returns them with what account says.
+// sameTableSums compares rows as sumsInSQL returns them with the sums of account.
 func sameTableSums(t *testing.T, rows [][]any, want []tableSums) {
 	t.Helper()
 	var got []tableSums
@@ -125,7 +125,7 @@ func readTableSums(t *testing.T, row []any) tableSums {
 	}
 }
 
-// tableRows are the rows of a table of several traces in a directory.
+// tableRows returns the rows of a table of several traces in a directory.
 func tableRows[Row any](t *testing.T, dir, table string, traces ...string) [][]Row {
 	t.Helper()
 	var files []string
@@ -188,7 +188,7 @@ func TestParquetCalls(t *testing.T) {
 	}
 }
 
-// Paths and functions are those of the calls, with their places in the source.
+// Paths and functions match those of the calls, and have their source locations.
 func TestParquetPaths(t *testing.T) {
 	dir := t.TempDir()
 	testdata := filepath.Join("..", "..", "testdata")
@@ -226,7 +226,7 @@ func TestParquetPaths(t *testing.T) {
 	}
 }
 
-// Times off the processor are those of account, and events are as they were recorded.
+// Off-CPU times match account's, and events are as recorded.
 func TestParquetOffCPUAndEvents(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "t.xray")
 	text, err := tracetext.Parse(`xray fdr frequency=1000000000 free=5852594d46445231

@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// Exceptions and longjmp leave calls in the middle. The binary shows that in traces that do not.
+// Exceptions and longjmp leave calls. The binary shows that for traces that do not record it.
 func TestLeftCalls(t *testing.T) {
 	const path = "step;request;dive;dive;dive"
 	want := map[string]string{
@@ -35,7 +35,7 @@ func TestLeftCalls(t *testing.T) {
 				if diff := cmp.Diff(want, foldedPaths(t, program, trace)); diff != "" {
 					t.Errorf("%s: calls by path (-want +got):\n%s", mode, diff)
 				}
-				// 6 calls are left by each exception and each longjmp.
+				// Each exception and each longjmp leaves 6 calls.
 				if said := xrayOutput(t, "account", "-m", program, trace); !strings.Contains(said, "1,200 calls were left by an exception or longjmp.") || strings.Contains(said, "no exit record") {
 					t.Errorf("%s:\n%s", mode, said)
 				}

@@ -42,16 +42,16 @@ func TestSQLPage(t *testing.T) {
 	}
 }
 
-// between replaces what is between two passages of a text.
+// between replaces the text between two passages.
 func between(t *testing.T, text, before, after, middle string) string {
 	from := strings.Index(text, before)
 	if from < 0 {
-		t.Fatalf("no %q", before)
+		t.Fatalf("docs/sql.md lacks %q", before)
 	}
 	from += len(before)
 	to := strings.Index(text[from:], after)
 	if to < 0 {
-		t.Fatalf("no %q", after)
+		t.Fatalf("docs/sql.md lacks %q", after)
 	}
 	return text[:from] + middle + text[from+to:]
 }

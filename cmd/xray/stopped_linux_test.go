@@ -26,8 +26,8 @@ __attribute__((xray_always_instrument)) int main(int argc, char **argv) {
 }
 `
 
-// While the process that writes the trace is stopped, the program waits for it. No function of
-// the program is blocked then.
+// If the process that writes the trace is stopped, the program waits for it. This time is not
+// attributed to functions as blocked.
 func TestStoppedObserver(t *testing.T) {
 	t.Parallel()
 	testenv.Need(t, "clang-22", "cc", "pgrep")
@@ -50,7 +50,7 @@ func TestStoppedObserver(t *testing.T) {
 	if err := os.WriteFile(begin, nil, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	// It never sleeps but for the observer.
+	// The program sleeps only to wait for the observer.
 	until(t, "the program waits", func() bool {
 		stat, _ := os.ReadFile("/proc/" + pid + "/stat")
 		_, state, _ := strings.Cut(string(stat), ") ")
@@ -81,10 +81,10 @@ func TestStoppedObserver(t *testing.T) {
 		recorder += f.RecorderNS
 		blocked += f.BlockedNS
 		if f.OnCPUNS > f.SelfNS-f.RecorderNS {
-			t.Errorf("%+v", f)
+			t.Errorf("got %+v", f)
 		}
 	}
 	if recorder < 90e6 || blocked > recorder/10 {
-		t.Errorf("%s", out)
+		t.Errorf("unexpected cause:\n%s", out)
 	}
 }

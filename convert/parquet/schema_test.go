@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/parquet.md")
 
-// describe is the part of docs/parquet.md about the tables.
+// describe returns the part of docs/parquet.md about the tables.
 func describe() string {
 	var b strings.Builder
 	for i := range Tables {
@@ -48,7 +48,7 @@ func TestTablesAreDocumented(t *testing.T) {
 		t.Errorf("(-tables +page):\n%s", diff)
 	}
 	if want := fmt.Sprintf("This is version %d of the tables.", Version); !strings.Contains(head, want) {
-		t.Errorf("the page does not say: %s", want)
+		t.Errorf("docs/parquet.md lacks: %s", want)
 	}
 }
 
@@ -67,6 +67,6 @@ func TestVersion(t *testing.T) {
 		}
 	}
 	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(b.String())))[:16]; got != schemas[Version] {
-		t.Errorf("the tables of version %d have digest %s, not %s", Version, got, schemas[Version])
+		t.Errorf("tables of version %d: got digest %s, want %s", Version, got, schemas[Version])
 	}
 }

@@ -29,7 +29,7 @@ var everyKind = []Column{
 	{Name: "none", Kind: String, List: true},
 }
 
-// table is what was written: for each column and row a value as Go prints it, "<null>", or a
+// table is the written content: for each column and row a value as Go prints it, "<null>", or a
 // list of such values.
 type table [][]string
 
@@ -37,11 +37,10 @@ func (t table) add(column int, v any) { t[column] = append(t[column], fmt.Sprint
 
 const null = "<null>"
 
-// write encodes random rows with dictionaries of about that size, and appends them to what
-// the table has.
+// write encodes random rows with dictionaries of about this size, and adds them to the table.
 func write(rng *rand.Rand, e *Encoder, g *Group, rows, size int, want table) {
 	e.Begin(g, rows)
-	// keys of size values, all of which occur
+	// keys of this many values, all of which occur
 	keys := make([]uint32, rows)
 	for i := range keys {
 		keys[i] = uint32(rng.IntN(size))
@@ -89,7 +88,7 @@ func write(rng *rand.Rand, e *Encoder, g *Group, rows, size int, want table) {
 	}
 	e.Uint64Of(Keyed{Keys: gaps, Gaps: true}, unsigned)
 	e.Int64Of(Keyed{}, []int64{1}) // the same for all rows
-	// some are null by what keys stand for, and values come twice
+	// some are null by the values of keys, and values occur twice
 	via := make([]uint32, size)
 	for i := range via {
 		if via[i] = uint32(i % 2); i%5 == 4 {
@@ -135,7 +134,7 @@ func write(rng *rand.Rand, e *Encoder, g *Group, rows, size int, want table) {
 	e.Null()
 }
 
-// read reads a file with another implementation, which also checks minima and maxima.
+// read reads a file with another implementation, and checks minima and maxima.
 func read(t *testing.T, file []byte) table {
 	t.Helper()
 	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
@@ -214,7 +213,7 @@ func show(kind Kind, v parquet.Value) string {
 	return string(v.ByteArray())
 }
 
-// checkBounds compares the minimum and maximum that a column states with its values.
+// checkBounds compares a column's stated minimum and maximum with its values.
 func checkBounds(t *testing.T, chunk parquet.ColumnChunk, values []parquet.Value) {
 	t.Helper()
 	low, high, ok := chunk.(*parquet.FileColumnChunk).Bounds()
@@ -226,11 +225,11 @@ func checkBounds(t *testing.T, chunk parquet.ColumnChunk, values []parquet.Value
 	}
 	compare := func(a, b parquet.Value) int { return chunk.Type().Compare(a, b) }
 	if compare(low, slices.MinFunc(values, compare)) != 0 || compare(high, slices.MaxFunc(values, compare)) != 0 {
-		t.Errorf("column %d says %v to %v", chunk.Column(), low, high)
+		t.Errorf("column %d: wrong bounds %v to %v", chunk.Column(), low, high)
 	}
 }
 
-// Another implementation reads what is written, with dictionaries of all widths.
+// Another implementation can read the output, with dictionaries of all widths.
 func TestRoundTrip(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	want := make(table, len(everyKind))
@@ -250,7 +249,7 @@ func TestRoundTrip(t *testing.T) {
 		rows += int64(n.rows)
 	}
 	if f.Rows() != rows {
-		t.Errorf("%d rows, want %d", f.Rows(), rows)
+		t.Errorf("got %d rows, want %d", f.Rows(), rows)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
@@ -263,11 +262,11 @@ func TestRoundTrip(t *testing.T) {
 	}
 	meta, err := Metadata(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
 	if err != nil || meta["key"] != "value" {
-		t.Errorf("metadata %v, %v", meta, err)
+		t.Errorf("got metadata %v, error %v", meta, err)
 	}
 }
 
-// Values have the numbers of their first occurrence, and too many have none.
+// Values are numbered by first occurrence. If there are too many, none has a number.
 func TestIndexer(t *testing.T) {
 	var x Indexer
 	for _, distinct := range []int{1, 200, mostKeys} {
@@ -277,11 +276,11 @@ func TestIndexer(t *testing.T) {
 		}
 		keys, found, ok := x.Keys(values)
 		if !ok || len(found) != distinct {
-			t.Fatalf("%d values of %d, %v", len(found), distinct, ok)
+			t.Fatalf("got %d values, want %d; %v", len(found), distinct, ok)
 		}
 		for i, k := range keys {
 			if found[k] != values[i] {
-				t.Fatalf("value %d is %d, not %d", i, found[k], values[i])
+				t.Fatalf("value %d: got %d, want %d", i, found[k], values[i])
 			}
 		}
 	}
@@ -290,7 +289,7 @@ func TestIndexer(t *testing.T) {
 		many[i] = uint64(i)
 	}
 	if _, _, ok := x.Keys(many); ok {
-		t.Error("as many keys as values")
+		t.Error("got keys for too many values")
 	}
 }
 
@@ -303,7 +302,7 @@ func (w *failingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Errors of the writer come back.
+// Errors of the writer are returned.
 func TestWriteError(t *testing.T) {
 	columns := []Column{{Name: "a", Kind: Int64}}
 	for after, want := range []int{0, 1, 2} {
@@ -323,12 +322,12 @@ func TestWriteError(t *testing.T) {
 			err = f.Close()
 		}
 		if !errors.Is(err, io.ErrShortWrite) || steps != want {
-			t.Errorf("error %v after %d steps, want %d", err, steps, want)
+			t.Errorf("got error %v after %d steps, want %d", err, steps, want)
 		}
 	}
 }
 
-// Whatever a file has in it, its metadata is read or refused.
+// The metadata of any file are read or refused.
 func FuzzMetadata(f *testing.F) {
 	var buf bytes.Buffer
 	columns := []Column{{Name: "a", Kind: Int64}}
@@ -340,7 +339,7 @@ func FuzzMetadata(f *testing.F) {
 	f.Add([]byte("PAR1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if _, err := Metadata(bytes.NewReader(data), int64(len(data))); err == nil && !bytes.HasSuffix(data, []byte(magic)) {
-			t.Error("a file without an end")
+			t.Error("a file without an end was accepted")
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// enters and leaves makes a block with a record each 10 ticks: entries of functions, and exits of
-// those that are negative.
+// enters and leaves makes a block with a record every 10 ticks: entries of functions, and exits of
+// negative ones.
 func enters(fns ...int) *reader.Block {
 	b := &reader.Block{}
 	for i, fn := range fns {
@@ -36,7 +36,7 @@ func (l *told) Calls(b *calls.Batch) error {
 
 func (l *told) Merge(*told) {}
 
-// next says that each function calls only the next one, and 4 anybody.
+// next says that each function calls only the next one, and that 4 calls any.
 func next(from, to reader.FuncID) bool { return from+1 == to || to == 4 }
 
 func tell(t *testing.T, b *reader.Block, opts calls.Options) (told, *calls.Stats) {
@@ -58,7 +58,7 @@ func tell(t *testing.T, b *reader.Block, opts calls.Options) (told, *calls.Stats
 	return first, stats
 }
 
-// An entry ends the calls that cannot have made it. Without that, they last until their caller
+// An entry ends the open calls that cannot have made it. Without that, they last until their caller
 // ends.
 func TestLeft(t *testing.T) {
 	b := enters(1, 2, 3, 4, -4, 2, 3, -3, -2, -1)
@@ -72,11 +72,11 @@ func TestLeft(t *testing.T) {
 	}
 	got, stats = tell(t, b, calls.Options{})
 	if stats.Left != 0 || stats.Inferred != 2 || got[len(got)-1] != "1 in 0 at 0: 90 exited" {
-		t.Errorf("%+v: %q", stats, got)
+		t.Errorf("got %+v: %q", stats, got)
 	}
 }
 
-// Nothing ends if no open call can have made the entry, and outermost calls may be of anything.
+// Nothing ends if no open call can have made the entry. Outermost calls may be of any function.
 func TestNotLeft(t *testing.T) {
 	got, stats := tell(t, enters(2, 3, 7, 8, -8, -7, -3, -2, 7, -7), calls.Options{Code: calls.Code{CanCall: next}})
 	want := told{"8 in 7 at 3: 10 exited", "7 in 3 at 2: 30 exited", "3 in 2 at 1: 50 exited", "2 in 0 at 0: 70 exited", "7 in 0 at 0: 10 exited"}
@@ -85,7 +85,7 @@ func TestNotLeft(t *testing.T) {
 	}
 }
 
-// If a call returns that was taken for left, it is not taken for that again.
+// If a call that was considered left returns after all, it is not considered left again.
 func TestLeftInError(t *testing.T) {
 	for _, alias := range []bool{false, true} {
 		opts := calls.Options{Code: calls.Code{CanCall: next}}
@@ -94,7 +94,7 @@ func TestLeftInError(t *testing.T) {
 		}
 		got, stats := tell(t, enters(1, 2, 3, 2, -2, -3, -2, 2, 3, 2, -2, -3, -2, -1), opts)
 		if stats.Left != 2 || stats.Unmatched != 2 || stats.Inferred != 0 {
-			t.Errorf("alias %v: %+v, %q", alias, stats, got)
+			t.Errorf("alias %v: got %+v, %q", alias, stats, got)
 		}
 	}
 }

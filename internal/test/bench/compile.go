@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// compile makes an instrumented program with that many functions and debug
-// information, by clang 22, and returns its path.
+// compile makes an instrumented program with this many functions and debug information, with clang
+// 22, and returns its path.
 func compile(dir string, functions int) (string, error) {
 	clang, err := exec.LookPath("clang++-22")
 	if err != nil {

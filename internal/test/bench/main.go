@@ -1,17 +1,16 @@
-// Bench measures bin/xray beside llvm-xray: wall time, CPU time and peak memory
-// of whole processes, on traces that it generates. It prints Markdown.
+// Bench compares bin/xray with llvm-xray: wall time, CPU time and peak memory of whole processes,
+// on traces that it generates. It prints Markdown.
 //
 //	go run ./internal/test/bench                  1 M and 10 M records
 //	BENCH=full go run ./internal/test/bench       50 M records as well
 //	go run ./internal/test/bench -run account -records 1000000,200000000 -peer ""
 //
-// The programs take turns, so that a machine that gets busier slows all of them
-// alike, and each figure is the median of several runs. The disk is not measured:
-// traces have just been written and come from memory, and outputs go nowhere.
-// On a machine that does other things too, CPU time says more than wall time:
-// there are rates and ratios of both. Bytes are those of the output for each record, of
-// which a call has two. Peak memory cannot come out below what this program itself
-// needs (8 MB), because Linux hands that down.
+// The programs take turns, so a machine that gets busier slows all of them alike, and each figure
+// is the median of several runs. It does not measure the disk: traces have just been written and
+// come from memory, and outputs are discarded. On a busy machine, CPU time is more meaningful than
+// wall time: there are rates and ratios of both. Bytes are those of the output per record, and a
+// call has two records. Peak memory is at least what this program itself needs (8 MB), because
+// child processes inherit it in Linux.
 package main
 
 import (
@@ -43,13 +42,13 @@ func main() {
 	}
 }
 
-// job is one thing that both programs do, on one input.
+// job is a task for both programs on one input.
 type job struct {
 	name, format string
 	records      int64 // of the trace; functions for extract
 	unit         string
-	outputs      bool     // what it writes grows with the trace, and is measured too
-	ours, theirs []string // theirs is nil where the peer has no such thing
+	outputs      bool     // its output grows with the trace and is measured, too
+	ours, theirs []string // theirs is nil if the peer cannot do this
 }
 
 // program is one column of the comparison.
@@ -117,7 +116,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err := create(instrMap, func(w io.Writer) error { return tracegen.WriteMap(w, 0) }); err != nil {
 		return err
 	}
-	var failed error // the first time that our program did
+	var failed error // the first failure of our program
 	for _, n := range records {
 		for _, in := range inputs {
 			trace := filepath.Join(*dir, fmt.Sprintf("%s-%d.xray", in.name, n))
@@ -178,7 +177,7 @@ func parseSizes(s string) ([]int64, error) {
 type input struct {
 	name   string
 	format tracegen.Format
-	spread bool // durations are spread over six decades
+	spread bool // durations spread over six decades
 }
 
 var inputs = []input{
@@ -188,8 +187,8 @@ var inputs = []input{
 	{"basic, spread", tracegen.Basic, true},
 }
 
-// traceJobs lists what is measured on a trace: on basic logs, and where durations are
-// spread, only what reads them in another way.
+// traceJobs lists the jobs for a trace. For basic logs and spread durations, it has only jobs that
+// read them differently.
 func traceJobs(trace, instrMap string, in input, records int64) []job {
 	add := func(name string, ours, theirs []string) job {
 		j := job{name: name, format: in.name, records: records, unit: "records", ours: append(ours, trace)}
@@ -231,8 +230,8 @@ func traceJobs(trace, instrMap string, in input, records int64) []job {
 	}
 }
 
-// measureJob runs the programs in turn and prints a row for each. The error says
-// that our program failed; that the peer did is only in its row.
+// measureJob runs the programs in turn and prints a row for each. It returns an error if our
+// program failed. A failure of the peer is only in its row.
 func measureJob(out io.Writer, j job, programs []program, repeat int) error {
 	costs := make([][]cost, len(programs))
 	failures := make([]error, len(programs))
@@ -294,7 +293,7 @@ func measureJob(out io.Writer, j job, programs []program, repeat int) error {
 	return failed
 }
 
-// median takes the middle of one figure of several runs.
+// median returns the middle of one figure of several runs.
 func median(costs []cost, figure func(cost) float64) float64 {
 	values := make([]float64, len(costs))
 	for i, c := range costs {

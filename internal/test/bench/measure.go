@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// cost is what one run of a program took.
+// cost is the cost of one run of a program.
 type cost struct {
 	wall, cpu time.Duration
-	peak      int64 // bytes of resident memory; 0 where the system does not tell
+	peak      int64 // bytes of resident memory; 0 if the system does not report it
 }
 
 func (c cost) wallSeconds() float64 { return c.wall.Seconds() }
 func (c cost) cpuSeconds() float64  { return c.cpu.Seconds() }
 func (c cost) peakMB() float64      { return float64(c.peak) / 1e6 }
 
-// measure runs p once. Its output is discarded by the system, not by us.
+// measure runs p once. The system discards its output.
 func measure(p program, args []string) (cost, error) {
 	cmd := exec.Command(p.path, args...)
 	if p.procs > 0 {
@@ -41,7 +41,7 @@ func measure(p program, args []string) (cost, error) {
 	return cost{wall: wall, cpu: state.UserTime() + state.SystemTime(), peak: peakMemory(state)}, nil
 }
 
-// outputSize runs p once more and counts the bytes that it writes.
+// outputSize runs p once more and counts its output bytes.
 func outputSize(p program, args []string) (int64, error) {
 	cmd := exec.Command(p.path, args...)
 	out, err := cmd.StdoutPipe()

@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// peakMemory returns 0: there is no such figure after a process has ended.
+// peakMemory returns 0: this system has no such figure for a process that has ended.
 func peakMemory(*os.ProcessState) int64 { return 0 }

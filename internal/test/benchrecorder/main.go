@@ -1,17 +1,15 @@
 //go:build linux && amd64
 
-// Benchrecorder measures what calls cost under the recorder, in each of its modes,
-// beside the least that a recorder can do and beside compiler-rt's recorders. It
-// prints Markdown.
+// Benchrecorder measures the cost of calls under the recorder in each of its modes, and compares it
+// with the minimum for any recorder and with compiler-rt's recorders. It prints Markdown.
 //
 //	go run ./internal/test/benchrecorder
 //	go run ./internal/test/benchrecorder -clang clang-22 -n 21 -check
 //
-// It is run at the root of the project and compiles what it measures: a loop of
-// calls of an empty function, and a program that parses, sorts and looks things up.
-// The runs are short, and modes and programs take turns, so that a machine that gets
-// busier slows all of them alike. What is measured is the CPU time of the thread,
-// and each figure is the median of all runs.
+// Run it at the root of the project. It compiles its workloads: a loop of calls of an empty
+// function, and a program that parses, sorts and looks things up. Runs are short, and modes and
+// programs take turns, so a machine that gets busier slows all of them alike. It measures the CPU
+// time of the thread. Each figure is the median of all runs.
 package main
 
 import (
@@ -48,19 +46,19 @@ func main() {
 //go:embed programs
 var programs embed.FS
 
-// bench is what the measurements need: where everything is, and how often to run.
+// bench has what the measurements need: paths, and how often to run.
 type bench struct {
-	dir    string // of sources and of what is built
+	dir    string // of sources and builds
 	runs   int    // of each mode in one process
 	rounds int    // processes of each program
 	lib    recorder.Library
 }
 
-// workload is something that is done in all modes.
+// workload is a program that runs in all modes.
 type workload struct {
 	name, source string
 	flags        []string
-	perCall      bool // figures are ns for each call; else CPU time in relation to unpatched
+	perCall      bool // figures are ns per call; else CPU time relative to unpatched
 }
 
 var workloads = []workload{
@@ -69,7 +67,7 @@ var workloads = []workload{
 	{"a program, all functions instrumented", "program.cc", []string{"-fxray-instruction-threshold=1"}, false},
 }
 
-// samples are measurements in ns, by what was measured.
+// samples are measurements in ns by name.
 type samples map[string][]float64
 
 func (s samples) median(name string) float64 {
@@ -128,8 +126,8 @@ func run(args []string, stdout io.Writer) error {
 	return nil
 }
 
-// build compiles the workload with one clang: alone, instrumented with nothing to
-// record it, with our recorder, and with compiler-rt's.
+// build compiles the workload with one clang: alone, instrumented without a recorder, with our
+// recorder, and with compiler-rt's.
 func (b *bench) build(clang string, w workload) error {
 	source := func(name string) string { return filepath.Join(b.dir, "programs", name) }
 	common := slices.Concat([]string{"-O2", "-Wall", "-Wno-unused-command-line-argument", "-I", source("")}, w.flags)
@@ -149,7 +147,7 @@ func (b *bench) build(clang string, w workload) error {
 	}
 	for i, argv := range commands {
 		cmd := exec.Command(argv[0], argv[1:]...)
-		if i != 2 { // which includes the runtime's header
+		if i != 2 { // for the runtime's header
 			cmd.Dir = b.dir
 		}
 		if said, err := cmd.CombinedOutput(); err != nil {
@@ -159,8 +157,8 @@ func (b *bench) build(clang string, w workload) error {
 	return nil
 }
 
-// stockModes are compiler-rt's recorders, with what they are told, and whether they
-// find the frequency of the TSC.
+// stockModes are compiler-rt's recorders, with their options, and whether they find the frequency
+// of the TSC.
 var stockModes = []struct {
 	name, mode, options string
 	tsc                 bool
@@ -172,7 +170,7 @@ var stockModes = []struct {
 	{"compiler-rt profiling", "xray-profiling", "", false},
 }
 
-// measure runs all that there is of a workload in turn.
+// measure runs all variants of a workload in turn.
 func (b *bench) measure(clang string, w workload) (samples, error) {
 	if err := b.build(clang, w); err != nil {
 		return nil, err
@@ -226,8 +224,8 @@ func (b *bench) measure(clang string, w workload) (samples, error) {
 	return all, nil
 }
 
-// observed runs the program as `xray record` does, and returns what recording costs when
-// another process writes the trace.
+// observed runs the program as `xray record` does, and returns the cost of recording if another
+// process writes the trace.
 func (b *bench) observed() ([]float64, error) {
 	options := recorder.ObserverOptions{Session: 1 + rand.Uint64N(1<<53-1), Output: recorder.EscapeTemplate(filepath.Join(b.dir, "observed")) + ".%p"}
 	observer, err := recorder.Listen(options)
@@ -245,10 +243,10 @@ func (b *bench) observed() ([]float64, error) {
 	return s["record"], errors.Join(err, <-ended)
 }
 
-// ours runs the program with our recorder and a ring of so many bytes.
+// ours runs the program with our recorder and a ring of this size.
 func (b *bench) ours(ring string) (samples, error) { return b.run("start=0,ring=" + ring) }
 
-// run runs the program with these options for the recorder.
+// run runs the program with these options of the recorder.
 func (b *bench) run(options string) (samples, error) {
 	cmd := exec.Command(filepath.Join(b.dir, "ours"), strconv.Itoa(b.runs), filepath.Join(b.dir, "stream.xray"))
 	cmd.Env = append(os.Environ(), recorder.EnvVar+"="+options)
@@ -268,8 +266,8 @@ func (b *bench) run(options string) (samples, error) {
 	return s, nil
 }
 
-// stock runs a program with compiler-rt's recorder or none. hz is the frequency of
-// the TSC that the recorder finds, or 0 when it finds none.
+// stock runs a program with one of compiler-rt's recorders or none. hz is the frequency of the TSC
+// that the recorder finds, or 0 if it finds none.
 func (b *bench) stock(program, mode, options string, hz float64) ([]float64, error) {
 	logs, err := os.MkdirTemp(b.dir, "logs")
 	if err != nil {
@@ -369,8 +367,8 @@ func figure(w workload, s samples, name string) string {
 	}
 }
 
-// judge holds a loop's figures against what the recorder may cost. The bounds leave
-// room for what other programs on the machine do to them.
+// judge compares a loop's figures with the limits for the recorder. The limits leave room for the
+// effect of other programs on the machine.
 func judge(clang string, w workload, s samples) error {
 	if !w.perCall {
 		return nil

@@ -1,5 +1,5 @@
-// Package browser lets tests see what a real browser makes of our output: Chromium
-// without a window and without a network.
+// Package browser lets tests show our output in a real browser: headless Chromium without a
+// network.
 package browser
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// patience is how long the browser may take for all of a test.
+// patience is the time limit for the browser in a test.
 const patience = 5 * time.Minute
 
-// Page is a page that is open in a browser of its own. It is for one goroutine.
+// Page is an open page in its own browser. Use it on one goroutine only.
 type Page struct {
 	t      testing.TB
 	ctx    context.Context
@@ -33,19 +33,19 @@ type Page struct {
 	errors []string
 }
 
-// Options are those of a browser.
+// Options are the options of a browser.
 type Options struct {
-	// AnyCertificate has the browser believe every server.
+	// AnyCertificate makes the browser accept every certificate.
 	AnyCertificate bool
-	// Hosts maps names of hosts, with their ports, to addresses of this machine. No
-	// other name is known to the browser.
+	// Hosts maps names of hosts, with ports, to addresses of this machine. The browser knows no
+	// other names.
 	Hosts map[string]string
-	// Script runs in the page before its own.
+	// Script runs in the page before its own scripts.
 	Script string
 }
 
-// Open opens a URL and waits until it is loaded. The test is skipped without
-// chromium; the browser ends with the test.
+// Open opens a URL and waits until it is loaded. It skips the test without chromium. The browser
+// ends with the test.
 func Open(t testing.TB, url string) *Page {
 	t.Helper()
 	return OpenWith(t, url, Options{})
@@ -55,14 +55,14 @@ func Open(t testing.TB, url string) *Page {
 func OpenWith(t testing.TB, url string, opts Options) *Page {
 	t.Helper()
 	testenv.Need(t, "chromium")
-	// Helpers of the browser may outlive it for a moment, and still write here, which
-	// t.TempDir would take for a failure.
+	// Helper processes of the browser may outlive it for a moment and write here. t.TempDir
+	// would report that as a failure.
 	profile, err := os.MkdirTemp("", "browser")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(profile) })
-	// Pages like chrome://tracing are for those who ask for them.
+	// Pages such as chrome://tracing are loaded only on request.
 	if err := os.WriteFile(filepath.Join(profile, "Local State"), []byte(`{"internal_only_uis_enabled": true}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -94,17 +94,17 @@ func OpenWith(t testing.TB, url string, opts Options) *Page {
 	return p
 }
 
-// Visit opens another URL in place of the page and waits until it is loaded.
+// Visit opens another URL in the page and waits until it is loaded.
 func (p *Page) Visit(url string) {
 	p.t.Helper()
-	// What differs in the fragment only would not be loaded anew.
+	// A URL that differs only in the fragment would not be reloaded.
 	if err := chromedp.Do(p.ctx, chromedp.Navigate("about:blank"), chromedp.Navigate(url)); err != nil {
 		p.t.Fatalf("%s: %v", url, p.why(err))
 	}
 }
 
-// Eval runs JavaScript in the page and stores its value, or that of the promise
-// it gives, in result, as encoding/json does. That it throws fails the test.
+// Eval runs JavaScript in the page and stores its value, or that of the promise it returns, in
+// result, as encoding/json does. An exception fails the test.
 func (p *Page) Eval(script string, result any) {
 	p.t.Helper()
 	value, err := chromedp.Run(p.ctx, chromedp.Evaluate[json.RawMessage](script, chromedp.EvalAwaitPromise))
@@ -116,7 +116,7 @@ func (p *Page) Eval(script string, result any) {
 	}
 }
 
-// why tells why the browser was ended, if that is why something failed.
+// why returns why the browser ended, if that is the cause of a failure.
 func (p *Page) why(err error) error {
 	if cause := context.Cause(p.ctx); cause != nil {
 		return cause
@@ -124,18 +124,18 @@ func (p *Page) why(err error) error {
 	return err
 }
 
-// Errors are what the page had to complain of until now: exceptions that nobody caught,
-// errors on the console, and requests that failed.
+// Errors returns what the page has reported so far: uncaught exceptions, errors on the console, and
+// failed requests.
 func (p *Page) Errors() []string {
 	p.t.Helper()
 	var ignored int
-	p.Eval("0", &ignored) // what it complained of before comes first
+	p.Eval("0", &ignored) // earlier reports come first
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.errors
 }
 
-// event keeps what an event complains of. A dialog would hold up the page for good.
+// event records what an event reports. A dialog would block the page forever.
 func (p *Page) event(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

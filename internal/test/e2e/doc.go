@@ -1,4 +1,3 @@
-// Package e2e has the tests that hold what the readers and the matching of calls
-// say against what is true of a trace: the calls that recorded programs counted
-// themselves, and the calls that the generator made.
+// Package e2e has tests that compare the results of the readers and of the matching of calls with
+// known counts: those that recorded programs made themselves, and those of the generator.
 package e2e

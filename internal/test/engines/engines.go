@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// Engine is a program that reads Parquet and understands SQL.
+// Engine is a program that reads Parquet and executes SQL.
 type Engine string
 
 // The engines of [Query].
@@ -25,7 +25,7 @@ const (
 	Polars Engine = "polars"
 )
 
-// modules are what Python has to import, by what a caller asks for.
+// modules are the Python modules to import, by what a caller asks for.
 var modules = map[Engine][]string{
 	DuckDB:    {"duckdb"},
 	ChDB:      {"chdb"},
@@ -37,10 +37,9 @@ var modules = map[Engine][]string{
 //go:embed query.py
 var queryScript string
 
-// Query has an engine execute a query, and returns the rows of its result: null is nil, a
-// number a json.Number, and what JSON has no type for a string. Engines name files in
-// different ways: see [Engine.Files]. Without the engine the test is skipped, see
-// [testenv.Fetched].
+// Query executes a query in an engine, and returns the rows of its result: null is nil, a number is
+// a json.Number, and types that JSON lacks are strings. Engines name files in different ways: see
+// [Engine.Files]. It skips the test without the engine, see [testenv.Fetched].
 func Query(t testing.TB, engine Engine, query string) [][]any {
 	t.Helper()
 	return Rows(t, queryScript, engine, string(engine), query)
@@ -58,8 +57,8 @@ func Rows(t testing.TB, script string, engine Engine, args ...string) [][]any {
 	return rows
 }
 
-// Files is the table of SQL that all files of a pattern make together. Folders of the form
-// key=value are columns.
+// Files returns the SQL table of all files that match a pattern. Folders of the form key=value are
+// columns.
 func (e Engine) Files(pattern string) string {
 	switch e {
 	case DuckDB:
@@ -70,8 +69,8 @@ func (e Engine) Files(pattern string) string {
 	return "read_parquet('" + pattern + "')"
 }
 
-// Python runs a script with arguments, and returns what it prints. The script may import
-// what need names: engines, "pyarrow" or "pandas". A script that fails, fails the test.
+// Python runs a script with arguments, and returns its output. The script may import what need
+// names: engines, "pyarrow" or "pandas". If the script fails, the test fails.
 func Python(t testing.TB, script string, need []Engine, args ...string) []byte {
 	t.Helper()
 	testenv.Need(t, "python3")

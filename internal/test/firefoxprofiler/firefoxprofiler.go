@@ -1,6 +1,5 @@
-// Package firefoxprofiler lets tests ask the Firefox Profiler what it makes of our output:
-// the server of its command-line tool, which is made of the code of the page. script/setup
-// fetches it.
+// Package firefoxprofiler lets tests load our output into the Firefox Profiler: the server of its
+// command-line tool, which contains the code of the page. script/setup fetches it.
 package firefoxprofiler
 
 import (
@@ -17,23 +16,23 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// patience is how long the profiler may take for all of a test.
+// patience is the time limit for the profiler in a test.
 const patience = 2 * time.Minute
 
-// Profiler is a profiler that has a profile. It is for one goroutine.
+// Profiler is a profiler with a profile. Use it on one goroutine only.
 type Profiler struct {
 	t       testing.TB
 	conn    net.Conn
 	answers *bufio.Reader
 }
 
-// Open loads a profile from a file. The test is skipped without the profiler, which ends
-// with the test.
+// Open loads a profile from a file. It skips the test without the profiler, which ends with the
+// test.
 func Open(t testing.TB, profile string) *Profiler {
 	t.Helper()
 	testenv.Need(t, "node")
 	script := testenv.Fetched(t, "profiler-cli/package/dist/profiler-cli.js")
-	// The path of a socket must be short, which t.TempDir is not.
+	// The path of a socket must be short, and t.TempDir's is not.
 	dir, err := os.MkdirTemp("", "profiler")
 	if err != nil {
 		t.Fatal(err)

