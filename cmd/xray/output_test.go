@@ -4,18 +4,26 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/xray-tools/xray/internal/outfile"
 )
 
-// interrupted writes half of the file named by its first argument. Then it sends itself the signal
+// interrupted writes half of the file named by its first argument, or of one in a directory if
+// the name ends in a slash. Then it sends itself the signal
 // whose number is its second argument.
 func interrupted() {
 	n, err := strconv.Atoi(os.Args[2])
 	if err != nil {
 		panic(err)
 	}
-	err = new(app).WriteText(os.Args[1], func(w io.Writer) error {
+	write := new(app).WriteText
+	if strings.HasSuffix(os.Args[1], "/") {
+		write = writeInTree
+	}
+	err = write(os.Args[1], func(w io.Writer) error {
 		if _, err := io.WriteString(w, "half"); err != nil {
 			return err
 		}
@@ -30,4 +38,15 @@ func interrupted() {
 		select {}
 	})
 	panic(err)
+}
+
+// writeInTree writes a file below a directory.
+func writeInTree(dir string, f func(io.Writer) error) error {
+	return outfile.WriteTree(dir, func(t *outfile.Tree) error {
+		file, err := t.Create("folder/file")
+		if err != nil {
+			return err
+		}
+		return f(file)
+	})
 }
