@@ -55,7 +55,7 @@ func TestTablesAreDocumented(t *testing.T) {
 // schemas are digests of the tables of each version. If this test fails because a column is
 // new, change the digest. If a column is gone or different, increase Version, too.
 var schemas = map[int]string{
-	1: "c7e73103f58bb51f",
+	1: "d66753fa55f215bb",
 }
 
 func TestVersion(t *testing.T) {

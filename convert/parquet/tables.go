@@ -52,7 +52,6 @@ const (
 	int32s  = parquetfile.Int32
 	int64s  = parquetfile.Int64
 	uint64s = parquetfile.Uint64
-	moments = parquetfile.Timestamp
 	texts   = parquetfile.String
 	blobs   = parquetfile.Bytes
 )
@@ -153,7 +152,7 @@ var tracesTable = Table{"traces", "A row for each trace. It is written last.", [
 	column("schema", int32s, required, "", "version of these tables"),
 	column("unit", texts, required, "", "unit of times: ns, or ticks if the frequency of the clock is unknown"),
 	column("frequency", int64s, optional, "ticks/s", "frequency of the clock"),
-	column("started", moments, optional, "", "wall-clock time of the first record; recorded by xray's recorder only"),
+	column("started", int64s, optional, "ns", "wall-clock time of the first record, since 1970; only xray's recorder notes it"),
 	column("first_tick", uint64s, required, "ticks", "time of the first record on the clock of the trace"),
 	column("last_tick", uint64s, required, "ticks", "time of the last record"),
 	column("length", int64s, required, "ns", "time from the first to the last record"),

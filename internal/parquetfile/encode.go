@@ -80,7 +80,7 @@ func (e *Encoder) Null() {
 
 // Int64s encodes a value for each row by differences.
 func (e *Encoder) Int64s(values []int64) {
-	c := e.column(Int64, Timestamp)
+	c := e.column(Int64)
 	k := e.begin(c)
 	least, most := int64(math.MaxInt64), int64(math.MinInt64)
 	for _, v := range values {
@@ -119,7 +119,7 @@ func (e *Encoder) Int32Of(k Keyed, values []int32) {
 
 // Int64Of encodes a column of few distinct values. Each of values must be used.
 func (e *Encoder) Int64Of(k Keyed, values []int64) {
-	e.column(Int64, Timestamp)
+	e.column(Int64)
 	keyed(e, k, values, func(dst []byte, v int64) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(v)) }, plain64)
 }
 

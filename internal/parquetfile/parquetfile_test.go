@@ -20,7 +20,7 @@ var everyKind = []Column{
 	{Name: "i64", Kind: Int64},
 	{Name: "delta", Kind: Int64},
 	{Name: "u64", Kind: Uint64, Optional: true},
-	{Name: "at", Kind: Timestamp, Optional: true},
+	{Name: "same", Kind: Int64, Optional: true},
 	{Name: "text", Kind: String, Optional: true},
 	{Name: "data", Kind: Bytes},
 	{Name: "numbers", Kind: Uint64, List: true},
@@ -207,7 +207,7 @@ func show(kind Kind, v parquet.Value) string {
 		return fmt.Sprint(v.Int32())
 	case Uint64:
 		return fmt.Sprint(v.Uint64())
-	case Int64, Timestamp:
+	case Int64:
 		return fmt.Sprint(v.Int64())
 	}
 	return string(v.ByteArray())

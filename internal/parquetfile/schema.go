@@ -28,14 +28,13 @@ const (
 	Int32 Kind = iota
 	Int64
 	Uint64
-	Timestamp // nanoseconds since 1970, Coordinated Universal Time
-	String    // UTF-8
+	String // UTF-8
 	Bytes
 )
 
 // String returns the name of the type in Parquet's documentation.
 func (k Kind) String() string {
-	return [...]string{"INT32", "INT64", "UINT_64", "TIMESTAMP(NANOS, UTC)", "STRING", "BYTE_ARRAY"}[k]
+	return [...]string{"INT32", "INT64", "UINT_64", "STRING", "BYTE_ARRAY"}[k]
 }
 
 // Column describes a column.
@@ -65,8 +64,6 @@ func (k Kind) element(name string, repetition format.FieldRepetitionType) format
 	case Uint64:
 		e.ConvertedType = thrift.New(deprecated.Uint64)
 		e.LogicalType.Value = &format.IntType{BitWidth: 64}
-	case Timestamp:
-		e.LogicalType.Value = &format.TimestampType{IsAdjustedToUTC: true, Unit: format.TimeUnit{Value: &format.NanoSeconds{}}}
 	case String:
 		e.ConvertedType = thrift.New(deprecated.UTF8)
 		e.LogicalType.Value = &format.StringType{}
