@@ -15,8 +15,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// bucketList holds calls by the value of a column: those of each function, thread and so on
-// in a bucket of its own. SQLite has no hash tables, so it sorts calls to group them. From
+// bucketList holds calls by the values of columns: those of each function, or of each function
+// of each thread, and so on, in a bucket of its own. SQLite has no hash tables, so it sorts calls to group them. From
 // here it gets them in order. A column is also looked up here when a join asks for one
 // value after the other.
 //
@@ -24,19 +24,26 @@ import (
 // they do not fit into memory.
 type bucketList struct {
 	db      *DB
-	column  int
-	fields  fields
+	order   []ordering
+	keyed   []fields // of the order's columns, each once
+	fields  fields   // of the calls in buckets
 	threads []*threadInfo
-	byKey   map[uint64]*bucket
-	order   []*bucket // by the column's value
-	values  map[driver.Value][]*bucket
+	byKey   map[bucketKey]*bucket
+	sorted  []*bucket
+	values  map[driver.Value][]*bucket // by the first value; nil until it is needed
 	store   blockStore
 }
 
+// mostKeys is by how many columns there can be buckets.
+const mostKeys = 4
+
+// bucketKey has the keys of bucketList.keyed.
+type bucketKey [mostKeys]uint32
+
 // bucket is the calls with one key.
 type bucket struct {
-	key    uint64
-	value  driver.Value
+	key    bucketKey
+	values []driver.Value // of the order's columns
 	count  uint64
 	blocks []int64 // in the store
 	last   []byte  // the block that is being filled
@@ -88,7 +95,7 @@ func fieldOf(column int) fields {
 		return fieldEnd
 	case colCPU:
 		return fieldOff | fieldDuration
-	case colBlocked, colQueued:
+	case colBlocked, colQueued, colRecorder:
 		return fieldOff
 	case colSelfCPU:
 		return fieldSelfOff | fieldSelf
@@ -105,37 +112,39 @@ func bucketable(column int) bool {
 }
 
 // key returns the part of a call that a column shows, as a number.
-func (r *row) key(f fields) uint64 {
+func (r *row) key(f fields) uint32 {
 	switch f {
 	case fieldThread:
-		return uint64(r.index)
+		return uint32(r.index)
 	case fieldDepth:
-		return uint64(r.Depth)
+		return r.Depth
 	case fieldFunc:
-		return uint64(uint32(r.Func))
+		return uint32(r.Func)
 	case fieldCaller:
-		return uint64(uint32(r.Caller))
+		return uint32(r.Caller)
 	case fieldPath:
-		return uint64(r.Path)
+		return uint32(r.Path)
 	}
-	return uint64(r.End)
+	return uint32(r.End)
 }
 
-// setKey is the inverse of key.
-func (l *bucketList) setKey(r *row, key uint64) {
-	switch fieldOf(l.column) {
-	case fieldThread:
-		r.index, r.thread = int(key), l.threads[key]
-	case fieldDepth:
-		r.Depth = uint32(key)
-	case fieldFunc:
-		r.Func = reader.FuncID(int32(uint32(key)))
-	case fieldCaller:
-		r.Caller = reader.FuncID(int32(uint32(key)))
-	case fieldPath:
-		r.Path = calls.PathID(key)
-	case fieldEnd:
-		r.End = calls.End(key)
+// setKeys is the inverse of key, for all keys.
+func (l *bucketList) setKeys(r *row, keys bucketKey) {
+	for i, f := range l.keyed {
+		switch key := keys[i]; f {
+		case fieldThread:
+			r.index, r.thread = int(key), l.threads[key]
+		case fieldDepth:
+			r.Depth = key
+		case fieldFunc:
+			r.Func = reader.FuncID(int32(key))
+		case fieldCaller:
+			r.Caller = reader.FuncID(int32(key))
+		case fieldPath:
+			r.Path = calls.PathID(key)
+		case fieldEnd:
+			r.End = calls.End(key)
+		}
 	}
 }
 
@@ -143,65 +152,99 @@ func (l *bucketList) setKey(r *row, key uint64) {
 const blockSize = 1 << 10
 
 // collect reads the calls that a filter selects into buckets.
-func (db *DB) collect(p *plan, filter calls.Filter, column int) (*bucketList, error) {
-	l := &bucketList{db: db, column: column, byKey: make(map[uint64]*bucket)}
+func (db *DB) collect(p *plan, filter calls.Filter, order []ordering) (*bucketList, error) {
+	l := &bucketList{db: db, order: order, byKey: make(map[bucketKey]*bucket)}
 	for n := range colThreadKey + 1 {
 		if p.uses(n) {
 			l.fields |= fieldOf(n)
 		}
 	}
 	with := *p
-	with.used |= 1 << column
+	for _, o := range order {
+		with.used |= 1 << o.column
+		f := fieldOf(o.column)
+		l.fields &^= f
+		if !slices.Contains(l.keyed, f) {
+			l.keyed = append(l.keyed, f)
+		}
+	}
 	from, err := db.pass(&with, filter)
 	if err != nil {
 		return nil, err
 	}
 	defer from.stop()
-	key := fieldOf(column)
-	l.fields &^= key
-	var r row
-	for {
-		err := from.next(&r)
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return nil, errors.Join(err, l.store.close())
-		}
-		k := r.key(key)
-		b := l.byKey[k]
-		if b == nil {
-			b = &bucket{key: k}
-			l.byKey[k] = b
-		}
-		b.count++
-		b.last = l.append(b.last, &r)
-		if len(b.last) >= blockSize {
-			at, err := l.store.add(b.last)
-			if err != nil {
-				return nil, errors.Join(err, l.store.close())
-			}
-			b.blocks, b.last = append(b.blocks, at), b.last[:0]
-		}
+	if err := l.fill(from); err != nil {
+		return nil, errors.Join(err, l.store.close())
 	}
 	l.threads = from.threads
 	l.sort()
 	return l, l.store.flush()
 }
 
-// sort puts the buckets in the order of their values.
+// fill puts the calls of a pass into buckets.
+func (l *bucketList) fill(from *passReader) error {
+	var r row
+	var b *bucket // that of the previous call
+	for {
+		if err := from.next(&r); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		var key bucketKey
+		for i, f := range l.keyed {
+			key[i] = r.key(f)
+		}
+		if b == nil || b.key != key {
+			if b = l.byKey[key]; b == nil {
+				b = &bucket{key: key}
+				l.byKey[key] = b
+			}
+		}
+		b.count++
+		b.last = l.append(b.last, &r)
+		if len(b.last) >= blockSize {
+			at, err := l.store.add(b.last)
+			if err != nil {
+				return err
+			}
+			b.blocks, b.last = append(b.blocks, at), b.last[:0]
+		}
+	}
+}
+
+// sort puts the buckets in order.
 func (l *bucketList) sort() {
 	for _, b := range l.byKey {
 		var r row
-		l.setKey(&r, b.key)
-		b.value = l.db.value(&r, l.column)
-		l.order = append(l.order, b)
+		l.setKeys(&r, b.key)
+		for _, o := range l.order {
+			b.values = append(b.values, l.db.value(&r, o.column))
+		}
+		l.sorted = append(l.sorted, b)
 	}
-	slices.SortFunc(l.order, func(a, b *bucket) int { return cmp.Or(compare(a.value, b.value), cmp.Compare(a.key, b.key)) })
-	l.values = make(map[driver.Value][]*bucket)
-	for _, b := range l.order {
-		l.values[b.value] = append(l.values[b.value], b)
+	slices.SortFunc(l.sorted, func(a, b *bucket) int {
+		for i, o := range l.order {
+			if c := compare(a.values[i], b.values[i]); c != 0 {
+				if o.desc {
+					return -c
+				}
+				return c
+			}
+		}
+		return slices.Compare(a.key[:], b.key[:])
+	})
+}
+
+// with returns the buckets that have a value in the first column.
+func (l *bucketList) with(v driver.Value) []*bucket {
+	if l.values == nil {
+		l.values = make(map[driver.Value][]*bucket)
+		for _, b := range l.sorted {
+			l.values[b.values[0]] = append(l.values[b.values[0]], b)
+		}
 	}
+	return l.values[v]
 }
 
 // compare orders values of a column as SQLite does.
@@ -260,10 +303,10 @@ func (l *bucketList) append(dst []byte, r *row) []byte {
 		dst = append(dst, byte(r.End))
 	}
 	if f&fieldOff != 0 {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, r.off.Blocked), r.off.Queued)
+		dst = appendOff(dst, r.off)
 	}
 	if f&fieldSelfOff != 0 {
-		dst = binary.AppendUvarint(binary.AppendUvarint(dst, r.selfOff.Blocked), r.selfOff.Queued)
+		dst = appendOff(dst, r.selfOff)
 	}
 	if f&fieldResult != 0 {
 		if dst = append(dst, 0); r.hasResult {
@@ -278,6 +321,10 @@ func (l *bucketList) append(dst []byte, r *row) []byte {
 		}
 	}
 	return dst
+}
+
+func appendOff(dst []byte, off calls.Off) []byte {
+	return binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(dst, off.Blocked), off.Queued), off.Recorder)
 }
 
 // bucketReader gives the calls of some buckets.
@@ -317,7 +364,7 @@ func (b *bucketReader) next(r *row) error {
 		}
 		b.now, b.list = b.list[0], b.list[1:]
 		b.left, b.block, b.data = b.now.count, 0, nil
-		b.l.setKey(r, b.now.key)
+		b.l.setKeys(r, b.now.key)
 	}
 	b.left--
 	if len(b.data) == 0 && b.l.fields != 0 {
@@ -361,12 +408,10 @@ func (b *bucketReader) next(r *row) error {
 		b.data = b.data[1:]
 	}
 	if f&fieldOff != 0 {
-		r.off.Blocked = u()
-		r.off.Queued = u()
+		r.off.Blocked, r.off.Queued, r.off.Recorder = u(), u(), u()
 	}
 	if f&fieldSelfOff != 0 {
-		r.selfOff.Blocked = u()
-		r.selfOff.Queued = u()
+		r.selfOff.Blocked, r.selfOff.Queued, r.selfOff.Recorder = u(), u(), u()
 	}
 	if f&fieldResult != 0 {
 		if r.hasResult = u() != 0; r.hasResult {
@@ -405,7 +450,7 @@ func (l *looker) close() {
 
 // read returns the calls that a plan selects.
 func (l *looker) read(db *DB, p *plan, args []vtab.Value) (callReader, error) {
-	if p.order >= 0 {
+	if len(p.order) > 0 {
 		filter, err := db.filter(p, args)
 		if err != nil {
 			return nil, err
@@ -414,10 +459,7 @@ func (l *looker) read(db *DB, p *plan, args []vtab.Value) (callReader, error) {
 		if err != nil {
 			return nil, db.fail(err)
 		}
-		if p.desc {
-			slices.Reverse(list.order)
-		}
-		return &bucketReader{l: list, list: list.order, owned: true}, nil
+		return &bucketReader{l: list, list: list.sorted, owned: true}, nil
 	}
 	l.note(args)
 	at := slices.IndexFunc(p.conds, func(c condition) bool { return c.op == vtab.OpEQ && bucketable(c.column) })
@@ -445,12 +487,12 @@ func (l *looker) read(db *DB, p *plan, args []vtab.Value) (callReader, error) {
 		if err != nil {
 			return nil, err
 		}
-		if l.list, err = db.collect(p, filter, column); err != nil {
+		if l.list, err = db.collect(p, filter, []ordering{{column: column}}); err != nil {
 			l.list = nil
 			return nil, db.fail(err)
 		}
 	}
-	return &bucketReader{l: l.list, list: l.list.values[args[at]]}, nil
+	return &bucketReader{l: l.list, list: l.list.with(args[at])}, nil
 }
 
 // note takes notice of which values vary. Buckets that depend on one that did not vary

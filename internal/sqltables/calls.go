@@ -132,7 +132,7 @@ func (db *DB) value(r *row, column int) driver.Value {
 		return argsText(r.args)
 	case colResult:
 		if r.hasResult {
-			return signed(r.result)
+			return int64(r.result) // -1 is an error
 		}
 		return nil
 	case colEnded:
@@ -147,25 +147,28 @@ func (db *DB) value(r *row, column int) driver.Value {
 			return int64(r.Caller)
 		}
 		return db.names.of(r.Caller).name
-	case colCPU, colBlocked, colQueued:
+	case colCPU, colBlocked, colQueued, colRecorder:
 		return db.off(column-colCPU, r.Duration, r.off)
-	case colSelfCPU, colSelfBlocked, colSelfQueued:
+	case colSelfCPU, colSelfBlocked, colSelfQueued, colSelfRecorder:
 		return db.off(column-colSelfCPU, r.Self, r.selfOff)
 	}
 	return nil
 }
 
-// off returns the part of a time on the CPU (0), blocked (1) or queued (2).
+// off returns the part of a time on the CPU (0), blocked (1), queued (2) or blocked by the
+// recorder (3).
 func (db *DB) off(part int, ticks uint64, off calls.Off) driver.Value {
 	switch {
 	case !db.opts.OffCPU:
 		return nil
 	case part == 0:
-		ticks -= min(ticks, off.Blocked+off.Queued)
+		ticks -= min(ticks, off.Sum())
 	case part == 1:
 		ticks = off.Blocked
-	default:
+	case part == 2:
 		ticks = off.Queued
+	default:
+		ticks = off.Recorder
 	}
 	return signed(db.opts.Clock.Nanos(ticks))
 }
@@ -306,7 +309,7 @@ type passReader struct {
 func (db *DB) pass(p *plan, filter calls.Filter) (*passReader, error) {
 	w := wants{
 		calls: true, args: p.uses(colArguments), results: p.uses(colResult), paths: p.uses(colPath),
-		waits: db.opts.OffCPU && p.used>>colCPU != 0,
+		waits: db.opts.OffCPU && p.used>>colCPU&(1<<(colSelfRecorder-colCPU+1)-1) != 0,
 	}
 	s, err := db.start(PassOptions{Filter: filter}, w)
 	if err != nil {

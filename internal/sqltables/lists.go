@@ -339,7 +339,7 @@ type eventTable struct {
 
 // BestIndex implements [vtab.Table].
 func (eventTable) BestIndex(info *vtab.IndexInfo) error {
-	p := plan{used: info.ColUsed, order: -1}
+	p := plan{used: info.ColUsed}
 	args := 0
 	for i := range info.Constraints {
 		if c := &info.Constraints[i]; c.Usable && c.Op == vtab.OpEQ && c.Column >= colTrace && c.Column <= colThreadName {
@@ -443,7 +443,7 @@ func (c *eventCursor) Column(n int) (vtab.Value, error) {
 		}
 	case colRequest:
 		if mark, ok := e.Mark(); ok && mark.Request {
-			return signed(mark.ID), nil
+			return int64(mark.ID), nil
 		}
 	case colData:
 		return e.Data, nil

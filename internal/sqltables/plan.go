@@ -18,10 +18,15 @@ import (
 // text. SQLite checks every condition itself, too, so a plan may let more calls through than
 // its conditions do, and never fewer.
 type plan struct {
-	used  uint64 // columns that the query needs, a bit each
-	order int    // column that calls are ordered by; -1 for none
-	desc  bool
+	used  uint64     // columns that the query needs, a bit each
+	order []ordering // empty for any order
 	conds []condition
+}
+
+// ordering is a column that calls are ordered by.
+type ordering struct {
+	column int
+	desc   bool
 }
 
 // condition is a column that is compared with a value that Filter gets.
@@ -32,25 +37,40 @@ type condition struct {
 
 func (p *plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%x %d %t", p.used, p.order, p.desc)
+	fmt.Fprintf(&b, "%d", p.used)
+	for _, o := range p.order {
+		desc := 0
+		if o.desc {
+			desc = 1
+		}
+		fmt.Fprintf(&b, " o %d %d", o.column, desc)
+	}
 	for _, c := range p.conds {
-		fmt.Fprintf(&b, " %d %d", c.column, c.op)
+		fmt.Fprintf(&b, " c %d %d", c.column, c.op)
 	}
 	return b.String()
 }
 
 func parsePlan(text string) (p plan, err error) {
 	words := strings.Fields(text)
-	if _, err = fmt.Sscanf(text, "%x %d %t", &p.used, &p.order, &p.desc); err != nil {
-		return p, err
+	bad := fmt.Errorf("bad plan %q", text)
+	if len(words)%3 != 1 {
+		return p, bad
 	}
-	for words = words[3:]; len(words) > 1; words = words[2:] {
-		column, err1 := strconv.Atoi(words[0])
-		op, err2 := strconv.Atoi(words[1])
-		if err1 != nil || err2 != nil {
-			return p, fmt.Errorf("bad plan %q", text)
+	if p.used, err = strconv.ParseUint(words[0], 10, 64); err != nil {
+		return p, bad
+	}
+	for words = words[1:]; len(words) > 0; words = words[3:] {
+		column, err1 := strconv.Atoi(words[1])
+		n, err2 := strconv.Atoi(words[2])
+		switch {
+		case err1 != nil || err2 != nil:
+			return p, bad
+		case words[0] == "o":
+			p.order = append(p.order, ordering{column, n == 1})
+		default:
+			p.conds = append(p.conds, condition{column, vtab.ConstraintOp(n)})
 		}
-		p.conds = append(p.conds, condition{column, vtab.ConstraintOp(op)})
 	}
 	return p, nil
 }
@@ -63,7 +83,7 @@ const typicalCalls = 10_000_000
 
 // bestIndex makes a plan. Reading the trace costs a fifth of what SQLite does with the calls.
 func bestIndex(info *vtab.IndexInfo) error {
-	p := plan{used: info.ColUsed, order: -1}
+	p := plan{used: info.ColUsed}
 	if p.used>>63 != 0 {
 		p.used = math.MaxUint64 // the last bit stands for all further columns
 	}
@@ -81,8 +101,7 @@ func bestIndex(info *vtab.IndexInfo) error {
 		rows *= part
 	}
 	cost := 0.2*typicalCalls + rows
-	if len(info.OrderBy) == 1 && bucketable(info.OrderBy[0].Column) {
-		p.order, p.desc = info.OrderBy[0].Column, info.OrderBy[0].Desc
+	if p.order = orderings(info.OrderBy); p.order != nil {
 		info.OrderByConsumed = true
 		cost += rows / 2
 	}
@@ -90,6 +109,17 @@ func bestIndex(info *vtab.IndexInfo) error {
 	info.EstimatedRows = int64(max(rows, 1))
 	info.EstimatedCost = cost
 	return nil
+}
+
+// orderings returns the order that SQLite asks for if there may be buckets for it, else nil.
+func orderings(list []vtab.OrderBy) (order []ordering) {
+	for _, o := range list {
+		if !bucketable(o.Column) || len(list) > mostKeys {
+			return nil
+		}
+		order = append(order, ordering{o.Column, o.Desc})
+	}
+	return order
 }
 
 // selectivity is the part of the calls that a condition is taken to leave, if the reader can

@@ -41,9 +41,11 @@ const (
 	colCPU
 	colBlocked
 	colQueued
+	colRecorder
 	colSelfCPU
 	colSelfBlocked
 	colSelfQueued
+	colSelfRecorder
 	callColumns
 	colThreadKey = callColumns // hidden, as in eventThreadKey
 )
@@ -101,14 +103,16 @@ var Tables = []Table{
 		Column{"caller", texts, "`function` of that call"},
 		Column{"path", integers, "call path, in the table `paths`"},
 		Column{"arguments", texts, "logged arguments as a JSON array; NULL without any"},
-		Column{"result", integers, "recorded result of a call of the C library"},
+		Column{"result", integers, "recorded result of a call of the C library, as a signed number"},
 		Column{"ended", texts, "how it ended: exited, tail-exited, continued, inferred, truncated or left"},
-		Column{"cpu", integers, "`duration` without `blocked` and `queued`; NULL if the trace does not say when threads were off the processor"},
+		Column{"cpu", integers, "`duration` without `blocked`, `queued` and `recorder`; NULL if the trace does not say when threads were off the processor"},
 		Column{"blocked", integers, "ns in which the thread slept or waited, in the call and those it made"},
 		Column{"queued", integers, "ns in which the thread could run and waited for a processor"},
-		Column{"self_cpu", integers, "`self` without `self_blocked` and `self_queued`"},
+		Column{"recorder", integers, "ns in which the recorder blocked the thread"},
+		Column{"self_cpu", integers, "`self` without `self_blocked`, `self_queued` and `self_recorder`"},
 		Column{"self_blocked", integers, "part of `blocked` while no call was open inside"},
 		Column{"self_queued", integers, "part of `queued` while no call was open inside"},
+		Column{"self_recorder", integers, "part of `recorder` while no call was open inside"},
 	)},
 	{"functions", "a function that was called, or that the maps list", []Column{
 		{"function_id", integers, "XRay function ID"},
