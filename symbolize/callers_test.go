@@ -75,7 +75,7 @@ func TestFindCallers(t *testing.T) {
 			}
 			defer table.Close()
 			if !table.canLand() {
-				t.Error("the function cannot be landed in")
+				t.Error("canLand: got false, want true")
 			}
 			want := []string{
 				"before: main", "behind: passes", "calls: main", "chooses: main", "jumps: before", "passes: main", "plain: calls",

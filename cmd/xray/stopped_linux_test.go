@@ -85,6 +85,6 @@ func TestStoppedObserver(t *testing.T) {
 		}
 	}
 	if recorder < 90e6 || blocked > recorder/10 {
-		t.Errorf("unexpected cause:\n%s", out)
+		t.Errorf("wrong sums of times:\n%s", out)
 	}
 }
