@@ -23,6 +23,18 @@ type Options struct {
 	// Frequency is that of the clock, in ticks per second, for files that do not state it.
 	// 0 leaves it unknown.
 	Frequency uint64
+	// Fetch, if not nil, opens paths that are not of files, such as URLs, with the name that
+	// Files and messages use. For other paths, it returns nil. Open reads the stream like a pipe,
+	// and closes it.
+	Fetch func(path string) (name string, s Stream, err error)
+}
+
+// Stream is a file that Options.Fetch opened.
+type Stream interface {
+	io.ReadCloser
+	// Err returns the error that Read returned, other than io.EOF. No part of a stream with an
+	// error is used.
+	Err() error
 }
 
 // Trace is one or more trace files that are read together. Passes over it (each call of
@@ -115,15 +127,37 @@ func OpenReaderAt(r io.ReaderAt, size int64, name string) (*Trace, error) {
 }
 
 func (t *Trace) open(path string, number int32, opts Options) (*file, error) {
-	in, err := openInput(path, opts.Stdin, maybeTrace)
+	name, in, err := t.input(path, opts)
 	if err != nil {
 		return nil, err
 	}
-	f, err := t.newFile(in, path, number)
+	f, err := t.newFile(in, name, number)
 	if err != nil {
 		return nil, errors.Join(err, in.close())
 	}
 	return f, nil
+}
+
+// input opens a path, and returns its name for messages.
+func (t *Trace) input(path string, opts Options) (name string, in *input, err error) {
+	if opts.Fetch != nil {
+		name, s, err := opts.Fetch(path)
+		if err != nil {
+			return "", nil, err
+		}
+		if s != nil {
+			in, err = newInput(name, s, maybeTrace)
+			if failed := errors.Join(s.Err(), s.Close()); failed != nil {
+				if err == nil {
+					failed = errors.Join(failed, in.close())
+				}
+				return "", nil, failed
+			}
+			return name, in, err
+		}
+	}
+	in, err = openInput(path, opts.Stdin, maybeTrace)
+	return path, in, err
 }
 
 func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {

@@ -9,6 +9,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/diff"
+	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
@@ -133,6 +134,7 @@ func (d *diffing) add(command string, to *diff.Comparison, side diff.Side, path 
 		return err
 	}
 	defer s.Close()
+	path = remote.Name(path)
 	options, scope := diff.Options{}, s.Scope
 	if blocks {
 		span, err := s.Span()

@@ -113,14 +113,14 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 	defer func() { err = errors.Join(err, t.Close()) }()
 	c = &countedCalls{of: make(map[reader.FuncID]uint64)}
 	build := s.Trace.Recording(0).Process.BuildID
-	for i, path := range paths {
+	for i := range paths {
 		r := t.Recording(i)
 		// A process that called nothing has no counters, but may have taken time.
 		if r == nil || r.Process.Mode != "count" {
-			return nil, cli.Usagef("--baseline: %s was not recorded with xray record --count", path)
+			return nil, cli.Usagef("--baseline: %s was not recorded with xray record --count", t.Files()[i])
 		}
 		if r.Process.BuildID != build {
-			return nil, cli.Usagef("--baseline: %s is of another build", path)
+			return nil, cli.Usagef("--baseline: %s is of another build", t.Files()[i])
 		}
 		c.cpu += max(0, float64(r.Process.CPUNS)-float64(r.Process.SetupNS))
 		for _, counter := range r.Counters {

@@ -80,10 +80,10 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 	}
 	defer s.Close()
 	if s.Trace.Header(0).Type == reader.Profiling {
-		return fmt.Errorf("%s: a profile has no records: see it with xray stack", args[0])
+		return fmt.Errorf("%s: a profile has no records: see it with xray stack", s.Trace.Files()[0])
 	}
 	if fromYAML(s) {
-		return fmt.Errorf("%s: trace YAML has no records on disk to show: convert it with xray convert first", args[0])
+		return fmt.Errorf("%s: trace YAML has no records on disk to show: convert it with xray convert first", s.Trace.Files()[0])
 	}
 	if d.text {
 		return d.WriteText(d.output, func(w io.Writer) error {
@@ -91,7 +91,7 @@ func (d *fdrDump) run(cmd *cobra.Command, args []string) error {
 			return tracetext.Format(w, b, b.Size())
 		})
 	}
-	return d.annotate(s, args[0])
+	return d.annotate(s, s.Trace.Files()[0])
 }
 
 // annotate shows the records of a trace with their bytes.

@@ -114,7 +114,8 @@ clang -fxray-instrument. To record a program, run "xray record PROGRAM".
 To see what a trace holds, run "xray info TRACE".
 
 xray reads basic and FDR logs of every version, profiles of LLVM's profiling mode and
-trace YAML, plain or compressed with gzip or zstd. "-" stands for standard input.`,
+trace YAML, plain or compressed with gzip or zstd. "-" stands for standard input. A trace may be an
+http or https URL.`,
 		Version:       version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -74,7 +74,7 @@ func (a *app) mergeSched(flags *session.TraceFlags, trace, text, clock, output s
 	defer t.Close()
 	r := t.Recording(0)
 	if r == nil || r.Foreign() {
-		return fmt.Errorf("%s: not a trace of xray's recorder: it does not say how its clock relates to others", trace)
+		return fmt.Errorf("%s: not a trace of xray's recorder: it does not say how its clock relates to others", t.Files()[0])
 	}
 	events, err := readSchedText(text)
 	if err != nil {

@@ -8,10 +8,18 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Progress shows on a terminal how far the passes over the trace are, until the function
+// Progress is something that takes a while, such as a pass over a *[reader.Trace]. Total may be
+// unknown, and is not positive then.
+type Progress interface {
+	Progress() (done, total int64)
+}
+
+var _ Progress = (*reader.Trace)(nil)
+
+// Progress shows on a terminal how far t is, until the function
 // that it returns is called. Runs that take less than a moment show nothing, nor do those
 // whose standard error is not a terminal.
-func (s *Streams) Progress(what string, t *reader.Trace) (stop func()) {
+func (s *Streams) Progress(what string, t Progress) (stop func()) {
 	if !IsTerminal(s.Stderr.Raw) {
 		return func() {}
 	}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"context"
 	"math"
 	"strconv"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -31,7 +33,10 @@ func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.T
 	if err != nil {
 		return nil, err
 	}
-	t, err := reader.Open(reader.Options{Stdin: streams.Stdin, MaxThreads: f.maxThreads, Frequency: frequency}, paths...)
+	t, err := reader.Open(reader.Options{
+		Stdin: streams.Stdin, MaxThreads: f.maxThreads, Frequency: frequency,
+		Fetch: func(path string) (string, reader.Stream, error) { return fetch(streams, path) },
+	}, paths...)
 	if err != nil {
 		return nil, ExplainTrace(err)
 	}
@@ -41,6 +46,29 @@ func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.T
 // OpenTrace opens more traces, as those of the session. The caller closes them.
 func (s *Session) OpenTrace(paths ...string) (*reader.Trace, error) {
 	return s.traces.OpenTrace(s.Streams, paths...)
+}
+
+// fetch opens a URL. It shows its progress on a terminal.
+func fetch(streams *cli.Streams, path string) (string, reader.Stream, error) {
+	if !remote.Is(path) {
+		return "", nil, nil
+	}
+	s, err := remote.Open(context.Background(), path, remote.Options{})
+	if err != nil {
+		return "", nil, err
+	}
+	return remote.Name(path), &fetched{s, streams.Progress("fetching "+remote.Name(path), s)}, nil
+}
+
+// fetched is a stream whose progress is shown until it is closed.
+type fetched struct {
+	*remote.Stream
+	stop func()
+}
+
+func (f *fetched) Close() error {
+	f.stop()
+	return f.Stream.Close()
 }
 
 // frequency is the value of --clock-rate in ticks per second; 0 if it was not given.
