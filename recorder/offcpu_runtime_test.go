@@ -22,7 +22,7 @@ type offTruth struct {
 	signals                uint64
 	events, outside        uint64 // outside: events longer than the time since the previous record
 	recorder               uint64
-	shared, short          uint64 // waits for the recorder: those in one event with other waits, and those shorter than 4 ms
+	shared, short          uint64 // waits for the recorder: those in one event with other waits, and those far shorter than 4 ms
 }
 
 func offTruths(t *testing.T, out string) []offTruth {
@@ -75,7 +75,7 @@ func switches(t *testing.T, path string) (map[int32]offTruth, *reader.Recording)
 				if s.RecorderNS > 0 && s.Voluntary > 1 {
 					v.shared++
 				}
-				if s.RecorderNS > 0 && s.RecorderNS < 3_900_000 {
+				if s.RecorderNS > 0 && s.RecorderNS < 3_600_000 {
 					v.short++
 				}
 				if ns := gap * 1000 / (frequency / 1e6); s.OffNS > ns+ns/100+100_000 { // allow for interrupts

@@ -84,7 +84,8 @@ func TestStoppedObserver(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	}
-	if recorder < 90e6 || blocked > recorder/10 {
+	// It wakes up now and then to look, and may then be in the run queue for long.
+	if recorder < 20e6 || blocked > recorder/2 {
 		t.Errorf("wrong sums of times:\n%s", out)
 	}
 }
