@@ -35,6 +35,17 @@ const (
 	maxAbandoned = 64
 )
 
+// learn is for the hot loop, for pairs that callable does not have. It reports whether the entry
+// ends no call. from is the key of a frame.
+func (s *shard) learn(from, to uint64) bool {
+	p := pair{reader.FuncID(uint32(from)), reader.FuncID(to)}
+	if p.from != 0 && !s.opts.CanCall(p.from, p.to) {
+		return false
+	}
+	*s.callable.at(p.key()) = p.key()
+	return true
+}
+
 // leave ends the innermost open calls if they cannot have made a call of a function, so that it
 // is inside the innermost one that can. If there is none, all stay open.
 func (s *shard) leave(th *thread, to reader.FuncID) error {

@@ -88,7 +88,7 @@ func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, th *thread
 			break
 		}
 		if w&14 == uint64(reader.Enter)<<1 {
-			if top == deepStack || isOn[lefts]() && !s.callable.has(frames[top].key, key) {
+			if top == deepStack || isOn[lefts]() && !s.callable.has(frames[top].key, key) && !s.learn(frames[top].key, key) {
 				break
 			}
 			if isOn[opens]() {
