@@ -30,6 +30,8 @@ type recordFlags struct {
 	recordingFlags
 	ring     int64
 	output   string
+	piped    bool // the trace goes to standard output
+	running  bool // a process still ran at the end
 	noFollow bool
 	noOffCPU bool
 	drop     bool
@@ -77,10 +79,14 @@ With -p, record a running process that has the recorder in it: one that xray rec
 started, or one that has the recorder linked in.
 
 Ctrl-C ends the program as it would without xray, and the recording with it. The exit
-status is that of the program, or 128 plus the signal's number if a signal ended it.`,
+status is that of the program, or 128 plus the signal's number if a signal ended it.
+
+With -o -, the trace goes to standard output when the program has ended. What the program
+writes to its standard output goes to standard error.`,
 		Example: `  xray record -- ./server --port 8080
   xray record --prune 5us --ring 64M -- ./server
   xray record --func '^db::' -o db.xray -- ./server
+  xray record -o - -- ./server | zstd | aws s3 cp - s3://traces/server.xray.zst
   xray record -p 1234 --duration 10s`,
 		Annotations: map[string]string{cli.Verbatim: "true"},
 		Args: func(_ *cobra.Command, args []string) error {
@@ -101,6 +107,9 @@ status is that of the program, or 128 plus the signal's number if a signal ended
 			if r.pid != "" {
 				return a.recordProcess(cmd.Context(), &r)
 			}
+			if r.output == "-" {
+				return a.recordPiped(cmd.Context(), &r, args)
+			}
 			return a.recordProgram(cmd.Context(), &r, args)
 		},
 	}
@@ -108,7 +117,7 @@ status is that of the program, or 128 plus the signal's number if a signal ended
 	f.SetInterspersed(false) // what is behind the program's name is the program's
 	r.add(f)
 	cli.AddSize(f, &r.ring, "ring", "keep only the last `SIZE` of records of each thread, and write them at the end")
-	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign")
+	f.StringVarP(&r.output, "output", "o", defaultTrace, "write to `FILE`; %p is the process ID, %e the program's name, %% a percent sign; - is standard output")
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
 	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record when threads were off the processor")
 	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
@@ -137,8 +146,8 @@ func (r *recordFlags) check(a *app) error {
 		return cli.Usagef("--output: %w", err)
 	}
 	switch {
-	case r.output == "" || r.output == "-":
-		return cli.Usagef("--output: give the name of a file: each process writes its own")
+	case r.output == "" || r.output == "-" && r.pid != "":
+		return cli.Usagef("--output: give the name of a file")
 	case (r.ring > 0 || r.drop) && r.sums():
 		return cli.Usagef("--ring and --drop cannot be used with --count and --profile")
 	case r.ring > 0 && r.drop:
@@ -173,6 +182,7 @@ func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) 
 	if err != nil {
 		return err
 	}
+	r.running = len(observed.Running) > 0
 	return a.reportRecorded(l, observed, r.quiet, status)
 }
 
@@ -248,6 +258,9 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	l := &launch{cmd: exec.Command(path, args[1:]...)}
 	l.cmd.Args[0] = args[0]
 	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = a.Stdin, a.Stdout.Raw, a.Stderr.Raw
+	if r.piped {
+		l.cmd.Stdout = a.Stderr.Raw
+	}
 	if l.template, err = absoluteTemplate(r.output); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// recordPiped records a program and writes its trace to standard output when it has ended. What the
+// program writes there goes to standard error, as with perf record -o -.
+func (a *app) recordPiped(ctx context.Context, r *recordFlags, args []string) (err error) {
+	if err := a.RefuseTerminal("-", "a trace"); err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "xray-record-")
+	if err != nil {
+		return err
+	}
+	r.output = filepath.Join(strings.ReplaceAll(dir, "%", "%%"), "%e.%p.xray")
+	r.piped, r.quiet = true, true // the summary names a file that does not stay
+	status := a.recordProgram(ctx, r, args)
+	kept, err := a.passOn(dir, r.running)
+	if !kept {
+		err = errors.Join(err, os.RemoveAll(dir))
+	}
+	if err != nil {
+		return err
+	}
+	return status
+}
+
+// passOn writes the only trace of a folder to standard output. It reports whether there are traces
+// that it could not write.
+func (a *app) passOn(dir string, running bool) (kept bool, err error) {
+	traces, err := filepath.Glob(filepath.Join(dir, "*"))
+	switch {
+	case err != nil || len(traces) == 0:
+		return false, err
+	case running:
+		return true, fmt.Errorf("a process of the program still runs, and its trace is not complete: it is in %s", dir)
+	case len(traces) > 1:
+		return true, fmt.Errorf("standard output has room for one trace, and %d processes were recorded: their traces are in %s", len(traces), dir)
+	}
+	f, err := os.Open(traces[0])
+	if err != nil {
+		return true, err
+	}
+	defer f.Close()
+	if _, err := io.Copy(a.Stdout.Raw, f); err != nil {
+		return true, fmt.Errorf("%w: the trace is in %s", err, traces[0])
+	}
+	return false, nil
+}
