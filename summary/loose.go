@@ -25,26 +25,23 @@ const maxLooseRows = 1 << 20
 
 // Groups reads all groups of a file whose rows are in any order, in memory. There may be
 // several rows of a path.
-func (f *File) Groups() (groups []*Group, err error) {
-	err = f.guard(func() error {
-		if n := f.file.NumRows(); n > maxLooseRows {
-			return fmt.Errorf("%d rows that another program wrote, and at most %d can be sorted: divide them into several files by program, build or host",
-				n, maxLooseRows)
-		}
-		rows, err := f.looseRows()
-		if err != nil {
-			return err
-		}
-		groups, err = f.group(rows)
-		return err
-	})
-	return groups, err
+func (f *File) Groups() ([]*Group, error) {
+	if n := f.file.Rows; n > maxLooseRows {
+		return nil, f.named(fmt.Errorf("%d rows that another program wrote, and at most %d can be sorted: "+
+			"divide them into several files by program, build or host", n, maxLooseRows))
+	}
+	rows, err := f.looseRows()
+	if err != nil {
+		return nil, f.named(err)
+	}
+	groups, err := f.group(rows)
+	return groups, f.named(err)
 }
 
 func (f *File) looseRows() ([]looseRow, error) {
 	var rows []looseRow
-	for n := f.file.NumRows() - f.done; n > 0; n -= batchRows {
-		err := f.rowsInto(newBatch(f), min(n, batchRows), func(b *batch) error {
+	for n := f.file.Rows - f.done; n > 0; n -= batchRows {
+		err := f.rowsInto(newBatch(n), min(n, batchRows), func(b *batch) error {
 			rows = f.appendLoose(rows, b)
 			return nil
 		})

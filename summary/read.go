@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/parquet-go/parquet-go"
-
+	"github.com/xray-tools/xray/internal/parquetfile"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -20,7 +19,7 @@ const Magic = "PAR1"
 // File is a summary. It is not for concurrent use.
 type File struct {
 	name  string
-	file  *parquet.File
+	file  *parquetfile.Reader
 	meta  *fileMeta // nil if another program wrote the rows, so that their order is unknown
 	texts texts
 	keys  [5]*column // nil if there is none
@@ -39,84 +38,61 @@ type File struct {
 	done int64 // rows that were read
 }
 
-var keyColumns = [5]string{"program", "build_id", "host", "labels", "unit"}
-var nameColumns = [4]string{"function", "symbol", "file", "object"}
-
-// counterColumns are the columns of Sums.counters.
-var counterColumns = [...]string{
-	"calls", "time", "self_time", "open_calls", "open_time", "open_self_time", "nested_time",
-	"inferred", "left_calls", "tail_exited", "continued", "on_cpu", "blocked", "queued",
-	"untimed_calls", "pruned_calls", "pruned_time", "folded_calls", "folded_self_time",
-}
-
-// onCPU is the index of on_cpu in counterColumns.
-const onCPU = 11
-
-var binColumns = [4]string{"bin", "durations", "self_times", "coarse"}
-
 // Open opens a summary of size bytes. Errors call it name.
 func Open(r io.ReaderAt, size int64, name string) (f *File, err error) {
-	f = &File{name: name, at: -1, texts: texts{ids: make(map[string]uint32), ofDictionary: make(map[*column]dictionaryTexts)}}
-	err = f.guard(func() (err error) {
-		f.file, err = parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
-		if err != nil {
-			return err
-		}
-		if err := f.findColumns(); err != nil {
-			return err
-		}
-		return f.readMeta()
-	})
-	return f, err
+	f = &File{name: name, at: -1, texts: texts{ids: make(map[string]uint32)}}
+	if f.file, err = parquetfile.OpenReader(r, size); err == nil {
+		err = f.findColumns()
+	}
+	if err == nil {
+		err = f.readMeta()
+	}
+	return f, f.named(err)
 }
 
-// guard names the file in errors. Damaged files may cause panics in the decoder, which
-// become errors here.
-func (f *File) guard(do func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("%s: the file is damaged: %v", f.name, r)
-		}
-	}()
-	if err = do(); err != nil {
-		err = fmt.Errorf("%s: %w", f.name, err)
+// named names the file in an error.
+func (f *File) named(err error) error {
+	if err == nil {
+		return nil
 	}
-	return err
+	return fmt.Errorf("%s: %w", f.name, err)
 }
 
 // findColumns finds the columns by name.
 func (f *File) findColumns() error {
 	leaves := make(map[string]*column)
-	each(f.file.Root(), func(c *parquet.Column) {
-		path := c.Path()
-		name := path[0]
-		if len(path) > 1 {
-			name += "." + path[len(path)-1]
+	for i := range f.file.Leaves {
+		leaf := &f.file.Leaves[i]
+		name := leaf.Path[0]
+		if len(leaf.Path) > 1 {
+			name += "." + leaf.Path[len(leaf.Path)-1]
 		}
-		leaves[name] = &column{name: name, index: c.Index(), maxDef: c.MaxDefinitionLevel(), repeated: c.MaxRepetitionLevel() > 0}
-	})
+		leaves[name] = &column{name: name, leaf: i, maxDef: leaf.MaxDef}
+	}
 	var missing []string
-	find := func(name string, required, repeated bool) *column {
+	find := func(name string, required bool, lists int) *column {
 		c := leaves[name]
-		if required && (c == nil || c.repeated != repeated) {
-			missing = append(missing, name)
-			return nil
+		if c != nil && f.file.Leaves[c.leaf].MaxRep == lists {
+			return c
 		}
-		return c
+		if required {
+			missing = append(missing, name)
+		}
+		return nil
 	}
 	for i, name := range keyColumns {
-		f.keys[i] = find(name, name == "unit", false)
+		f.keys[i] = find(name, name == "unit", 0)
 	}
-	f.path, f.depth, f.line = find("path", true, false), find("depth", false, false), find("line", false, false)
+	f.path, f.depth, f.line = find("path", true, 0), find("depth", false, 0), find("line", false, 0)
 	for i, name := range nameColumns {
-		f.names[i] = find(name, false, false)
+		f.names[i] = find(name, false, 0)
 	}
 	for i, name := range counterColumns {
-		f.values[i] = find(name, true, false)
+		f.values[i] = find(name, true, 0)
 	}
-	f.least, f.most = find("min", true, false), find("max", true, false)
+	f.least, f.most = find("min", true, 0), find("max", true, 0)
 	for i, name := range binColumns {
-		f.bins[i] = find("bins."+name, true, true)
+		f.bins[i] = find(binsColumn+"."+name, true, 1)
 	}
 	if len(missing) > 0 {
 		return fmt.Errorf("not a summary of xray: it has no column %s", strings.Join(missing, ", "))
@@ -124,19 +100,9 @@ func (f *File) findColumns() error {
 	return nil
 }
 
-func each(c *parquet.Column, f func(*parquet.Column)) {
-	if c.Leaf() {
-		f(c)
-		return
-	}
-	for _, child := range c.Columns() {
-		each(child, f)
-	}
-}
-
 // readMeta reads what the writer of this package says of a file.
 func (f *File) readMeta() error {
-	text, ok := f.file.Lookup(metaKey)
+	text, ok := f.file.Metadata[metaKey]
 	if !ok {
 		return nil
 	}
@@ -148,18 +114,18 @@ func (f *File) readMeta() error {
 		return fmt.Errorf("the summary has version %d of the schema, and this xray knows version %d: use a newer xray", meta.Version, Version)
 	}
 	// Some programs copy the metadata of files that they change.
-	if !strings.HasPrefix(f.file.Metadata().CreatedBy, creator+" ") && f.file.Metadata().CreatedBy != creator {
+	if f.file.CreatedBy != creator {
 		return nil
 	}
 	rows := int64(0)
 	for i := range meta.Groups {
 		g := &meta.Groups[i]
-		if g.Rows <= 0 || g.Rows > f.file.NumRows()-rows || i > 0 && meta.Groups[i-1].Key.Compare(&g.Key) >= 0 {
+		if g.Rows <= 0 || g.Rows > f.file.Rows-rows || i > 0 && meta.Groups[i-1].Key.Compare(&g.Key) >= 0 {
 			return fmt.Errorf("its metadata %s does not fit its rows", metaKey)
 		}
 		rows += g.Rows
 	}
-	if rows != f.file.NumRows() {
+	if rows != f.file.Rows {
 		return fmt.Errorf("its metadata %s does not fit its rows", metaKey)
 	}
 	f.meta = &meta
@@ -181,9 +147,8 @@ func (f *File) Keys() []Key {
 
 // KnowsOffCPU reports whether an ordered file has times off the processor in all rows.
 func (f *File) KnowsOffCPU() bool {
-	for _, g := range f.file.RowGroups() {
-		c, ok := g.ColumnChunks()[f.values[onCPU].index].(*parquet.FileColumnChunk)
-		if !ok || c.NullCount() > 0 {
+	for group := range f.file.Groups {
+		if f.file.Nulls(group, f.values[onCPU].leaf) != 0 {
 			return false
 		}
 	}
@@ -193,29 +158,27 @@ func (f *File) KnowsOffCPU() bool {
 // AddTo adds the rows of a group of an ordered file, by its index in Keys. It is cheapest
 // in the order of Keys.
 func (f *File) AddTo(g *Group, index int) error {
-	return f.guard(func() error {
-		first := int64(0)
-		for i := range index {
-			first += f.meta.Groups[i].Rows
-		}
-		if err := f.seek(first); err != nil {
-			return err
-		}
-		a := newRowAdder(f, g)
-		return f.rows(f.meta.Groups[index].Rows, a.orderedRows)
-	})
+	first := int64(0)
+	for i := range index {
+		first += f.meta.Groups[i].Rows
+	}
+	err := f.seek(first)
+	if err == nil {
+		err = f.rows(f.meta.Groups[index].Rows, newRowAdder(f, g).orderedRows)
+	}
+	return f.named(err)
 }
 
 // seek goes to a row.
 func (f *File) seek(row int64) error {
-	groups := f.file.RowGroups()
+	groups := f.file.Groups
 	if row < f.done {
 		f.at, f.left, f.done = -1, 0, 0
 	}
 	for f.done < row {
 		if f.left > 0 && f.done+f.left > row {
-			b := newBatch(f)
-			return f.rowsInto(b, row-f.done, func(*batch) error { return nil })
+			n := row - f.done
+			return f.rowsInto(newBatch(n), n, func(*batch) error { return nil })
 		}
 		f.done += f.left
 		f.left = 0
@@ -225,7 +188,7 @@ func (f *File) seek(row int64) error {
 		if f.at++; f.at >= len(groups) {
 			return io.ErrUnexpectedEOF
 		}
-		f.left = groups[f.at].NumRows()
+		f.left = groups[f.at]
 		if f.done+f.left > row {
 			f.openGroup()
 		}
@@ -243,19 +206,18 @@ func (f *File) columns() []*column {
 
 // openGroup begins to read the row group.
 func (f *File) openGroup() {
-	g := f.file.RowGroups()[f.at]
 	for _, c := range f.columns() {
 		if f.meta != nil && (c == f.path || slices.Contains(f.keys[:], c)) {
 			continue // depths and functions say it
 		}
-		c.open(g)
+		c.open(f.file, f.at)
 	}
 }
 
 // Close frees memory. The file can be read again afterwards.
 func (f *File) Close() {
 	for _, c := range f.columns() {
-		c.close()
+		*c = column{name: c.name, leaf: c.leaf, maxDef: c.maxDef}
 	}
 	f.at, f.left, f.done = -1, 0, 0
 }
@@ -278,34 +240,36 @@ type batch struct {
 	bins        [4][]int64
 }
 
-func newBatch(*File) *batch {
+// newBatch returns a batch for up to n rows.
+func newBatch(n int64) *batch {
+	n = min(n, batchRows)
 	b := &batch{
-		depth: make([]int64, batchRows), line: make([]int64, batchRows), least: make([]int64, batchRows), most: make([]int64, batchRows),
-		noOff: make([]bool, batchRows), untimed: make([]bool, batchRows), binEnds: make([]int, batchRows), paths: make([]uint32, batchRows),
+		depth: make([]int64, n), line: make([]int64, n), least: make([]int64, n), most: make([]int64, n),
+		noOff: make([]bool, n), untimed: make([]bool, n), binEnds: make([]int, n), paths: make([]uint32, n),
 	}
 	for i := range b.keys {
-		b.keys[i] = make([]uint32, batchRows)
+		b.keys[i] = make([]uint32, n)
 	}
 	for i := range b.names {
-		b.names[i] = make([]uint32, batchRows)
+		b.names[i] = make([]uint32, n)
 	}
 	for i := range b.values {
-		b.values[i] = make([]int64, batchRows)
+		b.values[i] = make([]int64, n)
 	}
 	return b
 }
 
 // rows reads the next n rows and passes them to fn, some at a time.
-func (f *File) rows(n int64, fn func(*batch) error) error { return f.rowsInto(newBatch(f), n, fn) }
+func (f *File) rows(n int64, fn func(*batch) error) error { return f.rowsInto(newBatch(n), n, fn) }
 
 func (f *File) rowsInto(b *batch, n int64, fn func(*batch) error) error {
-	groups := f.file.RowGroups()
+	groups := f.file.Groups
 	for n > 0 {
 		if f.left == 0 {
 			if f.at++; f.at >= len(groups) {
 				return io.ErrUnexpectedEOF
 			}
-			f.left = groups[f.at].NumRows()
+			f.left = groups[f.at]
 			f.openGroup()
 			continue
 		}
@@ -336,7 +300,7 @@ func (f *File) read(b *batch) error {
 			clear(dst)
 			return nil
 		}
-		return c.fill(dst[:b.n], null, t)
+		return c.fill(dst[:b.n], null)
 	}
 	if _, err := t.id(nil); err != nil { // so that text 0 is ""
 		return err
@@ -362,7 +326,7 @@ func (f *File) read(b *batch) error {
 	ends := b.binEnds[:b.n]
 	for i, c := range f.bins {
 		var err error
-		b.bins[i], err = c.fillLists(b.bins[i][:0], ends, t)
+		b.bins[i], err = c.fillLists(b.bins[i][:0], ends)
 		errs = append(errs, err)
 	}
 	for i := range b.bins {

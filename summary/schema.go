@@ -1,11 +1,10 @@
 package summary
 
+import "github.com/xray-tools/xray/internal/parquetfile"
+
 // Version is the version of the schema. It grows when columns change their meaning; new
 // columns do not change it.
 const Version = 1
-
-// Extension is the usual extension of summaries.
-const Extension = ".parquet"
 
 // metaKey is the key of the file's metadata, a JSON object of type fileMeta. Files that
 // other programs write lack it.
@@ -26,52 +25,53 @@ type fileRows struct {
 	Rows int64 `json:"rows"`
 }
 
-// row is a row of a file. Its tags are the schema, which docs/summaries.md explains.
-type row struct {
-	Program string `parquet:"program,dict"`
-	BuildID string `parquet:"build_id,dict"`
-	Host    string `parquet:"host,dict"`
-	Labels  string `parquet:"labels,dict"`
-	Unit    string `parquet:"unit,dict"`
-	Path    string `parquet:"path,delta"`
+// keyColumns are the columns of a Key, in its order.
+var keyColumns = [5]string{"program", "build_id", "host", "labels", "unit"}
 
-	Depth    int32  `parquet:"depth"`
-	Function string `parquet:"function,dict"`
-	Symbol   string `parquet:"symbol,dict"`
-	File     string `parquet:"file,dict"`
-	Line     int32  `parquet:"line,dict"`
-	Object   string `parquet:"object,dict"`
+// nameColumns are the columns of a Function but for line.
+var nameColumns = [4]string{"function", "symbol", "file", "object"}
 
-	Calls    int64  `parquet:"calls"`
-	Time     int64  `parquet:"time"`
-	SelfTime int64  `parquet:"self_time"`
-	Min      *int64 `parquet:"min,optional"`
-	Max      *int64 `parquet:"max,optional"`
-	OnCPU    *int64 `parquet:"on_cpu,optional"`
-	Blocked  *int64 `parquet:"blocked,optional"`
-	Queued   *int64 `parquet:"queued,optional"`
-
-	OpenCalls      int64 `parquet:"open_calls"`
-	OpenTime       int64 `parquet:"open_time"`
-	OpenSelfTime   int64 `parquet:"open_self_time"`
-	NestedTime     int64 `parquet:"nested_time"`
-	Inferred       int64 `parquet:"inferred"`
-	Left           int64 `parquet:"left_calls"`
-	TailExited     int64 `parquet:"tail_exited"`
-	Continued      int64 `parquet:"continued"`
-	Untimed        int64 `parquet:"untimed_calls"`
-	PrunedCalls    int64 `parquet:"pruned_calls"`
-	PrunedTime     int64 `parquet:"pruned_time"`
-	FoldedCalls    int64 `parquet:"folded_calls"`
-	FoldedSelfTime int64 `parquet:"folded_self_time"`
-
-	Bins []bin `parquet:"bins,list"`
+// counterColumns are the columns of Sums.counters.
+var counterColumns = [...]string{
+	"calls", "time", "self_time", "open_calls", "open_time", "open_self_time", "nested_time",
+	"inferred", "left_calls", "tail_exited", "continued", "on_cpu", "blocked", "queued",
+	"untimed_calls", "pruned_calls", "pruned_time", "folded_calls", "folded_self_time",
 }
 
-// bin is a bin of a row's histograms.
-type bin struct {
-	Bin       int32 `parquet:"bin"`
-	Durations int64 `parquet:"durations"`
-	SelfTimes int64 `parquet:"self_times"`
-	Coarse    int64 `parquet:"coarse"`
+// onCPU is the index of on_cpu in counterColumns; the following two are null with it.
+const onCPU = 11
+
+func isOffCPU(counter int) bool { return counter >= onCPU && counter < onCPU+3 }
+
+// binColumns are the columns of a bin.
+var binColumns = [4]string{"bin", "durations", "self_times", "coarse"}
+
+// binsColumn is the list that they are in.
+const binsColumn = "bins"
+
+// columns is the schema, which docs/summaries.md explains.
+func columns() []parquetfile.Column {
+	var list []parquetfile.Column
+	add := func(c parquetfile.Column, names ...string) {
+		for _, c.Name = range names {
+			list = append(list, c)
+		}
+	}
+	text, short, long := parquetfile.Column{Kind: parquetfile.String}, parquetfile.Column{Kind: parquetfile.Int32}, parquetfile.Column{Kind: parquetfile.Int64}
+	nullable := parquetfile.Column{Kind: parquetfile.Int64, Optional: true}
+	add(text, keyColumns[:]...)
+	add(text, "path")
+	add(short, "depth")
+	add(text, nameColumns[:3]...)
+	add(short, "line")
+	add(text, nameColumns[3])
+	add(long, counterColumns[:3]...)
+	add(nullable, "min", "max")
+	add(nullable, counterColumns[onCPU:onCPU+3]...)
+	add(long, counterColumns[3:onCPU]...)
+	add(long, counterColumns[onCPU+3:]...)
+	short.In, long.In = binsColumn, binsColumn
+	add(short, binColumns[0])
+	add(long, binColumns[1:]...)
+	return list
 }

@@ -156,7 +156,7 @@ func totals(t *testing.T, data []byte) string {
 // them.
 func TestManyRows(t *testing.T) {
 	var groups Memory
-	for i, n := range []int{10, 9000, 70000, 3, 5, 66000} {
+	for i, n := range []int{10, 9000, 66000, 3, 5} {
 		g := NewGroup(Key{Program: "a", Host: fmt.Sprint("h", i), Labels: NoLabels, Unit: Nanoseconds})
 		root := g.child(0, 0, g.function(Function{Name: "main"}))
 		for k := range n {
@@ -169,7 +169,7 @@ func TestManyRows(t *testing.T) {
 		t.Error("reading and writing changes the file")
 	}
 	f := open(t, data)
-	for _, i := range []int{5, 3, 0, 4, 2, 1} { // in any order
+	for _, i := range []int{4, 3, 0, 2, 1} { // in any order
 		g := NewGroup(groups[i].Key)
 		if err := f.AddTo(g, i); err != nil {
 			t.Fatal(err)

@@ -5,10 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"slices"
 
-	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
-
+	"github.com/xray-tools/xray/internal/parquetfile"
 	"github.com/xray-tools/xray/reader/calls"
 )
 
@@ -17,39 +16,64 @@ const (
 	// it may end at the end of a group.
 	fullRowGroup  = 1 << 16
 	shortRowGroup = 1 << 13
-	// writeBatch is the number of rows that are handed to the encoder together.
-	writeBatch = 256
-	// pageSize is the size of a page in memory.
-	pageSize = 1 << 20
 )
 
-// codec compresses pages. It keeps encoders for later files.
-var codec = zstd.Codec{Level: zstd.SpeedDefault}
-
-// Writer writes a file. Groups are written in the order of their keys, each once.
+// Writer writes a file. Groups are written in the order of their keys, each once. It keeps
+// a row group in memory.
 type Writer struct {
-	out   *parquet.GenericWriter[row]
-	meta  fileMeta
-	rows  []row
-	spare []int64 // for optional values of rows
-	bins  []bin   // for histograms of rows
-	paths []string
-	inRow int // rows in the row group
+	w       io.Writer
+	columns []parquetfile.Column
+	file    *parquetfile.File
+	encoder *parquetfile.Encoder
+	group   parquetfile.Group
+	meta    fileMeta
+	names   []string // path of the last row: what it is at each depth
+
+	// the columns of the row group
+	keys              [len(keyColumns)]textColumn
+	paths             []string
+	depth             []int64
+	functions         [len(nameColumns)]textColumn
+	line, least, most []int64
+	noCalls, noOff    []bool
+	counters          [len(counterColumns)][]int64
+	binCounts         []uint32
+	bins              [len(binColumns)][]int64
+}
+
+// textColumn is a column of few different texts.
+type textColumn struct {
+	keys   []uint32
+	values []string
+	index  map[string]uint32
+}
+
+func (c *textColumn) add(text string) {
+	if n := len(c.keys); n > 0 && c.values[c.keys[n-1]] == text {
+		c.keys = append(c.keys, c.keys[n-1])
+		return
+	}
+	at, ok := c.index[text]
+	if !ok {
+		if c.index == nil {
+			c.index = make(map[string]uint32)
+		}
+		at = uint32(len(c.values))
+		c.index[text] = at
+		c.values = append(c.values, text)
+	}
+	c.keys = append(c.keys, at)
+}
+
+func (c *textColumn) reset() {
+	c.keys, c.values = c.keys[:0], c.values[:0]
+	clear(c.index)
 }
 
 // NewWriter returns a writer to w. The caller calls Close, which does not close w.
 func NewWriter(w io.Writer) *Writer {
-	return &Writer{
-		out: parquet.NewGenericWriter[row](w,
-			parquet.CreatedBy(creator, "", ""),
-			parquet.Compression(&codec),
-			parquet.PageBufferSize(pageSize),
-			parquet.DataPageStatistics(false),
-			parquet.DefaultEncodingFor(parquet.Int32, &parquet.DeltaBinaryPacked),
-			parquet.DefaultEncodingFor(parquet.Int64, &parquet.DeltaBinaryPacked),
-		),
-		meta: fileMeta{Version: Version, Groups: []fileRows{}},
-	}
+	list := columns()
+	return &Writer{w: w, columns: list, encoder: parquetfile.NewDenseEncoder(list), meta: fileMeta{Version: Version, Groups: []fileRows{}}}
 }
 
 // Group writes a group. It is an error if its key is not after that of the last group.
@@ -62,78 +86,122 @@ func (w *Writer) Group(g *Group) error {
 	}
 	err := g.walk(func(path calls.PathID, depth int) error {
 		w.append(g, path, depth)
-		if len(w.rows) == writeBatch {
+		if len(w.paths) == fullRowGroup {
 			return w.flush()
 		}
 		return nil
 	})
-	if err := cmp.Or(err, w.flush()); err != nil {
+	if err != nil {
 		return err
 	}
 	w.meta.Groups = append(w.meta.Groups, fileRows{g.Key, int64(g.Len())})
-	if w.inRow >= shortRowGroup {
-		return w.endRowGroup()
+	if len(w.paths) >= shortRowGroup {
+		return w.flush()
 	}
 	return nil
 }
 
-// append adds the row of a path to those that are to be written.
+// append adds the row of a path to the row group.
 func (w *Writer) append(g *Group, path calls.PathID, depth int) {
 	f, s, k := g.name(path), &g.sums[path], &g.Key
-	w.paths = append(w.paths[:depth], f.Name)
+	name := f.Name
 	if depth > 0 {
-		w.paths[depth] = w.paths[depth-1] + "\n" + f.Name
+		name = w.names[depth-1] + "\n" + f.Name
 	}
-	r := row{
-		Program: k.Program, BuildID: k.BuildID, Host: k.Host, Labels: k.Labels, Unit: k.Unit, Path: w.paths[depth],
-		Depth: int32(depth), Function: f.Name, Symbol: f.Symbol, File: f.File, Line: f.Line, Object: f.Object,
-		Calls: int64(s.Calls), Time: int64(s.Time), SelfTime: int64(s.Self),
-		OpenCalls: int64(s.Open), OpenTime: int64(s.OpenTime), OpenSelfTime: int64(s.OpenSelf), NestedTime: int64(s.Nested),
-		Inferred: int64(s.Inferred), Left: int64(s.Left), TailExited: int64(s.TailExited), Continued: int64(s.Continued),
-		Untimed: int64(s.Untimed), PrunedCalls: int64(s.Pruned), PrunedTime: int64(s.PrunedTime),
-		FoldedCalls: int64(s.Folded), FoldedSelfTime: int64(s.FoldedSelf),
+	w.names = append(w.names[:depth], name)
+	for i, text := range [...]string{k.Program, k.BuildID, k.Host, k.Labels, k.Unit} {
+		w.keys[i].add(text)
 	}
-	if s.Calls > 0 && s.Min <= s.Max {
-		r.Min, r.Max = w.value(s.Min), w.value(s.Max)
+	w.paths = append(w.paths, name)
+	w.depth = append(w.depth, int64(depth))
+	for i, text := range [...]string{f.Name, f.Symbol, f.File, f.Object} {
+		w.functions[i].add(text)
 	}
-	if s.OffKnown {
-		r.OnCPU, r.Blocked, r.Queued = w.value(s.OnCPU), w.value(s.Blocked), w.value(s.Queued)
+	w.line = append(w.line, int64(f.Line))
+	w.least, w.most = append(w.least, int64(s.Min)), append(w.most, int64(s.Max))
+	w.noCalls, w.noOff = append(w.noCalls, s.Calls == 0 || s.Min > s.Max), append(w.noOff, !s.OffKnown)
+	for i, v := range s.counters() {
+		w.counters[i] = append(w.counters[i], int64(*v))
 	}
-	from := len(w.bins)
-	for b, n := range g.slab.all(&g.bins[path]) {
-		w.bins = append(w.bins, bin{int32(b), int64(n.Durations), int64(n.Selves), int64(n.Coarse)})
+	n := uint32(0)
+	for b, c := range g.slab.all(&g.bins[path]) {
+		for i, v := range [...]uint64{uint64(b), c.Durations, c.Selves, c.Coarse} {
+			w.bins[i] = append(w.bins[i], int64(v))
+		}
+		n++
 	}
-	r.Bins = w.bins[from:len(w.bins):len(w.bins)]
-	w.rows = append(w.rows, r)
+	w.binCounts = append(w.binCounts, n)
 }
 
-// value returns a pointer to a value that is valid until the next flush.
-func (w *Writer) value(v uint64) *int64 {
-	w.spare = append(w.spare, int64(v))
-	return &w.spare[len(w.spare)-1]
-}
-
+// flush writes a row group.
 func (w *Writer) flush() error {
-	_, err := w.out.Write(w.rows)
-	w.inRow += len(w.rows)
-	w.rows, w.spare, w.bins = w.rows[:0], w.spare[:0], w.bins[:0]
-	if err == nil && w.inRow >= fullRowGroup {
-		err = w.endRowGroup()
+	if err := w.begin(); err != nil || len(w.paths) == 0 {
+		return err
+	}
+	w.encoder.Begin(&w.group, len(w.paths))
+	for _, c := range w.columns {
+		w.encode(c.Name)
+	}
+	clear(w.paths)
+	w.paths, w.noCalls, w.noOff, w.binCounts = w.paths[:0], w.noCalls[:0], w.noOff[:0], w.binCounts[:0]
+	return w.file.Append(&w.group)
+}
+
+// encode encodes a column, which is the next one of the table, and empties it.
+func (w *Writer) encode(column string) {
+	text := func(c *textColumn) {
+		w.encoder.StringOf(parquetfile.Keyed{Keys: c.keys}, c.values)
+		c.reset()
+	}
+	integers := func(values *[]int64, null []bool) {
+		w.encoder.Nullable(*values, null)
+		*values = (*values)[:0]
+	}
+	switch column {
+	case "path":
+		w.encoder.Sorted(w.paths)
+		return
+	case "depth":
+		integers(&w.depth, nil)
+		return
+	case "line":
+		integers(&w.line, nil)
+		return
+	case "min":
+		integers(&w.least, w.noCalls)
+		return
+	case "max":
+		integers(&w.most, w.noCalls)
+		return
+	}
+	if i := slices.Index(keyColumns[:], column); i >= 0 {
+		text(&w.keys[i])
+	} else if i := slices.Index(nameColumns[:], column); i >= 0 {
+		text(&w.functions[i])
+	} else if i := slices.Index(binColumns[:], column); i >= 0 {
+		w.encoder.Structs(w.binCounts, w.bins[i])
+		w.bins[i] = w.bins[i][:0]
+	} else if i := slices.Index(counterColumns[:], column); isOffCPU(i) {
+		integers(&w.counters[i], w.noOff)
+	} else {
+		integers(&w.counters[i], nil)
+	}
+}
+
+// begin begins the file, unless it has begun.
+func (w *Writer) begin() (err error) {
+	if w.file == nil {
+		w.file, err = parquetfile.NewFile(w.w, "summary", creator, w.columns, nil)
 	}
 	return err
-}
-
-func (w *Writer) endRowGroup() error {
-	w.inRow = 0
-	return w.out.Flush()
 }
 
 // Close writes the end of the file.
 func (w *Writer) Close() error {
 	meta, err := json.Marshal(&w.meta)
-	if err != nil {
+	if err := cmp.Or(err, w.flush()); err != nil {
 		return err
 	}
-	w.out.SetKeyValueMetadata(metaKey, string(meta))
-	return w.out.Close()
+	w.file.SetMetadata(metaKey, string(meta))
+	return w.file.Close()
 }

@@ -41,11 +41,7 @@ type Encoder struct {
 
 // NewEncoder returns an encoder of a table.
 func NewEncoder(columns []Column) *Encoder {
-	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return &Encoder{columns: columns, zstd: z}
+	return &Encoder{columns: columns, zstd: newZstd(zstd.SpeedFastest, 1)}
 }
 
 // Begin starts a row group in the memory of g.

@@ -1,4 +1,4 @@
-// Package parquetfile writes Parquet files column by column.
+// Package parquetfile writes and reads Parquet files column by column.
 //
 // It is for tables with many rows whose writer knows more about a column than a library can:
 // that its values are those of a few hundred functions, for example. An [Encoder] encodes the
@@ -12,6 +12,9 @@
 // dictionary: with it, a row of 17 columns took six times as long.
 //
 // Output depends only on what is written.
+//
+// A [Reader] reads files of any program, with [Pages] of each column. It decodes them with
+// bounded memory, and without trusting what they claim, which the library does not.
 package parquetfile
 
 import (
@@ -43,7 +46,12 @@ type Column struct {
 	Kind Kind
 	// Optional columns may be null. Lists always are optional, and their elements are not.
 	Optional, List bool
+	// In is the list of structures that the column is a field of, or "". The fields of a list
+	// follow each other.
+	In string
 }
+
+const listType = deprecated.List
 
 func (k Kind) physical() format.Type {
 	switch k {
@@ -82,7 +90,7 @@ func (c *Column) elements() []format.SchemaElement {
 	}
 	list := format.SchemaElement{
 		Name: c.Name, RepetitionType: thrift.New(format.Optional), NumChildren: thrift.New(int32(1)),
-		ConvertedType: thrift.New(deprecated.List), LogicalType: format.LogicalType{Value: &format.ListType{}},
+		ConvertedType: thrift.New(listType), LogicalType: format.LogicalType{Value: &format.ListType{}},
 	}
 	repeated := format.SchemaElement{Name: "list", RepetitionType: thrift.New(format.Repeated), NumChildren: thrift.New(int32(1))}
 	return []format.SchemaElement{list, repeated, c.Kind.element("element", format.Required)}
@@ -90,6 +98,9 @@ func (c *Column) elements() []format.SchemaElement {
 
 // path is the column's path in the schema.
 func (c *Column) path() []string {
+	if c.In != "" {
+		return []string{c.In, "list", "element", c.Name}
+	}
 	if c.List {
 		return []string{c.Name, "list", "element"}
 	}
@@ -97,9 +108,22 @@ func (c *Column) path() []string {
 }
 
 func schemaOf(name string, columns []Column) []format.SchemaElement {
-	list := []format.SchemaElement{{Name: name, NumChildren: thrift.New(int32(len(columns)))}}
+	list := []format.SchemaElement{{Name: name}}
+	children := int32(0)
 	for i := range columns {
+		in := columns[i].In
+		if in == "" || i == 0 || columns[i-1].In != in {
+			children++
+		}
+		if in != "" && (i == 0 || columns[i-1].In != in) {
+			fields := int32(1)
+			for k := i + 1; k < len(columns) && columns[k].In == in; k++ {
+				fields++
+			}
+			list = append(list, listElements(in, fields)...)
+		}
 		list = append(list, columns[i].elements()...)
 	}
+	list[0].NumChildren = thrift.New(children)
 	return list
 }

@@ -1,0 +1,156 @@
+package parquetfile
+
+import (
+	"math"
+	"runtime"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// listElements describes a list of structures with so many fields to readers.
+func listElements(name string, fields int32) []format.SchemaElement {
+	list := format.SchemaElement{
+		Name: name, RepetitionType: thrift.New(format.Required), NumChildren: thrift.New(int32(1)),
+		ConvertedType: thrift.New(listType), LogicalType: format.LogicalType{Value: &format.ListType{}},
+	}
+	repeated := format.SchemaElement{Name: "list", RepetitionType: thrift.New(format.Repeated), NumChildren: thrift.New(int32(1))}
+	element := format.SchemaElement{Name: "element", RepetitionType: thrift.New(format.Required), NumChildren: thrift.New(fields)}
+	return []format.SchemaElement{list, repeated, element}
+}
+
+// NewDenseEncoder returns an encoder of a table that compresses better than that of
+// [NewEncoder], and more slowly.
+func NewDenseEncoder(columns []Column) *Encoder { return &Encoder{columns: columns, zstd: dense()} }
+
+// dense is shared: it encodes pages concurrently.
+var dense = sync.OnceValue(func() *zstd.Encoder { return newZstd(zstd.SpeedDefault, runtime.GOMAXPROCS(0)) })
+
+func newZstd(level zstd.EncoderLevel, concurrency int) *zstd.Encoder {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(concurrency), zstd.WithEncoderLevel(level), zstd.WithEncoderCRC(false))
+	if err != nil {
+		panic(err) // the options are right
+	}
+	return z
+}
+
+// Nullable encodes a value for each row by differences. Rows of which null is set have none;
+// nil is that all have one.
+func (e *Encoder) Nullable(values []int64, null []bool) {
+	c := e.column(Int32, Int64, Timestamp)
+	k := e.begin(c)
+	there := values
+	if null != nil {
+		there = make([]int64, 0, len(values))
+		for i, v := range values {
+			if !null[i] {
+				there = append(there, v)
+			}
+		}
+	}
+	k.Statistics.NullCount = int64(len(values) - len(there))
+	e.page = e.page[:0]
+	if c.Optional {
+		levels := make([]byte, 0, len(values))
+		for i := range values {
+			level := byte(1)
+			if null != nil && null[i] {
+				level = 0
+			}
+			levels = append(levels, level)
+		}
+		switch len(there) {
+		case 0, len(values):
+			e.page = appendLevels(e.page, constantLevel(nil, len(values), byte(min(len(there), 1))))
+		default:
+			e.page = appendLevels(e.page, packLevels(nil, levels, 1))
+		}
+	}
+	e.page = e.appendDelta(e.page, c.Kind, there)
+	e.bound(k, c.Kind, there)
+	e.dataPage(k, format.DeltaBinaryPacked, len(values))
+}
+
+// appendDelta encodes integers by their differences.
+func (e *Encoder) appendDelta(dst []byte, kind Kind, values []int64) []byte {
+	var err error
+	if kind == Int32 {
+		short := make([]int32, len(values))
+		for i, v := range values {
+			short[i] = int32(v)
+		}
+		e.packed, err = e.delta.EncodeInt32(e.packed[:0], short)
+	} else {
+		e.packed, err = e.delta.EncodeInt64(e.packed[:0], values)
+	}
+	if err != nil {
+		panic(err) // it has none
+	}
+	return append(dst, e.packed...)
+}
+
+// bound states minimum and maximum.
+func (e *Encoder) bound(k *format.ColumnMetaData, kind Kind, values []int64) {
+	if len(values) == 0 {
+		return
+	}
+	least, most := int64(math.MaxInt64), int64(math.MinInt64)
+	for _, v := range values {
+		least, most = min(least, v), max(most, v)
+	}
+	k.Statistics.MinValue, k.Statistics.MaxValue = plain64(least), plain64(most)
+	if kind == Int32 {
+		k.Statistics.MinValue, k.Statistics.MaxValue = le.AppendUint32(nil, uint32(least)), le.AppendUint32(nil, uint32(most))
+	}
+}
+
+// Sorted encodes strings, each by how it differs from the one before. It suits strings in
+// order. They must be UTF-8.
+func (e *Encoder) Sorted(values []string) {
+	k := e.begin(e.column(String))
+	prefixes, lengths := make([]int64, len(values)), make([]int64, len(values))
+	last := ""
+	var suffixes []byte
+	for i, v := range values {
+		n := 0
+		for n < len(v) && n < len(last) && v[n] == last[n] {
+			n++
+		}
+		prefixes[i], lengths[i] = int64(n), int64(len(v)-n)
+		suffixes = append(suffixes, v[n:]...)
+		last = v
+	}
+	e.page = e.appendDelta(e.page[:0], Int32, prefixes)
+	e.page = e.appendDelta(e.page, Int32, lengths)
+	e.page = append(e.page, suffixes...)
+	e.dataPage(k, format.DeltaByteArray, len(values))
+}
+
+// Structs encodes a field of structures in lists. counts has the length of each row's list,
+// whose values follow each other.
+func (e *Encoder) Structs(counts []uint32, values []int64) {
+	c := e.column(Int32, Int64)
+	k := e.begin(c)
+	var repetition, definition []byte
+	for _, n := range counts {
+		if n == 0 {
+			repetition, definition = append(repetition, 0), append(definition, 0)
+			k.Statistics.NullCount++
+		}
+		for i := range n {
+			repetition, definition = append(repetition, byte(min(i, 1))), append(definition, 1)
+		}
+	}
+	e.page = appendLevels(e.page[:0], packLevels(nil, repetition, 1))
+	e.page = appendLevels(e.page, packLevels(nil, definition, 1))
+	e.page = e.appendDelta(e.page, c.Kind, values)
+	e.bound(k, c.Kind, values)
+	e.dataPage(k, format.DeltaBinaryPacked, len(repetition))
+}
+
+// SetMetadata adds a pair of key and value before the file is closed.
+func (f *File) SetMetadata(key, value string) {
+	f.meta.KeyValueMetadata = append(f.meta.KeyValueMetadata, format.KeyValue{Key: key, Value: value})
+}
