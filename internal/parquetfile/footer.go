@@ -67,7 +67,7 @@ func readFooter(r io.ReaderAt, size int64) ([]byte, error) {
 	}
 	n := int64(binary.LittleEndian.Uint32(tail[:4]))
 	if string(tail[4:]) != magic || n > size-12 {
-		return nil, errors.New("not a complete Parquet file: it does not end as one")
+		return nil, errors.New("not a Parquet file")
 	}
 	if n > largestFooter {
 		return nil, fmt.Errorf("its description has %d bytes, more than %d", n, largestFooter)
