@@ -1,8 +1,10 @@
 package parquetfile
 
 import (
+	"maps"
 	"math"
 	"runtime"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
@@ -36,7 +38,7 @@ func newZstd(level zstd.EncoderLevel, concurrency int) *zstd.Encoder {
 	return z
 }
 
-// Nullable encodes a value for each row by differences. Rows of which null is set have none;
+// Nullable encodes a value for each row. Rows of which null is set have none;
 // nil is that all have one.
 func (e *Encoder) Nullable(values []int64, null []bool) {
 	c := e.column(Int32, Int64, Timestamp)
@@ -68,9 +70,69 @@ func (e *Encoder) Nullable(values []int64, null []bool) {
 			e.page = appendLevels(e.page, packLevels(nil, levels, 1))
 		}
 	}
-	e.page = e.appendDelta(e.page, c.Kind, there)
-	e.bound(k, c.Kind, there)
-	e.dataPage(k, format.DeltaBinaryPacked, len(values))
+	e.integers(k, c.Kind, there, len(values))
+}
+
+// maxDictionary is the size up to which a dictionary of integers is tried.
+const maxDictionary = 1 << 13
+
+// integers writes integers behind the levels in e.page, by differences or by a dictionary,
+// whichever is smaller. n is the number of values with nulls.
+func (e *Encoder) integers(k *format.ColumnMetaData, kind Kind, values []int64, n int) {
+	e.bound(k, kind, values)
+	levels := len(e.page)
+	e.page = e.appendDelta(e.page, kind, values)
+	distinct, indices := dictionaryOf(values)
+	if len(distinct) <= 1 || len(distinct)*4 > len(values) {
+		e.dataPage(k, format.DeltaBinaryPacked, n)
+		return
+	}
+	var dictionary []byte
+	for _, v := range distinct {
+		if kind == Int32 {
+			dictionary = le.AppendUint32(dictionary, uint32(v))
+		} else {
+			dictionary = le.AppendUint64(dictionary, uint64(v))
+		}
+	}
+	byIndex := appendIndices(slices.Clone(e.page[:levels]), indices, nil, len(indices), len(distinct))
+	size := func(page []byte) int {
+		e.packed = e.zstd.EncodeAll(page, e.packed[:0])
+		return len(e.packed)
+	}
+	if size(e.page) <= size(dictionary)+size(byIndex) {
+		e.dataPage(k, format.DeltaBinaryPacked, n)
+		return
+	}
+	e.page = append(e.page[:0], dictionary...)
+	e.dictionaryPage(k, len(distinct))
+	e.page = append(e.page[:0], byIndex...)
+	e.dataPage(k, format.RLEDictionary, n)
+}
+
+// dictionaryOf returns the distinct values in ascending order, and the index of each value.
+// If there are too many, it returns nil.
+func dictionaryOf(values []int64) (distinct []int64, indices []uint32) {
+	index := make(map[int64]uint32)
+	last, known := int64(0), false
+	for _, v := range values {
+		if known && v == last {
+			continue
+		}
+		if last, known = v, true; len(index) > maxDictionary {
+			return nil, nil
+		}
+		index[v] = 0
+	}
+	distinct = slices.Sorted(maps.Keys(index))
+	for i, v := range distinct {
+		index[v] = uint32(i)
+	}
+	indices = make([]uint32, len(values))
+	for i, v := range values {
+		indices[i] = index[v]
+	}
+	return distinct, indices
 }
 
 // appendDelta encodes integers by their differences.
@@ -145,9 +207,7 @@ func (e *Encoder) Structs(counts []uint32, values []int64) {
 	}
 	e.page = appendLevels(e.page[:0], packLevels(nil, repetition, 1))
 	e.page = appendLevels(e.page, packLevels(nil, definition, 1))
-	e.page = e.appendDelta(e.page, c.Kind, values)
-	e.bound(k, c.Kind, values)
-	e.dataPage(k, format.DeltaBinaryPacked, len(repetition))
+	e.integers(k, c.Kind, values, len(repetition))
 }
 
 // SetMetadata adds a pair of key and value before the file is closed.
