@@ -3,6 +3,7 @@ package summary
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -18,6 +19,35 @@ type Source interface {
 	// not end its use.
 	Close()
 }
+
+// OfHosts divides a source by host, in the order of their names.
+func OfHosts(s Source) []Source {
+	byHost := make(map[string]*hostSource)
+	for i, k := range s.Keys() {
+		h := byHost[k.Host]
+		if h == nil {
+			h = &hostSource{Source: s}
+			byHost[k.Host] = h
+		}
+		h.keys, h.indices = append(h.keys, k), append(h.indices, i)
+	}
+	var list []Source
+	for _, host := range slices.Sorted(maps.Keys(byHost)) {
+		list = append(list, byHost[host])
+	}
+	return list
+}
+
+// hostSource is the groups of a host.
+type hostSource struct {
+	Source
+	keys    []Key
+	indices []int
+}
+
+func (h *hostSource) Keys() []Key { return h.keys }
+
+func (h *hostSource) AddTo(g *Group, index int) error { return h.Source.AddTo(g, h.indices[index]) }
 
 // Memory is a source of groups in memory.
 type Memory []*Group

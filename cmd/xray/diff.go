@@ -9,6 +9,7 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/diff"
+	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/report"
@@ -39,15 +40,16 @@ type diffing struct {
 func (a *app) diffCommand() *cobra.Command {
 	d := diffing{
 		app: a, minShare: 0.01, top: 10, seed: 1,
-		inputs: session.Inputs{Scope: session.ByPlace, Templates: true, PathMemory: true},
+		inputs: session.Inputs{Scope: session.ByPlace, Templates: true, PathMemory: true, Summaries: true},
 	}
 	cmd := &cobra.Command{
 		Use:   "diff A... -- B...",
 		Short: "Compare runs and report regressions with confidence intervals",
 		Long: `diff compares the runs of two sides. Each trace before -- is a run of side A, and each
-trace after it a run of side B. diff reports which functions take more or less time in
-B, and why. The parts add up to the whole difference, each with its confidence
-interval. Runs of different builds are matched by the names of functions.
+trace after it a run of side B. In a summary, each host is a run. diff reports which
+functions take more or less time in B, and why. The parts add up to the whole
+difference, each with its confidence interval. Runs of different builds are matched by
+the names of functions.
 
 With --root, diff compares the outermost calls of these functions. Without it, diff
 compares all functions separately.
@@ -86,14 +88,25 @@ func (d *diffing) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	comparison := diff.NewComparison(d.root != "", d.root, gates)
-	blocks := diff.FewRuns(at, len(args)-at)
+	var runs [2]int
+	files := make([]*session.Repetitions, len(args))
 	for i, path := range args {
-		side := diff.A
-		if i >= at {
-			side = diff.B
-		}
-		if err := d.add(cmd.Name(), comparison, side, path, blocks); err != nil {
+		side := sideOf(i, at)
+		if files[i], err = d.inputs.With(d.maps[side]).Repetitions(path); err != nil {
 			return err
+		}
+		runs[side] += files[i].Len()
+	}
+	blocks := diff.FewRuns(runs[diff.A], runs[diff.B])
+	for i, file := range files {
+		for n := range file.Len() {
+			s, name, err := file.Open(&d.Streams, cmd.Name(), n)
+			if err == nil {
+				err = d.add(s, comparison, sideOf(i, at), name, blocks)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	found, err := comparison.Report(diff.ReportOptions{Seed: d.seed, MinShare: float64(d.minShare)})
@@ -104,7 +117,7 @@ func (d *diffing) run(cmd *cobra.Command, args []string) error {
 	if d.output.Short(d.inputs.Style) {
 		view.Short = symbolize.Shorten
 	}
-	doc := &report.Doc{Kind: cmd.Name(), Clock: found.Clock, Caveats: d.caveats.List(len(args)), Body: found.Body(view)}
+	doc := &report.Doc{Kind: cmd.Name(), Clock: found.Clock, Caveats: d.caveats.List(runs[diff.A] + runs[diff.B]), Body: found.Body(view)}
 	if err := session.WriteDoc(&d.Streams, &d.output, doc); err != nil {
 		return err
 	}
@@ -127,14 +140,22 @@ func (d *diffing) gates() ([]diff.Gate, error) {
 	return gates, nil
 }
 
-// add reads a run.
-func (d *diffing) add(command string, to *diff.Comparison, side diff.Side, path string, blocks bool) error {
-	s, err := d.inputs.With(d.maps[side]).Open(&d.Streams, command, path)
-	if err != nil {
-		return err
+// sideOf is the side of an argument. Those of side B begin at b.
+func sideOf(arg, b int) diff.Side {
+	if arg >= b {
+		return diff.B
 	}
+	return diff.A
+}
+
+// add reads a run and closes its session.
+func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, name string, blocks bool) error {
 	defer s.Close()
-	path = remote.Name(path)
+	name = remote.Name(name)
+	if sums := s.NoCalls(); sums != nil {
+		return fmt.Errorf("%s: %w", name, sums)
+	}
+	var err error
 	options, scope := diff.Options{}, s.Scope
 	if blocks {
 		span, err := s.Span()
@@ -155,12 +176,13 @@ func (d *diffing) add(command string, to *diff.Comparison, side diff.Side, path 
 	if err != nil {
 		return err
 	}
-	if sums := s.NoCalls(); run.Calls == 0 && sums != nil {
-		return fmt.Errorf("%s: %w", path, sums)
-	}
 	s.Summary(run.Stats)
-	d.caveats.Add(s.Caveats(run))
-	return to.Add(side, sink, diff.Run{Name: path, Clock: s.Clock, Names: s.Names})
+	caveats := s.Caveats(run)
+	if s.Summed() {
+		caveats = append(caveats, fmt.Sprintf("Percentiles of summaries may be off by %.1f%%.", 100*quantile.RelativeError))
+	}
+	d.caveats.Add(caveats)
+	return to.Add(side, sink, diff.Run{Name: name, Clock: s.Clock, Names: s.Names})
 }
 
 // gateStatus tells which gates did not pass, and what they make of the exit status.

@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"errors"
+
 	"github.com/xray-tools/xray/internal/invocation"
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -106,6 +108,63 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 	return nil
 }
 
+// Sums adds the calls of a summary, in one block. It is an error if the recorder or the
+// summary folded paths of roots.
+func (a *Analysis) Sums(s *calls.Sums) error {
+	if a.tracker != nil {
+		return a.rootSums(s)
+	}
+	for p := range s.Functions() {
+		if p.Count+p.Open == 0 {
+			continue
+		}
+		path := a.tree.Child(0, p.Func)
+		a.blocks[0].at(path, a.tree).addSum(p)
+		a.durations = grow(a.durations, a.tree.Len())
+		p.AddDurations(&a.durations[path])
+	}
+	return nil
+}
+
+// rootSums adds the paths below outermost calls of roots.
+func (a *Analysis) rootSums(s *calls.Sums) error {
+	for i := range s.Folds {
+		if p := &s.Folds[i]; p.Count > 0 && a.opts.Root(p.Func) {
+			return errFoldedRoot
+		}
+	}
+	b := &a.blocks[0]
+	ids := make([]calls.PathID, len(s.Paths)) // 0 for paths outside of roots
+	for i := range s.Paths {
+		p := &s.Paths[i]
+		parent := calls.PathID(0)
+		if p.Parent >= 0 {
+			parent = ids[p.Parent]
+		}
+		if parent == 0 && (p.Func == reader.Folded || !a.opts.Root(p.Func)) {
+			continue
+		}
+		ids[i] = a.tree.Child(parent, p.Func)
+		b.at(ids[i], a.tree).addSum(p)
+		if parent == 0 {
+			b.invocations += p.Count
+			p.AddDurations(&a.durations[0])
+		}
+	}
+	return nil
+}
+
+var errFoldedRoot = errors.New("calls of the root have no call paths of their own, because there were too many: " +
+	"sum up the traces with a larger --path-memory")
+
+func (s *sum) addSum(p *calls.Sum) {
+	s.calls += p.Count + p.Open
+	s.self.Add(p.Self)
+	s.self.Add(p.OpenSelf)
+	s.total.Add(p.Total - min(p.Nested, p.Total))
+	s.total.Add(p.OpenTotal - min(p.OpenNested, p.OpenTotal))
+}
+
 // see adds an invocation.
 func (a *Analysis) see(v *invocation.Invocation, chosen bool) {
 	if !chosen {
@@ -158,4 +217,7 @@ func grow[T any](s []T, n int) []T {
 	return append(s, make([]T, n-len(s))...)
 }
 
-var _ calls.Analysis[*Analysis] = (*Analysis)(nil)
+var (
+	_ calls.Analysis[*Analysis] = (*Analysis)(nil)
+	_ calls.SumSink             = (*Analysis)(nil)
+)

@@ -55,6 +55,9 @@ func (s *Session) Header() reader.Header {
 	return s.Trace.Header(0)
 }
 
+// Summed reports whether calls are from summaries, so that there are only sums.
+func (s *Session) Summed() bool { return s.summed != nil }
+
 // NeedCalls returns an error if a flag is given that needs calls, and there are only sums.
 func (s *Session) NeedCalls(flag string, given bool) error {
 	if s.summed == nil || !given {
@@ -85,6 +88,11 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	if err != nil {
 		return err
 	}
+	return i.overSources(s, sources)
+}
+
+// overSources makes a session of summaries.
+func (i *Inputs) overSources(s *Session, sources []summary.Source) (err error) {
 	s.summed.set = summary.NewSet(sources, s.MaxPaths)
 	s.Names = s.summed.set
 	if s.Clock, err = s.summed.set.Clock(); err != nil {
@@ -92,6 +100,44 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	}
 	s.Scope, err = i.scope.build(s)
 	return err
+}
+
+// Repetitions are the runs in a file: the hosts of a summary, or the trace.
+type Repetitions struct {
+	inputs  *Inputs
+	path    string
+	sources []summary.Source // by host; nil for a trace
+}
+
+// Repetitions finds the runs in a file.
+func (i *Inputs) Repetitions(path string) (*Repetitions, error) {
+	r := &Repetitions{inputs: i, path: path}
+	if !IsSummary(path) {
+		return r, nil
+	}
+	source, err := OpenSummary(path)
+	if err == nil {
+		r.sources = summary.OfHosts(source)
+	}
+	return r, err
+}
+
+// Len is the number of runs.
+func (r *Repetitions) Len() int {
+	if r.sources == nil {
+		return 1
+	}
+	return len(r.sources)
+}
+
+// Open opens a run, and returns its name. The caller closes the session.
+func (r *Repetitions) Open(streams *cli.Streams, command string, n int) (*Session, string, error) {
+	s, err := r.inputs.Open(streams, command, r.path)
+	if err != nil || len(r.sources) < 2 {
+		return s, r.path, err
+	}
+	host := r.sources[n].Keys()[0].Host
+	return s, r.path + " of host " + host, r.inputs.overSources(s, r.sources[n:n+1])
 }
 
 // choosesSingleCalls reports whether a flag needs more than the sums of a path.
