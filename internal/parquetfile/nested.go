@@ -41,7 +41,7 @@ func newZstd(level zstd.EncoderLevel, concurrency int) *zstd.Encoder {
 // Nullable encodes a value for each row. Rows of which null is set have none;
 // nil is that all have one.
 func (e *Encoder) Nullable(values []int64, null []bool) {
-	c := e.column(Int32, Int64, Timestamp)
+	c := e.column(Int32, Int64)
 	k := e.begin(c)
 	there := values
 	if null != nil {
