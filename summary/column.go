@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"sync"
 
 	"github.com/xray-tools/xray/internal/parquetfile"
 )
@@ -15,10 +16,10 @@ type column struct {
 	leaf   int // among those of the file
 	maxDef int // definition level of a value that is not null
 
-	pages parquetfile.Pages
-	page  *parquetfile.Page // nil at the beginning of a row group
-	at    int               // position in the page, with nulls
-	value int               // without nulls
+	pages *parquetfile.Pages // nil before the first row group
+	page  *parquetfile.Page  // nil at the beginning of a row group
+	at    int                // position in the page, with nulls
+	value int                // without nulls
 	// constant says that all rows of the row group have a value.
 	constant bool
 	same     int64
@@ -53,9 +54,24 @@ func (t *texts) id(b []byte) (uint32, error) {
 // open begins with a row group.
 func (c *column) open(f *parquetfile.Reader, group int) {
 	c.page, c.at, c.value, c.dictionary = nil, 0, 0, 0
-	if c.same, c.constant = f.Constant(group, c.leaf); !c.constant {
-		c.pages.Open(f, group, c.leaf)
+	if c.same, c.constant = f.Constant(group, c.leaf); c.constant {
+		return
 	}
+	if c.pages == nil {
+		c.pages = spare.Get().(*parquetfile.Pages)
+	}
+	c.pages.Open(f, group, c.leaf)
+}
+
+// spare has the memory of columns that were closed.
+var spare = sync.Pool{New: func() any { return new(parquetfile.Pages) }}
+
+// close frees memory.
+func (c *column) close() {
+	if c.pages != nil {
+		spare.Put(c.pages)
+	}
+	*c = column{name: c.name, leaf: c.leaf, maxDef: c.maxDef}
 }
 
 // more makes sure that there is a value, and reports whether there is one.
@@ -242,17 +258,24 @@ func (c *column) look(t *texts) error {
 // where the list of each row ends.
 func (c *column) fillLists(dst []int64, ends []int) ([]int64, error) {
 	for row := range ends {
-		for first := true; ; first = false {
-			ok, err := c.more()
-			if err != nil {
-				return dst, c.failed(err)
+		first := true
+		for {
+			if c.page == nil || c.at == c.page.Values {
+				ok, err := c.more()
+				if err != nil {
+					return dst, c.failed(err)
+				}
+				if !ok && first {
+					return dst, c.failed(io.ErrUnexpectedEOF)
+				}
+				if !ok {
+					break
+				}
 			}
-			if !ok && first {
-				return dst, c.failed(io.ErrUnexpectedEOF)
-			}
-			if !ok || (c.page.Reps[c.at] == 0) != first {
+			if (c.page.Reps[c.at] == 0) != first {
 				break
 			}
+			first = false
 			if int(c.page.Defs[c.at]) == c.maxDef {
 				if c.value >= len(c.page.Ints) {
 					return dst, c.failed(errDamaged)
@@ -267,6 +290,33 @@ func (c *column) fillLists(dst []int64, ends []int) ([]int64, error) {
 			c.at++
 		}
 		ends[row] = len(dst)
+	}
+	return dst, nil
+}
+
+// fillValues appends the next n values of lists to dst, wherever their rows end.
+func (c *column) fillValues(dst []int64, n int) ([]int64, error) {
+	for n > 0 {
+		for c.page == nil || c.value == len(c.page.Ints) {
+			page, err := c.pages.Next()
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			if err != nil {
+				return dst, c.failed(err)
+			}
+			c.page, c.value = page, 0
+		}
+		part := c.page.Ints[c.value:min(c.value+n, len(c.page.Ints))]
+		sign := int64(0)
+		for _, v := range part {
+			sign |= v
+		}
+		if sign < 0 {
+			return dst, c.failed(errNegative)
+		}
+		dst = append(dst, part...)
+		n, c.value = n-len(part), c.value+len(part)
 	}
 	return dst, nil
 }

@@ -211,13 +211,16 @@ func (f *File) openGroup() {
 			continue // depths and functions say it
 		}
 		c.open(f.file, f.at)
+		if f.meta != nil && c.pages != nil && slices.Contains(f.bins[1:], c) {
+			c.pages.WithoutReps = true // those of f.bins[0] are the same
+		}
 	}
 }
 
 // Close frees memory. The file can be read again afterwards.
 func (f *File) Close() {
 	for _, c := range f.columns() {
-		*c = column{name: c.name, leaf: c.leaf, maxDef: c.maxDef}
+		c.close()
 	}
 	f.at, f.left, f.done = -1, 0, 0
 }
@@ -326,7 +329,11 @@ func (f *File) read(b *batch) error {
 	ends := b.binEnds[:b.n]
 	for i, c := range f.bins {
 		var err error
-		b.bins[i], err = c.fillLists(b.bins[i][:0], ends)
+		if i == 0 || f.meta == nil {
+			b.bins[i], err = c.fillLists(b.bins[i][:0], ends)
+		} else {
+			b.bins[i], err = c.fillValues(b.bins[i][:0], len(b.bins[0]))
+		}
 		errs = append(errs, err)
 	}
 	for i := range b.bins {

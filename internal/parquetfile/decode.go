@@ -1,6 +1,9 @@
 package parquetfile
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 // The decoders take the number of values, and never more memory than that many need.
 
@@ -54,6 +57,11 @@ func decodeLevels(dst, b []byte, most, n int) ([]byte, bool) {
 		if run == 0 {
 			return dst, false
 		}
+		if width == 1 {
+			dst = unpackBits(dst, packed, run)
+			b, left = b[len(packed):], left-run
+			continue
+		}
 		for i := range run {
 			bit := i * width
 			v := uint16(packed[bit/8]) >> (bit % 8)
@@ -69,6 +77,29 @@ func decodeLevels(dst, b []byte, most, n int) ([]byte, bool) {
 		b, left = b[len(packed):], left-run
 	}
 	return dst, true
+}
+
+// spread has the bits of each byte as the bytes of a number.
+var spread = sync.OnceValue(func() *[256]uint64 {
+	var t [256]uint64
+	for b := range t {
+		for i := range 8 {
+			t[b] |= uint64(b>>i&1) << (8 * i)
+		}
+	}
+	return &t
+})
+
+// unpackBits decodes n levels of one bit. b must have them.
+func unpackBits(dst, b []byte, n int) []byte {
+	table := spread()
+	for ; n >= 8; n, b = n-8, b[1:] {
+		dst = le.AppendUint64(dst, table[b[0]])
+	}
+	for i := range n {
+		dst = append(dst, b[0]>>i&1)
+	}
+	return dst
 }
 
 // decodeRuns decodes n integers of up to 32 bits.

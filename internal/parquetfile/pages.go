@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/gzip"
@@ -31,9 +32,12 @@ type Pages struct {
 	in     *bufio.Reader
 	left   int64 // bytes of pages
 	values int64 // that pages are to have
-	raw    []byte
-	plain  []byte
-	page   Page
+	// WithoutReps leaves Page.Reps as nil.
+	WithoutReps bool
+	raw         []byte
+	plain       []byte
+	texts       []byte // that the dictionary refers to
+	page        Page
 	// dictionary has the values of dictionary pages.
 	dictionary values
 }
@@ -82,7 +86,8 @@ func (p *Pages) Open(f *Reader, group, leaf int) {
 		p.in.Reset(section)
 	}
 	p.left, p.values = p.chunk.size, p.chunk.values
-	p.dictionary.present = false
+	p.dictionary = values{ints: p.dictionary.ints[:0], floats: p.dictionary.floats[:0], texts: p.dictionary.texts[:0]}
+	p.WithoutReps = false
 }
 
 // pageHeader is the header of a page.
@@ -119,7 +124,9 @@ func (p *Pages) Next() (*Page, error) {
 				return nil, err
 			}
 			p.page.Dictionary++
-			p.plain = nil // the texts of the dictionary share it
+			if p.leaf.Type == format.ByteArray {
+				p.plain, p.texts = p.texts, p.plain // the texts of the dictionary share it
+			}
 		case format.DataPage, format.DataPageV2:
 			if h.values > p.values {
 				return nil, errPage
@@ -285,8 +292,12 @@ func (p *Pages) data(h *pageHeader) error {
 				return false
 			}
 		}
+		if p.WithoutReps && to == &p.page.Reps {
+			*to = nil
+			return true
+		}
 		var ok bool
-		*to, ok = decodeLevels((*to)[:0], from, most, n)
+		*to, ok = decodeLevels(slices.Grow((*to)[:0], n), from, most, n)
 		return ok
 	}
 	if !level(reps, p.leaf.MaxRep, &p.page.Reps) || !level(defs, p.leaf.MaxDef, &p.page.Defs) {
@@ -306,6 +317,9 @@ func (p *Pages) decode(encoding format.Encoding, b []byte, n int) error {
 	g.Ints, g.Floats, g.Texts, g.Index, g.Indexed = g.Ints[:0], g.Floats[:0], g.Texts[:0], g.Index[:0], false
 	if n == 0 {
 		return nil
+	}
+	if p.leaf.Type == format.Int32 || p.leaf.Type == format.Int64 {
+		g.Ints = slices.Grow(g.Ints, n)
 	}
 	v := values{ints: g.Ints, floats: g.Floats, texts: g.Texts}
 	var err error
@@ -341,7 +355,7 @@ func (p *Pages) decodeIndices(b []byte, n int) error {
 		return errPage
 	}
 	var ok bool
-	if g.Index, ok = decodeRuns(g.Index, b[1:], int(b[0]), n); !ok {
+	if g.Index, ok = decodeRuns(slices.Grow(g.Index, n), b[1:], int(b[0]), n); !ok {
 		return errPage
 	}
 	most := uint32(0)
@@ -352,11 +366,12 @@ func (p *Pages) decodeIndices(b []byte, n int) error {
 		return errPage
 	}
 	switch {
-	case d.ints != nil:
-		for _, i := range g.Index {
-			g.Ints = append(g.Ints, d.ints[i])
+	case len(d.ints) > 0:
+		g.Ints = g.Ints[:n]
+		for k, i := range g.Index {
+			g.Ints[k] = d.ints[i]
 		}
-	case d.floats != nil:
+	case len(d.floats) > 0:
 		for _, i := range g.Index {
 			g.Floats = append(g.Floats, d.floats[i])
 		}
