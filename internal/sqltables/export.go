@@ -36,7 +36,7 @@ var keys = map[string]string{"functions": "function_id", "paths": "path", "threa
 func exportStatements() []string {
 	list := []string{
 		// The file is new, and goes away if anything fails.
-		"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA cache_size = -65536",
+		"PRAGMA journal_mode = OFF", "PRAGMA synchronous = OFF", "PRAGMA locking_mode = EXCLUSIVE", "PRAGMA cache_size = -16384",
 		"BEGIN",
 	}
 	byName := make(map[string]*Table)
