@@ -86,6 +86,19 @@ class Cluster:
         state = self._state() or {}
         return sum(w["state"] == "ALIVE" for w in state.get("workers", []))
 
+    def cpu_seconds(self) -> float:
+        """Returns the CPU time of the workers, their executors and what these started."""
+        sessions = {p.pid for p in self.workers}
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                fields = stat.read_text().rpartition(")")[2].split()
+            except OSError:
+                continue  # it ended
+            if int(fields[3]) in sessions:
+                ticks += sum(map(int, fields[11:15]))  # its own, and those of children that ended
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def _launch(self, what: str, *args: str, name: str) -> subprocess.Popen:
         env = dict(os.environ, SPARK_HOME=str(SPARK_HOME), SPARK_LOCAL_IP="127.0.0.1", SPARK_NO_DAEMONIZE="1",
                    SPARK_LOCAL_DIRS=str(self.scratch), SPARK_DAEMON_MEMORY="256m")

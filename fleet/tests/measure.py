@@ -43,24 +43,26 @@ def measure(args: argparse.Namespace, scratch: Path) -> None:
         subprocess.run([os.environ["TRACEGEN"], "-records", str(args.records), "-seed", str(n), "-o", folder / f"{n}.xray"], check=True)
     size = sum(p.stat().st_size for p in folder.iterdir()) / 1e9
     times = {"1": [], "2": []}
-    work = []
+    work, cpu = [], []
     with Cluster(workers=2) as cluster:
         for i in range(args.rounds):
             for cores in times:
-                spark = cluster.session(**{"spark.cores.max": cores})
+                spark = cluster.session(**{"spark.cores.max": cores, "spark.sql.codegen.wholeStage": "true"})
                 try:
                     warm(spark, int(cores))
                     out = str(scratch / f"out{i}.{cores}")
-                    start = time.monotonic()
+                    start, before = time.monotonic(), cluster.cpu_seconds()
                     xf.summarize(spark, [str(folder)], out, xray=os.environ["XRAY"])
                     times[cores].append(time.monotonic() - start)
+                    cpu.append(cluster.cpu_seconds() - before)
                     work.append(xf.outcomes(spark, out).selectExpr("sum(seconds)").head()[0])
                 finally:
                     spark.stop()
-                print(f"{cores} core(s): {times[cores][-1]:.1f} s, of which xray {work[-1]:.1f} s of the cores", flush=True)
+                print(f"{cores} core(s): {times[cores][-1]:.1f} s, of which xray {work[-1]:.1f} s; executors used {cpu[-1]:.1f} s of CPU time", flush=True)
     one, two = statistics.median(times["1"]), statistics.median(times["2"])
     print(f"{args.traces} traces, {size:.2f} GB: {one:.1f} s with one worker, {two:.1f} s with two: {one / two:.2f} times")
-    print(f"xray took {min(work) / args.traces:.2f} s a trace and {min(work) / size:.1f} s/GB; the job with one worker {one / args.traces:.2f} s a trace")
+    least = min(cpu)
+    print(f"executors used {least / args.traces:.2f} s of CPU time a trace, {least / size:.1f} s/GB")
 
 
 def warm(spark, cores: int) -> None:

@@ -179,7 +179,7 @@ class ViewsTest(FleetTest):
     def test_sums_agree_in_all_views(self) -> None:
         total = spark.sql("SELECT sum(calls) FROM xray_account").head()[0]
         self.assertEqual(total, HOSTS * (600 * 5 + 1))
-        for view, key in [("xray_by_build", "build_id"), ("xray_by_host", "host"), ("xray_by_hour", "hour"), ("xray_stack", "path")]:
+        for view in ("xray_by_build", "xray_by_host", "xray_by_hour", "xray_stack"):
             self.assertEqual(spark.sql(f"SELECT sum(calls) FROM {view}").head()[0], total, view)
         regions = spark.sql("SELECT label['region'], count(DISTINCT host) FROM xray_summaries GROUP BY 1 ORDER BY 1").collect()
         self.assertEqual([tuple(r) for r in regions], [("eu", HOSTS // 2), ("us", HOSTS // 2)])
@@ -237,7 +237,7 @@ class WorkerTest(FleetTest):
 
         thread = threading.Thread(target=job)
         thread.start()
-        self.assertTrue(self.wait_for_tasks(3, thread), "the job ended before a worker could be killed")
+        self.assertTrue(self.wait_for_tasks(2, thread), "the job ended before a worker could be killed")
         cluster.kill_worker(1)
         thread.join(timeout=900)
         self.assertFalse(thread.is_alive())
@@ -246,15 +246,12 @@ class WorkerTest(FleetTest):
         self.assertEqualsOneMachine(folder, self.out)
 
     def wait_for_tasks(self, n: int, thread: threading.Thread) -> bool:
-        """Waits until n tasks of a stage with one task for each trace have ended."""
-        tracker = spark.sparkContext.statusTracker()
+        """Waits until n tasks have written their rows, and the job has not ended."""
         end = time.monotonic() + 300
         while time.monotonic() < end and thread.is_alive():
-            for stage in tracker.getActiveStageIds():
-                info = tracker.getStageInfo(stage)
-                if info and info.numTasks == 16 and n <= info.numCompletedTasks < 12:
-                    return True
-            time.sleep(0.05)
+            if len(list(Path(self.out).glob("runs/*/_temporary/0/task_*"))) >= n:
+                return True
+            time.sleep(0.02)
         return False
 
 
@@ -306,18 +303,22 @@ class S3Test(FleetTest):
         folder = scratch / "traces"
         for path in folder.rglob("*.xray"):
             client.upload_file(str(path), "fleet", f"day/{path.relative_to(folder)}")
+        # Much more than a pipe holds: xray refuses it before it is read.
+        client.put_object(Bucket="fleet", Key="day/large.xray", Body=b"no trace" * (1 << 20))
         for name, limit in [("rows", traces.ROW_LIMIT), ("streams", 0)]:
             with self.subTest(name):
                 out = f"s3a://fleet/{name}"
                 report = xf.summarize(spark, ["s3a://fleet/day"], out, xray=XRAY, row_limit=limit)
-                self.assertEqual((report.found, report.summarized, report.problems), (HOSTS + 2, HOSTS + 1, 1))
+                self.assertEqual((report.found, report.summarized, report.problems), (HOSTS + 3, HOSTS + 1, 2))
+                for r in xf.outcomes(spark, out).where("error IS NOT NULL").collect():
+                    self.assertIn("not an XRay trace", r.error)
                 rows = xf.summaries(spark, out)
                 xf.write_summary(rows, f"s3a://fleet/{name}.parquet")
                 got = self.dir / f"{name}.parquet"
                 client.download_file("fleet", f"{name}.parquet", str(got))
                 self.assertEqual(rows_of(got), rows_of(one_machine(folder, self.dir / f"{name}-want.parquet")))
                 again = xf.summarize(spark, ["s3a://fleet/day/*/*/*.xray", "s3a://fleet/day/*.xray"], out, xray=XRAY)
-                self.assertEqual(again.already_done, HOSTS + 2)
+                self.assertEqual(again.already_done, HOSTS + 3)
         text = xf.why(spark, "s3a://fleet/rows", "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.96)
         self.assertIn("are on host h2, as are", " ".join(text.split()))
 

@@ -12,7 +12,7 @@ import tempfile
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, List, Optional, Sequence, Set, Tuple, Union
+from typing import IO, List, Optional, Sequence, Set, Tuple, Union
 
 from pyspark import SparkContext, SparkFiles, TaskContext
 
@@ -83,7 +83,7 @@ class Xray:
         _add_package(sc)
         return Xray(os.path.basename(shipped), tuple(os.path.basename(n) for n in names))
 
-    def run(self, args: Sequence[str], trace: Union[str, bytes, BinaryIO]) -> Tuple[int, str]:
+    def run(self, args: Sequence[str], trace: Union[str, bytes, IO[bytes]]) -> Tuple[int, str]:
         """Runs xray on an executor over a path, the bytes or the stream of one trace.
 
         Returns its exit status and what it wrote to standard error. Raises MachineError if
@@ -94,19 +94,25 @@ class Xray:
         command: List[str] = [program, *args, *self._symbols(), "--", operand]
         context = TaskContext.get()
         env = dict(os.environ, GOMAXPROCS=str(context.cpus() if context else 1))
+        content = trace if isinstance(trace, bytes) else None
+        stdin: Union[int, IO[bytes]] = subprocess.DEVNULL
+        if isinstance(trace, bytes):
+            stdin = subprocess.PIPE
+        elif not isinstance(trace, str):
+            stdin = trace
         try:
             os.chmod(program, 0o755)
-            done = subprocess.run(
-                command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=TIMEOUT,
-                input=trace if isinstance(trace, bytes) else None,
-                **({} if isinstance(trace, (bytes, str)) else {"stdin": trace}),
-            )
+            with subprocess.Popen(command, env=env, stdin=stdin, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                try:
+                    said = process.communicate(content, timeout=TIMEOUT)[1]
+                finally:
+                    process.kill()
         except (OSError, subprocess.TimeoutExpired) as e:
             raise MachineError(f"xray: {e}") from e
-        text = done.stderr.decode(errors="replace").strip()
-        if done.returncode < 0:
-            raise MachineError(f"xray was killed by signal {-done.returncode}: {text[-500:]}")
-        return done.returncode, text
+        text = said.decode(errors="replace").strip()
+        if process.returncode < 0:
+            raise MachineError(f"xray was killed by signal {-process.returncode}: {text[-500:]}")
+        return process.returncode, text
 
     def _symbols(self) -> List[str]:
         return ["--symbols", SparkFiles.getRootDirectory()] if self.names else []

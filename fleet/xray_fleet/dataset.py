@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from . import schema
+from .traces import hadoop_path
 
 
 def run_path(out: str, run: str) -> str:
@@ -16,9 +17,8 @@ def run_path(out: str, run: str) -> str:
 
 def runs(spark: SparkSession, out: str) -> List[str]:
     """Returns the runs that ended, in the order in which they began."""
-    sc = spark.sparkContext
-    path = sc._jvm.org.apache.hadoop.fs.Path(f"{out.rstrip('/')}/runs/*/_SUCCESS")
-    found = path.getFileSystem(sc._jsc.hadoopConfiguration()).globStatus(path)
+    fs, path = hadoop_path(spark, f"{out.rstrip('/')}/runs/*/_SUCCESS")
+    found = fs.globStatus(path)
     return sorted(f.getPath().getParent().getName() for f in found or [])
 
 
@@ -57,7 +57,9 @@ def _read(spark: SparkSession, out: str, ids: List[str], kind: str) -> DataFrame
 
 
 def _existing(spark: SparkSession, paths: List[str]) -> List[str]:
-    sc = spark.sparkContext
-    conf = sc._jsc.hadoopConfiguration()
-    path = sc._jvm.org.apache.hadoop.fs.Path
-    return [p for p in paths if path(p).getFileSystem(conf).exists(path(p))]
+    found = []
+    for p in paths:
+        fs, path = hadoop_path(spark, p)
+        if fs.exists(path):
+            found.append(p)
+    return found

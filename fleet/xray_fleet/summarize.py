@@ -24,6 +24,9 @@ from .binary import MachineError, Xray, last_attempt
 # BATCH is the number of traces of a run. A job that fails has to repeat the last batch.
 BATCH = 20_000
 
+# TASK_BYTES is how much a task reads, unless there are too few tasks for all cores.
+TASK_BYTES = 256 << 20
+
 # TEXT is how much of a message is kept, in characters.
 TEXT = 2000
 
@@ -62,18 +65,17 @@ def summarize(
     program on the driver, by default the one on PATH; it is shipped to the executors, with
     names, binaries and debug files that functions are named from. Folders KEY=VALUE in the
     path of a trace become labels, beside the given labels, which are of all traces; host=NAME
-    sets the host. args are further arguments of ``xray summarize``. A trace that changed is summarized again and
-    replaces its older summary. Traces that xray cannot read are rows of the table of
-    traces with an error.
+    sets the host. args are further arguments of ``xray summarize``. A trace that changed is
+    summarized again and replaces its older summary. Traces that xray cannot read are rows
+    of the table of traces with an error.
 
     Do not run two jobs with the same out at a time.
     """
     found = traces.find(spark, paths)
-    done = dataset.outcomes(spark, out)
-    listed = [(r.trace, r.length, r.modified) for r in found.collect()]
-    have = {(r.trace, r.length, r.modified) for r in done.select("trace", "length", "modified").collect()}
-    todo = sorted(t for t in listed if t not in have)
-    report = Report(found=len(listed), already_done=len(listed) - len(todo))
+    new = found.join(dataset.outcomes(spark, out), schema.columns(schema.TRACE), "left_anti")
+    todo = sorted((r.trace, r.length, r.modified) for r in new.collect())
+    count = found.count()
+    report = Report(found=count, already_done=count - len(todo))
     if not todo:
         return report
     sc = spark.sparkContext
@@ -103,10 +105,10 @@ Listed = Tuple[str, int, Any]
 def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit: int, path: str) -> None:
     """Summarizes traces into a run."""
     by_row = [t for t in part if t[1] <= row_limit and not traces.local_path(t[0])]
-    rest = sorted((t for t in part if t not in set(by_row)), key=lambda t: -t[1])  # the largest first
+    rest = sorted(set(part) - set(by_row), key=lambda t: (-t[1], t[0]))
     inputs: List[DataFrame] = []
     if rest:
-        rdd = spark.sparkContext.parallelize(rest, len(rest))  # a task is a trace
+        rdd = spark.sparkContext.parallelize(*_spread(rest, spark.sparkContext.defaultParallelism))
         inputs.append(spark.createDataFrame(rdd, schema.TRACE).selectExpr("*", "CAST(NULL AS binary) AS content"))
     if by_row:
         inputs.append(traces.rows(spark, [t[0] for t in by_row]))
@@ -114,6 +116,7 @@ def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1",  # a content may be large
         "spark.sql.files.ignoreMissingFiles": "true",  # they are counted as vanished
         "spark.sql.parquet.compression.codec": "zstd",
+        "spark.sql.maxConcurrentOutputFileWriters": "2",  # or rows would be sorted by table
     }
     before = {k: spark.conf.get(k, None) for k in settings}
     try:
@@ -124,6 +127,16 @@ def _write(spark: SparkSession, task: "Task", part: Sequence[Listed], row_limit:
     finally:
         for k, old in before.items():
             spark.conf.unset(k) if old is None else spark.conf.set(k, old)
+
+
+def _spread(largest_first: List[Listed], cores: int) -> Tuple[List[Listed], int]:
+    """Orders traces for a number of tasks, each of which gets large and small ones.
+
+    A task writes a file, so that small traces share a task.
+    """
+    total = sum(t[1] for t in largest_first)
+    n = min(len(largest_first), max(total // TASK_BYTES, 4 * cores))
+    return [t for i in range(n) for t in largest_first[i::n]], n
 
 
 @dataclass(frozen=True)
@@ -172,14 +185,10 @@ class Task:
             args += ["--host", host]
         for key, value in sorted(labels.items()):
             args += ["--label", f"{key}={value}"]
-        path = traces.local_path(row["trace"])
         if row["content"] is not None:
             return self.xray.run(args, row["content"])
-        if path:
-            os.stat(path)  # a file that is not here may be on another machine
-            return self.xray.run(args, path)
-        with self.hadoop.open(row["trace"]) as stream:
-            return self.xray.run(args, stream)
+        with self.hadoop.open(row["trace"]) as trace:
+            return self.xray.run(args, trace)
 
 
 def _arrow_schema() -> Any:

@@ -21,7 +21,7 @@ import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Dict, Iterator, List, Sequence
+from typing import IO, Any, Dict, Iterator, List, Sequence, Tuple, Union
 from urllib.parse import unquote
 from xml.sax.saxutils import escape
 
@@ -33,6 +33,9 @@ ROW_LIMIT = 16 << 20
 
 # LISTED are the columns of a list of traces. A number is the same in all time zones.
 LISTED = ["path AS trace", "length", "unix_micros(modificationTime) AS modified"]
+
+# UNREAD is what the client says if nobody reads on.
+UNREAD = "Unable to write to output stream"
 
 LABEL = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_.-]*)=([^/]+)(?=/)")
 
@@ -58,6 +61,14 @@ def rows(spark: SparkSession, traces: Sequence[str]) -> DataFrame:
 def labels_of(trace: str) -> Dict[str, str]:
     """Returns the folders of a path that are named KEY=VALUE, as Hive names partitions."""
     return {key: unquote(value) for key, value in LABEL.findall(trace)}
+
+
+def hadoop_path(spark: SparkSession, uri: str) -> Tuple[Any, Any]:
+    """Returns Hadoop's file system and path of a URI."""
+    sc = spark.sparkContext
+    assert sc._jvm is not None
+    path = sc._jvm.org.apache.hadoop.fs.Path(uri)
+    return path.getFileSystem(sc._jsc.hadoopConfiguration()), path
 
 
 def local_path(trace: str) -> str:
@@ -90,8 +101,16 @@ class Hadoop:
         return Hadoop(settings, spark.conf.get("spark.executor.extraClassPath", "") or "")
 
     @contextmanager
-    def open(self, trace: str) -> Iterator[BinaryIO]:
-        """Streams a trace. The end of the block raises OSError if the stream broke."""
+    def open(self, trace: str) -> Iterator[Union[str, IO[bytes]]]:
+        """Opens a trace: its path if it is a file here, or else a stream.
+
+        The end of the block raises OSError if the stream broke.
+        """
+        path = local_path(trace)
+        if path:
+            os.stat(path)  # a file that is not here may be on another machine
+            yield path
+            return
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
             site = Path(folder, "site.xml")
             site.touch(mode=0o600)  # it has credentials, which a command line would show to all
@@ -109,6 +128,8 @@ class Hadoop:
             if status != 0:
                 errors.seek(0)
                 text = errors.read().decode(errors="replace").strip()
+                if UNREAD in text:
+                    return  # the reader had enough, as xray has of what is no trace
                 raise OSError(f"{trace}: hadoop fs -cat: {text[-1000:] or f'exit status {status}'}")
 
     def _site(self) -> str:

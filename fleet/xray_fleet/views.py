@@ -9,6 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from . import dataset, schema
+from .traces import hadoop_path
 
 # TOTAL is the total time of a function, without calls inside another call of it.
 TOTAL = "time + open_time - nested_time"
@@ -186,14 +187,11 @@ def write_summary(rows: DataFrame, path: str, by: Sequence[str] = schema.KEY) ->
             for f in schema.SUMMARY.fields
         ]
     )
-    spark = rows.sparkSession
     folder = path + ".parts"
     whole.repartition(1).sortWithinPartitions(*schema.KEY).write.mode("overwrite").option("compression", "zstd").parquet(folder)
-    sc = spark.sparkContext
-    hadoop = sc._jvm.org.apache.hadoop.fs.Path
-    fs = hadoop(folder).getFileSystem(sc._jsc.hadoopConfiguration())
-    parts = fs.globStatus(hadoop(folder + "/part-*.parquet"))
-    fs.delete(hadoop(path), False)
-    if not fs.rename(parts[0].getPath(), hadoop(path)):
+    fs, parts = hadoop_path(rows.sparkSession, folder + "/part-*.parquet")
+    _, target = hadoop_path(rows.sparkSession, path)
+    fs.delete(target, False)
+    if not fs.rename(fs.globStatus(parts)[0].getPath(), target):
         raise OSError(f"{path}: cannot be written")
-    fs.delete(hadoop(folder), True)
+    fs.delete(parts.getParent(), True)

@@ -139,7 +139,8 @@ class Cut:
             path = os.path.join(folder, "slice.xray")
             args = ["slice", "--root", self.root, "--slow", f">{self.slow - 1}ns", "--sample", str(self.sample), "-o", path]
             try:
-                status, text = self.run(args, trace)
+                with self.hadoop.open(trace) as file:
+                    status, text = self.xray.run(args, file)
             except (MachineError, OSError) as e:
                 if not last_attempt(self.tries):
                     raise
@@ -147,10 +148,3 @@ class Cut:
             if status != 0:
                 return {"trace": trace, "slice": None, "error": text}
             return {"trace": trace, "slice": Path(path).read_bytes(), "error": None}
-
-    def run(self, args: Sequence[str], trace: str) -> Tuple[int, str]:
-        path = traces.local_path(trace)
-        if path:
-            return self.xray.run(args, path)
-        with self.hadoop.open(trace) as stream:
-            return self.xray.run(args, stream)
