@@ -26,6 +26,7 @@ real: ## record SQLite, Redis, nginx, PostgreSQL and others under load; fetches 
 	XRAY_REAL=1 $(GO) test -count=1 -timeout 120m -v ./internal/test/real
 
 fleet: ## test fleet/ on a Spark cluster of processes, with an S3 API; fetches 2 GB once
+	@script/setup
 	@GO=$(GO) script/fleet test
 
 soak: ## run the storms of the recorder's tests at full length, and hold its cost against bounds
