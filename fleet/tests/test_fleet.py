@@ -194,7 +194,7 @@ class ViewsTest(FleetTest):
         self.assertFalse(found["readDisk"].significant, found["readDisk"])  # one bad disk is no build
 
     def test_the_slow_calls_of_the_fleet(self) -> None:
-        text = xf.why(spark, self.shared, "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.96)
+        text = xf.why(spark, self.shared, "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.98)
         flat = " ".join(text.split())
         self.assertIn("checksum itself is slower", flat)
         self.assertRegex(flat, "are on hosts h5, h6, h7, h8, h9, as are")
@@ -319,7 +319,7 @@ class S3Test(FleetTest):
                 self.assertEqual(rows_of(got), rows_of(one_machine(folder, self.dir / f"{name}-want.parquet")))
                 again = xf.summarize(spark, ["s3a://fleet/day/*/*/*.xray", "s3a://fleet/day/*.xray"], out, xray=XRAY)
                 self.assertEqual(again.already_done, HOSTS + 3)
-        text = xf.why(spark, "s3a://fleet/rows", "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.96)
+        text = xf.why(spark, "s3a://fleet/rows", "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.98)
         self.assertIn("are on host h2, as are", " ".join(text.split()))
 
 

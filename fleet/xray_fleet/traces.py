@@ -112,10 +112,10 @@ class Hadoop:
             yield path
             return
         with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors:
-            site = Path(folder, "site.xml")
+            site = Path(folder, "core-site.xml")
             site.touch(mode=0o600)  # it has credentials, which a command line would show to all
             site.write_text(self._site())
-            command = [*self._client(), "-conf", str(site), "-cat", trace]
+            command = [*self._client(site), "-cat", trace]
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=self._environment())
             try:
                 assert process.stdout is not None
@@ -138,14 +138,14 @@ class Hadoop:
         )
         return f"<configuration>\n{entries}</configuration>\n"
 
-    def _client(self) -> List[str]:
+    def _client(self, site: Path) -> List[str]:
         hadoop = shutil.which("hadoop")
         if hadoop:
-            return [hadoop, "fs"]
+            return [hadoop, "fs", "-conf", str(site)]  # beside the settings of the machine
         from pyspark import SparkFiles
         from pyspark.find_spark_home import _find_spark_home
 
-        jars = [self.classpath, os.path.join(SparkFiles.getRootDirectory(), "*"), os.path.join(_find_spark_home(), "jars", "*")]
+        jars = [str(site.parent), self.classpath, os.path.join(SparkFiles.getRootDirectory(), "*"), os.path.join(_find_spark_home(), "jars", "*")]
         home = os.environ.get("JAVA_HOME")
         java = os.path.join(home, "bin", "java") if home else "java"
         # Small, and quick to start: it copies one file.

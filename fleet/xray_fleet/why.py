@@ -40,7 +40,9 @@ def thresholds(spark: SparkSession, out: str, root: str, *, slow: float = 0.99, 
     ).head()
     if row is None or not row[0]:
         raise ValueError(f"no call of a function that matches {root!r} is in the summaries")
-    return Thresholds(*row)
+    # A quantile stands for all values of its bin.
+    calls, low, high, most = row
+    return Thresholds(calls, low - low // 128, high + high // 128, most - most // 128)
 
 
 def why(
@@ -78,6 +80,8 @@ def why(
             problems.append(f"{row.trace}: {row.error}")
         elif row.slice is not None:
             _save(Path(folder), origin[row.trace], row.slice)
+    if not any(Path(folder).rglob("*.slice")):
+        raise RuntimeError(f"no trace could be cut: {'; '.join(problems[:3])}")
     command = [
         xray or "xray", "why", "--root", root, "--slow", f">{cut.slow - 1}ns", "--usual", f"{t.usual_from}ns..{t.usual_to + 1}ns",
         *sum((["--symbols", os.path.dirname(os.path.abspath(n))] for n in names), []), *args, folder,
