@@ -265,19 +265,21 @@ func (p *Process) explainAbsence() error {
 	if parent := parentOf(p.PID); p.PID != 0 && (isObserved(p.PID) || exeOf(parent) != "" && exeOf(parent) == exeOf(p.PID) && listens(parent)) {
 		return ErrForkedFromThreads
 	}
-	if p.PID != 0 {
-		network := func(pid string) string {
-			link, err := os.Readlink("/proc/" + pid + "/ns/net")
-			if err != nil {
-				return ""
-			}
-			return link
-		}
-		if theirs := network(strconv.Itoa(p.PID)); theirs != "" && theirs != network("self") {
-			remedy = "it is in another network namespace, where xray has to run too: nsenter -n -t " + strconv.Itoa(p.PID) + " xray ..."
-		}
+	if p.PID != 0 && !sameNetwork(p.PID) {
+		remedy = inNetworkOf(p.PID)
 	}
 	return fmt.Errorf("%w: %s", ErrNoRecorder, remedy)
+}
+
+// sameNetwork reports whether a process is in our network namespace, or may be.
+func sameNetwork(pid int) bool {
+	theirs, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net")
+	ours, _ := os.Readlink("/proc/self/ns/net")
+	return err != nil || theirs == ours
+}
+
+func inNetworkOf(pid int) string {
+	return "it is in another network namespace, where xray has to run too: nsenter -n -t " + strconv.Itoa(pid) + " xray ..."
 }
 
 // listens reports whether a process's recorder listens under its usual name.

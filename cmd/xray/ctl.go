@@ -97,6 +97,11 @@ Commands:
 				return err
 			}
 			c.args = args[2:]
+			if chosen.name == "start" {
+				if c.process, _, err = a.reach(cmd.Context(), args[0], ""); err != nil {
+					return err
+				}
+			}
 			return chosen.run(c, cmd.Context())
 		},
 	}

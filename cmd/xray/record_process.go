@@ -17,12 +17,8 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	// Interrupting ends the recording, and not before it was begun and ended well.
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	p, err := recorder.Dial(r.pid)
+	p, status, err := a.reach(ctx, r.pid, r.cc)
 	if err != nil {
-		return err
-	}
-	var status recorder.Status
-	if _, err := p.Do(ctx, &status, "status"); err != nil {
 		return err
 	}
 	if status.Mode != recorder.Off {
@@ -72,6 +68,26 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		fmt.Fprintf(a.Stderr, "xray: %s\n", report.summary(status.Functions > 0))
 	}
 	return nil
+}
+
+// reach finds the recorder of a process, and loads it into a process that was not prepared.
+func (a *app) reach(ctx context.Context, target, cc string) (p *recorder.Process, status recorder.Status, err error) {
+	if p, err = recorder.Dial(target); err != nil {
+		return nil, status, err
+	}
+	_, err = p.Do(ctx, &status, "status")
+	if !errors.Is(err, recorder.ErrNoRecorder) || p.PID == 0 {
+		return p, status, err
+	}
+	library, err := a.buildRecorder(ctx, cc)
+	if err != nil {
+		return nil, status, err
+	}
+	if p, err = recorder.Attach(ctx, target, library); err != nil {
+		return nil, status, err
+	}
+	_, err = p.Do(ctx, &status, "status")
+	return p, status, err
 }
 
 // applyFilter has a process record the functions that the flags choose, of the

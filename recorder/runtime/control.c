@@ -26,6 +26,7 @@
 #define MAX_REQUEST (64 << 10)
 #define MAX_FILTER (64 << 20)
 #define CLIENT_TIMEOUT 2000000000ull /* ns a client has */
+#define LINGER 2000000000ull /* ns that the thread of a process stays that nothing records */
 #define FORK_DELAY 10000000 /* ns before a forked child listens */
 #define DEFAULT_THRESHOLD 5000 /* ns */
 
@@ -690,6 +691,7 @@ static struct server {
 	uint32_t users[2];   /* real and effective, of the beginning */
 	uint32_t state;      /* of the thread: a futex */
 	uint32_t leave;      /* it is to end */
+	uint32_t visiting;   /* it is to end by itself when it is not needed any more */
 	uint32_t alone;      /* the process that forks has no other thread */
 	int32_t error;       /* why it failed */
 	uint32_t tid;
@@ -1060,6 +1062,21 @@ static int first_is_gone(void)
 	return n > 0 && n + 2 < (int64_t)sizeof stat && stat[n + 1] == 'Z';
 }
 
+/* Whether nobody has needed the thread for some time. */
+static int is_unneeded(uint64_t now)
+{
+	static uint64_t needed;
+	int busy = !needed || xr_root.mode != XR_OFF;
+	for (int i = 0; i < CLIENTS; i++)
+		busy |= server.clients[i].at.fd >= 0;
+	if (busy)
+		needed = now;
+	if (now - needed < LINGER)
+		return 0;
+	needed = 0;
+	return 1;
+}
+
 static void serve_all(void)
 {
 	uint64_t looked = 0;
@@ -1078,7 +1095,7 @@ static void serve_all(void)
 		}
 		uint64_t now = now_ns();
 		if (now - looked > 100000000 && !is_leaving()) {
-			if (first_is_gone())
+			if (first_is_gone() || (server.visiting && is_unneeded(now)))
 				break;
 			look_at_dumps();
 			look_after();
@@ -1108,7 +1125,10 @@ static void *run_thread(void *none)
 		struct { int64_t s, ns; } t = {0, FORK_DELAY};
 		xr_sys2(SYS_nanosleep, (intptr_t)&t, 0);
 	}
-	xr_leave_table();
+	/* A thread that ends while the program goes on leaves nothing behind in the program's
+	 * table, if that is its own. */
+	if (!server.visiting)
+		xr_leave_table();
 	server.error = begin_listening(server.where);
 	if (server.error) {
 		set_state(FAILED);
@@ -1119,6 +1139,11 @@ static void *run_thread(void *none)
 	for (int i = 0; i < CLIENTS; i++)
 		hang_up(&server.clients[i]);
 	xr_release(&server.listening);
+	if (server.visiting && !is_leaving()) {
+		pthread_detach(server.thread);
+		server.where = NULL;
+		set_state(NONE);
+	}
 	return NULL;
 }
 
@@ -1156,8 +1181,10 @@ int xr_control_start(const char *where)
 	uint32_t saved;
 	if (server.state != NONE)
 		return 0;
-	server.request = xr_map(MAX_REQUEST + 1);
-	server.answer = xr_map(XR_MAX_ANSWER);
+	if (!server.request)
+		server.request = xr_map(MAX_REQUEST + 1);
+	if (!server.answer)
+		server.answer = xr_map(XR_MAX_ANSWER);
 	if (!server.request || !server.answer)
 		return -ENOMEM;
 	xr_sys3(SYS_getresuid, (intptr_t)&server.users[0], (intptr_t)&server.users[1], (intptr_t)&saved);
@@ -1167,6 +1194,12 @@ int xr_control_start(const char *where)
 		return err;
 	await_state(STARTING);
 	return server.state == FAILED ? server.error : 0;
+}
+
+int xr_control_attach(void)
+{
+	server.visiting = 1;
+	return xr_control_start("1");
 }
 
 /* Has the thread look at what it is to do. */

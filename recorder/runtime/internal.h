@@ -414,6 +414,14 @@ int xr_command(const char *line, const int *fds, int nfds, char *out, size_t siz
 /* Starts the thread that serves the socket at where: a path, or "1" for the abstract
  * name. Returns 0 or -errno when it listens or cannot. */
 int xr_control_start(const char *where);
+
+/* The same for a process that the recorder was loaded into while it ran. The thread ends when
+ * nobody has anything recorded any more. */
+int xr_control_attach(void);
+
+/* Whether the recorder is loaded into a process that runs: who does that writes 1 into the
+ * object. The environment has no options for this process then. */
+extern volatile int32_t xray_recorder_late __attribute__((visibility("default")));
 /* Has a signal, by its name or number, write what the rings hold to a new file, unless
  * somebody handles it. Returns null, or why that is not done. */
 const char *xr_dump_at(const char *signal);

@@ -217,6 +217,9 @@ static void share_rings(void)
 		xr_warn("the folder of rings has to be a short absolute path", xr_options.shm);
 }
 
+/* In the data, not in the memory that has no place in the file. */
+volatile int32_t xray_recorder_late __attribute__((section(".data"))) = 0;
+
 void xr_init(void)
 {
 	static uint32_t ready;
@@ -224,7 +227,8 @@ void xr_init(void)
 		return;
 	xr_root.pid = xr_sys0(SYS_getpid);
 	xr_remember_stderr();
-	xr_read_options();
+	if (!xray_recorder_late)
+		xr_read_options(NULL);
 	if (xr_options.asked)
 		xr_root.session = xr_options.session;
 	if (xr_options.shm && xr_options.asked)
@@ -325,6 +329,20 @@ __attribute__((constructor(101))) static void begin(void)
 		xr_cpu_before = 0;
 		xr_spent.setup_ns = xr_cpu_ns() - cpu;
 	}
+}
+
+/* Who has loaded the recorder calls this, each time that it wants to control the process. The
+ * result becomes 1, or -errno. Until then it is 0. */
+__attribute__((visibility("default"))) void xray_recorder_attach(const char *options, int32_t *result)
+{
+	static uint32_t known;
+	if (!known) {
+		known = 1;
+		xr_read_options(options);
+		xr_landings_init(1);
+	}
+	int err = xr_control_attach();
+	*result = err ? err : 1;
 }
 
 /* Rings that are not streamed are written when the program ends. */

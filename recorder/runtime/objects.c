@@ -447,6 +447,18 @@ struct discovery {
 	int first;
 };
 
+/* Whether an object is the recorder, loaded late: its file is gone. */
+static int is_recorder(const struct dl_phdr_info *info)
+{
+	uint64_t own = (uintptr_t)&xray_recorder_late;
+	for (int i = 0; xray_recorder_late && i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		if (p->p_type == PT_LOAD && own - info->dlpi_addr - p->p_vaddr < p->p_memsz)
+			return 1;
+	}
+	return 0;
+}
+
 static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	struct discovery *d = arg;
@@ -456,8 +468,8 @@ static int discover_one(struct dl_phdr_info *info, size_t size, void *arg)
 	(void)size;
 	if (is_program)
 		f.name = "/proc/self/exe";
-	if (!is_path(f.name))
-		return 0; /* the kernel's, without a file */
+	if (!is_path(f.name) || is_recorder(info))
+		return 0; /* or the kernel's, without a file */
 	find_build_id(&f);
 	f.key = hash(0xcbf29ce484222325ull, &info->dlpi_addr, sizeof info->dlpi_addr);
 	f.key = hash(f.key, f.name, xr_strlen(f.name));

@@ -163,9 +163,10 @@ static void make_template(void)
 		xr_options.template[0] = 0;
 }
 
-void xr_read_options(void)
+void xr_read_options(const char *text)
 {
-	const char *text = secure_getenv(VARIABLE);
+	if (!text)
+		text = secure_getenv(VARIABLE);
 	if (text)
 		read_options(text);
 	if (xr_options.pid && xr_options.pid != xr_root.pid)

@@ -17,8 +17,8 @@ struct xr_options {
 };
 extern struct xr_options xr_options;
 
-/* Reads them, once. */
-void xr_read_options(void);
+/* Reads them, once: those of text, or with null those of the environment. */
+void xr_read_options(const char *text);
 
 #pragma GCC visibility pop
 

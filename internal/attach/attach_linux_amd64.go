@@ -1,0 +1,496 @@
+package attach
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"debug/elf"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Options say what is loaded and called.
+type Options struct {
+	Object   string // file of the shared object
+	Late     string // an int32_t that the object exports, in its data: it becomes 1
+	Function string // that the object exports: void f(const char *argument, int32_t *result)
+	Argument string
+	// Wait is how long a safe moment is waited for; 0 stands for 10 seconds.
+	Wait time.Duration
+}
+
+// Load has a process load the object, unless it has done that before, and call the function.
+// It returns what the function stored as its result. An error is before anything was changed,
+// unless it is a [*FailedError].
+func Load(ctx context.Context, pid int, o Options) (result int32, err error) {
+	// The kernel knows the tracer as a thread.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	l, err := newLoader(pid, o)
+	if err != nil {
+		return 0, fmt.Errorf("process %d: %w", pid, err)
+	}
+	defer l.mem.Close()
+	if result, err = l.load(ctx); err != nil {
+		return 0, fmt.Errorf("process %d: %w", pid, err)
+	}
+	return result, nil
+}
+
+// FailedError is why the object could not be used after the process was changed. The process
+// goes on as before, perhaps with an idle object in it.
+type FailedError struct{ Err error }
+
+func (e *FailedError) Error() string { return e.Err.Error() }
+func (e *FailedError) Unwrap() error { return e.Err }
+
+// loader loads an object into a process.
+type loader struct {
+	Options
+	pid    int
+	mem    *os.File
+	object []byte // what is loaded
+	entry  uint64 // address of the function in the object
+	*process
+}
+
+func newLoader(pid int, o Options) (*loader, error) {
+	if o.Wait == 0 {
+		o.Wait = 10 * time.Second
+	}
+	l := &loader{Options: o, pid: pid}
+	if err := checkStatus(pid); err != nil {
+		return nil, err
+	}
+	object, err := os.ReadFile(o.Object)
+	if err != nil {
+		return nil, err
+	}
+	l.object = object
+	if err := l.prepare(); err != nil {
+		return nil, fmt.Errorf("%s: %w", o.Object, err)
+	}
+	if l.mem, err = os.OpenFile(l.proc("mem"), os.O_RDWR, 0); err != nil {
+		return nil, explain(err)
+	}
+	if err := l.look(); err != nil {
+		l.mem.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *loader) proc(elem ...string) string {
+	return filepath.Join(append([]string{"/proc", strconv.Itoa(l.pid)}, elem...)...)
+}
+
+// prepare finds what the object exports, and writes into it that it is loaded late.
+func (l *loader) prepare() error {
+	f, err := elf.NewFile(bytes.NewReader(l.object))
+	if err != nil {
+		return err
+	}
+	symbols, err := f.DynamicSymbols()
+	if err != nil {
+		return err
+	}
+	find := func(name string) (elf.Symbol, error) {
+		i := slices.IndexFunc(symbols, func(s elf.Symbol) bool { return s.Name == name && s.Section != elf.SHN_UNDEF })
+		if i < 0 || int(symbols[i].Section) >= len(f.Sections) {
+			return elf.Symbol{}, fmt.Errorf("it does not export %s", name)
+		}
+		return symbols[i], nil
+	}
+	function, err := find(l.Function)
+	if err != nil {
+		return err
+	}
+	late, err := find(l.Late)
+	if err != nil {
+		return err
+	}
+	section := f.Sections[late.Section]
+	at := late.Value - section.Addr + section.Offset
+	if section.Type != elf.SHT_PROGBITS || late.Value < section.Addr || at+4 > uint64(len(l.object)) {
+		return fmt.Errorf("%s is not in its data", l.Late)
+	}
+	binary.LittleEndian.PutUint32(l.object[at:], 1)
+	l.entry = function.Value
+	return nil
+}
+
+// checkStatus refuses what is known from the outside to be impossible.
+func checkStatus(pid int) error {
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case name == "TracerPid" && value != "0":
+			return fmt.Errorf("process %s debugs it: end that first", value)
+		case name == "Seccomp" && value != "0":
+			return errors.New("a seccomp filter restricts its system calls, so nothing can be loaded into it safely: start it with `xray record`")
+		case name == "State" && strings.HasPrefix(value, "T"):
+			return errors.New("it is stopped: continue it first (kill -CONT)")
+		case name == "State" && strings.HasPrefix(value, "Z"):
+			return errors.New("it has ended")
+		}
+	}
+	return nil
+}
+
+// explain adds what to do to the kernel's refusal.
+func explain(err error) error {
+	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
+		return err
+	}
+	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	if v := strings.TrimSpace(string(scope)); v != "" && v != "0" {
+		return fmt.Errorf("the kernel does not allow to attach: run as root, or set kernel.yama.ptrace_scope, which is %s, to 0: %w", v, err)
+	}
+	return fmt.Errorf("the kernel does not allow to attach: run as the user of the process or as root: %w", err)
+}
+
+// look finds what is in the memory of the process.
+func (l *loader) look() error {
+	maps, err := mapsOf(l.pid)
+	if err != nil {
+		return explain(err)
+	}
+	exe, err := os.Readlink(l.proc("exe"))
+	if err != nil {
+		return explain(err)
+	}
+	l.process = newProcess(readImages(l.mem, maps), exe)
+	switch {
+	case l.libc != nil:
+	case slices.ContainsFunc(l.images, func(i image) bool { return strings.HasPrefix(i.name(), "ld-musl") }):
+		return errors.New("its C library is musl, for which the recorder would have to be built: link it in; `xray runtime flags` says how")
+	case len(l.images) == 0:
+		return errors.New("it is no program of 64-bit x86")
+	default:
+		return errors.New("it is linked statically, so nothing can be loaded into it: link the recorder in; `xray runtime flags` says how")
+	}
+	if l.find("dlopen") == 0 && l.find("__libc_dlopen_mode") == 0 {
+		return errors.New("its C library has no dlopen")
+	}
+	for _, t := range l.libc.text {
+		text := make([]byte, min(t[1]-t[0], 16<<20))
+		n, _ := l.mem.ReadAt(text, int64(t[0]))
+		if at := bytes.Index(text[:n], returnsFromSignal); at >= 0 {
+			l.signalReturn = t[0] + uint64(at)
+			return nil
+		}
+	}
+	return errors.New("its C library is not understood: it has no code that returns from signal handlers")
+}
+
+// waits are system calls in which threads wait that do nothing else. Neither allocators nor
+// the loader make them.
+var waits = []int{
+	unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_POLL, unix.SYS_PPOLL, unix.SYS_SELECT, unix.SYS_PSELECT6,
+	unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_READ,
+	unix.SYS_PAUSE, unix.SYS_WAIT4, unix.SYS_RT_SIGTIMEDWAIT, unix.SYS_RT_SIGSUSPEND, unix.SYS_FUTEX,
+}
+
+// load stops one thread after the other until one is at a safe place.
+func (l *loader) load(ctx context.Context) (int32, error) {
+	for end, began := time.Now().Add(l.Wait), time.Now(); ; {
+		threads, err := l.threads(time.Since(began) > 300*time.Millisecond)
+		if err != nil {
+			return 0, err
+		}
+		for _, tid := range threads {
+			result, err := l.try(ctx, tid)
+			if !errors.Is(err, errUnsafe) && !errors.Is(err, errGone) {
+				return result, err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		if time.Now().After(end) {
+			return 0, fmt.Errorf("no thread was found within %v at a place where it can load an object: outside of the allocator, the loader and signal handlers", l.Wait)
+		}
+		time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
+	}
+}
+
+// threads are those that wait, the best first, and with all also the others.
+func (l *loader) threads(all bool) ([]int, error) {
+	dirs, err := os.ReadDir(l.proc("task"))
+	if err != nil {
+		return nil, err
+	}
+	type candidate struct{ tid, rank int }
+	var list []candidate
+	for _, d := range dirs {
+		tid, err := strconv.Atoi(d.Name())
+		if err != nil {
+			continue
+		}
+		call, err := os.ReadFile(l.proc("task", d.Name(), "syscall"))
+		if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+			return nil, explain(err)
+		}
+		number := -1
+		if fields := strings.Fields(string(call)); err == nil && len(fields) > 1 {
+			number, _ = strconv.Atoi(fields[0])
+		}
+		if rank := slices.Index(waits, number); rank >= 0 {
+			list = append(list, candidate{tid, rank})
+		} else if all {
+			list = append(list, candidate{tid, len(waits)})
+		}
+	}
+	slices.SortFunc(list, func(a, b candidate) int { return a.rank - b.rank })
+	const most = 16 // at a time
+	tids := make([]int, 0, most)
+	for _, c := range list[:min(most, len(list))] {
+		tids = append(tids, c.tid)
+	}
+	return tids, nil
+}
+
+// errUnsafe is that a thread is at a place where it must not load anything.
+var errUnsafe = errors.New("not at a safe place")
+
+// try loads the object in a thread if that is at a safe place.
+func (l *loader) try(ctx context.Context, tid int) (result int32, err error) {
+	t := &thread{tid: tid, mem: l.mem}
+	if err := t.stop(); err != nil {
+		return 0, cmp.Or(checkStatus(l.pid), explain(err))
+	}
+	defer func() { err = errors.Join(err, gone(t.release())) }()
+	home, err := t.state()
+	if err != nil {
+		return 0, err
+	}
+	if safe, err := l.safe(t, home); err != nil || !safe {
+		return 0, errors.Join(err, errUnsafe)
+	}
+	frame := *home
+	if e := -int64(home.regs.Rax); int64(home.regs.Orig_rax) >= 0 &&
+		(e == restartSys || e == restartNoIntr || e == restartNoHand || e == restartByBlock || e == int64(unix.EINTR)) {
+		frame.again()
+	}
+	signals := t.hasSignals(l.pid, home.mask)
+	if err := t.block(^uint64(0)); err != nil {
+		return 0, err
+	}
+	v := &visit{loader: l, thread: t, home: home, frame: &frame}
+	result, err = v.run(ctx)
+	if !errors.Is(err, errSlow) { // else it goes on by its frame
+		home.resumed(t.slept, signals)
+		err = errors.Join(err, t.restore(home))
+	}
+	return result, err
+}
+
+// maxStack limits how much of a stack is looked at.
+const maxStack = 1 << 20
+
+// safe reports whether a stopped thread is at a place where it may load an object.
+func (l *loader) safe(t *thread, s *state) (bool, error) {
+	maps, err := mapsOf(l.pid)
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(maps, func(m mapping) bool { return m.start <= s.regs.Rsp && s.regs.Rsp < m.end })
+	if i < 0 {
+		return false, nil
+	}
+	stack, err := t.read(s.regs.Rsp, int(min(maps[i].end-s.regs.Rsp, maxStack))&^7)
+	if err != nil {
+		return false, nil
+	}
+	isReturn := func(address uint64) bool {
+		before, err := t.read(address-8, 8)
+		return err == nil && isReturnAddress(before)
+	}
+	if number := int64(s.regs.Orig_rax); number >= 0 {
+		return slices.Contains(waits, int(number)) && l.waitSafe(words(stack), isReturn), nil
+	}
+	return !t.inSequence() && l.computeSafe(s.regs.Rip, words(stack), isReturn), nil
+}
+
+// visit is what a stopped thread is made to do.
+type visit struct {
+	*loader
+	*thread
+	home, frame *state
+	stack       uint64 // from here on
+}
+
+// Layout of the memory that the thread gets: a stack, the signal frame at its end, the vector
+// registers, and the arguments.
+const (
+	stackSize   = 1 << 20
+	vectorsAt   = stackSize
+	argumentsAt = vectorsAt + 32<<10
+	textAt      = argumentsAt + 64
+	memorySize  = argumentsAt + 32<<10
+	frameAt     = stackSize - 1024 + 8 // so that the stack is aligned as behind a call
+)
+
+func (v *visit) run(ctx context.Context) (result int32, err error) {
+	const private, protection = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE, unix.PROT_READ | unix.PROT_WRITE
+	if v.stack, err = v.kernel(unix.SYS_MMAP, 0, memorySize, protection, private, ^uint64(0), 0); err != nil {
+		return 0, fmt.Errorf("memory for loading: %w", err)
+	}
+	defer func() {
+		if !errors.Is(err, errSlow) && !errors.Is(err, errGone) {
+			_, unmapErr := v.kernel(unix.SYS_MUNMAP, v.stack, memorySize)
+			err = errors.Join(err, unmapErr)
+		}
+	}()
+	base, err := v.findObject()
+	if err != nil {
+		return 0, err
+	}
+	if base == 0 {
+		if base, err = v.bring(ctx); err != nil {
+			return 0, &FailedError{err}
+		}
+	}
+	if err := v.write(textAt, append([]byte(v.Argument), 0)); err != nil {
+		return 0, &FailedError{err}
+	}
+	if err := v.call(ctx, base+v.entry, v.stack+textAt, v.stack+argumentsAt); err != nil {
+		return 0, &FailedError{fmt.Errorf("%s: %w", v.Function, err)}
+	}
+	b, err := v.read(v.stack+argumentsAt, 4)
+	if err != nil {
+		return 0, &FailedError{err}
+	}
+	return int32(binary.LittleEndian.Uint32(b)), nil
+}
+
+func (v *visit) kernel(number uint64, args ...uint64) (uint64, error) {
+	return v.systemCall(v.home, v.signalReturn+uint64(len(returnsFromSignal))-2, number, args...)
+}
+
+func (v *visit) write(at uint64, data []byte) error {
+	if at+uint64(len(data)) > memorySize {
+		return errors.New("the options are too long")
+	}
+	_, err := v.loader.mem.WriteAt(data, int64(v.stack+at))
+	return err
+}
+
+// call calls a function on the stack of its own.
+func (v *visit) call(ctx context.Context, function uint64, args ...uint64) error {
+	frame, vectors := signalFrame(v.frame, v.signalReturn, v.stack+vectorsAt)
+	if err := errors.Join(v.write(frameAt, frame), v.write(vectorsAt, vectors)); err != nil {
+		return err
+	}
+	return v.thread.call(ctx, v.home, v.stack+frameAt, v.signalReturn, function, args...)
+}
+
+// objectName is what the kernel shows of the object in the maps of the process.
+const objectName = "xray-recorder"
+
+// findObject returns where the object is in the process, or 0.
+func (v *visit) findObject() (uint64, error) {
+	maps, err := mapsOf(v.pid)
+	if err != nil {
+		return 0, err
+	}
+	for _, m := range maps {
+		if !strings.HasPrefix(m.path, "/memfd:"+objectName) || m.offset != 0 {
+			continue
+		}
+		// Another version of it cannot be used, nor loaded beside.
+		head := make([]byte, m.end-m.start)
+		if _, err := v.loader.mem.ReadAt(head, int64(m.start)); err == nil && bytes.HasPrefix(v.object, head) {
+			return m.start, nil
+		}
+		return 0, errors.New("another version of the recorder was loaded into it before: use the same version of xray, or restart the process")
+	}
+	return 0, nil
+}
+
+// bring loads the object.
+func (v *visit) bring(ctx context.Context) (uint64, error) {
+	const closeOnExec, executable = 1, 0x10
+	if err := v.write(textAt, append([]byte(objectName), 0)); err != nil {
+		return 0, err
+	}
+	fd, err := v.kernel(unix.SYS_MEMFD_CREATE, v.stack+textAt, closeOnExec|executable)
+	if errors.Is(err, unix.EINVAL) { // the kernel does not know the second flag
+		fd, err = v.kernel(unix.SYS_MEMFD_CREATE, v.stack+textAt, closeOnExec)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("memory for the object: %w", err)
+	}
+	base, err := v.open(ctx, fd)
+	if !errors.Is(err, errSlow) && !errors.Is(err, errGone) {
+		_, closeErr := v.kernel(unix.SYS_CLOSE, fd)
+		err = errors.Join(err, closeErr)
+	}
+	return base, err
+}
+
+// open fills the file and has it loaded.
+func (v *visit) open(ctx context.Context, fd uint64) (uint64, error) {
+	file, err := os.OpenFile(v.proc("fd", strconv.FormatUint(fd, 10)), os.O_WRONLY, 0)
+	if err != nil {
+		return 0, err
+	}
+	_, err = io.Copy(file, bytes.NewReader(v.object))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return 0, err
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d", fd)
+	if _, err := os.Stat(v.proc("root", "proc/filesystems")); err != nil {
+		return 0, errors.New("it does not see /proc")
+	}
+	if err := v.write(textAt, append([]byte(path), 0)); err != nil {
+		return 0, err
+	}
+	const now, private = 2, 0x80000000 // RTLD_NOW, __RTLD_DLOPEN
+	if f := v.find("dlopen"); f != 0 {
+		err = v.call(ctx, f, v.stack+textAt, now)
+	} else {
+		err = v.call(ctx, v.find("__libc_dlopen_mode"), v.stack+textAt, now|private)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("loading the recorder: %w", err)
+	}
+	base, err := v.findObject()
+	if err == nil && base == 0 {
+		err = errors.New("its loader refuses the recorder: its C library may be older than the one that the recorder was built with; start it with `xray record`, " +
+			"or link the recorder in")
+	}
+	return base, err
+}
+
+// Files are the files that a process has mapped as code, as this process can open them.
+func Files(pid int) ([]string, error) {
+	maps, err := mapsOf(pid)
+	if err != nil {
+		return nil, explain(err)
+	}
+	files := []string{fmt.Sprintf("/proc/%d/exe", pid)}
+	for _, m := range maps {
+		if path := fmt.Sprintf("/proc/%d/root%s", pid, m.path); m.executable() && strings.HasPrefix(m.path, "/") && !slices.Contains(files, path) {
+			files = append(files, path)
+		}
+	}
+	return files, nil
+}

@@ -1,0 +1,350 @@
+package attach
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// thread is a thread of another process that is traced. All methods have to be called by the
+// thread of this process that seized it.
+type thread struct {
+	tid   int
+	mem   *os.File // of the process
+	slept bool     // it was made to do what sleeps
+}
+
+// Requests and numbers of ptrace(2) that package unix does not have.
+const (
+	ptraceGetSigmask = 0x420a
+	ptraceSetSigmask = 0x420b
+	ptraceGetRseq    = 0x420f
+	eventStop        = 128 // PTRACE_EVENT_STOP
+	xstateNote       = 0x202
+)
+
+func ptrace(request, tid int, address, data uintptr) error {
+	if _, _, errno := unix.Syscall6(unix.SYS_PTRACE, uintptr(request), uintptr(tid), address, data, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// errGone is that the thread has ended.
+var errGone = errors.New("the thread has ended")
+
+func gone(err error) error {
+	if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.ECHILD) {
+		return errGone
+	}
+	return err
+}
+
+// stop seizes the thread and stops it, where it is.
+func (t *thread) stop() error {
+	if err := ptrace(unix.PTRACE_SEIZE, t.tid, 0, unix.PTRACE_O_TRACESYSGOOD); err != nil {
+		return gone(err)
+	}
+	if err := unix.PtraceInterrupt(t.tid); err != nil {
+		return gone(err)
+	}
+	for {
+		status, err := t.wait(2 * time.Second)
+		if err != nil {
+			return err
+		}
+		if status.TrapCause() == eventStop {
+			return nil
+		}
+		// A signal came first: it is the program's.
+		if err := unix.PtraceCont(t.tid, int(status.StopSignal())); err != nil {
+			return gone(err)
+		}
+	}
+}
+
+// wait waits until the thread is stopped.
+func (t *thread) wait(limit time.Duration) (unix.WaitStatus, error) {
+	var status unix.WaitStatus
+	for end := time.Now().Add(limit); ; {
+		n, err := unix.Wait4(t.tid, &status, unix.WALL|unix.WNOHANG, nil)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return 0, gone(err)
+		case n == t.tid && status.Stopped():
+			return status, nil
+		case n == t.tid:
+			return 0, errGone
+		case time.Now().After(end):
+			return 0, errSlow
+		default:
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+}
+
+// errSlow is that a thread did not get where it should in time.
+var errSlow = errors.New("it takes too long")
+
+// release lets the thread go on.
+func (t *thread) release() error { return ptrace(unix.PTRACE_DETACH, t.tid, 0, 0) }
+
+// state is what a thread has to have again when it goes on.
+type state struct {
+	regs   unix.PtraceRegs
+	xstate []byte
+	mask   uint64 // blocked signals
+}
+
+func (t *thread) state() (*state, error) {
+	s := &state{xstate: make([]byte, 16<<10)}
+	if err := unix.PtraceGetRegs(t.tid, &s.regs); err != nil {
+		return nil, gone(err)
+	}
+	v := unix.Iovec{Base: &s.xstate[0], Len: uint64(len(s.xstate))}
+	if err := ptrace(unix.PTRACE_GETREGSET, t.tid, xstateNote, uintptr(unsafe.Pointer(&v))); err != nil {
+		return nil, gone(err)
+	}
+	s.xstate = s.xstate[:v.Len]
+	return s, gone(ptrace(ptraceGetSigmask, t.tid, 8, uintptr(unsafe.Pointer(&s.mask))))
+}
+
+// restore sets all of a state.
+func (t *thread) restore(s *state) error {
+	v := unix.Iovec{Base: &s.xstate[0], Len: uint64(len(s.xstate))}
+	return errors.Join(
+		ptrace(unix.PTRACE_SETREGSET, t.tid, xstateNote, uintptr(unsafe.Pointer(&v))),
+		unix.PtraceSetRegs(t.tid, &s.regs),
+		t.block(s.mask))
+}
+
+// block sets which signals are blocked.
+func (t *thread) block(mask uint64) error {
+	return gone(ptrace(ptraceSetSigmask, t.tid, 8, uintptr(unsafe.Pointer(&mask))))
+}
+
+// inSequence reports whether the thread is in a restartable sequence.
+func (t *thread) inSequence() bool {
+	var rseq struct {
+		pointer         uint64
+		size, signature uint32
+		flags, pad      uint32
+	}
+	if ptrace(ptraceGetRseq, t.tid, unsafe.Sizeof(rseq), uintptr(unsafe.Pointer(&rseq))) != nil || rseq.pointer == 0 {
+		return false
+	}
+	word, err := t.read(rseq.pointer+8, 8)
+	return err != nil || binary.LittleEndian.Uint64(word) != 0
+}
+
+func (t *thread) read(address uint64, n int) ([]byte, error) {
+	b := make([]byte, n)
+	k, err := t.mem.ReadAt(b, int64(address))
+	if k < n {
+		return nil, err
+	}
+	return b, nil
+}
+
+// Errors of system calls, by which the kernel notes what is to be done when the thread runs
+// again.
+const (
+	restartSys     = 512
+	restartNoIntr  = 513
+	restartNoHand  = 514
+	restartByBlock = 516
+)
+
+// resumed changes the state of a thread that was stopped in a system call so that the call
+// starts again where the program would see that it was interrupted. The kernel itself starts
+// most calls again. It remembers the end of a wait for that, which is lost if the thread slept
+// meanwhile. Then the wait begins anew.
+func (s *state) resumed(slept, signals bool) {
+	if int64(s.regs.Orig_rax) < 0 {
+		return
+	}
+	switch -int64(s.regs.Rax) {
+	case int64(unix.EINTR):
+		if !signals {
+			s.again()
+		}
+	case restartByBlock:
+		if slept {
+			s.again()
+		}
+	}
+}
+
+// again has the thread make its system call once more.
+func (s *state) again() {
+	s.regs.Rax, s.regs.Orig_rax = s.regs.Orig_rax, ^uint64(0)
+	s.regs.Rip -= 2
+}
+
+// hasSignals reports whether signals wait for the thread that it has not blocked.
+func (t *thread) hasSignals(pid int, mask uint64) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, t.tid))
+	if err != nil {
+		return true
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		var pending uint64
+		if name == "SigPnd" || name == "ShdPnd" {
+			if _, err := fmt.Sscanf(strings.TrimSpace(value), "%x", &pending); err != nil || pending&^mask != 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// systemCall has the stopped thread make a system call. at is the address of the instruction
+// for it.
+func (t *thread) systemCall(home *state, at uint64, number uint64, args ...uint64) (uint64, error) {
+	regs := home.regs
+	regs.Rip, regs.Rax, regs.Orig_rax = at, number, ^uint64(0)
+	regs.Eflags &^= 1 << 10
+	for i, to := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9} {
+		*to = 0
+		if i < len(args) {
+			*to = args[i]
+		}
+	}
+	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
+		return 0, gone(err)
+	}
+	for stepped := false; !stepped; {
+		if err := unix.PtraceSingleStep(t.tid); err != nil {
+			return 0, gone(err)
+		}
+		status, err := t.wait(10 * time.Second)
+		if err != nil {
+			return 0, err
+		}
+		// The process may be stopped meanwhile.
+		if stepped = status.TrapCause() != eventStop; stepped && status.StopSignal() != unix.SIGTRAP {
+			return 0, fmt.Errorf("a system call ended in signal %v", status.StopSignal())
+		}
+	}
+	if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
+		return 0, gone(err)
+	}
+	if e := -int64(regs.Rax); e > 0 && e < 4096 {
+		return 0, unix.Errno(e)
+	}
+	return regs.Rax, nil
+}
+
+// patience is how long a function may take that a thread was made to call. Loading waits for
+// the loader's lock, which another thread may hold.
+const patience = 30 * time.Second
+
+// call has the stopped thread call a function with up to three arguments, on a stack that ends
+// at top, where a signal frame is. It returns when the function has.
+func (t *thread) call(ctx context.Context, home *state, frame, signalReturn, function uint64, args ...uint64) error {
+	regs := home.regs
+	regs.Rip, regs.Rsp, regs.Rax, regs.Orig_rax = function, frame, 0, ^uint64(0)
+	regs.Eflags &^= 1 << 10
+	for i, to := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx} {
+		*to = 0
+		if i < len(args) {
+			*to = args[i]
+		}
+	}
+	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
+		return gone(err)
+	}
+	atReturn := signalReturn + uint64(len(returnsFromSignal))
+	for end := time.Now().Add(patience); ; {
+		if err := unix.PtraceSyscall(t.tid, 0); err != nil {
+			return gone(err)
+		}
+		status, err := t.wait(time.Until(end))
+		if err != nil {
+			return err
+		}
+		switch {
+		case status.StopSignal() == unix.SIGTRAP|0x80:
+			if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
+				return gone(err)
+			}
+			switch regs.Orig_rax {
+			case unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_POLL:
+				t.slept = true
+			case unix.SYS_FUTEX:
+				t.slept = t.slept || regs.R10 != 0 // has a timeout
+			}
+			if regs.Rip == atReturn && regs.Orig_rax == unix.SYS_RT_SIGRETURN {
+				return t.skipSystemCall()
+			}
+		case status.TrapCause() == eventStop: // the process was stopped, or another thread's signal
+		case status.StopSignal() == unix.SIGTRAP:
+		default:
+			return fmt.Errorf("it ended in signal %v", status.StopSignal())
+		}
+		if ctx.Err() != nil && time.Now().After(end) {
+			return errSlow
+		}
+	}
+}
+
+// skipSystemCall leaves the system call that the thread is about to make.
+func (t *thread) skipSystemCall() error {
+	var regs unix.PtraceRegs
+	if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
+		return gone(err)
+	}
+	regs.Orig_rax = ^uint64(0)
+	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
+		return gone(err)
+	}
+	if err := unix.PtraceSyscall(t.tid, 0); err != nil {
+		return gone(err)
+	}
+	_, err := t.wait(10 * time.Second)
+	return err
+}
+
+// Offsets in a signal frame, as the kernel has it at the return address of a handler
+// (struct rt_sigframe): the saved registers, the pointer to the vector registers, the blocked
+// signals; and in these registers, of the area where the kernel says how large they are.
+const (
+	frameRegs   = 8 + 40
+	frameFPU    = frameRegs + 23*8
+	frameMask   = frameRegs + 32*8
+	frameSize   = 512
+	xstateSizes = 464
+)
+
+// signalFrame is a frame by which a thread goes on from a state. It lies at an address, and
+// the vector registers at another one.
+func signalFrame(s *state, signalReturn, vectors uint64) (frame, vector []byte) {
+	le := binary.LittleEndian
+	frame = make([]byte, frameSize)
+	le.PutUint64(frame, signalReturn)
+	le.PutUint64(frame[8:], 1|2|4) // UC_FP_XSTATE, UC_SIGCONTEXT_SS, UC_STRICT_RESTORE_SS
+	r := &s.regs
+	for i, v := range []uint64{r.R8, r.R9, r.R10, r.R11, r.R12, r.R13, r.R14, r.R15, r.Rdi, r.Rsi, r.Rbp, r.Rbx, r.Rdx, r.Rax, r.Rcx,
+		r.Rsp, r.Rip, r.Eflags, r.Cs&0xffff | r.Ss&0xffff<<48} {
+		le.PutUint64(frame[frameRegs+8*i:], v)
+	}
+	le.PutUint64(frame[frameFPU:], vectors)
+	le.PutUint64(frame[frameMask:], s.mask)
+	const magic1, magic2 = 0x46505853, 0x46505845
+	vector = append([]byte(nil), s.xstate...)
+	size := uint32(len(vector))
+	le.PutUint32(vector[xstateSizes:], magic1)
+	le.PutUint32(vector[xstateSizes+4:], size+4)
+	le.PutUint64(vector[xstateSizes+8:], le.Uint64(vector[512:])) // the features in it
+	le.PutUint32(vector[xstateSizes+16:], size)
+	return frame, le.AppendUint32(vector, magic2)
+}

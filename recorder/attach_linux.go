@@ -1,0 +1,58 @@
+package recorder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"syscall"
+
+	"github.com/xray-tools/xray/internal/attach"
+)
+
+// Attach loads the runtime into a process that has none, and returns it as [Dial] does. The
+// process may be of any program with sleds that is not static. While nothing is recorded, the
+// runtime is idle there: some seconds after the last recording, nothing is left of it but its
+// memory. An error other than [attach.FailedError] is before anything was changed.
+func Attach(ctx context.Context, target string, l Library) (*Process, error) {
+	p, err := Dial(target)
+	if err != nil || p.PID == 0 {
+		return nil, errors.Join(err, ErrNoRecorder)
+	}
+	if err := checkUnprepared(p.PID); err != nil {
+		return nil, fmt.Errorf("%s: %w", p, err)
+	}
+	result, err := attach.Load(ctx, p.PID, attach.Options{
+		Object: l.Preload(), Late: "xray_recorder_late", Function: "xray_recorder_attach", Argument: "control=1,start=0",
+	})
+	if err != nil {
+		return nil, err
+	}
+	if result != 1 {
+		return nil, fmt.Errorf("%s: the recorder was loaded, but does not listen: %w", p, syscall.Errno(-result))
+	}
+	return p, nil
+}
+
+// checkUnprepared is an error if nothing in a process could be recorded, or the runtime could not
+// be reached there, or is there already.
+func checkUnprepared(pid int) error {
+	files, err := attach.Files(pid)
+	if err != nil {
+		return err
+	}
+	if !sameNetwork(pid) {
+		return fmt.Errorf("%w: %s", ErrNoRecorder, inNetworkOf(pid))
+	}
+	sleds := false
+	for _, path := range files {
+		sleds = sleds || HasSleds(path) || HasHooks(path)
+		if p, err := Inspect(path); filepath.Base(path) == preloadName || err == nil && p.Linked {
+			return fmt.Errorf("%w: the recorder is in it, and was told not to listen, or cannot. Start the process with %s=control=1", ErrNoRecorder, EnvVar)
+		}
+	}
+	if !sleds {
+		return ErrNotInstrumented
+	}
+	return nil
+}
