@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"syscall"
 
 	"github.com/xray-tools/xray/internal/attach"
@@ -23,7 +24,7 @@ func Attach(ctx context.Context, target string, l Library) (*Process, error) {
 		return nil, fmt.Errorf("%s: %w", p, err)
 	}
 	result, err := attach.Load(ctx, p.PID, attach.Options{
-		Object: l.Preload(), Late: "xray_recorder_late", Function: "xray_recorder_attach", Argument: "control=1,start=0",
+		Object: l.Preload(), Late: "xray_recorder_late", Function: "xray_recorder_attach", Argument: "control=1,start=0,follow=0",
 	})
 	if err != nil {
 		return nil, err
@@ -44,15 +45,21 @@ func checkUnprepared(pid int) error {
 	if !sameNetwork(pid) {
 		return fmt.Errorf("%w: %s", ErrNoRecorder, inNetworkOf(pid))
 	}
-	sleds := false
-	for _, path := range files {
-		sleds = sleds || HasSleds(path) || HasHooks(path)
-		if p, err := Inspect(path); filepath.Base(path) == preloadName || err == nil && p.Linked {
-			return fmt.Errorf("%w: the recorder is in it, and was told not to listen, or cannot. Start the process with %s=control=1", ErrNoRecorder, EnvVar)
-		}
+	if isPrepared(pid) {
+		return fmt.Errorf("%w: the recorder is in it, and was told not to listen, or cannot. Start the process with %s=control=1", ErrNoRecorder, EnvVar)
 	}
-	if !sleds {
+	if !slices.ContainsFunc(files, func(path string) bool { return HasSleds(path) || HasHooks(path) }) {
 		return ErrNotInstrumented
 	}
 	return nil
+}
+
+// isPrepared reports whether a process has had the runtime from its start. What cannot be read has
+// not.
+func isPrepared(pid int) bool {
+	files, err := attach.Files(pid)
+	return err == nil && slices.ContainsFunc(files, func(path string) bool {
+		p, err := Inspect(path)
+		return filepath.Base(path) == preloadName || err == nil && p.Linked
+	})
 }

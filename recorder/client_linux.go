@@ -262,7 +262,7 @@ func (p *Process) explainAbsence() error {
 		return fmt.Errorf("%w: seccomp filters its system calls. If it installed the filter while the recorder was in it, the recorder's thread had to end, "+
 			"and the recording goes on as it was", ErrNoRecorder)
 	}
-	if parent := parentOf(p.PID); p.PID != 0 && (isObserved(p.PID) || exeOf(parent) != "" && exeOf(parent) == exeOf(p.PID) && listens(parent)) {
+	if parent := parentOf(p.PID); p.PID != 0 && (isObserved(p.PID) || exeOf(parent) != "" && exeOf(parent) == exeOf(p.PID) && listens(parent) && isPrepared(p.PID)) {
 		return ErrForkedFromThreads
 	}
 	if p.PID != 0 && !sameNetwork(p.PID) {

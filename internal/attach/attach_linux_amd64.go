@@ -64,6 +64,7 @@ type loader struct {
 	object []byte // what is loaded
 	entry  uint64 // address of the function in the object
 	*process
+	missing *image // whose frames are needed next
 }
 
 func newLoader(pid int, o Options) (*loader, error) {
@@ -217,6 +218,12 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 		}
 		for _, tid := range threads {
 			result, err := l.try(ctx, tid)
+			// No thread is stopped while frames are read.
+			for l.missing != nil {
+				l.missing.readFrames(l.mem)
+				l.missing = nil
+				result, err = l.try(ctx, tid)
+			}
 			if !errors.Is(err, errUnsafe) && !errors.Is(err, errGone) {
 				return result, err
 			}
@@ -281,8 +288,8 @@ func (l *loader) try(ctx context.Context, tid int) (result int32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if safe, err := l.safe(t, home); err != nil || !safe {
-		return 0, errors.Join(err, errUnsafe)
+	if !l.safe(t, home) {
+		return 0, errUnsafe
 	}
 	frame := *home
 	if e := -int64(home.regs.Rax); int64(home.regs.Orig_rax) >= 0 &&
@@ -302,31 +309,25 @@ func (l *loader) try(ctx context.Context, tid int) (result int32, err error) {
 	return result, err
 }
 
-// maxStack limits how much of a stack is looked at.
-const maxStack = 1 << 20
-
 // safe reports whether a stopped thread is at a place where it may load an object.
-func (l *loader) safe(t *thread, s *state) (bool, error) {
-	maps, err := mapsOf(l.pid)
+func (l *loader) safe(t *thread, s *state) bool {
+	var r registers
+	regs := &s.regs
+	for i, v := range []uint64{regs.Rax, regs.Rdx, regs.Rcx, regs.Rbx, regs.Rsi, regs.Rdi, regs.Rbp, regs.Rsp,
+		regs.R8, regs.R9, regs.R10, regs.R11, regs.R12, regs.R13, regs.R14, regs.R15, regs.Rip} {
+		r.set(i, v)
+	}
+	stack, missing, err := l.unwind(l.mem, r)
+	if missing != nil {
+		l.missing = missing
+	}
 	if err != nil {
-		return false, err
+		return false
 	}
-	i := slices.IndexFunc(maps, func(m mapping) bool { return m.start <= s.regs.Rsp && s.regs.Rsp < m.end })
-	if i < 0 {
-		return false, nil
+	if number := int64(regs.Orig_rax); number >= 0 {
+		return slices.Contains(waits, int(number)) && l.isSafe(stack, true)
 	}
-	stack, err := t.read(s.regs.Rsp, int(min(maps[i].end-s.regs.Rsp, maxStack))&^7)
-	if err != nil {
-		return false, nil
-	}
-	isReturn := func(address uint64) bool {
-		before, err := t.read(address-8, 8)
-		return err == nil && isReturnAddress(before)
-	}
-	if number := int64(s.regs.Orig_rax); number >= 0 {
-		return slices.Contains(waits, int(number)) && l.waitSafe(words(stack), isReturn), nil
-	}
-	return !t.inSequence() && l.computeSafe(s.regs.Rip, words(stack), isReturn), nil
+	return !t.inSequence() && l.isSafe(stack, false)
 }
 
 // visit is what a stopped thread is made to do.

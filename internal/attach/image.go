@@ -12,6 +12,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/go-delve/delve/pkg/dwarf/frame"
 )
 
 // mapping is a line of /proc/PID/maps.
@@ -62,8 +64,13 @@ type image struct {
 	path    string // as the process knows it
 	base    uint64 // what is added to its addresses
 	entry   uint64 // where the kernel or the loader begins a program
+	end     uint64 // of its memory
 	text    [][2]uint64
 	symbols []imageSymbol
+
+	frameHeader uint64 // address of .eh_frame_hdr, or 0
+	read        bool   // frames were read
+	frames      frame.FrameDescriptionEntries
 }
 
 // imageSymbol is a function or variable that an image exports.
@@ -133,7 +140,10 @@ func readImage(mem io.ReaderAt, m *mapping, maps []mapping) (*image, error) {
 	for p := program; len(p) > 0; p = p[56:] {
 		address, length := le.Uint64(p[16:]), le.Uint64(p[40:])
 		switch elf.ProgType(le.Uint32(p)) {
+		case elf.PT_GNU_EH_FRAME:
+			img.frameHeader = img.base + address
 		case elf.PT_LOAD:
+			img.end = max(img.end, img.base+address+length)
 			if le.Uint32(p[4:])&uint32(elf.PF_X) != 0 {
 				img.text = append(img.text, [2]uint64{img.base + address, img.base + address + length})
 			}

@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"encoding/binary"
 	"slices"
 	"strings"
 )
@@ -62,40 +61,49 @@ var allocating = []string{
 	"__cxa_thread_atexit_impl", "pthread_exit", "__libc_freeres", "getaddrinfo", "iconv_open", "backtrace",
 }
 
-// waitSafe reports whether a thread that waits in a system call, with the given words on its
-// stack, is outside of the loader, allocators and signal handlers. Words that are not return
-// addresses may make it say no.
-func (p *process) waitSafe(words []uint64, isReturn func(uint64) bool) bool {
-	for _, w := range words {
-		if (p.unsafeImage(w) || p.libc.has(w) && p.inAllocating(w)) && isReturn(w) {
+// isSafe reports whether a thread may load an object where it is: outside of the loader,
+// allocators, and functions of libc that hold their locks. The stack has the innermost place
+// first. If the thread does not wait in a system call, it must be in the program's own code,
+// with nothing of libc on its stack but what began it.
+func (p *process) isSafe(stack []pc, waits bool) bool {
+	for i, at := range stack {
+		interrupted := at.interrupted && !at.inCall && (i > 0 || !waits)
+		if p.unsafeImage(at.address) || interrupted && p.mayHoldLock(at.address) || p.libc.has(at.address) && p.inAllocating(at.address) {
 			return false
 		}
 	}
-	return !slices.Contains(words, p.signalReturn)
+	return waits || p.computes(stack)
 }
 
-// computeSafe reports the same of a thread that was stopped at a place in the program. Nothing
-// of libc and the loader may be on its stack but what began the thread.
-func (p *process) computeSafe(at uint64, words []uint64, isReturn func(uint64) bool) bool {
-	if p.program == nil || slices.Contains(p.allocators, p.program) || !p.program.has(at) {
+func (p *process) computes(stack []pc) bool {
+	if p.program == nil || slices.Contains(p.allocators, p.program) || !p.program.has(stack[0].address) {
 		return false
 	}
 	began := false
-	for _, w := range slices.Backward(words) {
+	for _, at := range slices.Backward(stack) {
 		switch {
-		case !isReturn(w):
-		case began && (p.unsafeImage(w) || p.libc.has(w)):
+		case at.handler, began && p.libc.has(at.address):
 			return false
-		case p.program.has(w) && w-p.program.entry > startCode:
+		case p.program.has(at.address) && at.address-p.program.entry > startCode:
 			began = true
 		}
 	}
-	return !slices.Contains(words, p.signalReturn)
+	return true
 }
 
 // startCode is more than the size of the code that begins a program, which calls libc, which
 // calls main.
 const startCode = 256
+
+// mayHoldLock reports whether a thread that is interrupted at an address may hold a lock that
+// dlopen needs. Not all functions of libc are known by name.
+func (p *process) mayHoldLock(at uint64) bool {
+	if !p.libc.has(at) {
+		return false
+	}
+	known := func(s imageSymbol) bool { return s.start <= at && at < s.end }
+	return p.inAllocating(at) || !slices.ContainsFunc(p.libc.symbols, known)
+}
 
 func (p *process) unsafeImage(w uint64) bool {
 	if p.loader != nil && p.loader.has(w) {
@@ -115,28 +123,3 @@ func (p *process) inAllocating(w uint64) bool {
 
 // returnsFromSignal is mov $15, %rax; syscall.
 var returnsFromSignal = []byte{0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05}
-
-// isReturnAddress reports whether the code in front of an address is a call.
-func isReturnAddress(before []byte) bool {
-	n := len(before)
-	if n < 7 {
-		return false
-	}
-	indirect := func(length int) bool {
-		b := before[n-length:]
-		if b[0] == 0x41 { // a register above the eighth
-			b = b[1:]
-		}
-		return len(b) >= 2 && b[0] == 0xff && b[1]>>3&7 == 2
-	}
-	return before[n-5] == 0xe8 || indirect(2) || indirect(3) || indirect(4) || indirect(6) || indirect(7)
-}
-
-// words are the 8-byte words of a stack.
-func words(stack []byte) []uint64 {
-	list := make([]uint64, len(stack)/8)
-	for i := range list {
-		list[i] = binary.LittleEndian.Uint64(stack[8*i:])
-	}
-	return list
-}

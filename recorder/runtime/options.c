@@ -171,7 +171,7 @@ void xr_read_options(const char *text)
 		read_options(text);
 	if (xr_options.pid && xr_options.pid != xr_root.pid)
 		xr_options.asked = 0;
-	else if (xr_options.asked && !xr_options.follow && !xr_options.pid)
+	else if (xr_options.asked && !xr_options.follow && !xr_options.pid && !xray_recorder_late)
 		keep_to_itself(text);
 	if (xr_options.output && xr_options.asked)
 		make_template();

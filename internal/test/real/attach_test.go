@@ -1,0 +1,93 @@
+//go:build linux && amd64
+
+package real
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Servers that nobody prepared are recorded again and again under load, in all of their
+// processes. They answer as ever.
+func TestAttached(t *testing.T) {
+	driven := func(l load) bool { return l.drive != nil }
+	eachLoad(t, driven, func(t *testing.T, p program, l load) {
+		src := p.build(t, instrumented)
+		plain := startSession(t, l, run{src: src, times: longer})
+		want, err := l.drive(plain)
+		if err := errors.Join(err, endings[0].end(plain), plain.wait()); err != nil {
+			t.Fatal(err)
+		}
+		s := startSession(t, l, run{src: src, times: longer})
+		type result struct {
+			answer answer
+			err    error
+		}
+		driven := make(chan result, 1)
+		go func() {
+			a, err := l.drive(s)
+			driven <- result{a, err}
+		}()
+		attached, refused := 0, 0
+		for i := 0; len(driven) == 0 && attached < 50; i++ {
+			for _, p := range s.programs() {
+				switch attachTo(t, s, p, i) {
+				case nil:
+					attached++
+				case errRefused:
+					refused++
+				}
+			}
+		}
+		got := <-driven
+		if got.err != nil {
+			t.Fatalf("%v\n%s", got.err, s.said())
+		}
+		if got.answer.text != want.text {
+			t.Error("recorded while it runs, it does not answer the same:", difference(want.text, got.answer.text))
+		}
+		if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
+			t.Fatal(err)
+		}
+		if attached == 0 && refused == 0 {
+			t.Error("no process was recorded")
+		}
+		t.Logf("%d times, refused %d times because of seccomp", attached, refused)
+	})
+}
+
+var (
+	errRefused = errors.New("a seccomp filter is in place")
+	errEnded   = errors.New("the process has ended")
+)
+
+// attachTo records a process for a moment.
+func attachTo(t *testing.T, s *session, p process, i int) error {
+	t.Helper()
+	pid := strconv.Itoa(p.pid)
+	path := filepath.Join(s.traces, "attached."+pid+"."+strconv.Itoa(i)+".xray")
+	out, err := exec.Command(xray(t), "record", "-q", "-p", pid, "--duration", "30ms", "-o", path).CombinedOutput()
+	exe, _ := os.Readlink(filepath.Join("/proc", pid, "exe"))
+	switch {
+	case err == nil:
+		// The trace can be read; the next one needs the room.
+		if out, err := exec.Command(xray(t), "info", path).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return os.Remove(path)
+	case strings.Contains(string(out), "seccomp"):
+		time.Sleep(50 * time.Millisecond)
+		return errRefused
+	case exe != p.exe:
+		t.Logf("process %s has ended: %s", pid, out)
+		return errEnded
+	}
+	t.Errorf("process %s: %v\n%s", pid, err, out)
+	return err
+}
