@@ -108,7 +108,7 @@ func recordAttached(t *testing.T, l Library, pid int) found {
 func TestAttach(t *testing.T) {
 	l := library(t)
 	program := buildProgram(t, "clang-22", "attached.c", "-O1")
-	times := 8
+	times := 4
 	if soak() {
 		times = 200
 	}

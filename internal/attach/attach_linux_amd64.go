@@ -64,6 +64,7 @@ type loader struct {
 	object []byte // what is loaded
 	entry  uint64 // address of the function in the object
 	*process
+	ways
 	missing *image // whose frames are needed next
 }
 
@@ -193,12 +194,18 @@ func (l *loader) look() error {
 	for _, t := range l.libc.text {
 		text := make([]byte, min(t[1]-t[0], 16<<20))
 		n, _ := l.mem.ReadAt(text, int64(t[0]))
-		if at := bytes.Index(text[:n], returnsFromSignal); at >= 0 {
-			l.signalReturn = t[0] + uint64(at)
-			return nil
+		find := func(at *uint64, code []byte) {
+			if i := bytes.Index(text[:n], code); i >= 0 && *at == 0 {
+				*at = t[0] + uint64(i)
+			}
 		}
+		find(&l.signalReturn, returnsFromSignal)
+		find(&l.systemCall, makesSystemCall)
 	}
-	return errors.New("its C library is not understood: it has no code that returns from signal handlers")
+	if l.signalReturn == 0 || l.systemCall == 0 {
+		return errors.New("its C library is not understood")
+	}
+	return nil
 }
 
 // waits are system calls in which threads wait that do nothing else. Neither allocators nor
@@ -232,7 +239,7 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 			return 0, err
 		}
 		if time.Now().After(end) {
-			return 0, fmt.Errorf("no thread was found within %v at a place where it can load an object: outside of the allocator, the loader and signal handlers", l.Wait)
+			return 0, fmt.Errorf("no thread was found within %v at a place where it can load an object: outside of the allocator and the loader", l.Wait)
 		}
 		time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
 	}
@@ -288,20 +295,13 @@ func (l *loader) try(ctx context.Context, tid int) (result int32, err error) {
 	if err != nil {
 		return 0, err
 	}
-	if !l.safe(t, home) {
-		return 0, errUnsafe
-	}
-	frame := *home
-	if e := -int64(home.regs.Rax); int64(home.regs.Orig_rax) >= 0 &&
-		(e == restartSys || e == restartNoIntr || e == restartNoHand || e == restartByBlock || e == int64(unix.EINTR)) {
-		frame.again()
-	}
 	signals := t.hasSignals(l.pid, home.mask)
-	if err := t.block(^uint64(0)); err != nil {
-		return 0, err
+	if err = errUnsafe; l.safe(t, home) {
+		frame := *home
+		frame.interrupted()
+		v := &visit{loader: l, thread: t, home: home, frame: &frame}
+		result, err = v.run(ctx)
 	}
-	v := &visit{loader: l, thread: t, home: home, frame: &frame}
-	result, err = v.run(ctx)
 	if !errors.Is(err, errSlow) { // else it goes on by its frame
 		home.resumed(t.slept, signals)
 		err = errors.Join(err, t.restore(home))
@@ -336,6 +336,8 @@ type visit struct {
 	*thread
 	home, frame *state
 	stack       uint64 // from here on
+	// frameAt is where the frame is that the thread goes on by if this process ends.
+	frameAt uint64
 }
 
 // Layout of the memory that the thread gets: a stack, the signal frame at its end, the vector
@@ -346,20 +348,34 @@ const (
 	argumentsAt = vectorsAt + 32<<10
 	textAt      = argumentsAt + 64
 	memorySize  = argumentsAt + 32<<10
-	frameAt     = stackSize - 1024 + 8 // so that the stack is aligned as behind a call
+	ownFrameAt  = stackSize - 1024 + 8 // so that the stack is aligned as behind a call
 )
 
+// firstRoom is what the thread's own stack has to have for a signal frame, as for any signal.
+const firstRoom = 24 << 10
+
 func (v *visit) run(ctx context.Context) (result int32, err error) {
+	// Behind the red zone.
+	below := (v.home.regs.Rsp - 128 - firstRoom) &^ 63
+	if v.frameAt, err = v.putFrame(below+8, below+1024); err != nil {
+		return 0, errUnsafe // the stack is full
+	}
 	const private, protection = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE, unix.PROT_READ | unix.PROT_WRITE
 	if v.stack, err = v.kernel(unix.SYS_MMAP, 0, memorySize, protection, private, ^uint64(0), 0); err != nil {
 		return 0, fmt.Errorf("memory for loading: %w", err)
 	}
+	first := v.frameAt
 	defer func() {
 		if !errors.Is(err, errSlow) && !errors.Is(err, errGone) {
+			v.frameAt = first
 			_, unmapErr := v.kernel(unix.SYS_MUNMAP, v.stack, memorySize)
 			err = errors.Join(err, unmapErr)
 		}
 	}()
+	if v.frameAt, err = v.putFrame(v.stack+ownFrameAt, v.stack+vectorsAt); err != nil {
+		v.frameAt = first
+		return 0, err
+	}
 	base, err := v.findObject()
 	if err != nil {
 		return 0, err
@@ -372,7 +388,7 @@ func (v *visit) run(ctx context.Context) (result int32, err error) {
 	if err := v.write(textAt, append([]byte(v.Argument), 0)); err != nil {
 		return 0, &FailedError{err}
 	}
-	if err := v.call(ctx, base+v.entry, v.stack+textAt, v.stack+argumentsAt); err != nil {
+	if err := v.call(base+v.entry, v.stack+textAt, v.stack+argumentsAt); err != nil {
 		return 0, &FailedError{fmt.Errorf("%s: %w", v.Function, err)}
 	}
 	b, err := v.read(v.stack+argumentsAt, 4)
@@ -382,8 +398,18 @@ func (v *visit) run(ctx context.Context) (result int32, err error) {
 	return int32(binary.LittleEndian.Uint32(b)), nil
 }
 
+// putFrame writes a signal frame into the process, and returns its address.
+func (v *visit) putFrame(at, vectors uint64) (uint64, error) {
+	frame, vector := signalFrame(v.frame, v.signalReturn, vectors)
+	_, err := v.loader.mem.WriteAt(frame, int64(at))
+	if err == nil {
+		_, err = v.loader.mem.WriteAt(vector, int64(vectors))
+	}
+	return at, err
+}
+
 func (v *visit) kernel(number uint64, args ...uint64) (uint64, error) {
-	return v.systemCall(v.home, v.signalReturn+uint64(len(returnsFromSignal))-2, number, args...)
+	return v.systemCall(v.home, &v.ways, v.frameAt, number, args...)
 }
 
 func (v *visit) write(at uint64, data []byte) error {
@@ -395,12 +421,12 @@ func (v *visit) write(at uint64, data []byte) error {
 }
 
 // call calls a function on the stack of its own.
-func (v *visit) call(ctx context.Context, function uint64, args ...uint64) error {
-	frame, vectors := signalFrame(v.frame, v.signalReturn, v.stack+vectorsAt)
-	if err := errors.Join(v.write(frameAt, frame), v.write(vectorsAt, vectors)); err != nil {
+func (v *visit) call(function uint64, args ...uint64) error {
+	// The call before may have written over it.
+	if _, err := v.putFrame(v.stack+ownFrameAt, v.stack+vectorsAt); err != nil {
 		return err
 	}
-	return v.thread.call(ctx, v.home, v.stack+frameAt, v.signalReturn, function, args...)
+	return v.thread.call(v.home, &v.ways, v.frameAt, function, args...)
 }
 
 // objectName is what the kernel shows of the object in the maps of the process.
@@ -466,9 +492,9 @@ func (v *visit) open(ctx context.Context, fd uint64) (uint64, error) {
 	}
 	const now, private = 2, 0x80000000 // RTLD_NOW, __RTLD_DLOPEN
 	if f := v.find("dlopen"); f != 0 {
-		err = v.call(ctx, f, v.stack+textAt, now)
+		err = v.call(f, v.stack+textAt, now)
 	} else {
-		err = v.call(ctx, v.find("__libc_dlopen_mode"), v.stack+textAt, now|private)
+		err = v.call(v.find("__libc_dlopen_mode"), v.stack+textAt, now|private)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("loading the recorder: %w", err)

@@ -54,10 +54,11 @@ static void run(int signal)
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	signal(SIGUSR1, run);
 	if (argc < 2)
 		run(0);
-	signal(SIGUSR1, run);
-	raise(SIGUSR1);
+	else
+		raise(SIGUSR1);
 	return 0;
 }
 `

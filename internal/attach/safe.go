@@ -14,9 +14,6 @@ type process struct {
 	// one.
 	allocators []*image
 	program    *image
-	// signalReturn is where handlers of signals return to, in libc: the code by which a thread
-	// goes on as a signal frame says.
-	signalReturn uint64
 }
 
 func newProcess(images []image, exe string) *process {

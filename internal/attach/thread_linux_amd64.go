@@ -1,7 +1,6 @@
 package attach
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -120,10 +119,11 @@ func (t *thread) state() (*state, error) {
 // restore sets all of a state.
 func (t *thread) restore(s *state) error {
 	v := unix.Iovec{Base: &s.xstate[0], Len: uint64(len(s.xstate))}
+	// Before the registers are set, the thread would return by its frame.
 	return errors.Join(
 		ptrace(unix.PTRACE_SETREGSET, t.tid, xstateNote, uintptr(unsafe.Pointer(&v))),
-		unix.PtraceSetRegs(t.tid, &s.regs),
-		t.block(s.mask))
+		t.block(s.mask),
+		unix.PtraceSetRegs(t.tid, &s.regs))
 }
 
 // block sets which signals are blocked.
@@ -183,6 +183,18 @@ func (s *state) resumed(slept, signals bool) {
 	}
 }
 
+// interrupted changes the state so that it can be that of a signal frame: the kernel starts no
+// call again behind one.
+func (s *state) interrupted() {
+	if int64(s.regs.Orig_rax) < 0 {
+		return
+	}
+	switch -int64(s.regs.Rax) {
+	case restartSys, restartNoIntr, restartNoHand, restartByBlock, int64(unix.EINTR):
+		s.again()
+	}
+}
+
 // again has the thread make its system call once more.
 func (s *state) again() {
 	s.regs.Rax, s.regs.Orig_rax = s.regs.Orig_rax, ^uint64(0)
@@ -207,11 +219,21 @@ func (t *thread) hasSignals(pid int, mask uint64) bool {
 	return false
 }
 
-// systemCall has the stopped thread make a system call. at is the address of the instruction
-// for it.
-func (t *thread) systemCall(home *state, at uint64, number uint64, args ...uint64) (uint64, error) {
+// ways are places in the code of libc.
+type ways struct {
+	signalReturn uint64 // returnsFromSignal
+	systemCall   uint64 // makesSystemCall
+}
+
+// makesSystemCall is syscall; ret. A thread that is made to execute it returns by the signal
+// frame on its stack if nobody traces it any more.
+var makesSystemCall = []byte{0x0f, 0x05, 0xc3}
+
+// systemCall has the stopped thread make a system call. Its stack pointer is that of a signal
+// frame, by which it goes on if this process ends.
+func (t *thread) systemCall(home *state, w *ways, frame, number uint64, args ...uint64) (uint64, error) {
 	regs := home.regs
-	regs.Rip, regs.Rax, regs.Orig_rax = at, number, ^uint64(0)
+	regs.Rip, regs.Rsp, regs.Rax, regs.Orig_rax = w.systemCall, frame, number, ^uint64(0)
 	regs.Eflags &^= 1 << 10
 	for i, to := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9} {
 		*to = 0
@@ -222,17 +244,17 @@ func (t *thread) systemCall(home *state, at uint64, number uint64, args ...uint6
 	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
 		return 0, gone(err)
 	}
-	for stepped := false; !stepped; {
-		if err := unix.PtraceSingleStep(t.tid); err != nil {
-			return 0, gone(err)
-		}
-		status, err := t.wait(10 * time.Second)
+	// The frame has the mask of before.
+	if err := t.block(^uint64(0)); err != nil {
+		return 0, err
+	}
+	for stops := 0; stops < 2; { // before and after the call
+		stopped, err := t.toSystemCall(10 * time.Second)
 		if err != nil {
 			return 0, err
 		}
-		// The process may be stopped meanwhile.
-		if stepped = status.TrapCause() != eventStop; stepped && status.StopSignal() != unix.SIGTRAP {
-			return 0, fmt.Errorf("a system call ended in signal %v", status.StopSignal())
+		if stopped {
+			stops++
 		}
 	}
 	if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
@@ -244,13 +266,31 @@ func (t *thread) systemCall(home *state, at uint64, number uint64, args ...uint6
 	return regs.Rax, nil
 }
 
+// toSystemCall lets the thread run to the next beginning or end of a system call. It returns
+// false if something else stopped it, which is no reason not to go on.
+func (t *thread) toSystemCall(limit time.Duration) (bool, error) {
+	if err := unix.PtraceSyscall(t.tid, 0); err != nil {
+		return false, gone(err)
+	}
+	status, err := t.wait(limit)
+	switch {
+	case err != nil:
+		return false, err
+	case status.StopSignal() == unix.SIGTRAP|0x80:
+		return true, nil
+	case status.TrapCause() == eventStop: // the process was stopped
+		return false, nil
+	}
+	return false, fmt.Errorf("it ended in signal %v", status.StopSignal())
+}
+
 // patience is how long a function may take that a thread was made to call. Loading waits for
 // the loader's lock, which another thread may hold.
 const patience = 30 * time.Second
 
 // call has the stopped thread call a function with up to three arguments, on a stack that ends
-// at top, where a signal frame is. It returns when the function has.
-func (t *thread) call(ctx context.Context, home *state, frame, signalReturn, function uint64, args ...uint64) error {
+// with a signal frame. It returns when the function has.
+func (t *thread) call(home *state, w *ways, frame, function uint64, args ...uint64) error {
 	regs := home.regs
 	regs.Rip, regs.Rsp, regs.Rax, regs.Orig_rax = function, frame, 0, ^uint64(0)
 	regs.Eflags &^= 1 << 10
@@ -263,55 +303,45 @@ func (t *thread) call(ctx context.Context, home *state, frame, signalReturn, fun
 	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
 		return gone(err)
 	}
-	atReturn := signalReturn + uint64(len(returnsFromSignal))
+	atReturn := w.signalReturn + uint64(len(returnsFromSignal))
 	for end := time.Now().Add(patience); ; {
-		if err := unix.PtraceSyscall(t.tid, 0); err != nil {
-			return gone(err)
-		}
-		status, err := t.wait(time.Until(end))
+		stopped, err := t.toSystemCall(time.Until(end))
 		if err != nil {
 			return err
 		}
-		switch {
-		case status.StopSignal() == unix.SIGTRAP|0x80:
-			if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
-				return gone(err)
-			}
-			switch regs.Orig_rax {
-			case unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_POLL:
-				t.slept = true
-			case unix.SYS_FUTEX:
-				t.slept = t.slept || regs.R10 != 0 // has a timeout
-			}
-			if regs.Rip == atReturn && regs.Orig_rax == unix.SYS_RT_SIGRETURN {
-				return t.skipSystemCall()
-			}
-		case status.TrapCause() == eventStop: // the process was stopped, or another thread's signal
-		case status.StopSignal() == unix.SIGTRAP:
-		default:
-			return fmt.Errorf("it ended in signal %v", status.StopSignal())
+		if !stopped {
+			continue
 		}
-		if ctx.Err() != nil && time.Now().After(end) {
-			return errSlow
+		if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
+			return gone(err)
+		}
+		switch regs.Orig_rax {
+		case unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_POLL:
+			t.slept = true
+		case unix.SYS_FUTEX:
+			t.slept = t.slept || regs.R10 != 0 // has a timeout
+		case unix.SYS_RT_SIGRETURN:
+			if regs.Rip == atReturn {
+				return t.stay(&regs, w, frame)
+			}
 		}
 	}
 }
 
-// skipSystemCall leaves the system call that the thread is about to make.
-func (t *thread) skipSystemCall() error {
-	var regs unix.PtraceRegs
-	if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
+// stay keeps a thread from returning by the signal frame as long as it is traced: it is made to
+// ask for its process ID instead.
+func (t *thread) stay(regs *unix.PtraceRegs, w *ways, frame uint64) error {
+	regs.Orig_rax, regs.Rip, regs.Rsp = unix.SYS_GETPID, w.systemCall+2, frame
+	if err := unix.PtraceSetRegs(t.tid, regs); err != nil {
 		return gone(err)
 	}
-	regs.Orig_rax = ^uint64(0)
-	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
-		return gone(err)
+	for stopped := false; !stopped; {
+		var err error
+		if stopped, err = t.toSystemCall(10 * time.Second); err != nil {
+			return err
+		}
 	}
-	if err := unix.PtraceSyscall(t.tid, 0); err != nil {
-		return gone(err)
-	}
-	_, err := t.wait(10 * time.Second)
-	return err
+	return nil
 }
 
 // Offsets in a signal frame, as the kernel has it at the return address of a handler
