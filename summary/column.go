@@ -144,7 +144,7 @@ var errNegative = errors.New("a negative value")
 // fillPart is fill for values of the page.
 func (c *column) fillPart(dst []int64, null []bool) error {
 	ints, there := c.page.Ints, c.there(len(dst))
-	if c.page.Floats != nil && len(c.page.Floats) > 0 {
+	if len(c.page.Floats) > 0 {
 		var err error
 		if ints, err = integers(c.page.Floats); err != nil {
 			return err

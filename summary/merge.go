@@ -130,5 +130,5 @@ type PathLimitError struct {
 }
 
 func (e *PathLimitError) Error() string {
-	return fmt.Sprintf("program %q on host %q has more than %d call paths", e.Key.Program, e.Key.Host, e.Limit)
+	return fmt.Sprintf("program %q on host %q has more than %d call paths: raise --path-memory, or sum up its traces with less", e.Key.Program, e.Key.Host, e.Limit)
 }

@@ -24,6 +24,9 @@ const (
 	maxPageHeader = 1 << 16
 )
 
+// plainDictionary is what old programs call format.RLEDictionary.
+const plainDictionary format.Encoding = 2
+
 // Pages reads the pages of a column in a row group. What Next returns shares memory with the
 // next page. It is not safe for concurrent use.
 type Pages struct {
@@ -326,7 +329,7 @@ func (p *Pages) decode(encoding format.Encoding, b []byte, n int) error {
 	switch encoding {
 	case format.Plain:
 		err = v.plain(p.leaf.Type, b, n)
-	case format.RLEDictionary, format.PlainDictionary:
+	case format.RLEDictionary, plainDictionary:
 		return p.decodeIndices(b, n)
 	case format.DeltaBinaryPacked:
 		if p.leaf.Type != format.Int32 && p.leaf.Type != format.Int64 {
