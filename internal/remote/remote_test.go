@@ -42,14 +42,7 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
 }
 
-// breakAfter sends the first bytes of what was asked for, and breaks the connection.
-func (f *file) breakAfter(bytes int) func(int64, http.ResponseWriter, *http.Request) bool {
-	return func(n int64, w http.ResponseWriter, r *http.Request) bool {
-		f.cut(w, r, bytes)
-		return true
-	}
-}
-
+// cut sends the first bytes of what was asked for, and breaks the connection.
 func (f *file) cut(w http.ResponseWriter, r *http.Request, bytes int) {
 	from := 0
 	if f.etag != "" {
