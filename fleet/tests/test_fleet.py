@@ -194,7 +194,8 @@ class ViewsTest(FleetTest):
         self.assertFalse(found["readDisk"].significant, found["readDisk"])  # one bad disk is no build
 
     def test_the_slow_calls_of_the_fleet(self) -> None:
-        text = xf.why(spark, self.shared, "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.98)
+        text = xf.why(spark, self.shared, "^handleRequest", str(self.dir / "slices"), xray=XRAY, slow=0.96, args=["--slow", ">2ms"])
+        # The last --slow counts. On a busy machine, many calls are a bit slower than usual.
         flat = " ".join(text.split())
         self.assertIn("checksum itself is slower", flat)
         self.assertRegex(flat, "are on hosts h5, h6, h7, h8, h9, as are")
