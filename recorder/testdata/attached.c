@@ -146,6 +146,7 @@ int main(int argc, char **argv)
 	if (argc > 1 && !strcmp(argv[1], "compute")) {
 		/* Nothing else runs, and nothing waits. */
 		signal(SIGUSR1, finish);
+		alarm(120);
 		puts("ready");
 		fflush(stdout);
 		while (!done)
