@@ -39,6 +39,9 @@ func consumedTraces(t *testing.T) map[string][]string {
 	traces := map[string][]string{}
 	for _, path := range found {
 		name := filepath.Base(path)
+		if strings.HasSuffix(name, "-profiling.xray") {
+			continue // sums without single calls, of a clock without a rate
+		}
 		traces[name] = []string{path}
 		if strings.HasPrefix(name, "kvserver") {
 			traces[name] = []string{"-m", filepath.Join(dir, "kvserver"), path}

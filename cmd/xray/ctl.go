@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -97,12 +98,14 @@ Commands:
 				return err
 			}
 			c.args = args[2:]
-			if chosen.name == "start" {
-				if c.process, _, err = a.reach(cmd.Context(), args[0], ""); err != nil {
+			err = chosen.run(c, cmd.Context())
+			if chosen.name == "start" && errors.Is(err, recorder.ErrNoRecorder) && c.process.PID != 0 {
+				if c.process, err = a.attach(cmd.Context(), args[0], ""); err != nil {
 					return err
 				}
+				err = chosen.run(c, cmd.Context())
 			}
-			return chosen.run(c, cmd.Context())
+			return err
 		},
 	}
 	f := cmd.Flags()

@@ -79,15 +79,19 @@ func (a *app) reach(ctx context.Context, target, cc string) (p *recorder.Process
 	if !errors.Is(err, recorder.ErrNoRecorder) || p.PID == 0 {
 		return p, status, err
 	}
+	if p, err = a.attach(ctx, target, cc); err == nil {
+		_, err = p.Do(ctx, &status, "status")
+	}
+	return p, status, err
+}
+
+// attach loads the recorder into a process that was not prepared.
+func (a *app) attach(ctx context.Context, target, cc string) (*recorder.Process, error) {
 	library, err := a.buildRecorder(ctx, cc)
 	if err != nil {
-		return nil, status, err
+		return nil, err
 	}
-	if p, err = recorder.Attach(ctx, target, library); err != nil {
-		return nil, status, err
-	}
-	_, err = p.Do(ctx, &status, "status")
-	return p, status, err
+	return recorder.Attach(ctx, target, library)
 }
 
 // applyFilter has a process record the functions that the flags choose, of the
