@@ -45,7 +45,7 @@ func checkUnprepared(pid int) error {
 	if !sameNetwork(pid) {
 		return fmt.Errorf("%w: %s", ErrNoRecorder, inNetworkOf(pid))
 	}
-	if isPrepared(pid) {
+	if hasRuntime(files) {
 		return fmt.Errorf("%w: the recorder is in it, and was told not to listen, or cannot. Start the process with %s=control=1", ErrNoRecorder, EnvVar)
 	}
 	if !slices.ContainsFunc(files, func(path string) bool { return HasSleds(path) || HasHooks(path) }) {
@@ -58,7 +58,12 @@ func checkUnprepared(pid int) error {
 // not.
 func isPrepared(pid int) bool {
 	files, err := attach.Files(pid)
-	return err == nil && slices.ContainsFunc(files, func(path string) bool {
+	return err == nil && hasRuntime(files)
+}
+
+// hasRuntime reports whether one of the files is the runtime, or has it linked in.
+func hasRuntime(files []string) bool {
+	return slices.ContainsFunc(files, func(path string) bool {
 		p, err := Inspect(path)
 		return filepath.Base(path) == preloadName || err == nil && p.Linked
 	})

@@ -9,20 +9,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // LLVM's runtimes do not record which calls an exception leaves. Commands that rebuild calls warn
 // about such calls, and only if there are any.
 func TestCaughtExceptionsOfLLVM(t *testing.T) {
-	testenv.Need(t, "clang++-22")
-	dir := t.TempDir()
-	program := filepath.Join(dir, "caught")
-	if said, err := exec.Command("clang++-22", "-O2", "-fxray-instrument", "-fxray-instruction-threshold=1",
-		filepath.Join("testdata", "caught.cc"), "-o", program).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	dir, program := t.TempDir(), buildInstrumented(t, "clang++-22", "caught.cc")
 	for _, test := range []struct {
 		name, mode string
 		args       []string

@@ -3,14 +3,10 @@
 package main
 
 import (
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
 // Exceptions and longjmp leave calls. The binary shows that for traces that do not record it.
@@ -24,12 +20,7 @@ func TestLeftCalls(t *testing.T) {
 	for _, clang := range []string{"clang++-14", "clang++-19", "clang++-22"} {
 		t.Run(clang, func(t *testing.T) {
 			t.Parallel()
-			testenv.Need(t, clang)
-			program := filepath.Join(t.TempDir(), "lefts")
-			if said, err := exec.Command(clang, "-O2", "-fxray-instrument", "-fxray-instruction-threshold=1",
-				filepath.Join("testdata", "lefts.cc"), "-o", program).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, said)
-			}
+			program := buildInstrumented(t, clang, "lefts.cc")
 			for _, mode := range []string{"basic", "fdr", "ours"} {
 				trace := recordedProgram(t, program, mode)
 				if diff := cmp.Diff(want, foldedPaths(t, program, trace)); diff != "" {

@@ -42,6 +42,18 @@ func recordTails(t *testing.T, mode, log string) (environment, args []string) {
 	return []string{preload, options.Environment()}, nil
 }
 
+// buildInstrumented compiles a program of testdata with all of its functions instrumented.
+func buildInstrumented(t *testing.T, clang, source string) string {
+	t.Helper()
+	testenv.Need(t, clang)
+	program := filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".cc"))
+	if said, err := exec.Command(clang, "-O2", "-fxray-instrument", "-fxray-instruction-threshold=1",
+		filepath.Join("testdata", source), "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, said)
+	}
+	return program
+}
+
 // recordedProgram runs a program and returns its trace.
 func recordedProgram(t *testing.T, program, mode string, args ...string) string {
 	t.Helper()
@@ -97,12 +109,7 @@ func TestTailCalls(t *testing.T) {
 	for _, clang := range []string{"clang++-14", "clang++-19", "clang++-22"} {
 		t.Run(clang, func(t *testing.T) {
 			t.Parallel()
-			testenv.Need(t, clang)
-			program := filepath.Join(t.TempDir(), "tails")
-			if said, err := exec.Command(clang, "-O2", "-fxray-instrument", "-fxray-instruction-threshold=1",
-				filepath.Join("testdata", "tails.cc"), "-o", program).CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, said)
-			}
+			program := buildInstrumented(t, clang, "tails.cc")
 			for _, mode := range []string{"basic", "fdr", "ours"} {
 				trace := recordedProgram(t, program, mode)
 				if diff := cmp.Diff(want, foldedPaths(t, program, trace)); diff != "" {

@@ -224,12 +224,12 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 			return 0, err
 		}
 		for _, tid := range threads {
-			result, err := l.try(ctx, tid)
+			result, err := l.try(tid)
 			// No thread is stopped while frames are read.
 			for l.missing != nil {
 				l.missing.readFrames(l.mem)
 				l.missing = nil
-				result, err = l.try(ctx, tid)
+				result, err = l.try(tid)
 			}
 			if !errors.Is(err, errUnsafe) && !errors.Is(err, errGone) {
 				return result, err
@@ -285,7 +285,7 @@ func (l *loader) threads(all bool) ([]int, error) {
 var errUnsafe = errors.New("not at a safe place")
 
 // try loads the object in a thread if that is at a safe place.
-func (l *loader) try(ctx context.Context, tid int) (result int32, err error) {
+func (l *loader) try(tid int) (result int32, err error) {
 	t := &thread{tid: tid, mem: l.mem}
 	if err := t.stop(); err != nil {
 		return 0, cmp.Or(checkStatus(l.pid), explain(err))
@@ -300,7 +300,7 @@ func (l *loader) try(ctx context.Context, tid int) (result int32, err error) {
 		frame := *home
 		frame.interrupted()
 		v := &visit{loader: l, thread: t, home: home, frame: &frame}
-		result, err = v.run(ctx)
+		result, err = v.run()
 	}
 	if !errors.Is(err, errSlow) { // else it goes on by its frame
 		home.resumed(t.slept, signals)
@@ -354,7 +354,7 @@ const (
 // firstRoom is what the thread's own stack has to have for a signal frame, as for any signal.
 const firstRoom = 24 << 10
 
-func (v *visit) run(ctx context.Context) (result int32, err error) {
+func (v *visit) run() (result int32, err error) {
 	// Behind the red zone.
 	below := (v.home.regs.Rsp - 128 - firstRoom) &^ 63
 	if v.frameAt, err = v.putFrame(below+8, below+1024); err != nil {
@@ -381,7 +381,7 @@ func (v *visit) run(ctx context.Context) (result int32, err error) {
 		return 0, err
 	}
 	if base == 0 {
-		if base, err = v.bring(ctx); err != nil {
+		if base, err = v.bring(); err != nil {
 			return 0, &FailedError{err}
 		}
 	}
@@ -453,7 +453,7 @@ func (v *visit) findObject() (uint64, error) {
 }
 
 // bring loads the object.
-func (v *visit) bring(ctx context.Context) (uint64, error) {
+func (v *visit) bring() (uint64, error) {
 	const closeOnExec, executable = 1, 0x10
 	if err := v.write(textAt, append([]byte(objectName), 0)); err != nil {
 		return 0, err
@@ -465,7 +465,7 @@ func (v *visit) bring(ctx context.Context) (uint64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("memory for the object: %w", err)
 	}
-	base, err := v.open(ctx, fd)
+	base, err := v.open(fd)
 	if !errors.Is(err, errSlow) && !errors.Is(err, errGone) {
 		_, closeErr := v.kernel(unix.SYS_CLOSE, fd)
 		err = errors.Join(err, closeErr)
@@ -474,7 +474,7 @@ func (v *visit) bring(ctx context.Context) (uint64, error) {
 }
 
 // open fills the file and has it loaded.
-func (v *visit) open(ctx context.Context, fd uint64) (uint64, error) {
+func (v *visit) open(fd uint64) (uint64, error) {
 	file, err := os.OpenFile(v.proc("fd", strconv.FormatUint(fd, 10)), os.O_WRONLY, 0)
 	if err != nil {
 		return 0, err

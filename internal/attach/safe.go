@@ -65,7 +65,7 @@ var allocating = []string{
 func (p *process) isSafe(stack []pc, waits bool) bool {
 	for i, at := range stack {
 		interrupted := at.interrupted && !at.inCall && (i > 0 || !waits)
-		if p.unsafeImage(at.address) || interrupted && p.mayHoldLock(at.address) || p.libc.has(at.address) && p.inAllocating(at.address) {
+		if p.unsafeImage(at.address) || interrupted && p.isUnknown(at.address) || p.libc.has(at.address) && p.inAllocating(at.address) {
 			return false
 		}
 	}
@@ -92,14 +92,11 @@ func (p *process) computes(stack []pc) bool {
 // calls main.
 const startCode = 256
 
-// mayHoldLock reports whether a thread that is interrupted at an address may hold a lock that
-// dlopen needs. Not all functions of libc are known by name.
-func (p *process) mayHoldLock(at uint64) bool {
-	if !p.libc.has(at) {
-		return false
-	}
+// isUnknown reports whether an address is in a function of libc that is not known by name. A
+// thread that is interrupted there may hold a lock that dlopen needs.
+func (p *process) isUnknown(at uint64) bool {
 	known := func(s imageSymbol) bool { return s.start <= at && at < s.end }
-	return p.inAllocating(at) || !slices.ContainsFunc(p.libc.symbols, known)
+	return p.libc.has(at) && !slices.ContainsFunc(p.libc.symbols, known)
 }
 
 func (p *process) unsafeImage(w uint64) bool {

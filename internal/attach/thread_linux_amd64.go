@@ -239,28 +239,18 @@ var makesSystemCall = []byte{0x0f, 0x05, 0xc3}
 // frame, by which it goes on if this process ends.
 func (t *thread) systemCall(home *state, w *ways, frame, number uint64, args ...uint64) (uint64, error) {
 	regs := home.regs
-	regs.Rip, regs.Rsp, regs.Rax, regs.Orig_rax = w.systemCall, frame, number, ^uint64(0)
-	regs.Eflags &^= 1 << 10
-	for i, to := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9} {
-		*to = 0
-		if i < len(args) {
-			*to = args[i]
-		}
-	}
-	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
-		return 0, gone(err)
+	regs.Rax = number
+	pass(args, &regs.Rdi, &regs.Rsi, &regs.Rdx, &regs.R10, &regs.R8, &regs.R9)
+	if err := t.direct(&regs, w.systemCall, frame); err != nil {
+		return 0, err
 	}
 	// The frame has the mask of before.
 	if err := t.block(^uint64(0)); err != nil {
 		return 0, err
 	}
-	for stops := 0; stops < 2; { // before and after the call
-		stopped, err := t.toSystemCall(10 * time.Second)
-		if err != nil {
+	for range 2 { // before and after the call
+		if err := t.toSystemCall(time.Now().Add(10 * time.Second)); err != nil {
 			return 0, err
-		}
-		if stopped {
-			stops++
 		}
 	}
 	if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
@@ -272,22 +262,39 @@ func (t *thread) systemCall(home *state, w *ways, frame, number uint64, args ...
 	return regs.Rax, nil
 }
 
-// toSystemCall lets the thread run to the next beginning or end of a system call. It returns
-// false if something else stopped it, which is no reason not to go on.
-func (t *thread) toSystemCall(limit time.Duration) (bool, error) {
-	if err := unix.PtraceSyscall(t.tid, 0); err != nil {
-		return false, gone(err)
+// pass puts arguments into registers, and 0 into those without one.
+func pass(args []uint64, registers ...*uint64) {
+	for i, to := range registers {
+		*to = 0
+		if i < len(args) {
+			*to = args[i]
+		}
 	}
-	status, err := t.wait(limit)
-	switch {
-	case err != nil:
-		return false, err
-	case status.StopSignal() == unix.SIGTRAP|0x80:
-		return true, nil
-	case status.TrapCause() == eventStop: // the process was stopped
-		return false, nil
+}
+
+// direct has a stopped thread go on at an address with a stack and the other registers.
+func (t *thread) direct(regs *unix.PtraceRegs, at, stack uint64) error {
+	regs.Rip, regs.Rsp, regs.Orig_rax = at, stack, ^uint64(0)
+	regs.Eflags &^= 1 << 10
+	return gone(unix.PtraceSetRegs(t.tid, regs))
+}
+
+// toSystemCall lets the thread run to the next beginning or end of a system call.
+func (t *thread) toSystemCall(end time.Time) error {
+	for {
+		if err := unix.PtraceSyscall(t.tid, 0); err != nil {
+			return gone(err)
+		}
+		status, err := t.wait(time.Until(end))
+		switch {
+		case err != nil:
+			return err
+		case status.StopSignal() == unix.SIGTRAP|0x80:
+			return nil
+		case status.TrapCause() != eventStop: // else the process was stopped
+			return fmt.Errorf("it ended in signal %v", status.StopSignal())
+		}
 	}
-	return false, fmt.Errorf("it ended in signal %v", status.StopSignal())
 }
 
 // patience is how long a function may take that a thread was made to call. Loading waits for
@@ -298,25 +305,15 @@ const patience = 30 * time.Second
 // with a signal frame. It returns when the function has.
 func (t *thread) call(home *state, w *ways, frame, function uint64, args ...uint64) error {
 	regs := home.regs
-	regs.Rip, regs.Rsp, regs.Rax, regs.Orig_rax = function, frame, 0, ^uint64(0)
-	regs.Eflags &^= 1 << 10
-	for i, to := range []*uint64{&regs.Rdi, &regs.Rsi, &regs.Rdx} {
-		*to = 0
-		if i < len(args) {
-			*to = args[i]
-		}
-	}
-	if err := unix.PtraceSetRegs(t.tid, &regs); err != nil {
-		return gone(err)
+	regs.Rax = 0
+	pass(args, &regs.Rdi, &regs.Rsi, &regs.Rdx)
+	if err := t.direct(&regs, function, frame); err != nil {
+		return err
 	}
 	atReturn := w.signalReturn + uint64(len(returnsFromSignal))
 	for end := time.Now().Add(patience); ; {
-		stopped, err := t.toSystemCall(time.Until(end))
-		if err != nil {
+		if err := t.toSystemCall(end); err != nil {
 			return err
-		}
-		if !stopped {
-			continue
 		}
 		if err := unix.PtraceGetRegs(t.tid, &regs); err != nil {
 			return gone(err)
@@ -341,13 +338,7 @@ func (t *thread) stay(regs *unix.PtraceRegs, w *ways, frame uint64) error {
 	if err := unix.PtraceSetRegs(t.tid, regs); err != nil {
 		return gone(err)
 	}
-	for stopped := false; !stopped; {
-		var err error
-		if stopped, err = t.toSystemCall(10 * time.Second); err != nil {
-			return err
-		}
-	}
-	return nil
+	return t.toSystemCall(time.Now().Add(10 * time.Second))
 }
 
 // Offsets in a signal frame, as the kernel has it at the return address of a handler

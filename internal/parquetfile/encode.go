@@ -269,6 +269,14 @@ func (e *Encoder) StringLists(counts []uint32, values []string) {
 
 func (e *Encoder) lists(c *Column, counts []uint32, values int, plain func([]byte) []byte) {
 	k := e.begin(c)
+	slots := e.listLevels(k, counts, 2)
+	e.page = plain(e.page)
+	e.dataPage(k, format.Plain, slots)
+}
+
+// listLevels begins a page of lists, in which values have the definition level given, and
+// returns the number of its slots: a value, or an empty list.
+func (e *Encoder) listLevels(k *format.ColumnMetaData, counts []uint32, level byte) int {
 	var repetition, definition []byte
 	for _, n := range counts {
 		if n == 0 {
@@ -276,12 +284,12 @@ func (e *Encoder) lists(c *Column, counts []uint32, values int, plain func([]byt
 			k.Statistics.NullCount++
 		}
 		for i := range n {
-			repetition, definition = append(repetition, byte(min(i, 1))), append(definition, 2)
+			repetition, definition = append(repetition, byte(min(i, 1))), append(definition, level)
 		}
 	}
 	e.page = appendLevels(e.page[:0], packLevels(nil, repetition, 1))
-	e.page = plain(appendLevels(e.page, packLevels(nil, definition, 2)))
-	e.dataPage(k, format.Plain, len(repetition))
+	e.page = appendLevels(e.page, packLevels(nil, definition, bits.Len8(level)))
+	return len(repetition)
 }
 
 // begin starts a column.

@@ -195,19 +195,8 @@ func (e *Encoder) Sorted(values []string) {
 func (e *Encoder) Structs(counts []uint32, values []int64) {
 	c := e.column(Int32, Int64)
 	k := e.begin(c)
-	var repetition, definition []byte
-	for _, n := range counts {
-		if n == 0 {
-			repetition, definition = append(repetition, 0), append(definition, 0)
-			k.Statistics.NullCount++
-		}
-		for i := range n {
-			repetition, definition = append(repetition, byte(min(i, 1))), append(definition, 1)
-		}
-	}
-	e.page = appendLevels(e.page[:0], packLevels(nil, repetition, 1))
-	e.page = appendLevels(e.page, packLevels(nil, definition, 1))
-	e.integers(k, c.Kind, values, len(repetition))
+	slots := e.listLevels(k, counts, 1)
+	e.integers(k, c.Kind, values, slots)
 }
 
 // SetMetadata adds a pair of key and value before the file is closed.

@@ -25,15 +25,7 @@ func TestAttached(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := startSession(t, l, run{src: src, times: longer})
-		type result struct {
-			answer answer
-			err    error
-		}
-		driven := make(chan result, 1)
-		go func() {
-			a, err := l.drive(s)
-			driven <- result{a, err}
-		}()
+		driven := s.drive(l)
 		attached, refused := 0, 0
 		for i := 0; len(driven) == 0 && attached < 50; i++ {
 			for _, p := range s.programs() {

@@ -30,15 +30,7 @@ func TestSwitched(t *testing.T) {
 		for _, m := range modes[:3] {
 			t.Run(m.name, func(t *testing.T) {
 				s := startSession(t, l, run{src: src, record: m.flags, times: longer})
-				type result struct {
-					answer answer
-					err    error
-				}
-				driven := make(chan result, 1)
-				go func() {
-					a, err := l.drive(s)
-					driven <- result{a, err}
-				}()
+				driven := s.drive(l)
 				switched := 0
 				for i := 0; switched < 50 && len(driven) == 0 || i < 60; i++ {
 					programs := s.programs()
@@ -78,6 +70,22 @@ func TestSwitched(t *testing.T) {
 			})
 		}
 	})
+}
+
+// result is how the driving of a load ended.
+type result struct {
+	answer answer
+	err    error
+}
+
+// drive drives a load while the test does something else.
+func (s *session) drive(l load) <-chan result {
+	driven := make(chan result, 1)
+	go func() {
+		a, err := l.drive(s)
+		driven <- result{a, err}
+	}()
+	return driven
 }
 
 // switchProcess stops and starts the recording of a process and reports whether it did. Processes
