@@ -35,8 +35,8 @@ const (
 	leastKB  = 512
 )
 
-// Open creates an instance, and removes those that processes left behind that were killed.
-// The error says in a line what is missing, and how to get it.
+// Open creates an instance. It removes those that killed processes left behind, and Close removes
+// them too, because a process may have been killed only just before Open. The error says in a line what is missing, and how to get it.
 func Open() (*Instance, error) {
 	if !initialPIDs() {
 		return nil, errors.New("xray runs in a PID namespace, where the kernel's events have other IDs: run it outside the container")
@@ -301,6 +301,7 @@ func (in *Instance) Close() error {
 		}
 	}
 	in.cpus = nil
+	in.removeStale()
 	err := unix.Unlinkat(int(in.instances.Fd()), in.name, unix.AT_REMOVEDIR)
 	if err != nil {
 		err = &fs.PathError{Op: "rmdir", Path: in.instances.Name() + "/" + in.name, Err: err}
@@ -333,6 +334,9 @@ func startTime(pid int) string {
 
 // removeStale removes instances whose process is gone.
 func (in *Instance) removeStale() {
+	if _, err := in.instances.Seek(0, io.SeekStart); err != nil {
+		return
+	}
 	names, err := in.instances.Readdirnames(-1)
 	if err != nil {
 		return
