@@ -33,8 +33,7 @@ type table struct {
 	slots             []int32 // by path: 1 + index in the following; 0 for none
 	sums              []Sums
 	durations, selves quantile.Set
-	coarse            []histogram // usually empty
-	slab              slab
+	coarse            histograms // by slot, only with the first counter; usually empty
 }
 
 // NewAnalysis returns an empty analysis.
@@ -124,9 +123,9 @@ func (t *table) grow(path calls.PathID) int {
 		t.slots = append(t.slots, make([]int32, n-len(t.slots)+n/4)...)
 	}
 	t.sums = append(t.sums, Sums{})
-	t.coarse = append(t.coarse, histogram{})
 	t.selves.Grow()
 	slot := t.durations.Grow()
+	t.coarse.grow(slot + 1)
 	t.slots[path] = int32(slot + 1)
 	return slot
 }
@@ -204,7 +203,7 @@ func (t *table) addSum(slot int, p *calls.Sum, k *scale) {
 	for length, n := range p.Octaves {
 		if n > 0 {
 			v := min(p.Max, max(p.Min, quantile.InOctave(length)))
-			t.slab.add(&t.coarse[slot], quantile.Bin(k.of(v)), Counts{Coarse: n})
+			t.coarse.add(slot, quantile.Bin(k.of(v)), n, 0)
 		}
 	}
 }
@@ -244,9 +243,7 @@ func (t *table) merge(o *table) {
 		t.sums[to].add(&o.sums[from])
 		t.durations.Merge(to, &o.durations, from)
 		t.selves.Merge(to, &o.selves, from)
-		for bin, n := range o.slab.all(&o.coarse[from]) {
-			t.slab.add(&t.coarse[to], bin, n)
-		}
+		t.coarse.addAll(to, &o.coarse, from)
 	}
 }
 
@@ -321,19 +318,14 @@ func (b *groupBuilder) add(t *table, from, to calls.PathID) {
 	s := t.sums[slot]
 	s.settle(b.a.opts)
 	b.g.sums[to].add(&s)
-	b.g.addSample(to, t.durations.Sample(slot), func(c *Counts) *uint64 { return &c.Durations })
-	b.g.addSample(to, t.selves.Sample(slot), func(c *Counts) *uint64 { return &c.Selves })
-	for bin, n := range t.slab.all(&t.coarse[slot]) {
-		b.g.slab.add(&b.g.bins[to], bin, n)
+	c := b.g.bins.cursor(int(to))
+	for v, n := range t.durations.Sample(slot).All() {
+		c.add(quantile.Bin(v), n, 0)
 	}
-}
-
-func (g *Group) addSample(path calls.PathID, s *quantile.Sample, of func(*Counts) *uint64) {
-	c := cursor{slab: &g.slab, h: &g.bins[path]}
-	for v, n := range s.All() {
-		counts := of(c.bin(quantile.Bin(v)))
-		*counts = addSaturating(*counts, n)
+	for v, n := range t.selves.Sample(slot).All() {
+		c.add(quantile.Bin(v), 0, n)
 	}
+	b.g.coarse.addAll(int(to), &t.coarse, slot)
 }
 
 // settle converts sums to the unit of the summary.

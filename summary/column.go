@@ -25,7 +25,8 @@ type column struct {
 	same     int64
 	// texts are those of a page by index, in the table of texts.
 	texts      []uint32
-	dictionary int // that texts are of; 0 for none
+	dictionary int    // that texts are of; 0 for none
+	owner      *texts // the table that texts are in
 }
 
 // texts is a table of different texts.
@@ -37,6 +38,12 @@ type texts struct {
 
 // maxTexts bounds the memory for the names in a file.
 const maxTexts = 256 << 20
+
+func newTexts() *texts {
+	t := &texts{ids: make(map[string]uint32)}
+	_, _ = t.id(nil) // text 0 is "", which is not too long
+	return t
+}
 
 func (t *texts) id(b []byte) (uint32, error) {
 	if id, ok := t.ids[string(b)]; ok {
@@ -57,6 +64,20 @@ func (c *column) open(f *parquetfile.Reader, group int) {
 	if c.same, c.constant = f.Constant(group, c.leaf); c.constant {
 		return
 	}
+	c.openPages(f, group)
+}
+
+// openValues is open for a column of lists of which only fillValues is needed.
+func (c *column) openValues(f *parquetfile.Reader, group int) {
+	c.page, c.at, c.value, c.dictionary = nil, 0, 0, 0
+	if c.same, c.constant = f.ConstantInLists(group, c.leaf); c.constant {
+		return
+	}
+	c.openPages(f, group)
+	c.pages.WithoutLevels = true
+}
+
+func (c *column) openPages(f *parquetfile.Reader, group int) {
 	if c.pages == nil {
 		c.pages = spare.Get().(*parquetfile.Pages)
 	}
@@ -198,13 +219,9 @@ var errDamaged = errors.New("damaged page")
 
 // fillTexts reads the next texts, as many as dst has. Null is "".
 func (c *column) fillTexts(dst []uint32, t *texts) error {
-	empty, err := t.id(nil)
-	if err != nil {
-		return c.failed(err)
-	}
 	for len(dst) > 0 {
 		n, err := c.part(len(dst))
-		if err == nil && c.value == 0 {
+		if err == nil && (c.value == 0 || c.owner != t) {
 			err = c.look(t)
 		}
 		if err != nil {
@@ -212,7 +229,7 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 		}
 		there := c.there(n)
 		for i := range n {
-			dst[i] = empty
+			dst[i] = 0
 			if there != nil && int(there[i]) != c.maxDef {
 				continue
 			}
@@ -237,10 +254,10 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 
 // look looks up the texts of the page.
 func (c *column) look(t *texts) error {
-	if c.page.Indexed && c.dictionary == c.page.Dictionary {
+	if c.page.Indexed && c.dictionary == c.page.Dictionary && c.owner == t {
 		return nil
 	}
-	c.texts, c.dictionary = c.texts[:0], 0
+	c.texts, c.dictionary, c.owner = c.texts[:0], 0, t
 	if c.page.Indexed {
 		c.dictionary = c.page.Dictionary
 	}
@@ -258,6 +275,18 @@ func (c *column) look(t *texts) error {
 // where the list of each row ends.
 func (c *column) fillLists(dst []int64, ends []int) ([]int64, error) {
 	for row := range ends {
+		if n, ok := c.wholeList(); ok {
+			part := c.page.Ints[c.value : c.value+n]
+			for _, v := range part {
+				if v < 0 {
+					return dst, c.failed(errNegative)
+				}
+			}
+			dst = append(dst, part...)
+			c.value, c.at = c.value+n, c.at+max(n, 1)
+			ends[row] = len(dst)
+			continue
+		}
 		first := true
 		for {
 			if c.page == nil || c.at == c.page.Values {
@@ -294,8 +323,41 @@ func (c *column) fillLists(dst []int64, ends []int) ([]int64, error) {
 	return dst, nil
 }
 
+// wholeList returns the length of the next list, if it ends in the page and has no nulls.
+func (c *column) wholeList() (n int, ok bool) {
+	p := c.page
+	if p == nil || c.at >= p.Values || p.Reps[c.at] != 0 {
+		return 0, false
+	}
+	reps, defs := p.Reps[c.at+1:], p.Defs[c.at:]
+	for n < len(reps) && reps[n] != 0 {
+		if int(defs[n]) != c.maxDef {
+			return 0, false
+		}
+		n++
+	}
+	if n == len(reps) {
+		return 0, false // it may go on in the next page
+	}
+	if int(defs[n]) == c.maxDef {
+		n++
+	} else if n > 0 {
+		return 0, false
+	}
+	return n, c.value+n <= len(p.Ints)
+}
+
 // fillValues appends the next n values of lists to dst, wherever their rows end.
 func (c *column) fillValues(dst []int64, n int) ([]int64, error) {
+	if c.constant {
+		if c.same < 0 {
+			return dst, c.failed(errNegative)
+		}
+		for range n {
+			dst = append(dst, c.same)
+		}
+		return dst, nil
+	}
 	for n > 0 {
 		for c.page == nil || c.value == len(c.page.Ints) {
 			page, err := c.pages.Next()

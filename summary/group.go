@@ -79,6 +79,18 @@ type Sums struct {
 }
 
 func (s *Sums) add(o *Sums) {
+	s.addCalls(o)
+	to, from := s.counters(), o.counters()
+	for i := addedCalls; i < len(to); i++ {
+		*to[i] = addSaturating(*to[i], *from[i])
+	}
+}
+
+// addedCalls is the number of counters that addCalls adds, which come first.
+const addedCalls = 3
+
+// addCalls adds what most paths have: calls, their times, and what is not a counter.
+func (s *Sums) addCalls(o *Sums) {
 	if o.Calls > 0 {
 		if s.Calls == 0 {
 			s.Min, s.Max = o.Min, o.Max
@@ -86,10 +98,9 @@ func (s *Sums) add(o *Sums) {
 		s.Min, s.Max = min(s.Min, o.Min), max(s.Max, o.Max)
 	}
 	s.OffKnown = s.OffKnown || o.OffKnown
-	to, from := s.counters(), o.counters()
-	for i := range to {
-		*to[i] = addSaturating(*to[i], *from[i])
-	}
+	s.Calls = addSaturating(s.Calls, o.Calls)
+	s.Time = addSaturating(s.Time, o.Time)
+	s.Self = addSaturating(s.Self, o.Self)
 }
 
 // counters are the fields that are added up, in the order of the columns.
@@ -117,17 +128,20 @@ type Group struct {
 	functions []Function // by FuncID; 0 is none
 	ids       map[Function]reader.FuncID
 	paths     *calls.Paths
-	sums      []Sums      // by path
-	bins      []histogram // by path
-	slab      slab
+	sums      []Sums     // by path
+	bins      histograms // by path: durations and self times
+	adder     *rowAdder  // nil before rows of a file were added
+	coarse    histograms // by path: Counts.Coarse, only with the first counter; usually empty
 }
 
 // NewGroup returns an empty group.
 func NewGroup(key Key) *Group {
-	return &Group{
+	g := &Group{
 		Key: key, functions: make([]Function, 1), ids: make(map[Function]reader.FuncID),
-		paths: calls.NewPaths(), sums: make([]Sums, 1), bins: make([]histogram, 1),
+		paths: calls.NewPaths(),
 	}
+	g.grow()
+	return g
 }
 
 // Len is the number of paths.
@@ -150,11 +164,17 @@ func (g *Group) child(parent, sibling calls.PathID, f reader.FuncID) calls.PathI
 		return parent
 	}
 	id := g.paths.ChildAfter(parent, sibling, f)
+	g.grow()
+	return id
+}
+
+// grow makes room for the values of all paths.
+func (g *Group) grow() {
 	for len(g.sums) < g.paths.Len() {
 		g.sums = append(g.sums, Sums{})
-		g.bins = append(g.bins, histogram{})
 	}
-	return id
+	g.bins.grow(len(g.sums))
+	g.coarse.grow(len(g.sums))
 }
 
 // foldsPath returns the path of folded calls of a function by its caller.
@@ -181,9 +201,8 @@ func (g *Group) Add(o *Group) {
 		}
 		ids[path] = g.child(ids[o.paths.Parent(path)], 0, fn)
 		g.sums[ids[path]].add(&o.sums[path])
-		for bin, n := range o.slab.all(&o.bins[path]) {
-			g.slab.add(&g.bins[ids[path]], bin, n)
-		}
+		g.bins.addAll(int(ids[path]), &o.bins, int(path))
+		g.coarse.addAll(int(ids[path]), &o.coarse, int(path))
 	}
 }
 

@@ -88,7 +88,7 @@ func (f *File) group(rows []looseRow) ([]*Group, error) {
 		r := &rows[i]
 		if i == 0 || r.key != rows[i-1].key {
 			g := NewGroup(f.key(r))
-			groups, adder, paths = append(groups, g), newRowAdder(f, g), make(map[string]calls.PathID)
+			groups, adder, paths = append(groups, g), newRowAdder(g, f.texts), make(map[string]calls.PathID)
 		}
 		path := adder.loosePath(r, paths)
 		if err := adder.add(r.batch, r.at, r.firstBin, path); err != nil {
@@ -105,8 +105,8 @@ func (f *File) key(r *looseRow) Key {
 
 // loosePath returns the path of a row. Rows of callers come first, if there are any.
 func (a *rowAdder) loosePath(r *looseRow, paths map[string]calls.PathID) calls.PathID {
-	text := a.f.texts.list[r.path]
-	if known, ok := paths[text]; ok && a.f.texts.list[r.function.name] == "" {
+	text := a.texts.list[r.path]
+	if known, ok := paths[text]; ok && a.texts.list[r.function.name] == "" {
 		return known
 	}
 	parent := calls.PathID(0)
@@ -135,7 +135,7 @@ func (a *rowAdder) loosePath(r *looseRow, paths map[string]calls.PathID) calls.P
 
 // looseFunction returns the function of a row, whose path ends in a name.
 func (a *rowAdder) looseFunction(r *looseRow, name string) reader.FuncID {
-	t, text := &r.function, a.f.texts.list
+	t, text := &r.function, a.texts.list
 	return a.g.function(Function{
 		Name: name, Symbol: text[t.symbol], File: text[t.file], Line: int32(min(t.line, 1<<31-1)), Object: text[t.object],
 	})

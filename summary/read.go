@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/internal/parquetfile"
-	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/calls"
 )
 
 // Magic begins and ends Parquet files.
@@ -20,8 +18,8 @@ const Magic = "PAR1"
 type File struct {
 	name  string
 	file  *parquetfile.Reader
-	meta  *fileMeta // nil if another program wrote the rows, so that their order is unknown
-	texts texts
+	meta  *fileMeta  // nil if another program wrote the rows, so that their order is unknown
+	texts *texts     // that names and paths are in
 	keys  [5]*column // nil if there is none
 	path  *column
 	depth *column // nil if there is none
@@ -40,7 +38,7 @@ type File struct {
 
 // Open opens a summary of size bytes. Errors call it name.
 func Open(r io.ReaderAt, size int64, name string) (f *File, err error) {
-	f = &File{name: name, at: -1, texts: texts{ids: make(map[string]uint32)}}
+	f = &File{name: name, at: -1, texts: newTexts()}
 	if f.file, err = parquetfile.OpenReader(r, size); err == nil {
 		err = f.findColumns()
 	}
@@ -158,13 +156,15 @@ func (f *File) KnowsOffCPU() bool {
 // AddTo adds the rows of a group of an ordered file, by its index in Keys. It is cheapest
 // in the order of Keys.
 func (f *File) AddTo(g *Group, index int) error {
+	a := g.rowAdder()
+	f.texts = a.texts
 	first := int64(0)
 	for i := range index {
 		first += f.meta.Groups[i].Rows
 	}
 	err := f.seek(first)
 	if err == nil {
-		err = f.rows(f.meta.Groups[index].Rows, newRowAdder(f, g).orderedRows)
+		err = f.rowsInto(a.batch, f.meta.Groups[index].Rows, a.orderedRows)
 	}
 	return f.named(err)
 }
@@ -210,10 +210,11 @@ func (f *File) openGroup() {
 		if f.meta != nil && (c == f.path || slices.Contains(f.keys[:], c)) {
 			continue // depths and functions say it
 		}
-		c.open(f.file, f.at)
-		if f.meta != nil && c.pages != nil && slices.Contains(f.bins[1:], c) {
-			c.pages.WithoutReps = true // those of f.bins[0] are the same
+		if f.meta != nil && slices.Contains(f.bins[1:], c) {
+			c.openValues(f.file, f.at) // its levels are those of f.bins[0]
+			continue
 		}
+		c.open(f.file, f.at)
 	}
 }
 
@@ -236,11 +237,20 @@ type batch struct {
 	depth, line []int64
 	names       [4][]uint32
 	values      [len(counterColumns)][]int64
+	counts      [len(counterColumns)]bool // whether a value is not 0
 	noOff       []bool
 	untimed     []bool // no call has a duration
 	least, most []int64
 	binEnds     []int
 	bins        [4][]int64
+}
+
+// extremes returns the shortest and the longest duration of a row.
+func (b *batch) extremes(i int) (least, most uint64) {
+	if b.untimed[i] {
+		return maxValue, 0
+	}
+	return uint64(b.least[i]), uint64(b.most[i])
 }
 
 // newBatch returns a batch for up to n rows.
@@ -262,9 +272,7 @@ func newBatch(n int64) *batch {
 	return b
 }
 
-// rows reads the next n rows and passes them to fn, some at a time.
-func (f *File) rows(n int64, fn func(*batch) error) error { return f.rowsInto(newBatch(n), n, fn) }
-
+// rowsInto reads the next n rows to b, as many as fit at a time, and passes them to fn.
 func (f *File) rowsInto(b *batch, n int64, fn func(*batch) error) error {
 	groups := f.file.Groups
 	for n > 0 {
@@ -290,7 +298,7 @@ func (f *File) rowsInto(b *batch, n int64, fn func(*batch) error) error {
 
 // read reads the next b.n rows.
 func (f *File) read(b *batch) error {
-	t := &f.texts
+	t := f.texts
 	texts := func(c *column, dst []uint32) error {
 		if c == nil {
 			clear(dst)
@@ -304,9 +312,6 @@ func (f *File) read(b *batch) error {
 			return nil
 		}
 		return c.fill(dst[:b.n], null)
-	}
-	if _, err := t.id(nil); err != nil { // so that text 0 is ""
-		return err
 	}
 	var errs []error
 	if f.meta == nil {
@@ -325,6 +330,7 @@ func (f *File) read(b *batch) error {
 			null = b.noOff[:b.n]
 		}
 		errs = append(errs, ints(c, b.values[i], null))
+		b.counts[i] = c == nil || !c.constant || c.same != 0
 	}
 	ends := b.binEnds[:b.n]
 	for i, c := range f.bins {
@@ -342,105 +348,4 @@ func (f *File) read(b *batch) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// rowAdder adds rows to a group.
-type rowAdder struct {
-	f *File
-	g *Group
-	// functions are those that were seen, by the text of the name.
-	functions []seenFunction
-	others    map[functionTexts]reader.FuncID
-	// stack are the paths of the row before, and last the path below each that came last.
-	stack []calls.PathID
-}
-
-type functionTexts struct {
-	name, symbol, file, object uint32
-	line                       int64
-}
-
-type seenFunction struct {
-	functionTexts
-	id reader.FuncID // 0 for none
-}
-
-func newRowAdder(f *File, g *Group) *rowAdder {
-	return &rowAdder{f: f, g: g, others: make(map[functionTexts]reader.FuncID), stack: []calls.PathID{0}}
-}
-
-// maxDepth bounds the depth of a path.
-const maxDepth = 1 << 20
-
-// orderedRows adds rows that come callers first.
-func (a *rowAdder) orderedRows(b *batch) error {
-	firstBin := 0
-	for i := range b.n {
-		depth := int(b.depth[i])
-		if depth > len(a.stack)-1 || depth > maxDepth {
-			return fmt.Errorf("a path %d deep follows one that is %d deep", depth+1, len(a.stack)-1)
-		}
-		sibling := calls.PathID(0)
-		if depth+1 < len(a.stack) {
-			sibling = a.stack[depth+1]
-		}
-		fn := a.function(b, i, depth)
-		path := a.g.child(a.stack[depth], sibling, fn)
-		a.stack = append(a.stack[:depth+1], path)
-		if err := a.add(b, i, firstBin, path); err != nil {
-			return err
-		}
-		firstBin = b.binEnds[i]
-	}
-	return nil
-}
-
-// function returns the function of a row.
-func (a *rowAdder) function(b *batch, i, depth int) reader.FuncID {
-	t := functionTexts{b.names[0][i], b.names[1][i], b.names[2][i], b.names[3][i], b.line[i]}
-	for int(t.name) >= len(a.functions) {
-		a.functions = append(a.functions, make([]seenFunction, int(t.name)+1)...)
-	}
-	known := &a.functions[t.name]
-	if known.id != 0 && known.functionTexts == t {
-		return a.orFolded(known.id, depth)
-	}
-	id, ok := a.others[t]
-	if !ok {
-		text := a.f.texts.list
-		id = a.g.function(Function{Name: text[t.name], Symbol: text[t.symbol], File: text[t.file], Line: int32(min(t.line, 1<<31-1)), Object: text[t.object]})
-		a.others[t] = id
-	}
-	*known = seenFunction{t, id}
-	return a.orFolded(id, depth)
-}
-
-// orFolded returns [reader.Folded] for the function of folded paths. A caller of that name
-// among folded calls is only the name of callers that are unknown.
-func (a *rowAdder) orFolded(id reader.FuncID, depth int) reader.FuncID {
-	if a.g.functions[id].Name != foldedName || depth == 1 && a.g.name(a.stack[1]).Name == foldsName {
-		return id
-	}
-	return reader.Folded
-}
-
-// add adds a row to a path.
-func (a *rowAdder) add(b *batch, i, firstBin int, path calls.PathID) error {
-	var s Sums
-	for k, c := range s.counters() {
-		*c = uint64(b.values[k][i])
-	}
-	s.Min, s.Max, s.OffKnown = uint64(b.least[i]), uint64(b.most[i]), !b.noOff[i]
-	if b.untimed[i] {
-		s.Min, s.Max = maxValue, 0
-	}
-	a.g.sums[path].add(&s)
-	c := cursor{slab: &a.g.slab, h: &a.g.bins[path]}
-	for k := firstBin; k < b.binEnds[i]; k++ {
-		if b.bins[0][k] > maxBin {
-			return fmt.Errorf("there is no bin %d", b.bins[0][k])
-		}
-		c.bin(uint32(b.bins[0][k])).add(Counts{uint64(b.bins[1][k]), uint64(b.bins[2][k]), uint64(b.bins[3][k])})
-	}
-	return nil
 }

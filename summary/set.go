@@ -155,7 +155,7 @@ func (s *Set) sum(g *Group, path calls.PathID) calls.Sum {
 	if g.paths.Func(path) == reader.Folded {
 		sum.Count, sum.Total, sum.Self = v.Folded, v.FoldedSelf, v.FoldedSelf
 	}
-	for bin, n := range g.slab.all(&g.bins[path]) {
+	for bin, n := range g.allBins(int(path)) {
 		if n.Durations > 0 {
 			sum.Bins = append(sum.Bins, quantile.BinCount{Bin: bin, Count: n.Durations})
 		}

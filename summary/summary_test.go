@@ -79,8 +79,11 @@ func addCall(g *Group, path calls.PathID, duration uint64, off bool) {
 		s.Blocked, s.OnCPU = s.Self/2, s.Self-s.Self/2
 	}
 	g.sums[path].add(&s)
-	g.slab.add(&g.bins[path], quantile.Bin(duration), Counts{Durations: 1})
-	g.slab.add(&g.bins[path], quantile.Bin(duration/3), Counts{Selves: 1, Coarse: duration % 2})
+	g.bins.add(int(path), quantile.Bin(duration), 1, 0)
+	g.bins.add(int(path), quantile.Bin(duration/3), 0, 1)
+	if duration%2 == 1 {
+		g.coarse.add(int(path), quantile.Bin(duration/3), 1, 0)
+	}
 }
 
 // A tree of merges gives the same bytes as any other tree over the same summaries.
@@ -140,7 +143,7 @@ func totals(t *testing.T, data []byte) string {
 	err := Merge([]Source{open(t, data)}, 0, func(g *Group) error {
 		for i := range g.sums {
 			all.add(&g.sums[i])
-			for _, n := range g.slab.all(&g.bins[i]) {
+			for _, n := range g.allBins(i) {
 				bins.add(n)
 			}
 		}

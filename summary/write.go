@@ -124,7 +124,7 @@ func (w *Writer) append(g *Group, path calls.PathID, depth int) {
 		w.counters[i] = append(w.counters[i], int64(*v))
 	}
 	n := uint32(0)
-	for b, c := range g.slab.all(&g.bins[path]) {
+	for b, c := range g.allBins(int(path)) {
 		for i, v := range [...]uint64{uint64(b), c.Durations, c.Selves, c.Coarse} {
 			w.bins[i] = append(w.bins[i], int64(v))
 		}

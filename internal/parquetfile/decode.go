@@ -2,6 +2,7 @@ package parquetfile
 
 import (
 	"encoding/binary"
+	"math/bits"
 	"sync"
 )
 
@@ -77,6 +78,37 @@ func decodeLevels(dst, b []byte, most, n int) ([]byte, bool) {
 		b, left = b[len(packed):], left-run
 	}
 	return dst, true
+}
+
+// countOnes returns how many of n levels of one bit are 1.
+func countOnes(b []byte, n int) (ones int, ok bool) {
+	for left := n; left > 0; {
+		head, size := binary.Uvarint(b)
+		if size <= 0 || head>>1 == 0 || head>>1 > 1<<28 && head&1 == 1 || len(b) == size {
+			return 0, false
+		}
+		b = b[size:]
+		if head&1 == 0 {
+			if b[0] > 1 {
+				return 0, false
+			}
+			run := int(min(head>>1, uint64(left)))
+			ones += run * int(b[0])
+			b, left = b[1:], left-run
+			continue
+		}
+		packed := b[:min(head>>1, uint64(len(b)))]
+		b = b[len(packed):]
+		run := min(left, len(packed)*8)
+		left -= run
+		for ; run >= 64; run, packed = run-64, packed[8:] {
+			ones += bits.OnesCount64(le.Uint64(packed))
+		}
+		for ; run > 0; run, packed = run-8, packed[1:] {
+			ones += bits.OnesCount8(packed[0] & byte(1<<min(run, 8)-1))
+		}
+	}
+	return ones, true
 }
 
 // spread has the bits of each byte as the bytes of a number.

@@ -293,5 +293,12 @@ func (f *Reader) Constant(group, leaf int) (int64, bool) {
 	return c.least, c.bounded && c.least == c.most && f.Leaves[leaf].MaxDef == 0
 }
 
+// ConstantInLists returns the value that all elements of a column of integers in lists have in
+// a row group, if the statistics tell.
+func (f *Reader) ConstantInLists(group, leaf int) (int64, bool) {
+	c := f.chunk(group, leaf)
+	return c.least, c.bounded && c.least == c.most && f.Leaves[leaf].MaxRep > 0
+}
+
 // Nulls returns the number of nulls of a column in a row group, or -1 if it is unknown.
 func (f *Reader) Nulls(group, leaf int) int64 { return f.chunk(group, leaf).nulls }

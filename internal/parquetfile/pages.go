@@ -35,8 +35,8 @@ type Pages struct {
 	in     *bufio.Reader
 	left   int64 // bytes of pages
 	values int64 // that pages are to have
-	// WithoutReps leaves Page.Reps as nil.
-	WithoutReps bool
+	// WithoutLevels spares the time for Page.Reps and Page.Defs, which are of no use then.
+	WithoutLevels bool
 	raw         []byte
 	plain       []byte
 	texts       []byte // that the dictionary refers to
@@ -90,7 +90,7 @@ func (p *Pages) Open(f *Reader, group, leaf int) {
 	}
 	p.left, p.values = p.chunk.size, p.chunk.values
 	p.dictionary = values{ints: p.dictionary.ints[:0], floats: p.dictionary.floats[:0], texts: p.dictionary.texts[:0]}
-	p.WithoutReps = false
+	p.WithoutLevels = false
 }
 
 // pageHeader is the header of a page.
@@ -264,6 +264,7 @@ func (p *Pages) decompress(b []byte, size int) (err error) {
 // data decodes p.raw.
 func (p *Pages) data(h *pageHeader) error {
 	n := int(h.values)
+	there := n // values that are not null
 	p.page.Values = n
 	var reps, defs []byte
 	if h.kind == format.DataPageV2 {
@@ -295,23 +296,30 @@ func (p *Pages) data(h *pageHeader) error {
 				return false
 			}
 		}
-		if p.WithoutReps && to == &p.page.Reps {
-			*to = nil
+		if p.WithoutLevels && to == &p.page.Reps {
 			return true
 		}
 		var ok bool
+		if p.WithoutLevels && most == 1 {
+			there, ok = countOnes(from, n)
+			return ok
+		}
 		*to, ok = decodeLevels(slices.Grow((*to)[:0], n), from, most, n)
 		return ok
 	}
 	if !level(reps, p.leaf.MaxRep, &p.page.Reps) || !level(defs, p.leaf.MaxDef, &p.page.Defs) {
 		return errPage
 	}
+	if p.WithoutLevels && p.leaf.MaxDef == 1 {
+		p.page.Reps, p.page.Defs = nil, nil
+		return p.decode(h.encoding, b, there)
+	}
 	for _, d := range p.page.Defs {
 		if int(d) != p.leaf.MaxDef {
-			n--
+			there--
 		}
 	}
-	return p.decode(h.encoding, b, n)
+	return p.decode(h.encoding, b, there)
 }
 
 // decode decodes n values that are not null.

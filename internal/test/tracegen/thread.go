@@ -59,7 +59,7 @@ func newThreads(p *program, truth *Truth, opts Options) []*thread {
 		threads[i] = &thread{
 			prog: p, truth: truth, gaps: gaps,
 			id: startPID + 1 + int32(i), left: 2 * n, tsc: startTSC,
-			rng:   mix(opts.Seed + uint64(i)*0x9e3779b97f4a7c15),
+			rng:   mix(opts.Seed + uint64(i)*0x9e3779b97f4a7c15 + opts.Run*0xd1342543de82ef95),
 			cpu:   uint8(i % cpus),
 			stack: make([]frame, 0, maxDepth),
 			open:  opts.Open, unwind: opts.Unwind, randomly: opts.Random,

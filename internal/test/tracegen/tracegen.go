@@ -57,8 +57,10 @@ const Frequency = 2_600_000_000
 // Options say what to generate. Zero fields take the value that is given with
 // them.
 type Options struct {
-	Format    Format // FDR
-	Seed      uint64
+	Format Format // FDR
+	Seed   uint64
+	// Run numbers the runs of the program of a seed: each serves other requests.
+	Run       uint64
 	Records   int64 // entries and exits: 1 M
 	Threads   int   // 16
 	Functions int   // 2000; at least 100, at most 65535

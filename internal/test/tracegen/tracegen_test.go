@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -321,6 +322,19 @@ func TestReproducible(t *testing.T) {
 	}
 	if b := sum(t, Options{Records: 100_000, Seed: 4}); a == b {
 		t.Error("two seeds gave the same bytes")
+	}
+}
+
+func TestRuns(t *testing.T) {
+	_, first := generate(t, Options{Records: 100_000, Seed: 3})
+	_, second := generate(t, Options{Records: 100_000, Seed: 3, Run: 1})
+	if reflect.DeepEqual(first.Calls, second.Calls) {
+		t.Error("two runs made the same calls")
+	}
+	for id, n := range first.Calls {
+		if n > 1000 && second.Calls[id] < n/10 {
+			t.Errorf("function %d has %d calls in one run and %d in another of the same program", id, n, second.Calls[id])
+		}
 	}
 }
 

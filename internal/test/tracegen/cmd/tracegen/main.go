@@ -30,6 +30,7 @@ func run(args []string, stdout, stderr io.Writer) error {
 	flags.SetOutput(stderr)
 	format := flags.String("format", "fdr", "fdr, basic or yaml")
 	flags.Uint64Var(&opts.Seed, "seed", 1, "seed of the generator")
+	flags.Uint64Var(&opts.Run, "run", 0, "number of the run: each serves other requests of the program of the seed")
 	flags.Int64Var(&opts.Records, "records", 1_000_000, "number of entries and exits")
 	flags.IntVar(&opts.Threads, "threads", 16, "number of threads")
 	flags.IntVar(&opts.Functions, "functions", 2000, "number of functions")

@@ -1,0 +1,153 @@
+package summary
+
+import (
+	"fmt"
+
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
+)
+
+// rowAdder adds rows of files to a group. It keeps what many files have in common.
+type rowAdder struct {
+	g     *Group
+	texts *texts
+	batch *batch
+	// functions are those that were seen, by the text of the name.
+	functions []seenFunction
+	others    map[functionTexts]reader.FuncID
+	// stack are the paths of the row before, and last the path below each that came last.
+	stack []calls.PathID
+	paths []calls.PathID // of a batch
+}
+
+type functionTexts struct {
+	name, symbol, file, object uint32
+	line                       int64
+}
+
+type seenFunction struct {
+	functionTexts
+	id reader.FuncID // 0 for none
+}
+
+// rowAdder returns the adder of the group, before its first row.
+func (g *Group) rowAdder() *rowAdder {
+	if g.adder == nil {
+		g.adder = newRowAdder(g, newTexts())
+		g.adder.batch = newBatch(batchRows)
+	}
+	g.adder.stack = append(g.adder.stack[:0], 0)
+	return g.adder
+}
+
+// newRowAdder returns an adder of rows whose texts are in a table.
+func newRowAdder(g *Group, t *texts) *rowAdder {
+	return &rowAdder{g: g, texts: t, others: make(map[functionTexts]reader.FuncID), stack: []calls.PathID{0}}
+}
+
+// maxDepth bounds the depth of a path.
+const maxDepth = 1 << 20
+
+// orderedRows adds rows that come callers first.
+func (a *rowAdder) orderedRows(b *batch) error {
+	a.paths = a.paths[:0]
+	for i := range b.n {
+		depth := int(b.depth[i])
+		if depth > len(a.stack)-1 || depth > maxDepth {
+			return fmt.Errorf("a path %d deep follows one that is %d deep", depth+1, len(a.stack)-1)
+		}
+		sibling := calls.PathID(0)
+		if depth+1 < len(a.stack) {
+			sibling = a.stack[depth+1]
+		}
+		path := a.g.child(a.stack[depth], sibling, a.function(b, i, depth))
+		a.stack = append(a.stack[:depth+1], path)
+		a.paths = append(a.paths, path)
+	}
+	firstBin := 0
+	for i, path := range a.paths {
+		first := Sums{
+			Calls: uint64(b.values[0][i]), Time: uint64(b.values[1][i]), Self: uint64(b.values[2][i]), OffKnown: !b.noOff[i],
+		}
+		first.Min, first.Max = b.extremes(i)
+		a.g.sums[path].addCalls(&first)
+		if err := a.addBins(b, firstBin, b.binEnds[i], path); err != nil {
+			return err
+		}
+		firstBin = b.binEnds[i]
+	}
+	for k := addedCalls; k < len(b.values); k++ {
+		if b.counts[k] {
+			a.addCounters(k, b.values[k][:b.n])
+		}
+	}
+	return nil
+}
+
+// addCounters adds the values of a column to the paths of a batch.
+func (a *rowAdder) addCounters(k int, values []int64) {
+	sums := a.g.sums
+	for i, v := range values {
+		if v != 0 {
+			n := sums[a.paths[i]].counters()[k]
+			*n = addSaturating(*n, uint64(v))
+		}
+	}
+}
+
+// function returns the function of a row.
+func (a *rowAdder) function(b *batch, i, depth int) reader.FuncID {
+	t := functionTexts{b.names[0][i], b.names[1][i], b.names[2][i], b.names[3][i], b.line[i]}
+	for int(t.name) >= len(a.functions) {
+		a.functions = append(a.functions, make([]seenFunction, int(t.name)+1)...)
+	}
+	known := &a.functions[t.name]
+	if known.id != 0 && known.functionTexts == t {
+		return a.orFolded(known.id, depth)
+	}
+	id, ok := a.others[t]
+	if !ok {
+		text := a.texts.list
+		id = a.g.function(Function{Name: text[t.name], Symbol: text[t.symbol], File: text[t.file], Line: int32(min(t.line, 1<<31-1)), Object: text[t.object]})
+		a.others[t] = id
+	}
+	*known = seenFunction{t, id}
+	return a.orFolded(id, depth)
+}
+
+// orFolded returns [reader.Folded] for the function of folded paths. A caller of that name
+// among folded calls is only the name of callers that are unknown.
+func (a *rowAdder) orFolded(id reader.FuncID, depth int) reader.FuncID {
+	if a.g.functions[id].Name != foldedName || depth == 1 && a.g.name(a.stack[1]).Name == foldsName {
+		return id
+	}
+	return reader.Folded
+}
+
+// add adds a row to a path.
+func (a *rowAdder) add(b *batch, i, firstBin int, path calls.PathID) error {
+	var s Sums
+	for k, c := range s.counters() {
+		*c = uint64(b.values[k][i])
+	}
+	s.Min, s.Max = b.extremes(i)
+	s.OffKnown = !b.noOff[i]
+	a.g.sums[path].add(&s)
+	return a.addBins(b, firstBin, b.binEnds[i], path)
+}
+
+// addBins adds bins of a batch to a path.
+func (a *rowAdder) addBins(b *batch, from, to int, path calls.PathID) error {
+	c := a.g.bins.cursor(int(path))
+	bins, durations, selves, coarse := b.bins[0][from:to], b.bins[1][from:to], b.bins[2][from:to], b.bins[3][from:to]
+	for k, bin := range bins {
+		if bin > maxBin {
+			return fmt.Errorf("there is no bin %d", bin)
+		}
+		c.add(uint32(bin), uint64(durations[k]), uint64(selves[k]))
+		if n := coarse[k]; n > 0 {
+			a.g.coarse.add(int(path), uint32(bin), uint64(n), 0)
+		}
+	}
+	return nil
+}
