@@ -138,15 +138,18 @@ func (a *rowAdder) add(b *batch, i, firstBin int, path calls.PathID) error {
 
 // addBins adds bins of a batch to a path.
 func (a *rowAdder) addBins(b *batch, from, to int, path calls.PathID) error {
-	c := a.g.bins.cursor(int(path))
-	bins, durations, selves, coarse := b.bins[0][from:to], b.bins[1][from:to], b.bins[2][from:to], b.bins[3][from:to]
-	for k, bin := range bins {
+	bins := b.bins[0][from:to]
+	for _, bin := range bins {
 		if bin > maxBin {
 			return fmt.Errorf("there is no bin %d", bin)
 		}
-		c.add(uint32(bin), uint64(durations[k]), uint64(selves[k]))
-		if n := coarse[k]; n > 0 {
-			a.g.coarse.add(int(path), uint32(bin), uint64(n), 0)
+	}
+	a.g.bins.addBins(int(path), bins, b.bins[1][from:to], b.bins[2][from:to])
+	if b.coarse {
+		for k, n := range b.bins[3][from:to] {
+			if n > 0 {
+				a.g.coarse.add(int(path), uint32(bins[k]), uint64(n), 0)
+			}
 		}
 	}
 	return nil

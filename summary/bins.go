@@ -1,6 +1,9 @@
 package summary
 
-import "iter"
+import (
+	"iter"
+	"slices"
+)
 
 // Counts are the counts of a bin.
 type Counts struct {
@@ -17,53 +20,47 @@ func (c *Counts) add(o Counts) {
 	c.Coarse = addSaturating(c.Coarse, o.Coarse)
 }
 
-const (
-	pageBits = 3
-	pageBins = 1 << pageBits
-	// maxBin is the bin of the largest duration.
-	maxBin = (64-8)<<7 + 255
-)
+// maxBin is the bin of the largest duration.
+const maxBin = (64-8)<<7 + 255
 
-// page has the counters of neighboring bins, two for each bin. It has the size of a line of
-// the cache. What exceeds 32 bits is in histograms.over.
-type page [pageBins][2]uint32
-
-// link is what is known of a page.
-type link struct {
-	next   uint32 // page of the same histogram with the next larger number; 0 for none
-	number uint16 // bin / pageBins
-}
-
-// histograms has a histogram for each of many paths, with two counters in a bin. Pages of a
-// path that follow each other in memory are the fastest.
+// histograms has a histogram for each of many paths, with two counters in a bin. Merging
+// many files is as fast as their bins are close together in memory, so a bin takes 6 bytes.
 type histograms struct {
-	heads  []uint32 // by path: the page with the smallest number; 0 for none
-	links  []link   // by page, from 1 on
-	chunks [][]page
-	over   map[slotID][2]uint64
+	spans  []span      // by path
+	bins   []uint16    // of all paths
+	counts [][2]uint16 // of the bins: the lower parts of counters
+	used   int         // bins in use, with the room that spans have
+	upper  map[binID][2]uint64
 }
 
-// slotID is a page and the bin in it.
-type slotID struct{ page, bin uint32 }
+// span says where the bins of a path are, in ascending order.
+type span struct {
+	from    uint32
+	n, room uint16
+}
 
-const chunkPages = 512
+// binID identifies a bin of a path.
+type binID struct {
+	path uint32
+	bin  uint16
+}
 
-func (h *histograms) page(at uint32) *page { return &h.chunks[at/chunkPages][at%chunkPages] }
+// size is the number of bins.
+func (h *histograms) size() int { return h.used }
 
 // grow makes room for n paths.
 func (h *histograms) grow(n int) {
-	for len(h.heads) < n {
-		h.heads = append(h.heads, 0)
+	for len(h.spans) < n {
+		h.spans = append(h.spans, span{})
 	}
 }
 
-// cursor adds to the bins of one histogram, fastest in ascending order.
+// cursor adds to the bins of one histogram, fastest in ascending order. Only one cursor may
+// be in use.
 type cursor struct {
-	h      *histograms
-	path   int
-	at     uint32 // page; 0 before the first
-	number uint16 // of it
-	counts *page
+	h    *histograms
+	path int
+	at   int // of the last bin
 }
 
 // cursor returns a cursor before the first bin of a path.
@@ -71,59 +68,120 @@ func (h *histograms) cursor(path int) cursor { return cursor{h: h, path: path} }
 
 // add adds to the counters of a bin, which must be at most maxBin.
 func (c *cursor) add(bin uint32, first, second uint64) {
-	if number := uint16(bin >> pageBits); c.at == 0 || c.number != number {
-		c.seek(number)
+	s := c.h.spans[c.path]
+	bins := c.h.bins[s.from : s.from+uint32(s.n)]
+	if c.at >= len(bins) || bins[c.at] > uint16(bin) {
+		c.at = 0
 	}
-	n := &c.counts[bin%pageBins]
+	c.at = seek(bins, c.at, uint16(bin))
+	if c.at == len(bins) || bins[c.at] != uint16(bin) {
+		s = c.h.insert(c.path, c.at, uint16(bin))
+	}
+	n := &c.h.counts[s.from+uint32(c.at)]
 	first += uint64(n[0])
 	second += uint64(n[1])
-	n[0], n[1] = uint32(first), uint32(second)
-	if (first|second)>>32 != 0 {
-		c.h.carry(slotID{c.at, bin % pageBins}, first>>32, second>>32)
+	n[0], n[1] = uint16(first), uint16(second)
+	if (first|second)>>16 != 0 {
+		c.h.carry(binID{uint32(c.path), uint16(bin)}, first>>16, second>>16)
 	}
 }
 
-// carry adds to the upper halves of counters.
-func (h *histograms) carry(slot slotID, first, second uint64) {
-	if h.over == nil {
-		h.over = make(map[slotID][2]uint64)
-	}
-	n := h.over[slot]
-	h.over[slot] = [2]uint64{addSaturating(n[0], first), addSaturating(n[1], second)}
-}
-
-// seek goes to a page, and adds it if there is none.
-func (c *cursor) seek(number uint16) {
-	h := c.h
-	before, at := uint32(0), h.heads[c.path]
-	if c.at != 0 && c.number < number {
-		before, at = c.at, h.links[c.at].next
-	}
-	for at != 0 && h.links[at].number < number {
-		before, at = at, h.links[at].next
-	}
-	if at == 0 || h.links[at].number != number {
-		at = h.insert(number, at)
-		if before == 0 {
-			h.heads[c.path] = at
-		} else {
-			h.links[before].next = at
+// addBins adds to the counters of bins of a path, which are in ascending order.
+func (h *histograms) addBins(path int, bins, first, second []int64) {
+	s := h.spans[path]
+	known, counts := h.bins[s.from:s.from+uint32(s.n)], h.counts[s.from:s.from+uint32(s.n)]
+	at := 0
+	for k, b := range bins {
+		bin := uint16(b)
+		if at < len(known) && known[at] < bin {
+			at = seek(known, at+1, bin)
+		} else if at == len(known) || known[at] != bin {
+			at = seek(known, 0, bin)
+		}
+		if at == len(known) || known[at] != bin {
+			s = h.insert(path, at, bin)
+			known, counts = h.bins[s.from:s.from+uint32(s.n)], h.counts[s.from:s.from+uint32(s.n)]
+		}
+		n := &counts[at]
+		x, y := uint64(n[0])+uint64(first[k]), uint64(n[1])+uint64(second[k])
+		n[0], n[1] = uint16(x), uint16(y)
+		if (x|y)>>16 != 0 {
+			h.carry(binID{uint32(path), bin}, x>>16, y>>16)
 		}
 	}
-	c.at, c.number, c.counts = at, number, h.page(at)
 }
 
-// insert adds a page.
-func (h *histograms) insert(number uint16, next uint32) uint32 {
-	at := max(uint32(len(h.links)), 1)
-	if len(h.links) == 0 {
-		h.links = append(h.links, link{})
+// seek returns the position of the first bin from a position on that is not less than bin.
+func seek(bins []uint16, at int, bin uint16) int {
+	for near := min(at+16, len(bins)); at < near; at++ {
+		if bins[at] >= bin {
+			return at
+		}
 	}
-	if int(at/chunkPages) >= len(h.chunks) {
-		h.chunks = append(h.chunks, make([]page, chunkPages))
+	for step := 16; at < len(bins); step *= 2 {
+		if end := min(at+step, len(bins)); bins[end-1] >= bin {
+			n, _ := slices.BinarySearch(bins[at:end], bin)
+			return at + n
+		}
+		at += step
 	}
-	h.links = append(h.links, link{next, number})
-	return at
+	return len(bins)
+}
+
+// carry adds to the upper parts of counters.
+func (h *histograms) carry(id binID, first, second uint64) {
+	if h.upper == nil {
+		h.upper = make(map[binID][2]uint64)
+	}
+	n := h.upper[id]
+	h.upper[id] = [2]uint64{addSaturating(n[0], first), addSaturating(n[1], second)}
+}
+
+// insert inserts a bin at a position.
+func (h *histograms) insert(path, at int, bin uint16) span {
+	s := &h.spans[path]
+	if s.n == s.room {
+		h.widen(s)
+	}
+	s.n++
+	bins, counts := h.bins[s.from:s.from+uint32(s.n)], h.counts[s.from:s.from+uint32(s.n)]
+	copy(bins[at+1:], bins[at:])
+	copy(counts[at+1:], counts[at:])
+	bins[at], counts[at] = bin, [2]uint16{}
+	return *s
+}
+
+// widen makes more room for a path.
+func (h *histograms) widen(s *span) {
+	more := max(s.room/2, 3)
+	if len(h.bins) > 2*h.used+1<<16 {
+		h.compact()
+	}
+	from := uint32(len(h.bins))
+	if s.from+uint32(s.room) == from { // the last one
+		from = s.from
+	} else {
+		h.bins = append(h.bins, h.bins[s.from:s.from+uint32(s.n)]...)
+		h.counts = append(h.counts, h.counts[s.from:s.from+uint32(s.n)]...)
+		more += s.room - s.n
+	}
+	h.bins = append(h.bins, make([]uint16, more)...)
+	h.counts = append(h.counts, make([][2]uint16, more)...)
+	h.used += len(h.bins) - int(from) - int(s.room)
+	s.from, s.room = from, uint16(len(h.bins)-int(from))
+}
+
+// compact moves all bins together, in the order of their paths.
+func (h *histograms) compact() {
+	bins, counts := make([]uint16, 0, h.used+h.used/4), make([][2]uint16, 0, h.used+h.used/4)
+	for i := range h.spans {
+		s := &h.spans[i]
+		from := uint32(len(bins))
+		bins = append(bins, h.bins[s.from:s.from+uint32(s.room)]...)
+		counts = append(counts, h.counts[s.from:s.from+uint32(s.room)]...)
+		s.from = from
+	}
+	h.bins, h.counts = bins, counts
 }
 
 // add adds to the counters of a bin of a path.
@@ -134,7 +192,7 @@ func (h *histograms) add(path int, bin uint32, first, second uint64) {
 
 // addAll adds a histogram of others to that of a path.
 func (h *histograms) addAll(path int, o *histograms, from int) {
-	if o.heads[from] == 0 {
+	if o.spans[from].n == 0 {
 		return
 	}
 	c := h.cursor(path)
@@ -143,39 +201,36 @@ func (h *histograms) addAll(path int, o *histograms, from int) {
 	}
 }
 
-// all yields the bins of a path that have counts, in ascending order.
+// all yields the bins of a path, in ascending order.
 func (h *histograms) all(path int) iter.Seq2[uint32, [2]uint64] {
 	return func(yield func(uint32, [2]uint64) bool) {
-		for at := h.heads[path]; at != 0; at = h.links[at].next {
-			counts := h.page(at)
-			for k, n := range counts {
-				if n == [2]uint32{} && h.over == nil {
-					continue
-				}
-				wide := [2]uint64{uint64(n[0]), uint64(n[1])}
-				if over, ok := h.over[slotID{at, uint32(k)}]; ok {
-					wide = [2]uint64{widened(over[0], n[0]), widened(over[1], n[1])}
-				}
-				if wide != [2]uint64{} && !yield(uint32(h.links[at].number)<<pageBits+uint32(k), wide) {
-					return
-				}
+		s := h.spans[path]
+		for k, bin := range h.bins[s.from : s.from+uint32(s.n)] {
+			n := h.counts[s.from+uint32(k)]
+			wide := [2]uint64{uint64(n[0]), uint64(n[1])}
+			if h.upper != nil {
+				u := h.upper[binID{uint32(path), bin}]
+				wide = [2]uint64{widened(u[0], n[0]), widened(u[1], n[1])}
+			}
+			if wide != [2]uint64{} && !yield(uint32(bin), wide) {
+				return
 			}
 		}
 	}
 }
 
 // widened returns a counter of two parts.
-func widened(upper uint64, lower uint32) uint64 {
-	if upper > maxValue>>32 {
+func widened(upper uint64, lower uint16) uint64 {
+	if upper > maxValue>>16 {
 		return maxValue
 	}
-	return upper<<32 | uint64(lower)
+	return upper<<16 | uint64(lower)
 }
 
 // allBins yields the bins of a path that have counts, in ascending order.
 func (g *Group) allBins(path int) iter.Seq2[uint32, Counts] {
 	return func(yield func(uint32, Counts) bool) {
-		if g.coarse.heads[path] == 0 {
+		if g.coarse.spans[path].n == 0 {
 			for bin, n := range g.bins.all(path) {
 				if !yield(bin, Counts{Durations: n[0], Selves: n[1]}) {
 					return

@@ -130,6 +130,7 @@ type Group struct {
 	paths     *calls.Paths
 	sums      []Sums     // by path
 	bins      histograms // by path: durations and self times
+	arranged  int        // size of bins when they were arranged
 	adder     *rowAdder  // nil before rows of a file were added
 	coarse    histograms // by path: Counts.Coarse, only with the first counter; usually empty
 }
@@ -249,6 +250,40 @@ func (g *Group) walk(f func(path calls.PathID, depth int) error) error {
 		}
 	}
 	return nil
+}
+
+// arrange numbers the paths, and lays out their bins, in the order of walk. Files have their
+// rows in this order, so adding them passes through memory in one direction.
+func (g *Group) arrange() {
+	to := NewGroup(g.Key)
+	to.sums = slices.Grow(to.sums, len(g.sums))
+	ids := make([]calls.PathID, g.paths.Len())
+	last := make([]calls.PathID, g.paths.Len()) // child that came last, by parent
+	err := g.walk(func(path calls.PathID, _ int) error {
+		parent := g.paths.Parent(path)
+		id := to.child(ids[parent], last[parent], g.paths.Func(path))
+		ids[path], last[parent] = id, id
+		to.sums[id] = g.sums[path]
+		to.bins.addAll(int(id), &g.bins, int(path))
+		to.coarse.addAll(int(id), &g.coarse, int(path))
+		return nil
+	})
+	if err != nil {
+		panic(err) // the function above returns none
+	}
+	g.paths, g.sums, g.bins, g.coarse = to.paths, to.sums, to.bins, to.coarse
+	g.arranged = g.bins.size()
+}
+
+// disorder is how much more bins a group has at least than when it was arranged, if
+// arranging it again pays, as a part of them.
+const disorder = 4
+
+// mayArrange arranges the paths if much has been added since the last time.
+func (g *Group) mayArrange() {
+	if n := g.bins.size(); n > g.arranged+g.arranged/disorder+1<<12 {
+		g.arrange()
+	}
 }
 
 // ranks returns the place of each function in the order of functions; at index 0 that of

@@ -114,6 +114,7 @@ func Merge(sources []Source, limit int, emit func(*Group) error) error {
 				return &PathLimitError{g.Key, limit}
 			}
 			sources[p.source].Close()
+			g.mayArrange()
 		}
 		if err := emit(g); err != nil {
 			return err

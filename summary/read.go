@@ -243,6 +243,7 @@ type batch struct {
 	least, most []int64
 	binEnds     []int
 	bins        [4][]int64
+	coarse      bool // whether a bin has Counts.Coarse
 }
 
 // extremes returns the shortest and the longest duration of a row.
@@ -342,6 +343,7 @@ func (f *File) read(b *batch) error {
 		}
 		errs = append(errs, err)
 	}
+	b.coarse = !f.bins[3].constant || f.bins[3].same != 0
 	for i := range b.bins {
 		if len(b.bins[i]) != len(b.bins[0]) {
 			errs = append(errs, errors.New("the columns of bins have different lengths"))

@@ -173,6 +173,38 @@ func decodeRuns(dst []uint32, b []byte, width, n int) ([]uint32, bool) {
 	return dst, true
 }
 
+// gatherBytes decodes n indices of whole bytes, as File writes them, to the values that they
+// refer to. It returns false if the indices are others.
+func gatherBytes(dst, values []int64, b []byte, n int) ([]int64, bool) {
+	head, size := binary.Uvarint(b[1:])
+	if size <= 0 || head&1 == 0 || head>>1 > 1<<28 || len(values) == 0 || b[0] != 8 && b[0] != 16 {
+		return dst, false
+	}
+	width := int(b[0]) / 8
+	b = b[1+size:]
+	if int(head>>1)*8 < n || len(b) < n*width {
+		return dst, false
+	}
+	start := len(dst)
+	if width == 1 {
+		for _, i := range b[:n] {
+			if int(i) >= len(values) {
+				return dst[:start], false
+			}
+			dst = append(dst, values[i])
+		}
+		return dst, true
+	}
+	for ; n > 0; n-- {
+		i := int(le.Uint16(b))
+		if b = b[2:]; i >= len(values) {
+			return dst[:start], false
+		}
+		dst = append(dst, values[i])
+	}
+	return dst, true
+}
+
 // unpack decodes n integers of width bits. b must have them.
 func unpack(dst []uint32, b []byte, width, n int) []uint32 {
 	switch width {

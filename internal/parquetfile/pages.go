@@ -37,10 +37,10 @@ type Pages struct {
 	values int64 // that pages are to have
 	// WithoutLevels spares the time for Page.Reps and Page.Defs, which are of no use then.
 	WithoutLevels bool
-	raw         []byte
-	plain       []byte
-	texts       []byte // that the dictionary refers to
-	page        Page
+	raw           []byte
+	plain         []byte
+	texts         []byte // that the dictionary refers to
+	page          Page
 	// dictionary has the values of dictionary pages.
 	dictionary values
 }
@@ -364,6 +364,10 @@ func (p *Pages) decodeIndices(b []byte, n int) error {
 	d, g := &p.dictionary, &p.page
 	if !d.present || len(b) == 0 || b[0] > 32 {
 		return errPage
+	}
+	if ints, ok := gatherBytes(g.Ints, d.ints, b, n); ok {
+		g.Ints = ints
+		return nil
 	}
 	var ok bool
 	if g.Index, ok = decodeRuns(slices.Grow(g.Index, n), b[1:], int(b[0]), n); !ok {
