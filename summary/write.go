@@ -12,9 +12,10 @@ import (
 )
 
 const (
-	// fullRowGroup is the number of rows at which a row group ends, and shortRowGroup where
-	// it may end at the end of a group.
+	// fullRowGroup is the number of rows, or fullBins of bins, at which a row group ends, and
+	// shortRowGroup where it may end at the end of a group.
 	fullRowGroup  = 1 << 16
+	fullBins      = 1 << 19
 	shortRowGroup = 1 << 13
 )
 
@@ -86,7 +87,7 @@ func (w *Writer) Group(g *Group) error {
 	}
 	err := g.walk(func(path calls.PathID, depth int) error {
 		w.append(g, path, depth)
-		if len(w.paths) == fullRowGroup {
+		if len(w.paths) == fullRowGroup || len(w.bins[0]) >= fullBins {
 			return w.flush()
 		}
 		return nil
