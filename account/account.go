@@ -50,6 +50,9 @@ type Options struct {
 	// OffCPU splits self and total times into time on the processor, blocked, and in the run
 	// queue. It needs calls.Options.OffCPU, and excludes RecursiveOnly and Compensation.
 	OffCPU bool
+	// Interrupts adds the time in which interrupts ran. It needs OffCPU and
+	// calls.Options.Interrupts.
+	Interrupts bool
 	// Compensation subtracts the cost of recording from times, unless it is nil.
 	Compensation *Compensation
 }

@@ -66,23 +66,27 @@ type Off struct {
 	Queued  quantile.Sum // the thread waited for a processor
 	// Recorder is the time in which the recorder blocked the thread.
 	Recorder quantile.Sum
+	// Interrupted is the time in which interrupts ran in place of the thread.
+	Interrupted quantile.Sum
 }
 
 func (o *Off) add(w calls.Off) {
 	o.Blocked.Add(w.Blocked)
 	o.Queued.Add(w.Queued)
 	o.Recorder.Add(w.Recorder)
+	o.Interrupted.Add(w.Interrupted)
 }
 
 func (o *Off) merge(p *Off) {
 	o.Blocked.AddSum(p.Blocked)
 	o.Queued.AddSum(p.Queued)
 	o.Recorder.AddSum(p.Recorder)
+	o.Interrupted.AddSum(p.Interrupted)
 }
 
 // onCPU returns the rest of a time.
 func (o *Off) onCPU(of quantile.Sum) quantile.Sum {
-	return of.Minus(o.Blocked).Minus(o.Queued).Minus(o.Recorder)
+	return of.Minus(o.Blocked).Minus(o.Queued).Minus(o.Recorder).Minus(o.Interrupted)
 }
 
 // Report is the result of an analysis. The caller owns it. It shares nothing with the
@@ -92,7 +96,9 @@ type Report struct {
 	PerThread bool
 	// OffCPU says that times are split by where the thread was.
 	OffCPU bool
-	Rows   []Row
+	// Interrupts says that the trace has the interrupts of threads.
+	Interrupts bool
+	Rows       []Row
 	// Functions is the number of different functions before [Report.Top].
 	Functions int
 	// Calls is the sum of their counts.
@@ -111,7 +117,7 @@ type Report struct {
 // Report returns the results so far, ordered by thread and function ID. The frequency is
 // that of the trace's clock, in ticks per second, or 0 if unknown.
 func (a *Analysis) Report(frequency uint64) *Report {
-	r := &Report{Clock: reader.Clock{Frequency: frequency}, PerThread: a.opts.PerThread, OffCPU: a.opts.OffCPU}
+	r := &Report{Clock: reader.Clock{Frequency: frequency}, PerThread: a.opts.PerThread, OffCPU: a.opts.OffCPU, Interrupts: a.opts.Interrupts}
 	rows := 0
 	for _, t := range a.tables {
 		if t != nil {

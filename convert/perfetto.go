@@ -26,7 +26,7 @@ import (
 // with their number and their time, and as a counter for each thread. Times off the
 // processor are slices on a track below that of their thread. With Options.Sched, an
 // annotation says what ran instead, or what ended the wait, and a flow leads there from the
-// thread of the process that did. Each sentence of
+// thread of the process that did. Interrupts are slices on another track. Each sentence of
 // Options.Caveats has a track.
 //
 // If the frequency is unknown, a nanosecond stands for a tick. Times before Options.Base
@@ -63,10 +63,11 @@ type perfettoThread struct {
 	begins    eventTemplates // of packets that begin a call
 	calls     longCalls
 	// pending are the instants in open calls of which some may be left out.
-	pending []pendingInstant
-	leftOut []byte // the track event that begins a run of calls left out
-	hasGaps bool   // the track of times off the processor is described
-	absent  bool   // the counter of calls left out is not yet described
+	pending     []pendingInstant
+	leftOut     []byte // the track event that begins a run of calls left out
+	hasGaps     bool   // the track of times off the processor is described
+	interrupted uint64 // interrupts before this TSC are written
+	absent      bool   // the counter of calls left out is not yet described
 	// fresh are interned data for the next packet.
 	fresh []byte
 }
@@ -110,12 +111,13 @@ const (
 
 // The numbers of tracks: threads are counted from 1.
 const (
-	processTrack  = 1 << 40
-	counterTracks = 1 << 41
-	lostTrack     = 1 << 42
-	caveatTracks  = 1 << 43
-	leftOutTracks = 1 << 44
-	offCPUTracks  = 1 << 45
+	processTrack    = 1 << 40
+	counterTracks   = 1 << 41
+	lostTrack       = 1 << 42
+	caveatTracks    = 1 << 43
+	leftOutTracks   = 1 << 44
+	offCPUTracks    = 1 << 45
+	interruptTracks = 1 << 46
 	// The sequence for what belongs to no thread.
 	commonSequence = math.MaxUint32
 )
@@ -151,6 +153,7 @@ func (p *Perfetto) Calls(b *calls.Batch) error {
 		p.allCalls(t, b)
 	}
 	p.gaps(t, b)
+	p.interrupts(t, b)
 	if b.Last {
 		t.calls.short.finish()
 		if t.unsampled > 0 {

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // Sched is what the kernel's scheduler did with the threads of the process, and with the
@@ -39,8 +40,8 @@ const (
 // SchedEvent is an event of the kernel's scheduler.
 type SchedEvent struct {
 	TSC uint64
-	// Task was switched out, or woke another one. Other was switched in, or was woken. Both
-	// number [Sched.Tasks] from 1; 0 stands for an unknown task.
+	// Task was switched out, woke another one, or was interrupted. Other was switched in, was
+	// woken, or is the interrupt. Both number [Sched.Tasks] from 1; 0 stands for an unknown task.
 	Task, Other uint32
 	CPU         uint16
 	Kind        SchedKind
@@ -54,8 +55,10 @@ type SchedEvent struct {
 type SchedKind uint8
 
 const (
-	Switched SchedKind = 1 // a CPU switched from Task to Other
-	Waking   SchedKind = 2 // Task, or an interrupt, made Other runnable
+	Switched    SchedKind = 1 // a CPU switched from Task to Other
+	Waking      SchedKind = 2 // Task, or an interrupt, made Other runnable
+	Interrupted SchedKind = 3 // the interrupt Other began to run on the CPU of Task
+	Resumed     SchedKind = 4 // the interrupt Other ended, and Task ran on, or an outer interrupt
 )
 
 // SchedFlags say more about a scheduler event.
@@ -75,18 +78,74 @@ const (
 	Unreported SchedFlags = 8
 )
 
-// Task is a thread of any process, as the kernel knows it. A thread that changed its name is
-// several tasks.
+// Task is a thread of any process, as the kernel knows it, or an interrupt. A thread that changed
+// its name is several tasks.
 type Task struct {
 	PID  int32 // of its process; 0 if unknown
-	TID  int32 // 0 for the idle tasks of all CPUs
+	TID  int32 // 0 for the idle tasks of all CPUs; for interrupts, see [InterruptTID]
 	Name string
+}
+
+// InterruptClass is a class of interrupts, in each of which numbers have another meaning.
+type InterruptClass uint8
+
+const (
+	DeviceInterrupt InterruptClass = 1 // the number is that of /proc/interrupts
+	SoftIRQ         InterruptClass = 2 // the deferred part of interrupts; the number is the vector
+	SystemInterrupt InterruptClass = 3 // of timers and of other CPUs; the number is the vector
+)
+
+const interruptNumberBits = 24
+
+// InterruptTID returns the thread ID that stands for an interrupt in [Task]. It is below -1.
+func InterruptTID(class InterruptClass, number uint32) int32 {
+	return -int32(uint32(class)<<interruptNumberBits | number&(1<<interruptNumberBits-1))
+}
+
+// Interrupt returns the class and the number of the interrupt that the task stands for. It
+// returns false for tasks.
+func (t *Task) Interrupt() (class InterruptClass, number uint32, ok bool) {
+	n := uint32(-int64(t.TID))
+	class, number = InterruptClass(n>>interruptNumberBits), n&(1<<interruptNumberBits-1)
+	ok = t.TID < -1 && class >= DeviceInterrupt && class <= SystemInterrupt
+	return class, number, ok
+}
+
+// InterruptLabel returns what reports call the interrupt that the task stands for, or "" for
+// tasks.
+func (t *Task) InterruptLabel() string {
+	class, number, ok := t.Interrupt()
+	name := t.Name
+	switch {
+	case !ok:
+		return ""
+	case class == DeviceInterrupt && name != "":
+		return fmt.Sprintf("interrupt %d (%s)", number, name)
+	case name == "":
+		name = strconv.FormatUint(uint64(number), 10)
+	}
+	if class == SoftIRQ {
+		return "softirq " + name
+	}
+	return "interrupt " + name
 }
 
 // Events is the number of scheduler events.
 func (s *Sched) Events() (n uint64) {
 	for i := range s.Parts {
 		n += uint64(len(s.Parts[i].Events))
+	}
+	return n
+}
+
+// Interrupts is the number of interrupts that began.
+func (s *Sched) Interrupts() (n uint64) {
+	for i := range s.Parts {
+		for k := range s.Parts[i].Events {
+			if s.Parts[i].Events[k].Kind == Interrupted {
+				n++
+			}
+		}
 	}
 	return n
 }
@@ -169,7 +228,7 @@ func (r *Recording) addSched(body []byte) error {
 			Kind: SchedKind(e[18]), State: e[19], Flags: SchedFlags(le.Uint32(e[20:])),
 		}
 		switch {
-		case event.Kind != Switched && event.Kind != Waking:
+		case event.Kind < Switched || event.Kind > Resumed:
 			err = fmt.Errorf("scheduler event of kind %d", event.Kind)
 		case event.State != 0 && (event.State < 'A' || event.State > 'z'):
 			err = fmt.Errorf("scheduler event with state %d", event.State)

@@ -15,6 +15,8 @@ type ObserverOptions struct {
 	Drop  bool  `json:"drop"`  // drop records instead of making threads wait
 	Limit int64 `json:"limit"` // maximum bytes written for each process; 0 means no limit
 	Sched bool  `json:"sched"` // also record scheduler events, if permitted
+	// Interrupts says to record those of the threads with the scheduler events.
+	Interrupts bool `json:"interrupts"`
 }
 
 // Name is the abstract socket name of the observer.

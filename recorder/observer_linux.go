@@ -47,7 +47,7 @@ func Listen(o ObserverOptions) (*Observer, error) {
 		return nil, fmt.Errorf("a socket for the program: %w", err)
 	}
 	if o.Sched {
-		if ob.sched, err = newSchedReader(); err != nil {
+		if ob.sched, err = newSchedReader(o.Interrupts); err != nil {
 			ob.noSched = err.Error()
 		}
 	}

@@ -38,7 +38,7 @@ func FollowSched(o SchedOptions) (*SchedFollower, error) {
 	if f.spool, err = unnamed(filepath.Dir(o.Trace)); err != nil {
 		return nil, err
 	}
-	if f.reader, err = newSchedReader(); err != nil {
+	if f.reader, err = newSchedReader(o.Interrupts); err != nil {
 		return nil, err
 	}
 	f.first = f.reader.since

@@ -35,8 +35,8 @@ type schedReader struct {
 }
 
 // newSchedReader makes an instance of the kernel's tracer. It reads nothing before begin.
-func newSchedReader() (*schedReader, error) {
-	instance, err := tracefs.Open()
+func newSchedReader(interrupts bool) (*schedReader, error) {
+	instance, err := tracefs.Open(interrupts)
 	if err != nil {
 		return nil, err
 	}

@@ -104,6 +104,10 @@ func (c *accounting) run(s *session.Session) error {
 	if !c.cost.asked() && !c.opts.RecursiveOnly {
 		opts.OffCPU = s.OffCPU()
 		c.opts.OffCPU = opts.OffCPU != nil
+		if c.opts.OffCPU {
+			opts.Interrupts = s.Interrupts()
+			c.opts.Interrupts = opts.Interrupts != nil
+		}
 	}
 	if column.NeedsOffCPU() && opts.OffCPU == nil {
 		return cli.Usagef("--sort %v: %s", column, s.NoOffCPU())

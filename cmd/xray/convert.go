@@ -15,7 +15,6 @@ import (
 	"github.com/xray-tools/xray/convert"
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
-	"github.com/xray-tools/xray/reader/sched"
 )
 
 func (a *app) convertCommand() *cobra.Command {
@@ -178,13 +177,7 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 	}
 	opts.Header.CycleFrequency = s.Clock.Frequency
 	if opts.OffCPU = s.OffCPU(); opts.OffCPU != nil && c.spec.kind == ofTimeline {
-		for i := range s.Trace.Files() {
-			var log *sched.Log
-			if r := s.Trace.Recording(i); r != nil {
-				log = sched.New(r)
-			}
-			opts.Sched = append(opts.Sched, log)
-		}
+		opts.Sched = s.Sched()
 	}
 	opts.Caveats = func() []string { return c.caveats }
 	c.scope = s.Scope

@@ -89,7 +89,11 @@ func schedWords(r *reader.Recording) string {
 	}
 	from, to := r.Sched.Span()
 	clock := reader.Clock{Frequency: r.Clock.Frequency}
-	text := fmt.Sprintf("%s of %s in %s, from tick %d to %d", label.Count(n, "event", "events"),
+	interrupts := ""
+	if in := r.Sched.Interrupts(); in > 0 {
+		interrupts = fmt.Sprintf(" (%s)", label.Count(in, "interrupt", "interrupts"))
+	}
+	text := fmt.Sprintf("%s%s of %s in %s, from tick %d to %d", label.Count(n, "event", "events"), interrupts,
 		label.Count(uint64(len(r.Sched.Tasks)), "task", "tasks"), clock.Format(to-from), from, to)
 	if lost := r.Sched.Lost(); lost > 0 {
 		text += fmt.Sprintf(", up to %s lost", label.Grouped(lost))
@@ -128,6 +132,7 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 		count("writing_ns", func(p *P) uint64 { return p.WritingNS }),
 		report.Flag("complete", func(p *P) bool { return p.Complete }),
 		count("sched_events", func(*P) uint64 { return r.Sched.Events() }),
+		count("sched_interrupts", func(*P) uint64 { return r.Sched.Interrupts() }),
 		count("sched_tasks", func(*P) uint64 { return uint64(len(r.Sched.Tasks)) }),
 		count("sched_lost", func(*P) uint64 { return r.Sched.Lost() }),
 		count("sched_first_tick", func(*P) uint64 { from, _ := r.Sched.Span(); return from }),

@@ -40,7 +40,7 @@ var reportRuns = []string{
 // and associations.
 var rareKeys = map[string][]string{
 	// Traces that record when threads were off the processor.
-	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns"},
+	"account": {"on_cpu_ns", "blocked_ns", "queued_ns", "total_blocked_ns", "total_queued_ns", "recorder_ns", "total_recorder_ns", "interrupted_ns", "total_interrupted_ns"},
 	"io":      {"blocked_ns", "queued_ns"},
 	"stack":   {"on_cpu_ns", "blocked_ns", "queued_ns", "recorder_ns"},
 	// Traces with scheduler events.
@@ -52,7 +52,8 @@ var rareKeys = map[string][]string{
 
 	"info": {"folded_calls", "lost_calls"},
 	"why": {"blocked", "blocked_ns", "cause", "doubt", "ends_with", "evidence", "expected", "instead", "needed", "of", "period_ns", "preempted", "preempted_ns", "recorder",
-		"scope", "scope_id", "self_share", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "task", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value"},
+		"scope", "scope_id", "self_share", "slow_blocked_ns", "slow_cpu_ns", "slow_queued_ns", "task", "text", "usual_blocked_ns", "usual_cpu_ns", "usual_queued_ns", "value",
+		"by", "interrupt", "interrupted", "slow_interrupted_ns", "usual_interrupted_ns"},
 }
 
 // seenKey is a key of JSON or CSV.

@@ -35,7 +35,7 @@ type recordFlags struct {
 	noFollow bool
 	noOffCPU bool
 	drop     bool
-	sched    bool
+	sched    schedFlag
 	quiet    bool
 	cc       string
 	pid      string
@@ -60,6 +60,36 @@ func (c callFlag) sets() ([]recorder.CallSet, error) {
 		return nil, cli.Usagef("--libcalls: %w", err)
 	}
 	return sets, nil
+}
+
+// schedFlag selects events of the kernel; "" is none.
+type schedFlag string
+
+const (
+	schedSwitches = "switches"
+	schedIRQ      = "irq"
+)
+
+func (s *schedFlag) add(f *pflag.FlagSet) {
+	f.StringVar((*string)(s), "sched", "", "also record which tasks ran instead of the program's threads, and which woke them; with irq in `LIST`, also what interrupted the threads; requires root")
+	f.Lookup("sched").NoOptDefVal = schedSwitches
+}
+
+// interrupts reports whether the flag asks for interrupts, too.
+func (s schedFlag) interrupts() (irq bool, err error) {
+	if s == "" {
+		return false, nil
+	}
+	for word := range strings.SplitSeq(string(s), ",") {
+		switch strings.TrimSpace(word) {
+		case schedSwitches:
+		case schedIRQ:
+			irq = true
+		default:
+			return false, cli.Usagef("--sched: %q is neither %s nor %s", word, schedSwitches, schedIRQ)
+		}
+	}
+	return irq, nil
 }
 
 // defaultTrace is the template of the traces' names.
@@ -121,7 +151,7 @@ writes to its standard output goes to standard error.`,
 	f.BoolVar(&r.noFollow, "no-follow", false, "do not record child processes")
 	f.BoolVar(&r.noOffCPU, "no-offcpu", false, "do not record when threads were off the processor")
 	f.BoolVar(&r.drop, "drop", false, "drop records if the trace cannot be written fast enough, instead of letting threads wait")
-	f.BoolVar(&r.sched, "sched", false, "also record which tasks ran instead of the program's threads, and which woke them; requires root")
+	r.sched.add(f)
 	f.StringVarP(&r.pid, "pid", "p", "", "record the running process `PID`")
 	cli.AddDuration(f, &r.duration, "duration", "with -p, end after `TIME`")
 	f.BoolVarP(&r.quiet, "quiet", "q", false, "print only errors")
@@ -140,6 +170,9 @@ func (r *recordFlags) check(a *app) error {
 		return err
 	}
 	if _, err := r.libcalls.sets(); err != nil {
+		return err
+	}
+	if _, err := r.sched.interrupts(); err != nil {
 		return err
 	}
 	if err := recorder.CheckTemplate(r.output); err != nil {
@@ -267,7 +300,10 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 	l.session = 1 + rand.Uint64N(1<<53-1) // JSON's numbers end there
 	observing := recorder.ObserverOptions{
 		Session: l.session, Output: l.template, Rings: r.ring > 0, Drop: r.drop, Limit: what.Limit,
-		Sched: r.sched,
+		Sched: r.sched != "",
+	}
+	if observing.Interrupts, err = r.sched.interrupts(); err != nil {
+		return nil, err
 	}
 	options := recorder.Options{
 		Recording: what, Output: l.template, Ring: r.ring, Observer: observing.Name(),

@@ -40,8 +40,12 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	}
 	defer held.Close()
 	var follower *schedFollower
-	if r.sched {
-		if follower, err = a.startFollower(recorder.SchedOptions{PID: status.PID, Trace: path}); err != nil {
+	if r.sched != "" {
+		options := recorder.SchedOptions{PID: status.PID, Trace: path}
+		if options.Interrupts, err = r.sched.interrupts(); err == nil {
+			follower, err = a.startFollower(options)
+		}
+		if err != nil {
 			return err
 		}
 	}

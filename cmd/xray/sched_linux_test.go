@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"github.com/xray-tools/xray/internal/test/testenv"
+	"github.com/xray-tools/xray/internal/test/traceprocessor"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/sched"
 )
@@ -82,7 +83,9 @@ int main(int argc, char **argv) {
 `
 
 // schedTest returns a program, or skips the test if the kernel's tracer is not usable.
-func schedTest(t *testing.T) (program string) {
+func schedTest(t *testing.T) (program string) { return compileSched(t, schedProgram) }
+
+func compileSched(t *testing.T, text string) (program string) {
 	t.Helper()
 	testenv.Need(t, "clang-22", "cc", "unshare")
 	kinds, _ := os.ReadFile("/proc/filesystems")
@@ -95,7 +98,7 @@ func schedTest(t *testing.T) (program string) {
 	dir := t.TempDir()
 	program = filepath.Join(dir, "prog")
 	source := program + ".c"
-	if err := os.WriteFile(source, []byte(schedProgram), 0o666); err != nil {
+	if err := os.WriteFile(source, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := exec.Command("clang-22", "-O1", "-fxray-instrument", "-pthread", source, "-o", program).CombinedOutput(); err != nil {
@@ -507,5 +510,87 @@ func TestSchedWithoutRight(t *testing.T) {
 	}
 	if o := runHere("xray", "info", path); !strings.Contains(o.stdout, "The scheduler's events were not recorded: ") {
 		t.Errorf("info does not say that scheduler events are missing:\n%s", o)
+	}
+}
+
+const interruptProgram = `
+#include <arpa/inet.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#define RECORDED __attribute__((noinline, xray_always_instrument))
+static int in, out;
+static struct sockaddr_in to;
+RECORDED void send_all(void) {
+	char text[1000] = {0};
+	for (int i = 0; i < 20; i++) sendto(out, text, sizeof text, 0, (void *)&to, sizeof to);
+}
+RECORDED void compute(void) { for (volatile int i = 0; i < 20000; i++); }
+int main(void) {
+	socklen_t size = sizeof to;
+	in = socket(AF_INET, SOCK_DGRAM, 0), out = socket(AF_INET, SOCK_DGRAM, 0);
+	to.sin_family = AF_INET, to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (bind(in, (void *)&to, sizeof to) || getsockname(in, (void *)&to, &size)) abort();
+	for (int i = 0; i < 200; i++) { compute(); send_all(); }
+	return 0;
+}
+`
+
+// The kernel receives what a program sends to itself in a softirq, in the thread that sends. The trace,
+// account and the timeline have it.
+func TestSchedInterrupts(t *testing.T) {
+	t.Parallel()
+	program := compileSched(t, interruptProgram)
+	path := program + ".xray"
+	if out, err := exec.Command("xray", "record", "--sched=irq", "-o", path, program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	tr, err := reader.Open(reader.Options{}, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tr.Close()
+	r := tr.Recording(0)
+	if r.Sched.Interrupts() == 0 || r.Sched.Lost() > 0 {
+		t.Fatalf("got %d scheduler events, %d interrupts, %d lost; reason %q", r.Sched.Events(), r.Sched.Interrupts(), r.Sched.Lost(), r.Process.NoSched)
+	}
+	received := 0
+	for _, in := range sched.New(r).Thread(r.Process.PID).Interrupts(0, ^uint64(0)) {
+		if in.Source.InterruptLabel() == "softirq NET_RX" {
+			received++
+		}
+		if in.From >= in.To || in.Self > in.To-in.From {
+			t.Errorf("got interrupt %+v", in)
+		}
+	}
+	// If there is much to do, ksoftirqd does it.
+	if received < 40 {
+		t.Errorf("got %d times softirq NET_RX, want about one for each of 4000 calls", received)
+	}
+	if r.Process.OffCPU == "" {
+		return
+	}
+	o := runHere("xray", "account", "--format", "json", path)
+	interrupted := make(map[string]uint64)
+	for _, m := range regexp.MustCompile(`(?s)"interrupted_ns": (\d+).*?"function": "(\w+)"`).FindAllStringSubmatch(o.stdout, -1) {
+		interrupted[m[2]], _ = strconv.ParseUint(m[1], 10, 64)
+	}
+	if interrupted["send_all"] == 0 {
+		t.Errorf("send_all was not interrupted:\n%s", o.stdout)
+	}
+	written := program + ".pftrace"
+	if o := runHere("xray", "convert", "-f", "perfetto", "-o", written, path); o.status != 0 {
+		t.Fatal(o)
+	}
+	data, err := os.ReadFile(written)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := traceprocessor.Open(t, data)
+	for _, row := range p.Query(`select name, value from stats where value > 0 and severity in ('error', 'data_loss')`) {
+		t.Errorf("Perfetto complains: %v", row)
+	}
+	const query = `select count(*) from slice s join track t on s.track_id = t.id where t.name = 'interrupts' and s.name = 'softirq NET_RX' and s.dur > 0`
+	if got := p.Query(query)[0][0].(int64); got < int64(received)/2 {
+		t.Errorf("the timeline has softirq NET_RX %d times, and the trace %d times", got, received)
 	}
 }

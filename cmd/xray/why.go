@@ -13,7 +13,6 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader/calls"
-	"github.com/xray-tools/xray/reader/sched"
 	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
 )
@@ -140,15 +139,11 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
 	opts.Calls.Code = s.Code
 	opts.Origins = s.Origins()
-	for i := range s.Trace.Files() {
-		if opts.Origins != nil {
-			break // they have the clocks of their machines
+	if opts.Origins == nil { // else they have the clocks of their machines
+		opts.Sched = s.Sched()
+		if opts.Calls.OffCPU != nil {
+			opts.Calls.Interrupts = s.Interrupts()
 		}
-		var log *sched.Log
-		if r := s.Trace.Recording(i); r != nil {
-			log = sched.New(r)
-		}
-		opts.Sched = append(opts.Sched, log)
 	}
 	var err error
 	if opts.Root, err = s.ChooseFuncs("root", w.root); err != nil {

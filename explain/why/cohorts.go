@@ -79,10 +79,12 @@ type rootCall struct {
 	duration uint64
 	foreign  uint64 // of duration, see foreign
 	recorder uint64 // of foreign
-	queue    span   // the longest time in the run queue at a stretch
-	late     bool   // slow also without the time in the run queue
-	visits   []visit
-	args     []argument
+	// interrupted is the part of foreign in which interrupts ran.
+	interrupted uint64
+	queue       span // the longest time in the run queue at a stretch
+	late        bool // slow also without the time in the run queue
+	visits      []visit
+	args        []argument
 }
 
 // own is the duration without the time in the run queue, which is the machine's.
@@ -123,6 +125,7 @@ type cohorts struct {
 		count, ticks uint64
 		foreign      uint64 // of ticks
 		recorder     uint64 // of foreign
+		interrupted  uint64 // of foreign
 		paths        []pathSum
 		args         []uint32 // by bucket
 	}
@@ -279,7 +282,7 @@ func (c *cohorts) add(t *opened, call *calls.Call, p place, args []calls.Arg, w 
 	}
 	if p.kind == top {
 		v.calls = 1
-		t.foreign, t.recorder = foreign(w.Total), w.Total.Recorder
+		t.foreign, t.recorder, t.interrupted = foreign(w.Total), w.Total.Recorder, w.Total.Interrupted
 		c.end(t, call)
 	}
 }
@@ -348,7 +351,7 @@ func (c *cohorts) end(t *opened, call *calls.Call) {
 		c.slot[t.visits[i].node] = 0
 	}
 	t.visits, t.args = t.visits[:0], t.args[:0]
-	t.foreign, t.recorder, t.queue = 0, 0, span{}
+	t.foreign, t.recorder, t.interrupted, t.queue = 0, 0, 0, span{}
 }
 
 // sort puts an invocation into its cohort.
@@ -368,6 +371,7 @@ func (c *cohorts) sort(v *rootCall) {
 		o.ticks += v.duration
 		o.foreign += v.foreign
 		o.recorder += v.recorder
+		o.interrupted += v.interrupted
 		o.paths = grow(o.paths, len(c.places.tree.steps))
 		for i := range v.visits {
 			w := &v.visits[i]
@@ -429,6 +433,7 @@ func (c *cohorts) Merge(other *cohorts) {
 	o.ticks += p.ticks
 	o.foreign += p.foreign
 	o.recorder += p.recorder
+	o.interrupted += p.interrupted
 	o.paths = grow(o.paths, len(c.places.tree.steps))
 	for n, s := range p.paths {
 		m := &o.paths[to[n]]

@@ -57,6 +57,7 @@ type model struct {
 	mean             float64   // duration of an invocation
 	meanForeign      float64   // of mean
 	meanRecorder     float64   // of meanForeign
+	meanInterrupted  float64   // of meanForeign
 }
 
 func newModel(c *cohorts) *model {
@@ -67,7 +68,7 @@ func newModel(c *cohorts) *model {
 	}
 	count := float64(c.usual.count)
 	m.mean, m.meanForeign = float64(c.usual.ticks)/count, float64(c.usual.foreign)/count
-	m.meanRecorder = float64(c.usual.recorder) / count
+	m.meanRecorder, m.meanInterrupted = float64(c.usual.recorder)/count, float64(c.usual.interrupted)/count
 	fewest := max(min(5, count), count/200)
 	for i := range size {
 		p := c.usual.paths[i]

@@ -3,6 +3,7 @@ package why
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
@@ -329,6 +330,7 @@ type cover struct {
 	depth float64            // times ticks, in the gaps themselves
 	ends  [copies + 1]int    // gaps that end with a call of it, by copy
 	sharp [copies + 1]int    // the same with less tolerance
+	most  [copies + 1]int    // gaps during most of which it was open, by copy
 }
 
 // holder returns who was active for at least a share of the time that a cause lost, and
@@ -350,8 +352,9 @@ func (m *meanwhile) holder(cause int, not func(reader.FuncID) bool, waits func(c
 	}
 	maps.DeleteFunc(covers, func(_ reader.FuncID, c *cover) bool { return c == nil })
 	var best *cover
+	candidates := len(covers)
 	for fn, c := range covers {
-		if !c.isSignificant(total, share, count) {
+		if !c.isSignificant(total, share, count, candidates) {
 			delete(covers, fn)
 		} else if best == nil || c.ticks[0] > best.ticks[0] {
 			best = c
@@ -400,6 +403,9 @@ func (g *gap) cover(covers map[reader.FuncID]*cover, open *seenInGap, not func(r
 			continue
 		}
 		c.ticks[g.copy] += min(s.ticks, g.end-g.start)
+		if 2*s.ticks >= g.end-g.start {
+			c.most[g.copy]++
+		}
 		if s.key&seenSharp != 0 {
 			c.sharp[g.copy]++
 		}
@@ -437,15 +443,27 @@ func elsewhere(number [copies + 1]int) int {
 }
 
 // isSignificant reports whether a function was open in the gaps more than by chance. A function
-// that is open most of the time must also end with them.
-func (c *cover) isSignificant(total uint64, share float64, count int) bool {
+// that is often open at other times, too, must also end with them. There are so many gaps, and so many
+// functions any of which could be open by chance.
+func (c *cover) isSignificant(total uint64, share float64, count, candidates int) bool {
 	covered := float64(c.ticks[0])
 	if covered <= share*float64(total) || c.ticks[0] <= slices.Max(c.ticks[1:]) {
 		return false
 	}
-	return covered > 3*c.expected() ||
-		covered >= 0.9*float64(total) && 2*c.sharp[0] >= count && 3*elsewhere(c.sharp) < copies*count
+	rare := func(number [copies + 1]int) bool {
+		// The copies are few: the function may be open more often than in them. This is the upper
+		// end of an interval of two standard deviations.
+		n := float64(elsewhere(number) + 1)
+		rate := (n + 2*math.Sqrt(n)) / float64(copies*count)
+		return binomialTail(count, number[0], rate)*float64(candidates) <= coincidence
+	}
+	return covered > 3*c.expected() && rare(c.most) ||
+		2*c.sharp[0] >= count && 3*elsewhere(c.sharp) < copies*count && rare(c.sharp)
 }
+
+// coincidence is the probability, with all functions together, up to which it is no coincidence
+// that one is open in the gaps.
+const coincidence = 1e-3
 
 // mayWait reports whether a lead may wait for another thread. One that is known to have been
 // on the processor only waits if its name says so: for a spinlock.

@@ -3,8 +3,8 @@ package why
 import "github.com/xray-tools/xray/reader/calls"
 
 // foreign returns the part of a time off the processor that no function can do anything about:
-// in the run queue, or waiting for the recorder.
-func foreign(o calls.Off) uint64 { return o.Queued + o.Recorder }
+// in the run queue, waiting for the recorder, or while an interrupt ran.
+func foreign(o calls.Off) uint64 { return o.Queued + o.Recorder + o.Interrupted }
 
 // openOff is what is known of an open call's time off the processor.
 type openOff struct {
@@ -77,20 +77,36 @@ type Preempted struct {
 	Instead []Instead
 }
 
-// preemption sums up the time in the run queue, and that in which threads waited for the
-// recorder.
-func (e *evidence) preemption() *Preempted {
-	count := float64(len(e.slow))
-	p := &Preempted{Usual: e.meanForeign - e.meanRecorder}
+// Interrupted is the time that slow calls lose because interrupts ran on the thread's processor.
+type Interrupted struct {
+	Share     float64 // of the excess; below 0 if usual calls are interrupted for longer
+	Dominates int     // slow calls that lose most of their time there
+	// Usual and Slow are ticks per call in which interrupts ran.
+	Usual, Slow float64
+	// By is which interrupts ran in slow calls, the longest first.
+	By []Instead
+}
+
+// apart sums up the times that are no function's: in the run queue, waiting for the recorder, and
+// interrupted.
+func (e *evidence) apart() (*Preempted, *Interrupted) {
+	count, lost := float64(len(e.slow)), e.total+e.foreignSum
+	p := &Preempted{Usual: e.meanForeign - e.meanRecorder - e.meanInterrupted}
+	in := &Interrupted{Usual: e.meanInterrupted}
 	for i := range e.slow {
 		v := &e.slow[i]
-		queued, recorder := float64(v.foreign-v.recorder), float64(v.recorder)
+		recorder, interrupted := float64(v.recorder), float64(v.interrupted)
+		queued := float64(v.foreign) - recorder - interrupted
 		p.Slow += queued / count
-		p.Share += (queued - p.Usual) / (e.total + e.foreignSum)
-		p.Recorder += (recorder - e.meanRecorder) / (e.total + e.foreignSum)
-		if 2*(queued-p.Usual) > e.foreign[i]+e.excess[i] {
+		p.Share += (queued - p.Usual) / lost
+		p.Recorder += (recorder - e.meanRecorder) / lost
+		in.Slow += interrupted / count
+		in.Share += (interrupted - in.Usual) / lost
+		if own := e.foreign[i] + e.excess[i]; 2*(queued-p.Usual) > own {
 			p.Dominates++
+		} else if 2*(interrupted-in.Usual) > own {
+			in.Dominates++
 		}
 	}
-	return p
+	return p, in
 }

@@ -24,6 +24,9 @@ const (
 	restKnownText = "the rest: lost at scattered points (interrupts, page faults, noise)"
 	preemptedText = "preempted: ready to run, but waiting for a processor"
 	recorderText  = "waiting for the recorder"
+
+	restInterruptsText = "the rest: lost at scattered points (page faults, noise)"
+	interruptedText    = "interrupted: an interrupt ran on the processor of the thread"
 )
 
 // explained reports whether there were two cohorts to compare.
@@ -85,6 +88,9 @@ func (t *phrases) answer() string {
 	if p := t.Preempted; p != nil && p.Recorder >= preemptedShare {
 		parts = append(parts, part{"it waits for the recorder", p.Recorder})
 	}
+	if in := t.Interrupted; in != nil && in.Share >= preemptedShare {
+		parts = append(parts, part{"it is interrupted" + t.interruptedBy(), in.Share})
+	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.share, a.share) })
 	var texts []string
 	for _, p := range parts {
@@ -131,6 +137,23 @@ func (t *phrases) behind() string {
 		where = "mostly behind"
 	}
 	return fmt.Sprintf(", %s %s (%s)", where, texttab.Printable(i.Task.Name), i.number())
+}
+
+// interruptedBy says which interrupt took the most time in slow calls, or is "".
+func (t *phrases) interruptedBy() string {
+	if t.Interrupted == nil || len(t.Interrupted.By) == 0 {
+		return ""
+	}
+	i := &t.Interrupted.By[0]
+	how := "by"
+	switch {
+	case len(t.Interrupted.By) == 1:
+	case i.Share > 0.5:
+		how = "mostly by"
+	default:
+		how = "longest by"
+	}
+	return fmt.Sprintf(", %s %s", how, texttab.Printable(i.Task.InterruptLabel()))
 }
 
 // number returns the number of a task.

@@ -44,7 +44,7 @@ func (r *Report) Body(names symbolize.Names, view View) []report.Node {
 		).Hidden(),
 		r.Slow.section("slow"), r.Usual.section("usual"),
 		report.Programs{report.Table("causes", p.causes(false), p.causeColumns()...)},
-		report.Programs{p.suspects()}, p.preempted(), p.rest(),
+		report.Programs{p.suspects()}, p.preempted(), p.interrupted(), p.rest(),
 	)
 	if r.explained() {
 		body = append(body, report.People{report.Table("causes", p.causes(true), p.causeColumns()...)})
@@ -110,6 +110,23 @@ func (p *phrases) preempted() report.Programs {
 	)}}}
 }
 
+// interrupted is the time in which interrupts ran, for programs. It is nothing if the trace has
+// none.
+func (p *phrases) interrupted() report.Programs {
+	if p.Interrupted == nil {
+		return nil
+	}
+	return report.Programs{&report.Section{Key: "interrupted", Body: []report.Node{report.Facts(p.Interrupted,
+		report.Share("share", func(x *Interrupted) float64 { return x.Share }),
+		report.Count("dominates", func(x *Interrupted) uint64 { return uint64(x.Dominates) }),
+		report.Mean("usual_interrupted", func(x *Interrupted) float64 { return x.Usual }),
+		report.Mean("slow_interrupted", func(x *Interrupted) float64 { return x.Slow }),
+	), report.Table("by", p.Interrupted.By,
+		report.String("interrupt", func(i *Instead) string { return i.Task.InterruptLabel() }),
+		report.Share("share", func(i *Instead) float64 { return i.Share }),
+	)}}}
+}
+
 // rest is the part that no cause explains.
 func (p *phrases) rest() report.Node {
 	return &report.Section{Key: "rest", Body: []report.Node{
@@ -142,6 +159,12 @@ func (p *phrases) causes(rest bool) []cause {
 		}
 		if share := p.Preempted.Recorder; share >= 0.005 {
 			list = append(list, cause{Cause: &Cause{Share: share}, what: recorderText})
+		}
+	}
+	if in := p.Interrupted; in != nil {
+		text = restInterruptsText
+		if in.Share >= 0.005 {
+			list = append(list, cause{Cause: &Cause{Share: in.Share, Dominates: in.Dominates}, what: interruptedText + p.interruptedBy()})
 		}
 	}
 	left := p.Rest

@@ -22,13 +22,14 @@ type Report struct {
 	// Of the durations of all invocations; quantiles may be off by one part in 128.
 	Median, P99, Longest uint64
 	Slow, Usual          Cohort
-	Kept                 int        // slow calls that were examined
-	Excess               float64    // mean of the slow calls minus mean of the usual ones
-	Causes               []Cause    // in order of their shares
-	Preempted            *Preempted // nil if the trace does not tell
-	Rest                 float64    // share of the excess that is neither set apart in Preempted nor explained by a cause
-	Meanwhile            *Holder    // what other threads did then; nil if nothing special
-	Suspects             []Suspect  // what may be causes, without proof
+	Kept                 int          // slow calls that were examined
+	Excess               float64      // mean of the slow calls minus mean of the usual ones
+	Causes               []Cause      // in order of their shares
+	Preempted            *Preempted   // nil if the trace does not tell
+	Interrupted          *Interrupted // nil if the trace has no interrupts
+	Rest                 float64      // share of the excess that is neither set apart in Preempted and Interrupted nor explained by a cause
+	Meanwhile            *Holder      // what other threads did then; nil if nothing special
+	Suspects             []Suspect    // what may be causes, without proof
 	Decomposition        []Part
 	Exemplars            []Exemplar // typical slow calls, if no cause is named
 	Warnings             []string
@@ -100,8 +101,8 @@ type Part struct {
 	Lock              uint64
 	Slower, More, New float64
 	// Blocked and Preempted are 0 if the trace does not tell. Preempted includes waiting for the
-	// recorder. Slower is then without the
-	// former, and all others are without the latter.
+	// recorder, and interrupts. Slower is then without the former, and all others are without
+	// the latter.
 	Blocked, Preempted float64
 }
 
@@ -197,9 +198,13 @@ func (e *explainer) fill(r *Report, c *cohorts, ev *evidence, f found) {
 	lost := ev.total + ev.foreignSum
 	r.Excess = lost / kept
 	if ev.offCPU {
-		r.Preempted = ev.preemption()
+		var interrupted *Interrupted
+		r.Preempted, interrupted = ev.apart()
 		r.Preempted.Instead = e.instead(ev.slow)
-		r.Rest -= r.Preempted.Share + r.Preempted.Recorder
+		r.Rest -= r.Preempted.Share + r.Preempted.Recorder + interrupted.Share
+		if e.opts.Calls.Interrupts != nil {
+			r.Interrupted, interrupted.By = interrupted, e.interruptedBy(ev.slow)
+		}
 		if r.Preempted.Recorder >= preemptedShare {
 			r.Warnings = append(r.Warnings, "Threads waited for the recorder. Record fewer calls, or with --ring or --drop.")
 		}

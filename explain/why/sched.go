@@ -10,10 +10,11 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// Instead is a task that ran while slow calls waited for a processor.
+// Instead is a task that ran while slow calls waited for a processor, or an interrupt that ran in
+// them.
 type Instead struct {
 	Task  reader.Task
-	Share float64 // of the time in the run queue during which it is known what ran
+	Share float64 // of the time in the run queue during which it is known what ran, or of interrupts
 }
 
 // scheduled returns what the scheduler did with a thread, or nil.
@@ -25,9 +26,8 @@ func (e *explainer) scheduled(t reader.Thread) *sched.Thread {
 }
 
 // instead returns what ran while slow calls were in the run queue, the longest first.
-func (e *explainer) instead(slow []rootCall) (list []Instead) {
+func (e *explainer) instead(slow []rootCall) []Instead {
 	ran := make(map[reader.Task]uint64)
-	all := uint64(0)
 	for i := range slow {
 		v := &slow[i]
 		t := e.scheduled(v.id)
@@ -38,13 +38,36 @@ func (e *explainer) instead(slow []rootCall) (list []Instead) {
 			for _, r := range t.Instead(&o, v.start, v.start+v.duration) {
 				if r.Task.TID > 0 {
 					ran[r.Task] += r.To - r.From
-					all += r.To - r.From
 				}
 			}
 		}
 	}
+	return shares(ran)
+}
+
+// interruptedBy returns which interrupts ran in slow calls, the longest first.
+func (e *explainer) interruptedBy(slow []rootCall) []Instead {
+	ran := make(map[reader.Task]uint64)
+	for i := range slow {
+		v := &slow[i]
+		from, to := v.start, v.start+v.duration
+		for _, in := range e.scheduled(v.id).Interrupts(from, to) {
+			if in.From >= from && in.To <= to {
+				ran[in.Source] += in.Self
+			}
+		}
+	}
+	return shares(ran)
+}
+
+// shares orders tasks by their time, and leaves out those with the least.
+func shares(ran map[reader.Task]uint64) (list []Instead) {
+	all := uint64(0)
+	for _, ticks := range ran {
+		all += ticks
+	}
 	for task, ticks := range ran {
-		list = append(list, Instead{task, float64(ticks) / float64(all)})
+		list = append(list, Instead{task, float64(ticks) / float64(max(1, all))})
 	}
 	slices.SortFunc(list, func(a, b Instead) int {
 		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(a.Task.PID, b.Task.PID),

@@ -1,11 +1,13 @@
 package why_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
 	"github.com/xray-tools/xray/explain/why"
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/reader/sched"
 	"github.com/xray-tools/xray/report"
 )
@@ -115,5 +117,88 @@ func TestRanInstead(t *testing.T) {
 	}
 	if said := strings.Join(strings.Fields(written(r, names, why.View{}, report.Text)), " "); !strings.Contains(said, "it is preempted, mostly behind compile (pid 30)") {
 		t.Errorf("the report says %q", said)
+	}
+}
+
+// Time in which interrupts ran is no function's, although it is always in the same one, and the
+// interrupts are named. Without the events, the function looks slower.
+func TestInterruptsAreNotNamed(t *testing.T) {
+	p := newProgram(1)
+	var events []reader.SchedEvent
+	var stretches []calls.Stretch
+	const network, timer = 4, 5
+	interrupt := func(t *thread, ticks uint64, what uint32) {
+		from := t.now
+		t.self(ticks)
+		events = append(events, reader.SchedEvent{TSC: from, Task: firstTask, Other: what, Kind: reader.Interrupted},
+			reader.SchedEvent{TSC: t.now, Task: firstTask, Other: what, Kind: reader.Resumed})
+		stretches = append(stretches, calls.Stretch{From: from, To: t.now})
+	}
+	p.requests(3000, func(t *thread, i int) {
+		t.call(row, 1000, func() {
+			interrupt(t, 100, timer)
+			if slowAt(i) {
+				interrupt(t, 300_000+t.rng.Uint64N(300_000), network)
+			}
+		})
+		t.call(work, 2000, func() {
+			if i%150 == 60 {
+				t.self(90_000)
+			}
+		})
+	})
+	if c := explain(t, p, known()).Causes; len(c) == 0 || c[0].Func != row {
+		t.Errorf("without interrupts: got %+v", c)
+	}
+	o := known()
+	r := &reader.Recording{Process: reader.Process{PID: 7}, Threads: []reader.ThreadInfo{{PID: 7, TID: 100}}}
+	r.Sched.Tasks = []reader.Task{{PID: 7, TID: 100}, {}, {}, {TID: reader.InterruptTID(reader.SoftIRQ, 3), Name: "NET_RX"}, {TID: reader.InterruptTID(reader.SystemInterrupt, 236), Name: "local_timer"}}
+	r.Sched.Parts = []reader.SchedPart{{From: 1, To: 1 << 50, Events: events}}
+	o.Sched = []*sched.Log{sched.New(r)}
+	o.Calls.Interrupts = func(reader.Thread) []calls.Stretch { return stretches }
+	found := explain(t, p, o)
+	if c := only(t, found); c.Func != work || len(found.Suspects) != 0 {
+		t.Errorf("got %+v, %+v", found.Causes, found.Suspects)
+	}
+	in := found.Interrupted
+	if in == nil || in.Share < 0.8 || in.Dominates < 20 || in.Usual < 100 || in.Usual > 2000 || math.Abs(in.Share+found.Preempted.Share+found.Causes[0].Share+found.Rest-1) > 0.01 {
+		t.Errorf("got %+v, preempted %+v, rest %v", in, found.Preempted, found.Rest)
+	}
+	text := written(found, names, why.View{}, report.Text)
+	if want := "it is interrupted, mostly by softirq NET_RX"; !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
+		t.Errorf("no %q in:\n%s", want, text)
+	}
+}
+
+// With few slow calls, that others happened to do something meanwhile shows nothing.
+func TestFewCoincidences(t *testing.T) {
+	p := newProgram(2)
+	first, second := &program{p.threads[:1]}, p.threads[1]
+	planted := 0
+	first.requests(600, func(t *thread, i int) {
+		t.call(row, 1000)
+		t.call(work, 2000, func() {
+			if i%100 == 60 {
+				planted++
+				t.switched(90_000, 0)
+				// In half of these times, the other thread is in a function, as in a tenth of all
+				// times.
+				if planted%2 == 0 {
+					second.now = t.now - 88_000
+					second.call(flush, 80_000)
+				}
+			}
+			if i%100 == 10 {
+				second.now = t.now
+				second.call(flush, 60_000)
+			}
+		})
+	})
+	for seed := range uint64(10) {
+		o := known()
+		o.Seed = seed
+		if c := only(t, explain(t, p, o)); c.Func != work || c.Holder != nil {
+			t.Errorf("seed %d: got %+v, holder %+v", seed, c, c.Holder)
+		}
 	}
 }

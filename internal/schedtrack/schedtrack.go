@@ -12,7 +12,7 @@ import (
 
 // Tracker follows the threads of processes. It is not safe for concurrent use.
 //
-// It keeps the switches to and from the threads, and what wakes them. While a thread waits for
+// It keeps the switches to and from the threads, their interrupts, and what wakes them. While a thread waits for
 // a CPU, it also remembers what is switched on all CPUs, and keeps what turns out to have run
 // in its place.
 type Tracker struct {
@@ -28,10 +28,12 @@ type Tracker struct {
 	processes map[int32]*process
 	current   []current // by CPU
 	pids      map[int32]int32
-	waiting   int            // own threads that wait for a CPU
-	backlog   [][]remembered // by CPU
-	from      uint64         // events were read from here on
-	lost      uint64
+	// interrupts are the latest names of interrupts.
+	interrupts map[int32]tracefs.Comm
+	waiting    int            // own threads that wait for a CPU
+	backlog    [][]remembered // by CPU
+	from       uint64         // events were read from here on
+	lost       uint64
 }
 
 // thread is a thread of a process that is followed.
@@ -80,7 +82,8 @@ type taskKey struct {
 func New(from uint64) *Tracker {
 	return &Tracker{
 		ProcessOf: func(int32) int32 { return 0 }, NameOf: func(int32) string { return "" }, Most: 1 << 20,
-		own: make(map[int32]*thread), processes: make(map[int32]*process), pids: make(map[int32]int32), from: from,
+		own: make(map[int32]*thread), processes: make(map[int32]*process), pids: make(map[int32]int32),
+		interrupts: make(map[int32]tracefs.Comm), from: from,
 	}
 }
 
@@ -113,7 +116,30 @@ func (t *Tracker) Add(e *tracefs.Event) {
 		t.waking(e)
 	case tracefs.Switch:
 		t.switched(e)
+	case tracefs.Interrupted:
+		t.interrupt(e, reader.Interrupted)
+	case tracefs.Resumed:
+		t.interrupt(e, reader.Resumed)
 	}
+}
+
+// interrupt keeps the interrupts of the threads.
+func (t *Tracker) interrupt(e *tracefs.Event, kind reader.SchedKind) {
+	th := t.own[e.Task]
+	if th == nil {
+		return
+	}
+	// Events that end an interrupt do not name the device.
+	name := e.OtherComm
+	if kind == reader.Interrupted {
+		t.interrupts[e.Other] = name
+	} else if name == (tracefs.Comm{}) {
+		name = t.interrupts[e.Other]
+	}
+	p := t.processes[th.process]
+	p.add(t, reader.SchedEvent{
+		TSC: e.Time, CPU: e.CPU, Kind: kind, Task: p.number(t, e.Task, t.comm(e)), Other: p.number(t, e.Other, name),
+	})
 }
 
 func (t *Tracker) fork(e *tracefs.Event) {
@@ -169,12 +195,6 @@ func (t *Tracker) waking(e *tracefs.Event) {
 	if !th.waits {
 		th.wait(t, e.Time, -1)
 	}
-	var comm tracefs.Comm
-	if c := t.cpu(min(e.CPU, maxCPU-1)); c.is && c.tid == e.Task {
-		comm = c.comm
-	} else if comm = e.TaskComm; comm == (tracefs.Comm{}) {
-		copy(comm[:], t.NameOf(e.Task))
-	}
 	var flags reader.SchedFlags
 	if e.Interrupt {
 		flags |= reader.WokenByInterrupt
@@ -185,8 +205,19 @@ func (t *Tracker) waking(e *tracefs.Event) {
 	p := t.processes[th.process]
 	p.add(t, reader.SchedEvent{
 		TSC: e.Time, CPU: e.CPU, Kind: reader.Waking, Flags: flags,
-		Task: p.number(t, e.Task, comm), Other: p.number(t, e.Other, e.OtherComm),
+		Task: p.number(t, e.Task, t.comm(e)), Other: p.number(t, e.Other, e.OtherComm),
 	})
+}
+
+// comm returns the name of the task that ran at an event.
+func (t *Tracker) comm(e *tracefs.Event) (comm tracefs.Comm) {
+	if c := t.cpu(min(e.CPU, maxCPU-1)); c.is && c.tid == e.Task {
+		return c.comm
+	}
+	if comm = e.TaskComm; comm == (tracefs.Comm{}) {
+		copy(comm[:], t.NameOf(e.Task))
+	}
+	return comm
 }
 
 // maxCPU limits the number of a CPU, as the kernel does.
@@ -338,9 +369,10 @@ func (p *process) number(t *Tracker, tid int32, comm tracefs.Comm) uint32 {
 		return 0
 	}
 	task := reader.Task{TID: tid, Name: comm.String()}
-	if tid == 0 {
+	switch {
+	case tid == 0:
 		task.Name = "idle"
-	} else {
+	case tid > 0:
 		task.PID = t.process(tid)
 	}
 	n := uint32(len(p.numbers) + 1)

@@ -17,7 +17,7 @@ func comm(name string) (c tracefs.Comm) {
 }
 
 // script adds events, one a line: "TIME CPU switch TID NAME STATE TID NAME", "TIME CPU wake
-// TID TID NAME", "TIME CPU fork TID TID NAME".
+// TID TID NAME", "TIME CPU fork TID TID NAME", "TIME CPU irq TID TID NAME", and "TIME CPU end TID TID".
 func script(t *testing.T, tr *Tracker, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
@@ -34,6 +34,12 @@ func script(t *testing.T, tr *Tracker, text string) {
 		case "wake":
 			e.Kind = tracefs.Waking
 			_, err = fmt.Sscan(rest, &e.Task, &e.Other, &other)
+		case "irq":
+			e.Kind = tracefs.Interrupted
+			_, err = fmt.Sscan(rest, &e.Task, &e.Other, &other)
+		case "end":
+			e.Kind = tracefs.Resumed
+			_, err = fmt.Sscan(rest, &e.Task, &e.Other)
 		case "fork":
 			e.Kind = tracefs.Fork
 			_, err = fmt.Sscan(rest, &e.Task, &e.Other, &other)
@@ -58,6 +64,10 @@ func taken(tr *Tracker, pid int32) []string {
 	for _, e := range k.Part.Events {
 		if e.Kind == reader.Waking {
 			list = append(list, fmt.Sprintf("%d %s wakes %s", e.TSC, name(e.Task), name(e.Other)))
+			continue
+		}
+		if e.Kind != reader.Switched {
+			list = append(list, fmt.Sprintf("%d cpu%d %s kind %d %s", e.TSC, e.CPU, name(e.Task), e.Kind, name(e.Other)))
 			continue
 		}
 		list = append(list, fmt.Sprintf("%d cpu%d %s %c %s", e.TSC, e.CPU, name(e.Task), e.State, name(e.Other)))
@@ -99,6 +109,27 @@ func TestKeeps(t *testing.T) {
 		"50 hog(20/21) wakes prog(7/7)",
 		"55 cpu1 hog(20/21) R cat(30/30)",
 		"60 cpu1 cat(30/30) R prog(7/7)",
+	}
+	if diff := cmp.Diff(want, taken(tr, 7)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Only the interrupts of the threads are kept. Those of devices have no name at their end.
+func TestKeepsInterrupts(t *testing.T) {
+	tr := newTracker()
+	tr.Follow(7, 7)
+	script(t, tr, `10 0 switch 20 hog R 7 prog
+		11 1 irq 20 -5 net
+		12 0 irq 7 -5 net
+		13 0 end 7 -5
+		14 1 end 20 -5
+		15 2 irq 0 -6 net
+		16 0 irq 8 -6 timer`)
+	want := []string{
+		"10 cpu0 hog(20/20) R prog(7/7)",
+		"12 cpu0 prog(7/7) kind 3 net(0/-5)",
+		"13 cpu0 prog(7/7) kind 4 net(0/-5)",
 	}
 	if diff := cmp.Diff(want, taken(tr, 7)); diff != "" {
 		t.Error(diff)

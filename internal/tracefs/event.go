@@ -16,15 +16,17 @@ type Kind uint8
 
 // The kinds of events.
 const (
-	Switch Kind = iota + 1 // Task was switched out, Other switched in
-	Waking                 // Task made Other runnable
-	Fork                   // Task created Other
+	Switch      Kind = iota + 1 // Task was switched out, Other switched in
+	Waking                      // Task made Other runnable
+	Fork                        // Task created Other
+	Interrupted                 // the interrupt Other began while Task ran
+	Resumed                     // the interrupt Other ended
 )
 
-// Event is an event of the kernel's scheduler.
+// Event is an event of the kernel's scheduler, or of an interrupt.
 type Event struct {
 	Time        uint64 // in the units of the trace's clock
-	Task, Other int32  // thread IDs
+	Task, Other int32  // thread IDs; those of interrupts are of reader.InterruptTID
 	// Names. That of the task that wakes another one is empty: such events do not have it.
 	TaskComm, OtherComm Comm
 	CPU                 uint16

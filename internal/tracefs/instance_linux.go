@@ -35,9 +35,10 @@ const (
 	leastKB  = 512
 )
 
-// Open creates an instance. It removes those that killed processes left behind, and Close removes
+// Open creates an instance. With interrupts, it also has the events of interrupts while any task but the
+// idle ones runs. Open removes those that killed processes left behind, and Close removes
 // them too, because a process may have been killed only just before Open. The error says in a line what is missing, and how to get it.
-func Open() (*Instance, error) {
+func Open(interrupts bool) (*Instance, error) {
 	if !initialPIDs() {
 		return nil, errors.New("xray runs in a PID namespace, where the kernel's events have other IDs: run it outside the container")
 	}
@@ -55,7 +56,7 @@ func Open() (*Instance, error) {
 		in.instances.Close()
 		return nil, explain(&fs.PathError{Op: "mkdir", Path: "instances/" + in.name, Err: err})
 	}
-	if err := in.begin(root); err != nil {
+	if err := in.begin(root, interrupts); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	return in, nil
@@ -178,7 +179,7 @@ func writeAt(dir *os.File, path, text string) error {
 var events = [...]string{"sched_switch", "sched_waking", "sched_process_fork"}
 
 // begin sets the instance up, and starts it.
-func (in *Instance) begin(root *os.File) error {
+func (in *Instance) begin(root *os.File, interrupts bool) error {
 	var err error
 	if in.dir, err = openAt(in.instances, in.name, unix.O_RDONLY|unix.O_DIRECTORY); err != nil {
 		return err
@@ -221,6 +222,39 @@ func (in *Instance) begin(root *os.File) error {
 		if err := writeAt(in.dir, "events/sched/"+name+"/enable", "1"); err != nil {
 			return explain(err)
 		}
+	}
+	if interrupts {
+		return in.beginInterrupts(root)
+	}
+	return nil
+}
+
+// beginInterrupts enables the events of interrupts that the kernel has.
+func (in *Instance) beginInterrupts(root *os.File) error {
+	var none error
+	for index := range interruptEvents {
+		path := "events/" + interruptEvents[index].path
+		for kind, suffix := range map[Kind]string{Interrupted: "_entry", Resumed: "_exit"} {
+			text, err := readAt(root, path+suffix+"/format")
+			if errors.Is(err, fs.ErrNotExist) {
+				none = err
+				continue
+			}
+			if err != nil {
+				return explain(err)
+			}
+			if err := in.addInterrupt(index, kind, text); err != nil {
+				return fmt.Errorf("tracefs: %s%s: %w", path, suffix, err)
+			}
+			// Those of idle CPUs concern nobody. Without the filter, they only cost time.
+			_ = writeAt(in.dir, path+suffix+"/filter", "common_pid != 0")
+			if err := writeAt(in.dir, path+suffix+"/enable", "1"); err != nil {
+				return explain(err)
+			}
+		}
+	}
+	if in.interrupts == nil {
+		return fmt.Errorf("the kernel's tracer has no events of interrupts (%w): use --sched without irq", none)
 	}
 	return nil
 }

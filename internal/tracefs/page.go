@@ -30,6 +30,7 @@ type Decoder struct {
 	letters     [64]byte // of states, by bit
 	stateBits   uint64
 	preemptFlag uint64
+	interrupts  map[uint16]*interruptEvent // by the event's ID
 }
 
 // NewDecoder makes a decoder from the content of the files events/header_page and
@@ -158,7 +159,7 @@ func absolute(t, last uint64) uint64 {
 	return t
 }
 
-// event decodes an event, and reports whether it is one of the scheduler.
+// event decodes an event, and reports whether it is one of the scheduler or of an interrupt.
 func (d *Decoder) event(e *Event, b []byte) bool {
 	if len(b) < d.typ.offset+d.typ.size {
 		return false
@@ -167,7 +168,7 @@ func (d *Decoder) event(e *Event, b []byte) bool {
 	e.State, e.Preempted = 0, false
 	e.Interrupt, e.SoftIRQ = flags&inHardIRQ != 0, flags&inSoftIRQ != 0
 	e.TaskComm = Comm{}
-	switch uint16(d.typ.uint(b)) {
+	switch id := uint16(d.typ.uint(b)); id {
 	case d.switchID:
 		e.Kind, e.Task, e.Other = Switch, d.prevPID.int32(b), d.nextPID.int32(b)
 		e.TaskComm, e.OtherComm = d.prevComm.comm(b), d.nextComm.comm(b)
@@ -178,7 +179,11 @@ func (d *Decoder) event(e *Event, b []byte) bool {
 	case d.forkID:
 		e.Kind, e.Task, e.Other, e.OtherComm = Fork, d.parentPID.int32(b), d.childPID.int32(b), d.childComm.comm(b)
 	default:
-		return false
+		i := d.interrupts[id]
+		if i == nil {
+			return false
+		}
+		i.decode(d, e, b)
 	}
 	return true
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/xray-tools/xray/reader"
 )
 
 // decoder returns a decoder for the formats of Linux 6.18.
@@ -23,6 +25,19 @@ func decoder(t testing.TB) *Decoder {
 	d, err := NewDecoder(texts[0], texts[1], texts[2], texts[3])
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, e := range []struct {
+		index int
+		kind  Kind
+		name  string
+	}{{0, Interrupted, "irq_handler_entry"}, {0, Resumed, "irq_handler_exit"}, {1, Interrupted, "softirq_entry"}, {1, Resumed, "softirq_exit"}, {2, Interrupted, "local_timer_entry"}} {
+		text, err := os.ReadFile("testdata/" + e.name)
+		if err == nil {
+			err = d.addInterrupt(e.index, e.kind, string(text))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	return d
 }
@@ -120,6 +135,42 @@ func TestPage(t *testing.T) {
 	}
 }
 
+// interruptEntry returns an event with a number, and perhaps with a name at its end.
+func interruptEntry(typ uint16, task, number uint32, name string) []byte {
+	b := le.AppendUint32(head(typ, inHardIRQ, task), number)
+	b = le.AppendUint32(b, 16|uint32(len(name)+1)<<16)
+	for b = append(append(b, name...), 0); len(b)%4 != 0; {
+		b = append(b, 0)
+	}
+	return b
+}
+
+func TestPageInterrupts(t *testing.T) {
+	d := decoder(t)
+	got, _ := decode(t, d, page(1000, 0,
+		entry(1, interruptEntry(225, 7, 41, "virtio3-rx")), entry(1, interruptEntry(224, 7, 41, "")),
+		entry(1, interruptEntry(223, 7, 3, "")), entry(1, interruptEntry(165, 7, 236, "")), entry(1, interruptEntry(222, 7, 3, ""))))
+	rx, net := reader.InterruptTID(reader.DeviceInterrupt, 41), reader.InterruptTID(reader.SoftIRQ, 3)
+	want := []Event{
+		{Time: 1001, CPU: 3, Kind: Interrupted, Task: 7, Other: rx, OtherComm: comm("virtio3-rx"), Interrupt: true},
+		{Time: 1002, CPU: 3, Kind: Resumed, Task: 7, Other: rx, Interrupt: true},
+		{Time: 1003, CPU: 3, Kind: Interrupted, Task: 7, Other: net, OtherComm: comm("NET_RX"), Interrupt: true},
+		{Time: 1004, CPU: 3, Kind: Interrupted, Task: 7, Other: reader.InterruptTID(reader.SystemInterrupt, 236), OtherComm: comm("local_timer"), Interrupt: true},
+		{Time: 1005, CPU: 3, Kind: Resumed, Task: 7, Other: net, OtherComm: comm("NET_RX"), Interrupt: true},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("events (-want +got):\n%s", diff)
+	}
+	var labels []string
+	for i := range got {
+		task := reader.Task{TID: got[i].Other, Name: got[i].OtherComm.String()}
+		labels = append(labels, task.InterruptLabel())
+	}
+	if got := strings.Join(labels, ", "); got != "interrupt 41 (virtio3-rx), interrupt 41, softirq NET_RX, interrupt local_timer, softirq NET_RX" {
+		t.Errorf("got the labels %s", got)
+	}
+}
+
 func TestPageLost(t *testing.T) {
 	d := decoder(t)
 	p := page(1, missedEvents|missedCounted, entry(1, wakingEvent(d, 0, 8, 7, "prog")))
@@ -167,11 +218,12 @@ func TestFormats(t *testing.T) {
 func FuzzPage(f *testing.F) {
 	d := decoder(f)
 	f.Add(page(1, missedEvents|missedCounted, entry(1, switchEvent(d, 7, "prog", 0, 8, "hog")), entry(2, forkEvent(d, 8, 20, "child"))))
+	f.Add(page(1, 0, entry(1, interruptEntry(225, 7, 41, "virtio3-rx")), entry(1, interruptEntry(222, 7, 3, ""))))
 	f.Add(page(1<<62, 0, le.AppendUint32(le.AppendUint32(nil, 7<<5|typeTimeStamp), 1), le.AppendUint32(le.AppendUint32(nil, 1<<5|typePadding), 4)))
 	f.Fuzz(func(t *testing.T, p []byte) {
 		n := 0
 		if _, err := d.Page(p, 0, func(e *Event) {
-			if n++; e.Kind < Switch || e.Kind > Fork {
+			if n++; e.Kind < Switch || e.Kind > Resumed {
 				t.Fatalf("got %+v", e)
 			}
 		}); err == nil && n > len(p)/8 {

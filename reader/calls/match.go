@@ -36,6 +36,8 @@ type rare struct {
 	deep  deep
 	args  []frameArg  // of open calls, the outermost first
 	waits []frameWait // of open calls that have any, the outermost first
+	// interrupts is nil until they are needed.
+	interrupts *interrupts
 	// switched are switches since thread.awaitedAt.
 	switched []switched
 	// With Options.CanCall: calls that leave ended, with the functions that ended them, and pairs

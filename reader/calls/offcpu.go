@@ -8,16 +8,22 @@ type Off struct {
 	Queued  uint64 // it could run, and waited for a processor in the run queue
 	// Recorder is the time in which it was blocked by the recorder, not by the program.
 	Recorder uint64
+	// Interrupted is the time in which interrupts ran on the thread's processor. It is 0 unless
+	// Options.Interrupts is set, and in a [Gap].
+	Interrupted uint64
 }
 
 // Sum returns all of it.
-func (o Off) Sum() uint64 { return addSaturating(addSaturating(o.Blocked, o.Queued), o.Recorder) }
+func (o Off) Sum() uint64 {
+	return addSaturating(addSaturating(addSaturating(o.Blocked, o.Queued), o.Recorder), o.Interrupted)
+}
 
 // Add adds p to o. Sums of ticks saturate at the largest number.
 func (o *Off) Add(p Off) {
 	o.Blocked = addSaturating(o.Blocked, p.Blocked)
 	o.Queued = addSaturating(o.Queued, p.Queued)
 	o.Recorder = addSaturating(o.Recorder, p.Recorder)
+	o.Interrupted = addSaturating(o.Interrupted, p.Interrupted)
 }
 
 // Wait is the time that the thread was off the processor during a call.
@@ -137,26 +143,32 @@ func (r *rare) wait(depth int) *frameWait {
 // settle passes the times off the processor of the calls that ended since the last time to
 // the batch and to their callers.
 func (s *shard) settle(th *thread) {
-	if th.rare == nil || len(th.rare.waits) == 0 {
+	in := s.interrupts(th)
+	if in == nil && (th.rare == nil || len(th.rare.waits) == 0) {
 		s.settled = s.n
 		return
 	}
-	r := th.rare
-	for deepest := r.waits[len(r.waits)-1].depth; s.settled < s.n; s.settled++ {
+	for r := th.rarely(); s.settled < s.n; s.settled++ {
 		c := &s.calls[s.settled]
-		if int(c.Depth) >= deepest {
+		var w frameWait
+		if n := len(r.waits); n > 0 && int(c.Depth) < r.waits[n-1].depth {
+			w = r.waits[n-1]
+			r.waits = r.waits[:n-1]
+			if c.Depth > 0 {
+				r.wait(int(c.Depth)).total.Add(w.total)
+			}
+		} else if in == nil {
+			if n == 0 {
+				s.settled = s.n
+				return
+			}
 			continue
 		}
-		w := r.waits[len(r.waits)-1]
-		r.waits = r.waits[:len(r.waits)-1]
-		s.batch.Waits = append(s.batch.Waits, Wait{s.settled, w.self, w.total})
-		if c.Depth > 0 {
-			r.wait(int(c.Depth)).total.Add(w.total)
+		if in != nil {
+			in.end(c, &w)
 		}
-		if len(r.waits) == 0 {
-			s.settled = s.n
-			return
+		if w.total != (Off{}) {
+			s.batch.Waits = append(s.batch.Waits, Wait{s.settled, w.self, w.total})
 		}
-		deepest = r.waits[len(r.waits)-1].depth
 	}
 }

@@ -217,3 +217,60 @@ func TestGapsAfterTailExits(t *testing.T) {
 		}
 	}
 }
+
+// The interrupts in a call are its own if they are in none that it makes. They do not change the
+// other times off the processor, and all together are at most the call's time.
+func TestInterruptsOfCalls(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := drawSwitches(t)
+		last := b.Events[len(b.Events)-1].TSC
+		var list []calls.Stretch
+		for at := uint64(990); at < last+20; {
+			from := at + rapid.Uint64Range(0, 60).Draw(t, "pause")
+			at = from + rapid.Uint64Range(1, 4).Draw(t, "length")
+			list = append(list, calls.Stretch{From: from, To: at})
+		}
+		opts := calls.Options{Shards: 1, OffCPU: &reader.Clock{Frequency: 1e9}}
+		run := func() *threadWaits {
+			w, _, err := calls.Run(pieces(b, true), opts, func() waits { return waits{} })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return w[0]
+		}
+		without := run()
+		opts.Interrupts = func(reader.Thread) []calls.Stretch { return list }
+		with := run()
+		if diff := gocmp.Diff(without.calls, with.calls); diff != "" {
+			t.Fatalf("other calls (-without +with):\n%s", diff)
+		}
+		for i, c := range with.calls {
+			inside := func(in calls.Stretch, c *calls.Call) bool { return in.From >= c.Start && in.From < c.Start+c.Duration }
+			var self, total uint64
+			for _, in := range list {
+				if !inside(in, &c) {
+					continue
+				}
+				total += in.To - in.From
+				own := true
+				for k := range with.calls[:i] {
+					own = own && (with.calls[k].Depth <= c.Depth || !inside(in, &with.calls[k]))
+				}
+				if own {
+					self += in.To - in.From
+				}
+			}
+			want := without.waits[i]
+			want.Call = i
+			want.Self.Interrupted = min(self, c.Self-want.Self.Sum())
+			want.Total.Interrupted = min(total, c.Duration-want.Total.Sum())
+			got, ok := with.waits[i]
+			if !ok {
+				got.Call = i
+			}
+			if diff := gocmp.Diff(want, got); diff != "" {
+				t.Fatalf("call %+v (-want +got):\n%s", c, diff)
+			}
+		}
+	})
+}

@@ -71,6 +71,10 @@ type Options struct {
 	// OffCPU, if not nil, sets Batch.Waits and Batch.Gaps. It is the clock of the trace,
 	// which converts the kernel's times.
 	OffCPU *reader.Clock
+	// Interrupts, if not nil, returns when interrupts ran on the processor of a thread, in its
+	// place. Stretches are disjoint, in the order of time, and must not change. With OffCPU, they
+	// are in Batch.Waits. It is called concurrently unless Shards is 1.
+	Interrupts func(reader.Thread) []Stretch
 	// Alias, if not nil, replaces each function before entries and exits are matched. It is
 	// called concurrently unless Shards is 1.
 	Alias func(reader.FuncID) reader.FuncID

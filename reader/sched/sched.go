@@ -26,6 +26,9 @@ type Thread struct {
 	TID int32
 	log *Log
 	off []Off
+	// interrupts are in the order of time, the outer ones first.
+	interrupts []Interrupt
+	open       []int // of interrupts, the outermost first
 }
 
 // Off is a stretch in which a thread did not run. Times are TSCs.
@@ -67,6 +70,17 @@ func (o *Off) Ready() uint64 {
 	return o.Woken
 }
 
+// Interrupt is a stretch in which an interrupt ran on the CPU of a thread, in its place. Times are
+// TSCs.
+type Interrupt struct {
+	Source   reader.Task // see reader.Task.Interrupt
+	From, To uint64
+	// Self is the time without that of other interrupts in this one.
+	Self uint64
+	// Nested says that it came in another one.
+	Nested bool
+}
+
 // Run is a stretch in which a task ran on a CPU, in TSCs. A task with a negative TID is
 // unknown.
 type Run struct {
@@ -106,6 +120,9 @@ func New(r *reader.Recording) *Log {
 	for i := range l.events {
 		l.add(uint32(i))
 	}
+	for _, t := range l.threads {
+		t.dropOpen()
+	}
 	return l
 }
 
@@ -121,9 +138,15 @@ func (l *Log) thread(task uint32) *Thread { return l.threads[l.sched.Task(task).
 // add takes an event into the stretches of its threads.
 func (l *Log) add(at uint32) {
 	e := &l.events[at]
-	if e.Kind == reader.Waking {
+	switch e.Kind {
+	case reader.Waking:
 		if t := l.thread(e.Other); t != nil {
 			t.woken(e)
+		}
+		return
+	case reader.Interrupted, reader.Resumed:
+		if t := l.thread(e.Task); t != nil {
+			t.interrupt(e)
 		}
 		return
 	}
@@ -148,6 +171,61 @@ func (t *Thread) pending() *Off {
 		return &t.off[n-1]
 	}
 	return nil
+}
+
+// interrupt begins or ends an interrupt. An interrupt ends those that it interrupted only if the
+// events of their ends are lost.
+func (t *Thread) interrupt(e *reader.SchedEvent) {
+	source := t.log.sched.Task(e.Other)
+	if e.Kind == reader.Interrupted {
+		t.interrupts = append(t.interrupts, Interrupt{Source: source, From: e.TSC, Nested: len(t.open) > 0})
+		t.open = append(t.open, len(t.interrupts)-1)
+		return
+	}
+	at := len(t.open) - 1
+	for at >= 0 && t.interrupts[t.open[at]].Source.TID != source.TID {
+		at--
+	}
+	if at < 0 {
+		return // its beginning is lost
+	}
+	i := &t.interrupts[t.open[at]]
+	t.open = t.open[:at]
+	i.To = e.TSC
+	if t.log.lostBetween(i.From, i.To) {
+		i.To = 0 // it may be another one that ends
+		return
+	}
+	i.Self += i.To - i.From
+	if at > 0 {
+		// Unsigned numbers wrap around until the outer one ends, and its time is added.
+		t.interrupts[t.open[at-1]].Self -= i.To - i.From
+	}
+}
+
+// dropOpen removes the interrupts without an end.
+func (t *Thread) dropOpen() {
+	t.open = nil
+	t.interrupts = slices.DeleteFunc(t.interrupts, func(i Interrupt) bool { return i.To == 0 })
+}
+
+// Interrupts returns the interrupts of the thread that overlap [from, to), with all that came in
+// them, ordered by From, the outer ones first. They are part of the log. A nil thread has none.
+func (t *Thread) Interrupts(from, to uint64) []Interrupt {
+	if t == nil {
+		return nil
+	}
+	list := t.interrupts
+	end := sort.Search(len(list), func(i int) bool { return list[i].From >= to })
+	start := sort.Search(end, func(i int) bool { return list[i].From >= from })
+	outer := start - 1
+	for outer > 0 && list[outer].Nested {
+		outer--
+	}
+	if outer >= 0 && list[outer].To > from {
+		start = outer
+	}
+	return list[start:end]
 }
 
 func (t *Thread) woken(e *reader.SchedEvent) {

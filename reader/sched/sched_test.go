@@ -129,3 +129,54 @@ func TestLostEvents(t *testing.T) {
 		t.Error("got a log without events, want nil")
 	}
 }
+
+// Interrupts nest. Those without a beginning or an end, and those among lost events, are left out.
+func TestInterrupts(t *testing.T) {
+	timer, network := reader.Task{TID: reader.InterruptTID(reader.SystemInterrupt, 236), Name: "local_timer"}, reader.Task{TID: reader.InterruptTID(reader.SoftIRQ, 3), Name: "NET_RX"}
+	event := func(tsc uint64, kind reader.SchedKind, task, interrupt uint32) reader.SchedEvent {
+		return reader.SchedEvent{TSC: tsc, Task: task, Other: interrupt, Kind: kind}
+	}
+	const prog, hog, tick, net = 1, 2, 3, 4
+	log := sched.New(&reader.Recording{Process: reader.Process{PID: 7}, Sched: reader.Sched{
+		Tasks: []reader.Task{tasks[0], tasks[1], timer, network},
+		Parts: []reader.SchedPart{
+			{From: 50, To: 500, Events: []reader.SchedEvent{
+				event(90, reader.Resumed, prog, net), // began before
+				event(100, reader.Interrupted, prog, net),
+				event(110, reader.Interrupted, prog, tick),
+				event(115, reader.Resumed, prog, tick),
+				event(120, reader.Interrupted, hog, tick), // another task
+				event(130, reader.Resumed, hog, tick),
+				event(140, reader.Interrupted, prog, tick),
+				event(141, reader.Resumed, prog, tick),
+				event(200, reader.Resumed, prog, net),
+				event(300, reader.Interrupted, prog, tick),
+				event(310, reader.Resumed, prog, tick),
+			}},
+			{From: 600, To: 700, Lost: 1, Events: []reader.SchedEvent{event(610, reader.Interrupted, prog, tick), event(690, reader.Resumed, prog, tick)}},
+			{From: 800, To: 900, Events: []reader.SchedEvent{event(810, reader.Interrupted, prog, tick)}},
+		},
+	}})
+	want := []sched.Interrupt{
+		{Source: network, From: 100, To: 200, Self: 94},
+		{Source: timer, From: 110, To: 115, Self: 5, Nested: true},
+		{Source: timer, From: 140, To: 141, Self: 1, Nested: true},
+		{Source: timer, From: 300, To: 310, Self: 10},
+	}
+	thread := log.Thread(7)
+	if diff := cmp.Diff(want, thread.Interrupts(0, ^uint64(0))); diff != "" {
+		t.Error(diff)
+	}
+	for _, c := range []struct {
+		from, to    uint64
+		first, many int
+	}{{0, 100, 0, 0}, {0, 101, 0, 1}, {130, 141, 0, 3}, {199, 300, 0, 3}, {200, 300, 0, 0}, {200, 301, 3, 1}, {309, 400, 3, 1}, {310, 400, 0, 0}} {
+		got := thread.Interrupts(c.from, c.to)
+		if len(got) != c.many || c.many > 0 && got[0] != want[c.first] {
+			t.Errorf("from %d to %d: got %d interrupts %+v", c.from, c.to, len(got), got)
+		}
+	}
+	if log.Thread(20) != nil || log.Thread(99).Interrupts(0, 1000) != nil {
+		t.Error("got interrupts of another process")
+	}
+}

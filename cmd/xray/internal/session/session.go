@@ -24,6 +24,7 @@ import (
 	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
+	"github.com/xray-tools/xray/reader/sched"
 	"github.com/xray-tools/xray/symbolize"
 )
 
@@ -55,6 +56,7 @@ type Session struct {
 	notes    []func() string
 	tails    func() *symbolize.TailCalls // nil if no binary shows them
 	span     *Span                       // nil until it is known
+	sched    []*sched.Log                // nil until it is read
 	summed   *summed                     // nil unless calls are from summaries
 	closers  []func() error
 	quiet    bool // shows no progress
