@@ -32,6 +32,7 @@ fleet: ## test fleet/ on a Spark cluster of processes, with an S3 API; fetches 2
 soak: ## run the storms of the recorder's tests at full length, and hold its cost against bounds
 	@script/setup
 	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m ./recorder
+	XRAY_SOAK=1 $(GO) test -count=1 -timeout 60m -run TestWatchSoak ./cmd/xray
 	$(GO) run ./internal/test/benchrecorder -check
 
 race: ## run all tests with the race detector, which needs cgo and a C compiler

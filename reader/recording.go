@@ -84,6 +84,19 @@ type Process struct {
 	// is empty, the trace has no [Switch] events, and NoOffCPU says why, if that is known.
 	OffCPU   string `json:"offcpu,omitempty"`
 	NoOffCPU string `json:"no_offcpu,omitempty"`
+	// Watched is set in traces that `xray watch` wrote because of a call, or to compare with.
+	Watched *Watched `json:"watched,omitempty"`
+}
+
+// Watched says which calls were looked for: calls of functions that the regular expression Root
+// selects and that take longer than OverNS nanoseconds, or 0 if that is unknown. Half of all calls
+// until then took from UsualFromNS to UsualToNS: these are the first and the third quartile, or 0 if
+// there were too few calls.
+type Watched struct {
+	Root        string `json:"root"`
+	OverNS      uint64 `json:"over_ns,omitempty"`
+	UsualFromNS uint64 `json:"usual_from_ns,omitempty"`
+	UsualToNS   uint64 `json:"usual_to_ns,omitempty"`
 }
 
 // Object is the program or a shared object of the process.

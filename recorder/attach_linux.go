@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"github.com/xray-tools/xray/internal/attach"
@@ -14,8 +15,8 @@ import (
 // Attach loads the runtime into a process that has none, and returns it as [Dial] does. The
 // process may be of any program with sleds that is not static. While nothing is recorded, the
 // runtime is idle there: some seconds after the last recording, nothing is left of it but its
-// memory. An error other than [attach.FailedError] is before anything was changed.
-func Attach(ctx context.Context, target string, l Library) (*Process, error) {
+// memory. ring is the size of each thread's ring in bytes, or 0 for the default. An error other than [attach.FailedError] is before anything was changed.
+func Attach(ctx context.Context, target string, l Library, ring int64) (*Process, error) {
 	p, err := Dial(target)
 	if err != nil || p.PID == 0 {
 		return nil, errors.Join(err, ErrNoRecorder)
@@ -23,8 +24,12 @@ func Attach(ctx context.Context, target string, l Library) (*Process, error) {
 	if err := checkUnprepared(p.PID); err != nil {
 		return nil, fmt.Errorf("%s: %w", p, err)
 	}
+	argument := "control=1,start=0,follow=0"
+	if ring > 0 {
+		argument += ",ring=" + strconv.FormatInt(ring, 10)
+	}
 	result, err := attach.Load(ctx, p.PID, attach.Options{
-		Object: l.Preload(), Late: "xray_recorder_late", Function: "xray_recorder_attach", Argument: "control=1,start=0,follow=0",
+		Object: l.Preload(), Late: "xray_recorder_late", Function: "xray_recorder_attach", Argument: argument,
 	})
 	if err != nil {
 		return nil, err

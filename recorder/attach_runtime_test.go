@@ -80,7 +80,7 @@ func entriesIn(t *testing.T, dir string, pid int) int {
 func recordAttached(t *testing.T, l Library, pid int) found {
 	t.Helper()
 	ctx := context.Background()
-	p, err := Attach(ctx, strconv.Itoa(pid), l)
+	p, err := Attach(ctx, strconv.Itoa(pid), l, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +201,7 @@ func TestAttachRefuses(t *testing.T) {
 			if c.before != nil {
 				c.before(t, a.Process.Pid)
 			}
-			_, err := Attach(context.Background(), strconv.Itoa(a.Process.Pid), l)
+			_, err := Attach(context.Background(), strconv.Itoa(a.Process.Pid), l, 0)
 			var failed *attach.FailedError
 			if err == nil || !strings.Contains(err.Error(), c.says) || errors.As(err, &failed) {
 				t.Errorf("%v", err)

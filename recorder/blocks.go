@@ -37,6 +37,7 @@ type block struct {
 type blockWriter struct {
 	first uint64 // earliest TSC of the trace
 	since uint64 // earlier records are left out
+	until uint64 // later records are left out; 0 for none
 
 	block
 	place      *chunkPlace
@@ -78,7 +79,7 @@ func (w *blockWriter) chunk(t *ringThread, c *chunkPlace, data []byte) *block {
 			}
 		}
 		switch {
-		case c.part && !isWritten(data[at:at+size]):
+		case c.part && !isWritten(data[at:at+size]) || w.until != 0 && w.timeOf(data[at:at+size]) > w.until:
 			data = data[:at]
 			continue
 		case at < c.from:
@@ -115,6 +116,9 @@ func (w *blockWriter) run(data []byte) int {
 	w.bytes = slices.Grow(w.bytes, len(data))
 	out := w.bytes[begin : begin+len(data)]
 	last, n := uint32(w.tsc), 0
+	if w.until != 0 && w.epoch|math.MaxUint32 > w.until {
+		return 0 // each record has to be looked at
+	}
 	for n+8 <= len(data) && n+8 <= len(out) {
 		word := le.Uint64(data[n:])
 		now := uint32(word >> 32)
@@ -132,6 +136,17 @@ func (w *blockWriter) run(data []byte) int {
 	}
 	w.records += uint64(n / 8)
 	return n
+}
+
+// timeOf returns the TSC of a record, or 0 if it has none.
+func (w *blockWriter) timeOf(r []byte) uint64 {
+	switch word := binary.LittleEndian.Uint64(r); {
+	case len(r) == 8 && uint32(word) != 0:
+		return w.epoch | word>>32
+	case len(r) > 8 && r[0]>>1 != recordArg && r[0]>>1 != recordResult:
+		return binary.LittleEndian.Uint64(r[8:]) >> 1
+	}
+	return 0
 }
 
 // isWritten reports whether a record of a chunk is complete.

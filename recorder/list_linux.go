@@ -45,6 +45,24 @@ func List(ctx context.Context) ([]Listening, error) {
 	return list, ctx.Err()
 }
 
+// FindProgram returns the ID of the newest process whose program has this name, without those that
+// skip reports, or 0. Only processes whose program this user may see are found.
+func FindProgram(name string, skip func(pid int) bool) (int, error) {
+	dirs, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	newest := 0
+	for _, dir := range dirs {
+		pid, err := strconv.Atoi(dir.Name())
+		if err != nil || pid == os.Getpid() || pid < newest || filepath.Base(exeOf(pid)) != name || skip(pid) {
+			continue
+		}
+		newest = pid
+	}
+	return newest, nil
+}
+
 // listeningSockets returns the names of recorders' sockets in the kernel's table.
 func listeningSockets(table string) []string {
 	const accepting = "00010000"

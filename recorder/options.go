@@ -93,6 +93,8 @@ type Options struct {
 	Session uint64
 	// NoOffCPU does not record when threads were off the processor.
 	NoOffCPU bool
+	// Idle does not record until a command says so.
+	Idle bool
 	// Quiet suppresses the runtime's warnings.
 	Quiet bool
 }
@@ -101,9 +103,13 @@ type Options struct {
 func (o *Options) Environment() string {
 	words := o.words()
 	add := func(key, value string) { words = append(words, key+"="+escapeOption(value)) }
-	add("start", "1")
+	if o.Idle {
+		add("start", "0")
+	} else {
+		add("start", "1")
+		add("output", o.Output)
+	}
 	add("control", "1")
-	add("output", o.Output)
 	if o.Ring > 0 {
 		add("stream", "0")
 		add("ring", strconv.FormatInt(o.Ring, 10))

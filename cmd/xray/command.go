@@ -54,14 +54,16 @@ func (a *app) overTraces(c command) *cobra.Command {
 			if c.traces != nil {
 				args = c.traces(args)
 			}
-			args, err := filesBelow(args)
+			files, err := filesBelow(args)
 			if err != nil {
 				return err
 			}
 			if c.apart == nil || !c.apart() {
-				return c.over(a, cmd.Name(), args...)
+				c.inputs.Named = args
+				return c.over(a, cmd.Name(), files...)
 			}
-			for _, arg := range args {
+			for _, arg := range files {
+				c.inputs.Named = []string{arg}
 				if err := c.over(a, cmd.Name(), arg); err != nil {
 					return err
 				}

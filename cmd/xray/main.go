@@ -165,7 +165,7 @@ type task struct {
 // tasks are the commands in the order in which help lists them.
 func (a *app) tasks() []task {
 	return []task{
-		{"Record", []*cobra.Command{a.recordCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
+		{"Record", []*cobra.Command{a.recordCommand(), a.watchCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
 		{"Understand", []*cobra.Command{
 			a.infoCommand(), a.accountCommand(), a.stackCommand(), a.graphCommand(), a.whyCommand(), a.slowestCommand(),
 			a.shapesCommand(), a.requestsCommand(), a.locksCommand(), a.ioCommand(), a.allocCommand(), a.residencyCommand(), a.reportCommand(),

@@ -105,8 +105,8 @@ calls. Other commands read the trace without -m. The program need not be linked 
 anything: xray preloads the recorder. The first run compiles the recorder, which requires
 a C compiler.
 
-With -p, record a running process that has the recorder in it: one that xray record
-started, or one that has the recorder linked in.
+With -p, record a running process. If it does not have the recorder in it, xray loads it
+there, as a debugger could.
 
 Ctrl-C ends the program as it would without xray, and the recording with it. The exit
 status is that of the program, or 128 plus the signal's number if a signal ended it.
@@ -263,6 +263,7 @@ type launch struct {
 	template   string // of the traces, an absolute path
 	session    uint64 // that the traces are marked with
 	observer   *observer
+	onStart    func(pid int) // called when the program runs
 	before     map[string]bool
 	filter     *recorder.Filter
 	filterFile string   // "" for none
@@ -324,6 +325,7 @@ func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*laun
 		return l, err
 	}
 	if l.observer, err = a.startObserver(observing); err == nil {
+		l.onStart = l.observer.started
 		a.warnOfSched(l.observer.noSched)
 	}
 	return l, err
@@ -452,11 +454,11 @@ func (l *launch) run(ctx context.Context) (status int, err error) {
 		return 0, err
 	}
 	l.started = l.cmd.Process.Pid
-	l.observer.started(l.started)
+	l.onStart(l.started)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go l.forward(ctx, signals)
-	if !l.filter.All() {
+	if l.filter != nil && !l.filter.All() {
 		go l.follow(ctx)
 	}
 	var exit *exec.ExitError

@@ -17,7 +17,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	// Interrupting ends the recording, and not before it was begun and ended well.
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
-	p, status, err := a.reach(ctx, r.pid, r.cc)
+	p, status, err := a.reach(ctx, r.pid, r.cc, 0)
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,9 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 	return nil
 }
 
-// reach finds the recorder of a process, and loads it into a process that was not prepared.
-func (a *app) reach(ctx context.Context, target, cc string) (p *recorder.Process, status recorder.Status, err error) {
+// reach finds the recorder of a process, and loads it into a process that was not prepared, with
+// rings of this size, or of the default size for 0.
+func (a *app) reach(ctx context.Context, target, cc string, ring int64) (p *recorder.Process, status recorder.Status, err error) {
 	if p, err = recorder.Dial(target); err != nil {
 		return nil, status, err
 	}
@@ -83,19 +84,19 @@ func (a *app) reach(ctx context.Context, target, cc string) (p *recorder.Process
 	if !errors.Is(err, recorder.ErrNoRecorder) || p.PID == 0 {
 		return p, status, err
 	}
-	if p, err = a.attach(ctx, target, cc); err == nil {
+	if p, err = a.attach(ctx, target, cc, ring); err == nil {
 		_, err = p.Do(ctx, &status, "status")
 	}
 	return p, status, err
 }
 
 // attach loads the recorder into a process that was not prepared.
-func (a *app) attach(ctx context.Context, target, cc string) (*recorder.Process, error) {
+func (a *app) attach(ctx context.Context, target, cc string, ring int64) (*recorder.Process, error) {
 	library, err := a.buildRecorder(ctx, cc)
 	if err != nil {
 		return nil, err
 	}
-	return recorder.Attach(ctx, target, library)
+	return recorder.Attach(ctx, target, library, ring)
 }
 
 // applyFilter has a process record the functions that the flags choose, of the

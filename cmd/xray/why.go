@@ -29,6 +29,7 @@ type explaining struct {
 	exemplars         int
 	paths             bool
 	seed              uint64
+	flags             *pflag.FlagSet
 }
 
 func newExplaining() explaining {
@@ -50,7 +51,8 @@ themselves, which paths only slow calls take, and which threads were waited for.
 reports a cause only if chance and scheduling are unlikely explanations. If it reports
 none, look at the machine rather than the program.
 
-Without --root, why chooses the function whose slow calls lose the most time.`,
+Without --root, why chooses the function whose slow calls lose the most time. In traces
+of xray watch, these are the calls that watch looked for.`,
 		example: `  xray why -m ./server trace.xray
   xray why -m ./server --root '^handleRequest' --slow p99.5 trace.xray
   xray why -m ./server --root '^handleRequest' --slow '>5ms' --format json trace.xray`,
@@ -69,6 +71,7 @@ Without --root, why chooses the function whose slow calls lose the most time.`,
 }
 
 func (w *explaining) addFlags(f *pflag.FlagSet) {
+	w.flags = f
 	session.AddRoot(f, &w.root)
 	cli.AddSlow(f, &w.slow)
 	f.StringVar(&w.usual, "usual", w.usual, "usual calls are those in this `RANGE` of percentiles, or of times as in 10us..20us")
@@ -113,7 +116,7 @@ func (w *explaining) explain(s *session.Session) (found *why.Report, run *sessio
 }
 
 func (w *explaining) view(s *session.Session) why.View {
-	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Trace.Files()), Full: s.Names}
+	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Operands()), Full: s.Names}
 }
 
 // files are the traces and the options of names for commands that look at the same trace.
@@ -131,7 +134,23 @@ func (w *explaining) files(traces []string) string {
 	return strings.Join(words, " ")
 }
 
+// watched takes what the traces of watch say about their calls, where no flag says otherwise.
+func (w *explaining) watched(s *session.Session) {
+	found := s.Watched()
+	if found == nil || w.flags == nil || w.flags.Changed("root") || w.flags.Changed("slow") {
+		return
+	}
+	w.root = found.Root
+	if found.OverNS > 0 {
+		w.slow = ">" + time.Duration(found.OverNS).String()
+	}
+	if found.UsualToNS > found.UsualFromNS && !w.flags.Changed("usual") {
+		w.usual = time.Duration(found.UsualFromNS).String() + ".." + time.Duration(found.UsualToNS).String()
+	}
+}
+
 func (w *explaining) options(s *session.Session) (why.Options, error) {
+	w.watched(s)
 	opts := why.Options{
 		Seed: w.seed, Clock: s.Clock, From: s.Scope.From, To: s.Scope.To,
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root,

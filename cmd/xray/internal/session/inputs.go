@@ -29,6 +29,9 @@ type Inputs struct {
 	Summaries bool
 	// Lenient leaves out --strict.
 	Lenient bool
+	// Named are the traces as the user named them, which may be folders. nil means as they
+	// are opened.
+	Named []string
 
 	NameFlags
 	strict   bool
@@ -112,6 +115,9 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 	}
 	s := &Session{Streams: streams, Command: command, Strict: i.strict, traces: i.TraceFlags, style: i.Style}
 	s.MaxPaths = i.MaxPaths()
+	if s.named = i.Named; s.named == nil {
+		s.named = paths
+	}
 	if err := i.open(s, paths); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

@@ -47,6 +47,7 @@ type Session struct {
 	Code calls.Code
 
 	traces   TraceFlags
+	named    []string  // the traces as the user named them
 	style    string    // of names; "" unless it was given
 	packed   bool      // names are from the trace itself
 	machines *machines // nil unless the traces are of several machines or builds, and joined
@@ -69,6 +70,14 @@ func New(streams *cli.Streams, command string, t *reader.Trace, names symbolize.
 		Streams: streams, Command: command, Trace: t, Names: names,
 		Clock: reader.Clock{Frequency: t.Header(0).CycleFrequency},
 	}
+}
+
+// Operands are the traces as the user named them, for command lines. They may be folders.
+func (s *Session) Operands() []string {
+	if s.named == nil {
+		return s.Trace.Files()
+	}
+	return s.named
 }
 
 // Close closes the trace and what names are from.
@@ -227,11 +236,12 @@ func (s *Session) Summary(stats *calls.Stats) {
 			parts = append(parts, sums)
 		}
 	}
-	if stats != nil && stats.Unmatched > 0 {
+	// The traces of watch begin amid calls.
+	if stats != nil && stats.Unmatched > 0 && s.Watched() == nil {
 		parts = append(parts, label.Count(stats.Unmatched, "exit", "exits")+" without an entry")
 	}
 	if len(parts) > 0 {
-		s.Say("%s; run xray info %s for details", strings.Join(parts, "; "), strings.Join(s.Trace.Files(), " "))
+		s.Say("%s; run xray info %s for details", strings.Join(parts, "; "), strings.Join(s.Operands(), " "))
 	}
 }
 
@@ -264,6 +274,40 @@ func (s *Session) SingleRecording() *reader.Recording {
 		return nil
 	}
 	return s.Trace.Recording(0)
+}
+
+// Watched is what all files say which calls they were written for, or nil if one of them says
+// nothing or says something else. Durations are those of the latest file, because that was written
+// when the most calls were known, and the shortest slow one.
+func (s *Session) Watched() *reader.Watched {
+	var found *reader.Watched
+	latest := uint64(0)
+	for i := range s.Trace.Files() {
+		r := s.Trace.Recording(i)
+		if r == nil || r.Process.Watched == nil {
+			return nil
+		}
+		w, at := *r.Process.Watched, uint64(0)
+		if n := len(r.Clock.Anchors); n > 0 {
+			at = r.Clock.Anchors[n-1].Real
+		}
+		switch {
+		case found == nil:
+			found, latest = &w, at
+		case w.Root != found.Root:
+			return nil
+		default:
+			over := min(w.OverNS, found.OverNS)
+			if over == 0 {
+				over = max(w.OverNS, found.OverNS)
+			}
+			if at >= latest {
+				found, latest = &w, at
+			}
+			found.OverNS = over
+		}
+	}
+	return found
 }
 
 // ThreadNames name threads in reports.

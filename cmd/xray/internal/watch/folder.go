@@ -1,0 +1,275 @@
+package watch
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/xray-tools/xray/internal/outfile"
+)
+
+// Limits say which traces a folder keeps.
+type Limits struct {
+	Keep   int   // traces of slow calls; 0 means no limit
+	Latest bool  // keep the latest slow calls instead of the slowest
+	Usual  int   // traces of usual calls
+	Disk   int64 // bytes of all traces; 0 means no limit
+}
+
+// Entry is a trace in a folder, and a line of its index.
+type Entry struct {
+	File       string    `json:"file"`
+	Time       time.Time `json:"time"` // of the start of the call
+	Slow       bool      `json:"slow"`
+	Function   string    `json:"function"`
+	DurationNS uint64    `json:"duration_ns"` // of the longest call
+	Process    int       `json:"process"`
+	Thread     int32     `json:"thread"`
+	// Calls is the number of slow calls in the trace.
+	Calls int `json:"calls"`
+	// FromNS and ToNS are the start and the end of the trace relative to the start of the call.
+	FromNS int64 `json:"from_ns"`
+	ToNS   int64 `json:"to_ns"`
+	Bytes  int64 `json:"bytes"`
+}
+
+// indexName is the name of a folder's index. Commands that read all traces of a folder skip files
+// whose names begin with an underscore.
+const indexName = "_index.jsonl"
+
+// Folder is a folder of traces with an index, within limits. It is safe for concurrent use.
+type Folder struct {
+	path   string
+	limits Limits
+
+	mu      sync.Mutex
+	entries []Entry // in the order of the index
+	stale   int     // lines of the index whose traces were removed
+}
+
+// OpenFolder opens a folder, and creates it if necessary. It goes on with the traces of an earlier
+// run, as the index lists them.
+func OpenFolder(path string, limits Limits) (*Folder, error) {
+	if err := os.MkdirAll(path, 0o777); err != nil {
+		return nil, err
+	}
+	f := &Folder{path: path, limits: limits}
+	data, err := os.ReadFile(f.index())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for line := range bytes.Lines(data) {
+		var e Entry
+		if json.Unmarshal(line, &e) != nil || e.File != filepath.Base(e.File) {
+			continue // a line that a full disk cut off
+		}
+		if info, err := os.Stat(filepath.Join(path, e.File)); err != nil || !info.Mode().IsRegular() {
+			f.stale++
+			continue
+		}
+		f.entries = append(f.entries, e)
+	}
+	return f, f.fit()
+}
+
+func (f *Folder) index() string { return filepath.Join(f.path, indexName) }
+
+// Wants reports whether a trace of a slow call of this duration would be kept.
+func (f *Folder) Wants(duration uint64) bool {
+	if f.limits.Keep == 0 || f.limits.Latest {
+		return true
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept, longer := 0, 0
+	for _, e := range f.entries {
+		if e.Slow {
+			kept++
+		}
+		if e.Slow && e.DurationNS >= duration {
+			longer++
+		}
+	}
+	return kept < f.limits.Keep || longer < f.limits.Keep
+}
+
+// Count returns how many traces of slow, or of usual calls are in the folder.
+func (f *Folder) Count(slow bool) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.count(slow)
+}
+
+func (f *Folder) count(slow bool) (n int) {
+	for _, e := range f.entries {
+		if e.Slow == slow {
+			n++
+		}
+	}
+	return n
+}
+
+// Add writes a trace and removes others if a limit requires it. It completes the entry, and returns
+// the path of the trace, or "" if the limits do not allow this one.
+func (f *Folder) Add(e *Entry, write func(io.Writer) error) (string, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	e.File = f.name(e)
+	path := filepath.Join(f.path, e.File)
+	err := outfile.Replace(path, outfile.Mode(0o600), func(file *os.File) error {
+		if err := write(file); err != nil {
+			return err
+		}
+		info, err := file.Stat()
+		if err == nil {
+			e.Bytes = info.Size()
+		}
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	line, err := json.Marshal(e)
+	if err != nil {
+		return "", err
+	}
+	if err := f.append(append(line, '\n')); err != nil {
+		return "", errors.Join(err, os.Remove(path))
+	}
+	f.entries = append(f.entries, *e)
+	err = f.fit()
+	if !slices.ContainsFunc(f.entries, func(other Entry) bool { return other.File == e.File }) {
+		path = ""
+	}
+	return path, err
+}
+
+// name makes a name of the time, the function's part and the duration. Names sort by time.
+func (f *Folder) name(e *Entry) string {
+	kind := "slow"
+	if !e.Slow {
+		kind = "usual"
+	}
+	stem := fmt.Sprintf("%s-%s-%s", e.Time.UTC().Format("20060102T150405.000000"), kind, shortDuration(e.DurationNS))
+	name := stem + ".xray"
+	for i := 2; ; i++ {
+		if _, err := os.Lstat(filepath.Join(f.path, name)); errors.Is(err, fs.ErrNotExist) {
+			return name
+		}
+		name = fmt.Sprintf("%s-%d.xray", stem, i)
+	}
+}
+
+// shortDuration rounds to three digits.
+func shortDuration(ns uint64) string {
+	d := time.Duration(ns)
+	for unit := time.Nanosecond; ; unit *= 10 {
+		if d < 1000*unit {
+			return strings.Replace(d.Round(unit).String(), "µ", "u", 1)
+		}
+	}
+}
+
+// append adds a line to the index, or leaves it as it was.
+func (f *Folder) append(line []byte) error {
+	file, err := os.OpenFile(f.index(), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err == nil {
+		if _, err = file.Write(line); err != nil {
+			_ = file.Truncate(info.Size())
+		}
+	}
+	return errors.Join(err, file.Close())
+}
+
+// fit removes traces until the limits hold. It writes the index anew when many of its lines are
+// stale.
+func (f *Folder) fit() error {
+	var errs []error
+	for {
+		i := f.surplus()
+		if i < 0 {
+			break
+		}
+		if err := os.Remove(filepath.Join(f.path, f.entries[i].File)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		f.entries = slices.Delete(f.entries, i, i+1)
+		f.stale++
+	}
+	if f.stale > len(f.entries)+16 {
+		errs = append(errs, f.rewrite())
+	}
+	return errors.Join(errs...)
+}
+
+// surplus returns the index of an entry that has to go, or -1.
+func (f *Folder) surplus() int {
+	size := int64(0)
+	for _, e := range f.entries {
+		size += e.Bytes
+	}
+	full := f.limits.Disk > 0 && size > f.limits.Disk
+	slow, usual := f.count(true), f.count(false)
+	switch {
+	case usual > f.limits.Usual:
+		return f.least(false, byTime)
+	case f.limits.Keep > 0 && slow > f.limits.Keep, full && slow > 0 && slow >= usual:
+		order := byDuration
+		if f.limits.Latest {
+			order = byTime
+		}
+		return f.least(true, order)
+	case full:
+		return f.least(false, byTime)
+	}
+	return -1
+}
+
+func byTime(a, b *Entry) int { return a.Time.Compare(b.Time) }
+
+func byDuration(a, b *Entry) int {
+	return cmp.Or(cmp.Compare(a.DurationNS, b.DurationNS), byTime(a, b))
+}
+
+// least returns the index of the first entry in this order, or -1 if there is none.
+func (f *Folder) least(slow bool, order func(a, b *Entry) int) int {
+	found := -1
+	for i := range f.entries {
+		e := &f.entries[i]
+		if e.Slow == slow && (found < 0 || order(e, &f.entries[found]) < 0) {
+			found = i
+		}
+	}
+	return found
+}
+
+// rewrite writes the index with the traces that are there.
+func (f *Folder) rewrite() error {
+	err := outfile.Replace(f.index(), outfile.Mode(0o600), func(file *os.File) error {
+		e := json.NewEncoder(file)
+		for i := range f.entries {
+			if err := e.Encode(&f.entries[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		f.stale = 0
+	}
+	return err
+}

@@ -1,0 +1,346 @@
+// Package watch writes a trace of every slow call of a running process.
+package watch
+
+import (
+	"context"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/xray-tools/xray/internal/quantile"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+)
+
+// Source is the process that is watched. [recorder.Live] is one.
+type Source interface {
+	// Read reads what is new, and calls each with the calls of roots that have ended.
+	Read(ctx context.Context, each func(recorder.RootCall)) (recorder.LiveState, error)
+	// Newest is the TSC up to which everything was read.
+	Newest() uint64
+	// WriteTrace writes a trace of what all threads recorded between two TSCs.
+	WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) (uint64, error)
+	Recording() *reader.Recording
+}
+
+// Options say which calls are slow, and what becomes of them.
+type Options struct {
+	Root     string        // the regular expression that chose the roots
+	Over     time.Duration // calls that take longer are slow; or
+	Quantile float64       // calls above this quantile are slow
+	Margin   time.Duration // that a trace has before and after the slow call
+	Every    time.Duration // write a trace at most this often; 0 means no limit
+	// Name returns the name of a function.
+	Name func(reader.FuncID) string
+	// Written is called with the path of each trace, and Failed if one cannot be written.
+	Written func(path string, e *Entry)
+	Failed  func(error)
+}
+
+// Stats count what a watcher saw.
+type Stats struct {
+	Calls   uint64 // of roots
+	Slow    uint64 // of these
+	Traces  uint64 // of slow calls that were written
+	Skipped uint64 // slow calls without a trace: because of Every, or because the folder has slower ones
+	Lost    uint64 // chunks that were overwritten before they were read
+	Failed  uint64 // slow calls whose traces could not be written
+}
+
+// Watcher looks for slow calls of one process. It is not safe for concurrent use.
+type Watcher struct {
+	source  Source
+	folder  *Folder
+	options Options
+	Stats   Stats
+
+	clock     reader.RecordedClock
+	durations map[reader.FuncID]*durations
+	waiting   []recorder.RootCall // slow calls that are not written yet
+	lastTo    uint64              // end of the last trace
+	last      time.Time           // when it was written
+	usual     *recorder.RootCall  // a call to write as a usual one
+	usualAt   time.Time           // when the last usual one was written
+	rate      float64             // bytes per second that are recorded
+	lastRead  time.Time
+}
+
+// New returns a watcher that writes to a folder.
+func New(source Source, folder *Folder, o Options) *Watcher {
+	return &Watcher{source: source, folder: folder, options: o, clock: source.Recording().Clock, durations: make(map[reader.FuncID]*durations)}
+}
+
+const (
+	shortestRound = 500 * time.Microsecond
+	longestRound  = 20 * time.Millisecond
+	// usualEvery is the interval of traces of usual calls when the folder has enough, and
+	// usualFirst before.
+	usualEvery = 10 * time.Second
+	usualFirst = 250 * time.Millisecond
+	// usualBytes limits the trace of a usual call that is short. It has other calls, too.
+	usualBytes = 256 << 10
+	// longestWait is how long the trace of a slow call waits for the end of others.
+	longestWait = time.Second
+)
+
+// Run watches until ctx ends, or the process.
+func (w *Watcher) Run(ctx context.Context) error {
+	pause := shortestRound
+	for ctx.Err() == nil {
+		state, err := w.Round(ctx)
+		if err != nil {
+			return err
+		}
+		// The rings must not be full before the next round.
+		if state.Fill > 0.25 {
+			pause = max(pause/2, shortestRound)
+		} else if state.Fill < 0.1 {
+			pause = min(pause*5/4+1, longestRound)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// Finish writes the traces of slow calls that have ended, without waiting for the margin.
+func (w *Watcher) Finish(ctx context.Context) {
+	_, _ = w.Round(ctx) // the process may have ended
+	if len(w.waiting) > 0 {
+		w.write(w.source.Newest())
+	}
+}
+
+// Round reads once, and writes the traces that are due. The error is that of reading.
+func (w *Watcher) Round(ctx context.Context) (recorder.LiveState, error) {
+	state, err := w.source.Read(ctx, w.ended)
+	if err != nil {
+		return state, err
+	}
+	now := time.Now()
+	if elapsed := now.Sub(w.lastRead).Seconds(); !w.lastRead.IsZero() && elapsed > 0 {
+		w.rate += (float64(state.Bytes)/elapsed - w.rate) * min(1, elapsed)
+	}
+	w.lastRead = now
+	w.Stats.Lost += state.Lost
+	w.clock = w.source.Recording().Clock
+	newest := w.source.Newest()
+	switch {
+	case len(w.waiting) > 0:
+		if to, ready := w.ready(&state, newest); ready {
+			w.write(to)
+		}
+	case w.usual != nil && newest >= w.usual.End:
+		w.writeUsual(now)
+	}
+	w.usual = nil
+	return state, nil
+}
+
+// ready reports whether it is time to write a trace of the slow calls that wait, and where it ends.
+// Calls that are slow and still open belong into the same trace, so that no slow call is in two
+// traces. Another call that becomes slow later is shorter than those that wait: it cannot enclose
+// them.
+func (w *Watcher) ready(state *recorder.LiveState, newest uint64) (to uint64, ready bool) {
+	first, last, shortest := w.waiting[0].End, uint64(0), uint64(math.MaxUint64)
+	for _, c := range w.waiting {
+		first, last, shortest = min(first, c.End), max(last, c.End), min(shortest, c.End-c.Start)
+	}
+	to = last + w.ticks(w.options.Margin)
+	if newest >= first+w.ticks(longestWait) {
+		return to, true
+	}
+	open := state.Oldest != 0 && state.Oldest < last && newest-min(newest, state.Oldest) > shortest
+	return to, newest >= to && !open
+}
+
+// ended notes a call of a root.
+func (w *Watcher) ended(c recorder.RootCall) {
+	w.Stats.Calls++
+	duration := c.End - c.Start
+	if w.isSlow(c.Func, duration) {
+		w.Stats.Slow++
+		if !w.folder.Wants(w.nanos(duration)) || w.options.Every > 0 && len(w.waiting) == 0 && time.Since(w.last) < w.options.Every {
+			w.Stats.Skipped++
+			return
+		}
+		w.waiting = append(w.waiting, c)
+		return
+	}
+	if w.usual == nil || rand.IntN(2) == 0 {
+		w.usual = &c
+	}
+}
+
+// isSlow counts a call, and reports whether it is slow.
+func (w *Watcher) isSlow(fn reader.FuncID, ticks uint64) bool {
+	d := w.durations[fn]
+	if d == nil {
+		d = &durations{}
+		w.durations[fn] = d
+	}
+	slow := ticks > w.ticks(w.options.Over)
+	if w.options.Quantile > 0 {
+		slow = d.enough(w.options.Quantile) && ticks > d.above(w.options.Quantile)
+	}
+	d.add(ticks)
+	return slow
+}
+
+// durations are those of the recent calls of a function.
+type durations struct {
+	sample, before quantile.Sample // the calls before are those of the previous sample
+	limit, next    uint64          // a quantile, and the number of calls at which to compute it again
+}
+
+// mostCalls is the number of calls after which a new sample begins, so that it follows the program.
+const mostCalls = 1 << 20
+
+func (d *durations) add(ticks uint64) {
+	if d.sample.Count() >= mostCalls {
+		d.sample, d.before, d.next = quantile.Sample{}, d.sample, 0
+	}
+	d.sample.Add(ticks)
+}
+
+// latest is the sample to ask. A new one has to have a tenth of the calls of the previous one.
+func (d *durations) latest() *quantile.Sample {
+	if d.before.Count() > 0 && d.sample.Count() < mostCalls/10 {
+		return &d.before
+	}
+	return &d.sample
+}
+
+// enough reports whether there are enough calls for a quantile: ten above it, and a hundred in all.
+func (d *durations) enough(q float64) bool {
+	return float64(d.latest().Count())*(1-q) >= 10 && d.latest().Count() >= 100
+}
+
+// above returns a quantile. It computes it anew when there are an eighth more calls.
+func (d *durations) above(q float64) uint64 {
+	if n := d.sample.Count(); n >= d.next {
+		d.limit, d.next = d.latest().Quantile(q), n+n/8+1
+	}
+	return d.limit
+}
+
+// watched is what a trace says about the calls of a function.
+func (w *Watcher) watched(fn reader.FuncID) *reader.Watched {
+	info := &reader.Watched{Root: w.options.Root, OverNS: uint64(w.options.Over)}
+	d := w.durations[fn]
+	if w.options.Quantile > 0 {
+		info.OverNS = w.nanos(d.limit)
+	}
+	if d.enough(0.75) {
+		var quartiles [2]uint64
+		d.latest().Quantiles(quartiles[:], 0.25, 0.75)
+		// Nanoseconds are coarser than ticks: the calls at the limits are among them.
+		info.UsualFromNS, info.UsualToNS = w.nanos(quartiles[0]), w.nanos(quartiles[1])+2
+	}
+	return info
+}
+
+// write writes a trace with all slow calls that wait.
+func (w *Watcher) write(to uint64) {
+	calls := w.waiting
+	w.waiting = nil
+	longest := slices.MaxFunc(calls, func(a, b recorder.RootCall) int {
+		return int(min(a.End-a.Start, 1<<62)) - int(min(b.End-b.Start, 1<<62))
+	})
+	start := longest.Start
+	for _, c := range calls {
+		start = min(start, c.Start)
+	}
+	// Traces do not overlap, so that no call is in two of them, unless a slow call requires it.
+	margin := w.ticks(w.options.Margin)
+	from := min(max(start-min(start, margin), w.lastTo+1), start)
+	e := w.entry(&longest, from, to)
+	e.Slow, e.Calls = true, len(calls)
+	written, err := w.add(e, longest.Func, from, to)
+	switch {
+	case err != nil:
+		w.Stats.Failed += uint64(len(calls))
+	case !written:
+		w.Stats.Skipped += uint64(len(calls))
+	default:
+		w.Stats.Traces++
+		w.last = time.Now()
+	}
+}
+
+// writeUsual writes a trace of a usual call, and of what happened before it.
+func (w *Watcher) writeUsual(now time.Time) {
+	interval := usualEvery
+	if w.folder.Count(false) < w.folder.limits.Usual {
+		interval = usualFirst
+	}
+	c := w.usual
+	if w.folder.limits.Usual == 0 || now.Sub(w.usualAt) < interval || c.Start <= w.lastTo {
+		return
+	}
+	w.usualAt = now
+	from := c.Start
+	if w.rate > 0 {
+		from = min(from, c.End-min(c.End, w.ticks(time.Duration(min(1, usualBytes/w.rate)*1e9))))
+	}
+	from = max(from, w.lastTo+1)
+	_, _ = w.add(w.entry(c, from, c.End), c.Func, from, c.End) // there will be others
+}
+
+// add writes a trace to the folder. It returns false if the folder has no room for it.
+func (w *Watcher) add(e *Entry, fn reader.FuncID, from, to uint64) (written bool, err error) {
+	watched := w.watched(fn)
+	path, err := w.folder.Add(e, func(out io.Writer) error {
+		_, err := w.source.WriteTrace(out, from, to, func(r *reader.Recording) {
+			r.Process.Watched = watched
+		})
+		return err
+	})
+	if err != nil {
+		w.options.Failed(err)
+		return false, err
+	}
+	if path == "" {
+		return false, nil
+	}
+	w.lastTo = max(w.lastTo, to)
+	w.options.Written(path, e)
+	return true, nil
+}
+
+func (w *Watcher) entry(c *recorder.RootCall, from, to uint64) *Entry {
+	r := w.source.Recording()
+	return &Entry{
+		Time: w.wall(c.Start), Function: w.options.Name(c.Func), DurationNS: w.nanos(c.End - c.Start),
+		Process: int(r.Process.PID), Thread: c.TID,
+		FromNS: -int64(w.nanos(c.Start - from)), ToNS: int64(w.nanos(to - c.Start)),
+	}
+}
+
+// wall converts a TSC to the time of day.
+func (w *Watcher) wall(tsc uint64) time.Time {
+	if len(w.clock.Anchors) == 0 {
+		return time.Now()
+	}
+	a := w.clock.Anchors[len(w.clock.Anchors)-1]
+	at := time.Unix(0, int64(a.Real))
+	if tsc >= a.TSC {
+		return at.Add(time.Duration(w.nanos(tsc - a.TSC)))
+	}
+	return at.Add(-time.Duration(w.nanos(a.TSC - tsc)))
+}
+
+func (w *Watcher) nanos(ticks uint64) uint64 {
+	if w.clock.Frequency == 0 {
+		return ticks
+	}
+	return uint64(float64(ticks) * 1e9 / float64(w.clock.Frequency))
+}
+
+func (w *Watcher) ticks(d time.Duration) uint64 {
+	return uint64(d.Seconds() * float64(max(w.clock.Frequency, 1)))
+}

@@ -1,0 +1,541 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/cli"
+	"github.com/xray-tools/xray/cmd/xray/internal/watch"
+	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/recorder"
+	"github.com/xray-tools/xray/symbolize"
+)
+
+// watching is one run of watch.
+type watching struct {
+	*app
+	recordingFlags
+	pid, wait string
+	roots     []string
+	over      string
+	output    string
+	limits    watch.Limits
+	margin    time.Duration
+	every     time.Duration
+	duration  time.Duration
+	exec      string
+	memory    int64
+	ring      int64
+	libcalls  callFlag
+	cc        string
+	quiet     bool
+
+	root     *regexp.Regexp
+	options  watch.Options
+	folder   *watch.Folder
+	commands chan string // paths of traces for --exec
+
+	mu     sync.Mutex
+	known  map[int]bool // processes that are watched, or cannot be
+	stats  watch.Stats
+	failed time.Time // when it was last said that a trace could not be written
+}
+
+func (a *app) watchCommand() *cobra.Command {
+	w := &watching{
+		app: a, over: "p99.9", limits: watch.Limits{Keep: 100, Usual: 20, Disk: 1 << 30},
+		margin: time.Millisecond, memory: 256 << 20, ring: 4 << 20, known: make(map[int]bool),
+	}
+	cmd := &cobra.Command{
+		Use:   "watch {-p PID | --wait-for NAME | [--] PROGRAM [ARGUMENT...]} --root REGEXP -o FILE",
+		Short: "Write a trace of every slow call of a running process",
+		Long: `Record a process into memory, and write a trace into the folder FILE whenever a call of a function
+that --root selects takes longer than --over. The trace has what all threads recorded
+meanwhile. Threads do no more than record: watch reads their memory from outside.
+
+The folder also has traces of usual calls to compare with. "xray why FILE" explains why
+the slow ones were slow. _index.jsonl has a line of JSON for each trace.
+
+watch runs until the process ends, until --duration has passed, or until Ctrl-C. With
+--wait-for, it waits for the next process of that name instead. Then recording stops, and the
+process goes on. Child processes that have the recorder in them are watched, too.`,
+		Example: `  xray watch -p 1234 --root '^handleRequest' --over 20ms -o slow
+  xray watch --wait-for server --root '^handleRequest' --over p99.9 -o slow --disk 500M
+  xray watch --root '^handleRequest' --over 20ms -o slow -- ./server --port 8080
+  xray why slow`,
+		Annotations: map[string]string{cli.Verbatim: "true"},
+		Args:        func(_ *cobra.Command, args []string) error { return w.check(args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := recorder.Supported(); err != nil {
+				return err
+			}
+			return w.run(cmd.Context(), args)
+		},
+	}
+	f := cmd.Flags()
+	f.SetInterspersed(false) // what is behind the program's name is the program's
+	f.StringVarP(&w.pid, "pid", "p", "", "watch the running process `PID`")
+	f.StringVar(&w.wait, "wait-for", "", "watch a process whose program is called `NAME`; wait for it, and for the next one when it ends")
+	f.StringArrayVar(&w.roots, "root", nil, "look at the outermost calls of functions that match `REGEXP`; repeatable")
+	f.StringVar(&w.over, "over", w.over, "calls are slow that take longer than a time (20ms) or than a percentile of recent calls (p99.9): `RULE`")
+	f.StringVarP(&w.output, "output", "o", "", "write traces into `FILE`, a folder")
+	cli.AddCount(f, &w.limits.Keep, "traces", "", 0, "keep the traces of the `N` slowest calls; 0 keeps all")
+	f.BoolVar(&w.limits.Latest, "latest", false, "with --traces, keep those of the latest slow calls instead")
+	cli.AddCount(f, &w.limits.Usual, "sample", "", 0, "also keep `N` traces of calls that are not slow, to compare with")
+	cli.AddSize(f, &w.limits.Disk, "disk", "keep at most `SIZE` of traces")
+	cli.AddDuration(f, &w.every, "every", "write a trace at most every `TIME`")
+	cli.AddDuration(f, &w.margin, "margin", "begin traces `TIME` before the slow call, and end them as long after it")
+	f.StringVar(&w.exec, "exec", "", "run the shell command `COMMAND` with the path of each trace of a slow call")
+	cli.AddSize(f, &w.memory, "memory", "remember at most `SIZE` of records beyond the rings, for long calls")
+	cli.AddSize(f, &w.ring, "ring", "give each thread a ring of `SIZE`; not if the process has the recorder already")
+	cli.AddDuration(f, &w.duration, "duration", "end after `TIME`")
+	cli.AddDuration(f, &w.prune, "prune", "drop calls shorter than `TIME`, such as 5us, unless they contain a longer call")
+	cli.AddCount(f, &w.depth, "depth", "", 1, "record only calls at most `N` deep; 1 is the outermost")
+	w.addFilter(f)
+	w.libcalls.add(f)
+	addCompiler(cmd, &w.cc)
+	f.BoolVarP(&w.quiet, "quiet", "q", false, "print only errors")
+	cli.Spellings(f, map[string]string{"threshold": "prune", "func-filter": "func"})
+	return cmd
+}
+
+func (w *watching) check(args []string) error {
+	given := 0
+	for _, is := range []bool{w.pid != "", w.wait != "", len(args) > 0} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given == 0:
+		return cli.Usagef("give a PROGRAM to run, -p and the ID of a process, or --wait-for and the name of one")
+	case given > 1:
+		return cli.Usagef("give only one of a PROGRAM, -p and --wait-for")
+	case len(w.roots) == 0:
+		return cli.Usagef("give --root: a regular expression for the functions whose slow calls you look for, such as '^handleRequest'")
+	case w.output == "":
+		return cli.Usagef("give -o and the folder for the traces")
+	case w.ring > 0 && w.ring < leastRing:
+		return cli.Usagef("--ring: must be at least %[2]dK, not %[1]d bytes", w.ring, leastRing>>10)
+	case w.libcalls != "" && len(args) == 0:
+		return cli.Usagef("--libcalls must be given when the program starts: it cannot be used with -p and --wait-for")
+	}
+	if _, err := w.recording(); err != nil {
+		return err
+	}
+	if _, err := w.filter(w.app); err != nil {
+		return err
+	}
+	if _, err := w.libcalls.sets(); err != nil {
+		return err
+	}
+	var err error
+	for _, root := range w.roots {
+		if _, err = regexp.Compile(root); err != nil {
+			return cli.Usagef("--root: %w", err)
+		}
+	}
+	w.options = watch.Options{Root: strings.Join(w.roots, "|"), Margin: w.margin, Every: w.every, Written: w.written, Failed: w.notWritten}
+	w.root = regexp.MustCompile(w.options.Root)
+	if w.options.Quantile, err = parseQuantile(w.over); err != nil {
+		if w.options.Over, err = time.ParseDuration(w.over); err != nil || w.options.Over <= 0 {
+			return cli.Usagef("--over: %q is neither a time (20ms) nor a percentile (p99.9)", w.over)
+		}
+	}
+	if w.options.Over == 0 && !(w.options.Quantile > 0 && w.options.Quantile < 1) {
+		return cli.Usagef("--over: %q is not between p0 and p100", w.over)
+	}
+	return nil
+}
+
+func (w *watching) run(ctx context.Context, args []string) (err error) {
+	if w.folder, err = watch.OpenFolder(w.output, w.limits); err != nil {
+		return err
+	}
+	if w.exec != "" {
+		w.commands = make(chan string, 64)
+		done := make(chan struct{})
+		go func() { defer close(done); w.runCommands() }()
+		defer func() { close(w.commands); <-done }()
+	}
+	if w.duration > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.duration)
+		defer cancel()
+	}
+	if len(args) > 0 {
+		return w.program(ctx, args)
+	}
+	ctx, stop := untilInterrupted(ctx)
+	defer stop()
+	if w.pid != "" {
+		err = w.family(ctx, w.pid)
+	} else {
+		err = w.named(ctx)
+	}
+	w.summary()
+	return err
+}
+
+// named watches one process of a name after the other.
+func (w *watching) named(ctx context.Context) error {
+	w.say("waiting for a process called %s", w.wait)
+	for ctx.Err() == nil {
+		pid, err := recorder.FindProgram(w.wait, func(pid int) bool { return w.isKnown(pid) })
+		if err != nil {
+			return err
+		}
+		if pid != 0 {
+			// One that cannot be watched is not the last.
+			if err := w.family(ctx, fmt.Sprint(pid)); err != nil && ctx.Err() == nil {
+				w.say("%v", err)
+			}
+			continue
+		}
+		sleep(ctx, 200*time.Millisecond)
+	}
+	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// program runs a program and watches it.
+func (w *watching) program(ctx context.Context, args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return w.cannotRun(err)
+	}
+	program, err := recorder.Inspect(path)
+	if err != nil {
+		return err
+	}
+	l := &launch{cmd: exec.Command(path, args[1:]...)}
+	l.cmd.Args[0] = args[0]
+	l.cmd.Stdin, l.cmd.Stdout, l.cmd.Stderr = w.Stdin, w.Stdout.Raw, w.Stderr.Raw
+	if l.cmd.Env, err = w.preload(ctx, l, program, &recordFlags{libcalls: w.libcalls, cc: w.cc}); err != nil {
+		return err
+	}
+	options := recorder.Options{Ring: w.ring, Idle: true, Quiet: w.quiet}
+	l.cmd.Env = append(l.cmd.Env, options.Environment())
+	watched, cancel := context.WithCancel(ctx)
+	defer cancel()
+	ended := make(chan error, 1)
+	l.onStart = func(pid int) { go func() { ended <- w.family(watched, fmt.Sprint(pid)) }() }
+	status, err := l.run(ctx)
+	if err != nil {
+		return w.cannotRun(err)
+	}
+	cancel()
+	err = <-ended
+	w.summary()
+	if err != nil && status == 0 {
+		return err
+	}
+	if status != 0 {
+		return exitStatus(status)
+	}
+	return nil
+}
+
+// family watches a process and its descendants until ctx ends, or the process.
+func (w *watching) family(ctx context.Context, target string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p, err := w.reachable(ctx, target)
+	if err != nil || p == nil {
+		return err
+	}
+	var children sync.WaitGroup
+	defer children.Wait()
+	children.Go(func() {
+		for ctx.Err() == nil {
+			w.children(ctx, p.PID, &children)
+			sleep(ctx, time.Second)
+		}
+	})
+	defer cancel()
+	return w.process(ctx, p)
+}
+
+// reachable waits until the recorder of a process listens, or loads it into the process. It returns
+// nil if the process has ended.
+func (w *watching) reachable(ctx context.Context, target string) (*recorder.Process, error) {
+	const patience = 10 * time.Second
+	for began := time.Now(); ; sleep(ctx, 5*time.Millisecond) {
+		p, err := recorder.Dial(target)
+		if err == nil {
+			_, err = p.Do(ctx, nil, "status")
+		}
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return p, err
+		case !errors.Is(err, recorder.ErrNoRecorder):
+			return nil, err
+		case p.PID != 0 && !p.Alive():
+			return nil, nil
+		case w.pid != "" || w.wait != "":
+			p, _, err := w.reach(ctx, target, w.cc, w.ring)
+			return p, err
+		case time.Since(began) > patience:
+			return nil, err
+		}
+	}
+}
+
+// children begins to watch the descendants of a process that have the recorder in them.
+func (w *watching) children(ctx context.Context, ancestor int, wg *sync.WaitGroup) {
+	list, err := recorder.List(ctx)
+	if err != nil {
+		return
+	}
+	parents := make(map[int]int)
+	for _, l := range list {
+		parents[l.PID] = l.Parent
+	}
+	for _, l := range list {
+		descends := false
+		for at := l.PID; at != 0 && !descends; at = parents[at] {
+			descends = parents[at] == ancestor
+		}
+		if !descends || w.isKnown(l.PID) {
+			continue
+		}
+		if l.Err != nil {
+			w.setKnown(l.PID)
+			w.say("process %d: %v", l.PID, l.Err)
+			continue
+		}
+		p, err := recorder.Dial(fmt.Sprint(l.PID))
+		if err != nil {
+			continue
+		}
+		wg.Go(func() {
+			if err := w.process(ctx, p); err != nil && ctx.Err() == nil {
+				w.say("%v", err)
+			}
+		})
+	}
+}
+
+func (w *watching) isKnown(pid int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known[pid]
+}
+
+func (w *watching) setKnown(pid int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known[pid] = true
+}
+
+// process watches one process until ctx ends, or the process.
+func (w *watching) process(ctx context.Context, p *recorder.Process) (err error) {
+	w.setKnown(p.PID)
+	var status recorder.Status
+	if _, err := p.Do(ctx, &status, "status"); err != nil {
+		return err
+	}
+	if status.Recording && (status.Stream != nil || status.ObservedStream) {
+		return fmt.Errorf("%s is being recorded into a file: watching needs its rings. See xray ctl %s status", p, p.Target())
+	}
+	if !status.Recording {
+		end, err := w.start(ctx, p)
+		if err != nil {
+			return err
+		}
+		defer end()
+	}
+	names := make(map[reader.FuncID]string)
+	live, err := recorder.OpenLive(ctx, p, w.memory, func(t *reader.Trace) (recorder.Roots, error) { return w.choose(t, names) })
+	if err != nil {
+		return err
+	}
+	defer live.Close()
+	options := w.options
+	options.Name = func(id reader.FuncID) string { return names[id] }
+	watcher := watch.New(live, w.folder, options)
+	w.say("watching %s (%s): traces of %s over %s go to %s", p, filepath.Base(status.Exe), w.options.Root, w.over, w.output)
+	err = watcher.Run(ctx)
+	if !p.Alive() || ctx.Err() != nil {
+		err = nil // the end of a process looks like an error of reading
+	}
+	watcher.Finish(context.WithoutCancel(ctx))
+	w.add(&watcher.Stats)
+	return err
+}
+
+// start has a process record into its rings. The recording ends when end is called, or when this
+// process ends.
+func (w *watching) start(ctx context.Context, p *recorder.Process) (end func(), err error) {
+	filter, known, err := w.applyFilter(ctx, w.app, p)
+	if err != nil {
+		return nil, err
+	}
+	what, err := w.recording()
+	if err != nil {
+		return nil, err
+	}
+	_, held, err := p.Hold(ctx, what.StartCommand(false))
+	if err != nil {
+		return nil, err
+	}
+	if !filter.All() {
+		go followObjects(ctx, p, filter, known)
+	}
+	return func() {
+		_, _ = p.Do(context.WithoutCancel(ctx), nil, "stop") // it may have ended
+		held.Close()
+	}, nil
+}
+
+// choose returns the functions that --root selects, and adds their names.
+func (w *watching) choose(t *reader.Trace, names map[reader.FuncID]string) (r recorder.Roots, err error) {
+	opened, err := symbolize.Open(t, nil, symbolize.Search{Options: w.Options(&w.Streams), Dirs: w.Symbols})
+	if err != nil {
+		return r, err
+	}
+	defer opened.Close()
+	objects := t.Recording(0).Objects
+	for _, o := range objects {
+		for id := o.First; o.Holds(id); id++ {
+			name := symbolize.Label(opened.Names, id)
+			if !w.root.MatchString(name) {
+				continue
+			}
+			for int(id) >= len(r.Is) {
+				r.Is = append(r.Is, make([]bool, int(id)+1-len(r.Is))...)
+			}
+			r.Is[id], names[id] = true, name
+		}
+	}
+	if r.Is == nil {
+		return r, fmt.Errorf("no function in %s matches --root %q", strings.Join(objectPaths(objects), " "), w.options.Root)
+	}
+	if find := opened.TailCalls(); find != nil {
+		tails := find()
+		r.Continues, r.Targets = tails.Continue, targets(tails, r.Is)
+	}
+	return r, nil
+}
+
+// targets returns the functions that roots reach by tail calls alone.
+func targets(tails *symbolize.TailCalls, roots []bool) (found []reader.FuncID) {
+	seen := make(map[reader.FuncID]bool)
+	var visit func(reader.FuncID)
+	visit = func(from reader.FuncID) {
+		for _, to := range tails.Targets(from) {
+			if !seen[to] {
+				seen[to] = true
+				found = append(found, to)
+				visit(to)
+			}
+		}
+	}
+	for id, is := range roots {
+		if is {
+			visit(reader.FuncID(id))
+		}
+	}
+	return found
+}
+
+// say prints a line about the run.
+func (w *watching) say(format string, args ...any) {
+	if !w.quiet {
+		w.Say(format, args...)
+	}
+}
+
+// written is called for each trace.
+func (w *watching) written(path string, e *watch.Entry) {
+	if !e.Slow {
+		return
+	}
+	w.say("%s took %s: %s", e.Function, time.Duration(e.DurationNS).Round(time.Microsecond), path)
+	if w.commands == nil {
+		return
+	}
+	select {
+	case w.commands <- path:
+	default:
+		w.Say("--exec: the command is too slow: it was not run for %s", path)
+	}
+}
+
+// notWritten reports an error. A full disk should not fill the log, too.
+func (w *watching) notWritten(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if time.Since(w.failed) > time.Minute {
+		w.failed = time.Now()
+		w.Say("a trace could not be written: %v", err)
+	}
+}
+
+// runCommands runs the command of --exec for one trace after the other.
+func (w *watching) runCommands() {
+	for path := range w.commands {
+		cmd := exec.Command("sh", "-c", w.exec+` "$@"`, "sh", path)
+		cmd.Stdout, cmd.Stderr = w.Stderr.Raw, w.Stderr.Raw
+		cmd.Env = os.Environ()
+		if err := cmd.Run(); err != nil {
+			w.Say("--exec: %v for %s", err, path)
+		}
+	}
+}
+
+func (w *watching) add(s *watch.Stats) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stats.Calls += s.Calls
+	w.stats.Slow += s.Slow
+	w.stats.Traces += s.Traces
+	w.stats.Skipped += s.Skipped
+	w.stats.Lost += s.Lost
+	w.stats.Failed += s.Failed
+}
+
+// summary says what was found.
+func (w *watching) summary() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	s := &w.stats
+	parts := []string{
+		label.Count(s.Calls, "call", "calls") + " of " + w.options.Root, label.Grouped(s.Slow) + " slow",
+		label.Count(s.Traces, "trace", "traces") + " written",
+	}
+	for _, more := range []struct {
+		n    uint64
+		what string
+	}{
+		{s.Skipped, "slow calls have no trace because of --traces, --disk or --every"},
+		{s.Failed, "slow calls have no trace because it could not be written"},
+		{s.Lost, "chunks of records were overwritten before they were read: use a larger --ring"},
+	} {
+		if more.n > 0 {
+			parts = append(parts, label.Grouped(more.n)+" "+more.what)
+		}
+	}
+	w.say("%s", strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", "))
+	if s.Traces > 0 {
+		w.say("xray why %s explains them", w.output)
+	}
+}

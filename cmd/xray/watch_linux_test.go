@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/xray-tools/xray/cmd/xray/internal/watch"
+	"github.com/xray-tools/xray/internal/test/testenv"
+)
+
+// This program handles requests in two threads until a file appears, at least as many as it is told,
+// and says how many of them it made slow.
+const watchedProgram = `
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define RECORDED __attribute__((noinline, xray_always_instrument))
+static atomic_int slow;
+static const char *end;
+static int least, rate = 200;
+RECORDED void parse(int i) { for (volatile int k = 0; k < 2000; k++) ; }
+RECORDED void stall(int late) { if (late) { usleep(150000); slow++; } }
+RECORDED void handle(int i) { for (int k = 0; k < 5; k++) parse(k); stall(i % rate == 150); }
+static void *work(void *p) {
+	for (int i = 0; i < least || access(end, F_OK); i++) { handle(i); usleep(200); }
+	return p;
+}
+int main(int argc, char **argv) {
+	pthread_t t[2];
+	end = argv[1], least = atoi(argv[2]);
+	if (argc > 3) rate = atoi(argv[3]);
+	for (int i = 0; i < 2; i++) pthread_create(&t[i], 0, work, 0);
+	for (int i = 0; i < 2; i++) pthread_join(t[i], 0);
+	usleep(500000); /* so that all is seen */
+	printf("%d\n", slow);
+	return 0;
+}
+`
+
+func compileWatched(t *testing.T) (program string) {
+	t.Helper()
+	testenv.Need(t, "clang-22", "cc")
+	program = filepath.Join(t.TempDir(), "requests")
+	if err := os.WriteFile(program+".c", []byte(watchedProgram), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("clang-22", "-O1", "-g", "-fxray-instrument", "-pthread", program+".c", "-o", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return program
+}
+
+// readFolder returns the traces of a folder, and how many calls of stall took at least 150 ms.
+func readFolder(t *testing.T, dir string) (entries []watch.Entry, stalls int) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "_index.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		var e watch.Entry
+		if err := json.Unmarshal(line, &e); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, e)
+	}
+	o := runHere("xray", "slowest", "--root", "^stall$", "--top", "100000", "-f", "csv", dir)
+	rows, err := csv.NewReader(strings.NewReader(o.stdout)).ReadAll()
+	if err != nil || len(rows) == 0 {
+		t.Fatalf("%v\n%s", err, o)
+	}
+	column := slices.Index(rows[0], "duration_ns")
+	for _, row := range rows[1:] {
+		if ns, err := strconv.ParseFloat(row[column], 64); err != nil || ns < 150e6 {
+			return entries, stalls // in descending order
+		}
+		stalls++
+	}
+	return entries, stalls
+}
+
+// checkWhy checks that why finds the cause without being told what to look for.
+func checkWhy(t *testing.T, dir string) {
+	t.Helper()
+	if o := runHere("xray", "why", dir); o.status != 0 || !strings.HasPrefix(o.stdout, "Why handle is slow at times: it is blocked longer in stall (") {
+		t.Errorf("why does not name the cause: %s", o)
+	}
+}
+
+// watch writes a trace of every slow request of a program that it runs, and the program behaves as
+// it does alone.
+func TestWatchProgram(t *testing.T) {
+	t.Parallel()
+	program := compileWatched(t)
+	dir, seen := filepath.Join(t.TempDir(), "slow"), filepath.Join(t.TempDir(), "seen")
+	cmd := exec.Command("xray", "watch", "--root", "^handle$", "--over", "100ms", "-o", dir, "--exec", "echo >>"+seen, "--", program, "/", "1000")
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	planted, err := strconv.Atoi(strings.TrimSpace(out.String()))
+	if err != nil || planted != 10 {
+		t.Fatalf("the program says %q, want 10", &out)
+	}
+	entries, stalls := readFolder(t, dir)
+	if stalls != planted {
+		t.Errorf("%d stalls in the traces, want %d\n%s", stalls, planted, &said)
+	}
+	calls, slow, usual := 0, 0, 0
+	for _, e := range entries {
+		if calls += e.Calls; e.Slow {
+			slow++
+		} else {
+			usual++
+		}
+	}
+	if calls < planted || usual == 0 {
+		t.Errorf("%d slow calls, %d traces of usual ones; want %d and some", calls, usual, planted)
+	}
+	commands, err := os.ReadFile(seen)
+	if n := bytes.Count(commands, []byte("\n")); err != nil || n != slow {
+		t.Errorf("--exec ran for %d of %d traces (%v)", n, slow, err)
+	}
+	checkWhy(t, dir)
+}
+
+// watch attaches to each process of a name, and leaves them as they were when it ends.
+func TestWatchByName(t *testing.T) {
+	t.Parallel()
+	program := compileWatched(t)
+	dir := filepath.Join(t.TempDir(), "slow")
+	name := "requests" + strconv.Itoa(os.Getpid())
+	if err := os.Rename(program, filepath.Join(filepath.Dir(program), name)); err != nil {
+		t.Fatal(err)
+	}
+	program = filepath.Join(filepath.Dir(program), name)
+	w := exec.Command("xray", "watch", "--wait-for", name, "--root", "^handle$", "--over", "100ms", "-o", dir)
+	var said lockedBuffer
+	w.Stderr = &said
+	if err := w.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Process.Kill(); _ = w.Wait() })
+	for run := 1; run <= 2; run++ {
+		end := filepath.Join(t.TempDir(), "end")
+		cmd := exec.Command(program, end, "400")
+		var out bytes.Buffer
+		cmd.Stdout = &out
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		until(t, fmt.Sprintf("traces of process %d", run), func() bool { return strings.Count(said.String(), "handle took") >= 2*run })
+		if run == 2 {
+			_ = w.Process.Signal(syscall.SIGINT)
+			if err := w.Wait(); err != nil {
+				t.Errorf("%v\n%s", err, &said)
+			}
+		}
+		if err := os.WriteFile(end, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Wait(); err != nil || strings.TrimSpace(out.String()) == "0" {
+			t.Errorf("the program: %v, %q", err, &out)
+		}
+	}
+	entries, _ := readFolder(t, dir)
+	processes := make(map[int]bool)
+	for _, e := range entries {
+		processes[e.Process] = true
+	}
+	if len(processes) != 2 {
+		t.Errorf("traces of %d processes, want 2\n%s", len(processes), &said)
+	}
+	checkWhy(t, dir)
+}
+
+// For half an hour, each slow request has its trace, and the memory of watch does not grow.
+func TestWatchSoak(t *testing.T) {
+	if os.Getenv("XRAY_SOAK") == "" {
+		t.Skip("takes half an hour; set XRAY_SOAK=1")
+	}
+	t.Parallel()
+	program := compileWatched(t)
+	dir, end := filepath.Join(t.TempDir(), "slow"), filepath.Join(t.TempDir(), "end")
+	cmd := exec.Command("xray", "watch", "--root", "^handle$", "--over", "100ms", "-o", dir, "--traces", "0", "--", program, end, "1", "40000")
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	time.Sleep(30 * time.Minute)
+	if err := os.WriteFile(end, nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("%v\n%s", err, &said)
+	}
+	_, stalls := readFolder(t, dir)
+	t.Logf("%s: %d stalls found; the program says %s", &said, stalls, &out)
+	if strconv.Itoa(stalls) != strings.TrimSpace(out.String()) {
+		t.Errorf("%d stalls in the traces, want %s", stalls, &out)
+	}
+	const most = 1 << 30
+	if rss := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; rss > most {
+		t.Errorf("watch took %d bytes of memory", rss)
+	}
+	checkWhy(t, dir)
+}
+
+// lockedBuffer may be read while it is written to.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}

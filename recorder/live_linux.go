@@ -1,0 +1,378 @@
+package recorder
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xray-tools/xray/internal/tracewrite"
+	"github.com/xray-tools/xray/reader"
+)
+
+// Live reads the rings of a running process from outside, through /proc/PID/mem. The process does
+// nothing for it but fill its rings. Live keeps chunks that the process overwrites, as far as they
+// fit into a limit. It is not safe for concurrent use.
+type Live struct {
+	process *Process
+	image   *image
+	root    uint64 // address of the runtime's root
+	threads map[uint64]*liveThread
+	roots   Roots
+	choose  func(*reader.Trace) (Roots, error)
+	room    int64 // bytes of chunks to keep
+	kept    []*keptChunk
+	objects uint64 // in the process when its metadata was read
+	text    *reader.Recording
+	lost    uint64 // chunks overwritten before they were read
+	newest  uint64 // TSC when the rings were last read
+	scratch []byte
+}
+
+// liveThread is a thread, and how far its ring was read.
+type liveThread struct {
+	*ringThread
+	scan   rootScan
+	number uint64 // of the chunk to read next
+	at     int    // offset in it
+}
+
+// keptChunk is a complete chunk.
+type keptChunk struct {
+	thread *ringThread
+	place  chunkPlace
+	data   []byte
+}
+
+// OpenLive finds the rings of a process. keep is the number of bytes of chunks to keep beyond them.
+// The caller needs the right to trace the process, as with gdb. choose chooses roots from the
+// metadata of the process, which are a trace without records. It is called again, by [Live.Read],
+// when the process has opened or closed objects.
+func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.Trace) (Roots, error)) (*Live, error) {
+	if p.PID == 0 {
+		return nil, errors.New("give the ID of the process instead of the path of its socket")
+	}
+	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", p.PID))
+	if err != nil {
+		return nil, fmt.Errorf("%w: watching needs the right to trace the process: run xray as its user or as root, and see /proc/sys/kernel/yama/ptrace_scope", err)
+	}
+	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, chunkSize)}
+	if err = l.find(mem); err == nil {
+		err = l.describe(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, mem.Close())
+	}
+	return l, nil
+}
+
+// Close releases its resources. The process is not concerned.
+func (l *Live) Close() error { return l.image.in.(*os.File).Close() }
+
+// find finds the runtime's root.
+func (l *Live) find(mem *os.File) error {
+	name := l.process.String()
+	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", l.process.PID))
+	if err != nil {
+		return err
+	}
+	inner, err := nameOf(l.process.PID)
+	if err != nil {
+		return err
+	}
+	writable := &image{name: name, in: mem, size: userSpace, segments: writableSegments(string(maps))}
+	// All of the memory is one file. What is not mapped cannot be read.
+	l.image = &image{name: name, in: mem, size: userSpace, segments: []segment{{memory: userSpace, bytes: userSpace}}}
+	for _, address := range writable.search(rootMagic, maxRoots) {
+		if root, err := l.image.parseRoot(address); err == nil && int(root.pid) == inner && root.nobjects > 0 {
+			l.root = address
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: the recorder's data were not found in its memory", name)
+}
+
+// writableSegments returns the writable private memory of /proc/PID/maps.
+func writableSegments(maps string) (list []segment) {
+	for line := range strings.Lines(maps) {
+		f := strings.Fields(line)
+		if len(f) < 2 || !strings.HasPrefix(f[1], "rw") || !strings.HasSuffix(f[1], "p") {
+			continue
+		}
+		first, end, _ := strings.Cut(f[0], "-")
+		from, err1 := strconv.ParseUint(first, 16, 64)
+		to, err2 := strconv.ParseUint(end, 16, 64)
+		if err1 != nil || err2 != nil || to > userSpace {
+			continue
+		}
+		list = append(list, segment{address: from, memory: to - from, offset: from, bytes: to - from, writable: true})
+	}
+	return list
+}
+
+// describe asks the runtime for its metadata. It takes a snapshot without records.
+func (l *Live) describe(ctx context.Context) error {
+	root, err := l.image.parseRoot(l.root)
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp("", "xray-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	if _, err := l.process.Do(ctx, nil, "snapshot since=9223372036854775807", file); err != nil {
+		return err
+	}
+	t, err := reader.Open(reader.Options{}, file.Name())
+	if err != nil {
+		return err
+	}
+	defer t.Close()
+	if l.roots, err = l.choose(t); err != nil {
+		return err
+	}
+	for _, t := range l.threads {
+		t.scan.setRoots(&l.roots)
+	}
+	r := *t.Recording(0)
+	nameCalls(&r)
+	r.Threads, r.Counters, r.Profiles, r.Pruned, r.Losses = nil, nil, nil, reader.Pruned{}, nil
+	r.Process.CPUNS, r.Process.CPUFrom, r.Process.CPUTo = 0, 0, 0
+	r.Process.Complete = true
+	l.text, l.objects = &r, root.nobjects
+	return nil
+}
+
+// Recording describes the process as of the latest [Live.Read]: objects, clock and functions. It
+// has no threads. It must not be changed.
+func (l *Live) Recording() *reader.Recording { return l.text }
+
+// Read reads what threads have recorded since the previous call, and calls each with the calls of
+// roots that have ended. Those of a thread are in order. An error means that the process has ended
+// or cannot be read any more.
+func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err error) {
+	now := rdtsc()
+	root, err := l.image.parseRoot(l.root)
+	if err != nil {
+		return s, err
+	}
+	if root.nobjects != l.objects {
+		if err := l.describe(ctx); err != nil {
+			return s, err
+		}
+	}
+	table, err := l.image.read("the table of threads", root.threads, int(root.nthreads)*8)
+	if err != nil {
+		return s, err
+	}
+	lost := l.lost
+	for f := fields(table); len(f) > 0; f = f[8:] {
+		t, err := l.image.parseThread(f.u64(0), root.threadSize)
+		if err != nil {
+			return s, err
+		}
+		l.readThread(t, &s, each)
+		if open := l.threads[t.address].scan.open; len(open) > 0 && !t.free && (s.Oldest == 0 || open[0].start < s.Oldest) {
+			s.Oldest = open[0].start
+		}
+	}
+	l.evict()
+	l.newest = now
+	s.Lost = l.lost - lost
+	return s, nil
+}
+
+// readThread reads what is new in the ring of a thread.
+func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
+	t := l.threads[now.address]
+	if t == nil || t.TID != now.TID || t.First != now.First && t.First != 0 || now.taken < t.taken {
+		t = &liveThread{number: 1, scan: rootScan{tid: now.TID}}
+		t.scan.setRoots(&l.roots)
+		l.threads[now.address] = t
+	}
+	t.ringThread = now
+	if now.free || now.taken == 0 || now.size == 0 || now.size > maxRingChunks || now.ring%chunkSize != 0 {
+		return
+	}
+	if first := now.taken - min(now.taken, now.size); t.number <= first {
+		l.miss(t, first+1)
+	}
+	before := t.number
+	for t.number <= now.taken {
+		n, done := l.readChunk(t, each)
+		s.Bytes += int64(n)
+		if !done {
+			break
+		}
+	}
+	s.Fill = max(s.Fill, float64(t.number-before)/float64(now.size))
+}
+
+// miss skips the chunks before this one, which were overwritten.
+func (l *Live) miss(t *liveThread, next uint64) {
+	l.lost += next - t.number
+	t.number, t.at = next, 0
+	t.scan.lose()
+}
+
+// readChunk reads what is new in the next chunk. It reports whether the chunk is complete.
+func (l *Live) readChunk(t *liveThread, each func(RootCall)) (n int, done bool) {
+	address := t.ring + (t.number-1)%t.size*chunkSize
+	if t.number == t.taken {
+		// The thread writes to this chunk, or has taken the next one in the meantime.
+		end := t.cursor - address
+		if end < chunkHeader || end > chunkSize {
+			return 0, false
+		}
+		data := l.scratch[:end]
+		at := max(t.at, chunkHeader)
+		if at < int(end) && l.copies(t, address, data[at:], uint64(at)) {
+			t.at = t.scan.scan(data, at, true, each)
+		}
+		return int(end) - at, false
+	}
+	data := make([]byte, chunkSize)
+	if !l.copies(t, address, data, 0) {
+		l.miss(t, t.number+1)
+		return 0, true
+	}
+	f := fields(data)
+	c := chunkPlace{address: address, number: t.number, first: f.u64(8), last: f.u64(16), wall: f.u64(56), used: usedOf(f)}
+	if c.used != 0 {
+		data = data[:c.used]
+	}
+	t.scan.scan(data, max(t.at, chunkHeader), false, each)
+	l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data})
+	t.number, t.at = t.number+1, 0
+	return len(data), true
+}
+
+// copies reads memory of a thread's next chunk, and reports whether it still was that chunk
+// afterwards.
+func (l *Live) copies(t *liveThread, address uint64, p []byte, offset uint64) bool {
+	header := make(fields, chunkHeader)
+	if _, err := l.image.readSome(p, address+offset); err != nil {
+		return false
+	}
+	if _, err := l.image.readSome(header, address); err != nil {
+		return false
+	}
+	return header.u64(0) == 2*t.number && header.u64(40) == chunkMagic && header.u64(32) == t.address
+}
+
+// evict forgets the chunks that ended first until the others fit.
+func (l *Live) evict() {
+	size := int64(0)
+	for _, k := range l.kept {
+		size += int64(cap(k.data))
+	}
+	if size <= l.room {
+		return
+	}
+	slices.SortStableFunc(l.kept, func(a, b *keptChunk) int { return cmp.Compare(a.place.last, b.place.last) })
+	n := 0
+	for ; size > l.room; n++ {
+		size -= int64(cap(l.kept[n].data))
+	}
+	l.kept = slices.Delete(l.kept, 0, n)
+}
+
+// Newest is the TSC up to which Read has read everything that was complete.
+func (l *Live) Newest() uint64 { return l.newest }
+
+// WriteTrace writes a trace of what all threads recorded from one TSC to another, as far as it is
+// still there. edit may change the metadata. WriteTrace reads the rings anew, and returns the number
+// of records.
+func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) (records uint64, err error) {
+	chunks := l.chunks(from, to)
+	r := *l.text
+	lost := make(map[string]uint64)
+	var blocks bytes.Buffer
+	out := blockWriter{first: from, since: from, until: to}
+	last := make(map[*ringThread]*keptChunk)
+	for _, k := range chunks {
+		if before := last[k.thread]; before != nil && k.place.number != before.place.number+1 {
+			lost["overwritten-chunk"] += k.place.number - before.place.number - 1
+		} else if before == nil {
+			k.thread.Overwritten = 0
+			r.Threads = append(r.Threads, k.thread.ThreadInfo)
+		}
+		last[k.thread] = k
+		b := out.chunk(k.thread, &k.place, k.data)
+		lost["interrupted"] += b.unwritten
+		lost["damaged-chunk"] += b.damaged
+		records += b.records
+		if b.records > 0 {
+			blocks.Write(b.bytes)
+		}
+	}
+	r.Losses = losses(lost)
+	r.Clock.Anchors = append(slices.Clone(r.Clock.Anchors), readClocks())
+	if edit != nil {
+		edit(&r)
+	}
+	head := tracewrite.AppendRecording(traceHeader(&r.Clock), &r, from)
+	for _, part := range [][]byte{head, blocks.Bytes()} {
+		if _, err := w.Write(part); err != nil {
+			return records, err
+		}
+	}
+	return records, nil
+}
+
+// chunks returns the chunks with records between these TSCs, by thread and number.
+func (l *Live) chunks(from, to uint64) []*keptChunk {
+	overlaps := func(c *chunkPlace) bool { return c.first <= to && (c.last == 0 || c.last >= from) }
+	var list []*keptChunk
+	threads := make(map[[2]uint64]*ringThread) // the same pointer for all chunks of a thread
+	identity := func(t *ringThread) *ringThread {
+		key := [2]uint64{t.address, t.First}
+		if threads[key] == nil {
+			one := *t
+			threads[key] = &one
+		}
+		return threads[key]
+	}
+	for _, t := range l.threads {
+		if k := l.current(t); k != nil && overlaps(&k.place) {
+			k.thread = identity(t.ringThread)
+			list = append(list, k)
+		}
+	}
+	for _, k := range l.kept {
+		if overlaps(&k.place) {
+			one := *k
+			one.thread = identity(k.thread)
+			list = append(list, &one)
+		}
+	}
+	slices.SortFunc(list, func(a, b *keptChunk) int {
+		return cmp.Or(cmp.Compare(a.thread.First, b.thread.First), cmp.Compare(a.thread.address, b.thread.address), cmp.Compare(a.place.number, b.place.number))
+	})
+	return list
+}
+
+// current returns the chunk that a thread was writing when its ring was last read, or nil.
+func (l *Live) current(t *liveThread) *keptChunk {
+	if t.free || t.number != t.taken || t.at <= chunkHeader {
+		return nil
+	}
+	address := t.ring + (t.number-1)%t.size*chunkSize
+	data := make([]byte, t.at)
+	if !l.copies(t, address, data, 0) {
+		return nil
+	}
+	return &keptChunk{
+		place: chunkPlace{address: address, number: t.number, first: binary.LittleEndian.Uint64(data[8:]), used: t.at},
+		data:  data,
+	}
+}

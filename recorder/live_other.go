@@ -1,0 +1,40 @@
+//go:build !linux
+
+package recorder
+
+import (
+	"context"
+	"io"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// Live reads the rings of a running process. It cannot on this system.
+type Live struct{}
+
+// OpenLive finds the rings of a process. It cannot on this system.
+func OpenLive(context.Context, *Process, int64, func(*reader.Trace) (Roots, error)) (*Live, error) {
+	return nil, Supported()
+}
+
+// Close releases its resources.
+func (l *Live) Close() error { return nil }
+
+// Recording describes the process.
+func (l *Live) Recording() *reader.Recording { return nil }
+
+// Read reads what threads have recorded.
+func (l *Live) Read(context.Context, func(RootCall)) (LiveState, error) {
+	return LiveState{}, Supported()
+}
+
+// Newest is the TSC up to which Read has read.
+func (l *Live) Newest() uint64 { return 0 }
+
+// WriteTrace writes a trace of a part of the rings.
+func (l *Live) WriteTrace(io.Writer, uint64, uint64, func(*reader.Recording)) (uint64, error) {
+	return 0, Supported()
+}
+
+// FindProgram finds a process. It cannot on this system.
+func FindProgram(string, func(int) bool) (int, error) { return 0, Supported() }

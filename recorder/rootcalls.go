@@ -1,0 +1,167 @@
+package recorder
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/xray-tools/xray/reader"
+)
+
+// RootCall is a finished call of a root function.
+type RootCall struct {
+	Func       reader.FuncID
+	TID        int32
+	Start, End uint64 // TSC
+}
+
+// Roots are the functions whose calls are looked for.
+type Roots struct {
+	// Is has an entry for each function ID, up to the largest one of a root.
+	Is []bool
+	// Continues reports whether a function may end with a tail call of another one, which then is
+	// part of its call. It may be nil.
+	Continues func(from, to reader.FuncID) bool
+	// Targets are the functions that Continues leads to from a root, over any number of calls.
+	Targets []reader.FuncID
+}
+
+// LiveState is the result of [Live.Read].
+type LiveState struct {
+	Bytes  int64   // read
+	Fill   float64 // the largest share of a ring that was filled since the previous call
+	Lost   uint64  // chunks that were overwritten before they were read
+	Oldest uint64  // when the oldest open call of a root started; 0 for none
+}
+
+// maxOpenRoots limits the open calls that are followed in each thread. Of deeper recursion, the
+// innermost are only counted.
+const maxOpenRoots = 64
+
+// rootScan follows the calls of root functions through the chunks of a thread. Of a recursion, it
+// reports the outermost call only. Calls end as package calls has it.
+type rootScan struct {
+	roots    *Roots
+	followed []bool // by function ID: the roots and their targets
+	tid      int32
+	epoch    uint64     // upper half of the time of the next records
+	open     []openRoot // calls of followed functions from that of a root on
+	more     int        // calls open inside those
+	// A tail exit ended the innermost call at this time, or a tail call continues it, as the next
+	// record will tell.
+	awaits   bool
+	awaitsAt uint64
+}
+
+type openRoot struct {
+	fn        reader.FuncID
+	start     uint64
+	continued bool // it left through a tail call, which is the next one
+}
+
+func (s *rootScan) setRoots(r *Roots) {
+	s.roots, s.followed = r, r.Is
+	for _, id := range r.Targets {
+		for int(id) >= len(s.followed) {
+			s.followed = append(s.followed[:len(s.followed):len(s.followed)], false)
+		}
+	}
+	s.followed = slices.Clone(s.followed)
+	for _, id := range r.Targets {
+		s.followed[id] = true
+	}
+}
+
+// lose forgets the open calls because records are missing.
+func (s *rootScan) lose() { s.open, s.more, s.epoch, s.awaits = s.open[:0], 0, 0, false }
+
+// scan looks at the records of a chunk from this offset on and calls each with the calls that end
+// there. With part, the thread may be writing: scan stops at an incomplete record. It returns the
+// offset that it has reached.
+func (s *rootScan) scan(data []byte, at int, part bool, each func(RootCall)) int {
+	for at+8 <= len(data) {
+		word := binary.LittleEndian.Uint64(data[at:])
+		size := 8
+		if word&1 != 0 {
+			size = recordSize(data[at:])
+		}
+		switch {
+		case size == 0:
+			if part {
+				return at
+			}
+			return len(data) // damaged
+		case part && !isWritten(data[at:at+size]):
+			return at
+		case size > 8:
+			if second := binary.LittleEndian.Uint64(data[at+8:]); data[at]>>1 == recordStamp && second&1 != 0 {
+				s.epoch = second >> 1 &^ (1<<32 - 1)
+			}
+		case uint32(word) != 0 && (s.awaits || int(uint32(word)>>4) < len(s.followed) && s.followed[uint32(word)>>4]):
+			s.function(uint32(word), s.epoch|word>>32, each)
+		}
+		at += size
+	}
+	return at
+}
+
+// Kinds of function records after which a call has ended.
+const (
+	functionExit = 1
+	functionTail = 2
+)
+
+func (s *rootScan) function(word uint32, tsc uint64, each func(RootCall)) {
+	id, kind := reader.FuncID(word>>4), word>>1&7
+	isEnter := kind != functionExit && kind != functionTail
+	if s.awaits {
+		s.awaits = false
+		top := len(s.open) - 1
+		if isEnter && s.roots.Continues != nil && s.roots.Continues(s.open[top].fn, id) {
+			s.open[top].continued = true
+		} else {
+			s.pop(top, s.awaitsAt, each)
+		}
+		if int(id) >= len(s.followed) || !s.followed[id] {
+			return
+		}
+	}
+	switch {
+	case isEnter:
+		isRoot := int(id) < len(s.roots.Is) && s.roots.Is[id]
+		if len(s.open) == 0 && !isRoot {
+			return
+		}
+		if len(s.open) == maxOpenRoots {
+			s.more++
+			return
+		}
+		s.open = append(s.open, openRoot{fn: id, start: tsc})
+	case s.more > 0:
+		s.more--
+	default:
+		for i := len(s.open) - 1; i >= 0; i-- {
+			if s.open[i].fn != id || s.open[i].continued {
+				continue // its exit is missing, or was never recorded
+			}
+			if kind == functionTail && s.roots.Continues != nil {
+				s.open = s.open[:i+1]
+				s.awaits, s.awaitsAt = true, tsc
+			} else {
+				s.pop(i, tsc, each)
+			}
+			return
+		}
+	}
+}
+
+// pop ends the open calls from this one on, and those that continued in it.
+func (s *rootScan) pop(i int, tsc uint64, each func(RootCall)) {
+	for i > 0 && s.open[i-1].continued {
+		i--
+	}
+	if i == 0 {
+		c := s.open[0]
+		each(RootCall{Func: c.fn, TID: s.tid, Start: c.start, End: max(tsc, c.start)})
+	}
+	s.open = s.open[:i]
+}
