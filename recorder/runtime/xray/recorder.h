@@ -24,6 +24,30 @@ extern "C" {
 /* These are never instrumented: they belong to whoever calls them. */
 #define XRAY_INLINE static inline __attribute__((unused, always_inline))
 
+/* Attributes for functions, in front of their declarations. Compilers that do not know
+ * them see nothing.
+ *   XRAY_ALWAYS_INSTRUMENT   instrument the function however short it is, and never prune
+ *                            its calls (clang)
+ *   XRAY_NEVER_INSTRUMENT    do not instrument it (clang, and GCC with -pg or
+ *                            -finstrument-functions)
+ *   XRAY_LOG_ARGS(N)         instrument it, and record its first N arguments (clang) */
+#if defined(__has_attribute)
+#if __has_attribute(xray_always_instrument)
+#define XRAY_ALWAYS_INSTRUMENT __attribute__((xray_always_instrument))
+#define XRAY_NEVER_INSTRUMENT __attribute__((xray_never_instrument, no_instrument_function))
+#define XRAY_LOG_ARGS(n) __attribute__((xray_always_instrument, xray_log_args(n)))
+#endif
+#endif
+#ifndef XRAY_ALWAYS_INSTRUMENT
+#define XRAY_ALWAYS_INSTRUMENT
+#define XRAY_LOG_ARGS(n)
+#ifdef __GNUC__
+#define XRAY_NEVER_INSTRUMENT __attribute__((no_instrument_function))
+#else
+#define XRAY_NEVER_INSTRUMENT
+#endif
+#endif
+
 #define XRAY_NO_RECORDER (-1)
 #define XRAY_FAILED (-2)
 
