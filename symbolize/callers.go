@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"sync"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
@@ -16,6 +17,8 @@ type Callers struct {
 	// of has the functions with sleds that can be the innermost open ones when a function is
 	// entered, sorted. It has only functions of which all callers are known.
 	of map[reader.FuncID][]reader.FuncID
+	// reach has what reaching returned, by function.
+	reach sync.Map
 }
 
 // FindCallers searches the binaries of n for calls and jumps. It knows nothing of binaries that
@@ -23,7 +26,8 @@ type Callers struct {
 // than x86-64.
 //
 // All callers of a function are known if nothing but calls and jumps to it has its address: no
-// other instruction, no data and no exported symbol. A caller without sleds passes the question
+// other instruction, no data and no exported symbol. Nobody else calls main, but for the C library,
+// when no call is open. A caller without sleds passes the question
 // on to its own callers, and so does one that jumps there, because a tail call has ended it.
 func FindCallers(n Names, except ...*Table) *Callers {
 	c := &Callers{of: make(map[reader.FuncID][]reader.FuncID)}
@@ -50,6 +54,46 @@ func (c *Callers) CanCall(from, to reader.FuncID) bool {
 	return ok
 }
 
+// maxReach limits the functions between two.
+const maxReach = 1 << 12
+
+// CanReach reports whether a call of one function can be entered while one of another is open, and
+// with it calls that the trace may lack. It is true if that is not known.
+func (c *Callers) CanReach(from, to reader.FuncID) bool {
+	known, ok := c.reach.Load(to)
+	if !ok {
+		known, _ = c.reach.LoadOrStore(to, c.reaching(to))
+	}
+	all := known.([]reader.FuncID)
+	_, ok = slices.BinarySearch(all, from)
+	return ok || all == nil
+}
+
+// reaching returns the functions that can be open when a function is entered, sorted, or nil if they
+// are not known.
+func (c *Callers) reaching(to reader.FuncID) []reader.FuncID {
+	seen := make(map[reader.FuncID]bool)
+	for list := []reader.FuncID{to}; len(list) > 0; {
+		callers, known := c.of[list[0]]
+		if !known || len(seen) > maxReach {
+			return nil
+		}
+		list = list[1:]
+		for _, fn := range callers {
+			if !seen[fn] {
+				seen[fn] = true
+				list = append(list, fn)
+			}
+		}
+	}
+	all := make([]reader.FuncID, 0, len(seen)) // not nil
+	for fn := range seen {
+		all = append(all, fn)
+	}
+	slices.Sort(all)
+	return all
+}
+
 // callerFile has the calls and jumps of one file.
 type callerFile struct {
 	table   *Table
@@ -65,6 +109,7 @@ type region struct {
 	start   uint64
 	ids     []reader.FuncID // of the functions with sleds that begin here
 	label   bool            // the code before it may go on here
+	main    bool            // the C library calls it, when no call is open
 	exposed bool            // its address is known to more than calls and jumps
 	from    []edge
 }
@@ -113,10 +158,10 @@ func (f *callerFile) divide() error {
 		fn := &f.table.m.Functions[i]
 		ids[fn.Address] = append(ids[fn.Address], fn.ID+f.more)
 	}
-	starts := make(map[uint64]bool) // whether it is only a label
-	err := f.table.debug.CodeStarts(func(address uint64, label bool) {
-		if known, ok := starts[address]; !ok || known {
-			starts[address] = label
+	starts := make(map[uint64]debuginfo.CodeStart)
+	err := f.table.debug.CodeStarts(func(address uint64, what debuginfo.CodeStart) {
+		if known, ok := starts[address]; !ok || known == debuginfo.LabelStart || what == debuginfo.MainStart {
+			starts[address] = what
 		}
 	})
 	if err != nil {
@@ -126,12 +171,12 @@ func (f *callerFile) divide() error {
 		return errors.New("no functions, or too many")
 	}
 	for address := range ids {
-		if label, ok := starts[address]; !ok || label {
+		if what, ok := starts[address]; !ok || what == debuginfo.LabelStart {
 			return errors.New("the symbol table lacks functions with sleds")
 		}
 	}
-	for address, label := range starts {
-		f.regions = append(f.regions, region{start: address, ids: ids[address], label: label})
+	for address, what := range starts {
+		f.regions = append(f.regions, region{start: address, ids: ids[address], label: what == debuginfo.LabelStart, main: what == debuginfo.MainStart})
 	}
 	slices.SortFunc(f.regions, func(a, b region) int {
 		if a.start < b.start {
@@ -284,7 +329,7 @@ func (f *callerFile) unknown() []bool {
 		}
 	}
 	for i := range f.regions {
-		if r := &f.regions[i]; r.exposed || len(r.from) == 0 {
+		if r := &f.regions[i]; !r.main && (r.exposed || len(r.from) == 0) {
 			add(int32(i))
 		}
 	}

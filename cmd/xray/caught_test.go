@@ -11,20 +11,28 @@ import (
 	"testing"
 )
 
-// LLVM's runtimes do not record which calls an exception leaves. Commands that rebuild calls warn
+// LLVM's runtimes do not record which calls an exception leaves. The binary shows it, also if the
+// caller of all of them began before the recording. Otherwise, commands that rebuild calls warn
 // about such calls, and only if there are any.
 func TestCaughtExceptionsOfLLVM(t *testing.T) {
 	dir, program := t.TempDir(), buildInstrumented(t, "clang++-22", "caught.cc")
+	names := filepath.Join(dir, "names.yaml")
+	if o := runHere("xray", "extract", "--symbolize", "-o", names, program); o.status != exitOK {
+		t.Fatal(o)
+	}
 	for _, test := range []struct {
-		name, mode string
-		args       []string
-		says       string // what the warning says about a function
+		name, mode, binary string
+		args               []string
+		left               bool   // the calls that exceptions left are known
+		says               string // what the warning says about a function
 	}{
 		// main is in the trace. The binary says that nothing else calls serve.
-		{"basic", "patch_premain=true xray_mode=xray-basic", []string{"20"}, ""},
-		{"basic-calm", "patch_premain=true xray_mode=xray-basic", []string{"0"}, ""},
-		{"fdr", "patch_premain=false", []string{"fdr", "20"}, "each inside the previous one, are open when their thread ends"},
-		{"fdr-calm", "patch_premain=false", []string{"fdr", "0"}, ""},
+		{"basic", "patch_premain=true xray_mode=xray-basic", program, []string{"20"}, true, ""},
+		{"basic-calm", "patch_premain=true xray_mode=xray-basic", program, []string{"0"}, false, ""},
+		// main began before.
+		{"fdr", "patch_premain=false", program, []string{"fdr", "20"}, true, ""},
+		{"fdr-calm", "patch_premain=false", program, []string{"fdr", "0"}, false, ""},
+		{"fdr-without-code", "patch_premain=false", names, []string{"fdr", "20"}, false, "each inside the previous one, are open when their thread ends"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			log := filepath.Join(dir, test.name+".")
@@ -40,11 +48,11 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 			}
 			for _, args := range [][]string{{"account"}, {"why", "--root", "^serve"}, {"stack"}, {"info"}, {"residency"}} {
 				var stdout, stderr bytes.Buffer
-				args = append(args, "-m", program, traces[0])
+				args = append(args, "-m", test.binary, traces[0])
 				status := run(append([]string{"xray"}, args...), strings.NewReader(""), &stdout, &stderr)
 				text := stdout.String()
 				switch {
-				case args[0] == "why" && test.name == "fdr":
+				case args[0] == "why" && test.says != "":
 					// The first call of serve is the first that an exception
 					// leaves. No later call of serve is rebuilt as ended.
 					if text = stderr.String(); status != 1 || !strings.Contains(text, "no call of the root ended") {
@@ -56,7 +64,7 @@ func TestCaughtExceptionsOfLLVM(t *testing.T) {
 					text, _, _ = strings.Cut(text, "\n\n")
 				}
 				text = strings.Join(strings.Fields(text), " ") // ignore line breaks
-				if left := "200 left by an exception or longjmp"; args[0] == "info" && strings.Contains(text, left) != (test.name == "basic") {
+				if left := "200 left by an exception or longjmp"; args[0] == "info" && strings.Contains(text, left) != test.left {
 					t.Errorf("%s: %q has to be there for calls that are known to be left:\n%s", args, left, text)
 				}
 				if test.says == "" {

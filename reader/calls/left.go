@@ -47,7 +47,9 @@ func (s *shard) learn(from, to uint64) bool {
 }
 
 // leave ends the innermost open calls if they cannot have made a call of a function, so that it
-// is inside the innermost one that can. If there is none, all stay open.
+// is inside the innermost one that can. If there is none, the caller is not in the trace: its call
+// began before, or its entry was not recorded. In the second case, it is inside an open call. All
+// calls end only if none of them can lead there.
 func (s *shard) leave(th *thread, to reader.FuncID) error {
 	if s.stack.depth == 0 {
 		p := pair{0, to}
@@ -63,7 +65,7 @@ func (s *shard) leave(th *thread, to reader.FuncID) error {
 			break
 		}
 	}
-	if d == s.stack.depth || d == 0 || s.stack.depth-d == maxLeftSearch {
+	if d == s.stack.depth || s.stack.depth-d == maxLeftSearch || d == 0 && s.reaches(to) {
 		return nil
 	}
 	r := th.rarely()
@@ -74,6 +76,19 @@ func (s *shard) leave(th *thread, to reader.FuncID) error {
 		r.abandoned = append(r.abandoned, pair{s.origin(th, i), to})
 	}
 	return s.popTo(th, d, Left)
+}
+
+// reaches reports whether any open call can lead to a call of a function.
+func (s *shard) reaches(to reader.FuncID) bool {
+	if s.opts.CanReach == nil {
+		return true
+	}
+	for d := s.stack.depth; d > 0; d-- {
+		if s.opts.CanReach(s.origin(s.stack.thread, d), to) {
+			return true
+		}
+	}
+	return false
 }
 
 func (s *shard) canCall(th *thread, p pair) bool {

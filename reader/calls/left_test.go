@@ -85,6 +85,23 @@ func TestNotLeft(t *testing.T) {
 	}
 }
 
+// All open calls end if none of them can lead to the entry, not even by calls that the trace lacks.
+func TestAllLeft(t *testing.T) {
+	code := calls.Code{CanCall: next, CanReach: func(from, to reader.FuncID) bool { return from < to }}
+	// 7 may be called by 6, which 2 or 3 may have called. 2 is called by 1 alone.
+	got, stats := tell(t, enters(2, 3, 7, -7, 2, 3, 2, -2), calls.Options{Code: code})
+	want := told{"7 in 3 at 2: 10 exited", "3 in 2 at 1: 30 left", "2 in 0 at 0: 40 left", "3 in 2 at 1: 10 left", "2 in 0 at 0: 20 left", "2 in 0 at 0: 10 exited"}
+	if diff := gocmp.Diff(want, got); diff != "" || stats.Left != 4 || stats.Unmatched != 0 {
+		t.Errorf("%+v (-want +got):\n%s", stats, diff)
+	}
+	// They went on after all. That happens once.
+	got, stats = tell(t, enters(4, 2, -2, -4, 4, 2, -2, -4), calls.Options{Code: code})
+	want = told{"4 in 0 at 0: 10 left", "2 in 0 at 0: 10 exited", "2 in 4 at 1: 10 exited", "4 in 0 at 0: 30 exited"}
+	if diff := gocmp.Diff(want, got); diff != "" || stats.Left != 1 || stats.Unmatched != 1 {
+		t.Errorf("%+v (-want +got):\n%s", stats, diff)
+	}
+}
+
 // If a call that was considered left returns after all, it is not considered left again.
 func TestLeftInError(t *testing.T) {
 	for _, alias := range []bool{false, true} {

@@ -49,6 +49,10 @@ type Code struct {
 	// exception or longjmp that the recorder did not note: they end as Left at that entry.
 	// Functions are those before Alias. CanCall is called concurrently unless Shards is 1.
 	CanCall func(from, to reader.FuncID) bool
+	// CanReach, if not nil, reports whether a call of a function can be entered while one of
+	// another is open, and calls between that the trace does not have. If that holds for no open
+	// call, all were left, into a call that began before the trace.
+	CanReach func(from, to reader.FuncID) bool
 }
 
 // Options of [Run]. The zero value is usable.

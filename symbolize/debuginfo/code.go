@@ -123,17 +123,13 @@ func (o *ELF) dynamicSymbols(section uint32) []DynamicSymbol {
 		return nil
 	}
 	table := o.f.Sections[section]
-	if uint64(table.Link) >= uint64(len(o.f.Sections)) {
-		return nil
-	}
-	link := int(table.Link)
-	names, err := (&Section{o: o, s: o.f.Sections[link], index: link}).Bytes()
-	if err != nil {
+	names := o.symbolNames(table)
+	if names == nil {
 		return nil
 	}
 	text := string(names) // the names share its memory
 	var list []DynamicSymbol
-	err = o.symbols(table, func(s symbol) {
+	err := o.symbols(table, func(s symbol) {
 		d := DynamicSymbol{Name: cstring(text, uint64(s.name))}
 		if s.section != 0 {
 			d.Address = s.address

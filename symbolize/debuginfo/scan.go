@@ -1,6 +1,7 @@
 package debuginfo
 
 import (
+	"bytes"
 	"debug/elf"
 	"errors"
 	"slices"
@@ -59,10 +60,19 @@ func (o *ELF) scan(want func(*elf.Section) bool, f func(address uint64, n int, d
 	return nil
 }
 
+// CodeStart says what begins at an address of code.
+type CodeStart uint8
+
+const (
+	FunctionStart CodeStart = iota
+	LabelStart              // it need not be a function
+	MainStart               // the function main
+)
+
 // CodeStarts calls f for each address at which the symbol table of the binary, or of its debug
-// file, says that code begins. label says that it need not be a function. Sections with code
-// begin with such an address, too. It returns an error if there is no symbol table.
-func (b *Binary) CodeStarts(f func(address uint64, label bool)) error {
+// file, says that code begins. Sections with code begin with such an address, too. It returns an
+// error if there is no symbol table.
+func (b *Binary) CodeStarts(f func(address uint64, what CodeStart)) error {
 	var found bool
 	for _, o := range b.symbols {
 		table := o.f.SectionByType(elf.SHT_SYMTAB)
@@ -70,13 +80,16 @@ func (b *Binary) CodeStarts(f func(address uint64, label bool)) error {
 			continue
 		}
 		found = true
+		names := o.symbolNames(table)
 		err := o.symbols(table, func(s symbol) {
 			switch {
 			case s.section == 0 || uint64(s.section) >= uint64(len(o.f.Sections)) || o.f.Sections[s.section].Flags&elf.SHF_EXECINSTR == 0:
+			case s.kind == elf.STT_FUNC && uint64(s.name) < uint64(len(names)) && bytes.HasPrefix(names[s.name:], []byte("main\x00")):
+				f(s.address, MainStart)
 			case s.kind == elf.STT_FUNC, s.kind == elf.STT_GNU_IFUNC:
-				f(s.address, false)
+				f(s.address, FunctionStart)
 			case s.kind == elf.STT_NOTYPE:
-				f(s.address, true)
+				f(s.address, LabelStart)
 			}
 		})
 		if err != nil {
@@ -89,8 +102,21 @@ func (b *Binary) CodeStarts(f func(address uint64, label bool)) error {
 	}
 	for _, s := range b.elf.f.Sections {
 		if isCode(s) {
-			f(s.Addr, false)
+			f(s.Addr, FunctionStart)
 		}
 	}
 	return nil
+}
+
+// symbolNames returns the text that has the names of symbols, or nothing if it is damaged.
+func (o *ELF) symbolNames(table *elf.Section) []byte {
+	link := int(table.Link)
+	if uint64(table.Link) >= uint64(len(o.f.Sections)) {
+		return nil
+	}
+	names, err := (&Section{o: o, s: o.f.Sections[link], index: link}).Bytes()
+	if err != nil {
+		return nil
+	}
+	return names
 }

@@ -201,6 +201,7 @@ func (s *Session) openNames(f *NameFlags) error {
 	if s.Trace != nil && s.unnoted() {
 		if callers := opened.Callers(); callers != nil {
 			s.Code.CanCall = func(from, to reader.FuncID) bool { return callers().CanCall(from, to) }
+			s.Code.CanReach = func(from, to reader.FuncID) bool { return callers().CanReach(from, to) }
 		}
 	}
 	if err := s.trust(files); err != nil {
