@@ -124,40 +124,26 @@ func addSaturating(a, b uint64) uint64 {
 
 // Group is the calls of one key by call path. It must not be used concurrently.
 type Group struct {
-	Key       Key
-	functions []Function // by FuncID; 0 is none
-	ids       map[Function]reader.FuncID
-	paths     *calls.Paths
-	sums      []Sums     // by path
-	bins      histograms // by path: durations and self times
-	arranged  int        // size of bins when they were arranged
-	adder     *rowAdder  // nil before rows of a file were added
-	coarse    histograms // by path: Counts.Coarse, only with the first counter; usually empty
+	Key Key
+	// Folded says that Merge folded paths. It is not written to files.
+	Folded bool
+	tree
+	sums     []Sums     // by path
+	bins     histograms // by path: durations and self times
+	coarse   histograms // by path: Counts.Coarse, only with the first counter; usually empty
+	arranged int        // size of bins when they were arranged
+	adder    *rowAdder  // nil before rows of a file were added
 }
 
 // NewGroup returns an empty group.
 func NewGroup(key Key) *Group {
-	g := &Group{
-		Key: key, functions: make([]Function, 1), ids: make(map[Function]reader.FuncID),
-		paths: calls.NewPaths(),
-	}
+	g := &Group{Key: key, tree: newTree()}
 	g.grow()
 	return g
 }
 
 // Len is the number of paths.
 func (g *Group) Len() int { return g.paths.Len() - 1 }
-
-// function returns the id of a function in this group.
-func (g *Group) function(f Function) reader.FuncID {
-	id, ok := g.ids[f]
-	if !ok {
-		id = reader.FuncID(len(g.functions))
-		g.functions = append(g.functions, f)
-		g.ids[f] = id
-	}
-	return id
-}
 
 // child returns the path of a function below a parent.
 func (g *Group) child(parent, sibling calls.PathID, f reader.FuncID) calls.PathID {
@@ -184,14 +170,6 @@ func (g *Group) foldsPath(caller, f Function) calls.PathID {
 	return g.child(g.child(root, 0, g.function(caller)), 0, g.function(f))
 }
 
-// name returns the function of a path.
-func (g *Group) name(path calls.PathID) Function {
-	if fn := g.paths.Func(path); fn != reader.Folded {
-		return g.functions[fn]
-	}
-	return Function{Name: foldedName}
-}
-
 // Add adds the rows of another group with the same key.
 func (g *Group) Add(o *Group) {
 	ids := make([]calls.PathID, o.paths.Len())
@@ -205,51 +183,6 @@ func (g *Group) Add(o *Group) {
 		g.bins.addAll(int(ids[path]), &o.bins, int(path))
 		g.coarse.addAll(int(ids[path]), &o.coarse, int(path))
 	}
-}
-
-// walk calls f for all paths, callers first and the functions called by the same caller in
-// order, until f returns an error.
-func (g *Group) walk(f func(path calls.PathID, depth int) error) error {
-	children := make([]calls.PathID, g.Len())
-	for i := range children {
-		children[i] = calls.PathID(i + 1)
-	}
-	rank := g.ranks()
-	of := func(p calls.PathID) int32 {
-		if fn := g.paths.Func(p); fn != reader.Folded {
-			return rank[fn]
-		}
-		return rank[0]
-	}
-	// Backwards, because the walk takes from the end of its stack.
-	slices.SortFunc(children, func(a, b calls.PathID) int {
-		return cmp.Or(cmp.Compare(g.paths.Parent(a), g.paths.Parent(b)), cmp.Compare(of(b), of(a)))
-	})
-	from := make([]uint32, g.paths.Len()+1) // children of path p are children[from[p]:from[p+1]]
-	for _, c := range children {
-		from[g.paths.Parent(c)+1]++
-	}
-	for i := 1; i < len(from); i++ {
-		from[i] += from[i-1]
-	}
-	type step struct {
-		path  calls.PathID
-		depth int
-	}
-	stack := []step{{0, -1}}
-	for len(stack) > 0 {
-		s := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if s.path != 0 {
-			if err := f(s.path, s.depth); err != nil {
-				return err
-			}
-		}
-		for _, c := range children[from[s.path]:from[s.path+1]] {
-			stack = append(stack, step{c, s.depth + 1})
-		}
-	}
-	return nil
 }
 
 // arrange numbers the paths, and lays out their bins, in the order of walk. Files have their
@@ -284,30 +217,6 @@ func (g *Group) mayArrange() {
 	if n := g.bins.size(); n > g.arranged+g.arranged/disorder+1<<12 {
 		g.arrange()
 	}
-}
-
-// ranks returns the place of each function in the order of functions; at index 0 that of
-// folded calls.
-func (g *Group) ranks() []int32 {
-	order := make([]int32, len(g.functions))
-	for i := range order {
-		order[i] = int32(i)
-	}
-	at := func(i int32) Function {
-		if i == 0 {
-			return Function{Name: foldedName}
-		}
-		return g.functions[i]
-	}
-	slices.SortFunc(order, func(a, b int32) int {
-		x, y := at(a), at(b)
-		return cmp.Or(x.compare(&y), cmp.Compare(a, b))
-	})
-	rank := make([]int32, len(order))
-	for place, i := range order {
-		rank[i] = int32(place)
-	}
-	return rank
 }
 
 // clean makes a text fit to be a name in a path: a path has a name in each line.

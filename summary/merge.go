@@ -1,8 +1,6 @@
 package summary
 
 import (
-	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -82,39 +80,43 @@ func (m Memory) KnowsOffCPU() bool {
 // Close implements [Source].
 func (m Memory) Close() {}
 
+// part is a group of a source.
+type part struct {
+	key    *Key
+	source Source
+	index  int
+}
+
+// addTo adds the part to a group.
+func (p *part) addTo(g *Group) error {
+	defer p.source.Close()
+	return p.source.AddTo(g, p.index)
+}
+
 // Merge adds up the groups of all sources that have the same key, and passes the results
-// to emit, in the order of their keys. Only one of them is in memory at a time, and limit,
-// if it is not 0, bounds its number of paths. The group belongs to emit.
+// to emit, in the order of their keys. Only one of them is in memory at a time. limit, if it
+// is not 0, bounds its number of paths: the lightest are folded. Calls of folded paths still
+// count by caller and function, and those rows are not limited. The group belongs to emit.
+//
+// The result does not depend on the order of sources. If no group is folded, it does not
+// depend on how sources were merged before either.
 func Merge(sources []Source, limit int, emit func(*Group) error) error {
-	type part struct {
-		key           *Key
-		source, index int
-	}
 	var parts []part
-	for i, s := range sources {
+	for _, s := range sources {
 		keys := s.Keys()
 		for k := range keys {
-			parts = append(parts, part{&keys[k], i, k})
+			parts = append(parts, part{&keys[k], s, k})
 		}
 	}
-	slices.SortFunc(parts, func(a, b part) int {
-		return cmp.Or(a.key.Compare(b.key), cmp.Compare(a.source, b.source), cmp.Compare(a.index, b.index))
-	})
+	slices.SortStableFunc(parts, func(a, b part) int { return a.key.Compare(b.key) })
 	for len(parts) > 0 {
 		n := 1
 		for n < len(parts) && parts[n].key.Compare(parts[0].key) == 0 {
 			n++
 		}
-		g := NewGroup(*parts[0].key)
-		for _, p := range parts[:n] {
-			if err := sources[p.source].AddTo(g, p.index); err != nil {
-				return err
-			}
-			if limit > 0 && g.Len() > limit {
-				return &PathLimitError{g.Key, limit}
-			}
-			sources[p.source].Close()
-			g.mayArrange()
+		g, err := mergeKey(parts[:n], limit)
+		if err != nil {
+			return err
 		}
 		if err := emit(g); err != nil {
 			return err
@@ -124,12 +126,33 @@ func Merge(sources []Source, limit int, emit func(*Group) error) error {
 	return nil
 }
 
-// PathLimitError means that a group has more paths than the limit allows.
-type PathLimitError struct {
-	Key   Key
-	Limit int
+// mergeKey adds up parts with the same key.
+func mergeKey(parts []part, limit int) (*Group, error) {
+	key := *parts[0].key
+	g := NewGroup(key)
+	for i := range parts {
+		if err := parts[i].addTo(g); err != nil {
+			return nil, err
+		}
+		if limit > 0 && g.Len() > limit && g.ownPaths() > limit {
+			return foldKey(key, limit, func(order []int, fn func(*Group)) error { return eachPart(parts, order, fn) })
+		}
+		g.mayArrange()
+	}
+	return g, nil
 }
 
-func (e *PathLimitError) Error() string {
-	return fmt.Sprintf("program %q on host %q has more than %d call paths: raise --path-memory, or sum up its traces with less", e.Key.Program, e.Key.Host, e.Limit)
+// eachPart calls fn with each part, in an order of their indices; nil is that of the parts.
+func eachPart(parts []part, order []int, fn func(*Group)) error {
+	for i := range parts {
+		if order != nil {
+			i = order[i]
+		}
+		g := NewGroup(*parts[i].key)
+		if err := parts[i].addTo(g); err != nil {
+			return err
+		}
+		fn(g)
+	}
+	return nil
 }

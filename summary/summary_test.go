@@ -182,13 +182,3 @@ func TestManyRows(t *testing.T) {
 		}
 	}
 }
-
-func TestPathLimit(t *testing.T) {
-	g := NewGroup(Key{Program: "a", Labels: NoLabels, Unit: Nanoseconds})
-	for k := range 100 {
-		g.child(0, 0, g.function(Function{Name: fmt.Sprint("f", k)}))
-	}
-	if err := Merge([]Source{Memory{g}}, 99, func(*Group) error { return nil }); err == nil {
-		t.Error("100 paths pass a limit of 99")
-	}
-}

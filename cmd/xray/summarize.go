@@ -12,6 +12,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/summary"
 )
 
@@ -94,6 +95,17 @@ func (c *summarizing) run(cmd *cobra.Command, args []string) error {
 	}
 	return c.WriteData(c.output, func(w io.Writer) error {
 		out := summary.NewWriter(w)
-		return errors.Join(summary.Merge(sources, c.inputs.MaxPaths(), out.Group), out.Close())
+		folded := uint64(0)
+		err := summary.Merge(sources, c.inputs.MaxPaths(), func(g *summary.Group) error {
+			if g.Folded {
+				folded++
+			}
+			return out.Group(g)
+		})
+		if folded > 0 {
+			c.Say("%s more call paths than --path-memory has room for. The lightest are folded into nodes named (folded). "+
+				"Sums by caller and function are exact.", label.Count(folded, "program has", "programs have"))
+		}
+		return errors.Join(err, out.Close())
 	})
 }

@@ -29,7 +29,7 @@ func NewPathBudget(paths int) *PathBudget { return &PathBudget{max: max(paths, 1
 // RootsOnly returns a budget for one path of each of Options.Roots, and one for all calls
 // below it.
 func RootsOnly() *PathBudget {
-	return &PathBudget{max: math.MaxInt, kept: NewPaths().freeze()}
+	return &PathBudget{max: math.MaxInt, kept: NewPaths().Freeze()}
 }
 
 // Folded reports whether paths were folded.
@@ -63,7 +63,7 @@ func (l *pathLimit) check(s *shard) error {
 		return errPathBudget
 	}
 	// Unmatched exits are reported in one pass only, so this pass continues.
-	s.paths.freeze()
+	s.paths.Freeze()
 	s.sink = discard{}
 	return nil
 }
@@ -100,7 +100,7 @@ func choosePaths(src Source, opts Options, most int) (*Paths, error) {
 		c.prune(s, most)
 	}
 	s.paths.reserve(s.paths.Len())
-	return s.paths.freeze(), nil
+	return s.paths.Freeze(), nil
 }
 
 // pathChooser weighs paths.

@@ -152,9 +152,9 @@ func (c *funcCache) of(fn reader.FuncID) bool {
 	return is
 }
 
-// freeze makes p fold all paths that it does not contain, and returns it. Roots can always
-// be added.
-func (p *Paths) freeze() *Paths {
+// Freeze makes p fold all paths that it does not contain, and returns it: [Paths.Child] then
+// returns a node of [reader.Folded], below the longest part of the path that p contains.
+func (p *Paths) Freeze() *Paths {
 	p.frozen = true
 	return p
 }

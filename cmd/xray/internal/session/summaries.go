@@ -333,5 +333,9 @@ func (s *Session) summedCaveats(run *Run) []string {
 		list = append(list, fmt.Sprintf("Where threads were is known for %s of self time. The rest counts as time on the processor.",
 			label.Percent(float64(known), float64(self))))
 	}
-	return append(list, foldedCaveat(run.Stats)...)
+	if run.Stats != nil && run.Stats.Folded > 0 {
+		list = append(list, fmt.Sprintf("The programs have more call paths than the recorder or --path-memory keeps. The lightest are folded into nodes named (folded), "+
+			"which have %s. Counts and times of functions are exact.", label.Count(run.Stats.Folded, "call", "calls")))
+	}
+	return list
 }
