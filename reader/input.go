@@ -323,3 +323,26 @@ func (e *readErrors) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
+
+// Spooled is a stream that has been copied to memory, or to a temporary file if it is large.
+// It may be read concurrently.
+type Spooled struct {
+	io.ReaderAt
+	Size int64
+	// Close frees the memory and removes the file.
+	Close func() error
+}
+
+// Spool copies a stream, which name stands for in errors. A stream that ends with an error is
+// an error.
+func Spool(name string, r io.Reader) (*Spooled, error) {
+	s := &spooler{name: name, r: r}
+	in, err := s.spool()
+	if err == nil && in.damage != nil {
+		err = errors.Join(in.damage, in.close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &Spooled{in.ReaderAt, in.size, in.close}, nil
+}

@@ -92,7 +92,7 @@ func (d *diffing) run(cmd *cobra.Command, args []string) error {
 	files := make([]*session.Repetitions, len(args))
 	for i, path := range args {
 		side := sideOf(i, at)
-		if files[i], err = d.inputs.With(d.maps[side]).Repetitions(path); err != nil {
+		if files[i], err = d.inputs.With(d.maps[side]).Repetitions(&d.Streams, path); err != nil {
 			return err
 		}
 		runs[side] += files[i].Len()

@@ -85,7 +85,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if help.err != nil {
 		a.started, err = true, help.err
 	}
-	return a.status(errors.Join(err, a.stopProfiles()))
+	return a.status(errors.Join(err, a.stopProfiles(), a.End()))
 }
 
 // status reports err and returns the exit status that it stands for.

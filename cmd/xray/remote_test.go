@@ -67,10 +67,11 @@ func TestURLs(t *testing.T) {
 	}
 	big := make([]byte, 30<<20)
 	copy(big, read("kvserver-fdr.xray"))
-	s := httptest.NewServer(&store{40_000, map[string][]byte{
+	objects := map[string][]byte{
 		"/a.xray": read("kvserver-fdr.xray"), "/a.xray.gz": packed.Bytes(), "/p.xray": read("clang22-profiling.xray"),
 		"/cut.gz": packed.Bytes()[:packed.Len()/2], "/other": read("kvserver"), "/big": big,
-	}})
+	}
+	s := httptest.NewServer(&store{40_000, objects})
 	t.Cleanup(s.Close)
 	dir, err := filepath.Abs("../../testdata")
 	if err != nil {
@@ -103,9 +104,22 @@ func TestURLs(t *testing.T) {
 	xray(false, "diff", "--format", "json", "/a.xray", "--", "/a.xray.gz")
 	xray(false, "account", "/p.xray", "/p.xray", "--format", "json")
 	xray(false, "why", "--root", "handle", "-m", binary, "/a.xray")
+	// Summaries, too, next to traces.
+	t.Chdir(t.TempDir())
+	one, both := "one", "both"
+	xray(false, "summarize", "-m", binary, "-o", one, filepath.Join(dir, "kvserver-fdr.xray"))
+	if objects["/s.parquet"], err = os.ReadFile(one); err != nil {
+		t.Fatal(err)
+	}
+	xray(false, "summarize", "-m", binary, "-o", both, "/s.parquet", "/a.xray", "/a.xray.gz", "/s.parquet")
+	want := xray(false, "account", one, one, one, one)
+	if got := xray(false, "account", both); got != want {
+		t.Errorf("summaries and traces: %s, want %s", got, want)
+	}
 	for args, want := range map[string]string{
 		"account /missing":           "missing: the server answers 403 Forbidden: has the URL expired?",
 		"account /other":             "other: offset 0x0: not an XRay trace",
+		"why --root x /s.parquet":    "s.parquet is a summary, and why needs single calls",
 		"fdr-dump /p.xray":           "p.xray: a profile has no records",
 		"merge-sched /a.xray x -o x": "a.xray: not a trace of xray's recorder",
 	} {

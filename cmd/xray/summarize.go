@@ -50,8 +50,8 @@ summaries in place of traces.`,
 
 func (c *summarizing) addFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&c.labelTexts, "label", nil, "add a label `KEY=VALUE` to the rows of traces; repeatable")
-	f.StringVar(&c.key.Host, "host", "", "the `HOST` of traces that do not state it")
-	f.StringVar(&c.key.Program, "program", "", "the `PROGRAM` of traces that do not state it")
+	f.StringVar(&c.key.Host, "host", "", "the `HOST` of all traces, in place of what they state")
+	f.StringVar(&c.key.Program, "program", "", "the `PROGRAM` of all traces, in place of what they state")
 	cli.AddOutput(f, &c.output)
 }
 

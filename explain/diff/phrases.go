@@ -3,6 +3,7 @@ package diff
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/xray-tools/xray/internal/label"
@@ -53,8 +54,12 @@ func (p *phrases) answer() string {
 		times += fmt.Sprintf(" (95%% interval of the change: %s)", p.interval(whole))
 	}
 	switch {
-	case whole.Difference() == 0:
-		return fmt.Sprintf("%s the same time in A and B: %s.", what, times)
+	case same(whole.A, whole.B):
+		text := fmt.Sprintf("%s the same time in A and B: %s.", what, times)
+		if !p.functionsDiffer() {
+			text += " No function differs."
+		}
+		return text
 	case whole.Known && !whole.Significant():
 		return fmt.Sprintf("%s %s time in B, but that is not significant: %s.%s", what, p.moreOrLess(whole), times, p.significant())
 	}
@@ -72,6 +77,18 @@ func (p *phrases) answer() string {
 	}
 	return text + " Why: " + strings.Join(leading, ", ") + "."
 }
+
+// functionsDiffer reports whether a function or a path differs, or less than the report shows.
+func (p *phrases) functionsDiffer() bool {
+	change := func(amount float64) bool { return !same(p.Whole.A, p.Whole.A+amount) }
+	return change(p.Rest) || slices.ContainsFunc(p.Changes, func(c Change) bool { return change(c.Amount) }) ||
+		slices.ContainsFunc(p.Rows, func(r Row) bool {
+			return r.In != "both" || slices.ContainsFunc(r.Metrics, func(m Metric) bool { return !m.Missing && !same(m.A, m.B) })
+		})
+}
+
+// same reports whether two means differ by no more than rounding.
+func same(a, b float64) bool { return math.Abs(a-b) <= 1e-9*max(math.Abs(a), math.Abs(b)) }
 
 // significant returns what changed significantly although the mean, which varies more, did
 // not: quantiles of the root, and single functions.

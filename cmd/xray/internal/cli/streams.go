@@ -5,6 +5,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io"
 )
@@ -14,6 +15,21 @@ import (
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr Text
+
+	ends []func() error
+}
+
+// AtEnd has [Streams.End] call a function.
+func (s *Streams) AtEnd(f func() error) { s.ends = append(s.ends, f) }
+
+// End frees what lasts until the command is done.
+func (s *Streams) End() error {
+	var errs []error
+	for _, f := range s.ends {
+		errs = append(errs, f())
+	}
+	s.ends = nil
+	return errors.Join(errs...)
 }
 
 // UsageError is an error of the command line that only a subcommand can see.

@@ -2,7 +2,6 @@ package session
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -125,7 +124,10 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 }
 
 func (i *Inputs) open(s *Session, paths []string) (err error) {
-	if slices.ContainsFunc(paths, IsSummary) {
+	switch summary, err := i.anySummary(s.Streams, paths); {
+	case err != nil:
+		return err
+	case summary != "":
 		return i.openSummaries(s, paths)
 	}
 	if s.Trace, err = i.OpenTrace(s.Streams, paths...); err != nil {

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/summary"
@@ -29,22 +29,6 @@ type summed struct {
 type counted struct {
 	fn                          reader.FuncID
 	untimed, pruned, prunedTime uint64
-}
-
-// IsSummary reports whether a file is a summary.
-func IsSummary(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false // reading it as a trace will say why
-	}
-	defer f.Close()
-	var magic [len(summary.Magic)]byte
-	st, err := f.Stat()
-	if err != nil || !st.Mode().IsRegular() {
-		return false
-	}
-	_, err = io.ReadFull(f, magic[:])
-	return err == nil && string(magic[:]) == summary.Magic
 }
 
 // Header is the header of the first trace. Summaries have none.
@@ -69,8 +53,11 @@ func (s *Session) NeedCalls(flag string, given bool) error {
 // openSummaries opens summaries, and sums up the traces beside them.
 func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	if !i.Summaries {
-		at := slices.IndexFunc(paths, IsSummary)
-		return fmt.Errorf("%s is a summary, and %s needs single calls: pass traces", paths[at], s.Command)
+		path, err := i.anySummary(s.Streams, paths)
+		if err != nil {
+			return err
+		}
+		return fmt.Errorf("%s is a summary, and %s needs single calls: pass traces", remote.Name(path), s.Command)
 	}
 	if i.scope.choosesSingleCalls() {
 		return cli.Usagef("a summary does not contain single calls, nor threads: select calls by --func and --max-depth, or use a trace")
@@ -110,12 +97,12 @@ type Repetitions struct {
 }
 
 // Repetitions finds the runs in a file.
-func (i *Inputs) Repetitions(path string) (*Repetitions, error) {
+func (i *Inputs) Repetitions(streams *cli.Streams, path string) (*Repetitions, error) {
 	r := &Repetitions{inputs: i, path: path}
-	if !IsSummary(path) {
-		return r, nil
+	if is, err := i.isSummary(streams, path); !is || err != nil {
+		return r, err
 	}
-	source, err := OpenSummary(path)
+	source, err := i.openSummary(path)
 	if err == nil {
 		r.sources = summary.OfHosts(source)
 	}
@@ -170,10 +157,11 @@ func (i *Inputs) sources(streams *cli.Streams, command string, key summary.Key, 
 	var sources []summary.Source
 	for _, path := range paths {
 		var source summary.Source
-		var err error
-		if IsSummary(path) {
-			source, err = OpenSummary(path)
-		} else {
+		is, err := i.isSummary(streams, path)
+		switch {
+		case is && err == nil:
+			source, err = i.openSummary(path)
+		case err == nil:
 			source, err = i.summarize(streams, command, key, path, tell)
 		}
 		if err != nil {
@@ -241,10 +229,17 @@ func (s *Session) describe(fn reader.FuncID) summary.Function {
 	return f
 }
 
-// OpenSummary opens a summary as a source of groups. Files are open only while they are
+// openSummary opens a summary as a source of groups. Files are open only while they are
 // read.
-func OpenSummary(path string) (summary.Source, error) {
-	f := &summaryFile{path: path}
+func (f *TraceFlags) openSummary(path string) (summary.Source, error) {
+	file := &summaryFile{path: remote.Name(path)}
+	if f.arrivals != nil {
+		file.spooled = f.arrivals.summaries[path]
+	}
+	return openSummary(file)
+}
+
+func openSummary(f *summaryFile) (summary.Source, error) {
 	if err := f.open(); err != nil {
 		return nil, err
 	}
@@ -264,26 +259,35 @@ type summaryFile struct {
 	keys []summary.Key
 	// knowsOffCPU is summary.File.KnowsOffCPU.
 	knowsOffCPU bool
-	raw         *os.File      // nil while it is closed
-	file        *summary.File // of raw
+	spooled     *reader.Spooled // nil for a file
+	raw         *os.File        // nil while it is closed
+	file        *summary.File   // nil while it is closed
 }
 
 func (f *summaryFile) open() error {
-	if f.raw != nil {
+	if f.file != nil {
 		return nil
+	}
+	if f.spooled != nil {
+		file, err := summary.Open(f.spooled, f.spooled.Size, f.path)
+		if err == nil {
+			f.file = file
+		}
+		return err
 	}
 	raw, err := os.Open(f.path)
 	if err != nil {
 		return err
 	}
 	st, err := raw.Stat()
+	var file *summary.File
 	if err == nil {
-		f.file, err = summary.Open(raw, st.Size(), f.path)
+		file, err = summary.Open(raw, st.Size(), f.path)
 	}
 	if err != nil {
 		return errors.Join(err, raw.Close())
 	}
-	f.raw = raw
+	f.raw, f.file = raw, file
 	return nil
 }
 
@@ -302,11 +306,13 @@ func (f *summaryFile) AddTo(g *summary.Group, index int) error {
 }
 
 func (f *summaryFile) Close() {
-	if f.raw != nil {
+	if f.file != nil {
 		f.file.Close()
-		f.raw.Close() // it was only read
-		f.raw, f.file = nil, nil
 	}
+	if f.raw != nil {
+		f.raw.Close() // it was only read
+	}
+	f.raw, f.file = nil, nil
 }
 
 // feed feeds the sums of the summaries to a sink.

@@ -18,11 +18,12 @@ import (
 type TraceFlags struct {
 	maxThreads int
 	clockRate  string
+	arrivals   *arrivals
 }
 
 // AddFlags adds the flags.
 func (f *TraceFlags) AddFlags(flags *pflag.FlagSet) {
-	f.maxThreads = reader.DefaultMaxThreads
+	f.maxThreads, f.arrivals = reader.DefaultMaxThreads, &arrivals{}
 	cli.AddCount(flags, &f.maxThreads, "max-threads", "", 1, "accept traces of up to `N` threads, which may take N times 3 KB of memory")
 	flags.StringVar(&f.clockRate, "clock-rate", "", "ticks per second of the clock of traces that do not state it, such as 2.5GHz: `RATE`")
 }
@@ -35,7 +36,7 @@ func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.T
 	}
 	t, err := reader.Open(reader.Options{
 		Stdin: streams.Stdin, MaxThreads: f.maxThreads, Frequency: frequency,
-		Fetch: func(path string) (string, reader.Stream, error) { return fetch(streams, path) },
+		Fetch: func(path string) (string, reader.Stream, error) { return f.arrivals.fetch(streams, path) },
 	}, paths...)
 	if err != nil {
 		return nil, ExplainTrace(err)
