@@ -1,13 +1,18 @@
 package main
 
 import (
+	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/internal/coverage"
+	"github.com/xray-tools/xray/report"
 	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/demangle"
 )
 
 func (a *app) extractCommand() *cobra.Command {
@@ -17,17 +22,31 @@ func (a *app) extractCommand() *cobra.Command {
 		debug   session.DebugFlags
 		format  = "yaml"
 		output  string
+		stats   bool
+		top     = 20
 	)
 	cmd := &cobra.Command{
 		Use:   "extract FILE",
 		Short: "Extract the instrumentation map of a binary",
 		Long: `Write the sleds of an ELF file: where each function is entered and left, and the ID by
 which traces refer to it. The map as YAML has the names, too. Pass it with -m instead of
-the binary.`,
+the binary.
+
+With --stats, show which functions have sleds and which have none and why, what sleds
+cost, and what another -fxray-instruction-threshold would give.`,
 		Example: `  xray extract -o server.yaml ./server
-  xray extract --format text ./server`,
+  xray extract --format text ./server
+  xray extract --stats ./server`,
 		Args: cli.Operands("one FILE", 1, false),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			opts := debug.Options(&a.Streams)
+			opts.Style = symbolize.Style(names.Style)
+			if stats {
+				return a.coverage(args[0], opts, &session.Output{Format: format, Path: output}, top)
+			}
+			if format == "markdown" || format == "html" {
+				return cli.Usagef("--format %s requires --stats", format)
+			}
 			write := map[string]func(io.Writer, *symbolize.Map, symbolize.Names) error{
 				"yaml": symbolize.WriteYAML, "json": symbolize.WriteJSON,
 				"csv": symbolize.WriteCSV, "text": symbolize.WriteText,
@@ -39,8 +58,6 @@ the binary.`,
 				}
 				return a.WriteText(output, func(w io.Writer) error { return write(w, m, nil) })
 			}
-			opts := debug.Options(&a.Streams)
-			opts.Style = symbolize.Style(names.Style)
 			table, err := symbolize.Load(args[0], opts)
 			if err != nil {
 				return err
@@ -55,8 +72,43 @@ the binary.`,
 	names.AddFlags(f)
 	names.AddDemangle(f)
 	debug.AddFlags(f)
-	cli.AddChoice(f, &format, "format", "f", "output format", "yaml", "json", "csv", "text")
+	cli.AddChoice(f, &format, "format", "f", "output format; with --stats, yaml is text", "yaml", "json", "csv", "text", "markdown", "html")
+	f.BoolVar(&stats, "stats", false, "show which functions have no sleds and why, and what sleds cost")
+	cli.AddTop(f, &top, "functions without sleds")
 	cli.AddOutput(f, &output)
 	cli.Spellings(f, nil)
 	return cmd
+}
+
+// coverage shows which functions of a binary have sleds.
+func (a *app) coverage(path string, opts symbolize.Options, output *session.Output, top int) error {
+	if output.Format == "yaml" {
+		output.Format = string(report.Text)
+	}
+	table, err := symbolize.Load(path, opts)
+	if err != nil {
+		return err
+	}
+	defer table.Close()
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	name := demangle.Name
+	if opts.Style == symbolize.Mangled {
+		name = func(linkage string) string { return linkage }
+	}
+	found, err := coverage.Read(file, info.Size(), table.Map().Sleds, name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if output.Format != string(report.Text) && output.Format != string(report.Markdown) && output.Format != string(report.HTML) {
+		top = 0
+	}
+	return session.WriteDoc(&a.Streams, output, &report.Doc{Kind: "extract", Body: found.Body(top)})
 }

@@ -22,6 +22,7 @@ var reportRuns = []string{
 	"account -m kvserver kvserver-fdr.xray",
 	"diff -m kvserver --root ^kv::handle --gate p99:+500% kvserver-fdr.xray -- kvserver-fdr.xray",
 	"exclude -m kvserver --budget 4% kvserver-fdr.xray",
+	"extract --stats kvserver",
 	"graph -m kvserver --min-share 1 kvserver-fdr.xray",
 	"graph-diff -m1 clang14.yaml -m2 clang19.yaml clang14-fdr.xray clang19-fdr.xray",
 	"info kvserver-recorded.xray",

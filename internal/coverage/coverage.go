@@ -1,0 +1,406 @@
+// Package coverage tells which functions of a binary have sleds, which have none and why, and what
+// sleds cost.
+package coverage
+
+import (
+	"cmp"
+	"debug/dwarf"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/xray-tools/xray/symbolize"
+	"github.com/xray-tools/xray/symbolize/debuginfo"
+)
+
+// Reason is why a function has no sleds.
+type Reason uint8
+
+// The reasons, as far as a binary tells.
+const (
+	// Short: it has no loop and fewer instructions than any function that was instrumented for
+	// its length.
+	Short Reason = iota
+	// Never: others of its compilation unit have sleds, and it is long enough. An attribute or
+	// a list of the compiler excludes it.
+	Never
+	// Plain: no function of its compilation unit has sleds, so that was compiled without.
+	Plain
+	// Unknown: there is no debug information for it.
+	Unknown
+	// Inlined: it exists only inside other functions.
+	Inlined
+	reasons
+)
+
+// String returns a word for the reason.
+func (r Reason) String() string {
+	return [...]string{"short", "never", "plain", "unknown", "inlined"}[r]
+}
+
+// Function is a function without sleds.
+type Function struct {
+	Name         string
+	Unit         string // the source file of its compilation unit; "" if unknown
+	Bytes        uint64 // of code
+	Instructions uint64 // 0 if they are not counted
+	Loop         bool
+	Missing      uint64 // instructions to Report.Threshold if it is Short
+	Reason       Reason
+}
+
+// Choice is a value of -fxray-instruction-threshold.
+type Choice struct {
+	Threshold uint64
+	Functions uint64 // that would have sleds, of compilation units that are instrumented
+	Bytes     uint64 // of sleds and of their tables
+}
+
+// Report is what a binary tells of its functions.
+type Report struct {
+	Functions, Always uint64 // with sleds, and of these marked xray_always_instrument
+	Sleds             uint64
+	CodeBytes         uint64 // of sleds, in the code
+	TableBytes        uint64 // of the instrumentation map and its index
+	FileBytes         uint64
+	// Threshold is the fewest instructions of a function without loops that has sleds, and is not
+	// marked. It is 0 if there is none or instructions are not counted. The compiler counted its
+	// own form of instructions, which may be a few more.
+	Threshold uint64
+	Without   []Function // by reason, then the longest first
+	Counts    [reasons]uint64
+	Choices   []Choice // by threshold; nil if instructions are not counted
+}
+
+// thresholds are the ones that Choices has.
+var thresholds = []uint64{1, 5, 10, 20, 50, 100, 200, 500, 1000}
+
+// Read reads an ELF file of this size with these sleds. name makes a name of a linkage name.
+func Read(in io.ReaderAt, size int64, sleds []symbolize.Sled, name func(string) string) (r *Report, err error) {
+	err = debuginfo.Guard(func() error {
+		r, err = read(in, size, sleds, name)
+		return err
+	})
+	return r, err
+}
+
+func read(in io.ReaderAt, size int64, sleds []symbolize.Sled, name func(string) string) (*Report, error) {
+	file, err := elf.NewFile(in)
+	if err != nil {
+		return nil, err
+	}
+	if file.Type == elf.ET_REL {
+		return nil, errors.New("functions of object files have no addresses yet: give the linked program or shared object")
+	}
+	b := &binary{file: file, sleds: make(map[uint64][]symbolize.Sled), name: name}
+	for _, s := range sleds {
+		b.sleds[s.Function] = append(b.sleds[s.Function], s)
+	}
+	if err := b.findFunctions(); err != nil {
+		return nil, err
+	}
+	if err := b.findUnits(size); err != nil {
+		return nil, fmt.Errorf("debug information: %w", err)
+	}
+	r := b.report()
+	r.FileBytes = uint64(size)
+	return r, nil
+}
+
+// binary is a file that is being read.
+type binary struct {
+	file      *elf.File
+	sleds     map[uint64][]symbolize.Sled // by function
+	functions []function                  // by address
+	units     map[string]bool             // whether any function of it has sleds
+	inlined   []Function
+	name      func(string) string
+}
+
+// function is a function with code.
+type function struct {
+	linkage string
+	address uint64
+	size    uint64
+	shape
+	hasUnit bool
+	unit    string
+}
+
+// findFunctions lists the functions of the symbol table, each address once, and looks at their code.
+func (b *binary) findFunctions() error {
+	symbols, err := b.file.Symbols()
+	if errors.Is(err, elf.ErrNoSymbols) {
+		symbols, err = b.file.DynamicSymbols()
+	}
+	if err != nil {
+		return fmt.Errorf("no symbol table: %w", err)
+	}
+	seen := make(map[uint64]bool)
+	for _, s := range symbols {
+		if elf.ST_TYPE(s.Info) != elf.STT_FUNC || s.Size == 0 || seen[s.Value] || int(s.Section) >= len(b.file.Sections) {
+			continue
+		}
+		section := b.file.Sections[s.Section]
+		if section.Flags&elf.SHF_EXECINSTR == 0 {
+			continue
+		}
+		seen[s.Value] = true
+		f := function{linkage: s.Name, address: s.Value, size: s.Size}
+		f.shape = shapeOf(b.file.Machine, b.code(section, &f), f.address, b.sleds[f.address])
+		b.functions = append(b.functions, f)
+	}
+	slices.SortFunc(b.functions, func(x, y function) int { return cmp.Compare(x.address, y.address) })
+	return nil
+}
+
+// maxFunction limits the code of a function that is looked at. What is longer is instrumented.
+const maxFunction = 1 << 20
+
+func (b *binary) code(section *elf.Section, f *function) []byte {
+	if f.address < section.Addr || f.address-section.Addr >= section.Size || section.Type == elf.SHT_NOBITS || section.Flags&elf.SHF_COMPRESSED != 0 {
+		return nil
+	}
+	code := make([]byte, min(f.size, section.Size-(f.address-section.Addr), maxFunction))
+	n, _ := section.ReadAt(code, int64(f.address-section.Addr))
+	return code[:n]
+}
+
+// find returns the function at an address, or nil.
+func (b *binary) find(address uint64) *function {
+	i, ok := slices.BinarySearchFunc(b.functions, address, func(f function, a uint64) int { return cmp.Compare(f.address, a) })
+	if !ok {
+		return nil
+	}
+	return &b.functions[i]
+}
+
+// findUnits reads from the debug information which function is of which compilation unit, and which
+// functions exist only inside others.
+func (b *binary) findUnits(size int64) error {
+	b.units = make(map[string]bool)
+	unpacked := uint64(0)
+	for _, s := range b.file.Sections {
+		if s.Flags&elf.SHF_COMPRESSED != 0 || strings.HasPrefix(s.Name, ".zdebug") {
+			unpacked += s.Size
+		}
+	}
+	if unpacked > unpackBase+unpackRatio*uint64(size) {
+		return fmt.Errorf("its compressed sections would take %d bytes of memory: unpack them with objcopy --decompress-debug-sections if you trust the file", unpacked)
+	}
+	data, err := b.file.DWARF()
+	if err != nil {
+		return nil // there is none, or not of a kind that can be read
+	}
+	scan := unitScan{binary: b, out: make(map[dwarf.Offset]bool), abstract: make(map[dwarf.Offset]string)}
+	r := data.Reader()
+	for {
+		e, err := r.Next()
+		if err != nil {
+			return err
+		}
+		if e == nil {
+			break
+		}
+		scan.entry(e)
+	}
+	scan.finish()
+	for i := range b.functions {
+		if f := &b.functions[i]; f.hasUnit && len(b.sleds[f.address]) > 0 {
+			b.units[f.unit] = true
+		}
+	}
+	return nil
+}
+
+// Compressed sections may unpack to unpackBase bytes, and unpackRatio for each byte of the file. Real
+// debug information shrinks to a fifth at best.
+const (
+	unpackBase  = 128 << 20
+	unpackRatio = 8
+)
+
+// unitScan reads the entries of all units.
+type unitScan struct {
+	*binary
+	unit     string
+	abstract map[dwarf.Offset]string // functions that are inlined somewhere: their linkage names
+	out      map[dwarf.Offset]bool   // those that also have code of their own
+}
+
+func (s *unitScan) entry(e *dwarf.Entry) {
+	switch e.Tag {
+	case dwarf.TagCompileUnit:
+		s.unit, _ = e.Val(dwarf.AttrName).(string)
+	case dwarf.TagSubprogram:
+		origin, isCopy := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset)
+		if low, ok := e.Val(dwarf.AttrLowpc).(uint64); ok {
+			if f := s.find(low); f != nil {
+				f.hasUnit, f.unit = true, s.unit
+			}
+			if isCopy {
+				s.out[origin] = true
+			}
+		} else if _, ok := e.Val(dwarf.AttrRanges).(int64); ok && isCopy {
+			s.out[origin] = true
+		}
+	case dwarf.TagInlinedSubroutine:
+		if origin, ok := e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); ok {
+			if _, ok := s.abstract[origin]; !ok {
+				s.abstract[origin] = s.unit
+			}
+		}
+	}
+}
+
+// finish names the functions that exist only inside others.
+func (s *unitScan) finish() {
+	data, err := s.file.DWARF()
+	if err != nil {
+		return
+	}
+	r := data.Reader()
+	defined := make(map[string]bool)
+	for i := range s.functions {
+		defined[s.functions[i].linkage] = true
+	}
+	seen := make(map[string]bool)
+	for origin, unit := range s.abstract {
+		if s.out[origin] {
+			continue
+		}
+		if linkage := linkageOf(r, origin); linkage != "" && !defined[linkage] && !seen[linkage] {
+			seen[linkage] = true
+			s.inlined = append(s.inlined, Function{Name: s.name(linkage), Unit: unit, Reason: Inlined})
+		}
+	}
+}
+
+// linkageOf returns the linkage name of a function, which may be that of its declaration.
+func linkageOf(r *dwarf.Reader, at dwarf.Offset) string {
+	name := ""
+	for range 3 {
+		r.Seek(at)
+		e, err := r.Next()
+		if err != nil || e == nil {
+			return name
+		}
+		if linkage, ok := e.Val(dwarf.AttrLinkageName).(string); ok {
+			return linkage
+		}
+		if plain, ok := e.Val(dwarf.AttrName).(string); ok && name == "" {
+			name = plain
+		}
+		next, ok := e.Val(dwarf.AttrSpecification).(dwarf.Offset)
+		if !ok {
+			if next, ok = e.Val(dwarf.AttrAbstractOrigin).(dwarf.Offset); !ok {
+				return name
+			}
+		}
+		at = next
+	}
+	return name
+}
+
+// report sums up.
+func (b *binary) report() *Report {
+	r := &Report{Functions: uint64(len(b.sleds))}
+	for _, sleds := range b.sleds {
+		r.Sleds += uint64(len(sleds))
+		if sleds[0].AlwaysInstrument {
+			r.Always++
+		}
+	}
+	for _, s := range b.file.Sections {
+		if s.Name == "xray_instr_map" || s.Name == "xray_fn_idx" {
+			r.TableBytes += s.Size
+		}
+	}
+	counted := false
+	for i := range b.functions {
+		f := &b.functions[i]
+		sleds := b.sleds[f.address]
+		r.CodeBytes += f.sledBytes
+		counted = counted || f.instructions > 0
+		if len(sleds) > 0 && !sleds[0].AlwaysInstrument && !f.loop && f.instructions > 0 && (r.Threshold == 0 || f.instructions < r.Threshold) {
+			r.Threshold = f.instructions
+		}
+	}
+	for i := range b.functions {
+		if f := &b.functions[i]; len(b.sleds[f.address]) == 0 {
+			r.Without = append(r.Without, b.without(f, r.Threshold))
+		}
+	}
+	r.Without = append(r.Without, b.inlined...)
+	slices.SortFunc(r.Without, func(x, y Function) int {
+		return cmp.Or(cmp.Compare(x.Reason, y.Reason), cmp.Compare(y.Instructions, x.Instructions), cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Name, y.Name))
+	})
+	for i := range r.Without {
+		r.Counts[r.Without[i].Reason]++
+	}
+	if counted {
+		b.choose(r)
+	}
+	return r
+}
+
+// without describes a function that has no sleds.
+func (b *binary) without(f *function, threshold uint64) Function {
+	d := Function{Name: b.name(f.linkage), Unit: f.unit, Bytes: f.size, Instructions: f.instructions, Loop: f.loop}
+	switch {
+	case f.hasUnit && !b.units[f.unit]:
+		d.Reason = Plain
+	case !f.loop && f.instructions > 0 && f.instructions < threshold && (f.hasUnit || !b.anyUnit()):
+		d.Reason, d.Missing = Short, threshold-f.instructions
+	case f.hasUnit:
+		d.Reason = Never
+	default:
+		d.Reason = Unknown
+	}
+	return d
+}
+
+// anyUnit reports whether there is debug information.
+func (b *binary) anyUnit() bool {
+	return slices.ContainsFunc(b.functions, func(f function) bool { return f.hasUnit })
+}
+
+// choose computes what other thresholds would give.
+func (b *binary) choose(r *Report) {
+	all := append(slices.Clone(thresholds), r.Threshold)
+	slices.Sort(all)
+	perSled := uint64(0)
+	if r.Sleds > 0 {
+		perSled = (r.TableBytes + r.Sleds - 1) / r.Sleds
+	}
+	never := make(map[string]bool)
+	for i := range r.Without {
+		if f := &r.Without[i]; f.Reason != Short {
+			never[f.Name] = true
+		}
+	}
+	for _, threshold := range slices.Compact(all) {
+		if threshold == 0 {
+			continue
+		}
+		c := Choice{Threshold: threshold}
+		for i := range b.functions {
+			f := &b.functions[i]
+			sleds := b.sleds[f.address]
+			always := len(sleds) > 0 && sleds[0].AlwaysInstrument
+			if len(sleds) == 0 && never[b.name(f.linkage)] || !always && !f.loop && f.instructions < threshold {
+				continue
+			}
+			c.Functions++
+			n := uint64(len(sleds))
+			if n == 0 {
+				n = 1 + f.ends
+			}
+			c.Bytes += n * (sledSize(b.file.Machine) + perSled)
+		}
+		r.Choices = append(r.Choices, c)
+	}
+}
