@@ -19,7 +19,7 @@ demo: build ## show the main job on a trace that comes with the project; needs o
 
 test: ## run all tests, after installing what they need
 	@script/setup
-	$(GO) test ./...
+	$(GO) test -timeout 30m ./...
 
 real: ## record SQLite, Redis, nginx, PostgreSQL and others under load; fetches and builds them once
 	@script/setup

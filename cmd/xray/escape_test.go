@@ -138,7 +138,7 @@ func TestHostileNames(t *testing.T) {
 		"merge-sched": {"TRACE", yamlMap, "--clock", "monotonic", "-o", filepath.Join(folder, "merged.xray")},
 	}
 	refused := map[string]bool{"merge-sched": true}
-	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true, "observe": true, "follow-sched": true}
+	silent := map[string]bool{"view": true, "record": true, "ctl": true, "core": true, "runtime": true, "man": true, "help": true, "completion": true, "observe": true, "follow-sched": true, "watch": true}
 	for _, packed := range []bool{true, false} {
 		trace := hostileTrace(t, packed)
 		for _, cmd := range (&app{}).root().Commands() {
@@ -185,7 +185,7 @@ func TestRawOutputs(t *testing.T) {
 	raw := map[string]int{
 		"internal/cli/text.go": 2, "internal/cli/output.go": 1, "internal/cli/progress.go": 3, "internal/cli/page.go": 3,
 		"internal/session/names.go": 4, "internal/session/output.go": 1,
-		"info_recording.go": 1, "record.go": 3, "record_piped.go": 1, "residency.go": 1, "runtime.go": 1, "sched.go": 1, "view.go": 1, "main.go": 2,
+		"info_recording.go": 1, "record.go": 3, "record_piped.go": 1, "residency.go": 1, "runtime.go": 1, "sched.go": 1, "view.go": 1, "main.go": 2, "watch.go": 4,
 	}
 	var files []string
 	for _, pattern := range []string{"*.go", "internal/*/*.go"} {
