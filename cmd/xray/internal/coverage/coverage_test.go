@@ -139,7 +139,7 @@ func TestWithoutDebugInformation(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	data, err := os.ReadFile("../../testdata/kvserver")
+	data, err := os.ReadFile("../../../../testdata/kvserver")
 	if err != nil {
 		f.Fatal(err)
 	}
