@@ -125,8 +125,8 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 				continue
 			}
 		}
-		if t.durations.Add(at, c.Duration, c.Self) {
-			t.durations.Settle(at, c.Duration, c.Self)
+		if !t.durations.Add(at, c.Duration, c.Self) {
+			t.durations.AddSlowly(at, c.Duration, c.Self)
 		}
 	}
 	return nil

@@ -73,10 +73,10 @@ func (r *Report) times() []report.Column[Row] {
 			Titled(title).Missing((*Row).onlyCounted).When(r.Cost != nil)
 	}
 	list := []report.Column[Row]{
-		report.Sum("self", func(row *Row) quantile.Sum { return row.Self }).Missing((*Row).selfless),
+		report.Sum("self", func(row *Row) quantile.Sum { return row.Self }).Missing((*Row).selfUnknown),
 		bound("self_low", "at least", func(c *Compensated) quantile.Sum { return c.SelfLow }).Optional(),
 		bound("self_high", "at most", func(c *Compensated) quantile.Sum { return c.SelfHigh }).Optional(),
-		report.Share("share", func(row *Row) float64 { return share(row.Self, r.Self) }).Missing((*Row).selfless),
+		report.Share("share", func(row *Row) float64 { return share(row.Self, r.Self) }).Missing((*Row).selfUnknown),
 		r.off("on_cpu", func(row *Row) quantile.Sum { return row.SelfOff.onCPU(row.Self) }).Titled("cpu").Optional(),
 		r.off("blocked", func(row *Row) quantile.Sum { return row.SelfOff.Blocked }).Optional(),
 		r.off("queued", func(row *Row) quantile.Sum { return row.SelfOff.Queued }).Optional(),
@@ -112,7 +112,7 @@ func (r *Report) times() []report.Column[Row] {
 
 // off is a column of a part of self or total times.
 func (r *Report) off(key string, value func(*Row) quantile.Sum) report.Column[Row] {
-	return report.Sum(key, value).Missing((*Row).selfless).When(r.OffCPU)
+	return report.Sum(key, value).Missing((*Row).selfUnknown).When(r.OffCPU)
 }
 
 func tailExited(row *Row) uint64     { return row.TailExited }
@@ -124,8 +124,8 @@ func (row *Row) onlyCounted() bool {
 	return row.Untimed > 0 && row.Untimed == row.Count && row.Open == 0
 }
 
-// selfless reports whether the self time is unknown.
-func (row *Row) selfless() bool { return row.onlyPruned() || row.onlyCounted() }
+// selfUnknown reports whether the self time is unknown.
+func (row *Row) selfUnknown() bool { return row.onlyPruned() || row.onlyCounted() }
 
 func share(part, whole quantile.Sum) float64 {
 	if whole == (quantile.Sum{}) {

@@ -69,7 +69,7 @@ func parseYAML(f *file, threads *threadIndex) (*yamlTrace, error) {
 		return nil, &FormatError{f.name, 0, err}
 	}
 	place, err := y.scan()
-	var odd *oddYAML
+	var odd *unexpectedYAML
 	if errors.As(err, &odd) {
 		if f.in.size > yamltree.MaxText {
 			return nil, place.wrap(f, fmt.Errorf("%w; YAML of this size must have the form that llvm-xray writes", odd))
@@ -134,10 +134,10 @@ func maybeTrace(head []byte, whole bool) error {
 	return nil
 }
 
-// oddYAML reports what the scanner does not understand, but a YAML library may.
-type oddYAML struct{ what string }
+// unexpectedYAML reports what the scanner does not understand, but a YAML library may.
+type unexpectedYAML struct{ what string }
 
-func (e *oddYAML) Error() string { return "unexpected " + e.what }
+func (e *unexpectedYAML) Error() string { return "unexpected " + e.what }
 
 // scan reads the form that LLVM writes, and returns where it stopped. A truncated last line
 // is a loss.
@@ -194,14 +194,14 @@ func (p *yamlScanner) line(b []byte) (done bool, err error) {
 		return false, nil
 	case bytes.Equal(b, []byte("---")), bytes.Equal(b, []byte("header:")):
 		if p.inRecords {
-			return false, &oddYAML{"second document"}
+			return false, &unexpectedYAML{"second document"}
 		}
 		return false, nil
 	case bytes.Equal(b, []byte("...")):
 		return true, nil
 	case p.inRecords:
 		if b[0] != '-' {
-			return false, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
+			return false, &unexpectedYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
 		}
 		var r yamlRecord
 		if err := p.flow.record(bytes.TrimSpace(b[1:]), &r); err != nil {
@@ -211,12 +211,12 @@ func (p *yamlScanner) line(b []byte) (done bool, err error) {
 	}
 	key, value, ok := bytes.Cut(b, []byte(":"))
 	if !ok {
-		return false, &oddYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
+		return false, &unexpectedYAML{strconv.Quote(string(b[:min(len(b), 40)]))}
 	}
 	v := string(bytes.TrimSpace(value))
 	if string(key) == "records" {
 		if v != "" && v != "[]" {
-			return false, &oddYAML{"records"}
+			return false, &unexpectedYAML{"records"}
 		}
 		p.inRecords = v == ""
 		return false, nil
@@ -261,11 +261,11 @@ func (y *yamlTrace) setHeader(head map[string]string) error {
 			h.CycleFrequency, err = strconv.ParseUint(v, 0, 64)
 		}
 		if err != nil {
-			return &oddYAML{fmt.Sprintf("header: %s: %v", key, err)}
+			return &unexpectedYAML{fmt.Sprintf("header: %s: %v", key, err)}
 		}
 	}
 	for key := range head {
-		return &oddYAML{fmt.Sprintf("header: unknown key %q", key)}
+		return &unexpectedYAML{fmt.Sprintf("header: unknown key %q", key)}
 	}
 	return nil
 }

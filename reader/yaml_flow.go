@@ -18,7 +18,7 @@ type flowParser struct {
 func (p *flowParser) record(b []byte, r *yamlRecord) error {
 	p.b = b
 	if !p.eat('{') {
-		return &oddYAML{"record is not a flow mapping"}
+		return &unexpectedYAML{"record is not a flow mapping"}
 	}
 	var seen uint
 	for !p.eat('}') {
@@ -34,17 +34,17 @@ func (p *flowParser) record(b []byte, r *yamlRecord) error {
 		}
 		seen |= 1 << field
 		if !p.eat(':') {
-			return &oddYAML{"key without a value"}
+			return &unexpectedYAML{"key without a value"}
 		}
 		if err := p.value(field, r); err != nil {
 			return err
 		}
 		if !p.eat(',') && (len(p.b) == 0 || p.b[0] != '}') {
-			return &oddYAML{"text after a value"}
+			return &unexpectedYAML{"text after a value"}
 		}
 	}
 	if p.skip(); len(p.b) > 0 && p.b[0] != '#' {
-		return &oddYAML{"text after a record"}
+		return &unexpectedYAML{"text after a record"}
 	}
 	const required = 1<<fieldType | 1<<fieldCPU | 1<<fieldKind | 1<<fieldTSC
 	if seen&required != required {
@@ -143,7 +143,7 @@ func (r *yamlRecord) set(field int, text []byte) (err error) {
 
 func (p *flowParser) list(r *yamlRecord) error {
 	if !p.eat('[') {
-		return &oddYAML{"args is not a flow sequence"}
+		return &unexpectedYAML{"args is not a flow sequence"}
 	}
 	for !p.eat(']') {
 		if err := p.scalar(false); err != nil {
@@ -153,7 +153,7 @@ func (p *flowParser) list(r *yamlRecord) error {
 			return err
 		}
 		if !p.eat(',') && (len(p.b) == 0 || p.b[0] != ']') {
-			return &oddYAML{"text after an argument"}
+			return &unexpectedYAML{"text after an argument"}
 		}
 	}
 	return nil
@@ -190,7 +190,7 @@ func (p *flowParser) eat(c byte) bool {
 func (p *flowParser) scalar(key bool) error {
 	p.skip()
 	if len(p.b) == 0 {
-		return &oddYAML{"end of line inside a record"}
+		return &unexpectedYAML{"end of line inside a record"}
 	}
 	switch p.b[0] {
 	case '\'':
@@ -211,7 +211,7 @@ func (p *flowParser) scalar(key bool) error {
 	p.text = append(p.text[:0], bytes.TrimRight(p.b[:i], " \t")...)
 	p.b = p.b[i:]
 	if len(p.text) == 0 {
-		return &oddYAML{"empty value"}
+		return &unexpectedYAML{"empty value"}
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (p *flowParser) single() error {
 		}
 		p.text = append(p.text, c)
 	}
-	return &oddYAML{"quoted text continues on the next line"}
+	return &unexpectedYAML{"quoted text continues on the next line"}
 }
 
 // double reads a double-quoted scalar. Payloads are bytes: \xNN is the byte NN here, as the
@@ -288,7 +288,7 @@ func (p *flowParser) double() error {
 		case 'U':
 			digits = 8
 		default:
-			return &oddYAML{fmt.Sprintf("escape \\%c", e)}
+			return &unexpectedYAML{fmt.Sprintf("escape \\%c", e)}
 		}
 		if digits == 0 {
 			continue
@@ -298,7 +298,7 @@ func (p *flowParser) double() error {
 		}
 		n, err := strconv.ParseUint(string(p.b[i+1:i+1+digits]), 16, 32)
 		if err != nil || n > unicode.MaxRune {
-			return &oddYAML{"escape"}
+			return &unexpectedYAML{"escape"}
 		}
 		if digits == 2 {
 			p.text = append(p.text, byte(n))
@@ -307,5 +307,5 @@ func (p *flowParser) double() error {
 		}
 		i += digits
 	}
-	return &oddYAML{"quoted text continues on the next line"}
+	return &unexpectedYAML{"quoted text continues on the next line"}
 }

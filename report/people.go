@@ -193,7 +193,7 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 	out := &texttab.Table{}
 	var from []int   // columns of t, by columns of out
 	var place []bool // whether it is the location
-	says := func(f func(cell) bool, i int) bool {
+	hasValue := func(f func(cell) bool, i int) bool {
 		for row := range t.shown() {
 			if f(t.cell(row, i)) {
 				return true
@@ -206,10 +206,10 @@ func (d *Doc) layout(t *TableNode) *texttab.Table {
 		if !c.people {
 			continue
 		}
-		if !says(func(v cell) bool { return !v.missing && d.words(c, v) != "" }, i) {
+		if !hasValue(func(v cell) bool { return !v.missing && d.words(c, v) != "" }, i) {
 			continue
 		}
-		if c.place && says(func(v cell) bool { return d.place(v) != "" }, i) {
+		if c.place && hasValue(func(v cell) bool { return d.place(v) != "" }, i) {
 			title := "location"
 			if c.key != "function" {
 				title = c.title + " at"

@@ -356,7 +356,7 @@ func (j *jsonWriter) quote(s string) {
 		j.w.WriteByte('"')
 		return
 	}
-	e := json.NewEncoder(chomp{j.w})
+	e := json.NewEncoder(lineFeedTrimmer{j.w})
 	e.SetEscapeHTML(false)
 	_ = e.Encode(s) // only errors of the writer are possible, and it reports them at its end
 }
@@ -371,10 +371,10 @@ func isPlain(s string) bool {
 	return true
 }
 
-// chomp drops the line feed at the end of an Encoder's output.
-type chomp struct{ w *bufio.Writer }
+// lineFeedTrimmer drops the line feed at the end of an Encoder's output.
+type lineFeedTrimmer struct{ w *bufio.Writer }
 
-func (c chomp) Write(p []byte) (int, error) {
+func (c lineFeedTrimmer) Write(p []byte) (int, error) {
 	_, err := c.w.Write(p[:len(p)-1])
 	return len(p), err
 }

@@ -59,11 +59,11 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		if c.End == calls.Truncated {
 			continue
 		}
-		if v := a.scale.of(c.Duration); t.durations.Add(slot, v, 0) {
-			t.durations.Settle(slot, v, 0)
+		if v := a.scale.of(c.Duration); !t.durations.Add(slot, v, 0) {
+			t.durations.AddSlowly(slot, v, 0)
 		}
-		if v := a.scale.of(c.Self); t.selves.Add(slot, v, 0) {
-			t.selves.Settle(slot, v, 0)
+		if v := a.scale.of(c.Self); !t.selves.Add(slot, v, 0) {
+			t.selves.AddSlowly(slot, v, 0)
 		}
 	}
 	for i := range b.Waits {

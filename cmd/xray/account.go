@@ -68,7 +68,7 @@ func (c *accounting) addFlags(f *pflag.FlagSet) {
 	c.cost.add(f)
 }
 
-// column is what functions are sorted by.
+// column returns the column to sort by.
 func (c *accounting) column() (account.Column, error) {
 	if c.sort == "" {
 		return account.BySelf, nil

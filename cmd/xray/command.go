@@ -15,25 +15,24 @@ import (
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
 )
 
-// command is a subcommand over traces: its help, its flags and its run. What all such
-// commands share, as how inputs and names are given and how reports are written, is
-// declared by inputs and output.
+// command is a subcommand that reads traces: its help, its flags and its run. inputs and output
+// declare what all such commands share: how to pass inputs and names, and how to write reports.
 type command struct {
 	use, short, long, example string
 
 	args cobra.PositionalArgs // one trace or more, unless set
-	// traces takes the operands that are not traces, and returns the others. It may be nil.
+	// traces removes the operands that are not traces, and returns the others. It may be nil.
 	traces func(operands []string) []string
 	inputs *session.Inputs
 	output *session.Output // nil for commands that write no report
-	// formats are those that output has beside those of all reports, and synonyms other
-	// words for them.
+	// formats are the formats of the command besides those of all reports. synonyms maps other
+	// words to formats.
 	formats  []string
 	synonyms map[string]string
 	alias    map[string]string // other names of flags
 	flags    func(*pflag.FlagSet)
 	check    func() error // refuses flags before any work is done; may be nil
-	// apart reports that run is for one trace at a time; nil if it always is for all.
+	// apart reports whether run handles one trace at a time. nil means that it handles all at once.
 	apart func() bool
 	run   func(*session.Session) error
 }
@@ -94,8 +93,8 @@ func (c *command) over(a *app, name string, paths ...string) error {
 	return c.run(s)
 }
 
-// filesBelow replaces folders by all files below them, in the order of their paths. As in
-// data lakes, names that begin with a dot or an underscore are left out.
+// filesBelow replaces folders by all files below them, in the order of their paths. It skips
+// names that begin with a dot or an underscore, as data lakes do.
 func filesBelow(paths []string) (files []string, err error) {
 	for _, path := range paths {
 		st, err := os.Stat(path)

@@ -82,7 +82,7 @@ type conversion struct {
 	caveats []string      // known when all calls were read
 }
 
-// check refuses what makes no sense before any work is done.
+// check rejects flags that make no sense before any work is done.
 func (c *conversion) check() error {
 	c.spec = traceFormatNamed(c.format)
 	format := c.spec
@@ -153,7 +153,7 @@ func (c *conversion) run(s *session.Session) error {
 	})
 }
 
-// write writes the trace, and says what there is to say of it.
+// write writes the trace and reports what is missing in it.
 func (c *conversion) write(s *session.Session, opts convert.Options, w io.Writer) error {
 	format := c.spec
 	var written counter
@@ -169,7 +169,7 @@ func (c *conversion) write(s *session.Session, opts convert.Options, w io.Writer
 	return nil
 }
 
-// options are those of the trace. They take passes over it.
+// options returns the options for the trace. It takes passes over the trace.
 func (c *conversion) options(s *session.Session) (convert.Options, error) {
 	opts := convert.Options{
 		Header: s.Header(), Names: s.Names, Files: s.Trace.Files(), Threads: c.perThread, Inlines: c.inlines, Absolute: c.absolute,
@@ -204,7 +204,7 @@ func (c *conversion) options(s *session.Session) (convert.Options, error) {
 	return opts, err
 }
 
-// records is for formats of records, which are written as they are.
+// records writes the formats that contain records instead of calls.
 func records(newWriter recordWriter) formatWriter {
 	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
 		out, left, err := newWriter(s, opts, w)
@@ -226,7 +226,7 @@ func records(newWriter recordWriter) formatWriter {
 	}
 }
 
-// missing says what of the trace a format of records could not hold.
+// missing reports what a format of records could not hold.
 func missing(format string, dropped, truncatedIDs int64) []string {
 	var lines []string
 	if dropped > 0 {

@@ -84,7 +84,7 @@ func (a *app) core(flags *coreFlags, path string) (err error) {
 	return a.reportCore(core, paths)
 }
 
-// numbered is the path of trace i of a core, of which there is usually one.
+// numbered returns the path of trace i of a core dump. Usually there is only one.
 func numbered(path string, i int) string {
 	if i == 0 || path == "-" {
 		return path
@@ -93,7 +93,7 @@ func numbered(path string, i int) string {
 	return fmt.Sprintf("%s.%d%s", strings.TrimSuffix(path, ext), i+1, ext)
 }
 
-// reportCore says what was written.
+// reportCore reports what was written.
 func (a *app) reportCore(core *recorder.Core, paths []string) error {
 	if paths[0] == "-" {
 		return nil

@@ -150,7 +150,8 @@ var ctlModes = []string{string(recorder.Record), string(recorder.Prune), string(
 // isCtlList reports whether a command line asks for the list of processes.
 func isCtlList(args []string) bool { return len(args) == 0 || len(args) == 1 && args[0] == "list" }
 
-// chooseCtl finds the command of a command line, and what does not go with it.
+// chooseCtl finds the command of a command line. It rejects arguments that the command does not
+// take.
 func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 	if isCtlList(args) {
 		return ctlCommand{name: "list"}, checkCtlFlags(cmd, ctlCommand{name: "list"})
@@ -172,7 +173,7 @@ func chooseCtl(cmd *cobra.Command, args []string) (ctlCommand, error) {
 	return c, checkCtlFlags(cmd, c)
 }
 
-// checkCtlFlags finds flags that a command does not take.
+// checkCtlFlags rejects flags that a command does not take.
 func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
 	for _, flag := range slices.Concat(modeFlags, chooseFlags, []string{"limit", "output", "last", "reset", "names"}) {
 		if cmd.Flags().Changed(flag) && !slices.Contains(c.flags, flag) {
@@ -182,7 +183,7 @@ func checkCtlFlags(cmd *cobra.Command, c ctlCommand) error {
 	return nil
 }
 
-// do runs a command and prints its answer: as it is with --format json, or as the text
+// do runs a command and prints the answer: unchanged with --format json, or else as the text
 // that say makes of it.
 func (c *ctl) do(ctx context.Context, v any, command string, say func(io.Writer) error, files ...*os.File) error {
 	data, err := c.process.Do(ctx, v, command, files...)
@@ -198,7 +199,7 @@ func (c *ctl) do(ctx context.Context, v any, command string, say func(io.Writer)
 	return c.WriteText("", say)
 }
 
-// say prints text, or with --format json the recorder's answer.
+// say prints text, or the recorder's answer with --format json.
 func (c *ctl) say(answer []byte, text string) error {
 	if c.format == "json" {
 		text = string(bytes.TrimSpace(answer))
@@ -206,7 +207,7 @@ func (c *ctl) say(answer []byte, text string) error {
 	return c.WriteText("", line("%s", text))
 }
 
-// line is for answers that are one line of text.
+// line prints an answer that is one line of text.
 func line(format string, args ...any) func(io.Writer) error {
 	return func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, format+"\n", args...)
@@ -219,7 +220,7 @@ func (c *ctl) status(ctx context.Context) error {
 	return c.do(ctx, &s, "status", func(w io.Writer) error { return writeStatus(w, &s) })
 }
 
-// nanoseconds shows times that are not in ticks.
+// nanoseconds formats times that are not in ticks.
 var nanoseconds = reader.Clock{Frequency: uint64(time.Second)}
 
 func writeStatus(w io.Writer, s *recorder.Status) error {
@@ -367,8 +368,8 @@ func (c *ctl) rescan(ctx context.Context) error {
 	})
 }
 
-// snapshot has the recorder write a trace of its rings. The file gets its name
-// when it is whole.
+// snapshot asks the recorder to write a trace of its rings. The file gets its name when it is
+// complete.
 func (c *ctl) snapshot(ctx context.Context) error {
 	if c.output == "" || c.output == "-" {
 		return cli.Usagef("snapshot: name a file with -o")
@@ -421,7 +422,7 @@ func (c *ctl) counters(ctx context.Context) error {
 	}
 	opts := c.Options(&c.Streams)
 	opts.Style = symbolize.Style(c.Style)
-	// An object whose file is gone, or was built anew, shows by number.
+	// If the file of an object is gone or was rebuilt, show the number of the object.
 	names, _, err := symbolize.LoadRecorded(objects, nil, nil, symbolize.Search{Options: opts, Dirs: c.Symbols})
 	if err != nil {
 		return err
@@ -430,8 +431,8 @@ func (c *ctl) counters(ctx context.Context) error {
 	return c.WriteText(c.output, func(w io.Writer) error { return writeCounters(w, counters, names) })
 }
 
-// parseCounters reads what the recorder writes of its counters: how many there
-// are, and of each the function, four bytes of 0 and the calls.
+// parseCounters decodes the counters of the recorder: their number, and for each one the
+// function, four zero bytes and the number of calls.
 func parseCounters(b []byte) ([]reader.Counter, error) {
 	if len(b) < 8 || (len(b)-8)%16 != 0 || uint64(len(b)-8)/16 != binary.LittleEndian.Uint64(b) {
 		return nil, fmt.Errorf("the recorder wrote %d bytes of counters, which is not a multiple of their size", len(b))

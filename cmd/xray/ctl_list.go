@@ -51,7 +51,7 @@ func writeList(w io.Writer, found []recorder.Listening) error {
 	return table.WriteText(w)
 }
 
-// listed is a row of the list for scripts.
+// listed is a row of the list as JSON.
 type listed struct {
 	PID     int              `json:"pid"` // 0 when unknown
 	Parent  int              `json:"parent"`

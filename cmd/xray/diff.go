@@ -140,7 +140,7 @@ func (d *diffing) gates() ([]diff.Gate, error) {
 	return gates, nil
 }
 
-// sideOf is the side of an argument. Those of side B begin at b.
+// sideOf returns the side of an argument. Side B begins at index b.
 func sideOf(arg, b int) diff.Side {
 	if arg >= b {
 		return diff.B
@@ -185,7 +185,7 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 	return to.Add(side, sink, diff.Run{Name: name, Clock: s.Clock, Names: s.Names})
 }
 
-// gateStatus tells which gates did not pass, and what they make of the exit status.
+// gateStatus reports the gates that did not pass, and returns the exit status.
 func (a *app) gateStatus(r *diff.Report) error {
 	var fails, undecided, inconclusive error
 	for _, g := range r.Gates {

@@ -137,8 +137,8 @@ func (c *excluding) options(s *session.Session) (exclude.Options, string, error)
 	return opts, source, err
 }
 
-// recordSizes are the sizes of records in traces like this one; that of an event is
-// without what carries it over to a multiple of 8 bytes.
+// recordSizes returns the sizes of records in traces like this one. The size of an event does
+// not include its padding to a multiple of 8 bytes.
 func recordSizes(t *reader.Trace) exclude.Sizes {
 	if t.Header(0).Type == reader.Basic {
 		return exclude.Sizes{Call: 64, Arg: 32}
@@ -146,7 +146,7 @@ func recordSizes(t *reader.Trace) exclude.Sizes {
 	return exclude.Sizes{Call: 16, Arg: 16, Event: 16}
 }
 
-// filterForm is the list that the recorder itself reads.
+// filterForm is the format of the list that the recorder reads.
 const filterForm = "filter"
 
 // writeExclusions writes a list, and returns the functions that are not on it.
@@ -157,7 +157,7 @@ func writeExclusions(s *session.Session, w io.Writer, plan *exclude.Plan, form s
 	return plan.WriteList(w, exclude.Form(form), s.Names)
 }
 
-// reportExclusions tells on standard error what a list is worth.
+// reportExclusions reports the effect of a list on standard error.
 func reportExclusions(s *session.Session, plan *exclude.Plan, skipped []exclude.Skipped) {
 	plan.PutBack(skipped)
 	s.Say("%s", plan.Summary())

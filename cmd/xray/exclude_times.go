@@ -12,8 +12,8 @@ import (
 )
 
 // addTimes adds the CPU time of the recorded processes, up to the last records of their
-// threads, and what recording took of it. It adds nothing where that is not known for all
-// that the report is about, as of a ring, which holds the end of a recording.
+// threads, and the part of it that recording took. It adds nothing unless both are known for
+// everything in the report. For a ring, which holds only the end of a recording, they are not.
 func addTimes(s *session.Session, opts *exclude.Options) {
 	if f := &s.Scope; f.From != 0 || f.To != 0 || f.Thread != nil || len(s.Scope.Spans) > 1 || !s.Clock.Known() {
 		return
@@ -29,8 +29,8 @@ func addTimes(s *session.Session, opts *exclude.Options) {
 		for _, t := range r.Threads {
 			last = max(last, t.Last)
 		}
-		// A process that was killed has what was true some time before. It is assumed to
-		// have gone on like that, but not for long.
+		// The recorder saves times now and then, so those of a killed process are old. Assume
+		// that it went on at the same rate, but not for long.
 		factor := float64(last-p.CPUFrom) / float64(p.CPUTo-p.CPUFrom)
 		if factor > 2 {
 			return
@@ -46,39 +46,40 @@ func addTimes(s *session.Session, opts *exclude.Options) {
 	opts.Least = ticksOf(s, 1000*leastCallNS)
 }
 
-// ticksOf are nanoseconds in ticks of the trace.
+// ticksOf converts nanoseconds to ticks of the trace.
 func ticksOf(s *session.Session, ns float64) uint64 {
 	return uint64(min(ns*float64(s.Clock.Frequency)/1e9, 1<<62))
 }
 
-// leastCallNS is what a call takes at least that is not recorded; that of an empty
-// function takes 1.4 ns on a processor of 3.7 GHz.
+// leastCallNS is a lower bound for the time of an unrecorded call, in nanoseconds. A call of an
+// empty function takes 1.4 ns on a processor with 3.7 GHz.
 const leastCallNS = 1
 
-// countedNS is what counting a call takes, in nanoseconds: 1.7 to 2.2 in SQLite, Lua and the
-// tests of yaml-cpp, and 3.8 where nothing else is done.
+// countedNS is the time to count a call, in nanoseconds: at least, likely, and at most. It was
+// 1.7 to 2.2 ns in SQLite, Lua and the tests of yaml-cpp, and 3.8 ns in a loop of empty calls.
 var countedNS = [3]float64{1, 2, 4}
 
-// addBaseline adds the CPU time without recording, of times and of traces of count mode.
+// addBaseline adds the CPU time without recording. Baselines are durations, or traces of count
+// mode.
 func addBaseline(s *session.Session, opts *exclude.Options, baselines []string, sink *exclude.Analysis) error {
 	if opts.CPU == 0 {
 		return cli.Usagef("--baseline: the CPU time of the selected part of the recording is unknown")
 	}
 	var traces []string
-	var said time.Duration
+	var given time.Duration
 	for _, b := range baselines {
 		if d, err := time.ParseDuration(b); err == nil {
-			said += d
+			given += d
 		} else {
 			traces = append(traces, b)
 		}
 	}
 	ticks := func(ns float64) uint64 { return ticksOf(s, max(ns, 1)) }
 	switch {
-	case said > 0 && len(traces) == 0:
-		t := ticks(float64(said))
+	case given > 0 && len(traces) == 0:
+		t := ticks(float64(given))
 		opts.Baseline = exclude.Range{Least: t, Likely: t, Most: t}
-	case said != 0 || len(traces) == 0:
+	case given != 0 || len(traces) == 0:
 		return cli.Usagef("--baseline: give a time above 0, or traces")
 	default:
 		c, err := openCounts(s, traces)
@@ -100,7 +101,7 @@ func addBaseline(s *session.Session, opts *exclude.Options, baselines []string, 
 
 // countedCalls are recordings that counted calls.
 type countedCalls struct {
-	cpu   float64 // time of the processes without the recorder's start, ns
+	cpu   float64 // CPU time of the processes without the start of the recorder, in ns
 	calls float64
 	of    map[reader.FuncID]uint64
 }
@@ -115,7 +116,7 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 	build := s.Trace.Recording(0).Process.BuildID
 	for i := range paths {
 		r := t.Recording(i)
-		// A process that called nothing has no counters, but may have taken time.
+		// A process that made no calls has no counters, but it may have used CPU time.
 		if r == nil || r.Process.Mode != "count" {
 			return nil, cli.Usagef("--baseline: %s was not recorded with xray record --count", t.Files()[i])
 		}
@@ -134,8 +135,9 @@ func openCounts(s *session.Session, paths []string) (c *countedCalls, err error)
 	return c, nil
 }
 
-// scale is how much larger the load of a trace is: the median over functions, since a program
-// that waits in a loop calls some of them as often as it has time for.
+// scale returns the load of the trace relative to the counted recordings. It is the median of
+// the ratios of calls over all functions. A sum would be wrong for a program that polls: how
+// often it calls some functions depends on time, not on load.
 func (c *countedCalls) scale(sink *exclude.Analysis) (float64, error) {
 	var ratios []float64
 	for id, n := range c.of {

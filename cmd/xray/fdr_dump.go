@@ -15,8 +15,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// fromYAML reports whether the trace is trace YAML, whose blocks have no place in
-// the file.
+// fromYAML reports whether the trace is trace YAML, whose blocks have no position in the file.
 func fromYAML(s *session.Session) bool {
 	for b, err := range s.Trace.Blocks(reader.FileOrder) {
 		return err == nil && b.Offset < 0
@@ -110,7 +109,7 @@ func (d *fdrDump) annotate(s *session.Session, path string) error {
 	return err
 }
 
-// assemble writes the trace of a text.
+// assemble writes the trace that a text describes.
 func (d *fdrDump) assemble(path string) error {
 	if err := d.RefuseTerminal(d.output, "a trace"); err != nil {
 		return err

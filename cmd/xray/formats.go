@@ -12,8 +12,8 @@ import (
 	"github.com/xray-tools/xray/stack"
 )
 
-// traceFormat is a format that convert writes. To add one, write its file in package
-// convert and a line of this table.
+// traceFormat is a format that convert writes. To add one, write a file in package convert, and
+// add a line to traceFormats.
 type traceFormat struct {
 	name, about string
 	kind        formatKind
@@ -23,20 +23,21 @@ type traceFormat struct {
 	inlines     bool // can show inlined functions
 	byThread    bool // each thread has its own blocks, so merging them has no use
 	caveats     bool // what the recorder said of a single trace is in the output, too
-	// viewer is what opens the format, and mostBytes how large a file it opens well.
+	// viewer is the program that opens the format. mostBytes is the largest file that it handles
+	// well.
 	viewer    string
 	mostBytes int64
-	// write writes a trace, and returns what is known of its calls.
+	// write writes a trace, and returns the run over its calls.
 	write formatWriter
 	// tables writes a trace as files in a directory, instead of write.
 	tables func(c *conversion, s *session.Session, opts convert.Options) (*session.Run, error)
 }
 
-// formatWriter writes a trace to w. Caveats are known when all calls were read, and the
-// caller says them; opts.Caveats is for formats that have a place for them.
+// formatWriter writes a trace to w. The caveats are known only after all calls were read, and
+// the caller prints them. opts.Caveats is for formats that have a place for them.
 type formatWriter func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error)
 
-// formatKind is what a format shows.
+// formatKind says what a format contains.
 type formatKind uint8
 
 const (
@@ -69,7 +70,7 @@ var traceFormats = []traceFormat{
 	{name: "parquet", about: "a directory of tables for DuckDB, Spark, ClickHouse and the like", kind: ofCalls, tables: parquetTables},
 }
 
-// traceFormatNames are the names of all formats, or of those that ok chooses.
+// traceFormatNames returns the names of the formats for which ok is true, or of all.
 func traceFormatNames(ok func(*traceFormat) bool) []string {
 	var names []string
 	for i := range traceFormats {
@@ -89,7 +90,7 @@ func traceFormatNamed(name string) *traceFormat {
 	return nil
 }
 
-// listFormats is the part of convert's help about some formats.
+// listFormats returns the part of convert's help that lists some formats.
 func listFormats(of func(*traceFormat) bool) string {
 	var b strings.Builder
 	for i := range traceFormats {
@@ -105,8 +106,8 @@ func isOfCalls(f *traceFormat) bool   { return f.kind != ofRecords }
 func isTimeline(f *traceFormat) bool  { return f.kind == ofTimeline }
 func hasSources(f *traceFormat) bool  { return f.sources }
 
-// opening is for writers that write a call's entry before they know how long it takes, and
-// ending for those that write a call when it ends.
+// opening is for writers that write a call at its entry, before its duration is known. ending is
+// for writers that write a call when it ends.
 func opening[W convert.CallWriter](newWriter func(io.Writer, convert.Options) W) formatWriter {
 	return streaming(calls.Options{Shards: 1, Opens: true}, newWriter)
 }
@@ -128,8 +129,8 @@ func streaming[W convert.CallWriter](how calls.Options, newWriter func(io.Writer
 	}
 }
 
-// shortAfter is for writers that leave out short calls by themselves, since they need to
-// see what is around them.
+// shortAfter is for writers that drop short calls themselves, because they need to see the calls
+// around them.
 func shortAfter(write formatWriter) formatWriter {
 	return func(c *conversion, s *session.Session, opts convert.Options, w io.Writer) (*session.Run, error) {
 		opts.Shortest = c.scope.MinDuration
@@ -138,7 +139,7 @@ func shortAfter(write formatWriter) formatWriter {
 	}
 }
 
-// mergedAtLast is an analysis that is written when all calls were read.
+// mergedAtLast is an analysis that is written after all calls were read.
 type mergedAtLast[S any] interface {
 	calls.Analysis[S]
 	Write(io.Writer) error
@@ -167,11 +168,11 @@ func foldedStacks(c *conversion, s *session.Session, _ convert.Options, w io.Wri
 	return run, report.WriteFolded(w, s.Names, stack.FoldedView{})
 }
 
-// recordWriter makes a writer of records, and a function that says, at the end, what the
+// recordWriter makes a writer of records, and a function that returns, at the end, what the
 // format could not hold.
 type recordWriter func(s *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error)
 
-// whole is for formats that hold all there is.
+// whole is for formats that can hold everything.
 func whole[W convert.RecordWriter](newWriter func(io.Writer, convert.Options) W) recordWriter {
 	return func(_ *session.Session, opts convert.Options, w io.Writer) (convert.RecordWriter, func() []string, error) {
 		return newWriter(w, opts), func() []string { return nil }, nil

@@ -40,7 +40,7 @@ func (g *graphFlags) add(f *pflag.FlagSet) {
 	cli.AddExact(f, &g.exact)
 }
 
-// graphFormats are the formats of graphs beside those of all reports. The first is the default.
+// graphFormats are the formats of graphs besides those of all reports. The first is the default.
 var graphFormats = []string{"dot", "svg"}
 
 // graphColumn finds a column by its name here, or by that of account.
@@ -66,8 +66,7 @@ func columnNames() []string {
 	return names
 }
 
-// view starts from a default, from which a flag takes over when it is set. It
-// checks all flags.
+// view returns the default view, changed by the flags that are set. It checks all flags.
 func (g *graphFlags) view() (graph.View, error) {
 	v := graph.DefaultView()
 	v.NameLimit = g.nameLimit
@@ -107,7 +106,7 @@ func (g *graphFlags) view() (graph.View, error) {
 	return v, nil
 }
 
-// options keeps quantiles only where they are shown: they cost half the time.
+// options keeps quantiles only if they are shown, because they take half the time.
 func (g *graphFlags) options(v *graph.View) graph.Options {
 	quantiles := g.output.IsReport() || v.EdgeColor.IsQuantile() || v.FunctionColor.IsQuantile()
 	for _, list := range [][]graph.Column{v.EdgeLabels, v.FunctionLabels} {
@@ -118,17 +117,17 @@ func (g *graphFlags) options(v *graph.View) graph.Options {
 	return graph.Options{Quantiles: quantiles, Exact: g.exact}
 }
 
-// trims reports whether something is to be left out.
+// trims reports whether the view leaves something out.
 func (g *graphFlags) trims() bool { return g.minShare > 0 || g.top > 0 }
 
-// collect builds the call graph of a trace, as far as view shows it.
+// collect builds the part of the call graph of a trace that view shows.
 func (g *graphFlags) collect(s *session.Session, policy calls.Policy, view *graph.View) (*graph.Analysis, *session.Run, error) {
 	return session.Analyze(s, s.Scope, calls.Options{Policy: policy}, func() *graph.Analysis {
 		return graph.New(g.options(view))
 	})
 }
 
-// reportLeftOutEdges says how many edges a picture does not show.
+// reportLeftOutEdges reports how many edges a picture does not show.
 func reportLeftOutEdges(streams *cli.Streams, edges int) {
 	if edges > 0 {
 		streams.Say("too large to draw everything: %s left out of the picture; "+
@@ -136,7 +135,7 @@ func reportLeftOutEdges(streams *cli.Streams, edges int) {
 	}
 }
 
-// graphAlias are other names of flags: those of llvm-xray.
+// graphAlias maps flags of llvm-xray to those of xray.
 func graphAlias(others map[string]string) map[string]string {
 	alias := map[string]string{"color-edges": "edge-color", "color-vertices": "vertex-color"}
 	maps.Copy(alias, others)

@@ -72,7 +72,7 @@ func (p *page) add(f *pflag.FlagSet) {
 	p.source.AddFlags(f, "include the source code of functions, if its files are on this machine")
 }
 
-// record makes a page of what the command line chose.
+// record makes a page of the calls in scope.
 func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error) {
 	var err error
 	opts := &html.Options{
@@ -114,7 +114,7 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	if lost := s.Trace.Losses().Records(); lost > 0 {
 		opts.Notes = append(opts.Notes, label.Count(uint64(lost), "record", "records")+" lost")
 	}
-	// Entries are kept before it is known how long a call takes.
+	// A page stores the entry of a call before its duration is known.
 	opts.MinDuration = scope.MinDuration
 	page, run, err := session.Analyze(s, scope.OfAnyDuration(), calls.Options{Opens: true, OffCPU: s.OffCPU()}, func() *html.Recording { return html.New(opts) })
 	if err == nil {
@@ -124,7 +124,7 @@ func (p *page) record(s *session.Session) (*html.Recording, *session.Run, error)
 	return page, run, err
 }
 
-// allCalls sums up the calls of a trace, also those that a page has no room for.
+// allCalls sums up all calls of a trace, including those that a page has no room for.
 type allCalls struct {
 	durations durations.Counts
 	functions *account.Analysis
@@ -141,13 +141,13 @@ func (a *allCalls) merge(other *allCalls) {
 	a.functions.Merge(other.functions)
 }
 
-// someCalls are allCalls that were chosen by time, and so know nothing of calls that were
-// only added up.
+// someCalls is allCalls for calls selected by time. It has no calls of which only sums are
+// known.
 type someCalls struct{ *allCalls }
 
 func (a someCalls) Merge(other someCalls) { a.merge(other.allCalls) }
 
-// addedCalls are allCalls with those that were only added up.
+// addedCalls is allCalls with the calls of which only sums are known.
 type addedCalls struct{ *allCalls }
 
 func (a addedCalls) Merge(other addedCalls) { a.merge(other.allCalls) }
@@ -155,7 +155,7 @@ func (a addedCalls) Merge(other addedCalls) { a.merge(other.allCalls) }
 // Sums implements [calls.SumSink].
 func (a addedCalls) Sums(s *calls.Sums) error { return a.functions.Sums(s) }
 
-// sumUp takes a pass over all calls that the command line chose.
+// sumUp takes a pass over all calls in scope.
 func sumUp(s *session.Session) (*allCalls, error) {
 	opts := calls.Options{Nested: true, OffCPU: s.OffCPU()}
 	all := func() *allCalls {
@@ -182,7 +182,7 @@ func sumUp(s *session.Session) (*allCalls, error) {
 	return sums, nil
 }
 
-// functionsOf is what account says of functions.
+// functionsOf returns the sums of account for functions.
 func functionsOf(r *account.Report) []html.Function {
 	time := func(s quantile.Sum) uint64 {
 		if s.Hi > 0 {

@@ -59,7 +59,7 @@ type infoOutput struct {
 	names    symbolize.Names
 }
 
-// textFact is a fact in words, for people, which is left out when it is "".
+// textFact is a fact in words, for people. An empty one is omitted.
 func textFact[T any](title, words string) report.Column[T] {
 	return report.String(title, func(*T) string { return words }).ForPeople().Missing(func(*T) bool { return words == "" })
 }
@@ -112,7 +112,7 @@ func (o *infoOutput) facts() report.Node {
 	)
 }
 
-// kindTable is how many records there are of each kind.
+// kindTable counts the records of each kind.
 func (o *infoOutput) kindTable() report.Node {
 	type row struct {
 		kind  reader.Kind
@@ -146,7 +146,7 @@ func (o *infoOutput) threads() report.Node {
 	).Top(maxInfoThreads)
 }
 
-// named are threads that got other names.
+// named lists threads that changed their names.
 func (o *infoOutput) named() report.Node {
 	var lines []string
 	for _, n := range o.Named {
@@ -158,7 +158,7 @@ func (o *infoOutput) named() report.Node {
 	return o.list("", lines)
 }
 
-// list shows people a paragraph for each line. Indented lines belong to the one before.
+// list shows people a paragraph for each line. Indented lines belong to the line before them.
 func (o *infoOutput) list(title string, lines []string) report.Node {
 	if len(lines) == 0 {
 		return report.People{}
@@ -188,7 +188,7 @@ func (o *infoOutput) list(title string, lines []string) report.Node {
 	}}}
 }
 
-// warnings are the findings, each with its remedy.
+// warnings lists the findings, each with its remedy.
 func (o *infoOutput) warnings() (lines []string) {
 	for _, f := range o.findings {
 		lines = append(lines, "- "+f.Text, "    "+f.Remedy)
@@ -196,7 +196,7 @@ func (o *infoOutput) warnings() (lines []string) {
 	return lines
 }
 
-// maxInfoLosses bounds how many losses of a cause people see.
+// maxInfoLosses limits the losses of one cause that people see.
 const maxInfoLosses = 4
 
 func (o *infoOutput) losses() (lines []string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// file is what is known of a file.
+// file describes a file.
 func (o *infoOutput) file(i int) []report.Node {
 	type T = reader.Header
 	h := o.Trace.Header(i)
@@ -46,7 +46,7 @@ func (o *infoOutput) file(i int) []report.Node {
 	return []report.Node{report.Facts(&h, facts...), report.Programs{&report.Section{Key: "recording", Body: o.recording(i, r)}}}
 }
 
-// recorderWords are facts for people about the recorded process.
+// recorderWords returns facts for people about the recorded process.
 func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 	type T = reader.Header
 	p := &r.Process
@@ -70,7 +70,7 @@ func recorderWords(r *reader.Recording) []report.Column[reader.Header] {
 	}
 }
 
-// switchWords say whether the recorder noticed when threads were off the processor.
+// switchWords says whether the recorder noticed when threads were off the processor.
 func switchWords(p *reader.Process) string {
 	switch {
 	case p.OffCPU != "":
@@ -81,7 +81,7 @@ func switchWords(p *reader.Process) string {
 	return ""
 }
 
-// schedWords say how many scheduler events a file has.
+// schedWords says how many scheduler events a file has.
 func schedWords(r *reader.Recording) string {
 	n := r.Sched.Events()
 	if n == 0 {
@@ -101,7 +101,7 @@ func schedWords(r *reader.Recording) string {
 	return text
 }
 
-// recording is what a recorder says, for programs.
+// recording describes the recording of a file, for programs.
 func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 	type P = reader.Process
 	count := func(key string, f func(p *P) uint64) report.Column[P] { return report.Count(key, f) }
@@ -184,7 +184,7 @@ func (o *infoOutput) recording(file int, r *reader.Recording) []report.Node {
 	return append(tables, profiles, pruned)
 }
 
-// objectTable is about what functions are in, for programs.
+// objectTable lists the objects that functions are in, for programs.
 func objectTable(list []reader.Object) report.Node {
 	type T = reader.Object
 	hex := func(a reader.Address) string { return fmt.Sprintf("%#x", uint64(a)) }
@@ -207,7 +207,7 @@ func objectTable(list []reader.Object) report.Node {
 	)
 }
 
-// packedWords say what `xray pack` put into a file.
+// packedWords says what `xray pack` added to a file.
 func packedWords(r *reader.Recording) string {
 	if len(r.Functions) == 0 {
 		return ""
@@ -246,8 +246,8 @@ func modeOf(p *reader.Process) string {
 	return text
 }
 
-// when is the wall-clock time of a TSC, as an addition to a line; "" when it is not
-// known.
+// when formats the wall-clock time of a TSC, to be appended to a line. It returns "" if the time
+// is unknown.
 func (o *infoOutput) when(r *reader.Recording, tsc uint64) string {
 	if r == nil {
 		return ""
@@ -266,7 +266,7 @@ type numberedObject struct {
 	unnamed bool
 }
 
-// objects shows people what the ids of the trace are of.
+// objects shows people which objects the IDs of the trace belong to.
 func (o *infoOutput) objects() report.Node {
 	objects, _, err := o.Trace.Objects()
 	if err != nil {
@@ -298,7 +298,7 @@ func (o *infoOutput) objects() report.Node {
 	)
 }
 
-// pathsOf is how many paths a profile has, without folded ones.
+// pathsOf returns the number of paths of a profile, without folded ones.
 func pathsOf(p *reader.Profile) (n uint64) {
 	for i := range p.Paths {
 		if p.Paths[i].Func != reader.Folded {
@@ -308,7 +308,7 @@ func pathsOf(p *reader.Profile) (n uint64) {
 	return n
 }
 
-// profileWords say how large the profiles of a file are.
+// profileWords says how large the profiles of a file are.
 func profileWords(r *reader.Recording) string {
 	if len(r.Profiles) == 0 {
 		return ""
@@ -323,7 +323,7 @@ func profileWords(r *reader.Recording) string {
 // maxInfoCounts bounds the table of counts for people.
 const maxInfoCounts = 20
 
-// counted says how much there is where calls were only counted.
+// counted reports totals for traces whose calls were only counted.
 func (o *infoOutput) counted() string {
 	counters := o.counters()
 	if len(counters) == 0 {
@@ -336,7 +336,7 @@ func (o *infoOutput) counted() string {
 	return fmt.Sprintf("%s calls of %s functions", label.Grouped(all), label.Grouped(uint64(len(counters))))
 }
 
-// counts shows people what was called most, where calls were only counted.
+// counts shows people the most frequent functions of traces whose calls were only counted.
 func (o *infoOutput) counts() report.Node {
 	return report.Table("counters", o.counters(),
 		report.Count("calls", func(c *reader.Counter) uint64 { return c.Calls }),
@@ -344,7 +344,7 @@ func (o *infoOutput) counts() report.Node {
 	).Top(maxInfoCounts)
 }
 
-// counters are those of all files, the largest first.
+// counters returns the counters of all files, the largest first.
 func (o *infoOutput) counters() []reader.Counter {
 	var all []reader.Counter
 	for i := range o.Trace.Files() {
@@ -358,7 +358,7 @@ func (o *infoOutput) counters() []reader.Counter {
 	return all
 }
 
-// missingFindings say which objects have no names, or perhaps wrong ones, and why.
+// missingFindings says which objects have no names, or perhaps wrong ones, and why.
 func missingFindings(s *session.Session) []survey.Finding {
 	var all []survey.Finding
 	for _, m := range s.Missing() {

@@ -77,17 +77,17 @@ func (c *lockReport) run(s *session.Session) error {
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 }
 
-// leastPaths are how many call paths of a lock are shown at least, if it has as many.
+// leastPaths is the number of call paths of a lock that are shown at least, if it has as many.
 const leastPaths = 5
 
-// lockPathCost is how much more memory a path takes than in other commands, where there are
-// waits and holds of each.
+// lockPathCost is the memory for a path relative to other commands. Each path has waits and
+// holds.
 const lockPathCost = 8
 
-// lockPaths is how many call paths there is memory for; 0 is no limit.
+// lockPaths returns the number of call paths that fit into memory. 0 is no limit.
 func lockPaths(s *session.Session) int { return (s.MaxPaths + lockPathCost - 1) / lockPathCost }
 
-// lockFlags say which functions deal with locks.
+// lockFlags are the flags that select functions of locks.
 type lockFlags struct{ lock, unlock, cond string }
 
 func (f *lockFlags) add(flags *pflag.FlagSet) {
@@ -96,14 +96,14 @@ func (f *lockFlags) add(flags *pflag.FlagSet) {
 	addNames(flags, &f.cond, "cond", condNames, "functions that match `REGEXP` wait without the lock")
 }
 
-// Functions that take a lock if they need not wait for it, and of those that take
-// one, those that share it, by the last parts of their names.
+// Suffixes of names: functions that take a lock only if it is free, and functions that take a
+// shared lock.
 const (
 	tryNames    = `(^|[^A-Za-z])[Tt]ry_?([Ll]ock|[Aa]cquire|[Ee]nter)\w*$|[a-z]Try(Lock|Acquire|Enter)\w*$`
 	sharedNames = `(?i)shared|rdlock|(^|[^a-z])read`
 )
 
-// functions says what functions do to locks, as their names tell.
+// functions guesses from names what functions do to locks.
 func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Function, error) {
 	var patterns [3]*regexp.Regexp
 	for i, flag := range []struct{ name, value string }{{"lock", f.lock}, {"unlock", f.unlock}, {"cond", f.cond}} {
@@ -139,8 +139,8 @@ func (f *lockFlags) functions(s *session.Session) (func(reader.FuncID) locks.Fun
 	}, nil
 }
 
-// splitName parts a qualified name into class and method. The class of a C function
-// is its name up to the last underscore.
+// splitName splits a qualified name into class and method. The class of a C function is its name
+// up to the last underscore.
 func splitName(name string) (class, last string) {
 	depth := 0
 	for i := len(name) - 1; i > 0; i-- {
@@ -161,8 +161,8 @@ func splitName(name string) (class, last string) {
 	return "", name
 }
 
-// isConstructor reports whether a method is called as its class, template arguments
-// aside.
+// isConstructor reports whether a method has the name of its class, apart from template
+// arguments.
 func isConstructor(class, last string) bool {
 	if i := strings.IndexByte(class, '<'); i > 0 {
 		class = class[:i]

@@ -1,19 +1,17 @@
-// Xray reads the traces of LLVM's XRay function-call tracing and says where the
-// time went.
+// Xray records and analyzes function-call traces of LLVM's XRay instrumentation.
 //
-// Every subcommand has a file, which holds its flags and puts the packages that
-// do the work together:
+// Every subcommand has a file that declares its flags and connects the packages that do the
+// work:
 //
 //	files -> reader.Open -> calls.Run with an analysis -> report -> renderer
 //
-// Called by a name that begins with llvm-xray, the program takes the command
-// lines of LLVM's llvm-xray and prints what that prints; see internal/llvmxray.
+// If its name begins with llvm-xray, the program takes the command lines of LLVM's llvm-xray and
+// prints the same; see internal/llvmxray.
 //
-// Exit status: 0 for success, 1 for data that cannot be used, failed input or
-// output, and losses under --strict, 2 for a command line that makes no sense.
-// xray record exits as the program that it ran, and xray diff --gate with 3 when a
-// gate fails and 4 when there are too few runs to decide.
-// It is not a failure if the reader of standard output goes away.
+// The exit status is 0 for success, 1 for bad data, failed input or output, and losses with
+// --strict, and 2 for wrong usage. xray record exits with the status of the program that it ran.
+// xray diff --gate also uses 3, 4 and 5; see gateStatus. A reader of standard output that goes
+// away is not a failure.
 package main
 
 import (
@@ -38,8 +36,8 @@ import (
 )
 
 func main() {
-	// Without this, a closed pipe on standard output kills the program before
-	// it can tell that from a failure.
+	// Without this, a closed pipe on standard output would kill the program, and look like a
+	// failure.
 	signal.Ignore(syscall.SIGPIPE)
 	headroom.Limit()
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr))
@@ -52,18 +50,18 @@ const (
 	exitUsage  = 2
 )
 
-// app is what the subcommands share: the outside world, and global flags.
+// app is the state that all subcommands share: streams and global flags.
 type app struct {
 	cli.Streams
 
 	cpuProfile, memProfile string
 	cpuData                *bytes.Buffer
-	// started is set once the command line was understood, so that errors
-	// before are those of usage.
+	// started is set once the command line has been parsed. Errors before that are usage
+	// errors.
 	started bool
 }
 
-// exitStatus is the exit status of a program that xray ran, and becomes its own.
+// exitStatus is the exit status of a program that xray ran. xray exits with the same one.
 type exitStatus int
 
 func (s exitStatus) Error() string { return fmt.Sprintf("exit status %d", int(s)) }
@@ -77,7 +75,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return llvmxray.Run(&a.Streams, args[1:], version())
 	}
 	root := a.root()
-	// Cobra does not look whether help could be written.
+	// Cobra ignores errors when it writes help.
 	help := &firstFailure{w: a.Stdout}
 	root.SetOut(help)
 	root.SetArgs(cli.NormalizeArgs(root, args[1:]))
@@ -88,7 +86,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return a.status(errors.Join(err, a.stopProfiles(), a.End()))
 }
 
-// status reports err and returns the exit status that it stands for.
+// status prints err and returns its exit status.
 func (a *app) status(err error) int {
 	var theirs exitStatus
 	switch {
@@ -156,13 +154,13 @@ http or https URL.`,
 	return root
 }
 
-// task is what some commands are for.
+// task is a group of commands in the help text.
 type task struct {
 	title    string
 	commands []*cobra.Command
 }
 
-// tasks are the commands in the order in which help lists them.
+// tasks lists the commands in the order of the help text.
 func (a *app) tasks() []task {
 	return []task{
 		{"Record", []*cobra.Command{a.recordCommand(), a.watchCommand(), a.mergeSchedCommand(), a.ctlCommand(), a.excludeCommand(), a.coreCommand(), a.runtimeCommand()}},
@@ -192,7 +190,7 @@ func (f *firstFailure) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// startProfiles starts the profiles of the program itself that were asked for.
+// startProfiles starts the requested profiles of xray itself.
 func (a *app) startProfiles() error {
 	if a.cpuProfile == "" {
 		return nil

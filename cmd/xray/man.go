@@ -28,8 +28,7 @@ func (a *app) manCommand() *cobra.Command {
 	}
 }
 
-// writeManPages writes the page of cmd and of all its subcommands. The same
-// program writes the same bytes.
+// writeManPages writes the pages of cmd and all its subcommands. The output is reproducible.
 func writeManPages(dir string, cmd *cobra.Command) error {
 	cmd.InitDefaultHelpFlag()
 	name := strings.ReplaceAll(cmd.CommandPath(), " ", "-")
@@ -64,7 +63,7 @@ func manPage(cmd *cobra.Command, name string) []byte {
 	if text == "" {
 		text = cmd.Short + "."
 	}
-	// Lists and paragraphs are laid out as in the help text.
+	// Lists and paragraphs have the layout of the help text.
 	b = fmt.Appendf(b, ".nf\n%s\n.fi\n", roff(text))
 	for _, group := range []struct {
 		title string
@@ -119,8 +118,8 @@ func seeAlso(cmd *cobra.Command) string {
 	return strings.Join(names, ", ") + "\n"
 }
 
-// roff escapes text: dashes that are to be copied as such, and dots and quotes
-// that would make a line a request.
+// roff escapes text: dashes, so that users can copy them, and dots and quotes that would turn a
+// line into a request.
 func roff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	lines := strings.Split(s, "\n")

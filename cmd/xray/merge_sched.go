@@ -20,7 +20,7 @@ import (
 	"github.com/xray-tools/xray/reader/sched"
 )
 
-// tscClock is the kernel tracer's name of the clock of the trace.
+// tscClock is the name of the TSC in the kernel's tracer.
 const tscClock = "x86-tsc"
 
 var systemClocks = map[string]reader.SystemClock{
@@ -132,7 +132,7 @@ func readSchedText(path string) (*schedtext.Events, error) {
 	return events, nil
 }
 
-// toTicks converts the times of events to those of the trace.
+// toTicks converts the times of events to ticks of the trace.
 func toTicks(r *reader.Recording, events *schedtext.Events, clock string) error {
 	switch {
 	case events.Ticks && clock != "" && clock != tscClock:
@@ -158,7 +158,7 @@ func toTicks(r *reader.Recording, events *schedtext.Events, clock string) error 
 	return nil
 }
 
-// chooseSched returns what belongs into the trace of a process.
+// chooseSched returns the events that belong in the trace of a process.
 func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPart, []reader.Task, error) {
 	list := events.List
 	from, to := list[0].Time, list[len(list)-1].Time
@@ -214,7 +214,8 @@ func chooseSched(r *reader.Recording, events *schedtext.Events) (*reader.SchedPa
 	return &taken.Part, taken.Tasks, nil
 }
 
-// sameClock checks the clocks: no thread may record anything while it does not run.
+// sameClock checks that both clocks are the same: no thread can record anything while it does not
+// run.
 func sameClock(t *reader.Trace, r *reader.Recording, part *reader.SchedPart, tasks []reader.Task, events *schedtext.Events) error {
 	merged := *r
 	merged.Sched = reader.Sched{Parts: []reader.SchedPart{*part}, Tasks: tasks}

@@ -18,9 +18,9 @@ import (
 // observeCommand is the [partner] that writes traces for record. It runs until the last
 // recorded process has ended.
 //
-// It answers with the word "listening", and behind it why it records no scheduler events if
-// that was asked for. Then come lines "started PID", for the program, and "settle", which it
-// answers with a line of JSON, a [recorder.Observed].
+// It answers with the word "listening". If it cannot record scheduler events although it was
+// asked to, the reason follows. Then it reads the lines "started PID", with the process of the
+// program, and "settle". It answers the latter with a line of JSON, a [recorder.Observed].
 func (a *app) observeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "observe", Hidden: true, Args: cobra.NoArgs,
@@ -64,7 +64,7 @@ func observe(ctx context.Context, in io.Reader, out io.Writer) error {
 			program.PID = 0
 		}
 	}
-	// Whoever asked is gone.
+	// The process that asked is gone.
 	for program.PID != 0 && program.Alive() || !observer.Idle() {
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -98,7 +98,7 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 	go func() {
 		text, _ := io.ReadAll(io.LimitReader(failed, maxFailure))
 		o.failed <- strings.TrimSpace(string(text))
-		// The program takes an observer for alive until it is waited for.
+		// The program considers the observer alive until somebody waits for it.
 		_, _ = o.cmd.Process.Wait()
 	}()
 	if o.noSched, err = o.send(options, "listening"); err != nil {
@@ -107,10 +107,11 @@ func (a *app) startObserver(options recorder.ObserverOptions) (*observer, error)
 	return o, nil
 }
 
-// maxFailure bounds what is read of the observer's last words.
+// maxFailure limits how much of the observer's error message is read.
 const maxFailure = 64 << 10
 
-// end says why the observer has failed. A broken pipe to it is not one of xray's output.
+// end returns why the observer has failed. A broken pipe to the observer must not look like a
+// broken pipe of xray's output.
 func (o *observer) end(what string, err error) error {
 	_ = o.in.Close()
 	if text := <-o.failed; text != "" {
@@ -119,10 +120,10 @@ func (o *observer) end(what string, err error) error {
 	return fmt.Errorf("%s: %v", what, err)
 }
 
-// started tells which process the program is.
+// started tells the observer the process of the program.
 func (o *observer) started(pid int) { fmt.Fprintf(o.in, "started %d\n", pid) }
 
-// settle returns what was written of the processes that have ended. The observer goes on
+// settle returns what was written for the processes that have ended. The observer continues
 // alone while others run.
 func (o *observer) settle() (*recorder.Observed, error) {
 	var observed recorder.Observed

@@ -76,7 +76,7 @@ func (p *packing) run(s *session.Session) error {
 	})
 }
 
-// recording is what the trace says about itself, and the names that were found.
+// recording returns the recording of the trace, with the names that were found.
 func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	if s.Names == nil {
 		return nil, cli.Usagef("the trace does not say which program it is of: " +
@@ -117,11 +117,11 @@ func (p *packing) recording(s *session.Session) (*reader.Recording, error) {
 	return &r, nil
 }
 
-// ownProcess gives threads without a process one that none has: process 0 is where
-// metadata is.
+// ownProcess gives threads without a process an unused process ID, because metadata is in
+// process 0.
 type ownProcess struct{ *tracewrite.FDR }
 
-// noProcess is beyond the ids that Linux gives to processes.
+// noProcess is above all process IDs of Linux.
 const noProcess = 1 << 22
 
 func (w ownProcess) Block(b *reader.Block) error {

@@ -13,10 +13,9 @@ import (
 	"syscall"
 )
 
-// partner is a process of this program that does a part of record's work, in a session of
-// its own, so that whatever ends record does not end it. Its standard input begins with its
-// options, an object of JSON in a line. It answers with a word when it is ready, and behind
-// that what it cannot do.
+// partner is a process of this program that does a part of record's work. It has a session of its
+// own, so that signals that end record do not end it. Its standard input begins with its options,
+// a line of JSON. When it is ready, it answers with a word, followed by what it cannot do.
 type partner struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
@@ -43,7 +42,7 @@ func newPartner(command string) (*partner, error) {
 	return p, nil
 }
 
-// send writes the options to the running process, and returns its answer after the word.
+// send writes the options to the process, and returns its answer without the word.
 func (p *partner) send(options any, word string) (cannot string, err error) {
 	line, err := json.Marshal(options)
 	if err != nil {
@@ -56,7 +55,7 @@ func (p *partner) send(options any, word string) (cannot string, err error) {
 	return strings.TrimSpace(strings.TrimPrefix(answer, word)), err
 }
 
-// readOptions reads in a partner what send has written.
+// readOptions reads, in a partner, the options that send writes.
 func readOptions(in *bufio.Scanner, options any) error {
 	if !in.Scan() {
 		return cmp.Or(in.Err(), io.ErrUnexpectedEOF)
@@ -69,7 +68,7 @@ func outliveRecord() {
 	signal.Ignore(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 }
 
-// ready answers that the partner is ready, and what it cannot do.
+// ready reports that the partner is ready, and what it cannot do.
 func ready(out io.Writer, word, cannot string) {
 	fmt.Fprintln(out, strings.TrimSpace(word+" "+strings.ReplaceAll(cannot, "\n", ": ")))
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// costFlags say what recording a call costs.
+// costFlags are the flags about the cost of recording a call.
 type costFlags struct {
 	compensate bool
 	cost       string
@@ -22,9 +22,9 @@ func (f *costFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.cost, "probe-cost", "", "assume that recording a call costs `TIME`, such as 25ns or 20ns..30ns")
 }
 
-// usualCosts are what recorders take for a call, from the least to the most that was
-// measured. The least is that of functions that processors work on while they record;
-// see docs/account.md and docs/recorder.md.
+// usualCosts are the lowest and the highest measured costs of recording a call. The lowest
+// applies to functions whose own work overlaps with the recording; see docs/account.md and
+// docs/recorder.md.
 var usualCosts = []struct {
 	kind, from, to string
 }{
@@ -33,8 +33,8 @@ var usualCosts = []struct {
 	{"LLVM's basic mode", "600ns", "900ns"},
 }
 
-// of is the cost of a call, and in words where it is from. Where several traces are
-// read together it is that of the recorder of the first.
+// of returns the cost of a call and, in words, its source. For several traces, it is the cost of
+// the first one's recorder.
 func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 	if f.cost != "" {
 		c, err := parseCost(f.cost, s.Clock)
@@ -57,19 +57,19 @@ func (f *costFlags) of(s *session.Session) (probecost.Cost, string, error) {
 	return c, "usual for " + usual.kind, err
 }
 
-// measured is of, but prefers what the recorder of the first trace has measured when it
-// began.
+// measured is like of, but prefers what the recorder of the first trace measured at its
+// start.
 func (f *costFlags) measured(s *session.Session) (probecost.Cost, string, error) {
 	if r := s.Trace.Recording(0); f.cost == "" && r != nil && !r.Foreign() && r.Process.Probe > 0 && r.Process.Probe < mostCost {
-		// What is measured is probes one after the other. In programs, processors work on
-		// other things meanwhile, but miss their caches: a call took 0.76 of that in Lua, 0.88 in
-		// SQLite and 0.95 in the tests of yaml-cpp. See docs/exclude.md.
+		// The recorder measures probes in a loop. In a program, they overlap with other work, but
+		// also miss the cache: a call took 0.76 times as long in Lua, 0.88 times in SQLite and
+		// 0.95 times in the tests of yaml-cpp. See docs/exclude.md.
 		return probecost.Cost{Low: r.Process.Probe / 4 * 3, High: r.Process.Probe}, "measured when the recording began", nil
 	}
 	return f.of(s)
 }
 
-// parseCost reads a time or a range of times, in thousandths of ticks.
+// parseCost parses a time or a range of times. It returns thousandths of ticks.
 func parseCost(text string, c reader.Clock) (probecost.Cost, error) {
 	low, high, ok := strings.Cut(text, "..")
 	if !ok {
@@ -86,7 +86,7 @@ func parseCost(text string, c reader.Clock) (probecost.Cost, error) {
 	return cost, err
 }
 
-// mostCost bounds what a call may cost, in thousandths of ticks: some minutes.
+// mostCost is the largest valid cost of a call, in thousandths of ticks: some minutes.
 const mostCost = 1 << 50
 
 func parseThousandths(text string, c reader.Clock) (uint64, error) {
@@ -101,10 +101,10 @@ func parseThousandths(text string, c reader.Clock) (uint64, error) {
 	return n, err
 }
 
-// asked reports whether the cost is to be subtracted.
+// asked reports whether to subtract the cost.
 func (f *costFlags) asked() bool { return f.compensate || f.cost != "" }
 
-// compensation subtracts the cost, and then chooses calls.
+// compensation returns how to subtract the cost and choose calls after that.
 func (f *costFlags) compensation(s *session.Session) (*account.Compensation, string, error) {
 	cost, source, err := f.of(s)
 	if err != nil {
@@ -114,7 +114,8 @@ func (f *costFlags) compensation(s *session.Session) (*account.Compensation, str
 	return &account.Compensation{Cost: cost, Keep: s.Scope.Keeper}, source, nil
 }
 
-// unrecorded says that calls that are not in the trace cost time, too; "" if all are in it.
+// unrecorded returns the caveat that calls outside the trace have a cost too, or "" if there are
+// none.
 func unrecorded(s *session.Session) string {
 	for i := range s.Trace.Files() {
 		if r := s.Trace.Recording(i); r != nil && (r.Process.ThresholdNS > 0 || r.Process.Depth > 0) {

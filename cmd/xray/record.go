@@ -43,7 +43,7 @@ type recordFlags struct {
 	libcalls callFlag
 }
 
-// callFlag selects sets of functions of libc; "" is none.
+// callFlag selects sets of libc functions. "" selects none.
 type callFlag string
 
 func (c *callFlag) add(f *pflag.FlagSet) {
@@ -92,7 +92,7 @@ func (s schedFlag) interrupts() (irq bool, err error) {
 	return irq, nil
 }
 
-// defaultTrace is the template of the traces' names.
+// defaultTrace is the default template for names of traces.
 const defaultTrace = "xray-%e.%p.xray"
 
 func (a *app) recordCommand() *cobra.Command {
@@ -161,7 +161,7 @@ writes to its standard output goes to standard error.`,
 	return cmd
 }
 
-// check finds flags that do not go together.
+// check rejects flags that contradict each other.
 func (r *recordFlags) check(a *app) error {
 	if _, err := r.recording(); err != nil {
 		return err
@@ -195,10 +195,10 @@ func (r *recordFlags) check(a *app) error {
 	return nil
 }
 
-// leastRing is two chunks, one to write to and one that was written.
+// leastRing is the size of two chunks: the one being written and a complete one.
 const leastRing = 128 << 10
 
-// recordProgram runs a program with the recorder in it.
+// recordProgram runs a program with the recorder.
 func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) error {
 	l, err := a.prepare(ctx, r, args)
 	if l != nil && l.filterFile != "" {
@@ -219,12 +219,10 @@ func (a *app) recordProgram(ctx context.Context, r *recordFlags, args []string) 
 	return a.reportRecorded(l, observed, r.quiet, status)
 }
 
-// sigsys is what ends programs that make a system call which a seccomp filter forbids, on
-// Linux.
+// sigsys ends programs that make a system call that a seccomp filter forbids, on Linux.
 const sigsys = 31
 
-// reportRecorded says what was recorded, what went wrong first, and returns the exit
-// status.
+// reportRecorded reports failures, and then what was recorded. It returns the exit status.
 func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool, status int) error {
 	refused := false
 	for _, t := range observed.Traces {
@@ -257,7 +255,7 @@ func (a *app) reportRecorded(l *launch, observed *recorder.Observed, quiet bool,
 	return nil
 }
 
-// launch is a program that is about to be recorded.
+// launch is a program to be recorded.
 type launch struct {
 	cmd        *exec.Cmd
 	template   string // of the traces, an absolute path
@@ -272,7 +270,7 @@ type launch struct {
 	started    int      // id of the process
 }
 
-// prepare finds out whether and how a program can be recorded.
+// prepare determines whether and how a program can be recorded.
 func (a *app) prepare(ctx context.Context, r *recordFlags, args []string) (*launch, error) {
 	path, err := exec.LookPath(args[0])
 	if err != nil {
@@ -357,8 +355,8 @@ func (a *app) preload(ctx context.Context, l *launch, program *recorder.Program,
 	return append(env, entry), err
 }
 
-// chooseFunctions looks for sleds in the program and in the objects that it names,
-// and writes the filter for them.
+// chooseFunctions finds the sleds in the program and in its objects, and writes the filter for
+// them.
 func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, program *recorder.Program) (err error) {
 	if l.filter, err = r.filter(a); err != nil {
 		return err
@@ -388,14 +386,14 @@ func (a *app) chooseFunctions(ctx context.Context, l *launch, r *recordFlags, pr
 	return nil
 }
 
-// warnOfSched says why --sched has no effect.
+// warnOfSched warns that --sched has no effect, and why.
 func (a *app) warnOfSched(why string) {
 	if why != "" {
 		fmt.Fprintf(a.Stderr, "xray: --sched: %s. The recording goes on without the scheduler's events\n", why)
 	}
 }
 
-// warnOfHooks says which flags do not hold for functions without sleds.
+// warnOfHooks warns of flags that do not apply to functions without sleds.
 func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) {
 	const functions = "xray: %s: the functions that gcc instrumented are %s\n"
 	if !l.filter.All() && r.depth == 0 {
@@ -406,8 +404,8 @@ func (a *app) warnOfHooks(l *launch, r *recordFlags, program *recorder.Program) 
 	}
 }
 
-// cannotRun reports why a program does not run, and returns the exit status that
-// shells have for that.
+// cannotRun reports why a program cannot run, and returns the exit status that shells use for
+// that.
 func (a *app) cannotRun(err error) error {
 	fmt.Fprintf(a.Stderr, "xray: %v\n", err)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -416,7 +414,7 @@ func (a *app) cannotRun(err error) error {
 	return exitStatus(126)
 }
 
-// absoluteTemplate makes a template hold wherever the program goes.
+// absoluteTemplate makes a template independent of the working directory of the program.
 func absoluteTemplate(template string) (string, error) {
 	if filepath.IsAbs(template) {
 		return template, nil
@@ -428,7 +426,7 @@ func absoluteTemplate(template string) (string, error) {
 	return filepath.Join(recorder.EscapeTemplate(dir), template), nil
 }
 
-// removeOld removes a trace that the user asked to be replaced.
+// removeOld removes a trace that the user asked to replace.
 func removeOld(template string) error {
 	if strings.Contains(strings.ReplaceAll(template, "%%", ""), "%") {
 		return nil // the recorder takes another name when there is a file
@@ -443,11 +441,11 @@ func removeOld(template string) error {
 	return nil
 }
 
-// run runs the program to its end, and returns what its exit status should be.
+// run runs the program to its end, and returns the exit status for xray.
 func (l *launch) run(ctx context.Context) (status int, err error) {
 	signals := make(chan os.Signal, 16)
-	// Being notified of SIGPIPE, which xray ignores, keeps the program from
-	// inheriting that.
+	// xray ignores SIGPIPE. A program does not inherit that from a process that is notified of
+	// the signal.
 	signal.Notify(signals, append(unignored(os.Interrupt, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGHUP), syscall.SIGPIPE)...)
 	defer signal.Stop(signals)
 	if err := l.cmd.Start(); err != nil {
@@ -471,12 +469,12 @@ func (l *launch) run(ctx context.Context) (status int, err error) {
 	return l.cmd.ProcessState.ExitCode(), nil
 }
 
-// unignored leaves out the signals that xray was told to ignore, as by nohup: the
-// program is to ignore them too.
+// unignored drops the signals that xray's parent told it to ignore, for example nohup. The
+// program should ignore them too.
 func unignored(signals ...os.Signal) []os.Signal { return slices.DeleteFunc(signals, signal.Ignored) }
 
-// untilInterrupted returns a context that ends when xray is told to end. Without a signal
-// to wait for, NotifyContext would wait for any.
+// untilInterrupted returns a context that ends when a signal tells xray to end. NotifyContext
+// without signals would wait for all of them.
 func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc) {
 	signals := unignored(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	if len(signals) == 0 {
@@ -485,7 +483,7 @@ func untilInterrupted(ctx context.Context) (context.Context, context.CancelFunc)
 	return signal.NotifyContext(ctx, signals...)
 }
 
-// forward passes signals on that only xray got.
+// forward sends the program the signals that only xray received.
 func (l *launch) forward(ctx context.Context, signals <-chan os.Signal) {
 	for {
 		select {
@@ -506,7 +504,7 @@ func (l *launch) forward(ctx context.Context, signals <-chan os.Signal) {
 	}
 }
 
-// follow keeps the filter up to date, once the program listens.
+// follow keeps the filter up to date once the program listens.
 func (l *launch) follow(ctx context.Context) {
 	p, err := recorder.Dial(strconv.Itoa(l.started))
 	if err == nil {
@@ -535,7 +533,7 @@ func (l *launch) listing() (map[string]bool, error) {
 	return names, nil
 }
 
-// written lists the traces that were not there before, of processes that have ended.
+// written lists new traces, of processes that have ended.
 func (l *launch) written(observed *recorder.Observed) []string {
 	after, err := l.listing()
 	if err != nil {
@@ -565,11 +563,11 @@ func (l *launch) written(observed *recorder.Observed) []string {
 	return paths
 }
 
-// isOwn tells whether a process was part of this run, and not of another at the same
-// time. Recorders that are linked into a program may be older than sessions.
+// isOwn reports whether a process belongs to this run, and not to another one at the same time.
+// A recorder that is linked into a program may be too old to know sessions.
 func (l *launch) isOwn(session uint64) bool { return session == 0 || session == l.session }
 
-// sortPaths orders paths by length first, so that numbers in them are in order.
+// sortPaths sorts paths by length first, so that numbers in them ascend.
 func sortPaths(paths []string) {
 	slices.SortFunc(paths, func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))

@@ -12,9 +12,9 @@ import (
 	"github.com/xray-tools/xray/recorder"
 )
 
-// recordProcess records a process that runs already.
+// recordProcess records a running process.
 func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
-	// Interrupting ends the recording, and not before it was begun and ended well.
+	// An interrupt ends the recording, but not before the recording has started.
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()
 	p, status, err := a.reach(ctx, r.pid, r.cc, 0)
@@ -29,7 +29,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		return err
 	}
 	path := recorder.ExpandTemplate(r.output, status.PID, filepath.Base(status.Exe))
-	// The recording ends with this process, however that ends.
+	// The recording ends with the process, however that ends.
 	var held io.Closer
 	_, file, err := startStream(&r.recordingFlags, path, func(command string, file *os.File) (data []byte, err error) {
 		data, held, err = p.Hold(ctx, command, file)
@@ -56,7 +56,7 @@ func (a *app) recordProcess(ctx context.Context, r *recordFlags) error {
 		fmt.Fprintf(a.Stderr, "xray: recording process %d into %s; Ctrl-C ends it\n", status.PID, path)
 	}
 	wait(ctx, p, r.duration)
-	// The context may have ended; the recording must end all the same.
+	// The context may be done. The recording must end anyway.
 	_, err = p.Do(context.WithoutCancel(ctx), nil, "stop")
 	if err = errors.Join(err, file.Close()); err != nil && p.Alive() {
 		return errors.Join(err, follower.finish())
@@ -90,7 +90,7 @@ func (a *app) reach(ctx context.Context, target, cc string, ring int64) (p *reco
 	return p, status, err
 }
 
-// attach loads the recorder into a process that was not prepared.
+// attach loads the recorder into a process without one.
 func (a *app) attach(ctx context.Context, target, cc string, ring int64) (*recorder.Process, error) {
 	library, err := a.buildRecorder(ctx, cc)
 	if err != nil {
@@ -99,8 +99,8 @@ func (a *app) attach(ctx context.Context, target, cc string, ring int64) (*recor
 	return recorder.Attach(ctx, target, library, ring)
 }
 
-// applyFilter has a process record the functions that the flags choose, of the
-// objects that are in it now.
+// applyFilter tells a process to record the functions that the flags choose, in the objects that
+// are loaded now.
 func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Process) (*recorder.Filter, []string, error) {
 	filter, err := r.filter(a)
 	if err != nil {
@@ -115,8 +115,8 @@ func (r *recordingFlags) applyFilter(ctx context.Context, a *app, p *recorder.Pr
 	return filter, known, err
 }
 
-// startStream has a process record into a new file, which it returns behind the
-// recorder's answer. A file that is there is replaced.
+// startStream tells a process to record into a new file. It returns the recorder's answer and the
+// file. It replaces an existing file.
 func startStream(r *recordingFlags, path string, start func(command string, file *os.File) ([]byte, error)) ([]byte, *os.File, error) {
 	what, err := r.recording()
 	if err != nil {
@@ -138,8 +138,8 @@ func startStream(r *recordingFlags, path string, start func(command string, file
 	return data, file, nil
 }
 
-// wait waits for the end of ctx, of the duration unless that is 0, or of the
-// process.
+// wait waits until ctx is done, the process ends, or the duration is over. A duration of 0 has no
+// end.
 func wait(ctx context.Context, p *recorder.Process, d time.Duration) {
 	var after <-chan time.Time
 	if d > 0 {

@@ -20,7 +20,7 @@ import (
 	"github.com/xray-tools/xray/recorder"
 )
 
-// recorded is what a recording left behind.
+// recorded is the result of a recording.
 type recorded struct {
 	paths      []string
 	bytes      int64
@@ -36,10 +36,10 @@ type recorded struct {
 	unreadable error
 }
 
-// ownTrace opens traces that were just recorded, with any number of threads.
+// ownTrace opens traces of this recording, with any number of threads.
 var ownTrace = reader.Options{MaxThreads: math.MaxInt32}
 
-// readRecorded reads the traces that a recording left.
+// readRecorded reads the traces of a recording.
 func readRecorded(paths []string) (*recorded, error) {
 	r := &recorded{lost: make(map[string]uint64)}
 	for _, path := range paths {
@@ -84,7 +84,7 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 	r.calls += summed(recording)
 }
 
-// summed is the number of calls of which there are only sums.
+// summed returns the number of calls of which only sums are known.
 func summed(recording *reader.Recording) uint64 {
 	var n uint64
 	for _, c := range recording.Counters {
@@ -99,7 +99,7 @@ func summed(recording *reader.Recording) uint64 {
 	return n
 }
 
-// count reads the traces through.
+// count reads all of the traces and counts their calls.
 func (r *recorded) count() (err error) {
 	t, err := reader.Open(ownTrace, r.paths...)
 	if err != nil {
@@ -121,19 +121,18 @@ func (r *recorded) count() (err error) {
 	return nil
 }
 
-// ignoreCalls is the analysis of those who want to know no more than how many
-// calls there are.
+// ignoreCalls is an analysis for callers that need only the number of calls.
 type ignoreCalls struct{}
 
 func (ignoreCalls) Calls(*calls.Batch) error { return nil }
 
 func (ignoreCalls) Merge(ignoreCalls) {}
 
-// maxListed bounds how many files a summary names.
+// maxListed limits the files that a summary names.
 const maxListed = 5
 
-// summary says in a line what there is, and what to do with it. sleds tells
-// whether the program was known to be instrumented.
+// summary returns a line about the traces and the next step. sleds reports whether the program is
+// known to be instrumented.
 func (r *recorded) summary(sleds bool) string {
 	switch {
 	case r.unreadable != nil && len(r.paths) == 0:
@@ -217,7 +216,7 @@ func (r *recorded) warnings() []string {
 	return parts
 }
 
-// stillRunning says what becomes of processes that go on.
+// stillRunning returns a note about processes that still run.
 func (r *recorded) stillRunning() string {
 	who, traces := "process %d still runs: its trace is complete when it ends", []string(nil)
 	for _, p := range r.running {
@@ -237,8 +236,8 @@ func (r *recorded) stillRunning() string {
 	return text
 }
 
-// templatePattern matches the base names of traces by a template: the recorder
-// puts numbers behind names that are taken.
+// templatePattern matches the base names of the traces of a template. The recorder appends
+// numbers to names that exist.
 func templatePattern(base string) *regexp.Regexp {
 	var b strings.Builder
 	b.WriteString(`^`)

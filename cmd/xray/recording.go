@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/recorder"
 )
 
-// recordingFlags say what a recorder is to record.
+// recordingFlags are the flags that tell a recorder what to record.
 type recordingFlags struct {
 	prune          time.Duration
 	count, profile bool
@@ -64,7 +64,7 @@ func (r *recordingFlags) recording() (recorder.Recording, error) {
 	return what, nil
 }
 
-// sums reports whether sums are recorded, and not calls.
+// sums reports whether to record sums instead of calls.
 func (r *recordingFlags) sums() bool { return r.count || r.profile }
 
 func (r *recordingFlags) filter(a *app) (*recorder.Filter, error) {
@@ -85,7 +85,7 @@ func (r *recordingFlags) filter(a *app) (*recorder.Filter, error) {
 	return f, nil
 }
 
-// objectPaths are the paths of objects, sorted, each once.
+// objectPaths returns the paths of objects, sorted and without duplicates.
 func objectPaths(objects []reader.Object) []string {
 	var paths []string
 	for _, o := range objects {
@@ -95,8 +95,8 @@ func objectPaths(objects []reader.Object) []string {
 	return slices.Compact(paths)
 }
 
-// sendFilter has a process record the functions of the given objects that the
-// filter keeps, and says how many these are, and what the recorder answered.
+// sendFilter tells a process to record the functions of the given objects that the filter keeps.
+// It returns their number and the recorder's answer.
 func sendFilter(ctx context.Context, p *recorder.Process, filter *recorder.Filter, objects []string) (data []byte, kept int, err error) {
 	if filter.All() {
 		data, err = p.Do(ctx, nil, "filter")
@@ -129,10 +129,10 @@ func writeFilter(filter *recorder.Filter, objects []string) (path string, kept i
 	return file.Name(), kept, err
 }
 
-// followObjects keeps the filter of a process up to date with the objects that it
-// loads, until ctx ends. Of known objects it need not be told.
+// followObjects extends the filter of a process to objects that it loads, until ctx is done. The
+// filter covers known objects already.
 func followObjects(ctx context.Context, p *recorder.Process, filter *recorder.Filter, known []string) {
-	// What an object does before it is noticed is recorded by its default.
+	// Until a new object is noticed, the default applies to it.
 	const often = 200 * time.Millisecond
 	seen := int64(-1)
 	for {

@@ -107,10 +107,10 @@ func (c *ticketReport) run(s *session.Session) error {
 	return s.Report(&c.output, run, func(symbolize.Names) []report.Node { return append(body, slow...) })
 }
 
-// shownStacks is how many stacks are shown.
+// shownStacks is the number of stacks shown.
 const shownStacks = 5
 
-// slowCalls are the parts about slow calls, or about why there are none.
+// slowCalls returns the parts about slow calls, or the reason why there are none.
 func (c *ticketReport) slowCalls(s *session.Session, names symbolize.Names) ([]report.Node, error) {
 	explained := newExplaining()
 	explained.root, explained.slow = c.root, c.slow

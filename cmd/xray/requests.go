@@ -114,7 +114,7 @@ func (c *requestTracing) run(s *session.Session) error {
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 }
 
-// options says where keys come from, by --id or by what else was given.
+// options determines where keys come from, by --id or other flags.
 func (f *requestTracing) options(s *session.Session) (requests.Options, error) {
 	opts := requests.Options{Always: f.key}
 	if f.id == "" {
@@ -158,7 +158,7 @@ func (f *requestTracing) options(s *session.Session) (requests.Options, error) {
 	return opts, nil
 }
 
-// nothing says why there is nothing to see; "" when there is.
+// nothing returns why there are no requests, or "" if there are some.
 func (f *requestTracing) nothing(r *requests.Report) string {
 	switch {
 	case len(r.Requests) > 0 && f.key != "" && len(r.Shown) == 0:

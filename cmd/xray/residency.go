@@ -65,7 +65,7 @@ func (c *residing) addFlags(f *pflag.FlagSet) {
 	cli.AddTop(f, &c.top, "functions")
 }
 
-// kept is how many gaps and stalls there are in a report.
+// kept is the number of gaps and stalls in a report.
 const kept = 10
 
 func (c *residing) run(s *session.Session) error {
@@ -112,7 +112,7 @@ func (c *residing) run(s *session.Session) error {
 	return s.Report(&c.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, view) })
 }
 
-// affordableCells is how many cells there is memory for.
+// affordableCells returns the number of cells that fit into memory.
 func affordableCells(s *session.Session, span session.Span, opts *residency.Options) (int, error) {
 	if span.Threads == 0 || opts.Cells <= residency.MaxCells/span.Threads {
 		return opts.Cells, nil
@@ -122,8 +122,8 @@ func affordableCells(s *session.Session, span session.Span, opts *residency.Opti
 	return residency.FitCells(opts.Cells, opts.From, opts.To, lives), err
 }
 
-// residencyOf runs the analysis: by call paths, or where there are too many of them by the
-// entries of calls, which gives the same but takes longer.
+// residencyOf runs the analysis by call paths. If there are too many, it uses the entries of
+// calls, which has the same result but takes longer.
 func residencyOf(s *session.Session, opts residency.Options) (*residency.Analysis, *session.Run, error) {
 	newSink := func() *residency.Analysis { return residency.New(opts) }
 	off := s.OffCPU()
@@ -136,7 +136,7 @@ func residencyOf(s *session.Session, opts residency.Options) (*residency.Analysi
 	return sink, run, err
 }
 
-// gapTicks reads --gap.
+// gapTicks parses --gap.
 func (c *residing) gapTicks(s *session.Session) (uint64, error) {
 	switch {
 	case c.gap != "":
@@ -147,7 +147,7 @@ func (c *residing) gapTicks(s *session.Session) (uint64, error) {
 	return s.Clock.Frequency / 10_000, nil
 }
 
-// fittingCells is how many parts of time suit the output.
+// fittingCells returns the number of time cells that fit the output.
 func (c *residing) fittingCells(s *session.Session) int {
 	switch format := report.Format(c.output.Format); {
 	case format == report.CSV || format == report.JSON:
@@ -155,6 +155,6 @@ func (c *residing) fittingCells(s *session.Session) int {
 	case format != report.Text || !s.ToTerminal(c.output.Path):
 		return 80
 	}
-	// What stands before the strips takes some 55 columns.
+	// The columns before the strips take some 55 characters.
 	return min(max(cli.TerminalWidth(s.Stdout.Raw)-55, 40), 400)
 }

@@ -82,7 +82,7 @@ names. --gcc prints flags for gcc, which instruments in another way.`,
 			if prefix != "" {
 				l, err = recorder.Installed(prefix)
 			} else {
-				// The recorder itself need not be compiled by the same compiler.
+				// The recorder may be compiled by another compiler.
 				l, err = a.buildRecorder(cmd.Context(), "")
 			}
 			if err != nil {
@@ -122,8 +122,8 @@ names. --gcc prints flags for gcc, which instruments in another way.`,
 	return cmd
 }
 
-// buildRecorder compiles the recorder unless that was done before. Who watches is told
-// why it takes a moment; who interrupts it finds nothing left behind.
+// buildRecorder compiles the recorder unless it is in the cache. On a terminal it says why that
+// takes a moment. If it is interrupted, it leaves no files behind.
 func (a *app) buildRecorder(ctx context.Context, cc string) (recorder.Library, error) {
 	ctx, stop := untilInterrupted(ctx)
 	defer stop()

@@ -38,8 +38,8 @@ func (a *app) followCommand() *cobra.Command {
 // schedFollower is the process that reads the scheduler's events for record -p.
 type schedFollower struct{ *partner }
 
-// startFollower starts it, and waits until it reads. It says why if it cannot, and returns nil
-// then.
+// startFollower starts the process and waits until it reads events. If it cannot, it reports the
+// reason and returns nil.
 func (a *app) startFollower(options recorder.SchedOptions) (*schedFollower, error) {
 	p, err := newPartner("follow-sched")
 	if err != nil {
@@ -61,7 +61,7 @@ func (a *app) startFollower(options recorder.SchedOptions) (*schedFollower, erro
 	return f, nil
 }
 
-// finish waits until the events are in the trace. Without a process there are none.
+// finish waits until the events are in the trace. Without a process, it does nothing.
 func (f *schedFollower) finish() error {
 	if f == nil {
 		return nil

@@ -86,7 +86,7 @@ type slicing struct {
 	format, output string
 }
 
-// check refuses what makes no sense before any work is done.
+// check rejects flags that make no sense before any work is done.
 func (c *slicing) check() error {
 	function, minDuration := c.inputs.Chooses()
 	switch {
@@ -152,11 +152,10 @@ func (c *slicing) run(s *session.Session) error {
 	return nil
 }
 
-// maxSlowCalls is the number of slow calls that a slice may have. Of more, it has the
-// slowest.
+// maxSlowCalls limits the slow calls of a slice. If there are more, it has the slowest.
 const maxSlowCalls = 10_000
 
-// choose finds the calls of the root that the slice has.
+// choose finds the calls of the root for the slice.
 func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) bool, error) {
 	root, err := s.ChooseFuncs("root", c.root)
 	if err != nil {
@@ -191,9 +190,8 @@ func (c *slicing) choose(s *session.Session) (func(int, uint64, reader.FuncID) b
 	}, nil
 }
 
-// recording is what a slice of a single trace of xray's own recorder says about
-// itself: all that the trace says but for calls that were only added up, and CPU times,
-// which belong to the whole time.
+// recording returns the recording of a slice of a single trace of xray's recorder. It lacks sums
+// of calls and CPU times, because these cover the whole recording.
 func (c *slicing) recording(s *session.Session) *reader.Recording {
 	r := s.SingleRecording()
 	if r == nil {
@@ -205,7 +203,7 @@ func (c *slicing) recording(s *session.Session) *reader.Recording {
 	return &part
 }
 
-// writeSlice has pass write all of the slice to out, and closes that.
+// writeSlice calls pass to write the slice to out, and closes out.
 func writeSlice(s *session.Session, slicer *convert.Slicer, out convert.RecordWriter, pass func() error) error {
 	err := s.Pass(func(func(*calls.Unmatched) error) error {
 		if err := pass(); err != nil || slicer.Kept > 0 {

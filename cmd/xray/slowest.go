@@ -104,7 +104,7 @@ func (c *slowestRun) find(s *session.Session, root func(reader.FuncID) bool) (*s
 	return slow, run, findHolders(s, slow, &c.which)
 }
 
-// findHolders adds who held the locks that the slowest calls waited for, if they did.
+// findHolders adds the holders of the locks that the slowest calls waited for.
 func findHolders(s *session.Session, report *slowest.Report, which *lockFlags) error {
 	functions, err := which.functions(s)
 	if err != nil {

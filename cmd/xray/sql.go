@@ -81,7 +81,7 @@ func (q *sqlQuery) check() error {
 	return nil
 }
 
-// operands takes the query, which is the last one.
+// operands removes the query, which is the last operand.
 func (q *sqlQuery) operands(args []string) []string {
 	if q.output.Format == formatSQLite {
 		return args
@@ -148,7 +148,7 @@ func (q *sqlQuery) export(s *session.Session, p *passes) error {
 	return err
 }
 
-// mostRows is how many rows people see. Other formats have all.
+// mostRows limits the rows for people. Other formats have all rows.
 const mostRows = 10_000
 
 func resultNodes(r *result, list [][]any, more bool) []report.Node {
@@ -162,7 +162,7 @@ func resultNodes(r *result, list [][]any, more bool) []report.Node {
 	return nodes
 }
 
-// approximate says how many quantiles are estimates.
+// approximate returns a note about the number of quantiles that are estimates.
 func approximate(db *sqltables.DB) []string {
 	if db.About == 0 {
 		return nil
@@ -198,8 +198,8 @@ func (r *result) first(n int) (list [][]any, more bool, err error) {
 	return list, false, r.err
 }
 
-// columns are those of the result. Columns of the same name are numbered. Where the rows are
-// known, numbers are aligned as such.
+// columns returns the columns of the result. It numbers columns of the same name. If the rows are
+// known, it aligns numbers.
 func (r *result) columns(list [][]any) []report.Column[[]any] {
 	var columns []report.Column[[]any]
 	used := make(map[string]bool)
@@ -227,8 +227,8 @@ func (r *result) columns(list [][]any) []report.Column[[]any] {
 	return columns
 }
 
-// passes run the passes of a query over the trace: the first one on the session itself, and
-// those beside it on sessions of their own.
+// passes runs the passes of a query over the trace: the first one on the session itself, and
+// concurrent ones on sessions of their own.
 type passes struct {
 	s      *session.Session
 	budget *calls.PathBudget // nil for any number of paths
@@ -310,7 +310,7 @@ func (p *passes) pass(opts sqltables.PassOptions, sink calls.Sink) error {
 	return err
 }
 
-// seen is the run that saw most of the trace.
+// seen returns the run that saw most of the trace.
 func (p *passes) seen() *session.Run {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -342,7 +342,7 @@ func (p *passes) options() sqltables.Options {
 	return opts
 }
 
-// aliased returns the functions that the maps list, or those that they count as.
+// aliased returns the functions of the maps, or the functions that these count as.
 func aliased(s *session.Session) []reader.FuncID {
 	list := symbolize.IDs(s.Names)
 	if s.Alias != nil {
@@ -353,7 +353,7 @@ func aliased(s *session.Session) []reader.FuncID {
 	return list
 }
 
-// traces is what is known of the trace files.
+// traces describes the trace files.
 func (p *passes) traces() []sqltables.TraceFile {
 	var list []sqltables.TraceFile
 	start, _ := p.options().Start()

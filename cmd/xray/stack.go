@@ -125,8 +125,8 @@ func (c *stacking) run(s *session.Session) error {
 	})
 }
 
-// stacks sums up the calls in scope by path. If joined, blocked paths go on with what ended
-// their waits, if the trace has scheduler events and all calls are in scope.
+// stacks sums up the calls in scope by path. If joined, blocked paths continue with the path of
+// the waker. That needs scheduler events, and all calls in scope.
 func stacks(s *session.Session, perThread, joined bool) (*stack.Report, *session.Run, error) {
 	if err := s.NeedCalls("per-thread", perThread); err != nil {
 		return nil, nil, err

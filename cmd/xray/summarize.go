@@ -58,7 +58,7 @@ func (c *summarizing) addFlags(f *pflag.FlagSet) {
 // labelKey is the form of the key of a label.
 var labelKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// labels reads --label.
+// labels parses --label.
 func (c *summarizing) labels() (string, error) {
 	labels := make(map[string]string)
 	for _, text := range c.labelTexts {

@@ -71,7 +71,7 @@ in front of either, as in 2:17 or 2:0x4010.`,
 	return cmd
 }
 
-// query is an id or an address, and what was found out about it.
+// query is an ID or an address, with the answer.
 type query struct {
 	text    string
 	object  int
@@ -95,7 +95,7 @@ type answer struct {
 	Inlined  []inline `json:"inlined,omitempty"`
 }
 
-// place is a function that the code at an address was inlined into, and where.
+// place is a function that the code at an address was inlined into, with the location.
 type place struct {
 	Function string `json:"function"`
 	Linkage  string `json:"linkage_name,omitempty"`
@@ -104,13 +104,13 @@ type place struct {
 	Column   int    `json:"column,omitempty"`
 }
 
-// inline is a function that was inlined into another, and where.
+// inline is a function that was inlined into another, with the location.
 type inline struct {
 	Depth int `json:"depth"`
 	place
 }
 
-// readQueries reads the arguments, or without any the lines of standard input.
+// readQueries reads the arguments or, if there are none, the lines of standard input.
 func readQueries(args []string, stdin io.Reader) ([]query, error) {
 	var list []query
 	add := func(text string) error {
@@ -144,7 +144,7 @@ func readQueries(args []string, stdin io.Reader) ([]query, error) {
 func parseQuery(text string) (query, error) {
 	q := query{text: text}
 	rest := strings.TrimPrefix(text, "#")
-	// Ids of objects from 128 on are negative where they are signed.
+	// IDs of objects from 128 up are negative as signed numbers.
 	least, most := int64(math.MinInt32), int64(math.MaxUint32)
 	if object, number, ok := strings.Cut(rest, ":"); ok {
 		n, err := strconv.ParseUint(object, 10, 8)
@@ -172,7 +172,7 @@ func parseQuery(text string) (query, error) {
 	return q, nil
 }
 
-// answerAll finds out what the queries ask for.
+// answerAll answers the queries.
 func answerAll(s *session.Session, queries []query, opts symbolize.Options, inlines bool) error {
 	addresses := make(map[int][]int) // queries by object
 	for i := range queries {
@@ -184,7 +184,7 @@ func answerAll(s *session.Session, queries []query, opts symbolize.Options, inli
 	}
 	for _, object := range slices.Sorted(maps.Keys(addresses)) {
 		list := addresses[object]
-		// In order of address, so that what is near is at hand.
+		// Look up addresses in order, so that neighbors are in the cache.
 		slices.SortFunc(list, func(a, b int) int { return cmp.Compare(queries[a].number, queries[b].number) })
 		var wanted []uint64
 		for _, i := range list {
@@ -240,7 +240,7 @@ func answerAddress(q *query, t *symbolize.Table, id reader.FuncID, inlines bool)
 	if inlines {
 		frames = t.Frames(id)
 	} else {
-		// The function that the address is in, and where in the source that code is.
+		// The function at the address, and the source line of the code.
 		whole, _ := t.Func(id)
 		frames = []symbolize.Symbol{whole}
 	}

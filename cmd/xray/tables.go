@@ -50,8 +50,8 @@ func parquetTables(c *conversion, s *session.Session, opts convert.Options) (*se
 	return run, err
 }
 
-// beside returns an error if the directory has tables that those of the trace cannot be
-// added to. One trace tells the version of all.
+// beside returns an error if the tables of the trace cannot be added to those in the directory.
+// It checks the version in one trace, because all have the same.
 func (c *conversion) beside(opts *parquet.Options) error {
 	own := parquet.TraceFile(opts.Trace)
 	found := []string{own}
@@ -100,7 +100,7 @@ func (c *conversion) fillTables(s *session.Session, opts convert.Options, how pa
 	return run, w.Close(c.summary(s, opts, run))
 }
 
-// summary is what the tables say of the trace.
+// summary returns what the tables state about the trace.
 func (c *conversion) summary(s *session.Session, opts convert.Options, run *session.Run) *parquet.Summary {
 	losses := s.Trace.Losses()
 	list := &parquet.Summary{

@@ -10,8 +10,8 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// keepLongest is the scope without the shortest calls, so that at most so many are left, and
-// the number of those that it leaves out. It says so on standard error, and in note.
+// keepLongest returns the scope without the shortest calls, so that a limited number is left, and
+// the number of calls that it drops. It reports that on standard error and in note.
 func keepLongest(s *session.Session, counts *durations.Counts, most int) (scope session.Scope, left uint64, note string) {
 	choices := counts.Choices()
 	choice := choices[durations.Longest(choices, uint64(most))]
@@ -23,7 +23,7 @@ func keepLongest(s *session.Session, counts *durations.Counts, most int) (scope 
 	return scope, choice.Left, note
 }
 
-// leftOut says what a choice leaves out; "" for nothing.
+// leftOut describes the calls that a choice leaves out. It returns "" if there are none.
 func leftOut(s *session.Session, c durations.Choice, events bool) string {
 	if c.Left == 0 {
 		return ""
@@ -46,8 +46,8 @@ func reportLeftOut(s *session.Session, note, flag string) {
 	s.Say("%s: select a part of the trace or raise %s to see them", note, flag)
 }
 
-// chooseCalls chooses the calls that a timeline shows: the longest, if there is a limit.
-// It takes the shortest duration out of the scope, since timelines leave out calls by
+// chooseCalls chooses the calls that a timeline shows: the longest, if there is a limit. It
+// removes the shortest duration from the scope, because timelines drop short calls
 // themselves.
 func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (convert.Options, error) {
 	opts.Shortest = c.scope.MinDuration
@@ -89,8 +89,8 @@ func (c *conversion) chooseCalls(s *session.Session, opts convert.Options) (conv
 	return opts, nil
 }
 
-// spanOfCounters is how long the spans are for which a timeline counts the calls that
-// are left out: as many as take a twentieth of its size at most.
+// spanOfCounters returns the length of the spans for which a timeline counts the calls that it
+// leaves out. The counters take at most a twentieth of its size.
 func (c *conversion) spanOfCounters(s *session.Session, choice durations.Choice, threads int) uint64 {
 	const most, least, bytesOfSpan, bytesOfCall = 400, 10, 200, 50
 	size := c.size
@@ -106,8 +106,8 @@ func (c *conversion) spanOfCounters(s *session.Session, choice durations.Choice,
 	return (max(first, last)-first)/spans + 1
 }
 
-// fit is the place of the choice that shows the most in a file of the chosen size, or
-// nearly so. It takes a pass for each that it tries.
+// fit returns the index of a choice that shows nearly as much as fits in a file of the given size.
+// It takes a pass for each choice that it tries.
 func (c *conversion) fit(s *session.Session, choices []durations.Choice, choose func(durations.Choice) convert.Options) (int, error) {
 	const firstGuess, enough = 60, 0.85 // bytes of a call; parts of the size
 	fits, over := -1, len(choices)      // places of a choice that fits, and of one that does not
@@ -143,7 +143,7 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// adviseOnSize is what to say when a timeline has become so large; "" for nothing.
+// adviseOnSize returns advice for a timeline that has become too large, or "".
 func adviseOnSize(f *traceFormat, written int64) string {
 	if f.viewer == "" || written <= f.mostBytes {
 		return ""

@@ -2,8 +2,7 @@ package main
 
 import "runtime/debug"
 
-// version describes the build: the version of the module when it was installed
-// as one, else the revision that it was built from.
+// version describes the build: the version of an installed module, or else the revision.
 func version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -72,7 +72,7 @@ site may access this device, allow it. $BROWSER selects the browser.`,
 	return cmd
 }
 
-// showPage serves a page that is packed with gzip until the user ends it.
+// showPage serves a page, compressed with gzip, until the user ends it.
 func (a *app) showPage(ctx context.Context, data []byte) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
@@ -92,7 +92,7 @@ func (a *app) showPage(ctx context.Context, data []byte) error {
 	return a.serve(ctx, listener, mux, address)
 }
 
-// perfettoAddress is the only one from which the Perfetto UI takes traces.
+// perfettoAddress is the only address from which the Perfetto UI fetches traces.
 const perfettoAddress, perfettoUI = "127.0.0.1:9001", "https://ui.perfetto.dev"
 
 // showInPerfetto serves the longest calls of the trace to the Perfetto UI, once.
@@ -123,7 +123,7 @@ func (a *app) showInPerfetto(ctx context.Context, s *session.Session, most int) 
 	return a.serve(ctx, listener, handOver(path, data.Bytes(), fetched), address)
 }
 
-// handOver serves a trace under a path to the Perfetto UI, and calls fetched then.
+// handOver serves a trace at a path to the Perfetto UI, and calls fetched afterwards.
 func handOver(path string, data []byte, fetched func()) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.EscapedPath() != path {
@@ -138,7 +138,7 @@ func handOver(path string, data []byte, fetched func()) http.Handler {
 	})
 }
 
-// serve opens an address in the browser, and serves until the context ends.
+// serve opens an address in the browser, and serves until the context is done.
 func (a *app) serve(ctx context.Context, listener net.Listener, handler http.Handler, address string) error {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
@@ -156,7 +156,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener, handler http.Han
 	return server.Shutdown(last)
 }
 
-// openBrowser has the desktop open an address.
+// openBrowser tells the desktop to open an address.
 func openBrowser(address string, stderr io.Writer) error {
 	command := []string{"xdg-open"}
 	switch runtime.GOOS {
@@ -165,7 +165,7 @@ func openBrowser(address string, stderr io.Writer) error {
 	case "windows":
 		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
 	}
-	// The variable may list several.
+	// The variable may list several browsers.
 	if first, _, _ := strings.Cut(os.Getenv("BROWSER"), string(os.PathListSeparator)); first != "" {
 		command = strings.Fields(first)
 	}

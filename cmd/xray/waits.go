@@ -13,9 +13,9 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// What functions do to other threads, as their qualified names without parameters
-// tell: those that wait, those of them that wait for a lock, those that give a lock
-// back, and those that give it back while they wait.
+// These patterns guess from a function's qualified name, without parameters, how it affects
+// other threads: lockNames wait for a lock, waitNames wait for anything, unlockNames release a
+// lock, and condNames release it while they wait.
 const (
 	lockNames = `(^|[^A-Za-z])((mutex|spin|rw|rd|wr)?lock(_shared)?|acquire|enter|Lock|Acquire|Enter)$` +
 		`|[a-z](Lock|Acquire|Enter)$`
@@ -26,7 +26,7 @@ const (
 	condNames   = `(?i)(cond|(^|[^a-z])cv)\w*(::|_)?\w*wait`
 )
 
-// waitFlags say which functions wait for other threads.
+// waitFlags are the flags that select functions that wait for other threads or release them.
 type waitFlags struct{ wait, unlock string }
 
 func (f *waitFlags) add(flags *pflag.FlagSet) {
@@ -34,20 +34,21 @@ func (f *waitFlags) add(flags *pflag.FlagSet) {
 	addNames(flags, &f.unlock, "unlock", unlockNames, "functions that match `REGEXP` release a lock")
 }
 
-// addWait adds the first of the flags alone.
+// addWait adds only --wait.
 func (f *waitFlags) addWait(flags *pflag.FlagSet) {
 	addNames(flags, &f.wait, "wait", waitNames, "functions that match `REGEXP` wait")
 	f.unlock = unlockNames
 }
 
-// addNames adds a flag whose default is too long for the help. It is documented.
+// addNames adds a flag whose default is too long for the help text. The documentation lists
+// it.
 func addNames(flags *pflag.FlagSet, p *string, name, value, usage string) {
 	flags.StringVar(p, name, value, usage)
 	flags.Lookup(name).DefValue = ""
 }
 
-// roles says what functions do. It may be called concurrently. The first call for a
-// function costs some microseconds.
+// roles returns a function that tells the role of a function by its name. It may be called
+// concurrently. The first call for a function takes a few microseconds.
 func (f *waitFlags) roles(s *session.Session) (func(reader.FuncID) why.Role, error) {
 	wait, err := regexp.Compile(f.wait)
 	if err != nil {
@@ -59,7 +60,7 @@ func (f *waitFlags) roles(s *session.Session) (func(reader.FuncID) why.Role, err
 	}
 	lock, cond := regexp.MustCompile(lockNames), regexp.MustCompile(condNames)
 	if f.unlock != unlockNames {
-		lock = wait // who says how locks are given back means these
+		lock = wait // a user who passes --unlock means the locks that these functions wait for
 	}
 	role := func(name string) why.Role {
 		switch {

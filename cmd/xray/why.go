@@ -93,7 +93,7 @@ func (w *explaining) run(s *session.Session) error {
 	return s.Report(&w.output, run, func(names symbolize.Names) []report.Node { return found.Body(names, w.view(s)) })
 }
 
-// explain runs the analysis. The run is nil if the flags make no sense.
+// explain runs the analysis. The run is nil if the flags are invalid.
 func (w *explaining) explain(s *session.Session) (found *why.Report, run *session.Run, err error) {
 	opts, err := w.options(s)
 	if err != nil {
@@ -119,7 +119,7 @@ func (w *explaining) view(s *session.Session) why.View {
 	return why.View{Exemplars: w.exemplars, All: w.paths, Files: w.files(s.Operands()), Full: s.Names}
 }
 
-// files are the traces and the options of names for commands that look at the same trace.
+// files returns the traces and the flags for names, for commands that read the same trace.
 func (w *explaining) files(traces []string) string {
 	words := w.inputs.Words()
 	for _, file := range traces {
@@ -194,7 +194,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 	return opts, nil
 }
 
-// usualTimes reads --usual as two times.
+// usualTimes parses --usual as two times.
 func (w *explaining) usualTimes(s *session.Session, opts *why.Options, low, high string) (err error) {
 	if opts.UsualFrom, err = s.ParseTicks("usual", low); err != nil {
 		return err
@@ -208,7 +208,7 @@ func (w *explaining) usualTimes(s *session.Session, opts *why.Options, low, high
 	return nil
 }
 
-// slowRule reads --slow.
+// slowRule parses --slow.
 func slowRule(s *session.Session, text string) (r why.Rule, err error) {
 	r.Text = text
 	if n, ok := strings.CutPrefix(text, "top:"); ok {
@@ -229,7 +229,7 @@ func slowRule(s *session.Session, text string) (r why.Rule, err error) {
 	return r, err
 }
 
-// parseQuantile reads p99.5.
+// parseQuantile parses a quantile such as p99.5.
 func parseQuantile(text string) (float64, error) {
 	digits, ok := strings.CutPrefix(text, "p")
 	q, err := strconv.ParseFloat(digits, 64)
@@ -239,8 +239,8 @@ func parseQuantile(text string) (float64, error) {
 	return q / 100, nil
 }
 
-// pruned is the duration in ticks below which the recorder left out calls; known says
-// that all of the trace's files say whether it did, and for all of their time.
+// pruned returns the duration in ticks below which the recorder dropped calls. known is set if all
+// files of the trace say whether it did, for their whole time.
 func pruned(s *session.Session) (ticks uint64, known bool, err error) {
 	ns := uint64(0)
 	known = true

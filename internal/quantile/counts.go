@@ -1,6 +1,9 @@
 package quantile
 
-import "math"
+import (
+	"encoding/binary"
+	"math"
+)
 
 // counts is a histogram. A place is the index of a counter. A value below OwnCounter has
 // its own place. Larger values share the place of their bin. Places ascend with their
@@ -39,12 +42,12 @@ func placeOf(v uint64) uint32 {
 
 // shortPlace is placeOf without a branch. The bits of a floating-point number hold the
 // octave next to the position within it. For small values, this exceeds the value itself.
-func shortPlace(v uint32) uint32 {
+func shortPlace(v uint32) uint16 {
 	const zero = (1023+subBits-1)<<subBits - sharedPlace
 	place := uint32(math.Float64bits(float64(int64(v)))>>(52-subBits)) - zero
 	// Take the minimum by arithmetic. The compiler would emit a branch.
 	less := int64(place) - int64(v)
-	return v + uint32(less&(less>>63))
+	return uint16(v + uint32(less&(less>>63)))
 }
 
 // standsFor returns the value that represents a place.
@@ -57,44 +60,71 @@ func standsFor(place uint32) uint64 {
 
 // addAll counts every value once. It returns the sum of the values. If the largest value
 // has no counter of its own, it also returns that value and the smallest such value.
+//
+// Finding the places and counting are separate loops. The second one has so few instructions
+// that the processor waits for the memory of many counters at once.
 func (c *counts) addAll(values []uint32) (least, largest uint32, sum uint64) {
+	var places [buffered]uint16
 	least = math.MaxUint32
-	for {
-		var at uint32
-		if values, at, least, largest, sum = c.addUpToCarry(values, least, largest, sum); at == noPlace {
-			return least + OwnCounter, largest, sum
+	for len(values) > 0 {
+		n := min(len(values), len(places))
+		lo, hi, part := shortPlaces(&places, values[:n])
+		least, largest, sum = min(least, lo), max(largest, hi), sum+part
+		c.increment(places[:n])
+		values = values[n:]
+	}
+	return least + OwnCounter, largest, sum
+}
+
+// buffered is how many values are counted at once.
+const buffered = 144
+
+// shortPlaces finds the places of values. It returns the sum and the largest of the values, and
+// the smallest one relative to OwnCounter: smaller values wrap around.
+//
+//go:noinline
+func shortPlaces(places *[buffered]uint16, values []uint32) (least, largest uint32, sum uint64) {
+	least = math.MaxUint32
+	values = values[:min(len(values), len(places))]
+	for i, v := range values {
+		least, largest, sum = min(least, v-OwnCounter), max(largest, v), sum+uint64(v)
+		places[i] = shortPlace(v)
+	}
+	return least, largest, sum
+}
+
+// increment adds 1 to the count at every place.
+func (c *counts) increment(places []uint16) {
+	for len(places) > 0 {
+		n := c.incrementUpToCarry(places)
+		if n == len(places) {
+			return
 		}
-		if int(at) < len(c.low) {
+		if at := uint32(places[n]); int(at) < len(c.low) {
 			c.carry(at, 1)
 		} else {
 			c.add(at, 1)
 		}
+		places = places[n+1:]
 	}
 }
 
-// noPlace is not a place of any value.
-const noPlace = math.MaxUint32
-
-// addUpToCarry counts values up to and including the first one whose counter in low
-// overflows or does not exist. It returns the remaining values and the place of that
-// counter, or noPlace if there is none. It calls no function, so its variables stay in
-// registers. least is relative to OwnCounter: smaller values wrap around and do not lower
-// it.
-func (c *counts) addUpToCarry(values []uint32, least, largest uint32, sum uint64) ([]uint32, uint32, uint32, uint32, uint64) {
+// incrementUpToCarry adds 1 to the count at every place up to the first one whose counter in
+// low overflows or does not exist. It returns the index of that place, or the number of places.
+// It calls no function, so its variables stay in registers.
+func (c *counts) incrementUpToCarry(places []uint16) int {
 	low := c.low
-	for i, v := range values {
-		least, largest, sum = min(least, v-OwnCounter), max(largest, v), sum+uint64(v)
-		at := shortPlace(v)
+	for i, at := range places {
 		if int(at) >= len(low) {
-			return values[i+1:], at, least, largest, sum
+			return i
 		}
 		n := low[at] + 1
 		low[at] = n
 		if n == 0 {
-			return values[i+1:], at, least, largest, sum
+			return i
 		}
 	}
-	return nil, noPlace, least, largest, sum
+	return len(places)
 }
 
 // add adds n to the count at a place.
@@ -151,22 +181,23 @@ func (c *counts) at(place int) uint64 {
 	n := uint64(c.low[place])
 	if step := int(c.steps[place/subBins]); step != 0 {
 		n += uint64(c.high[(step-1)*subBins+place%subBins]) << 8
-		n += c.top[uint32(place)] << 24
+		if c.top != nil {
+			n += c.top[uint32(place)] << 24
+		}
 	}
 	return n
 }
 
-// each calls f with every nonzero counter in ascending order of place.
+// each calls f with every nonzero counter in ascending order of place. Most counters are zero,
+// so it looks at eight at a time.
 func (c *counts) each(f func(place uint32, n uint64)) {
-	for first := 0; first < len(c.low); first += subBins {
-		for i, n := range c.low[first : first+subBins] {
-			switch {
-			case c.steps[first/subBins] != 0:
-				if n := c.at(first + i); n != 0 {
-					f(uint32(first+i), n)
-				}
-			case n != 0:
-				f(uint32(first+i), uint64(n))
+	for first := 0; first < len(c.low); first += 8 {
+		if c.steps[first/subBins] == 0 && binary.NativeEndian.Uint64(c.low[first:]) == 0 {
+			continue
+		}
+		for place := first; place < first+8; place++ {
+			if n := c.at(place); n != 0 {
+				f(uint32(place), n)
 			}
 		}
 	}
@@ -175,14 +206,14 @@ func (c *counts) each(f func(place uint32, n uint64)) {
 // own returns the smallest and the largest counted value below OwnCounter.
 func (c *counts) own() (lo, hi uint64, ok bool) {
 	n := min(len(c.low), OwnCounter)
-	for lo := range n {
-		if c.at(lo) != 0 {
-			hi := n - 1
-			for c.at(hi) == 0 {
-				hi--
-			}
-			return uint64(lo), uint64(hi), true
-		}
+	for lo < uint64(n) && c.at(int(lo)) == 0 {
+		lo++
 	}
-	return 0, 0, false
+	if lo == uint64(n) {
+		return 0, 0, false
+	}
+	for hi = uint64(n) - 1; c.at(int(hi)) == 0; {
+		hi--
+	}
+	return lo, hi, true
 }

@@ -238,7 +238,7 @@ func TestBinsCoverAllValues(t *testing.T) {
 func TestPlaces(t *testing.T) {
 	check := func(v uint32) {
 		t.Helper()
-		if got, want := shortPlace(v), placeOf(uint64(v)); got != want {
+		if got, want := uint32(shortPlace(v)), placeOf(uint64(v)); got != want {
 			t.Fatalf("the place of %d is %d and %d", v, got, want)
 		}
 		if v > 0 && v >= OwnCounter && Middle(Bin(uint64(v))) != standsFor(placeOf(uint64(v))) {

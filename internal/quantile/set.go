@@ -4,95 +4,116 @@ import "math"
 
 // Set is a set of samples that receive values in turn. Each sample also sums a weight per
 // value. It behaves like a slice of [Sample], but its layout is faster: an addition touches
-// 16 bytes of a sample and the end of its buffer. The zero value is empty. Do not copy a
-// Set. It is not safe for concurrent use.
+// one cache line. The zero value is empty. Do not copy a Set. It is not safe for concurrent
+// use.
 type Set struct {
 	// Exact applies [Sample.Exact] to all samples. Set it before the first Grow.
 	Exact bool
 
-	heads []head
-	rest  []rest // same index as heads
+	cells []cell
+	rest  []rest // same index as cells
 	// room holds the buffers of all samples.
 	room []uint32
 	// free lists the unused buffers by rest.size. Their samples have moved to larger ones.
 	free [len(buffers)][]uint32
 }
 
-// head is the part of a sample that every Add touches.
-type head struct {
-	weight  uint64 // sum of the weights of the values in the buffer
-	at, end uint32 // the next value goes to Set.room[at]; at < end
+// cell is the part of a sample that every Add touches. It fills a cache line: what an addition
+// reads brings in the line that it writes, and the processor does not wait for writes.
+type cell struct {
+	weight uint64 // sum of the weights of the values in the cell
+	n      uint32 // values in use
+	values [cellValues]uint32
 }
 
-// rest is the part of a sample that receives the values of a full buffer.
+const cellValues = 13
+
+// rest is the part of a sample that receives the values of a full cell.
 type rest struct {
-	counted *counted // nil while all values are in the buffer
+	counted *counted // nil while all values are in the cell and the buffer
 	weight  Sum
-	size    uint8 // index in buffers
+	at, end uint32 // the next value goes to Set.room[at]; both are 0 if there is no buffer
+	size    uint8  // index in buffers
 }
 
-// buffers are the sizes of a buffer in values. The last one is not a power of two.
-// Otherwise the ends of buffers that fill up together would map to the same cache set.
-var buffers = [...]uint32{4, 16, 48, 144}
+// buffers are the sizes of a buffer in values: several cells. A new sample has none.
+var buffers = [...]uint32{0, 3 * cellValues, 11 * cellValues}
 
 // maxRoom limits the space for buffers of the largest size to 8 MB. Samples that grow later
 // keep smaller buffers.
 const maxRoom = 2 << 20
 
 // Len returns the number of samples.
-func (s *Set) Len() int { return len(s.heads) }
+func (s *Set) Len() int { return len(s.cells) }
 
 // Grow adds an empty sample and returns its index.
 func (s *Set) Grow() int {
-	start := s.buffer(0)
-	s.heads = append(s.heads, head{at: start, end: start + buffers[0]})
+	s.cells = append(s.cells, cell{})
 	s.rest = append(s.rest, rest{})
-	return len(s.heads) - 1
+	return len(s.cells) - 1
 }
 
-// Add adds value v to sample i, and weight to its sum. If it returns true, the caller must
-// call Settle with the same arguments. Settle is separate so that Add can be inlined.
+// Add adds value v to sample i, and weight to its sum. If it returns false, nothing has been
+// added, and the caller must call AddSlowly with the same arguments. That is separate so that Add
+// can be inlined.
 func (s *Set) Add(i int, v, weight uint64) bool {
-	h := &s.heads[i]
-	h.weight += weight
-	s.room[h.at] = uint32(v)
-	h.at++
-	return h.at == h.end || (v|weight)>>32 != 0
+	c := &s.cells[i]
+	if c.n >= cellValues || (v|weight)>>32 != 0 {
+		return false
+	}
+	c.weight += weight
+	c.values[c.n] = uint32(v)
+	c.n++
+	return true
 }
 
-// Settle completes the addition of v, whose lower half is in the buffer.
-func (s *Set) Settle(i int, v, weight uint64) {
-	h, r := &s.heads[i], &s.rest[i]
-	// The sum in the head cannot overflow from short weights.
-	h.weight -= weight
-	r.weight.Add(h.weight)
+// AddSlowly does the same as Add, but always succeeds.
+func (s *Set) AddSlowly(i int, v, weight uint64) {
+	c, r := &s.cells[i], &s.rest[i]
+	// The sum in the cell cannot overflow from short weights.
+	r.weight.Add(c.weight)
+	c.weight = 0
 	r.weight.Add(weight)
-	h.weight = 0
 	if v>>32 != 0 {
-		h.at--
 		s.count(i)
 		r.counted.addLong(v)
 		return
 	}
-	if h.at < h.end {
-		return
+	if c.n >= cellValues {
+		s.empty(i)
 	}
-	if next := int(r.size) + 1; next < len(buffers) && (next < len(buffers)-1 || len(s.room) < maxRoom) && len(s.room) < math.MaxInt32 {
-		s.enlarge(i)
-		return
-	}
-	s.count(i)
+	c.values[c.n] = uint32(v)
+	c.n++
 }
 
-// enlarge moves a sample to the next larger buffer.
-func (s *Set) enlarge(i int) {
-	h, r := &s.heads[i], &s.rest[i]
-	start := h.end - buffers[r.size]
-	to := s.buffer(r.size + 1)
-	n := uint32(copy(s.room[to:to+buffers[r.size+1]], s.room[start:h.at]))
-	s.free[r.size] = append(s.free[r.size], start)
+// empty moves the values of a cell to the buffer of the sample.
+func (s *Set) empty(i int) {
+	c, r := &s.cells[i], &s.rest[i]
+	if r.end-r.at < cellValues && !s.enlarge(i) {
+		s.count(i)
+		return
+	}
+	*(*[cellValues]uint32)(s.room[r.at:]) = c.values // all of them, because that is faster
+	r.at += c.n
+	c.n = 0
+}
+
+// enlarge moves a sample to the next larger buffer. It reports whether there is room for one.
+func (s *Set) enlarge(i int) bool {
+	r := &s.rest[i]
+	next := int(r.size) + 1
+	if next == len(buffers) || next == len(buffers)-1 && len(s.room) >= maxRoom || len(s.room) >= math.MaxInt32 {
+		return false
+	}
+	start := r.end - buffers[r.size]
+	to := s.buffer(uint8(next))
+	n := uint32(copy(s.room[to:to+buffers[next]], s.room[start:r.at]))
+	if r.size > 0 {
+		s.free[r.size] = append(s.free[r.size], start)
+	}
 	r.size++
-	h.at, h.end = to+n, to+buffers[r.size]
+	r.at, r.end = to+n, to+buffers[next]
+	return true
 }
 
 // buffer allocates a buffer and returns its position in room.
@@ -107,17 +128,20 @@ func (s *Set) buffer(size uint8) uint32 {
 	return start
 }
 
-// count counts the values in the buffer of a sample, and empties the buffer.
+// count counts the values in the buffer and in the cell of a sample, and empties both.
 func (s *Set) count(i int) {
-	h, r := &s.heads[i], &s.rest[i]
+	c, r := &s.cells[i], &s.rest[i]
 	if r.counted == nil {
 		r.counted = &counted{exact: s.Exact}
 	}
-	start := h.end - buffers[r.size]
-	if start < h.at {
-		r.counted.addAll(s.room[start:h.at])
+	if start := r.end - buffers[r.size]; start < r.at {
+		r.counted.addAll(s.room[start:r.at])
+		r.at = start
 	}
-	h.at = start
+	if c.n > 0 {
+		r.counted.addAll(c.values[:c.n])
+		c.n = 0
+	}
 }
 
 // AddWeight adds to the sum of sample i.
@@ -126,18 +150,24 @@ func (s *Set) AddWeight(i int, weight uint64) { s.rest[i].weight.Add(weight) }
 // Weight returns the sum of the weights of sample i.
 func (s *Set) Weight(i int) Sum {
 	sum := s.rest[i].weight
-	sum.Add(s.heads[i].weight)
+	sum.Add(s.cells[i].weight)
 	return sum
 }
 
 // Sample returns sample i for queries. It is valid until the set changes.
 func (s *Set) Sample(i int) *Sample {
-	h, r := &s.heads[i], &s.rest[i]
+	c, r := &s.cells[i], &s.rest[i]
+	if r.counted == nil && r.size == 0 {
+		return &Sample{Exact: s.Exact, pending: c.values[:c.n:c.n]}
+	}
+	if r.counted == nil {
+		s.empty(i)
+	}
 	if r.counted != nil {
 		s.count(i)
 	}
-	start := h.end - buffers[r.size]
-	return &Sample{Exact: s.Exact, counted: r.counted, pending: s.room[start:h.at:h.at]}
+	start := r.end - buffers[r.size]
+	return &Sample{Exact: s.Exact, counted: r.counted, pending: s.room[start:r.at:r.at]}
 }
 
 // Binned returns sample i for [Sample.AddOctaves] and [Sample.AddBins] alone. It is valid
@@ -152,13 +182,13 @@ func (s *Set) Merge(i int, other *Set, j int) {
 	s.rest[i].weight.AddSum(other.Weight(j))
 	o := other.Sample(j)
 	for _, v := range o.pending {
-		if s.Add(i, uint64(v), 0) {
-			s.Settle(i, uint64(v), 0)
+		if !s.Add(i, uint64(v), 0) {
+			s.AddSlowly(i, uint64(v), 0)
 		}
 	}
 	if o.counted != nil {
 		s.count(i)
 		s.rest[i].counted.merge(o.counted)
 	}
-	other.rest[j] = rest{size: other.rest[j].size} // release the memory of j early
+	other.rest[j].counted = nil // release the memory of j early
 }

@@ -3,6 +3,7 @@ package quantile
 import (
 	"math/rand/v2"
 	"testing"
+	"unsafe"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -36,8 +37,8 @@ func TestSetEqualsSamples(t *testing.T) {
 			want[i].Add(v)
 			weights[i].Add(weight)
 			set := sets[r.IntN(2)]
-			if set.Add(i, v, weight) {
-				set.Settle(i, v, weight)
+			if !set.Add(i, v, weight) {
+				set.AddSlowly(i, v, weight)
 			}
 			if r.IntN(500) == 0 {
 				octaves, lo, hi := []uint64{0, 0, 2, 1}, uint64(2), uint64(7)
@@ -73,12 +74,12 @@ func TestSetStaysSmall(t *testing.T) {
 	for i := range samples {
 		s.Grow()
 		for v := range uint64(values) {
-			if s.Add(i, 1000*v, v) {
-				s.Settle(i, 1000*v, v)
+			if !s.Add(i, 1000*v, v) {
+				s.AddSlowly(i, 1000*v, v)
 			}
 		}
 	}
-	bytes := 4*cap(s.room) + 16*cap(s.heads) + 32*cap(s.rest)
+	bytes := 4*cap(s.room) + int(unsafe.Sizeof(cell{}))*cap(s.cells) + int(unsafe.Sizeof(rest{}))*cap(s.rest)
 	for i := range s.rest {
 		if s.rest[i].counted != nil {
 			t.Fatalf("sample %d has left its buffer", i)

@@ -77,14 +77,14 @@ type shard struct {
 	stats    Stats
 	piled    []reader.FuncID // scratch memory of pile
 	callable *callable       // nil unless Options.CanCall
-	// The hot loop, for this shard's options.
-	usualFDR, usualBasic func(*shard, *thread, *run)
+	// The hot loop, for this shard's options; nil if every record takes the general way.
+	usualFDR, usualBasic usualLoop
 }
 
 func newShard(opts *Options, sink Sink) *shard {
 	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
-	if s.usualFDR, s.usualBasic = usualFor(opts); opts.Alias != nil {
-		s.usualFDR, s.usualBasic = none, none
+	if opts.Alias == nil {
+		s.usualFDR, s.usualBasic = usualFor(opts)
 	}
 	if opts.CanCall != nil {
 		s.callable = new(callable)
@@ -198,10 +198,6 @@ func (s *shard) begin(th *thread, events int, tsc uint64) {
 // packed matches packed records.
 func (s *shard) packed(th *thread, p *reader.Packed) error {
 	r := run{Packed: *p}
-	usual := s.usualFDR
-	if r.Basic {
-		usual = s.usualBasic
-	}
 	s.begin(th, p.Len(), r.event().TSC)
 	for len(r.Records) > 0 {
 		if s.n == len(s.calls) || s.opts.Opens && len(s.batch.Opens) == cap(s.batch.Opens) {
@@ -216,7 +212,7 @@ func (s *shard) packed(th *thread, p *reader.Packed) error {
 			r.next(e.TSC)
 		}
 		if th.left == 0 && !th.awaits {
-			usual(s, th, &r)
+			s.usual(th, &r)
 		}
 	}
 	s.stats.span(th.last)
@@ -386,7 +382,7 @@ func (s *shard) exit(th *thread, e *reader.Event, fn reader.FuncID, end End) err
 	if err := s.popTo(th, depth-1, end); err != nil {
 		return err
 	}
-	return s.popGone(th, Continued)
+	return s.popContinued(th, Continued)
 }
 
 // popTo ends open calls at the time of the latest record until depth are left.

@@ -61,10 +61,9 @@ type counts [1 << countBits]uint8
 
 const countBits = 12
 
-// of returns the count for a function. The factor is 2^32 divided by the golden ratio.
-func (c *counts) of(key uint64) *uint8 {
-	return &c[uint32(key)*0x9e3779b1>>(32-countBits)&(1<<countBits-1)]
-}
+// of returns the count for a function. Functions are numbered from 1 on, so the low bits of an
+// ID are a good hash.
+func (c *counts) of(key uint64) *uint8 { return &c[key%uint64(len(c))] }
 
 func (s *stack) init(counting bool) {
 	s.frames[0].key = noCall

@@ -42,15 +42,15 @@ func (s *shard) stopAwaiting(th *thread) error {
 	th.last = th.awaitedAt
 	err := s.popTo(th, s.stack.depth-1, TailExited)
 	if err == nil {
-		err = s.popGone(th, TailExited)
+		err = s.popContinued(th, TailExited)
 	}
 	th.last = last
 	s.passSwitched(th)
 	return err
 }
 
-// popGone ends the calls that continued in the call that ended last.
-func (s *shard) popGone(th *thread, end End) error {
+// popContinued ends the calls that continued in the call that ended last.
+func (s *shard) popContinued(th *thread, end End) error {
 	for s.stack.top().key&gone != 0 {
 		if err := s.popTo(th, s.stack.depth-1, end); err != nil {
 			return err

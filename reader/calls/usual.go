@@ -20,8 +20,19 @@ func isOn[T onOff]() bool {
 	return len(t) == 1
 }
 
+// usualLoop is a version of usual.
+type usualLoop func(s *shard, records []byte, offset uint64, at cursor) (int, cursor)
+
+// cursor is what usual changes with each call. It is passed and returned in registers: a loop
+// that also kept a pointer to the thread would run out of them.
+type cursor struct {
+	top, deepest uint8
+	calls        uint   // in use of shard.calls
+	last         uint64 // time of the latest record
+}
+
 // usualFor returns the versions of usual for FDR and basic records.
-func usualFor(opts *Options) (fdr, basic func(*shard, *thread, *run)) {
+func usualFor(opts *Options) (fdr, basic usualLoop) {
 	switch code := opts.Continue != nil || opts.CanCall != nil; {
 	case opts.CanCall != nil && opts.Opens:
 		return usualWith[on, on, on](opts)
@@ -37,7 +48,7 @@ func usualFor(opts *Options) (fdr, basic func(*shard, *thread, *run)) {
 	return usualWith[off, off, off](opts)
 }
 
-func usualWith[opens, tails, lefts onOff](opts *Options) (fdr, basic func(*shard, *thread, *run)) {
+func usualWith[opens, tails, lefts onOff](opts *Options) (fdr, basic usualLoop) {
 	switch {
 	case opts.Nested && opts.Paths:
 		return usual[off, on, on, opens, tails, lefts], usual[on, on, on, opens, tails, lefts]
@@ -49,24 +60,30 @@ func usualWith[opens, tails, lefts onOff](opts *Options) (fdr, basic func(*shard
 	return usual[off, off, off, opens, tails, lefts], usual[on, off, off, opens, tails, lefts]
 }
 
-// none replaces usual if every record takes the general path.
-func none(*shard, *thread, *run) {}
-
-// usual consumes records of r up to the first that is not an entry or the exit of the
-// innermost open call, at which the clock steps back, or for which there is no room. If tail
-// calls may continue calls, it leaves tail exits and what they concern, and with lefts entries of
-// calls that the innermost open one may not have made. This is the hot loop of every analysis:
-// nearly all records come this way.
-func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, th *thread, r *run) {
-	if s.stack.depth >= deepStack {
+// usual consumes records of r up to the first that is not usual.
+func (s *shard) usual(th *thread, r *run) {
+	loop := s.usualFDR
+	if r.Basic {
+		loop = s.usualBasic
+	}
+	if loop == nil || s.stack.depth >= deepStack {
 		return
 	}
+	deepest := uint8(min(max(uint32(s.stack.depth), s.stats.MaxDepth), deepStack))
+	n, c := loop(s, r.Records, th.offset, cursor{uint8(s.stack.depth), deepest, uint(s.n), th.last})
+	s.stack.depth, th.last, s.n = int(c.top), c.last, int(c.calls)
+	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(c.deepest))
+	r.Records, r.TSC = r.Records[n:], c.last-th.offset
+}
+
+// usual returns how many bytes of records come before the first one that is not an entry or the
+// exit of the innermost open call, at which the clock steps back, or for which there is no room.
+// If tail calls may continue calls, it leaves tail exits and what they concern, and with lefts
+// entries of calls that the innermost open one may not have made. This is the hot loop of every
+// analysis: nearly all records come this way.
+func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, records []byte, offset uint64, at cursor) (int, cursor) {
 	frames, counts, batch := &s.stack.frames, &s.stack.counts, s.calls
-	top := uint8(s.stack.depth)
-	deepest := top
-	n, opened := uint(s.n), s.batch.Opens
-	records := r.Records
-	offset, last := th.offset, th.last
+	top, deepest, n, last := at.top, at.deepest, at.calls, at.last
 	size := 8
 	if isOn[basic]() {
 		size = 32
@@ -88,16 +105,22 @@ func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, th *thread
 			break
 		}
 		if w&14 == uint64(reader.Enter)<<1 {
-			if top == deepStack || isOn[lefts]() && !s.callable.has(frames[top].key, key) && !s.learn(frames[top].key, key) {
+			if isOn[lefts]() && !s.callable.has(frames[top].key, key) && !s.learn(frames[top].key, key) {
 				break
 			}
-			if isOn[opens]() {
-				m := len(opened)
-				if m == cap(opened) {
+			if isOn[opens]() && len(s.batch.Opens) == cap(s.batch.Opens) {
+				break
+			}
+			if top == deepest {
+				if top == deepStack {
 					break
 				}
-				opened = opened[:m+1]
-				opened[m] = Open{Call: int(n), Start: now, Func: reader.FuncID(key), Depth: uint32(top)}
+				deepest++
+			}
+			if isOn[opens]() {
+				m := len(s.batch.Opens)
+				s.batch.Opens = s.batch.Opens[:m+1]
+				s.batch.Opens[m] = Open{Call: int(n), Start: now, Func: reader.FuncID(key), Depth: uint32(top)}
 			}
 			f := &frames[top+1]
 			if isOn[paths]() {
@@ -116,7 +139,6 @@ func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, th *thread
 				*counts.of(key)++
 			}
 			top++
-			deepest = max(deepest, top)
 		} else {
 			f := &frames[top]
 			if f.key != key || n >= uint(len(batch)) || isOn[tails]() && w&14 == uint64(reader.TailExit)<<1 {
@@ -138,8 +160,5 @@ func usual[basic, nested, paths, opens, tails, lefts onOff](s *shard, th *thread
 		}
 		last = now
 	}
-	s.stack.depth, th.last, s.n = int(top), last, int(n)
-	s.batch.Opens = opened
-	s.stats.MaxDepth = max(s.stats.MaxDepth, uint32(deepest))
-	r.Records, r.TSC = records[i:], last-offset
+	return i, cursor{top, deepest, n, last}
 }

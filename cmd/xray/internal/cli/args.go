@@ -36,11 +36,11 @@ func NormalizeArgs(root *cobra.Command, args []string) []string {
 	return out
 }
 
-// spelled are other names of flags that several subcommands have.
+// spelled maps other names to flags that several subcommands have.
 var spelled = map[string]string{"debug-dir": "symbols"}
 
-// Spellings makes long options known by other names, too: with underscores instead of
-// hyphens, and under the names that alias maps to those of the flags.
+// Spellings makes long options available under other names: with underscores instead of hyphens,
+// and under the names that alias maps to flags.
 func Spellings(flags *pflag.FlagSet, alias map[string]string) {
 	flags.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		name = strings.ReplaceAll(name, "_", "-")
@@ -53,8 +53,8 @@ func Spellings(flags *pflag.FlagSet, alias map[string]string) {
 	})
 }
 
-// Operands checks that a command line names as many files as usage says: exactly n, or at
-// least n if more is set.
+// Operands checks the number of operands: exactly n, or at least n if more is set. The error
+// quotes usage.
 func Operands(usage string, n int, more bool) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {

@@ -5,9 +5,9 @@ import (
 	"sync/atomic"
 )
 
-// behind writes to w on a goroutine of its own: while the system takes the last
-// buffer, the next one is filled. Large pieces are not worth copying, and come
-// from writers that have a goroutine for them: these are written at once.
+// behind writes to w on a goroutine of its own, so that one buffer is filled while the system
+// takes the previous one. It writes large pieces directly: copying them does not pay off, and
+// they come from writers that have their own goroutine.
 type behind struct {
 	w       io.Writer
 	buf     []byte
@@ -18,8 +18,8 @@ type behind struct {
 	failure atomic.Pointer[error] // the first error of w
 }
 
-// behindSize is the size of a buffer, and behindBuffers how many there are.
-// Pieces of behindLarge bytes are large.
+// behindSize is the size of a buffer, and behindBuffers the number of buffers. Pieces of
+// behindLarge bytes and more are large.
 const (
 	behindSize    = 256 << 10
 	behindBuffers = 3
@@ -61,7 +61,7 @@ func (b *behind) err() error {
 	return nil
 }
 
-// Write takes p. An error may be that of an earlier write.
+// Write implements io.Writer. An error may be that of an earlier write.
 func (b *behind) Write(p []byte) (int, error) {
 	if len(p) >= behindLarge {
 		b.drain()
@@ -88,7 +88,7 @@ func (b *behind) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// drain waits until everything before has been written.
+// drain waits until everything so far has been written.
 func (b *behind) drain() {
 	if len(b.buf) == 0 && !b.busy {
 		return
@@ -99,14 +99,14 @@ func (b *behind) drain() {
 	for i := range all {
 		all[i] = <-b.free
 	}
-	// The last to come back is one that was in use.
+	// The buffer that comes back last was in use.
 	b.buf = all[behindBuffers-1]
 	for _, buf := range all[:behindBuffers-1] {
 		b.free <- buf
 	}
 }
 
-// Close writes what is left, and waits until all is written.
+// Close writes the rest, and waits until everything has been written.
 func (b *behind) Close() error {
 	b.full <- b.buf
 	close(b.full)

@@ -4,5 +4,5 @@ package cli
 
 import "os"
 
-// isClosed is only known on Linux.
+// isClosed can only tell on Linux.
 func isClosed(*os.File) bool { return false }

@@ -20,7 +20,7 @@ func AddOutput(f *pflag.FlagSet, path *string) {
 	f.StringVarP(path, "output", "o", "-", "write to `FILE`; - is standard output")
 }
 
-// AddTop adds --top. *n is the default, and 0 shows all. What says which rows.
+// AddTop adds --top. *n is the default, and 0 shows all. what names the rows in the help text.
 func AddTop(f *pflag.FlagSet, n *int, what string) {
 	AddCount(f, n, "top", "n", 0, "show the first `N` "+what+"; 0 shows all")
 }
@@ -81,11 +81,11 @@ func (s *Share) Set(text string) error {
 	return nil
 }
 
-// AddKeepGoing accepts a flag of llvm-xray that asks for what xray always does: to go on
-// after a bad record.
+// AddKeepGoing accepts the flag of llvm-xray to continue after a bad record, which xray always
+// does.
 func AddKeepGoing(f *pflag.FlagSet) { Ignored(f, "keep-going", "k") }
 
-// Ignored adds a hidden boolean flag that asks for what xray does anyway.
+// Ignored adds a hidden boolean flag for something that xray does anyway.
 func Ignored(f *pflag.FlagSet, name, short string) {
 	f.BoolP(name, short, true, "")
 	// The only error is that there is no such flag.
@@ -184,8 +184,8 @@ func ParseDuration(s string) (time.Duration, error) {
 // size is a flag that takes a number of bytes.
 type size int64
 
-// AddSize adds a flag that takes a number of bytes, with K, M, G or T behind it for powers
-// of 1024; *p is its default, and 0 is shown as none.
+// AddSize adds a flag that takes a number of bytes. A suffix K, M, G or T stands for a power of
+// 1024. *p is the default, and 0 is shown as none.
 func AddSize(f *pflag.FlagSet, p *int64, name, usage string) { f.Var((*size)(p), name, usage) }
 
 func (s *size) String() string {
@@ -211,8 +211,8 @@ func (s *size) Set(text string) error {
 	return nil
 }
 
-// CompleteColumns lets shells complete a flag that takes a column, or with lists several
-// with commas between them.
+// CompleteColumns lets shells complete a flag that takes a column. With lists, the flag takes
+// several columns, separated by commas.
 func CompleteColumns(cmd *cobra.Command, flag string, columns []string, lists bool) {
 	complete := func(_ *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		before := ""

@@ -10,20 +10,20 @@ import (
 	"github.com/xray-tools/xray/internal/outfile"
 )
 
-// WriteText has f write text to the file path, or to standard output if path is "-" or "".
-// What could steer a terminal comes out escaped, as by [Text]: JSON keeps its meaning, and
-// CSV its cells. A regular file appears only when f succeeds. A run that fails leaves the
-// file that was there before, and never half a file.
+// WriteText calls f to write text to the file path, or to standard output if path is "-" or "".
+// It escapes terminal control sequences, as [Text] does. JSON keeps its meaning, and CSV its
+// cells. A regular file appears only if f succeeds. A run that fails leaves the old file, never
+// half of a new one.
 func (s *Streams) WriteText(path string, f func(io.Writer) error) error {
 	return s.WriteData(path, func(w io.Writer) error {
 		text := &escaper{w: w}
-		// What was written before f failed is of use to the reader of a pipe.
+		// The reader of a pipe can use what was written before f failed.
 		return errors.Join(f(text), text.flush())
 	})
 }
 
-// WriteData is WriteText without escapes, for what is not shown as it is: traces, timelines,
-// pages and compressed data.
+// WriteData is WriteText without escapes, for data that is not shown in a terminal: traces,
+// timelines, pages and compressed data.
 func (s *Streams) WriteData(path string, f func(io.Writer) error) error {
 	if path == "" || path == "-" {
 		return s.toStdout(f)
@@ -31,7 +31,7 @@ func (s *Streams) WriteData(path string, f func(io.Writer) error) error {
 	return outfile.Write(path, func(file *os.File) error { return flushed(file, f) })
 }
 
-// toStdout has f write to standard output, which must be there.
+// toStdout calls f to write to standard output, which must not be closed.
 func (s *Streams) toStdout(f func(io.Writer) error) error {
 	if err := s.Stdout.check(); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (s *Streams) toStdout(f func(io.Writer) error) error {
 
 func flushed(w io.Writer, f func(io.Writer) error) error {
 	b := newBehind(w)
-	// What was written before f failed is of use to the reader of a pipe.
+	// The reader of a pipe can use what was written before f failed.
 	err := f(b)
 	if closeErr := b.Close(); err == nil {
 		err = closeErr

@@ -1,7 +1,7 @@
-// Package cli is what all subcommands have to do with the world: standard streams, output
-// files, terminals and pagers, the values of flags, and errors of the command line.
+// Package cli connects subcommands with the outside world: standard streams, output files,
+// terminals and pagers, values of flags, and usage errors.
 //
-// What could steer a terminal never reaches one: see [Text].
+// Text from traces and binaries cannot control a terminal: see [Text].
 package cli
 
 import (
@@ -10,8 +10,8 @@ import (
 	"io"
 )
 
-// Streams are the standard streams. They may be used concurrently where the streams
-// themselves may.
+// Streams are the standard streams. They are as safe for concurrent use as the underlying
+// streams.
 type Streams struct {
 	Stdin          io.Reader
 	Stdout, Stderr Text
@@ -32,7 +32,7 @@ func (s *Streams) End() error {
 	return errors.Join(errs...)
 }
 
-// UsageError is an error of the command line that only a subcommand can see.
+// UsageError is an error of the command line that a subcommand detects.
 type UsageError struct{ error }
 
 // Usagef makes a [UsageError].
@@ -41,5 +41,5 @@ func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(for
 // Usage makes err a [UsageError].
 func Usage(err error) error { return UsageError{err} }
 
-// Unwrap returns the error without its being one of usage.
+// Unwrap returns the wrapped error, which is not a usage error.
 func (e UsageError) Unwrap() error { return e.error }

@@ -17,7 +17,7 @@ import (
 // Text is standard output or standard error. Its Write is for text: control
 // characters other than tab and newline, invalid UTF-8 and characters that change the
 // direction of writing come out escaped, so that no name in a trace or in a binary can
-// steer a terminal. Each Write is a whole message.
+// control a terminal. Each Write is a whole message.
 //
 // Only [Streams.WriteData], the progress shown on a terminal and programs that xray starts
 // use Raw.
@@ -34,7 +34,7 @@ func (t Text) Write(p []byte) (int, error) {
 	return len(p), e.flush()
 }
 
-// check is an error if nothing can be written.
+// check returns an error if nothing can be written.
 func (t Text) check() error {
 	if f, ok := t.Raw.(*os.File); ok && isClosed(f) {
 		return errors.New("standard output is closed: write to a file with -o FILE")
@@ -50,7 +50,7 @@ type escaper struct {
 	buf   []byte
 }
 
-// Write takes over the whole of p unless w fails.
+// Write consumes all of p unless w fails.
 func (e *escaper) Write(p []byte) (int, error) {
 	if len(e.part) == 0 && plainText(p) == len(p) {
 		return e.w.Write(p)
@@ -66,7 +66,7 @@ func (e *escaper) Write(p []byte) (int, error) {
 	return n, e.pass(text[:whole])
 }
 
-// pass writes text that ends with a whole character.
+// pass writes text that ends with a complete character.
 func (e *escaper) pass(text []byte) error {
 	e.buf = e.buf[:0]
 	for len(text) > 0 {
@@ -87,8 +87,8 @@ func (e *escaper) pass(text []byte) error {
 	return err
 }
 
-// sequence is the length of an escape sequence that text begins with and that may pass.
-// Texts of a trace do not: those in reports come escaped.
+// sequence returns the length of the permitted escape sequence at the start of text, or 0. Text
+// from a trace contains none, because reports escape it first.
 func (e *escaper) sequence(text []byte) int {
 	if !e.color {
 		return 0
@@ -101,7 +101,7 @@ func (e *escaper) sequence(text []byte) int {
 	return 0
 }
 
-// begun is the number of bytes at the end of text that may begin such a sequence.
+// begun returns the number of bytes at the end of text that may begin such a sequence.
 func (e *escaper) begun(text []byte) int {
 	for n := len(report.Plain) - 1; e.color && n > 0; n-- {
 		for _, s := range []string{report.Bold, report.Plain} {
@@ -113,7 +113,7 @@ func (e *escaper) begun(text []byte) int {
 	return 0
 }
 
-// flush writes a character that was never finished.
+// flush writes a character that was never completed.
 func (e *escaper) flush() error {
 	if len(e.part) == 0 {
 		return nil
@@ -123,8 +123,8 @@ func (e *escaper) flush() error {
 	return err
 }
 
-// plainText is the number of bytes at the start of p that are printed as they are
-// whatever follows.
+// plainText returns the number of bytes at the start of p that need no escapes, whatever
+// follows.
 func plainText(p []byte) int {
 	for i, c := range p {
 		if c >= 0x7f || c < ' ' && c != '\n' && c != '\t' {
@@ -134,7 +134,7 @@ func plainText(p []byte) int {
 	return len(p)
 }
 
-// unfinished is the number of bytes at the end of p that may begin a character.
+// unfinished returns the number of bytes at the end of p that may begin a character.
 func unfinished(p []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
 		if last := p[len(p)-n:]; utf8.RuneStart(last[0]) {
@@ -147,8 +147,8 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// Textf writes formatted text, whose arguments may be of a trace: each of them stays in
-// its line, and in its cell of a table.
+// Textf writes formatted text. Its arguments may come from a trace: they cannot begin a new line
+// or a new cell of a table.
 func Textf(w io.Writer, format string, args ...any) {
 	for i, arg := range args {
 		switch v := arg.(type) {
@@ -161,12 +161,12 @@ func Textf(w io.Writer, format string, args ...any) {
 	fmt.Fprintf(w, format, args...)
 }
 
-// Say writes a note on standard error, which stays in its line.
+// Say writes a note of one line to standard error.
 func (s *Streams) Say(format string, args ...any) {
 	fmt.Fprintf(s.Stderr, "xray: %s\n", texttab.Printable(fmt.Sprintf(format, args...)))
 }
 
-// ShortList puts commas between words, for messages. It leaves out those after the first most.
+// ShortList joins words by commas, for messages. It omits all after the first most.
 func ShortList(words []string, most int) string {
 	if len(words) > most {
 		words = append(slices.Clone(words[:most]), "...")

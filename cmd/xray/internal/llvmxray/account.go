@@ -70,7 +70,7 @@ func (t *tool) account() (*llvmargs.Command, func([]string) error) {
 	}
 }
 
-// badRecord words what llvm-xray account says of an exit that matches no entry.
+// badRecord returns the message of llvm-xray account for an exit that matches no entry.
 func badRecord(names symbolize.Names, u *calls.Unmatched) string {
 	kind := "exit"
 	if u.Event.Kind == reader.TailExit {

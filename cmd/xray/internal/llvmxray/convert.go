@@ -68,8 +68,7 @@ func (t *tool) convert() (*llvmargs.Command, func([]string) error) {
 	}
 }
 
-// demangleOptions are --demangle and --no-demangle, of which the later one counts,
-// whatever value it is given.
+// demangleOptions are --demangle and --no-demangle. The last one wins, whatever its value.
 type demangleOptions struct{ keep bool }
 
 func (d *demangleOptions) add(c *llvmargs.Command, help string) {

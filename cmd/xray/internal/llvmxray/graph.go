@@ -14,12 +14,13 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// columnChoices are what labels and colours of graphs show; what says which.
+// columnChoices are the columns that labels or colors of graphs can show. what says which of the
+// two.
 func columnChoices(what string) []llvmargs.Choice {
 	return append([]llvmargs.Choice{{Name: "none", Help: "Do not " + what}}, statistics...)
 }
 
-// columnOf is the column that a choice names: ParseColumn knows all of them.
+// columnOf returns the column that a choice names. ParseColumn knows all of them.
 func columnOf(name string) graph.Column {
 	c, _ := graph.ParseColumn(name)
 	return c
@@ -42,7 +43,7 @@ func (t *tool) graph() (*llvmargs.Command, func([]string) error) {
 	c.String(&output, "output", "Output file", outputHelp, "o")
 	c.Choice(&vertexLabel, "vertex-label", "Output graphs with vertices labeled with this field", columnChoices("label Vertices"), "v")
 	return c, func(args []string) error {
-		// The log is read before the map, and why it cannot be is not said.
+		// llvm-xray reads the log before the map, and does not say why it cannot be read.
 		s, err := t.open(nil, args[0])
 		if err != nil {
 			return fmt.Errorf("Failed loading input file '%s'", args[0])
@@ -82,7 +83,7 @@ func callGraph(s *session.Session, deduce, keepGoing bool) (*graph.Analysis, err
 	}, func() *graph.Analysis { return graph.New(graph.Options{Quantiles: true, Exact: true}) })
 }
 
-// traceOptions is what graph-diff is told about one of its traces, or about both.
+// traceOptions are the options of graph-diff for one of its traces, or for both.
 type traceOptions struct {
 	instrMap          string
 	keepGoing, deduce *bool // nil when not given
@@ -94,7 +95,7 @@ func (t *traceOptions) add(c *llvmargs.Command, suffix, alias, ofGraph, inTrace 
 	c.Func("keep-going"+suffix, keepGoingHelp+inTrace, func(v bool) { t.keepGoing = &v }, "k"+alias)
 }
 
-// or is t, with what was not said of it taken from both.
+// or returns t with missing options taken from both.
 func (t traceOptions) or(both *traceOptions) traceOptions {
 	if t.instrMap == "" {
 		t.instrMap = both.instrMap

@@ -1,8 +1,8 @@
-// Package llvmxray is what the program is when it is called llvm-xray: the same work behind
+// Package llvmxray implements the program under the name llvm-xray: the same analyses with
 // LLVM's command lines, output and rules. An exit that matches no entry ends the run unless
-// --keep-going is given, and sibling calls are deduced only on request. Where llvm-xray
-// gets an answer wrong, the right one is printed in its shape. docs/llvm-xray.md lists all
-// differences.
+// --keep-going is given, and sibling calls are deduced only on request. If llvm-xray gives a
+// wrong result, this package prints the right one in the same format. docs/llvm-xray.md lists
+// all differences.
 package llvmxray
 
 import (
@@ -26,8 +26,8 @@ import (
 // tool is one run of the program.
 type tool struct{ *cli.Streams }
 
-// Run runs a command line, whose first word is the name of the program, and returns the exit
-// status.
+// Run runs a command line and returns the exit status. The first word is the name of the
+// program.
 func Run(streams *cli.Streams, args []string, version string) int {
 	t := &tool{streams}
 	program := &llvmargs.Tool{
@@ -67,7 +67,7 @@ const (
 	mapHelp       = "binary with the instrumentation map, or a separate instrumentation map"
 )
 
-// statistics are what functions can be sorted by, and graphs coloured.
+// statistics lists the columns for sorting functions and for coloring graphs.
 var statistics = []llvmargs.Choice{
 	{Name: "count", Help: "function call counts"},
 	{Name: "min", Help: "minimum function durations"},
@@ -78,14 +78,13 @@ var statistics = []llvmargs.Choice{
 	{Name: "sum", Help: "sum of call durations"},
 }
 
-// stages makes an error of what llvm-xray was about and, on a line of its own,
-// of the cause.
+// stages makes an error of what llvm-xray was doing and, on a separate line, the cause.
 func stages(cause error, format string, args ...any) error {
 	return fmt.Errorf("%s\n%w", fmt.Sprintf(format, args...), systemError{cause})
 }
 
-// systemError words an error of the system as LLVM does: without what it was
-// about, and with a capital letter.
+// systemError formats a system error as LLVM does: without the operation and the path, and with
+// a capital letter.
 type systemError struct{ error }
 
 func (c systemError) Unwrap() error { return c.error }
@@ -100,13 +99,13 @@ func (c systemError) Error() string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
-// writeText has f write text as the output of llvm-xray. The file is opened before f is
-// called.
+// writeText calls f to write text as the output of llvm-xray. It opens the file before it calls
+// f.
 func (t *tool) writeText(path string, f func(io.Writer) error) error {
 	return writeOutput(t.WriteText, path, f)
 }
 
-// writeData is writeText for what is not text.
+// writeData is writeText for binary data.
 func (t *tool) writeData(path string, f func(io.Writer) error) error {
 	return writeOutput(t.WriteData, path, f)
 }
@@ -136,7 +135,7 @@ func loadMap(path string, opts symbolize.Options) (symbolize.Names, func() error
 	return table, table.Close, nil
 }
 
-// open opens traces that names were loaded for.
+// open opens traces after their names were loaded.
 func (t *tool) open(names symbolize.Names, paths ...string) (*session.Session, error) {
 	trace, err := reader.Open(reader.Options{Stdin: t.Stdin}, paths...)
 	if many := (*reader.TooManyThreadsError)(nil); errors.As(err, &many) {
@@ -153,18 +152,18 @@ func (t *tool) open(names symbolize.Names, paths ...string) (*session.Session, e
 	return session.New(t.Streams, "llvm-xray", trace, names), nil
 }
 
-// warn tells what of the trace was not used: llvm-xray refuses such traces.
+// warn reports what was lost of the trace. llvm-xray rejects such traces.
 func warn(s *session.Session) {
 	for _, loss := range s.Trace.Losses().Samples() {
 		fmt.Fprintf(s.Stderr, "llvm-xray: warning: %v\n", loss)
 	}
 }
 
-// analyze runs an analysis by llvm-xray's rules. unmatched words the error of
-// an exit that matches no entry; it ends the run unless keepGoing.
+// analyze runs an analysis by llvm-xray's rules. Unless keepGoing is set, an exit that matches no
+// entry ends the run with the error that unmatched returns.
 //
-// The calls are rebuilt on all processors. Only when there are unmatched exits,
-// a second pass finds them in the order in which llvm-xray comes upon them.
+// The first pass uses all processors. If it finds unmatched exits, a second pass reports them in
+// the order in which llvm-xray finds them.
 func analyze[S calls.Analysis[S]](s *session.Session, opts calls.Options, order reader.Order, keepGoing bool,
 	unmatched func(*calls.Unmatched) error, newSink func() S) (S, error) {
 	stop := s.Progress()
@@ -188,8 +187,8 @@ func analyze[S calls.Analysis[S]](s *session.Session, opts calls.Options, order 
 	return sink, err
 }
 
-// recordOrder is the order in which llvm-xray takes records: that of the file,
-// or of the threads of an FDR log.
+// recordOrder returns the order in which llvm-xray reads records: file order, or thread by thread
+// in an FDR log.
 func recordOrder(s *session.Session) reader.Order {
 	if s.Trace.Header(0).Type == reader.FDR {
 		return reader.ThreadOrder
@@ -197,12 +196,12 @@ func recordOrder(s *session.Session) reader.Order {
 	return reader.FileOrder
 }
 
-// discard is a sink that looks at nothing.
+// discard is a sink that ignores all calls.
 type discard struct{}
 
 func (discard) Calls(*calls.Batch) error { return nil }
 
-// openStack words the open calls of a thread, the innermost first.
+// openStack formats the open calls of a thread, the innermost first.
 func openStack(names symbolize.Names, u *calls.Unmatched, indent string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Thread ID: %d\n", u.Thread.Thread)
@@ -213,7 +212,7 @@ func openStack(names symbolize.Names, u *calls.Unmatched, indent string) string 
 	return b.String()
 }
 
-// policy is what --deduce-sibling-calls asks for.
+// policy returns the policy that --deduce-sibling-calls selects.
 func policy(deduce bool) calls.Policy {
 	if deduce {
 		return calls.Deduce

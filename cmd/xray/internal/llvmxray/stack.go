@@ -42,7 +42,7 @@ func (t *tool) stack() (*llvmargs.Command, func([]string) error) {
 		if aggregation == "count" {
 			view.AggregationType = stack.Count
 		}
-		// The map is loaded between the checks of the options.
+		// llvm-xray loads the map between the checks of the options.
 		if err := view.Check(); errors.Is(err, stack.ErrThreadOptions) {
 			return err
 		}
@@ -76,8 +76,7 @@ func (t *tool) stack() (*llvmargs.Command, func([]string) error) {
 	}
 }
 
-// openStackTraces opens the traces. With keepGoing, those that cannot be read
-// are passed over.
+// openStackTraces opens the traces. With keepGoing, it skips those that cannot be read.
 func (t *tool) openStackTraces(names symbolize.Names, paths []string, keepGoing bool) (*session.Session, error) {
 	for {
 		s, err := t.open(names, paths...)
@@ -95,7 +94,7 @@ func (t *tool) openStackTraces(names symbolize.Names, paths []string, keepGoing 
 	}
 }
 
-// unreadable is the trace that err is about; first when it does not say.
+// unreadable returns the trace that err names, or first if it names none.
 func unreadable(err error, first string) string {
 	var format *reader.FormatError
 	var path *fs.PathError

@@ -14,20 +14,20 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// defaultThreshold is the duration below which LLVM's recorders drop calls, and
-// defaultDepth how deep calls of basic mode are at most, unless they are told otherwise.
+// By default, LLVM's recorders drop calls shorter than defaultThreshold, and basic mode drops
+// calls deeper than defaultDepth.
 const (
 	defaultThreshold = 5 * time.Microsecond
 	defaultDepth     = 64
 )
 
-// ShortTicks is the defaultThreshold in ticks; 0 where the clock does not tell.
+// ShortTicks returns defaultThreshold in ticks, or 0 if the frequency of the clock is unknown.
 func (s *Session) ShortTicks() uint64 {
 	return s.Clock.Frequency / uint64(time.Second/defaultThreshold)
 }
 
-// Caveats are sentences about what is missing in a report of the trace's calls. They
-// begin every report. run.Stats is nil if calls were not rebuilt.
+// Caveats returns sentences that say which calls or times the trace lacks. Every report begins
+// with them. run.Stats is nil if calls were not rebuilt.
 func (s *Session) Caveats(run *Run) []string {
 	if s.summed != nil {
 		return s.summedCaveats(run)
@@ -121,7 +121,7 @@ func (s *Session) Caveats(run *Run) []string {
 	return append(list, foldedCaveat(stats)...)
 }
 
-// sumCaveats say what the files of LLVM's profiling mode do not have.
+// sumCaveats returns a sentence about what files of LLVM's profiling mode lack, if there are any.
 func (s *Session) sumCaveats() []string {
 	files := s.Trace.Files()
 	n := 0
@@ -137,7 +137,7 @@ func (s *Session) sumCaveats() []string {
 		"It omits calls that were open at the end.", s.inFiles(n))}
 }
 
-// are writes a number of things and its verb.
+// are formats a count with its noun and verb, for example "2 records are".
 func are(n uint64, one string) string {
 	if n == 1 {
 		return "1 " + one + " is"
@@ -145,7 +145,7 @@ func are(n uint64, one string) string {
 	return label.Grouped(n) + " " + one + "s are"
 }
 
-// inFiles says how many of several files something is about.
+// inFiles returns " in n of all files", or nothing if n is all of them.
 func (s *Session) inFiles(n int) string {
 	if all := len(s.Trace.Files()); n < all {
 		return fmt.Sprintf(" in %d of %d files", n, all)
@@ -168,19 +168,19 @@ func foldedCaveat(stats *calls.Stats) (list []string) {
 	return list
 }
 
-// TellCaveats writes caveats to standard error, each after what where says.
+// TellCaveats writes caveats to standard error, each after the prefix where.
 func TellCaveats(streams *cli.Streams, where string, caveats []string) {
 	for _, caveat := range caveats {
 		streams.Say("%s%s", where, caveat)
 	}
 }
 
-// TellCaveats writes the caveats of a run to standard error, each after what where says.
+// TellCaveats writes the caveats of a run to standard error, each after the prefix where.
 func (s *Session) TellCaveats(where string, run *Run) {
 	TellCaveats(s.Streams, where, s.Caveats(run))
 }
 
-// SharedCaveats are those of several traces that are read one by one.
+// SharedCaveats collects the caveats of several traces that are read one after the other.
 type SharedCaveats struct {
 	texts []string // each once
 	of    map[string]int
@@ -198,7 +198,8 @@ func (c *SharedCaveats) Add(caveats []string) {
 	}
 }
 
-// List says which caveats hold for how many of the traces.
+// List returns the caveats. Those that do not hold for all traces name the number for which they
+// do.
 func (c *SharedCaveats) List(traces int) []string {
 	var list []string
 	for _, text := range c.texts {

@@ -11,8 +11,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Inputs declare what a command reads, and hold what its flags say. The exported fields that
-// are not flags are set before AddFlags.
+// Inputs declares what a command reads, and holds the values of its flags. Set the exported
+// fields that are not flags before AddFlags.
 type Inputs struct {
 	// Scope says which flags choose calls.
 	Scope ScopeKind
@@ -21,12 +21,11 @@ type Inputs struct {
 	// Templates adds --group-templates, PathMemory --path-memory, Siblings
 	// --deduce-sibling-calls.
 	Templates, PathMemory, Siblings bool
-	// Join lets the traces be of several machines and builds. Analyses then use
-	// Session.Source.
+	// Join allows traces of several machines and builds. Analyses then use Session.Source.
 	Join bool
 	// Summaries lets the command take summaries. Its analysis is a calls.SumSink then.
 	Summaries bool
-	// Lenient leaves out --strict.
+	// Lenient omits --strict.
 	Lenient bool
 	// Named are the traces as the user named them, which may be folders. nil means as they
 	// are opened.
@@ -40,7 +39,7 @@ type Inputs struct {
 	siblings bool
 }
 
-// bytesPerPath is what a path takes in the most wasteful command, measured.
+// bytesPerPath is the memory for a call path, as measured in the command that needs most.
 const bytesPerPath = 256
 
 // AddFlags adds the flags that i declares.
@@ -64,10 +63,10 @@ func (i *Inputs) AddFlags(f *pflag.FlagSet) {
 	}
 }
 
-// Policy says how exits are matched with entries.
+// Policy returns how to match exits with entries.
 func (i *Inputs) Policy() calls.Policy { return PolicyOf(i.siblings) }
 
-// PolicyOf says how exits are matched with entries, by the value of --deduce-sibling-calls.
+// PolicyOf returns how to match exits with entries for a value of --deduce-sibling-calls.
 func PolicyOf(siblings bool) calls.Policy {
 	if siblings {
 		return calls.Deduce
@@ -75,10 +74,10 @@ func PolicyOf(siblings bool) calls.Policy {
 	return calls.Exact
 }
 
-// Check refuses flags that contradict each other. Open does, too.
+// Check rejects flags that contradict each other. Open does, too.
 func (i *Inputs) Check() error { return i.scope.check() }
 
-// Chooses says which of the flags that choose calls by what they are were given.
+// Chooses returns which flags were given that choose calls by their properties.
 func (i *Inputs) Chooses() (function, minDuration bool) {
 	return i.scope.function != "", i.scope.minDuration != ""
 }
@@ -89,7 +88,7 @@ func (i *Inputs) LimitsDepth() bool { return i.scope.maxDepth > 0 }
 // Groups reports whether --group-templates was given.
 func (i *Inputs) Groups() bool { return i.group }
 
-// With is i with other maps, if there are any.
+// With returns i with other maps, if there are any.
 func (i Inputs) With(maps []string) *Inputs {
 	if len(maps) > 0 {
 		i.maps = maps
@@ -97,16 +96,16 @@ func (i Inputs) With(maps []string) *Inputs {
 	return &i
 }
 
-// MapPair are maps of one side of a comparison alone.
+// MapPair holds maps for only one side of a comparison.
 type MapPair [2][]string
 
-// AddFlags adds --instr-map-1 and --instr-map-2, which -m1 and -m2 stand for.
+// AddFlags adds --instr-map-1 and --instr-map-2, also known as -m1 and -m2.
 func (m *MapPair) AddFlags(f *pflag.FlagSet) {
 	f.StringArrayVar(&m[0], "instr-map-1", nil, "take names of the first side from `FILE` (-m1)")
 	f.StringArrayVar(&m[1], "instr-map-2", nil, "take names of the second side from `FILE` (-m2)")
 }
 
-// Open opens the traces that a command line names, and finds names for them. The caller
+// Open opens the traces on the command line and finds names for their functions. The caller
 // closes the session.
 func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*Session, error) {
 	if err := i.Check(); err != nil {
@@ -162,8 +161,8 @@ func (i *Inputs) open(s *Session, paths []string) (err error) {
 	return err
 }
 
-// OpenNames opens names without a trace, or those of the trace at path unless that is "".
-// The caller closes the session.
+// OpenNames opens only names: those of the trace at path, or those that flags give if path is
+// "". The caller closes the session.
 func (f *NameFlags) OpenNames(streams *cli.Streams, command, path string) (*Session, error) {
 	s := &Session{Streams: streams, Command: command, style: f.Style}
 	var err error

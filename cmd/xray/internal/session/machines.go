@@ -29,7 +29,7 @@ type machines struct {
 	names   joinedNames
 }
 
-// machineFile says how events of a file are translated.
+// machineFile says how to translate the events of a file.
 type machineFile struct {
 	build *build
 	clock reader.Clock
@@ -37,7 +37,7 @@ type machineFile struct {
 	first, start uint64
 }
 
-// build is what traces of the same binaries share.
+// build is the state that traces of the same binaries share.
 type build struct {
 	names symbolize.Names
 	tails func() *symbolize.TailCalls // nil if no binary shows them
@@ -68,8 +68,8 @@ func (n *joinedNames) Func(id reader.FuncID) (symbolize.Symbol, bool) {
 	return symbolize.Symbol{Name: symbolize.Label(nil, of.id)}, true
 }
 
-// key is what functions that are the same have in common: the name. Functions without a
-// name are those of their build alone.
+// key identifies a function in the joined trace: by its name, or without a name by its build and
+// ID.
 func (b *build) key(fn reader.FuncID) string {
 	if b.names != nil {
 		if s, ok := b.names.Func(fn); ok && s.Name != "" {
@@ -132,7 +132,7 @@ func originOf(path string, r *reader.Recording) why.Origin {
 	return o
 }
 
-// joinMachines makes the session one over several machines or builds, if the traces are of
+// joinMachines makes the session one over several machines or builds, if the traces come from
 // several. Otherwise it does nothing.
 func (s *Session) joinMachines(f *NameFlags) (joined bool, err error) {
 	files := s.Trace.Files()
@@ -207,7 +207,7 @@ func (m *machines) open(s *Session, f *NameFlags) error {
 	return nil
 }
 
-// buildOf opens the names of a trace, unless those of the same objects are open.
+// buildOf opens the names of a trace, unless those of the same objects are already open.
 func (m *machines) buildOf(s *Session, t *reader.Trace, given map[int]string, search symbolize.Search, known map[string]*build) (*build, error) {
 	objects, addresses, err := t.Objects()
 	if err != nil {
@@ -283,7 +283,7 @@ func (m *machines) order() error {
 			if first[i] > last[i] { // there are no events
 				continue
 			}
-			// Files of a machine share its clock, by all but the error of its measurement.
+			// The files of a machine share its clock, apart from errors of measurement.
 			f.start = next + m.files[hosts[host][0]].clock.Nanos(first[i]-begins)
 			latest = max(latest, f.start+f.clock.Nanos(last[i]-first[i]))
 		}

@@ -18,10 +18,10 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Traces of LLVM's runtimes do not say which files their ids are of. What follows finds
-// out where the given files cannot be those.
+// Traces of LLVM's runtimes do not say which files their IDs belong to. The functions below
+// detect files that cannot be the right ones.
 
-// checkKinds refuses files that cannot be of the objects for which they were given.
+// checkKinds rejects files that cannot belong to the objects for which they were given.
 func checkKinds(files map[int]string) error {
 	for _, object := range slices.Sorted(maps.Keys(files)) {
 		path := files[object]
@@ -36,8 +36,8 @@ func checkKinds(files map[int]string) error {
 	return nil
 }
 
-// checkGiven compares files that were given, or with auto guessed, with each other and with
-// the trace.
+// checkGiven compares the files that were given, or guessed if auto is set, with each other and
+// with the trace.
 func (s *Session) checkGiven(names *symbolize.Packed, auto bool, search symbolize.Search) error {
 	s.warnOfOrder(search)
 	if s.Trace == nil {
@@ -55,8 +55,8 @@ func (s *Session) checkGiven(names *symbolize.Packed, auto bool, search symboliz
 	return s.warnOfSleds(names)
 }
 
-// warnOfOrder warns of shared objects whose numbers belong to others by the order in which
-// the program's loader runs constructors.
+// warnOfOrder warns of shared objects whose numbers do not fit the order in which the program's
+// loader runs constructors.
 func (s *Session) warnOfOrder(search symbolize.Search) {
 	tables := s.tables
 	if len(tables) == 1 || tables[0] == nil {
@@ -79,7 +79,7 @@ func (s *Session) warnOfOrder(search symbolize.Search) {
 	}
 }
 
-// sameFile reports whether two paths are of the same file, or of copies with the same name.
+// sameFile reports whether two paths name the same file, or copies with the same name.
 func sameFile(a, b string) bool {
 	if filepath.Base(a) == filepath.Base(b) {
 		return true
@@ -150,8 +150,8 @@ func (s *Session) checkObjects(names *symbolize.Packed) error {
 	return nil
 }
 
-// noteObjects reports which objects had no file, or one that does not fit: in the summary,
-// and when the session closes, because some reports look up names later.
+// noteObjects reports objects without a file, or with one that does not fit. It does so in the
+// summary, and when the session closes, because some reports look up names later.
 func (s *Session) noteObjects(names *symbolize.Packed) {
 	said := ""
 	note := func() string {
@@ -171,7 +171,7 @@ func (s *Session) noteObjects(names *symbolize.Packed) {
 	})
 }
 
-// objectNote says after a report which objects lacked a file, or had one that does
+// objectNote returns the note after a report about objects without a file, or with one that does
 // not fit.
 func objectNote(names *symbolize.Packed) string {
 	all := names.Cut()
@@ -211,8 +211,8 @@ func functionOf(object uint8, function reader.FuncID) string {
 	return fmt.Sprintf("function %d of object %d", function, object)
 }
 
-// largestFile is the one that has the most functions of those that a number in the trace
-// may mean; nil when there is none.
+// largestFile returns the file with the most functions among those that a number in the trace
+// may belong to, or nil.
 func largestFile(names *symbolize.Packed, object uint8) *symbolize.Table {
 	var file *symbolize.Table
 	for _, t := range names.Candidates(object) {
@@ -223,7 +223,7 @@ func largestFile(names *symbolize.Packed, object uint8) *symbolize.Table {
 	return file
 }
 
-// lastID is the largest id of a map.
+// lastID returns the largest ID of a map.
 func lastID(t *symbolize.Table) reader.FuncID {
 	functions := t.Map().Functions
 	if len(functions) == 0 {

@@ -8,9 +8,9 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// OffCPU returns the clock for calls.Options.OffCPU if the trace says when threads were off
-// the processor, else nil. Of several files, all must say it: what is unknown would look
-// like time on the processor.
+// OffCPU returns the clock for calls.Options.OffCPU if the trace says when threads were off the
+// processor, or else nil. All files must say it, because unknown times would look like time on
+// the processor.
 func (s *Session) OffCPU() *reader.Clock {
 	if s.NoOffCPU() != "" {
 		return nil
@@ -18,7 +18,7 @@ func (s *Session) OffCPU() *reader.Clock {
 	return &s.Clock
 }
 
-// NoOffCPU says why the trace does not tell when threads were off the processor; "" if it
+// NoOffCPU returns why the trace does not say when threads were off the processor, or "" if it
 // does.
 func (s *Session) NoOffCPU() string {
 	if !s.Clock.Known() {
@@ -40,7 +40,7 @@ func (s *Session) NoOffCPU() string {
 	return ""
 }
 
-// offCPUCaveats say what is unknown of the times off the processor.
+// offCPUCaveats returns caveats about the times off the processor.
 func offCPUCaveats(stats *calls.Stats, clock reader.Clock) (list []string) {
 	if stats == nil {
 		return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Output is how a report is written, and where: the flags --format, --output and --wide.
+// Output holds the flags that say how and where to write a report: --format, --output and --wide.
 type Output struct {
 	// Format is text unless a command sets another default before it adds the flags.
 	Format string
@@ -23,7 +23,7 @@ type Output struct {
 	wide   bool
 }
 
-// AddFlags adds the flags. own are formats of the command, beside those of all reports. It
+// AddFlags adds the flags. own are the formats of the command besides those of all reports. It
 // returns the flag of the format.
 func (o *Output) AddFlags(f *pflag.FlagSet, own ...string) *cli.Choice {
 	if o.Format == "" && !o.ByName {
@@ -38,7 +38,7 @@ func (o *Output) AddFlags(f *pflag.FlagSet, own ...string) *cli.Choice {
 	return cli.AddChoice(f, &o.Format, "format", "f", "output format", append(formats, own...)...)
 }
 
-// format is the chosen format, or the one that the name of the output selects.
+// format returns the chosen format, or the one that the name of the output selects.
 func (o *Output) format() report.Format {
 	if o.Format != "" {
 		return report.Format(o.Format)
@@ -56,19 +56,20 @@ func (o *Output) format() report.Format {
 	return report.Text
 }
 
-// IsReport tells the formats of all reports from a command's own.
+// IsReport reports whether the format is one of all reports, and not the command's own.
 func (o *Output) IsReport() bool {
 	return slices.Contains(report.Formats, report.Format(o.Format))
 }
 
-// Streams reports whether the format is written row by row, for any number of rows.
+// Streams reports whether the format is written row by row, so that the number of rows has no
+// limit.
 func (o *Output) Streams() bool { return o.format() == report.CSV || o.format() == report.JSON }
 
 // TellsCaveats reports whether the format has a place for caveats.
 func (o *Output) TellsCaveats() bool { return o.format() != report.CSV }
 
-// Short reports whether names are short: in formats for people, unless --names gives a
-// style. Flags match the full names.
+// Short reports whether to shorten names: in formats for people, unless --names gives a style.
+// Flags always match full names.
 func (o *Output) Short(style string) bool {
 	switch o.format() {
 	case report.Text, report.Markdown, report.HTML:
@@ -77,7 +78,7 @@ func (o *Output) Short(style string) bool {
 	return false
 }
 
-// ShownNames are the names that a report shows.
+// ShownNames returns the names that a report shows.
 func (s *Session) ShownNames(o *Output) symbolize.Names {
 	if o.Short(s.style) {
 		return symbolize.Shortened(s.Names)
@@ -85,8 +86,8 @@ func (s *Session) ShownNames(o *Output) symbolize.Names {
 	return s.Names
 }
 
-// Report writes the report of a run, and the summary. The session fills in what body does
-// not know: the clock, the names, and the caveats.
+// Report writes the report of a run, and the summary. The session adds the clock, the names and
+// the caveats to body.
 func (s *Session) Report(o *Output, run *Run, body func(symbolize.Names) []report.Node) error {
 	names := s.ShownNames(o)
 	doc := s.Doc(names, body(names))
@@ -99,8 +100,8 @@ func (s *Session) Report(o *Output, run *Run, body func(symbolize.Names) []repor
 	return err
 }
 
-// Doc is a report without caveats. Its moments count from the start of the trace, where
-// that is known.
+// Doc returns a report without caveats. Its moments count from the start of the trace, if that is
+// known.
 func (s *Session) Doc(names symbolize.Names, body []report.Node) *report.Doc {
 	doc := &report.Doc{Kind: s.Command, Clock: s.Clock, Names: names, Threads: s.ThreadNames(), Body: body}
 	if s.span != nil {
@@ -109,8 +110,8 @@ func (s *Session) Doc(names symbolize.Names, body []report.Node) *report.Doc {
 	return doc
 }
 
-// WriteForm has f write a form of a run's calls that has no room for caveats, which go to
-// standard error, as the summary does.
+// WriteForm writes a format that has no place for caveats, by calling f. Caveats and summary go
+// to standard error.
 func (s *Session) WriteForm(path string, run *Run, f func(io.Writer) error) error {
 	s.TellCaveats("", run)
 	err := s.WriteText(path, f)
@@ -135,7 +136,7 @@ func WriteDoc(streams *cli.Streams, o *Output, d *report.Doc) error {
 	return streams.Page(write)
 }
 
-// Fail writes the caveats and the summary of a run whose report could not be made.
+// Fail writes the caveats and the summary of a run that has no report because of an error.
 func (s *Session) Fail(run *Run) {
 	if run == nil || run.Stats == nil {
 		s.Summary(nil)

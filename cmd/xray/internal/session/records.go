@@ -10,10 +10,10 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Streamed makes an analysis of a sink that cannot be merged, for runs with one shard.
+// Streamed turns a sink that cannot be merged into an analysis for runs with one shard.
 type Streamed struct{ calls.Sink }
 
-// Merge is never called: there is nothing to merge with one shard.
+// Merge is never called, because there is only one shard.
 func (Streamed) Merge(Streamed) {}
 
 // WriteRecords writes the records in scope.
@@ -23,8 +23,8 @@ func (s *Session) WriteRecords(w convert.RecordWriter, scope Scope, order reader
 	})
 }
 
-// TellMissing says on standard error what of the trace an output could not hold. With
-// --strict, that is an error.
+// TellMissing reports on standard error what an output could not hold. With --strict, that is an
+// error.
 func (s *Session) TellMissing(lines []string) error {
 	if s.Strict && len(lines) > 0 {
 		return errors.New(strings.Join(lines, "; "))

@@ -28,16 +28,16 @@ func (s *Session) Choose(opts slowest.ChoiceOptions) (slow, others []invocation.
 	return slow, others, found, nil
 }
 
-// rootsOnly rebuilds no more of calls than the outermost calls of roots need.
+// rootsOnly rebuilds only the outermost calls of roots.
 func rootsOnly(root func(reader.FuncID) bool) calls.Options {
 	return calls.Options{Paths: true, Roots: root, Budget: calls.RootsOnly()}
 }
 
-// fewInvocations are no more than may be kept, to find one among them.
+// fewInvocations limits the invocations that are kept to find one of them.
 const fewInvocations = 1 << 16
 
-// numbered finds when the invocation with a number is, from 1 on in the order of
-// their starts.
+// numbered finds the time of the invocation with a number. They are numbered from 1 in the order
+// of their starts.
 func (s *Session) numbered(root func(reader.FuncID) bool, number uint64) (start, duration uint64, err error) {
 	all, err := s.Span()
 	if err != nil {

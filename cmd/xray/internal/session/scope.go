@@ -23,30 +23,29 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Scope is the part of a trace that a run is about. The zero Scope is all of it.
+// Scope is the part of a trace that a run analyzes. The zero Scope is the whole trace.
 //
-// Analyses of single calls run with the Scope of their session. Analyses of invocations,
-// which are calls with all that was called in them, choose the invocations by its place
-// (thread and time) themselves, and run with the zero Scope: nothing may be missing from an
-// invocation.
+// Analyses of single calls run with the Scope of their session. An invocation is a call with all
+// calls inside. Nothing may be missing from it, so analyses of invocations run with the zero
+// Scope, and choose invocations by thread and time themselves.
 type Scope struct {
 	calls.Filter
-	// Spans are the times that the filter is about, in order and disjoint; at least one
-	// where the command line was read.
+	// Spans are the times that the filter covers, in order and disjoint. A Scope from the
+	// command line has at least one.
 	Spans []convert.Span
 }
 
-// OfThreads is the part of a scope that chooses threads.
+// OfThreads returns a scope that only chooses threads.
 func (sc Scope) OfThreads() Scope { return Scope{Filter: calls.Filter{Thread: sc.Thread}} }
 
-// OfAnyDuration is a scope without the choice by duration, for outputs that leave out short
+// OfAnyDuration returns the scope without the choice by duration, for outputs that drop short
 // calls themselves.
 func (sc Scope) OfAnyDuration() Scope {
 	sc.MinDuration = 0
 	return sc
 }
 
-// ScopeKind says which flags choose the calls that a command is about.
+// ScopeKind says which flags a command has to choose calls.
 type ScopeKind uint8
 
 // The kinds of scopes, each of which has the flags of the one before.
@@ -79,7 +78,7 @@ func (f *scopeFlags) add(flags *pflag.FlagSet, kind ScopeKind) {
 	cli.AddCount(flags, &f.maxDepth, "max-depth", "", 1, "only calls at most `N` deep; 1 is the outermost")
 }
 
-// build makes a Scope of the flags, which may take passes over the trace.
+// build makes a Scope from the flags. It may take passes over the trace.
 func (f *scopeFlags) build(s *Session) (sc Scope, err error) {
 	sc.MaxDepth = uint32(f.maxDepth)
 	if sc.MinDuration, err = s.ParseTicks("min-duration", f.minDuration); err != nil {
@@ -98,7 +97,7 @@ func (f *scopeFlags) build(s *Session) (sc Scope, err error) {
 	return sc, nil
 }
 
-// Regexp compiles the value of a flag; nil for "".
+// Regexp compiles the value of a flag. It returns nil for "".
 func Regexp(flag, text string) (*regexp.Regexp, error) {
 	if text == "" {
 		return nil, nil
@@ -110,9 +109,9 @@ func Regexp(flag, text string) (*regexp.Regexp, error) {
 	return re, nil
 }
 
-// ChooseFuncs chooses the functions whose name matches the regular expression that a flag
-// gives; it returns nil for "". An expression with a # may also match the id of a function
-// that has a name. A note says when no function matched. The result may be called
+// ChooseFuncs returns a function that reports whether a function's name matches the regular
+// expression of a flag. It returns nil for "". An expression with a # may also match the ID of a
+// function with a name. If no function matches, the summary says so. The result may be called
 // concurrently.
 func (s *Session) ChooseFuncs(flag, text string) (func(reader.FuncID) bool, error) {
 	re, err := Regexp(flag, text)
@@ -165,7 +164,7 @@ func AddRoot(flags *pflag.FlagSet, root *string) {
 	flags.StringVar(root, "root", "", "look at the outermost calls of functions that match `REGEXP`")
 }
 
-// chooseThreads makes a filter of --thread flags; nil when there are none.
+// chooseThreads makes a filter from --thread flags. It returns nil if there are none.
 func (s *Session) chooseThreads(args []string) (func(reader.Thread) bool, error) {
 	if len(args) == 0 {
 		return nil, nil
@@ -212,7 +211,7 @@ func (s *Session) chooseThreads(args []string) (func(reader.Thread) bool, error)
 	}, nil
 }
 
-// threadList names the first few threads as --thread takes them.
+// threadList names the first few threads in the form that --thread takes.
 func threadList(threads []reader.Thread) string {
 	slices.SortFunc(threads, func(a, b reader.Thread) int {
 		return cmp.Or(cmp.Compare(a.Process, b.Process), cmp.Compare(a.Thread, b.Thread))
@@ -224,8 +223,8 @@ func threadList(threads []reader.Thread) string {
 	return cli.ShortList(slices.Compact(words), 20)
 }
 
-// ParseTicks reads a time that a flag gives, as a duration (1.5s) or a number of ticks
-// (1000ticks). "" is 0.
+// ParseTicks parses the time in a flag: a duration (1.5s) or a number of ticks (1000ticks). ""
+// is 0.
 func (s *Session) ParseTicks(flag, text string) (uint64, error) {
 	return ParseTicks(flag, text, s.Clock)
 }

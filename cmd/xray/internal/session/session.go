@@ -1,6 +1,5 @@
 // Package session is one run of a subcommand over a trace: the trace, the names of its
-// functions, its clock, the [Scope] that the command line chose, and what every report
-// says of what it does not know.
+// functions, its clock, the [Scope] from the command line, and the caveats of every report.
 //
 // A command declares its [Inputs], opens a Session, runs analyses with [Analyze], and hands
 // its report to [Session.Report]:
@@ -28,8 +27,8 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Session is one run over a trace. Its exported fields do not change once it is open. It is
-// not for concurrent use.
+// Session is one run over a trace. Its exported fields do not change once it is open. It is not
+// safe for concurrent use.
 type Session struct {
 	*cli.Streams
 	Command string        // the name of the subcommand
@@ -37,13 +36,13 @@ type Session struct {
 	Names   symbolize.Names
 	Clock   reader.Clock
 	Scope   Scope // what the command line chose
-	// Strict tells that losses and unmatched exits are errors.
+	// Strict makes losses and unmatched exits errors.
 	Strict bool
-	// MaxPaths is how many call paths a tree may have; 0 is no limit.
+	// MaxPaths limits the call paths of a tree. 0 is no limit.
 	MaxPaths int
-	// Alias says which function each one counts as; nil if each is itself.
+	// Alias maps each function to the one that it counts as. nil changes nothing.
 	Alias func(reader.FuncID) reader.FuncID
-	// Code is what the binaries show of calls.
+	// Code is what the binaries reveal about calls.
 	Code calls.Code
 
 	traces   TraceFlags
@@ -63,8 +62,8 @@ type Session struct {
 	quiet    bool // shows no progress
 }
 
-// New makes a session over a trace that is open, with the clock that its header states.
-// The session closes the trace.
+// New makes a session over an open trace, with the clock from the header of the trace. The
+// session closes the trace.
 func New(streams *cli.Streams, command string, t *reader.Trace, names symbolize.Names) *Session {
 	return &Session{
 		Streams: streams, Command: command, Trace: t, Names: names,
@@ -80,7 +79,7 @@ func (s *Session) Operands() []string {
 	return s.named
 }
 
-// Close closes the trace and what names are from.
+// Close closes the trace and the sources of names.
 func (s *Session) Close() error {
 	var err error
 	if s.Trace != nil {
@@ -92,14 +91,14 @@ func (s *Session) Close() error {
 	return err
 }
 
-// Packed reports whether names are from the trace itself.
+// Packed reports whether the names come from the trace itself.
 func (s *Session) Packed() bool { return s.packed }
 
-// Missing returns the objects of the trace whose functions have no names, or perhaps wrong
+// Missing returns the objects of the trace whose functions have no names, or possibly wrong
 // ones.
 func (s *Session) Missing() []symbolize.Missing { return s.missing }
 
-// TailCalls returns the tail calls that the binaries show; nil if there are none.
+// TailCalls returns the tail calls in the binaries, or nil if there are none.
 func (s *Session) TailCalls() *symbolize.TailCalls {
 	if s.tails == nil {
 		return nil
@@ -107,7 +106,7 @@ func (s *Session) TailCalls() *symbolize.TailCalls {
 	return s.tails()
 }
 
-// Table returns the names of the functions of an object; nil if there is no file of it.
+// Table returns the names of the functions of an object, or nil if there is no file for it.
 func (s *Session) Table(object int) *symbolize.Table {
 	if object >= len(s.tables) {
 		return nil
@@ -115,8 +114,8 @@ func (s *Session) Table(object int) *symbolize.Table {
 	return s.tables[object]
 }
 
-// Progress shows the progress of passes over the trace on a terminal, until the function
-// that it returns is called.
+// Progress shows the progress of passes over the trace on a terminal, until the returned function
+// is called.
 func (s *Session) Progress() (stop func()) {
 	if s.quiet {
 		return func() {}
@@ -124,21 +123,21 @@ func (s *Session) Progress() (stop func()) {
 	return s.Streams.Progress(s.Command, s.Trace)
 }
 
-// Run is what a report is about: the calls that an analysis saw, and what was added to
-// them.
+// Run describes the calls behind a report: those that an analysis saw, and sums that were added
+// to them.
 type Run struct {
 	*calls.Stats
-	// PrunedFiles is the number of files whose sums of pruned calls are in the report, and
-	// PrunedIn which of its numbers have them; "" is count and total.
+	// PrunedFiles is the number of files whose sums of pruned calls are in the report. PrunedIn
+	// names the numbers that include them. "" means count and total.
 	PrunedFiles int
 	PrunedIn    string
 	Caveats     []string // the command's own, before those of all commands
-	// Start is the time that moments in the report count from; 0 is the start of the trace.
+	// Start is the origin of moments in the report. 0 is the start of the trace.
 	Start uint64
 }
 
-// Analyze runs an analysis over the calls in scope. It overwrites what opts says of
-// filters, aliases, code and short calls.
+// Analyze runs an analysis over the calls in scope. It sets the filter, aliases, code and
+// duration of short calls in opts.
 func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, newSink func() S) (sink S, run *Run, err error) {
 	run = &Run{}
 	opts.Filter, opts.Alias, opts.Code, opts.Short = scope.Filter, s.Alias, s.Code, s.ShortTicks()
@@ -164,8 +163,8 @@ func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, n
 	return sink, run, err
 }
 
-// Pass has f pass over the trace. unmatched is nil, or with --strict what f must call for
-// each exit without an entry; it may be called concurrently. Losses are errors then, too.
+// Pass calls f, which passes over the trace. With --strict, f must call unmatched for each exit
+// without an entry, perhaps concurrently, and losses are errors. Otherwise, unmatched is nil.
 func (s *Session) Pass(f func(unmatched func(*calls.Unmatched) error) error) error {
 	var first firstUnmatched
 	var unmatched func(*calls.Unmatched) error
@@ -190,8 +189,8 @@ func (s *Session) Pass(f func(unmatched func(*calls.Unmatched) error) error) err
 	return nil
 }
 
-// firstUnmatched finds the unmatched exit that is reported, which must not depend on how
-// the trace was divided among goroutines.
+// firstUnmatched finds the unmatched exit to report. It must not depend on how the trace was
+// divided among goroutines.
 type firstUnmatched struct {
 	mu     sync.Mutex
 	count  uint64
@@ -209,11 +208,11 @@ func (f *firstUnmatched) see(u *calls.Unmatched) error {
 	return nil
 }
 
-// Note has [Session.Summary] write what note returns then, unless it is "".
+// Note makes [Session.Summary] write what note returns at that time, unless it is "".
 func (s *Session) Note(note func() string) { s.notes = append(s.notes, note) }
 
-// Summary writes to standard error, in one line after the notes, what the report does not
-// cover. stats is nil when no calls were rebuilt.
+// Summary writes the notes to standard error, and then a line about what the report does not
+// cover. stats is nil if no calls were rebuilt.
 func (s *Session) Summary(stats *calls.Stats) {
 	for _, note := range s.notes {
 		if text := note(); text != "" {
@@ -245,7 +244,8 @@ func (s *Session) Summary(stats *calls.Stats) {
 	}
 }
 
-// OnlySums says what the recorder did instead of recording calls; "" when it recorded them.
+// OnlySums says what the recorder did instead of recording calls. It returns "" if it recorded
+// them.
 func (s *Session) OnlySums() string {
 	for i := range s.Trace.Files() {
 		switch r := s.Trace.Recording(i); {
@@ -267,8 +267,8 @@ func (s *Session) NoCalls() error {
 	return nil
 }
 
-// SingleRecording is what the recorder says of the trace; nil if the trace is several files
-// or is not of xray's recorder.
+// SingleRecording returns the recording of the trace. It returns nil for several files, and for
+// traces of other recorders.
 func (s *Session) SingleRecording() *reader.Recording {
 	if len(s.Trace.Files()) > 1 {
 		return nil
@@ -310,7 +310,7 @@ func (s *Session) Watched() *reader.Watched {
 	return found
 }
 
-// ThreadNames name threads in reports.
+// ThreadNames returns the names of threads in reports.
 func (s *Session) ThreadNames() label.Threads {
 	return label.Threads{Name: s.Trace.ThreadName, Files: s.Trace.Files()}
 }
@@ -321,8 +321,8 @@ type Span struct {
 	Threads     int
 }
 
-// Span passes over the trace, once, to find its first and last record. Without any, all of
-// it is 0.
+// Span finds the first and the last record of the trace. The first call takes a pass. Without
+// records, all fields are 0.
 func (s *Session) Span() (Span, error) {
 	if s.span != nil {
 		return *s.span, nil
@@ -348,7 +348,7 @@ func (s *Session) Span() (Span, error) {
 	return span, err
 }
 
-// Start is the time of the first record. See [Session.Span].
+// Start returns the time of the first record. See [Session.Span].
 func (s *Session) Start() (uint64, error) {
 	span, err := s.Span()
 	return span.First, err

@@ -22,7 +22,7 @@ func (f *SourceFlags) AddFlags(flags *pflag.FlagSet, usage string) {
 		"with --source: also read source files below `DIR`, not only below the binary's compilation directory; repeatable")
 }
 
-// Check refuses flags that contradict each other.
+// Check rejects flags that contradict each other.
 func (f *SourceFlags) Check() error {
 	if len(f.roots) > 0 && !f.Source {
 		return cli.Usagef("--source-root requires --source")
@@ -30,16 +30,16 @@ func (f *SourceFlags) Check() error {
 	return nil
 }
 
-// Sources reads source code, and remembers what it could not read.
+// Sources reads source code, and records what it could not read.
 type Sources struct {
 	s        *Session
 	files    *sourcefiles.Files // nil if names are from the trace
 	unpacked bool               // source code was wanted that is not in the trace
 }
 
-// Sources finds the source code of the trace's functions; it returns nil if none is
-// wanted. Where names are from the trace, so is the source code: no file is read because a
-// trace names it.
+// Sources finds the source code of the trace's functions. It returns nil if --source is not set.
+// If names come from the trace, so does the source code: xray never reads a file because a trace
+// names it.
 func (s *Session) Sources(f *SourceFlags) (*Sources, error) {
 	if !f.Source {
 		return nil, nil
@@ -79,7 +79,7 @@ func (s *Session) trust(given map[int]string) error {
 	return nil
 }
 
-// Read returns the text of a file, and the MD5 that it was compared with, in hex.
+// Read returns the text of a file, and the MD5 from the debug information that it matches, in hex.
 func (s *Sources) Read(path string) (text []byte, md5 string, err error) {
 	if s.files != nil {
 		file, err := s.files.Read(path)

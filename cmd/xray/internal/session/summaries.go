@@ -17,7 +17,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// summed are the summaries of a session, and the summaries of its traces beside them.
+// summed holds the summaries of a session, including those that it made of traces.
 type summed struct {
 	set     *summary.Set
 	caveats SharedCaveats // of the traces
@@ -25,13 +25,13 @@ type summed struct {
 	counts  []counted // of the last pass
 }
 
-// counted are the calls of a function without times of their own.
+// counted is the calls of a function of which no times are known.
 type counted struct {
 	fn                          reader.FuncID
 	untimed, pruned, prunedTime uint64
 }
 
-// Header is the header of the first trace. Summaries have none.
+// Header returns the header of the first trace. Summaries have none.
 func (s *Session) Header() reader.Header {
 	if s.summed != nil {
 		return reader.Header{}
@@ -39,10 +39,10 @@ func (s *Session) Header() reader.Header {
 	return s.Trace.Header(0)
 }
 
-// Summed reports whether calls are from summaries, so that there are only sums.
+// Summed reports whether the session has only sums, from summaries.
 func (s *Session) Summed() bool { return s.summed != nil }
 
-// NeedCalls returns an error if a flag is given that needs calls, and there are only sums.
+// NeedCalls returns an error if a given flag needs calls and the session has only sums.
 func (s *Session) NeedCalls(flag string, given bool) error {
 	if s.summed == nil || !given {
 		return nil
@@ -50,7 +50,7 @@ func (s *Session) NeedCalls(flag string, given bool) error {
 	return cli.Usagef("--%s needs single calls, and a summary has only sums: pass traces", flag)
 }
 
-// openSummaries opens summaries, and sums up the traces beside them.
+// openSummaries opens summaries, and sums up the traces among the inputs.
 func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	if !i.Summaries {
 		path, err := i.anySummary(s.Streams, paths)
@@ -78,7 +78,7 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	return i.overSources(s, sources)
 }
 
-// overSources makes a session of summaries.
+// overSources makes a session over summaries.
 func (i *Inputs) overSources(s *Session, sources []summary.Source) (err error) {
 	s.summed.set = summary.NewSet(sources, s.MaxPaths)
 	s.Names = s.summed.set
@@ -89,7 +89,7 @@ func (i *Inputs) overSources(s *Session, sources []summary.Source) (err error) {
 	return err
 }
 
-// Repetitions are the runs in a file: the hosts of a summary, or the trace.
+// Repetitions are the runs in a file: the hosts of a summary, or the trace itself.
 type Repetitions struct {
 	inputs  *Inputs
 	path    string
@@ -109,7 +109,7 @@ func (i *Inputs) Repetitions(streams *cli.Streams, path string) (*Repetitions, e
 	return r, err
 }
 
-// Len is the number of runs.
+// Len returns the number of runs.
 func (r *Repetitions) Len() int {
 	if r.sources == nil {
 		return 1
@@ -132,8 +132,8 @@ func (f *scopeFlags) choosesSingleCalls() bool {
 	return len(f.threads) > 0 || f.minDuration != "" || f.from+f.to+f.last+f.around != ""
 }
 
-// Sources opens summaries, and sums up traces, each with what the trace says in place of
-// empty fields of the key. It writes the caveats of traces to standard error.
+// Sources opens summaries, and sums up traces. Each trace fills the empty fields of its key. It
+// writes the caveats of traces to standard error.
 func (i *Inputs) Sources(streams *cli.Streams, command string, key summary.Key, paths []string) ([]summary.Source, error) {
 	var caveats SharedCaveats
 	traces := 0
@@ -145,7 +145,7 @@ func (i *Inputs) Sources(streams *cli.Streams, command string, key summary.Key, 
 	return sources, err
 }
 
-// MaxPaths is how many call paths a tree may have; 0 is no limit.
+// MaxPaths limits the call paths of a tree. 0 is no limit.
 func (i *Inputs) MaxPaths() int {
 	if i.memory == 0 {
 		return 0
@@ -188,7 +188,7 @@ func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key
 	return summary.Memory{g}, nil
 }
 
-// Summarize sums up the calls in scope. Empty fields of the key are what the trace says.
+// Summarize sums up the calls in scope. The trace fills the empty fields of the key.
 func (s *Session) Summarize(key summary.Key) (*summary.Group, *Run, error) {
 	opts := calls.Options{Paths: true, Nested: true, OffCPU: s.OffCPU()}
 	how := summary.Options{Clock: s.Clock, OffCPU: opts.OffCPU != nil}
@@ -204,7 +204,7 @@ func (s *Session) Summarize(key summary.Key) (*summary.Group, *Run, error) {
 	return sink.Group(key, s.describe), run, nil
 }
 
-// program returns what is known of the program that was traced.
+// program describes the traced program.
 func (s *Session) program() (name, buildID, host string) {
 	if r := s.SingleRecording(); r != nil && !r.Foreign() {
 		return filepath.Base(r.Process.Exe), r.Process.BuildID, r.Process.Host
@@ -216,7 +216,7 @@ func (s *Session) program() (name, buildID, host string) {
 	return "", "", ""
 }
 
-// describe describes a function of the trace as summaries do.
+// describe describes a function of the trace in the form of summaries.
 func (s *Session) describe(fn reader.FuncID) summary.Function {
 	f := summary.Function{Name: symbolize.Label(s.Names, fn)}
 	if s.Names == nil {
@@ -332,7 +332,7 @@ func (s *summed) feed(scope Scope, sink any, stats *calls.Stats) error {
 	})
 }
 
-// summedCaveats are those of a report of summaries.
+// summedCaveats returns the caveats of a report on summaries.
 func (s *Session) summedCaveats(run *Run) []string {
 	list := append(slices.Clone(run.Caveats), s.summed.caveats.List(s.summed.traces)...)
 	if known, self := s.summed.set.OffCPU(); known > 0 && known < self {

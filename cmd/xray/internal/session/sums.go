@@ -6,17 +6,17 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// CountSink is an analysis of calls that were only counted.
+// CountSink is an analysis that takes calls that were only counted.
 type CountSink interface {
 	Count(th reader.Thread, index int, fn reader.FuncID, calls uint64)
 }
 
-// PrunedSink is an analysis of calls that the recorder dropped after it had summed them up.
+// PrunedSink is an analysis that takes sums of calls that the recorder dropped.
 type PrunedSink interface {
 	Pruned(th reader.Thread, index int, fn reader.FuncID, calls, ticks uint64)
 }
 
-// AddCounters adds the calls in scope that were only counted, each process as one more
+// AddCounters adds the calls in scope that were only counted. Each process counts as one more
 // thread.
 func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) {
 	if s.summed != nil {
@@ -43,9 +43,9 @@ func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) {
 	}
 }
 
-// AddPruned adds the sums of the calls that recorders dropped, each process as one more
-// thread. It adds nothing where scope chooses by more than function, since the sums are of
-// all threads and times, or where the trace has only the end of what was recorded.
+// AddPruned adds the sums of the calls that recorders dropped. Each process counts as one more
+// thread. The sums cover all threads and the whole recording. So it adds nothing if the scope
+// chooses by anything but function, or if the trace has only the end of the recording.
 func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) {
 	if scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
 		return
@@ -75,7 +75,7 @@ func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) {
 	}
 }
 
-// counted is the function that a sum of calls counts for, if it is in scope.
+// counted returns the function that a sum of calls counts for, if it is in scope.
 func (s *Session) counted(scope Scope, fn reader.FuncID) (reader.FuncID, bool) {
 	if s.Alias != nil {
 		fn = s.Alias(fn)
@@ -83,8 +83,8 @@ func (s *Session) counted(scope Scope, fn reader.FuncID) (reader.FuncID, bool) {
 	return fn, scope.Func == nil || scope.Func(fn)
 }
 
-// IsEnd reports whether a trace has only the end of the calls that were recorded, as those of
-// rings do. Its sums of pruned calls are of the whole recording.
+// IsEnd reports whether a trace has only the last calls of the recording, like traces of rings.
+// Its sums of pruned calls still cover the whole recording.
 func IsEnd(r *reader.Recording) bool {
 	return slices.ContainsFunc(r.Threads, func(t reader.ThreadInfo) bool { return t.Overwritten > 0 })
 }

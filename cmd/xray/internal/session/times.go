@@ -15,7 +15,7 @@ import (
 	"github.com/xray-tools/xray/explain/slowest"
 )
 
-// timeFlags are the flags that choose calls by when they begin.
+// timeFlags are the flags that choose calls by their start.
 type timeFlags struct {
 	from, to, last string
 	around, margin string
@@ -32,7 +32,7 @@ func (f *timeFlags) add(flags *pflag.FlagSet) {
 	flags.StringVar(&f.margin, "margin", "", "with --around: and `TIME` before and after")
 }
 
-// check refuses flags that contradict each other.
+// check rejects flags that contradict each other.
 func (f *timeFlags) check() error {
 	switch {
 	case f.around != "" && f.from+f.to+f.last != "":
@@ -45,8 +45,8 @@ func (f *timeFlags) check() error {
 	return nil
 }
 
-// spans are the times that the flags choose, in order and disjoint; at least one. It may
-// take passes over the trace.
+// spans returns the times that the flags choose: at least one, in order and disjoint. It may take
+// passes over the trace.
 func (f *timeFlags) spans(s *Session) ([]convert.Span, error) {
 	switch {
 	case f.around != "":
@@ -84,7 +84,7 @@ func (f *timeFlags) spans(s *Session) ([]convert.Span, error) {
 	return []convert.Span{span}, nil
 }
 
-// spanAtEnd is the time that --last asks for.
+// spanAtEnd returns the time that --last selects.
 func (f *timeFlags) spanAtEnd(s *Session) ([]convert.Span, error) {
 	last, err := s.ParseTicks("last", f.last)
 	if err != nil {
@@ -100,7 +100,7 @@ func (f *timeFlags) spanAtEnd(s *Session) ([]convert.Span, error) {
 	return []convert.Span{{From: all.Last - min(all.Last, last)}}, nil
 }
 
-// spansAround are the times that --around asks for.
+// spansAround returns the times that --around selects.
 func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 	margin, err := s.ParseTicks("margin", f.margin)
 	if err != nil {
@@ -146,7 +146,7 @@ func (f *timeFlags) spansAround(s *Session) ([]convert.Span, error) {
 	return spans, nil
 }
 
-// around is the time of a call with a margin. The exit belongs to it.
+// around returns the time of a call with a margin, including the exit.
 func around(start, duration, margin uint64) convert.Span {
 	to := saturatingAdd(saturatingAdd(start, duration), saturatingAdd(margin, 1))
 	if to == math.MaxUint64 {
@@ -155,7 +155,7 @@ func around(start, duration, margin uint64) convert.Span {
 	return convert.Span{From: start - min(start, margin), To: to}
 }
 
-// joined puts spans in order and joins those that overlap.
+// joined sorts spans and joins those that overlap.
 func joined(spans []convert.Span) []convert.Span {
 	slices.SortFunc(spans, func(a, b convert.Span) int { return cmp.Compare(a.From, b.From) })
 	out := spans[:1]

@@ -13,8 +13,8 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// TraceFlags say how traces are opened. Every command that reads traces has them. The zero
-// value has the defaults.
+// TraceFlags are the flags about opening traces. Every command that reads traces has them. The
+// zero value has the defaults.
 type TraceFlags struct {
 	maxThreads int
 	clockRate  string
@@ -28,7 +28,7 @@ func (f *TraceFlags) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&f.clockRate, "clock-rate", "", "ticks per second of the clock of traces that do not state it, such as 2.5GHz: `RATE`")
 }
 
-// OpenTrace opens the traces that a command line names. Errors are in the user's terms.
+// OpenTrace opens the traces on the command line. Errors name the flags that help.
 func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.Trace, error) {
 	frequency, err := f.frequency()
 	if err != nil {
@@ -44,7 +44,7 @@ func (f *TraceFlags) OpenTrace(streams *cli.Streams, paths ...string) (*reader.T
 	return t, nil
 }
 
-// OpenTrace opens more traces, as those of the session. The caller closes them.
+// OpenTrace opens more traces with the flags of the session. The caller closes them.
 func (s *Session) OpenTrace(paths ...string) (*reader.Trace, error) {
 	return s.traces.OpenTrace(s.Streams, paths...)
 }
@@ -61,7 +61,7 @@ func fetch(streams *cli.Streams, path string) (string, reader.Stream, error) {
 	return remote.Name(path), &fetched{s, streams.Progress("fetching "+remote.Name(path), s)}, nil
 }
 
-// fetched is a stream whose progress is shown until it is closed.
+// fetched is a download that shows its progress until it is closed.
 type fetched struct {
 	*remote.Stream
 	stop func()
@@ -72,7 +72,7 @@ func (f *fetched) Close() error {
 	return f.Stream.Close()
 }
 
-// frequency is the value of --clock-rate in ticks per second; 0 if it was not given.
+// frequency returns --clock-rate in ticks per second, or 0 if it was not given.
 func (f *TraceFlags) frequency() (uint64, error) {
 	if f.clockRate == "" {
 		return 0, nil
