@@ -164,6 +164,7 @@ func TestWatchByName(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		until(t, fmt.Sprintf("traces of process %d", run), func() bool { return strings.Count(said.String(), "handle took") >= 2*run })
 		if run == 2 {
 			_ = w.Process.Signal(syscall.SIGINT)
