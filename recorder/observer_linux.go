@@ -99,7 +99,7 @@ func (ob *Observer) problem(err error) {
 	}
 }
 
-// handshake gives an arena to a program that connects.
+// handshake gives an arena to a program that connects. To others, it gives scheduler events.
 func (ob *Observer) handshake(fd int) error {
 	timeout := unix.NsecToTimeval(int64(2 * time.Second))
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
@@ -107,8 +107,11 @@ func (ob *Observer) handshake(fd int) error {
 	if err != nil {
 		return err
 	}
-	hello := make([]byte, helloSize+1)
+	hello := make([]byte, max(helloSize, schedRequestSize)+1)
 	n, _, err := unix.Recvfrom(fd, hello, 0)
+	if err == nil && n == schedRequestSize && string(hello[:16]) == schedMagic {
+		return ob.answerSched(fd, peer, hello[:n])
+	}
 	if err != nil || n != helloSize || string(hello[:16]) != arenaMagic {
 		return nil // not a recorder
 	}

@@ -2,7 +2,13 @@
 
 package recorder
 
-import "context"
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/xray-tools/xray/reader"
+)
 
 // Observer writes the traces of processes with the runtime. There are none on this system.
 type Observer struct{}
@@ -24,6 +30,11 @@ func (ob *Observer) Settle() *Observed { return &Observed{} }
 
 // Idle reports whether no process is observed.
 func (ob *Observer) Idle() bool { return true }
+
+// AddSched adds the scheduler events of a process to a snapshot. There are none on this system.
+func AddSched(context.Context, *Process, *reader.Trace, time.Duration, *os.File) (uint64, string, error) {
+	return 0, "", Supported()
+}
 
 // SchedFollower reads the scheduler events of a process. It cannot on this system.
 type SchedFollower struct{}

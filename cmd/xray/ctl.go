@@ -384,8 +384,13 @@ func (c *ctl) snapshot(ctx context.Context) error {
 		command = fmt.Sprintf("snapshot last_ns=%d", int64(c.last))
 	}
 	var data []byte
+	var events uint64
+	var noEvents string
 	err := outfile.Replace(c.output, recorder.Create, func(file *os.File) (err error) {
-		data, err = c.process.Do(ctx, &answer, command, file)
+		if data, err = c.process.Do(ctx, &answer, command, file); err != nil {
+			return err
+		}
+		events, noEvents, err = c.addSched(ctx, file)
 		return err
 	})
 	if err != nil {
@@ -395,8 +400,25 @@ func (c *ctl) snapshot(ctx context.Context) error {
 	if answer.Torn > 0 {
 		text += fmt.Sprintf("; %s overwritten during the snapshot: use larger rings", label.Count(uint64(answer.Torn), "of the oldest pieces was", "of the oldest pieces were"))
 	}
+	if events > 0 {
+		text += "; " + label.Count(events, "scheduler event", "scheduler events")
+	}
+	if noEvents != "" {
+		text += "; no scheduler events: " + noEvents
+	}
 	text += "; next: xray account " + c.output
 	return c.say(data, text)
+}
+
+// addSched adds the scheduler events that xray record has of the process to a snapshot. It says why
+// there are none if the process is recorded with them.
+func (c *ctl) addSched(ctx context.Context, file *os.File) (events uint64, why string, err error) {
+	t, err := reader.Open(reader.Options{}, file.Name())
+	if err != nil {
+		return 0, "", nil // nothing was recorded yet
+	}
+	defer t.Close()
+	return recorder.AddSched(ctx, c.process, t, c.last, file)
 }
 
 // counters shows the calls of each function.

@@ -16,6 +16,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"github.com/xray-tools/xray/internal/label"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/test/traceprocessor"
 	"github.com/xray-tools/xray/reader"
@@ -592,5 +593,54 @@ func TestSchedInterrupts(t *testing.T) {
 	const query = `select count(*) from slice s join track t on s.track_id = t.id where t.name = 'interrupts' and s.name = 'softirq NET_RX' and s.dur > 0`
 	if got := p.Query(query)[0][0].(int64); got < int64(received)/2 {
 		t.Errorf("the timeline has softirq NET_RX %d times, and the trace %d times", got, received)
+	}
+}
+
+// A snapshot has the scheduler events of its time, and the trace at the end has them, too.
+func TestSchedInSnapshot(t *testing.T) {
+	t.Parallel()
+	program := schedTest(t)
+	stop, path, whole, last := program+".stop", program+".xray", program+".whole.xray", program+".last.xray"
+	recording := startXray(t, "record", "-q", "--ring", "4M", "--sched", "-o", path, program, stop)
+	pid := 0
+	until(t, "the program", func() bool { pid = childNamed(recording.Process.Pid, stop); return pid > 0 })
+	events := func(path string) (n uint64, from, to uint64) {
+		tr, err := reader.Open(reader.Options{}, path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tr.Close()
+		r := tr.Recording(0)
+		from, to = r.Sched.Span()
+		if lost := tr.Losses(); lost.Records() > 0 {
+			t.Errorf("%s: %+v", path, lost)
+		}
+		if log := sched.New(r); log != nil && len(log.Thread(r.Process.PID).Off(0, ^uint64(0))) == 0 {
+			t.Errorf("%s: the thread was never off the processor", path)
+		}
+		return r.Sched.Events(), from, to
+	}
+	var n, from, to uint64
+	until(t, "100 events", func() bool {
+		if o := runHere("xray", "ctl", strconv.Itoa(pid), "snapshot", "-o", whole); o.status == 0 {
+			n, from, to = events(whole)
+		}
+		return n >= 100
+	})
+	o := runHere("xray", "ctl", strconv.Itoa(pid), "snapshot", "--last", "1ms", "-o", last)
+	if o.status != 0 {
+		t.Fatal(o)
+	}
+	if lastN, lastFrom, lastTo := events(last); lastFrom <= from || lastTo <= to || !strings.Contains(o.stdout, fmt.Sprintf("; %s scheduler event", label.Grouped(lastN))) && lastN > 0 {
+		t.Errorf("the last millisecond is from %d to %d, and the snapshot before from %d to %d; said %s", lastFrom, lastTo, from, to, o.stdout)
+	}
+	if err := os.WriteFile(stop, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := recording.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if finalN, finalFrom, _ := events(path); finalN < n || finalFrom > from {
+		t.Errorf("the trace has %d events from %d on, and the snapshot had %d from %d on", finalN, finalFrom, n, from)
 	}
 }

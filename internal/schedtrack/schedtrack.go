@@ -417,6 +417,23 @@ func (t *Tracker) Take(pid int32, to uint64, tasks int) *Taken {
 	return taken
 }
 
+// Copy returns the events of a process since the last Take, from a time on and with all tasks. They
+// stay for Take. It is nil if the process is not followed.
+func (t *Tracker) Copy(pid int32, since, to uint64) *Taken {
+	p := t.processes[pid]
+	if p == nil {
+		return nil
+	}
+	part := reader.SchedPart{From: max(p.from, since), Lost: t.lost - p.lost}
+	part.To = max(part.From, to)
+	for i := range p.events {
+		if p.events[i].TSC >= since {
+			part.Events = append(part.Events, p.events[i])
+		}
+	}
+	return &Taken{First: 1, Tasks: slices.Clone(p.tasks), Part: part}
+}
+
 // Pending is the number of events that Take would return.
 func (t *Tracker) Pending(pid int32) int {
 	if p := t.processes[pid]; p != nil {

@@ -115,6 +115,25 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
+// A copy has the events from a time on, and leaves them.
+func TestCopy(t *testing.T) {
+	tr := newTracker()
+	tr.Follow(7, 7)
+	script(t, tr, `10 0 switch 20 hog R 7 prog
+		20 0 switch 7 prog S 20 hog
+		30 1 wake 20 7 prog`)
+	copied := tr.Copy(7, 20, 40)
+	if p := &copied.Part; len(p.Events) != 2 || p.Events[0].TSC != 20 || p.From != 20 || p.To != 40 || copied.First != 1 || len(copied.Tasks) != 3 {
+		t.Errorf("got %+v", copied)
+	}
+	if got := taken(tr, 7); len(got) != 3 {
+		t.Errorf("after a copy: got %q", got)
+	}
+	if tr.Copy(9, 0, 40) != nil {
+		t.Error("got events of a process that is not followed")
+	}
+}
+
 // Only the interrupts of the threads are kept. Those of devices have no name at their end.
 func TestKeepsInterrupts(t *testing.T) {
 	tr := newTracker()
