@@ -34,6 +34,7 @@ type recorded struct {
 	waited     time.Duration
 	running    []recorder.ObservedProcess
 	unreadable error
+	cost       recordingCost
 }
 
 // ownTrace opens traces of this recording, with any number of threads.
@@ -76,6 +77,7 @@ func (r *recorded) add(path string, recording *reader.Recording) {
 	if !recording.Process.Complete {
 		r.incomplete++
 	}
+	r.cost.add(recording)
 	r.waited += time.Duration(recording.Process.WaitedNS)
 	for _, o := range recording.Objects {
 		r.functions += uint64(o.Count)
@@ -172,6 +174,49 @@ func nearNames(paths []string) []string {
 	return near
 }
 
+// recordingCost is what recordings have cost their processes.
+type recordingCost struct {
+	cpu, spent time.Duration // CPU time, and of it that of recording besides probes and the start
+	call       float64       // ns that recording a call takes
+	pruned     uint64        // calls that were recorded and dropped
+	unknown    bool          // some traces do not tell
+}
+
+func (c *recordingCost) add(r *reader.Recording) {
+	p := &r.Process
+	mode := recorder.Mode(p.Mode)
+	if session.IsEnd(r) || mode != recorder.Record && mode != recorder.Prune || p.CPUNS == 0 || p.Probe == 0 || r.Clock.Frequency == 0 {
+		c.unknown = true
+		return
+	}
+	c.cpu += time.Duration(p.CPUNS)
+	c.spent += time.Duration(p.ChunksNS + p.LandingsNS)
+	c.call = max(c.call, float64(p.Probe)/1000*1e9/float64(r.Clock.Frequency))
+	c.pruned += r.Pruned.Calls()
+}
+
+// The summary says what recording has cost from this share of the program's own CPU time, and from
+// this time: of a program that does little, everything is a large share.
+const (
+	worthSaying  = 0.25
+	leastSayable = 20 * time.Millisecond
+)
+
+// text says what recording so many calls has cost, or nothing if that is little or unknown.
+func (c *recordingCost) text(calls uint64) string {
+	// In programs, calls cost somewhat less than two probes in a row.
+	cost := float64(c.spent) + float64(calls+c.pruned)*c.call*7/8
+	rest := float64(c.cpu) - cost
+	if c.unknown || cost < float64(leastSayable) || cost < worthSaying*rest {
+		return ""
+	}
+	much := "took most of"
+	if rest > cost/10 {
+		much = fmt.Sprintf("added about %.0f%% to", 100*cost/rest)
+	}
+	return "recording " + much + " the CPU time (xray exclude finds functions to leave out)"
+}
+
 func (r *recorded) what() string {
 	calls := "1 call"
 	if r.calls != 1 {
@@ -206,6 +251,9 @@ func (r *recorded) warnings() []string {
 	}
 	if r.waited >= time.Millisecond {
 		parts = append(parts, fmt.Sprintf("threads waited %v in total until the trace was written (with --drop they lose records instead)", r.waited.Round(time.Millisecond)))
+	}
+	if text := r.cost.text(r.calls); text != "" {
+		parts = append(parts, text)
 	}
 	if len(r.running) > 0 {
 		parts = append(parts, r.stillRunning())
