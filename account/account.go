@@ -66,6 +66,7 @@ type Analysis struct {
 	// recursive marks functions of which a nested call has ended in a thread, and the outer
 	// call has not.
 	recursive map[mark]struct{}
+	held      int64 // sum of the tables' held
 }
 
 type mark struct {
@@ -129,7 +130,26 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 			t.durations.AddSlowly(at, c.Duration, c.Self)
 		}
 	}
+	a.measure(t)
 	return nil
+}
+
+// Held returns about how many bytes the rows take, also in a report. See [calls.Holder].
+func (a *Analysis) Held() int64 { return a.held + markBytes*int64(len(a.recursive)) }
+
+const (
+	// rowBytes is what a row takes in a report, and in a table without its durations: measured.
+	rowBytes = 640
+	// tableBytes is what a table takes without rows.
+	tableBytes = 256
+	markBytes  = 64
+)
+
+// measure updates what a table holds.
+func (a *Analysis) measure(t *table) {
+	held := tableBytes + rowBytes*int64(len(t.ids)) + t.durations.Held()
+	a.held += held - t.held
+	t.held = held
 }
 
 // waits adds the times off the processor of a batch.
@@ -188,6 +208,7 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 		special.nested.Add(p.Nested)
 		special.openTotal.Add(p.OpenTotal - min(p.OpenNested, p.OpenTotal))
 	}
+	a.measure(t)
 	return nil
 }
 
@@ -286,8 +307,10 @@ func (a *Analysis) Merge(other *Analysis) {
 		case at >= len(a.tables):
 			a.tables = append(a.tables, make([]*table, at+1-len(a.tables))...)
 			a.tables[at] = t
+			a.held += t.held
 		case a.tables[at] == nil:
 			a.tables[at] = t
+			a.held += t.held
 		default:
 			to := a.tables[at]
 			for i, id := range t.ids {
@@ -297,6 +320,7 @@ func (a *Analysis) Merge(other *Analysis) {
 					to.special(at).merge(o)
 				}
 			}
+			a.measure(to)
 		}
 	}
 }

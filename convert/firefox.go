@@ -38,6 +38,7 @@ type Firefox struct {
 	texts   indexed[string]
 	ends    [calls.Ends]int64 // numbers of calls, by how they ended
 	sources *sources
+	held    int64 // bytes of runs and markers
 }
 
 // firefoxThread is the state of a thread. Times are those of the timeline.
@@ -51,8 +52,12 @@ type firefoxThread struct {
 	// unknown whether some calls around them take long enough.
 	settled int
 	begun   bool
-	first   int64 // start of the first run
-	busy    int64 // time of the runs that have a stack
+	// held is what Firefox.held has of the thread, and data what the data of the first measured
+	// markers take.
+	held, data int64
+	measured   int
+	first      int64 // start of the first run
+	busy       int64 // time of the runs that have a stack
 	// The current run: its stack and its start, and whether a call began there.
 	stack    calls.PathID
 	at       int64
@@ -105,7 +110,27 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 	if b.Last {
 		t.calls.short.finish()
 	}
+	f.measure(t)
 	return nil
+}
+
+// Held implements [calls.Holder]. A name may be as long as a text of an event.
+func (f *Firefox) Held() int64 {
+	const perPath, perText = 64, 128
+	return f.held + perThreadBytes*int64(len(f.threads)) + perPath*int64(f.paths.Len()) + perText*int64(len(f.texts.list))
+}
+
+// measure updates what a thread holds.
+func (f *Firefox) measure(t *firefoxThread) {
+	const perMarker = 160
+	held := t.runs.held + perMarker*int64(len(t.markers)+len(t.gaps))
+	for _, m := range t.markers[t.measured:] {
+		t.data += int64(len(m.data))
+	}
+	t.measured = len(t.markers)
+	held += t.data
+	f.held += held - t.held
+	t.held = held
 }
 
 func (f *Firefox) newThread(thread reader.Thread) *firefoxThread {
@@ -214,12 +239,14 @@ func (t *firefoxThread) end(at int64) {
 type firefoxRuns struct {
 	chunks [][]byte
 	count  int
+	held   int64 // bytes of the chunks
 }
 
 func (r *firefoxRuns) add(stack calls.PathID, length int64) {
 	n := len(r.chunks)
 	if n == 0 || cap(r.chunks[n-1])-len(r.chunks[n-1]) < 2*binary.MaxVarintLen64 {
 		r.chunks = append(r.chunks, make([]byte, 0, 1024<<min(n, 10)))
+		r.held += 1024 << min(n, 10)
 		n++
 	}
 	chunk := binary.AppendUvarint(r.chunks[n-1], uint64(stack))

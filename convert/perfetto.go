@@ -45,6 +45,7 @@ type Perfetto struct {
 	// byThread has the threads that have calls, and pendingWakes the wake-ups by others.
 	byThread     map[reader.Thread]*perfettoThread
 	pendingWakes map[reader.Thread][]wakeUp
+	held         int64 // bytes of the threads' names and pending instants
 }
 
 // perfettoThread is the state of a sequence of packets.
@@ -70,6 +71,8 @@ type perfettoThread struct {
 	absent      bool   // the counter of calls left out is not yet described
 	// fresh are interned data for the next packet.
 	fresh []byte
+	// held is what Perfetto.held has of the thread, and nameBytes the length of names.
+	held, nameBytes int64
 }
 
 // pendingInstant is an instant that is written when the calls around it are written or left
@@ -160,7 +163,19 @@ func (p *Perfetto) Calls(b *calls.Batch) error {
 			p.sample(t)
 		}
 	}
+	p.measure(t)
 	return p.out.err
+}
+
+// Held implements [calls.Holder].
+func (p *Perfetto) Held() int64 { return p.held + 2*perThreadBytes*int64(len(p.threads)) }
+
+// measure updates what a thread holds.
+func (p *Perfetto) measure(t *perfettoThread) {
+	const perName, perTemplate, perInstant = 96, 160, 128
+	held := t.nameBytes + perName*int64(len(t.names)) + perTemplate*int64(t.begins.used) + perInstant*int64(len(t.pending))
+	p.held += held - t.held
+	t.held = held
 }
 
 // allCalls writes the calls and the events of any batch.
@@ -341,6 +356,7 @@ func (t *perfettoThread) name(label string) uint64 {
 	if name == 0 {
 		name = uint64(len(t.names) + 1)
 		t.names[label] = name
+		t.nameBytes += int64(len(label))
 		t.fresh = appendBytes(t.fresh, internedNames, appendText(appendPresent(nil, 1, name), 2, label))
 	}
 	return name

@@ -1,5 +1,8 @@
 package convert
 
+// perThreadBytes is what writers take for a thread, without calls and names.
+const perThreadBytes = 512
+
 // perThread is a writer's state of each thread, by the index in batches and blocks.
 type perThread[T any] []T
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -29,6 +30,21 @@ type Pprof struct {
 	threads perThread[pprofThread] // only one without Options.Threads
 	first   uint64                 // TSC of the earliest entry; initially math.MaxUint64
 	last    uint64                 // TSC of the latest exit
+	held    int64                  // bytes of the threads' sums, with Options.Threads
+}
+
+// Held implements [calls.Holder]. The sums of all threads together do not count.
+func (p *Pprof) Held() int64 { return p.held }
+
+// measure updates what the sums of a thread hold.
+func (p *Pprof) measure(t *pprofThread) {
+	if !p.opts.Threads {
+		return
+	}
+	const perThread, perEntry = 256, 96
+	held := perThread + t.paged + 8*int64(cap(t.pages)) + perEntry*int64(len(t.off))
+	p.held += held - t.held
+	t.held = held
 }
 
 // pprofThread is the sums over calls of one thread, or of all.
@@ -37,6 +53,9 @@ type pprofThread struct {
 	pages  []*tallyPage // by PathID / pageLen; nil if there was no call
 	// off is the part of self times off the processor, of paths that have any.
 	off map[calls.PathID]calls.Off
+
+	paged int64 // bytes of the pages
+	held  int64 // what Pprof.held has of the thread
 }
 
 // tallyPage has the tallies of neighboring paths. Threads that share a tree but few of its
@@ -72,6 +91,7 @@ func (p *Pprof) Calls(b *calls.Batch) error {
 		w := &b.Waits[i]
 		thread.addOff(b.Calls[w.Call].Path, w.Self)
 	}
+	p.measure(thread)
 	return nil
 }
 
@@ -103,6 +123,7 @@ func (p *Pprof) Sums(s *calls.Sums) error {
 		}
 	}
 	p.first, p.last = min(p.first, s.First), max(p.last, s.Last)
+	p.measure(thread)
 	return nil
 }
 
@@ -128,6 +149,7 @@ func (t *pprofThread) addPage(page int) {
 		t.pages = append(t.pages, make([]*tallyPage, missing)...)
 	}
 	t.pages[page] = new(tallyPage)
+	t.paged += int64(unsafe.Sizeof(tallyPage{}))
 }
 
 // Merge implements [calls.Analysis].

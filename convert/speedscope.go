@@ -24,6 +24,7 @@ type Speedscope struct {
 	time    timeline
 	tracks  tracks
 	threads perThread[*speedscopeThread]
+	held    int64 // bytes of threads and their events
 	frames  map[speedscopeFrame]int
 	order   []speedscopeFrame
 }
@@ -62,7 +63,7 @@ func (s *Speedscope) Calls(b *calls.Batch) error {
 	if *at == nil {
 		*at = s.newThread(b.Thread)
 	}
-	t := *at
+	t, before := *at, len((*at).events)
 	b.Replay(
 		t.calls.enter,
 		func(c *calls.Call, _ []calls.Arg) {
@@ -74,8 +75,15 @@ func (s *Speedscope) Calls(b *calls.Batch) error {
 	if b.Last {
 		t.calls.short.finish()
 	}
+	s.held += int64(len(t.events)-before) * speedscopeEventBytes
 	return nil
 }
+
+// Held implements [calls.Holder].
+func (s *Speedscope) Held() int64 { return s.held + perThreadBytes*int64(len(s.threads)) }
+
+// speedscopeEventBytes is what an event takes in a slice that grows.
+const speedscopeEventBytes = 24
 
 func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
 	t := &speedscopeThread{thread: thread}

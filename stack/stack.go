@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/xray-tools/xray/internal/wakers"
 	"github.com/xray-tools/xray/reader"
@@ -34,6 +35,7 @@ type Analysis struct {
 	threads []*thread         // by Batch.Index; nil for threads of other shards
 	all     *sums             // nil with PerThread
 	wakers  *wakers.Collector // nil unless Options.Wakers
+	held    int64             // bytes of the sums of threads
 }
 
 // thread is what is known of one thread.
@@ -52,6 +54,23 @@ type sums struct {
 	open map[calls.PathID]amounts
 	// off is the time off the processor that is self time of a path, of paths that have any.
 	off map[calls.PathID]calls.Off
+
+	paged int64 // bytes of the pages
+	held  int64 // what Analysis.held has of the sums
+}
+
+// Held implements [calls.Holder]. The sums of all threads together do not count.
+func (a *Analysis) Held() int64 { return a.held }
+
+// measure updates what the sums of a thread hold.
+func (a *Analysis) measure(s *sums) {
+	if s == a.all {
+		return
+	}
+	const perThread, perEntry = 256, 96
+	held := perThread + s.paged + 8*int64(cap(s.pages)) + perEntry*int64(len(s.open)+len(s.off))
+	a.held += held - s.held
+	s.held = held
 }
 
 const (
@@ -133,6 +152,7 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		w := &b.Waits[i]
 		s.addOff(b.Calls[w.Call].Path, w.Self)
 	}
+	a.measure(s)
 	return nil
 }
 
@@ -158,6 +178,7 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 			t.leafTicks = addSaturating(t.leafTicks, p.Total)
 		}
 	}
+	a.measure(sums)
 	return nil
 }
 
@@ -216,6 +237,7 @@ func (s *sums) addPage(p int) {
 		s.pages = slices.Grow(s.pages, p+1-len(s.pages))[:p+1]
 	}
 	s.pages[p] = new(page)
+	s.paged += int64(unsafe.Sizeof(page{}))
 }
 
 func (s *sums) addOpen(id calls.PathID, a amounts) {

@@ -118,9 +118,13 @@ func (c *accounting) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	s.AddCounters(s.Scope, run, sink)
+	if err := s.AddCounters(s.Scope, run, sink); err != nil {
+		return err
+	}
 	if !c.opts.RecursiveOnly && !c.cost.asked() {
-		s.AddPruned(scope, run, sink)
+		if err := s.AddPruned(scope, run, sink); err != nil {
+			return err
+		}
 	}
 	found := sink.Report(s.Clock.Frequency)
 	found.CostSource = costSource

@@ -52,7 +52,7 @@ func (c *allocReport) run(s *session.Session) error {
 		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To,
 		Short: s.Clock.Ticks(uint64(c.short)),
 	}
-	how := calls.Options{Shards: 1, Paths: true, Opens: true, Short: s.ShortTicks()}
+	how := calls.Options{Shards: 1, Paths: true, Opens: true, Short: s.ShortTicks(), Memory: s.TableMemory}
 	if s.MaxPaths > 0 {
 		how.Budget = calls.NewPathBudget(s.MaxPaths)
 	}

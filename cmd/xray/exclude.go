@@ -92,7 +92,9 @@ func (c *excluding) run(s *session.Session) error {
 		return err
 	}
 	run.PrunedIn = "Calls and cost"
-	s.AddPruned(s.Scope, run, sink)
+	if err := s.AddPruned(s.Scope, run, sink); err != nil {
+		return err
+	}
 	addTimes(s, &opts)
 	if len(c.baselines) > 0 {
 		view.CostSource = "from the baseline"

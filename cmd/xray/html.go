@@ -131,6 +131,9 @@ type allCalls struct {
 	pruned    int // files whose sums of pruned calls are in functions
 }
 
+// Held implements [calls.Holder].
+func (a *allCalls) Held() int64 { return a.functions.Held() }
+
 // Calls implements [calls.Sink].
 func (a *allCalls) Calls(b *calls.Batch) error {
 	return errors.Join(a.durations.Calls(b), a.functions.Calls(b))
@@ -176,8 +179,10 @@ func sumUp(s *session.Session) (*allCalls, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.AddCounters(s.Scope, run, sums.functions)
-	s.AddPruned(s.Scope, run, sums.functions)
+	err = errors.Join(s.AddCounters(s.Scope, run, sums.functions), s.AddPruned(s.Scope, run, sums.functions))
+	if err != nil {
+		return nil, err
+	}
 	sums.pruned = run.PrunedFiles
 	return sums, nil
 }

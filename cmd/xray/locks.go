@@ -51,7 +51,7 @@ its first argument. All calls of a function that logs no argument count as one l
 
 func (c *lockReport) run(s *session.Session) error {
 	opts := locks.Options{
-		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Short: s.ShortTicks(), MaxPaths: lockPaths(s),
+		Thread: s.Scope.Thread, From: s.Scope.From, To: s.Scope.To, Clock: s.Clock, Short: s.ShortTicks(), MaxPaths: lockPaths(s), Memory: s.TableMemory,
 		Code:   s.Code,
 		Wakers: wakers.NewLogs(s.Trace),
 	}

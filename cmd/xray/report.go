@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -87,8 +88,9 @@ func (c *ticketReport) run(s *session.Session) error {
 	if err != nil {
 		return err
 	}
-	s.AddCounters(s.Scope, run, sink)
-	s.AddPruned(s.Scope, run, sink)
+	if err := errors.Join(s.AddCounters(s.Scope, run, sink), s.AddPruned(s.Scope, run, sink)); err != nil {
+		return err
+	}
 	functions := sink.Report(s.Clock.Frequency)
 	functions.Sort(account.BySelf, true, s.Names)
 	functions.Top(c.top)

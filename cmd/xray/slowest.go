@@ -112,7 +112,7 @@ func findHolders(s *session.Session, report *slowest.Report, which *lockFlags) e
 	}
 	threads := make(map[reader.Thread]bool)
 	opts := locks.Options{
-		Function: functions, Clock: s.Clock, From: math.MaxUint64, MaxPaths: lockPaths(s), Code: s.Code, Wakers: wakers.NewLogs(s.Trace),
+		Function: functions, Clock: s.Clock, From: math.MaxUint64, MaxPaths: lockPaths(s), Memory: s.TableMemory, Code: s.Code, Wakers: wakers.NewLogs(s.Trace),
 		Thread: func(t reader.Thread) bool { return threads[t] },
 		Waited: func(w *locks.Wait) {
 			var holders []slowest.Holder

@@ -323,7 +323,7 @@ func (p *passes) seen() *session.Run {
 func (p *passes) options() sqltables.Options {
 	s := p.s
 	opts := sqltables.Options{
-		Pass: p.pass, Clock: s.Clock, Names: s.Names, Files: s.Trace.Files(),
+		Pass: p.pass, Memory: s.TableMemory, Clock: s.Clock, Names: s.Names, Files: s.Trace.Files(),
 		OffCPU: s.OffCPU() != nil, ThreadName: s.Trace.ThreadName, ProcessName: s.Trace.ProcessName,
 		Start: func() (uint64, error) {
 			s, err := p.acquire()

@@ -18,6 +18,12 @@ import (
 // writeManyThreads writes an FDR log of threads that live one after another. Each has a block with
 // two calls.
 func writeManyThreads(t *testing.T, threads int) string {
+	return writeThreads(t, threads, []uint32{1 << 4, 2 << 4, 2<<4 | 2, 1<<4 | 2})
+}
+
+// writeThreads writes an FDR log of threads that live one after another. Each has a block with
+// records, which are given by their first words.
+func writeThreads(t *testing.T, threads int, records []uint32) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "many.xray")
 	f, err := os.Create(path)
@@ -38,12 +44,12 @@ func writeManyThreads(t *testing.T, threads int) string {
 	}
 	for i := range threads {
 		tsc := 1e9 + uint64(i)*400
-		metadata(7, 96)
+		metadata(7, le.AppendUint64(nil, uint64(64+8*len(records)))...)
 		metadata(0, le.AppendUint32(nil, uint32(i+1))...)
 		metadata(4, le.AppendUint32(le.AppendUint64(nil, tsc/1e9), uint32(tsc%1e9/1e3))...)
 		metadata(9, 77)
 		metadata(2, le.AppendUint64([]byte{0, 0}, tsc)...)
-		for k, word := range []uint32{1 << 4, 2 << 4, 2<<4 | 2, 1<<4 | 2} {
+		for k, word := range records {
 			block = le.AppendUint32(le.AppendUint32(block, word), uint32(min(k, 1)*100))
 		}
 		if _, err := w.Write(block); err != nil {
@@ -117,6 +123,40 @@ func TestMemoryOfManyThreads(t *testing.T) {
 	}
 	if out, _, err := measure(t, append(raised, "account", more)...); err != nil || !strings.Contains(out, "262,146 calls") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// No command takes 500 MB for many threads with many functions each, in a trace that compresses to
+// less than a megabyte. Where there are too many for it, the error says what to do.
+func TestMemoryOfThreadsAndFunctions(t *testing.T) {
+	const limit = 500 << 10 // KB
+	var records []uint32
+	for fn := range uint32(40) {
+		records = append(records, (fn+1)<<4, (fn+1)<<4|2)
+	}
+	trace := writeThreads(t, 1<<16, records)
+	for _, test := range []struct {
+		command string
+		refused bool
+	}{
+		{"account", false},
+		{"stack", false},
+		{"account --per-thread", true},
+		{"residency", true},
+		{"convert -f perfetto", true},
+		{"convert -f pprof --per-thread", false},
+		{"stack --per-thread", false},
+	} {
+		t.Run(test.command, func(t *testing.T) {
+			args := append(strings.Fields(test.command), "-o", os.DevNull, trace)
+			out, rss, err := measure(t, args...)
+			if rss <= 0 || rss > limit {
+				t.Errorf("got %d KB resident, want at most %d", rss, limit)
+			}
+			if says := strings.Contains(out, "--table-memory"); says != test.refused || (err != nil) != test.refused {
+				t.Errorf("%v: %s", err, out)
+			}
+		})
 	}
 }
 

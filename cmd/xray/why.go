@@ -156,7 +156,7 @@ func (w *explaining) options(s *session.Session) (why.Options, error) {
 		PathDepth: w.depth, MaxPaths: s.MaxPaths, MinShare: float64(w.minShare), RootLabel: w.root,
 	}
 	opts.Calls.Filter.Thread, opts.Calls.Short, opts.Calls.OffCPU = s.Scope.Thread, s.ShortTicks(), s.OffCPU()
-	opts.Calls.Code = s.Code
+	opts.Calls.Code, opts.Calls.Memory = s.Code, s.TableMemory
 	opts.Origins = s.Origins()
 	if opts.Origins == nil { // else they have the clocks of their machines
 		opts.Sched = s.Sched()

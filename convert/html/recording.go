@@ -46,6 +46,14 @@ type Recording struct {
 	threads []*thread // by Batch.Index; nil if there are no calls
 	events  []event
 	dropped int // events beyond maxThreadEvents
+	// kept is the number of calls of all threads, and texts the bytes of the events' texts.
+	kept, texts int64
+}
+
+// Held implements [calls.Holder]. The numbers are measured.
+func (r *Recording) Held() int64 {
+	const perThread, perEvent, perCall = 512, 160, 64
+	return perCall*r.kept + r.texts + perThread*int64(len(r.threads)) + perEvent*int64(len(r.events))
 }
 
 // thread has the calls of a thread in the order of their entries.
@@ -91,6 +99,7 @@ func (r *Recording) Calls(b *calls.Batch) error {
 		t = &thread{id: b.Thread}
 		r.threads[b.Index] = t
 	}
+	before := len(t.funcs)
 	b.Replay(
 		func(o *calls.Open) {
 			t.open = append(t.open, len(t.funcs))
@@ -107,6 +116,7 @@ func (r *Recording) Calls(b *calls.Batch) error {
 			r.event(t, b.Index, g.To, r.opts.offCPU(g))
 		}
 	}
+	r.kept += int64(len(t.funcs) - before)
 	return nil
 }
 
@@ -117,6 +127,7 @@ func (r *Recording) event(t *thread, index int, tsc uint64, text string) {
 		return
 	}
 	r.events = append(r.events, event{index, r.opts.at(tsc), text})
+	r.texts += int64(len(text))
 }
 
 // offCPU describes a time off the processor that ends.
@@ -163,6 +174,8 @@ func (r *Recording) Merge(other *Recording) {
 	}
 	r.events = append(r.events, other.events...)
 	r.dropped += other.dropped
+	r.kept += other.kept
+	r.texts += other.texts
 }
 
 // sorted returns the events by time, and the number of further ones.

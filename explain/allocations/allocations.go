@@ -86,6 +86,14 @@ type Analysis struct {
 	paths  *calls.Paths
 	now    struct{ bytes, peak, peakAt uint64 } // of selected blocks
 	freed  struct{ calls, ticks, unknown uint64 }
+	most   int // entries of live at most
+}
+
+// Held implements [calls.Holder].
+func (a *Analysis) Held() int64 {
+	const perBlock, perPath, perThread = 128, 512, 64
+	a.most = max(a.most, len(a.live))
+	return perBlock*int64(a.most) + perPath*int64(len(a.sums)) + perThread*int64(len(a.chosen))
 }
 
 // New returns an analysis.

@@ -123,6 +123,13 @@ type Analysis struct {
 	files map[string]*file
 	// merged are the paths of other shards, by their frames.
 	merged []*path
+	frames int64 // of all paths
+}
+
+// Held implements [calls.Holder]. Paths count, because each has a list of its frames.
+func (a *Analysis) Held() int64 {
+	const perPath, perFile, perFrame = 1200, 1000, 4
+	return perPath*int64(len(a.paths)+len(a.merged)) + perFile*int64(len(a.files)) + perFrame*a.frames
 }
 
 // New returns an analysis.
@@ -183,6 +190,7 @@ func (a *Analysis) add(b *calls.Batch, i int, off calls.Off, role Role, result i
 	if p == nil {
 		p = &path{fn: c.Func, role: role, file: name, frames: b.Paths.Frames(nil, b.Paths.Parent(c.Path))}
 		a.paths[c.Path] = p
+		a.frames += int64(len(p.frames))
 	}
 	if p.file != name {
 		p.file = several

@@ -25,7 +25,14 @@ type naming struct {
 // Names are what descriptors stand for, at all times. It is an analysis that needs nothing
 // but events.
 type Names struct {
-	of map[descriptor][]naming
+	of    map[descriptor][]naming
+	bytes int64 // of the names and their lists
+}
+
+// Held implements [calls.Holder].
+func (n *Names) Held() int64 {
+	const perDescriptor = 96
+	return perDescriptor*int64(len(n.of)) + n.bytes
 }
 
 // NewNames returns names of no descriptor.
@@ -40,7 +47,9 @@ func (n *Names) Calls(b *calls.Batch) error {
 		}
 		if d, ok := reader.ParseDescriptor(e.Data); ok {
 			k := descriptor{b.Thread.File, b.Thread.Process, d.FD}
-			n.of[k] = append(n.of[k], naming{e.TSC, d.String()})
+			name := naming{e.TSC, d.String()}
+			n.of[k] = append(n.of[k], name)
+			n.bytes += 64 + int64(len(name.name))
 		}
 	}
 	return nil
@@ -51,6 +60,7 @@ func (n *Names) Merge(o *Names) {
 	for k, list := range o.of {
 		n.of[k] = append(n.of[k], list...)
 	}
+	n.bytes += o.bytes
 }
 
 // Settle ends the collection. It comes before the first use.

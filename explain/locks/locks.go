@@ -81,7 +81,8 @@ type Options struct {
 	// MaxPaths limits the call paths, see calls.PathBudget. 0 means no limit. The locks and
 	// times of calls do not depend on it.
 	MaxPaths int
-	// Unmatched and Code are as in calls.Options.
+	// Memory, Unmatched and Code are as in calls.Options.
+	Memory    int64
 	Unmatched func(*calls.Unmatched) error
 	calls.Code
 	// Wakers are the scheduler events of the trace. With them, the thread that ended the sleep
@@ -103,7 +104,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.Limit <= 0 {
 		opts.Limit = DefaultLimit
 	}
-	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Code: opts.Code, Short: opts.Short}, newFinder)
+	found, stats, err := calls.Run(calls.Source(t), calls.Options{Shards: opts.Shards, Unmatched: opts.Unmatched, Code: opts.Code, Short: opts.Short, Memory: opts.Memory}, newFinder)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,7 +116,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	if opts.MaxPaths > 0 {
 		// The last pass can run only once, so find out before what it folds.
 		budget = calls.NewPathBudget(opts.MaxPaths)
-		run := calls.Options{Shards: opts.Shards, Paths: true, Code: opts.Code, Budget: budget}
+		run := calls.Options{Shards: opts.Shards, Paths: true, Code: opts.Code, Budget: budget, Memory: opts.Memory}
 		if _, _, err := calls.Run(calls.Source(t), run, func() discard { return discard{} }); err != nil {
 			return nil, nil, err
 		}
@@ -123,7 +124,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	r := &recognizer{sweep: s}
 	s.woke = r.wokeIn
 	src := byTime{trace: t, shards: opts.Shards, after: r.sweepWindow}
-	_, last, err := calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true, Code: opts.Code, Budget: budget}, func() *recognizer { return r })
+	_, last, err := calls.Run(src, calls.Options{Shards: 1, Paths: true, Opens: true, Code: opts.Code, Budget: budget, Memory: opts.Memory}, func() *recognizer { return r })
 	if err != nil {
 		return nil, nil, err
 	}

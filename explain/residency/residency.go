@@ -84,6 +84,7 @@ type Analysis struct {
 	kinds   map[reader.FuncID]pathInfo
 	gaps    []Gap // the longest first
 	silent  map[reader.FuncID]*Sum
+	held    int64   // bytes of the threads' functions and cells
 	quiet   []int32 // by fine cell: how many more threads are silent than in the previous one; nil for none
 }
 
@@ -134,6 +135,7 @@ type thread struct {
 	firstCell   int
 	now         int // the cell of now
 	nowFuncs    byFunc[funcTicks]
+	held        int64      // what Analysis.held has of the thread
 	open        []pathInfo // of the open calls, the outermost first; with calls.Options.Opens
 }
 
@@ -238,7 +240,22 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		th.settle()
 		th.nowFuncs, th.levels, th.open = byFunc[funcTicks]{}, nil, nil
 	}
+	a.measure(th)
 	return nil
+}
+
+// Held implements [calls.Holder].
+func (a *Analysis) Held() int64 {
+	const perThread, perFunc = 256, 128
+	return a.held + perThread*int64(len(a.threads)) + perFunc*int64(len(a.kinds)+len(a.silent)) + 4*int64(len(a.quiet))
+}
+
+// measure updates what a thread holds, also in a report.
+func (a *Analysis) measure(th *thread) {
+	const perFunc, perCell = 208, 72
+	held := perFunc*int64(len(th.funcs.list)) + perCell*int64(len(th.cells))
+	a.held += held - th.held
+	th.held = held
 }
 
 // offUntil adds the times off the processor that end up to a time, and returns the others.
@@ -483,6 +500,7 @@ func (a *Analysis) Merge(o *Analysis) {
 	for index, th := range o.threads {
 		if th != nil {
 			a.threads[index] = th
+			a.held += th.held
 		}
 	}
 	for _, g := range o.gaps {

@@ -32,6 +32,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"unsafe"
 )
 
 const (
@@ -62,6 +63,10 @@ type Sample struct {
 	// Exact keeps every different value. Each takes 16 to 32 bytes. Set it before the first
 	// Add.
 	Exact bool
+
+	// Meter, if not nil, is increased by the bytes that the sample takes, without those of
+	// values that are not counted yet. Set it before the first Add.
+	Meter *int64
 }
 
 // counted is the part of a sample that has been counted.
@@ -79,6 +84,9 @@ type counted struct {
 	table  table             // values without their own counter, unless approximate
 	binned map[uint32]uint64 // values of which only the bin or the octave is known, by bin; nil if there are none
 	coarse bool              // of some, only the octave is known
+
+	meter   *int64 // Sample.Meter
+	metered int64  // what meter has of this
 }
 
 // maxPending is the length at which the buffer is counted.
@@ -105,7 +113,7 @@ func (s *Sample) settle(v uint64) {
 // fold counts the pending values and returns all counted values.
 func (s *Sample) fold() *counted {
 	if s.counted == nil {
-		s.counted = &counted{exact: s.Exact}
+		s.counted = newCounted(s.Exact, s.Meter)
 	}
 	if len(s.pending) > 0 {
 		s.counted.addAll(s.pending)
@@ -114,8 +122,29 @@ func (s *Sample) fold() *counted {
 	return s.counted
 }
 
+func newCounted(exact bool, meter *int64) *counted {
+	c := &counted{exact: exact, meter: meter}
+	c.measure()
+	return c
+}
+
+// measure updates the meter.
+func (c *counted) measure() {
+	if c.meter == nil {
+		return
+	}
+	// A value in a table takes 8 bytes, and the table is at least a quarter full. One in a map
+	// takes some 40.
+	const perValue, perEntry = 24, 40
+	bytes := int64(unsafe.Sizeof(*c)) + int64(len(c.counts.low)+2*len(c.counts.high)) +
+		perValue*int64(c.table.used) + perEntry*int64(len(c.counts.top)+len(c.table.wide)+len(c.binned))
+	*c.meter += bytes - c.metered
+	c.metered = bytes
+}
+
 // addAll counts at least one value. It may reorder values.
 func (c *counted) addAll(values []uint32) {
+	defer c.measure()
 	lo, hi, sum := c.counts.addAll(values)
 	c.count += uint64(len(values))
 	c.sum.Add(sum)
@@ -145,6 +174,7 @@ func (c *counted) addAll(values []uint32) {
 
 // addLong adds a value of more than 32 bits.
 func (c *counted) addLong(v uint64) {
+	defer c.measure()
 	c.count++
 	c.sum.Add(v)
 	c.note(v, v)
@@ -200,6 +230,10 @@ func (c *counted) merge(o *counted) {
 		c.addBinned(bin, n)
 	}
 	c.coarse = c.coarse || o.coarse
+	c.measure()
+	if o.meter != nil {
+		*o.meter, o.meter = *o.meter-o.metered, nil
+	}
 }
 
 func (c *counted) addBinned(bin uint32, n uint64) {
@@ -227,6 +261,7 @@ func (s *Sample) AddOctaves(octaves []uint64, lo, hi uint64, sum Sum) {
 			c.addBinned(Bin(min(hi, max(lo, InOctave(length)))), k)
 		}
 	}
+	c.measure()
 }
 
 // addKnown adds n values of which only sum, minimum and maximum are known.
@@ -260,6 +295,7 @@ func (s *Sample) AddBins(bins []BinCount, coarse bool, lo, hi uint64, sum Sum) {
 	for _, b := range bins {
 		c.addBinned(b.Bin, b.Count)
 	}
+	c.measure()
 }
 
 // InOctave returns the value that represents all values of a bit length.

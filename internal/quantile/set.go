@@ -1,6 +1,9 @@
 package quantile
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Set is a set of samples that receive values in turn. Each sample also sums a weight per
 // value. It behaves like a slice of [Sample], but its layout is faster: an addition touches
@@ -16,6 +19,14 @@ type Set struct {
 	room []uint32
 	// free lists the unused buffers by rest.size. Their samples have moved to larger ones.
 	free [len(buffers)][]uint32
+	// counted is what samples take of which values were counted, in bytes.
+	counted int64
+}
+
+// Held returns about how many bytes the set takes.
+func (s *Set) Held() int64 {
+	const perSample = int64(unsafe.Sizeof(cell{}) + unsafe.Sizeof(rest{}))
+	return s.counted + perSample*int64(len(s.cells)) + 4*int64(len(s.room))
 }
 
 // cell is the part of a sample that every Add touches. It fills a cache line: what an addition
@@ -132,7 +143,7 @@ func (s *Set) buffer(size uint8) uint32 {
 func (s *Set) count(i int) {
 	c, r := &s.cells[i], &s.rest[i]
 	if r.counted == nil {
-		r.counted = &counted{exact: s.Exact}
+		r.counted = newCounted(s.Exact, &s.counted)
 	}
 	if start := r.end - buffers[r.size]; start < r.at {
 		r.counted.addAll(s.room[start:r.at])

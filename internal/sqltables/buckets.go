@@ -181,6 +181,9 @@ func (db *DB) collect(p *plan, filter calls.Filter, order []ordering) (*bucketLi
 	return l, l.store.flush()
 }
 
+// bucketBytes is what a bucket takes, without the blocks of its calls: measured.
+const bucketBytes = 256
+
 // fill puts the calls of a pass into buckets.
 func (l *bucketList) fill(from *passReader) error {
 	var r row
@@ -199,6 +202,9 @@ func (l *bucketList) fill(from *passReader) error {
 			if b = l.byKey[key]; b == nil {
 				b = &bucket{key: key}
 				l.byKey[key] = b
+				if most := l.db.opts.Memory; most > 0 && int64(len(l.byKey))*bucketBytes > most {
+					return &calls.MemoryError{Limit: most}
+				}
 			}
 		}
 		b.count++

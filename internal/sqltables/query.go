@@ -31,6 +31,8 @@ type Options struct {
 	// alone. It may be called while another pass is under way. It returns the error of the
 	// sink.
 	Pass func(PassOptions, calls.Sink) error
+	// Memory limits tables whose size depends on the trace, in bytes. 0 is no limit.
+	Memory int64
 	// Start returns the time that becomes 0, in ticks.
 	Start func() (uint64, error)
 	Clock reader.Clock

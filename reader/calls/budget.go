@@ -5,7 +5,6 @@ import (
 	"math"
 	"math/bits"
 	"runtime/debug"
-	"sync/atomic"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -41,33 +40,6 @@ const candidates = 3
 
 var errPathBudget = errors.New("more call paths than the budget allows")
 
-// pathLimit is the limit of all shards of a run together.
-type pathLimit struct {
-	max  int64
-	used atomic.Int64
-	over atomic.Bool
-}
-
-// check counts the growth of a shard's tree. If the trees have become too large and nobody
-// needs the rest of the trace, it ends the run.
-func (l *pathLimit) check(s *shard) error {
-	grown := s.paths.Len() - s.counted
-	s.counted += grown
-	if l.used.Add(int64(grown)) > l.max {
-		l.over.Store(true)
-	}
-	if !l.over.Load() || s.paths.frozen {
-		return nil
-	}
-	if s.opts.Unmatched == nil {
-		return errPathBudget
-	}
-	// Unmatched exits are reported in one pass only, so this pass continues.
-	s.paths.Freeze()
-	s.sink = discard{}
-	return nil
-}
-
 // discard is a sink for calls that are no longer needed.
 type discard struct{}
 
@@ -79,7 +51,8 @@ func choosePaths(src Source, opts Options, most int) (*Paths, error) {
 	opts.Shards, opts.Opens, opts.Unmatched, opts.Budget = 1, false, nil, nil
 	limit := candidates * most
 	c := &pathChooser{weights: make([]uint64, limit+limit/64)}
-	s := newShard(&opts, c)
+	open := &limits{memory: share{most: opts.Memory}} // of stacks
+	s := newShard(&opts, open, c)
 	s.paths.reserve(limit + limit/64)
 	err := each(src)(1, func(_ int, b *reader.Block) error {
 		if err := s.block(b); err != nil {
@@ -88,7 +61,7 @@ func choosePaths(src Source, opts Options, most int) (*Paths, error) {
 		if s.paths.Len() > limit {
 			c.prune(s, limit/2)
 		}
-		return nil
+		return open.check(s)
 	})
 	if err == nil {
 		err = s.finish()
@@ -267,15 +240,13 @@ func (s *shard) folded(b *Batch) {
 func runBudget[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, error) {
 	b := opts.Budget
 	if b.kept == nil {
-		limit := &pathLimit{max: int64(b.max)}
-		sink, stats, err := pass(src, &opts, limit, newSink)
-		if err == nil && limit.over.Load() {
-			opts.Unmatched = nil // it has seen all of them
-			err = errPathBudget
-		}
-		if !errors.Is(err, errPathBudget) {
+		sink, stats, err := runLimited(src, opts, b.max, newSink)
+		// What a sink holds may depend on what is folded. So whether that is too much is known only
+		// after the paths that are kept.
+		if !errors.Is(err, errPathBudget) && !errors.As(err, new(*MemoryError)) {
 			return sink, stats, err
 		}
+		opts.Unmatched = nil // it has seen all of them
 		// What the pass has built is garbage, and would stay in memory beside the next pass
 		// until the garbage collector runs.
 		debug.FreeOSMemory()
@@ -287,5 +258,5 @@ func runBudget[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *S
 	if b.kept.Len() > b.max/2/opts.Shards {
 		opts.Shards = 1 // each shard would need a tree
 	}
-	return pass(src, &opts, nil, newSink)
+	return runLimited(src, opts, 0, newSink)
 }

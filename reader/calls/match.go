@@ -22,6 +22,7 @@ type thread struct {
 	offset uint64
 	// left is how many exits at the TSC leftAt may still be of calls that were left.
 	left   uint32
+	peak   int32 // most calls that were open at the end of a block, by frames
 	leftAt uint64
 	// awaits is set if the innermost open call, of function awaited, left at time awaitedAt
 	// through a tail call that may continue it.
@@ -73,16 +74,20 @@ type shard struct {
 	n        int               // calls in use
 	settled  int               // calls whose waits are in the batch
 	paths    *Paths
-	counted  int // nodes of paths that are counted in the pathLimit
 	stats    Stats
 	piled    []reader.FuncID // scratch memory of pile
 	callable *callable       // nil unless Options.CanCall
+	limits   *limits         // of the pass
+	frames   int64           // bytes of open calls
+	// countedPaths and countedBytes are what limits have counted.
+	countedPaths, countedBytes int64
+	discards                   bool // the sink was replaced, because a limit was exceeded
 	// The hot loop, for this shard's options; nil if every record takes the general way.
 	usualFDR, usualBasic usualLoop
 }
 
-func newShard(opts *Options, sink Sink) *shard {
-	s := &shard{opts: opts, sink: sink, calls: new([batchCalls]Call)}
+func newShard(opts *Options, limits *limits, sink Sink) *shard {
+	s := &shard{opts: opts, limits: limits, sink: sink, calls: new([batchCalls]Call)}
 	if opts.Alias == nil {
 		s.usualFDR, s.usualBasic = usualFor(opts)
 	}
@@ -516,7 +521,10 @@ func (s *shard) flush(last bool) error {
 	err := s.sink.Calls(b)
 	b.Results = b.Results[:0]
 	b.Args, b.Events, b.Opens, b.Waits, b.Gaps = b.Args[:0], b.Events[:0], b.Opens[:0], b.Waits[:0], b.Gaps[:0]
-	return err
+	if err != nil {
+		return err
+	}
+	return s.limits.check(s)
 }
 
 // finish ends the calls that are still open, thread by thread.

@@ -67,6 +67,9 @@ type Options struct {
 	Roots func(reader.FuncID) bool
 	// Budget limits the tree of call paths. nil is no limit.
 	Budget *PathBudget
+	// Memory limits what the sinks of a run hold together, in bytes, if they are a [Holder], and
+	// the stacks of open calls. If that is too much, the error is a [*MemoryError]. 0 is no limit.
+	Memory int64
 	// Nested sets Call.Nested.
 	Nested bool
 	// Opens sets Batch.Opens. Filter.MinDuration must be 0 then, because the duration of a
@@ -210,7 +213,8 @@ func (s *Stats) merge(o *Stats) {
 // merged into the first. With Shards = 1, calls arrive in the order of Source.Each on one
 // goroutine. Otherwise, only the order within a thread is defined.
 //
-// With a budget, Run may read the source up to three times, and make sinks again.
+// With a budget or a limit of memory, Run may read the source several times, and make sinks
+// again.
 func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, error) {
 	if opts.Shards <= 0 {
 		opts.Shards, opts.anyOrder = runtime.GOMAXPROCS(0), true
@@ -218,23 +222,28 @@ func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, 
 	if opts.Paths && opts.Budget != nil {
 		return runBudget(src, opts, newSink)
 	}
-	return pass(src, &opts, nil, newSink)
+	return runLimited(src, opts, 0, newSink)
 }
 
-// pass is one pass of Run.
-func pass[S Analysis[S]](src Source, opts *Options, limit *pathLimit, newSink func() S) (S, *Stats, error) {
+// pass is one pass of Run. It ends with errPathBudget if there are more paths, unless paths is
+// 0, and with a MemoryError if the shards hold more than Options.Memory.
+func pass[S Analysis[S]](src Source, opts *Options, paths int, newSink func() S) (S, *Stats, error) {
+	limit := &limits{paths: share{most: int64(paths)}, memory: share{most: opts.Memory}}
 	sinks := make([]S, opts.Shards)
 	shards := make([]*shard, opts.Shards)
 	for i := range shards {
 		sinks[i] = newSink()
-		shards[i] = newShard(opts, sinks[i])
+		shards[i] = newShard(opts, limit, sinks[i])
 	}
 	err := each(src)(opts.Shards, func(i int, b *reader.Block) error {
-		if err := shards[i].block(b); err != nil || limit == nil {
+		if err := shards[i].block(b); err != nil {
 			return err
 		}
 		return limit.check(shards[i])
 	})
+	if err == nil {
+		err = limit.err()
+	}
 	if err != nil {
 		return sinks[0], nil, err
 	}

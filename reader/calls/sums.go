@@ -131,6 +131,9 @@ func RunSums(t *reader.Trace, opts Options, sink SumSink, stats *Stats) error {
 			if err := feedSums(s, f, sink, stats); err != nil {
 				return err
 			}
+			if err := CheckMemory(sink, opts.Memory); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

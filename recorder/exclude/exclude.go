@@ -53,6 +53,12 @@ func New() *Analysis {
 	}
 }
 
+// Held implements [calls.Holder].
+func (a *Analysis) Held() int64 {
+	const perFunction, perEdge, perThread = 320, 64, 96
+	return perFunction*int64(len(a.functions)) + perEdge*int64(len(a.edges)) + perThread*int64(len(a.threads))
+}
+
 // Calls adds a batch.
 func (a *Analysis) Calls(b *calls.Batch) error {
 	time := span{math.MaxUint64, 0}

@@ -35,9 +35,14 @@ type Inputs struct {
 	strict   bool
 	group    bool
 	scope    scopeFlags
-	memory   int64
+	memory   int64 // for call paths
+	tables   int64 // for all other tables
 	siblings bool
 }
+
+// DefaultTableMemory is the default of --table-memory. Together with that of --path-memory, a
+// command takes less than 500 MB for a small trace that was made to take much.
+const DefaultTableMemory = 256 << 20
 
 // bytesPerPath is the memory for a call path, as measured in the command that needs most.
 const bytesPerPath = 256
@@ -54,9 +59,11 @@ func (i *Inputs) AddFlags(f *pflag.FlagSet) {
 	i.scope.apart = i.Apart
 	i.scope.add(f, i.Scope)
 	if i.PathMemory {
-		i.memory = 512 << 20
+		i.memory = 384 << 20
 		cli.AddSize(f, &i.memory, "path-memory", "use at most `SIZE` for the tree of call paths; fold the lightest subtrees if it is larger")
 	}
+	i.tables = DefaultTableMemory
+	cli.AddSize(f, &i.tables, "table-memory", "use at most `SIZE` for each table of functions, threads and the like; fail if it is larger")
 	if i.Siblings {
 		f.BoolVarP(&i.siblings, "deduce-sibling-calls", "d", true,
 			"let an exit end the calls made inside its function; =false takes only exits of the innermost call")
@@ -112,7 +119,7 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 		return nil, err
 	}
 	s := &Session{Streams: streams, Command: command, Strict: i.strict, traces: i.TraceFlags, style: i.Style}
-	s.MaxPaths = i.MaxPaths()
+	s.MaxPaths, s.TableMemory = i.MaxPaths(), i.tables
 	if s.named = i.Named; s.named == nil {
 		s.named = paths
 	}

@@ -16,6 +16,9 @@ type Streamed struct{ calls.Sink }
 // Merge is never called, because there is only one shard.
 func (Streamed) Merge(Streamed) {}
 
+// Held is what the sink holds. See [calls.Holder].
+func (s Streamed) Held() int64 { return calls.Held(s.Sink) }
+
 // WriteRecords writes the records in scope.
 func (s *Session) WriteRecords(w convert.RecordWriter, scope Scope, order reader.Order) error {
 	return s.Pass(func(func(*calls.Unmatched) error) error {

@@ -40,6 +40,9 @@ type Session struct {
 	Strict bool
 	// MaxPaths limits the call paths of a tree. 0 is no limit.
 	MaxPaths int
+	// TableMemory is what analyses may hold, in bytes, beside call paths; see
+	// calls.Options.Memory.
+	TableMemory int64
 	// Alias maps each function to the one that it counts as. nil changes nothing.
 	Alias func(reader.FuncID) reader.FuncID
 	// Code is what the binaries reveal about calls.
@@ -136,11 +139,12 @@ type Run struct {
 	Start uint64
 }
 
-// Analyze runs an analysis over the calls in scope. It sets the filter, aliases, code and
-// duration of short calls in opts.
+// Analyze runs an analysis over the calls in scope. It sets the filter, aliases, code,
+// duration of short calls and limit of memory in opts.
 func Analyze[S calls.Analysis[S]](s *Session, scope Scope, opts calls.Options, newSink func() S) (sink S, run *Run, err error) {
 	run = &Run{}
 	opts.Filter, opts.Alias, opts.Code, opts.Short = scope.Filter, s.Alias, s.Code, s.ShortTicks()
+	opts.Memory = s.TableMemory
 	if s.MaxPaths > 0 && opts.Budget == nil {
 		opts.Budget = calls.NewPathBudget(s.MaxPaths)
 	}

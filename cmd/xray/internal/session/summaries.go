@@ -19,6 +19,7 @@ import (
 
 // summed holds the summaries of a session, including those that it made of traces.
 type summed struct {
+	memory  int64 // Session.TableMemory
 	set     *summary.Set
 	caveats SharedCaveats // of the traces
 	traces  int
@@ -65,7 +66,7 @@ func (i *Inputs) openSummaries(s *Session, paths []string) error {
 	if i.group {
 		return cli.Usagef("--group-templates does not apply to summaries")
 	}
-	s.Trace, s.summed = &reader.Trace{}, &summed{}
+	s.Trace, s.summed = &reader.Trace{}, &summed{memory: i.tables}
 	traces := *i
 	traces.scope = scopeFlags{} // the sums of all inputs are filtered together
 	sources, err := traces.sources(s.Streams, s.Command, summary.Key{}, paths, func(caveats []string) {
@@ -196,8 +197,9 @@ func (s *Session) Summarize(key summary.Key) (*summary.Group, *Run, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	s.AddCounters(s.Scope, run, sink)
-	s.AddPruned(s.Scope, run, sink)
+	if err := errors.Join(s.AddCounters(s.Scope, run, sink), s.AddPruned(s.Scope, run, sink)); err != nil {
+		return nil, nil, err
+	}
 	program, build, host := s.program()
 	key.Program, key.BuildID, key.Host = cmp.Or(key.Program, program), cmp.Or(key.BuildID, build), cmp.Or(key.Host, host)
 	key.Labels, key.Unit = cmp.Or(key.Labels, summary.NoLabels), s.Clock.Unit()
@@ -328,7 +330,7 @@ func (s *summed) feed(scope Scope, sink any, stats *calls.Stats) error {
 				s.counts = append(s.counts, counted{fn, untimed, pruned, prunedTime})
 			}
 		})
-		return calls.FeedSums(sums, &scope.Filter, to, stats)
+		return errors.Join(calls.FeedSums(sums, &scope.Filter, to, stats), calls.CheckMemory(sink, s.memory))
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/xray-tools/xray/reader"
+	"github.com/xray-tools/xray/reader/calls"
 )
 
 // CountSink is an analysis that takes calls that were only counted.
@@ -18,7 +19,7 @@ type PrunedSink interface {
 
 // AddCounters adds the calls in scope that were only counted. Each process counts as one more
 // thread.
-func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) {
+func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) error {
 	if s.summed != nil {
 		for _, c := range s.summed.counts {
 			if c.untimed > 0 {
@@ -41,14 +42,15 @@ func (s *Session) AddCounters(scope Scope, run *Run, sink CountSink) {
 		}
 		run.Threads++
 	}
+	return calls.CheckMemory(sink, s.TableMemory)
 }
 
 // AddPruned adds the sums of the calls that recorders dropped. Each process counts as one more
 // thread. The sums cover all threads and the whole recording. So it adds nothing if the scope
 // chooses by anything but function, or if the trace has only the end of the recording.
-func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) {
+func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) error {
 	if scope.From > 0 || scope.To > 0 || scope.Thread != nil || scope.MinDuration > 0 || scope.MaxDepth > 0 {
-		return
+		return nil
 	}
 	if s.summed != nil {
 		for _, c := range s.summed.counts {
@@ -73,6 +75,7 @@ func (s *Session) AddPruned(scope Scope, run *Run, sink PrunedSink) {
 		run.Threads++
 		run.PrunedFiles++
 	}
+	return calls.CheckMemory(sink, s.TableMemory)
 }
 
 // counted returns the function that a sum of calls counts for, if it is in scope.

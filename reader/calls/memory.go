@@ -1,0 +1,143 @@
+package calls
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"runtime/debug"
+	"sync/atomic"
+)
+
+// Holder is a sink with tables whose size depends on the trace: by function, by thread, by
+// both, by argument and so on. [Options].Memory limits them.
+type Holder interface {
+	// Held returns about how many bytes the tables take, and what is made of them in the end.
+	// It is called after each block, so it is cheap. It never decreases, except by Merge. It does
+	// not depend on the order of threads, and that of merged sinks is at most the sum of theirs.
+	// Tables of call paths need not count: Options.Budget limits them.
+	Held() int64
+}
+
+// MemoryError reports that a run needs more than Options.Memory.
+type MemoryError struct{ Limit int64 } // in bytes
+
+// Error names the limit and the remedy.
+func (e *MemoryError) Error() string {
+	mb := func(n int64) string { return fmt.Sprintf("%dM", (n+1<<20-1)>>20) }
+	return fmt.Sprintf("tables of functions, threads, events and the like need more than %s of memory: choose a part of the trace, "+
+		"or raise the limit with --table-memory, for example to %s", mb(e.Limit), mb(4*e.Limit))
+}
+
+// CheckMemory returns a [MemoryError] if a sink holds more than a number of bytes, unless that
+// is 0. Runs do this by themselves.
+func CheckMemory(sink any, most int64) error {
+	if h, ok := sink.(Holder); ok && most > 0 && h.Held() > most {
+		return &MemoryError{most}
+	}
+	return nil
+}
+
+// Held sums up what those of the sinks hold that are a [Holder].
+func Held(sinks ...any) (bytes int64) {
+	for _, s := range sinks {
+		if h, ok := s.(Holder); ok {
+			bytes += h.Held()
+		}
+	}
+	return bytes
+}
+
+// What an open call takes. Sinks may keep it, too. A frame of a deep stack is also in a map by
+// function, and slices grow in large steps.
+const (
+	frameBytes     = 48
+	deepFrameBytes = 128
+)
+
+// held returns what the shard takes: what the sink holds, and the open calls of threads at the
+// ends of their blocks.
+func (s *shard) held() int64 {
+	if depth := int32(s.stack.depth); s.stack.thread != nil && depth > s.stack.thread.peak {
+		s.frames += frames(depth) - frames(s.stack.thread.peak)
+		s.stack.thread.peak = depth
+	}
+	return s.frames + Held(s.sink)
+}
+
+// frames returns what open calls take. Small changes are none, so that a thread is not updated
+// at each block.
+func frames(depth int32) int64 {
+	n := int64(1) << bits.Len32(uint32(depth)) >> 1
+	if n > deepStack {
+		return n * deepFrameBytes
+	}
+	return n * frameBytes
+}
+
+// share is what all shards of a run together may take of something.
+type share struct {
+	most int64 // 0 for no limit
+	used atomic.Int64
+	over atomic.Bool
+}
+
+// add counts what a shard has in addition to counted, and changes that.
+func (l *share) add(counted *int64, now int64) {
+	if grown := now - *counted; grown != 0 {
+		*counted = now
+		if l.used.Add(grown) > l.most {
+			l.over.Store(true)
+		}
+	}
+}
+
+// limits are those of a pass.
+type limits struct{ paths, memory share }
+
+// err says which limit was exceeded. A pass with too many paths is repeated with fewer, so
+// that comes first.
+func (l *limits) err() error {
+	switch {
+	case l.paths.over.Load():
+		return errPathBudget
+	case l.memory.over.Load():
+		return &MemoryError{l.memory.most}
+	}
+	return nil
+}
+
+// check counts the growth of a shard. If the run has become too large and nobody needs the rest
+// of the trace, it ends the pass.
+func (l *limits) check(s *shard) error {
+	if s.discards {
+		return nil
+	}
+	if l.paths.most > 0 {
+		l.paths.add(&s.countedPaths, int64(s.paths.Len()))
+	}
+	if l.memory.most > 0 {
+		l.memory.add(&s.countedBytes, s.held())
+	}
+	err := l.err()
+	if err == nil || s.opts.Unmatched == nil {
+		return err
+	}
+	// Unmatched exits are reported in one pass only, so this pass continues.
+	if s.paths != nil {
+		s.paths.Freeze()
+	}
+	s.sink, s.discards = discard{}, true
+	return nil
+}
+
+// runLimited is a pass that is repeated with one shard if the shards hold too much. They may
+// hold the same, and the result must not depend on their number.
+func runLimited[S Analysis[S]](src Source, opts Options, paths int, newSink func() S) (S, *Stats, error) {
+	sink, stats, err := pass(src, &opts, paths, newSink)
+	if !errors.As(err, new(*MemoryError)) || opts.Shards == 1 {
+		return sink, stats, err
+	}
+	debug.FreeOSMemory()
+	opts.Shards, opts.Unmatched = 1, nil // it has seen all of them
+	return pass(src, &opts, paths, newSink)
+}
