@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -35,6 +36,7 @@ type diffing struct {
 	top       int
 	seed      uint64
 	caveats   session.SharedCaveats
+	held      int64 // bytes of the runs that were read
 }
 
 func (a *app) diffCommand() *cobra.Command {
@@ -172,10 +174,16 @@ func (d *diffing) add(s *session.Session, to *diff.Comparison, side diff.Side, n
 		scope = session.Scope{}
 	}
 	how := calls.Options{Paths: d.root != "", Roots: options.Root, Nested: d.root == ""}
+	all := s.TableMemory
+	s.TableMemory = max(all-d.held, 1)
 	sink, run, err := session.Analyze(s, scope, how, func() *diff.Analysis { return diff.NewAnalysis(options) })
+	if over := new(calls.MemoryError); errors.As(err, &over) {
+		over.Limit = all // of all runs
+	}
 	if err != nil {
 		return err
 	}
+	d.held += sink.Held()
 	s.Summary(run.Stats)
 	caveats := s.Caveats(run)
 	if s.Summed() {

@@ -93,6 +93,9 @@ func (c *stacking) run(s *session.Session) error {
 	if why := s.NoOffCPU(); metric.NeedsOffCPU() && why != "" {
 		return cli.Usagef("--metric %v: %s", metric, why)
 	}
+	if len(c.diffBase) > 0 {
+		s.MaxPaths = (s.MaxPaths + 1) / 2 // for each of two trees
+	}
 	found, run, err := stacks(s, c.perThread, metric == stack.Blocked)
 	if err != nil {
 		return err
@@ -110,6 +113,7 @@ func (c *stacking) run(s *session.Session) error {
 				return err
 			}
 			defer base.Close()
+			base.MaxPaths = s.MaxPaths
 			var baseRun *session.Run
 			if view.Base, baseRun, err = stacks(base, false, false); err != nil {
 				return err

@@ -58,6 +58,20 @@ type Analysis struct {
 	blocks []block
 	// durations are those of invocations at index 0, or of functions by path.
 	durations []quantile.Sample
+	counted   int64 // bytes of the values that samples have counted
+}
+
+// Held implements [calls.Holder]. Paths count, because there are sums of each for each block.
+func (a *Analysis) Held() int64 {
+	const perSum, perPath, perSample = 48, 128, 500
+	held := a.counted + perPath*int64(a.tree.Len())
+	if a.tracker == nil {
+		held += perSample * int64(len(a.durations))
+	}
+	for i := range a.blocks {
+		held += perSum * int64(len(a.blocks[i].sums))
+	}
+	return held
 }
 
 // block is a block of time of a run.
@@ -102,7 +116,9 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		}
 		if c.End != calls.Truncated {
 			a.durations = grow(a.durations, a.tree.Len())
-			a.durations[path].Add(c.Duration)
+			d := &a.durations[path]
+			d.Meter = &a.counted
+			d.Add(c.Duration)
 		}
 	}
 	return nil

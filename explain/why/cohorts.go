@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -133,6 +134,15 @@ type cohorts struct {
 	slowTicks uint64
 	slow      []rootCall
 	middle    rootCall // the usual invocation nearest to the median
+	kept      int64    // visits of slow
+	under     int64    // visits and depths that threads have room for
+}
+
+// Held implements [calls.Holder].
+func (c *cohorts) Held() int64 {
+	const perThread = 256
+	visits := c.kept + c.under
+	return int64(unsafe.Sizeof(visit{}))*visits + perThread*int64(len(c.threads))
 }
 
 // opened is what a thread has done since its latest invocation ended.
@@ -165,6 +175,7 @@ func newCohorts(p *plan) *cohorts {
 func (c *cohorts) Calls(b *calls.Batch) error {
 	c.places.find(b.Paths)
 	t := c.use(b)
+	defer c.measure(t, cap(t.visits)+cap(t.siblings))
 	args, events, waits, gaps := b.Args, b.Events, b.Waits, b.Gaps
 	for i := range b.Calls {
 		call := &b.Calls[i]
@@ -198,6 +209,11 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 		c.event(t, b, &events[i])
 	}
 	return nil
+}
+
+// measure counts what a thread has room for in addition to what it had.
+func (c *cohorts) measure(t *opened, before int) {
+	c.under += int64(cap(t.visits) + cap(t.siblings) - before)
 }
 
 // use makes slot refer to t, the thread of b.
@@ -364,6 +380,7 @@ func (c *cohorts) sort(v *rootCall) {
 		c.slowTicks += v.duration
 		if v.hash() <= c.plan.keep {
 			c.slow = append(c.slow, v.clone())
+			c.kept += int64(len(v.visits))
 		}
 	case own >= c.plan.low && own <= c.plan.high:
 		o := &c.usual
@@ -422,6 +439,7 @@ func (c *cohorts) Merge(other *cohorts) {
 	to := c.places.tree.remap(other.places.tree)
 	for i := range other.slow {
 		c.slow = append(c.slow, other.slow[i])
+		c.kept += int64(len(other.slow[i].visits))
 		other.slow[i].renumber(to)
 	}
 	other.middle.renumber(to)

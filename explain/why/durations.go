@@ -21,6 +21,13 @@ type rootFinder struct {
 	span  span
 	funcs map[reader.FuncID]*quantile.Sample
 	small [1 << 12]*quantile.Sample // the same for small IDs, for speed
+	held  int64                     // bytes of the values that samples have counted
+}
+
+// Held implements [calls.Holder]. A sample keeps its first values as they are.
+func (r *rootFinder) Held() int64 {
+	const perFunction = 700
+	return perFunction*int64(len(r.funcs)) + r.held
 }
 
 // sample returns that of a function, which may be new.
@@ -31,7 +38,7 @@ func (r *rootFinder) sample(fn reader.FuncID) *quantile.Sample {
 	}
 	s := r.funcs[fn]
 	if s == nil {
-		s = new(quantile.Sample)
+		s = &quantile.Sample{Meter: &r.held}
 		r.funcs[fn] = s
 	}
 	if small {
@@ -150,6 +157,12 @@ func (s *functionSet) add(fn reader.FuncID) bool {
 // lengths counts a function's calls without callees, by the length of their duration in
 // bits.
 type lengths [65]uint64
+
+// Held implements [calls.Holder].
+func (d *durations) Held() int64 {
+	const perFunction, perOutside, perAddress = 640, 48, 48
+	return perFunction*int64(len(d.lengths)) + perOutside*int64(len(d.outside.large)) + perAddress*maxLocks*int64(len(d.addresses))
+}
 
 // maxLocks is the maximum number of locks of a function that get paths of their own.
 const maxLocks = 256
