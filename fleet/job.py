@@ -1,4 +1,4 @@
-"""What spark-submit runs: spark-submit job.py summarize TRACES --out DATASET."""
+"""The script for spark-submit: spark-submit job.py summarize TRACES --out DATASET."""
 
 import sys
 

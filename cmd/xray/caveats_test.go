@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/xray-tools/xray/internal/tracetext"
 )
 
 // LLVM's recorders drop short and deep calls by default. Reports warn of that unless the trace has
@@ -50,14 +46,7 @@ func TestCaveatsOfOtherRecorders(t *testing.T) {
 				text.WriteString(at("exit", 1, 0, now))
 			}
 		}
-		data, err := tracetext.Parse(text.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		trace := filepath.Join(t.TempDir(), "trace")
-		if err := os.WriteFile(trace, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		trace := textTrace(t, text.String())
 		for _, command := range [][]string{{"account", trace}, {"stack", trace}, {"why", "--root", ".", trace}, {"locks", trace}} {
 			var stdout, stderr bytes.Buffer
 			if status := run(append([]string{"xray"}, command...), strings.NewReader(""), &stdout, &stderr); status != exitOK {
@@ -85,14 +74,7 @@ func TestFoldedPathsOfLocksAndRequests(t *testing.T) {
 	for i := range 5000 {
 		fmt.Fprintf(text, "enter-arg 1 +1\narg %d\nenter %d +1\nenter-arg 2 +1\narg 77\nexit 2 +%d\nexit %d +10\nexit 1 +1\n", i%50, 100+i, 1+i%7, 100+i)
 	}
-	data, err := tracetext.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace := filepath.Join(t.TempDir(), "trace")
-	if err := os.WriteFile(trace, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	trace := textTrace(t, text.String())
 	for _, args := range [][]string{
 		{"locks", "--lock", "#2$", "--top", "100"},
 		{"requests", "--id-func", "#1$", "--pause", "1s", "--rows", "0", "--min-share", "0"},
@@ -122,14 +104,7 @@ func TestFoldedPaths(t *testing.T) {
 	for i := range 2000 {
 		fmt.Fprintf(text, "enter %d +1\nenter %d +1\nexit %d +10\nexit %d +1\n", 1+i, 1+i, 1+i, 1+i)
 	}
-	data, err := tracetext.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace := filepath.Join(t.TempDir(), "trace")
-	if err := os.WriteFile(trace, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	trace := textTrace(t, text.String())
 	output := func(args ...string) string {
 		var stdout, stderr bytes.Buffer
 		if status := run(append(append([]string{"xray"}, args...), "--path-memory", "256K", trace), strings.NewReader(""), &stdout, &stderr); status != exitOK {

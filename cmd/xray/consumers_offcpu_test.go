@@ -12,7 +12,6 @@ import (
 	"github.com/xray-tools/xray/internal/test/firefoxprofiler"
 	"github.com/xray-tools/xray/internal/test/testenv"
 	"github.com/xray-tools/xray/internal/test/traceprocessor"
-	"github.com/xray-tools/xray/internal/tracetext"
 )
 
 // offCPUTrace writes the trace of testdata/script/offcpu.txtar, whose thread is off the processor
@@ -22,14 +21,7 @@ func offCPUTrace(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	trace, err := tracetext.Parse(string(archive.Files[0].Data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	input := filepath.Join(t.TempDir(), "trace.xray")
-	if err := os.WriteFile(input, trace, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	input := textTrace(t, string(archive.Files[0].Data))
 	return input
 }
 

@@ -3,12 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/xray-tools/xray/internal/tracetext"
 )
 
 // Trees of calls that nest thousands deep are cut at a depth that people and JSON parsers can
@@ -31,14 +27,7 @@ func TestDeepTrees(t *testing.T) {
 		}
 	}
 	text.WriteString("end-of-buffer\nzeros auto\n")
-	trace, err := tracetext.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(t.TempDir(), "deep.xray")
-	if err := os.WriteFile(file, trace, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	file := textTrace(t, text.String())
 	type row struct {
 		Function string
 		Total    uint64 `json:"total_ns"`

@@ -11,7 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/xray-tools/xray/internal/tracetext"
 	"github.com/xray-tools/xray/reader"
 )
 
@@ -55,14 +54,7 @@ func hostileTrace(t *testing.T, packed bool) string {
 		}
 		text.WriteString("bytes ff\n")
 	}
-	data, err := tracetext.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "trace.xray")
-	if err := os.WriteFile(path, data, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	path := textTrace(t, text.String())
 	return path
 }
 

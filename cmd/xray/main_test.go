@@ -101,6 +101,20 @@ func makeTrace(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[len(args)-1]), b, 0o666))
 }
 
+// textTrace writes the trace that a text describes to a file, and returns its path.
+func textTrace(t *testing.T, text string) string {
+	t.Helper()
+	trace, err := tracetext.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "trace.xray")
+	if err := os.WriteFile(path, trace, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS PROGRAM [ARGUMENT...]")

@@ -3,12 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/xray-tools/xray/internal/tracetext"
 )
 
 // With very many threads, residency uses fewer cells than wanted and text shows only some threads.
@@ -21,14 +17,7 @@ func TestResidencyOfManyThreads(t *testing.T) {
 		kind := [2]string{"enter", "exit"}[i/threads]
 		fmt.Fprintf(text, "%s 1 tsc=%d tid=%d pid=1\n", kind, 1000+i/threads*1_000_000+i%threads, 1+i%threads)
 	}
-	data, err := tracetext.Parse(text.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	trace := filepath.Join(t.TempDir(), "trace")
-	if err := os.WriteFile(trace, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	trace := textTrace(t, text.String())
 	output := func(args ...string) string {
 		var stdout, stderr bytes.Buffer
 		if status := run(append(append([]string{"xray", "residency"}, args...), trace), strings.NewReader(""), &stdout, &stderr); status != exitOK {

@@ -29,7 +29,7 @@ var signs = [states]string{None: " ", Absent: ".", Other: "+", Busy: "#", Silent
 
 // Body describes the report. Names are for the legend of the strips.
 func (r *Report) Body(names symbolize.Names, v View) []report.Node {
-	head := fmt.Sprintf("%s, %s from %s on.", label.Count(uint64(len(r.Threads)), "thread", "threads"),
+	head := fmt.Sprintf("%s, %s from %s.", label.Count(uint64(len(r.Threads)), "thread", "threads"),
 		r.Clock.Format(r.To-r.From), r.Clock.Format(r.From-min(r.From, v.Base)))
 	if len(r.Threads) > 0 {
 		head += fmt.Sprintf(" Each character of a strip stands for %s.", r.Clock.Format(r.Cell))

@@ -16,11 +16,11 @@ from typing import IO, List, Optional, Sequence, Set, Tuple, Union
 
 from pyspark import SparkContext, SparkFiles, TaskContext
 
-# TIMEOUT is how long xray may take for one trace, in seconds.
+# TIMEOUT limits the time of xray for one trace, in seconds.
 TIMEOUT = 3600
 
 
-# _added are the files that were added, by application and name.
+# _added has the files that were added, by application and name.
 _added: Set[Tuple[str, str]] = set()
 
 
@@ -49,7 +49,7 @@ def _add(sc: SparkContext, path: str, package: bool = False) -> None:
 
 
 def _add_package(sc: SparkContext) -> None:
-    """Sends this package to executors, which need not have it installed."""
+    """Sends this package to executors, so that they need not have it installed."""
     files = sorted(str(f) for f in Path(__file__).parent.glob("*.py"))
     package = os.path.join(_folder(), f"xray_fleet-{_digest(*files)}.zip")
     with zipfile.ZipFile(package, "w") as z:
@@ -59,7 +59,7 @@ def _add_package(sc: SparkContext) -> None:
 
 
 class MachineError(Exception):
-    """xray failed for a reason that may be the machine's: another try may succeed."""
+    """xray failed, perhaps because of the machine. Another try may succeed."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,6 @@ class Xray:
 
 
 def last_attempt(tries: int) -> bool:
-    """Reports whether Spark would give up the job if this task failed once more."""
+    """Reports whether Spark ends the job if this task fails once more."""
     context = TaskContext.get()
     return context is None or context.attemptNumber() + 1 >= tries

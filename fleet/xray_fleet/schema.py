@@ -13,13 +13,13 @@ def _table(**columns: str) -> StructType:
         table.add(name, kind)
     return table
 
-# KEY are the columns that say whose calls a row of a summary sums up, and of which path.
+# KEY lists the columns that identify the calls and the call path of a row of a summary.
 KEY = [
     "program", "build_id", "host", "labels", "unit", "path", "depth",
     "function", "symbol", "file", "line", "object",
 ]
 
-# SUMS are the columns that merge by SUM. The other ones are min, max and bins.
+# SUMS lists the columns that merge by SUM. The others are min, max and bins.
 SUMS = [
     "calls", "time", "self_time", "on_cpu", "blocked", "queued",
     "open_calls", "open_time", "open_self_time", "nested_time",
@@ -27,7 +27,7 @@ SUMS = [
     "pruned_calls", "pruned_time", "folded_calls", "folded_self_time",
 ]
 
-# BIN_SUMS are the fields of a bin that merge by SUM, of bins with the same number.
+# BIN_SUMS lists the fields that merge by SUM in bins with the same number.
 BIN_SUMS = ["durations", "self_times", "coarse"]
 
 BIN = _table(bin="integer", **dict.fromkeys(BIN_SUMS, "long"))
@@ -37,19 +37,19 @@ SUMMARY = _table(
     **dict.fromkeys(["calls", "time", "self_time", "min", "max", *SUMS[3:]], "long"),
 ).add("bins", ArrayType(BIN))
 
-# TRACE says which trace a row is of: its URI, size in bytes, and time of modification in
+# TRACE identifies the trace of a row: its URI, size in bytes, and time of modification in
 # microseconds since 1970.
 TRACE = _table(trace="string", length="long", modified="long")
 
-# OUTCOME is what became of a trace: seconds of work, the error that made xray refuse it,
-# or what xray said on standard error, as of losses.
+# OUTCOME is the result for a trace: seconds of work, the error with which xray rejected it, or
+# the messages of xray on standard error, for example about losses.
 OUTCOME = _table(seconds="double", error="string", notes="string")
 
-# KIND tells the two tables apart in what a task writes.
+# KIND distinguishes the two tables in the output of a task.
 TRACES, SUMMARIES = "traces", "summaries"
 KIND = _table(kind="string")
 
-# WRITTEN is what a task writes: rows of both tables.
+# WRITTEN is the output of a task: rows of both tables.
 WRITTEN = StructType([*KIND.fields, *TRACE.fields, *OUTCOME.fields, *SUMMARY.fields])
 
 

@@ -24,16 +24,16 @@ from .binary import MachineError, Xray, last_attempt
 # BATCH is the number of traces of a run. A job that fails has to repeat the last batch.
 BATCH = 20_000
 
-# TASK_BYTES is how much a task reads, unless there are too few tasks for all cores.
+# TASK_BYTES is the number of bytes that a task reads, unless that leaves cores without tasks.
 TASK_BYTES = 256 << 20
 
-# TEXT is how much of a message is kept, in characters.
+# TEXT limits the length of a message, in characters.
 TEXT = 2000
 
 
 @dataclass
 class Report:
-    """What a job did: the number of traces found, of those that were summarized, and of others."""
+    """The result of a job: the number of traces found, of those summarized, and of others."""
 
     found: int = 0
     already_done: int = 0
@@ -141,7 +141,7 @@ def _spread(largest_first: List[Listed], cores: int) -> Tuple[List[Listed], int]
 
 @dataclass(frozen=True)
 class Task:
-    """What executors do with each trace. It is a function for ``mapInArrow``."""
+    """The work of executors on each trace. It is a function for ``mapInArrow``."""
 
     xray: Xray
     hadoop: traces.Hadoop
@@ -205,7 +205,7 @@ def _rows(kind: str, rows: List[Dict[str, Any]]) -> Iterator[Any]:
 
 
 def _with(part: Any, row: Dict[str, Any]) -> Any:
-    """Adds to rows of a summary which trace they are of."""
+    """Adds the columns of TRACE to rows of a summary."""
     import pyarrow as pa
 
     own = {"kind": schema.SUMMARIES, **{k: row[k] for k in schema.columns(schema.TRACE)}}

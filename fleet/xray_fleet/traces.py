@@ -27,14 +27,14 @@ from xml.sax.saxutils import escape
 
 from pyspark.sql import DataFrame, SparkSession
 
-# ROW_LIMIT is the size in bytes up to which a trace is read as a row. An executor holds a
+# ROW_LIMIT is the size in bytes of the largest trace that is read as a row. An executor holds a
 # row several times: in Java, in Arrow's format and in Python.
 ROW_LIMIT = 16 << 20
 
 # LISTED are the columns of a list of traces. A number is the same in all time zones.
 LISTED = ["path AS trace", "length", "unix_micros(modificationTime) AS modified"]
 
-# UNREAD is what the client says if nobody reads on.
+# UNREAD is the message of the client if its reader is gone.
 UNREAD = "Unable to write to output stream"
 
 LABEL = re.compile(r"(?:^|/)([A-Za-z_][A-Za-z0-9_.-]*)=([^/]+)(?=/)")
@@ -81,7 +81,7 @@ def local_path(trace: str) -> str:
 
 @dataclass(frozen=True)
 class Hadoop:
-    """What a Hadoop client in a process of its own needs to read as Spark does."""
+    """The settings for a separate Hadoop client that reads like Spark."""
 
     settings: Dict[str, str]
     classpath: str
@@ -148,7 +148,7 @@ class Hadoop:
         jars = [str(site.parent), self.classpath, os.path.join(SparkFiles.getRootDirectory(), "*"), os.path.join(_find_spark_home(), "jars", "*")]
         home = os.environ.get("JAVA_HOME")
         java = os.path.join(home, "bin", "java") if home else "java"
-        # Small, and quick to start: it copies one file.
+        # A small heap that starts quickly: the client copies one file.
         options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
         return [java, *options, "-cp", os.pathsep.join(filter(None, jars)), "org.apache.hadoop.fs.FsShell"]
 

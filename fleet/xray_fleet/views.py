@@ -118,7 +118,7 @@ def create(spark: SparkSession, out: str) -> List[str]:
     return sorted(views)
 
 
-# MIN_HOSTS is how many hosts each build must have for an interval.
+# MIN_HOSTS is the number of hosts of each build that an interval needs.
 MIN_HOSTS = 4
 
 

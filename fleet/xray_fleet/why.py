@@ -110,7 +110,7 @@ def _choose(spark: SparkSession, out: str, root: str, limit: int) -> List[Dict[s
 
 
 def _save(folder: Path, origin: Dict[str, Any], content: bytes) -> None:
-    """Saves a slice where its folders say where it is from, as ``xray why`` reads them."""
+    """Saves a slice in folders that name its origin, in the form that ``xray why`` reads."""
     labels = {**(origin["label"] or {}), "host": origin["host"], "build": origin["build"]}
     for key, value in sorted(labels.items()):
         if value:
@@ -121,7 +121,7 @@ def _save(folder: Path, origin: Dict[str, Any], content: bytes) -> None:
 
 @dataclass(frozen=True)
 class Cut:
-    """What executors do with each trace. It is a function for ``mapInArrow``."""
+    """The work of executors on each trace. It is a function for ``mapInArrow``."""
 
     xray: Xray
     hadoop: traces.Hadoop

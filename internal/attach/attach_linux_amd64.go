@@ -21,19 +21,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Options say what is loaded and called.
+// Options says which object to load and which function to call.
 type Options struct {
 	Object   string // file of the shared object
 	Late     string // an int32_t that the object exports, in its data: it becomes 1
 	Function string // that the object exports: void f(const char *argument, int32_t *result)
 	Argument string
-	// Wait is how long a safe moment is waited for; 0 stands for 10 seconds.
+	// Wait limits the wait for a safe moment. 0 stands for 10 seconds.
 	Wait time.Duration
 }
 
-// Load has a process load the object, unless it has done that before, and call the function.
-// It returns what the function stored as its result. An error is before anything was changed,
-// unless it is a [*FailedError].
+// Load makes a process load the object, unless it has loaded it before, and call the function. It
+// returns the result of the function. The process is unchanged after an error, unless that is a
+// [*FailedError].
 func Load(ctx context.Context, pid int, o Options) (result int32, err error) {
 	// The kernel knows the tracer as a thread.
 	runtime.LockOSThread()
@@ -49,8 +49,8 @@ func Load(ctx context.Context, pid int, o Options) (result int32, err error) {
 	return result, nil
 }
 
-// FailedError is why the object could not be used after the process was changed. The process
-// goes on as before, perhaps with an idle object in it.
+// FailedError is an error after the process was changed. The process continues as before, perhaps
+// with an idle object loaded.
 type FailedError struct{ Err error }
 
 func (e *FailedError) Error() string { return e.Err.Error() }
@@ -98,7 +98,7 @@ func (l *loader) proc(elem ...string) string {
 	return filepath.Join(append([]string{"/proc", strconv.Itoa(l.pid)}, elem...)...)
 }
 
-// prepare finds what the object exports, and writes into it that it is loaded late.
+// prepare finds the symbols of the object, and sets a flag in it that it is loaded late.
 func (l *loader) prepare() error {
 	f, err := elf.NewFile(bytes.NewReader(l.object))
 	if err != nil {
@@ -133,7 +133,7 @@ func (l *loader) prepare() error {
 	return nil
 }
 
-// checkStatus refuses what is known from the outside to be impossible.
+// checkStatus rejects processes whose status in /proc shows that loading is impossible.
 func checkStatus(pid int) error {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
 	if err != nil {
@@ -156,7 +156,7 @@ func checkStatus(pid int) error {
 	return nil
 }
 
-// explain adds what to do to the kernel's refusal.
+// explain adds a remedy to the kernel's error.
 func explain(err error) error {
 	if !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EACCES) {
 		return err
@@ -168,7 +168,7 @@ func explain(err error) error {
 	return fmt.Errorf("the kernel does not allow to attach: run as the user of the process or as root: %w", err)
 }
 
-// look finds what is in the memory of the process.
+// look finds the images in the memory of the process.
 func (l *loader) look() error {
 	maps, err := mapsOf(l.pid)
 	if err != nil {
@@ -208,8 +208,8 @@ func (l *loader) look() error {
 	return nil
 }
 
-// waits are system calls in which threads wait that do nothing else. Neither allocators nor
-// the loader make them.
+// waits are system calls in which idle threads wait. Neither allocators nor the loader make
+// them.
 var waits = []int{
 	unix.SYS_EPOLL_WAIT, unix.SYS_EPOLL_PWAIT, unix.SYS_EPOLL_PWAIT2, unix.SYS_POLL, unix.SYS_PPOLL, unix.SYS_SELECT, unix.SYS_PSELECT6,
 	unix.SYS_ACCEPT, unix.SYS_ACCEPT4, unix.SYS_RECVFROM, unix.SYS_RECVMSG, unix.SYS_NANOSLEEP, unix.SYS_CLOCK_NANOSLEEP, unix.SYS_READ,
@@ -225,7 +225,7 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 		}
 		for _, tid := range threads {
 			result, err := l.try(tid)
-			// No thread is stopped while frames are read.
+			// Read frames while no thread is stopped.
 			for l.missing != nil {
 				l.missing.readFrames(l.mem)
 				l.missing = nil
@@ -245,7 +245,7 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 	}
 }
 
-// threads are those that wait, the best first, and with all also the others.
+// threads returns the waiting threads, the best first. With all, the others follow.
 func (l *loader) threads(all bool) ([]int, error) {
 	dirs, err := os.ReadDir(l.proc("task"))
 	if err != nil {
@@ -281,7 +281,7 @@ func (l *loader) threads(all bool) ([]int, error) {
 	return tids, nil
 }
 
-// errUnsafe is that a thread is at a place where it must not load anything.
+// errUnsafe says that a thread is at a place where it must not load anything.
 var errUnsafe = errors.New("not at a safe place")
 
 // try loads the object in a thread if that is at a safe place.
@@ -330,18 +330,18 @@ func (l *loader) safe(t *thread, s *state) bool {
 	return !t.inSequence() && l.isSafe(stack, false)
 }
 
-// visit is what a stopped thread is made to do.
+// visit holds what a stopped thread has to do.
 type visit struct {
 	*loader
 	*thread
 	home, frame *state
 	stack       uint64 // from here on
-	// frameAt is where the frame is that the thread goes on by if this process ends.
+	// frameAt is the address of the frame by which the thread continues if this process ends.
 	frameAt uint64
 }
 
-// Layout of the memory that the thread gets: a stack, the signal frame at its end, the vector
-// registers, and the arguments.
+// Layout of the memory for the thread: a stack, the signal frame at its end, the vector registers,
+// and the arguments.
 const (
 	stackSize   = 1 << 20
 	vectorsAt   = stackSize
@@ -351,11 +351,11 @@ const (
 	ownFrameAt  = stackSize - 1024 + 8 // so that the stack is aligned as behind a call
 )
 
-// firstRoom is what the thread's own stack has to have for a signal frame, as for any signal.
+// firstRoom is the room for a signal frame on the thread's own stack, as for any signal.
 const firstRoom = 24 << 10
 
 func (v *visit) run() (result int32, err error) {
-	// Behind the red zone.
+	// Below the red zone.
 	below := (v.home.regs.Rsp - 128 - firstRoom) &^ 63
 	if v.frameAt, err = v.putFrame(below+8, below+1024); err != nil {
 		return 0, errUnsafe // the stack is full
@@ -420,19 +420,19 @@ func (v *visit) write(at uint64, data []byte) error {
 	return err
 }
 
-// call calls a function on the stack of its own.
+// call calls a function on its separate stack.
 func (v *visit) call(function uint64, args ...uint64) error {
-	// The call before may have written over it.
+	// The previous call may have overwritten it.
 	if _, err := v.putFrame(v.stack+ownFrameAt, v.stack+vectorsAt); err != nil {
 		return err
 	}
 	return v.thread.call(v.home, &v.ways, v.frameAt, function, args...)
 }
 
-// objectName is what the kernel shows of the object in the maps of the process.
+// objectName is the name of the object in the maps of the process.
 const objectName = "xray-recorder"
 
-// findObject returns where the object is in the process, or 0.
+// findObject returns the address of the object in the process, or 0.
 func (v *visit) findObject() (uint64, error) {
 	maps, err := mapsOf(v.pid)
 	if err != nil {
@@ -442,7 +442,7 @@ func (v *visit) findObject() (uint64, error) {
 		if !strings.HasPrefix(m.path, "/memfd:"+objectName) || m.offset != 0 {
 			continue
 		}
-		// Another version of it cannot be used, nor loaded beside.
+		// Another version can neither be used nor loaded next to this one.
 		head := make([]byte, m.end-m.start)
 		if _, err := v.loader.mem.ReadAt(head, int64(m.start)); err == nil && bytes.HasPrefix(v.object, head) {
 			return m.start, nil
@@ -473,7 +473,7 @@ func (v *visit) bring() (uint64, error) {
 	return base, err
 }
 
-// open fills the file and has it loaded.
+// open fills the file and makes the process load it.
 func (v *visit) open(fd uint64) (uint64, error) {
 	file, err := os.OpenFile(v.proc("fd", strconv.FormatUint(fd, 10)), os.O_WRONLY, 0)
 	if err != nil {
@@ -507,7 +507,7 @@ func (v *visit) open(fd uint64) (uint64, error) {
 	return base, err
 }
 
-// Files are the files that a process has mapped as code, as this process can open them.
+// Files returns the files that a process has mapped as code, by paths that this process can open.
 func Files(pid int) ([]string, error) {
 	maps, err := mapsOf(pid)
 	if err != nil {

@@ -8,23 +8,23 @@ import (
 	"time"
 )
 
-// Options say what is loaded and called.
+// Options says which object to load and which function to call.
 type Options struct {
 	Object, Late, Function, Argument string
 	Wait                             time.Duration
 }
 
-// FailedError is why the object could not be used after the process was changed.
+// FailedError is an error after the process was changed.
 type FailedError struct{ Err error }
 
 func (e *FailedError) Error() string { return e.Err.Error() }
 
-// Load works on Linux on x86-64 alone.
+// Load works only on Linux on x86-64.
 func Load(context.Context, int, Options) (int32, error) {
 	return 0, errors.New("attaching works on Linux on x86-64 alone")
 }
 
-// Files works on Linux on x86-64 alone.
+// Files works only on Linux on x86-64.
 func Files(int) ([]string, error) {
 	return nil, errors.New("attaching works on Linux on x86-64 alone")
 }

@@ -1,12 +1,11 @@
-// Package attach loads a shared object into a process that runs, and calls a function of it.
+// Package attach loads a shared object into a running process and calls one of its functions.
 //
-// One thread of the process is stopped for that, with ptrace. The others go on. The thread is
-// one that waits in a system call, outside of the allocator and the loader, or one that
-// computes in the program itself. It gets a stack of its own, on which it calls dlopen and the
-// function, and then it goes on where it was: a system call starts again, without an EINTR that
-// the program could see.
+// It stops one thread of the process, with ptrace, while the others run. The thread either waits
+// in a system call, outside of the allocator and the loader, or computes in the program itself. It
+// calls dlopen and the function on a separate stack. Then it continues where it was: a system call
+// starts again, without an EINTR that the program could see.
 //
-// The object comes through a descriptor of the process's own memory, so the process needs no
-// access to a file of ours. The stack begins with a signal frame. If this process is killed
-// meanwhile, the thread returns through the frame, and the program runs on.
+// The process reads the object through a descriptor of its own memory, so it needs no access to a
+// file of this process. The stack begins with a signal frame. If this process is killed in the
+// meantime, the thread returns through the frame, and the program continues.
 package attach

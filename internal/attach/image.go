@@ -95,15 +95,15 @@ func (i *image) find(name string) uint64 {
 	return 0
 }
 
-// Limits of what is read from the memory of a process.
+// Limits for reading the memory of a process.
 const (
 	maxImages  = 4096
 	maxSymbols = 1 << 20
 	maxStrings = 64 << 20
 )
 
-// readImages finds the ELF files in the memory of a process. It reads them there, and not from
-// their files, which the process may see in another file system, or which may be deleted.
+// readImages finds the ELF files in the memory of a process. It reads memory rather than files,
+// because files may be deleted, or be in a file system that only the process sees.
 func readImages(mem io.ReaderAt, maps []mapping) []image {
 	var images []image
 	for i := range maps {
@@ -167,7 +167,7 @@ func readImage(mem io.ReaderAt, m *mapping, maps []mapping) (*image, error) {
 			strsize = value
 		}
 	}
-	// The loader adds the base to the addresses, in some files.
+	// In some files, the loader has added the base to the addresses.
 	within := func(address uint64) uint64 {
 		if address < img.base {
 			return img.base + address
@@ -175,7 +175,7 @@ func readImage(mem io.ReaderAt, m *mapping, maps []mapping) (*image, error) {
 		return address
 	}
 	symtab, strtab = within(symtab), within(strtab)
-	// Linkers put the names right behind the symbols, whose number is nowhere else.
+	// Linkers put the names directly after the symbols. The number of symbols is nowhere else.
 	if strtab <= symtab || (strtab-symtab)/24 > maxSymbols || strsize > maxStrings {
 		return img, nil
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// process is what is known of the memory of a process.
+// process describes the memory of a process.
 type process struct {
 	images []image
 	libc   *image
@@ -35,7 +35,7 @@ func newProcess(images []image, exe string) *process {
 	return p
 }
 
-// find returns the address of a function that libc, or an older one's libdl, exports.
+// find returns the address of a function that libc exports, or libdl of an older libc.
 func (p *process) find(name string) uint64 {
 	if a := p.libc.find(name); a != 0 {
 		return a
@@ -50,7 +50,7 @@ func (p *process) find(name string) uint64 {
 	return 0
 }
 
-// allocating are functions of libc that hold locks that dlopen needs, or end up there.
+// allocating are functions of libc that hold locks that dlopen needs, or call such functions.
 var allocating = []string{
 	"malloc", "calloc", "realloc", "free", "memalign", "aligned_alloc", "posix_memalign", "valloc", "pvalloc", "malloc_trim", "mallinfo",
 	"mallinfo2", "malloc_info", "mallopt", "reallocarray", "fork", "vfork", "_Fork", "dlopen", "dlclose", "dlmopen", "dlsym", "dlvsym",
@@ -61,7 +61,7 @@ var allocating = []string{
 // isSafe reports whether a thread may load an object where it is: outside of the loader,
 // allocators, and functions of libc that hold their locks. The stack has the innermost place
 // first. If the thread does not wait in a system call, it must be in the program's own code,
-// with nothing of libc on its stack but what began it.
+// with no libc on its stack except the code that started it.
 func (p *process) isSafe(stack []pc, waits bool) bool {
 	for i, at := range stack {
 		interrupted := at.interrupted && !at.inCall && (i > 0 || !waits)
@@ -88,7 +88,7 @@ func (p *process) computes(stack []pc) bool {
 	return true
 }
 
-// startCode is more than the size of the code that begins a program, which calls libc, which
+// startCode is an upper bound for the size of the code that starts a program: it calls libc, which
 // calls main.
 const startCode = 256
 

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// thread is a thread of another process that is traced. All methods have to be called by the
-// thread of this process that seized it.
+// thread is a traced thread of another process. Only the thread of this process that seized it may
+// call its methods.
 type thread struct {
 	tid   int
 	mem   *os.File // of the process
@@ -36,7 +36,7 @@ func ptrace(request, tid int, address, data uintptr) error {
 	return nil
 }
 
-// errGone is that the thread has ended.
+// errGone says that the thread has ended.
 var errGone = errors.New("the thread has ended")
 
 func gone(err error) error {
@@ -62,15 +62,15 @@ func (t *thread) stop() error {
 		if status.TrapCause() == eventStop {
 			return nil
 		}
-		// A signal came first: it is the program's.
+		// A signal came first. It belongs to the program.
 		if err := unix.PtraceCont(t.tid, int(status.StopSignal())); err != nil {
 			return gone(err)
 		}
 	}
 }
 
-// shortly is how long a stop is awaited without sleeping. Most come sooner, and each sleep makes
-// the thread stand still for longer.
+// shortly is the time to wait for a stop without sleeping. Most stops come sooner, and each sleep
+// stops the thread for longer.
 const shortly = time.Millisecond
 
 // wait waits until the thread is stopped.
@@ -96,13 +96,13 @@ func (t *thread) wait(limit time.Duration) (unix.WaitStatus, error) {
 	}
 }
 
-// errSlow is that a thread did not get where it should in time.
+// errSlow says that a thread did not arrive in time.
 var errSlow = errors.New("it takes too long")
 
-// release lets the thread go on.
+// release lets the thread continue.
 func (t *thread) release() error { return ptrace(unix.PTRACE_DETACH, t.tid, 0, 0) }
 
-// state is what a thread has to have again when it goes on.
+// state is the state to restore before a thread continues.
 type state struct {
 	regs   unix.PtraceRegs
 	xstate []byte
@@ -125,7 +125,7 @@ func (t *thread) state() (*state, error) {
 // restore sets all of a state.
 func (t *thread) restore(s *state) error {
 	v := unix.Iovec{Base: &s.xstate[0], Len: uint64(len(s.xstate))}
-	// Before the registers are set, the thread would return by its frame.
+	// Until the registers are set, the thread would return through its frame.
 	return errors.Join(
 		ptrace(unix.PTRACE_SETREGSET, t.tid, xstateNote, uintptr(unsafe.Pointer(&v))),
 		t.block(s.mask),
@@ -160,8 +160,7 @@ func (t *thread) read(address uint64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// Errors of system calls, by which the kernel notes what is to be done when the thread runs
-// again.
+// Errors of system calls that tell the kernel what to do when the thread runs again.
 const (
 	restartSys     = 512
 	restartNoIntr  = 513
@@ -201,7 +200,7 @@ func (s *state) interrupted() {
 	}
 }
 
-// again has the thread make its system call once more.
+// again makes the thread repeat its system call.
 func (s *state) again() {
 	s.regs.Rax, s.regs.Orig_rax = s.regs.Orig_rax, ^uint64(0)
 	s.regs.Rip -= 2
@@ -231,12 +230,12 @@ type ways struct {
 	systemCall   uint64 // makesSystemCall
 }
 
-// makesSystemCall is syscall; ret. A thread that is made to execute it returns by the signal
-// frame on its stack if nobody traces it any more.
+// makesSystemCall is syscall; ret. A thread that executes it returns through the signal frame on
+// its stack once nobody traces it.
 var makesSystemCall = []byte{0x0f, 0x05, 0xc3}
 
-// systemCall has the stopped thread make a system call. Its stack pointer is that of a signal
-// frame, by which it goes on if this process ends.
+// systemCall makes the stopped thread execute a system call. Its stack pointer points to a signal
+// frame, through which it continues if this process ends.
 func (t *thread) systemCall(home *state, w *ways, frame, number uint64, args ...uint64) (uint64, error) {
 	regs := home.regs
 	regs.Rax = number
@@ -244,7 +243,7 @@ func (t *thread) systemCall(home *state, w *ways, frame, number uint64, args ...
 	if err := t.direct(&regs, w.systemCall, frame); err != nil {
 		return 0, err
 	}
-	// The frame has the mask of before.
+	// The frame has the previous mask.
 	if err := t.block(^uint64(0)); err != nil {
 		return 0, err
 	}
@@ -262,7 +261,7 @@ func (t *thread) systemCall(home *state, w *ways, frame, number uint64, args ...
 	return regs.Rax, nil
 }
 
-// pass puts arguments into registers, and 0 into those without one.
+// pass puts arguments into registers, and 0 into the others.
 func pass(args []uint64, registers ...*uint64) {
 	for i, to := range registers {
 		*to = 0
@@ -272,7 +271,7 @@ func pass(args []uint64, registers ...*uint64) {
 	}
 }
 
-// direct has a stopped thread go on at an address with a stack and the other registers.
+// direct makes a stopped thread continue at an address with a stack and the other registers.
 func (t *thread) direct(regs *unix.PtraceRegs, at, stack uint64) error {
 	regs.Rip, regs.Rsp, regs.Orig_rax = at, stack, ^uint64(0)
 	regs.Eflags &^= 1 << 10
@@ -297,12 +296,12 @@ func (t *thread) toSystemCall(end time.Time) error {
 	}
 }
 
-// patience is how long a function may take that a thread was made to call. Loading waits for
+// patience limits the time of a function that a thread calls for this package. Loading waits for
 // the loader's lock, which another thread may hold.
 const patience = 30 * time.Second
 
-// call has the stopped thread call a function with up to three arguments, on a stack that ends
-// with a signal frame. It returns when the function has.
+// call makes the stopped thread call a function with up to three arguments, on a stack that ends
+// with a signal frame. It returns when the function has returned.
 func (t *thread) call(home *state, w *ways, frame, function uint64, args ...uint64) error {
 	regs := home.regs
 	regs.Rax = 0
@@ -331,8 +330,8 @@ func (t *thread) call(home *state, w *ways, frame, function uint64, args ...uint
 	}
 }
 
-// stay keeps a thread from returning by the signal frame as long as it is traced: it is made to
-// ask for its process ID instead.
+// stay keeps a traced thread from returning through the signal frame. The thread asks for its
+// process ID instead.
 func (t *thread) stay(regs *unix.PtraceRegs, w *ways, frame uint64) error {
 	regs.Orig_rax, regs.Rip, regs.Rsp = unix.SYS_GETPID, w.systemCall+2, frame
 	if err := unix.PtraceSetRegs(t.tid, regs); err != nil {
@@ -352,8 +351,8 @@ const (
 	xstateSizes = 464
 )
 
-// signalFrame is a frame by which a thread goes on from a state. It lies at an address, and
-// the vector registers at another one.
+// signalFrame is a frame through which a thread continues from a state. The frame and the vector
+// registers have separate addresses.
 func signalFrame(s *state, signalReturn, vectors uint64) (frame, vector []byte) {
 	le := binary.LittleEndian
 	frame = make([]byte, frameSize)

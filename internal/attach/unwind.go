@@ -38,9 +38,9 @@ type pc struct {
 }
 
 var (
-	// errNoFrames is that the unwind information of an image was not read yet.
+	// errNoFrames says that the unwind information of an image has not been read yet.
 	errNoFrames = errors.New("no unwind information")
-	// errUnwind is that a stack cannot be unwound.
+	// errUnwind says that a stack cannot be unwound.
 	errUnwind = errors.New("the stack cannot be unwound")
 )
 
@@ -67,7 +67,7 @@ func (p *process) unwind(mem io.ReaderAt, r registers) (list []pc, missing *imag
 		list = append(list, pc{at, interrupted, interrupted && holds(mem, at-2, []byte{0x0f, 0x05}), false})
 		if holds(mem, at, returnsFromSignal) {
 			list[len(list)-1].handler = true
-			// The stack pointer is behind the address that the handler returned by.
+			// The stack pointer is above the return address of the handler.
 			saved := r.value[dwarfRSP] + 40
 			for i, n := range []int{8, 9, 10, 11, 12, 13, 14, 15, 5, 4, 6, 3, 1, 0, 2, dwarfRSP, dwarfRIP} {
 				v, err := word(saved + 8*uint64(i))
@@ -125,8 +125,8 @@ func (p *process) imageAt(address uint64) *image {
 	return nil
 }
 
-// caller returns the registers of the calling frame. Its instruction is not known in the frame
-// that a thread begins with.
+// caller returns the registers of the calling frame. In the first frame of a thread, the
+// instruction is unknown.
 func caller(fde *frame.FrameDescriptionEntry, at uint64, r *registers, word func(uint64) (uint64, error)) (*registers, error) {
 	c, err := fde.EstablishFrame(at)
 	if err != nil || c.CFA.Rule != frame.RuleCFA || c.CFA.Reg > dwarfRIP || !r.known[c.CFA.Reg] {

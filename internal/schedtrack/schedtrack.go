@@ -16,7 +16,7 @@ import (
 // a CPU, it also remembers what is switched on all CPUs, and keeps what turns out to have run
 // in its place.
 type Tracker struct {
-	// ProcessOf finds out of which process a thread is, or 0 if that is not known any more.
+	// ProcessOf finds the process of a thread, or 0 if that is no longer known.
 	ProcessOf func(tid int32) int32
 	// NameOf finds out the name of a thread, or "" if that is not known any more.
 	NameOf func(tid int32) string
@@ -59,7 +59,7 @@ type remembered struct {
 	kept [2]int32 // the processes that have it anyway
 }
 
-// process is what there is to be written for a process.
+// process holds the events to write for a process.
 type process struct {
 	threads int  // that live
 	claimed bool // somebody will take the events
@@ -326,7 +326,7 @@ func (t *Tracker) instead(th *thread, e *tracefs.Event) {
 	p.instead[cpu] = e.Time
 }
 
-// keep adds a switch to what is written for a process.
+// keep adds a switch to the events of a process.
 func (t *Tracker) keep(p *process, e *tracefs.Event, flags reader.SchedFlags) {
 	if e.Preempted {
 		flags |= reader.Preempted
@@ -384,7 +384,7 @@ func (p *process) number(t *Tracker, tid int32, comm tracefs.Comm) uint32 {
 // maxPIDs limits the threads whose processes are remembered.
 const maxPIDs = 1 << 16
 
-// process returns of which process a thread is, or 0.
+// process returns the process of a thread, or 0.
 func (t *Tracker) process(tid int32) int32 {
 	pid, known := t.pids[tid]
 	if !known {
@@ -397,7 +397,7 @@ func (t *Tracker) process(tid int32) int32 {
 	return pid
 }
 
-// Taken is what there is to be written of a process.
+// Taken is the events to write for a process.
 type Taken struct {
 	First uint32 // the number of the first task
 	Tasks []reader.Task

@@ -501,7 +501,7 @@ func (l *looker) read(db *DB, p *plan, args []vtab.Value) (callReader, error) {
 	return &bucketReader{l: l.list, list: l.list.with(args[at])}, nil
 }
 
-// note takes notice of which values vary. Buckets that depend on one that did not vary
+// note records which values vary. Buckets that depend on one that did not vary
 // before are of no more use.
 func (l *looker) note(args []vtab.Value) {
 	l.asked++

@@ -201,7 +201,7 @@ void xr_thread_named(uint32_t tid, const char *text)
 		xr_arena_named(t);
 		found = 1;
 	}
-	/* A thread that has not recorded yet is asked for its name when it does. */
+	/* A thread that has not recorded yet reads its name when it does. */
 	if (found && xr_tls && xr_keeps_records())
 		put_note(XR_META_NAME, &tid, sizeof tid, room);
 }

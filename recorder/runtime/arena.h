@@ -127,7 +127,7 @@ void xr_arena_seal(void);
 void xr_arena_publish(void);
 /* Has the observer write all that was recorded, and waits for that at most a second. */
 void xr_arena_flush(void);
-/* Whether the observer ended early: what is in the rings is the program's to write. */
+/* Whether the observer ended early. Then the program must write the rings itself. */
 int xr_arena_lost(void);
 /* Makes an entry of its own for a forked child of a process. */
 void xr_arena_forked(uint32_t parent);

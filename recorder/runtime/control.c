@@ -65,7 +65,7 @@ const char *xr_errno_text(int64_t err)
 
 /* Words. */
 
-/* Splits line, which is changed, at blanks and commas. Returns null, or what is wrong. */
+/* Splits line in place at blanks and commas. Returns an error, or null. */
 static const char *split(struct request *r, char *line)
 {
 	r->nwords = 0;
@@ -305,7 +305,7 @@ static const char *status(struct request *r)
 	return NULL;
 }
 
-/* The file to stream to, if there is to be one: that of the request, or a new one. */
+/* The file to stream to, if any: the one in the request, or a new one. */
 static const char *open_stream(const struct request *r, uint64_t stream, int64_t *fd)
 {
 	const char *output = value_of(r, "output");
@@ -686,12 +686,12 @@ static struct server {
 	struct xr_held listening;
 	struct client clients[16];
 	char *request, *answer;
-	const char *where;   /* to listen; null when nobody wants that */
+	const char *where;   /* address to listen at, or null */
 	uint32_t delayed;    /* the thread is that of a child, which may end or exec at once */
 	uint32_t users[2];   /* real and effective, of the beginning */
 	uint32_t state;      /* of the thread: a futex */
-	uint32_t leave;      /* it is to end */
-	uint32_t visiting;   /* it is to end by itself when it is not needed any more */
+	uint32_t leave;      /* the thread must end */
+	uint32_t visiting;   /* the thread must end when it is no longer needed */
 	uint32_t alone;      /* the process that forks has no other thread */
 	int32_t error;       /* why it failed */
 	uint32_t tid;
@@ -843,7 +843,7 @@ static void serve(struct client *c)
 	int64_t n = fd < 0 ? -EBADF : receive(fd, &flags, fds, &nfds);
 	if (n == -EAGAIN || n == -EINTR)
 		return;
-	if (n < 0 || c->holds) { /* it has said what it had to say */
+	if (n < 0 || c->holds) { /* the client may not send anything more */
 		hang_up(c);
 		return;
 	}
@@ -919,7 +919,7 @@ const char *xr_dump_at(const char *name)
 	return NULL;
 }
 
-/* Dumps if that was asked for, and tells when the program has taken the signal for itself. */
+/* Dumps on request, and warns if the program has taken over the signal. */
 static void look_at_dumps(void)
 {
 	struct sigaction now;
@@ -1049,7 +1049,7 @@ static int begin_listening(const char *where)
 
 static int is_leaving(void) { return __atomic_load_n(&server.leave, __ATOMIC_ACQUIRE); }
 
-/* Whether the first thread has ended and others go on. The process is to end with them. */
+/* Whether the first thread has ended while others run. The process ends with them. */
 static int first_is_gone(void)
 {
 	char stat[512];
@@ -1202,7 +1202,7 @@ int xr_control_attach(void)
 	return xr_control_start("1");
 }
 
-/* Has the thread look at what it is to do. */
+/* Wakes the thread to check for work. */
 static void wake(void)
 {
 	struct sockaddr_un a = {.sun_family = AF_UNIX};

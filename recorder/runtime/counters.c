@@ -22,7 +22,7 @@ static uint64_t calls_of(uint64_t id)
 
 void xr_counters_dump(void (*put)(void *to, const void *p, uint64_t n), void *to)
 {
-	/* Counting goes on meanwhile, so each function's calls are asked for once. */
+	/* Counting continues, so read the calls of each function only once. */
 	uint64_t room = xr_root.max_function * sizeof(struct row), n = 0;
 	struct row *rows = room ? xr_map(room) : NULL;
 	for (uint64_t id = 1; rows && id <= xr_root.max_function; id++) {

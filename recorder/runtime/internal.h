@@ -119,7 +119,7 @@ struct xr_offcpu {
 	uint64_t unasked;    /* blocked ns since the run queue was asked for */
 	uint64_t idle, idle_since; /* looks without a switch, and TSC of the first */
 	uint64_t cursor, again; /* xr_thread.cursor after a look, and looks since without a record in between */
-	struct xr_switch kept;  /* what looks found and is to be written down */
+	struct xr_switch kept;  /* switches found but not yet written */
 	uint64_t keeps;         /* whether there is any */
 };
 
@@ -142,7 +142,7 @@ struct xr_thread {
 	uint64_t dropped;    /* records lost: no memory, no file, limit */
 	uint64_t truncated;  /* payloads cut off, or not readable */
 	uint64_t streamed;   /* bytes written to the stream's file */
-	char name[16];       /* as of the latest hand-over */
+	char name[16];       /* at the latest hand-over */
 	uint64_t ncounters;  /* room in counters */
 	uint64_t depth;      /* XR_DEPTH: open calls in frames, outermost first */
 	uint64_t frames[XR_MAX_DEPTH]; /* where their return addresses are */
@@ -274,13 +274,13 @@ int xr_set_mode(enum xr_mode mode);
  * the number of the first line that is wrong, or 0, or -1 for no memory. */
 int xr_set_filter(const char *text, size_t size);
 
-/* lifecycle.c: what is called with XR_LOCK_CONTROL held. */
+/* lifecycle.c: functions to call with XR_LOCK_CONTROL held. */
 /* Starts recording, to the stream's file fd when that is not -1 (it is taken over).
  * Returns null, or what prevents it. Some objects may have been refused. */
 const char *xr_start(enum xr_mode mode, uint64_t threshold_ns, uint32_t depth, int fd, uint64_t limit);
 /* Switches sleds off and ends the stream. */
 void xr_stop(void);
-/* xr_root.threshold as it was asked for. */
+/* xr_root.threshold as requested. */
 extern uint64_t xr_threshold_ns;
 /* Changes what is recorded, while that is going on: XR_OFF pauses it, xr_resume ends the
  * pause. */
@@ -358,7 +358,7 @@ int xr_file_refusal(int fd);
 void xr_thread_gone(struct xr_thread *t);
 /* Forgets the parent's stream, in a forked child. */
 void xr_writer_forked(void);
-/* Notes a change of what is recorded for the metadata: a few words, which are copied. */
+/* Notes a change of the recording for the metadata: a few words, which it copies. */
 void xr_change(const char *what);
 const char *xr_mode_name(enum xr_mode mode);
 /* The mode of that name; 0 if there is none. */
@@ -399,7 +399,7 @@ void xr_profile_dump_off(void (*put)(void *to, const void *p, uint64_t n), void 
 /* sums.c: general registers only. */
 /* Gives a thread room for the sums of all functions; 0 when there is no memory. */
 int xr_sums_make(struct xr_thread *t);
-/* From here on sums are of what is pruned later. */
+/* From here on, sums are of calls pruned later. */
 void xr_sums_begin(void);
 /* Whether there are any; and appends them as the body of a metadata event. */
 int xr_sums_any(void);

@@ -175,7 +175,7 @@ void *(*xr_real_dlsym)(void *, const char *);
 
 static int is_watching(void) { return xr_root.mode != XR_OFF && !__atomic_load_n(&xr_sealed, __ATOMIC_RELAXED); }
 
-/* Records what was opened meanwhile from here on. */
+/* Records objects that were opened in the meantime from now on. */
 static void look_for_objects(void)
 {
 	int saved = errno;

@@ -9,7 +9,7 @@
 /* What of syscall() is looked at; the rest is done as libc does it. */
 long xr_noticed_syscall(long number, long a, long b, long c, long d, long e);
 
-/* dlopen and dlsym: they ask who called them, so libc's are jumped to. */
+/* dlopen and dlsym look at their return address, so jump to libc's functions. */
 extern void *(*xr_real_dlopen)(const char *, int);
 extern void *(*xr_real_dlsym)(void *, const char *);
 void xr_find_real(void);

@@ -1,4 +1,4 @@
-/* Between landings.c and those who know something of the calls that are left. */
+/* The interface of landings.c for callers that know which calls are left. */
 #ifndef XRAY_RECORDER_LANDINGS_H
 #define XRAY_RECORDER_LANDINGS_H
 

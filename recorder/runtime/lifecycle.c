@@ -265,7 +265,7 @@ static void load_filter(void)
 		xr_unmap(text, MAX_FILTER);
 }
 
-/* Whether anything could be recorded as of now. */
+/* Whether anything can be recorded now. */
 static int has_sleds(void)
 {
 	for (uint64_t i = 0; i < xr_root.nobjects; i++)
@@ -382,7 +382,7 @@ void xr_dump(void)
 __attribute__((destructor(101))) static void end(void)
 {
 	if (xr_sealed)
-		return; /* nothing of this could be done; an observer writes what is left */
+		return; /* none of this is possible; an observer writes the rest */
 	xr_forked();
 	xr_lock(XR_LOCK_CONTROL);
 	if (xr_observed() && !xr_arena_lost()) {

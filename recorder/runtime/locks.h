@@ -30,7 +30,7 @@ int xr_trylock(enum xr_lock_id lock);
 /* The same for a lock of which there are several: its word. */
 void xr_lock_one(enum xr_lock_id lock, uint32_t *word);
 void xr_unlock_one(enum xr_lock_id lock, uint32_t *word);
-/* In a forked child: no lock is held, whatever threads of the parent held. */
+/* In a forked child, no lock is held, even if a thread of the parent held it. */
 void xr_locks_forked(void);
 
 #pragma GCC visibility pop

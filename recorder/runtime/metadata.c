@@ -370,7 +370,7 @@ static void put_losses(struct xr_text *t, const struct xr_trace *trace)
 	xr_put_text(t, "}");
 }
 
-/* Changes of what is recorded, for the reader of a trace that shows them. */
+/* Changes of the recording, for reports. */
 static struct change {
 	uint64_t tsc;
 	char what[56];

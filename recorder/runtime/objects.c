@@ -196,7 +196,7 @@ static int find_table(struct finding *f)
 
 static const uint8_t sled_sizes[XR_SLED_KINDS] = {11, 11, 11, 11, 17, 22};
 
-/* Checks the sled table and describes what it covers. */
+/* Checks the sled table and finds the range that it covers. */
 static int read_sleds(struct finding *f, struct xr_object *o, struct xr_mapping *place)
 {
 	if (f->size % sizeof(struct xr_sled) || !segment_at(f->info, PF_R, f->table, f->size))

@@ -55,7 +55,7 @@ void xr_refuse(struct xr_object *o, const char *why, int64_t error);
 
 /* patch.c: makes the two pages of near thunks of an object. Returns -errno. */
 int xr_make_thunks(struct xr_object *o);
-/* Whether the filter wants the function with this id. */
+/* Whether the filter keeps the function with this ID. */
 int xr_filter_wants(uint32_t id);
 /* Applies the filter to an object's ids. */
 void xr_filter_object(const struct xr_object *o);

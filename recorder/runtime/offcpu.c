@@ -89,7 +89,7 @@ static int libc_has_areas(void) { return &__rseq_size && &__rseq_offset; }
 
 static int64_t register_area(struct area *a) { return xr_sys4(SYS_rseq, (intptr_t)a, sizeof *a, 0, SIGNATURE); }
 
-/* Whether somebody is about to register areas: those who do say so by these symbols. */
+/* Whether the program registers areas itself: libraries that do so define these symbols. */
 static int others_have_areas(void) { return dlsym(RTLD_DEFAULT, "__rseq_abi") || dlsym(RTLD_DEFAULT, "rseq_register_current_thread"); }
 
 static const char *why_not(void)
@@ -223,7 +223,7 @@ static uint64_t clock_ns(int clock)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
-/* The kernel's counters, and time off the processor, as of one moment. */
+/* The kernel's counters, and time off the processor, at one moment. */
 struct totals {
 	uint64_t voluntary, involuntary, minor, major;
 	uint64_t off;
@@ -270,7 +270,7 @@ static void arm(struct xr_thread *t)
 		*(volatile uint64_t *)t->rseq = (uintptr_t)state.sequence;
 }
 
-/* All of this is to be of one moment. */
+/* All of this must belong to one moment. */
 static void begin(struct xr_thread *t)
 {
 	struct totals now = {0};

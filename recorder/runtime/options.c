@@ -27,7 +27,7 @@ struct xr_options xr_options = {
 
 static char option_text[MAX_OPTIONS];
 
-/* Returns null, or what is wrong with a value. */
+/* Returns null, or the error in a value. */
 static const char *read_switch(const char *s, int *to)
 {
 	uint64_t v;

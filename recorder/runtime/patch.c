@@ -406,7 +406,7 @@ static enum condition condition(const struct target *t)
 		return OURS;
 	if (on)
 		return FOREIGN;
-	if (t->size == 4) /* an event's call, of whatever the linker found */
+	if (t->size == 4) /* an event's call, to the function that the linker found */
 		return t->p[t->shape->call] == t->shape->opcode ? FRESH : FOREIGN;
 	for (unsigned i = 0; i < sizeof nops / sizeof *nops; i++)
 		if (!xr_memcmp(t->p + 2, nops[i], sizeof *nops))
@@ -522,7 +522,7 @@ static void write_head(const struct pen *pen, const struct target *t)
 		__atomic_store_n((uint16_t *)t->p, head, __ATOMIC_RELEASE);
 }
 
-/* Makes all cores see what was written before they execute what is written next. */
+/* Makes earlier writes visible to all cores before they execute later ones. */
 static void barrier(void)
 {
 	if (xr_sys3(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0) < 0)
@@ -658,7 +658,7 @@ static void patch_all(void)
 }
 
 struct update {
-	int patch;    /* whatever is found */
+	int patch;    /* all sleds found */
 	int changed;
 };
 

@@ -177,7 +177,7 @@ static int make_room(struct xr_profile *p, uint64_t n)
 		return 0;
 	struct xr_frame *deep = xr_keep(room * sizeof *deep);
 	if (deep) {
-		/* The old ones stay for those who read them from outside. */
+		/* The old ones stay for readers outside the process. */
 		xr_copy(deep, p->deep, p->ndeep * sizeof *deep);
 		__atomic_store_n(&p->deep, deep, __ATOMIC_RELEASE);
 		__atomic_store_n(&p->ndeep, room, __ATOMIC_RELEASE);

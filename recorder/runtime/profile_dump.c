@@ -37,7 +37,7 @@ struct fold_row {
 /* Calls that are open, until the latest event. */
 struct open_path {
 	struct xr_left own, folded;
-	struct xr_left ended; /* folded calls that are over, as of one moment */
+	struct xr_left ended; /* folded calls that have ended, at one moment */
 };
 struct open_fold {
 	struct xr_left own;

@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct xr_thread) <= XR_THREAD_PAGE, "");
 
 #define STAMP_SIZE 16
 
-/* When there was no memory for a thread, it is asked for again so many ticks later. */
+/* If there is no memory for a thread, ask again after this many ticks. */
 #define PAUSE (1u << 25)
 
 /* Rings without an owner that are kept as they are; of further ones the memory is
@@ -331,7 +331,7 @@ static void reap(void)
 				state.living++;
 		}
 		if (t->state == XR_THREAD_DEAD && !t->taken)
-			recycle(t, 1); /* what it added up stays */
+			recycle(t, 1); /* its sums stay */
 		if (t->state == XR_THREAD_DEAD && xr_arena_streams()) {
 			if (xr_arena_done(t))
 				recycle(t, 1);
@@ -520,7 +520,7 @@ static int make_counters(struct xr_thread *t)
 	uint64_t *counters = xr_keep(n * sizeof *counters);
 	if (!counters)
 		return 0;
-	/* The old ones stay mapped for those who read them from outside. */
+	/* The old ones stay mapped for readers outside the process. */
 	for (uint64_t i = 0; i < t->ncounters; i++)
 		if (t->counters[i])
 			counters[i] = t->counters[i];
@@ -539,7 +539,7 @@ static void renew_stamp(struct xr_thread *t)
 		put_stamp(t, (uint8_t *)t->cursor, now, cpu);
 }
 
-/* A switch as metadata, with what is around it as an event. */
+/* A switch as metadata, in the form of an event. */
 struct switch_event {
 	uint64_t head, tsc;
 	char magic[4];
@@ -594,7 +594,7 @@ static struct xr_thread *prepare(uint64_t n)
 	if (n == XR_SUMS)
 		return xr_sums_make(t) ? t : NULL;
 	xr_offcpu_resume(t);
-	/* What taking a chunk takes off the processor is to be before the event. */
+	/* Time off the processor while taking a chunk belongs before the event. */
 	int take = room(t) < n + STAMP_SIZE + (xr_interfered(t) || t->off.keeps ? SWITCH_SIZE : 0);
 	if (take) {
 		xr_offcpu_keep(t, 0);

@@ -1,4 +1,4 @@
-/* Between ring.c and those who set it up. */
+/* The interface of ring.c for setup. */
 #ifndef XRAY_RECORDER_RING_H
 #define XRAY_RECORDER_RING_H
 

@@ -222,7 +222,7 @@ static int put_thread(const struct xr_thread *t)
 {
 	uint8_t copy[offsetof(struct xr_thread, depth)];
 	xr_copy(copy, t, sizeof copy);
-	xr_zero(copy, offsetof(struct xr_thread, tid)); /* cursor, and pointers to what is not there */
+	xr_zero(copy, offsetof(struct xr_thread, tid)); /* cursor, and pointers that are invalid here */
 	return put(t->shared, copy, sizeof copy);
 }
 

@@ -40,7 +40,7 @@ void xr_put_field_address(struct xr_text *t, const char *key, uint64_t v);
 /* A comma, unless an array or object has just begun. */
 void xr_put_comma(struct xr_text *t);
 
-/* The other way. Each but the last returns 0 if the text is not what it should be. */
+/* The reverse. All but the last return 0 if the text is invalid. */
 int xr_equal(const char *a, const char *b);
 /* A decimal number without sign. */
 int xr_parse_number(const char *s, uint64_t *v);
