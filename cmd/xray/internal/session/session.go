@@ -21,6 +21,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/internal/label"
+	"github.com/xray-tools/xray/internal/remote"
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 	"github.com/xray-tools/xray/reader/sched"
@@ -74,12 +75,17 @@ func New(streams *cli.Streams, command string, t *reader.Trace, names symbolize.
 	}
 }
 
-// Operands are the traces as the user named them, for command lines. They may be folders.
+// Operands are the traces as the user named them, for command lines, but for what is secret in
+// URLs. They may be folders.
 func (s *Session) Operands() []string {
 	if s.named == nil {
 		return s.Trace.Files()
 	}
-	return s.named
+	names := make([]string, len(s.named))
+	for i, path := range s.named {
+		names[i] = remote.Name(path)
+	}
+	return names
 }
 
 // Close closes the trace and the sources of names.
