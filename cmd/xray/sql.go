@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"sync"
@@ -23,13 +24,14 @@ import (
 
 // sqlQuery is one run of sql.
 type sqlQuery struct {
+	app    *app
 	inputs session.Inputs
 	output session.Output
 	text   string
 }
 
 func (a *app) sqlCommand() *cobra.Command {
-	q := sqlQuery{inputs: session.Inputs{Scope: session.ByCall, Templates: true, PathMemory: true}}
+	q := sqlQuery{app: a, inputs: session.Inputs{Scope: session.ByCall, Templates: true, PathMemory: true}}
 	var tables strings.Builder
 	for _, t := range sqltables.Tables {
 		fmt.Fprintf(&tables, "\n  %-10s %s", t.Name, strings.Join(namesOf(t.Columns), ", "))
@@ -41,7 +43,8 @@ func (a *app) sqlCommand() *cobra.Command {
 of traces. There is no server and nothing to load: the query reads the trace.
 Times are in nanoseconds.
 
--f sqlite takes no query. It writes all tables to a database for other tools.
+-f parquet writes the result as a Parquet file. -f sqlite takes no query. It writes all
+tables to a database for other tools.
 
 Tables:` + tables.String(),
 		example: `  xray sql -m ./server trace.xray 'SELECT function, count(*), quantile(duration, 0.99) FROM calls GROUP BY 1'
@@ -57,7 +60,7 @@ Tables:` + tables.String(),
 		traces:  q.operands,
 		inputs:  &q.inputs,
 		output:  &q.output,
-		formats: []string{formatSQLite},
+		formats: []string{formatParquet, formatSQLite},
 		check:   q.check,
 		run:     q.run,
 	})
@@ -71,10 +74,17 @@ func namesOf(columns []sqltables.Column) []string {
 	return list
 }
 
-// formatSQLite is the format that has all tables.
-const formatSQLite = "sqlite"
+const (
+	// formatSQLite is the format that has all tables.
+	formatSQLite = "sqlite"
+	// formatParquet is the result as a Parquet file.
+	formatParquet = "parquet"
+)
 
 func (q *sqlQuery) check() error {
+	if q.output.Format == formatParquet {
+		return q.app.RefuseTerminal(q.output.Path, formatParquet)
+	}
 	if q.output.Format == formatSQLite && (q.output.Path == "" || q.output.Path == "-") {
 		return cli.Usagef("-f sqlite writes a database: name its file with -o FILE")
 	}
@@ -111,6 +121,12 @@ func (q *sqlQuery) run(s *session.Session) (err error) {
 	defer rows.Close()
 	doc := &report.Doc{Kind: s.Command, Clock: s.Clock}
 	result := &result{rows: rows, short: q.output.Short(q.inputs.Style)}
+	if q.output.Format == formatParquet {
+		err = s.Streams.WriteData(q.output.Path, func(w io.Writer) error { return rows.WriteParquet(w, "xray "+version(), result.names()) })
+		session.TellCaveats(s.Streams, "", append(approximate(db), s.Caveats(p.seen())...))
+		s.Summary(p.seen().Stats)
+		return err
+	}
 	streamed := q.output.Streams()
 	caveats := func() []string { return append(approximate(db), s.Caveats(p.seen())...) }
 	if streamed {
@@ -198,17 +214,25 @@ func (r *result) first(n int) (list [][]any, more bool, err error) {
 	return list, false, r.err
 }
 
-// columns returns the columns of the result. It numbers columns of the same name. If the rows are
-// known, it aligns numbers.
-func (r *result) columns(list [][]any) []report.Column[[]any] {
-	var columns []report.Column[[]any]
+// names are the names of the columns. Columns of the same name are numbered.
+func (r *result) names() []string {
+	var names []string
 	used := make(map[string]bool)
-	for i, name := range r.rows.Columns() {
+	for _, name := range r.rows.Columns() {
 		key := name
 		for n := 2; used[key]; n++ {
 			key = fmt.Sprintf("%s_%d", name, n)
 		}
 		used[key] = true
+		names = append(names, key)
+	}
+	return names
+}
+
+// columns returns the columns of the result. If the rows are known, it aligns numbers.
+func (r *result) columns(list [][]any) []report.Column[[]any] {
+	var columns []report.Column[[]any]
+	for i, key := range r.names() {
 		numbers := true
 		for _, row := range list {
 			switch row[i].(type) {

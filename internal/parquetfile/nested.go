@@ -52,25 +52,43 @@ func (e *Encoder) Nullable(values []int64, null []bool) {
 			}
 		}
 	}
-	k.Statistics.NullCount = int64(len(values) - len(there))
-	e.page = e.page[:0]
-	if c.Optional {
-		levels := make([]byte, 0, len(values))
-		for i := range values {
-			level := byte(1)
-			if null != nil && null[i] {
-				level = 0
-			}
-			levels = append(levels, level)
-		}
-		switch len(there) {
-		case 0, len(values):
-			e.page = appendLevels(e.page, constantLevel(nil, len(values), byte(min(len(there), 1))))
-		default:
-			e.page = appendLevels(e.page, packLevels(nil, levels, 1))
+	k.Statistics.NullCount = int64(len(values) - e.optional(c, len(values), null))
+	e.integers(k, c.Kind, there, len(values))
+}
+
+// Doubles is Nullable for floating-point numbers. It states no minimum and maximum.
+func (e *Encoder) Doubles(values []float64, null []bool) {
+	c := e.column(Double)
+	k := e.begin(c)
+	there := e.optional(c, len(values), null)
+	k.Statistics.NullCount = int64(len(values) - there)
+	for i, v := range values {
+		if null == nil || !null[i] {
+			e.page = le.AppendUint64(e.page, math.Float64bits(v))
 		}
 	}
-	e.integers(k, c.Kind, there, len(values))
+	e.dataPage(k, format.Plain, len(values))
+}
+
+// optional begins a page with which values of a column are null, if it may have nulls. It
+// returns the number of others.
+func (e *Encoder) optional(c *Column, n int, null []bool) (there int) {
+	levels := make([]byte, n)
+	for i := range levels {
+		if null == nil || !null[i] {
+			levels[i] = 1
+			there++
+		}
+	}
+	e.page = e.page[:0]
+	switch {
+	case !c.Optional:
+	case there == 0, there == n:
+		e.page = appendLevels(e.page, constantLevel(nil, n, byte(min(there, 1))))
+	default:
+		e.page = appendLevels(e.page, packLevels(nil, levels, 1))
+	}
+	return there
 }
 
 // maxDictionary is the size up to which a dictionary of integers is tried.
