@@ -29,11 +29,11 @@ type Analysis struct {
 // table is what is known of the paths of a tree. Times are in ticks, but those of
 // histograms are in the unit of the summary.
 type table struct {
-	tree              *calls.Paths
-	slots             []int32 // by path: 1 + index in the following; 0 for none
-	sums              []Sums
-	durations, selves quantile.Set
-	coarse            histograms // by slot, only with the first counter; usually empty
+	tree   *calls.Paths
+	slots  []int32 // by path: 1 + index in the following; 0 for none
+	sums   []Sums
+	bins   histograms // by slot: durations and self times
+	coarse histograms // by slot, only with the first counter; usually empty
 }
 
 // NewAnalysis returns an empty analysis.
@@ -59,12 +59,14 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		if c.End == calls.Truncated {
 			continue
 		}
-		if v := a.scale.of(c.Duration); !t.durations.Add(slot, v, 0) {
-			t.durations.AddSlowly(slot, v, 0)
+		bins := t.bins.cursor(slot)
+		duration, self := quantile.Bin(a.scale.of(c.Duration)), quantile.Bin(a.scale.of(c.Self))
+		if duration == self {
+			bins.add(duration, 1, 1)
+			continue
 		}
-		if v := a.scale.of(c.Self); !t.selves.Add(slot, v, 0) {
-			t.selves.AddSlowly(slot, v, 0)
-		}
+		bins.add(self, 0, 1)
+		bins.add(duration, 1, 0)
 	}
 	for i := range b.Waits {
 		w := &b.Waits[i]
@@ -123,8 +125,8 @@ func (t *table) grow(path calls.PathID) int {
 		t.slots = append(t.slots, make([]int32, n-len(t.slots)+n/4)...)
 	}
 	t.sums = append(t.sums, Sums{})
-	t.selves.Grow()
-	slot := t.durations.Grow()
+	slot := len(t.sums) - 1
+	t.bins.grow(slot + 1)
 	t.coarse.grow(slot + 1)
 	t.slots[path] = int32(slot + 1)
 	return slot
@@ -241,8 +243,7 @@ func (t *table) merge(o *table) {
 		}
 		from, to := int(o.slots[path]-1), t.slot(ids[path])
 		t.sums[to].add(&o.sums[from])
-		t.durations.Merge(to, &o.durations, from)
-		t.selves.Merge(to, &o.selves, from)
+		t.bins.addAll(to, &o.bins, from)
 		t.coarse.addAll(to, &o.coarse, from)
 	}
 }
@@ -318,13 +319,7 @@ func (b *groupBuilder) add(t *table, from, to calls.PathID) {
 	s := t.sums[slot]
 	s.settle(b.a.opts)
 	b.g.sums[to].add(&s)
-	c := b.g.bins.cursor(int(to))
-	for v, n := range t.durations.Sample(slot).All() {
-		c.add(quantile.Bin(v), n, 0)
-	}
-	for v, n := range t.selves.Sample(slot).All() {
-		c.add(quantile.Bin(v), 0, n)
-	}
+	b.g.bins.addAll(int(to), &t.bins, slot)
 	b.g.coarse.addAll(int(to), &t.coarse, slot)
 }
 
