@@ -47,7 +47,14 @@ func htmlOf(t *testing.T, text string, args ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	if text != "" {
-		input := textTrace(t, text)
+		trace, err := tracetext.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		input := filepath.Join(dir, "trace.xray")
+		if err := os.WriteFile(input, trace, 0o666); err != nil {
+			t.Fatal(err)
+		}
 		args = append(args, input)
 	}
 	file := filepath.Join(dir, "trace.html")
