@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
+	"github.com/xray-tools/xray/internal/remote"
 )
 
 // command is a subcommand that reads traces: its help, its flags and its run. inputs and output
@@ -58,11 +60,14 @@ func (a *app) overTraces(c command) *cobra.Command {
 				return err
 			}
 			if c.apart == nil || !c.apart() {
-				c.inputs.Named = args
+				if !slices.Equal(args, files) {
+					for _, arg := range args {
+						c.inputs.Named = append(c.inputs.Named, remote.Name(arg))
+					}
+				}
 				return c.over(a, cmd.Name(), files...)
 			}
 			for _, arg := range files {
-				c.inputs.Named = []string{arg}
 				if err := c.over(a, cmd.Name(), arg); err != nil {
 					return err
 				}

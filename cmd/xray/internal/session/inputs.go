@@ -27,8 +27,7 @@ type Inputs struct {
 	Summaries bool
 	// Lenient omits --strict.
 	Lenient bool
-	// Named are the traces as the user named them, which may be folders. nil means as they
-	// are opened.
+	// Named are the traces as the user named them if some are folders, else nil.
 	Named []string
 
 	NameFlags
@@ -120,9 +119,7 @@ func (i *Inputs) Open(streams *cli.Streams, command string, paths ...string) (*S
 	}
 	s := &Session{Streams: streams, Command: command, Strict: i.strict, traces: i.TraceFlags, style: i.Style}
 	s.MaxPaths, s.TableMemory = i.MaxPaths(), i.tables
-	if s.named = i.Named; s.named == nil {
-		s.named = paths
-	}
+	s.named = i.Named
 	if err := i.open(s, paths); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
