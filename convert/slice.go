@@ -54,6 +54,19 @@ type Slicer struct {
 	threads map[int]*slicedThread  // by Block.Index
 	order   []*slicedThread        // by first block
 	head    reader.Block           // the latest block, without events
+	held    int64                  // bytes of the open calls of all threads
+}
+
+// Held implements [calls.Holder]: open calls take memory, and each of them may have to end where
+// the slice ends.
+func (s *Slicer) Held() int64 { return s.held }
+
+// measure updates what the open calls of a thread hold.
+func (s *Slicer) measure(t *slicedThread) {
+	const perCall, perFunction = 96, 48
+	held := perCall*int64(cap(t.open)) + perFunction*int64(len(t.counts))
+	s.held += held - t.held
+	t.held = held
 }
 
 // slicedThread is the state of a thread.
@@ -66,6 +79,7 @@ type slicedThread struct {
 	marked bool   // has a mark where the slice begins, or gets one after the next entries
 	last   uint64
 	offset uint64 // sum of the backward steps of the clock
+	held   int64  // what Slicer.held has of the thread
 	cpu    uint16
 	// out is what is kept of the latest block; nil until something is, which for most
 	// threads of a slice is never.
@@ -92,6 +106,7 @@ func (s *Slicer) Block(b *reader.Block) *reader.Block {
 	s.Events += uint64(len(b.Events))
 	if t.wanted && t.span < len(s.opts.Spans) {
 		s.records(t, b)
+		s.measure(t)
 	}
 	return s.kept(t)
 }

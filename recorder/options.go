@@ -103,13 +103,15 @@ type Options struct {
 func (o *Options) Environment() string {
 	words := o.words()
 	add := func(key, value string) { words = append(words, key+"="+escapeOption(value)) }
+	start := "1"
 	if o.Idle {
-		add("start", "0")
-	} else {
-		add("start", "1")
+		start = "0"
+	}
+	add("start", start)
+	add("control", "1")
+	if o.Output != "" {
 		add("output", o.Output)
 	}
-	add("control", "1")
 	if o.Ring > 0 {
 		add("stream", "0")
 		add("ring", strconv.FormatInt(o.Ring, 10))

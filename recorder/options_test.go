@@ -21,6 +21,11 @@ func TestEnvironment(t *testing.T) {
 	if got := plain.Environment(); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
+	idle := Options{Idle: true, Ring: 1 << 20}
+	want = "XRAY_RECORDER=mode=record,start=0,control=1,stream=0,ring=1048576,follow=1"
+	if got := idle.Environment(); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
 }
 
 func TestCommands(t *testing.T) {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/xray-tools/xray/cmd/xray/internal/cli"
 	"github.com/xray-tools/xray/cmd/xray/internal/session"
-	"github.com/xray-tools/xray/internal/remote"
 )
 
 // command is a subcommand that reads traces: its help, its flags and its run. inputs and output
@@ -61,9 +60,7 @@ func (a *app) overTraces(c command) *cobra.Command {
 			}
 			if c.apart == nil || !c.apart() {
 				if !slices.Equal(args, files) {
-					for _, arg := range args {
-						c.inputs.Named = append(c.inputs.Named, remote.Name(arg))
-					}
+					c.inputs.Named = args
 				}
 				return c.over(a, cmd.Name(), files...)
 			}

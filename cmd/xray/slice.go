@@ -134,7 +134,9 @@ func (c *slicing) run(s *session.Session) error {
 		}
 		out := tracewrite.NewFDR(w, header, fdrOpts)
 		err := writeSlice(s, slicer, out, func() error {
-			err := s.Trace.Each(1, func(_ int, b *reader.Block) error { return out.Block(slicer.Block(b)) })
+			err := s.Trace.Each(1, func(_ int, b *reader.Block) error {
+				return errors.Join(out.Block(slicer.Block(b)), calls.CheckMemory(slicer, s.TableMemory))
+			})
 			if err != nil {
 				return err
 			}

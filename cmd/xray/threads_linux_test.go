@@ -160,6 +160,19 @@ func TestMemoryOfThreadsAndFunctions(t *testing.T) {
 	}
 }
 
+// Open calls take memory, and a slice has to end each of them.
+func TestMemoryOfOpenCalls(t *testing.T) {
+	records := make([]uint32, 4<<20)
+	for i := range records {
+		records[i] = uint32(i%1000+1) << 4
+	}
+	trace := writeThreads(t, 1, records)
+	out, kb, err := measure(t, "slice", "--from", "0s", "-o", filepath.Join(t.TempDir(), "slice.xray"), trace)
+	if err == nil || !strings.Contains(out, "--table-memory") || kb > 500<<10 {
+		t.Errorf("%v, %d KB resident: %s", err, kb, out)
+	}
+}
+
 // measure runs the program, and returns its output and how many KB it had resident at most.
 func measure(t *testing.T, args ...string) (output string, kb int, err error) {
 	t.Helper()

@@ -173,6 +173,10 @@ func (i *Inputs) sources(streams *cli.Streams, command string, key summary.Key, 
 	return sources, nil
 }
 
+// summaryPathCost is the memory for a path of a summary relative to other commands. Each path has
+// two histograms and a name.
+const summaryPathCost = 6
+
 // summarize sums up a trace.
 func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key, path string, tell func([]string)) (summary.Source, error) {
 	s, err := i.Open(streams, command, path)
@@ -180,6 +184,7 @@ func (i *Inputs) summarize(streams *cli.Streams, command string, key summary.Key
 		return nil, err
 	}
 	defer s.Close()
+	s.MaxPaths = (s.MaxPaths + summaryPathCost - 1) / summaryPathCost
 	g, run, err := s.Summarize(key)
 	if err != nil {
 		return nil, err
