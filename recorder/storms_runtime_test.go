@@ -46,30 +46,39 @@ func buildPlugins(t *testing.T, n int) []string {
 // and time never runs backwards.
 func TestSignalStorm(t *testing.T) {
 	l := library(t)
-	checkSignalStorm(t, &l, buildProgram(t, "clang-22", "storms.c", "-O1"), many(1000, 20000))
+	checkSignalStorm(t, &l, buildProgram(t, "clang-22", "storms.c", "-O1"), many(1000, 20000), 0)
 }
 
 // A record that a handler interrupts is not lost even if the handler fills the chunk. Chunks have
-// only 37 records here, and records take long to write, so this happens often.
+// only 37 records here, and records take long to write, so this happens often. If the thread is
+// stopped for so long that handlers of several signals fill two chunks, the record counts as lost.
 func TestSignalStormInSmallChunks(t *testing.T) {
 	const store = "	STAMP	\\by\n	RESERVE	8\n	movq	%rdx, (%rax)\n"
 	archive := buildArchive(t,
 		edit{"ring.c", "(uint8_t *)c + XR_CHUNK_HEADER", "(uint8_t *)c + XR_CHUNK_SIZE - 312"},
 		edit{"trampoline_amd64.S", store, strings.Replace(store, "movq", ".rept	100\n	pause\n	.endr\n	movq", 1)})
-	checkSignalStorm(t, nil, buildLinked(t, "clang-22", archive, "storms.c", "-O1"), "1000")
+	checkSignalStorm(t, nil, buildLinked(t, "clang-22", archive, "storms.c", "-O1"), "1000", 3)
 }
 
-func checkSignalStorm(t *testing.T, l *Library, program, signals string) {
+// checkSignalStorm checks that nothing is missing but what the trace counts as lost, which are at
+// most so many records.
+func checkSignalStorm(t *testing.T, l *Library, program, signals string, mostLost uint64) {
 	t.Helper()
 	out, stderr, traces := recordProgram(t, l, "", program, "signals", signals)
 	if stderr != "" || len(traces) != 1 {
 		t.Fatalf("got %d traces; stderr: %s", len(traces), stderr)
 	}
+	f := readTrace(t, traces[0])
+	lost := int64(0)
+	for _, l := range f.recording.Losses {
+		lost += int64(l.Count)
+	}
 	want, got := counted(t, out), entries(t, program, traces)
-	if want["handler"] == 0 || got["handler"] != want["handler"] || got["leaf"] != want["leaf"] {
+	missing := want["handler"] - got["handler"] + want["leaf"] - got["leaf"]
+	if want["handler"] == 0 || got["handler"] > want["handler"] || got["leaf"] > want["leaf"] || missing > lost {
 		t.Errorf("got calls %v, want %v as the program counted", got, want)
 	}
-	if f := readTrace(t, traces[0]); f.unmatched != 0 || f.orphan != 0 || f.backwards != 0 {
+	if int64(f.unmatched+f.orphan) > lost || lost > int64(mostLost) || f.backwards != 0 {
 		t.Errorf("%d exits without entry, %d calls without exit, %d backward time steps, losses %v", f.unmatched, f.orphan, f.backwards, f.recording.Losses)
 	}
 	verify(t, traces[0])
