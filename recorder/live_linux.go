@@ -10,9 +10,8 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 
+	"github.com/xray-tools/xray/internal/attach"
 	"github.com/xray-tools/xray/internal/tracewrite"
 	"github.com/xray-tools/xray/reader"
 )
@@ -31,7 +30,6 @@ type Live struct {
 	kept    []*keptChunk
 	objects uint64 // in the process when its metadata was read
 	text    *reader.Recording
-	lost    uint64 // chunks overwritten before they were read
 	newest  uint64 // TSC when the rings were last read
 	scratch []byte
 }
@@ -64,8 +62,9 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 		return nil, fmt.Errorf("%w: watching needs the right to trace the process: run xray as its user or as root, and see /proc/sys/kernel/yama/ptrace_scope", err)
 	}
 	l := &Live{process: p, threads: make(map[uint64]*liveThread), room: keep, choose: choose, scratch: make([]byte, chunkSize)}
-	if err = l.find(mem); err == nil {
-		err = l.describe(ctx)
+	root, err := l.find(mem)
+	if err == nil {
+		err = l.describe(ctx, root)
 	}
 	if err != nil {
 		return nil, errors.Join(err, mem.Close())
@@ -77,62 +76,40 @@ func OpenLive(ctx context.Context, p *Process, keep int64, choose func(*reader.T
 func (l *Live) Close() error { return l.image.in.(*os.File).Close() }
 
 // find finds the runtime's root.
-func (l *Live) find(mem *os.File) error {
+func (l *Live) find(mem *os.File) (*runtimeRoot, error) {
 	name := l.process.String()
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", l.process.PID))
+	ranges, err := attach.WritableMemory(l.process.PID)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	inner, err := nameOf(l.process.PID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	writable := &image{name: name, in: mem, size: userSpace, segments: writableSegments(string(maps))}
+	writable := &image{name: name, in: mem, size: userSpace}
+	for _, r := range ranges {
+		if r[1] <= userSpace {
+			writable.segments = append(writable.segments, segment{address: r[0], memory: r[1] - r[0], offset: r[0], bytes: r[1] - r[0], writable: true})
+		}
+	}
 	// All of the memory is one file. What is not mapped cannot be read.
 	l.image = &image{name: name, in: mem, size: userSpace, segments: []segment{{memory: userSpace, bytes: userSpace}}}
 	for _, address := range writable.search(rootMagic, maxRoots) {
 		if root, err := l.image.parseRoot(address); err == nil && int(root.pid) == inner && root.nobjects > 0 {
 			l.root = address
-			return nil
+			return root, nil
 		}
 	}
-	return fmt.Errorf("%s: the recorder's data were not found in its memory", name)
-}
-
-// writableSegments returns the writable private memory of /proc/PID/maps.
-func writableSegments(maps string) (list []segment) {
-	for line := range strings.Lines(maps) {
-		f := strings.Fields(line)
-		if len(f) < 2 || !strings.HasPrefix(f[1], "rw") || !strings.HasSuffix(f[1], "p") {
-			continue
-		}
-		first, end, _ := strings.Cut(f[0], "-")
-		from, err1 := strconv.ParseUint(first, 16, 64)
-		to, err2 := strconv.ParseUint(end, 16, 64)
-		if err1 != nil || err2 != nil || to > userSpace {
-			continue
-		}
-		list = append(list, segment{address: from, memory: to - from, offset: from, bytes: to - from, writable: true})
-	}
-	return list
+	return nil, fmt.Errorf("%s: the recorder's data were not found in its memory", name)
 }
 
 // describe asks the runtime for its metadata. It takes a snapshot without records.
-func (l *Live) describe(ctx context.Context) error {
-	root, err := l.image.parseRoot(l.root)
+func (l *Live) describe(ctx context.Context, root *runtimeRoot) error {
+	_, data, err := l.process.Data(ctx, "snapshot since=9223372036854775807")
 	if err != nil {
 		return err
 	}
-	file, err := os.CreateTemp("", "xray-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	if _, err := l.process.Do(ctx, nil, "snapshot since=9223372036854775807", file); err != nil {
-		return err
-	}
-	t, err := reader.Open(reader.Options{}, file.Name())
+	t, err := reader.OpenReaderAt(bytes.NewReader(data), int64(len(data)), l.process.String())
 	if err != nil {
 		return err
 	}
@@ -166,7 +143,7 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 		return s, err
 	}
 	if root.nobjects != l.objects {
-		if err := l.describe(ctx); err != nil {
+		if err := l.describe(ctx, root); err != nil {
 			return s, err
 		}
 	}
@@ -174,7 +151,6 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 	if err != nil {
 		return s, err
 	}
-	lost := l.lost
 	for f := fields(table); len(f) > 0; f = f[8:] {
 		t, err := l.image.parseThread(f.u64(0), root.threadSize)
 		if err != nil {
@@ -187,7 +163,6 @@ func (l *Live) Read(ctx context.Context, each func(RootCall)) (s LiveState, err 
 	}
 	l.evict()
 	l.newest = now
-	s.Lost = l.lost - lost
 	return s, nil
 }
 
@@ -204,46 +179,46 @@ func (l *Live) readThread(now *ringThread, s *LiveState, each func(RootCall)) {
 		return
 	}
 	if first := now.taken - min(now.taken, now.size); t.number <= first {
-		l.miss(t, first+1)
+		s.Lost += t.miss(first + 1)
 	}
 	before := t.number
 	for t.number <= now.taken {
-		n, done := l.readChunk(t, each)
-		s.Bytes += int64(n)
-		if !done {
+		if !l.readChunk(t, s, each) {
 			break
 		}
 	}
 	s.Fill = max(s.Fill, float64(t.number-before)/float64(now.size))
 }
 
-// miss skips the chunks before this one, which were overwritten.
-func (l *Live) miss(t *liveThread, next uint64) {
-	l.lost += next - t.number
+// miss skips the chunks before this one, which were overwritten, and returns their number.
+func (t *liveThread) miss(next uint64) uint64 {
+	n := next - t.number
 	t.number, t.at = next, 0
 	t.scan.lose()
+	return n
 }
 
 // readChunk reads what is new in the next chunk. It reports whether the chunk is complete.
-func (l *Live) readChunk(t *liveThread, each func(RootCall)) (n int, done bool) {
+func (l *Live) readChunk(t *liveThread, s *LiveState, each func(RootCall)) (done bool) {
 	address := t.ring + (t.number-1)%t.size*chunkSize
 	if t.number == t.taken {
 		// The thread writes to this chunk, or has taken the next one in the meantime.
 		end := t.cursor - address
 		if end < chunkHeader || end > chunkSize {
-			return 0, false
+			return false
 		}
 		data := l.scratch[:end]
 		at := max(t.at, chunkHeader)
 		if at < int(end) && l.copies(t, address, data[at:], uint64(at)) {
 			t.at = t.scan.scan(data, at, true, each)
 		}
-		return int(end) - at, false
+		s.Bytes += int64(end) - int64(at)
+		return false
 	}
 	data := make([]byte, chunkSize)
 	if !l.copies(t, address, data, 0) {
-		l.miss(t, t.number+1)
-		return 0, true
+		s.Lost += t.miss(t.number + 1)
+		return true
 	}
 	f := fields(data)
 	c := chunkPlace{address: address, number: t.number, first: f.u64(8), last: f.u64(16), wall: f.u64(56), used: usedOf(f)}
@@ -253,7 +228,8 @@ func (l *Live) readChunk(t *liveThread, each func(RootCall)) (n int, done bool) 
 	t.scan.scan(data, max(t.at, chunkHeader), false, each)
 	l.kept = append(l.kept, &keptChunk{thread: t.ringThread, place: c, data: data})
 	t.number, t.at = t.number+1, 0
-	return len(data), true
+	s.Bytes += int64(len(data))
+	return true
 }
 
 // copies reads memory of a thread's next chunk, and reports whether it still was that chunk
@@ -290,9 +266,8 @@ func (l *Live) evict() {
 func (l *Live) Newest() uint64 { return l.newest }
 
 // WriteTrace writes a trace of what all threads recorded from one TSC to another, as far as it is
-// still there. edit may change the metadata. WriteTrace reads the rings anew, and returns the number
-// of records.
-func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) (records uint64, err error) {
+// still there. edit may change the metadata. WriteTrace reads the rings anew.
+func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error {
 	chunks := l.chunks(from, to)
 	r := *l.text
 	lost := make(map[string]uint64)
@@ -310,23 +285,20 @@ func (l *Live) WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Record
 		b := out.chunk(k.thread, &k.place, k.data)
 		lost["interrupted"] += b.unwritten
 		lost["damaged-chunk"] += b.damaged
-		records += b.records
 		if b.records > 0 {
 			blocks.Write(b.bytes)
 		}
 	}
 	r.Losses = losses(lost)
 	r.Clock.Anchors = append(slices.Clone(r.Clock.Anchors), readClocks())
-	if edit != nil {
-		edit(&r)
-	}
+	edit(&r)
 	head := tracewrite.AppendRecording(traceHeader(&r.Clock), &r, from)
 	for _, part := range [][]byte{head, blocks.Bytes()} {
 		if _, err := w.Write(part); err != nil {
-			return records, err
+			return err
 		}
 	}
-	return records, nil
+	return nil
 }
 
 // chunks returns the chunks with records between these TSCs, by thread and number.

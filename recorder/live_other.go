@@ -32,8 +32,8 @@ func (l *Live) Read(context.Context, func(RootCall)) (LiveState, error) {
 func (l *Live) Newest() uint64 { return 0 }
 
 // WriteTrace writes a trace of a part of the rings.
-func (l *Live) WriteTrace(io.Writer, uint64, uint64, func(*reader.Recording)) (uint64, error) {
-	return 0, Supported()
+func (l *Live) WriteTrace(io.Writer, uint64, uint64, func(*reader.Recording)) error {
+	return Supported()
 }
 
 // FindProgram finds a process. It cannot on this system.

@@ -59,6 +59,18 @@ func mapsOf(pid int) ([]mapping, error) {
 	return readMaps(f)
 }
 
+// WritableMemory returns the private memory of a process that is readable and writable: the
+// first address of each range, and the one behind it, in ascending order.
+func WritableMemory(pid int) (ranges [][2]uint64, err error) {
+	maps, err := mapsOf(pid)
+	for i := range maps {
+		if m := &maps[i]; strings.HasPrefix(m.perms, "rw") && strings.HasSuffix(m.perms, "p") {
+			ranges = append(ranges, [2]uint64{m.start, m.end})
+		}
+	}
+	return ranges, err
+}
+
 // image is an ELF file in the memory of a process.
 type image struct {
 	path    string // as the process knows it

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/xray-tools/xray/symbolize"
 	"github.com/xray-tools/xray/symbolize/debuginfo"
@@ -116,6 +115,7 @@ type binary struct {
 	sleds     map[uint64][]symbolize.Sled // by function
 	functions []function                  // by address
 	units     map[string]bool             // whether any function of it has sleds
+	anyUnit   bool                        // there is debug information
 	inlined   []Function
 	name      func(string) string
 }
@@ -126,8 +126,9 @@ type function struct {
 	address uint64
 	size    uint64
 	shape
-	hasUnit bool
-	unit    string
+	hasUnit  bool
+	unit     string
+	excluded bool // no threshold would give it sleds
 }
 
 // findFunctions lists the functions of the symbol table, each address once, and looks at their code.
@@ -182,14 +183,9 @@ func (b *binary) find(address uint64) *function {
 // functions exist only inside others.
 func (b *binary) findUnits(size int64) error {
 	b.units = make(map[string]bool)
-	unpacked := uint64(0)
-	for _, s := range b.file.Sections {
-		if s.Flags&elf.SHF_COMPRESSED != 0 || strings.HasPrefix(s.Name, ".zdebug") {
-			unpacked += s.Size
-		}
-	}
-	if unpacked > unpackBase+unpackRatio*uint64(size) {
-		return fmt.Errorf("its compressed sections would take %d bytes of memory: unpack them with objcopy --decompress-debug-sections if you trust the file", unpacked)
+	var limit debuginfo.UnpackLimit
+	if err := limit.CheckSections(b.file, size); err != nil {
+		return err
 	}
 	data, err := b.file.DWARF()
 	if err != nil {
@@ -207,21 +203,16 @@ func (b *binary) findUnits(size int64) error {
 		}
 		scan.entry(e)
 	}
-	scan.finish()
+	scan.finish(r)
 	for i := range b.functions {
-		if f := &b.functions[i]; f.hasUnit && len(b.sleds[f.address]) > 0 {
+		f := &b.functions[i]
+		b.anyUnit = b.anyUnit || f.hasUnit
+		if f.hasUnit && len(b.sleds[f.address]) > 0 {
 			b.units[f.unit] = true
 		}
 	}
 	return nil
 }
-
-// Compressed sections may unpack to unpackBase bytes, and unpackRatio for each byte of the file. Real
-// debug information shrinks to a fifth at best.
-const (
-	unpackBase  = 128 << 20
-	unpackRatio = 8
-)
 
 // unitScan reads the entries of all units.
 type unitScan struct {
@@ -257,12 +248,7 @@ func (s *unitScan) entry(e *dwarf.Entry) {
 }
 
 // finish names the functions that exist only inside others.
-func (s *unitScan) finish() {
-	data, err := s.file.DWARF()
-	if err != nil {
-		return
-	}
-	r := data.Reader()
+func (s *unitScan) finish(r *dwarf.Reader) {
 	defined := make(map[string]bool)
 	for i := range s.functions {
 		defined[s.functions[i].linkage] = true
@@ -331,7 +317,9 @@ func (b *binary) report() *Report {
 	}
 	for i := range b.functions {
 		if f := &b.functions[i]; len(b.sleds[f.address]) == 0 {
-			r.Without = append(r.Without, b.without(f, r.Threshold))
+			d := b.without(f, r.Threshold)
+			f.excluded = d.Reason != Short
+			r.Without = append(r.Without, d)
 		}
 	}
 	r.Without = append(r.Without, b.inlined...)
@@ -353,7 +341,7 @@ func (b *binary) without(f *function, threshold uint64) Function {
 	switch {
 	case f.hasUnit && !b.units[f.unit]:
 		d.Reason = Plain
-	case !f.loop && f.instructions > 0 && f.instructions < threshold && (f.hasUnit || !b.anyUnit()):
+	case !f.loop && f.instructions > 0 && f.instructions < threshold && (f.hasUnit || !b.anyUnit):
 		d.Reason, d.Missing = Short, threshold-f.instructions
 	case f.hasUnit:
 		d.Reason = Never
@@ -361,11 +349,6 @@ func (b *binary) without(f *function, threshold uint64) Function {
 		d.Reason = Unknown
 	}
 	return d
-}
-
-// anyUnit reports whether there is debug information.
-func (b *binary) anyUnit() bool {
-	return slices.ContainsFunc(b.functions, func(f function) bool { return f.hasUnit })
 }
 
 // choose computes what other thresholds would give.
@@ -376,12 +359,6 @@ func (b *binary) choose(r *Report) {
 	if r.Sleds > 0 {
 		perSled = (r.TableBytes + r.Sleds - 1) / r.Sleds
 	}
-	never := make(map[string]bool)
-	for i := range r.Without {
-		if f := &r.Without[i]; f.Reason != Short {
-			never[f.Name] = true
-		}
-	}
 	for _, threshold := range slices.Compact(all) {
 		if threshold == 0 {
 			continue
@@ -391,7 +368,7 @@ func (b *binary) choose(r *Report) {
 			f := &b.functions[i]
 			sleds := b.sleds[f.address]
 			always := len(sleds) > 0 && sleds[0].AlwaysInstrument
-			if len(sleds) == 0 && never[b.name(f.linkage)] || !always && !f.loop && f.instructions < threshold {
+			if f.excluded || !always && !f.loop && f.instructions < threshold {
 				continue
 			}
 			c.Functions++

@@ -21,7 +21,7 @@ type Source interface {
 	// Newest is the TSC up to which everything was read.
 	Newest() uint64
 	// WriteTrace writes a trace of what all threads recorded between two TSCs.
-	WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) (uint64, error)
+	WriteTrace(w io.Writer, from, to uint64, edit func(*reader.Recording)) error
 	Recording() *reader.Recording
 }
 
@@ -56,7 +56,6 @@ type Watcher struct {
 	options Options
 	Stats   Stats
 
-	clock     reader.RecordedClock
 	durations map[reader.FuncID]*durations
 	waiting   []recorder.RootCall // slow calls that are not written yet
 	lastTo    uint64              // end of the last trace
@@ -69,7 +68,7 @@ type Watcher struct {
 
 // New returns a watcher that writes to a folder.
 func New(source Source, folder *Folder, o Options) *Watcher {
-	return &Watcher{source: source, folder: folder, options: o, clock: source.Recording().Clock, durations: make(map[reader.FuncID]*durations)}
+	return &Watcher{source: source, folder: folder, options: o, durations: make(map[reader.FuncID]*durations)}
 }
 
 const (
@@ -127,7 +126,6 @@ func (w *Watcher) Round(ctx context.Context) (recorder.LiveState, error) {
 	}
 	w.lastRead = now
 	w.Stats.Lost += state.Lost
-	w.clock = w.source.Recording().Clock
 	newest := w.source.Newest()
 	switch {
 	case len(w.waiting) > 0:
@@ -295,10 +293,7 @@ func (w *Watcher) writeUsual(now time.Time) {
 func (w *Watcher) add(e *Entry, fn reader.FuncID, from, to uint64) (written bool, err error) {
 	watched := w.watched(fn)
 	path, err := w.folder.Add(e, func(out io.Writer) error {
-		_, err := w.source.WriteTrace(out, from, to, func(r *reader.Recording) {
-			r.Process.Watched = watched
-		})
-		return err
+		return w.source.WriteTrace(out, from, to, func(r *reader.Recording) { r.Process.Watched = watched })
 	})
 	if err != nil {
 		w.options.Failed(err)
@@ -323,10 +318,11 @@ func (w *Watcher) entry(c *recorder.RootCall, from, to uint64) *Entry {
 
 // wall converts a TSC to the time of day.
 func (w *Watcher) wall(tsc uint64) time.Time {
-	if len(w.clock.Anchors) == 0 {
+	anchors := w.clock().Anchors
+	if len(anchors) == 0 {
 		return time.Now()
 	}
-	a := w.clock.Anchors[len(w.clock.Anchors)-1]
+	a := anchors[len(anchors)-1]
 	at := time.Unix(0, int64(a.Real))
 	if tsc >= a.TSC {
 		return at.Add(time.Duration(w.nanos(tsc - a.TSC)))
@@ -334,13 +330,16 @@ func (w *Watcher) wall(tsc uint64) time.Time {
 	return at.Add(-time.Duration(w.nanos(a.TSC - tsc)))
 }
 
+func (w *Watcher) clock() *reader.RecordedClock { return &w.source.Recording().Clock }
+
 func (w *Watcher) nanos(ticks uint64) uint64 {
-	if w.clock.Frequency == 0 {
+	frequency := w.clock().Frequency
+	if frequency == 0 {
 		return ticks
 	}
-	return uint64(float64(ticks) * 1e9 / float64(w.clock.Frequency))
+	return uint64(float64(ticks) * 1e9 / float64(frequency))
 }
 
 func (w *Watcher) ticks(d time.Duration) uint64 {
-	return uint64(d.Seconds() * float64(max(w.clock.Frequency, 1)))
+	return uint64(d.Seconds() * float64(max(w.clock().Frequency, 1)))
 }
