@@ -19,11 +19,7 @@ func TestAttached(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {
 		src := p.build(t, instrumented)
-		plain := startSession(t, l, run{src: src, times: longer})
-		want, err := l.drive(plain)
-		if err := errors.Join(err, endings[0].end(plain), plain.wait()); err != nil {
-			t.Fatal(err)
-		}
+		want := driveUnrecorded(t, l, run{src: src, times: longer})
 		s := startSession(t, l, run{src: src, times: longer})
 		driven := s.drive(l)
 		attached, refused := 0, 0
@@ -37,16 +33,7 @@ func TestAttached(t *testing.T) {
 				}
 			}
 		}
-		got := <-driven
-		if got.err != nil {
-			t.Fatalf("%v\n%s", got.err, s.said())
-		}
-		if got.answer.text != want.text {
-			t.Error("recorded while it runs, it does not answer the same:", difference(want.text, got.answer.text))
-		}
-		if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
-			t.Fatal(err)
-		}
+		s.checkDriven(t, <-driven, want)
 		if attached == 0 && refused == 0 {
 			t.Error("no process was recorded")
 		}

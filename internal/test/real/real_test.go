@@ -161,14 +161,7 @@ func TestRecorded(t *testing.T) {
 
 // testDriven runs a server in each mode with each ending.
 func testDriven(t *testing.T, l load, src string) {
-	plain := startSession(t, l, run{src: src})
-	want, err := l.drive(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(endings[0].end(plain), plain.wait()); err != nil {
-		t.Fatal(err)
-	}
+	want := driveUnrecorded(t, l, run{src: src})
 	for _, m := range modes {
 		for _, e := range endings {
 			t.Run(m.name+"/"+e.name, func(t *testing.T) {

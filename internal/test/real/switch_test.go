@@ -22,11 +22,7 @@ func TestSwitched(t *testing.T) {
 	driven := func(l load) bool { return l.drive != nil }
 	eachLoad(t, driven, func(t *testing.T, p program, l load) {
 		src := p.build(t, instrumented)
-		plain := startSession(t, l, run{src: src, times: longer})
-		want, err := l.drive(plain)
-		if err := errors.Join(err, endings[0].end(plain), plain.wait()); err != nil {
-			t.Fatal(err)
-		}
+		want := driveUnrecorded(t, l, run{src: src, times: longer})
 		for _, m := range modes[:3] {
 			t.Run(m.name, func(t *testing.T) {
 				s := startSession(t, l, run{src: src, record: m.flags, times: longer})
@@ -51,15 +47,7 @@ func TestSwitched(t *testing.T) {
 					t.Log("the load was over before the last time")
 				}
 				got := <-driven
-				if got.err != nil {
-					t.Fatalf("%v\n%s", got.err, s.said())
-				}
-				if got.answer.text != want.text {
-					t.Error("answers differ from those without switching:", difference(want.text, got.answer.text))
-				}
-				if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
-					t.Fatal(err)
-				}
+				s.checkDriven(t, got, want)
 				checkTraces(t, l, s)
 				for f, n := range calls(t, s) {
 					if most, ok := got.answer.calls[f]; ok && n > most {
@@ -86,6 +74,32 @@ func (s *session) drive(l load) <-chan result {
 		driven <- result{a, err}
 	}()
 	return driven
+}
+
+// driveUnrecorded drives a load of a program that is not recorded, to its end.
+func driveUnrecorded(t *testing.T, l load, r run) answer {
+	t.Helper()
+	s := startSession(t, l, r)
+	a, err := l.drive(s)
+	if err := errors.Join(err, endings[0].end(s), s.wait()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// checkDriven checks that a load has the answers of the program when nothing is recorded, and ends
+// the session.
+func (s *session) checkDriven(t *testing.T, got result, want answer) {
+	t.Helper()
+	if got.err != nil {
+		t.Fatalf("%v\n%s", got.err, s.said())
+	}
+	if got.answer.text != want.text {
+		t.Error("answers differ from those of the program on its own:", difference(want.text, got.answer.text))
+	}
+	if err := errors.Join(endings[0].end(s), s.wait()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // switchProcess stops and starts the recording of a process and reports whether it did. Processes
