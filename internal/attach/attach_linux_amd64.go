@@ -27,7 +27,7 @@ type Options struct {
 	Late     string // an int32_t that the object exports, in its data: it becomes 1
 	Function string // that the object exports: void f(const char *argument, int32_t *result)
 	Argument string
-	// Wait limits the wait for a safe moment. 0 stands for 10 seconds.
+	// Wait limits the wait for a safe moment. 0 means 10 seconds.
 	Wait time.Duration
 }
 
@@ -61,7 +61,7 @@ type loader struct {
 	Options
 	pid    int
 	mem    *os.File
-	object []byte // what is loaded
+	object []byte // the object to load
 	entry  uint64 // address of the function in the object
 	*process
 	ways
@@ -163,9 +163,9 @@ func explain(err error) error {
 	}
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if v := strings.TrimSpace(string(scope)); v != "" && v != "0" {
-		return fmt.Errorf("the kernel does not allow to attach: run as root, or set kernel.yama.ptrace_scope, which is %s, to 0: %w", v, err)
+		return fmt.Errorf("the kernel does not allow attaching: run as root, or set kernel.yama.ptrace_scope, which is %s, to 0: %w", v, err)
 	}
-	return fmt.Errorf("the kernel does not allow to attach: run as the user of the process or as root: %w", err)
+	return fmt.Errorf("the kernel does not allow attaching: run as the user of the process or as root: %w", err)
 }
 
 // look finds the images in the memory of the process.
@@ -184,7 +184,7 @@ func (l *loader) look() error {
 	case slices.ContainsFunc(l.images, func(i image) bool { return strings.HasPrefix(i.name(), "ld-musl") }):
 		return errors.New("its C library is musl, for which the recorder would have to be built: link it in; `xray runtime flags` says how")
 	case len(l.images) == 0:
-		return errors.New("it is no program of 64-bit x86")
+		return errors.New("it is not a 64-bit x86 program")
 	default:
 		return errors.New("it is linked statically, so nothing can be loaded into it: link the recorder in; `xray runtime flags` says how")
 	}
@@ -203,7 +203,7 @@ func (l *loader) look() error {
 		find(&l.systemCall, makesSystemCall)
 	}
 	if l.signalReturn == 0 || l.systemCall == 0 {
-		return errors.New("its C library is not understood")
+		return errors.New("its C library is not supported")
 	}
 	return nil
 }
@@ -239,7 +239,7 @@ func (l *loader) load(ctx context.Context) (int32, error) {
 			return 0, err
 		}
 		if time.Now().After(end) {
-			return 0, fmt.Errorf("no thread was found within %v at a place where it can load an object: outside of the allocator and the loader", l.Wait)
+			return 0, fmt.Errorf("within %v, no thread was at a safe place to load an object: outside the allocator and the loader", l.Wait)
 		}
 		time.Sleep(time.Duration(1+rand.IntN(4)) * time.Millisecond)
 	}
@@ -302,7 +302,7 @@ func (l *loader) try(tid int) (result int32, err error) {
 		v := &visit{loader: l, thread: t, home: home, frame: &frame}
 		result, err = v.run()
 	}
-	if !errors.Is(err, errSlow) { // else it goes on by its frame
+	if !errors.Is(err, errSlow) { // otherwise it continues through its frame
 		home.resumed(t.slept, signals)
 		err = errors.Join(err, t.restore(home))
 	}
@@ -348,7 +348,7 @@ const (
 	argumentsAt = vectorsAt + 32<<10
 	textAt      = argumentsAt + 64
 	memorySize  = argumentsAt + 32<<10
-	ownFrameAt  = stackSize - 1024 + 8 // so that the stack is aligned as behind a call
+	ownFrameAt  = stackSize - 1024 + 8 // aligns the stack as after a call
 )
 
 // firstRoom is the room for a signal frame on the thread's own stack, as for any signal.

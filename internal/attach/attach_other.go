@@ -21,10 +21,10 @@ func (e *FailedError) Error() string { return e.Err.Error() }
 
 // Load works only on Linux on x86-64.
 func Load(context.Context, int, Options) (int32, error) {
-	return 0, errors.New("attaching works on Linux on x86-64 alone")
+	return 0, errors.New("attaching requires Linux on x86-64")
 }
 
 // Files works only on Linux on x86-64.
 func Files(int) ([]string, error) {
-	return nil, errors.New("attaching works on Linux on x86-64 alone")
+	return nil, errors.New("attaching requires Linux on x86-64")
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/xray-tools/xray/internal/test/testenv"
 )
 
-// object is loaded. Its function takes its time, so that who attaches can be killed meanwhile.
+// object is loaded. Its function is slow, so that the attaching process can be killed in the
+// meantime.
 const object = `
 #include <stdint.h>
 #include <unistd.h>
@@ -111,7 +112,7 @@ func options(t *testing.T, argument string) Options {
 }
 
 func TestMain(m *testing.M) {
-	// Who is killed while it attaches is a process of its own.
+	// The attaching process, which is killed, is a separate process.
 	if pid, _ := strconv.Atoi(os.Getenv("ATTACH_TO")); pid != 0 {
 		_, _ = Load(context.Background(), pid, Options{Object: os.Getenv("ATTACH_OBJECT"), Late: "late_data", Function: "visit", Argument: "s!"})
 		os.Exit(0)
@@ -165,7 +166,7 @@ func TestLoadInHandler(t *testing.T) {
 	}
 }
 
-// If who attaches is killed, the thread ends what it was made to do, and goes on.
+// If the attaching process is killed, the thread completes the call and continues.
 func TestKilledMeanwhile(t *testing.T) {
 	pid, end := start(t)
 	cmd := exec.Command(os.Args[0])

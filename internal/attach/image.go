@@ -33,14 +33,14 @@ func readMaps(r io.Reader) ([]mapping, error) {
 	for lines.Scan() {
 		fields := strings.Fields(lines.Text())
 		if len(fields) < 5 {
-			return nil, fmt.Errorf("maps has a line that is not understood: %q", lines.Text())
+			return nil, fmt.Errorf("invalid line in maps: %q", lines.Text())
 		}
 		m := mapping{perms: fields[1], device: fields[3], inode: fields[4]}
 		if _, err := fmt.Sscanf(fields[0], "%x-%x", &m.start, &m.end); err != nil {
-			return nil, fmt.Errorf("maps has a line that is not understood: %q", lines.Text())
+			return nil, fmt.Errorf("invalid line in maps: %q", lines.Text())
 		}
 		if _, err := fmt.Sscanf(fields[2], "%x", &m.offset); err != nil {
-			return nil, fmt.Errorf("maps has a line that is not understood: %q", lines.Text())
+			return nil, fmt.Errorf("invalid line in maps: %q", lines.Text())
 		}
 		if len(fields) > 5 {
 			m.path = strings.Join(fields[5:], " ")
@@ -74,7 +74,7 @@ func WritableMemory(pid int) (ranges [][2]uint64, err error) {
 // image is an ELF file in the memory of a process.
 type image struct {
 	path    string // as the process knows it
-	base    uint64 // what is added to its addresses
+	base    uint64 // offset to add to its addresses
 	entry   uint64 // where the kernel or the loader begins a program
 	end     uint64 // of its memory
 	text    [][2]uint64
@@ -137,7 +137,7 @@ func readImage(mem io.ReaderAt, m *mapping, maps []mapping) (*image, error) {
 		return nil, err
 	}
 	if string(head[:4]) != elf.ELFMAG || head[elf.EI_CLASS] != byte(elf.ELFCLASS64) || le.Uint16(head[18:]) != uint16(elf.EM_X86_64) {
-		return nil, errors.New("no ELF file of amd64")
+		return nil, errors.New("not an ELF file for amd64")
 	}
 	program := make([]byte, 56*int(min(le.Uint16(head[56:]), 256)))
 	if _, err := mem.ReadAt(program, int64(m.start+le.Uint64(head[32:]))); err != nil {

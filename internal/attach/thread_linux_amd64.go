@@ -168,10 +168,10 @@ const (
 	restartByBlock = 516
 )
 
-// resumed changes the state of a thread that was stopped in a system call so that the call
-// starts again where the program would see that it was interrupted. The kernel itself starts
-// most calls again. It remembers the end of a wait for that, which is lost if the thread slept
-// meanwhile. Then the wait begins anew.
+// resumed changes the state of a thread that was stopped in a system call, so that the call
+// restarts where the program would otherwise see the interruption. The kernel itself restarts
+// most calls. For that, it remembers the end of a wait, which is lost if the thread slept in
+// the meantime. Then the wait begins anew.
 func (s *state) resumed(slept, signals bool) {
 	if int64(s.regs.Orig_rax) < 0 {
 		return
@@ -188,8 +188,8 @@ func (s *state) resumed(slept, signals bool) {
 	}
 }
 
-// interrupted changes the state so that it can be that of a signal frame: the kernel starts no
-// call again behind one.
+// interrupted changes the state so that it can be the state of a signal frame: the kernel
+// restarts no call after one.
 func (s *state) interrupted() {
 	if int64(s.regs.Orig_rax) < 0 {
 		return
@@ -230,8 +230,8 @@ type ways struct {
 	systemCall   uint64 // makesSystemCall
 }
 
-// makesSystemCall is syscall; ret. A thread that executes it returns through the signal frame on
-// its stack once nobody traces it.
+// makesSystemCall is the code syscall; ret. A thread that executes it returns through the
+// signal frame on its stack once it is no longer traced.
 var makesSystemCall = []byte{0x0f, 0x05, 0xc3}
 
 // systemCall makes the stopped thread execute a system call. Its stack pointer points to a signal

@@ -28,8 +28,8 @@ func (r *registers) set(i int, v uint64) { r.value[i], r.known[i] = v, true }
 // pc is a place in a call stack.
 type pc struct {
 	address uint64
-	// interrupted says that the instruction at the address comes next: it is where the thread
-	// is, or where a signal handler interrupted it. Else it is where a call returns to.
+	// interrupted says that the instruction at the address comes next: the thread is there, or
+	// a signal handler interrupted it there. Otherwise it is a return address.
 	interrupted bool
 	// inCall says that it was interrupted in a system call.
 	inCall bool

@@ -21,6 +21,7 @@ type Reader struct {
 	Rows      int64   // of all row groups
 	Groups    []int64 // rows of each row group
 	chunks    []chunk // by row group and leaf
+	held      int64   // bytes of pages that Pages hold
 }
 
 // Leaf is a column that has values.

@@ -15,7 +15,7 @@ const (
 )
 
 // Keys returns the number of each value, and the values by number. Both are valid until the
-// next call. If there are so many values that their numbers are of no use, it returns false.
+// next call. It returns false if there are too many values for numbers to be useful.
 func (x *Indexer) Keys(values []uint64) (keys []uint32, distinct []uint64, ok bool) {
 	if x.slots == nil {
 		x.slots = make([]uint32, indexerSlots)

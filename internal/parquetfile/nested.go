@@ -12,7 +12,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// listElements describes a list of structures with so many fields to readers.
+// listElements describes to readers a list of structures with this many fields.
 func listElements(name string, fields int32) []format.SchemaElement {
 	list := format.SchemaElement{
 		Name: name, RepetitionType: thrift.New(format.Required), NumChildren: thrift.New(int32(1)),
@@ -38,8 +38,8 @@ func newZstd(level zstd.EncoderLevel, concurrency int) *zstd.Encoder {
 	return z
 }
 
-// Nullable encodes a value for each row. Rows of which null is set have none;
-// nil is that all have one.
+// Nullable encodes a value for each row, except rows whose null is set. If null is nil, all
+// rows have values.
 func (e *Encoder) Nullable(values []int64, null []bool) {
 	c := e.column(Int32, Int64)
 	k := e.begin(c)
@@ -94,7 +94,7 @@ func (e *Encoder) optional(c *Column, n int, null []bool) (there int) {
 // maxDictionary is the size up to which a dictionary of integers is tried.
 const maxDictionary = 1 << 13
 
-// integers writes integers behind the levels in e.page, by differences or by a dictionary,
+// integers writes integers after the levels in e.page, as differences or with a dictionary,
 // whichever is smaller. n is the number of values with nulls.
 func (e *Encoder) integers(k *format.ColumnMetaData, kind Kind, values []int64, n int) {
 	e.bound(k, kind, values)

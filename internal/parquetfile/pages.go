@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"unsafe"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
@@ -16,9 +17,11 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Limits of a page that is read. Writers make pages of about a megabyte, or put a column of a
-// row group of some hundred thousand rows into one.
+// Limits of a page that is read, and of all pages that are in memory at a time: one of each column.
+// Writers make pages of about a megabyte, or put a column of a row group of some hundred thousand
+// rows into one.
 const (
+	maxHeld       = 256 << 20
 	maxPageBytes  = 64 << 20
 	maxPageValues = 4 << 20
 	maxPageHeader = 1 << 16
@@ -30,6 +33,8 @@ const plainDictionary format.Encoding = 2
 // Pages reads the pages of a column in a row group. What Next returns shares memory with the
 // next page. It is not safe for concurrent use.
 type Pages struct {
+	file   *Reader
+	held   int64 // of file.held: what the largest page takes
 	leaf   *Leaf
 	chunk  *chunk
 	in     *bufio.Reader
@@ -80,6 +85,10 @@ type values struct {
 
 // Open begins to read a column of a row group. It reuses the memory of a previous one.
 func (p *Pages) Open(f *Reader, group, leaf int) {
+	if p.file != nil {
+		p.file.held -= p.held
+	}
+	p.file, p.held = f, 0
 	p.leaf, p.chunk = &f.Leaves[leaf], f.chunk(group, leaf)
 	section := io.NewSectionReader(f.r, p.chunk.offset, p.chunk.size)
 	size := int(min(p.chunk.size, 1<<16))
@@ -210,8 +219,28 @@ func (p *Pages) header() (h pageHeader, err error) {
 	case h.values > maxPageValues:
 		return h, fmt.Errorf("a page of %d values; at most %d are supported: write smaller pages", h.values, maxPageValues)
 	}
+	if err := p.hold(&h); err != nil {
+		return h, err
+	}
 	_, err = p.in.Discard(n)
 	return h, err
+}
+
+// hold notes what the values of the largest page take, encoded and decoded.
+func (p *Pages) hold(h *pageHeader) error {
+	perValue := int64(8)
+	if p.leaf.Type == format.ByteArray {
+		perValue = int64(unsafe.Sizeof([]byte(nil)))
+	}
+	more := h.compressed + h.uncompressed + perValue*h.values - p.held
+	if more <= 0 {
+		return nil
+	}
+	p.held += more
+	if p.file.held += more; p.file.held > maxHeld {
+		return fmt.Errorf("the pages of all columns take %d bytes; at most %d are supported: write smaller pages", p.file.held, int64(maxHeld))
+	}
+	return nil
 }
 
 // body reads the bytes of a page.

@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -342,4 +343,52 @@ func FuzzMetadata(f *testing.F) {
 			t.Error("a file without an end was accepted")
 		}
 	})
+}
+
+// A small file may say that its pages become very large. Each has a limit, and those that are in
+// memory together have one.
+func TestLargePages(t *testing.T) {
+	columns := make([]Column, 5)
+	for i := range columns {
+		columns[i] = Column{Name: string(rune('a' + i)), Kind: String}
+	}
+	for _, test := range []struct {
+		megabytes []int // by column
+		want      string
+	}{
+		{[]int{30, 0, 0, 0, 0}, ""},
+		{[]int{0, 65, 0, 0, 0}, "a page of "},
+		{[]int{60, 60, 60, 60, 60}, "the pages of all columns take "},
+	} {
+		var buf bytes.Buffer
+		f, err := NewFile(&buf, "t", "test", columns, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var g Group
+		e := NewEncoder(columns)
+		e.Begin(&g, 1)
+		for _, n := range test.megabytes {
+			e.StringOf(Keyed{Keys: []uint32{0}}, []string{strings.Repeat("a", n<<20)})
+		}
+		if err := cmp.Or(f.Append(&g), f.Close()); err != nil || buf.Len() > 1<<20 {
+			t.Fatalf("%d bytes, error %v", buf.Len(), err)
+		}
+		r, err := OpenReader(bytes.NewReader(buf.Bytes()), int64(buf.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said string
+		pages := make([]Pages, len(columns))
+		for i := range pages {
+			pages[i].Open(r, 0, i)
+			if _, err := pages[i].Next(); err != nil {
+				said = err.Error()
+				break
+			}
+		}
+		if !strings.HasPrefix(said, test.want) || (said == "") != (test.want == "") {
+			t.Errorf("columns of %d MB: got error %q, want %q", test.megabytes, said, test.want)
+		}
+	}
 }

@@ -38,7 +38,7 @@ func Is(path string) bool {
 	return ok && (strings.EqualFold(scheme, "http") || strings.EqualFold(scheme, "https"))
 }
 
-// Name returns a URL without what may be secret: the user, the query with its signature, and the
+// Name returns a URL without its secrets: the user, the query with its signature, and the
 // fragment. Other paths stay as they are.
 func Name(path string) string {
 	if !Is(path) {
@@ -119,8 +119,8 @@ func Open(ctx context.Context, path string, opts Options) (*Stream, error) {
 	return nil, s.named(fmt.Errorf("more than %d redirects", maxRedirects))
 }
 
-// redirect moves to another URL if that does no harm: a server must not direct the request to a
-// machine that only this one reaches, or to a connection that others can read.
+// redirect follows a redirect to another URL if that is safe: a server must not direct the
+// request to a machine that only this one reaches, or to a connection that others can read.
 func (s *Stream) redirect(target string) error {
 	to, err := s.url.Parse(target)
 	if err != nil {
@@ -228,8 +228,12 @@ func (s *Stream) validator() string {
 	return s.modified
 }
 
-// Progress returns how much was fetched, and the size of the file; -1 if that is unknown. It may be
-// called concurrently.
+// Resumable reports whether the stream can continue if its connection breaks, provided that the
+// server still has the file.
+func (s *Stream) Resumable() bool { return s.size >= 0 && s.validator() != "" }
+
+// Progress returns how many bytes were fetched, and the size of the file, or -1 if unknown. It
+// may be called concurrently.
 func (s *Stream) Progress() (done, size int64) { return s.offset.Load(), s.size }
 
 // Close ends the stream.
@@ -284,7 +288,7 @@ func (s *Stream) read(p []byte) (int, error) {
 	return n, err
 }
 
-// finalError is an error after which there is no use in another attempt.
+// finalError is an error that makes another attempt useless.
 type finalError struct{ error }
 
 // resume continues the file over a new connection after err.

@@ -42,7 +42,7 @@ func (f *file) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.data))
 }
 
-// cut sends the first bytes of what was asked for, and breaks the connection.
+// cut sends the first bytes of the requested range, and breaks the connection.
 func (f *file) cut(w http.ResponseWriter, r *http.Request, bytes int) {
 	from := 0
 	if f.etag != "" {

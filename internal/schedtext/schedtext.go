@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/xray-tools/xray/internal/tracefs"
+	"github.com/xray-tools/xray/reader"
 )
 
 // Events are those of a text, in the order of time.
@@ -25,7 +26,7 @@ type Events struct {
 	Ticks bool
 	// Step is the resolution of times in nanoseconds, or 1 for ticks.
 	Step uint64
-	// Other is the number of lines that are no scheduler events.
+	// Other is the number of lines that are not scheduler events.
 	Other int
 	// Damaged is the number of lines of scheduler events that cannot be read. FirstDamaged is
 	// the number of the first one.
@@ -41,9 +42,9 @@ type Events struct {
 const maxEvents = 1 << 24
 
 // line is "TASK-PID [CPU] FLAGS TIME: EVENT: FIELDS", with blanks or a dash between the name
-// and the ID of the task, perhaps with the process before or behind the ID, and with or
-// without flags.
-var line = regexp.MustCompile(`^\s*(.*?)(?:\s+|-)(?:\d+/)?(\d+)\s+(?:\(\s*[-\d]+\)\s+)?\[(\d+)\]\s+(?:([^\s\d:][^\s:]{3,7})\s+)?(\d+)(?:\.(\d{6,9}))?:\s+(?:\d+\s+)?(?:sched:)?sched_(switch|waking|wakeup|wakeup_new|process_fork):\s+(.*)$`)
+// and the ID of the task, perhaps with the process before or after the ID, and with or without
+// flags.
+var line = regexp.MustCompile(`^\s*(.*?)(?:\s+|-)(?:\d+/)?(\d+)\s+(?:\(\s*[-\d]+\)\s+)?\[(\d+)\]\s+(?:([^\s\d:][^\s:]{3,7})\s+)?(\d+)(?:\.(\d{6,9}))?:\s+(?:\d+\s+)?(?:\w+:)?(sched_(?:switch|waking|wakeup|wakeup_new|process_fork)|\w+_(?:entry|exit)):\s+(.*)$`)
 
 var (
 	switchFields = regexp.MustCompile(`^prev_comm=(.*) prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*) next_pid=(\d+) `)
@@ -51,6 +52,7 @@ var (
 	wakeFields   = regexp.MustCompile(`^comm=(.*) pid=(\d+) prio=`)
 	wakeShort    = regexp.MustCompile(`^(.*):(\d+) \[-?\d+\]`)
 	forkFields   = regexp.MustCompile(`^comm=.* pid=(\d+) child_comm=(.*) child_pid=(\d+)`)
+	irqFields    = regexp.MustCompile(`^(?:irq|vec|vector)=(\d+)(?: name=(.*)| \[action=(\w+)\])?`)
 	lostLine     = regexp.MustCompile(`LOST (\d+) (?:events|EVENTS)|\[LOST (\d+) EVENTS\]|lost (\d+) events`)
 )
 
@@ -64,6 +66,9 @@ func Parse(r io.Reader) (*Events, error) {
 	for n := 1; s.Scan(); n++ {
 		text := s.Text()
 		m := line.FindStringSubmatch(text)
+		if m != nil && !known(m[7]) {
+			m = nil
+		}
 		if m == nil {
 			if lost := lostLine.FindStringSubmatch(text); lost != nil {
 				missing, err := strconv.ParseUint(cmp.Or(lost[1], lost[2], lost[3]), 10, 32)
@@ -94,10 +99,10 @@ func Parse(r io.Reader) (*Events, error) {
 			return nil, fmt.Errorf("line %d: more than %d events: cut the text to the time of the trace", n, maxEvents)
 		}
 		switch m[7] {
-		case "wakeup", "wakeup_new":
+		case "sched_wakeup", "sched_wakeup_new":
 			wakeups = append(wakeups, event)
 			continue
-		case "waking":
+		case "sched_waking":
 			waking = true
 		}
 		e.List = append(e.List, event)
@@ -113,7 +118,44 @@ func Parse(r io.Reader) (*Events, error) {
 		e.List = append(e.List, wakeups...)
 	}
 	slices.SortStableFunc(e.List, func(a, b tracefs.Event) int { return cmp.Compare(a.Time, b.Time) })
+	markWakers(e.List)
 	return e, nil
+}
+
+// known reports whether the events of a name are read.
+func known(event string) bool {
+	_, interrupts := tracefs.NamedInterrupt(event)
+	return interrupts || strings.HasPrefix(event, "sched_")
+}
+
+// markWakers marks the wakings that happened inside interrupts of the list. perf does not mark
+// them.
+func markWakers(list []tracefs.Event) {
+	type open struct{ hard, soft int }
+	cpus := make(map[uint16]*open)
+	for i := range list {
+		e := &list[i]
+		c := cpus[e.CPU]
+		if c == nil {
+			c = new(open)
+			cpus[e.CPU] = c
+		}
+		depth := &c.hard
+		if class, _, ok := (&reader.Task{TID: e.Other}).Interrupt(); ok && class == reader.SoftIRQ {
+			depth = &c.soft
+		}
+		switch e.Kind {
+		case tracefs.Interrupted:
+			*depth++
+		case tracefs.Resumed:
+			*depth = max(0, *depth-1)
+		case tracefs.Switch:
+			*c = open{} // never inside an interrupt, so the end of one is missing
+		case tracefs.Waking:
+			e.Interrupt = e.Interrupt || c.hard > 0
+			e.SoftIRQ = e.SoftIRQ || c.soft > 0
+		}
+	}
 }
 
 // parse reads the parts of a line. An event of kind 0 has unknown fields.
@@ -144,14 +186,14 @@ func parse(m []string) (e tracefs.Event, err error) {
 	if name := strings.TrimSpace(m[1]); name != "<...>" && name != ":"+m[2] {
 		copy(e.TaskComm[:], name)
 	}
-	// The third flag of the tracer says in what the event happened. perf has no flags.
+	// The tracer's third flag says in what context the event happened. perf has no flags.
 	if len(m[4]) >= 3 {
 		e.Interrupt = strings.ContainsAny(m[4][2:3], "hHzZ")
 		e.SoftIRQ = strings.ContainsAny(m[4][2:3], "sH")
 	}
 	fields := m[8]
 	switch m[7] {
-	case "switch":
+	case "sched_switch":
 		f := either(switchFields.FindStringSubmatch(fields), switchShort.FindStringSubmatch(fields))
 		if f == nil {
 			return e, nil
@@ -161,14 +203,14 @@ func parse(m []string) (e tracefs.Event, err error) {
 		copy(e.TaskComm[:], f[1])
 		copy(e.OtherComm[:], f[4])
 		e.State, e.Preempted = f[3][0], strings.HasSuffix(f[3], "+")
-	case "process_fork":
+	case "sched_process_fork":
 		f := forkFields.FindStringSubmatch(fields)
 		if f == nil {
 			return e, nil
 		}
 		e.Kind, e.Task, e.Other = tracefs.Fork, pid(f[1]), pid(f[3])
 		copy(e.OtherComm[:], f[2])
-	default:
+	case "sched_waking", "sched_wakeup", "sched_wakeup_new":
 		f := either(wakeFields.FindStringSubmatch(fields), wakeShort.FindStringSubmatch(fields))
 		if f == nil {
 			return e, nil
@@ -178,6 +220,18 @@ func parse(m []string) (e tracefs.Event, err error) {
 		if e.Task == 0 {
 			e.Interrupt = true // the idle task wakes nobody
 		}
+	default:
+		f := irqFields.FindStringSubmatch(fields)
+		if f == nil {
+			return e, nil
+		}
+		number, err := strconv.ParseUint(f[1], 10, 24)
+		if err != nil {
+			return e, err
+		}
+		name, _ := tracefs.NamedInterrupt(m[7])
+		e.Kind, e.Other, e.OtherComm = name.Kind, reader.InterruptTID(name.Class, uint32(number)), name.Fixed
+		copy(e.OtherComm[:], f[2]+f[3])
 	}
 	return e, err
 }

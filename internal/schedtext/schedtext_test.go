@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/xray-tools/xray/internal/tracefs"
+	"github.com/xray-tools/xray/reader"
 )
 
 func comm(name string) (c tracefs.Comm) {
@@ -54,6 +55,41 @@ func TestParseFtrace(t *testing.T) {
 	want := &Events{Step: 1, Ticks: true, Missing: 5, Wakeups: true, List: []tracefs.Event{
 		{Time: 92198795679079, Kind: tracefs.Switch, CPU: 1, Task: 16196, TaskComm: comm("kworker/1-2"), State: 'D', Other: 17, OtherComm: comm("x")},
 		{Time: 92198795695526, Kind: tracefs.Waking, CPU: 1, TaskComm: comm("<idle>"), Other: 17, OtherComm: comm("kworker/1-2:x"), Interrupt: true},
+	}}
+	if diff := cmp.Diff(want, e); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// In texts without flags, the interrupts themselves tell in which wakings happened.
+func TestParseInterrupts(t *testing.T) {
+	e := parseText(t, `a 7 [001] 1.000000001: irq:irq_handler_entry: irq=41 name=virtio3-rx x
+a 7 [001] 1.000000002: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000
+a 7 [002] 1.000000003: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000
+a 7 [001] 1.000000004: irq:irq_handler_exit: irq=41 ret=handled
+a 7 [001] 1.000000005: irq:softirq_entry: vec=3 [action=NET_RX]
+a 7 [001] 1.000000006: irq_vectors:local_timer_entry: vector=236
+a 7 [001] 1.000000007: irq_vectors:local_timer_exit: vector=236
+a 7 [001] 1.000000008: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000
+a 7 [001] 1.000000009: irq:softirq_exit: vec=3 [action=NET_RX]
+a 7 [001] 1.000000010: irq:softirq_raise: vec=3 [action=NET_RX]
+a 7 [001] 1.000000011: raw_syscalls:sys_exit: NR 1 = 1
+a 7 [001] 1.000000012: sched:sched_waking: comm=b pid=8 prio=120 target_cpu=000
+a 7 [001] 1.000000013: irq:softirq_entry: vector 3
+a 7 [001] 1.000000014: irq:softirq_entry: vec=99999999 [action=X]
+`)
+	nic, timer, softirq := reader.InterruptTID(reader.DeviceInterrupt, 41), reader.InterruptTID(reader.SystemInterrupt, 236), reader.InterruptTID(reader.SoftIRQ, 3)
+	want := &Events{Step: 1, Other: 2, Damaged: 2, FirstDamaged: 13, List: []tracefs.Event{
+		{Time: 1e9 + 1, Kind: tracefs.Interrupted, CPU: 1, Task: 7, TaskComm: comm("a"), Other: nic, OtherComm: comm("virtio3-rx x")},
+		{Time: 1e9 + 2, Kind: tracefs.Waking, CPU: 1, Task: 7, TaskComm: comm("a"), Other: 8, OtherComm: comm("b"), Interrupt: true},
+		{Time: 1e9 + 3, Kind: tracefs.Waking, CPU: 2, Task: 7, TaskComm: comm("a"), Other: 8, OtherComm: comm("b")},
+		{Time: 1e9 + 4, Kind: tracefs.Resumed, CPU: 1, Task: 7, TaskComm: comm("a"), Other: nic},
+		{Time: 1e9 + 5, Kind: tracefs.Interrupted, CPU: 1, Task: 7, TaskComm: comm("a"), Other: softirq, OtherComm: comm("NET_RX")},
+		{Time: 1e9 + 6, Kind: tracefs.Interrupted, CPU: 1, Task: 7, TaskComm: comm("a"), Other: timer, OtherComm: comm("local_timer")},
+		{Time: 1e9 + 7, Kind: tracefs.Resumed, CPU: 1, Task: 7, TaskComm: comm("a"), Other: timer, OtherComm: comm("local_timer")},
+		{Time: 1e9 + 8, Kind: tracefs.Waking, CPU: 1, Task: 7, TaskComm: comm("a"), Other: 8, OtherComm: comm("b"), SoftIRQ: true},
+		{Time: 1e9 + 9, Kind: tracefs.Resumed, CPU: 1, Task: 7, TaskComm: comm("a"), Other: softirq, OtherComm: comm("NET_RX")},
+		{Time: 1e9 + 12, Kind: tracefs.Waking, CPU: 1, Task: 7, TaskComm: comm("a"), Other: 8, OtherComm: comm("b")},
 	}}
 	if diff := cmp.Diff(want, e); diff != "" {
 		t.Error(diff)

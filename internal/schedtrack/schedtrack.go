@@ -16,9 +16,9 @@ import (
 // a CPU, it also remembers what is switched on all CPUs, and keeps what turns out to have run
 // in its place.
 type Tracker struct {
-	// ProcessOf finds the process of a thread, or 0 if that is no longer known.
+	// ProcessOf returns the process of a thread, or 0 if it is no longer known.
 	ProcessOf func(tid int32) int32
-	// NameOf finds out the name of a thread, or "" if that is not known any more.
+	// NameOf returns the name of a thread, or "" if it is no longer known.
 	NameOf func(tid int32) string
 	// Most limits the events that wait to be taken, of each process that is claimed: earlier
 	// ones are dropped.
@@ -290,7 +290,7 @@ func (t *Tracker) unseen(th *thread, out *tracefs.Event) {
 	th.ran(t)
 }
 
-// remember keeps a switch as long as a thread waits that it may be in the place of.
+// remember keeps a switch as long as it may belong to a thread that is waiting.
 func (t *Tracker) remember(e *tracefs.Event, kept [2]int32) {
 	list := t.backlog[e.CPU]
 	if len(list) == maxBacklog {
@@ -404,9 +404,9 @@ type Taken struct {
 	Part  reader.SchedPart // its events may be more than [reader.SchedPartEvents]
 }
 
-// Take returns the events of a process since the last time, which are complete up to the
-// given time, or nil if the process is not followed. The trace has so many tasks already: a
-// program that the process executes has a trace of its own, which begins without any.
+// Take returns the events of a process since the last call, complete up to the given time, or
+// nil if the process is not followed. tasks is the number of tasks already in the trace. A
+// program that the process executes has its own trace, which begins without tasks.
 func (t *Tracker) Take(pid int32, to uint64, tasks int) *Taken {
 	p := t.processes[pid]
 	if p == nil {
@@ -449,7 +449,7 @@ func (t *Tracker) Claim(pid int32) {
 	}
 }
 
-// Forget drops what there is of a process that has ended.
+// Forget drops the data of a process that has ended.
 func (t *Tracker) Forget(pid int32) {
 	if p := t.processes[pid]; p != nil {
 		p.claimed = false
@@ -463,8 +463,7 @@ func (t *Tracker) drop(pid int32, p *process) {
 	}
 }
 
-// Sweep drops what there is of processes that have ended, and that nobody has claimed since
-// the last time.
+// Sweep drops the data of ended processes that nobody has claimed since the last call.
 func (t *Tracker) Sweep() {
 	for pid, p := range t.processes {
 		if p.idle {

@@ -9,7 +9,7 @@ const MaxBytes = 8 << 20
 // linesBefore and linesAfter the first line of a function belong to it.
 const linesBefore, linesAfter = 3, 60
 
-// Lines cuts a file into its lines, without their ends. What is no UTF-8 is replaced.
+// Lines cuts a file into its lines, without their ends. It replaces text that is not UTF-8.
 func Lines(text []byte) []string {
 	lines := strings.Split(strings.ToValidUTF8(string(text), "\uFFFD"), "\n")
 	for i, line := range lines {
@@ -18,9 +18,8 @@ func Lines(text []byte) []string {
 	return lines
 }
 
-// Passage is what is shown of a function whose first line is given: the lines from
-// first to last, counted from 1. For a line that the file does not have, last is less
-// than first.
+// Passage returns the lines to show for a function whose first line is given, from first to
+// last, counted from 1. If the file does not have the line, last is less than first.
 func Passage(lines []string, line int) (first, last int) {
 	first = max(1, line-linesBefore)
 	if line < 1 || line > len(lines) {

@@ -35,9 +35,10 @@ const (
 	leastKB  = 512
 )
 
-// Open creates an instance. With interrupts, it also has the events of interrupts while any task but the
-// idle ones runs. Open removes those that killed processes left behind, and Close removes
-// them too, because a process may have been killed only just before Open. The error says in a line what is missing, and how to get it.
+// Open creates an instance. With interrupts, it also has the events of interrupts while any
+// task but the idle ones runs. Open removes instances that killed processes left behind. So
+// does Close, because a process may have been killed only just before Open. The error says in
+// one line what is missing and how to get it.
 func Open(interrupts bool) (*Instance, error) {
 	if !initialPIDs() {
 		return nil, errors.New("xray runs in a PID namespace, where the kernel's events have other IDs: run it outside the container")
@@ -77,8 +78,8 @@ func explain(err error) error {
 	return err
 }
 
-// openRoot opens the file system where it is mounted. If it is not, it makes a mount that
-// nobody else sees, which ends with its last file.
+// openRoot opens the file system where it is mounted. If it is not mounted, openRoot makes a
+// private mount, which ends with its last file.
 func openRoot() (*os.File, error) {
 	var denied error
 	for _, path := range mounts() {
@@ -115,7 +116,7 @@ func mounts() []string {
 	for line := range strings.Lines(string(data)) {
 		f := strings.Fields(line)
 		if len(f) >= 3 && f[2] == "debugfs" {
-			// The kernel mounts it there when somebody looks.
+			// The kernel mounts it there on first access.
 			list = append(list, filepath.Join(unescape(f[1]), "tracing"))
 		}
 	}
@@ -229,7 +230,7 @@ func (in *Instance) begin(root *os.File, interrupts bool) error {
 	return nil
 }
 
-// beginInterrupts enables the events of interrupts that the kernel has.
+// beginInterrupts enables those interrupt events that the kernel has.
 func (in *Instance) beginInterrupts(root *os.File) error {
 	var none error
 	for index := range interruptEvents {
@@ -246,7 +247,7 @@ func (in *Instance) beginInterrupts(root *os.File) error {
 			if err := in.addInterrupt(index, kind, text); err != nil {
 				return fmt.Errorf("tracefs: %s%s: %w", path, suffix, err)
 			}
-			// Those of idle CPUs concern nobody. Without the filter, they only cost time.
+			// Interrupts of idle CPUs concern no task. Without the filter, they only cost time.
 			_ = writeAt(in.dir, path+suffix+"/filter", "common_pid != 0")
 			if err := writeAt(in.dir, path+suffix+"/enable", "1"); err != nil {
 				return explain(err)
@@ -288,7 +289,7 @@ func (in *Instance) openCPUs() error {
 	return nil
 }
 
-// Stop stops recording. What is recorded can be read.
+// Stop stops recording. Recorded events can still be read.
 func (in *Instance) Stop() error { return writeAt(in.dir, "tracing_on", "0") }
 
 // Read calls each with the events that are there. Those of a CPU are in order. It returns the

@@ -2,8 +2,10 @@ package tracefs
 
 import (
 	"fmt"
+	"path"
 	"regexp"
 	"strconv"
+	"strings"
 
 	"github.com/xray-tools/xray/reader"
 )
@@ -35,6 +37,36 @@ var interruptEvents = [...]struct {
 	{"irq_vectors/irq_work", reader.SystemInterrupt, "vector", "irq_work"},
 	{"irq_vectors/thermal_apic", reader.SystemInterrupt, "vector", "thermal_apic"},
 	{"irq_vectors/x86_platform_ipi", reader.SystemInterrupt, "vector", "x86_platform_ipi"},
+}
+
+// An InterruptName tells what an event of interrupts is by its name.
+type InterruptName struct {
+	Kind  Kind // Interrupted or Resumed
+	Class reader.InterruptClass
+	Fixed Comm // the name of the interrupt, if all events of this name have the same
+}
+
+// NamedInterrupt returns what the events of a name such as irq_handler_entry are. It returns false
+// for events that neither begin nor end interrupts.
+func NamedInterrupt(event string) (InterruptName, bool) {
+	n := InterruptName{Kind: Interrupted}
+	base, begins := strings.CutSuffix(event, "_entry")
+	if !begins {
+		n.Kind = Resumed
+		ends := false
+		if base, ends = strings.CutSuffix(event, "_exit"); !ends {
+			return InterruptName{}, false
+		}
+	}
+	for i := range interruptEvents {
+		spec := &interruptEvents[i]
+		if path.Base(spec.path) == base {
+			n.Class = spec.class
+			copy(n.Fixed[:], spec.name)
+			return n, true
+		}
+	}
+	return InterruptName{}, false
 }
 
 // addInterrupt makes the decoder decode an event of interruptEvents. The text is its format.

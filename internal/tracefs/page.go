@@ -72,7 +72,7 @@ func NewDecoder(headerPage, switchFormat, wakingFormat, forkFormat string) (*Dec
 	return d, nil
 }
 
-// Types of entries of a page that are no events.
+// Types of page entries that are not events.
 const (
 	typePadding    = 29
 	typeTimeExtend = 30

@@ -159,7 +159,7 @@ type thread struct {
 	wakeups []uint64       // TSCs, ascending
 	paths   []calls.PathID // of the calls in which they were
 	pending []int          // wake-ups up to the end of the latest call that are in no call that ended
-	next    int            // the first one behind
+	next    int            // the first one after
 }
 
 // New returns an empty collector.

@@ -1,8 +1,8 @@
-// Package yamltree reads YAML of strangers into a tree, in bounded time and memory.
+// Package yamltree reads untrusted YAML into a tree, in bounded time and memory.
 //
-// The YAML library takes up to 2,000 bytes for a byte of text, and time that grows with
-// the square of what some texts repeat, when it decodes into Go types. A tree of nodes
-// takes little enough if its size is bounded before; [Pairs] and [Items] walk it.
+// When the YAML library decodes into Go types, it takes up to 2,000 bytes for a byte of text,
+// and time that grows with the square of what some texts repeat. A tree of nodes is cheap
+// enough if its size is bounded beforehand. [Pairs] and [Items] walk it.
 package yamltree
 
 import (
@@ -21,7 +21,7 @@ const (
 	maxTokens = 100_000
 	// maxDirectives bounds what every tag is compared with.
 	maxDirectives = 16
-	// maxAliases bounds the chain that leads from an alias to what it stands for.
+	// maxAliases bounds the chain from an alias to its target.
 	maxAliases = 16
 )
 
@@ -71,9 +71,9 @@ func target(n *yaml.Node) (*yaml.Node, error) {
 	return nil, errors.New("too many aliases of aliases")
 }
 
-// Pairs calls f for the keys of a mapping and their values, in order. It is an error
-// if n is no mapping, if a key is no scalar or stands twice, or if there are more than
-// most keys.
+// Pairs calls f for the keys of a mapping and their values, in order. It returns an error if n
+// is not a mapping, if a key is not a scalar or occurs twice, or if there are more than most
+// keys.
 func Pairs(n *yaml.Node, most int, f func(key, value *yaml.Node) error) error {
 	if n == nil || n.Kind != yaml.MappingNode {
 		return fmt.Errorf("%s is no mapping", Describe(n))
@@ -95,7 +95,7 @@ func Pairs(n *yaml.Node, most int, f func(key, value *yaml.Node) error) error {
 		case key.Kind != yaml.ScalarNode:
 			return fmt.Errorf("%s is no key", Describe(key))
 		case seen[key.Value]:
-			return fmt.Errorf("line %d: key %q stands twice", key.Line, short(key.Value))
+			return fmt.Errorf("line %d: key %q occurs twice", key.Line, short(key.Value))
 		}
 		seen[key.Value] = true
 		if err := f(key, value); err != nil {
@@ -105,7 +105,7 @@ func Pairs(n *yaml.Node, most int, f func(key, value *yaml.Node) error) error {
 	return nil
 }
 
-// Items calls f for the items of a sequence, in order. It is an error if n is no
+// Items calls f for the items of a sequence, in order. It returns an error if n is not a
 // sequence.
 func Items(n *yaml.Node, f func(i int, item *yaml.Node) error) error {
 	if n == nil || n.Kind != yaml.SequenceNode {
