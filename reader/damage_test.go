@@ -141,8 +141,8 @@ func readAll(t testing.TB, data []byte) {
 			}
 			size += int64(r.Size)
 		}
-		if yaml := size == 32; !yaml && size != int64(len(data)) {
-			t.Fatalf("got records of %d bytes, want %d", size, len(data))
+		if yaml := size == 32; !yaml && size != tr.Size(0) {
+			t.Fatalf("got records of %d bytes, want %d", size, tr.Size(0))
 		}
 	}
 	for _, l := range tr.Losses().Samples() {
@@ -201,6 +201,8 @@ func FuzzReader(f *testing.F) {
 			f.Add(b)
 		}
 	}
+	f.Add(smallFramed(f))
+	f.Add(smallWindowed())
 	for _, text := range hostileYAML(1000) {
 		f.Add([]byte(text))
 	}

@@ -50,7 +50,10 @@ func (l *fdrLane) first() (tsc uint64, at place, ok bool) {
 }
 
 func (l *fdrLane) newDecoder(p *pass, eventCap int, blocks []fdrBlock) *fdrDecoder {
-	d := &fdrDecoder{pass: p, file: l.log.file, blocks: blocks}
+	d := &fdrDecoder{pass: p, file: l.log.file, blocks: blocks, final: true}
+	if r := l.log.file.recording; r != nil && r.Windowed() {
+		d.windows = newWindowCutter(r)
+	}
 	d.out.Thread = l.thread
 	d.out.Index = int(l.index)
 	eventCap = int(min(int64(eventCap), l.size(int64(eventCap)*functionSize)/functionSize+1))
@@ -142,10 +145,17 @@ func drainFDR(ctx context.Context, p *pass, lanes []*fdrLane, fn func(*Block) er
 		s := &q[0]
 		d.out.Thread, d.out.Index, d.lastFunc = s.lane.thread, int(s.lane.index), s.lastFunc
 		d.blocks = s.lane.blocks[s.next : s.next+1]
+		d.final = s.next+1 == len(s.lane.blocks)
+		if d.windows != nil {
+			d.windows.windowing = s.windowing
+		}
 		if err := pump(d, fn); err != nil {
 			return err
 		}
 		s.lastFunc = d.lastFunc
+		if d.windows != nil {
+			s.windowing = d.windows.windowing
+		}
 		if s.next++; s.next == len(s.lane.blocks) {
 			heap.Pop(&q)
 			if p.packed {
@@ -165,6 +175,7 @@ type laneState struct {
 	lane     *fdrLane
 	next     int // of lane.blocks
 	lastFunc FuncID
+	windowing
 }
 
 // laneQueue is a heap of lanes by the offset of their next block.
@@ -201,14 +212,23 @@ func (l *fdrLog) stream(p *pass, order Order, fn func(*Block) error) error {
 		}
 	}
 	slices.SortFunc(all, func(a, b laneBlock) int { return int(a.block.start - b.block.start) })
-	lastFunc := make(map[*fdrLane]FuncID)
+	states := make(map[*fdrLane]laneState)
 	for _, lb := range all {
 		d := lb.lane.newDecoder(p, blockEvents, []fdrBlock{lb.block})
-		d.lastFunc = lastFunc[lb.lane]
+		s := states[lb.lane]
+		s.next++
+		d.lastFunc, d.final = s.lastFunc, s.next == len(lb.lane.blocks)
+		if d.windows != nil {
+			d.windows.windowing = s.windowing
+		}
 		if err := pump(d, fn); err != nil {
 			return err
 		}
-		lastFunc[lb.lane] = d.lastFunc
+		s.lastFunc = d.lastFunc
+		if d.windows != nil {
+			s.windowing = d.windows.windowing
+		}
+		states[lb.lane] = s
 		d.close()
 	}
 	return nil
@@ -241,9 +261,15 @@ type fdrDecoder struct {
 	cpu      uint16
 	lastFunc FuncID
 	noClock  Loss // records of this block before its clock
+
+	windows *windowCutter // nil without windows
+	final   bool          // the thread has no other blocks
 }
 
 func (d *fdrDecoder) close() {
+	if d.windows != nil {
+		d.pass.trace.outside.Add(d.windows.outside)
+	}
 	if d.losses != nil {
 		d.pass.lost(d.losses)
 	}
@@ -256,8 +282,33 @@ func (d *fdrDecoder) lose(l Loss) {
 	d.losses.add(l)
 }
 
-// next decodes up to len(d.events) events.
+// next returns the next block.
 func (d *fdrDecoder) next() (*Block, error) {
+	w := d.windows
+	if w == nil {
+		return d.decode()
+	}
+	for {
+		if b := w.next(); b != nil {
+			return b, nil
+		}
+		b, err := d.decode()
+		if err != nil {
+			return nil, err
+		}
+		if b == nil {
+			if d.final {
+				w.rest.Thread, w.rest.Index, w.rest.Offset = d.out.Thread, d.out.Index, d.pos
+				return w.end(), nil
+			}
+			return nil, nil
+		}
+		w.rest, w.last = *b, d.tsc
+	}
+}
+
+// decode decodes up to len(d.events) events.
+func (d *fdrDecoder) decode() (*Block, error) {
 	b := &d.out
 	b.Args = b.Args[:0]
 	b.Payloads = b.Payloads[:0]
@@ -499,6 +550,11 @@ func (d *fdrDecoder) record(n int) (int, error) {
 		if err != nil {
 			return n, d.bad(err)
 		}
+	}
+	if _, edge := ParseEdge(r.Data); edge && r.Kind == CustomEvent && d.windows != nil {
+		d.tsc += uint64(r.Delta)
+		d.advance(size)
+		return n, nil // the pass adds it where it belongs
 	}
 	ev := Event{CPU: d.cpu}
 	switch r.Kind {

@@ -422,7 +422,10 @@ func (w *window) at(pos int64, n int) ([]byte, error) {
 	}
 	if pos < w.pos || pos+int64(n) > w.pos+int64(w.n) {
 		// Small blocks fit into one read. For big ones, little more than the start is read.
-		want := int(min(int64(max(n, 1024)), w.in.size-pos))
+		want := n
+		if w.in.framed == nil {
+			want = int(min(int64(max(n, 1024)), w.in.size-pos))
+		}
 		if len(w.buf) < want {
 			w.buf = make([]byte, want)
 		}

@@ -17,6 +17,8 @@ type input struct {
 	io.ReaderAt
 	size   int64
 	packed string // how it was compressed; "" for not at all
+	stored int64  // compressed size; 0 if not compressed
+	framed *framed
 	close  func() error
 	// damage says why a compressed or piped stream ended early, or what follows it.
 	damage error
@@ -207,7 +209,9 @@ func newInput(name string, r io.Reader, accept acceptFunc) (*input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	in.packed = s.packed
+	if in.packed = s.packed; s.from != nil {
+		in.stored = s.from.n
+	}
 	return in, nil
 }
 

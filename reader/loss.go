@@ -76,7 +76,7 @@ var causes = [numCauses]struct{ name, text, remedy string }{
 	OrphanArgument: {"orphan-argument", "logged arguments without the entry of their function",
 		"record with a larger max_stack_depth: the calls were deeper. Otherwise the log is damaged: inspect it with fdr-dump"},
 	DuplicateRun: {"duplicate-run", "records that are in the file twice",
-		"no action needed: xray ignores the copies. In an FDR log, they may stand in place of another block, which is lost"},
+		"no action needed: xray ignores the copies. In an FDR log, they may replace another block, which is lost"},
 	NewerVersion: {"newer-version", "the version of the file is newer than this program",
 		"check the result, and look for a newer release of xray"},
 	BadMetadata: {"bad-metadata", "the recorder's metadata is damaged",

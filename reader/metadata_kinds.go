@@ -38,6 +38,10 @@ const (
 	MetadataSwitch     MetadataKind = 20
 	MetadataResult     MetadataKind = 21
 	MetadataDescriptor MetadataKind = 22
+	MetadataBudget     MetadataKind = 23 // this kind and the following one describe the whole trace
+	MetadataSwitched   MetadataKind = 24
+	MetadataWindows    MetadataKind = 25 // all events count
+	MetadataEdge       MetadataKind = 26 // of threads
 )
 
 // metadataSpec is what the reader, the writer, the text forms and docs/format.md know about
@@ -150,6 +154,11 @@ var metadataSpecs = [...]metadataSpec{
 	MetadataSwitch:     {name: "switch"},
 	MetadataResult:     {name: "result"},
 	MetadataDescriptor: {name: "descriptor"},
+
+	MetadataBudget:   {"budget", (*Recording).setBudget, (*Recording).addBudget},
+	MetadataSwitched: {"switched", (*Recording).setSwitched, (*Recording).addSwitched},
+	MetadataWindows:  {"windows", (*Recording).setWindows, (*Recording).addWindows},
+	MetadataEdge:     {name: "edge"},
 }
 
 // Bodies of JSON.

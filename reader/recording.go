@@ -27,9 +27,11 @@ type Recording struct {
 	Addresses []uint64
 	Counters  []Counter // in file order
 	Changes   []Change
-	Profiles  []Profile // of profile mode, by thread
-	Pruned    Pruned    // of prune mode; without functions if none was dropped or none is known
-	Sched     Sched     // the kernel's scheduler events
+	Profiles  []Profile        // of profile mode, by thread
+	Pruned    Pruned           // of prune mode; without functions if none was dropped or none is known
+	Sched     Sched            // the kernel's scheduler events
+	Budget    Budget           // of a recording within a budget, and what it left out; zero without
+	Windows   []RecordedWindow // of a recording with windows, in order of time
 	// Functions and Sources are from `xray pack`: functions by ID, without duplicates, and
 	// passages of source code by file and line.
 	Functions []NamedFunction
@@ -51,7 +53,10 @@ type Process struct {
 	// depth that was recorded. 0 means no limit.
 	ThresholdNS uint64 `json:"threshold_ns"`
 	Depth       uint32 `json:"depth"`
-	Recorder    string `json:"recorder"` // version
+	// WindowNS is how long was recorded every EveryNS nanoseconds. Both are 0 without windows.
+	WindowNS uint64 `json:"window_ns,omitempty"`
+	EveryNS  uint64 `json:"every_ns,omitempty"`
+	Recorder string `json:"recorder"` // version
 	// Session identifies the run of `xray record` that the process was part of, or 0.
 	Session uint64 `json:"session"`
 	// CPUNS is the CPU time of the process, in nanoseconds, from TSC CPUFrom, at the start

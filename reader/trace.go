@@ -45,8 +45,9 @@ type Trace struct {
 	// frequency is Options.Frequency.
 	frequency uint64
 	// losses of the last pass. The files keep those of opening.
-	losses Losses
-	done   atomic.Int64 // bytes decoded by the current pass
+	losses  Losses
+	done    atomic.Int64 // bytes decoded by the current pass
+	outside atomic.Int64 // records outside of windows in the current pass
 }
 
 // file is one trace file: what all formats have in common, and its format.
@@ -99,7 +100,7 @@ const blockEvents = 1024
 
 // Open opens the traces at the given paths. "-" is standard input. It detects the format by
 // content: an XRay header of either byte order, a file of profiling mode, trace YAML, or one of these compressed with
-// gzip or zstd.
+// gzip or zstd, or in frames.
 func Open(opts Options, paths ...string) (*Trace, error) {
 	if opts.Stdin == nil {
 		opts.Stdin = os.Stdin
@@ -161,7 +162,12 @@ func (t *Trace) input(path string, opts Options) (name string, in *input, err er
 }
 
 func (t *Trace) newFile(in *input, name string, number int32) (*file, error) {
-	f := &file{name: name, number: number, in: in}
+	f := &file{name: name, number: number}
+	in, err := unframe(in, name, t.threads.max, &f.losses)
+	if err != nil {
+		return nil, err
+	}
+	f.in = in
 	var head [headerSize]byte
 	n, err := readFull(in, head[:], 0)
 	if err != nil {
@@ -318,8 +324,12 @@ func (t *Trace) Bytes(file int) *io.SectionReader {
 	return io.NewSectionReader(in, 0, in.size)
 }
 
-// Packed returns the compression of a file: gzip, zstd, or "" for none.
-func (t *Trace) Packed(file int) string { return t.files[file].in.packed }
+// Packed returns the compression of a file: gzip, zstd, frames, or "" for none. stored is the
+// compressed size.
+func (t *Trace) Packed(file int) (format string, stored int64) {
+	in := t.files[file].in
+	return in.packed, in.stored
+}
 
 // CycleFrequency returns the ticks per second that all files share, or an error if they
 // differ, because their times cannot be compared then. A frequency that the recorder
@@ -359,11 +369,18 @@ func (t *Trace) Progress() (done, total int64) {
 	return min(t.done.Load(), total), total
 }
 
+// Outside returns how many records the last pass left out because they were outside of the windows
+// of their recording, where records are incomplete.
+func (t *Trace) Outside() uint64 { return uint64(t.outside.Load()) }
+
 // Losses returns what opening the trace and the last pass over it lost.
 func (t *Trace) Losses() *Losses {
 	var all Losses
 	for _, f := range t.files {
 		all.merge(&f.losses)
+		if f.in.framed != nil {
+			f.in.framed.losses(&all)
+		}
 	}
 	all.merge(&t.losses)
 	return &all
@@ -433,6 +450,7 @@ type pass struct {
 func (t *Trace) begin() *pass {
 	t.losses = Losses{}
 	t.done.Store(0)
+	t.outside.Store(0)
 	return &pass{trace: t}
 }
 

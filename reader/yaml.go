@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/xray-tools/xray/internal/frames"
 	"github.com/xray-tools/xray/internal/yamltree"
 )
 
@@ -122,7 +123,7 @@ func isText(b []byte) error {
 // maybeTrace is the [acceptFunc] of traces.
 func maybeTrace(head []byte, whole bool) error {
 	_, profiling := profilingOrder(head)
-	if _, ok := detect(head); ok || profiling || whole {
+	if _, ok := detect(head); ok || profiling || whole || bytes.HasPrefix(head, []byte(frames.Magic)) {
 		return nil // the parsers decide
 	}
 	if err := isText(head[:min(len(head), 512)]); err != nil {

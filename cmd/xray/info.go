@@ -107,6 +107,7 @@ func (o *infoOutput) facts() report.Node {
 		number("ticks_per_second", o.Clock.Frequency), number("records", st.Events), number("first_tick", st.First), number("last_tick", st.Last),
 		number("calls", st.Calls), number("exited", o.Exited), number("tail_exited", o.TailExited), number("left", st.Left),
 		number("inferred", st.Inferred), number("open", st.Truncated), number("unmatched_exits", st.Unmatched),
+		number("cut", st.Cut), number("exits_before_windows", st.Before), number("records_outside_windows", o.Trace.Outside()),
 		number("function_count", uint64(len(o.Funcs))), number("max_depth", uint64(st.MaxDepth)),
 		number("marks", o.Marks), number("request_count", o.Requests), number("landings", o.Landings), number("switches", o.Switches),
 	)
@@ -242,8 +243,8 @@ func (o *infoOutput) formatOf(file int) string {
 	} else if h.ByteOrder.String() == "BigEndian" {
 		order = ", big-endian"
 	}
-	if packed := o.Trace.Packed(file); packed != "" {
-		size += " unpacked from " + packed
+	if packed, stored := o.Trace.Packed(file); packed != "" {
+		size += fmt.Sprintf(" unpacked from %s of %s", label.Bytes(uint64(stored)), packed)
 	}
 	return fmt.Sprintf("%s, version %d%s, %s", kind, h.Version, order, size)
 }
@@ -289,7 +290,8 @@ func (o *infoOutput) ends() string {
 		what string
 	}{
 		{o.Exited, "returned"}, {o.TailExited, "left by a tail call"},
-		{o.Stats.Left, "left by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated, "open at the end"},
+		{o.Stats.Left, "left by an exception or longjmp"}, {o.Stats.Inferred, "ended with their caller"}, {o.Stats.Truncated - o.Stats.Cut, "open at the end"},
+		{o.Stats.Cut, "open at the end of a window"},
 	} {
 		if p.n > 0 {
 			parts = append(parts, label.Grouped(p.n)+" "+p.what)

@@ -16,7 +16,7 @@ var ErrNotFDR = errors.New("not a flight data recorder log")
 
 // LLVM prints the records of an FDR log in the form of `llvm-xray fdr-dump`.
 //
-// llvm-xray stops at damage. LLVM continues behind it, and returns the first damage as an error
+// llvm-xray stops at damage. LLVM continues after it, and returns the first damage as an error
 // at the end. Padding and the rest of a version 1 buffer are not errors.
 func LLVM(w io.Writer, h *reader.Header, records iter.Seq2[reader.Record, error]) error {
 	return llvm(w, h, records, func(line []byte, r *reader.Record) ([]byte, error) {

@@ -24,7 +24,7 @@ func NewNumbering(keys []Key) *Numbering {
 	return &Numbering{keys: keys, before: make([]uint64, len(keys)), seen: make([]bool, len(keys))}
 }
 
-// See counts an invocation, and reports whether it is one of those to number.
+// See counts an invocation, and reports whether it is one that should be numbered.
 func (n *Numbering) See(k Key) bool {
 	place, found := slices.BinarySearchFunc(n.keys, k, Key.Compare)
 	switch {

@@ -27,7 +27,7 @@ type Basic struct {
 	err     error
 }
 
-// NewBasic returns a writer of a basic log of version 3 to w. The clock is that of h. Logged
+// NewBasic returns a writer of a basic log of version 3 to w. h provides the clock. Logged
 // arguments become argument records.
 func NewBasic(w io.Writer, h reader.Header) *Basic {
 	h.Type, h.Version = reader.Basic, 3

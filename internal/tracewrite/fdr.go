@@ -71,7 +71,7 @@ type fdrThread struct {
 	blocks  uint32
 }
 
-// NewFDR returns a writer of an FDR log to w. The clock is that of h.
+// NewFDR returns a writer of an FDR log to w. h provides the clock.
 func NewFDR(w io.Writer, h reader.Header, opts Options) *FDR {
 	if opts.BufferSize <= 0 {
 		opts.BufferSize = DefaultBufferSize

@@ -64,15 +64,7 @@ func recordingEvents(r *reader.Recording) []byte {
 // AppendSched appends a block of metadata with scheduler events, and with the tasks that they
 // name, of which the first has the number firstTask. first is the earliest time of the file.
 func AppendSched(dst []byte, firstTask uint32, tasks []reader.Task, part *reader.SchedPart, first uint64) []byte {
-	var b []byte
-	for _, rec := range []reader.Record{
-		{Kind: reader.NewBuffer},
-		{Kind: reader.WallClock},
-		{Kind: reader.PID},
-		{Kind: reader.NewCPUID, TSC: first},
-	} {
-		b = AppendRecord(b, &fdrV5, &rec)
-	}
+	b := beginBlock(first)
 	add := func(kind reader.MetadataKind, body []byte) {
 		b = AppendRecord(b, &fdrV5, &reader.Record{Kind: reader.CustomEvent, Data: AppendMetadata(nil, kind, body)})
 	}
@@ -91,6 +83,35 @@ func AppendSched(dst []byte, firstTask uint32, tasks []reader.Task, part *reader
 			break
 		}
 	}
+	return endBlock(dst, b)
+}
+
+// AppendWindows appends a block of metadata with windows that follow those in the file. first is the
+// earliest time of the file.
+func AppendWindows(dst []byte, windows []reader.RecordedWindow, first uint64) []byte {
+	b := beginBlock(first)
+	for kind, body := range (&reader.Recording{Windows: windows}).Metadata() {
+		if kind == reader.MetadataWindows {
+			b = AppendRecord(b, &fdrV5, &reader.Record{Kind: reader.CustomEvent, Data: AppendMetadata(nil, kind, body)})
+		}
+	}
+	return endBlock(dst, b)
+}
+
+// beginBlock returns the start of a block of metadata, which endBlock appends.
+func beginBlock(first uint64) (b []byte) {
+	for _, rec := range []reader.Record{
+		{Kind: reader.NewBuffer},
+		{Kind: reader.WallClock},
+		{Kind: reader.PID},
+		{Kind: reader.NewCPUID, TSC: first},
+	} {
+		b = AppendRecord(b, &fdrV5, &rec)
+	}
+	return b
+}
+
+func endBlock(dst, b []byte) []byte {
 	dst = AppendRecord(dst, &fdrV5, &reader.Record{Kind: reader.BufferExtents, Value: uint64(len(b))})
 	return append(dst, b...)
 }

@@ -29,7 +29,12 @@ type thread struct {
 	awaits    bool
 	awaited   reader.FuncID
 	awaitedAt uint64
-	rare      *rare
+	// windowed is set if the recording has windows: calls may have begun before them. The latest
+	// began at the time began.
+	windowed bool
+	began    uint64
+	rare     *rare
+	cuts     []reader.BudgetChange // of later times, at which open calls of functions are given up
 }
 
 // rare is state that few threads need.
@@ -88,7 +93,7 @@ type shard struct {
 
 func newShard(opts *Options, limits *limits, sink Sink) *shard {
 	s := &shard{opts: opts, limits: limits, sink: sink, calls: new([batchCalls]Call)}
-	if opts.Alias == nil {
+	if opts.Alias == nil && opts.cuts == nil {
 		s.usualFDR, s.usualBasic = usualFor(opts)
 	}
 	if opts.CanCall != nil {
@@ -128,7 +133,7 @@ func (s *shard) thread(b *reader.Block) *thread {
 		if s.opts.Filter.Thread != nil && !s.opts.Filter.Thread(b.Thread) {
 			th = skipped
 		} else {
-			th = &thread{id: b.Thread}
+			th = &thread{id: b.Thread, cuts: s.opts.cuts[b.Thread.File].all}
 		}
 		s.threads[b.Index] = th
 		s.stats.Threads++
@@ -258,6 +263,11 @@ func (s *shard) event(th *thread, e *reader.Event, side *sideTables, i int) erro
 			return err
 		}
 	}
+	if len(th.cuts) > 0 || s.opts.cuts != nil && s.stack.top().key&cut != 0 {
+		if err := s.cut(th, e.TSC); err != nil {
+			return err
+		}
+	}
 	before, now := th.last, e.TSC+th.offset
 	if now < th.last {
 		back := th.last - now
@@ -364,6 +374,16 @@ func (s *shard) exit(th *thread, e *reader.Event, fn reader.FuncID, end End) err
 		depth = s.stack.findExit(e.Func)
 	}
 	if depth == 0 || !s.stack.at(depth).exits(e.Func) {
+		if s.opts.cuts[th.id.File].had(fn, e.TSC) {
+			return nil // its call was given up
+		}
+		if th.windowed {
+			s.stats.Before++
+			if s.opts.Policy == DeduceOrClear {
+				return s.popTo(th, 0, Inferred)
+			}
+			return nil
+		}
 		s.stats.Unmatched++
 		th.stayed(fn)
 		if s.opts.Unmatched != nil {
@@ -464,7 +484,13 @@ func (s *shard) custom(th *thread, e *reader.Event, side *sideTables, i int, bef
 		side.payloads = side.payloads[1:]
 	}
 	if e.Kind == reader.Custom {
+		if edge, ok := reader.ParseEdge(ev.Data); ok {
+			return s.edge(th, edge)
+		}
 		if sw, ok := reader.ParseSwitch(ev.Data); ok {
+			if th.windowed && before == th.began {
+				return nil // it was, at least in part, before the window
+			}
 			if th.awaits && s.opts.OffCPU != nil {
 				return s.keepSwitched(th, &sw, before)
 			}

@@ -99,6 +99,8 @@ type Options struct {
 	// anyOrder allows threads to end when they have no more records, before others. Without
 	// it, the last batches of all threads come at the end.
 	anyOrder bool
+	// cuts are the moments at which the recorder gave up open calls of functions, by file, or nil.
+	cuts map[int32]cuts
 }
 
 // Policy is the effect of an exit that is not of the innermost open call.
@@ -139,7 +141,7 @@ func (u *Unmatched) Open() []reader.FuncID {
 type Stats struct {
 	Events    uint64 // records with a time, of all kinds
 	Entries   uint64
-	Exits     uint64 // of which Unmatched matched no open call
+	Exits     uint64 // of which Unmatched and Before matched no open call
 	Custom    uint64 // custom and typed events
 	Args      uint64 // logged arguments
 	Calls     uint64 // that ended, independent of the filter
@@ -147,6 +149,9 @@ type Stats struct {
 	Truncated uint64 // of Calls
 	Left      uint64 // of Calls
 	Unmatched uint64
+	// Cut is how many of Truncated were open when a window of the recording ended. Before counts
+	// exits of calls that were open when one began, which are not Unmatched.
+	Cut, Before uint64
 	// ClockSteps is how often the clock of a thread went backwards, and ClockBack by how
 	// many ticks in total.
 	ClockSteps uint64
@@ -195,6 +200,8 @@ func (s *Stats) merge(o *Stats) {
 	s.Truncated += o.Truncated
 	s.Left += o.Left
 	s.Unmatched += o.Unmatched
+	s.Cut += o.Cut
+	s.Before += o.Before
 	s.ClockSteps += o.ClockSteps
 	s.ClockBack += o.ClockBack
 	s.Short = s.Short || o.Short
@@ -218,6 +225,9 @@ func (s *Stats) merge(o *Stats) {
 func Run[S Analysis[S]](src Source, opts Options, newSink func() S) (S, *Stats, error) {
 	if opts.Shards <= 0 {
 		opts.Shards, opts.anyOrder = runtime.GOMAXPROCS(0), true
+	}
+	if opts.cuts = cutsOf(src); opts.cuts != nil {
+		opts.Code = Code{} // between two recorded calls there may be others
 	}
 	if opts.Paths && opts.Budget != nil {
 		return runBudget(src, opts, newSink)

@@ -22,6 +22,9 @@ const (
 	gone = 1 << 34
 	// continues marks the key of such a tail call.
 	continues = 1 << 35
+	// cut marks the key of a call whose end the recorder did not wait for. It ends no later than the
+	// calls inside it.
+	cut = 1 << 36
 )
 
 // keyOf is the key of a frame without arguments.

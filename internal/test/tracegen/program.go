@@ -32,7 +32,7 @@ type function struct {
 // site is a place in a body that calls another function.
 type site struct {
 	callee uint32
-	taken  uint16 // of 256: how often it calls at all
+	taken  uint16 // of 256: how often the site calls at all
 	loop   uint16 // of 256: how often it calls once more
 }
 
@@ -91,8 +91,8 @@ func newProgram(seed uint64, functions int) *program {
 	return p
 }
 
-// siteCount draws the number of call sites of a function in layer l: roots call
-// several functions, and the further down, the more functions are leaves.
+// siteCount draws the number of call sites of a function in layer l. Roots call several
+// functions, and deeper layers have more leaves.
 func siteCount(rng *rand.Rand, l int) int {
 	if l < 2 {
 		return 3 + rng.IntN(maxSites-2)
@@ -118,8 +118,8 @@ func newSite(rng *rand.Rand, callee uint32) site {
 	return s
 }
 
-// chooser draws functions of one layer: in one of two cases each in its turn, so
-// that all are called from somewhere, in the other the first more often.
+// chooser draws functions of one layer. In half of the cases it takes turns, so that each
+// function is called from somewhere. In the other half, it prefers the first functions.
 type chooser struct{ first, n, turn int }
 
 func (c *chooser) draw(rng *rand.Rand) uint32 {

@@ -1,38 +1,36 @@
-// Package tracegen makes XRay traces of any length that look like those of a
-// multi-threaded server: the same options always make the same bytes. It stands
-// on nothing of this module, so that it can test and measure all of it.
+// Package tracegen makes XRay traces of any length that resemble those of a multi-threaded
+// server. The same options always make the same bytes. The package imports nothing from this
+// module, so that it can test and measure all of it.
 //
 // The model, in the order in which it is drawn from the seed:
 //
-//   - A program. Functions lie in layers; each has a body of up to six call
-//     sites, whose callees lie one to three layers further down and are chosen
-//     with a preference for few popular ones. Most sites are always taken, some
-//     nearly always, some rarely, and a few are loops: like real code, the
-//     program mostly repeats itself. A few functions may call themselves, and a
-//     few leave through a tail call. See program.go.
-//   - Threads, which start together and serve requests: each request is a call
-//     tree under one of the roots, followed by a wait for the next. Trees are 5
-//     to 20 deep and most calls are leaves.
-//   - Time. Each record comes a log-normally distributed number of ticks after
-//     the one before it, scaled by how slow the function is, in the steps of 26
-//     ticks in which common hardware counts at 2.6 GHz, so that durations repeat
-//     as they do in reality. Rarely a thread is preempted, or moves to another
-//     CPU. See thread.go. With Options.Spread, the gaps of each function spread
-//     over six decades, from 4 ns to 4 ms for the median function.
-//   - The log: FDR version 5 as 16 KB buffers, in the order in which the
-//     threads took them; basic version 3 as runs of 1024 records, in the order
-//     in which they were full; or trace YAML, ordered by time within runs alone.
+//   - A program. Functions are in layers. Each has up to six call sites, whose callees are one
+//     to three layers further down. A few popular callees are preferred. Most sites always call,
+//     some nearly always, some rarely, and a few are loops: like real code, the program mostly
+//     repeats itself. A few functions may call themselves, and a few leave through a tail call.
+//     See program.go.
+//   - Threads, which start together and serve requests. Each request is a call tree under one of
+//     the roots, followed by a wait for the next. Trees are 5 to 20 deep and most calls are
+//     leaves.
+//   - Time. The ticks between two records are log-normally distributed, scaled by how slow the
+//     function is. They come in steps of 26 ticks, as common hardware counts at 2.6 GHz, so that
+//     durations repeat as they do in reality. Rarely a thread is preempted, or moves to another
+//     CPU. See thread.go. With Options.Spread, the gaps of each function spread over six
+//     decades, from 4 ns to 4 ms for the median function.
+//   - The log: FDR version 5 as 16 KB buffers, in the order in which the threads took them;
+//     basic version 3 as runs of 1024 records, in the order in which they became full; or trace
+//     YAML, ordered by time only within runs.
 //
-// With Options.Random there is no program: every call is of any function, and a
-// thread goes down or up by the toss of a coin.
+// With Options.Random there is no program: every call is of a random function, and a thread
+// calls or returns at random.
 //
-// Three things are not as in reality, the first two so that llvm-xray can be
-// measured on the same traces. All threads begin at the same tick: its account
-// refuses records that are earlier than the first, in whatever order it takes
-// the threads. In FDR logs the seconds and the microseconds of the wall clock
-// both grow from block to block: it takes blocks for ordered only when both do,
-// and shuffles the others. And there are TSCWrap records where no wrap is due,
-// because a wait of most of a second would be; readers cannot tell.
+// Three things differ from reality, the first two so that llvm-xray can be measured on the same
+// traces. First, all threads begin at the same tick: account of llvm-xray refuses records that
+// are earlier than the first, in whatever order it reads the threads. Second, in FDR logs both
+// the seconds and the microseconds of the wall clock grow from block to block: llvm-xray
+// considers blocks ordered only if both do, and shuffles the others. Third, there are TSCWrap
+// records without a wrap, because a wrap would need a wait of most of a second. Readers cannot
+// tell.
 package tracegen
 
 import (
@@ -73,8 +71,8 @@ type Options struct {
 	// Random draws each callee from all functions, so that hardly a call path
 	// comes twice.
 	Random bool
-	// Spread draws durations from a wide distribution, where otherwise those of one
-	// function are alike.
+	// Spread draws durations from a wide distribution. Otherwise the durations of one function
+	// are similar.
 	Spread bool
 }
 
