@@ -30,6 +30,8 @@ package account
 
 import (
 	"errors"
+	"math"
+	"math/bits"
 
 	"github.com/xray-tools/xray/internal/quantile"
 	"github.com/xray-tools/xray/reader"
@@ -57,7 +59,7 @@ type Options struct {
 	Compensation *Compensation
 }
 
-// Analysis collects the calls of one shard. It is a calls.Analysis.
+// Analysis collects the calls of one shard. It implements calls.Analysis.
 type Analysis struct {
 	opts   Options
 	tables []*table // by thread index; one for all unless Options.PerThread
@@ -95,11 +97,12 @@ type special struct {
 	untimed    uint64 // calls that were only counted
 	pruned     uint64 // calls that the recorder dropped
 	// summed are calls of which only the sum of their durations is known, with those of pruned.
-	summed    uint64
-	summedSum quantile.Sum
-	self      Off    // part of self times, with Options.OffCPU
-	total     Off    // part of totals
-	probes    probes // with Options.Compensation
+	summed     uint64
+	summedSum  quantile.Sum
+	unrecorded Unrecorded
+	self       Off    // part of self times, with Options.OffCPU
+	total      Off    // part of totals
+	probes     probes // with Options.Compensation
 }
 
 // Calls adds a batch.
@@ -226,6 +229,18 @@ func (a *Analysis) Pruned(th reader.Thread, index int, fn reader.FuncID, n, tick
 	s.sum(n, ticks)
 }
 
+// Unrecorded adds what is known of calls of a function that a recording within a budget left out.
+func (a *Analysis) Unrecorded(th reader.Thread, index int, of *reader.BudgetFunction, fn reader.FuncID) {
+	t := a.table(&calls.Batch{Thread: th, Index: index})
+	u := &t.special(t.index(fn)).unrecorded
+	n := of.Counted + of.Estimated
+	hi, lo := bits.Mul64(of.Mean, n)
+	u.merge(&Unrecorded{
+		Counted: of.Counted, Estimated: of.Estimated, Error: of.Error, Total: quantile.Sum{Hi: hi, Lo: lo},
+		TotalError: math.Hypot(float64(n)*float64(of.MeanError), float64(of.Mean)*float64(of.Error)), Timeless: of.Mean == 0,
+	})
+}
+
 // sum adds n calls that took ticks in total.
 func (s *special) sum(n, ticks uint64) {
 	s.summed += n
@@ -298,8 +313,8 @@ func (a *Analysis) table(b *calls.Batch) *table {
 	return a.tables[at]
 }
 
-// Merge adds what other has collected. Other must have the same options and other threads,
-// and must not be used afterwards.
+// Merge adds the calls of other. Other must have the same options and other threads, and must
+// not be used afterwards.
 func (a *Analysis) Merge(other *Analysis) {
 	for at, t := range other.tables {
 		switch {
@@ -337,6 +352,7 @@ func (s *special) merge(o *special) {
 	s.pruned += o.pruned
 	s.summed += o.summed
 	s.summedSum.AddSum(o.summedSum)
+	s.unrecorded.merge(&o.unrecorded)
 	s.self.merge(&o.self)
 	s.total.merge(&o.total)
 	s.probes.add(&o.probes)

@@ -259,21 +259,27 @@ func TestSort(t *testing.T) {
 		}
 	}
 	value := map[Column]func(*Row) *big.Int{
-		ByCount:      func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Count) },
-		BySelf:       func(r *Row) *big.Int { return r.Self.Big() },
-		ByTotal:      func(r *Row) *big.Int { return r.Total.Big() },
-		BySum:        func(r *Row) *big.Int { return r.Sum.Big() },
-		ByMin:        func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Min) },
-		ByP50:        func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P50) },
-		ByP90:        func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P90) },
-		ByP99:        func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P99) },
-		ByP999:       func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P999) },
-		ByMax:        func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Max) },
-		ByInferred:   func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Inferred) },
-		ByTailExited: func(r *Row) *big.Int { return new(big.Int).SetUint64(r.TailExited) },
-		ByOpen:       func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Open) },
-		ByBlocked:    func(r *Row) *big.Int { return r.SelfOff.Blocked.Big() },
-		ByQueued:     func(r *Row) *big.Int { return r.SelfOff.Queued.Big() },
+		ByCount:       func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Count) },
+		BySelf:        func(r *Row) *big.Int { return r.Self.Big() },
+		ByTotal:       func(r *Row) *big.Int { return r.Total.Big() },
+		BySum:         func(r *Row) *big.Int { return r.Sum.Big() },
+		ByMin:         func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Min) },
+		ByP50:         func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P50) },
+		ByP90:         func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P90) },
+		ByP99:         func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P99) },
+		ByP999:        func(r *Row) *big.Int { return new(big.Int).SetUint64(r.P999) },
+		ByMax:         func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Max) },
+		ByInferred:    func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Inferred) },
+		ByTailExited:  func(r *Row) *big.Int { return new(big.Int).SetUint64(r.TailExited) },
+		ByOpen:        func(r *Row) *big.Int { return new(big.Int).SetUint64(r.Open) },
+		ByBlocked:     func(r *Row) *big.Int { return r.SelfOff.Blocked.Big() },
+		ByInterrupted: func(r *Row) *big.Int { return r.SelfOff.Interrupted.Big() },
+		ByQueued:      func(r *Row) *big.Int { return r.SelfOff.Queued.Big() },
+		ByAllCalls:    func(r *Row) *big.Int { return new(big.Int).SetUint64(r.AllCalls()) },
+		ByAllTotal: func(r *Row) *big.Int {
+			total := r.AllTotal()
+			return total.Big()
+		},
 		ByCPU: func(r *Row) *big.Int {
 			return new(big.Int).Sub(r.Self.Big(), new(big.Int).Add(r.SelfOff.Blocked.Big(), r.SelfOff.Queued.Big()))
 		},

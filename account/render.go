@@ -46,6 +46,17 @@ func (r *Report) table(names symbolize.Names, v View) *report.TableNode {
 		report.Thread("thread", func(row *Row) reader.Thread { return row.Thread }).When(r.PerThread),
 		report.Count("count", func(row *Row) uint64 { return row.Count }),
 	}
+	estimated := func(row *Row) bool { return row.Unrecorded.Estimated > 0 }
+	columns = append(columns,
+		report.Count("all_calls", (*Row).AllCalls).Titled("all calls").About(estimated).When(r.Limited),
+		report.Count("margin", (*Row).margin).Titled("±").Missing(func(row *Row) bool { return !estimated(row) }).When(r.Limited),
+		report.Sum("all_total", (*Row).AllTotal).Titled("all total").About(func(row *Row) bool { return row.Unrecorded.Calls() > 0 }).
+			Missing(func(row *Row) bool { return row.Unrecorded.Timeless }).When(r.Limited),
+		report.Time("total_margin", (*Row).totalMargin).Titled("±").
+			Missing(func(row *Row) bool { return row.Unrecorded.Timeless || row.Unrecorded.Calls() == 0 }).When(r.Limited),
+		report.Count("counted", func(row *Row) uint64 { return row.Unrecorded.Counted }).ForPrograms().When(r.Limited),
+		report.Count("estimated", func(row *Row) uint64 { return row.Unrecorded.Estimated }).ForPrograms().When(r.Limited),
+	)
 	columns = append(columns, r.times()...)
 	first, last := r.octaves()
 	columns = append(columns,
@@ -198,7 +209,7 @@ func (r *Report) relativeError() float64 {
 	return quantile.RelativeError
 }
 
-// notes are the lines below a table: what the reader must know to trust it.
+// notes are the lines below a table. They say how far to trust it.
 func (r *Report) notes(v View) []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
@@ -212,6 +223,10 @@ func (r *Report) notes(v View) []string {
 		return notes
 	}
 	notes = append(notes, r.costNotes()...)
+	if r.Limited {
+		add("All calls and all total include %s calls that were not recorded. Values marked ~ are estimates. In 19 of 20 cases, what they stand for is within ±. "+
+			"The other columns are about recorded calls.", label.Grouped(r.UnrecordedCalls))
+	}
 	// say adds a sentence about n calls, in singular or plural.
 	say := func(n uint64, one, many string) {
 		if n == 1 {
@@ -221,8 +236,9 @@ func (r *Report) notes(v View) []string {
 		}
 	}
 	say(r.Untimed, "was only counted. It is included only in count.", "were only counted. They are included only in count.")
-	say(r.Pruned, "was dropped by the recorder. If its function is recursive, total counts its time more than once.",
-		"were dropped by the recorder. If their function is recursive, total counts their time more than once.")
+	if r.Pruned > 0 {
+		add("If a function is recursive, its total counts the time of dropped calls more than once.")
+	}
 	say(r.Open, "was still open at the end. Its time is part of self and total, but not of count, min, max and percentiles.",
 		"were still open at the end. Their time is part of self and total, but not of count, min, max and percentiles.")
 	say(r.Continued, "left through a tail call, which its time includes.", "left through tail calls, which their times include.")

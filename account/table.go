@@ -7,9 +7,9 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// table holds functions in the order in which they were met. Their ids are dense in
-// most traces, but those of shared objects are far apart, and damaged traces can hold
-// any: so small ids have an array, and an open-addressing table has all.
+// table holds functions in the order of their first calls. IDs are dense in most traces, but
+// those of shared objects are far apart, and damaged traces can hold any IDs. So small IDs have
+// an array, and an open-addressing table has all.
 type table struct {
 	thread    reader.Thread
 	ids       []reader.FuncID
@@ -46,7 +46,7 @@ func (t *table) special(at int) *special {
 	return t.specials[at]
 }
 
-// index is that of the function with the id, which is added when it is new.
+// index returns the index of the function with the ID. It adds new functions.
 func (t *table) index(id reader.FuncID) int {
 	if at := t.known(id); at >= 0 {
 		return at

@@ -59,6 +59,9 @@ func (c *chooser) block(b *reader.Block) *reader.Block {
 	args, payloads := b.Args, b.Payloads
 	for i := range b.Events {
 		e := &b.Events[i]
+		if endsWindow(b, i) {
+			t.cut(0)
+		}
 		keep, n := c.keep(t, e), len(out.Events)
 		if keep {
 			out.Events = append(out.Events, *e)

@@ -36,6 +36,7 @@ type Chrome struct {
 	tracks  tracks
 	heads   labels
 	threads perThread[chromeThread]
+	held    int64 // bytes of what threads have pending
 	events  bool
 	sources *sources // of functions, for vizviewer; otherwise nil
 }
@@ -198,6 +199,9 @@ func (c *Chrome) appendInstant(dst []byte, e *calls.Event, thread string) []byte
 	return append(dst, "}}"...)
 }
 
+// Held implements [calls.Holder].
+func (c *Chrome) Held() int64 { return c.held + perThreadBytes*int64(len(c.threads)) }
+
 // next starts a new event.
 func (c *Chrome) next(dst []byte) []byte {
 	if c.events {
@@ -225,7 +229,7 @@ func (c *Chrome) thread(b *calls.Batch) *chromeThread {
 	name := c.tracks.threadName(b.Thread)
 	c.writeName("thread_name", end, c.tracks.threadBeside(b.Thread))
 	t.end, t.last.start = end, math.MinInt64
-	t.short = c.opts.shortCalls(func(r *shortRun) { c.run(end, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
+	t.short = c.opts.shortCalls(&c.held, func(r *shortRun) { c.run(end, r) }, func(tsc, n uint64) { c.leftOutFrom(end, name, tsc, n) })
 	return t
 }
 

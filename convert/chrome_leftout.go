@@ -13,6 +13,9 @@ type chromeInstant struct {
 	text  []byte
 }
 
+// pendingBytes is what a pending instant takes, without its text.
+const pendingBytes = 64
+
 // run shows calls that are left out. It ends a nanosecond early, and so within its caller,
 // whatever the order and the rounding of a viewer.
 func (c *Chrome) run(thread string, r *shortRun) {
@@ -39,7 +42,9 @@ func (c *Chrome) instants(t *chromeThread, events []calls.Event, tsc uint64) []c
 	for ; len(events) > 0 && events[0].TSC <= tsc; events = events[1:] {
 		e := &events[0]
 		if e.Depth > 0 {
-			t.pending = append(t.pending, chromeInstant{e.Depth, c.appendInstant(nil, e, t.end)})
+			text := c.appendInstant(nil, e, t.end)
+			c.held += pendingBytes + int64(len(text))
+			t.pending = append(t.pending, chromeInstant{e.Depth, text})
 		} else {
 			c.out.buf = c.out.spill(c.appendInstant(c.next(c.out.buf), e, t.end))
 		}
@@ -54,8 +59,11 @@ func (c *Chrome) leaveOut(t *chromeThread, call *calls.Call, shown bool) {
 	for n > 0 && t.pending[n-1].depth > call.Depth {
 		n--
 	}
-	for i := n; i < len(t.pending) && shown; i++ {
-		c.out.buf = c.out.spill(append(c.next(c.out.buf), t.pending[i].text...))
+	for _, instant := range t.pending[n:] {
+		c.held -= pendingBytes + int64(len(instant.text))
+		if shown {
+			c.out.buf = c.out.spill(append(c.next(c.out.buf), instant.text...))
+		}
 	}
 	t.pending = slices.Delete(t.pending, n, len(t.pending))
 }

@@ -39,7 +39,7 @@ import (
 
 // Options of all writers. The zero value is usable.
 type Options struct {
-	// Header is that of the trace, or of the first of several.
+	// Header is the header of the trace, or of the first of several.
 	Header reader.Header
 	// Names are the functions' names. Without them, the formats of llvm-xray show the
 	// decimal ID, as it does unless told to symbolize, and all others "#id".
@@ -68,6 +68,8 @@ type Options struct {
 	// Chrome and Firefox show times off the processor as exactly as these say, and Perfetto
 	// names what ran instead of a thread, and what woke it.
 	Sched []*sched.Log
+	// Windows has the windows of each file's recording, which Perfetto shows, or nil for none.
+	Windows [][]reader.RecordedWindow
 	// Caveats, if not nil, returns sentences about what the trace lacks. It is called when
 	// a writer of Perfetto, Chrome, Speedscope or Firefox is closed, and when a Pprof or
 	// Callgrind is written. Other formats cannot contain them.
@@ -134,7 +136,7 @@ func newOutput(w io.Writer) output {
 	return output{w: w, buf: make([]byte, 0, flushSize+4096)}
 }
 
-// spill writes the buffer if it is large enough, and returns what is left: most often buf
+// spill writes the buffer if it is large enough, and returns the remainder. This is usually buf
 // itself, to which the caller continues to append.
 func (o *output) spill(buf []byte) []byte {
 	if len(buf) < flushSize {

@@ -108,7 +108,7 @@ func (f *Firefox) Calls(b *calls.Batch) error {
 		})
 	f.gaps(t, b)
 	if b.Last {
-		t.calls.short.finish()
+		t.calls.finish()
 	}
 	f.measure(t)
 	return nil
@@ -136,12 +136,12 @@ func (f *Firefox) measure(t *firefoxThread) {
 func (f *Firefox) newThread(thread reader.Thread) *firefoxThread {
 	t := &firefoxThread{thread: thread}
 	t.calls = longCalls{
-		min: f.opts.Shortest,
+		min: f.opts.Shortest, held: &f.held,
 		begin: func(o *openCall) {
 			t.settle(o.start)
 			f.enter(t, o.start, o.fn)
 		},
-		short: f.opts.shortCalls(func(r *shortRun) {
+		short: f.opts.shortCalls(&f.held, func(r *shortRun) {
 			f.enter(t, r.start, leftOutFunc)
 			t.turn(f.time.at(r.end), f.paths.Parent(t.stack), false)
 		}, func(uint64, uint64) {}),

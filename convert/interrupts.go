@@ -8,8 +8,8 @@ import (
 // interruptsTrack is the name of the track of interrupts.
 const interruptsTrack = "interrupts"
 
-// interruptsOf returns the interrupts from the first call of a batch to the end of the last one, but
-// for those that begin before a time.
+// interruptsOf returns the interrupts from the first call of a batch to the end of the last
+// one, except those that begin before a time.
 func (o *Options) interruptsOf(b *calls.Batch, after uint64) []sched.Interrupt {
 	file := int(b.Thread.File)
 	if o.OffCPU == nil || file >= len(o.Sched) || o.Sched[file] == nil || len(b.Calls) == 0 {

@@ -1,6 +1,8 @@
 package convert
 
 import (
+	"unsafe"
+
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
 )
@@ -10,6 +12,7 @@ import (
 // and before anything inside.
 type longCalls struct {
 	min   uint64
+	held  *int64 // bytes of open of all threads
 	open  []openCall
 	shown int // of open, how many begin was called for
 	begin func(*openCall)
@@ -23,8 +26,12 @@ type openCall struct {
 	depth uint32
 }
 
+const openCallBytes = int64(unsafe.Sizeof(openCall{}))
+
 func (l *longCalls) enter(o *calls.Open) {
+	before := cap(l.open)
 	l.open = append(l.open, openCall{o.Start, o.Func, o.Depth})
+	*l.held += openCallBytes * int64(cap(l.open)-before)
 	l.short.enter(o.Depth)
 }
 
@@ -52,4 +59,11 @@ func (l *longCalls) leave(c *calls.Call) bool {
 	l.shown = min(l.shown, n)
 	l.short.leave(c, shown)
 	return shown
+}
+
+// finish shows the rest at the end of the thread.
+func (l *longCalls) finish() {
+	l.short.finish()
+	*l.held -= openCallBytes * int64(cap(l.open))
+	l.open = nil
 }

@@ -32,6 +32,13 @@ func (s *recordStack) push(r openRecord) {
 	}
 }
 
+// endsWindow reports whether event i of a block is the end of a window of the recording. The calls
+// that are open there went on, but have no exits.
+func endsWindow(b *reader.Block, i int) bool {
+	e, ok := b.Edge(i)
+	return ok && e == reader.WindowEnds
+}
+
 // find returns the index of the innermost open call of a function, or a negative number if
 // there is none. Stacks are searched only if that finds something or is cheap, as in
 // openCalls.

@@ -121,6 +121,7 @@ const (
 	leftOutTracks   = 1 << 44
 	offCPUTracks    = 1 << 45
 	interruptTracks = 1 << 46
+	windowTracks    = 1 << 47
 	// The sequence for what belongs to no thread.
 	commonSequence = math.MaxUint32
 )
@@ -158,7 +159,7 @@ func (p *Perfetto) Calls(b *calls.Batch) error {
 	p.gaps(t, b)
 	p.interrupts(t, b)
 	if b.Last {
-		t.calls.short.finish()
+		t.calls.finish()
 		if t.unsampled > 0 {
 			p.sample(t)
 		}
@@ -375,8 +376,8 @@ func (p *Perfetto) thread(b *calls.Batch) *perfettoThread {
 		unsampled: often, // the first packet has a sample
 	}
 	t.calls = longCalls{
-		min: p.opts.Shortest, begin: func(o *openCall) { p.begin(t, o) },
-		short: p.opts.shortCalls(func(r *shortRun) { p.run(t, r) }, func(tsc, n uint64) { p.leftOutFrom(t, number, tsc, n) }),
+		min: p.opts.Shortest, held: &p.held, begin: func(o *openCall) { p.begin(t, o) },
+		short: p.opts.shortCalls(&p.held, func(r *shortRun) { p.run(t, r) }, func(tsc, n uint64) { p.leftOutFrom(t, number, tsc, n) }),
 	}
 	*at = t
 	pid, known := p.tracks.process(b.Thread)
@@ -436,6 +437,7 @@ func (p *Perfetto) Close() error {
 		event = appendPresent(event, eventTrack, track)
 		p.common(0, appendText(event, eventNameText, text))
 	}
+	p.windows()
 	if p.opts.Lost != nil {
 		if n := p.opts.Lost(); n > 0 {
 			p.track(lostTrack, 0, trackCounter, nil, "records lost")
@@ -446,6 +448,31 @@ func (p *Perfetto) Close() error {
 		}
 	}
 	return p.out.finish("")
+}
+
+// windows shows when was recorded, in a track for each file that has windows.
+func (p *Perfetto) windows() {
+	for file, windows := range p.opts.Windows {
+		if len(windows) == 0 {
+			continue
+		}
+		name, track := "recorded", uint64(windowTracks+file)
+		if of := p.opts.file(reader.Thread{File: int32(file)}); of != "" {
+			name += " of " + of
+		}
+		p.track(track, 0, trackName, []byte(validText(name)), "")
+		begin := appendPresent(appendPresent(nil, eventType, sliceBegin), eventTrack, track)
+		begin = appendText(begin, eventNameText, "window")
+		end := appendPresent(appendPresent(nil, eventType, sliceEnd), eventTrack, track)
+		for _, w := range windows {
+			p.common(p.time.at(w.From), begin)
+			to := p.last
+			if w.To != 0 {
+				to = p.time.at(w.To)
+			}
+			p.common(max(to, p.time.at(w.From)), end)
+		}
+	}
 }
 
 // common writes a track event that belongs to no thread.

@@ -1,7 +1,9 @@
 package convert
 
 import (
+	"bytes"
 	"cmp"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -371,4 +373,40 @@ func TestPerfettoInParts(t *testing.T) {
 			t.Fatalf("in parts: got %q, want %q", got, want)
 		}
 	})
+}
+
+// A track shows the windows of a recording. One without an end lasts as long as the trace.
+func TestPerfettoShowsWindows(t *testing.T) {
+	var out bytes.Buffer
+	p := NewPerfetto(&out, Options{Header: reader.Header{CycleFrequency: 1_000_000_000}, Base: 100, Windows: [][]reader.RecordedWindow{
+		nil, {{From: 100, To: 200}, {From: 300, To: 450}, {From: 600}},
+	}})
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	each(t, out.Bytes(), func(_ protowire.Number, _ uint64, packet []byte) {
+		var at uint64
+		each(t, packet, func(field protowire.Number, v uint64, data []byte) {
+			switch field {
+			case packetTimestamp:
+				at = v
+			case packetTrackEvent:
+				var kind, track uint64
+				each(t, data, func(field protowire.Number, v uint64, _ []byte) {
+					switch field {
+					case eventType:
+						kind = v
+					case eventTrack:
+						track = v
+					}
+				})
+				got = append(got, fmt.Sprintf("%d on %d at %d", kind, track-windowTracks, at))
+			}
+		})
+	})
+	want := []string{"1 on 1 at 0", "2 on 1 at 100", "1 on 1 at 200", "2 on 1 at 350", "1 on 1 at 500", "2 on 1 at 500"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -41,7 +41,7 @@ func (p *Pprof) measure(t *pprofThread) {
 	if !p.opts.Threads {
 		return
 	}
-	const perThread, perEntry, encoded = 256, 96, 2 // what is encoded takes as much again
+	const perThread, perEntry, encoded = 256, 96, 2 // the encoded form takes as much again
 	held := encoded * (perThread + t.paged + 8*int64(cap(t.pages)) + perEntry*int64(len(t.off)))
 	p.held += held - t.held
 	t.held = held

@@ -37,7 +37,7 @@ type pprofEncoder struct {
 	labels    []byte         // its encoded labels
 }
 
-// pprofMapping is an object, and what is known of its functions.
+// pprofMapping is an object and the known properties of its functions.
 type pprofMapping struct {
 	symbolize.Object
 	filenames, lines, inlines bool
@@ -199,7 +199,7 @@ func (e *pprofEncoder) appendLabels(dst []byte, t reader.Thread) []byte {
 	return dst
 }
 
-// close writes what the samples refer to.
+// close writes everything that the samples refer to.
 func (e *pprofEncoder) close() error {
 	for i, c := range e.order {
 		e.writeLocation(uint64(i+1), c)

@@ -34,8 +34,7 @@ func (e *pprofEncoder) findFrames(paths *calls.Paths) {
 	}
 }
 
-// location returns the number of a location: that of a call, if its place is known, or
-// otherwise of the caller.
+// location returns the number of a location: the call's place if known, otherwise the caller.
 func (e *pprofEncoder) location(c symbolize.Call) uint64 {
 	if len(e.frames[c]) == 0 {
 		c.Callee = 0
@@ -49,7 +48,7 @@ func (e *pprofEncoder) location(c symbolize.Call) uint64 {
 	return n
 }
 
-// writeLocation writes a location, and what it refers to.
+// writeLocation writes a location and everything it refers to.
 func (e *pprofEncoder) writeLocation(n uint64, c symbolize.Call) {
 	own, mapping := e.symbol(c.Caller)
 	frames := e.frames[c]
@@ -99,7 +98,7 @@ func (e *pprofEncoder) function(key pprofFunction, name, linkage, file string, l
 	return n
 }
 
-// symbol returns what is known of a function, and the number of its object, or 0 if the
+// symbol returns the known properties of a function, and the number of its object, or 0 if the
 // object is unknown.
 func (e *pprofEncoder) symbol(id reader.FuncID) (symbolize.Symbol, uint64) {
 	s := symbolize.Symbol{Name: "(frames left out)"}

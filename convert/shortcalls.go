@@ -1,6 +1,11 @@
 package convert
 
-import "github.com/xray-tools/xray/reader/calls"
+import (
+	"slices"
+	"unsafe"
+
+	"github.com/xray-tools/xray/reader/calls"
+)
 
 // leftOutName is the name of a run of omitted calls in timelines.
 const leftOutName = "calls left out"
@@ -11,6 +16,7 @@ const leftOutName = "calls left out"
 type shortCalls struct {
 	min    uint64
 	levels []shortLevel // by depth
+	held   *int64       // bytes of the levels of all threads
 	run    func(*shortRun)
 
 	rate   leftOutRate
@@ -32,6 +38,8 @@ type shortLevel struct {
 	total    uint64 // calls left out, in all runs
 }
 
+const shortLevelBytes = int64(unsafe.Sizeof(shortLevel{}))
+
 // leftOutRate counts the calls of the current span of time.
 type leftOutRate struct {
 	base, every uint64 // spans begin at base and last every ticks; 0 counts nothing
@@ -39,12 +47,13 @@ type leftOutRate struct {
 	n           uint64
 }
 
-// shortCalls returns those of a timeline, or nil if it shows none.
-func (o *Options) shortCalls(run func(*shortRun), sample func(tsc, n uint64)) *shortCalls {
+// shortCalls returns those of a thread of a timeline, or nil if it shows none. They add what they
+// take to *held.
+func (o *Options) shortCalls(held *int64, run func(*shortRun), sample func(tsc, n uint64)) *shortCalls {
 	if o.LeftOut == "" {
 		return nil
 	}
-	return &shortCalls{min: o.Shortest, run: run, rate: leftOutRate{base: o.Base, every: o.LeftOutEvery}, sample: sample}
+	return &shortCalls{min: o.Shortest, held: held, run: run, rate: leftOutRate{base: o.Base, every: o.LeftOutEvery}, sample: sample}
 }
 
 // enter is called when a call of that depth begins, if that is known.
@@ -72,8 +81,13 @@ func (s *shortCalls) leave(c *calls.Call, shown bool) {
 		s.before(c.Depth)
 		return
 	}
-	for len(s.levels) <= int(c.Depth) {
-		s.levels = append(s.levels, shortLevel{})
+	if n := int(c.Depth) + 1; n > len(s.levels) {
+		before := cap(s.levels)
+		s.levels = slices.Grow(s.levels, n-len(s.levels))
+		*s.held += shortLevelBytes * int64(cap(s.levels)-before)
+		for len(s.levels) < n {
+			s.levels = append(s.levels, shortLevel{})
+		}
 	}
 	l := &s.levels[c.Depth]
 	if l.calls > 0 && c.Start-min(l.end, c.Start) >= s.min {
@@ -141,6 +155,8 @@ func (s *shortCalls) finish() {
 	}
 	s.closeBelow(0, 0)
 	s.before(0)
+	*s.held -= shortLevelBytes * int64(cap(s.levels))
+	s.levels = nil
 	if s.rate.n > 0 {
 		s.endSpan()
 		s.sample(s.rate.base+(s.rate.span+1)*s.rate.every, 0)

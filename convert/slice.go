@@ -2,6 +2,7 @@ package convert
 
 import (
 	"math"
+	"slices"
 
 	"github.com/xray-tools/xray/reader"
 	"github.com/xray-tools/xray/reader/calls"
@@ -72,17 +73,18 @@ func (s *Slicer) measure(t *slicedThread) {
 // slicedThread is the state of a thread.
 type slicedThread struct {
 	recordStack
-	wanted bool
-	span   int    // the current span, or the next one
-	inside bool   // the current one has begun
-	change uint64 // when it begins or ends
-	marked bool   // has a mark where the slice begins, or gets one after the next entries
-	last   uint64
-	offset uint64 // sum of the backward steps of the clock
-	held   int64  // what Slicer.held has of the thread
-	cpu    uint16
-	// out is what is kept of the latest block; nil until something is, which for most
-	// threads of a slice is never.
+	wanted   bool
+	span     int    // the current span, or the next one
+	inside   bool   // the current one has begun
+	change   uint64 // when it begins or ends
+	marked   bool   // has a mark where the slice begins, or gets one after the next entries
+	windowed bool   // the recording has windows
+	last     uint64
+	offset   uint64 // sum of the backward steps of the clock
+	held     int64  // what Slicer.held has of the thread
+	cpu      uint16
+	// out is the part of the latest block that is kept. It is nil until there is some; for most
+	// threads of a slice, there never is.
 	out *reader.Block
 }
 
@@ -91,8 +93,8 @@ func NewSlicer(opts SliceOptions) *Slicer {
 	return &Slicer{opts: opts, funcs: make(map[reader.FuncID]bool), threads: make(map[int]*slicedThread)}
 }
 
-// Block returns what is kept of a block. The blocks of a thread must come in order. The
-// result is valid until the next call for its thread.
+// Block returns the part of a block that is kept. The blocks of a thread must come in order.
+// The result is valid until the next call for its thread.
 func (s *Slicer) Block(b *reader.Block) *reader.Block {
 	t := s.threads[b.Index]
 	if t == nil {
@@ -167,6 +169,7 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 			s.enter(t, e, own)
 		case e.Kind.IsExit():
 			s.exit(t, e)
+		case s.edge(t, b, i):
 		default:
 			for len(payloads) > 0 && payloads[0].Event < i {
 				payloads = payloads[1:]
@@ -180,7 +183,28 @@ func (s *Slicer) records(t *slicedThread, b *reader.Block) {
 	}
 }
 
-// begins makes room for what is kept of a block.
+// edge handles an edge of a window of the recording, and reports whether event i is one. The slice
+// has the end of a window if calls were open there. In formats without marks, they exit there.
+func (s *Slicer) edge(t *slicedThread, b *reader.Block, i int) bool {
+	edge, ok := b.Edge(i)
+	if !ok || edge == reader.WindowBegins {
+		t.windowed = t.windowed || ok
+		return ok
+	}
+	e := &b.Events[i]
+	shown := slices.ContainsFunc(t.open, func(r openRecord) bool { return r.shown })
+	switch {
+	case shown && s.opts.NoMarks:
+		s.end(t, t.last)
+	case shown:
+		s.add(t, e.Kind, e.Func, e.TSC, e.CPU)
+		t.carry(0, reader.AppendEdge(nil, edge))
+	}
+	t.cut(0)
+	return true
+}
+
+// begins allocates space for the kept part of a block.
 func (s *Slicer) begins(t *slicedThread, b *reader.Block) {
 	s.head = reader.Block{Thread: b.Thread, Index: b.Index, Offset: b.Offset}
 	if out := t.out; out != nil {
@@ -190,7 +214,7 @@ func (s *Slicer) begins(t *slicedThread, b *reader.Block) {
 	}
 }
 
-// kept is what is kept of the latest block.
+// kept is the kept part of the latest block.
 func (s *Slicer) kept(t *slicedThread) *reader.Block {
 	if t.out == nil {
 		return &s.head
@@ -316,7 +340,7 @@ func (s *Slicer) show(t *slicedThread, first, last int) {
 func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 	i := t.find(e.Func)
 	if i < 0 {
-		if t.span < len(s.opts.Spans) && t.last >= s.opts.Spans[t.span].From {
+		if !t.windowed && t.span < len(s.opts.Spans) && t.last >= s.opts.Spans[t.span].From {
 			s.Unmatched++
 		}
 		return
@@ -335,8 +359,8 @@ func (s *Slicer) exit(t *slicedThread, e *reader.Event) {
 }
 
 // staysInThread reports whether an event matters beyond its call. A landing determines the
-// meaning of the exits after it, some of which may be kept even if it is in a call that is
-// not. A switch is time of the calls around its call, too.
+// meaning of the exits after it, some of which may be kept even if the landing's call is not. A
+// switch is also time of the calls around its call.
 func staysInThread(e *reader.Event, payload []byte) bool {
 	if e.Kind != reader.Custom {
 		return false

@@ -219,7 +219,7 @@ func cutInOrder(t failer, trace *reader.Trace, goroutines int, opts SliceOptions
 	return log.Bytes()
 }
 
-// A slice of several spans leaves out what is between them.
+// A slice of several spans omits everything between them.
 func TestSliceOfSeveralSpans(t *testing.T) {
 	trace := generated(t, tracegen.Options{Format: tracegen.FDR, Records: 5_000, Threads: 2, Functions: 100})
 	_, all := callsOf(t, trace, new(sliced))

@@ -73,7 +73,7 @@ func (s *Speedscope) Calls(b *calls.Batch) error {
 		},
 		func(*calls.Event) {})
 	if b.Last {
-		t.calls.short.finish()
+		t.calls.finish()
 	}
 	s.held += int64(len(t.events)-before) * speedscopeEventBytes
 	return nil
@@ -88,11 +88,11 @@ const speedscopeEventBytes = 24
 func (s *Speedscope) newThread(thread reader.Thread) *speedscopeThread {
 	t := &speedscopeThread{thread: thread}
 	t.calls = longCalls{
-		min: s.opts.Shortest,
+		min: s.opts.Shortest, held: &s.held,
 		begin: func(o *openCall) {
 			t.events = append(t.events, speedscopeEvent{at: s.time.at(o.start), fn: o.fn})
 		},
-		short: s.opts.shortCalls(func(r *shortRun) {
+		short: s.opts.shortCalls(&s.held, func(r *shortRun) {
 			t.events = append(t.events,
 				speedscopeEvent{at: s.time.at(r.start), leftOut: true},
 				speedscopeEvent{at: s.time.at(r.end), leftOut: true, close: true})

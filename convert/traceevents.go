@@ -81,6 +81,10 @@ func (t *TraceEvents) Block(b *reader.Block) error {
 				ended = t.paths.Func(thread.path) == e.Func
 				t.end(thread, e.TSC)
 			}
+		case endsWindow(b, i):
+			for thread.path != 0 {
+				t.end(thread, e.TSC)
+			}
 		}
 	}
 	return t.out.err

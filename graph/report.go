@@ -105,7 +105,7 @@ func (a *Analysis) stats(i int) Stats {
 	return s
 }
 
-// Column is one of the numbers of [Stats].
+// Column is one of the numbers in [Stats].
 type Column uint8
 
 const (

@@ -18,6 +18,41 @@ type rowAdder struct {
 	// stack are the paths of the row before, and last the path below each that came last.
 	stack []calls.PathID
 	paths []calls.PathID // of a batch
+	usual []usualSums    // by path, not yet in the group
+}
+
+// usualSums are what every row has. Without the rest of Sums, those of many paths fit into the
+// cache.
+type usualSums struct {
+	calls, time, self, least, most uint64
+	offKnown                       bool
+}
+
+// add is Sums.addCalls.
+func (u *usualSums) add(o *usualSums) {
+	if o.calls > 0 {
+		if u.calls == 0 {
+			u.least, u.most = o.least, o.most
+		}
+		u.least, u.most = min(u.least, o.least), max(u.most, o.most)
+	}
+	u.offKnown = u.offKnown || o.offKnown
+	u.calls = addSaturating(u.calls, o.calls)
+	u.time = addSaturating(u.time, o.time)
+	u.self = addSaturating(u.self, o.self)
+}
+
+// settle adds what was put off to the group.
+func (g *Group) settle() {
+	g.bins.settle()
+	if g.adder == nil {
+		return
+	}
+	for path := range g.adder.usual {
+		u := &g.adder.usual[path]
+		g.sums[path].addCalls(&Sums{Calls: u.calls, Time: u.time, Self: u.self, Min: u.least, Max: u.most, OffKnown: u.offKnown})
+	}
+	g.adder.usual = g.adder.usual[:0]
 }
 
 type functionTexts struct {
@@ -64,13 +99,16 @@ func (a *rowAdder) orderedRows(b *batch) error {
 		a.stack = append(a.stack[:depth+1], path)
 		a.paths = append(a.paths, path)
 	}
+	if n := a.g.paths.Len() - len(a.usual); n > 0 {
+		a.usual = append(a.usual, make([]usualSums, n)...)
+	}
+	for i, path := range a.paths {
+		row := usualSums{calls: uint64(b.values[0][i]), time: uint64(b.values[1][i]), self: uint64(b.values[2][i]), offKnown: !b.noOff[i]}
+		row.least, row.most = b.extremes(i)
+		a.usual[path].add(&row)
+	}
 	firstBin := 0
 	for i, path := range a.paths {
-		first := Sums{
-			Calls: uint64(b.values[0][i]), Time: uint64(b.values[1][i]), Self: uint64(b.values[2][i]), OffKnown: !b.noOff[i],
-		}
-		first.Min, first.Max = b.extremes(i)
-		a.g.sums[path].addCalls(&first)
 		if err := a.addBins(b, firstBin, b.binEnds[i], path); err != nil {
 			return err
 		}
@@ -139,14 +177,14 @@ func (a *rowAdder) add(b *batch, i, firstBin int, path calls.PathID) error {
 // addBins adds bins of a batch to a path.
 func (a *rowAdder) addBins(b *batch, from, to int, path calls.PathID) error {
 	bins := b.bins[0][from:to]
-	for _, bin := range bins {
-		if bin > maxBin {
-			return fmt.Errorf("there is no bin %d", bin)
-		}
+	if err := a.g.bins.addBins(int(path), bins, b.bins[1][from:to], b.bins[2][from:to]); err != nil {
+		return err
 	}
-	a.g.bins.addBins(int(path), bins, b.bins[1][from:to], b.bins[2][from:to])
 	if b.coarse {
 		for k, n := range b.bins[3][from:to] {
+			if n < 0 {
+				return errNegative
+			}
 			if n > 0 {
 				a.g.coarse.add(int(path), uint32(bins[k]), uint64(n), 0)
 			}

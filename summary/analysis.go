@@ -14,6 +14,10 @@ type Options struct {
 	Clock reader.Clock
 	// OffCPU says that batches have the times off the processor.
 	OffCPU bool
+	// MaxPaths is the limit of the run for call paths, or 0. It limits the pairs of caller and
+	// function of folded calls, too, see maxPairs. If there are more, folded calls count by
+	// function alone.
+	MaxPaths int
 }
 
 // Analysis sums up the calls of a trace by path. It is a calls.Analysis, and needs
@@ -24,6 +28,8 @@ type Analysis struct {
 	scale scale
 	// paths is the tree of the run, and folds the paths of folded calls: caller, function.
 	paths, folds table
+	// callerless says that there were more pairs than the limit.
+	callerless bool
 }
 
 // table is what is known of the paths of a tree. Times are in ticks, but those of
@@ -59,14 +65,13 @@ func (a *Analysis) Calls(b *calls.Batch) error {
 		if c.End == calls.Truncated {
 			continue
 		}
-		bins := t.bins.cursor(slot)
 		duration, self := quantile.Bin(a.scale.of(c.Duration)), quantile.Bin(a.scale.of(c.Self))
 		if duration == self {
-			bins.add(duration, 1, 1)
+			t.bins.add(slot, duration, 1, 1)
 			continue
 		}
-		bins.add(self, 0, 1)
-		bins.add(duration, 1, 0)
+		t.bins.add(slot, self, 0, 1)
+		t.bins.add(slot, duration, 1, 0)
 	}
 	for i := range b.Waits {
 		w := &b.Waits[i]
@@ -84,7 +89,41 @@ func (a *Analysis) place(c *calls.Call) (*table, int) {
 	if a.paths.tree.Func(c.Path) != reader.Folded {
 		return &a.paths, a.paths.slot(c.Path)
 	}
-	return &a.folds, a.folds.slot(a.folds.fold(c.Caller, c.Func))
+	return &a.folds, a.foldSlot(c.Caller, c.Func)
+}
+
+// foldSlot returns the slot of the folded calls of a function by its caller.
+func (a *Analysis) foldSlot(caller, fn reader.FuncID) int {
+	if a.callerless {
+		caller = reader.Folded
+	}
+	slot := a.folds.slot(a.folds.fold(caller, fn))
+	if a.hasTooManyPairs() {
+		a.dropCallers()
+		return a.foldSlot(caller, fn)
+	}
+	return slot
+}
+
+func (a *Analysis) hasTooManyPairs() bool {
+	return a.opts.MaxPaths > 0 && !a.callerless && a.folds.tree.Len() > maxPairs(a.opts.MaxPaths)
+}
+
+// dropCallers counts folded calls by function alone. Whether this happens depends only on all
+// pairs of the trace together, and so not on how its threads are divided among shards.
+func (a *Analysis) dropCallers() {
+	if a.callerless {
+		return
+	}
+	a.callerless = true
+	from := a.folds
+	a.folds = table{tree: calls.NewPaths()}
+	for path, slot := range from.slots {
+		if slot > 0 {
+			_, fn := from.folded(calls.PathID(path))
+			a.folds.addSlot(a.folds.slot(a.folds.fold(reader.Folded, fn)), &from, int(slot-1))
+		}
+	}
 }
 
 // fold returns the path of the folded calls of a function by its caller. The outermost
@@ -177,7 +216,8 @@ func (a *Analysis) Sums(s *calls.Sums) error {
 	}
 	for i := range s.Folds {
 		if p := &s.Folds[i]; p.Count+p.Open > 0 {
-			a.folds.addSum(a.folds.slot(a.folds.fold(p.Caller, p.Func)), p, &a.scale)
+			slot := a.foldSlot(p.Caller, p.Func)
+			a.folds.addSum(slot, p, &a.scale)
 		}
 	}
 	return nil
@@ -212,13 +252,15 @@ func (t *table) addSum(slot int, p *calls.Sum, k *scale) {
 
 // Count adds n calls of a function that were only counted.
 func (a *Analysis) Count(_ reader.Thread, _ int, fn reader.FuncID, n uint64) {
-	s := &a.folds.sums[a.folds.slot(a.folds.fold(reader.Folded, fn))]
+	slot := a.foldSlot(reader.Folded, fn)
+	s := &a.folds.sums[slot]
 	s.Untimed = addSaturating(s.Untimed, n)
 }
 
 // Pruned adds n calls of a function that the recorder dropped, which took ticks in total.
 func (a *Analysis) Pruned(_ reader.Thread, _ int, fn reader.FuncID, n, ticks uint64) {
-	s := &a.folds.sums[a.folds.slot(a.folds.fold(reader.Folded, fn))]
+	slot := a.foldSlot(reader.Folded, fn)
+	s := &a.folds.sums[slot]
 	s.Pruned = addSaturating(s.Pruned, n)
 	s.PrunedTime = addSaturating(s.PrunedTime, ticks)
 }
@@ -226,7 +268,14 @@ func (a *Analysis) Pruned(_ reader.Thread, _ int, fn reader.FuncID, n, ticks uin
 // Merge adds what other has collected, which must not be used afterwards.
 func (a *Analysis) Merge(other *Analysis) {
 	a.paths.merge(&other.paths)
+	if a.callerless || other.callerless {
+		a.dropCallers()
+		other.dropCallers()
+	}
 	a.folds.merge(&other.folds)
+	if a.hasTooManyPairs() {
+		a.dropCallers()
+	}
 }
 
 func (t *table) merge(o *table) {
@@ -242,10 +291,15 @@ func (t *table) merge(o *table) {
 			continue
 		}
 		from, to := int(o.slots[path]-1), t.slot(ids[path])
-		t.sums[to].add(&o.sums[from])
-		t.bins.addAll(to, &o.bins, from)
-		t.coarse.addAll(to, &o.coarse, from)
+		t.addSlot(to, o, from)
 	}
+}
+
+// addSlot adds a slot of another table.
+func (t *table) addSlot(to int, o *table, from int) {
+	t.sums[to].add(&o.sums[from])
+	t.bins.addAll(to, &o.bins, from)
+	t.coarse.addAll(to, &o.coarse, from)
 }
 
 // Group returns the sums. function describes the functions of the trace. The analysis must
@@ -261,6 +315,7 @@ func (a *Analysis) Group(key Key, function func(reader.FuncID) Function) *Group 
 		}
 	}
 	b.addFolds()
+	g.Callerless = a.callerless
 	for i := range g.sums { // also of paths that are only callers
 		g.sums[i].OffKnown = a.opts.OffCPU
 	}

@@ -1,8 +1,9 @@
 package summary
 
 import (
+	"fmt"
 	"iter"
-	"slices"
+	"math/bits"
 )
 
 // Counts are the counts of a bin.
@@ -23,20 +24,38 @@ func (c *Counts) add(o Counts) {
 // maxBin is the bin of the largest duration.
 const maxBin = (64-8)<<7 + 255
 
+// wordBins is the number of bins of a word.
+const wordBins = 48
+
+// word says which of wordBins bins a histogram has, by the lower bits, and how many it has
+// in the words before. So the place of a bin's counters takes no search.
+type word uint64
+
+// at returns the place of a bin's counters in its histogram, and whether it has some. If it
+// has none, that is where they belong.
+func (w word) at(bit uint32) (place uint32, ok bool) {
+	return uint32(w>>wordBins) + uint32(bits.OnesCount64(uint64(w)&(1<<bit-1))), w>>bit&1 != 0
+}
+
 // histograms has a histogram for each of many paths, with two counters in a bin. Merging
-// many files is as fast as their bins are close together in memory, so a bin takes 6 bytes.
+// many files is as fast as their bins are close together in memory, so a bin takes 4 bytes
+// and its part of a word.
 type histograms struct {
 	spans  []span      // by path
-	bins   []uint16    // of all paths
+	words  []word      // of all paths
 	counts [][2]uint16 // of the bins: the lower parts of counters
-	used   int         // bins in use, with the room that spans have
+	wide   int         // words in use
+	used   int         // counts in use, with the room that spans have
 	upper  map[binID][2]uint64
+	later  [][]uint16 // by part: what is to be added
+	put    bool       // whether there is something
 }
 
 // span says where the bins of a path are, in ascending order.
 type span struct {
-	from    uint32
-	n, room uint16
+	words, counts uint32 // where its words and its counts begin
+	n, room       uint16 // of counts
+	first, wide   uint8  // the number of its first word, and how many it has
 }
 
 // binID identifies a bin of a path.
@@ -55,77 +74,104 @@ func (h *histograms) grow(n int) {
 	}
 }
 
-// cursor adds to the bins of one histogram, fastest in ascending order. Only one cursor may
-// be in use.
-type cursor struct {
-	h    *histograms
-	path int
-	at   int // of the last bin
-}
-
-// cursor returns a cursor before the first bin of a path.
-func (h *histograms) cursor(path int) cursor { return cursor{h: h, path: path} }
-
-// add adds to the counters of a bin, which must be at most maxBin.
-func (c *cursor) add(bin uint32, first, second uint64) {
-	s := c.h.spans[c.path]
-	bins := c.h.bins[s.from : s.from+uint32(s.n)]
-	if c.at >= len(bins) || bins[c.at] > uint16(bin) {
-		c.at = 0
-	}
-	c.at = seek(bins, c.at, uint16(bin))
-	if c.at == len(bins) || bins[c.at] != uint16(bin) {
-		s = c.h.insert(c.path, c.at, uint16(bin))
-	}
-	n := &c.h.counts[s.from+uint32(c.at)]
-	first += uint64(n[0])
-	second += uint64(n[1])
-	n[0], n[1] = uint16(first), uint16(second)
-	if (first|second)>>16 != 0 {
-		c.h.carry(binID{uint32(c.path), uint16(bin)}, first>>16, second>>16)
-	}
-}
-
-// addBins adds to the counters of bins of a path, which are in ascending order.
-func (h *histograms) addBins(path int, bins, first, second []int64) {
+// add adds to the counters of a bin of a path. The bin must be at most maxBin.
+func (h *histograms) add(path int, bin uint32, first, second uint64) {
 	s := h.spans[path]
-	known, counts := h.bins[s.from:s.from+uint32(s.n)], h.counts[s.from:s.from+uint32(s.n)]
-	at := 0
-	for k, b := range bins {
-		bin := uint16(b)
-		if at < len(known) && known[at] < bin {
-			at = seek(known, at+1, bin)
-		} else if at == len(known) || known[at] != bin {
-			at = seek(known, 0, bin)
-		}
-		if at == len(known) || known[at] != bin {
-			s = h.insert(path, at, bin)
-			known, counts = h.bins[s.from:s.from+uint32(s.n)], h.counts[s.from:s.from+uint32(s.n)]
-		}
-		n := &counts[at]
-		x, y := uint64(n[0])+uint64(first[k]), uint64(n[1])+uint64(second[k])
-		n[0], n[1] = uint16(x), uint16(y)
-		if (x|y)>>16 != 0 {
-			h.carry(binID{uint32(path), bin}, x>>16, y>>16)
-		}
+	number := bin / wordBins
+	if number-uint32(s.first) >= uint32(s.wide) {
+		s = h.reach(path, uint8(number))
+	}
+	at, ok := h.words[s.words+number-uint32(s.first)].at(bin % wordBins)
+	if !ok {
+		s = h.insert(path, bin, at)
+	}
+	n := &h.counts[s.counts+at]
+	x, y := uint64(n[0])+first, uint64(n[1])+second
+	n[0], n[1] = uint16(x), uint16(y)
+	if (x|y)>>16 != 0 {
+		h.carry(binID{uint32(path), uint16(bin)}, x>>16, y>>16)
 	}
 }
 
-// seek returns the position of the first bin from a position on that is not less than bin.
-func seek(bins []uint16, at int, bin uint16) int {
-	for near := min(at+16, len(bins)); at < near; at++ {
-		if bins[at] >= bin {
-			return at
+// Adding to bins all over the memory waits for memory. So addBins puts off what it adds, by
+// the parts of the memory that it is for, until there is enough for a part.
+const (
+	partPaths = 1 << 10 // paths of a part, whose bins fit into a processor's own cache
+	fullPart  = 1 << 16 // length of histograms.later at which it is added
+)
+
+// addBins adds to the counters of bins of a path. It refuses bins and numbers that are none.
+func (h *histograms) addBins(path int, bins, first, second []int64) error {
+	for path/partPaths >= len(h.later) {
+		h.later = append(h.later, nil)
+	}
+	list := h.later[path/partPaths]
+	list = append(list, uint16(path%partPaths), uint16(len(bins)))
+	first, second = first[:len(bins)], second[:len(bins)]
+	counts, wrong := int64(0), int64(0) // wrong is negative if a number is wrong
+	for k, bin := range bins {
+		list = append(list, uint16(bin), uint16(first[k]), uint16(second[k]))
+		counts |= first[k] | second[k]
+		wrong |= bin | (maxBin - bin)
+	}
+	switch {
+	case counts < 0:
+		return errNegative
+	case wrong < 0:
+		return fmt.Errorf("there are no bins but 0 to %d", maxBin)
+	case counts>>16 != 0:
+		for k, bin := range bins {
+			if (first[k]|second[k])>>16 != 0 {
+				h.carry(binID{uint32(path), uint16(bin)}, uint64(first[k])>>16, uint64(second[k])>>16)
+			}
 		}
 	}
-	for step := 16; at < len(bins); step *= 2 {
-		if end := min(at+step, len(bins)); bins[end-1] >= bin {
-			n, _ := slices.BinarySearch(bins[at:end], bin)
-			return at + n
-		}
-		at += step
+	if len(list) >= fullPart {
+		list = h.addLater(path/partPaths, list)
 	}
-	return len(bins)
+	h.later[path/partPaths], h.put = list, true
+	return nil
+}
+
+// addLater adds what was put off for a part, and returns the empty list.
+func (h *histograms) addLater(part int, list []uint16) []uint16 {
+	for at := 0; at < len(list); {
+		path, end := part*partPaths+int(list[at]), at+2+3*int(list[at+1])
+		s := h.spans[path]
+		words, counts := h.words[s.words:s.words+uint32(s.wide)], h.counts[s.counts:s.counts+uint32(s.n)]
+		for b := list[at+2 : end]; len(b) >= 3; b = b[3:] {
+			number := uint32(b[0])/wordBins - uint32(s.first)
+			place, ok := uint32(0), false
+			if int(number) < len(words) {
+				place, ok = words[number].at(uint32(b[0]) % wordBins)
+			}
+			if ok && int(place) < len(counts) {
+				n := &counts[place]
+				x, y := uint32(n[0])+uint32(b[1]), uint32(n[1])+uint32(b[2])
+				if n[0], n[1] = uint16(x), uint16(y); (x|y)>>16 != 0 {
+					h.carry(binID{uint32(path), b[0]}, uint64(x>>16), uint64(y>>16))
+				}
+				continue
+			}
+			h.add(path, uint32(b[0]), uint64(b[1]), uint64(b[2]))
+			s = h.spans[path]
+			words, counts = h.words[s.words:s.words+uint32(s.wide)], h.counts[s.counts:s.counts+uint32(s.n)]
+		}
+		at = end
+	}
+	return list[:0]
+}
+
+// settle adds all that was put off.
+func (h *histograms) settle() {
+	if !h.put {
+		return
+	}
+	h.put = false
+	for part, list := range h.later {
+		h.addLater(part, list)
+	}
+	h.later = nil
 }
 
 // carry adds to the upper parts of counters.
@@ -137,83 +183,108 @@ func (h *histograms) carry(id binID, first, second uint64) {
 	h.upper[id] = [2]uint64{addSaturating(n[0], first), addSaturating(n[1], second)}
 }
 
-// insert inserts a bin at a position.
-func (h *histograms) insert(path, at int, bin uint16) span {
-	s := &h.spans[path]
-	if s.n == s.room {
-		h.widen(s)
+// reach gives a path all words up to one with that number.
+func (h *histograms) reach(path int, number uint8) span {
+	if len(h.words) > 2*h.wide+1<<16 {
+		h.compact()
 	}
-	s.n++
-	bins, counts := h.bins[s.from:s.from+uint32(s.n)], h.counts[s.from:s.from+uint32(s.n)]
-	copy(bins[at+1:], bins[at:])
-	copy(counts[at+1:], counts[at:])
-	bins[at], counts[at] = bin, [2]uint16{}
+	s := &h.spans[path]
+	old := h.words[s.words : s.words+uint32(s.wide)]
+	first, last, after := number, number, word(s.n)<<wordBins
+	if s.wide > 0 {
+		first, last = min(s.first, number), max(s.first+s.wide-1, number)
+	}
+	from := uint32(len(h.words))
+	for i := first; i < s.first && s.wide > 0; i++ {
+		h.words = append(h.words, 0)
+	}
+	h.words = append(h.words, old...)
+	for len(h.words)-int(from) <= int(last-first) {
+		h.words = append(h.words, after)
+	}
+	h.wide += int(last-first+1) - int(s.wide)
+	s.words, s.first, s.wide = from, first, last-first+1
 	return *s
 }
 
-// widen makes more room for a path.
-func (h *histograms) widen(s *span) {
-	more := max(s.room/2, 3)
-	if len(h.bins) > 2*h.used+1<<16 {
+// insert inserts a bin of which the path has the word, at its place.
+func (h *histograms) insert(path int, bin, at uint32) span {
+	s := &h.spans[path]
+	if s.n == s.room {
+		h.widen(path)
+	}
+	s.n++
+	counts := h.counts[s.counts : s.counts+uint32(s.n)]
+	copy(counts[at+1:], counts[at:])
+	counts[at] = [2]uint16{}
+	own := bin/wordBins - uint32(s.first)
+	words := h.words[s.words+own : s.words+uint32(s.wide)]
+	words[0] |= 1 << (bin % wordBins)
+	for i := range words[1:] {
+		words[1+i] += 1 << wordBins
+	}
+	return *s
+}
+
+// widen makes more room for the counts of a path.
+func (h *histograms) widen(path int) {
+	if len(h.counts) > 2*h.used+1<<16 {
 		h.compact()
 	}
-	from := uint32(len(h.bins))
-	if s.from+uint32(s.room) == from { // the last one
-		from = s.from
+	s := &h.spans[path]
+	more := max(s.room/2, 3)
+	from := uint32(len(h.counts))
+	if s.counts+uint32(s.room) == from { // the last one
+		from = s.counts
 	} else {
-		h.bins = append(h.bins, h.bins[s.from:s.from+uint32(s.n)]...)
-		h.counts = append(h.counts, h.counts[s.from:s.from+uint32(s.n)]...)
+		h.counts = append(h.counts, h.counts[s.counts:s.counts+uint32(s.n)]...)
 		more += s.room - s.n
 	}
-	h.bins = append(h.bins, make([]uint16, more)...)
 	h.counts = append(h.counts, make([][2]uint16, more)...)
-	h.used += len(h.bins) - int(from) - int(s.room)
-	s.from, s.room = from, uint16(len(h.bins)-int(from))
+	h.used += len(h.counts) - int(from) - int(s.room)
+	s.counts, s.room = from, uint16(len(h.counts)-int(from))
 }
 
 // compact moves all bins together, in the order of their paths.
 func (h *histograms) compact() {
-	bins, counts := make([]uint16, 0, h.used+h.used/4), make([][2]uint16, 0, h.used+h.used/4)
+	to := histograms{words: make([]word, 0, h.wide+h.wide/4), counts: make([][2]uint16, 0, h.used+h.used/4)}
 	for i := range h.spans {
 		s := &h.spans[i]
-		from := uint32(len(bins))
-		bins = append(bins, h.bins[s.from:s.from+uint32(s.room)]...)
-		counts = append(counts, h.counts[s.from:s.from+uint32(s.room)]...)
-		s.from = from
+		from := *s
+		s.words, s.counts = uint32(len(to.words)), uint32(len(to.counts))
+		to.words = append(to.words, h.words[from.words:from.words+uint32(from.wide)]...)
+		to.counts = append(to.counts, h.counts[from.counts:from.counts+uint32(from.room)]...)
 	}
-	h.bins, h.counts = bins, counts
-}
-
-// add adds to the counters of a bin of a path.
-func (h *histograms) add(path int, bin uint32, first, second uint64) {
-	c := h.cursor(path)
-	c.add(bin, first, second)
+	h.words, h.counts = to.words, to.counts
 }
 
 // addAll adds a histogram of others to that of a path.
 func (h *histograms) addAll(path int, o *histograms, from int) {
-	if o.spans[from].n == 0 {
-		return
-	}
-	c := h.cursor(path)
 	for bin, n := range o.all(from) {
-		c.add(bin, n[0], n[1])
+		h.add(path, bin, n[0], n[1])
 	}
 }
 
 // all yields the bins of a path, in ascending order.
 func (h *histograms) all(path int) iter.Seq2[uint32, [2]uint64] {
 	return func(yield func(uint32, [2]uint64) bool) {
+		h.settle()
 		s := h.spans[path]
-		for k, bin := range h.bins[s.from : s.from+uint32(s.n)] {
-			n := h.counts[s.from+uint32(k)]
-			wide := [2]uint64{uint64(n[0]), uint64(n[1])}
-			if h.upper != nil {
-				u := h.upper[binID{uint32(path), bin}]
-				wide = [2]uint64{widened(u[0], n[0]), widened(u[1], n[1])}
-			}
-			if wide != [2]uint64{} && !yield(uint32(bin), wide) {
-				return
+		k := s.counts
+		for i, w := range h.words[s.words : s.words+uint32(s.wide)] {
+			first := (uint32(s.first) + uint32(i)) * wordBins
+			for left := uint64(w) << (64 - wordBins) >> (64 - wordBins); left != 0; left &= left - 1 {
+				bin := first + uint32(bits.TrailingZeros64(left))
+				n := h.counts[k]
+				k++
+				wide := [2]uint64{uint64(n[0]), uint64(n[1])}
+				if h.upper != nil {
+					u := h.upper[binID{uint32(path), uint16(bin)}]
+					wide = [2]uint64{widened(u[0], n[0]), widened(u[1], n[1])}
+				}
+				if wide != [2]uint64{} && !yield(bin, wide) {
+					return
+				}
 			}
 		}
 	}

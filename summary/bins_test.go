@@ -28,18 +28,19 @@ func TestHistograms(t *testing.T) {
 				slices.Sort(list)
 			}
 			bins, first, second := make([]int64, len(list)), make([]int64, len(list)), make([]int64, len(list))
-			c := h.cursor(path)
 			single := rapid.Bool().Draw(rt, "single")
 			for i, b := range list {
 				x, y := count.Draw(rt, "first"), count.Draw(rt, "second")
 				bins[i], first[i], second[i] = int64(b), int64(x), int64(y)
 				note(path, b, x, y)
 				if single {
-					c.add(b, x, y)
+					h.add(path, b, x, y)
 				}
 			}
 			if !single {
-				h.addBins(path, bins, first, second)
+				if err := h.addBins(path, bins, first, second); err != nil {
+					rt.Fatal(err)
+				}
 			}
 			if rapid.IntRange(0, 9).Draw(rt, "compact") == 0 {
 				h.compact()

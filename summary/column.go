@@ -1,10 +1,12 @@
 package summary
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"math/bits"
 	"sync"
 
 	"github.com/xray-tools/xray/internal/parquetfile"
@@ -37,7 +39,7 @@ type texts struct {
 }
 
 // maxTexts bounds the memory for the names in a file.
-const maxTexts = 256 << 20
+const maxTexts = 128 << 20
 
 func newTexts() *texts {
 	t := &texts{ids: make(map[string]uint32)}
@@ -228,6 +230,16 @@ func (c *column) fillTexts(dst []uint32, t *texts) error {
 			return c.failed(err)
 		}
 		there := c.there(n)
+		if there == nil && c.page.Indexed && len(c.page.Index)-c.value >= n {
+			for i, at := range c.page.Index[c.value : c.value+n] {
+				if int(at) >= len(c.texts) {
+					return c.failed(errDamaged)
+				}
+				dst[i] = c.texts[at]
+			}
+			c.at, c.value, dst = c.at+n, c.value+n, dst[n:]
+			continue
+		}
 		for i := range n {
 			dst[i] = 0
 			if there != nil && int(there[i]) != c.maxDef {
@@ -269,6 +281,22 @@ func (c *column) look(t *texts) error {
 		c.texts = append(c.texts, id)
 	}
 	return nil
+}
+
+// wholeLists is fillLists without a copy, if the page has all of the lists. The values are
+// those of the page, and may be negative.
+func (c *column) wholeLists(ends []int) (values []int64, ok bool) {
+	at, first := c.at, c.value
+	for row := range ends {
+		n, ok := c.wholeList()
+		if !ok {
+			c.at, c.value = at, first
+			return nil, false
+		}
+		c.value, c.at = c.value+n, c.at+max(n, 1)
+		ends[row] = c.value - first
+	}
+	return c.page.Ints[first:c.value], true
 }
 
 // fillLists reads the lists of the next rows. It appends their values to dst, and returns
@@ -323,6 +351,9 @@ func (c *column) fillLists(dst []int64, ends []int) ([]int64, error) {
 	return dst, nil
 }
 
+// ones is eight levels of 1.
+const ones = 0x0101010101010101
+
 // wholeList returns the length of the next list, if it ends in the page and has no nulls.
 func (c *column) wholeList() (n int, ok bool) {
 	p := c.page
@@ -330,6 +361,15 @@ func (c *column) wholeList() (n int, ok bool) {
 		return 0, false
 	}
 	reps, defs := p.Reps[c.at+1:], p.Defs[c.at:]
+	for len(reps) >= n+8 { // eight levels are a number
+		more := bits.TrailingZeros64(binary.LittleEndian.Uint64(reps[n:])^ones) / 8
+		if others := binary.LittleEndian.Uint64(defs[n:]) ^ ones*uint64(c.maxDef); others<<(64-8*more) != 0 {
+			return 0, false
+		}
+		if n += more; more < 8 {
+			break
+		}
+	}
 	for n < len(reps) && reps[n] != 0 {
 		if int(defs[n]) != c.maxDef {
 			return 0, false
@@ -345,6 +385,16 @@ func (c *column) wholeList() (n int, ok bool) {
 		return 0, false
 	}
 	return n, c.value+n <= len(p.Ints)
+}
+
+// wholeValues is fillValues without a copy, if the page has all of the values. They are those
+// of the page, and may be negative.
+func (c *column) wholeValues(n int) (values []int64, ok bool) {
+	if c.constant || c.page == nil || len(c.page.Ints)-c.value < n {
+		return nil, false
+	}
+	c.value += n
+	return c.page.Ints[c.value-n : c.value], true
 }
 
 // fillValues appends the next n values of lists to dst, wherever their rows end.

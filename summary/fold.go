@@ -19,6 +19,10 @@ import (
 // takes a fraction of the memory of one that is kept.
 const candidates = 3
 
+// maxPairs limits the pairs of caller and function of folded calls where a number of paths is
+// the limit. They take the same memory.
+func maxPairs(limit int) int { return max(limit, 1<<16) }
+
 // ownPaths is the number of paths without those below foldsName.
 func (g *Group) ownPaths() int {
 	n := 0
@@ -55,7 +59,9 @@ type weighing struct {
 // What is kept does not depend on the order while all groups together have at most
 // candidates times as many paths. If they have more, the groups are weighed in the order of
 // what is in them.
-func foldKey(key Key, limit int, each func(order []int, fn func(*Group)) error) (*Group, error) {
+//
+// Folded calls count by function alone if callerless is set, or if they have too many callers.
+func foldKey(key Key, limit int, callerless bool, each func(order []int, fn func(*Group)) error) (*Group, error) {
 	w := weighing{tree: newTree()}
 	var order []int
 	var hashes []uint64
@@ -76,6 +82,7 @@ func foldKey(key Key, limit int, each func(order []int, fn func(*Group)) error) 
 		return nil, err
 	}
 	f := newFolder(key, w.heaviest(limit))
+	f.pairs, f.callerless = maxPairs(limit), callerless
 	w = weighing{}
 	if err := each(order, f.add); err != nil {
 		return nil, err
@@ -231,6 +238,9 @@ type folder struct {
 	folds *Group
 	// unknown says that times off the processor are unknown of some calls.
 	unknown bool
+	// pairs limits those of caller and function; callerless says that there were more.
+	pairs      int
+	callerless bool
 }
 
 func newFolder(key Key, w weighing) *folder {
@@ -265,6 +275,8 @@ func (f *folder) add(g *Group) {
 			f.folds.addPath(f.folds.foldsPath(g.name(parent), g.name(path)), s, g, path)
 		}
 	}
+	f.folds = f.folds.dropCallers(f.pairs, f.callerless)
+	f.callerless = f.callerless || f.folds.Callerless
 }
 
 // addPath adds the values of a path of another group.
@@ -277,6 +289,7 @@ func (g *Group) addPath(to calls.PathID, s *Sums, o *Group, from calls.PathID) {
 // group returns the sum.
 func (f *folder) group() *Group {
 	g := f.folds
+	g.Callerless = f.callerless
 	g.Add(f.kept)
 	for i := range g.sums { // also of paths that are only callers
 		g.sums[i].OffKnown = g.sums[i].OffKnown || !f.unknown

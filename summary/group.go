@@ -59,6 +59,10 @@ const (
 type Sums struct {
 	Calls, Time, Self uint64 // calls that ended
 	Min, Max          uint64 // of their durations; meaningless while Calls is 0, unknown if Min > Max
+	// OffKnown says that OnCPU, Blocked and Queued are known, of some calls at least. They
+	// are parts of Self and OpenSelf. It is here because adding a row needs it, and the
+	// fields before it.
+	OffKnown bool
 	// Open calls had not ended.
 	Open, OpenTime, OpenSelf uint64
 	// Nested is the part of Time and OpenTime in calls made while another call of the
@@ -66,10 +70,7 @@ type Sums struct {
 	Nested uint64
 	// Of Calls: how they ended.
 	Inferred, Left, TailExited, Continued uint64
-	// OffKnown says that OnCPU, Blocked and Queued are known, of some calls at least. They
-	// are parts of Self and OpenSelf.
-	OffKnown               bool
-	OnCPU, Blocked, Queued uint64
+	OnCPU, Blocked, Queued                uint64
 	// Untimed calls were only counted. Pruned calls were dropped by the recorder, which
 	// summed up their durations.
 	Untimed, Pruned, PrunedTime uint64
@@ -127,6 +128,9 @@ type Group struct {
 	Key Key
 	// Folded says that Merge folded paths. It is not written to files.
 	Folded bool
+	// Callerless says that there are too many pairs of caller and function of folded calls,
+	// so that these count by function alone. It is not written to files.
+	Callerless bool
 	tree
 	sums     []Sums     // by path
 	bins     histograms // by path: durations and self times
@@ -185,9 +189,35 @@ func (g *Group) Add(o *Group) {
 	}
 }
 
+// dropCallers counts folded calls by function alone if they have more pairs of caller and
+// function than a limit, or if always is set. It returns the group to use.
+func (g *Group) dropCallers(most int, always bool) *Group {
+	if !always && g.Len()-g.ownPaths() <= most {
+		return g
+	}
+	to := NewGroup(g.Key)
+	to.Folded, to.Callerless, to.adder = g.Folded, true, nil
+	below, functions := g.belowFolds(), newMapping(&g.tree, &to.tree)
+	ids := make([]calls.PathID, len(below))
+	for path := calls.PathID(1); int(path) < len(ids); path++ {
+		parent := g.paths.Parent(path)
+		switch {
+		case !below[path]:
+			ids[path] = to.child(ids[parent], 0, functions.function(path))
+		case parent == 0 || g.paths.Parent(parent) == 0:
+			continue // foldsName, or a caller
+		default:
+			ids[path] = to.foldsPath(Function{Name: foldedName}, g.name(path))
+		}
+		to.addPath(ids[path], &g.sums[path], g, path)
+	}
+	return to
+}
+
 // arrange numbers the paths, and lays out their bins, in the order of walk. Files have their
 // rows in this order, so adding them passes through memory in one direction.
 func (g *Group) arrange() {
+	g.settle()
 	to := NewGroup(g.Key)
 	to.sums = slices.Grow(to.sums, len(g.sums))
 	ids := make([]calls.PathID, g.paths.Len())

@@ -25,7 +25,7 @@ func Labels(labels map[string]string) string {
 	}
 	text, err := json.Marshal(labels) // in the order of the keys
 	if err != nil {
-		panic(fmt.Sprintf("summary: labels that are no JSON: %v", err)) // strings always are
+		panic(fmt.Sprintf("summary: labels are not JSON: %v", err)) // strings always are
 	}
 	return string(text)
 }

@@ -96,7 +96,8 @@ func (p *part) addTo(g *Group) error {
 // Merge adds up the groups of all sources that have the same key, and passes the results
 // to emit, in the order of their keys. Only one of them is in memory at a time. limit, if it
 // is not 0, bounds its number of paths: the lightest are folded. Calls of folded paths still
-// count by caller and function, and those rows are not limited. The group belongs to emit.
+// count by caller and function, or by function alone if there are more than maxPairs of them. The
+// group belongs to emit, which does not change it.
 //
 // The result does not depend on the order of sources. If no group is folded, it does not
 // depend on how sources were merged before either.
@@ -129,16 +130,27 @@ func Merge(sources []Source, limit int, emit func(*Group) error) error {
 // mergeKey adds up parts with the same key.
 func mergeKey(parts []part, limit int) (*Group, error) {
 	key := *parts[0].key
-	g := NewGroup(key)
+	if m, ok := parts[0].source.(Memory); ok && len(parts) == 1 {
+		g := m[parts[0].index] // which is within the limits
+		if pairs := g.Len() - g.ownPaths(); limit == 0 || g.ownPaths() <= limit && pairs <= maxPairs(limit) {
+			return g, nil
+		}
+	}
+	g, callerless := NewGroup(key), false
 	for i := range parts {
 		if err := parts[i].addTo(g); err != nil {
 			return nil, err
 		}
 		if limit > 0 && g.Len() > limit && g.ownPaths() > limit {
-			return foldKey(key, limit, func(order []int, fn func(*Group)) error { return eachPart(parts, order, fn) })
+			return foldKey(key, limit, callerless, func(order []int, fn func(*Group)) error { return eachPart(parts, order, fn) })
+		}
+		if limit > 0 {
+			g = g.dropCallers(maxPairs(limit), callerless)
+			callerless = g.Callerless
 		}
 		g.mayArrange()
 	}
+	g.settle()
 	return g, nil
 }
 
@@ -152,6 +164,7 @@ func eachPart(parts []part, order []int, fn func(*Group)) error {
 		if err := parts[i].addTo(g); err != nil {
 			return err
 		}
+		g.settle()
 		fn(g)
 	}
 	return nil

@@ -154,7 +154,7 @@ func (f *File) KnowsOffCPU() bool {
 }
 
 // AddTo adds the rows of a group of an ordered file, by its index in Keys. It is cheapest
-// in the order of Keys.
+// in the order of Keys. The group is complete only when Merge passes it on.
 func (f *File) AddTo(g *Group, index int) error {
 	a := g.rowAdder()
 	f.texts = a.texts
@@ -242,8 +242,9 @@ type batch struct {
 	untimed     []bool // no call has a duration
 	least, most []int64
 	binEnds     []int
-	bins        [4][]int64
-	coarse      bool // whether a bin has Counts.Coarse
+	bins        [4][]int64 // may be values of a page
+	own         [4][]int64 // memory for those that are not
+	coarse      bool       // whether a bin has Counts.Coarse
 }
 
 // extremes returns the shortest and the longest duration of a row.
@@ -336,10 +337,21 @@ func (f *File) read(b *batch) error {
 	ends := b.binEnds[:b.n]
 	for i, c := range f.bins {
 		var err error
-		if i == 0 || f.meta == nil {
-			b.bins[i], err = c.fillLists(b.bins[i][:0], ends)
-		} else {
-			b.bins[i], err = c.fillValues(b.bins[i][:0], len(b.bins[0]))
+		var whole bool
+		switch {
+		case f.meta == nil:
+			b.bins[i], err = c.fillLists(b.own[i][:0], ends)
+			b.own[i] = b.bins[i]
+		case i == 0:
+			if b.bins[i], whole = c.wholeLists(ends); !whole {
+				b.bins[i], err = c.fillLists(b.own[i][:0], ends)
+				b.own[i] = b.bins[i]
+			}
+		default:
+			if b.bins[i], whole = c.wholeValues(len(b.bins[0])); !whole {
+				b.bins[i], err = c.fillValues(b.own[i][:0], len(b.bins[0]))
+				b.own[i] = b.bins[i]
+			}
 		}
 		errs = append(errs, err)
 	}

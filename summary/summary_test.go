@@ -177,6 +177,7 @@ func TestManyRows(t *testing.T) {
 		if err := f.AddTo(g, i); err != nil {
 			t.Fatal(err)
 		}
+		g.settle()
 		if !bytes.Equal(encode(t, Memory{g}), encode(t, Memory{groups[i]})) {
 			t.Errorf("group %d differs", i)
 		}

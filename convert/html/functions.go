@@ -4,13 +4,13 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// Function is what is known of all calls of a function, including those that are not in the
-// page. Times are in nanoseconds, or in ticks if the frequency is unknown.
+// Function describes all calls of a function, including those that are not in the page. Times
+// are in nanoseconds, or in ticks if the frequency is unknown.
 type Function struct {
 	ID          reader.FuncID
 	Count, Open uint64 // calls that ended, and calls that did not
-	// Of Count, Counted calls were only counted, and Pruned calls were dropped by the
-	// recorder: their time is in Total, and in no other number.
+	// Counted and Pruned are parts of Count. Counted calls were only counted. Pruned calls were
+	// dropped by the recorder; their time is in Total and in no other number.
 	Counted, Pruned uint64
 	Total, Self     uint64 // time during which a call was open, and that without the calls that it made
 	// Blocked and Queued are the parts of Self off the processor. They count only with

@@ -12,15 +12,14 @@ import (
 // Options of a page. The zero value is usable.
 type Options struct {
 	Title string
-	// Frequency is that of the trace's clock. If it is 0, it is unknown, and times are
-	// ticks.
+	// Frequency is the trace's clock frequency. If it is 0, it is unknown, and times are ticks.
 	Frequency uint64
 	// Base is the TSC of time 0, and Epoch its time in nanoseconds since 1970, or 0 if it
 	// is unknown.
 	Base, Epoch uint64
 	// MinDuration omits shorter calls, in ticks.
 	MinDuration uint64
-	// Notes describe what was left out.
+	// Notes describe omitted data.
 	Notes []string
 	// Left is the number of calls that did not fit into the page.
 	Left uint64
@@ -35,8 +34,8 @@ type Options struct {
 	Source func(path string) ([]byte, error)
 }
 
-// maxEvents is the maximum number of custom and typed events in a page, and maxThreadEvents
-// that of each thread.
+// maxEvents is the maximum number of custom and typed events in a page, and maxThreadEvents the
+// maximum for each thread.
 const maxEvents, maxThreadEvents = 100_000, 10_000
 
 // Recording keeps the calls of a trace for a page: 25 bytes for each. It is a

@@ -156,7 +156,7 @@ func NewSources(functions []reader.NamedFunction, read func(path string) (text [
 	return s
 }
 
-// passages returns those of the functions of one file. Adjacent ones are joined.
+// passages returns the passages for the functions of one file. It joins adjacent ones.
 func passages(lines []string, functions []reader.NamedFunction) []reader.SourceText {
 	wanted := make([]bool, len(lines)+2)
 	for _, f := range functions {

@@ -38,8 +38,8 @@ type Options struct {
 	// CreatedBy is the program and its version.
 	CreatedBy string
 	Names     symbolize.Names
-	// Clock is that of the trace, Base the tick that becomes time 0, and Last that of the last
-	// record.
+	// Clock is the trace's clock, Base the tick that becomes time 0, and Last the tick of the
+	// last record.
 	Clock      reader.Clock
 	Base, Last uint64
 	// OffCPU says that the trace tells when threads were off the processor, and calls.Options
@@ -51,9 +51,8 @@ type Options struct {
 	Workers int
 }
 
-// PartitionName turns the name of a trace into one that is safe in the names of folders of
-// all systems, and that engines do not decode: what is not a letter, a digit, or one of
-// ".-_+@," becomes "_".
+// PartitionName makes the name of a trace safe as a folder name on all systems, and one that
+// engines do not decode: anything but a letter, a digit, or one of ".-_+@," becomes "_".
 func PartitionName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -68,7 +67,7 @@ func PartitionName(name string) string {
 	return name
 }
 
-// function returns what is known of a function.
+// function returns the known properties of a function.
 func (o *Options) function(id reader.FuncID) function {
 	f := function{name: valid(symbolize.Label(o.Names, id))}
 	if o.Names != nil {
@@ -101,7 +100,7 @@ type Summary struct {
 	Caveats             []string
 }
 
-// Keys of what each file says of itself.
+// Keys of each file's own metadata.
 const (
 	schemaKey = "xray.schema"
 	traceKey  = "xray.trace"
@@ -122,7 +121,7 @@ func Check(r io.ReaderAt, size int64, samePartition bool, identity string) error
 	case err != nil:
 		return err
 	case version == "":
-		return errors.New("xray has not written this file")
+		return errors.New("xray did not write this file")
 	case version != strconv.Itoa(Version):
 		return fmt.Errorf("its tables have version %s, and this xray writes version %d", version, Version)
 	case samePartition && values[traceKey] != identity:
@@ -131,4 +130,4 @@ func Check(r io.ReaderAt, size int64, samePartition bool, identity string) error
 	return nil
 }
 
-var errOtherTrace = errors.New("it is of another trace with the same name")
+var errOtherTrace = errors.New("it belongs to another trace with the same name")

@@ -24,7 +24,7 @@ type groupEncoder struct {
 // mostNames limits the names that an encoder keeps.
 const mostNames = 1 << 17
 
-// function is what the rows of a function have in common.
+// function has the values that are the same in all rows of a function.
 type function struct {
 	name, file string
 	line       int32
@@ -112,7 +112,7 @@ func timesOf(x *parquetfile.Indexer, ticks []uint64) times {
 	return times{nil, ticks}
 }
 
-// nanos encodes times in nanoseconds, and inTicks as they are.
+// nanos encodes times in nanoseconds. inTicks encodes them unchanged.
 func (e *groupEncoder) nanos(t times) {
 	e.times = e.times[:0]
 	for _, ticks := range t.of {
@@ -232,7 +232,7 @@ func (e *groupEncoder) off(g *group, off func(*rowWait) uint64) {
 	e.usedOnly(keys, values)
 }
 
-// onCPU encodes what is left of all times without those off the processor.
+// onCPU encodes all times minus those off the processor.
 func (e *groupEncoder) onCPU(g *group, all times, off func(*rowWait) uint64) {
 	if len(g.waits) == 0 {
 		e.nanos(all)

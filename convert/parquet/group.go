@@ -32,7 +32,7 @@ type threadSpan struct {
 	thread int32 // index in Writer.threads
 }
 
-// site is where a call was made, and which function it is of.
+// site is the place of a call in the source, and the function that the place belongs to.
 type site struct {
 	path        calls.PathID
 	depth       uint32
@@ -94,7 +94,7 @@ func (g *group) span(row uint32, thread int32) {
 	}
 }
 
-// threadRow is what the calls of a thread have in common.
+// threadRow has the values that are the same for all calls of a thread.
 type threadRow struct {
 	thread      reader.Thread
 	name        string

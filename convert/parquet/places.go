@@ -48,7 +48,7 @@ func (e *groupEncoder) places(g *group) {
 	e.Int32Of(of, paths)
 }
 
-// functions returns what is known of functions.
+// functions returns the known properties of functions.
 func (e *groupEncoder) functions(ids []reader.FuncID) []function {
 	if len(e.names) > mostNames {
 		clear(e.names)

@@ -29,7 +29,7 @@ func describe() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// docs/parquet.md describes the tables as they are. -update rewrites it.
+// docs/parquet.md describes the current tables. -update rewrites it.
 func TestTablesAreDocumented(t *testing.T) {
 	page := filepath.Join("..", "..", "docs", "parquet.md")
 	text, err := os.ReadFile(page)

@@ -2,8 +2,8 @@ package parquet
 
 import "github.com/xray-tools/xray/internal/parquetfile"
 
-// Version is that of the tables. It increases when a column is removed, or changes its type
-// or its meaning, but not when a column is added.
+// Version is the version of the tables. It increases when a column is removed or changes its
+// type or meaning, but not when a column is added.
 const Version = 1
 
 // Table is a table of the output.
@@ -90,7 +90,7 @@ var callsTable = Table{"calls", "A row for each call.", []Column{
 	column("path", int32s, required, "", "call path, in the table `paths`"),
 	list("arguments", uint64s, "logged arguments; null without any"),
 	column("result", uint64s, optional, "", "recorded result of a call of the C library"),
-	column("ended", texts, required, "", "how it ended: exited, tail-exited, continued, inferred, truncated or left; see below"),
+	column("ended", texts, required, "", "how it ended: exited, tail-exited, continued, inferred, truncated or left"),
 	column("cpu", int64s, optional, "ns", "`duration` without `blocked`, `queued` and `recorder`; null if the trace does not say when threads were off the processor"),
 	column("blocked", int64s, optional, "ns", "time in which the thread slept or waited, in the call and those it made"),
 	column("queued", int64s, optional, "ns", "time in which the thread could run and waited for a processor"),
@@ -143,7 +143,7 @@ var eventsTable = Table{"events", "A row for each custom or typed event, and eac
 	column("function", texts, optional, "", "`function` of that call"),
 	column("path", int32s, optional, "", "path of that call, in the table `paths`"),
 	column("text", texts, optional, "", "payload, if it is text; the text of a mark"),
-	column("request", uint64s, optional, "", "of a mark of a request: its ID, or 0 where the thread stops to work on any"),
+	column("request", uint64s, optional, "", "for a mark of a request: its ID, or 0 where the thread stops working on any"),
 	column("data", blobs, required, "", "payload"),
 }}
 
@@ -173,7 +173,7 @@ var tracesTable = Table{"traces", "A row for each trace. It is written last.", [
 	list("command", texts, "its command line"),
 	column("off_processor", texts, optional, "", "why times off the processor are unknown; null if they are known"),
 	column("off_unknown", int64s, required, "", "times off the processor of unknown length, which count as time on it"),
-	column("off_unqueued", int64s, required, "", "times off the processor of which the kernel did not say how long was waited for a processor; all is in `blocked`"),
+	column("off_unqueued", int64s, required, "", "times off the processor for which the kernel did not report the wait for a processor; all is in `blocked`"),
 	list("caveats", texts, "what is missing or uncertain, in sentences"),
 }}
 

@@ -180,7 +180,7 @@ func (w *Writer) flush(g *group) error {
 	}
 	g.done = make(chan struct{})
 	w.slots <- struct{}{}
-	// Threads that have begun do not change what is encoded of them.
+	// Once a thread has begun, its encoded values do not change.
 	w.queue <- g
 	w.todo <- task{g, w.threads}
 	return nil
@@ -249,7 +249,7 @@ func (w *Writer) closeFiles() {
 	}
 }
 
-// Close writes what is left, and the tables beside the calls.
+// Close writes the remaining rows, and the tables beside the calls.
 func (w *Writer) Close(s *Summary) error {
 	err := w.flushAll()
 	w.stop()
@@ -266,7 +266,7 @@ func (w *Writer) Close(s *Summary) error {
 	return w.tables(s)
 }
 
-// flushAll hands on what is left in the buckets, in row groups of several buckets.
+// flushAll passes on the remaining rows of the buckets, in row groups of several buckets.
 func (w *Writer) flushAll() error {
 	var last *group
 	for i, g := range w.bucket {

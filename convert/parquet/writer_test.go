@@ -179,7 +179,7 @@ func TestRowGroups(t *testing.T) {
 	}
 }
 
-// A long table goes on in other files.
+// A long table continues in further files.
 func TestParts(t *testing.T) {
 	f := written(t, 2, 200_000)
 	rows, parts := int64(0), 0

@@ -224,7 +224,7 @@ func (a *Analysis) allocated(s *sum, at address, bytes, fresh, now uint64) {
 // resized moves a block, or changes its size.
 func (a *Analysis) resized(s *sum, from, to address, bytes, start, now uint64, ok bool) {
 	old, known := a.live[from]
-	known = known && old.since <= start // else it is of somebody who got the place meanwhile
+	known = known && old.since <= start // otherwise another allocation got the address in the meantime
 	if !ok && bytes > 0 {
 		return
 	}

@@ -16,8 +16,8 @@ type Path struct {
 
 // Sums are those of some allocations.
 type Sums struct {
-	// Blocks is the number of blocks, and Bytes what they were asked for. A block that grows
-	// in its place counts again, and of its bytes those that were added.
+	// Blocks is the number of blocks, and Bytes their requested size. A block that grows in
+	// place counts again, with the bytes added.
 	Blocks, Bytes uint64
 	Largest       uint64
 	// Live blocks were in use at the end.
@@ -43,7 +43,7 @@ type Report struct {
 	Frees, FreeTicks, Unknown uint64
 }
 
-// Report returns what was found.
+// Report returns the results.
 func (a *Analysis) Report(clock reader.Clock) *Report {
 	r := &Report{
 		Clock: clock, Short: a.opts.Short, Peak: a.now.peak, PeakAt: a.now.peakAt,

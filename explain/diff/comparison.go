@@ -12,7 +12,7 @@ import (
 	"github.com/xray-tools/xray/symbolize"
 )
 
-// Side is one of the two sides of a comparison.
+// Side is one side of a comparison.
 type Side int
 
 const (
@@ -62,7 +62,7 @@ type run struct {
 	block     float64     // length of blocks, in ns
 }
 
-// unit is what is resampled: a run, or a block of a run.
+// unit is one unit of resampling: a run, or a block of a run.
 type unit struct {
 	run         int
 	invocations float64

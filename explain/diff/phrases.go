@@ -123,7 +123,7 @@ func (p *phrases) moreOrLess(m *Metric) string {
 	return fmt.Sprintf("%.1f%% %s", 100*math.Abs(m.Difference()/m.A), word)
 }
 
-// basis returns what was compared.
+// basis describes the compared data.
 func (p *phrases) basis() string {
 	one, many, text := "call", "calls", ""
 	if p.Root != "" {

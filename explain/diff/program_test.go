@@ -71,7 +71,7 @@ func addTrace(t *testing.T, all *diff.Comparison, side diff.Side, path string, r
 	}
 }
 
-// diff finds what was changed in a real program.
+// diff finds the planted changes in a real program.
 func TestTwoBuilds(t *testing.T) {
 	testenv.Need(t, "clang++-22")
 	gate, err := diff.ParseGate("p50:+50%", true)

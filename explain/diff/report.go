@@ -90,7 +90,7 @@ type Part struct {
 	Slower, More, New float64
 }
 
-// ReportOptions select what is in a report.
+// ReportOptions select the contents of a report.
 type ReportOptions struct {
 	Seed  uint64 // random seed: equal seeds make equal reports
 	Folds int    // number of resamples; 0 means 10,000
@@ -113,7 +113,7 @@ type builder struct {
 }
 
 // Report compares the sides. The Comparison must not be used afterwards. The error is
-// [ErrOneSided], or that of a gate without matching calls.
+// [ErrOneSided], or says that a gate has no matching calls.
 func (c *Comparison) Report(opts ReportOptions) (*Report, error) {
 	if len(c.sides[A].runs) == 0 || len(c.sides[B].runs) == 0 {
 		return nil, ErrOneSided

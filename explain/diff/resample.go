@@ -39,8 +39,8 @@ type resampler struct {
 	weights [2][]float64
 }
 
-// newResampler draws by the seed and by the contents of the sides. The result depends
-// neither on the order of the sides nor on that of runs.
+// newResampler seeds the random numbers with the seed and the contents of the sides. The result
+// depends neither on the order of the sides nor on that of runs.
 func newResampler(sides *[2]side, folds int, seed uint64) *resampler {
 	r := &resampler{folds: folds, units: [2]int{len(sides[A].units), len(sides[B].units)}}
 	r.seed = [2]uint64{seed, sides[A].key ^ sides[B].key}
@@ -75,8 +75,8 @@ func (r *resampler) means(s Side, values []float64) []float64 {
 	return out
 }
 
-// quantiles returns those of the durations in units, as measured and in each fold. The rule
-// is that of package quantile.
+// quantiles returns the quantiles of the durations in units, as measured and in each fold, by
+// the rule of package quantile.
 func (r *resampler) quantiles(s Side, units []*unit, qs []float64) (whole []float64, folded [][]float64) {
 	type entry struct {
 		tally

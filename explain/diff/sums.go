@@ -35,7 +35,7 @@ func (b *Blocks) of(tsc uint64) int {
 	return int(min((tsc-b.From)/b.Width, uint64(b.Count-1)))
 }
 
-// Options select what is added up of a run.
+// Options select which sums of a run are kept.
 type Options struct {
 	// Root selects roots. nil compares all functions separately. It is called concurrently.
 	Root func(reader.FuncID) bool

@@ -22,7 +22,7 @@ const (
 	None  Role = iota
 	Read       // the result is bytes read from the descriptor
 	Write      // the result is bytes written to the descriptor
-	Use        // does something else with the descriptor: sync, close, connect and the like
+	Use        // other uses of the descriptor: sync, close, connect and the like
 	Open       // the result is a new descriptor
 	Wait       // waits for events or connections
 )

@@ -22,8 +22,8 @@ type naming struct {
 	name string
 }
 
-// Names are what descriptors stand for, at all times. It is an analysis that needs nothing
-// but events.
+// Names are the meanings of descriptors at all times. It is an analysis that needs nothing but
+// events.
 type Names struct {
 	of    map[descriptor][]naming
 	bytes int64 // of the names and their lists
@@ -70,8 +70,8 @@ func (n *Names) Settle() {
 	}
 }
 
-// used returns the name of a descriptor that a call used which began at tsc: that of the
-// last event before.
+// used returns the name of a descriptor used by a call that began at tsc, as of the last event
+// before.
 func (n *Names) used(t reader.Thread, fd int32, tsc uint64) string {
 	list := n.of[descriptor{t.File, t.Process, fd}]
 	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc > tsc }); i > 0 {
@@ -80,8 +80,7 @@ func (n *Names) used(t reader.Thread, fd int32, tsc uint64) string {
 	return unnamed(fd)
 }
 
-// opened returns the name of a descriptor that a call returned at tsc: that of its first
-// use.
+// opened returns the name of a descriptor that a call returned at tsc, as of its first use.
 func (n *Names) opened(t reader.Thread, fd int32, tsc uint64) string {
 	list := n.of[descriptor{t.File, t.Process, fd}]
 	if i := sort.Search(len(list), func(i int) bool { return list[i].tsc >= tsc }); i < len(list) {

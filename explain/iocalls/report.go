@@ -47,7 +47,7 @@ type Path struct {
 	File string          // "(several)" if there are several; "" if the function waits for several
 }
 
-// Report is what the program did with files and sockets. Each list is ordered by time, the
+// Report describes the program's use of files and sockets. Each list is ordered by time,
 // longest first.
 type Report struct {
 	Clock reader.Clock
@@ -60,7 +60,7 @@ type Report struct {
 	Wait   Sums   // of Waits, likewise
 }
 
-// Report returns what was found. The analysis must not be used afterwards.
+// Report returns the results. The analysis must not be used afterwards.
 func (a *Analysis) Report(clock reader.Clock) *Report {
 	r := &Report{Clock: clock, OffCPU: a.opts.OffCPU}
 	for _, f := range a.files {

@@ -56,7 +56,7 @@ type Function struct {
 	// OfLock says that the first logged argument of a Condition function is the lock that it
 	// releases. Without it, that is the lock that the thread took last.
 	OfLock bool
-	// Unheld says that nobody holds what a Lock function waits for, as a semaphore.
+	// Unheld says that no thread holds what a Lock function waits for, as with a semaphore.
 	Unheld bool
 }
 
@@ -114,7 +114,7 @@ func Analyze(t *reader.Trace, opts Options) (*Report, *calls.Stats, error) {
 	}
 	var budget *calls.PathBudget
 	if opts.MaxPaths > 0 {
-		// The last pass can run only once, so find out before what it folds.
+		// The last pass can run only once, so decide before it which paths it folds.
 		budget = calls.NewPathBudget(opts.MaxPaths)
 		run := calls.Options{Shards: opts.Shards, Paths: true, Code: opts.Code, Budget: budget, Memory: opts.Memory}
 		if _, _, err := calls.Run(calls.Source(t), run, func() discard { return discard{} }); err != nil {

@@ -88,7 +88,8 @@ func trace(t *testing.T, threads ...string) []byte {
 	return b
 }
 
-// summary returns what the tests below compare: a line for each lock and for other results.
+// summary returns text that the tests below compare: a line for each lock and for other
+// results.
 func summary(r *locks.Report) string {
 	var b strings.Builder
 	for i, l := range r.Locks {

@@ -203,8 +203,8 @@ func (r *recognizer) passTail(th *reading, now uint64) {
 	r.acquire(th, o)
 }
 
-// passTo ends what a function without an argument left to the function that is called now
-// and has one.
+// passTo ends the call of a function without an argument in favor of the function that is
+// called now and has one.
 func (r *recognizer) passTo(th *reading, o *calls.Open) {
 	role := r.function(o.Func).Role
 	switch t := th.tail; {

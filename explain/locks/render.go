@@ -277,7 +277,7 @@ func (d *describer) stuck() report.Node {
 	).Titled("Waits that last until the end of the trace")
 }
 
-// notes are what the reader must know to trust the report.
+// notes say how far to trust the report.
 func (d *describer) notes() []string {
 	var list []string
 	add := func(n uint64, one, many, what string) {

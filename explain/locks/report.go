@@ -35,7 +35,7 @@ type Report struct {
 	Woken  struct{ Count, Ticks uint64 }
 }
 
-// LockReport is one lock.
+// LockReport describes one lock.
 type LockReport struct {
 	Address uint64        // 0 unless Logged
 	Logged  bool          // the lock is identified by its address
@@ -79,13 +79,13 @@ type Times struct {
 	Approximate   bool // P50 and P99 are off by at most quantile.RelativeError
 }
 
-// PathReport is the waits or holds of one call path.
+// PathReport describes the waits or holds of one call path.
 type PathReport struct {
 	Path                  []reader.FuncID // from the outermost call on; empty outside of all calls
 	Count, Ticks, Longest uint64
-	// Self is how the time of holds was spent, the longest first: functions that were
-	// called during the hold. The rest was spent in the last of Path. If there are more
-	// than 64, reader.Folded stands for the others.
+	// Self says how the time of holds was spent, longest first, by functions called during the
+	// hold. The rest was spent in the last function of Path. If there are more than 64,
+	// reader.Folded stands for the others.
 	Self []SelfReport
 }
 
@@ -118,7 +118,7 @@ type Convoy struct {
 	holder calls.PathID
 }
 
-// Blame is how long waits of a path met holds of another.
+// Blame says how long waits of a path met holds of another.
 type Blame struct {
 	Waiter, Holder []reader.FuncID
 	Ticks          uint64

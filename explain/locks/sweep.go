@@ -116,7 +116,7 @@ type hold struct {
 	self      map[reader.FuncID]uint64
 }
 
-// Limits of what could otherwise grow without bounds.
+// Limits for tables that could otherwise grow without bounds.
 const (
 	maxTries   = 8       // of a thread
 	maxHolds   = 32      // of a thread
@@ -254,7 +254,7 @@ func (s *sweep) suspended(th *thread, o *op) *hold {
 	}
 	i := slices.IndexFunc(th.holds, func(h *hold) bool { return h.logged && h.addr == o.addr && !h.recursive && !h.suspended })
 	if i < 0 {
-		return th.innermost() // what is logged is something else
+		return th.innermost() // the logged value is something else
 	}
 	return th.holds[i]
 }
@@ -291,7 +291,7 @@ func (s *sweep) wait(th *thread, l *lock, o *op) {
 	}
 }
 
-// endWait ends the wait of a thread, if there is one.
+// endWait ends the wait of a thread, if any.
 func (s *sweep) endWait(th *thread, now uint64) *wait {
 	w := th.wait
 	if w == nil {

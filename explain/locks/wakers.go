@@ -161,7 +161,7 @@ func (s *sweep) pathOf(p *sleep) calls.PathID {
 	return 0 // none of its calls is recorded
 }
 
-// countWakers counts what the scheduler events say about a wait that is over.
+// countWakers counts what the scheduler events say about a wait that has ended.
 func (s *sweep) countWakers(w *wait, now uint64) {
 	byWaker := uint64(0)
 	for _, c := range w.blame {

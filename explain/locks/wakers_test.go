@@ -13,7 +13,7 @@ import (
 	"github.com/xray-tools/xray/reader"
 )
 
-// blames returns what the tests below compare.
+// blames returns text that the tests below compare.
 func blames(r *locks.Report) string {
 	var b strings.Builder
 	for _, l := range r.Locks {

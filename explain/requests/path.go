@@ -111,8 +111,8 @@ func (r *Request) follower() *follower {
 	return f
 }
 
-// back returns the last segment that woke segment at before now, and when. Nobody asks for
-// later wake-ups of the segment afterwards.
+// back returns the last segment that woke segment at before now, and when. Later wake-ups of
+// the segment are no longer needed after this call.
 func (f *follower) back(at int, now uint64) (by int, woken uint64, ok bool) {
 	if f == nil || len(f.of) < 2 {
 		return 0, 0, false

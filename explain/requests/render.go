@@ -67,7 +67,7 @@ func (r *Report) head() string {
 	return text + "."
 }
 
-// notes are what the reader must know to trust the numbers.
+// notes say how far to trust the numbers.
 func (r *Report) notes() []string {
 	var notes []string
 	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }

@@ -37,9 +37,9 @@ type Options struct {
 	// IDFunc selects functions that have the key as their first logged argument. Their
 	// calls are segments. It is called once for each function and shard, concurrently.
 	IDFunc func(reader.FuncID) bool
-	// IDEvent captures the key in custom events: what the first group matches, or the whole
-	// match. The call in which the event was recorded is a segment. If several keys are
-	// recorded in it, each lasts until the next.
+	// IDEvent matches the key in custom events: the first group, or the whole match. The call
+	// in which the event was recorded is a segment. If several keys are recorded in it, each
+	// lasts until the next.
 	IDEvent *regexp.Regexp
 	// Marks takes the requests that a program reported to xray's recorder. A segment lasts
 	// until the thread begins or ends another.
@@ -64,8 +64,8 @@ type Segment struct {
 	Index      int // of the thread, as in reader.Block
 	Func       reader.FuncID
 	Start, End uint64 // TSC
-	// Busy is when the thread ended the previous segment, if that is of another request, or
-	// 0.
+	// Busy is when the thread ended the previous segment, if that belongs to another request,
+	// or 0.
 	Busy uint64
 	// Cut says that the trace ended before the segment.
 	Cut bool
@@ -216,7 +216,8 @@ func (c *Collector) event(t *thread, e *calls.Event) {
 	}
 }
 
-// capture is what the first group of an expression matches, or all if it has none.
+// capture returns what the first group of an expression matches, or the whole match if it has
+// no group.
 func capture(re *regexp.Regexp, data []byte) ([]byte, bool) {
 	m := re.FindSubmatch(data)
 	if m == nil {
@@ -258,7 +259,7 @@ func (c *Collector) call(t *thread, call *calls.Call, args []calls.Arg) {
 	case s.Key != "":
 		c.add(t, s)
 	case f.class != "" && call.Depth > 0:
-		// The class may be that of an outer call.
+		// The class may belong to an outer call.
 		if outer := t.frame(call.Depth); outer.class == "" {
 			outer.class = f.class
 		}

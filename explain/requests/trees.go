@@ -8,9 +8,9 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// Trees is the second pass: what was called in the segments of some requests. It is an
-// analysis, and needs calls.Options.Paths and no filter. Memory grows with the segments,
-// and the different paths in each.
+// Trees is the second pass. It finds the calls made in the segments of some requests. It is an
+// analysis, and needs calls.Options.Paths and no filter. Memory grows with the segments, and
+// the different paths in each.
 type Trees struct {
 	threads map[int][]*tree
 	trees   map[place]*tree
@@ -23,14 +23,14 @@ type place struct {
 	start, end uint64
 }
 
-// tree is what was called in a segment.
+// tree has the calls made in a segment.
 type tree struct {
 	place
 	paths *calls.Paths
 	sums  map[calls.PathID]*Call
 }
 
-// Call is the calls of one path in a segment.
+// Call is all calls of one path in a segment.
 type Call struct {
 	Func               reader.FuncID
 	Depth              int // in the segment
@@ -117,8 +117,8 @@ func (t *Trees) Merge(o *Trees) {
 	}
 }
 
-// Of lays out what was called in a segment, callees behind their callers, in the order
-// in which they were first called.
+// Of lists the calls made in a segment, callees after their callers, in the order in which they
+// were first called.
 func (t *Trees) Of(s *Segment) []Call {
 	tr := t.trees[place{s.Index, s.Start, s.End}]
 	if tr == nil || tr.paths == nil {

@@ -67,8 +67,8 @@ type line struct {
 	noSelf bool
 }
 
-// lines are a segment and what was called in it. The call that is the segment is no line of
-// its own.
+// lines lists a segment and the calls in it. The call that is the segment has no line of its
+// own.
 func (w *waterfall) lines(s *Segment) []line {
 	head := line{Call: Call{Func: s.Func, First: s.Start, Calls: 1, Total: s.End - s.Start}, of: s, noSelf: true}
 	var tree []Call
@@ -171,7 +171,7 @@ func (w *waterfall) small(ticks uint64) bool {
 // quarter of it.
 const widestBar = 40
 
-// draw writes the waterfall for a terminal of so many columns.
+// draw writes the waterfall for a terminal with this many columns.
 func (w *waterfall) draw(out io.Writer, width int) error {
 	cells := widestBar
 	if width > 0 {

@@ -60,8 +60,8 @@ func Lives(t *reader.Trace, thread func(reader.Thread) bool) ([]Life, error) {
 	return lives, err
 }
 
-// FitCells returns into how many cells the time may be divided: wanted, or fewer if so many
-// threads live so long that all their cells would take more than 144 MB.
+// FitCells returns into how many cells to divide the time: wanted, or fewer if the threads'
+// cells would take more than 144 MB.
 func FitCells(wanted int, from, to uint64, lives []Life) int {
 	cells := max(wanted, 1)
 	span := max(to-from, 1)

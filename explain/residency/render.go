@@ -109,7 +109,7 @@ func (r *Report) threads() report.Node {
 		report.Time("duration", func(t *Thread) uint64 { return t.Last - t.First }),
 		ticks(Busy), ticks(Other), ticks(Waiting), ticks(Silent).When(!r.OffCPU), ticks(Queued).When(r.OffCPU), ticks(Absent),
 		report.Rows("functions", func(t *Thread) *report.TableNode {
-			return report.Table("functions", t.Funcs, r.functionColumns(t.Last-t.First)...)
+			return report.Table("functions", t.Funcs, r.functionColumns(t.Recorded)...)
 		}, nil),
 	)
 }
@@ -117,7 +117,7 @@ func (r *Report) threads() report.Node {
 func (r *Report) functions(v View) report.Node {
 	var alive uint64
 	for i := range r.Threads {
-		alive += r.Threads[i].Last - r.Threads[i].First
+		alive += r.Threads[i].Recorded
 	}
 	return report.Table("functions", r.Funcs, r.functionColumns(alive)...).Top(v.Top)
 }
@@ -172,7 +172,7 @@ func (r *Report) stalls() report.Node {
 	)
 }
 
-// strips draw what the threads did.
+// strips draws what the threads did.
 type strips struct {
 	*Report
 	names symbolize.Names
@@ -211,7 +211,7 @@ func (s *strips) draw(w io.Writer, width int) error {
 		th := &s.Threads[i]
 		cells := []string{s.view.Threads.Of(th.Thread)}
 		for _, state := range states {
-			cells = append(cells, label.Percent(float64(th.Ticks[state]), float64(th.Last-th.First)))
+			cells = append(cells, label.Percent(float64(th.Ticks[state]), float64(th.Recorded)))
 		}
 		var strip strings.Builder
 		for _, run := range th.Runs() {

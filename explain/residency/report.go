@@ -30,10 +30,11 @@ type Report struct {
 	FineCell uint64
 }
 
-// Thread is one thread.
+// Thread describes one thread.
 type Thread struct {
 	Thread      reader.Thread
 	First, Last uint64         // of records, within the selected time
+	Recorded    uint64         // of that time
 	Ticks       [states]uint64 // by State
 	Funcs       []Func         // functions that are shown, the longest sums first
 	from        *Analysis
@@ -130,7 +131,8 @@ func (a *Analysis) threadReport(th *thread) Thread {
 	t.First, t.Last = a.clip(th.first, th.last)
 	open := th.ticks[Other]
 	t.Ticks[Other] = open - min(open, th.ticks[Busy]+th.ticks[Silent]+th.ticks[Queued]+th.ticks[Waiting])
-	t.Ticks[Absent] = t.Last - t.First - min(t.Last-t.First, open)
+	t.Recorded = a.recorded(th.id, t.First, t.Last)
+	t.Ticks[Absent] = t.Recorded - min(t.Recorded, open)
 	// In place: there may be a list for each of many threads.
 	t.Funcs = slices.DeleteFunc(th.funcs.list, func(f Func) bool { return f.Count == 0 })
 	th.funcs.list = t.Funcs
@@ -171,7 +173,12 @@ func (t *Thread) Runs() []Run {
 			c = th.cells[at]
 		}
 		start := uint64(i) * a.width
-		add(c.run(a.opts.From+start, a.opts.From+min(start+a.width, span), t.First, t.Last))
+		end := min(start+a.width, span)
+		if a.recorded(t.Thread, a.opts.From+start, a.opts.From+end) == 0 {
+			none(i, i+1)
+			continue
+		}
+		add(c.run(a.opts.From+start, a.opts.From+end, t.First, t.Last))
 	}
 	none(last+1, cells)
 	return runs
@@ -190,7 +197,7 @@ func (c *cell) run(start, end, first, last uint64) Run {
 	ticks[Busy] = c.looked - min(c.looked, c.idle)
 	ticks[Other] = c.open - min(c.open, ticks[Busy]+c.waiting+c.silent+c.queued)
 	ticks[Absent] = to - from - min(to-from, c.open)
-	// Of equal ones, the more informative state counts.
+	// Of equally common states, the more informative one counts.
 	for s := Absent; s < states; s++ {
 		if r.State == None || ticks[s] >= ticks[r.State] && ticks[s] > 0 {
 			r.State = s

@@ -51,7 +51,7 @@ func (s State) String() string {
 	return [states]string{"none", "absent", "other", "busy", "silent", "queued", "waiting"}[s]
 }
 
-// Options select what is shown. Times are in ticks.
+// Options select what to show. Times are in ticks.
 type Options struct {
 	// From and To limit the time. Calls that cross a limit are cut. To is not less than
 	// From.
@@ -63,9 +63,12 @@ type Options struct {
 	// OffCPU takes waiting times from calls.Options.OffCPU instead of Wait. It needs
 	// calls.Options.Paths.
 	OffCPU bool
-	Gap    uint64 // a thread is silent after this time without a record
-	Cells  int    // number of cells, at least 1
-	Top    int    // number of gaps and stalls that are kept, the longest ones
+	// Recorded, if not nil, returns how much of a time was recorded in a file: recordings may have
+	// windows.
+	Recorded func(file int32, from, to uint64) uint64
+	Gap      uint64 // a thread is silent after this time without a record
+	Cells    int    // number of cells, at least 1
+	Top      int    // number of gaps and stalls that are kept, the longest ones
 }
 
 // fineCells is the maximum number of cells for finding stalls.
@@ -340,6 +343,14 @@ func (a *Analysis) call(th *thread, c *calls.Call, in, around pathInfo) {
 	}
 }
 
+// recorded returns how much of a time of a thread was recorded.
+func (a *Analysis) recorded(th reader.Thread, from, to uint64) uint64 {
+	if a.opts.Recorded == nil {
+		return to - from
+	}
+	return a.opts.Recorded(th.File, from, to)
+}
+
 // clip limits a time to the selected time.
 func (a *Analysis) clip(from, to uint64) (uint64, uint64) {
 	from = min(max(from, a.opts.From), a.opts.To)
@@ -431,7 +442,7 @@ func (a *Analysis) fineUp(tsc uint64) uint64 {
 // absence adds the time between two outermost calls.
 func (a *Analysis) absence(th *thread, from uint64, c *calls.Call) {
 	from, to := a.clip(from, c.Start)
-	if to-from > a.opts.Gap {
+	if to-from > a.opts.Gap && a.recorded(th.id, from, to) == to-from {
 		a.gap(Gap{Thread: th.id, State: Absent, Start: from, Ticks: to - from, Func: th.before, Next: c.Func})
 	}
 }
@@ -473,7 +484,7 @@ func (th *thread) settle() {
 	th.nowFuncs.reset()
 }
 
-// gap keeps a gap if it is one of the longest.
+// gap keeps a gap if it is among the longest.
 func (a *Analysis) gap(g Gap) {
 	at, _ := slices.BinarySearchFunc(a.gaps, g, compareGaps)
 	if at >= a.opts.Top {

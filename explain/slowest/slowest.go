@@ -70,7 +70,7 @@ func NewSearch(opts Options) *Search {
 	return s
 }
 
-// keep adds an invocation if it is one of the slowest so far.
+// keep adds an invocation if it is among the slowest so far.
 func (s *Search) keep(v *invocation.Invocation) {
 	group := 0
 	if s.opts.PerThread {

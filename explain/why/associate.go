@@ -25,7 +25,7 @@ type Association struct {
 	Elsewhere, Chance float64
 }
 
-// associate finds what the calls that a lead dominates have in common.
+// associate finds what the calls dominated by a lead have in common.
 func (e *evidence) associate(l *lead, c *cohorts) []Association {
 	n := len(l.dominated)
 	if n < 5 {

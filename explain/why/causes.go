@@ -289,7 +289,7 @@ func (e *evidence) enough(l *lead) bool {
 	return len(l.dominated) >= minCalls && l.low >= minLow
 }
 
-// lossOf returns the mean of what the calls lose that a lead dominates.
+// lossOf returns the mean loss of the calls that a lead dominates.
 func (e *evidence) lossOf(l *lead) float64 {
 	x := 0.0
 	for _, i := range l.dominated {
@@ -495,7 +495,7 @@ func (e *evidence) mostlyDropped(n node) (outermost node) {
 	return outermost
 }
 
-// callersUpTo returns the callers of a path, up to that of one on the way to it.
+// callersUpTo returns the callers of a path, up to the one on the way to it.
 func (e *evidence) callersUpTo(n, last node) (callers []node) {
 	for {
 		callers = append(callers, e.tree.steps[n].parent)

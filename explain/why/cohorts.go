@@ -153,7 +153,7 @@ type opened struct {
 	off      []openOff // by depth of the open call
 }
 
-// siblings is what is known of the calls made from an open call.
+// siblings describes the calls made from an open call.
 type siblings struct {
 	any         bool
 	firstStart  uint64
@@ -211,7 +211,7 @@ func (c *cohorts) Calls(b *calls.Batch) error {
 	return nil
 }
 
-// measure counts what a thread has room for in addition to what it had.
+// measure counts the additional capacity of a thread.
 func (c *cohorts) measure(t *opened, before int) {
 	c.under += int64(cap(t.visits) + cap(t.siblings) - before)
 }

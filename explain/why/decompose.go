@@ -150,7 +150,7 @@ func (d *decomposer) split(v *rootCall, add func(Kind, node, float64)) {
 	}
 }
 
-// group is one kind of amount of one function, from which causes are made.
+// group is one kind of amount of one function. Causes are made from groups.
 type group struct {
 	kind Kind
 	fn   reader.FuncID

@@ -30,7 +30,7 @@ func (r *rootFinder) Held() int64 {
 	return perFunction*int64(len(r.funcs)) + r.held
 }
 
-// sample returns that of a function, which may be new.
+// sample returns the sample of a function. It adds new functions.
 func (r *rootFinder) sample(fn reader.FuncID) *quantile.Sample {
 	small := uint32(fn) < uint32(len(r.small))
 	if small && r.small[fn] != nil {

@@ -147,7 +147,7 @@ func TestHolderOfTheLock(t *testing.T) {
 	}
 }
 
-// A thread that waits for a condition for a long time is not the holder meanwhile.
+// A thread that waits for a condition for a long time is not the holder in that time.
 func TestConditionsGiveLocksBack(t *testing.T) {
 	m := mutexes{addresses: true}
 	p := contended(m)

@@ -146,6 +146,10 @@ func (t *lossThread) follow(b *reader.Block) {
 					break
 				}
 			}
+		default:
+			if edge, ok := b.Edge(i); ok && edge == reader.WindowEnds {
+				t.open = t.open[:0]
+			}
 		}
 	}
 }

@@ -6,7 +6,7 @@ import "github.com/xray-tools/xray/reader/calls"
 // in the run queue, waiting for the recorder, or while an interrupt ran.
 func foreign(o calls.Off) uint64 { return o.Queued + o.Recorder + o.Interrupted }
 
-// openOff is what is known of an open call's time off the processor.
+// openOff describes an open call's time off the processor.
 type openOff struct {
 	off   uint64 // ticks since the last call that it made
 	block span   // the longest time blocked
@@ -33,7 +33,7 @@ func (c *cohorts) gap(t *opened, g *calls.Gap) {
 	}
 }
 
-// close returns what is known of a call that ended. Calls of a lock function are time of
+// close returns the off-CPU time of a call that ended. Calls of a lock function are time of
 // that function itself.
 func (t *opened) close(call *calls.Call, insideLock bool) openOff {
 	depth := int(call.Depth)
@@ -87,8 +87,8 @@ type Interrupted struct {
 	By []Instead
 }
 
-// apart sums up the times that are no function's: in the run queue, waiting for the recorder, and
-// interrupted.
+// apart sums up the times that belong to no function: in the run queue, waiting for the
+// recorder, and interrupted.
 func (e *evidence) apart() (*Preempted, *Interrupted) {
 	count, lost := float64(len(e.slow)), e.total+e.foreignSum
 	p := &Preempted{Usual: e.meanForeign - e.meanRecorder - e.meanInterrupted}

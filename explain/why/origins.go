@@ -76,7 +76,7 @@ func (e *evidence) fleet(l *lead, c *cohorts) (list []Association) {
 		}
 	}
 	for i := range e.slow {
-		of(e.slow[i].id.File).others-- // these are of the total, too
+		of(e.slow[i].id.File).others-- // the total includes these
 	}
 	for _, i := range l.dominated {
 		of(e.slow[i].id.File).affected++
@@ -185,7 +185,7 @@ func logChoose(n, k int) float64 {
 	return a - b - c
 }
 
-// onMachines says on which machines calls are, or what these have in common.
+// onMachines says on which machines calls ran, or what these machines have in common.
 func (a *Association) onMachines() string {
 	switch a.Kind {
 	case "host":

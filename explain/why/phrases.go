@@ -126,7 +126,7 @@ const (
 	preemptedShare = 0.05
 )
 
-// behind says what ran while slow calls were preempted, or is "".
+// behind says what ran while slow calls were preempted, or returns "".
 func (t *phrases) behind() string {
 	if t.Preempted == nil || len(t.Preempted.Instead) == 0 {
 		return ""
@@ -180,7 +180,7 @@ func (t *phrases) whileRest() string {
 	return "While the rest is lost"
 }
 
-// cohorts says what is compared.
+// cohorts describes the compared calls.
 func (t *phrases) cohorts() string {
 	text := fmt.Sprintf("%s: %s on %s, median %s, p99 %s, longest %s. %s", t.rootLabel(), label.Count(t.Invocations, "call", "calls"),
 		label.Count(uint64(t.Threads), "thread", "threads"), t.Clock.Format(t.Median), t.Clock.Format(t.P99), t.Clock.Format(t.Longest),

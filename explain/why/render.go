@@ -138,8 +138,8 @@ func (p *phrases) rest() report.Node {
 // cause is a row of causes.
 type cause struct {
 	*Cause
-	rank int    // 0 for what is no cause
-	what string // of what is no cause
+	rank int    // 0 for rows that are not causes
+	what string // description of a row that is not a cause
 }
 
 // causes are all causes, and for people what is none.

@@ -129,7 +129,7 @@ type Row struct {
 // fewSlow is the number of slow calls below which a report warns.
 const fewSlow = 20
 
-// report returns what is known without paths.
+// report returns the report without paths.
 func (e *explainer) report(d *durations, c *cohorts) *Report {
 	o := &e.opts
 	var q [2]uint64

@@ -17,7 +17,7 @@ type Instead struct {
 	Share float64 // of the time in the run queue during which it is known what ran, or of interrupts
 }
 
-// scheduled returns what the scheduler did with a thread, or nil.
+// scheduled returns the scheduler's data about a thread, or nil.
 func (e *explainer) scheduled(t reader.Thread) *sched.Thread {
 	if int(t.File) >= len(e.opts.Sched) || e.opts.Sched[t.File] == nil {
 		return nil
@@ -76,7 +76,7 @@ func shares(ran map[reader.Task]uint64) (list []Instead) {
 	return list[:min(len(list), maxInstead)]
 }
 
-// maxInstead is the maximum number of tasks that a report has.
+// maxInstead is the maximum number of tasks in a report.
 const maxInstead = 10
 
 // wakeUp is an end of a gap that another thread of the process is known to have brought.

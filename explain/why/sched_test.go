@@ -42,9 +42,9 @@ func away(out, woken, in uint64, by uint32, flags reader.SchedFlags) []reader.Sc
 	return append(list, reader.SchedEvent{TSC: in, Task: hogTask, Other: firstTask, Kind: reader.Switched, State: 'R'})
 }
 
-// A thread that was blocked waits for what its waker had open, but for functions that release
-// locks, although that was open for a small part of the time. Interrupts and other programs are
-// nobody to wait for.
+// A blocked thread waits for what its waker had open, except functions that release locks, even
+// if that was open for only a small part of the time. Nobody waits for interrupts or other
+// programs.
 func TestWaitsForWaker(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -170,7 +170,7 @@ func TestInterruptsAreNotNamed(t *testing.T) {
 	}
 }
 
-// With few slow calls, that others happened to do something meanwhile shows nothing.
+// With few slow calls, it shows nothing that others happened to do something at the same time.
 func TestFewCoincidences(t *testing.T) {
 	p := newProgram(2)
 	first, second := &program{p.threads[:1]}, p.threads[1]

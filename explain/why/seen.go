@@ -28,7 +28,7 @@ type seen struct {
 	ticks uint64
 }
 
-// seenInGap is what was open in a gap, in a hash table with linear probing. All gaps
+// seenInGap lists the functions open in a gap, as a hash table with linear probing. All gaps
 // together see millions of functions, but nearby calls are in few gaps, whose tables stay in
 // the cache.
 type seenInGap struct {
@@ -82,7 +82,7 @@ func (s *seenInGap) grow(depths bool) {
 	}
 }
 
-// merge adds what was seen by another goroutine.
+// merge adds what another goroutine saw.
 func (s *seenInGap) merge(other *seenInGap, depths bool) {
 	for i := range other.slots {
 		if o := &other.slots[i]; o.key != 0 {

@@ -77,8 +77,8 @@ func interval(x, excess []float64, seed uint64) (low, high float64) {
 	return shares[resamples/40], shares[resamples-1-resamples/40]
 }
 
-// correlation returns that of two samples of the same length, and the cosine of the angle
-// between them.
+// correlation returns the correlation of two samples of the same length, and the cosine of the
+// angle between them.
 func correlation(x, y []float64) (r, cosine float64) {
 	var sx, sy, xx, yy, xy float64
 	for i := range x {

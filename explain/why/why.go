@@ -122,7 +122,7 @@ func (o Options) withDefaults() Options {
 // explainer is a run of Explain.
 type explainer struct {
 	opts       Options
-	plain      calls.Source // the trace as it is
+	plain      calls.Source // the unmodified trace
 	src        calls.Source // with the ends of calls where records are missing
 	start      uint64       // TSC of the trace's first event
 	lossPoints lossPoints
@@ -139,7 +139,7 @@ func run[S calls.Analysis[S]](e *explainer, want calls.Options, newSink func() S
 	return sink, stats, err
 }
 
-// rooted returns the options of passes that examine the root and what it calls.
+// rooted returns the options of passes that examine the root and its callees.
 func (e *explainer) rooted() calls.Options {
 	return calls.Options{Paths: true, Roots: e.opts.Root, Budget: e.budget, OffCPU: e.opts.Calls.OffCPU}
 }
@@ -339,7 +339,7 @@ func (e *explainer) explain(d *durations) (*Report, error) {
 	return r, e.number(r.exemplars())
 }
 
-// number finds the numbers of exemplars in the trace as it is, as other commands use them.
+// number finds the numbers of exemplars in the unmodified trace, as other commands use them.
 func (e *explainer) number(list []*Exemplar) error {
 	keys := make([]invocation.Key, len(list))
 	for i, x := range list {

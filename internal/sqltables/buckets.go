@@ -187,7 +187,7 @@ const bucketBytes = 256
 // fill puts the calls of a pass into buckets.
 func (l *bucketList) fill(from *passReader) error {
 	var r row
-	var b *bucket // that of the previous call
+	var b *bucket // bucket of the previous call
 	for {
 		if err := from.next(&r); err == io.EOF {
 			return nil

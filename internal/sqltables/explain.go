@@ -22,10 +22,10 @@ import (
 type Error struct {
 	Line, Column int // from 1, in characters; 0 if unknown
 	Text         string
-	Near         []string // names of tables, columns or functions that may be meant
+	Near         []string // names of tables, columns or functions that the user may have meant
 }
 
-// Error says where the mistake is, and what may be meant.
+// Error says where the mistake is, and what the user may have meant.
 func (e *Error) Error() string {
 	text := e.Text
 	if e.Line > 0 {
@@ -40,7 +40,7 @@ func (e *Error) Error() string {
 // errOnlyRead is what SQLite says of everything that [onlyRead] forbids.
 const errOnlyRead = "queries can only read: SELECT, VALUES and WITH"
 
-// explain makes an Error of what SQLite says when it refuses a query.
+// explain makes an Error from SQLite's message about a refused query.
 func (db *DB) explain(query string, err error) error {
 	if cause := db.cause(err); cause != err {
 		return cause
@@ -68,7 +68,7 @@ func (db *DB) explain(query string, err error) error {
 	return out
 }
 
-// plainText is SQLite's message without what the driver adds.
+// plainText returns SQLite's message without the driver's additions.
 func plainText(text string) string {
 	text = strings.TrimPrefix(text, "SQL logic error: ")
 	return regexp.MustCompile(` \(\d+\)$`).ReplaceAllString(text, "")

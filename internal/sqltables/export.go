@@ -64,8 +64,8 @@ func exportStatements() []string {
 		"COMMIT")
 }
 
-// copied are the statements that make a table of the database and fill it. Rows of a view
-// lack what they refer to.
+// copied are the statements that make a table of the database and fill it. Rows of a view lack
+// the rows that they refer to.
 func copied(t *Table, name string, rows bool) []string {
 	var columns, names []string
 	add := func(column, kind string) {

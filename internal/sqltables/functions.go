@@ -30,9 +30,9 @@ type Function struct {
 
 // Functions are all functions, in the order in which documents list them.
 var Functions = []Function{
-	{"quantile", "quantile(X, Q)", "the value below which a part Q of the values of X is, by the rule of `xray account`; an aggregate", 2, nil,
+	{"quantile", "quantile(X, Q)", "the quantile Q, from 0 to 1, of the values of X, by the rule of `xray account`; an aggregate", 2, nil,
 		func(db *DB) sqlite.AggregateFunction { return &sample{db: db} }},
-	{"histogram", "histogram(X)", "how many values of X there are from each power of two to the next, as JSON: `{\"0\":3,\"1\":2,\"2\":9,\"4\":1}`; an aggregate", 1, nil,
+	{"histogram", "histogram(X)", "the number of values of X from each power of two to the next, as JSON: `{\"0\":3,\"1\":2,\"2\":9,\"4\":1}`; an aggregate", 1, nil,
 		func(db *DB) sqlite.AggregateFunction { return &octaves{} }},
 	{"regexp", "X REGEXP P", "1 if the regular expression P matches a part of X", 2, matches, nil},
 	{"stack", "stack(PATH)", "the names of the functions of a call path, as in the table `paths`", 1, stackOf, nil},

@@ -85,7 +85,7 @@ const typicalCalls = 10_000_000
 func bestIndex(info *vtab.IndexInfo) error {
 	p := plan{used: info.ColUsed}
 	if p.used>>63 != 0 {
-		p.used = math.MaxUint64 // the last bit stands for all further columns
+		p.used = math.MaxUint64 // the last bit represents all further columns
 	}
 	rows := float64(typicalCalls)
 	args := 0
@@ -281,8 +281,7 @@ func likeMatcher(pattern string) func(string) bool {
 	return re.MatchString
 }
 
-// slack is a bound, in relative terms, of what the conversion of a time to a floating-point
-// number changes.
+// slack bounds the relative error of converting a time to a floating-point number.
 const slack = 1e-9
 
 // ticksBelow returns a number of ticks that is not more than n of the table's unit of time.

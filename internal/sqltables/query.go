@@ -46,11 +46,11 @@ type Options struct {
 	// Files are the names of the traces, by reader.Thread.File.
 	Files                   []string
 	ThreadName, ProcessName func(reader.Thread) string
-	// Traces returns what the table traces says of each file.
+	// Traces returns the rows of the table traces, one for each file.
 	Traces func() []TraceFile
 }
 
-// TraceFile is what is known of a trace file.
+// TraceFile describes a trace file.
 type TraceFile struct {
 	Process      *reader.Process // nil if unknown
 	Started      int64           // nanoseconds since 1970; 0 if unknown

@@ -147,7 +147,7 @@ var Tables = []Table{
 		Column{"function", texts, "`function` of that call"},
 		Column{"path", integers, "path of that call, in the table `paths`"},
 		Column{"text", texts, "payload, if it is text; the text of a mark"},
-		Column{"request", integers, "of a mark of a request: its ID, or 0 where the thread stops to work on any"},
+		Column{"request", integers, "for a mark of a request: its ID, or 0 where the thread stops working on any"},
 		Column{"data", blobs, "payload"},
 	)},
 	{"traces", "a trace file", []Column{

@@ -45,7 +45,7 @@ func (s *blockStore) add(block []byte) (int64, error) {
 	return -at - 1, s.flush()
 }
 
-// flush writes what is to be in the file.
+// flush writes the buffered rows to the file.
 func (s *blockStore) flush() error {
 	if len(s.pending) == 0 {
 		return nil

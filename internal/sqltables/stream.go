@@ -8,7 +8,7 @@ import (
 	"github.com/xray-tools/xray/reader/calls"
 )
 
-// errStopped ends a pass whose rest nobody needs.
+// errStopped ends a pass whose remaining records are not needed.
 var errStopped = errors.New("stopped")
 
 // chunk is a copy of a batch, on its way from the goroutine that rebuilds calls to the one

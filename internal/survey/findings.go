@@ -137,7 +137,7 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 	}
 	var onlyExits int
 	for _, t := range r.Threads {
-		if t.Entries == 0 && t.Exits > 0 {
+		if t.Entries == 0 && t.Unmatched > 0 {
 			onlyExits++
 		}
 	}
@@ -145,9 +145,9 @@ func (r *Report) callFindings(h reader.Header, recorded bool, add addFinding) {
 		add("only-exits", "The entries were overwritten, or belong to the process that forked.",
 			"%s exits but no entries.", label.Count(uint64(onlyExits), "thread has", "threads have"))
 	}
-	if s.Truncated > 0 {
+	if open := s.Truncated - s.Cut; open > 0 {
 		add("open-calls", "stack, convert, and the self and total times of account count them up to the last record of their thread. graph counts only their self time.",
-			"%s still open at the end of the trace.", label.Count(s.Truncated, "call is", "calls are"))
+			"%s still open at the end of the trace.", label.Count(open, "call is", "calls are"))
 	}
 	if s.Inferred > 0 {
 		add("inferred-ends", inferredRemedy(recorded),

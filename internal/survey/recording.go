@@ -17,7 +17,7 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"write-error": {"record", "records", "could not be written",
 		"Check for a full or slow disk, or record into memory with --ring."},
 	"no-memory": {"record", "records", "got no memory", "Record with a smaller --ring, with --prune, or with a filter."},
-	"thread-without-memory": {"record", "records", "lost in threads that got no memory",
+	"thread-without-memory": {"record", "records", "lost in threads without memory",
 		"Record with a smaller --ring, or give the program more memory."},
 	"interrupted": {"record", "records", "interrupted by a signal handler that filled the memory after them",
 		"No action needed if this is rare. Otherwise, exclude the functions that signal handlers call."},
@@ -28,7 +28,7 @@ var recorderLosses = map[string]struct{ one, many, text, remedy string }{
 	"truncated-payload": {"event payload", "event payloads", "truncated or not readable", "The recorder keeps 4096 bytes of an event."},
 	"sched-size-limit":  {"scheduler event", "scheduler events", "did not fit into the file size limit", "Record with a larger --limit."},
 	"sched-write-error": {"scheduler event", "scheduler events", "could not be written", "Check for a full or slow disk."},
-	"no-path": {"record", "records", "of calls that the profile got no memory for",
+	"no-path": {"record", "records", "of calls for which the profile had no memory",
 		"Give the program more memory, or count calls with --count."},
 	"not-waited-for":  {"record", "records", "dropped because threads did not wait for the trace to be written", "Record without --drop."},
 	"damaged-profile": {"thread profile", "thread profiles", "overwritten by the program", "Look for stray writes in the program with a sanitizer."},
@@ -46,7 +46,7 @@ func RecordsLost(r *reader.Recording) uint64 {
 	return n
 }
 
-// recordingFindings adds what is missing according to the recorder.
+// recordingFindings adds losses that the recorder reports.
 func recordingFindings(r *reader.Recording, add addFinding) {
 	if r.Process.Recorder != "" && !r.Process.Complete {
 		add("incomplete", "The last records of each thread are missing, at most a chunk of 64 kB each. The other records are correct.",

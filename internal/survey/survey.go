@@ -136,11 +136,14 @@ func (sh *shard) thread(index int, t reader.Thread) *Thread {
 
 func (sh *shard) block(b *reader.Block) {
 	t := sh.thread(b.Index, b.Thread)
-	t.Events += uint64(len(b.Events))
 	t.yaml = b.Offset < 0
 	sh.countMarks(b)
 	for i := range b.Events {
 		e := &b.Events[i]
+		if _, edge := b.Edge(i); edge {
+			continue // it is no record
+		}
+		t.Events++
 		sh.kinds[e.Kind]++
 		sh.maxCPU = max(sh.maxCPU, e.CPU)
 		t.First, t.Last = min(t.First, e.TSC), max(t.Last, e.TSC)
@@ -150,7 +153,7 @@ func (sh *shard) block(b *reader.Block) {
 		case e.Kind.IsExit():
 			t.Exits++
 		default:
-			continue // the function of an event is that of another record
+			continue // the function of an event belongs to another record
 		}
 		if id := uint32(e.Func); id < denseFuncs {
 			sh.dense[id/64] |= 1 << (id % 64)

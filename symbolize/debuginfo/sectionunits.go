@@ -38,7 +38,7 @@ func (n *unitCount) add(length uint64) error {
 		n.empty++
 	}
 	if n.all > maxSectionUnits || n.empty > maxEmptyUnits {
-		return fmt.Errorf("%d units, %d of them too short: this is no debug information", n.all, n.empty)
+		return fmt.Errorf("%d units, %d of them too short: this is not debug information", n.all, n.empty)
 	}
 	return nil
 }
